@@ -95,9 +95,10 @@ golden: ## rewrites the expected transcripts in tests/golden and docs; look at t
 	@$(SETUP) demo
 	@LAMINA_REWRITE=1 $(VENV_PYTHON) -m pytest -q -p no:randomly tests/golden tests/docs
 
-docs: ## prints docs/rules.md from the tables of rules
+docs: ## prints docs/rules.md from the tables of rules, and draws docs/pictures
 	@$(SETUP) demo
 	@$(VENV_PYTHON) tools/rules_page > docs/rules.md.new && mv docs/rules.md.new docs/rules.md
+	@$(VENV_PYTHON) tools/pictures docs/pictures
 
 clean: ## removes what was built; .venv stays
 	@rm -rf build coverage dist

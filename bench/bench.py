@@ -27,6 +27,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import health
 import measured
 import operators
+import page
 import torch
 import watching
 from torch import nn
@@ -320,6 +321,7 @@ def main() -> int:
     held.append(measured.rows(options.rounds))
     held.append(health.rows(options.rounds))
     held.append(watching.rows(options.rounds))
+    held.append(page.rows())
     return 0 if all(held) else 1
 
 

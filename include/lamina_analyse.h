@@ -149,6 +149,10 @@ typedef struct lam_memory_point { int64_t t_ns, bytes; } lam_memory_point;
  * moments than `points` are read one by one. LAM_RANGE past the last one. */
 LAM_API lam_status lam_memory_at(const lam_memory *y, int32_t points, int32_t i, lam_memory_point *out,
                                  lam_error *e);
+/* The parts of `bytes` of the same step of lam_memory_at, indexed by lam_held. LAM_USAGE: of a device's
+ * memory they are not known. */
+LAM_API lam_status lam_memory_held_at(const lam_memory *y, int32_t points, int32_t i,
+                                      int64_t held[LAM_N_HELD], lam_error *e);
 /* As lam_memory_new, for the device. `freed` counts all frees during the call, of blocks of any call;
  * `retained` is the increase at its end. The use of blocks is not known: lam_memory_held is NULL. */
 LAM_API lam_status lam_device_memory_new(lam_memory **out, const lam_model *m, lam_error *e);
@@ -300,6 +304,10 @@ typedef struct lam_speed { /* the speed of a row's own work in its own time */
  * count as memory. */
 LAM_API bool lam_costs_speed(const lam_costs *c, int32_t row, lam_phase phase, const lam_peak *peak,
                              lam_speed *out);
+/* The same of the row's work with the calls inside it, in its time with them: of a container its inside
+ * together. */
+LAM_API bool lam_costs_speed_inside(const lam_costs *c, int32_t row, lam_phase phase, const lam_peak *peak,
+                                    lam_speed *out);
 /* The peak that rows are compared with: `measured`, or the speed of a row that exceeds it, since the peak was
  * then measured too low. 0 stays 0. */
 LAM_API lam_peak lam_costs_peak(const lam_costs *c, lam_peak measured);

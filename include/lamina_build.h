@@ -227,6 +227,12 @@ LAM_API lam_status lam_build_note(lam_builder *b, const char *text, lam_error *e
  * inputs; not called for tensors that the user gave. */
 LAM_API lam_status lam_build_made(lam_builder *b, const char *text, lam_error *e);
 
+/* Notes how, where and when the run was made, for the report: one fact, such as "torch", "2.13.0". A name
+ * that was given before gets the new text. A source leaves out what it does not know. docs/json.md lists the
+ * names that lamina uses; others are allowed. LAM_USAGE: a name has other characters than a to z, 0 to 9 and
+ * _. LAM_LIMIT: there are more than 64 facts. */
+LAM_API lam_status lam_build_provenance(lam_builder *b, const char *name, const char *text, lam_error *e);
+
 /* Freezes the model. The caller frees `*out` with lam_model_free; `b` is always freed, also on failure. */
 LAM_API lam_status lam_builder_finish(lam_builder *b, lam_model **out, lam_error *e);
 LAM_API void lam_model_free(lam_model *m); /* NULL is allowed */

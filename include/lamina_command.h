@@ -47,6 +47,9 @@ typedef struct lam_host {
     lam_sink out, err;
     bool out_is_terminal, out_is_utf8;
     int32_t width; /* of the terminal, in columns; 0 unknown */
+    /* The same in lines, if the terminal is the process's standard output: what is higher goes through a
+     * pager, which writes there itself. 0: never */
+    int32_t height;
     /* Captures a live model. If the model fails, it may return LAM_FAILED and the part that ran in *out. */
     lam_status (*live)(void *self, const lam_live *what, lam_model **out, lam_error *e);
     /* Writes the text of `lamina doctor` about live models; NULL: none. */

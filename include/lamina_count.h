@@ -210,7 +210,7 @@ typedef struct lam_why {
     const char *words;      /* what the rule's kind of operation does; NULL: no rule */
     int32_t n_equal;        /* the number of equal operators that this explains */
     int32_t n_facts;        /* the facts whose values are in `substituted` */
-    struct { const char *name; int64_t value; } facts[LAM_WHY_FACTS];
+    struct { const char *name; int64_t value; const char *meaning; } facts[LAM_WHY_FACTS];
 } lam_why;
 /* The i-th explanation of row `row`; LAM_RANGE past the last one. First each metric of the row. If operators
  * are counted, that is the sum over the row's forward, and the metrics of each operator follow (at most 32,

@@ -47,7 +47,7 @@ LAM_API void lam_op_args_tell(const lam_op_arg *args, int32_t n, lam_receiver to
 
 typedef enum lam_model_part {
     LAM_MODEL_CALLS, LAM_MODEL_MODULES, LAM_MODEL_PLACES, LAM_MODEL_TENSORS, LAM_MODEL_OPERATORS,
-    LAM_MODEL_LIFETIMES, LAM_MODEL_NOTES
+    LAM_MODEL_LIFETIMES, LAM_MODEL_NOTES, LAM_MODEL_PROVENANCE
 } lam_model_part;
 LAM_API void lam_model_tell(const lam_model *m, lam_model_part part, lam_receiver to);
 
@@ -71,7 +71,7 @@ typedef enum lam_costs_part {
 LAM_API lam_status lam_costs_tell(lam_costs *c, lam_costs_part part, int32_t i, lam_receiver to,
                                   lam_error *e);
 /* The speeds of all rows relative to `peak`, which a faster row raises. */
-LAM_API void lam_speeds_tell(const lam_costs *c, lam_peak peak, lam_receiver to);
+LAM_API void lam_speeds_tell(const lam_costs *c, lam_peak peak, bool inside, lam_receiver to);
 
 typedef enum lam_tables_part {
     LAM_TABLES_CONVENTIONS,

@@ -113,6 +113,10 @@ LAM_API const lam_event *lam_model_event(const lam_model *m, int32_t i);
 LAM_API const char *lam_model_note(const lam_model *m, int32_t i);
 /* How input i of the root's first call was generated; NULL if the user gave it. */
 LAM_API const char *lam_model_made(const lam_model *m, int32_t i);
+/* Provenance, as pushed: the text of fact i, and its name unless `name` is NULL. Past the last one both are
+ * NULL. A model without any was not captured from a live run. */
+LAM_API int32_t lam_model_n_provenance(const lam_model *m);
+LAM_API const char *lam_model_provenance(const lam_model *m, int32_t i, const char **name);
 /* The place whose dotted path is `path` ("layer1.0.conv1"), or -1. */
 LAM_API int32_t lam_model_find(const lam_model *m, const char *path);
 /* The attribute called `name` of module i, or NULL. */

@@ -106,6 +106,16 @@ typedef struct lam_recorded_place {
     int64_t nonfinite;   /* steps with a NaN or Inf in its results or gradients; -1: not checked */
 } lam_recorded_place;
 
+typedef struct lam_recorded_step {
+    int64_t number, unix_ns;
+    bool counts;  /* it is in the medians: it did not raise, and is no warm-up */
+    bool failed, looked, bad; /* it raised; its values were checked; it had a NaN or Inf */
+    int32_t first_bad; /* the place that made the first one; -1 none */
+    int64_t forward_ns, backward_ns, peak_bytes; /* -1 unknown */
+    int64_t step_ns; /* to the start of the next step that counts, for each step between; -1 unknown */
+    int64_t device_forward_ns, device_backward_ns, device_peak_bytes;
+} lam_recorded_step;
+
 typedef struct lam_recording lam_recording;
 /* Reads run `run` of `file` (0: the newest), only the `last` newest steps of each kind (0: all). The file is
  * not trusted. LAM_IO if it is no recording or is damaged, LAM_LIMIT if reading it would take more memory
@@ -116,6 +126,9 @@ LAM_API void lam_recording_free(lam_recording *r); /* NULL is allowed */
 LAM_API const lam_recorded_run *lam_recording_run(const lam_recording *r);
 LAM_API const lam_recorded_model *lam_recording_model(const lam_recording *r, int32_t i); /* NULL: none */
 LAM_API const lam_recorded_place *lam_recording_place(const lam_recording *r, int32_t model, int32_t place);
+/* The i-th step of a model that was read, the oldest first, warm-up and steps that raised included. False:
+ * there are no more. */
+LAM_API bool lam_recording_step(const lam_recording *r, int32_t model, int64_t i, lam_recorded_step *out);
 /* True if the file starts like an SQLite database, or its name ends with .lamina. */
 LAM_API bool lam_recording_is(const char *file);
 
@@ -125,13 +138,16 @@ typedef struct lam_recording_options {
     int32_t rows;       /* 0: every layer, in tree order; else the number of layers, the slowest first */
     int32_t depth;      /* -1: no limit */
     bool first_kinds;   /* show layers for each root's first kind of steps, and only sums for the others */
-    bool ascii;
+    bool color, bars, ascii; /* as in lam_report_options */
     int64_t now_unix_ns; /* the present, to show how long ago a run was seen; 0: not shown */
 } lam_recording_options;
 /* Writes one recording, or those of several processes side by side: each of them, how much they differ, and
  * which layers are slow in one of them. LAM_USAGE for an unknown format. */
 LAM_API lam_status lam_recording_write(const lam_recording *const *all, int32_t n,
                                        const lam_recording_options *o, lam_sink to, lam_error *e);
+/* Writes one recording, or those of several processes side by side, as an HTML file without a script, which
+ * asks for nothing. Of more than 600 steps its pictures show 600. */
+LAM_API lam_status lam_recording_page(const lam_recording *const *all, int32_t n, lam_sink to, lam_error *e);
 /* Writes the scalars of every step of run `run` of `file` to a new TensorBoard event file in `folder`, which
  * is created if it is missing. `path`, of `size` bytes, receives the name of the new file. */
 LAM_API lam_status lam_recording_tensorboard(const char *file, int64_t run, const char *folder, char *path,

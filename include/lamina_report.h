@@ -25,6 +25,7 @@ typedef struct lam_report_options {
     int32_t width;      /* columns of the terminal; 0: 100 */
     int32_t max_depth;  /* -1: no limit. The lamina layout folds deeper rows into their ancestor */
     bool color, ascii, exact, expand; /* ANSI colours; no UTF-8; full digits; no folding of equal siblings */
+    bool bars; /* with `color`, unless `ascii`: a bar as long as the share, behind it and its column */
     bool receptive_field;
     bool time;  /* the time of each row, if times were measured */
     lam_peak peak; /* not 0: with `time` also the speed relative to it, if FLOPs and bytes are counted */
@@ -54,6 +55,30 @@ LAM_API lam_status lam_report_write(const lam_costs *c, const lam_report_options
 LAM_API lam_status lam_table_write(const char *const *cells, int32_t n_columns, int32_t n_rows, int32_t width,
                                    lam_sink to, lam_error *e);
 
+/* == Pictures ==========================================================================================
+ * SVG files of their own: readable on light and dark pages, without a script, nothing loaded. */
+
+typedef struct lam_plot_options {
+    /* "icicle": the tree, each box as wide as its share. "graph": what goes where at the top level.
+     * "memory": what was in use over time. "roofline": how near each layer comes to the machine's limits */
+    const char *kind;
+    int32_t width;  /* units of the SVG; 0: 1008. A graph is as wide as it is */
+    /* of "icicle" and "graph": "params", "param_bytes", "macs", "flops", "bytes", "time", "memory" (what the
+     * forward allocated) or "peak" (what is held at the peak); NULL: "macs", or "params" if there are none */
+    const char *by;
+    bool backward;  /* the backward's numbers are added to the forward's */
+    lam_peak roof;  /* of "roofline": what the machine reaches */
+} lam_plot_options;
+/* Writes the picture as one <svg> element. LAM_USAGE: there is no such kind, or what it shows was not
+ * measured; the sentence says what to do. */
+LAM_API lam_status lam_plot_write(const lam_costs *c, const lam_plot_options *o, lam_sink to, lam_error *e);
+
+/* A model among others; models of one family have one colour and are joined by a line. */
+typedef struct lam_scatter_point { const char *name, *family; int64_t params, macs; } lam_scatter_point;
+/* Writes MACs against parameters of `n` models, both on logarithmic scales. LAM_RANGE: one is not above 0. */
+LAM_API lam_status lam_scatter_write(const char *title, const lam_scatter_point *at, int32_t n, lam_sink to,
+                                     lam_error *e);
+
 /* The report of InspectorGadgets of torch_inspector 0.1.0: JSON keyed by the names of the tree, with that
  * tool's fields; null for what was not measured. docs/torch_inspector.md describes the fields. */
 typedef struct lam_gadget_options {
@@ -67,6 +92,25 @@ LAM_API void lam_gadgets_free(lam_gadgets *g); /* NULL is allowed */
 /* `o` NULL: everything. */
 LAM_API lam_status lam_gadgets_write(const lam_gadgets *g, const lam_gadget_options *o, lam_sink to,
                                      lam_error *e);
+
+/* -- the page ------------------------------------------------------------------------------------------
+ * One HTML file with everything that is known: verdict, modules, where it goes, memory over time, the
+ * machine's limits, the graph, and how it was measured. It loads nothing and sends nothing, and can be read
+ * without its script. docs/command.md describes it. */
+typedef struct lam_page_options {
+    const char *target; /* what was run, as its user named it; NULL: left out */
+    const char *ran;    /* only a part of the model ran: why, a sentence; NULL: all of it did */
+    lam_peak roof;      /* the best that the machine reaches; 0: not known, and nothing is held against it */
+    bool command;       /* what could have been measured too is named by the command's options */
+    /* A page of the difference: the costs before, or a report that was saved as JSON before; both NULL: none.
+     * Modules are matched by path, then by equal types, shapes and counts. `before`: what it was of. */
+    const lam_costs *costs_before;
+    const char *file_before, *before;
+} lam_page_options;
+/* `o` NULL: the defaults, all 0. */
+LAM_API lam_status lam_page_write(const lam_costs *c, const lam_page_options *o, lam_sink to, lam_error *e);
+/* The same of a report that was saved as JSON. LAM_IO: it can't be read; LAM_FAILED: it is no report. */
+LAM_API lam_status lam_page_of(const char *file, const lam_page_options *o, lam_sink to, lam_error *e);
 
 /* == Numbers as text ===================================================================================
  * Like snprintf: each function writes at most `size` bytes with the final NUL and returns the full length. */

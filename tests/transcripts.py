@@ -21,6 +21,13 @@ ROOT = Path(__file__).resolve().parents[1]
 REWRITE = bool(os.environ.get("LAMINA_REWRITE"))
 
 
+# What a report tells of the machine and the day that it was made on (docs/json.md); some tell no processor.
+HERE = (
+    (re.compile(r'"processor": "[^"]*", '), ""),
+    (re.compile(r'"(python|system|torch|threads|date)": "[^"]*"'), r'"\1": "..."'),
+)
+
+
 class Step(NamedTuple):
     """One command of a transcript: its line number, its words as written, what it should print."""
 
@@ -49,7 +56,9 @@ def screen(**more: str) -> dict[str, str]:
     kept = {
         key: os.environ[key] for key in ("PATH", "HOME", "LD_LIBRARY_PATH", "PYTHONPATH") if key in os.environ
     }
-    path = os.pathsep.join([str(ROOT / "tests/shim"), str(ROOT / "tests/golden"), kept.pop("PYTHONPATH", "")])
+    # Absolute, because a transcript runs in a folder of its own.
+    given = [str(Path(path).absolute()) for path in kept.pop("PYTHONPATH", "").split(os.pathsep) if path]
+    path = os.pathsep.join([str(ROOT / "tests/shim"), str(ROOT / "tests/golden"), *given])
     defaults = {
         "LANG": "C.UTF-8",
         "COLUMNS": "100",
@@ -99,8 +108,16 @@ def printed(command: str, folder: Path) -> str:
     if head is not None:
         out = "".join(out.splitlines(keepends=True)[:head])
     out += done.stderr
-    text = "\n".join(line.rstrip() for line in out.splitlines()).rstrip("\n")
+    text = "\n".join(_without_here(line.rstrip()) for line in out.splitlines()).rstrip("\n")
     return text if done.returncode == 0 else f"{text}\n[exit {done.returncode}]".lstrip("\n")
+
+
+def _without_here(line: str) -> str:
+    """A line of a transcript without what differs between machines and days."""
+    if line.startswith('"provenance": '):
+        for pattern, instead in HERE:
+            line = pattern.sub(instead, line)
+    return line
 
 
 def differences(text: str, folder: Path) -> tuple[list[str], str]:

@@ -25,6 +25,7 @@ from ._observe.support import watched
 from ._results.fit import Again
 from ._results.report import NoRuleError, Report
 from ._run.once import finish, new_watch, run_once
+from ._run.provenance import provenance
 from ._run.repeat import Measure
 
 if TYPE_CHECKING:
@@ -227,7 +228,7 @@ class Capture:
         error: the exception that ended the block and propagated to the caller, or None.
     """
 
-    _runs_again = True  # the report can be asked what another batch would need
+    _has_report = True  # for a user, who may also ask what another batch would need
 
     def __init__(
         self,
@@ -274,7 +275,8 @@ class Capture:
             health=self._health,
         )
         self._model = self.error = self._again = None
-        if self._runs_again:
+        if self._has_report:
+            self._watch.provenance(provenance())
             self._watch.given(self._note_given)
         self._stance = stance
         stance.__enter__()

@@ -181,7 +181,7 @@ def first_call(base: Any, module: Any, args: Any, kwargs: dict[str, Any]) -> Any
 class _DetailedCapture(Capture):
     """The capture of one step that sees memory or health."""
 
-    _runs_again = False
+    _has_report = False
 
     def __init__(self, module: Any, stance: Compiled | None, *, memory: bool, health: bool) -> None:
         wanted = None

@@ -23,7 +23,7 @@ typedef struct lmi_args {
     int32_t n_rest;
     bool released, flops, backward, strict, dry, ops, facts, rf, bytes, force, wide, ascii, exact, expand;
     bool time, once, help;
-    bool memory, health, roof, why;
+    bool memory, health, roof, why, no_bars, no_pager;
 } lmi_args;
 
 typedef struct lmi_cli lmi_cli;
@@ -37,6 +37,13 @@ typedef struct lmi_verb {
     const char *summary, *more; /* one line; an example or a remark */
 } lmi_verb;
 
+/* Output that is held back until it is known whether it fits on the screen. */
+typedef struct lmi_held {
+    bool on;
+    char *text;
+    size_t n, room;
+} lmi_held;
+
 struct lmi_cli {
     const lam_host *host;
     const lmi_verb *verb;
@@ -47,6 +54,7 @@ struct lmi_cli {
     lam_status out_status; /* the first failure to write */
     char line[LMI_LINE];   /* lmi_output_narrow: the current line so far */
     size_t n_line;
+    lmi_held held;
 };
 
 /* -- verbs.c ----------------------------------------------------------------------------------- */
@@ -86,9 +94,23 @@ bool lmi_output_allowed(lmi_cli *c);
 void lmi_output_start(lmi_cli *c);
 /* From now on breaks lines wider than the terminal between words; output to a file is unchanged. */
 void lmi_output_narrow(lmi_cli *c);
+/* From now on holds the output back, if it may go through a pager. An error releases it, so that the error is
+ * what is last on the screen. */
+void lmi_output_hold(lmi_cli *c);
 /* Closes the output and reports a failure to write; returns `code` if there was none. */
 int lmi_output_end(lmi_cli *c, int code);
 bool lmi_wants_color(const lmi_cli *c);
+
+/* -- pager.c ----------------------------------------------------------------------------------- */
+
+const char *lmi_pager_named(void); /* by the environment; NULL: nothing is, "": none is wanted */
+/* True if this command's output goes through a pager where it is higher than the terminal. */
+bool lmi_pager_wanted(const lmi_cli *c);
+bool lmi_hold(lmi_held *h, const char *bytes, size_t n); /* false: memory ran out, and nothing was added */
+/* True if the text and the prompt after it don't fit; width 0: lines don't wrap. */
+bool lmi_is_higher(const lmi_held *h, int32_t width, int32_t height);
+/* Shows what is held, and waits for the pager to end. False: it could not be started and showed nothing. */
+bool lmi_page(const lmi_held *h);
 
 /* -- live.c ------------------------------------------------------------------------------------ */
 
@@ -96,12 +118,32 @@ bool lmi_wants_color(const lmi_cli *c);
 lam_status lmi_live_model(lmi_cli *c, const lam_live *what, lam_model **m, lam_error *e);
 /* The request to the host for the arguments, to be counted under `convention`; NULL: the model's default. */
 lam_live lmi_live_request(const lmi_cli *c, const char *convention);
+/* What this machine can do. Ask before the model is loaded, while nothing else runs. */
+lam_status lmi_live_roof(lmi_cli *c, lam_peak *out, lam_error *e);
 /* A metric's name in a narrow column: "macs", "read". */
 const char *lmi_metric_title(lam_metric metric);
 /* True for NULL too; false if there is none of that name, after an error that names the nearest. */
 bool lmi_convention_known(lmi_cli *c, const char *name);
 /* The same; false also if the options need numbers that the convention does not count. */
 bool lmi_convention_fits(lmi_cli *c, const char *name);
+
+/* -- rehearsal.c ------------------------------------------------------------------------------- */
+
+/* Running a model takes long: errors in options are found first, by a report on this one. It is timed, with
+ * operators and memory. */
+lam_status lmi_smallest_model(lam_model **m, lam_error *e);
+extern const lam_sink lmi_nowhere; /* drops what is written */
+/* The head of a page that loads nothing; the page ends with the file. */
+lam_status lmi_page_head(lam_sink to, const char *title, lam_error *e);
+
+/* -- table.c ----------------------------------------------------------------------------------- */
+
+enum { LMI_MOST_PUBLISHED = 64 };
+/* Takes one model's costs; `label` is a literal. */
+typedef lam_status (*lmi_take_model)(void *self, const char *label, const lam_costs *costs, lam_error *e);
+/* Runs the models of the published table that operand `at` names, or those that the later ones do, and counts
+ * them under `convention`. Returns an exit code, after an error for each model that could not be run. */
+int lmi_published_run(lmi_cli *c, int32_t at, const char *convention, lmi_take_model take, void *self);
 
 /* -- own.c ------------------------------------------------------------------------------------- */
 
@@ -112,9 +154,11 @@ int lmi_strict(lmi_cli *c, const lam_costs *costs);
 
 /* -- the verbs --------------------------------------------------------------------------------- */
 int lmi_run_show(lmi_cli *c);
+int lmi_run_report(lmi_cli *c);
 int lmi_run_why(lmi_cli *c);
 int lmi_run_compare(lmi_cli *c);
 int lmi_run_graph(lmi_cli *c);
+int lmi_run_plot(lmi_cli *c);
 int lmi_run_fit(lmi_cli *c);
 int lmi_run_rules(lmi_cli *c);
 int lmi_run_conventions(lmi_cli *c);
@@ -127,6 +171,7 @@ int lmi_run_live(lmi_cli *c);
 int lmi_run_export(lmi_cli *c);
 
 /* -- recorded.c -------------------------------------------------------------------------------- */
-int lmi_show_recordings(lmi_cli *c); /* `lamina show` of recordings */
+int lmi_show_recordings(lmi_cli *c);   /* `lamina show` of recordings */
+int lmi_report_recordings(lmi_cli *c); /* `lamina report` of them */
 
 #endif

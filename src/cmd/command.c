@@ -13,18 +13,22 @@ int lmi_run_version(lmi_cli *c) {
     return LMI_EXIT_OK;
 }
 
+/* The two that a sentence below the list tells of, which otherwise would not fit a screen. */
+static bool is_told_below(const lmi_verb *v) { return v->run == lmi_run_version || v->run == lmi_run_help; }
+
 static void general_help(lmi_cli *c) {
-    lmi_say(c, "lamina %s: see every layer of a neural network.\n\nusage: lamina SUBCOMMAND [options]\n",
+    lmi_say(c, "lamina %s: see every layer of a neural network.\nusage: lamina SUBCOMMAND [options]\n",
             lam_version());
     lmi_say(c, "       lamina TARGET [options]      the same as lamina show TARGET\n\n");
     const lmi_verb *v;
     for (int32_t i = 0; (v = lmi_verb_at(i)); i++) {
+        if (is_told_below(v)) continue;
         lmi_say(c, "  %-12s ", v->name);
         lmi_say_words(c, 15, 15, v->summary);
     }
     lmi_say(c, "\n");
     lmi_say_words(c, 0, 0,
-                  "TARGET is MODULE:NAME or FILE.py:NAME. `lamina help SUBCOMMAND` lists its options.");
+                  "TARGET: MODULE:NAME or FILE.py:NAME. Also: `lamina help SUBCOMMAND`, `lamina version`.");
     lmi_say(c, "example: lamina show torchvision.models:resnet18 -i 1x3x224x224 --depth 2\n");
     lmi_say_words(c, 0, 0,
                   "exit codes: 0 fine, 1 a finding, 2 usage, 3 model or file failed, 4 internal error, 130 "
@@ -120,7 +124,9 @@ static int run(lmi_cli *c, int argc, const char *const *argv) {
         lmi_help_verb(c, c->verb);
         return LMI_EXIT_OK;
     }
-    return lmi_output_allowed(c) ? c->verb->run(c) : LMI_EXIT_USAGE;
+    if (!lmi_output_allowed(c)) return LMI_EXIT_USAGE;
+    lmi_output_hold(c);
+    return c->verb->run(c);
 }
 
 int lam_command(int argc, const char *const *argv, const lam_host *host) {

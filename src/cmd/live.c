@@ -49,6 +49,14 @@ lam_status lmi_live_model(lmi_cli *c, const lam_live *what, lam_model **m, lam_e
     return e->status;
 }
 
+lam_status lmi_live_roof(lmi_cli *c, lam_peak *out, lam_error *e) {
+    if (c->host->roof) return c->host->roof(c->host->self, out, e);
+    *e = (lam_error){.status = LAM_UNSUPPORTED, .at = -1};
+    snprintf(e->text, sizeof e->text,
+             "what this machine can do is not known here; use the Python package's `lamina`");
+    return e->status;
+}
+
 bool lmi_convention_known(lmi_cli *c, const char *name) {
     if (!name || lam_convention_find(name) >= 0) return true;
     lmi_near near = lmi_near_start(name);

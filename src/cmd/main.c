@@ -91,12 +91,16 @@ static lam_status script(void *self, const lam_script *what, lam_error *e) {
     return become_python(self, e);
 }
 
-static int32_t terminal_width(void) {
-    const char *columns = getenv("COLUMNS");
-    long n = columns ? strtol(columns, NULL, 10) : 0;
+/* A variable wins over what the terminal says. */
+static int32_t size_of_terminal(const char *variable, size_t member) {
+    const char *text = getenv(variable);
+    long n = text ? strtol(text, NULL, 10) : 0;
     struct winsize w;
+    unsigned short size;
     if (n > 0 && n < 10000) return (int32_t)n;
-    return ioctl(STDOUT_FILENO, TIOCGWINSZ, &w) == 0 ? w.ws_col : 0;
+    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &w) != 0) return 0;
+    memcpy(&size, (const char *)&w + member, sizeof size);
+    return size;
 }
 
 /* The locale of the characters is the first of these that is set to something. */
@@ -121,6 +125,9 @@ int main(int argc, char **argv) {
                      .script = script};
     host.out_is_terminal = isatty(STDOUT_FILENO) == 1;
     host.out_is_utf8 = locale_is_utf8();
-    host.width = host.out_is_terminal ? terminal_width() : 0;
+    if (host.out_is_terminal) {
+        host.width = size_of_terminal("COLUMNS", offsetof(struct winsize, ws_col));
+        host.height = size_of_terminal("LINES", offsetof(struct winsize, ws_row));
+    }
     return lam_command(argc, (const char *const *)argv, &host);
 }

@@ -69,8 +69,10 @@ static void tell(lmi_cli *c, const char *fmt, ...) {
     va_end(args);
 }
 
+static void release(lmi_cli *c);
 void lmi_complain(lmi_cli *c, const char *hint, const char *fmt, ...) {
     va_list args;
+    release(c);
     va_start(args, fmt);
     tell(c, "lamina: error: ");
     (void)put_text(c->host->err, fmt, args);
@@ -126,13 +128,42 @@ static lam_status put_file(void *to, const char *bytes, size_t n) {
     return LAM_OK;
 }
 
-/* Reports are written through this, so that the reason of a failure is kept. */
-static lam_status put_watched(void *to, const char *bytes, size_t n) {
-    lmi_cli *c = to;
+static lam_status put_now(lmi_cli *c, const char *bytes, size_t n) {
     errno = 0;
     lam_status s = to_file(c) ? put_file(c, bytes, n) : c->host->out.put(c->host->out.to, bytes, n);
     remember(c, s);
     return s;
+}
+
+/* Reports are written through this, so that the reason of a failure is kept. */
+static lam_status put_watched(void *to, const char *bytes, size_t n) {
+    lmi_cli *c = to;
+    if (c->held.on && lmi_hold(&c->held, bytes, n)) return LAM_OK;
+    release(c);
+    return c->out_status == LAM_OK ? put_now(c, bytes, n) : c->out_status;
+}
+
+/* -- the pager --------------------------------------------------------------------------------- */
+
+void lmi_output_hold(lmi_cli *c) { c->held.on = lmi_pager_wanted(c); }
+
+/* Writes what is held, and holds nothing from now on. */
+static void release(lmi_cli *c) {
+    lmi_held h = c->held;
+    c->held = (lmi_held){.on = false};
+    if (h.n > 0) (void)put_now(c, h.text, h.n);
+    free(h.text);
+}
+
+static void show_held(lmi_cli *c) {
+    const lam_host *host = c->host;
+    bool paged = c->held.on && lmi_is_higher(&c->held, host->width, host->height);
+    bool shown = paged && lmi_page(&c->held);
+    if (shown) c->held.n = 0;
+    release(c);
+    if (paged && !shown && lmi_pager_named())
+        tell(c, "lamina: the pager '%s' could not be started; --no-pager does without one\n",
+             lmi_pager_named());
 }
 
 void lmi_output_start(lmi_cli *c) {
@@ -179,6 +210,7 @@ void lmi_output_narrow(lmi_cli *c) {
 
 int lmi_output_end(lmi_cli *c, int code) {
     if (c->n_line > 0) end_line(c, "");
+    show_held(c);
     if (c->fd >= 0 && close(c->fd) != 0) remember(c, LAM_IO);
     c->fd = -1;
     if (c->out_status == LAM_OK || c->out_errno == EPIPE)

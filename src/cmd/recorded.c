@@ -105,8 +105,26 @@ int lmi_show_recordings(lmi_cli *c) {
     if (for_a_model(c)) return LMI_EXIT_USAGE;
     lam_error e = {.at = -1};
     lam_recording_options o = options(c);
+    o.color = lmi_wants_color(c);
+    o.bars = !c->args.no_bars;
     lam_status s = open_all(c, 0, &r, &e);
     if (s == LAM_OK) s = write_all(&r, &o, c->out, &e);
+    close_all(&r);
+    return s == LAM_OK || c->out_status != LAM_OK ? LMI_EXIT_OK : lmi_complain_of(c, &e, s);
+}
+
+/* A page is for a browser: on a terminal nobody could read it. */
+int lmi_report_recordings(lmi_cli *c) {
+    recordings r;
+    const char *to = c->args.output;
+    if (for_a_model(c)) return LMI_EXIT_USAGE;
+    if ((!to || strcmp(to, "-") == 0) && c->host->out_is_terminal) {
+        lmi_complain(c, "add -o run.html", "a report is a page for a browser, and no file is given for it");
+        return LMI_EXIT_USAGE;
+    }
+    lam_error e = {.at = -1};
+    lam_status s = open_all(c, 0, &r, &e);
+    if (s == LAM_OK) s = lam_recording_page((const lam_recording *const *)r.at, r.n, c->out, &e);
     close_all(&r);
     return s == LAM_OK || c->out_status != LAM_OK ? LMI_EXIT_OK : lmi_complain_of(c, &e, s);
 }

@@ -41,6 +41,7 @@ static lam_report_options report_options(const lmi_cli *c, const layout *l) {
     o.width = a->wide ? WIDE : a->width >= 0 ? a->width : file ? 0 : c->host->width;
     o.max_depth = l->aggregate ? -1 : a->depth;
     o.color = lmi_wants_color(c);
+    o.bars = !a->no_bars;
     o.ascii = a->ascii || (!file && !c->host->out_is_utf8);
     o.exact = a->exact;
     o.expand = a->expand;
@@ -86,19 +87,6 @@ static bool typed(const lmi_cli *c, char *line, size_t size) {
     return ok;
 }
 
-/* The report is a part of a page; a file needs the rest, or a browser guesses its encoding. It loads
- * nothing. */
-static lam_status write_page_head(lam_sink to, lam_error *e) {
-    static const char head[] = "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n"
-                               "<meta name=\"color-scheme\" content=\"light dark\">\n"
-                               "<meta http-equiv=\"Content-Security-Policy\" "
-                               "content=\"default-src 'none'; style-src 'unsafe-inline'\">\n"
-                               "<title>lamina</title>\n";
-    lam_status s = to.put(to.to, head, sizeof head - 1);
-    if (s != LAM_OK && e->status == LAM_OK) e->status = s;
-    return s;
-}
-
 /* The options of a report. */
 typedef struct making {
     layout l;
@@ -126,7 +114,7 @@ static lam_status write_report(lmi_cli *cli, const lam_model *m, const making *w
     lam_status s = lam_costs_new(&c, m, &costs, e);
     if (s == LAM_OK && l->backwards) s = lam_costs_rf_backwards(c, e);
     if (s == LAM_OK && l->aggregate && depth >= 0) s = lam_costs_aggregate(c, depth, e);
-    if (s == LAM_OK && strcmp(o->format, "html") == 0) s = write_page_head(to, e);
+    if (s == LAM_OK && strcmp(o->format, "html") == 0) s = lmi_page_head(to, "lamina", e);
     if (s == LAM_OK) s = lam_report_write(c, o, to, e);
     if (s == LAM_OK && strict) *strict = lmi_strict(cli, c);
     if (s == LAM_OK && strict && *strict == LMI_EXIT_OK) s = judge_health(m, strict, e);
@@ -136,60 +124,20 @@ static lam_status write_report(lmi_cli *cli, const lam_model *m, const making *w
 
 /* -- a rehearsal ------------------------------------------------------------------------------- */
 
-static lam_status put_nowhere(void *to, const char *bytes, size_t n) {
-    (void)to, (void)bytes, (void)n;
-    return LAM_OK;
-}
-
-/* One layer, called once. */
-static lam_status smallest_model(lam_model **m, lam_error *e) {
-    static const int64_t sizes[] = {1, 1};
-    const lam_arg x = {.position = 0, .dtype = -1, .device = -1, .ndim = 2, .sizes = sizes};
-    const lam_module_info mod = {.type = "Identity",
-                                 .type_path = "torch.nn.Identity",
-                                 .flags = LAM_MODULE_LEAF,
-                                 .word = lam_word_module("Identity")};
-    const lam_call_info call = {
-        .parent = -1, .t0_ns = 1, .t1_ns = 2, .n_in = 1, .n_out = 1, .in = &x, .out = &x};
-    int32_t i;
-    lam_builder *b;
-    lam_status s = lam_builder_new(&b, 0, e);
-    if (s != LAM_OK) return s;
-    s = lam_build_module(b, &mod, &i, e);
-    if (s == LAM_OK) s = lam_build_place(b, -1, "", 0, &i, e);
-    if (s == LAM_OK) s = lam_build_call(b, &call, &i, e);
-    if (s == LAM_OK) s = lam_build_ops_seen(b, e);
-    if (s == LAM_OK) s = lam_build_timed(b, e);
-    if (s == LAM_OK) s = lam_build_memory(b, &(lam_memory_info){"", -1, -1, -1, false}, e);
-    if (s == LAM_OK) return lam_builder_finish(b, m, e);
-    lam_builder_free(b);
-    return s;
-}
-
 /* Running a model takes long, so errors in the options are found first, by a report on the smallest
  * model. */
 static lam_status rehearse(lmi_cli *c, const making *with, lam_error *e) {
     lam_model *m = NULL;
-    lam_status s = smallest_model(&m, e);
-    if (s == LAM_OK) s = write_report(c, m, with, -1, (lam_sink){put_nowhere, NULL}, NULL, e);
+    lam_status s = lmi_smallest_model(&m, e);
+    if (s == LAM_OK) s = write_report(c, m, with, -1, lmi_nowhere, NULL, e);
     lam_model_free(m);
     return s;
-}
-
-/* Measured before the model is loaded, while nothing else runs. */
-static lam_status find_roof(const lmi_cli *c, making *with, lam_error *e) {
-    if (!c->args.roof) return LAM_OK;
-    if (c->host->roof) return c->host->roof(c->host->self, &with->o.peak, e);
-    *e = (lam_error){.status = LAM_UNSUPPORTED, .at = -1};
-    snprintf(e->text, sizeof e->text,
-             "what this machine can do is not known here; use the Python package's `lamina`");
-    return e->status;
 }
 
 static int show(lmi_cli *c, making *with) {
     lam_error e = {0}, shown = {0};
     lam_status s = rehearse(c, with, &e);
-    if (s == LAM_OK) s = find_roof(c, with, &e);
+    if (s == LAM_OK && c->args.roof) s = lmi_live_roof(c, &with->o.peak, &e);
     if (s != LAM_OK) return lmi_complain_of(c, &e, s);
     lam_model *m;
     lam_live what = lmi_live_request(c, with->l.convention);

@@ -67,6 +67,8 @@ static const reason thoplw_reasons[] = {
 #undef REASON
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
+_Static_assert(COUNT(torchscan_rows) <= LMI_MOST_PUBLISHED, "more rows than a picture of them has room for");
+_Static_assert(COUNT(thoplw_rows) <= LMI_MOST_PUBLISHED, "more rows than a picture of them has room for");
 static const table tables[] = {
     {"torchscan",
      "torchscan",
@@ -176,17 +178,22 @@ static void say_row(lmi_cli *c, const table *t, const row *r, const lam_costs *c
     sum->cells_off += off;
 }
 
-static lam_status run_row(lmi_cli *c, const table *t, const row *r, tally *sum, lam_error *e) {
+static lam_status run_row(lmi_cli *c, const row *r, const lam_cost_options *o, lmi_take_model take,
+                          void *self, lam_error *e) {
     char target[64];
     snprintf(target, sizeof target, "torchvision.models:%s", r->model);
-    lam_live what = {
-        .target = target, .n_inputs = 1, .inputs = &r->input, .mode = "eval", .build_kwargs = r->build};
-    lam_cost_options o = {.convention = t->convention, .released = true};
+    lam_live what = {.target = target,
+                     .n_inputs = 1,
+                     .inputs = &r->input,
+                     .mode = "eval",
+                     .build_kwargs = r->build,
+                     .dry = c->args.dry,
+                     .ops = lam_convention_counts_ops(lam_convention_find(o->convention))};
     lam_model *m;
     lam_costs *costs = NULL;
     lam_status s = lmi_live_model(c, &what, &m, e);
-    if (s == LAM_OK) s = lam_costs_new(&costs, m, &o, e);
-    if (s == LAM_OK) say_row(c, t, r, costs, sum);
+    if (s == LAM_OK) s = lam_costs_new(&costs, m, o, e);
+    if (s == LAM_OK) s = take(self, r->label, costs, e);
     lam_costs_free(costs);
     lam_model_free(m);
     return s;
@@ -203,30 +210,56 @@ static void say_end(lmi_cli *c, const tally *sum) {
     lmi_say(c, "\n");
 }
 
-static bool wanted(const lmi_args *a, const row *r) {
-    for (int32_t i = 1; i < a->n_operands; i++)
+/* Is the row named by an operand after `at`, or is none? */
+static bool wanted(const lmi_args *a, int32_t at, const row *r) {
+    for (int32_t i = at + 1; i < a->n_operands; i++)
         if (strcmp(a->operands[i], r->label) == 0 || strcmp(a->operands[i], r->model) == 0) return true;
-    return a->n_operands == 1;
+    return a->n_operands == at + 1;
 }
 
-/* Where not even the first model can be run the others can't either. */
-static int run_table(lmi_cli *c, const table *t) {
-    tally sum = {0};
+/* Where not even the first model can be run the others can't either: *failed is -1. */
+static int run_models(lmi_cli *c, int32_t at, const table *t, const lam_cost_options *o, lmi_take_model take,
+                      void *self, int *failed) {
+    int ran = 0;
+    *failed = 0;
     for (size_t i = 0; i < t->n_rows && c->out_status == LAM_OK; i++) {
         lam_error e = {0};
-        if (!wanted(&c->args, &t->rows[i])) continue;
-        lam_status s = run_row(c, t, &t->rows[i], &sum, &e);
+        if (!wanted(&c->args, at, &t->rows[i])) continue;
+        lam_status s = run_row(c, &t->rows[i], o, take, self, &e);
+        ran += s == LAM_OK;
         if (s == LAM_OK) continue;
         int code = lmi_complain_of(c, &e, s);
-        if (sum.rows == 0) return code;
-        sum.failed++;
+        *failed = ran ? *failed + 1 : -1;
+        if (!ran) return code;
     }
-    say_end(c, &sum);
-    return sum.failed ? LMI_EXIT_FAILED : sum.unexplained ? LMI_EXIT_FINDING : LMI_EXIT_OK;
+    return *failed ? LMI_EXIT_FAILED : LMI_EXIT_OK;
 }
 
-static bool known_models(lmi_cli *c, const table *t) {
-    for (int32_t k = 1; k < c->args.n_operands; k++) {
+typedef struct printing {
+    lmi_cli *c;
+    const table *t;
+    tally sum;
+} printing;
+
+static lam_status print_row(void *self, const char *label, const lam_costs *costs, lam_error *e) {
+    printing *p = self;
+    (void)e;
+    for (size_t i = 0; i < p->t->n_rows; i++)
+        if (p->t->rows[i].label == label) say_row(p->c, p->t, &p->t->rows[i], costs, &p->sum);
+    return LAM_OK;
+}
+
+static int run_table(lmi_cli *c, const table *t) {
+    printing p = {.c = c, .t = t};
+    const lam_cost_options o = {.convention = t->convention, .released = true};
+    int code = run_models(c, 0, t, &o, print_row, &p, &p.sum.failed);
+    if (p.sum.failed < 0) return code;
+    say_end(c, &p.sum);
+    return code != LMI_EXIT_OK ? code : p.sum.unexplained ? LMI_EXIT_FINDING : LMI_EXIT_OK;
+}
+
+static bool known_models(lmi_cli *c, int32_t at, const table *t) {
+    for (int32_t k = at + 1; k < c->args.n_operands; k++) {
         const char *name = c->args.operands[k];
         lmi_near near = lmi_near_start(name);
         bool found = false;
@@ -243,15 +276,26 @@ static bool known_models(lmi_cli *c, const table *t) {
     return true;
 }
 
-int lmi_run_table(lmi_cli *c) {
-    const char *name = c->args.operands[0];
-    for (size_t i = 0; i < COUNT(tables); i++) {
-        if (strcmp(tables[i].name, name) != 0) continue;
-        return known_models(c, &tables[i]) ? run_table(c, &tables[i]) : LMI_EXIT_USAGE;
-    }
+/* The table that operand `at` names; NULL after an error, as if a model after it is none of its. */
+static const table *find_table(lmi_cli *c, int32_t at) {
+    const char *name = c->args.operands[at];
+    for (size_t i = 0; i < COUNT(tables); i++)
+        if (strcmp(tables[i].name, name) == 0) return known_models(c, at, &tables[i]) ? &tables[i] : NULL;
     char hint[96] = "there are:";
     for (size_t i = 0; i < COUNT(tables); i++)
         snprintf(hint + strlen(hint), sizeof hint - strlen(hint), " %s", tables[i].name);
     lmi_complain(c, hint, "%s: there is no such published table", name);
-    return LMI_EXIT_USAGE;
+    return NULL;
+}
+
+int lmi_published_run(lmi_cli *c, int32_t at, const char *convention, lmi_take_model take, void *self) {
+    const table *t = find_table(c, at);
+    const lam_cost_options o = {.convention = convention};
+    int failed;
+    return t ? run_models(c, at, t, &o, take, self, &failed) : LMI_EXIT_USAGE;
+}
+
+int lmi_run_table(lmi_cli *c) {
+    const table *t = find_table(c, 0);
+    return t ? run_table(c, t) : LMI_EXIT_USAGE;
 }

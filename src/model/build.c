@@ -4,7 +4,7 @@
  * indices. */
 #include "model/builder.h"
 
-enum { MOST_AXES = 64, MOST_NOTES = 64 };
+enum { MOST_AXES = 64, MOST_NOTES = 64, MOST_PROVENANCE = 64 };
 
 /* The module of the thing that was just appended to p->items; that is taken back when there is no room. */
 static lam_status push_owner(lam_builder *b, lmi_pushed *p, int32_t module, const char *what, lam_error *e) {
@@ -263,4 +263,22 @@ lam_status lam_build_made(lam_builder *b, const char *text, lam_error *e) {
     const char *copy;
     LAM_TRY(lmi_copy_text(b, text, "how an input was made up", &copy, e));
     return lmi_push(b, &b->made, "inputs that were made up", &copy, e);
+}
+
+lam_status lam_build_provenance(lam_builder *b, const char *name, const char *text, lam_error *e) {
+    lmi_named_text t, *known = b->provenance.data;
+    LAM_TRY(lmi_copy_text(b, name, "the name of a fact of the provenance", &t.name, e));
+    if (!*name || name[strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_")])
+        return lmi_fail(e, LAM_USAGE, name,
+                        "a fact's name has no other characters than a to z, 0 to 9 and _");
+    LAM_TRY(lmi_copy_text(b, text, name, &t.text, e));
+    for (size_t i = 0; i < b->provenance.n; i++) {
+        if (strcmp(known[i].name, name) != 0) continue;
+        known[i].text = t.text;
+        return LAM_OK;
+    }
+    if (b->provenance.n >= MOST_PROVENANCE)
+        return lmi_fail(e, LAM_LIMIT, name, "there are more than %d facts of the provenance; leave some out",
+                        MOST_PROVENANCE);
+    return lmi_push(b, &b->provenance, "facts of the provenance", &t, e);
 }

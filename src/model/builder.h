@@ -37,6 +37,7 @@ struct lam_builder {
     lmi_vec events;  /* lam_event */
     lmi_vec notes;   /* const char * */
     lmi_vec made;    /* const char * */
+    lmi_vec provenance; /* lmi_named_text */
     const char *cut;
     bool calls_cut;
     int64_t cut_ns;

@@ -31,6 +31,7 @@ lam_status lam_builder_new(lam_builder **out, uint64_t memory_limit, lam_error *
     lmi_vec_init(&b->events, sizeof(lam_event));
     lmi_vec_init(&b->notes, sizeof(const char *));
     lmi_vec_init(&b->made, sizeof(const char *));
+    lmi_vec_init(&b->provenance, sizeof(lmi_named_text));
     lmi_vec_init(&b->ops, sizeof(lam_op));
     lmi_vec_init(&b->lifetimes, sizeof(lam_lifetime));
     lmi_vec_init(&b->op_names, sizeof(lmi_op_name));
@@ -54,6 +55,7 @@ void lam_builder_free(lam_builder *b) {
     lmi_vec_free(&b->events);
     lmi_vec_free(&b->notes);
     lmi_vec_free(&b->made);
+    lmi_vec_free(&b->provenance);
     lmi_vec_free(&b->ops);
     lmi_vec_free(&b->lifetimes);
     lmi_vec_free(&b->op_names);
@@ -211,6 +213,8 @@ static lam_status fill(lam_model *m, lmi_arena *scratch, lam_builder *b, lam_err
     m->notes = adopt(m, &b->notes, &m->storage[4]);
     m->n_made = (int32_t)b->made.n;
     m->made = adopt(m, &b->made, &m->storage[14]);
+    m->n_provenance = (int32_t)b->provenance.n;
+    m->provenance = adopt(m, &b->provenance, &m->storage[15]);
     m->n_ops = (int32_t)b->ops.n;
     m->cut = b->cut;
     m->calls_cut = b->calls_cut;

@@ -69,16 +69,22 @@ typedef struct lmi_identity {
     int32_t tensor;
 } lmi_identity;
 
+/* A fact of the run's provenance. */
+typedef struct lmi_named_text {
+    const char *name, *text;
+} lmi_named_text;
+
 struct lam_model {
     lmi_arena arena;
     lmi_memory *memory; /* NULL: it was not measured */
     lmi_device *device; /* NULL: none was asked */
-    int32_t n_modules, n_places, n_tensors, n_events, n_notes, n_made;
+    int32_t n_modules, n_places, n_tensors, n_events, n_notes, n_made, n_provenance;
     lam_module *modules;
     lam_place *places;
     lam_tensor *tensors;
     lam_event *events;
     const char **notes, **made;
+    lmi_named_text *provenance;
     const char *cut; /* why more ran than was seen; NULL: nothing did */
     bool calls_cut;
     int64_t cut_ns;
@@ -96,7 +102,7 @@ struct lam_model {
     int32_t *out_sources_at, n_out_sources_at;
     int32_t n_lifetimes;
     lam_lifetime *lifetimes; /* of a dry run's tensors */
-    void *storage[15];  /* what the arrays live in when they are not in the arena; freed with the model */
+    void *storage[16];  /* what the arrays live in when they are not in the arena; freed with the model */
     lmi_seen *seen;     /* NULL: nobody looked */
     int32_t *by_path;   /* open addressing: places by the hash of their path, -1 empty */
     uint64_t path_mask; /* slots of by_path - 1 */

@@ -25,6 +25,15 @@ const char *lam_model_note(const lam_model *m, int32_t i) {
     return i >= 0 && i < m->n_notes ? m->notes[i] : NULL;
 }
 
+int32_t lam_model_n_provenance(const lam_model *m) { return m->n_provenance; }
+
+const char *lam_model_provenance(const lam_model *m, int32_t i, const char **name) {
+    static const lmi_named_text none;
+    const lmi_named_text *t = i >= 0 && i < m->n_provenance ? &m->provenance[i] : &none;
+    if (name) *name = t->name;
+    return t->text;
+}
+
 const char *lam_model_made(const lam_model *m, int32_t i) {
     return i >= 0 && i < m->n_made ? m->made[i] : NULL;
 }

@@ -75,6 +75,11 @@ const lam_recorded_place *lam_recording_place(const lam_recording *r, int32_t mo
     return NULL;
 }
 
+bool lam_recording_step(const lam_recording *r, int32_t model, int64_t i, lam_recorded_step *out) {
+    (void)r, (void)model, (void)i, (void)out;
+    return false;
+}
+
 bool lam_recording_is(const char *file) {
     size_t n = file ? strlen(file) : 0;
     return n > 7 && strcmp(file + n - 7, ".lamina") == 0;

@@ -67,6 +67,33 @@ static int64_t of_calls(const lmi_root *root, int64_t call) {
     return step <= LMI_MOST ? step : -1;
 }
 
+bool lam_recording_step(const lam_recording *r, int32_t model, int64_t i, lam_recorded_step *out) {
+    if (!lam_recording_model(r, model) || i < 0 || i >= r->roots[model].n_steps) return false;
+    const lmi_root *root = &r->roots[model];
+    const lmi_step *s = &root->steps[root->n_steps - 1 - i], *newer = s;
+    *out = (lam_recorded_step){.number = s->number,
+                               .unix_ns = s->unix_ns,
+                               .counts = lmi_counts(root, s),
+                               .failed = s->failed != 0,
+                               .looked = s->looked != 0,
+                               .bad = s->bad,
+                               .first_bad = (int32_t)s->first_bad,
+                               .forward_ns = s->forward,
+                               .backward_ns = s->backward,
+                               .peak_bytes = s->peak,
+                               .step_ns = -1,
+                               .device_forward_ns = s->device_forward,
+                               .device_backward_ns = s->device_backward,
+                               .device_peak_bytes = s->device_peak};
+    if (!out->counts) return true;
+    do {
+        if (newer == root->steps) return true; /* they lie newest first */
+        newer--;
+    } while (!lmi_counts(root, newer));
+    out->step_ns = of_calls(root, pace(newer, s));
+    return true;
+}
+
 static void sum_health(lmi_root *root) {
     lam_recorded_model *m = &root->told;
     m->nonfinite = m->first_bad = -1;

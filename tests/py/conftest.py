@@ -30,9 +30,7 @@ torch.set_num_threads(2)
 
 
 def pytest_configure(config):
-    config.addinivalue_line(
-        "markers", "uncompiled: runs first, before code is compiled"
-    )
+    config.addinivalue_line("markers", "uncompiled: runs first, before code is compiled")
 
 
 def pytest_collection_modifyitems(items):

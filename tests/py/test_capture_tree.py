@@ -43,6 +43,12 @@ def test_places_are_in_registration_order_parents_first():
     assert [p["depth"] for p in model.places()] == [0, 1, 2, 2, 1, 2, 2, 1]
 
 
+def test_a_module_may_have_none_for_its_buffers():
+    net = nn.Sequential(nn.Linear(3, 4))
+    vars(net[0])["_buffers"] = None
+    assert [t["shape"] for t in seen(net, X).tensors()] == [(4, 3), (4,)]
+
+
 def test_a_shared_module_has_a_place_under_each_parent():
     shared = nn.Sequential(nn.Tanh())
     net = nn.Sequential(nn.Sequential(shared), nn.Sequential(shared))

@@ -103,6 +103,8 @@ def test_formats():
     assert compared.to_markdown().startswith("| tool | MACs |")
     assert str(compared).startswith("tool ") and "leaves out attention" in str(compared)
     assert compared._repr_html_().startswith("<table>") and "<td>torchinfo</td>" in compared._repr_html_()
+    bundle = {"text/plain": str(compared), "text/html": compared._repr_html_()}
+    assert compared._repr_mimebundle_(include=None, exclude=None) == bundle
     assert repr(compared) == str(compared)
 
 

@@ -488,3 +488,15 @@ def test_doctor_says_which():
 
     assert "\noperators: seen through torch's dispatch mode, with the same counts but some " in describe()
     assert "slower: LAMINA_CAPTURE=dispatch asks for it\n" in describe()
+
+
+@pytest.mark.parametrize("dry, state", [(False, "exact"), (True, "unknown")])
+def test_a_mask_is_read_where_there_are_values(dry, state):
+    mask = torch.zeros(6, 8)
+    mask[:, 4:] = float("-inf")
+    q, k = (torch.rand(2, 3, n, 4, requires_grad=True) for n in (6, 8))
+    attend = Calls(lambda self, q, k: F.scaled_dot_product_attention(q, k, k, attn_mask=mask))
+    report = lamina.inspect(attend, (q, k), convention="exact", dry=dry)
+    assert (report.macs, report.macs.state) == (2 * 3 * 6 * 8 * 8, "exact")
+    assert report.effective_macs.state == state
+    assert report.effective_macs == (0 if dry else 2 * 3 * 6 * 4 * 8)

@@ -234,6 +234,21 @@ def test_fused_attention(name, way, monkeypatch):
 # -- what has no memory --------------------------------------------------------------------------------------
 
 
+def test_an_operator_in_place_answers_with_its_tensor():
+    """Autograd would give the tensor itself back, whatever a mode answers; in this mode it doesn't."""
+    same = []
+
+    class Net(nn.Module):
+        def forward(self, x):
+            with torch.inference_mode():
+                y = x + 1
+                same.append(torch.ops.aten.relu_.default(y) is y)
+            return x
+
+    lamina.inspect(Net(), torch.rand(2, 3), dry=True)
+    assert same == [True]
+
+
 def test_meta_model_counts_as_on_the_cpu(zoo):
     real = lamina.inspect(zoo("resnet18"), torch.rand(1, 3, 64, 64))
     dry = lamina.inspect(zoo("resnet18", "meta"), torch.rand(1, 3, 64, 64, device="meta"), dry=True)

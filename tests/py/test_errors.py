@@ -120,6 +120,7 @@ def test_arguments_of_the_wrong_type_are_told_so():
             lambda: lamina.inspect(net, [3, 4]),
             r"for an input of that shape give a tensor, torch.rand\(3, 4\)",
         ),
+        (lambda: lamina.inspect(net, [3]), r"args is a list; give a tensor"),
         (lambda: lamina.inspect(net, {"x": x()}), r"a dict as \(d,\), and keyword arguments as the third"),
         (lambda: lamina.inspect(net, x().numpy()), r"args is a numpy array; .*torch\.from_numpy\(x\)"),
         (lambda: lamina.summary(net, input_size=(4,)), r"'input_size'; give input_shape=\(3, 224, 224\)"),

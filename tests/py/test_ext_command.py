@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 import torch
 from ext_kit import seen
@@ -57,6 +59,24 @@ def test_a_live_model_is_shown():
     assert host.run() == 0
     assert "Linear" in str(host.out) and not str(host.err)
     assert (host.asked["target"], host.asked["inputs"]) == ("somewhere:Net", ["2x3"])
+
+
+def test_the_class_of_an_error_is_not_held():
+    """It is looked up by each error, to find the exit status."""
+
+    def live():
+        raise errors.RangeError("no number")
+
+    before = sys.getrefcount(errors.RangeError)
+    assert {Host(live).run() for _ in range(100)} == {2}
+    assert sys.getrefcount(errors.RangeError) < before + 50
+
+
+def test_a_width_that_is_no_number_is_no_width():
+    host, other = Host(model), Host(model)
+    host.width = "wide"
+    assert (host.run(), other.run()) == (0, 0)
+    assert str(host.out) == str(other.out) and not str(host.err)
 
 
 def test_a_model_that_was_handed_over_is_empty():

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import sys
 from contextlib import suppress
@@ -13,6 +14,7 @@ import torch
 from ext_kit import module_call
 from torch import nn
 
+import lamina
 from lamina import _lamina
 
 CAPTURES = 10_000
@@ -239,3 +241,52 @@ def test_each_allocation_of_python_may_fail(name):
     else:
         pytest.fail("it never ends")
     assert failures > 0 or name in ("version", "failure")
+
+
+FIELDS = ["arena", "free", "fast", "mappings", "mapped", "most", "fast_bytes", "in_use", "rest", "top"]
+
+
+class Used(ctypes.Structure):
+    """What glibc's mallinfo2 tells."""
+
+    _fields_ = [(name, ctypes.c_size_t) for name in FIELDS]
+
+
+def in_use():
+    """The bytes that C code has allocated and not freed."""
+    gc.collect()
+    ask = ctypes.CDLL(None).mallinfo2
+    ask.restype = Used
+    told = ask()
+    return told.in_use + told.mapped
+
+
+class Loop(nn.Linear):
+    def forward(self, x):
+        for _ in range(100):
+            x = super().forward(x)
+        return x
+
+
+@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "mallinfo2"), reason="glibc 2.33 tells what is used")
+@pytest.mark.parametrize("what", ["", "dry", "memory", "health"])
+def test_no_memory_of_c_piles_up(what):
+    """The least of a few windows: in one torch may fill a cache. What 100 operators leak is over 1 KiB."""
+    net, grown = Loop(3, 3), []
+    for _ in range(6):
+        before = in_use()
+        for _ in range(10):
+            lamina.inspect(net, X / 0, **({what: True} if what else {}))
+        grown.append((in_use() - before) // 10)
+    assert min(grown) < 500, grown
+
+
+def test_a_dry_run_lets_go_of_the_capture_before():
+    """A mode serves one capture at a time."""
+    first, second = _lamina.Capture(NET), _lamina.Capture(NET)
+    mode = _lamina.Dry(torch.Tensor, torch.Tensor, print, print)
+    before = sys.getrefcount(first)
+    mode.serves(first)
+    assert sys.getrefcount(first) == before + 1
+    mode.serves(second)
+    assert sys.getrefcount(first) == before

@@ -608,6 +608,16 @@ def test_the_gradient_of_a_parameter_that_was_met_as_an_attribute_is_put_back():
     assert net[0].weight.requires_grad
 
 
+def test_the_gradient_is_put_back_of_one_that_is_not_the_first_attribute():
+    net = nn.Sequential(nn.Linear(3, 3))
+    vars(net).update(first=torch.ones(2), tied=net[0].weight)
+    net[0].weight.grad = held = torch.full((3, 3), 2.0)
+    snapshot = _lamina.Snapshot(net)
+    net[0].weight.grad = None
+    assert snapshot.restore() == []
+    assert net[0].weight.grad is held
+
+
 def test_a_class_that_reaches_its_capture_goes_too():
     class Net(nn.Module):
         pass

@@ -319,6 +319,22 @@ def test_products_in_16_bits(sizes, dtype):
         assert abs(peak.bytes - measured) <= 0.01 * measured
 
 
+def test_a_report_holds_no_tensor_of_a_dict():
+    """What would fit is asked for later, and told by sizes alone."""
+
+    class Net(nn.Linear):
+        def forward(self, batch, times):
+            return super().forward(batch["x"]) * times
+
+    batch, net = {"x": torch.rand(4, 3)}, Net(3, 2)
+    report = lamina.inspect(net, (batch, 2), memory=True)
+    ref = weakref.ref(batch.pop("x"))
+    gc.collect()
+    assert ref() is None
+    told = report.fit(), lamina.fit(net, ({"x": torch.rand(4, 3)}, 2))
+    assert told[0].forward.bytes == told[1].forward.bytes
+
+
 def test_nothing_is_allocated_and_nothing_is_left():
     with torch.device("meta"):
         model = nn.Sequential(nn.Linear(1 << 14, 1 << 14), nn.ReLU(), nn.Linear(1 << 14, 1 << 14))

@@ -176,6 +176,12 @@ class Derived(Mine):
     pass
 
 
+@pytest.mark.parametrize("wrong", [{nn.Linear: 3}, {"Linear": print}])
+def test_custom_ops_are_classes_and_functions(wrong):
+    with pytest.raises(TypeError, match="it is a dict, "):
+        profile(nn.Sequential(nn.Linear(4, 4)), x(), custom_ops=wrong)
+
+
 def test_custom_ops_get_live_tensors_and_override():
     seen = []
 

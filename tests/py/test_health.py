@@ -609,3 +609,11 @@ def test_the_command_says_so_with_its_exit_code(tmp_path):
         assert told in done.stdout
     command = [sys.executable, "-m", "lamina", "show", "torch.nn:Tanh", "-i", "2x3", "--health", "--dry"]
     assert subprocess.run(command, capture_output=True, check=False).returncode == 2
+
+
+def test_a_capture_that_looked_at_no_values_has_no_last_calls():
+    with lamina.capture(net := nn.Linear(2, 2)) as watch:
+        net(torch.rand(1, 2))
+    assert watch._model.health() is None
+    with pytest.raises(ValueError, match="nobody looked at values"):
+        watch._model.health_tail(3)

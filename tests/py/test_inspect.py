@@ -108,6 +108,11 @@ def test_under_another_convention(report):
 def test_why(report):
     lines = report.why("0")
     assert any(line["value"] == 7776 and line["metric"] == "macs" and line["formula"] for line in lines)
+    (macs,) = [line for line in lines if line["metric"] == "macs" and line["note"] == "aten::convolution"]
+    facts = {name: (value, meaning) for name, value, meaning in macs["facts"]}
+    assert {"out", "red"} & set(facts) == set(facts) and facts["out"][0] * facts["red"][0] == 7776
+    assert "output" in facts["out"][1] or "result" in facts["out"][1]
+    assert all(line["facts"] == [] for line in lines if not line["formula"])
     with pytest.raises(KeyError, match="no layer"):
         report.why("7")
 
@@ -171,7 +176,9 @@ def test_receptive_field_is_shown_when_asked_for():
 
 def test_notebook(report):
     assert report._repr_html_().lstrip().startswith("<")
-    assert report._repr_mimebundle_() == {"text/plain": str(report), "text/html": report._repr_html_()}
+    shown = report._repr_mimebundle_()
+    assert shown["text/plain"] == str(report)
+    assert shown["text/html"] == report.plot("icicle").svg + report._repr_html_()
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from __future__ import annotations
 import sys
 from contextlib import contextmanager
 from itertools import product
+from types import SimpleNamespace
 
 import pytest
 
@@ -450,6 +451,15 @@ def test_command(tmp_path, capsys, monkeypatch):
     assert "--rules none.rules: No such file" in err
     (tmp_path / "nul.rules").write_bytes(b"Mine\0 macs = 1")
     assert "it is not text" in command(capsys, "show", *run, "--rules", "nul.rules")[2]
+
+
+@needs_ops
+def test_why_of_a_lone_operator_without_a_rule(net, capsys, monkeypatch):
+    """There are no words for what it does."""
+    monkeypatch.setitem(sys.modules, "target_of_mine", SimpleNamespace(net=lambda: net))
+    code, out, _ = command(capsys, "why", "target_of_mine:net", "1", "-i", "2x3")
+    assert code == 0
+    assert "\n  lamina_test_own::mul\n  MACs " in out
 
 
 def test_core_functions():

@@ -162,6 +162,8 @@ HOSTILE = [
         r"outputs\[0\]\.shape is not a list of sizes",
     ),
     (put(["rows", 0, "leaf"], 1), r"rows\[0\]\.leaf is not true or false"),
+    (put(["provenance"], []), "provenance is not an object"),
+    (put(["provenance"], {"threads": 2}), r"provenance\.threads is not a text"),
     (put(["unused"], [{"path": "a"}]), r"unused\[0\]\.reason is missing"),
 ]
 

@@ -569,6 +569,13 @@ def test_how_fast_rows_were(capsys):
     assert linear.intensity == report.rows[1].intensity > tanh.intensity
     assert ("0", "backward") in told
     assert ("", "forward") not in told
+    inside = {(speed.path, speed.phase): speed for speed in report.speed(roof, inside=True)}
+    whole, back = inside["", "forward"], inside["", "backward"]
+    assert whole.ns == report.rows[0].time.forward.total >= linear.ns + tanh.ns
+    assert whole.flops == pytest.approx(int(report.flops) / whole.ns * 1e9)
+    assert back.ns == report.rows[0].time.backward.total
+    assert back.flops == pytest.approx(int(report.backward.flops) / back.ns * 1e9)
+    assert inside["1", "forward"] == tanh  # calls nothing
     head = report.to_markdown(roof=roof).splitlines()
     assert any("FLOP/s" in line and "limited by" in line for line in head)
     assert any("1 % of peak)" in line for line in head if "Linear" in line)

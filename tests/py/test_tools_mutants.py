@@ -142,3 +142,23 @@ def test_what_can_not_be_tried_is_said(tmp_path: Path, changed: dict[str, str], 
     code, lines = mutants(tree(tmp_path, **changed), word)
     assert code == 1
     assert lines[-1].startswith(said)
+
+
+def test_a_test_that_is_skipped_has_noticed(tmp_path: Path) -> None:
+    code = "def larger(a, b):\n    if a > b:\n        return a\n    return b\n"
+    skips = (
+        "import pytest\nfrom lamina._fit import larger\n\n\n"
+        "@pytest.mark.skipif(larger(1, 2) != 2, reason='broken')\ndef test_it():\n    pass\n"
+    )
+    files = {
+        "python/lamina/_fit.py": code,
+        "build/site/lamina/_fit.py": code,
+        "build/site/lamina/__init__.py": "",
+        "tests/py/test_fit.py": skips,
+    }
+    status, lines = mutants(tree(tmp_path, **files), "python/lamina/_fit.py", "-n", "20")
+    assert status == 0
+    *survivors, last = lines
+    found = {line.partition(" | ")[2] for line in survivors}
+    assert found == {"if a >= b:", "if False and (a > b):", "return None"}
+    assert last.startswith("tools/mutants: python/lamina: 2 of 5 killed, 3 survived")

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every wrong input of wrong_inputs.py ends with one clear sentence: never a traceback, never silence."""
 
+import io
 import json
 import os
 import re
@@ -114,19 +115,19 @@ def test_what_a_model_prints_is_not_part_of_the_output(capsys):
 
 
 def test_a_terminal_that_can_do_nothing_is_sent_no_control_codes(monkeypatch):
-    from contextlib import nullcontext
+    from lamina._base import terminal
 
-    from lamina._run import once
-
-    class Terminal:
+    class Terminal(io.StringIO):
         def isatty(self):
             return True
 
-    monkeypatch.setattr(sys, "stderr", Terminal())
-    monkeypatch.setenv("TERM", "dumb")
-    assert isinstance(once.progress("running the model"), nullcontext)
-    monkeypatch.setenv("TERM", "xterm")
-    assert not isinstance(once.progress("running the model"), nullcontext)
+    monkeypatch.setattr(terminal, "PROGRESS_AFTER", 0)
+    for kind in ("dumb", "xterm"):
+        monkeypatch.setattr(sys, "stderr", Terminal())
+        monkeypatch.setenv("TERM", kind)
+        with terminal.progress("running the model") as shown:
+            shown.at("running the model")
+        assert bool(sys.stderr.getvalue()) == (kind == "xterm")
 
 
 def test_there_are_enough_of_them():

@@ -250,9 +250,8 @@ GRAPH = [
     Case("graph", 2, "usage", "lamina graph TARGET"),
     Case("graph wrongs.py:small", 2, "missing a required argument", "wrongs.py:small", "-i"),
     Case("graph wrongs.py:small -i 1x3x8x8 --ops=1", 2, "takes no value", "--ops=1"),
-    Case(
-        "graph wrongs.py:small -i 1x3x8x8 --format svg", 2, "no such option", "--format", "lamina help graph"
-    ),
+    Case("graph wrongs.py:small -i 1x3x8x8 --format png", 2, "png", "dot, svg, html"),
+    Case("plot pie wrongs.py:small -i 1x3x8x8", 2, "pie", "icicle"),
     Case("graph wrongs.py:small 1x3x8x8", 2, "one operand too many", "1x3x8x8", "-i 1x3x8x8"),
     Case("graph wrongs.py:small -i 1x4x8x8", 3, "expected input", r"0 \(Conv2d\)"),
 ]

@@ -152,6 +152,20 @@ static PyObject *capture_note(PyObject *self, PyObject *text) {
 }
 static PyObject *capture_made(PyObject *self, PyObject *text) { return add_text(&self_of(self)->made, text); }
 
+/* Dropping the old object may run user code, which must find the new one here. */
+static void replace_reference(PyObject **at, PyObject *value) {
+    PyObject *old = *at;
+    *at = value;
+    Py_XDECREF(old);
+}
+
+static PyObject *capture_provenance(PyObject *self, PyObject *facts) {
+    if (!PyDict_Check(facts)) return PyErr_Format(PyExc_TypeError, "provenance takes a dict, not %R", facts);
+    Py_INCREF(facts);
+    replace_reference(&self_of(self)->provenance, facts);
+    Py_RETURN_NONE;
+}
+
 static PyObject *capture_measure_memory(PyObject *self, PyObject *args) {
     return lmx_measure_memory(self_of(self), args);
 }
@@ -176,13 +190,6 @@ static PyObject *capture_snapshot(PyObject *self, PyObject *unused) {
     if (!c->snapshot) drop_early(c);
     Py_XINCREF(c->snapshot);
     return c->snapshot;
-}
-
-/* Dropping the old object may run user code, which must find the new one here. */
-static void replace_reference(PyObject **at, PyObject *value) {
-    PyObject *old = *at;
-    *at = value;
-    Py_XDECREF(old);
 }
 
 static PyObject *capture_given(PyObject *self, PyObject *function) {
@@ -252,6 +259,7 @@ static void drop_records(lmx_capture *c) {
     Py_CLEAR(c->open_regions);
     Py_CLEAR(c->notes);
     Py_CLEAR(c->made);
+    Py_CLEAR(c->provenance);
     drop_early(c);
     for (size_t i = 0; i < c->names.n; i++) Py_DECREF(((PyObject **)c->names.data)[i]);
     lmi_vec_free(&c->names);
@@ -305,6 +313,7 @@ static int capture_traverse(PyObject *self, visitproc visit, void *arg) {
     Py_VISIT(c->open_regions);
     Py_VISIT(c->notes);
     Py_VISIT(c->made);
+    Py_VISIT(c->provenance);
     Py_VISIT(c->model);
     Py_VISIT(c->snapshot);
     int done = lmx_early_visit(c, visit, arg);
@@ -356,6 +365,9 @@ static PyMethodDef capture_methods[] = {
      PyDoc_STR("note($self, text, /)\n--\n\nA sentence that the report shows.")},
     {"made", capture_made, METH_O,
      PyDoc_STR("made($self, text, /)\n--\n\nHow the next tensor that goes into the root was made up.")},
+    {"provenance", capture_provenance, METH_O,
+     PyDoc_STR("provenance($self, facts, /)\n--\n\nTakes a dict of str: how, where and when the run is made. "
+               "The mode of the modules is added.")},
     {"memory_events", capture_memory_events, METH_O,
      PyDoc_STR("memory_events($self, events, /)\n--\n\nAddress, bytes and time of what came and went.")},
     {"measure_memory", capture_measure_memory, METH_VARARGS,

@@ -543,6 +543,25 @@ static lam_status push_made(const lmx_capture *c, lam_builder *b, lam_error *e) 
     return s;
 }
 
+/* Whether the modules that were called were in train() mode; NULL: none was called. */
+static const char *mode_of(const lmx_capture *c) {
+    size_t n = c->calls.n, training = 0;
+    for (size_t i = 0; i < n; i++)
+        training += (((lmx_call *)c->calls.data)[i].flags & LAM_CALL_TRAINING) != 0;
+    if (n == 0) return NULL;
+    return training == n ? "train" : training == 0 ? "eval" : "mixed";
+}
+
+static lam_status push_provenance(const lmx_capture *c, lam_builder *b, lam_error *e) {
+    PyObject *name, *text;
+    Py_ssize_t at = 0;
+    if (!c->provenance) return LAM_OK;
+    const char *mode = mode_of(c);
+    while (PyDict_Next(c->provenance, &at, &name, &text))
+        LAM_TRY(lam_build_provenance(b, lmx_utf8(name), lmx_utf8(text), e));
+    return mode ? lam_build_provenance(b, "mode", mode, e) : LAM_OK;
+}
+
 /* Which modules other threads called meanwhile. */
 static lam_status push_elsewhere(const lmx_capture *c, lam_builder *b, lam_error *e) {
     lam_status s = LAM_OK;
@@ -553,7 +572,8 @@ static lam_status push_elsewhere(const lmx_capture *c, lam_builder *b, lam_error
 
 static bool tell_the_rest(teller *t, lam_model **out) {
     return push_places(t) && push_calls(t) && push_cut(t) && check(t, push_made(t->c, t->b, &t->e)) &&
-           check(t, push_elsewhere(t->c, t->b, &t->e)) && push_ops(t) && push_notes(t) && build(t, out);
+           check(t, push_provenance(t->c, t->b, &t->e)) && check(t, push_elsewhere(t->c, t->b, &t->e)) &&
+           push_ops(t) && push_notes(t) && build(t, out);
 }
 
 static teller *teller_new(lmx_capture *c) {

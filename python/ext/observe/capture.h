@@ -59,6 +59,7 @@ typedef struct lmx_capture {
     PyObject *alias;        /* torch.compile's wrapper of the root, whose calls are the root's; or NULL */
     PyObject *notes;        /* list of str, for the report; or NULL */
     PyObject *made;         /* list of str, how each input was generated; or NULL */
+    PyObject *provenance;   /* dict of str: how, where and when the run was made; or NULL */
     PyObject *open_regions; /* set of names of compiled code that runs operator by operator; or NULL */
     struct lmx_capture *next; /* among the open ones */
     lmx_tree tree;

@@ -210,12 +210,12 @@ static bool flag(PyObject *self, const char *name) {
     return yes;
 }
 
-static int32_t width_of(PyObject *self) {
-    PyObject *o = PyObject_GetAttrString(self, "width");
-    long width = o ? PyLong_AsLong(o) : 0;
+static int32_t size_of(PyObject *self, const char *name) {
+    PyObject *o = PyObject_GetAttrString(self, name);
+    long size = o ? PyLong_AsLong(o) : 0;
     Py_XDECREF(o);
     PyErr_Clear();
-    return width > 0 && width < INT32_MAX ? (int32_t)width : 0;
+    return size > 0 && size < INT32_MAX ? (int32_t)size : 0;
 }
 
 static bool open_outlet(host *h, outlet *o, PyObject *name) {
@@ -251,7 +251,8 @@ static int run(host *h, int argc, const char **argv) {
         .err = {put, &h->err},
         .out_is_terminal = flag(h->self, "is_terminal"),
         .out_is_utf8 = flag(h->self, "is_utf8"),
-        .width = width_of(h->self),
+        .width = size_of(h->self, "width"),
+        .height = size_of(h->self, "height"),
         .live = live,
         .doctor = doctor,
         .script = script,

@@ -205,10 +205,11 @@ static PyObject *costs_total(PyObject *self, PyObject *name) {
 static PyObject *costs_speeds(PyObject *self, PyObject *args) {
     lam_peak peak;
     lmx_sink t;
-    if (!PyArg_ParseTuple(args, "dd:speeds", &peak.flops, &peak.bytes)) return NULL;
+    int inside = 0;
+    if (!PyArg_ParseTuple(args, "dd|p:speeds", &peak.flops, &peak.bytes, &inside)) return NULL;
     const lam_costs *c = settled(self);
     if (!c) return NULL;
-    lam_speeds_tell(c, peak, lmx_sink_begin(&t));
+    lam_speeds_tell(c, peak, inside, lmx_sink_begin(&t));
     return lmx_sink_end(&t);
 }
 
@@ -336,7 +337,7 @@ static const struct option {
     OPTION(exact, SWITCH),     OPTION(expand, SWITCH), OPTION(receptive_field, SWITCH),
     OPTION(bytes, SWITCH),     OPTION(why, SWITCH),    OPTION(by, NAME),
     OPTION(sort, NAME),        OPTION(rows, NUMBER),   OPTION(time, SWITCH),
-    OPTION(peak, PEAK),        OPTION(memory, SWITCH),
+    OPTION(peak, PEAK),        OPTION(memory, SWITCH), OPTION(bars, SWITCH),
 #undef OPTION
 };
 enum { N_OPTIONS = sizeof options / sizeof *options };
@@ -415,6 +416,48 @@ static PyObject *costs_write(PyObject *self, PyObject *args) {
     return lmx_text_take(&text);
 }
 
+static PyObject *costs_plot(PyObject *self, PyObject *args) {
+    lam_plot_options o = {0};
+    int backward = 0;
+    if (!PyArg_ParseTuple(args, "sizpdd:plot", &o.kind, &o.width, &o.by, &backward, &o.roof.flops,
+                          &o.roof.bytes))
+        return NULL;
+    o.backward = backward != 0;
+    lmx_text text = {0};
+    lam_error e = {.at = -1};
+    const lam_costs *c = settled(self);
+    if (!c) return NULL;
+    if (lam_plot_write(c, &o, lmx_text_sink(&text), &e) != LAM_OK) {
+        lmi_vec_free(&text.bytes);
+        return lmx_raise(self_of(self)->st, &e);
+    }
+    return lmx_text_take(&text);
+}
+
+/* What a page is compared with: None, other costs, or the name of a file as bytes. */
+static bool take_before(PyObject *self, PyObject *before, lam_page_options *o) {
+    if (before == Py_None) return true;
+    if (Py_TYPE(before) == Py_TYPE(self)) return (o->costs_before = settled(before)) != NULL;
+    o->file_before = o->before = PyBytes_AsString(before);
+    return o->file_before != NULL;
+}
+
+static PyObject *costs_page(PyObject *self, PyObject *args) {
+    lam_page_options o = {0};
+    PyObject *before;
+    if (!PyArg_ParseTuple(args, "zddO:page", &o.ran, &o.roof.flops, &o.roof.bytes, &before)) return NULL;
+    if (!take_before(self, before, &o)) return NULL;
+    lmx_text text = {0};
+    lam_error e = {.at = -1};
+    const lam_costs *c = settled(self);
+    if (!c) return NULL;
+    if (lam_page_write(c, &o, lmx_text_sink(&text), &e) != LAM_OK) {
+        lmi_vec_free(&text.bytes);
+        return lmx_raise(self_of(self)->st, &e);
+    }
+    return lmx_text_take(&text);
+}
+
 /* == the type ========================================================================================== */
 
 static PyMethodDef costs_methods[] = {
@@ -449,7 +492,7 @@ static PyMethodDef costs_methods[] = {
     {"facts", costs_facts, METH_VARARGS, PyDoc_STR("facts($self, row, /)\n--\n\nThe known facts of a row.")},
     {"times", costs_times, METH_NOARGS, PyDoc_STR("times($self, /)\n--\n\nHow long it took; or None.")},
     {"speeds", costs_speeds, METH_VARARGS,
-     PyDoc_STR("speeds($self, flops, moved, /)\n--\n\nHow fast rows were, beside a peak.")},
+     PyDoc_STR("speeds($self, flops, moved, inside=False, /)\n--\n\nHow fast rows were, beside a peak.")},
     {"failed_layer", costs_failed_layer, METH_NOARGS,
      PyDoc_STR("failed_layer($self, /)\n--\n\nThe layer that raised, \"features.0 (Conv2d)\", or None.")},
     {"failure", costs_failure, METH_NOARGS,
@@ -457,6 +500,13 @@ static PyMethodDef costs_methods[] = {
     {"write", costs_write, METH_VARARGS,
      PyDoc_STR("write($self, options={}, old={}, /)\n--\n\nThe report as text. `old`: what else lamina._old "
                "is to know.")},
+    {"plot", costs_plot, METH_VARARGS,
+     PyDoc_STR("plot($self, kind, width, by, backward, flops, moved, /)\n--\n\nA picture as SVG; the last "
+               "two are the machine's roof.")},
+    {"page", costs_page, METH_VARARGS,
+     PyDoc_STR("page($self, ran, flops, moved, before, /)\n--\n\nThe report as one HTML file. `ran`: why "
+               "only a part of the model ran, or None; flops and moved are the machine's roof; `before`: "
+               "costs, or a file as bytes, that it is compared with, or None.")},
     {NULL, NULL, 0, NULL},
 };
 

@@ -27,6 +27,7 @@ TOLD(modules, LAM_MODEL_MODULES)
 TOLD(places, LAM_MODEL_PLACES)
 TOLD(tensors, LAM_MODEL_TENSORS)
 TOLD(notes, LAM_MODEL_NOTES)
+TOLD(provenance, LAM_MODEL_PROVENANCE)
 TOLD(operators, LAM_MODEL_OPERATORS)
 TOLD(lifetimes, LAM_MODEL_LIFETIMES)
 
@@ -180,6 +181,8 @@ static PyMethodDef model_methods[] = {
      PyDoc_STR(
          "lifetimes($self, /)\n--\n\nOf a dry run's tensors, where they were followed: bytes, the operators "
          "by which they were made and after which they were gone, and what they are.")},
+    {"provenance", model_provenance, METH_NOARGS,
+     PyDoc_STR("provenance($self, /)\n--\n\nHow, where and when the run was made: texts by name.")},
     {"notes", model_notes, METH_NOARGS, PyDoc_STR("notes($self, /)\n--\n\nWhat else there is to know.")},
     {NULL, NULL, 0, NULL},
 };

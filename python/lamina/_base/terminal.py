@@ -5,47 +5,107 @@ from __future__ import annotations
 
 import os
 import sys
-from contextlib import contextmanager, nullcontext
+import time
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, TextIO
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from contextlib import AbstractContextManager
+    from threading import Event, Thread
 
 PROGRESS_AFTER = 0.5  # seconds
 WIDTH = 100  # without a terminal
 UNICODE = ("utf8", "utf16", "utf32", "cp65001")
 
 
-def progress(what: str) -> AbstractContextManager[object]:
-    """One line on stderr, if that is a terminal that can rewrite a line, and only after half a second."""
+def progress(what: str) -> Progress:
+    """Of one piece of work, as a context; shows nothing if stderr is no terminal that can rewrite a line."""
     stream = sys.stderr
     plain = stream is None or not stream.isatty() or os.environ.get("TERM") == "dumb"
-    return nullcontext() if stream is None or plain else _progress(what, stream)
+    return Progress(what, None if plain else stream)
 
 
-@contextmanager
-def _progress(what: str, stream: TextIO) -> Iterator[None]:
-    import threading
-    import time
+class Progress:
+    """One line on stderr that says what is going on, erased at the end. It appears after half a second and is
+    rewritten each half second by a thread; in :meth:`by_hand` by :meth:`at` alone."""
 
-    done, began = threading.Event(), time.monotonic()
+    def __init__(self, what: str, stream: TextIO | None) -> None:
+        self._what = what
+        self._stream = stream
+        self._began = self._written = 0.0
+        self._is_shown = False
+        self._done: Event | None = None
+        self._thread: Thread | None = None
 
-    def show() -> None:
+    def __enter__(self) -> Progress:
+        self._began = self._written = time.monotonic()
+        self._start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop()
+
+    @contextmanager
+    def by_hand(self) -> Iterator[None]:
+        """No thread runs in the block, as it would disturb what is measured there."""
+        self._stop()
+        try:
+            yield
+        finally:
+            self._erase()
+            self._start()
+
+    def at(self, what: str) -> None:
+        """Work goes on with ``what``. To be called between two measurements; it seldom writes."""
+        self._what = what
+        if time.monotonic() - self._written >= PROGRESS_AFTER:
+            self._write()
+
+    def _start(self) -> None:
+        if self._stream is None:
+            return
+        import threading
+
+        done = self._done = threading.Event()
+        self._thread = threading.Thread(target=self._tick, args=(done,), name="lamina progress", daemon=True)
+        self._thread.start()
+
+    def _stop(self) -> None:
+        if self._thread is None or self._done is None:
+            return
+        self._done.set()  # a Ctrl-C may end the wait for the thread, which then erases the line itself
+        self._thread.join()
+        self._thread = None
+
+    def _tick(self, done: Event) -> None:
         while not done.wait(PROGRESS_AFTER):
-            seconds = round(time.monotonic() - began)  # not a count: a clock
-            stream.write(f"\rlamina: {what} ... {seconds} s\x1b[K")
-            stream.flush()
-        stream.write("\r\x1b[K")
-        stream.flush()
+            self._write()
+        self._erase()
 
-    thread = threading.Thread(target=show, name="lamina progress", daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        done.set()
-        thread.join()
+    def _write(self) -> None:
+        self._written = time.monotonic()
+        line = f"lamina: {self._what} ... {round(self._written - self._began)} s"  # not a count: a clock
+        self._is_shown = True
+        # The cursor stays at the line's start, so what the model prints replaces the line.
+        self._put(f"\r{line[: self._room()]}\x1b[K\r")
+
+    def _erase(self) -> None:
+        if self._is_shown:
+            self._is_shown = False
+            self._put("\r\x1b[K")
+
+    def _put(self, text: str) -> None:
+        with suppress(OSError, ValueError):  # a closed stream
+            if self._stream is not None:
+                self._stream.write(text)
+                self._stream.flush()
+
+    def _room(self) -> int:
+        """A line that wraps could not be erased."""
+        with suppress(OSError, ValueError, AttributeError):
+            if self._stream is not None:
+                return max(os.get_terminal_size(self._stream.fileno()).columns - 1, 0)
+        return WIDTH
 
 
 def terminal_width() -> int:

@@ -32,15 +32,20 @@ class Host:
         self.err = err
         self.is_terminal = out.isatty()
         self.is_utf8 = takes_unicode(out)
-        self.width = self._width()
+        self.width, self.height = self._size()
         self._built: dict[Any, Any] = {}  # models that a subcommand with two runs has built
         self.wanted: Script | None = None
 
-    def _width(self) -> int:
-        """Columns of the terminal, 0 without a terminal and COLUMNS."""
+    def _size(self) -> tuple[int, int]:
+        """Columns and lines of the terminal; 0 without a terminal and COLUMNS. 0 lines also unless it is the
+        process's own output, where a pager writes."""
         import shutil
 
-        return shutil.get_terminal_size((0, 0)).columns
+        size = shutil.get_terminal_size((0, 0))
+        with suppress(OSError, ValueError, AttributeError):  # a stream without a file
+            if self.is_terminal and self.out.fileno() == 1:
+                return size.columns, size.lines
+        return size.columns, 0
 
     def live(self, request: dict[str, Any]) -> _lamina.Model:
         """Builds and runs a live model once; for the request see :func:`lamina._command.live.run_target`."""

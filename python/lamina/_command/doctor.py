@@ -7,13 +7,15 @@ import sys
 from importlib import import_module
 
 from .. import _lamina
+from .._base.terminal import progress
 
 
 def describe() -> str:
     """Lines of ``name: value``: what works here and, if something doesn't, why and what to do."""
     lines = [f"python: {sys.version.split()[0]} ({sys.executable})"]
     try:
-        torch = import_module("torch")
+        with progress("importing torch"):
+            torch = import_module("torch")
     except ImportError as error:
         return "\n".join([*lines, f"torch: not found ({error}); to look at models: pip install torch"]) + "\n"
     lines.append(f"torch: {torch.__version__} ({(torch.__file__ or '').removesuffix('__init__.py')})")

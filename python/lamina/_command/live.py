@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from .. import _lamina
 from .._base.dtypes import real_dtype
 from .._base.errors import NeedsValuesError, UnsupportedError, UsageError
+from .._base.terminal import progress
 from .._run.once import run_once
 from .._target.inputs import SEED, from_code, made_up
 from .._target.load import _ToldError, line_of, split
@@ -71,7 +72,15 @@ def run_target(
     else:
         args, kwargs, made = made_up(root, target, inputs, dry=dry, batch=batch)
     options: dict[str, Any] = {"ops": ops, "backward": backward, "unfused": unfused, "dry": dry, "time": time}
-    options |= {"follow": follow, "dtype": dtype, "health": health, "memory": memory, "made": made}
+    told = {"target": target, "build": " ".join(build), "inputs": given or " ".join(inputs)}
+    options |= {
+        "about": {name: text for name, text in told.items() if text},
+        "follow": follow,
+        "dtype": dtype,
+        "health": health,
+        "memory": memory,
+        "made": made,
+    }
     try:
         try:
             run = run_once(root, args, kwargs, mode=mode, **options)
@@ -116,7 +125,8 @@ def torch_module() -> ModuleType:
         UsageError: it can't be imported.
     """
     try:
-        return import_module("torch")
+        with progress("importing torch"):
+            return import_module("torch")
     except ImportError as error:
         raise UsageError(
             f"PyTorch can't be imported ({error}); a live model needs it: pip install torch"

@@ -106,6 +106,9 @@ class Comparison:
     def _repr_html_(self) -> str:
         return self._write("html")
 
+    def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
+        return {"text/plain": str(self), "text/html": self._repr_html_()}
+
 
 def names_of(conventions: Any) -> list[str]:
     """The conventions as a list, after a check that they exist."""

@@ -6,7 +6,8 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TextIO
 
 from .. import _lamina
 from .._base.count import Count, from_core
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from .fit import Again, Fit
     from .health import Health
     from .memory import Memory
+    from .picture import Picture
     from .roof import Roof
     from .rules import OwnRule
     from .time import Times
@@ -37,6 +39,7 @@ OPTIONS = {
     "max_depth": "max_depth",
     "color": "color",
     "ascii": "ascii",
+    "bars": "bars",
     "exact": "exact",
     "expand": "expand",
     "receptive_field": "receptive_field",
@@ -164,7 +167,7 @@ class Report:
 
     @staticmethod
     def load(path: str | os.PathLike[str]) -> Report:
-        """Reads a file of :meth:`to_json`: totals, rows, gaps, notes, the convention, and a table to print.
+        """Reads a file of :meth:`to_json`: totals, rows, gaps, notes, provenance, convention and a table.
 
         Methods that need the run itself, such as :meth:`under`, :meth:`graph` and :meth:`fit`, raise
         ValueError.
@@ -311,6 +314,12 @@ class Report:
         """Other notes about this capture, one sentence each."""
         return [*self._model.notes(), *self._left]
 
+    @property
+    def provenance(self) -> Mapping[str, str]:
+        """How, where and when the run was made, as texts by name, such as ``provenance["torch"]``;
+        docs/json.md lists the names. What is not known is left out; a mapping that can't be changed."""
+        return MappingProxyType(self._model.provenance())
+
     def under(self, convention: str) -> Report:
         """Returns the same capture counted under another convention.
 
@@ -372,7 +381,8 @@ class Report:
     def why(self, path: str) -> list[dict[str, Any]]:
         """Explains the numbers of the layer at ``path``: one dict for each number, with the formula and its
         values. If operators are counted, each of them follows with its name as the note, and then the same
-        for the backward and for recomputation; ``phase`` names the phase.
+        for the backward and for recomputation; ``phase`` names the phase. ``facts`` lists the facts whose
+        values were put in: their name in the formula, value and meaning.
 
         Raises:
             KeyError: no row has that path.
@@ -466,11 +476,12 @@ class Report:
             self._health = health_of(self._model)
         return self._health
 
-    def speed(self, roof: Roof | None = None) -> list[Speed]:
+    def speed(self, roof: Roof | None = None, *, inside: bool = False) -> list[Speed]:
         """Returns the speed of each row's own work and its limit, relative to ``roof``: by default this
         machine's, which is measured once. A row that exceeds the roof raises it. It needs times, and a
         convention that counts FLOPs and bytes: ``lamina.inspect(model, args, time=True)``. Work on a GPU is
-        timed by the GPU's clock, and its limit is known only if you give the GPU's ``roof``.
+        timed by the GPU's clock, and its limit is known only if you give the GPU's ``roof``. ``inside``: of
+        each row with the calls inside it, so that a container has its inside together.
 
         Raises:
             ValueError: times were not measured.
@@ -479,12 +490,12 @@ class Report:
         if told is None:
             raise UsageError("times were not asked for; lamina.inspect(model, args, time=True) does")
         if roof is None and told["device"] is not None:
-            return [Speed(*speed) for speed in self._costs.speeds(0.0, 0.0)]
+            return [Speed(*speed) for speed in self._costs.speeds(0.0, 0.0, inside)]
         if roof is None:
             from .roof import roof as of_this_machine
 
             roof = of_this_machine()
-        return [Speed(*speed) for speed in self._costs.speeds(roof.flops, roof.bytes)]
+        return [Speed(*speed) for speed in self._costs.speeds(roof.flops, roof.bytes, inside)]
 
     def failure(self) -> str | None:
         """Returns the layer that raised: its path, its type and its input shapes; None if none did."""
@@ -519,15 +530,21 @@ class Report:
         return self._write(format="html")
 
     def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
-        return {"text/plain": str(self), "text/html": self._repr_html_()}
+        """What a notebook shows: the icicle above the tree, where there is something to draw."""
+        try:
+            picture = self.plot("icicle").svg
+        except UsageError:
+            picture = ""
+        return {"text/plain": str(self), "text/html": picture + self._repr_html_()}
 
     def show(self, **options: Any) -> None:
         """Prints the table.
 
         Options: ``width``, ``depth``, ``color``, ``ascii``, ``exact`` (full digits), ``expand`` (no folding
         of equal siblings), ``by`` (the column whose share is ``%``: ``"macs"``, ``"flops"``, ``"params"``,
-        ``"time"``, ...), ``sort`` (a column: a list of layers instead of the tree, the largest first),
-        ``rows`` (the length of that list), ``why`` (every reason why a total is not complete, and all notes),
+        ``"time"``, ...), ``bars`` (False: no bar behind it, in colour), ``sort`` (a column: a list of layers
+        instead of the tree, the largest first), ``rows`` (the length of that list),
+        ``why`` (every reason why a total is not complete, and all notes),
         ``bytes`` (elements moved, bytes read and written, and FLOPs a byte), ``time``, ``memory``, ``roof``
         (of :func:`lamina.roof`: the speed of each row relative to it), ``receptive_field``,
         ``effective_rf_stats``, ``layout``, ``format``. By default colour and characters follow the terminal,
@@ -537,8 +554,8 @@ class Report:
             TypeError: there is no such option.
             ValueError: the convention has nothing to show for it.
         """
-        look = {"color": wants_color(sys.stdout), "ascii": not takes_unicode(sys.stdout), **options}
-        sys.stdout.write(self._text(**look) + "\n")
+        look = {"color": wants_color(sys.stdout), "ascii": not takes_unicode(sys.stdout), "bars": True}
+        sys.stdout.write(self._text(**look | options) + "\n")
 
     def to_csv(
         self, path: str | os.PathLike[str] | None = None, *, overwrite: bool = False, **options: Any
@@ -563,10 +580,43 @@ class Report:
         return self._save("md", path, options, overwrite=overwrite)
 
     def to_html(
-        self, path: str | os.PathLike[str] | None = None, *, overwrite: bool = False, **options: Any
+        self,
+        path: str | os.PathLike[str] | TextIO | None = None,
+        *,
+        overwrite: bool = False,
+        roof: Roof | None = None,
+        before: Report | str | os.PathLike[str] | None = None,
     ) -> str:
-        """Returns the table as one HTML page that needs no network; see :meth:`to_csv`."""
-        return self._save("html", path, options, overwrite=overwrite)
+        """Returns everything that is known as one HTML file for a browser: verdict, modules, where it goes,
+        memory over time, the machine's limits, the graph, and how it was measured. It needs no network; see
+        :meth:`to_csv`.
+
+        Args:
+            path: where it is written too; a file that is open for text may be given.
+            roof: of :func:`lamina.roof`, which times are held against.
+            before: another report, or the path of one that :meth:`to_json` saved: the page then shows what
+                changed since.
+
+        Raises:
+            FileExistsError: the file exists and ``overwrite`` is not True.
+            OSError: ``before`` can't be read.
+            LaminaError: ``before`` is no saved report.
+        """
+        roof = self._shown.get("roof") if roof is None else roof
+        limits = (0.0, 0.0) if roof is None else (roof.flops, roof.bytes)
+        was: object = None
+        if before is not None:
+            was = before._compared() if isinstance(before, Report) else os.fsencode(before)
+        text = self._costs.page(self.failure(), *limits, was)
+        if isinstance(path, str | os.PathLike):
+            save_text(path, text, overwrite=overwrite)
+        elif path is not None:
+            path.write(text)
+        return text
+
+    def _compared(self) -> object:
+        """What a page compares with: costs, or the name of a file."""
+        return self._costs
 
     def to_trace(
         self, path: str | os.PathLike[str] | None = None, *, overwrite: bool = False, **options: Any
@@ -585,6 +635,42 @@ class Report:
     ) -> str:
         """Returns the same for https://www.speedscope.app; see :meth:`to_trace`."""
         return self._save("speedscope", path, options, overwrite=overwrite)
+
+    def plot(
+        self,
+        kind: Literal["icicle", "graph", "memory", "roofline"],
+        *,
+        by: str | None = None,
+        backward: bool = False,
+        width: int = 0,
+        roof: Roof | None = None,
+    ) -> Picture:
+        """Returns a picture of the model as SVG.
+
+        ``"icicle"``: the tree of modules, each box as wide as its share. ``"graph"``: what goes where at the
+        top level. ``"memory"``: what was in use over time, and where the peak is. ``"roofline"``: how near
+        each layer comes to the machine's limits.
+
+        Args:
+            by: of an icicle and a graph, the number they show: ``"macs"`` (the default; ``"params"`` if there
+                are none), ``"params"``, ``"param_bytes"``, ``"flops"``, ``"bytes"``, ``"time"``,
+                ``"memory"`` (what the forward allocated) or ``"peak"`` (what is held at the peak).
+            backward: the backward's numbers are added to the forward's.
+            width: units of the picture; 0: 1008. A graph is as wide as it is.
+            roof: of a roofline; by default this machine's, which is measured once.
+
+        Raises:
+            ValueError: there is no such picture, or what it shows was not measured: memory by
+                ``memory=True`` and times by ``time=True`` of :func:`lamina.inspect`.
+        """
+        from .picture import Picture
+
+        if kind == "roofline" and roof is None and self._costs.times() is not None:
+            from .roof import roof as of_this_machine
+
+            roof = of_this_machine()
+        limits = (roof.flops, roof.bytes) if roof else (0.0, 0.0)
+        return Picture(kind, self._costs.plot(kind, width, by, backward, *limits))
 
     def _save(
         self, kind: str, path: str | os.PathLike[str] | None, options: dict[str, Any], *, overwrite: bool

@@ -11,6 +11,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from .._base.terminal import progress
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -46,9 +48,10 @@ def roof(*, again: bool = False) -> Roof:
 def _measure(threads: int) -> Roof:
     torch: Any = sys.modules["torch"]
     flops, copy = 0.0, float("inf")
-    with torch.no_grad():
+    with torch.no_grad(), progress("measuring this machine") as shown, shown.by_hand():
         x, y = torch.rand(ELEMENTS), torch.empty(ELEMENTS)
-        for _ in range(TRIES):
+        for done in range(TRIES):
+            shown.at(f"measuring this machine, {done + 1} of {TRIES}")
             flops = max(flops, *(_of_mm(torch, side) for side in SIDES))
             copy = min(copy, _least(lambda: y.copy_(x)))
     moved = 2 * x.element_size() * x.nelement()  # not a count: the timed work

@@ -59,7 +59,7 @@ PLAIN: dict[str, tuple[type, ...]] = {
     "shared": (bool,),
     "reason": (str, type(None)),
 }
-TAKEN = ("width", "depth", "exact", "color", "ascii")  # of show(); the last two change nothing
+TAKEN = ("width", "depth", "exact", "color", "bars", "ascii")  # of show(); the last three change nothing
 SHOWN = (("MACs", "total_macs"), ("FLOPs", "total_flops"), ("DMAs", "total_dmas"))
 KINDS = {dict: "an object", list: "a list", str: "a text", int: "a whole number", bool: "true or false"}
 
@@ -107,6 +107,11 @@ class _Reader:
             if not isinstance(value, str):
                 self.fail(f"{name}[{i}]", "is not a text")
         return [self.text(value) for value in values]
+
+    def named_texts(self, d: Mapping[str, Any], name: str) -> dict[str, str]:
+        """An object of texts; empty in a file of a lamina that did not write it."""
+        found: dict[str, Any] = self.get(d, name, "", dict) if name in d else {}
+        return {self.text(key): self.get(found, key, name, str) for key in found}
 
     def objects(self, d: Mapping[str, Any], name: str, where: str = "") -> list[dict[str, Any]]:
         values: list[dict[str, Any]] = self.get(d, name, where, list)
@@ -254,11 +259,15 @@ class _Model(_NoRun):
     def __init__(self, read: _Reader, d: dict[str, Any]) -> None:
         super().__init__(read.path)
         self._notes = read.texts(d, "notes")
+        self._provenance = read.named_texts(d, "provenance")
         names: list[str] = [name for name in ("unused", "no_gradient") if name in d]
         self._findings = {name: read.reasons(d, name) for name in names}
 
     def notes(self) -> list[str]:
         return self._notes
+
+    def provenance(self) -> dict[str, str]:
+        return self._provenance
 
     def ops_seen(self) -> bool:
         if not self._findings:
@@ -283,6 +292,9 @@ class SavedReport(Report):
         """Raises ValueError: the file holds no graph."""
         self._costs.rf_seen(0, 0, 0)
         raise AssertionError
+
+    def _compared(self) -> object:
+        return os.fsencode(self._path)
 
     # -- the table -----------------------------------------------------------------------------------------
 

@@ -21,6 +21,7 @@ from .._guard.compiled import Compiled, compiled_codes, seen_through
 from .._guard.generators import state_of_generators
 from .._observe.run import Run
 from .._observe.support import Watched, nodes, watched
+from .provenance import provenance
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -51,6 +52,7 @@ def run_once(
     follow: bool = False,
     dtype: str | None = None,
     made: Sequence[str] = (),
+    about: Mapping[str, str] | None = None,
 ) -> Run:
     """One captured forward of ``root`` under ``no_grad``; afterwards everything is restored.
 
@@ -59,7 +61,7 @@ def run_once(
     ``dry`` computes nothing: every tensor is fake. ``time`` measures times, ``memory`` allocations;
     ``health`` checks values. ``follow``, for a dry run with ``ops``: notes lifetimes of memory, with
     floating-point tensors of the model and of ``args`` as if of ``dtype``. ``made``: how each input tensor
-    was made up.
+    was made up; ``about``: facts for the provenance that only the caller knows.
 
     ``args`` may be a function that makes them: its draws from the generators are undone too. An exception of
     the forward is kept in the result, not raised, so that a caller can show the layers up to there.
@@ -69,16 +71,16 @@ def run_once(
     put_back = state_of_generators()
     wanted: Any = {"time": time is not None, "memory": memory, "health": health}
     watch, timed = new_watch(root, how=how, **wanted), None
-    for text in made:
-        watch.made(text)
+    _tell_source(watch, made, provenance(about, dry=dry, backward=backward))
     # No user code runs until the start then, nor between finish() and restore().
     special = mode is not None or around is not None or callable(args) or dry or backward
     plain = not special and not any(wanted.values())
     snapshot = watch.snapshot() if plain else _lamina.Snapshot(root)
     try:
         _set_mode(root, mode)
-        set_up, shown = NOTHING if around is None else around, progress("running the model")
-        with _modes(backward, real=backward or dry, unfused=unfused), Compiled(), set_up, shown:
+        set_up, shown = NOTHING if around is None else around, progress(_work(dry, follow, backward))
+        said = NOTHING if time is not None and time.once else shown  # a thread would disturb that run
+        with _modes(backward, real=backward or dry, unfused=unfused), Compiled(), set_up, said:
             given = args() if callable(args) else args
             told: AbstractContextManager[Any] = nullcontext((given, kwargs or {}))
             if dry:
@@ -97,7 +99,7 @@ def run_once(
                 elif time is not None and not time.once and run.error is None:
                     from .repeat import measure
 
-                    timed = measure(root, given, named, time, run, backward=backward)
+                    timed = measure(root, given, named, time, run, shown, backward=backward)
         if not dry:
             run.model = finish(watch)
         if timed is not None and run.model is not None:
@@ -112,6 +114,20 @@ def run_once(
         finally:
             put_back()
     return run
+
+
+def _tell_source(watch: Any, made: Sequence[str], facts: Mapping[str, str]) -> None:
+    """Tells the capture how its inputs were made, and its provenance."""
+    for text in made:
+        watch.made(text)
+    watch.provenance(facts)
+
+
+def _work(dry: bool, follow: bool, backward: bool) -> str:
+    """What a run does, in words for the line of progress."""
+    if follow:
+        return f"predicting the memory of a {'training step' if backward else 'forward pass'}"
+    return "following the shapes" if dry else "running the model"
 
 
 def _set_mode(root: Any, mode: str | None) -> None:

@@ -15,6 +15,7 @@ from .once import call_root, new_watch
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from .._base.terminal import Progress
     from .._observe.run import Run
 
 FEW, MANY = 5, 20  # runs by default: as many as fit into SECONDS, and between these
@@ -58,6 +59,7 @@ def measure(
     kwargs: Mapping[str, object],
     how: Measure,
     run: Run,
+    shown: Progress,
     *,
     backward: bool,
 ) -> _lamina.Capture | None:
@@ -65,15 +67,17 @@ def measure(
     ``run.error``."""
     watch = new_watch(root, time=True, told=True)
     go_back = watch if backward else None
-    with _no_collection():
-        for _ in range(how.warmup):
+    with shown.by_hand(), _no_collection():
+        for done in range(how.warmup):
+            shown.at(f"warm-up run {done + 1} of {how.warmup}")
             run.error = call_root(root, args, kwargs, go_back, run)
             if run.error is not None:
                 return None
         watch.pause(False)  # noqa: FBT003
         watch.start()
         try:
-            for _ in _rounds(how.repeats):
+            for done in _rounds(how.repeats):
+                shown.at(f"timed run {done + 1} of {how.repeats or f'at most {MANY}'}")
                 run.error = call_root(root, args, kwargs, go_back, run)
                 if run.error is not None:
                     return None

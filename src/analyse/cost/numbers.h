@@ -12,6 +12,12 @@ void lmi_costs_op(const lam_costs *c, int32_t op, lam_count out[LAM_N_METRICS]);
  * number, else the rule's; NULL if the rule has none. */
 const char *lmi_formula_used(const lmi_rule *rule, lam_metric metric, bool released, const lmi_facts *facts);
 
+/* The explanations of a row, as lam_costs_why gives them, of operators that are gathered once. */
+typedef struct lmi_whys lmi_whys;
+lam_status lmi_whys_new(lmi_whys **out, const lam_costs *c, int32_t row, lam_error *e);
+lam_status lmi_whys_at(lmi_whys *t, int32_t i, lam_why *out, lam_error *e);
+void lmi_whys_free(lmi_whys *t); /* NULL is allowed */
+
 /* The speed of `work` in `ns`. peak NULL: the bound is unknown. */
 lam_speed lmi_speed_of(const lam_count work[LAM_N_METRICS], int64_t ns, const lam_peak *peak);
 

@@ -45,14 +45,27 @@ static bool time_of(const lam_costs *c, int32_t row, lam_time *out) {
     return c->device_times ? lam_costs_device_time(c, row, out) : lam_costs_time(c, row, out);
 }
 
-bool lam_costs_speed(const lam_costs *c, int32_t row, lam_phase phase, const lam_peak *peak, lam_speed *out) {
-    lam_time t;
-    if ((unsigned)phase >= LAM_N_PHASES || !time_of(c, row, &t) || t.self[phase] <= 0) return false;
-    const lam_count *work = work_of(&c->rows[row], phase);
+static bool speed_of(const lam_count *work, int64_t ns, const lam_peak *peak, lam_speed *out) {
     lam_count bytes = lam_metric_bytes(work);
     bool any = work[LAM_FLOPS].n > 0 || work[LAM_FLOPS].over > 0 || bytes.n > 0 || bytes.over > 0;
-    if (any) *out = lmi_speed_of(work, t.self[phase], peak);
-    return any;
+    if (ns <= 0 || !any) return false;
+    *out = lmi_speed_of(work, ns, peak);
+    return true;
+}
+
+bool lam_costs_speed(const lam_costs *c, int32_t row, lam_phase phase, const lam_peak *peak, lam_speed *out) {
+    lam_time t;
+    if ((unsigned)phase >= LAM_N_PHASES || !time_of(c, row, &t)) return false;
+    return speed_of(work_of(&c->rows[row], phase), t.self[phase], peak, out);
+}
+
+bool lam_costs_speed_inside(const lam_costs *c, int32_t row, lam_phase phase, const lam_peak *peak,
+                            lam_speed *out) {
+    lam_time t;
+    if ((unsigned)phase >= LAM_N_PHASES || !time_of(c, row, &t)) return false;
+    const lam_cost_row *r = &c->rows[row];
+    const lam_count *const all[] = {r->total, r->total_backward, r->total_recompute};
+    return speed_of(all[phase], t.total[phase], peak, out);
 }
 
 lam_peak lam_costs_peak(const lam_costs *c, lam_peak measured) {

@@ -3,6 +3,8 @@
  * A number with its formula and the values that were put in. */
 #include "analyse/cost/work.h"
 
+#include <stdlib.h>
+
 static void put_cut(char *to, size_t size, const char *from) {
     size_t n = strlen(from);
     if (n >= size) n = size - 1;
@@ -20,6 +22,7 @@ static lam_status substitute(lam_why *out, const lmi_facts *facts, lam_error *e)
     for (int32_t i = 0; i < LMI_N_FACTS && out->n_facts < LAM_WHY_FACTS; i++) {
         if (!used[i] || !facts->known[i]) continue;
         out->facts[out->n_facts].name = lam_fact_name(i);
+        out->facts[out->n_facts].meaning = lam_fact_meaning(i);
         out->facts[out->n_facts++].value = facts->v[i];
     }
     lam_status s = lmi_buf_status(&b, e);
@@ -54,7 +57,10 @@ static bool is_shown(const lmi_rule *rule, int32_t fact) {
 
 /* -- where operators are counted ------------------------------------------------------------------------- */
 
-enum { MOST_OPS = 32 }; /* different ones of one row that are told one by one */
+enum {
+    MOST_OPS = 32,
+    MOST_MET = 128
+}; /* different ones of one row that are told one by one; signatures met */
 
 /* Operators with one name, one cost and the same arguments; the first of them. */
 typedef struct alike {
@@ -65,6 +71,23 @@ typedef struct work {
     int32_t n, more; /* more: operators that are not among them */
     alike at[MOST_OPS];
 } work;
+
+/* Where signatures that were met belong, so that a million equal operators are compared once each with it
+ * (bench row "operators of a report's file"). */
+typedef struct met {
+    int32_t n;
+    const lam_op_sig *sig[MOST_MET];
+    int32_t at[MOST_MET]; /* of `work`; -1: among `more` */
+} met;
+
+static bool find_met(const met *t, const lam_op_sig *sig, int32_t *at) {
+    for (int32_t i = 0; i < t->n; i++)
+        if (t->sig[i] == sig) {
+            *at = t->at[i];
+            return true;
+        }
+    return false;
+}
 
 static bool same_numbers(const lam_count *a, const lam_count *b) {
     for (int k = 0; k < LAM_N_METRICS; k++)
@@ -102,18 +125,28 @@ static bool are_alike(const lam_costs *c, const alike *a, const alike *b) {
 /* The operators of a phase of a row that cost something. */
 static void work_of(const lam_costs *c, const lam_cost_row *r, lam_phase phase, work *out) {
     int32_t at = (r->event >= 0 ? r->event : c->model->n_events) * LAM_N_PHASES + (int32_t)phase;
+    met known = {0};
     out->n = out->more = 0;
     for (int32_t i = c->ops.start[at]; i < c->ops.start[at + 1]; i++) {
         alike one = {.op = c->ops.work[i], .n = 1};
+        const lam_op_sig *sig = c->model->ops[one.op].sig;
         int32_t k = 0;
-        lmi_costs_op(c, one.op, one.each);
-        while (k < out->n && !are_alike(c, &out->at[k], &one)) k++;
-        if (k < out->n)
-            out->at[k].n++;
-        else if (k < MOST_OPS)
-            out->at[out->n++] = one;
-        else
+        if (!find_met(&known, sig, &k)) {
+            lmi_costs_op(c, one.op, one.each);
+            while (k < out->n && !are_alike(c, &out->at[k], &one)) k++;
+            if (k == MOST_OPS) k = -1;
+            /* A user's rule may tell of each operator something else. */
+            if (known.n < MOST_MET && c->told.n == 0) {
+                known.sig[known.n] = sig;
+                known.at[known.n++] = k;
+            }
+        }
+        if (k < 0)
             out->more++;
+        else if (k < out->n)
+            out->at[k].n++;
+        else
+            out->at[out->n++] = one;
     }
 }
 
@@ -170,12 +203,21 @@ static lam_count of_phase(const lam_cost_row *r, lam_phase phase, lam_metric met
     return all[phase][metric];
 }
 
+struct lmi_whys {
+    const lam_costs *c;
+    int32_t row;
+    bool gathered[LAM_N_PHASES];
+    work ops[LAM_N_PHASES];
+};
+
 /* The phase that explanation `*i` belongs to, and its number there; LAM_N_PHASES past the last one. A phase
  * in which nothing that costs ran is told of the forward alone. */
-static int32_t phase_of(const lam_costs *c, const lam_cost_row *r, int32_t *i, int32_t *total, work *ops) {
+static int32_t phase_of(lmi_whys *t, const lam_cost_row *r, int32_t *i, int32_t *total) {
     *total = 0;
     for (int32_t phase = 0; phase < LAM_N_PHASES; phase++) {
-        work_of(c, r, (lam_phase)phase, ops);
+        const work *ops = &t->ops[phase];
+        if (!t->gathered[phase]) work_of(t->c, r, (lam_phase)phase, &t->ops[phase]);
+        t->gathered[phase] = true;
         if (ops->n == 0 && phase != LAM_FORWARD) continue;
         int32_t told = (ops->n + 1) * LAM_N_METRICS;
         *total += told;
@@ -186,23 +228,23 @@ static int32_t phase_of(const lam_costs *c, const lam_cost_row *r, int32_t *i, i
 }
 
 /* Each phase: first each metric as a sum, then every metric of each operator, whose name is the note. */
-static lam_status why_by_ops(const lam_costs *c, const lam_cost_row *r, int32_t i, lam_why *out,
-                             lam_error *e) {
-    work ops;
-    int32_t total, asked = i, phase = phase_of(c, r, &i, &total, &ops);
+static lam_status why_by_ops(lmi_whys *t, const lam_cost_row *r, int32_t i, lam_why *out, lam_error *e) {
+    int32_t total, asked = i, phase = phase_of(t, r, &i, &total);
     if (phase == LAM_N_PHASES)
         return lmi_fail(e, LAM_RANGE, "lam_costs_why", "there is no explanation %d; the row has %d",
                         (int)asked, (int)total);
+    const lam_costs *c = t->c;
+    const work *ops = &t->ops[phase];
     int32_t k = i / LAM_N_METRICS - 1;
     *out = (lam_why){.metric = (lam_metric)(i % LAM_N_METRICS),
                      .phase = (lam_phase)phase,
                      .op = -1,
                      .n_equal = 1};
-    if (k >= 0) return why_op(c, &ops.at[k], out, e);
+    if (k >= 0) return why_op(c, &ops->at[k], out, e);
     out->value = of_phase(r, out->phase, out->metric);
     out->note = r->reason;
-    if (!out->note && ops.n == 0) out->note = "its own forward runs no operator that costs anything";
-    return why_sum(c, &ops, out, e);
+    if (!out->note && ops->n == 0) out->note = "its own forward runs no operator that costs anything";
+    return why_sum(c, ops, out, e);
 }
 
 /* -- where calls are counted ----------------------------------------------------------------------------- */
@@ -215,7 +257,23 @@ static const char *why_none(const lam_costs *c, const lam_cost_row *r, const lmi
     return "it was never called";
 }
 
+lam_status lmi_whys_new(lmi_whys **out, const lam_costs *c, int32_t row, lam_error *e) {
+    *out = calloc(1, sizeof **out);
+    if (!*out) return lmi_nomem(e);
+    (*out)->c = c;
+    (*out)->row = row;
+    return LAM_OK;
+}
+
+void lmi_whys_free(lmi_whys *t) { free(t); }
+
 lam_status lam_costs_why(const lam_costs *c, int32_t row, int32_t i, lam_why *out, lam_error *e) {
+    return lmi_whys_at(&(lmi_whys){.c = c, .row = row}, i, out, e);
+}
+
+lam_status lmi_whys_at(lmi_whys *t, int32_t i, lam_why *out, lam_error *e) {
+    const lam_costs *c = t->c;
+    const int32_t row = t->row;
     if (row < 0 || row >= c->n_rows)
         return lmi_fail(e, LAM_RANGE, "lam_costs_why", "there is no row %d; the table has %d", (int)row,
                         (int)c->n_rows);
@@ -223,7 +281,7 @@ lam_status lam_costs_why(const lam_costs *c, int32_t row, int32_t i, lam_why *ou
     const lam_cost_row *r = &c->rows[row];
     const lmi_price *p = r->event >= 0 ? &c->prices[r->event] : NULL;
     bool layer = p && (p->custom || (p->rule && p->rule->name)); /* told as a whole */
-    if (lmi_by_ops(c) && i >= 0 && r->counted && !layer) return why_by_ops(c, r, i, out, e);
+    if (lmi_by_ops(c) && i >= 0 && r->counted && !layer) return why_by_ops(t, r, i, out, e);
     if (i < 0 || i >= LAM_N_METRICS)
         return lmi_fail(e, LAM_RANGE, "lam_costs_why", "there is no explanation %d; a row has %d", (int)i,
                         LAM_N_METRICS);

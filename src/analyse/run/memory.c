@@ -7,8 +7,6 @@
 
 #include <stdlib.h>
 
-enum { CHUNK = 64 };
-
 const char *lam_held_name(lam_held held) {
     static const char *const names[LAM_N_HELD] = {"other",       "parameters", "buffers",
                                                   "gradients",   "optimizer",  "input",
@@ -41,7 +39,7 @@ static lam_status count_orders(lam_memory *y, lam_error *e) {
 bool lmi_memory_allocate(lam_memory *y) {
     uint64_t orders = (uint64_t)y->n + 1, events = (uint64_t)y->m->n_events,
              places = (uint64_t)y->m->n_places;
-    y->n_chunks = (y->n + CHUNK) / CHUNK;
+    y->n_chunks = (y->n + LMI_MEMORY_CHUNK) / LMI_MEMORY_CHUNK;
     y->live = lmi_alloc(&y->arena, orders, sizeof *y->live);
     y->when = lmi_alloc(&y->arena, orders, sizeof *y->when);
     y->greatest = lmi_alloc(&y->arena, 2 * (uint64_t)y->n_chunks, sizeof *y->greatest);
@@ -116,17 +114,17 @@ static int64_t scan(const lam_memory *y, int64_t from, int64_t to) {
 
 void lmi_memory_index(lam_memory *y) {
     for (int64_t i = 0; i < y->n_chunks; i++) {
-        int64_t end = (i + 1) * CHUNK - 1;
-        y->greatest[y->n_chunks + i] = scan(y, i * CHUNK, end < y->n ? end : y->n);
+        int64_t end = (i + 1) * LMI_MEMORY_CHUNK - 1;
+        y->greatest[y->n_chunks + i] = scan(y, i * LMI_MEMORY_CHUNK, end < y->n ? end : y->n);
     }
     for (int64_t i = y->n_chunks - 1; i > 0; i--)
         y->greatest[i] = max_of(y->greatest[2 * i], y->greatest[2 * i + 1]);
 }
 
 int64_t lmi_memory_greatest(const lam_memory *y, int64_t from, int64_t to) {
-    int64_t a = from / CHUNK + 1, b = to / CHUNK;
+    int64_t a = from / LMI_MEMORY_CHUNK + 1, b = to / LMI_MEMORY_CHUNK;
     if (a > b) return scan(y, from, to);
-    int64_t most = max_of(scan(y, from, a * CHUNK - 1), scan(y, b * CHUNK, to));
+    int64_t most = max_of(scan(y, from, a * LMI_MEMORY_CHUNK - 1), scan(y, b * LMI_MEMORY_CHUNK, to));
     for (a += y->n_chunks, b += y->n_chunks; a < b; a /= 2, b /= 2) {
         if (a % 2) most = max_of(most, y->greatest[a++]);
         if (b % 2) most = max_of(most, y->greatest[--b]);
@@ -221,7 +219,7 @@ void lmi_memory_places(lam_memory *y) {
 
 /* -- the peak -------------------------------------------------------------------------------------------- */
 
-static lam_held held_as(const lam_memory *y, const lam_block *k) {
+lam_held lmi_memory_held_as(const lam_memory *y, const lam_block *k) {
     if (k->held != LAM_HELD_OTHER) return (lam_held)k->held;
     if (k->phase == LAM_BACKWARD) return LAM_HELD_BACKWARD;
     if (k->call < 0) return LAM_HELD_OTHER;
@@ -248,7 +246,7 @@ static void take_apart(lam_memory *y) {
         }
         if (k->order > at || (k->freed_order && k->freed_order <= at)) continue;
         if (k->flags & LAM_BLOCK_ELSEWHERE) continue;
-        lam_held held = held_as(y, k);
+        lam_held held = lmi_memory_held_as(y, k);
         int32_t place = place_of(y->m, k);
         y->total.held[held] += k->bytes;
         if (held == LAM_HELD_GRADIENT && !k->order) y->total.old_gradients += k->bytes;
@@ -276,7 +274,7 @@ static lam_status fill(lam_memory *y, lam_error *e) {
     LAM_TRY(measure_calls(y, e));
     lmi_memory_places(y);
     take_apart(y);
-    return LAM_OK;
+    return lmi_memory_holds(y, e);
 }
 
 lam_status lam_memory_new(lam_memory **out, const lam_model *m, lam_error *e) {
@@ -324,15 +322,3 @@ const int64_t *lam_memory_held_below(const lam_memory *y, int32_t place) {
 }
 
 const int64_t *lam_memory_unplaced(const lam_memory *y) { return y->by_device ? NULL : y->unplaced; }
-
-lam_status lam_memory_at(const lam_memory *y, int32_t points, int32_t i, lam_memory_point *out,
-                         lam_error *e) {
-    int64_t moments = y->n + 1, steps = points < moments ? points : moments;
-    if (i < 0 || i >= steps)
-        return lmi_fail(e, LAM_RANGE, "memory", "there is no step %d among %lld", (int)i, (long long)steps);
-    int64_t from = i * moments / steps, to = (i + 1) * moments / steps, best = from;
-    for (int64_t k = from + 1; k < to; k++)
-        if (y->live[k] > y->live[best]) best = k;
-    *out = (lam_memory_point){y->when[best], y->live[best]};
-    return LAM_OK;
-}

@@ -5,6 +5,8 @@
 
 #include "analyse/costs.h"
 
+enum { LMI_MEMORY_CHUNK = 64 }; /* orders that are summed up together */
+
 struct lam_memory {
     lmi_arena arena;
     const lam_model *m;
@@ -19,6 +21,8 @@ struct lam_memory {
     lam_memory_row *calls, *places;
     int64_t (*held)[LAM_N_HELD], (*below)[LAM_N_HELD]; /* of each place */
     int64_t unplaced[LAM_N_HELD];
+    uint8_t *holds;                 /* the lam_held of the block of each order */
+    int64_t (*held_at)[LAM_N_HELD]; /* the parts of `live` at the first order of each chunk */
 };
 
 /* Allocates all arrays, once `n` is known. False: memory ran out. */
@@ -28,5 +32,11 @@ void lmi_memory_index(lam_memory *y);
 int64_t lmi_memory_greatest(const lam_memory *y, int64_t from, int64_t to);
 /* Fills `places` from `calls`. */
 void lmi_memory_places(lam_memory *y);
+/* What a block holds, once it is known when calls returned. */
+lam_held lmi_memory_held_as(const lam_memory *y, const lam_block *k);
+/* Fills `holds` and `held_at` (course.c). */
+lam_status lmi_memory_holds(lam_memory *y, lam_error *e);
+/* Takes the parts of `live` at order `from` to those at order `to`. */
+void lmi_memory_advance(const lam_memory *y, int64_t from, int64_t to, int64_t held[LAM_N_HELD]);
 
 #endif

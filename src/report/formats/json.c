@@ -3,6 +3,7 @@
  * JSON, schema lamina.report/1: the fields of docs/json.md, in that order. Fields may be added within a
  * schema number; none is removed or changes its meaning. Numbers are plain integers in SI base units; an
  * unknown number is null. What other clients read too is in report/tell. */
+#include "analyse/run/course.h"
 #include "report/formats/formats.h"
 #include "report/tell/tell.h"
 
@@ -64,7 +65,6 @@ static void tell_place(lmi_teller *t, const lmi_line *l, const lam_cost_row *r) 
     tell_tensors(t, "outputs", l->event ? l->event->out : NULL, l->event ? l->event->n_out : 0);
 }
 
-/* `spread`: lmi_is_spread, which looks at every tensor. */
 static void tell_costs(lmi_teller *t, const lam_costs *c, const lam_cost_row *r, bool spread) {
     lmi_tell_count(t, "params", r->params);
     lmi_tell_count(t, "trainable", r->grad_params);
@@ -101,19 +101,27 @@ static void tell_health(lmi_teller *t, const lmi_job *j, int32_t call) {
     tell_end(t);
 }
 
-static void put_row(const lmi_job *j, lmi_buf *b, int32_t i, bool spread) {
+/* What all rows need. */
+typedef struct of_rows {
+    bool spread;   /* lmi_is_spread, which looks at every tensor */
+    bool measured; /* times, or memory */
+    lmi_vec spans; /* of the backward, if measured */
+} of_rows;
+
+static void put_row(const lmi_job *j, lmi_buf *b, int32_t i, const of_rows *all) {
     const lam_cost_row *r = lam_costs_row(j->c, i);
     lmi_teller json = lmi_tell_json(b), *t = &json;
     lmi_line l;
     lmi_line_of_row(j, i, &l);
     tell_object(t, NULL);
     tell_place(t, &l, r);
-    tell_costs(t, j->c, r, spread);
+    tell_costs(t, j->c, r, all->spread);
     tell_field(t, "receptive_field", r, r->rf);
     tell_field(t, "rf_stride", r, r->rf_stride);
     tell_field(t, "rf_padding", r, r->rf_padding);
     lmi_axes_fields(t, "receptive_fields", j->c, i);
     if (lmi_has_times(j->c)) lmi_time_fields(t, "time", j->c, i);
+    if (all->measured) lmi_span_fields(t, j->m, &all->spans, r->event);
     tell_health(t, j, r->event);
     if (j->memory) lmi_memory_call_fields(t, "memory", j->memory, r->event);
     if (j->device_memory) lmi_memory_call_fields(t, "device_memory", j->device_memory, r->event);
@@ -130,16 +138,18 @@ static void end_line(lmi_teller *t) {
 }
 
 static lam_status put_rows(lmi_job *j, lmi_teller *t) {
-    bool spread = lmi_is_spread(j->m);
+    of_rows all = {.spread = lmi_is_spread(j->m), .measured = j->memory || lmi_has_times(j->c)};
+    lam_status s = all.measured ? lmi_backward_spans(j->m, &all.spans, j->e) : LAM_OK;
     tell_list(t, "rows");
-    for (int32_t i = 0; i < lam_costs_n_rows(j->c); i++) {
+    for (int32_t i = 0; s == LAM_OK && i < lam_costs_n_rows(j->c); i++) {
         lmi_put(&j->out, i ? ",\n" : "\n");
-        put_row(j, &j->out, i, spread);
-        LAM_TRY(lmi_job_flush(j));
+        put_row(j, &j->out, i, &all);
+        s = lmi_job_flush(j);
     }
+    lmi_vec_free(&all.spans);
     tell_list_end(t);
     end_line(t);
-    return LAM_OK;
+    return s;
 }
 
 static void put_head(const lmi_job *j, lmi_teller *t) {
@@ -165,6 +175,8 @@ static void put_head(const lmi_job *j, lmi_teller *t) {
     tell_int(t, "places", lam_model_n_places(j->m));
     tell_int(t, "calls", lam_model_n_events(j->m));
     tell_end(t);
+    end_line(t);
+    if (lam_model_n_provenance(j->m) > 0) lmi_provenance_fields(t, "provenance", j->m);
     end_line(t);
 }
 

@@ -23,7 +23,7 @@ static int32_t index_in(const lmi_recorded *w, int32_t i) {
     return -1;
 }
 
-static const lam_recorded_model *model_of(const lmi_recorded *w, int32_t i) {
+const lam_recorded_model *lmi_recorded_model(const lmi_recorded *w, int32_t i) {
     return lam_recording_model(w->all[i], index_in(w, i));
 }
 
@@ -43,7 +43,7 @@ static const char *last_part(const char *file) {
 
 static int by_text(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
 
-static lam_status find_names(lmi_recorded *w) {
+lam_status lmi_recorded_names(lmi_recorded *w) {
     w->by_rank = by_rank(w);
     w->names = calloc((size_t)w->n, sizeof *w->names);
     if (!w->names) return lmi_nomem(w->e);
@@ -85,7 +85,7 @@ static void integer_cell(lmi_sheet *t, int64_t n) {
 }
 
 static void ns_cell(lmi_sheet *t, lam_middle m) {
-    lmi_put_ns(t->cell, m);
+    lmi_put_median(t->cell, m);
     lmi_end_cell(t);
 }
 
@@ -101,7 +101,7 @@ static lam_status put_each(lmi_recorded *w) {
     for (size_t k = 0; k < sizeof heads / sizeof *heads; k++) lmi_sheet_column(&t, &heads[k]);
     for (int32_t i = 0; i < w->n; i++) {
         const lam_recorded_run *run = lam_recording_run(w->all[i]);
-        const lam_recorded_model *m = model_of(w, i) ? model_of(w, i) : &none;
+        const lam_recorded_model *m = lmi_recorded_model(w, i) ? lmi_recorded_model(w, i) : &none;
         if (w->by_rank)
             lmi_put_integer(t.cell, run->rank);
         else
@@ -146,16 +146,16 @@ static const struct {
 static bool put_one_spread(lmi_recorded *w, int32_t k, bool first) {
     int32_t most = -1, least = -1, n = 0;
     for (int32_t i = 0; i < w->n; i++) {
-        const lam_recorded_model *m = model_of(w, i);
+        const lam_recorded_model *m = lmi_recorded_model(w, i);
         lam_middle v = m ? numbers[k].of(m) : (lam_middle){0, 0, 0};
         if (!v.n) continue;
         n++;
-        if (most < 0 || v.median > numbers[k].of(model_of(w, most)).median) most = i;
-        if (least < 0 || v.median < numbers[k].of(model_of(w, least)).median) least = i;
+        if (most < 0 || v.median > numbers[k].of(lmi_recorded_model(w, most)).median) most = i;
+        if (least < 0 || v.median < numbers[k].of(lmi_recorded_model(w, least)).median) least = i;
     }
-    int64_t low = least < 0 ? 0 : numbers[k].of(model_of(w, least)).median;
+    int64_t low = least < 0 ? 0 : numbers[k].of(lmi_recorded_model(w, least)).median;
     if (n < 2 || low <= 0) return false;
-    double ratio = (double)numbers[k].of(model_of(w, most)).median / (double)low;
+    double ratio = (double)numbers[k].of(lmi_recorded_model(w, most)).median / (double)low;
     lmi_putf(&w->out, "%s%s %.2fx", first ? "most to least: " : ", ", numbers[k].name, ratio);
     if (ratio < 1.005) return true;
     lmi_put(&w->out, " (");
@@ -194,7 +194,7 @@ static const lam_recorded_place *same_place(const lmi_recorded *w, int32_t proce
 static bool compare(const lmi_recorded *w, const lam_recorded_place *p, int32_t i, int64_t *room,
                     lmi_straggler *out) {
     size_t n = 0;
-    *out = (lmi_straggler){.place = p, .model = model_of(w, 0)->name, .slowest = -1};
+    *out = (lmi_straggler){.place = p, .model = lmi_recorded_model(w, 0)->name, .slowest = -1};
     for (int32_t r = 0; r < w->n; r++) {
         const lam_recorded_place *there = same_place(w, r, p, i);
         int64_t own = there ? there->own_ns : -1;
@@ -214,7 +214,7 @@ lam_status lmi_stragglers(const lmi_recorded *w, lmi_straggler out[LMI_STRAGGLER
     int32_t n = 0;
     const lam_recorded_place *p;
     *found = 0;
-    if (!model_of(w, 0)) return LAM_OK;
+    if (!lmi_recorded_model(w, 0)) return LAM_OK;
     int64_t *room = calloc((size_t)w->n, sizeof *room);
     if (!room) return lmi_nomem(w->e);
     for (int32_t i = 0; (p = lam_recording_place(w->all[0], w->model, i)); i++) {
@@ -260,7 +260,7 @@ static lam_status put_stragglers(lmi_recorded *w) {
 }
 
 static void put_name(lmi_recorded *w) {
-    const lam_recorded_model *m = model_of(w, 0);
+    const lam_recorded_model *m = lmi_recorded_model(w, 0);
     lmi_put(&w->out, m->name);
     if (m->n_kinds < 2) return;
     lmi_put(&w->out, ", ");
@@ -282,7 +282,7 @@ static const char *unlike(const lmi_recorded *w) {
 
 static lam_status put_all(lmi_recorded *w) {
     const lam_recorded_run *run = lam_recording_run(w->all[0]);
-    const lam_recorded_model *m = model_of(w, 0);
+    const lam_recorded_model *m = lmi_recorded_model(w, 0);
     const char *why = unlike(w);
     if (run->world >= w->n && !why)
         lmi_putf(&w->out, "%d processes of %d", (int)w->n, (int)run->world);
@@ -303,12 +303,12 @@ static lam_status put_all(lmi_recorded *w) {
         put_spread(w);
         LAM_TRY(put_stragglers(w));
         w->model++;
-    } while (model_of(w, 0));
+    } while (lmi_recorded_model(w, 0));
     return LAM_OK;
 }
 
 lam_status lmi_recorded_ranks(lmi_recorded *w) {
-    lam_status s = find_names(w);
+    lam_status s = lmi_recorded_names(w);
     if (s == LAM_OK) s = put_all(w);
     free(w->names);
     w->names = NULL;

@@ -11,7 +11,7 @@ enum { DEFAULT_WIDTH = 100 };
 /* -- pieces ------------------------------------------------------------------------------------ */
 
 /* Civil date from days since 1970 (Howard Hinnant, "chrono-compatible low-level date algorithms"). */
-static void put_when(lmi_buf *b, int64_t unix_ns) {
+void lmi_put_when(lmi_buf *b, int64_t unix_ns) {
     int64_t seconds = unix_ns / 1000000000 - (unix_ns % 1000000000 < 0);
     int64_t days = seconds / 86400 - (seconds % 86400 < 0), rest = seconds - days * 86400;
     int64_t z = days + 719468, era = z / 146097, of_era = z % 146097;
@@ -26,13 +26,13 @@ static void put_state(const lmi_recorded *w, const lam_recorded_run *run, lmi_bu
     if (run->ended_unix_ns) {
         int64_t ns = run->ended_unix_ns - run->started_unix_ns;
         lmi_put(b, "ended after ");
-        lmi_put_ns(b, (lam_middle){ns > 0 ? ns : 0, 0, 1});
+        lmi_put_median(b, (lam_middle){ns > 0 ? ns : 0, 0, 1});
         return;
     }
     if (run->gone) {
         lmi_putf(b, "the process that wrote it (pid %lld) has ended without closing it; last written ",
                  (long long)run->pid);
-        put_when(b, run->seen_unix_ns);
+        lmi_put_when(b, run->seen_unix_ns);
         return;
     }
     int64_t ago = w->o->now_unix_ns - run->seen_unix_ns;
@@ -41,7 +41,7 @@ static void put_state(const lmi_recorded *w, const lam_recorded_run *run, lmi_bu
         return;
     }
     lmi_put(b, "never ended: last written ");
-    put_when(b, run->seen_unix_ns);
+    lmi_put_when(b, run->seen_unix_ns);
 }
 
 void lmi_put_state(const lmi_recorded *w, const lam_recorded_run *run, lmi_buf *b) {
@@ -54,6 +54,7 @@ enum { NAME = 24, LEAST_NAME = 12 };
 
 void lmi_recorded_sheet(lmi_sheet *t, lmi_recorded *w, const lmi_head *heads, int32_t n) {
     lmi_sheet_start(t, &w->out, w->width, w->o->ascii, w->e);
+    t->color = w->o->color;
     for (int32_t k = 0; k < n; k++) lmi_sheet_column(t, &heads[k]);
 }
 
@@ -100,9 +101,15 @@ static const struct column {
 #undef AT
 enum { N_COLUMNS = sizeof columns / sizeof *columns };
 
+/* -1: it is not known */
+static double share_of(int64_t own, int64_t total) {
+    return own >= 0 && total > 0 ? (double)own / (double)total : -1;
+}
+
 static void put_share(lmi_buf *b, int64_t own, int64_t total) {
-    if (own >= 0 && total > 0)
-        lmi_putf(b, "%.1f%%", 100.0 * (double)own / (double)total);
+    double share = share_of(own, total);
+    if (share >= 0)
+        lmi_putf(b, "%.1f%%", 100.0 * share);
     else
         lmi_put(b, "?");
 }
@@ -116,7 +123,7 @@ static void put_cell(lmi_buf *b, const struct column *c, const lam_recorded_plac
     case CALLS:
         if (m.n) lmi_put_integer(b, m.median);
         break;
-    case NS: lmi_put_ns(b, m); break;
+    case NS: lmi_put_median(b, m); break;
     case BYTES: lmi_put_size(b, m); break;
     case SHARE: put_share(b, p->own_ns, total); break;
     case BAD_STEPS: lmi_put_integer(b, p->nonfinite); break;
@@ -170,15 +177,19 @@ static lam_status put_layers(lmi_recorded *w, int32_t model) {
     for (int k = 0; k < N_COLUMNS; k++) {
         lmi_head head = columns[k].head;
         if (head.rank <= OF_HOST && !t.has[DEVICE]) head.rank = 0;
-        if (t.has[columns[k].needs]) lmi_sheet_column(&sheet, &head);
+        if (!t.has[columns[k].needs]) continue;
+        if (w->o->bars && columns[k].what == SHARE) lmi_sheet_bars(&sheet, sheet.n, sheet.n);
+        lmi_sheet_column(&sheet, &head);
     }
     n = choose(w, model, places, &left);
-    for (int32_t i = 0; i < n; i++)
+    for (int32_t i = 0; i < n; i++) {
         for (int k = 0; k < N_COLUMNS; k++) {
             if (!t.has[columns[k].needs]) continue;
             put_cell(sheet.cell, &columns[k], places[i], t.total);
             lmi_end_cell(&sheet);
         }
+        if (sheet.bar_last) lmi_sheet_share(&sheet, share_of(places[i]->own_ns, t.total));
+    }
     lmi_putc(&w->out, '\n');
     lam_status s = lmi_recorded_sheet_end(&sheet);
     if (left) lmi_putf(&w->out, "and %d more\n", (int)left);
@@ -193,11 +204,11 @@ static void put_device(lmi_recorded *w, const lam_recorded_model *m) {
     lmi_put(&w->out, "; on the device");
     if (m->device_forward_ns.n) {
         lmi_put(&w->out, " forward ");
-        lmi_put_ns(&w->out, m->device_forward_ns);
+        lmi_put_median(&w->out, m->device_forward_ns);
     }
     if (m->device_backward_ns.n) {
         lmi_put(&w->out, ", backward ");
-        lmi_put_ns(&w->out, m->device_backward_ns);
+        lmi_put_median(&w->out, m->device_backward_ns);
     }
     if (m->device_peak_bytes.n) {
         lmi_put(&w->out, m->device_forward_ns.n ? ", peak " : " peak ");
@@ -224,20 +235,20 @@ void lmi_put_kind(lmi_buf *b, const lam_recorded_model *m) {
 static void put_pace(lmi_recorded *w, lam_middle m) {
     if (!m.n) return;
     lmi_put(&w->out, " every ");
-    lmi_put_ns(&w->out, m);
+    lmi_put_median(&w->out, m);
     if (m.n < 2) return; /* one alone deviates from nothing */
     lmi_put(&w->out, w->o->ascii ? " +- " : " \302\261 ");
-    lmi_put_ns(&w->out, (lam_middle){m.deviation, 0, 1});
+    lmi_put_median(&w->out, (lam_middle){m.deviation, 0, 1});
 }
 
 static void put_times(lmi_recorded *w, const lam_recorded_model *m) {
     lmi_put_kind(&w->out, m);
     put_pace(w, m->step_ns);
     lmi_put(&w->out, ": forward ");
-    lmi_put_ns(&w->out, m->forward_ns);
+    lmi_put_median(&w->out, m->forward_ns);
     if (m->backward_ns.n) {
         lmi_put(&w->out, ", backward ");
-        lmi_put_ns(&w->out, m->backward_ns);
+        lmi_put_median(&w->out, m->backward_ns);
     }
     if (m->peak_bytes.n) {
         lmi_put(&w->out, ", peak ");
@@ -314,7 +325,7 @@ static void put_run(lmi_recorded *w, const lam_recorded_run *run) {
     if (run->command) lmi_putf(&w->out, ": %s", run->command);
     if (run->world > 1) lmi_putf(&w->out, ", rank %d of %d", (int)run->rank, (int)run->world);
     lmi_put(&w->out, "; began ");
-    put_when(&w->out, run->started_unix_ns);
+    lmi_put_when(&w->out, run->started_unix_ns);
     lmi_put(&w->out, ", ");
     lmi_put_state(w, run, &w->out);
     if (run->every > 1)

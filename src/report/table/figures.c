@@ -98,18 +98,32 @@ lam_status lmi_figures_check(const lmi_job *j, lam_error *e) {
     return LAM_OK;
 }
 
+typedef enum share_state { SHARE_ELSEWHERE, SHARE_NONE, SHARE_UNKNOWN, SHARE_KNOWN } share_state;
+
 /* Of what is known: a whole that is a lower bound is told as such elsewhere. */
-void lmi_cell_share(const lmi_line *l, lmi_buf *out) {
+static share_state percent_of(const lmi_line *l, double *out) {
     const lmi_figure *f = lmi_figure_find(l->job, l->job->o->by);
     double part, whole = 0;
-    if (f->of == time_of && l->split) return; /* told on its container's line */
-    bool there = f->of(l, &part) && (f->of(l->total, &whole) || whole > 0);
-    if (l->never_called && f->of != params_of)
-        lmi_putc(out, '-');
-    else if (!there)
-        lmi_putc(out, '?');
-    else
-        lmi_put_fixed(out, whole > 0 ? 100.0 * part / whole : 0, 0, 1);
+    if (f->of == time_of && l->split) return SHARE_ELSEWHERE; /* told on its container's line */
+    if (l->never_called && f->of != params_of) return SHARE_NONE;
+    if (!f->of(l, &part) || (!f->of(l->total, &whole) && !(whole > 0))) return SHARE_UNKNOWN;
+    *out = whole > 0 ? 100.0 * part / whole : 0;
+    return SHARE_KNOWN;
+}
+
+void lmi_cell_share(const lmi_line *l, lmi_buf *out) {
+    double percent;
+    switch (percent_of(l, &percent)) {
+    case SHARE_ELSEWHERE: break;
+    case SHARE_NONE: lmi_putc(out, '-'); break;
+    case SHARE_UNKNOWN: lmi_putc(out, '?'); break;
+    case SHARE_KNOWN: lmi_put_fixed(out, percent, 0, 1); break;
+    }
+}
+
+double lmi_share(const lmi_line *l) {
+    double percent;
+    return percent_of(l, &percent) == SHARE_KNOWN ? percent / 100 : -1;
 }
 
 /* -- the list ------------------------------------------------------------------------------------------ */

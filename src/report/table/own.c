@@ -85,6 +85,12 @@ static bool any_each(const page *p) {
     return false;
 }
 
+/* Behind the share and the column that it is of, which stands before it. */
+static void set_bars(page *p) {
+    for (int32_t k = 2; p->j->o->bars && k < p->columns.n; k++)
+        if (p->columns.at[k]->cell == lmi_cell_share) lmi_sheet_bars(&p->sheet, k - 1, k);
+}
+
 static void fill(page *p) {
     lmi_sheet *t = &p->sheet;
     const bool each = any_each(p);
@@ -94,6 +100,7 @@ static void fill(page *p) {
     }
     if (each) lmi_sheet_column(t, &(lmi_head){"", LMI_LEFT, 1});
     if (each) t->dim = p->columns.n;
+    set_bars(p);
     for (int32_t i = p->t->first; i >= 0; i = lmi_nodes_next(p->t, p->j, i)) {
         lmi_line l;
         lmi_nodes_line(p->t, i, &l);
@@ -106,6 +113,7 @@ static void fill(page *p) {
             lmi_end_cell(t);
         }
         if (each) lmi_text_cell(t, lmi_nodes_each(p->t, i) ? "each" : "");
+        if (t->bar_last) lmi_sheet_share(t, lmi_share(&l));
     }
 }
 

@@ -164,6 +164,8 @@ typedef struct lmi_sheet {
     size_t width, cap; /* of the page; of a column aligned left that is not the first; 0: no limit */
     bool ascii, color;
     int32_t dim; /* the column that is painted dim, 0: none */
+    int32_t bar_first, bar_last; /* with colours, a bar behind them shows each row's share; 0: none */
+    lmi_vec shares; /* double, one a row below the titles, if there are bars; negative: no bar */
     int32_t n;
     lmi_head heads[LMI_COLUMNS_MAX];
     size_t widths[LMI_COLUMNS_MAX]; /* 0: left out */
@@ -180,6 +182,9 @@ void lmi_sheet_column(lmi_sheet *t, const lmi_head *head);
 /* Ends a cell. Cells fill rows from the left. */
 void lmi_end_cell(lmi_sheet *t);
 void lmi_text_cell(lmi_sheet *t, const char *text);
+/* Rows have bars behind columns first..last, aligned right; each row then gives its share, from 0 to 1. */
+void lmi_sheet_bars(lmi_sheet *t, int32_t first, int32_t last);
+void lmi_sheet_share(lmi_sheet *t, double share);
 /* Finds the widths. Columns are left out until the first one has `fair` columns of the page, and it is cut to
  * what is left then, but to no less than `least`. */
 void lmi_sheet_fit(lmi_sheet *t, size_t fair, size_t least);
@@ -217,6 +222,7 @@ void lmi_flow_end(lmi_flow *f);
 #define LMI_BOLD "1"
 #define LMI_DIM  "2"
 #define LMI_WARN "33"
+#define LMI_BAR  "37;44" /* both colours are named, so a bar's text can be read on any background */
 void lmi_put_painted(lmi_buf *b, bool color, const char *style, const char *text, size_t n);
 void lmi_paint(lmi_job *j, const char *style, const char *text, size_t n);
 
@@ -304,6 +310,7 @@ const lmi_figure *lmi_figure_find(const lmi_job *j, const char *name);
 /* Checks that `sort`, `by` and `rows` are possible. */
 lam_status lmi_figures_check(const lmi_job *j, lam_error *e);
 void lmi_cell_share(const lmi_line *l, lmi_buf *out);
+double lmi_share(const lmi_line *l); /* 0 to 1; -1 where the cell has no number */
 /* The tree as a list, largest first, if the options request it. */
 bool lmi_wants_list(const lam_report_options *o);
 lam_status lmi_nodes_list(lmi_nodes *t, const lmi_job *j);

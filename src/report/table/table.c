@@ -38,6 +38,7 @@ enum { GAP = 2 }; /* spaces between columns */
 void lmi_sheet_start(lmi_sheet *t, lmi_buf *out, size_t width, bool ascii, lam_error *e) {
     *t = (lmi_sheet){.out = out, .width = width, .ascii = ascii, .e = e};
     lmi_grid_init(&t->grid, 0);
+    lmi_vec_init(&t->shares, sizeof(double));
     lmi_buf_init(&t->cut);
     t->cell = &t->grid.text;
 }
@@ -46,6 +47,7 @@ lam_status lmi_sheet_free(lmi_sheet *t) {
     if (t->s == LAM_OK) t->s = lmi_buf_status(t->cell, t->e);
     if (t->s == LAM_OK) t->s = lmi_buf_status(&t->cut, t->e);
     lmi_grid_free(&t->grid);
+    lmi_vec_free(&t->shares);
     lmi_buf_free(&t->cut);
     return t->s;
 }
@@ -70,6 +72,19 @@ void lmi_sheet_column(lmi_sheet *t, const lmi_head *head) {
     t->heads[t->n++] = *head;
     t->grid.n_columns = t->n;
     lmi_text_cell(t, head->title);
+}
+
+void lmi_sheet_bars(lmi_sheet *t, int32_t first, int32_t last) {
+    t->bar_first = first;
+    t->bar_last = last;
+}
+
+void lmi_sheet_share(lmi_sheet *t, double share) {
+    double *to = t->s == LAM_OK ? lmi_vec_push(&t->shares) : NULL;
+    if (to)
+        *to = share;
+    else
+        t->s = lmi_nomem(t->e);
 }
 
 static bool failed(const lmi_sheet *t) { return t->s != LAM_OK || t->cell->bad || t->cut.bad; }
@@ -106,22 +121,81 @@ void lmi_sheet_fit(lmi_sheet *t, size_t fair, size_t least) {
 
 static const char *style_of(const lmi_sheet *t, int32_t row, int32_t k, const char *cell) {
     if (row == 0) return LMI_BOLD;
-    return *cell == '?' || *cell == '>' ? LMI_WARN : *cell == '-' || k == t->dim ? LMI_DIM : NULL;
+    return *cell == '?' || *cell == '>' ? LMI_WARN : *cell == '-' || (t->dim && k == t->dim) ? LMI_DIM : NULL;
+}
+
+/* -- bars ---------------------------------------------------------------------------------------------- */
+
+/* The part of a row's bar that is not written yet, in columns; 0: none is open. */
+typedef struct bar {
+    size_t left;
+} bar;
+
+/* A share below half a column has no bar. */
+static size_t bar_length(const lmi_sheet *t, int32_t row) {
+    const double *share = row > 0 ? lmi_vec_at(&t->shares, (size_t)row - 1) : NULL;
+    size_t room = 0;
+    if (!t->color || t->ascii || !t->bar_last || !share || !(*share > 0)) return 0;
+    for (int32_t k = t->bar_first; k <= t->bar_last; k++)
+        if (t->widths[k]) room += t->widths[k] + (room ? GAP : 0);
+    return *share < 1 ? (size_t)(*share * (double)room + 0.5) : room;
+}
+
+/* True if the bars begin at this column: it is the first of theirs that is shown. */
+static bool begins_bar(const lmi_sheet *t, int32_t column) {
+    if (column < t->bar_first || column > t->bar_last) return false;
+    for (int32_t k = t->bar_first; k < column; k++)
+        if (t->widths[k]) return false;
+    return true;
+}
+
+static void open_bar(lmi_sheet *t, bar *b, size_t columns) {
+    b->left = columns;
+    if (columns) lmi_put(t->out, "\x1b[" LMI_BAR "m");
+}
+
+static void shorten_bar(lmi_sheet *t, bar *b, size_t columns) {
+    if (!b->left) return;
+    b->left -= columns;
+    if (!b->left) lmi_put(t->out, "\x1b[0m");
+}
+
+static void put_spaces(lmi_sheet *t, bar *b, size_t n) {
+    size_t inside = n < b->left ? n : b->left;
+    lmi_pad(t->out, ' ', inside);
+    shorten_bar(t, b, inside);
+    lmi_pad(t->out, ' ', n - inside);
+}
+
+/* What is in the bar has its style, the rest its own. */
+static void put_cell(lmi_sheet *t, bar *b, const char *style, const char *cell, size_t width) {
+    size_t inside = b->left ? lmi_fit(cell, b->left) : 0;
+    lmi_putn(t->out, cell, inside);
+    shorten_bar(t, b, width < b->left ? width : b->left);
+    lmi_put_painted(t->out, t->color, style, cell + inside, strlen(cell + inside));
 }
 
 /* Spaces are owed until something follows them, so that no line ends in them. */
 void lmi_sheet_row(lmi_sheet *t, int32_t row, int32_t first, size_t owed) {
+    bar b = {0};
     for (int32_t k = first; k < t->n; k++) {
         if (!t->widths[k]) continue;
         lmi_buf_clear(&t->cut);
         lmi_put_middle(&t->cut, lmi_grid_cell(&t->grid, row, k), t->widths[k], t->ascii);
         const char *cell = lmi_buf_text(&t->cut);
         size_t w = lmi_width(cell), pad = t->widths[k] > w ? t->widths[k] - w : 0;
+        size_t length = begins_bar(t, k) ? bar_length(t, row) : 0;
         bool right = t->heads[k].align == LMI_RIGHT;
-        owed += (k ? GAP : 0) + (right ? pad : 0);
-        if (w > 0) {
+        owed += k ? GAP : 0;
+        if (length) {
             lmi_pad(t->out, ' ', owed);
-            lmi_put_painted(t->out, t->color, style_of(t, row, k, cell), cell, t->cut.n);
+            open_bar(t, &b, length);
+            owed = 0;
+        }
+        owed += right ? pad : 0;
+        if (w > 0) {
+            put_spaces(t, &b, owed);
+            put_cell(t, &b, style_of(t, row, k, cell), cell, w);
             owed = 0;
         }
         owed += right ? 0 : pad;

@@ -245,6 +245,15 @@ static void tell_why(lmi_teller *t, const lam_costs *c, int32_t row) {
         tell_text(t, "substituted", w.substituted);
         lmi_tell_count(t, "value", w.value);
         tell_text(t, "note", w.note);
+        tell_list(t, "facts");
+        for (int32_t k = 0; k < w.n_facts; k++) {
+            tell_record(t, NULL);
+            tell_text(t, "name", w.facts[k].name);
+            tell_int(t, "value", w.facts[k].value);
+            tell_text(t, "meaning", w.facts[k].meaning);
+            tell_end(t);
+        }
+        tell_list_end(t);
         tell_end(t);
     }
     tell_list_end(t);

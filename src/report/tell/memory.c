@@ -3,7 +3,7 @@
  * What a run did with memory: of the host, and of a device, of which less is known. */
 #include "report/tell/tell.h"
 
-#include "analyse/run/memory.h"
+#include "analyse/run/course.h"
 
 static void tell_use(lmi_teller *t, const char *name, const lam_memory_use *use) {
     tell_record(t, name);
@@ -75,6 +75,77 @@ static void tell_holders(lmi_teller *t, const lam_memory *y) {
     tell_held(t, "unplaced", y, y->unplaced);
 }
 
+/* -- over time ------------------------------------------------------------------------------------------- */
+
+enum { POINTS = 600, US = 1000 };
+
+/* Microseconds after the run began. A moment that is not known is the one before it; the first is not later
+ * than the run's beginning. */
+static int64_t moment(int64_t began, int64_t t_ns, int64_t before) {
+    return t_ns ? (t_ns - began) / US : before;
+}
+
+static int64_t first_moment(const lam_memory *y, int64_t began) {
+    lam_memory_point p = {0};
+    for (int32_t i = 0; !p.t_ns && lam_memory_at(y, POINTS, i, &p, NULL) == LAM_OK;) i++;
+    int64_t us = moment(began, p.t_ns, 0);
+    return us < 0 ? us : 0;
+}
+
+static void tell_parts(lmi_teller *t, const lam_memory *y) {
+    int64_t held[LAM_N_HELD];
+    tell_object(t, "course_held");
+    for (int h = 0; h < LAM_N_HELD; h++) {
+        bool any = false;
+        for (int32_t i = 0; !any && lam_memory_held_at(y, POINTS, i, held, NULL) == LAM_OK; i++)
+            any = held[h] != 0;
+        if (!any) continue;
+        tell_list(t, lam_held_name((lam_held)h));
+        for (int32_t i = 0; lam_memory_held_at(y, POINTS, i, held, NULL) == LAM_OK; i++)
+            tell_int(t, NULL, held[h]);
+        tell_list_end(t);
+    }
+    tell_end(t);
+}
+
+static void tell_course(lmi_teller *t, const lam_memory *y) {
+    lam_memory_point p;
+    int64_t began = lmi_run_began(y->m), us = first_moment(y, began);
+    tell_list(t, "course");
+    for (int32_t i = 0; lam_memory_at(y, POINTS, i, &p, NULL) == LAM_OK; i++) {
+        us = moment(began, p.t_ns, us);
+        tell_tuple(t, NULL);
+        tell_int(t, NULL, us);
+        tell_int(t, NULL, p.bytes);
+        tell_list_end(t);
+    }
+    tell_list_end(t);
+    tell_parts(t, y);
+}
+
+void lmi_span_fields(lmi_teller *t, const lam_model *m, const lmi_vec *spans, int32_t call) {
+    const lam_event *ev = lam_model_event(m, call);
+    int64_t began = lmi_run_began(m);
+    if (ev && ev->t1_ns) {
+        tell_tuple(t, "span");
+        tell_int(t, NULL, (ev->t0_ns - began) / US);
+        tell_int(t, NULL, (ev->t1_ns - began) / US);
+        tell_list_end(t);
+    } else {
+        tell_none(t, "span");
+    }
+    tell_list(t, "backward_spans");
+    for (size_t i = ev ? lmi_first_span(spans, call) : spans->n; i < spans->n; i++) {
+        const lmi_work_span *s = (const lmi_work_span *)spans->data + i;
+        if (s->call != call) break;
+        tell_tuple(t, NULL);
+        tell_int(t, NULL, (s->t0 - began) / US);
+        tell_int(t, NULL, (s->t1 - began) / US);
+        tell_list_end(t);
+    }
+    tell_list_end(t);
+}
+
 void lmi_memory_fields(lmi_teller *t, const char *name, const lam_memory *y) {
     const lam_memory_totals *x = &y->total;
     bool host = !y->by_device, guess = x->info.forward_only && x->peak_call < 0;
@@ -95,6 +166,7 @@ void lmi_memory_fields(lmi_teller *t, const char *name, const lam_memory *y) {
         for (int32_t i = 0; i < y->m->n_places; i++) tell_place(t, y, i);
         tell_list_end(t);
     }
+    if (host && t->brief) tell_course(t, y);
     tell_end(t);
 }
 

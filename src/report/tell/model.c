@@ -178,6 +178,15 @@ void lmi_notes_fields(lmi_teller *t, const char *name, const lam_model *m) {
     tell_list_end(t);
 }
 
+void lmi_provenance_fields(lmi_teller *t, const char *name, const lam_model *m) {
+    tell_object(t, name);
+    for (int32_t i = 0; i < lam_model_n_provenance(m); i++) {
+        const char *fact, *text = lam_model_provenance(m, i, &fact);
+        tell_text(t, fact, text);
+    }
+    tell_end(t);
+}
+
 void lam_model_tell(const lam_model *m, lam_model_part part, lam_receiver to) {
     lmi_teller t = lmi_tell_to(to);
     switch (part) {
@@ -188,5 +197,6 @@ void lam_model_tell(const lam_model *m, lam_model_part part, lam_receiver to) {
     case LAM_MODEL_OPERATORS: tell_each(&t, m, lam_model_n_ops(m), tell_operator); break;
     case LAM_MODEL_LIFETIMES: tell_lifetimes(&t, m); break;
     case LAM_MODEL_NOTES: lmi_notes_fields(&t, NULL, m); break;
+    case LAM_MODEL_PROVENANCE: lmi_provenance_fields(&t, NULL, m); break;
     }
 }

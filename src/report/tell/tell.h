@@ -144,6 +144,9 @@ const char *lmi_path_of_call(const lam_model *m, int32_t call);
 /* Memory of the host, or of a device (memory.c). */
 void lmi_memory_fields(lmi_teller *t, const char *name, const lam_memory *y);
 void lmi_memory_call_fields(lmi_teller *t, const char *name, const lam_memory *y, int32_t call);
+/* When the call ran, and its nodes of the backward: `spans` is of lmi_backward_spans. Microseconds after the
+ * run began. */
+void lmi_span_fields(lmi_teller *t, const lam_model *m, const lmi_vec *spans, int32_t call);
 /* health.c */
 void lmi_health_fields(lmi_teller *t, const char *name, const lam_health *h);
 void lmi_health_call_fields(lmi_teller *t, const lam_health *h, int32_t call);
@@ -160,5 +163,6 @@ void lmi_unruled_fields(lmi_teller *t, const char *name, const lam_costs *c);
 void lmi_unruled_ops_fields(lmi_teller *t, const char *name, const lam_costs *c);
 void lmi_gaps_fields(lmi_teller *t, const char *name, const lam_costs *c);
 void lmi_notes_fields(lmi_teller *t, const char *name, const lam_model *m); /* model.c */
+void lmi_provenance_fields(lmi_teller *t, const char *name, const lam_model *m);
 
 #endif

@@ -128,6 +128,7 @@ void lmi_times_fields(lmi_teller *t, const char *name, const lam_costs *c) {
     }
     tell_object(t, name);
     tell_int(t, "runs", lam_times_n_runs(host));
+    if (t->brief) tell_truth(t, "same_run", !c->model->timed_by);
     tell_runs(t, host);
     if (device) {
         tell_object(t, "device");
@@ -142,7 +143,7 @@ void lmi_times_fields(lmi_teller *t, const char *name, const lam_costs *c) {
 
 /* -- speeds ---------------------------------------------------------------------------------------------- */
 
-void lam_speeds_tell(const lam_costs *c, lam_peak peak, lam_receiver to) {
+void lam_speeds_tell(const lam_costs *c, lam_peak peak, bool inside, lam_receiver to) {
     lmi_teller t = lmi_tell_to(to);
     lam_speed s;
     peak = lam_costs_peak(c, peak);
@@ -150,7 +151,7 @@ void lam_speeds_tell(const lam_costs *c, lam_peak peak, lam_receiver to) {
     for (int32_t i = 0; i < lam_costs_n_rows(c) * LAM_N_PHASES; i++) {
         int32_t row = i / LAM_N_PHASES;
         lam_phase phase = (lam_phase)(i % LAM_N_PHASES);
-        if (!lam_costs_speed(c, row, phase, &peak, &s)) continue;
+        if (!(inside ? lam_costs_speed_inside : lam_costs_speed)(c, row, phase, &peak, &s)) continue;
         tell_record(&t, NULL);
         tell_text(&t, "path", lam_model_place(c->model, lam_costs_row(c, row)->place)->path);
         tell_text(&t, "phase", lam_phase_name(phase));

@@ -50,8 +50,8 @@ static void no_words(void **state) {
 
 static void help_fits_a_screen(void **state) {
     (void)state;
-    static const char *const verbs[] = {"show",  "why",    "compare", "graph", "fit",
-                                        "run",   "live",   "export",  "rules", "conventions",
+    static const char *const verbs[] = {"show",  "report", "why",     "compare", "graph", "plot",
+                                        "fit",   "run",    "live",    "export",  "rules", "conventions",
                                         "table", "doctor", "version", "help"};
     for (size_t i = 0; i < sizeof verbs / sizeof *verbs; i++) {
         char line[64];
@@ -495,6 +495,7 @@ static void why_by_operators(void **state) {
     OUT_HAS("  aten::mm: product of matrices or vectors\n  MACs                    24 = ");
     OUT_HAS("backward\n  MACs                    48\n");
     OUT_HAS("2 operators\n  aten::mm\n    MACs                  24 = ");
+    OUT_HAS("    FLOPs                 48 = 2 × 12 × 2\n    with out 12, red 2\n");
     assert_int_equal(lamina("show m:step -c exact"), 0);
     assert_non_null(strstr(fake_request, " ops"));
     assert_null(strstr(fake_request, " backward"));

@@ -44,6 +44,20 @@ static void a_recording_is_shown(void **state) {
     OUT_HAS("run 1: python train.py");
 }
 
+/* In the colours of the table of a model, with a bar behind the share alone. */
+static void a_recording_in_colour(void **state) {
+    (void)state;
+    const char *file = step_recording("colour.lamina", 0, 1, 1);
+    assert_int_equal(on("show %s --color always", file), 0);
+    OUT_HAS("\x1b[1mlayer\x1b[0m");
+    OUT_HAS("\x1b[37;44m");
+    assert_int_equal(on("show %s --color always --no-bars", file), 0);
+    OUT_HAS("\x1b[1mlayer\x1b[0m");
+    assert_null(strstr(fake_out.text, "\x1b[37;44m"));
+    assert_int_equal(on("show %s", file), 0);
+    assert_null(strchr(fake_out.text, '\x1b'));
+}
+
 static void several_are_shown_together(void **state) {
     (void)state;
     char words[512];
@@ -283,17 +297,12 @@ static void without_memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_recording_is_shown),
-        cmocka_unit_test(several_are_shown_together),
-        cmocka_unit_test(as_many_as_the_command_line_has),
-        cmocka_unit_test(options_of_models),
-        cmocka_unit_test(a_run_is_followed_to_its_end),
-        cmocka_unit_test(a_terminal_is_written_over),
-        cmocka_unit_test(following_ends_at_an_interrupt),
-        cmocka_unit_test(scalars_are_exported),
-        cmocka_unit_test(programs_are_run),
-        cmocka_unit_test(other_files_are_refused),
-        cmocka_unit_test(without_memory),
+        cmocka_unit_test(a_recording_is_shown),       cmocka_unit_test(a_recording_in_colour),
+        cmocka_unit_test(several_are_shown_together), cmocka_unit_test(as_many_as_the_command_line_has),
+        cmocka_unit_test(options_of_models),          cmocka_unit_test(a_run_is_followed_to_its_end),
+        cmocka_unit_test(a_terminal_is_written_over), cmocka_unit_test(following_ends_at_an_interrupt),
+        cmocka_unit_test(scalars_are_exported),       cmocka_unit_test(programs_are_run),
+        cmocka_unit_test(other_files_are_refused),    cmocka_unit_test(without_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

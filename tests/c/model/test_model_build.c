@@ -59,6 +59,9 @@ static lam_status build_small(lam_builder *b, lam_error *e) {
     LAM_TRY(lam_build_owns(b, linear, "weight", w, false, e));
     LAM_TRY(lam_build_note(b, "a note", e));
     LAM_TRY(lam_build_made(b, "rand", e));
+    LAM_TRY(lam_build_provenance(b, "torch", "2.12.0", e));
+    LAM_TRY(lam_build_provenance(b, "threads", "2", e));
+    LAM_TRY(lam_build_provenance(b, "torch", "2.13.0", e));
     lam_arg in = {NULL, 0, 6, 0, 4, x, 1, 0, 0}, out = {NULL, 0, 6, 0, 4, y, 2, 0, 0},
             key = {"input", -1, 6, 0, 4, x, 1, 0, 0};
     lam_call_info outer = {root, -1, LAM_CALL_TRAINING, 10, 90, 1, 1, &in, &out};
@@ -168,6 +171,23 @@ static void events_come_back(void **state) {
     assert_string_equal(lam_model_made(m, 0), "rand");
     assert_null(lam_model_made(m, 1));
     assert_null(lam_model_made(m, -1));
+    lam_model_free(m);
+}
+
+static void provenance_is_told_in_the_order_of_its_names(void **state) {
+    (void)state;
+    lam_model *m = small();
+    const char *name;
+    assert_int_equal(lam_model_n_provenance(m), 2);
+    assert_string_equal(lam_model_provenance(m, 0, &name), "2.13.0"); /* given later than "2.12.0" */
+    assert_string_equal(name, "torch");
+    assert_string_equal(lam_model_provenance(m, 1, &name), "2");
+    assert_string_equal(name, "threads");
+    assert_string_equal(lam_model_provenance(m, 1, NULL), "2");
+    assert_null(lam_model_provenance(m, 2, &name));
+    assert_null(name);
+    assert_null(lam_model_provenance(m, -1, &name));
+    assert_null(name);
     lam_model_free(m);
 }
 
@@ -329,6 +349,10 @@ static void missing_texts_are_refused(void **state) {
     REFUSED(LAM_USAGE, lam_build_place(b, -1, NULL, 0, NULL, &last));
     REFUSED(LAM_USAGE, lam_build_note(b, NULL, &last));
     REFUSED(LAM_USAGE, lam_build_made(b, NULL, &last));
+    REFUSED(LAM_USAGE, lam_build_provenance(b, NULL, "2.13.0", &last));
+    REFUSED(LAM_USAGE, lam_build_provenance(b, "torch", NULL, &last));
+    REFUSED(LAM_USAGE, lam_build_provenance(b, "", "2.13.0", &last));
+    REFUSED(LAM_USAGE, lam_build_provenance(b, "a \"name\"", "2.13.0", &last));
     assert_int_equal(lam_build_tensor(b, &(lam_tensor_info){.ndim = -1}, NULL, NULL), LAM_OK);
     REFUSED(LAM_USAGE, lam_build_owns(b, 0, NULL, 0, false, &last));
     ints.n = -1;
@@ -360,6 +384,20 @@ static void impossible_shapes_are_refused(void **state) {
     assert_int_equal(lam_build_tensor(b, &(lam_tensor_info){6, 64, bad, -1, false, 0, 0}, NULL, NULL),
                      LAM_OK);
     lam_builder_free(b);
+}
+
+static void a_65th_fact_of_the_provenance_is_refused(void **state) {
+    (void)state;
+    lam_builder *b = fresh();
+    char name[] = "a0";
+    for (int i = 0; i < 64; i++, name[1] = (char)('0' + i % 8), name[0] = (char)('a' + i / 8))
+        assert_int_equal(lam_build_provenance(b, name, "known", &last), LAM_OK);
+    REFUSED(LAM_LIMIT, lam_build_provenance(b, name, "one more", &last));
+    assert_int_equal(lam_build_provenance(b, "a0", "known better", &last), LAM_OK);
+    lam_model *m = finished(b);
+    assert_int_equal(lam_model_n_provenance(m), 64);
+    assert_string_equal(lam_model_provenance(m, 0, NULL), "known better");
+    lam_model_free(m);
 }
 
 static void notes_past_the_64th_are_dropped(void **state) {
@@ -513,6 +551,7 @@ int main(void) {
         cmocka_unit_test(places_come_back),
         cmocka_unit_test(tensors_come_back),
         cmocka_unit_test(events_come_back),
+        cmocka_unit_test(provenance_is_told_in_the_order_of_its_names),
         cmocka_unit_test(what_is_pushed_is_copied),
         cmocka_unit_test(every_value_type_comes_back),
         cmocka_unit_test(scattered_pushes_are_grouped),
@@ -522,6 +561,7 @@ int main(void) {
         cmocka_unit_test(missing_texts_are_refused),
         cmocka_unit_test(impossible_shapes_are_refused),
         cmocka_unit_test(notes_past_the_64th_are_dropped),
+        cmocka_unit_test(a_65th_fact_of_the_provenance_is_refused),
         cmocka_unit_test(too_many_are_refused),
         cmocka_unit_test(the_memory_limit_holds),
         cmocka_unit_test(a_capture_that_was_too_large_says_so),

@@ -411,6 +411,11 @@ static void what_is_left_out_or_odd(void **state) {
         {{"aten::t", 1, 1, {6}, {6}, 0, {{0}}}, 0, 1, 6},
         {{"aten::transpose", 1, 1, {6}, {6}, 2, {W(1, 0), W(2, -1)}}, 0, 1, 6},
         {{"aten::view", 3, 2, {6, 1, 1}, {1, 6}, 0, {{0}}}, 0, 1, 6},
+        {{"aten::view", 1, 8, {6}, {1, 1, 1, 1, 1, 1, 1, 6}, 0, {{0}}},
+         0,
+         1,
+         6}, /* as many as there may be */
+        {{"aten::expand", 1, 8, {6}, {1, 1, 1, 1, 1, 1, 1, 6}, 0, {{0}}}, 0, 1, 6},
     };
     const one_view untold[] = {
         {"aten::slice", 1, 1, {6}, {3}, 1, {W(4, 3)}}, /* there are only two */

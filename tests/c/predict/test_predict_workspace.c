@@ -139,6 +139,14 @@ static void strides_count(void **state) {
     int32_t rule = lam_workspace_rule("aten::upsample_bilinear2d_backward");
     assert_int_equal(lam_workspace(rule, in, last, 3, wide), 2097152 + 524288);
     assert_int_equal(lam_workspace(rule, in, first, 3, wide), 2097152);
+    /* One channel: it is last where the others have gaps, and not where all are one element. */
+    static const int64_t one[] = {2, 1, 32, 32}, gaps[] = {2048, 1, 64, 2}, point[] = {2, 1, 1, 1},
+                         far[] = {4, 1, 1, 1};
+    const lam_op_arg grey[] = {net_op_tensor(0, one, 4), LIST(1, 32, 32), LIST(2, 2, 1, 16, 16)};
+    const lam_op_arg dot[] = {net_op_tensor(0, point, 4), LIST(1, 1, 1), LIST(2, 2, 1, 16, 16)};
+    const int64_t *wider[] = {gaps, NULL, NULL}, *apiece[] = {far, NULL, NULL};
+    assert_int_equal(lam_workspace(rule, grey, wider, 3, wide), 8192 + 2048);
+    assert_int_equal(lam_workspace(rule, dot, apiece, 3, wide), 8);
 }
 
 static void others(void **state) {

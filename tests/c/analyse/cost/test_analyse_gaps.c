@@ -41,6 +41,23 @@ static lam_model *odd(void) {
     return net_done(&n);
 }
 
+/* Also the first reason is one for all calls. */
+static void two_calls_one_gap(void **state) {
+    (void)state;
+    net n = net_new();
+    int32_t root = net_module(&n, "Sequential", 0), swish = net_leaf(&n, "Swish");
+    net_place(&n, net_place(&n, -1, "", root), "0", swish);
+    int32_t r = net_call(&n, root, -1, SH(1, 2), 0, SH(1, 2), 0);
+    net_call(&n, swish, r, SH(1, 2), 0, SH(1, 2), 0);
+    net_call(&n, swish, r, SH(1, 2), 0, SH(1, 2), 0);
+    lam_model *m = net_done(&n);
+    lam_costs *c = net_costs(m, "layers", false);
+    assert_string_equal(lam_costs_gap(c, 0), "no rule for Swish (2 calls); the convention `exact` counts it");
+    assert_null(lam_costs_gap(c, 1));
+    lam_costs_free(c);
+    lam_model_free(m);
+}
+
 static void gaps_by_name(void **state) {
     (void)state;
     static const char *const want[] = {
@@ -349,9 +366,16 @@ static void out_of_memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gaps_by_name),  cmocka_unit_test(without_a_rule), cmocka_unit_test(failed),
-        cmocka_unit_test(missing_facts), cmocka_unit_test(custom),         cmocka_unit_test(why),
-        cmocka_unit_test(why_released),  cmocka_unit_test(aggregate),      cmocka_unit_test(aggregate_empty),
+        cmocka_unit_test(gaps_by_name),
+        cmocka_unit_test(two_calls_one_gap),
+        cmocka_unit_test(without_a_rule),
+        cmocka_unit_test(failed),
+        cmocka_unit_test(missing_facts),
+        cmocka_unit_test(custom),
+        cmocka_unit_test(why),
+        cmocka_unit_test(why_released),
+        cmocka_unit_test(aggregate),
+        cmocka_unit_test(aggregate_empty),
         cmocka_unit_test(out_of_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

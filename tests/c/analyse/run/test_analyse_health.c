@@ -513,6 +513,8 @@ static void checks(void **state) {
     (void)state;
     run r = LOOK({.side = LAM_BAD_CHECK, .call = C, .calls = 4, .name = "b.*"});
     says(&r, "b.c (Layer), call 1, b.*: too large");
+    assert_int_equal(lam_health_finding(r.h, 0)->before, -1);
+    assert_int_equal(lam_health_finding(r.h, 0)->after, -1);
     assert_int_equal(lam_health_of(r.h, C, LAM_FORWARD), LAM_HEALTH_FINE);
     drop(&r);
 }

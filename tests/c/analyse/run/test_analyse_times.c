@@ -343,6 +343,14 @@ static void speeds_beside_a_peak(void **state) {
     assert_false(lam_costs_speed(c, 0, LAM_FORWARD, NULL, &s)); /* it does no work of its own */
     assert_false(lam_costs_speed(c, 1, LAM_BACKWARD, NULL, &s));
     assert_false(lam_costs_speed(c, 9, LAM_FORWARD, NULL, &s));
+    /* with what it calls: the same work in its 1000 ns */
+    assert_true(lam_costs_speed_inside(c, 0, LAM_FORWARD, &cases[0].peak, &s));
+    assert_true(s.ns == 1000 && s.flops > 0.999 * flops / 1000e-9 && s.flops < 1.001 * flops / 1000e-9);
+    assert_true(s.bound == LAM_BOUND_COMPUTE && s.share > 0.199 && s.share < 0.201);
+    assert_true(lam_costs_speed_inside(c, 1, LAM_FORWARD, NULL, &s) && s.ns == 400);
+    assert_false(lam_costs_speed_inside(c, 0, LAM_BACKWARD, NULL, &s));
+    assert_false(lam_costs_speed_inside(c, 0, (lam_phase)LAM_N_PHASES, NULL, &s));
+    assert_false(lam_costs_speed_inside(c, 9, LAM_FORWARD, NULL, &s));
     assert_string_equal(lam_bound_name(LAM_BOUND_MEMORY), "memory");
     assert_string_equal(lam_bound_name(LAM_BOUND_NEITHER), "neither");
     assert_string_equal(lam_bound_name((lam_bound)99), "unknown");

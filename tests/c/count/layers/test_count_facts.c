@@ -211,6 +211,22 @@ static void linear_from_nothing(void **state) {
     UNKNOWN(weights);
 }
 
+static void embedding_from_output(void **state) {
+    (void)state;
+    start("Embedding");
+    call1(arg(SIZES(2, 3)), arg(SIZES(2, 3, 5)));
+    IS(row, 5);
+}
+
+static void resampled_from_nothing(void **state) {
+    (void)state;
+    start("Upsample");
+    attr_type("mode", LAM_TEXT, 0, "nearest");
+    attr_type("size", LAM_INT, 4, NULL);
+    call1(arg(SIZES(1, 1, 0)), arg(SIZES(1, 1, 4)));
+    UNKNOWN(touched);
+}
+
 static void bilinear(void **state) {
     (void)state;
     start("Bilinear");
@@ -496,6 +512,8 @@ int main(void) {
         TEST(linear_from_shapes),
         TEST(linear_from_nothing),
         TEST(bilinear),
+        TEST(embedding_from_output),
+        TEST(resampled_from_nothing),
         TEST(conv_from_weight),
         TEST(transposed_from_weight),
         TEST(conv_without_groups),

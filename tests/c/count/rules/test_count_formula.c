@@ -310,6 +310,7 @@ static void shown(void **state) {
     shows("out*red+biases", "1,605,632 \xc3\x97 147 + ?");
     shows("bias ? 6*out : out*red", "1,605,632 \xc3\x97 147");
     shows("(bias ? 8 : 2)*out", "2 \xc3\x97 1,605,632");
+    shows("(bias ? out : red)*out", "147 \xc3\x97 1,605,632");
     shows("(bias ? 6 : 1)*bias + out", "1,605,632");
     shows("out - (red - 1) - (red + bias)", "1,605,632 - (147 - 1) - 147");
     shows("out - (red + red)", "1,605,632 - (147 + 147)");

@@ -71,6 +71,8 @@ static void malformed(void **state) {
         {"a:bc macs = 1", "my.rules:1:1", "a rule begins with"},
         {"a::b::c macs = 1", "my.rules:1:1", "a rule begins with"},
         {"a:: macs = 1", "my.rules:1:1", "a rule begins with"},
+        {"Mine. macs = 1", "my.rules:1:1", "a rule begins with"},
+        {".Mine macs = 1", "my.rules:1:1", "a rule begins with"},
         {"a-b macs = 1", "my.rules:1:1", "a rule begins with"},
         {"a::b macs = 1 2", "my.rules:1:15", "expected an operator or the end"},
         {"a::b macs = 99999999999999999999", "my.rules:1:13", "63 bits"},

@@ -209,6 +209,7 @@ static void formats(void **state) {
                  {"csv", "torchinfo,leaves out mm outside every layer,1,,,,,,,-6\n"},
                  {"html",
                   "<td>-894</td><td style=\"text-align:left\">-800 leaves out attention in Net (1 call)"},
+                 {"html", "<th style=\"text-align:left\">because</th></tr>\n<tr><td>exact</td>"},
                  {"csv", "exact,,,926,exact,"}};
     lam_model *m = mixed();
     lam_comparison *c = compared(m, names, 2);
@@ -222,9 +223,49 @@ static void formats(void **state) {
         for (const char *s = shown; *s; s += strcspn(s, "\n") + (s[strcspn(s, "\n")] != 0))
             assert_true((int32_t)strcspn(s, "\n") <= width || !strchr(s, ' '));
     }
+    /* What follows the parts of a difference has none before it. */
+    assert_int_equal(lam_compare_write(c, "text", 60, true, show_sink(), &e), LAM_OK);
+    show_has("\n      -6  leaves out mm outside every layer (1 call)\n"
+             "                           at least: Net (1 call): what its\n");
     assert_int_equal(lam_compare_write(c, "xml", 0, false, show_sink(), &e), LAM_USAGE);
     assert_non_null(strstr(e.text, "there are: text, md, json, csv, html"));
     lam_compare_free(c);
+    lam_model_free(m);
+}
+
+/* On a narrow screen a single reason begins a line of its own, and goes on below its beginning. */
+static void narrow(void **state) {
+    (void)state;
+    static const char *const names[] = {"torch"};
+    lam_model *m = mixed();
+    lam_comparison *c = compared(m, names, 1);
+    assert_int_equal(lam_compare_write(c, "text", 48, false, show_sink(), NULL), LAM_OK);
+    show_has("\ntorch   126    -800\n"
+             "    leaves out attention in Net (1 call):\n"
+             "    FlopCounterMode has no formula for the CPU's\n");
+    lam_compare_free(c);
+    lam_model_free(m);
+}
+
+/* One reason more than the largest is shown: a line on the rest would be as long. */
+static void one_more(void **state) {
+    (void)state;
+    static const char *const acts[] = {"aten::relu", "aten::tanh", "aten::sigmoid", "aten::exp"};
+    net n = net_new();
+    int32_t root = net_module(&n, "Net", 0);
+    net_place(&n, -1, "", root);
+    int32_t c = net_call(&n, root, -1, SH(2, 3), 0, SH(2, 3), 0);
+    const lam_op_arg x[] = {T(0, 2, 3)}, y[] = {T(0, 2, 3)};
+    for (int i = 0; i < 4; i++) net_op_args(&n, acts[i], in(c, -1), x, 1, y, 1);
+    lam_model *m = net_done(&n);
+    const lam_compare_options o = {.metric = LAM_FLOPS};
+    lam_comparison *t = NULL;
+    assert_int_equal(lam_compare_new(&t, m, &o, NULL), LAM_OK);
+    assert_int_equal(row_of(t, "torch")->n_causes, 4);
+    assert_int_equal(lam_compare_write(t, "text", 0, false, show_sink(), NULL), LAM_OK);
+    for (int i = 0; i < 4; i++) show_has(acts[i] + 6);
+    assert_null(strstr(shown, "smaller difference"));
+    lam_compare_free(t);
     lam_model_free(m);
 }
 
@@ -324,6 +365,7 @@ int main(void) {
         cmocka_unit_test(formats),         cmocka_unit_test(what_can_not_be),
         cmocka_unit_test(memory_runs_out), cmocka_unit_test(other_metrics_and_phases),
         cmocka_unit_test(how_many),        cmocka_unit_test(functions),
+        cmocka_unit_test(narrow),          cmocka_unit_test(one_more),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

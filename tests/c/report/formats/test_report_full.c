@@ -93,7 +93,8 @@ static void a_late_run_is_named(void **state) {
     lam_costs *c = net_costs(m, NULL, false);
     lam_report_options o = show_options(NULL, "json");
     show(c, &o);
-    show_has("\"time\": {\"runs\": 10, \"forward\": {\"n\": 10, \"median\": 101, \"deviation\": 1, "
+    show_has("\"time\": {\"runs\": 10, \"same_run\": true, \"forward\": {\"n\": 10, \"median\": 101, "
+             "\"deviation\": 1, "
              "\"least\": 100, "
              "\"most\": 600, \"most_run\": 7}");
     show_has("\"outliers\": [{\"run\": 7, \"whole\": 600, \"median\": 101, \"late\": 499, \"path\": \"b\"}]");

@@ -274,12 +274,42 @@ static void processes_side_by_side(void **state) {
     show_golden("recorded-ranks", true);
     lam_recording_options o = {.format = "json", .depth = -1};
     written(all, RANKS, &o);
+    has("\"peak_bytes\": {\"median\": 5000000, \"deviation\": 0, \"n\": 5}, \"device_forward_ns\": null");
     has("\"stragglers\": [\n{\"rank\": 2, \"model\": \"Net\", \"path\": \"first\"");
     has("/run.2.lamina\"}");
     assert_string_equal(json_value(shown), "\n");
     o.format = "csv";
     written(all, RANKS, &o);
     has("\n2,Net,1,1,1,1,1,first,Linear");
+    free_ranks(all);
+}
+
+/* On a narrow terminal a column goes once the one before it in this list has gone. */
+static void columns_of_processes_go_in_turn(void **state) {
+    (void)state;
+    static const char *const turn[] = {"params", "local params", "state", "last step", "backward"};
+    enum { N = sizeof turn / sizeof *turn };
+    lam_recording *all[RANKS];
+    int32_t most = 0;
+    ranks(all, "UPDATE models SET local_params = 15; UPDATE steps SET peak_bytes = 5000000");
+    for (int32_t width = 140; width > 30; width--) {
+        lam_recording_options o = {.ascii = true, .depth = -1, .width = width};
+        written(all, RANKS, &o);
+        const char *head = strstr(shown, "\nrank ");
+        assert_non_null(head);
+        size_t n = strcspn(head + 1, "\n") + 1;
+        int32_t gone = 0;
+        for (int32_t k = 0; k < N; k++) {
+            char name[32];
+            snprintf(name, sizeof name, "  %s", turn[k]);
+            const char *found = strstr(head, name);
+            if (found && found < head + n) continue;
+            if (gone++ != k) fail_msg("%s went too early at %d:\n%s", turn[k], (int)width, shown);
+        }
+        assert_true(strstr(head, "  step  ") < head + n && strstr(head, "  forward") < head + n);
+        if (gone > most) most = gone;
+    }
+    assert_int_equal(most, N);
     free_ranks(all);
 }
 
@@ -455,6 +485,7 @@ int main(void) {
         cmocka_unit_test(as_data),
         cmocka_unit_test(formats_that_there_are_not),
         cmocka_unit_test(processes_side_by_side),
+        cmocka_unit_test(columns_of_processes_go_in_turn),
         cmocka_unit_test(processes_of_two_runs),
         cmocka_unit_test(processes_that_differ),
         cmocka_unit_test(several_models),

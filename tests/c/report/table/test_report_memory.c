@@ -27,7 +27,7 @@ static void span(net *n, int32_t call, int phase, int64_t first, int64_t last) {
 }
 
 /* Two equal layers and a third; the first two make 4 KiB each that stay, or (apart) 4 and 8. */
-static lam_model *three(bool measured, int64_t second) {
+static lam_model *three_of(bool measured, int64_t second, bool forward_only) {
     net n = net_new();
     int32_t root = net_module(&n, "Sequential", 0), p = net_place(&n, -1, "", root), calls[3];
     int32_t top = net_call(&n, root, -1, SH(1, 4), 1, SH(1, 4), 4);
@@ -46,9 +46,11 @@ static lam_model *three(bool measured, int64_t second) {
     for (int i = 0; i < 3; i++) span(&n, calls[i], LAM_FORWARD, i, i == 2 ? 4 : i + 1);
     span(&n, top, LAM_FORWARD, 0, 4);
     span(&n, calls[2], LAM_BACKWARD, 6, 7);
-    NET_OK(&n, lam_build_memory(n.b, &(lam_memory_info){"a \"test\"", 100, -1, -1, false}, &n.e));
+    NET_OK(&n, lam_build_memory(n.b, &(lam_memory_info){"a \"test\"", 100, -1, -1, forward_only}, &n.e));
     return net_done(&n);
 }
+
+static lam_model *three(bool measured, int64_t second) { return three_of(measured, second, false); }
 
 static void test_table(void **state) {
     (void)state;
@@ -73,6 +75,20 @@ static void test_table(void **state) {
     o.exact = true;
     show(c, &o);
     show_has("10,240");
+    lam_costs_free(c);
+    lam_model_free(m);
+}
+
+/* A backward that was measured in part, if at all, has no column. */
+static void test_forward_only(void **state) {
+    (void)state;
+    lam_model *m = three_of(true, 4 * KIB, true);
+    lam_costs *c = net_costs(m, NULL, false);
+    lam_report_options o = show_options(NULL, NULL);
+    o.width = 160;
+    o.memory = true;
+    show(c, &o);
+    show_has("  allocated  retained      peak   at peak\n");
     lam_costs_free(c);
     lam_model_free(m);
 }
@@ -158,8 +174,11 @@ static void test_oom(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_table), cmocka_unit_test(test_what_differs_is_not_folded),
-        cmocka_unit_test(test_data),  cmocka_unit_test(test_not_measured),
+        cmocka_unit_test(test_table),
+        cmocka_unit_test(test_forward_only),
+        cmocka_unit_test(test_what_differs_is_not_folded),
+        cmocka_unit_test(test_data),
+        cmocka_unit_test(test_not_measured),
         cmocka_unit_test(test_oom),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

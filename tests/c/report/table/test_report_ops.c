@@ -148,6 +148,35 @@ static void calls_as_before(void **state) {
     lam_model_free(without);
 }
 
+/* Copies of bytes: work of none, which is known; a type whose number is 0; a tool that has no rule for them.
+ */
+static void copies(void **state) {
+    (void)state;
+    net n = net_new();
+    int32_t root = net_leaf(&n, "Mine"), call;
+    net_place(&n, -1, "", root);
+    const lam_arg x = {.dtype = 0, .ndim = 2, .sizes = (const int64_t[]){2, 3}, .device = -1};
+    const lam_call_info info = {.module = root, .parent = -1, .n_in = 1, .in = &x, .n_out = 1, .out = &x};
+    NET_OK(&n, lam_build_call(n.b, &info, &call, &n.e));
+    const lam_op_arg in[] = {T(0, 2, 3)}, out[] = {T(0, 2, 3)};
+    net_op_args(&n, "aten::clone", (op_at){call, -1, LAM_FORWARD, 0}, in, 1, out, 1);
+    lam_model *m = net_done(&n);
+    lam_costs *c = net_costs(m, "exact", false);
+    lam_report_options o = show_options(NULL, "text");
+    o.width = 120;
+    o.bytes = true;
+    show(c, &o);
+    has("input 2x3 uint8");
+    has(" \u00b7 0.00 FLOPs/byte\n");
+    lam_costs_free(c);
+    c = net_costs(m, "torch", false);
+    o.bytes = false;
+    show(c, &o);
+    has("counted    torch takes what it has no rule for as 0\n");
+    lam_costs_free(c);
+    lam_model_free(m);
+}
+
 /* Bytes are shown where they are asked for, and the question is refused where nobody counts them. */
 static void bytes_asked_for(void **state) {
     (void)state;
@@ -357,6 +386,7 @@ int main(void) {
         cmocka_unit_test(out_of_memory),
         cmocka_unit_test(a_field_that_is_not_known),
         cmocka_unit_test(bytes_asked_for),
+        cmocka_unit_test(copies),
         cmocka_unit_test(effective_foot),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -366,6 +366,25 @@ static void how_inputs_were_made_up_is_told(void **state) {
     lam_model_free(m);
 }
 
+/* The place of the model has its text as a user typed it. */
+static void provenance_is_told_in_json(void **state) {
+    (void)state;
+    net n = net_new();
+    int32_t root = net_module(&n, "Net", LAM_MODULE_LEAF);
+    net_place(&n, -1, "", root);
+    net_call(&n, root, -1, SH(1, 4), 0, SH(1, 4), 0);
+    NET_OK(&n, lam_build_provenance(n.b, "target", "net.py:\"x\"", &n.e));
+    NET_OK(&n, lam_build_provenance(n.b, "dry", "no", &n.e));
+    lam_model *m = net_done(&n);
+    lam_costs *c = net_costs(m, NULL, false);
+    lam_report_options json = show_options(NULL, "json");
+    assert_non_null(strstr(show(c, &json),
+                           "\"calls\": 1},\n\"provenance\": {\"target\": \"net.py:\\\"x\\\"\", "
+                           "\"dry\": \"no\"},\n\"totals\""));
+    lam_costs_free(c);
+    lam_model_free(m);
+}
+
 static void ascii_is_ascii(void **state) {
     (void)state;
     lam_model *m = zoo();
@@ -402,11 +421,11 @@ static void colour_changes_nothing(void **state) {
         lam_costs *c = net_costs(models[k], NULL, false);
         lam_report_options o = show_options(NULL, NULL);
         for (o.width = 8; o.width <= 200; o.width += 4) {
-            o.color = false;
+            o.color = o.bars = false;
             show(c, &o);
             assert_null(strchr(shown, '\x1b'));
             memcpy(plain, shown, shown_n + 1);
-            o.color = true;
+            o.color = o.bars = true;
             show(c, &o);
             assert_non_null(strchr(shown, '\x1b'));
             strip(shown);
@@ -545,6 +564,7 @@ int main(void) {
         cmocka_unit_test(tied_to_the_root),
         cmocka_unit_test(never_wider),
         cmocka_unit_test(how_inputs_were_made_up_is_told),
+        cmocka_unit_test(provenance_is_told_in_json),
         cmocka_unit_test(ascii_is_ascii),
         cmocka_unit_test(colour_changes_nothing),
         cmocka_unit_test(ten_thousand_levels),

@@ -93,6 +93,8 @@ static void test_memory(void **state) {
     has("places=[{path='' type=");
     has("own={forward=(allocated=");
     has("held_below={other=");
+    has(" held={other=0 parameters=0 buffers=0 gradients=0 optimizer=0 input=65536 activations=6144 "
+        "backward=0 ");
     lam_memory_tell(y, hears(3));
     assert_int_equal(h.left, 0);
     lam_memory_free(y);
@@ -128,6 +130,9 @@ static void test_costs(void **state) {
         assert_int_equal(h.depth, 0);
         has(parts[i]);
     }
+    assert_int_equal(lam_costs_tell(c, LAM_COSTS_TIMES, 0, hears(-1), &e), LAM_OK);
+    has("layers=[{path='' call=0 forward=(n=1 median=400 ");
+    has(" backward=(n=1 median=100 deviation=0 least=100 most=100 most_run=0 ) backward_self=(n=1 median=0 ");
     static const lam_costs_part of_one[] = {LAM_COSTS_TOTALS, LAM_COSTS_WHY, LAM_COSTS_FACTS,
                                             LAM_COSTS_OPERATOR};
     for (size_t i = 0; i < sizeof of_one / sizeof *of_one; i++) {
@@ -135,7 +140,7 @@ static void test_costs(void **state) {
         assert_int_equal(lam_costs_tell(c, of_one[i], 1 << 20, hears(0), &e), LAM_RANGE);
         assert_non_null(strstr(e.text, "there is no"));
     }
-    lam_speeds_tell(c, (lam_peak){1e9, 1e9}, hears(-1));
+    lam_speeds_tell(c, (lam_peak){1e9, 1e9}, false, hears(-1));
     has("[(path='");
     has("bound='");
     lam_costs_free(c);

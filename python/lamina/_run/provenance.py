@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How, where and when a run was made: the provenance of its report. What is not known is left out."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from functools import cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+CPUINFO = "/proc/cpuinfo"
+FIRST = 65_536  # bytes of that file that are read: the first processor is among them
+
+
+def provenance(
+    about: Mapping[str, str] | None = None, *, dry: bool = False, backward: bool | None = None
+) -> dict[str, str]:
+    """The facts of a run that begins now. ``about``: what only the caller knows, the model's ``target`` for
+    one; ``backward`` None: it is not known yet."""
+    torch = sys.modules["torch"]
+    facts = {} if about is None else dict(about)
+    facts["dry"] = "yes" if dry else "no"
+    if backward is not None:
+        facts["backward"] = "yes" if backward else "no"
+    facts |= machine()
+    facts["torch"] = str(torch.__version__)
+    facts["threads"] = str(torch.get_num_threads())
+    facts["date"] = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    return facts
+
+
+@cache
+def machine() -> dict[str, str]:
+    """Python, the system and the processor, which stay the same."""
+    facts = {"python": sys.version.split()[0]}
+    if hasattr(os, "uname"):
+        name = os.uname()
+        facts["system"] = f"{name.sysname} {name.release} {name.machine}"
+    model = processor()
+    if model:
+        facts["processor"] = model
+    return facts
+
+
+def processor(file: str = CPUINFO) -> str | None:
+    """The processor's name as Linux tells it; None elsewhere, and where it has none."""
+    try:
+        with open(file, "rb") as told:  # noqa: PTH123 - a Path costs more than the rest of it
+            first = told.read(FIRST).decode("utf-8", "replace")
+    except OSError:
+        return None
+    for line in first.splitlines():
+        name, _, value = line.partition(":")
+        if name.strip() == "model name" and value.strip():
+            return " ".join(value.split())
+    return None

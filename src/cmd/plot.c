@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * `lamina plot`: a model, or the models of a published table, as a picture. */
+#include "cmd/cmd.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* -- one model --------------------------------------------------------------------------------- */
+
+static lam_status write_plot(const lam_model *m, const char *convention, const lam_plot_options *o,
+                             lam_sink to, lam_error *e) {
+    lam_cost_options counted = {.convention = convention};
+    lam_costs *c = NULL;
+    lam_status s = lam_costs_new(&c, m, &counted, e);
+    if (s == LAM_OK) s = lam_plot_write(c, o, to, e);
+    lam_costs_free(c);
+    return s;
+}
+
+static lam_status rehearse(const char *convention, lam_plot_options o, lam_error *e) {
+    lam_model *m = NULL;
+    o.roof = (lam_peak){1, 1}; /* until it is known */
+    lam_status s = lmi_smallest_model(&m, e);
+    if (s == LAM_OK) s = write_plot(m, convention, &o, lmi_nowhere, e);
+    lam_model_free(m);
+    return s;
+}
+
+static bool is(const char *a, const char *b) { return a && strcmp(a, b) == 0; }
+
+/* What a picture shows is measured. */
+static void measure(lmi_args *a, const lam_plot_options *o) {
+    a->time = is(o->kind, "roofline") || is(o->by, "time");
+    a->memory = is(o->kind, "memory") || is(o->by, "memory") || is(o->by, "peak");
+}
+
+static int plot_model(lmi_cli *c) {
+    lmi_args *a = &c->args;
+    lam_error e = {0}, drawn = {0};
+    lam_plot_options o = {.kind = a->operands[0],
+                          .width = a->width > 0 ? a->width : 0,
+                          .by = a->by,
+                          .backward = a->backward};
+    if (a->n_operands > 2) return lmi_too_many(c, a->operands[2], NULL), LMI_EXIT_USAGE;
+    measure(a, &o);
+    if (!lmi_convention_fits(c, a->convention)) return LMI_EXIT_USAGE;
+    lam_status s = rehearse(a->convention, o, &e);
+    if (s == LAM_OK && is(o.kind, "roofline")) s = lmi_live_roof(c, &o.roof, &e);
+    if (s != LAM_OK) return lmi_complain_of(c, &e, s);
+    lam_model *m;
+    lam_live what = lmi_live_request(c, a->convention);
+    what.target = a->operands[1];
+    what.ops = what.ops || is(o.kind, "graph");
+    lam_status live = lmi_live_model(c, &what, &m, &e);
+    int code = LMI_EXIT_OK;
+    if (m) {
+        s = write_plot(m, a->convention, &o, c->out, &drawn);
+        if (s != LAM_OK && c->out_status == LAM_OK) code = lmi_complain_of(c, &drawn, s);
+    }
+    lam_model_free(m);
+    return live == LAM_OK ? code : lmi_complain_of(c, &e, live);
+}
+
+/* -- a published table ------------------------------------------------------------------------- */
+
+typedef struct gathering {
+    lam_scatter_point at[LMI_MOST_PUBLISHED];
+    char family[LMI_MOST_PUBLISHED][32];
+    int32_t n;
+} gathering;
+
+/* The name up to its first digit: "resnet" of resnet18, "wide_resnet" of wide_resnet50_2. */
+static void put_family(char *to, size_t room, const char *name) {
+    snprintf(to, room, "%.*s", (int)strcspn(name, "0123456789"), name);
+}
+
+static lam_status take_model(void *self, const char *label, const lam_costs *costs, lam_error *e) {
+    gathering *g = self;
+    lam_count macs = lam_costs_total(costs, LAM_MACS), params = lam_costs_params(costs).params;
+    if (macs.n <= 0 || params.n <= 0) {
+        *e = (lam_error){.status = LAM_RANGE, .at = -1};
+        snprintf(e->where, sizeof e->where, "%s", label);
+        snprintf(e->text, sizeof e->text, "no MACs or no parameters are known: it is left out");
+        return e->status;
+    }
+    put_family(g->family[g->n], sizeof g->family[g->n], label);
+    g->at[g->n] = (lam_scatter_point){label, g->family[g->n], params.n, macs.n};
+    g->n++;
+    return LAM_OK;
+}
+
+static int plot_table(lmi_cli *c) {
+    gathering g = {.n = 0};
+    lam_error e = {0};
+    const lmi_args *a = &c->args;
+    char title[96];
+    if (a->inputs[0] || a->by || a->mode || a->build[0] || a->given) {
+        lmi_complain(c, "leave them out", "-i, -k, --inputs, --mode and --by are of one model");
+        return LMI_EXIT_USAGE;
+    }
+    if (!lmi_convention_known(c, a->convention)) return LMI_EXIT_USAGE;
+    int code =
+        lmi_published_run(c, 1, a->convention ? a->convention : lam_convention_of(NULL), take_model, &g);
+    if (g.n == 0) return code;
+    snprintf(title, sizeof title, "MACs against parameters of %d torchvision models", (int)g.n);
+    lam_status s = lam_scatter_write(title, g.at, g.n, c->out, &e);
+    if (s != LAM_OK && c->out_status == LAM_OK) return lmi_complain_of(c, &e, s);
+    return code;
+}
+
+int lmi_run_plot(lmi_cli *c) { return is(c->args.operands[0], "table") ? plot_table(c) : plot_model(c); }

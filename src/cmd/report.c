@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * `lamina report`: a model's report as one HTML file, or the difference of two. Each of them is run, or was
+ * saved as JSON. */
+#include "cmd/cmd.h"
+
+#include <string.h>
+#include <sys/stat.h>
+
+/* What an operand stands for. */
+typedef struct side {
+    const char *operand;
+    bool saved;
+    lam_status live; /* how the run ended; of a failed one there may be a part */
+    lam_error e;
+    lam_model *m;
+    lam_costs *costs;
+} side;
+
+/* -- what may be asked -------------------------------------------------------------------------------------
+ */
+
+/* A page is for a browser: on a terminal nobody could read it. */
+static bool has_place(lmi_cli *c) {
+    const char *to = c->args.output;
+    if (to ? strcmp(to, "-") != 0 || !c->host->out_is_terminal : !c->host->out_is_terminal) return true;
+    lmi_complain(c, "add -o report.html", "a report is a page for a browser, and no file is given for it");
+    return false;
+}
+
+/* A colon in a name that is no file stands between a module and what is in it, as in net:made.json. */
+static bool is_saved(const char *operand) {
+    static const char end[] = ".json";
+    const size_t n = strlen(operand), tail = sizeof end - 1;
+    struct stat st;
+    if (n < tail || strcmp(operand + n - tail, end) != 0) return false;
+    return stat(operand, &st) == 0 || !strchr(operand, ':');
+}
+
+static bool is_recording(lmi_cli *c, const char *operand) {
+    if (!lam_recording_is(operand)) return false;
+    lmi_complain(c, "give recordings alone, or models and saved reports",
+                 "%s is a recording, and has no difference to a model", operand);
+    return true;
+}
+
+/* Options for running or counting a model have no meaning where none is run. */
+static bool is_for_a_run(lmi_cli *c, const side *sides, int32_t n) {
+    const lmi_args *a = &c->args;
+    const struct {
+        const char *name;
+        bool given;
+    } options[] = {{"input", a->inputs[0]},
+                   {"inputs", a->given},
+                   {"mode", a->mode},
+                   {"build", a->build[0]},
+                   {"rules", a->rules},
+                   {"convention", a->convention},
+                   {"backward", a->backward},
+                   {"time", a->time},
+                   {"repeats", a->repeats},
+                   {"roof", a->roof},
+                   {"memory", a->memory},
+                   {"health", a->health},
+                   {"dry", a->dry}};
+    for (int32_t i = 0; i < n; i++)
+        if (!sides[i].saved) return false;
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
+        if (!options[i].given) continue;
+        lmi_complain(c, "a saved report is shown with what was measured in its run",
+                     "--%s is for a model that is run, and here is none", options[i].name);
+        return true;
+    }
+    return false;
+}
+
+static bool is_possible(lmi_cli *c, const side *sides, int32_t n) {
+    for (int32_t i = 0; i < n; i++)
+        if (is_recording(c, sides[i].operand)) return false;
+    if (c->args.run >= 0) {
+        lmi_complain(c, NULL, "--run is for recordings, and %s is none", c->args.operands[0]);
+        return false;
+    }
+    if (!has_place(c)) return false;
+    if (is_for_a_run(c, sides, n)) return false;
+    c->args.time = c->args.time || c->args.roof;
+    if (c->args.repeats && !c->args.time) {
+        lmi_complain(c, "add --time", "--repeats %d is of runs that are timed", (int)c->args.repeats);
+        return false;
+    }
+    return lmi_convention_fits(c, c->args.convention);
+}
+
+/* -- the page ----------------------------------------------------------------------------------------------
+ */
+
+/* Returns an exit code: not LMI_EXIT_OK if nothing can be written of it. */
+static int run_side(lmi_cli *c, const lam_rules *own, side *x) {
+    lam_cost_options by = {.convention = c->args.convention, .own = own};
+    lam_live what = lmi_live_request(c, c->args.convention);
+    lam_error e = {0};
+    what.target = x->operand;
+    x->live = lmi_live_model(c, &what, &x->m, &x->e);
+    if (!x->m) return lmi_complain_of(c, &x->e, x->live);
+    lam_status s = lam_costs_new(&x->costs, x->m, &by, &e);
+    return s == LAM_OK ? LMI_EXIT_OK : lmi_complain_of(c, &e, s);
+}
+
+static lam_status write_page(lmi_cli *c, const side *sides, int32_t n, lam_page_options *o, lam_error *e) {
+    const side *after = &sides[n - 1], *before = n > 1 ? &sides[0] : NULL;
+    o->target = after->operand;
+    for (int32_t i = 0; i < n; i++)
+        if (sides[i].live != LAM_OK) o->ran = sides[i].e.text;
+    if (before) {
+        o->before = before->operand;
+        o->costs_before = before->costs;
+        o->file_before = before->saved ? before->operand : NULL;
+    }
+    return after->saved ? lam_page_of(after->operand, o, c->out, e)
+                        : lam_page_write(after->costs, o, c->out, e);
+}
+
+/* LMI_EXIT_FINDING if a NaN or Inf was found. */
+static int check_values(lmi_cli *c, const side *x) {
+    lam_health *h = NULL;
+    lam_error e = {0};
+    if (!x->m || !lam_model_looked(x->m)) return LMI_EXIT_OK;
+    lam_status s = lam_health_new(&h, x->m, &e);
+    int code = s != LAM_OK                ? lmi_complain_of(c, &e, s)
+               : lam_health_finding(h, 0) ? LMI_EXIT_FINDING
+                                          : LMI_EXIT_OK;
+    lam_health_free(h);
+    return code;
+}
+
+/* Of a model that failed the part that ran is written, which says so. */
+static int write_sides(lmi_cli *c, const lam_rules *own, side *sides, int32_t n, lam_page_options *o) {
+    lam_error e = {0};
+    int code = LMI_EXIT_OK;
+    for (int32_t i = 0; i < n && code == LMI_EXIT_OK; i++)
+        if (!sides[i].saved) code = run_side(c, own, &sides[i]);
+    if (code != LMI_EXIT_OK) return code;
+    lam_status s = write_page(c, sides, n, o, &e);
+    if (s != LAM_OK && c->out_status == LAM_OK) code = lmi_complain_of(c, &e, s);
+    for (int32_t i = 0; i < n; i++) {
+        int now = sides[i].live != LAM_OK ? lmi_complain_of(c, &sides[i].e, sides[i].live)
+                                          : check_values(c, &sides[i]);
+        if (now > code) code = now;
+    }
+    return code;
+}
+
+int lmi_run_report(lmi_cli *c) {
+    lam_page_options o = {.command = true};
+    lam_rules *own = NULL;
+    lam_error e = {0};
+    side sides[2] = {0};
+    int32_t n = c->args.n_operands;
+    if (lam_recording_is(c->args.operands[0])) return lmi_report_recordings(c);
+    if (n > 2) {
+        lmi_too_many(c, c->args.operands[2], "only recordings are shown side by side");
+        return LMI_EXIT_USAGE;
+    }
+    for (int32_t i = 0; i < n; i++)
+        sides[i] = (side){.operand = c->args.operands[i], .saved = is_saved(c->args.operands[i])};
+    if (!is_possible(c, sides, n)) return LMI_EXIT_USAGE;
+    int code = lmi_rules_wanted(c, &own);
+    if (code != LMI_EXIT_OK) return code;
+    lam_status s = c->args.roof ? lmi_live_roof(c, &o.roof, &e) : LAM_OK;
+    code = s == LAM_OK ? write_sides(c, own, sides, n, &o) : lmi_complain_of(c, &e, s);
+    for (int32_t i = 0; i < n; i++) {
+        lam_costs_free(sides[i].costs);
+        lam_model_free(sides[i].m);
+    }
+    lam_rules_free(own);
+    return code;
+}

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The ranks of nodes: a node is below everything that it reads. The spine is a longest path to the last node,
+ * and is drawn as a straight line. */
+#include "draw/sketch.h"
+
+lam_status lmi_sketch_lists(lmi_arena *a, lmi_lists *out, int32_t n, int32_t m, const lmi_line_ends *line,
+                            bool by_to, lam_error *e) {
+    out->at = lmi_alloc(a, (uint64_t)n + 2, sizeof *out->at);
+    out->to = lmi_alloc(a, (uint64_t)m, sizeof *out->to);
+    if (!out->at || !out->to) return lmi_nomem(e);
+    int32_t *next =
+        out->at + 1; /* where the next of each item goes; it ends as the begin of the item after */
+    for (int32_t i = 0; i < m; i++) next[(by_to ? line[i].to : line[i].from) + 1]++;
+    for (int32_t i = 0; i < n; i++) next[i + 1] += next[i];
+    for (int32_t i = 0; i < m; i++) {
+        int32_t at = by_to ? line[i].to : line[i].from;
+        out->to[next[at]++] = by_to ? line[i].from : line[i].to;
+    }
+    return LAM_OK;
+}
+
+/* By source, then by reader, each once: sorted by counting, first by reader. */
+static lam_status sort_lines(lmi_sketch *s, int32_t m, const lmi_line_ends *line, lam_error *e) {
+    lmi_lists of;
+    s->line = lmi_alloc(&s->arena, (uint64_t)m, sizeof *s->line);
+    if (!s->line) return lmi_nomem(e);
+    LAM_TRY(lmi_sketch_lists(&s->arena, &of, s->n, m, line, true, e));
+    for (int32_t v = 0, k = 0; v < s->n; v++)
+        for (; k < of.at[v + 1]; k++) s->line[k] = (lmi_line_ends){of.to[k], v};
+    LAM_TRY(lmi_sketch_lists(&s->arena, &of, s->n, m, s->line, false, e));
+    for (int32_t v = 0; v < s->n; v++)
+        for (int32_t k = of.at[v]; k < of.at[v + 1]; k++)
+            if (k == of.at[v] || of.to[k] != of.to[k - 1]) s->line[s->m++] = (lmi_line_ends){v, of.to[k]};
+    LAM_TRY(lmi_sketch_lists(&s->arena, &s->readers, s->n, s->m, s->line, false, e));
+    return lmi_sketch_lists(&s->arena, &s->sources, s->n, s->m, s->line, true, e);
+}
+
+static void find_ranks(lmi_sketch *s) {
+    for (int32_t i = 0; i < s->m; i++) { /* by source, so the rank of a source is known */
+        int32_t below = s->rank[s->line[i].from] + 1, *rank = &s->rank[s->line[i].to];
+        if (below > *rank) *rank = below;
+    }
+    for (int32_t v = 0; v < s->n; v++)
+        if (s->rank[v] >= s->n_ranks) s->n_ranks = s->rank[v] + 1;
+}
+
+/* A node that reads nothing stands just above its first reader. Some other node of rank 0 stays there. */
+static void lower_inputs(lmi_sketch *s) {
+    for (int32_t v = 0; v < s->n; v++) {
+        int32_t first = s->n_ranks;
+        if (s->sources.at[v] < s->sources.at[v + 1]) continue;
+        for (int32_t k = s->readers.at[v]; k < s->readers.at[v + 1]; k++)
+            if (s->rank[s->readers.to[k]] < first) first = s->rank[s->readers.to[k]];
+        if (first < s->n_ranks) s->rank[v] = first - 1;
+    }
+}
+
+/* The `want`-th of the sources of v on a longest path to it (want -1: none); *n: how many there are. */
+static int32_t near_source(const lmi_sketch *s, int32_t v, int32_t want, int32_t *n) {
+    int32_t found = -1;
+    *n = 0;
+    for (int32_t k = s->sources.at[v]; k < s->sources.at[v + 1]; k++)
+        if (s->rank[s->sources.to[k]] == s->rank[v] - 1 && (*n)++ == want) found = s->sources.to[k];
+    return found;
+}
+
+/* Where all longest paths to a node were together last: `gate` of v is the last node that they all pass
+ * before v, -1 none; `depth` is the number of gates before it. */
+static void find_gates(const lmi_sketch *s, int32_t *gate, int32_t *depth) {
+    for (int32_t v = 0; v < s->n; v++) {
+        bool first = true;
+        gate[v] = -1;
+        for (int32_t k = s->sources.at[v]; k < s->sources.at[v + 1]; k++) {
+            int32_t a = s->sources.to[k], b = gate[v];
+            if (s->rank[a] != s->rank[v] - 1) continue;
+            while (!first && a != b) { /* up from the deeper one until they meet */
+                int32_t *deeper = b < 0 || (a >= 0 && depth[a] >= depth[b]) ? &a : &b;
+                *deeper = gate[*deeper];
+            }
+            gate[v] = a;
+            first = false;
+        }
+        depth[v] = gate[v] < 0 ? 0 : depth[gate[v]] + 1;
+    }
+}
+
+/* Of an odd number of equally long branches the spine takes the middle one. An even number has no middle:
+ * the spine has a gap there, and the branches stand on both sides of it. */
+static lam_status find_spine(lmi_sketch *s, lam_error *e) {
+    int32_t *gate = lmi_alloc(&s->arena, (uint64_t)s->n, sizeof *gate), last = s->n - 1, n;
+    int32_t *depth = lmi_alloc(&s->arena, (uint64_t)s->n, sizeof *depth);
+    if (!gate || !depth) return lmi_nomem(e);
+    find_gates(s, gate, depth);
+    for (int32_t v = s->n - 1; v >= 0 && s->rank[s->n - 1] == 0; v--) /* it reads nothing */
+        if (s->rank[v] > s->rank[last]) last = v;
+    while (last >= 0) {
+        s->spine[last] = true;
+        (void)near_source(s, last, -1, &n);
+        last = n % 2 ? near_source(s, last, n / 2, &n) : n ? gate[last] : -1;
+    }
+    return LAM_OK;
+}
+
+lam_status lmi_sketch_ranks(lmi_sketch *s, int32_t m, const lmi_line_ends *line, lam_error *e) {
+    s->rank = lmi_alloc(&s->arena, (uint64_t)s->n, sizeof *s->rank);
+    s->spine = lmi_alloc(&s->arena, (uint64_t)s->n, sizeof *s->spine);
+    if (!s->rank || !s->spine) return lmi_nomem(e);
+    LAM_TRY(sort_lines(s, m, line, e));
+    find_ranks(s);
+    LAM_TRY(find_spine(s, e));
+    lower_inputs(s);
+    return LAM_OK;
+}

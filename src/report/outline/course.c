@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Memory in use over time, and the places at work below it: calls, and the nodes of a backward, which are
+ * lifted to the places around theirs so that its lanes read as those of the forward. All of one run and by
+ * one clock: the times of the model whose memory was measured, also where other runs gave the times of rows.
+ */
+#include "analyse/run/memory.h"
+#include "analyse/run/times.h"
+#include "report/outline/work.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { POINTS = 600, SPANS = 4000, DEEPEST = 3 };
+
+typedef struct course {
+    lmi_outline *o;
+    const lam_model *m;
+    const int32_t *of_place;
+    lmi_vec spans; /* lmi_at_work in nanoseconds, until they are kept */
+    int64_t began;
+    lam_error *e;
+} course;
+
+static int64_t us_of(const course *c, int64_t ns) { return ns > c->began ? (ns - c->began) / 1000 : 0; }
+
+static lam_status take_points(course *c) {
+    lmi_outline *o = c->o;
+    int64_t moments = o->use->n + 1, last = 0;
+    o->n_points = moments < POINTS ? (int32_t)moments : POINTS;
+    o->point = lmi_alloc(&o->arena, (uint64_t)o->n_points, sizeof *o->point);
+    if (!o->point) return lmi_nomem(c->e);
+    for (int32_t i = 0; i < o->n_points; i++) {
+        lam_memory_point p;
+        LAM_TRY(lam_memory_at(o->use, POINTS, i, &p, c->e));
+        int64_t us = us_of(c, p.t_ns);
+        if (us > last) last = us; /* a moment that no clock told is where the one before is */
+        o->point[i] = (lmi_course_point){last, p.bytes};
+    }
+    return LAM_OK;
+}
+
+/* -- places at work -------------------------------------------------------------------------------------- */
+
+static lam_status add_span(course *c, int32_t place, uint8_t phase, int64_t t0, int64_t t1) {
+    lmi_at_work *at = lmi_vec_push(&c->spans);
+    if (!at) return lmi_nomem(c->e);
+    *at = (lmi_at_work){place, c->o->at[place].depth, phase, t0, t1 - t0};
+    return LAM_OK;
+}
+
+static lam_status add_call(course *c, const lmi_span *s) {
+    const lam_event *ev = &c->m->events[s->index];
+    int32_t place = lmi_place_for(c->of_place, ev->place), depth = c->o->at[place].depth;
+    if (depth < 1 || depth > DEEPEST) return LAM_OK;
+    return add_span(c, place, ev->flags & LAM_CALL_AGAIN ? LAM_RECOMPUTE : LAM_FORWARD, s->t0, s->t1);
+}
+
+/* For each depth the span of the backward that the next node may continue; -1 none. */
+typedef struct lanes {
+    int64_t span[DEEPEST + 1];
+    int32_t pass;
+    uint16_t thread;
+} lanes;
+
+static void end_lanes(lanes *l, int32_t from) {
+    for (int32_t d = from; d <= DEEPEST; d++) l->span[d] = -1;
+}
+
+/* A node continues the span of each place around it if that was the last one at work there. */
+static lam_status add_node(course *c, lanes *l, const lmi_span *s) {
+    const lam_op *op = &c->m->ops[s->index];
+    if (op->pass != l->pass || s->thread != l->thread) end_lanes(l, 1);
+    l->pass = op->pass;
+    l->thread = s->thread;
+    int32_t place = op->call < 0 ? 0 : lmi_place_for(c->of_place, c->m->events[op->call].place);
+    if (c->o->at[place].depth == 0) return LAM_OK; /* of no lane, as what adds gradients up */
+    while (c->o->at[place].depth > DEEPEST) place = c->o->at[place].parent;
+    end_lanes(l, c->o->at[place].depth + 1);
+    for (; c->o->at[place].depth > 0; place = c->o->at[place].parent) {
+        int32_t depth = c->o->at[place].depth;
+        lmi_at_work *at = l->span[depth] < 0 ? NULL : lmi_vec_at(&c->spans, (size_t)l->span[depth]);
+        if (at && at->place == place) {
+            if (s->t1 - at->us > at->length) at->length = s->t1 - at->us;
+            continue;
+        }
+        l->span[depth] = (int64_t)c->spans.n;
+        LAM_TRY(add_span(c, place, LAM_BACKWARD, s->t0, s->t1));
+    }
+    return LAM_OK;
+}
+
+static bool is_node(const lam_model *m, const lam_op *op) {
+    (void)m;
+    return op->phase == LAM_BACKWARD && (op->flags & LAM_OP_NODE);
+}
+
+static lam_status add_spans(course *c, const lmi_vec *all) {
+    const lmi_span *s = all->data;
+    lanes l = {.pass = -1};
+    int64_t back = 0;
+    end_lanes(&l, 1);
+    for (size_t i = 0; i < all->n; i++)
+        if (c->began == 0 || s[i].t0 < c->began) c->began = s[i].t0;
+    for (size_t i = 0; i < all->n; i++) {
+        if (s[i].is_op && (back == 0 || s[i].t0 < back)) back = s[i].t0;
+        LAM_TRY(s[i].is_op ? add_node(c, &l, &s[i]) : add_call(c, &s[i]));
+    }
+    if (back > 0) c->o->backward_us = us_of(c, back);
+    return LAM_OK;
+}
+
+static int longest_first(const void *a, const void *b) {
+    const lmi_at_work *x = a, *y = b;
+    if (x->length != y->length) return x->length > y->length ? -1 : 1;
+    if (x->us != y->us) return x->us < y->us ? -1 : 1;
+    return x->place < y->place ? -1 : x->place > y->place;
+}
+
+static int by_start(const void *a, const void *b) {
+    const lmi_at_work *x = a, *y = b;
+    if (x->us != y->us) return x->us < y->us ? -1 : 1;
+    if (x->depth != y->depth) return x->depth < y->depth ? -1 : 1;
+    return longest_first(a, b);
+}
+
+static lam_status keep_spans(course *c) {
+    lmi_outline *o = c->o;
+    lmi_at_work *all = c->spans.data;
+    size_t n = c->spans.n;
+    if (n > SPANS) {
+        char text[160];
+        qsort(all, n, sizeof *all, longest_first);
+        snprintf(text, sizeof text, "Below the memory over time the longest %d of %zu spans are shown.",
+                 SPANS, n);
+        LAM_TRY(lmi_leave_out(o, c->e, text));
+        n = SPANS;
+    }
+    if (n) qsort(all, n, sizeof *all, by_start);
+    o->at_work = n ? lmi_copy(&o->arena, all, n, sizeof *all) : NULL;
+    if (n && !o->at_work) return lmi_nomem(c->e);
+    o->n_at_work = (int32_t)n;
+    for (size_t i = 0; i < n; i++) {
+        lmi_at_work *at = &o->at_work[i];
+        int64_t end = us_of(c, at->us + at->length);
+        at->us = us_of(c, at->us);
+        at->length = end - at->us;
+    }
+    return LAM_OK;
+}
+
+lam_status lmi_outline_course(lmi_outline *o, const lam_costs *c, const int32_t *of_place, lam_error *e) {
+    course k = {.o = o, .m = c->model, .of_place = of_place, .e = e};
+    lmi_vec all;
+    if (!o->use) return LAM_OK;
+    lmi_vec_init(&all, sizeof(lmi_span));
+    lmi_vec_init(&k.spans, sizeof(lmi_at_work));
+    lam_status s = lmi_spans_find(k.m, is_node, &all, e);
+    if (s == LAM_OK) s = add_spans(&k, &all);
+    if (s == LAM_OK) s = take_points(&k);
+    if (s == LAM_OK) s = keep_spans(&k);
+    lmi_vec_free(&all);
+    lmi_vec_free(&k.spans);
+    return s;
+}

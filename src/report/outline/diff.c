@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Two outlines as one. Places are matched by their path; then what is left over is matched with a place whose
+ * subtree has equal types, shapes and counts. The union's tree is that of `after`, with each removed place
+ * behind the sibling that it followed. */
+#include "report/outline/outline.h"
+
+#include <string.h>
+
+typedef struct match {
+    const lmi_outline *a, *b; /* before, after */
+    lmi_arena *arena;
+    int32_t *of_a, *of_b;    /* the matching place of the other one, -1: none */
+    uint64_t *key_a, *key_b; /* of a place's subtree, without the name of its first place */
+    lam_error *e;
+} match;
+
+/* -- matching -------------------------------------------------------------------------------------------- */
+
+/* Counts that the same layer has in every run. */
+static const lmi_own_number counts[] = {LMI_OWN_PARAMS, LMI_OWN_MACS, LMI_OWN_FLOPS, LMI_OWN_READ,
+                                        LMI_OWN_WRITTEN};
+enum { N_COUNTS = sizeof counts / sizeof *counts };
+
+static int64_t own_of(const lmi_outline *o, lmi_own_number k, int32_t i) {
+    return o->own[k] ? o->own[k][i] : 0;
+}
+
+static uint64_t mix(uint64_t h, uint64_t v) {
+    uint64_t both[2] = {h, v};
+    return lmi_hash(both, sizeof both);
+}
+
+static uint64_t mix_text(uint64_t h, const char *s) { return mix(h, lmi_hash(s, strlen(s))); }
+
+/* Children come after their parent, so that going backwards each key is whole before it is added to another.
+ */
+static lam_status find_keys(match *t, const lmi_outline *o, uint64_t **out) {
+    uint64_t *key = lmi_alloc(t->arena, (uint64_t)o->n, sizeof *key);
+    if (!key) return lmi_nomem(t->e);
+    for (int32_t i = o->n - 1; i >= 0; i--) {
+        const lmi_outlined *p = &o->at[i];
+        uint64_t h = mix_text(mix_text(mix_text(key[i], p->type), p->in), p->out);
+        for (int k = 0; k < N_COUNTS; k++) h = mix(h, (uint64_t)own_of(o, counts[k], i));
+        key[i] = mix(h, (uint64_t)p->n_children);
+        if (p->parent >= 0) key[p->parent] = mix(key[p->parent], mix_text(key[i], p->name));
+    }
+    *out = key;
+    return LAM_OK;
+}
+
+static void pair(match *t, int32_t i, int32_t j) {
+    t->of_a[i] = j;
+    t->of_b[j] = i;
+}
+
+/* The key of a child: its parent in `after` and its name. */
+static lam_status put_child(lmi_buf *key, int32_t parent, const char *name, lam_error *e) {
+    key->n = 0;
+    lmi_putf(key, "%d/%s", (int)parent, name);
+    return lmi_buf_status(key, e);
+}
+
+/* Matches children of equal names of matched parents. */
+static lam_status pair_paths(match *t) {
+    lmi_map names;
+    lmi_buf key;
+    lam_status s = LAM_OK;
+    lmi_map_init(&names);
+    lmi_buf_init(&key);
+    pair(t, 0, 0);
+    for (int32_t j = 1; j < t->b->n && s == LAM_OK; j++) {
+        s = put_child(&key, t->b->at[j].parent, t->b->at[j].name, t->e);
+        char *kept = s == LAM_OK ? lmi_strndup(t->arena, key.s, key.n) : NULL;
+        if (s == LAM_OK) s = kept ? lmi_map_put(&names, kept, j, t->e) : lmi_nomem(t->e);
+    }
+    for (int32_t i = 1; i < t->a->n && s == LAM_OK; i++) {
+        int32_t up = t->of_a[t->a->at[i].parent];
+        if (up < 0) continue;
+        s = put_child(&key, up, t->a->at[i].name, t->e);
+        int64_t j = s == LAM_OK ? lmi_map_get(&names, key.s) : -1;
+        if (j >= 0) pair(t, i, (int32_t)j);
+    }
+    lmi_map_free(&names);
+    lmi_buf_free(&key);
+    return s;
+}
+
+/* Equal keys mean equal subtrees, whose places stand in one order. */
+static bool free_and_equal(const match *t, int32_t i, int32_t j) {
+    int32_t n = t->a->at[i].end - i;
+    if (n != t->b->at[j].end - j) return false;
+    for (int32_t k = 0; k < n; k++)
+        if (t->of_a[i + k] >= 0 || t->of_b[j + k] >= 0 || t->key_a[i + k] != t->key_b[j + k]) return false;
+    return true;
+}
+
+/* Places without anything that tells them from others, as an activation, say nothing about a new name. */
+static bool telling(const lmi_outline *o, int32_t i) {
+    for (int32_t k = i; k < o->at[i].end; k++)
+        if (own_of(o, LMI_OWN_PARAMS, k) || own_of(o, LMI_OWN_MACS, k)) return true;
+    return false;
+}
+
+/* Matches what is left by its key: the first of `before` with the first of `after`. */
+static lam_status pair_renamed(match *t) {
+    const lmi_outline *a = t->a, *b = t->b;
+    int32_t *next = lmi_alloc(t->arena, (uint64_t)b->n, sizeof *next); /* the next free place of that key */
+    lmi_map first;
+    lam_status s = next ? LAM_OK : lmi_nomem(t->e);
+    lmi_map_init(&first);
+    for (int32_t j = b->n - 1; j > 0 && s == LAM_OK; j--) {
+        if (t->of_b[j] >= 0) continue;
+        next[j] = (int32_t)lmi_map_get_u64(&first, t->key_b[j]);
+        s = lmi_map_put_u64(&first, t->key_b[j], j, t->e);
+    }
+    for (int32_t i = 1; i < a->n && s == LAM_OK;) {
+        int32_t j = t->of_a[i] < 0 && telling(a, i) ? (int32_t)lmi_map_get_u64(&first, t->key_a[i]) : -1;
+        while (j >= 0 && !free_and_equal(t, i, j)) j = next[j];
+        if (j < 0) {
+            i++;
+            continue;
+        }
+        for (int32_t k = 0, n = a->at[i].end - i; k < n; k++) pair(t, i + k, j + k);
+        s = lmi_map_put_u64(&first, t->key_a[i], next[j], t->e);
+        i = a->at[i].end;
+    }
+    lmi_map_free(&first);
+    return s;
+}
+
+/* -- the union's tree --------------------------------------------------------------------------------------
+ */
+
+/* Ids: a place j of `after` is j, a removed place i is after->n + i. */
+typedef struct chain {
+    int32_t *first, *next, *up;
+} chain;
+
+static int32_t id_of(const match *t, int32_t i) { return t->of_a[i] >= 0 ? t->of_a[i] : t->b->n + i; }
+
+static lam_status chain_up(match *t, chain *c) {
+    const lmi_outline *a = t->a, *b = t->b;
+    uint64_t n = (uint64_t)a->n + (uint64_t)b->n;
+    int32_t *last =
+        lmi_alloc(t->arena, n, sizeof *last); /* of a place of `before`: its child before this one */
+    c->first = lmi_alloc(t->arena, n, sizeof *c->first);
+    c->next = lmi_alloc(t->arena, n, sizeof *c->next);
+    c->up = lmi_alloc(t->arena, n, sizeof *c->up);
+    if (!last || !c->first || !c->next || !c->up) return lmi_nomem(t->e);
+    for (uint64_t i = 0; i < n; i++) c->first[i] = c->next[i] = c->up[i] = last[i] = -1;
+    for (int32_t j = b->n - 1; j > 0; j--) {
+        int32_t up = b->at[j].parent;
+        c->up[j] = up;
+        c->next[j] = c->first[up];
+        c->first[up] = j;
+    }
+    for (int32_t i = 1; i < a->n; i++) {
+        int32_t parent = a->at[i].parent, me = id_of(t, i), before = last[parent];
+        last[parent] = me;
+        if (me < b->n) continue;
+        int32_t up = id_of(t, parent);
+        bool beside = before >= 0 && c->up[before] == up;
+        c->up[me] = up;
+        c->next[me] = beside ? c->next[before] : c->first[up];
+        *(beside ? &c->next[before] : &c->first[up]) = me;
+    }
+    return LAM_OK;
+}
+
+/* Places in depth-first order; `order` has the id of each. */
+static lam_status walk(lmi_outline *o, match *t, const chain *c, int32_t *order) {
+    int32_t nb = t->b->n, *index = lmi_alloc(t->arena, (uint64_t)nb + (uint64_t)t->a->n, sizeof *index);
+    if (!index) return lmi_nomem(t->e);
+    int32_t n = 0;
+    for (int32_t id = 0; id >= 0;) {
+        const lmi_outlined *from = id < nb ? &t->b->at[id] : &t->a->at[id - nb];
+        lmi_outlined *p = &o->at[n];
+        order[n] = id;
+        index[id] = n;
+        *p = *from;
+        p->parent = c->up[id] < 0 ? -1 : index[c->up[id]];
+        p->depth = p->parent < 0 ? 0 : o->at[p->parent].depth + 1;
+        p->n_children = 0;
+        p->run = n;
+        p->n_run = 1;
+        if (p->parent >= 0) o->at[p->parent].n_children++;
+        n++;
+        int32_t to = c->first[id];
+        while (to < 0 && id >= 0) { /* up to the next sibling */
+            o->at[index[id]].end = n;
+            to = c->next[id];
+            id = c->up[id];
+        }
+        id = to;
+    }
+    return LAM_OK;
+}
+
+static bool differs(const lmi_outline *a, int32_t i, const lmi_outline *b, int32_t j) {
+    const lmi_outlined *p = &a->at[i], *q = &b->at[j];
+    for (int k = 0; k < N_COUNTS; k++)
+        if (own_of(a, counts[k], i) != own_of(b, counts[k], j)) return true;
+    return strcmp(p->type, q->type) != 0 || strcmp(p->in, q->in) != 0 || strcmp(p->out, q->out) != 0;
+}
+
+static void judge(lmi_outline *o, const lmi_outline *a, const lmi_outline *b) {
+    for (int32_t k = o->n - 1; k >= 0; k--) {
+        int32_t i = o->was_at[k], j = o->now_at[k];
+        lmi_change found = i < 0                                            ? LMI_ADDED
+                           : j < 0                                          ? LMI_REMOVED
+                           : differs(a, i, b, j)                            ? LMI_CHANGED
+                           : k && strcmp(a->at[i].name, b->at[j].name) != 0 ? LMI_RENAMED
+                                                                            : LMI_SAME;
+        if (o->change[k] == LMI_CHANGED && (found == LMI_SAME || found == LMI_RENAMED)) found = LMI_CHANGED;
+        o->change[k] = (uint8_t)found;
+        if (found != LMI_SAME && o->at[k].parent >= 0) o->change[o->at[k].parent] = LMI_CHANGED;
+    }
+}
+
+/* -- numbers -----------------------------------------------------------------------------------------------
+ */
+
+/* What `after` has of each place, in the union's order; nothing of what was removed. */
+static lam_status spread(lmi_outline *o, const lmi_outline *b, lam_error *e) {
+    for (int k = 0; k < LMI_N_OWN; k++) {
+        if (b->own[k]) o->own[k] = lmi_alloc(&o->arena, (uint64_t)o->n, sizeof *o->own[k]);
+        if (b->total[k]) o->total[k] = lmi_alloc(&o->arena, (uint64_t)o->n, sizeof *o->total[k]);
+        if (b->state[k]) o->state[k] = lmi_alloc(&o->arena, (uint64_t)o->n, sizeof *o->state[k]);
+        if ((b->own[k] && !o->own[k]) || (b->total[k] && !o->total[k]) || (b->state[k] && !o->state[k]))
+            return lmi_nomem(e);
+        for (int32_t i = 0; i < o->n; i++) {
+            int32_t j = o->now_at[i];
+            if (j < 0) continue;
+            if (b->own[k]) o->own[k][i] = b->own[k][j];
+            if (b->total[k]) o->total[k][i] = b->total[k][j];
+            if (b->state[k]) o->state[k][i] = b->state[k][j];
+        }
+    }
+    if (!b->held) return LAM_OK;
+    o->held = lmi_alloc(&o->arena, (uint64_t)o->n, sizeof *o->held);
+    o->held_total = lmi_alloc(&o->arena, (uint64_t)o->n, sizeof *o->held_total);
+    if (!o->held || !o->held_total) return lmi_nomem(e);
+    for (int32_t i = 0; i < o->n; i++) {
+        if (o->now_at[i] < 0) continue;
+        memcpy(o->held[i], b->held[o->now_at[i]], sizeof o->held[i]);
+        memcpy(o->held_total[i], b->held_total[o->now_at[i]], sizeof o->held_total[i]);
+    }
+    return LAM_OK;
+}
+
+/* Indices of places of `after` in what is not by place. */
+static lam_status renumber(lmi_outline *o, const lmi_outline *b, lam_error *e) {
+    int32_t *to = lmi_alloc(&o->arena, (uint64_t)b->n, sizeof *to);
+    if (!to) return lmi_nomem(e);
+    for (int32_t i = 0; i < o->n; i++)
+        if (o->now_at[i] >= 0) to[o->now_at[i]] = i;
+    if (b->peak_place >= 0) o->peak_place = to[b->peak_place];
+    if (b->n_findings) {
+        o->finding_place = lmi_copy(&o->arena, b->finding_place, (uint64_t)b->n_findings, sizeof *to);
+        if (!o->finding_place) return lmi_nomem(e);
+    }
+    for (int32_t i = 0; i < b->n_findings; i++)
+        if (b->finding_place[i] >= 0) o->finding_place[i] = to[b->finding_place[i]];
+    if (b->n_at_work) {
+        o->at_work = lmi_copy(&o->arena, b->at_work, (uint64_t)b->n_at_work, sizeof *b->at_work);
+        if (!o->at_work) return lmi_nomem(e);
+    }
+    for (int32_t i = 0; i < b->n_at_work; i++) o->at_work[i].place = to[b->at_work[i].place];
+    if (!b->n_levels) return LAM_OK;
+    o->level = lmi_copy(&o->arena, b->level, (uint64_t)b->n_levels, sizeof *b->level);
+    if (!o->level) return lmi_nomem(e);
+    for (int32_t i = 0; i < b->n_levels; i++) {
+        lmi_level *l = &o->level[i];
+        l->node = lmi_copy(&o->arena, l->node, (uint64_t)l->n, sizeof *l->node);
+        if (!l->node) return lmi_nomem(e);
+        for (int32_t k = 0; k < l->n; k++)
+            if (l->node[k].place >= 0) l->node[k].place = to[l->node[k].place];
+    }
+    return LAM_OK;
+}
+
+static lam_status unite(lmi_outline *o, match *t) {
+    const lmi_outline *a = t->a, *b = t->b;
+    chain c;
+    int32_t removed = 0, *order;
+    for (int32_t i = 0; i < a->n; i++) removed += t->of_a[i] < 0;
+    o->n = b->n + removed;
+    uint64_t n = (uint64_t)o->n;
+    o->at = lmi_alloc(&o->arena, n, sizeof *o->at);
+    o->was_at = lmi_alloc(&o->arena, n, sizeof *o->was_at);
+    o->now_at = lmi_alloc(&o->arena, n, sizeof *o->now_at);
+    o->change = lmi_alloc(&o->arena, n, sizeof *o->change);
+    order = lmi_alloc(t->arena, n, sizeof *order);
+    if (!o->at || !o->was_at || !o->now_at || !o->change || !order) return lmi_nomem(t->e);
+    LAM_TRY(chain_up(t, &c));
+    LAM_TRY(walk(o, t, &c, order));
+    for (int32_t i = 0; i < o->n; i++) {
+        bool gone = order[i] >= b->n;
+        o->now_at[i] = gone ? -1 : order[i];
+        o->was_at[i] = gone ? order[i] - b->n : t->of_b[order[i]];
+        if (gone) o->at[i].level = o->at[i].formulas = -1; /* they are numbers of `before` */
+    }
+    judge(o, a, b);
+    LAM_TRY(spread(o, b, t->e));
+    return renumber(o, b, t->e);
+}
+
+lam_status lmi_outline_diff(lmi_outline *o, const lmi_outline *before, const lmi_outline *after,
+                            lam_error *e) {
+    lmi_arena scratch;
+    match t = {.a = before, .b = after, .arena = &scratch, .e = e};
+    *o = *after;
+    lmi_arena_init(&o->arena, UINT64_MAX);
+    memset(o->own, 0, sizeof o->own);
+    memset(o->total, 0, sizeof o->total);
+    memset(o->state, 0, sizeof o->state);
+    o->held = o->held_total = NULL;
+    o->graph = NULL; /* `after` frees them */
+    o->use = NULL;
+    o->looks = NULL;
+    o->was = before;
+    lmi_arena_init(&scratch, UINT64_MAX);
+    t.of_a = lmi_alloc(&scratch, (uint64_t)before->n, sizeof *t.of_a);
+    t.of_b = lmi_alloc(&scratch, (uint64_t)after->n, sizeof *t.of_b);
+    lam_status s = t.of_a && t.of_b ? LAM_OK : lmi_nomem(e);
+    if (s == LAM_OK) {
+        for (int32_t i = 0; i < before->n; i++) t.of_a[i] = -1;
+        for (int32_t j = 0; j < after->n; j++) t.of_b[j] = -1;
+        s = find_keys(&t, before, &t.key_a);
+    }
+    if (s == LAM_OK) s = find_keys(&t, after, &t.key_b);
+    if (s == LAM_OK) s = pair_paths(&t);
+    if (s == LAM_OK) s = pair_renamed(&t);
+    if (s == LAM_OK) s = unite(o, &t);
+    lmi_arena_free(&scratch);
+    return s;
+}

@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The formulas behind the numbers of places, as `lamina why` has them: of each place those of its first call.
+ * Equal blocks are kept once. Places with the most MACs come first until what they take is too much. */
+#include "analyse/cost/numbers.h"
+#include "report/outline/work.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { MOST_BYTES = 500 * 1000, OF_GROUP = 12, OF_FORMULA = 24 }; /* about, as the page writes them */
+
+typedef struct taking {
+    lmi_outline *o;
+    const lam_costs *c;
+    lam_error *e;
+    lmi_arena scratch;
+    lmi_map texts, blocks,
+        works; /* blocks: by their text. works: by what ran, so that equal work is asked once */
+    lmi_vec all, groups, lines; /* lmi_formulas; of the block that is made: lmi_formula_group, its formulas */
+    lmi_buf key;
+    size_t bytes;
+    int32_t dropped;
+} taking;
+
+typedef struct candidate {
+    lam_count macs, flops;
+    int32_t place, row;
+} candidate;
+
+static const char *keep_text(taking *t, const char *text) {
+    int64_t known = lmi_map_get(&t->texts, text);
+    if (known >= 0) return (const char *)(uintptr_t)known;
+    const char *kept = lmi_strdup(&t->o->arena, text);
+    if (!kept || lmi_map_put(&t->texts, kept, (int64_t)(uintptr_t)kept, t->e) != LAM_OK) return NULL;
+    t->bytes += strlen(kept) + 3;
+    return kept;
+}
+
+/* -- one block ------------------------------------------------------------------------------------------- */
+
+static bool is_shown(lam_metric metric) {
+    return metric == LAM_MACS || metric == LAM_FLOPS || metric == LAM_BYTES_READ ||
+           metric == LAM_BYTES_WRITTEN;
+}
+
+/* A formula without effect says nothing. */
+static bool tells(const lam_why *why) {
+    bool none = why->value.state == LAM_EXACT && why->value.n == 0 && why->value.over == 0;
+    return why->formula && strcmp(why->formula, "0") != 0 && !none;
+}
+
+/* The same operator's as the line before? */
+static bool continues(const lmi_formula_group *g, const lam_why *why, const lam_why *last) {
+    return g && last->op == why->op && last->phase == why->phase;
+}
+
+static lam_status add_line(taking *t, int32_t row, const lam_why *why, const lam_why *last) {
+    lmi_formula_group *g = t->groups.n ? lmi_vec_at(&t->groups, t->groups.n - 1) : NULL;
+    const lam_count v = why->value;
+    if (!continues(g, why, last)) {
+        g = lmi_vec_push(&t->groups);
+        if (!g) return lmi_nomem(t->e);
+        g->phase = (uint8_t)why->phase;
+        g->n_equal = why->n_equal;
+        const char *name = why->op >= 0 ? why->note : t->c->rows[row].rule_kind;
+        g->name = keep_text(t, name ? name : "");
+        if (!g->name) return lmi_nomem(t->e);
+        lmi_putf(&t->key, "|%d %s %d", (int)g->phase, g->name, (int)g->n_equal);
+    }
+    lmi_outlined_formula *f = lmi_vec_push(&t->lines);
+    if (!f) return lmi_nomem(t->e);
+    g->n++;
+    f->metric = why->metric;
+    f->formula = keep_text(t, why->formula);
+    f->filled = keep_text(t, why->substituted);
+    f->value = v.state == LAM_UNKNOWN ? -1 : v.over ? INT64_MAX : v.n;
+    if (!f->formula || !f->filled) return lmi_nomem(t->e);
+    lmi_putf(&t->key, "/%d %s=%s=%lld", (int)f->metric, f->formula, f->filled, (long long)f->value);
+    return LAM_OK;
+}
+
+/* The sums over a row's operators stand above its formulas in `lamina why`; here they are the numbers of its
+ * place. */
+static bool is_sum(const taking *t, const lam_why *why) {
+    return why->op < 0 && lmi_by_ops(t->c) && why->formula && strncmp(why->formula, "the sum", 7) == 0;
+}
+
+static lam_status add_lines(taking *t, int32_t row, lmi_whys *whys) {
+    lam_why why, last = {0};
+    lam_error none = {0};
+    t->groups.n = t->lines.n = 0;
+    lmi_buf_clear(&t->key);
+    for (int32_t i = 0;; i++) {
+        if (!is_shown((lam_metric)(i % LAM_N_METRICS))) continue;
+        lam_status s = lmi_whys_at(whys, i, &why, &none);
+        if (s == LAM_RANGE) break;
+        if (s != LAM_OK) return lmi_fail(t->e, s, none.where, "%s", none.text);
+        if (!tells(&why) || is_sum(t, &why)) continue;
+        LAM_TRY(add_line(t, row, &why, &last));
+        last = why;
+    }
+    return lmi_buf_status(&t->key, t->e);
+}
+
+static lam_status make_block(taking *t, int32_t row) {
+    lmi_whys *whys;
+    LAM_TRY(lmi_whys_new(&whys, t->c, row, t->e));
+    lam_status s = add_lines(t, row, whys);
+    lmi_whys_free(whys);
+    return s;
+}
+
+/* Moves what was made into the outline. */
+static lam_status keep_block(taking *t) {
+    lmi_arena *a = &t->o->arena;
+    lmi_formulas *block = lmi_vec_push(&t->all);
+    if (!block) return lmi_nomem(t->e);
+    block->n = (int32_t)t->groups.n;
+    block->at = lmi_copy(a, t->groups.data, t->groups.n, sizeof *block->at);
+    lmi_outlined_formula *lines = lmi_copy(a, t->lines.data, t->lines.n, sizeof *lines);
+    const char *key = lmi_strdup(&t->scratch, lmi_buf_text(&t->key));
+    if (!block->at || !lines || !key) return lmi_nomem(t->e);
+    for (int32_t i = 0; i < block->n; i++) {
+        block->at[i].at = lines;
+        lines += block->at[i].n;
+    }
+    t->bytes += t->groups.n * OF_GROUP + t->lines.n * OF_FORMULA;
+    return lmi_map_put(&t->blocks, key, (int64_t)t->all.n - 1, t->e);
+}
+
+/* -- which --------------------------------------------------------------------------------------------------
+ */
+
+/* The row's operators are what is told of it; else its layer as a whole. */
+static bool by_ops(const taking *t, int32_t row) {
+    const lam_cost_row *r = &t->c->rows[row];
+    const lmi_price *p = &t->c->prices[r->event];
+    return lmi_by_ops(t->c) && r->counted && !p->custom && !(p->rule && p->rule->name);
+}
+
+/* What ran in a call, as text: operators of one signature have one formula. False: nothing did. */
+static bool name_work(taking *t, int32_t event) {
+    const lmi_op_costs *ops = &t->c->ops;
+    int32_t first = event * LAM_N_PHASES;
+    lmi_buf_clear(&t->key);
+    for (int32_t p = 0; p < LAM_N_PHASES; p++) {
+        lmi_putf(&t->key, "%d:", (int)p);
+        for (int32_t i = ops->start[first + p]; i < ops->start[first + p + 1]; i++)
+            lmi_putf(&t->key, "%d,", (int)t->c->model->ops[ops->work[i]].sig->index);
+    }
+    return ops->start[first] < ops->start[first + LAM_N_PHASES];
+}
+
+/* The number of the row's block, which is made if there is none yet; -1: it has none. */
+static lam_status find_block(taking *t, int32_t row, int64_t *block) {
+    LAM_TRY(make_block(t, row));
+    *block = lmi_map_get(&t->blocks, lmi_buf_text(&t->key));
+    if (*block >= 0 || t->groups.n == 0) return LAM_OK;
+    *block = (int64_t)t->all.n;
+    return keep_block(t);
+}
+
+static lam_status take_place(taking *t, const candidate *k) {
+    bool ops = by_ops(t, k->row), room = t->bytes <= MOST_BYTES;
+    const char *work = NULL;
+    int64_t block = -1;
+    if (ops) {
+        if (!name_work(t, t->c->rows[k->row].event)) return lmi_buf_status(&t->key, t->e);
+        LAM_TRY(lmi_buf_status(&t->key, t->e));
+        block = lmi_map_get(&t->works, t->key.s);
+    }
+    if (block < 0 && !room) {
+        t->dropped++;
+        return LAM_OK;
+    }
+    if (block < 0 && ops) {
+        work = lmi_strdup(&t->scratch, t->key.s);
+        if (!work) return lmi_nomem(t->e);
+    }
+    if (block < 0) LAM_TRY(find_block(t, k->row, &block));
+    if (block >= 0 && work) LAM_TRY(lmi_map_put(&t->works, work, block, t->e));
+    t->o->at[k->place].formulas = (int32_t)block;
+    return LAM_OK;
+}
+
+static int most_first(const void *a, const void *b) {
+    const candidate *x = a, *y = b;
+    double d = lmi_count_double(x->macs) - lmi_count_double(y->macs);
+    if (d == 0) d = lmi_count_double(x->flops) - lmi_count_double(y->flops);
+    if (d != 0) return d > 0 ? -1 : 1;
+    return x->place < y->place ? -1 : x->place > y->place;
+}
+
+/* The first call of each place that is shown by itself. */
+static lam_status find_candidates(taking *t, const int32_t *of_place, candidate **out, size_t *n) {
+    bool *seen = lmi_alloc(&t->scratch, (uint64_t)t->o->n, sizeof *seen);
+    *out = lmi_alloc(&t->scratch, (uint64_t)t->o->n, sizeof **out);
+    *n = 0;
+    if (!seen || !*out) return lmi_nomem(t->e);
+    for (int32_t r = 0; r < t->c->n_rows; r++) {
+        const lam_cost_row *row = &t->c->rows[r];
+        int32_t place = of_place[row->place];
+        if (place < 0 || row->event < 0 || seen[place]) continue;
+        seen[place] = true;
+        if (!row->counted) continue; /* it only calls its layers */
+        (*out)[(*n)++] = (candidate){row->metric[LAM_MACS], row->metric[LAM_FLOPS], place, r};
+    }
+    qsort(*out, *n, sizeof **out, most_first);
+    return LAM_OK;
+}
+
+static lam_status take_all(taking *t, const int32_t *of_place) {
+    candidate *all;
+    size_t n;
+    LAM_TRY(find_candidates(t, of_place, &all, &n));
+    for (size_t i = 0; i < n; i++) LAM_TRY(take_place(t, &all[i]));
+    t->o->n_formulas = (int32_t)t->all.n;
+    t->o->formulas = lmi_copy(&t->o->arena, t->all.data, t->all.n, sizeof(lmi_formulas));
+    if (!t->o->formulas) return lmi_nomem(t->e);
+    if (!t->dropped) return LAM_OK;
+    char text[160];
+    snprintf(
+        text, sizeof text,
+        "Formulas of %d modules are left out, those with the fewest MACs; `lamina why PATH` prints them.",
+        (int)t->dropped);
+    return lmi_leave_out(t->o, t->e, text);
+}
+
+lam_status lmi_outline_formulas(lmi_outline *o, const lam_costs *c, const int32_t *of_place, lam_error *e) {
+    taking t = {.o = o, .c = c, .e = e};
+    lmi_arena_init(&t.scratch, UINT64_MAX);
+    lmi_map_init(&t.texts);
+    lmi_map_init(&t.blocks);
+    lmi_map_init(&t.works);
+    lmi_vec_init(&t.all, sizeof(lmi_formulas));
+    lmi_vec_init(&t.groups, sizeof(lmi_formula_group));
+    lmi_vec_init(&t.lines, sizeof(lmi_outlined_formula));
+    lmi_buf_init(&t.key);
+    lam_status s = take_all(&t, of_place);
+    lmi_map_free(&t.texts);
+    lmi_map_free(&t.blocks);
+    lmi_map_free(&t.works);
+    lmi_vec_free(&t.all);
+    lmi_vec_free(&t.groups);
+    lmi_vec_free(&t.lines);
+    lmi_buf_free(&t.key);
+    lmi_arena_free(&t.scratch);
+    return s;
+}

@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The levels of an outline: the insides of containers, with the texts, sizes and numbers of their nodes, and
+ * drawn. The outermost come first, until there is as much as a page should hold. */
+#include "analyse/flow/levels.h"
+#include "report/outline/work.h"
+
+enum { BUDGET = 500000 /* bytes of a page */ };
+
+/* Where a node's operators are counted: by level and by its number there. */
+typedef struct counted {
+    int32_t level, node;
+} counted;
+
+/* What levels are taken with. */
+typedef struct taking {
+    lmi_outline *o;
+    const lam_costs *c;
+    const lam_model *m;
+    const int32_t *of_place;
+    lmi_insides from;
+    lmi_arena scratch;
+    lmi_buf text;
+    lam_error *e;
+} taking;
+
+/* -- texts --------------------------------------------------------------------------------------- */
+
+/* "aten::_convolution_for_cpu": convolution. */
+static void put_op(lmi_buf *b, const lam_model *m, int32_t op) {
+    static const char space[] = "aten::", tail[] = "_for_cpu";
+    const char *name = m->ops[op].sig->name;
+    if (strncmp(name, space, sizeof space - 1) == 0) name += sizeof space - 1;
+    while (*name == '_' && name[1]) name++;
+    size_t n = strlen(name), end = sizeof tail - 1;
+    lmi_putn(b, name, n > end && strcmp(name + n - end, tail) == 0 ? n - end : n);
+}
+
+static void put_ops(lmi_buf *b, const lam_model *m, const lmi_unit *u) {
+    put_op(b, m, u->ops[0]);
+    if (u->n_ops == 1) return;
+    lmi_put(b, u->n_ops == 2 ? ", " : " \u2026 ");
+    put_op(b, m, u->ops[u->n_ops - 1]);
+}
+
+static void put_sizes(lmi_buf *b, lam_shape s) {
+    if (s.ndim == 0) lmi_put(b, "scalar");
+    for (int32_t i = 0; i < s.ndim; i++) lmi_putf(b, "%s%lld", i ? "\u00d7" : "", (long long)s.sizes[i]);
+}
+
+/* All operators of a line; of one, the shape that it gives. */
+static void put_note(lmi_buf *b, const lam_model *m, const lmi_unit *u) {
+    if (u->type == LMI_UNIT_MODULE && u->times > 1) lmi_putf(b, "%d/%d", (int)u->nth, (int)u->times);
+    if (u->type != LMI_UNIT_OPS) return;
+    for (int32_t i = 0; i < u->n_ops && u->n_ops > 1; i++) {
+        if (i) lmi_put(b, " \u2192 ");
+        put_op(b, m, u->ops[i]);
+    }
+    if (u->n_ops == 1) put_sizes(b, u->shape);
+}
+
+/* -- sizes --------------------------------------------------------------------------------------- */
+
+/* Columns of a text, tenths of units each. */
+static int32_t tenths(const char *text, int32_t each) {
+    enum { MOST = 100 };
+    size_t columns = lmi_width(text);
+    return (int32_t)(columns < MOST ? columns : MOST) * each;
+}
+
+static int32_t between(int32_t least, int32_t n, int32_t most) {
+    return n < least ? least : n > most ? most : n;
+}
+
+static lmi_box_size size_of(const lam_model *m, const lmi_unit *u, const lmi_level_node *node) {
+    if (u->type == LMI_UNIT_MODULE) {
+        const char *type = m->modules[m->places[u->place].module].type;
+        return (lmi_box_size){between(132, (tenths(node->label, 73) + tenths(type, 64)) / 10 + 50, 230), 46};
+    }
+    if (u->type == LMI_UNIT_OPS)
+        return (lmi_box_size){between(52, tenths(node->label, 70) / 10 + 22, 270), 24};
+    return (lmi_box_size){between(40, tenths(node->label, 66) / 10 + 24, 270), 20};
+}
+
+/* -- one level ----------------------------------------------------------------------------------- */
+
+static lam_status keep_text(taking *w, const char **out) {
+    LAM_TRY(lmi_buf_status(&w->text, w->e));
+    *out = w->text.n ? lmi_strdup(&w->o->arena, lmi_buf_text(&w->text)) : "";
+    lmi_buf_clear(&w->text);
+    return *out ? LAM_OK : lmi_nomem(w->e);
+}
+
+static lam_status take_node(taking *w, const lmi_unit *u, int32_t cut, lmi_level_node *to) {
+    static const uint8_t looks[] = {[LMI_UNIT_IN] = LMI_NODE_END,
+                                    [LMI_UNIT_MODULE] = LMI_NODE_MODULE,
+                                    [LMI_UNIT_OPS] = LMI_NODE_OPERATORS,
+                                    [LMI_UNIT_MORE] = LMI_NODE_END,
+                                    [LMI_UNIT_OUT] = LMI_NODE_END};
+    *to = (lmi_level_node){.look = looks[u->type], .place = -1};
+    if (u->place >= 0 && w->of_place[u->place] >= 0) to->place = w->of_place[u->place];
+    if (u->type == LMI_UNIT_OPS) put_ops(&w->text, w->m, u);
+    if (u->type == LMI_UNIT_MORE) lmi_putf(&w->text, "%d more", (int)cut);
+    if (u->type == LMI_UNIT_OUT) lmi_put(&w->text, "out");
+    if (u->name) lmi_put(&w->text, u->name);
+    LAM_TRY(keep_text(w, &to->label));
+    put_note(&w->text, w->m, u);
+    return keep_text(w, &to->note);
+}
+
+static lam_status take_level(taking *w, const lmi_inside *from, lmi_level *to) {
+    lmi_arena *a = &w->o->arena;
+    *to = (lmi_level){.n = from->n, .n_lines = from->n_ways, .cut = from->cut};
+    to->node = lmi_alloc(a, (uint64_t)to->n, sizeof *to->node);
+    to->size = lmi_alloc(a, (uint64_t)to->n, sizeof *to->size);
+    to->line = lmi_alloc(a, (uint64_t)to->n_lines, sizeof *to->line);
+    if (!to->node || !to->size || !to->line) return lmi_nomem(w->e);
+    for (int32_t i = 0; i < to->n; i++) {
+        LAM_TRY(take_node(w, &from->unit[i], from->cut, &to->node[i]));
+        to->size[i] = size_of(w->m, &from->unit[i], &to->node[i]);
+    }
+    for (int32_t i = 0; i < to->n_lines; i++)
+        to->line[i] = (lmi_line_ends){from->way[i].from, from->way[i].to};
+    return lmi_draw(&to->at, a, to->n, to->size, to->n_lines, to->line, w->e);
+}
+
+/* What it takes in a page, roughly: numbers have about four digits. */
+static int64_t bytes_of(const lmi_level *l) {
+    enum { NODE = 45, RANK = 12, WAYPOINT = 16, LINE = 10 };
+    int64_t lines = (int64_t)l->at.n_segments + (l->at.shared ? l->n_lines : 0);
+    int64_t bytes = (int64_t)l->n * NODE + (int64_t)l->at.n_ranks * RANK;
+    for (int32_t i = 0; i < l->n; i++)
+        bytes += (int64_t)strlen(l->node[i].label) + (int64_t)strlen(l->node[i].note);
+    return bytes + (int64_t)l->at.n_waypoints * WAYPOINT + lines * LINE;
+}
+
+/* -- numbers ------------------------------------------------------------------------------------- */
+
+static lam_status count_op(lmi_level_node *to, const lam_costs *c, int32_t op, lam_error *e) {
+    lam_count n[LAM_N_METRICS];
+    bool is_counted;
+    LAM_TRY(lam_costs_op(c, op, n, &is_counted, e));
+    if (!is_counted) return LAM_OK;
+    to->macs = lmi_sum(to->macs, n[LAM_MACS]);
+    to->flops = lmi_sum(to->flops, n[LAM_FLOPS]);
+    to->bytes = lmi_sum(to->bytes, lam_metric_bytes(n));
+    return LAM_OK;
+}
+
+static lam_count beginning(const lam_costs *c, lam_metric metric) {
+    return lmi_by_ops(c) && lmi_has_metric(c, metric) ? lmi_exact(0) : lmi_unknown();
+}
+
+/* An operator counts, or those inside it do: each belongs to the node of the operator that it is inside of.
+ */
+static lam_status count_ops(taking *w) {
+    counted *of_op = lmi_alloc(&w->scratch, (uint64_t)w->m->n_ops, sizeof *of_op);
+    if (!of_op) return lmi_nomem(w->e);
+    for (int32_t k = 0; k < w->o->n_levels; k++)
+        for (int32_t i = 0; i < w->from.at[k].n; i++) {
+            const lmi_unit *u = &w->from.at[k].unit[i];
+            lmi_level_node *node = &w->o->level[k].node[i];
+            if (u->type != LMI_UNIT_OPS) continue;
+            node->macs = beginning(w->c, LAM_MACS);
+            node->flops = beginning(w->c, LAM_FLOPS);
+            node->bytes = beginning(w->c, LAM_BYTES_READ);
+            for (int32_t q = 0; q < u->n_ops; q++) of_op[u->ops[q]] = (counted){k + 1, i};
+        }
+    for (int32_t i = 0; lmi_by_ops(w->c) && i < w->m->n_ops; i++) {
+        int32_t op = lmi_inside_op(w->o->graph, i);
+        counted at = op < 0 ? (counted){0, 0} : of_op[op];
+        if (at.level > 0) LAM_TRY(count_op(&w->o->level[at.level - 1].node[at.node], w->c, i, w->e));
+    }
+    return LAM_OK;
+}
+
+/* -- all levels ---------------------------------------------------------------------------------- */
+
+static lam_status take_levels(taking *w) {
+    lmi_outline *o = w->o;
+    int64_t bytes = 0;
+    int32_t found = w->from.n;
+    o->level = lmi_alloc(&o->arena, (uint64_t)found, sizeof *o->level);
+    if (!o->level) return lmi_nomem(w->e);
+    while (o->n_levels < found && bytes < BUDGET) {
+        lmi_level *to = &o->level[o->n_levels];
+        LAM_TRY(take_level(w, &w->from.at[o->n_levels], to));
+        bytes += bytes_of(to);
+        o->n_levels++;
+    }
+    for (int32_t p = 0; p < w->m->n_places; p++)
+        if (w->of_place[p] >= 0 && w->from.of_place[p] < o->n_levels)
+            o->at[w->of_place[p]].level = w->from.of_place[p];
+    if (o->n_levels < found) {
+        lmi_putf(&w->text, "Insides in the graph: of %d different ones the outermost %d are drawn, ",
+                 (int)found, (int)o->n_levels);
+        lmi_put(&w->text, "the others would make the page too large.");
+        LAM_TRY(lmi_buf_status(&w->text, w->e));
+        LAM_TRY(lmi_leave_out(o, w->e, lmi_buf_text(&w->text)));
+    }
+    return count_ops(w);
+}
+
+/* The graph, and whether it tells something; else a sentence says why there are no levels. */
+static lam_status have_graph(taking *w, bool *there) {
+    lmi_outline *o = w->o;
+    lam_error why = {0};
+    lam_status s = o->graph ? LAM_OK : lam_graph_new(&o->graph, w->m, &why);
+    *there = s == LAM_OK && lam_graph_n_edges(o->graph) > 0;
+    if (*there) return LAM_OK;
+    if (s != LAM_OK && s != LAM_USAGE && s != LAM_UNSUPPORTED)
+        return lmi_fail(w->e, s, why.where, "%s", why.text);
+    lmi_putf(&w->text, "There is no graph: %s.",
+             s == LAM_OK ? "nothing was seen of where data comes from" : why.text);
+    LAM_TRY(lmi_buf_status(&w->text, w->e));
+    return lmi_leave_out(o, w->e, lmi_buf_text(&w->text));
+}
+
+static lam_status levels(taking *w) {
+    bool there;
+    LAM_TRY(have_graph(w, &there));
+    if (!there) return LAM_OK;
+    LAM_TRY(lmi_insides_find(&w->from, w->o->graph, w->e));
+    return take_levels(w);
+}
+
+lam_status lmi_outline_levels(lmi_outline *o, const lam_costs *c, const int32_t *of_place, lam_error *e) {
+    taking w = {.o = o, .c = c, .m = c->model, .of_place = of_place, .e = e};
+    for (int32_t i = 0; i < o->n; i++) o->at[i].level = -1;
+    lmi_arena_init(&w.scratch, UINT64_MAX);
+    lmi_buf_init(&w.text);
+    lam_status s = levels(&w);
+    lmi_buf_free(&w.text);
+    lmi_arena_free(&w.scratch);
+    lmi_insides_free(&w.from);
+    return s;
+}

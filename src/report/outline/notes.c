@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What there is to say besides numbers: findings of health, modules that work in vain, reasons why numbers
+ * are not exact, notes of the run. As the JSON of a report has them. */
+#include "report/outline/work.h"
+
+static lam_status take_findings(const lmi_taking *w) {
+    lmi_outline *o = w->o;
+    int32_t n = 0;
+    if (!o->looks) return LAM_OK;
+    while (lam_health_finding(o->looks, n)) n++;
+    o->finding = lmi_alloc(&o->arena, (uint64_t)n, sizeof *o->finding);
+    o->finding_place = lmi_alloc(&o->arena, (uint64_t)n, sizeof *o->finding_place);
+    if (!o->finding || !o->finding_place) return lmi_nomem(w->e);
+    for (int32_t i = 0; i < n; i++) {
+        o->finding[i] = lam_health_finding(o->looks, i);
+        int32_t place = o->finding[i]->place;
+        o->finding_place[i] = place < 0 ? -1 : lmi_place_for(w->of_place, place);
+    }
+    o->n_findings = n;
+    o->health = lam_health_sentence(o->looks);
+    o->looked = lam_model_looked(w->m)->tensors;
+    return LAM_OK;
+}
+
+typedef const char *(*in_vain)(const lam_graph *, int32_t, const char **);
+
+static lam_status take_in_vain(lmi_outline *o, in_vain at, int32_t *n, const char *(**out)[2], lam_error *e) {
+    int32_t found = 0;
+    const char *reason;
+    while (at(o->graph, found, &reason)) found++;
+    *out = lmi_alloc(&o->arena, (uint64_t)found, sizeof **out);
+    if (!*out) return lmi_nomem(e);
+    for (int32_t i = 0; i < found; i++) (*out)[i][0] = at(o->graph, i, &(*out)[i][1]);
+    *n = found;
+    return LAM_OK;
+}
+
+static lam_status take_graph(lmi_outline *o, const lam_costs *c, lam_error *e) {
+    if (!lam_model_ops_seen(c->model) || !lam_model_traced(c->model)) return LAM_OK;
+    LAM_TRY(lam_graph_new(&o->graph, c->model, e));
+    if (lam_graph_n_edges(o->graph) == 0) return LAM_OK; /* nothing is known of where data comes from */
+    LAM_TRY(take_in_vain(o, lam_graph_unused, &o->n_unused, &o->unused, e));
+    return take_in_vain(o, lam_graph_no_gradient, &o->n_no_gradient, &o->no_gradient, e);
+}
+
+static lam_status take_sentences(lmi_outline *o, const lam_costs *c, lam_error *e) {
+    while (lam_costs_gap(c, o->n_gaps)) o->n_gaps++;
+    o->n_notes = lam_model_n_notes(c->model);
+    o->gap = lmi_alloc(&o->arena, (uint64_t)o->n_gaps, sizeof *o->gap);
+    o->note = lmi_alloc(&o->arena, (uint64_t)o->n_notes, sizeof *o->note);
+    if (!o->gap || !o->note) return lmi_nomem(e);
+    for (int32_t i = 0; i < o->n_gaps; i++) o->gap[i] = lam_costs_gap(c, i);
+    for (int32_t i = 0; i < o->n_notes; i++) o->note[i] = lam_model_note(c->model, i);
+    return LAM_OK;
+}
+
+static lam_status take_provenance(lmi_outline *o, const lam_model *m, lam_error *e) {
+    o->n_provenance = lam_model_n_provenance(m);
+    o->provenance = lmi_alloc(&o->arena, (uint64_t)o->n_provenance, sizeof *o->provenance);
+    if (!o->provenance) return lmi_nomem(e);
+    for (int32_t i = 0; i < o->n_provenance; i++)
+        o->provenance[i][1] = lam_model_provenance(m, i, &o->provenance[i][0]);
+    return LAM_OK;
+}
+
+/* What the root's first call tells of the run. */
+static void take_root(const lmi_taking *w) {
+    const lam_event *call = w->call[0];
+    if (w->m->n_places > 0) w->o->type_path = w->m->modules[w->m->places[0].module].type_path;
+    if (call) w->o->mode = call->flags & LAM_CALL_TRAINING ? "train" : "eval";
+}
+
+lam_status lmi_take_notes(lmi_taking *w) {
+    lmi_outline *o = w->o;
+    take_root(w);
+    LAM_TRY(take_provenance(o, w->m, w->e));
+    LAM_TRY(take_findings(w));
+    LAM_TRY(take_graph(o, w->c, w->e));
+    LAM_TRY(take_sentences(o, w->c, w->e));
+    if (lam_model_device_memory_seen(w->m))
+        LAM_TRY(lmi_leave_out(o, w->e, "Memory of the device is in the text and in the JSON of the report."));
+    if (!lmi_has_device_times(w->c)) return LAM_OK;
+    return lmi_leave_out(o, w->e, "Times of the device are in the text and in the JSON of the report.");
+}

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * outline: what the page and the pictures show, taken from a model's costs once: the tree of places with the
+ * own numbers of each, the memory in use over time, the levels of the graph, the formulas. Pictures and the
+ * page read nothing else, so an outline may come from elsewhere than a model. */
+#ifndef LMI_REPORT_OUTLINE_H
+#define LMI_REPORT_OUTLINE_H
+
+#include "draw/layout.h"
+#include "report/table/report.h"
+
+typedef enum lmi_own_number {
+#define OWN(id, name) LMI_OWN_##id,
+#include "report/outline/numbers.def"
+#undef OWN
+    LMI_N_OWN
+} lmi_own_number;
+extern const char *const lmi_own_names[LMI_N_OWN]; /* "params", "macs", ... */
+
+/* By kind of a layer, for colours. */
+typedef enum lmi_layer_family {
+    LMI_CONVOLUTION, LMI_LINEAR, LMI_ATTENTION, LMI_NORMALISATION, LMI_ACTIVATION, LMI_EMBEDDING,
+    LMI_OTHER_FAMILY, LMI_CONTAINER, LMI_N_FAMILIES
+} lmi_layer_family;
+extern const char *const lmi_family_class[LMI_N_FAMILIES]; /* of CSS: "conv", "lin", "att", ... */
+extern const char *const lmi_family_title[LMI_N_FAMILIES]; /* "convolution", "attention, recurrent", ... */
+
+typedef enum lmi_place_state {
+    LMI_CALLED, LMI_NEVER_CALLED, LMI_CALLED_ELSEWHERE, LMI_OWN_PARAMETERS, LMI_OUTSIDE_CALLS,
+    LMI_CONTAINER_ALONE /* a container without calls, as ModuleList */
+} lmi_place_state;
+
+/* Places are in depth-first order: a parent comes before its children, and what is at or below place i is
+ * i to end - 1. */
+typedef struct lmi_outlined {
+    int32_t parent, end, depth, n_children; /* the root's parent is -1 */
+    const char *name, *type;  /* name: last component of the path */
+    const char *in, *out;     /* tensors as text: "8×64×56×56 float32, ... +2"; "" */
+    uint8_t state, family;    /* lmi_place_state, lmi_layer_family */
+    uint8_t health[2];        /* lam_health_state, forward and backward */
+    int32_t run;              /* first of the run of equal siblings that it is in; itself: first, or none */
+    int32_t n_run;            /* of the first: how many; else 1 */
+    int32_t others;           /* places that this one stands for besides itself; see `left` */
+    int32_t level, formulas;  /* indices; -1: none */
+} lmi_outlined;
+
+typedef struct lmi_course_point { int64_t us, bytes; } lmi_course_point;
+typedef struct lmi_at_work { /* a place at work, for the lanes below the course */
+    int32_t place, depth; /* depth: 1 to 3 */
+    uint8_t phase;
+    int64_t us, length;
+} lmi_at_work;
+
+typedef enum lmi_node_look { LMI_NODE_MODULE, LMI_NODE_OPERATORS, LMI_NODE_END } lmi_node_look;
+typedef struct lmi_level_node {
+    uint8_t look;
+    const char *label; /* a module's name inside its level; operators; "in" */
+    const char *note;  /* a module: "1/2" of several calls; operators: all of them or a shape; "" */
+    int32_t place;     /* of a module, in the first container that has this level; else -1 */
+    lam_count macs, flops, bytes; /* of operators */
+} lmi_level_node;
+/* The inside of a container; equal insides share one. */
+typedef struct lmi_level {
+    int32_t n;
+    lmi_level_node *node;
+    lmi_box_size *size;
+    int32_t n_lines;
+    lmi_line_ends *line;
+    int32_t cut; /* nodes that are left out, in one node `N more` */
+    lmi_drawing at;
+} lmi_level;
+
+typedef struct lmi_outlined_formula {
+    lam_metric metric;
+    const char *formula, *filled; /* the rule, and the rule with its values */
+    int64_t value;                /* of one of them; -1: unknown */
+} lmi_outlined_formula;
+typedef struct lmi_formula_group { /* of one operator (or layer), n_equal times */
+    uint8_t phase;
+    const char *name;
+    int32_t n_equal, n;
+    lmi_outlined_formula *at;
+} lmi_formula_group;
+typedef struct lmi_formulas { int32_t n; lmi_formula_group *at; } lmi_formulas;
+
+typedef enum lmi_change { LMI_SAME, LMI_ADDED, LMI_REMOVED, LMI_CHANGED, LMI_RENAMED } lmi_change;
+
+typedef struct lmi_outline {
+    lmi_arena arena;
+    const char *name, *type_path; /* the root's type, and in full; NULL: not known */
+    const char *mode;      /* of the root's first call, "train" or "eval"; NULL: none was seen */
+    int32_t n;             /* places */
+    lmi_outlined *at;
+    int64_t *own[LMI_N_OWN];   /* NULL: not known for any place, or zero for all */
+    int64_t *total[LMI_N_OWN]; /* own numbers summed over everything at and below; as `own` */
+    uint8_t *state[LMI_N_OWN]; /* lam_state of `own`; NULL: all exact */
+    bool backward;             /* there are numbers of a backward */
+    int32_t modules, calls;
+    const char *convention, *source, *version;
+    lam_param_totals params;
+    lam_count macs[LAM_N_PHASES], flops[LAM_N_PHASES], bytes[LAM_N_PHASES];
+    int64_t ops_ran, ops_counted, ops_ruled;
+    /* by place, LAM_N_HELD each; NULL: memory was not measured. held_total: at and below */
+    int64_t (*held)[LAM_N_HELD], (*held_total)[LAM_N_HELD];
+    const lam_memory_totals *memory; /* NULL: not measured */
+    const char *memory_source;
+    int32_t peak_place;              /* -1: none */
+    int32_t n_points, n_at_work;
+    lmi_course_point *point;  /* at most 600, each the most of its piece */
+    lmi_at_work *at_work;     /* at most 4,000, the shortest are dropped */
+    int64_t backward_us;      /* when the backward began; -1: there is none */
+    bool timed;
+    lam_spread time[LAM_N_TIME_PARTS];
+    int32_t repeats, outliers;
+    lam_peak roof;            /* 0: not known */
+    int32_t n_levels;
+    lmi_level *level;
+    int32_t n_formulas;
+    lmi_formulas *formulas;
+    int32_t n_findings;       /* of health */
+    const lam_finding **finding;
+    int32_t *finding_place;   /* of the outline; -1: outside of all, or of an input */
+    const char *health;       /* its sentence; NULL: values were not checked */
+    int64_t looked;           /* tensors that were checked */
+    int32_t n_unused, n_no_gradient, n_gaps, n_notes, n_left;
+    const char *(*unused)[2], *(*no_gradient)[2]; /* path, reason */
+    const char **gap, **note;
+    const char **left;        /* sentences on what was left out */
+    int32_t n_provenance;
+    const char *(*provenance)[2]; /* "torch", "2.13.0"; in the order of the report */
+    /* Of a difference: the outline before, NULL: this is none; and by place, its index before and after (-1:
+     * it is not there) and its lmi_change */
+    const struct lmi_outline *was;
+    int32_t *was_at, *now_at;
+    uint8_t *change;
+    lam_graph *graph;         /* private, as the next two; freed with the outline */
+    lam_memory *use;
+    lam_health *looks;
+} lmi_outline;
+
+typedef struct lmi_outline_options {
+    bool levels, formulas, course; /* what to take besides the tree and its numbers */
+    lam_peak roof;
+} lmi_outline_options;
+/* Takes the outline of costs, which must outlive it. Free it also on failure. */
+lam_status lmi_outline_new(lmi_outline *o, const lam_costs *c, const lmi_outline_options *options,
+                           lam_error *e);
+void lmi_outline_free(lmi_outline *o);
+/* Both outlines as one, over the union of their trees: the numbers of `after`, and `before` as `was`. A place
+ * of equal type, shapes and counts, with equal insides, at another path is LMI_RENAMED. Both must outlive it.
+ * Free it also on failure. */
+lam_status lmi_outline_diff(lmi_outline *o, const lmi_outline *before, const lmi_outline *after,
+                            lam_error *e);
+/* The dotted path of a place, appended. */
+void lmi_outline_path(const lmi_outline *o, int32_t place, lmi_buf *out);
+/* Levels and their drawings (levels.c); formulas (formulas.c); the course and the lanes (course.c). of_place:
+ * of each place of the model the place of the outline; -2 - i: it has none of its own, i stands for it. */
+lam_status lmi_outline_levels(lmi_outline *o, const lam_costs *c, const int32_t *of_place, lam_error *e);
+lam_status lmi_outline_formulas(lmi_outline *o, const lam_costs *c, const int32_t *of_place, lam_error *e);
+lam_status lmi_outline_course(lmi_outline *o, const lam_costs *c, const int32_t *of_place, lam_error *e);
+
+#endif

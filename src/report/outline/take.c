@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What all that take an outline use: texts that are kept once, numbers that are added up. */
+#include "report/outline/work.h"
+
+const char *lmi_take_text(lmi_taking *w, const char *text) {
+    if (!text || !*text) return "";
+    int64_t known = lmi_map_get(&w->texts, text);
+    if (known >= 0) return (const char *)(uintptr_t)known;
+    const char *kept = lmi_strdup(&w->o->arena, text);
+    if (!kept || lmi_map_put(&w->texts, kept, (int64_t)(uintptr_t)kept, w->e) != LAM_OK) return NULL;
+    return kept;
+}
+
+int64_t lmi_add_capped(int64_t a, int64_t b) {
+    int64_t sum;
+    return lmi_add_over(a, b, &sum) ? (a < 0 ? INT64_MIN : INT64_MAX) : sum;
+}
+
+void lmi_add_own(lmi_taking *w, lmi_own_number k, int32_t place, lam_count c) {
+    int64_t *n = &w->own[k][place], sum;
+    uint8_t *state = &w->state[k][place];
+    bool over = c.over > 0 || lmi_add_over(*n, c.n, &sum);
+    *n = over ? INT64_MAX : sum;
+    if (c.state > *state) *state = (uint8_t)c.state;
+    if (*state == LAM_UNKNOWN && *n > 0) *state = LAM_AT_LEAST;
+    if (over && *state == LAM_EXACT) *state = LAM_AT_LEAST;
+}
+
+lam_status lmi_leave_out(lmi_outline *o, lam_error *e, const char *sentence) {
+    const char **more = lmi_alloc(&o->arena, (uint64_t)o->n_left + 1, sizeof *more);
+    const char *kept = lmi_strdup(&o->arena, sentence);
+    if (!more || !kept) return lmi_nomem(e);
+    for (int32_t i = 0; i < o->n_left; i++) more[i] = o->left[i];
+    more[o->n_left++] = kept;
+    o->left = more;
+    return LAM_OK;
+}

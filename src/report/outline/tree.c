@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The places that a report shows, and the numbers of each: sums over its rows, as its table adds them up. */
+#include "report/outline/work.h"
+
+/* -- places ---------------------------------------------------------------------------------------------- */
+
+/* A place is shown if it has rows, or one below it has; the root always. */
+static bool *shown_places(lmi_taking *w) {
+    bool *shown = lmi_alloc(&w->scratch, (uint64_t)w->m->n_places, sizeof *shown);
+    if (!shown) return NULL;
+    if (w->m->n_places > 0) shown[0] = true;
+    for (int32_t r = 0; r < w->c->n_rows; r++)
+        for (int32_t i = w->c->rows[r].place; i >= 0 && !shown[i]; i = w->m->places[i].parent)
+            shown[i] = true;
+    return shown;
+}
+
+static bool arrays(lmi_taking *w, int32_t n) {
+    w->at = lmi_alloc(&w->scratch, (uint64_t)n, sizeof *w->at);
+    w->place = lmi_alloc(&w->scratch, (uint64_t)n, sizeof *w->place);
+    w->call = lmi_alloc(&w->scratch, (uint64_t)n, sizeof *w->call);
+    w->of_place = lmi_alloc(&w->scratch, (uint64_t)w->m->n_places, sizeof *w->of_place);
+    bool ok = w->at && w->place && w->call && w->of_place;
+    for (int k = 0; k < LMI_N_OWN && ok; k++) {
+        w->own[k] = lmi_alloc(&w->scratch, (uint64_t)n, sizeof *w->own[k]);
+        w->state[k] = lmi_alloc(&w->scratch, (uint64_t)n, sizeof *w->state[k]);
+        ok = w->own[k] && w->state[k];
+    }
+    return ok;
+}
+
+/* A model without places is outlined as one that has nothing. */
+static void no_places(lmi_taking *w) {
+    w->o->name = "empty model";
+    w->at[0] = (lmi_outlined){.parent = -1,
+                              .end = 1,
+                              .name = "",
+                              .type = "",
+                              .in = "",
+                              .out = "",
+                              .state = LMI_CONTAINER_ALONE,
+                              .family = LMI_CONTAINER,
+                              .n_run = 1,
+                              .level = -1,
+                              .formulas = -1};
+    w->n = 1;
+}
+
+static bool add_place(lmi_taking *w, int32_t place) {
+    const lam_place *p = &w->m->places[place];
+    int32_t i = w->n++;
+    lmi_outlined *at = &w->at[i];
+    *at = (lmi_outlined){.parent = p->parent < 0 ? -1 : w->of_place[p->parent],
+                         .end = i + 1,
+                         .depth = p->depth,
+                         .name = lmi_take_text(w, p->name),
+                         .type = lmi_take_text(w, w->m->modules[p->module].type),
+                         .in = "",
+                         .out = "",
+                         .state = LMI_CONTAINER_ALONE,
+                         .run = i,
+                         .n_run = 1,
+                         .level = -1,
+                         .formulas = -1};
+    if (at->parent >= 0) w->at[at->parent].n_children++;
+    w->place[i] = place;
+    w->of_place[place] = i;
+    return at->name && at->type;
+}
+
+lam_status lmi_take_places(lmi_taking *w) {
+    int32_t n = 0, places = w->m->n_places;
+    bool *shown = shown_places(w);
+    if (!shown) return lmi_nomem(w->e);
+    for (int32_t i = 0; i < places; i++) n += shown[i];
+    if (!arrays(w, n ? n : 1)) return lmi_nomem(w->e);
+    if (n == 0) no_places(w);
+    for (int32_t pos = 0; pos < places; pos++) {
+        int32_t place = w->tree.order[pos];
+        if (!shown[place])
+            w->of_place[place] = -2 - lmi_place_for(w->of_place, w->m->places[place].parent);
+        else if (!add_place(w, place))
+            return lmi_nomem(w->e);
+    }
+    for (int32_t i = w->n - 1; i > 0; i--) {
+        int32_t *end = &w->at[w->at[i].parent].end;
+        if (*end < w->at[i].end) *end = w->at[i].end;
+    }
+    if (places > 0) w->o->name = w->at[0].type;
+    return LAM_OK;
+}
+
+/* -- numbers --------------------------------------------------------------------------------------------- */
+
+static void add_metrics(lmi_taking *w, int32_t i, const lam_cost_row *r) {
+    static const lam_metric of[] = {LAM_MACS, LAM_FLOPS, LAM_BYTES_READ, LAM_BYTES_WRITTEN};
+    lmi_add_own(w, LMI_OWN_PARAMS, i, r->params);
+    lmi_add_own(w, LMI_OWN_PARAM_BYTES, i, r->param_bytes);
+    for (int k = 0; k < 4; k++) {
+        if (!lmi_has_metric(w->c, of[k])) continue;
+        lmi_add_own(w, LMI_OWN_MACS + k, i, r->metric[of[k]]);
+        if (!lmi_by_ops(w->c)) continue;
+        lmi_add_own(w, LMI_OWN_BACK_MACS + k, i, r->backward[of[k]]);
+        lmi_add_own(w, LMI_OWN_BACK_MACS + k, i, r->recompute[of[k]]);
+    }
+}
+
+/* Unknown times are negative. */
+static lam_count of_ns(int64_t ns) { return ns < 0 ? lmi_unknown() : lmi_exact(ns); }
+
+/* True for a call inside another of the same place, whose time holds it. */
+static bool inside_itself(const lam_model *m, int32_t event) {
+    for (int32_t i = m->events[event].parent; i >= 0; i = m->events[i].parent)
+        if (m->events[i].place == m->events[event].place) return true;
+    return false;
+}
+
+static void add_times(lmi_taking *w, int32_t i, int32_t row, int32_t event, bool back) {
+    lam_time t;
+    if (event < 0 || !lmi_has_times(w->c)) return;
+    if (!lam_costs_time(w->c, row, &t)) /* no run that was timed has this call */
+        for (int p = 0; p < LAM_N_PHASES; p++) t.self[p] = t.total[p] = -1;
+    lmi_add_own(w, LMI_OWN_TIME, i, of_ns(t.self[LAM_FORWARD]));
+    if (!inside_itself(w->m, event)) lmi_add_own(w, LMI_OWN_TOTAL_TIME, i, of_ns(t.total[LAM_FORWARD]));
+    if (back)
+        lmi_add_own(w, LMI_OWN_BACK_TIME, i,
+                    of_ns(lmi_add_time(t.self[LAM_BACKWARD], t.self[LAM_RECOMPUTE])));
+}
+
+/* A median of sums is no sum of medians: what was called has a time of its own, a container that was not has
+ * that of its children. */
+void lmi_sum_total_times(lmi_taking *w) {
+    for (int32_t i = w->n - 1; i > 0; i--) {
+        int32_t up = w->at[i].parent;
+        if (w->own[LMI_OWN_CALLS][up] > 0) continue;
+        lmi_add_own(w, LMI_OWN_TOTAL_TIME, up,
+                    (lam_count){w->own[LMI_OWN_TOTAL_TIME][i], 0,
+                                (lam_state)w->state[LMI_OWN_TOTAL_TIME][i]});
+    }
+}
+
+static lmi_place_state state_of(const lmi_taking *w, const lam_cost_row *r) {
+    if (r->event >= 0) return LMI_CALLED;
+    if (r->never_called)
+        return lmi_only_elsewhere(&w->m->modules[r->module]) ? LMI_CALLED_ELSEWHERE : LMI_NEVER_CALLED;
+    return lmi_is_outside(r) ? LMI_OUTSIDE_CALLS : LMI_OWN_PARAMETERS;
+}
+
+lam_status lmi_take_numbers(lmi_taking *w) {
+    bool back = lmi_has_backward_times(w->c);
+    for (int32_t r = 0; r < w->c->n_rows; r++) {
+        const lam_cost_row *row = &w->c->rows[r];
+        int32_t i = w->of_place[row->place];
+        lmi_outlined *at = &w->at[i];
+        if (row->event >= 0 && !w->call[i]) w->call[i] = lam_model_event(w->m, row->event);
+        if (at->state == LMI_CONTAINER_ALONE || row->event >= 0) at->state = (uint8_t)state_of(w, row);
+        add_metrics(w, i, row);
+        add_times(w, i, r, row->event, back);
+        w->own[LMI_OWN_CALLS][i] += row->event >= 0;
+    }
+    if (lmi_has_times(w->c)) lmi_sum_total_times(w);
+    return LAM_OK;
+}

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * work: an outline that is being taken. Places are those that a report shows, in depth-first order: with rows
+ * at or below them.
+ *
+ * outline.c: the whole. take.c: what the others use. tree.c: places and their numbers. looks.c: shapes,
+ * family, health. runs.c: equal siblings. fewer.c: fewer of very many places. held.c: memory. course.c:
+ * memory over time. formulas.c, notes.c: formulas; findings and sentences. */
+#ifndef LMI_OUTLINE_WORK_H
+#define LMI_OUTLINE_WORK_H
+
+#include "analyse/tree/tree.h"
+#include "report/outline/outline.h"
+
+enum { LMI_OUTLINE_PLACES = 20000 }; /* more are made fewer */
+
+typedef struct lmi_taking {
+    lmi_outline *o;
+    const lam_costs *c;
+    const lam_model *m; /* NULL: of a saved report */
+    lam_error *e;
+    lmi_arena scratch; /* for what the outline does not keep */
+    lmi_tree tree;
+    lmi_map texts;     /* equal texts have one address: lmi_take_text */
+    lmi_buf text;
+    int32_t n;
+    int32_t *of_place; /* as lmi_outline_levels has it */
+    int32_t *place;    /* of the model, of each place */
+    lmi_outlined *at;
+    int64_t *own[LMI_N_OWN];
+    uint8_t *state[LMI_N_OWN];
+    int64_t (*held)[LAM_N_HELD]; /* NULL: not measured */
+    lam_event const **call;      /* the first at each place; NULL: none */
+    int64_t *alike;              /* places with equal numbers are equal: lmi_find_runs */
+} lmi_taking;
+
+/* The one address of a text; NULL: memory ran out. */
+const char *lmi_take_text(lmi_taking *w, const char *text);
+/* Adds to a place's number. What does not fit is the greatest number, and "at least". */
+void lmi_add_own(lmi_taking *w, lmi_own_number k, int32_t place, lam_count c);
+int64_t lmi_add_capped(int64_t a, int64_t b);
+/* True if places have their own of it and parents do not add it up. */
+static inline bool lmi_is_shown_alone(int k) { return k == LMI_OWN_TOTAL_TIME || k == LMI_OWN_PEAK; }
+/* The place of the outline that shows a place of the model, or stands for it. */
+static inline int32_t lmi_place_for(const int32_t *of_place, int32_t place) {
+    return of_place[place] >= 0 ? of_place[place] : -2 - of_place[place];
+}
+/* Adds a sentence on what was left out. */
+lam_status lmi_leave_out(lmi_outline *o, lam_error *e, const char *sentence);
+
+lam_status lmi_take_places(lmi_taking *w);
+lam_status lmi_take_numbers(lmi_taking *w);
+/* Total times of containers that were not called, from those of their children. */
+void lmi_sum_total_times(lmi_taking *w);
+lam_status lmi_take_looks(lmi_taking *w);
+/* Where nothing but the name of the class is known; `holds`: it has children. */
+lmi_layer_family lmi_family_of_name(const char *type, bool holds);
+/* Fills the outline's totals from its own numbers. */
+lam_status lmi_outline_sum(lmi_outline *o, lam_error *e);
+lam_status lmi_take_held(lmi_taking *w);
+lam_status lmi_find_runs(lmi_taking *w);
+/* Moves the places into the outline: all, or if there are too many those that matter. */
+lam_status lmi_keep_places(lmi_taking *w);
+lam_status lmi_take_notes(lmi_taking *w);
+
+#endif

@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a page of a difference has besides: the names of both, what each number was, signs of what changed,
+ * and whether the two can be compared at all. */
+#include "report/page/page.h"
+
+#include <stdio.h>
+
+enum { OLD_NAME = 30, NAMED = 3, LEAST_PERCENT = 20 /* thousandths */ };
+
+/* -- names -------------------------------------------------------------------------------------------------
+ */
+
+/* "resnet18" of torchvision.models:resnet18. */
+static const char *last_part(const char *target) {
+    const char *colon = target ? strrchr(target, ':') : NULL;
+    return colon && colon[1] ? colon + 1 : target;
+}
+
+enum { BY_TYPE, BY_LAST_PART, BY_TARGET, AS_GIVEN, N_KINDS };
+
+static const char *name_of(const lmi_outline *o, const char *given, int kind) {
+    const char *target = lmi_page_told_of(o, "target");
+    switch (kind) {
+    case BY_TYPE: return o->name;
+    case BY_LAST_PART: return last_part(target);
+    case BY_TARGET: return target;
+    default: return given;
+    }
+}
+
+/* The first kind of name that tells them apart. */
+static void find_names(const lmi_page *p, const char **was, const char **now) {
+    for (int kind = 0; kind < N_KINDS; kind++) {
+        *was = name_of(p->o->was, p->options->before, kind);
+        *now = name_of(p->o, p->options->target, kind);
+        if (*was && *now && strcmp(*was, *now) != 0) return;
+    }
+    *was = p->o->was->name;
+    *now = p->o->name;
+}
+
+void lmi_page_put_names(lmi_page *p, int32_t columns) {
+    const char *was, *now = p->o->name;
+    if (p->o->was) {
+        find_names(p, &was, &now);
+        lmi_page_name(p, was, columns);
+        lmi_put(&p->out, " → ");
+    }
+    lmi_page_name(p, now, columns);
+}
+
+void lmi_page_put_both(lmi_page *p, const char *was, const char *now, int32_t columns) {
+    if (p->o->was && was && *was && now && strcmp(was, now) != 0) {
+        lmi_page_name(p, was, columns);
+        lmi_put(&p->out, " → ");
+    }
+    lmi_page_name(p, now ? now : "", columns);
+}
+
+/* -- numbers -----------------------------------------------------------------------------------------------
+ */
+
+static bool is_counted(const lmi_page_number *n) {
+    return n->of.by != LMI_OWN_PARAMS && n->of.by != LMI_OWN_TIME && n->of.by != LMI_OWN_HELD;
+}
+
+bool lmi_page_is_alike(const lmi_page *p) {
+    return !p->o->was || strcmp(p->o->was->convention, p->o->convention) == 0;
+}
+
+/* "+102 %"; nothing where one of them is not known in full, or another convention counted it. */
+static void put_difference(lmi_page *p, const lmi_page_number *n, lam_count was, lam_count now) {
+    double a = lmi_count_double(was), b = lmi_count_double(now);
+    bool known = was.state == LAM_EXACT && now.state == LAM_EXACT;
+    if (!known || (is_counted(n) && !lmi_page_is_alike(p))) return;
+    double percent = a > 0 ? 100 * (b - a) / a : 0, size = percent < 0 ? -percent : percent;
+    if (a == b)
+        lmi_putc(&p->out, '=');
+    else if (a <= 0)
+        lmi_put(&p->out, "new");
+    else if (b <= 0)
+        lmi_put(&p->out, "gone");
+    else if (1000 * size < LEAST_PERCENT)
+        lmi_put(&p->out, "≈");
+    else {
+        lmi_put(&p->out, percent > 0 ? "+" : "−");
+        lmi_put_fixed(&p->out, size, 0, size >= 9.95 ? 0 : size >= .0995 ? 1 : 2);
+        lmi_put(&p->out, LMI_NARROW "%");
+    }
+}
+
+static void put_count(lmi_page *p, const lmi_page_number *n, lam_count c) {
+    if (c.state == LAM_UNKNOWN || (c.state != LAM_EXACT && !c.n && !c.over)) {
+        lmi_putc(&p->out, '?');
+        return;
+    }
+    if (c.state != LAM_EXACT) lmi_put(&p->out, "≥" LMI_NARROW);
+    lmi_put_shown(&p->out, n->of.by, lmi_count_double(c));
+}
+
+void lmi_page_put_was(lmi_page *p, const lmi_page_number *n) {
+    const lmi_outline *was = p->o->was;
+    bool time = n->of.by == LMI_OWN_TIME, held = n->of.by == LMI_OWN_HELD;
+    if ((time && !was->timed) || (held && !was->memory)) {
+        lmi_put(&p->out, "not measured before");
+        return;
+    }
+    lam_count before = lmi_page_total_of(was, n);
+    size_t start;
+    lmi_put(&p->out, "was ");
+    put_count(p, n, before);
+    lmi_put(&p->out, ", ");
+    start = p->out.n;
+    put_difference(p, n, before, lmi_page_total(p, n));
+    if (p->out.n == start) lmi_put(&p->out, "not comparable");
+}
+
+static lam_count count_at(const lmi_outline *o, const lmi_page_number *n, int32_t place) {
+    if (place < 0) return lmi_exact(0);
+    int64_t v = lmi_shown_total(o, &n->of, place);
+    return (lam_count){v, v == INT64_MAX, lmi_shown_state(o, &n->of, place)};
+}
+
+static bool is_measured(const lmi_outline *o, const lmi_page_number *n) {
+    return n->of.by == LMI_OWN_TIME ? o->timed : n->of.by != LMI_OWN_HELD || o->memory;
+}
+
+void lmi_page_put_change(lmi_page *p, const lmi_page_number *n, int32_t place) {
+    const lmi_outline *o = p->o, *was = o->was;
+    if (!was) return;
+    lmi_put(&p->out, "<span class=\"dl\">");
+    lam_count a = count_at(was, n, o->was_at[place]);
+    lam_count b = o->now_at[place] < 0 ? lmi_exact(0) : count_at(o, n, place);
+    if (place == 0 && n->of.by != LMI_OWN_TIME && n->of.by != LMI_OWN_HELD) { /* as the number beside it */
+        a = lmi_page_total_of(was, n);
+        b = lmi_page_total(p, n);
+    }
+    bool same = a.n == b.n && a.over == b.over && a.state == b.state;
+    if (!same && is_measured(was, n) && is_measured(o, n)) put_difference(p, n, a, b);
+    lmi_put(&p->out, "</span>");
+}
+
+/* -- signs -------------------------------------------------------------------------------------------------
+ */
+
+void lmi_page_put_sign(lmi_page *p, int32_t place) {
+    static const char *const class[] = {"", "add", "del", "chg", "ren"};
+    static const char *const sign[] = {"", "+ added", "− removed", "~ changed", "&gt; renamed"};
+    const lmi_outline *o = p->o;
+    if (!o->was || o->change[place] == LMI_SAME) return;
+    lmi_putf(&p->out, "<span class=\"tag %s\">%s", class[o->change[place]], sign[o->change[place]]);
+    if (o->change[place] == LMI_RENAMED) {
+        lmi_put(&p->out, " from ");
+        lmi_page_name(p, o->was->at[o->was_at[place]].name, OLD_NAME);
+    }
+    lmi_put(&p->out, "</span>");
+}
+
+/* What holds something that changed is not counted again. */
+static void count_changes(const lmi_outline *o, int32_t n[LMI_RENAMED + 1]) {
+    for (int32_t i = 0; i < o->n; i++) {
+        bool holds = false;
+        for (int32_t k = i + 1; o->change[i] == LMI_CHANGED && k < o->at[i].end && !holds; k++)
+            holds = o->change[k] != LMI_SAME;
+        n[o->change[i]] += !holds;
+    }
+}
+
+static double difference_of(const lmi_page *p, const lmi_page_number *n, int32_t i) {
+    double a = lmi_count_double(count_at(p->o->was, n, p->o->was_at[i]));
+    return (p->o->now_at[i] < 0 ? 0 : lmi_count_double(count_at(p->o, n, i))) - a;
+}
+
+/* The children of the root with the largest difference, that first. */
+static int find_largest(const lmi_page *p, const lmi_page_number *by, int32_t place[NAMED]) {
+    double size[NAMED];
+    int n = 0;
+    for (int32_t i = 1; i < p->o->n; i = p->o->at[i].end) {
+        double v = difference_of(p, by, i);
+        if (v < 0) v = -v;
+        int at = n;
+        while (at > 0 && size[at - 1] < v) at--;
+        if (v <= 0 || at == NAMED) continue;
+        if (n < NAMED) n++;
+        for (int k = n - 1; k > at; k--) size[k] = size[k - 1], place[k] = place[k - 1];
+        size[at] = v;
+        place[at] = i;
+    }
+    return n;
+}
+
+void lmi_page_changes_say(lmi_page *p) {
+    int32_t n[LMI_RENAMED + 1] = {0}, place[NAMED];
+    count_changes(p->o, n);
+    if (!n[LMI_ADDED] && !n[LMI_REMOVED] && !n[LMI_CHANGED] && !n[LMI_RENAMED]) {
+        lmi_put(&p->out, "<b>The same modules,</b> with equal shapes and counts.");
+        return;
+    }
+    lmi_putf(&p->out, "<b>%d module%s added, %d removed, %d changed, %d renamed.</b>", (int)n[LMI_ADDED],
+             n[LMI_ADDED] == 1 ? "" : "s", (int)n[LMI_REMOVED], (int)n[LMI_CHANGED], (int)n[LMI_RENAMED]);
+    const lmi_page_number *by = p->n_numbers ? &p->number[p->by] : NULL;
+    int found = by && lmi_page_is_alike(p) ? find_largest(p, by, place) : 0;
+    if (found) lmi_putf(&p->out, " Most of the difference in %s is in ", lmi_shown_title(by->of.by));
+    for (int k = 0; k < found; k++) {
+        double v = difference_of(p, by, place[k]);
+        if (k) lmi_put(&p->out, ", ");
+        lmi_page_link(p, place[k]);
+        lmi_put(&p->out, v > 0 ? " (+" : " (−");
+        lmi_put_shown(&p->out, by->of.by, v > 0 ? v : -v);
+        lmi_putc(&p->out, ')');
+    }
+    if (found) lmi_putc(&p->out, '.');
+}
+
+/* -- what can't be compared --------------------------------------------------------------------------------
+ */
+
+void lmi_page_unlike_say(lmi_page *p) {
+    lmi_put(&p->out, "<b>MACs, FLOPs and bytes can't be compared:</b> before they were counted by <code>");
+    lmi_page_name(p, p->o->was->convention, LMI_PAGE_CELL);
+    lmi_put(&p->out, "</code>, now by <code>");
+    lmi_page_name(p, p->o->convention, LMI_PAGE_CELL);
+    lmi_put(&p->out, "</code>.");
+}
+
+static bool differ(const char *a, const char *b) { return a && b && strcmp(a, b) != 0; }
+
+static void put_unlike(lmi_page *p, const char *what, const char *was, const char *now, const char *so) {
+    lmi_putf(&p->out, "<li>%s: before ", what);
+    lmi_page_name(p, was, LMI_PAGE_LONG);
+    lmi_put(&p->out, ", now ");
+    lmi_page_name(p, now, LMI_PAGE_LONG);
+    lmi_putf(&p->out, "%s</li>", so);
+}
+
+static const char *yes_or_no(bool is) { return is ? "yes" : "no"; }
+
+void lmi_page_put_unlike(lmi_page *p) {
+    static const char *const where[] = {"processor", "threads", "torch"};
+    const lmi_outline *o = p->o, *was = o->was;
+    if (!was) return;
+    if (!lmi_page_is_alike(p))
+        put_unlike(p, "The convention differs", was->convention, o->convention,
+                   ": MACs, FLOPs and bytes can't be compared.");
+    if (differ(was->mode, o->mode))
+        put_unlike(p, "The mode differs", was->mode, o->mode,
+                   ": not everything runs in both, so no number may be compared without care.");
+    if (differ(was->at[0].in, o->at[0].in))
+        put_unlike(p, "The inputs differ", was->at[0].in, o->at[0].in,
+                   ": what depends on their sizes differs for that alone.");
+    if (was->backward != o->backward)
+        put_unlike(p, "A backward ran", yes_or_no(was->backward), yes_or_no(o->backward),
+                   ": peaks of memory can't be compared.");
+    for (size_t i = 0; i < sizeof where / sizeof *where && was->timed && o->timed; i++) {
+        const char *a = lmi_page_told_of(was, where[i]), *b = lmi_page_told_of(o, where[i]);
+        char what[32];
+        snprintf(what, sizeof what, "Another %s", where[i]);
+        if (differ(a, b)) put_unlike(p, what, a, b, ": times can't be compared.");
+    }
+}

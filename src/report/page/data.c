@@ -1,0 +1,686 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The block of data that the page's script reads: an outline as columns in JSON. It stands inside a <script>
+ * element, so no text in it may end that element. Numbers are integers; row 0 is the root, rows are in
+ * depth-first order. A number for a text is its index in S, whose first text is empty. null: not known.
+ *
+ * v, name, head   1, the root's type, what is known of the run
+ * S               all texts
+ * N, parent       the number of places; parent[0] is -1
+ * nm ty inp out   names, types, tensors in and out, by place
+ * st fam hl       lmi_place_state, lmi_layer_family; 2 where NaN or Inf began, 1 where it was passed on
+ * col.K, state.K  numbers.def: the place's own; lam_state where it is not exact: {place: state}
+ * held, cats      bytes at the peak by category: {place: [9]}; the categories' names
+ * tot             [number, state] of the whole; b_...: backward and recomputation
+ * mem             t, b: microseconds and bytes; spans: [place, phase, start, length, depth]; back: when the
+ *                 backward began; peak, before, peak_in, peak_phase, held, rss, source
+ * roof            FLOP/s, bytes/s, threads
+ * lv, lvof        drawings (draw/layout.h) and {place: drawing}: nodes n [look, label, note], w, h, x, y,
+ * ranks r of r0 to r1, waypoints d, segments e, spine sp; bus: all lines, where they share a rail why, whyof
+ * formulas and {place: formulas}: [phase, operator, [metric, formula, filled in, value]] health unused nograd
+ * gaps notes ops time left   as in the JSON of a report; left: what was left out */
+#include "report/page/block.h"
+#include "report/page/page.h"
+
+enum { LISTED = 200 }; /* modules that are unused or get no gradient, and findings: no reader asks for more */
+
+/* The order of the page's colours, and the names beside them. */
+static const lam_held categories[LAM_N_HELD] = {LAM_HELD_PARAMETER, LAM_HELD_GRADIENT,  LAM_HELD_OPTIMIZER,
+                                                LAM_HELD_BUFFER,    LAM_HELD_INPUT,     LAM_HELD_ACTIVATION,
+                                                LAM_HELD_BACKWARD,  LAM_HELD_WORKSPACE, LAM_HELD_OTHER};
+
+typedef struct block {
+    lmi_buf *out;
+    const lmi_outline *o;
+    lmi_map index; /* of each text in `texts` */
+    lmi_vec texts; /* const char * */
+    lmi_arena arena;
+} block;
+
+/* -- JSON ------------------------------------------------------------------------------------------------ */
+
+/* The number of a text in the list of all. */
+static int64_t text_at(block *k, const char *text) {
+    int64_t at = lmi_map_get(&k->index, text ? text : "");
+    if (at >= 0) return at;
+    const char **more = lmi_vec_add(&k->texts, 1);
+    at = (int64_t)k->texts.n - 1;
+    if (more) *more = text;
+    if (!more || lmi_map_put(&k->index, text, at, NULL) != LAM_OK) k->out->bad = true;
+    return at;
+}
+
+/* A count as [value, state]. */
+static void put_count(lmi_buf *b, const char *name, lam_count c) {
+    bool over = c.over > 0;
+    lam_state state = over && c.state == LAM_EXACT ? LAM_AT_LEAST : c.state;
+    key(b, name);
+    PUT(b, "[");
+    put_int(b, over ? INT64_MAX : c.n);
+    put_int(b, state);
+    PUT(b, "]");
+}
+
+/* -- places ---------------------------------------------------------------------------------------------- */
+
+/* The offset of a text among what is outlined of a place. */
+static void text_column(block *k, const char *name, size_t offset) {
+    key(k->out, name);
+    PUT(k->out, "[");
+    for (int32_t i = 0; i < k->o->n; i++) {
+        const char *text;
+        memcpy(&text, (const char *)&k->o->at[i] + offset, sizeof text);
+        put_int(k->out, text_at(k, text));
+    }
+    PUT(k->out, "]");
+}
+
+static void put_tree(block *k) {
+    lmi_buf *b = k->out;
+    const lmi_outline *o = k->o;
+    int_field(b, "N", o->n);
+    key(b, "parent");
+    PUT(b, "[");
+    for (int32_t i = 0; i < o->n; i++) put_int(b, o->at[i].parent);
+    PUT(b, "]");
+    text_column(k, "nm", offsetof(lmi_outlined, name));
+    text_column(k, "ty", offsetof(lmi_outlined, type));
+    text_column(k, "inp", offsetof(lmi_outlined, in));
+    text_column(k, "out", offsetof(lmi_outlined, out));
+    key(b, "st");
+    PUT(b, "[");
+    for (int32_t i = 0; i < o->n; i++) put_int(b, o->at[i].state);
+    PUT(b, "]");
+    key(b, "fam");
+    PUT(b, "[");
+    for (int32_t i = 0; i < o->n; i++) put_int(b, o->at[i].family);
+    PUT(b, "]");
+}
+
+static void put_columns(block *k) {
+    lmi_buf *b = k->out;
+    const lmi_outline *o = k->o;
+    key(b, "col");
+    PUT(b, "{");
+    for (int c = 0; c < LMI_N_OWN; c++) {
+        if (!o->own[c]) continue;
+        key(b, lmi_own_names[c]);
+        PUT(b, "[");
+        for (int32_t i = 0; i < o->n; i++) put_int(b, o->own[c][i]);
+        PUT(b, "]");
+    }
+    PUT(b, "}");
+    key(b, "state");
+    PUT(b, "{");
+    for (int c = 0; c < LMI_N_OWN; c++) {
+        if (!o->state[c]) continue;
+        key(b, lmi_own_names[c]);
+        PUT(b, "{");
+        for (int32_t i = 0; i < o->n; i++) {
+            if (!o->state[c][i]) continue;
+            put_index(b, i);
+            quick_int(b, o->state[c][i]);
+        }
+        PUT(b, "}");
+    }
+    PUT(b, "}");
+}
+
+/* 2: born here, 1: passed on, forward or backward. */
+static void put_health_marks(block *k) {
+    static const int marks[] = {0, 0, 1, 2};
+    bool any = false;
+    for (int32_t i = 0; i < k->o->n; i++)
+        any = any || k->o->at[i].health[0] > LAM_HEALTH_FINE || k->o->at[i].health[1] > LAM_HEALTH_FINE;
+    if (!any) return;
+    key(k->out, "hl");
+    PUT(k->out, "[");
+    for (int32_t i = 0; i < k->o->n; i++) {
+        const uint8_t *h = k->o->at[i].health;
+        put_int(k->out, marks[(h[0] > h[1] ? h[0] : h[1]) & 3]);
+    }
+    PUT(k->out, "]");
+}
+
+static void put_categories(lmi_buf *b, const int64_t held[LAM_N_HELD]) {
+    PUT(b, "[");
+    for (int h = 0; h < LAM_N_HELD; h++) put_int(b, held[categories[h]]);
+    PUT(b, "]");
+}
+
+static void put_held(block *k) {
+    lmi_buf *b = k->out;
+    key(b, "cats");
+    PUT(b, "[");
+    for (int h = 0; h < LAM_N_HELD; h++) {
+        next(b);
+        put_text(b, lam_held_name(categories[h]));
+    }
+    PUT(b, "]");
+    key(b, "held");
+    PUT(b, "{");
+    for (int32_t i = 0; i < k->o->n && k->o->held; i++) {
+        bool any = false;
+        for (int h = 0; h < LAM_N_HELD; h++) any = any || k->o->held[i][h] != 0;
+        if (!any) continue;
+        put_index(b, i);
+        put_categories(b, k->o->held[i]);
+    }
+    PUT(b, "}");
+}
+
+/* -- the run --------------------------------------------------------------------------------------------- */
+
+static const char *told(const lmi_outline *o, const char *name) {
+    for (int32_t i = 0; i < o->n_provenance; i++)
+        if (strcmp(o->provenance[i][0], name) == 0) return o->provenance[i][1];
+    return NULL;
+}
+
+/* A fact that is a whole number, as one; else as text. */
+static void put_number(lmi_buf *b, const char *text) {
+    size_t n = text ? strlen(text) : 0;
+    if (n > 0 && n < 10 && strspn(text, "0123456789") == n && (*text != '0' || n == 1))
+        lmi_put(b, text);
+    else
+        put_text(b, text);
+}
+
+static void put_head(block *k) {
+    lmi_buf *b = k->out;
+    const lmi_outline *o = k->o;
+    const char *dry = told(o, "dry");
+    key(b, "head");
+    PUT(b, "{");
+    text_field(b, "type", o->name);
+    text_field(b, "type_path", o->type_path);
+    text_field(b, "target", told(o, "target"));
+    text_field(b, "input", o->at[0].in);
+    text_field(b, "output", o->at[0].out);
+    text_field(b, "mode", o->mode);
+    key(b, "dry");
+    lmi_put(b, !dry ? "null" : strcmp(dry, "yes") == 0 ? "true" : "false");
+    truth_field(b, "backward", o->backward);
+    text_field(b, "convention", o->convention);
+    text_field(b, "source", o->source);
+    text_field(b, "version", o->version);
+    text_field(b, "torch", told(o, "torch"));
+    text_field(b, "python", told(o, "python"));
+    text_field(b, "os", told(o, "system"));
+    text_field(b, "cpu", told(o, "processor"));
+    key(b, "threads");
+    put_number(b, told(o, "threads"));
+    text_field(b, "date", told(o, "date"));
+    int_field(b, "modules", o->modules);
+    int_field(b, "calls", o->calls);
+    PUT(b, "}");
+}
+
+static bool is_known(lam_count c) { return c.state != LAM_UNKNOWN || c.n > 0; }
+
+/* Backward and recomputation together, as in the columns. */
+static void put_totals(block *k) {
+    lmi_buf *b = k->out;
+    const lmi_outline *o = k->o;
+    const struct {
+        const char *name, *back;
+        const lam_count *of;
+    } work[] = {{"macs", "b_macs", o->macs}, {"flops", "b_flops", o->flops}, {"bytes", "b_bytes", o->bytes}};
+    key(b, "tot");
+    PUT(b, "{");
+    put_count(b, "params", o->params.params);
+    put_count(b, "trainable", o->params.grad_params);
+    put_count(b, "param_bytes", o->params.param_bytes);
+    put_count(b, "buffers", o->params.buffers);
+    put_count(b, "buffer_bytes", o->params.buffer_bytes);
+    for (int i = 0; i < 3; i++) {
+        lam_count back = lmi_sum(work[i].of[LAM_BACKWARD], work[i].of[LAM_RECOMPUTE]);
+        put_count(b, work[i].name, work[i].of[LAM_FORWARD]);
+        if (o->backward && is_known(back)) put_count(b, work[i].back, back);
+    }
+    PUT(b, "}");
+}
+
+static void put_points(block *k) {
+    const lmi_outline *o = k->o;
+    key(k->out, "t");
+    PUT(k->out, "[");
+    for (int32_t i = 0; i < o->n_points; i++) put_int(k->out, o->point[i].us);
+    PUT(k->out, "]");
+    key(k->out, "b");
+    PUT(k->out, "[");
+    for (int32_t i = 0; i < o->n_points; i++) put_int(k->out, o->point[i].bytes);
+    PUT(k->out, "]");
+}
+
+static void put_spans(block *k) {
+    const lmi_outline *o = k->o;
+    key(k->out, "spans");
+    PUT(k->out, "[");
+    for (int32_t i = 0; i < o->n_at_work; i++) {
+        const lmi_at_work *at = &o->at_work[i];
+        next(k->out);
+        PUT(k->out, "[");
+        put_int(k->out, at->place);
+        put_int(k->out, at->phase);
+        put_int(k->out, at->us);
+        put_int(k->out, at->length);
+        put_int(k->out, at->depth);
+        PUT(k->out, "]");
+    }
+    PUT(k->out, "]");
+}
+
+/* The path of a place, or null. */
+static void path_field(block *k, const char *name, int32_t place) {
+    lmi_buf path;
+    lmi_buf_init(&path);
+    if (place >= 0) lmi_outline_path(k->o, place, &path);
+    text_field(k->out, name, place < 0 ? NULL : lmi_buf_text(&path));
+    k->out->bad = k->out->bad || path.bad;
+    lmi_buf_free(&path);
+}
+
+static void known_field(lmi_buf *b, const char *name, int64_t v) {
+    if (v >= 0)
+        int_field(b, name, v);
+    else
+        text_field(b, name, NULL);
+}
+
+static void put_memory(block *k) {
+    lmi_buf *b = k->out;
+    const lam_memory_totals *m = k->o->memory;
+    key(b, "mem");
+    if (!m) {
+        PUT(b, "null");
+        return;
+    }
+    PUT(b, "{");
+    put_points(k);
+    put_spans(k);
+    int_field(b, "peak", m->peak);
+    int_field(b, "before", m->before);
+    int_field(b, "allocated", m->allocated);
+    path_field(k, "peak_in", k->o->peak_place);
+    /* Outside every call it may have been a backward's, where that can't be told. */
+    bool guess = m->info.forward_only && m->peak_call < 0;
+    text_field(b, "peak_phase", guess ? NULL : lam_phase_name((lam_phase)m->peak_phase));
+    known_field(b, "back", k->o->backward_us);
+    key(b, "held");
+    put_categories(b, m->held);
+    key(b, "rss");
+    PUT(b, "{");
+    known_field(b, "open", m->info.rss_open);
+    known_field(b, "peak", m->info.rss_peak);
+    known_field(b, "close", m->info.rss_close);
+    PUT(b, "}");
+    text_field(b, "source", k->o->memory_source);
+    PUT(b, "}");
+}
+
+static void put_times(block *k) {
+    static const char *const parts[LAM_N_TIME_PARTS] = {"forward", "backward", "recompute",
+                                                        "engine",  "outside",  "whole"};
+    lmi_buf *b = k->out;
+    key(b, "time");
+    if (!k->o->timed) {
+        PUT(b, "null");
+        return;
+    }
+    PUT(b, "{");
+    for (int p = 0; p < LAM_N_TIME_PARTS; p++) {
+        const lam_spread *s = &k->o->time[p];
+        key(b, parts[p]);
+        if (s->n == 0) {
+            PUT(b, "null");
+            continue;
+        }
+        PUT(b, "[");
+        put_int(b, s->median);
+        put_int(b, s->deviation);
+        put_int(b, s->least);
+        put_int(b, s->most);
+        PUT(b, "]");
+    }
+    int_field(b, "runs", k->o->repeats);
+    int_field(b, "outliers", k->o->outliers);
+    PUT(b, "}");
+}
+
+static void put_roof(block *k) {
+    lmi_buf *b = k->out;
+    key(b, "roof");
+    if (k->o->roof.flops <= 0 || k->o->roof.bytes <= 0) {
+        PUT(b, "null");
+        return;
+    }
+    lmi_putf(b, "[%.0f,%.0f,", k->o->roof.flops, k->o->roof.bytes);
+    put_number(b, told(k->o, "threads"));
+    PUT(b, "]");
+}
+
+/* -- drawings and formulas ------------------------------------------------------------------------------- */
+
+static void put_nodes(block *k, const lmi_level *l) {
+    lmi_buf *b = k->out;
+    key(b, "n");
+    PUT(b, "[");
+    for (int32_t i = 0; i < l->n; i++) {
+        next(b);
+        PUT(b, "[");
+        put_int(b, l->node[i].look);
+        put_int(b, text_at(k, l->node[i].label));
+        put_int(b, text_at(k, l->node[i].note));
+        PUT(b, "]");
+    }
+    PUT(b, "]");
+    key(b, "w");
+    PUT(b, "[");
+    for (int32_t i = 0; i < l->n; i++) put_int(b, l->size[i].w);
+    PUT(b, "]");
+    key(b, "h");
+    PUT(b, "[");
+    for (int32_t i = 0; i < l->n; i++) put_int(b, l->size[i].h);
+    PUT(b, "]");
+    key(b, "sp");
+    PUT(b, "[");
+    for (int32_t i = 0; i < l->n; i++)
+        if (l->at.spine[i]) put_int(b, i);
+    PUT(b, "]");
+}
+
+static void put_lines(lmi_buf *b, const char *name, const lmi_line_ends *line, int32_t n) {
+    key(b, name);
+    PUT(b, "[");
+    for (int32_t i = 0; i < n; i++) {
+        next(b);
+        PUT(b, "[");
+        put_int(b, line[i].from);
+        put_int(b, line[i].to);
+        PUT(b, "]");
+    }
+    PUT(b, "]");
+}
+
+static void put_level(block *k, const lmi_level *l) {
+    lmi_buf *b = k->out;
+    const lmi_drawing *at = &l->at;
+    next(b);
+    PUT(b, "{");
+    put_nodes(k, l);
+    ints(b, "x", at->x, l->n);
+    ints(b, "y", at->y, l->n);
+    ints(b, "r", at->rank, l->n);
+    ints(b, "r0", at->top, at->n_ranks);
+    ints(b, "r1", at->bottom, at->n_ranks);
+    key(b, "d");
+    PUT(b, "[");
+    for (int32_t i = 0; i < at->n_waypoints; i++) {
+        next(b);
+        PUT(b, "[");
+        put_int(b, at->waypoint[i].x);
+        put_int(b, at->waypoint[i].rank);
+        put_int(b, at->waypoint[i].source);
+        PUT(b, "]");
+    }
+    PUT(b, "]");
+    put_lines(b, "e", at->segment, at->n_segments);
+    if (at->shared) put_lines(b, "bus", l->line, l->n_lines);
+    if (l->cut) int_field(b, "cut", l->cut);
+    PUT(b, "}");
+}
+
+static void put_levels(block *k) {
+    lmi_buf *b = k->out;
+    key(b, "lv");
+    PUT(b, "[");
+    for (int32_t i = 0; i < k->o->n_levels; i++) put_level(k, &k->o->level[i]);
+    PUT(b, "]");
+    key(b, "lvof");
+    PUT(b, "{");
+    for (int32_t i = 0; i < k->o->n; i++) {
+        if (k->o->at[i].level < 0) continue;
+        put_index(b, i);
+        quick_int(b, k->o->at[i].level);
+    }
+    PUT(b, "}");
+}
+
+/* "aten::mm", or "aten::mm ×3" of three. */
+static const char *name_of(block *k, const lmi_formula_group *g) {
+    lmi_buf name;
+    if (g->n_equal < 2) return g->name;
+    lmi_buf_init(&name);
+    lmi_putf(&name, "%s \u00d7%d", g->name, (int)g->n_equal);
+    const char *kept = name.bad ? NULL : lmi_strndup(&k->arena, name.s, name.n);
+    lmi_buf_free(&name);
+    if (!kept) k->out->bad = true;
+    return kept ? kept : "";
+}
+
+static void put_group(block *k, const lmi_formula_group *g) {
+    lmi_buf *b = k->out;
+    next(b);
+    PUT(b, "[");
+    put_int(b, g->phase);
+    put_int(b, text_at(k, name_of(k, g)));
+    PUT(b, ",[");
+    for (int32_t i = 0; i < g->n; i++) {
+        const lmi_outlined_formula *f = &g->at[i];
+        next(b);
+        PUT(b, "[");
+        put_int(b, f->metric);
+        put_int(b, text_at(k, f->formula));
+        put_int(b, text_at(k, f->filled));
+        if (f->value >= 0)
+            put_int(b, f->value);
+        else
+            PUT(b, ",null");
+        PUT(b, "]");
+    }
+    PUT(b, "]]");
+}
+
+static void put_formulas(block *k) {
+    lmi_buf *b = k->out;
+    key(b, "why");
+    PUT(b, "[");
+    for (int32_t i = 0; i < k->o->n_formulas; i++) {
+        const lmi_formulas *f = &k->o->formulas[i];
+        next(b);
+        PUT(b, "[");
+        for (int32_t g = 0; g < f->n; g++) put_group(k, &f->at[g]);
+        PUT(b, "]");
+    }
+    PUT(b, "]");
+    key(b, "whyof");
+    PUT(b, "{");
+    for (int32_t i = 0; i < k->o->n; i++) {
+        if (k->o->at[i].formulas < 0) continue;
+        put_index(b, i);
+        quick_int(b, k->o->at[i].formulas);
+    }
+    PUT(b, "}");
+}
+
+/* -- sentences ------------------------------------------------------------------------------------------- */
+
+static void put_health(block *k) {
+    lmi_buf *b = k->out;
+    key(b, "health");
+    if (!k->o->health) {
+        PUT(b, "null");
+        return;
+    }
+    PUT(b, "{");
+    text_field(b, "sentence", k->o->health);
+    int_field(b, "tensors", k->o->looked);
+    key(b, "findings");
+    PUT(b, "[");
+    for (int32_t i = 0; i < k->o->n_findings && i < LISTED; i++) {
+        next(b);
+        PUT(b, "{");
+        text_field(b, "text", k->o->finding[i]->text);
+        text_field(b, "phase", lam_phase_name(k->o->finding[i]->phase));
+        path_field(k, "path", k->o->finding_place[i]);
+        PUT(b, "}");
+    }
+    PUT(b, "]}");
+}
+
+static void put_reasons(block *k, const char *name, const char *(*at)[2], int32_t n) {
+    lmi_buf *b = k->out;
+    key(b, name);
+    PUT(b, "[");
+    for (int32_t i = 0; i < n && i < LISTED; i++) {
+        next(b);
+        PUT(b, "{");
+        text_field(b, "path", at[i][0]);
+        text_field(b, "reason", at[i][1]);
+        PUT(b, "}");
+    }
+    PUT(b, "]");
+}
+
+static void put_sentences(block *k, const char *name, const char *const *at, int32_t n) {
+    key(k->out, name);
+    PUT(k->out, "[");
+    for (int32_t i = 0; i < n; i++) {
+        next(k->out);
+        put_text(k->out, at[i]);
+    }
+    PUT(k->out, "]");
+}
+
+static void put_operators(block *k) {
+    key(k->out, "ops");
+    if (k->o->ops_ran == 0) {
+        PUT(k->out, "null");
+        return;
+    }
+    PUT(k->out, "{");
+    int_field(k->out, "ran", k->o->ops_ran);
+    int_field(k->out, "counted", k->o->ops_counted);
+    int_field(k->out, "known", k->o->ops_ruled);
+    PUT(k->out, "}");
+}
+
+/* -- a difference ---------------------------------------------------------------------------------------- */
+
+/* The numbers before, by place of both trees together. */
+static void put_columns_before(block *k) {
+    const lmi_outline *o = k->o, *was = o->was;
+    lmi_buf *b = k->out;
+    key(b, "col");
+    PUT(b, "{");
+    for (int c = 0; c < LMI_N_OWN; c++) {
+        if (!was->own[c]) continue;
+        key(b, lmi_own_names[c]);
+        PUT(b, "[");
+        for (int32_t i = 0; i < o->n; i++) put_int(b, o->was_at[i] < 0 ? 0 : was->own[c][o->was_at[i]]);
+        PUT(b, "]");
+    }
+    PUT(b, "}");
+    key(b, "held");
+    PUT(b, "{");
+    for (int32_t i = 0; i < o->n && was->held; i++) {
+        if (o->was_at[i] < 0) continue;
+        put_index(b, i);
+        put_categories(b, was->held[o->was_at[i]]);
+    }
+    PUT(b, "}");
+}
+
+static void put_course_before(block *before) {
+    const lam_memory_totals *m = before->o->memory;
+    key(before->out, "mem");
+    if (!m) {
+        PUT(before->out, "null");
+        return;
+    }
+    PUT(before->out, "{");
+    put_points(before);
+    int_field(before->out, "peak", m->peak);
+    path_field(before, "peak_in", before->o->peak_place);
+    PUT(before->out, "}");
+}
+
+/* What another name was the path of, by place. */
+static void put_names_before(block *k) {
+    const lmi_outline *o = k->o;
+    lmi_buf path;
+    lmi_buf_init(&path);
+    key(k->out, "renamed");
+    PUT(k->out, "{");
+    for (int32_t i = 0; i < o->n; i++) {
+        if (o->change[i] != LMI_RENAMED) continue;
+        lmi_buf_clear(&path);
+        lmi_outline_path(o->was, o->was_at[i], &path);
+        put_index(k->out, i);
+        put_text(k->out, lmi_buf_text(&path));
+    }
+    PUT(k->out, "}");
+    k->out->bad = k->out->bad || path.bad;
+    lmi_buf_free(&path);
+}
+
+static void put_difference(block *k) {
+    const lmi_outline *o = k->o;
+    if (!o->was) return;
+    block before = {.out = k->out, .o = o->was};
+    key(k->out, "base");
+    PUT(k->out, "{");
+    text_field(k->out, "name", told(o->was, "target") ? told(o->was, "target") : o->was->name);
+    text_field(k->out, "convention", o->was->convention);
+    put_columns_before(k);
+    put_totals(&before);
+    put_course_before(&before);
+    put_times(&before);
+    PUT(k->out, "}");
+    key(k->out, "dst");
+    PUT(k->out, "[");
+    for (int32_t i = 0; i < o->n; i++) put_int(k->out, o->change[i]);
+    PUT(k->out, "]");
+    put_names_before(k);
+}
+
+static void put_all(block *k) {
+    const lmi_outline *o = k->o;
+    text_at(k, "");
+    PUT(k->out, "{");
+    int_field(k->out, "v", 1);
+    text_field(k->out, "name", o->name);
+    put_head(k);
+    put_tree(k);
+    put_columns(k);
+    put_health_marks(k);
+    put_held(k);
+    put_totals(k);
+    put_memory(k);
+    put_roof(k);
+    put_levels(k);
+    put_formulas(k);
+    put_health(k);
+    put_reasons(k, "unused", o->unused, o->n_unused);
+    put_reasons(k, "nograd", o->no_gradient, o->n_no_gradient);
+    put_sentences(k, "gaps", o->gap, o->n_gaps);
+    put_sentences(k, "notes", o->note, o->n_notes);
+    put_operators(k);
+    put_times(k);
+    put_sentences(k, "left", o->left, o->n_left);
+    put_difference(k);
+    put_sentences(k, "S", k->texts.data, (int32_t)k->texts.n);
+    lmi_put(k->out, "}");
+}
+
+void lmi_page_data(lmi_buf *out, const lmi_outline *o) {
+    block k = {.out = out, .o = o};
+    lmi_map_init(&k.index);
+    lmi_vec_init(&k.texts, sizeof(const char *));
+    lmi_arena_init(&k.arena, UINT64_MAX);
+    put_all(&k);
+    lmi_map_free(&k.index);
+    lmi_vec_free(&k.texts);
+    lmi_arena_free(&k.arena);
+}

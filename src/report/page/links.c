@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Names of modules, and links that select one. */
+#include "report/page/page.h"
+
+void lmi_page_name(lmi_page *p, const char *name, int32_t columns) {
+    lmi_put(&p->out, "<bdi>");
+    lmi_put_name(&p->out, name, columns);
+    lmi_put(&p->out, "</bdi>");
+}
+
+void lmi_page_path(lmi_page *p, int32_t place, int32_t columns) {
+    lmi_buf path;
+    lmi_buf_init(&path);
+    lmi_outline_path(p->o, place, &path);
+    lmi_page_name(p, path.n ? path.s : p->o->at[place].type, columns);
+    p->out.bad = p->out.bad || path.bad;
+    lmi_buf_free(&path);
+}
+
+/* As encodeURIComponent does, and its five marks besides the hyphen, the point and the underscore too. */
+static void put_encoded(lmi_buf *b, const char *s) {
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._";
+    uint32_t code;
+    for (size_t n; (n = lmi_utf8(s, &code)) != 0; s += n) {
+        if (code == LMI_BAD_UTF8)
+            lmi_put(b, "%EF%BF%BD");
+        else if (n == 1 && strchr(plain, *s))
+            lmi_putc(b, *s);
+        else
+            for (size_t i = 0; i < n; i++) lmi_putf(b, "%%%02X", (unsigned char)s[i]);
+    }
+}
+
+static void put_link(lmi_page *p, const char *path, const char *shown) {
+    lmi_put(&p->out, "<a class=\"link\" href=\"#layer=");
+    put_encoded(&p->out, path);
+    lmi_put(&p->out, "\"><code>");
+    lmi_page_name(p, shown, LMI_PAGE_LINK);
+    lmi_put(&p->out, "</code></a>");
+}
+
+void lmi_page_link(lmi_page *p, int32_t place) {
+    lmi_buf path;
+    lmi_buf_init(&path);
+    lmi_outline_path(p->o, place, &path);
+    put_link(p, lmi_buf_text(&path), path.n ? path.s : p->o->at[place].type);
+    p->out.bad = p->out.bad || path.bad;
+    lmi_buf_free(&path);
+}
+
+void lmi_page_link_to(lmi_page *p, const char *path) { put_link(p, path, path); }
+
+int32_t lmi_page_find(lmi_page *p, const char *path) {
+    lmi_buf at;
+    int32_t found = -1;
+    lmi_buf_init(&at);
+    for (int32_t i = 0; i < p->o->n && found < 0; i++) {
+        lmi_buf_clear(&at);
+        lmi_outline_path(p->o, i, &at);
+        if (strcmp(lmi_buf_text(&at), path) == 0) found = i;
+    }
+    p->out.bad = p->out.bad || at.bad;
+    lmi_buf_free(&at);
+    return found;
+}
+
+const char *lmi_page_told_of(const lmi_outline *o, const char *label) {
+    for (int32_t i = 0; i < o->n_provenance; i++)
+        if (strcmp(o->provenance[i][0], label) == 0) return o->provenance[i][1];
+    return NULL;
+}
+
+const char *lmi_page_told(const lmi_page *p, const char *label) { return lmi_page_told_of(p->o, label); }

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A page that is being written, and the numbers that it can be looked at by. */
+#include "report/page/page.h"
+
+enum { PIECE = 1 << 16 };
+
+static bool is_there(const lmi_outline *o, const lmi_picture_options *of) {
+    return o->n && (lmi_shown_total(o, of, 0) > 0 || lmi_shown_state(o, of, 0) != LAM_EXACT);
+}
+
+void lmi_page_start(lmi_page *p, const lmi_outline *o, const lam_page_options *options, lam_sink to,
+                    lam_error *e) {
+    static const char *const keys[LMI_PAGE_NUMBERS] = {"params", "macs", "flops", "bytes", "time", "peak"};
+    *p = (lmi_page){.o = o, .options = options, .to = to, .e = e};
+    lmi_buf_init(&p->out);
+    for (int k = 0; k < LMI_PAGE_NUMBERS; k++) {
+        lmi_picture_options of = {.width = LMI_PAGE_PICTURE};
+        if (!o->n || !lmi_shown_find(keys[k], &of.by)) continue;
+        bool counted = of.by != LMI_OWN_TIME && of.by != LMI_OWN_HELD; /* not measured is not 0 */
+        if (!is_there(o, &of) && !(counted && o->was && is_there(o->was, &of))) continue;
+        if (of.by == LMI_OWN_MACS) p->by = p->n_numbers;
+        p->number[p->n_numbers++] = (lmi_page_number){keys[k], of};
+    }
+}
+
+lam_status lmi_page_flush(lmi_page *p) {
+    if (p->out.n < PIECE && !p->out.bad) return LAM_OK;
+    return lmi_buf_flush(&p->out, p->to, p->e);
+}
+
+const lmi_page_number *lmi_page_number_of(const lmi_page *p, lmi_own_number by) {
+    for (int32_t k = 0; k < p->n_numbers; k++)
+        if (p->number[k].of.by == by) return &p->number[k];
+    return NULL;
+}
+
+lam_count lmi_page_total_of(const lmi_outline *o, const lmi_page_number *n) {
+    switch (n->of.by) {
+    case LMI_OWN_PARAMS: return o->params.params;
+    case LMI_OWN_MACS: return o->macs[LAM_FORWARD];
+    case LMI_OWN_FLOPS: return o->flops[LAM_FORWARD];
+    case LMI_OWN_TIME: return o->timed ? lmi_exact(o->time[LAM_TIME_FORWARD].median) : lmi_unknown();
+    case LMI_OWN_HELD: return o->memory ? lmi_exact(o->memory->peak) : lmi_unknown();
+    default: return o->bytes[LAM_FORWARD];
+    }
+}
+
+lam_count lmi_page_total(const lmi_page *p, const lmi_page_number *n) { return lmi_page_total_of(p->o, n); }
+
+void lmi_page_put_total(lmi_page *p, const lmi_page_number *n) {
+    lam_count c = lmi_page_total(p, n);
+    if (c.state != LAM_EXACT) lmi_put(&p->out, "<span class=\"q\">");
+    if (c.state != LAM_EXACT && !c.n && !c.over) {
+        lmi_put(&p->out, "?</span>");
+        return;
+    }
+    if (c.state != LAM_EXACT) lmi_put(&p->out, "≥</span>" LMI_NARROW);
+    lmi_put_shown(&p->out, n->of.by, lmi_count_double(c));
+}
+
+const char *lmi_page_phase(const lmi_page_number *n) {
+    return n->of.by == LMI_OWN_PARAMS || n->of.by == LMI_OWN_HELD ? "" : ", forward";
+}

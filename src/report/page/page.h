@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * page: the report as one HTML file, written from an outline. What it shows at first is in the file; its
+ * script (report.js) replaces that by the same, alive, and adds the panel of the selected module.
+ *
+ * page.c: the file. verdict.c: the tiles and the sentence on exactness. findings.c: what to do first.
+ * table.c: the modules. sources.c: who holds the peak, the tables behind pictures, how it was measured.
+ * changes.c: of a difference. data.c: the block of data that the script reads. numbers.c, links.c: what these
+ * share. */
+#ifndef LMI_REPORT_PAGE_H
+#define LMI_REPORT_PAGE_H
+
+#include "report/picture/picture.h"
+#include "report/picture/text.h"
+
+enum { LMI_PAGE_NUMBERS = 6, LMI_PAGE_CELL = 46, LMI_PAGE_LINK = 60, LMI_PAGE_LONG = 300,
+       LMI_PAGE_PICTURE = 1008 };
+
+/* A number that every section can be looked at by, in the forward pass. */
+typedef struct lmi_page_number {
+    const char *key; /* in links and in the script: "macs" */
+    lmi_picture_options of;
+} lmi_page_number;
+
+typedef struct lmi_page {
+    const lmi_outline *o;
+    const lam_page_options *options;
+    lmi_buf out;
+    lam_sink to;
+    lam_error *e;
+    int32_t n_numbers; /* those that there are, in the order of columns and tiles */
+    lmi_page_number number[LMI_PAGE_NUMBERS];
+    int32_t by; /* what the page is looked at by at first: of MACs, else the first */
+} lmi_page;
+
+/* Starts a page whose text goes to `to`: lmi_page_flush sends what has gathered if it is much. */
+void lmi_page_start(lmi_page *p, const lmi_outline *o, const lam_page_options *options, lam_sink to,
+                    lam_error *e);
+lam_status lmi_page_flush(lmi_page *p);
+/* NULL: the page does not have it. */
+const lmi_page_number *lmi_page_number_of(const lmi_page *p, lmi_own_number by);
+lam_status lmi_page_write(lmi_page *p);
+/* A number of the whole model: parameters that places share are in it once, of memory it is the peak. */
+lam_count lmi_page_total(const lmi_page *p, const lmi_page_number *n);
+lam_count lmi_page_total_of(const lmi_outline *o, const lmi_page_number *n);
+void lmi_page_put_total(lmi_page *p, const lmi_page_number *n);
+const char *lmi_page_phase(const lmi_page_number *n); /* ", forward" where a backward could be added */
+
+/* -- parts of the file; each puts one element or more ---------------------------------------------------- */
+
+void lmi_page_verdict(lmi_page *p);
+void lmi_page_findings(lmi_page *p);
+lam_status lmi_page_table(lmi_page *p);
+void lmi_page_holders(lmi_page *p);        /* who holds the peak */
+bool lmi_page_has_speeds(const lmi_page *p); /* a roofline has a point */
+void lmi_page_speeds_say(lmi_page *p);     /* which part of the time is bound by what */
+void lmi_page_speeds(lmi_page *p);
+const lmi_level *lmi_page_top_level(const lmi_page *p); /* NULL: none was taken */
+void lmi_page_lines(lmi_page *p); /* what goes where at the top level */
+void lmi_page_sources(lmi_page *p);
+void lmi_page_data(lmi_buf *out, const lmi_outline *o); /* a JSON object that fits into an element */
+
+/* -- names and links (links.c) --------------------------------------------------------------------------- */
+
+/* A name between <bdi> tags: one that is written from right to left does not turn the numbers beside it. */
+void lmi_page_name(lmi_page *p, const char *name, int32_t columns);
+/* The path of a place as text, the root's type for the root. */
+void lmi_page_path(lmi_page *p, int32_t place, int32_t columns);
+/* A link that selects the place in all sections. */
+void lmi_page_link(lmi_page *p, int32_t place);
+void lmi_page_link_to(lmi_page *p, const char *path);
+int32_t lmi_page_find(lmi_page *p, const char *path); /* the place at a path; -1: none */
+/* What the provenance tells under a label; NULL: nothing. */
+const char *lmi_page_told(const lmi_page *p, const char *label);
+const char *lmi_page_told_of(const lmi_outline *o, const char *label);
+
+/* -- of a difference (changes.c); nothing is put of a page that is none ---------------------------------- */
+
+/* "A → B", what each is called; of one model its type. */
+void lmi_page_put_names(lmi_page *p, int32_t columns);
+/* A text of both if it differs: "was → now". */
+void lmi_page_put_both(lmi_page *p, const char *was, const char *now, int32_t columns);
+void lmi_page_put_was(lmi_page *p, const lmi_page_number *n); /* "was 1.81 G, +102 %" */
+/* The difference of a place's number, as an element. */
+void lmi_page_put_change(lmi_page *p, const lmi_page_number *n, int32_t place);
+void lmi_page_put_sign(lmi_page *p, int32_t place); /* "+ added", "− removed", "~ changed", "> renamed" */
+void lmi_page_changes_say(lmi_page *p);
+bool lmi_page_is_alike(const lmi_page *p); /* both are counted by one convention */
+void lmi_page_unlike_say(lmi_page *p);
+void lmi_page_put_unlike(lmi_page *p); /* items on what differs between the runs */
+
+/* -- the template, made by cmake/page.cmake of report.css and report.js ---------------------------------- */
+
+extern const unsigned char lmi_page_css[], lmi_page_js[];   /* texts */
+extern const char lmi_page_css_sum[], lmi_page_js_sum[]; /* SHA-256 in base64 */
+
+#endif

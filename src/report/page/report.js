@@ -1,0 +1,1367 @@
+/* lamina's report, alive. The file shows all of it already; this script draws it anew so that it answers. It
+ * reads the data block once and loads nothing. What comes from a model is shown by `show` and `esc` alone. No
+ * element gets a style of its own: the page's Content-Security-Policy forbids it. */
+(() => {
+'use strict';
+
+/* ---- The data block, and short names for what is used everywhere ---- */
+
+const data = JSON.parse(document.getElementById('data').textContent);
+const {N, S, parent} = data;
+const memoryData = data.mem || null;
+const before = data.base || null; // the report before, where the page is of a difference
+const REPORTS = before ? [before, data] : [data];
+const el = id => document.getElementById(id);
+const find = (selector, from = document) => from.querySelector(selector);
+const findAll = (selector, from = document) => from.querySelectorAll(selector);
+const PHASES = ['forward', 'backward', 'recompute'];
+const CHANGES = ['', 'added', 'removed', 'changed', 'renamed'].map((word, k) =>
+  ({word, sign: ' +−~>'[k].trim(), tag: ['', 'add', 'del', 'chg', 'ren'][k]}));
+const STATUS = ['', 'never called', 'called elsewhere', 'own parameters', 'outside calls', ''];
+
+/* ---- Text. Names may hold anything: control and bidi characters are spelt out, the rest is escaped ---- */
+
+const UNSEEN = /[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]/gu;
+const clean = s => s.replace(UNSEEN, c => '\\u' + c.charCodeAt(0).toString(16).padStart(4, '0'));
+const esc = s => clean(String(s)).replace(/[&<>"']/g, c => '&#' + c.charCodeAt(0) + ';');
+
+const WIDE = /[\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\uff00-\uff60]|\p{Emoji_Presentation}/u;
+const cellsOf = c => c < '\u0300' ? 1 : /\p{M}/u.test(c) ? 0 : WIDE.test(c) ? 2 : 1;
+/* Columns that a text takes in a monospaced font. */
+const width = s => /^[ -~]*$/.test(s) ? s.length : Array.from(s).reduce((sum, c) => sum + cellsOf(c), 0);
+
+/* The first characters that fit into `room` columns. */
+function fitting(characters, room) {
+  let k = 0;
+  while (k < characters.length && (room -= cellsOf(characters[k])) >= 0) k++;
+  return characters.slice(0, k);
+}
+
+/* A text of at most `room` columns, cut in the middle. */
+function cut(s, room) {
+  if (s.length <= 4 * room && width(s) <= room) return s;
+  const first = Math.ceil(room * .6) - 1, last = room - first - 1;
+  return fitting(Array.from(s.slice(0, 4 * first + 4)), first).join('') + '…' +
+    fitting(Array.from(s.slice(-4 * last - 4)).reverse(), last).reverse().join('');
+}
+const ends = (s, n) => s.length > 2 * n ? s.slice(0, n) + s.slice(-n) : s; // of a name as long as a book
+const show = (s, room) => esc(cut(clean(ends(s, 4 * room)), room));
+const plural = (n, one, many) => `${exact(n)} ${n === 1 ? one : many}`;
+
+/* ---- Numbers: three digits, a narrow space, the unit ---- */
+
+/* As C prints it: of two equally near the even one. */
+function fixed(x, places) {
+  const v = x * 10 ** places;
+  return (x * 8 % 1 === 0 && v % 2 === .5 ? Math.floor(v) / 10 ** places : x).toFixed(places);
+}
+const digits = x => fixed(x, x >= 99.95 ? 0 : x >= 9.995 ? 1 : 2);
+
+function scaled(v, base, units, small) {
+  if (v < base) return small(v);
+  let k = 0;
+  while (v >= base * .9995 && k < units.length) { v /= base; k++; }
+  return digits(v) + '\u202f' + units[k - 1];
+}
+const plain = x => Number.isInteger(x) ? String(x) : digits(x);
+const count = v => scaled(v, 1000, ['K', 'M', 'G', 'T', 'P', 'E'], plain);
+const bytes = v => scaled(v, 1024, ['KiB', 'MiB', 'GiB', 'TiB', 'PiB', 'EiB'], x => x + '\u202fB');
+const time = ns => ns < 1000 ? Math.round(ns) + '\u202fns' :
+  scaled(ns / 1e3, 1000, ['ms', 's'], x => digits(x) + '\u202fµs');
+
+function share(a, b) {
+  if (!(b > 0)) return '';
+  const p = 100 * a / b;
+  return (p >= 99.95 ? '100' : fixed(p, p >= 9.95 ? 0 : 1)) + '\u202f%';
+}
+
+/* How `a` became `b`: short, as a cell has room for seven characters. */
+function difference(a, b) {
+  if (a === b) return '=';
+  if (!a || !b) return a ? 'gone' : 'new';
+  const p = 100 * Math.abs(b - a) / a;
+  if (p < .02) return '≈';
+  return (b > a ? '+' : '−') + fixed(p, p >= 9.95 ? 0 : p >= .0995 ? 1 : 2) + '\u202f%';
+}
+const grouped = s => s.replace(/\B(?=(\d{3})+(?!\d))/g, '\u202f');
+/* All digits. Above 2^53 the last ones are not known here, and at 2^63 the counter has stopped. */
+const exact = v => (v > 2 ** 53 ? 'about ' : '') + grouped(BigInt(Math.round(v)).toString());
+const decade = e => e < 0 ? (10 ** e).toFixed(-e) :
+  10 ** (e % 3) + ['', '\u202fK', '\u202fM', '\u202fG', '\u202fT', '\u202fP', '\u202fE'][Math.floor(e / 3)];
+
+/* ---- The tree of places. A parent comes before its children ---- */
+
+const kids = Array.from({length: N}, () => []);
+const depth = new Int32Array(N);
+const paths = new Array(N).fill('');
+const byPath = new Map([['', 0]]);
+for (let i = 1; i < N; i++) {
+  const p = parent[i], name = S[data.nm[i]];
+  kids[p].push(i);
+  depth[i] = depth[p] + 1;
+  paths[i] = paths[p] ? paths[p] + '.' + name : name;
+  byPath.set(paths[i], i);
+}
+const typeOf = i => S[data.ty[i]];
+const nameOf = i => i ? S[data.nm[i]] : typeOf(0);
+const pathOf = i => paths[i] || typeOf(0); // to be shown
+const changeOf = i => CHANGES[data.dst ? data.dst[i] : 0];
+const oldPathOf = i => data.renamed && data.renamed[i] !== undefined ? data.renamed[i] : null;
+const isIn = (i, above) => { while (i > above) i = parent[i]; return i === above; };
+
+const NONE = new Float64Array(N);
+const columnOf = (key, of = data) => of.col && of.col[key] || NONE;
+const summed = (keys, of) => {
+  const sum = new Float64Array(N);
+  for (const key of keys) { const c = columnOf(key, of); for (let i = 0; i < N; i++) sum[i] += c[i]; }
+  return sum;
+};
+for (const of of REPORTS) {
+  if (!of.held || of.col.held) continue;
+  of.col.held = new Float64Array(N);
+  for (const i in of.held) of.col.held[i] = of.held[i].reduce((a, b) => a + b, 0);
+}
+
+/* ---- Metrics. A metric's number of a place is the sum of its own numbers at and below it. `of`: the report,
+ * this one or the one before ---- */
+
+const METRICS = [
+  {key: 'params', title: 'params', format: count, forward: ['params'], backward: []},
+  {key: 'macs', title: 'MACs', format: count, forward: ['macs'], backward: ['bmacs']},
+  {key: 'flops', title: 'FLOPs', format: count, forward: ['flops'], backward: ['bflops']},
+  {key: 'bytes', title: 'bytes moved', format: bytes, forward: ['bread', 'bwritten'],
+    backward: ['bbread', 'bbwritten']},
+  {key: 'time', title: 'time', format: time, forward: ['time'], backward: ['btime']},
+  {key: 'peak', title: 'at peak', format: bytes, forward: ['held'], backward: []}];
+let phase = 0; // 1: the backward too
+const kept = new Map();
+const keep = (key, make) => { if (!kept.has(key)) kept.set(key, make()); return kept.get(key); };
+const columnsOf = m => phase ? [...m.forward, ...m.backward] : m.forward;
+const keepOf = (name, m, of, make) => keep([name, m.key, phase, of === before].join(), make);
+const ownOf = (m, of = data) => keepOf('own', m, of, () => summed(columnsOf(m), of));
+
+const totalOf = (m, of = data) => keepOf('total', m, of, () => {
+  const sum = Float64Array.from(ownOf(m, of));
+  for (let i = N - 1; i > 0; i--) sum[parent[i]] += sum[i];
+  const told = toldTotal(m, of);
+  if (told && told[0]) sum[0] = told[0]; // parameters that places share are in it once
+  return sum;
+});
+
+/* The total as the text report prints it, with its state; null where it is not told. */
+function toldTotal(m, of = data) {
+  const forward = of.tot && of.tot[m.key];
+  if (!forward || !phase || !m.backward.length) return forward || null;
+  const backward = of.tot['b_' + m.key];
+  return backward ? [forward[0] + backward[0], Math.max(forward[1], backward[1])] : null;
+}
+
+/* 0 exact, 1 at least, 2 unknown. What holds a place that is not exact is at least its number. */
+const stateOf = (m, of = data) => keepOf('state', m, of, () => {
+  const state = new Uint8Array(N), own = ownOf(m, of);
+  for (const c of columnsOf(m)) {
+    const sparse = of.state && of.state[c] || {};
+    for (const i in sparse) state[i] = Math.max(state[i], sparse[i]);
+  }
+  for (let i = N - 1; i >= 0; i--) {
+    if (own[i] >= 2 ** 63) state[i] = 1;
+    if (i && state[i]) state[parent[i]] = Math.max(state[parent[i]], 1);
+  }
+  const told = toldTotal(m, of);
+  if (told) state[0] = Math.max(told[1], told[0] ? 0 : state[0]);
+  return state;
+});
+const has = (m, of) => totalOf(m, of)[0] > 0 || stateOf(m, of)[0] > 0;
+const there = METRICS.filter(m => REPORTS.some(of => has(m, of)));
+if (!there.length) there.push(METRICS[0]);
+const hasBackward = METRICS.some(m => m.backward.some(key => data.col[key] || data.state && data.state[key]));
+let metric = there.find(m => m.key === 'macs') || there[0];
+
+/* A container's median is not the sum of the medians inside: widths use the sum, text the median. */
+function toShow(m, i, of = data) {
+  const medians = columnOf('ttime', of);
+  return m.key === 'time' && !phase && medians[i] ? medians[i] : totalOf(m, of)[i];
+}
+function valueText(m, i, v = toShow(m, i)) {
+  const state = stateOf(m)[i];
+  return state === 2 && !v ? '?' : (state ? '≥\u202f' : '') + (v ? m.format(v) : '0');
+}
+
+/* Whether a report has measured a metric in this phase: what was not measured is not 0. */
+function isMeasured(m, of) {
+  if (m.key === 'peak') return !!of.mem;
+  if (m.key === 'time') return !!of.time && (!phase || !!of.time.backward);
+  return !!toldTotal(m, of);
+}
+
+/* Whether the numbers of a place can be told apart: measured and exact in both, by one convention. */
+function isComparable(m, i) {
+  if (!before || !isMeasured(m, data) || !isMeasured(m, before)) return false;
+  const counted = m.backward.length && m.key !== 'time';
+  if (counted && before.convention && before.convention !== data.head.convention) return false;
+  return !stateOf(m)[i] && !stateOf(m, before)[before.state ? i : 0];
+}
+
+/* The number before of a place, or of a run; null where it can't be compared. */
+function numberBefore(m, run) {
+  if (!run.every(i => isComparable(m, i))) return null;
+  return run.length > 1 ? run.reduce((sum, i) => sum + totalOf(m, before)[i], 0) : toShow(m, run[0], before);
+}
+const exactDifference = (a, b) => a === null || a === b ? '' :
+  `, was ${exact(a)}, ${b > a ? '+' : '−'}${exact(Math.abs(b - a))}`;
+const exactText = (v, state) => exact(v) + ['', ', at least', ', unknown'][state];
+/* "1.81 G → 3.63 G +102 %"; the number alone where there is none before. */
+function fromTo(m, i) {
+  const was = before ? numberBefore(m, [i]) : null, now = valueText(m, i);
+  if (was === null) return now;
+  const from = was && was !== toShow(m, i) ? `<span class="dim">${m.format(was)} →</span> ` : '';
+  return `${from}${now} <span class="dim">${difference(was, toShow(m, i))}</span>`;
+}
+const phaseText = m => m.backward.length ? phase ? ', forward + backward' : ', forward' : '';
+
+/* How near a place's own forward work comes to the roofs; null where that is not known. */
+function speedOf(i, of = data) {
+  const ns = columnOf('time', of)[i], flops = columnOf('flops', of)[i];
+  const moved = columnOf('bread', of)[i] + columnOf('bwritten', of)[i];
+  if (!data.roof || !data.roof[0] || !data.roof[1] || ns < 1 || !flops || !moved) return null;
+  const rate = flops / ns * 1e9, compute = rate / data.roof[0], memory = moved / ns * 1e9 / data.roof[1];
+  const reached = Math.max(compute, memory);
+  const bound = reached < .1 ? 'overhead' : compute > memory ? 'compute' : 'memory';
+  return {ns, rate, intensity: flops / moved, reached, bound};
+}
+
+/* ---- Families, for colours; and runs of equal siblings, which fold ---- */
+
+const FAMILIES = ['conv', 'lin', 'att', 'norm', 'act', 'emb', 'pool', 'box'];
+const familyOf = i => FAMILIES[data.fam[i]];
+
+/* A number for each place; equal ones have equal types, shapes, numbers and insides. */
+const kindOf = (() => {
+  const seen = new Map(), kind = new Int32Array(N);
+  const keys = ['params', 'macs', 'flops', 'bread', 'bwritten', 'bmacs', 'calls'];
+  const columns = REPORTS.flatMap(of => keys.map(key => columnOf(key, of)));
+  for (let i = N - 1; i >= 0; i--) {
+    const inside = kids[i].map(c => data.nm[c] + ':' + kind[c]).join();
+    const key = [data.ty[i], data.out[i], data.st[i], healthOf(i), changeOf(i).word,
+      columns.map(c => c[i]), inside].join('|');
+    if (!seen.has(key)) seen.set(key, seen.size);
+    kind[i] = seen.get(key);
+  }
+  return kind;
+})();
+
+/* 2 where NaN or Inf began, 1 where it came through. */
+function healthOf(i) {
+  return data.hl ? data.hl[i] : 0;
+}
+const stem = s => s.replace(/\d+$/, '');
+
+/* The children of a place in groups: three and more equal ones in a row, whose names differ in their number
+ * alone, are one group. */
+const runsOf = i => keep('runs ' + i, () => {
+  const groups = [], all = kids[i];
+  for (let a = 0, b; a < all.length; a = b) {
+    const name = nameOf(all[a]);
+    for (b = a + 1; b < all.length && kindOf[all[b]] === kindOf[all[a]] && /\d$/.test(name) &&
+      stem(nameOf(all[b])) === stem(name);) b++;
+    if (b - a >= 3) groups.push(all.slice(a, b));
+    else for (let c = a; c < b; c++) groups.push([all[c]]);
+  }
+  return groups;
+});
+const runName = run => `${nameOf(run[0])}…${nameOf(run.at(-1)).slice(stem(nameOf(run[0])).length)}`;
+
+/* The place whose box stands for a place where runs are folded. */
+function standIn(i) {
+  if (i <= 0) return i;
+  const p = parent[i], above = standIn(p), same = kids[above][kids[p].indexOf(i)];
+  return runsOf(above).find(run => run.includes(same))[0];
+}
+
+/* ---- One selection for all sections ---- */
+
+let selected = -1, hovered = -1;
+let starting = true; // the address is not rewritten before it was read
+
+/* Marks what is selected and what the pointer is over, in every section. */
+function mark() {
+  for (const e of findAll('.sel,.hov,.lit')) e.classList.remove('sel', 'hov', 'lit');
+  for (const e of findAll('#rows [aria-selected=true]')) e.setAttribute('aria-selected', 'false');
+  for (const e of findAll(`[data-i="${hovered}"]`)) e.classList.add('hov');
+  for (const e of findAll(`[data-i="${selected}"]`)) {
+    e.classList.add('sel');
+    if (e.parentNode.id === 'rows') e.setAttribute('aria-selected', 'true');
+  }
+  if (selected >= 0) for (const e of findAll(`#ifig [data-i="${standIn(selected)}"]`)) e.classList.add('sel');
+  const at = hovered >= 0 ? hovered : selected;
+  for (const e of findAll(`#gfig [data-i="${at}"][data-node]`)) markLines(e.dataset.node);
+}
+
+/* Marks the lines into and out of one node of the graph. */
+function markLines(node) {
+  for (const e of findAll(`[data-from="${node}"],[data-to="${node}"]`)) e.classList.add('lit');
+}
+
+/* Writes selection, metric and phase into the address, without a new entry of the history. */
+function writeAddress() {
+  if (starting) return;
+  const parts = [];
+  if (selected >= 0) parts.push('layer=' + encodeURIComponent(paths[selected].toWellFormed()));
+  if (metric !== (there.find(m => m.key === 'macs') || there[0])) parts.push('by=' + metric.key);
+  if (phase) parts.push('step=1');
+  history.replaceState(null, '', parts.length ? '#' + parts.join('&') : location.pathname + location.search);
+}
+
+/* The parts of an address behind its #: `layer`, `by`, `step`. */
+function partsOf(hash) {
+  const parts = {};
+  for (const part of hash.slice(1).split('&')) {
+    const [, key, value] = part.match(/^(\w+)=(.*)$/s) || [];
+    try { if (key) parts[key] = decodeURIComponent(value); } catch { /* not written by this page */ }
+  }
+  return parts;
+}
+
+/* The place that an address names, or -1. */
+function placeOf(hash) {
+  const {layer} = partsOf(hash);
+  return layer !== undefined && byPath.has(layer) ? byPath.get(layer) : -1;
+}
+
+function readAddress() {
+  const {by, step} = partsOf(location.hash);
+  metric = there.find(m => m.key === by) || metric;
+  if (step) phase = hasBackward ? 1 : 0;
+  return placeOf(location.hash);
+}
+
+/* Draws, and puts the focus back on the element that stands for the one that had it. */
+function redraw(draw) {
+  const was = document.activeElement, home = was && was.closest('[id]');
+  const keys = was ? [...was.attributes].filter(a => /^data-/.test(a.name)) : [];
+  const same = keys.map(a => `[${a.name}="${CSS.escape(a.value)}"]`).join('');
+  draw();
+  if (!home || document.activeElement === was || was.isConnected) return;
+  const now = el(home.id) || find('main');
+  const next = same && find(was.tagName + same, now) || now.closest('[tabindex="0"]') || find('button', now);
+  if (next) next.focus({preventScroll: true});
+}
+
+/* Selects a place, or none (-1). `from`: where it was done, which is not scrolled. `why`: the metric whose
+ * formulas are wanted. `focus`: the row of the table gets the focus. */
+function select(i, {from = '', why = null, focus = false} = {}) {
+  selected = i;
+  if (i >= 0 && from !== 'rows' && reveal(i)) redraw(drawRows);
+  redraw(() => drawPanel(why));
+  mark();
+  writeAddress();
+  if (i < 0) return;
+  const row = find(`#rows > [data-i="${i}"]`);
+  if (row) { rove(row, focus); scrollInto(el('tscroll'), row); }
+  const box = from !== 'graph' && find(`#gfig [data-i="${i}"]`);
+  if (box) scrollInto(el('gfig'), box);
+}
+
+/* Scrolls a frame, and not the page, until an element in it can be seen. */
+function scrollInto(frame, e) {
+  const a = e.getBoundingClientRect(), b = frame.getBoundingClientRect();
+  if (a.top < b.top + 36 || a.bottom > b.bottom) frame.scrollTop += a.top - b.top - b.height / 2;
+  const outside = a.left + a.width / 2 < b.left || a.right > b.right && a.width < b.width;
+  if (outside) frame.scrollLeft += a.left - b.left - 60;
+}
+
+/* ---- Verdict: the tiles follow the metric and the phase; findings stay as they are ---- */
+
+/* Where most of a metric is: the way down while one child has three fifths of all. */
+function mostOf(m) {
+  const total = totalOf(m);
+  let at = 0, most = 0;
+  for (;;) {
+    const next = kids[at].reduce((best, c) => best < 0 || total[c] > total[best] ? c : best, -1);
+    if (next < 0 || !total[next] || at && total[next] < .6 * total[0]) break;
+    at = most = next;
+    if (total[next] < .6 * total[0]) break;
+  }
+  return most ? `<bdi>${show(paths[most], 22)}</bdi> ${share(total[most], total[0])}` : '';
+}
+
+/* The number of the whole model in a tile: of time the median of the runs, of memory the peak. */
+function wholeOf(m, of) {
+  const spent = m.key === 'time' && of.time && (phase && of.time.whole || of.time.forward);
+  return spent ? spent[0] : m.key === 'peak' && of.mem ? of.mem.peak : totalOf(m, of)[0];
+}
+
+function noteBefore(m) {
+  if (!isMeasured(m, before)) return 'not measured before';
+  const was = wholeOf(m, before), state = stateOf(m, before)[0];
+  const words = state && !was ? '?' : (state ? '≥\u202f' : '') + m.format(was);
+  return `was ${words}, ${isComparable(m, 0) ? difference(was, wholeOf(m, data)) : 'not comparable'}`;
+}
+
+function tile(m) {
+  const told = toldTotal(m), spent = data.time && (phase && data.time.whole || data.time.forward);
+  let label = m.title + phaseText(m), value = m.format(totalOf(m)[0]), note = mostOf(m);
+  const state = told ? told[1] : stateOf(m)[0];
+  const none = state === 2 && !totalOf(m)[0];
+  if (state) value = none ? '<span class="q">?</span>' : `<span class="q">≥</span>\u202f${value}`;
+  if (m.key === 'params' && data.tot && data.tot.param_bytes && data.tot.trainable) {
+    const {params, trainable, param_bytes: size} = data.tot;
+    note = `${bytes(size[0])}, ${trainable[0] === params[0] ? 'all' : count(trainable[0])} trainable`;
+  } else if (m.key === 'time' && spent) {
+    label = phase && data.time.whole ? 'time of a step' : 'time, forward';
+    value = time(spent[0]);
+    note = `±\u202f${time(spent[1])}, ${plural(data.time.runs, 'run', 'runs')}`;
+  } else if (m.key === 'peak') {
+    label = 'peak memory';
+    if (memoryData) value = bytes(memoryData.peak);
+  }
+  if (before) note = noteBefore(m);
+  return `<button class="tile" data-by="${m.key}" aria-pressed="${m === metric}">` +
+    `<span class="k">${label}</span><span class="v">${value}</span><span class="w">${note}</span></button>`;
+}
+
+function drawTiles() {
+  const tiles = find('#verdict .tiles');
+  if (tiles) tiles.innerHTML = there.map(tile).join('');
+}
+
+/* ---- Modules: a treegrid ---- */
+
+const ROWS_AT_A_TIME = 400, ROWS_AT_FIRST = 24;
+const open = new Uint8Array(N);
+const unfolded = new Set(); // first places of the runs that are shown one by one
+let sorted = null, pattern = null, rowsShown = ROWS_AT_A_TIME;
+let roving = null; // the row that Tab reaches
+
+/* At first the tree is open level by level, as far as the rows fit. */
+function openFirstLevels() {
+  open[0] = 1;
+  for (let level = [0], rows = 1; level.length;) {
+    const groups = level.flatMap(runsOf);
+    rows += groups.length;
+    if (rows > ROWS_AT_FIRST && level[0]) return;
+    for (const i of level) open[i] = 1;
+    level = groups.map(run => run[0]).filter(i => kids[i].length);
+  }
+}
+
+/* Opens what is above a place and unfolds its run; true when that changed the table. */
+function reveal(i) {
+  let changed = false;
+  for (let p = parent[i], c = i; p >= 0; c = p, p = parent[p]) {
+    if (!open[p]) { open[p] = 1; changed = true; }
+    const run = runsOf(p).find(r => r.includes(c));
+    if (run.length > 1 && run[0] !== c && !unfolded.has(run[0])) { unfolded.add(run[0]); changed = true; }
+  }
+  return changed;
+}
+
+/* Whether a place is searched for: by its path, the one before, its type, or the word for its change. */
+function isFound(i) {
+  const {word} = changeOf(i), old = oldPathOf(i), hit = word && word.match(pattern);
+  return pattern.test(paths[i]) || pattern.test(typeOf(i)) || old !== null && pattern.test(old) ||
+    !!hit && hit[0] === word;
+}
+
+/* The rows to show: each is a list of places, of which more than one are a run. */
+function visibleRows() {
+  const total = sorted && totalOf(sorted.metric);
+  const sum = run => run.reduce((a, i) => a + total[i], 0);
+  const inOrder = rows => sorted ? rows.slice().sort((a, b) => sorted.way * (sum(b) - sum(a))) : rows;
+  if (pattern) {
+    const found = [];
+    for (let i = 0; i < N; i++) if (isFound(i)) found.push([i]);
+    return inOrder(found);
+  }
+  const rows = [[0]];
+  const walk = i => {
+    for (const run of inOrder(runsOf(i).flatMap(r => unfolded.has(r[0]) ? r.map(c => [c]) : [r]))) {
+      rows.push(run);
+      if (open[run[0]]) walk(run[0]);
+    }
+  };
+  if (open[0]) walk(0);
+  return rows;
+}
+
+const tag = (words, kind = '', title = '') =>
+  `<span class="tag ${kind}"${title && ` title="${title}"`}>${words}</span>`;
+
+/* What stands behind a name: how it was called, what is wrong with it. */
+function tagsOf(i, run) {
+  const calls = columnOf('calls')[i], health = healthOf(i);
+  const change = changeOf(i), old = oldPathOf(i);
+  let tags = '';
+  if (change.word) {
+    const renamed = old !== null, name = renamed && old.slice(old.lastIndexOf('.') + 1);
+    tags += tag(`${esc(change.sign)} ${change.word}${renamed ? ` from <bdi>${show(name, 30)}</bdi>` : ''}`,
+      change.tag, renamed ? `was ${show(old, 300)}` : '');
+  }
+  if (run.length > 1) {
+    tags += `<button class="tag noprint" data-unfold="${i}" tabindex="-1">×${run.length} equal` +
+      `${open[i] ? ', one shown' : ''}</button>`;
+  }
+  if (health) tags += health === 2 ? tag('NaN first', 'del') : tag('NaN', 'chg');
+  if (STATUS[data.st[i]]) tags += tag(STATUS[data.st[i]]);
+  if (calls > 1) tags += tag(`${exact(calls)} calls`);
+  return tags;
+}
+
+/* The first tensor of several, and how many there are besides. */
+function outputText(i) {
+  const tensors = S[data.out[i]].split(', ');
+  const more = tensors.length > 1 ? ` +${tensors.length - 1}` : '';
+  return show(tensors[0].replace(/ float32$/, ''), 34) + more;
+}
+
+function numberCell(m, i, run) {
+  const total = totalOf(m), state = stateOf(m)[i];
+  const v = run.length > 1 ? run.reduce((sum, c) => sum + total[c], 0) : total[i];
+  const words = valueText(m, i, run.length > 1 ? v : toShow(m, i));
+  const bar = state === 2 && !v || !total[0] ? 0 : Math.min(50, Math.round(50 * v / total[0]));
+  const was = numberBefore(m, run), now = run.length > 1 ? v : toShow(m, i);
+  const change = !before ? '' :
+    `<span class="dl">${was === null || was === now ? '' : difference(was, now)}</span>`;
+  const classes = ['n', m === metric && 'hot', bar && 'w' + bar, state && 'al'].filter(Boolean).join(' ');
+  return `<td class="${classes}" data-m="${m.key}" title="${exactText(v, state)}` +
+    `${exactDifference(was, now)}">${words === '0' ? '<span class="dim">0</span>' : words}${change}</td>`;
+}
+
+function rowHtml(run) {
+  const i = run[0], label = run.length > 1 ? runName(run) : pattern ? pathOf(i) : nameOf(i);
+  const opens = kids[i].length && !pattern, indent = pattern ? 0 : Math.min(depth[i], 24);
+  return `<tr data-i="${i}" aria-level="${pattern ? 1 : depth[i] + 1}" tabindex="-1" aria-selected="false"` +
+    `${opens ? ` aria-expanded="${!!open[i]}"` : ''}><th scope="row" title="${show(pathOf(i), 300)}">` +
+    `<span class="ind${indent ? ' i' + indent : ''}"></span>` +
+    `<span class="tw" aria-hidden="true">${opens ? open[i] ? '▾' : '▸' : ''}</span>` +
+    `<span class="sw b-${familyOf(i)}"></span><bdi class="mono">${show(label, pattern ? 70 : 46)}</bdi>` +
+    `${i ? `<span class="ty"><bdi>${show(typeOf(i), 30)}</bdi></span>` : ''}${tagsOf(i, run)}</th>` +
+    `<td class="l dim">${outputText(i)}</td>${there.map(m => numberCell(m, i, run)).join('')}</tr>`;
+}
+
+function headingHtml(m) {
+  const by = sorted && sorted.metric === m ? sorted.way : 0;
+  return `<th scope="col"${m === metric ? ' class="hot"' : ''}` +
+    `${by ? ` aria-sort="${by > 0 ? 'descending' : 'ascending'}"` : ''}>` +
+    `<button data-sort="${m.key}">${m.title}${by ? by > 0 ? ' ↓' : ' ↑' : ''}</button></th>`;
+}
+
+function drawRows() {
+  const all = visibleRows(), left = all.length - rowsShown;
+  el('thead').innerHTML = '<tr><th scope="col"><span>module</span></th>' +
+    '<th scope="col" class="l"><span>output</span></th>' + there.map(headingHtml).join('') + '</tr>';
+  el('rows').innerHTML = all.slice(0, rowsShown).map(rowHtml).join('');
+  el('more').innerHTML = left > 0 ? `${plural(left, 'more row', 'more rows')}. ` +
+    `<button data-more="1">show ${Math.min(left, ROWS_AT_A_TIME)} more</button>` :
+    pattern ? `${exact(all.length)} of ${plural(N, 'module matches', 'modules match')}.` : '';
+  roving = null;
+  const row = find(`#rows > [data-i="${selected}"]`) || el('rows').firstElementChild;
+  if (row) rove(row);
+  mark();
+}
+
+/* Makes a row the one that Tab reaches. */
+function rove(row, focus) {
+  if (roving) roving.tabIndex = -1;
+  roving = row;
+  row.tabIndex = 0;
+  if (focus) row.focus({preventScroll: true});
+}
+
+function toggleRow(i) {
+  open[i] ^= 1;
+  redraw(drawRows);
+}
+
+/* Sorts by a metric: most first, least first, the model's order. */
+function sortBy(m) {
+  const way = sorted && sorted.metric === m ? sorted.way : 0;
+  sorted = way < 0 ? null : {metric: m, way: way ? -1 : 1};
+  metric = m;
+  drawAll();
+}
+
+/* Searches; a pattern that is none leaves the table as it is. */
+function search(field) {
+  try {
+    pattern = field.value ? new RegExp(field.value, 'i') : null;
+    field.setAttribute('aria-invalid', 'false');
+  } catch {
+    field.setAttribute('aria-invalid', 'true');
+    return;
+  }
+  rowsShown = ROWS_AT_A_TIME;
+  drawRows();
+}
+
+/* ---- Parts of pictures ---- */
+
+const CELL = 6.9; // units that a character of 11.5 px takes
+const at = v => String(Math.round(v * 10) / 10);
+const rect = (x, y, w, h, rest) =>
+  `<rect x="${at(x)}" y="${at(y)}" width="${at(w)}" height="${at(h)}" ${rest}`;
+const path = (kind, d) => `<path class="${kind}" d="${d}"/>`;
+const titleOf = i => `${show(pathOf(i), 200)} (${show(typeOf(i), 60)})`;
+const label = (x, y, kind, words) => `<text class="${kind}" x="${at(x)}" y="${at(y)}">${words}</text>`;
+const frameWidth = frame => Math.max(350, Math.min(1120, frame.clientWidth || 1008));
+const svg = (w, h, title, body) =>
+  `<svg viewBox="0 0 ${w} ${h}" role="img" aria-label="${title}">${body}</svg>`;
+/* A name where it fits whole, or six characters of it; else nothing. */
+function fittingName(name, room) {
+  const s = clean(name.slice(0, 400));
+  return room >= Math.min(width(s), 6) ? cut(s, room) : '';
+}
+
+/* ---- Where it goes: an icicle ---- */
+
+const ICICLE_ROW = 27, ICICLE_LEVELS = 12;
+let top = 0;
+
+/* One box and what is inside it, of out.of. `times`: how many equal modules it stands for. */
+function icicleBox(out, run, x, w, level, times) {
+  const total = totalOf(metric, out.of), i = run[0], y = out.y + level * (ICICLE_ROW + 1) + 1;
+  const all = total[i] * times, sign = changeOf(i).sign && changeOf(i).sign + ' ';
+  const value = out.of === data ? valueText(metric, i, all) : metric.format(all);
+  const alone = i === top ? pathOf(i) : nameOf(i);
+  const name = sign + (run.length > 1 ? `${runName(run)} ×${run.length} ${typeOf(i)}` : alone);
+  out.deep = Math.max(out.deep, level + 1);
+  const note = (times > 1 ? `, ${times} equal modules together` : '') + (sign && ', ' + changeOf(i).word);
+  const room = Math.floor((w - 9) / CELL), words = fittingName(name, room);
+  const shown = words === clean(name) && room - width(words) > value.length;
+  const number = shown ? ` <tspan class="d">${value}</tspan>` : '';
+  out.svg.push(`<g class="cl" data-i="${i}">`, rect(x, y, Math.max(w - 1, .6), ICICLE_ROW,
+    `rx="2" class="o thin f-${familyOf(i)}"><title>` +
+    `${titleOf(i)}: ${value}, ${share(all, total[0])}${note}</title></rect>`),
+    words && label(x + 5, y + 17, 'm', `<tspan>${esc(words)}</tspan>${number}`),
+    '</g>');
+  if (level + 1 >= ICICLE_LEVELS) return;
+  let left = x, small = 0, smallOnes = 0;
+  const inside = kids[i].reduce((sum, c) => sum + total[c], 0);
+  const scale = w / Math.max(total[i], inside, 1);
+  for (const r of runsOf(i)) {
+    const wide = total[r[0]] * r.length * scale;
+    if (wide < 1.5) { small += wide; smallOnes += r.length; continue; }
+    icicleBox(out, r, left, wide, level + 1, times * r.length);
+    left += wide;
+  }
+  if (small < 1.5) return;
+  out.deep = Math.max(out.deep, level + 2);
+  out.svg.push(rect(left, y + ICICLE_ROW + 1, small - .5, ICICLE_ROW,
+    `class="f-rest thin"><title>${smallOnes} more, too small to draw</title></rect>`));
+}
+
+/* Both reports on one scale, the one before above, each below its name. */
+function icicles(out, w) {
+  const largest = Math.max(...REPORTS.map(of => totalOf(metric, of)[top]));
+  for (const of of REPORTS) {
+    const all = totalOf(metric, of)[top];
+    if (before) {
+      const name = of === before ? before.name : data.head.target || data.name;
+      out.svg.push(label(1, out.y + 12, 's d', `${of === before ? 'before' : 'after'}: ` +
+        `<tspan>${show(name, 40)}</tspan>, <tspan>${metric.format(all)}</tspan>`));
+      out.y += 18;
+    }
+    Object.assign(out, {of, deep: 1});
+    if (all) icicleBox(out, [top], 1, (w - 2) * all / largest, 0, 1);
+    else out.svg.push(label(10, out.y + 19, 'd', before ? 'nothing' : 'nothing is known here'));
+    out.y += out.deep * (ICICLE_ROW + 1) + 2;
+  }
+}
+
+function drawIcicle() {
+  if (!el('ifig')) return;
+  const w = frameWidth(el('ifig')), out = {svg: [], y: 0}, crumbs = [], total = totalOf(metric);
+  icicles(out, w);
+  el('ifig').innerHTML = svg(w, out.y,
+    `Icicle of ${metric.title}: each box is a module, as wide as its share`, out.svg.join(''));
+  for (let i = top; i >= 0; i = parent[i]) {
+    const name = `<bdi>${show(nameOf(i), 40)}</bdi>`;
+    crumbs.unshift(i === top ? `<b>${name}</b>` : `<button class="link" data-top="${i}">${name}</button>`);
+  }
+  el('icrumb').innerHTML = `${metric.title}${phaseText(metric)}: ${fromTo(metric, top)}` +
+    `${top && !before ? `, ${share(total[top], total[0])} of the model` : ''} · ${crumbs.join(' › ')}`;
+}
+
+function zoomIcicle(i) {
+  top = i;
+  redraw(drawIcicle);
+  mark();
+}
+
+/* ---- Memory over time ---- */
+
+const COURSE_HEIGHT = 230;
+let course = null; // how the picture is scaled, for the crosshair
+
+/* A round step of bytes, not below v. */
+function byteStep(v) {
+  let unit = 1;
+  while (unit * 1024 < v) unit *= 1024;
+  return unit * [1, 2, 5, 10, 20, 50, 100, 200, 256, 500, 512, 1024].find(k => k * unit >= v);
+}
+
+/* The modules at work, three lanes below the course. */
+function lanes(x, perMicrosecond) {
+  const out = [];
+  for (const [i, back, start, length, level] of memoryData.spans || []) {
+    const left = x(start), w = length * perMicrosecond, y = COURSE_HEIGHT + 8 + (level - 1) * 20;
+    if (level > 3 || w < .8) continue;
+    const words = fittingName(nameOf(i), Math.floor((w - 5) / CELL));
+    out.push(`<g class="cl" data-i="${i}">`, rect(left, y, Math.max(w - .5, .7), 18,
+      `rx="1.5" class="o thin f-${familyOf(i)}"><title>${show(pathOf(i), 200)}, ${PHASES[back]}: ` +
+      `${time(length * 1000)}</title></rect>`), words && label(left + 3, y + 13, 'm', esc(words)), '</g>');
+  }
+  return out.join('');
+}
+
+function drawMemory() {
+  const frame = el('mfig'), M = memoryData;
+  if (!frame || !M || !M.t || M.t.length < 2) return;
+  const w = frameWidth(frame), small = w < 600, left = 66, wide = w - left - 10, bottom = COURSE_HEIGHT;
+  const old = before && before.mem && before.mem.t.length > 1 ? before.mem : null;
+  const end = M.t[M.t.length - 1] || 1, last = Math.max(end, old ? old.t[old.t.length - 1] : 0);
+  const most = Math.max(M.peak, old ? old.peak : 0) * 1.1 || 1, out = [];
+  const x = t => left + wide * t / last, y = b => bottom - (bottom - 26) * b / most;
+  const across = b => `M${left} ${at(y(b))}H${w - 10}`;
+  for (let b = 0, step = byteStep(most / 4); b <= most; b += step) {
+    out.push(path('ax', across(b)), label(left - 8, y(b) + 4, 's d r', b ? bytes(b) : '0'));
+  }
+  const line = of => of.t.map((t, k) => `${at(x(t))} ${at(y(of.b[k]))}`).join('L');
+  out.push(path('area', `M${left} ${bottom}L${line(M)}L${at(x(end))} ${bottom}Z`));
+  if (old) {
+    const where = small || old.peak_in == null ? '' : ` in ${show(old.peak_in || 'the model itself', 34)}`;
+    out.push(path('was', 'M' + line(old)), label(left + wide / 2, bottom + 84, 's d c',
+      `dashed: before, peak ${bytes(old.peak)}${where}`));
+  }
+  if (M.before) {
+    out.push(path('roof2', across(M.before)), label(w - 12, y(M.before) - 5, 's d r halo',
+      `${small ? 'before' : 'there before the run'} ${bytes(M.before)}`));
+  }
+  if (M.back != null) {
+    const back = x(M.back);
+    out.push(path('ax2', `M${at(back)} 20V${bottom}`), label(back - 6, 16, 's d r', 'forward'),
+      label(back + 6, 16, 's d', 'backward'));
+  }
+  const peak = M.b.reduce((best, b, k) => b > M.b[best] ? k : best, 0);
+  const px = x(M.t[peak]), onLeft = px > w * .6;
+  const where = small ? '' : `, ${esc(M.peak_phase || 'run')} of ${show(M.peak_in ?? 'no layer', 34)}`;
+  out.push(path('pk', `M${at(px)} ${at(y(M.peak))}V${bottom + 66}`),
+    `<circle cx="${at(px)}" cy="${at(y(M.peak))}" r="4" fill="currentColor"/>`,
+    label(px + (onLeft ? -8 : 8), y(M.peak) - 6, `b halo ${onLeft ? 'r' : ''}`,
+      `peak ${bytes(M.peak)}${where}`),
+    lanes(x, wide / last), label(left, bottom + 84, 's d', '0'),
+    label(w - 10, bottom + 84, 's d r',
+      time(last * 1000) + (small || old ? '' : ' of the run that was watched')),
+    '<g id="cross"></g>');
+  frame.innerHTML = svg(w, bottom + 90, `Memory over time: peak ${bytes(M.peak)}`, out.join(''));
+  course = {x, w, left, wide, last, point: -1};
+}
+
+/* Shows bytes, time and the module at work at one point of the course; -1: none. */
+function drawCross(point) {
+  const cross = el('cross'), M = memoryData;
+  if (!cross || point === course.point) return;
+  course.point = point;
+  if (point < 0) { cross.innerHTML = ''; return; }
+  const t = M.t[point], x = course.x(t), onLeft = x > course.w * .6;
+  const atWork = (M.spans || []).filter(s => t >= s[2] && t <= s[2] + s[3]).sort((a, b) => b[4] - a[4])[0];
+  const words = [bytes(M.b[point]), time(t * 1000)];
+  if (atWork) words.push(show(pathOf(atWork[0]), 40));
+  cross.innerHTML = path('ax2', `M${at(x)} 20V${COURSE_HEIGHT}`) +
+    label(x + (onLeft ? -6 : 6), COURSE_HEIGHT - 8, `s b halo ${onLeft ? 'r' : ''}`, words.join(' · '));
+}
+
+function moveCross(event) {
+  if (!course) return;
+  const box = find('svg', el('mfig')).getBoundingClientRect();
+  const x = (event.clientX - box.left) * course.w / box.width;
+  const t = (x - course.left) / course.wide * course.last;
+  let k = 0;
+  while (k + 1 < memoryData.t.length && memoryData.t[k + 1] <= t) k++;
+  drawCross(t < 0 ? -1 : k);
+}
+
+/* ---- How near to the machine's limits: a roofline ---- */
+
+/* The places that have a point, the longest first. */
+function rooflinePoints(of) {
+  const points = [];
+  for (let i = 0; i < N; i++) { const speed = speedOf(i, of); if (speed) points.push({i, ...speed}); }
+  return points.sort((a, b) => b.ns - a.ns);
+}
+
+/* The points before, hollow, each joined to the one after unless they are one on the screen; not those that
+ * took less than a two-hundredth of the time in both. */
+function pointsBefore(points, X, Y) {
+  const now = new Map(points.map(p => [p.i, p])), out = [], all = before ? rooflinePoints(before) : [];
+  const part = (p, list) => p ? p.ns / list.reduce((sum, q) => sum + q.ns, 0) : 0;
+  for (const was of all) {
+    const {i} = was, p = now.get(i), x = X(was.intensity), y = Y(was.rate);
+    if (part(was, all) < .005 && part(p, points) < .005 || p && Math.hypot(x - p.x, y - p.y) < 6) continue;
+    out.push(`<g class="cl" data-i="${i}">`, p ? path('was', `M${at(x)} ${at(y)}L${at(p.x)} ${at(p.y)}`) : '',
+      `<circle class="was" pointer-events="all" cx="${at(x)}" cy="${at(y)}" r="3.5"><title>${titleOf(i)}, ` +
+      `before: ${time(was.ns)}, ${count(was.rate)}FLOP/s, ${digits(was.intensity)} FLOP/byte, ${was.bound}` +
+      '</title></circle></g>');
+  }
+  return out.join('');
+}
+
+/* A label beside its circle, at the first of four places where it covers nothing; '' where there is none. */
+function placedLabel(p, frame, taken) {
+  const words = cut(clean(paths[p.i].slice(-400) || typeOf(p.i)), 26), w = width(words) * 6.7;
+  const tries = [[p.r + 4, 4, ''], [-p.r - 4, 4, 'r'], [0, -p.r - 5, 'c'], [0, p.r + 13, 'c']];
+  for (const [dx, dy, anchor] of tries) {
+    const x = p.x + dx - (anchor === 'r' ? w : anchor === 'c' ? w / 2 : 0), y = p.y + dy - 10;
+    if (x < frame.left || x + w > frame.right || y < frame.top || y > frame.bottom - 12) continue;
+    if (taken.some(t => x < t[0] + t[2] && x + w > t[0] && y < t[1] + t[3] && y + 13 > t[1])) continue;
+    taken.push([x, y, w, 13]);
+    return label(p.x + dx, p.y + dy, `s m halo ${anchor}`, esc(words));
+  }
+  return '';
+}
+
+/* Axes, both roofs, the ridge, and the region below a tenth of both. */
+function roofs(frame, X, Y, range, small) {
+  const [compute, memory] = data.roof, ridge = compute / memory, xl = 10 ** range.x0, out = [];
+  const {left, right, top: above, bottom} = frame, low = Math.min(bottom, Y(memory * xl * .1));
+  const under = `L${at(X(ridge))} ${at(Y(compute * .1))}H${right}V${bottom}H${left}Z`;
+  out.push(path('zone', `M${at(left)} ${at(low)}${under}`),
+    label(right - 8, bottom - 6, 's d r', small ? 'overhead' : 'below a tenth of both: overhead'));
+  for (let e = range.x0; e <= range.x1; e++) {
+    const x = X(10 ** e);
+    out.push(path('ax', `M${at(x)} ${above}V${bottom}`), label(x, bottom + 16, 's d c', decade(e)));
+  }
+  for (let e = Math.ceil(range.y0); e <= range.y1; e++) {
+    const y = Y(10 ** e);
+    out.push(path('ax', `M${left} ${at(y)}H${right}`), label(left - 8, y + 4, 's d r', decade(e)));
+  }
+  out.push(path('roof', `M${left} ${at(Y(memory * xl))}L${at(X(ridge))} ${at(Y(compute))}H${right}`),
+    path('roof2', `M${at(X(ridge))} ${at(Y(compute))}V${bottom}`),
+    label(X(ridge) + 8, Y(compute) - 7, 's b', `${small ? '' : 'compute roof '}${count(compute)}FLOP/s`),
+    label(X(ridge) - 14, Y(compute) - 7, 's b r', `${small ? '' : 'memory roof '}${bytes(memory)}/s`),
+    label(X(ridge) + 5, bottom - 6, 's d', `ridge ${digits(ridge)} FLOP/byte`),
+    label((left + right) / 2, bottom + 34, 's d c', 'arithmetic intensity, FLOP a byte'),
+    label(4, 12, 's d', 'FLOP/s'));
+  return out.join('');
+}
+
+function drawRoofline() {
+  const figure = el('rfig'), points = figure ? rooflinePoints(data) : [];
+  if (!points.length) return;
+  const w = frameWidth(figure), small = w < 600, h = small ? 340 : 420, log = Math.log10;
+  const [compute, memory] = data.roof, frame = {left: 66, right: w - 16, top: 22, bottom: h - 40};
+  const sum = points.reduce((a, p) => a + p.ns, 0);
+  const all = REPORTS.flatMap(rooflinePoints); // the axes hold both
+  const rates = all.map(p => p.rate), intensities = all.map(p => p.intensity);
+  const range = {x0: Math.floor(log(Math.min(.2, ...intensities))),
+    x1: Math.ceil(log(Math.max(compute / memory * 4, ...intensities))),
+    y1: log(Math.max(compute * 3.5, 1.4 * Math.max(...rates)))};
+  range.y0 = Math.max(Math.floor(log(Math.min(...rates))), range.y1 - 5.5);
+  const part = (v, low, high) => Math.max(0, (log(v) - low) / (high - low));
+  const X = v => frame.left + (frame.right - frame.left) * part(v, range.x0, range.x1);
+  const Y = v => frame.bottom + (frame.top - frame.bottom) * part(v, range.y0, range.y1);
+  for (const p of points) {
+    p.x = X(p.intensity);
+    p.y = Y(p.rate);
+    p.r = Math.max(3, Math.sqrt(p.ns / sum) * 46);
+  }
+  const taken = points.slice(0, 60).map(p => [p.x - p.r, p.y - p.r, 2 * p.r, 2 * p.r]);
+  taken.push([X(compute / memory) - 170, Y(compute) - 20, 360, 18],
+    [frame.right - 220, frame.bottom - 18, 220, 16]);
+  const labels = [];
+  const circles = points.map(p => {
+    if (labels.length < (small ? 3 : 9)) labels.push(...[placedLabel(p, frame, taken)].filter(Boolean));
+    return `<g class="cl" data-i="${p.i}"><circle class="o f-${familyOf(p.i)}" fill-opacity=".75" ` +
+      `cx="${at(p.x)}" cy="${at(p.y)}" r="${at(p.r)}"><title>${titleOf(p.i)}: ${time(p.ns)}, ` +
+      `${count(p.rate)}FLOP/s, ${digits(p.intensity)} FLOP/byte, ${p.bound}, ` +
+      `${share(p.reached, 1)}</title></circle></g>`;
+  });
+  figure.innerHTML = svg(w, h, "Roofline: each circle is a module's own forward work, as large as its time",
+    roofs(frame, X, Y, range, small) + pointsBefore(points, X, Y) + circles.join('') + labels.join(''));
+}
+
+/* ---- Graph. The writer has laid out each level; opening a box stretches the plane around it ---- */
+
+const NODE_MODULE = 0, NODE_END = 2, NEST = 6; // a node of another kind is operators
+const opened = new Set(); // places whose inside is shown
+let zoom = 1;
+const levelOf = i => data.lv && data.lvof && data.lvof[i] !== undefined ? data.lv[data.lvof[i]] : null;
+
+/* A monotone map that makes room: each part is [from, to, more], and its length grows by `more`. Where parts
+ * overlap the densest counts, so order and alignment stay. */
+function stretch(parts) {
+  if (!parts.length) return v => v;
+  const ends = [...new Set(parts.flatMap(p => [p[0], p[1]]))].sort((a, b) => a - b), grown = [0];
+  for (let k = 0; k + 1 < ends.length; k++) {
+    const a = ends[k], b = ends[k + 1], over = parts.filter(p => p[0] <= a && p[1] >= b);
+    grown.push(grown[k] + (b - a) * Math.max(0, ...over.map(p => p[2] / (p[1] - p[0]))));
+  }
+  return v => {
+    if (v <= ends[0]) return v;
+    let k = ends.length - 1;
+    while (ends[k] > v) k--;
+    const part = k + 1 < ends.length ? (v - ends[k]) / (ends[k + 1] - ends[k]) : 0;
+    return v + grown[k] + part * ((grown[k + 1] ?? grown[k]) - grown[k]);
+  };
+}
+
+/* In ranks where nothing is open nodes keep their distance to the spine; they give way to trunks alone. */
+function keepDistance(L, inner, mapX) {
+  const placed = L.x.map(mapX), spine = mapX(0);
+  for (let r = 0; r < L.r0.length; r++) {
+    const items = [];
+    for (let k = 0; k < L.n.length; k++) if (L.r[k] === r) items.push([L.x[k], k]);
+    if (items.some(item => inner[item[1]])) continue;
+    for (const d of L.d) if (d[1] === r) items.push([d[0], -1]);
+    items.sort((a, b) => a[0] - b[0]);
+    for (const way of [1, -1]) {
+      let last = null;
+      for (const [x, k] of way > 0 ? items : items.slice().reverse()) {
+        if (way > 0 ? x < 0 : x >= 0) continue;
+        let now = k < 0 ? mapX(x) : spine + x;
+        if (k >= 0 && last) now = way * Math.max(way * now, way * (last[1] + x - last[0]));
+        if (k >= 0) placed[k] = now;
+        last = [x, now];
+      }
+    }
+  }
+  return placed;
+}
+
+/* The drawing of a place's inside: its size, and what draws it at a corner. */
+function drawLevel(p, nest) {
+  const L = levelOf(p), n = L.n.length, inner = {}, moreX = [], moreY = [];
+  const inside = name => byPath.get((paths[p] && paths[p] + '.') + S[name]);
+  const modules = L.n.map(([kind, name]) => kind === NODE_MODULE ? inside(name) : undefined);
+  for (let k = 0; k < n; k++) {
+    const i = modules[k], again = parseInt(S[L.n[k][2]], 10) > 1; // a second call is drawn closed
+    if (i === undefined || !opened.has(i) || !levelOf(i) || nest >= NEST || again) continue;
+    const d = inner[k] = drawLevel(i, nest + 1);
+    d.boxWidth = Math.max(d.width + 28, L.w[k]);
+    d.boxHeight = Math.max(d.height + 52, L.h[k]);
+    moreX.push([L.x[k] - L.w[k] / 2, L.x[k] + L.w[k] / 2, d.boxWidth - L.w[k]]);
+    moreY.push([L.y[k], L.y[k] + L.h[k], d.boxHeight - L.h[k]]);
+  }
+  const mapX = stretch(moreX), mapY = stretch(moreY);
+  const xs = moreX.length ? keepDistance(L, inner, mapX) : L.x;
+  const middle = (map, v, half) => (map(v - half) + map(v + half)) / 2;
+  const nodes = L.n.map(([kind, name, note], k) => ({k, kind, i: modules[k], inner: inner[k],
+    key: p + ':' + k, name: S[name], note: S[note], rank: L.r[k],
+    w: inner[k] ? inner[k].boxWidth : L.w[k], h: inner[k] ? inner[k].boxHeight : L.h[k],
+    x: inner[k] ? middle(mapX, L.x[k], L.w[k] / 2) : xs[k],
+    y: inner[k] ? middle(mapY, L.y[k] + L.h[k] / 2, L.h[k] / 2) : mapY(L.y[k] + L.h[k] / 2)}));
+  const bends = L.d.map(([x, rank, source]) => ({x: mapX(x), rank, source}));
+  const left = Math.min(...nodes.map(q => q.x - q.w / 2), ...bends.map(b => b.x - 6));
+  const right = Math.max(...nodes.map(q => q.x + q.w / 2), ...bends.map(b => b.x + 6));
+  return {width: right - left, height: Math.max(...nodes.map(q => q.y + q.h / 2)), svg(x, y) {
+    const dx = x - left, node = q => graphNode(L, nodes, q, p, q.x + dx - q.w / 2, q.y + y - q.h / 2);
+    const line = ([a, b]) => graphLine(L, nodes, bends, a, b, mapY, dx, y);
+    return L.e.map(line).join('') + nodes.map(node).join('');
+  }};
+}
+
+/* A line: down to the end of its rank, over to the next, down to its node. */
+function graphLine(L, nodes, bends, from, to, mapY, dx, dy) {
+  const n = nodes.length, a = nodes[from] || bends[from - n], b = nodes[to] || bends[to - n];
+  const source = nodes[from < n ? from : a.source];
+  const ends = mapY(L.r1[a.rank]) + dy, begins = mapY(L.r0[b.rank]) + dy, half = at((ends + begins) / 2);
+  const ax = at(a.x + dx), bx = at(b.x + dx), start = from < n ? a.y + a.h / 2 + dy : mapY(L.r0[a.rank]) + dy;
+  const bend = Math.abs(a.x - b.x) < .6 ? 'V' : `C${ax} ${half} ${bx} ${half} ${bx} `;
+  const tip = to < n ? b.y - b.h / 2 + dy : 0;
+  const d = `M${ax} ${at(start)}V${at(ends)}${bend}${at(begins)}${to < n ? `V${at(tip - 1)}` : ''}`;
+  const words = (source ? `from ${show(source.name, 60)} ` : '') + (to < n ? `to ${show(b.name, 60)}` : '');
+  return `<g data-line="1" data-from="${source ? source.key : ''}" data-to="${to < n ? b.key : ''}">` +
+    path('ed', d) + (to < n ? path('hd2', `M${at(b.x + dx - 3.5)} ${at(tip - 6)}h7l-3.5 6z`) : '') +
+    `${path('hit', d)}<title>${words}</title></g>`;
+}
+
+function graphNode(L, nodes, q, p, x, y) {
+  const readers = L.bus ? L.bus.filter(e => e[0] === q.k).map(e => nodes[e[1]].name) : [];
+  const gives = readers.length ? `, gives to ${show(readers.join(', '), 200)}` : '';
+  if (q.i === undefined) {
+    const end = q.kind === NODE_END, room = Math.floor((q.w - 14) / (end ? 6 : CELL));
+    const words = `<tspan>${show(q.name, Math.max(room, 4))}</tspan>`;
+    return `<g data-node="${q.key}">` +
+      rect(x, y, q.w, q.h, end ? 'rx="10" class="f-rest"/>' : 'rx="12" class="f-pool thin"/>') +
+      label(x + q.w / 2, y + (end ? 14 : 16), end ? 's c' : 'm c', words) +
+      `<title>${show(q.note || q.name, 300)}${gives}</title></g>`;
+  }
+  const i = q.i, own = totalOf(metric)[i], of = totalOf(metric)[p];
+  const can = levelOf(i), value = valueText(metric, i);
+  const bar = q.inner || !own ? 0 : Math.max(1, (q.w - 16) * own / (of || 1));
+  const room = Math.floor((q.w - (can ? 34 : 16)) / CELL) - (q.inner ? value.length + 2 : 0);
+  const {sign, word} = changeOf(i), name = cut((sign && sign + ' ') + clean(q.name), Math.max(4, room));
+  const left = room - width(name) - 1;
+  const known = own || stateOf(metric)[i] ? value : '–', call = q.note ? ' · call ' + esc(q.note) : '';
+  return `<g class="cl" data-i="${i}" data-node="${q.key}">` +
+    rect(x, y, q.w, q.h, `rx="6" class="o f-${q.inner ? 'box' : familyOf(i)}"/>`) +
+    label(x + 9, y + 18, '', `<tspan class="m b">${esc(name)}</tspan>` +
+      `${left > 3 ? ` <tspan class="s d">${show(typeOf(i), left)}</tspan>` : ''}`) +
+    (can ? `<g data-open="${i}">${rect(x + q.w - 25, y + 1, 24, 24, 'fill="transparent"/>')}` +
+      `${label(x + q.w - 13, y + 18, 'd c b', q.inner ? '−' : '+')}</g>` : '') +
+    (q.inner ? label(x + q.w - 30, y + 18, 's d r', value) +
+      q.inner.svg(x + (q.w - q.inner.width) / 2, y + 36) : label(x + 9, y + 34, 's',
+      `<tspan>${known}</tspan> <tspan class="d">${own ? share(own, of) : ''}${call}</tspan>`)) +
+    (bar ? rect(x + 8, y + q.h - 7, Math.min(bar, q.w - 16), 3, 'rx="1.5" class="bar"/>') : '') +
+    `<title>${titleOf(i)}: ${known} ${metric.title}, ${show(S[data.out[i]], 100)}` +
+    `${word && ', ' + word}${gives}</title></g>`;
+}
+
+function drawGraph() {
+  const figure = el('gfig');
+  if (!figure || !levelOf(0)) return;
+  const d = drawLevel(0, 0), w = Math.ceil(d.width + 32), h = Math.ceil(d.height + 32);
+  figure.innerHTML = svg(w, h, 'Graph of the modules, inputs above, outputs below', d.svg(16, 16))
+    .replace('<svg', `<svg width="${Math.round(w * zoom)}" height="${Math.round(h * zoom)}"`);
+}
+
+/* Opens or closes a module in the graph, and keeps it where it is on the screen. */
+function toggleOpen(i) {
+  if (!levelOf(i)) return;
+  const box = () => find(`#gfig [data-i="${i}"]`), frame = el('gfig'), before = box();
+  const was = before && before.getBoundingClientRect();
+  if (!opened.delete(i)) opened.add(i);
+  redraw(drawGraph);
+  const now = box() && box().getBoundingClientRect();
+  if (was && now) {
+    frame.scrollTop += now.top - was.top;
+    frame.scrollLeft += now.left + now.width / 2 - was.left - was.width / 2;
+  }
+  mark();
+}
+
+/* Zooms by a factor; 0 fits the width of the frame. */
+function zoomGraph(factor) {
+  const frame = el('gfig'), whole = find('svg', frame).viewBox.baseVal.width;
+  zoom = factor ? Math.min(2, Math.max(.25, zoom * factor)) : Math.min(1, (frame.clientWidth - 4) / whole);
+  redraw(drawGraph);
+  mark();
+}
+
+function showInGraph(i) {
+  for (let p = parent[i]; p > 0; p = parent[p]) opened.add(p);
+  redraw(drawGraph);
+  el('graph').scrollIntoView();
+  select(i);
+}
+
+/* ---- Side panel: all numbers of the selected place and how they come about ---- */
+
+const FORMULA_OF = ['MACs', 'FLOPs', 'DMAs', 'bytes read', 'bytes written'];
+const FORMULAS_OF_METRIC = {macs: [0], flops: [1], bytes: [3, 4]};
+const formulaHtml = f => esc(f).replace(/(\d),(?=\d{3}(?!\d))/g, '$1\u202f')
+  .replace(/([a-z_]+)/g, '<b>$1</b>').replace(/\*/g, ' × ').replace(/\+/g, ' + ');
+
+/* The formulas of one operator; `wanted`: of which metrics. */
+function formulasHtml([phaseOf, name, formulas], wanted, hot) {
+  const lines = formulas.filter(f => wanted.includes(f[0])).map(([m, formula, filled, value]) =>
+    `<div class="f"><span class="dim">${FORMULA_OF[m]}</span> = ${formulaHtml(S[formula])}<br>` +
+    `<span class="dim">=</span> ${formulaHtml(S[filled])} = <b>${value === null ? '?' : exact(value)}</b>` +
+    '</div>');
+  if (!lines.length) return '';
+  return `<div class="why${hot ? ' hot' : ''}"><b>${show(S[name].replace('aten::', ''), 80)}</b> ` +
+    `<span class="dim">${PHASES[phaseOf]}</span>${lines.join('')}</div>`;
+}
+
+/* What is said where there are no formulas. */
+function withoutFormulas(i) {
+  if (['macs', 'flops', 'bread', 'bmacs', 'bflops'].some(c => columnOf(c)[i])) {
+    return `<code>lamina why ${show(pathOf(i), 160)}</code> prints how they come about.`;
+  }
+  if (changeOf(i).word === 'removed') return 'The report before alone has this module.';
+  return kids[i].length ? 'No operator of its own: the numbers are the sum of the modules inside.' :
+    'No operator that counts ran here.';
+}
+
+/* Operators that compute first, then those that only move bytes. */
+function whyHtml(i, key) {
+  const block = data.whyof && data.whyof[i] !== undefined ? data.why[data.whyof[i]] : null;
+  if (!block) return `<p class="dim">${withoutFormulas(i)}</p>`;
+  const wanted = FORMULAS_OF_METRIC[key];
+  const asked = wanted ? block.filter(g => !g[0] || phase).map(g => formulasHtml(g, wanted, true)) : [];
+  if (asked.some(Boolean)) return asked.join('');
+  const computes = g => g[2].some(f => f[0] < 2), html = g => formulasHtml(g, [0, 1, 3, 4], false);
+  const moving = block.filter(g => !computes(g));
+  const summary = `${plural(moving.length, 'operator that only moves', 'operators that only move')} bytes`;
+  return block.filter(computes).map(html).join('') + (moving.length ?
+    `<details class="why"><summary>${summary}</summary>${moving.map(html).join('')}</details>` : '');
+}
+
+function drawPanel(why) {
+  const panel = find('aside'), i = selected, fact = (name, value, title = '') =>
+    `<dt>${name}</dt><dd${title && ` title="${title}"`}>${value}</dd>`;
+  panel.classList.toggle('on', i >= 0);
+  if (i < 0) {
+    panel.innerHTML = '<h2>Nothing selected</h2><p class="dim">Select a module in any section: it is ' +
+      'marked in all of them, and here stand its numbers and their formulas. <kbd>?</kbd> lists keys.</p>';
+    return;
+  }
+  const calls = columnOf('calls')[i], speed = speedOf(i), held = data.held && data.held[i] || [];
+  const heldBefore = before && before.held && before.held[i] || [], old = oldPathOf(i);
+  const both = memoryData && before && before.mem;
+  const drawn = levelOf(0) && changeOf(i).word !== 'removed';
+  const change = changeOf(i).word + (old === null ? '' : `, was <bdi>${show(old, 160)}</bdi>`);
+  const kind = [`<bdi>${show(typeOf(i), 60)}</bdi>`, change, STATUS[data.st[i]],
+    calls > 1 && calls + ' calls'];
+  const facts = [];
+  if (S[data.inp[i]]) facts.push(fact('in', show(S[data.inp[i]], 200)));
+  if (S[data.out[i]]) facts.push(fact('out', show(S[data.out[i]], 200)));
+  for (const m of there) {
+    const total = totalOf(m), own = ownOf(m)[i];
+    const alone = kids[i].length && own ? `<br><span class="dim">own ${m.format(own)}</span>` : '';
+    const part = before ? fromTo(m, i) :
+      `${valueText(m, i)} <span class="dim">${share(total[i], total[0])}</span>`;
+    const apart = before ? exactDifference(numberBefore(m, [i]), toShow(m, i)) : '';
+    facts.push(fact(m.title, part + alone, exactText(total[i], stateOf(m)[i]) + apart));
+  }
+  if (speed) {
+    facts.push(fact('intensity', `${digits(speed.intensity)} FLOP/byte`),
+      fact('reached', `${count(speed.rate)}FLOP/s`),
+      fact('bound by', `${speed.bound}, ${share(speed.reached, 1)}`));
+  }
+  data.cats.forEach((category, k) => {
+    const b = held[k] || 0, was = heldBefore[k] || 0;
+    const from = both && was !== b ? `<span class="dim">${bytes(was)} →</span> ` : '';
+    if (b || from) facts.push(fact(`<i class="sw g${k}"></i>${category}`, from + bytes(b), exact(b)));
+  });
+  panel.innerHTML = '<button class="close" data-clear="1" aria-label="clear the selection">✕</button>' +
+    `<h2><bdi>${show(pathOf(i), 160)}</bdi></h2><p class="dim">${kind.filter(Boolean).join(' · ')}</p>` +
+    `<dl>${facts.join('')}</dl>` +
+    `<p>${kids[i].length ? `<button data-top="${i}">icicle from here</button> ` : ''}` +
+    `${drawn ? `<button data-graph="${i}">show in the graph</button>` : ''}</p>` +
+    `<h3>Why these numbers</h3>${whyHtml(i, why)}`;
+  panel.scrollTop = 0;
+}
+
+/* ---- Controls ---- */
+
+function drawControls() {
+  const button = (name, value, on, words) =>
+    `<button data-${name}="${value}" aria-pressed="${on}">${words}</button>`;
+  el('bym').innerHTML = there.map(m => button('by', m.key, m === metric, m.title)).join('');
+  el('phase').hidden = !hasBackward;
+  el('phase').innerHTML = button('phase', 0, !phase, 'forward') + button('phase', 1, !!phase, '+ backward');
+}
+
+/* All that the metric and the phase change. */
+function drawAll(why = null) {
+  redraw(() => {
+    drawControls();
+    drawTiles();
+    drawRows();
+    drawIcicle();
+    drawGraph();
+    drawPanel(why);
+  });
+  mark();
+  writeAddress();
+}
+
+function setMetric(m) {
+  metric = m || metric;
+  drawAll();
+}
+
+function setPhase(p) {
+  phase = hasBackward ? p : 0;
+  drawAll();
+}
+
+function switchTheme() {
+  const root = document.documentElement;
+  const now = root.dataset.theme || (matchMedia('(prefers-color-scheme:dark)').matches ? 'dark' : 'light');
+  root.dataset.theme = now === 'dark' ? 'light' : 'dark';
+}
+
+/* ---- Keys ---- */
+
+const KEYS = [
+  ['1 … 7', 'a section'], ['/', 'search modules: a regular expression over paths and types'],
+  ['m', 'the next metric, in all pictures'], ['b', 'with or without the backward'], ['t', 'light or dark'],
+  ['↑ ↓', 'table: rows; icicle and graph: what holds a module, what is inside it'],
+  ['← →', 'table: close and open; icicle and graph: siblings; memory: points of time'],
+  ['Home End', 'table: first and last row'],
+  ['Enter', 'table: select; icicle: zoom, at the top out again; graph: open and close'],
+  ['+ − 0', 'graph: larger, smaller, fit'],
+  ['Esc', 'end the search, clear the selection'], ['?', 'this list']];
+
+function showKeys() {
+  const names = keys => keys.split(' ').map(k => k === '…' ? k : `<kbd>${k}</kbd>`).join(' ');
+  const list = KEYS.map(([keys, what]) => `<dt>${names(keys)}</dt><dd>${what}</dd>`).join('');
+  el('help').innerHTML = `<h2>Keys</h2><dl>${list}</dl>` +
+    '<form method="dialog"><button autofocus>close</button></form>';
+  el('help').showModal();
+}
+
+/* Keys of the table; true when the key was one of them. */
+function keyInTable(key, row) {
+  const i = +row.dataset.i, rows = el('rows'), opens = kids[i].length && !pattern;
+  const rowOf = j => find(`#rows > [data-i="${j}"]`);
+  const next = {
+    ArrowDown: () => row.nextElementSibling, ArrowUp: () => row.previousElementSibling,
+    Home: () => rows.firstElementChild, End: () => rows.lastElementChild, Enter: () => row, ' ': () => row,
+    ArrowRight: () => opens && !open[i] ? (toggleRow(i), rowOf(i)) : opens ? row.nextElementSibling : row,
+    ArrowLeft: () => opens && open[i] ? (toggleRow(i), rowOf(i)) : rowOf(standInRow(i)) || row}[key];
+  if (!next) return false;
+  const to = next();
+  if (to) select(+to.dataset.i, {from: 'rows', focus: true});
+  return true;
+}
+
+/* The place of the nearest row above a place: what holds it, or its run's first. */
+function standInRow(i) {
+  for (let p = parent[i]; p >= 0; p = parent[p]) if (find(`#rows > [data-i="${p}"]`)) return p;
+  return 0;
+}
+
+/* The place that an arrow leads to in the icicle and in the graph, or undefined. */
+function neighbour(i, key, inGraph) {
+  const drawn = j => inGraph ? kids[j] : runsOf(j).map(run => run[0])
+    .filter(c => REPORTS.some(of => totalOf(metric, of)[c] > 0));
+  const p = parent[i], around = p < 0 ? [0] : drawn(p), k = around.indexOf(inGraph ? i : standIn(i));
+  if (key === 'ArrowLeft') return around[k - 1];
+  if (key === 'ArrowRight') return around[k + 1];
+  const closed = inGraph && i && !opened.has(i); // such a node has the next one below it
+  if (key === 'ArrowDown') return closed ? around[k + 1] : drawn(i)[0];
+  return closed && k > 0 ? around[k - 1] : p < 0 ? undefined : p;
+}
+
+function keyInPicture(key, figure) {
+  const inGraph = figure.id === 'gfig', i = selected < 0 ? top : selected;
+  if (figure.id === 'mfig') {
+    if (!course || !/^Arrow(Left|Right)$/.test(key)) return false;
+    drawCross(Math.max(0, Math.min(memoryData.t.length - 1, course.point + (key === 'ArrowRight' ? 1 : -1))));
+  } else if (key === 'Enter' || key === ' ') {
+    if (inGraph) toggleOpen(i);
+    else zoomIcicle(top === i || !kids[i].length ? Math.max(0, parent[top]) : i);
+  } else if (/^Arrow/.test(key)) {
+    const to = neighbour(i, key, inGraph);
+    if (to !== undefined && !inGraph && !isIn(to, top)) zoomIcicle(Math.max(0, parent[top]));
+    if (to !== undefined) select(to, {from: figure.id});
+  } else if (inGraph && '+-0'.includes(key)) zoomGraph({'+': 1.25, '-': .8, 0: 0}[key]);
+  else return false;
+  return true;
+}
+
+const shortcuts = {
+  '/': () => { el('modules').scrollIntoView(); el('find').focus(); },
+  '?': showKeys, Escape: () => select(-1), b: () => setPhase(1 - phase), t: switchTheme,
+  m: () => setMetric(there[(there.indexOf(metric) + 1) % there.length])};
+
+function onKey(event) {
+  const {key, target} = event;
+  if (event.ctrlKey || event.metaKey || event.altKey || el('help').open) return;
+  if (target.id === 'find') {
+    if (key === 'Escape') { target.value = ''; search(target); roving.focus(); }
+    return;
+  }
+  const row = target.parentNode && target.parentNode.id === 'rows' ? target : null;
+  const figure = target.closest('#ifig,#gfig,#mfig');
+  const section = /^[1-9]$/.test(key) && findAll('main > section')[key - 1];
+  if (row && keyInTable(key, row) || figure && keyInPicture(key, figure)) event.preventDefault();
+  else if (section) section.scrollIntoView();
+  else if (shortcuts[key]) { event.preventDefault(); shortcuts[key](); }
+}
+
+/* ---- Pointer. What a click on an element with one of these attributes does ---- */
+
+const clicks = {
+  by: key => setMetric(there.find(m => m.key === key)), phase: p => setPhase(+p),
+  sort: key => sortBy(there.find(m => m.key === key)), clear: () => select(-1),
+  unfold: i => { unfolded.add(+i); redraw(drawRows); },
+  more: () => { rowsShown += ROWS_AT_A_TIME; redraw(drawRows); },
+  top: i => zoomIcicle(+i), graph: i => showInGraph(+i),
+  open: i => { toggleOpen(+i); select(+i, {from: 'graph'}); }};
+const buttons = {
+  theme: switchTheme, keys: showKeys,
+  zin: () => zoomGraph(1.25), zout: () => zoomGraph(.8), zfit: () => zoomGraph(0),
+  gall: () => { opened.clear(); redraw(drawGraph); mark(); }};
+
+function onClick(event) {
+  const target = event.target, button = target.closest('button');
+  if (button && buttons[button.id]) { buttons[button.id](); return; }
+  for (const name in clicks) {
+    const e = target.closest(`[data-${name}]`);
+    if (e) { clicks[name](e.dataset[name]); return; }
+  }
+  const link = target.closest('a');
+  if (link) { // a link to what the address names already changes nothing in it
+    const i = placeOf(link.hash);
+    if (i >= 0) { event.preventDefault(); select(i); }
+    return;
+  }
+  const e = target.closest('[data-i]');
+  if (!e) return;
+  const i = +e.dataset.i, inTable = e.parentNode.id === 'rows', cell = target.closest('td[data-m]');
+  if (inTable && target.closest('.tw') && kids[i].length) toggleRow(i);
+  const from = inTable ? 'rows' : e.closest('#gfig') ? 'graph' : '';
+  select(i, {from, why: cell && cell.dataset.m, focus: inTable});
+}
+
+function onDoubleClick(event) {
+  const e = event.target.closest('[data-i]');
+  if (!e || event.target.closest('button,[data-open]')) return;
+  const i = +e.dataset.i;
+  if (e.closest('#ifig')) zoomIcicle(kids[i].length && i !== top ? i : Math.max(0, parent[top]));
+  else if (e.closest('#gfig')) toggleOpen(i);
+  else if (e.parentNode.id === 'rows' && kids[i].length && !event.target.closest('.tw')) toggleRow(i);
+}
+
+function onPointer(event) {
+  const e = event.target.closest('[data-i]'), i = e ? +e.dataset.i : -1;
+  const node = event.target.closest('[data-line],[data-node]');
+  if (i !== hovered || find('.lit') || node) { hovered = i; mark(); }
+  if (node) markLines(node.dataset.node || node.dataset.from || node.dataset.to);
+}
+
+/* Calls once, after it was quiet for some milliseconds. */
+function later(milliseconds, call) {
+  let timer = 0;
+  return event => { clearTimeout(timer); timer = setTimeout(() => call(event), milliseconds); };
+}
+
+/* ---- Start ---- */
+
+let drawnWidth = innerWidth;
+function onResize() {
+  if (innerWidth === drawnWidth) return;
+  drawnWidth = innerWidth;
+  redraw(drawIcicle);
+  drawMemory();
+  redraw(drawRoofline);
+  mark();
+}
+
+function start() {
+  const asked = readAddress();
+  find('#tscroll table').setAttribute('role', 'treegrid');
+  openFirstLevels();
+  drawAll();
+  drawMemory();
+  drawRoofline();
+  const graph = el('gfig');
+  if (graph) graph.scrollLeft = (graph.scrollWidth - graph.clientWidth) / 2;
+  for (const a of findAll('header nav a')) if (!el(a.hash.slice(1))) a.remove();
+  document.addEventListener('click', onClick);
+  document.addEventListener('dblclick', onDoubleClick);
+  document.addEventListener('mouseover', onPointer);
+  document.addEventListener('keydown', onKey);
+  addEventListener('resize', later(150, onResize));
+  addEventListener('hashchange', () => {
+    const i = readAddress();
+    if (i < 0) return;
+    drawAll();
+    select(i);
+  });
+  el('find').addEventListener('input', later(80, event => search(event.target)));
+  if (el('mfig') && course) {
+    el('mfig').tabIndex = 0;
+    for (const type of ['pointermove', 'pointerdown']) el('mfig').addEventListener(type, moveCross);
+    el('mfig').addEventListener('pointerleave', () => drawCross(-1));
+  }
+  starting = false;
+  if (asked >= 0) select(asked);
+  else writeAddress();
+}
+start();
+})();

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Pictures as files: what each needs, and why it is not there. */
+#include "analyse/costs.h"
+#include "report/picture/picture.h"
+
+#include <math.h>
+
+typedef struct plot {
+    const lam_costs *c;
+    const lam_plot_options *o;
+    lmi_picture_options p;
+    lam_error *e;
+} plot;
+
+typedef struct kind {
+    const char *name;
+    void (*draw)(lmi_buf *out, const lmi_outline *o, const lmi_picture_options *p);
+    lam_status (*check)(const plot *j);
+    lmi_outline_options needs;
+    bool by; /* of one number */
+} kind;
+
+static lam_status check_nothing(const plot *j) {
+    (void)j;
+    return LAM_OK;
+}
+
+static lam_status check_memory(const plot *j) {
+    if (lam_model_memory_seen(j->c->model)) return LAM_OK;
+    return lmi_fail(j->e, LAM_USAGE, "memory",
+                    "it was not measured; lamina.inspect(model, args, memory=True) does");
+}
+
+static lam_status check_time(const plot *j) {
+    if (lam_costs_times(j->c)) return LAM_OK;
+    return lmi_fail(j->e, LAM_USAGE, j->o->kind,
+                    "times were not measured; lamina.inspect(model, args, time=True) does");
+}
+
+static lam_status check_roofline(const plot *j) {
+    LAM_TRY(check_time(j));
+    if (!lmi_has_metric(j->c, LAM_FLOPS) || !lmi_has_metric(j->c, LAM_BYTES_READ))
+        return lmi_fail(j->e, LAM_USAGE, "roofline",
+                        "the convention %s does not count FLOPs and bytes; ask for exact",
+                        j->c->convention->name);
+    const lam_peak *roof = &j->o->roof;
+    bool known = isfinite(roof->flops) && isfinite(roof->bytes) && roof->flops > 0 && roof->bytes > 0;
+    if (known) return LAM_OK;
+    return lmi_fail(j->e, LAM_USAGE, "roofline",
+                    "what this machine can do was not measured; lamina.roof() does");
+}
+
+static lam_status check_graph(const plot *j) {
+    if (lam_model_ops_seen(j->c->model)) return LAM_OK;
+    return lmi_fail(j->e, LAM_USAGE, "graph",
+                    "operators were not watched; count by exact, which watches them");
+}
+
+static const kind kinds[] = {
+    {"icicle", lmi_picture_icicle, check_nothing, {0}, true},
+    {"memory", lmi_picture_memory, check_memory, {.course = true}, false},
+    {"roofline", lmi_picture_roofline, check_roofline, {0}, false},
+    {"graph", lmi_picture_graph, check_graph, {.levels = true}, true},
+};
+enum { N_KINDS = sizeof kinds / sizeof *kinds };
+
+static const kind *find_kind(const char *name, lam_error *e) {
+    for (int i = 0; name && i < N_KINDS; i++)
+        if (strcmp(kinds[i].name, name) == 0) return &kinds[i];
+    lmi_fail(e, LAM_USAGE, "plot", "there is no picture '%.40s'; there are: icicle, memory, roofline, graph",
+             name ? name : "");
+    return NULL;
+}
+
+/* A number that was not measured, or that the convention does not count. */
+static lam_status check_by(plot *j) {
+    const char *by = j->o->by;
+    if (!by) return LAM_OK;
+    if (!lmi_shown_find(by, &j->p.by))
+        return lmi_fail(j->e, LAM_USAGE, "by",
+                        "'%.40s' is not a number to draw by; these are: params, param_bytes, macs, flops, "
+                        "bytes, time, memory, peak",
+                        by);
+    lam_metric metric = j->p.by == LMI_OWN_MACS    ? LAM_MACS
+                        : j->p.by == LMI_OWN_FLOPS ? LAM_FLOPS
+                        : j->p.by == LMI_OWN_READ  ? LAM_BYTES_READ
+                                                   : LAM_N_METRICS;
+    if (metric != LAM_N_METRICS && !lmi_has_metric(j->c, metric))
+        return lmi_fail(j->e, LAM_USAGE, "by", "the convention %s does not count %s; ask for exact",
+                        j->c->convention->name, by);
+    if (j->p.by == LMI_OWN_TIME) return check_time(j);
+    return j->p.by == LMI_OWN_HELD || j->p.by == LMI_OWN_ALLOCATED ? check_memory(j) : LAM_OK;
+}
+
+static lam_status check(plot *j, const kind *k) {
+    if (j->o->width < 0)
+        return lmi_fail(j->e, LAM_USAGE, "width", "a width of %d is not possible; give 0 or more",
+                        j->o->width);
+    if (j->o->by && !k->by)
+        return lmi_fail(j->e, LAM_USAGE, "by", "it is for icicle and graph; leave it out");
+    LAM_TRY(check_by(j));
+    return k->check(j);
+}
+
+/* What most pictures are by; of a model without MACs, its parameters. */
+static void choose_by(plot *j, const lmi_outline *o) {
+    if (j->o->by) return;
+    j->p.by = LMI_OWN_MACS;
+    if (o->n > 0 && lmi_shown_total(o, &j->p, 0) <= 0) j->p.by = LMI_OWN_PARAMS;
+}
+
+static lam_status draw(plot *j, const kind *k, lam_sink to) {
+    lmi_outline o;
+    lmi_outline_options needs = k->needs;
+    needs.roof = j->o->roof;
+    lam_status s = lmi_outline_new(&o, j->c, &needs, j->e);
+    lmi_buf out;
+    lmi_buf_init(&out);
+    if (s == LAM_OK) {
+        choose_by(j, &o);
+        k->draw(&out, &o, &j->p);
+        lmi_putc(&out, '\n');
+        s = lmi_buf_flush(&out, to, j->e);
+    }
+    lmi_buf_free(&out);
+    lmi_outline_free(&o);
+    return s;
+}
+
+lam_status lam_plot_write(const lam_costs *c, const lam_plot_options *o, lam_sink to, lam_error *e) {
+    const kind *k = find_kind(o->kind, e);
+    plot j = {.c = c, .o = o, .p = {.width = o->width, .alone = true, .backward = o->backward}, .e = e};
+    if (!k) return LAM_USAGE;
+    LAM_TRY(check(&j, k));
+    return draw(&j, k, to);
+}
+
+lam_status lam_scatter_write(const char *title, const lam_scatter_point *at, int32_t n, lam_sink to,
+                             lam_error *e) {
+    lmi_buf out;
+    for (int32_t i = 0; i < n; i++)
+        if (at[i].params <= 0 || at[i].macs <= 0)
+            return lmi_fail(e, LAM_RANGE, at[i].name,
+                            "it has no MACs or no parameters, which have no place on a logarithmic scale");
+    lmi_buf_init(&out);
+    lmi_picture_scatter(&out, title, at, n);
+    lmi_putc(&out, '\n');
+    lam_status s = lmi_buf_flush(&out, to, e);
+    lmi_buf_free(&out);
+    return s;
+}

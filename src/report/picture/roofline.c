@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The roofline: both limits of the machine, and a circle for each place, where its own forward work stands
+ * below them; a circle's area is its time. */
+#include "report/picture/svg.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+enum { LEFT = 66, TOP = 22, IN_PAGE = 48, IN_FILE = 2000, IN_THE_WAY = 60, NARROW = 600, LABEL = 15 };
+
+typedef struct circle {
+    int32_t place;
+    lmi_place_speed speed;
+} circle;
+
+typedef struct chart {
+    lmi_svg *s;
+    const lmi_outline *o;
+    circle *at; /* the longest first */
+    int32_t n;
+    double w, h, right, below;
+    double x0, x1, y0, y1; /* powers of ten at the ends of the axes */
+    double sum;            /* of all times */
+} chart;
+
+static double x_of(const chart *d, double v) {
+    return LEFT + (d->right - LEFT) * (log10(v) - d->x0) / (d->x1 - d->x0);
+}
+
+static double y_of(const chart *d, double v) {
+    return d->below - (d->below - TOP) * (fmax(log10(v), d->y0) - d->y0) / (d->y1 - d->y0);
+}
+
+static int longest_first(const void *a, const void *b) {
+    const circle *x = a, *y = b;
+    if (x->speed.ns != y->speed.ns) return x->speed.ns > y->speed.ns ? -1 : 1;
+    return x->place < y->place ? -1 : 1;
+}
+
+/* False if memory ran out. */
+static bool find_circles(chart *d) {
+    d->at = calloc((size_t)(d->o->n > 0 ? d->o->n : 1), sizeof *d->at);
+    if (!d->at) return false;
+    for (int32_t i = 0; i < d->o->n; i++) {
+        circle *c = &d->at[d->n];
+        c->place = i;
+        if (!lmi_place_speed_of(d->o, i, &c->speed)) continue;
+        d->sum += (double)c->speed.ns;
+        d->n++;
+    }
+    qsort(d->at, (size_t)d->n, sizeof *d->at, longest_first);
+    return true;
+}
+
+static void find_axes(chart *d) {
+    const lam_peak *roof = &d->o->roof;
+    double x0 = .2, x1 = roof->flops / roof->bytes * 4, y0 = roof->flops;
+    for (int32_t i = 0; i < d->n; i++) {
+        x0 = fmin(x0, d->at[i].speed.intensity);
+        x1 = fmax(x1, d->at[i].speed.intensity);
+        y0 = fmin(y0, d->at[i].speed.flops);
+    }
+    d->x0 = floor(log10(x0));
+    d->x1 = ceil(log10(x1));
+    d->y1 = log10(roof->flops) + .55;
+    d->y0 = fmax(floor(log10(y0)), d->y1 - 5.5);
+}
+
+static void draw_axes(chart *d) {
+    for (int e = (int)d->x0; e <= d->x1; e++) {
+        double x = x_of(d, pow(10, e));
+        LMI_DRAW(d->s, "<path class=\"ax\" d=\"M~ ~V~\"/>", x, TOP, d->below);
+        LMI_DRAW(d->s, "<text class=\"s d c\" x=\"~\" y=\"~\">", x, d->below + 16);
+        lmi_put_power(&d->s->body, e);
+        lmi_svg_put(d->s, "</text>");
+    }
+    for (int e = (int)ceil(d->y0); e <= d->y1; e++) {
+        double y = y_of(d, pow(10, e));
+        LMI_DRAW(d->s, "<path class=\"ax\" d=\"M~ ~H~\"/>", LEFT, y, d->right);
+        LMI_DRAW(d->s, "<text class=\"s d r\" x=\"~\" y=\"~\">", LEFT - 8, y + 4);
+        lmi_put_power(&d->s->body, e);
+        lmi_svg_put(d->s, "</text>");
+    }
+    LMI_DRAW(d->s, "<text class=\"s d c\" x=\"~\" y=\"~\">arithmetic intensity, FLOP a byte</text>",
+             (LEFT + d->right) / 2, d->h - 6);
+    lmi_svg_put(d->s, "<text class=\"s d\" x=\"4\" y=\"12\">FLOP/s</text>");
+}
+
+/* Where each roof is a tenth of itself. */
+static void draw_zone(chart *d) {
+    const lam_peak *roof = &d->o->roof;
+    double ridge = roof->flops / roof->bytes, tenth = y_of(d, roof->flops * .1);
+    LMI_DRAW(d->s, "<path class=\"zone\" d=\"M~ ~L~ ~H~V~H~Z\"/>", LEFT,
+             fmin(d->below, y_of(d, roof->bytes * pow(10, d->x0) * .1)), x_of(d, ridge), tenth, d->right,
+             d->below, LEFT);
+    LMI_DRAW(d->s, "<text class=\"s d r\" x=\"~\" y=\"~\">", d->right - 8, tenth + 16);
+    lmi_svg_put(d->s, d->w < NARROW ? "overhead</text>" : "below a tenth of both roofs: overhead</text>");
+}
+
+static void draw_roofs(chart *d) {
+    const lam_peak *roof = &d->o->roof;
+    const bool narrow = d->w < NARROW;
+    double ridge = roof->flops / roof->bytes, x = x_of(d, ridge), y = y_of(d, roof->flops);
+    double start = fmin(roof->flops, roof->bytes * pow(10, d->x0));
+    LMI_DRAW(d->s, "<path class=\"roof\" d=\"M~ ~L~ ~H~\"/>", LEFT, y_of(d, start), x, y, d->right);
+    LMI_DRAW(d->s, "<text class=\"s b\" x=\"~\" y=\"~\">", x + 8, y - 7);
+    lmi_svg_put(d->s, narrow ? "" : "compute roof ");
+    lmi_put_si(&d->s->body, roof->flops);
+    LMI_DRAW(d->s, "FLOP/s</text><text class=\"s b r\" x=\"~\" y=\"~\">", x - 14, y - 7);
+    lmi_svg_put(d->s, narrow ? "" : "memory roof ");
+    lmi_put_iec(&d->s->body, roof->bytes);
+    LMI_DRAW(d->s, "/s</text><path class=\"ax2\" d=\"M~ ~V~\" stroke-dasharray=\"2 4\"/>", x, y, d->below);
+    LMI_DRAW(d->s, "<text class=\"s d\" x=\"~\" y=\"~\">ridge ", x + 5, d->below - 6);
+    lmi_put_digits(&d->s->body, ridge);
+    lmi_svg_put(d->s, " FLOP/byte</text>");
+}
+
+static double radius_of(const chart *d, const circle *c) {
+    return fmax(3, sqrt((double)c->speed.ns / d->sum) * 46);
+}
+
+static void draw_circle(chart *d, const circle *c) {
+    lmi_buf *b = &d->s->body;
+    lmi_svg_put(d->s, "<circle class=\"o f-");
+    lmi_svg_put(d->s, lmi_family_class[d->o->at[c->place].family]);
+    LMI_DRAW(d->s, "\" fill-opacity=\".75\" cx=\"~\" cy=\"~\" r=\"~\">", x_of(d, c->speed.intensity),
+             y_of(d, c->speed.flops), radius_of(d, c));
+    lmi_svg_title(d->s, d->o, c->place);
+    lmi_put_ns(b, (double)c->speed.ns);
+    lmi_put(b, ", ");
+    lmi_put_si(b, c->speed.flops);
+    lmi_put(b, "FLOP/s, ");
+    lmi_put_digits(b, c->speed.intensity);
+    lmi_putf(b, " FLOP/byte, %s, ", lmi_place_bound_name[c->speed.bound]);
+    lmi_put_share(b, c->speed.share, 1);
+    lmi_put(b, "</title></circle>");
+}
+
+/* Of the longest, where there is room beside, above or below a circle. */
+static void draw_labels(chart *d, lmi_room *room) {
+    lmi_buf path;
+    lmi_buf_init(&path);
+    for (int32_t i = 0, left = d->w < NARROW ? 3 : 9; i < d->n && left > 0; i++) {
+        const circle *c = &d->at[i];
+        double r = radius_of(d, c), x = x_of(d, c->speed.intensity), y = y_of(d, c->speed.flops);
+        const lmi_label corner[] = {{r + 4, 4, 's'}, {-r - 4, 4, 'e'}, {0, -r - 5, 'm'}, {0, r + 13, 'm'}};
+        lmi_buf_clear(&path);
+        if (c->place > 0)
+            lmi_outline_path(d->o, c->place, &path);
+        else
+            lmi_put(&path, d->o->at[0].type);
+        int32_t wide = lmi_name_width(lmi_buf_text(&path));
+        int32_t at = lmi_room_find(room, x, y, (wide < 26 ? wide : 26) * LMI_COLUMN, corner, 4);
+        if (at < 0) continue;
+        lmi_svg_label(d->s, "s m halo", x, y, &corner[at], lmi_buf_text(&path), 26);
+        left--;
+    }
+    d->s->body.bad = d->s->body.bad || path.bad;
+    lmi_buf_free(&path);
+}
+
+static void draw_circles(chart *d) {
+    const int32_t most = d->s->alone ? IN_FILE : IN_PAGE, n = d->n < most ? d->n : most;
+    lmi_room room = {.inside = {LEFT, TOP, d->right - LEFT, d->below - TOP}};
+    double ridge = x_of(d, d->o->roof.flops / d->o->roof.bytes), roof = y_of(d, d->o->roof.flops);
+    lmi_vec_init(&room.taken, sizeof(lmi_rect));
+    lmi_room_take(&room, (lmi_rect){ridge - 170, roof - 20, 360, 15});
+    const double tenth = y_of(d, d->o->roof.flops * .1); /* what is said below it */
+    lmi_room_take(&room, (lmi_rect){d->right - 220, tenth + 5, 212, LABEL});
+    for (int32_t i = 0; i < n; i++) {
+        const circle *c = &d->at[i];
+        double r = radius_of(d, c);
+        draw_circle(d, c);
+        if (i < IN_THE_WAY)
+            lmi_room_take(&room, (lmi_rect){x_of(d, c->speed.intensity) - r, y_of(d, c->speed.flops) - r,
+                                            2 * r, 2 * r});
+    }
+    draw_labels(d, &room);
+    d->s->body.bad = d->s->body.bad || room.bad;
+    lmi_vec_free(&room.taken);
+    if (n == d->n) return;
+    LMI_DRAW(d->s, "<text class=\"s d r\" x=\"~\" y=\"12\">", d->right);
+    lmi_putf(&d->s->body, "the %d longest of %d</text>", (int)n, (int)d->n);
+}
+
+static void draw_chart(chart *d, lmi_buf *out, const lmi_picture_options *p) {
+    lmi_svg s;
+    lmi_svg_start(&s, out, p->alone,
+                  "Roofline: each circle is a module's own forward work, as large as its time");
+    d->s = &s;
+    d->w = lmi_svg_width(p);
+    d->h = d->w < NARROW ? 340 : 420;
+    d->right = d->w - 16;
+    d->below = d->h - 40;
+    find_axes(d);
+    draw_zone(d);
+    draw_axes(d);
+    draw_roofs(d);
+    draw_circles(d);
+    lmi_svg_end(&s, (lmi_rect){0, 0, d->w, d->h}, false);
+}
+
+void lmi_picture_roofline(lmi_buf *out, const lmi_outline *o, const lmi_picture_options *p) {
+    chart d = {.o = o};
+    if (!find_circles(&d))
+        out->bad = true;
+    else if (d.n > 0)
+        draw_chart(&d, out, p);
+    else
+        lmi_svg_nothing(
+            out, p, "Roofline",
+            "Of no module time, FLOPs and bytes are known, or the limits of the machine are not.");
+    free(d.at);
+}

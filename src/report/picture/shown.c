@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a picture shows of a place: the number that boxes are wide by, its unit and state; its speed. */
+#include "report/picture/picture.h"
+#include "report/picture/text.h"
+
+typedef enum unit { NO_UNIT, COUNTS, BYTES, TIMES } unit;
+enum { PARTS = 4 };
+
+/* What a picture may be by: own numbers that add up to it, the first ones of the forward, the others of the
+ * backward; -1: none. */
+typedef struct kind {
+    const char *name, *title;
+    unit unit;
+    int part[PARTS];
+} kind;
+static const kind kinds[LMI_N_OWN] = {
+    [LMI_OWN_PARAMS] = {"params", "params", COUNTS, {LMI_OWN_PARAMS, -1, -1, -1}},
+    [LMI_OWN_PARAM_BYTES] = {"param_bytes", "bytes of params", BYTES, {LMI_OWN_PARAM_BYTES, -1, -1, -1}},
+    [LMI_OWN_MACS] = {"macs", "MACs", COUNTS, {LMI_OWN_MACS, -1, LMI_OWN_BACK_MACS, -1}},
+    [LMI_OWN_FLOPS] = {"flops", "FLOPs", COUNTS, {LMI_OWN_FLOPS, -1, LMI_OWN_BACK_FLOPS, -1}},
+    [LMI_OWN_READ] = {"bytes",
+                      "bytes moved",
+                      BYTES,
+                      {LMI_OWN_READ, LMI_OWN_WRITTEN, LMI_OWN_BACK_READ, LMI_OWN_BACK_WRITTEN}},
+    [LMI_OWN_TIME] = {"time", "time", TIMES, {LMI_OWN_TIME, -1, LMI_OWN_BACK_TIME, -1}},
+    [LMI_OWN_ALLOCATED] = {"memory", "allocated", BYTES, {LMI_OWN_ALLOCATED, -1, -1, -1}},
+    [LMI_OWN_HELD] = {"peak", "at peak", BYTES, {LMI_OWN_HELD, -1, -1, -1}},
+};
+
+bool lmi_shown_find(const char *name, lmi_own_number *by) {
+    for (int i = 0; i < LMI_N_OWN; i++) {
+        if (!kinds[i].name || strcmp(kinds[i].name, name) != 0) continue;
+        *by = (lmi_own_number)i;
+        return true;
+    }
+    return false;
+}
+
+const char *lmi_shown_title(lmi_own_number by) { return kinds[by].title; }
+
+int64_t lmi_shown_total(const lmi_outline *o, const lmi_picture_options *p, int32_t place) {
+    int64_t sum = 0;
+    for (int i = 0; i < (p->backward ? PARTS : PARTS / 2); i++) {
+        int k = kinds[p->by].unit ? kinds[p->by].part[i] : -1;
+        if (k < 0 || !o->total[k]) continue;
+        if (lmi_add_over(sum, o->total[k][place], &sum)) return INT64_MAX;
+    }
+    return sum;
+}
+
+static bool all_exact(const lmi_outline *o, int k, int32_t place) {
+    const uint8_t *state = o->state[k];
+    for (int32_t i = place; state && i < o->at[place].end; i++)
+        if (state[i] != LAM_EXACT) return false;
+    return true;
+}
+
+lam_state lmi_shown_state(const lmi_outline *o, const lmi_picture_options *p, int32_t place) {
+    bool exact = true;
+    for (int i = 0; i < (p->backward ? PARTS : PARTS / 2); i++) {
+        int k = kinds[p->by].unit ? kinds[p->by].part[i] : -1;
+        exact = exact && (k < 0 || all_exact(o, k, place));
+    }
+    return exact ? LAM_EXACT : lmi_shown_total(o, p, place) > 0 ? LAM_AT_LEAST : LAM_UNKNOWN;
+}
+
+void lmi_put_shown(lmi_buf *b, lmi_own_number by, double v) {
+    if (kinds[by].unit == BYTES)
+        lmi_put_iec(b, v);
+    else if (kinds[by].unit == TIMES)
+        lmi_put_ns(b, v);
+    else
+        lmi_put_si(b, v);
+}
+
+/* The median of a container's whole time is not the sum of its parts' medians; it is what was measured. */
+static double shown(const lmi_outline *o, const lmi_picture_options *p, int32_t place) {
+    const int64_t *whole = o->own[LMI_OWN_TOTAL_TIME];
+    if (p->by == LMI_OWN_TIME && !p->backward && whole && whole[place] > 0) return (double)whole[place];
+    return (double)lmi_shown_total(o, p, place);
+}
+
+void lmi_put_shown_of(lmi_buf *b, const lmi_outline *o, const lmi_picture_options *p, int32_t place) {
+    const lam_state state = lmi_shown_state(o, p, place);
+    double v = shown(o, p, place);
+    if (state == LAM_UNKNOWN) {
+        lmi_put(b, "?");
+        return;
+    }
+    if (state == LAM_AT_LEAST) lmi_put(b, "\u2265" LMI_NARROW);
+    if (v > 0)
+        lmi_put_shown(b, p->by, v);
+    else
+        lmi_putc(b, '0');
+}
+
+/* -- speed --------------------------------------------------------------------------------------------- */
+
+const char *const lmi_place_bound_name[3] = {"compute", "memory", "overhead"};
+
+static double known(const lmi_outline *o, lmi_own_number k, int32_t place) {
+    bool exact = o->own[k] && (!o->state[k] || o->state[k][place] == LAM_EXACT);
+    return exact && o->own[k][place] > 0 ? (double)o->own[k][place] : 0;
+}
+
+bool lmi_place_speed_of(const lmi_outline *o, int32_t place, lmi_place_speed *out) {
+    double ns = known(o, LMI_OWN_TIME, place), flops = known(o, LMI_OWN_FLOPS, place);
+    double bytes = known(o, LMI_OWN_READ, place) + known(o, LMI_OWN_WRITTEN, place);
+    *out = (lmi_place_speed){.bound = LMI_OVERHEAD};
+    if (!(o->roof.flops > 0 && o->roof.bytes > 0 && ns > 0 && flops > 0 && bytes > 0)) return false;
+    double computed = flops / ns * 1e9 / o->roof.flops, moved = bytes / ns * 1e9 / o->roof.bytes;
+    out->flops = flops / ns * 1e9;
+    out->intensity = flops / bytes;
+    out->ns = (int64_t)ns;
+    out->share = computed > moved ? computed : moved;
+    if (out->share >= .1) out->bound = computed > moved ? LMI_BY_COMPUTE : LMI_BY_MEMORY;
+    return true;
+}

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The file: its head, its sections, how it was measured. Nothing in it is a script, and a browser obeys no
+ * style but the one whose sum the head tells. */
+#include "report/runs/runs.h"
+
+#include <stdlib.h>
+
+enum { TITLE = 200, MODELS = 16, PIECE = 1 << 16, TEXT = 300 };
+
+static lam_status flush(lmi_runs *p, lam_sink to) {
+    if (p->w.out.n < PIECE && !p->w.out.bad) return LAM_OK;
+    return lmi_buf_flush(&p->w.out, to, p->w.e);
+}
+
+/* -- the head -------------------------------------------------------------------------------------------- */
+
+static void put_head(lmi_runs *p) {
+    const lam_recorded_model *m = lam_recording_model(p->w.all[0], p->main);
+    lmi_buf *b = &p->w.out;
+    lmi_putf(b,
+             "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" "
+             "content=\"width=device-width,initial-scale=1\">\n<meta http-equiv=\"Content-Security-Policy\" "
+             "content=\"default-src 'none'; style-src 'sha256-%s'; script-src 'none'; base-uri 'none'; "
+             "form-action 'none'\">\n<meta name=\"referrer\" content=\"no-referrer\"><meta "
+             "name=\"generator\" content=\"lamina %s\"><title>",
+             lmi_page_css_sum, lam_version());
+    lmi_put_name(b, m ? m->name : "nothing yet", TITLE);
+    lmi_put(b, " · lamina recording</title><style>");
+    lmi_put(b, (const char *)lmi_page_css);
+    lmi_put(b, "</style></head>\n<body><a class=\"skip\" href=\"#prov\">to how it was measured</a>\n<header "
+               "class=\"top\"><a class=\"brand\" href=\"#verdict\">lam<i>i</i>na</a><nav "
+               "aria-label=\"Sections\"><a href=\"#verdict\">Verdict</a>");
+    if (m && m->n_steps)
+        lmi_putf(b, "<a href=\"#steps%d\">Steps</a><a href=\"#layers%d\">Layers</a>", (int)p->main,
+                 (int)p->main);
+    if (m && p->w.n > 1) lmi_put(b, "<a href=\"#ranks\">Side by side</a>");
+    lmi_put(b, "<a href=\"#prov\">How it was measured</a></nav></header>\n<div class=\"page\"><main>");
+}
+
+/* -- how it was measured --------------------------------------------------------------------------------- */
+
+static void put_text(lmi_runs *p, const char *label, const char *text) {
+    lmi_putf(&p->w.out, "<dt>%s</dt><dd>", label);
+    lmi_runs_name(p, text ? text : "?", TEXT);
+    lmi_put(&p->w.out, "</dd>");
+}
+
+static void put_moment(lmi_runs *p, const char *label, int64_t unix_ns) {
+    lmi_putf(&p->w.out, "<dt>%s</dt><dd>", label);
+    lmi_put_when(&p->w.out, unix_ns);
+    lmi_put(&p->w.out, "</dd>");
+}
+
+static void put_run(lmi_runs *p, int32_t i) {
+    const lam_recorded_run *run = lam_recording_run(p->w.all[i]);
+    lmi_buf *b = &p->w.out;
+    lmi_put(b, "<div><h3>");
+    if (run->world > 1)
+        lmi_putf(b, "Rank %d of %d", (int)run->rank, (int)run->world);
+    else
+        lmi_putf(b, "Run %lld", (long long)run->run);
+    lmi_put(b, "</h3><dl>");
+    put_text(p, "file", run->file);
+    put_text(p, "command", run->command);
+    put_text(p, "host", run->host);
+    put_text(p, "torch", run->torch);
+    put_text(p, "lamina", run->lamina);
+    lmi_put(b, "<dt>steps</dt><dd>");
+    if (run->every > 1)
+        lmi_putf(b, "one in %d", (int)run->every);
+    else
+        lmi_put(b, "every one");
+    lmi_put(b, "</dd>");
+    put_moment(p, "began", run->started_unix_ns);
+    if (run->ended_unix_ns)
+        put_moment(p, "ended", run->ended_unix_ns);
+    else
+        put_moment(p, run->gone ? "its process died; last written" : "not ended; last written",
+                   run->seen_unix_ns);
+    lmi_put(b, "</dl></div>\n");
+}
+
+/* -- its sections ---------------------------------------------------------------------------------------- */
+
+static void begin_section(lmi_runs *p, const char *id, int32_t model, const char *title) {
+    const lam_recorded_model *m = lam_recording_model(p->w.all[0], model);
+    const int k = (int)model;
+    lmi_putf(&p->w.out, "<section id=\"%s%d\" aria-labelledby=\"h-%s%d s-%s%d\">", id, k, id, k, id, k);
+    lmi_putf(&p->w.out, "<div class=\"hd\"><h2 id=\"h-%s%d\">%s</h2><span class=\"say\" id=\"s-%s%d\">", id,
+             k, title, id, k);
+    lmi_runs_name(p, m->name, LMI_RUNS_CELL);
+    lmi_put(&p->w.out, ", ");
+    lmi_put_kind(&p->w.out, m);
+    if (m->warmed_up) lmi_put(&p->w.out, "; the first step, a warm-up, is left out");
+    lmi_put(&p->w.out, "</span></div>");
+}
+
+static lam_status put_model(lmi_runs *p, int32_t model) {
+    const lam_recorded_model *m = lam_recording_model(p->w.all[0], model);
+    if (!m->n_steps) return LAM_OK;
+    LAM_TRY(lmi_series_take(&p->series, p->w.all[0], model, p->w.e));
+    begin_section(p, "steps", model, "Steps over time");
+    lmi_runs_steps(p, model);
+    lmi_put(&p->w.out, "</section>\n");
+    begin_section(p, "layers", model, "Layers by time");
+    LAM_TRY(lmi_runs_layers(p, model));
+    lmi_put(&p->w.out, "</section>\n");
+    return LAM_OK;
+}
+
+static lam_status put_models(lmi_runs *p, lam_sink to) {
+    int32_t n = lam_recording_run(p->w.all[0])->n_models;
+    if (p->main >= 0) LAM_TRY(put_model(p, p->main));
+    for (int32_t i = 0, left = MODELS; i < n && left > 0; i++) {
+        if (i == p->main) continue;
+        LAM_TRY(put_model(p, i));
+        LAM_TRY(flush(p, to));
+        left--;
+    }
+    if (n > MODELS + 1)
+        lmi_putf(&p->w.out, "<p class=\"more\">and %d more kinds of steps: <code>lamina show</code></p>",
+                 (int)(n - MODELS - 1));
+    return LAM_OK;
+}
+
+static lam_status put_ranks(lmi_runs *p) {
+    if (p->w.n < 2 || p->main < 0) return LAM_OK;
+    lmi_put(&p->w.out, "<section id=\"ranks\" aria-labelledby=\"h-ranks\"><div class=\"hd\"><h2 "
+                       "id=\"h-ranks\">Side by side</h2><span class=\"say\">Bars are shares of the slowest."
+                       "</span></div>");
+    LAM_TRY(lmi_runs_ranks(p));
+    lmi_put(&p->w.out, "</section>\n");
+    return LAM_OK;
+}
+
+static lam_status put_page(lmi_runs *p, lam_sink to) {
+    const lam_recorded_model *m;
+    LAM_TRY(lmi_recorded_names(&p->w));
+    for (int32_t i = 0; (m = lam_recording_model(p->w.all[0], i)); i++)
+        if (p->main < 0 || m->n_steps > lam_recording_model(p->w.all[0], p->main)->n_steps) p->main = i;
+    p->w.model = p->main < 0 ? 0 : p->main;
+    if (p->main >= 0) LAM_TRY(lmi_series_take(&p->series, p->w.all[0], p->main, p->w.e));
+    put_head(p);
+    lmi_runs_verdict(p);
+    LAM_TRY(put_models(p, to));
+    LAM_TRY(put_ranks(p));
+    lmi_put(&p->w.out, "<section id=\"prov\" aria-labelledby=\"h-prov\"><div class=\"hd\"><h2 "
+                       "id=\"h-prov\">How it was measured</h2></div><div class=\"prov\">");
+    for (int32_t i = 0; i < p->w.n; i++) put_run(p, i);
+    lmi_put(&p->w.out, "</div></section>\n<footer>Made by lamina, offline: this file loads nothing and sends "
+                       "nothing.</footer></main></div></body></html>\n");
+    return lmi_buf_flush(&p->w.out, to, p->w.e);
+}
+
+lam_status lam_recording_page(const lam_recording *const *all, int32_t n, lam_sink to, lam_error *e) {
+    static const lam_recording_options options = {.depth = -1};
+    if (!all || n < 1) return lmi_fail(e, LAM_USAGE, NULL, "there is no recording to show");
+    lmi_runs *p = calloc(1, sizeof *p);
+    if (!p) return lmi_nomem(e);
+    p->w.all = all, p->w.n = n, p->w.o = &options, p->w.e = e;
+    p->main = -1;
+    lmi_buf_init(&p->w.out);
+    lam_status s = put_page(p, to);
+    lmi_buf_free(&p->w.out);
+    free(p->w.names);
+    free(p);
+    return s;
+}

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Questions about the text of a saved report, and what their answers hold. */
+#include "report/saved/saved.h"
+
+#include <sqlite3.h>
+
+lam_status lmi_saved_wrong(const lmi_saved *s, const char *what) {
+    return lmi_fail(
+        s->w.e, LAM_FAILED, s->file,
+        "it is no report that lamina saved as JSON: %s; `lamina show TARGET --format json -o FILE` "
+        "writes one",
+        what);
+}
+
+lam_status lmi_saved_failed(const lmi_saved *s, int code) {
+    if (code == SQLITE_NOMEM) return lmi_nomem(s->w.e);
+    return lmi_saved_wrong(s, sqlite3_errmsg(s->db));
+}
+
+lam_status lmi_saved_ask(const lmi_saved *s, const char *sql, sqlite3_stmt **out) {
+    int code = sqlite3_prepare_v2(s->db, sql, -1, out, NULL);
+    if (code == SQLITE_OK && sqlite3_bind_parameter_count(*out) > 0)
+        code = sqlite3_bind_text64(*out, 1, s->text, (sqlite3_uint64)s->n, SQLITE_STATIC, SQLITE_UTF8);
+    if (code == SQLITE_OK) return LAM_OK;
+    lam_status status = lmi_saved_failed(s, code);
+    sqlite3_finalize(*out);
+    *out = NULL;
+    return status;
+}
+
+lam_status lmi_saved_next(const lmi_saved *s, sqlite3_stmt *q, bool *more) {
+    int code = sqlite3_step(q);
+    *more = code == SQLITE_ROW;
+    return code == SQLITE_ROW || code == SQLITE_DONE ? LAM_OK : lmi_saved_failed(s, code);
+}
+
+lam_status lmi_saved_each(lmi_saved *s, const char *sql, lmi_saved_row row, void *to) {
+    sqlite3_stmt *q = NULL;
+    bool more = true;
+    lam_status status = lmi_saved_ask(s, sql, &q);
+    while (status == LAM_OK && more) {
+        status = lmi_saved_next(s, q, &more);
+        if (status == LAM_OK && more) status = row(s, q, to);
+    }
+    sqlite3_finalize(q);
+    return status;
+}
+
+lam_status lmi_saved_int(const lmi_saved *s, sqlite3_stmt *q, int column, int64_t *out) {
+    *out = -1;
+    switch (sqlite3_column_type(q, column)) {
+    case SQLITE_NULL: return LAM_OK;
+    case SQLITE_INTEGER: *out = sqlite3_column_int64(q, column); break;
+    case SQLITE_FLOAT: /* SQLite reads whole numbers beyond 64 bits as these */
+        if (sqlite3_column_double(q, column) >= 0x1p63) *out = INT64_MAX;
+    }
+    return *out >= 0 ? LAM_OK : lmi_saved_wrong(s, "a number in it is none of at least 0");
+}
+
+lam_status lmi_saved_text(lmi_saved *s, sqlite3_stmt *q, int column, const char **out) {
+    const char *text = (const char *)sqlite3_column_text(q, column);
+    if (!text && sqlite3_errcode(s->db) == SQLITE_NOMEM) return lmi_nomem(s->w.e);
+    *out = lmi_take_text(&s->w, text);
+    return *out ? LAM_OK : lmi_nomem(s->w.e);
+}
+
+lam_status lmi_saved_count(const lmi_saved *s, sqlite3_stmt *q, int column, lam_count *out) {
+    int64_t n;
+    *out = lmi_unknown();
+    LAM_TRY(lmi_saved_int(s, q, column, &n));
+    const char *state = (const char *)sqlite3_column_text(q, column + 1);
+    if (n < 0 || !state) return LAM_OK;
+    for (int i = LAM_EXACT; i <= LAM_UNKNOWN; i++)
+        if (strcmp(state, lam_state_name((lam_state)i)) == 0) {
+            *out = (lam_count){n, n == INT64_MAX, (lam_state)i};
+            return LAM_OK;
+        }
+    return lmi_saved_wrong(s, "a number in it has no known state");
+}

@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The tree of a saved report, whose rows name their places by path, and the numbers of each place. */
+#include "report/saved/saved.h"
+
+#include <sqlite3.h>
+
+/* Deeper than any model, and so shallow that a path's prefixes are few. */
+enum { DEEPEST = 2000, MOST_PLACES = 1 << 24 };
+
+/* -- the tree -------------------------------------------------------------------------------------------- */
+
+typedef struct node {
+    const char *name;
+    int32_t parent, first, last, next; /* children in the order in which rows name them; -1 none */
+} node;
+
+typedef struct growing {
+    lmi_saved *s;
+    lmi_vec nodes;
+    lmi_map by_path;
+} growing;
+
+static lam_status add_node(growing *g, int32_t parent, const char *name, const char *path, int32_t *out) {
+    lam_error *e = g->s->w.e;
+    int32_t i = (int32_t)g->nodes.n;
+    if (i >= MOST_PLACES) return lmi_saved_wrong(g->s, "it has more modules than any model");
+    node *n = lmi_vec_push(&g->nodes);
+    if (!n) return lmi_nomem(e);
+    *n = (node){name, parent, -1, -1, -1};
+    if (parent >= 0) {
+        node *all = g->nodes.data, *up = &all[parent];
+        if (up->last >= 0)
+            all[up->last].next = i;
+        else
+            up->first = i;
+        up->last = i;
+    }
+    *out = i;
+    return lmi_map_put(&g->by_path, path, i, e);
+}
+
+/* The node of a path, made with all above it if it is new. */
+static lam_status find_node(growing *g, const char *path, int32_t *out) {
+    lmi_taking *w = &g->s->w;
+    int64_t known = lmi_map_get(&g->by_path, path);
+    int32_t up = 0, depth = 0;
+    if (known >= 0) {
+        *out = (int32_t)known;
+        return LAM_OK;
+    }
+    for (const char *at = path;;) {
+        const char *dot = strchr(at, '.');
+        size_t n = dot ? (size_t)(dot - path) : strlen(path);
+        if (++depth > DEEPEST) return lmi_saved_wrong(g->s, "a path in it is deeper than any model");
+        char *prefix = lmi_strndup(&w->scratch, path, n);
+        if (!prefix) return lmi_nomem(w->e);
+        known = lmi_map_get(&g->by_path, prefix);
+        if (known < 0) {
+            const char *name = lmi_take_text(w, prefix + (at - path));
+            if (!name) return lmi_nomem(w->e);
+            LAM_TRY(add_node(g, up, name, prefix, &up));
+        } else {
+            up = (int32_t)known;
+        }
+        if (!dot) break;
+        at = dot + 1;
+    }
+    *out = up;
+    return LAM_OK;
+}
+
+static lam_status grow(growing *g) {
+    lmi_saved *s = g->s;
+    sqlite3_stmt *q = NULL;
+    int32_t root;
+    bool more = true;
+    LAM_TRY(add_node(g, -1, "", "", &root));
+    lam_status status = lmi_saved_ask(s,
+                                      "SELECT CASE json_type(value, '$.path') WHEN 'text' THEN "
+                                      "json_extract(value, '$.path') END FROM json_each(?1, '$.rows')",
+                                      &q);
+    while (status == LAM_OK && more) {
+        status = lmi_saved_next(s, q, &more);
+        if (status != LAM_OK || !more) break;
+        const char *path = (const char *)sqlite3_column_text(q, 0);
+        int32_t *place = lmi_vec_push(&s->of_row);
+        if (!place)
+            status = lmi_nomem(s->w.e);
+        else if (!path || sqlite3_column_type(q, 0) != SQLITE_TEXT)
+            status = lmi_saved_wrong(s, "a row of it has no path");
+        else
+            status = find_node(g, path, place);
+    }
+    sqlite3_finalize(q);
+    return status;
+}
+
+/* Nodes in depth-first order; `index` has the position of each. */
+static void order_nodes(lmi_taking *w, const node *all, int32_t *index) {
+    for (int32_t id = 0; id >= 0;) {
+        const node *n = &all[id];
+        int32_t i = w->n++, to = n->first;
+        lmi_outlined *at = &w->at[i];
+        *at = (lmi_outlined){.parent = n->parent < 0 ? -1 : index[n->parent],
+                             .name = n->name,
+                             .type = "",
+                             .in = "",
+                             .out = "",
+                             .state = LMI_CONTAINER_ALONE,
+                             .family = LMI_CONTAINER,
+                             .run = i,
+                             .n_run = 1,
+                             .level = -1,
+                             .formulas = -1};
+        at->depth = at->parent < 0 ? 0 : w->at[at->parent].depth + 1;
+        if (at->parent >= 0) w->at[at->parent].n_children++;
+        index[id] = i;
+        while (to < 0 && id >= 0) {
+            w->at[index[id]].end = w->n;
+            to = all[id].next;
+            id = all[id].parent;
+        }
+        id = to;
+    }
+}
+
+static lam_status place_nodes(growing *g) {
+    lmi_taking *w = &g->s->w;
+    uint64_t n = g->nodes.n;
+    int32_t *index = lmi_alloc(&w->scratch, n, sizeof *index), *of_row = g->s->of_row.data;
+    w->at = lmi_alloc(&w->scratch, n, sizeof *w->at);
+    if (!index || !w->at) return lmi_nomem(w->e);
+    order_nodes(w, g->nodes.data, index);
+    for (size_t i = 0; i < g->s->of_row.n; i++) of_row[i] = index[of_row[i]];
+    for (int k = 0; k < LMI_N_OWN; k++) {
+        w->own[k] = lmi_alloc(&w->scratch, n, sizeof *w->own[k]);
+        w->state[k] = lmi_alloc(&w->scratch, n, sizeof *w->state[k]);
+        if (!w->own[k] || !w->state[k]) return lmi_nomem(w->e);
+    }
+    return LAM_OK;
+}
+
+lam_status lmi_saved_places(lmi_saved *s) {
+    growing g = {.s = s};
+    lmi_vec_init(&g.nodes, sizeof(node));
+    lmi_map_init(&g.by_path);
+    lam_status status = grow(&g);
+    if (status == LAM_OK) status = place_nodes(&g);
+    lmi_vec_free(&g.nodes);
+    lmi_map_free(&g.by_path);
+    return status;
+}
+
+/* -- numbers --------------------------------------------------------------------------------------------- */
+
+/* Where a row has a number: those of counts with their state beside them. */
+static const struct {
+    lmi_own_number k;
+    const char *path;
+} counts[] = {{LMI_OWN_PARAMS, "params"},
+              {LMI_OWN_PARAM_BYTES, "param_bytes"},
+              {LMI_OWN_MACS, "macs"},
+              {LMI_OWN_FLOPS, "flops"},
+              {LMI_OWN_READ, "bytes_read"},
+              {LMI_OWN_WRITTEN, "bytes_written"},
+              {LMI_OWN_BACK_MACS, "backward.macs"},
+              {LMI_OWN_BACK_FLOPS, "backward.flops"},
+              {LMI_OWN_BACK_READ, "backward.bytes_read"},
+              {LMI_OWN_BACK_WRITTEN, "backward.bytes_written"},
+              {LMI_OWN_BACK_MACS, "recompute.macs"},
+              {LMI_OWN_BACK_FLOPS, "recompute.flops"},
+              {LMI_OWN_BACK_READ, "recompute.bytes_read"},
+              {LMI_OWN_BACK_WRITTEN, "recompute.bytes_written"}},
+  wholes[] = {{LMI_OWN_TIME, "time.forward.self"},
+              {LMI_OWN_TOTAL_TIME, "time.forward.total"},
+              {LMI_OWN_BACK_TIME, "time.backward.self"},
+              {LMI_OWN_BACK_TIME, "time.recompute.self"},
+              {LMI_OWN_ALLOCATED, "memory.own.forward.allocated"},
+              {LMI_OWN_RETAINED, "memory.own.forward.retained"},
+              {LMI_OWN_PEAK, "memory.total.forward.peak"}};
+enum { N_COUNTS = sizeof counts / sizeof *counts, N_WHOLES = sizeof wholes / sizeof *wholes };
+enum { TYPE, STATUS, INPUTS, OUTPUTS, HEALTH, BACK_HEALTH, FIRST };
+
+/* "8×64×56×56 float32, 8 int64 +2" of a list of tensors, as an outline of a model has it. */
+#define TENSORS(list)                                                                                        \
+    "(SELECT coalesce(group_concat(shown, ', '), '') || CASE WHEN max(n) > 3 THEN ' +' || (max(n) - 3) "     \
+    "ELSE '' END FROM (SELECT CASE WHEN key < 3 THEN coalesce(CASE WHEN json_type(value, '$.shape') = "      \
+    "'array' THEN CASE WHEN json_array_length(value, '$.shape') = 0 THEN 'scalar' ELSE (SELECT "             \
+    "group_concat(value, '\u00d7') FROM json_each(t.value, '$.shape')) END END, '?') || coalesce(' ' || "    \
+    "json_extract(value, '$.dtype'), '') END AS shown, key + 1 AS n FROM json_each(r.value, '$." list        \
+    "') t))"
+
+static void put_question(lmi_buf *b) {
+    lmi_put(b, "SELECT json_extract(value, '$.type'), json_extract(value, '$.status'), " TENSORS(
+                   "inputs") ", " TENSORS("outputs") ", json_extract(value, '$.health.forward'), "
+                                                     "json_extract(value, '$.health.backward')");
+    for (int i = 0; i < N_COUNTS; i++)
+        lmi_putf(b, ", json_extract(value, '$.%s.value'), json_extract(value, '$.%s.state')", counts[i].path,
+                 counts[i].path);
+    for (int i = 0; i < N_WHOLES; i++) lmi_putf(b, ", json_extract(value, '$.%s')", wholes[i].path);
+    lmi_put(b, " FROM json_each(?1, '$.rows') r");
+}
+
+static lmi_place_state state_of(const char *status) {
+    static const char *const names[] = {[LMI_CALLED] = "called",
+                                        [LMI_NEVER_CALLED] = "never called",
+                                        [LMI_CALLED_ELSEWHERE] = "called elsewhere",
+                                        [LMI_OWN_PARAMETERS] = "own parameters",
+                                        [LMI_OUTSIDE_CALLS] = "outside calls"};
+    for (int i = LMI_CALLED; i <= LMI_OUTSIDE_CALLS; i++)
+        if (strcmp(status, names[i]) == 0) return (lmi_place_state)i;
+    return LMI_CONTAINER_ALONE;
+}
+
+static uint8_t health_of(const char *name) {
+    for (int i = LAM_HEALTH_UNKNOWN; i <= LAM_HEALTH_BORN; i++)
+        if (strcmp(name, lam_health_name((lam_health_state)i)) == 0) return (uint8_t)i;
+    return LAM_HEALTH_UNKNOWN;
+}
+
+/* A place's first call tells how it looks, as it does in an outline of a model. */
+static lam_status look(lmi_saved *s, sqlite3_stmt *q, int32_t i) {
+    lmi_outlined *at = &s->w.at[i];
+    const char *text[FIRST];
+    for (int k = 0; k < FIRST; k++) LAM_TRY(lmi_saved_text(s, q, k, &text[k]));
+    lmi_place_state state = state_of(text[STATUS]);
+    bool first = state == LMI_CALLED && s->w.own[LMI_OWN_CALLS][i] == 0;
+    if (at->state == LMI_CONTAINER_ALONE || first) at->state = (uint8_t)state;
+    if (!*at->type || first) at->type = text[TYPE];
+    if (first) {
+        at->in = text[INPUTS];
+        at->out = text[OUTPUTS];
+    }
+    for (int p = 0; p < 2; p++) {
+        uint8_t health = health_of(text[HEALTH + p]);
+        if (health > at->health[p]) at->health[p] = health;
+    }
+    s->w.own[LMI_OWN_CALLS][i] += state == LMI_CALLED;
+    at->family = (uint8_t)lmi_family_of_name(at->type, at->n_children > 0);
+    return LAM_OK;
+}
+
+static lam_status add_row(lmi_saved *s, sqlite3_stmt *q, int32_t i) {
+    LAM_TRY(look(s, q, i));
+    int column = FIRST;
+    for (int k = 0; k < N_COUNTS; k++, column += 2) {
+        lam_count c;
+        if (sqlite3_column_type(q, column + 1) == SQLITE_NULL) continue; /* it is not counted at all */
+        LAM_TRY(lmi_saved_count(s, q, column, &c));
+        lmi_add_own(&s->w, counts[k].k, i, c);
+    }
+    for (int k = 0; k < N_WHOLES; k++, column++) {
+        int64_t n, *most = &s->w.own[LMI_OWN_PEAK][i];
+        LAM_TRY(lmi_saved_int(s, q, column, &n));
+        if (n < 0) continue;
+        if (wholes[k].k != LMI_OWN_PEAK)
+            lmi_add_own(&s->w, wholes[k].k, i, lmi_exact(n));
+        else if (n > *most)
+            *most = n;
+    }
+    return LAM_OK;
+}
+
+lam_status lmi_saved_numbers(lmi_saved *s) {
+    lmi_taking *w = &s->w;
+    sqlite3_stmt *q = NULL;
+    bool more = true;
+    lmi_buf_clear(&w->text);
+    put_question(&w->text);
+    LAM_TRY(lmi_buf_status(&w->text, w->e));
+    lam_status status = lmi_saved_ask(s, lmi_buf_text(&w->text), &q);
+    for (size_t row = 0; status == LAM_OK; row++) {
+        const int32_t *place = lmi_vec_at(&s->of_row, row);
+        status = lmi_saved_next(s, q, &more);
+        if (status != LAM_OK || !more || !place) break;
+        status = add_row(s, q, *place);
+    }
+    sqlite3_finalize(q);
+    if (status == LAM_OK) lmi_sum_total_times(w);
+    return status;
+}

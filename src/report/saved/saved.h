@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * saved: an outline of a report that was saved as JSON. SQLite reads the JSON, for its reader has been tried
+ * on hostile text for years; absent.c is built instead where SQLite is missing. */
+#ifndef LMI_REPORT_SAVED_H
+#define LMI_REPORT_SAVED_H
+
+#include "report/outline/work.h"
+
+/* Reads the report that Report.save or `--format json` wrote. It has no formulas and no levels. LAM_IO: the
+ * file can't be read; LAM_FAILED: it is no such report; LAM_LIMIT: it is too large. Free it also on
+ * failure. */
+lam_status lmi_saved_outline(lmi_outline *o, const char *file, lam_error *e);
+
+/* -- of this room ---------------------------------------------------------------------------------------- */
+
+struct sqlite3;
+struct sqlite3_stmt;
+typedef struct lmi_saved {
+    lmi_taking w;
+    const char *file;
+    char *text; /* of the file */
+    int64_t n;
+    struct sqlite3 *db;
+    lmi_vec of_row; /* int32_t: the place of each row */
+} lmi_saved;
+
+/* Says that the file is no report; `what` names what is wrong. */
+lam_status lmi_saved_wrong(const lmi_saved *s, const char *what);
+/* The same for an error of SQLite. */
+lam_status lmi_saved_failed(const lmi_saved *s, int code);
+/* Prepares a question about the text, which is its first parameter. */
+lam_status lmi_saved_ask(const lmi_saved *s, const char *sql, struct sqlite3_stmt **out);
+/* The next row, if there is one. */
+lam_status lmi_saved_next(const lmi_saved *s, struct sqlite3_stmt *q, bool *more);
+/* Runs `row` on each answer to a question. */
+typedef lam_status (*lmi_saved_row)(lmi_saved *s, struct sqlite3_stmt *q, void *to);
+lam_status lmi_saved_each(lmi_saved *s, const char *sql, lmi_saved_row row, void *to);
+/* A whole number of at least 0; what is missing or null is -1. What is larger than 2^63 - 1 is that. */
+lam_status lmi_saved_int(const lmi_saved *s, struct sqlite3_stmt *q, int column, int64_t *out);
+/* A text, kept once; "" if it is missing. */
+lam_status lmi_saved_text(lmi_saved *s, struct sqlite3_stmt *q, int column, const char **out);
+/* A number and its state from two columns; unknown if they are missing. */
+lam_status lmi_saved_count(const lmi_saved *s, struct sqlite3_stmt *q, int column, lam_count *out);
+
+lam_status lmi_saved_places(lmi_saved *s);  /* places.c: the tree, by the paths of the rows */
+lam_status lmi_saved_numbers(lmi_saved *s); /* places.c: what the rows tell of each place */
+lam_status lmi_saved_whole(lmi_saved *s);   /* whole.c: totals, times, memory, findings, notes */
+lam_status lmi_saved_course(lmi_saved *s);  /* course.c: memory over time, and what was at work */
+lam_status lmi_saved_held(lmi_saved *s);    /* whole.c: what each place holds at the peak */
+
+#endif

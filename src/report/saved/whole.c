@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a saved report tells of the whole run: totals, times, memory, findings and sentences. */
+#include "report/saved/saved.h"
+
+#include <sqlite3.h>
+#include <stdio.h>
+
+/* -- the model and its totals ---------------------------------------------------------------------------- */
+
+static int32_t capped(int64_t n) { return n < 0 ? 0 : n > INT32_MAX ? INT32_MAX : (int32_t)n; }
+
+static lam_status take_head(lmi_saved *s, sqlite3_stmt *q, void *to) {
+    lmi_outline *o = to;
+    int64_t n[5];
+    LAM_TRY(lmi_saved_text(s, q, 0, &o->convention));
+    LAM_TRY(lmi_saved_text(s, q, 1, &o->source));
+    LAM_TRY(lmi_saved_text(s, q, 2, &o->version));
+    LAM_TRY(lmi_saved_text(s, q, 3, &o->name));
+    for (int i = 0; i < 5; i++) LAM_TRY(lmi_saved_int(s, q, 4 + i, &n[i]));
+    if (sqlite3_column_type(q, 9) == SQLITE_TEXT) LAM_TRY(lmi_saved_text(s, q, 9, &o->type_path));
+    if (sqlite3_column_type(q, 10) == SQLITE_TEXT) LAM_TRY(lmi_saved_text(s, q, 10, &o->mode));
+    o->modules = capped(n[0]);
+    o->calls = capped(n[1]);
+    o->ops_ran = n[2] < 0 ? 0 : n[2];
+    o->ops_counted = n[3] < 0 ? 0 : n[3];
+    o->ops_ruled = n[4] < 0 ? 0 : n[4];
+    return LAM_OK;
+}
+
+static const char head[] =
+    "SELECT json_extract(?1, '$.convention'), json_extract(?1, '$.source'), json_extract(?1, '$.version'), "
+    "json_extract(?1, '$.model.type'), json_extract(?1, '$.model.modules'), "
+    "json_extract(?1, '$.model.calls'), json_extract(?1, '$.operators.ran'), "
+    "json_extract(?1, '$.operators.counted'), json_extract(?1, '$.operators.known'), "
+    "json_extract(?1, '$.model.type_path'), json_extract(?1, '$.provenance.mode')";
+
+typedef struct asked { /* the totals of one answer */
+    lam_count *to[3];
+    int n;
+} asked;
+
+static lam_status take_counts(lmi_saved *s, sqlite3_stmt *q, void *to) {
+    const asked *a = to;
+    for (int i = 0; i < a->n; i++) LAM_TRY(lmi_saved_count(s, q, 2 * i, a->to[i]));
+    return LAM_OK;
+}
+
+static lam_status take_totals(lmi_saved *s) {
+    static const char *const phases[LAM_N_PHASES] = {
+        [LAM_FORWARD] = "", [LAM_BACKWARD] = "backward.", [LAM_RECOMPUTE] = "recompute."};
+    lmi_outline *o = s->w.o;
+    const struct {
+        const char *name;
+        lam_count *to;
+    } params[] = {{"params", &o->params.params},         {"trainable", &o->params.grad_params},
+                  {"frozen", &o->params.nograd_params},  {"param_bytes", &o->params.param_bytes},
+                  {"buffers", &o->params.buffers},       {"buffer_bytes", &o->params.buffer_bytes},
+                  {"params_in_rows", &o->params.in_rows}};
+    static const char *const metrics[] = {"macs", "flops", "bytes"};
+    char sql[512];
+    for (int p = 0; p < LAM_N_PHASES; p++) {
+        lam_count *to[] = {&o->macs[p], &o->flops[p], &o->bytes[p]};
+        for (int k = 0; k < 3; k++) {
+            snprintf(
+                sql, sizeof sql,
+                "SELECT json_extract(?1, '$.totals.%s%s.value'), json_extract(?1, '$.totals.%s%s.state')",
+                phases[p], metrics[k], phases[p], metrics[k]);
+            LAM_TRY(lmi_saved_each(s, sql, take_counts, &(asked){{to[k]}, 1}));
+        }
+        o->backward = o->backward || (p != LAM_FORWARD && o->flops[p].n > 0);
+    }
+    for (size_t i = 0; i < sizeof params / sizeof *params; i++) {
+        snprintf(sql, sizeof sql,
+                 "SELECT json_extract(?1, '$.totals.%s.value'), json_extract(?1, '$.totals.%s.state')",
+                 params[i].name, params[i].name);
+        LAM_TRY(lmi_saved_each(s, sql, take_counts, &(asked){{params[i].to}, 1}));
+    }
+    return LAM_OK;
+}
+
+/* -- times ----------------------------------------------------------------------------------------------- */
+
+static lam_status take_spread(lmi_saved *s, sqlite3_stmt *q, void *to) {
+    lam_spread *spread = to;
+    int64_t n, *fields[] = {&spread->median, &spread->deviation, &spread->least, &spread->most};
+    LAM_TRY(lmi_saved_int(s, q, 0, &n));
+    spread->n = capped(n);
+    for (int i = 0; i < 4; i++) LAM_TRY(lmi_saved_int(s, q, 1 + i, fields[i]));
+    return LAM_OK;
+}
+
+static lam_status take_runs(lmi_saved *s, sqlite3_stmt *q, void *to) {
+    lmi_outline *o = to;
+    int64_t runs, late;
+    LAM_TRY(lmi_saved_int(s, q, 0, &runs));
+    LAM_TRY(lmi_saved_int(s, q, 1, &late));
+    o->timed = runs >= 0;
+    o->repeats = capped(runs);
+    o->outliers = capped(late);
+    return LAM_OK;
+}
+
+static lam_status take_times(lmi_saved *s) {
+    static const char *const parts[LAM_N_TIME_PARTS] = {
+        [LAM_TIME_FORWARD] = "forward", [LAM_TIME_BACKWARD] = "backward", [LAM_TIME_RECOMPUTE] = "recompute",
+        [LAM_TIME_ENGINE] = "engine",   [LAM_TIME_OUTSIDE] = "outside",   [LAM_TIME_WHOLE] = "whole"};
+    lmi_outline *o = s->w.o;
+    char sql[512];
+    for (int p = 0; p < LAM_N_TIME_PARTS; p++) {
+        snprintf(
+            sql, sizeof sql,
+            "SELECT json_extract(v, '$.n'), json_extract(v, '$.median'), json_extract(v, '$.deviation'), "
+            "json_extract(v, '$.least'), json_extract(v, '$.most') FROM "
+            "(SELECT json_extract(?1, '$.time.%s') AS v)",
+            parts[p]);
+        LAM_TRY(lmi_saved_each(s, sql, take_spread, &o->time[p]));
+    }
+    return lmi_saved_each(s,
+                          "SELECT json_extract(?1, '$.time.runs'), json_array_length(?1, '$.time.outliers')",
+                          take_runs, o);
+}
+
+/* -- memory ---------------------------------------------------------------------------------------------- */
+
+static int held_of(const char *name) {
+    for (int h = 0; h < LAM_N_HELD; h++)
+        if (strcmp(name, lam_held_name((lam_held)h)) == 0) return h;
+    return -1;
+}
+
+/* A category and its bytes. */
+static lam_status take_held(lmi_saved *s, sqlite3_stmt *q, void *to) {
+    int64_t n, *held = to;
+    const char *name;
+    LAM_TRY(lmi_saved_text(s, q, 0, &name));
+    LAM_TRY(lmi_saved_int(s, q, 1, &n));
+    int h = held_of(name);
+    if (h >= 0 && n > 0) held[h] = lmi_add_capped(held[h], n);
+    return LAM_OK;
+}
+
+/* The place of a path; a report names no other than its rows do. */
+static lam_status find_place(lmi_saved *s, const char *path, int32_t *out) {
+    const lmi_outlined *all = s->w.at;
+    int32_t at = 0;
+    for (const char *rest = path; *rest;) {
+        size_t n = strcspn(rest, ".");
+        int32_t child = at + 1, end = all[at].end;
+        while (child < end && (strncmp(all[child].name, rest, n) != 0 || all[child].name[n]))
+            child = all[child].end;
+        if (child >= end) return lmi_saved_wrong(s, "its memory names a module that no row has");
+        at = child;
+        rest += n + (rest[n] == '.');
+    }
+    *out = at;
+    return LAM_OK;
+}
+
+/* A place's path, a category, its bytes. Rows of one path follow one another. */
+static lam_status take_place_held(lmi_saved *s, sqlite3_stmt *q, void *to) {
+    lmi_taking *w = &s->w;
+    struct {
+        const char *path;
+        int32_t place;
+    } *last = to;
+    const char *path, *name;
+    int64_t n;
+    LAM_TRY(lmi_saved_text(s, q, 0, &path));
+    LAM_TRY(lmi_saved_text(s, q, 1, &name));
+    LAM_TRY(lmi_saved_int(s, q, 2, &n));
+    if (path != last->path) LAM_TRY(find_place(s, path, &last->place)); /* equal texts have one address */
+    last->path = path;
+    int h = held_of(name);
+    if (h < 0 || n <= 0) return LAM_OK;
+    int64_t *held = w->held[last->place];
+    held[h] = lmi_add_capped(held[h], n);
+    lmi_add_own(w, LMI_OWN_HELD, last->place, lmi_exact(n));
+    return LAM_OK;
+}
+
+lam_status lmi_saved_held(lmi_saved *s) {
+    struct {
+        const char *path;
+        int32_t place;
+    } last = {NULL, 0};
+    s->w.held = lmi_alloc(&s->w.scratch, (uint64_t)s->w.n, sizeof *s->w.held);
+    if (!s->w.held) return lmi_nomem(s->w.e);
+    return lmi_saved_each(s,
+                          "SELECT json_extract(p.value, '$.path'), h.key, h.value FROM "
+                          "json_each(?1, '$.memory.places') p, json_each(p.value, '$.held') h",
+                          take_place_held, &last);
+}
+
+static lam_status take_memory_row(lmi_saved *s, sqlite3_stmt *q, void *to) {
+    lam_memory_totals *y = to;
+    int64_t *fields[] = {&y->peak,      &y->before,        &y->peak_allocated, &y->allocated,     &y->freed,
+                         &y->elsewhere, &y->info.rss_open, &y->info.rss_peak,  &y->info.rss_close};
+    const char *phase, *path;
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
+        LAM_TRY(lmi_saved_int(s, q, (int)i, fields[i]));
+    LAM_TRY(lmi_saved_text(s, q, 9, &phase));
+    for (int p = 0; p < LAM_N_PHASES; p++)
+        if (strcmp(phase, lam_phase_name((lam_phase)p)) == 0) y->peak_phase = (uint8_t)p;
+    if (sqlite3_column_type(q, 10) == SQLITE_NULL) return LAM_OK;
+    LAM_TRY(lmi_saved_text(s, q, 10, &path));
+    int32_t i;
+    LAM_TRY(find_place(s, path, &i));
+    s->w.o->peak_place = s->w.o->n == s->w.n ? i : -1; /* of very many places not all are kept */
+    return LAM_OK;
+}
+
+static lam_status take_memory(lmi_saved *s) {
+    lmi_outline *o = s->w.o;
+    lam_memory_totals *y = lmi_alloc(&o->arena, 1, sizeof *y);
+    if (!y) return lmi_nomem(s->w.e);
+    y->peak_call = -1;
+    LAM_TRY(lmi_saved_each(
+        s,
+        "SELECT json_extract(v, '$.peak'), json_extract(v, '$.before'), json_extract(v, "
+        "'$.peak_allocated'), json_extract(v, '$.allocated'), json_extract(v, '$.freed'), "
+        "json_extract(v, '$.elsewhere'), json_extract(v, '$.rss.open'), json_extract(v, '$.rss.peak'), "
+        "json_extract(v, '$.rss.close'), json_extract(v, '$.peak_phase'), json_extract(v, '$.peak_in') "
+        "FROM (SELECT json_extract(?1, '$.memory') AS v) WHERE json_extract(v, '$.peak') >= 0",
+        take_memory_row, y));
+    sqlite3_stmt *q = NULL;
+    bool more = false;
+    lam_status status = lmi_saved_ask(
+        s, "SELECT json_extract(?1, '$.memory.source') WHERE json_extract(?1, '$.memory.peak') >= 0", &q);
+    if (status == LAM_OK) status = lmi_saved_next(s, q, &more);
+    if (status == LAM_OK && more) status = lmi_saved_text(s, q, 0, &o->memory_source);
+    sqlite3_finalize(q);
+    if (status != LAM_OK || !more) return status; /* memory was not measured */
+    y->info.source = o->memory_source;
+    o->memory = y;
+    LAM_TRY(lmi_saved_each(s, "SELECT key, value FROM json_each(?1, '$.memory.held')", take_held, y->held));
+    return lmi_saved_course(s);
+}
+
+/* -- sentences ------------------------------------------------------------------------------------------- */
+
+/* Texts of so many columns, into a list of the outline. */
+typedef struct listed {
+    lmi_vec texts; /* const char * */
+    int columns;
+} listed;
+
+static lam_status take_line(lmi_saved *s, sqlite3_stmt *q, void *to) {
+    listed *l = to;
+    for (int i = 0; i < l->columns; i++) {
+        const char **at = lmi_vec_push(&l->texts);
+        if (!at) return lmi_nomem(s->w.e);
+        LAM_TRY(lmi_saved_text(s, q, i, at));
+    }
+    return LAM_OK;
+}
+
+static lam_status take_list(lmi_saved *s, const char *sql, int columns, int32_t *n, void *out) {
+    listed l = {.columns = columns};
+    const void *kept;
+    lmi_vec_init(&l.texts, sizeof(const char *));
+    lam_status status = lmi_saved_each(s, sql, take_line, &l);
+    kept = status == LAM_OK ? lmi_copy(&s->w.o->arena, l.texts.data, l.texts.n, l.texts.size) : NULL;
+    if (status == LAM_OK && !kept) status = lmi_nomem(s->w.e);
+    *n = status == LAM_OK ? (int32_t)(l.texts.n / (size_t)columns) : 0;
+    memcpy(out, &kept, sizeof kept);
+    lmi_vec_free(&l.texts);
+    return status;
+}
+
+static lam_status take_health(lmi_saved *s, sqlite3_stmt *q, void *to) {
+    lmi_outline *o = to;
+    LAM_TRY(lmi_saved_int(s, q, 1, &o->looked));
+    return lmi_saved_text(s, q, 0, &o->health);
+}
+
+static lam_status take_findings(lmi_saved *s) {
+    lmi_outline *o = s->w.o;
+    const char **text;
+    int32_t n;
+    LAM_TRY(lmi_saved_each(
+        s,
+        "SELECT json_extract(?1, '$.health.sentence'), json_extract(?1, '$.health.tensors') WHERE "
+        "json_extract(?1, '$.health.sentence') IS NOT NULL",
+        take_health, o));
+    if (!o->health) return LAM_OK;
+    LAM_TRY(take_list(s,
+                      "SELECT json_extract(value, '$.text'), json_extract(value, '$.path') FROM "
+                      "json_each(?1, '$.health.findings')",
+                      2, &n, &text));
+    o->finding = lmi_alloc(&o->arena, (uint64_t)n, sizeof *o->finding);
+    o->finding_place = lmi_alloc(&o->arena, (uint64_t)n, sizeof *o->finding_place);
+    lam_finding *made = lmi_alloc(&o->arena, (uint64_t)n, sizeof *made);
+    if (!o->finding || !o->finding_place || !made) return lmi_nomem(s->w.e);
+    for (int32_t i = 0; i < n; i++) {
+        made[i] = (lam_finding){.call = -1, .place = -1, .before = -1, .after = -1, .text = text[2 * i]};
+        o->finding[i] = &made[i];
+        o->finding_place[i] = -1;
+        if (*text[2 * i + 1] && o->n == s->w.n) LAM_TRY(find_place(s, text[2 * i + 1], &o->finding_place[i]));
+    }
+    o->n_findings = n;
+    return LAM_OK;
+}
+
+lam_status lmi_saved_whole(lmi_saved *s) {
+    lmi_outline *o = s->w.o;
+    LAM_TRY(lmi_saved_each(s, head, take_head, o));
+    LAM_TRY(take_totals(s));
+    LAM_TRY(take_times(s));
+    LAM_TRY(take_memory(s));
+    LAM_TRY(take_findings(s));
+    LAM_TRY(take_list(s,
+                      "SELECT json_extract(value, '$.path'), json_extract(value, '$.reason') FROM "
+                      "json_each(?1, '$.unused')",
+                      2, &o->n_unused, &o->unused));
+    LAM_TRY(take_list(s,
+                      "SELECT json_extract(value, '$.path'), json_extract(value, '$.reason') FROM "
+                      "json_each(?1, '$.no_gradient')",
+                      2, &o->n_no_gradient, &o->no_gradient));
+    LAM_TRY(take_list(s, "SELECT value FROM json_each(?1, '$.gaps')", 1, &o->n_gaps, &o->gap));
+    LAM_TRY(take_list(s, "SELECT value FROM json_each(?1, '$.notes')", 1, &o->n_notes, &o->note));
+    return take_list(s, "SELECT key, value FROM json_each(?1, '$.provenance')", 2, &o->n_provenance,
+                     &o->provenance);
+}

@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The block of data of a page: that it is JSON whatever texts there are, that nothing in it can end the
+ * element that it stands in, and that its numbers are the outline's. */
+#include "kit/oom.h"
+
+#include "kit/full_net.h"
+#include "kit/json_text.h"
+#include "kit/outlined.h"
+#include "report/page/page.h"
+
+static lmi_buf block;
+
+static const char *written(const lmi_outline *o) {
+    lmi_buf_clear(&block);
+    lmi_page_data(&block, o);
+    assert_false(block.bad);
+    assert_int_equal(strlen(block.s), block.n);
+    assert_string_equal(json_value(block.s), "");
+    return block.s;
+}
+
+static void has(const char *text, const char *part) {
+    if (!strstr(text, part)) fail_msg("no '%s' in\n%s", part, text);
+}
+
+/* An outline of one place whose name this is. */
+static lmi_outline named(lmi_outlined *at, const char *name) {
+    *at = (lmi_outlined){.parent = -1,
+                         .end = 1,
+                         .name = "",
+                         .type = name,
+                         .in = "",
+                         .out = "",
+                         .n_run = 1,
+                         .level = -1,
+                         .formulas = -1};
+    return (lmi_outline){.name = name, .n = 1, .at = at, .peak_place = -1, .backward_us = -1};
+}
+
+/* -- texts ----------------------------------------------------------------------------------------------- */
+
+/* "name":"..." as it is in the block. */
+static void shown_as(const char *name, const char *text) {
+    lmi_outlined at;
+    lmi_outline o = named(&at, name);
+    char part[256];
+    snprintf(part, sizeof part, "\"name\":\"%s\",", text);
+    has(written(&o), part);
+}
+
+static void test_every_byte(void **unused) {
+    (void)unused;
+    for (int c = 1; c < 256; c++) {
+        const char name[] = {'a', (char)c, 'b', '\0'};
+        char text[32];
+        if (c < 0x20 || c == 0x7f || c == '<')
+            snprintf(text, sizeof text, "a\\u%04xb", (unsigned)c);
+        else if (c == '"' || c == '\\')
+            snprintf(text, sizeof text, "a\\%cb", c);
+        else if (c >= 0x80)
+            snprintf(text, sizeof text, "a\\ufffdb"); /* no byte above is a character alone */
+        else
+            snprintf(text, sizeof text, "a%cb", c);
+        shown_as(name, text);
+    }
+}
+
+static void test_odd_characters(void **unused) {
+    (void)unused;
+    shown_as("\xed\xa0\x80", "\\ufffd\\ufffd\\ufffd"); /* half of a surrogate pair, U+D800 */
+    shown_as("\xed\xbf\xbfz", "\\ufffd\\ufffd\\ufffdz");
+    shown_as("\xc0\x80", "\\ufffd\\ufffd");                       /* NUL in two bytes */
+    shown_as("\xf4\x90\x80\x80", "\\ufffd\\ufffd\\ufffd\\ufffd"); /* past U+10FFFF */
+    shown_as("cut \xe2\x82", "cut \\ufffd\\ufffd");
+    shown_as("\xe2\x80\xa8\xe2\x80\xa9\xe2\x80\xaa",
+             "\\u2028\\u2029\xe2\x80\xaa"); /* lines and paragraphs end */
+    shown_as("\xf0\x9f\x94\xa5 \xd7\xa9", "\xf0\x9f\x94\xa5 \xd7\xa9");
+    shown_as("</script><!--", "\\u003c/script>\\u003c!--");
+    shown_as("", "");
+}
+
+static void test_long_names(void **unused) {
+    (void)unused;
+    enum { LONG = 1 << 20 };
+    static char name[LONG + 1];
+    lmi_outlined at;
+    memset(name, '<', LONG);
+    lmi_outline o = named(&at, name);
+    const char *text = written(&o);
+    assert_true(strlen(text) > 3 * (size_t)LONG * 6); /* name, head and S */
+    assert_null(strchr(text, '<'));
+}
+
+/* -- a whole --------------------------------------------------------------------------------------------- */
+
+static void test_numbers_of_a_step(void **unused) {
+    (void)unused;
+    outlined x = outline_of(full_step(), NULL);
+    const char *text = written(&x.o);
+    has(text,
+        "{\"v\":1,\"name\":\"Net\",\"head\":{\"type\":\"Net\",\"type_path\":\"user.Net\",\"target\":null,"
+        "\"input\":\"1\u00d74\u00d78 float32, ?\",\"output\":\"1\u00d72 float32\",\"mode\":\"eval\","
+        "\"dry\":null,\"backward\":true,\"convention\":\"exact\"");
+    has(text, "\"modules\":4,\"calls\":3}");
+    has(text, "\"N\":4,\"parent\":[-1,0,0,0],\"nm\":[0,1,2,3],");
+    has(text, "\"st\":[0,0,0,1]");
+    has(text, "\"time\":[200,100,100,0]");
+    has(text, "\"ttime\":[400,100,100,0]");
+    has(text, "\"btime\":[0,0,100,0]");
+    has(text, "\"held\":[0,4096,2048,0]}"); /* the last of `col` */
+    has(text, "\"cats\":[\"parameters\",\"gradients\",\"optimizer\",\"buffers\",\"input\",\"activations\","
+              "\"backward\",\"workspace\",\"other\"]");
+    has(text, "\"held\":{\"1\":[0,0,0,0,0,4096,0,0,0],\"2\":[0,0,0,0,0,2048,0,0,0]}");
+    has(text, "\"hl\":[0,2,");
+    has(text, "\"peak\":71680,\"before\":65536,");
+    has(text, "\"peak_in\":\"fc\",\"peak_phase\":\"forward\",\"back\":0,");
+    has(text, "\"rss\":{\"open\":1000,\"peak\":2000,\"close\":3000},\"source\":\"a test\"}");
+    has(text, "\"unused\":[{\"path\":\"idle\",\"reason\":\"it was never called\"}");
+    has(text, "\"notes\":[\"a \\\"note\\\"\",\"another");
+    has(text, "\"time\":{\"forward\":[400,0,400,400],\"backward\":[100,0,100,100]");
+    has(text, "\"runs\":1,\"outliers\":0}");
+    has(text, "\"path\":\"conv\"}");
+    has(text, "\"roof\":null,\"lv\":[],\"lvof\":{}");
+    has(text, "\"S\":[\"\",\"conv\",\"fc\",\"idle\",\"Net\",\"Conv1d\",\"Linear\",");
+    outline_leave(&x);
+}
+
+static void test_states_and_totals(void **unused) {
+    (void)unused;
+    outlined x = outline_of(net_step(), NULL);
+    const char *text = written(&x.o);
+    has(text, "\"macs\":[6,24,0,40,0]");
+    has(text, "\"bmacs\":[0,72,0,0,0]");
+    has(text, "\"state\":{\"macs\":{\"3\":1}");
+    has(text, "\"tot\":{\"params\":[41,0],\"trainable\":[41,0],\"param_bytes\":[164,0],\"buffers\":[0,0],"
+              "\"buffer_bytes\":[0,0],\"macs\":[70,1],\"b_macs\":[72,0],");
+    has(text, "\"mem\":null");
+    has(text, "\"health\":null");
+    has(text, "\"time\":null,\"left\":[]");
+    has(text, "[0,");
+    outline_leave(&x);
+}
+
+/* Formulas name texts by their numbers, operators that ran several times with how often. */
+static void test_formulas(void **unused) {
+    (void)unused;
+    lmi_outlined at;
+    lmi_outline o = named(&at, "Net");
+    lmi_outlined_formula lines[] = {{LAM_MACS, "a*b", "2 x 3", 6}, {LAM_FLOPS, "?", "?", -1}};
+    lmi_formula_group group = {LAM_BACKWARD, "aten::mm", 3, 2, lines};
+    lmi_formulas all = {1, &group};
+    at.formulas = 0;
+    o.n_formulas = 1;
+    o.formulas = &all;
+    const char *text = written(&o);
+    has(text, "\"why\":[[[1,2,[[0,3,4,6],[1,5,5,null]]]]],\"whyof\":{\"0\":0}");
+    has(text, "\"S\":[\"\",\"Net\",\"aten::mm \u00d73\",\"a*b\",\"2 x 3\",\"?\"]}");
+}
+
+static void test_drawings(void **unused) {
+    (void)unused;
+    lmi_outlined at;
+    lmi_outline o = named(&at, "Net");
+    lmi_level_node nodes[] = {{.look = LMI_NODE_END, .label = "in", .note = "", .place = -1},
+                              {.look = LMI_NODE_MODULE, .label = "fc", .note = "1/2", .place = 1}};
+    lmi_box_size size[] = {{40, 20}, {132, 46}};
+    lmi_line_ends line[] = {{0, 1}};
+    lmi_waypoint point[] = {{7, 1, 0}};
+    lmi_level level = {.n = 2, .node = nodes, .size = size, .n_lines = 1, .line = line, .cut = 5};
+    level.at = (lmi_drawing){.n = 2,
+                             .x = (int32_t[]){0, -3},
+                             .y = (int32_t[]){0, 42},
+                             .rank = (int32_t[]){0, 1},
+                             .spine = (bool[]){true, false},
+                             .n_ranks = 2,
+                             .top = (int32_t[]){0, 42},
+                             .bottom = (int32_t[]){20, 88},
+                             .n_waypoints = 1,
+                             .waypoint = point,
+                             .n_segments = 1,
+                             .segment = line};
+    at.level = 0;
+    o.n_levels = 1;
+    o.level = &level;
+    has(written(&o), "\"lv\":[{\"n\":[[2,2,0],[0,3,4]],\"w\":[40,132],\"h\":[20,46],\"sp\":[0],\"x\":[0,-3],"
+                     "\"y\":[0,42],\"r\":[0,1],\"r0\":[0,42],\"r1\":[20,88],\"d\":[[7,1,0]],\"e\":[[0,1]],"
+                     "\"cut\":5}],\"lvof\":{\"0\":0}");
+    level.at.shared = true;
+    has(written(&o), "\"bus\":[[0,1]]");
+}
+
+static void test_provenance(void **unused) {
+    (void)unused;
+    lmi_outlined at;
+    lmi_outline o = named(&at, "Net");
+    const char *facts[][2] = {{"target", "resnet18"}, {"dry", "no"},    {"system", "Linux"},
+                              {"processor", "CPU"},   {"threads", "2"}, {"torch", "2.13.0"},
+                              {"date", "2026-11-24"}};
+    o.n_provenance = 7;
+    o.provenance = facts;
+    o.roof = (lam_peak){1e12, 2.5e10};
+    const char *text = written(&o);
+    has(text, "\"target\":\"resnet18\"");
+    has(text, "\"dry\":false,");
+    has(text, "\"torch\":\"2.13.0\",\"python\":null,\"os\":\"Linux\",\"cpu\":\"CPU\",\"threads\":2,"
+              "\"date\":\"2026-11-24\"");
+    has(text, "\"roof\":[1000000000000,25000000000,2]");
+}
+
+/* -- memory that runs out -------------------------------------------------------------------------------- */
+
+static void try_block(void *outline, bool *ok) {
+    lmi_buf b;
+    lmi_buf_init(&b);
+    lmi_page_data(&b, outline);
+    *ok = !b.bad;
+    lmi_buf_free(&b);
+}
+
+static void test_no_memory(void **unused) {
+    (void)unused;
+    outlined x = outline_of(full_step(), NULL);
+    oom_sweep(try_block, &x.o);
+    outline_leave(&x);
+}
+
+static int free_block(void **unused) {
+    (void)unused;
+    lmi_buf_free(&block);
+    return 0;
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_byte),        cmocka_unit_test(test_odd_characters),
+        cmocka_unit_test(test_long_names),        cmocka_unit_test(test_numbers_of_a_step),
+        cmocka_unit_test(test_states_and_totals), cmocka_unit_test(test_formulas),
+        cmocka_unit_test(test_drawings),          cmocka_unit_test(test_provenance),
+        cmocka_unit_test(test_no_memory),
+    };
+    return cmocka_run_group_tests(tests, NULL, free_block);
+}

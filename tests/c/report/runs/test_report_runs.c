@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Recordings as a page: its numbers, steps that are thinned, processes side by side, names of strangers. */
+#include "kit/oom.h"
+
+#include "kit/recorded.h"
+
+#include "kit/shown.h"
+
+#include "report/picture/text.h"
+#include "report/runs/series.h"
+
+#define S LMI_NARROW
+
+static const char *paged(lam_recording *const *all, int32_t n) {
+    lam_error e = {0};
+    lam_status s = lam_recording_page((const lam_recording *const *)all, n, show_sink(), &e);
+    if (s != LAM_OK) fail_msg("%s: %s", e.where, e.text);
+    return shown;
+}
+
+static lam_recording *recorded(const char *name, int32_t rank, int32_t world, int64_t slow, const char *sql) {
+    const char *file = step_recording(name, rank, world, slow);
+    if (sql) change_recording(file, sql);
+    return open_recording(file, 0, 0);
+}
+
+/* Steps begin 5 ms apart for each number; forward is 100 + 1000 + 400 ns, of the 3700 ns of all layers
+ * `first` has 1000 + 1500, which are 67.6 %. */
+static void numbers_of_a_run(void **state) {
+    (void)state;
+    lam_recording *r = recorded("run.lamina", 0, 1, 1, NULL);
+    paged(&r, 1);
+    show_has("steps recorded</span><span class=\"v\">5</span>");
+    show_has("the newest is step 500");
+    show_has("median step</span><span class=\"v\">5.00" S "ms</span><span class=\"w\">±" S "0" S
+             "ns, 4 steps");
+    show_has("forward</span><span class=\"v\">1.50" S "µs</span>");
+    show_has("<td class=\"n hot w34\">68" S "%</td>");
+    show_has("too few steps to compare");
+    show_has("python train.py");
+    show_has("2023-11-14 22:13:20 UTC");
+    show_has("script-src 'none'");
+    show_lacks("<script");
+    show_lacks(" style=\"");
+    show_lacks("id=\"ranks\"");
+    show_lacks("Peak of memory");
+    show_lacks("NaN");
+    lam_recording_free(r);
+}
+
+static void memory_and_health(void **state) {
+    (void)state;
+    lam_recording *r =
+        recorded("bad.lamina", 0, 1, 1,
+                 "UPDATE steps SET peak_bytes = 5242880, looked = 1;"
+                 "UPDATE steps SET first_bad = 1, bad = 'NaN' WHERE number = 200;"
+                 "UPDATE runs SET dropped = 2; UPDATE steps SET failed = 1 WHERE number = 400;");
+    paged(&r, 1);
+    show_has("peak memory</span><span class=\"v\">5.00" S "MiB");
+    show_has("<b>NaN or Inf in 1 step</b>, in step 200, made by <code><bdi>first</bdi></code>.");
+    show_has(">first NaN or Inf: step 200</text>");
+    show_has("<b>2 steps</b> could not be written in time.");
+    show_has("<b>1 step</b> raised an exception.");
+    lam_recording_free(r);
+    r = recorded("good.lamina", 0, 1, 1, "UPDATE steps SET looked = 1");
+    paged(&r, 1);
+    show_has("<b>No NaN and no Inf</b>");
+    lam_recording_free(r);
+}
+
+static void steps_one_by_one(void **state) {
+    (void)state;
+    lam_recording *r = recorded("steps.lamina", 0, 1, 1, "UPDATE steps SET failed = 1 WHERE number = 300");
+    lam_recorded_step s;
+    assert_false(lam_recording_step(r, 0, 6, &s));
+    assert_false(lam_recording_step(r, 0, -1, &s));
+    assert_false(lam_recording_step(r, 9, 0, &s));
+    assert_true(lam_recording_step(r, 0, 0, &s));
+    assert_int_equal(s.number, 0);
+    assert_false(s.counts);
+    assert_int_equal(s.step_ns, -1);
+    assert_true(lam_recording_step(r, 0, 2, &s)); /* the next one raised: it goes to the one after */
+    assert_int_equal(s.number, 200);
+    assert_int_equal(s.step_ns, 5000000);
+    assert_int_equal(s.forward_ns, 1500);
+    assert_true(lam_recording_step(r, 0, 3, &s));
+    assert_true(s.failed && !s.counts);
+    assert_true(lam_recording_step(r, 0, 5, &s));
+    assert_int_equal(s.step_ns, -1);
+    lam_recording_free(r);
+}
+
+/* 1200 steps, of which the last tenth is half as fast again: 600 pieces of two. */
+static void many_steps(void **state) {
+    (void)state;
+    const char *file = step_file("many.lamina");
+    lam_error e = {0};
+    lam_recorder *w = step_recorder(file, 0, 1);
+    for (int64_t i = 0; i < 1201; i++) {
+        step_put(w, i, 1, true);
+        if (i % 50 == 49) nanosleep(&(struct timespec){0, 20000000}, NULL);
+    }
+    assert_int_equal(lam_recorder_close(w, &e), LAM_OK);
+    change_recording(file, "UPDATE steps SET peak_bytes = number; UPDATE steps SET started_ns = started_ns +"
+                           " (number - 1080) * 2500000 WHERE number > 1080");
+    lam_recording *r = open_recording(file, 0, 0);
+    lmi_series *s = calloc(1, sizeof *s);
+    assert_int_equal(lmi_series_take(s, r, 0, &e), LAM_OK);
+    assert_int_equal(s->all, 1200);
+    assert_int_equal(s->n, LMI_RUNS_POINTS);
+    assert_int_equal(s->at[0].number, 1);
+    assert_int_equal(s->at[0].peak_bytes, 2);
+    assert_int_equal(s->at[599].peak_bytes, 1200);
+    assert_int_equal(s->first, 5000000);
+    assert_int_equal(s->last, 7500000);
+    paged(&r, 1);
+    show_has("1" S "200 steps in 600 pieces");
+    show_has("+50.0" S "%");
+    show_has("<b>Steps became slower</b>: 5.00" S "ms in the first tenth of the run, 7.50" S
+             "ms in the last.");
+    free(s);
+    lam_recording_free(r);
+}
+
+/* Of rank 1 the layer `first` takes 3 times as long: 3000 + 1500 ns against 1000 + 1500. */
+static void side_by_side(void **state) {
+    (void)state;
+    lam_recording *all[] = {recorded("r0.lamina", 0, 3, 1, NULL), recorded("r1.lamina", 1, 3, 3, NULL),
+                            recorded("r2.lamina", 2, 3, 1, NULL)};
+    paged(all, 3);
+    show_has("<h2 id=\"h-ranks\">Side by side</h2>");
+    show_has("<bdi>rank 1</bdi></td><td class=\"n\">4.50" S "µs</td><td class=\"n\">2.50" S
+             "µs</td><td class=\"n w50\">2.00" S "µs</td>");
+    show_has("<h3>Rank 2 of 3</h3>");
+    for (int i = 0; i < 3; i++) lam_recording_free(all[i]);
+}
+
+static void names_of_strangers(void **state) {
+    (void)state;
+    lam_recording *r = recorded("evil.lamina", 0, 1, 1,
+                                "UPDATE models SET name = '</title><script>alert(1)</script>';"
+                                "UPDATE places SET path = '\"><img src=x>', type = '<b onload=x>';"
+                                "UPDATE runs SET command = '</style><script>', host = '<i>', torch = '&',"
+                                " lamina = '</section>';"
+                                "UPDATE steps SET forward_ns = 1125899906842624, number = number * 1000007,"
+                                " backward_ns = 1125899906842624, peak_bytes = 1125899906842624");
+    paged(&r, 1);
+    show_lacks("<script");
+    show_lacks("<img");
+    show_lacks("<b onload");
+    show_lacks("<i></bdi>");
+    show_has("&lt;script&gt;alert(1)");
+    lam_recording_free(r);
+}
+
+static void nothing_was_seen(void **state) {
+    (void)state;
+    const char *file = step_file("none.lamina");
+    lam_error e = {0};
+    assert_int_equal(lam_recorder_close(step_recorder(file, 0, 1), &e), LAM_OK);
+    lam_recording *r = open_recording(file, 0, 0);
+    paged(&r, 1);
+    show_has("Nothing was recorded yet");
+    show_has("How it was measured");
+    show_lacks("<svg");
+    lam_recording_free(r);
+    assert_int_equal(lam_recording_page(NULL, 0, show_sink(), &e), LAM_USAGE);
+    r = recorded("refused.lamina", 0, 1, 1, NULL);
+    assert_int_equal(lam_recording_page((const lam_recording *const *)&r, 1, show_refusing(), &e), LAM_IO);
+    lam_recording_free(r);
+}
+
+static void try_page(void *arg, bool *ok) {
+    lam_error e = {0};
+    *ok = oom_check(lam_recording_page((const lam_recording *const *)arg, 2, show_sink(), &e), &e);
+}
+
+static void memory_may_run_out(void **state) {
+    (void)state;
+    lam_recording *all[] = {recorded("s0.lamina", 0, 2, 1, "UPDATE steps SET peak_bytes = 7"),
+                            recorded("s1.lamina", 1, 2, 3, NULL)};
+    oom_sweep(try_page, all);
+    for (int i = 0; i < 2; i++) lam_recording_free(all[i]);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(numbers_of_a_run), cmocka_unit_test(memory_and_health),
+        cmocka_unit_test(steps_one_by_one), cmocka_unit_test(many_steps),
+        cmocka_unit_test(side_by_side),     cmocka_unit_test(names_of_strangers),
+        cmocka_unit_test(nothing_was_seen), cmocka_unit_test(memory_may_run_out),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

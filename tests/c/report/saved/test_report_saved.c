@@ -1,0 +1,385 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * An outline of a saved report against the one of the model that it was written from; and files that are no
+ * report, or one that a stranger changed. */
+#include "kit/oom.h"
+
+#include "kit/full_net.h"
+#include "kit/level_net.h"
+#include "kit/ops_net.h"
+#include "kit/outlined.h"
+#include "kit/shown.h"
+#include "kit/step_net.h"
+
+#include "report/saved/saved.h"
+
+static const char FILE_NAME[] = "test_report_saved.json";
+
+/* -- reports as they are written ------------------------------------------------------------------------- */
+
+static void put_file(const char *text, size_t n) {
+    FILE *f = fopen(FILE_NAME, "wb");
+    assert_non_null(f);
+    assert_int_equal(fwrite(text, 1, n, f), n);
+    fclose(f);
+}
+
+static void save(const lam_costs *c) {
+    lam_report_options o;
+    lam_error e = {0};
+    lam_report_defaults(&o);
+    o.format = "json";
+    assert_int_equal(lam_report_write(c, &o, show_sink(), &e), LAM_OK);
+    put_file(shown, shown_n);
+}
+
+static int64_t number(int64_t *const *all, int k, int32_t i) { return all[k] ? all[k][i] : 0; }
+
+static void same_place(const lmi_outline *a, const lmi_outline *b, int32_t i) {
+    const lmi_outlined *p = &a->at[i], *q = &b->at[i];
+    assert_string_equal(i ? q->name : "", i ? p->name : "");
+    assert_string_equal(q->type, p->type);
+    assert_string_equal(q->in, p->in);
+    assert_string_equal(q->out, p->out);
+    assert_int_equal(q->parent, p->parent);
+    assert_int_equal(q->end, p->end);
+    assert_int_equal(q->depth, p->depth);
+    assert_int_equal(q->n_children, p->n_children);
+    assert_int_equal(q->state, p->state);
+    assert_int_equal(q->run, p->run);
+    assert_int_equal(q->n_run, p->n_run);
+    assert_int_equal(q->health[0], p->health[0]);
+    assert_int_equal(q->health[1], p->health[1]);
+    for (int k = 0; k < LMI_N_OWN; k++) {
+        if (number(a->own, k, i) != number(b->own, k, i) || number(a->total, k, i) != number(b->total, k, i))
+            fail_msg("%s of place %d '%s': own %lld, was %lld; total %lld, was %lld", lmi_own_names[k],
+                     (int)i, p->name, (long long)number(b->own, k, i), (long long)number(a->own, k, i),
+                     (long long)number(b->total, k, i), (long long)number(a->total, k, i));
+        int was = a->state[k] ? a->state[k][i] : LAM_EXACT, now = b->state[k] ? b->state[k][i] : LAM_EXACT;
+        if (was != now) fail_msg("state of %s of '%s': %d, was %d", lmi_own_names[k], p->name, now, was);
+    }
+    if (a->held) assert_memory_equal(a->held[i], b->held[i], sizeof a->held[i]);
+    if (a->held) assert_memory_equal(a->held_total[i], b->held_total[i], sizeof a->held[i]);
+}
+
+static void same_count(lam_count a, lam_count b) {
+    assert_int_equal(a.state, b.state);
+    if (a.state != LAM_UNKNOWN) assert_int_equal(a.n, b.n);
+}
+
+static void same_memory(const lmi_outline *a, const lmi_outline *b) {
+    assert_int_equal(b->memory != NULL, a->memory != NULL);
+    assert_int_equal(b->n_points, a->n_points);
+    assert_int_equal(b->n_at_work, a->n_at_work);
+    assert_int_equal(b->backward_us, a->backward_us);
+    for (int32_t i = 0; i < a->n_points; i++) {
+        assert_int_equal(b->point[i].us, a->point[i].us);
+        assert_int_equal(b->point[i].bytes, a->point[i].bytes);
+    }
+    for (int32_t i = 0; i < a->n_at_work; i++) {
+        assert_int_equal(b->at_work[i].place, a->at_work[i].place);
+        assert_int_equal(b->at_work[i].depth, a->at_work[i].depth);
+        assert_int_equal(b->at_work[i].phase, a->at_work[i].phase);
+        assert_int_equal(b->at_work[i].us, a->at_work[i].us);
+        assert_int_equal(b->at_work[i].length, a->at_work[i].length);
+    }
+    if (!a->memory) return;
+    assert_int_equal(b->memory->peak, a->memory->peak);
+    assert_int_equal(b->memory->before, a->memory->before);
+    assert_int_equal(b->memory->peak_phase, a->memory->peak_phase);
+    assert_memory_equal(b->memory->held, a->memory->held, sizeof a->memory->held);
+    assert_int_equal(b->peak_place, a->peak_place);
+    assert_string_equal(b->memory_source, a->memory_source);
+}
+
+static void same_texts(const char *const *a, const char *const *b, int32_t n) {
+    for (int32_t i = 0; i < n; i++) assert_string_equal(b[i], a[i]);
+}
+
+static void same_sentences(const lmi_outline *a, const lmi_outline *b) {
+    assert_int_equal(b->n_gaps, a->n_gaps);
+    assert_int_equal(b->n_notes, a->n_notes);
+    assert_int_equal(b->n_unused, a->n_unused);
+    assert_int_equal(b->n_no_gradient, a->n_no_gradient);
+    assert_int_equal(b->n_findings, a->n_findings);
+    same_texts(a->gap, b->gap, a->n_gaps);
+    same_texts(a->note, b->note, a->n_notes);
+    for (int32_t i = 0; i < a->n_unused; i++) same_texts(a->unused[i], b->unused[i], 2);
+    for (int32_t i = 0; i < a->n_no_gradient; i++) same_texts(a->no_gradient[i], b->no_gradient[i], 2);
+    for (int32_t i = 0; i < a->n_findings; i++) {
+        assert_string_equal(b->finding[i]->text, a->finding[i]->text);
+        assert_int_equal(b->finding_place[i], a->finding_place[i]);
+    }
+    assert_int_equal(b->looked, a->looked);
+    assert_int_equal(b->health != NULL, a->health != NULL);
+    if (a->health) assert_string_equal(b->health, a->health);
+}
+
+static void same(const lmi_outline *a, const lmi_outline *b) {
+    assert_int_equal(b->n, a->n);
+    for (int32_t i = 0; i < a->n; i++) same_place(a, b, i);
+    assert_string_equal(b->name, a->name);
+    assert_string_equal(b->convention, a->convention);
+    assert_string_equal(b->source, a->source);
+    assert_string_equal(b->type_path, a->type_path);
+    assert_int_equal(b->modules, a->modules);
+    assert_int_equal(b->calls, a->calls);
+    for (int p = 0; p < LAM_N_PHASES; p++) {
+        same_count(a->macs[p], b->macs[p]);
+        same_count(a->flops[p], b->flops[p]);
+        same_count(a->bytes[p], b->bytes[p]);
+    }
+    same_count(a->params.params, b->params.params);
+    same_count(a->params.grad_params, b->params.grad_params);
+    same_count(a->params.param_bytes, b->params.param_bytes);
+    same_count(a->params.buffers, b->params.buffers);
+    assert_int_equal(b->ops_ran, a->ops_ran);
+    assert_int_equal(b->ops_ruled, a->ops_ruled);
+    assert_int_equal(b->timed, a->timed);
+    assert_int_equal(b->backward, a->backward);
+    if (a->timed) assert_int_equal(b->time[LAM_TIME_FORWARD].median, a->time[LAM_TIME_FORWARD].median);
+    if (a->timed) assert_int_equal(b->repeats, a->repeats);
+    same_memory(a, b);
+    same_sentences(a, b);
+}
+
+static void written_and_read(lam_model *m, const char *convention) {
+    outlined x = outline_of(m, convention);
+    lmi_outline o;
+    lam_error e = {0};
+    save(x.c);
+    if (lmi_saved_outline(&o, FILE_NAME, &e) != LAM_OK) fail_msg("%s: %s", e.where, e.text);
+    same(&x.o, &o);
+    assert_int_equal(o.n_levels, 0);
+    assert_int_equal(o.n_left > 0, 1); /* it says what such a report does not have */
+    lmi_outline_free(&o);
+    outline_leave(&x);
+}
+
+static void a_whole_step(void **state) {
+    (void)state;
+    written_and_read(full_step(), "exact");
+}
+static void operators(void **state) {
+    (void)state;
+    written_and_read(net_residual(), "exact");
+    written_and_read(net_step(), "exact");
+}
+static void layers(void **state) {
+    (void)state;
+    written_and_read(net_two_parents(false), NULL);
+    written_and_read(net_two_parents(false), "torchscan");
+}
+
+/* -- files from strangers -------------------------------------------------------------------------------- */
+
+static lam_status try_text(const char *text, lam_error *e) {
+    lmi_outline o;
+    put_file(text, strlen(text));
+    lam_status s = lmi_saved_outline(&o, FILE_NAME, e);
+    if (s == LAM_OK) {
+        assert_true(o.n >= 1);
+        for (int32_t i = 1; i < o.n; i++) assert_true(o.at[i].parent >= 0 && o.at[i].parent < i);
+    }
+    lmi_outline_free(&o);
+    return s;
+}
+
+static void refused(const char *text, const char *because) {
+    lam_error e = {0};
+    if (try_text(text, &e) != LAM_FAILED) fail_msg("%.80s: not refused: %s", text, e.text);
+    assert_string_equal(e.where, FILE_NAME);
+    if (!strstr(e.text, because)) fail_msg("%s: no '%s'", e.text, because);
+}
+
+static void taken(const char *text) {
+    lam_error e = {0};
+    if (try_text(text, &e) != LAM_OK) fail_msg("%.80s: %s", text, e.text);
+}
+
+#define REPORT(rest) "{\"schema\": \"lamina.report/1\", " rest "}"
+#define ROWS(rows)   REPORT("\"rows\": [" rows "]")
+
+static void no_report(void **state) {
+    (void)state;
+    lam_error e = {0};
+    lmi_outline o;
+    assert_int_equal(lmi_saved_outline(&o, "no/such/file.json", &e), LAM_IO);
+    lmi_outline_free(&o);
+    assert_int_equal(lmi_saved_outline(&o, ".", &e), LAM_IO);
+    assert_non_null(strstr(e.text, "it can't be read: "));
+    lmi_outline_free(&o);
+    refused("", "it is no JSON");
+    refused("text", "it is no JSON");
+    refused("{\"schema\": \"lamina.report/1\"", "it is no JSON");
+    refused("{}", "\"schema\"");
+    refused("[]", "\"schema\"");
+    refused("17", "\"schema\"");
+    refused("{\"schema\": \"lamina.report/2\"}", "\"schema\"");
+    refused("{\"schema\": 1}", "\"schema\"");
+}
+
+static void rows_that_are_none(void **state) {
+    (void)state;
+    refused(ROWS("{}"), "a row of it has no path");
+    refused(ROWS("17"), "a row of it has no path");
+    refused(ROWS("null"), "a row of it has no path");
+    refused(ROWS("{\"path\": null}"), "a row of it has no path");
+    refused(ROWS("{\"path\": 5}"), "a row of it has no path");
+    refused(ROWS("{\"path\": []}"), "a row of it has no path");
+    taken(ROWS("")); /* the root alone */
+    refused(REPORT("\"rows\": 3"), "a row of it has no path");
+    taken(REPORT("\"rows\": {}"));
+    taken(ROWS(
+        "{\"path\": \"\"}, {\"path\": \"a\", \"type\": 3, \"status\": [], \"inputs\": 4, \"outputs\": {}}"));
+    taken(ROWS("{\"path\": \"a..b\"}, {\"path\": \".\"}, {\"path\": \"a.\"}, {\"path\": \"a.\"}"));
+    taken(ROWS("{\"path\": \"a\\u0000b\"}, {\"path\": \"\\ud800\"}, {\"path\": \"\\u202e\"}"));
+}
+
+static void numbers_that_are_none(void **state) {
+    (void)state;
+#define MACS(value) ROWS("{\"path\": \"a\", \"macs\": {\"value\": " value ", \"state\": \"exact\"}}")
+    taken(MACS("0"));
+    taken(MACS("9223372036854775807"));
+    taken(MACS("123456789012345678901234567890"));
+    taken(MACS("null"));
+    refused(MACS("-1"), "a number in it");
+    refused(MACS("-9223372036854775808"), "a number in it");
+    refused(MACS("1.5"), "a number in it");
+    refused(MACS("\"12\""), "a number in it");
+    refused(MACS("[1]"), "a number in it");
+    refused(MACS("-1e300"), "a number in it");
+    refused(ROWS("{\"path\": \"a\", \"macs\": {\"value\": 1, \"state\": \"sure\"}}"), "no known state");
+    refused(ROWS("{\"path\": \"a\", \"time\": {\"forward\": {\"self\": -5}}}"), "a number in it");
+    taken(ROWS("{\"path\": \"a\", \"time\": 5, \"memory\": [], \"macs\": 3, \"health\": true}"));
+    refused(REPORT("\"memory\": {\"peak\": 5, \"course\": [[0, -1]]}"), "a number in it");
+    refused(REPORT("\"memory\": {\"peak\": 5, \"course\": [[\"x\", 1]]}"), "a moment in it");
+    refused(REPORT("\"memory\": {\"peak\": 5, \"course\": [7]}"), "a moment in it");
+    taken(REPORT("\"memory\": {\"peak\": 5, \"course\": [[-9, 1], [3, 2], [1, 3]]}"));
+    taken(REPORT("\"memory\": {\"peak\": 5, \"course\": {}, \"held\": 5, \"places\": 3}"));
+}
+
+/* Counts that no 64 bits hold are the most that they hold. */
+static void sums_that_are_too_large(void **state) {
+    (void)state;
+    lmi_outline o;
+    lam_error e = {0};
+    static const char text[] =
+        ROWS("{\"path\": \"a\", \"macs\": {\"value\": 9e18, \"state\": \"exact\"}}, {\"path\": "
+             "\"b\", \"macs\": {\"value\": 9223372036854775807, \"state\": \"exact\"}}");
+    put_file(text, sizeof text - 1);
+    lam_status s = lmi_saved_outline(&o, FILE_NAME, &e);
+    assert_int_equal(
+        s, LAM_FAILED); /* 9e18 is not written by lamina: it has no fraction, but no digits either */
+    lmi_outline_free(&o);
+    taken(ROWS(
+        "{\"path\": \"a\", \"macs\": {\"value\": 9223372036854775807, \"state\": \"exact\"}}, {\"path\": "
+        "\"b\", \"macs\": {\"value\": 9223372036854775807, \"state\": \"exact\"}}"));
+}
+
+static void memory_of_no_row(void **state) {
+    (void)state;
+    refused(REPORT("\"rows\": [{\"path\": \"a\"}], \"memory\": {\"peak\": 9, \"places\": [{\"path\": \"b\", "
+                   "\"held\": {\"input\": 4}}]}"),
+            "its memory names a module that no row has");
+    refused(REPORT("\"rows\": [{\"path\": \"a\"}], \"memory\": {\"peak\": 9, \"peak_in\": \"a.b\"}"),
+            "its memory names a module that no row has");
+    refused(REPORT("\"rows\": [], \"memory\": {\"peak\": -9}, \"totals\": {\"macs\": {\"value\": -1, "
+                   "\"state\": \"exact\"}}"),
+            "a number in it");
+    taken(REPORT("\"rows\": [{\"path\": \"a\"}], \"memory\": {\"peak\": 9, \"places\": [{\"path\": \"a\", "
+                 "\"held\": {\"input\": 4, \"other things\": 7}}]}"));
+}
+
+/* A text of `n` times `piece` between two others. */
+static char *repeated(const char *head, const char *piece, size_t n, const char *tail) {
+    size_t a = strlen(head), b = strlen(piece), c = strlen(tail);
+    char *text = malloc(a + n * b + c + 1);
+    assert_non_null(text);
+    memcpy(text, head, a);
+    for (size_t i = 0; i < n; i++) memcpy(text + a + i * b, piece, b);
+    memcpy(text + a + n * b, tail, c + 1);
+    return text;
+}
+
+static void large_ones(void **state) {
+    (void)state;
+    char *text = repeated("{\"schema\": \"lamina.report/1\", \"rows\": [{\"path\": \"", "x.", 1999, "x\"}]}");
+    taken(text);
+    free(text);
+    text = repeated("{\"schema\": \"lamina.report/1\", \"rows\": [{\"path\": \"", "x.", 100000, "x\"}]}");
+    refused(text, "a path in it is deeper than any model");
+    free(text);
+    text = repeated("{\"schema\": \"lamina.report/1\", \"rows\": [{\"path\": \"", "x", 1 << 20, "\"}]}");
+    taken(text);
+    free(text);
+    text = repeated("{\"schema\": \"lamina.report/1\", \"rows\": ", "[", 5000, "");
+    refused(text, "it is no JSON");
+    free(text);
+    text = repeated("{\"schema\": \"lamina.report/1\", \"rows\": [{\"path\": \"a\"}", ", {\"path\": \"a\"}",
+                    5000, "]}");
+    taken(text); /* one place of many calls */
+    free(text);
+}
+
+/* Every piece of a report left out or replaced, one after the other: it is read, or refused with a sentence.
+ */
+static void changed_bytes(void **state) {
+    (void)state;
+    static const char with[] = "\"0-9[]{}x,:";
+    outlined x = outline_of(full_step(), "exact");
+    save(x.c);
+    char *text = malloc(shown_n + 1);
+    assert_non_null(text);
+    memcpy(text, shown, shown_n + 1);
+    for (size_t i = 0, k = 0; i < shown_n; i += 1 + shown_n / (size_t)rounds(400), k++) {
+        lam_error e = {0};
+        char was = text[i];
+        text[i] = with[k % (sizeof with - 1)];
+        lam_status s = try_text(text, &e);
+        if (s != LAM_OK && (s != LAM_FAILED || !*e.text)) fail_msg("byte %zu: %d %s", i, (int)s, e.text);
+        text[i] = was;
+    }
+    free(text);
+    outline_leave(&x);
+}
+
+static void read_it(void *arg, bool *ok) {
+    lmi_outline o;
+    lam_error e = {0};
+    *ok = oom_check(lmi_saved_outline(&o, arg, &e), &e);
+    lmi_outline_free(&o);
+}
+
+static void without_memory(void **state) {
+    (void)state;
+    outlined x = outline_of(full_step(), "exact");
+    char file[sizeof FILE_NAME];
+    memcpy(file, FILE_NAME, sizeof file);
+    save(x.c);
+    oom_sweep(read_it, file);
+    outline_leave(&x);
+}
+
+static int remove_file(void **state) {
+    (void)state;
+    remove(FILE_NAME);
+    return 0;
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_whole_step),
+        cmocka_unit_test(operators),
+        cmocka_unit_test(layers),
+        cmocka_unit_test(no_report),
+        cmocka_unit_test(rows_that_are_none),
+        cmocka_unit_test(numbers_that_are_none),
+        cmocka_unit_test(sums_that_are_too_large),
+        cmocka_unit_test(memory_of_no_row),
+        cmocka_unit_test(large_ones),
+        cmocka_unit_test(changed_bytes),
+        cmocka_unit_test(without_memory),
+    };
+    return cmocka_run_group_tests(tests, NULL, remove_file);
+}

@@ -1,0 +1,283 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a terminal alone gets: bars, a pager, progress."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+
+import pytest
+import torch
+from conftest import environment
+from torch import nn
+from tty_kit import on_terminal, screen_of
+
+import lamina
+from lamina._base import terminal
+
+BAR = "\x1b[37;44m"
+NETS = """
+    import time
+    from torch import nn
+
+    class Slow(nn.Module):
+        def __init__(self, built=0.0, run=0.0, says="", fails=False):
+            super().__init__()
+            time.sleep(built)
+            self.fc, self.run, self.says, self.fails = nn.Linear(8, 8), run, says, fails
+        def forward(self, x):
+            time.sleep(self.run)
+            if self.says:
+                print(self.says)
+            if self.fails:
+                raise ValueError("as asked")
+            return self.fc(x)
+
+    def two():
+        return nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 2))
+"""
+
+
+@pytest.fixture
+def nets(tmp_path):
+    lines = NETS.strip("\n").splitlines()
+    (tmp_path / "net.py").write_text("\n".join(line[4:] for line in lines) + "\n")
+    return tmp_path
+
+
+def colours_off(text):
+    return re.sub(r"\x1b\[[0-9;]*m", "", text)
+
+
+# -- bars ----------------------------------------------------------------------------------------------------
+
+
+def test_bars_on_a_terminal(nets):
+    """A Linear of 64 products of 80 has 9 of 11 columns, one of 16 has 2."""
+    shown = on_terminal("show", "net.py:two", "-i", "1x8", cwd=nets)
+    rows = [line for line in shown.raw.splitlines() if "(Linear)" in line]
+    assert shown.code == 0
+    assert f"{BAR}  64   80\x1b[0m.0" in rows[0] and f"{BAR}  \x1b[0m16   20.0" in rows[1]
+    plain = on_terminal("show", "net.py:two", "-i", "1x8", "--no-bars", cwd=nets)
+    assert "\x1b[1m" in plain.raw and BAR not in plain.raw
+    assert [line for line in plain.lines if "(Linear)" in line] == [colours_off(row) for row in rows]
+
+
+def test_no_bars_anywhere_else(nets):
+    out = nets / "out.txt"
+    for options, variables in (((), {"NO_COLOR": "1"}), (("--ascii",), {})):
+        shown = on_terminal("show", "net.py:two", "-i", "1x8", *options, cwd=nets, **variables)
+        assert shown.code == 0 and "64" in shown.text and BAR not in shown.raw
+    assert on_terminal("show", "net.py:two", "-i", "1x8", cwd=nets, out=out).code == 0
+    assert "64" in out.read_text("utf-8") and "\x1b" not in out.read_text("utf-8")
+
+
+class Terminal:
+    encoding = "utf-8"
+
+    def __init__(self):
+        self.text = ""
+
+    def isatty(self):
+        return True
+
+    def write(self, text):
+        self.text += text
+
+    def flush(self):
+        pass
+
+
+def test_bars_of_a_report(monkeypatch):
+    for name in ("NO_COLOR", "FORCE_COLOR", "CLICOLOR_FORCE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    report = lamina.inspect(nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 2)), torch.ones(1, 8))
+    said = {}
+    for options in ({}, {"bars": False}, {"color": False}, {"ascii": True}):
+        monkeypatch.setattr("sys.stdout", Terminal())
+        report.show(**options)
+        said[str(options)] = sys.stdout.text
+    assert [BAR in text for text in said.values()] == [True, False, False, False]
+    assert colours_off(said["{}"]) == said["{'color': False}"]
+    assert BAR not in str(report)
+
+
+# -- the pager -----------------------------------------------------------------------------------------------
+
+RULES = ("rules", "exact")  # over a thousand lines, without torch
+
+
+@pytest.fixture(scope="module")
+def rules():
+    command = [sys.executable, "-m", "lamina", *RULES]
+    return subprocess.run(
+        command, capture_output=True, text=True, env=environment(COLUMNS="100"), check=True
+    ).stdout
+
+
+def test_long_output_goes_through_the_pager(rules, tmp_path):
+    kept = tmp_path / "kept.txt"
+    shown = on_terminal(*RULES, rows=20, LAMINA_PAGER=f"cat >'{kept}'; head -n 3 '{kept}'", PAGER="exit 1")
+    assert kept.read_text("utf-8") == rules
+    assert shown.code == 0 and shown.raw.splitlines() == rules.splitlines()[:3]
+
+
+def test_short_output_does_not(rules):
+    shown = on_terminal(*RULES, rows=4000, LAMINA_PAGER="echo paged")
+    assert shown.code == 0 and shown.raw == rules
+
+
+@pytest.mark.parametrize(
+    ("options", "variables"),
+    [
+        (("--no-pager",), {"PAGER": "echo paged"}),
+        ((), {"PAGER": "echo paged", "LAMINA_PAGER": ""}),
+        ((), {"PAGER": "cat"}),
+        ((), {"PAGER": "echo paged", "TERM": "dumb"}),
+    ],
+)
+def test_the_pager_is_switched_off(rules, options, variables):
+    shown = on_terminal(*RULES, *options, rows=20, **variables)
+    assert shown.code == 0 and shown.raw == rules
+
+
+def test_a_pager_that_is_not_there(rules):
+    shown = on_terminal(*RULES, rows=20, PAGER="nosuchpager -x")
+    says = "lamina: the pager 'nosuchpager -x' could not be started; --no-pager does without one\n"
+    assert shown.code == 0 and shown.raw == rules + says
+
+
+def test_no_pager_in_a_pipe(rules):
+    done = subprocess.run(
+        [sys.executable, "-m", "lamina", *RULES],
+        capture_output=True,
+        text=True,
+        env=environment(LAMINA_PAGER="echo paged", LINES="5", COLUMNS="100"),
+        check=True,
+    )
+    assert done.stdout == rules and not done.stderr
+
+
+@pytest.mark.skipif(shutil.which("less") is None, reason="there is no less here")
+def test_less_is_quit_early(rules):
+    """A Ctrl-C in less ends nothing; q does."""
+    first = rules.splitlines()[0]
+    shown = on_terminal(*RULES, rows=20, keys=((first, b"\x03"), (first, b"q")))
+    assert shown.code == 0
+    assert first in shown.raw and rules.splitlines()[-1] not in shown.raw
+    assert "Traceback" not in shown.raw and "error" not in shown.lines[-1]
+
+
+def test_a_finding_keeps_its_exit_code(nets):
+    shown = on_terminal(
+        "show", "net.py:Slow", "-i", "1x8", "-k", "fails=True", cwd=nets, rows=3, LAMINA_PAGER="echo paged"
+    )
+    assert shown.code == 3 and "paged" not in shown.raw
+    assert "ValueError: as asked" in [line for line in shown.lines if line][-1]
+
+
+# -- progress ------------------------------------------------------------------------------------------------
+
+
+def test_progress_is_shown_and_erased(nets):
+    out = nets / "out.txt"
+    given = ("show", "net.py:Slow", "-i", "1x8", "-k", "built=1.2", "-k", "run=1.2")
+    shown = on_terminal(*given, cwd=nets, out=out)
+    assert shown.code == 0
+    assert (
+        "lamina: building the model ... 1 s" in shown.raw and "lamina: running the model ... 1 s" in shown.raw
+    )
+    assert not any(shown.lines)
+    assert "fc (Linear)" in out.read_text("utf-8")
+
+
+def test_progress_of_timed_runs(nets):
+    shown = on_terminal(
+        "show", "net.py:Slow", "-i", "1x8", "-k", "run=0.6", "--time", "--repeats", "2", cwd=nets
+    )
+    assert shown.code == 0
+    assert "lamina: warm-up run 2 of 3 ..." in shown.raw and "lamina: timed run 2 of 2 ..." in shown.raw
+    assert "lamina:" not in shown.text and "fc (Linear)" in shown.text
+
+
+def test_progress_leaves_nothing_after_an_error(nets):
+    given = (
+        "show",
+        "net.py:Slow",
+        "-i",
+        "1x8",
+        "-k",
+        "run=1.2",
+        "-k",
+        "fails=True",
+        "-k",
+        "says='" + "w" * 50 + "'",
+    )
+    shown = on_terminal(*given, cwd=nets)
+    assert shown.code == 3 and "lamina: running the model" in shown.raw
+    assert "w" * 50 in shown.lines  # what the model prints replaces the line
+    assert [line for line in shown.lines if "lamina:" in line] == [
+        line for line in shown.lines if line.startswith("lamina: error: ")
+    ]
+
+
+def test_progress_leaves_nothing_after_an_interrupt(nets):
+    given = ("show", "net.py:Slow", "-i", "1x8", "-k", "run=60")
+    shown = on_terminal(*given, cwd=nets, keys=(("running the model", b"\x03"),))
+    assert shown.code in (130, -signal.SIGINT)
+    assert "running the model" not in shown.text
+
+
+def test_no_progress_in_a_pipe(nets, shell):
+    given = ("show", "net.py:Slow", "-i", "1x8", "-k", "built=0.7", "-k", "run=0.7")
+    done = shell(*given, cwd=nets)
+    assert done.returncode == 0 and not done.stderr and "\x1b" not in done.stdout
+
+
+SEEN = []
+
+
+class Threads(nn.Linear):
+    """Notes which threads there are at each call, where nothing restores it."""
+
+    def forward(self, x):
+        SEEN.append("lamina progress" in [thread.name for thread in threading.enumerate()])
+        return super().forward(x)
+
+
+def test_no_thread_runs_while_times_are_measured(monkeypatch):
+    stderr = Terminal()
+    monkeypatch.setattr("sys.stderr", stderr)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(terminal, "PROGRESS_AFTER", 0.0)
+    model = Threads(4, 4)
+    SEEN.clear()
+    lamina.inspect(model, torch.ones(1, 4), time=True, warmup=1, repeats=3)
+    assert SEEN == [
+        True,
+        False,
+        False,
+        False,
+        False,
+    ]  # the run that counts, a warm-up, three timed ones
+    assert "timed run 3 of 3" in stderr.text and screen_of(stderr.text) == [""]
+    SEEN.clear()
+    lamina.inspect(model, torch.ones(1, 4), time=True, warmup=0, repeats=1)
+    assert SEEN == [False]  # the run that counts is the timed one
+
+
+def test_a_stream_that_is_closed_is_no_error(monkeypatch):
+    class Closed(Terminal):
+        def write(self, text):
+            raise ValueError("I/O operation on closed file")
+
+    monkeypatch.setattr("sys.stderr", Closed())
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(terminal, "PROGRESS_AFTER", 0.0)
+    with terminal.progress("waiting") as shown, shown.by_hand():
+        shown.at("waiting more")
