@@ -84,10 +84,14 @@ void lmi_pad(lmi_buf *b, char c, size_t n); /* n times c */
 void lmi_putf(lmi_buf *b, const char *fmt, ...) LAM_PRINTF(2, 3);
 /* Text from a stranger (names, class names): control characters, escape sequences included, become '?'. */
 void lmi_put_clean(lmi_buf *b, const char *s);
+/* "8×64×56"; "scalar" without axes; nothing if `ndim` is negative. */
+void lmi_put_sizes(lmi_buf *b, int32_t ndim, const int64_t *sizes);
 lam_status lmi_buf_status(const lmi_buf *b, lam_error *e);
 const char *lmi_buf_text(const lmi_buf *b); /* "" when nothing was put */
 /* Sends the text to the sink and empties the builder. */
 lam_status lmi_buf_flush(lmi_buf *b, lam_sink to, lam_error *e);
+/* The same once much text has gathered; else nothing. */
+lam_status lmi_buf_flush_much(lmi_buf *b, lam_sink to, lam_error *e);
 lam_status lmi_sink_text(lam_sink to, const char *s, lam_error *e);
 
 /* The code point at the start of `s` and its length in bytes; 0 at the end. A byte that is no UTF-8 counts

@@ -85,6 +85,11 @@ void lmi_put_clean(lmi_buf *b, const char *s) {
     if (!b->bad) b->n = from + lmi_clean(b->s + from);
 }
 
+void lmi_put_sizes(lmi_buf *b, int32_t ndim, const int64_t *sizes) {
+    if (ndim == 0) lmi_put(b, "scalar");
+    for (int32_t i = 0; i < ndim; i++) lmi_putf(b, "%s%lld", i ? "\u00d7" : "", (long long)sizes[i]);
+}
+
 lam_status lmi_buf_status(const lmi_buf *b, lam_error *e) { return b->bad ? lmi_nomem(e) : LAM_OK; }
 
 const char *lmi_buf_text(const lmi_buf *b) { return b->s ? b->s : ""; }
@@ -102,6 +107,11 @@ lam_status lmi_buf_flush(lmi_buf *b, lam_sink to, lam_error *e) {
     b->n = 0;
     if (b->s) b->s[0] = '\0';
     return s;
+}
+
+lam_status lmi_buf_flush_much(lmi_buf *b, lam_sink to, lam_error *e) {
+    enum { MUCH = 64 << 10 };
+    return b->n < MUCH && !b->bad ? LAM_OK : lmi_buf_flush(b, to, e);
 }
 
 lam_status lmi_sink_text(lam_sink to, const char *s, lam_error *e) { return send(to, s, strlen(s), e); }

@@ -171,6 +171,10 @@ int lmi_run_live(lmi_cli *c);
 int lmi_run_export(lmi_cli *c);
 
 /* -- recorded.c -------------------------------------------------------------------------------- */
+/* The first option that is given and means something only where a model runs; NULL: none is. */
+const char *lmi_option_of_a_run(const lmi_args *a);
+/* A page is for a browser: false, after an error, if it would go to a terminal. `file`: a name for it. */
+bool lmi_page_has_place(lmi_cli *c, const char *file);
 int lmi_show_recordings(lmi_cli *c);   /* `lamina show` of recordings */
 int lmi_report_recordings(lmi_cli *c); /* `lamina report` of them */
 

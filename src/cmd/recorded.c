@@ -63,13 +63,12 @@ static lam_status write_all(const recordings *r, const lam_recording_options *o,
     return lam_recording_write((const lam_recording *const *)r->at, r->n, o, to, e);
 }
 
-/* Options for running or counting a model have no meaning for a recorded run. */
-static bool for_a_model(lmi_cli *c) {
-    const lmi_args *a = &c->args;
+const char *lmi_option_of_a_run(const lmi_args *a) {
     const struct {
         const char *name;
         bool given;
     } options[] = {{"input", a->inputs[0]},
+                   {"inputs", a->given},
                    {"mode", a->mode},
                    {"build", a->build[0]},
                    {"convention", a->convention},
@@ -91,13 +90,17 @@ static bool for_a_model(lmi_cli *c) {
                    {"layout", a->layout},
                    {"exact", a->exact},
                    {"expand", a->expand}};
-    for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
-        if (!options[i].given) continue;
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++)
+        if (options[i].given) return options[i].name;
+    return NULL;
+}
+
+static bool for_a_model(lmi_cli *c) {
+    const char *option = lmi_option_of_a_run(&c->args);
+    if (option)
         lmi_complain(c, "a recording is shown with what was measured in its run",
-                     "%s is a recording, and --%s is for models", a->operands[0], options[i].name);
-        return true;
-    }
-    return false;
+                     "%s is a recording, and --%s is for models", c->args.operands[0], option);
+    return option != NULL;
 }
 
 int lmi_show_recordings(lmi_cli *c) {
@@ -113,15 +116,18 @@ int lmi_show_recordings(lmi_cli *c) {
     return s == LAM_OK || c->out_status != LAM_OK ? LMI_EXIT_OK : lmi_complain_of(c, &e, s);
 }
 
-/* A page is for a browser: on a terminal nobody could read it. */
+bool lmi_page_has_place(lmi_cli *c, const char *file) {
+    const char *to = c->args.output;
+    char hint[64];
+    if ((to && strcmp(to, "-") != 0) || !c->host->out_is_terminal) return true;
+    snprintf(hint, sizeof hint, "add -o %s", file);
+    lmi_complain(c, hint, "a report is a page for a browser, and no file is given for it");
+    return false;
+}
+
 int lmi_report_recordings(lmi_cli *c) {
     recordings r;
-    const char *to = c->args.output;
-    if (for_a_model(c)) return LMI_EXIT_USAGE;
-    if ((!to || strcmp(to, "-") == 0) && c->host->out_is_terminal) {
-        lmi_complain(c, "add -o run.html", "a report is a page for a browser, and no file is given for it");
-        return LMI_EXIT_USAGE;
-    }
+    if (for_a_model(c) || !lmi_page_has_place(c, "run.html")) return LMI_EXIT_USAGE;
     lam_error e = {.at = -1};
     lam_status s = open_all(c, 0, &r, &e);
     if (s == LAM_OK) s = lam_recording_page((const lam_recording *const *)r.at, r.n, c->out, &e);

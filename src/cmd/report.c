@@ -20,14 +20,6 @@ typedef struct side {
 /* -- what may be asked -------------------------------------------------------------------------------------
  */
 
-/* A page is for a browser: on a terminal nobody could read it. */
-static bool has_place(lmi_cli *c) {
-    const char *to = c->args.output;
-    if (to ? strcmp(to, "-") != 0 || !c->host->out_is_terminal : !c->host->out_is_terminal) return true;
-    lmi_complain(c, "add -o report.html", "a report is a page for a browser, and no file is given for it");
-    return false;
-}
-
 /* A colon in a name that is no file stands between a module and what is in it, as in net:made.json. */
 static bool is_saved(const char *operand) {
     static const char end[] = ".json";
@@ -46,32 +38,13 @@ static bool is_recording(lmi_cli *c, const char *operand) {
 
 /* Options for running or counting a model have no meaning where none is run. */
 static bool is_for_a_run(lmi_cli *c, const side *sides, int32_t n) {
-    const lmi_args *a = &c->args;
-    const struct {
-        const char *name;
-        bool given;
-    } options[] = {{"input", a->inputs[0]},
-                   {"inputs", a->given},
-                   {"mode", a->mode},
-                   {"build", a->build[0]},
-                   {"rules", a->rules},
-                   {"convention", a->convention},
-                   {"backward", a->backward},
-                   {"time", a->time},
-                   {"repeats", a->repeats},
-                   {"roof", a->roof},
-                   {"memory", a->memory},
-                   {"health", a->health},
-                   {"dry", a->dry}};
     for (int32_t i = 0; i < n; i++)
         if (!sides[i].saved) return false;
-    for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
-        if (!options[i].given) continue;
-        lmi_complain(c, "a saved report is shown with what was measured in its run",
-                     "--%s is for a model that is run, and here is none", options[i].name);
-        return true;
-    }
-    return false;
+    const char *option = lmi_option_of_a_run(&c->args);
+    if (!option) return false;
+    lmi_complain(c, "a saved report is shown with what was measured in its run",
+                 "--%s is for a model that is run, and here is none", option);
+    return true;
 }
 
 static bool is_possible(lmi_cli *c, const side *sides, int32_t n) {
@@ -81,7 +54,7 @@ static bool is_possible(lmi_cli *c, const side *sides, int32_t n) {
         lmi_complain(c, NULL, "--run is for recordings, and %s is none", c->args.operands[0]);
         return false;
     }
-    if (!has_place(c)) return false;
+    if (!lmi_page_has_place(c, "report.html")) return false;
     if (is_for_a_run(c, sides, n)) return false;
     c->args.time = c->args.time || c->args.roof;
     if (c->args.repeats && !c->args.time) {

@@ -21,19 +21,13 @@ static void put_quoted(lmi_buf *b, const char *s) {
     lmi_buf_free(&clean);
 }
 
-static void put_shape(lmi_buf *b, lam_shape s) {
-    if (s.ndim < 0) return;
-    if (s.ndim == 0) lmi_put(b, "scalar");
-    for (int32_t i = 0; i < s.ndim; i++) lmi_putf(b, "%s%lld", i ? "\u00d7" : "", (long long)s.sizes[i]);
-}
-
 /* `"a" -> "b" [label="1×3×8×8"];` */
 static void put_edge(lmi_buf *b, const char *from_prefix, int32_t from, const char *to_prefix, int32_t to,
                      lam_shape shape) {
     lmi_putf(b, "  %s%d -> %s%d", from_prefix, (int)from, to_prefix, (int)to);
     if (shape.ndim >= 0) {
         lmi_put(b, " [label=\"");
-        put_shape(b, shape);
+        lmi_put_sizes(b, shape.ndim, shape.sizes);
         lmi_put(b, "\"]");
     }
     lmi_put(b, ";\n");
@@ -55,7 +49,7 @@ static void put_end(const lam_graph *g, lmi_buf *b, int32_t i) {
     lmi_putf(b, "  n%d [label=\"", (int)i);
     put_quoted(b, n->name);
     if (n->shape.ndim >= 0) lmi_put(b, "\\n");
-    put_shape(b, n->shape);
+    lmi_put_sizes(b, n->shape.ndim, n->shape.sizes);
     lmi_putf(b, "\", shape=%s, style=filled, fillcolor=\"%s\"];\n",
              n->type == LAM_NODE_TENSOR ? "cylinder" : "oval",
              n->type == LAM_NODE_TENSOR ? "#eeeeee" : "#dce9f7");

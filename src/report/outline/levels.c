@@ -43,11 +43,6 @@ static void put_ops(lmi_buf *b, const lam_model *m, const lmi_unit *u) {
     put_op(b, m, u->ops[u->n_ops - 1]);
 }
 
-static void put_sizes(lmi_buf *b, lam_shape s) {
-    if (s.ndim == 0) lmi_put(b, "scalar");
-    for (int32_t i = 0; i < s.ndim; i++) lmi_putf(b, "%s%lld", i ? "\u00d7" : "", (long long)s.sizes[i]);
-}
-
 /* All operators of a line; of one, the shape that it gives. */
 static void put_note(lmi_buf *b, const lam_model *m, const lmi_unit *u) {
     if (u->type == LMI_UNIT_MODULE && u->times > 1) lmi_putf(b, "%d/%d", (int)u->nth, (int)u->times);
@@ -56,7 +51,7 @@ static void put_note(lmi_buf *b, const lam_model *m, const lmi_unit *u) {
         if (i) lmi_put(b, " \u2192 ");
         put_op(b, m, u->ops[i]);
     }
-    if (u->n_ops == 1) put_sizes(b, u->shape);
+    if (u->n_ops == 1) lmi_put_sizes(b, u->shape.ndim, u->shape.sizes);
 }
 
 /* -- sizes --------------------------------------------------------------------------------------- */

@@ -11,8 +11,7 @@ enum { NAMED = 3 }; /* of a call's tensors: the rest is counted */
 
 static void put_tensor(lmi_buf *b, const lam_arg *a) {
     if (a->ndim < 0) lmi_putc(b, '?');
-    if (a->ndim == 0) lmi_put(b, "scalar");
-    for (int32_t i = 0; i < a->ndim; i++) lmi_putf(b, "%s%lld", i ? "\u00d7" : "", (long long)a->sizes[i]);
+    lmi_put_sizes(b, a->ndim, a->sizes);
     if (a->dtype >= 0) lmi_putf(b, " %s", lam_dtype_name(a->dtype));
 }
 

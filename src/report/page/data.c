@@ -15,19 +15,17 @@
  * mem             t, b: microseconds and bytes; spans: [place, phase, start, length, depth]; back: when the
  *                 backward began; peak, before, peak_in, peak_phase, held, rss, source
  * roof            FLOP/s, bytes/s, threads
- * lv, lvof        drawings (draw/layout.h) and {place: drawing}: nodes n [look, label, note], w, h, x, y,
- * ranks r of r0 to r1, waypoints d, segments e, spine sp; bus: all lines, where they share a rail why, whyof
- * formulas and {place: formulas}: [phase, operator, [metric, formula, filled in, value]] health unused nograd
- * gaps notes ops time left   as in the JSON of a report; left: what was left out */
+ * lv, lvof        drawings (draw/layout.h) and {place: drawing}. Nodes: n [look, label, note], w, h, x, y,
+ *                 ranks r of r0 to r1, waypoints d, segments e, spine sp; bus: all lines that share a rail
+ * why, whyof      formulas and {place: formulas}: [phase, operator, [metric, formula, filled in, value]]
+ * base, dst       of a difference: numbers before, by place of both trees; lmi_change by place
+ * renamed         {place: its path before}
+ * health, unused, nograd, gaps, notes, ops, time   as in the JSON of a report
+ * left            what was left out */
 #include "report/page/block.h"
 #include "report/page/page.h"
 
 enum { LISTED = 200 }; /* modules that are unused or get no gradient, and findings: no reader asks for more */
-
-/* The order of the page's colours, and the names beside them. */
-static const lam_held categories[LAM_N_HELD] = {LAM_HELD_PARAMETER, LAM_HELD_GRADIENT,  LAM_HELD_OPTIMIZER,
-                                                LAM_HELD_BUFFER,    LAM_HELD_INPUT,     LAM_HELD_ACTIVATION,
-                                                LAM_HELD_BACKWARD,  LAM_HELD_WORKSPACE, LAM_HELD_OTHER};
 
 typedef struct block {
     lmi_buf *out;
@@ -144,7 +142,7 @@ static void put_health_marks(block *k) {
 
 static void put_categories(lmi_buf *b, const int64_t held[LAM_N_HELD]) {
     PUT(b, "[");
-    for (int h = 0; h < LAM_N_HELD; h++) put_int(b, held[categories[h]]);
+    for (int h = 0; h < LAM_N_HELD; h++) put_int(b, held[lmi_page_categories[h]]);
     PUT(b, "]");
 }
 
@@ -154,7 +152,7 @@ static void put_held(block *k) {
     PUT(b, "[");
     for (int h = 0; h < LAM_N_HELD; h++) {
         next(b);
-        put_text(b, lam_held_name(categories[h]));
+        put_text(b, lam_held_name(lmi_page_categories[h]));
     }
     PUT(b, "]");
     key(b, "held");
@@ -171,12 +169,6 @@ static void put_held(block *k) {
 
 /* -- the run --------------------------------------------------------------------------------------------- */
 
-static const char *told(const lmi_outline *o, const char *name) {
-    for (int32_t i = 0; i < o->n_provenance; i++)
-        if (strcmp(o->provenance[i][0], name) == 0) return o->provenance[i][1];
-    return NULL;
-}
-
 /* A fact that is a whole number, as one; else as text. */
 static void put_number(lmi_buf *b, const char *text) {
     size_t n = text ? strlen(text) : 0;
@@ -189,12 +181,12 @@ static void put_number(lmi_buf *b, const char *text) {
 static void put_head(block *k) {
     lmi_buf *b = k->out;
     const lmi_outline *o = k->o;
-    const char *dry = told(o, "dry");
+    const char *dry = lmi_page_told_of(o, "dry");
     key(b, "head");
     PUT(b, "{");
     text_field(b, "type", o->name);
     text_field(b, "type_path", o->type_path);
-    text_field(b, "target", told(o, "target"));
+    text_field(b, "target", lmi_page_told_of(o, "target"));
     text_field(b, "input", o->at[0].in);
     text_field(b, "output", o->at[0].out);
     text_field(b, "mode", o->mode);
@@ -204,13 +196,13 @@ static void put_head(block *k) {
     text_field(b, "convention", o->convention);
     text_field(b, "source", o->source);
     text_field(b, "version", o->version);
-    text_field(b, "torch", told(o, "torch"));
-    text_field(b, "python", told(o, "python"));
-    text_field(b, "os", told(o, "system"));
-    text_field(b, "cpu", told(o, "processor"));
+    text_field(b, "torch", lmi_page_told_of(o, "torch"));
+    text_field(b, "python", lmi_page_told_of(o, "python"));
+    text_field(b, "os", lmi_page_told_of(o, "system"));
+    text_field(b, "cpu", lmi_page_told_of(o, "processor"));
     key(b, "threads");
-    put_number(b, told(o, "threads"));
-    text_field(b, "date", told(o, "date"));
+    put_number(b, lmi_page_told_of(o, "threads"));
+    text_field(b, "date", lmi_page_told_of(o, "date"));
     int_field(b, "modules", o->modules);
     int_field(b, "calls", o->calls);
     PUT(b, "}");
@@ -356,7 +348,7 @@ static void put_roof(block *k) {
         return;
     }
     lmi_putf(b, "[%.0f,%.0f,", k->o->roof.flops, k->o->roof.bytes);
-    put_number(b, told(k->o, "threads"));
+    put_number(b, lmi_page_told_of(k->o, "threads"));
     PUT(b, "]");
 }
 
@@ -631,7 +623,8 @@ static void put_difference(block *k) {
     block before = {.out = k->out, .o = o->was};
     key(k->out, "base");
     PUT(k->out, "{");
-    text_field(k->out, "name", told(o->was, "target") ? told(o->was, "target") : o->was->name);
+    text_field(k->out, "name",
+               lmi_page_told_of(o->was, "target") ? lmi_page_told_of(o->was, "target") : o->was->name);
     text_field(k->out, "convention", o->was->convention);
     put_columns_before(k);
     put_totals(&before);

@@ -3,11 +3,13 @@
  * Names of modules, and links that select one. */
 #include "report/page/page.h"
 
-void lmi_page_name(lmi_page *p, const char *name, int32_t columns) {
-    lmi_put(&p->out, "<bdi>");
-    lmi_put_name(&p->out, name, columns);
-    lmi_put(&p->out, "</bdi>");
+void lmi_put_bdi(lmi_buf *b, const char *name, int32_t columns) {
+    lmi_put(b, "<bdi>");
+    lmi_put_name(b, name, columns);
+    lmi_put(b, "</bdi>");
 }
+
+void lmi_page_name(lmi_page *p, const char *name, int32_t columns) { lmi_put_bdi(&p->out, name, columns); }
 
 void lmi_page_path(lmi_page *p, int32_t place, int32_t columns) {
     lmi_buf path;

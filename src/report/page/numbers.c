@@ -3,8 +3,6 @@
  * A page that is being written, and the numbers that it can be looked at by. */
 #include "report/page/page.h"
 
-enum { PIECE = 1 << 16 };
-
 static bool is_there(const lmi_outline *o, const lmi_picture_options *of) {
     return o->n && (lmi_shown_total(o, of, 0) > 0 || lmi_shown_state(o, of, 0) != LAM_EXACT);
 }
@@ -24,10 +22,7 @@ void lmi_page_start(lmi_page *p, const lmi_outline *o, const lam_page_options *o
     }
 }
 
-lam_status lmi_page_flush(lmi_page *p) {
-    if (p->out.n < PIECE && !p->out.bad) return LAM_OK;
-    return lmi_buf_flush(&p->out, p->to, p->e);
-}
+lam_status lmi_page_flush(lmi_page *p) { return lmi_buf_flush_much(&p->out, p->to, p->e); }
 
 const lmi_page_number *lmi_page_number_of(const lmi_page *p, lmi_own_number by) {
     for (int32_t k = 0; k < p->n_numbers; k++)

@@ -7,7 +7,7 @@
 #include "analyse/field/field.h"
 #include "report/saved/saved.h"
 
-enum { PICTURE = LMI_PAGE_PICTURE, TITLE = 200 };
+enum { PICTURE = LMI_PAGE_PICTURE };
 
 /* -- the sections ---------------------------------------------------------------------------------------- */
 
@@ -142,25 +142,26 @@ static lam_status put_section(lmi_page *p, const section *s) {
 /* -- around them ----------------------------------------------------------------------------------------- */
 
 static void put_title(lmi_page *p) {
-    lmi_put_name(&p->out, p->o->was ? p->o->was->name : p->o->name, TITLE);
+    lmi_put_name(&p->out, p->o->was ? p->o->was->name : p->o->name, LMI_PAGE_TITLE);
     if (!p->o->was) return;
     lmi_put(&p->out, " → ");
-    lmi_put_name(&p->out, p->o->name, TITLE);
+    lmi_put_name(&p->out, p->o->name, LMI_PAGE_TITLE);
 }
 
-static void put_head(lmi_page *p) {
-    lmi_putf(
-        &p->out,
-        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" "
-        "content=\"width=device-width,initial-scale=1\">\n<meta http-equiv=\"Content-Security-Policy\" "
-        "content=\"default-src 'none'; style-src 'sha256-%s'; script-src 'sha256-%s'; base-uri 'none'; "
-        "form-action 'none'\">\n<meta name=\"referrer\" content=\"no-referrer\"><meta name=\"generator\" "
-        "content=\"lamina %s\"><title>",
-        lmi_page_css_sum, lmi_page_js_sum, lam_version());
-    put_title(p);
-    lmi_put(&p->out, " · lamina report</title><style>");
-    lmi_put(&p->out, (const char *)lmi_page_css);
-    lmi_put(&p->out, "</style></head>\n");
+void lmi_page_begin(lmi_buf *b, const char *script) {
+    lmi_putf(b,
+             "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" "
+             "content=\"width=device-width,initial-scale=1\">\n<meta http-equiv=\"Content-Security-Policy\" "
+             "content=\"default-src 'none'; style-src 'sha256-%s'; script-src '%s%s'; base-uri 'none'; "
+             "form-action 'none'\">\n<meta name=\"referrer\" content=\"no-referrer\"><meta "
+             "name=\"generator\" content=\"lamina %s\"><title>",
+             lmi_page_css_sum, script ? "sha256-" : "none", script ? script : "", lam_version());
+}
+
+void lmi_page_titled(lmi_buf *b, const char *kind) {
+    lmi_putf(b, " · lamina %s</title><style>", kind);
+    lmi_put(b, (const char *)lmi_page_css);
+    lmi_put(b, "</style></head>\n");
 }
 
 static void put_header(lmi_page *p) {
@@ -201,7 +202,9 @@ static void put_end(lmi_page *p) {
 }
 
 lam_status lmi_page_write(lmi_page *p) {
-    put_head(p);
+    lmi_page_begin(&p->out, lmi_page_js_sum);
+    put_title(p);
+    lmi_page_titled(&p->out, "report");
     put_header(p);
     for (int i = 0; i < N_SECTIONS; i++)
         if (sections[i].when(p)) LAM_TRY(put_section(p, &sections[i]));

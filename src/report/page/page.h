@@ -12,8 +12,8 @@
 #include "report/picture/picture.h"
 #include "report/picture/text.h"
 
-enum { LMI_PAGE_NUMBERS = 6, LMI_PAGE_CELL = 46, LMI_PAGE_LINK = 60, LMI_PAGE_LONG = 300,
-       LMI_PAGE_PICTURE = 1008 };
+enum { LMI_PAGE_NUMBERS = 6, LMI_PAGE_CELL = 46, LMI_PAGE_LINK = 60, LMI_PAGE_TITLE = 200,
+       LMI_PAGE_LONG = 300, LMI_PAGE_PICTURE = 1008 };
 
 /* A number that every section can be looked at by, in the forward pass. */
 typedef struct lmi_page_number {
@@ -36,6 +36,10 @@ typedef struct lmi_page {
 void lmi_page_start(lmi_page *p, const lmi_outline *o, const lam_page_options *options, lam_sink to,
                     lam_error *e);
 lam_status lmi_page_flush(lmi_page *p);
+/* The file down to its title, which the caller puts, and from there to the end of its head. `script`: the sum
+ * of the script that is obeyed, NULL: none. `kind`: what the file is, "report". */
+void lmi_page_begin(lmi_buf *b, const char *script);
+void lmi_page_titled(lmi_buf *b, const char *kind);
 /* NULL: the page does not have it. */
 const lmi_page_number *lmi_page_number_of(const lmi_page *p, lmi_own_number by);
 lam_status lmi_page_write(lmi_page *p);
@@ -50,6 +54,7 @@ const char *lmi_page_phase(const lmi_page_number *n); /* ", forward" where a bac
 void lmi_page_verdict(lmi_page *p);
 void lmi_page_findings(lmi_page *p);
 lam_status lmi_page_table(lmi_page *p);
+extern const lam_held lmi_page_categories[LAM_N_HELD]; /* in the order of the colours k0 to k8 */
 void lmi_page_holders(lmi_page *p);        /* who holds the peak */
 bool lmi_page_has_speeds(const lmi_page *p); /* a roofline has a point */
 void lmi_page_speeds_say(lmi_page *p);     /* which part of the time is bound by what */
@@ -63,6 +68,7 @@ void lmi_page_data(lmi_buf *out, const lmi_outline *o); /* a JSON object that fi
 
 /* A name between <bdi> tags: one that is written from right to left does not turn the numbers beside it. */
 void lmi_page_name(lmi_page *p, const char *name, int32_t columns);
+void lmi_put_bdi(lmi_buf *b, const char *name, int32_t columns); /* the same */
 /* The path of a place as text, the root's type for the root. */
 void lmi_page_path(lmi_page *p, int32_t place, int32_t columns);
 /* A link that selects the place in all sections. */

@@ -30,9 +30,9 @@ static void put_time(lmi_runs *p, lam_middle m, double most) {
 
 static void put_name(lmi_runs *p, const lam_recorded_place *at, const char *root) {
     lmi_put(&p->w.out, "<tr><th scope=\"row\"><code>");
-    lmi_runs_name(p, at->depth ? at->path : root, LMI_RUNS_CELL);
+    lmi_put_bdi(&p->w.out, at->depth ? at->path : root, LMI_RUNS_CELL);
     lmi_put(&p->w.out, "</code><span class=\"ty\">");
-    lmi_runs_name(p, at->type, TYPE);
+    lmi_put_bdi(&p->w.out, at->type, TYPE);
     lmi_put(&p->w.out, "</span></th>");
 }
 
@@ -112,7 +112,7 @@ static void put_which(lmi_runs *p, int32_t i) {
     lmi_buf name;
     lmi_buf_init(&name);
     lmi_put_which(&name, &p->w, i);
-    lmi_runs_name(p, lmi_buf_text(&name), LMI_RUNS_CELL);
+    lmi_put_bdi(&p->w.out, lmi_buf_text(&name), LMI_RUNS_CELL);
     p->w.out.bad = p->w.out.bad || name.bad;
     lmi_buf_free(&name);
 }

@@ -6,29 +6,17 @@
 
 #include <stdlib.h>
 
-enum { TITLE = 200, MODELS = 16, PIECE = 1 << 16, TEXT = 300 };
-
-static lam_status flush(lmi_runs *p, lam_sink to) {
-    if (p->w.out.n < PIECE && !p->w.out.bad) return LAM_OK;
-    return lmi_buf_flush(&p->w.out, to, p->w.e);
-}
+enum { MODELS = 16, TEXT = 300 };
 
 /* -- the head -------------------------------------------------------------------------------------------- */
 
 static void put_head(lmi_runs *p) {
     const lam_recorded_model *m = lam_recording_model(p->w.all[0], p->main);
     lmi_buf *b = &p->w.out;
-    lmi_putf(b,
-             "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" "
-             "content=\"width=device-width,initial-scale=1\">\n<meta http-equiv=\"Content-Security-Policy\" "
-             "content=\"default-src 'none'; style-src 'sha256-%s'; script-src 'none'; base-uri 'none'; "
-             "form-action 'none'\">\n<meta name=\"referrer\" content=\"no-referrer\"><meta "
-             "name=\"generator\" content=\"lamina %s\"><title>",
-             lmi_page_css_sum, lam_version());
-    lmi_put_name(b, m ? m->name : "nothing yet", TITLE);
-    lmi_put(b, " · lamina recording</title><style>");
-    lmi_put(b, (const char *)lmi_page_css);
-    lmi_put(b, "</style></head>\n<body><a class=\"skip\" href=\"#prov\">to how it was measured</a>\n<header "
+    lmi_page_begin(b, NULL);
+    lmi_put_name(b, m ? m->name : "nothing yet", LMI_PAGE_TITLE);
+    lmi_page_titled(b, "recording");
+    lmi_put(b, "<body><a class=\"skip\" href=\"#prov\">to how it was measured</a>\n<header "
                "class=\"top\"><a class=\"brand\" href=\"#verdict\">lam<i>i</i>na</a><nav "
                "aria-label=\"Sections\"><a href=\"#verdict\">Verdict</a>");
     if (m && m->n_steps)
@@ -42,7 +30,7 @@ static void put_head(lmi_runs *p) {
 
 static void put_text(lmi_runs *p, const char *label, const char *text) {
     lmi_putf(&p->w.out, "<dt>%s</dt><dd>", label);
-    lmi_runs_name(p, text ? text : "?", TEXT);
+    lmi_put_bdi(&p->w.out, text ? text : "?", TEXT);
     lmi_put(&p->w.out, "</dd>");
 }
 
@@ -89,7 +77,7 @@ static void begin_section(lmi_runs *p, const char *id, int32_t model, const char
     lmi_putf(&p->w.out, "<section id=\"%s%d\" aria-labelledby=\"h-%s%d s-%s%d\">", id, k, id, k, id, k);
     lmi_putf(&p->w.out, "<div class=\"hd\"><h2 id=\"h-%s%d\">%s</h2><span class=\"say\" id=\"s-%s%d\">", id,
              k, title, id, k);
-    lmi_runs_name(p, m->name, LMI_RUNS_CELL);
+    lmi_put_bdi(&p->w.out, m->name, LMI_RUNS_CELL);
     lmi_put(&p->w.out, ", ");
     lmi_put_kind(&p->w.out, m);
     if (m->warmed_up) lmi_put(&p->w.out, "; the first step, a warm-up, is left out");
@@ -99,7 +87,7 @@ static void begin_section(lmi_runs *p, const char *id, int32_t model, const char
 static lam_status put_model(lmi_runs *p, int32_t model) {
     const lam_recorded_model *m = lam_recording_model(p->w.all[0], model);
     if (!m->n_steps) return LAM_OK;
-    LAM_TRY(lmi_series_take(&p->series, p->w.all[0], model, p->w.e));
+    if (model != p->main) LAM_TRY(lmi_series_take(&p->series, p->w.all[0], model, p->w.e));
     begin_section(p, "steps", model, "Steps over time");
     lmi_runs_steps(p, model);
     lmi_put(&p->w.out, "</section>\n");
@@ -109,13 +97,14 @@ static lam_status put_model(lmi_runs *p, int32_t model) {
     return LAM_OK;
 }
 
+/* The main one comes first: its steps were taken for the verdict. */
 static lam_status put_models(lmi_runs *p, lam_sink to) {
     int32_t n = lam_recording_run(p->w.all[0])->n_models;
     if (p->main >= 0) LAM_TRY(put_model(p, p->main));
     for (int32_t i = 0, left = MODELS; i < n && left > 0; i++) {
         if (i == p->main) continue;
         LAM_TRY(put_model(p, i));
-        LAM_TRY(flush(p, to));
+        LAM_TRY(lmi_buf_flush_much(&p->w.out, to, p->w.e));
         left--;
     }
     if (n > MODELS + 1)

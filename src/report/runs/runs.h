@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * runs: recordings as one HTML file without a script. page.c: the file, its head, how it was measured.
  * verdict.c: tiles and findings. steps.c: steps over time. layers.c: layers, and processes side by side.
- * series.c: the steps of a model, thinned. put.c: names and frames of tables. */
+ * series.c: the steps of a model, thinned. put.c: frames of tables. */
 #ifndef LMI_REPORT_RUNS_H
 #define LMI_REPORT_RUNS_H
 
@@ -18,7 +18,6 @@ typedef struct lmi_runs {
     lmi_series series; /* of the model that is being shown */
 } lmi_runs;
 
-void lmi_runs_name(lmi_runs *p, const char *name, int32_t columns);
 /* Begins a table that can be scrolled; no two have the same label and number. */
 void lmi_runs_scroll(lmi_runs *p, const char *label, int32_t model);
 void lmi_runs_scroll_end(lmi_runs *p);

@@ -107,7 +107,7 @@ static void put_health(lmi_runs *p, const lam_recorded_model *m) {
         lmi_put_full(&p->w.out, m->first_bad_step);
         if (bad) {
             lmi_put(&p->w.out, ", made by <code>");
-            lmi_runs_name(p, bad->depth ? bad->path : "the model itself", LMI_RUNS_CELL);
+            lmi_put_bdi(&p->w.out, bad->depth ? bad->path : "the model itself", LMI_RUNS_CELL);
             lmi_put(&p->w.out, "</code>.");
         } else
             lmi_put(&p->w.out, ", by none of its layers: in an input, or outside of it.");
@@ -140,11 +140,11 @@ void lmi_runs_verdict(lmi_runs *p) {
     const lam_recorded_model *m = main_of(p);
     lmi_buf *b = &p->w.out;
     lmi_put(b, "<section id=\"verdict\" aria-labelledby=\"h-verdict\"><h1 id=\"h-verdict\">");
-    lmi_runs_name(p, m ? m->name : "Nothing was recorded yet", LMI_PAGE_LONG);
+    lmi_put_bdi(&p->w.out, m ? m->name : "Nothing was recorded yet", LMI_PAGE_LONG);
     lmi_put(b, "</h1><p class=\"sub\">");
     if (run->command) {
         lmi_put(b, "<code>");
-        lmi_runs_name(p, run->command, LMI_PAGE_LONG);
+        lmi_put_bdi(&p->w.out, run->command, LMI_PAGE_LONG);
         lmi_put(b, "</code> · ");
     }
     if (m) lmi_put_kind(b, m);
