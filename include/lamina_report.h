@@ -56,11 +56,11 @@ LAM_API lam_status lam_table_write(const char *const *cells, int32_t n_columns, 
                                    lam_sink to, lam_error *e);
 
 /* == Pictures ==========================================================================================
- * SVG files of their own: readable on light and dark pages, without a script, nothing loaded. */
+ * Complete SVG files: readable on light and dark pages, without a script, nothing loaded. */
 
 typedef struct lam_plot_options {
     /* "icicle": the tree, each box as wide as its share. "graph": what goes where at the top level.
-     * "memory": what was in use over time. "roofline": how near each layer comes to the machine's limits */
+     * "memory": memory in use over time. "roofline": the speed of each layer beside the machine's limits */
     const char *kind;
     int32_t width;  /* units of the SVG; 0: 1008. A graph is as wide as it is */
     /* of "icicle" and "graph": "params", "param_bytes", "macs", "flops", "bytes", "time", "memory" (what the
