@@ -55,6 +55,8 @@ struct lmi_cli {
     char line[LMI_LINE];   /* lmi_output_narrow: the current line so far */
     size_t n_line;
     lmi_held held;
+    char *rules_text; /* of the --rules file, NULL: none */
+    lam_rules *own;   /* the user's: of that file, and what the model's code registered; NULL: none */
 };
 
 /* -- verbs.c ----------------------------------------------------------------------------------- */
@@ -147,8 +149,13 @@ int lmi_published_run(lmi_cli *c, int32_t at, const char *convention, lmi_take_m
 
 /* -- own.c ------------------------------------------------------------------------------------- */
 
-/* Reads the --rules file; *out is NULL without one. Returns LMI_EXIT_OK, or after an error the exit code. */
-int lmi_rules_wanted(lmi_cli *c, lam_rules **out);
+/* Reads the --rules file, if there is one. Returns LMI_EXIT_OK, or after an error the exit code. */
+int lmi_rules_wanted(lmi_cli *c);
+/* Takes over what the code of a model registered when it ran. A rule of the file overrides it. */
+lam_status lmi_rules_registered(lmi_cli *c, lam_error *e);
+void lmi_rules_free(lmi_cli *c);
+/* To count under `convention` with the user's rules. */
+lam_cost_options lmi_cost_options(const lmi_cli *c, const char *convention);
 /* With --strict, returns LMI_EXIT_FINDING after an error that names what has no rule; else LMI_EXIT_OK. */
 int lmi_strict(lmi_cli *c, const lam_costs *costs);
 

@@ -135,6 +135,7 @@ int lam_command(int argc, const char *const *argv, const lam_host *host) {
     if (!host || argc < 0 || (argc > 0 && !argv)) return LMI_EXIT_BUG;
     lmi_output_start(&c);
     int code = lmi_output_end(&c, run(&c, argc, argv));
+    lmi_rules_free(&c);
     free(c.args.operands);
     return code;
 }

@@ -36,7 +36,12 @@ lam_status lmi_live_model(lmi_cli *c, const lam_live *what, lam_model **m, lam_e
     *m = NULL;
     if (c->host->live) {
         lam_status s = c->host->live(c->host->self, what, m, e);
-        if (s != LAM_OK || *m) return s;
+        if (s == LAM_OK && *m) return lmi_rules_registered(c, e);
+        if (s != LAM_OK) {
+            lam_error unused;
+            if (*m) lmi_rules_registered(c, &unused); /* why the run failed says more */
+            return s;
+        }
     }
     if (e->status != LAM_OK) return e->status;
     e->status = c->host->live ? LAM_FAILED : LAM_UNSUPPORTED;

@@ -68,13 +68,13 @@ static bool is_possible(lmi_cli *c, const side *sides, int32_t n) {
  */
 
 /* Returns an exit code: not LMI_EXIT_OK if nothing can be written of it. */
-static int run_side(lmi_cli *c, const lam_rules *own, side *x) {
-    lam_cost_options by = {.convention = c->args.convention, .own = own};
+static int run_side(lmi_cli *c, side *x) {
     lam_live what = lmi_live_request(c, c->args.convention);
     lam_error e = {0};
     what.target = x->operand;
     x->live = lmi_live_model(c, &what, &x->m, &x->e);
     if (!x->m) return lmi_complain_of(c, &x->e, x->live);
+    lam_cost_options by = lmi_cost_options(c, c->args.convention);
     lam_status s = lam_costs_new(&x->costs, x->m, &by, &e);
     return s == LAM_OK ? LMI_EXIT_OK : lmi_complain_of(c, &e, s);
 }
@@ -107,11 +107,11 @@ static int check_values(lmi_cli *c, const side *x) {
 }
 
 /* Of a model that failed the part that ran is written, which says so. */
-static int write_sides(lmi_cli *c, const lam_rules *own, side *sides, int32_t n, lam_page_options *o) {
+static int write_sides(lmi_cli *c, side *sides, int32_t n, lam_page_options *o) {
     lam_error e = {0};
     int code = LMI_EXIT_OK;
     for (int32_t i = 0; i < n && code == LMI_EXIT_OK; i++)
-        if (!sides[i].saved) code = run_side(c, own, &sides[i]);
+        if (!sides[i].saved) code = run_side(c, &sides[i]);
     if (code != LMI_EXIT_OK) return code;
     lam_status s = write_page(c, sides, n, o, &e);
     if (s != LAM_OK && c->out_status == LAM_OK) code = lmi_complain_of(c, &e, s);
@@ -125,7 +125,6 @@ static int write_sides(lmi_cli *c, const lam_rules *own, side *sides, int32_t n,
 
 int lmi_run_report(lmi_cli *c) {
     lam_page_options o = {.command = true};
-    lam_rules *own = NULL;
     lam_error e = {0};
     side sides[2] = {0};
     int32_t n = c->args.n_operands;
@@ -137,14 +136,13 @@ int lmi_run_report(lmi_cli *c) {
     for (int32_t i = 0; i < n; i++)
         sides[i] = (side){.operand = c->args.operands[i], .saved = is_saved(c->args.operands[i])};
     if (!is_possible(c, sides, n)) return LMI_EXIT_USAGE;
-    int code = lmi_rules_wanted(c, &own);
+    int code = lmi_rules_wanted(c);
     if (code != LMI_EXIT_OK) return code;
     lam_status s = c->args.roof ? lmi_live_roof(c, &o.roof, &e) : LAM_OK;
-    code = s == LAM_OK ? write_sides(c, own, sides, n, &o) : lmi_complain_of(c, &e, s);
+    code = s == LAM_OK ? write_sides(c, sides, n, &o) : lmi_complain_of(c, &e, s);
     for (int32_t i = 0; i < n; i++) {
         lam_costs_free(sides[i].costs);
         lam_model_free(sides[i].m);
     }
-    lam_rules_free(own);
     return code;
 }

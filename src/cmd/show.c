@@ -91,7 +91,6 @@ static bool typed(const lmi_cli *c, char *line, size_t size) {
 typedef struct making {
     layout l;
     lam_report_options o;
-    lam_rules *own;
 } making;
 
 /* Any non-finite value, or result of a check, is a finding. */
@@ -109,7 +108,8 @@ static lam_status write_report(lmi_cli *cli, const lam_model *m, const making *w
                                lam_sink to, int *strict, lam_error *e) {
     const layout *l = &with->l;
     const lam_report_options *o = &with->o;
-    lam_cost_options costs = {.convention = l->convention, .released = l->released, .own = with->own};
+    lam_cost_options costs = lmi_cost_options(cli, l->convention);
+    costs.released = l->released;
     lam_costs *c = NULL;
     lam_status s = lam_costs_new(&c, m, &costs, e);
     if (s == LAM_OK && l->backwards) s = lam_costs_rf_backwards(c, e);
@@ -187,8 +187,6 @@ int lmi_run_show(lmi_cli *c) {
     char line[512] = "";
     with.o = report_options(c, &with.l);
     if (typed(c, line, sizeof line)) with.o.next = line;
-    int code = lmi_rules_wanted(c, &with.own);
-    if (code == LMI_EXIT_OK) code = show(c, &with);
-    lam_rules_free(with.own);
-    return code;
+    int code = lmi_rules_wanted(c);
+    return code == LMI_EXIT_OK ? show(c, &with) : code;
 }

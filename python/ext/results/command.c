@@ -22,6 +22,7 @@ typedef struct host {
     PyObject *self;
     outlet out, err;
     PyObject *raised[3]; /* what must be raised again when the command has ended */
+    lmx_own own;         /* what the model's code registered; `ask` is owned here */
     bool broken;         /* it came from a sink, which is not written to any more */
 } host;
 
@@ -200,6 +201,32 @@ static lam_status lay_out(void *self, const lam_costs *c, const lam_report_optio
     return status != LAM_OK && PyErr_Occurred() ? failed(self, &none, e) : status;
 }
 
+/* == rules that a model's code registered ============================================================== */
+
+static lam_status rules(void *self, lam_rules *to, lam_error *e) {
+    host *h = self;
+    lam_model *none = NULL;
+    PyObject *list, *ask, *told = PyObject_CallMethod(h->self, "rules", NULL);
+    bool ok = told && PyArg_ParseTuple(told, "OO:rules", &list, &ask);
+    if (ok && list != Py_None) {
+        Py_XDECREF(h->own.ask);
+        Py_INCREF(ask);
+        h->own = (lmx_own){.st = h->st, .rules = to, .ask = ask};
+        ok = lmx_own_add(&h->own, list);
+    }
+    Py_XDECREF(told);
+    return ok ? LAM_OK : failed(h, &none, e);
+}
+
+/* A function that raises ends the command with its exception, after what the rest of the numbers show. */
+static bool ask(void *self, const lam_model *m, int32_t op, int32_t event, const char *name,
+                lam_count out[LAM_N_METRICS]) {
+    host *h = self;
+    bool given = h->own.ask && lmx_own_ask(&h->own, m, op, event, name, out);
+    if (!given && PyErr_Occurred()) keep_exception(h);
+    return given;
+}
+
 /* == the call ========================================================================================== */
 
 static bool flag(PyObject *self, const char *name) {
@@ -259,6 +286,8 @@ static int run(host *h, int argc, const char **argv) {
         .wait = wait_for,
         .roof = roof,
         .lay_out = lay_out,
+        .rules = PyObject_HasAttrString(h->self, "rules") ? rules : NULL,
+        .ask = ask,
     };
     return lam_command(argc, argv, &given);
 }
@@ -275,6 +304,7 @@ PyObject *lmx_command(PyObject *module, PyObject *args) {
     if (ok) code = run(&h, argc, argv);
     free(argv);
     Py_XDECREF(held);
+    Py_XDECREF(h.own.ask);
     Py_XDECREF(h.out.write);
     Py_XDECREF(h.err.write);
     if (h.raised[0]) {

@@ -55,6 +55,8 @@ typedef struct lmx_own {
 /* From a list of (name, {metric: formula}, asks) and the function for unknown numbers. Release it also after
  * a failure. */
 bool lmx_own_take(lmx_own *o, lmx_state *st, PyObject *rules, PyObject *ask);
+/* Adds a list of rules to o->rules. */
+bool lmx_own_add(lmx_own *o, PyObject *rules);
 void lmx_own_release(lmx_own *o);
 /* lam_cost_options.ask of an lmx_own. */
 bool lmx_own_ask(void *self, const lam_model *m, int32_t op, int32_t event, const char *name,

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .. import _lamina
+from .._base.errors import CountError
 from .._base.terminal import takes_unicode
 
 if TYPE_CHECKING:
@@ -67,6 +68,12 @@ class Host:
                 text = error.args[0].replace("leave dry=True out", "leave --dry out")
                 error.args = (text if told is None else f"{text}; {told}", *error.args[1:])
             raise
+
+    def rules(self) -> tuple[Any, Any]:
+        """The rules that the model's code has registered, and the function for metrics without a formula."""
+        from .._results.rules import OwnRules
+
+        return OwnRules.for_core()
 
     def script(
         self, module: str | None, argv: list[str], file: str, every: int, memory: bool, health: bool
@@ -169,6 +176,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         # at exit.
         _drop(out)
         return BROKEN_PIPE
+    except CountError as error:  # of a function that the model's code registered
+        print(f"lamina: error: {error}", file=err)
+        return FAILED
     except Exception as error:
         if os.environ.get("LAMINA_DEBUG"):
             raise
