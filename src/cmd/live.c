@@ -38,7 +38,7 @@ lam_status lmi_live_model(lmi_cli *c, const lam_live *what, lam_model **m, lam_e
         lam_status s = c->host->live(c->host->self, what, m, e);
         if (s == LAM_OK && *m) return lmi_rules_registered(c, e);
         if (s != LAM_OK) {
-            lam_error unused;
+            lam_error unused = {.at = -1};
             if (*m) lmi_rules_registered(c, &unused); /* why the run failed says more */
             return s;
         }
