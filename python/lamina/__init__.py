@@ -6,7 +6,7 @@ layers: shapes, parameters, multiply-accumulates, operations and memory accesses
 does the same around your own code. ``lamina.summary``, ``crawl_module``, ``profile`` and
 ``clever_format`` are drop-in replacements for torchscan and thoplw; ``lamina.torchscan`` and
 ``lamina.thoplw`` hold the rest of those packages' names. ``lamina.InspectorGadgets`` replaces that of
-torch_inspector.
+torch_inspector. ``lamina.callbacks`` is for training loops.
 
 Importing lamina imports nothing but the standard library. Every name below is loaded when it is first
 used, and torch when a live model is first inspected.
@@ -17,6 +17,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from . import callbacks as callbacks
     from . import thoplw as thoplw
     from . import torch_inspector as torch_inspector
     from . import torchscan as torchscan
@@ -65,6 +66,7 @@ _HOMES = {
     "Roof": "_results.roof",
     "Row": "_results.report",
     "Watch": "_watch",
+    "callbacks": "",
     "capture": "_inspect",
     "clever_format": "thoplw",
     "compare": "_compare",
@@ -99,6 +101,7 @@ __all__ = [
     "Row",
     "Watch",
     "__version__",
+    "callbacks",
     "capture",
     "clever_format",
     "compare",

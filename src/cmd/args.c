@@ -284,6 +284,16 @@ static const char *help_of(const lmi_verb *v, const option *o) {
     return o->help;
 }
 
+bool lmi_option_at(const lmi_verb *v, int32_t i, lmi_shell_option *out) {
+    for (int k = 0; k < N_OPTIONS; k++) {
+        const option *o = &options[k];
+        if (!listed(v->options, o->name) || i-- > 0) continue;
+        *out = (lmi_shell_option){o->name, o->letter, o->type == FLAG ? NULL : o->value, help_of(v, o)};
+        return true;
+    }
+    return false;
+}
+
 void lmi_say_words(lmi_cli *c, int32_t at, int32_t indent, const char *text) {
     int32_t width = c->host->width > 0 ? c->host->width : INT32_MAX;
     if (width < indent + NARROWEST) width = indent + NARROWEST;

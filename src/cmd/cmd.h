@@ -6,6 +6,8 @@
 
 #include "lamina.h"
 
+#include "cmd/shell/shell.h"
+
 enum { LMI_EXIT_OK = 0, LMI_EXIT_FINDING = 1, LMI_EXIT_USAGE = 2, LMI_EXIT_FAILED = 3, LMI_EXIT_BUG = 4 };
 enum { LMI_MAX_INPUTS = 64, LMI_LINE = 4096 };
 
@@ -22,7 +24,7 @@ typedef struct lmi_args {
     const char *const *rest;                       /* of a verb that runs another program: its command line */
     int32_t n_rest;
     bool released, flops, backward, strict, dry, ops, facts, rf, bytes, force, wide, ascii, exact, expand;
-    bool time, once, help;
+    bool time, once, help, man;
     bool memory, health, roof, why, no_bars, no_pager;
 } lmi_args;
 
@@ -73,6 +75,8 @@ bool lmi_too_many(lmi_cli *c, const char *word, const char *hint);
 void lmi_say_words(lmi_cli *c, int32_t at, int32_t indent, const char *text);
 /* Prints the usage, options and remarks of a verb, at most 32 lines. */
 void lmi_help_verb(lmi_cli *c, const lmi_verb *v);
+/* The i-th option of a verb, but --help; false past the last one. */
+bool lmi_option_at(const lmi_verb *v, int32_t i, lmi_shell_option *out);
 /* Finds the candidate nearest to `word`, if one is near; else NULL. Call lmi_near_put for each candidate. */
 typedef struct lmi_near {
     const char *word, *best;
@@ -173,6 +177,7 @@ int lmi_run_table(lmi_cli *c);
 int lmi_run_doctor(lmi_cli *c);
 int lmi_run_version(lmi_cli *c);
 int lmi_run_help(lmi_cli *c);
+int lmi_run_completion(lmi_cli *c);
 int lmi_run_run(lmi_cli *c);
 int lmi_run_live(lmi_cli *c);
 int lmi_run_export(lmi_cli *c);

@@ -662,6 +662,7 @@ static void out_of_memory(void **state) {
     oom_sweep(run_line, "show m:two -i 1x4");
     oom_sweep(run_line, "show m:two --layout torchscan-0.1.1 --depth 1");
     oom_sweep(run_twice, "why m:two a.fc");
+    oom_sweep(run_line, "completion bash");
 }
 
 int main(void) {
