@@ -26,6 +26,7 @@ typedef struct lmi_args {
     bool released, flops, backward, strict, dry, ops, facts, rf, bytes, force, wide, ascii, exact, expand;
     bool time, once, help, man;
     bool memory, health, roof, why, no_bars, no_pager;
+    bool github, exit_code;
 } lmi_args;
 
 typedef struct lmi_cli lmi_cli;
@@ -61,12 +62,10 @@ struct lmi_cli {
     lam_rules *own;   /* the user's: of that file, and what the model's code registered; NULL: none */
 };
 
-/* -- verbs.c ----------------------------------------------------------------------------------- */
-const lmi_verb *lmi_verb_at(int32_t i); /* NULL past the last one */
-const lmi_verb *lmi_verb_find(const char *name);
-
 /* -- args.c ------------------------------------------------------------------------------------ */
 
+const lmi_verb *lmi_verb_at(int32_t i); /* NULL past the last one */
+const lmi_verb *lmi_verb_find(const char *name);
 /* Parses argv[from..] for c->verb. Prints an error and returns false on failure. */
 bool lmi_parse(lmi_cli *c, int argc, const char *const *argv, int from);
 /* Prints an error for a surplus operand, with `hint` unless it looks like an input; returns false. */
@@ -132,15 +131,36 @@ const char *lmi_metric_title(lam_metric metric);
 bool lmi_convention_known(lmi_cli *c, const char *name);
 /* The same; false also if the options need numbers that the convention does not count. */
 bool lmi_convention_fits(lmi_cli *c, const char *name);
-
-/* -- rehearsal.c ------------------------------------------------------------------------------- */
-
 /* Running a model takes long: errors in options are found first, by a report on this one. It is timed, with
  * operators and memory. */
 lam_status lmi_smallest_model(lam_model **m, lam_error *e);
 extern const lam_sink lmi_nowhere; /* drops what is written */
 /* The head of a page that loads nothing; the page ends with the file. */
 lam_status lmi_page_head(lam_sink to, const char *title, lam_error *e);
+
+/* -- report.c ---------------------------------------------------------------------------------- */
+
+/* What an operand stands for. */
+typedef struct lmi_side {
+    const char *operand;
+    bool saved, recorded;
+    lam_status live; /* how the run ended; of a failed one there may be a part */
+    lam_error e;
+    lam_model *m;
+    lam_costs *costs;
+} lmi_side;
+lmi_side lmi_side_of(const char *operand);
+/* Runs it unless it is a file, and counts it. Not LMI_EXIT_OK if nothing can be shown. */
+int lmi_side_run(lmi_cli *c, lmi_side *side);
+void lmi_side_free(lmi_side *side);
+
+/* -- github.c ---------------------------------------------------------------------------------- */
+
+/* False, with an error, if --github is given where there is no job summary. Call it before any work. */
+bool lmi_github_allowed(lmi_cli *c);
+/* Appends Markdown to the summary of the job of GitHub Actions ($GITHUB_STEP_SUMMARY), which is cut where it
+ * would be larger than GitHub shows. Returns an exit code, after an error if it can't be written. */
+int lmi_github_summary(lmi_cli *c, const char *markdown, size_t n);
 
 /* -- table.c ----------------------------------------------------------------------------------- */
 
@@ -166,6 +186,7 @@ int lmi_strict(lmi_cli *c, const lam_costs *costs);
 /* -- the verbs --------------------------------------------------------------------------------- */
 int lmi_run_show(lmi_cli *c);
 int lmi_run_report(lmi_cli *c);
+int lmi_run_diff(lmi_cli *c);
 int lmi_run_why(lmi_cli *c);
 int lmi_run_compare(lmi_cli *c);
 int lmi_run_graph(lmi_cli *c);

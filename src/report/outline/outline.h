@@ -95,7 +95,7 @@ typedef struct lmi_outline {
     uint8_t *state[LMI_N_OWN]; /* lam_state of `own`; NULL: all exact */
     bool backward;             /* there are numbers of a backward */
     int32_t modules, calls;
-    const char *convention, *source, *version;
+    const char *convention, *source, *version; /* convention NULL: of a recording, which has no counts */
     lam_param_totals params;
     lam_count macs[LAM_N_PHASES], flops[LAM_N_PHASES], bytes[LAM_N_PHASES];
     int64_t ops_ran, ops_counted, ops_ruled;
@@ -128,10 +128,11 @@ typedef struct lmi_outline {
     int32_t n_provenance;
     const char *(*provenance)[2]; /* "torch", "2.13.0"; in the order of the report */
     /* Of a difference: the outline before, NULL: this is none; and by place, its index before and after (-1:
-     * it is not there) and its lmi_change */
+     * it is not there), its lmi_change, and whether itself differs, apart from what is in it */
     const struct lmi_outline *was;
     int32_t *was_at, *now_at;
     uint8_t *change;
+    bool *differs;
     lam_graph *graph;         /* private, as the next two; freed with the outline */
     lam_memory *use;
     lam_health *looks;
@@ -146,10 +147,18 @@ lam_status lmi_outline_new(lmi_outline *o, const lam_costs *c, const lmi_outline
                            lam_error *e);
 void lmi_outline_free(lmi_outline *o);
 /* Both outlines as one, over the union of their trees: the numbers of `after`, and `before` as `was`. A place
- * of equal type, shapes and counts, with equal insides, at another path is LMI_RENAMED. Both must outlive it.
- * Free it also on failure. */
+ * of equal type, shapes and counts, with equal insides, at another path is LMI_RENAMED. What only one of them
+ * knows, or another convention counted, makes no difference. Both must outlive it. Free it also on failure. */
 lam_status lmi_outline_diff(lmi_outline *o, const lmi_outline *before, const lmi_outline *after,
                             lam_error *e);
+/* True if both count it by place, by the same rules: outlines without a convention have no counts but those
+ * of parameters. */
+bool lmi_outlines_agree(const lmi_outline *a, const lmi_outline *b, lmi_own_number k);
+/* Why numbers of both may not be compared. `so` goes behind what differs; false past the last one. */
+typedef struct lmi_unlike { const char *what, *was, *now, *so; } lmi_unlike;
+bool lmi_outlines_unlike(const lmi_outline *was, const lmi_outline *now, int32_t i, lmi_unlike *out);
+/* What the provenance tells under a label; NULL: nothing. */
+const char *lmi_outline_told(const lmi_outline *o, const char *label);
 /* The dotted path of a place, appended. */
 void lmi_outline_path(const lmi_outline *o, int32_t place, lmi_buf *out);
 /* Levels and their drawings (levels.c); formulas (formulas.c); the course and the lanes (course.c). of_place:

@@ -67,10 +67,6 @@ int32_t lmi_page_find(lmi_page *p, const char *path) {
     return found;
 }
 
-const char *lmi_page_told_of(const lmi_outline *o, const char *label) {
-    for (int32_t i = 0; i < o->n_provenance; i++)
-        if (strcmp(o->provenance[i][0], label) == 0) return o->provenance[i][1];
-    return NULL;
-}
+const char *lmi_page_told_of(const lmi_outline *o, const char *label) { return lmi_outline_told(o, label); }
 
 const char *lmi_page_told(const lmi_page *p, const char *label) { return lmi_page_told_of(p->o, label); }
