@@ -19,6 +19,8 @@ typedef struct lmi_args {
     const char *build[LMI_MAX_INPUTS + 1];
     const char *mode, *convention, *format, *layout, *output, *color, *rules, *module, *file, *tensorboard;
     const char *optimizer, *dtype, *by, *sort, *given;
+    const char *max[LMI_MAX_INPUTS + 1], *within[LMI_MAX_INPUTS + 1]; /* NULL-terminated */
+    const char *baseline, *save, *junit;
     int32_t depth, width, rows, every, run, batch; /* -1: not given */
     int32_t repeats;                               /* 0: not given */
     const char *const *rest;                       /* of a verb that runs another program: its command line */
@@ -26,7 +28,7 @@ typedef struct lmi_args {
     bool released, flops, backward, strict, dry, ops, facts, rf, bytes, force, wide, ascii, exact, expand;
     bool time, once, help, man;
     bool memory, health, roof, why, no_bars, no_pager;
-    bool github, exit_code;
+    bool github, exit_code, renew, allow_incomplete;
 } lmi_args;
 
 typedef struct lmi_cli lmi_cli;
@@ -189,6 +191,7 @@ int lmi_run_report(lmi_cli *c);
 int lmi_run_diff(lmi_cli *c);
 int lmi_run_why(lmi_cli *c);
 int lmi_run_compare(lmi_cli *c);
+int lmi_run_check(lmi_cli *c);
 int lmi_run_graph(lmi_cli *c);
 int lmi_run_plot(lmi_cli *c);
 int lmi_run_fit(lmi_cli *c);

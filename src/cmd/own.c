@@ -47,6 +47,13 @@ static char *read_all(int fd, const char **why) {
     return NULL;
 }
 
+void lmi_rules_free(lmi_cli *c) {
+    lam_rules_free(c->own);
+    free(c->rules_text);
+    c->own = NULL;
+    c->rules_text = NULL;
+}
+
 /* A rule of the file replaces a registered one. */
 static lam_status count_by(lmi_cli *c, bool registered, lam_error *e) {
     lam_rules_free(c->own);
@@ -60,6 +67,7 @@ static lam_status count_by(lmi_cli *c, bool registered, lam_error *e) {
 int lmi_rules_wanted(lmi_cli *c) {
     const char *path = c->args.rules, *why = NULL;
     lam_error e = {.at = -1};
+    lmi_rules_free(c);
     if (!path) return LMI_EXIT_OK;
     const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe without a writer opens too */
     if (fd < 0) why = strerror(errno);
@@ -75,11 +83,6 @@ int lmi_rules_wanted(lmi_cli *c) {
 
 lam_status lmi_rules_registered(lmi_cli *c, lam_error *e) {
     return c->host->rules ? count_by(c, true, e) : LAM_OK;
-}
-
-void lmi_rules_free(lmi_cli *c) {
-    lam_rules_free(c->own);
-    free(c->rules_text);
 }
 
 lam_cost_options lmi_cost_options(const lmi_cli *c, const char *convention) {

@@ -227,6 +227,46 @@ static bool ask(void *self, const lam_model *m, int32_t op, int32_t event, const
     return given;
 }
 
+/* == checks of a project ================================================================================= */
+
+const char **lmx_words(PyObject *list, int *argc) {
+    Py_ssize_t n = PyList_Size(list);
+    const char **argv = n < INT32_MAX ? calloc((size_t)n + 1, sizeof *argv) : NULL;
+    if (!argv) {
+        PyErr_NoMemory();
+        return NULL;
+    }
+    for (Py_ssize_t i = 0; i < n; i++) {
+        argv[i] = PyUnicode_AsUTF8AndSize(PyList_GetItem(list, i), NULL);
+        if (!argv[i]) {
+            free(argv);
+            return NULL;
+        }
+    }
+    *argc = (int)n;
+    return argv;
+}
+
+/* Each check of the project's file as its words; none after an exception that ends the command. */
+static lam_status checks(void *self, lam_take_check take, void *to, lam_error *e) {
+    host *h = self;
+    lam_model *none = NULL;
+    PyObject *told = PyObject_CallMethod(h->self, "checks", NULL), *list = NULL;
+    const char *file;
+    bool ok = told && PyArg_ParseTuple(told, "sO!:checks", &file, &PyList_Type, &list);
+    lam_status status = LAM_OK;
+    for (Py_ssize_t i = 0; ok && status == LAM_OK && !h->raised[0] && i < PyList_Size(list); i++) {
+        int argc = 0;
+        const char **argv = lmx_words(PyList_GetItem(list, i), &argc);
+        ok = argv != NULL;
+        if (ok) status = take(to, file, argc, argv);
+        free(argv);
+    }
+    if (!ok) status = failed(h, &none, e);
+    Py_XDECREF(told);
+    return status;
+}
+
 /* == the call ========================================================================================== */
 
 static bool flag(PyObject *self, const char *name) {
@@ -253,24 +293,6 @@ static bool open_outlet(host *h, outlet *o, PyObject *name) {
     return o->write != NULL;
 }
 
-static const char **argv_of(PyObject *list, int *argc) {
-    Py_ssize_t n = PyList_Size(list);
-    const char **argv = n < INT32_MAX ? calloc((size_t)n + 1, sizeof *argv) : NULL;
-    if (!argv) {
-        PyErr_NoMemory();
-        return NULL;
-    }
-    for (Py_ssize_t i = 0; i < n; i++) {
-        argv[i] = PyUnicode_AsUTF8AndSize(PyList_GetItem(list, i), NULL);
-        if (!argv[i]) {
-            free(argv);
-            return NULL;
-        }
-    }
-    *argc = (int)n;
-    return argv;
-}
-
 static int run(host *h, int argc, const char **argv) {
     lam_host given = {
         .self = h,
@@ -288,6 +310,7 @@ static int run(host *h, int argc, const char **argv) {
         .lay_out = lay_out,
         .rules = PyObject_HasAttrString(h->self, "rules") ? rules : NULL,
         .ask = ask,
+        .checks = checks,
     };
     return lam_command(argc, argv, &given);
 }
@@ -299,7 +322,7 @@ PyObject *lmx_command(PyObject *module, PyObject *args) {
     int argc = 0, code = 0;
     PyObject *held =
         PyList_GetSlice(list, 0, PyList_Size(list)); /* the host's code can't change what argv points to */
-    const char **argv = held ? argv_of(held, &argc) : NULL;
+    const char **argv = held ? lmx_words(held, &argc) : NULL;
     bool ok = argv && open_outlet(&h, &h.out, h.st->n_out) && open_outlet(&h, &h.err, h.st->n_err);
     if (ok) code = run(&h, argc, argv);
     free(argv);

@@ -6,6 +6,7 @@
 
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 typedef struct lmx_costs {
@@ -330,8 +331,7 @@ static const struct option {
     enum { NAME, NUMBER, SWITCH, PEAK } type;
     size_t at;
 } options[] = {
-#define OPTION(member, type)                                                                                 \
-    { #member, type, offsetof(lam_report_options, member) }
+#define OPTION(member, type) {#member, type, offsetof(lam_report_options, member)}
     OPTION(layout, NAME),      OPTION(format, NAME),   OPTION(width, NUMBER),
     OPTION(max_depth, NUMBER), OPTION(color, SWITCH),  OPTION(ascii, SWITCH),
     OPTION(exact, SWITCH),     OPTION(expand, SWITCH), OPTION(receptive_field, SWITCH),
@@ -458,6 +458,57 @@ static PyObject *costs_page(PyObject *self, PyObject *args) {
     return lmx_text_take(&text);
 }
 
+/* -- budgets ------------------------------------------------------------------------------------------- */
+
+/* Calls `put` with each text of a list. */
+static lam_status put_each(lam_budget *b, PyObject *list,
+                           lam_status (*put)(lam_budget *b, const char *text, lam_error *e), lam_error *e) {
+    int n = 0;
+    const char **words = lmx_words(list, &n);
+    lam_status status = words ? LAM_OK : LAM_FAILED;
+    for (int i = 0; status == LAM_OK && i < n; i++) status = put(b, words[i], e);
+    free(words);
+    return status;
+}
+
+static lam_status check_of(const lam_costs *c, const char *name, lam_budget *b, lmx_text *text,
+                           const char **verdict, lam_error *e) {
+    lam_check *k = NULL;
+    lam_status status = lam_check_new(&k, name, c, b, e);
+    if (status == LAM_OK)
+        status = lam_checks_write((const lam_check *const[]){k}, 1, "text", lmx_text_sink(text), e);
+    if (status == LAM_OK) *verdict = lam_verdict_name(lam_check_verdict(k));
+    lam_check_free(k);
+    return status;
+}
+
+static PyObject *costs_check(PyObject *self, PyObject *args) {
+    const char *name, *baseline, *verdict = NULL;
+    PyObject *most, *within;
+    int incomplete;
+    if (!PyArg_ParseTuple(args, "sO!O!zp:check", &name, &PyList_Type, &most, &PyList_Type, &within, &baseline,
+                          &incomplete))
+        return NULL;
+    const lam_costs *c = settled(self);
+    lam_budget *b = NULL;
+    lmx_text text = {0};
+    lam_error e = {.at = -1};
+    if (!c) return NULL;
+    lam_status status = lam_budget_new(&b, &e);
+    if (status == LAM_OK) status = put_each(b, most, lam_budget_max, &e);
+    if (status == LAM_OK) status = put_each(b, within, lam_budget_within, &e);
+    if (status == LAM_OK && baseline) status = lam_budget_baseline(b, baseline, &e);
+    if (status == LAM_OK && incomplete) lam_budget_allow_incomplete(b);
+    if (status == LAM_OK) status = check_of(c, name, b, &text, &verdict, &e);
+    lam_budget_free(b);
+    if (status != LAM_OK) {
+        lmi_vec_free(&text.bytes);
+        return PyErr_Occurred() ? NULL : lmx_raise(self_of(self)->st, &e);
+    }
+    PyObject *told = lmx_text_take(&text);
+    return told ? Py_BuildValue("sN", verdict, told) : NULL;
+}
+
 /* == the type ========================================================================================== */
 
 static PyMethodDef costs_methods[] = {
@@ -503,6 +554,9 @@ static PyMethodDef costs_methods[] = {
     {"plot", costs_plot, METH_VARARGS,
      PyDoc_STR("plot($self, kind, width, by, backward, flops, moved, /)\n--\n\nA picture as SVG; the last "
                "two are the machine's roof.")},
+    {"check", costs_check, METH_VARARGS,
+     PyDoc_STR("check($self, name, most, within, baseline, incomplete, /)\n--\n\nHolds the totals against "
+               "limits, as `lamina check`: the verdict and what it says.")},
     {"page", costs_page, METH_VARARGS,
      PyDoc_STR("page($self, ran, flops, moved, before, /)\n--\n\nThe report as one HTML file. `ran`: why "
                "only a part of the model ran, or None; flops and moved are the machine's roof; `before`: "

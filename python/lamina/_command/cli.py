@@ -99,6 +99,12 @@ class Host:
         best = roof()
         return best.flops, best.bytes
 
+    def checks(self) -> tuple[str, list[list[str]]]:
+        """The file with the checks of the project around the current folder, and each of them as words."""
+        from .project import read_checks
+
+        return read_checks(Path.cwd())
+
     def doctor(self) -> str:
         """The abilities of this Python and this torch for lamina."""
         from .doctor import describe

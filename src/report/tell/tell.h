@@ -164,5 +164,6 @@ void lmi_unruled_ops_fields(lmi_teller *t, const char *name, const lam_costs *c)
 void lmi_gaps_fields(lmi_teller *t, const char *name, const lam_costs *c);
 void lmi_notes_fields(lmi_teller *t, const char *name, const lam_model *m); /* model.c */
 void lmi_provenance_fields(lmi_teller *t, const char *name, const lam_model *m);
+void lmi_check_fields(lmi_teller *t, const lam_check *k); /* check.c */
 
 #endif
