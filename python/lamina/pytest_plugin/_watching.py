@@ -8,13 +8,16 @@ import threading
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from .. import _lamina
 from .._base.errors import LaminaError
 from .._base.modules import parameters
 from .._command.project import number_text
+from .._guard.standing_entry import Rest
 from .._inspect import capture
-from .._watch import compiling_now
+from .._watch import compiling_now, going_back
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
     from types import TracebackType
 
@@ -37,7 +40,9 @@ class Watching:
         self._wrong = ""
         self._calls = 0
         self._over: dict[str, None] = {}  # what was told of each call, once
-        self._inside = threading.local()
+        self._open = False
+        self._original: Any = None
+        self._ours: Any = None
         options = dict(marker.kwargs)
         baseline = options.pop("baseline", None)
         self._baseline = None if baseline is None else str(root.joinpath(os.fspath(baseline)))
@@ -66,14 +71,27 @@ class Watching:
         except ImportError as error:
             self._wrong = f"PyTorch can't be imported ({error}), and the budget needs it: pip install torch"
             return
-        self._original = self._base.__call__
-        self._compiling = compiling_now()
-        self._put()
+        self._again = going_back()
+        self._open = True
+        Rest.left.append(self._find_in_python)
+        Rest.begin(self._compiles)
+        if Rest.resting:
+            _lamina.find(self._find)
+        elif self._find_in_python in Rest.left:
+            Rest.left.remove(self._find_in_python)
+            self._find_in_python()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._base is not None:
+        if not self._open:
+            return
+        self._open = False
+        _lamina.find(None)
+        if self._find_in_python in Rest.left:
+            Rest.left.remove(self._find_in_python)
+        Rest.end(self._compiles)
+        if self._base.__dict__.get("__call__") is self._ours:
             self._base.__call__ = self._original
 
     def problem(self) -> str | None:
@@ -86,31 +104,45 @@ class Watching:
 
     # -- calls -----------------------------------------------------------------------------------------------
 
-    def _put(self) -> None:
-        original, watching = self._original, self
+    def _find(self, module: Any) -> Callable[..., Any] | None:
+        """What C calls instead of a module that is called outside any other; None: the module."""
+        if not self._is_root(module):
+            return None
+        return lambda *args, **kwargs: self._call(self._base.__call__, module, args, kwargs)
+
+    def _find_in_python(self) -> None:
+        """The same once torch's compiler was used, which must not meet lamina's entry."""
+        _lamina.find(None)
+        if not self._open:
+            return
+        original, watching, compiling = self._base.__call__, self, compiling_now()
+        inside = threading.local()
 
         def __call__(self: Any, /, *args: Any, **kwargs: Any) -> Any:  # noqa: N807
-            if watching._is_root(self):
-                return watching._call(self, args, kwargs)
-            return original(self, *args, **kwargs)
+            if compiling() or getattr(inside, "any", False) or not watching._is_root(self):
+                return original(self, *args, **kwargs)
+            # A capture of the test's own has seen this call already and must not see it twice.
+            call = original if _lamina.in_place() else watching._base.__call__
+            inside.any = True
+            try:
+                return watching._call(call, self, args, kwargs)
+            finally:
+                inside.any = False
 
+        self._original, self._ours = original, __call__
         self._base.__call__ = __call__
 
-    def _is_root(self, module: Any) -> bool:
-        if self._compiling() or getattr(self._inside, "any", False):
-            return False
-        return next(parameters(module), None) is not None
+    def _compiles(self) -> None:
+        """Something is about to be compiled; Rest then calls what is left."""
 
-    def _call(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """The call in a capture, for which torch's own entry is put back."""
-        self._inside.any = True
-        self._base.__call__ = self._original
-        try:
-            with capture(module, memory=self._needs("peak"), time=self._needs("time")) as seen:
-                result = self._base.__call__(module, *args, **kwargs)
-        finally:
-            self._inside.any = False
-            self._put()
+    def _is_root(self, module: Any) -> bool:
+        return self._open and not self._again() and next(parameters(module), None) is not None
+
+    def _call(
+        self, call: Callable[..., Any], module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        with capture(module, memory=self._needs("peak"), time=self._needs("time")) as seen:
+            result = call(module, *args, **kwargs)
         self._calls += 1
         self._judge(seen, type(module).__name__)
         return result
