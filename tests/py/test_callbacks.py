@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import types
 
 import pytest
 import torch
@@ -16,6 +17,7 @@ from torch.utils.data import DataLoader, Dataset
 
 import lamina
 from lamina import callbacks
+from lamina._results.time import DeviceTime, Spent, Time
 from lamina.callbacks import StepMeter
 
 ALWAYS = {"forward_ms", "backward_ms", "other_ms", "step_ms", "flops", "peak_memory", "nonfinite"}
@@ -185,6 +187,40 @@ def test_a_framework_that_is_not_there_is_named(monkeypatch):
             getattr(callbacks, name)
     with pytest.raises(AttributeError, match="it has LightningCallback"):
         callbacks.KerasCallback  # noqa: B018
+
+
+def test_the_lightning_that_the_program_uses(monkeypatch):
+    class Callback:
+        pass
+
+    module = types.ModuleType("lightning.pytorch")
+    module.Callback = Callback
+    monkeypatch.setitem(sys.modules, "lightning", types.ModuleType("lightning"))
+    monkeypatch.setitem(sys.modules, "lightning.pytorch", module)
+    monkeypatch.delitem(sys.modules, "pytorch_lightning", raising=False)
+    monkeypatch.delitem(vars(callbacks), "LightningCallback", raising=False)
+    assert issubclass(callbacks.LightningCallback, Callback)
+    monkeypatch.delitem(vars(callbacks), "LightningCallback")
+
+
+# -- a GPU ---------------------------------------------------------------------------------------------------
+
+
+def test_a_gpus_clock_comes_first_and_it_is_waited_for(monkeypatch):
+    waited, model = [], net()
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: waited.append(None))
+    monkeypatch.setattr(
+        callbacks, "capture", lambda *_, **__: lamina.capture(model, memory=True, health=True)
+    )
+    meter, none = StepMeter(model, every=2), Spent(0, 0)
+    by_gpu = DeviceTime(Spent(9_000_000, 3_000_000), Spent(5_000_000, 5_000_000), none)
+    timed = types.SimpleNamespace(time=Time(Spent(1, 1), Spent(1, 1), none, by_gpu))
+    monkeypatch.setattr(lamina.Report, "rows", [timed, timed, types.SimpleNamespace(time=None)])
+    [(_, metrics)] = loop(meter, model, 2)
+    assert (metrics["lamina/forward_ms"], metrics["lamina/backward_ms"]) == (6, 10)
+    assert len(waited) == 2
 
 
 # -- Lightning -----------------------------------------------------------------------------------------------
