@@ -331,7 +331,7 @@ def test_within():
 @pytest.mark.lamina(max_macs=20)
 def test_the_larger_call_counts():
     net = nn.Linear(4, 4)
-    for n in (1, 2):
+    for n in (1, 2, 2, 2, 3, 4, 5, 6, 7):
         net(torch.ones(n, 4))
 
 @pytest.mark.lamina(max_peak="1KiB", max_params=2e3)
@@ -402,6 +402,7 @@ def test_what_a_marker_may_say(tmp_path):
     by_pytest(tmp_path, "--strict-markers", f"--junitxml={report}")
     told = {case.get("name"): case.find("failure") for case in ElementTree.parse(report).iter("testcase")}
     said = {name: failure.text for name, failure in told.items() if failure is not None}
+    over = said["test_the_larger_call_counts"]
     for name in ("test_within", "test_not_complete_and_allowed", "test_nothing_is_left"):
         assert name in told and name not in said, said.get(name)
     for name, wanted in {
@@ -420,6 +421,8 @@ def test_what_a_marker_may_say(tmp_path):
     }.items():
         assert wanted in said.pop(name), name
     assert not said
+    assert over.count("over 20 by") == 5
+    assert over.endswith("lamina: other calls do not hold the budget either")
 
 
 def test_without_torch_a_marked_test_says_so(tmp_path):

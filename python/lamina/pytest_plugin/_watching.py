@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import pytest
 
 TAKEN = ("baseline", "within", "allow_incomplete", "convention")
+MOST = 5  # calls that are told of
 NO_MODEL = (
     "lamina: the test has a budget and ran no model with parameters; call the model in its body, or take the "
     "marker away"
@@ -100,7 +101,9 @@ class Watching:
             return f"lamina: {self._wrong}"
         if not self._calls:
             return NO_MODEL
-        return "\n".join(self._over) or None
+        told = [*self._over]
+        more = ["lamina: other calls do not hold the budget either"] if len(told) > MOST else []
+        return "\n".join([*told[:MOST], *more]) or None
 
     # -- calls -----------------------------------------------------------------------------------------------
 
