@@ -86,7 +86,8 @@ class StepMeter:
         health: bool = True,
     ) -> None:
         check_options(every, peak_flops)
-        self._model = check_module(model)
+        check_module(model)
+        self._model = model  # not what torch.compile was given: that is not called
         self._peak = peak_flops
         self._memory, self._health = memory, health
         self._schedule = _lamina.Schedule(every)

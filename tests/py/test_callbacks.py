@@ -124,6 +124,15 @@ def test_a_bad_input_is_no_layers(capfd):
     assert any(name.startswith("lamina/first_bad/(") for name in metrics)
 
 
+def test_a_compiled_model():
+    compiled = torch.compile(net(), backend="eager")
+    recorded = loop(StepMeter(compiled, every=1), compiled, 3)
+    assert len(recorded) == 3
+    for _, metrics in recorded:
+        assert metrics["lamina/forward_ms"] > 0
+        assert {"flops", "flops_at_least"} & names(metrics)
+
+
 def test_an_exception_propagates_and_leaves_nothing():
     model, before = net(), module_call()
     meter = StepMeter(model, every=1)
