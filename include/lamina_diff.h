@@ -36,8 +36,8 @@ typedef struct lam_diff_options {
     const char *format; /* "text" (default), "md" or "json" */
     /* The metric whose difference modules are sorted by: "params", "param_bytes", "macs", "flops", "bytes",
      * "backward_macs", "backward_flops", "backward_bytes", "time", "backward_time", "memory", "retained",
-     * "peak" or "calls". NULL: MACs, or the first that differs. By a measured one (from "time" on), modules that
-     * differ in nothing else are listed too. */
+     * "peak" or "calls". NULL: MACs, or the first that differs. By a measured one (from "time" on), modules
+     * that differ in nothing else are listed too. */
     const char *by;
     int32_t width;     /* of the text, in columns; 0: no limit */
     int32_t rows;      /* the largest differences alone, of text and Markdown; 0: all; -1: 20 */

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from ._inspect import capture as capture
     from ._inspect import inspect as inspect
     from ._results.compare import Comparison as Comparison
+    from ._results.diff import Diff as Diff
     from ._results.fit import Fit as Fit
     from ._results.fit import Peak as Peak
     from ._results.report import NoRuleError as NoRuleError
@@ -55,6 +56,7 @@ _HOMES = {
     "Capture": "_inspect",
     "Comparison": "_results.compare",
     "Count": "_base.count",
+    "Diff": "_results.diff",
     "Fit": "_results.fit",
     "InspectorGadgets": "torch_inspector",
     "LaminaError": "_base.errors",

@@ -148,7 +148,8 @@ lam_status lmi_outline_new(lmi_outline *o, const lam_costs *c, const lmi_outline
 void lmi_outline_free(lmi_outline *o);
 /* Both outlines as one, over the union of their trees: the numbers of `after`, and `before` as `was`. A place
  * of equal type, shapes and counts, with equal insides, at another path is LMI_RENAMED. What only one of them
- * knows, or another convention counted, makes no difference. Both must outlive it. Free it also on failure. */
+ * knows, or another convention counted, makes no difference. Both must outlive it. Free it also on failure.
+ */
 lam_status lmi_outline_diff(lmi_outline *o, const lmi_outline *before, const lmi_outline *after,
                             lam_error *e);
 /* True if both count it by place, by the same rules: outlines without a convention have no counts but those
