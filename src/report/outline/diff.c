@@ -145,8 +145,13 @@ static bool telling(const lmi_outline *o, int32_t i) {
     return false;
 }
 
-/* Matches what is left by its key: the first of `before` with the first of `after`. */
-static lam_status pair_renamed(match *t) {
+static uint64_t key_of(const lmi_outline *o, const uint64_t *key, int32_t i, bool named) {
+    return named ? mix_text(key[i], o->at[i].name) : key[i];
+}
+
+/* Matches what is left by its key: the first of `before` with the first of `after`. `named`: of equal names
+ * alone. */
+static lam_status pair_renamed(match *t, bool named) {
     const lmi_outline *a = t->a, *b = t->b;
     int32_t *next = lmi_alloc(t->arena, (uint64_t)b->n, sizeof *next); /* the next free place of that key */
     lmi_map first;
@@ -154,18 +159,19 @@ static lam_status pair_renamed(match *t) {
     lmi_map_init(&first);
     for (int32_t j = b->n - 1; j > 0 && s == LAM_OK; j--) {
         if (t->of_b[j] >= 0) continue;
-        next[j] = (int32_t)lmi_map_get_u64(&first, t->key_b[j]);
-        s = lmi_map_put_u64(&first, t->key_b[j], j, t->e);
+        next[j] = (int32_t)lmi_map_get_u64(&first, key_of(b, t->key_b, j, named));
+        s = lmi_map_put_u64(&first, key_of(b, t->key_b, j, named), j, t->e);
     }
     for (int32_t i = 1; i < a->n && s == LAM_OK;) {
-        int32_t j = t->of_a[i] < 0 && telling(a, i) ? (int32_t)lmi_map_get_u64(&first, t->key_a[i]) : -1;
+        uint64_t key = key_of(a, t->key_a, i, named);
+        int32_t j = t->of_a[i] < 0 && telling(a, i) ? (int32_t)lmi_map_get_u64(&first, key) : -1;
         while (j >= 0 && !free_and_equal(t, i, j)) j = next[j];
         if (j < 0) {
             i++;
             continue;
         }
         for (int32_t k = 0, n = a->at[i].end - i; k < n; k++) pair(t, i + k, j + k);
-        s = lmi_map_put_u64(&first, t->key_a[i], next[j], t->e);
+        s = lmi_map_put_u64(&first, key, next[j], t->e);
         i = a->at[i].end;
     }
     lmi_map_free(&first);
@@ -386,10 +392,10 @@ lam_status lmi_outline_diff(lmi_outline *o, const lmi_outline *before, const lmi
     if (s == LAM_OK) s = find_keys(&t, after, &t.key_b);
     if (s == LAM_OK) s = note_names(&t);
     if (s == LAM_OK) s = pair_paths(&t);
-    if (s == LAM_OK) s = pair_renamed(&t);
-    if (s == LAM_OK) {
+    for (int named = 1; named >= 0 && s == LAM_OK; named--) {
+        s = pair_renamed(&t, named != 0);
         pair_holders(&t);
-        s = pair_paths(&t);
+        if (s == LAM_OK) s = pair_paths(&t);
     }
     if (s == LAM_OK) s = unite(o, &t);
     lmi_map_free(&t.names);

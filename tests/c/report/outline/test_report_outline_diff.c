@@ -132,6 +132,17 @@ static void test_a_renamed_container_may_hold_changes(void **state) {
     expect(&a, &b, "~0 stem~0 stem.0=3 stem.1~5 stem.2=0");
 }
 
+/* Of equal places those of equal names are the same, so that what is left is the one that changed. */
+static void test_equal_names_come_first(void **state) {
+    (void)state;
+    made a, b;
+    MAKE(a, {0, "", "Net", 0}, {1, "blocks", "Sequential", 0}, {2, "0", "Linear", 4}, {2, "1", "Linear", 4},
+         {2, "2", "Linear", 4});
+    MAKE(b, {0, "", "Net", 0}, {1, "layers", "Sequential", 0}, {2, "0", "Linear", 4}, {2, "1", "Linear", 9},
+         {2, "2", "Linear", 4});
+    expect(&a, &b, "~0 layers~0 layers.0=4 layers.1~9 layers.2=4");
+}
+
 /* What a recording does not count, and what another convention counted, makes no difference. */
 static void test_what_only_one_of_them_knows_makes_no_difference(void **state) {
     (void)state;
@@ -211,6 +222,7 @@ int main(void) {
         cmocka_unit_test(test_removed_places_stand_where_they_stood),
         cmocka_unit_test(test_a_subtree_at_another_path_is_renamed),
         cmocka_unit_test(test_a_renamed_container_may_hold_changes),
+        cmocka_unit_test(test_equal_names_come_first),
         cmocka_unit_test(test_what_only_one_of_them_knows_makes_no_difference),
         cmocka_unit_test(test_places_without_numbers_are_not_renamed),
         cmocka_unit_test(test_equal_places_are_matched_in_their_order),
