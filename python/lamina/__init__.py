@@ -90,6 +90,7 @@ __all__ = [
     "Capture",
     "Comparison",
     "Count",
+    "Diff",
     "Fit",
     "InspectorGadgets",
     "LaminaError",

@@ -57,7 +57,7 @@ static void beside_a_model(void **state) {
     lam_diff_side a = {.file = file, .name = "run.lamina"}, b = {.costs = c, .name = "m:Net"};
     written(&a, &b, NULL);
     has("run.lamina has no MACs, FLOPs and no shapes, so they are not compared.\n");
-    has("m:Net has no time of a step");
+    has("time             1.50 us  1.50 us           0\n");
     has("params ");
     lacks("removed");
     lacks("added");
