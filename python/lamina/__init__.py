@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from ._inspect import capture as capture
     from ._inspect import inspect as inspect
     from ._results.compare import Comparison as Comparison
+    from ._results.diff import Diff as Diff
     from ._results.fit import Fit as Fit
     from ._results.fit import Peak as Peak
     from ._results.report import NoRuleError as NoRuleError
@@ -56,6 +57,7 @@ _HOMES = {
     "Capture": "_inspect",
     "Comparison": "_results.compare",
     "Count": "_base.count",
+    "Diff": "_results.diff",
     "Fit": "_results.fit",
     "InspectorGadgets": "torch_inspector",
     "LaminaError": "_base.errors",
@@ -90,6 +92,7 @@ __all__ = [
     "Capture",
     "Comparison",
     "Count",
+    "Diff",
     "Fit",
     "InspectorGadgets",
     "LaminaError",

@@ -434,6 +434,8 @@ static PyObject *costs_plot(PyObject *self, PyObject *args) {
     return lmx_text_take(&text);
 }
 
+const lam_costs *lmx_settled_costs(PyObject *costs) { return settled(costs); }
+
 /* What a page is compared with: None, other costs, or the name of a file as bytes. */
 static bool take_before(PyObject *self, PyObject *before, lam_page_options *o) {
     if (before == Py_None) return true;

@@ -22,6 +22,7 @@ from .time import Speed, row_time, times
 
 if TYPE_CHECKING:
     from .compare import Comparison
+    from .diff import Diff
     from .fit import Again, Fit
     from .health import Health
     from .memory import Memory
@@ -343,6 +344,24 @@ class Report:
 
         return Comparison(self._model, conventions, flops=flops, backward=backward)
 
+    def diff(self, other: Report | str | os.PathLike[str], *, by: str | None = None) -> Diff:
+        """Returns what differs between this report and ``other``, which is the later one: modules that were
+        added, removed, changed or renamed, and the totals.
+
+        Args:
+            other: another report, or the path of one that :meth:`to_json` saved, or of a recording.
+            by: the metric that modules are sorted by: ``"macs"`` (the default; the first that differs if MACs
+                do not), ``"params"``, ``"flops"``, ``"bytes"``, ``"time"``, ``"memory"``, ``"peak"``, ...
+
+        Raises:
+            ValueError: ``by`` is not known of both; the sentence lists what is.
+            OSError: the file can't be read.
+            LaminaError: it is no saved report and no recording.
+        """
+        from .diff import Diff
+
+        return Diff(self, other, by=by)
+
     def sees(self, path: str, *element: int) -> list[tuple[int, int] | None]:
         """Returns the input positions that one element of the first output of the layer at ``path`` depends
         on.
@@ -615,8 +634,12 @@ class Report:
         return text
 
     def _compared(self) -> object:
-        """What a page compares with: costs, or the name of a file."""
+        """What a page or a difference compares with: costs, or the name of a file."""
         return self._costs
+
+    def _partly(self) -> str | None:
+        """Why only a part of the model ran; None: all of it did."""
+        return self.failure()
 
     def to_trace(
         self, path: str | os.PathLike[str] | None = None, *, overwrite: bool = False, **options: Any

@@ -296,6 +296,9 @@ class SavedReport(Report):
     def _compared(self) -> object:
         return os.fsencode(self._path)
 
+    def _partly(self) -> None:
+        return None
+
     # -- the table -----------------------------------------------------------------------------------------
 
     def _write(self, **options: Any) -> str:

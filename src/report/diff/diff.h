@@ -81,7 +81,7 @@ typedef struct lmi_delta {
     lmi_certainty how;
 } lmi_delta;
 lmi_delta lmi_delta_of(lam_count was, lam_count now);
-bool lmi_delta_none(lmi_delta d); /* exactly 0 */
+bool lmi_is_same(lam_count a, lam_count b); /* as far as it is known */
 double lmi_delta_size(lmi_delta d);
 /* False where there is no percentage: one is not exact, or what was is 0. */
 bool lmi_delta_percent(lam_count was, lam_count now, double *out);

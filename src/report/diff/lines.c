@@ -200,7 +200,7 @@ static lam_status no_metric(const lam_diff *d, const char *by, lam_error *e) {
 
 static bool differs_anywhere(const lam_diff *d, lmi_diff_metric k) {
     for (int32_t i = 0; i < d->both.n; i++)
-        if (!lmi_delta_none(lmi_delta_of(number_of(d, 0, k, i), number_of(d, 1, k, i)))) return true;
+        if (!lmi_is_same(number_of(d, 0, k, i), number_of(d, 1, k, i))) return true;
     return false;
 }
 

@@ -17,7 +17,7 @@ lmi_delta lmi_delta_of(lam_count was, lam_count now) {
                                                                                    : LMI_DELTA_EXACT};
 }
 
-bool lmi_delta_none(lmi_delta d) { return d.how == LMI_DELTA_EXACT && d.n == 0; }
+bool lmi_is_same(lam_count a, lam_count b) { return a.n == b.n && a.over == b.over && a.state == b.state; }
 
 double lmi_delta_size(lmi_delta d) { return d.n < 0 ? -(double)d.n : (double)d.n; }
 

@@ -85,22 +85,37 @@ static lam_status say_unlike(saying *t) {
     return LAM_OK;
 }
 
-/* "run.lamina has no MACs, FLOPs and shapes, so they are not compared." */
+static bool lacks(const lmi_diff_side *s, const lmi_diff_side *other, lmi_diff_metric k) {
+    bool has = lmi_diff_has(s, k) || lmi_diff_has_whole(s, k);
+    return !has && (lmi_diff_has(other, k) || lmi_diff_has_whole(other, k));
+}
+
+/* NULL: another metric's stands for it, or only a recording could have it. */
+static const char *name_of_lack(const lmi_diff_side *s, const lmi_diff_side *other, lmi_diff_metric k) {
+    switch (k) {
+    case LMI_DIFF_STEP: return s->recording ? lmi_diff_kinds[k].title : NULL;
+    case LMI_DIFF_ALLOCATED: return "memory";
+    case LMI_DIFF_RETAINED: return NULL;
+    case LMI_DIFF_PEAK: return lacks(s, other, LMI_DIFF_ALLOCATED) ? NULL : lmi_diff_kinds[k].title;
+    case LMI_DIFF_NONFINITE: return "health";
+    default: return lmi_diff_kinds[k].title;
+    }
+}
+
+/* "run.lamina has no MACs, FLOPs and no shapes, so they are not compared." */
 static lam_status say_lacks(saying *t, int side) {
     const lmi_diff_side *s = &t->d->side[side], *other = &t->d->side[!side];
-    const char *lacks[LMI_DIFF_METRICS + 1];
+    const char *lack[LMI_DIFF_METRICS + 1];
     int n = 0;
     for (int i = 0; i < LMI_DIFF_METRICS; i++) {
         lmi_diff_metric k = (lmi_diff_metric)i;
-        bool it_has = lmi_diff_has(s, k) || lmi_diff_has_whole(s, k);
-        if (!it_has && (lmi_diff_has(other, k) || lmi_diff_has_whole(other, k)))
-            lacks[n++] = lmi_diff_kinds[i].title;
+        if (lacks(s, other, k) && name_of_lack(s, other, k)) lack[n++] = name_of_lack(s, other, k);
     }
-    if (s->recording && !other->recording) lacks[n++] = "shapes";
+    if (s->recording && !other->recording) lack[n++] = "shapes";
     if (n) lmi_put_clean(&t->text, s->name);
     for (int i = 0; i < n; i++)
-        lmi_putf(&t->text, "%s%s", i == 0 ? " has no " : i + 1 < n ? ", " : " and no ", lacks[i]);
-    if (n) lmi_putf(&t->text, n > 1 ? ", so they are not compared." : ", so it is not compared.");
+        lmi_putf(&t->text, "%s%s", i == 0 ? " has no " : i + 1 < n ? ", " : " and no ", lack[i]);
+    if (n) lmi_put(&t->text, n > 1 ? ", so they are not compared." : ", so it is not compared.");
     return end_sentence(t);
 }
 
@@ -114,7 +129,8 @@ static lam_status say_recorded(saying *t, int side) {
     lmi_put_clean(&t->text, m->name);
     int32_t others = lam_recording_run(s->recording)->n_models - 1;
     if (others)
-        lmi_putf(&t->text, "; %d other kind%s of steps left out", (int)others, others == 1 ? " is" : "s are");
+        lmi_putf(&t->text, "; %d other kind%s of steps %s left out", (int)others, others == 1 ? "" : "s",
+                 others == 1 ? "is" : "are");
     lmi_putc(&t->text, '.');
     return end_sentence(t);
 }

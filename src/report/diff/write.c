@@ -3,10 +3,9 @@
  * A difference as text, as narrow as the terminal, and as Markdown. */
 #include "report/diff/diff.h"
 
-#include <stdio.h>
 #include <string.h>
 
-enum { DEFAULT_ROWS = 20, NAME = 30, LEAST_NAME = 16, CHANGED = 44 };
+enum { DEFAULT_ROWS = 20, NAME = 34, LEAST_NAME = 16, CHANGED = 28, WIDE_CHANGED = 44, WIDE = 120 };
 #define MD_SPECIAL "\\|`*_<>[]&#~"
 
 typedef struct writer {
@@ -26,7 +25,7 @@ static const lmi_diff_line *line_at(const writer *w, int32_t i) { return lmi_vec
 
 static void begin_table(writer *w, lmi_sheet *t) {
     lmi_sheet_start(t, &w->out, w->md || w->o->width <= 0 ? 0 : (size_t)w->o->width, w->o->ascii, w->e);
-    t->cap = w->md ? 0 : CHANGED;
+    t->cap = w->md || w->o->width <= 0 ? 0 : w->o->width < WIDE ? CHANGED : WIDE_CHANGED;
 }
 
 static void put_md_row(writer *w, const lmi_sheet *t, int32_t row) {
@@ -118,22 +117,29 @@ static void put_what(writer *w, lmi_buf *b, const lmi_diff_line *l) {
     put_changed(b, "out", was->out, now->out, true);
 }
 
+static bool differs_in(const writer *w, lmi_diff_metric k) {
+    for (int32_t i = 0; i < w->n && w->d->by_place[k]; i++)
+        if (!lmi_is_same(line_at(w, i)->was[k], line_at(w, i)->now[k])) return true;
+    return false;
+}
+
+/* Bytes of parameters say something new only where their number does not. */
 static void find_columns(writer *w) {
-    for (int k = 0; k < LMI_DIFF_METRICS; k++)
-        for (int32_t i = 0; i < w->n && !w->column[k] && k != (int)w->l->by && w->d->by_place[k]; i++)
-            w->column[k] = !lmi_delta_none(lmi_delta_of(line_at(w, i)->was[k], line_at(w, i)->now[k]));
+    for (int i = 0; i < LMI_DIFF_METRICS; i++) {
+        lmi_diff_metric k = (lmi_diff_metric)i;
+        bool again = k == LMI_DIFF_CALLS || (k == LMI_DIFF_PARAM_BYTES && differs_in(w, LMI_DIFF_PARAMS));
+        w->column[i] = k != w->l->by && !again && differs_in(w, k);
+    }
 }
 
 static void put_heads(writer *w, lmi_sheet *t) {
     const char *by = w->l->by == LMI_DIFF_METRICS ? NULL : lmi_diff_kinds[w->l->by].title;
-    char title[64] = "";
     lmi_sheet_column(t, &(lmi_head){"module", LMI_LEFT, 0});
     lmi_sheet_column(t, &(lmi_head){"change", LMI_LEFT, 1});
     if (by) {
-        snprintf(title, sizeof title, "%s before", by);
-        lmi_sheet_column(t, &(lmi_head){title, LMI_RIGHT, 3});
+        lmi_sheet_column(t, &(lmi_head){"before", LMI_RIGHT, 3});
         lmi_sheet_column(t, &(lmi_head){"now", LMI_RIGHT, 2});
-        lmi_sheet_column(t, &(lmi_head){"difference", LMI_RIGHT, 0});
+        lmi_sheet_column(t, &(lmi_head){by, LMI_RIGHT, 0});
         lmi_sheet_column(t, &(lmi_head){"%", LMI_RIGHT, 4});
     }
     for (int k = 0; k < LMI_DIFF_METRICS; k++)
@@ -220,7 +226,7 @@ static bool put_totals(writer *w, lam_status *s) {
         if (!w->d->whole[i]) continue;
         lam_count was = lmi_diff_whole(&w->d->side[0], k), now = lmi_diff_whole(&w->d->side[1], k);
         lmi_delta delta = lmi_delta_of(was, now);
-        any = any || !lmi_delta_none(delta);
+        any = any || !lmi_is_same(was, now);
         lmi_text_cell(&t, lmi_diff_kinds[i].title);
         put_numbers(w, &t, k, was, now);
         lmi_text_cell(&t, is_within_spread(w, k, delta) && delta.n ? "within the spread of runs" : "");
@@ -269,15 +275,17 @@ static void put_counts(writer *w) {
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
         int32_t n = d->n[words[i].change];
         if (!n) continue;
-        lmi_putf(&w->out, "%s%d module%s %s", any ? ", " : "", (int)n, n == 1 ? "" : "s", words[i].word);
+        lmi_putf(&w->out, any ? ", %d %s" : n == 1 ? "%d module %s" : "%d modules %s", (int)n, words[i].word);
         any = true;
     }
     int32_t same = d->n[LMI_SAME];
-    if (any) lmi_put(&w->out, "; ");
-    if (same == 0)
-        lmi_put(&w->out, "none is equal.\n");
+    if (any && same == 0)
+        lmi_put(&w->out, "; none is equal.\n");
     else
-        lmi_putf(&w->out, "%d module%s equal.\n", (int)same, same == 1 ? " is" : "s are");
+        lmi_putf(&w->out, "%s%d %s equal.\n", any ? "; " : "", (int)same,
+                 any         ? (same == 1 ? "is" : "are")
+                 : same == 1 ? "module is"
+                             : "modules are");
 }
 
 /* Of two lower bounds the known parts are compared. */
@@ -296,6 +304,13 @@ static bool is_rough(const writer *w) {
     return rough;
 }
 
+static void put_nothing(writer *w) {
+    int32_t n = w->d->n[LMI_SAME];
+    lmi_putf(&w->out, "Nothing differs: %d module%s equal.", (int)n, n == 1 ? " is" : "s are");
+    if (is_rough(w)) lmi_put(&w->out, " Of numbers that are lower bounds, the known parts are.");
+    lmi_putc(&w->out, '\n');
+}
+
 static lam_status write_all(writer *w) {
     lam_status s;
     put_title(w);
@@ -308,8 +323,7 @@ static lam_status write_all(writer *w) {
     LAM_TRY(s);
     if (!differs && !w->l->at.n) {
         if (!w->out.bad) w->out.n = begun; /* totals that are all equal say nothing */
-        lmi_putf(&w->out, "Nothing differs: %d module%s equal.\n", (int)w->d->n[LMI_SAME],
-                 w->d->n[LMI_SAME] == 1 ? " is" : "s are");
+        put_nothing(w);
         return LAM_OK;
     }
     lmi_putc(&w->out, '\n');

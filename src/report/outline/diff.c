@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Two outlines as one. Places are matched by their path; then what is left over is matched with a place whose
- * subtree has equal types, shapes and counts, as far as both outlines know them; then containers of what was
- * matched so, with what has equal paths in them. The union's tree is that of `after`, with each removed place
- * behind the sibling that it followed. */
+ * subtree has equal types, shapes and counts, as far as both outlines know them (of other inputs, equal types
+ * and parameters); then containers of what was matched so, with what has equal paths in them. The union's
+ * tree is that of `after`, with each removed place behind the sibling that it followed. */
 #include "report/outline/outline.h"
 
 #include <string.h>
@@ -15,6 +15,7 @@ typedef struct match {
     uint64_t *key_a, *key_b;         /* of a place's subtree, without the name of its first place */
     lmi_map names;                   /* of places of `b`: parent and name */
     bool shapes, counted[LMI_N_OWN]; /* what both know, by the same rules */
+    bool other_inputs;               /* shapes, and counts but for parameters, differ for that alone */
     lam_error *e;
 } match;
 
@@ -23,7 +24,7 @@ typedef struct match {
 /* Counts that the same layer has in every run. */
 static const lmi_own_number counts[] = {LMI_OWN_PARAMS, LMI_OWN_PARAM_BYTES, LMI_OWN_MACS,
                                         LMI_OWN_FLOPS,  LMI_OWN_READ,        LMI_OWN_WRITTEN};
-enum { N_COUNTS = sizeof counts / sizeof *counts };
+enum { N_COUNTS = sizeof counts / sizeof *counts, N_PARAMETERS = 2 }; /* the first ones are of parameters */
 
 static int64_t own_of(const lmi_outline *o, lmi_own_number k, int32_t i) {
     return o->own[k] ? o->own[k][i] : 0;
@@ -47,6 +48,7 @@ bool lmi_outlines_agree(const lmi_outline *a, const lmi_outline *b, lmi_own_numb
 
 static void find_common(match *t) {
     t->shapes = t->a->convention && t->b->convention;
+    t->other_inputs = t->shapes && strcmp(t->a->at[0].in, t->b->at[0].in) != 0;
     for (int k = 0; k < N_COUNTS; k++) t->counted[counts[k]] = lmi_outlines_agree(t->a, t->b, counts[k]);
 }
 
@@ -65,9 +67,10 @@ static lam_status find_keys(match *t, const lmi_outline *o, uint64_t **out) {
     for (int32_t i = o->n - 1; i >= 0; i--) {
         const lmi_outlined *p = &o->at[i];
         uint64_t h = mix_text(key[i], p->type);
-        if (t->shapes) h = mix_text(mix_text(h, p->in), p->out);
+        if (t->shapes && !t->other_inputs) h = mix_text(mix_text(h, p->in), p->out);
         for (int k = 0; k < N_COUNTS; k++)
-            if (t->counted[counts[k]]) h = mix(h, (uint64_t)own_of(o, counts[k], i));
+            if (t->counted[counts[k]] && (k < N_PARAMETERS || !t->other_inputs))
+                h = mix(h, (uint64_t)own_of(o, counts[k], i));
         key[i] = mix(h, (uint64_t)p->n_children);
         if (p->parent >= 0) key[p->parent] = mix(key[p->parent], mix_text(key[i], p->name));
     }
@@ -142,8 +145,13 @@ static bool telling(const lmi_outline *o, int32_t i) {
     return false;
 }
 
-/* Matches what is left by its key: the first of `before` with the first of `after`. */
-static lam_status pair_renamed(match *t) {
+static uint64_t key_of(const lmi_outline *o, const uint64_t *key, int32_t i, bool named) {
+    return named ? mix_text(key[i], o->at[i].name) : key[i];
+}
+
+/* Matches what is left by its key: the first of `before` with the first of `after`. `named`: of equal names
+ * alone. */
+static lam_status pair_renamed(match *t, bool named) {
     const lmi_outline *a = t->a, *b = t->b;
     int32_t *next = lmi_alloc(t->arena, (uint64_t)b->n, sizeof *next); /* the next free place of that key */
     lmi_map first;
@@ -151,18 +159,19 @@ static lam_status pair_renamed(match *t) {
     lmi_map_init(&first);
     for (int32_t j = b->n - 1; j > 0 && s == LAM_OK; j--) {
         if (t->of_b[j] >= 0) continue;
-        next[j] = (int32_t)lmi_map_get_u64(&first, t->key_b[j]);
-        s = lmi_map_put_u64(&first, t->key_b[j], j, t->e);
+        next[j] = (int32_t)lmi_map_get_u64(&first, key_of(b, t->key_b, j, named));
+        s = lmi_map_put_u64(&first, key_of(b, t->key_b, j, named), j, t->e);
     }
     for (int32_t i = 1; i < a->n && s == LAM_OK;) {
-        int32_t j = t->of_a[i] < 0 && telling(a, i) ? (int32_t)lmi_map_get_u64(&first, t->key_a[i]) : -1;
+        uint64_t key = key_of(a, t->key_a, i, named);
+        int32_t j = t->of_a[i] < 0 && telling(a, i) ? (int32_t)lmi_map_get_u64(&first, key) : -1;
         while (j >= 0 && !free_and_equal(t, i, j)) j = next[j];
         if (j < 0) {
             i++;
             continue;
         }
         for (int32_t k = 0, n = a->at[i].end - i; k < n; k++) pair(t, i + k, j + k);
-        s = lmi_map_put_u64(&first, t->key_a[i], next[j], t->e);
+        s = lmi_map_put_u64(&first, key, next[j], t->e);
         i = a->at[i].end;
     }
     lmi_map_free(&first);
@@ -383,10 +392,10 @@ lam_status lmi_outline_diff(lmi_outline *o, const lmi_outline *before, const lmi
     if (s == LAM_OK) s = find_keys(&t, after, &t.key_b);
     if (s == LAM_OK) s = note_names(&t);
     if (s == LAM_OK) s = pair_paths(&t);
-    if (s == LAM_OK) s = pair_renamed(&t);
-    if (s == LAM_OK) {
+    for (int named = 1; named >= 0 && s == LAM_OK; named--) {
+        s = pair_renamed(&t, named != 0);
         pair_holders(&t);
-        s = pair_paths(&t);
+        if (s == LAM_OK) s = pair_paths(&t);
     }
     if (s == LAM_OK) s = unite(o, &t);
     lmi_map_free(&t.names);

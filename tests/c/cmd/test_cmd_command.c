@@ -52,7 +52,7 @@ static void help_fits_a_screen(void **state) {
     (void)state;
     static const char *const verbs[] = {"show",  "report", "why",     "compare", "graph", "plot",
                                         "fit",   "run",    "live",    "export",  "rules", "conventions",
-                                        "table", "doctor", "version", "help"};
+                                        "table", "doctor", "version", "help",    "diff"};
     for (size_t i = 0; i < sizeof verbs / sizeof *verbs; i++) {
         char line[64];
         snprintf(line, sizeof line, "help %s", verbs[i]);
