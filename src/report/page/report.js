@@ -727,7 +727,13 @@ function drawMemory() {
     out.push(path('ax', across(b)), label(left - 8, y(b) + 4, 's d r', b ? bytes(b) : '0'));
   }
   const line = of => of.t.map((t, k) => `${at(x(t))} ${at(y(of.b[k]))}`).join('L');
-  out.push(path('area', `M${left} ${bottom}L${line(M)}L${at(x(end))} ${bottom}Z`));
+  const area = (css, b) => path(css, `M${left} ${bottom}L${line({t: M.t, b})}L${at(x(end))} ${bottom}Z`);
+  let sum = M.b; // each category is drawn in front of what is above it, from 0 on
+  for (const [k, held] of [...M.parts || []].reverse()) {
+    out.push(area('k' + k, sum));
+    sum = sum.map((b, i) => b - held[i]);
+  }
+  if (!M.parts) out.push(area('area', M.b));
   if (old) {
     const where = small || old.peak_in == null ? '' : ` in ${show(old.peak_in || 'the model itself', 34)}`;
     out.push(path('was', 'M' + line(old)), label(left + wide / 2, bottom + 84, 's d c',
@@ -753,7 +759,15 @@ function drawMemory() {
     label(w - 10, bottom + 84, 's d r',
       time(last * 1000) + (small || old ? '' : ' of the run that was watched')),
     '<g id="cross"></g>');
-  frame.innerHTML = svg(w, bottom + 90, `Memory over time: peak ${bytes(M.peak)}`, out.join(''));
+  let lx = left, ly = bottom + 94;
+  for (const [k] of M.parts || []) {
+    const name = data.cats[k], room = 15 + 6 * name.length;
+    if (lx > left && lx + room > w - 10) { lx = left; ly += 18; }
+    out.push(rect(lx, ly, 10, 10, `rx="2" class="k${k}"/>`), label(lx + 15, ly + 9, 's', name));
+    lx += room + 16;
+  }
+  const high = M.parts ? ly + 18 : bottom + 90;
+  frame.innerHTML = svg(w, high, `Memory over time: peak ${bytes(M.peak)}`, out.join(''));
   course = {x, w, left, wide, last, point: -1};
 }
 
