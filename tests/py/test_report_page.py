@@ -659,7 +659,7 @@ def write_difference(before, after, folder: Path) -> Path:
     """The page of two reports that were saved."""
     files = [folder / name for name in ("before.json", "after.json")]
     for file, report in zip(files, (before, after), strict=True):
-        file.write_text(report.to_json())
+        report.to_json(file)
     path = folder / "diff.html"
     command = [sys.executable, "-m", "lamina", "report", *map(str, files), "-o", str(path)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -806,6 +806,28 @@ def test_pictures_of_a_difference(chromium, changed):
         assert len(course) == 1
         assert course[0].count("L") + 1 == len(data["base"]["mem"]["t"])
         assert "dashed: before, peak " in " ".join(window.texts("#mfig text"))
+
+
+def test_removed_modules_are_in_the_graph(chromium, changed):
+    with chromium.open(changed[2]) as window:
+        data, names = data_of(window), window.texts("#gfig .cl .m.b")
+        assert [name for name in names if name[0] == MINUS] == [f"{MINUS} more", f"{MINUS} flat"]
+        gone = {int(i) for i in window.attributes("#gfig .cl:has(> rect.removed)", "data-i")}
+        assert gone == {i for i, change in enumerate(data["dst"]) if change == 2 and not data["parent"][i]}
+        more = window.attributes("#gfig .cl:has(> rect.removed) [data-open]", "data-open")
+        window.page.locator(f'#gfig [data-open="{more[0]}"]').click()
+        names = window.texts("#gfig .cl .m.b")
+        assert {f"{MINUS} 0", f"{MINUS} 1"} <= set(names)
+        assert window.said == []
+
+
+def test_both_are_drawn_without_a_script(chromium, changed):
+    with chromium.open(changed[2], java_script_enabled=False) as window:
+        for figure in ("ifig", "mfig"):
+            assert window.page.locator(f"#{figure} svg").count() == 2
+            words = window.page.locator(f"#{figure} .crumb").all_inner_texts()
+            assert [word.split(":")[0] for word in words] == ["before", "after"]
+        assert window.page.title() == "Before → After · lamina report"
 
 
 def test_the_roofline_of_a_difference(chromium, changed, tmp_path):

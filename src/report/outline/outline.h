@@ -167,6 +167,8 @@ void lmi_outline_free(lmi_outline *o);
  * Free it also on failure. */
 lam_status lmi_outline_diff(lmi_outline *o, const lmi_outline *before, const lmi_outline *after,
                             lam_error *e);
+/* Of a difference: the levels of after, with what was removed (both.c). */
+lam_status lmi_outline_join_levels(lmi_outline *o, lam_error *e);
 /* The dotted path of a place, appended. */
 void lmi_outline_path(const lmi_outline *o, int32_t place, lmi_buf *out);
 /* Levels (levels.c) and their drawings (nodes.c); formulas (formulas.c); the course and the lanes (course.c).

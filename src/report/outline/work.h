@@ -5,7 +5,7 @@
  * outline.c: the whole. take.c: what the others use. tree.c: places and their numbers. looks.c: shapes,
  * family, health. runs.c: equal siblings. fewer.c: fewer of very many places. held.c: memory. course.c:
  * memory over time. formulas.c, notes.c: formulas; findings and sentences. levels.c: insides of containers.
- * nodes.c: how their nodes look. */
+ * nodes.c: how their nodes look. both.c: levels of a difference. */
 #ifndef LMI_OUTLINE_WORK_H
 #define LMI_OUTLINE_WORK_H
 

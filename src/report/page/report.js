@@ -1008,7 +1008,7 @@ function graphNode(L, nodes, q, p, x, y) {
   const left = room - width(name) - 1;
   const known = own || stateOf(metric)[i] ? value : '–', call = q.note ? ' · call ' + esc(q.note) : '';
   return `<g class="cl" data-i="${i}" data-node="${q.key}">` +
-    rect(x, y, q.w, q.h, `rx="6" class="o f-${q.inner ? 'box' : familyOf(i)}"/>`) +
+    rect(x, y, q.w, q.h, `rx="6" class="o ${word} f-${q.inner ? 'box' : familyOf(i)}"/>`) +
     label(x + 9, y + 18, '', `<tspan class="m b">${esc(name)}</tspan>` +
       `${left > 3 ? ` <tspan class="s d">${show(typeOf(i), left)}</tspan>` : ''}`) +
     (can ? `<g data-open="${i}">${rect(x + q.w - 25, y + 1, 24, 24, 'fill="transparent"/>')}` +
@@ -1113,7 +1113,7 @@ function drawPanel(why) {
   const calls = columnOf('calls')[i], speed = speedOf(i), held = data.held && data.held[i] || [];
   const heldBefore = before && before.held && before.held[i] || [], old = oldPathOf(i);
   const both = memoryData && before && before.mem;
-  const drawn = levelOf(0) && changeOf(i).word !== 'removed';
+  const drawn = levelOf(0);
   const change = changeOf(i).word + (old === null ? '' : `, was <bdi>${show(old, 160)}</bdi>`);
   const kind = [`<bdi>${show(typeOf(i), 60)}</bdi>`, change, STATUS[data.st[i]],
     calls > 1 && calls + ' calls'];

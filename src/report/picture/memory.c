@@ -37,10 +37,10 @@ static bool is_hidden(const course *d, int32_t i, int of) {
     return true;
 }
 
-/* By whole units, in a file of its own by half ones up: a point is on the screen or is not. What does not
- * move is not written, and of a level stretch only its end. `of`: the category, -1: all. */
+/* By whole units, the whole of a file of its own by half ones up: a point is on the screen or is not. What
+ * does not move is not written, and of a level stretch only its end. `of`: the category, -1: all. */
 static void draw_area(course *d, const char *classes, const int64_t *bytes, int of) {
-    double unit = d->s->alone ? .5 : 1, x = LEFT, y = BELOW, level = LEFT;
+    double unit = d->s->alone && of < 0 ? .5 : 1, x = LEFT, y = BELOW, level = LEFT;
     lmi_svg_put(d->s, "<path class=\"");
     lmi_svg_put(d->s, classes);
     LMI_DRAW(d->s, "\" d=\"M~ ~", x, y);
@@ -86,7 +86,7 @@ static void draw_before(course *d) {
     double before = (double)d->o->memory->before, y = y_of(d, before);
     if (!(before > 0)) return;
     LMI_DRAW(d->s, "<path class=\"roof2\" d=\"M~ ~H~\"/>", LEFT, y, d->w - 10);
-    LMI_DRAW(d->s, "<text class=\"s d r\" x=\"~\" y=\"~\">", d->w - 12, y - 5);
+    LMI_DRAW(d->s, "<text class=\"s d r halo\" x=\"~\" y=\"~\">", d->w - 12, y - 5);
     lmi_svg_put(d->s, d->w < NARROW ? "before " : "there before the run ");
     lmi_put_iec(&d->s->body, before);
     lmi_svg_put(d->s, "</text>");
