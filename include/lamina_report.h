@@ -30,6 +30,7 @@ typedef struct lam_report_options {
     bool time;  /* the time of each row, if times were measured */
     lam_peak peak; /* not 0: with `time` also the speed relative to it, if FLOPs and bytes are counted */
     bool memory; /* the memory that each row allocated and retained, if it was measured */
+    bool page;  /* of json: also the graph and the formulas, which a page of the saved report shows */
     bool bytes; /* elements moved, bytes read and written, arithmetic intensity, if they are counted */
     /* Of the lamina layout. why: every reason, shared tensor and note. by: the column whose share is `%`:
      * "macs", "flops", "params", "dmas", "bytes", "backward_macs", "backward_flops", "time" or "memory";

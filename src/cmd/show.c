@@ -53,7 +53,7 @@ static lam_report_options report_options(const lmi_cli *c, const layout *l) {
     o.sort = a->sort;
     o.rows = a->rows > 0 ? a->rows : 0;
     o.why = a->why;
-    o.command = true;
+    o.command = o.page = true;
     o.lay_out = c->host->lay_out;
     o.lay_out_self = c->host->self;
     if (a->roof) o.peak = (lam_peak){1, 1}; /* until it is known */

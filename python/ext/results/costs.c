@@ -338,6 +338,7 @@ static const struct option {
     OPTION(bytes, SWITCH),     OPTION(why, SWITCH),    OPTION(by, NAME),
     OPTION(sort, NAME),        OPTION(rows, NUMBER),   OPTION(time, SWITCH),
     OPTION(peak, PEAK),        OPTION(memory, SWITCH), OPTION(bars, SWITCH),
+    OPTION(page, SWITCH),
 #undef OPTION
 };
 enum { N_OPTIONS = sizeof options / sizeof *options };

@@ -52,6 +52,7 @@ OPTIONS = {
     "rows": "rows",
     "time": "time",
     "roof": "peak",
+    "page": "page",
     "memory": "memory",
     "wrap": "wrap",
     "numbers": "numbers",
@@ -589,7 +590,10 @@ class Report:
     def to_json(
         self, path: str | os.PathLike[str] | None = None, *, overwrite: bool = False, **options: Any
     ) -> str:
-        """Returns the report as JSON with a schema number; see :meth:`to_csv`."""
+        """Returns the report as JSON with a schema number; see :meth:`to_csv`. A file also gets the graph and
+        the formulas, so that ``lamina report FILE`` shows all that :meth:`to_html` does; ``page=True`` or
+        ``False`` says so for either."""
+        options = {"page": path is not None, **options}
         return self._save("json", path, options, overwrite=overwrite)
 
     def to_markdown(

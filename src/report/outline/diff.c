@@ -398,6 +398,7 @@ lam_status lmi_outline_diff(lmi_outline *o, const lmi_outline *before, const lmi
         if (s == LAM_OK) s = pair_paths(&t);
     }
     if (s == LAM_OK) s = unite(o, &t);
+    if (s == LAM_OK) s = lmi_outline_join_levels(o, e);
     lmi_map_free(&t.names);
     lmi_arena_free(&scratch);
     return s;

@@ -48,6 +48,16 @@ void lmi_page_put_names(lmi_page *p, int32_t columns) {
     lmi_page_name(p, now, columns);
 }
 
+void lmi_page_put_title(lmi_page *p) {
+    const char *was, *now = p->o->name;
+    if (p->o->was) {
+        find_names(p, &was, &now);
+        lmi_put_name(&p->out, was, LMI_PAGE_TITLE);
+        lmi_put(&p->out, " → ");
+    }
+    lmi_put_name(&p->out, now, LMI_PAGE_TITLE);
+}
+
 void lmi_page_put_both(lmi_page *p, const char *was, const char *now, int32_t columns) {
     if (p->o->was && was && *was && now && strcmp(was, now) != 0) {
         lmi_page_name(p, was, columns);

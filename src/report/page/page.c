@@ -41,6 +41,16 @@ static lam_status put_modules(lmi_page *p) {
     return lmi_page_table(p);
 }
 
+/* Above each of the two pictures of a difference: which it is, and how much. */
+static void put_which(lmi_page *p, const char *which, const lmi_outline *o, const lmi_page_number *by) {
+    lmi_putf(&p->out, "<p class=\"crumb\">%s", which);
+    if (by && o->own[by->of.by]) {
+        lmi_put(&p->out, ": ");
+        lmi_put_shown_of(&p->out, o, &by->of, 0);
+    }
+    lmi_put(&p->out, "</p>");
+}
+
 static lam_status put_icicle(lmi_page *p) {
     const lmi_page_number *by = &p->number[p->by];
     lmi_putf(&p->out, "<div class=\"crumb\" id=\"icrumb\">%s%s: ", lmi_shown_title(by->of.by),
@@ -50,6 +60,11 @@ static lam_status put_icicle(lmi_page *p) {
     lmi_page_path(p, 0, LMI_PAGE_CELL);
     lmi_put(&p->out, "</b></div><div class=\"fig\" id=\"ifig\" tabindex=\"0\" role=\"group\" "
                      "aria-label=\"Icicle; arrow keys move\">");
+    if (p->o->was) {
+        put_which(p, "before", p->o->was, by);
+        lmi_picture_icicle(&p->out, p->o->was, &by->of);
+        put_which(p, "after", p->o, by);
+    }
     lmi_picture_icicle(&p->out, p->o, &by->of);
     lmi_put(&p->out, "</div>");
     put_legend(p);
@@ -58,6 +73,11 @@ static lam_status put_icicle(lmi_page *p) {
 
 static lam_status put_memory(lmi_page *p) {
     lmi_put(&p->out, "<div class=\"fig\" id=\"mfig\" role=\"group\" aria-label=\"Memory over time\">");
+    if (p->o->was && p->o->was->memory && p->o->was->n_points > 1) {
+        put_which(p, "before", p->o->was, NULL);
+        lmi_picture_memory(&p->out, p->o->was, &(lmi_picture_options){.width = PICTURE});
+        put_which(p, "after", p->o, NULL);
+    }
     lmi_picture_memory(&p->out, p->o, &(lmi_picture_options){.width = PICTURE});
     lmi_put(&p->out, "</div><div id=\"mheld\">");
     lmi_page_holders(p);
@@ -141,13 +161,6 @@ static lam_status put_section(lmi_page *p, const section *s) {
 
 /* -- around them ----------------------------------------------------------------------------------------- */
 
-static void put_title(lmi_page *p) {
-    lmi_put_name(&p->out, p->o->was ? p->o->was->name : p->o->name, LMI_PAGE_TITLE);
-    if (!p->o->was) return;
-    lmi_put(&p->out, " → ");
-    lmi_put_name(&p->out, p->o->name, LMI_PAGE_TITLE);
-}
-
 void lmi_page_begin(lmi_buf *b, const char *script) {
     lmi_putf(b,
              "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" "
@@ -203,7 +216,7 @@ static void put_end(lmi_page *p) {
 
 lam_status lmi_page_write(lmi_page *p) {
     lmi_page_begin(&p->out, lmi_page_js_sum);
-    put_title(p);
+    lmi_page_put_title(p);
     lmi_page_titled(&p->out, "report");
     put_header(p);
     for (int i = 0; i < N_SECTIONS; i++)
@@ -215,11 +228,12 @@ lam_status lmi_page_write(lmi_page *p) {
 /* Of costs, or of a saved report where there are none. */
 static lam_status take_outline(lmi_outline *o, const lam_costs *c, const char *file, lam_peak roof,
                                lam_error *e) {
-    lmi_outline_options wanted = {true, true, true, roof};
+    const lmi_outline_options all = {
+        .levels = true, .formulas = true, .course = true, .drawn = true, .roof = roof};
     if (!c) return lmi_saved_outline(o, file, e);
     *o = (lmi_outline){0};
     LAM_TRY(lmi_rf_need(c, e)); /* rows are read below, which tells no failure */
-    return lmi_outline_new(o, c, &wanted, e);
+    return lmi_outline_new(o, c, &all, e);
 }
 
 static lam_status write_outline(const lmi_outline *o, const lam_page_options *options, lam_sink to,

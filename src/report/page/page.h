@@ -54,7 +54,6 @@ const char *lmi_page_phase(const lmi_page_number *n); /* ", forward" where a bac
 void lmi_page_verdict(lmi_page *p);
 void lmi_page_findings(lmi_page *p);
 lam_status lmi_page_table(lmi_page *p);
-extern const lam_held lmi_page_categories[LAM_N_HELD]; /* in the order of the colours k0 to k8 */
 void lmi_page_holders(lmi_page *p);        /* who holds the peak */
 bool lmi_page_has_speeds(const lmi_page *p); /* a roofline has a point */
 void lmi_page_speeds_say(lmi_page *p);     /* which part of the time is bound by what */
@@ -83,6 +82,7 @@ const char *lmi_page_told_of(const lmi_outline *o, const char *label);
 
 /* "A → B", what each is called; of one model its type. */
 void lmi_page_put_names(lmi_page *p, int32_t columns);
+void lmi_page_put_title(lmi_page *p); /* the same, without elements */
 /* A text of both if it differs: "was → now". */
 void lmi_page_put_both(lmi_page *p, const char *was, const char *now, int32_t columns);
 void lmi_page_put_was(lmi_page *p, const lmi_page_number *n); /* "was 1.81 G, +102 %" */

@@ -131,7 +131,7 @@ static lam_status put_page(lmi_runs *p, lam_sink to) {
     p->w.model = p->main < 0 ? 0 : p->main;
     if (p->main >= 0) LAM_TRY(lmi_series_take(&p->series, p->w.all[0], p->main, p->w.e));
     put_head(p);
-    lmi_runs_verdict(p);
+    LAM_TRY(lmi_runs_verdict(p));
     LAM_TRY(put_models(p, to));
     LAM_TRY(put_ranks(p));
     lmi_put(&p->w.out, "<section id=\"prov\" aria-labelledby=\"h-prov\"><div class=\"hd\"><h2 "
