@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The memory in use over time, and the places at work below it. */
+#include "base/sqlite.h"
 #include "report/saved/saved.h"
-
-#include <sqlite3.h>
 
 /* What began before the first call is at its beginning, as in an outline of a model. */
 static lam_status take_moment(const lmi_saved *s, sqlite3_stmt *q, int column, int64_t *out) {

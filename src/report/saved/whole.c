@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What a saved report tells of the whole run: totals, times, memory, findings and sentences. */
+#include "base/sqlite.h"
 #include "report/saved/saved.h"
 
-#include <sqlite3.h>
 #include <stdio.h>
 
 /* -- the model and its totals ---------------------------------------------------------------------------- */
