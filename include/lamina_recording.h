@@ -26,9 +26,18 @@ typedef struct lam_step_info {
     int64_t unix_ns, t0_ns; /* the start of the step: calendar time and monotonic time */
 } lam_step_info;
 
+/* The copy of SQLite that reads and writes recordings, and reads saved reports. */
+typedef struct lam_sqlite {
+    const char *version; /* "3.46.1"; static storage */
+    const char *whose;   /* "lamina's own": linked; "Python's"; "the system's" and maybe why; static */
+    char file[512];      /* the file that it is in, cut to fit; "": not known */
+} lam_sqlite;
+/* LAM_UNSUPPORTED if none is found, or if it is too old. */
+LAM_API lam_status lam_recording_sqlite(lam_sqlite *out, lam_error *e);
+
 typedef struct lam_recorder lam_recorder;
 /* Begins a run in `file`, which is created if it is missing; a file can hold several runs. LAM_IO if it
- * can't be written or is no recording, LAM_UNSUPPORTED in a library without SQLite. */
+ * can't be written or is no recording, LAM_UNSUPPORTED without SQLite. */
 LAM_API lam_status lam_recorder_new(lam_recorder **out, const char *file, const lam_run_info *info,
                                     lam_error *e);
 /* Adds one step. The recorder owns the model from then on, also on failure. This never waits: a thread of the

@@ -28,6 +28,8 @@ static bool intern_names(lmx_state *st) {
 static int module_exec(PyObject *module) {
     lmx_state *st = lmx_state_of(module);
     st->torch.offset = -1;
+    lmx_share_sqlite();
+    if (!lmx_find_vectorcall()) return -1;
     st->layout = calloc(1, sizeof *st->layout);
     st->classes = calloc(1, sizeof *st->classes);
     if (!st->layout || !st->classes) {

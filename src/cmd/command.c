@@ -110,6 +110,13 @@ int lmi_run_doctor(lmi_cli *c) {
         lmi_say(c, "models: none can be run from here\n");
     lmi_say(c, "lamina: %s\nconventions:", lam_version());
     for (int32_t i = 0; i < lam_n_conventions(); i++) lmi_say(c, " %s", lam_convention_name(i));
+    lmi_say(c, "\nrecordings: ");
+    lam_sqlite copy;
+    lam_error none = {0};
+    if (lam_recording_sqlite(&copy, &none) == LAM_OK)
+        lmi_say(c, "by SQLite %s, %s (%s)", copy.version, copy.whose, copy.file);
+    else
+        lmi_say(c, "not possible: %s%s%s", none.where, none.where[0] ? ": " : "", none.text);
     lmi_say(c, "\noutput: %s in %s", c->host->out_is_terminal ? "a terminal" : "not a terminal",
             c->host->out_is_utf8 ? "UTF-8" : "ASCII");
     if (c->host->width > 0) lmi_say(c, ", %d columns", (int)c->host->width);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Questions about the text of a saved report, and what their answers hold. */
+#include "base/sqlite.h"
 #include "report/saved/saved.h"
 
-#include <sqlite3.h>
 #include <stdio.h>
 
 lam_status lmi_saved_wrong(const lmi_saved *s, const char *what) {

@@ -2,9 +2,8 @@
  *
  * The memory in use over time, and the places at work below it: as they are told, or of an older report
  * those of its rows. */
+#include "base/sqlite.h"
 #include "report/saved/saved.h"
-
-#include <sqlite3.h>
 
 /* What began before the first call is at its beginning, as in an outline of a model. */
 static lam_status take_moment(const lmi_saved *s, sqlite3_stmt *q, int column, int64_t *out) {

@@ -3,9 +3,9 @@
  * The levels of the graph and the formulas, as report/tell/levels.c writes them. A report of an older lamina
  * has none. */
 #include "analyse/flow/levels.h"
+#include "base/sqlite.h"
 #include "report/saved/saved.h"
 
-#include <sqlite3.h>
 
 #define EACH_LEVEL   "json_each(?1, '$.levels') l"
 #define EACH_NODE    EACH_LEVEL ", json_each(l.value, '$.nodes') n"

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The tree of a saved report, whose rows name their places by path, and the numbers of each place. */
+#include "base/sqlite.h"
 #include "report/saved/saved.h"
-
-#include <sqlite3.h>
 
 /* Deeper than any model, and so shallow that a path's prefixes are few. */
 enum { DEEPEST = 2000, MOST_PLACES = 1 << 24 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * saved: an outline of a report that was saved as JSON. SQLite reads the JSON, for its reader has been tried
- * on hostile text for years; absent.c is built instead where SQLite is missing. */
+ * on hostile text for years. */
 #ifndef LMI_REPORT_SAVED_H
 #define LMI_REPORT_SAVED_H
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What a saved report tells of the whole run: totals, times, memory, findings and sentences. */
+#include "base/sqlite.h"
 #include "report/saved/saved.h"
 
 #include <math.h>
-#include <sqlite3.h>
 #include <stdio.h>
 
 /* -- the model and its totals ---------------------------------------------------------------------------- */
