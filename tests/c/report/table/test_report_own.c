@@ -95,7 +95,6 @@ static void transcripts(void **state) {
     golden(chain_nested(), "own-nested-rf", o);
     golden(chain_leaf_root(), "own-leaf-root", show_options(NULL, NULL));
     golden(zoo(), "own-zoo-md", show_options(NULL, "md"));
-    golden(zoo(), "own-zoo-html", show_options(NULL, "html"));
     golden(zoo(), "own-zoo-json", show_options(NULL, "json"));
     golden(zoo(), "own-zoo-csv", show_options(NULL, "csv"));
 }
