@@ -25,6 +25,7 @@ static void put_style(lmi_buf *b) {
             "code{background:none;color:inherit;padding:0}");
     lmi_putn(b, rules, (size_t)(end - rules));
     lmi_put(b, ".h1{font-size:22px}.tiles{margin:12px 0}.scroll,.crumb{margin-top:12px}.fig{overflow:auto}"
+               ".wr{white-space:normal;min-width:20em}.ln{white-space:pre-line}"
                ".fig svg{min-width:640px}@media screen{.scroll{max-height:480px}}}</style>\n");
 }
 
