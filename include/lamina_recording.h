@@ -157,6 +157,8 @@ LAM_API lam_status lam_recording_write(const lam_recording *const *all, int32_t 
 /* Writes one recording, or those of several processes side by side, as an HTML file without a script, which
  * asks for nothing. Of more than 600 steps its pictures show 600. */
 LAM_API lam_status lam_recording_page(const lam_recording *const *all, int32_t n, lam_sink to, lam_error *e);
+/* Its verdict and layers alone, as one element for a notebook; see lam_page_options.part. */
+LAM_API lam_status lam_recording_part(const lam_recording *r, lam_sink to, lam_error *e);
 /* Writes the scalars of every step of run `run` of `file` to a new TensorBoard event file in `folder`, which
  * is created if it is missing. `path`, of `size` bytes, receives the name of the new file. */
 LAM_API lam_status lam_recording_tensorboard(const char *file, int64_t run, const char *folder, char *path,

@@ -19,8 +19,8 @@ typedef lam_status (*lam_layout)(void *self, const lam_costs *c, const struct la
                                  lam_sink to, lam_error *e);
 typedef struct lam_report_options {
     const char *layout; /* "lamina" (default), "torchscan-0.1.2", "torchscan-0.1.1", "thoplw" */
-    /* "text" (default), "csv", "md", "json", "html"; a timeline: "trace" (Chrome's trace events, which
-     * Perfetto reads) or "speedscope" */
+    /* "text" (default), "csv", "md", "json", "html": the page of lam_page_write; a timeline: "trace"
+     * (Chrome's trace events, which Perfetto reads) or "speedscope" */
     const char *format;
     int32_t width;      /* columns of the terminal; 0: 100 */
     int32_t max_depth;  /* -1: no limit. The lamina layout folds deeper rows into their ancestor */
@@ -103,6 +103,8 @@ typedef struct lam_page_options {
     const char *ran;    /* only a part of the model ran: why, a sentence; NULL: all of it did */
     lam_peak roof;      /* the best that the machine reaches; 0: not known, and nothing is held against it */
     bool command;       /* what could have been measured too is named by the command's options */
+    bool part;          /* the verdict, the icicle and the modules alone, as one element for a notebook: its
+                         * style holds inside of it, and it has no script, no id and no heading */
     /* A page of the difference: the costs before, or a report that was saved as JSON before; both NULL: none.
      * Modules are matched by path, then by equal types, shapes and counts. `before`: what it was of. */
     const lam_costs *costs_before;

@@ -152,7 +152,7 @@ static lam_status put(lam_sink to, const char *text, lam_error *e) {
     return s;
 }
 
-/* A report or a picture is a part of a page; a file needs the rest, or a browser guesses its encoding. */
+/* A comparison or a picture is a part of a page; a file needs the rest, or a browser guesses its encoding. */
 lam_status lmi_page_head(lam_sink to, const char *title, lam_error *e) {
     static const char head[] = "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n"
                                "<meta name=\"color-scheme\" content=\"light dark\">\n"

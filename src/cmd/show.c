@@ -91,6 +91,7 @@ static bool typed(const lmi_cli *c, char *line, size_t size) {
 typedef struct making {
     layout l;
     lam_report_options o;
+    const lam_page_options *page; /* of --format html, once the model has run */
 } making;
 
 /* Any non-finite value, or result of a check, is a finding. */
@@ -114,8 +115,7 @@ static lam_status write_report(lmi_cli *cli, const lam_model *m, const making *w
     lam_status s = lam_costs_new(&c, m, &costs, e);
     if (s == LAM_OK && l->backwards) s = lam_costs_rf_backwards(c, e);
     if (s == LAM_OK && l->aggregate && depth >= 0) s = lam_costs_aggregate(c, depth, e);
-    if (s == LAM_OK && strcmp(o->format, "html") == 0) s = lmi_page_head(to, "lamina", e);
-    if (s == LAM_OK) s = lam_report_write(c, o, to, e);
+    if (s == LAM_OK) s = with->page ? lam_page_write(c, with->page, to, e) : lam_report_write(c, o, to, e);
     if (s == LAM_OK && strict) *strict = lmi_strict(cli, c);
     if (s == LAM_OK && strict && *strict == LMI_EXIT_OK) s = judge_health(m, strict, e);
     lam_costs_free(c);
@@ -143,6 +143,11 @@ static int show(lmi_cli *c, making *with) {
     lam_live what = lmi_live_request(c, with->l.convention);
     lam_status live = lmi_live_model(c, &what, &m, &e);
     int code = LMI_EXIT_OK;
+    const lam_page_options page = {.target = what.target,
+                                   .ran = live == LAM_OK ? NULL : e.text,
+                                   .roof = with->o.peak,
+                                   .command = true};
+    if (strcmp(with->o.format, "html") == 0) with->page = &page;
     if (m) {
         s = write_report(c, m, with, c->args.depth, c->out, &code, &shown);
         if (s != LAM_OK && c->out_status == LAM_OK) code = lmi_complain_of(c, &shown, s);

@@ -319,7 +319,7 @@ RECORDINGS = [
     Case("show good.lamina -n -1", 2, "whole number from 0", "--rows -1"),
     Case("show good.lamina -c exact", 2, "is a recording", "--convention"),
     Case("show good.lamina -i 1x3", 2, "is a recording", "--input", "measured in its run"),
-    Case("show good.lamina --format html", 2, "html", "", "csv|json"),
+    Case("show good.lamina --format xml", 2, "xml", "", "csv|json"),
     Case("show good.lamina wrongs.py:small", 3, "no such file|recording", "wrongs.py:small"),
     Case("export", 2, "usage", "lamina export FILE", "--tensorboard logs"),
     Case("export good.lamina", 2, "for which program", "", "--tensorboard DIR"),

@@ -141,8 +141,7 @@ static void costs_dealloc(PyObject *self) {
     Py_DECREF(type);
 }
 
-/* Who asks for totals alone does not wait for rows. NULL with an exception. */
-static lam_costs *settled(PyObject *self) {
+lam_costs *lmx_costs_settled(PyObject *self) {
     lam_error e = {.at = -1};
     if (lam_costs_settle(self_of(self)->costs, &e) == LAM_OK) return self_of(self)->costs;
     lmx_raise(self_of(self)->st, &e);
@@ -208,7 +207,7 @@ static PyObject *costs_speeds(PyObject *self, PyObject *args) {
     lmx_sink t;
     int inside = 0;
     if (!PyArg_ParseTuple(args, "dd|p:speeds", &peak.flops, &peak.bytes, &inside)) return NULL;
-    const lam_costs *c = settled(self);
+    const lam_costs *c = lmx_costs_settled(self);
     if (!c) return NULL;
     lam_speeds_tell(c, peak, inside, lmx_sink_begin(&t));
     return lmx_sink_end(&t);
@@ -225,7 +224,7 @@ static PyObject *costs_aggregate(PyObject *self, PyObject *args) {
     int depth;
     lam_error e = {.at = -1};
     if (!PyArg_ParseTuple(args, "i:aggregate", &depth)) return NULL;
-    lam_costs *c = settled(self);
+    lam_costs *c = lmx_costs_settled(self);
     if (!c) return NULL;
     if (lam_costs_aggregate(c, depth, &e) != LAM_OK) return lmx_raise(self_of(self)->st, &e);
     Py_RETURN_NONE;
@@ -234,7 +233,7 @@ static PyObject *costs_aggregate(PyObject *self, PyObject *args) {
 static PyObject *costs_rf_backwards(PyObject *self, PyObject *unused) {
     (void)unused;
     lam_error e = {.at = -1};
-    lam_costs *c = settled(self);
+    lam_costs *c = lmx_costs_settled(self);
     if (!c) return NULL;
     if (lam_costs_rf_backwards(c, &e) != LAM_OK) return lmx_raise(self_of(self)->st, &e);
     Py_RETURN_NONE;
@@ -246,7 +245,7 @@ static PyObject *costs_rf_seen(PyObject *self, PyObject *args) {
     int64_t first, last;
     lam_error e = {.at = -1};
     if (!PyArg_ParseTuple(args, "iiL:rf_seen", &row, &axis, &element)) return NULL;
-    const lam_costs *c = settled(self);
+    const lam_costs *c = lmx_costs_settled(self);
     if (!c) return NULL;
     lam_rf_axis x;
     int shown = -1, i = 0;
@@ -331,7 +330,8 @@ static const struct option {
     enum { NAME, NUMBER, SWITCH, PEAK } type;
     size_t at;
 } options[] = {
-#define OPTION(member, type) {#member, type, offsetof(lam_report_options, member)}
+#define OPTION(member, type)                                                                                 \
+    { #member, type, offsetof(lam_report_options, member) }
     OPTION(layout, NAME),      OPTION(format, NAME),   OPTION(width, NUMBER),
     OPTION(max_depth, NUMBER), OPTION(color, SWITCH),  OPTION(ascii, SWITCH),
     OPTION(exact, SWITCH),     OPTION(expand, SWITCH), OPTION(receptive_field, SWITCH),
@@ -408,7 +408,7 @@ static PyObject *costs_write(PyObject *self, PyObject *args) {
         if (!set_named(st, key, value, &o)) return NULL;
     lmx_text text = {0};
     lam_error e = {.at = -1};
-    const lam_costs *c = settled(self);
+    const lam_costs *c = lmx_costs_settled(self);
     if (!c) return NULL;
     if (lam_report_write(c, &o, lmx_text_sink(&text), &e) != LAM_OK) {
         lmi_vec_free(&text.bytes);
@@ -426,7 +426,7 @@ static PyObject *costs_plot(PyObject *self, PyObject *args) {
     o.backward = backward != 0;
     lmx_text text = {0};
     lam_error e = {.at = -1};
-    const lam_costs *c = settled(self);
+    const lam_costs *c = lmx_costs_settled(self);
     if (!c) return NULL;
     if (lam_plot_write(c, &o, lmx_text_sink(&text), &e) != LAM_OK) {
         lmi_vec_free(&text.bytes);
@@ -436,30 +436,6 @@ static PyObject *costs_plot(PyObject *self, PyObject *args) {
 }
 
 const lam_costs *lmx_settled_costs(PyObject *costs) { return settled(costs); }
-
-/* What a page is compared with: None, other costs, or the name of a file as bytes. */
-static bool take_before(PyObject *self, PyObject *before, lam_page_options *o) {
-    if (before == Py_None) return true;
-    if (Py_TYPE(before) == Py_TYPE(self)) return (o->costs_before = settled(before)) != NULL;
-    o->file_before = o->before = PyBytes_AsString(before);
-    return o->file_before != NULL;
-}
-
-static PyObject *costs_page(PyObject *self, PyObject *args) {
-    lam_page_options o = {0};
-    PyObject *before;
-    if (!PyArg_ParseTuple(args, "zddO:page", &o.ran, &o.roof.flops, &o.roof.bytes, &before)) return NULL;
-    if (!take_before(self, before, &o)) return NULL;
-    lmx_text text = {0};
-    lam_error e = {.at = -1};
-    const lam_costs *c = settled(self);
-    if (!c) return NULL;
-    if (lam_page_write(c, &o, lmx_text_sink(&text), &e) != LAM_OK) {
-        lmi_vec_free(&text.bytes);
-        return lmx_raise(self_of(self)->st, &e);
-    }
-    return lmx_text_take(&text);
-}
 
 /* -- budgets ------------------------------------------------------------------------------------------- */
 
@@ -560,10 +536,6 @@ static PyMethodDef costs_methods[] = {
     {"check", costs_check, METH_VARARGS,
      PyDoc_STR("check($self, name, most, within, baseline, incomplete, /)\n--\n\nHolds the totals against "
                "limits, as `lamina check`: the verdict and what it says.")},
-    {"page", costs_page, METH_VARARGS,
-     PyDoc_STR("page($self, ran, flops, moved, before, /)\n--\n\nThe report as one HTML file. `ran`: why "
-               "only a part of the model ran, or None; flops and moved are the machine's roof; `before`: "
-               "costs, or a file as bytes, that it is compared with, or None.")},
     {NULL, NULL, 0, NULL},
 };
 

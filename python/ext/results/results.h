@@ -30,6 +30,8 @@ lam_receiver lmx_sink_begin(lmx_sink *t);
 PyObject *lmx_sink_end(lmx_sink *t);
 
 PyObject *lmx_costs_new(lmx_model *m, PyObject *args, PyObject *kwargs);
+/* Of a Costs, with its rows: who asks for totals alone does not wait for them. NULL with an exception. */
+lam_costs *lmx_costs_settled(PyObject *self);
 PyObject *lmx_compared(lmx_model *m, PyObject *args);
 const lam_costs *lmx_settled_costs(PyObject *costs); /* NULL with an exception */
 /* diff(before, ran, after, ran, format, by, width, exact, rows, depth) */

@@ -171,7 +171,7 @@ class Diff:
 def _side(of: Report | str | os.PathLike[str]) -> tuple[object, str | None]:
     if isinstance(of, (str, os.PathLike)):
         return os.fsencode(of), None
-    return of._compared(), of._partly()
+    return of._source(), of._failed()
 
 
 def _numbers(told: dict[str, Any]) -> dict[str, DiffNumber]:

@@ -134,7 +134,8 @@ class Work(NamedTuple):
 class Report:
     """The layers of a model in one capture, counted under one convention.
 
-    ``print(report)`` is a table as wide as the terminal; in a notebook it is a tree that folds and unfolds.
+    ``print(report)`` is a table as wide as the terminal; a notebook shows the verdict, where the MACs go, and
+    the modules.
     ``macs``, ``flops``, ``dmas`` and ``params`` are the totals; ``rows`` is the table as data.
     """
 
@@ -531,6 +532,8 @@ class Report:
         wanted = {OPTIONS[name]: value for name, value in given.items() if value is not None}
         old = {name: wanted.pop(name) for name in OLD_OPTIONS if name in wanted}
         check_options(old)
+        if wanted.get("format") == "html":
+            return self.to_html(roof=given.get("roof"))
         costs, depth = self._costs, wanted.get("max_depth")
         if depth is not None and str(wanted.get("layout", "")).startswith("torchscan"):
             costs = self._count()  # torchscan's tables sum deeper rows up, which changes the costs
@@ -547,15 +550,11 @@ class Report:
         return self._text()
 
     def _repr_html_(self) -> str:
-        return self._write(format="html")
+        return self._page(part=True)
 
     def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
-        """What a notebook shows: the icicle above the tree, where there is something to draw."""
-        try:
-            picture = self.plot("icicle").svg
-        except UsageError:
-            picture = ""
-        return {"text/plain": str(self), "text/html": picture + self._repr_html_()}
+        """What a notebook shows: the verdict, where it goes, and the modules."""
+        return {"text/plain": str(self), "text/html": self._repr_html_()}
 
     def show(self, **options: Any) -> None:
         """Prints the table.
@@ -625,24 +624,32 @@ class Report:
             OSError: ``before`` can't be read.
             LaminaError: ``before`` is no saved report.
         """
-        roof = self._shown.get("roof") if roof is None else roof
-        limits = (0.0, 0.0) if roof is None else (roof.flops, roof.bytes)
-        was: object = None
-        if before is not None:
-            was = before._compared() if isinstance(before, Report) else os.fsencode(before)
-        text = self._costs.page(self.failure(), *limits, was)
+        text = self._page(roof, before)
         if isinstance(path, str | os.PathLike):
             save_text(path, text, overwrite=overwrite)
         elif path is not None:
             path.write(text)
         return text
 
-    def _compared(self) -> object:
-        """What a page or a difference compares with: costs, or the name of a file."""
+    def _page(
+        self,
+        roof: Roof | None = None,
+        before: Report | str | os.PathLike[str] | None = None,
+        *,
+        part: bool = False,
+    ) -> str:
+        roof = self._shown.get("roof") if roof is None else roof
+        limits = (0.0, 0.0) if roof is None else (roof.flops, roof.bytes)
+        was = None
+        if before is not None:
+            was = before._source() if isinstance(before, Report) else os.fsencode(before)
+        return _lamina.page(self._source(), self._failed(), *limits, was, part)
+
+    def _source(self) -> Any:
+        """What a page is made of: costs, or the name of a file."""
         return self._costs
 
-    def _partly(self) -> str | None:
-        """Why only a part of the model ran; None: all of it did."""
+    def _failed(self) -> str | None:
         return self.failure()
 
     def to_trace(

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Names of modules, and links that select one. */
+ * Names of modules, links that select one, and ids. */
 #include "report/page/page.h"
 
 void lmi_put_bdi(lmi_buf *b, const char *name, int32_t columns) {
@@ -34,12 +34,21 @@ static void put_encoded(lmi_buf *b, const char *s) {
     }
 }
 
+/* A part has nothing that could be selected. */
 static void put_link(lmi_page *p, const char *path, const char *shown) {
-    lmi_put(&p->out, "<a class=\"link\" href=\"#layer=");
-    put_encoded(&p->out, path);
-    lmi_put(&p->out, "\"><code>");
+    bool link = !p->options->part;
+    if (link) {
+        lmi_put(&p->out, "<a class=\"link\" href=\"#layer=");
+        put_encoded(&p->out, path);
+        lmi_put(&p->out, "\">");
+    }
+    lmi_put(&p->out, "<code>");
     lmi_page_name(p, shown, LMI_PAGE_LINK);
-    lmi_put(&p->out, "</code></a>");
+    lmi_put(&p->out, link ? "</code></a>" : "</code>");
+}
+
+void lmi_page_id(lmi_page *p, const char *id) {
+    if (!p->options->part) lmi_putf(&p->out, " id=\"%s\"", id);
 }
 
 void lmi_page_link(lmi_page *p, int32_t place) {

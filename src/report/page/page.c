@@ -53,13 +53,16 @@ static void put_which(lmi_page *p, const char *which, const lmi_outline *o, cons
 
 static lam_status put_icicle(lmi_page *p) {
     const lmi_page_number *by = &p->number[p->by];
-    lmi_putf(&p->out, "<div class=\"crumb\" id=\"icrumb\">%s%s: ", lmi_shown_title(by->of.by),
-             lmi_page_phase(by));
+    lmi_put(&p->out, "<div class=\"crumb\"");
+    lmi_page_id(p, "icrumb");
+    lmi_putf(&p->out, ">%s%s: ", lmi_shown_title(by->of.by), lmi_page_phase(by));
     lmi_put_shown_of(&p->out, p->o, &by->of, 0);
     lmi_put(&p->out, " · <b>");
     lmi_page_path(p, 0, LMI_PAGE_CELL);
-    lmi_put(&p->out, "</b></div><div class=\"fig\" id=\"ifig\" tabindex=\"0\" role=\"group\" "
-                     "aria-label=\"Icicle; arrow keys move\">");
+    lmi_put(&p->out, "</b></div><div class=\"fig\"");
+    lmi_page_id(p, "ifig");
+    lmi_putf(&p->out, " tabindex=\"0\" role=\"group\" aria-label=\"Icicle%s\">",
+             p->options->part ? "" : "; arrow keys move");
     if (p->o->was) {
         put_which(p, "before", p->o->was, by);
         lmi_picture_icicle(&p->out, p->o->was, &by->of);
@@ -225,11 +228,22 @@ lam_status lmi_page_write(lmi_page *p) {
     return lmi_buf_flush(&p->out, p->to, p->e);
 }
 
-/* Of costs, or of a saved report where there are none. */
-static lam_status take_outline(lmi_outline *o, const lam_costs *c, const char *file, lam_peak roof,
+/* What a notebook shows of it. */
+static lam_status write_part(lmi_page *p) {
+    lmi_part_begin(&p->out, "report");
+    if (always(p)) lmi_page_verdict(p);
+    if (has_numbers(p)) LAM_TRY(put_icicle(p));
+    if (always(p)) LAM_TRY(lmi_page_table(p));
+    if (always(p)) LAM_TRY(lmi_page_deeper_table(p));
+    lmi_part_end(&p->out);
+    return lmi_buf_flush(&p->out, p->to, p->e);
+}
+
+/* Of costs, or of a saved report where there are none. A part needs less. */
+static lam_status take_outline(lmi_outline *o, const lam_costs *c, const char *file, lam_peak roof, bool part,
                                lam_error *e) {
-    const lmi_outline_options all = {
-        .levels = true, .formulas = true, .course = true, .drawn = true, .roof = roof};
+    const lmi_outline_options wanted = {
+        .levels = !part, .formulas = !part, .course = !part, .drawn = !part, .roof = roof};
     if (!c) return lmi_saved_outline(o, file, e);
     *o = (lmi_outline){0};
     LAM_TRY(lmi_rf_need(c, e)); /* rows are read below, which tells no failure */
@@ -240,7 +254,7 @@ static lam_status write_outline(const lmi_outline *o, const lam_page_options *op
                                 lam_error *e) {
     lmi_page p;
     lmi_page_start(&p, o, options, to, e);
-    lam_status s = lmi_page_write(&p);
+    lam_status s = options->part ? write_part(&p) : lmi_page_write(&p);
     lmi_buf_free(&p.out);
     return s;
 }
@@ -250,9 +264,10 @@ static lam_status write_page(const lam_costs *c, const char *file, const lam_pag
     const lam_page_options none = {0};
     lmi_outline o, before, both;
     if (!options) options = &none;
-    lam_status s = take_outline(&o, c, file, options->roof, e);
+    lam_status s = take_outline(&o, c, file, options->roof, options->part, e);
     if (s == LAM_OK && (options->costs_before || options->file_before)) {
-        s = take_outline(&before, options->costs_before, options->file_before, options->roof, e);
+        s = take_outline(&before, options->costs_before, options->file_before, options->roof, options->part,
+                         e);
         if (s == LAM_OK) {
             s = lmi_outline_diff(&both, &before, &o, e);
             if (s == LAM_OK) s = write_outline(&both, options, to, e);

@@ -14,6 +14,8 @@ enum { LMI_RUNS_CELL = 60 };
 
 typedef struct lmi_runs {
     lmi_recorded w; /* out: the page */
+    lam_sink to;
+    bool part;      /* for a notebook: the verdict and the layers of the main model, without ids */
     int32_t main;   /* the model of the first recording that has most steps; -1 none */
     lmi_series series; /* of the model that is being shown */
 } lmi_runs;

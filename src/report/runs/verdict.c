@@ -259,9 +259,10 @@ lam_status lmi_runs_verdict(lmi_runs *p) {
     const lam_recorded_run *run = lam_recording_run(p->w.all[0]);
     const lam_recorded_model *m = main_of(p);
     lmi_buf *b = &p->w.out;
-    lmi_put(b, "<section id=\"verdict\" aria-labelledby=\"h-verdict\"><h1 id=\"h-verdict\">");
+    lmi_put(b, p->part ? "<p class=\"h1\">"
+                       : "<section id=\"verdict\" aria-labelledby=\"h-verdict\"><h1 id=\"h-verdict\">");
     lmi_put_bdi(&p->w.out, m ? m->name : "Nothing was recorded yet", LMI_PAGE_LONG);
-    lmi_put(b, "</h1><p class=\"sub\">");
+    lmi_put(b, p->part ? "</p><p class=\"sub\">" : "</h1><p class=\"sub\">");
     if (run->command) {
         lmi_put(b, "<code>");
         lmi_put_bdi(&p->w.out, run->command, LMI_PAGE_LONG);
@@ -281,6 +282,6 @@ lam_status lmi_runs_verdict(lmi_runs *p) {
         put_tiles(p, &t, &l);
         put_findings(p, &t, &l);
     }
-    lmi_put(b, "</section>\n");
+    if (!p->part) lmi_put(b, "</section>\n");
     return LAM_OK;
 }

@@ -186,6 +186,21 @@ static void names_of_strangers(void **state) {
     lam_recording_free(r);
 }
 
+/* What a notebook shows: the same numbers, and nothing that may be in a document once only. */
+static void a_part(void **state) {
+    (void)state;
+    lam_error e = {0};
+    lam_recording *r = recorded("part.lamina", 0, 1, 1, NULL);
+    assert_int_equal(lam_recording_part(r, show_sink(), &e), LAM_OK);
+    show_has("<div class=\"lamina\" role=\"group\" aria-label=\"lamina: recording\">");
+    show_has("steps recorded</span><span class=\"v\">5</span>");
+    show_has("<td class=\"n hot w34\">68" S "%</td>");
+    static const char *const never[] = {" id=", "<h1", "<section", "<script", "href=", "role=\"region\""};
+    for (size_t i = 0; i < sizeof never / sizeof *never; i++) show_lacks(never[i]);
+    assert_int_equal(lam_recording_part(NULL, show_sink(), &e), LAM_USAGE);
+    lam_recording_free(r);
+}
+
 static void nothing_was_seen(void **state) {
     (void)state;
     const char *file = step_file("none.lamina");
@@ -222,7 +237,7 @@ int main(void) {
         cmocka_unit_test(steps_one_by_one),   cmocka_unit_test(many_steps),
         cmocka_unit_test(side_by_side),       cmocka_unit_test(verdict_of_all),
         cmocka_unit_test(names_of_strangers), cmocka_unit_test(nothing_was_seen),
-        cmocka_unit_test(memory_may_run_out),
+        cmocka_unit_test(memory_may_run_out), cmocka_unit_test(a_part),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
