@@ -34,7 +34,7 @@ PyObject *lmx_costs_new(lmx_model *m, PyObject *args, PyObject *kwargs);
 lam_costs *lmx_costs_settled(PyObject *self);
 PyObject *lmx_compared(lmx_model *m, PyObject *args);
 const lam_costs *lmx_settled_costs(PyObject *costs); /* NULL with an exception */
-/* diff(before, ran, after, ran, format, by, width, exact, rows, depth) */
+/* diff(before, ran, after, ran, kind, by, width, exact, rows, depth) */
 PyObject *lmx_diff(PyObject *module, PyObject *args);
 PyObject *lmx_time_by(lmx_model *m, PyObject *other); /* which it takes over */
 PyObject *lmx_graph(lmx_model *self);                 /* graph.c */
