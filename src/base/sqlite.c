@@ -19,8 +19,7 @@ static void put_file(lam_sqlite *to, const char *(*function)(void)) {
     void *at;
     memcpy(&at, &function, sizeof at);
     to->file[0] = '\0';
-    if (dladdr(at, &info) && info.dli_fname)
-        snprintf(to->file, sizeof to->file, "%s", info.dli_fname);
+    if (dladdr(at, &info) && info.dli_fname) snprintf(to->file, sizeof to->file, "%s", info.dli_fname);
     lmi_clean(to->file);
 }
 
@@ -39,7 +38,7 @@ static lam_status tell(lam_sqlite *to, const char *(*version)(void), int number,
 
 /* sqlite.def says what sqlite3.h says. */
 #define FUNCTION(result, name, parameters)                                                                   \
-    _Static_assert(_Generic(&sqlite3_##name, result(*) parameters : 1, default : 0), #name);
+    _Static_assert(_Generic(&sqlite3_##name, result(*) parameters: 1, default: 0), #name);
 #define CONSTANT(name, value) _Static_assert(name == (value), #name);
 #include "base/sqlite.def"
 #undef FUNCTION
@@ -146,6 +145,6 @@ lam_status lam_recording_sqlite(lam_sqlite *out, lam_error *e) {
 #endif
 
 lam_status lmi_sqlite(lam_error *e) {
-    lam_sqlite copy;
-    return lam_recording_sqlite(&copy, e);
+    lam_sqlite known;
+    return lam_recording_sqlite(&known, e);
 }

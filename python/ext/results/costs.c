@@ -330,8 +330,7 @@ static const struct option {
     enum { NAME, NUMBER, SWITCH, PEAK } type;
     size_t at;
 } options[] = {
-#define OPTION(member, type)                                                                                 \
-    { #member, type, offsetof(lam_report_options, member) }
+#define OPTION(member, type) {#member, type, offsetof(lam_report_options, member)}
     OPTION(layout, NAME),      OPTION(format, NAME),   OPTION(width, NUMBER),
     OPTION(max_depth, NUMBER), OPTION(color, SWITCH),  OPTION(ascii, SWITCH),
     OPTION(exact, SWITCH),     OPTION(expand, SWITCH), OPTION(receptive_field, SWITCH),
@@ -435,8 +434,6 @@ static PyObject *costs_plot(PyObject *self, PyObject *args) {
     return lmx_text_take(&text);
 }
 
-const lam_costs *lmx_settled_costs(PyObject *costs) { return settled(costs); }
-
 /* -- budgets ------------------------------------------------------------------------------------------- */
 
 /* Calls `put` with each text of a list. */
@@ -468,7 +465,7 @@ static PyObject *costs_check(PyObject *self, PyObject *args) {
     if (!PyArg_ParseTuple(args, "sO!O!zp:check", &name, &PyList_Type, &most, &PyList_Type, &within, &baseline,
                           &incomplete))
         return NULL;
-    const lam_costs *c = settled(self);
+    const lam_costs *c = lmx_costs_settled(self);
     lam_budget *b = NULL;
     lmx_text text = {0};
     lam_error e = {.at = -1};

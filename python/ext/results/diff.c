@@ -5,7 +5,7 @@
 
 /* Costs, or the name of a file as bytes. */
 static bool take_side(lmx_state *st, PyObject *from, lam_diff_side *to) {
-    if (Py_TYPE(from) == st->costs_type) return (to->costs = lmx_settled_costs(from)) != NULL;
+    if (Py_TYPE(from) == st->costs_type) return (to->costs = lmx_costs_settled(from)) != NULL;
     to->file = PyBytes_AsString(from);
     return to->file != NULL;
 }

@@ -33,7 +33,6 @@ PyObject *lmx_costs_new(lmx_model *m, PyObject *args, PyObject *kwargs);
 /* Of a Costs, with its rows: who asks for totals alone does not wait for them. NULL with an exception. */
 lam_costs *lmx_costs_settled(PyObject *self);
 PyObject *lmx_compared(lmx_model *m, PyObject *args);
-const lam_costs *lmx_settled_costs(PyObject *costs); /* NULL with an exception */
 /* diff(before, ran, after, ran, kind, by, width, exact, rows, depth) */
 PyObject *lmx_diff(PyObject *module, PyObject *args);
 PyObject *lmx_time_by(lmx_model *m, PyObject *other); /* which it takes over */

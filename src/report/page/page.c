@@ -247,7 +247,7 @@ static lam_status take_outline(lmi_outline *o, const lam_costs *c, const char *f
     if (!c) return lmi_saved_outline(o, file, e);
     *o = (lmi_outline){0};
     LAM_TRY(lmi_rf_need(c, e)); /* rows are read below, which tells no failure */
-    return lmi_outline_new(o, c, &all, e);
+    return lmi_outline_new(o, c, &wanted, e);
 }
 
 static lam_status write_outline(const lmi_outline *o, const lam_page_options *options, lam_sink to,
