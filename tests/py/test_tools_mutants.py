@@ -108,7 +108,6 @@ def test_what_the_build_makes_is_linked_too(tmp_path: Path) -> None:
             "src/report/page/page.c": code,
             "src/report/page/report.css": "body {}\n",
             "src/report/page/report.js": "'use strict';\n",
-            "src/store/absent.c": "int lmi_size(void) {\n    return 0;\n}\n",  # of a build without SQLite
             "cmake/page.cmake": (ROOT / "cmake/page.cmake").read_text("utf-8"),
             "tests/c/report/page/test_report_page.c": test,
         },
