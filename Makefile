@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # `make` or `make help` says what there is. Every target prepares what it needs, so each works on a fresh checkout.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test asan asan-ext proof valgrind fuzz quick mutants coverage lint fmt bench bench-fit golden docs clean
+.PHONY: help setup demo test asan asan-ext proof valgrind fuzz quick mutants coverage lint fmt bench bench-fit golden docs site wheels wheels-check test-pythons release clean
 SHELL := /bin/bash
 
 # The Python that makes .venv: the one that made it before, or python3; `make PYTHON=python3.12 demo` takes another.
@@ -13,10 +13,11 @@ FUZZ_SECONDS := 60
 IN_VENV := PATH="$(CURDIR)/.venv/bin:$$PATH"
 TESTS := -DLAMINA_TESTS=ON -DLAMINA_WERROR=ON -DCMAKE_BUILD_TYPE=Debug
 C_FILES = $(shell git ls-files "*.c")
-PY_FILES = python/lamina tests bench tools/check tools/setup tools/tally tools/proof tools/mutants
+PY_FILES = python/lamina tests bench tools/check tools/setup tools/tally tools/proof tools/mutants tools/release tools/site \
+    tools/wheels tools/test-pythons
 
 help: ## says what there is to make
-	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
+	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 21
 
 setup: ## installs what is missing, builds lamina, puts it into .venv
 	@$(SETUP)
@@ -99,6 +100,24 @@ docs: ## prints docs/rules.md from the tables of rules, and draws docs/pictures
 	@$(SETUP) demo
 	@$(VENV_PYTHON) tools/rules_page > docs/rules.md.new && mv docs/rules.md.new docs/rules.md
 	@$(VENV_PYTHON) tools/pictures docs/pictures
+
+site: ## builds the pages of docs/ as a site in build/html, and checks its links
+	@$(SETUP) site
+	@$(VENV_PYTHON) tools/site
+
+release: ## builds a release into dist/, checks it, and prints what is left to do by hand
+	@$(SETUP) test
+	@$(IN_VENV) tools/release
+
+wheels: ## builds the wheels for Linux and the source package, each twice, checks them, puts them into dist/
+	@"$(PYTHON)" tools/wheels --twice
+
+wheels-check: ## installs the wheel of dist/ for this machine in an empty environment, and uses it there
+	@$(SETUP) demo
+	@tools/wheels-check
+
+test-pythons: ## the wheel with other versions of Python and torch: PAIRS="3.13:2.8 3.14:newest", or all
+	@"$(PYTHON)" tools/test-pythons $(PAIRS)
 
 clean: ## removes what was built; .venv stays
 	@rm -rf build coverage dist

@@ -284,6 +284,7 @@ def report(case: Case, rounds: int) -> bool:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, help="rounds a model, instead of each model's own number")
+    parser.add_argument("--first", action="store_true", help="the first rows alone: a look at each model")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
@@ -295,6 +296,8 @@ def main() -> int:
     if busy > 1:
         print(f"note: other programs run here (load {busy:.1f}), so figures are higher than they would be")
     held = [report(case, options.rounds or case.rounds) for case in CASES]
+    if options.first:
+        return 0 if all(held) else 1
     ns, mode_ns = capture_ns(), dispatch_ns()
     bare, full, others = import_ms()
     dry, beside = dry_ms()

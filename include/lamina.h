@@ -20,11 +20,13 @@
  *   lamina_count.h      conventions, rules, costs, comparisons
  *   lamina_analyse.h    receptive fields, the graph, memory, health, times, whether a run fits
  *   lamina_report.h     reports, and numbers as text
- *   lamina_fields.h, lamina_recording.h, lamina_command.h: results as fields, recordings, the command */
+ *   lamina_fields.h, lamina_recording.h, lamina_command.h: results as fields, recordings, the command
+ *   lamina_diff.h       differences of models, saved reports and recordings */
 #ifndef LAMINA_H
 #define LAMINA_H
 
 #include "lamina_command.h"
+#include "lamina_diff.h"
 #include "lamina_fields.h"
 #include "lamina_recording.h"
 

@@ -346,8 +346,9 @@ typedef struct lam_fit {
  * such optimizer. */
 LAM_API lam_status lam_fit_new(lam_fit **out, const lam_model *m, const char *optimizer, lam_error *e);
 LAM_API void lam_fit_free(lam_fit *f); /* NULL is allowed */
-/* Writes the fit of a forward pass, a training step, or both (NULL: left out) as "text" (format NULL) or
- * "json". `m` is the model of either. `measured`: the peaks that an allocator counted instead, -1 unknown. */
+/* Writes the fit of a forward pass, a training step, or both (NULL: left out) as "text" (format NULL),
+ * "json" or "html", an element for a notebook. `m` is the model of either. `measured`: the peaks that an
+ * allocator counted instead, -1 unknown. */
 LAM_API lam_status lam_fit_write(const lam_fit *forward, const lam_fit *step, const lam_model *m,
                                  const int64_t measured[2], const char *format, bool exact, lam_sink to,
                                  lam_error *e);

@@ -41,6 +41,9 @@ typedef struct lam_script { /* a request to run and record a program */
     bool memory, health; /* also measure the memory of layers; check for NaN and Inf */
 } lam_script;
 
+/* Receives one check that the file `file` of a project has, in the words that `lamina check` takes. */
+typedef lam_status (*lam_take_check)(void *to, const char *file, int argc, const char *const *argv);
+
 /* The environment of the command. All output goes to the two sinks. */
 typedef struct lam_host {
     void *self;
@@ -61,6 +64,15 @@ typedef struct lam_host {
     lam_status (*wait)(void *self, int32_t milliseconds);
     lam_status (*roof)(void *self, lam_peak *out, lam_error *e); /* this machine's peak; NULL: unknown */
     lam_layout lay_out; /* as in lam_report_options */
+    /* Adds the rules that the code of a model has registered to `to`. It is called after each run of a model;
+     * `to` is valid until the command ends or `rules` is called again. NULL: none */
+    lam_status (*rules)(void *self, lam_rules *to, lam_error *e);
+    /* As in lam_cost_options, for those rules; NULL: none */
+    bool (*ask)(void *self, const lam_model *m, int32_t op, int32_t event, const char *name,
+                lam_count out[LAM_N_METRICS]);
+    /* Passes on each check of the project that the current folder is in. LAM_USAGE: there are none, or the
+     * file is wrong. NULL: not supported */
+    lam_status (*checks)(void *self, lam_take_check take, void *to, lam_error *e);
 } lam_host;
 
 /* Runs one command line (argv[0] is skipped) and returns its exit code: 0 success; 1 a finding; 2 wrong

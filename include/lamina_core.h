@@ -9,11 +9,14 @@
 #include <stdint.h>
 
 #if defined(__GNUC__)
-#define LAM_API __attribute__((visibility("default")))
 #define LAM_PRINTF(fmt, args) __attribute__((format(printf, fmt, args)))
 #else
-#define LAM_API
 #define LAM_PRINTF(fmt, args)
+#endif
+#if !defined(LAM_API) && defined(__GNUC__)
+#define LAM_API __attribute__((visibility("default")))
+#elif !defined(LAM_API) /* defined as nothing: the library is a part of another one, which does not show it */
+#define LAM_API
 #endif
 
 #ifdef __cplusplus

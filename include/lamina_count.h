@@ -250,8 +250,9 @@ LAM_API lam_status lam_compare_new(lam_comparison **out, const lam_model *m, con
                                    lam_error *e);
 LAM_API void lam_compare_free(lam_comparison *c);
 LAM_API const lam_compared *lam_compare_row(const lam_comparison *c, int32_t i); /* NULL past the last one */
-/* Writes it as "text" (format NULL), "md", "json", "csv" or "html". `width` in columns, 0: 100; `exact`:
- * numbers in full. Text shows the three largest causes of a row, or all if the conventions were named. */
+/* Writes it as "text" (format NULL), "md", "json", "csv" or "html", an element for a notebook. `width` in
+ * columns, 0: 100; `exact`: numbers in full. Text shows the three largest causes of a row, or all if the
+ * conventions were named. */
 LAM_API lam_status lam_compare_write(const lam_comparison *c, const char *format, int32_t width, bool exact,
                                      lam_sink to, lam_error *e);
 

@@ -78,6 +78,7 @@ typedef enum lam_tables_part {
     LAM_TABLES_RULES, /* of convention `i` */
     LAM_TABLES_FACTS, LAM_TABLES_OPTIMIZERS
 } lam_tables_part;
+LAM_API void lam_check_tell(const lam_check *k, lam_receiver to);
 LAM_API void lam_rules_tell(const lam_rules *rules, lam_receiver to); /* a user's own */
 LAM_API void lam_tables_tell(lam_tables_part part, int32_t i, lam_receiver to);
 

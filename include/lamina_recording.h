@@ -26,9 +26,18 @@ typedef struct lam_step_info {
     int64_t unix_ns, t0_ns; /* the start of the step: calendar time and monotonic time */
 } lam_step_info;
 
+/* The copy of SQLite that reads and writes recordings, and reads saved reports. */
+typedef struct lam_sqlite {
+    const char *version; /* "3.46.1"; static storage */
+    const char *whose;   /* "lamina's own": linked; "Python's"; "the system's" and maybe why; static */
+    char file[512];      /* the file that it is in, cut to fit; "": not known */
+} lam_sqlite;
+/* LAM_UNSUPPORTED if none is found, or if it is too old. */
+LAM_API lam_status lam_recording_sqlite(lam_sqlite *out, lam_error *e);
+
 typedef struct lam_recorder lam_recorder;
 /* Begins a run in `file`, which is created if it is missing; a file can hold several runs. LAM_IO if it
- * can't be written or is no recording, LAM_UNSUPPORTED in a library without SQLite. */
+ * can't be written or is no recording, LAM_UNSUPPORTED without SQLite. */
 LAM_API lam_status lam_recorder_new(lam_recorder **out, const char *file, const lam_run_info *info,
                                     lam_error *e);
 /* Adds one step. The recorder owns the model from then on, also on failure. This never waits: a thread of the
@@ -148,6 +157,8 @@ LAM_API lam_status lam_recording_write(const lam_recording *const *all, int32_t 
 /* Writes one recording, or those of several processes side by side, as an HTML file without a script, which
  * asks for nothing. Of more than 600 steps its pictures show 600. */
 LAM_API lam_status lam_recording_page(const lam_recording *const *all, int32_t n, lam_sink to, lam_error *e);
+/* Its verdict and layers alone, as one element for a notebook; see lam_page_options.part. */
+LAM_API lam_status lam_recording_part(const lam_recording *r, lam_sink to, lam_error *e);
 /* Writes the scalars of every step of run `run` of `file` to a new TensorBoard event file in `folder`, which
  * is created if it is missing. `path`, of `size` bytes, receives the name of the new file. */
 LAM_API lam_status lam_recording_tensorboard(const char *file, int64_t run, const char *folder, char *path,

@@ -19,8 +19,8 @@ typedef lam_status (*lam_layout)(void *self, const lam_costs *c, const struct la
                                  lam_sink to, lam_error *e);
 typedef struct lam_report_options {
     const char *layout; /* "lamina" (default), "torchscan-0.1.2", "torchscan-0.1.1", "thoplw" */
-    /* "text" (default), "csv", "md", "json", "html"; a timeline: "trace" (Chrome's trace events, which
-     * Perfetto reads) or "speedscope" */
+    /* "text" (default), "csv", "md", "json", "html": the page of lam_page_write; a timeline: "trace"
+     * (Chrome's trace events, which Perfetto reads) or "speedscope" */
     const char *format;
     int32_t width;      /* columns of the terminal; 0: 100 */
     int32_t max_depth;  /* -1: no limit. The lamina layout folds deeper rows into their ancestor */
@@ -30,6 +30,7 @@ typedef struct lam_report_options {
     bool time;  /* the time of each row, if times were measured */
     lam_peak peak; /* not 0: with `time` also the speed relative to it, if FLOPs and bytes are counted */
     bool memory; /* the memory that each row allocated and retained, if it was measured */
+    bool page;  /* of json: also the graph and the formulas, which a page of the saved report shows */
     bool bytes; /* elements moved, bytes read and written, arithmetic intensity, if they are counted */
     /* Of the lamina layout. why: every reason, shared tensor and note. by: the column whose share is `%`:
      * "macs", "flops", "params", "dmas", "bytes", "backward_macs", "backward_flops", "time" or "memory";
@@ -102,6 +103,8 @@ typedef struct lam_page_options {
     const char *ran;    /* only a part of the model ran: why, a sentence; NULL: all of it did */
     lam_peak roof;      /* the best that the machine reaches; 0: not known, and nothing is held against it */
     bool command;       /* what could have been measured too is named by the command's options */
+    bool part;          /* the verdict, the icicle and the modules alone, as one element for a notebook: its
+                         * style holds inside of it, and it has no script, no id and no heading */
     /* A page of the difference: the costs before, or a report that was saved as JSON before; both NULL: none.
      * Modules are matched by path, then by equal types, shapes and counts. `before`: what it was of. */
     const lam_costs *costs_before;
@@ -111,6 +114,51 @@ typedef struct lam_page_options {
 LAM_API lam_status lam_page_write(const lam_costs *c, const lam_page_options *o, lam_sink to, lam_error *e);
 /* The same of a report that was saved as JSON. LAM_IO: it can't be read; LAM_FAILED: it is no report. */
 LAM_API lam_status lam_page_of(const char *file, const lam_page_options *o, lam_sink to, lam_error *e);
+
+/* == Budgets ===========================================================================================
+ * A model's totals held against limits: numbers, or a report that was saved before. A total that is not known
+ * in full is never within its limit. */
+
+typedef struct lam_budget lam_budget;
+LAM_API lam_status lam_budget_new(lam_budget **out, lam_error *e);
+LAM_API void lam_budget_free(lam_budget *b); /* NULL is allowed */
+/* The i-th metric that can be limited ("macs") and its meaning; NULL past the last one. */
+LAM_API const char *lam_budget_metric(int32_t i, const char **what);
+/* Adds a limit: "macs=2G", "peak=200MiB", "time=20ms". LAM_USAGE: there is no such metric or unit (the
+ * sentence lists what there is), or it has a limit already. */
+LAM_API lam_status lam_budget_max(lam_budget *b, const char *limit, lam_error *e);
+/* Reads a report saved as JSON, beyond which nothing may grow. LAM_IO: it can't be read; LAM_FAILED: it is no
+ * report. */
+LAM_API lam_status lam_budget_baseline(lam_budget *b, const char *file, lam_error *e);
+/* By how much it may: "5%", or of one metric "macs=0.5%". */
+LAM_API lam_status lam_budget_within(lam_budget *b, const char *share, lam_error *e);
+/* What is known of a total is enough. */
+LAM_API void lam_budget_allow_incomplete(lam_budget *b);
+/* What a run must measure for it. `any` false: it limits nothing. */
+typedef struct lam_budget_needs { bool any, backward, time, memory; } lam_budget_needs;
+LAM_API lam_budget_needs lam_budget_wants(const lam_budget *b);
+/* LAM_USAGE if the convention (NULL: the default) does not count something that is limited by name. */
+LAM_API lam_status lam_budget_fits(const lam_budget *b, const char *convention, lam_error *e);
+
+typedef enum lam_verdict { /* the worse the greater */
+    LAM_WITHIN, LAM_NOT_COMPLETE, LAM_OVER,
+    LAM_CHECK_FAILED /* there was nothing to hold against limits */
+} lam_verdict;
+LAM_API const char *lam_verdict_name(lam_verdict v); /* "within", "not complete", "over", "failed" */
+typedef struct lam_check lam_check;
+/* Holds a model's costs against a budget and finds the layers that made a total exceed its limit; with a
+ * baseline, those that grew or are new. `name`: what the model is called in texts. The costs and the budget
+ * may be freed afterwards. LAM_USAGE: a total was not measured, or the baseline was counted otherwise. */
+LAM_API lam_status lam_check_new(lam_check **out, const char *name, const lam_costs *c, const lam_budget *b,
+                                 lam_error *e);
+/* A check whose model could not be run: LAM_CHECK_FAILED, with the sentence of `why`. */
+LAM_API lam_status lam_check_failed(lam_check **out, const char *name, const lam_error *why, lam_error *e);
+LAM_API void lam_check_free(lam_check *k); /* NULL is allowed */
+LAM_API lam_verdict lam_check_verdict(const lam_check *k); /* the worst of its limits */
+/* Writes checks as "text" (format NULL), "json", "md", "junit" (XML) or "github" (workflow commands, nothing
+ * for what is within); text has nothing of a check without limits. LAM_USAGE: there is no such format. */
+LAM_API lam_status lam_checks_write(const lam_check *const *checks, int32_t n, const char *format,
+                                    lam_sink to, lam_error *e);
 
 /* == Numbers as text ===================================================================================
  * Like snprintf: each function writes at most `size` bytes with the final NUL and returns the full length. */

@@ -28,6 +28,8 @@ static bool intern_names(lmx_state *st) {
 static int module_exec(PyObject *module) {
     lmx_state *st = lmx_state_of(module);
     st->torch.offset = -1;
+    lmx_share_sqlite();
+    if (!lmx_find_vectorcall()) return -1;
     st->layout = calloc(1, sizeof *st->layout);
     st->classes = calloc(1, sizeof *st->classes);
     if (!st->layout || !st->classes) {
@@ -37,7 +39,8 @@ static int module_exec(PyObject *module) {
     bool ok = PyModule_AddFunctions(module, lmx_probe_methods) == 0 &&
               PyModule_AddFunctions(module, lmx_own_methods) == 0 &&
               PyModule_AddFunctions(module, lmx_dispatch_methods) == 0 &&
-              PyModule_AddFunctions(module, lmx_fit_methods) == 0 && intern_names(st) &&
+              PyModule_AddFunctions(module, lmx_fit_methods) == 0 &&
+              PyModule_AddFunctions(module, lmx_page_methods) == 0 && intern_names(st) &&
               add_type(module, &lmx_capture_spec, &st->capture_type) &&
               add_type(module, &lmx_model_spec, &st->model_type) &&
               add_type(module, &lmx_costs_spec, &st->costs_type) &&

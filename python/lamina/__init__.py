@@ -6,7 +6,7 @@ layers: shapes, parameters, multiply-accumulates, operations and memory accesses
 does the same around your own code. ``lamina.summary``, ``crawl_module``, ``profile`` and
 ``clever_format`` are drop-in replacements for torchscan and thoplw; ``lamina.torchscan`` and
 ``lamina.thoplw`` hold the rest of those packages' names. ``lamina.InspectorGadgets`` replaces that of
-torch_inspector.
+torch_inspector. ``lamina.callbacks`` is for training loops.
 
 Importing lamina imports nothing but the standard library. Every name below is loaded when it is first
 used, and torch when a live model is first inspected.
@@ -17,6 +17,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from . import callbacks as callbacks
     from . import thoplw as thoplw
     from . import torch_inspector as torch_inspector
     from . import torchscan as torchscan
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from ._inspect import capture as capture
     from ._inspect import inspect as inspect
     from ._results.compare import Comparison as Comparison
+    from ._results.diff import Diff as Diff
     from ._results.fit import Fit as Fit
     from ._results.fit import Peak as Peak
     from ._results.report import NoRuleError as NoRuleError
@@ -55,6 +57,7 @@ _HOMES = {
     "Capture": "_inspect",
     "Comparison": "_results.compare",
     "Count": "_base.count",
+    "Diff": "_results.diff",
     "Fit": "_results.fit",
     "InspectorGadgets": "torch_inspector",
     "LaminaError": "_base.errors",
@@ -65,6 +68,7 @@ _HOMES = {
     "Roof": "_results.roof",
     "Row": "_results.report",
     "Watch": "_watch",
+    "callbacks": "",
     "capture": "_inspect",
     "clever_format": "thoplw",
     "compare": "_compare",
@@ -88,6 +92,7 @@ __all__ = [
     "Capture",
     "Comparison",
     "Count",
+    "Diff",
     "Fit",
     "InspectorGadgets",
     "LaminaError",
@@ -99,6 +104,7 @@ __all__ = [
     "Row",
     "Watch",
     "__version__",
+    "callbacks",
     "capture",
     "clever_format",
     "compare",

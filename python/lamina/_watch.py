@@ -17,12 +17,13 @@ import os
 import sys
 import threading
 import weakref
-from contextlib import ExitStack, nullcontext
+from contextlib import ExitStack, nullcontext, suppress
 from time import time_ns
 from typing import TYPE_CHECKING, Any
 
 from . import _lamina
 from ._base.check import check_module
+from ._base.errors import LaminaError
 from ._base.ranks import file_of_rank, rank_and_world
 from ._guard.compiled import AS_IT_IS, Compiled
 from ._guard.standing_entry import Rest
@@ -390,6 +391,13 @@ class Watch:
         self._recorder: _lamina.Recorder | None = None
         self._process = 0
         self._made_in = os.getpid()
+
+    def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
+        """What a notebook shows: the verdict of what was recorded so far, and the layers by time."""
+        shown = {"text/plain": f"<a watch: one step in {self.every}, recorded in {self.file}>"}
+        with suppress(OSError, LaminaError):  # nothing was recorded yet
+            shown["text/html"] = _lamina.recording_part(os.fsencode(self.file))
+        return shown
 
     @property
     def began(self) -> bool:

@@ -29,6 +29,13 @@ static inline lam_status lmi_nomem(lam_error *e) {
     return LAM_NOMEM;
 }
 
+/* -- SQLite, of which base/sqlite.h has the functions ---------------------------------------------------- */
+
+/* How a host names the file that its own SQLite is in, or that depends on it; "" is the program itself.
+ * False: it has none. It is asked by lmi_sqlite, in its caller's thread. */
+typedef bool (*lmi_sqlite_host)(char *file, size_t size);
+void lmi_sqlite_of(lmi_sqlite_host host);
+
 /* -- arena ----------------------------------------------------------------------------------------------- */
 
 /* Memory that is freed all at once. `limit` in bytes bounds what is handed out. */

@@ -1,13 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The command line: long options with = or a word of their own, short ones alone, together or with their
- * value attached, `--` before operands that look like options. */
+ * The table of subcommands, and the command line: long options with = or a word of their own, short ones
+ * alone, together or with their value attached, `--` before operands that look like options. */
 #include "cmd/cmd.h"
 
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+static const lmi_verb verbs[] = {
+#define VERB(name, run, least, most, operands, options, summary, more)                                       \
+    {#name, run, least, most, operands, options, summary, more},
+#include "cmd/verbs.def"
+#undef VERB
+};
+enum { N_VERBS = sizeof verbs / sizeof *verbs };
+
+const lmi_verb *lmi_verb_at(int32_t i) { return i >= 0 && i < N_VERBS ? &verbs[i] : NULL; }
+
+const lmi_verb *lmi_verb_find(const char *name) {
+    for (int32_t i = 0; i < N_VERBS; i++)
+        if (strcmp(verbs[i].name, name) == 0) return &verbs[i];
+    return NULL;
+}
 
 /* INT from 0, COUNT from 1, COLUMNS from 20 and 0, which is no limit */
 typedef enum type { FLAG, TEXT, INT, COUNT, COLUMNS, CHOICE, LIST } type;
@@ -282,6 +298,16 @@ static const char *help_of(const lmi_verb *v, const option *o) {
         if (strcmp(specials[i].verb, v->name) == 0 && strcmp(specials[i].option, o->name) == 0)
             return specials[i].help;
     return o->help;
+}
+
+bool lmi_option_at(const lmi_verb *v, int32_t i, lmi_shell_option *out) {
+    for (int k = 0; k < N_OPTIONS; k++) {
+        const option *o = &options[k];
+        if (!listed(v->options, o->name) || i-- > 0) continue;
+        *out = (lmi_shell_option){o->name, o->letter, o->type == FLAG ? NULL : o->value, help_of(v, o)};
+        return true;
+    }
+    return false;
 }
 
 void lmi_say_words(lmi_cli *c, int32_t at, int32_t indent, const char *text) {

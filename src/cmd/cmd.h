@@ -6,6 +6,8 @@
 
 #include "lamina.h"
 
+#include "cmd/shell/shell.h"
+
 enum { LMI_EXIT_OK = 0, LMI_EXIT_FINDING = 1, LMI_EXIT_USAGE = 2, LMI_EXIT_FAILED = 3, LMI_EXIT_BUG = 4 };
 enum { LMI_MAX_INPUTS = 64, LMI_LINE = 4096 };
 
@@ -17,13 +19,16 @@ typedef struct lmi_args {
     const char *build[LMI_MAX_INPUTS + 1];
     const char *mode, *convention, *format, *layout, *output, *color, *rules, *module, *file, *tensorboard;
     const char *optimizer, *dtype, *by, *sort, *given;
+    const char *max[LMI_MAX_INPUTS + 1], *within[LMI_MAX_INPUTS + 1]; /* NULL-terminated */
+    const char *baseline, *save, *junit;
     int32_t depth, width, rows, every, run, batch; /* -1: not given */
     int32_t repeats;                               /* 0: not given */
     const char *const *rest;                       /* of a verb that runs another program: its command line */
     int32_t n_rest;
     bool released, flops, backward, strict, dry, ops, facts, rf, bytes, force, wide, ascii, exact, expand;
-    bool time, once, help;
+    bool time, once, help, man;
     bool memory, health, roof, why, no_bars, no_pager;
+    bool github, exit_code, renew, allow_incomplete;
 } lmi_args;
 
 typedef struct lmi_cli lmi_cli;
@@ -55,14 +60,14 @@ struct lmi_cli {
     char line[LMI_LINE];   /* lmi_output_narrow: the current line so far */
     size_t n_line;
     lmi_held held;
+    char *rules_text; /* of the --rules file, NULL: none */
+    lam_rules *own;   /* the user's: of that file, and what the model's code registered; NULL: none */
 };
-
-/* -- verbs.c ----------------------------------------------------------------------------------- */
-const lmi_verb *lmi_verb_at(int32_t i); /* NULL past the last one */
-const lmi_verb *lmi_verb_find(const char *name);
 
 /* -- args.c ------------------------------------------------------------------------------------ */
 
+const lmi_verb *lmi_verb_at(int32_t i); /* NULL past the last one */
+const lmi_verb *lmi_verb_find(const char *name);
 /* Parses argv[from..] for c->verb. Prints an error and returns false on failure. */
 bool lmi_parse(lmi_cli *c, int argc, const char *const *argv, int from);
 /* Prints an error for a surplus operand, with `hint` unless it looks like an input; returns false. */
@@ -71,6 +76,8 @@ bool lmi_too_many(lmi_cli *c, const char *word, const char *hint);
 void lmi_say_words(lmi_cli *c, int32_t at, int32_t indent, const char *text);
 /* Prints the usage, options and remarks of a verb, at most 32 lines. */
 void lmi_help_verb(lmi_cli *c, const lmi_verb *v);
+/* The i-th option of a verb, but --help; false past the last one. */
+bool lmi_option_at(const lmi_verb *v, int32_t i, lmi_shell_option *out);
 /* Finds the candidate nearest to `word`, if one is near; else NULL. Call lmi_near_put for each candidate. */
 typedef struct lmi_near {
     const char *word, *best;
@@ -126,15 +133,36 @@ const char *lmi_metric_title(lam_metric metric);
 bool lmi_convention_known(lmi_cli *c, const char *name);
 /* The same; false also if the options need numbers that the convention does not count. */
 bool lmi_convention_fits(lmi_cli *c, const char *name);
-
-/* -- rehearsal.c ------------------------------------------------------------------------------- */
-
 /* Running a model takes long: errors in options are found first, by a report on this one. It is timed, with
  * operators and memory. */
 lam_status lmi_smallest_model(lam_model **m, lam_error *e);
 extern const lam_sink lmi_nowhere; /* drops what is written */
 /* The head of a page that loads nothing; the page ends with the file. */
 lam_status lmi_page_head(lam_sink to, const char *title, lam_error *e);
+
+/* -- report.c ---------------------------------------------------------------------------------- */
+
+/* What an operand stands for. */
+typedef struct lmi_side {
+    const char *operand;
+    bool saved, recorded;
+    lam_status live; /* how the run ended; of a failed one there may be a part */
+    lam_error e;
+    lam_model *m;
+    lam_costs *costs;
+} lmi_side;
+lmi_side lmi_side_of(const char *operand);
+/* Runs it unless it is a file, and counts it. Not LMI_EXIT_OK if nothing can be shown. */
+int lmi_side_run(lmi_cli *c, lmi_side *side);
+void lmi_side_free(lmi_side *side);
+
+/* -- github.c ---------------------------------------------------------------------------------- */
+
+/* False, with an error, if --github is given where there is no job summary. Call it before any work. */
+bool lmi_github_allowed(lmi_cli *c);
+/* Appends Markdown to the summary of the job of GitHub Actions ($GITHUB_STEP_SUMMARY), which is cut where it
+ * would be larger than GitHub shows. Returns an exit code, after an error if it can't be written. */
+int lmi_github_summary(lmi_cli *c, const char *markdown, size_t n);
 
 /* -- table.c ----------------------------------------------------------------------------------- */
 
@@ -147,16 +175,23 @@ int lmi_published_run(lmi_cli *c, int32_t at, const char *convention, lmi_take_m
 
 /* -- own.c ------------------------------------------------------------------------------------- */
 
-/* Reads the --rules file; *out is NULL without one. Returns LMI_EXIT_OK, or after an error the exit code. */
-int lmi_rules_wanted(lmi_cli *c, lam_rules **out);
+/* Reads the --rules file, if there is one. Returns LMI_EXIT_OK, or after an error the exit code. */
+int lmi_rules_wanted(lmi_cli *c);
+/* Takes over what the code of a model registered when it ran. A rule of the file overrides it. */
+lam_status lmi_rules_registered(lmi_cli *c, lam_error *e);
+void lmi_rules_free(lmi_cli *c);
+/* To count under `convention` with the user's rules. */
+lam_cost_options lmi_cost_options(const lmi_cli *c, const char *convention);
 /* With --strict, returns LMI_EXIT_FINDING after an error that names what has no rule; else LMI_EXIT_OK. */
 int lmi_strict(lmi_cli *c, const lam_costs *costs);
 
 /* -- the verbs --------------------------------------------------------------------------------- */
 int lmi_run_show(lmi_cli *c);
 int lmi_run_report(lmi_cli *c);
+int lmi_run_diff(lmi_cli *c);
 int lmi_run_why(lmi_cli *c);
 int lmi_run_compare(lmi_cli *c);
+int lmi_run_check(lmi_cli *c);
 int lmi_run_graph(lmi_cli *c);
 int lmi_run_plot(lmi_cli *c);
 int lmi_run_fit(lmi_cli *c);
@@ -166,6 +201,7 @@ int lmi_run_table(lmi_cli *c);
 int lmi_run_doctor(lmi_cli *c);
 int lmi_run_version(lmi_cli *c);
 int lmi_run_help(lmi_cli *c);
+int lmi_run_completion(lmi_cli *c);
 int lmi_run_run(lmi_cli *c);
 int lmi_run_live(lmi_cli *c);
 int lmi_run_export(lmi_cli *c);

@@ -13,8 +13,10 @@ int lmi_run_version(lmi_cli *c) {
     return LMI_EXIT_OK;
 }
 
-/* The two that a sentence below the list tells of, which otherwise would not fit a screen. */
-static bool is_told_below(const lmi_verb *v) { return v->run == lmi_run_version || v->run == lmi_run_help; }
+/* Those that a sentence below the list tells of, which otherwise would not fit a screen. */
+static bool is_told_below(const lmi_verb *v) {
+    return v->run == lmi_run_version || v->run == lmi_run_help || v->run == lmi_run_completion;
+}
 
 static void general_help(lmi_cli *c) {
     lmi_say(c, "lamina %s: see every layer of a neural network.\nusage: lamina SUBCOMMAND [options]\n",
@@ -27,8 +29,9 @@ static void general_help(lmi_cli *c) {
         lmi_say_words(c, 15, 15, v->summary);
     }
     lmi_say(c, "\n");
-    lmi_say_words(c, 0, 0,
-                  "TARGET: MODULE:NAME or FILE.py:NAME. Also: `lamina help SUBCOMMAND`, `lamina version`.");
+    lmi_say_words(
+        c, 0, 0,
+        "TARGET: MODULE:NAME or FILE.py:NAME. Also: `lamina help SUBCOMMAND`, `version`, `completion`.");
     lmi_say(c, "example: lamina show torchvision.models:resnet18 -i 1x3x224x224 --depth 2\n");
     lmi_say_words(c, 0, 0,
                   "exit codes: 0 fine, 1 a finding, 2 usage, 3 model or file failed, 4 internal error, 130 "
@@ -48,7 +51,44 @@ static int no_such_verb(lmi_cli *c, const char *word) {
     return LMI_EXIT_USAGE;
 }
 
+/* -- what other programs read -------------------------------------------------------------------- */
+
+static void say_some(void *to, const char *text, size_t n) { lmi_say(to, "%.*s", (int)n, text); }
+
+/* Describes all subcommands to one of the writers of cmd/shell. */
+static int describe(lmi_cli *c, void (*write)(const lmi_shell *t)) {
+    enum { MOST_VERBS = 64, MOST_OPTIONS = 64 };
+    lam_error e = {.status = LAM_NOMEM, .text = "memory ran out"};
+    lmi_shell_verb verbs[MOST_VERBS];
+    lmi_shell_option *all = calloc((size_t)MOST_VERBS * MOST_OPTIONS, sizeof *all), *at = all;
+    if (!all) return lmi_complain_of(c, &e, LAM_NOMEM);
+    const lmi_verb *v;
+    int32_t n = 0;
+    for (; n < MOST_VERBS && (v = lmi_verb_at(n)); n++) {
+        int32_t k = 0;
+        while (k < MOST_OPTIONS && lmi_option_at(v, k, &at[k])) k++;
+        verbs[n] = (lmi_shell_verb){v->name, v->operands, v->summary, v->more, at, k};
+        at += k;
+    }
+    write(&(lmi_shell){say_some, c, lam_version(), verbs, n});
+    free(all);
+    return LMI_EXIT_OK;
+}
+
+int lmi_run_completion(lmi_cli *c) {
+    static const struct {
+        const char *name;
+        void (*write)(const lmi_shell *t);
+    } shells[] = {{"bash", lmi_shell_bash}, {"zsh", lmi_shell_zsh}, {"fish", lmi_shell_fish}};
+    const char *name = c->args.operands[0];
+    for (size_t i = 0; i < sizeof shells / sizeof *shells; i++)
+        if (strcmp(shells[i].name, name) == 0) return describe(c, shells[i].write);
+    lmi_complain(c, "it is one of bash, zsh and fish", "%s: there is no completion for this shell", name);
+    return LMI_EXIT_USAGE;
+}
+
 int lmi_run_help(lmi_cli *c) {
+    if (c->args.man) return describe(c, lmi_shell_man);
     if (c->args.n_operands == 0) {
         general_help(c);
         return LMI_EXIT_OK;
@@ -70,6 +110,13 @@ int lmi_run_doctor(lmi_cli *c) {
         lmi_say(c, "models: none can be run from here\n");
     lmi_say(c, "lamina: %s\nconventions:", lam_version());
     for (int32_t i = 0; i < lam_n_conventions(); i++) lmi_say(c, " %s", lam_convention_name(i));
+    lmi_say(c, "\nrecordings: ");
+    lam_sqlite copy;
+    lam_error none = {0};
+    if (lam_recording_sqlite(&copy, &none) == LAM_OK)
+        lmi_say(c, "by SQLite %s, %s (%s)", copy.version, copy.whose, copy.file);
+    else
+        lmi_say(c, "not possible: %s%s%s", none.where, none.where[0] ? ": " : "", none.text);
     lmi_say(c, "\noutput: %s in %s", c->host->out_is_terminal ? "a terminal" : "not a terminal",
             c->host->out_is_utf8 ? "UTF-8" : "ASCII");
     if (c->host->width > 0) lmi_say(c, ", %d columns", (int)c->host->width);
@@ -135,6 +182,7 @@ int lam_command(int argc, const char *const *argv, const lam_host *host) {
     if (!host || argc < 0 || (argc > 0 && !argv)) return LMI_EXIT_BUG;
     lmi_output_start(&c);
     int code = lmi_output_end(&c, run(&c, argc, argv));
+    lmi_rules_free(&c);
     free(c.args.operands);
     return code;
 }

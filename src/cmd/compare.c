@@ -43,6 +43,8 @@ static lam_status write(lmi_cli *c, const lam_model *m, const names *n, lam_erro
                              .metric = a->flops ? LAM_FLOPS : LAM_MACS,
                              .phase = a->backward ? LAM_BACKWARD : LAM_FORWARD};
     lam_status s = lam_compare_new(&compared, m, &o, e);
+    if (s == LAM_OK && a->format && strcmp(a->format, "html") == 0)
+        s = lmi_page_head(c->out, "comparison", e);
     if (s == LAM_OK) s = lam_compare_write(compared, a->format, width, a->exact, c->out, e);
     lam_compare_free(compared);
     return s;

@@ -58,8 +58,12 @@ int lmi_run_fit(lmi_cli *c) {
     int code = LMI_EXIT_OK;
     if (text) lmi_output_narrow(c);
     if (f[0]) {
-        lam_status put = lam_fit_write(f[0], step ? f[1] : NULL, m[step], NULL, c->args.format, c->args.exact,
-                                       c->out, &written);
+        lam_status put = LAM_OK;
+        if (c->args.format && strcmp(c->args.format, "html") == 0)
+            put = lmi_page_head(c->out, "fit", &written);
+        if (put == LAM_OK)
+            put = lam_fit_write(f[0], step ? f[1] : NULL, m[step], NULL, c->args.format, c->args.exact,
+                                c->out, &written);
         if (put != LAM_OK && c->out_status == LAM_OK) code = lmi_complain_of(c, &written, put);
         if (trained == LAM_OK && !step && text)
             lmi_say(c, "\nno training step: no parameter gets a gradient from what comes out\n");

@@ -15,8 +15,9 @@ static lam_status write_dot(const lmi_cli *c, const lam_model *m, lam_error *e) 
 
 static lam_status write_drawing(const lmi_cli *c, const lam_model *m, lam_error *e) {
     const lam_plot_options o = {.kind = "graph"};
+    const lam_cost_options by = lmi_cost_options(c, NULL);
     lam_costs *costs = NULL;
-    lam_status s = lam_costs_new(&costs, m, NULL, e);
+    lam_status s = lam_costs_new(&costs, m, &by, e);
     if (s == LAM_OK && strcmp(c->args.format, "html") == 0) s = lmi_page_head(c->out, "graph", e);
     if (s == LAM_OK) s = lam_plot_write(costs, &o, c->out, e);
     lam_costs_free(costs);

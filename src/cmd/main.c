@@ -91,6 +91,11 @@ static lam_status script(void *self, const lam_script *what, lam_error *e) {
     return become_python(self, e);
 }
 
+static lam_status checks(void *self, lam_take_check take, void *to, lam_error *e) {
+    (void)take, (void)to;
+    return become_python(self, e);
+}
+
 /* A variable wins over what the terminal says. */
 static int32_t size_of_terminal(const char *variable, size_t member) {
     const char *text = getenv(variable);
@@ -122,7 +127,8 @@ int main(int argc, char **argv) {
                      .err = {put, (void *)&err},
                      .live = live,
                      .doctor = doctor,
-                     .script = script};
+                     .script = script,
+                     .checks = checks};
     host.out_is_terminal = isatty(STDOUT_FILENO) == 1;
     host.out_is_utf8 = locale_is_utf8();
     if (host.out_is_terminal) {

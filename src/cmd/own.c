@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * User-defined rules: the file of --rules, and the work that --strict finds without a rule. */
+ * User-defined rules: the file of --rules, what a model's code registered, and the work that --strict finds
+ * without a rule. */
 #include "cmd/cmd.h"
 
 #include <errno.h>
@@ -46,10 +47,27 @@ static char *read_all(int fd, const char **why) {
     return NULL;
 }
 
-int lmi_rules_wanted(lmi_cli *c, lam_rules **out) {
+void lmi_rules_free(lmi_cli *c) {
+    lam_rules_free(c->own);
+    free(c->rules_text);
+    c->own = NULL;
+    c->rules_text = NULL;
+}
+
+/* A rule of the file replaces a registered one. */
+static lam_status count_by(lmi_cli *c, bool registered, lam_error *e) {
+    lam_rules_free(c->own);
+    c->own = NULL;
+    lam_status s = lam_rules_new(&c->own, e);
+    if (s == LAM_OK && registered) s = c->host->rules(c->host->self, c->own, e);
+    if (s == LAM_OK && c->rules_text) s = lam_rules_read(c->own, c->rules_text, c->args.rules, e);
+    return s;
+}
+
+int lmi_rules_wanted(lmi_cli *c) {
     const char *path = c->args.rules, *why = NULL;
     lam_error e = {.at = -1};
-    *out = NULL;
+    lmi_rules_free(c);
     if (!path) return LMI_EXIT_OK;
     const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe without a writer opens too */
     if (fd < 0) why = strerror(errno);
@@ -59,13 +77,19 @@ int lmi_rules_wanted(lmi_cli *c, lam_rules **out) {
         lmi_complain(c, NULL, "--rules %s: %s", path, why);
         return LMI_EXIT_USAGE;
     }
-    lam_status s = lam_rules_new(out, &e);
-    if (s == LAM_OK) s = lam_rules_read(*out, text, path, &e);
-    free(text);
-    if (s == LAM_OK) return LMI_EXIT_OK;
-    lam_rules_free(*out);
-    *out = NULL;
-    return lmi_complain_of(c, &e, s);
+    c->rules_text = text;
+    return count_by(c, false, &e) == LAM_OK ? LMI_EXIT_OK : lmi_complain_of(c, &e, e.status);
+}
+
+lam_status lmi_rules_registered(lmi_cli *c, lam_error *e) {
+    return c->host->rules ? count_by(c, true, e) : LAM_OK;
+}
+
+lam_cost_options lmi_cost_options(const lmi_cli *c, const char *convention) {
+    return (lam_cost_options){.convention = convention,
+                              .own = c->own,
+                              .ask = c->host->ask,
+                              .ask_self = c->host->self};
 }
 
 int lmi_strict(lmi_cli *c, const lam_costs *costs) {

@@ -8,9 +8,9 @@
 
 /* -- one model --------------------------------------------------------------------------------- */
 
-static lam_status write_plot(const lam_model *m, const char *convention, const lam_plot_options *o,
-                             lam_sink to, lam_error *e) {
-    lam_cost_options counted = {.convention = convention};
+static lam_status write_plot(const lmi_cli *cli, const lam_model *m, const lam_plot_options *o, lam_sink to,
+                             lam_error *e) {
+    lam_cost_options counted = lmi_cost_options(cli, cli->args.convention);
     lam_costs *c = NULL;
     lam_status s = lam_costs_new(&c, m, &counted, e);
     if (s == LAM_OK) s = lam_plot_write(c, o, to, e);
@@ -18,11 +18,11 @@ static lam_status write_plot(const lam_model *m, const char *convention, const l
     return s;
 }
 
-static lam_status rehearse(const char *convention, lam_plot_options o, lam_error *e) {
+static lam_status rehearse(const lmi_cli *c, lam_plot_options o, lam_error *e) {
     lam_model *m = NULL;
     o.roof = (lam_peak){1, 1}; /* until it is known */
     lam_status s = lmi_smallest_model(&m, e);
-    if (s == LAM_OK) s = write_plot(m, convention, &o, lmi_nowhere, e);
+    if (s == LAM_OK) s = write_plot(c, m, &o, lmi_nowhere, e);
     lam_model_free(m);
     return s;
 }
@@ -45,7 +45,7 @@ static int plot_model(lmi_cli *c) {
     if (a->n_operands > 2) return lmi_too_many(c, a->operands[2], NULL), LMI_EXIT_USAGE;
     measure(a, &o);
     if (!lmi_convention_fits(c, a->convention)) return LMI_EXIT_USAGE;
-    lam_status s = rehearse(a->convention, o, &e);
+    lam_status s = rehearse(c, o, &e);
     if (s == LAM_OK && is(o.kind, "roofline")) s = lmi_live_roof(c, &o.roof, &e);
     if (s != LAM_OK) return lmi_complain_of(c, &e, s);
     lam_model *m;
@@ -55,7 +55,7 @@ static int plot_model(lmi_cli *c) {
     lam_status live = lmi_live_model(c, &what, &m, &e);
     int code = LMI_EXIT_OK;
     if (m) {
-        s = write_plot(m, a->convention, &o, c->out, &drawn);
+        s = write_plot(c, m, &o, c->out, &drawn);
         if (s != LAM_OK && c->out_status == LAM_OK) code = lmi_complain_of(c, &drawn, s);
     }
     lam_model_free(m);

@@ -63,6 +63,10 @@ static lam_status write_all(const recordings *r, const lam_recording_options *o,
     return lam_recording_write((const lam_recording *const *)r->at, r->n, o, to, e);
 }
 
+static lam_status write_page(const lmi_cli *c, const recordings *r, lam_error *e) {
+    return lam_recording_page((const lam_recording *const *)r->at, r->n, c->out, e);
+}
+
 const char *lmi_option_of_a_run(const lmi_args *a) {
     const struct {
         const char *name;
@@ -110,8 +114,9 @@ int lmi_show_recordings(lmi_cli *c) {
     lam_recording_options o = options(c);
     o.color = lmi_wants_color(c);
     o.bars = !c->args.no_bars;
+    bool page = o.format && strcmp(o.format, "html") == 0;
     lam_status s = open_all(c, 0, &r, &e);
-    if (s == LAM_OK) s = write_all(&r, &o, c->out, &e);
+    if (s == LAM_OK) s = page ? write_page(c, &r, &e) : write_all(&r, &o, c->out, &e);
     close_all(&r);
     return s == LAM_OK || c->out_status != LAM_OK ? LMI_EXIT_OK : lmi_complain_of(c, &e, s);
 }
@@ -130,7 +135,7 @@ int lmi_report_recordings(lmi_cli *c) {
     if (for_a_model(c) || !lmi_page_has_place(c, "run.html")) return LMI_EXIT_USAGE;
     lam_error e = {.at = -1};
     lam_status s = open_all(c, 0, &r, &e);
-    if (s == LAM_OK) s = lam_recording_page((const lam_recording *const *)r.at, r.n, c->out, &e);
+    if (s == LAM_OK) s = write_page(c, &r, &e);
     close_all(&r);
     return s == LAM_OK || c->out_status != LAM_OK ? LMI_EXIT_OK : lmi_complain_of(c, &e, s);
 }

@@ -7,16 +7,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* What an operand stands for. */
-typedef struct side {
-    const char *operand;
-    bool saved;
-    lam_status live; /* how the run ended; of a failed one there may be a part */
-    lam_error e;
-    lam_model *m;
-    lam_costs *costs;
-} side;
-
 /* -- what may be asked -------------------------------------------------------------------------------------
  */
 
@@ -29,15 +19,20 @@ static bool is_saved(const char *operand) {
     return stat(operand, &st) == 0 || !strchr(operand, ':');
 }
 
+lmi_side lmi_side_of(const char *operand) {
+    bool recorded = lam_recording_is(operand);
+    return (lmi_side){.operand = operand, .recorded = recorded, .saved = !recorded && is_saved(operand)};
+}
+
 static bool is_recording(lmi_cli *c, const char *operand) {
     if (!lam_recording_is(operand)) return false;
-    lmi_complain(c, "give recordings alone, or models and saved reports",
-                 "%s is a recording, and has no difference to a model", operand);
+    lmi_complain(c, "give recordings alone, or models and saved reports; `lamina diff` compares them too",
+                 "%s is a recording, and no page has its difference to a model", operand);
     return true;
 }
 
 /* Options for running or counting a model have no meaning where none is run. */
-static bool is_for_a_run(lmi_cli *c, const side *sides, int32_t n) {
+static bool is_for_a_run(lmi_cli *c, const lmi_side *sides, int32_t n) {
     for (int32_t i = 0; i < n; i++)
         if (!sides[i].saved) return false;
     const char *option = lmi_option_of_a_run(&c->args);
@@ -47,7 +42,7 @@ static bool is_for_a_run(lmi_cli *c, const side *sides, int32_t n) {
     return true;
 }
 
-static bool is_possible(lmi_cli *c, const side *sides, int32_t n) {
+static bool is_possible(lmi_cli *c, const lmi_side *sides, int32_t n) {
     for (int32_t i = 0; i < n; i++)
         if (is_recording(c, sides[i].operand)) return false;
     if (c->args.run >= 0) {
@@ -67,20 +62,26 @@ static bool is_possible(lmi_cli *c, const side *sides, int32_t n) {
 /* -- the page ----------------------------------------------------------------------------------------------
  */
 
-/* Returns an exit code: not LMI_EXIT_OK if nothing can be written of it. */
-static int run_side(lmi_cli *c, const lam_rules *own, side *x) {
-    lam_cost_options by = {.convention = c->args.convention, .own = own};
+int lmi_side_run(lmi_cli *c, lmi_side *x) {
+    if (x->saved || x->recorded) return LMI_EXIT_OK;
     lam_live what = lmi_live_request(c, c->args.convention);
     lam_error e = {0};
     what.target = x->operand;
     x->live = lmi_live_model(c, &what, &x->m, &x->e);
     if (!x->m) return lmi_complain_of(c, &x->e, x->live);
+    lam_cost_options by = lmi_cost_options(c, c->args.convention);
     lam_status s = lam_costs_new(&x->costs, x->m, &by, &e);
     return s == LAM_OK ? LMI_EXIT_OK : lmi_complain_of(c, &e, s);
 }
 
-static lam_status write_page(lmi_cli *c, const side *sides, int32_t n, lam_page_options *o, lam_error *e) {
-    const side *after = &sides[n - 1], *before = n > 1 ? &sides[0] : NULL;
+void lmi_side_free(lmi_side *x) {
+    lam_costs_free(x->costs);
+    lam_model_free(x->m);
+}
+
+static lam_status write_page(lmi_cli *c, const lmi_side *sides, int32_t n, lam_page_options *o,
+                             lam_error *e) {
+    const lmi_side *after = &sides[n - 1], *before = n > 1 ? &sides[0] : NULL;
     o->target = after->operand;
     for (int32_t i = 0; i < n; i++)
         if (sides[i].live != LAM_OK) o->ran = sides[i].e.text;
@@ -94,7 +95,7 @@ static lam_status write_page(lmi_cli *c, const side *sides, int32_t n, lam_page_
 }
 
 /* LMI_EXIT_FINDING if a NaN or Inf was found. */
-static int check_values(lmi_cli *c, const side *x) {
+static int check_values(lmi_cli *c, const lmi_side *x) {
     lam_health *h = NULL;
     lam_error e = {0};
     if (!x->m || !lam_model_looked(x->m)) return LMI_EXIT_OK;
@@ -107,11 +108,10 @@ static int check_values(lmi_cli *c, const side *x) {
 }
 
 /* Of a model that failed the part that ran is written, which says so. */
-static int write_sides(lmi_cli *c, const lam_rules *own, side *sides, int32_t n, lam_page_options *o) {
+static int write_sides(lmi_cli *c, lmi_side *sides, int32_t n, lam_page_options *o) {
     lam_error e = {0};
     int code = LMI_EXIT_OK;
-    for (int32_t i = 0; i < n && code == LMI_EXIT_OK; i++)
-        if (!sides[i].saved) code = run_side(c, own, &sides[i]);
+    for (int32_t i = 0; i < n && code == LMI_EXIT_OK; i++) code = lmi_side_run(c, &sides[i]);
     if (code != LMI_EXIT_OK) return code;
     lam_status s = write_page(c, sides, n, o, &e);
     if (s != LAM_OK && c->out_status == LAM_OK) code = lmi_complain_of(c, &e, s);
@@ -125,26 +125,20 @@ static int write_sides(lmi_cli *c, const lam_rules *own, side *sides, int32_t n,
 
 int lmi_run_report(lmi_cli *c) {
     lam_page_options o = {.command = true};
-    lam_rules *own = NULL;
     lam_error e = {0};
-    side sides[2] = {0};
+    lmi_side sides[2] = {0};
     int32_t n = c->args.n_operands;
     if (lam_recording_is(c->args.operands[0])) return lmi_report_recordings(c);
     if (n > 2) {
         lmi_too_many(c, c->args.operands[2], "only recordings are shown side by side");
         return LMI_EXIT_USAGE;
     }
-    for (int32_t i = 0; i < n; i++)
-        sides[i] = (side){.operand = c->args.operands[i], .saved = is_saved(c->args.operands[i])};
+    for (int32_t i = 0; i < n; i++) sides[i] = lmi_side_of(c->args.operands[i]);
     if (!is_possible(c, sides, n)) return LMI_EXIT_USAGE;
-    int code = lmi_rules_wanted(c, &own);
+    int code = lmi_rules_wanted(c);
     if (code != LMI_EXIT_OK) return code;
     lam_status s = c->args.roof ? lmi_live_roof(c, &o.roof, &e) : LAM_OK;
-    code = s == LAM_OK ? write_sides(c, own, sides, n, &o) : lmi_complain_of(c, &e, s);
-    for (int32_t i = 0; i < n; i++) {
-        lam_costs_free(sides[i].costs);
-        lam_model_free(sides[i].m);
-    }
-    lam_rules_free(own);
+    code = s == LAM_OK ? write_sides(c, sides, n, &o) : lmi_complain_of(c, &e, s);
+    for (int32_t i = 0; i < n; i++) lmi_side_free(&sides[i]);
     return code;
 }

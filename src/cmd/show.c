@@ -53,7 +53,7 @@ static lam_report_options report_options(const lmi_cli *c, const layout *l) {
     o.sort = a->sort;
     o.rows = a->rows > 0 ? a->rows : 0;
     o.why = a->why;
-    o.command = true;
+    o.command = o.page = true;
     o.lay_out = c->host->lay_out;
     o.lay_out_self = c->host->self;
     if (a->roof) o.peak = (lam_peak){1, 1}; /* until it is known */
@@ -91,7 +91,7 @@ static bool typed(const lmi_cli *c, char *line, size_t size) {
 typedef struct making {
     layout l;
     lam_report_options o;
-    lam_rules *own;
+    const lam_page_options *page; /* of --format html, once the model has run */
 } making;
 
 /* Any non-finite value, or result of a check, is a finding. */
@@ -109,13 +109,13 @@ static lam_status write_report(lmi_cli *cli, const lam_model *m, const making *w
                                lam_sink to, int *strict, lam_error *e) {
     const layout *l = &with->l;
     const lam_report_options *o = &with->o;
-    lam_cost_options costs = {.convention = l->convention, .released = l->released, .own = with->own};
+    lam_cost_options costs = lmi_cost_options(cli, l->convention);
+    costs.released = l->released;
     lam_costs *c = NULL;
     lam_status s = lam_costs_new(&c, m, &costs, e);
     if (s == LAM_OK && l->backwards) s = lam_costs_rf_backwards(c, e);
     if (s == LAM_OK && l->aggregate && depth >= 0) s = lam_costs_aggregate(c, depth, e);
-    if (s == LAM_OK && strcmp(o->format, "html") == 0) s = lmi_page_head(to, "lamina", e);
-    if (s == LAM_OK) s = lam_report_write(c, o, to, e);
+    if (s == LAM_OK) s = with->page ? lam_page_write(c, with->page, to, e) : lam_report_write(c, o, to, e);
     if (s == LAM_OK && strict) *strict = lmi_strict(cli, c);
     if (s == LAM_OK && strict && *strict == LMI_EXIT_OK) s = judge_health(m, strict, e);
     lam_costs_free(c);
@@ -143,6 +143,11 @@ static int show(lmi_cli *c, making *with) {
     lam_live what = lmi_live_request(c, with->l.convention);
     lam_status live = lmi_live_model(c, &what, &m, &e);
     int code = LMI_EXIT_OK;
+    const lam_page_options page = {.target = what.target,
+                                   .ran = live == LAM_OK ? NULL : e.text,
+                                   .roof = with->o.peak,
+                                   .command = true};
+    if (strcmp(with->o.format, "html") == 0) with->page = &page;
     if (m) {
         s = write_report(c, m, with, c->args.depth, c->out, &code, &shown);
         if (s != LAM_OK && c->out_status == LAM_OK) code = lmi_complain_of(c, &shown, s);
@@ -187,8 +192,6 @@ int lmi_run_show(lmi_cli *c) {
     char line[512] = "";
     with.o = report_options(c, &with.l);
     if (typed(c, line, sizeof line)) with.o.next = line;
-    int code = lmi_rules_wanted(c, &with.own);
-    if (code == LMI_EXIT_OK) code = show(c, &with);
-    lam_rules_free(with.own);
-    return code;
+    int code = lmi_rules_wanted(c);
+    return code == LMI_EXIT_OK ? show(c, &with) : code;
 }

@@ -350,21 +350,20 @@ static int explain(lmi_cli *c, const lam_model *m, const lam_costs *costs, lam_e
 int lmi_run_why(lmi_cli *c) {
     lmi_output_narrow(c);
     const char *convention = c->args.convention;
-    lam_rules *own = NULL;
-    int code = lmi_convention_fits(c, convention) ? lmi_rules_wanted(c, &own) : LMI_EXIT_USAGE;
+    int code = lmi_convention_fits(c, convention) ? lmi_rules_wanted(c) : LMI_EXIT_USAGE;
     if (code != LMI_EXIT_OK) return code;
     lam_error e = {0}, of_costs = {0};
     lam_model *m;
     lam_live what = lmi_live_request(c, convention);
     lam_status live = lmi_live_model(c, &what, &m, &e);
     if (m) {
-        lam_cost_options o = {.convention = convention, .released = c->args.released, .own = own};
+        lam_cost_options o = lmi_cost_options(c, convention);
+        o.released = c->args.released;
         lam_costs *costs = NULL;
         lam_status s = lam_costs_new(&costs, m, &o, &of_costs);
         code = s == LAM_OK ? explain(c, m, costs, &of_costs) : lmi_complain_of(c, &of_costs, s);
         lam_costs_free(costs);
     }
     lam_model_free(m);
-    lam_rules_free(own);
     return live == LAM_OK ? code : lmi_complain_of(c, &e, live);
 }

@@ -39,6 +39,12 @@ typedef enum form {
 } form;
 static const char *const form_names[N_FORMS] = {"text", "csv", "md", "json", "html", "trace", "speedscope"};
 
+/* All that is known; of the options of a table it has the roof. */
+static lam_status write_page(lmi_job *j) {
+    const lam_page_options o = {.roof = j->o->peak, .command = j->o->command};
+    return lam_page_write(j->c, &o, j->to, j->e);
+}
+
 static lmi_writer writer_of(const lmi_layout *l, form f) {
     switch (f) {
     case FORM_TEXT: return l->text;
@@ -47,7 +53,7 @@ static lmi_writer writer_of(const lmi_layout *l, form f) {
     case FORM_JSON: return lmi_json;
     case FORM_TRACE: return lmi_trace;
     case FORM_SPEEDSCOPE: return lmi_speedscope;
-    default: return lmi_html;
+    default: return write_page;
     }
 }
 
@@ -150,7 +156,7 @@ lam_status lam_report_write(const lam_costs *c, const lam_report_options *o, lam
     LAM_TRY(check(c, j.o, e));
     lam_status found = find_writer(j.o, &j.layout, &write, e);
     if (found != LAM_OK || !write) return found;
-    LAM_TRY(check_table(&j, write == lmi_text_own || write == lmi_md_own || write == lmi_html, e));
+    LAM_TRY(check_table(&j, write == lmi_text_own || write == lmi_md_own || write == write_page, e));
     bool whole = write == lmi_json || write == lmi_csv_rows; /* these write all data */
     lam_status s = lam_model_looked(j.m) ? lam_health_new(&j.health, j.m, e) : LAM_OK;
     if (s == LAM_OK && lam_model_memory_seen(j.m) && (j.o->memory || whole))

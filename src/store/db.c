@@ -2,11 +2,11 @@
  *
  * SQLite with our errors. A file that is read is taken for hostile: nothing in it is run, no view is
  * followed, every value is held against what it may be. */
+#include "base/sqlite.h"
 #include "store/store.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <sqlite3.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -33,10 +33,13 @@ lam_status lmi_db_prepare(const lmi_db *d, sqlite3_stmt **out, const char *sql, 
     return code == SQLITE_OK ? LAM_OK : lmi_db_fail(d, "it is not a recording that this lamina can read", e);
 }
 
-void lmi_db_done(sqlite3_stmt *s) { sqlite3_finalize(s); }
+/* Nothing of SQLite is called where nothing of it was made: it may not have been found. */
+void lmi_db_done(sqlite3_stmt *s) {
+    if (s) sqlite3_finalize(s);
+}
 
 void lmi_db_close(lmi_db *d) {
-    sqlite3_close(d->db);
+    if (d->db) sqlite3_close(d->db);
     d->db = NULL;
 }
 
@@ -122,7 +125,7 @@ static lam_status pragma_of(const lmi_db *d, const char *sql, int64_t *out, lam_
 /* Whose file it is. *fresh: it has nothing in it yet. */
 static lam_status check_owner(lmi_db *d, bool *fresh, lam_error *e) {
     int64_t owner, version, tables;
-    LAM_TRY(pragma_of(d, "SELECT count(*) FROM sqlite_schema", &tables, e));
+    LAM_TRY(pragma_of(d, "SELECT count(*) FROM sqlite_master", &tables, e));
     LAM_TRY(pragma_of(d, "PRAGMA application_id", &owner, e));
     LAM_TRY(pragma_of(d, "PRAGMA user_version", &version, e));
     *fresh = tables == 0 && owner == 0;
@@ -177,6 +180,7 @@ static int open_named(lmi_db *d, int flags, const char *vfs) {
 
 lam_status lmi_db_open(lmi_db *d, const char *file, lam_error *e) {
     *d = (lmi_db){.file = file};
+    LAM_TRY(lmi_sqlite(e));
     int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX;
     if (open_named(d, flags, NULL) != SQLITE_OK) return not_opened(d, e);
     sqlite3_busy_timeout(d->db, WAIT_MS);
@@ -227,7 +231,7 @@ static void distrust(sqlite3 *db) {
 static lam_status check_tables(const lmi_db *d, lam_error *e) {
     int64_t odd;
     LAM_TRY(pragma_of(d,
-                      "SELECT count(*) FROM sqlite_schema WHERE name COLLATE NOCASE IN ('runs', 'models',"
+                      "SELECT count(*) FROM sqlite_master WHERE name COLLATE NOCASE IN ('runs', 'models',"
                       " 'places', 'steps', 'layers', 'rollups', 'rollup_layers') AND (type <> 'table' OR "
                       "ifnull(rootpage, 0) < 1)",
                       &odd, e));
@@ -260,6 +264,7 @@ lam_status lmi_db_read(lmi_db *d, const char *file, lam_error *e) {
     *d = (lmi_db){.file = file};
     if (stat(file, &st) != 0) return lmi_fail(e, LAM_IO, file, "there is no such file");
     if (!S_ISREG(st.st_mode)) return lmi_fail(e, LAM_IO, file, "it is not a file");
+    LAM_TRY(lmi_sqlite(e));
     int flags = SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX;
     d->no_log = !has_beside(file, "-wal");
     int code = d->no_log ? open_closed(d) : open_named(d, flags, NULL);

@@ -4,11 +4,11 @@
  * bytes, and a masked CRC-32C of these; the bytes are an Event in protobuf's wire format. Facts of the
  * format: TensorFlow's tensorflow/core/lib/io/record_writer.h, tensorflow/core/util/event.proto and
  * tensorflow/core/framework/summary.proto; of the checksum: RFC 3720, B.4. */
+#include "base/sqlite.h"
 #include "store/bins.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>

@@ -2,9 +2,9 @@
  *
  * Many steps summed up: which of them count, and the median of each number over them. Of layers, of which
  * there is a row in each step, it is found from rollups and the rows of the steps after them. */
+#include "base/sqlite.h"
 #include "store/bins.h"
 
-#include <sqlite3.h>
 #include <stdlib.h>
 
 enum { MOST_ROWS = 1 << 18 }; /* that are held at once */

@@ -2,12 +2,12 @@
  *
  * A recording back from its file, which may be anybody's: every number is held against what it may be, and
  * memory follows the rows that there are and no number in them. */
+#include "base/sqlite.h"
 #include "store/read.h"
 
 #include <errno.h>
 #include <limits.h>
 #include <signal.h>
-#include <sqlite3.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>

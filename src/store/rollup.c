@@ -3,9 +3,9 @@
  * Rollups: what many steps of one kind showed of each layer, kept beside their rows, so that who wants
  * medians need not read all of these. The steps of a model are rolled up when there are LMI_ROLL_UP new ones;
  * the rows of the steps after the last one are read as they are. */
+#include "base/sqlite.h"
 #include "store/bins.h"
 
-#include <sqlite3.h>
 #include <stdlib.h>
 
 #define NUMBER(field, told)                                                                                  \

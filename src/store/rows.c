@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Packets as rows of the tables. */
+#include "base/sqlite.h"
 #include "store/bins.h"
 
-#include <sqlite3.h>
 #include <unistd.h>
 
 static int64_t yes(bool b) { return b ? 1 : 0; }

@@ -17,7 +17,7 @@ import pytest
 import transcripts
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("docs/*.md")), *sorted(ROOT.glob("skills/*/*.md"))]
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.M | re.S)
 
 
@@ -70,7 +70,7 @@ def test_the_main_pages_have_examples() -> None:
     assert ROOT / "README.md" in pages_with("python")
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if page.exists()], ids=lambda page: page.name)
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "llms.txt"], ids=lambda page: page.name)
 def test_links_lead_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text("utf-8")):
         if "://" not in target:

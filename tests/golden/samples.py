@@ -175,3 +175,18 @@ class Causal(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         q, k, v = self.qkv(x.bfloat16()).unsqueeze(1).chunk(3, -1)
         return self.out(nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True).squeeze(1))
+
+
+class Wider(nn.Module):
+    """Zoo's successor: its blocks have another name, one another activation, and the head is a network."""
+
+    def __init__(self, width: int = 16, words: int = 50) -> None:
+        super().__init__()
+        self.embed = nn.Embedding(words, width)
+        self.scale = nn.Parameter(torch.ones(width))
+        self.layers = nn.Sequential(*(Block(width) for _ in range(4)))
+        self.layers[2].relu = nn.GELU()
+        self.head = nn.Sequential(nn.Linear(width, 2 * width), nn.ReLU(), nn.Linear(2 * width, words))
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        return self.head(self.layers(self.embed(ids) * self.scale))

@@ -39,7 +39,7 @@ def pytest_collection_modifyitems(items):
 
 
 def needs_recordings() -> None:
-    """Leaves the calling module out where lamina was built without SQLite."""
+    """Leaves the calling module out where no SQLite is found."""
     import tempfile
 
     from lamina import _lamina
@@ -48,7 +48,7 @@ def needs_recordings() -> None:
         try:
             _lamina.Recorder(f"{folder}/run.lamina", None, None, None, 0, 1, 1, 1).close()
         except Exception as error:
-            if "without SQLite" in str(error):
+            if "need SQLite" in str(error):
                 pytest.skip(str(error), allow_module_level=True)
             raise
 

@@ -102,7 +102,7 @@ def test_formats():
     assert compared.to_csv().startswith("convention,cause,calls,macs")
     assert compared.to_markdown().startswith("| tool | MACs |")
     assert str(compared).startswith("tool ") and "leaves out attention" in str(compared)
-    assert compared._repr_html_().startswith("<table>") and "<td>torchinfo</td>" in compared._repr_html_()
+    assert '<th scope="row">torchinfo</th>' in compared._repr_html_()
     bundle = {"text/plain": str(compared), "text/html": compared._repr_html_()}
     assert compared._repr_mimebundle_(include=None, exclude=None) == bundle
     assert repr(compared) == str(compared)

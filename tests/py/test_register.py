@@ -462,6 +462,52 @@ def test_why_of_a_lone_operator_without_a_rule(net, capsys, monkeypatch):
     assert "\n  lamina_test_own::mul\n  MACs " in out
 
 
+REGISTERS = """
+import lamina
+{how}
+"""
+
+
+@pytest.mark.parametrize(
+    ("how", "macs"),
+    [
+        ("lamina.register(Mine, macs='in', flops='2*macs')", "40"),
+        ("lamina.register(Mine, macs=lambda inputs, outputs: inputs[0][0] * 100, flops=0)", "424"),
+    ],
+)
+def test_command_counts_by_what_the_target_registers(tmp_path, capsys, monkeypatch, how, macs):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("lamina._results.rules._rules", {})
+    name = f"registers_{macs}"
+    (tmp_path / f"{name}.py").write_text(TARGET + REGISTERS.format(how=how))
+    run = (f"{name}.py:net", "-i", "2x3", "-c", "layers")
+    code, out, err = command(capsys, "show", *run, "--strict", "--exact")
+    assert (code, err) == (0, "")
+    assert f"{macs} MACs" in out
+    code, out, err = command(capsys, "why", name + ".py:net", "1", *run[1:])
+    assert (code, err) == (0, "")
+    assert "MACs" in out
+    assert "?" not in out.split("MACs")[1].splitlines()[0]
+    (tmp_path / "my.rules").write_text(f"{name}.Mine macs = 1000 flops = macs dmas = ins\n")  # which wins
+    code, out, _ = command(capsys, "show", *run, "--exact", "--rules", "my.rules")
+    assert (code, "2,024 MACs" in out) == (0, True)
+    code, out, _ = command(capsys, "why", name + ".py:net", "1", *run[1:], "--rules", "my.rules")
+    assert "a rule of your own, my.rules:1" in out
+
+
+def test_command_reports_a_registered_function_that_raises(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("lamina._results.rules._rules", {})
+    how = "lamina.register(Mine, macs=lambda inputs, outputs: 1 // 0)"
+    (tmp_path / "raises_rule.py").write_text(TARGET + REGISTERS.format(how=how))
+    code, out, err = command(capsys, "show", "raises_rule.py:net", "-i", "2x3", "-c", "layers")
+    assert code == 3
+    assert "Linear" in out
+    assert "function registered for macs" in err
+    assert "ZeroDivisionError" in err
+    assert "internal error" not in err
+
+
 def test_core_functions():
     assert _lamina.op_kind("aten::addmm") == "product"
     assert _lamina.op_kind("lamina_test_own::none") is None

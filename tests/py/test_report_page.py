@@ -88,7 +88,7 @@ def test_nothing_gets_a_style_of_its_own():
 def test_size_of_the_template():
     assert len(CSS.encode()) <= 16 * 1024
     assert len(JS.encode()) <= 65 * 1024
-    assert len((CSS + JS).encode()) <= 79 * 1024
+    assert len((CSS + JS).encode()) <= 80 * 1024
     assert max(map(len, JS.splitlines())) <= 110
 
 
@@ -214,9 +214,13 @@ def check_pictures(window, data) -> None:
     if data["mem"]:
         assert 0 < window.count("#mfig g.cl") <= len(data["mem"]["spans"])
         assert window.count("#mfig .ax") >= 2
-        assert window.run(
-            "() => document.querySelector('#mfig .area').getAttribute('d').split('L').length"
-        ) == (len(data["mem"]["t"]) + 2)
+        areas = window.attributes('#mfig path[class^="k"]', "d")
+        assert len(areas) == len(data["mem"]["parts"]) >= 2
+        assert {area.count("L") for area in areas} == {len(data["mem"]["t"]) + 1}
+        assert window.count('#mfig rect[class^="k"]') == len(areas)
+        assert {
+            sum(held[k] for _, held in data["mem"]["parts"]) - b for k, b in enumerate(data["mem"]["b"])
+        } == {0}
     if window.count("#rfig"):
         assert window.count("#rfig circle.o") == sum(
             bool(t and f and (r + w))
@@ -655,7 +659,7 @@ def write_difference(before, after, folder: Path) -> Path:
     """The page of two reports that were saved."""
     files = [folder / name for name in ("before.json", "after.json")]
     for file, report in zip(files, (before, after), strict=True):
-        file.write_text(report.to_json())
+        report.to_json(file)
     path = folder / "diff.html"
     command = [sys.executable, "-m", "lamina", "report", *map(str, files), "-o", str(path)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -802,6 +806,28 @@ def test_pictures_of_a_difference(chromium, changed):
         assert len(course) == 1
         assert course[0].count("L") + 1 == len(data["base"]["mem"]["t"])
         assert "dashed: before, peak " in " ".join(window.texts("#mfig text"))
+
+
+def test_removed_modules_are_in_the_graph(chromium, changed):
+    with chromium.open(changed[2]) as window:
+        data, names = data_of(window), window.texts("#gfig .cl .m.b")
+        assert [name for name in names if name[0] == MINUS] == [f"{MINUS} more", f"{MINUS} flat"]
+        gone = {int(i) for i in window.attributes("#gfig .cl:has(> rect.removed)", "data-i")}
+        assert gone == {i for i, change in enumerate(data["dst"]) if change == 2 and not data["parent"][i]}
+        more = window.attributes("#gfig .cl:has(> rect.removed) [data-open]", "data-open")
+        window.page.locator(f'#gfig [data-open="{more[0]}"]').click()
+        names = window.texts("#gfig .cl .m.b")
+        assert {f"{MINUS} 0", f"{MINUS} 1"} <= set(names)
+        assert window.said == []
+
+
+def test_both_are_drawn_without_a_script(chromium, changed):
+    with chromium.open(changed[2], java_script_enabled=False) as window:
+        for figure in ("ifig", "mfig"):
+            assert window.page.locator(f"#{figure} svg").count() == 2
+            words = window.page.locator(f"#{figure} .crumb").all_inner_texts()
+            assert [word.split(":")[0] for word in words] == ["before", "after"]
+        assert window.page.title() == "Before → After · lamina report"
 
 
 def test_the_roofline_of_a_difference(chromium, changed, tmp_path):

@@ -67,7 +67,11 @@ def test_it_prints_a_table(tmp_path, net, capsys):
     assert "convention exact" in text and "MACs 8.93 K" in text and "net.json" in text
     back.show(width=40, exact=True)
     assert max(len(line) for line in capsys.readouterr().out.splitlines()[2:8]) <= 48
-    assert "text/html" not in back._repr_mimebundle_()
+    html = back._repr_mimebundle_()["text/html"]
+    assert html.startswith('<div class="lamina"') and "8.93\u202fK" in html
+    assert back.to_html(tmp_path / "net.html").startswith("<!doctype html>")
+    (tmp_path / "net.json").unlink()
+    assert back._repr_mimebundle_() == {"text/plain": str(back)}
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ def wrong(told: dict) -> list[str]:
 
 
 def valid(report: lamina.Report) -> dict:
-    told = json.loads(report.to_json())
+    told = json.loads(report.to_json(page=True))
     assert wrong(told) == []
     return told
 

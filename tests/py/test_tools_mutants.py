@@ -95,6 +95,29 @@ def test_the_tree_is_left_as_it_was(tmp_path: Path) -> None:
     ]
 
 
+def test_what_the_build_makes_is_linked_too(tmp_path: Path) -> None:
+    page = "extern const unsigned char lmi_page_css[], lmi_page_js[];\n"
+    page += "extern const char lmi_page_css_sum[], lmi_page_js_sum[];\nint lmi_size(void);\n"
+    code = '#include "report/page/page.h"\n\nint lmi_size(void) {\n    return lmi_page_css[0] == 98;\n}\n'
+    test = '#include "report/page/page.h"\n\nint main(void) {\n    return lmi_size() != 1;\n}\n'
+    root = tree(
+        tmp_path,
+        **{
+            "src/LAYERS": "base:\nreport/page: base\n",
+            "src/report/page/page.h": page,
+            "src/report/page/page.c": code,
+            "src/report/page/report.css": "body {}\n",
+            "src/report/page/report.js": "'use strict';\n",
+            "cmake/page.cmake": (ROOT / "cmake/page.cmake").read_text("utf-8"),
+            "tests/c/report/page/test_report_page.c": test,
+        },
+    )
+    status, lines = mutants(root, "report/page", "-n", "20")
+    assert status == 0, lines
+    assert "survived" in lines[-1]
+    assert not [line for line in lines if "return 0" in line]
+
+
 def test_the_seed_decides(tmp_path: Path) -> None:
     root = tree(tmp_path)
     first = mutants(root, "base", "-n", "4", "--seed", "7")

@@ -283,7 +283,7 @@ FIT = [
     Case("fit wrongs.py:small -i 1x3x8x8 --dtype ''", 2, "''", "", "float16, bfloat16"),
     Case("fit wrongs.py:small -i 1x3x8x8 --batch 0", 2, "whole number from 1", "--batch 0"),
     Case("fit wrongs.py:small -i 1x3x8x8 --batch many", 2, "whole number from 1", "--batch many"),
-    Case("fit wrongs.py:small -i 1x3x8x8 --format csv", 2, "csv", "", "text and json"),
+    Case("fit wrongs.py:small -i 1x3x8x8 --format csv", 2, "csv", "", "text, json and html"),
     Case("fit wrongs.py:Item -i 1x4", 3, "item", "Item"),
     Case("fit text.lamina", 2, "is a file|does not name", "text.lamina", ":name"),
 ]
@@ -319,7 +319,7 @@ RECORDINGS = [
     Case("show good.lamina -n -1", 2, "whole number from 0", "--rows -1"),
     Case("show good.lamina -c exact", 2, "is a recording", "--convention"),
     Case("show good.lamina -i 1x3", 2, "is a recording", "--input", "measured in its run"),
-    Case("show good.lamina --format html", 2, "html", "", "csv|json"),
+    Case("show good.lamina --format xml", 2, "xml", "", "csv|json"),
     Case("show good.lamina wrongs.py:small", 3, "no such file|recording", "wrongs.py:small"),
     Case("export", 2, "usage", "lamina export FILE", "--tensorboard logs"),
     Case("export good.lamina", 2, "for which program", "", "--tensorboard DIR"),

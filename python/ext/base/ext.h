@@ -18,10 +18,10 @@
 
 #include "src/base/base.h"
 
-#if Py_LIMITED_API + 0 < 0x030C0000
-/* In the limited API since 3.12, and exported by 3.11. */
-extern PyObject *PyObject_Vectorcall(PyObject *callable, PyObject *const *args, size_t n, PyObject *names);
-#endif
+/* PyObject_Vectorcall: exported by 3.11, and in the limited API from 3.12 on, so it is looked for by name. */
+typedef PyObject *(*lmx_vectorcall_of)(PyObject *callable, PyObject *const *args, size_t n, PyObject *names);
+extern lmx_vectorcall_of lmx_vectorcall;
+bool lmx_find_vectorcall(void); /* for module.c; false with an ImportError (lookup.c) */
 
 /* Marks functions that run at each call of a watched model. They are placed together, since the model's own
  * work evicts them from the processor's caches. */
@@ -68,6 +68,8 @@ static inline bool lmx_vec_take(lmi_vec *v, size_t size, size_t at, const void *
 }
 /* Lets the C library keep freed memory for the next capture. Call it once. */
 void lmx_keep_memory(void);
+/* Lets recordings use the SQLite of Python's module sqlite3, imported when one is opened (sqlite.c). */
+void lmx_share_sqlite(void);
 
 /* The library's map, from an object's address to an index. False if memory ran out, without an exception. */
 static inline int32_t lmx_map_get(const lmi_map *m, const void *key) { /* -1: absent */

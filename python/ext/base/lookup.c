@@ -2,11 +2,22 @@
  * A sink that keeps text, and lookups that never raise. */
 #include "base/ext.h"
 
+#include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 lmx_state *lmx_state_of(PyObject *module) { return PyModule_GetState(module); }
+
+lmx_vectorcall_of lmx_vectorcall;
+
+bool lmx_find_vectorcall(void) {
+    void *at = dlsym(RTLD_DEFAULT, "PyObject_Vectorcall");
+    memcpy(&lmx_vectorcall, &at, sizeof at); /* ISO C has no conversion */
+    if (!at)
+        PyErr_SetString(PyExc_ImportError, "lamina needs CPython 3.11 or later: no PyObject_Vectorcall");
+    return at;
+}
 
 static lam_status keep(void *to, const char *bytes, size_t n) {
     lmx_text *t = to;

@@ -9,4 +9,5 @@ extern PyType_Spec lmx_capture_spec, lmx_model_spec, lmx_costs_spec, lmx_snapsho
     lmx_recorder_spec, lmx_schedule_spec, lmx_root_spec;
 extern PyMethodDef lmx_text_methods[]; /* text.c */
 extern PyMethodDef lmx_fit_methods[];  /* fit.c */
+extern PyMethodDef lmx_page_methods[]; /* page.c */
 #endif

@@ -44,7 +44,7 @@ static void keep_tree(lmx_handover *h, const lmx_tree *t) {
     PyTypeObject **types = lmx_vec_push(&h->types, sizeof *types, t->nodes.n);
     for (size_t i = 0; types && i < t->nodes.n; i++) {
         types[i] = Py_TYPE(lmx_node_at(t, (int32_t)i)->object);
-        Py_INCREF(types[i]);
+        Py_INCREF((PyObject *)types[i]);
     }
     lmx_place *places = types ? lmx_vec_push(&h->places, sizeof *places, t->places.n) : NULL;
     for (size_t i = 0; places && i < t->places.n; i++) {

@@ -289,7 +289,7 @@ static int find_captures(PyObject *self, frame *frames) {
             note_call_elsewhere(c, module);
             continue;
         }
-        Py_INCREF(c);
+        Py_INCREF((PyObject *)c);
         frames[n++] = (frame){c, module, -1, -1, -1, NULL};
     }
     return n;
@@ -299,7 +299,7 @@ static int find_captures(PyObject *self, frame *frames) {
 LMX_OFTEN static PyObject *call_copy(PyObject *const *args, Py_ssize_t n, PyObject *names) {
     PyObject *copy = entry.detoured.original;
     Py_INCREF(copy);
-    PyObject *result = PyObject_Vectorcall(copy, args, (size_t)n, names);
+    PyObject *result = lmx_vectorcall(copy, args, (size_t)n, names);
     Py_DECREF(copy);
     return result;
 }
@@ -314,7 +314,7 @@ LMX_OFTEN static PyObject *call_original(const slot *s, PyObject *self, PyObject
         return PyErr_NoMemory();
     all[0] = self;
     for (size_t i = 0; i < total; i++) all[i + 1] = args[i];
-    PyObject *result = PyObject_Vectorcall(original, all, (size_t)n + 1, names);
+    PyObject *result = lmx_vectorcall(original, all, (size_t)n + 1, names);
     if (all != few) PyMem_Free(all);
     return result;
 }
@@ -387,7 +387,7 @@ static PyObject *call_outermost(slot *s, PyObject *self, PyObject *const *args, 
     if (instead == Py_None)
         result = call_module(s, self, args, n, names);
     else if (instead)
-        result = PyObject_Vectorcall(instead, args, (size_t)n, names);
+        result = lmx_vectorcall(instead, args, (size_t)n, names);
     within_root = false;
     Py_XDECREF(instead);
     return result;

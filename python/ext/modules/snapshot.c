@@ -105,7 +105,7 @@ static bool take_node(lmx_snapshot *s, int32_t node) {
     PyTypeObject **type = lmx_vec_push(&s->types, sizeof *type, 1);
     if (!type) return lmx_nomem();
     *type = Py_TYPE(module);
-    Py_INCREF(*type);
+    Py_INCREF((PyObject *)*type);
     PyObject *dict = lmx_dict_of(module);
     if (!dict || !PyDict_Check(dict)) {
         Py_XDECREF(dict);

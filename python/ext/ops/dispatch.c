@@ -62,7 +62,7 @@ static lmx_lane *lane_of_mode(const PyObject *mode, lmx_capture **c) {
 
 /* Describing values may run the user's code, which may close the capture, and drop it. */
 static void hold(lmx_capture *c) {
-    Py_INCREF(c);
+    Py_INCREF((PyObject *)c);
     lmx_capture_hold(c);
 }
 

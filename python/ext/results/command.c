@@ -22,6 +22,7 @@ typedef struct host {
     PyObject *self;
     outlet out, err;
     PyObject *raised[3]; /* what must be raised again when the command has ended */
+    lmx_own own;         /* what the model's code registered; `ask` is owned here */
     bool broken;         /* it came from a sink, which is not written to any more */
 } host;
 
@@ -200,6 +201,72 @@ static lam_status lay_out(void *self, const lam_costs *c, const lam_report_optio
     return status != LAM_OK && PyErr_Occurred() ? failed(self, &none, e) : status;
 }
 
+/* == rules that a model's code registered ============================================================== */
+
+static lam_status rules(void *self, lam_rules *to, lam_error *e) {
+    host *h = self;
+    lam_model *none = NULL;
+    PyObject *list, *ask, *told = PyObject_CallMethod(h->self, "rules", NULL);
+    bool ok = told && PyArg_ParseTuple(told, "OO:rules", &list, &ask);
+    if (ok && list != Py_None) {
+        Py_XDECREF(h->own.ask);
+        Py_INCREF(ask);
+        h->own = (lmx_own){.st = h->st, .rules = to, .ask = ask};
+        ok = lmx_own_add(&h->own, list);
+    }
+    Py_XDECREF(told);
+    return ok ? LAM_OK : failed(h, &none, e);
+}
+
+/* A function that raises ends the command with its exception, after what the rest of the numbers show. */
+static bool ask(void *self, const lam_model *m, int32_t op, int32_t event, const char *name,
+                lam_count out[LAM_N_METRICS]) {
+    host *h = self;
+    bool given = h->own.ask && lmx_own_ask(&h->own, m, op, event, name, out);
+    if (!given && PyErr_Occurred()) keep_exception(h);
+    return given;
+}
+
+/* == checks of a project ================================================================================= */
+
+const char **lmx_words(PyObject *list, int *argc) {
+    Py_ssize_t n = PyList_Size(list);
+    const char **argv = n < INT32_MAX ? calloc((size_t)n + 1, sizeof *argv) : NULL;
+    if (!argv) {
+        PyErr_NoMemory();
+        return NULL;
+    }
+    for (Py_ssize_t i = 0; i < n; i++) {
+        argv[i] = PyUnicode_AsUTF8AndSize(PyList_GetItem(list, i), NULL);
+        if (!argv[i]) {
+            free(argv);
+            return NULL;
+        }
+    }
+    *argc = (int)n;
+    return argv;
+}
+
+/* Each check of the project's file as its words; none after an exception that ends the command. */
+static lam_status checks(void *self, lam_take_check take, void *to, lam_error *e) {
+    host *h = self;
+    lam_model *none = NULL;
+    PyObject *told = PyObject_CallMethod(h->self, "checks", NULL), *list = NULL;
+    const char *file;
+    bool ok = told && PyArg_ParseTuple(told, "sO!:checks", &file, &PyList_Type, &list);
+    lam_status status = LAM_OK;
+    for (Py_ssize_t i = 0; ok && status == LAM_OK && !h->raised[0] && i < PyList_Size(list); i++) {
+        int argc = 0;
+        const char **argv = lmx_words(PyList_GetItem(list, i), &argc);
+        ok = argv != NULL;
+        if (ok) status = take(to, file, argc, argv);
+        free(argv);
+    }
+    if (!ok) status = failed(h, &none, e);
+    Py_XDECREF(told);
+    return status;
+}
+
 /* == the call ========================================================================================== */
 
 static bool flag(PyObject *self, const char *name) {
@@ -226,24 +293,6 @@ static bool open_outlet(host *h, outlet *o, PyObject *name) {
     return o->write != NULL;
 }
 
-static const char **argv_of(PyObject *list, int *argc) {
-    Py_ssize_t n = PyList_Size(list);
-    const char **argv = n < INT32_MAX ? calloc((size_t)n + 1, sizeof *argv) : NULL;
-    if (!argv) {
-        PyErr_NoMemory();
-        return NULL;
-    }
-    for (Py_ssize_t i = 0; i < n; i++) {
-        argv[i] = PyUnicode_AsUTF8AndSize(PyList_GetItem(list, i), NULL);
-        if (!argv[i]) {
-            free(argv);
-            return NULL;
-        }
-    }
-    *argc = (int)n;
-    return argv;
-}
-
 static int run(host *h, int argc, const char **argv) {
     lam_host given = {
         .self = h,
@@ -259,6 +308,9 @@ static int run(host *h, int argc, const char **argv) {
         .wait = wait_for,
         .roof = roof,
         .lay_out = lay_out,
+        .rules = PyObject_HasAttrString(h->self, "rules") ? rules : NULL,
+        .ask = ask,
+        .checks = checks,
     };
     return lam_command(argc, argv, &given);
 }
@@ -270,11 +322,12 @@ PyObject *lmx_command(PyObject *module, PyObject *args) {
     int argc = 0, code = 0;
     PyObject *held =
         PyList_GetSlice(list, 0, PyList_Size(list)); /* the host's code can't change what argv points to */
-    const char **argv = held ? argv_of(held, &argc) : NULL;
+    const char **argv = held ? lmx_words(held, &argc) : NULL;
     bool ok = argv && open_outlet(&h, &h.out, h.st->n_out) && open_outlet(&h, &h.err, h.st->n_err);
     if (ok) code = run(&h, argc, argv);
     free(argv);
     Py_XDECREF(held);
+    Py_XDECREF(h.own.ask);
     Py_XDECREF(h.out.write);
     Py_XDECREF(h.err.write);
     if (h.raised[0]) {

@@ -6,6 +6,7 @@
 
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 typedef struct lmx_costs {
@@ -140,8 +141,7 @@ static void costs_dealloc(PyObject *self) {
     Py_DECREF(type);
 }
 
-/* Who asks for totals alone does not wait for rows. NULL with an exception. */
-static lam_costs *settled(PyObject *self) {
+lam_costs *lmx_costs_settled(PyObject *self) {
     lam_error e = {.at = -1};
     if (lam_costs_settle(self_of(self)->costs, &e) == LAM_OK) return self_of(self)->costs;
     lmx_raise(self_of(self)->st, &e);
@@ -207,7 +207,7 @@ static PyObject *costs_speeds(PyObject *self, PyObject *args) {
     lmx_sink t;
     int inside = 0;
     if (!PyArg_ParseTuple(args, "dd|p:speeds", &peak.flops, &peak.bytes, &inside)) return NULL;
-    const lam_costs *c = settled(self);
+    const lam_costs *c = lmx_costs_settled(self);
     if (!c) return NULL;
     lam_speeds_tell(c, peak, inside, lmx_sink_begin(&t));
     return lmx_sink_end(&t);
@@ -224,7 +224,7 @@ static PyObject *costs_aggregate(PyObject *self, PyObject *args) {
     int depth;
     lam_error e = {.at = -1};
     if (!PyArg_ParseTuple(args, "i:aggregate", &depth)) return NULL;
-    lam_costs *c = settled(self);
+    lam_costs *c = lmx_costs_settled(self);
     if (!c) return NULL;
     if (lam_costs_aggregate(c, depth, &e) != LAM_OK) return lmx_raise(self_of(self)->st, &e);
     Py_RETURN_NONE;
@@ -233,7 +233,7 @@ static PyObject *costs_aggregate(PyObject *self, PyObject *args) {
 static PyObject *costs_rf_backwards(PyObject *self, PyObject *unused) {
     (void)unused;
     lam_error e = {.at = -1};
-    lam_costs *c = settled(self);
+    lam_costs *c = lmx_costs_settled(self);
     if (!c) return NULL;
     if (lam_costs_rf_backwards(c, &e) != LAM_OK) return lmx_raise(self_of(self)->st, &e);
     Py_RETURN_NONE;
@@ -245,7 +245,7 @@ static PyObject *costs_rf_seen(PyObject *self, PyObject *args) {
     int64_t first, last;
     lam_error e = {.at = -1};
     if (!PyArg_ParseTuple(args, "iiL:rf_seen", &row, &axis, &element)) return NULL;
-    const lam_costs *c = settled(self);
+    const lam_costs *c = lmx_costs_settled(self);
     if (!c) return NULL;
     lam_rf_axis x;
     int shown = -1, i = 0;
@@ -330,14 +330,14 @@ static const struct option {
     enum { NAME, NUMBER, SWITCH, PEAK } type;
     size_t at;
 } options[] = {
-#define OPTION(member, type)                                                                                 \
-    { #member, type, offsetof(lam_report_options, member) }
+#define OPTION(member, type) {#member, type, offsetof(lam_report_options, member)}
     OPTION(layout, NAME),      OPTION(format, NAME),   OPTION(width, NUMBER),
     OPTION(max_depth, NUMBER), OPTION(color, SWITCH),  OPTION(ascii, SWITCH),
     OPTION(exact, SWITCH),     OPTION(expand, SWITCH), OPTION(receptive_field, SWITCH),
     OPTION(bytes, SWITCH),     OPTION(why, SWITCH),    OPTION(by, NAME),
     OPTION(sort, NAME),        OPTION(rows, NUMBER),   OPTION(time, SWITCH),
     OPTION(peak, PEAK),        OPTION(memory, SWITCH), OPTION(bars, SWITCH),
+    OPTION(page, SWITCH),
 #undef OPTION
 };
 enum { N_OPTIONS = sizeof options / sizeof *options };
@@ -407,7 +407,7 @@ static PyObject *costs_write(PyObject *self, PyObject *args) {
         if (!set_named(st, key, value, &o)) return NULL;
     lmx_text text = {0};
     lam_error e = {.at = -1};
-    const lam_costs *c = settled(self);
+    const lam_costs *c = lmx_costs_settled(self);
     if (!c) return NULL;
     if (lam_report_write(c, &o, lmx_text_sink(&text), &e) != LAM_OK) {
         lmi_vec_free(&text.bytes);
@@ -425,7 +425,7 @@ static PyObject *costs_plot(PyObject *self, PyObject *args) {
     o.backward = backward != 0;
     lmx_text text = {0};
     lam_error e = {.at = -1};
-    const lam_costs *c = settled(self);
+    const lam_costs *c = lmx_costs_settled(self);
     if (!c) return NULL;
     if (lam_plot_write(c, &o, lmx_text_sink(&text), &e) != LAM_OK) {
         lmi_vec_free(&text.bytes);
@@ -434,28 +434,55 @@ static PyObject *costs_plot(PyObject *self, PyObject *args) {
     return lmx_text_take(&text);
 }
 
-/* What a page is compared with: None, other costs, or the name of a file as bytes. */
-static bool take_before(PyObject *self, PyObject *before, lam_page_options *o) {
-    if (before == Py_None) return true;
-    if (Py_TYPE(before) == Py_TYPE(self)) return (o->costs_before = settled(before)) != NULL;
-    o->file_before = o->before = PyBytes_AsString(before);
-    return o->file_before != NULL;
+/* -- budgets ------------------------------------------------------------------------------------------- */
+
+/* Calls `put` with each text of a list. */
+static lam_status put_each(lam_budget *b, PyObject *list,
+                           lam_status (*put)(lam_budget *b, const char *text, lam_error *e), lam_error *e) {
+    int n = 0;
+    const char **words = lmx_words(list, &n);
+    lam_status status = words ? LAM_OK : LAM_FAILED;
+    for (int i = 0; status == LAM_OK && i < n; i++) status = put(b, words[i], e);
+    free(words);
+    return status;
 }
 
-static PyObject *costs_page(PyObject *self, PyObject *args) {
-    lam_page_options o = {0};
-    PyObject *before;
-    if (!PyArg_ParseTuple(args, "zddO:page", &o.ran, &o.roof.flops, &o.roof.bytes, &before)) return NULL;
-    if (!take_before(self, before, &o)) return NULL;
+static lam_status check_of(const lam_costs *c, const char *name, lam_budget *b, lmx_text *text,
+                           const char **verdict, lam_error *e) {
+    lam_check *k = NULL;
+    lam_status status = lam_check_new(&k, name, c, b, e);
+    if (status == LAM_OK)
+        status = lam_checks_write((const lam_check *const[]){k}, 1, "text", lmx_text_sink(text), e);
+    if (status == LAM_OK) *verdict = lam_verdict_name(lam_check_verdict(k));
+    lam_check_free(k);
+    return status;
+}
+
+static PyObject *costs_check(PyObject *self, PyObject *args) {
+    const char *name, *baseline, *verdict = NULL;
+    PyObject *most, *within;
+    int incomplete;
+    if (!PyArg_ParseTuple(args, "sO!O!zp:check", &name, &PyList_Type, &most, &PyList_Type, &within, &baseline,
+                          &incomplete))
+        return NULL;
+    const lam_costs *c = lmx_costs_settled(self);
+    lam_budget *b = NULL;
     lmx_text text = {0};
     lam_error e = {.at = -1};
-    const lam_costs *c = settled(self);
     if (!c) return NULL;
-    if (lam_page_write(c, &o, lmx_text_sink(&text), &e) != LAM_OK) {
+    lam_status status = lam_budget_new(&b, &e);
+    if (status == LAM_OK) status = put_each(b, most, lam_budget_max, &e);
+    if (status == LAM_OK) status = put_each(b, within, lam_budget_within, &e);
+    if (status == LAM_OK && baseline) status = lam_budget_baseline(b, baseline, &e);
+    if (status == LAM_OK && incomplete) lam_budget_allow_incomplete(b);
+    if (status == LAM_OK) status = check_of(c, name, b, &text, &verdict, &e);
+    lam_budget_free(b);
+    if (status != LAM_OK) {
         lmi_vec_free(&text.bytes);
-        return lmx_raise(self_of(self)->st, &e);
+        return PyErr_Occurred() ? NULL : lmx_raise(self_of(self)->st, &e);
     }
-    return lmx_text_take(&text);
+    PyObject *told = lmx_text_take(&text);
+    return told ? Py_BuildValue("sN", verdict, told) : NULL;
 }
 
 /* == the type ========================================================================================== */
@@ -503,10 +530,9 @@ static PyMethodDef costs_methods[] = {
     {"plot", costs_plot, METH_VARARGS,
      PyDoc_STR("plot($self, kind, width, by, backward, flops, moved, /)\n--\n\nA picture as SVG; the last "
                "two are the machine's roof.")},
-    {"page", costs_page, METH_VARARGS,
-     PyDoc_STR("page($self, ran, flops, moved, before, /)\n--\n\nThe report as one HTML file. `ran`: why "
-               "only a part of the model ran, or None; flops and moved are the machine's roof; `before`: "
-               "costs, or a file as bytes, that it is compared with, or None.")},
+    {"check", costs_check, METH_VARARGS,
+     PyDoc_STR("check($self, name, most, within, baseline, incomplete, /)\n--\n\nHolds the totals against "
+               "limits, as `lamina check`: the verdict and what it says.")},
     {NULL, NULL, 0, NULL},
 };
 

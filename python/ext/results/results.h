@@ -30,7 +30,11 @@ lam_receiver lmx_sink_begin(lmx_sink *t);
 PyObject *lmx_sink_end(lmx_sink *t);
 
 PyObject *lmx_costs_new(lmx_model *m, PyObject *args, PyObject *kwargs);
+/* Of a Costs, with its rows: who asks for totals alone does not wait for them. NULL with an exception. */
+lam_costs *lmx_costs_settled(PyObject *self);
 PyObject *lmx_compared(lmx_model *m, PyObject *args);
+/* diff(before, ran, after, ran, kind, by, width, exact, rows, depth) */
+PyObject *lmx_diff(PyObject *module, PyObject *args);
 PyObject *lmx_time_by(lmx_model *m, PyObject *other); /* which it takes over */
 PyObject *lmx_graph(lmx_model *self);                 /* graph.c */
 PyObject *lmx_graph_dot(lmx_model *self, PyObject *args);
@@ -55,6 +59,8 @@ typedef struct lmx_own {
 /* From a list of (name, {metric: formula}, asks) and the function for unknown numbers. Release it also after
  * a failure. */
 bool lmx_own_take(lmx_own *o, lmx_state *st, PyObject *rules, PyObject *ask);
+/* Adds a list of rules to o->rules. */
+bool lmx_own_add(lmx_own *o, PyObject *rules);
 void lmx_own_release(lmx_own *o);
 /* lam_cost_options.ask of an lmx_own. */
 bool lmx_own_ask(void *self, const lam_model *m, int32_t op, int32_t event, const char *name,
@@ -79,5 +85,8 @@ PyObject *lmx_memory_course(lmx_model *self, PyObject *args);
 /* -- for text.c ------------------------------------------------------------------------------------------ */
 
 PyObject *lmx_command(PyObject *module, PyObject *args); /* command.c */
+
+/* The texts of a list, borrowed from it, and NULL behind the last; free() the array. NULL: an exception. */
+const char **lmx_words(PyObject *list, int *argc);
 
 #endif

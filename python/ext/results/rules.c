@@ -38,15 +38,19 @@ static bool add_rule(lmx_own *o, PyObject *rule) {
     return false;
 }
 
+bool lmx_own_add(lmx_own *o, PyObject *rules) {
+    if (!PyList_Check(rules)) return lmx_fail(o->st, LAM_USAGE, NULL, "own rules are a list") != NULL;
+    for (Py_ssize_t i = 0; i < PyList_Size(rules); i++)
+        if (!add_rule(o, PyList_GetItem(rules, i))) return false;
+    return true;
+}
+
 bool lmx_own_take(lmx_own *o, lmx_state *st, PyObject *rules, PyObject *ask) {
     lam_error e = {.at = -1};
     *o = (lmx_own){.st = st, .ask = ask == Py_None ? NULL : ask};
     if (rules == Py_None) return true;
-    if (!PyList_Check(rules)) return lmx_fail(st, LAM_USAGE, NULL, "own rules are a list") != NULL;
     if (lam_rules_new(&o->rules, &e) != LAM_OK) return lmx_raise(st, &e) != NULL;
-    for (Py_ssize_t i = 0; i < PyList_Size(rules); i++)
-        if (!add_rule(o, PyList_GetItem(rules, i))) return false;
-    return true;
+    return lmx_own_add(o, rules);
 }
 
 void lmx_own_release(lmx_own *o) {

@@ -164,6 +164,10 @@ PyMethodDef lmx_text_methods[] = {
      PyDoc_STR("facts($module, /)\n--\n\nEvery fact that a formula may name, with its meaning.")},
     {"formula", text_formula, METH_VARARGS,
      PyDoc_STR("formula($module, text, facts={}, /)\n--\n\nThe value of a formula, as (value, state).")},
+    {"diff", lmx_diff, METH_VARARGS,
+     PyDoc_STR(
+         "diff($module, before, ran, after, ran_after, kind, by, width, exact, rows, depth, "
+         "/)\n--\n\nWhat differs between costs, or files as bytes. `ran`: why only a part ran, or None.")},
     {"table", text_table, METH_VARARGS,
      PyDoc_STR("table($module, rows, width, /)\n--\n\nTexts as a table, the titles first.")},
     {"text_count", text_count, METH_VARARGS,

@@ -66,11 +66,11 @@ static lmx_kind first_look(lmx_state *st, PyObject *o, bool *sure) {
 static void remember(lmx_torch *t, PyTypeObject *type, lmx_kind kind) {
     size_t at = ((uintptr_t)type >> 4 ^ (uintptr_t)type >> 12) & (LMX_TYPES - 1);
     PyTypeObject *old = t->types[at];
-    Py_INCREF(type);
+    Py_INCREF((PyObject *)type);
     t->types[at] = type;
     t->knows_types = true;
     t->kinds[at] = (uint8_t)kind;
-    Py_XDECREF(old);
+    Py_XDECREF((PyObject *)old);
 }
 
 lmx_kind lmx_classify(lmx_state *st, PyObject *o) {

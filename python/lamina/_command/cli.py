@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .. import _lamina
+from .._base.errors import CountError
 from .._base.terminal import takes_unicode
 
 if TYPE_CHECKING:
@@ -68,6 +69,12 @@ class Host:
                 error.args = (text if told is None else f"{text}; {told}", *error.args[1:])
             raise
 
+    def rules(self) -> tuple[Any, Any]:
+        """The rules that the model's code has registered, and the function for metrics without a formula."""
+        from .._results.rules import OwnRules
+
+        return OwnRules.for_core()
+
     def script(
         self, module: str | None, argv: list[str], file: str, every: int, memory: bool, health: bool
     ) -> None:
@@ -91,6 +98,12 @@ class Host:
         torch_module()
         best = roof()
         return best.flops, best.bytes
+
+    def checks(self) -> tuple[str, list[list[str]]]:
+        """The file with the checks of the project around the current folder, and each of them as words."""
+        from .project import read_checks
+
+        return read_checks(Path.cwd())
 
     def doctor(self) -> str:
         """The abilities of this Python and this torch for lamina."""
@@ -169,6 +182,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         # at exit.
         _drop(out)
         return BROKEN_PIPE
+    except CountError as error:  # of a function that the model's code registered
+        print(f"lamina: error: {error}", file=err)
+        return FAILED
     except Exception as error:
         if os.environ.get("LAMINA_DEBUG"):
             raise

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import sys
 import weakref
+from html import escape
 from operator import index
 from typing import TYPE_CHECKING, Any
 
@@ -112,6 +113,16 @@ class Fit:
         if self.no_step is not None:
             text += f"\nno training step: {self.no_step}\n"
         return text if self.apart is None else f"{text}\nnot compared with what was measured: {self.apart}\n"
+
+    def _repr_html_(self) -> str:
+        html = self._text("html")
+        said = [("no training step", self.no_step), ("not compared with what was measured", self.apart)]
+        more = "".join(f'<p class="exact">{what}: {escape(why)}</p>' for what, why in said if why is not None)
+        inside, end, after = html.rpartition("</div>")
+        return inside + more + end + after
+
+    def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
+        return {"text/plain": str(self), "text/html": self._repr_html_()}
 
     def __str__(self) -> str:
         return self._shown().removesuffix("\n")

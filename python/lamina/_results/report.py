@@ -22,6 +22,7 @@ from .time import Speed, row_time, times
 
 if TYPE_CHECKING:
     from .compare import Comparison
+    from .diff import Diff
     from .fit import Again, Fit
     from .health import Health
     from .memory import Memory
@@ -51,6 +52,7 @@ OPTIONS = {
     "rows": "rows",
     "time": "time",
     "roof": "peak",
+    "page": "page",
     "memory": "memory",
     "wrap": "wrap",
     "numbers": "numbers",
@@ -132,7 +134,8 @@ class Work(NamedTuple):
 class Report:
     """The layers of a model in one capture, counted under one convention.
 
-    ``print(report)`` is a table as wide as the terminal; in a notebook it is a tree that folds and unfolds.
+    ``print(report)`` is a table as wide as the terminal; a notebook shows the verdict, where the MACs go, and
+    the modules.
     ``macs``, ``flops``, ``dmas`` and ``params`` are the totals; ``rows`` is the table as data.
     """
 
@@ -343,6 +346,24 @@ class Report:
 
         return Comparison(self._model, conventions, flops=flops, backward=backward)
 
+    def diff(self, other: Report | str | os.PathLike[str], *, by: str | None = None) -> Diff:
+        """Returns what differs between this report and ``other``, which is the later one: modules that were
+        added, removed, changed or renamed, and the totals.
+
+        Args:
+            other: another report, or the path of one that :meth:`to_json` saved, or of a recording.
+            by: the metric that modules are sorted by: ``"macs"`` (the default; the first that differs if MACs
+                do not), ``"params"``, ``"flops"``, ``"bytes"``, ``"time"``, ``"memory"``, ``"peak"``, ...
+
+        Raises:
+            ValueError: ``by`` is not known of both; the sentence lists what is.
+            OSError: the file can't be read.
+            LaminaError: it is no saved report and no recording.
+        """
+        from .diff import Diff
+
+        return Diff(self, other, by=by)
+
     def sees(self, path: str, *element: int) -> list[tuple[int, int] | None]:
         """Returns the input positions that one element of the first output of the layer at ``path`` depends
         on.
@@ -511,6 +532,8 @@ class Report:
         wanted = {OPTIONS[name]: value for name, value in given.items() if value is not None}
         old = {name: wanted.pop(name) for name in OLD_OPTIONS if name in wanted}
         check_options(old)
+        if wanted.get("format") == "html":
+            return self.to_html(roof=given.get("roof"))
         costs, depth = self._costs, wanted.get("max_depth")
         if depth is not None and str(wanted.get("layout", "")).startswith("torchscan"):
             costs = self._count()  # torchscan's tables sum deeper rows up, which changes the costs
@@ -527,15 +550,11 @@ class Report:
         return self._text()
 
     def _repr_html_(self) -> str:
-        return self._write(format="html")
+        return self._page(part=True)
 
     def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
-        """What a notebook shows: the icicle above the tree, where there is something to draw."""
-        try:
-            picture = self.plot("icicle").svg
-        except UsageError:
-            picture = ""
-        return {"text/plain": str(self), "text/html": picture + self._repr_html_()}
+        """What a notebook shows: the verdict, where it goes, and the modules."""
+        return {"text/plain": str(self), "text/html": self._repr_html_()}
 
     def show(self, **options: Any) -> None:
         """Prints the table.
@@ -570,7 +589,10 @@ class Report:
     def to_json(
         self, path: str | os.PathLike[str] | None = None, *, overwrite: bool = False, **options: Any
     ) -> str:
-        """Returns the report as JSON with a schema number; see :meth:`to_csv`."""
+        """Returns the report as JSON with a schema number; see :meth:`to_csv`. A file also gets the graph and
+        the formulas, so that ``lamina report FILE`` shows all that :meth:`to_html` does; ``page=True`` or
+        ``False`` says so for either."""
+        options = {"page": path is not None, **options}
         return self._save("json", path, options, overwrite=overwrite)
 
     def to_markdown(
@@ -602,21 +624,33 @@ class Report:
             OSError: ``before`` can't be read.
             LaminaError: ``before`` is no saved report.
         """
-        roof = self._shown.get("roof") if roof is None else roof
-        limits = (0.0, 0.0) if roof is None else (roof.flops, roof.bytes)
-        was: object = None
-        if before is not None:
-            was = before._compared() if isinstance(before, Report) else os.fsencode(before)
-        text = self._costs.page(self.failure(), *limits, was)
+        text = self._page(roof, before)
         if isinstance(path, str | os.PathLike):
             save_text(path, text, overwrite=overwrite)
         elif path is not None:
             path.write(text)
         return text
 
-    def _compared(self) -> object:
-        """What a page compares with: costs, or the name of a file."""
+    def _page(
+        self,
+        roof: Roof | None = None,
+        before: Report | str | os.PathLike[str] | None = None,
+        *,
+        part: bool = False,
+    ) -> str:
+        roof = self._shown.get("roof") if roof is None else roof
+        limits = (0.0, 0.0) if roof is None else (roof.flops, roof.bytes)
+        was = None
+        if before is not None:
+            was = before._source() if isinstance(before, Report) else os.fsencode(before)
+        return _lamina.page(self._source(), self._failed(), *limits, was, part)
+
+    def _source(self) -> Any:
+        """What a page is made of: costs, or the name of a file."""
         return self._costs
+
+    def _failed(self) -> str | None:
+        return self.failure()
 
     def to_trace(
         self, path: str | os.PathLike[str] | None = None, *, overwrite: bool = False, **options: Any

@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from .. import _lamina
 from .._base.count import STATES
-from .._base.errors import FormatError, UsageError
+from .._base.errors import FormatError, LaminaError, UsageError
 from .._base.terminal import terminal_width
 from .report import Report, Row
 
@@ -293,8 +294,11 @@ class SavedReport(Report):
         self._costs.rf_seen(0, 0, 0)
         raise AssertionError
 
-    def _compared(self) -> object:
+    def _source(self) -> bytes:
         return os.fsencode(self._path)
+
+    def _failed(self) -> None:
+        """The file tells it itself."""
 
     # -- the table -----------------------------------------------------------------------------------------
 
@@ -319,7 +323,10 @@ class SavedReport(Report):
         return _clean(head) + table + _clean(["", foot, *said])
 
     def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
-        return {"text/plain": str(self)}
+        shown = {"text/plain": str(self)}
+        with suppress(OSError, LaminaError):  # the file is gone, or another one now
+            shown["text/html"] = self._repr_html_()
+        return shown
 
 
 def _clean(lines: list[str]) -> str:

@@ -2,9 +2,11 @@
  *
  * A comparison of conventions as text, Markdown, JSON, CSV or HTML. */
 #include "analyse/cost/compare.h"
+#include "report/page/page.h"
 #include "report/table/report.h"
 
 #include <ctype.h>
+#include <math.h>
 #include <stdio.h>
 
 enum {
@@ -14,6 +16,8 @@ enum {
     ROOM = 30, /* columns that a sentence needs; with fewer it begins on a new line */
     INDENT = 4
 };
+
+#define LEAST_SHARE .0005 /* a smaller one would be put as 0.0 % */
 
 typedef struct writer {
     const lam_comparison *c;
@@ -315,25 +319,59 @@ static void write_md(writer *w) {
     }
 }
 
+/* What the reference counts, and how many do not agree with it. */
+static void put_verdict(writer *w) {
+    const lam_compared *ref = &w->c->rows[0], *worst = NULL;
+    const bool macs = w->c->metric == LAM_MACS;
+    const lam_count whole = macs ? ref->macs : ref->flops;
+    double off = 0;
+    int32_t n = 0;
+    char text[NUMBER];
+    for (int32_t i = 1; i < w->c->n; i++) {
+        const lam_compared *row = &w->c->rows[i];
+        double by = row->told ? fabs((double)row->difference) : 0;
+        n += by > 0;
+        if (by > off) off = by, worst = row;
+    }
+    lmi_putf(&w->out, "<p class=\"h1\">%s: ", ref->convention);
+    lmi_put_html(&w->out, number(w, text, whole, ref->convention, w->c->metric));
+    lmi_putf(&w->out, " %s%s</p>\n<p class=\"sub\">", phase_word(w), macs ? "MACs" : "FLOPs");
+    if (!worst)
+        lmi_put(&w->out, "No other number is known to differ.");
+    else {
+        lmi_putf(&w->out, "%d of %d others differ. Furthest off is %s, by %s", (int)n, (int)w->c->n - 1,
+                 worst->convention, signed_number(w, text, worst->difference));
+        if (whole.state == LAM_EXACT && off >= LEAST_SHARE * lmi_count_double(whole)) {
+            lmi_put(&w->out, ", ");
+            lmi_put_share(&w->out, off, lmi_count_double(whole));
+        }
+        lmi_putc(&w->out, '.');
+    }
+    lmi_put(&w->out, "</p>\n");
+}
+
 static void write_html(writer *w) {
     columns at;
     all_titles(w, &at);
-    lmi_put(&w->out, "<table>\n<tr>");
-    for (int k = 0; k < N_COLUMNS; k++) lmi_putf(&w->out, "<th>%s</th>", at.at[k]);
-    lmi_put(&w->out, "<th style=\"text-align:left\">because</th></tr>\n");
+    lmi_part_begin(&w->out, "comparison");
+    put_verdict(w);
+    lmi_put(&w->out, "<div class=\"scroll\" tabindex=\"0\" role=\"group\" aria-label=\"Table of "
+                     "conventions\"><table aria-label=\"Conventions\"><thead><tr>");
+    for (int k = 0; k < N_COLUMNS; k++) lmi_putf(&w->out, "<th scope=\"col\"><span>%s</span></th>", at.at[k]);
+    lmi_put(&w->out, "<th scope=\"col\" class=\"l\"><span>because</span></th></tr></thead><tbody>\n");
     for (int32_t i = 0; i < w->c->n; i++) {
         all_cells(w, i, &at);
-        lmi_put(&w->out, "<tr>");
         for (int k = 0; k < N_COLUMNS; k++) {
-            lmi_put(&w->out, "<td>");
+            lmi_put(&w->out, k ? "<td>" : "<tr><th scope=\"row\">");
             lmi_put_html(&w->out, at.at[k]);
-            lmi_put(&w->out, "</td>");
+            lmi_put(&w->out, k ? "</td>" : "</th>");
         }
-        lmi_put(&w->out, "<td style=\"text-align:left\">");
+        lmi_put(&w->out, "<td class=\"l wr\">");
         put_all_reasons(w, i, true);
         lmi_put(&w->out, "</td></tr>\n");
     }
-    lmi_put(&w->out, "</table>\n");
+    lmi_put(&w->out, "</tbody></table></div>\n");
+    lmi_part_end(&w->out);
 }
 
 /* -- JSON, CSV --------------------------------------------------------------------------------- */

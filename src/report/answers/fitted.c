@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The peak of a training step and of a forward pass, as text or JSON. */
+ * The peak of a training step and of a forward pass, as text, JSON or a part of a page. */
+#include "report/page/page.h"
 #include "report/table/report.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { N_RUNS = 2, MOST_ROWS = 8, LABEL = 14, NUMBER = 48 };
+enum { N_RUNS = 2, MOST_ROWS = 8, LABEL = 14, NUMBER = 48, BARS = 50 };
 
 typedef struct writer {
     const lam_fit *fit[N_RUNS];
@@ -54,6 +55,8 @@ static const char *label_of(int k) {
     return k == LAM_HELD_BACKWARD ? "gradients of results" : lam_held_name((lam_held)k);
 }
 
+static const char *run_name(int32_t run) { return run ? "training step" : "forward pass"; }
+
 /* == text ============================================================================================== */
 
 static void put_label(writer *w, const char *label) { lmi_putf(&w->out, "%-*s ", LABEL, label); }
@@ -77,7 +80,6 @@ static void put_held(writer *w, const int64_t part[LAM_N_HELD]) {
     for (int k = 0; k < LAM_N_HELD && all[k].bytes > 0; k++)
         lmi_putf(&w->out, "%s%s %s", k ? ", " : "", label_of(all[k].part),
                  bytes_text(w, text, count_of(all[k].bytes)));
-    lmi_putc(&w->out, '\n');
 }
 
 /* What runs then, and in which layer: known of the run whose model is at hand. */
@@ -85,7 +87,6 @@ static void put_when(writer *w, int32_t run) {
     const lam_fit *f = w->fit[run];
     const lam_op *op = run == (w->fit[1] != NULL) && f->op >= 0 ? lam_model_op(w->m, f->op) : NULL;
     const lam_event *call = op && op->call >= 0 ? lam_model_event(w->m, op->call) : NULL;
-    put_label(w, "  largest");
     lmi_put(&w->out, f->op >= 0 ? "while " : strncmp(f->at, "before", 6) == 0 ? "" : "in ");
     lmi_put_clean(&w->out, f->at);
     lmi_put(&w->out, f->op >= 0 ? " runs" : "");
@@ -96,7 +97,16 @@ static void put_when(writer *w, int32_t run) {
         lmi_put_clean(&w->out, type_of(w, call->place));
         lmi_putc(&w->out, ')');
     }
-    lmi_putc(&w->out, '\n');
+}
+
+/* "at least 592 MiB", "roughly" */
+static void put_total(writer *w, const lam_fit *f) {
+    char text[NUMBER];
+    lmi_putf(&w->out, "%s%s",
+             f->gap     ? "at least "
+             : f->rough ? "roughly "
+                        : "",
+             bytes_text(w, text, count_of(f->peak.n)));
 }
 
 /* The answer, and what it is made of. */
@@ -107,17 +117,16 @@ static void put_peak(writer *w, int32_t run) {
     double error;
     if (!f) return;
     for (int k = 0; k < LAM_N_HELD; k++) part[k] = f->part[k].n;
-    put_label(w, run ? "training step" : "forward pass");
-    lmi_putf(&w->out, "%s%s",
-             f->gap     ? "at least "
-             : f->rough ? "roughly "
-                        : "",
-             bytes_text(w, text, count_of(f->peak.n)));
+    put_label(w, run_name(run));
+    put_total(w, f);
     if (f->optimizer) lmi_putf(&w->out, ", with %s", f->optimizer);
     lmi_putc(&w->out, '\n');
     put_label(w, "  of it");
     put_held(w, part);
+    lmi_putc(&w->out, '\n');
+    put_label(w, "  largest");
     put_when(w, run);
+    lmi_putc(&w->out, '\n');
     if (!error_of(w, run, &error)) return;
     put_label(w, "  measured");
     lmi_putf(&w->out, "%s, the prediction is off by %+.2f %%\n",
@@ -172,10 +181,8 @@ static bool join(const writer *w, equals *g, const lam_fit_row *row) {
     return true;
 }
 
-static void put_row(writer *w, const equals *g) {
-    char text[NUMBER];
+static void put_name(writer *w, const equals *g) {
     const lam_fit_row *row = g->row;
-    lmi_putf(&w->out, "  %10s%s  ", bytes_text(w, text, count_of(row->bytes)), g->n > 1 ? " each" : "");
     const char *path = path_of(w, row->place);
     lmi_buf b;
     lmi_buf_init(&b);
@@ -193,14 +200,13 @@ static void put_row(writer *w, const equals *g) {
         lmi_put_clean(&w->out, type_of(w, row->place));
         lmi_putc(&w->out, ')');
     }
-    lmi_put(&w->out, ": ");
-    put_held(w, row->part);
 }
 
-static void put_rows(writer *w) {
+/* The largest, and in `left` how many layers are in none of them. */
+static int32_t find_groups(const writer *w, equals group[MOST_ROWS], int32_t *left) {
     const lam_fit *f = w->fit[1] ? w->fit[1] : w->fit[0];
-    equals group[MOST_ROWS];
-    int32_t n = 0, left = 0;
+    int32_t n = 0;
+    *left = 0;
     for (int32_t i = 0; i < f->n_rows; i++) {
         int32_t k = 0;
         while (k < n && !join(w, &group[k], &f->rows[i])) k++;
@@ -208,10 +214,24 @@ static void put_rows(writer *w) {
         if (n < MOST_ROWS)
             group[n++] = (equals){.row = &f->rows[i], .n = 1};
         else
-            left++;
+            ++*left;
     }
-    lmi_putf(&w->out, "\nheld by, at the peak of the %s\n", w->fit[1] ? "training step" : "forward pass");
-    for (int32_t i = 0; i < n; i++) put_row(w, &group[i]);
+    return n;
+}
+
+static void put_rows(writer *w) {
+    equals group[MOST_ROWS];
+    char text[NUMBER];
+    int32_t left, n = find_groups(w, group, &left);
+    lmi_putf(&w->out, "\nheld by, at the peak of the %s\n", run_name(w->fit[1] != NULL));
+    for (int32_t i = 0; i < n; i++) {
+        lmi_putf(&w->out, "  %10s%s  ", bytes_text(w, text, count_of(group[i].row->bytes)),
+                 group[i].n > 1 ? " each" : "");
+        put_name(w, &group[i]);
+        lmi_put(&w->out, ": ");
+        put_held(w, group[i].row->part);
+        lmi_putc(&w->out, '\n');
+    }
     if (left) lmi_putf(&w->out, "  and %d other layer%s\n", (int)left, left == 1 ? "" : "s");
 }
 
@@ -242,12 +262,138 @@ static void put_notes(writer *w) {
                w->fit[1] ? w->fit[1]->rough : NULL);
 }
 
+static void put_remarks(writer *w) {
+    put_notes(w);
+    lmi_put(&w->out, "\ncounts what torch's CPU allocator hands out; a GPU's differs\n");
+}
+
 static void put_text(writer *w) {
     put_peak(w, 1);
     put_peak(w, 0);
     put_rows(w);
-    put_notes(w);
-    lmi_put(&w->out, "\ncounts what torch's CPU allocator hands out; a GPU's differs\n");
+    put_remarks(w);
+}
+
+/* == a part of a page ================================================================================== */
+
+/* What is put between these two is text, and comes out as HTML; a name is cut to `columns`, 0: none is. */
+static lmi_buf begin_text(writer *w) {
+    lmi_buf page = w->out;
+    lmi_buf_init(&w->out);
+    return page;
+}
+
+static void end_text(writer *w, lmi_buf page, int32_t columns) {
+    lmi_buf text = w->out;
+    const char *s = lmi_buf_text(&text);
+    w->out = page;
+    if (columns)
+        lmi_put_bdi(&w->out, s, columns);
+    else
+        lmi_put_html(&w->out, s + strspn(s, "\n"));
+    w->out.bad = w->out.bad || text.bad;
+    lmi_buf_free(&text);
+}
+
+static void put_tile(writer *w, int32_t run) {
+    const lam_fit *f = w->fit[run];
+    char text[NUMBER];
+    double error;
+    if (!f) return;
+    lmi_putf(&w->out, "<div class=\"tile\"><span>%s%s%s</span><span class=\"v\">", run_name(run),
+             f->optimizer ? ", with " : "", f->optimizer ? f->optimizer : "");
+    put_total(w, f);
+    lmi_put(&w->out, "</span><span class=\"w\">");
+    if (error_of(w, run, &error))
+        lmi_putf(&w->out, "measured %s, off by %+.2f" LMI_NARROW "%%",
+                 bytes_text(w, text, count_of(w->measured[run])), error);
+    else
+        lmi_put(&w->out, "predicted");
+    lmi_put(&w->out, "</span></div>");
+}
+
+/* A number with a bar of its share of the peak. */
+static void put_bar(writer *w, int64_t bytes, const lam_fit *f, const char *after) {
+    char text[NUMBER];
+    double share = f->peak.n > 0 ? (double)bytes / (double)f->peak.n : 0;
+    int bar = (int)(BARS * (share < 1 ? share : 1) + .5);
+    lmi_put(&w->out, "<td class=\"n");
+    if (bar > 0) lmi_putf(&w->out, " w%d", bar);
+    lmi_putf(&w->out, "\">%s%s</td>", bytes ? bytes_text(w, text, count_of(bytes)) : "0", after);
+}
+
+static void begin_table(writer *w, const char *what, const char *caption) {
+    lmi_putf(&w->out,
+             "<div class=\"scroll\" tabindex=\"0\" role=\"group\" aria-label=\"Table of %s\"><table>"
+             "<caption>%s</caption><thead><tr><th scope=\"col\"><span>%s</span></th>",
+             what, caption, what);
+}
+
+static void put_parts_table(writer *w) {
+    begin_table(w, "what is held", "What the peak is made of");
+    for (int32_t run = N_RUNS - 1; run >= 0; run--)
+        if (w->fit[run]) lmi_putf(&w->out, "<th scope=\"col\"><span>%s</span></th>", run_name(run));
+    lmi_put(&w->out, "</tr></thead><tbody>\n");
+    for (int k = 0; k < LAM_N_HELD; k++) {
+        bool any = false;
+        for (int32_t run = 0; run < N_RUNS; run++) any = any || (w->fit[run] && w->fit[run]->part[k].n > 0);
+        if (!any) continue;
+        lmi_putf(&w->out, "<tr><th scope=\"row\">%s</th>", label_of(k));
+        for (int32_t run = N_RUNS - 1; run >= 0; run--)
+            if (w->fit[run]) put_bar(w, w->fit[run]->part[k].n, w->fit[run], "");
+        lmi_put(&w->out, "</tr>\n");
+    }
+    lmi_put(&w->out, "</tbody></table></div>\n");
+}
+
+static void put_rows_table(writer *w) {
+    equals group[MOST_ROWS];
+    int32_t left, n = find_groups(w, group, &left);
+    char caption[NUMBER + 24];
+    snprintf(caption, sizeof caption, "Held by, at the peak of the %s", run_name(w->fit[1] != NULL));
+    begin_table(w, "layers", caption);
+    lmi_put(&w->out, "<th scope=\"col\" class=\"l\"><span>made of</span></th><th "
+                     "scope=\"col\"><span>held</span></th></tr></thead><tbody>\n");
+    for (int32_t i = 0; i < n; i++) {
+        lmi_put(&w->out, "<tr><th scope=\"row\"><code>");
+        lmi_buf page = begin_text(w);
+        put_name(w, &group[i]);
+        end_text(w, page, LMI_PAGE_LINK);
+        lmi_put(&w->out, "</code></th><td class=\"l wr\">");
+        put_held(w, group[i].row->part);
+        lmi_put(&w->out, "</td>");
+        put_bar(w, group[i].row->bytes, w->fit[w->fit[1] != NULL], group[i].n > 1 ? " each" : "");
+        lmi_put(&w->out, "</tr>\n");
+    }
+    lmi_put(&w->out, "</tbody></table>");
+    if (left)
+        lmi_putf(&w->out, "<div class=\"more\">and %d other layer%s</div>", (int)left, left == 1 ? "" : "s");
+    lmi_put(&w->out, "</div>\n");
+}
+
+static void put_html(writer *w) {
+    lmi_part_begin(&w->out, "predicted memory");
+    lmi_put(&w->out, "<p class=\"h1\">");
+    lmi_put_bdi(&w->out, type_of(w, 0), LMI_PAGE_LINK);
+    lmi_put(&w->out, ": predicted peak of memory</p>\n<div class=\"tiles\">");
+    for (int32_t run = N_RUNS - 1; run >= 0; run--) put_tile(w, run);
+    lmi_put(&w->out, "</div>\n");
+    for (int32_t run = N_RUNS - 1; run >= 0; run--) {
+        if (!w->fit[run]) continue;
+        lmi_putf(&w->out, "<p class=\"sub\">The peak of the %s is ", run_name(run));
+        lmi_buf page = begin_text(w);
+        put_when(w, run);
+        end_text(w, page, LMI_PAGE_LONG);
+        lmi_put(&w->out, ".</p>\n");
+    }
+    put_parts_table(w);
+    put_rows_table(w);
+    lmi_put(&w->out, "<div class=\"exact ln\">");
+    lmi_buf page = begin_text(w);
+    put_remarks(w);
+    end_text(w, page, 0);
+    lmi_put(&w->out, "</div>\n");
+    lmi_part_end(&w->out);
 }
 
 /* == JSON ============================================================================================== */
@@ -316,17 +462,20 @@ lam_status lam_fit_write(const lam_fit *forward, const lam_fit *step, const lam_
                          const int64_t measured[2], const char *format, bool exact, lam_sink to,
                          lam_error *e) {
     writer w = {.fit = {forward, step}, .m = m, .exact = exact};
-    bool json = format && strcmp(format, "json") == 0;
+    static const struct {
+        const char *name;
+        void (*put)(writer *w);
+    } formats[] = {{"text", put_text}, {"json", put_all_json}, {"html", put_html}};
+    enum { N_FORMATS = sizeof formats / sizeof *formats };
+    int k = 0;
     if (!m || (!forward && !step))
         return lmi_fail(e, LAM_USAGE, "lam_fit_write", "there is nothing to write");
-    if (format && !json && strcmp(format, "text") != 0)
-        return lmi_fail(e, LAM_USAGE, format, "there is no such format; there are text and json");
+    while (format && k < N_FORMATS && strcmp(format, formats[k].name) != 0) k++;
+    if (k == N_FORMATS)
+        return lmi_fail(e, LAM_USAGE, format, "there is no such format; there are text, json and html");
     for (int32_t i = 0; i < N_RUNS; i++) w.measured[i] = measured ? measured[i] : -1;
     lmi_buf_init(&w.out);
-    if (json)
-        put_all_json(&w);
-    else
-        put_text(&w);
+    formats[k].put(&w);
     lam_status s = lmi_buf_flush(&w.out, to, e);
     lmi_buf_free(&w.out);
     return s;

@@ -8,7 +8,6 @@
 lam_status lmi_csv_rows(lmi_job *j);
 lam_status lmi_md_own(lmi_job *j);
 lam_status lmi_json(lmi_job *j);
-lam_status lmi_html(lmi_job *j);
 lam_status lmi_trace(lmi_job *j);
 lam_status lmi_speedscope(lmi_job *j);
 

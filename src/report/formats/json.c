@@ -5,6 +5,7 @@
  * unknown number is null. What other clients read too is in report/tell. */
 #include "analyse/run/course.h"
 #include "report/formats/formats.h"
+#include "report/outline/outline.h"
 #include "report/tell/tell.h"
 
 static void tell_tensor(lmi_teller *t, const lam_arg *a) {
@@ -205,8 +206,16 @@ static void put_totals(const lmi_job *j, lmi_teller *t) {
 }
 
 static void put_measured(const lmi_job *j, lmi_teller *t) {
+    const lam_peak roof = j->o->peak.flops > 0 ? lam_costs_peak(j->c, j->o->peak) : j->o->peak;
     if (lmi_has_times(j->c)) lmi_times_fields(t, "time", j->c);
     end_line(t);
+    if (roof.flops > 0 && roof.bytes > 0) {
+        tell_object(t, "roof");
+        tell_real(t, "flops", roof.flops);
+        tell_real(t, "bytes", roof.bytes);
+        tell_end(t);
+        end_line(t);
+    }
     if (j->health) lmi_health_fields(t, "health", j->health);
     end_line(t);
     if (j->memory) lmi_memory_fields(t, "memory", j->memory);
@@ -258,7 +267,23 @@ static void put_lists(const lmi_job *j, lmi_teller *t) {
     PUT(t->json, "\n}\n");
 }
 
-lam_status lmi_json(lmi_job *j) {
+/* What a page shows besides the rows. */
+static lam_status put_outlined(lmi_job *j, lmi_teller *t, const lmi_outline *o) {
+    if (!j->o->page) return LAM_OK;
+    lmi_tree_fields(t, o, j->m);
+    end_line(t);
+    LAM_TRY(lmi_at_work_fields(t, o, j->e));
+    end_line(t);
+    LAM_TRY(lmi_levels_fields(t, o, j->e));
+    end_line(t);
+    LAM_TRY(lmi_formulas_fields(t, o, j->e));
+    end_line(t);
+    lmi_left_out_fields(t, o);
+    end_line(t);
+    return lmi_job_flush(j);
+}
+
+static lam_status put_all(lmi_job *j, const lmi_outline *o) {
     lmi_teller t = lmi_tell_json(&j->out);
     put_head(j, &t);
     put_totals(j, &t);
@@ -266,6 +291,16 @@ lam_status lmi_json(lmi_job *j) {
     put_operators(j, &t);
     LAM_TRY(put_rows(j, &t));
     LAM_TRY(put_graph(j, &t));
+    LAM_TRY(put_outlined(j, &t, o));
     put_lists(j, &t);
     return LAM_OK;
+}
+
+lam_status lmi_json(lmi_job *j) {
+    const lmi_outline_options most = {.levels = true, .formulas = true, .course = true};
+    lmi_outline o = {0};
+    lam_status s = j->o->page ? lmi_outline_new(&o, j->c, &most, j->e) : LAM_OK;
+    if (s == LAM_OK) s = put_all(j, &o);
+    lmi_outline_free(&o);
+    return s;
 }

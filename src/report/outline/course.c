@@ -8,10 +8,9 @@
 #include "analyse/run/times.h"
 #include "report/outline/work.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
-enum { POINTS = 600, SPANS = 4000, DEEPEST = 3 };
+enum { DEEPEST = 3 };
 
 typedef struct course {
     lmi_outline *o;
@@ -27,12 +26,14 @@ static int64_t us_of(const course *c, int64_t ns) { return ns > c->began ? (ns -
 static lam_status take_points(course *c) {
     lmi_outline *o = c->o;
     int64_t moments = o->use->n + 1, last = 0;
-    o->n_points = moments < POINTS ? (int32_t)moments : POINTS;
+    o->n_points = moments < LMI_OUTLINE_POINTS ? (int32_t)moments : LMI_OUTLINE_POINTS;
     o->point = lmi_alloc(&o->arena, (uint64_t)o->n_points, sizeof *o->point);
-    if (!o->point) return lmi_nomem(c->e);
+    o->part = lmi_alloc(&o->arena, (uint64_t)o->n_points, sizeof *o->part);
+    if (!o->point || !o->part) return lmi_nomem(c->e);
     for (int32_t i = 0; i < o->n_points; i++) {
         lam_memory_point p;
-        LAM_TRY(lam_memory_at(o->use, POINTS, i, &p, c->e));
+        LAM_TRY(lam_memory_at(o->use, LMI_OUTLINE_POINTS, i, &p, c->e));
+        LAM_TRY(lam_memory_held_at(o->use, LMI_OUTLINE_POINTS, i, o->part[i], c->e));
         int64_t us = us_of(c, p.t_ns);
         if (us > last) last = us; /* a moment that no clock told is where the one before is */
         o->point[i] = (lmi_course_point){last, p.bytes};
@@ -128,13 +129,10 @@ static lam_status keep_spans(course *c) {
     lmi_outline *o = c->o;
     lmi_at_work *all = c->spans.data;
     size_t n = c->spans.n;
-    if (n > SPANS) {
-        char text[160];
+    LAM_TRY(lmi_leave_out_spans(o, (int64_t)n, c->e));
+    if (n > LMI_OUTLINE_SPANS) {
         qsort(all, n, sizeof *all, longest_first);
-        snprintf(text, sizeof text, "Below the memory over time the longest %d of %zu spans are shown.",
-                 SPANS, n);
-        LAM_TRY(lmi_leave_out(o, c->e, text));
-        n = SPANS;
+        n = LMI_OUTLINE_SPANS;
     }
     if (n) qsort(all, n, sizeof *all, by_start);
     o->at_work = n ? lmi_copy(&o->arena, all, n, sizeof *all) : NULL;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Two outlines as one. Places are matched by their path; then what is left over is matched with a place whose
- * subtree has equal types, shapes and counts. The union's tree is that of `after`, with each removed place
- * behind the sibling that it followed. */
+ * subtree has equal types, shapes and counts, as far as both outlines know them (of other inputs, equal types
+ * and parameters); then containers of what was matched so, with what has equal paths in them. The union's
+ * tree is that of `after`, with each removed place behind the sibling that it followed. */
 #include "report/outline/outline.h"
 
 #include <string.h>
@@ -10,20 +11,45 @@
 typedef struct match {
     const lmi_outline *a, *b; /* before, after */
     lmi_arena *arena;
-    int32_t *of_a, *of_b;    /* the matching place of the other one, -1: none */
-    uint64_t *key_a, *key_b; /* of a place's subtree, without the name of its first place */
+    int32_t *of_a, *of_b;            /* the matching place of the other one, -1: none */
+    uint64_t *key_a, *key_b;         /* of a place's subtree, without the name of its first place */
+    lmi_map names;                   /* of places of `b`: parent and name */
+    bool shapes, counted[LMI_N_OWN]; /* what both know, by the same rules */
+    bool other_inputs;               /* shapes, and counts but for parameters, differ for that alone */
     lam_error *e;
 } match;
 
 /* -- matching -------------------------------------------------------------------------------------------- */
 
 /* Counts that the same layer has in every run. */
-static const lmi_own_number counts[] = {LMI_OWN_PARAMS, LMI_OWN_MACS, LMI_OWN_FLOPS, LMI_OWN_READ,
-                                        LMI_OWN_WRITTEN};
-enum { N_COUNTS = sizeof counts / sizeof *counts };
+static const lmi_own_number counts[] = {LMI_OWN_PARAMS, LMI_OWN_PARAM_BYTES, LMI_OWN_MACS,
+                                        LMI_OWN_FLOPS,  LMI_OWN_READ,        LMI_OWN_WRITTEN};
+enum { N_COUNTS = sizeof counts / sizeof *counts, N_PARAMETERS = 2 }; /* the first ones are of parameters */
 
 static int64_t own_of(const lmi_outline *o, lmi_own_number k, int32_t i) {
     return o->own[k] ? o->own[k][i] : 0;
+}
+
+static lam_state state_at(const lmi_outline *o, lmi_own_number k, int32_t i) {
+    return o->state[k] ? (lam_state)o->state[k][i] : LAM_EXACT;
+}
+
+/* Some conventions give a shared parameter to several rows, or to another one. */
+static bool gives_each_once(const lmi_outline *o) {
+    return o->params.in_rows.n == o->params.params.n && o->params.in_rows.over == o->params.params.over;
+}
+
+bool lmi_outlines_agree(const lmi_outline *a, const lmi_outline *b, lmi_own_number k) {
+    bool counted = a->convention && b->convention, alike = counted && !strcmp(a->convention, b->convention);
+    if (k == LMI_OWN_PARAMS) return alike || (gives_each_once(a) && gives_each_once(b));
+    if (k == LMI_OWN_PARAM_BYTES) return alike || (counted && gives_each_once(a) && gives_each_once(b));
+    return alike;
+}
+
+static void find_common(match *t) {
+    t->shapes = t->a->convention && t->b->convention;
+    t->other_inputs = t->shapes && strcmp(t->a->at[0].in, t->b->at[0].in) != 0;
+    for (int k = 0; k < N_COUNTS; k++) t->counted[counts[k]] = lmi_outlines_agree(t->a, t->b, counts[k]);
 }
 
 static uint64_t mix(uint64_t h, uint64_t v) {
@@ -40,8 +66,11 @@ static lam_status find_keys(match *t, const lmi_outline *o, uint64_t **out) {
     if (!key) return lmi_nomem(t->e);
     for (int32_t i = o->n - 1; i >= 0; i--) {
         const lmi_outlined *p = &o->at[i];
-        uint64_t h = mix_text(mix_text(mix_text(key[i], p->type), p->in), p->out);
-        for (int k = 0; k < N_COUNTS; k++) h = mix(h, (uint64_t)own_of(o, counts[k], i));
+        uint64_t h = mix_text(key[i], p->type);
+        if (t->shapes && !t->other_inputs) h = mix_text(mix_text(h, p->in), p->out);
+        for (int k = 0; k < N_COUNTS; k++)
+            if (t->counted[counts[k]] && (k < N_PARAMETERS || !t->other_inputs))
+                h = mix(h, (uint64_t)own_of(o, counts[k], i));
         key[i] = mix(h, (uint64_t)p->n_children);
         if (p->parent >= 0) key[p->parent] = mix(key[p->parent], mix_text(key[i], p->name));
     }
@@ -61,29 +90,43 @@ static lam_status put_child(lmi_buf *key, int32_t parent, const char *name, lam_
     return lmi_buf_status(key, e);
 }
 
-/* Matches children of equal names of matched parents. */
-static lam_status pair_paths(match *t) {
-    lmi_map names;
+static lam_status note_names(match *t) {
     lmi_buf key;
     lam_status s = LAM_OK;
-    lmi_map_init(&names);
     lmi_buf_init(&key);
-    pair(t, 0, 0);
     for (int32_t j = 1; j < t->b->n && s == LAM_OK; j++) {
         s = put_child(&key, t->b->at[j].parent, t->b->at[j].name, t->e);
         char *kept = s == LAM_OK ? lmi_strndup(t->arena, key.s, key.n) : NULL;
-        if (s == LAM_OK) s = kept ? lmi_map_put(&names, kept, j, t->e) : lmi_nomem(t->e);
+        if (s == LAM_OK) s = kept ? lmi_map_put(&t->names, kept, j, t->e) : lmi_nomem(t->e);
     }
-    for (int32_t i = 1; i < t->a->n && s == LAM_OK; i++) {
-        int32_t up = t->of_a[t->a->at[i].parent];
-        if (up < 0) continue;
-        s = put_child(&key, up, t->a->at[i].name, t->e);
-        int64_t j = s == LAM_OK ? lmi_map_get(&names, key.s) : -1;
-        if (j >= 0) pair(t, i, (int32_t)j);
-    }
-    lmi_map_free(&names);
     lmi_buf_free(&key);
     return s;
+}
+
+/* Matches children of equal names of matched parents. */
+static lam_status pair_paths(match *t) {
+    lmi_buf key;
+    lam_status s = LAM_OK;
+    lmi_buf_init(&key);
+    for (int32_t i = 1; i < t->a->n && s == LAM_OK; i++) {
+        int32_t up = t->of_a[t->a->at[i].parent];
+        if (up < 0 || t->of_a[i] >= 0) continue;
+        s = put_child(&key, up, t->a->at[i].name, t->e);
+        int64_t j = s == LAM_OK ? lmi_map_get(&t->names, key.s) : -1;
+        if (j >= 0 && t->of_b[j] < 0) pair(t, i, (int32_t)j);
+    }
+    lmi_buf_free(&key);
+    return s;
+}
+
+/* A container of another name, of which a child was found again in one of the same type, is that one.
+ * Children come first, so that what holds such containers is found too. */
+static void pair_holders(match *t) {
+    for (int32_t i = t->a->n - 1; i > 0; i--) {
+        int32_t up = t->a->at[i].parent, to = t->of_a[i] < 0 ? -1 : t->b->at[t->of_a[i]].parent;
+        if (to <= 0 || up <= 0 || t->of_a[up] >= 0 || t->of_b[to] >= 0) continue;
+        if (strcmp(t->a->at[up].type, t->b->at[to].type) == 0) pair(t, up, to);
+    }
 }
 
 /* Equal keys mean equal subtrees, whose places stand in one order. */
@@ -102,8 +145,13 @@ static bool telling(const lmi_outline *o, int32_t i) {
     return false;
 }
 
-/* Matches what is left by its key: the first of `before` with the first of `after`. */
-static lam_status pair_renamed(match *t) {
+static uint64_t key_of(const lmi_outline *o, const uint64_t *key, int32_t i, bool named) {
+    return named ? mix_text(key[i], o->at[i].name) : key[i];
+}
+
+/* Matches what is left by its key: the first of `before` with the first of `after`. `named`: of equal names
+ * alone. */
+static lam_status pair_renamed(match *t, bool named) {
     const lmi_outline *a = t->a, *b = t->b;
     int32_t *next = lmi_alloc(t->arena, (uint64_t)b->n, sizeof *next); /* the next free place of that key */
     lmi_map first;
@@ -111,18 +159,19 @@ static lam_status pair_renamed(match *t) {
     lmi_map_init(&first);
     for (int32_t j = b->n - 1; j > 0 && s == LAM_OK; j--) {
         if (t->of_b[j] >= 0) continue;
-        next[j] = (int32_t)lmi_map_get_u64(&first, t->key_b[j]);
-        s = lmi_map_put_u64(&first, t->key_b[j], j, t->e);
+        next[j] = (int32_t)lmi_map_get_u64(&first, key_of(b, t->key_b, j, named));
+        s = lmi_map_put_u64(&first, key_of(b, t->key_b, j, named), j, t->e);
     }
     for (int32_t i = 1; i < a->n && s == LAM_OK;) {
-        int32_t j = t->of_a[i] < 0 && telling(a, i) ? (int32_t)lmi_map_get_u64(&first, t->key_a[i]) : -1;
+        uint64_t key = key_of(a, t->key_a, i, named);
+        int32_t j = t->of_a[i] < 0 && telling(a, i) ? (int32_t)lmi_map_get_u64(&first, key) : -1;
         while (j >= 0 && !free_and_equal(t, i, j)) j = next[j];
         if (j < 0) {
             i++;
             continue;
         }
         for (int32_t k = 0, n = a->at[i].end - i; k < n; k++) pair(t, i + k, j + k);
-        s = lmi_map_put_u64(&first, t->key_a[i], next[j], t->e);
+        s = lmi_map_put_u64(&first, key, next[j], t->e);
         i = a->at[i].end;
     }
     lmi_map_free(&first);
@@ -197,21 +246,28 @@ static lam_status walk(lmi_outline *o, match *t, const chain *c, int32_t *order)
     return LAM_OK;
 }
 
-static bool differs(const lmi_outline *a, int32_t i, const lmi_outline *b, int32_t j) {
-    const lmi_outlined *p = &a->at[i], *q = &b->at[j];
-    for (int k = 0; k < N_COUNTS; k++)
-        if (own_of(a, counts[k], i) != own_of(b, counts[k], j)) return true;
-    return strcmp(p->type, q->type) != 0 || strcmp(p->in, q->in) != 0 || strcmp(p->out, q->out) != 0;
+static bool differs(const match *t, int32_t i, int32_t j) {
+    const lmi_outlined *p = &t->a->at[i], *q = &t->b->at[j];
+    for (int k = 0; k < N_COUNTS; k++) {
+        lmi_own_number c = counts[k];
+        if (!t->counted[c]) continue;
+        if (own_of(t->a, c, i) != own_of(t->b, c, j) || state_at(t->a, c, i) != state_at(t->b, c, j))
+            return true;
+    }
+    if (t->shapes && (strcmp(p->in, q->in) != 0 || strcmp(p->out, q->out) != 0)) return true;
+    return strcmp(p->type, q->type) != 0;
 }
 
-static void judge(lmi_outline *o, const lmi_outline *a, const lmi_outline *b) {
+static void judge(lmi_outline *o, const match *t) {
+    const lmi_outline *a = t->a, *b = t->b;
     for (int32_t k = o->n - 1; k >= 0; k--) {
         int32_t i = o->was_at[k], j = o->now_at[k];
         lmi_change found = i < 0                                            ? LMI_ADDED
                            : j < 0                                          ? LMI_REMOVED
-                           : differs(a, i, b, j)                            ? LMI_CHANGED
+                           : differs(t, i, j)                               ? LMI_CHANGED
                            : k && strcmp(a->at[i].name, b->at[j].name) != 0 ? LMI_RENAMED
                                                                             : LMI_SAME;
+        o->differs[k] = found == LMI_CHANGED;
         if (o->change[k] == LMI_CHANGED && (found == LMI_SAME || found == LMI_RENAMED)) found = LMI_CHANGED;
         o->change[k] = (uint8_t)found;
         if (found != LMI_SAME && o->at[k].parent >= 0) o->change[o->at[k].parent] = LMI_CHANGED;
@@ -291,8 +347,9 @@ static lam_status unite(lmi_outline *o, match *t) {
     o->was_at = lmi_alloc(&o->arena, n, sizeof *o->was_at);
     o->now_at = lmi_alloc(&o->arena, n, sizeof *o->now_at);
     o->change = lmi_alloc(&o->arena, n, sizeof *o->change);
+    o->differs = lmi_alloc(&o->arena, n, sizeof *o->differs);
     order = lmi_alloc(t->arena, n, sizeof *order);
-    if (!o->at || !o->was_at || !o->now_at || !o->change || !order) return lmi_nomem(t->e);
+    if (!o->at || !o->was_at || !o->now_at || !o->change || !o->differs || !order) return lmi_nomem(t->e);
     LAM_TRY(chain_up(t, &c));
     LAM_TRY(walk(o, t, &c, order));
     for (int32_t i = 0; i < o->n; i++) {
@@ -301,7 +358,7 @@ static lam_status unite(lmi_outline *o, match *t) {
         o->was_at[i] = gone ? order[i] - b->n : t->of_b[order[i]];
         if (gone) o->at[i].level = o->at[i].formulas = -1; /* they are numbers of `before` */
     }
-    judge(o, a, b);
+    judge(o, t);
     LAM_TRY(spread(o, b, t->e));
     return renumber(o, b, t->e);
 }
@@ -321,18 +378,28 @@ lam_status lmi_outline_diff(lmi_outline *o, const lmi_outline *before, const lmi
     o->looks = NULL;
     o->was = before;
     lmi_arena_init(&scratch, UINT64_MAX);
+    lmi_map_init(&t.names);
     t.of_a = lmi_alloc(&scratch, (uint64_t)before->n, sizeof *t.of_a);
     t.of_b = lmi_alloc(&scratch, (uint64_t)after->n, sizeof *t.of_b);
     lam_status s = t.of_a && t.of_b ? LAM_OK : lmi_nomem(e);
     if (s == LAM_OK) {
         for (int32_t i = 0; i < before->n; i++) t.of_a[i] = -1;
         for (int32_t j = 0; j < after->n; j++) t.of_b[j] = -1;
+        find_common(&t);
         s = find_keys(&t, before, &t.key_a);
+        pair(&t, 0, 0);
     }
     if (s == LAM_OK) s = find_keys(&t, after, &t.key_b);
+    if (s == LAM_OK) s = note_names(&t);
     if (s == LAM_OK) s = pair_paths(&t);
-    if (s == LAM_OK) s = pair_renamed(&t);
+    for (int named = 1; named >= 0 && s == LAM_OK; named--) {
+        s = pair_renamed(&t, named != 0);
+        pair_holders(&t);
+        if (s == LAM_OK) s = pair_paths(&t);
+    }
     if (s == LAM_OK) s = unite(o, &t);
+    if (s == LAM_OK) s = lmi_outline_join_levels(o, e);
+    lmi_map_free(&t.names);
     lmi_arena_free(&scratch);
     return s;
 }

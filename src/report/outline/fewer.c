@@ -225,7 +225,7 @@ static void move_places(lmi_taking *w, const fewer *f, const int32_t *to) {
         int32_t *end = &o->at[o->at[i].parent].end;
         if (*end < o->at[i].end) *end = o->at[i].end;
     }
-    for (int32_t place = 0; w->m && place < w->m->n_places; place++) {
+    for (int32_t place = 0; place < w->n_places; place++) {
         int32_t i = lmi_place_for(w->of_place, place), shown = f->keep[i];
         bool itself = w->of_place[place] >= 0 && shown == i && !f->together[i];
         w->of_place[place] = itself ? to[i] : -2 - to[shown];

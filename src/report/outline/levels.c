@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The levels of an outline: the insides of containers, with the texts, sizes and numbers of their nodes, and
- * drawn. The outermost come first, until there is as much as a page should hold. */
+ * The levels of an outline: the insides of containers, with the numbers of their nodes. The outermost come
+ * first, until there is as much as a page should hold. */
 #include "analyse/flow/levels.h"
 #include "report/outline/work.h"
 
@@ -24,109 +24,44 @@ typedef struct taking {
     lam_error *e;
 } taking;
 
-/* -- texts --------------------------------------------------------------------------------------- */
-
-/* "aten::_convolution_for_cpu": convolution. */
-static void put_op(lmi_buf *b, const lam_model *m, int32_t op) {
-    static const char space[] = "aten::", tail[] = "_for_cpu";
-    const char *name = m->ops[op].sig->name;
-    if (strncmp(name, space, sizeof space - 1) == 0) name += sizeof space - 1;
-    while (*name == '_' && name[1]) name++;
-    size_t n = strlen(name), end = sizeof tail - 1;
-    lmi_putn(b, name, n > end && strcmp(name + n - end, tail) == 0 ? n - end : n);
-}
-
-static void put_ops(lmi_buf *b, const lam_model *m, const lmi_unit *u) {
-    put_op(b, m, u->ops[0]);
-    if (u->n_ops == 1) return;
-    lmi_put(b, u->n_ops == 2 ? ", " : " \u2026 ");
-    put_op(b, m, u->ops[u->n_ops - 1]);
-}
-
-/* All operators of a line; of one, the shape that it gives. */
-static void put_note(lmi_buf *b, const lam_model *m, const lmi_unit *u) {
-    if (u->type == LMI_UNIT_MODULE && u->times > 1) lmi_putf(b, "%d/%d", (int)u->nth, (int)u->times);
-    if (u->type != LMI_UNIT_OPS) return;
-    for (int32_t i = 0; i < u->n_ops && u->n_ops > 1; i++) {
-        if (i) lmi_put(b, " \u2192 ");
-        put_op(b, m, u->ops[i]);
-    }
-    if (u->n_ops == 1) lmi_put_sizes(b, u->shape.ndim, u->shape.sizes);
-}
-
-/* -- sizes --------------------------------------------------------------------------------------- */
-
-/* Columns of a text, tenths of units each. */
-static int32_t tenths(const char *text, int32_t each) {
-    enum { MOST = 100 };
-    size_t columns = lmi_width(text);
-    return (int32_t)(columns < MOST ? columns : MOST) * each;
-}
-
-static int32_t between(int32_t least, int32_t n, int32_t most) {
-    return n < least ? least : n > most ? most : n;
-}
-
-static lmi_box_size size_of(const lam_model *m, const lmi_unit *u, const lmi_level_node *node) {
-    if (u->type == LMI_UNIT_MODULE) {
-        const char *type = m->modules[m->places[u->place].module].type;
-        return (lmi_box_size){between(132, (tenths(node->label, 73) + tenths(type, 64)) / 10 + 50, 230), 46};
-    }
-    if (u->type == LMI_UNIT_OPS)
-        return (lmi_box_size){between(52, tenths(node->label, 70) / 10 + 22, 270), 24};
-    return (lmi_box_size){between(40, tenths(node->label, 66) / 10 + 24, 270), 20};
-}
-
 /* -- one level ----------------------------------------------------------------------------------- */
 
-static lam_status keep_text(taking *w, const char **out) {
-    LAM_TRY(lmi_buf_status(&w->text, w->e));
-    *out = w->text.n ? lmi_strdup(&w->o->arena, lmi_buf_text(&w->text)) : "";
-    lmi_buf_clear(&w->text);
-    return *out ? LAM_OK : lmi_nomem(w->e);
-}
-
-static lam_status take_node(taking *w, const lmi_unit *u, int32_t cut, lmi_level_node *to) {
-    static const uint8_t looks[] = {[LMI_UNIT_IN] = LMI_NODE_END,
-                                    [LMI_UNIT_MODULE] = LMI_NODE_MODULE,
-                                    [LMI_UNIT_OPS] = LMI_NODE_OPERATORS,
-                                    [LMI_UNIT_MORE] = LMI_NODE_END,
-                                    [LMI_UNIT_OUT] = LMI_NODE_END};
-    *to = (lmi_level_node){.look = looks[u->type], .place = -1};
-    if (u->place >= 0 && w->of_place[u->place] >= 0) to->place = w->of_place[u->place];
-    if (u->type == LMI_UNIT_OPS) put_ops(&w->text, w->m, u);
-    if (u->type == LMI_UNIT_MORE) lmi_putf(&w->text, "%d more", (int)cut);
-    if (u->type == LMI_UNIT_OUT) lmi_put(&w->text, "out");
-    if (u->name) lmi_put(&w->text, u->name);
-    LAM_TRY(keep_text(w, &to->label));
-    put_note(&w->text, w->m, u);
-    return keep_text(w, &to->note);
+static lam_status take_ops(taking *w, const lmi_unit *u, lmi_level_node *to) {
+    const char **op = lmi_alloc(&w->o->arena, (uint64_t)u->n_ops, sizeof *op);
+    if (!op) return lmi_nomem(w->e);
+    for (int32_t i = 0; i < u->n_ops; i++) op[i] = w->m->ops[u->ops[i]].sig->name;
+    to->n_ops = u->n_ops;
+    to->op = op;
+    to->shape = u->shape;
+    return LAM_OK;
 }
 
 static lam_status take_level(taking *w, const lmi_inside *from, lmi_level *to) {
-    lmi_arena *a = &w->o->arena;
-    *to = (lmi_level){.n = from->n, .n_lines = from->n_ways, .cut = from->cut};
-    to->node = lmi_alloc(a, (uint64_t)to->n, sizeof *to->node);
-    to->size = lmi_alloc(a, (uint64_t)to->n, sizeof *to->size);
-    to->line = lmi_alloc(a, (uint64_t)to->n_lines, sizeof *to->line);
-    if (!to->node || !to->size || !to->line) return lmi_nomem(w->e);
+    LAM_TRY(lmi_level_new(to, &w->o->arena, from->n, from->n_ways, w->e));
+    to->cut = from->cut;
     for (int32_t i = 0; i < to->n; i++) {
-        LAM_TRY(take_node(w, &from->unit[i], from->cut, &to->node[i]));
-        to->size[i] = size_of(w->m, &from->unit[i], &to->node[i]);
+        const lmi_unit *u = &from->unit[i];
+        lmi_level_node *node = &to->node[i];
+        *node = (lmi_level_node){.type = u->type, .name = u->name, .place = -1};
+        if (u->type == LMI_UNIT_OPS) LAM_TRY(take_ops(w, u, node));
+        if (u->type != LMI_UNIT_MODULE) continue;
+        node->class_name = w->m->modules[w->m->places[u->place].module].type;
+        node->nth = u->nth;
+        node->times = u->times;
+        if (w->of_place[u->place] >= 0) node->place = w->of_place[u->place];
     }
     for (int32_t i = 0; i < to->n_lines; i++)
         to->line[i] = (lmi_line_ends){from->way[i].from, from->way[i].to};
-    return lmi_draw(&to->at, a, to->n, to->size, to->n_lines, to->line, w->e);
+    return lmi_level_name(to, &w->o->arena, &w->text, w->e);
 }
 
-/* What it takes in a page, roughly: numbers have about four digits. */
+/* What it takes in a page, roughly: numbers have about four digits, and most lines go to the next rank. */
 static int64_t bytes_of(const lmi_level *l) {
-    enum { NODE = 45, RANK = 12, WAYPOINT = 16, LINE = 10 };
-    int64_t lines = (int64_t)l->at.n_segments + (l->at.shared ? l->n_lines : 0);
-    int64_t bytes = (int64_t)l->n * NODE + (int64_t)l->at.n_ranks * RANK;
+    enum { NODE = 50, LINE = 20 };
+    int64_t bytes = (int64_t)l->n * NODE + (int64_t)l->n_lines * LINE;
     for (int32_t i = 0; i < l->n; i++)
         bytes += (int64_t)strlen(l->node[i].label) + (int64_t)strlen(l->node[i].note);
-    return bytes + (int64_t)l->at.n_waypoints * WAYPOINT + lines * LINE;
+    return bytes;
 }
 
 /* -- numbers ------------------------------------------------------------------------------------- */

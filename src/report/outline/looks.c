@@ -142,7 +142,10 @@ static lmi_layer_family family_of(const lmi_taking *w, int32_t i, const own_ops 
 
 lam_status lmi_take_looks(lmi_taking *w) {
     const own_ops *ops = look_at_ops(w, &w->scratch);
-    if (!ops) return lmi_nomem(w->e);
+    lmi_shown_place *shown = lmi_alloc(&w->o->arena, (uint64_t)w->n, sizeof *shown);
+    if (!ops || !shown) return lmi_nomem(w->e);
+    w->o->shown = shown;
+    w->o->n_shown = w->m->n_places > 0 ? w->n : 0;
     for (int32_t i = 0; i < w->n && w->m->n_places > 0; i++) {
         lmi_outlined *at = &w->at[i];
         const lam_event *call = w->call[i];
@@ -150,6 +153,7 @@ lam_status lmi_take_looks(lmi_taking *w) {
         at->out = call ? tensors(w, call->out, call->n_out) : "";
         if (!at->in || !at->out) return lmi_nomem(w->e);
         at->family = (uint8_t)family_of(w, i, ops);
+        shown[i] = (lmi_shown_place){w->place[i], at->family};
         for (int back = 0; back < 2 && w->o->looks; back++)
             at->health[back] =
                 (uint8_t)lam_health_at(w->o->looks, w->place[i], back ? LAM_BACKWARD : LAM_FORWARD);

@@ -78,8 +78,5 @@ lam_status lmi_take_notes(lmi_taking *w) {
     LAM_TRY(take_findings(w));
     LAM_TRY(take_graph(o, w->c, w->e));
     LAM_TRY(take_sentences(o, w->c, w->e));
-    if (lam_model_device_memory_seen(w->m))
-        LAM_TRY(lmi_leave_out(o, w->e, "Memory of the device is in the text and in the JSON of the report."));
-    if (!lmi_has_device_times(w->c)) return LAM_OK;
-    return lmi_leave_out(o, w->e, "Times of the device are in the text and in the JSON of the report.");
+    return lmi_leave_out_device(o, lam_model_device_memory_seen(w->m), lmi_has_device_times(w->c), w->e);
 }

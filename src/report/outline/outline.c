@@ -11,6 +11,8 @@ const char *const lmi_own_names[LMI_N_OWN] = {
 
 const char *const lmi_family_class[LMI_N_FAMILIES] = {"conv", "lin", "att",  "norm",
                                                       "act",  "emb", "pool", "box"};
+const char *const lmi_family_name[LMI_N_FAMILIES] = {"convolution", "linear",    "attention", "normalisation",
+                                                     "activation",  "embedding", "other",     "container"};
 const char *const lmi_family_title[LMI_N_FAMILIES] = {"convolution",          "linear",
                                                       "attention, recurrent", "normalisation",
                                                       "activation, dropout",  "embedding",
@@ -36,6 +38,7 @@ static void take_totals(lmi_outline *o, const lam_costs *c) {
     }
     o->backward =
         lmi_has_phase(c, LAM_BACKWARD) || lmi_has_phase(c, LAM_RECOMPUTE) || lmi_has_backward_times(c);
+    if (!lmi_by_ops(c)) return;
     o->ops_ran = lam_model_n_ops(c->model);
     for (int p = 0; p < LAM_N_PHASES; p++) o->ops_counted += c->ops.ran[p];
     o->ops_ruled = c->ops.known;
@@ -92,9 +95,11 @@ static lam_status take(lmi_taking *w, const lmi_outline_options *options) {
     const lam_event *peak = o->memory ? lam_model_event(w->m, o->memory->peak_call) : NULL;
     if (peak) o->peak_place = lmi_place_for(w->of_place, peak->place);
     LAM_TRY(lmi_take_notes(w));
+    o->left_before = o->n_left;
     if (options->course) LAM_TRY(lmi_outline_course(o, w->c, w->of_place, w->e));
     if (options->formulas) LAM_TRY(lmi_outline_formulas(o, w->c, w->of_place, w->e));
-    return options->levels ? lmi_outline_levels(o, w->c, w->of_place, w->e) : LAM_OK;
+    if (options->levels) LAM_TRY(lmi_outline_levels(o, w->c, w->of_place, w->e));
+    return options->drawn ? lmi_outline_draw(o, w->e) : LAM_OK;
 }
 
 lam_status lmi_outline_new(lmi_outline *o, const lam_costs *c, const lmi_outline_options *options,

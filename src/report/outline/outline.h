@@ -22,6 +22,7 @@ typedef enum lmi_layer_family {
     LMI_OTHER_FAMILY, LMI_CONTAINER, LMI_N_FAMILIES
 } lmi_layer_family;
 extern const char *const lmi_family_class[LMI_N_FAMILIES]; /* of CSS: "conv", "lin", "att", ... */
+extern const char *const lmi_family_name[LMI_N_FAMILIES];  /* "convolution", "attention", ... */
 extern const char *const lmi_family_title[LMI_N_FAMILIES]; /* "convolution", "attention, recurrent", ... */
 
 typedef enum lmi_place_state {
@@ -43,6 +44,11 @@ typedef struct lmi_outlined {
     int32_t level, formulas;  /* indices; -1: none */
 } lmi_outlined;
 
+typedef struct lmi_shown_place { /* of a model; in the order of an outline */
+    int32_t place;
+    uint8_t family;
+} lmi_shown_place;
+
 typedef struct lmi_course_point { int64_t us, bytes; } lmi_course_point;
 typedef struct lmi_at_work { /* a place at work, for the lanes below the course */
     int32_t place, depth; /* depth: 1 to 3 */
@@ -52,11 +58,17 @@ typedef struct lmi_at_work { /* a place at work, for the lanes below the course 
 
 typedef enum lmi_node_look { LMI_NODE_MODULE, LMI_NODE_OPERATORS, LMI_NODE_END } lmi_node_look;
 typedef struct lmi_level_node {
-    uint8_t look;
-    const char *label; /* a module's name inside its level; operators; "in" */
-    const char *note;  /* a module: "1/2" of several calls; operators: all of them or a shape; "" */
-    int32_t place;     /* of a module, in the first container that has this level; else -1 */
+    uint8_t type, look;   /* lmi_unit_type; how it is drawn */
+    const char *name;     /* of a module inside its level, or of what comes in; else NULL */
+    const char *class_name; /* a module's type; else NULL */
+    int32_t nth, times;   /* of a module: which one of how many calls, from 1 */
+    int32_t n_ops;        /* of operators */
+    const char **op;
+    lam_shape shape;      /* what the last of them gives */
+    int32_t place;        /* of a module, in the first container that has this level; else -1 */
     lam_count macs, flops, bytes; /* of operators */
+    const char *label; /* its name; operators; "in" */
+    const char *note;  /* a module: "1/2" of several calls; operators: all of them or a shape; "" */
 } lmi_level_node;
 /* The inside of a container; equal insides share one. */
 typedef struct lmi_level {
@@ -93,9 +105,11 @@ typedef struct lmi_outline {
     int64_t *own[LMI_N_OWN];   /* NULL: not known for any place, or zero for all */
     int64_t *total[LMI_N_OWN]; /* own numbers summed over everything at and below; as `own` */
     uint8_t *state[LMI_N_OWN]; /* lam_state of `own`; NULL: all exact */
+    int32_t n_shown;           /* of the model: places before some were made fewer */
+    lmi_shown_place *shown;    /* NULL: of a saved report */
     bool backward;             /* there are numbers of a backward */
     int32_t modules, calls;
-    const char *convention, *source, *version;
+    const char *convention, *source, *version; /* convention NULL: of a recording, which has no counts */
     lam_param_totals params;
     lam_count macs[LAM_N_PHASES], flops[LAM_N_PHASES], bytes[LAM_N_PHASES];
     int64_t ops_ran, ops_counted, ops_ruled;
@@ -106,6 +120,7 @@ typedef struct lmi_outline {
     int32_t peak_place;              /* -1: none */
     int32_t n_points, n_at_work;
     lmi_course_point *point;  /* at most 600, each the most of its piece */
+    int64_t (*part)[LAM_N_HELD]; /* what the bytes of each point hold; NULL: not known */
     lmi_at_work *at_work;     /* at most 4,000, the shortest are dropped */
     int64_t backward_us;      /* when the backward began; -1: there is none */
     bool timed;
@@ -125,13 +140,15 @@ typedef struct lmi_outline {
     const char *(*unused)[2], *(*no_gradient)[2]; /* path, reason */
     const char **gap, **note;
     const char **left;        /* sentences on what was left out */
+    int32_t left_before;      /* how many are of the tree; the others are of what is taken besides */
     int32_t n_provenance;
     const char *(*provenance)[2]; /* "torch", "2.13.0"; in the order of the report */
     /* Of a difference: the outline before, NULL: this is none; and by place, its index before and after (-1:
-     * it is not there) and its lmi_change */
+     * it is not there), its lmi_change, and whether itself differs, apart from what is in it */
     const struct lmi_outline *was;
     int32_t *was_at, *now_at;
     uint8_t *change;
+    bool *differs;
     lam_graph *graph;         /* private, as the next two; freed with the outline */
     lam_memory *use;
     lam_health *looks;
@@ -139,6 +156,7 @@ typedef struct lmi_outline {
 
 typedef struct lmi_outline_options {
     bool levels, formulas, course; /* what to take besides the tree and its numbers */
+    bool drawn;                    /* levels get their drawings */
     lam_peak roof;
 } lmi_outline_options;
 /* Takes the outline of costs, which must outlive it. Free it also on failure. */
@@ -146,15 +164,28 @@ lam_status lmi_outline_new(lmi_outline *o, const lam_costs *c, const lmi_outline
                            lam_error *e);
 void lmi_outline_free(lmi_outline *o);
 /* Both outlines as one, over the union of their trees: the numbers of `after`, and `before` as `was`. A place
- * of equal type, shapes and counts, with equal insides, at another path is LMI_RENAMED. Both must outlive it.
- * Free it also on failure. */
+ * of equal type, shapes and counts, with equal insides, at another path is LMI_RENAMED. What only one of
+ * them knows, or another convention counted, makes no difference. Both must outlive it. Free it also on
+ * failure. */
 lam_status lmi_outline_diff(lmi_outline *o, const lmi_outline *before, const lmi_outline *after,
                             lam_error *e);
+/* True if both count it by place, by the same rules: outlines without a convention have no counts but those
+ * of parameters. */
+bool lmi_outlines_agree(const lmi_outline *a, const lmi_outline *b, lmi_own_number k);
+/* Why numbers of both may not be compared. `so` goes behind what differs; false past the last one. */
+typedef struct lmi_unlike { const char *what, *was, *now, *so; } lmi_unlike;
+bool lmi_outlines_unlike(const lmi_outline *was, const lmi_outline *now, int32_t i, lmi_unlike *out);
+/* What the provenance tells under a label; NULL: nothing. */
+const char *lmi_outline_told(const lmi_outline *o, const char *label);
+/* Of a difference: the levels of after, with what was removed (both.c). */
+lam_status lmi_outline_join_levels(lmi_outline *o, lam_error *e);
 /* The dotted path of a place, appended. */
 void lmi_outline_path(const lmi_outline *o, int32_t place, lmi_buf *out);
-/* Levels and their drawings (levels.c); formulas (formulas.c); the course and the lanes (course.c). of_place:
- * of each place of the model the place of the outline; -2 - i: it has none of its own, i stands for it. */
+/* Levels (levels.c) and their drawings (nodes.c); formulas (formulas.c); the course and the lanes (course.c).
+ * of_place: of each place of the model the place of the outline; -2 - i: it has none of its own, i stands for
+ * it. */
 lam_status lmi_outline_levels(lmi_outline *o, const lam_costs *c, const int32_t *of_place, lam_error *e);
+lam_status lmi_outline_draw(lmi_outline *o, lam_error *e);
 lam_status lmi_outline_formulas(lmi_outline *o, const lam_costs *c, const int32_t *of_place, lam_error *e);
 lam_status lmi_outline_course(lmi_outline *o, const lam_costs *c, const int32_t *of_place, lam_error *e);
 

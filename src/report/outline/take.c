@@ -3,6 +3,8 @@
  * What all that take an outline use: texts that are kept once, numbers that are added up. */
 #include "report/outline/work.h"
 
+#include <stdio.h>
+
 const char *lmi_take_text(lmi_taking *w, const char *text) {
     if (!text || !*text) return "";
     int64_t known = lmi_map_get(&w->texts, text);
@@ -35,4 +37,19 @@ lam_status lmi_leave_out(lmi_outline *o, lam_error *e, const char *sentence) {
     more[o->n_left++] = kept;
     o->left = more;
     return LAM_OK;
+}
+
+lam_status lmi_leave_out_device(lmi_outline *o, bool memory, bool times, lam_error *e) {
+    if (memory)
+        LAM_TRY(lmi_leave_out(o, e, "Memory of the device is in the text and in the JSON of the report."));
+    if (!times) return LAM_OK;
+    return lmi_leave_out(o, e, "Times of the device are in the text and in the JSON of the report.");
+}
+
+lam_status lmi_leave_out_spans(lmi_outline *o, int64_t all, lam_error *e) {
+    char text[160];
+    if (all <= LMI_OUTLINE_SPANS) return LAM_OK;
+    snprintf(text, sizeof text, "Below the memory over time the longest %d of %lld spans are shown.",
+             LMI_OUTLINE_SPANS, (long long)all);
+    return lmi_leave_out(o, e, text);
 }

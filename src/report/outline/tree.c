@@ -20,7 +20,8 @@ static bool arrays(lmi_taking *w, int32_t n) {
     w->at = lmi_alloc(&w->scratch, (uint64_t)n, sizeof *w->at);
     w->place = lmi_alloc(&w->scratch, (uint64_t)n, sizeof *w->place);
     w->call = lmi_alloc(&w->scratch, (uint64_t)n, sizeof *w->call);
-    w->of_place = lmi_alloc(&w->scratch, (uint64_t)w->m->n_places, sizeof *w->of_place);
+    w->n_places = w->m->n_places;
+    w->of_place = lmi_alloc(&w->scratch, (uint64_t)w->n_places, sizeof *w->of_place);
     bool ok = w->at && w->place && w->call && w->of_place;
     for (int k = 0; k < LMI_N_OWN && ok; k++) {
         w->own[k] = lmi_alloc(&w->scratch, (uint64_t)n, sizeof *w->own[k]);

@@ -4,14 +4,19 @@
  *
  * outline.c: the whole. take.c: what the others use. tree.c: places and their numbers. looks.c: shapes,
  * family, health. runs.c: equal siblings. fewer.c: fewer of very many places. held.c: memory. course.c:
- * memory over time. formulas.c, notes.c: formulas; findings and sentences. */
+ * memory over time. formulas.c, notes.c: formulas; findings and sentences. levels.c: insides of containers.
+ * nodes.c: how their nodes look. both.c: levels of a difference. */
 #ifndef LMI_OUTLINE_WORK_H
 #define LMI_OUTLINE_WORK_H
 
 #include "analyse/tree/tree.h"
 #include "report/outline/outline.h"
 
-enum { LMI_OUTLINE_PLACES = 20000 }; /* more are made fewer */
+enum {
+    LMI_OUTLINE_PLACES = 20000, /* more are made fewer */
+    LMI_OUTLINE_POINTS = 600,   /* of the course */
+    LMI_OUTLINE_SPANS = 4000    /* below it */
+};
 
 typedef struct lmi_taking {
     lmi_outline *o;
@@ -23,6 +28,7 @@ typedef struct lmi_taking {
     lmi_map texts;     /* equal texts have one address: lmi_take_text */
     lmi_buf text;
     int32_t n;
+    int32_t n_places;  /* of the model; of a saved report as `n` is before some are made fewer */
     int32_t *of_place; /* as lmi_outline_levels has it */
     int32_t *place;    /* of the model, of each place */
     lmi_outlined *at;
@@ -46,6 +52,10 @@ static inline int32_t lmi_place_for(const int32_t *of_place, int32_t place) {
 }
 /* Adds a sentence on what was left out. */
 lam_status lmi_leave_out(lmi_outline *o, lam_error *e, const char *sentence);
+/* Of a device: its memory, or its times, were measured. */
+lam_status lmi_leave_out_device(lmi_outline *o, bool memory, bool times, lam_error *e);
+/* Of so many spans the longest are kept. */
+lam_status lmi_leave_out_spans(lmi_outline *o, int64_t all, lam_error *e);
 
 lam_status lmi_take_places(lmi_taking *w);
 lam_status lmi_take_numbers(lmi_taking *w);
@@ -61,5 +71,9 @@ lam_status lmi_find_runs(lmi_taking *w);
 /* Moves the places into the outline: all, or if there are too many those that matter. */
 lam_status lmi_keep_places(lmi_taking *w);
 lam_status lmi_take_notes(lmi_taking *w);
+/* Room for the nodes and lines of a level, which the caller fills. */
+lam_status lmi_level_new(lmi_level *l, lmi_arena *a, int32_t n, int32_t n_lines, lam_error *e);
+/* Texts and sizes of its nodes, from what is known of each. */
+lam_status lmi_level_name(lmi_level *l, lmi_arena *a, lmi_buf *text, lam_error *e);
 
 #endif

@@ -6,7 +6,7 @@
 #include "report/table/quick.h"
 
 /* As any JSON, and nothing that HTML or JavaScript would read otherwise. */
-static inline void put_text(lmi_buf *b, const char *s) {
+static inline void block_text(lmi_buf *b, const char *s) {
     uint32_t code;
     if (!s) {
         PUT(b, "null");
@@ -27,41 +27,41 @@ static inline void put_text(lmi_buf *b, const char *s) {
 }
 
 /* `"name":`, after a comma unless an object or a list begins there. */
-static inline void next(lmi_buf *b) {
+static inline void block_next(lmi_buf *b) {
     char last = b->n ? b->s[b->n - 1] : '{';
     if (last != '{' && last != '[' && last != ':') PUT(b, ",");
 }
-static inline void key(lmi_buf *b, const char *name) {
-    next(b);
+static inline void block_key(lmi_buf *b, const char *name) {
+    block_next(b);
     PUT(b, "\"");
     lmi_put(b, name);
     PUT(b, "\":");
 }
-static inline void put_int(lmi_buf *b, int64_t v) {
-    next(b);
+static inline void block_int(lmi_buf *b, int64_t v) {
+    block_next(b);
     quick_int(b, v);
 }
-static inline void put_index(lmi_buf *b, int32_t i) { /* a key of an object that has few of them */
-    next(b);
+static inline void block_index(lmi_buf *b, int32_t i) { /* a key of an object that has few of them */
+    block_next(b);
     lmi_putf(b, "\"%d\":", (int)i);
 }
-static inline void text_field(lmi_buf *b, const char *name, const char *text) {
-    key(b, name);
-    put_text(b, text);
+static inline void block_text_field(lmi_buf *b, const char *name, const char *text) {
+    block_key(b, name);
+    block_text(b, text);
 }
-static inline void int_field(lmi_buf *b, const char *name, int64_t v) {
-    key(b, name);
+static inline void block_int_field(lmi_buf *b, const char *name, int64_t v) {
+    block_key(b, name);
     quick_int(b, v);
 }
-static inline void truth_field(lmi_buf *b, const char *name, bool v) {
-    key(b, name);
+static inline void block_truth_field(lmi_buf *b, const char *name, bool v) {
+    block_key(b, name);
     lmi_put(b, v ? "true" : "false");
 }
 
-static inline void ints(lmi_buf *b, const char *name, const int32_t *v, int32_t n) {
-    key(b, name);
+static inline void block_ints(lmi_buf *b, const char *name, const int32_t *v, int32_t n) {
+    block_key(b, name);
     PUT(b, "[");
-    for (int32_t i = 0; i < n; i++) put_int(b, v[i]);
+    for (int32_t i = 0; i < n; i++) block_int(b, v[i]);
     PUT(b, "]");
 }
 

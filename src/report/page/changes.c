@@ -4,8 +4,6 @@
  * and whether the two can be compared at all. */
 #include "report/page/page.h"
 
-#include <stdio.h>
-
 enum { OLD_NAME = 30, NAMED = 3, LEAST_PERCENT = 20 /* thousandths */ };
 
 /* -- names -------------------------------------------------------------------------------------------------
@@ -48,6 +46,16 @@ void lmi_page_put_names(lmi_page *p, int32_t columns) {
         lmi_put(&p->out, " → ");
     }
     lmi_page_name(p, now, columns);
+}
+
+void lmi_page_put_title(lmi_page *p) {
+    const char *was, *now = p->o->name;
+    if (p->o->was) {
+        find_names(p, &was, &now);
+        lmi_put_name(&p->out, was, LMI_PAGE_TITLE);
+        lmi_put(&p->out, " → ");
+    }
+    lmi_put_name(&p->out, now, LMI_PAGE_TITLE);
 }
 
 void lmi_page_put_both(lmi_page *p, const char *was, const char *now, int32_t columns) {
@@ -224,38 +232,13 @@ void lmi_page_unlike_say(lmi_page *p) {
     lmi_put(&p->out, "</code>.");
 }
 
-static bool differ(const char *a, const char *b) { return a && b && strcmp(a, b) != 0; }
-
-static void put_unlike(lmi_page *p, const char *what, const char *was, const char *now, const char *so) {
-    lmi_putf(&p->out, "<li>%s: before ", what);
-    lmi_page_name(p, was, LMI_PAGE_LONG);
-    lmi_put(&p->out, ", now ");
-    lmi_page_name(p, now, LMI_PAGE_LONG);
-    lmi_putf(&p->out, "%s</li>", so);
-}
-
-static const char *yes_or_no(bool is) { return is ? "yes" : "no"; }
-
 void lmi_page_put_unlike(lmi_page *p) {
-    static const char *const where[] = {"processor", "threads", "torch"};
-    const lmi_outline *o = p->o, *was = o->was;
-    if (!was) return;
-    if (!lmi_page_is_alike(p))
-        put_unlike(p, "The convention differs", was->convention, o->convention,
-                   ": MACs, FLOPs and bytes can't be compared.");
-    if (differ(was->mode, o->mode))
-        put_unlike(p, "The mode differs", was->mode, o->mode,
-                   ": not everything runs in both, so no number may be compared without care.");
-    if (differ(was->at[0].in, o->at[0].in))
-        put_unlike(p, "The inputs differ", was->at[0].in, o->at[0].in,
-                   ": what depends on their sizes differs for that alone.");
-    if (was->backward != o->backward)
-        put_unlike(p, "A backward ran", yes_or_no(was->backward), yes_or_no(o->backward),
-                   ": peaks of memory can't be compared.");
-    for (size_t i = 0; i < sizeof where / sizeof *where && was->timed && o->timed; i++) {
-        const char *a = lmi_page_told_of(was, where[i]), *b = lmi_page_told_of(o, where[i]);
-        char what[32];
-        snprintf(what, sizeof what, "Another %s", where[i]);
-        if (differ(a, b)) put_unlike(p, what, a, b, ": times can't be compared.");
+    lmi_unlike u;
+    for (int32_t i = 0; p->o->was && lmi_outlines_unlike(p->o->was, p->o, i, &u); i++) {
+        lmi_putf(&p->out, "<li>%s: before ", u.what);
+        lmi_page_name(p, u.was, LMI_PAGE_LONG);
+        lmi_put(&p->out, ", now ");
+        lmi_page_name(p, u.now, LMI_PAGE_LONG);
+        lmi_putf(&p->out, "%s</li>", u.so);
     }
 }

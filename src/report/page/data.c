@@ -12,16 +12,14 @@
  * col.K, state.K  numbers.def: the place's own; lam_state where it is not exact: {place: state}
  * held, cats      bytes at the peak by category: {place: [9]}; the categories' names
  * tot             [number, state] of the whole; b_...: backward and recomputation
- * mem             t, b: microseconds and bytes; spans: [place, phase, start, length, depth]; back: when the
- *                 backward began; peak, before, peak_in, peak_phase, held, rss, source
- * roof            FLOP/s, bytes/s, threads
- * lv, lvof        drawings (draw/layout.h) and {place: drawing}. Nodes: n [look, label, note], w, h, x, y,
- *                 ranks r of r0 to r1, waypoints d, segments e, spine sp; bus: all lines that share a rail
- * why, whyof      formulas and {place: formulas}: [phase, operator, [metric, formula, filled in, value]]
- * base, dst       of a difference: numbers before, by place of both trees; lmi_change by place
- * renamed         {place: its path before}
- * health, unused, nograd, gaps, notes, ops, time   as in the JSON of a report
- * left            what was left out */
+ * mem             t, b: microseconds and bytes; parts: [category, bytes] of those that are held; spans:
+ * [place, phase, start, length, depth]; back: when the backward began; peak, before, peak_in, peak_phase,
+ * held, rss, source roof            FLOP/s, bytes/s, threads lv, lvof        drawings (draw/layout.h) and
+ * {place: drawing}. Nodes: n [look, label, note], w, h, x, y, ranks r of r0 to r1, waypoints d, segments e,
+ * spine sp; bus: all lines that share a rail why, whyof      formulas and {place: formulas}: [phase,
+ * operator, [metric, formula, filled in, value]] base, dst       of a difference: numbers before, by place of
+ * both trees; lmi_change by place renamed         {place: its path before} health, unused, nograd, gaps,
+ * notes, ops, time   as in the JSON of a report left            what was left out */
 #include "report/page/block.h"
 #include "report/page/page.h"
 
@@ -52,10 +50,10 @@ static int64_t text_at(block *k, const char *text) {
 static void put_count(lmi_buf *b, const char *name, lam_count c) {
     bool over = c.over > 0;
     lam_state state = over && c.state == LAM_EXACT ? LAM_AT_LEAST : c.state;
-    key(b, name);
+    block_key(b, name);
     PUT(b, "[");
-    put_int(b, over ? INT64_MAX : c.n);
-    put_int(b, state);
+    block_int(b, over ? INT64_MAX : c.n);
+    block_int(b, state);
     PUT(b, "]");
 }
 
@@ -63,12 +61,12 @@ static void put_count(lmi_buf *b, const char *name, lam_count c) {
 
 /* The offset of a text among what is outlined of a place. */
 static void text_column(block *k, const char *name, size_t offset) {
-    key(k->out, name);
+    block_key(k->out, name);
     PUT(k->out, "[");
     for (int32_t i = 0; i < k->o->n; i++) {
         const char *text;
         memcpy(&text, (const char *)&k->o->at[i] + offset, sizeof text);
-        put_int(k->out, text_at(k, text));
+        block_int(k->out, text_at(k, text));
     }
     PUT(k->out, "]");
 }
@@ -76,47 +74,47 @@ static void text_column(block *k, const char *name, size_t offset) {
 static void put_tree(block *k) {
     lmi_buf *b = k->out;
     const lmi_outline *o = k->o;
-    int_field(b, "N", o->n);
-    key(b, "parent");
+    block_int_field(b, "N", o->n);
+    block_key(b, "parent");
     PUT(b, "[");
-    for (int32_t i = 0; i < o->n; i++) put_int(b, o->at[i].parent);
+    for (int32_t i = 0; i < o->n; i++) block_int(b, o->at[i].parent);
     PUT(b, "]");
     text_column(k, "nm", offsetof(lmi_outlined, name));
     text_column(k, "ty", offsetof(lmi_outlined, type));
     text_column(k, "inp", offsetof(lmi_outlined, in));
     text_column(k, "out", offsetof(lmi_outlined, out));
-    key(b, "st");
+    block_key(b, "st");
     PUT(b, "[");
-    for (int32_t i = 0; i < o->n; i++) put_int(b, o->at[i].state);
+    for (int32_t i = 0; i < o->n; i++) block_int(b, o->at[i].state);
     PUT(b, "]");
-    key(b, "fam");
+    block_key(b, "fam");
     PUT(b, "[");
-    for (int32_t i = 0; i < o->n; i++) put_int(b, o->at[i].family);
+    for (int32_t i = 0; i < o->n; i++) block_int(b, o->at[i].family);
     PUT(b, "]");
 }
 
 static void put_columns(block *k) {
     lmi_buf *b = k->out;
     const lmi_outline *o = k->o;
-    key(b, "col");
+    block_key(b, "col");
     PUT(b, "{");
     for (int c = 0; c < LMI_N_OWN; c++) {
         if (!o->own[c]) continue;
-        key(b, lmi_own_names[c]);
+        block_key(b, lmi_own_names[c]);
         PUT(b, "[");
-        for (int32_t i = 0; i < o->n; i++) put_int(b, o->own[c][i]);
+        for (int32_t i = 0; i < o->n; i++) block_int(b, o->own[c][i]);
         PUT(b, "]");
     }
     PUT(b, "}");
-    key(b, "state");
+    block_key(b, "state");
     PUT(b, "{");
     for (int c = 0; c < LMI_N_OWN; c++) {
         if (!o->state[c]) continue;
-        key(b, lmi_own_names[c]);
+        block_key(b, lmi_own_names[c]);
         PUT(b, "{");
         for (int32_t i = 0; i < o->n; i++) {
             if (!o->state[c][i]) continue;
-            put_index(b, i);
+            block_index(b, i);
             quick_int(b, o->state[c][i]);
         }
         PUT(b, "}");
@@ -131,37 +129,37 @@ static void put_health_marks(block *k) {
     for (int32_t i = 0; i < k->o->n; i++)
         any = any || k->o->at[i].health[0] > LAM_HEALTH_FINE || k->o->at[i].health[1] > LAM_HEALTH_FINE;
     if (!any) return;
-    key(k->out, "hl");
+    block_key(k->out, "hl");
     PUT(k->out, "[");
     for (int32_t i = 0; i < k->o->n; i++) {
         const uint8_t *h = k->o->at[i].health;
-        put_int(k->out, marks[(h[0] > h[1] ? h[0] : h[1]) & 3]);
+        block_int(k->out, marks[(h[0] > h[1] ? h[0] : h[1]) & 3]);
     }
     PUT(k->out, "]");
 }
 
 static void put_categories(lmi_buf *b, const int64_t held[LAM_N_HELD]) {
     PUT(b, "[");
-    for (int h = 0; h < LAM_N_HELD; h++) put_int(b, held[lmi_page_categories[h]]);
+    for (int h = 0; h < LAM_N_HELD; h++) block_int(b, held[lmi_held_order[h]]);
     PUT(b, "]");
 }
 
 static void put_held(block *k) {
     lmi_buf *b = k->out;
-    key(b, "cats");
+    block_key(b, "cats");
     PUT(b, "[");
     for (int h = 0; h < LAM_N_HELD; h++) {
-        next(b);
-        put_text(b, lam_held_name(lmi_page_categories[h]));
+        block_next(b);
+        block_text(b, lam_held_name(lmi_held_order[h]));
     }
     PUT(b, "]");
-    key(b, "held");
+    block_key(b, "held");
     PUT(b, "{");
     for (int32_t i = 0; i < k->o->n && k->o->held; i++) {
         bool any = false;
         for (int h = 0; h < LAM_N_HELD; h++) any = any || k->o->held[i][h] != 0;
         if (!any) continue;
-        put_index(b, i);
+        block_index(b, i);
         put_categories(b, k->o->held[i]);
     }
     PUT(b, "}");
@@ -175,36 +173,36 @@ static void put_number(lmi_buf *b, const char *text) {
     if (n > 0 && n < 10 && strspn(text, "0123456789") == n && (*text != '0' || n == 1))
         lmi_put(b, text);
     else
-        put_text(b, text);
+        block_text(b, text);
 }
 
 static void put_head(block *k) {
     lmi_buf *b = k->out;
     const lmi_outline *o = k->o;
     const char *dry = lmi_page_told_of(o, "dry");
-    key(b, "head");
+    block_key(b, "head");
     PUT(b, "{");
-    text_field(b, "type", o->name);
-    text_field(b, "type_path", o->type_path);
-    text_field(b, "target", lmi_page_told_of(o, "target"));
-    text_field(b, "input", o->at[0].in);
-    text_field(b, "output", o->at[0].out);
-    text_field(b, "mode", o->mode);
-    key(b, "dry");
+    block_text_field(b, "type", o->name);
+    block_text_field(b, "type_path", o->type_path);
+    block_text_field(b, "target", lmi_page_told_of(o, "target"));
+    block_text_field(b, "input", o->at[0].in);
+    block_text_field(b, "output", o->at[0].out);
+    block_text_field(b, "mode", o->mode);
+    block_key(b, "dry");
     lmi_put(b, !dry ? "null" : strcmp(dry, "yes") == 0 ? "true" : "false");
-    truth_field(b, "backward", o->backward);
-    text_field(b, "convention", o->convention);
-    text_field(b, "source", o->source);
-    text_field(b, "version", o->version);
-    text_field(b, "torch", lmi_page_told_of(o, "torch"));
-    text_field(b, "python", lmi_page_told_of(o, "python"));
-    text_field(b, "os", lmi_page_told_of(o, "system"));
-    text_field(b, "cpu", lmi_page_told_of(o, "processor"));
-    key(b, "threads");
+    block_truth_field(b, "backward", o->backward);
+    block_text_field(b, "convention", o->convention);
+    block_text_field(b, "source", o->source);
+    block_text_field(b, "version", o->version);
+    block_text_field(b, "torch", lmi_page_told_of(o, "torch"));
+    block_text_field(b, "python", lmi_page_told_of(o, "python"));
+    block_text_field(b, "os", lmi_page_told_of(o, "system"));
+    block_text_field(b, "cpu", lmi_page_told_of(o, "processor"));
+    block_key(b, "threads");
     put_number(b, lmi_page_told_of(o, "threads"));
-    text_field(b, "date", lmi_page_told_of(o, "date"));
-    int_field(b, "modules", o->modules);
-    int_field(b, "calls", o->calls);
+    block_text_field(b, "date", lmi_page_told_of(o, "date"));
+    block_int_field(b, "modules", o->modules);
+    block_int_field(b, "calls", o->calls);
     PUT(b, "}");
 }
 
@@ -218,7 +216,7 @@ static void put_totals(block *k) {
         const char *name, *back;
         const lam_count *of;
     } work[] = {{"macs", "b_macs", o->macs}, {"flops", "b_flops", o->flops}, {"bytes", "b_bytes", o->bytes}};
-    key(b, "tot");
+    block_key(b, "tot");
     PUT(b, "{");
     put_count(b, "params", o->params.params);
     put_count(b, "trainable", o->params.grad_params);
@@ -235,29 +233,49 @@ static void put_totals(block *k) {
 
 static void put_points(block *k) {
     const lmi_outline *o = k->o;
-    key(k->out, "t");
+    block_key(k->out, "t");
     PUT(k->out, "[");
-    for (int32_t i = 0; i < o->n_points; i++) put_int(k->out, o->point[i].us);
+    for (int32_t i = 0; i < o->n_points; i++) block_int(k->out, o->point[i].us);
     PUT(k->out, "]");
-    key(k->out, "b");
+    block_key(k->out, "b");
     PUT(k->out, "[");
-    for (int32_t i = 0; i < o->n_points; i++) put_int(k->out, o->point[i].bytes);
+    for (int32_t i = 0; i < o->n_points; i++) block_int(k->out, o->point[i].bytes);
+    PUT(k->out, "]");
+}
+
+/* By category, from the lowest in a stack. */
+static void put_parts(block *k) {
+    const lmi_outline *o = k->o;
+    if (!o->part) return;
+    block_key(k->out, "parts");
+    PUT(k->out, "[");
+    for (int h = 0; h < LAM_N_HELD; h++) {
+        bool any = false;
+        for (int32_t i = 0; i < o->n_points; i++) any = any || o->part[i][lmi_held_order[h]] > 0;
+        if (!any) continue;
+        block_next(k->out);
+        PUT(k->out, "[");
+        block_int(k->out, h);
+        PUT(k->out, ",[");
+        for (int32_t i = 0; i < o->n_points; i++) block_int(k->out, o->part[i][lmi_held_order[h]]);
+        PUT(k->out, "]]");
+    }
     PUT(k->out, "]");
 }
 
 static void put_spans(block *k) {
     const lmi_outline *o = k->o;
-    key(k->out, "spans");
+    block_key(k->out, "spans");
     PUT(k->out, "[");
     for (int32_t i = 0; i < o->n_at_work; i++) {
         const lmi_at_work *at = &o->at_work[i];
-        next(k->out);
+        block_next(k->out);
         PUT(k->out, "[");
-        put_int(k->out, at->place);
-        put_int(k->out, at->phase);
-        put_int(k->out, at->us);
-        put_int(k->out, at->length);
-        put_int(k->out, at->depth);
+        block_int(k->out, at->place);
+        block_int(k->out, at->phase);
+        block_int(k->out, at->us);
+        block_int(k->out, at->length);
+        block_int(k->out, at->depth);
         PUT(k->out, "]");
     }
     PUT(k->out, "]");
@@ -268,46 +286,47 @@ static void path_field(block *k, const char *name, int32_t place) {
     lmi_buf path;
     lmi_buf_init(&path);
     if (place >= 0) lmi_outline_path(k->o, place, &path);
-    text_field(k->out, name, place < 0 ? NULL : lmi_buf_text(&path));
+    block_text_field(k->out, name, place < 0 ? NULL : lmi_buf_text(&path));
     k->out->bad = k->out->bad || path.bad;
     lmi_buf_free(&path);
 }
 
 static void known_field(lmi_buf *b, const char *name, int64_t v) {
     if (v >= 0)
-        int_field(b, name, v);
+        block_int_field(b, name, v);
     else
-        text_field(b, name, NULL);
+        block_text_field(b, name, NULL);
 }
 
 static void put_memory(block *k) {
     lmi_buf *b = k->out;
     const lam_memory_totals *m = k->o->memory;
-    key(b, "mem");
+    block_key(b, "mem");
     if (!m) {
         PUT(b, "null");
         return;
     }
     PUT(b, "{");
     put_points(k);
+    put_parts(k);
     put_spans(k);
-    int_field(b, "peak", m->peak);
-    int_field(b, "before", m->before);
-    int_field(b, "allocated", m->allocated);
+    block_int_field(b, "peak", m->peak);
+    block_int_field(b, "before", m->before);
+    block_int_field(b, "allocated", m->allocated);
     path_field(k, "peak_in", k->o->peak_place);
     /* Outside every call it may have been a backward's, where that can't be told. */
     bool guess = m->info.forward_only && m->peak_call < 0;
-    text_field(b, "peak_phase", guess ? NULL : lam_phase_name((lam_phase)m->peak_phase));
+    block_text_field(b, "peak_phase", guess ? NULL : lam_phase_name((lam_phase)m->peak_phase));
     known_field(b, "back", k->o->backward_us);
-    key(b, "held");
+    block_key(b, "held");
     put_categories(b, m->held);
-    key(b, "rss");
+    block_key(b, "rss");
     PUT(b, "{");
     known_field(b, "open", m->info.rss_open);
     known_field(b, "peak", m->info.rss_peak);
     known_field(b, "close", m->info.rss_close);
     PUT(b, "}");
-    text_field(b, "source", k->o->memory_source);
+    block_text_field(b, "source", k->o->memory_source);
     PUT(b, "}");
 }
 
@@ -315,7 +334,7 @@ static void put_times(block *k) {
     static const char *const parts[LAM_N_TIME_PARTS] = {"forward", "backward", "recompute",
                                                         "engine",  "outside",  "whole"};
     lmi_buf *b = k->out;
-    key(b, "time");
+    block_key(b, "time");
     if (!k->o->timed) {
         PUT(b, "null");
         return;
@@ -323,26 +342,26 @@ static void put_times(block *k) {
     PUT(b, "{");
     for (int p = 0; p < LAM_N_TIME_PARTS; p++) {
         const lam_spread *s = &k->o->time[p];
-        key(b, parts[p]);
+        block_key(b, parts[p]);
         if (s->n == 0) {
             PUT(b, "null");
             continue;
         }
         PUT(b, "[");
-        put_int(b, s->median);
-        put_int(b, s->deviation);
-        put_int(b, s->least);
-        put_int(b, s->most);
+        block_int(b, s->median);
+        block_int(b, s->deviation);
+        block_int(b, s->least);
+        block_int(b, s->most);
         PUT(b, "]");
     }
-    int_field(b, "runs", k->o->repeats);
-    int_field(b, "outliers", k->o->outliers);
+    block_int_field(b, "runs", k->o->repeats);
+    block_int_field(b, "outliers", k->o->outliers);
     PUT(b, "}");
 }
 
 static void put_roof(block *k) {
     lmi_buf *b = k->out;
-    key(b, "roof");
+    block_key(b, "roof");
     if (k->o->roof.flops <= 0 || k->o->roof.bytes <= 0) {
         PUT(b, "null");
         return;
@@ -356,40 +375,40 @@ static void put_roof(block *k) {
 
 static void put_nodes(block *k, const lmi_level *l) {
     lmi_buf *b = k->out;
-    key(b, "n");
+    block_key(b, "n");
     PUT(b, "[");
     for (int32_t i = 0; i < l->n; i++) {
-        next(b);
+        block_next(b);
         PUT(b, "[");
-        put_int(b, l->node[i].look);
-        put_int(b, text_at(k, l->node[i].label));
-        put_int(b, text_at(k, l->node[i].note));
+        block_int(b, l->node[i].look);
+        block_int(b, text_at(k, l->node[i].label));
+        block_int(b, text_at(k, l->node[i].note));
         PUT(b, "]");
     }
     PUT(b, "]");
-    key(b, "w");
+    block_key(b, "w");
     PUT(b, "[");
-    for (int32_t i = 0; i < l->n; i++) put_int(b, l->size[i].w);
+    for (int32_t i = 0; i < l->n; i++) block_int(b, l->size[i].w);
     PUT(b, "]");
-    key(b, "h");
+    block_key(b, "h");
     PUT(b, "[");
-    for (int32_t i = 0; i < l->n; i++) put_int(b, l->size[i].h);
+    for (int32_t i = 0; i < l->n; i++) block_int(b, l->size[i].h);
     PUT(b, "]");
-    key(b, "sp");
+    block_key(b, "sp");
     PUT(b, "[");
     for (int32_t i = 0; i < l->n; i++)
-        if (l->at.spine[i]) put_int(b, i);
+        if (l->at.spine[i]) block_int(b, i);
     PUT(b, "]");
 }
 
 static void put_lines(lmi_buf *b, const char *name, const lmi_line_ends *line, int32_t n) {
-    key(b, name);
+    block_key(b, name);
     PUT(b, "[");
     for (int32_t i = 0; i < n; i++) {
-        next(b);
+        block_next(b);
         PUT(b, "[");
-        put_int(b, line[i].from);
-        put_int(b, line[i].to);
+        block_int(b, line[i].from);
+        block_int(b, line[i].to);
         PUT(b, "]");
     }
     PUT(b, "]");
@@ -398,42 +417,42 @@ static void put_lines(lmi_buf *b, const char *name, const lmi_line_ends *line, i
 static void put_level(block *k, const lmi_level *l) {
     lmi_buf *b = k->out;
     const lmi_drawing *at = &l->at;
-    next(b);
+    block_next(b);
     PUT(b, "{");
     put_nodes(k, l);
-    ints(b, "x", at->x, l->n);
-    ints(b, "y", at->y, l->n);
-    ints(b, "r", at->rank, l->n);
-    ints(b, "r0", at->top, at->n_ranks);
-    ints(b, "r1", at->bottom, at->n_ranks);
-    key(b, "d");
+    block_ints(b, "x", at->x, l->n);
+    block_ints(b, "y", at->y, l->n);
+    block_ints(b, "r", at->rank, l->n);
+    block_ints(b, "r0", at->top, at->n_ranks);
+    block_ints(b, "r1", at->bottom, at->n_ranks);
+    block_key(b, "d");
     PUT(b, "[");
     for (int32_t i = 0; i < at->n_waypoints; i++) {
-        next(b);
+        block_next(b);
         PUT(b, "[");
-        put_int(b, at->waypoint[i].x);
-        put_int(b, at->waypoint[i].rank);
-        put_int(b, at->waypoint[i].source);
+        block_int(b, at->waypoint[i].x);
+        block_int(b, at->waypoint[i].rank);
+        block_int(b, at->waypoint[i].source);
         PUT(b, "]");
     }
     PUT(b, "]");
     put_lines(b, "e", at->segment, at->n_segments);
     if (at->shared) put_lines(b, "bus", l->line, l->n_lines);
-    if (l->cut) int_field(b, "cut", l->cut);
+    if (l->cut) block_int_field(b, "cut", l->cut);
     PUT(b, "}");
 }
 
 static void put_levels(block *k) {
     lmi_buf *b = k->out;
-    key(b, "lv");
+    block_key(b, "lv");
     PUT(b, "[");
     for (int32_t i = 0; i < k->o->n_levels; i++) put_level(k, &k->o->level[i]);
     PUT(b, "]");
-    key(b, "lvof");
+    block_key(b, "lvof");
     PUT(b, "{");
     for (int32_t i = 0; i < k->o->n; i++) {
         if (k->o->at[i].level < 0) continue;
-        put_index(b, i);
+        block_index(b, i);
         quick_int(b, k->o->at[i].level);
     }
     PUT(b, "}");
@@ -453,20 +472,20 @@ static const char *name_of(block *k, const lmi_formula_group *g) {
 
 static void put_group(block *k, const lmi_formula_group *g) {
     lmi_buf *b = k->out;
-    next(b);
+    block_next(b);
     PUT(b, "[");
-    put_int(b, g->phase);
-    put_int(b, text_at(k, name_of(k, g)));
+    block_int(b, g->phase);
+    block_int(b, text_at(k, name_of(k, g)));
     PUT(b, ",[");
     for (int32_t i = 0; i < g->n; i++) {
         const lmi_outlined_formula *f = &g->at[i];
-        next(b);
+        block_next(b);
         PUT(b, "[");
-        put_int(b, f->metric);
-        put_int(b, text_at(k, f->formula));
-        put_int(b, text_at(k, f->filled));
+        block_int(b, f->metric);
+        block_int(b, text_at(k, f->formula));
+        block_int(b, text_at(k, f->filled));
         if (f->value >= 0)
-            put_int(b, f->value);
+            block_int(b, f->value);
         else
             PUT(b, ",null");
         PUT(b, "]");
@@ -476,21 +495,21 @@ static void put_group(block *k, const lmi_formula_group *g) {
 
 static void put_formulas(block *k) {
     lmi_buf *b = k->out;
-    key(b, "why");
+    block_key(b, "why");
     PUT(b, "[");
     for (int32_t i = 0; i < k->o->n_formulas; i++) {
         const lmi_formulas *f = &k->o->formulas[i];
-        next(b);
+        block_next(b);
         PUT(b, "[");
         for (int32_t g = 0; g < f->n; g++) put_group(k, &f->at[g]);
         PUT(b, "]");
     }
     PUT(b, "]");
-    key(b, "whyof");
+    block_key(b, "whyof");
     PUT(b, "{");
     for (int32_t i = 0; i < k->o->n; i++) {
         if (k->o->at[i].formulas < 0) continue;
-        put_index(b, i);
+        block_index(b, i);
         quick_int(b, k->o->at[i].formulas);
     }
     PUT(b, "}");
@@ -500,21 +519,21 @@ static void put_formulas(block *k) {
 
 static void put_health(block *k) {
     lmi_buf *b = k->out;
-    key(b, "health");
+    block_key(b, "health");
     if (!k->o->health) {
         PUT(b, "null");
         return;
     }
     PUT(b, "{");
-    text_field(b, "sentence", k->o->health);
-    int_field(b, "tensors", k->o->looked);
-    key(b, "findings");
+    block_text_field(b, "sentence", k->o->health);
+    block_int_field(b, "tensors", k->o->looked);
+    block_key(b, "findings");
     PUT(b, "[");
     for (int32_t i = 0; i < k->o->n_findings && i < LISTED; i++) {
-        next(b);
+        block_next(b);
         PUT(b, "{");
-        text_field(b, "text", k->o->finding[i]->text);
-        text_field(b, "phase", lam_phase_name(k->o->finding[i]->phase));
+        block_text_field(b, "text", k->o->finding[i]->text);
+        block_text_field(b, "phase", lam_phase_name(k->o->finding[i]->phase));
         path_field(k, "path", k->o->finding_place[i]);
         PUT(b, "}");
     }
@@ -523,38 +542,38 @@ static void put_health(block *k) {
 
 static void put_reasons(block *k, const char *name, const char *(*at)[2], int32_t n) {
     lmi_buf *b = k->out;
-    key(b, name);
+    block_key(b, name);
     PUT(b, "[");
     for (int32_t i = 0; i < n && i < LISTED; i++) {
-        next(b);
+        block_next(b);
         PUT(b, "{");
-        text_field(b, "path", at[i][0]);
-        text_field(b, "reason", at[i][1]);
+        block_text_field(b, "path", at[i][0]);
+        block_text_field(b, "reason", at[i][1]);
         PUT(b, "}");
     }
     PUT(b, "]");
 }
 
 static void put_sentences(block *k, const char *name, const char *const *at, int32_t n) {
-    key(k->out, name);
+    block_key(k->out, name);
     PUT(k->out, "[");
     for (int32_t i = 0; i < n; i++) {
-        next(k->out);
-        put_text(k->out, at[i]);
+        block_next(k->out);
+        block_text(k->out, at[i]);
     }
     PUT(k->out, "]");
 }
 
 static void put_operators(block *k) {
-    key(k->out, "ops");
+    block_key(k->out, "ops");
     if (k->o->ops_ran == 0) {
         PUT(k->out, "null");
         return;
     }
     PUT(k->out, "{");
-    int_field(k->out, "ran", k->o->ops_ran);
-    int_field(k->out, "counted", k->o->ops_counted);
-    int_field(k->out, "known", k->o->ops_ruled);
+    block_int_field(k->out, "ran", k->o->ops_ran);
+    block_int_field(k->out, "counted", k->o->ops_counted);
+    block_int_field(k->out, "known", k->o->ops_ruled);
     PUT(k->out, "}");
 }
 
@@ -564,21 +583,21 @@ static void put_operators(block *k) {
 static void put_columns_before(block *k) {
     const lmi_outline *o = k->o, *was = o->was;
     lmi_buf *b = k->out;
-    key(b, "col");
+    block_key(b, "col");
     PUT(b, "{");
     for (int c = 0; c < LMI_N_OWN; c++) {
         if (!was->own[c]) continue;
-        key(b, lmi_own_names[c]);
+        block_key(b, lmi_own_names[c]);
         PUT(b, "[");
-        for (int32_t i = 0; i < o->n; i++) put_int(b, o->was_at[i] < 0 ? 0 : was->own[c][o->was_at[i]]);
+        for (int32_t i = 0; i < o->n; i++) block_int(b, o->was_at[i] < 0 ? 0 : was->own[c][o->was_at[i]]);
         PUT(b, "]");
     }
     PUT(b, "}");
-    key(b, "held");
+    block_key(b, "held");
     PUT(b, "{");
     for (int32_t i = 0; i < o->n && was->held; i++) {
         if (o->was_at[i] < 0) continue;
-        put_index(b, i);
+        block_index(b, i);
         put_categories(b, was->held[o->was_at[i]]);
     }
     PUT(b, "}");
@@ -586,14 +605,14 @@ static void put_columns_before(block *k) {
 
 static void put_course_before(block *before) {
     const lam_memory_totals *m = before->o->memory;
-    key(before->out, "mem");
+    block_key(before->out, "mem");
     if (!m) {
         PUT(before->out, "null");
         return;
     }
     PUT(before->out, "{");
     put_points(before);
-    int_field(before->out, "peak", m->peak);
+    block_int_field(before->out, "peak", m->peak);
     path_field(before, "peak_in", before->o->peak_place);
     PUT(before->out, "}");
 }
@@ -603,14 +622,14 @@ static void put_names_before(block *k) {
     const lmi_outline *o = k->o;
     lmi_buf path;
     lmi_buf_init(&path);
-    key(k->out, "renamed");
+    block_key(k->out, "renamed");
     PUT(k->out, "{");
     for (int32_t i = 0; i < o->n; i++) {
         if (o->change[i] != LMI_RENAMED) continue;
         lmi_buf_clear(&path);
         lmi_outline_path(o->was, o->was_at[i], &path);
-        put_index(k->out, i);
-        put_text(k->out, lmi_buf_text(&path));
+        block_index(k->out, i);
+        block_text(k->out, lmi_buf_text(&path));
     }
     PUT(k->out, "}");
     k->out->bad = k->out->bad || path.bad;
@@ -621,19 +640,19 @@ static void put_difference(block *k) {
     const lmi_outline *o = k->o;
     if (!o->was) return;
     block before = {.out = k->out, .o = o->was};
-    key(k->out, "base");
+    block_key(k->out, "base");
     PUT(k->out, "{");
-    text_field(k->out, "name",
-               lmi_page_told_of(o->was, "target") ? lmi_page_told_of(o->was, "target") : o->was->name);
-    text_field(k->out, "convention", o->was->convention);
+    block_text_field(k->out, "name",
+                     lmi_page_told_of(o->was, "target") ? lmi_page_told_of(o->was, "target") : o->was->name);
+    block_text_field(k->out, "convention", o->was->convention);
     put_columns_before(k);
     put_totals(&before);
     put_course_before(&before);
     put_times(&before);
     PUT(k->out, "}");
-    key(k->out, "dst");
+    block_key(k->out, "dst");
     PUT(k->out, "[");
-    for (int32_t i = 0; i < o->n; i++) put_int(k->out, o->change[i]);
+    for (int32_t i = 0; i < o->n; i++) block_int(k->out, o->change[i]);
     PUT(k->out, "]");
     put_names_before(k);
 }
@@ -642,8 +661,8 @@ static void put_all(block *k) {
     const lmi_outline *o = k->o;
     text_at(k, "");
     PUT(k->out, "{");
-    int_field(k->out, "v", 1);
-    text_field(k->out, "name", o->name);
+    block_int_field(k->out, "v", 1);
+    block_text_field(k->out, "name", o->name);
     put_head(k);
     put_tree(k);
     put_columns(k);

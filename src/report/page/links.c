@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Names of modules, and links that select one. */
+ * Names of modules, links that select one, and ids. */
 #include "report/page/page.h"
 
 void lmi_put_bdi(lmi_buf *b, const char *name, int32_t columns) {
@@ -34,12 +34,21 @@ static void put_encoded(lmi_buf *b, const char *s) {
     }
 }
 
+/* A part has nothing that could be selected. */
 static void put_link(lmi_page *p, const char *path, const char *shown) {
-    lmi_put(&p->out, "<a class=\"link\" href=\"#layer=");
-    put_encoded(&p->out, path);
-    lmi_put(&p->out, "\"><code>");
+    bool link = !p->options->part;
+    if (link) {
+        lmi_put(&p->out, "<a class=\"link\" href=\"#layer=");
+        put_encoded(&p->out, path);
+        lmi_put(&p->out, "\">");
+    }
+    lmi_put(&p->out, "<code>");
     lmi_page_name(p, shown, LMI_PAGE_LINK);
-    lmi_put(&p->out, "</code></a>");
+    lmi_put(&p->out, link ? "</code></a>" : "</code>");
+}
+
+void lmi_page_id(lmi_page *p, const char *id) {
+    if (!p->options->part) lmi_putf(&p->out, " id=\"%s\"", id);
 }
 
 void lmi_page_link(lmi_page *p, int32_t place) {
@@ -67,10 +76,6 @@ int32_t lmi_page_find(lmi_page *p, const char *path) {
     return found;
 }
 
-const char *lmi_page_told_of(const lmi_outline *o, const char *label) {
-    for (int32_t i = 0; i < o->n_provenance; i++)
-        if (strcmp(o->provenance[i][0], label) == 0) return o->provenance[i][1];
-    return NULL;
-}
+const char *lmi_page_told_of(const lmi_outline *o, const char *label) { return lmi_outline_told(o, label); }
 
 const char *lmi_page_told(const lmi_page *p, const char *label) { return lmi_page_told_of(p->o, label); }

@@ -41,15 +41,33 @@ static lam_status put_modules(lmi_page *p) {
     return lmi_page_table(p);
 }
 
+/* Above each of the two pictures of a difference: which it is, and how much. */
+static void put_which(lmi_page *p, const char *which, const lmi_outline *o, const lmi_page_number *by) {
+    lmi_putf(&p->out, "<p class=\"crumb\">%s", which);
+    if (by && o->own[by->of.by]) {
+        lmi_put(&p->out, ": ");
+        lmi_put_shown_of(&p->out, o, &by->of, 0);
+    }
+    lmi_put(&p->out, "</p>");
+}
+
 static lam_status put_icicle(lmi_page *p) {
     const lmi_page_number *by = &p->number[p->by];
-    lmi_putf(&p->out, "<div class=\"crumb\" id=\"icrumb\">%s%s: ", lmi_shown_title(by->of.by),
-             lmi_page_phase(by));
+    lmi_put(&p->out, "<div class=\"crumb\"");
+    lmi_page_id(p, "icrumb");
+    lmi_putf(&p->out, ">%s%s: ", lmi_shown_title(by->of.by), lmi_page_phase(by));
     lmi_put_shown_of(&p->out, p->o, &by->of, 0);
     lmi_put(&p->out, " · <b>");
     lmi_page_path(p, 0, LMI_PAGE_CELL);
-    lmi_put(&p->out, "</b></div><div class=\"fig\" id=\"ifig\" tabindex=\"0\" role=\"group\" "
-                     "aria-label=\"Icicle; arrow keys move\">");
+    lmi_put(&p->out, "</b></div><div class=\"fig\"");
+    lmi_page_id(p, "ifig");
+    lmi_putf(&p->out, " tabindex=\"0\" role=\"group\" aria-label=\"Icicle%s\">",
+             p->options->part ? "" : "; arrow keys move");
+    if (p->o->was) {
+        put_which(p, "before", p->o->was, by);
+        lmi_picture_icicle(&p->out, p->o->was, &by->of);
+        put_which(p, "after", p->o, by);
+    }
     lmi_picture_icicle(&p->out, p->o, &by->of);
     lmi_put(&p->out, "</div>");
     put_legend(p);
@@ -58,6 +76,11 @@ static lam_status put_icicle(lmi_page *p) {
 
 static lam_status put_memory(lmi_page *p) {
     lmi_put(&p->out, "<div class=\"fig\" id=\"mfig\" role=\"group\" aria-label=\"Memory over time\">");
+    if (p->o->was && p->o->was->memory && p->o->was->n_points > 1) {
+        put_which(p, "before", p->o->was, NULL);
+        lmi_picture_memory(&p->out, p->o->was, &(lmi_picture_options){.width = PICTURE});
+        put_which(p, "after", p->o, NULL);
+    }
     lmi_picture_memory(&p->out, p->o, &(lmi_picture_options){.width = PICTURE});
     lmi_put(&p->out, "</div><div id=\"mheld\">");
     lmi_page_holders(p);
@@ -141,13 +164,6 @@ static lam_status put_section(lmi_page *p, const section *s) {
 
 /* -- around them ----------------------------------------------------------------------------------------- */
 
-static void put_title(lmi_page *p) {
-    lmi_put_name(&p->out, p->o->was ? p->o->was->name : p->o->name, LMI_PAGE_TITLE);
-    if (!p->o->was) return;
-    lmi_put(&p->out, " → ");
-    lmi_put_name(&p->out, p->o->name, LMI_PAGE_TITLE);
-}
-
 void lmi_page_begin(lmi_buf *b, const char *script) {
     lmi_putf(b,
              "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" "
@@ -203,7 +219,7 @@ static void put_end(lmi_page *p) {
 
 lam_status lmi_page_write(lmi_page *p) {
     lmi_page_begin(&p->out, lmi_page_js_sum);
-    put_title(p);
+    lmi_page_put_title(p);
     lmi_page_titled(&p->out, "report");
     put_header(p);
     for (int i = 0; i < N_SECTIONS; i++)
@@ -212,10 +228,22 @@ lam_status lmi_page_write(lmi_page *p) {
     return lmi_buf_flush(&p->out, p->to, p->e);
 }
 
-/* Of costs, or of a saved report where there are none. */
-static lam_status take_outline(lmi_outline *o, const lam_costs *c, const char *file, lam_peak roof,
+/* What a notebook shows of it. */
+static lam_status write_part(lmi_page *p) {
+    lmi_part_begin(&p->out, "report");
+    if (always(p)) lmi_page_verdict(p);
+    if (has_numbers(p)) LAM_TRY(put_icicle(p));
+    if (always(p)) LAM_TRY(lmi_page_table(p));
+    if (always(p)) LAM_TRY(lmi_page_deeper_table(p));
+    lmi_part_end(&p->out);
+    return lmi_buf_flush(&p->out, p->to, p->e);
+}
+
+/* Of costs, or of a saved report where there are none. A part needs less. */
+static lam_status take_outline(lmi_outline *o, const lam_costs *c, const char *file, lam_peak roof, bool part,
                                lam_error *e) {
-    lmi_outline_options wanted = {true, true, true, roof};
+    const lmi_outline_options wanted = {
+        .levels = !part, .formulas = !part, .course = !part, .drawn = !part, .roof = roof};
     if (!c) return lmi_saved_outline(o, file, e);
     *o = (lmi_outline){0};
     LAM_TRY(lmi_rf_need(c, e)); /* rows are read below, which tells no failure */
@@ -226,7 +254,7 @@ static lam_status write_outline(const lmi_outline *o, const lam_page_options *op
                                 lam_error *e) {
     lmi_page p;
     lmi_page_start(&p, o, options, to, e);
-    lam_status s = lmi_page_write(&p);
+    lam_status s = options->part ? write_part(&p) : lmi_page_write(&p);
     lmi_buf_free(&p.out);
     return s;
 }
@@ -236,9 +264,10 @@ static lam_status write_page(const lam_costs *c, const char *file, const lam_pag
     const lam_page_options none = {0};
     lmi_outline o, before, both;
     if (!options) options = &none;
-    lam_status s = take_outline(&o, c, file, options->roof, e);
+    lam_status s = take_outline(&o, c, file, options->roof, options->part, e);
     if (s == LAM_OK && (options->costs_before || options->file_before)) {
-        s = take_outline(&before, options->costs_before, options->file_before, options->roof, e);
+        s = take_outline(&before, options->costs_before, options->file_before, options->roof, options->part,
+                         e);
         if (s == LAM_OK) {
             s = lmi_outline_diff(&both, &before, &o, e);
             if (s == LAM_OK) s = write_outline(&both, options, to, e);

@@ -4,8 +4,8 @@
  *
  * page.c: the file. verdict.c: the tiles and the sentence on exactness. findings.c: what to do first.
  * table.c: the modules. sources.c: who holds the peak, the tables behind pictures, how it was measured.
- * changes.c: of a difference. data.c: the block of data that the script reads. numbers.c, links.c: what these
- * share. */
+ * changes.c: of a difference. data.c: the block of data that the script reads. part.c: what frames a part of
+ * the page in a notebook. numbers.c, links.c: what these share. */
 #ifndef LMI_REPORT_PAGE_H
 #define LMI_REPORT_PAGE_H
 
@@ -43,6 +43,11 @@ void lmi_page_titled(lmi_buf *b, const char *kind);
 /* NULL: the page does not have it. */
 const lmi_page_number *lmi_page_number_of(const lmi_page *p, lmi_own_number by);
 lam_status lmi_page_write(lmi_page *p);
+/* Puts ` id="..."`; nothing in a part, as several may stand in one document. */
+void lmi_page_id(lmi_page *p, const char *id);
+/* A part's element with its style, for a notebook. `label`: what it is, for those who do not see it. */
+void lmi_part_begin(lmi_buf *b, const char *label);
+void lmi_part_end(lmi_buf *b);
 /* A number of the whole model: parameters that places share are in it once, of memory it is the peak. */
 lam_count lmi_page_total(const lmi_page *p, const lmi_page_number *n);
 lam_count lmi_page_total_of(const lmi_outline *o, const lmi_page_number *n);
@@ -54,7 +59,8 @@ const char *lmi_page_phase(const lmi_page_number *n); /* ", forward" where a bac
 void lmi_page_verdict(lmi_page *p);
 void lmi_page_findings(lmi_page *p);
 lam_status lmi_page_table(lmi_page *p);
-extern const lam_held lmi_page_categories[LAM_N_HELD]; /* in the order of the colours k0 to k8 */
+/* As many levels as a script would open at once, for a part: the table folds but has no script. */
+lam_status lmi_page_deeper_table(lmi_page *p);
 void lmi_page_holders(lmi_page *p);        /* who holds the peak */
 bool lmi_page_has_speeds(const lmi_page *p); /* a roofline has a point */
 void lmi_page_speeds_say(lmi_page *p);     /* which part of the time is bound by what */
@@ -83,6 +89,7 @@ const char *lmi_page_told_of(const lmi_outline *o, const char *label);
 
 /* "A → B", what each is called; of one model its type. */
 void lmi_page_put_names(lmi_page *p, int32_t columns);
+void lmi_page_put_title(lmi_page *p); /* the same, without elements */
 /* A text of both if it differs: "was → now". */
 void lmi_page_put_both(lmi_page *p, const char *was, const char *now, int32_t columns);
 void lmi_page_put_was(lmi_page *p, const lmi_page_number *n); /* "was 1.81 G, +102 %" */

@@ -727,7 +727,13 @@ function drawMemory() {
     out.push(path('ax', across(b)), label(left - 8, y(b) + 4, 's d r', b ? bytes(b) : '0'));
   }
   const line = of => of.t.map((t, k) => `${at(x(t))} ${at(y(of.b[k]))}`).join('L');
-  out.push(path('area', `M${left} ${bottom}L${line(M)}L${at(x(end))} ${bottom}Z`));
+  const area = (css, b) => path(css, `M${left} ${bottom}L${line({t: M.t, b})}L${at(x(end))} ${bottom}Z`);
+  let sum = M.b; // each category is drawn in front of what is above it, from 0 on
+  for (const [k, held] of [...M.parts || []].reverse()) {
+    out.push(area('k' + k, sum));
+    sum = sum.map((b, i) => b - held[i]);
+  }
+  if (!M.parts) out.push(area('area', M.b));
   if (old) {
     const where = small || old.peak_in == null ? '' : ` in ${show(old.peak_in || 'the model itself', 34)}`;
     out.push(path('was', 'M' + line(old)), label(left + wide / 2, bottom + 84, 's d c',
@@ -753,7 +759,15 @@ function drawMemory() {
     label(w - 10, bottom + 84, 's d r',
       time(last * 1000) + (small || old ? '' : ' of the run that was watched')),
     '<g id="cross"></g>');
-  frame.innerHTML = svg(w, bottom + 90, `Memory over time: peak ${bytes(M.peak)}`, out.join(''));
+  let lx = left, ly = bottom + 94;
+  for (const [k] of M.parts || []) {
+    const name = data.cats[k], room = 15 + 6 * name.length;
+    if (lx > left && lx + room > w - 10) { lx = left; ly += 18; }
+    out.push(rect(lx, ly, 10, 10, `rx="2" class="k${k}"/>`), label(lx + 15, ly + 9, 's', name));
+    lx += room + 16;
+  }
+  const high = M.parts ? ly + 18 : bottom + 90;
+  frame.innerHTML = svg(w, high, `Memory over time: peak ${bytes(M.peak)}`, out.join(''));
   course = {x, w, left, wide, last, point: -1};
 }
 
@@ -994,7 +1008,7 @@ function graphNode(L, nodes, q, p, x, y) {
   const left = room - width(name) - 1;
   const known = own || stateOf(metric)[i] ? value : '–', call = q.note ? ' · call ' + esc(q.note) : '';
   return `<g class="cl" data-i="${i}" data-node="${q.key}">` +
-    rect(x, y, q.w, q.h, `rx="6" class="o f-${q.inner ? 'box' : familyOf(i)}"/>`) +
+    rect(x, y, q.w, q.h, `rx="6" class="o ${word} f-${q.inner ? 'box' : familyOf(i)}"/>`) +
     label(x + 9, y + 18, '', `<tspan class="m b">${esc(name)}</tspan>` +
       `${left > 3 ? ` <tspan class="s d">${show(typeOf(i), left)}</tspan>` : ''}`) +
     (can ? `<g data-open="${i}">${rect(x + q.w - 25, y + 1, 24, 24, 'fill="transparent"/>')}` +
@@ -1099,7 +1113,7 @@ function drawPanel(why) {
   const calls = columnOf('calls')[i], speed = speedOf(i), held = data.held && data.held[i] || [];
   const heldBefore = before && before.held && before.held[i] || [], old = oldPathOf(i);
   const both = memoryData && before && before.mem;
-  const drawn = levelOf(0) && changeOf(i).word !== 'removed';
+  const drawn = levelOf(0);
   const change = changeOf(i).word + (old === null ? '' : `, was <bdi>${show(old, 160)}</bdi>`);
   const kind = [`<bdi>${show(typeOf(i), 60)}</bdi>`, change, STATUS[data.st[i]],
     calls > 1 && calls + ' calls'];

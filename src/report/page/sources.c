@@ -7,16 +7,11 @@ enum { HOLDERS = 12, SPEEDS = 20, LINES = 60, TYPE = 30, STACK = 1120, SMALL = 2
 
 /* -- who holds the peak ---------------------------------------------------------------------------------- */
 
-const lam_held lmi_page_categories[LAM_N_HELD] = {
-    LAM_HELD_PARAMETER,  LAM_HELD_GRADIENT, LAM_HELD_OPTIMIZER, LAM_HELD_BUFFER, LAM_HELD_INPUT,
-    LAM_HELD_ACTIVATION, LAM_HELD_BACKWARD, LAM_HELD_WORKSPACE, LAM_HELD_OTHER,
-};
-
 /* One bar of what `held` is made of; `whole` bytes are `width` units. */
 static void put_stack(lmi_buf *b, const int64_t *held, double whole, int width, int height) {
     double at = 0;
     for (int k = 0; k < LAM_N_HELD && whole > 0; k++) {
-        double w = width * ((double)held[lmi_page_categories[k]] / whole);
+        double w = width * ((double)held[lmi_held_order[k]] / whole);
         if (!(w > 0)) continue;
         lmi_putf(b, "<rect class=\"k%d\" x=\"%.1f\" width=\"%.1f\" height=\"%d\"/>", k, at, w < .5 ? .5 : w,
                  height);
@@ -36,10 +31,10 @@ static void put_legend(lmi_page *p) {
     double sum = (double)sum_of(held);
     lmi_put(&p->out, "<div class=\"leg\">");
     for (int k = 0; k < LAM_N_HELD; k++) {
-        double v = (double)held[lmi_page_categories[k]];
+        double v = (double)held[lmi_held_order[k]];
         if (v <= .001 * sum) continue;
         lmi_putf(&p->out, "<span><i class=\"g%d\"></i>%s <b class=\"num\">", k,
-                 lam_held_name(lmi_page_categories[k]));
+                 lam_held_name(lmi_held_order[k]));
         lmi_put_iec(&p->out, v);
         lmi_put(&p->out, "</b> ");
         lmi_put_share(&p->out, v, sum);
@@ -62,9 +57,9 @@ static void put_holder(lmi_page *p, int32_t i, double most) {
     put_stack(&p->out, held, most, SMALL, 12);
     lmi_put(&p->out, "</svg><span class=\"vh\">");
     for (int k = 0; k < LAM_N_HELD; k++) {
-        if (held[lmi_page_categories[k]] <= 0) continue;
-        lmi_putf(&p->out, "%s%s ", comma, lam_held_name(lmi_page_categories[k]));
-        lmi_put_iec(&p->out, (double)held[lmi_page_categories[k]]);
+        if (held[lmi_held_order[k]] <= 0) continue;
+        lmi_putf(&p->out, "%s%s ", comma, lam_held_name(lmi_held_order[k]));
+        lmi_put_iec(&p->out, (double)held[lmi_held_order[k]]);
         comma = ", ";
     }
     lmi_put(&p->out, "</span></td><td>");

@@ -34,12 +34,13 @@ static int32_t count_rows(const lmi_outline *o, int32_t depth, int32_t most) {
     return n;
 }
 
-/* The root's children are always shown. */
-static int32_t find_depth(const lmi_outline *o) {
+/* The root's children are always shown, and what is below them as long as there are no more rows than `most`.
+ */
+static int32_t find_depth(const lmi_outline *o, int32_t most) {
     int32_t deepest = 0, depth = 1;
     for (int32_t i = 0; i < o->n; i++)
         if (o->at[i].depth > deepest) deepest = o->at[i].depth;
-    while (depth < deepest && count_rows(o, depth + 1, OPEN_ROWS) <= OPEN_ROWS) depth++;
+    while (depth < deepest && count_rows(o, depth + 1, most) <= most) depth++;
     return depth;
 }
 
@@ -171,26 +172,54 @@ static void put_row(lmi_page *p, int32_t i) {
     lmi_put(&p->out, "</tr>\n");
 }
 
-lam_status lmi_page_table(lmi_page *p) {
+/* A part may stand twice in a document, where no two regions may have one name. */
+static lam_status put_table(lmi_page *p, int32_t depth) {
     const lmi_outline *o = p->o;
-    int32_t depth = find_depth(o), n = 0, rows = count_rows(o, depth, o->n);
-    lmi_put(&p->out,
-            "<div class=\"scroll\" id=\"tscroll\" tabindex=\"0\" role=\"region\" aria-label=\"Table of "
-            "modules\"><table aria-label=\"Modules\"><thead id=\"thead\"><tr><th "
-            "scope=\"col\"><span>module</span></th><th scope=\"col\" "
-            "class=\"l\"><span>output</span></th>");
+    int32_t n = 0, rows = count_rows(o, depth, o->n);
+    lmi_put(&p->out, "<div class=\"scroll\"");
+    lmi_page_id(p, "tscroll");
+    lmi_putf(
+        &p->out,
+        " tabindex=\"0\" role=\"%s\" aria-label=\"Table of modules\"><table aria-label=\"Modules\"><thead",
+        p->options->part ? "group" : "region");
+    lmi_page_id(p, "thead");
+    lmi_put(&p->out, "><tr><th scope=\"col\"><span>module</span></th><th scope=\"col\" "
+                     "class=\"l\"><span>output</span></th>");
     for (int32_t k = 0; k < p->n_numbers; k++)
         lmi_putf(&p->out, "<th scope=\"col\"%s><span>%s</span></th>", k == p->by ? " class=\"hot\"" : "",
                  lmi_shown_title(p->number[k].of.by));
-    lmi_put(&p->out, "</tr></thead><tbody id=\"rows\">\n");
+    lmi_put(&p->out, "</tr></thead><tbody");
+    lmi_page_id(p, "rows");
+    lmi_put(&p->out, ">\n");
     for (int32_t i = 0; i < o->n && n < MOST_ROWS; i++) {
         if (!is_shown(o, i, depth)) continue;
         put_row(p, i);
         n++;
         LAM_TRY(lmi_page_flush(p));
     }
-    lmi_put(&p->out, "</tbody></table><div class=\"more\" id=\"more\">");
+    lmi_put(&p->out, "</tbody></table><div class=\"more\"");
+    lmi_page_id(p, "more");
+    lmi_put(&p->out, ">");
     if (rows > n) lmi_putf(&p->out, "%d more rows", (int)(rows - n));
     lmi_put(&p->out, "</div></div>");
+    return LAM_OK;
+}
+
+lam_status lmi_page_table(lmi_page *p) { return put_table(p, find_depth(p->o, OPEN_ROWS)); }
+
+lam_status lmi_page_deeper_table(lmi_page *p) {
+    const lmi_outline *o = p->o;
+    int32_t open = find_depth(o, OPEN_ROWS), depth = find_depth(o, MOST_ROWS),
+            all = count_rows(o, o->n, o->n);
+    if (count_rows(o, open, all) == all) return LAM_OK;
+    if (depth == open) depth++; /* one more level, as much of it as there is room for */
+    int32_t rows = count_rows(o, depth, all);
+    if (rows == all && rows <= MOST_ROWS)
+        lmi_putf(&p->out, "<details><summary>All modules, %d rows</summary>", (int)rows);
+    else
+        lmi_putf(&p->out, "<details><summary>More modules, %d of %d rows</summary>",
+                 (int)(rows < MOST_ROWS ? rows : MOST_ROWS), (int)all);
+    LAM_TRY(put_table(p, depth));
+    lmi_put(&p->out, "</details>\n");
     return LAM_OK;
 }

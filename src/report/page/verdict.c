@@ -82,11 +82,14 @@ static void put_parameters(lmi_page *p) {
 static void put_tile(lmi_page *p, int32_t k) {
     const lmi_page_number *n = &p->number[k];
     const lam_spread *time = &p->o->time[LAM_TIME_FORWARD];
-    bool held = n->of.by == LMI_OWN_HELD;
-    lmi_putf(&p->out, "<button class=\"tile\" data-by=\"%s\" aria-pressed=\"%s\"><span class=\"k\">", n->key,
-             k == p->by ? "true" : "false");
-    lmi_putf(&p->out, "%s%s</span><span class=\"v\">", held ? "peak memory" : lmi_shown_title(n->of.by),
-             lmi_page_phase(n));
+    bool held = n->of.by == LMI_OWN_HELD, part = p->options->part;
+    if (part)
+        lmi_put(&p->out, "<div class=\"tile\">");
+    else
+        lmi_putf(&p->out, "<button class=\"tile\" data-by=\"%s\" aria-pressed=\"%s\">", n->key,
+                 k == p->by ? "true" : "false");
+    lmi_putf(&p->out, "<span class=\"k\">%s%s</span><span class=\"v\">",
+             held ? "peak memory" : lmi_shown_title(n->of.by), lmi_page_phase(n));
     lmi_page_put_total(p, n);
     lmi_put(&p->out, "</span><span class=\"w\">");
     if (p->o->was)
@@ -100,7 +103,7 @@ static void put_tile(lmi_page *p, int32_t k) {
         put_count(p, time->n, "run");
     } else
         put_most(p, &n->of);
-    lmi_put(&p->out, "</span></button>");
+    lmi_put(&p->out, part ? "</span></div>" : "</span></button>");
 }
 
 /* -- exact or not ---------------------------------------------------------------------------------------- */
@@ -136,9 +139,10 @@ static void put_exact(lmi_page *p) {
 }
 
 void lmi_page_verdict(lmi_page *p) {
-    lmi_put(&p->out, "<h1 id=\"h-verdict\">");
+    const bool part = p->options->part;
+    lmi_put(&p->out, part ? "<p class=\"h1\">" : "<h1 id=\"h-verdict\">");
     lmi_page_put_names(p, TARGET);
-    lmi_put(&p->out, "</h1>");
+    lmi_put(&p->out, part ? "</p>" : "</h1>");
     put_subject(p);
     if (p->options->ran) {
         lmi_put(&p->out, "<div class=\"exact\"><b class=\"warn\">Only a part of the model ran.</b> ");
@@ -147,7 +151,7 @@ void lmi_page_verdict(lmi_page *p) {
     }
     lmi_put(&p->out, "<div class=\"tiles\">");
     for (int32_t k = 0; k < p->n_numbers; k++) put_tile(p, k);
-    lmi_put(&p->out, "</div>\n<h2 class=\"vh\">Findings</h2>");
+    lmi_put(&p->out, part ? "</div>\n" : "</div>\n<h2 class=\"vh\">Findings</h2>");
     lmi_page_findings(p);
     lmi_put(&p->out, "<div class=\"exact\">");
     if (p->o->n_gaps)

@@ -139,7 +139,8 @@ static void put_number(const graph *d, const lmi_level_node *node, lmi_rect r) {
 
 static void draw_module(const graph *d, const lmi_level_node *node, lmi_rect r) {
     const lmi_outlined *at = &d->o->at[node->place];
-    lmi_svg_put(d->s, "<rect class=\"o f-");
+    bool gone = d->o->change && d->o->change[node->place] == LMI_REMOVED;
+    lmi_svg_put(d->s, gone ? "<rect class=\"o removed f-" : "<rect class=\"o f-");
     lmi_svg_put(d->s, lmi_family_class[at->family]);
     LMI_DRAW(d->s, "\" x=\"~\" y=\"~\" width=\"~\" height=\"~\" rx=\"6\">", r.x, r.y, r.w, r.h);
     if (d->titles) {

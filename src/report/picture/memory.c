@@ -20,55 +20,73 @@ enum {
 typedef struct course {
     lmi_svg *s;
     const lmi_outline *o;
-    double w, wide, us, bytes; /* of the picture; of the area; what the area is wide and high */
+    double w, wide, us; /* of the picture; of the area; what the area is wide */
+    lmi_scale grid;
+    bool shown[LAM_N_HELD]; /* by colour */
 } course;
 
 static double x_of(const course *d, double us) { return LEFT + d->wide * us / d->us; }
-static double y_of(const course *d, double bytes) { return BELOW - (BELOW - 26) * bytes / d->bytes; }
+static double y_of(const course *d, double bytes) { return lmi_scale_y(&d->grid, bytes); }
 
-static double nice_step(double least) {
-    static const int steps[] = {1, 2, 5, 10, 20, 50, 64, 100, 128, 200, 256, 500, 512, 1024};
-    double unit = 1;
-    while (unit * 1024 < least) unit *= 1024;
-    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++)
-        if (steps[i] * unit >= least) return steps[i] * unit;
-    return 1024 * unit;
+/* Nothing of a category is held here, or beside here: its area is behind those below it, whatever its line.
+ */
+static bool is_hidden(const course *d, int32_t i, int of) {
+    if (of < 0) return false;
+    for (int32_t k = i - 1; k <= i + 1; k++)
+        if (k >= 0 && k < d->o->n_points && d->o->part[k][of] > 0) return false;
+    return true;
 }
 
-static void draw_grid(course *d) {
-    double step = nice_step(d->bytes / 4);
-    for (int i = 0; i * step <= d->bytes; i++) {
-        double y = y_of(d, i * step);
-        LMI_DRAW(d->s, "<path class=\"ax\" d=\"M~ ~H~\"/>", LEFT, y, d->w - 10);
-        LMI_DRAW(d->s, "<text class=\"s d r\" x=\"~\" y=\"~\">", LEFT - 8, y + 4);
-        if (i > 0)
-            lmi_put_iec(&d->s->body, i * step);
-        else
-            lmi_svg_put(d->s, "0");
-        lmi_svg_put(d->s, "</text>");
-    }
-}
-
-/* In a page by whole units: a point is on the screen or is not. What does not move is not written. */
-static void draw_area(course *d) {
-    double unit = d->s->alone ? .1 : 1, x = LEFT, y = BELOW;
-    LMI_DRAW(d->s, "<path class=\"area\" d=\"M~ ~", x, y);
+/* By whole units, the whole of a file of its own by half ones up: a point is on the screen or is not. What
+ * does not move is not written, and of a level stretch only its end. `of`: the category, -1: all. */
+static void draw_area(course *d, const char *classes, const int64_t *bytes, int of) {
+    double unit = d->s->alone && of < 0 ? .5 : 1, x = LEFT, y = BELOW, level = LEFT;
+    lmi_svg_put(d->s, "<path class=\"");
+    lmi_svg_put(d->s, classes);
+    LMI_DRAW(d->s, "\" d=\"M~ ~", x, y);
     for (int32_t i = 0; i < d->o->n_points; i++) {
-        const lmi_course_point *at = &d->o->point[i];
-        double nx = round(x_of(d, (double)at->us) / unit) * unit;
-        double ny = round(y_of(d, (double)at->bytes) / unit) * unit;
+        double nx = round(x_of(d, (double)d->o->point[i].us));
+        double ny = is_hidden(d, i, of) ? BELOW : round(y_of(d, (double)bytes[i]) / unit) * unit;
         if (nx == x && ny == y) continue;
+        if (ny == y) {
+            x = nx;
+            continue;
+        }
+        if (x != level) LMI_DRAW(d->s, " ~ ~", x, y);
         LMI_DRAW(d->s, " ~ ~", nx, ny);
-        x = nx, y = ny;
+        x = level = nx, y = ny;
     }
+    if (x != level) LMI_DRAW(d->s, " ~ ~", x, y);
     LMI_DRAW(d->s, "L~ ~Z\"/>", LEFT + d->wide, BELOW);
+}
+
+/* What is held, one category upon the other: each is drawn in front of what is above it, from 0 on. Where the
+ * parts are not known the whole is one area. */
+static void draw_areas(course *d) {
+    int32_t n = d->o->n_points;
+    int64_t *sum = malloc((size_t)n * sizeof *sum);
+    if (!sum) {
+        d->s->body.bad = true;
+        return;
+    }
+    for (int32_t i = 0; i < n; i++) sum[i] = d->o->point[i].bytes;
+    if (!d->o->part) draw_area(d, "area", sum, -1);
+    for (int k = LAM_N_HELD - 1; k >= 0 && d->o->part; k--) {
+        lam_held of = lmi_held_order[k];
+        char colour[] = {'k', (char)('0' + k), '\0'};
+        for (int32_t i = 0; i < n; i++) d->shown[k] = d->shown[k] || d->o->part[i][of] > 0;
+        if (!d->shown[k]) continue;
+        draw_area(d, colour, sum, (int)of);
+        for (int32_t i = 0; i < n; i++) sum[i] -= d->o->part[i][of];
+    }
+    free(sum);
 }
 
 static void draw_before(course *d) {
     double before = (double)d->o->memory->before, y = y_of(d, before);
     if (!(before > 0)) return;
     LMI_DRAW(d->s, "<path class=\"roof2\" d=\"M~ ~H~\"/>", LEFT, y, d->w - 10);
-    LMI_DRAW(d->s, "<text class=\"s d r\" x=\"~\" y=\"~\">", d->w - 12, y - 5);
+    LMI_DRAW(d->s, "<text class=\"s d r halo\" x=\"~\" y=\"~\">", d->w - 12, y - 5);
     lmi_svg_put(d->s, d->w < NARROW ? "before " : "there before the run ");
     lmi_put_iec(&d->s->body, before);
     lmi_svg_put(d->s, "</text>");
@@ -179,13 +197,15 @@ void lmi_picture_memory(lmi_buf *out, const lmi_outline *o, const lmi_picture_op
     int64_t us = o->point[o->n_points - 1].us;
     course d = {.s = &s, .o = o, .w = lmi_svg_width(p), .us = us > 0 ? (double)us : 1};
     d.wide = d.w - LEFT - 10;
-    d.bytes = (double)o->memory->peak * 1.1;
-    draw_grid(&d);
-    draw_area(&d);
+    d.grid = (lmi_scale){LEFT, d.w - 10, BELOW, 26, (double)o->memory->peak * 1.1, 1, true};
+    d.grid.step = lmi_byte_step(d.grid.most / 4);
+    lmi_svg_grid(&s, &d.grid);
+    draw_areas(&d);
     draw_before(&d);
     draw_peak(&d);
     draw_phases(&d);
     draw_lanes(&d, p->alone ? LANES : LANES - 1, p->alone ? IN_FILE : IN_PAGE);
     draw_ends(&d);
-    lmi_svg_end(&s, (lmi_rect){0, 0, d.w, HEIGHT}, false);
+    double below = o->part ? lmi_svg_legend(&s, LEFT, d.w - 10, HEIGHT + 4, d.shown) : HEIGHT;
+    lmi_svg_end(&s, (lmi_rect){0, 0, d.w, below}, false);
 }

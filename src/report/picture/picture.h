@@ -22,6 +22,8 @@ void lmi_picture_graph(lmi_buf *out, const lmi_outline *o, const lmi_picture_opt
 /* MACs against parameters, both above 0 in every point; one family is joined. A file of its own. */
 void lmi_picture_scatter(lmi_buf *out, const char *title, const lam_scatter_point *at, int32_t n);
 
+extern const lam_held lmi_held_order[LAM_N_HELD]; /* as they are stacked, in the colours k0 to k8 */
+
 /* -- what is shown of a place (shown.c) ---------------------------------------------------------------- */
 
 /* "macs", "bytes": read and written, "peak": what is held at the peak; false: there is none of that name. */

@@ -61,7 +61,7 @@ static const kind kinds[] = {
     {"icicle", lmi_picture_icicle, check_nothing, {0}, true},
     {"memory", lmi_picture_memory, check_memory, {.course = true}, false},
     {"roofline", lmi_picture_roofline, check_roofline, {0}, false},
-    {"graph", lmi_picture_graph, check_graph, {.levels = true}, true},
+    {"graph", lmi_picture_graph, check_graph, {.levels = true, .drawn = true}, true},
 };
 enum { N_KINDS = sizeof kinds / sizeof *kinds };
 

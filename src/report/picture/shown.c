@@ -4,6 +4,11 @@
 #include "report/picture/picture.h"
 #include "report/picture/text.h"
 
+const lam_held lmi_held_order[LAM_N_HELD] = {
+    LAM_HELD_PARAMETER,  LAM_HELD_GRADIENT, LAM_HELD_OPTIMIZER, LAM_HELD_BUFFER, LAM_HELD_INPUT,
+    LAM_HELD_ACTIVATION, LAM_HELD_BACKWARD, LAM_HELD_WORKSPACE, LAM_HELD_OTHER,
+};
+
 typedef enum unit { NO_UNIT, COUNTS, BYTES, TIMES } unit;
 enum { PARTS = 4 };
 

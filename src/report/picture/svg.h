@@ -45,4 +45,18 @@ int32_t lmi_room_find(lmi_room *room, double x, double y, double w, const lmi_la
 void lmi_svg_label(lmi_svg *s, const char *classes, double x, double y, const lmi_label *at, const char *text,
                    int32_t columns);
 
+/* -- a chart over time (grid.c) ------------------------------------------------------------------------ */
+
+/* Lines across from 0 up to `most`, `step` from one to the next, with bytes or nanoseconds before each. */
+typedef struct lmi_scale {
+    double left, right, below, top; /* of the area: 0 is below, `most` is at the top */
+    double most, step;
+    bool bytes;
+} lmi_scale;
+double lmi_scale_y(const lmi_scale *g, double v);
+void lmi_svg_grid(lmi_svg *s, const lmi_scale *g);
+double lmi_byte_step(double least); /* a round number of bytes that is not below it */
+/* What the colours k0 to k8 that are shown stand for; returns where it ends. */
+double lmi_svg_legend(lmi_svg *s, double left, double right, double y, const bool shown[LAM_N_HELD]);
+
 #endif

@@ -108,21 +108,12 @@ lam_status lmi_runs_layers(lmi_runs *p, int32_t model) {
 
 /* -- side by side ---------------------------------------------------------------------------------------- */
 
-static void put_which(lmi_runs *p, int32_t i) {
-    lmi_buf name;
-    lmi_buf_init(&name);
-    lmi_put_which(&name, &p->w, i);
-    lmi_put_bdi(&p->w.out, lmi_buf_text(&name), LMI_RUNS_CELL);
-    p->w.out.bad = p->w.out.bad || name.bad;
-    lmi_buf_free(&name);
-}
-
 static void put_process(lmi_runs *p, int32_t i, const double *most) {
     static const lam_recorded_model none = {.last = -1};
     const lam_recorded_model *m = lmi_recorded_model(&p->w, i);
     if (!m) m = &none;
     lmi_put(&p->w.out, "<tr><th scope=\"row\">");
-    put_which(p, i);
+    lmi_runs_which(p, i);
     lmi_put(&p->w.out, "</th><td>");
     lmi_put_integer(&p->w.out, m->n_steps);
     lmi_put(&p->w.out, "</td>");
@@ -154,7 +145,7 @@ static void put_processes(lmi_runs *p) {
 static void put_straggler(lmi_runs *p, const lmi_straggler *s, double most) {
     put_name(p, s->place, s->model);
     lmi_put(&p->w.out, "<td>");
-    put_which(p, s->which);
+    lmi_runs_which(p, s->which);
     lmi_put(&p->w.out, "</td>");
     put_time(p, (lam_middle){s->slowest, 0, 1}, 0);
     put_time(p, (lam_middle){s->among, 0, 1}, 0);

@@ -98,13 +98,13 @@ static lam_status put_model(lmi_runs *p, int32_t model) {
 }
 
 /* The main one comes first: its steps were taken for the verdict. */
-static lam_status put_models(lmi_runs *p, lam_sink to) {
+static lam_status put_models(lmi_runs *p) {
     int32_t n = lam_recording_run(p->w.all[0])->n_models;
     if (p->main >= 0) LAM_TRY(put_model(p, p->main));
     for (int32_t i = 0, left = MODELS; i < n && left > 0; i++) {
         if (i == p->main) continue;
         LAM_TRY(put_model(p, i));
-        LAM_TRY(lmi_buf_flush_much(&p->w.out, to, p->w.e));
+        LAM_TRY(lmi_buf_flush_much(&p->w.out, p->to, p->w.e));
         left--;
     }
     if (n > MODELS + 1)
@@ -123,36 +123,61 @@ static lam_status put_ranks(lmi_runs *p) {
     return LAM_OK;
 }
 
-static lam_status put_page(lmi_runs *p, lam_sink to) {
+/* The model with most steps is the main one; the names of layers and its steps are taken. */
+static lam_status take_main(lmi_runs *p) {
     const lam_recorded_model *m;
     LAM_TRY(lmi_recorded_names(&p->w));
     for (int32_t i = 0; (m = lam_recording_model(p->w.all[0], i)); i++)
         if (p->main < 0 || m->n_steps > lam_recording_model(p->w.all[0], p->main)->n_steps) p->main = i;
     p->w.model = p->main < 0 ? 0 : p->main;
-    if (p->main >= 0) LAM_TRY(lmi_series_take(&p->series, p->w.all[0], p->main, p->w.e));
+    return p->main < 0 ? LAM_OK : lmi_series_take(&p->series, p->w.all[0], p->main, p->w.e);
+}
+
+static lam_status put_page(lmi_runs *p) {
     put_head(p);
-    lmi_runs_verdict(p);
-    LAM_TRY(put_models(p, to));
+    LAM_TRY(lmi_runs_verdict(p));
+    LAM_TRY(put_models(p));
     LAM_TRY(put_ranks(p));
     lmi_put(&p->w.out, "<section id=\"prov\" aria-labelledby=\"h-prov\"><div class=\"hd\"><h2 "
                        "id=\"h-prov\">How it was measured</h2></div><div class=\"prov\">");
     for (int32_t i = 0; i < p->w.n; i++) put_run(p, i);
     lmi_put(&p->w.out, "</div></section>\n<footer>Made by lamina, offline: this file loads nothing and sends "
                        "nothing.</footer></main></div></body></html>\n");
-    return lmi_buf_flush(&p->w.out, to, p->w.e);
+    return LAM_OK;
 }
 
-lam_status lam_recording_page(const lam_recording *const *all, int32_t n, lam_sink to, lam_error *e) {
+static lam_status put_part(lmi_runs *p) {
+    lmi_part_begin(&p->w.out, "recording");
+    lmi_runs_verdict(p);
+    if (p->main >= 0 && lam_recording_model(p->w.all[0], p->main)->n_steps)
+        LAM_TRY(lmi_runs_layers(p, p->main));
+    lmi_part_end(&p->w.out);
+    return LAM_OK;
+}
+
+static lam_status write_it(const lam_recording *const *all, int32_t n, bool part, lam_sink to, lam_error *e) {
     static const lam_recording_options options = {.depth = -1};
     if (!all || n < 1) return lmi_fail(e, LAM_USAGE, NULL, "there is no recording to show");
     lmi_runs *p = calloc(1, sizeof *p);
     if (!p) return lmi_nomem(e);
     p->w.all = all, p->w.n = n, p->w.o = &options, p->w.e = e;
     p->main = -1;
+    p->part = part;
+    p->to = to;
     lmi_buf_init(&p->w.out);
-    lam_status s = put_page(p, to);
+    lam_status s = take_main(p);
+    if (s == LAM_OK) s = part ? put_part(p) : put_page(p);
+    if (s == LAM_OK) s = lmi_buf_flush(&p->w.out, to, e);
     lmi_buf_free(&p->w.out);
     free(p->w.names);
     free(p);
     return s;
+}
+
+lam_status lam_recording_page(const lam_recording *const *all, int32_t n, lam_sink to, lam_error *e) {
+    return write_it(all, n, false, to, e);
+}
+
+lam_status lam_recording_part(const lam_recording *r, lam_sink to, lam_error *e) {
+    return write_it(&r, r != NULL, true, to, e);
 }

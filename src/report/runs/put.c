@@ -1,10 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What all sections put: frames of tables. */
+ * What all sections put: frames of tables, and what recordings are called. */
 #include "report/runs/runs.h"
 
 void lmi_runs_scroll(lmi_runs *p, const char *label, int32_t model) {
-    lmi_putf(&p->w.out, "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"%s %d\">", label,
-             (int)model + 1);
+    lmi_putf(&p->w.out, "<div class=\"scroll\" tabindex=\"0\" role=\"%s\" aria-label=\"%s %d\">",
+             p->part ? "group" : "region", label, (int)model + 1);
 }
 void lmi_runs_scroll_end(lmi_runs *p) { lmi_put(&p->w.out, "</div>"); }
+
+void lmi_runs_which(lmi_runs *p, int32_t i) {
+    lmi_buf name;
+    lmi_buf_init(&name);
+    lmi_put_which(&name, &p->w, i);
+    lmi_put_bdi(&p->w.out, lmi_buf_text(&name), LMI_RUNS_CELL);
+    p->w.out.bad = p->w.out.bad || name.bad;
+    lmi_buf_free(&name);
+}

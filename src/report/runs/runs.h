@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * runs: recordings as one HTML file without a script. page.c: the file, its head, how it was measured.
  * verdict.c: tiles and findings. steps.c: steps over time. layers.c: layers, and processes side by side.
- * series.c: the steps of a model, thinned. put.c: frames of tables. */
+ * series.c: the steps of a model, thinned. put.c: frames of tables, names. */
 #ifndef LMI_REPORT_RUNS_H
 #define LMI_REPORT_RUNS_H
 
@@ -14,6 +14,8 @@ enum { LMI_RUNS_CELL = 60 };
 
 typedef struct lmi_runs {
     lmi_recorded w; /* out: the page */
+    lam_sink to;
+    bool part;      /* for a notebook: the verdict and the layers of the main model, without ids */
     int32_t main;   /* the model of the first recording that has most steps; -1 none */
     lmi_series series; /* of the model that is being shown */
 } lmi_runs;
@@ -21,7 +23,8 @@ typedef struct lmi_runs {
 /* Begins a table that can be scrolled; no two have the same label and number. */
 void lmi_runs_scroll(lmi_runs *p, const char *label, int32_t model);
 void lmi_runs_scroll_end(lmi_runs *p);
-void lmi_runs_verdict(lmi_runs *p);
+void lmi_runs_which(lmi_runs *p, int32_t i); /* what the i-th recording is called */
+lam_status lmi_runs_verdict(lmi_runs *p);
 void lmi_runs_steps(lmi_runs *p, int32_t model);
 lam_status lmi_runs_layers(lmi_runs *p, int32_t model);
 lam_status lmi_runs_ranks(lmi_runs *p);

@@ -11,8 +11,8 @@ enum { LEFT = 66, TOP = 26, BELOW = 220, HEIGHT = 246, RIGHT = 10, EDGE = 4 };
 typedef struct chart {
     lmi_svg s;
     const lmi_series *of;
-    double wide, most, line; /* of the area; what it is high; between lines */
-    double first, last;      /* numbers of steps */
+    lmi_scale grid;
+    double first, last; /* numbers of steps */
 } chart;
 
 static int64_t whole_of(const lam_recorded_step *s) { return s->step_ns; }
@@ -27,10 +27,10 @@ typedef int64_t (*value)(const lam_recorded_step *s);
 
 static double x_of(const chart *c, double number) {
     double part = c->last > c->first ? (number - c->first) / (c->last - c->first) : .5;
-    return LEFT + c->wide * fmin(fmax(part, 0), 1);
+    return LEFT + (c->grid.right - LEFT) * fmin(fmax(part, 0), 1);
 }
 
-static double y_of(const chart *c, double v) { return fmax(BELOW - (BELOW - TOP) * v / c->most, TOP); }
+static double y_of(const chart *c, double v) { return fmax(lmi_scale_y(&c->grid, v), TOP); }
 
 static int by_size(const void *a, const void *b) {
     int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
@@ -46,18 +46,21 @@ static void note_most(chart *c, value of) {
         if (of(&c->of->at[i]) >= 0) seen[n++] = of(&c->of->at[i]);
     if (!n) return;
     qsort(seen, n, sizeof *seen, by_size);
-    c->most = fmax(c->most, fmin((double)seen[n - 1] * 1.05, (double)seen[(n - 1) * 19 / 20] * 1.5));
+    c->grid.most =
+        fmax(c->grid.most, fmin((double)seen[n - 1] * 1.05, (double)seen[(n - 1) * 19 / 20] * 1.5));
 }
 
-/* Lines at 1, 2 or 5 times a power of ten, or at powers of two. */
+/* Lines at 1, 2 or 5 times a power of ten, or at round numbers of bytes. */
 static void choose_lines(chart *c, bool bytes) {
-    double least = fmax(c->most, 4) / 4, unit = 1;
-    while (unit * (bytes ? 2 : 10) <= least) unit *= bytes ? 2 : 10;
-    if (bytes)
-        c->line = unit < least ? unit * 2 : unit;
-    else
-        c->line = unit * (unit >= least ? 1 : unit * 2 >= least ? 2 : unit * 5 >= least ? 5 : 10);
-    c->most = c->line * ceil(fmax(c->most, 1) / c->line);
+    double least = fmax(c->grid.most, 4) / 4, unit = 1;
+    while (unit * 10 <= least) unit *= 10;
+    c->grid.bytes = bytes;
+    c->grid.step = bytes               ? lmi_byte_step(least)
+                   : unit >= least     ? unit
+                   : unit * 2 >= least ? unit * 2
+                   : unit * 5 >= least ? unit * 5
+                                       : unit * 10;
+    c->grid.most = c->grid.step * ceil(fmax(c->grid.most, 1) / c->grid.step);
 }
 
 /* What is unknown has no point; a single point is as wide as can be seen. */
@@ -82,21 +85,10 @@ static void draw_area(chart *c, value of, const char *classes) {
 
 static void draw_grid(chart *c, bool bytes) {
     choose_lines(c, bytes);
-    for (int i = 0; i * c->line <= c->most; i++) {
-        double v = c->line * i, y = y_of(c, v);
-        LMI_DRAW(&c->s, "<path class=\"ax\" d=\"M~ ~H~\"/>", LEFT, y, LEFT + c->wide);
-        LMI_DRAW(&c->s, "<text class=\"s d r\" x=\"~\" y=\"~\">", LEFT - 8, y + 4);
-        if (!i)
-            lmi_svg_put(&c->s, "0");
-        else if (bytes)
-            lmi_put_iec(&c->s.body, v);
-        else
-            lmi_put_ns(&c->s.body, v);
-        lmi_svg_put(&c->s, "</text>");
-    }
+    lmi_svg_grid(&c->s, &c->grid);
     LMI_DRAW(&c->s, "<text class=\"s d\" x=\"~\" y=\"~\">step ", LEFT, BELOW + 18);
     lmi_put_full(&c->s.body, (int64_t)c->first);
-    LMI_DRAW(&c->s, "</text><text class=\"s d r\" x=\"~\" y=\"~\">step ", LEFT + c->wide, BELOW + 18);
+    LMI_DRAW(&c->s, "</text><text class=\"s d r\" x=\"~\" y=\"~\">step ", c->grid.right, BELOW + 18);
     lmi_put_full(&c->s.body, (int64_t)c->last);
     lmi_svg_put(&c->s, "</text>");
 }
@@ -104,7 +96,7 @@ static void draw_grid(chart *c, bool bytes) {
 static void draw_bad(chart *c, const lam_recorded_model *m) {
     if (m->nonfinite <= 0) return;
     double x = x_of(c, (double)m->first_bad_step);
-    bool left = x > LEFT + c->wide / 2;
+    bool left = x > (LEFT + c->grid.right) / 2;
     LMI_DRAW(&c->s, "<path class=\"pk\" d=\"M~ ~V~\"/>", x, TOP - 10, BELOW);
     lmi_svg_put(&c->s, left ? "<text class=\"b halo r\"" : "<text class=\"b halo\"");
     LMI_DRAW(&c->s, " x=\"~\" y=\"~\">first NaN or Inf: step ", x + (left ? -6 : 6), TOP - 6);
@@ -114,25 +106,42 @@ static void draw_bad(chart *c, const lam_recorded_model *m) {
 
 static void start(chart *c, lmi_runs *p, const char *label) {
     const lmi_series *of = &p->series;
-    *c = (chart){.of = of, .wide = LMI_PAGE_PICTURE - LEFT - RIGHT};
+    *c = (chart){.of = of,
+                 .grid = {.left = LEFT, .right = LMI_PAGE_PICTURE - RIGHT, .below = BELOW, .top = TOP}};
     c->first = (double)of->at[0].number;
     c->last = (double)of->at[of->n - 1].number;
     lmi_svg_start(&c->s, &p->w.out, false, label);
 }
 
+/* A mark at the top for each point that is cut off. */
+static void draw_above(chart *c, value of) {
+    bool any = false;
+    for (int32_t i = 0; i < c->of->n; i++) {
+        double x = x_of(c, (double)c->of->at[i].number);
+        if ((double)of(&c->of->at[i]) <= c->grid.most) continue;
+        if (!any) lmi_svg_put(&c->s, "<path class=\"bd\" d=\"");
+        LMI_DRAW(&c->s, "M~ ~h6l-3-6z", x - 3, TOP);
+        any = true;
+    }
+    if (any) lmi_svg_put(&c->s, "\"/>");
+}
+
 /* What a picture does not show is told. */
-static void put_above(const chart *c, lmi_buf *to) {
+static void put_above(const chart *c, value of, lmi_buf *to) {
     int32_t n = 0;
     int64_t most = 0;
     for (int32_t i = 0; i < c->of->n; i++) {
-        int64_t ns = lmi_series_time(&c->of->at[i]);
-        n += (double)ns > c->most;
-        if (ns > most) most = ns;
+        int64_t v = of(&c->of->at[i]);
+        n += (double)v > c->grid.most;
+        if (v > most) most = v;
     }
     if (!n) return;
     lmi_putf(to, n == 1 ? "<p class=\"crumb\">%d point is" : "<p class=\"crumb\">%d points are", (int)n);
-    lmi_put(to, " cut off above, the highest at ");
-    lmi_put_ns(to, (double)most);
+    lmi_put(to, " cut off above, marked at the top, the highest at ");
+    if (c->grid.bytes)
+        lmi_put_iec(to, (double)most);
+    else
+        lmi_put_ns(to, (double)most);
     lmi_put(to, ".</p>");
 }
 
@@ -146,18 +155,21 @@ static void draw_times(lmi_runs *p, const lam_recorded_model *m, lmi_buf *above)
     draw_area(&c, whole_of, "k8");
     draw_area(&c, both_of, "k1");
     draw_area(&c, forward_of, "k0");
+    draw_above(&c, lmi_series_time);
     draw_bad(&c, m);
-    put_above(&c, above);
+    put_above(&c, lmi_series_time, above);
     lmi_svg_end(&c.s, (lmi_rect){0, 0, LMI_PAGE_PICTURE, HEIGHT}, false);
 }
 
-static void draw_memory(lmi_runs *p, const lam_recorded_model *m) {
+static void draw_memory(lmi_runs *p, const lam_recorded_model *m, lmi_buf *above) {
     chart c;
     start(&c, p, "Peak of memory of steps");
     note_most(&c, bytes_of);
     draw_grid(&c, true);
     draw_area(&c, bytes_of, "area");
+    draw_above(&c, bytes_of);
     draw_bad(&c, m);
+    put_above(&c, bytes_of, above);
     lmi_svg_end(&c.s, (lmi_rect){0, 0, LMI_PAGE_PICTURE, HEIGHT}, false);
 }
 
@@ -196,6 +208,13 @@ static void put_table(lmi_runs *p, int32_t model, bool memory) {
     lmi_put(b, "</details>");
 }
 
+/* Moves what is told of a picture below it. */
+static void put_told(lmi_buf *b, lmi_buf *told) {
+    lmi_put(b, lmi_buf_text(told));
+    b->bad = b->bad || told->bad;
+    lmi_buf_clear(told);
+}
+
 void lmi_runs_steps(lmi_runs *p, int32_t model) {
     const lam_recorded_model *m = lam_recording_model(p->w.all[0], model);
     lmi_buf *b = &p->w.out;
@@ -210,17 +229,17 @@ void lmi_runs_steps(lmi_runs *p, int32_t model) {
     lmi_buf_init(&above);
     draw_times(p, m, &above);
     lmi_put(b, "</div>");
-    lmi_put(b, lmi_buf_text(&above));
-    b->bad = b->bad || above.bad;
-    lmi_buf_free(&above);
+    put_told(b, &above);
     lmi_put(b, "<div class=\"leg\"><span><i class=\"g0\"></i>forward</span>");
     if (m->backward_ns.n) lmi_put(b, "<span><i class=\"g1\"></i>backward</span>");
     if (m->step_ns.n) lmi_put(b, "<span><i class=\"g8\"></i>the rest until the next step</span>");
     lmi_put(b, "</div>");
     if (m->peak_bytes.n) {
         lmi_put(b, "<h3>Peak of memory</h3><div class=\"fig\">");
-        draw_memory(p, m);
+        draw_memory(p, m, &above);
         lmi_put(b, "</div>");
+        put_told(b, &above);
     }
+    lmi_buf_free(&above);
     put_table(p, model, m->peak_bytes.n > 0);
 }

@@ -3,10 +3,42 @@
  * The verdict: how many steps, how long one takes, and what to look at. */
 #include "report/runs/runs.h"
 
+#include <stdlib.h>
+
 enum { LOST = 5 }; /* per cent of speed from which it is told first */
+
+/* Of several recordings the one that is worst in something. */
+typedef struct worst {
+    int32_t which;
+    lam_middle of;
+} worst;
 
 static const lam_recorded_model *main_of(const lmi_runs *p) {
     return lam_recording_model(p->w.all[0], p->main);
+}
+
+static lam_middle step_of(const lam_recorded_model *m) { return m->step_ns; }
+static lam_middle forward_of(const lam_recorded_model *m) { return m->forward_ns; }
+static lam_middle backward_of(const lam_recorded_model *m) { return m->backward_ns; }
+static lam_middle peak_of(const lam_recorded_model *m) { return m->peak_bytes; }
+static lam_middle device_of(const lam_recorded_model *m) { return m->device_peak_bytes; }
+
+static worst worst_of(const lmi_runs *p, lam_middle (*of)(const lam_recorded_model *m)) {
+    worst w = {0};
+    for (int32_t i = 0; i < p->w.n; i++) {
+        const lam_recorded_model *m = lmi_recorded_model(&p->w, i);
+        lam_middle at = m ? of(m) : (lam_middle){0};
+        if (at.n && (!w.of.n || at.median > w.of.median)) w = (worst){i, at};
+    }
+    return w;
+}
+
+/* Which of several recordings a number is of; nothing of one. */
+static void put_worst(lmi_runs *p, const char *what, int32_t which) {
+    if (p->w.n < 2) return;
+    lmi_putf(&p->w.out, "%s of %d: ", what, (int)p->w.n);
+    lmi_runs_which(p, which);
+    lmi_put(&p->w.out, ", ");
 }
 
 static void put_tile(lmi_runs *p, const char *title) {
@@ -16,47 +48,81 @@ static void put_tile(lmi_runs *p, const char *title) {
 static void put_below(lmi_runs *p) { lmi_put(&p->w.out, "</span><span class=\"w\">"); }
 static void end_tile(lmi_runs *p) { lmi_put(&p->w.out, "</span></div>"); }
 
-static void put_time(lmi_runs *p, const char *title, lam_middle m) {
-    if (!m.n) return;
+static void put_time(lmi_runs *p, const char *title, lam_middle (*of)(const lam_recorded_model *m)) {
+    worst w = worst_of(p, of);
+    if (!w.of.n) return;
     put_tile(p, title);
-    lmi_put_ns(&p->w.out, (double)m.median);
+    lmi_put_ns(&p->w.out, (double)w.of.median);
     put_below(p);
-    if (m.n > 1) {
+    put_worst(p, "slowest", w.which);
+    if (w.of.n > 1) {
         lmi_put(&p->w.out, "±" LMI_NARROW);
-        lmi_put_ns(&p->w.out, (double)m.deviation);
+        lmi_put_ns(&p->w.out, (double)w.of.deviation);
         lmi_put(&p->w.out, ", ");
     }
-    lmi_put_full(&p->w.out, m.n);
-    lmi_put(&p->w.out, m.n == 1 ? " step" : " steps");
+    lmi_put_full(&p->w.out, w.of.n);
+    lmi_put(&p->w.out, w.of.n == 1 ? " step" : " steps");
     end_tile(p);
 }
 
-static void put_bytes(lmi_runs *p, const char *title, lam_middle m) {
-    if (!m.n) return;
+static void put_bytes(lmi_runs *p, const char *title, lam_middle (*of)(const lam_recorded_model *m)) {
+    worst w = worst_of(p, of);
+    if (!w.of.n) return;
     put_tile(p, title);
-    lmi_put_iec(&p->w.out, (double)m.median);
+    lmi_put_iec(&p->w.out, (double)w.of.median);
     put_below(p);
+    put_worst(p, "most", w.which);
     lmi_put(&p->w.out, "±" LMI_NARROW);
-    lmi_put_iec(&p->w.out, (double)m.deviation);
+    lmi_put_iec(&p->w.out, (double)w.of.deviation);
     lmi_put(&p->w.out, ", median of steps");
     end_tile(p);
 }
 
-/* How much longer the last tenth of steps took than the first, in per cent. */
-static double lost_of(const lmi_runs *p) {
-    const lmi_series *s = &p->series;
-    return s->first > 0 ? 100 * ((double)s->last / (double)s->first - 1) : 0;
+/* -- steps that became slower ---------------------------------------------------------------------------- */
+
+/* How much longer the last tenth of steps took than the first, where that is most. */
+typedef struct lost {
+    int32_t which;
+    int64_t first, last; /* -1: too few steps to compare, in all of them */
+    double share;        /* per cent */
+} lost;
+
+static void note_lost(lost *l, int32_t which, const lmi_series *s) {
+    double share = s->first > 0 ? 100 * ((double)s->last / (double)s->first - 1) : 0;
+    if (s->first > 0 && (l->first < 0 || share > l->share)) *l = (lost){which, s->first, s->last, share};
 }
 
-static void put_lost(lmi_runs *p) {
-    const lmi_series *s = &p->series;
+static int32_t index_of(const lam_recording *r, const lam_recorded_model *m) {
+    int32_t i = 0;
+    while (lam_recording_model(r, i) != m) i++;
+    return i;
+}
+
+static lam_status find_lost(const lmi_runs *p, lost *l) {
+    lam_status s = LAM_OK;
+    *l = (lost){0, -1, -1, 0};
+    note_lost(l, 0, &p->series);
+    if (p->w.n < 2) return LAM_OK;
+    lmi_series *other = malloc(sizeof *other);
+    if (!other) return lmi_nomem(p->w.e);
+    for (int32_t i = 1; i < p->w.n && s == LAM_OK; i++) {
+        const lam_recorded_model *m = lmi_recorded_model(&p->w, i);
+        if (!m || !m->n_steps) continue;
+        s = lmi_series_take(other, p->w.all[i], index_of(p->w.all[i], m), p->w.e);
+        if (s == LAM_OK) note_lost(l, i, other);
+    }
+    free(other);
+    return s;
+}
+
+static void put_lost(lmi_runs *p, const lost *l) {
     put_tile(p, "change of a step's time");
-    if (s->first > 0) {
-        double lost = lost_of(p);
-        lmi_put(&p->w.out, lost < 0 ? "−" : "+");
-        lmi_put_digits(&p->w.out, lost < 0 ? -lost : lost);
+    if (l->first > 0) {
+        lmi_put(&p->w.out, l->share < 0 ? "−" : "+");
+        lmi_put_digits(&p->w.out, l->share < 0 ? -l->share : l->share);
         lmi_put(&p->w.out, LMI_NARROW "%");
         put_below(p);
+        put_worst(p, "most", l->which);
         lmi_put(&p->w.out, "last tenth against first");
     } else {
         lmi_put(&p->w.out, "?");
@@ -66,22 +132,49 @@ static void put_lost(lmi_runs *p) {
     end_tile(p);
 }
 
-static void put_tiles(lmi_runs *p, const lam_recorded_model *m) {
+/* -- all of them together -------------------------------------------------------------------------------- */
+
+typedef struct together {
+    int64_t steps, newest, failed, dropped;
+    int64_t checked, nonfinite; /* recordings whose values were checked; steps with NaN or Inf */
+    int32_t first_bad;          /* the recording with the first of those */
+} together;
+
+static together add_up(const lmi_runs *p) {
+    together t = {.newest = -1};
+    for (int32_t i = 0; i < p->w.n; i++) {
+        const lam_recorded_model *m = lmi_recorded_model(&p->w, i);
+        t.dropped += lam_recording_run(p->w.all[i])->dropped;
+        if (!m) continue;
+        t.steps += m->n_steps;
+        t.failed += m->failed;
+        if (m->last > t.newest) t.newest = m->last;
+        if (m->nonfinite < 0) continue;
+        t.checked++;
+        if (m->nonfinite == 0) continue;
+        const lam_recorded_model *bad = t.nonfinite ? lmi_recorded_model(&p->w, t.first_bad) : NULL;
+        if (!bad || m->first_bad_step < bad->first_bad_step) t.first_bad = i;
+        t.nonfinite += m->nonfinite;
+    }
+    return t;
+}
+
+static void put_tiles(lmi_runs *p, const together *t, const lost *l) {
     lmi_put(&p->w.out, "<div class=\"tiles\">");
     put_tile(p, "steps recorded");
-    lmi_put_full(&p->w.out, m->n_steps);
+    lmi_put_full(&p->w.out, t->steps);
     put_below(p);
-    if (m->last >= 0) {
+    if (t->newest >= 0) {
         lmi_put(&p->w.out, "the newest is step ");
-        lmi_put_full(&p->w.out, m->last);
+        lmi_put_full(&p->w.out, t->newest);
     }
     end_tile(p);
-    put_time(p, "median step", m->step_ns);
-    put_time(p, "forward", m->forward_ns);
-    put_time(p, "backward", m->backward_ns);
-    put_bytes(p, "peak memory", m->peak_bytes);
-    put_bytes(p, "peak on the device", m->device_peak_bytes);
-    put_lost(p);
+    put_time(p, "median step", step_of);
+    put_time(p, "forward", forward_of);
+    put_time(p, "backward", backward_of);
+    put_bytes(p, "peak memory", peak_of);
+    put_bytes(p, "peak on the device", device_of);
+    put_lost(p, l);
     lmi_put(&p->w.out, "</div>");
 }
 
@@ -93,35 +186,47 @@ static void begin_finding(lmi_runs *p, const char *kind, const char *mark) {
 }
 static void end_finding(lmi_runs *p) { lmi_put(&p->w.out, "</span></li>"); }
 
-static void put_health(lmi_runs *p, const lam_recorded_model *m) {
-    const lam_recorded_place *bad = lam_recording_place(p->w.all[0], p->main, m->first_bad);
-    if (m->nonfinite < 0) return;
-    if (!m->nonfinite) {
+static void put_health(lmi_runs *p, const together *t) {
+    if (!t->checked) return;
+    if (!t->nonfinite) {
         begin_finding(p, "ok", "✓");
         lmi_put(&p->w.out, "<b>No NaN and no Inf</b> in any step that was checked.");
-    } else {
-        begin_finding(p, "bad", "!");
-        lmi_put(&p->w.out, "<b>NaN or Inf in ");
-        lmi_put_full(&p->w.out, m->nonfinite);
-        lmi_put(&p->w.out, m->nonfinite == 1 ? " step</b>, in step " : " steps</b>, first in step ");
-        lmi_put_full(&p->w.out, m->first_bad_step);
-        if (bad) {
-            lmi_put(&p->w.out, ", made by <code>");
-            lmi_put_bdi(&p->w.out, bad->depth ? bad->path : "the model itself", LMI_RUNS_CELL);
-            lmi_put(&p->w.out, "</code>.");
-        } else
-            lmi_put(&p->w.out, ", by none of its layers: in an input, or outside of it.");
+        end_finding(p);
+        return;
     }
+    const lam_recording *r = p->w.all[t->first_bad];
+    const lam_recorded_model *m = lmi_recorded_model(&p->w, t->first_bad);
+    const lam_recorded_place *bad = lam_recording_place(r, index_of(r, m), m->first_bad);
+    begin_finding(p, "bad", "!");
+    lmi_put(&p->w.out, "<b>NaN or Inf in ");
+    lmi_put_full(&p->w.out, t->nonfinite);
+    lmi_put(&p->w.out, t->nonfinite == 1 ? " step</b>, in step " : " steps</b>, first in step ");
+    lmi_put_full(&p->w.out, m->first_bad_step);
+    if (p->w.n > 1) {
+        lmi_put(&p->w.out, " of ");
+        lmi_runs_which(p, t->first_bad);
+    }
+    if (bad) {
+        lmi_put(&p->w.out, ", made by <code>");
+        lmi_put_bdi(&p->w.out, bad->depth ? bad->path : "the model itself", LMI_RUNS_CELL);
+        lmi_put(&p->w.out, "</code>.");
+    } else
+        lmi_put(&p->w.out, ", by none of its layers: in an input, or outside of it.");
     end_finding(p);
 }
 
-static void put_slower(lmi_runs *p) {
-    if (lost_of(p) < LOST) return;
+static void put_slower(lmi_runs *p, const lost *l) {
+    if (l->share < LOST) return;
     begin_finding(p, "warn", "!");
-    lmi_put(&p->w.out, "<b>Steps became slower</b>: ");
-    lmi_put_ns(&p->w.out, (double)p->series.first);
+    lmi_put(&p->w.out, "<b>Steps became slower</b>");
+    if (p->w.n > 1) {
+        lmi_put(&p->w.out, ", most in ");
+        lmi_runs_which(p, l->which);
+    }
+    lmi_put(&p->w.out, ": ");
+    lmi_put_ns(&p->w.out, (double)l->first);
     lmi_put(&p->w.out, " in the first tenth of the run, ");
-    lmi_put_ns(&p->w.out, (double)p->series.last);
+    lmi_put_ns(&p->w.out, (double)l->last);
     lmi_put(&p->w.out, " in the last.");
     end_finding(p);
 }
@@ -135,13 +240,29 @@ static void put_missing(lmi_runs *p, int64_t n, const char *what) {
     end_finding(p);
 }
 
-void lmi_runs_verdict(lmi_runs *p) {
+static void put_findings(lmi_runs *p, const together *t, const lost *l) {
+    lmi_buf *b = &p->w.out;
+    size_t before = b->n;
+    lmi_put(b, "<ul class=\"find\">");
+    size_t none = b->n;
+    put_health(p, t);
+    put_slower(p, l);
+    put_missing(p, t->failed, "raised an exception");
+    put_missing(p, t->dropped, "could not be written in time");
+    if (b->n == none)
+        b->n = before; /* a list without an item is none */
+    else
+        lmi_put(b, "</ul>");
+}
+
+lam_status lmi_runs_verdict(lmi_runs *p) {
     const lam_recorded_run *run = lam_recording_run(p->w.all[0]);
     const lam_recorded_model *m = main_of(p);
     lmi_buf *b = &p->w.out;
-    lmi_put(b, "<section id=\"verdict\" aria-labelledby=\"h-verdict\"><h1 id=\"h-verdict\">");
+    lmi_put(b, p->part ? "<p class=\"h1\">"
+                       : "<section id=\"verdict\" aria-labelledby=\"h-verdict\"><h1 id=\"h-verdict\">");
     lmi_put_bdi(&p->w.out, m ? m->name : "Nothing was recorded yet", LMI_PAGE_LONG);
-    lmi_put(b, "</h1><p class=\"sub\">");
+    lmi_put(b, p->part ? "</p><p class=\"sub\">" : "</h1><p class=\"sub\">");
     if (run->command) {
         lmi_put(b, "<code>");
         lmi_put_bdi(&p->w.out, run->command, LMI_PAGE_LONG);
@@ -149,23 +270,18 @@ void lmi_runs_verdict(lmi_runs *p) {
     }
     if (m) lmi_put_kind(b, m);
     if (m) lmi_put(b, " · ");
-    if (p->w.n > 1) lmi_putf(b, "%d recordings; numbers of the first · ", (int)p->w.n);
+    if (p->w.n > 1)
+        lmi_putf(b, "%d recordings: counts are of all, times and memory of the worst · ", (int)p->w.n);
     lmi_put(b, "began ");
     lmi_put_when(b, run->started_unix_ns);
     lmi_put(b, "</p>");
     if (m) {
-        put_tiles(p, m);
-        size_t before = b->n;
-        lmi_put(b, "<ul class=\"find\">");
-        size_t none = b->n;
-        put_health(p, m);
-        put_slower(p);
-        put_missing(p, m->failed, "raised an exception");
-        put_missing(p, run->dropped, "could not be written in time");
-        if (b->n == none)
-            b->n = before; /* a list without an item is none */
-        else
-            lmi_put(b, "</ul>");
+        lost l;
+        together t = add_up(p);
+        LAM_TRY(find_lost(p, &l));
+        put_tiles(p, &t, &l);
+        put_findings(p, &t, &l);
     }
-    lmi_put(b, "</section>\n");
+    if (!p->part) lmi_put(b, "</section>\n");
+    return LAM_OK;
 }

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Questions about the text of a saved report, and what their answers hold. */
+#include "base/sqlite.h"
 #include "report/saved/saved.h"
 
-#include <sqlite3.h>
+#include <stdio.h>
 
 lam_status lmi_saved_wrong(const lmi_saved *s, const char *what) {
     return lmi_fail(
@@ -45,6 +46,34 @@ lam_status lmi_saved_each(lmi_saved *s, const char *sql, lmi_saved_row row, void
     }
     sqlite3_finalize(q);
     return status;
+}
+
+lam_status lmi_saved_list(lmi_saved *s, const char *sql, lmi_saved_row row, size_t size, int32_t *n,
+                          void *out) {
+    lmi_vec v;
+    lmi_vec_init(&v, size);
+    lam_status status = lmi_saved_each(s, sql, row, &v);
+    const void *kept = status == LAM_OK ? lmi_copy(&s->w.o->arena, v.data, v.n, size) : NULL;
+    if (status == LAM_OK && !kept) status = lmi_nomem(s->w.e);
+    if (status == LAM_OK) {
+        *n = (int32_t)v.n;
+        memcpy(out, &kept, sizeof kept);
+    }
+    lmi_vec_free(&v);
+    return status;
+}
+
+static lam_status take_truth(lmi_saved *s, sqlite3_stmt *q, void *to) {
+    (void)s;
+    *(bool *)to = sqlite3_column_int(q, 0) != 0;
+    return LAM_OK;
+}
+
+lam_status lmi_saved_has(lmi_saved *s, const char *name, bool *out) {
+    char sql[96];
+    *out = false;
+    snprintf(sql, sizeof sql, "SELECT json_type(?1, '$.%s') = 'array'", name);
+    return lmi_saved_each(s, sql, take_truth, out);
 }
 
 lam_status lmi_saved_int(const lmi_saved *s, sqlite3_stmt *q, int column, int64_t *out) {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The memory in use over time, and the places at work below it. */
+ * The memory in use over time, and the places at work below it: as they are told, or of an older report
+ * those of its rows. */
+#include "base/sqlite.h"
 #include "report/saved/saved.h"
-
-#include <sqlite3.h>
 
 /* What began before the first call is at its beginning, as in an outline of a model. */
 static lam_status take_moment(const lmi_saved *s, sqlite3_stmt *q, int column, int64_t *out) {
@@ -26,19 +26,70 @@ static lam_status take_point(lmi_saved *s, sqlite3_stmt *q, void *to) {
     return p->bytes >= 0 ? LAM_OK : lmi_saved_wrong(s, "a point of its memory has no bytes");
 }
 
-/* A row, a phase, and two moments. */
-static lam_status take_span(lmi_saved *s, sqlite3_stmt *q, void *to) {
-    const int32_t *place = lmi_vec_at(&s->of_row, (size_t)sqlite3_column_int64(q, 0));
+/* The point, a category and its bytes there. */
+static lam_status take_part(lmi_saved *s, sqlite3_stmt *q, void *to) {
+    lmi_outline *o = s->w.o;
+    int64_t i = sqlite3_column_type(q, 0) == SQLITE_INTEGER ? sqlite3_column_int64(q, 0) : -1, n;
+    const char *name;
+    (void)to;
+    LAM_TRY(lmi_saved_text(s, q, 1, &name));
+    LAM_TRY(lmi_saved_int(s, q, 2, &n));
+    int h = lmi_saved_held_of(name);
+    if (i < 0 || i >= o->n_points || n < 0) return lmi_saved_wrong(s, "a part of its memory is at no point");
+    if (h >= 0) o->part[i][h] = n;
+    return LAM_OK;
+}
+
+/* Parts that do not make up the whole are not shown. */
+static lam_status take_parts(lmi_saved *s) {
+    lmi_outline *o = s->w.o;
+    o->part = lmi_alloc(&o->arena, (uint64_t)o->n_points, sizeof *o->part);
+    if (!o->part) return lmi_nomem(s->w.e);
+    LAM_TRY(lmi_saved_each(s,
+                           "SELECT v.key, h.key, v.value FROM json_each(?1, '$.memory.course_held') h, "
+                           "json_each(h.value) v",
+                           take_part, NULL));
+    bool whole = true;
+    for (int32_t i = 0; i < o->n_points; i++) {
+        int64_t sum = 0;
+        for (int h = 0; h < LAM_N_HELD; h++) sum = lmi_add_capped(sum, o->part[i][h]);
+        whole = whole && sum == o->point[i].bytes;
+    }
+    if (!whole) o->part = NULL;
+    return LAM_OK;
+}
+
+/* Two moments, from the third column. */
+static lam_status add_span(lmi_saved *s, sqlite3_stmt *q, lmi_vec *to, int32_t place, uint8_t phase) {
     int64_t end;
-    lmi_at_work *at = place ? lmi_vec_push(to) : NULL;
-    if (!place) return lmi_saved_wrong(s, "it changed while it was read");
+    lmi_at_work *at = lmi_vec_push(to);
     if (!at) return lmi_nomem(s->w.e);
-    *at = (lmi_at_work){.place = *place, .depth = s->w.o->at[*place].depth};
-    at->phase = sqlite3_column_int(q, 1) ? LAM_BACKWARD : LAM_FORWARD;
+    *at = (lmi_at_work){.place = place, .depth = s->w.o->at[place].depth, .phase = phase};
     LAM_TRY(take_moment(s, q, 2, &at->us));
     LAM_TRY(take_moment(s, q, 3, &end));
+    if (end < at->us) return lmi_saved_wrong(s, "a layer in it ends before it begins");
     at->length = end - at->us;
     return LAM_OK;
+}
+
+/* Of a place that is named, and a phase. */
+static lam_status take_at_work(lmi_saved *s, sqlite3_stmt *q, void *to) {
+    const char *path, *phase;
+    int32_t place;
+    int p = LAM_FORWARD;
+    LAM_TRY(lmi_saved_text(s, q, 0, &path));
+    LAM_TRY(lmi_saved_text(s, q, 1, &phase));
+    LAM_TRY(lmi_saved_place(s, path, "a module at work in it is in no row", &place));
+    while (p < LAM_N_PHASES && strcmp(phase, lam_phase_name((lam_phase)p)) != 0) p++;
+    if (p == LAM_N_PHASES) return lmi_saved_wrong(s, "a module in it was at work in no known phase");
+    return add_span(s, q, to, lmi_place_for(s->w.of_place, place), (uint8_t)p);
+}
+
+/* Of a row, and whether it is of the backward. */
+static lam_status take_span(lmi_saved *s, sqlite3_stmt *q, void *to) {
+    const int32_t *place = lmi_vec_at(&s->of_row, (size_t)sqlite3_column_int64(q, 0));
+    if (!place) return lmi_saved_wrong(s, "it changed while it was read");
+    return add_span(s, q, to, *place, sqlite3_column_int(q, 1) ? LAM_BACKWARD : LAM_FORWARD);
 }
 
 /* The phase of a row's spans, and their moments. Only three levels are shown, and of those the longest. */
@@ -47,38 +98,40 @@ static lam_status take_span(lmi_saved *s, sqlite3_stmt *q, void *to) {
     "'$.span[1]') AS t1, json_extract(value, '$.depth') AS depth FROM json_each(?1, '$.rows') UNION ALL "    \
     "SELECT r.key, 1, json_extract(b.value, '$[0]'), json_extract(b.value, '$[1]'), json_extract(r.value, "  \
     "'$.depth') FROM json_each(?1, '$.rows') r, json_each(r.value, '$.backward_spans') b)"
-static const char spans[] =
-    "SELECT at, phase, t0, t1 FROM (SELECT * FROM " SPANS
-    " WHERE typeof(t0) = 'integer' AND typeof(t1) = 'integer' AND t1 >= t0 AND depth BETWEEN 1 AND 3 "
-    "ORDER BY t1 - t0 DESC, t0, at LIMIT 4000) ORDER BY t0, depth, t1 - t0 DESC, at";
+#define SHOWN                                                                                                \
+    " FROM " SPANS " WHERE typeof(t0) = 'integer' AND typeof(t1) = 'integer' AND t1 >= t0 AND depth "        \
+    "BETWEEN 1 AND 3"
+static const char spans[] = "SELECT at, phase, t0, t1 FROM (SELECT *" SHOWN
+                            " ORDER BY t1 - t0 DESC, t0, at LIMIT 4000) ORDER BY t0, depth, t1 - t0 DESC, at";
 static const char backward[] =
     "SELECT min(t0) FROM " SPANS " WHERE phase = 1 AND typeof(t0) = 'integer' HAVING min(t0) IS NOT NULL";
 
 static lam_status take_backward(lmi_saved *s, sqlite3_stmt *q, void *to) { return take_moment(s, q, 0, to); }
 
-static lam_status keep(lmi_saved *s, const lmi_vec *v, int32_t *n, void *out) {
-    const void *kept = lmi_copy(&s->w.o->arena, v->data, v->n, v->size);
-    if (!kept) return lmi_nomem(s->w.e);
-    *n = (int32_t)v->n;
-    memcpy(out, &kept, sizeof kept);
-    return LAM_OK;
+static lam_status count_spans(lmi_saved *s, sqlite3_stmt *q, void *to) {
+    (void)to;
+    return lmi_leave_out_spans(s->w.o, sqlite3_column_int64(q, 0), s->w.e);
 }
 
 lam_status lmi_saved_course(lmi_saved *s) {
     lmi_outline *o = s->w.o;
-    lmi_vec points, at_work;
-    lmi_vec_init(&points, sizeof(lmi_course_point));
-    lmi_vec_init(&at_work, sizeof(lmi_at_work));
-    lam_status status = lmi_saved_each(s,
-                                       "SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]') FROM "
-                                       "json_each(?1, '$.memory.course') LIMIT 600",
-                                       take_point, &points);
-    if (status == LAM_OK) status = keep(s, &points, &o->n_points, &o->point);
-    if (status == LAM_OK && o->n == s->w.n) /* of very many places not all are kept */
-        status = lmi_saved_each(s, spans, take_span, &at_work);
-    if (status == LAM_OK) status = keep(s, &at_work, &o->n_at_work, &o->at_work);
-    if (status == LAM_OK) status = lmi_saved_each(s, backward, take_backward, &o->backward_us);
-    lmi_vec_free(&points);
-    lmi_vec_free(&at_work);
-    return status;
+    bool told;
+    if (!o->memory) return LAM_OK;
+    LAM_TRY(lmi_saved_list(s,
+                           "SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]') FROM "
+                           "json_each(?1, '$.memory.course') LIMIT 600",
+                           take_point, sizeof *o->point, &o->n_points, &o->point));
+    LAM_TRY(take_parts(s));
+    LAM_TRY(lmi_saved_has(s, "at_work", &told));
+    if (told) {
+        LAM_TRY(lmi_saved_list(
+            s,
+            "SELECT json_extract(value, '$.path'), json_extract(value, '$.phase'), json_extract(value, "
+            "'$.span[0]'), json_extract(value, '$.span[1]') FROM json_each(?1, '$.at_work') LIMIT 4000",
+            take_at_work, sizeof *o->at_work, &o->n_at_work, &o->at_work));
+    } else if (o->n == s->w.n) { /* of very many places not all are kept */
+        LAM_TRY(lmi_saved_each(s, "SELECT count(*)" SHOWN, count_spans, NULL));
+        LAM_TRY(lmi_saved_list(s, spans, take_span, sizeof *o->at_work, &o->n_at_work, &o->at_work));
+    }
+    return lmi_saved_each(s, backward, take_backward, &o->backward_us);
 }

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The tree of a saved report, whose rows name their places by path, and the numbers of each place. */
+#include "base/sqlite.h"
 #include "report/saved/saved.h"
-
-#include <sqlite3.h>
 
 /* Deeper than any model, and so shallow that a path's prefixes are few. */
 enum { DEEPEST = 2000, MOST_PLACES = 1 << 24 };
+
+#define PATH "CASE json_type(value, '$.path') WHEN 'text' THEN json_extract(value, '$.path') END"
 
 /* -- the tree -------------------------------------------------------------------------------------------- */
 
@@ -18,7 +19,6 @@ typedef struct node {
 typedef struct growing {
     lmi_saved *s;
     lmi_vec nodes;
-    lmi_map by_path;
 } growing;
 
 static lam_status add_node(growing *g, int32_t parent, const char *name, const char *path, int32_t *out) {
@@ -37,13 +37,13 @@ static lam_status add_node(growing *g, int32_t parent, const char *name, const c
         up->last = i;
     }
     *out = i;
-    return lmi_map_put(&g->by_path, path, i, e);
+    return lmi_map_put(&g->s->by_path, path, i, e);
 }
 
 /* The node of a path, made with all above it if it is new. */
 static lam_status find_node(growing *g, const char *path, int32_t *out) {
     lmi_taking *w = &g->s->w;
-    int64_t known = lmi_map_get(&g->by_path, path);
+    int64_t known = lmi_map_get(&g->s->by_path, path);
     int32_t up = 0, depth = 0;
     if (known >= 0) {
         *out = (int32_t)known;
@@ -55,7 +55,7 @@ static lam_status find_node(growing *g, const char *path, int32_t *out) {
         if (++depth > DEEPEST) return lmi_saved_wrong(g->s, "a path in it is deeper than any model");
         char *prefix = lmi_strndup(&w->scratch, path, n);
         if (!prefix) return lmi_nomem(w->e);
-        known = lmi_map_get(&g->by_path, prefix);
+        known = lmi_map_get(&g->s->by_path, prefix);
         if (known < 0) {
             const char *name = lmi_take_text(w, prefix + (at - path));
             if (!name) return lmi_nomem(w->e);
@@ -70,30 +70,28 @@ static lam_status find_node(growing *g, const char *path, int32_t *out) {
     return LAM_OK;
 }
 
+typedef struct growth {
+    growing *g;
+    bool rows;
+} growth;
+
+/* A row's place, or one of the tree, which says in which order they are; an older lamina wrote none. */
+static lam_status grow_at(lmi_saved *s, sqlite3_stmt *q, void *to) {
+    const growth *by = to;
+    const char *path = (const char *)sqlite3_column_text(q, 0);
+    int32_t place, *of_row = by->rows ? lmi_vec_push(&s->of_row) : &place;
+    if (!of_row) return lmi_nomem(s->w.e);
+    if (!path || sqlite3_column_type(q, 0) != SQLITE_TEXT)
+        return lmi_saved_wrong(s, by->rows ? "a row of it has no path" : "a place of its tree has no path");
+    return find_node(by->g, path, of_row);
+}
+
 static lam_status grow(growing *g) {
     lmi_saved *s = g->s;
-    sqlite3_stmt *q = NULL;
     int32_t root;
-    bool more = true;
     LAM_TRY(add_node(g, -1, "", "", &root));
-    lam_status status = lmi_saved_ask(s,
-                                      "SELECT CASE json_type(value, '$.path') WHEN 'text' THEN "
-                                      "json_extract(value, '$.path') END FROM json_each(?1, '$.rows')",
-                                      &q);
-    while (status == LAM_OK && more) {
-        status = lmi_saved_next(s, q, &more);
-        if (status != LAM_OK || !more) break;
-        const char *path = (const char *)sqlite3_column_text(q, 0);
-        int32_t *place = lmi_vec_push(&s->of_row);
-        if (!place)
-            status = lmi_nomem(s->w.e);
-        else if (!path || sqlite3_column_type(q, 0) != SQLITE_TEXT)
-            status = lmi_saved_wrong(s, "a row of it has no path");
-        else
-            status = find_node(g, path, place);
-    }
-    sqlite3_finalize(q);
-    return status;
+    LAM_TRY(lmi_saved_each(s, "SELECT " PATH " FROM json_each(?1, '$.tree')", grow_at, &(growth){g, false}));
+    return lmi_saved_each(s, "SELECT " PATH " FROM json_each(?1, '$.rows')", grow_at, &(growth){g, true});
 }
 
 /* Nodes in depth-first order; `index` has the position of each. */
@@ -130,7 +128,11 @@ static lam_status place_nodes(growing *g) {
     uint64_t n = g->nodes.n;
     int32_t *index = lmi_alloc(&w->scratch, n, sizeof *index), *of_row = g->s->of_row.data;
     w->at = lmi_alloc(&w->scratch, n, sizeof *w->at);
-    if (!index || !w->at) return lmi_nomem(w->e);
+    w->of_place = lmi_alloc(&w->scratch, n, sizeof *w->of_place);
+    if (!index || !w->at || !w->of_place) return lmi_nomem(w->e);
+    g->s->index = index;
+    w->n_places = (int32_t)n;
+    for (int32_t i = 0; i < w->n_places; i++) w->of_place[i] = i;
     order_nodes(w, g->nodes.data, index);
     for (size_t i = 0; i < g->s->of_row.n; i++) of_row[i] = index[of_row[i]];
     for (int k = 0; k < LMI_N_OWN; k++) {
@@ -144,12 +146,17 @@ static lam_status place_nodes(growing *g) {
 lam_status lmi_saved_places(lmi_saved *s) {
     growing g = {.s = s};
     lmi_vec_init(&g.nodes, sizeof(node));
-    lmi_map_init(&g.by_path);
     lam_status status = grow(&g);
     if (status == LAM_OK) status = place_nodes(&g);
     lmi_vec_free(&g.nodes);
-    lmi_map_free(&g.by_path);
     return status;
+}
+
+lam_status lmi_saved_place(const lmi_saved *s, const char *path, const char *wrong, int32_t *out) {
+    int64_t number = lmi_map_get(&s->by_path, path);
+    if (number < 0) return lmi_saved_wrong(s, wrong);
+    *out = s->index[number];
+    return LAM_OK;
 }
 
 /* -- numbers --------------------------------------------------------------------------------------------- */
@@ -262,6 +269,22 @@ static lam_status add_row(lmi_saved *s, sqlite3_stmt *q, int32_t i) {
     return LAM_OK;
 }
 
+/* What the tree tells of a place, also of one without a row. */
+static lam_status take_look(lmi_saved *s, sqlite3_stmt *q, void *to) {
+    const char *path, *type, *family;
+    int32_t i;
+    (void)to;
+    LAM_TRY(lmi_saved_text(s, q, 0, &path));
+    LAM_TRY(lmi_saved_text(s, q, 1, &type));
+    LAM_TRY(lmi_saved_text(s, q, 2, &family));
+    LAM_TRY(lmi_saved_place(s, path, "it changed while it was read", &i));
+    lmi_outlined *at = &s->w.at[i];
+    if (!*at->type) at->type = type;
+    for (int k = 0; k < LMI_N_FAMILIES; k++)
+        if (strcmp(family, lmi_family_name[k]) == 0) at->family = (uint8_t)k;
+    return LAM_OK;
+}
+
 lam_status lmi_saved_numbers(lmi_saved *s) {
     lmi_taking *w = &s->w;
     sqlite3_stmt *q = NULL;
@@ -277,6 +300,10 @@ lam_status lmi_saved_numbers(lmi_saved *s) {
         status = add_row(s, q, *place);
     }
     sqlite3_finalize(q);
-    if (status == LAM_OK) lmi_sum_total_times(w);
-    return status;
+    if (status != LAM_OK) return status;
+    lmi_sum_total_times(w);
+    return lmi_saved_each(s,
+                          "SELECT json_extract(value, '$.path'), json_extract(value, '$.type'), "
+                          "json_extract(value, '$.family') FROM json_each(?1, '$.tree')",
+                          take_look, NULL);
 }

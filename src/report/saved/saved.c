@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The file, and what is taken of it. */
+#include "base/sqlite.h"
 #include "report/saved/saved.h"
 
 #include <errno.h>
-#include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -41,6 +41,7 @@ static lam_status open_file(lmi_saved *s) {
     lam_status status = read_all(s, f);
     fclose(f);
     if (status != LAM_OK) return status;
+    LAM_TRY(lmi_sqlite(s->w.e));
     int code = sqlite3_open(":memory:", &s->db);
     if (code != SQLITE_OK) return s->db ? lmi_saved_failed(s, code) : lmi_nomem(s->w.e);
     return LAM_OK;
@@ -74,8 +75,7 @@ static lam_status take(lmi_saved *s) {
     LAM_TRY(lmi_keep_places(&s->w));
     LAM_TRY(lmi_outline_sum(s->w.o, s->w.e));
     LAM_TRY(lmi_saved_whole(s));
-    return lmi_leave_out(s->w.o, s->w.e,
-                         "It was made from a saved report, which has no formulas and no graph.");
+    return lmi_saved_levels(s);
 }
 
 lam_status lmi_saved_outline(lmi_outline *o, const char *file, lam_error *e) {
@@ -86,10 +86,12 @@ lam_status lmi_saved_outline(lmi_outline *o, const char *file, lam_error *e) {
     lmi_map_init(&s.w.texts);
     lmi_buf_init(&s.w.text);
     lmi_vec_init(&s.of_row, sizeof(int32_t));
+    lmi_map_init(&s.by_path);
     lam_status status = take(&s);
-    sqlite3_close(s.db);
+    if (s.db) sqlite3_close(s.db);
     free(s.text);
     lmi_vec_free(&s.of_row);
+    lmi_map_free(&s.by_path);
     lmi_buf_free(&s.w.text);
     lmi_map_free(&s.w.texts);
     lmi_arena_free(&s.w.scratch);

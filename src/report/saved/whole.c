@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What a saved report tells of the whole run: totals, times, memory, findings and sentences. */
+#include "base/sqlite.h"
 #include "report/saved/saved.h"
 
-#include <sqlite3.h>
+#include <math.h>
 #include <stdio.h>
 
 /* -- the model and its totals ---------------------------------------------------------------------------- */
@@ -47,8 +48,9 @@ static lam_status take_counts(lmi_saved *s, sqlite3_stmt *q, void *to) {
 }
 
 static lam_status take_totals(lmi_saved *s) {
-    static const char *const phases[LAM_N_PHASES] = {
-        [LAM_FORWARD] = "", [LAM_BACKWARD] = "backward.", [LAM_RECOMPUTE] = "recompute."};
+    static const char *const phases[LAM_N_PHASES] = {[LAM_FORWARD] = "",
+                                                     [LAM_BACKWARD] = "backward.",
+                                                     [LAM_RECOMPUTE] = "recompute."};
     lmi_outline *o = s->w.o;
     const struct {
         const char *name;
@@ -101,6 +103,16 @@ static lam_status take_runs(lmi_saved *s, sqlite3_stmt *q, void *to) {
     return LAM_OK;
 }
 
+static lam_status take_roof(lmi_saved *s, sqlite3_stmt *q, void *to) {
+    lmi_outline *o = to;
+    lam_peak roof = {sqlite3_column_double(q, 0), sqlite3_column_double(q, 1)};
+    if (sqlite3_column_type(q, 0) == SQLITE_NULL && sqlite3_column_type(q, 1) == SQLITE_NULL) return LAM_OK;
+    if (!isfinite(roof.flops) || !isfinite(roof.bytes) || !(roof.flops > 0) || !(roof.bytes > 0))
+        return lmi_saved_wrong(s, "a limit of its roof is no number above 0");
+    o->roof = roof;
+    return LAM_OK;
+}
+
 static lam_status take_times(lmi_saved *s) {
     static const char *const parts[LAM_N_TIME_PARTS] = {
         [LAM_TIME_FORWARD] = "forward", [LAM_TIME_BACKWARD] = "backward", [LAM_TIME_RECOMPUTE] = "recompute",
@@ -116,6 +128,8 @@ static lam_status take_times(lmi_saved *s) {
             parts[p]);
         LAM_TRY(lmi_saved_each(s, sql, take_spread, &o->time[p]));
     }
+    LAM_TRY(lmi_saved_each(s, "SELECT json_extract(?1, '$.roof.flops'), json_extract(?1, '$.roof.bytes')",
+                           take_roof, o));
     return lmi_saved_each(s,
                           "SELECT json_extract(?1, '$.time.runs'), json_array_length(?1, '$.time.outliers')",
                           take_runs, o);
@@ -123,7 +137,7 @@ static lam_status take_times(lmi_saved *s) {
 
 /* -- memory ---------------------------------------------------------------------------------------------- */
 
-static int held_of(const char *name) {
+int lmi_saved_held_of(const char *name) {
     for (int h = 0; h < LAM_N_HELD; h++)
         if (strcmp(name, lam_held_name((lam_held)h)) == 0) return h;
     return -1;
@@ -135,27 +149,12 @@ static lam_status take_held(lmi_saved *s, sqlite3_stmt *q, void *to) {
     const char *name;
     LAM_TRY(lmi_saved_text(s, q, 0, &name));
     LAM_TRY(lmi_saved_int(s, q, 1, &n));
-    int h = held_of(name);
+    int h = lmi_saved_held_of(name);
     if (h >= 0 && n > 0) held[h] = lmi_add_capped(held[h], n);
     return LAM_OK;
 }
 
-/* The place of a path; a report names no other than its rows do. */
-static lam_status find_place(lmi_saved *s, const char *path, int32_t *out) {
-    const lmi_outlined *all = s->w.at;
-    int32_t at = 0;
-    for (const char *rest = path; *rest;) {
-        size_t n = strcspn(rest, ".");
-        int32_t child = at + 1, end = all[at].end;
-        while (child < end && (strncmp(all[child].name, rest, n) != 0 || all[child].name[n]))
-            child = all[child].end;
-        if (child >= end) return lmi_saved_wrong(s, "its memory names a module that no row has");
-        at = child;
-        rest += n + (rest[n] == '.');
-    }
-    *out = at;
-    return LAM_OK;
-}
+static const char nowhere[] = "its memory names a module that no row has";
 
 /* A place's path, a category, its bytes. Rows of one path follow one another. */
 static lam_status take_place_held(lmi_saved *s, sqlite3_stmt *q, void *to) {
@@ -169,9 +168,10 @@ static lam_status take_place_held(lmi_saved *s, sqlite3_stmt *q, void *to) {
     LAM_TRY(lmi_saved_text(s, q, 0, &path));
     LAM_TRY(lmi_saved_text(s, q, 1, &name));
     LAM_TRY(lmi_saved_int(s, q, 2, &n));
-    if (path != last->path) LAM_TRY(find_place(s, path, &last->place)); /* equal texts have one address */
+    if (path != last->path)
+        LAM_TRY(lmi_saved_place(s, path, nowhere, &last->place)); /* equal texts have one address */
     last->path = path;
-    int h = held_of(name);
+    int h = lmi_saved_held_of(name);
     if (h < 0 || n <= 0) return LAM_OK;
     int64_t *held = w->held[last->place];
     held[h] = lmi_add_capped(held[h], n);
@@ -205,8 +205,8 @@ static lam_status take_memory_row(lmi_saved *s, sqlite3_stmt *q, void *to) {
     if (sqlite3_column_type(q, 10) == SQLITE_NULL) return LAM_OK;
     LAM_TRY(lmi_saved_text(s, q, 10, &path));
     int32_t i;
-    LAM_TRY(find_place(s, path, &i));
-    s->w.o->peak_place = s->w.o->n == s->w.n ? i : -1; /* of very many places not all are kept */
+    LAM_TRY(lmi_saved_place(s, path, nowhere, &i));
+    s->w.o->peak_place = lmi_place_for(s->w.of_place, i);
     return LAM_OK;
 }
 
@@ -233,8 +233,7 @@ static lam_status take_memory(lmi_saved *s) {
     if (status != LAM_OK || !more) return status; /* memory was not measured */
     y->info.source = o->memory_source;
     o->memory = y;
-    LAM_TRY(lmi_saved_each(s, "SELECT key, value FROM json_each(?1, '$.memory.held')", take_held, y->held));
-    return lmi_saved_course(s);
+    return lmi_saved_each(s, "SELECT key, value FROM json_each(?1, '$.memory.held')", take_held, y->held);
 }
 
 /* -- sentences ------------------------------------------------------------------------------------------- */
@@ -277,7 +276,7 @@ static lam_status take_health(lmi_saved *s, sqlite3_stmt *q, void *to) {
 static lam_status take_findings(lmi_saved *s) {
     lmi_outline *o = s->w.o;
     const char **text;
-    int32_t n;
+    int32_t n, place;
     LAM_TRY(lmi_saved_each(
         s,
         "SELECT json_extract(?1, '$.health.sentence'), json_extract(?1, '$.health.tensors') WHERE "
@@ -285,21 +284,30 @@ static lam_status take_findings(lmi_saved *s) {
         take_health, o));
     if (!o->health) return LAM_OK;
     LAM_TRY(take_list(s,
-                      "SELECT json_extract(value, '$.text'), json_extract(value, '$.path') FROM "
-                      "json_each(?1, '$.health.findings')",
-                      2, &n, &text));
+                      "SELECT json_extract(value, '$.text'), json_extract(value, '$.path'), json_type(value, "
+                      "'$.path'), json_extract(value, '$.phase') FROM json_each(?1, '$.health.findings')",
+                      4, &n, &text));
     o->finding = lmi_alloc(&o->arena, (uint64_t)n, sizeof *o->finding);
     o->finding_place = lmi_alloc(&o->arena, (uint64_t)n, sizeof *o->finding_place);
     lam_finding *made = lmi_alloc(&o->arena, (uint64_t)n, sizeof *made);
     if (!o->finding || !o->finding_place || !made) return lmi_nomem(s->w.e);
     for (int32_t i = 0; i < n; i++) {
-        made[i] = (lam_finding){.call = -1, .place = -1, .before = -1, .after = -1, .text = text[2 * i]};
+        made[i] = (lam_finding){.call = -1, .place = -1, .before = -1, .after = -1, .text = text[4 * i]};
+        for (int ph = 0; ph < LAM_N_PHASES; ph++)
+            if (strcmp(text[4 * i + 3], lam_phase_name((lam_phase)ph)) == 0) made[i].phase = (lam_phase)ph;
         o->finding[i] = &made[i];
         o->finding_place[i] = -1;
-        if (*text[2 * i + 1] && o->n == s->w.n) LAM_TRY(find_place(s, text[2 * i + 1], &o->finding_place[i]));
+        if (strcmp(text[4 * i + 2], "text") != 0) continue;
+        LAM_TRY(lmi_saved_place(s, text[4 * i + 1], "its health names a module that no row has", &place));
+        o->finding_place[i] = lmi_place_for(s->w.of_place, place);
     }
     o->n_findings = n;
     return LAM_OK;
+}
+
+static lam_status take_device(lmi_saved *s, sqlite3_stmt *q, void *to) {
+    (void)to;
+    return lmi_leave_out_device(s->w.o, sqlite3_column_int(q, 0) != 0, sqlite3_column_int(q, 1) != 0, s->w.e);
 }
 
 lam_status lmi_saved_whole(lmi_saved *s) {
@@ -319,6 +327,11 @@ lam_status lmi_saved_whole(lmi_saved *s) {
                       2, &o->n_no_gradient, &o->no_gradient));
     LAM_TRY(take_list(s, "SELECT value FROM json_each(?1, '$.gaps')", 1, &o->n_gaps, &o->gap));
     LAM_TRY(take_list(s, "SELECT value FROM json_each(?1, '$.notes')", 1, &o->n_notes, &o->note));
+    LAM_TRY(lmi_saved_each(s,
+                           "SELECT json_type(?1, '$.device_memory') = 'object', json_type(?1, "
+                           "'$.time.device') = 'object'",
+                           take_device, NULL));
+    LAM_TRY(lmi_saved_course(s));
     return take_list(s, "SELECT key, value FROM json_each(?1, '$.provenance')", 2, &o->n_provenance,
                      &o->provenance);
 }

@@ -164,5 +164,14 @@ void lmi_unruled_ops_fields(lmi_teller *t, const char *name, const lam_costs *c)
 void lmi_gaps_fields(lmi_teller *t, const char *name, const lam_costs *c);
 void lmi_notes_fields(lmi_teller *t, const char *name, const lam_model *m); /* model.c */
 void lmi_provenance_fields(lmi_teller *t, const char *name, const lam_model *m);
+void lmi_check_fields(lmi_teller *t, const lam_check *k); /* check.c */
+struct lmi_outline;
+/* levels.c, of JSON alone: the tree of places, what ran when, the insides of containers, the formulas, and
+ * sentences on what these lack */
+void lmi_tree_fields(lmi_teller *t, const struct lmi_outline *o, const lam_model *m);
+lam_status lmi_levels_fields(lmi_teller *t, const struct lmi_outline *o, lam_error *e);
+lam_status lmi_at_work_fields(lmi_teller *t, const struct lmi_outline *o, lam_error *e);
+lam_status lmi_formulas_fields(lmi_teller *t, const struct lmi_outline *o, lam_error *e);
+void lmi_left_out_fields(lmi_teller *t, const struct lmi_outline *o);
 
 #endif

@@ -43,6 +43,21 @@ static void a_model_that_failed(void **state) {
     OUT_IS_EMPTY();
 }
 
+/* A format of `show` too, which has no part in it for the table's options. */
+static void as_a_format(void **state) {
+    (void)state;
+    static char page[sizeof fake_out.text];
+    assert_int_equal(lamina("report m:step -i 1x2 --backward --roof --memory"), 0);
+    memcpy(page, fake_out.text, sizeof page);
+    assert_int_equal(lamina("show m:step -i 1x2 --backward --roof --memory --format html"), 0);
+    assert_string_equal(fake_out.text, page);
+    assert_int_equal(lamina("m:step -i 1x2 --format html --sort params --depth 1"), 0);
+    OUT_HAS("</html>\n");
+    assert_int_equal(lamina("m:step --format html --sort width"), 2);
+    assert_int_equal(lamina("m:partial --format html"), 3);
+    OUT_HAS("Only a part of the model ran.</b> <bdi>mat1 and mat2 shapes cannot be multiplied</bdi>");
+}
+
 static void wrong_options(void **state) {
     (void)state;
     assert_int_equal(lamina("report m:two --repeats 3"), 2);
@@ -88,6 +103,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_terminal_gets_no_page),
         cmocka_unit_test(a_page_of_a_step),
+        cmocka_unit_test(as_a_format),
         cmocka_unit_test(a_model_that_failed),
         cmocka_unit_test(wrong_options),
         cmocka_unit_test(two_models),

@@ -5,6 +5,9 @@
 
 #include "kit/fakehost.h"
 
+#include <sys/stat.h>
+#include <unistd.h>
+
 /* A report as JSON in a file. */
 static void save(const char *target, const char *file) {
     char line[128];
@@ -51,14 +54,93 @@ static void no_saved_report(void **state) {
     assert_int_equal(lamina("report m:made.json"), 3); /* a name in a module */
     assert_int_equal(fake_lives, 1);
     assert_int_equal(lamina("report before.json run.lamina"), 2);
-    ERR_HAS("run.lamina is a recording, and has no difference to a model");
+    ERR_HAS("run.lamina is a recording, and no page has its difference to a model");
     ERR_HAS("hint: ");
+}
+
+static void differences(void **state) {
+    (void)state;
+    save("m:two", "before.json");
+    save("m:step", "after.json");
+    assert_int_equal(lamina("diff before.json after.json"), 0);
+    ERR_IS_EMPTY();
+    assert_int_equal(fake_lives, 0);
+    OUT_HAS("before.json -> after.json\n");
+    OUT_HAS("added");
+    assert_int_equal(lamina("diff before.json after.json --exit-code"), 1);
+    assert_int_equal(lamina("diff before.json before.json --exit-code"), 0);
+    OUT_HAS("Nothing differs: ");
+    assert_int_equal(lamina("diff before.json m:two"), 0);
+    assert_int_equal(fake_lives, 1);
+    OUT_HAS("Nothing differs: ");
+    assert_int_equal(lamina("diff m:two m:step --by time -i 1x2"), 2); /* this host measured none */
+    assert_int_equal(fake_lives, 2);
+    assert_true(fake_asked.time);
+    assert_int_equal(lamina("diff before.json m:partial"), 3);
+    OUT_HAS("Only a part of m:partial ran: mat1 and mat2 shapes cannot be multiplied\n");
+    ERR_HAS("mat1 and mat2");
+    assert_int_equal(lamina("diff before.json m:broken"), 3);
+    OUT_IS_EMPTY();
+}
+
+static void differences_that_cannot_be(void **state) {
+    (void)state;
+    static const char *const wrong[][2] = {
+        {"--format html", "there is no format 'html' for a difference; there are: text, md, json"},
+        {"--by mac", "--by: there is no metric 'mac'\n  hint: did you mean macs?"},
+        {"--time", "--time is for a model that is run, and here is none"},
+        {"--run 2", "--run is for recordings, and after.json is none"},
+        {"--github", "--github: GITHUB_STEP_SUMMARY is not set"},
+        {"--by time", "'time' is not known of the modules of both; there are: params"},
+        {"more.json", "more.json: one operand too many"},
+    };
+    unsetenv("GITHUB_STEP_SUMMARY");
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        char line[128];
+        snprintf(line, sizeof line, "diff before.json after.json %s", wrong[i][0]);
+        assert_int_equal(lamina(line), 2);
+        ERR_HAS(wrong[i][1]);
+        OUT_IS_EMPTY();
+    }
+    assert_int_equal(lamina("diff before.json no/such.json"), 3);
+    ERR_HAS("no/such.json: it can't be read: No such file");
+    assert_int_equal(lamina("diff before.json"), 2);
+}
+
+static size_t size_of(const char *file) {
+    struct stat st;
+    return stat(file, &st) == 0 ? (size_t)st.st_size : 0;
+}
+
+/* A summary grows step by step, and never beyond what GitHub shows. */
+static void job_summaries(void **state) {
+    (void)state;
+    unlink("summary.md");
+    setenv("GITHUB_STEP_SUMMARY", "summary.md", 1);
+    assert_int_equal(lamina("diff before.json after.json --github"), 0);
+    OUT_HAS("before.json -> after.json\n"); /* the text is there besides */
+    size_t one = size_of("summary.md");
+    assert_true(one > 100);
+    assert_int_equal(lamina("diff before.json after.json --github"), 0);
+    assert_int_equal(size_of("summary.md"), 2 * one + 1);
+    FILE *f = fopen("summary.md", "ab");
+    for (int i = 0; i < (1 << 20) - 4000; i++) fputc('\n', f);
+    fclose(f);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(lamina("diff before.json after.json --github"), 0);
+        assert_true(size_of("summary.md") < 1 << 20);
+    }
+    setenv("GITHUB_STEP_SUMMARY", "no/such/folder/summary.md", 1);
+    assert_int_equal(lamina("diff before.json after.json --github"), 3);
+    ERR_HAS("no/such/folder/summary.md: the job summary can't be written: No such file");
+    unsetenv("GITHUB_STEP_SUMMARY");
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(saved_reports),
-        cmocka_unit_test(no_saved_report),
+        cmocka_unit_test(saved_reports), cmocka_unit_test(no_saved_report),
+        cmocka_unit_test(differences),   cmocka_unit_test(differences_that_cannot_be),
+        cmocka_unit_test(job_summaries),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What `--strict` finds, of operators and of layers, and which numbers `why` leaves out. */
+ * What `--strict` finds, of operators and of layers, rules that a model's code registers, and which numbers
+ * `why` leaves out. */
 #include "kit/oom.h"
 
 #include "kit/net.h"
@@ -66,10 +67,52 @@ static void effective_counts_that_differ(void **state) {
     OUT_HAS("  eff. MACs               24 = ");
 }
 
+/* What the code of a model registers: formulas for Snake, and a function for Swish. */
+static lam_status registered(void *self, lam_rules *to, lam_error *e) {
+    (void)self;
+    const char *const snake[LAM_N_METRICS] = {[LAM_MACS] = "in", [LAM_FLOPS] = "in", [LAM_DMAS] = "in"};
+    const char *const swish[LAM_N_METRICS] = {[LAM_FLOPS] = "0", [LAM_DMAS] = "0"};
+    lam_status s = lam_rules_add(to, "Snake", snake, false, e);
+    return s == LAM_OK ? lam_rules_add(to, "Swish", swish, true, e) : s;
+}
+
+static bool answer(void *self, const lam_model *m, int32_t op, int32_t event, const char *name,
+                   lam_count out[LAM_N_METRICS]) {
+    (void)self, (void)m, (void)op, (void)event;
+    out[LAM_MACS] = (lam_count){.n = 70};
+    return strcmp(name, "Swish") == 0;
+}
+
+static lam_status broken(void *self, lam_rules *to, lam_error *e) {
+    (void)self, (void)to;
+    return fake_fail(e, "Snake", "its rule is malformed");
+}
+
+static int run_with(lam_status (*rules)(void *, lam_rules *, lam_error *), const char *line) {
+    lam_host h = fake_host();
+    h.live = live;
+    h.rules = rules;
+    h.ask = answer;
+    return fake_run(&h, line);
+}
+
+static void what_the_model_registers_counts(void **state) {
+    (void)state;
+    assert_int_equal(run_with(registered, "m:strange -c layers --strict"), 0);
+    OUT_HAS("78 MACs"); /* twice 4, and 70 */
+    ERR_IS_EMPTY();
+    assert_int_equal(run_with(broken, "m:strange -c layers"), 3);
+    ERR_HAS("Snake: its rule is malformed");
+    assert_int_equal(run_with(broken, "m:partial -c layers"), 3);
+    ERR_HAS("mat1 and mat2"); /* why the run failed says more */
+    assert_null(strstr(fake_err.text, "malformed"));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(strict_names_layers_too),
         cmocka_unit_test(effective_counts_that_differ),
+        cmocka_unit_test(what_the_model_registers_counts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

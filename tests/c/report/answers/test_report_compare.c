@@ -207,9 +207,9 @@ static void formats(void **state) {
                  {"json",
                   "\"difference\": -88, \"calls\": 1, \"text\": \"counts Linear as 32; exact is 120\""},
                  {"csv", "torchinfo,leaves out mm outside every layer,1,,,,,,,-6\n"},
-                 {"html",
-                  "<td>-894</td><td style=\"text-align:left\">-800 leaves out attention in Net (1 call)"},
-                 {"html", "<th style=\"text-align:left\">because</th></tr>\n<tr><td>exact</td>"},
+                 {"html", "<td>-894</td><td class=\"l wr\">-800 leaves out attention in Net (1 call)"},
+                 {"html", "<p class=\"h1\">exact: 926 MACs</p>"},
+                 {"html", "<span>because</span></th></tr></thead><tbody>\n<tr><th scope=\"row\">exact</th>"},
                  {"csv", "exact,,,926,exact,"}};
     lam_model *m = mixed();
     lam_comparison *c = compared(m, names, 2);

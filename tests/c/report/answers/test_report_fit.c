@@ -362,6 +362,14 @@ static void both_as_text(void **state) {
     show_has("     2,000 B  act (ReLU): activations 2,000 B\n");
     show_has("\ncounts what torch's CPU allocator hands out; a GPU's differs\n");
     assert_null(strstr(shown, "gradients of results"));
+    assert_int_equal(lam_fit_write(f, s, trained, measured, "html", true, show_sink(), NULL), LAM_OK);
+    show_has(
+        "<span>forward pass</span><span class=\"v\">3,188 B</span><span class=\"w\">measured 3,000 B, off "
+        "by +6.27\u202f%</span>");
+    show_has("<span>training step, with adamw</span>");
+    show_has("<code><bdi>act (ReLU)</bdi></code></th><td class=\"l wr\">activations 2,000 B</td>");
+    show_has("<p class=\"sub\">The peak of the training step is <bdi>while aten::");
+    show_has("<div class=\"exact ln\">counts what torch&#39;s CPU allocator");
     assert_int_equal(lam_fit_write(f, NULL, m, measured, "json", true, show_sink(), NULL), LAM_OK);
     assert_non_null(strstr(
         shown,
@@ -394,6 +402,9 @@ static void equal_layers(void **state) {
     assert_int_equal(lam_fit_write(f, NULL, m, NULL, NULL, true, show_sink(), NULL), LAM_OK);
     show_has("        64 B each  layers.0..2 x3 (Linear): parameters 64 B\n");
     show_has("        64 B  layers.tail (Linear): parameters 64 B\n");
+    assert_int_equal(lam_fit_write(f, NULL, m, NULL, "html", true, show_sink(), NULL), LAM_OK);
+    show_has("<bdi>layers.0..2 x3 (Linear)</bdi></code></th><td class=\"l wr\">parameters 64 B</td>");
+    show_has("64 B each</td>");
     assert_null(strstr(shown, "other layer"));
     lam_fit_free(f);
     lam_model_free(m);
@@ -413,6 +424,7 @@ static void sweep(void *arg, bool *ok) {
     lam_fit *f = NULL;
     lam_status s = lam_fit_new(&f, arg, "adam", &e);
     if (s == LAM_OK) s = lam_fit_write(NULL, f, arg, NULL, NULL, false, show_sink(), &e);
+    if (s == LAM_OK) s = lam_fit_write(NULL, f, arg, NULL, "html", false, show_sink(), &e);
     *ok = oom_check(s, &e);
     lam_fit_free(f);
 }

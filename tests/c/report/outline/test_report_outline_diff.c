@@ -24,7 +24,7 @@ typedef struct made {
 
 static void make(made *m, int32_t n, const spec *of) {
     memset(m, 0, sizeof *m);
-    m->o = (lmi_outline){.n = n, .at = m->at, .peak_place = -1, .name = of[0].type};
+    m->o = (lmi_outline){.n = n, .at = m->at, .peak_place = -1, .name = of[0].type, .convention = "exact"};
     m->o.own[LMI_OWN_MACS] = m->macs;
     m->o.total[LMI_OWN_MACS] = m->total;
     for (int32_t i = 0; i < n; i++) {
@@ -121,6 +121,42 @@ static void test_a_subtree_at_another_path_is_renamed(void **state) {
     expect(&a, &b, "~0 stem>0 stem.0=3 stem.1=0 fc=7");
 }
 
+/* Its changed layer is found by its path in the container. */
+static void test_a_renamed_container_may_hold_changes(void **state) {
+    (void)state;
+    made a, b;
+    MAKE(a, {0, "", "Net", 0}, {1, "features", "Sequential", 0}, {2, "0", "Conv2d", 3}, {2, "1", "Conv2d", 4},
+         {2, "2", "ReLU", 0});
+    MAKE(b, {0, "", "Net", 0}, {1, "stem", "Sequential", 0}, {2, "0", "Conv2d", 3}, {2, "1", "Conv2d", 5},
+         {2, "2", "ReLU", 0});
+    expect(&a, &b, "~0 stem~0 stem.0=3 stem.1~5 stem.2=0");
+}
+
+/* Of equal places those of equal names are the same, so that what is left is the one that changed. */
+static void test_equal_names_come_first(void **state) {
+    (void)state;
+    made a, b;
+    MAKE(a, {0, "", "Net", 0}, {1, "blocks", "Sequential", 0}, {2, "0", "Linear", 4}, {2, "1", "Linear", 4},
+         {2, "2", "Linear", 4});
+    MAKE(b, {0, "", "Net", 0}, {1, "layers", "Sequential", 0}, {2, "0", "Linear", 4}, {2, "1", "Linear", 9},
+         {2, "2", "Linear", 4});
+    expect(&a, &b, "~0 layers~0 layers.0=4 layers.1~9 layers.2=4");
+}
+
+/* What a recording does not count, and what another convention counted, makes no difference. */
+static void test_what_only_one_of_them_knows_makes_no_difference(void **state) {
+    (void)state;
+    made a, b;
+    MAKE(a, {0, "", "Net", 0}, {1, "fc", "Linear", 7});
+    MAKE(b, {0, "", "Net", 0}, {1, "fc", "Linear", 9});
+    expect(&a, &b, "~0 fc~9");
+    a.o.convention = "torch";
+    expect(&a, &b, "=0 fc=9");
+    a.o.convention = NULL;
+    b.at[1].out = "1";
+    expect(&a, &b, "=0 fc=9");
+}
+
 /* Layers that have no numbers are not told apart, so that a ReLU elsewhere is no renamed one. */
 static void test_places_without_numbers_are_not_renamed(void **state) {
     (void)state;
@@ -185,6 +221,9 @@ int main(void) {
         cmocka_unit_test(test_added_removed_and_changed_places),
         cmocka_unit_test(test_removed_places_stand_where_they_stood),
         cmocka_unit_test(test_a_subtree_at_another_path_is_renamed),
+        cmocka_unit_test(test_a_renamed_container_may_hold_changes),
+        cmocka_unit_test(test_equal_names_come_first),
+        cmocka_unit_test(test_what_only_one_of_them_knows_makes_no_difference),
         cmocka_unit_test(test_places_without_numbers_are_not_renamed),
         cmocka_unit_test(test_equal_places_are_matched_in_their_order),
         cmocka_unit_test(test_memory_and_spans_keep_their_places),

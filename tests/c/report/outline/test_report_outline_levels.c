@@ -40,6 +40,7 @@ static void take(lam_model *m, const char *convention) {
     lam_error e = {0};
     begin(m, convention);
     if (lmi_outline_levels(&o, costs, of_place, &e) != LAM_OK) fail_msg("lmi_outline_levels: %s", e.text);
+    if (lmi_outline_draw(&o, &e) != LAM_OK) fail_msg("lmi_outline_draw: %s", e.text);
 }
 
 static const lmi_level *level_of(const char *path) {

@@ -45,6 +45,36 @@ static void test_the_course_of_memory(void **state) {
     free(l);
 }
 
+/* 300 of 1000 bytes are parameters, 700 activations, which stand on them: each area is drawn from 0 on, the
+ * upper one first. */
+static void test_memory_by_what_holds_it(void **state) {
+    (void)state;
+    little *l = little_new();
+    lmi_course_point point[] = {{0, 300}, {500, 1000}, {1000, 300}};
+    int64_t part[3][LAM_N_HELD] = {{0}};
+    lam_memory_totals use = use_of_1000();
+    for (int i = 0; i < 3; i++) part[i][LAM_HELD_PARAMETER] = 300;
+    part[1][LAM_HELD_ACTIVATION] = 700;
+    little_place(l, -1, "", 0);
+    l->o.memory = &use;
+    l->o.point = point, l->o.n_points = 3;
+    l->o.part = part;
+    const char *svg = drawn(lmi_picture_memory, &l->o, in_file);
+    has(svg, "<path class=\"k5\" d=\"M66 230 66 174 532 45 998 174L998 230Z\"/>"
+             "<path class=\"k0\" d=\"M66 230 66 174 998 174L998 230Z\"/>");
+    lacks(svg, "class=\"area\"");
+    assert_int_equal(count_of(svg, "<path class=\"k"), 2);
+    has(svg, "<rect class=\"k0\" x=\"66\" y=\"324\" width=\"10\" height=\"10\" rx=\"2\"/><text class=\"s\" "
+             "x=\"81\" "
+             "y=\"333\">parameters</text>");
+    has(svg, ">activations</text>");
+    has(svg, "--m0:#0072b2;");
+    has(svg, "--m5:#2fbf93;");
+    svg = drawn(lmi_picture_memory, &l->o, in_page);
+    has(svg, "<path class=\"k0\"");
+    free(l);
+}
+
 static void test_a_page_has_few_places_at_work(void **state) {
     (void)state;
     little *l = little_new();
@@ -324,6 +354,7 @@ static void test_the_scatter(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_course_of_memory),
+        cmocka_unit_test(test_memory_by_what_holds_it),
         cmocka_unit_test(test_a_page_has_few_places_at_work),
         cmocka_unit_test(test_memory_that_was_not_measured),
         cmocka_unit_test(test_the_speed_of_a_place),

@@ -114,7 +114,13 @@ static void many_steps(void **state) {
     assert_int_equal(s->at[599].peak_bytes, 1200);
     assert_int_equal(s->first, 5000000);
     assert_int_equal(s->last, 7500000);
+    change_recording(file, "UPDATE steps SET started_ns = started_ns + 900000000 WHERE number > 600;"
+                           "UPDATE steps SET peak_bytes = 900000 WHERE number = 7");
+    lam_recording_free(r);
+    r = open_recording(file, 0, 0);
     paged(&r, 1);
+    show_has("<path class=\"bd\" d=\"M"); /* the step before the pause, and the peak of step 7 */
+    show_has("1 point is cut off above, marked at the top, the highest at 879" S "KiB.");
     show_has("1" S "200 steps in 600 pieces");
     show_has("+50.0" S "%");
     show_has("<b>Steps became slower</b>: 5.00" S "ms in the first tenth of the run, 7.50" S
@@ -136,6 +142,32 @@ static void side_by_side(void **state) {
     for (int i = 0; i < 3; i++) lam_recording_free(all[i]);
 }
 
+/* What the verdict says is of all of them: times of the slowest, counts of each. */
+static void verdict_of_all(void **state) {
+    (void)state;
+    lam_recording *all[] = {
+        recorded("v0.lamina", 0, 3, 1, "UPDATE steps SET looked = 1, peak_bytes = 1048576"),
+        recorded("v1.lamina", 1, 3, 3,
+                 "UPDATE steps SET looked = 1, peak_bytes = 2097152; UPDATE runs SET dropped = 3;"
+                 "UPDATE steps SET first_bad = 1, bad = 'NaN' WHERE number >= 300"),
+        recorded(
+            "v2.lamina", 2, 3, 1,
+            "UPDATE steps SET looked = 1; UPDATE steps SET first_bad = 1, bad = 'Inf' WHERE number = 200;"
+            "UPDATE runs SET dropped = 1; UPDATE steps SET failed = 1 WHERE number = 400")};
+    paged(all, 3);
+    show_has("3 recordings: counts are of all, times and memory of the worst");
+    show_has("steps recorded</span><span class=\"v\">14</span>");
+    show_has("forward</span><span class=\"v\">3.50" S
+             "µs</span><span class=\"w\">slowest of 3: <bdi>rank 1</bdi>, ±");
+    show_has("peak memory</span><span class=\"v\">2.00" S
+             "MiB</span><span class=\"w\">most of 3: <bdi>rank 1</bdi>, ±");
+    show_has("first in step 200 of <bdi>rank 2</bdi>, made by <code><bdi>first</bdi></code>.");
+    show_has("<b>4 steps</b> could not be written in time.");
+    show_has("<b>1 step</b> raised an exception.");
+    show_lacks("numbers of the first");
+    for (int i = 0; i < 3; i++) lam_recording_free(all[i]);
+}
+
 static void names_of_strangers(void **state) {
     (void)state;
     lam_recording *r = recorded("evil.lamina", 0, 1, 1,
@@ -151,6 +183,21 @@ static void names_of_strangers(void **state) {
     show_lacks("<b onload");
     show_lacks("<i></bdi>");
     show_has("&lt;script&gt;alert(1)");
+    lam_recording_free(r);
+}
+
+/* What a notebook shows: the same numbers, and nothing that may be in a document once only. */
+static void a_part(void **state) {
+    (void)state;
+    lam_error e = {0};
+    lam_recording *r = recorded("part.lamina", 0, 1, 1, NULL);
+    assert_int_equal(lam_recording_part(r, show_sink(), &e), LAM_OK);
+    show_has("<div class=\"lamina\" role=\"group\" aria-label=\"lamina: recording\">");
+    show_has("steps recorded</span><span class=\"v\">5</span>");
+    show_has("<td class=\"n hot w34\">68" S "%</td>");
+    static const char *const never[] = {" id=", "<h1", "<section", "<script", "href=", "role=\"region\""};
+    for (size_t i = 0; i < sizeof never / sizeof *never; i++) show_lacks(never[i]);
+    assert_int_equal(lam_recording_part(NULL, show_sink(), &e), LAM_USAGE);
     lam_recording_free(r);
 }
 
@@ -186,10 +233,11 @@ static void memory_may_run_out(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(numbers_of_a_run), cmocka_unit_test(memory_and_health),
-        cmocka_unit_test(steps_one_by_one), cmocka_unit_test(many_steps),
-        cmocka_unit_test(side_by_side),     cmocka_unit_test(names_of_strangers),
-        cmocka_unit_test(nothing_was_seen), cmocka_unit_test(memory_may_run_out),
+        cmocka_unit_test(numbers_of_a_run),   cmocka_unit_test(memory_and_health),
+        cmocka_unit_test(steps_one_by_one),   cmocka_unit_test(many_steps),
+        cmocka_unit_test(side_by_side),       cmocka_unit_test(verdict_of_all),
+        cmocka_unit_test(names_of_strangers), cmocka_unit_test(nothing_was_seen),
+        cmocka_unit_test(memory_may_run_out), cmocka_unit_test(a_part),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

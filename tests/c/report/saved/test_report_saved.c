@@ -24,11 +24,17 @@ static void put_file(const char *text, size_t n) {
     fclose(f);
 }
 
+static lam_peak roof_of(const lam_costs *c) {
+    return lmi_has_metric(c, LAM_BYTES_READ) ? (lam_peak){1e11, 1e10} : (lam_peak){0};
+}
+
 static void save(const lam_costs *c) {
     lam_report_options o;
     lam_error e = {0};
     lam_report_defaults(&o);
     o.format = "json";
+    o.peak = roof_of(c);
+    o.page = true;
     assert_int_equal(lam_report_write(c, &o, show_sink(), &e), LAM_OK);
     put_file(shown, shown_n);
 }
@@ -46,6 +52,7 @@ static void same_place(const lmi_outline *a, const lmi_outline *b, int32_t i) {
     assert_int_equal(q->depth, p->depth);
     assert_int_equal(q->n_children, p->n_children);
     assert_int_equal(q->state, p->state);
+    assert_int_equal(q->family, p->family);
     assert_int_equal(q->run, p->run);
     assert_int_equal(q->n_run, p->n_run);
     assert_int_equal(q->health[0], p->health[0]);
@@ -143,17 +150,87 @@ static void same(const lmi_outline *a, const lmi_outline *b) {
     same_sentences(a, b);
 }
 
-static void written_and_read(lam_model *m, const char *convention) {
-    outlined x = outline_of(m, convention);
-    lmi_outline o;
+static void same_node(const lmi_level_node *a, const lmi_level_node *b) {
+    assert_int_equal(b->type, a->type);
+    assert_int_equal(b->look, a->look);
+    assert_string_equal(b->label, a->label);
+    assert_string_equal(b->note, a->note);
+    assert_int_equal(b->place, a->place);
+    same_count(a->macs, b->macs);
+    same_count(a->flops, b->flops);
+    same_count(a->bytes, b->bytes);
+}
+
+static void same_drawing(const lmi_drawing *a, const lmi_drawing *b) {
+    assert_int_equal(b->n, a->n);
+    assert_int_equal(b->n_segments, a->n_segments);
+    assert_memory_equal(b->x, a->x, (size_t)a->n * sizeof *a->x);
+    assert_memory_equal(b->y, a->y, (size_t)a->n * sizeof *a->y);
+    if (a->n_segments)
+        assert_memory_equal(b->segment, a->segment, (size_t)a->n_segments * sizeof *a->segment);
+}
+
+static void same_levels(const lmi_outline *a, const lmi_outline *b) {
+    assert_int_equal(b->n_levels, a->n_levels);
+    for (int32_t k = 0; k < a->n_levels; k++) {
+        const lmi_level *p = &a->level[k], *q = &b->level[k];
+        assert_int_equal(q->n, p->n);
+        assert_int_equal(q->n_lines, p->n_lines);
+        assert_int_equal(q->cut, p->cut);
+        for (int32_t i = 0; i < p->n; i++) same_node(&p->node[i], &q->node[i]);
+        if (p->n_lines) assert_memory_equal(q->line, p->line, (size_t)p->n_lines * sizeof *p->line);
+        same_drawing(&p->at, &q->at);
+    }
+    for (int32_t i = 0; i < a->n; i++) assert_int_equal(b->at[i].level, a->at[i].level);
+}
+
+static void same_group(const lmi_formula_group *a, const lmi_formula_group *b) {
+    assert_int_equal(b->phase, a->phase);
+    assert_int_equal(b->n_equal, a->n_equal);
+    assert_int_equal(b->n, a->n);
+    assert_string_equal(b->name, a->name);
+    for (int32_t i = 0; i < a->n; i++) {
+        assert_int_equal(b->at[i].metric, a->at[i].metric);
+        assert_int_equal(b->at[i].value, a->at[i].value);
+        assert_string_equal(b->at[i].formula, a->at[i].formula);
+        assert_string_equal(b->at[i].filled, a->at[i].filled);
+    }
+}
+
+static void same_formulas(const lmi_outline *a, const lmi_outline *b) {
+    assert_int_equal(b->n_formulas, a->n_formulas);
+    for (int32_t k = 0; k < a->n_formulas; k++) {
+        assert_int_equal(b->formulas[k].n, a->formulas[k].n);
+        for (int32_t i = 0; i < a->formulas[k].n; i++)
+            same_group(&a->formulas[k].at[i], &b->formulas[k].at[i]);
+    }
+    for (int32_t i = 0; i < a->n; i++) assert_int_equal(b->at[i].formulas, a->at[i].formulas);
+}
+
+/* With all that a page shows. */
+static void read_again(const lam_costs *c) {
+    const lmi_outline_options all = {
+        .levels = true, .formulas = true, .course = true, .drawn = true, .roof = roof_of(c)};
+    lmi_outline was, o;
     lam_error e = {0};
-    save(x.c);
+    save(c);
+    if (lmi_outline_new(&was, c, &all, &e) != LAM_OK) fail_msg("%s: %s", e.where, e.text);
     if (lmi_saved_outline(&o, FILE_NAME, &e) != LAM_OK) fail_msg("%s: %s", e.where, e.text);
-    same(&x.o, &o);
-    assert_int_equal(o.n_levels, 0);
-    assert_int_equal(o.n_left > 0, 1); /* it says what such a report does not have */
+    same(&was, &o);
+    same_levels(&was, &o);
+    same_formulas(&was, &o);
+    assert_int_equal(o.n_left, was.n_left);
+    same_texts(was.left, o.left, was.n_left);
+    assert_true(o.roof.flops == was.roof.flops && o.roof.bytes == was.roof.bytes);
     lmi_outline_free(&o);
-    outline_leave(&x);
+    lmi_outline_free(&was);
+}
+
+static void written_and_read(lam_model *m, const char *convention) {
+    lam_costs *c = net_costs(m, convention, false);
+    read_again(c);
+    lam_costs_free(c);
+    lam_model_free(m);
 }
 
 static void a_whole_step(void **state) {
@@ -164,6 +241,11 @@ static void operators(void **state) {
     (void)state;
     written_and_read(net_residual(), "exact");
     written_and_read(net_step(), "exact");
+}
+static void insides(void **state) {
+    (void)state;
+    written_and_read(level_blocks(5), "exact");
+    written_and_read(level_blocks(5), "layers");
 }
 static void layers(void **state) {
     (void)state;
@@ -291,6 +373,79 @@ static void memory_of_no_row(void **state) {
                  "\"held\": {\"input\": 4, \"other things\": 7}}]}"));
 }
 
+/* -- levels and formulas --------------------------------------------------------------------------------- */
+
+#define MORE(levels, formulas)                                                                               \
+    REPORT("\"rows\": [{\"path\": \"\"}, {\"path\": \"a\"}], \"levels\": [" levels                           \
+           "], \"formulas\": [" formulas "]")
+#define LEVEL(nodes, edges) "{\"paths\": [\"\"], \"nodes\": [" nodes "], \"edges\": [" edges "], \"more\": 0}"
+#define IN_NODE             "{\"node\": \"input\", \"name\": \"x\"}"
+#define OUT_NODE            "{\"node\": \"output\"}"
+#define A_NODE(path, call, calls)                                                                            \
+    "{\"node\": \"module\", \"name\": \"a\", \"type\": \"A\", \"path\": " path ", \"call\": " call           \
+    ", \"calls\": " calls "}"
+#define WORK(rest)                                                                                           \
+    "{\"paths\": [\"a\"], \"work\": [{\"phase\": \"forward\", \"name\": \"f\", \"times\": 1" rest "}]}"
+
+static void levels_that_are_none(void **state) {
+    (void)state;
+    static const char none[] = "its levels are none that lamina writes";
+    taken(MORE("", ""));
+    taken(MORE(LEVEL(IN_NODE ", " A_NODE("\"a\"", "0", "1") ", " OUT_NODE, "[0, 1], [0, 2], [1, 2]"), ""));
+    taken(MORE(LEVEL(A_NODE("null", "1", "2"), ""), ""));
+    taken(MORE(LEVEL("{\"node\": \"operators\", \"operators\": [5], \"shape\": [2, 3]}", ""), ""));
+    taken(MORE(LEVEL("{\"node\": \"input\"}, {\"node\": \"more\"}", "[0, 1]"), ""));
+    refused(MORE("5", ""), none);
+    refused(MORE("{}", ""), none);
+    refused(MORE(LEVEL("", ""), ""), none);
+    refused(MORE(LEVEL("7", ""), ""), none);
+    refused(MORE(LEVEL("{\"node\": \"thing\"}", ""), ""), none);
+    refused(MORE(LEVEL("{\"node\": \"operators\"}", ""), ""), none);
+    refused(MORE(LEVEL("{\"node\": \"operators\", \"operators\": []}", ""), ""), none);
+    refused(MORE(LEVEL("{\"node\": \"operators\", \"operators\": [\"f\"], \"shape\": [-1]}", ""), ""),
+            "a number in it");
+    refused(MORE(LEVEL(A_NODE("\"a\"", "0", "0"), ""), ""), none);
+    refused(MORE(LEVEL(A_NODE("\"a\"", "2", "2"), ""), ""), none);
+    refused(MORE(LEVEL(A_NODE("\"b\"", "0", "1"), ""), ""), "its levels name a module that no row has");
+    refused(MORE(LEVEL(IN_NODE ", " OUT_NODE, "[0, 2]"), ""), none);
+    refused(MORE(LEVEL(IN_NODE ", " OUT_NODE, "[1, 0]"), ""), none);
+    refused(MORE(LEVEL(IN_NODE ", " OUT_NODE, "[0, 0]"), ""), none);
+    refused(MORE(LEVEL(IN_NODE ", " OUT_NODE, "[-1, 1]"), ""), none);
+    refused(MORE(LEVEL(IN_NODE ", " OUT_NODE, "[0, 1], [0, 1]"), ""), none);
+    refused(MORE(LEVEL(IN_NODE ", " OUT_NODE, "[0]"), ""), none);
+}
+
+static void formulas_that_are_none(void **state) {
+    (void)state;
+    static const char none[] = "its formulas are none that lamina writes";
+    taken(MORE("", WORK(", \"counts\": []")));
+    taken(MORE("", WORK(", \"counts\": [{\"metric\": \"macs\", \"formula\": \"a\", \"value\": null}]")));
+    refused(MORE("", "5"), none);
+    refused(MORE("", "{\"paths\": [], \"work\": [5]}"), none);
+    refused(MORE("", WORK("")), none);
+    refused(MORE("", WORK(", \"counts\": [{\"metric\": \"time\"}]")), none);
+    refused(MORE("", WORK(", \"counts\": [{\"metric\": \"macs\", \"value\": -3}]")), "a number in it");
+    refused(MORE("", "{\"paths\": [\"b\"], \"work\": []}"), "its formulas name a module that no row has");
+}
+
+/* An older lamina told of no places at work and of no roof; one that is told is checked. */
+static void what_ran_when(void **state) {
+    (void)state;
+#define AT_WORK(piece)                                                                                       \
+    REPORT(                                                                                                  \
+        "\"rows\": [{\"path\": \"a\"}], \"memory\": {\"peak\": 5, \"source\": \"s\"}, \"at_work\": [" piece  \
+        "]")
+    taken(AT_WORK("{\"path\": \"a\", \"phase\": \"backward\", \"span\": [3, 5]}"));
+    refused(AT_WORK("{\"path\": \"a\", \"phase\": \"backward\", \"span\": [5, 3]}"), "ends before it begins");
+    refused(AT_WORK("{\"path\": \"a\", \"phase\": \"later\", \"span\": [3, 5]}"), "in no known phase");
+    refused(AT_WORK("{\"path\": \"b\", \"phase\": \"forward\", \"span\": [3, 5]}"), "is in no row");
+    refused(AT_WORK("{\"path\": \"a\", \"phase\": \"forward\", \"span\": [3]}"), "a moment in it");
+    taken(REPORT("\"rows\": [{\"path\": \"a\"}], \"roof\": {\"flops\": 1, \"bytes\": 2.5}"));
+    refused(REPORT("\"roof\": {\"flops\": 0, \"bytes\": 2.5}"), "a limit of its roof");
+    refused(REPORT("\"roof\": {\"flops\": 1e999, \"bytes\": 2.5}"), "a limit of its roof");
+    refused(REPORT("\"tree\": [{\"type\": \"A\"}]"), "a place of its tree has no path");
+}
+
 /* A text of `n` times `piece` between two others. */
 static char *repeated(const char *head, const char *piece, size_t n, const char *tail) {
     size_t a = strlen(head), b = strlen(piece), c = strlen(tail);
@@ -371,12 +526,16 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_whole_step),
         cmocka_unit_test(operators),
+        cmocka_unit_test(insides),
         cmocka_unit_test(layers),
         cmocka_unit_test(no_report),
         cmocka_unit_test(rows_that_are_none),
         cmocka_unit_test(numbers_that_are_none),
         cmocka_unit_test(sums_that_are_too_large),
         cmocka_unit_test(memory_of_no_row),
+        cmocka_unit_test(levels_that_are_none),
+        cmocka_unit_test(formulas_that_are_none),
+        cmocka_unit_test(what_ran_when),
         cmocka_unit_test(large_ones),
         cmocka_unit_test(changed_bytes),
         cmocka_unit_test(without_memory),

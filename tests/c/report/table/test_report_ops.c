@@ -25,8 +25,11 @@ static void transcripts(void **state) {
     static const struct {
         const char *name, *format;
         int32_t width;
-    } cases[] = {{"ops-step", "text", 100},    {"ops-step-70", "text", 70}, {"ops-step-csv", "csv", 0},
-                 {"ops-step-json", "json", 0}, {"ops-step-md", "md", 0},    {"ops-step-html", "html", 0}};
+    } cases[] = {{"ops-step", "text", 100},
+                 {"ops-step-70", "text", 70},
+                 {"ops-step-csv", "csv", 0},
+                 {"ops-step-json", "json", 0},
+                 {"ops-step-md", "md", 0}};
     lam_model *m = net_step();
     lam_costs *c = net_costs(m, "exact", false);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -129,7 +132,7 @@ static void no_backward(void **state) {
 /* Where calls are counted every report is as if no operator had been watched. */
 static void calls_as_before(void **state) {
     (void)state;
-    static const char *const formats[] = {"text", "csv", "json", "md", "html"};
+    static const char *const formats[] = {"text", "csv", "json", "md"};
     static char before[sizeof shown];
     net n = net_new();
     net_plain(&n);

@@ -95,7 +95,6 @@ static void transcripts(void **state) {
     golden(chain_nested(), "own-nested-rf", o);
     golden(chain_leaf_root(), "own-leaf-root", show_options(NULL, NULL));
     golden(zoo(), "own-zoo-md", show_options(NULL, "md"));
-    golden(zoo(), "own-zoo-html", show_options(NULL, "html"));
     golden(zoo(), "own-zoo-json", show_options(NULL, "json"));
     golden(zoo(), "own-zoo-csv", show_options(NULL, "csv"));
 }
@@ -529,7 +528,8 @@ static void sinks_refuse(void **state) {
         show(c, &o);
         size_t bytes = shown_n;
         lam_status s = lam_report_write(c, &o, (lam_sink){refuse_after, &left}, &e);
-        assert_int_equal(s, bytes > (70 << 10) ? LAM_IO : LAM_OK);
+        bool page = strcmp(forms[i], "html") == 0; /* most of it is its script, which leaves in one piece */
+        assert_int_equal(s, bytes > (70 << 10) && !page ? LAM_IO : LAM_OK);
     }
     lam_costs_free(c);
     lam_costs_free(small);

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The page, and what a notebook shows of it: of costs, of a report saved as JSON, of a recording. */
+#include "base/ext.h"
+#include "results/results.h"
+
+/* Costs, or the name of a file as bytes; neither is set on failure. */
+static bool take(lmx_state *st, PyObject *of, const lam_costs **costs, const char **file) {
+    if (Py_TYPE(of) == st->costs_type) return (*costs = lmx_costs_settled(of)) != NULL;
+    *file = PyBytes_AsString(of);
+    return *file != NULL;
+}
+
+static PyObject *page(PyObject *module, PyObject *args) {
+    lam_page_options o = {0};
+    PyObject *of, *before;
+    const lam_costs *costs = NULL;
+    const char *file = NULL;
+    int part;
+    if (!PyArg_ParseTuple(args, "OzddOp:page", &of, &o.ran, &o.roof.flops, &o.roof.bytes, &before, &part))
+        return NULL;
+    lmx_state *st = lmx_state_of(module);
+    if (!take(st, of, &costs, &file)) return NULL;
+    if (before != Py_None && !take(st, before, &o.costs_before, &o.file_before)) return NULL;
+    o.before = o.file_before;
+    o.part = part != 0;
+    lmx_text text = {0};
+    lam_error e = {.at = -1};
+    lam_sink to = lmx_text_sink(&text);
+    lam_status s = costs ? lam_page_write(costs, &o, to, &e) : lam_page_of(file, &o, to, &e);
+    if (s == LAM_OK) return lmx_text_take(&text);
+    lmi_vec_free(&text.bytes);
+    return lmx_raise(st, &e);
+}
+
+static PyObject *recording_part(PyObject *module, PyObject *file) {
+    const char *name = PyBytes_AsString(file);
+    lam_recording *r = NULL;
+    lmx_text text = {0};
+    lam_error e = {.at = -1};
+    if (!name) return NULL;
+    lam_status s = lam_recording_open(&r, name, 0, 0, &e);
+    if (s == LAM_OK) s = lam_recording_part(r, lmx_text_sink(&text), &e);
+    lam_recording_free(r);
+    if (s == LAM_OK) return lmx_text_take(&text);
+    lmi_vec_free(&text.bytes);
+    return lmx_raise(lmx_state_of(module), &e);
+}
+
+PyMethodDef lmx_page_methods[] = {
+    {"page", page, METH_VARARGS,
+     PyDoc_STR("page($module, of, ran, flops, moved, before, part, /)\n--\n\nThe report as one HTML file, or "
+               "the part of it that a notebook shows. `of` and `before`, what it is compared with or None: "
+               "costs, or the name of a saved report as bytes; `ran`: why only a part of the model ran, or "
+               "None; flops and moved are the machine's roof.")},
+    {"recording_part", recording_part, METH_O,
+     PyDoc_STR("recording_part($module, file, /)\n--\n\nWhat a notebook shows of the newest run of a "
+               "recording, whose name is bytes.")},
+    {NULL, NULL, 0, NULL},
+};

@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The checks of a project: ``[[check]]`` in ``lamina.toml``, or ``[[tool.lamina.check]]`` in
+``pyproject.toml``. Each becomes the words that ``lamina check`` takes, which has the only meaning of them."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tomllib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .._base.errors import UsageError
+from .._target.load import near
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+# Keys of a check by what they take. All but the target are options of `lamina check`.
+TEXTS = ("inputs", "mode", "convention", "rules", "baseline")
+LISTS = ("input", "build", "max", "within")  # a text, a list of texts, or a table of NAME=VALUE
+FLAGS = ("backward", "time", "memory", "dry", "allow-incomplete")
+COUNTS = ("repeats",)
+KEYS = ("target", *TEXTS, *LISTS, *FLAGS, *COUNTS)
+PATHS = ("baseline", "rules")  # from the folder of the file
+
+
+def read_checks(start: Path) -> tuple[str, list[list[str]]]:
+    """The nearest file with checks, seen from the current folder, and the words of each check.
+
+    Raises:
+        UsageError: there is none, or something in it can't be understood.
+    """
+    for folder in (start, *start.parents):
+        for name, table in (("lamina.toml", ()), ("pyproject.toml", ("tool", "lamina"))):
+            file = folder.joinpath(name)
+            found: Any = _read(file) if file.is_file() else None
+            for key in table:
+                found = found.get(key) if isinstance(found, dict) else None
+            if found is not None:
+                return _shown(file), _words_of_all(found, file, ".".join((*table, "check")))
+    raise UsageError(
+        "there is no lamina.toml and no pyproject.toml with [tool.lamina] here or in a folder above; name a "
+        "TARGET, or write its [[check]] into lamina.toml"
+    )
+
+
+def _shown(path: Path) -> str:
+    return os.path.relpath(path)
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        with file.open("rb") as stream:
+            return tomllib.load(stream)
+    except OSError as error:
+        raise UsageError(f"{_shown(file)}: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{_shown(file)} is not TOML: {error}") from error
+
+
+def _words_of_all(found: Any, file: Path, name: str) -> list[list[str]]:
+    where = _shown(file)
+    if not isinstance(found, dict):
+        raise UsageError(f"{where}: {name.rpartition('.')[0]} is not a table")
+    for key in found:
+        if key != "check":
+            raise UsageError(f"{where} has an unknown key {key!r}; checks are written as [[{name}]]")
+    checks = found.get("check", [])
+    if not isinstance(checks, list) or not all(isinstance(check, dict) for check in checks) or not checks:
+        raise UsageError(f"{where} has no checks; each is written as [[{name}]] with its target")
+    folder = file.parent
+    if folder != Path.cwd() and str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))  # modules of the project
+    return [list(_words(check, folder, f"{where}: check {i}")) for i, check in enumerate(checks, 1)]
+
+
+def _words(check: dict[str, Any], folder: Path, where: str) -> Iterator[str]:
+    given = {key.replace("_", "-"): value for key, value in check.items()}
+    for key in given:
+        if key not in KEYS:
+            raise UsageError(
+                f"{where} has an unknown key {key!r}{near(key, KEYS) or '; it may have ' + ', '.join(KEYS)}"
+            )
+    if not isinstance(given.get("target"), str):
+        raise UsageError(f'{where} needs a target, as target = "net.py:Net"')
+    for key, value in given.items():
+        at = f"{where}: {key}"
+        if key in FLAGS:
+            if not isinstance(value, bool):
+                raise UsageError(f"{at} is true or false")
+            if value:
+                yield f"--{key}"
+        elif key in LISTS:
+            yield from (f"--{key}={text}" for text in _texts(value, at))
+        elif key != "target":
+            text = _text(value, at)
+            yield f"--{key}={_from_here(text, folder, whole=key in PATHS)}"
+    yield from ("--", _from_here(given["target"], folder, whole=False))
+
+
+def _texts(value: Any, where: str) -> list[str]:
+    if isinstance(value, dict):
+        return [f"{name}={_text(one, where)}" for name, one in value.items()]
+    return [_text(one, where) for one in value] if isinstance(value, list) else [_text(value, where)]
+
+
+def _text(value: Any, where: str) -> str:
+    if isinstance(value, str) or (isinstance(value, (int, float)) and not isinstance(value, bool)):
+        return number_text(value)
+    raise UsageError(f"{where} is a text or a number")
+
+
+def number_text(value: float | str) -> str:
+    """A number as the command takes it, without an exponent."""
+    if isinstance(value, float):
+        return str(int(value)) if value.is_integer() else str(value)
+    return str(value)
+
+
+def _from_here(text: str, folder: Path, *, whole: bool) -> str:
+    """A path from the folder of the file as one from the current folder. It is the ``whole`` text, or comes
+    before the last colon and ends in ``.py``."""
+    path, colon, name = (text, "", "") if whole else text.rpartition(":")
+    if (not whole and not path.endswith(".py")) or folder == Path.cwd():
+        return text
+    return os.path.relpath(folder.joinpath(path)) + colon + name

@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What differs between two reports, or a report and a file, module by module."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from .. import _lamina
+from .._base.count import Count, from_core
+from .._base.files import save_text
+from .._base.terminal import terminal_width
+
+if TYPE_CHECKING:
+    from .report import Report
+
+ALL = -1  # levels of modules
+
+
+class DiffNumber(NamedTuple):
+    """One number of both. ``state`` is that of ``difference``: ``"exact"``, ``"at least"``, ``"at most"``,
+    ``"roughly"`` (both numbers are lower bounds, and their known parts are compared) or ``"unknown"``, where
+    it is None. ``percent`` is of ``before``, None unless both are exact and there was some."""
+
+    before: Count
+    after: Count
+    difference: int | None
+    state: str
+    percent: float | None
+
+
+class DiffModule(NamedTuple):
+    """A module that differs: as it is, and as it was. What was added has no ``before_path``, what was removed
+    no ``path``; shapes are texts, such as ``"1x3x224x224 float32"``.
+
+    ``modules``: how many the line stands for. ``whole``: it is with everything in it. ``numbers``: by metric,
+    what is the module's own, or of everything in it.
+    """
+
+    path: str | None
+    type: str | None
+    inputs: str | None
+    outputs: str | None
+    before_path: str | None
+    before_type: str | None
+    before_inputs: str | None
+    before_outputs: str | None
+    modules: int
+    whole: bool
+    numbers: dict[str, DiffNumber]
+
+
+class Diff:
+    """The difference of two reports; ``str()`` is a table, the largest difference first.
+
+    Modules are matched by path, then by equal types, shapes and counts at another path. ``totals`` has what
+    both know, by metric; ``not_compared`` says in sentences what can't be compared, and why. It is false
+    where no module differs.
+    """
+
+    def __init__(
+        self,
+        before: Report | str | os.PathLike[str],
+        after: Report | str | os.PathLike[str],
+        *,
+        by: str | None = None,
+    ) -> None:
+        self._sides = (*_side(before), *_side(after))
+        self._by = by
+        self._data: dict[str, Any] = json.loads(self.to_json())
+
+    def _write(
+        self,
+        kind: str,
+        *,
+        width: int = 0,
+        exact: bool = False,
+        rows: int | None = None,
+        depth: int | None = None,
+    ) -> str:
+        most = ALL if rows is None else rows
+        return _lamina.diff(*self._sides, kind, self._by, width, exact, most, ALL if depth is None else depth)
+
+    # -- as data -------------------------------------------------------------------------------------------
+
+    @property
+    def totals(self) -> dict[str, DiffNumber]:
+        """The numbers of the whole that both know, by metric, such as ``totals["macs"].difference``."""
+        return _numbers(self._data["totals"])
+
+    @property
+    def added(self) -> list[DiffModule]:
+        """Modules that only the second has."""
+        return self._modules("added")
+
+    @property
+    def removed(self) -> list[DiffModule]:
+        """Modules that only the first has."""
+        return self._modules("removed")
+
+    @property
+    def changed(self) -> list[DiffModule]:
+        """Modules of both whose type, shapes or own counts differ."""
+        return self._modules("changed")
+
+    @property
+    def renamed(self) -> list[DiffModule]:
+        """Modules that are equal and at another path."""
+        return self._modules("renamed")
+
+    @property
+    def equal(self) -> int:
+        """How many modules are equal, at the same path."""
+        return int(self._data["equal"])
+
+    @property
+    def not_compared(self) -> list[str]:
+        """Why what can't be compared, one sentence each."""
+        return list(self._data["not_compared"])
+
+    def _modules(self, change: str) -> list[DiffModule]:
+        told = self._data[change]
+        return [DiffModule(**{**module, "numbers": _numbers(module["numbers"])}) for module in told]
+
+    def __bool__(self) -> bool:
+        return any(self._data[change] for change in ("added", "removed", "changed", "renamed"))
+
+    # -- as text -------------------------------------------------------------------------------------------
+
+    def __str__(self) -> str:
+        return self._write("text", width=terminal_width()).removesuffix("\n")
+
+    __repr__ = __str__
+
+    def show(
+        self,
+        *,
+        width: int | None = None,
+        exact: bool = False,
+        rows: int | None = None,
+        depth: int | None = None,
+    ) -> None:
+        """Prints the table: ``rows`` of the largest differences (0: all; default: 20), with what is deeper
+        than ``depth`` summed up; ``exact`` prints numbers in full."""
+        text = self._write("text", width=width or terminal_width(), exact=exact, rows=rows, depth=depth)
+        sys.stdout.write(text)
+
+    def to_json(self, path: str | os.PathLike[str] | None = None, *, overwrite: bool = False) -> str:
+        """Returns everything as JSON with a schema number, and writes it to ``path`` if it is given.
+
+        Raises:
+            FileExistsError: the file exists and ``overwrite`` is not True.
+        """
+        return _saved(self._write("json"), path, overwrite=overwrite)
+
+    def to_markdown(
+        self,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        overwrite: bool = False,
+        exact: bool = False,
+        rows: int | None = None,
+        depth: int | None = None,
+    ) -> str:
+        """Returns the tables in Markdown; see :meth:`show` and :meth:`to_json`."""
+        return _saved(self._write("md", exact=exact, rows=rows, depth=depth), path, overwrite=overwrite)
+
+
+def _side(of: Report | str | os.PathLike[str]) -> tuple[object, str | None]:
+    if isinstance(of, (str, os.PathLike)):
+        return os.fsencode(of), None
+    return of._source(), of._failed()
+
+
+def _numbers(told: dict[str, Any]) -> dict[str, DiffNumber]:
+    return {name: _number(number) for name, number in told.items()}
+
+
+def _number(told: dict[str, Any]) -> DiffNumber:
+    before, after = (
+        from_core((told[side]["value"] or 0, told[side]["state"])) for side in ("before", "after")
+    )
+    return DiffNumber(
+        before, after, told["difference"]["value"], told["difference"]["state"], told["percent"]
+    )
+
+
+def _saved(text: str, path: str | os.PathLike[str] | None, *, overwrite: bool) -> str:
+    if path is not None:
+        save_text(path, text, overwrite=overwrite)
+    return text

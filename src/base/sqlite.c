@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Which copy of SQLite is used. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* dladdr */
+#endif
+#include "base/sqlite.h"
+
+#include <dlfcn.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { OLDEST = 3031000 }; /* the first that can be told not to trust a file's own schema */
+
+/* The file that a function is in; "" where that is not known. ISO C has no conversion from its pointer. */
+static void put_file(lam_sqlite *to, const char *(*function)(void)) {
+    Dl_info info;
+    void *at;
+    memcpy(&at, &function, sizeof at);
+    to->file[0] = '\0';
+    if (dladdr(at, &info) && info.dli_fname) snprintf(to->file, sizeof to->file, "%s", info.dli_fname);
+    lmi_clean(to->file);
+}
+
+static lam_status tell(lam_sqlite *to, const char *(*version)(void), int number, const char *whose,
+                       lam_error *e) {
+    *to = (lam_sqlite){.version = version(), .whose = whose};
+    put_file(to, version);
+    if (number >= OLDEST) return LAM_OK;
+    return lmi_fail(e, LAM_UNSUPPORTED, to->file,
+                    "recordings and saved reports need SQLite 3.31 or newer, and this is %s; use a Python "
+                    "that has a newer one",
+                    to->version);
+}
+
+#ifdef LMI_LINKS_SQLITE
+
+/* sqlite.def says what sqlite3.h says. */
+#define FUNCTION(result, name, parameters)                                                                   \
+    _Static_assert(_Generic(&sqlite3_##name, result(*) parameters: 1, default: 0), #name);
+#define CONSTANT(name, value) _Static_assert(name == (value), #name);
+#include "base/sqlite.def"
+#undef FUNCTION
+#undef CONSTANT
+
+void lmi_sqlite_of(lmi_sqlite_host host) { (void)host; }
+
+lam_status lam_recording_sqlite(lam_sqlite *out, lam_error *e) {
+    return tell(out, sqlite3_libversion, sqlite3_libversion_number(), "lamina's own", e);
+}
+
+#else
+
+typedef struct copy {
+    lmi_sqlite_calls calls;
+    lam_sqlite told;
+} copy;
+static _Atomic(const copy *) found;
+static _Atomic(lmi_sqlite_host) asked;
+
+const lmi_sqlite_calls *lmi_sqlite_found(void) {
+    const copy *it = atomic_load_explicit(&found, memory_order_acquire);
+    return it ? &it->calls : NULL;
+}
+
+void lmi_sqlite_of(lmi_sqlite_host host) { atomic_store(&asked, host); }
+
+/* Fills the table; false if a function is missing. */
+static bool look_up(void *from, lmi_sqlite_calls *to) {
+    bool all = true;
+    void *at;
+#define FUNCTION(result, name, parameters)                                                                   \
+    at = dlsym(from, "sqlite3_" #name);                                                                      \
+    memcpy(&to->name, &at, sizeof at);                                                                       \
+    all = all && at;
+#define CONSTANT(name, value)
+#include "base/sqlite.def"
+#undef FUNCTION
+#undef CONSTANT
+    return all;
+}
+
+/* What dlopen returns is never closed: the host's copy stays loaded as long as the host. */
+static bool ask_host(lmi_sqlite_calls *to, bool *hidden) {
+    char file[4096] = "";
+    const lmi_sqlite_host host = atomic_load(&asked);
+    *hidden = false;
+    if (!host || !host(file, sizeof file)) return false;
+    void *from = dlopen(*file ? file : NULL, RTLD_NOW | RTLD_NOLOAD);
+    *hidden = !from || !look_up(from, to);
+    return !*hidden;
+}
+
+static bool ask_system(lmi_sqlite_calls *to) {
+#ifdef __APPLE__
+    static const char *const names[] = {"/usr/lib/libsqlite3.dylib", "libsqlite3.dylib"};
+#else
+    static const char *const names[] = {"libsqlite3.so.0", "libsqlite3.so"};
+#endif
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        void *from = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
+        if (from && look_up(from, to)) return true;
+        if (from) dlclose(from);
+    }
+    return false;
+}
+
+static lam_status look(copy *to, lam_error *e) {
+    const char *whose = "Python's";
+    bool hidden;
+    if (!ask_host(&to->calls, &hidden)) {
+        whose = hidden ? "the system's, since that of Python's module sqlite3 is hidden; don't open a "
+                         "recording with that module in the process that writes it"
+                       : "the system's";
+        if (!ask_system(&to->calls))
+            return lmi_fail(e, LAM_UNSUPPORTED, NULL,
+                            "recordings and saved reports need SQLite, and neither Python's module sqlite3 "
+                            "nor a libsqlite3.so.0 was found; install it (Debian: libsqlite3-0)");
+    }
+    return tell(&to->told, to->calls.libversion, to->calls.libversion_number(), whose, e);
+}
+
+/* Two threads may look at once; both find the same, and the first one's table is kept. */
+lam_status lam_recording_sqlite(lam_sqlite *out, lam_error *e) {
+    const copy *it = atomic_load(&found);
+    *out = (lam_sqlite){.version = "", .whose = ""};
+    if (!it) {
+        copy *mine = calloc(1, sizeof *mine);
+        if (!mine) return lmi_nomem(e);
+        lam_status s = look(mine, e);
+        if (s != LAM_OK) {
+            free(mine);
+            return s;
+        }
+        if (atomic_compare_exchange_strong(&found, &it, mine))
+            it = mine;
+        else
+            free(mine);
+    }
+    *out = it->told;
+    return LAM_OK;
+}
+
+#endif
+
+lam_status lmi_sqlite(lam_error *e) {
+    lam_sqlite known;
+    return lam_recording_sqlite(&known, e);
+}

@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * `lamina check`: models held against budgets and baselines, one from the command line or all of a project's
+ * file. */
+#include "cmd/cmd.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { LONGEST_PATH = 4096 };
+
+typedef struct session {
+    lmi_cli *c;
+    const lmi_args *own; /* the command line's */
+    lam_check **k;
+    int32_t n, room;
+    int code;     /* the worst so far */
+    bool is_told; /* the file that the checks are from */
+} session;
+
+static void worsen(session *s, int code) {
+    if (code > s->code) s->code = code;
+}
+
+static bool is_text(const lmi_args *a) { return !a->format || strcmp(a->format, "text") == 0; }
+
+/* -- files that are made anew ------------------------------------------------------------------ */
+
+/* A file that is there may be replaced if it begins as what replaces it. */
+static bool may_replace(lmi_cli *c, const char *path, const char *begins) {
+    char head[64] = "";
+    struct stat st;
+    if (c->args.force || stat(path, &st) != 0) return true;
+    FILE *f = S_ISREG(st.st_mode) ? fopen(path, "rb") : NULL;
+    size_t n = f ? fread(head, 1, sizeof head - 1, f) : 0;
+    if (f) fclose(f);
+    if (f && (n == 0 || strncmp(head, begins, strlen(begins)) == 0)) return true;
+    lmi_complain(c, "pass -f to overwrite it, or name another file", "%s: it exists and is something else",
+                 path);
+    return false;
+}
+
+static const char report_begins[] = "{\n\"schema\": \"lamina.report/", xml_begins[] = "<?xml";
+
+static lam_status put_held(void *to, const char *bytes, size_t n) {
+    return lmi_hold(to, bytes, n) ? LAM_OK : LAM_NOMEM;
+}
+
+/* Written beside it first, so that what was there is whole until it is replaced. */
+static int write_file(lmi_cli *c, const char *path, const lmi_held *h) {
+    char beside[LONGEST_PATH];
+    int n = snprintf(beside, sizeof beside, "%s.new", path);
+    FILE *f = n > 0 && (size_t)n < sizeof beside ? fopen(beside, "wb") : NULL;
+    bool ok = f && fwrite(h->text, 1, h->n, f) == h->n;
+    int why = errno;
+    if (f && fclose(f) != 0 && ok) {
+        ok = false;
+        why = errno;
+    }
+    if (ok && rename(beside, path) != 0) {
+        ok = false;
+        why = errno;
+    }
+    if (ok) return LMI_EXIT_OK;
+    if (f) remove(beside);
+    lmi_complain(c, NULL, "%s: it could not be written: %s", path, strerror(why));
+    return LMI_EXIT_FAILED;
+}
+
+/* -- one target -------------------------------------------------------------------------------- */
+
+/* Keeps the check; a failure of memory is told. */
+static void keep(session *s, lam_check *k) {
+    if (s->n == s->room) {
+        int32_t room = s->room ? 2 * s->room : 8;
+        lam_check **more = realloc(s->k, (size_t)room * sizeof *more);
+        if (!more) {
+            lam_check_free(k);
+            lmi_complain(s->c, NULL, "memory ran out");
+            worsen(s, LMI_EXIT_BUG);
+            return;
+        }
+        s->k = more;
+        s->room = room;
+    }
+    s->k[s->n++] = k;
+}
+
+static void fail(session *s, const char *name, const lam_error *why, int code) {
+    lam_check *k = NULL;
+    lam_error e = {0};
+    lam_status made = lam_check_failed(&k, name, why, &e);
+    if (made == LAM_OK)
+        keep(s, k);
+    else
+        code = lmi_complain_of(s->c, &e, made);
+    worsen(s, code);
+}
+
+/* The file that this run's report goes to; NULL: none. */
+static const char *saved_to(const session *s) {
+    const lmi_args *a = &s->c->args;
+    return a->save ? a->save : s->own->renew ? a->baseline : NULL;
+}
+
+static lam_status read_budget(const session *s, lam_budget *b, lam_error *e) {
+    const lmi_args *a = &s->c->args;
+    lam_status status = LAM_OK;
+    for (int i = 0; a->max[i] && status == LAM_OK; i++) status = lam_budget_max(b, a->max[i], e);
+    for (int i = 0; a->within[i] && status == LAM_OK; i++) status = lam_budget_within(b, a->within[i], e);
+    if (a->allow_incomplete) lam_budget_allow_incomplete(b);
+    if (a->baseline && !s->own->renew && status == LAM_OK) status = lam_budget_baseline(b, a->baseline, e);
+    return status == LAM_OK ? lam_budget_fits(b, a->convention, e) : status;
+}
+
+static int save(session *s, const lam_costs *costs, const char *path) {
+    lam_report_options o;
+    lmi_held h = {.on = true};
+    lam_error e = {0};
+    lam_report_defaults(&o);
+    o.format = "json";
+    o.time = s->c->args.time;
+    o.memory = s->c->args.memory;
+    lam_status status = lam_report_write(costs, &o, (lam_sink){put_held, &h}, &e);
+    int code = status == LAM_OK ? write_file(s->c, path, &h) : lmi_complain_of(s->c, &e, status);
+    free(h.text);
+    return code;
+}
+
+static lam_status run_model(session *s, const char *name, const lam_budget *b, lam_error *e) {
+    lam_model *m = NULL;
+    lam_costs *costs = NULL;
+    lam_check *k = NULL;
+    const char *path = saved_to(s);
+    lam_live what = lmi_live_request(s->c, s->c->args.convention);
+    lam_status status = lmi_live_model(s->c, &what, &m, e);
+    lam_cost_options by = lmi_cost_options(s->c, s->c->args.convention);
+    if (status == LAM_OK) status = lam_costs_new(&costs, m, &by, e);
+    if (status == LAM_OK) status = lam_check_new(&k, name, costs, b, e);
+    if (status == LAM_OK && path) {
+        const int code = save(s, costs, path);
+        if (code == LMI_EXIT_OK && is_text(s->own)) lmi_say(s->c, "%s: saved as %s\n", name, path);
+        worsen(s, code);
+    }
+    if (status == LAM_OK) {
+        worsen(s, lam_check_verdict(k) == LAM_WITHIN ? LMI_EXIT_OK : LMI_EXIT_FINDING);
+        keep(s, k);
+    }
+    lam_costs_free(costs);
+    lam_model_free(m);
+    return status;
+}
+
+static lam_status wrong(lam_error *e, const char *sentence) {
+    *e = (lam_error){.status = LAM_USAGE, .at = -1};
+    snprintf(e->text, sizeof e->text, "%s", sentence);
+    return LAM_USAGE;
+}
+
+/* What is wrong with an option is told by who reads it. */
+static lam_status told_above(lam_error *e, bool *told) {
+    *told = true;
+    return wrong(e, "its options are wrong; the error stream says how");
+}
+
+/* Reads what was asked for, and asks for the measurement of what is limited. */
+static lam_status prepare(session *s, lam_budget *b, bool *told, lam_error *e) {
+    lmi_args *a = &s->c->args;
+    if (saved_to(s) && !may_replace(s->c, saved_to(s), report_begins)) return told_above(e, told);
+    lam_status status = read_budget(s, b, e);
+    if (status != LAM_OK) return status;
+    lam_budget_needs needs = lam_budget_wants(b);
+    if (!needs.any && !saved_to(s))
+        return wrong(e, "there is nothing to hold it against; give --max macs=2G, --baseline FILE, or --save "
+                        "FILE, which makes one");
+    a->backward = a->backward || needs.backward;
+    a->time = a->time || needs.time || a->repeats;
+    a->memory = a->memory || needs.memory;
+    bool fits = lmi_convention_fits(s->c, a->convention) && lmi_rules_wanted(s->c) == LMI_EXIT_OK;
+    return fits ? LAM_OK : told_above(e, told);
+}
+
+static void check_target(session *s, bool alone) {
+    const char *name = s->c->args.operands[0];
+    lam_budget *b = NULL;
+    lam_error e = {.at = -1};
+    bool told = false;
+    lam_status status = lam_budget_new(&b, &e);
+    if (status == LAM_OK) status = prepare(s, b, &told, &e);
+    if (status == LAM_OK) status = run_model(s, name, b, &e);
+    if (status != LAM_OK) {
+        if (alone && !told) lmi_complain_of(s->c, &e, status);
+        fail(s, name, &e, lmi_exit_code(status));
+    }
+    lam_budget_free(b);
+}
+
+/* -- the checks of a file ---------------------------------------------------------------------- */
+
+static lam_status take_check(void *to, const char *file, int argc, const char *const *argv) {
+    session *s = to;
+    lmi_cli *c = s->c;
+    lam_error e;
+    bool told;
+    c->args = (lmi_args){.depth = -1, .width = -1, .rows = -1, .every = -1, .run = -1, .batch = -1};
+    c->args.force = s->own->force;
+    c->args.output = s->own->output;
+    if (is_text(s->own) && !s->is_told) lmi_say(c, "checks of %s\n", file);
+    s->is_told = true;
+    c->args.operands = calloc((size_t)argc + 1, sizeof *c->args.operands);
+    bool parsed = c->args.operands && lmi_parse(c, argc, argv, 0) && c->args.n_operands == 1;
+    if (parsed) {
+        check_target(s, false);
+    } else {
+        told_above(&e, &told);
+        fail(s, file, &e, LMI_EXIT_USAGE);
+    }
+    free(c->args.operands);
+    c->args = *s->own;
+    return LAM_OK;
+}
+
+static int check_all(session *s) {
+    const lmi_args *a = s->own;
+    lmi_cli *c = s->c;
+    lam_error e = {.at = -1};
+    const char *option = a->max[0]             ? "max"
+                         : a->within[0]        ? "within"
+                         : a->baseline         ? "baseline"
+                         : a->save             ? "save"
+                         : a->allow_incomplete ? "allow-incomplete"
+                                               : lmi_option_of_a_run(a);
+    if (option) {
+        lmi_complain(c, "name the TARGET, or write it into the file",
+                     "--%s is for one target, and without one the checks of a file are run", option);
+        return LMI_EXIT_USAGE;
+    }
+    lam_status status = LAM_UNSUPPORTED;
+    if (c->host->checks)
+        status = c->host->checks(c->host->self, take_check, s, &e);
+    else
+        snprintf(e.text, sizeof e.text,
+                 "there is nothing here that can read lamina.toml; use the Python package's `lamina`");
+    return status == LAM_OK ? s->code : lmi_complain_of(c, &e, status);
+}
+
+/* -- what is written --------------------------------------------------------------------------- */
+
+static void write_github(session *s, const lam_check *const *k) {
+    lmi_held h = {.on = true};
+    lam_error e = {0};
+    lam_status status = lam_checks_write(k, s->n, "github", s->c->host->err, &e);
+    if (status == LAM_OK) status = lam_checks_write(k, s->n, "md", (lam_sink){put_held, &h}, &e);
+    worsen(s, status == LAM_OK ? lmi_github_summary(s->c, h.text, h.n) : lmi_complain_of(s->c, &e, status));
+    free(h.text);
+}
+
+static void write_junit(session *s, const lam_check *const *k) {
+    lmi_held h = {.on = true};
+    lam_error e = {0};
+    lam_status status = lam_checks_write(k, s->n, "junit", (lam_sink){put_held, &h}, &e);
+    worsen(s, status == LAM_OK ? write_file(s->c, s->own->junit, &h) : lmi_complain_of(s->c, &e, status));
+    free(h.text);
+}
+
+/* Of one target that failed the error has been told. */
+static void write_all(session *s) {
+    const lam_check *const *k = (const lam_check *const *)s->k;
+    lmi_cli *c = s->c;
+    const lmi_args *a = s->own;
+    lam_error e = {0};
+    bool told = a->n_operands && is_text(a) && s->n && lam_check_verdict(s->k[0]) == LAM_CHECK_FAILED;
+    lam_status status = LAM_OK;
+    if (!told) status = lam_checks_write(k, s->n, a->format, c->out, &e);
+    if (status != LAM_OK && c->out_status == LAM_OK) worsen(s, lmi_complain_of(c, &e, status));
+    if (a->github) write_github(s, k);
+    if (a->junit) write_junit(s, k);
+}
+
+static bool is_possible(lmi_cli *c) {
+    const lmi_args *a = &c->args;
+    bool known = is_text(a) || strcmp(a->format, "json") == 0 || strcmp(a->format, "md") == 0;
+    if (!known) lmi_complain(c, NULL, "--format %s: there are text, json and md", a->format);
+    if (!known || (a->junit && !may_replace(c, a->junit, xml_begins))) return false;
+    if (!a->renew || !a->n_operands || a->baseline) return true;
+    lmi_complain(c, "give --save FILE", "--renew saves a baseline anew, and --baseline names none");
+    return false;
+}
+
+int lmi_run_check(lmi_cli *c) {
+    const lmi_args own = c->args;
+    session s = {.c = c, .own = &own};
+    if (!is_possible(c)) return LMI_EXIT_USAGE;
+    if (is_text(&own)) lmi_output_narrow(c);
+    if (own.n_operands)
+        check_target(&s, true);
+    else
+        worsen(&s, check_all(&s));
+    c->args = own;
+    if (s.n) write_all(&s);
+    for (int32_t i = 0; i < s.n; i++) lam_check_free(s.k[i]);
+    free(s.k);
+    return s.code;
+}

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * `lamina diff`: what differs between two models, saved reports or recordings. */
+#include "cmd/cmd.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { WIDE = 1000, DEFAULT_WIDTH = 100, N_SIDES = 2 };
+
+/* -- what may be asked ------------------------------------------------------------------------- */
+
+static bool known_format(lmi_cli *c) {
+    static const char *const known[] = {"text", "md", "json"};
+    const char *format = c->args.format;
+    for (size_t i = 0; format && i < sizeof known / sizeof *known; i++)
+        if (strcmp(known[i], format) == 0) return true;
+    if (format)
+        lmi_complain(c, NULL, "format: there is no format '%s' for a difference; there are: text, md, json",
+                     format);
+    return !format;
+}
+
+static bool known_metric(lmi_cli *c) {
+    const char *by = c->args.by;
+    char hint[320] = "there are";
+    if (!by) return true;
+    lmi_near near = lmi_near_start(by);
+    for (int32_t i = 0; lam_diff_metric(i); i++) {
+        size_t n = strlen(hint);
+        if (strcmp(lam_diff_metric(i), by) == 0) return true;
+        lmi_near_put(&near, lam_diff_metric(i));
+        snprintf(hint + n, sizeof hint - n, "%s %s", i ? "," : "", lam_diff_metric(i));
+    }
+    if (near.best) snprintf(hint, sizeof hint, "did you mean %s?", near.best);
+    lmi_complain(c, hint, "--by: there is no metric '%s'", by);
+    return false;
+}
+
+static bool starts(const char *text, const char *with) { return strncmp(text, with, strlen(with)) == 0; }
+
+/* What modules are sorted by is measured of a model that runs. */
+static void measure_by(lmi_args *a) {
+    const char *by = a->by ? a->by : "";
+    a->time = a->time || strcmp(by, "time") == 0 || strcmp(by, "backward_time") == 0;
+    a->backward = a->backward || starts(by, "backward_");
+    a->memory =
+        a->memory || strcmp(by, "memory") == 0 || strcmp(by, "retained") == 0 || strcmp(by, "peak") == 0;
+}
+
+static bool options_fit(lmi_cli *c, const lmi_side *sides) {
+    lmi_args ran = c->args;
+    bool live = false, recorded = false;
+    for (int i = 0; i < N_SIDES; i++) {
+        live = live || (!sides[i].saved && !sides[i].recorded);
+        recorded = recorded || sides[i].recorded;
+    }
+    ran.by = NULL; /* they are for every difference */
+    ran.exact = false;
+    const char *option = live ? NULL : lmi_option_of_a_run(&ran);
+    if (option) {
+        lmi_complain(c, "what files hold is compared as it was counted and measured",
+                     "--%s is for a model that is run, and here is none", option);
+        return false;
+    }
+    if (c->args.run >= 0 && !recorded) {
+        lmi_complain(c, NULL, "--run is for recordings, and %s is none", sides[1].operand);
+        return false;
+    }
+    if (live) measure_by(&c->args);
+    if (c->args.repeats && !c->args.time) {
+        lmi_complain(c, "add --time", "--repeats %d is of runs that are timed", (int)c->args.repeats);
+        return false;
+    }
+    return !live || lmi_convention_fits(c, c->args.convention);
+}
+
+/* -- writing ----------------------------------------------------------------------------------- */
+
+static lam_status keep(void *to, const char *bytes, size_t n) {
+    return lmi_hold(to, bytes, n) ? LAM_OK : LAM_NOMEM;
+}
+
+static lam_diff_options options_of(const lmi_cli *c) {
+    const lmi_args *a = &c->args;
+    bool file = a->output && strcmp(a->output, "-") != 0;
+    int32_t screen = c->host->width > 0 ? c->host->width : DEFAULT_WIDTH;
+    return (lam_diff_options){.format = a->format,
+                              .by = a->by,
+                              .width = a->wide         ? WIDE
+                                       : a->width >= 0 ? a->width
+                                       : file          ? 0
+                                                       : screen,
+                              .rows = a->rows,
+                              .depth = a->depth,
+                              .exact = a->exact,
+                              .ascii = a->ascii || (!file && !c->host->out_is_utf8),
+                              .command = true};
+}
+
+static int write_summary(lmi_cli *c, const lam_diff *d, lam_diff_options o) {
+    lmi_held held = {.on = true};
+    lam_error e = {0};
+    if (!c->args.github) return LMI_EXIT_OK;
+    o.format = "md";
+    o.command = false;
+    lam_status s = lam_diff_write(d, &o, (lam_sink){keep, &held}, &e);
+    int code = s == LAM_OK ? lmi_github_summary(c, held.text, held.n) : lmi_complain_of(c, &e, s);
+    free(held.text);
+    return code;
+}
+
+static int write_diff(lmi_cli *c, const lmi_side *sides) {
+    lam_diff_side both[N_SIDES];
+    lam_diff_options o = options_of(c);
+    lam_diff *d = NULL;
+    lam_error e = {0};
+    for (int i = 0; i < N_SIDES; i++)
+        both[i] = (lam_diff_side){.costs = sides[i].costs,
+                                  .file = sides[i].costs ? NULL : sides[i].operand,
+                                  .run = sides[i].recorded && c->args.run > 0 ? c->args.run : 0,
+                                  .name = sides[i].operand,
+                                  .ran = sides[i].live != LAM_OK ? sides[i].e.text : NULL};
+    lam_status s = lam_diff_new(&d, &both[0], &both[1], &e);
+    if (s == LAM_OK) s = lam_diff_write(d, &o, c->out, &e);
+    int code = s == LAM_OK || c->out_status != LAM_OK ? LMI_EXIT_OK : lmi_complain_of(c, &e, s);
+    if (s == LAM_OK) code = write_summary(c, d, o);
+    if (s == LAM_OK && code == LMI_EXIT_OK && c->args.exit_code && lam_diff_modules(d) > 0)
+        code = LMI_EXIT_FINDING;
+    lam_diff_free(d);
+    return code;
+}
+
+static int run_both(lmi_cli *c, lmi_side *sides) {
+    int code = lmi_rules_wanted(c);
+    for (int i = 0; i < N_SIDES && code == LMI_EXIT_OK; i++) code = lmi_side_run(c, &sides[i]);
+    if (code == LMI_EXIT_OK) code = write_diff(c, sides);
+    for (int i = 0; i < N_SIDES; i++)
+        if (sides[i].live != LAM_OK && sides[i].m) code = lmi_complain_of(c, &sides[i].e, sides[i].live);
+    return code;
+}
+
+int lmi_run_diff(lmi_cli *c) {
+    lmi_side sides[N_SIDES];
+    for (int i = 0; i < N_SIDES; i++) sides[i] = lmi_side_of(c->args.operands[i]);
+    if (!known_format(c) || !known_metric(c) || !options_fit(c, sides) || !lmi_github_allowed(c))
+        return LMI_EXIT_USAGE;
+    int code = run_both(c, sides);
+    for (int i = 0; i < N_SIDES; i++) lmi_side_free(&sides[i]);
+    return code;
+}

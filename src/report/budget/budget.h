@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * budget: a model's totals held against limits, and the layers that made a total exceed one. metrics.def has
+ * what can be limited. limits.c: limits from texts. check.c: totals against limits. layers.c: the layers. */
+#ifndef LMI_REPORT_BUDGET_H
+#define LMI_REPORT_BUDGET_H
+
+#include "report/outline/outline.h"
+
+typedef enum lmi_unit { LMI_COUNT, LMI_BYTES, LMI_TIME } lmi_unit;
+typedef enum lmi_needs { LMI_NOTHING, LMI_BACKWARD, LMI_TIMES, LMI_MEMORY } lmi_needs;
+
+typedef struct lmi_limited {
+    const char *name; /* "macs" */
+    lmi_unit unit;
+    lmi_own_number own[2];
+    lmi_needs needs;
+    int32_t metric; /* lam_metric; -1: no convention counts it */
+    bool always;    /* a baseline limits it */
+    const char *what;
+} lmi_limited;
+enum {
+#define BUDGET(name, ...) LMI_LIMITED_##name,
+#include "report/budget/metrics.def"
+#undef BUDGET
+    LMI_N_LIMITED
+};
+extern const lmi_limited lmi_limited_all[LMI_N_LIMITED];
+
+struct lam_budget {
+    bool allow_incomplete;
+    bool limits[LMI_N_LIMITED];
+    int64_t most[LMI_N_LIMITED];
+    char text[LMI_N_LIMITED][32]; /* the limit as it was given, "2G" */
+    double within;                /* per cent; negative: not given, which is 0 */
+    double within_of[LMI_N_LIMITED]; /* negative: as `within` */
+    char *file;                      /* of the baseline; NULL: there is none */
+    lmi_outline baseline;
+};
+
+/* A layer that made a total exceed its limit. */
+typedef struct lmi_grown {
+    const char *path, *type; /* path "": the model itself */
+    uint8_t change;          /* lmi_change; LMI_SAME where there is no baseline */
+    bool whole;              /* the numbers are with everything below it */
+    int64_t was, now;
+    int32_t n_ops; /* what a container runs itself, the most first */
+    struct lmi_grown_op { const char *name; int32_t n; int64_t value; } op[3];
+} lmi_grown;
+enum { LMI_MOST_PARTS = 5 };
+
+/* One total and one limit. */
+typedef struct lmi_held_to {
+    const lmi_limited *of;
+    lam_verdict verdict;
+    lam_count now, was;
+    bool is_change;   /* the limit is a baseline, `was`, and `within` per cent */
+    double within;
+    lmi_wide most;
+    const char *text; /* "2G", "5 %" */
+    const char *why;  /* why it is not complete; NULL: it is */
+    int32_t n_parts, n_more; /* n_more: further ones, which are left out */
+    lmi_grown part[LMI_MOST_PARTS];
+} lmi_held_to;
+
+struct lam_check {
+    lmi_arena arena;
+    const char *name, *convention;
+    const char *error; /* why there is nothing to hold to limits; NULL: there is */
+    lam_verdict verdict; /* the worst */
+    int32_t n, n_gaps, n_notes;
+    lmi_held_to *at;
+    const char **gap, **note;
+};
+
+/* False if it was not measured. */
+bool lmi_limited_total(const lmi_outline *o, const lmi_limited *of, lam_count *out);
+/* Finds the parts of a total: of `both`, an lmi_outline_diff, those that grew; NULL: the largest of `o`. */
+lam_status lmi_find_parts(lam_check *k, lmi_held_to *h, const lam_costs *c, const lmi_outline *o,
+                          const lmi_outline *both, lam_error *e);
+
+#endif

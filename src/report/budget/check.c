@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Totals held against limits. */
+#include "report/budget/budget.h"
+
+#include <stdlib.h>
+
+enum { MOST_NOTES = LMI_N_LIMITED + 2 };
+
+typedef struct holding {
+    lam_check *k;
+    const lam_budget *b;
+    const lam_costs *c;
+    const lmi_outline *now;
+    lmi_outline both; /* the difference, if there is a baseline */
+    lmi_buf text;
+    lam_error *e;
+} holding;
+
+static const lmi_outline *was_of(const holding *w) { return w->b->file ? &w->b->baseline : NULL; }
+
+/* -- totals ---------------------------------------------------------------------------------------------- */
+
+static lam_count of_measured(int64_t n) { return n < 0 ? lmi_unknown() : lmi_exact(n); }
+
+bool lmi_limited_total(const lmi_outline *o, const lmi_limited *of, lam_count *out) {
+    const lam_count *metric = of->metric == LAM_MACS    ? o->macs
+                              : of->metric == LAM_FLOPS ? o->flops
+                                                        : o->bytes;
+    switch (of->needs) {
+    case LMI_TIMES: *out = of_measured(o->timed ? o->time[LAM_TIME_WHOLE].median : -1); return o->timed;
+    case LMI_MEMORY: *out = of_measured(o->memory ? o->memory->peak : -1); return o->memory != NULL;
+    case LMI_BACKWARD: *out = lam_count_add(metric[LAM_BACKWARD], metric[LAM_RECOMPUTE]); return o->backward;
+    default: break;
+    }
+    *out = of->metric >= 0                ? metric[LAM_FORWARD]
+           : of->own[0] == LMI_OWN_PARAMS ? o->params.params
+                                          : o->params.param_bytes;
+    return true;
+}
+
+/* -- verdicts -------------------------------------------------------------------------------------------- */
+
+static const char *why_not(const lmi_held_to *h) {
+    if (h->now.state == LAM_UNKNOWN) return "it is not known";
+    if (h->now.state == LAM_AT_LEAST) return "it is a lower bound";
+    if (!h->is_change || h->was.state == LAM_EXACT) return NULL;
+    return h->was.state == LAM_UNKNOWN ? "the baseline's is not known" : "the baseline's is a lower bound";
+}
+
+static void judge(const holding *w, lmi_held_to *h) {
+    bool limited = !h->is_change || h->was.state != LAM_UNKNOWN;
+    bool over = limited && h->now.state != LAM_UNKNOWN && lmi_count_wide(h->now) > h->most;
+    h->why = why_not(h);
+    h->verdict = over ? LAM_OVER : h->why && !w->b->allow_incomplete ? LAM_NOT_COMPLETE : LAM_WITHIN;
+    if (h->verdict > w->k->verdict) w->k->verdict = h->verdict;
+}
+
+static lam_status unmeasured(const holding *w, const lmi_limited *of, const char *where) {
+    static const char *const what[] = {[LMI_NOTHING] = "it was not counted",
+                                       [LMI_BACKWARD] = "no backward pass ran",
+                                       [LMI_TIMES] = "no times were measured",
+                                       [LMI_MEMORY] = "memory was not measured"};
+    return lmi_fail(w->e, LAM_USAGE, of->name, "%s%s; leave its limit out, or measure it", what[of->needs],
+                    where);
+}
+
+static lam_status hold_to_most(holding *w, int i) {
+    lmi_held_to *h = &w->k->at[w->k->n++];
+    *h = (lmi_held_to){.of = &lmi_limited_all[i], .most = w->b->most[i]};
+    h->text = lmi_strdup(&w->k->arena, w->b->text[i]);
+    if (!h->text) return lmi_nomem(w->e);
+    if (!lmi_limited_total(w->now, h->of, &h->now)) return unmeasured(w, h->of, "");
+    judge(w, h);
+    return h->verdict == LAM_OVER ? lmi_find_parts(w->k, h, w->c, w->now, was_of(w) ? &w->both : NULL, w->e)
+                                  : LAM_OK;
+}
+
+/* A convention never counts some metrics. */
+static bool is_counted(const holding *w, const lmi_limited *of) {
+    return of->metric < 0 || lmi_has_metric(w->c, (lam_metric)of->metric);
+}
+
+static lam_status add_note(holding *w) {
+    const char **at = &w->k->note[w->k->n_notes++];
+    LAM_TRY(lmi_buf_status(&w->text, w->e));
+    *at = lmi_strdup(&w->k->arena, lmi_buf_text(&w->text));
+    lmi_buf_clear(&w->text);
+    return *at ? LAM_OK : lmi_nomem(w->e);
+}
+
+/* What only one of the two has measured is told, for it is not compared. */
+static lam_status note_missing(holding *w, const lmi_limited *of, bool was) {
+    lmi_putf(&w->text, "%s is not compared: %s did not measure it", of->name,
+             was ? "this run" : "the baseline");
+    return add_note(w);
+}
+
+static lam_status hold_to_baseline(holding *w, int i) {
+    const lmi_limited *of = &lmi_limited_all[i];
+    double within = w->b->within_of[i] >= 0 ? w->b->within_of[i] : w->b->within < 0 ? 0 : w->b->within;
+    bool asked = w->b->within_of[i] >= 0;
+    lam_count now, was;
+    if ((!of->always && !asked) || !is_counted(w, of)) return LAM_OK;
+    bool is = lmi_limited_total(w->now, of, &now), had = lmi_limited_total(was_of(w), of, &was);
+    if (asked && !is) return unmeasured(w, of, "");
+    if (asked && !had) return unmeasured(w, of, " in the baseline's run");
+    if (is != had) return note_missing(w, of, had);
+    if (!is) return LAM_OK;
+    lmi_held_to *h = &w->k->at[w->k->n++];
+    *h = (lmi_held_to){.of = of, .now = now, .was = was, .is_change = true, .within = within};
+    lmi_wide base = lmi_count_wide(was);
+    h->most = base + (within > 0 ? (lmi_wide)((double)base * within / 100) : 0);
+    lmi_put_real(&w->text, within);
+    lmi_put(&w->text, " %");
+    LAM_TRY(lmi_buf_status(&w->text, w->e));
+    h->text = lmi_strdup(&w->k->arena, lmi_buf_text(&w->text));
+    lmi_buf_clear(&w->text);
+    if (!h->text) return lmi_nomem(w->e);
+    judge(w, h);
+    return h->verdict == LAM_OVER ? lmi_find_parts(w->k, h, w->c, w->now, &w->both, w->e) : LAM_OK;
+}
+
+/* -- the baseline ---------------------------------------------------------------------------------------- */
+
+static const char *told_of(const lmi_outline *o, const char *name) {
+    for (int32_t i = 0; i < o->n_provenance; i++)
+        if (strcmp(o->provenance[i][0], name) == 0) return o->provenance[i][1];
+    return "";
+}
+
+/* Numbers of other inputs, or of a model that was built otherwise, may well differ. */
+static lam_status note_how(holding *w, const char *name, const char *what) {
+    const char *was = told_of(was_of(w), name), *now = told_of(w->now, name);
+    if (!*was || !*now || strcmp(was, now) == 0) return LAM_OK;
+    lmi_putf(&w->text, "the baseline's %s differ: ", what);
+    lmi_put_clean(&w->text, was);
+    lmi_put(&w->text, " then, ");
+    lmi_put_clean(&w->text, now);
+    lmi_put(&w->text, " now");
+    return add_note(w);
+}
+
+static lam_status compare(holding *w) {
+    const lmi_outline *was = was_of(w);
+    if (!was) return LAM_OK;
+    if (strcmp(was->convention, w->now->convention) != 0)
+        return lmi_fail(w->e, LAM_USAGE, w->b->file,
+                        "it was counted by %.40s and this run by %s, which can't be compared; count by the "
+                        "same, or save it anew",
+                        was->convention, w->now->convention);
+    LAM_TRY(lmi_outline_diff(&w->both, was, w->now, w->e));
+    LAM_TRY(note_how(w, "inputs", "inputs"));
+    return note_how(w, "build", "build arguments");
+}
+
+/* -- a check --------------------------------------------------------------------------------------------- */
+
+/* The costs may be gone before the check is. */
+static lam_status keep_gaps(holding *w) {
+    lam_check *k = w->k;
+    k->gap = lmi_alloc(&k->arena, (uint64_t)w->now->n_gaps, sizeof *k->gap);
+    if (!k->gap) return lmi_nomem(w->e);
+    for (; k->n_gaps < w->now->n_gaps; k->n_gaps++) {
+        k->gap[k->n_gaps] = lmi_strdup(&k->arena, w->now->gap[k->n_gaps]);
+        if (!k->gap[k->n_gaps]) return lmi_nomem(w->e);
+    }
+    return LAM_OK;
+}
+
+static lam_status hold(holding *w) {
+    lam_check *k = w->k;
+    k->at = lmi_alloc(&k->arena, (uint64_t)2 * LMI_N_LIMITED, sizeof *k->at);
+    k->note = lmi_alloc(&k->arena, MOST_NOTES, sizeof *k->note);
+    k->convention = w->now->convention; /* it is static */
+    if (!k->at || !k->note) return lmi_nomem(w->e);
+    LAM_TRY(keep_gaps(w));
+    LAM_TRY(compare(w));
+    for (int i = 0; i < LMI_N_LIMITED; i++) {
+        if (w->b->limits[i]) LAM_TRY(hold_to_most(w, i));
+        if (was_of(w)) LAM_TRY(hold_to_baseline(w, i));
+    }
+    return LAM_OK;
+}
+
+static lam_status new_check(lam_check **out, const char *name, lam_error *e) {
+    lam_check *k = *out = calloc(1, sizeof *k);
+    if (!k) return lmi_nomem(e);
+    lmi_arena_init(&k->arena, UINT64_MAX);
+    k->name = lmi_strdup(&k->arena, name);
+    return k->name ? LAM_OK : lmi_nomem(e);
+}
+
+lam_status lam_check_new(lam_check **out, const char *name, const lam_costs *c, const lam_budget *b,
+                         lam_error *e) {
+    lmi_outline now;
+    lam_status s = new_check(out, name, e);
+    if (s == LAM_OK) {
+        holding w = {.k = *out, .b = b, .c = c, .now = &now, .e = e};
+        lmi_buf_init(&w.text);
+        s = lmi_outline_new(&now, c, &(lmi_outline_options){0}, e);
+        if (s == LAM_OK) s = hold(&w);
+        if (w.both.was) lmi_outline_free(&w.both);
+        lmi_outline_free(&now);
+        lmi_buf_free(&w.text);
+    }
+    if (s == LAM_OK) return s;
+    lam_check_free(*out);
+    *out = NULL;
+    return s;
+}
+
+lam_status lam_check_failed(lam_check **out, const char *name, const lam_error *why, lam_error *e) {
+    lmi_buf text;
+    lam_status s = new_check(out, name, e);
+    lmi_buf_init(&text);
+    if (s == LAM_OK) {
+        lam_check *k = *out;
+        lmi_putf(&text, "%s%s%s", why->where, *why->where ? ": " : "",
+                 *why->text ? why->text : lam_status_name(why->status));
+        s = lmi_buf_status(&text, e);
+        k->error = s == LAM_OK ? lmi_strdup(&k->arena, lmi_buf_text(&text)) : NULL;
+        k->verdict = LAM_CHECK_FAILED;
+        if (s == LAM_OK && !k->error) s = lmi_nomem(e);
+    }
+    lmi_buf_free(&text);
+    if (s == LAM_OK) return s;
+    lam_check_free(*out);
+    *out = NULL;
+    return s;
+}
+
+void lam_check_free(lam_check *k) {
+    if (!k) return;
+    lmi_arena_free(&k->arena);
+    free(k);
+}
+
+lam_verdict lam_check_verdict(const lam_check *k) { return k->verdict; }
+
+const char *lam_verdict_name(lam_verdict v) {
+    static const char *const names[] = {"within", "not complete", "over", "failed"};
+    return v >= LAM_WITHIN && v <= LAM_CHECK_FAILED ? names[v] : "?";
+}

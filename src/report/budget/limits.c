@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Limits from texts: "macs=2G", "peak=200MiB", "5%". */
+#include "report/budget/budget.h"
+#include "report/saved/saved.h"
+
+#include <stdlib.h>
+
+const lmi_limited lmi_limited_all[LMI_N_LIMITED] = {
+#define BUDGET(name, unit, own, more, needs, metric, always, what)                                           \
+    {#name, LMI_##unit, {LMI_OWN_##own, LMI_OWN_##more}, LMI_##needs, metric, always, what},
+#include "report/budget/metrics.def"
+#undef BUDGET
+};
+
+/* Units as the tables print them; behind a number without a unit, what is understood too. */
+static const struct {
+    const char *name;
+    int64_t size;
+} units[][12] = {
+    [LMI_COUNT] =
+        {{"K", 1000}, {"M", 1000000}, {"G", 1000000000}, {"T", 1000000000000}, {"", 1}, {"k", 1000}},
+    [LMI_BYTES] = {{"B", 1},
+                   {"KiB", INT64_C(1) << 10},
+                   {"MiB", INT64_C(1) << 20},
+                   {"GiB", INT64_C(1) << 30},
+                   {"TiB", INT64_C(1) << 40},
+                   {"kB", 1000},
+                   {"MB", 1000000},
+                   {"GB", 1000000000},
+                   {"TB", 1000000000000},
+                   {"", 1},
+                   {"KB", 1000}},
+    [LMI_TIME] = {{"ns", 1}, {"us", 1000}, {"ms", 1000000}, {"s", 1000000000}},
+};
+
+lam_status lam_budget_new(lam_budget **out, lam_error *e) {
+    lam_budget *b = *out = calloc(1, sizeof *b);
+    if (!b) return lmi_nomem(e);
+    b->within = -1;
+    for (int i = 0; i < LMI_N_LIMITED; i++) b->within_of[i] = -1;
+    return LAM_OK;
+}
+
+void lam_budget_free(lam_budget *b) {
+    if (!b) return;
+    if (b->file) lmi_outline_free(&b->baseline);
+    free(b->file);
+    free(b);
+}
+
+const char *lam_budget_metric(int32_t i, const char **what) {
+    if (i < 0 || i >= LMI_N_LIMITED) return NULL;
+    if (what) *what = lmi_limited_all[i].what;
+    return lmi_limited_all[i].name;
+}
+
+void lam_budget_allow_incomplete(lam_budget *b) { b->allow_incomplete = true; }
+
+/* -- a metric and a number ------------------------------------------------------------------------------- */
+
+/* The metric of the n bytes before the equals sign. */
+static lam_status find_metric(const char *text, size_t n, int *out, lam_error *e) {
+    lmi_buf list;
+    for (int i = 0; i < LMI_N_LIMITED; i++)
+        if (strlen(lmi_limited_all[i].name) == n && strncmp(lmi_limited_all[i].name, text, n) == 0) {
+            *out = i;
+            return LAM_OK;
+        }
+    lmi_buf_init(&list);
+    for (int i = 0; i < LMI_N_LIMITED; i++) lmi_putf(&list, "%s%s", i ? ", " : "", lmi_limited_all[i].name);
+    lam_status s = lmi_buf_status(&list, e);
+    if (s == LAM_OK)
+        s = lmi_fail(e, LAM_USAGE, text, "there is no metric '%.*s'; there are: %s", n > 40 ? 40 : (int)n,
+                     text, lmi_buf_text(&list));
+    lmi_buf_free(&list);
+    return s;
+}
+
+static lam_status no_unit(const char *text, const lmi_limited *of, const char *unit, lam_error *e) {
+    lmi_buf list;
+    lmi_buf_init(&list);
+    for (int i = 0; units[of->unit][i].name && *units[of->unit][i].name; i++)
+        lmi_putf(&list, "%s%s", i ? ", " : "", units[of->unit][i].name);
+    lam_status s = lmi_buf_status(&list, e);
+    if (s == LAM_OK && *unit)
+        s = lmi_fail(e, LAM_USAGE, text, "'%.20s' is no unit of %s; there are: %s", unit, of->name,
+                     lmi_buf_text(&list));
+    else if (s == LAM_OK)
+        s = lmi_fail(e, LAM_USAGE, text, "%s needs a unit; there are: %s", of->name, lmi_buf_text(&list));
+    lmi_buf_free(&list);
+    return s;
+}
+
+static bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+/* Digits with at most one point among them, as a whole number and the power of ten that it was multiplied
+ * with; NULL: there are none, or more than fit. Returns what follows. */
+static const char *read_digits(const char *s, int64_t *n, int64_t *tenth) {
+    int digits = 0;
+    bool point = false;
+    *n = 0;
+    *tenth = 1;
+    for (; is_digit(*s) || (*s == '.' && !point); s++) {
+        if (*s == '.') {
+            point = true;
+            continue;
+        }
+        if (++digits > 18) return NULL;
+        *n = *n * 10 + (*s - '0');
+        if (point) *tenth *= 10;
+    }
+    return digits ? s : NULL;
+}
+
+/* In whole units of the metric, rounded down. */
+static lam_status read_number(const char *text, const lmi_limited *of, const char *s, int64_t *out,
+                              lam_error *e) {
+    int64_t n, tenth;
+    s = read_digits(s, &n, &tenth);
+    if (!s)
+        return lmi_fail(e, LAM_USAGE, text, "a limit is a metric and a number, as macs=2G or peak=200MiB");
+    s += strspn(s, " ");
+    for (int i = 0; units[of->unit][i].name; i++) {
+        if (strcmp(units[of->unit][i].name, s) != 0) continue;
+        lmi_wide value = (lmi_wide)n * units[of->unit][i].size / tenth;
+        if (value > INT64_MAX)
+            return lmi_fail(e, LAM_USAGE, text, "the limit is larger than any number here");
+        *out = (int64_t)value;
+        return LAM_OK;
+    }
+    return no_unit(text, of, s, e);
+}
+
+lam_status lam_budget_max(lam_budget *b, const char *limit, lam_error *e) {
+    const char *equals = strchr(limit, '=');
+    int i = 0;
+    if (!equals || equals == limit)
+        return lmi_fail(e, LAM_USAGE, limit, "a limit is a metric and a number, as macs=2G or peak=200MiB");
+    LAM_TRY(find_metric(limit, (size_t)(equals - limit), &i, e));
+    if (b->limits[i]) return lmi_fail(e, LAM_USAGE, limit, "%s has a limit already", lmi_limited_all[i].name);
+    const char *number = equals + 1 + strspn(equals + 1, " ");
+    LAM_TRY(read_number(limit, &lmi_limited_all[i], number, &b->most[i], e));
+    b->limits[i] = true;
+    lmi_buf text = {.s = NULL};
+    lmi_put_clean(&text, number);
+    size_t n = lmi_fit(lmi_buf_text(&text), sizeof b->text[i] - 1);
+    memcpy(b->text[i], lmi_buf_text(&text), n);
+    lam_status s = lmi_buf_status(&text, e);
+    lmi_buf_free(&text);
+    return s;
+}
+
+lam_status lam_budget_within(lam_budget *b, const char *text, lam_error *e) {
+    const char *equals = strchr(text, '='), *s = equals ? equals + 1 : text;
+    int64_t n, tenth;
+    int i = 0;
+    if (equals) LAM_TRY(find_metric(text, (size_t)(equals - text), &i, e));
+    s = read_digits(s + strspn(s, " "), &n, &tenth);
+    if (s) s += strspn(s, " ");
+    if (!s || strcmp(s, "%") != 0)
+        return lmi_fail(e, LAM_USAGE, text,
+                        "how much a number may grow is a share of it, as 5%% or macs=0.5%%");
+    double percent = (double)n / (double)tenth;
+    if (equals)
+        b->within_of[i] = percent;
+    else
+        b->within = percent;
+    return LAM_OK;
+}
+
+lam_status lam_budget_baseline(lam_budget *b, const char *file, lam_error *e) {
+    if (b->file) return lmi_fail(e, LAM_USAGE, file, "there is a baseline already, %s", b->file);
+    lam_status s = lmi_saved_outline(&b->baseline, file, e);
+    size_t n = strlen(file) + 1;
+    char *kept = s == LAM_OK ? malloc(n) : NULL;
+    if (s == LAM_OK && !kept) s = lmi_nomem(e);
+    if (s != LAM_OK) {
+        lmi_outline_free(&b->baseline);
+        return s;
+    }
+    memcpy(kept, file, n);
+    b->file = kept;
+    return LAM_OK;
+}
+
+/* -- what a run must measure ----------------------------------------------------------------------------- */
+
+static bool is_asked(const lam_budget *b, int i) { return b->limits[i] || (b->file && b->within_of[i] >= 0); }
+
+lam_budget_needs lam_budget_wants(const lam_budget *b) {
+    lam_budget_needs needs = {.any = b->file != NULL};
+    for (int i = 0; i < LMI_N_LIMITED; i++) {
+        if (!is_asked(b, i)) continue;
+        needs.any = true;
+        needs.backward = needs.backward || lmi_limited_all[i].needs == LMI_BACKWARD;
+        needs.time = needs.time || lmi_limited_all[i].needs == LMI_TIMES;
+        needs.memory = needs.memory || lmi_limited_all[i].needs == LMI_MEMORY;
+    }
+    return needs;
+}
+
+lam_status lam_budget_fits(const lam_budget *b, const char *convention, lam_error *e) {
+    int32_t by = lam_convention_find(convention ? convention : lam_convention_of(NULL));
+    if (by < 0) return lmi_fail(e, LAM_USAGE, convention, "there is no such convention");
+    for (int i = 0; i < LMI_N_LIMITED; i++) {
+        const lmi_limited *of = &lmi_limited_all[i];
+        if (!is_asked(b, i) || of->metric < 0) continue;
+        if (!lam_convention_counts(by, (lam_metric)of->metric))
+            return lmi_fail(e, LAM_USAGE, of->name, "the convention %s does not count it; %s does",
+                            lam_convention_name(by), lam_convention_of(NULL));
+    }
+    return LAM_OK;
+}

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * diff: the difference of two models, saved reports or recordings, from their outlines.
+ *
+ * diff.c: the whole. side.c: what each of both has. recorded.c: a recording as an outline. said.c: what can't
+ * be compared. lines.c: the modules that differ. places.c, numbers.c: what the others use of a place, and of
+ * differences of numbers. write.c: text and Markdown. tell.c: JSON. */
+#ifndef LMI_REPORT_DIFF_H
+#define LMI_REPORT_DIFF_H
+
+#include "report/outline/outline.h"
+
+typedef enum lmi_diff_unit { LMI_DIFF_COUNTS, LMI_DIFF_BYTES, LMI_DIFF_TIMES } lmi_diff_unit;
+typedef enum lmi_diff_metric {
+#define METRIC(id, name, title, unit, part, other) LMI_DIFF_##id,
+#include "report/diff/metrics.def"
+#undef METRIC
+    LMI_DIFF_METRICS
+} lmi_diff_metric;
+typedef struct lmi_diff_kind {
+    const char *name, *title;
+    lmi_diff_unit unit;
+    int part[2]; /* lmi_own_number of a place; -1: none */
+} lmi_diff_kind;
+extern const lmi_diff_kind lmi_diff_kinds[LMI_DIFF_METRICS];
+lmi_diff_metric lmi_diff_find(const char *name); /* LMI_DIFF_METRICS: there is none */
+
+typedef struct lmi_diff_side {
+    lmi_outline o;
+    const char *name, *kind, *ran; /* kind: "model", "report" or "recording"; ran as in lam_diff_side */
+    lam_recording *recording;      /* NULL: it is none */
+    int32_t model;                 /* of the recording, -1: none */
+    bool device;                   /* times are of a GPU's clock */
+    int64_t *spread[LMI_N_OWN];    /* of medians: their deviation; NULL: not known */
+} lmi_diff_side;
+
+struct lam_diff {
+    lmi_arena arena;
+    lmi_diff_side side[2]; /* before, after */
+    lmi_outline both;
+    bool by_place[LMI_DIFF_METRICS], whole[LMI_DIFF_METRICS]; /* both know it, and it can be compared */
+    int32_t n_said, n[LMI_RENAMED + 1]; /* n: places by their lmi_change, themselves alone */
+    const char **said;                  /* why what is not compared */
+    bool *moved;                        /* of a place of both: it was in another place, or had another name */
+};
+
+/* -- sides (side.c, recorded.c) -------------------------------------------------------------------------- */
+
+lam_status lmi_diff_open(lmi_diff_side *s, const lam_diff_side *from, lam_error *e);
+lam_status lmi_diff_take(lmi_diff_side *s, const lam_diff_side *from, lam_error *e);
+void lmi_diff_close(lmi_diff_side *s);
+/* Chooses which steps of recordings are compared, and by which clock. */
+void lmi_diff_choose(lmi_diff_side side[2]);
+lam_status lmi_recorded_outline(lmi_diff_side *s, lam_error *e);
+/* NULL: it is no recording. */
+const lam_recorded_model *lmi_diff_recorded(const lmi_diff_side *s);
+/* Whether it knows a metric: of each place, of the whole. */
+bool lmi_diff_has(const lmi_diff_side *s, lmi_diff_metric k);
+bool lmi_diff_has_whole(const lmi_diff_side *s, lmi_diff_metric k);
+lam_count lmi_diff_whole(const lmi_diff_side *s, lmi_diff_metric k);
+int64_t lmi_diff_whole_spread(const lmi_diff_side *s, lmi_diff_metric k); /* -1: not known */
+/* A place's own number. */
+lam_count lmi_diff_own(const lmi_diff_side *s, lmi_diff_metric k, int32_t place);
+
+/* -- a place of both (places.c) -------------------------------------------------------------------------- */
+
+/* Its index before (0) or after (1); -1: it is not there. */
+int32_t lmi_diff_at(const lam_diff *d, int side, int32_t place);
+const lmi_outlined *lmi_diff_outlined(const lam_diff *d, int side, int32_t place); /* NULL: not there */
+void lmi_diff_path(const lam_diff *d, int side, int32_t place, lmi_buf *out);      /* of one that is there */
+void lmi_diff_put_tensors(lmi_buf *b, const char *tensors); /* with x between sizes */
+
+/* -- differences of numbers (numbers.c) ------------------------------------------------------------------ */
+
+/* ROUGHLY: both numbers are lower bounds, and it is the difference of what is known. */
+typedef enum lmi_certainty {
+    LMI_DELTA_EXACT, LMI_DELTA_AT_LEAST, LMI_DELTA_AT_MOST, LMI_DELTA_ROUGHLY, LMI_DELTA_UNKNOWN
+} lmi_certainty;
+extern const char *const lmi_certainty_name[LMI_DELTA_UNKNOWN + 1];
+typedef struct lmi_delta {
+    lmi_wide n;
+    lmi_certainty how;
+} lmi_delta;
+lmi_delta lmi_delta_of(lam_count was, lam_count now);
+bool lmi_is_same(lam_count a, lam_count b); /* as far as it is known */
+double lmi_delta_size(lmi_delta d);
+/* False where there is no percentage: one is not exact, or what was is 0. */
+bool lmi_delta_percent(lam_count was, lam_count now, double *out);
+void lmi_put_delta(lmi_buf *b, lmi_diff_metric k, lmi_delta d, bool exact); /* "+1.2 M", ">= -5", "?" */
+void lmi_put_percent(lmi_buf *b, lam_count was, lam_count now);             /* "+12%", "new", "gone", "" */
+void lmi_put_number(lmi_buf *b, lmi_diff_metric k, lam_count c, bool exact);
+
+/* -- the modules that differ (lines.c) ------------------------------------------------------------------- */
+
+typedef struct lmi_diff_line {
+    int32_t place;     /* of both */
+    uint8_t change;    /* lmi_change */
+    bool moved, whole; /* whole: with everything in it */
+    int32_t modules;   /* that it stands for; of a whole that is in both: those that differ */
+    lam_count was[LMI_DIFF_METRICS], now[LMI_DIFF_METRICS];
+} lmi_diff_line;
+typedef struct lmi_diff_lines {
+    lmi_vec at; /* lmi_diff_line, the largest difference first */
+    lmi_diff_metric by;
+} lmi_diff_lines;
+/* `by` NULL: the first metric that differs. depth -1: no limit. */
+lam_status lmi_diff_list(lmi_diff_lines *l, const lam_diff *d, const char *by, int32_t depth, lam_error *e);
+void lmi_diff_count(lam_diff *d); /* fills moved and n */
+
+/* -- writing (said.c, write.c, tell.c) ------------------------------------------------------------------- */
+
+lam_status lmi_diff_say(lam_diff *d, lam_error *e);
+lam_status lmi_diff_text(const lam_diff *d, const lmi_diff_lines *l, const lam_diff_options *o, lam_sink to,
+                         lam_error *e);
+lam_status lmi_diff_json(const lam_diff *d, const lmi_diff_lines *l, lam_sink to, lam_error *e);
+#endif

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Differences of numbers, and how sure they are: of two lower bounds it is that of the parts that are known.
+ */
+#include "report/diff/diff.h"
+
+enum { NUMBER = 96 };
+
+const char *const lmi_certainty_name[] = {"exact", "at least", "at most", "roughly", "unknown"};
+
+lmi_delta lmi_delta_of(lam_count was, lam_count now) {
+    bool bound = was.state != LAM_EXACT, bounded = now.state != LAM_EXACT;
+    if (was.state == LAM_UNKNOWN || now.state == LAM_UNKNOWN) return (lmi_delta){0, LMI_DELTA_UNKNOWN};
+    return (lmi_delta){lmi_count_wide(now) - lmi_count_wide(was), bound && bounded ? LMI_DELTA_ROUGHLY
+                                                                  : bound          ? LMI_DELTA_AT_MOST
+                                                                  : bounded        ? LMI_DELTA_AT_LEAST
+                                                                                   : LMI_DELTA_EXACT};
+}
+
+bool lmi_is_same(lam_count a, lam_count b) { return a.n == b.n && a.over == b.over && a.state == b.state; }
+
+double lmi_delta_size(lmi_delta d) { return d.n < 0 ? -(double)d.n : (double)d.n; }
+
+bool lmi_delta_percent(lam_count was, lam_count now, double *out) {
+    double a = lmi_count_double(was), b = lmi_count_double(now);
+    if (was.state != LAM_EXACT || now.state != LAM_EXACT || a <= 0) return false;
+    *out = 100 * (b - a) / a;
+    return true;
+}
+
+/* -- as text --------------------------------------------------------------------------------------------- */
+
+void lmi_put_number(lmi_buf *b, lmi_diff_metric k, lam_count c, bool exact) {
+    char text[NUMBER];
+    lmi_diff_unit unit = lmi_diff_kinds[k].unit;
+    if (exact || unit == LMI_DIFF_COUNTS)
+        lam_text_count(text, sizeof text, c, exact);
+    else if (unit == LMI_DIFF_BYTES)
+        lam_text_bytes(text, sizeof text, c);
+    else
+        lam_text_time(text, sizeof text, c.state == LAM_UNKNOWN ? -1 : c.over ? INT64_MAX : c.n);
+    if (unit == LMI_DIFF_TIMES && c.state == LAM_AT_LEAST && !exact) lmi_put(b, ">= ");
+    lmi_put(b, text);
+    if (exact && c.state != LAM_UNKNOWN && unit != LMI_DIFF_COUNTS)
+        lmi_put(b, unit == LMI_DIFF_BYTES ? " B" : " ns");
+}
+
+void lmi_put_delta(lmi_buf *b, lmi_diff_metric k, lmi_delta d, bool exact) {
+    static const char *const before[] = {"", ">= ", "<= ", "~ ", ""};
+    if (d.how == LMI_DELTA_UNKNOWN) {
+        lmi_putc(b, '?');
+        return;
+    }
+    lmi_put(b, before[d.how]);
+    if (d.n == 0) {
+        lmi_putc(b, '0');
+        return;
+    }
+    lmi_wide size = d.n < 0 ? -d.n : d.n;
+    lmi_putc(b, d.n < 0 ? '-' : '+');
+    lmi_put_number(b, k, (lam_count){(int64_t)(size & INT64_MAX), (uint32_t)(size >> 63), LAM_EXACT}, exact);
+}
+
+void lmi_put_percent(lmi_buf *b, lam_count was, lam_count now) {
+    double percent;
+    bool known = was.state == LAM_EXACT && now.state == LAM_EXACT;
+    if (!known || (was.n == now.n && was.over == now.over)) return;
+    if (!lmi_delta_percent(was, now, &percent))
+        lmi_put(b, "new");
+    else if (now.n == 0 && now.over == 0)
+        lmi_put(b, "gone");
+    else {
+        double size = percent < 0 ? -percent : percent;
+        lmi_putc(b, percent < 0 ? '-' : '+');
+        lmi_put_fixed(b, size, 0, size >= 9.95 ? 0 : size >= .0995 ? 1 : 2);
+        lmi_putc(b, '%');
+    }
+}

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Which metrics are compared, and sentences on what is not, and why. */
+#include "report/diff/diff.h"
+
+#include <string.h>
+
+/* -- which metrics --------------------------------------------------------------------------------------- */
+
+static bool is_backward(lmi_diff_metric k) {
+    return k == LMI_DIFF_BACK_MACS || k == LMI_DIFF_BACK_FLOPS || k == LMI_DIFF_BACK_MOVED;
+}
+
+static bool is_counted(lmi_diff_metric k) {
+    return k == LMI_DIFF_MACS || k == LMI_DIFF_FLOPS || k == LMI_DIFF_MOVED;
+}
+
+/* A step of several calls takes as long as all of them, and a run of a model has one. */
+static bool is_one_call(const lmi_diff_side *s) {
+    const lam_recorded_model *m = lmi_diff_recorded(s);
+    return !m || (m->least_calls == 1 && m->most_calls == 1);
+}
+
+static bool are_alike(const lam_diff *d) { return !d->side[0].recording == !d->side[1].recording; }
+
+static bool can_compare(const lam_diff *d, lmi_diff_metric k) {
+    const lmi_outline *a = &d->side[0].o, *b = &d->side[1].o;
+    if (is_counted(k) || is_backward(k)) return lmi_outlines_agree(a, b, LMI_OWN_MACS);
+    if (k == LMI_DIFF_PEAK) return a->backward == b->backward;
+    if (k == LMI_DIFF_NONFINITE) return are_alike(d);
+    bool by_run = k >= LMI_DIFF_TIME && k <= LMI_DIFF_CALLS;
+    return !by_run || are_alike(d) || (is_one_call(&d->side[0]) && is_one_call(&d->side[1]));
+}
+
+static bool can_compare_places(const lam_diff *d, lmi_diff_metric k) {
+    const lmi_outline *a = &d->side[0].o, *b = &d->side[1].o;
+    if (k == LMI_DIFF_PARAMS) return lmi_outlines_agree(a, b, LMI_OWN_PARAMS);
+    if (k == LMI_DIFF_PARAM_BYTES) return lmi_outlines_agree(a, b, LMI_OWN_PARAM_BYTES);
+    return can_compare(d, k);
+}
+
+static void find_metrics(lam_diff *d) {
+    const lmi_diff_side *a = &d->side[0], *b = &d->side[1];
+    for (int i = 0; i < LMI_DIFF_METRICS; i++) {
+        lmi_diff_metric k = (lmi_diff_metric)i;
+        d->by_place[i] = lmi_diff_has(a, k) && lmi_diff_has(b, k) && can_compare_places(d, k);
+        d->whole[i] = lmi_diff_has_whole(a, k) && lmi_diff_has_whole(b, k) && can_compare(d, k);
+    }
+}
+
+/* -- sentences ------------------------------------------------------------------------------------------- */
+
+typedef struct saying {
+    lam_diff *d;
+    lmi_buf text;
+    lam_error *e;
+} saying;
+
+static lam_status end_sentence(saying *t) {
+    lam_diff *d = t->d;
+    LAM_TRY(lmi_buf_status(&t->text, t->e));
+    if (!t->text.n) return LAM_OK;
+    const char **more = lmi_alloc(&d->arena, (uint64_t)d->n_said + 1, sizeof *more);
+    const char *kept = lmi_strdup(&d->arena, lmi_buf_text(&t->text));
+    if (!more || !kept) return lmi_nomem(t->e);
+    for (int32_t i = 0; i < d->n_said; i++) more[i] = d->said[i];
+    more[d->n_said++] = kept;
+    d->said = more;
+    lmi_buf_clear(&t->text);
+    return LAM_OK;
+}
+
+static lam_status say_unlike(saying *t) {
+    lmi_unlike u;
+    const lmi_outline *was = &t->d->side[0].o, *now = &t->d->side[1].o;
+    for (int32_t i = 0; lmi_outlines_unlike(was, now, i, &u); i++) {
+        bool inputs = u.was == was->at[0].in;
+        lmi_putf(&t->text, "%s: before ", u.what);
+        (inputs ? lmi_diff_put_tensors : lmi_put_clean)(&t->text, u.was);
+        lmi_put(&t->text, ", now ");
+        (inputs ? lmi_diff_put_tensors : lmi_put_clean)(&t->text, u.now);
+        lmi_put(&t->text, u.so);
+        LAM_TRY(end_sentence(t));
+    }
+    return LAM_OK;
+}
+
+static bool lacks(const lmi_diff_side *s, const lmi_diff_side *other, lmi_diff_metric k) {
+    bool has = lmi_diff_has(s, k) || lmi_diff_has_whole(s, k);
+    return !has && (lmi_diff_has(other, k) || lmi_diff_has_whole(other, k));
+}
+
+/* NULL: another metric's stands for it, or only a recording could have it. */
+static const char *name_of_lack(const lmi_diff_side *s, const lmi_diff_side *other, lmi_diff_metric k) {
+    switch (k) {
+    case LMI_DIFF_STEP: return s->recording ? lmi_diff_kinds[k].title : NULL;
+    case LMI_DIFF_ALLOCATED: return "memory";
+    case LMI_DIFF_RETAINED: return NULL;
+    case LMI_DIFF_PEAK: return lacks(s, other, LMI_DIFF_ALLOCATED) ? NULL : lmi_diff_kinds[k].title;
+    case LMI_DIFF_NONFINITE: return "health";
+    default: return lmi_diff_kinds[k].title;
+    }
+}
+
+/* "run.lamina has no MACs, FLOPs and no shapes, so they are not compared." */
+static lam_status say_lacks(saying *t, int side) {
+    const lmi_diff_side *s = &t->d->side[side], *other = &t->d->side[!side];
+    const char *lack[LMI_DIFF_METRICS + 1];
+    int n = 0;
+    for (int i = 0; i < LMI_DIFF_METRICS; i++) {
+        lmi_diff_metric k = (lmi_diff_metric)i;
+        if (lacks(s, other, k) && name_of_lack(s, other, k)) lack[n++] = name_of_lack(s, other, k);
+    }
+    if (s->recording && !other->recording) lack[n++] = "shapes";
+    if (n) lmi_put_clean(&t->text, s->name);
+    for (int i = 0; i < n; i++)
+        lmi_putf(&t->text, "%s%s", i == 0 ? " has no " : i + 1 < n ? ", " : " and no ", lack[i]);
+    if (n) lmi_put(&t->text, n > 1 ? ", so they are not compared." : ", so it is not compared.");
+    return end_sentence(t);
+}
+
+static lam_status say_recorded(saying *t, int side) {
+    const lmi_diff_side *s = &t->d->side[side];
+    const lam_recorded_model *m = lmi_diff_recorded(s);
+    if (!m) return LAM_OK;
+    lmi_put_clean(&t->text, s->name);
+    lmi_putf(&t->text, ": medians of %lld %s step%s of ", (long long)m->n_steps,
+             m->training ? "training" : "evaluation", m->n_steps == 1 ? "" : "s");
+    lmi_put_clean(&t->text, m->name);
+    int32_t others = lam_recording_run(s->recording)->n_models - 1;
+    if (others)
+        lmi_putf(&t->text, "; %d other kind%s of steps %s left out", (int)others, others == 1 ? "" : "s",
+                 others == 1 ? "is" : "are");
+    lmi_putc(&t->text, '.');
+    return end_sentence(t);
+}
+
+static lam_status say_measured(saying *t) {
+    const lmi_diff_side *a = &t->d->side[0], *b = &t->d->side[1];
+    bool apart = !are_alike(t->d) && !(is_one_call(a) && is_one_call(b)) && a->o.timed && b->o.timed;
+    if (apart)
+        lmi_put(&t->text,
+                "A recorded step has several calls of the model, and a run has one: times and memory "
+                "can't be compared.");
+    LAM_TRY(end_sentence(t));
+    if (a->device && b->device) lmi_put(&t->text, "Times and memory are a GPU's.");
+    LAM_TRY(end_sentence(t));
+    bool shares = lmi_outlines_agree(&a->o, &b->o, LMI_OWN_PARAMS);
+    if (!shares)
+        lmi_put(&t->text, "The conventions give shared parameters to other modules: params are compared "
+                          "as a whole alone.");
+    return end_sentence(t);
+}
+
+static lam_status say_folded(saying *t, int side) {
+    const lmi_diff_side *s = &t->d->side[side];
+    bool folded = false;
+    for (int32_t i = 0; i < s->o.n && !folded; i++) folded = s->o.at[i].others > 0;
+    if (folded) {
+        lmi_put_clean(&t->text, s->name);
+        lmi_put(&t->text, " has very many modules, of which equal and small ones are compared together.");
+    }
+    return end_sentence(t);
+}
+
+static lam_status say_ran(saying *t, int side) {
+    const lmi_diff_side *s = &t->d->side[side];
+    if (s->ran) {
+        lmi_put(&t->text, "Only a part of ");
+        lmi_put_clean(&t->text, s->name);
+        lmi_put(&t->text, " ran: ");
+        lmi_put_clean(&t->text, s->ran);
+    }
+    return end_sentence(t);
+}
+
+static lam_status say_all(saying *t) {
+    for (int i = 0; i < 2; i++) LAM_TRY(say_ran(t, i));
+    LAM_TRY(say_unlike(t));
+    for (int i = 0; i < 2; i++) LAM_TRY(say_recorded(t, i));
+    for (int i = 0; i < 2; i++) LAM_TRY(say_lacks(t, i));
+    LAM_TRY(say_measured(t));
+    for (int i = 0; i < 2; i++) LAM_TRY(say_folded(t, i));
+    return LAM_OK;
+}
+
+lam_status lmi_diff_say(lam_diff *d, lam_error *e) {
+    saying t = {.d = d, .e = e};
+    find_metrics(d);
+    lmi_buf_init(&t.text);
+    lam_status s = say_all(&t);
+    lmi_buf_free(&t.text);
+    return s;
+}

@@ -1,0 +1,347 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A difference as text, as narrow as the terminal, and as Markdown. */
+#include "report/diff/diff.h"
+
+#include <string.h>
+
+enum { DEFAULT_ROWS = 20, NAME = 34, LEAST_NAME = 16, CHANGED = 28, WIDE_CHANGED = 44, WIDE = 120 };
+#define MD_SPECIAL "\\|`*_<>[]&#~"
+
+typedef struct writer {
+    const lam_diff *d;
+    const lmi_diff_lines *l;
+    const lam_diff_options *o;
+    bool md;
+    int32_t n;                     /* lines that are shown */
+    bool column[LMI_DIFF_METRICS]; /* besides `by` */
+    lmi_buf out;
+    lam_error *e;
+} writer;
+
+static const lmi_diff_line *line_at(const writer *w, int32_t i) { return lmi_vec_at(&w->l->at, (size_t)i); }
+
+/* -- tables ---------------------------------------------------------------------------------------------- */
+
+static void begin_table(writer *w, lmi_sheet *t) {
+    lmi_sheet_start(t, &w->out, w->md || w->o->width <= 0 ? 0 : (size_t)w->o->width, w->o->ascii, w->e);
+    t->cap = w->md || w->o->width <= 0 ? 0 : w->o->width < WIDE ? CHANGED : WIDE_CHANGED;
+}
+
+static void put_md_row(writer *w, const lmi_sheet *t, int32_t row) {
+    for (int32_t k = 0; k < t->n; k++) {
+        lmi_put(&w->out, "| ");
+        lmi_put_escaped(&w->out, lmi_grid_cell(&t->grid, row, k), MD_SPECIAL, "\\");
+        lmi_putc(&w->out, ' ');
+    }
+    lmi_put(&w->out, "|\n");
+}
+
+static lam_status end_table(writer *w, lmi_sheet *t) {
+    if (!w->md)
+        lmi_sheet_write(t, NAME, LEAST_NAME);
+    else if (t->s == LAM_OK && !t->cell->bad) {
+        put_md_row(w, t, 0);
+        for (int32_t k = 0; k < t->n; k++)
+            lmi_put(&w->out, t->heads[k].align == LMI_RIGHT ? "|---:" : "|:---");
+        lmi_put(&w->out, "|\n");
+        for (int32_t r = 1; r < lmi_grid_rows(&t->grid); r++) put_md_row(w, t, r);
+    }
+    return lmi_sheet_free(t);
+}
+
+/* -- modules --------------------------------------------------------------------------------------------- */
+
+static void put_path(writer *w, lmi_buf *b, int side, int32_t place) {
+    lmi_buf path;
+    lmi_buf_init(&path);
+    lmi_diff_path(w->d, side, place, &path);
+    lmi_put_clean(b, path.n ? path.s : "(the model)");
+    b->bad = b->bad || path.bad;
+    lmi_buf_free(&path);
+}
+
+/* "> features -> stem (Sequential, 12 modules)" */
+static void put_module(writer *w, lmi_buf *b, const lmi_diff_line *l) {
+    static const char sign[] = " +-~>";
+    const lmi_outlined *was = lmi_diff_outlined(w->d, 0, l->place),
+                       *now = lmi_diff_outlined(w->d, 1, l->place);
+    lmi_putf(b, "%c ", sign[l->change]);
+    if (l->moved) {
+        put_path(w, b, 0, l->place);
+        lmi_put(b, " -> ");
+    }
+    put_path(w, b, now ? 1 : 0, l->place);
+    const char *type = now ? now->type : was->type;
+    bool in_both = was && now && l->whole && l->change == LMI_CHANGED;
+    lmi_put(b, " (");
+    lmi_put_clean(b, type);
+    if (l->whole && !in_both) lmi_putf(b, "%s%d modules", *type ? ", " : "", (int)l->modules);
+    lmi_putc(b, ')');
+}
+
+/* The type of a single tensor, behind its shape; NULL: there are several, or none is known. */
+static const char *type_of_one(const char *tensors) {
+    return strchr(tensors, ',') || strchr(tensors, '+') ? NULL : strchr(tensors, ' ');
+}
+
+static void put_changed(lmi_buf *b, const char *what, const char *was, const char *now, bool tensors) {
+    char shape[2][128] = {"", ""};
+    if (strcmp(was, now) == 0) return;
+    if (b->n && b->s[b->n - 1]) lmi_put(b, "; ");
+    if (*what) lmi_putf(b, "%s ", what);
+    const char *a = tensors ? type_of_one(was) : NULL, *c = tensors ? type_of_one(now) : NULL;
+    bool one = a && c && strcmp(a, c) == 0 && a - was < 128 && c - now < 128; /* types that differ are told */
+    if (one) {
+        memcpy(shape[0], was, (size_t)(a - was));
+        memcpy(shape[1], now, (size_t)(c - now));
+    }
+    void (*put)(lmi_buf *, const char *) = tensors ? lmi_diff_put_tensors : lmi_put_clean;
+    put(b, one ? shape[0] : *was ? was : "none");
+    lmi_put(b, " -> ");
+    put(b, one ? shape[1] : *now ? now : "none");
+}
+
+static void put_what(writer *w, lmi_buf *b, const lmi_diff_line *l) {
+    const lmi_outlined *was = lmi_diff_outlined(w->d, 0, l->place),
+                       *now = lmi_diff_outlined(w->d, 1, l->place);
+    if (!was || !now) return;
+    if (l->whole && l->change == LMI_CHANGED) {
+        lmi_putf(b, "%d in it differ%s", (int)l->modules, l->modules == 1 ? "s" : "");
+        return;
+    }
+    bool shapes = w->d->side[0].o.convention && w->d->side[1].o.convention;
+    put_changed(b, "", was->type, now->type, false);
+    if (!shapes) return;
+    put_changed(b, "in", was->in, now->in, true);
+    put_changed(b, "out", was->out, now->out, true);
+}
+
+static bool differs_in(const writer *w, lmi_diff_metric k) {
+    for (int32_t i = 0; i < w->n && w->d->by_place[k]; i++)
+        if (!lmi_is_same(line_at(w, i)->was[k], line_at(w, i)->now[k])) return true;
+    return false;
+}
+
+/* Bytes of parameters say something new only where their number does not. */
+static void find_columns(writer *w) {
+    for (int i = 0; i < LMI_DIFF_METRICS; i++) {
+        lmi_diff_metric k = (lmi_diff_metric)i;
+        bool again = k == LMI_DIFF_CALLS || (k == LMI_DIFF_PARAM_BYTES && differs_in(w, LMI_DIFF_PARAMS));
+        w->column[i] = k != w->l->by && !again && differs_in(w, k);
+    }
+}
+
+static void put_heads(writer *w, lmi_sheet *t) {
+    const char *by = w->l->by == LMI_DIFF_METRICS ? NULL : lmi_diff_kinds[w->l->by].title;
+    lmi_sheet_column(t, &(lmi_head){"module", LMI_LEFT, 0});
+    lmi_sheet_column(t, &(lmi_head){"change", LMI_LEFT, 1});
+    if (by) {
+        lmi_sheet_column(t, &(lmi_head){"before", LMI_RIGHT, 3});
+        lmi_sheet_column(t, &(lmi_head){"now", LMI_RIGHT, 2});
+        lmi_sheet_column(t, &(lmi_head){by, LMI_RIGHT, 0});
+        lmi_sheet_column(t, &(lmi_head){"%", LMI_RIGHT, 4});
+    }
+    for (int k = 0; k < LMI_DIFF_METRICS; k++)
+        if (w->column[k]) lmi_sheet_column(t, &(lmi_head){lmi_diff_kinds[k].title, LMI_RIGHT, 5 + k});
+}
+
+static void put_numbers(writer *w, lmi_sheet *t, lmi_diff_metric k, lam_count was, lam_count now) {
+    lmi_put_number(t->cell, k, was, w->o->exact);
+    lmi_end_cell(t);
+    lmi_put_number(t->cell, k, now, w->o->exact);
+    lmi_end_cell(t);
+    lmi_put_delta(t->cell, k, lmi_delta_of(was, now), w->o->exact);
+    lmi_end_cell(t);
+    lmi_put_percent(t->cell, was, now);
+    lmi_end_cell(t);
+}
+
+static void put_others(writer *w, lmi_sheet *t, const lmi_diff_line *l) {
+    for (int k = 0; k < LMI_DIFF_METRICS; k++) {
+        if (!w->column[k]) continue;
+        lmi_put_delta(t->cell, (lmi_diff_metric)k, lmi_delta_of(l->was[k], l->now[k]), w->o->exact);
+        lmi_end_cell(t);
+    }
+}
+
+static void put_row(writer *w, lmi_sheet *t, const lmi_diff_line *l) {
+    lmi_diff_metric by = w->l->by;
+    if (by != LMI_DIFF_METRICS) put_numbers(w, t, by, l->was[by], l->now[by]);
+    put_others(w, t, l);
+}
+
+/* What is not shown, as one row. */
+static void put_rest(writer *w, lmi_sheet *t) {
+    lmi_diff_line rest = {0};
+    int32_t all = (int32_t)w->l->at.n;
+    for (int32_t i = w->n; i < all; i++)
+        for (int k = 0; k < LMI_DIFF_METRICS; k++) {
+            rest.was[k] = lmi_sum(rest.was[k], line_at(w, i)->was[k]);
+            rest.now[k] = lmi_sum(rest.now[k], line_at(w, i)->now[k]);
+        }
+    lmi_putf(t->cell, "  [%d more]", (int)(all - w->n));
+    lmi_end_cell(t);
+    lmi_text_cell(t, w->o->command ? "-n 0 shows all" : "");
+    put_row(w, t, &rest);
+}
+
+static lam_status put_modules(writer *w) {
+    lmi_sheet t;
+    if (!w->l->at.n) return LAM_OK;
+    begin_table(w, &t);
+    find_columns(w);
+    put_heads(w, &t);
+    for (int32_t i = 0; i < w->n; i++) {
+        put_module(w, t.cell, line_at(w, i));
+        lmi_end_cell(&t);
+        put_what(w, t.cell, line_at(w, i));
+        lmi_end_cell(&t);
+        put_row(w, &t, line_at(w, i));
+    }
+    if (w->n < (int32_t)w->l->at.n) put_rest(w, &t);
+    lam_status s = end_table(w, &t);
+    lmi_putc(&w->out, '\n');
+    return s;
+}
+
+/* -- totals ---------------------------------------------------------------------------------------------- */
+
+static bool is_within_spread(const writer *w, lmi_diff_metric k, lmi_delta d) {
+    int64_t a = lmi_diff_whole_spread(&w->d->side[0], k), b = lmi_diff_whole_spread(&w->d->side[1], k);
+    return a >= 0 && b >= 0 && d.how == LMI_DELTA_EXACT && lmi_delta_size(d) <= (double)a + (double)b;
+}
+
+/* True if a total differs. */
+static bool put_totals(writer *w, lam_status *s) {
+    lmi_sheet t;
+    bool any = false;
+    begin_table(w, &t);
+    lmi_sheet_column(&t, &(lmi_head){"total", LMI_LEFT, 0});
+    static const char *const heads[] = {"before", "now", "difference", "%"};
+    for (int i = 0; i < 4; i++) lmi_sheet_column(&t, &(lmi_head){heads[i], LMI_RIGHT, 0});
+    lmi_sheet_column(&t, &(lmi_head){"", LMI_LEFT, 1});
+    for (int i = 0; i < LMI_DIFF_METRICS; i++) {
+        lmi_diff_metric k = (lmi_diff_metric)i;
+        if (!w->d->whole[i]) continue;
+        lam_count was = lmi_diff_whole(&w->d->side[0], k), now = lmi_diff_whole(&w->d->side[1], k);
+        lmi_delta delta = lmi_delta_of(was, now);
+        any = any || !lmi_is_same(was, now);
+        lmi_text_cell(&t, lmi_diff_kinds[i].title);
+        put_numbers(w, &t, k, was, now);
+        lmi_text_cell(&t, is_within_spread(w, k, delta) && delta.n ? "within the spread of runs" : "");
+    }
+    *s = end_table(w, &t);
+    return any;
+}
+
+/* -- around them ----------------------------------------------------------------------------------------- */
+
+static void put_sentence(writer *w, const char *text) {
+    if (w->md) lmi_put(&w->out, "- ");
+    if (w->md)
+        lmi_put_escaped(&w->out, text, MD_SPECIAL, "\\");
+    else
+        lmi_put(&w->out, text);
+    lmi_putc(&w->out, '\n');
+}
+
+static void put_title(writer *w) {
+    lmi_buf b;
+    lmi_buf_init(&b);
+    lmi_put_clean(&b, w->d->side[0].name);
+    lmi_put(&b, " -> ");
+    lmi_put_clean(&b, w->d->side[1].name);
+    if (w->md) {
+        lmi_put(&w->out, "### ");
+        lmi_put_escaped(&w->out, lmi_buf_text(&b), MD_SPECIAL, "\\");
+    } else
+        lmi_put(&w->out, lmi_buf_text(&b));
+    w->out.bad = w->out.bad || b.bad;
+    lmi_buf_free(&b);
+    lmi_put(&w->out, w->md ? "\n\n" : "\n");
+}
+
+static void put_counts(writer *w) {
+    static const struct {
+        lmi_change change;
+        const char *word;
+    } words[] = {{LMI_ADDED, "added"},
+                 {LMI_REMOVED, "removed"},
+                 {LMI_CHANGED, "changed"},
+                 {LMI_RENAMED, "renamed"}};
+    const lam_diff *d = w->d;
+    bool any = false;
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        int32_t n = d->n[words[i].change];
+        if (!n) continue;
+        lmi_putf(&w->out, any ? ", %d %s" : n == 1 ? "%d module %s" : "%d modules %s", (int)n, words[i].word);
+        any = true;
+    }
+    int32_t same = d->n[LMI_SAME];
+    if (any && same == 0)
+        lmi_put(&w->out, "; none is equal.\n");
+    else
+        lmi_putf(&w->out, "%s%d %s equal.\n", any ? "; " : "", (int)same,
+                 any         ? (same == 1 ? "is" : "are")
+                 : same == 1 ? "module is"
+                             : "modules are");
+}
+
+/* Of two lower bounds the known parts are compared. */
+static bool is_rough(const writer *w) {
+    bool rough = false;
+    for (int i = 0; i < LMI_DIFF_METRICS; i++) {
+        lmi_diff_metric k = (lmi_diff_metric)i;
+        for (int32_t n = 0; n < w->n && w->d->by_place[i]; n++)
+            rough =
+                rough || lmi_delta_of(line_at(w, n)->was[i], line_at(w, n)->now[i]).how == LMI_DELTA_ROUGHLY;
+        if (w->d->whole[i])
+            rough = rough ||
+                    lmi_delta_of(lmi_diff_whole(&w->d->side[0], k), lmi_diff_whole(&w->d->side[1], k)).how ==
+                        LMI_DELTA_ROUGHLY;
+    }
+    return rough;
+}
+
+static void put_nothing(writer *w) {
+    int32_t n = w->d->n[LMI_SAME];
+    lmi_putf(&w->out, "Nothing differs: %d module%s equal.", (int)n, n == 1 ? " is" : "s are");
+    if (is_rough(w)) lmi_put(&w->out, " Of numbers that are lower bounds, the known parts are.");
+    lmi_putc(&w->out, '\n');
+}
+
+static lam_status write_all(writer *w) {
+    lam_status s;
+    put_title(w);
+    for (int32_t i = 0; i < w->d->n_said; i++) put_sentence(w, w->d->said[i]);
+    if (w->md && w->d->n_said) lmi_putc(&w->out, '\n');
+    size_t begun = w->out.n;
+    if (!w->md) lmi_putc(&w->out, '\n');
+    LAM_TRY(put_modules(w));
+    bool differs = put_totals(w, &s);
+    LAM_TRY(s);
+    if (!differs && !w->l->at.n) {
+        if (!w->out.bad) w->out.n = begun; /* totals that are all equal say nothing */
+        put_nothing(w);
+        return LAM_OK;
+    }
+    lmi_putc(&w->out, '\n');
+    put_counts(w);
+    if (is_rough(w)) lmi_put(&w->out, w->md ? "\n" : "");
+    if (is_rough(w))
+        lmi_put(&w->out, "~: both numbers are lower bounds, and their known parts are compared.\n");
+    return LAM_OK;
+}
+
+lam_status lmi_diff_text(const lam_diff *d, const lmi_diff_lines *l, const lam_diff_options *o, lam_sink to,
+                         lam_error *e) {
+    writer w = {.d = d, .l = l, .o = o, .e = e, .md = o->format && strcmp(o->format, "md") == 0};
+    int32_t rows = o->rows < 0 ? DEFAULT_ROWS : o->rows;
+    w.n = rows > 0 && (size_t)rows < l->at.n ? rows : (int32_t)l->at.n;
+    lmi_buf_init(&w.out);
+    lam_status s = write_all(&w);
+    if (s == LAM_OK) s = lmi_buf_flush(&w.out, to, e);
+    lmi_buf_free(&w.out);
+    return s;
+}

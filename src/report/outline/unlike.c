@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Why numbers of two outlines may not be compared: how they were counted and measured, and on what. */
+#include "report/outline/outline.h"
+
+#include <string.h>
+
+const char *lmi_outline_told(const lmi_outline *o, const char *label) {
+    for (int32_t i = 0; i < o->n_provenance; i++)
+        if (strcmp(o->provenance[i][0], label) == 0) return o->provenance[i][1];
+    return NULL;
+}
+
+/* Of two that are known. */
+static bool differ(const char *a, const char *b) { return a && b && strcmp(a, b) != 0; }
+
+static const char *yes_or_no(bool is) { return is ? "yes" : "no"; }
+
+static bool is_another(const lmi_outline *was, const lmi_outline *now, const char *what, lmi_unlike *out) {
+    out->was = lmi_outline_told(was, what);
+    out->now = lmi_outline_told(now, what);
+    out->so = ": times can't be compared.";
+    return was->timed && now->timed && differ(out->was, out->now);
+}
+
+enum { CONVENTION, MODE, INPUTS, BACKWARD, DRY, PROCESSOR, THREADS, TORCH, N_REASONS };
+
+static bool is_unlike(const lmi_outline *was, const lmi_outline *now, int reason, lmi_unlike *out) {
+    switch (reason) {
+    case CONVENTION:
+        *out = (lmi_unlike){"The convention differs", was->convention, now->convention,
+                            ": MACs, FLOPs and bytes can't be compared."};
+        break;
+    case MODE:
+        *out = (lmi_unlike){"The mode differs", was->mode, now->mode,
+                            ": not everything runs in both, so no number may be compared without care."};
+        break;
+    case INPUTS:
+        *out = (lmi_unlike){"The inputs differ", was->at[0].in, now->at[0].in,
+                            ": what depends on their sizes differs for that alone."};
+        return *out->was && *out->now && differ(out->was, out->now);
+    case BACKWARD:
+        *out = (lmi_unlike){"A backward ran", yes_or_no(was->backward), yes_or_no(now->backward),
+                            ": peaks of memory can't be compared."};
+        break;
+    case DRY:
+        *out = (lmi_unlike){"A dry run", lmi_outline_told(was, "dry"), lmi_outline_told(now, "dry"),
+                            ": it computes nothing, so what depends on values may differ for that alone."};
+        break;
+    case PROCESSOR: out->what = "Another processor"; return is_another(was, now, "processor", out);
+    case THREADS: out->what = "Another number of threads"; return is_another(was, now, "threads", out);
+    default: out->what = "Another torch"; return is_another(was, now, "torch", out);
+    }
+    return differ(out->was, out->now);
+}
+
+bool lmi_outlines_unlike(const lmi_outline *was, const lmi_outline *now, int32_t i, lmi_unlike *out) {
+    for (int reason = 0; reason < N_REASONS; reason++)
+        if (is_unlike(was, now, reason, out) && i-- == 0) return true;
+    return false;
+}

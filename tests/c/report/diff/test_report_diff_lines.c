@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Differences of models: what is added, removed, changed, renamed; what can't be compared; numbers. */
+#include "kit/oom.h"
+
+#include "kit/full_net.h"
+#include "kit/show.h"
+
+#include "report/diff/diff.h"
+
+/* A Linear of `wide` outputs at `name`, behind a ReLU, in a model of type `type`. */
+static lam_model *small(const char *type, const char *name, int64_t wide, bool training) {
+    net n = net_new();
+    uint32_t flags = training ? LAM_CALL_TRAINING : 0;
+    int32_t root = net_module(&n, type, 0), act = net_leaf(&n, "ReLU"), fc = net_linear(&n, 4, wide);
+    int32_t p = net_place(&n, -1, "", root);
+    net_place(&n, p, "act", act);
+    net_place(&n, p, name, fc);
+    int32_t r = net_call_flags(&n, root, -1, flags, SH(1, 4), 0, SH(1, wide), 0);
+    net_call_flags(&n, act, r, flags, SH(1, 4), 0, SH(1, 4), 0);
+    net_call_flags(&n, fc, r, flags, SH(1, 4), 0, SH(1, wide), 0);
+    return net_done(&n);
+}
+
+typedef struct pair {
+    lam_model *m[2];
+    lam_costs *c[2];
+    lam_diff *d;
+} pair;
+
+static pair pair_of(lam_model *was, lam_model *now, const char *by_was, const char *by_now) {
+    pair x = {.m = {was, now}};
+    lam_error e = {0};
+    x.c[0] = net_costs(was, by_was, false);
+    x.c[1] = net_costs(now, by_now, false);
+    lam_diff_side a = {.costs = x.c[0], .name = "old"}, b = {.costs = x.c[1], .name = "new"};
+    if (lam_diff_new(&x.d, &a, &b, &e) != LAM_OK) fail_msg("%s: %s", e.where, e.text);
+    return x;
+}
+
+static void pair_free(pair *x) {
+    lam_diff_free(x->d);
+    for (int i = 0; i < 2; i++) {
+        lam_costs_free(x->c[i]);
+        lam_model_free(x->m[i]);
+    }
+}
+
+static const char *written(const pair *x, const lam_diff_options *o) {
+    lam_error e = {0};
+    if (lam_diff_write(x->d, o, show_sink(), &e) != LAM_OK) fail_msg("%s: %s", e.where, e.text);
+    return shown;
+}
+
+static void has(const char *part) {
+    if (!strstr(shown, part)) fail_msg("'%s' is not in:\n%s", part, shown);
+}
+
+static void lacks(const char *part) {
+    if (strstr(shown, part)) fail_msg("'%s' is in:\n%s", part, shown);
+}
+
+static void nothing_differs(void **state) {
+    (void)state;
+    pair x = pair_of(small("Net", "fc", 3, false), small("Net", "fc", 3, false), "layers", "layers");
+    assert_string_equal(written(&x, NULL),
+                        "old -> new\nNothing differs: 3 modules are equal. Of numbers that are lower bounds, "
+                        "the known parts are.\n");
+    assert_int_equal(lam_diff_modules(x.d), 0);
+    pair_free(&x);
+}
+
+/* 4 * 3 products and 12 + 3 parameters; then 4 * 5 and 20 + 5. */
+static void a_changed_layer(void **state) {
+    (void)state;
+    pair x = pair_of(small("Net", "fc", 3, false), small("Net", "fc", 5, false), "layers", "layers");
+    written(&x, &(lam_diff_options){.rows = -1, .depth = -1, .width = 200});
+    has("~ fc (Linear)        out 1x3 -> 1x5      12   20    +8  +67%     +10    +16\n");
+    has("~ (the model) (Net)  out 1x3 -> 1x5       ?    ?     ?             0      ?\n");
+    has("MACs              >= 12  >= 20        ~ +8\n");
+    has("2 modules changed; 1 is equal.\n"); /* the model's own output differs too */
+    assert_int_equal(lam_diff_modules(x.d), 2);
+    pair_free(&x);
+}
+
+static void a_renamed_layer(void **state) {
+    (void)state;
+    pair x = pair_of(small("Net", "fc", 3, false), small("Net", "head", 3, false), "layers", "layers");
+    written(&x, NULL);
+    has("> fc -> head (Linear)");
+    has("1 module renamed; 2 are equal.\n");
+    pair_free(&x);
+}
+
+static void a_layer_for_another(void **state) {
+    (void)state;
+    pair x = pair_of(small("Net", "fc", 3, false), small("Net", "head", 5, false), "layers", "layers");
+    written(&x, &(lam_diff_options){.rows = -1, .depth = -1, .by = "params"});
+    has("+ head (Linear)");
+    has("- fc (Linear)");
+    has("0   25     +25   new");
+    has("15    0     -15  gone");
+    has("1 module added, 1 removed, 1 changed; 1 is equal.\n");
+    written(&x, &(lam_diff_options){.rows = 1, .depth = -1, .by = "params", .command = true});
+    has("[2 more]");
+    has("-n 0 shows all");
+    lacks("- fc");
+    written(&x, &(lam_diff_options){.depth = 0});
+    has("~ (the model) (Net)  3 in it differ   >= 12  >= 20  ~ +8        +10  ~ +16\n");
+    has("~: both numbers are lower bounds, and their known parts are compared.\n");
+    pair_free(&x);
+}
+
+/* MACs of another convention are not compared, and their layers are no changed ones for that. */
+static void another_convention(void **state) {
+    (void)state;
+    pair x = pair_of(small("Net", "fc", 3, false), small("Net", "fc", 3, false), "layers", "thoplw");
+    written(&x, NULL);
+    has("The convention differs: before layers, now thoplw: MACs, FLOPs and bytes can't be compared.\n");
+    has("new has no FLOPs, so it is not compared.\n");
+    has("Nothing differs: 3 modules are equal.\n");
+    lacks("MACs  ");
+    lam_error e = {0};
+    assert_int_equal(lam_diff_write(x.d, &(lam_diff_options){.by = "macs"}, show_sink(), &e), LAM_USAGE);
+    assert_string_equal(e.text,
+                        "'macs' is not known of the modules of both; there are: params, param_bytes, calls");
+    pair_free(&x);
+}
+
+static void another_mode(void **state) {
+    (void)state;
+    pair x = pair_of(small("Net", "fc", 3, true), small("Net", "fc", 3, false), "layers", "layers");
+    written(&x, NULL);
+    has("The mode differs: before train, now eval: not everything runs in both");
+    pair_free(&x);
+}
+
+/* Names are written by strangers. */
+static void hostile_names(void **state) {
+    (void)state;
+    pair x = pair_of(small("N\x1b[2Jet", "a|b\x1b[31m", 3, false), small("N\x1b[2Jet", "<i>\n*x*", 3, false),
+                     "layers", "layers");
+    written(&x, NULL);
+    lacks("\x1b");
+    has("> a|b?[31m -> <i>?*x* (Linear)");
+    written(&x, &(lam_diff_options){.format = "md", .rows = -1, .depth = -1});
+    has("a\\|b?\\[31m -\\> \\<i\\>?\\*x\\* (Linear)");
+    written(&x, &(lam_diff_options){.format = "json", .depth = -1});
+    lacks("\x1b");
+    has("\"path\": \"<i>\\u000a*x*\"");
+    pair_free(&x);
+}
+
+static void usage(void **state) {
+    (void)state;
+    lam_error e = {0};
+    lam_diff *d;
+    lam_diff_side none = {0};
+    assert_int_equal(lam_diff_new(&d, &none, &none, &e), LAM_USAGE);
+    assert_null(d);
+    lam_diff_free(NULL);
+    pair x = pair_of(small("Net", "fc", 3, false), small("Net", "fc", 3, false), "layers", "layers");
+    e = (lam_error){0};
+    assert_int_equal(lam_diff_write(x.d, &(lam_diff_options){.format = "xml"}, show_sink(), &e), LAM_USAGE);
+    assert_string_equal(e.text, "there is no format 'xml' for a difference; there are: text, md, json");
+    e = (lam_error){0};
+    assert_int_equal(lam_diff_write(x.d, &(lam_diff_options){.by = "speed"}, show_sink(), &e), LAM_USAGE);
+    assert_non_null(strstr(e.text, "there is no metric 'speed'; there are: params"));
+    assert_string_equal(lam_diff_metric(0), "params");
+    assert_null(lam_diff_metric(-1));
+    assert_null(lam_diff_metric(100));
+    pair_free(&x);
+}
+
+/* -- numbers ------------------------------------------------------------------------------------------- */
+
+static void delta_is(lam_count was, lam_count now, const char *wanted, const char *percent) {
+    lmi_buf b;
+    lmi_buf_init(&b);
+    lmi_put_delta(&b, LMI_DIFF_MACS, lmi_delta_of(was, now), false);
+    assert_string_equal(lmi_buf_text(&b), wanted);
+    lmi_buf_clear(&b);
+    lmi_put_percent(&b, was, now);
+    assert_string_equal(lmi_buf_text(&b), percent);
+    lmi_buf_free(&b);
+}
+
+/* Of a lower bound the difference is a bound as well, and of two it is that of what is known. */
+static void differences_of_bounds(void **state) {
+    (void)state;
+    delta_is(lmi_exact(5), lmi_exact(7), "+2", "+40%");
+    delta_is(lmi_exact(7), lmi_exact(5), "-2", "-29%");
+    delta_is(lmi_exact(5), lmi_exact(5), "0", "");
+    delta_is(lmi_exact(0), lmi_exact(5), "+5", "new");
+    delta_is(lmi_exact(5), lmi_exact(0), "-5", "gone");
+    delta_is(lmi_exact(100000), lmi_exact(100001), "+1", "+0.00%");
+    delta_is(lmi_exact(5), lmi_at_least(7), ">= +2", "");
+    delta_is(lmi_at_least(5), lmi_exact(7), "<= +2", "");
+    delta_is(lmi_at_least(5), lmi_at_least(7), "~ +2", "");
+    delta_is(lmi_at_least(5), lmi_at_least(5), "~ 0", "");
+    delta_is(lmi_unknown(), lmi_exact(7), "?", "");
+    delta_is(lmi_exact(5), lmi_unknown(), "?", "");
+    delta_is((lam_count){INT64_MAX, 1, LAM_EXACT}, lmi_exact(0), "-18.4 E", "gone");
+    assert_true(lmi_is_same(lmi_at_least(5), lmi_at_least(5)));
+    assert_false(lmi_is_same(lmi_exact(5), lmi_at_least(5)));
+}
+
+/* -- memory -------------------------------------------------------------------------------------------- */
+
+static void write_both(void *arg, bool *ok) {
+    lam_costs *const *c = arg;
+    lam_error e = {0};
+    lam_diff *d = NULL;
+    lam_diff_side a = {.costs = c[0]}, b = {.costs = c[1]};
+    lam_status s = lam_diff_new(&d, &a, &b, &e);
+    static const char *const formats[] = {"text", "md", "json"};
+    for (int i = 0; i < 3 && s == LAM_OK; i++)
+        s = lam_diff_write(d, &(lam_diff_options){.format = formats[i], .rows = -1, .depth = -1}, show_sink(),
+                           &e);
+    lam_diff_free(d);
+    *ok = oom_check(s, &e);
+}
+
+static void without_memory(void **state) {
+    (void)state;
+    pair x = pair_of(small("Net", "fc", 3, false), small("Net", "head", 5, true), "layers", "layers");
+    oom_sweep(write_both, x.c);
+    pair_free(&x);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(nothing_differs),       cmocka_unit_test(a_changed_layer),
+        cmocka_unit_test(a_renamed_layer),       cmocka_unit_test(a_layer_for_another),
+        cmocka_unit_test(another_convention),    cmocka_unit_test(another_mode),
+        cmocka_unit_test(hostile_names),         cmocka_unit_test(usage),
+        cmocka_unit_test(differences_of_bounds), cmocka_unit_test(without_memory),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
