@@ -242,6 +242,19 @@ static bool read_short(reader *r) {
     return true;
 }
 
+bool lmi_format_known(lmi_cli *c, const char *const *known, const char *of) {
+    const char *format = c->args.format;
+    char list[96] = "";
+    if (!format) return true;
+    for (int i = 0; known[i]; i++) {
+        size_t n = strlen(list);
+        if (strcmp(known[i], format) == 0) return true;
+        snprintf(list + n, sizeof list - n, "%s%s", i ? ", " : "", known[i]);
+    }
+    lmi_complain(c, NULL, "format: there is no format '%s' for %s; there are: %s", format, of, list);
+    return false;
+}
+
 bool lmi_too_many(lmi_cli *c, const char *word, const char *hint) {
     char input[64];
     bool shape = strchr(word, 'x') && strspn(word, "0123456789x") == strlen(word);

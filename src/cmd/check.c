@@ -45,10 +45,6 @@ static bool may_replace(lmi_cli *c, const char *path, const char *begins) {
 
 static const char report_begins[] = "{\n\"schema\": \"lamina.report/", xml_begins[] = "<?xml";
 
-static lam_status put_held(void *to, const char *bytes, size_t n) {
-    return lmi_hold(to, bytes, n) ? LAM_OK : LAM_NOMEM;
-}
-
 /* Written beside it first, so that what was there is whole until it is replaced. */
 static int write_file(lmi_cli *c, const char *path, const lmi_held *h) {
     char beside[LONGEST_PATH];
@@ -72,7 +68,7 @@ static int write_file(lmi_cli *c, const char *path, const lmi_held *h) {
 
 /* -- one target -------------------------------------------------------------------------------- */
 
-/* Keeps the check; a failure of memory is told. */
+/* Keeps the check, or reports that memory ran out. */
 static void keep(session *s, lam_check *k) {
     if (s->n == s->room) {
         int32_t room = s->room ? 2 * s->room : 8;
@@ -100,7 +96,7 @@ static void fail(session *s, const char *name, const lam_error *why, int code) {
     worsen(s, code);
 }
 
-/* The file that this run's report goes to; NULL: none. */
+/* The file that this run's report is saved as; NULL: none. */
 static const char *saved_to(const session *s) {
     const lmi_args *a = &s->c->args;
     return a->save ? a->save : s->own->renew ? a->baseline : NULL;
@@ -124,7 +120,7 @@ static int save(session *s, const lam_costs *costs, const char *path) {
     o.format = "json";
     o.time = s->c->args.time;
     o.memory = s->c->args.memory;
-    lam_status status = lam_report_write(costs, &o, (lam_sink){put_held, &h}, &e);
+    lam_status status = lam_report_write(costs, &o, lmi_held_sink(&h), &e);
     int code = status == LAM_OK ? write_file(s->c, path, &h) : lmi_complain_of(s->c, &e, status);
     free(h.text);
     return code;
@@ -160,7 +156,7 @@ static lam_status wrong(lam_error *e, const char *sentence) {
     return LAM_USAGE;
 }
 
-/* What is wrong with an option is told by who reads it. */
+/* The function that reads an option reports what is wrong with it. */
 static lam_status told_above(lam_error *e, bool *told) {
     *told = true;
     return wrong(e, "its options are wrong; the error stream says how");
@@ -253,7 +249,7 @@ static void write_github(session *s, const lam_check *const *k) {
     lmi_held h = {.on = true};
     lam_error e = {0};
     lam_status status = lam_checks_write(k, s->n, "github", s->c->host->err, &e);
-    if (status == LAM_OK) status = lam_checks_write(k, s->n, "md", (lam_sink){put_held, &h}, &e);
+    if (status == LAM_OK) status = lam_checks_write(k, s->n, "md", lmi_held_sink(&h), &e);
     worsen(s, status == LAM_OK ? lmi_github_summary(s->c, h.text, h.n) : lmi_complain_of(s->c, &e, status));
     free(h.text);
 }
@@ -261,7 +257,7 @@ static void write_github(session *s, const lam_check *const *k) {
 static void write_junit(session *s, const lam_check *const *k) {
     lmi_held h = {.on = true};
     lam_error e = {0};
-    lam_status status = lam_checks_write(k, s->n, "junit", (lam_sink){put_held, &h}, &e);
+    lam_status status = lam_checks_write(k, s->n, "junit", lmi_held_sink(&h), &e);
     worsen(s, status == LAM_OK ? write_file(s->c, s->own->junit, &h) : lmi_complain_of(s->c, &e, status));
     free(h.text);
 }

@@ -70,6 +70,8 @@ const lmi_verb *lmi_verb_at(int32_t i); /* NULL past the last one */
 const lmi_verb *lmi_verb_find(const char *name);
 /* Parses argv[from..] for c->verb. Prints an error and returns false on failure. */
 bool lmi_parse(lmi_cli *c, int argc, const char *const *argv, int from);
+/* False, after an error, if --format names none of `known`, which ends with NULL; `of` is "a difference". */
+bool lmi_format_known(lmi_cli *c, const char *const *known, const char *of);
 /* Prints an error for a surplus operand, with `hint` unless it looks like an input; returns false. */
 bool lmi_too_many(lmi_cli *c, const char *word, const char *hint);
 /* Prints a sentence from column `at` on, wrapped to the terminal; later lines begin at `indent`. */
@@ -104,6 +106,8 @@ void lmi_output_narrow(lmi_cli *c);
 /* From now on holds the output back, if it may go through a pager. An error releases it, so that the error is
  * what is last on the screen. */
 void lmi_output_hold(lmi_cli *c);
+/* Writes all of it; false, with errno, if that fails. */
+bool lmi_write_fd(int fd, const char *bytes, size_t n);
 /* Closes the output and reports a failure to write; returns `code` if there was none. */
 int lmi_output_end(lmi_cli *c, int code);
 bool lmi_wants_color(const lmi_cli *c);
@@ -114,6 +118,7 @@ const char *lmi_pager_named(void); /* by the environment; NULL: nothing is, "": 
 /* True if this command's output goes through a pager where it is higher than the terminal. */
 bool lmi_pager_wanted(const lmi_cli *c);
 bool lmi_hold(lmi_held *h, const char *bytes, size_t n); /* false: memory ran out, and nothing was added */
+lam_sink lmi_held_sink(lmi_held *h);                      /* which holds what is written to it */
 /* True if the text and the prompt after it don't fit; width 0: lines don't wrap. */
 bool lmi_is_higher(const lmi_held *h, int32_t width, int32_t height);
 /* Shows what is held, and waits for the pager to end. False: it could not be started and showed nothing. */

@@ -50,24 +50,13 @@ static lam_status write(lmi_cli *c, const lam_model *m, const names *n, lam_erro
     return s;
 }
 
-static bool known_format(const char *format) {
-    static const char *const known[] = {"text", "md", "json", "csv", "html"};
-    for (size_t i = 0; format && i < sizeof known / sizeof *known; i++)
-        if (strcmp(known[i], format) == 0) return true;
-    return !format;
-}
-
 int lmi_run_compare(lmi_cli *c) {
     names n;
     lam_error e = {0}, shown = {0};
     lam_model *m = NULL;
     int code = LMI_EXIT_USAGE;
-    if (!known_format(c->args.format)) {
-        lmi_complain(c, NULL,
-                     "format: there is no format '%s' for a comparison; there are: text, md, json, csv, html",
-                     c->args.format);
-        return code;
-    }
+    static const char *const formats[] = {"text", "md", "json", "csv", "html", NULL};
+    if (!lmi_format_known(c, formats, "a comparison")) return code;
     if (read_names(c, c->args.convention, &n)) {
         lam_live what = lmi_live_request(c, lam_convention_of(NULL));
         what.ops = what.unfused = true;

@@ -11,17 +11,6 @@ enum { WIDE = 1000, DEFAULT_WIDTH = 100, N_SIDES = 2 };
 
 /* -- what may be asked ------------------------------------------------------------------------- */
 
-static bool known_format(lmi_cli *c) {
-    static const char *const known[] = {"text", "md", "json"};
-    const char *format = c->args.format;
-    for (size_t i = 0; format && i < sizeof known / sizeof *known; i++)
-        if (strcmp(known[i], format) == 0) return true;
-    if (format)
-        lmi_complain(c, NULL, "format: there is no format '%s' for a difference; there are: text, md, json",
-                     format);
-    return !format;
-}
-
 static bool known_metric(lmi_cli *c) {
     const char *by = c->args.by;
     char hint[320] = "there are";
@@ -78,10 +67,6 @@ static bool options_fit(lmi_cli *c, const lmi_side *sides) {
 
 /* -- writing ----------------------------------------------------------------------------------- */
 
-static lam_status keep(void *to, const char *bytes, size_t n) {
-    return lmi_hold(to, bytes, n) ? LAM_OK : LAM_NOMEM;
-}
-
 static lam_diff_options options_of(const lmi_cli *c) {
     const lmi_args *a = &c->args;
     bool file = a->output && strcmp(a->output, "-") != 0;
@@ -105,7 +90,7 @@ static int write_summary(lmi_cli *c, const lam_diff *d, lam_diff_options o) {
     if (!c->args.github) return LMI_EXIT_OK;
     o.format = "md";
     o.command = false;
-    lam_status s = lam_diff_write(d, &o, (lam_sink){keep, &held}, &e);
+    lam_status s = lam_diff_write(d, &o, lmi_held_sink(&held), &e);
     int code = s == LAM_OK ? lmi_github_summary(c, held.text, held.n) : lmi_complain_of(c, &e, s);
     free(held.text);
     return code;
@@ -142,9 +127,11 @@ static int run_both(lmi_cli *c, lmi_side *sides) {
 }
 
 int lmi_run_diff(lmi_cli *c) {
+    static const char *const formats[] = {"text", "md", "json", NULL};
     lmi_side sides[N_SIDES];
     for (int i = 0; i < N_SIDES; i++) sides[i] = lmi_side_of(c->args.operands[i]);
-    if (!known_format(c) || !known_metric(c) || !options_fit(c, sides) || !lmi_github_allowed(c))
+    if (!lmi_format_known(c, formats, "a difference") || !known_metric(c) || !options_fit(c, sides) ||
+        !lmi_github_allowed(c))
         return LMI_EXIT_USAGE;
     int code = run_both(c, sides);
     for (int i = 0; i < N_SIDES; i++) lmi_side_free(&sides[i]);

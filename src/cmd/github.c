@@ -26,17 +26,6 @@ bool lmi_github_allowed(lmi_cli *c) {
     return false;
 }
 
-static bool put(int fd, const char *bytes, size_t n) {
-    while (n > 0) {
-        ssize_t done = write(fd, bytes, n);
-        if (done < 0 && errno == EINTR) continue;
-        if (done <= 0) return false;
-        bytes += done;
-        n -= (size_t)done;
-    }
-    return true;
-}
-
 /* Up to the last line that fits `room`. */
 static size_t whole_lines(const char *text, size_t room) {
     while (room > 0 && text[room - 1] != '\n') room--;
@@ -47,10 +36,10 @@ static bool append(int fd, const char *markdown, size_t n) {
     struct stat st;
     if (fstat(fd, &st) != 0) return false;
     size_t there = st.st_size > LARGEST ? LARGEST : (size_t)st.st_size, room = LARGEST - there;
-    if (there && room && !put(fd, "\n", 1)) return false;
-    if (n < room) return put(fd, markdown, n);
+    if (there && room && !lmi_write_fd(fd, "\n", 1)) return false;
+    if (n < room) return lmi_write_fd(fd, markdown, n);
     room = room > sizeof CUT ? whole_lines(markdown, room - sizeof CUT) : 0;
-    return room == 0 || (put(fd, markdown, room) && put(fd, CUT, sizeof CUT - 1));
+    return room == 0 || (lmi_write_fd(fd, markdown, room) && lmi_write_fd(fd, CUT, sizeof CUT - 1));
 }
 
 int lmi_github_summary(lmi_cli *c, const char *markdown, size_t n) {

@@ -115,17 +115,21 @@ static bool open_file(lmi_cli *c) {
     return c->fd >= 0;
 }
 
-static lam_status put_file(void *to, const char *bytes, size_t n) {
-    lmi_cli *c = to;
-    if (c->fd < 0 && !open_file(c)) return LAM_IO;
+bool lmi_write_fd(int fd, const char *bytes, size_t n) {
     while (n > 0) {
-        ssize_t done = write(c->fd, bytes, n);
+        ssize_t done = write(fd, bytes, n);
         if (done < 0 && errno == EINTR) continue;
-        if (done <= 0) return LAM_IO;
+        if (done <= 0) return false;
         bytes += done;
         n -= (size_t)done;
     }
-    return LAM_OK;
+    return true;
+}
+
+static lam_status put_file(void *to, const char *bytes, size_t n) {
+    lmi_cli *c = to;
+    if (c->fd < 0 && !open_file(c)) return LAM_IO;
+    return lmi_write_fd(c->fd, bytes, n) ? LAM_OK : LAM_IO;
 }
 
 static lam_status put_now(lmi_cli *c, const char *bytes, size_t n) {

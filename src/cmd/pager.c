@@ -57,6 +57,12 @@ static size_t code_at(const char *s, const char *end) {
     return (size_t)(p - s) + (p < end);
 }
 
+static lam_status put_held(void *to, const char *bytes, size_t n) {
+    return lmi_hold(to, bytes, n) ? LAM_OK : LAM_NOMEM;
+}
+
+lam_sink lmi_held_sink(lmi_held *h) { return (lam_sink){put_held, h}; }
+
 bool lmi_is_higher(const lmi_held *h, int32_t width, int32_t height) {
     const char *s = h->text, *end = s + h->n;
     int64_t lines = 0, column = 0;
@@ -132,17 +138,6 @@ static bool spawn(char *line, const int ends[2], const struct sigaction before[N
     return ok;
 }
 
-/* Who quits the pager early has seen enough. */
-static void feed(int fd, const char *bytes, size_t n) {
-    while (n > 0) {
-        ssize_t done = write(fd, bytes, n);
-        if (done < 0 && errno == EINTR) continue;
-        if (done <= 0) return;
-        bytes += done;
-        n -= (size_t)done;
-    }
-}
-
 /* False if the shell says that there is no such program. */
 static bool ended_well(pid_t pid) {
     int status = 0;
@@ -167,7 +162,7 @@ bool lmi_page(const lmi_held *h) {
     ignore_signals(before);
     bool ok = spawn(line, ends, before, &pid);
     close(ends[0]);
-    if (ok) feed(ends[1], h->text, h->n);
+    if (ok) (void)lmi_write_fd(ends[1], h->text, h->n); /* who quits the pager early has seen enough */
     close(ends[1]);
     ok = ok && ended_well(pid);
     restore_signals(before);

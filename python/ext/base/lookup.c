@@ -14,8 +14,7 @@ lmx_vectorcall_of lmx_vectorcall;
 bool lmx_find_vectorcall(void) {
     void *at = dlsym(RTLD_DEFAULT, "PyObject_Vectorcall");
     memcpy(&lmx_vectorcall, &at, sizeof at); /* ISO C has no conversion */
-    if (!at)
-        PyErr_SetString(PyExc_ImportError, "lamina needs CPython 3.11 or later: no PyObject_Vectorcall");
+    if (!at) PyErr_SetString(PyExc_ImportError, "lamina needs CPython 3.11 or later: no PyObject_Vectorcall");
     return at;
 }
 

@@ -330,7 +330,8 @@ static const struct option {
     enum { NAME, NUMBER, SWITCH, PEAK } type;
     size_t at;
 } options[] = {
-#define OPTION(member, type) {#member, type, offsetof(lam_report_options, member)}
+#define OPTION(member, type)                                                                                 \
+    { #member, type, offsetof(lam_report_options, member) }
     OPTION(layout, NAME),      OPTION(format, NAME),   OPTION(width, NUMBER),
     OPTION(max_depth, NUMBER), OPTION(color, SWITCH),  OPTION(ascii, SWITCH),
     OPTION(exact, SWITCH),     OPTION(expand, SWITCH), OPTION(receptive_field, SWITCH),

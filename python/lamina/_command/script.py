@@ -228,13 +228,7 @@ def find_roots(watch: Watch) -> None:
 
         base.__call__ = __call__
 
-    Rest.left.append(find_in_python)
-    Rest.begin(lambda: None)
-    if Rest.resting:
-        _lamina.find(find)
-    elif find_in_python in Rest.left:
-        Rest.left.remove(find_in_python)
-        find_in_python()
+    Rest.find(find, find_in_python, lambda: None)
 
 
 # -- imports -------------------------------------------------------------------------------------------------

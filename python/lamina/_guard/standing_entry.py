@@ -35,6 +35,20 @@ class Rest:
         cls.look()
 
     @classmethod
+    def find(
+        cls, find: Callable[[Any], Any], in_python: Callable[[], None], compiling: Callable[[], None]
+    ) -> None:
+        """Adds a watch that finds roots: C calls ``find`` with each module that is called from outside any
+        other. Once the entry stands no longer, ``in_python`` is called, which must find them without it."""
+        cls.left.append(in_python)
+        cls.begin(compiling)
+        if cls.resting:
+            _lamina.find(find)
+        elif in_python in cls.left:
+            cls.left.remove(in_python)
+            in_python()
+
+    @classmethod
     def end(cls, compiling: Callable[[], None]) -> None:
         """Removes a watch; the last one removes the entry."""
         if compiling in cls.watches:

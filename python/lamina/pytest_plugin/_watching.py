@@ -74,13 +74,7 @@ class Watching:
             return
         self._again = going_back()
         self._open = True
-        Rest.left.append(self._find_in_python)
-        Rest.begin(self._compiles)
-        if Rest.resting:
-            _lamina.find(self._find)
-        elif self._find_in_python in Rest.left:
-            Rest.left.remove(self._find_in_python)
-            self._find_in_python()
+        Rest.find(self._find, self._find_in_python, self._compiles)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

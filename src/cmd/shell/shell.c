@@ -50,6 +50,14 @@ static void say_verbs(const lmi_shell *t) {
     }
 }
 
+/* The words that a subcommand's operands are one of. */
+static void say_operands(const lmi_shell *t, const lmi_shell_verb *v) {
+    if (names_a_verb(v))
+        say_verbs(t);
+    else
+        say_as(t, v->operands, to_spaces);
+}
+
 /* -- bash -------------------------------------------------------------------------------------- */
 
 static void bash_option(const lmi_shell *t, const lmi_shell_option *o) {
@@ -78,10 +86,7 @@ static void bash_verb(const lmi_shell *t, const lmi_shell_verb *v) {
     say(t, "'\n");
     if (chooses(v->operands) || names_a_verb(v)) {
         say(t, "        words='");
-        if (names_a_verb(v))
-            say_verbs(t);
-        else
-            say_as(t, v->operands, to_spaces);
+        say_operands(t, v);
         say(t, "'\n");
     }
     say(t, "        case $before in\n");
@@ -154,10 +159,7 @@ static void zsh_verb(const lmi_shell *t, const lmi_shell_verb *v) {
     say(t, " \\\n            '*:");
     if (names_a_verb(v) || chooses(v->operands)) {
         say(t, "word:(");
-        if (names_a_verb(v))
-            say_verbs(t);
-        else
-            say_as(t, v->operands, to_spaces);
+        say_operands(t, v);
         say(t, ")");
     } else {
         say(t, "operand:_files");
@@ -237,10 +239,7 @@ void lmi_shell_fish(const lmi_shell *t) {
         say(t, "complete -c lamina -n '__fish_seen_subcommand_from ");
         say(t, v->name);
         say(t, "' -x -a '");
-        if (names_a_verb(v))
-            say_verbs(t);
-        else
-            say_as(t, v->operands, to_spaces);
+        say_operands(t, v);
         say(t, "'\n");
     }
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * diff: the difference of two models, saved reports or recordings, from their outlines.
  *
- * diff.c: the whole. side.c: what each of both has. recorded.c: a recording as an outline. said.c: what can't
- * be compared. lines.c: the modules that differ. places.c, numbers.c: what the others use of a place, and of
+ * diff.c: the whole. side.c: the numbers of each side. recorded.c: a recording as an outline. said.c: why
+ * some can't be compared. lines.c: the modules that differ. places.c, numbers.c: helpers for a place, and for
  * differences of numbers. write.c: text and Markdown. tell.c: JSON. */
 #ifndef LMI_REPORT_DIFF_H
 #define LMI_REPORT_DIFF_H
@@ -81,7 +81,7 @@ typedef struct lmi_delta {
     lmi_certainty how;
 } lmi_delta;
 lmi_delta lmi_delta_of(lam_count was, lam_count now);
-bool lmi_is_same(lam_count a, lam_count b); /* as far as it is known */
+bool lmi_is_same(lam_count a, lam_count b); /* compares the known parts */
 double lmi_delta_size(lmi_delta d);
 /* False where there is no percentage: one is not exact, or what was is 0. */
 bool lmi_delta_percent(lam_count was, lam_count now, double *out);
