@@ -38,7 +38,7 @@ static lam_status tell(lam_sqlite *to, const char *(*version)(void), int number,
 
 /* sqlite.def says what sqlite3.h says. */
 #define FUNCTION(result, name, parameters)                                                                   \
-    _Static_assert(_Generic(&sqlite3_##name, result(*) parameters: 1, default: 0), #name);
+    _Static_assert(_Generic(&sqlite3_##name, result(*) parameters : 1, default : 0), #name);
 #define CONSTANT(name, value) _Static_assert(name == (value), #name);
 #include "base/sqlite.def"
 #undef FUNCTION

@@ -2,8 +2,8 @@
  *
  * A recording back from its file, which may be anybody's: every number is held against what it may be, and
  * memory follows the rows that there are and no number in them. */
-#include "base/sqlite.h"
 #include "store/read.h"
+#include "base/sqlite.h"
 
 #include <errno.h>
 #include <limits.h>

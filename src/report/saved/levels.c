@@ -6,7 +6,6 @@
 #include "base/sqlite.h"
 #include "report/saved/saved.h"
 
-
 #define EACH_LEVEL   "json_each(?1, '$.levels') l"
 #define EACH_NODE    EACH_LEVEL ", json_each(l.value, '$.nodes') n"
 #define EACH_FORMULA "json_each(?1, '$.formulas') l"

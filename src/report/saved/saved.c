@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The file, and what is taken of it. */
-#include "base/sqlite.h"
 #include "report/saved/saved.h"
+#include "base/sqlite.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -48,9 +48,8 @@ static lam_status take_counts(lmi_saved *s, sqlite3_stmt *q, void *to) {
 }
 
 static lam_status take_totals(lmi_saved *s) {
-    static const char *const phases[LAM_N_PHASES] = {[LAM_FORWARD] = "",
-                                                     [LAM_BACKWARD] = "backward.",
-                                                     [LAM_RECOMPUTE] = "recompute."};
+    static const char *const phases[LAM_N_PHASES] = {
+        [LAM_FORWARD] = "", [LAM_BACKWARD] = "backward.", [LAM_RECOMPUTE] = "recompute."};
     lmi_outline *o = s->w.o;
     const struct {
         const char *name;
