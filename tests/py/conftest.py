@@ -135,15 +135,13 @@ class undrawn:
 
 def environment(**extra: str) -> dict[str, str]:
     """The environment of a child process that may import torchvision; an installed lamina or the one under
-    test."""
+    test. What a CI host sets is left out, for pytest prints more under CI."""
     import lamina
 
     paths = [str(SHIM), str(Path(lamina.__file__).absolute().parent.parent)]
-    kept = {
-        k: v
-        for k, v in os.environ.items()
-        if k not in ("NO_COLOR", "FORCE_COLOR", "CLICOLOR_FORCE", "COLUMNS")
-    }
+    left_out = ("NO_COLOR", "FORCE_COLOR", "CLICOLOR_FORCE", "COLUMNS", "CI", "BUILD_NUMBER")
+    left_out += ("GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY")
+    kept = {k: v for k, v in os.environ.items() if k not in left_out}
     return {**kept, "PYTHONPATH": os.pathsep.join(paths), **extra}
 
 
