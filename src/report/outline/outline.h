@@ -59,7 +59,7 @@ typedef struct lmi_at_work { /* a place at work, for the lanes below the course 
 typedef enum lmi_node_look { LMI_NODE_MODULE, LMI_NODE_OPERATORS, LMI_NODE_END } lmi_node_look;
 typedef struct lmi_level_node {
     uint8_t type, look;   /* lmi_unit_type; how it is drawn */
-    const char *name;     /* of a module inside its level, or of what comes in; else NULL */
+    const char *name;     /* of a module inside its level, or of an input; else NULL */
     const char *class_name; /* a module's type; else NULL */
     int32_t nth, times;   /* of a module: which one of how many calls, from 1 */
     int32_t n_ops;        /* of operators */
@@ -182,8 +182,7 @@ lam_status lmi_outline_join_levels(lmi_outline *o, lam_error *e);
 /* The dotted path of a place, appended. */
 void lmi_outline_path(const lmi_outline *o, int32_t place, lmi_buf *out);
 /* Levels (levels.c) and their drawings (nodes.c); formulas (formulas.c); the course and the lanes (course.c).
- * of_place: of each place of the model the place of the outline; -2 - i: it has none of its own, i stands for
- * it. */
+ * of_place: for each place of the model its place in the outline; -2 - i: it is shown as part of i. */
 lam_status lmi_outline_levels(lmi_outline *o, const lam_costs *c, const int32_t *of_place, lam_error *e);
 lam_status lmi_outline_draw(lmi_outline *o, lam_error *e);
 lam_status lmi_outline_formulas(lmi_outline *o, const lam_costs *c, const int32_t *of_place, lam_error *e);

@@ -20,7 +20,7 @@ enum {
 typedef struct course {
     lmi_svg *s;
     const lmi_outline *o;
-    double w, wide, us; /* of the picture; of the area; what the area is wide */
+    double w, wide, us; /* widths of the picture and of its area; the time that the area covers */
     lmi_scale grid;
     bool shown[LAM_N_HELD]; /* by colour */
 } course;
@@ -28,8 +28,7 @@ typedef struct course {
 static double x_of(const course *d, double us) { return LEFT + d->wide * us / d->us; }
 static double y_of(const course *d, double bytes) { return lmi_scale_y(&d->grid, bytes); }
 
-/* Nothing of a category is held here, or beside here: its area is behind those below it, whatever its line.
- */
+/* True if nothing of a category is held at point i or at its neighbours: its area is empty there. */
 static bool is_hidden(const course *d, int32_t i, int of) {
     if (of < 0) return false;
     for (int32_t k = i - 1; k <= i + 1; k++)
@@ -37,8 +36,9 @@ static bool is_hidden(const course *d, int32_t i, int of) {
     return true;
 }
 
-/* By whole units, the whole of a file of its own by half ones up: a point is on the screen or is not. What
- * does not move is not written, and of a level stretch only its end. `of`: the category, -1: all. */
+/* Coordinates are whole units, since finer ones are not seen on a screen; the total of a picture in its own
+ * file has half units. A point that equals the one before it is not written, and a level stretch is written
+ * as its end alone. `of`: the category, -1: all. */
 static void draw_area(course *d, const char *classes, const int64_t *bytes, int of) {
     double unit = d->s->alone && of < 0 ? .5 : 1, x = LEFT, y = BELOW, level = LEFT;
     lmi_svg_put(d->s, "<path class=\"");
