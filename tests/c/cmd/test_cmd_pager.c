@@ -253,5 +253,6 @@ int main(void) {
         cmocka_unit_test(a_pager_is_quit),           cmocka_unit_test(an_interrupt_is_the_pagers),
         cmocka_unit_test(lines_of_a_screen),         cmocka_unit_test(without_memory),
     };
+    signal(SIGINT, SIG_DFL); /* a shell starts jobs in the background with it ignored */
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
