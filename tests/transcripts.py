@@ -17,6 +17,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+import warm
+
 ROOT = Path(__file__).resolve().parents[1]
 REWRITE = bool(os.environ.get("LAMINA_REWRITE"))
 
@@ -91,16 +93,16 @@ def printed(command: str, folder: Path) -> str:
     words, settings, head, target = words_of(command)
     if words[0] == "cat":
         return (folder / words[1]).read_text("utf-8").rstrip("\n")
-    if words[0] == "lamina":
-        words = [sys.executable, "-m", *words]
-    elif words[0] == "python":
-        words[0] = sys.executable
-    else:
+    if words[0] not in ("lamina", "python"):
         raise AssertionError(f"a transcript runs lamina, python and cat only, not {words[0]!r}")
-    done = subprocess.run(
-        words, cwd=folder, env=screen(**settings), text=True, capture_output=True, stdin=subprocess.DEVNULL,
-        check=False,
-    )  # fmt: skip
+    if words[0] == "lamina" and not settings:
+        done = warm.lamina(words[1:], cwd=folder, env=screen())
+    else:
+        words = [sys.executable, *([] if words[0] == "python" else ["-m", "lamina"]), *words[1:]]
+        done = subprocess.run(
+            words, cwd=folder, env=screen(**settings), text=True, capture_output=True,
+            stdin=subprocess.DEVNULL, check=False,
+        )  # fmt: skip
     out = done.stdout
     if target:
         (folder / target).write_text(out, "utf-8")

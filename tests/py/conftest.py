@@ -7,10 +7,11 @@ import importlib.util
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+import warm
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
@@ -147,19 +148,10 @@ def environment(**extra: str) -> dict[str, str]:
 
 @pytest.fixture(scope="session")
 def shell():
-    """``shell("show", ...)`` runs ``python -m lamina`` and gives the finished process."""
+    """``shell("show", ...)`` runs ``lamina show ...`` and gives the finished process."""
 
     def run(*argv: str, cwd=None, **extra: str) -> subprocess.CompletedProcess:
-        command = [sys.executable, "-m", "lamina", *argv]
-        return subprocess.run(
-            command,
-            capture_output=True,
-            text=True,
-            timeout=300,
-            cwd=cwd or ROOT,
-            env=environment(**extra),
-            check=False,
-        )
+        return warm.lamina([*argv], cwd=cwd or ROOT, env=environment(**extra))
 
     return run
 

@@ -16,6 +16,7 @@ from xml.etree import ElementTree
 import pytest
 from conftest import ROOT, environment
 
+import warm
 from lamina._base.errors import UsageError
 from lamina._command.project import read_checks
 
@@ -57,7 +58,8 @@ def run(words, folder, **more):
 
 
 def lamina(folder, *words, **more):
-    return run([sys.executable, "-m", "lamina", "check", *words], folder, **more)
+    env = {name: value for name, value in environment(**more).items() if name != "COLUMNS"}
+    return warm.lamina(["check", *words], cwd=folder, env=env)
 
 
 def by_pytest(folder, *words):

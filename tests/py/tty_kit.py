@@ -92,6 +92,7 @@ def _become(
     argv: tuple[str, ...], rows: int, out: Path | None, cwd: Path | None, more: dict[str, str]
 ) -> None:
     try:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # background shells ignore it
         fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", rows, 100, 0, 0))
         if cwd is not None:
             os.chdir(cwd)
