@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Importing lamina is cheap, imports the standard library only, and torch is only imported by who uses it."""
+"""Importing lamina is cheap, imports nothing else, and torch is only imported by who uses it."""
 
 from __future__ import annotations
 
