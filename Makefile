@@ -109,12 +109,12 @@ release: ## builds a release into dist/, checks it, and prints what is left to d
 	@$(SETUP) test
 	@$(IN_VENV) tools/release
 
-wheels: ## builds the wheels for Linux and the source package, each twice, checks them, puts them into dist/
-	@"$(PYTHON)" tools/wheels --twice
+wheels: ## builds the wheels for Linux (or TARGETS=x86_64-gnu) and the source package, each twice, into dist/
+	@"$(PYTHON)" tools/wheels --twice $(TARGETS)
 
-wheels-check: ## installs the wheel of dist/ for this machine in an empty environment, and uses it there
-	@$(SETUP) demo
-	@tools/wheels-check
+wheels-check: ## installs and uses the wheel of dist/ for this machine, or FILES="dist/*manylinux* dist/*.tar.gz"
+	@$(SETUP) $(if $(FILES),wheels,demo)
+	@tools/wheels-check $(FILES)
 
 test-pythons: ## the wheel with other versions of Python and torch: PAIRS="3.13:2.8 3.14:newest", or all
 	@"$(PYTHON)" tools/test-pythons $(PAIRS)

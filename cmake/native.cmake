@@ -15,16 +15,8 @@ if(NOT LAMINA_SANITIZE AND NOT APPLE)
 endif()
 add_library(lamina::lamina ALIAS lamina)
 
-set(installed lamina lamina_static)
-if(EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/src/cmd/main.c)
-  # Linked with the static library: the command runs wherever it is copied to, if SQLite's library is there.
-  add_executable(lamina_command src/cmd/main.c)
-  target_link_libraries(lamina_command PRIVATE lamina_flags lamina_static)
-  set_target_properties(lamina_command PROPERTIES OUTPUT_NAME lamina)
-  install(TARGETS lamina_command RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
-endif()
-
-install(TARGETS ${installed} EXPORT lamina-targets
+install(TARGETS lamina_command RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+install(TARGETS lamina lamina_static EXPORT lamina-targets
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
   PUBLIC_HEADER DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 

@@ -8,13 +8,13 @@ does the same around your own code. ``lamina.summary``, ``crawl_module``, ``prof
 ``lamina.thoplw`` hold the rest of those packages' names. ``lamina.InspectorGadgets`` replaces that of
 torch_inspector. ``lamina.callbacks`` is for training loops.
 
-Importing lamina imports nothing but the standard library. Every name below is loaded when it is first
+Importing lamina imports nothing else. Every name below is loaded when it is first
 used, and torch when a live model is first inspected.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+TYPE_CHECKING = False  # as checkers know it; importing typing would take ten times as long as all of this
 
 if TYPE_CHECKING:
     from . import callbacks as callbacks

@@ -122,6 +122,19 @@ def test_shared_library_shows_the_public_names_only(prefix: Path) -> None:
     assert re.search(rf"SONAME.*liblamina\.so\.{major}\b", run("readelf", "-d", library))
 
 
+TEXTS = {
+    "man/man1/lamina.1": ["help", "--man"],
+    "bash-completion/completions/lamina": ["completion", "bash"],
+    "zsh/site-functions/_lamina": ["completion", "zsh"],
+    "fish/vendor_completions.d/lamina.fish": ["completion", "fish"],
+}
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_manual_page_and_completions(prefix: Path, name: str) -> None:
+    assert (prefix / "share" / name).read_text("utf-8") == run(prefix / "bin/lamina", *TEXTS[name])
+
+
 def test_native_command(prefix: Path) -> None:
     command = prefix / "bin/lamina"
     assert version() in run(command, "--version")

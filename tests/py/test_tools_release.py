@@ -56,10 +56,23 @@ def test_a_header_without_a_version(tmp_path):
         release.version_of(repository(tmp_path, **{"include/lamina_core.h": ""}))
 
 
+def test_notes_are_the_section_of_the_version():
+    changes = TEXTS["CHANGELOG.md"] + "\n### Fixed\n\n- Two.\n\n## [1.2.2] - 2026-01-01\n\n- Old.\n"
+    assert release.notes(changes, "1.2.3") == "- A thing.\n\n### Fixed\n\n- Two.\n"
+    assert release.notes(changes, "1.2.2") == "- Old.\n"
+
+
+@pytest.mark.parametrize("changes", ["", "## [1.2.3] - 2026-01-31\n\n## [1.2.2] - 2026-01-01\n\n- Old.\n"])
+def test_a_release_has_notes(changes):
+    with pytest.raises(SystemExit, match=r"CHANGELOG.md says nothing of 1\.2\.3"):
+        release.notes(changes, "1.2.3")
+
+
 # -- what is built -------------------------------------------------------------------------------------------
 
 ARCHIVE = [f"lamina-1.2.3/{name}" for name in release.SOURCES]
-WHEEL = [*release.WHEEL, "lamina/_lamina.abi3.so", "lamina-1.2.3.dist-info/METADATA"]
+SHARE = [f"lamina-1.2.3.data/data/share/{name}" for name in release.SHARE]
+WHEEL = [*release.WHEEL, "lamina/_lamina.abi3.so", "lamina-1.2.3.dist-info/METADATA", *SHARE]
 METADATA = "Name: lamina\nVersion: 1.2.3\nSummary: x\n"
 
 
@@ -87,6 +100,8 @@ def test_archives_that_are_wrong(names, said):
     [
         (WHEEL[1:], METADATA, "lacks lamina/__init__.py"),
         ([name for name in WHEEL if ".so" not in name], METADATA, "lacks the extension"),
+        (WHEEL[:-1], METADATA, "lacks share/fish/vendor_completions.d/lamina.fish"),
+        ([*WHEEL, "lamina-1.2.3.data/scripts/x"], METADATA, "installs lamina-1.2.3.data/scripts/x outside"),
         (WHEEL, METADATA.replace("1.2.3", "1.2.2"), "does not say Version: 1.2.3"),
         ([*WHEEL, "tests/x.py"], METADATA, "installs tests/x.py outside lamina"),
     ],
