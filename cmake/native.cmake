@@ -19,6 +19,7 @@ set(installed lamina lamina_static)
 if(EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/src/cmd/main.c)
   # Linked with the static library: the command runs wherever it is copied to, if SQLite's library is there.
   add_executable(lamina_command src/cmd/main.c)
+  target_include_directories(lamina_command PRIVATE ${CMAKE_CURRENT_SOURCE_DIR}/src)
   target_link_libraries(lamina_command PRIVATE lamina_flags lamina_static)
   set_target_properties(lamina_command PROPERTIES OUTPUT_NAME lamina)
   install(TARGETS lamina_command RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
