@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # `make` or `make help` says what there is. Every target prepares what it needs, so each works on a fresh checkout.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test asan asan-ext proof valgrind fuzz quick mutants coverage lint fmt bench bench-fit golden docs site wheels wheels-check test-pythons release clean
+.PHONY: help setup demo test asan asan-ext proof valgrind fuzz quick mutants coverage lint fmt bench bench-fit golden docs site wheels wheels-check platforms test-pythons release clean
 SHELL := /bin/bash
 
 # The Python that makes .venv: the one that made it before, or python3; `make PYTHON=python3.12 demo` takes another.
@@ -14,7 +14,7 @@ IN_VENV := PATH="$(CURDIR)/.venv/bin:$$PATH"
 TESTS := -DLAMINA_TESTS=ON -DLAMINA_WERROR=ON -DCMAKE_BUILD_TYPE=Debug
 C_FILES = $(shell git ls-files "*.c")
 PY_FILES = python/lamina tests bench tools/check tools/setup tools/tally tools/proof tools/mutants tools/release tools/site \
-    tools/wheels tools/test-pythons
+    tools/wheels tools/platforms tools/test-pythons
 
 help: ## says what there is to make
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 21
@@ -115,6 +115,9 @@ wheels: ## builds the wheels for Linux (or TARGETS=x86_64-gnu) and the source pa
 wheels-check: ## installs and uses the wheel of dist/ for this machine, or FILES="dist/*manylinux* dist/*.tar.gz"
 	@$(SETUP) $(if $(FILES),wheels,demo)
 	@tools/wheels-check $(FILES)
+
+platforms: ## compiles for macOS and Windows, by zig, what can run there
+	@"$(PYTHON)" tools/platforms
 
 test-pythons: ## the wheel with other versions of Python and torch: PAIRS="3.13:2.8 3.14:newest", or all
 	@"$(PYTHON)" tools/test-pythons $(PAIRS)

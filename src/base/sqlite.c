@@ -5,8 +5,8 @@
 #define _GNU_SOURCE /* dladdr */
 #endif
 #include "base/sqlite.h"
+#include "base/system.h"
 
-#include <dlfcn.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,8 +23,8 @@ static void put_file(lam_sqlite *to, const char *(*function)(void)) {
     lmi_clean(to->file);
 }
 
-static lam_status tell(lam_sqlite *to, const char *(*version)(void), int number, const char *whose,
-                       lam_error *e) {
+static lam_status tell_of(lam_sqlite *to, const char *(*version)(void), int number, const char *whose,
+                          lam_error *e) {
     *to = (lam_sqlite){.version = version(), .whose = whose};
     put_file(to, version);
     if (number >= OLDEST) return LAM_OK;
@@ -47,7 +47,7 @@ static lam_status tell(lam_sqlite *to, const char *(*version)(void), int number,
 void lmi_sqlite_of(lmi_sqlite_host host) { (void)host; }
 
 lam_status lam_recording_sqlite(lam_sqlite *out, lam_error *e) {
-    return tell(out, sqlite3_libversion, sqlite3_libversion_number(), "lamina's own", e);
+    return tell_of(out, sqlite3_libversion, sqlite3_libversion_number(), "lamina's own", e);
 }
 
 #else
@@ -92,12 +92,18 @@ static bool ask_host(lmi_sqlite_calls *to, bool *hidden) {
     return !*hidden;
 }
 
-static bool ask_system(lmi_sqlite_calls *to) {
-#ifdef __APPLE__
-    static const char *const names[] = {"/usr/lib/libsqlite3.dylib", "libsqlite3.dylib"};
+#if defined(__APPLE__)
+static const char *const names[] = {"/usr/lib/libsqlite3.dylib", "libsqlite3.dylib"};
+#define WHAT_TO_DO "install it"
+#elif defined(_WIN32)
+static const char *const names[] = {"sqlite3.dll", "winsqlite3.dll"}; /* the second is a part of Windows 10 */
+#define WHAT_TO_DO "put it beside lamina.exe (sqlite.org has it)"
 #else
-    static const char *const names[] = {"libsqlite3.so.0", "libsqlite3.so"};
+static const char *const names[] = {"libsqlite3.so.0", "libsqlite3.so"};
+#define WHAT_TO_DO "install it (Debian: libsqlite3-0)"
 #endif
+
+static bool ask_system(lmi_sqlite_calls *to) {
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         void *from = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
         if (from && look_up(from, to)) return true;
@@ -116,9 +122,10 @@ static lam_status look(copy *to, lam_error *e) {
         if (!ask_system(&to->calls))
             return lmi_fail(e, LAM_UNSUPPORTED, NULL,
                             "recordings and saved reports need SQLite, and neither Python's module sqlite3 "
-                            "nor a libsqlite3.so.0 was found; install it (Debian: libsqlite3-0)");
+                            "nor a %s was found; " WHAT_TO_DO,
+                            names[0]);
     }
-    return tell(&to->told, to->calls.libversion, to->calls.libversion_number(), whose, e);
+    return tell_of(&to->told, to->calls.libversion, to->calls.libversion_number(), whose, e);
 }
 
 /* Two threads may look at once; both find the same, and the first one's table is kept. */

@@ -7,6 +7,13 @@
 
 #include "base/base.h"
 
+/* A way to files that locks none. */
+#ifdef _WIN32
+#define LMI_SQLITE_LOCKLESS "win32-none"
+#else
+#define LMI_SQLITE_LOCKLESS "unix-none"
+#endif
+
 #ifdef LMI_LINKS_SQLITE
 #include <sqlite3.h>
 #else

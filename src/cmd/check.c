@@ -2,13 +2,11 @@
  *
  * `lamina check`: models held against budgets and baselines, one from the command line or all of a project's
  * file. */
+#include "base/system.h"
 #include "cmd/cmd.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
 
 enum { LONGEST_PATH = 4096 };
 
@@ -56,7 +54,7 @@ static int write_file(lmi_cli *c, const char *path, const lmi_held *h) {
         ok = false;
         why = errno;
     }
-    if (ok && rename(beside, path) != 0) {
+    if (ok && lmi_rename(beside, path) != 0) {
         ok = false;
         why = errno;
     }

@@ -106,8 +106,6 @@ void lmi_output_narrow(lmi_cli *c);
 /* From now on holds the output back, if it may go through a pager. An error releases it, so that the error is
  * what is last on the screen. */
 void lmi_output_hold(lmi_cli *c);
-/* Writes all of it; false, with errno, if that fails. */
-bool lmi_write_fd(int fd, const char *bytes, size_t n);
 /* Closes the output and reports a failure to write; returns `code` if there was none. */
 int lmi_output_end(lmi_cli *c, int code);
 bool lmi_wants_color(const lmi_cli *c);

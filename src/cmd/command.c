@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * One command line from its first word to its exit code. */
+#include "base/system.h"
 #include "cmd/cmd.h"
 
 #include <stdlib.h>
@@ -108,7 +109,8 @@ int lmi_run_doctor(lmi_cli *c) {
         s = c->host->doctor(c->host->self, c->out, &e);
     else
         lmi_say(c, "models: none can be run from here\n");
-    lmi_say(c, "lamina: %s\nconventions:", lam_version());
+    lmi_say(c, "lamina: %s\nsystem: %s", lam_version(), lmi_system());
+    lmi_say(c, "%s%s\nconventions:", *lmi_system_lacks() ? ": " : "", lmi_system_lacks());
     for (int32_t i = 0; i < lam_n_conventions(); i++) lmi_say(c, " %s", lam_convention_name(i));
     lmi_say(c, "\nrecordings: ");
     lam_sqlite copy;

@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The summary of a job of GitHub Actions: a file of Markdown that steps append to. */
+#include "base/system.h"
 #include "cmd/cmd.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 /* GitHub shows nothing of a step whose summary is larger than 1 MiB. */
 enum { LARGEST = (1 << 20) - 1 };

@@ -2,16 +2,10 @@
  *
  * The native command: lam_command with the process's own streams. Everything that needs no model is done
  * here; a live model needs Python, so the whole command line is handed on to `python3 -m lamina`. */
-#include "lamina.h"
+#include "base/system.h"
 
-#include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <strings.h>
-#include <sys/ioctl.h>
-#include <unistd.h>
 
 /* Run by Python in place of `-m lamina`, so that a missing package is one sentence and not a traceback. */
 static const char START[] =
@@ -31,15 +25,7 @@ typedef struct process {
 } process;
 
 static lam_status put(void *to, const char *bytes, size_t n) {
-    int fd = *(const int *)to;
-    while (n > 0) {
-        ssize_t done = write(fd, bytes, n);
-        if (done < 0 && errno == EINTR) continue;
-        if (done <= 0) return LAM_IO;
-        bytes += done;
-        n -= (size_t)done;
-    }
-    return LAM_OK;
+    return lmi_write_fd(*(const int *)to, bytes, n) ? LAM_OK : LAM_IO;
 }
 
 static const char *python(void) {
@@ -48,21 +34,15 @@ static const char *python(void) {
 }
 
 static lam_status no_python(lam_error *e) {
-    int why = errno;
-    if (e->status != LAM_OK) return e->status;
-    e->status = LAM_UNSUPPORTED;
-    e->at = -1;
-    snprintf(e->where, sizeof e->where, "%s", python());
-    snprintf(e->text, sizeof e->text,
-             "a live model needs Python with the package lamina (pip install lamina), and it could not be "
-             "started: %s; "
-             "LAMINA_PYTHON may name another one",
-             strerror(why));
-    return e->status;
+    return lmi_fail(e, LAM_UNSUPPORTED, python(),
+                    "a live model needs Python with the package lamina (pip install lamina), and it could "
+                    "not be started: %s; LAMINA_PYTHON may name another one",
+                    strerror(errno));
 }
 
 /* Becomes Python; returns only where that fails. */
 static lam_status become_python(const process *p, lam_error *e) {
+    if (lmi_no_models()) return lmi_fail(e, LAM_UNSUPPORTED, NULL, "%s", lmi_no_models());
     const char **argv = calloc((size_t)p->argc + 3, sizeof *argv);
     if (argv) {
         argv[0] = python();
@@ -97,43 +77,29 @@ static lam_status checks(void *self, lam_take_check take, void *to, lam_error *e
 }
 
 /* A variable wins over what the terminal says. */
-static int32_t size_of_terminal(const char *variable, size_t member) {
+static int32_t size_by(const char *variable, int32_t told) {
     const char *text = getenv(variable);
     long n = text ? strtol(text, NULL, 10) : 0;
-    struct winsize w;
-    unsigned short size;
-    if (n > 0 && n < 10000) return (int32_t)n;
-    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &w) != 0) return 0;
-    memcpy(&size, (const char *)&w + member, sizeof size);
-    return size;
-}
-
-/* The locale of the characters is the first of these that is set to something. */
-static bool locale_is_utf8(void) {
-    static const char *const names[] = {"LC_ALL", "LC_CTYPE", "LANG"};
-    for (int i = 0; i < 3; i++) {
-        const char *v = getenv(names[i]), *dot = v ? strchr(v, '.') : NULL;
-        if (v && *v) return dot && (!strncasecmp(dot + 1, "utf-8", 5) || !strncasecmp(dot + 1, "utf8", 4));
-    }
-    return false;
+    return n > 0 && n < 10000 ? (int32_t)n : told;
 }
 
 int main(int argc, char **argv) {
     static const int out = STDOUT_FILENO, err = STDERR_FILENO;
-    signal(SIGPIPE, SIG_IGN); /* a closed pipe is an error of write, which the command keeps quiet about */
+    lmi_start(&argc, &argv);
     process p = {argc, argv};
     lam_host host = {.self = &p,
                      .out = {put, (void *)&out},
                      .err = {put, (void *)&err},
                      .live = live,
-                     .doctor = doctor,
+                     .doctor = lmi_no_models() ? NULL : doctor,
                      .script = script,
                      .checks = checks};
     host.out_is_terminal = isatty(STDOUT_FILENO) == 1;
-    host.out_is_utf8 = locale_is_utf8();
+    host.out_is_utf8 = lmi_is_terminal_utf8();
     if (host.out_is_terminal) {
-        host.width = size_of_terminal("COLUMNS", offsetof(struct winsize, ws_col));
-        host.height = size_of_terminal("LINES", offsetof(struct winsize, ws_row));
+        lmi_terminal_size(&host.width, &host.height);
+        host.width = size_by("COLUMNS", host.width);
+        host.height = size_by("LINES", host.height);
     }
     return lam_command(argc, (const char *const *)argv, &host);
 }

@@ -1,16 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The output of the command: text, its destination, and errors of writing. */
+#include "base/system.h"
 #include "cmd/cmd.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 /* -- text -------------------------------------------------------------------------------------- */
 
@@ -61,8 +56,8 @@ void lmi_say(lmi_cli *c, const char *fmt, ...) {
     va_end(args);
 }
 
-static void tell(lmi_cli *c, const char *fmt, ...) LAM_PRINTF(2, 3);
-static void tell(lmi_cli *c, const char *fmt, ...) {
+static void say_error(lmi_cli *c, const char *fmt, ...) LAM_PRINTF(2, 3);
+static void say_error(lmi_cli *c, const char *fmt, ...) {
     va_list args;
     va_start(args, fmt);
     (void)put_text(c->host->err, fmt, args); /* a failure here can't be reported */
@@ -74,11 +69,11 @@ void lmi_complain(lmi_cli *c, const char *hint, const char *fmt, ...) {
     va_list args;
     release(c);
     va_start(args, fmt);
-    tell(c, "lamina: error: ");
+    say_error(c, "lamina: error: ");
     (void)put_text(c->host->err, fmt, args);
-    tell(c, "\n");
+    say_error(c, "\n");
     va_end(args);
-    if (hint) tell(c, "  hint: %s\n", hint);
+    if (hint) say_error(c, "  hint: %s\n", hint);
 }
 
 int lmi_exit_code(lam_status s) {
@@ -113,17 +108,6 @@ static bool open_file(lmi_cli *c) {
     int flags = O_WRONLY | O_CREAT | O_CLOEXEC | (c->args.force ? O_TRUNC : O_EXCL);
     c->fd = open(c->args.output, flags, 0666);
     return c->fd >= 0;
-}
-
-bool lmi_write_fd(int fd, const char *bytes, size_t n) {
-    while (n > 0) {
-        ssize_t done = write(fd, bytes, n);
-        if (done < 0 && errno == EINTR) continue;
-        if (done <= 0) return false;
-        bytes += done;
-        n -= (size_t)done;
-    }
-    return true;
 }
 
 static lam_status put_file(void *to, const char *bytes, size_t n) {
@@ -166,8 +150,8 @@ static void show_held(lmi_cli *c) {
     if (shown) c->held.n = 0;
     release(c);
     if (paged && !shown && lmi_pager_named())
-        tell(c, "lamina: the pager '%s' could not be started; --no-pager does without one\n",
-             lmi_pager_named());
+        say_error(c, "lamina: the pager '%s' could not be started; --no-pager does without one\n",
+                  lmi_pager_named());
 }
 
 void lmi_output_start(lmi_cli *c) {

@@ -2,24 +2,19 @@
  *
  * User-defined rules: the file of --rules, what a model's code registered, and the work that --strict finds
  * without a rule. */
+#include "base/system.h"
 #include "cmd/cmd.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 enum { MOST = 1 << 24, STEP = 1 << 16, WAIT_MS = 5000 };
 
 /* Reads the next bytes; -1 with *why. A writer into a pipe may be slow, or may never write. */
 static ssize_t read_some(int fd, char *to, size_t n, const char **why) {
-    struct pollfd ready = {.fd = fd, .events = POLLIN};
     ssize_t got = -1;
     do {
-        const int found = poll(&ready, 1, WAIT_MS);
+        const int found = lmi_wait_readable(fd, WAIT_MS);
         if (found == 0)
             *why = "nobody wrote into it for five seconds; name a file, or start who writes first";
         if (found > 0) got = read(fd, to, n);

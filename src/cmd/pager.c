@@ -2,19 +2,11 @@
  *
  * The pager: output that is higher than the terminal is held back and shown a screen at a time, by the
  * program that LAMINA_PAGER or PAGER names, else by less. As git does it, a shell runs the program's line. */
+#include "base/system.h"
 #include "cmd/cmd.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-extern char **environ;
 
 static const char by_default[] = "less";
 
@@ -96,76 +88,10 @@ static char *line_of(const char *named) {
     return line;
 }
 
-/* What a Ctrl-C or a pager that is quit would do to this process, which waits for the pager. */
-enum { N_SIGNALS = 3 };
-static const int signals[N_SIGNALS] = {SIGINT, SIGQUIT, SIGPIPE};
-
-static void ignore_signals(struct sigaction before[N_SIGNALS]) {
-    struct sigaction ignore = {.sa_handler = SIG_IGN};
-    sigemptyset(&ignore.sa_mask);
-    for (int i = 0; i < N_SIGNALS; i++) sigaction(signals[i], &ignore, &before[i]);
-}
-
-static void restore_signals(const struct sigaction before[N_SIGNALS]) {
-    for (int i = 0; i < N_SIGNALS; i++) sigaction(signals[i], &before[i], NULL);
-}
-
-/* The pager itself gets them: what is ignored here would stay so in it. */
-static int set_signals(posix_spawnattr_t *how, const struct sigaction before[N_SIGNALS]) {
-    sigset_t set;
-    sigemptyset(&set);
-    for (int i = 0; i < N_SIGNALS; i++)
-        if (signals[i] == SIGPIPE || before[i].sa_handler != SIG_IGN) sigaddset(&set, signals[i]);
-    int failed = posix_spawnattr_setsigdefault(how, &set);
-    return failed ? failed : posix_spawnattr_setflags(how, POSIX_SPAWN_SETSIGDEF);
-}
-
-/* Starts a shell whose standard input is the pipe's end; false if it can't be. */
-static bool spawn(char *line, const int ends[2], const struct sigaction before[N_SIGNALS], pid_t *pid) {
-    char *argv[] = {(char *)"sh", (char *)"-c", line, NULL};
-    posix_spawn_file_actions_t files;
-    posix_spawnattr_t how;
-    if (posix_spawn_file_actions_init(&files) != 0) return false;
-    bool ok = posix_spawnattr_init(&how) == 0;
-    if (ok) {
-        ok = set_signals(&how, before) == 0 &&
-             posix_spawn_file_actions_adddup2(&files, ends[0], STDIN_FILENO) == 0 &&
-             posix_spawn_file_actions_addclose(&files, ends[1]) == 0 &&
-             posix_spawn(pid, "/bin/sh", &files, &how, argv, environ) == 0;
-        posix_spawnattr_destroy(&how);
-    }
-    posix_spawn_file_actions_destroy(&files);
-    return ok;
-}
-
-/* False if the shell says that there is no such program. */
-static bool ended_well(pid_t pid) {
-    int status = 0;
-    pid_t done;
-    do {
-        done = waitpid(pid, &status, 0);
-    } while (done < 0 && errno == EINTR);
-    int code = done == pid && WIFEXITED(status) ? WEXITSTATUS(status) : 0;
-    return code != 126 && code != 127;
-}
-
 bool lmi_page(const lmi_held *h) {
     const char *named = lmi_pager_named();
-    struct sigaction before[N_SIGNALS];
-    int ends[2];
-    pid_t pid = 0;
     char *line = line_of(named ? named : by_default);
-    if (!line || pipe(ends) != 0) {
-        free(line);
-        return false;
-    }
-    ignore_signals(before);
-    bool ok = spawn(line, ends, before, &pid);
-    close(ends[0]);
-    if (ok) (void)lmi_write_fd(ends[1], h->text, h->n); /* who quits the pager early has seen enough */
-    close(ends[1]);
-    ok = ok && ended_well(pid);
-    restore_signals(before);
+    bool ok = line && lmi_feed_shell(line, h->text, h->n);
     free(line);
     return ok;
 }

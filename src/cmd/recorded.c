@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * `lamina run`, `lamina live`, `lamina export`, and `lamina show` of a recording. */
+#include "base/system.h"
 #include "cmd/cmd.h"
 
 #include <stdio.h>
@@ -37,12 +38,6 @@ static lam_status open_all(const lmi_cli *c, int32_t last, recordings *r, lam_er
     return s;
 }
 
-static int64_t unix_now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_REALTIME, &t);
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
-
 static lam_recording_options options(const lmi_cli *c) {
     const lmi_args *a = &c->args;
     bool file = a->output && strcmp(a->output, "-") != 0;
@@ -55,7 +50,7 @@ static lam_recording_options options(const lmi_cli *c) {
         .rows = a->rows > 0 ? a->rows : 0,
         .depth = a->depth,
         .ascii = a->ascii || (!file && !c->host->out_is_utf8),
-        .now_unix_ns = unix_now(),
+        .now_unix_ns = lmi_unix_now(),
     };
 }
 
@@ -188,7 +183,7 @@ static lam_status follow(lmi_cli *c, lam_error *e) {
         recordings r;
         lam_status s = open_all(c, LIVE_STEPS, &r, e);
         int64_t now = s == LAM_OK ? age(&r) : -1;
-        bool over = s == LAM_OK && is_over(&r, unix_now());
+        bool over = s == LAM_OK && is_over(&r, lmi_unix_now());
         bool news = c->host->out_is_terminal || now != shown || over;
         if (s == LAM_OK && news) s = show_once(c, &r, shown >= 0, e);
         close_all(&r);

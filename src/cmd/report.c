@@ -2,10 +2,8 @@
  *
  * `lamina report`: a model's report as one HTML file, or the difference of two. Each of them is run, or was
  * saved as JSON. */
+#include "base/system.h"
 #include "cmd/cmd.h"
-
-#include <string.h>
-#include <sys/stat.h>
 
 /* -- what may be asked -------------------------------------------------------------------------------------
  */

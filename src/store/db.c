@@ -3,13 +3,10 @@
  * SQLite with our errors. A file that is read is taken for hostile: nothing in it is run, no view is
  * followed, every value is held against what it may be. */
 #include "base/sqlite.h"
+#include "base/system.h"
 #include "store/store.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 enum { WAIT_MS = 2000, LONGEST_TEXT = 1 << 20 };
 
@@ -251,7 +248,7 @@ static lam_status check_readable(lmi_db *d, lam_error *e) {
  * by its only user, who keeps the index in memory and changes nothing. */
 static lam_status read_alone(lmi_db *d, lam_error *e) {
     lmi_db_close(d);
-    int code = open_named(d, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX, "unix-none");
+    int code = open_named(d, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX, LMI_SQLITE_LOCKLESS);
     if (code != SQLITE_OK) return lmi_db_fail(d, "it can't be read", e);
     sqlite3_db_config(d->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, (int *)NULL);
     LAM_TRY(lmi_db_run(d, "PRAGMA locking_mode = EXCLUSIVE", e));

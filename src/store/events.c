@@ -5,14 +5,11 @@
  * format: TensorFlow's tensorflow/core/lib/io/record_writer.h, tensorflow/core/util/event.proto and
  * tensorflow/core/framework/summary.proto; of the checksum: RFC 3720, B.4. */
 #include "base/sqlite.h"
+#include "base/system.h"
 #include "store/bins.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 enum { FLUSH = 1 << 16, TRIES = 1000 };
 
@@ -48,13 +45,8 @@ static void put_little(lmi_buf *b, uint64_t n, int bytes) {
 
 static lam_status flush(writer *w) {
     LAM_TRY(lmi_buf_status(&w->out, w->e));
-    size_t done = 0;
-    while (done < w->out.n) {
-        ssize_t n = write(w->fd, w->out.s + done, w->out.n - done);
-        if (n < 0 && errno == EINTR) continue;
-        if (n <= 0) return lmi_fail(w->e, LAM_IO, w->path, "it can't be written: %s", strerror(errno));
-        done += (size_t)n;
-    }
+    if (!lmi_write_fd(w->fd, w->out.s, w->out.n))
+        return lmi_fail(w->e, LAM_IO, w->path, "it can't be written: %s", strerror(errno));
     w->out.n = 0;
     return LAM_OK;
 }

@@ -4,13 +4,9 @@
  * memory follows the rows that there are and no number in them. */
 #include "store/read.h"
 #include "base/sqlite.h"
+#include "base/system.h"
 
-#include <errno.h>
-#include <limits.h>
-#include <signal.h>
 #include <stdlib.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 enum { MOST_PROCESSES = 1 << 24 };
 
@@ -21,8 +17,7 @@ enum { TEXTS = 8 << 20 };
 
 /* A long honest run takes less than its file does. A file can be made to look large without being it. */
 static void set_ceiling(lam_recording *r, const char *file) {
-    struct stat st;
-    const int64_t size = stat(file, &st) == 0 ? (int64_t)st.st_blocks * 512 : 0;
+    const int64_t size = lmi_disk_size(file);
     r->ceiling = LMI_CEILING + (uint64_t)(size > 0 ? size : 0);
     r->arena.limit = r->ceiling + TEXTS;
 }
@@ -41,13 +36,6 @@ static lam_status may_push(const lam_recording *r, const lmi_vec *rows, lam_erro
 }
 
 /* -- the run ----------------------------------------------------------------------------------- */
-
-/* Only where it ran is it known which processes there are. One that may not be asked is there. */
-static bool is_gone(const lam_recorded_run *run) {
-    char here[HOST_NAME_MAX + 1] = "";
-    if (!run->host || run->pid <= 0 || gethostname(here, sizeof here - 1) != 0) return false;
-    return strcmp(here, run->host) == 0 && kill((pid_t)run->pid, 0) != 0 && errno == ESRCH;
-}
 
 static lam_status read_run_row(lam_recording *r, sqlite3_stmt *s, lam_error *e) {
     lam_recorded_run *to = &r->run;
@@ -70,7 +58,7 @@ static lam_status read_run_row(lam_recording *r, sqlite3_stmt *s, lam_error *e) 
     LAM_TRY(lmi_db_text(d, s, 10, &r->arena, &to->torch, e));
     LAM_TRY(lmi_db_text(d, s, 11, &r->arena, &to->lamina, e));
     LAM_TRY(lmi_db_int(d, s, 12, false, INT32_MAX, "the run's process", &to->pid, e));
-    to->gone = !to->ended_unix_ns && is_gone(to);
+    to->gone = !to->ended_unix_ns && to->host && to->pid > 0 && lmi_is_gone(to->host, to->pid);
     to->cut = !to->ended_unix_ns && d->no_log;
     return LAM_OK;
 }

@@ -3,16 +3,11 @@
  * The recorder. The thread that trains hands models to a ring and goes on; a thread of ours takes them out a
  * few times a second, makes rows of them and commits these together. What it committed stays, however the
  * process ends. */
+#include "base/system.h"
 #include "model/model.h"
 #include "store/store.h"
 
-#include <errno.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
-#include <sys/stat.h>
-#include <time.h>
-#include <unistd.h>
 
 enum { TICK_MS = 200, ALIVE_MS = 2000, STACK = 512 << 10, NOBODY = -1, NOWHERE = -1 };
 /* Roots whose steps can be handed over without their tree. A program may make thousands of models, one after
@@ -50,12 +45,6 @@ struct lam_recorder {
 };
 
 /* -- the thread that writes -------------------------------------------------------------------- */
-
-static int64_t unix_now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_REALTIME, &t);
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
 
 static void give_up(lam_recorder *r, const lam_error *e) {
     if (atomic_load(&r->failed)) return;
@@ -131,7 +120,7 @@ static lam_status end_moved(lam_recorder *r, lam_error *e) {
     struct stat st;
     if (stat(r->file, &st) == 0) /* and may have our log for its own */
         return lmi_fail(e, LAM_IO, r->file, "another file took its place during the run");
-    LAM_TRY(lmi_rows_seen(&r->rows, unix_now(), atomic_load(&r->dropped), true, e));
+    LAM_TRY(lmi_rows_seen(&r->rows, lmi_unix_now(), atomic_load(&r->dropped), true, e));
     lmi_db_follow(&r->db);
     return lmi_fail(e, LAM_IO, r->file, "it was moved or removed during the run; %s",
                     "where it was moved, it has the steps until then");
@@ -152,20 +141,15 @@ static lam_status write_all(lam_recorder *r, bool alive, bool ended, lam_error *
         if (s == LAM_OK) s = write_one(r, h, e);
         free_handed(r, h);
     }
-    if (s == LAM_OK) s = lmi_rows_seen(&r->rows, unix_now(), atomic_load(&r->dropped), ended, e);
+    if (s == LAM_OK) s = lmi_rows_seen(&r->rows, lmi_unix_now(), atomic_load(&r->dropped), ended, e);
     return s == LAM_OK ? lmi_db_run(&r->db, "COMMIT;", e) : s;
 }
 
 static void sleep_a_tick(lam_recorder *r) {
-    struct timespec until;
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_nsec += (long)TICK_MS * 1000000;
-    until.tv_sec += until.tv_nsec / 1000000000;
-    until.tv_nsec %= 1000000000;
+    const struct timespec until = lmi_wake_after(TICK_MS);
     pthread_mutex_lock(&r->lock);
     int woken = 0;
-    while (!atomic_load(&r->stop) && woken != ETIMEDOUT)
-        woken = pthread_cond_timedwait(&r->wake, &r->lock, &until);
+    while (!atomic_load(&r->stop) && woken != ETIMEDOUT) woken = lmi_wake_wait(&r->wake, &r->lock, &until);
     pthread_mutex_unlock(&r->lock);
 }
 
@@ -186,25 +170,8 @@ static void *writer(void *arg) {
 
 /* The program's signals are for the program's threads. */
 static bool start_thread(lam_recorder *r) {
-    sigset_t all, before;
-    pthread_attr_t attr;
-    if (pthread_attr_init(&attr) != 0) return false;
-    (void)pthread_attr_setstacksize(&attr, STACK);
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    r->started = pthread_create(&r->thread, &attr, writer, r) == 0;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    pthread_attr_destroy(&attr);
-    return r->started;
-}
-
-static bool start_sleep(lam_recorder *r) {
-    pthread_condattr_t attr;
-    if (pthread_condattr_init(&attr) != 0) return false;
-    (void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    bool ok = pthread_mutex_init(&r->lock, NULL) == 0 && pthread_cond_init(&r->wake, &attr) == 0;
-    pthread_condattr_destroy(&attr);
-    return ok;
+    if (pthread_mutex_init(&r->lock, NULL) != 0 || !lmi_wake_init(&r->wake)) return false;
+    return r->started = lmi_thread_start(&r->thread, STACK, writer, r);
 }
 
 /* -- the thread that trains -------------------------------------------------------------------- */
@@ -219,7 +186,7 @@ static lam_status open_all(lam_recorder *r, const char *file, const lam_run_info
     memcpy(r->file, file, n);
     LAM_TRY(lmi_db_open(&r->db, r->file, e));
     LAM_TRY(lmi_rows_open(&r->rows, &r->db, info, e));
-    if (start_sleep(r) && start_thread(r)) return LAM_OK;
+    if (start_thread(r)) return LAM_OK;
     return lmi_fail(e, LAM_FAILED, file, "it can't be written: no thread could be started for it");
 }
 

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A recording: read as a whole and summed up, and asked for what it tells. */
+#include "base/system.h"
 #include "store/bins.h"
 
-#include <fcntl.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 /* Read in one transaction, so that a writer can't change it on the way. */
 static lam_status read_all(lam_recording *r, const char *file, int64_t run, int32_t last, lam_error *e) {

@@ -2,9 +2,8 @@
  *
  * Packets as rows of the tables. */
 #include "base/sqlite.h"
+#include "base/system.h"
 #include "store/bins.h"
-
-#include <unistd.h>
 
 static int64_t yes(bool b) { return b ? 1 : 0; }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import io
 import os
+import platform
 import re
 import signal
 import subprocess
@@ -118,6 +119,7 @@ def test_doctor(shell):
     assert done.returncode == 0
     assert "\ntest: a small model is counted right\n" in done.stdout
     assert re.search(r"\nroof: .* [kMGT]FLOP/s .* [kMGT]B/s of memory with \d+ threads?;", done.stdout)
+    assert re.search(rf"\nsystem: {platform.system()} on \S+\n", done.stdout)
     for line in ("tensors: read ", "operators: ", "memory: ", "GPU: ", "compiled models: shown "):
         assert f"\n{line}" in done.stdout
 

@@ -93,6 +93,14 @@ SEEDED = [
     ("layers, a folder upward", "src/LAYERS", "base: count/\ncount/rules:\n", 1, "may use count/ only when"),
     ("header, upward", "src/base/x.h", SPDX + "int lmi_two(void);\n", 2, "declares lmi_two(), which no file"),
     ("include, sideways from cmd", "src/cmd/x.c", SPDX + '\n#include "base/base.h"\n', 3, "may not include"),
+    (
+        "include, a system's header outside base",
+        "src/model/x.c",
+        SPDX + "#include <unistd.h>\n",
+        2,
+        "system.h",
+    ),
+    ("systems", "src/model/x.c", SPDX + "#ifdef _WIN32\n#endif\n", 2, "asks for _WIN32; only src/base may"),
     ("include, Python in src", "src/base/x.c", SPDX + "#include <Python.h>\n", 2, "may not include"),
     ("include, in a table", "src/base/x.def", '#include "model/model.h"\n', 1, "may not include"),
     (
@@ -285,6 +293,7 @@ def test_every_rule_is_seeded(tmp_path: Path) -> None:
     _, out = check(root)
     sentences = {
         "layers": "listed above",
+        "systems": "only src/base may",
         "includes": "may not include",
         "imports": "may not import",
         "headers": "which no file of",

@@ -596,6 +596,7 @@ static void doctor(void **state) {
     lam_host h = fake_host();
     assert_int_equal(fake_run(&h, "doctor"), 0);
     OUT_HAS("models: none can be run from here\n");
+    OUT_HAS("lamina: " LAM_VERSION "\nsystem: ");
     OUT_HAS("\nrecordings: by SQLite 3.");
     OUT_HAS("\noutput: not a terminal in UTF-8\n"); /* its width is not known, and not 0 */
     OUT_HAS("conventions: exact layers torchscan thoplw torch fvcore ptflops deepspeed torchinfo\n");

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Processes, terminals and files of Linux and macOS. */
+#include "base/system.h"
+
+#ifndef _WIN32
+
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <strings.h>
+#include <sys/ioctl.h>
+#include <sys/wait.h>
+
+extern char **environ;
+
+/* -- the process ------------------------------------------------------------------------------- */
+
+void lmi_start(int *argc, char ***argv) {
+    (void)argc, (void)argv;
+    signal(SIGPIPE, SIG_IGN);
+}
+
+/* The locale of the characters is the first of these that is set to something. */
+bool lmi_is_terminal_utf8(void) {
+    static const char *const names[] = {"LC_ALL", "LC_CTYPE", "LANG"};
+    for (int i = 0; i < 3; i++) {
+        const char *v = getenv(names[i]), *dot = v ? strchr(v, '.') : NULL;
+        if (v && *v) return dot && (!strncasecmp(dot + 1, "utf-8", 5) || !strncasecmp(dot + 1, "utf8", 4));
+    }
+    return false;
+}
+
+void lmi_terminal_size(int32_t *columns, int32_t *rows) {
+    struct winsize w;
+    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &w) != 0) return;
+    *columns = w.ws_col;
+    *rows = w.ws_row;
+}
+
+bool lmi_is_gone(const char *host, int64_t pid) {
+    char here[256] = ""; /* no name of a host is longer */
+    if (gethostname(here, sizeof here - 1) != 0 || strcmp(here, host) != 0) return false;
+    return kill((pid_t)pid, 0) != 0 && errno == ESRCH;
+}
+
+/* -- a line of the shell ----------------------------------------------------------------------- */
+
+/* What a Ctrl-C, or a program that stops reading, would do to this process, which waits for it. */
+enum { N_SIGNALS = 3 };
+static const int signals[N_SIGNALS] = {SIGINT, SIGQUIT, SIGPIPE};
+
+static void ignore_signals(struct sigaction before[N_SIGNALS]) {
+    struct sigaction ignore = {.sa_handler = SIG_IGN};
+    sigemptyset(&ignore.sa_mask);
+    for (int i = 0; i < N_SIGNALS; i++) sigaction(signals[i], &ignore, &before[i]);
+}
+
+static void restore_signals(const struct sigaction before[N_SIGNALS]) {
+    for (int i = 0; i < N_SIGNALS; i++) sigaction(signals[i], &before[i], NULL);
+}
+
+/* The program itself gets them: what is ignored here would stay so in it. */
+static int set_signals(posix_spawnattr_t *how, const struct sigaction before[N_SIGNALS]) {
+    sigset_t set;
+    sigemptyset(&set);
+    for (int i = 0; i < N_SIGNALS; i++)
+        if (signals[i] == SIGPIPE || before[i].sa_handler != SIG_IGN) sigaddset(&set, signals[i]);
+    int failed = posix_spawnattr_setsigdefault(how, &set);
+    return failed ? failed : posix_spawnattr_setflags(how, POSIX_SPAWN_SETSIGDEF);
+}
+
+/* Starts a shell whose standard input is the pipe's end; false if it can't be. */
+static bool spawn(char *line, const int ends[2], const struct sigaction before[N_SIGNALS], pid_t *pid) {
+    char *argv[] = {(char *)"sh", (char *)"-c", line, NULL};
+    posix_spawn_file_actions_t files;
+    posix_spawnattr_t how;
+    if (posix_spawn_file_actions_init(&files) != 0) return false;
+    bool ok = posix_spawnattr_init(&how) == 0;
+    if (ok) {
+        ok = set_signals(&how, before) == 0 &&
+             posix_spawn_file_actions_adddup2(&files, ends[0], STDIN_FILENO) == 0 &&
+             posix_spawn_file_actions_addclose(&files, ends[1]) == 0 &&
+             posix_spawn(pid, "/bin/sh", &files, &how, argv, environ) == 0;
+        posix_spawnattr_destroy(&how);
+    }
+    posix_spawn_file_actions_destroy(&files);
+    return ok;
+}
+
+/* False if the shell says that there is no such program. */
+static bool ended_well(pid_t pid) {
+    int status = 0;
+    pid_t done;
+    do {
+        done = waitpid(pid, &status, 0);
+    } while (done < 0 && errno == EINTR);
+    int code = done == pid && WIFEXITED(status) ? WEXITSTATUS(status) : 0;
+    return code != 126 && code != 127;
+}
+
+bool lmi_feed_shell(char *line, const char *text, size_t n) {
+    struct sigaction before[N_SIGNALS];
+    int ends[2];
+    pid_t pid = 0;
+    if (pipe(ends) != 0) return false;
+    ignore_signals(before);
+    bool ok = spawn(line, ends, before, &pid);
+    close(ends[0]);
+    if (ok) (void)lmi_write_fd(ends[1], text, n); /* who reads no further has seen enough */
+    close(ends[1]);
+    ok = ok && ended_well(pid);
+    restore_signals(before);
+    return ok;
+}
+
+/* -- files ------------------------------------------------------------------------------------- */
+
+int lmi_wait_readable(int fd, int ms) {
+    struct pollfd ready = {.fd = fd, .events = POLLIN};
+    return poll(&ready, 1, ms);
+}
+
+int lmi_rename(const char *from, const char *to) { return rename(from, to); }
+
+int64_t lmi_disk_size(const char *file) {
+    struct stat st;
+    return stat(file, &st) == 0 ? (int64_t)st.st_blocks * 512 : 0;
+}
+
+#endif

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The same on Windows, as far as it can be. Names of files are UTF-8, in which the C library takes them from
+ * lmi_start on. */
+#include "base/system.h"
+
+#ifdef _WIN32
+
+#include <locale.h>
+#include <stdlib.h>
+
+#include <windows.h>
+
+#include <shellapi.h>
+
+/* -- texts ------------------------------------------------------------------------------------- */
+
+/* NULL: memory ran out, or it is no UTF-8. To be freed. */
+static wchar_t *wide_of(const char *text) {
+    int n = MultiByteToWideChar(CP_UTF8, MB_ERR_INVALID_CHARS, text, -1, NULL, 0);
+    wchar_t *wide = n > 0 ? calloc((size_t)n, sizeof *wide) : NULL;
+    if (wide) MultiByteToWideChar(CP_UTF8, 0, text, -1, wide, n);
+    return wide;
+}
+
+static char *utf8_of(const wchar_t *wide) {
+    int n = WideCharToMultiByte(CP_UTF8, 0, wide, -1, NULL, 0, NULL, NULL);
+    char *text = n > 0 ? calloc((size_t)n, 1) : NULL;
+    if (text) WideCharToMultiByte(CP_UTF8, 0, wide, -1, text, n, NULL, NULL);
+    return text;
+}
+
+/* -- the process ------------------------------------------------------------------------------- */
+
+/* The arguments live as long as the process. Where memory runs out they stay as they were. */
+void lmi_start(int *argc, char ***argv) {
+    int n = 0;
+    wchar_t **wide = CommandLineToArgvW(GetCommandLineW(), &n);
+    char **texts = wide ? calloc((size_t)n + 1, sizeof *texts) : NULL;
+    bool all = texts;
+    for (int i = 0; all && i < n; i++) all = (texts[i] = utf8_of(wide[i])) != NULL;
+    if (all) {
+        *argc = n;
+        *argv = texts;
+    }
+    LocalFree(wide);
+    setlocale(LC_CTYPE, ".UTF-8");
+    _setmode(STDOUT_FILENO, _O_BINARY);
+    _setmode(STDERR_FILENO, _O_BINARY);
+}
+
+/* The console is told so; who reads a pipe gets the same. */
+bool lmi_is_terminal_utf8(void) {
+    SetConsoleOutputCP(CP_UTF8);
+    HANDLE out = GetStdHandle(STD_OUTPUT_HANDLE);
+    DWORD mode;
+    if (GetConsoleMode(out, &mode)) SetConsoleMode(out, mode | ENABLE_VIRTUAL_TERMINAL_PROCESSING);
+    return true;
+}
+
+void lmi_terminal_size(int32_t *columns, int32_t *rows) {
+    CONSOLE_SCREEN_BUFFER_INFO info;
+    if (!GetConsoleScreenBufferInfo(GetStdHandle(STD_OUTPUT_HANDLE), &info)) return;
+    *columns = info.srWindow.Right - info.srWindow.Left + 1;
+    *rows = info.srWindow.Bottom - info.srWindow.Top + 1;
+}
+
+/* No model runs there that could be asked for. */
+bool lmi_is_gone(const char *host, int64_t pid) {
+    (void)host, (void)pid;
+    return false;
+}
+
+bool lmi_feed_shell(char *line, const char *text, size_t n) {
+    (void)line, (void)text, (void)n;
+    return false;
+}
+
+/* -- files ------------------------------------------------------------------------------------- */
+
+/* No file there is a pipe whose writer may be slow. */
+int lmi_wait_readable(int fd, int ms) {
+    (void)fd, (void)ms;
+    return 1;
+}
+
+int lmi_rename(const char *from, const char *to) {
+    wchar_t *a = wide_of(from), *b = wide_of(to);
+    bool done = a && b && MoveFileExW(a, b, MOVEFILE_REPLACE_EXISTING);
+    free(a);
+    free(b);
+    errno = EACCES; /* as a file is that another program has open */
+    return done ? 0 : -1;
+}
+
+int64_t lmi_disk_size(const char *file) {
+    wchar_t *wide = wide_of(file);
+    DWORD high = 0, low = wide ? GetCompressedFileSizeW(wide, &high) : INVALID_FILE_SIZE;
+    free(wide);
+    return low == INVALID_FILE_SIZE ? 0 : (int64_t)((uint64_t)high << 32 | low);
+}
+
+/* -- libraries --------------------------------------------------------------------------------- */
+
+/* Not from the folder that somebody happens to be in. */
+void *dlopen(const char *file, int flags) {
+    if (!file) return GetModuleHandleW(NULL);
+    wchar_t *wide = wide_of(file);
+    HMODULE library = NULL;
+    if (wide && flags == RTLD_NOLOAD)
+        library = GetModuleHandleW(wide);
+    else if (wide)
+        library = LoadLibraryExW(wide, NULL, LOAD_LIBRARY_SEARCH_DEFAULT_DIRS);
+    free(wide);
+    return library;
+}
+
+void *dlsym(void *library, const char *name) {
+    FARPROC function = GetProcAddress(library, name);
+    void *at;
+    memcpy(&at, &function, sizeof at);
+    return at;
+}
+
+int dlclose(void *library) { return FreeLibrary(library) ? 0 : -1; }
+
+int dladdr(const void *at, Dl_info *out) {
+    HMODULE library;
+    wchar_t wide[sizeof out->room / 4] = L"";
+    const DWORD how = GET_MODULE_HANDLE_EX_FLAG_FROM_ADDRESS | GET_MODULE_HANDLE_EX_FLAG_UNCHANGED_REFCOUNT;
+    if (!GetModuleHandleExW(how, at, &library)) return 0;
+    GetModuleFileNameW(library, wide, sizeof wide / sizeof *wide - 1);
+    char *text = utf8_of(wide);
+    if (text) out->dli_fname = strcpy(out->room, text);
+    free(text);
+    return text != NULL;
+}
+
+#endif
