@@ -68,22 +68,27 @@ lam_status lam_build_module(lam_builder *b, const lam_module_info *info, int32_t
     return LAM_OK;
 }
 
+lam_status lmi_check_value(const lam_value *v, const char *name, lam_error *e) {
+    if ((unsigned)v->type > LAM_TEXT)
+        return lmi_fail(e, LAM_RANGE, name, "its type %d is not one of lam_value_type", (int)v->type);
+    if (v->type == LAM_TEXT) return lmi_needs(v->text, name, e);
+    if (v->type != LAM_INTS) return LAM_OK;
+    if (v->n < 0) return lmi_fail(e, LAM_RANGE, name, "a list can't have %d numbers", v->n);
+    return v->n > 0 ? lmi_needs(v->ints, name, e) : LAM_OK;
+}
+
 lam_status lmi_copy_value(lam_builder *b, const lam_value *from, const char *name, lam_value *to,
                           lam_error *e) {
     *to = (lam_value){.type = from->type};
     switch (from->type) {
-    case LAM_NONE: return LAM_OK;
-    case LAM_BOOL: to->i = from->i != 0; return LAM_OK;
-    case LAM_INT: to->i = from->i; return LAM_OK;
-    case LAM_FLOAT: to->f = from->f; return LAM_OK;
+    case LAM_NONE: break;
+    case LAM_BOOL: to->i = from->i != 0; break;
+    case LAM_INT: to->i = from->i; break;
+    case LAM_FLOAT: to->f = from->f; break;
     case LAM_TEXT: return lmi_copy_text(b, from->text, name, &to->text, e);
-    case LAM_INTS:
-        if (from->n < 0) return lmi_fail(e, LAM_RANGE, name, "a list can't have %d numbers", from->n);
-        if (from->n > 0) LAM_TRY(lmi_needs(from->ints, name, e));
-        to->n = from->n;
-        return lmi_copy_ints(b, from->ints, from->n, &to->ints, e);
+    case LAM_INTS: to->n = from->n; return lmi_copy_ints(b, from->ints, from->n, &to->ints, e);
     }
-    return lmi_fail(e, LAM_RANGE, name, "its type %d is not one of lam_value_type", (int)from->type);
+    return LAM_OK;
 }
 
 lam_status lam_build_attr(lam_builder *b, int32_t module, const char *name, const lam_value *v,
@@ -91,6 +96,7 @@ lam_status lam_build_attr(lam_builder *b, int32_t module, const char *name, cons
     lam_attr a;
     LAM_TRY(lmi_in_range(&b->modules, module, "the module of an attribute", e));
     LAM_TRY(lmi_copy_text(b, name, "an attribute's name", &a.name, e));
+    LAM_TRY(lmi_check_value(v, a.name, e));
     LAM_TRY(lmi_copy_value(b, v, name, &a.value, e));
     LAM_TRY(lmi_push(b, &b->attrs.items, "attributes", &a, e));
     return push_owner(b, &b->attrs, module, "attributes", e);

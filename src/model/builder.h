@@ -67,6 +67,8 @@ lam_status lmi_check_sizes(int32_t ndim, const int64_t *sizes, const char *what,
 /* Copies that are shared with what was copied lately. */
 lam_status lmi_copy_text(lam_builder *b, const char *s, const char *what, const char **out, lam_error *e);
 lam_status lmi_copy_ints(lam_builder *b, const int64_t *from, int32_t n, const int64_t **out, lam_error *e);
+lam_status lmi_check_value(const lam_value *v, const char *name, lam_error *e);
+/* Of one that was checked. */
 lam_status lmi_copy_value(lam_builder *b, const lam_value *from, const char *name, lam_value *to,
                           lam_error *e);
 

@@ -32,15 +32,6 @@ static lam_status name_of(lam_builder *b, const char *name, lmi_op_name *out, la
 
 /* -- arguments ------------------------------------------------------------------------------------------- */
 
-static lam_status check_value(const lam_value *v, const char *name, lam_error *e) {
-    if ((unsigned)v->type > LAM_TEXT)
-        return lmi_fail(e, LAM_RANGE, name, "its type %d is not one of lam_value_type", (int)v->type);
-    if (v->type == LAM_TEXT) return lmi_needs(v->text, name, e);
-    if (v->type != LAM_INTS) return LAM_OK;
-    if (v->n < 0) return lmi_fail(e, LAM_RANGE, name, "a list can't have %d numbers", v->n);
-    return v->n > 0 ? lmi_needs(v->ints, name, e) : LAM_OK;
-}
-
 /* A row that counts at all has one element open, and no more than it is long. */
 static lam_status check_mask(const lam_op_arg *a, const char *name, lam_error *e) {
     int64_t all = 0, wide = a->ndim > 0 ? a->sizes[a->ndim - 1] : 1;
@@ -62,7 +53,7 @@ static lam_status check_args(const lam_op_arg *from, int32_t n, const char *name
             return lmi_fail(e, LAM_RANGE, name, "an argument can't have position %d; count from 0",
                             from[i].position);
         LAM_TRY(from[i].is_tensor ? lmi_check_sizes(from[i].ndim, from[i].sizes, name, e)
-                                  : check_value(&from[i].value, name, e));
+                                  : lmi_check_value(&from[i].value, name, e));
         if (!from[i].is_tensor || !from[i].masks) continue;
         if (from[i].sparse)
             return lmi_fail(e, LAM_RANGE, name, "a sparse tensor can't be a mask that was read");

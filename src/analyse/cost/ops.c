@@ -14,7 +14,6 @@ static lam_status own_code_of(lmi_work *w, const lmi_rule *r, const lmi_rule_cod
         at = (int64_t)w->own_code.n;
         lmi_rule_code **to = lmi_vec_push(&w->own_code);
         if (!to) return lmi_nomem(e);
-        *to = NULL;
         LAM_TRY(lmi_rule_code_new(to, r, e));
         LAM_TRY(lmi_map_put_u64(&w->own_by_rule, (uint64_t)(uintptr_t)r, at, e));
     }

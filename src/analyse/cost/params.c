@@ -139,8 +139,7 @@ static void weigh_place(lmi_work *w, int32_t place, int32_t *last, under *sum) {
         int32_t before = last[tensor] - 1;
         if (mod->owned[i].is_buffer || t->packed || before == place) continue;
         weigh(&sum[place], t, 1);
-        int32_t meet = before < 0 ? -1 : lmi_tree_common(&w->tree, w->m, before, place);
-        if (meet >= 0) weigh(&sum[meet], t, -1);
+        if (before >= 0) weigh(&sum[lmi_tree_common(&w->tree, w->m, before, place)], t, -1);
         last[tensor] = place + 1;
     }
 }

@@ -45,8 +45,7 @@ static void weigh_place(const lam_model *m, const lmi_tree *tree, int32_t place,
         const lam_tensor *t = &m->tensors[tensor];
         if (mod->owned[i].is_buffer || t->packed || before == place) continue;
         weigh(&sum[place], t, 1);
-        int32_t meet = before < 0 ? -1 : lmi_tree_common(tree, m, before, place);
-        if (meet >= 0) weigh(&sum[meet], t, -1);
+        if (before >= 0) weigh(&sum[lmi_tree_common(tree, m, before, place)], t, -1);
         last[tensor] = place + 1;
     }
 }

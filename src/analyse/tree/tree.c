@@ -29,13 +29,8 @@ static void sizes_and_life(const lam_model *m, lmi_tree *t) {
 }
 
 static void positions(const lam_model *m, lmi_tree *t) {
-    int32_t root_at = 0;
-    for (int32_t i = 0; i < m->n_places; i++) {
+    for (int32_t i = 0; i < m->n_places; i++) { /* the root is at 0 */
         const lam_place *p = &m->places[i];
-        if (p->parent < 0) {
-            t->pre[i] = root_at;
-            root_at += t->size[i];
-        }
         t->order[t->pre[i]] = i;
         int32_t at = t->pre[i] + 1;
         for (int32_t k = 0; k < p->n_children; k++) {
@@ -49,13 +44,8 @@ static void positions(const lam_model *m, lmi_tree *t) {
  * ancestor, chosen so that any ancestor is reached in O(log depth) steps with one number a place. */
 static void jumps(const lam_model *m, lmi_tree *t) {
     const lam_place *p = m->places;
-    for (int32_t i = 0; i < m->n_places; i++) {
-        int32_t up = p[i].parent;
-        if (up < 0) {
-            t->jump[i] = i;
-            continue;
-        }
-        int32_t a = t->jump[up], b = t->jump[a];
+    for (int32_t i = 1; i < m->n_places; i++) { /* the root's is itself */
+        int32_t up = p[i].parent, a = t->jump[up], b = t->jump[a];
         t->jump[i] = p[up].depth - p[a].depth == p[a].depth - p[b].depth ? b : up;
     }
 }
@@ -69,12 +59,12 @@ int32_t lmi_tree_common(const lmi_tree *t, const lam_model *m, int32_t a, int32_
         b = swap;
     }
     while (p[a].depth > p[b].depth) a = p[jump[a]].depth >= p[b].depth ? jump[a] : p[a].parent;
-    while (a != b && p[a].parent >= 0) {
+    while (a != b) {
         bool far = jump[a] != jump[b];
         a = far ? jump[a] : p[a].parent;
         b = far ? jump[b] : p[b].parent;
     }
-    return a == b ? a : -1;
+    return a;
 }
 
 lam_status lmi_tree_build(lmi_tree *t, const lam_model *m, lmi_arena *arena, lam_error *e) {

@@ -18,7 +18,7 @@ typedef struct lmi_tree {
 
 /* Arrays are in the arena. */
 lam_status lmi_tree_build(lmi_tree *t, const lam_model *m, lmi_arena *arena, lam_error *e);
-/* The deepest place at or above both; -1 when they are in different trees. */
+/* The deepest place at or above both: the root is above all. */
 int32_t lmi_tree_common(const lmi_tree *t, const lam_model *m, int32_t a, int32_t b);
 
 /* The parent of each call; -1: an outermost one. A call that a backward pass repeats outside every call has

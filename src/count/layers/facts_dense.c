@@ -53,9 +53,9 @@ static void bilinear(const lam_model *m, int32_t event, const lmi_slots *s, lmi_
 static int64_t window(const lmi_slots *s, int64_t rank) {
     const lam_value *kernel = s->at[LMI_S_kernel].value;
     lam_shape w = s->at[LMI_S_w].shape;
-    if (rank < 1 || (!kernel && w.ndim != rank + 2)) return -1;
+    if (!kernel && w.ndim != rank + 2) return -1;
     int64_t n = 1;
-    for (int32_t i = 0; i < rank && i < 3; i++)
+    for (int32_t i = 0; i < rank; i++)
         n = lmi_times(n, kernel ? lmi_value_axis(kernel, i, -1) : lmi_axis(w, i + 2));
     return n;
 }

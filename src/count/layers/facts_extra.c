@@ -20,7 +20,7 @@ static bool sweep_axis(lmi_kind k, const lmi_slots *s, int32_t axis, int64_t in,
 
 static bool sweep_all(lmi_kind k, const lmi_slots *s, lam_shape x, lam_shape y, int64_t rank,
                       lmi_swept *total) {
-    if (rank < 1 || rank > 3 || x.ndim < rank || y.ndim < rank) return false;
+    if (x.ndim < rank || y.ndim < rank) return false;
     *total = (lmi_swept){1, 1, 1};
     for (int32_t i = 0; i < rank; i++) {
         lmi_swept axis;

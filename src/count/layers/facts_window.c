@@ -41,8 +41,7 @@ static void set_windows(const lam_value *kernel, int32_t dims, int32_t rank, lmi
 
 void lmi_facts_window(const lam_model *m, int32_t event, lmi_kind k, const lmi_slots *s, lmi_facts *f) {
     lam_shape x = lmi_input(m, event, s), y = lmi_output(m, event);
-    int32_t rank = (int32_t)lmi_fact_get(f, LMI_FACT_rank);
-    if (rank < 0) return;
+    int32_t rank = (int32_t)lmi_fact_get(f, LMI_FACT_rank); /* 1 to 3, as their names say */
     lmi_fact_set(f, LMI_FACT_isp, lmi_spatial(x, rank));
     lmi_fact_set(f, LMI_FACT_osp, lmi_spatial(y, rank));
     if (k == LMI_K_adaptive_max_pool || k == LMI_K_adaptive_avg_pool) {

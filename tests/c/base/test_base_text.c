@@ -262,6 +262,42 @@ static void counts_saturate(void **state) {
     assert_true(lmi_count_double(count(2, 0, LAM_EXACT)) == 18446744073709551616.0);
 }
 
+static void assert_bytes(lam_count read, lam_count written, uint32_t over, int64_t n, lam_state state) {
+    lam_count metric[LAM_N_METRICS] = {[LAM_BYTES_READ] = read, [LAM_BYTES_WRITTEN] = written};
+    assert_count(lam_metric_bytes(metric), over, n, state);
+    metric[LAM_BYTES_READ] = written;
+    metric[LAM_BYTES_WRITTEN] = read;
+    assert_count(lam_metric_bytes(metric), over, n, state);
+}
+
+/* A part that is known is a lower bound, and no part that is known is not 0. */
+static void bytes_add_up(void **state) {
+    (void)state;
+    assert_bytes(lmi_exact(8), lmi_exact(4), 0, 12, LAM_EXACT);
+    assert_bytes(lmi_exact(8), lmi_at_least(4), 0, 12, LAM_AT_LEAST);
+    assert_bytes(lmi_unknown(), lmi_exact(1), 0, 1, LAM_AT_LEAST);
+    assert_bytes(lmi_unknown(), count(1, 0, LAM_EXACT), 1, 0, LAM_AT_LEAST);
+    assert_bytes(lmi_unknown(), lmi_exact(0), 0, 0, LAM_UNKNOWN);
+    assert_bytes(lmi_unknown(), lmi_unknown(), 0, 0, LAM_UNKNOWN);
+}
+
+static double intensity(lam_count flops, lam_count read, lam_count written) {
+    const lam_count metric[LAM_N_METRICS] = {
+        [LAM_FLOPS] = flops, [LAM_BYTES_READ] = read, [LAM_BYTES_WRITTEN] = written};
+    return lam_metric_intensity(metric);
+}
+
+static void intensity_is_of_whole_counts(void **state) {
+    (void)state;
+    assert_true(intensity(lmi_exact(6), lmi_exact(8), lmi_exact(4)) == 0.5);
+    assert_true(intensity(lmi_exact(0), lmi_exact(1), lmi_exact(0)) == 0);
+    assert_true(intensity(lmi_exact(6), count(1, 0, LAM_EXACT), count(1, 0, LAM_EXACT)) > 0);
+    assert_true(intensity(lmi_exact(6), lmi_exact(0), lmi_exact(0)) < 0);
+    assert_true(intensity(lmi_at_least(6), lmi_exact(8), lmi_exact(4)) < 0);
+    assert_true(intensity(lmi_exact(6), lmi_at_least(8), lmi_exact(4)) < 0);
+    assert_true(intensity(lmi_exact(6), lmi_exact(8), lmi_unknown()) < 0);
+}
+
 static void products_are_checked(void **state) {
     (void)state;
     int64_t out = 0;
@@ -440,6 +476,8 @@ int main(void) {
         cmocka_unit_test(whole_words_are_in_a_list),
         cmocka_unit_test(counts_add_up),
         cmocka_unit_test(counts_saturate),
+        cmocka_unit_test(bytes_add_up),
+        cmocka_unit_test(intensity_is_of_whole_counts),
         cmocka_unit_test(products_are_checked),
         cmocka_unit_test(what_divides_is_never_0),
         cmocka_unit_test(states_and_metrics_have_names),

@@ -44,6 +44,33 @@ static void a_recording_is_shown(void **state) {
     OUT_HAS("run 1: python train.py");
 }
 
+/* A table is as wide as the screen, in a file as wide as it has to be. */
+static void a_file_has_every_column(void **state) {
+    (void)state;
+    char file[200], to[200];
+    static char text[1 << 14];
+    snprintf(file, sizeof file, "%s", step_recording("wide.lamina", 0, 1, 1));
+    snprintf(to, sizeof to, "%s", step_file("wide.txt"));
+    lam_host host = fake_host();
+    host.width = 40;
+    snprintf(line, sizeof line, "show %s", file);
+    assert_int_equal(fake_run(&host, line), 0);
+    OUT_HAS("forward");
+    const char *narrow = strstr(fake_out.text, "\nlayer");
+    assert_non_null(narrow);
+    size_t columns = strcspn(narrow + 1, "\n");
+    assert_true(columns <= 40);
+    snprintf(line, sizeof line, "show %s -o %s", file, to);
+    assert_int_equal(fake_run(&host, line), 0);
+    FILE *f = fopen(to, "rb");
+    assert_non_null(f);
+    text[fread(text, 1, sizeof text - 1, f)] = '\0';
+    fclose(f);
+    const char *wide = strstr(text, "\nlayer");
+    assert_non_null(wide);
+    assert_true(strcspn(wide + 1, "\n") > columns);
+}
+
 /* In the colours of the table of a model, with a bar behind the share alone. */
 static void a_recording_in_colour(void **state) {
     (void)state;
@@ -297,12 +324,19 @@ static void without_memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_recording_is_shown),       cmocka_unit_test(a_recording_in_colour),
-        cmocka_unit_test(several_are_shown_together), cmocka_unit_test(as_many_as_the_command_line_has),
-        cmocka_unit_test(options_of_models),          cmocka_unit_test(a_run_is_followed_to_its_end),
-        cmocka_unit_test(a_terminal_is_written_over), cmocka_unit_test(following_ends_at_an_interrupt),
-        cmocka_unit_test(scalars_are_exported),       cmocka_unit_test(programs_are_run),
-        cmocka_unit_test(other_files_are_refused),    cmocka_unit_test(without_memory),
+        cmocka_unit_test(a_recording_is_shown),
+        cmocka_unit_test(a_file_has_every_column),
+        cmocka_unit_test(a_recording_in_colour),
+        cmocka_unit_test(several_are_shown_together),
+        cmocka_unit_test(as_many_as_the_command_line_has),
+        cmocka_unit_test(options_of_models),
+        cmocka_unit_test(a_run_is_followed_to_its_end),
+        cmocka_unit_test(a_terminal_is_written_over),
+        cmocka_unit_test(following_ends_at_an_interrupt),
+        cmocka_unit_test(scalars_are_exported),
+        cmocka_unit_test(programs_are_run),
+        cmocka_unit_test(other_files_are_refused),
+        cmocka_unit_test(without_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

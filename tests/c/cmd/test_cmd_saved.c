@@ -76,6 +76,15 @@ static void differences(void **state) {
     assert_int_equal(lamina("diff m:two m:step --by time -i 1x2"), 2); /* this host measured none */
     assert_int_equal(fake_lives, 2);
     assert_true(fake_asked.time);
+    static const char *const memory[] = {"memory", "retained", "peak"};
+    for (int i = 0; i < 3; i++) {
+        char line[80];
+        snprintf(line, sizeof line, "diff m:two m:step --by %s -i 1x2", memory[i]);
+        lamina(line);
+        assert_true(fake_asked.memory && !fake_asked.time && !fake_asked.backward);
+    }
+    assert_int_equal(lamina("diff m:two m:step --by params"), 0); /* what nobody asked for is not measured */
+    assert_false(fake_asked.memory || fake_asked.time || fake_asked.backward);
     assert_int_equal(lamina("diff before.json m:partial"), 3);
     OUT_HAS("Only a part of m:partial ran: mat1 and mat2 shapes cannot be multiplied\n");
     ERR_HAS("mat1 and mat2");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which word was meant, and what the command asks a host for. */
+ * Which word was meant, what the command asks a host for, and the rules of each convention. */
 #include "kit/oom.h"
 
 #include "kit/fakehost.h"
@@ -80,11 +80,29 @@ static void operators_or_layers(void **state) {
     }
 }
 
+/* Each rule of a convention, and no other's. */
+static void rules_of_every_convention(void **state) {
+    (void)state;
+    for (int32_t convention = 0; convention < lam_n_conventions(); convention++) {
+        char line[64], kind[80];
+        lam_rule r;
+        int32_t n = 0;
+        snprintf(line, sizeof line, "rules %s", lam_convention_name(convention));
+        assert_int_equal(lamina(line), 0);
+        for (; lam_convention_rule(convention, n, &r, NULL) == LAM_OK; n++) {
+            snprintf(kind, sizeof kind, "\n%s", r.kind);
+            OUT_HAS(kind);
+        }
+        assert_true(n > 0);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(words_are_as_far_apart_as_they_look),
         cmocka_unit_test(the_nearest_word),
         cmocka_unit_test(operators_or_layers),
+        cmocka_unit_test(rules_of_every_convention),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

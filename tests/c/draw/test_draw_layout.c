@@ -211,6 +211,17 @@ static void two_towers(void **state) {
     assert_int_equal(at.x[0], -at.x[1]);
 }
 
+/* What a node reads that is not the next one is no branch to it. */
+static void branches_with_a_line_past_their_end(void **state) {
+    (void)state;
+    begin(5);
+    join(0, 1), join(0, 2), join(1, 3), join(2, 3), join(3, 4), join(2, 4);
+    draw_it();
+    holds();
+    for (int32_t v = 0; v < 5; v++) assert_int_equal(at.spine[v], v == 0 || v > 2);
+    assert_int_equal(at.x[1], -at.x[2]);
+}
+
 static void inputs_stand_above_their_readers(void **state) {
     (void)state;
     begin(7);
@@ -274,6 +285,22 @@ static void a_trunk_is_straight(void **state) {
     holds();
     assert_int_equal(at.n_waypoints, 4);
     for (int32_t i = 0; i < 4; i++) assert_int_equal(at.waypoint[i].x, 115 + 16);
+}
+
+/* On the left too: there is no crossing then. */
+static void a_trunk_on_the_left_is_straight(void **state) {
+    (void)state;
+    begin(7);
+    join(0, 1), join(1, 6);
+    join(0, 2), join(2, 3), join(3, 4), join(4, 5), join(5, 6);
+    the.size[3].w = 60;
+    the.size[4].w = 230;
+    the.size[5].w = 80;
+    draw_it();
+    holds();
+    assert_int_equal(at.crossings, 0);
+    assert_int_equal(at.n_waypoints, 3);
+    for (int32_t i = 0; i < 3; i++) assert_int_equal(at.waypoint[i].x, -(115 + 16));
 }
 
 /* Every node reads all before it: lines of their own would cover the drawing. */
@@ -454,11 +481,13 @@ int main(void) {
         cmocka_unit_test(inside_of_inception),
         cmocka_unit_test(a_fan),
         cmocka_unit_test(two_towers),
+        cmocka_unit_test(branches_with_a_line_past_their_end),
         cmocka_unit_test(inputs_stand_above_their_readers),
         cmocka_unit_test(nodes_without_lines),
         cmocka_unit_test(a_line_around_branches),
         cmocka_unit_test(nodes_stand_in_the_middle_of_their_rank),
         cmocka_unit_test(a_trunk_is_straight),
+        cmocka_unit_test(a_trunk_on_the_left_is_straight),
         cmocka_unit_test(dense_graphs_share_a_rail),
         cmocka_unit_test(a_rail_has_gaps),
         cmocka_unit_test(many_trunks_share_a_rail),

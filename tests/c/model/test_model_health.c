@@ -114,6 +114,10 @@ static void passes_of_others(void **state) {
     assert_int_equal(lam_build_place(b, -1, "", 0, &i, NULL), LAM_OK);
     assert_int_equal(lam_build_call(b, &call, &i, NULL), LAM_OK);
     for (i = 0; i < n; i++) node(b, whose[i][0], whose[i][1]);
+    /* An operator is no node, and says nothing of whose a pass is. */
+    const lam_op_info op = {
+        .name = "aten::mul", .parent = -1, .phase = LAM_BACKWARD, .t0_ns = 10, .t1_ns = 20, .pass = 2};
+    assert_int_equal(lam_build_op(b, &op, NULL, NULL), LAM_OK);
     assert_int_equal(lam_builder_finish(b, &m, NULL), LAM_OK);
     lmi_leave_out_passes(m);
     for (i = 0; i < n; i++) {
@@ -122,6 +126,7 @@ static void passes_of_others(void **state) {
         if (!others) assert_int_equal(lam_model_bad(m, left++)->pass, whose[i][1]);
     }
     assert_int_equal(lam_model_n_bad(m), left);
+    assert_int_equal(lam_model_op(m, n)->t1_ns, 20);
     lam_model_free(m);
     assert_int_equal(build(&m), LAM_OK); /* nothing went backward */
     lmi_leave_out_passes(m);

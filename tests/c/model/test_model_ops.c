@@ -198,6 +198,10 @@ static void refusals(void **state) {
     refused(&n, &o, LAM_RANGE, "position -1");
     x = T(0, 2, -3);
     refused(&n, &o, LAM_RANGE, "axis 1");
+    x = (lam_op_arg){.ndim = -1, .value.type = (lam_value_type)(LAM_TEXT + 1)};
+    refused(&n, &o, LAM_RANGE, "its type 6 is not one of lam_value_type");
+    x.value.type = (lam_value_type)-1;
+    refused(&n, &o, LAM_RANGE, "its type -1 is not one of lam_value_type");
     static const int64_t too_many[][2] = {{-1, 0}, {1, -1}, {1, 2}, {7, 2}, {4, 1}, {3, 3}, {1, 0}};
     for (size_t i = 0; i < sizeof too_many / sizeof *too_many; i++) {
         x = T(0, 2, 3);

@@ -118,6 +118,21 @@ static void convolutions(void **state) {
             WRONG(whole(3, 0), whole(5, 0), whole(4, -1), T(0, 2, 4, 0), whole(3, HUGE_SIZE),
                   T(0, 2, 4, HUGE_SIZE), whole(5, HUGE_SIZE), T(1, 4, 3, HUGE_SIZE), whole(4, 100),
                   T(1, 6, 3, 3)));
+    /* The largest of each that is answered, and the next. */
+    const lam_op_arg most[] = {T(0, 1, 1, 1), T(1, 1, 1, 1), nothing(2),  whole(3, 1), whole(4, 0),
+                               whole(5, 1),   flag(6, true), whole(7, 0), whole(8, 1)};
+    const lam_op_arg large[][2] = {{T(0, 1, 1, INT32_MAX), T(0, 1, 1, INT64_C(1) << 31)},
+                                   {T(1, 1, 1, INT32_MAX), T(1, 1, 1, INT64_C(1) << 31)},
+                                   {whole(3, INT32_MAX), whole(3, INT64_C(1) << 31)},
+                                   {whole(5, INT32_MAX), whole(5, INT64_C(1) << 31)}};
+    for (size_t i = 0; i < sizeof large / sizeof *large; i++) {
+        lam_op_arg in[9];
+        memcpy(in, most, sizeof most);
+        in[large[i][0].position] = large[i][0];
+        assert_int_equal(shapes_of("aten::convolution", in, 9), 1);
+        assert_int_equal(got->sizes[2], i < 2 ? INT32_MAX : 1);
+        refuses("aten::convolution", most, 9, &large[i][1], 1);
+    }
 }
 
 static void pictures(void **state) {

@@ -47,6 +47,15 @@ static void numbers_of_calls_part_steps(void **state) {
     assert_int_equal(lam_recording_run(r)->n_models, 1);
     assert_int_equal(lam_recording_model(r, 0)->step_ns.median, 15000000);
     lam_recording_free(r);
+    /* The fewest calls come first, whatever the steps' order. */
+    r = changed("order.lamina", 0,
+                "UPDATE steps SET calls = CASE number / 10 % 3 WHEN 0 THEN 2 WHEN 1 THEN 3 ELSE 1 END");
+    assert_int_equal(lam_recording_run(r)->n_models, 3);
+    for (int32_t i = 0; i < 3; i++) {
+        const lam_recorded_model *m = lam_recording_model(r, i);
+        assert_true(m->least_calls == i + 1 && m->most_calls == i + 1 && m->kind == i);
+    }
+    lam_recording_free(r);
     /* Of another mode there may be as many as there will. */
     r = changed("eval.lamina", 0, "UPDATE steps SET calls = 2, training = 0 WHERE number % 20 = 0");
     assert_int_equal(lam_recording_run(r)->n_models, 2);

@@ -83,6 +83,22 @@ static void the_middle_of_times_in_any_order(void **state) {
     lam_recording_free(r);
 }
 
+/* Of an even number of times the middle is halfway between two. */
+static void the_middle_of_two_times(void **state) {
+    (void)state;
+    static const int64_t slow[] = {90, 9, 1, 4, 2}; /* the first warms up */
+    const char *file = step_file("halfway.lamina");
+    lam_recorder *w = step_recorder(file, 0, 1);
+    for (int64_t i = 0; i < 5; i++) step_put(w, i, slow[i], true);
+    assert_int_equal(lam_recorder_close(w, NULL), LAM_OK);
+    lam_recording *r = open_recording(file, 0, 0);
+    const lam_middle ns = lam_recording_place(r, 0, 1)->forward_ns;
+    assert_int_equal(ns.n, 4);
+    assert_int_equal(ns.median, 3 * STEP_FIRST);        /* 2 and 4 */
+    assert_int_equal(ns.deviation, 3 * STEP_FIRST / 2); /* 1 and 2 of 1, 1, 2, 6 */
+    lam_recording_free(r);
+}
+
 static void runs_follow_each_other(void **state) {
     (void)state;
     lam_error e = {0};
@@ -634,6 +650,7 @@ int main(void) {
         cmocka_unit_test(steps_come_back),
         cmocka_unit_test(only_the_newest),
         cmocka_unit_test(the_middle_of_times_in_any_order),
+        cmocka_unit_test(the_middle_of_two_times),
         cmocka_unit_test(steps_that_come_one_at_a_time),
         cmocka_unit_test(runs_follow_each_other),
         cmocka_unit_test(a_changed_tree_is_told_again),

@@ -123,6 +123,7 @@ static void axes_change_places(void **state) {
     expect(CALL("aten::transpose", T(0, 2, 4, 3), T(0, 2, 3, 4), N(1, 7), N(2, 1)), 0, "0 1 2");
     expect(CALL("aten::select", T(0, 2, 4), T(0, 2, 3, 4), N(1, 1), N(2, -1)), 0, "0 =2 1");
     expect(CALL("aten::select", T(0, 2, 4), T(0, 2, 3, 4), N(1, 1), N(2, 1)), 0, "0 =1 1");
+    expect(CALL("aten::select", T(0, 2, 4), T(0, 2, 3, 4), N(1, 1), N(2, 0)), 0, "0 =0 1");
     expect(CALL("aten::select", T(0, 2, 4), T(0, 2, 3, 4), N(1, 5), N(2, 1)), 0, "* * *");
     expect(CALL("aten::unbind", T(0, 2, 4), T(0, 2, 3, 4), N(1, -2)), 0, "0 1 2");
 }
@@ -514,6 +515,8 @@ static void memory_may_run_out(void **state) {
     const call_of calls[] = {
         {"aten::upsample_nearest1d", {T(0, 1, 1, 4093), I(1, 4091)}, T(0, 1, 1, 4091)},
         {"aten::_adaptive_avg_pool2d", {T(0, 2, 4093, 4093)}, T(0, 2, 4091, 4091)},
+        {"aten::roll", {T(0, 2, 8), I(1, 3), I(2, -1)}, T(0, 2, 8)},
+        {"aten::repeat", {T(0, 2, 4), I(1, 3, 1, 2)}, T(0, 3, 2, 8)},
         {"aten::pixel_shuffle", {T(0, 4000000, 3, 3), N(1, 2000)}, T(0, 1, 6000, 6000)},
         {"aten::convolution", {T(0, 1, 1, 8), T(1, 1, 1, 3), I(3, 4000), transposed}, T(0, 1, 1, 28003)},
         {"aten::convolution", {T(0, 1, 1, 8), T(1, 1, 1, 3), I(3, 4000), transposed}, T(0, 1, 1, 28003)},

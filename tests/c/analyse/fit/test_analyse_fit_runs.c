@@ -90,6 +90,7 @@ static void gradients_are_of_the_layer_that_gives_them(void **state) {
         int32_t fc = net_leaf(&n, "Linear"), root = net_leaf(&n, "Mine");
         net_numbered(&n, fc, "weight", 100, true, SH(10));
         net_numbered(&n, root, "scale", 101, true, SH(10));
+        net_numbered(&n, root, "frozen", 102, false, SH(10)); /* nothing is kept for it */
         net_place(&n, net_place(&n, -1, "", root), "fc", fc);
         int32_t call = net_call(&n, root, -1, SH(2), 0, SH(2), 0);
         int32_t mine = net_relu(&n, (op_at){call, -1, LAM_BACKWARD, 0}, 2);
@@ -106,6 +107,37 @@ static void gradients_are_of_the_layer_that_gives_them(void **state) {
             if (f->rows[k].place >= 0) kept[f->rows[k].place] += f->rows[k].part[LAM_HELD_OPTIMIZER];
         assert_int_equal(kept[0], all[i].of_model * (2 * 40 + 4));
         assert_int_equal(kept[1], all[i].of_fc * (2 * 40 + 4));
+        lam_fit_free(f);
+        lam_model_free(m);
+    }
+}
+
+/* Gradients are there when the optimizer steps, and what it works with meanwhile; what the backward began
+ * with is not. With equal bytes the first moment is the peak. */
+static void the_optimizers_step_may_be_the_peak(void **state) {
+    (void)state;
+    for (int64_t meanwhile = 72; meanwhile <= 73; meanwhile++) {
+        net n = net_new();
+        int32_t root = net_leaf(&n, "Mine");
+        net_numbered(&n, root, "weight", 100, true, SH(10));
+        net_place(&n, -1, "", root);
+        int32_t call = net_call(&n, root, -1, SH(2), 0, SH(2), 0);
+        int32_t mine = net_relu(&n, (op_at){call, -1, LAM_BACKWARD, 0}, 2);
+        const lam_lifetime lives[] = {{40, mine, -1, LAM_TAKEN_TENSOR},
+                                      {7, mine, -1, LAM_TAKEN_SEED},
+                                      {meanwhile, mine, mine, LAM_TAKEN_TENSOR}};
+        for (int i = 0; i < 3; i++) NET_OK(&n, lam_build_lifetime(n.b, &lives[i], &n.e));
+        lam_model *m = net_done(&n);
+        lam_fit *f = NULL;
+        bool step = 40 + 2 * 40 > 40 + 7 + meanwhile; /* Adam works with two of the parameter's size */
+        assert_int_equal(lam_fit_new(&f, m, "adam", NULL), LAM_OK);
+        assert_string_equal(f->at, step ? "the optimizer's step" : "aten::relu");
+        assert_int_equal(f->op, step ? -1 : mine);
+        assert_int_equal(f->part[LAM_HELD_PARAMETER].n, 40);
+        assert_int_equal(f->part[LAM_HELD_GRADIENT].n, 40);
+        assert_int_equal(f->part[LAM_HELD_OPTIMIZER].n, 2 * 40 + 4);
+        assert_int_equal(f->part[LAM_HELD_WORKSPACE].n, step ? 2 * 40 : 0);
+        assert_int_equal(f->part[LAM_HELD_BACKWARD].n, step ? 0 : 7 + meanwhile);
         lam_fit_free(f);
         lam_model_free(m);
     }
@@ -317,12 +349,23 @@ static void memory_may_run_out(void **state) {
     lam_model *m = made_up(&d);
     oom_sweep(once, m);
     lam_model_free(m);
+    net n = net_new();
+    net_calls c = net_plain(&n);
+    net_op(&n, "MaskBackward0", (op_at){c.mine, -1, LAM_BACKWARD, LAM_OP_NODE | LAM_OP_VALUES});
+    NET_OK(&n, lam_build_lifetime(n.b, &(lam_lifetime){100, 0, 0, LAM_TAKEN_TENSOR}, &n.e));
+    m = net_done(&n);
+    oom_sweep(once, m);
+    lam_fit *f = fit_of(m);
+    assert_string_equal(f->rough, "values decide what MaskBackward0 runs");
+    lam_fit_free(f);
+    lam_model_free(m);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_peak_is_the_most_at_any_moment),
         cmocka_unit_test(gradients_are_of_the_layer_that_gives_them),
+        cmocka_unit_test(the_optimizers_step_may_be_the_peak),
         cmocka_unit_test(what_is_not_known_is_a_gap),
         cmocka_unit_test(what_a_cache_would_keep),
         cmocka_unit_test(attention_that_is_written_out),

@@ -163,6 +163,7 @@ static void two_results(void **state) {
     for (int32_t i = 0; i < lam_graph_n_nodes(g); i++)
         if (lam_graph_node(g, i)->type == LAM_NODE_OUTPUT) results[found++ % 2] = i;
     assert_int_equal(found, 2);
+    for (int i = 0; i < 2; i++) assert_string_equal(name(g, results[i]), i ? "output 1" : "output 0");
     assert_int_equal(lam_graph_dot(g, false, show_sink(), NULL), LAM_OK);
     for (int i = 0; i < 2; i++) {
         char edge[80];
@@ -231,6 +232,30 @@ static void results_that_nothing_uses(void **state) {
     assert_null(lam_graph_no_gradient(g, -1, NULL));
     lam_graph_free(g);
     lam_model_free(m);
+}
+
+/* A kernel inside linear may read what linear was given by a way that nobody saw, so that is needed. */
+static void what_a_wrapper_was_given_is_used(void **state) {
+    (void)state;
+    for (int read = 0; read < 2; read++) {
+        net n = net_new();
+        int32_t root = net_leaf(&n, "Linear");
+        net_numbered(&n, root, "weight", 100, true, SH(2, 2));
+        net_place(&n, -1, "", root);
+        const lam_op_arg x = D(0, 1, 2, 2), h = D(0, 10, 2, 2), y = D(0, 14, 2, 2), w = D(1, 100, 2, 2);
+        const op_at at = {net_step_of(&n, root, -1, &x, &y), -1, LAM_FORWARD, 0};
+        net_op_args(&n, "aten::neg", at, IN(x), OUT(h));
+        int32_t outer = net_op_args(&n, "aten::linear", at, IN(read ? h : x, w), OUT(y));
+        net_op_args(&n, "aten::addmm", (op_at){at.call, outer, LAM_FORWARD, 0}, IN(w), OUT(y));
+        lam_model *m = net_done(&n);
+        lam_graph *g = graph_of(m);
+        if (read)
+            assert_null(lam_graph_unused(g, 0, NULL));
+        else
+            expect_unused(g, "", "what aten::neg gives in it reaches no output");
+        lam_graph_free(g);
+        lam_model_free(m);
+    }
 }
 
 /* Net(a, b, c, d, spare): a(x) is the output; b's goes nowhere; c's is detached, d's made a number. */
@@ -518,6 +543,7 @@ int main(void) {
         cmocka_unit_test(a_backward_inside_a_forward),
         cmocka_unit_test(what_is_cleared_in_place),
         cmocka_unit_test(results_that_nothing_uses),
+        cmocka_unit_test(what_a_wrapper_was_given_is_used),
         cmocka_unit_test(reasons_without_a_gradient),
         cmocka_unit_test(what_runs_without_gradients),
         cmocka_unit_test(without_the_outputs_little_is_told),

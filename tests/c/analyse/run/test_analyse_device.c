@@ -86,6 +86,14 @@ static void between_two_moments(void **state) {
     assert_int_equal(t->peak_call, c[2]);
     assert_int_equal(t->peak_phase, LAM_BACKWARD);
     assert_int_equal(t->peak_ns, 2250);
+    static const int64_t live[] = {100, 110, 130, 200, 150, 165, 165, 160, 260, 90};
+    for (int32_t i = 0; i < 10; i++) { /* the most until each moment; what is there at the first */
+        lam_memory_point p;
+        assert_int_equal(lam_memory_at(y, 10, i, &p, NULL), LAM_OK);
+        assert_int_equal(p.bytes, live[i]);
+        if (i == 0) assert_int_equal(p.t_ns, 2000);
+        if (i == 9) assert_int_equal(p.t_ns, 2250);
+    }
     assert_null(lam_memory_held(y, 0));
     assert_null(lam_memory_held_below(y, 0));
     assert_null(lam_memory_unplaced(y));

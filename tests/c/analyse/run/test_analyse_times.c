@@ -161,6 +161,13 @@ static void unknown_is_not_zero(void **state) {
     assert_int_equal(lam_costs_time_part(costs, LAM_TIME_WHOLE), -1);
     lam_costs_free(costs);
     lam_model_free(m);
+    n = timed_layers(); /* nobody measured */
+    step(&n, 1000, 0, c);
+    m = net_done(&n);
+    assert_int_equal(lam_costs_new(&costs, m, NULL, NULL), LAM_OK);
+    assert_int_equal(lam_costs_time_part(costs, LAM_TIME_WHOLE), -1);
+    lam_costs_free(costs);
+    lam_model_free(m);
     lam_error e = {0};
     n = timed_layers();
     m = net_done(&n);
@@ -193,6 +200,9 @@ static void medians_of_runs(void **state) {
     assert_int_equal(s.least, 40);
     assert_int_equal(s.most, 540);
     assert_int_equal(s.most_run, 7);
+    assert_true(lam_times_place(t, 1, 0, LAM_FORWARD, false, &s)); /* 30 in each: the first of equals */
+    assert_int_equal(s.least, s.most);
+    assert_int_equal(s.most_run, 0);
     assert_true(lam_times_place(t, 0, 0, LAM_BACKWARD, true, &s));
     assert_int_equal(s.median, 80);
     assert_int_equal(s.deviation, 0);
@@ -229,6 +239,8 @@ static void one_run_is_timed_by_others(void **state) {
         assert_int_equal(x.self[LAM_BACKWARD], back[place]);
     }
     assert_int_equal(lam_costs_time_part(costs, LAM_TIME_BACKWARD), 80);
+    assert_int_equal(lam_costs_time_part(costs, LAM_N_TIME_PARTS), -1);
+    assert_int_equal(lam_costs_time_part(costs, (lam_time_part)-1), -1);
     assert_false(lam_costs_time(costs, 99, &(lam_time){0}));
     lam_costs_free(costs);
     assert_int_equal(lam_model_time_by(m, ten_runs(), NULL), LAM_USAGE);

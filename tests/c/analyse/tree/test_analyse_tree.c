@@ -9,7 +9,7 @@
 
 enum { PLACES = 40, CALLS = 30 };
 
-/* The root of each tree comes before what is below it; one in eight is the root of another tree. */
+/* The root comes first, and each place after its parent. */
 typedef struct made {
     int32_t n, parent[PLACES], n_calls, at[CALLS], caller[CALLS];
     bool again[CALLS];

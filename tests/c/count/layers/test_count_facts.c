@@ -173,6 +173,24 @@ static void a_tree_inside(void **state) {
     IS(all_params, 30 + DEPTH);
 }
 
+/* Sums by name are of parameters, each once. */
+static void parameters_by_name(void **state) {
+    (void)state;
+    assert_int_equal(lam_builder_new(&builder, 0, NULL), LAM_OK);
+    add_place(-1, "", "Linear", LAM_MODULE_LEAF);
+    own(0, "weight", SIZES(3, 4));
+    own(0, "bias", SIZES(3));
+    own(0, "in_proj_weight", SIZES(5));
+    own(0, "scale", SIZES(11));
+    assert_int_equal(lam_build_owns(builder, 0, "tied_weight", 0, false, NULL), LAM_OK);
+    assert_int_equal(lam_build_owns(builder, 0, "old_bias", new_tensor(SIZES(7)), true, NULL), LAM_OK);
+    call1(arg(SIZES(2, 4)), arg(SIZES(2, 3)));
+    IS(plain_params, 15);
+    IS(odd_params, 5);
+    IS(params, 31);
+    IS(buffers, 7);
+}
+
 /* -- dense --------------------------------------------------------------------------------------------- */
 
 static void linear_from_weight(void **state) {
@@ -188,6 +206,16 @@ static void linear_from_weight(void **state) {
     IS(biases, 4);
     IS(x1, 8);
     IS(y1, 4);
+}
+
+static void linear_of_no_outputs(void **state) {
+    (void)state;
+    start("Linear");
+    own(0, "weight", SIZES(0, 8));
+    call1(arg(SIZES(2, 8)), arg(UNKNOWN_SHAPE));
+    IS(red, 8);
+    IS(out_channels, 0);
+    IS(weights, 0);
 }
 
 static void linear_from_shapes(void **state) {
@@ -277,7 +305,6 @@ static void conv_without_groups(void **state) {
 }
 
 static void conv_of_strange_weight(void **state) {
-    (void)state;
     start("Conv2d");
     attr_int("groups", 0);
     own(0, "weight", SIZES(6, 2, 3));
@@ -286,6 +313,14 @@ static void conv_of_strange_weight(void **state) {
     UNKNOWN(red);
     UNKNOWN(red_x1);
     IS(weights, 36);
+    done(state);
+    start("Conv2d");
+    attr_int("groups", 1);
+    own(0, "weight", SIZES(6, 2, 3, 3, 2)); /* an axis more than the layer has */
+    call1(arg(SIZES(1, 2, 9, 9)), arg(SIZES(1, 6, 7, 7)));
+    UNKNOWN(win);
+    UNKNOWN(red);
+    IS(weights, 216);
 }
 
 static void conv_attributes(void) {
@@ -508,7 +543,9 @@ int main(void) {
         TEST(unbatched),
         TEST(tied),
         TEST(a_tree_inside),
+        TEST(parameters_by_name),
         TEST(linear_from_weight),
+        TEST(linear_of_no_outputs),
         TEST(linear_from_shapes),
         TEST(linear_from_nothing),
         TEST(bilinear),

@@ -97,6 +97,31 @@ static void reasons(void **state) {
     lam_model_free(m);
 }
 
+/* Three layers of unlike types attend, and each is a cause with the same note. */
+static void a_note_is_told_once(void **state) {
+    (void)state;
+    static const char *const names[] = {"torch"}, *const types[] = {"A", "B", "C"};
+    net n = net_new();
+    int32_t root = net_module(&n, "Net", 0), p = net_place(&n, -1, "", root), module[3], times = 0;
+    for (int i = 0; i < 3; i++) {
+        module[i] = net_module(&n, types[i], 0);
+        net_place(&n, p, types[i], module[i]);
+    }
+    int32_t c = net_call(&n, root, -1, SH(1, 2), 0, SH(1, 2), 0), k[3];
+    for (int i = 0; i < 3; i++) k[i] = net_call(&n, module[i], c, SH(1, 2), 0, SH(1, 2), 0);
+    const lam_op_arg qkv[] = {T(0, 1, 2, 5, 8), T(1, 1, 2, 5, 8), T(2, 1, 2, 5, 8)}, o[] = {T(0, 1, 2, 5, 8)};
+    for (int i = 0; i < 3; i++)
+        net_op_args(&n, "aten::_scaled_dot_product_flash_attention_for_cpu", in(k[i], -1), qkv, 3, o, 1);
+    lam_model *m = net_done(&n);
+    lam_comparison *t = compared(m, names, 1);
+    assert_int_equal(row_of(t, "torch")->n_causes, 3);
+    assert_int_equal(lam_compare_write(t, "text", 300, false, show_sink(), NULL), LAM_OK);
+    for (const char *s = shown; (s = strstr(s, "FlopCounterMode")) != NULL; s++) times++;
+    assert_int_equal(times, 1);
+    lam_compare_free(t);
+    lam_model_free(m);
+}
+
 /* A linear layer's step: its bias is added up in the backward, its ReLU thresholded. */
 static lam_model *step(void) {
     net n = net_new();
@@ -139,6 +164,19 @@ static void functions(void **state) {
     assert_null(strstr(ptflops->limits, "x @ y"));
     lam_compare_free(compared_all);
     lam_model_free(m);
+    /* What a layer of torch calls is known: of the first word too. */
+    for (int32_t word = 0; word < 2; word++) {
+        n = net_new();
+        root = net_leaf(&n, lam_word_name(word));
+        net_place(&n, -1, "", root);
+        c = net_call(&n, root, -1, SH(1, 1, 2, 3), 0, SH(1, 1, 2, 4), 0);
+        net_op_args(&n, "aten::add", in(c, -1), a, 2, y, 1);
+        m = net_done(&n);
+        compared_all = compared(m, names, 2);
+        assert_null(row_of(compared_all, "ptflops")->limits);
+        lam_compare_free(compared_all);
+        lam_model_free(m);
+    }
 }
 
 static void other_metrics_and_phases(void **state) {
@@ -223,6 +261,9 @@ static void formats(void **state) {
         for (const char *s = shown; *s; s += strcspn(s, "\n") + (s[strcspn(s, "\n")] != 0))
             assert_true((int32_t)strcspn(s, "\n") <= width || !strchr(s, ' '));
     }
+    assert_int_equal(lam_compare_write(c, "json", 0, false, show_sink(), &e), LAM_OK);
+    show_has("\"conventions\": [\n{\"convention\": \"exact\", \"macs\": 926, \"macs_state\": \"exact\", ");
+    show_has(",\n{\"convention\": \"torchinfo\", \"macs\": 32, ");
     /* What follows the parts of a difference has none before it. */
     assert_int_equal(lam_compare_write(c, "text", 60, true, show_sink(), &e), LAM_OK);
     show_has("\n      -6  leaves out mm outside every layer (1 call)\n"
@@ -361,11 +402,17 @@ static void memory_runs_out(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(causes_add_up),   cmocka_unit_test(reasons),
-        cmocka_unit_test(formats),         cmocka_unit_test(what_can_not_be),
-        cmocka_unit_test(memory_runs_out), cmocka_unit_test(other_metrics_and_phases),
-        cmocka_unit_test(how_many),        cmocka_unit_test(functions),
-        cmocka_unit_test(narrow),          cmocka_unit_test(one_more),
+        cmocka_unit_test(causes_add_up),
+        cmocka_unit_test(reasons),
+        cmocka_unit_test(formats),
+        cmocka_unit_test(what_can_not_be),
+        cmocka_unit_test(memory_runs_out),
+        cmocka_unit_test(other_metrics_and_phases),
+        cmocka_unit_test(how_many),
+        cmocka_unit_test(functions),
+        cmocka_unit_test(a_note_is_told_once),
+        cmocka_unit_test(narrow),
+        cmocka_unit_test(one_more),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -383,13 +383,33 @@ static void both_as_text(void **state) {
     lam_model_free(trained);
 }
 
+/* A bar is as long as its share of the peak, 50 at most. */
+static void bars_of_shares(void **state) {
+    (void)state;
+    for (int other = 0; other < 2; other++) {
+        net n = net_new();
+        int32_t root = net_leaf(&n, "ReLU");
+        net_place(&n, -1, "", root);
+        int32_t c = net_call(&n, root, -1, SH(0, 3), 0, SH(0, 3), 0);
+        int32_t relu = net_relu(&n, (op_at){c, -1, LAM_FORWARD, 0}, 8);
+        took(&n, 750, relu, -1, LAM_TAKEN_TENSOR);
+        if (other) took(&n, 250, relu, relu, LAM_TAKEN_WORKSPACE);
+        lam_model *m = net_done(&n);
+        lam_fit *f = fit_of(m, NULL);
+        assert_int_equal(lam_fit_write(f, NULL, m, NULL, "html", true, show_sink(), NULL), LAM_OK);
+        show_has(other ? "<td class=\"n w38\">750 B</td>" : "<td class=\"n w50\">750 B</td>");
+        lam_fit_free(f);
+        lam_model_free(m);
+    }
+}
+
 /* Layers whose paths differ in one number and that hold the same are one line; what holds more is another. */
 static void equal_layers(void **state) {
     (void)state;
     net n = net_new();
     int32_t root = net_module(&n, "Net", 0), p = net_place(&n, -1, "", root), block[4];
     int32_t list = net_place(&n, p, "layers", net_module(&n, "Blocks", 0));
-    static const char *const names[] = {"0", "1", "2", "tail"};
+    static const char *const names[] = {"10", "11", "12", "tail"};
     for (int i = 0; i < 4; i++) block[i] = net_linear(&n, 3, 4);
     for (int i = 0; i < 4; i++) net_place(&n, list, names[i], block[i]);
     int32_t c = net_call(&n, root, -1, SH(2, 3), 0, SH(2, 4), 0);
@@ -400,10 +420,10 @@ static void equal_layers(void **state) {
     lam_model *m = net_done(&n);
     lam_fit *f = fit_of(m, NULL);
     assert_int_equal(lam_fit_write(f, NULL, m, NULL, NULL, true, show_sink(), NULL), LAM_OK);
-    show_has("        64 B each  layers.0..2 x3 (Linear): parameters 64 B\n");
+    show_has("        64 B each  layers.10..12 x3 (Linear): parameters 64 B\n");
     show_has("        64 B  layers.tail (Linear): parameters 64 B\n");
     assert_int_equal(lam_fit_write(f, NULL, m, NULL, "html", true, show_sink(), NULL), LAM_OK);
-    show_has("<bdi>layers.0..2 x3 (Linear)</bdi></code></th><td class=\"l wr\">parameters 64 B</td>");
+    show_has("<bdi>layers.10..12 x3 (Linear)</bdi></code></th><td class=\"l wr\">parameters 64 B</td>");
     show_has("64 B each</td>");
     assert_null(strstr(shown, "other layer"));
     lam_fit_free(f);
@@ -451,6 +471,7 @@ int main(void) {
         cmocka_unit_test(nothing_ran),
         cmocka_unit_test(lifetimes_are_checked),
         cmocka_unit_test(too_many_bytes),
+        cmocka_unit_test(bars_of_shares),
         cmocka_unit_test(equal_layers),
         cmocka_unit_test(both_as_text),
         cmocka_unit_test(a_sink_that_fails),

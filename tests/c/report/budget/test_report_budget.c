@@ -214,6 +214,25 @@ static void the_largest_layers_are_named(void **state) {
     lam_check_free(k);
 }
 
+/* Bytes are those read and those written: 18 + 8 numbers in fc, 8 + 8 in act, 28 + 10 in mine, 8 + 3 outside.
+ */
+static void bytes_are_read_and_written(void **state) {
+    (void)state;
+    lam_model *m = model(false);
+    lam_costs *c = costs_of(m, NULL);
+    lam_budget *b = budget();
+    assert_int_equal(lam_budget_max(b, "bytes=100", NULL), LAM_OK);
+    lam_check *k = check(c, b);
+    write(k, "json");
+    show_has("\"now\": {\"value\": 364, ");
+    show_has("{\"path\": \"mine\", \"type\": \"Mine\", \"change\": null, \"was\": null, \"now\": 152, ");
+    show_has("{\"path\": \"fc\", \"type\": \"Linear\", \"change\": null, \"was\": null, \"now\": 104, ");
+    lam_check_free(k);
+    lam_budget_free(b);
+    lam_costs_free(c);
+    lam_model_free(m);
+}
+
 static void what_is_not_complete_is_not_within(void **state) {
     (void)state;
     lam_model *m = model(true);
@@ -363,6 +382,7 @@ int main(void) {
         cmocka_unit_test(what_is_limited_is_wanted),
         cmocka_unit_test(a_limit_is_the_last_number_within_it),
         cmocka_unit_test(the_largest_layers_are_named),
+        cmocka_unit_test(bytes_are_read_and_written),
         cmocka_unit_test(what_is_not_complete_is_not_within),
         cmocka_unit_test(what_was_not_measured_is_no_number),
         cmocka_unit_test(a_failed_check_has_its_sentence),

@@ -7,6 +7,8 @@
 #include "kit/shown.h"
 
 static const char FILE_NAME[] = "test_report_budget_saved.json";
+static const char *write_as; /* the format of a verdict; NULL: text */
+static const char *made_of;  /* what the inputs are said to be, NULL: nothing */
 
 /* Net(fc: Linear, mine: Mine). `more`: Mine multiplies once more, and Net(new: Block(inner: Linear)) is new.
  */
@@ -25,6 +27,7 @@ static lam_model *model(bool more, bool unknown) {
         net_mm(&n, (op_at){i, -1, LAM_FORWARD, 0}, 2, 3, 4);
     }
     if (unknown) net_op(&n, "my::op", (op_at){c.mine, -1, LAM_FORWARD, 0});
+    if (made_of) NET_OK(&n, lam_build_provenance(n.b, "inputs", made_of, &n.e));
     return net_done(&n);
 }
 
@@ -36,8 +39,7 @@ static lam_costs *costs_of(const lam_model *m, const char *convention) {
     return c;
 }
 
-static void save(bool unknown) {
-    lam_model *m = model(false, unknown);
+static void save_model(lam_model *m) {
     lam_costs *c = costs_of(m, NULL);
     lam_report_options o;
     lam_report_defaults(&o);
@@ -50,6 +52,8 @@ static void save(bool unknown) {
     lam_costs_free(c);
     lam_model_free(m);
 }
+
+static void save(bool unknown) { save_model(model(false, unknown)); }
 
 static lam_budget *beside(const char *within) {
     lam_budget *b = NULL;
@@ -71,7 +75,7 @@ static lam_verdict verdict(bool more, bool unknown, const char *within, bool all
     if (allow) lam_budget_allow_incomplete(b);
     if (lam_check_new(&k, "net:Net", c, b, &e) != LAM_OK) fail_msg("%s: %s", e.where, e.text);
     lam_verdict v = lam_check_verdict(k);
-    assert_int_equal(lam_checks_write((const lam_check *const[]){k}, 1, NULL, show_sink(), NULL), LAM_OK);
+    assert_int_equal(lam_checks_write((const lam_check *const[]){k}, 1, write_as, show_sink(), NULL), LAM_OK);
     lam_check_free(k);
     lam_budget_free(b);
     lam_costs_free(c);
@@ -86,6 +90,20 @@ static void nothing_has_changed(void **state) {
     show_has("net:Net: within budget\n  macs    64, was 64\n");
 }
 
+static void other_inputs_are_told(void **state) {
+    (void)state;
+    made_of = "1x3";
+    save(false);
+    assert_int_equal(verdict(false, false, NULL, false), LAM_WITHIN);
+    assert_null(strstr(shown, "differ"));
+    made_of = "2x3\x1b";
+    assert_int_equal(verdict(false, false, NULL, false), LAM_WITHIN);
+    show_has("  note: the baseline's inputs differ: 1x3 then, 2x3? now\n");
+    made_of = NULL; /* of what is not known nothing is said */
+    assert_int_equal(verdict(false, false, NULL, false), LAM_WITHIN);
+    assert_null(strstr(shown, "differ"));
+}
+
 static void what_is_new_or_grew_is_named(void **state) {
     (void)state;
     save(false);
@@ -93,11 +111,47 @@ static void what_is_new_or_grew_is_named(void **state) {
     show_has("  macs    96, was 64: +32 (+50 %), over the 5 % allowed\n"
              "      new (Block): +24, new\n"
              "      mine (Mine): +8, by its own aten::mm x2 48\n");
+    write_as = "json"; /* 64 and a twentieth */
+    assert_int_equal(verdict(true, false, "5%", false), LAM_OVER);
+    show_has("\"most\": {\"value\": 67, \"state\": \"exact\"}, \"was\": {\"value\": 64, ");
+    write_as = NULL;
     assert_int_equal(verdict(true, false, "49.9%", false), LAM_OVER);
     assert_int_equal(verdict(true, false, "50%", false), LAM_WITHIN);
     show_has("  macs    96, was 64: +32 (+50 %), within 50 %\n");
     assert_int_equal(verdict(true, false, "macs=1000%", false), LAM_OVER); /* by its FLOPs */
     show_has("over the baseline\n");
+}
+
+/* As many limits as there can be of a step that was not timed: each number has one, and one of growth. */
+static void every_number_may_have_both_limits(void **state) {
+    (void)state;
+    static const char *const of[] = {"macs",        "flops",         "bytes",         "params",
+                                     "param_bytes", "backward_macs", "backward_flops"};
+    enum { N = sizeof of / sizeof *of };
+    save_model(net_step());
+    lam_model *m = net_step();
+    lam_costs *c = costs_of(m, NULL);
+    lam_budget *b = beside(NULL);
+    lam_check *k = NULL;
+    lam_error e = {0};
+    int limits = 0;
+    lam_budget_allow_incomplete(b);
+    for (int i = 0; i < N; i++) {
+        char text[40];
+        snprintf(text, sizeof text, "%s=1000000", of[i]);
+        assert_int_equal(lam_budget_max(b, text, NULL), LAM_OK);
+        snprintf(text, sizeof text, "%s=5%%", of[i]);
+        assert_int_equal(lam_budget_within(b, text, NULL), LAM_OK);
+    }
+    if (lam_check_new(&k, "net:Net", c, b, &e) != LAM_OK) fail_msg("%s: %s", e.where, e.text);
+    assert_int_equal(lam_check_verdict(k), LAM_WITHIN);
+    assert_int_equal(lam_checks_write((const lam_check *const[]){k}, 1, "json", show_sink(), NULL), LAM_OK);
+    for (const char *s = shown; (s = strstr(s, "{\"metric\": ")) != NULL; s++) limits++;
+    assert_int_equal(limits, 2 * N);
+    lam_check_free(k);
+    lam_budget_free(b);
+    lam_costs_free(c);
+    lam_model_free(m);
 }
 
 static void what_is_not_complete_is_not_within(void **state) {
@@ -149,7 +203,9 @@ static void what_can_not_be_compared(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nothing_has_changed),
+        cmocka_unit_test(other_inputs_are_told),
         cmocka_unit_test(what_is_new_or_grew_is_named),
+        cmocka_unit_test(every_number_may_have_both_limits),
         cmocka_unit_test(what_is_not_complete_is_not_within),
         cmocka_unit_test(what_can_not_be_compared),
     };

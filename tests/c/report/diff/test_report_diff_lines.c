@@ -92,6 +92,32 @@ static void a_renamed_layer(void **state) {
     pair_free(&x);
 }
 
+/* Net(name: Block(keep, fc of `wide` outputs)). */
+static lam_model *in_a_block(const char *name, int64_t wide) {
+    net n = net_new();
+    int32_t root = net_module(&n, "Net", 0), block = net_module(&n, "Block", 0);
+    int32_t keep = net_linear(&n, 4, 4), fc = net_linear(&n, 4, wide), p = net_place(&n, -1, "", root);
+    int32_t b = net_place(&n, p, name, block);
+    net_place(&n, b, "keep", keep);
+    net_place(&n, b, "fc", fc);
+    int32_t r = net_call(&n, root, -1, SH(1, 4), 0, SH(1, 4), 0);
+    int32_t k = net_call(&n, block, r, SH(1, 4), 0, SH(1, 4), 0);
+    net_call(&n, keep, k, SH(1, 4), 0, SH(1, 4), 0);
+    net_call(&n, fc, k, SH(1, 4), 0, SH(1, wide), 0);
+    return net_done(&n);
+}
+
+/* A block of another name in which a layer changed is told by its names, and what did not change is not. */
+static void a_renamed_block_with_a_change(void **state) {
+    (void)state;
+    pair x = pair_of(in_a_block("enc", 3), in_a_block("body", 5), "layers", "layers");
+    written(&x, &(lam_diff_options){.rows = -1, .depth = -1, .width = 200});
+    has("> enc -> body (Block)");
+    has("~ enc.fc -> body.fc (Linear)");
+    lacks("keep (");
+    pair_free(&x);
+}
+
 static void a_layer_for_another(void **state) {
     (void)state;
     pair x = pair_of(small("Net", "fc", 3, false), small("Net", "head", 5, false), "layers", "layers");
@@ -230,11 +256,17 @@ static void without_memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nothing_differs),       cmocka_unit_test(a_changed_layer),
-        cmocka_unit_test(a_renamed_layer),       cmocka_unit_test(a_layer_for_another),
-        cmocka_unit_test(another_convention),    cmocka_unit_test(another_mode),
-        cmocka_unit_test(hostile_names),         cmocka_unit_test(usage),
-        cmocka_unit_test(differences_of_bounds), cmocka_unit_test(without_memory),
+        cmocka_unit_test(nothing_differs),
+        cmocka_unit_test(a_changed_layer),
+        cmocka_unit_test(a_renamed_block_with_a_change),
+        cmocka_unit_test(a_renamed_layer),
+        cmocka_unit_test(a_layer_for_another),
+        cmocka_unit_test(another_convention),
+        cmocka_unit_test(another_mode),
+        cmocka_unit_test(hostile_names),
+        cmocka_unit_test(usage),
+        cmocka_unit_test(differences_of_bounds),
+        cmocka_unit_test(without_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

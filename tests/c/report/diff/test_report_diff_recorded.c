@@ -44,6 +44,7 @@ static void a_slower_layer(void **state) {
     has("Nothing differs: 3 modules are equal.\n");
     written(&a, &b, &(lam_diff_options){.format = "json", .depth = -1});
     has("\"kind\": \"recording\"");
+    has("\"modules\": 3, \"steps\": 5}");
     has("\"before_deviation\": 0");
 }
 

@@ -79,17 +79,22 @@ static void unknown_is_null(void **state) {
     lam_model_free(m);
 }
 
-static void a_late_run_is_named(void **state) {
-    (void)state;
+/* Ten runs; the seventh is late by 500 in b, and the third by `third`. */
+static lam_model *late_runs(int64_t third) {
     net n = timed_layers();
     for (int r = 0; r < 10; r++) {
-        int64_t t = 10000 * (r + 1), late = r == 7 ? 500 : r % 3;
+        int64_t t = 10000 * (r + 1), late = r == 7 ? 500 : r == 3 ? third : r % 3;
         int32_t root = timed_call(&n, 0, -1, t, t + 100 + late, 0);
         timed_call(&n, 1, root, t + 10, t + 40, 0);
         timed_call(&n, 2, root, t + 50, t + 90 + late, 0);
     }
     NET_OK(&n, lam_build_timed(n.b, &n.e));
-    lam_model *m = net_done(&n);
+    return net_done(&n);
+}
+
+static void a_late_run_is_named(void **state) {
+    (void)state;
+    lam_model *m = late_runs(0);
     lam_costs *c = net_costs(m, NULL, false);
     lam_report_options o = show_options(NULL, "json");
     show(c, &o);
@@ -103,6 +108,37 @@ static void a_late_run_is_named(void **state) {
     o.width = 200;
     show(c, &o);
     show_has("run 7 took 600 ns, 499 ns of the delay in b\n");
+    assert_null(strstr(shown, "much longer"));
+    lam_costs_free(c);
+    lam_model_free(m);
+    m = late_runs(300);
+    c = net_costs(m, NULL, false);
+    show(c, &o);
+    show_has("2 runs took much longer; run 7 took 600 ns, 499 ns of the delay in b\n");
+    lam_costs_free(c);
+    lam_model_free(m);
+}
+
+/* 2000 FLOPs and 1400 bytes in 400 ns. */
+static void a_row_has_its_speed(void **state) {
+    (void)state;
+    net n = net_new();
+    int32_t root = net_module(&n, "Net", 0), fc = net_linear(&n, 10, 20), p = net_place(&n, -1, "", root);
+    net_place(&n, p, "fc", fc);
+    int32_t r = timed_call(&n, root, -1, 1000, 2000, 0), f = timed_call(&n, fc, r, 1100, 1500, 0);
+    net_mm(&n, (op_at){f, -1, LAM_FORWARD, 0}, 5, 10, 20);
+    NET_OK(&n, lam_build_timed(n.b, &n.e));
+    lam_model *m = net_done(&n);
+    lam_costs *c = net_costs(m, "exact", false);
+    lam_report_options o = show_options(NULL, NULL);
+    o.time = true;
+    o.peak = (lam_peak){1e10, 1e10};
+    o.width = 240;
+    show(c, &o);
+    const char *row = strstr(shown, "fc (Linear)");
+    assert_non_null(row);
+    const char *flops = strstr(row, " 5.00 G "), *bytes = strstr(row, " 3.50 G ");
+    assert_true(flops && bytes && flops < bytes && bytes < strchr(row, '\n'));
     lam_costs_free(c);
     lam_model_free(m);
 }
@@ -245,15 +281,11 @@ static void a_sink_may_refuse(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(in_every_format),
-        cmocka_unit_test(to_the_last_digit),
-        cmocka_unit_test(unknown_is_null),
-        cmocka_unit_test(a_late_run_is_named),
-        cmocka_unit_test(as_torch_inspector_tells_it),
-        cmocka_unit_test(as_a_drawing),
-        cmocka_unit_test(counters_beside_each_other),
-        cmocka_unit_test(memory_may_run_out),
-        cmocka_unit_test(a_sink_may_refuse),
+        cmocka_unit_test(in_every_format),     cmocka_unit_test(to_the_last_digit),
+        cmocka_unit_test(unknown_is_null),     cmocka_unit_test(a_late_run_is_named),
+        cmocka_unit_test(a_row_has_its_speed), cmocka_unit_test(as_torch_inspector_tells_it),
+        cmocka_unit_test(as_a_drawing),        cmocka_unit_test(counters_beside_each_other),
+        cmocka_unit_test(memory_may_run_out),  cmocka_unit_test(a_sink_may_refuse),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

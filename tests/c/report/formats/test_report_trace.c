@@ -92,6 +92,39 @@ static void without_times_there_is_no_timeline(void **state) {
     lam_model_free(m);
 }
 
+/* Operators of a dry run may have times where its calls have none; outside of all calls they are all there
+ * is. */
+static void calls_without_times_have_no_timeline(void **state) {
+    (void)state;
+    for (int called = 0; called < 2; called++) {
+        lam_error e = {0};
+        net n = net_new();
+        net_place(&n, -1, "", net_module(&n, "Net", 0));
+        if (called) net_call(&n, 0, -1, SH(2, 3), 0, SH(2, 3), 0);
+        const lam_op_info o = {.name = "aten::neg", .call = -1, .parent = -1, .t0_ns = 12000, .t1_ns = 13000};
+        NET_OK(&n, lam_build_op(n.b, &o, NULL, &n.e));
+        lam_model *m = net_done(&n);
+        assert_int_equal(write_to(m, "trace", show_sink(), &e), called ? LAM_USAGE : LAM_OK);
+        if (called) assert_non_null(strstr(e.text, "nothing that ran has a time"));
+        lam_model_free(m);
+    }
+}
+
+static void calls_tell_their_shapes(void **state) {
+    (void)state;
+    static const int64_t sizes[] = {2, 3, 4};
+    const lam_arg args[] = {{.ndim = 2, .sizes = sizes}, {.ndim = 1, .sizes = sizes}, {.ndim = -1}};
+    net n = net_new();
+    net_place(&n, -1, "", net_module(&n, "Net", 0));
+    const lam_call_info c = {
+        .parent = -1, .t0_ns = 10000, .t1_ns = 10900, .n_in = 3, .in = args, .n_out = 2, .out = args};
+    NET_OK(&n, lam_build_call(n.b, &c, NULL, &n.e));
+    lam_model *m = net_done(&n);
+    assert_int_equal(write_to(m, "trace", show_sink(), NULL), LAM_OK);
+    show_has("\"inputs\": \"2x3; 2; ?\", \"outputs\": \"2x3; 2\"}");
+    lam_model_free(m);
+}
+
 static void draw(void *arg, bool *ok) {
     lam_error e = {0};
     lam_status s = write_to(arg, "trace", show_sink(), &e);
@@ -111,6 +144,8 @@ int main(void) {
         cmocka_unit_test(trace_events),
         cmocka_unit_test(speedscope),
         cmocka_unit_test(without_times_there_is_no_timeline),
+        cmocka_unit_test(calls_without_times_have_no_timeline),
+        cmocka_unit_test(calls_tell_their_shapes),
         cmocka_unit_test(memory_may_run_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -234,6 +234,27 @@ static void test_provenance_is_passed_on(void **unused) {
     outline_leave(&x);
 }
 
+/* Three tensors of a call are told, and how many more there are. */
+static void test_many_tensors_are_counted(void **unused) {
+    (void)unused;
+    static const int64_t sizes[] = {1, 2, 3, 4, 5};
+    lam_arg args[5];
+    for (int i = 0; i < 5; i++) args[i] = (lam_arg){.dtype = NET_FLOAT32, .ndim = 1, .sizes = sizes + i};
+    for (int32_t k = 3; k <= 5; k++) {
+        net n = net_new();
+        net_place(&n, -1, "", net_module(&n, "Net", 0));
+        const lam_call_info c = {.parent = -1, .n_in = k, .in = args, .n_out = 1, .out = args + 4};
+        NET_OK(&n, lam_build_call(n.b, &c, NULL, &n.e));
+        outlined x = outline_of(net_done(&n), "layers");
+        static const char *const told[] = {"", " +1", " +2"};
+        char wanted[80];
+        snprintf(wanted, sizeof wanted, "1 float32, 2 float32, 3 float32%s", told[k - 3]);
+        assert_string_equal(x.o.at[0].in, wanted);
+        assert_string_equal(x.o.at[0].out, "5 float32");
+        outline_leave(&x);
+    }
+}
+
 /* A list that is not called takes as long as what is in it. */
 static void test_a_list_has_the_time_of_its_parts(void **unused) {
     (void)unused;
@@ -289,6 +310,7 @@ int main(void) {
         cmocka_unit_test(test_findings_have_places),
         cmocka_unit_test(test_times_may_be_unknown),
         cmocka_unit_test(test_provenance_is_passed_on),
+        cmocka_unit_test(test_many_tensors_are_counted),
         cmocka_unit_test(test_a_list_has_the_time_of_its_parts),
         cmocka_unit_test(test_no_memory),
     };

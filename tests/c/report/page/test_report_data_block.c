@@ -206,6 +206,16 @@ static void test_provenance(void **unused) {
     has(text, "\"torch\":\"2.13.0\",\"python\":null,\"os\":\"Linux\",\"cpu\":\"CPU\",\"threads\":2,"
               "\"date\":\"2026-11-24\"");
     has(text, "\"roof\":[1000000000000,25000000000,2]");
+    /* What any reader takes as a whole number is one. */
+    static const char *const threads[][2] = {
+        {"0", "0"},       {"999999999", "999999999"}, {"1000000000", "\"1000000000\""},
+        {"02", "\"02\""}, {"2x", "\"2x\""},           {"", "\"\""}};
+    for (size_t i = 0; i < sizeof threads / sizeof *threads; i++) {
+        char wanted[40];
+        facts[4][1] = threads[i][0];
+        snprintf(wanted, sizeof wanted, "\"threads\":%s,", threads[i][1]);
+        has(written(&o), wanted);
+    }
 }
 
 /* -- memory that runs out -------------------------------------------------------------------------------- */

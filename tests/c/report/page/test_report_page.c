@@ -54,6 +54,8 @@ static void not_exact(void **state) {
 static lam_status table_status;
 static void put_table(lmi_page *p) { table_status = lmi_page_table(p); }
 
+static void put_deeper_table(lmi_page *p) { table_status = lmi_page_deeper_table(p); }
+
 static void first_view(void **state) {
     (void)state;
     paged *p = paged_net();
@@ -66,8 +68,8 @@ static void first_view(void **state) {
         "class=\"tag\">×3 equal</span></th>");
     show_has(
         "<td class=\"l dim\">8×64×7×7 +4</td><td class=\"n w10\">100</td><td class=\"n hot w20\">400</td>");
-    show_has(
-        "<td class=\"n w15\">150</td><td class=\"n hot w30\">600</td></tr>"); /* b and the run: all three */
+    assert_int_equal(shown_times("<td class=\"n w15\">150</td><td class=\"n hot w30\">600</td></tr>"),
+                     2); /* b and the run: all three */
     show_has("<td class=\"n w25\">250</td><td class=\"n hot\"><span class=\"dim\">0</span></td></tr>");
     show_lacks("style=");
     free(p);
@@ -92,6 +94,10 @@ static void open_levels(void **state) {
         paged_add(p, LMI_OWN_PARAMS, 2, 1);
         paged_part(p, NULL, put_table);
         assert_int_equal(shown_times("<tr data-i"), last == 21 ? 24 : 3);
+        paged_part(p, NULL, put_deeper_table); /* what the first one leaves out */
+        assert_int_equal(table_status, LAM_OK);
+        assert_int_equal(shown_times("<tr data-i"), last == 21 ? 0 : 25);
+        assert_int_equal(shown_times("<details><summary>All modules, 25 rows</summary>"), last == 22);
         free(p);
     }
 }

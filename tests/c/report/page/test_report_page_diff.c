@@ -101,6 +101,31 @@ static void rows(void **state) {
     pair_free(&x);
 }
 
+/* 1 is a number that another can be a share of, 0 is not. */
+static void small_numbers(void **state) {
+    (void)state;
+    static const struct {
+        int64_t was, now;
+        const char *told;
+    } all[] = {{1, 2, "+100" NARROW "%"}, {0, 2, "new"}, {1, 0, "gone"}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        pair x = {.was = paged_new(), .now = paged_new()};
+        char wanted[40];
+        for (int k = 0; k < 2; k++) {
+            paged *p = k ? x.now : x.was;
+            paged_place(p, -1, "", "Net");
+            paged_place(p, 0, "a", "Conv2d");
+            paged_add(p, LMI_OWN_MACS, 1, k ? all[i].now : all[i].was);
+            paged_add(p, LMI_OWN_PARAMS, 1, 7 + k); /* it changed anyway */
+        }
+        unite(&x);
+        part_of(&x, NULL, put_table);
+        snprintf(wanted, sizeof wanted, "<span class=\"dl\">%s</span>", all[i].told);
+        show_has(wanted);
+        pair_free(&x);
+    }
+}
+
 /* The first kind of name that tells them apart. */
 static void names(void **state) {
     (void)state;
@@ -204,9 +229,11 @@ static void without_memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tiles),    cmocka_unit_test(what_changed),           cmocka_unit_test(rows),
-        cmocka_unit_test(names),    cmocka_unit_test(numbers_of_other_rules), cmocka_unit_test(not_known),
-        cmocka_unit_test(the_same), cmocka_unit_test(without_memory),
+        cmocka_unit_test(tiles),          cmocka_unit_test(what_changed),
+        cmocka_unit_test(rows),           cmocka_unit_test(small_numbers),
+        cmocka_unit_test(names),          cmocka_unit_test(numbers_of_other_rules),
+        cmocka_unit_test(not_known),      cmocka_unit_test(the_same),
+        cmocka_unit_test(without_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,6 +3,8 @@
  * Memory over time, the roofline, the graph and the scatter, of what is written by hand. */
 #include "kit/little_outline.h"
 
+#include "report/picture/text.h"
+
 #define BOX "<rect class=\"o thin"
 
 static const lmi_picture_options in_page = {.width = 1008, .by = LMI_OWN_MACS},
@@ -31,6 +33,7 @@ static void test_the_course_of_memory(void **state) {
     const char *svg = drawn(lmi_picture_memory, &l->o, in_file);
     has(svg, "d=\"M66 230 532 44.5 998 128L998 230Z\"");
     has(svg, "<circle class=\"bd\" cx=\"532\" cy=\"44.5\" r=\"4\"/>");
+    has(svg, "<path class=\"pk\" d=\"M532 44.5V296\"/>");
     has(svg, ">peak 1000\u202f"
              "B, backward of layer</text>");
     has(svg, ">there before the run 100\u202f"
@@ -93,6 +96,15 @@ static void test_a_page_has_few_places_at_work(void **state) {
     assert_true(strlen(svg) <= 20 * 1024);
     svg = drawn(lmi_picture_memory, &l->o, in_file);
     assert_int_equal(count_of(svg, BOX), 400);
+    /* Of equally long ones the first. */
+    for (int i = 0; i < 400; i++) work[i] = (lmi_at_work){1, 1, LAM_FORWARD, i * 1500, 1400};
+    svg = drawn(lmi_picture_memory, &l->o, in_page);
+    int32_t shown = count_of(svg, BOX);
+    assert_in_range(shown, 1, 70);
+    for (int32_t i = 1; i < shown; i++)
+        assert_true(number_after(svg, BOX " f-conv\" x=\"", i) >
+                    number_after(svg, BOX " f-conv\" x=\"", i - 1));
+    assert_true(number_after(svg, BOX " f-conv\" x=\"", 0) == 66);
     free(l);
 }
 
@@ -183,6 +195,18 @@ static void test_circles_stand_below_the_roofs(void **state) {
              "100\u202f%</title>");
     has(svg, ">ridge 10.0 FLOP/byte</text>");
     has(svg, ">compute roof 1.00\u202fGFLOP/s</text>");
+    /* Each power of ten that the axes have: 0.1 to 100, and 10^7 to 10^9. */
+    static const char *const powers[] = {">0.1</text>", ">1</text>", ">10</text>", ">100</text>"};
+    for (int i = 0; i < 4; i++) has(svg, powers[i]);
+    for (int i = 7; i <= 9; i++) {
+        lmi_buf power;
+        lmi_buf_init(&power);
+        lmi_putc(&power, '>');
+        lmi_put_power(&power, i);
+        lmi_put(&power, "</text>");
+        has(svg, lmi_buf_text(&power));
+        lmi_buf_free(&power);
+    }
     /* At the corner there is room for no label. */
     assert_int_equal(count_of(svg, "class=\"s m halo"), 1);
     has(svg, ">quick</text>");
@@ -292,6 +316,12 @@ static void test_the_graph(void **state) {
     has(svg, ">300 <tspan class=\"d\">75\u202f% \u00b7 call 1/2</tspan>");
     has(svg, "<rect class=\"bar\" x=\"24\" y=\"97\" width=\"87\" height=\"3\" rx=\"1.5\"/>"); /* 116 * 3/4 */
     has(svg, "<title>add, view: 7 MACs</title>");
+    f.node[2].macs.state = LAM_AT_LEAST;
+    has(drawn(lmi_picture_graph, &l->o, in_file), "<title>add, view: \u2265\u202f7 MACs</title>");
+    f.node[2].macs.state = LAM_UNKNOWN;
+    has(drawn(lmi_picture_graph, &l->o, in_file), "<title>add, view</title>");
+    f.node[2].macs.state = LAM_EXACT;
+    svg = drawn(lmi_picture_graph, &l->o, in_file);
     assert_int_equal(count_of(svg, "<rect class=\"f-rest\""), 2);
     assert_int_equal(count_of(svg, "<rect class=\"f-pool thin\""), 1);
     free(l);
@@ -348,6 +378,11 @@ static void test_the_scatter(void **state) {
     has(svg, ">10\u202fM</text>");
     has(svg, ">1\u202fG</text>");
     assert_int_equal(count_of(scattered(at, 1), "<circle"), 1);
+    /* The shortest name stands first, whichever comes first. */
+    static const lam_scatter_point twins[] = {{"vgg16_bn", "vgg", 138357544, 15470264321},
+                                              {"vgg16", "vgg", 138365992, 15470264320},
+                                              {"vgg16_x", "vgg", 138365993, 15470264320}};
+    has(scattered(twins, 3), ">vgg16, _bn, _x</text>");
     has(scattered(at, 0), "There is no model to show.");
 }
 

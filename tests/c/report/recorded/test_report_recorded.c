@@ -344,6 +344,30 @@ static void several_models(void **state) {
     for (int32_t i = 0; i < 2; i++) lam_recording_free(alone[i]);
 }
 
+/* Steps are compared with those of their kind alone: of others the row knows nothing. */
+static void steps_of_another_kind(void **state) {
+    (void)state;
+    static const struct {
+        const char *both, *second, *title, *row;
+    } all[] = {
+        {"UPDATE steps SET backward_ns = NULL WHERE number % 200 = 0", NULL,
+         "\nNet, a training step without a backward pass\n", "\n1           400 "},
+        {"UPDATE steps SET gradients = 0 WHERE number % 200 = 0", NULL,
+         "\nNet, a training step without gradients\n", "\n1           400 "},
+        {NULL, "UPDATE steps SET calls = 2", "Net, a training step", "\n1             ? "},
+        {"UPDATE steps SET calls = 1 + number % 200 / 100", NULL, "\nNet, a training step of 2 calls\n",
+         "\n1           500 "},
+    };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        lam_recording *of[] = {recorded("k.0.lamina", 0, 2, 1, all[i].both),
+                               recorded("k.1.lamina", 1, 2, 1, all[i].second ? all[i].second : all[i].both)};
+        written(of, 2, NULL);
+        const char *of_kind = strstr(shown, all[i].title);
+        if (!of_kind || !strstr(of_kind, all[i].row)) fail_msg("'%s' is not in:\n%s", all[i].row, shown);
+        for (int32_t k = 0; k < 2; k++) lam_recording_free(of[k]);
+    }
+}
+
 /* A file that an earlier run left in the folder. */
 static void processes_of_two_runs(void **state) {
     (void)state;
@@ -486,6 +510,7 @@ int main(void) {
         cmocka_unit_test(formats_that_there_are_not),
         cmocka_unit_test(processes_side_by_side),
         cmocka_unit_test(columns_of_processes_go_in_turn),
+        cmocka_unit_test(steps_of_another_kind),
         cmocka_unit_test(processes_of_two_runs),
         cmocka_unit_test(processes_that_differ),
         cmocka_unit_test(several_models),

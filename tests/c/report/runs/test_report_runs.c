@@ -36,7 +36,19 @@ static void numbers_of_a_run(void **state) {
     show_has("median step</span><span class=\"v\">5.00" S "ms</span><span class=\"w\">±" S "0" S
              "ns, 4 steps");
     show_has("forward</span><span class=\"v\">1.50" S "µs</span>");
-    show_has("<td class=\"n hot w34\">68" S "%</td>");
+    /* Bars of 50: of the model's forward and backward, and the share; the largest share comes first. */
+    show_has("<td class=\"n w33\">1.00" S "µs</td><td class=\"n w34\">1.50" S
+             "µs</td><td class=\"n hot w34\">68" S "%</td>");
+    show_has("<td class=\"n w13\">400" S "ns</td><td class=\"n w16\">700" S
+             "ns</td><td class=\"n hot w15\">30" S "%</td>");
+    show_has("<td class=\"n w50\">1.50" S "µs</td><td class=\"n w50\">2.20" S
+             "µs</td><td class=\"n hot w1\">2.7" S "%</td>");
+    const char *first = strstr(shown, "<th scope=\"row\"><code><bdi>first</bdi>"),
+               *second = strstr(shown, "<th scope=\"row\"><code><bdi>second</bdi>"),
+               *root = strstr(shown, "<th scope=\"row\"><code><bdi>Net</bdi>");
+    assert_true(first && first < second && second < root);
+    show_has(" role=\"img\" aria-label=\"Time of steps, by phase");
+    show_lacks("xmlns");
     show_has("too few steps to compare");
     show_has("python train.py");
     show_has("2023-11-14 22:13:20 UTC");
@@ -60,7 +72,9 @@ static void memory_and_health(void **state) {
     show_has("peak memory</span><span class=\"v\">5.00" S "MiB");
     show_has("<b>NaN or Inf in 1 step</b>, in step 200, made by <code><bdi>first</bdi></code>.");
     show_has(">first NaN or Inf: step 200</text>");
-    show_has("<b>2 steps</b> could not be written in time.");
+    show_has(
+        "<li class=\"warn\"><span class=\"ic\" aria-hidden=\"true\">!</span><span><b>2 steps</b> could not "
+        "be written in time.</span></li>");
     show_has("<b>1 step</b> raised an exception.");
     lam_recording_free(r);
     r = recorded("good.lamina", 0, 1, 1, "UPDATE steps SET looked = 1");
@@ -127,6 +141,38 @@ static void many_steps(void **state) {
              "ms in the last.");
     free(s);
     lam_recording_free(r);
+}
+
+/* 41 steps that begin 5 ms apart, the last ones `late` ns more. */
+static lam_recording *lasting(const char *name, int32_t rank, int32_t world, int64_t late) {
+    const char *file = step_file(name);
+    char sql[128];
+    lam_recorder *w = step_recorder(file, rank, world);
+    for (int64_t i = 0; i < 41; i++) step_put(w, i, 1, true);
+    assert_int_equal(lam_recorder_close(w, NULL), LAM_OK);
+    snprintf(sql, sizeof sql,
+             "UPDATE steps SET started_ns = started_ns + (number - 36) * %lld WHERE number > 36",
+             (long long)late);
+    change_recording(file, sql);
+    return open_recording(file, 0, 0);
+}
+
+/* Of two or more, the one that became slower is named; one that saw nothing says nothing. */
+static void one_of_them_became_slower(void **state) {
+    (void)state;
+    lam_error e = {0};
+    const char *file = step_file("nothing.lamina");
+    assert_int_equal(lam_recorder_close(step_recorder(file, 2, 3), &e), LAM_OK);
+    lam_recording *all[] = {lasting("l0.lamina", 0, 3, 0), lasting("l1.lamina", 1, 3, 2500000),
+                            open_recording(file, 0, 0)};
+    for (int32_t n = 2; n <= 3; n++) {
+        paged(all, n);
+        show_has("<b>Steps became slower</b>, most in <bdi>rank 1</bdi>: 5.00" S
+                 "ms in the first tenth of the run, 7.50" S "ms in the last.");
+    }
+    paged(all, 1);
+    show_lacks("became slower");
+    for (int i = 0; i < 3; i++) lam_recording_free(all[i]);
 }
 
 /* Of rank 1 the layer `first` takes 3 times as long: 3000 + 1500 ns against 1000 + 1500. */
@@ -233,11 +279,17 @@ static void memory_may_run_out(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(numbers_of_a_run),   cmocka_unit_test(memory_and_health),
-        cmocka_unit_test(steps_one_by_one),   cmocka_unit_test(many_steps),
-        cmocka_unit_test(side_by_side),       cmocka_unit_test(verdict_of_all),
-        cmocka_unit_test(names_of_strangers), cmocka_unit_test(nothing_was_seen),
-        cmocka_unit_test(memory_may_run_out), cmocka_unit_test(a_part),
+        cmocka_unit_test(numbers_of_a_run),
+        cmocka_unit_test(memory_and_health),
+        cmocka_unit_test(steps_one_by_one),
+        cmocka_unit_test(many_steps),
+        cmocka_unit_test(side_by_side),
+        cmocka_unit_test(verdict_of_all),
+        cmocka_unit_test(names_of_strangers),
+        cmocka_unit_test(nothing_was_seen),
+        cmocka_unit_test(memory_may_run_out),
+        cmocka_unit_test(a_part),
+        cmocka_unit_test(one_of_them_became_slower),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

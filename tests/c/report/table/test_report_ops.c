@@ -202,6 +202,8 @@ static void bytes_asked_for(void **state) {
     o.exact = true;
     show(c, &o);
     has(" \u00b7 read >= 248 \u00b7 written >= 116\n");
+    lacks("72 B");
+    has("  72 ");
     show_as(c, "json", 0);
     has("\"bytes_read\": {\"value\": 72, \"state\": \"exact\"}, \"bytes_written\": {\"value\": 32, ");
     has("\"bytes\": {\"value\": 104, \"state\": \"exact\"}, \"intensity\": 0.461538");

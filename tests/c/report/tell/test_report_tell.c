@@ -130,6 +130,19 @@ static void test_costs(void **state) {
         assert_int_equal(h.depth, 0);
         has(parts[i]);
     }
+    assert_int_equal(lam_costs_tell(c, LAM_COSTS_ROWS, 0, hears(-1), &e), LAM_OK);
+    static const char *const sums[] = {"",           "total_",          "backward_", "total_backward_",
+                                       "recompute_", "total_recompute_"};
+    for (size_t i = 0; i < sizeof sums / sizeof *sums; i++) { /* with every metric, one after the other */
+        static const char *const metrics[] = {"macs",          "flops",      "dmas",  "bytes_read",
+                                              "bytes_written", "effective_", "bytes", "intensity"};
+        const char *at = h.text;
+        for (size_t k = 0; k < sizeof metrics / sizeof *metrics; k++) {
+            char name[64];
+            snprintf(name, sizeof name, " %s%s", sums[i], metrics[k]);
+            if (!(at = strstr(at, name))) fail_msg("there is no%s", name);
+        }
+    }
     assert_int_equal(lam_costs_tell(c, LAM_COSTS_TIMES, 0, hears(-1), &e), LAM_OK);
     has("layers=[{path='' call=0 forward=(n=1 median=400 ");
     has(" backward=(n=1 median=100 deviation=0 least=100 most=100 most_run=0 ) backward_self=(n=1 median=0 ");
@@ -143,6 +156,10 @@ static void test_costs(void **state) {
     lam_speeds_tell(c, (lam_peak){1e9, 1e9}, false, hears(-1));
     has("[(path='");
     has("bound='");
+    lam_costs_free(c);
+    c = net_costs(m, "layers", false); /* what a convention does not count is told as not known */
+    assert_int_equal(lam_costs_tell(c, LAM_COSTS_TOTALS, 0, hears(-1), &e), LAM_OK);
+    has(" bytes_read=0 unknown bytes_written=0 unknown ");
     lam_costs_free(c);
     lam_model_free(m);
 }
@@ -190,7 +207,11 @@ static void test_nothing_measured(void **state) {
     lam_error e = {0};
     net n = net_new();
     net_place(&n, -1, "", net_module(&n, "Tanh", LAM_MODULE_LEAF));
+    net_module(&n, "Mine", LAM_MODULE_OPAQUE); /* no class of torch's own */
     lam_model *m = net_done(&n);
+    lam_model_tell(m, LAM_MODEL_MODULES, hears(-1));
+    has("exact=true own_forward=false training=false opaque=false leaf=true ");
+    has("exact=false own_forward=false training=false opaque=true leaf=false ");
     lam_costs *c = net_costs(m, NULL, false);
     assert_int_equal(lam_costs_tell(c, LAM_COSTS_TIMES, 0, hears(-1), &e), LAM_OK);
     assert_string_equal(h.text, "none ");
