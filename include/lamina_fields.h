@@ -82,6 +82,16 @@ LAM_API void lam_check_tell(const lam_check *k, lam_receiver to);
 LAM_API void lam_rules_tell(const lam_rules *rules, lam_receiver to); /* a user's own */
 LAM_API void lam_tables_tell(lam_tables_part part, int32_t i, lam_receiver to);
 
+/* Fields as a JSON document: one object, which begins with `schema` ("lamina.KIND/VERSION"), `schema_version`
+ * and `version`, of lamina. */
+typedef struct lam_json lam_json;
+LAM_API lam_status lam_json_new(lam_json **out, const char *kind, int32_t version, lam_error *e);
+/* Adds what it receives; the first field is called `name`, or NULL: as it is called itself. */
+LAM_API lam_receiver lam_json_field(lam_json *j, const char *name);
+/* Writes the document, once everything in it has ended. */
+LAM_API lam_status lam_json_write(lam_json *j, lam_sink to, lam_error *e);
+LAM_API void lam_json_free(lam_json *j);
+
 #ifdef __cplusplus
 }
 #endif

@@ -12,7 +12,18 @@
 static const lmi_verb verbs[] = {
 #define VERB(name, run, least, most, operands, options, summary, more)                                       \
     {#name, run, least, most, operands, options, summary, more},
+#define NO_JSON(name, why)
 #include "cmd/verbs.def"
+#undef NO_JSON
+#undef VERB
+};
+static const struct {
+    const char *verb, *why;
+} without_json[] = {
+#define VERB(name, run, least, most, operands, options, summary, more)
+#define NO_JSON(name, why) {#name, why},
+#include "cmd/verbs.def"
+#undef NO_JSON
 #undef VERB
 };
 enum { N_VERBS = sizeof verbs / sizeof *verbs };
@@ -65,7 +76,15 @@ static bool listed(const char *list, const char *name) {
     return false;
 }
 
+const char *lmi_no_json(const lmi_verb *v) {
+    for (size_t i = 0; i < sizeof without_json / sizeof *without_json; i++)
+        if (strcmp(without_json[i].verb, v->name) == 0) return without_json[i].why;
+    return NULL;
+}
+
+/* --help and --json are of all subcommands, and no list of them has them. */
 static bool takes(const lmi_verb *v, const option *o) {
+    if (strcmp(o->name, "json") == 0) return !lmi_no_json(v);
     return strcmp(o->name, "help") == 0 || listed(v->options, o->name);
 }
 
@@ -215,6 +234,11 @@ static bool read_long(reader *r) {
     const char *word = r->argv[r->at], *name = word + 2, *equals = strchr(name, '=');
     size_t n = equals ? (size_t)(equals - name) : strlen(name);
     const option *o = by_name(name, n);
+    if (o && strcmp(o->name, "json") == 0 && lmi_no_json(r->c->verb)) {
+        lmi_complain(r->c, NULL, "%s: `lamina %s` has none: %s", word, r->c->verb->name,
+                     lmi_no_json(r->c->verb));
+        return false;
+    }
     if (!o || !takes(r->c->verb, o)) {
         char plain[LONGEST + 1];
         snprintf(plain, sizeof plain, "%.*s", (int)(n > LONGEST ? LONGEST : n), name);
@@ -254,6 +278,18 @@ bool lmi_format_known(lmi_cli *c, const char *const *known, const char *of) {
     lmi_complain(c, NULL, "format: there is no format '%s' for %s; there are: %s", format, of, list);
     return false;
 }
+
+/* --json is --format json, of a subcommand without formats too. */
+static bool json_alone(lmi_cli *c) {
+    const char *format = c->args.format;
+    if (!c->args.json) return true;
+    c->args.format = "json";
+    if (!format || strcmp(format, "json") == 0) return true;
+    lmi_complain(c, "leave one of them out", "--json and --format %s are two formats", format);
+    return false;
+}
+
+bool lmi_is_json(const lmi_args *a) { return a->format && strcmp(a->format, "json") == 0; }
 
 bool lmi_too_many(lmi_cli *c, const char *word, const char *hint) {
     char input[64];
@@ -298,6 +334,7 @@ bool lmi_parse(lmi_cli *c, int argc, const char *const *argv, int from) {
             ok = word[1] == '-' ? read_long(&r) : read_short(&r);
     }
     if (c->verb->most < 0) take_rest(&r);
+    ok = ok && json_alone(c);
     if (!ok || c->args.help || c->args.n_operands + c->args.n_rest >= c->verb->least) return ok;
     if (c->args.module) return ok;
     lmi_complain(c, c->verb->more, "the usage is: lamina %s %s [options]", c->verb->name, c->verb->operands);
@@ -316,7 +353,7 @@ static const char *help_of(const lmi_verb *v, const option *o) {
 bool lmi_option_at(const lmi_verb *v, int32_t i, lmi_shell_option *out) {
     for (int k = 0; k < N_OPTIONS; k++) {
         const option *o = &options[k];
-        if (!listed(v->options, o->name) || i-- > 0) continue;
+        if (strcmp(o->name, "help") == 0 || !takes(v, o) || i-- > 0) continue;
         *out = (lmi_shell_option){o->name, o->letter, o->type == FLAG ? NULL : o->value, help_of(v, o)};
         return true;
     }
@@ -342,20 +379,22 @@ void lmi_say_words(lmi_cli *c, int32_t at, int32_t indent, const char *text) {
 
 static void help_option(lmi_cli *c, const lmi_verb *v, const option *o) {
     char left[64], letter[8] = "    ";
+    const char *help = help_of(v, o);
+    if (!help) return;
     if (o->letter) snprintf(letter, sizeof letter, "-%c, ", o->letter);
     snprintf(left, sizeof left, "  %s--%s%s%s", letter, o->name, o->value ? " " : "",
              o->value ? o->value : "");
     int32_t n = (int32_t)strlen(left), at = n < COLUMN + 4 ? COLUMN + 4 : n + 1;
     lmi_say(c, "%-*s", (int)at, left);
-    lmi_say_words(c, at, COLUMN + 4, help_of(v, o));
+    lmi_say_words(c, at, COLUMN + 4, help);
 }
 
 void lmi_help_verb(lmi_cli *c, const lmi_verb *v) {
-    bool any = *v->options != '\0';
+    lmi_shell_option unused;
     lmi_say(c, "usage: lamina %s%s%s%s\n", v->name, *v->operands ? " " : "", v->operands,
-            any ? " [options]" : "");
+            lmi_option_at(v, 0, &unused) ? " [options]" : "");
     lmi_say_words(c, 0, 0, v->summary);
     if (v->more) lmi_say_words(c, 0, 0, v->more);
     for (int i = 0; i < N_OPTIONS; i++)
-        if (options[i].help && takes(v, &options[i])) help_option(c, v, &options[i]);
+        if (takes(v, &options[i])) help_option(c, v, &options[i]);
 }

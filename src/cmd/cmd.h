@@ -26,7 +26,7 @@ typedef struct lmi_args {
     const char *const *rest;                       /* of a verb that runs another program: its command line */
     int32_t n_rest;
     bool released, flops, backward, strict, dry, ops, facts, rf, bytes, force, wide, ascii, exact, expand;
-    bool time, once, help, man;
+    bool time, once, help, man, json;
     bool memory, health, roof, why, no_bars, no_pager;
     bool github, exit_code, renew, allow_incomplete;
 } lmi_args;
@@ -62,6 +62,7 @@ struct lmi_cli {
     lmi_held held;
     char *rules_text; /* of the --rules file, NULL: none */
     lam_rules *own;   /* the user's: of that file, and what the model's code registered; NULL: none */
+    lam_json *json;   /* of an answer that is being put together */
 };
 
 /* -- args.c ------------------------------------------------------------------------------------ */
@@ -80,6 +81,10 @@ void lmi_say_words(lmi_cli *c, int32_t at, int32_t indent, const char *text);
 void lmi_help_verb(lmi_cli *c, const lmi_verb *v);
 /* The i-th option of a verb, but --help; false past the last one. */
 bool lmi_option_at(const lmi_verb *v, int32_t i, lmi_shell_option *out);
+/* Why it has no --json; NULL: it has. */
+const char *lmi_no_json(const lmi_verb *v);
+/* The answer is to be JSON, by --json or --format json. */
+bool lmi_is_json(const lmi_args *a);
 /* Finds the candidate nearest to `word`, if one is near; else NULL. Call lmi_near_put for each candidate. */
 typedef struct lmi_near {
     const char *word, *best;
@@ -106,6 +111,17 @@ void lmi_output_narrow(lmi_cli *c);
 /* From now on holds the output back, if it may go through a pager. An error releases it, so that the error is
  * what is last on the screen. */
 void lmi_output_hold(lmi_cli *c);
+/* Begins the answer of a subcommand as JSON, version 1 of its schema. LMI_EXIT_OK, or after an error the exit
+ * code. What is put into it is written at the end, by lmi_json_end, which returns `code`, or after an error
+ * another. */
+int lmi_json_begin(lmi_cli *c, const char *kind);
+int lmi_json_end(lmi_cli *c, int code);
+/* A field of the object or list that is open; name NULL: in a list. */
+void lmi_json_text(lmi_cli *c, const char *name, const char *text); /* NULL: null */
+void lmi_json_int(lmi_cli *c, const char *name, int64_t n);
+void lmi_json_truth(lmi_cli *c, const char *name, bool truth);
+void lmi_json_open(lmi_cli *c, const char *name, lam_field_type type); /* LAM_FIELD_OBJECT or _LIST */
+void lmi_json_close(lmi_cli *c);
 /* Closes the output and reports a failure to write; returns `code` if there was none. */
 int lmi_output_end(lmi_cli *c, int code);
 bool lmi_wants_color(const lmi_cli *c);

@@ -10,6 +10,10 @@
 /* -- small verbs ------------------------------------------------------------------------------- */
 
 int lmi_run_version(lmi_cli *c) {
+    if (lmi_is_json(&c->args)) { /* the head has it */
+        int code = lmi_json_begin(c, "version");
+        return code == LMI_EXIT_OK ? lmi_json_end(c, code) : code;
+    }
     lmi_say(c, "lamina %s\n", lam_version());
     return LMI_EXIT_OK;
 }
@@ -88,25 +92,67 @@ int lmi_run_completion(lmi_cli *c) {
     return LMI_EXIT_USAGE;
 }
 
-int lmi_run_help(lmi_cli *c) {
-    if (c->args.man) return describe(c, lmi_shell_man);
-    if (c->args.n_operands == 0) {
+static void json_of_option(lmi_cli *c, const lmi_shell_option *o) {
+    const char letter[] = {o->letter, '\0'};
+    lmi_json_open(c, NULL, LAM_FIELD_OBJECT);
+    lmi_json_text(c, "name", o->name);
+    lmi_json_text(c, "letter", o->letter ? letter : NULL);
+    lmi_json_text(c, "value", o->value);
+    lmi_json_text(c, "help", o->help);
+    lmi_json_close(c);
+}
+
+static void json_of_verb(lmi_cli *c, const lmi_verb *v) {
+    lmi_shell_option o;
+    lmi_json_open(c, NULL, LAM_FIELD_OBJECT);
+    lmi_json_text(c, "name", v->name);
+    lmi_json_text(c, "operands", v->operands);
+    lmi_json_text(c, "summary", v->summary);
+    lmi_json_text(c, "remark", v->more);
+    lmi_json_text(c, "no_json", lmi_no_json(v));
+    lmi_json_open(c, "options", LAM_FIELD_LIST);
+    for (int32_t i = 0; lmi_option_at(v, i, &o); i++) json_of_option(c, &o);
+    lmi_json_close(c);
+    lmi_json_close(c);
+}
+
+/* `only` NULL: of all. */
+static int json_help(lmi_cli *c, const lmi_verb *only) {
+    const lmi_verb *v;
+    int code = lmi_json_begin(c, "help");
+    if (code != LMI_EXIT_OK) return code;
+    lmi_json_open(c, "subcommands", LAM_FIELD_LIST);
+    for (int32_t i = 0; (v = lmi_verb_at(i)); i++)
+        if (!only || v == only) json_of_verb(c, v);
+    lmi_json_close(c);
+    return lmi_json_end(c, code);
+}
+
+static int help_of(lmi_cli *c, const lmi_verb *v) {
+    if (lmi_is_json(&c->args)) return json_help(c, v);
+    if (v)
+        lmi_help_verb(c, v);
+    else
         general_help(c);
-        return LMI_EXIT_OK;
-    }
-    const lmi_verb *v = lmi_verb_find(c->args.operands[0]);
-    if (!v) return no_such_verb(c, c->args.operands[0]);
-    lmi_help_verb(c, v);
     return LMI_EXIT_OK;
 }
 
+int lmi_run_help(lmi_cli *c) {
+    const char *name = c->args.n_operands ? c->args.operands[0] : NULL;
+    const lmi_verb *v = name ? lmi_verb_find(name) : NULL;
+    if (c->args.man && lmi_is_json(&c->args)) {
+        lmi_complain(c, "leave one of them out", "--man is a page for `man`, and --json is for programs");
+        return LMI_EXIT_USAGE;
+    }
+    if (c->args.man) return describe(c, lmi_shell_man);
+    return name && !v ? no_such_verb(c, name) : help_of(c, v);
+}
+
 /* The live side first: the native command becomes Python there, which then tells of both. */
-int lmi_run_doctor(lmi_cli *c) {
-    lam_error e = {0};
+static lam_status say_abilities(lmi_cli *c, lam_error *e) {
     lam_status s = LAM_OK;
-    lmi_output_narrow(c);
     if (c->host->doctor)
-        s = c->host->doctor(c->host->self, c->out, &e);
+        s = c->host->doctor(c->host->self, c->out, e);
     else
         lmi_say(c, "models: none can be run from here\n");
     lmi_say(c, "lamina: %s\nsystem: %s", lam_version(), lmi_system());
@@ -123,7 +169,47 @@ int lmi_run_doctor(lmi_cli *c) {
             c->host->out_is_utf8 ? "UTF-8" : "ASCII");
     if (c->host->width > 0) lmi_say(c, ", %d columns", (int)c->host->width);
     lmi_say(c, "\n");
-    return s == LAM_OK || c->out_status != LAM_OK ? LMI_EXIT_OK : lmi_complain_of(c, &e, s);
+    return s;
+}
+
+/* Each line that is held is "name: text", but for the later lines of a text. */
+static int json_abilities(lmi_cli *c, char *line) {
+    int code = lmi_json_begin(c, "doctor");
+    if (code != LMI_EXIT_OK) return code;
+    lmi_json_open(c, "abilities", LAM_FIELD_LIST);
+    for (char *end; (end = strchr(line, '\n')); line = end + 1) {
+        *end = '\0';
+        char *colon = strstr(line, ": ");
+        if (colon) *colon = '\0';
+        lmi_json_open(c, NULL, LAM_FIELD_OBJECT);
+        lmi_json_text(c, "name", colon ? line : NULL);
+        lmi_json_text(c, "text", colon ? colon + 2 : line);
+        lmi_json_close(c);
+    }
+    lmi_json_close(c);
+    return lmi_json_end(c, code);
+}
+
+int lmi_run_doctor(lmi_cli *c) {
+    lam_error e = {0};
+    lmi_held h = {.on = true};
+    const lam_sink to = c->out;
+    const bool json = lmi_is_json(&c->args);
+    if (json)
+        c->out = lmi_held_sink(&h);
+    else
+        lmi_output_narrow(c);
+    lam_status s = say_abilities(c, &e);
+    int code = LMI_EXIT_OK;
+    if (json) {
+        c->out = to;
+        lam_error none = {.status = LAM_NOMEM, .text = "memory ran out"};
+        bool whole = c->out_status == LAM_OK && lmi_hold(&h, "", 1); /* its NUL */
+        c->out_status = LAM_OK;
+        code = whole ? json_abilities(c, h.text) : lmi_complain_of(c, &none, LAM_NOMEM);
+    }
+    free(h.text);
+    return s == LAM_OK || c->out_status != LAM_OK ? code : lmi_complain_of(c, &e, s);
 }
 
 /* -- the first word ---------------------------------------------------------------------------- */
@@ -170,8 +256,7 @@ static int run(lmi_cli *c, int argc, const char *const *argv) {
     if (!c->verb || !lmi_parse(c, argc, argv, from)) return LMI_EXIT_USAGE;
     if (c->args.help) {
         c->args.output = NULL;
-        lmi_help_verb(c, c->verb);
-        return LMI_EXIT_OK;
+        return help_of(c, c->verb);
     }
     if (!lmi_output_allowed(c)) return LMI_EXIT_USAGE;
     lmi_output_hold(c);
@@ -185,6 +270,7 @@ int lam_command(int argc, const char *const *argv, const lam_host *host) {
     lmi_output_start(&c);
     int code = lmi_output_end(&c, run(&c, argc, argv));
     lmi_rules_free(&c);
+    lam_json_free(c.json);
     free(c.args.operands);
     return code;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * `lamina graph`: which operator or layer gave what to which, as DOT; or the top level as a drawing. */
+ * `lamina graph`: which operator or layer gave what to which, as DOT or JSON; or its top level
+ * as a drawing. */
 #include "cmd/cmd.h"
 
 #include <string.h>
@@ -9,6 +10,20 @@ static lam_status write_dot(const lmi_cli *c, const lam_model *m, lam_error *e) 
     lam_graph *g = NULL;
     lam_status s = lam_graph_new(&g, m, e);
     if (s == LAM_OK) s = lam_graph_dot(g, c->args.ops, c->out, e);
+    lam_graph_free(g);
+    return s;
+}
+
+/* All of it: a node for each operator, the layer it is in, and what the graph says of layers. */
+static lam_status write_json(lmi_cli *c, const lam_model *m, lam_error *e) {
+    lam_graph *g = NULL;
+    lam_status s = lam_graph_new(&g, m, e);
+    if (s == LAM_OK) s = lam_json_new(&c->json, "graph", 1, e);
+    if (s == LAM_OK) {
+        lam_graph_tell(g, LAM_GRAPH_DATA, lam_json_field(c->json, "data"));
+        lam_graph_tell(g, LAM_GRAPH_FINDINGS, lam_json_field(c->json, "findings"));
+        s = lam_json_write(c->json, c->out, e);
+    }
     lam_graph_free(g);
     return s;
 }
@@ -27,13 +42,14 @@ static lam_status write_drawing(const lmi_cli *c, const lam_model *m, lam_error 
 static bool format_known(lmi_cli *c) {
     const char *format = c->args.format;
     bool dot = !format || strcmp(format, "dot") == 0;
-    if (!dot && strcmp(format, "svg") != 0 && strcmp(format, "html") != 0) {
-        lmi_complain(c, "there are: dot, svg, html", "--format %s: a graph has no such format", format);
+    if (!dot && !lmi_is_json(&c->args) && strcmp(format, "svg") != 0 && strcmp(format, "html") != 0) {
+        lmi_complain(c, "there are: dot, svg, html, json", "--format %s: a graph has no such format", format);
         return false;
     }
     if (dot || !c->args.ops) return true;
-    lmi_complain(c, "leave --ops out; an operator has its own numbers in `lamina why`",
-                 "--ops is for dot: a drawing has one node for what a layer does");
+    lmi_complain(
+        c, "leave --ops out; an operator has its own numbers in `lamina why`",
+        "--ops is for dot: a drawing has one node for what a layer does, and JSON has all operators");
     return false;
 }
 
@@ -47,7 +63,9 @@ int lmi_run_graph(lmi_cli *c) {
     int code = LMI_EXIT_OK;
     if (m) {
         bool dot = !c->args.format || strcmp(c->args.format, "dot") == 0;
-        lam_status s = dot ? write_dot(c, m, &drawn) : write_drawing(c, m, &drawn);
+        lam_status s = dot                     ? write_dot(c, m, &drawn)
+                       : lmi_is_json(&c->args) ? write_json(c, m, &drawn)
+                                               : write_drawing(c, m, &drawn);
         if (s != LAM_OK && c->out_status == LAM_OK) code = lmi_complain_of(c, &drawn, s);
     }
     lam_model_free(m);

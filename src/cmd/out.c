@@ -209,6 +209,44 @@ int lmi_output_end(lmi_cli *c, int code) {
     return LMI_EXIT_FAILED;
 }
 
+/* -- JSON -------------------------------------------------------------------------------------- */
+
+int lmi_json_begin(lmi_cli *c, const char *kind) {
+    lam_error e = {.at = -1};
+    lam_status s = lam_json_new(&c->json, kind, 1, &e);
+    return s == LAM_OK ? LMI_EXIT_OK : lmi_complain_of(c, &e, s);
+}
+
+int lmi_json_end(lmi_cli *c, int code) {
+    lam_error e = {.at = -1};
+    lam_status s = lam_json_write(c->json, c->out, &e);
+    return s == LAM_OK || c->out_status != LAM_OK ? code : lmi_complain_of(c, &e, s);
+}
+
+/* The document keeps a failure for its end. */
+static void put_field(lmi_cli *c, lam_field f) {
+    lam_receiver to = lam_json_field(c->json, f.name);
+    (void)to.field(to.self, &f);
+}
+
+void lmi_json_text(lmi_cli *c, const char *name, const char *text) {
+    put_field(c, (lam_field){.name = name, .type = text ? LAM_FIELD_TEXT : LAM_FIELD_NONE, .text = text});
+}
+
+void lmi_json_int(lmi_cli *c, const char *name, int64_t n) {
+    put_field(c, (lam_field){.name = name, .type = LAM_FIELD_INTEGER, .integer = n});
+}
+
+void lmi_json_truth(lmi_cli *c, const char *name, bool truth) {
+    put_field(c, (lam_field){.name = name, .type = LAM_FIELD_TRUTH, .truth = truth});
+}
+
+void lmi_json_open(lmi_cli *c, const char *name, lam_field_type type) {
+    put_field(c, (lam_field){.name = name, .type = type});
+}
+
+void lmi_json_close(lmi_cli *c) { put_field(c, (lam_field){.type = LAM_FIELD_END}); }
+
 /* -- colour ------------------------------------------------------------------------------------ */
 
 static bool set_in_environment(const char *name) {

@@ -195,6 +195,7 @@ static lam_status follow(lmi_cli *c, lam_error *e) {
 
 int lmi_run_live(lmi_cli *c) {
     lam_error e = {.at = -1};
+    c->args.once = c->args.once || lmi_is_json(&c->args); /* one document */
     lam_status s = follow(c, &e);
     return s == LAM_OK || c->out_status != LAM_OK ? LMI_EXIT_OK : lmi_complain_of(c, &e, s);
 }
@@ -213,8 +214,14 @@ int lmi_run_export(lmi_cli *c) {
     lam_status s =
         lam_recording_tensorboard(c->args.operands[0], run, c->args.tensorboard, path, sizeof path, &e);
     if (s != LAM_OK) return lmi_complain_of(c, &e, s);
-    lmi_say(c, "%s\n", path);
-    return LMI_EXIT_OK;
+    if (!lmi_is_json(&c->args)) {
+        lmi_say(c, "%s\n", path);
+        return LMI_EXIT_OK;
+    }
+    int code = lmi_json_begin(c, "export");
+    if (code != LMI_EXIT_OK) return code;
+    lmi_json_text(c, "file", path);
+    return lmi_json_end(c, code);
 }
 
 int lmi_run_run(lmi_cli *c) {

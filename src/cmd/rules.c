@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * `lamina rules` and `lamina conventions`: what is counted, as text. */
+ * `lamina rules` and `lamina conventions`: what is counted, as text and as JSON. */
 #include "cmd/cmd.h"
 
 #include <string.h>
@@ -38,10 +38,21 @@ static void say_facts(lmi_cli *c) {
         lmi_say(c, "  %-14s %s\n", lam_fact_name(i), lam_fact_meaning(i));
 }
 
+static int json_rules(lmi_cli *c, int32_t convention) {
+    int code = lmi_json_begin(c, "rules");
+    if (code != LMI_EXIT_OK) return code;
+    lmi_json_text(c, "convention", lam_convention_name(convention));
+    lmi_json_text(c, "source", lam_convention_source(convention));
+    lam_tables_tell(LAM_TABLES_RULES, convention, lam_json_field(c->json, "rules"));
+    lam_tables_tell(LAM_TABLES_FACTS, 0, lam_json_field(c->json, "facts"));
+    return lmi_json_end(c, code);
+}
+
 int lmi_run_rules(lmi_cli *c) {
     const char *name = c->args.n_operands ? c->args.operands[0] : lam_convention_of(NULL);
     if (!lmi_convention_known(c, name)) return LMI_EXIT_USAGE;
     int32_t convention = lam_convention_find(name);
+    if (lmi_is_json(&c->args)) return json_rules(c, convention);
     lmi_output_narrow(c);
     lmi_say(c, "convention %s: %s\n", name, lam_convention_source(convention));
     lam_rule r;
@@ -60,7 +71,15 @@ int lmi_run_rules(lmi_cli *c) {
     return LMI_EXIT_OK;
 }
 
+static int json_conventions(lmi_cli *c) {
+    int code = lmi_json_begin(c, "conventions");
+    if (code != LMI_EXIT_OK) return code;
+    lam_tables_tell(LAM_TABLES_CONVENTIONS, 0, lam_json_field(c->json, "conventions"));
+    return lmi_json_end(c, code);
+}
+
 int lmi_run_conventions(lmi_cli *c) {
+    if (lmi_is_json(&c->args)) return json_conventions(c);
     lmi_output_narrow(c);
     for (int32_t i = 0; i < lam_n_conventions(); i++)
         lmi_say(c, "%-12s %s%s\n", lam_convention_name(i), lam_convention_source(i),

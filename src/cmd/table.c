@@ -154,28 +154,61 @@ typedef struct tally {
     int rows, same, cells_off, unexplained, failed;
 } tally;
 
-static void say_row(lmi_cli *c, const table *t, const row *r, const lam_costs *costs, tally *sum) {
-    char cells[CELLS][CELL];
+/* A row's cells as they are now, beside the published ones. */
+typedef struct cells {
+    const table *t;
+    const row *r;
+    char now[CELLS][CELL];
+    bool same[CELLS];
+    const reason *why[CELLS]; /* of one that differs; NULL: none is known */
+} cells;
+
+static cells look_at(const table *t, const row *r, const lam_costs *costs, tally *sum) {
+    cells x = {.t = t, .r = r};
     int off = 0;
-    if (sum->rows == 0) say_head(c, t);
-    lmi_say(c, "%-20s", r->label);
     for (int i = 0; i < t->n_columns; i++) {
-        cell_text(cells[i], value_of(costs, t->columns[i].source), &t->columns[i]);
-        bool same = strcmp(cells[i], r->cell[i]) == 0;
-        off += !same;
-        lmi_say(c, " %11s%s", cells[i], same ? " " : "*");
-    }
-    lmi_say(c, "%s\n", off ? " differs" : "");
-    for (int i = 0; i < t->n_columns; i++) {
-        if (strcmp(cells[i], r->cell[i]) == 0) continue;
-        const reason *why = known_reason(t, r, i, cells[i]);
-        sum->unexplained += !why;
-        lmi_say(c, "    * %s published as %s: %s\n", t->columns[i].title, r->cell[i],
-                why ? why->text : "no reason is known for this difference");
+        cell_text(x.now[i], value_of(costs, t->columns[i].source), &t->columns[i]);
+        x.same[i] = strcmp(x.now[i], r->cell[i]) == 0;
+        if (x.same[i]) continue;
+        x.why[i] = known_reason(t, r, i, x.now[i]);
+        sum->unexplained += !x.why[i];
+        off++;
     }
     sum->rows++;
     sum->same += !off;
     sum->cells_off += off;
+    return x;
+}
+
+static void say_row(lmi_cli *c, const cells *x) {
+    bool off = false;
+    lmi_say(c, "%-20s", x->r->label);
+    for (int i = 0; i < x->t->n_columns; i++) {
+        off = off || !x->same[i];
+        lmi_say(c, " %11s%s", x->now[i], x->same[i] ? " " : "*");
+    }
+    lmi_say(c, "%s\n", off ? " differs" : "");
+    for (int i = 0; i < x->t->n_columns; i++)
+        if (!x->same[i])
+            lmi_say(c, "    * %s published as %s: %s\n", x->t->columns[i].title, x->r->cell[i],
+                    x->why[i] ? x->why[i]->text : "no reason is known for this difference");
+}
+
+static void json_row(lmi_cli *c, const cells *x) {
+    lmi_json_open(c, NULL, LAM_FIELD_OBJECT);
+    lmi_json_text(c, "model", x->r->label);
+    lmi_json_open(c, "cells", LAM_FIELD_LIST);
+    for (int i = 0; i < x->t->n_columns; i++) {
+        lmi_json_open(c, NULL, LAM_FIELD_OBJECT);
+        lmi_json_text(c, "column", x->t->columns[i].title);
+        lmi_json_text(c, "published", x->r->cell[i]);
+        lmi_json_text(c, "now", x->now[i]);
+        lmi_json_truth(c, "same", x->same[i]);
+        lmi_json_text(c, "reason", x->why[i] ? x->why[i]->text : NULL);
+        lmi_json_close(c);
+    }
+    lmi_json_close(c);
+    lmi_json_close(c);
 }
 
 static lam_status run_row(lmi_cli *c, const row *r, const lam_cost_options *o, lmi_take_model take,
@@ -245,17 +278,50 @@ static lam_status print_row(void *self, const char *label, const lam_costs *cost
     printing *p = self;
     (void)e;
     for (size_t i = 0; i < p->t->n_rows; i++)
-        if (p->t->rows[i].label == label) say_row(p->c, p->t, &p->t->rows[i], costs, &p->sum);
+        if (p->t->rows[i].label == label) {
+            bool first = p->sum.rows == 0;
+            cells x = look_at(p->t, &p->t->rows[i], costs, &p->sum);
+            if (lmi_is_json(&p->c->args)) {
+                json_row(p->c, &x);
+                continue;
+            }
+            if (first) say_head(p->c, p->t);
+            say_row(p->c, &x);
+        }
     return LAM_OK;
+}
+
+static int begin_json(lmi_cli *c, const table *t) {
+    int code = lmi_json_begin(c, "table");
+    if (code != LMI_EXIT_OK) return code;
+    lmi_json_text(c, "table", t->name);
+    lmi_json_text(c, "convention", t->convention);
+    lmi_json_text(c, "source", t->source);
+    lmi_json_open(c, "models", LAM_FIELD_LIST);
+    return code;
+}
+
+static int end_json(lmi_cli *c, const tally *sum, int code) {
+    lmi_json_close(c);
+    lmi_json_int(c, "as_published", sum->same);
+    lmi_json_int(c, "cells_off", sum->cells_off);
+    lmi_json_int(c, "unexplained", sum->unexplained);
+    lmi_json_int(c, "failed", sum->failed);
+    return lmi_json_end(c, code);
 }
 
 static int run_table(lmi_cli *c, const table *t) {
     printing p = {.c = c, .t = t};
     const lam_cost_options o = {.convention = t->convention, .released = true};
+    const bool json = lmi_is_json(&c->args);
+    int begun = json ? begin_json(c, t) : LMI_EXIT_OK;
+    if (begun != LMI_EXIT_OK) return begun;
     int code = run_models(c, 0, t, &o, print_row, &p, &p.sum.failed);
     if (p.sum.failed < 0) return code;
+    if (code == LMI_EXIT_OK && p.sum.unexplained) code = LMI_EXIT_FINDING;
+    if (json) return end_json(c, &p.sum, code);
     say_end(c, &p.sum);
-    return code != LMI_EXIT_OK ? code : p.sum.unexplained ? LMI_EXIT_FINDING : LMI_EXIT_OK;
+    return code;
 }
 
 static bool known_models(lmi_cli *c, int32_t at, const table *t) {

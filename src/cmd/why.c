@@ -319,7 +319,43 @@ static int no_such_layer(lmi_cli *c, const lam_model *m, const char *layer) {
     return LMI_EXIT_USAGE;
 }
 
-static int explain(lmi_cli *c, const lam_model *m, const lam_costs *costs, lam_error *e) {
+static lam_status json_row(lmi_cli *c, lam_costs *costs, int32_t row, lam_error *e) {
+    const lam_model *m = lam_costs_model(costs);
+    const lam_cost_row *r = lam_costs_row(costs, row);
+    const lam_event *ev = lam_model_event(m, r->event);
+    const lam_field params = {.name = "params", .type = LAM_FIELD_COUNT, .count = r->total_params};
+    lam_receiver to = lam_json_field(c->json, NULL);
+    lmi_json_open(c, NULL, LAM_FIELD_OBJECT);
+    lmi_json_text(c, "type", lam_model_module(m, r->module)->type);
+    if (ev)
+        lmi_json_int(c, "call", ev->ordinal);
+    else
+        lmi_json_text(c, "call", NULL);
+    lmi_json_text(c, "rule", r->rule_kind);
+    lmi_json_text(c, "reason", r->reason);
+    (void)to.field(to.self, &params);
+    lam_status s = lam_costs_tell(costs, LAM_COSTS_WHY, row, lam_json_field(c->json, "why"), e);
+    if (s == LAM_OK) s = lam_costs_tell(costs, LAM_COSTS_FACTS, row, lam_json_field(c->json, "facts"), e);
+    lmi_json_close(c);
+    return s;
+}
+
+/* Every call of the layer, with all that is known. */
+static int json_why(lmi_cli *c, lam_costs *costs, int32_t place, lam_error *e) {
+    int code = lmi_json_begin(c, "why");
+    if (code != LMI_EXIT_OK) return code;
+    lmi_json_text(c, "path", lam_model_place(lam_costs_model(costs), place)->path);
+    lmi_json_text(c, "convention", lam_convention_name(lam_costs_convention(costs)));
+    lmi_json_truth(c, "released", c->args.released);
+    lmi_json_open(c, "rows", LAM_FIELD_LIST);
+    lam_status s = LAM_OK;
+    for (int32_t i = 0; i < lam_costs_n_rows(costs) && s == LAM_OK; i++)
+        if (lam_costs_row(costs, i)->place == place) s = json_row(c, costs, i, e);
+    lmi_json_close(c);
+    return s == LAM_OK ? lmi_json_end(c, code) : lmi_complain_of(c, e, s);
+}
+
+static int explain(lmi_cli *c, const lam_model *m, lam_costs *costs, lam_error *e) {
     const char *layer = c->args.operands[1];
     int32_t place = lam_model_find(m, strcmp(layer, ".") == 0 ? "" : layer), told = 0, left = 0;
     lam_why first;
@@ -329,6 +365,7 @@ static int explain(lmi_cli *c, const lam_model *m, const lam_costs *costs, lam_e
         lam_status s = lam_costs_why(costs, 0, 0, &first, e);
         if (s != LAM_OK) return lmi_complain_of(c, e, s);
     }
+    if (lmi_is_json(&c->args)) return json_why(c, costs, place, e);
     for (int32_t i = 0; i < lam_costs_n_rows(costs); i++) {
         if (lam_costs_row(costs, i)->place != place) continue;
         left += told == MAX_CALLS;

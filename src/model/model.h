@@ -120,5 +120,8 @@ void lmi_leave_out_passes(lam_model *m);
 /* Offers the call's tensors, the module's owned tensors and its attributes to the binder, of each kind so
  * many that no real layer has more. Never fails. */
 void lmi_model_bind(const lam_model *m, int32_t event, lmi_slots *out);
+/* The i-th attribute of a module as a report tells it; false past the last one. Behind those that were read
+ * comes `bias`, whether it has one, where its kind may. A number that is not finite is a text, as "inf". */
+bool lmi_module_attr(const lam_model *m, int32_t module, int32_t i, lam_attr *out);
 
 #endif

@@ -66,6 +66,28 @@ const lam_value *lam_model_attr(const lam_model *m, int32_t module, const char *
     return NULL;
 }
 
+static bool owns(const lam_module *mod, const char *name) {
+    for (int32_t i = 0; i < mod->n_owned; i++)
+        if (strcmp(mod->owned[i].name, name) == 0) return true;
+    return false;
+}
+
+bool lmi_module_attr(const lam_model *m, int32_t module, int32_t i, lam_attr *out) {
+    static const char name[] = "bias";
+    const lam_module *mod = &m->modules[module];
+    if (i < mod->n_attrs) {
+        *out = mod->attrs[i];
+        lam_value *v = &out->value;
+        if (v->type != LAM_FLOAT || v->f - v->f == 0) return true;
+        *v = (lam_value){.type = LAM_TEXT, .text = v->f > 0 ? "inf" : v->f < 0 ? "-inf" : "nan"};
+        return true;
+    }
+    const char *bias = lmi_word_owned(mod->word, LMI_S_b);
+    if (i > mod->n_attrs || !bias || lam_model_attr(m, module, name)) return false;
+    *out = (lam_attr){name, {.type = LAM_BOOL, .i = owns(mod, bias) || lam_model_attr(m, module, bias)}};
+    return true;
+}
+
 /* -- offers ---------------------------------------------------------------------------------------------- */
 
 /* Signatures have at most eight arguments and eleven attributes; the owned tensors that have a role come

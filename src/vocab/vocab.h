@@ -69,6 +69,9 @@ lmi_kind lmi_word_kind(int32_t word);
  * Upsample). */
 int32_t lmi_word_rank(int32_t word);
 
+/* What a module of this word calls the tensor of its own in that role: "bias", "in_proj_bias". NULL: it has
+ * none in it. */
+const char *lmi_word_owned(int32_t word, lmi_slot_id slot);
 /* Fills `out` from the offers, by the word's signature (signatures.def). Offers that the signature does
  * not name are ignored; roles without an offer stay absent; of two offers for one role the first counts.
  * An owned tensor may also be offered as an attribute that is true: present, of unknown shape. Never

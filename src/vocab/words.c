@@ -126,6 +126,12 @@ static void bind_attribute(const char *name, const lmi_offer *offers, int32_t n,
     }
 }
 
+const char *lmi_word_owned(int32_t word, lmi_slot_id slot) {
+    for (const role *r = at(word) ? words[word].roles : NULL; r && r->type != END; r++)
+        if (r->type == OWNED && r->slot == slot) return r->theirs;
+    return NULL;
+}
+
 void lmi_bind(int32_t word, const lmi_offer *offers, int32_t n, lmi_slots *out) {
     *out = lmi_no_slots;
     if (!at(word)) return;

@@ -220,7 +220,7 @@ def test_two_files_of_one_name(tmp_path):
     assert (code, err) == (1, "")
     assert "out 1x4 -> 1x6" in out
     assert summary.read_text().startswith("### ")
-    assert "| out 1x4 -\\> 1x6 | 32 | 48 | +16 | +50% |" in summary.read_text()
+    assert "| out\\_features 4 -\\> 6; out 1x4 -\\> 1x6 | 32 | 48 | +16 | +50% |" in summary.read_text()
 
 
 def test_recordings(tmp_path):
@@ -243,3 +243,20 @@ def test_recordings(tmp_path):
     )
     assert beside.totals["params"].difference == 0
     assert not beside
+
+
+def test_attributes_that_differ():
+    was = nn.Sequential(nn.Conv2d(3, 4, 3, padding=1), nn.Dropout(0.1), nn.MaxPool2d(2))
+    now = nn.Sequential(
+        nn.Conv2d(3, 4, (5, 3), padding="same", bias=False), nn.Dropout(0.5), nn.MaxPool2d((2, 2))
+    )
+    x = torch.rand(1, 3, 8, 8)
+    diff = lamina.inspect(was, x, mode="eval").diff(lamina.inspect(now, x, mode="eval"))
+    of = {module.path: module.attributes for module in diff.changed}
+    assert of == {
+        "0": {"kernel_size": ((3, 3), (5, 3)), "padding": ((1, 1), "same"), "bias": (True, False)},
+        "1": {"p": (0.1, 0.5)},
+    }
+    assert of["0"]["kernel_size"].after == (5, 3)
+    assert "\n    kernel_size 3x3 -> 5x3, padding 1x1 -> same, bias True -> False\n" in str(diff)
+    assert not lamina.inspect(was, x).diff(lamina.inspect(was, x))

@@ -124,7 +124,7 @@ def test_a_report_without_what_a_page_shows(tmp_path):
     assert {"tree", "levels", "formulas", "at_work", "left_out"}.isdisjoint(json.loads(text))
     saved.write_text(text)
     page = page_of(saved)
-    assert "a saved report that has no formulas and no graph; `lamina show TARGET --format json`" in page
+    assert "a saved report that has no formulas and no graph; `lamina show TARGET --json`" in page
     assert {"verdict", "modules", "icicle", "memory", "prov"} == set(sections_of(page))
     data = data_of(page)
     assert data["lv"] == data["why"] == [] and data["N"] == 15

@@ -6,31 +6,20 @@ from __future__ import annotations
 
 import copy
 import json
-import re
 
 import pytest
 import torch
-from conftest import DATA, ROOT
+from conftest import DATA
+from schemas import REPORT, closed, jsonschema, without_words, wrong
 from torch import nn
 
 import lamina
 from lamina import _lamina
 
-jsonschema = pytest.importorskip("jsonschema")
-
-SCHEMA = json.loads((ROOT / "docs/report.schema.json").read_text("utf-8"))
-CHECK = jsonschema.Draft202012Validator(SCHEMA)
-
-
-def wrong(told: dict) -> list[str]:
-    """Where a report is not as the schema says, and why; at most eight."""
-    errors = sorted(CHECK.iter_errors(told), key=lambda error: list(map(str, error.absolute_path)))
-    return [f"{list(error.absolute_path)}: {error.message[:200]}" for error in errors[:8]]
-
 
 def valid(report: lamina.Report) -> dict:
     told = json.loads(report.to_json(page=True))
-    assert wrong(told) == []
+    assert wrong(told, REPORT) == []
     return told
 
 
@@ -67,7 +56,7 @@ IMAGE, LINE = torch.rand(2, 3, 8, 8), torch.rand(2, 4)
 
 
 def test_the_schema_is_one():
-    jsonschema.Draft202012Validator.check_schema(SCHEMA)
+    jsonschema.Draft202012Validator.check_schema(REPORT)
 
 
 def test_a_resnet_with_everything_measured():
@@ -134,7 +123,7 @@ def test_a_block_of_code_and_a_run_that_raised():
 @pytest.mark.parametrize("name", ["full-json", "own-zoo-json", "ops-step-json"])
 def test_reports_of_the_core(name):
     """Of C programs, with a GPU's clock and memory among them."""
-    assert wrong(json.loads((DATA / f"report/{name}.txt").read_text("utf-8"))) == []
+    assert wrong(json.loads((DATA / f"report/{name}.txt").read_text("utf-8")), REPORT) == []
 
 
 def change(path: list, value: object) -> object:
@@ -172,6 +161,8 @@ def change(path: list, value: object) -> object:
         change(["rows", 0, "span"], [1]),
         change(["rows", 0, "status"], "gone"),
         change(["rows", 0, "path"], None),
+        change(["rows", 1, "attributes"], None),
+        change(["rows", 1, "attributes", "stride"], {"value": 1}),
         change(["rows", 0, "subtotal"], None),
         change(["gaps"], None),
         change(["memory", "peak"], None),
@@ -182,36 +173,12 @@ def test_what_is_wrong_is_refused(spoil, told=[]):  # noqa: B006 - the report is
         told.append(valid(lamina.inspect(convolutions(), IMAGE, memory=True)))
     other = copy.deepcopy(told[0])
     spoil(other)
-    assert wrong(other) != []
-
-
-def names_of(schema: object) -> set[str]:
-    found: set[str] = set()
-    if isinstance(schema, dict):
-        found |= set(schema.get("properties", {}))
-        for part in schema.values():
-            found |= names_of(part)
-    elif isinstance(schema, list):
-        for part in schema:
-            found |= names_of(part)
-    return found
+    assert wrong(other, REPORT) != []
 
 
 def test_every_field_has_its_words():
-    text = (ROOT / "docs/json.md").read_text("utf-8")
-    spoken = {word for span in re.findall(r"`([^`]*)`", text) for word in re.findall(r"\w+", span)}
-    assert sorted(names_of(SCHEMA) - spoken) == []
-
-
-def closed(schema: object) -> bool:
-    """Whether every object that names its fields allows no others."""
-    if isinstance(schema, list):
-        return all(closed(part) for part in schema)
-    if not isinstance(schema, dict):
-        return True
-    mine = schema.get("type") != "object" or schema.get("additionalProperties") is False
-    return mine and all(closed(part) for part in schema.values())
+    assert without_words(REPORT) == []
 
 
 def test_no_object_is_open():
-    assert closed(SCHEMA)
+    assert closed(REPORT)

@@ -31,12 +31,20 @@ class DiffNumber(NamedTuple):
     percent: float | None
 
 
+class DiffAttribute(NamedTuple):
+    """An attribute that differs: a number, a text, a tuple of sizes, or None."""
+
+    before: bool | int | float | str | tuple[int, ...] | None
+    after: bool | int | float | str | tuple[int, ...] | None
+
+
 class DiffModule(NamedTuple):
     """A module that differs: as it is, and as it was. What was added has no ``before_path``, what was removed
     no ``path``; shapes are texts, such as ``"1x3x224x224 float32"``.
 
-    ``modules``: how many the line stands for. ``whole``: it is with everything in it. ``numbers``: by metric,
-    what is the module's own, or of everything in it.
+    ``attributes``: by name, those that both know and that differ, as ``attributes["kernel_size"].after``;
+    ``bias`` is whether there is one. ``modules``: how many the line stands for. ``whole``: it is with
+    everything in it. ``numbers``: by metric, what is the module's own, or of everything in it.
     """
 
     path: str | None
@@ -47,6 +55,7 @@ class DiffModule(NamedTuple):
     before_type: str | None
     before_inputs: str | None
     before_outputs: str | None
+    attributes: dict[str, DiffAttribute]
     modules: int
     whole: bool
     numbers: dict[str, DiffNumber]
@@ -102,7 +111,7 @@ class Diff:
 
     @property
     def changed(self) -> list[DiffModule]:
-        """Modules of both whose type, shapes or own counts differ."""
+        """Modules of both whose type, attributes, shapes or own counts differ."""
         return self._modules("changed")
 
     @property
@@ -121,8 +130,16 @@ class Diff:
         return list(self._data["not_compared"])
 
     def _modules(self, change: str) -> list[DiffModule]:
-        told = self._data[change]
-        return [DiffModule(**{**module, "numbers": _numbers(module["numbers"])}) for module in told]
+        return [
+            DiffModule(
+                **{
+                    **module,
+                    "attributes": _attributes(module["attributes"]),
+                    "numbers": _numbers(module["numbers"]),
+                }
+            )
+            for module in self._data[change]
+        ]
 
     def __bool__(self) -> bool:
         return any(self._data[change] for change in ("added", "removed", "changed", "renamed"))
@@ -176,6 +193,14 @@ def _side(of: Report | str | os.PathLike[str]) -> tuple[object, str | None]:
 
 def _numbers(told: dict[str, Any]) -> dict[str, DiffNumber]:
     return {name: _number(number) for name, number in told.items()}
+
+
+def _attributes(told: dict[str, Any]) -> dict[str, DiffAttribute]:
+    return {name: DiffAttribute(*map(_value, both.values())) for name, both in told.items()}
+
+
+def _value(told: Any) -> Any:
+    return tuple(told) if isinstance(told, list) else told
 
 
 def _number(told: dict[str, Any]) -> DiffNumber:

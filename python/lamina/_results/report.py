@@ -402,8 +402,9 @@ class Report:
     def why(self, path: str) -> list[dict[str, Any]]:
         """Explains the numbers of the layer at ``path``: one dict for each number, with the formula and its
         values. If operators are counted, each of them follows with its name as the note, and then the same
-        for the backward and for recomputation; ``phase`` names the phase. ``facts`` lists the facts whose
-        values were put in: their name in the formula, value and meaning.
+        for the backward and for recomputation; ``phase`` names the phase, ``operator`` the operator (None:
+        the row), ``times`` how many equal ones there are, and ``words`` what that kind of operation does.
+        ``facts`` lists the facts whose values were put in: their name in the formula, value and meaning.
 
         Raises:
             KeyError: no row has that path.

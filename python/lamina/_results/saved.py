@@ -73,7 +73,7 @@ class _Reader:
 
     def fail(self, where: str, what: str) -> NoReturn:
         place = f"{self.path}: {where}" if where else self.path
-        raise FormatError(f"{place} {what}; give a file that report.to_json or --format json wrote")
+        raise FormatError(f"{place} {what}; give a file that report.to_json or --json wrote")
 
     def get(self, d: Mapping[str, Any], name: str, where: str, *kinds: type) -> Any:
         at = f"{where}.{name}" if where else name

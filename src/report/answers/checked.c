@@ -229,8 +229,7 @@ static void write_json(writer *w) {
     lmi_teller json = lmi_tell_json(&w->out), *t = &json;
     bool within = true;
     for (int32_t i = 0; i < w->n; i++) within = within && w->k[i]->verdict == LAM_WITHIN;
-    tell_object(t, NULL);
-    tell_text(t, "schema", "lamina.check/1");
+    lmi_tell_document(t, "check", 1);
     tell_truth(t, "within", within);
     tell_list(t, "checks");
     for (int32_t i = 0; i < w->n; i++) lmi_check_fields(t, w->k[i]);

@@ -4,6 +4,7 @@
 #include "analyse/cost/compare.h"
 #include "report/page/page.h"
 #include "report/table/report.h"
+#include "report/tell/tell.h"
 
 #include <ctype.h>
 #include <math.h>
@@ -385,7 +386,9 @@ static void put_count(writer *w, const char *name, lam_count n) {
 }
 
 static void write_json(writer *w) {
-    lmi_put(&w->out, "{\"schema_version\": 1, \"reference\": ");
+    lmi_putc(&w->out, '{');
+    lmi_put_head(&w->out, "compare", 1, ", ");
+    lmi_put(&w->out, ", \"reference\": ");
     lmi_put_json(&w->out, w->c->rows[0].convention);
     lmi_putf(&w->out, ", \"metric\": \"%s\", \"phase\": \"%s\"", lam_metric_name(w->c->metric),
              w->c->phase == LAM_FORWARD ? "forward" : "backward");

@@ -3,6 +3,7 @@
  * The peak of a training step and of a forward pass, as text, JSON or a part of a page. */
 #include "report/page/page.h"
 #include "report/table/report.h"
+#include "report/tell/tell.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -451,7 +452,9 @@ static void put_run(writer *w, int32_t run) {
 }
 
 static void put_all_json(writer *w) {
-    lmi_put(&w->out, "{\"schema\":1,");
+    lmi_putc(&w->out, '{');
+    lmi_put_head(&w->out, "fit", 1, ",");
+    lmi_putc(&w->out, ',');
     put_run(w, 0);
     lmi_putc(&w->out, ',');
     put_run(w, 1);

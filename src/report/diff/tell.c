@@ -87,6 +87,20 @@ static void tell_path(telling *w, const char *name, int side, int32_t place) {
     tell_text(&w->t, name, there ? lmi_buf_text(&w->text) : NULL);
 }
 
+/* Of the module itself, those that both know and that differ. */
+static void tell_attributes(telling *w, int32_t place) {
+    const lmi_outlined *was = lmi_diff_outlined(w->d, 0, place), *now = lmi_diff_outlined(w->d, 1, place);
+    lam_attr changed[2];
+    tell_object(&w->t, "attributes");
+    for (int32_t i = 0; was && now && lmi_changed_attr(was, now, i, changed); i++) {
+        tell_object(&w->t, changed[1].name);
+        lmi_tell_value(&w->t, "before", &changed[0].value);
+        lmi_tell_value(&w->t, "after", &changed[1].value);
+        tell_end(&w->t);
+    }
+    tell_end(&w->t);
+}
+
 static void tell_module(telling *w, const lmi_diff_line *l) {
     static const char *const names[2][4] = {{"before_path", "before_type", "before_inputs", "before_outputs"},
                                             {"path", "type", "inputs", "outputs"}};
@@ -99,6 +113,7 @@ static void tell_module(telling *w, const lmi_diff_line *l) {
         tell_tensors(w, names[side][2], p ? p->in : NULL);
         tell_tensors(w, names[side][3], p ? p->out : NULL);
     }
+    tell_attributes(w, l->place);
     tell_int(&w->t, "modules", l->modules);
     tell_truth(&w->t, "whole", l->whole);
     tell_object(&w->t, "numbers");
@@ -125,10 +140,7 @@ lam_status lmi_diff_json(const lam_diff *d, const lmi_diff_lines *l, lam_sink to
     lmi_buf_init(&out);
     telling w = {.d = d, .t = lmi_tell_json(&out)};
     lmi_buf_init(&w.text);
-    tell_object(&w.t, NULL);
-    tell_text(&w.t, "schema", "lamina.diff/1");
-    tell_int(&w.t, "schema_version", 1);
-    tell_text(&w.t, "version", lam_version());
+    lmi_tell_document(&w.t, "diff", 1);
     tell_side(&w, "before", &d->side[0]);
     tell_side(&w, "after", &d->side[1]);
     tell_list(&w.t, "not_compared");

@@ -15,7 +15,7 @@ typedef struct writer {
     bool md;
     int32_t n;                     /* lines that are shown */
     bool column[LMI_DIFF_METRICS]; /* besides `by` */
-    lmi_buf out;
+    lmi_buf out, attr;             /* attr: one attribute that differs */
     lam_error *e;
 } writer;
 
@@ -37,10 +37,15 @@ static void put_md_row(writer *w, const lmi_sheet *t, int32_t row) {
     lmi_put(&w->out, "|\n");
 }
 
-static lam_status end_table(writer *w, lmi_sheet *t) {
-    if (!w->md)
-        lmi_sheet_write(t, NAME, LEAST_NAME);
-    else if (t->s == LAM_OK && !t->cell->bad) {
+/* `below`, unless NULL, writes what is below a row. */
+static lam_status end_table(writer *w, lmi_sheet *t, void (*below)(writer *w, int32_t row)) {
+    if (!w->md) {
+        lmi_sheet_fit(t, NAME, LEAST_NAME);
+        for (int32_t r = 0; t->s == LAM_OK && !t->cell->bad && r < lmi_grid_rows(&t->grid); r++) {
+            lmi_sheet_row(t, r, 0, 0);
+            if (below) below(w, r);
+        }
+    } else if (t->s == LAM_OK && !t->cell->bad) {
         put_md_row(w, t, 0);
         for (int32_t k = 0; k < t->n; k++)
             lmi_put(&w->out, t->heads[k].align == LMI_RIGHT ? "|---:" : "|:---");
@@ -102,16 +107,77 @@ static void put_changed(lmi_buf *b, const char *what, const char *was, const cha
     put(b, one ? shape[1] : *now ? now : "none");
 }
 
+static void put_value(lmi_buf *b, const lam_value *v) {
+    switch (v->type) {
+    case LAM_BOOL: lmi_put(b, v->i ? "True" : "False"); break;
+    case LAM_INT: lmi_putf(b, "%lld", (long long)v->i); break;
+    case LAM_INTS:
+        for (int32_t i = 0; i < v->n; i++) lmi_putf(b, "%s%lld", i ? "x" : "", (long long)v->ints[i]);
+        if (!v->n) lmi_put(b, "()");
+        break;
+    case LAM_FLOAT: lmi_put_nine(b, v->f); break;
+    case LAM_TEXT: lmi_put_clean(b, v->text); break;
+    default: lmi_put(b, "None");
+    }
+}
+
+/* "kernel_size 3x3 -> 5x5", the i-th attribute that differs; false past the last one. */
+static bool put_attribute(writer *w, const lmi_outlined *was, const lmi_outlined *now, int32_t i) {
+    lam_attr changed[2];
+    lmi_buf_clear(&w->attr);
+    if (!lmi_changed_attr(was, now, i, changed)) return false;
+    lmi_put_clean(&w->attr, changed[1].name);
+    lmi_putc(&w->attr, ' ');
+    put_value(&w->attr, &changed[0].value);
+    lmi_put(&w->attr, " -> ");
+    put_value(&w->attr, &changed[1].value);
+    return true;
+}
+
+static bool is_sum(const lmi_diff_line *l) { return l->whole && l->change == LMI_CHANGED; }
+
+/* The attributes that differ, below the row of their module; row 0 has the heads, and the last one may be of
+ * what is not shown. */
+static void put_attributes(writer *w, int32_t row) {
+    enum { MARGIN = 4 };
+    const lmi_diff_line *l = row > 0 && row <= w->n ? line_at(w, row - 1) : NULL;
+    const lmi_outlined *was = l ? lmi_diff_outlined(w->d, 0, l->place) : NULL,
+                       *now = l ? lmi_diff_outlined(w->d, 1, l->place) : NULL;
+    const size_t most = w->o->width > 0 ? (size_t)w->o->width : SIZE_MAX;
+    size_t at = 0;
+    if (!was || !now || is_sum(l)) return;
+    for (int32_t i = 0; put_attribute(w, was, now, i); i++) {
+        const char *text = lmi_buf_text(&w->attr);
+        const size_t columns = lmi_width(text);
+        bool same_line = at && at + 2 + columns < most;
+        if (!same_line) {
+            lmi_put(&w->out, at ? ",\n" : "");
+            lmi_pad(&w->out, ' ', MARGIN);
+            at = MARGIN;
+        } else {
+            lmi_put(&w->out, ", ");
+            at += 2;
+        }
+        lmi_put(&w->out, text);
+        at += columns;
+    }
+    if (at) lmi_putc(&w->out, '\n');
+}
+
 static void put_what(writer *w, lmi_buf *b, const lmi_diff_line *l) {
     const lmi_outlined *was = lmi_diff_outlined(w->d, 0, l->place),
                        *now = lmi_diff_outlined(w->d, 1, l->place);
     if (!was || !now) return;
-    if (l->whole && l->change == LMI_CHANGED) {
+    if (is_sum(l)) {
         lmi_putf(b, "%d in it differ%s", (int)l->modules, l->modules == 1 ? "s" : "");
         return;
     }
     bool shapes = w->d->side[0].o.convention && w->d->side[1].o.convention;
     put_changed(b, "", was->type, now->type, false);
+    for (int32_t i = 0; w->md && put_attribute(w, was, now, i); i++) {
+        if (b->n && b->s[b->n - 1]) lmi_put(b, "; ");
+        lmi_put(b, lmi_buf_text(&w->attr));
+    }
     if (!shapes) return;
     put_changed(b, "in", was->in, now->in, true);
     put_changed(b, "out", was->out, now->out, true);
@@ -200,7 +266,7 @@ static lam_status put_modules(writer *w) {
         put_row(w, &t, line_at(w, i));
     }
     if (w->n < (int32_t)w->l->at.n) put_rest(w, &t);
-    lam_status s = end_table(w, &t);
+    lam_status s = end_table(w, &t, put_attributes);
     lmi_putc(&w->out, '\n');
     return s;
 }
@@ -231,7 +297,7 @@ static bool put_totals(writer *w, lam_status *s) {
         put_numbers(w, &t, k, was, now);
         lmi_text_cell(&t, is_within_spread(w, k, delta) && delta.n ? "within the spread of runs" : "");
     }
-    *s = end_table(w, &t);
+    *s = end_table(w, &t, NULL);
     return any;
 }
 
@@ -340,8 +406,11 @@ lam_status lmi_diff_text(const lam_diff *d, const lmi_diff_lines *l, const lam_d
     int32_t rows = o->rows < 0 ? DEFAULT_ROWS : o->rows;
     w.n = rows > 0 && (size_t)rows < l->at.n ? rows : (int32_t)l->at.n;
     lmi_buf_init(&w.out);
+    lmi_buf_init(&w.attr);
     lam_status s = write_all(&w);
+    if (s == LAM_OK) s = lmi_buf_status(&w.attr, e);
     if (s == LAM_OK) s = lmi_buf_flush(&w.out, to, e);
+    lmi_buf_free(&w.attr);
     lmi_buf_free(&w.out);
     return s;
 }

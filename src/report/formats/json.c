@@ -52,11 +52,19 @@ static void tell_packed(lmi_teller *t, lam_count packed, lam_count bytes) {
 
 /* -- rows ------------------------------------------------------------------------------------------------ */
 
-static void tell_place(lmi_teller *t, const lmi_line *l, const lam_cost_row *r) {
+static void tell_attributes(lmi_teller *t, const lam_model *m, int32_t module) {
+    lam_attr a;
+    tell_object(t, "attributes");
+    for (int32_t i = 0; lmi_module_attr(m, module, i, &a); i++) lmi_tell_value(t, a.name, &a.value);
+    tell_end(t);
+}
+
+static void tell_place(lmi_teller *t, const lam_model *m, const lmi_line *l, const lam_cost_row *r) {
     tell_text(t, "path", l->place->path);
     tell_text(t, "name", l->place->name);
     tell_text(t, "type", l->module->type);
     tell_text(t, "type_path", l->module->type_path);
+    tell_attributes(t, m, r->module);
     tell_int(t, "depth", l->depth);
     tell_text(t, "status", lmi_line_status(l));
     tell_known(t, "call", l->event ? l->event->ordinal : -1);
@@ -115,7 +123,7 @@ static void put_row(const lmi_job *j, lmi_buf *b, int32_t i, const of_rows *all)
     lmi_line l;
     lmi_line_of_row(j, i, &l);
     tell_object(t, NULL);
-    tell_place(t, &l, r);
+    tell_place(t, j->m, &l, r);
     tell_costs(t, j->c, r, all->spread);
     tell_field(t, "receptive_field", r, r->rf);
     tell_field(t, "rf_stride", r, r->rf_stride);
@@ -157,11 +165,8 @@ static void put_head(const lmi_job *j, lmi_teller *t) {
     const lam_place *root = lam_model_place(j->m, 0);
     const lam_module *mod = root ? lam_model_module(j->m, root->module) : NULL;
     PUT(t->json, "{\n");
-    tell_text(t, "schema", "lamina.report/1");
-    end_line(t);
-    tell_int(t, "schema_version", 1);
-    end_line(t);
-    tell_text(t, "version", lam_version());
+    lmi_put_head(t->json, "report", 1, ",\n");
+    t->any = true;
     end_line(t);
     tell_text(t, "convention", j->c->convention->name);
     end_line(t);

@@ -46,6 +46,50 @@ bool lmi_outlines_agree(const lmi_outline *a, const lmi_outline *b, lmi_own_numb
     return alike;
 }
 
+/* A saved number has nine digits. */
+static bool same_real(double a, double b) {
+    double size = (a < 0 ? -a : a) + (b < 0 ? -b : b), off = a < b ? b - a : a - b;
+    return off <= 1e-9 * size;
+}
+
+/* kernel_size=3 is (3, 3). */
+static bool all_are(const lam_value *ints, int64_t n) {
+    for (int32_t i = 0; i < ints->n; i++)
+        if (ints->ints[i] != n) return false;
+    return ints->n > 0;
+}
+
+static bool is_number(const lam_value *v) { return v->type == LAM_INT || v->type == LAM_FLOAT; }
+static double real_of(const lam_value *v) { return v->type == LAM_INT ? (double)v->i : v->f; }
+
+static bool same_value(const lam_value *a, const lam_value *b) {
+    if (a->type == LAM_INTS && b->type == LAM_INT) return all_are(a, b->i);
+    if (a->type == LAM_INT && b->type == LAM_INTS) return all_are(b, a->i);
+    if (a->type != b->type) return is_number(a) && is_number(b) && same_real(real_of(a), real_of(b));
+    switch (a->type) {
+    case LAM_BOOL:
+    case LAM_INT: return a->i == b->i;
+    case LAM_INTS:
+        return a->n == b->n && (!a->n || !memcmp(a->ints, b->ints, (size_t)a->n * sizeof *a->ints));
+    case LAM_FLOAT: return same_real(a->f, b->f);
+    case LAM_TEXT: return strcmp(a->text, b->text) == 0;
+    default: return true;
+    }
+}
+
+bool lmi_changed_attr(const lmi_outlined *was, const lmi_outlined *now, int32_t i, lam_attr out[2]) {
+    for (int32_t j = 0; j < now->n_attrs; j++) {
+        const lam_attr *b = &now->attrs[j], *a = NULL;
+        for (int32_t k = 0; k < was->n_attrs && !a; k++)
+            if (strcmp(was->attrs[k].name, b->name) == 0) a = &was->attrs[k];
+        if (!a || same_value(&a->value, &b->value) || i-- > 0) continue;
+        out[0] = *a;
+        out[1] = *b;
+        return true;
+    }
+    return false;
+}
+
 static void find_common(match *t) {
     t->shapes = t->a->convention && t->b->convention;
     t->other_inputs = t->shapes && strcmp(t->a->at[0].in, t->b->at[0].in) != 0;
@@ -255,7 +299,8 @@ static bool differs(const match *t, int32_t i, int32_t j) {
             return true;
     }
     if (t->shapes && (strcmp(p->in, q->in) != 0 || strcmp(p->out, q->out) != 0)) return true;
-    return strcmp(p->type, q->type) != 0;
+    lam_attr changed[2];
+    return strcmp(p->type, q->type) != 0 || lmi_changed_attr(p, q, 0, changed);
 }
 
 static void judge(lmi_outline *o, const match *t) {

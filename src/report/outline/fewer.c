@@ -120,6 +120,7 @@ static void add_place(lmi_taking *w, int32_t to, int32_t from) {
         w->held[to][h] = lmi_add_capped(w->held[to][h], w->held[from][h]);
     for (int p = 0; p < 2; p++)
         if (b->health[p] > a->health[p]) a->health[p] = b->health[p];
+    a->n_attrs = 0; /* they are of one module */
     a->others++;
 }
 

@@ -36,6 +36,8 @@ typedef struct lmi_outlined {
     int32_t parent, end, depth, n_children; /* the root's parent is -1 */
     const char *name, *type;  /* name: last component of the path */
     const char *in, *out;     /* tensors as text: "8×64×56×56 float32, ... +2"; "" */
+    int32_t n_attrs;          /* 0: it has none, or they are not known */
+    const lam_attr *attrs;    /* as lmi_module_attr has them */
     uint8_t state, family;    /* lmi_place_state, lmi_layer_family */
     uint8_t health[2];        /* lam_health_state, forward and backward */
     int32_t run;              /* first of the run of equal siblings that it is in; itself: first, or none */
@@ -169,6 +171,8 @@ void lmi_outline_free(lmi_outline *o);
  * failure. */
 lam_status lmi_outline_diff(lmi_outline *o, const lmi_outline *before, const lmi_outline *after,
                             lam_error *e);
+/* The i-th attribute that both know and that differs, as it was and as it is; false past the last one. */
+bool lmi_changed_attr(const lmi_outlined *was, const lmi_outlined *now, int32_t i, lam_attr out[2]);
 /* True if both count it by place, by the same rules: outlines without a convention have no counts but those
  * of parameters. */
 bool lmi_outlines_agree(const lmi_outline *a, const lmi_outline *b, lmi_own_number k);

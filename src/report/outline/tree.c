@@ -48,6 +48,20 @@ static void no_places(lmi_taking *w) {
     w->n = 1;
 }
 
+/* With room for one that is not read. */
+static bool add_attrs(lmi_taking *w, lmi_outlined *at, int32_t module) {
+    const int32_t most = w->m->modules[module].n_attrs + 1;
+    lam_attr one, *to = NULL;
+    for (int32_t i = 0; lmi_module_attr(w->m, module, i, &one); i++) {
+        if (!to) to = lmi_alloc(&w->o->arena, (uint64_t)most, sizeof *to);
+        if (!to) return false;
+        to[i] = one;
+        at->n_attrs = i + 1;
+    }
+    at->attrs = to;
+    return true;
+}
+
 static bool add_place(lmi_taking *w, int32_t place) {
     const lam_place *p = &w->m->places[place];
     int32_t i = w->n++;
@@ -67,7 +81,7 @@ static bool add_place(lmi_taking *w, int32_t place) {
     if (at->parent >= 0) w->at[at->parent].n_children++;
     w->place[i] = place;
     w->of_place[place] = i;
-    return at->name && at->type;
+    return at->name && at->type && add_attrs(w, at, p->module);
 }
 
 lam_status lmi_take_places(lmi_taking *w) {

@@ -3,6 +3,7 @@
  * Recordings as CSV and JSON: plain integers, nanoseconds and bytes; what was not measured is null or empty.
  */
 #include "report/recorded/recorded.h"
+#include "report/tell/tell.h"
 
 /* -- CSV --------------------------------------------------------------------------------------- */
 
@@ -199,7 +200,9 @@ static lam_status json_stragglers(lmi_recorded *w) {
 }
 
 lam_status lmi_recorded_json(lmi_recorded *w) {
-    lmi_put(&w->out, "{\"schema_version\": 2, \"runs\": [");
+    lmi_putc(&w->out, '{');
+    lmi_put_head(&w->out, "recording", 2, ", ");
+    lmi_put(&w->out, ", \"runs\": [");
     for (int32_t i = 0; i < w->n; i++) {
         lmi_put(&w->out, i ? ",\n" : "\n");
         json_run(&w->out, w->all[i]);

@@ -7,11 +7,10 @@
 #include <stdio.h>
 
 lam_status lmi_saved_wrong(const lmi_saved *s, const char *what) {
-    return lmi_fail(
-        s->w.e, LAM_FAILED, s->file,
-        "it is no report that lamina saved as JSON: %s; `lamina show TARGET --format json -o FILE` "
-        "writes one",
-        what);
+    return lmi_fail(s->w.e, LAM_FAILED, s->file,
+                    "it is no report that lamina saved as JSON: %s; `lamina show TARGET --json -o FILE` "
+                    "writes one",
+                    what);
 }
 
 lam_status lmi_saved_failed(const lmi_saved *s, int code) {

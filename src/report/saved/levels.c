@@ -297,7 +297,7 @@ lam_status lmi_saved_levels(lmi_saved *s) {
         return lmi_leave_out(
             s->w.o, s->w.e,
             "It was made from a saved report that has no formulas and no graph; `lamina show "
-            "TARGET --format json` and report.to_json(FILE) save them.");
+            "TARGET --json` and report.to_json(FILE) save them.");
     LAM_TRY(take_all_formulas(s));
     LAM_TRY(take_levels(s));
     return lmi_saved_each(s, "SELECT value FROM json_each(?1, '$.left_out')", take_sentence, NULL);

@@ -4,6 +4,8 @@
 #include "base/sqlite.h"
 #include "report/saved/saved.h"
 
+#include <stdlib.h>
+
 /* Deeper than any model, and so shallow that a path's prefixes are few. */
 enum { DEEPEST = 2000, MOST_PLACES = 1 << 24 };
 
@@ -269,6 +271,105 @@ static lam_status add_row(lmi_saved *s, sqlite3_stmt *q, int32_t i) {
     return LAM_OK;
 }
 
+/* -- attributes ------------------------------------------------------------------------------------------ */
+
+typedef struct attributes {
+    lmi_vec all;    /* lam_attr, those of a place one after another */
+    int32_t *row;   /* of a place: the row that told them; -1: none did */
+    int32_t *first; /* in `all` */
+} attributes;
+
+/* The numbers of "[3,-1]". Of a list of anything else there is nothing to tell. */
+static lam_status take_ints(lmi_saved *s, const char *text, lam_value *v) {
+    lmi_arena *arena = &s->w.o->arena;
+    int32_t n = 0;
+    for (const char *c = text; *c; c++) n += *c == ',' || *c == ']';
+    int64_t *ints = lmi_alloc(arena, (uint64_t)n + 1, sizeof *ints);
+    if (!ints) return lmi_nomem(s->w.e);
+    *v = (lam_value){.type = LAM_INTS, .ints = ints};
+    const char *at = text + 1;
+    while (*at != ']') {
+        char *end;
+        ints[v->n++] = strtoll(at, &end, 10);
+        if (end == at || (*end != ',' && *end != ']') || v->n > n) {
+            v->n = -1;
+            return LAM_OK;
+        }
+        at = end + (*end == ',');
+    }
+    return LAM_OK;
+}
+
+static lam_status take_value(lmi_saved *s, sqlite3_stmt *q, lam_value *v, bool *told) {
+    const char *type = (const char *)sqlite3_column_text(q, 2);
+    *told = type != NULL;
+    if (!type) return LAM_OK;
+    *v = (lam_value){.type = LAM_NONE};
+    if (strcmp(type, "true") == 0 || strcmp(type, "false") == 0) {
+        *v = (lam_value){.type = LAM_BOOL, .i = *type == 't'};
+    } else if (strcmp(type, "integer") == 0) {
+        *v = (lam_value){.type = LAM_INT, .i = sqlite3_column_int64(q, 3)};
+    } else if (strcmp(type, "real") == 0) {
+        *v = (lam_value){.type = LAM_FLOAT, .f = sqlite3_column_double(q, 3)};
+    } else if (strcmp(type, "text") == 0) {
+        v->type = LAM_TEXT;
+        return lmi_saved_text(s, q, 3, &v->text);
+    } else if (strcmp(type, "array") == 0) {
+        const char *text = (const char *)sqlite3_column_text(q, 3);
+        if (!text) return lmi_nomem(s->w.e);
+        LAM_TRY(take_ints(s, text, v));
+        *told = v->n >= 0;
+    } else {
+        *told = strcmp(type, "null") == 0;
+    }
+    return LAM_OK;
+}
+
+/* The first row of a place tells what it is. */
+static lam_status take_attribute(lmi_saved *s, sqlite3_stmt *q, void *to) {
+    attributes *a = to;
+    const int32_t row = sqlite3_column_int(q, 0), *place = lmi_vec_at(&s->of_row, (size_t)row);
+    lam_attr one;
+    bool told;
+    if (!place) return LAM_OK;
+    if (a->row[*place] < 0) {
+        a->row[*place] = row;
+        a->first[*place] = (int32_t)a->all.n;
+    }
+    if (a->row[*place] != row) return LAM_OK;
+    LAM_TRY(lmi_saved_text(s, q, 1, &one.name));
+    LAM_TRY(take_value(s, q, &one.value, &told));
+    lam_attr *kept = told ? lmi_vec_push(&a->all) : NULL;
+    if (kept) *kept = one;
+    s->w.at[*place].n_attrs += told;
+    return kept || !told ? LAM_OK : lmi_nomem(s->w.e);
+}
+
+static lam_status give_attributes(lmi_saved *s, const attributes *a) {
+    const lam_attr *all = lmi_copy(&s->w.o->arena, a->all.data, a->all.n, sizeof *all);
+    if (!all) return lmi_nomem(s->w.e);
+    for (int32_t i = 0; i < s->w.n; i++)
+        if (a->row[i] >= 0) s->w.at[i].attrs = all + a->first[i];
+    return LAM_OK;
+}
+
+/* An older lamina wrote none. */
+static lam_status take_attributes(lmi_saved *s) {
+    lmi_taking *w = &s->w;
+    attributes a = {.row = lmi_alloc(&w->scratch, (uint64_t)w->n, sizeof *a.row),
+                    .first = lmi_alloc(&w->scratch, (uint64_t)w->n, sizeof *a.first)};
+    if (!a.row || !a.first) return lmi_nomem(w->e);
+    for (int32_t i = 0; i < w->n; i++) a.row[i] = -1;
+    lmi_vec_init(&a.all, sizeof(lam_attr));
+    lam_status status = lmi_saved_each(s,
+                                       "SELECT r.key, a.key, a.type, a.value FROM json_each(?1, '$.rows') r, "
+                                       "json_each(r.value, '$.attributes') a",
+                                       take_attribute, &a);
+    if (status == LAM_OK && a.all.n) status = give_attributes(s, &a);
+    lmi_vec_free(&a.all);
+    return status;
+}
+
 /* What the tree tells of a place, also of one without a row. */
 static lam_status take_look(lmi_saved *s, sqlite3_stmt *q, void *to) {
     const char *path, *type, *family;
@@ -302,6 +403,7 @@ lam_status lmi_saved_numbers(lmi_saved *s) {
     sqlite3_finalize(q);
     if (status != LAM_OK) return status;
     lmi_sum_total_times(w);
+    LAM_TRY(take_attributes(s));
     return lmi_saved_each(s,
                           "SELECT json_extract(value, '$.path'), json_extract(value, '$.type'), "
                           "json_extract(value, '$.family') FROM json_each(?1, '$.tree')",

@@ -6,7 +6,7 @@
 
 #include "report/outline/work.h"
 
-/* Reads the report that Report.to_json or `--format json` wrote. LAM_IO: the
+/* Reads the report that Report.to_json or `--json` wrote. LAM_IO: the
  * file can't be read; LAM_FAILED: it is no such report; LAM_LIMIT: it is too large. Free it also on
  * failure. */
 lam_status lmi_saved_outline(lmi_outline *o, const char *file, lam_error *e);

@@ -21,7 +21,7 @@ static const lam_stats *stats_of(const lmi_line *l) {
 }
 
 static void put_real(lmi_buf *out, const lam_stats *s, double v) {
-    if (s && v - v == 0) lmi_putf(out, "%.9g", v);
+    if (s && v - v == 0) lmi_put_nine(out, v);
 }
 
 void lmi_cell_least(const lmi_line *l, lmi_buf *out) {

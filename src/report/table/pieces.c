@@ -219,3 +219,10 @@ void lmi_put_real(lmi_buf *b, double v) {
     if (b->bad || !strchr(b->s + from, '.')) return;
     while (b->s[b->n - 1] == '0') b->s[--b->n] = '\0';
 }
+
+void lmi_put_nine(lmi_buf *b, double v) {
+    size_t from = b->n;
+    lmi_putf(b, "%.9g", v);
+    for (size_t i = from; i < b->n && !b->bad; i++)
+        if (b->s[i] == ',') b->s[i] = '.'; /* in whatever locale the host is */
+}

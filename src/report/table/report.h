@@ -89,6 +89,7 @@ void lmi_put_shape(lmi_buf *b, lam_shape s); /* "1x64x112x112" */
 void lmi_put_fixed(lmi_buf *b, double v, int width, int decimals);
 /* the shortest form, with at most 6 decimals */
 void lmi_put_real(lmi_buf *b, double v);
+void lmi_put_nine(lmi_buf *b, double v); /* at most nine digits, "1e-05" */
 /* three digits, "0.08", "12.3", "410" */
 void lmi_put_intensity(lmi_buf *b, double v);
 lam_shape lmi_arg_shape(const lam_arg *a);

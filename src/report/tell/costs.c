@@ -245,6 +245,9 @@ static void tell_why(lmi_teller *t, const lam_costs *c, int32_t row) {
         tell_text(t, "substituted", w.substituted);
         lmi_tell_count(t, "value", w.value);
         tell_text(t, "note", w.note);
+        tell_text(t, "words", w.words);
+        tell_text(t, "operator", w.op < 0 ? NULL : w.note);
+        tell_int(t, "times", w.n_equal);
         tell_list(t, "facts");
         for (int32_t k = 0; k < w.n_facts; k++) {
             tell_record(t, NULL);

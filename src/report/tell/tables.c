@@ -32,6 +32,8 @@ static void tell_rules(lmi_teller *t, int32_t convention) {
         tell_formulas(t, "formula", r.formula);
         tell_formulas(t, "released", r.released);
         tell_text(t, "note", r.note);
+        tell_truth(t, "of_op", r.of_op);
+        tell_text(t, "only", r.only);
         tell_end(t);
     }
     tell_list_end(t);

@@ -20,7 +20,7 @@ void lmi_tell_value(lmi_teller *t, const char *name, const lam_value *v) {
     case LAM_BOOL: tell_truth(t, name, v->i != 0); break;
     case LAM_INT: tell_int(t, name, v->i); break;
     case LAM_INTS: lmi_tell_sizes(t, name, v->n, v->ints); break;
-    case LAM_FLOAT: tell_real(t, name, v->f); break;
+    case LAM_FLOAT: lmi_tell_digits(t, name, v->f); break;
     case LAM_TEXT: tell_text(t, name, v->text); break;
     default: tell_none(t, name);
     }
@@ -32,7 +32,7 @@ void lmi_tell_digits(lmi_teller *t, const char *name, double v) {
         return;
     }
     tell_name(t, name);
-    lmi_putf(t->json, "%.9g", v);
+    lmi_put_nine(t->json, v);
 }
 
 void lmi_tell_count(lmi_teller *t, const char *name, lam_count c) {

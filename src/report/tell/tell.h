@@ -136,6 +136,16 @@ QUICK void tell_close(lmi_teller *t, char bracket) {
 QUICK void tell_end(lmi_teller *t) { tell_close(t, '}'); } /* of an object or a record */
 QUICK void tell_list_end(lmi_teller *t) { tell_close(t, ']'); } /* of a list or a tuple */
 
+/* What each JSON document begins with, after its brace: its kind and the version of its schema, twice, and
+ * the version of lamina. `between` goes between these fields. */
+void lmi_put_head(lmi_buf *b, const char *kind, int version, const char *between);
+/* Of JSON: begins a document, an object, with its head. */
+static inline void lmi_tell_document(lmi_teller *t, const char *kind, int version) {
+    tell_object(t, NULL);
+    lmi_put_head(t->json, kind, version, ", ");
+    t->any = true;
+}
+
 /* -- walks, and their parts that the JSON of a report has too ------------------------------------------ */
 
 /* The path of a call's layer; NULL: outside every call. */

@@ -160,7 +160,8 @@ static void every_check_of_a_file_runs(void **state) {
     OUT_HAS("1 of 4 targets within budget\n");
     ERR_HAS("--nope: `lamina check` has no such option\n");
     assert_int_equal(project(NULL, "check --format json"), 3);
-    assert_int_equal(strncmp(fake_out.text, "{\"schema\": \"lamina.check/1\", \"within\": false, ", 46), 0);
+    assert_int_equal(strncmp(fake_out.text, "{\"schema\": \"lamina.check/1\", ", 29), 0);
+    OUT_HAS("\", \"within\": false, ");
     remove(XML);
     assert_int_equal(project(NULL, "check -o test_cmd_check.xml -f"), 3);
     OUT_IS_EMPTY();

@@ -133,7 +133,7 @@ static void help_fits_a_narrow_terminal(void **state) {
 static void help_names_the_formats_that_there_are(void **state) {
     (void)state;
     assert_int_equal(lamina("help show"), 0);
-    OUT_HAS("--format NAME         text, csv, md, json, html; trace (Perfetto) or speedscope");
+    OUT_HAS("--format NAME         text, csv, md, html, json or --json; trace (Perfetto), speedscope");
     assert_int_equal(lamina("help fit"), 0);
     OUT_HAS("--format NAME         text, json or html\n");
     assert_int_equal(lamina("help compare"), 0);

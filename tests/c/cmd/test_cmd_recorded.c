@@ -31,7 +31,7 @@ static void a_recording_is_shown(void **state) {
     assert_int_equal(on("show %s --format csv", file), 0);
     OUT_HAS("rank,model,training,gradients,went_back,least_calls,most_calls,path,type");
     assert_int_equal(on("show %s --format json", file), 0);
-    OUT_HAS("{\"schema_version\": 2, \"runs\": [");
+    OUT_HAS("{\"schema\": \"lamina.recording/2\", \"schema_version\": 2, \"version\": \"");
     assert_int_equal(on("show %s --run 1", file), 0);
     assert_int_equal(on("show %s --run 7", file), 2);
     ERR_HAS("7");

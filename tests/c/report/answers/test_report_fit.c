@@ -371,9 +371,10 @@ static void both_as_text(void **state) {
     show_has("<p class=\"sub\">The peak of the training step is <bdi>while aten::");
     show_has("<div class=\"exact ln\">counts what torch&#39;s CPU allocator");
     assert_int_equal(lam_fit_write(f, NULL, m, measured, "json", true, show_sink(), NULL), LAM_OK);
-    assert_non_null(strstr(
-        shown,
-        "{\"schema\":1,\"forward\":{\"peak\":3188,\"state\":\"predicted\",\"parts\":{\"parameters\":164,"));
+    assert_non_null(
+        strstr(shown,
+               "{\"schema\": \"lamina.fit/1\",\"schema_version\": 1,\"version\": \"" LAM_VERSION
+               "\",\"forward\":{\"peak\":3188,\"state\":\"predicted\",\"parts\":{\"parameters\":164,"));
     assert_non_null(strstr(shown, ",\"measured\":3000,\"off\":6.2667,"));
     assert_non_null(strstr(shown, "\"step\":null}\n"));
     assert_string_equal(json_value(shown), "\n");

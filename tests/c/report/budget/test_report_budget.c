@@ -203,7 +203,8 @@ static void the_largest_layers_are_named(void **state) {
     show_has(
         "name=\"macs at most 35\"><failure message=\"macs 70, over 35 by 35 (+100 %)\">\nmine (Mine): 40");
     write(k, "json");
-    show_has("{\"schema\": \"lamina.check/1\", \"within\": false, \"checks\": [{\"target\": \"net.py:Net\", "
+    show_has("{\"schema\": \"lamina.check/1\", \"schema_version\": 1, \"version\": \"" LAM_VERSION
+             "\", \"within\": false, \"checks\": [{\"target\": \"net.py:Net\", "
              "\"verdict\": \"over\", \"error\": null, \"convention\": \"exact\"");
     show_has(
         "\"layers\": [{\"path\": \"mine\", \"type\": \"Mine\", \"change\": null, \"was\": null, \"now\": 40, "

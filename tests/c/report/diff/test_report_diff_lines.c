@@ -8,6 +8,9 @@
 
 #include "report/diff/diff.h"
 
+#include <math.h>
+#include <stdio.h>
+
 /* A Linear of `wide` outputs at `name`, behind a ReLU, in a model of type `type`. */
 static lam_model *small(const char *type, const char *name, int64_t wide, bool training) {
     net n = net_new();
@@ -161,6 +164,116 @@ static void another_mode(void **state) {
     pair_free(&x);
 }
 
+/* -- attributes ---------------------------------------------------------------------------------------- */
+
+static void net_real(net *n, int32_t module, const char *name, double value) {
+    lam_value v = {.type = LAM_FLOAT, .f = value};
+    NET_OK(n, lam_build_attr(n->b, module, name, &v, &n->e));
+}
+
+static void net_none(net *n, int32_t module, const char *name) {
+    lam_value v = {.type = LAM_NONE};
+    NET_OK(n, lam_build_attr(n->b, module, name, &v, &n->e));
+}
+
+/* A pool and a convolution whose attributes are of every type; no number of them tells the two apart. */
+static lam_model *with_attributes(bool other) {
+    net n = net_new();
+    int32_t root = net_module(&n, "Net", 0), pool = net_leaf(&n, "MaxPool2d"), conv = net_leaf(&n, "Conv2d");
+    if (other)
+        net_ints(&n, pool, "kernel_size", SH(2, 2));
+    else
+        net_int(&n, pool, "kernel_size", 2); /* the same */
+    net_bool(&n, pool, "ceil_mode", other);
+    net_int(&n, pool, "stride", 1);
+    const int64_t k = other ? 5 : 3;
+    net_ints(&n, conv, "kernel_size", SH(k, k));
+    if (other)
+        net_text(&n, conv, "padding", "same");
+    else
+        net_ints(&n, conv, "padding", SH(1, 1));
+    net_real(&n, conv, "eps", other ? 1e-12 : 1e-5);
+    net_real(&n, conv, "same", 1 / 3.);
+    net_real(&n, conv, "norm", other ? INFINITY : 2);
+    if (other)
+        net_none(&n, conv, "most");
+    else
+        net_int(&n, conv, "most", INT64_MIN);
+    net_int(&n, conv, other ? "after_only" : "before_only", 1); /* only one knows it */
+    net_ints(&n, conv, "sizes", NULL, 0);
+    if (other) net_param(&n, conv, "bias", SH(3));
+    int32_t p = net_place(&n, -1, "", root);
+    net_place(&n, p, "pool", pool);
+    net_place(&n, p, "conv", conv);
+    int32_t r = net_call(&n, root, -1, SH(1, 4), 0, SH(1, 4), 0);
+    net_call(&n, pool, r, SH(1, 4), 0, SH(1, 4), 0);
+    net_call(&n, conv, r, SH(1, 4), 0, SH(1, 4), 0);
+    return net_done(&n);
+}
+
+static void attributes_that_differ(void **state) {
+    (void)state;
+    pair x = pair_of(with_attributes(false), with_attributes(true), "layers", "layers");
+    written(&x, &(lam_diff_options){.rows = -1, .depth = -1, .width = 60});
+    has("~ conv (Conv2d)");
+    has("\n    kernel_size 3x3 -> 5x5, padding 1x1 -> same,\n    eps 1e-05 -> 1e-12, norm 2 -> inf,\n"
+        "    most -9223372036854775808 -> None, bias False -> True\n");
+    has("~ pool (MaxPool2d)");
+    has("\n    ceil_mode False -> True\n");
+    has("2 modules changed; 1 is equal.\n");
+    for (const char *s = shown; *s; s += strcspn(s, "\n") + 1)
+        assert_true(*s != ' ' || strcspn(s, "\n") <= 60);
+    written(&x, &(lam_diff_options){.format = "md", .rows = -1, .depth = -1});
+    has("| \\~ pool (MaxPool2d) | ceil\\_mode False -\\> True |");
+    has("| kernel\\_size 3x3 -\\> 5x5; padding 1x1 -\\> same; eps 1e-05 -\\> 1e-12; ");
+    written(&x, &(lam_diff_options){.format = "json", .depth = -1});
+    has("\"attributes\": {\"kernel_size\": {\"before\": [3, 3], \"after\": [5, 5]}, \"padding\": "
+        "{\"before\": "
+        "[1, 1], \"after\": \"same\"}, \"eps\": {\"before\": 1e-05, \"after\": 1e-12}, \"norm\": "
+        "{\"before\": 2, \"after\": \"inf\"}, \"most\": {\"before\": -9223372036854775808, \"after\": null}, "
+        "\"bias\": {\"before\": false, \"after\": true}}");
+    has("\"attributes\": {\"ceil_mode\": {\"before\": false, \"after\": true}}");
+    lacks("_only");
+    written(&x, &(lam_diff_options){.depth = 0}); /* what is summed up has none of its own */
+    has("2 in it differ");
+    lacks("kernel_size");
+    pair_free(&x);
+}
+
+static void equal_attributes(void **state) {
+    (void)state;
+    pair x = pair_of(with_attributes(true), with_attributes(true), "layers", "layers");
+    assert_int_equal(lam_diff_modules(x.d), 0);
+    pair_free(&x);
+}
+
+/* A report that was saved knows them as the model does. */
+static void saved_attributes(void **state) {
+    (void)state;
+    static const char file[] = "test_report_diff_lines.json";
+    for (int other = 0; other < 2; other++) {
+        pair x = pair_of(with_attributes(other), with_attributes(true), "layers", "layers");
+        lam_report_options o;
+        lam_error e = {0};
+        lam_report_defaults(&o);
+        o.format = "json";
+        assert_int_equal(lam_report_write(x.c[0], &o, show_sink(), &e), LAM_OK);
+        FILE *f = fopen(file, "wb");
+        assert_non_null(f);
+        assert_int_equal(fwrite(shown, 1, shown_n, f), shown_n);
+        fclose(f);
+        lam_diff_free(x.d);
+        lam_diff_side a = {.file = file}, b = {.costs = x.c[1]};
+        if (lam_diff_new(&x.d, &a, &b, &e) != LAM_OK) fail_msg("%s: %s", e.where, e.text);
+        assert_int_equal(lam_diff_modules(x.d), other ? 0 : 2);
+        written(&x, &(lam_diff_options){.rows = -1, .depth = -1, .width = 200});
+        if (!other)
+            has("    kernel_size 3x3 -> 5x5, padding 1x1 -> same, eps 1e-05 -> 1e-12, norm 2 -> inf, ");
+        pair_free(&x);
+    }
+    remove(file);
+}
+
 /* Names are written by strangers. */
 static void hostile_names(void **state) {
     (void)state;
@@ -252,6 +365,9 @@ static void without_memory(void **state) {
     pair x = pair_of(small("Net", "fc", 3, false), small("Net", "head", 5, true), "layers", "layers");
     oom_sweep(write_both, x.c);
     pair_free(&x);
+    x = pair_of(with_attributes(false), with_attributes(true), "layers", "layers");
+    oom_sweep(write_both, x.c);
+    pair_free(&x);
 }
 
 int main(void) {
@@ -263,6 +379,9 @@ int main(void) {
         cmocka_unit_test(a_layer_for_another),
         cmocka_unit_test(another_convention),
         cmocka_unit_test(another_mode),
+        cmocka_unit_test(attributes_that_differ),
+        cmocka_unit_test(equal_attributes),
+        cmocka_unit_test(saved_attributes),
         cmocka_unit_test(hostile_names),
         cmocka_unit_test(usage),
         cmocka_unit_test(differences_of_bounds),

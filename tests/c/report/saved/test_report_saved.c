@@ -57,6 +57,9 @@ static void same_place(const lmi_outline *a, const lmi_outline *b, int32_t i) {
     assert_int_equal(q->n_run, p->n_run);
     assert_int_equal(q->health[0], p->health[0]);
     assert_int_equal(q->health[1], p->health[1]);
+    lam_attr unused[2];
+    if (p->state != LMI_CONTAINER_ALONE) assert_int_equal(q->n_attrs, p->n_attrs);
+    assert_false(lmi_changed_attr(p, q, 0, unused));
     for (int k = 0; k < LMI_N_OWN; k++) {
         if (number(a->own, k, i) != number(b->own, k, i) || number(a->total, k, i) != number(b->total, k, i))
             fail_msg("%s of place %d '%s': own %lld, was %lld; total %lld, was %lld", lmi_own_names[k],
@@ -342,6 +345,42 @@ static void numbers_that_are_none(void **state) {
 }
 
 /* Counts that no 64 bits hold are the most that they hold. */
+/* Of each type what can be told; of others nothing is. */
+static void attributes(void **state) {
+    (void)state;
+    static const lam_value_type types[] = {LAM_INTS,  LAM_TEXT, LAM_NONE, LAM_BOOL,
+                                           LAM_FLOAT, LAM_INT,  LAM_INTS};
+    static const char text[] = ROWS(
+        "{\"path\": \"a\", \"attributes\": {\"k\": [3, -1], \"s\": \"same\", \"n\": null, \"t\": true, "
+        "\"f\": 1e-5, "
+        "\"i\": -7, \"none\": [], \"real\": [1.5], \"texts\": [\"x\"], \"deep\": [[1]], \"o\": {\"x\": 1}}}, "
+        "{\"path\": \"a\", \"attributes\": {\"k\": 5}}, {\"path\": \"b\"}");
+    enum { N = sizeof types / sizeof *types };
+    lmi_outline o;
+    lam_error e = {0};
+    put_file(text, strlen(text));
+    if (lmi_saved_outline(&o, FILE_NAME, &e) != LAM_OK) fail_msg("%s", e.text);
+    assert_int_equal(o.n, 3);
+    assert_int_equal(o.at[1].n_attrs, N);
+    assert_int_equal(o.at[2].n_attrs, 0);
+    const lam_attr *a = o.at[1].attrs;
+    for (int i = 0; i < N; i++) assert_int_equal(a[i].value.type, types[i]);
+    assert_string_equal(a[0].name, "k");
+    assert_int_equal(a[0].value.n, 2);
+    assert_int_equal(a[0].value.ints[0], 3);
+    assert_int_equal(a[0].value.ints[1], -1);
+    assert_string_equal(a[1].value.text, "same");
+    assert_true(a[3].value.i == 1 && a[4].value.f == 1e-5 && a[5].value.i == -7);
+    assert_int_equal(a[6].value.n, 0);
+    lmi_outline_free(&o);
+#define ATTRIBUTES(value) ROWS("{\"path\": \"a\", \"attributes\": " value "}")
+    taken(ATTRIBUTES("5"));
+    taken(ATTRIBUTES("[1, [2]]"));
+    taken(ATTRIBUTES("null"));
+    taken(ATTRIBUTES("{\"\": [99999999999999999999], \"\": -99999999999999999999}"));
+#undef ATTRIBUTES
+}
+
 static void sums_that_are_too_large(void **state) {
     (void)state;
     lmi_outline o;
@@ -531,6 +570,7 @@ int main(void) {
         cmocka_unit_test(no_report),
         cmocka_unit_test(rows_that_are_none),
         cmocka_unit_test(numbers_that_are_none),
+        cmocka_unit_test(attributes),
         cmocka_unit_test(sums_that_are_too_large),
         cmocka_unit_test(memory_of_no_row),
         cmocka_unit_test(levels_that_are_none),

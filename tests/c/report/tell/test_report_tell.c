@@ -243,9 +243,85 @@ static void test_tables(void **state) {
     lam_rules_free(rules);
 }
 
+/* -- a document ------------------------------------------------------------------------------------------ */
+
+static lam_status keep(void *to, const char *bytes, size_t n) {
+    (void)to;
+    assert_true(h.n + n < ROOM);
+    memcpy(h.text + h.n, bytes, n);
+    h.n += n;
+    h.text[h.n] = '\0';
+    return LAM_OK;
+}
+
+static lam_json *document(void) {
+    lam_json *j;
+    lam_error e = {0};
+    assert_int_equal(lam_json_new(&j, "thing", 3, &e), LAM_OK);
+    h.n = 0;
+    return j;
+}
+
+static bool give(lam_json *j, const char *name, lam_field f) {
+    lam_receiver to = lam_json_field(j, name);
+    return to.field(to.self, &f);
+}
+
+static void test_document(void **state) {
+    (void)state;
+    static const int64_t sizes[] = {2, 3};
+    lam_json *j = document();
+    lam_error e = {0};
+    give(j, NULL, (lam_field){.name = "own", .type = LAM_FIELD_TRUTH, .truth = true});
+    give(j, "list", (lam_field){.name = "own", .type = LAM_FIELD_LIST});
+    give(j, NULL, (lam_field){.type = LAM_FIELD_INTEGER, .integer = -5});
+    give(j, NULL, (lam_field){.type = LAM_FIELD_REAL, .real = 0.5});
+    give(j, NULL, (lam_field){.type = LAM_FIELD_TEXT, .text = "a\"\n"});
+    give(j, NULL, (lam_field){.type = LAM_FIELD_COUNT, .count = {7, 0, LAM_AT_LEAST}});
+    give(j, NULL, (lam_field){.type = LAM_FIELD_SIZES, .shape = {2, sizes}});
+    give(j, NULL, (lam_field){.type = LAM_FIELD_RECORD}); /* without names: a tuple */
+    give(j, NULL, (lam_field){.type = LAM_FIELD_NONE});
+    give(j, NULL, (lam_field){.type = LAM_FIELD_END});
+    give(j, NULL, (lam_field){.type = LAM_FIELD_RECORD}); /* of nothing */
+    give(j, NULL, (lam_field){.type = LAM_FIELD_END});
+    give(j, NULL, (lam_field){.type = LAM_FIELD_RECORD});
+    give(j, NULL, (lam_field){.name = "x", .type = LAM_FIELD_INTEGER, .integer = 1});
+    give(j, NULL, (lam_field){.type = LAM_FIELD_END});
+    give(j, NULL, (lam_field){.type = LAM_FIELD_END});
+    assert_int_equal(lam_json_write(j, (lam_sink){keep, NULL}, &e), LAM_OK);
+    assert_string_equal(h.text,
+                        "{\"schema\": \"lamina.thing/3\", \"schema_version\": 3, \"version\": \"" LAM_VERSION
+                        "\", \"own\": true, \"list\": [-5, 0.5, \"a\\\"\\u000a\", {\"value\": 7, "
+                        "\"state\": \"at least\"}, [2, 3], [null], [], {\"x\": 1}]}\n");
+    lam_json_free(j);
+}
+
+/* Nothing is written of what has not ended, or is deeper than any result. */
+static void test_half_a_document(void **state) {
+    (void)state;
+    lam_error e = {0};
+    for (int type = LAM_FIELD_OBJECT; type <= LAM_FIELD_LIST; type++) {
+        lam_json *j = document();
+        give(j, "open", (lam_field){.type = (lam_field_type)type});
+        assert_int_equal(lam_json_write(j, (lam_sink){keep, NULL}, &e), LAM_USAGE);
+        lam_json_free(j);
+    }
+    lam_json *j = document();
+    int n = 0;
+    while (give(j, "deep", (lam_field){.type = LAM_FIELD_OBJECT})) assert_true(++n < 1000);
+    for (int i = 0; i < n; i++) give(j, NULL, (lam_field){.type = LAM_FIELD_END});
+    assert_int_equal(lam_json_write(j, (lam_sink){keep, NULL}, &e), LAM_USAGE);
+    lam_json_free(j);
+    lam_json_free(NULL);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_memory), cmocka_unit_test(test_costs),
-                                       cmocka_unit_test(test_model), cmocka_unit_test(test_nothing_measured),
-                                       cmocka_unit_test(test_tables)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_memory),
+                                       cmocka_unit_test(test_costs),
+                                       cmocka_unit_test(test_model),
+                                       cmocka_unit_test(test_nothing_measured),
+                                       cmocka_unit_test(test_tables),
+                                       cmocka_unit_test(test_document),
+                                       cmocka_unit_test(test_half_a_document)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
