@@ -210,7 +210,7 @@ class Compiler:
         self._watch.pause(False)  # noqa: FBT003
 
 
-def _tell(me: weakref.ref[Compiler], does: Callable[[Compiler], None], _: object) -> None:
+def _tell(me: weakref.ref[Compiler], does: Callable[[Compiler], None], *_: object) -> None:
     compiler = me()
     if compiler is not None:
         does(compiler)

@@ -99,7 +99,7 @@ def _find_storage(torch: Any) -> int:
 
 
 def _find_text(torch: Any) -> tuple[int, int]:
-    """The kind of a text among arguments, and the offsets of its address and length; -1: not found."""
+    """The kind of a text among arguments, and the offset of its address; -1: not found."""
     x = torch.empty(2)
     seen = [
         _look("aten::gelu", partial(torch.ops.aten.gelu, x, approximate=text), (x, text))
