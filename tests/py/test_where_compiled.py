@@ -16,8 +16,6 @@ import lamina
 
 if no_operators():
     pytest.skip(f"no operators: {no_operators()}", allow_module_level=True)
-if not hasattr(torch.compiler, "set_stance"):  # before torch 2.6
-    pytest.skip("this torch can't keep compiled code as it is", allow_module_level=True)
 
 dynamo = pytest.importorskip("torch._dynamo")
 

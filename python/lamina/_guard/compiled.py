@@ -27,6 +27,7 @@ COMPILER = "torch._dynamo"
 SWITCH = "torch._dynamo.eval_frame"
 HIGHER_ORDER = "torch._higher_order_ops"
 AROUND, AS_IT_IS = "force_eager", "eager_on_recompile"
+REFUSED = "torch's compiler can't be turned off inside the code that it compiles"
 
 # Backends to which torch.compile passes every operator unchanged. Others may make kernels whose work is not
 # visible.
@@ -39,10 +40,8 @@ class Compiled:
     """While one is open, nothing is compiled, and compiled code runs layer by layer or unchanged.
 
     The switch is for the whole process. Captures nest and run in several threads, so layer by layer wins
-    while any capture needs it, and the last one to close restores it. A torch without
-    ``torch.compiler.set_stance`` has no such switch: a compiled child is one opaque row then. If nothing was
-    compiled yet, there is nothing to bypass, and torch's compiler is not imported; if the model imports it,
-    it is disabled at once.
+    while any capture needs it, and the last one to close restores it. If nothing was compiled yet, there is
+    nothing to bypass, and torch's compiler is not imported; if the model imports it, it is disabled at once.
 
     One that is dropped while it is open closes.
     """
@@ -115,15 +114,37 @@ class Compiled:
 
 def _turned(wanted: str) -> partial[Any] | None:
     """Sets torch's switch and returns the function that restores it; None if there is no switch."""
-    turn, stance = _known_to(sys.modules.get(SWITCH), wanted)
+    switch = sys.modules.get(SWITCH)
+    turn, stance = _known_to(switch, wanted)
     if turn is not None:
         return partial(turn, turn(stance))
     set_stance = getattr(getattr(sys.modules["torch"], "compiler", None), "set_stance", None)
     if set_stance is None:
-        return None
+        return _without_stance(switch, wanted)
     public = set_stance(wanted)
     Plain.open()
     return partial(public.__exit__, None, None, None)
+
+
+def _without_stance(switch: Any, wanted: str) -> partial[Any] | None:
+    """The same before torch 2.6, which has no stances. Every function that is to be compiled gives its
+    compiler to one function first; None in its place compiles and finds nothing, False finds what is there."""
+    own: Any = getattr(switch, "set_eval_frame", None)
+    if own is None:
+        return None
+    before = own(None)
+    own(before)
+    if callable(before):
+        raise RuntimeError(REFUSED)
+
+    def set_eval_frame(compiler: Any) -> Any:
+        if not callable(compiler):
+            return own(compiler)
+        Compiled.asked()
+        return own(None if wanted == AROUND or _is_torchs(sys._getframe()) else False)
+
+    switch.set_eval_frame = set_eval_frame
+    return partial(setattr, switch, "set_eval_frame", own)
 
 
 @cache
@@ -166,7 +187,7 @@ def _set_stance(names: dict[str, Any], compiling: Any, stance: Any) -> Any:
     """The same as torch's own function, which imports another module each time. Inside compiled code it
     raises."""
     if compiling():
-        raise RuntimeError("torch's compiler can't be turned off inside the code that it compiles")
+        raise RuntimeError(REFUSED)
     before, names["_stance"] = names["_stance"], stance
     return before
 
