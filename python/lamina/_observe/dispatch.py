@@ -95,6 +95,7 @@ class _Thread:
         self.tasks: list[tuple[int, int]] = []  # the engine's runs, the innermost last, and their calls
         self.peeked = _sequence()  # later nodes were made since, by what a backward pass does again
         self.redone = False  # nodes that were made last were a backward pass's, doing a forward again
+        self.graphless = -1  # the engine's run whose nodes make no nodes
         self.behind = -1  # the call of the node that ran last
         self.copied: tuple[Any, ...] | None = None  # the copy that ran last
         self.numbers: list[int] = []  # autograd's nodes from one of these on
@@ -120,7 +121,10 @@ class _Thread:
 
     def makes_nodes(self) -> bool:
         """True when a forward is done again, or the gradients will have gradients."""
-        return torch.is_grad_enabled() and _sequence() > self.peeked
+        if not torch.is_grad_enabled():
+            self.graphless = self.tasks[-1][0]
+            return False
+        return _sequence() > self.peeked
 
 
 class Mode(modes.TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -185,7 +189,7 @@ class Mode(modes.TorchDispatchMode):  # type: ignore[no-untyped-call]
         at, phase = call if called else self._call_of_node(t), BACKWARD
         if not called and not t.makes_nodes():
             return at, phase
-        if called or _may_redo():
+        if called or _may_redo(t):
             phase = RECOMPUTE
         t.note_origin(at)
         t.peeked, t.redone = _sequence(), True
@@ -295,10 +299,13 @@ def _dispatch(self: Mode, func: Any, types: Any, args: Any = (), kwargs: Any = N
 setattr(Mode, "__torch_dispatch__", _dispatch)  # noqa: B010
 
 
-def _may_redo() -> bool:
+def _may_redo(t: _Thread) -> bool:
     """True where torch puts what a forward saves into the hands of somebody, as a checkpoint that does a
-    forward again has it; true too inside a node that is a Python function."""
-    if _hooks is not None and _hooks(False) is not None:  # noqa: FBT003
+    forward again has it; true too inside a node that is a Python function. A torch that tells neither has the
+    nodes of one run of the engine make nodes, or none of them, where only a forward that is done again does."""
+    if _hooks is None:
+        return t.graphless == t.tasks[-1][0]
+    if _hooks(False) is not None:  # noqa: FBT003
         return True
     return _keeps is not None and not _keeps() and isinstance(_node(), _torch._FunctionBase)
 
