@@ -372,7 +372,7 @@ static bool pack_tensor(lmx_lane *lane, const lmx_layout *l, size_t position, co
     uint64_t memory = lmx_memory_of(l, s, value);
     lmx_sparse kept;
     lam_mask left;
-    if (!memory && lmx_sparse_of(s, value, &kept)) return put_sparse(lane, head, object, sizes, &kept);
+    if (!memory && lmx_sparse_of(l, s, value, &kept)) return put_sparse(lane, head, object, sizes, &kept);
     if (masks && head.n != LMX_NO_SHAPE && lmx_mask_at(s, value, &left))
         return put_mask(lane, head, memory, object, sizes, &left);
     return put_tensor(lane, head, memory, object, sizes);
