@@ -465,7 +465,9 @@ def test_compiled_programs_stay_compiled(folder):
         env=environment(), cwd=folder, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert recorded(folder, "SELECT number FROM steps") == [(0,)]
+    # An older torch calls the layers in the function's code as modules, from outside any other.
+    inlined = pytest.importorskip("torch._dynamo").config.inline_inbuilt_nn_modules
+    assert recorded(folder, "SELECT number FROM steps") == [(0,)] * (1 if inlined else 2)
 
 
 ODD = """

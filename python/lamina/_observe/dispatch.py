@@ -301,8 +301,8 @@ setattr(Mode, "__torch_dispatch__", _dispatch)  # noqa: B010
 
 def _may_redo(t: _Thread) -> bool:
     """True where torch puts what a forward saves into the hands of somebody, as a checkpoint that does a
-    forward again has it; true too inside a node that is a Python function. A torch that tells neither has the
-    nodes of one run of the engine make nodes, or none of them, where only a forward that is done again does."""
+    forward again has it; true too inside a node that is a Python function. Where torch tells neither: in one
+    run of the engine all nodes make nodes or none, and in the second case only a forward done again does."""
     if _hooks is None:
         return t.graphless == t.tasks[-1][0]
     if _hooks(False) is not None:  # noqa: FBT003
@@ -347,8 +347,8 @@ def _is_implicit(func: Any) -> bool:
 
 
 def open_mode() -> Mode:
-    """A mode of this thread. Entering it as torch does would also tell torch's compiler, by flags that are one
-    for all threads, and that two threads would leave behind; compiled code is stepped around anyway."""
+    """A mode of this thread. To enter it as torch does would also tell torch's compiler, by flags that are one
+    for all threads and that two threads would leave behind. Compiled code is stepped around anyway."""
     _take_off_late()
     _name_to_functions()
     mode, above = Mode(), []
