@@ -359,6 +359,8 @@ class _Run:
         if known:
             return self._compute(function, args, kwargs)
         out = self._by_meta(function, args, kwargs)
+        if operator.name == "aten::convolution_backward":
+            return self._by_channels(args, out)
         return self._by_columns(operator.name, out) if operator.name in BY_COLUMNS else out
 
     def _opened(self, function: Any, schema: Any) -> Any:
@@ -537,6 +539,20 @@ class _Run:
         return tuple(
             self.in_columns(each.shape, each.dtype) if at in which else each for at, each in enumerate(out)
         )
+
+    def _by_channels(self, args: Any, out: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Channels come last in both gradients of a convolution if they do in its input or weight. An older
+        torch's shape function has them in rows."""
+        torch, laid_out = self.torch, sys.modules["torch._prims_common"].suggest_memory_format
+        last = next((f for f in map(laid_out, args[1:3]) if f is not torch.contiguous_format), None)
+        if last is None:
+            return out
+        with torch._C._DisableTorchDispatch():
+            return tuple(
+                g if g is None or g.dim() == 1
+                else self.core.like(torch.empty(g.shape, dtype=g.dtype, device="meta", memory_format=last))
+                for g in out
+            )  # fmt: skip
 
     def in_columns(self, shape: Any, dtype: Any) -> Any:
         """A new fake tensor, whose matrices are stored by columns."""

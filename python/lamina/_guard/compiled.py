@@ -128,8 +128,8 @@ def _turned(wanted: str) -> partial[Any] | None:
 
 def _without_stance(switch: Any, wanted: str) -> partial[Any] | None:
     """The same before torch 2.6, which has no stances. What is to be compiled gives its compiler to one
-    function before it runs. With None in its place it runs layer by layer, and with False nothing is compiled,
-    but compiled code runs."""
+    function before it runs. With None in its place it runs layer by layer; with False compiled code runs, and
+    nothing is compiled."""
     own: Any = getattr(switch, "set_eval_frame", None)
     if own is None:
         return None

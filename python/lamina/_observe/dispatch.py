@@ -347,8 +347,8 @@ def _is_implicit(func: Any) -> bool:
 
 
 def open_mode() -> Mode:
-    """A mode of this thread. To enter it as torch does would also tell torch's compiler, by flags that are one
-    for all threads and that two threads would leave behind. Compiled code is stepped around anyway."""
+    """A mode of this thread. Entered as torch does it, it would also tell torch's compiler, by flags that are
+    one for all threads and that two threads would leave behind. Compiled code is stepped around anyway."""
     _take_off_late()
     _name_to_functions()
     mode, above = Mode(), []
