@@ -250,6 +250,7 @@ class _Run:
         self.reads_aside = 0  # numbers that are read next, though not in a real run
         self.one_hot = OneHot()
         self.sought_nan = False  # a node has looked for NaN among all values, and not yet in the one it chose
+        self.ranks_checked = False  # by this quantile, as an older torch does it for subclasses too
         self.spread: Any = None  # zeros that a gradient is spread over next
         self.stands_in = False  # a real run has neither the operator that is answered nor its result
         self.by_values = False  # the workspace of the operator that is answered depends on values
@@ -600,7 +601,8 @@ class _Run:
         if key not in _workspaces:
             given = [self.torch.zeros(shape, dtype=args[0].dtype) for shape in shapes]
             with self.torch._C._DisableTorchDispatch():
-                options: tuple[Any, ...] = (False, [], 2, shapes[5][-1], 1, True, False, False, True)
+                biased = len(shapes[3]) == 1  # otherwise torch gives zeros in the shape of the weights
+                options: tuple[Any, ...] = (False, [], 2, shapes[5][-1], 1, biased, False, False, True)
                 _workspaces[key] = function(*given, *options)[3].untyped_storage().nbytes()
         return int(_workspaces[key])
 
