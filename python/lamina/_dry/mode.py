@@ -44,12 +44,13 @@ READS = {
 }
 
 
-# torch has no shape function for these: the result is like this argument.
+# torch, or an older one, has no shape function for these: the results are like these arguments.
 AS_ARGUMENT = {
-    "aten::_masked_softmax": 0,
-    "aten::fractional_max_pool3d_backward": 1,
-    "aten::multi_margin_loss_backward": 1,
-    "aten::multilabel_margin_loss_backward": 1,
+    "aten::_masked_softmax": (0,),
+    "aten::fractional_max_pool3d_backward": (1,),
+    "aten::multi_margin_loss_backward": (1,),
+    "aten::multilabel_margin_loss_backward": (1,),
+    "aten::_weight_norm_interface_backward": (1, 2),
 }
 # The shapes of these depend on the values of whole numbers, besides the data.
 BY_VALUES = ("aten::_pack_padded_sequence",)
@@ -250,6 +251,7 @@ class _Run:
         self.reads_aside = 0  # numbers that are read next, though not in a real run
         self.one_hot = OneHot()
         self.sought_nan = False  # a node has looked for NaN among all values, and not yet in the one it chose
+        self.plain_one_hot = False  # one_hot has looked for its smallest class, as only older torches do
         self.ranks_checked = False  # by this quantile, as an older torch does it for subclasses too
         self.spread: Any = None  # zeros that a gradient is spread over next
         self.stands_in = False  # a real run has neither the operator that is answered nor its result
@@ -353,8 +355,9 @@ class _Run:
         if operator.is_view:
             return self._view(function, args, kwargs)
         if operator.name in AS_ARGUMENT and not known:
-            like = args[AS_ARGUMENT[operator.name]]
-            return self._by_meta(self.torch.ops.aten.empty_like.default, (like,), {})
+            empty = self.torch.ops.aten.empty_like.default
+            made = [self._by_meta(empty, (args[at],), {}) for at in AS_ARGUMENT[operator.name]]
+            return tuple(made) if len(made) > 1 else made[0]
         if operator.name in EMPTY and not known:
             return self._with_empty(function, args, kwargs)
         if known:

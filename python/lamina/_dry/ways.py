@@ -43,7 +43,15 @@ def _pool(run: _Run, _: Any, args: tuple[Any, ...], __: Any) -> Any:
         run.core.whole(2)
 
 
+def _one_hot_smallest(run: _Run, *_: Any) -> Any:
+    """Of a tensor from outside, which is of no subclass: this and the largest are those of a real run."""
+    run.plain_one_hot = True
+
+
 def _one_hot_largest(run: _Run, *_: Any) -> Any:
+    if run.plain_one_hot:
+        run.plain_one_hot = False
+        return
     run.core.aside()
     run.reads_aside = 1
 
@@ -305,6 +313,7 @@ def _sums_weights(run: _Run, *_: Any) -> Any:
 
 INSTEAD: dict[tuple[str, str], Callable[..., Any]] = {
     ("aten::max_pool1d_with_indices", "aten::max_pool2d_with_indices"): _pool,
+    ("aten::one_hot", "aten::min"): _one_hot_smallest,
     ("aten::one_hot", "aten::max"): _one_hot_largest,
     ("aten::item", "aten::_local_scalar_dense"): _one_hot_read,
     ("aten::one_hot", "aten::arange"): _one_hot_classes,

@@ -124,7 +124,7 @@ class _Thread:
         if not torch.is_grad_enabled():
             self.graphless = self.tasks[-1][0]
             return False
-        return _sequence() > self.peeked
+        return bool(_sequence() > self.peeked)
 
 
 class Mode(modes.TorchDispatchMode):  # type: ignore[no-untyped-call]
