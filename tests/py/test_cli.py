@@ -15,7 +15,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from conftest import environment
+from conftest import environment, needs_fit
 
 from lamina import _inspect, _lamina
 from lamina._base.errors import UsageError
@@ -346,6 +346,8 @@ PRINTS = """
 
 @pytest.mark.parametrize("verb", ["show", "fit", "compare", "graph"])
 def test_what_a_model_prints_is_not_in_the_data(shell, net, verb):
+    if verb == "fit":
+        needs_fit()
     (net / "prints.py").write_text(textwrap.dedent(PRINTS))
     done = run(
         shell, net, verb, "prints.py:Net", "-i", "1x4", *(["--format", "json"] if verb != "graph" else [])

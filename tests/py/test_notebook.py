@@ -11,6 +11,7 @@ import browser
 import pytest
 import report_nets
 import torch
+from conftest import needs_fit
 from torch import nn
 
 import lamina
@@ -52,10 +53,8 @@ def loaded(report: lamina.Report, path: Path) -> lamina.Report:
 
 
 def fitted(*args) -> lamina.Fit:
-    try:
-        return lamina.fit(*args)
-    except ValueError as error:
-        pytest.skip(str(error))
+    needs_fit()
+    return lamina.fit(*args)
 
 
 class Shown(dict):

@@ -229,11 +229,14 @@ def test_a_program_without_models_makes_no_file(folder):
     assert not (folder / "run.lamina").exists()
 
 
+QUIET = "ignore::DeprecationWarning,ignore::FutureWarning"  # Python's of a fork, torch's of torch
+
+
 def run(folder, program, *words):
     (folder / "train.py").write_text(textwrap.dedent(program))
     return subprocess.run(
         [sys.executable, "-m", "lamina", "run", *words],
-        env=environment(), cwd=folder, capture_output=True, text=True, check=False,
+        env=environment(PYTHONWARNINGS=QUIET), cwd=folder, capture_output=True, text=True, check=False,
     )  # fmt: skip
 
 

@@ -92,6 +92,7 @@ def _become(
     argv: tuple[str, ...], rows: int, out: Path | None, cwd: Path | None, more: dict[str, str]
 ) -> None:
     try:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # a shell starts jobs in the background with it ignored
         fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", rows, 100, 0, 0))
         if cwd is not None:
             os.chdir(cwd)

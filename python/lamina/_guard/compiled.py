@@ -11,6 +11,7 @@ from __future__ import annotations
 import sys
 import threading
 import weakref
+from contextlib import contextmanager
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
@@ -18,13 +19,15 @@ from .control_flow import Plain
 from .redispatch import Redispatch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from types import FrameType
 
     from .. import _lamina
 
 COMPILER = "torch._dynamo"
 SWITCH = "torch._dynamo.eval_frame"
+CALLBACK = "torch._dynamo.callback"
+BACKWARDS = "torch._functorch._aot_autograd.runtime_wrappers"
 HIGHER_ORDER = "torch._higher_order_ops"
 AROUND, AS_IT_IS = "force_eager", "eager_on_recompile"
 REFUSED = "torch's compiler can't be turned off inside the code that it compiles"
@@ -144,8 +147,34 @@ def _without_stance(switch: Any, wanted: str) -> partial[Any] | None:
         Compiled.asked()
         return own(None if wanted == AROUND or _is_torchs(sys._getframe()) else False)
 
+    were = [(switch, "set_eval_frame", own)]
     switch.set_eval_frame = set_eval_frame
-    return partial(setattr, switch, "set_eval_frame", own)
+    backwards: Any = sys.modules.get(BACKWARDS)
+    if hasattr(backwards, "track_graph_compiling"):
+        were.append((backwards, "track_graph_compiling", backwards.track_graph_compiling))
+        backwards.track_graph_compiling = _reported(backwards.track_graph_compiling)
+    return partial(_put_back, were)
+
+
+def _reported(compiles: Any) -> Any:
+    """The context in which a backward is compiled, which torch reports to nobody before 2.6."""
+
+    @contextmanager
+    def reports(*args: Any) -> Iterator[None]:
+        handler: Any = sys.modules[CALLBACK].callback_handler
+        handler.run_start_callbacks()
+        try:
+            with compiles(*args):
+                yield
+        finally:
+            handler.run_end_callbacks()
+
+    return reports
+
+
+def _put_back(were: list[tuple[Any, str, Any]]) -> None:
+    for module, name, was in were:
+        setattr(module, name, was)
 
 
 @cache
@@ -206,7 +235,7 @@ class Compiler:
         self._told: list[tuple[list[Any], Callable[[Any], None]]] = []
 
     def open(self) -> None:
-        handler = getattr(sys.modules.get("torch._dynamo.callback"), "callback_handler", None)
+        handler = getattr(sys.modules.get(CALLBACK), "callback_handler", None)
         me = weakref.ref(self)  # torch's lists must not keep a capture that was dropped while open
         for name, does in (("start_callbacks", Compiler._begins), ("end_callbacks", Compiler._ended)):
             others = getattr(handler, name, None)
