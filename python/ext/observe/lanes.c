@@ -391,8 +391,9 @@ int32_t lmx_lane_text(lmx_lane *lane, int32_t position, const char *text, size_t
     return 1;
 }
 
-/* A std::string: the address of its bytes, after which there is a zero. The place of their number differs
- * between builds of torch. Long ones, and all other values (a device, a generator), do not matter for counts. */
+/* A std::string: the address of its bytes, after which there is a zero; where their number is differs
+ * between builds of torch. Long ones, and all other values (a device, a generator), do not matter for
+ * counts. */
 static bool pack_text(lmx_lane *lane, size_t position, const lmx_layout *l, const char *value) {
     const void *object = (const void *)(uintptr_t)lmx_word_at(value, 0);
     if (!object) return false;
