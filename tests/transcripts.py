@@ -14,6 +14,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
 
@@ -28,6 +29,10 @@ HERE = (
     (re.compile(r'"processor": "[^"]*", '), ""),
     (re.compile(r'"(python|system|torch|threads|date)": "[^"]*"'), r'"\1": "..."'),
 )
+
+
+# Another torch than that of the transcripts runs other operators of those that compute nothing.
+RAN = None if version("torch").startswith("2.13.") else re.compile(r"\(\d+ of \d+\)")
 
 
 class Step(NamedTuple):
@@ -130,7 +135,7 @@ def differences(text: str, folder: Path) -> tuple[list[str], str]:
     new = ["\n".join(before)] if before else []
     for step in found:
         got = printed(step.command, folder)
-        if got != step.expected:
+        if got != step.expected and (RAN is None or RAN.sub("", got) != RAN.sub("", step.expected)):
             wrong.append(
                 f"line {step.line}: $ {step.command}\n--- expected\n{step.expected}\n--- printed\n{got}"
             )

@@ -100,10 +100,14 @@ def compiling_now() -> Callable[[], bool]:
     return compiling
 
 
-def going_back() -> Callable[[], bool]:
-    """A function that is True while this thread runs a backward pass."""
+def torch_calls() -> Callable[[], bool]:
+    """A function that is True while torch calls modules for itself: in a backward pass, and where its
+    compiler tries layers out on tensors without values."""
+    from torch._guards import TracingContext
+
     task: Callable[[], int] = sys.modules["torch"]._C._current_graph_task_id
-    return lambda: task() != -1
+    tries: Callable[[], Any] = TracingContext.try_get
+    return lambda: task() != -1 or tries() is not None
 
 
 def _base_with_call(cls: Any) -> Any:

@@ -7,6 +7,7 @@ import importlib.util
 import json
 import os
 import subprocess
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,27 @@ def needs_recordings() -> None:
             if "need SQLite" in str(error):
                 pytest.skip(str(error), allow_module_level=True)
             raise
+
+
+@cache
+def why_no_fit() -> str | None:
+    """Why memory can't be followed here, as ``fit`` needs it; None where it can."""
+    import lamina
+    from lamina._observe import support
+
+    if support.way().name == "calls":
+        return f"no operators: {support.way().why}"
+    try:
+        lamina.fit(nn.ReLU(), torch.ones(1))
+    except ValueError as error:
+        return str(error)
+    return None
+
+
+def needs_fit() -> None:
+    """Skips the calling test where ``fit`` can't run."""
+    if why := why_no_fit():
+        pytest.skip(why)
 
 
 def reference(name: str) -> dict:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 from torch import nn
 
@@ -11,8 +12,8 @@ import lamina
 ROOF = lamina.Roof(1e11, 1e10, 2)  # a machine that is always the same
 
 
-@torch.library.custom_op("lamina_test_page::scan", mutates_args=())
-def scan(x: torch.Tensor) -> torch.Tensor:
+@torch.library.custom_op("lamina_test_page::scan", mutates_args=(), schema="(Tensor x) -> Tensor")
+def scan(x):
     """An operator that lamina has no rule for and can't look into."""
     return torch.from_numpy(x.detach().numpy().cumsum(-1))
 
@@ -45,8 +46,7 @@ def torchvision_model(name, **options):
 
 
 def llama(layers, device="cpu"):
-    import transformers
-
+    transformers = pytest.importorskip("transformers")
     config = transformers.LlamaConfig(
         num_hidden_layers=layers, hidden_size=64, num_attention_heads=8, num_key_value_heads=2,
         intermediate_size=128, vocab_size=100, use_cache=False,

@@ -94,6 +94,13 @@ OTHERWISE = {
     "x.masked_fill(x > 0, y[0, 0])",
     "torch.matrix_exp(s)",
 }
+OLD = not hasattr(torch.ops.aten, "_safe_softmax")  # before torch 2.5
+ELSE_IN_OLD = {
+    "F.embedding_bag(TARGETS[None], x)": "its gradient is another operator under a mode",
+    "F.scaled_dot_product_attention(q, q, q, attn_mask=MASK)": "a mode is shown how the mask is made numbers",
+    "F.scaled_dot_product_attention(q.repeat(1, 2, 1, 1), q, q, enable_gqa=True)": "queries have no groups",
+    "x.quantile(0.3, 1)": "it runs the same here under a mode",
+}
 
 
 class Small(nn.Module):
@@ -134,6 +141,8 @@ def functions():
 
 @pytest.mark.parametrize("source", functions())
 def test_a_function_is_counted_alike(source, monkeypatch):
+    if OLD and source in ELSE_IN_OLD:
+        pytest.skip(f"in this torch {ELSE_IN_OLD[source]}")
     observed = told(source, "observer", monkeypatch)
     assert observed["forward", "dmas"][1] != "unknown"
     assert told(source, "dispatch", monkeypatch) == observed
@@ -142,6 +151,8 @@ def test_a_function_is_counted_alike(source, monkeypatch):
 @pytest.mark.parametrize("source", sorted(OTHERWISE))
 def test_torch_runs_something_else_where_a_mode_looks_on(source, monkeypatch):
     """Should this fail, torch has changed for the better: the function belongs above."""
+    if OLD and source in ELSE_IN_OLD:
+        pytest.skip(f"in this torch {ELSE_IN_OLD[source]}")
     assert told(source, "dispatch", monkeypatch) != told(source, "observer", monkeypatch)
 
 

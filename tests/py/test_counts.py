@@ -10,6 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 from torch.utils.checkpoint import checkpoint
+from where_kit import tells_layouts
 
 import lamina
 from lamina._observe import support
@@ -17,6 +18,7 @@ from lamina._observe import support
 pytestmark = pytest.mark.skipif(support.way().name == "calls", reason=f"no operators: {support.way().why}")
 
 WORDS = ("macs", "flops", "dmas", "bytes_read", "bytes_written", "bytes", "effective_macs", "effective_flops")
+SAFE = hasattr(torch.ops.aten, "_safe_softmax")  # in an attention, since torch 2.5
 
 
 def exact(model, *args, **options):
@@ -204,6 +206,11 @@ def test_a_mask_is_read(kind, shape):
     assert report.macs == 2 * 3 * 6 * 8 * 8
     assert report.effective_macs == left * 8 and report.effective_macs.state == "exact"
     assert report.rows[0].effective_macs == left * 8 and not report.gaps
+    if (
+        not SAFE and report.backward.macs == 2304 * 2
+    ):  # an older torch multiplies matrices if a mask has gaps in memory
+        assert report.backward.effective_macs.state == "unknown"
+        return
     assert report.effective_flops == left * (2 * 8 + 5) - rows
     assert report.backward.effective_macs == left * 5 * 4 and report.backward.macs == 2304 * 5 // 2
     assert "MACs if masked attention scores are left out" in str(report)
@@ -261,9 +268,11 @@ def says_unknown(report, backward=True):
 
 
 WAYS = [way for way in ("observer", "dispatch") if way == "dispatch" or support.way().name == way]
+hidden = pytest.mark.skipif(not SAFE, reason="under a mode of this torch, attention looks like products")
+PRODUCTS = [pytest.param(way, marks=hidden) if way == "dispatch" else way for way in WAYS]
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", PRODUCTS)
 @pytest.mark.parametrize("dropout", [0.0, 0.5], ids=["fused", "products"])
 def test_products_say_as_kernels_do_that_a_mask_was_not_read(monkeypatch, way, dropout):
     monkeypatch.setenv("LAMINA_CAPTURE", way)
@@ -276,7 +285,7 @@ def test_products_say_as_kernels_do_that_a_mask_was_not_read(monkeypatch, way, d
     assert says_unknown(exact(net, q, k, k, backward=True))
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", PRODUCTS)
 def test_what_is_not_attention_stays_in_a_lower_bound(monkeypatch, way):
     monkeypatch.setenv("LAMINA_CAPTURE", way)
     linear, mask = nn.Linear(4, 4), random_lets(6, 6)
@@ -287,7 +296,7 @@ def test_what_is_not_attention_stays_in_a_lower_bound(monkeypatch, way):
     assert report.effective_macs == 2 * 6 * 4 * 4 and report.effective_macs.state == "at least"
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", PRODUCTS)
 def test_a_mask_with_the_other_sign_in_memory(monkeypatch, way):
     """Memory has +Inf where the mask has -Inf. The dispatch mode is shown what torch made of it."""
     lets = random_lets(6, 8)
@@ -352,6 +361,8 @@ def test_both_ways_read_masks_alike(monkeypatch, kind):
     if support.way().name != "observer":
         pytest.skip("one way only")
     mask = MASKS[kind](random_lets(2, 1, 6, 8))
+    if mask.dtype == torch.bool and not SAFE:
+        pytest.skip("this torch makes numbers of the mask by operators that a dispatch mode is shown")
     numbers = [
         [getattr(of, word) for of in (report, report.backward) for word in WORDS]
         for report in (attended(mask, way, monkeypatch) for way in ("observer", "dispatch"))
@@ -512,6 +523,9 @@ def test_sparse_weights_store_indices_and_values(layout, stored):
     assert report.params == 40 and report.parameters["param_bytes"] == stored
     assert report.macs == 8 * 5 * 3 and report.macs.state == "exact"
     read = stored + 4 * 5 * 3 + 4 * 8 * 3  # what is stored, the other factor, and the zeros it is added to
+    if layout == "to_sparse_csr" and support.way().name == "observer" and not tells_layouts():
+        assert report.bytes_read.state == "unknown"
+        return
     assert report.bytes_read == read and report.bytes_read.state == "exact"
 
 
@@ -589,7 +603,9 @@ def test_backwards_of_layers_on_nested_tensors(layout):
     net.fc = model
     report = exact(net, backward=True)
     assert (report.macs, report.macs.state) == (8 * 8 * 4, "exact")
-    assert (report.backward.macs, report.backward.macs.state) == (8 * 8 * 4, "exact")
+    # An older torch computes the gradient of the rows, which nobody wants, too.
+    both = layout == "jagged" and not hasattr(torch.compiler, "set_stance")
+    assert (report.backward.macs, report.backward.macs.state) == ((2 if both else 1) * 8 * 8 * 4, "exact")
 
 
 def test_a_sum_of_windows_is_what_the_layer_says():

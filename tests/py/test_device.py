@@ -562,6 +562,9 @@ print(control("made"))
 """
 
 
+@pytest.mark.skipif(
+    torch.version.cuda is not None, reason="torch has CUDA's libraries, which are found first"
+)
 @pytest.mark.skipif(not shutil.which("cc") or sys.platform != "linux", reason="needs a C compiler")
 @pytest.mark.parametrize(
     ("how", "stream", "known", "says"),

@@ -377,8 +377,10 @@ def test_an_exception_takes_the_mode_off(error):
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, ArithmeticError])
 def test_an_exception_inside_an_operator_takes_the_mode_off(error):
-    @torch.library.custom_op(f"lamina_tests::raises_{error.__name__}", mutates_args=())
-    def raises(x: torch.Tensor) -> torch.Tensor:
+    name, schema = f"lamina_tests::raises_{error.__name__}", "(Tensor x) -> Tensor"
+
+    @torch.library.custom_op(name, mutates_args=(), schema=schema)
+    def raises(x):
         torch.mm(x, x)
         raise error
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import subprocess
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -206,10 +207,37 @@ def plain(told):
     return told.rows() if isinstance(told, _lamina.Costs) else told
 
 
+GENERATORS = """
+import os, sys, types
+import _testcapi
+def ask(given):
+    return (n for n in given)
+(code,) = [c for c in ask.__code__.co_consts if isinstance(c, types.CodeType)]
+before = sys.getrefcount(code)
+for n in range(60):
+    _testcapi.set_nomemory(n, n + 1)
+    try:
+        ask([1])
+    except MemoryError:
+        pass
+    finally:
+        _testcapi.remove_mem_hooks()
+os._exit(sys.getrefcount(code) < before)
+"""
+
+
+def makes_generators():
+    """True if CPython keeps its references where making a generator fails; 3.12.1 and 3.13.0 lose one."""
+    command = [sys.executable, "-c", GENERATORS]
+    return subprocess.run(command, capture_output=True, check=False).returncode == 0
+
+
 @pytest.mark.parametrize("name", [*readings(), *watching()])
 def test_each_allocation_of_python_may_fail(name):
     """The n-th allocation fails, for every n: a MemoryError or the right answer, nothing in between."""
     hook = pytest.importorskip("_testcapi")
+    if name == "write" and not makes_generators():
+        pytest.skip("this CPython itself crashes where making a generator fails")
     ask = {**readings(), **watching()}[name]
     before = module_call()
 

@@ -19,11 +19,11 @@ import pytest
 import torch
 import torch.nn.functional as F
 import torch.utils.checkpoint
+from conftest import why_no_fit
 from torch import nn
 
 import lamina
 from lamina import _lamina
-from lamina._observe import support
 from lamina._run import once
 
 OPTIMIZERS = {
@@ -48,18 +48,7 @@ OPTIMIZERS = {
 }
 
 
-def followed():
-    """Why memory can't be followed here; None where it can."""
-    if support.way().name == "calls":
-        return f"no operators: {support.way().why}"
-    try:
-        lamina.fit(nn.ReLU(), torch.ones(1))
-    except ValueError as error:
-        return str(error)
-    return None
-
-
-WHY = followed()
+WHY = why_no_fit()
 pytestmark = pytest.mark.skipif(WHY is not None, reason=str(WHY))
 
 

@@ -8,6 +8,7 @@ import textwrap
 
 import pytest
 import torch
+from conftest import needs_fit
 from torch import nn
 
 import lamina
@@ -227,6 +228,8 @@ def test_inputs_from_code(file, name):
 @watched
 @pytest.mark.parametrize("verb", ["show", "why", "compare", "graph", "fit"])
 def test_every_subcommand_takes_inputs_from_code(shell, file, verb):
+    if verb == "fit":
+        needs_fit()
     more = ["."] if verb == "why" else []
     done = shell(verb, "mine.py:Net", *more, "--inputs", "mine.py:box", cwd=file)
     assert (done.returncode, done.stderr) == (0, ""), done.stderr

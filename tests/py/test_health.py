@@ -70,7 +70,13 @@ def test_the_layer_is_named(name):
 @observed
 @pytest.mark.parametrize("name", MORE)
 def test_the_layer_is_named_under_autocast(name):
-    check(MORE[name], step(MORE[name], lambda: torch.autocast("cpu", dtype=torch.bfloat16)))
+    try:
+        health = step(MORE[name], lambda: torch.autocast("cpu", dtype=torch.bfloat16))
+    except RuntimeError as error:
+        if "not implemented for 'BFloat16'" not in str(error):
+            raise
+        pytest.skip(f"not in this torch: {error}")
+    check(MORE[name], health)
 
 
 @observed

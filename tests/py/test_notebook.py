@@ -11,6 +11,7 @@ import browser
 import pytest
 import report_nets
 import torch
+from conftest import needs_fit
 from torch import nn
 
 import lamina
@@ -51,27 +52,46 @@ def loaded(report: lamina.Report, path: Path) -> lamina.Report:
     return lamina.Report.load(path)
 
 
+def fitted(*args) -> lamina.Fit:
+    needs_fit()
+    return lamina.fit(*args)
+
+
+class Shown(dict):
+    """What has an output, by name; what not every machine can make is made when it is asked for."""
+
+    def __init__(self, ready, later):
+        super().__init__(ready)
+        self.later = later
+
+    def __missing__(self, name):
+        self[name] = self.later[name]()
+        return self[name]
+
+
 @pytest.fixture(scope="module")
 def shown(tmp_path_factory):
-    """What has an output, by name."""
     folder = tmp_path_factory.mktemp("shown")
     net = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.Flatten(), nn.Linear(288, 4))
     x = torch.rand(2, 3, 8, 8)
     report = lamina.inspect(net, x, backward=True, memory=True, time=True, health=True, repeats=2, warmup=0)
     hostile = report_nets.hostile()
-    return {
+    ready = {
         "report": report,
-        "folded": report_nets.llama_of_80_layers(),
-        "deep": report_nets.resnet18(),
         "hostile": hostile,
         "not_exact": report_nets.not_exact(),
         "saved": loaded(report, folder / "net.json"),
         "hostile_saved": loaded(hostile, folder / "hostile.json"),
         "comparison": report.compare("torch", "torchinfo", "layers"),
-        "fit": lamina.fit(net, x).beside(step=10_000_000),
-        "forward_alone": lamina.fit(Dead(), torch.rand(3)),
         "watch": watched(folder),
     }
+    later = {
+        "folded": report_nets.llama_of_80_layers,
+        "deep": report_nets.resnet18,
+        "fit": lambda: fitted(net, x).beside(step=10_000_000),
+        "forward_alone": lambda: fitted(Dead(), torch.rand(3)),
+    }
+    return Shown(ready, later)
 
 
 NAMES = ["report", "folded", "deep", "hostile", "not_exact", "saved", "hostile_saved", "comparison", "fit"]

@@ -11,7 +11,7 @@ import sys
 import pytest
 import torch
 from torch import nn
-from where_kit import not_observed
+from where_kit import not_observed, tells_layouts
 
 import lamina
 from lamina._observe import support
@@ -31,6 +31,8 @@ PARTS = {
     "csc": ("ccol_indices", "row_indices", "values"),
     "bsr": ("crow_indices", "col_indices", "values"),
 }
+# What a compressed tensor stores is known to observers only where torch tells its layout in C.
+TELLS = tells_layouts()
 WAYS = [
     pytest.param("observer", marks=pytest.mark.skipif(bool(not_observed()), reason=str(not_observed()))),
     "dispatch",
@@ -78,6 +80,9 @@ def test_products(form, way, monkeypatch):
         report = look(monkeypatch, way, does, sparse, x)
         zeros = 30 if does is torch.sparse.mm else 0  # made, and added to
         assert (report.macs, report.macs.state) == (6 * 8 * 5, "exact")
+        if way == "observer" and form != "coo" and not TELLS:
+            assert "exact" not in (report.effective_macs.state, report.dmas.state)
+            continue
         assert (report.effective_macs, report.effective_macs.state) == (values * 5, "exact")
         assert (report.dmas, report.dmas.state) == (elements + 40 + 30 + 2 * zeros, "exact")
         assert (report.bytes_read, report.bytes_written) == (size + 160 + 4 * zeros, 120 + 4 * zeros)
@@ -86,6 +91,8 @@ def test_products(form, way, monkeypatch):
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.filterwarnings("ignore")
 def test_a_weight_that_is_sparse(way, monkeypatch):
+    if way == "observer" and not TELLS:
+        pytest.skip("what a compressed tensor stores is not known here")
     weight = FORMS["csr"](matrix())
     values, elements, _ = stored(weight, "csr")
     report = look(monkeypatch, way, nn.functional.linear, torch.rand(3, 8), weight)
@@ -98,6 +105,8 @@ def test_a_weight_that_is_sparse(way, monkeypatch):
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.filterwarnings("ignore")
 def test_what_positions_decide_is_not_known(way, monkeypatch):
+    if way == "observer" and not TELLS:
+        pytest.skip("what a compressed tensor stores is not known here")
     sparse = FORMS["csr"](matrix())
     report = look(monkeypatch, way, lambda s: s @ s.t(), sparse)
     assert (report.macs, report.effective_macs.state) == (6 * 8 * 6, "unknown")
@@ -121,6 +130,8 @@ def test_nothing_is_left_of_looking(way, monkeypatch):
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.filterwarnings("ignore")
 def test_reductions_of_products_and_products_that_are_sampled(way, monkeypatch):
+    if way == "observer" and not TELLS:
+        pytest.skip("what a compressed tensor stores is not known here")
     sparse = FORMS["csr"](matrix())
     other = torch.rand(8, 5)
     try:

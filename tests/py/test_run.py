@@ -229,11 +229,14 @@ def test_a_program_without_models_makes_no_file(folder):
     assert not (folder / "run.lamina").exists()
 
 
+QUIET = "ignore::DeprecationWarning,ignore::FutureWarning"  # Python's of a fork, torch's of torch
+
+
 def run(folder, program, *words):
     (folder / "train.py").write_text(textwrap.dedent(program))
     return subprocess.run(
         [sys.executable, "-m", "lamina", "run", *words],
-        env=environment(), cwd=folder, capture_output=True, text=True, check=False,
+        env=environment(PYTHONWARNINGS=QUIET), cwd=folder, capture_output=True, text=True, check=False,
     )  # fmt: skip
 
 
@@ -465,7 +468,9 @@ def test_compiled_programs_stay_compiled(folder):
         env=environment(), cwd=folder, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert recorded(folder, "SELECT number FROM steps") == [(0,)]
+    # An older torch calls the layers in the function's code as modules, from outside any other.
+    inlined = pytest.importorskip("torch._dynamo").config.inline_inbuilt_nn_modules
+    assert recorded(folder, "SELECT number FROM steps") == [(0,)] * (1 if inlined else 2)
 
 
 ODD = """

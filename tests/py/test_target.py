@@ -9,6 +9,7 @@ import textwrap
 
 import pytest
 import torch
+from conftest import needs_fit
 from torch import nn
 
 import lamina
@@ -114,6 +115,7 @@ def test_copies_count_too(file, small_is_large):
 
 
 def test_a_model_larger_than_any_memory(shell, file):
+    needs_fit()
     done = shell("fit", "big.py:huge", "-i", "1x512", "--format", "json", cwd=file)
     assert (done.returncode, done.stderr) == (0, "")
     assert json.loads(done.stdout)["forward"]["parts"]["parameters"] == 4096 * (512 * 512 + 512) * 4

@@ -558,10 +558,14 @@ def program(tmp_path, text, name="train.py"):
     return path
 
 
+QUIET = "ignore::DeprecationWarning,ignore::FutureWarning"  # Python's of a fork, torch's of torch
+
+
 def run(path, *words, **more):
     return subprocess.run(
         [sys.executable, str(path), *map(str, words)],
-        env=environment(), cwd=path.parent, capture_output=True, text=True, check=False, **more,
+        env=environment(PYTHONWARNINGS=QUIET), cwd=path.parent, capture_output=True, text=True, check=False,
+        **more,
     )  # fmt: skip
 
 

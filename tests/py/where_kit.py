@@ -3,8 +3,11 @@
 
 from __future__ import annotations
 
+import ctypes
 import threading
+from pathlib import Path
 
+import torch
 from torch import nn
 
 import lamina
@@ -57,6 +60,12 @@ def no_operators():
     """Why the tests of operators can't run here, or an empty text."""
     way = support.way()
     return way.why if way.name == "calls" else ""
+
+
+def tells_layouts():
+    """True if torch tells in C whether a tensor is sparse, and how it is stored."""
+    library = Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"
+    return not library.exists() or hasattr(ctypes.CDLL(str(library)), "aoti_torch_get_layout")
 
 
 def not_observed():

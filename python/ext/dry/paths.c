@@ -113,12 +113,18 @@ static PyObject *last_view(const lmx_dry *d) {
     return view;
 }
 
-static int64_t elements(lmx_dry *d, PyObject *tensor) {
-    lmx_plain p;
-    int64_t n = 1;
-    if (!lmx_plain_of(d, tensor, &p)) return -1;
-    for (int32_t i = 0; i < p.ndim; i++) n *= p.sizes[i];
-    return n;
+/* True if the gradient of this view is made of new zeros: it has fewer elements, or it is a slice that has
+ * them all. */
+static bool is_cut(lmx_dry *d, PyObject *of, PyObject *view) {
+    lmx_plain a, b;
+    int64_t m = 1, n = 1;
+    if (!lmx_plain_of(d, of, &a) || !lmx_plain_of(d, view, &b)) return true;
+    bool same = a.ndim == b.ndim;
+    for (int32_t i = 0; i < a.ndim; i++) m *= a.sizes[i];
+    for (int32_t i = 0; i < b.ndim; i++) n *= b.sizes[i];
+    for (int32_t i = 0; same && i < a.ndim; i++)
+        same = a.sizes[i] == b.sizes[i] && a.strides[i] == b.strides[i];
+    return m != n || same;
 }
 
 static bool wants_gradient(const lmx_dry *d, PyObject *tensor) {
@@ -148,7 +154,7 @@ static bool add_view(lmx_dry *d, PyObject *of, PyObject *view, bool goes_on) {
     bool ok = number && PyList_Append(d->chain, number) == 0;
     Py_XDECREF(number);
     if (ok) d->seen_last = PyWeakref_NewRef(view, NULL);
-    d->n_cuts += elements(d, of) != elements(d, view);
+    d->n_cuts += is_cut(d, of, view);
     return ok && d->seen_last;
 }
 

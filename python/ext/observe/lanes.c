@@ -372,14 +372,15 @@ static bool pack_tensor(lmx_lane *lane, const lmx_layout *l, size_t position, co
     uint64_t memory = lmx_memory_of(l, s, value);
     lmx_sparse kept;
     lam_mask left;
-    if (!memory && lmx_sparse_of(s, value, &kept)) return put_sparse(lane, head, object, sizes, &kept);
+    if (!memory && lmx_sparse_of(l, s, value, &kept)) return put_sparse(lane, head, object, sizes, &kept);
     if (masks && head.n != LMX_NO_SHAPE && lmx_mask_at(s, value, &left))
         return put_mask(lane, head, memory, object, sizes, &left);
     return put_tensor(lane, head, memory, object, sizes);
 }
 
+enum { LONGEST = 31 }; /* bytes of a text that is kept */
+
 int32_t lmx_lane_text(lmx_lane *lane, int32_t position, const char *text, size_t n) {
-    enum { LONGEST = 31 };
     if (n > LONGEST || memchr(text, 0, n)) return 0;
     size_t words = n / sizeof(int64_t) + 1;
     lmx_packed head = {.position = (uint16_t)position, .kind = LMX_ARG_TEXT, .n = (uint8_t)words};
@@ -390,14 +391,14 @@ int32_t lmx_lane_text(lmx_lane *lane, int32_t position, const char *text, size_t
     return 1;
 }
 
-/* A std::string: the address and number of its bytes. Long ones, and all other values (a device, a
- * generator), do not matter for counts. */
+/* A std::string: the address of its bytes, after which there is a zero; where their number is differs
+ * between builds of torch. Long ones, and all other values (a device, a generator), do not matter for
+ * counts. */
 static bool pack_text(lmx_lane *lane, size_t position, const lmx_layout *l, const char *value) {
     const void *object = (const void *)(uintptr_t)lmx_word_at(value, 0);
     if (!object) return false;
     const char *text = (const char *)(uintptr_t)lmx_word_at(object, (size_t)l->text_at);
-    uint64_t n = lmx_word_at(object, (size_t)l->text_at + 8);
-    return lmx_lane_text(lane, (int32_t)position, text, (size_t)n) > 0;
+    return lmx_lane_text(lane, (int32_t)position, text, strnlen(text, LONGEST + 1)) > 0;
 }
 
 static bool pack_number(lmx_lane *lane, size_t position, const lmx_layout *l, const char *value) {

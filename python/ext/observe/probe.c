@@ -179,13 +179,13 @@ static void find_list(trial *t, size_t i) {
     }
 }
 
-/* A std::string begins with the address of its bytes and their number. */
+/* A std::string begins with the address of its bytes, after which there is a zero. */
 static void find_text(trial *t, size_t i) {
     uint64_t object = t->words[i], from, first;
     size_t n = strlen(t->texts[i]);
     for (int32_t at = 8; t->text < 0 && may_point(object) && at <= 32; at += 8) {
         if (!peek(t, object + (uint64_t)at, &from) || !may_point(from)) continue;
-        if (!holds(t, object + (uint64_t)at + 8, n) || n >= sizeof first || !peek(t, from, &first)) continue;
+        if (n >= sizeof first || !peek(t, from, &first)) continue;
         if (memcmp(&first, t->texts[i], n + 1) == 0) t->text = at;
     }
 }

@@ -7,12 +7,13 @@
 
 /* Offsets in this build of torch, in bytes into a RecordFunction, a list, (storage) a tensor's C++ object,
  * (callbacks) torch's data of a thread's callbacks; (keys) the offset of a tensor's dispatch keys and
- * (python) the bit in them for a tensor subclass, (asks) the dispatch key under which Python answers, if such
- * answers have no record; and the tags of an IValue. -1: unknown. */
+ * (python) the bit in them for a tensor subclass, (coo, compressed) for sparse tensors, (asks) the dispatch
+ * key under which Python answers, if such answers have no record; and the tags of an IValue. -1: unknown. */
 /* clang-format off */
 #define LMX_LAYOUT(X)                                                                                        \
     X(inputs) X(outputs) X(sequence) X(forward_thread) X(list) X(list_tag) X(tensor) X(none) X(boolean)      \
-    X(integer) X(real) X(storage) X(text) X(text_at) X(callbacks) X(keys) X(python) X(asks)
+    X(integer) X(real) X(storage) X(text) X(text_at) X(callbacks) X(keys) X(python) X(coo) X(compressed)     \
+    X(asks)
 /* clang-format on */
 struct lmx_layout {
 #define X(name) int32_t name;

@@ -3,6 +3,7 @@
  * weights that a quantised layer keeps packed for the machine, in an object that is not a tensor. The
  * layer's state has them unpacked. */
 #include "base/ext.h"
+#include "torch/layout.h"
 #include "torch/tensor.h"
 
 #include <dlfcn.h>
@@ -121,13 +122,29 @@ static void part_of(const lmx_shim *s, const struct lmx_form *form, int i, const
     s->release(part);
 }
 
-bool lmx_sparse_of(const lmx_shim *s, const void *handle, lmx_sparse *out) {
+/* The form of a sparse tensor whose layout no function tells: COO is the first. The others cannot be told
+ * apart, and LMX_FORMS + 1 stands for them all. */
+static int form_by_keys(const lmx_layout *l, const void *handle) {
+    if (l->keys < 0) return LMX_FORMS;
+    const void *object = (const void *)(uintptr_t)lmx_word_at(handle, 0);
+    uint64_t keys = lmx_word_at(object, (size_t)l->keys);
+    if (l->coo >= 0 && keys >> l->coo & 1) return 0;
+    return l->compressed >= 0 && keys >> l->compressed & 1 ? LMX_FORMS + 1 : LMX_FORMS;
+}
+
+static int form_of(const lmx_layout *l, const lmx_shim *s, const void *handle) {
     int32_t layout = -1;
     int i = 0;
-    if (!s->layout || s->layout((void *)(uintptr_t)handle, &layout)) return false;
+    if (!s->layout) return form_by_keys(l, handle);
+    if (s->layout((void *)(uintptr_t)handle, &layout)) return LMX_FORMS;
     while (i < LMX_FORMS && s->forms[i].layout != layout) i++;
+    return i;
+}
+
+bool lmx_sparse_of(const lmx_layout *l, const lmx_shim *s, const void *handle, lmx_sparse *out) {
+    int i = form_of(l, s, handle);
     if (i == LMX_FORMS) return false;
-    *out = s->room ? (lmx_sparse){0} : untold;
+    *out = s->room && i < LMX_FORMS ? (lmx_sparse){0} : untold;
     for (int k = 0; k < LMX_PARTS && s->forms[i].parts[k] && out->bytes >= 0; k++)
         part_of(s, &s->forms[i], k, handle, out);
     return true;

@@ -81,7 +81,7 @@ typedef struct lmx_sparse {
 /* Reads the Python tensor; *sparse false: it is dense. False as lmx_describe. */
 bool lmx_sparse_read(PyObject *tensor, lmx_sparse *out, bool *sparse);
 /* The same of a handle, without touching Python. False: it is not sparse, or unknown. */
-bool lmx_sparse_of(const lmx_shim *s, const void *handle, lmx_sparse *out);
+bool lmx_sparse_of(const lmx_layout *l, const lmx_shim *s, const void *handle, lmx_sparse *out);
 /* Finds the functions of libtorch_cpu for this, if they are exported. */
 void lmx_sparse_load(lmx_shim *s, void *library);
 /* The unpacked tensors of the packed weights in dict[name], a new list; NULL without an exception if there

@@ -24,9 +24,6 @@ def describe() -> str:
     lines.append(f"operators: {_operators()}")
     lines.append(f"memory: {_memory()}")
     lines.append(f"roof: {_roof()}")
-    stance = hasattr(getattr(torch, "compiler", None), "set_stance")
-    opaque = "shown as one row, its inside unknown; PyTorch 2.6 or later shows every layer"
-    lines.append(f"compiled models: {'shown layer by layer' if stance else opaque}")
     lines.append(f"test: {_proof()}")
     return "\n".join(lines) + "\n"
 

@@ -184,13 +184,13 @@ def _is_last_of_ours(trace: TracebackType) -> bool:
 
 def find_roots(watch: Watch) -> None:
     """Watches every module with parameters that is called from outside any other, from its first call on. A
-    module that a backward pass calls to repeat forward work is inside another."""
+    module that torch calls for itself, to repeat forward work or to compile, is none."""
     from .._base.modules import parameters
     from .._guard.standing_entry import Rest
-    from .._watch import compiling_now, counts_in_c, first_call, going_back
+    from .._watch import compiling_now, counts_in_c, first_call, torch_calls
 
     base = sys.modules["torch"].nn.Module
-    compiling, again = compiling_now(), going_back()
+    compiling, again = compiling_now(), torch_calls()
     seen: dict[int, ReferenceType[Any]] = {}  # by identity: a module may have no hash
     inside = threading.local()
     inside.any = False

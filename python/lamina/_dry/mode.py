@@ -44,12 +44,13 @@ READS = {
 }
 
 
-# torch has no shape function for these: the result is like this argument.
+# torch, or an older one, has no shape function for these: the results are like these arguments.
 AS_ARGUMENT = {
-    "aten::_masked_softmax": 0,
-    "aten::fractional_max_pool3d_backward": 1,
-    "aten::multi_margin_loss_backward": 1,
-    "aten::multilabel_margin_loss_backward": 1,
+    "aten::_masked_softmax": (0,),
+    "aten::fractional_max_pool3d_backward": (1,),
+    "aten::multi_margin_loss_backward": (1,),
+    "aten::multilabel_margin_loss_backward": (1,),
+    "aten::_weight_norm_interface_backward": (1, 2),
 }
 # The shapes of these depend on the values of whole numbers, besides the data.
 BY_VALUES = ("aten::_pack_padded_sequence",)
@@ -250,6 +251,8 @@ class _Run:
         self.reads_aside = 0  # numbers that are read next, though not in a real run
         self.one_hot = OneHot()
         self.sought_nan = False  # a node has looked for NaN among all values, and not yet in the one it chose
+        self.plain_one_hot = False  # one_hot has looked for its smallest class, as only older torches do
+        self.ranks_checked = False  # by this quantile, as an older torch does it for subclasses too
         self.spread: Any = None  # zeros that a gradient is spread over next
         self.stands_in = False  # a real run has neither the operator that is answered nor its result
         self.by_values = False  # the workspace of the operator that is answered depends on values
@@ -352,13 +355,16 @@ class _Run:
         if operator.is_view:
             return self._view(function, args, kwargs)
         if operator.name in AS_ARGUMENT and not known:
-            like = args[AS_ARGUMENT[operator.name]]
-            return self._by_meta(self.torch.ops.aten.empty_like.default, (like,), {})
+            empty = self.torch.ops.aten.empty_like.default
+            made = [self._by_meta(empty, (args[at],), {}) for at in AS_ARGUMENT[operator.name]]
+            return tuple(made) if len(made) > 1 else made[0]
         if operator.name in EMPTY and not known:
             return self._with_empty(function, args, kwargs)
         if known:
             return self._compute(function, args, kwargs)
         out = self._by_meta(function, args, kwargs)
+        if operator.name == "aten::convolution_backward":
+            return self._by_channels(args, out)
         return self._by_columns(operator.name, out) if operator.name in BY_COLUMNS else out
 
     def _opened(self, function: Any, schema: Any) -> Any:
@@ -538,6 +544,20 @@ class _Run:
             self.in_columns(each.shape, each.dtype) if at in which else each for at, each in enumerate(out)
         )
 
+    def _by_channels(self, args: Any, out: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Channels come last in both gradients of a convolution if they do in its input or weight. An older
+        torch's shape function has them in rows."""
+        torch, laid_out = self.torch, sys.modules["torch._prims_common"].suggest_memory_format
+        last = next((f for f in map(laid_out, args[1:3]) if f is not torch.contiguous_format), None)
+        if last is None:
+            return out
+        with torch._C._DisableTorchDispatch():
+            return tuple(
+                g if g is None or g.dim() == 1
+                else self.core.like(torch.empty(g.shape, dtype=g.dtype, device="meta", memory_format=last))
+                for g in out
+            )  # fmt: skip
+
     def in_columns(self, shape: Any, dtype: Any) -> Any:
         """A new fake tensor, whose matrices are stored by columns."""
         *many, rows, columns = shape
@@ -584,7 +604,8 @@ class _Run:
         if key not in _workspaces:
             given = [self.torch.zeros(shape, dtype=args[0].dtype) for shape in shapes]
             with self.torch._C._DisableTorchDispatch():
-                options: tuple[Any, ...] = (False, [], 2, shapes[5][-1], 1, True, False, False, True)
+                biased = len(shapes[3]) == 1  # otherwise torch gives zeros in the shape of the weights
+                options: tuple[Any, ...] = (False, [], 2, shapes[5][-1], 1, biased, False, False, True)
                 _workspaces[key] = function(*given, *options)[3].untyped_storage().nbytes()
         return int(_workspaces[key])
 

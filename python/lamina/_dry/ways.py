@@ -10,8 +10,10 @@ operator is to be answered as usual.
 from __future__ import annotations
 
 import sys
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from .. import _lamina
 from .fused import a_known_number, looks_at_one
 
 if TYPE_CHECKING:
@@ -41,7 +43,15 @@ def _pool(run: _Run, _: Any, args: tuple[Any, ...], __: Any) -> Any:
         run.core.whole(2)
 
 
+def _one_hot_smallest(run: _Run, *_: Any) -> Any:
+    """Of a tensor from outside, which is of no subclass: this and the largest are those of a real run."""
+    run.plain_one_hot = True
+
+
 def _one_hot_largest(run: _Run, *_: Any) -> Any:
+    if run.plain_one_hot:
+        run.plain_one_hot = False
+        return
     run.core.aside()
     run.reads_aside = 1
 
@@ -56,15 +66,36 @@ def _one_hot_classes(run: _Run, *_: Any) -> Any:
     run.core.aside()
 
 
+@cache
+def _extremes() -> tuple[str, str]:
+    """The operators by which this torch's one_hot finds the smallest and the largest class: one or two."""
+    from .._observe.support import in_a_thread, way
+
+    def look() -> tuple[str, str]:
+        torch = sys.modules["torch"]
+        dispatch = None if way().name == "observer" else ""
+        watch = _lamina.Capture(torch.nn.Module(), ops=True, dispatch=dispatch)
+        watch.start()
+        try:
+            torch.ops.aten.one_hot(torch.zeros(1, dtype=torch.int64), 1)
+        finally:
+            watch.stop()
+        names = {op["name"] for op in watch.model().operators()}
+        return ("min", "max") if "aten::min" in names else ("aminmax", "")
+
+    return ("aminmax", "") if way().name == "calls" else in_a_thread(look)
+
+
 def _one_hot(run: _Run, _: Any, args: tuple[Any, ...], __: Any) -> Any:
     x, classes = args
     torch = sys.modules["torch"]
 
     def plain() -> Any:
         if x.numel() > 0:
-            _aten().aminmax(x)
-            looks_at_one(torch.int64)
-            looks_at_one(torch.int64)
+            for extreme in _extremes():
+                if extreme:
+                    getattr(_aten(), extreme)(x)
+                looks_at_one(torch.int64)
         out = _aten().zeros([*x.shape[:-1], classes.shape[0]], dtype=torch.int64)
         return _aten().scatter_(out, -1, x, 1)
 
@@ -132,8 +163,20 @@ def _values(run: _Run, _: Any, args: tuple[Any, ...], __: Any) -> Any:
     return values, values
 
 
+def _ranks_are_checked(run: _Run, _: Any, args: tuple[Any, ...], __: Any) -> Any:
+    """An older torch checks them also for tensor subclasses, and asks whether the answer is yes."""
+    run.ranks_checked = True
+    if run.knows(args[0]):
+        return None
+    yes = a_known_number(sys.modules["torch"].bool)
+    return _opened(run, lambda: _aten().equal(yes, yes))
+
+
 def _ranks(run: _Run, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """quantile checks that all its arguments lie between 0 and 1."""
+    if run.ranks_checked:
+        run.ranks_checked = False
+        return None
     aten, torch = _aten(), sys.modules["torch"]
     q = args[0]
 
@@ -270,6 +313,7 @@ def _sums_weights(run: _Run, *_: Any) -> Any:
 
 INSTEAD: dict[tuple[str, str], Callable[..., Any]] = {
     ("aten::max_pool1d_with_indices", "aten::max_pool2d_with_indices"): _pool,
+    ("aten::one_hot", "aten::min"): _one_hot_smallest,
     ("aten::one_hot", "aten::max"): _one_hot_largest,
     ("aten::item", "aten::_local_scalar_dense"): _one_hot_read,
     ("aten::one_hot", "aten::arange"): _one_hot_classes,
@@ -277,8 +321,11 @@ INSTEAD: dict[tuple[str, str], Callable[..., Any]] = {
     ("aten::linalg_svdvals", "aten::_linalg_svd"): _singular_values,
     ("aten::linalg_eigvalsh", "aten::_linalg_eigh"): _symmetric_values,
     ("aten::linalg_eigvals", "aten::linalg_eig"): _values,
-    ("aten::quantile", "aten::mul"): _ranks,
-    ("aten::nanquantile", "aten::mul"): _ranks,
+    **{
+        (f"aten::{name}", operator): instead
+        for name in ("quantile", "nanquantile")
+        for operator, instead in {"aten::equal": _ranks_are_checked, "aten::mul": _ranks}.items()
+    },
     **{
         (f"{name}Backward{overload}", operator): instead
         for name in ("Max", "Min", "Median", "Nanmedian")

@@ -11,6 +11,7 @@ from __future__ import annotations
 import sys
 import threading
 import weakref
+from contextlib import contextmanager
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
@@ -18,15 +19,18 @@ from .control_flow import Plain
 from .redispatch import Redispatch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from types import FrameType
 
     from .. import _lamina
 
 COMPILER = "torch._dynamo"
 SWITCH = "torch._dynamo.eval_frame"
+CALLBACK = "torch._dynamo.callback"
+BACKWARDS = "torch._functorch._aot_autograd.runtime_wrappers"
 HIGHER_ORDER = "torch._higher_order_ops"
 AROUND, AS_IT_IS = "force_eager", "eager_on_recompile"
+REFUSED = "torch's compiler can't be turned off inside the code that it compiles"
 
 # Backends to which torch.compile passes every operator unchanged. Others may make kernels whose work is not
 # visible.
@@ -39,10 +43,8 @@ class Compiled:
     """While one is open, nothing is compiled, and compiled code runs layer by layer or unchanged.
 
     The switch is for the whole process. Captures nest and run in several threads, so layer by layer wins
-    while any capture needs it, and the last one to close restores it. A torch without
-    ``torch.compiler.set_stance`` has no such switch: a compiled child is one opaque row then. If nothing was
-    compiled yet, there is nothing to bypass, and torch's compiler is not imported; if the model imports it,
-    it is disabled at once.
+    while any capture needs it, and the last one to close restores it. If nothing was compiled yet, there is
+    nothing to bypass, and torch's compiler is not imported; if the model imports it, it is disabled at once.
 
     One that is dropped while it is open closes.
     """
@@ -115,15 +117,64 @@ class Compiled:
 
 def _turned(wanted: str) -> partial[Any] | None:
     """Sets torch's switch and returns the function that restores it; None if there is no switch."""
-    turn, stance = _known_to(sys.modules.get(SWITCH), wanted)
+    switch = sys.modules.get(SWITCH)
+    turn, stance = _known_to(switch, wanted)
     if turn is not None:
         return partial(turn, turn(stance))
     set_stance = getattr(getattr(sys.modules["torch"], "compiler", None), "set_stance", None)
     if set_stance is None:
-        return None
+        return _without_stance(switch, wanted)
     public = set_stance(wanted)
     Plain.open()
     return partial(public.__exit__, None, None, None)
+
+
+def _without_stance(switch: Any, wanted: str) -> partial[Any] | None:
+    """The same before torch 2.6, which has no stances. What is to be compiled gives its compiler to one
+    function before it runs. With None in its place it runs layer by layer; with False compiled code runs, and
+    nothing is compiled."""
+    own: Any = getattr(switch, "set_eval_frame", None)
+    if own is None:
+        return None
+    before = own(None)
+    own(before)
+    if callable(before):
+        raise RuntimeError(REFUSED)
+
+    def set_eval_frame(compiler: Any) -> Any:
+        if not callable(compiler):
+            return own(compiler)
+        Compiled.asked()
+        return own(None if wanted == AROUND or _is_torchs(sys._getframe()) else False)
+
+    were = [(switch, "set_eval_frame", own)]
+    switch.set_eval_frame = set_eval_frame
+    backwards: Any = sys.modules.get(BACKWARDS)
+    if hasattr(backwards, "track_graph_compiling"):
+        were.append((backwards, "track_graph_compiling", backwards.track_graph_compiling))
+        backwards.track_graph_compiling = _reported(backwards.track_graph_compiling)
+    return partial(_put_back, were)
+
+
+def _reported(compiles: Any) -> Any:
+    """The context in which a backward is compiled, which torch reports to nobody before 2.6."""
+
+    @contextmanager
+    def reports(*args: Any) -> Iterator[None]:
+        handler: Any = sys.modules[CALLBACK].callback_handler
+        handler.run_start_callbacks()
+        try:
+            with compiles(*args):
+                yield
+        finally:
+            handler.run_end_callbacks()
+
+    return reports
+
+
+def _put_back(were: list[tuple[Any, str, Any]]) -> None:
+    for module, name, was in were:
+        setattr(module, name, was)
 
 
 @cache
@@ -166,7 +217,7 @@ def _set_stance(names: dict[str, Any], compiling: Any, stance: Any) -> Any:
     """The same as torch's own function, which imports another module each time. Inside compiled code it
     raises."""
     if compiling():
-        raise RuntimeError("torch's compiler can't be turned off inside the code that it compiles")
+        raise RuntimeError(REFUSED)
     before, names["_stance"] = names["_stance"], stance
     return before
 
@@ -184,7 +235,7 @@ class Compiler:
         self._told: list[tuple[list[Any], Callable[[Any], None]]] = []
 
     def open(self) -> None:
-        handler = getattr(sys.modules.get("torch._dynamo.callback"), "callback_handler", None)
+        handler = getattr(sys.modules.get(CALLBACK), "callback_handler", None)
         me = weakref.ref(self)  # torch's lists must not keep a capture that was dropped while open
         for name, does in (("start_callbacks", Compiler._begins), ("end_callbacks", Compiler._ended)):
             others = getattr(handler, name, None)
@@ -210,7 +261,7 @@ class Compiler:
         self._watch.pause(False)  # noqa: FBT003
 
 
-def _tell(me: weakref.ref[Compiler], does: Callable[[Compiler], None], _: object) -> None:
+def _tell(me: weakref.ref[Compiler], does: Callable[[Compiler], None], *_: object) -> None:
     compiler = me()
     if compiler is not None:
         does(compiler)

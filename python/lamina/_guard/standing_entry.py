@@ -87,7 +87,7 @@ class Rest:
     def look_again(cls) -> None:
         """The compiler may have received something since, and not compiled it yet."""
         if cls.resting and _used_compiler():
-            cls._compiles(None)
+            cls._compiles()
 
     @classmethod
     def told(cls) -> list[Any]:
@@ -118,7 +118,7 @@ class Rest:
                 compiling()
 
     @classmethod
-    def _compiles(cls, _: object) -> None:
+    def _compiles(cls, *_: object) -> None:  # older versions of torch give nothing
         cls.compiles = True
         for compiling in [*cls.watches]:
             compiling()

@@ -12,6 +12,7 @@ from __future__ import annotations
 import sys
 import threading
 from bisect import bisect_right
+from functools import partial
 from types import BuiltinFunctionType
 from typing import TYPE_CHECKING, Any
 
@@ -38,10 +39,6 @@ _keeps = getattr(_torch._autograd, "_get_current_graph_task_keep_graph", None)
 _after_modes = _torch._dispatch_keyset_full_after(_torch.DispatchKey.Python)
 _redispatch, _decompose = Redispatch.own(), torch._ops.OpOverload.decompose
 _late: list[Mode] = []  # closed by other threads than their own, which alone can take them off
-
-# Entering a mode also tells torch's compiler, by flags that are one for all threads, and that two threads
-# would leave behind. Where compiled code can be stepped around nobody needs them.
-_TELLS = not hasattr(torch.compiler, "set_stance")  # before torch 2.6
 
 
 class _Overload:
@@ -98,6 +95,7 @@ class _Thread:
         self.tasks: list[tuple[int, int]] = []  # the engine's runs, the innermost last, and their calls
         self.peeked = _sequence()  # later nodes were made since, by what a backward pass does again
         self.redone = False  # nodes that were made last were a backward pass's, doing a forward again
+        self.graphless = -1  # the engine's run whose nodes make no nodes
         self.behind = -1  # the call of the node that ran last
         self.copied: tuple[Any, ...] | None = None  # the copy that ran last
         self.numbers: list[int] = []  # autograd's nodes from one of these on
@@ -123,7 +121,10 @@ class _Thread:
 
     def makes_nodes(self) -> bool:
         """True when a forward is done again, or the gradients will have gradients."""
-        return torch.is_grad_enabled() and _sequence() > self.peeked
+        if not torch.is_grad_enabled():
+            self.graphless = self.tasks[-1][0]
+            return False
+        return bool(_sequence() > self.peeked)
 
 
 class Mode(modes.TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -188,7 +189,7 @@ class Mode(modes.TorchDispatchMode):  # type: ignore[no-untyped-call]
         at, phase = call if called else self._call_of_node(t), BACKWARD
         if not called and not t.makes_nodes():
             return at, phase
-        if called or _may_redo():
+        if called or _may_redo(t):
             phase = RECOMPUTE
         t.note_origin(at)
         t.peeked, t.redone = _sequence(), True
@@ -298,10 +299,13 @@ def _dispatch(self: Mode, func: Any, types: Any, args: Any = (), kwargs: Any = N
 setattr(Mode, "__torch_dispatch__", _dispatch)  # noqa: B010
 
 
-def _may_redo() -> bool:
+def _may_redo(t: _Thread) -> bool:
     """True where torch puts what a forward saves into the hands of somebody, as a checkpoint that does a
-    forward again has it; true too inside a node that is a Python function."""
-    if _hooks is not None and _hooks(False) is not None:  # noqa: FBT003
+    forward again has it; true too inside a node that is a Python function. Where torch tells neither: in one
+    run of the engine all nodes make nodes or none, and in the second case only a forward done again does."""
+    if _hooks is None:
+        return t.graphless == t.tasks[-1][0]
+    if _hooks(False) is not None:  # noqa: FBT003
         return True
     return _keeps is not None and not _keeps() and isinstance(_node(), _torch._FunctionBase)
 
@@ -343,35 +347,35 @@ def _is_implicit(func: Any) -> bool:
 
 
 def open_mode() -> Mode:
+    """A mode of this thread. Entered as torch does it, it would also tell torch's compiler, by flags that are
+    one for all threads and that two threads would leave behind. Compiled code is stepped around anyway."""
     _take_off_late()
+    _name_to_functions()
     mode, above = Mode(), []
     try:
         while _is_somebodys():  # they are asked first, and what they run is seen
-            above.append(_take_top_off())
-        _put_on(mode)
+            above.append(modes._pop_mode())
+        modes._push_mode(mode)
     except BaseException:  # Ctrl-C, once it was put on
         _take_off(mode)
         raise
     finally:
         for each in reversed(above):
-            _put_on(each)
+            modes._push_mode(each)
     Redispatch.listeners.append(mode.unseen)
     return mode
 
 
-def _put_on(mode: Any) -> None:
-    if _TELLS:
-        modes.TorchDispatchMode.__enter__(mode)  # type: ignore[no-untyped-call]
-    else:
-        modes._push_mode(mode)
+def _name_to_functions() -> None:
+    """An older torch's operator that runs functions refuses a mode that its table does not name."""
+    for op in getattr(torch._ops, "_higher_order_ops", {}).values():
+        table = getattr(op, "python_key_mode_table", None)
+        if table is not None and Mode not in table:
+            table[Mode] = partial(_answer_function, op)
 
 
-def _take_top_off() -> Any:
-    if not _TELLS:
-        return modes._pop_mode()
-    top: Any = _torch._get_dispatch_stack_at(_modes() - 1)
-    modes.TorchDispatchMode.__exit__(top, None, None, None)  # type: ignore[no-untyped-call]
-    return top
+def _answer_function(op: Any, mode: Mode, *args: Any, **kwargs: Any) -> Any:
+    return _dispatch(mode, op, (), args, kwargs)
 
 
 def _is_somebodys() -> bool:
@@ -394,7 +398,7 @@ def _take_off(mode: Mode) -> None:
     if not any(_torch._get_dispatch_stack_at(i) is mode for i in range(_modes())):
         return
     above: list[Any] = []
-    while (top := _take_top_off()) is not mode:
+    while (top := modes._pop_mode()) is not mode:
         above.append(top)
     for each in reversed(above):
-        _put_on(each)
+        modes._push_mode(each)

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import struct
 import sys
+import warnings
 from contextlib import ExitStack, suppress
-from functools import partial
+from functools import partial, reduce
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from .. import _lamina
@@ -44,6 +46,7 @@ def find() -> Layout:
         layout["text"], layout["text_at"] = _find_text(torch)
         layout["callbacks"] = _find_callbacks(torch)
         layout["keys"], layout["python"] = _find_keys(torch)
+        layout["coo"], layout["compressed"] = _find_sparse(torch, layout["keys"])
         layout["asks"] = _find_asks(torch)
     with torch.enable_grad():
         layout["sequence"] = _find_sequence(torch)
@@ -99,7 +102,7 @@ def _find_storage(torch: Any) -> int:
 
 
 def _find_text(torch: Any) -> tuple[int, int]:
-    """The kind of a text among arguments, and the offsets of its address and length; -1: not found."""
+    """The kind of a text among arguments, and the offset of its address; -1: not found."""
     x = torch.empty(2)
     seen = [
         _look("aten::gelu", partial(torch.ops.aten.gelu, x, approximate=text), (x, text))
@@ -159,6 +162,30 @@ def _find_keys(torch: Any) -> tuple[int, int]:
         if bits:
             fit.append((at, (bits & -bits).bit_length() - 1))
     return fit[0] if len(fit) == 1 else (-1, -1)
+
+
+def _sparse(torch: Any) -> tuple[list[Any], list[Any]]:
+    """Sparse tensors by coordinates, and compressed ones."""
+    one, pair, ends = (torch.tensor(x, device="cpu") for x in ([1.0], [[0], [0]], [0, 1, 1]))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch calls the second kind a beta
+        return (
+            [torch.sparse_coo_tensor(pair, value, (2, 2)) for value in (one, one.long())],
+            [make(ends, pair[0], one, (2, 2)) for make in (torch.sparse_csr_tensor, torch.sparse_csc_tensor)],
+        )
+
+
+def _find_sparse(torch: Any, keys: int) -> tuple[int, int]:
+    """The bits among the dispatch keys of both kinds of sparse tensors; or -1."""
+    if keys < 0:
+        return -1, -1
+    dense = 0
+    for x in chain(*_by_class(torch, (3, 5))):
+        dense |= _word(x, keys)
+    kinds = [reduce(int.__and__, (_word(x, keys) for x in kind)) & ~dense for kind in _sparse(torch)]
+    coo, compressed = (bits & -bits for bits in kinds)
+    apart = coo != compressed and coo > 0 and compressed > 0
+    return (coo.bit_length() - 1, compressed.bit_length() - 1) if apart else (-1, -1)
 
 
 def _find_asks(torch: Any) -> int:

@@ -14,7 +14,7 @@ from .._base.modules import parameters
 from .._command.project import number_text
 from .._guard.standing_entry import Rest
 from .._inspect import capture
-from .._watch import compiling_now, going_back
+from .._watch import compiling_now, torch_calls
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -72,7 +72,7 @@ class Watching:
         except ImportError as error:
             self._wrong = f"PyTorch can't be imported ({error}), and the budget needs it: pip install torch"
             return
-        self._again = going_back()
+        self._again = torch_calls()
         self._open = True
         Rest.find(self._find, self._find_in_python, self._compiles)
 
