@@ -61,8 +61,8 @@ uint64_t lmx_add_callback(const lmx_record_api *api, const lmx_callback *c) {
     if (!c->nodes) atomic_store(&registered, c);
     return 1;
 }
-bool lmx_sparse_of(const lmx_shim *s, const void *handle, lmx_sparse *out) {
-    return s && handle && out && false;
+bool lmx_sparse_of(const lmx_layout *l, const lmx_shim *s, const void *handle, lmx_sparse *out) {
+    return l && s && handle && out && false;
 }
 uint64_t lmx_memory_of(const lmx_layout *l, const lmx_shim *s, const void *handle) {
     return l && s && handle ? 8 : 0;
