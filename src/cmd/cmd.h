@@ -106,7 +106,8 @@ int lmi_exit_code(lam_status s);
 bool lmi_output_allowed(lmi_cli *c);
 /* Sends the output to the file of -o, which is created with the first byte. */
 void lmi_output_start(lmi_cli *c);
-/* From now on breaks lines wider than the terminal between words; output to a file is unchanged. */
+/* From now on breaks lines wider than the terminal between words; output to a file, and JSON, are
+ * unchanged. */
 void lmi_output_narrow(lmi_cli *c);
 /* From now on holds the output back, if it may go through a pager. An error releases it, so that the error is
  * what is last on the screen. */
@@ -132,7 +133,7 @@ const char *lmi_pager_named(void); /* by the environment; NULL: nothing is, "": 
 /* True if this command's output goes through a pager where it is higher than the terminal. */
 bool lmi_pager_wanted(const lmi_cli *c);
 bool lmi_hold(lmi_held *h, const char *bytes, size_t n); /* false: memory ran out, and nothing was added */
-lam_sink lmi_held_sink(lmi_held *h);                      /* which holds what is written to it */
+lam_sink lmi_held_sink(lmi_held *h);                     /* which holds what is written to it */
 /* True if the text and the prompt after it don't fit; width 0: lines don't wrap. */
 bool lmi_is_higher(const lmi_held *h, int32_t width, int32_t height);
 /* Shows what is held, and waits for the pager to end. False: it could not be started and showed nothing. */

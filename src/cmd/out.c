@@ -193,7 +193,7 @@ static lam_status put_narrow(void *to, const char *bytes, size_t n) {
 }
 
 void lmi_output_narrow(lmi_cli *c) {
-    if (c->host->width > 0 && !to_file(c)) c->out = (lam_sink){put_narrow, c};
+    if (c->host->width > 0 && !to_file(c) && !lmi_is_json(&c->args)) c->out = (lam_sink){put_narrow, c};
 }
 
 int lmi_output_end(lmi_cli *c, int code) {

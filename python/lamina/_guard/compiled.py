@@ -133,22 +133,24 @@ def _without_stance(switch: Any, wanted: str) -> partial[Any] | None:
     """The same before torch 2.6, which has no stances. What is to be compiled gives its compiler to one
     function before it runs. With None in its place it runs layer by layer; with False compiled code runs, and
     nothing is compiled."""
-    own: Any = getattr(switch, "set_eval_frame", None)
-    if own is None:
+    names = (name for name in ("_maybe_set_eval_frame", "set_eval_frame") if hasattr(switch, name))
+    name = next(names, None)
+    if name is None:
         return None
+    own = getattr(switch, name)
     before = own(None)
     own(before)
     if callable(before):
         raise RuntimeError(REFUSED)
 
-    def set_eval_frame(compiler: Any) -> Any:
+    def instead(compiler: Any) -> Any:
         if not callable(compiler):
             return own(compiler)
         Compiled.asked()
-        return own(None if wanted == AROUND or _is_torchs(sys._getframe()) else False)
+        return own(None if wanted == AROUND or _is_torchs(sys._getframe(1)) else False)
 
-    were = [(switch, "set_eval_frame", own)]
-    switch.set_eval_frame = set_eval_frame
+    were = [(switch, name, own)]
+    setattr(switch, name, instead)
     backwards: Any = sys.modules.get(BACKWARDS)
     if hasattr(backwards, "track_graph_compiling"):
         were.append((backwards, "track_graph_compiling", backwards.track_graph_compiling))
@@ -208,8 +210,9 @@ def _known_to(switch: Any, name: str) -> tuple[Callable[[Any], Any] | None, Any]
 def _is_torchs(asks: FrameType) -> bool:
     """True if one of torch's operators that compile themselves is about to run. Code that an earlier run
     compiled for one contains the layers that its functions call, which would not be seen."""
-    wrapper = asks.f_back
-    caller = wrapper.f_back if wrapper is not None else None
+    caller: FrameType | None = asks
+    while caller is not None and caller.f_globals.get("__name__") == SWITCH:
+        caller = caller.f_back
     return caller is not None and str(caller.f_globals.get("__name__")).startswith(HIGHER_ORDER)
 
 
