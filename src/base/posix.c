@@ -62,7 +62,7 @@ static void restore_signals(const struct sigaction before[N_SIGNALS]) {
     for (int i = 0; i < N_SIGNALS; i++) sigaction(signals[i], &before[i], NULL);
 }
 
-/* The program itself gets them: what is ignored here would stay so in it. */
+/* The program itself gets these signals: one that is ignored here would stay ignored in it. */
 static int set_signals(posix_spawnattr_t *how, const struct sigaction before[N_SIGNALS]) {
     sigset_t set;
     sigemptyset(&set);

@@ -16,7 +16,7 @@
 
 #ifdef _WIN32
 #include <direct.h>
-#define O_CLOEXEC (_O_NOINHERIT | _O_BINARY) /* what is written stays as it is */
+#define O_CLOEXEC (_O_NOINHERIT | _O_BINARY) /* line ends are not changed */
 #define O_NONBLOCK 0
 #define mkdir(folder, mode) ((void)(mode), _mkdir(folder))
 #define lstat(file, out) stat(file, out)
@@ -49,7 +49,7 @@ const char *lmi_no_models(void);
  * write and ends nothing. */
 void lmi_start(int *argc, char ***argv);
 bool lmi_is_terminal_utf8(void);
-/* Leaves what it is not told as it was. */
+/* Changes nothing if the output is no terminal. */
 void lmi_terminal_size(int32_t *columns, int32_t *rows);
 /* True if that process of that machine has ended. One that may not be asked, or is elsewhere, has not. */
 bool lmi_is_gone(const char *host, int64_t pid);
@@ -60,7 +60,7 @@ bool lmi_feed_shell(char *line, const char *text, size_t n);
 
 /* Writes all of it; false, with errno, if that fails. */
 bool lmi_write_fd(int fd, const char *bytes, size_t n);
-/* As poll for reading does: 0 if nothing came in that time, -1 with errno. */
+/* As poll for reading does: 0 if nothing arrived in that time, -1 with errno. */
 int lmi_wait_readable(int fd, int ms);
 /* As rename does: it replaces a file that is there. */
 int lmi_rename(const char *from, const char *to);

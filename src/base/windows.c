@@ -49,7 +49,7 @@ void lmi_start(int *argc, char ***argv) {
     _setmode(STDERR_FILENO, _O_BINARY);
 }
 
-/* The console is told so; who reads a pipe gets the same. */
+/* Sets the console to UTF-8; a pipe gets UTF-8 too. */
 bool lmi_is_terminal_utf8(void) {
     SetConsoleOutputCP(CP_UTF8);
     HANDLE out = GetStdHandle(STD_OUTPUT_HANDLE);
@@ -65,7 +65,7 @@ void lmi_terminal_size(int32_t *columns, int32_t *rows) {
     *rows = info.srWindow.Bottom - info.srWindow.Top + 1;
 }
 
-/* No model runs there that could be asked for. */
+/* No model runs on Windows, so no recording is of a process of this machine. */
 bool lmi_is_gone(const char *host, int64_t pid) {
     (void)host, (void)pid;
     return false;
@@ -102,7 +102,7 @@ int64_t lmi_disk_size(const char *file) {
 
 /* -- libraries --------------------------------------------------------------------------------- */
 
-/* Not from the folder that somebody happens to be in. */
+/* Never from the current folder. */
 void *dlopen(const char *file, int flags) {
     if (!file) return GetModuleHandleW(NULL);
     wchar_t *wide = wide_of(file);

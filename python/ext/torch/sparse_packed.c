@@ -122,8 +122,8 @@ static void part_of(const lmx_shim *s, const struct lmx_form *form, int i, const
     s->release(part);
 }
 
-/* The form of a sparse tensor whose layout no function tells: COO is the first. The others cannot be told
- * apart, and LMX_FORMS + 1 stands for them all. */
+/* The form of a sparse tensor in a torch that has no function for its layout. COO is form 0; the compressed
+ * ones have the same key, so all of them are LMX_FORMS + 1, which has no entry in `forms`. */
 static int form_by_keys(const lmx_layout *l, const void *handle) {
     if (l->keys < 0) return LMX_FORMS;
     const void *object = (const void *)(uintptr_t)lmx_word_at(handle, 0);
@@ -145,7 +145,7 @@ bool lmx_sparse_of(const lmx_layout *l, const lmx_shim *s, const void *handle, l
     int i = form_of(l, s, handle);
     if (i == LMX_FORMS) return false;
     *out = s->room && i < LMX_FORMS ? (lmx_sparse){0} : untold;
-    for (int k = 0; k < LMX_PARTS && s->forms[i].parts[k] && out->bytes >= 0; k++)
+    for (int k = 0; k < LMX_PARTS && out->bytes >= 0 && s->forms[i].parts[k]; k++)
         part_of(s, &s->forms[i], k, handle, out);
     return true;
 }

@@ -130,9 +130,9 @@ def _turned(wanted: str) -> partial[Any] | None:
 
 
 def _without_stance(switch: Any, wanted: str) -> partial[Any] | None:
-    """The same before torch 2.6, which has no stances. What is to be compiled gives its compiler to one
-    function before it runs. With None in its place it runs layer by layer; with False compiled code runs, and
-    nothing is compiled."""
+    """The same before torch 2.6, which has no stances. A function that is to be compiled gives its compiler
+    to another one before it runs. With None in its place it runs layer by layer; with False compiled code
+    runs, and nothing is compiled."""
     names = (name for name in ("_maybe_set_eval_frame", "set_eval_frame") if hasattr(switch, name))
     name = next(names, None)
     if name is None:
@@ -159,7 +159,7 @@ def _without_stance(switch: Any, wanted: str) -> partial[Any] | None:
 
 
 def _reported(compiles: Any) -> Any:
-    """The context in which a backward is compiled, which torch reports to nobody before 2.6."""
+    """The context in which a backward is compiled, for which torch calls no callbacks before 2.6."""
 
     @contextmanager
     def reports(*args: Any) -> Iterator[None]:

@@ -122,26 +122,12 @@ typedef struct under {
     int64_t unknown; /* tensors of unknown size */
 } under;
 
-static void weigh(under *u, const lam_tensor *t, int sign) {
+static void weigh(void *sums, int32_t place, const lam_tensor *t, int sign) {
+    under *u = (under *)sums + place;
     if (t->numel < 0)
         u->unknown += sign;
     else
         u->n += sign * (lmi_wide)t->numel;
-}
-
-/* A tensor is added at every place that owns it and taken away where two of those meet, going through the
- * places in depth-first order: after sums up the tree it counts once wherever it occurs at least once. */
-static void weigh_place(lmi_work *w, int32_t place, int32_t *last, under *sum) {
-    const lam_module *mod = &w->m->modules[w->m->places[place].module];
-    for (int32_t i = 0; i < mod->n_owned; i++) {
-        int32_t tensor = mod->owned[i].tensor;
-        const lam_tensor *t = &w->m->tensors[tensor];
-        int32_t before = last[tensor] - 1;
-        if (mod->owned[i].is_buffer || t->packed || before == place) continue;
-        weigh(&sum[place], t, 1);
-        if (before >= 0) weigh(&sum[lmi_tree_common(&w->tree, w->m, before, place)], t, -1);
-        last[tensor] = place + 1;
-    }
 }
 
 static lam_count as_count(under u) {
@@ -152,9 +138,8 @@ static lam_count as_count(under u) {
 
 static lam_status totals_under(lmi_work *w, lam_error *e) {
     under *sum = lmi_alloc(&w->scratch, (uint64_t)w->m->n_places, sizeof *sum);
-    int32_t *last = lmi_alloc(&w->scratch, (uint64_t)w->m->n_tensors, sizeof *last);
-    if (!sum || !last) return lmi_nomem(e);
-    for (int32_t pos = 0; pos < w->m->n_places; pos++) weigh_place(w, w->tree.order[pos], last, sum);
+    if (!sum) return lmi_nomem(e);
+    LAM_TRY(lmi_tree_weigh(&w->tree, w->m, &w->scratch, weigh, sum, e));
     for (int32_t i = w->m->n_places - 1; i >= 0; i--) {
         int32_t parent = w->m->places[i].parent;
         if (parent < 0) continue;

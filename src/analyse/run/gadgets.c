@@ -25,7 +25,8 @@ typedef struct weight {
     int64_t unknown; /* tensors of unknown size */
 } weight;
 
-static void weigh(weight *w, const lam_tensor *t, int sign) {
+static void weigh(void *sums, int32_t place, const lam_tensor *t, int sign) {
+    weight *w = (weight *)sums + place;
     if (t->numel < 0 || t->bytes < 0) {
         w->unknown += sign;
         return;
@@ -34,20 +35,6 @@ static void weigh(weight *w, const lam_tensor *t, int sign) {
     w->bytes += sign * t->bytes;
     w->wanted += t->requires_grad ? sign * t->numel : 0;
     w->wanted_bytes += t->requires_grad ? sign * t->bytes : 0;
-}
-
-/* A tensor is added at every place that owns it and subtracted where two of these meet, in depth-first
- * order. Summed up the tree, it then counts once in every subtree. */
-static void weigh_place(const lam_model *m, const lmi_tree *tree, int32_t place, int32_t *last, weight *sum) {
-    const lam_module *mod = &m->modules[m->places[place].module];
-    for (int32_t i = 0; i < mod->n_owned; i++) {
-        int32_t tensor = mod->owned[i].tensor, before = last[tensor] - 1;
-        const lam_tensor *t = &m->tensors[tensor];
-        if (mod->owned[i].is_buffer || t->packed || before == place) continue;
-        weigh(&sum[place], t, 1);
-        if (before >= 0) weigh(&sum[lmi_tree_common(tree, m, before, place)], t, -1);
-        last[tensor] = place + 1;
-    }
 }
 
 static void add_weight(weight *to, const weight *w) {
@@ -63,9 +50,8 @@ static lam_status weigh_all(lam_gadgets *g, lmi_arena *scratch, lam_error *e) {
     lmi_tree tree;
     LAM_TRY(lmi_tree_build(&tree, m, scratch, e));
     weight *sum = lmi_alloc(scratch, (uint64_t)m->n_places, sizeof *sum);
-    int32_t *last = lmi_alloc(scratch, (uint64_t)m->n_tensors, sizeof *last);
-    if (!sum || !last) return lmi_nomem(e);
-    for (int32_t i = 0; i < m->n_places; i++) weigh_place(m, &tree, tree.order[i], last, sum);
+    if (!sum) return lmi_nomem(e);
+    LAM_TRY(lmi_tree_weigh(&tree, m, scratch, weigh, sum, e));
     for (int32_t i = m->n_places - 1; i >= 0; i--) {
         bool known = sum[i].unknown == 0;
         if (m->places[i].parent >= 0) add_weight(&sum[m->places[i].parent], &sum[i]);

@@ -76,6 +76,26 @@ lam_status lmi_tree_build(lmi_tree *t, const lam_model *m, lmi_arena *arena, lam
     return LAM_OK;
 }
 
+lam_status lmi_tree_weigh(const lmi_tree *t, const lam_model *m, lmi_arena *scratch,
+                          void (*weigh)(void *self, int32_t place, const lam_tensor *tensor, int sign),
+                          void *self, lam_error *e) {
+    int32_t *last = lmi_alloc(scratch, (uint64_t)m->n_tensors, sizeof *last); /* place + 1; 0: none yet */
+    if (!last) return lmi_nomem(e);
+    for (int32_t pos = 0; pos < m->n_places; pos++) {
+        int32_t place = t->order[pos];
+        const lam_module *mod = &m->modules[m->places[place].module];
+        for (int32_t i = 0; i < mod->n_owned; i++) {
+            int32_t tensor = mod->owned[i].tensor, before = last[tensor] - 1;
+            const lam_tensor *owned = &m->tensors[tensor];
+            if (mod->owned[i].is_buffer || owned->packed || before == place) continue;
+            weigh(self, place, owned, 1);
+            if (before >= 0) weigh(self, lmi_tree_common(t, m, before, place), owned, -1);
+            last[tensor] = place + 1;
+        }
+    }
+    return LAM_OK;
+}
+
 /* Its first time is the last call at its place that is not one done again; 0 where there was none, since the
  * first call of all has no parent either. */
 int32_t *lmi_callers(lmi_arena *arena, const lam_model *m) {

@@ -67,36 +67,36 @@ static void only_the_newest(void **state) {
     lam_recording_free(r);
 }
 
-/* Times come in any order, and the one in the middle is told. */
-static void the_middle_of_times_in_any_order(void **state) {
-    (void)state;
-    static const int64_t slow[] = {90, 5, 1, 7, 2, 3}; /* the first warms up */
-    const char *file = step_file("middle.lamina");
+/* The forward times of steps that were so slow; the first step warms up. */
+static lam_middle middle_of(const char *name, const int64_t *slow, int64_t n) {
+    const char *file = step_file(name);
     lam_recorder *w = step_recorder(file, 0, 1);
-    for (int64_t i = 0; i < 6; i++) step_put(w, i, slow[i], true);
+    for (int64_t i = 0; i < n; i++) step_put(w, i, slow[i], true);
     assert_int_equal(lam_recorder_close(w, NULL), LAM_OK);
     lam_recording *r = open_recording(file, 0, 0);
     const lam_middle ns = lam_recording_place(r, 0, 1)->forward_ns;
+    lam_recording_free(r);
+    return ns;
+}
+
+/* Times come in any order, and the one in the middle is told. */
+static void the_middle_of_times_in_any_order(void **state) {
+    (void)state;
+    static const int64_t slow[] = {90, 5, 1, 7, 2, 3};
+    const lam_middle ns = middle_of("middle.lamina", slow, 6);
     assert_int_equal(ns.n, 5);
     assert_int_equal(ns.median, 3 * STEP_FIRST);
     assert_int_equal(ns.deviation, 2 * STEP_FIRST); /* of 2, 2, 4, 1, 0 */
-    lam_recording_free(r);
 }
 
 /* Of an even number of times the middle is halfway between two. */
 static void the_middle_of_two_times(void **state) {
     (void)state;
-    static const int64_t slow[] = {90, 9, 1, 4, 2}; /* the first warms up */
-    const char *file = step_file("halfway.lamina");
-    lam_recorder *w = step_recorder(file, 0, 1);
-    for (int64_t i = 0; i < 5; i++) step_put(w, i, slow[i], true);
-    assert_int_equal(lam_recorder_close(w, NULL), LAM_OK);
-    lam_recording *r = open_recording(file, 0, 0);
-    const lam_middle ns = lam_recording_place(r, 0, 1)->forward_ns;
+    static const int64_t slow[] = {90, 9, 1, 4, 2};
+    const lam_middle ns = middle_of("halfway.lamina", slow, 5);
     assert_int_equal(ns.n, 4);
     assert_int_equal(ns.median, 3 * STEP_FIRST);        /* 2 and 4 */
     assert_int_equal(ns.deviation, 3 * STEP_FIRST / 2); /* 1 and 2 of 1, 1, 2, 6 */
-    lam_recording_free(r);
 }
 
 static void runs_follow_each_other(void **state) {
