@@ -9,23 +9,25 @@ enum { BLOCK = 4096 };
 
 /* -- what each type's bits mean -------------------------------------------------------------------------- */
 
-#define F64 0x7FF0000000000000u, 0x7FF0000000000000u, 0x000FFFFFFFFFFFFFu, UINT64_C(1) << 63
-#define F32 0x7F800000u, 0x7F800000u, 0x007FFFFFu, 0x80000000u
-#define F16 0x7C00u, 0x7C00u, 0x03FFu, 0x8000u
+#define F64  0x7FF0000000000000u, 0x7FF0000000000000u, 0x000FFFFFFFFFFFFFu, UINT64_C(1) << 63
+#define F32  0x7F800000u, 0x7F800000u, 0x007FFFFFu, 0x80000000u
+#define BF16 0x7F80u, 0x7F80u, 0x007Fu, 0x8000u
+#define F16  0x7C00u, 0x7C00u, 0x03FFu, 0x8000u
 
 static const lmi_form forms[] = {
-    {7, 8, F64, 0x7FF0000000000000u, 0, 0, 1, 0x1.fffffffffffffp1023},          /* float64 */
-    {6, 4, F32, 0x7F800000u, 0, 0, 1, 0x1.fffffep127},                          /* float32 */
-    {5, 2, F16, 0x7C00u, 13, 112, 1, 65504},                                    /* float16 */
-    {15, 2, 0x7F80u, 0x7F80u, 0x007Fu, 0x8000u, 0x7F80u, 16, 0, 1, 0x1.fep127}, /* bfloat16 */
-    {23, 1, 0x7Cu, 0x7Cu, 0x03u, 0x80u, 0x7Cu, 21, 112, 1, 57344},              /* float8_e5m2 */
-    {24, 1, 0x7Fu, 0x7Fu, 0, 0x80u, 0x78u, 20, 120, 1, 448},                    /* float8_e4m3fn: no Inf */
-    {25, 1, 0xFFu, 0x80u, 0, 0x80u, 0x7Cu, 21, 111, 1, 57344},                  /* float8_e5m2fnuz: no Inf */
-    {26, 1, 0xFFu, 0x80u, 0, 0x80u, 0x78u, 20, 119, 1, 240},                    /* float8_e4m3fnuz: no Inf */
-    {44, 1, 0xFFu, 0xFFu, 0, 0, 0xFFu, 23, 0, 1, 0x1p127},                      /* float8_e8m0fnu: no Inf */
-    {8, 2, F16, 0x7C00u, 13, 112, 2, 65504},                                    /* complex32 */
-    {9, 4, F32, 0x7F800000u, 0, 0, 2, 0x1.fffffep127},                          /* complex64 */
-    {10, 8, F64, 0x7FF0000000000000u, 0, 0, 2, 0x1.fffffffffffffp1023},         /* complex128 */
+    {7, 8, F64, 0x7FF0000000000000u, 0, 0, 1, 0x1.fffffffffffffp1023},  /* float64 */
+    {6, 4, F32, 0x7F800000u, 0, 0, 1, 0x1.fffffep127},                  /* float32 */
+    {5, 2, F16, 0x7C00u, 13, 112, 1, 65504},                            /* float16 */
+    {15, 2, BF16, 0x7F80u, 16, 0, 1, 0x1.fep127},                       /* bfloat16 */
+    {23, 1, 0x7Cu, 0x7Cu, 0x03u, 0x80u, 0x7Cu, 21, 112, 1, 57344},      /* float8_e5m2 */
+    {24, 1, 0x7Fu, 0x7Fu, 0, 0x80u, 0x78u, 20, 120, 1, 448},            /* float8_e4m3fn: no Inf */
+    {25, 1, 0xFFu, 0x80u, 0, 0x80u, 0x7Cu, 21, 111, 1, 57344},          /* float8_e5m2fnuz: no Inf */
+    {26, 1, 0xFFu, 0x80u, 0, 0x80u, 0x78u, 20, 119, 1, 240},            /* float8_e4m3fnuz: no Inf */
+    {44, 1, 0xFFu, 0xFFu, 0, 0, 0xFFu, 23, 0, 1, 0x1p127},              /* float8_e8m0fnu: no Inf */
+    {8, 2, F16, 0x7C00u, 13, 112, 2, 65504},                            /* complex32 */
+    {46, 2, BF16, 0x7F80u, 16, 0, 2, 0x1.fep127},                       /* bcomplex32 */
+    {9, 4, F32, 0x7F800000u, 0, 0, 2, 0x1.fffffep127},                  /* complex64 */
+    {10, 8, F64, 0x7FF0000000000000u, 0, 0, 2, 0x1.fffffffffffffp1023}, /* complex128 */
 };
 
 const lmi_form *lmi_form_of(int32_t dtype) {

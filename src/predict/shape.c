@@ -3,6 +3,7 @@
  * The sizes of an operator's results. A rule that is unsure gives no answer: the caller has slower ways,
  * and a wrong size would be worse than none. */
 #include "model/model.h"
+#include "model/values.h"
 
 enum { FLOAT = 6, DOUBLE = 7, BOOL = 11, LONG = 4 }; /* ScalarType numbers */
 
@@ -523,7 +524,8 @@ static bool look(asked *a, const struct shape *s) {
     const char *name = lam_dtype_name(a->dtype);
     bool is_real = strcmp(name, "bfloat16") == 0 || strncmp(name, "float", 5) == 0;
     if (lam_dtype_bits(a->dtype) < 8 || (is_real && lam_dtype_bits(a->dtype) == 8)) return false;
-    if (strncmp(name, "complex", 7) == 0) return false;
+    const lmi_form *form = lmi_form_of(a->dtype);
+    if (form && form->parts == 2) return false; /* complex */
     if (s->types == full) return a->dtype == FLOAT || a->dtype == DOUBLE;
     return s->types == real ? is_real : s->types != ints || !is_real;
 }

@@ -11,7 +11,7 @@ import sys
 from types import SimpleNamespace
 
 import pytest
-from conftest import environment, needs_recordings
+from conftest import environment, needs_fit, needs_recordings
 from schemas import ANSWERS, closed, jsonschema, without_words, wrong
 
 from lamina._command import cli
@@ -191,6 +191,8 @@ CASES = [case for cases in ANSWERS_OF.values() for case in cases]
 
 @pytest.mark.parametrize(("argv", "code", "kind"), CASES, ids=[" ".join(argv) for argv, _, _ in CASES])
 def test_one_document(ask, place, argv, code, kind):
+    if argv[0] == "fit":
+        needs_fit()
     done = ask(*argv, "--json")
     (place / "new.json").unlink(missing_ok=True)
     assert done.code == code, done.err

@@ -24,34 +24,37 @@ class BeforeTorchvision(importlib.abc.MetaPathFinder):
     """Finds nothing; it only notices that torchvision is about to be looked for."""
 
     def find_spec(self, fullname, path=None, target=None):
-        if fullname == "torchvision":
+        file = library() if fullname == "torchvision" else None
+        if file:
             sys.meta_path.remove(self)
-            declare()
+            declare(file)
 
 
-def loads(torch):
-    """Whether torchvision's own library can be loaded here, as torchvision itself is about to do."""
+def library():
+    """torchvision's own library; None of a stand-in that has none, which needs no operators."""
     spec = importlib.machinery.PathFinder.find_spec("torchvision")
-    for folder in (spec and spec.submodule_search_locations) or ():
-        for file in Path(folder).glob("_C*.so"):
-            try:
-                torch.ops.load_library(str(file))
-            except (OSError, ImportError):
-                return False
-            return True
-    return False
+    folders = (spec and spec.submodule_search_locations) or ()
+    return next((file for folder in folders for file in Path(folder).glob("_C*.so")), None)
 
 
-def declare():
+def loads(torch, file):
+    """Whether it can be loaded here, as torchvision itself is about to do."""
+    try:
+        torch.ops.load_library(str(file))
+    except (OSError, ImportError):
+        return False
+    return True
+
+
+def declare(file):
     try:
         import torch
 
-        if loads(torch):
+        if loads(torch, file):
             return
-        library = torch.library.Library("torchvision", "DEF")
-        _kept.append(library)
+        _kept.append(torch.library.Library("torchvision", "DEF"))
         for schema in SCHEMAS:
-            library.define(schema)
+            _kept[0].define(schema)
     except (ImportError, RuntimeError, AttributeError):
         pass  # there already, or a torch without the interface: torchvision itself will say what is wrong
 

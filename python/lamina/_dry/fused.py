@@ -7,7 +7,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
-from .running import running
+from .running import running, since
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -235,8 +235,12 @@ def repeats(times: Any, *, output_size: int | None = None) -> Any:
     total = output_size
     if total is None:
         total = int(aten.select(ends, 0, -1))
-        aten.all(aten.ge.Scalar(times, 0))
-        looks_at_one(torch.bool)
+        if since(2, 15):
+            aten.min(times)
+            looks_at_one(times.dtype)
+        else:
+            aten.all(aten.ge.Scalar(times, 0))
+            looks_at_one(torch.bool)
     if not run.knows(times):
         return aten.empty([total], dtype=times.dtype)
     return _known(lambda: aten.repeat_interleave.Tensor(run.real(times), output_size=output_size))

@@ -253,6 +253,7 @@ class _Run:
         self.sought_nan = False  # a node has looked for NaN among all values, and not yet in the one it chose
         self.plain_one_hot = False  # one_hot has looked for its smallest class, as only older torches do
         self.ranks_checked = False  # by this quantile, as an older torch does it for subclasses too
+        self.bounds_share = False  # the gradient of a clamp, with elements equal to its bounds
         self.spread: Any = None  # zeros that a gradient is spread over next
         self.stands_in = False  # a real run has neither the operator that is answered nor its result
         self.by_values = False  # the workspace of the operator that is answered depends on values

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from typing import Any
 
@@ -20,3 +21,9 @@ def set_running(run: Any) -> Any:
     """Sets it and returns the one before."""
     before, _thread.run = running(), run
     return before
+
+
+def since(*version: int) -> bool:
+    """True for this version of torch and later ones; no mode sees what some kernels call."""
+    numbers = sys.modules["torch"].__version__.split(".")[: len(version)]
+    return tuple(int(number) for number in numbers) >= version

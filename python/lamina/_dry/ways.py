@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from .. import _lamina
 from .fused import a_known_number, looks_at_one
+from .running import since
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -189,6 +190,26 @@ def _ranks(run: _Run, function: Any, args: tuple[Any, ...], kwargs: dict[str, An
     return _opened(run, plain)
 
 
+def _selects(run: _Run, *_: Any) -> Any:
+    """A later torch sorts no tensor in the CPU's memory: it selects in a kernel that is no operator."""
+    if since(2, 15):
+        run.core.decided(0)
+
+
+def _bounds_share(run: _Run, *_: Any) -> Any:
+    """In a later torch an element equal to a bound shares the gradient with it, by masks of their own."""
+    run.bounds_share = True
+
+
+def _within_bounds(run: _Run, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    return None if run.bounds_share else _in_place(run, function, args, kwargs)
+
+
+def _shared_by_bounds(run: _Run, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    run.bounds_share = False
+    return _in_place(run, function, args, kwargs)
+
+
 def _nan(run: _Run, _: Any, args: tuple[Any, ...], __: Any) -> Any:
     """The gradient of a maximum, minimum or median goes to all elements equal to it. A real run tests that
     value for NaN; with tensor subclasses all elements are tested. It is assumed not to be NaN."""
@@ -324,7 +345,11 @@ INSTEAD: dict[tuple[str, str], Callable[..., Any]] = {
     **{
         (f"aten::{name}", operator): instead
         for name in ("quantile", "nanquantile")
-        for operator, instead in {"aten::equal": _ranks_are_checked, "aten::mul": _ranks}.items()
+        for operator, instead in {
+            "aten::equal": _ranks_are_checked,
+            "aten::mul": _ranks,
+            "aten::sort": _selects,
+        }.items()
     },
     **{
         (f"{name}Backward{overload}", operator): instead
@@ -349,10 +374,12 @@ INSTEAD: dict[tuple[str, str], Callable[..., Any]] = {
     ("BinaryCrossEntropyWithLogitsBackward0", "aten::sub"): _in_place,
     ("BinaryCrossEntropyWithLogitsBackward0", "aten::mul"): _in_place_again,
     **{
-        (f"ClampBackward{overload}", f"aten::logical_{operator}"): _in_place
+        (f"ClampBackward{overload}", f"aten::logical_{operator}"): _within_bounds
         for overload in range(2)
         for operator in ("and", "or")
     },
+    ("ClampBackward0", "aten::eq"): _bounds_share,
+    ("ClampBackward0", "aten::masked_fill"): _shared_by_bounds,
     ("aten::cross_entropy_loss", "aten::masked_fill"): _chooses_weights,
     ("aten::cross_entropy_loss", "aten::gather"): _of_weights,
     ("aten::cross_entropy_loss", "aten::masked_fill_"): _of_weights,

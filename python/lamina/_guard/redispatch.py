@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Notes calls of ``aten.mm.default.redispatch(keys, a, b)`` in a capture: torch keeps no record of them."""
+"""Notes calls of ``aten.mm.default.redispatch(keys, a, b)`` in a capture, of which torch keeps no record.
+
+PyTorch 2.15 keeps none of calls of operators that Python defines either, unless they go through its C++
+dispatcher, which an operator's ``__call__`` does in a capture.
+"""
 
 from __future__ import annotations
 
 import sys
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from .. import _lamina
 
@@ -15,31 +19,29 @@ if TYPE_CHECKING:
 
 
 class Redispatch:
-    """Replaces the code of that method by code that reports to the captures of its thread, and restores it.
+    """Replaces the code of these methods by code that reports to the captures of its thread, and restores it.
 
     No attribute of the class changes: that would clear Python's caches of it.
     """
 
-    _method: ClassVar[FunctionType | None] = None
-    _own: ClassVar[CodeType | None] = None
-    _told: ClassVar[CodeType | None] = None
+    _codes: ClassVar[list[tuple[FunctionType, CodeType, CodeType]] | None] = None  # a method's own, and ours
     is_open = False
     listeners: ClassVar[list[Callable[[str], None]]] = []  # of modes: called with the operator's name
     itself: ClassVar[Any] = None  # the same without a report: for lamina's own calls
 
     @classmethod
     def turn(cls, on: bool) -> None:
-        if on == cls.is_open or cls.own() is None or cls._method is None:
+        if on == cls.is_open or cls.own() is None:
             return
-        if cls._method.__code__ is not (cls._own if on else cls._told):
-            return  # other code has replaced it
-        cls._method.__code__ = cast("CodeType", cls._told if on else cls._own)
-        cls.is_open = on
+        for method, own, ours in cls._codes or ():
+            if method.__code__ is (own if on else ours):  # no other code has replaced it
+                method.__code__ = ours if on else own
+                cls.is_open = on
 
     @classmethod
     def own(cls) -> Any:
         """torch's method: an operator, keys, and its arguments."""
-        if cls._told is None:
+        if cls._codes is None:
             cls._make()
         return cls.itself
 
@@ -47,8 +49,9 @@ class Redispatch:
     def _make(cls) -> None:
         from .twin import leading_to, twin_of
 
-        method = sys.modules["torch"]._ops.OpOverload.redispatch
-        cls.itself = method
+        operator = sys.modules["torch"]._ops.OpOverload
+        method = cls.itself = operator.redispatch
+        cls._codes = []
         if not isinstance(method, FunctionType) or method.__closure__:
             return
         python = sys.modules["torch"]._C.DispatchKey.Python
@@ -64,5 +67,13 @@ class Redispatch:
                     listener(name)
             return twin(op, *args, **kwargs)
 
-        cls.itself, cls._method, cls._own = twin, method, method.__code__
-        cls._told = leading_to(told, method)
+        cls.itself = twin
+        cls._codes.append((method, method.__code__, leading_to(told, method)))
+        call = operator.__call__
+        if hasattr(operator, "_enable_pyobj_dispatch") and isinstance(call, FunctionType):
+            cls._codes.append((call, call.__code__, leading_to(recorded, call)))
+
+
+def recorded(op: Any, /, *args: Any, **kwargs: Any) -> Any:
+    """Calls an operator by torch's C++ dispatcher."""
+    return op._cpp_dispatch_handle(*args, **kwargs)

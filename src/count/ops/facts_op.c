@@ -2,6 +2,7 @@
  * facts_op: exact whole numbers of one operator, from the shapes of its tensors and a few of its arguments.
  * This file has what every kind has, and the way to the file whose kinds need more. */
 #include "count/ops/facts_op.h"
+#include "model/values.h"
 
 static lam_shape shape_of(const lam_op_arg *a) { return (lam_shape){a->ndim, a->sizes}; }
 
@@ -47,15 +48,14 @@ static int64_t sum_out(const lam_op *op, measure *of) {
     return op->sig->n_out > 0 ? sum : -1;
 }
 
-enum { FIRST_COMPLEX = 8, LAST_COMPLEX = 10 }; /* dtypes.def */
-
 /* Whether a tensor among them has complex elements; -1 where there is none, or one of no known type. */
 static int64_t any_complex(const lam_op_arg *args, int32_t n) {
     int64_t any = -1;
     for (int32_t i = 0; i < n; i++) {
         if (!args[i].is_tensor) continue;
         if (args[i].dtype < 0) return -1;
-        if (any < 1) any = args[i].dtype >= FIRST_COMPLEX && args[i].dtype <= LAST_COMPLEX;
+        const lmi_form *form = lmi_form_of(args[i].dtype);
+        if (any < 1) any = form && form->parts == 2;
     }
     return any;
 }

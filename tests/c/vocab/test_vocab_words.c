@@ -119,12 +119,13 @@ static void dtypes_are_torchs(void **state) {
                {16, 4, "quint4x2"},       {17, 2, "quint2x4"},
                {24, 8, "float8_e4m3fn"},  {29, 64, "uint64"},
                {30, 8, "uint1"},          {37, 8, "int1"},
-               {44, 8, "float8_e8m0fnu"}, {45, 8, "float4_e2m1fn_x2"}};
+               {44, 8, "float8_e8m0fnu"}, {45, 8, "float4_e2m1fn_x2"},
+               {46, 32, "bcomplex32"}};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         assert_string_equal(lam_dtype_name(all[i].number), all[i].name);
         assert_int_equal(lam_dtype_bits(all[i].number), all[i].bits);
     }
-    for (int32_t i = 0; i <= 45; i++) {
+    for (int32_t i = 0; i <= 46; i++) {
         assert_int_equal(lam_dtype_by_name(lam_dtype_name(i)), i);
         assert_true(lam_dtype_bits(i) > 0);
     }
@@ -135,7 +136,7 @@ static void dtypes_are_torchs(void **state) {
     assert_int_equal(lam_dtype_by_name("float33"), -1);
     assert_int_equal(lam_dtype_by_name("torch."), -1);
     assert_int_equal(lam_dtype_by_name(NULL), -1);
-    static const int32_t outside[] = {-1, 46, INT32_MAX};
+    static const int32_t outside[] = {-1, 47, INT32_MAX};
     for (size_t i = 0; i < 3; i++) {
         assert_string_equal(lam_dtype_name(outside[i]), "?");
         assert_int_equal(lam_dtype_bits(outside[i]), 0);
