@@ -31,8 +31,9 @@ HERE = (
 )
 
 
-# Another torch than that of the transcripts runs other operators of those that compute nothing.
-RAN = None if version("torch").startswith("2.13.") else re.compile(r"\(\d+ of \d+\)")
+# Another torch than that of the transcripts runs other operators of those that compute nothing, and may name
+# the operator that raised.
+RAN = None if version("torch").startswith("2.13.") else re.compile(r"\(\d+ of \d+\)|(?<=RuntimeError: )\w+: ")
 
 
 class Step(NamedTuple):

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from importlib.machinery import SourceFileLoader
@@ -148,6 +149,7 @@ def test_an_old_python_is_told_what_to_do(setup: ModuleType, monkeypatch: pytest
         setup.main(["demo"])
 
 
+@pytest.mark.skipif(not shutil.which("make"), reason="there is no make")
 def test_make_takes_the_python_that_it_is_told(tmp_path: Path) -> None:
     other = tmp_path / "python-of-mine"
     other.write_text('#!/bin/sh\necho "$@"\n')

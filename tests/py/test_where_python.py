@@ -400,6 +400,17 @@ def test_an_operator_of_ones_own_is_not_sent_by_hand():
     assert work(captured(net, x().requires_grad_())) == (2 * 4 * 4, 0, 0)
 
 
+def test_an_operator_of_ones_own_is_named_where_its_kernel_calls_none():
+    def doubled(x):
+        return torch.from_numpy(x.numpy() * 2)
+
+    doubled.__annotations__ = {"x": torch.Tensor, "return": torch.Tensor}
+    twice = torch.library.custom_op("lamina_test_between::doubled", doubled, mutates_args=())
+    report = exact(Calls(lambda self, x: twice(x)), x())
+    assert report.flops.state != "exact"
+    assert any("lamina_test_between::doubled" in gap for gap in report.gaps)
+
+
 def test_a_product_larger_than_64_bits():
     def forward(self, a):
         return a.expand(2**21, 2**21) @ a.expand(2**21, 2**21)

@@ -55,6 +55,11 @@ static void every_pattern(void **state) {
         assert_int_equal(found.inf, brain && (v & 0x7F) == 0);
         assert_int_equal(found.nan, brain && (v & 0x7F) != 0);
     }
+    const uint16_t pairs[] = {0x3F80, 0x7FC0, 0x3F80, 0xFF80}; /* bcomplex32: 1 + NaN i, 1 - Inf i */
+    lam_nonfinite in_pairs = scan(pairs, 46, ONE_AXIS(2));
+    assert_int_equal(in_pairs.nan, 1);
+    assert_int_equal(in_pairs.inf, 1);
+    assert_int_equal(in_pairs.negative, 1);
     for (uint32_t bits = 0; bits < 256; bits++) {
         uint8_t v = (uint8_t)bits;
         assert_int_equal(scan(&v, 23, ONE_AXIS(1)).inf, v == 0x7C || v == 0xFC);
