@@ -191,8 +191,8 @@ def _ranks(run: _Run, function: Any, args: tuple[Any, ...], kwargs: dict[str, An
 
 
 def _selects(run: _Run, *_: Any) -> Any:
-    """A later torch sorts no tensor in the CPU's memory: it selects in a kernel that is no operator."""
-    if since(2, 15):
+    """Since 2.14 torch sorts no tensor in the CPU's memory: it selects in a kernel that is no operator."""
+    if since(2, 14):
         run.core.decided(0)
 
 

@@ -78,6 +78,12 @@ static const char *reason_for(lmi_work *w, const lmi_op_group *g, const lmi_fact
         lmi_put(&b, ": a real run goes another way through it than a dry one, which has no values");
         return kept(w, &b);
     }
+    if (g->unseen == LMI_UNSEEN_ORDER) {
+        lmi_put_clean(&b, g->name);
+        lmi_put(&b,
+                ": this torch selects the values in a kernel that is no operator: what that did is not seen");
+        return kept(w, &b);
+    }
     bool nothing = !g->rule && w->cv->no_rule == LMI_NR_NOTHING;
     if (!g->rule) lmi_put(&b, "no rule for ");
     lmi_put(&b, "the operator ");

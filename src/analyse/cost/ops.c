@@ -240,7 +240,8 @@ static lam_status count_hidden(lmi_work *w, int32_t op, lmi_unseen unseen, lam_e
     lmi_op_sum *sum = &w->by_call[o->call >= 0 ? o->call : w->m->n_events];
     const lam_count least = {.state = LAM_AT_LEAST};
     for (int i = 0; i < LAM_N_METRICS; i++)
-        if (unseen != LMI_UNSEEN_VALUES || (i != LAM_MACS && i != LAM_EFFECTIVE_MACS))
+        if ((unseen != LMI_UNSEEN_VALUES && unseen != LMI_UNSEEN_ORDER) ||
+            (i != LAM_MACS && i != LAM_EFFECTIVE_MACS))
             sum->n[o->phase][i] = lmi_count_add(sum->n[o->phase][i], least);
     sum->any = true;
     w->back = w->back || o->phase != LAM_FORWARD;
@@ -452,6 +453,20 @@ static bool layer_tells(const lmi_work *w, const lam_op *o) {
     return o->phase == LAM_FORWARD && lmi_own_layer(w, o->call) != NULL;
 }
 
+/* A quantile without an operator that puts values in order: from PyTorch 2.14 on, a kernel that is no
+ * operator selects them on the CPU. */
+static bool selects_unseen(const lam_model *m, int32_t op) {
+    const lam_op *o = &m->ops[op];
+    if (strcmp(o->sig->name, "aten::quantile") != 0 && strcmp(o->sig->name, "aten::nanquantile") != 0)
+        return false;
+    int32_t i = op + 1;
+    for (; i < m->n_ops && m->ops[i].parent >= op; i++) {
+        lmi_kind k = lmi_op_kind(m->ops[i].sig->word);
+        if (k == LMI_K_sort || k == LMI_K_choose) return false;
+    }
+    return i > op + 1 && !(o->flags & LAM_OP_FAILED);
+}
+
 static lam_status count_all(lmi_work *w, tally *t, lam_error *e) {
     round_trip r = {-1, -1, false};
     uint8_t *role = w->c->ops.role;
@@ -467,6 +482,8 @@ static lam_status count_all(lmi_work *w, tally *t, lam_error *e) {
         if (w->m->ops[i].flags & LAM_OP_HIDES) LAM_TRY(count_hidden(w, i, LMI_UNSEEN_FUSED, e));
         if (values_decide(w, i)) LAM_TRY(count_hidden(w, i, LMI_UNSEEN_VALUES, e));
         LAM_TRY(look_outside(w, &r, i, e));
+        if (role[i] == LMI_ROLE_THROUGH && selects_unseen(w->m, i))
+            LAM_TRY(count_hidden(w, i, LMI_UNSEEN_ORDER, e));
         if (role[i] == LMI_ROLE_THROUGH && !t->told[i]) LAM_TRY(tell_effective(w, t, i, e));
         if (w->c->has[LAM_EFFECTIVE_MACS]) note_mask(w, t, i);
     }

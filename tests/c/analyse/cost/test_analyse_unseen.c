@@ -92,6 +92,40 @@ static void values_decide(void **state) {
     lam_model_free(m);
 }
 
+/* A quantile sorts; where nothing inside puts values in order, a kernel did that is no operator. One that
+ * raised, or of which nothing was seen, is told otherwise. */
+static void selected_by_a_kernel(void **state) {
+    (void)state;
+    static const struct {
+        const char *name, *orders;
+        int32_t flags;
+        bool unseen;
+    } all[] = {{"aten::quantile", NULL, 0, true},
+               {"aten::nanquantile", NULL, 0, true},
+               {"aten::quantile", "aten::sort", 0, false},
+               {"aten::quantile", "aten::topk", 0, false},
+               {"aten::quantile", NULL, LAM_OP_FAILED, false},
+               {"aten::linear", NULL, 0, false}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        net n = net_new();
+        net_calls k = net_plain(&n);
+        int32_t op = net_op(&n, all[i].name, (op_at){k.fc, -1, LAM_FORWARD, all[i].flags});
+        net_mm(&n, (op_at){k.fc, op, LAM_FORWARD, 0}, 2, 3, 4);
+        if (all[i].orders) net_op(&n, all[i].orders, (op_at){k.fc, op, LAM_FORWARD, 0});
+        lam_model *m = net_done(&n);
+        lam_costs *c = net_costs(m, "exact", false);
+        bool told = lam_costs_gap(c, 0) && strstr(lam_costs_gap(c, 0), "selects the values in a kernel");
+        assert_int_equal(told, all[i].unseen);
+        if (told) {
+            net_expect(lam_costs_total(c, LAM_MACS), 24, LAM_EXACT);
+            net_expect(lam_costs_total(c, LAM_FLOPS), 48, LAM_AT_LEAST);
+            net_expect(lam_costs_total(c, LAM_DMAS), 6 + 12 + 8, LAM_AT_LEAST);
+        }
+        lam_costs_free(c);
+        lam_model_free(m);
+    }
+}
+
 static void trip(net *n, int32_t call, const char *const *names, int32_t count) {
     for (int32_t i = 0; i < count; i++) {
         int32_t op = net_op(n, names[i], (op_at){call, -1, LAM_FORWARD, 0});
@@ -362,6 +396,7 @@ int main(void) {
         cmocka_unit_test(compiled_code),
         cmocka_unit_test(by_redispatch),
         cmocka_unit_test(values_decide),
+        cmocka_unit_test(selected_by_a_kernel),
         cmocka_unit_test(through_numpy),
         cmocka_unit_test(in_another_thread),
         cmocka_unit_test(by_another_thread_alone),
