@@ -8,6 +8,7 @@ lamina imports, and of its start, begin a Python of their own instead.
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import select
@@ -73,6 +74,8 @@ def serve() -> None:
 
     with suppress(ImportError):  # tests that need it skip
         import torchvision.models  # noqa: F401
+    gc.collect()
+    gc.freeze()  # or each child, when it ends, goes through all objects of torch, which takes it a second
     for line in sys.stdin:
         child = os.fork()
         if not child:
