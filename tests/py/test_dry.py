@@ -897,6 +897,30 @@ def test_threads_have_their_own():
     assert numbers(reports["a"]) == numbers(reports["b"])
 
 
+def test_two_at_a_time_leave_the_compiler_on():
+    """torch's compiler leaves everything alone while a flag says that a mode is on, in whichever thread."""
+    inside, other_ended = threading.Event(), threading.Event()
+
+    def wait(y):
+        inside.set()
+        other_ended.wait(60)
+        return y
+
+    first = threading.Thread(target=lamina.inspect, args=(Asks(wait), torch.rand(2, 4)), kwargs={"dry": True})
+
+    def end_first(y):
+        first.start()
+        inside.wait(60)
+        return y
+
+    lamina.inspect(
+        Asks(end_first), torch.rand(2, 4), dry=True
+    )  # the first one begins in it and ends after it
+    other_ended.set()
+    first.join()
+    assert not torch.utils._python_dispatch.is_in_torch_dispatch_mode()
+
+
 def test_in_inference_mode():
     net = nets.block()
     with torch.inference_mode():

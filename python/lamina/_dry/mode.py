@@ -167,6 +167,21 @@ def _make_types() -> tuple[type, type]:
 _class: Any = None
 
 
+def _enter(mode: Any) -> Any:
+    """Puts a mode on as torch does, but for torch's flags for its compiler: they are one for all threads, and
+    two dry runs at a time would leave the compiler off. Compiled code is stepped around anyway."""
+    from torch.utils import _python_dispatch as modes
+
+    modes._push_mode(mode)
+    return mode
+
+
+def _leave(*_: object) -> None:
+    from torch.utils import _python_dispatch as modes
+
+    modes._pop_mode()
+
+
 def _mode() -> Any:
     """The class of modes: torch's own, whose operators C answers."""
     global _class
@@ -179,6 +194,7 @@ def _mode() -> Any:
         # torch passes an operator that runs functions (torch.cond) only to modes that accept it; it ends the
         # run.
         own = {"__init__": init, "__module__": __name__, "supports_higher_order_operators": True}
+        own |= {"__enter__": _enter, "__exit__": _leave}
         _class = type("DryMode", (_lamina.Dry, TorchDispatchMode), own)
     return _class
 
@@ -204,7 +220,8 @@ def _holders_of_lone(torch: Any) -> tuple[int, int]:
                 seen.append(_holders(torch, args[0]))
             return function(*args, **kwargs or {})
 
-        mode = type("Look", (cast("Any", TorchDispatchMode),), {"__torch_dispatch__": look})
+        own = {"__torch_dispatch__": look, "__enter__": _enter, "__exit__": _leave}
+        mode = type("Look", (cast("Any", TorchDispatchMode),), own)
         with (
             torch.inference_mode(mode=False),
             torch.enable_grad(),
