@@ -383,6 +383,13 @@ def compare(name, draw, rounds=ROUNDS):
 
 @pytest.mark.parametrize("name", DRAWN)
 def test_rule(name):
+    if name == "_grouped_mm" and not torch._C._dispatch_has_kernel_for_dispatch_key(
+        "aten::_grouped_mm", "CPU"
+    ):
+        if not torch._C._dispatch_has_kernel_for_dispatch_key(
+            "aten::_grouped_mm", "CompositeExplicitAutograd"
+        ):
+            pytest.skip("this torch has no kernel of the operator on the CPU")
     assert compare(name, DRAWN[name]) >= ROUNDS // 5
 
 
