@@ -286,9 +286,10 @@ class Capture:
 
                 self._following = Following(self._watch)
                 self._following.open()
-            if how.ops and compiled_codes():
+            if how.ops:
                 self._compiler = Compiler(self._watch)
-                self._compiler.open()
+                if compiled_codes():
+                    self._compiler.open()
             self._watch.start()
         except BaseException:
             if self._following is not None:

@@ -143,6 +143,11 @@ def functions():
 def test_a_function_is_counted_alike(source, monkeypatch):
     if OLD and source in ELSE_IN_OLD:
         pytest.skip(f"in this torch {ELSE_IN_OLD[source]}")
+    if "fft" in source:
+        try:
+            Small(source)().sum().backward()
+        except RuntimeError as error:
+            pytest.skip(f"this torch can't run it, watched or not: {error}")
     observed = told(source, "observer", monkeypatch)
     assert observed["forward", "dmas"][1] != "unknown"
     assert told(source, "dispatch", monkeypatch) == observed

@@ -7,6 +7,7 @@ import importlib
 import subprocess
 import sys
 import textwrap
+from functools import cache
 
 import pytest
 import torch
@@ -80,6 +81,22 @@ def scanned():
 CASES += [] if OLD else [(scans, 32 * scanned(), 128, 2 * scanned()), (maps, 48, 48, 3)]
 
 
+@cache
+def tries():
+    """How often a scan runs its function on the first row alone, for the shapes only, as some torches do."""
+    from torch._higher_order_ops.scan import scan
+
+    ran = []
+    with torch.compiler.set_stance("force_eager"):
+        scan(lambda carry, y: (ran.append(1) or carry + y, carry * 2), torch.zeros(4), torch.rand(3, 4))
+    return len(ran) - 3
+
+
+def expected(runs, macs, calls):
+    """With what a scan tries: the layer is called twice."""
+    return (macs + 32 * tries(), calls + 2 * tries()) if runs is scans else (macs, calls)
+
+
 def make(runs):
     torch.manual_seed(0)
     return Calls(runs, a=nn.Linear(4, 4), b=nn.Linear(4, 4)), torch.rand(3, 4)
@@ -101,6 +118,7 @@ def close(ours, theirs):
 @pytest.mark.parametrize("way", ["observer", "dispatch"])
 def test_functions_run_as_in_python(runs, macs, back, calls, way, monkeypatch):
     monkeypatch.setenv("LAMINA_CAPTURE", way)
+    macs, calls = expected(runs, macs, calls)
     net, x = make(runs)
     with lamina.capture(net, ops=True) as watch:
         ours = trained(Calls.__call__, net, x)
@@ -116,6 +134,7 @@ def test_functions_run_as_in_python(runs, macs, back, calls, way, monkeypatch):
 
 @pytest.mark.parametrize(("runs", "macs", "back", "calls"), CASES, ids=[c[0].__name__ for c in CASES])
 def test_what_an_earlier_run_compiled_is_not_run_instead(runs, macs, back, calls):
+    macs, calls = expected(runs, macs, calls)
     net, x = make(runs)
     net(x)
     with lamina.capture(net) as watch:

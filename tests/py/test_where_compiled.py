@@ -10,7 +10,7 @@ import gc
 import pytest
 import torch
 from torch import nn
-from where_kit import Calls, by_path, exact, no_operators
+from where_kit import Calls, by_path, exact, no_operators, tells_backends
 
 import lamina
 
@@ -18,8 +18,9 @@ if no_operators():
     pytest.skip(f"no operators: {no_operators()}", allow_module_level=True)
 
 dynamo = pytest.importorskip("torch._dynamo")
-# An older torch does not tell which backend compiled what, so that anything may have been fused.
-BACKENDS = hasattr(torch._C._dynamo.eval_frame._CacheEntry, "backend")
+
+NAMED = tells_backends()
+named = pytest.mark.skipif(not NAMED, reason="this torch does not tell which backend compiled which code")
 
 FORWARD = {"0": 2 * 36 * 8 * 27, "4": 2 * 288 * 64, "6": 2 * 64 * 5}
 BACKWARD = {"0": FORWARD["0"], "4": 2 * FORWARD["4"], "6": 2 * FORWARD["6"]}

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from torch.utils import checkpoint as checkpoints
 from torch.utils._python_dispatch import TorchDispatchMode
-from where_kit import Calls, by_path, exact, no_operators, work
+from where_kit import Calls, by_path, exact, no_operators, tells_backends, work
 
 import lamina
 from lamina._observe import support
@@ -328,7 +328,7 @@ def test_a_selective_checkpoint():
         assert work(captured(net, x()))[:2] == (MACS + 2 * 8 * 5, MACS + 2 * 2 * 8 * 5)
 
 
-@pytest.mark.skipif(OLD, reason="this torch's compiler hides what it runs operator by operator")
+@pytest.mark.skipif(not tells_backends(), reason="this torch does not tell which backend compiled which code")
 def test_a_compiled_region():
     net = layer()
     try:
@@ -384,6 +384,12 @@ def test_an_operator_that_is_sent_to_a_mode_by_hand_is_seen():
         with Twice():
             return aten.addmm.default.redispatch(keys, torch.rand(8), x, torch.rand(4, 8))
 
+    try:
+        forward(None, x())
+    except RuntimeError as error:
+        if "tls_on_entry" not in str(error):
+            raise
+        pytest.skip("this torch fails an assertion of its own where nobody looks on, too")
     assert forwards(Calls(forward), x()) == (2 * MACS, "exact")
 
 

@@ -72,3 +72,13 @@ def not_observed():
     """Why what only the observer sees can't be tested here, or an empty text."""
     way = support.way()
     return "" if way.name == "observer" else way.why
+
+
+def tells_backends():
+    """An older torch gives all compiled code one name, and some later ones don't tell which backend compiled
+    what, so that what was fused can't be told from what was not."""
+    try:
+        from torch._C._dynamo.eval_frame import _CacheEntry as Entry
+    except ImportError:
+        return False
+    return hasattr(Entry, "trace_annotation") and hasattr(Entry, "backend")

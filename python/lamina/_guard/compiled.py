@@ -227,8 +227,10 @@ def _set_stance(names: dict[str, Any], compiling: Any, stance: Any) -> Any:
 
 class Compiler:
     """Keeps the work of torch's compiler out of a capture. The backward of compiled code is compiled when it
-    first runs, by running operators on tensors without memory, and this can't be postponed. If nothing was
-    compiled, no such code can run."""
+    first runs, by running operators on tensors without memory, and this can't be postponed. Some versions of
+    the compiler also try operators on small tensors while they are imported."""
+
+    _all: ClassVar[weakref.WeakSet[Compiler]] = weakref.WeakSet()  # those that are not closed
 
     NOTE = "compiled code went backward for the first time: what torch's compiler did for it is not counted"
 
@@ -236,6 +238,7 @@ class Compiler:
         self._watch = watch
         self._thread = threading.get_ident()
         self._told: list[tuple[list[Any], Callable[[Any], None]]] = []
+        Compiler._all.add(self)
 
     def open(self) -> None:
         handler = getattr(sys.modules.get(CALLBACK), "callback_handler", None)
@@ -247,6 +250,7 @@ class Compiler:
                 self._told.append((others, told))
 
     def close(self) -> None:
+        Compiler._all.discard(self)
         for others, told in self._told:
             if told in others:  # other code may empty torch's lists
                 others.remove(told)
@@ -262,6 +266,13 @@ class Compiler:
 
     def _ended(self) -> None:
         self._watch.pause(False)  # noqa: FBT003
+
+    @classmethod
+    def imports(cls, *, now: bool) -> None:
+        """An import of the compiler by this thread begins or ends."""
+        for one in [*cls._all]:
+            if threading.get_ident() == one._thread:
+                one._watch.pause(now)
 
 
 def _tell(me: weakref.ref[Compiler], does: Callable[[Compiler], None], *_: object) -> None:
@@ -315,9 +326,11 @@ class Tells:
     def exec_module(self, module: Any) -> None:
         module.__spec__.loader = module.__loader__ = self._loader
         Imported.running = True
+        Compiler.imports(now=True)
         try:
             self._loader.exec_module(module)
         finally:
+            Compiler.imports(now=False)
             Imported.running = False
         for told in [*Imported.waiting]:
             told()

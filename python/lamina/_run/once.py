@@ -17,7 +17,7 @@ from .._base.errors import UsageError
 from .._base.modules import parameters
 from .._base.ranks import note as note_of_ranks
 from .._base.terminal import progress
-from .._guard.compiled import Compiled, compiled_codes, seen_through
+from .._guard.compiled import Compiled, Compiler, compiled_codes, seen_through
 from .._guard.generators import state_of_generators
 from .._observe.run import Run
 from .._observe.support import Watched, nodes, watched
@@ -88,12 +88,14 @@ def run_once(
 
                 told = go_dry(run, snapshot, watch, given, kwargs or {}, follow=follow, dtype=dtype)
             with told as (given, named), _followed(watch, memory=memory):
+                compiler = Compiler(watch)
                 try:
                     watch.start()
                     back = watch if backward else None
                     run.error = call_root(root, given, named, back, run, whole=follow)
                 finally:
                     watch.stop()
+                    compiler.close()
                 if dry:
                     run.model = finish(watch)
                 elif time is not None and not time.once and run.error is None:
