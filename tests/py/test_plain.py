@@ -3,11 +3,9 @@
 
 from __future__ import annotations
 
-import importlib
 import subprocess
 import sys
 import textwrap
-from functools import cache
 
 import pytest
 import torch
@@ -20,7 +18,6 @@ from lamina._guard.control_flow import OPERATORS
 
 if not_observed():
     pytest.skip(f"no operators: {not_observed()}", allow_module_level=True)
-importlib.import_module("torch._dynamo")  # torch 2.8 runs small products when it is imported
 
 
 def branches(self, x):
@@ -81,22 +78,6 @@ def scanned():
 CASES += [] if OLD else [(scans, 32 * scanned(), 128, 2 * scanned()), (maps, 48, 48, 3)]
 
 
-@cache
-def tries():
-    """How often a scan runs its function on the first row alone, for the shapes only, as some torches do."""
-    from torch._higher_order_ops.scan import scan
-
-    ran = []
-    with torch.compiler.set_stance("force_eager"):
-        scan(lambda carry, y: (ran.append(1) or carry + y, carry * 2), torch.zeros(4), torch.rand(3, 4))
-    return len(ran) - 3
-
-
-def expected(runs, macs, calls):
-    """With what a scan tries: the layer is called twice."""
-    return (macs + 32 * tries(), calls + 2 * tries()) if runs is scans else (macs, calls)
-
-
 def make(runs):
     torch.manual_seed(0)
     return Calls(runs, a=nn.Linear(4, 4), b=nn.Linear(4, 4)), torch.rand(3, 4)
@@ -118,7 +99,6 @@ def close(ours, theirs):
 @pytest.mark.parametrize("way", ["observer", "dispatch"])
 def test_functions_run_as_in_python(runs, macs, back, calls, way, monkeypatch):
     monkeypatch.setenv("LAMINA_CAPTURE", way)
-    macs, calls = expected(runs, macs, calls)
     net, x = make(runs)
     with lamina.capture(net, ops=True) as watch:
         ours = trained(Calls.__call__, net, x)
@@ -134,7 +114,6 @@ def test_functions_run_as_in_python(runs, macs, back, calls, way, monkeypatch):
 
 @pytest.mark.parametrize(("runs", "macs", "back", "calls"), CASES, ids=[c[0].__name__ for c in CASES])
 def test_what_an_earlier_run_compiled_is_not_run_instead(runs, macs, back, calls):
-    macs, calls = expected(runs, macs, calls)
     net, x = make(runs)
     net(x)
     with lamina.capture(net) as watch:
@@ -213,8 +192,8 @@ def in_a_fresh_process(body):
 
 
 def test_the_compiler_is_off_as_soon_as_it_is_imported():
-    """Nothing was compiled when the capture began, so there was nothing to switch off. The root's own work is
-    left out: the compiler of torch 2.8 runs small products when it is imported."""
+    """Nothing was compiled when the capture began, so there was nothing to switch off. What the compiler runs
+    while it is imported, as that of torch 2.8 does, is not the model's."""
     told = in_a_fresh_process("""
         class Net(nn.Module):
             def __init__(self):
@@ -230,8 +209,7 @@ def test_the_compiler_is_off_as_soon_as_it_is_imported():
             report = lamina.inspect(net, (x,), convention="exact", backward=True)
             y = net(x)
             y.sum().backward()
-        both = [[row.macs for row in of.rows if row.path] for of in (report, outer.report("exact"))]
-        print(sum(both[0]), report.backward.macs, sum(both[1]), net.a.weight.grad is not None)
+        print(report.macs, report.backward.macs, outer.report("exact").macs, net.a.weight.grad is not None)
         import torch._dynamo
 
         frames, loader = torch._dynamo.convert_frame.input_codes.seen, torch._dynamo.__spec__.loader

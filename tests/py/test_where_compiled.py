@@ -73,7 +73,7 @@ def watched(model, given):
     return watch.report("exact")
 
 
-@pytest.mark.skipif(not BACKENDS, reason="this torch does not tell which backend compiled what")
+@named
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
 def test_code_that_runs_operator_by_operator_is_counted_exactly(backend):
     model = compiled(backend)
@@ -162,7 +162,7 @@ def test_one_that_was_wrapped_in_the_capture_is_one_call():
 
 
 def test_a_compiled_function_in_a_layer_belongs_to_the_layer():
-    for backend, state in (("eager", "exact" if BACKENDS else "at least"), ("inductor", "at least")):
+    for backend, state in (("eager", "exact" if NAMED else "at least"), ("inductor", "at least")):
         inner = torch.compile(lambda a, b: torch.tanh(a @ b) + 1, backend=backend)
         part = Calls(lambda self, x, inner=inner: inner(x, self.w), w=nn.Parameter(torch.rand(4, 4)))
         model = nn.Sequential(nn.Linear(4, 4), part)
