@@ -104,8 +104,9 @@ static void of_many(void **state) {
         snprintf(sql, sizeof sql, models, 17 + more, 17 + more);
         r = run_of("kinds.lamina", 42, 0, sql);
         assert_int_equal(lam_recording_page((const lam_recording *const *)&r, 1, show_sink(), NULL), LAM_OK);
-        show_has("id=\"steps16\"");
-        show_lacks("id=\"steps17\"");
+        int n = 0;
+        for (const char *at = shown; (at = strstr(at, "id=\"steps")) != NULL; at++) n++;
+        assert_int_equal(n, 17);
         if (more)
             show_has("<p class=\"more\">and 1 more kinds of steps: <code>lamina show</code></p>");
         else
