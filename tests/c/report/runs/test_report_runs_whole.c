@@ -166,6 +166,12 @@ static void of_processes(void **state) {
                             changed(step_recording("p2.lamina", 2, 3, 1), sql[2])};
     is_page("page-runs", all, 3);
     for (int i = 0; i < 3; i++) lam_recording_free(all[i]);
+    lam_recording *two[] = {changed(step_recording("q0.lamina", 0, 2, 1),
+                                    "UPDATE runs SET world = 1; UPDATE steps SET looked = 1"),
+                            changed(step_recording("q1.lamina", 0, 1, 2),
+                                    "UPDATE steps SET started_ns = 3 * started_ns")};
+    is_page("page-runs-two", two, 2);
+    for (int i = 0; i < 2; i++) lam_recording_free(two[i]);
 }
 
 int main(void) {
