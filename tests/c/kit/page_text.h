@@ -17,8 +17,8 @@ OOM_UNUSED static const char *page_left_out(const char *p, const char *from, con
     return end;
 }
 
-/* Makes of what was shown last a text that a transcript can be held against. */
-OOM_UNUSED static void page_as_lines(void) {
+/* Makes of what was shown last a text that a transcript can be held against. `whole`: nothing is left out. */
+OOM_UNUSED static void page_as_lines(bool whole) {
     static const char *const out[][3] = {{"<style>", "</style>", "<style>"},
                                          {"<script>", "</script>", "<script>"},
                                          {"'sha256-", "'", "'sha256-"},
@@ -29,7 +29,7 @@ OOM_UNUSED static void page_as_lines(void) {
     for (const char *p = from; *p;) {
         const char *next = NULL;
         size_t version = strlen(lam_version());
-        for (size_t i = 0; i < sizeof out / sizeof *out && !next; i++) {
+        for (size_t i = 0; i < sizeof out / sizeof *out && !next && !whole; i++) {
             next = page_left_out(p, out[i][0], out[i][1]);
             if (next) to += sprintf(to, "%s", out[i][2]);
         }
@@ -54,7 +54,7 @@ OOM_UNUSED static void page_as_lines(void) {
 }
 
 OOM_UNUSED static void page_golden(const char *name) {
-    page_as_lines();
+    page_as_lines(false);
     show_golden(name, true);
 }
 

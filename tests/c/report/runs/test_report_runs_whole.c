@@ -115,6 +115,25 @@ static void of_many(void **state) {
     }
 }
 
+/* What the lines of the first picture stand for: "0;1 ns;2 ns;". */
+static const char *lines_of(lam_recording *r) {
+    static const char line[] = "<text class=\"s d r\" x=\"58\"";
+    static char got[200];
+    size_t n = 0;
+    assert_int_equal(lam_recording_page((const lam_recording *const *)&r, 1, show_sink(), NULL), LAM_OK);
+    for (const char *s = shown; (s = strstr(s, line)) != NULL; s++) {
+        for (const char *text = strchr(s, '>') + 1; *text != '<'; text++) {
+            const bool space = strncmp(text, LMI_NARROW, strlen(LMI_NARROW)) == 0;
+            got[n++] = space ? ' ' : *text;
+            text += space ? strlen(LMI_NARROW) - 1 : 0;
+        }
+        got[n++] = ';';
+    }
+    got[n] = '\0';
+    lam_recording_free(r);
+    return got;
+}
+
 /* Lines stand at 1, 2 or 5 times a power of ten, four at most, above the only step's time. */
 static void lines_of_a_picture(void **state) {
     (void)state;
@@ -133,23 +152,13 @@ static void lines_of_a_picture(void **state) {
                {39, "0;20 ns;40 ns;60 ns;"},
                {1000000, "0;500 µs;1.00 ms;1.50 ms;"}};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-        static const char line[] = "<text class=\"s d r\" x=\"58\"";
-        char sql[100], got[200] = "";
+        char sql[100];
         snprintf(sql, sizeof sql, "UPDATE steps SET forward_ns = %lld", (long long)all[i].ns);
-        lam_recording *r = run_of("lines.lamina", 0, 1, sql);
-        assert_int_equal(lam_recording_page((const lam_recording *const *)&r, 1, show_sink(), NULL), LAM_OK);
-        for (const char *s = shown; (s = strstr(s, line)) != NULL; s++) {
-            const char *text = strchr(s, '>') + 1;
-            for (size_t n = strlen(got); *text != '<'; text++) {
-                const bool space = strncmp(text, LMI_NARROW, strlen(LMI_NARROW)) == 0;
-                got[n++] = space ? ' ' : *text;
-                text += space ? strlen(LMI_NARROW) - 1 : 0;
-            }
-            strcat(got, ";");
-        }
-        assert_string_equal(got, all[i].lines);
-        lam_recording_free(r);
+        assert_string_equal(lines_of(run_of("lines.lamina", 0, 1, sql)), all[i].lines);
     }
+    /* Of a step that none follows it is the sum of both passes. */
+    lam_recording *r = run_of("sum.lamina", 2, 0, "UPDATE steps SET forward_ns = 7, backward_ns = 12");
+    assert_string_equal(lines_of(r), "0;5 ns;10 ns;15 ns;20 ns;");
 }
 
 /* Of three processes one is slow in its first layer, one saw another model, and died. */
