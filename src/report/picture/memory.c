@@ -156,7 +156,7 @@ typedef struct span {
 static int longest_first(const void *a, const void *b) {
     const span *x = a, *y = b;
     if (x->length != y->length) return x->length > y->length ? -1 : 1;
-    return x->i < y->i ? -1 : x->i > y->i;
+    return x->i < y->i ? -1 : 1;
 }
 
 /* Those that are wide enough to see, the longest `most` of them. */
