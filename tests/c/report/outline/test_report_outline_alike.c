@@ -122,6 +122,7 @@ static void test_families_of_what_holds_an_attention(void **unused) {
             if (parts) net_place(&n, p, "fc", net_linear(&n, 2, 2));
             int32_t r = net_call(&n, root, -1, SH(1, 2), 0, SH(1, 2), 0);
             net_call(&n, x, r, SH(1, 2), 0, SH(1, 2), 0);
+            net_op(&n, "aten::relu", (op_at){r, -1, LAM_FORWARD, 0});
             outlined o = outline_of(net_done(&n), "exact");
             assert_int_equal(outline_at(&o.o, "x")->family,
                              i == 2 || (i == 1 && parts) ? LMI_CONTAINER : LMI_ATTENTION);
