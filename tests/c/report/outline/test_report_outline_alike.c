@@ -119,9 +119,13 @@ static void test_families_of_what_holds_an_attention(void **unused) {
             int32_t root = net_module(&n, "Net", 0),
                     x = net_module(&n, types[i], parts ? 0 : LAM_MODULE_LEAF);
             int32_t p = net_place(&n, net_place(&n, -1, "", root), "x", x);
-            if (parts) net_place(&n, p, "fc", net_linear(&n, 2, 2));
-            int32_t r = net_call(&n, root, -1, SH(1, 2), 0, SH(1, 2), 0);
-            net_call(&n, x, r, SH(1, 2), 0, SH(1, 2), 0);
+            int32_t r = net_call(&n, root, -1, SH(1, 2), 0, SH(1, 2), 0),
+                    c = net_call(&n, x, r, SH(1, 2), 0, SH(1, 2), 0);
+            if (parts) {
+                int32_t fc = net_linear(&n, 2, 2);
+                net_place(&n, p, "fc", fc);
+                net_call(&n, fc, c, SH(1, 2), 0, SH(1, 2), 0);
+            }
             net_op(&n, "aten::relu", (op_at){r, -1, LAM_FORWARD, 0});
             outlined o = outline_of(net_done(&n), "exact");
             assert_int_equal(outline_at(&o.o, "x")->family,
