@@ -7,6 +7,10 @@
 #include "kit/little_outline.h"
 #include "kit/page_text.h"
 
+#include "report/picture/svg.h"
+
+#include <math.h>
+
 static const lam_peak roof = {2e9, 1e8};
 
 static void say(const char *text) { assert_int_equal(show_put(NULL, text, strlen(text)), LAM_OK); }
@@ -60,11 +64,29 @@ static void of_every_width(void **state) {
     lam_model_free(m);
 }
 
+/* A chain of layers whose names and types have every length. */
+static lam_model *of_long_names(void) {
+    enum { LAYERS = 26 };
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyz_abcdefghijklmnopqrstuvwxyz";
+    net n = net_new();
+    int32_t root = level_place(&n, -1, "", "Net");
+    for (int32_t i = 0; i < LAYERS; i++) {
+        char name[64], type[64];
+        snprintf(name, sizeof name, "%.*s", 1 + i, letters);
+        snprintf(type, sizeof type, "T%.*s", i * 7 % 23, letters);
+        level_place(&n, root, name, type);
+    }
+    int32_t r = level_call(&n, root, -1, 1, 1 + LAYERS);
+    for (int32_t i = 0; i < LAYERS; i++) level_leaf(&n, 1 + i, r, 1 + (uint64_t)i, 2 + (uint64_t)i);
+    return net_done(&n);
+}
+
 static void of_models(void **state) {
     (void)state;
-    lam_model *all[] = {net_residual(), net_step(), level_blocks(3)};
+    enum { MODELS = 4 };
+    lam_model *all[MODELS] = {net_residual(), net_step(), level_blocks(3), of_long_names()};
     show_sink();
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < MODELS; i++) {
         lam_costs *c = net_costs(all[i], "exact", false);
         add_plot(c, (lam_plot_options){.kind = "icicle"});
         add_plot(c, (lam_plot_options){.kind = "graph"});
@@ -73,6 +95,38 @@ static void of_models(void **state) {
         lam_model_free(all[i]);
     }
     is_whole("pictures-models", true);
+}
+
+/* A tenth is the finest; what is too far away is nowhere. */
+static void of_coordinates(void **state) {
+    (void)state;
+    lmi_buf out;
+    lmi_svg s;
+    lmi_buf_init(&out);
+    lmi_svg_start(&s, &out, false, "");
+    LMI_DRAW(&s, "~ ~ ~ ~ ~ ~ ~ ~ ~ ~ ~ ~!", 0, .04, .05, -.04, -.05, 1.25, -3.06, 12, 99999999, 1e8, -1e9,
+             NAN);
+    assert_string_equal(lmi_buf_text(&s.body), "0 0 0.1 0 -0.1 1.3 -3.1 12 99999999 0 0 0!");
+    lmi_svg_end(&s, (lmi_rect){-1, 2, 3, 4.5}, true);
+    assert_string_equal(lmi_buf_text(&out),
+                        "<svg width=\"3\" height=\"4.5\" viewBox=\"-1 2 3 4.5\" role=\"img\" "
+                        "aria-label=\"\">0 0 0.1 0 -0.1 1.3 -3.1 12 99999999 0 0 0!</svg>");
+    lmi_buf_free(&out);
+}
+
+/* What a line of bytes may stand for, the least that is enough. */
+static void of_bytes(void **state) {
+    (void)state;
+    static const int steps[] = {1, 2, 5, 10, 20, 50, 64, 100, 128, 200, 256, 500, 512, 1024};
+    double before = 0;
+    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
+        assert_true(lmi_byte_step(steps[i]) == steps[i]);
+        assert_true(lmi_byte_step(before + .001) == steps[i]);
+        assert_true(lmi_byte_step(1048576. * steps[i]) == 1048576. * steps[i]);
+        before = steps[i];
+    }
+    assert_true(lmi_byte_step(1024.5) == 2048);
+    assert_true(lmi_byte_step(0) == 1);
 }
 
 /* -- written by hand ------------------------------------------------------------------------------------- */
@@ -213,7 +267,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(by_every_number), cmocka_unit_test(of_every_width), cmocka_unit_test(of_models),
         cmocka_unit_test(of_memory),       cmocka_unit_test(of_an_icicle),   cmocka_unit_test(of_a_roofline),
-        cmocka_unit_test(of_a_scatter),
+        cmocka_unit_test(of_a_scatter),    cmocka_unit_test(of_coordinates), cmocka_unit_test(of_bytes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
