@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Command lines with all that they print, held against transcripts: what was asked of the live side, both
+ * streams and the exit code. */
+#include "kit/oom.h"
+
+#include "kit/fakehost.h"
+
+#include "kit/page_text.h"
+
+static void say(const char *text) { assert_int_equal(show_put(NULL, text, strlen(text)), LAM_OK); }
+
+/* Runs each line and adds what came of it to what is shown. */
+static void add(const char *const *lines, int32_t width, bool utf8) {
+    for (; *lines; lines++) {
+        char code[64];
+        lam_host h = fake_host();
+        h.width = width;
+        h.out_is_utf8 = utf8;
+        fake_request[0] = '\0';
+        int exit = fake_run(&h, *lines);
+        say("\n$ lamina ");
+        say(*lines);
+        say("\n");
+        say(fake_out.text);
+        if (*fake_err.text) say("-- stderr\n");
+        say(fake_err.text);
+        snprintf(code, sizeof code, "-- exit %d, %d models", exit, fake_lives);
+        say(code);
+        if (*fake_request) say(": ");
+        say(fake_request);
+        say("\n");
+    }
+}
+
+static void showing(void **state) {
+    (void)state;
+    static const char *const lines[] = {"m:two",
+                                        "show m:two -i 1x4 --mode train --convention layers",
+                                        "show m:step -i 2x3 --backward",
+                                        "show m:step --why --bytes",
+                                        "show m:step --depth 0 --exact",
+                                        "show m:step --rf --expand --ascii",
+                                        "show m:step --sort params --rows 2",
+                                        "show m:step --by flops --no-bars",
+                                        "show m:step --format csv",
+                                        "show m:step --format md",
+                                        "show m:two --convention torchscan --released",
+                                        "show m:two --layout thoplw",
+                                        "show m:partial",
+                                        "show m:broken",
+                                        "show m:none",
+                                        "show m:two --time --memory --health",
+                                        "why m:two a.fc",
+                                        "why m:two .",
+                                        "why m:step fc --backward --facts",
+                                        "why m:step mine",
+                                        "why m:two nowhere",
+                                        "why m:two a.f",
+                                        "why m:two a.fc --convention torchscan --released",
+                                        "why m:two a.fc --format json",
+                                        "compare m:step",
+                                        "compare m:step --flops --exact",
+                                        "compare m:step --format csv",
+                                        "graph m:step",
+                                        "graph m:step --ops",
+                                        "check m:two --max macs=1",
+                                        "check m:two --max macs=1M --max params=1k",
+                                        "check m:two --max bytes=1 --allow-incomplete",
+                                        "diff m:two m:step",
+                                        "diff m:two m:two --exit-code",
+                                        "diff m:two m:step --exit-code --github",
+                                        "conventions",
+                                        NULL};
+    show_sink();
+    add(lines, 0, true);
+    add((const char *const[]){"m:step --width 60", "why m:step fc", "m:two", NULL}, 48, false);
+    page_golden("cmd-show");
+}
+
+static void wrong_lines(void **state) {
+    (void)state;
+    static const char *const lines[] = {"",
+                                        "shwo m:two",
+                                        "show",
+                                        "show m:two m:step",
+                                        "show m:two 1x3x4",
+                                        "show m:two --conventin exact",
+                                        "show m:two --ops",
+                                        "show m:two -z",
+                                        "show m:two --width 19",
+                                        "show m:two --width 20x",
+                                        "show m:two --width -1",
+                                        "show m:two --width",
+                                        "show m:two --rows 0",
+                                        "show m:two --depth=x",
+                                        "show m:two --exact=1",
+                                        "show m:two --mode sleep",
+                                        "show m:two --color sometimes",
+                                        "show m:two --format xlsx",
+                                        "show m:two --format csv --json",
+                                        "show m:two --convention nothing",
+                                        "show m:two --layout nothing",
+                                        "show m:two --by nothing",
+                                        "show m:two --rules /nowhere/at/all",
+                                        "why m:two",
+                                        "why m:two fc more",
+                                        "report --json m:two",
+                                        "plot pie m:two",
+                                        "plot icicle",
+                                        "plot memory m:two",
+                                        "plot icicle m:two --by nothing",
+                                        "compare m:two --format svg",
+                                        "graph m:two",
+                                        "graph m:two --format pdf",
+                                        "fit m:two --optimizer nothing",
+                                        "fit m:two --batch 0",
+                                        "check",
+                                        "check m:two",
+                                        "check m:two --max nothing=1",
+                                        "check m:two --max macs",
+                                        "check m:two --within 5",
+                                        "check m:two --baseline /nowhere/at/all",
+                                        "diff m:two",
+                                        "rules nothing",
+                                        "table nothing",
+                                        "table torchscan nothing",
+                                        "completion tcsh",
+                                        "completion",
+                                        "help nothing",
+                                        "help shw",
+                                        "live",
+                                        "live /nowhere/at/all",
+                                        "export /nowhere/at/all",
+                                        "export /nowhere/at/all --tensorboard /nowhere/logs",
+                                        "run",
+                                        "version more",
+                                        "conventions --widht 3",
+                                        "-x",
+                                        "--nothing",
+                                        NULL};
+    show_sink();
+    add(lines, 0, true);
+    page_golden("cmd-wrong");
+}
+
+static void with_json(void **state) {
+    (void)state;
+    static const char *const lines[] = {"why m:two a.fc --json",
+                                        "compare m:step --json",
+                                        "graph m:step --json",
+                                        "check m:two --max macs=1 --json",
+                                        "diff m:two m:step --json",
+                                        "conventions --json",
+                                        "version --json",
+                                        "show m:broken --json",
+                                        "table torchscan shufflenet_v2_x0_5 --json",
+                                        "table thoplw squeezenet1.0 --json",
+                                        NULL};
+    show_sink();
+    add(lines, 80, true);
+    page_golden("cmd-json");
+}
+
+static void pictures_and_tables(void **state) {
+    (void)state;
+    static const char *const lines[] = {"plot icicle m:two",
+                                        "plot icicle m:step --by params --width 400",
+                                        "plot table thoplw squeezenet1.0",
+                                        "table torchscan shufflenet_v2_x0_5",
+                                        "table torchscan mobilenet_v2",
+                                        "table torchscan alexnet mobilenet_v2",
+                                        "table thoplw squeezenet1.0 alexnet",
+                                        "version",
+                                        NULL};
+    show_sink();
+    add(lines, 0, true);
+    page_golden("cmd-tables");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(showing),
+        cmocka_unit_test(wrong_lines),
+        cmocka_unit_test(with_json),
+        cmocka_unit_test(pictures_and_tables),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
