@@ -179,6 +179,7 @@ static void pictures_and_tables(void **state) {
 }
 
 int main(void) {
+    unsetenv("GITHUB_STEP_SUMMARY"); /* in a job there is one */
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(showing),
         cmocka_unit_test(wrong_lines),
