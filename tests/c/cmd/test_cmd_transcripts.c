@@ -4,9 +4,13 @@
  * streams and the exit code. */
 #include "kit/oom.h"
 
+#include "kit/step_net.h"
+
 #include "kit/fakehost.h"
 
 #include "kit/page_text.h"
+
+#include <sqlite3.h>
 
 static void say(const char *text) { assert_int_equal(show_put(NULL, text, strlen(text)), LAM_OK); }
 
@@ -178,13 +182,56 @@ static void pictures_and_tables(void **state) {
     page_golden("cmd-tables");
 }
 
+/* When a run ended, and which process it was, is not the test's to say. */
+static const char ENDED[] = "UPDATE runs SET seen_unix_ns = started_unix_ns + 60000000000, pid = 77,"
+                            " ended_unix_ns = started_unix_ns + 60000000000;"
+                            "UPDATE steps SET peak_bytes = 5000000, looked = 1 WHERE training";
+
+static void recordings(void **state) {
+    (void)state;
+    static const char *const lines[] = {"show %s",
+                                        "show %s --rows 1 --ascii",
+                                        "show %s --depth 0 --width 60",
+                                        "show %s --wide --run 1",
+                                        "show %s --run 2",
+                                        "show %s --format csv",
+                                        "show %s --format md",
+                                        "show %s --json",
+                                        "show %s --time",
+                                        "show %s --exact",
+                                        "show %s %s",
+                                        "live %s --once",
+                                        "live %s --once --rows 2 --width 50",
+                                        "live %s --json",
+                                        "report %s --backward",
+                                        "diff %s %s",
+                                        "diff %s m:two",
+                                        "export %s",
+                                        "check %s --max macs=1",
+                                        "why %s fc"};
+    char file[2][200], line[600];
+    for (int i = 0; i < 2; i++) {
+        sqlite3 *db;
+        snprintf(file[i], sizeof file[i], "%s",
+                 step_recording(i ? "slow.lamina" : "run.lamina", 0, 1, 1 + i));
+        assert_int_equal(sqlite3_open(file[i], &db), SQLITE_OK);
+        assert_int_equal(sqlite3_exec(db, ENDED, NULL, NULL, NULL), SQLITE_OK);
+        sqlite3_close(db);
+    }
+    show_sink();
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        snprintf(line, sizeof line, lines[i], file[0], file[1]);
+        add((const char *const[]){line, NULL}, 90, true);
+    }
+    page_golden("cmd-recordings");
+}
+
 int main(void) {
     unsetenv("GITHUB_STEP_SUMMARY"); /* in a job there is one */
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(showing),
-        cmocka_unit_test(wrong_lines),
-        cmocka_unit_test(with_json),
-        cmocka_unit_test(pictures_and_tables),
+        cmocka_unit_test(showing),    cmocka_unit_test(wrong_lines),
+        cmocka_unit_test(with_json),  cmocka_unit_test(pictures_and_tables),
+        cmocka_unit_test(recordings),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
