@@ -85,7 +85,7 @@ static const char *work_of(const lmi_outline *o) {
 
 /* Microseconds from the first call on: Net(a: Pair(x, y), b: Linear). a 0 to 400 (x to 150, y 200 to 390), b
  * 500 to 900. Backward: b, y, a itself, x in one pass, x in another. */
-static net laned(void) {
+static net laned_with(int64_t b0, int64_t b1) {
     net n = net_new();
     int32_t root = net_module(&n, "Net", 0), a = net_module(&n, "Pair", 0), x = net_linear(&n, 2, 2),
             y = net_linear(&n, 2, 2), b = net_linear(&n, 2, 2);
@@ -96,7 +96,7 @@ static net laned(void) {
     const struct {
         int32_t module, parent;
         int64_t t0, t1;
-    } calls[] = {{root, -1, 0, 1000}, {a, 0, 0, 400}, {x, 1, 0, 150}, {y, 1, 200, 390}, {b, 0, 500, 900}};
+    } calls[] = {{root, -1, 0, 1000}, {a, 0, 0, 400}, {x, 1, 0, 150}, {y, 1, 200, 390}, {b, 0, b0, b1}};
     for (int i = 0; i < 5; i++) {
         int32_t index;
         lam_call_info c = {.module = calls[i].module,
@@ -127,6 +127,8 @@ static net laned(void) {
     return n;
 }
 
+static net laned(void) { return laned_with(500, 900); }
+
 static void allocate(net *n, int64_t bytes, int64_t order, int64_t us) {
     const lam_block k = {.bytes = bytes,
                          .order = order,
@@ -156,6 +158,18 @@ static void test_places_at_work(void **unused) {
         assert_int_equal(o->point[i].us, points[i].us);
         assert_int_equal(o->point[i].bytes, points[i].bytes);
     }
+    outline_leave(&x);
+}
+
+/* Of those that begin at once the outermost comes first, however long they are. */
+static void test_places_at_work_are_in_order(void **unused) {
+    (void)unused;
+    net n = laned_with(200, 300);
+    allocate(&n, 100, 1, 50);
+    NET_OK(&n, lam_build_memory(n.b, &(lam_memory_info){"a test", -1, -1, -1, false}, &n.e));
+    outlined x = outline_of(net_done(&n), "layers");
+    const char *forward = "a f:0+400@1, a.x f:0+150@2, b f:200+100@1, a.y f:200+190@2, b b:";
+    if (strncmp(work_of(&x.o), forward, strlen(forward)) != 0) fail_msg("%s", work_of(&x.o));
     outline_leave(&x);
 }
 
@@ -299,6 +313,7 @@ int main(void) {
         cmocka_unit_test(test_memory_by_place),
         cmocka_unit_test(test_hidden_layers_are_told_above),
         cmocka_unit_test(test_places_at_work),
+        cmocka_unit_test(test_places_at_work_are_in_order),
         cmocka_unit_test(test_points_are_the_most_of_their_pieces),
         cmocka_unit_test(test_the_shortest_spans_are_dropped),
         cmocka_unit_test(test_without_memory_there_is_no_course),
