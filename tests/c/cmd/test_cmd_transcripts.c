@@ -14,11 +14,15 @@
 
 static void say(const char *text) { assert_int_equal(show_put(NULL, text, strlen(text)), LAM_OK); }
 
-/* Runs each line and adds what came of it to what is shown. */
+static void run_line(void *line, bool *ok) { *ok = lamina(line) == 0; }
+
+/* Runs each line, which leaves no memory behind, and adds what came of it to what is shown. */
 static void add(const char *const *lines, int32_t width, bool utf8) {
     for (; *lines; lines++) {
         char code[64];
-        lam_host h = fake_host();
+        lam_host h;
+        if (oom_in_use()) oom_leaves_nothing(run_line, (void *)(uintptr_t)*lines);
+        h = fake_host();
         h.width = width;
         h.out_is_utf8 = utf8;
         fake_request[0] = '\0';
@@ -63,6 +67,8 @@ static void showing(void **state) {
                                         "why m:two a.f",
                                         "why m:two a.fc --convention torchscan --released",
                                         "why m:two a.fc --format json",
+                                        "why m:two a.fc --convention thoplw",
+                                        "why m:two a.fc --convention torch",
                                         "compare m:step",
                                         "compare m:step --flops --exact",
                                         "compare m:step --format csv",
@@ -80,6 +86,35 @@ static void showing(void **state) {
     add(lines, 0, true);
     add((const char *const[]){"m:step --width 60", "why m:step fc", "m:two", NULL}, 48, false);
     page_golden("cmd-show");
+}
+
+/* Text is broken where its last column begins, if that is in the left half. */
+static void every_width(void **state) {
+    (void)state;
+    show_sink();
+    for (int32_t width = 20; width < 66; width++)
+        add((const char *const[]){width % 3 ? "why m:two a.fc" : "conventions", NULL}, width, width % 2);
+    page_golden("cmd-widths");
+}
+
+/* Where memory runs out, a line fails or prints all the same: what can be done without is asked for again. */
+static void no_memory_for_json(void **state) {
+    (void)state;
+    static const char *const lines[] = {"table thoplw squeezenet1.0 --json", "conventions --json",
+                                        "version --json"};
+    static char whole[sizeof fake_out.text];
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        assert_int_equal(lamina(lines[i]), 0);
+        memcpy(whole, fake_out.text, fake_out.n + 1);
+        for (int64_t k = 0, injected = 1; injected && k < 200; k++) {
+            oom_arm(k, false);
+            int code = lamina(lines[i]);
+            injected = oom_injected;
+            oom_disarm();
+            assert_true(code == 0 || code == 4);
+            if (code == 0) assert_string_equal(fake_out.text, whole);
+        }
+    }
 }
 
 static void wrong_lines(void **state) {
@@ -229,9 +264,13 @@ static void recordings(void **state) {
 int main(void) {
     unsetenv("GITHUB_STEP_SUMMARY"); /* in a job there is one */
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(showing),    cmocka_unit_test(wrong_lines),
-        cmocka_unit_test(with_json),  cmocka_unit_test(pictures_and_tables),
+        cmocka_unit_test(showing),
+        cmocka_unit_test(wrong_lines),
+        cmocka_unit_test(with_json),
+        cmocka_unit_test(pictures_and_tables),
         cmocka_unit_test(recordings),
+        cmocka_unit_test(every_width),
+        cmocka_unit_test(no_memory_for_json),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

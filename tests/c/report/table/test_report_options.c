@@ -107,6 +107,48 @@ static void every_width(void **state) {
     lam_model_free(blocks);
 }
 
+/* Net(a, b): Linear(4, 4) each, one after the other; `deaf` parameters more that nothing reads. */
+static lam_model *twins(int deaf) {
+    net n = net_new();
+    int32_t root = level_place(&n, -1, "", "Net");
+    for (int i = 0; i < 2; i++) {
+        int32_t fc = level_place(&n, root, i ? "b" : "a", "Linear");
+        net_numbered(&n, fc, "weight", 100 + (uint64_t)i, true, SH(3, 3));
+    }
+    for (int i = 0; i < deaf; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "p%d", i);
+        net_numbered(&n, root, name, 200 + (uint64_t)i, true, SH(2));
+    }
+    int32_t r = level_call(&n, root, -1, 1, 3);
+    for (int32_t i = 0; i < 2; i++) {
+        const uint64_t from = 1 + (uint64_t)i;
+        int32_t c = level_call(&n, 1 + i, r, from, from + 1);
+        net_op_args(&n, "aten::mm", (op_at){c, -1, LAM_FORWARD, 0},
+                    IN(level_tensor(0, from), D(1, 100 + (uint64_t)i, 3, 3)), OUT(level_tensor(0, from + 1)));
+    }
+    return net_done(&n);
+}
+
+/* What is proposed next is of the layer with most MACs, the first of equal ones; "." where none has any. */
+static void what_else_there_is(void **state) {
+    (void)state;
+    show_sink();
+    for (int i = 0; i < 4; i++) {
+        lam_model *m = i == 3 ? level_blocks(2) : twins(i);
+        lam_costs *c = net_costs(m, "exact", false);
+        lam_report_options o = show_options(NULL, NULL);
+        o.command = true;
+        o.next = "net.py:Net -i 2x3";
+        add(c, i == 3 ? "without MACs" : "equal MACs", o);
+        o.why = true;
+        add(c, "why", o);
+        lam_costs_free(c);
+        lam_model_free(m);
+    }
+    show_golden("table-next", true);
+}
+
 static void other_models(void **state) {
     (void)state;
     static const char *const conventions[] = {"exact", "layers", "torchscan", "thoplw"};
@@ -129,10 +171,8 @@ static void other_models(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_option),
-        cmocka_unit_test(shares_and_lists),
-        cmocka_unit_test(every_width),
-        cmocka_unit_test(other_models),
+        cmocka_unit_test(each_option),  cmocka_unit_test(shares_and_lists),   cmocka_unit_test(every_width),
+        cmocka_unit_test(other_models), cmocka_unit_test(what_else_there_is),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
