@@ -4,7 +4,7 @@
 #include "report/picture/svg.h"
 
 double lmi_byte_step(double least) {
-    static const int steps[] = {1, 2, 5, 10, 20, 50, 64, 100, 128, 200, 256, 500, 512, 1024};
+    static const int steps[] = {1, 2, 5, 10, 20, 50, 64, 100, 128, 200, 256, 500, 512};
     double unit = 1;
     while (unit * 1024 < least) unit *= 1024;
     for (size_t i = 0; i < sizeof steps / sizeof *steps; i++)

@@ -156,13 +156,13 @@ typedef struct span {
 static int longest_first(const void *a, const void *b) {
     const span *x = a, *y = b;
     if (x->length != y->length) return x->length > y->length ? -1 : 1;
-    return x->i < y->i ? -1 : x->i > y->i;
+    return x->i < y->i ? -1 : 1;
 }
 
 /* Those that are wide enough to see, the longest `most` of them. */
 static void draw_lanes(course *d, int32_t lanes, int32_t most) {
     int32_t n = 0, all = d->o->n_at_work;
-    span *seen = malloc((size_t)(all > 0 ? all : 1) * sizeof *seen);
+    span *seen = malloc(((size_t)all + 1) * sizeof *seen);
     if (!seen) {
         d->s->body.bad = true;
         return;

@@ -40,7 +40,7 @@ static int longest_first(const void *a, const void *b) {
 
 /* False if memory ran out. */
 static bool find_circles(chart *d) {
-    d->at = calloc((size_t)(d->o->n > 0 ? d->o->n : 1), sizeof *d->at);
+    d->at = calloc((size_t)d->o->n + 1, sizeof *d->at);
     if (!d->at) return false;
     for (int32_t i = 0; i < d->o->n; i++) {
         circle *c = &d->at[d->n];

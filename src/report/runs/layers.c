@@ -109,7 +109,7 @@ lam_status lmi_runs_layers(lmi_runs *p, int32_t model) {
 /* -- side by side ---------------------------------------------------------------------------------------- */
 
 static void put_process(lmi_runs *p, int32_t i, const double *most) {
-    static const lam_recorded_model none = {.last = -1};
+    static const lam_recorded_model none = {0};
     const lam_recorded_model *m = lmi_recorded_model(&p->w, i);
     if (!m) m = &none;
     lmi_put(&p->w.out, "<tr><th scope=\"row\">");

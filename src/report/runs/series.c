@@ -63,7 +63,7 @@ lam_status lmi_series_take(lmi_series *s, const lam_recording *r, int32_t model,
         if (one.counts && ns >= 0) all[n++] = (timed){ns, i};
     }
     compare_ends(s, all, n);
-    for (int64_t i = 0; lam_recording_step(r, model, i, &one) && s->all < m->n_steps; i++)
+    for (int64_t i = 0; lam_recording_step(r, model, i, &one); i++)
         if (one.counts) all[s->all++] = (timed){lmi_series_time(&one), i};
     thin(s, r, model, all);
     free(all);

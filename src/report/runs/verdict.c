@@ -102,7 +102,6 @@ static lam_status find_lost(const lmi_runs *p, lost *l) {
     lam_status s = LAM_OK;
     *l = (lost){0, -1, -1, 0};
     note_lost(l, 0, &p->series);
-    if (p->w.n < 2) return LAM_OK;
     lmi_series *other = malloc(sizeof *other);
     if (!other) return lmi_nomem(p->w.e);
     for (int32_t i = 1; i < p->w.n && s == LAM_OK; i++) {

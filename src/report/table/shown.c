@@ -52,7 +52,6 @@ void lmi_line_of_row(const lmi_job *j, int32_t row, lmi_line *out) {
                       .event = lam_model_event(j->m, r->event),
                       .depth = r->depth,
                       .calls = r->event >= 0,
-                      .own = r->event < 0 && !r->never_called,
                       .outside = lmi_is_outside(r),
                       .never_called = r->never_called};
     lam_time time;

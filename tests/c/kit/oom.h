@@ -15,6 +15,13 @@
 #include <stdint.h>
 #include <stdlib.h>
 
+#ifdef __GLIBC__
+#if __GLIBC_PREREQ(2, 33)
+#include <malloc.h>
+#define OOM_KNOWS_USE 1
+#endif
+#endif
+
 #include <cmocka.h>
 
 #include "lamina.h"
@@ -75,10 +82,36 @@ OOM_UNUSED static bool oom_check(lam_status s, const lam_error *e) {
     return s == LAM_OK;
 }
 
+/* Bytes that are allocated; 0 where nobody tells, as under a leak checker, which sees to it itself. */
+OOM_UNUSED static size_t oom_in_use(void) {
+#ifdef OOM_KNOWS_USE
+    struct mallinfo2 m = mallinfo2();
+    return m.uordblks + m.hblkhd;
+#else
+    return 0;
+#endif
+}
+
+/* Runs may fill what the allocator keeps for later ones, up to some size; memory that is left behind grows
+ * with every run. */
+OOM_UNUSED static void oom_leaves_nothing(void (*run)(void *arg, bool *ok), void *arg) {
+    enum { TRIES = 12, RUNS = 8, LEAST = 16 };
+    size_t more = 0;
+    for (int i = 0; i < TRIES; i++) {
+        size_t before = oom_in_use();
+        bool ok = false;
+        for (int k = 0; k < RUNS; k++) run(arg, &ok);
+        size_t after = oom_in_use();
+        more = after > before ? (after - before) / RUNS : 0;
+        if (more < LEAST) return;
+    }
+    fail_msg("each run leaves %zu bytes behind", more);
+}
+
 /* Runs `run` with allocation 0, 1, 2, ... refused until a run meets no refusal; then once more with every
  * allocation from the n-th on refused. The body sets *ok to whether the library reported success, which
- * oom_check tells, and frees what it got (the leak checker sees to that). A refusal must be reported and a
- * run without one must succeed: both are asserted here. */
+ * oom_check tells, and frees what it got. A refusal must be reported and a run without one must succeed, and
+ * leave no memory behind: all are asserted here. */
 OOM_UNUSED static void oom_sweep(void (*run)(void *arg, bool *ok), void *arg) {
     for (int all_after = 0; all_after < 2; all_after++) {
         bool injected = true;
@@ -95,6 +128,7 @@ OOM_UNUSED static void oom_sweep(void (*run)(void *arg, bool *ok), void *arg) {
             }
         }
     }
+    oom_leaves_nothing(run, arg);
 }
 
 #endif

@@ -5,6 +5,8 @@
 #include "kit/oom.h"
 
 #include "kit/full_net.h"
+#include "kit/level_net.h"
+#include "kit/page_text.h"
 #include "kit/show.h"
 #include "kit/timed_net.h"
 
@@ -29,6 +31,23 @@ static void in_every_format(void **state) {
     }
     lam_costs_free(c);
     lam_model_free(m);
+}
+
+/* A report that a page is made of later has the tree, levels and formulas too. */
+static void as_a_page_needs_it(void **state) {
+    (void)state;
+    static const char *const names[] = {"page-json-full", "page-json-step", "page-json-blocks"};
+    lam_model *all[] = {full_step(), net_step(), level_blocks(3)};
+    for (int i = 0; i < 3; i++) {
+        lam_costs *c = net_costs(all[i], "exact", false);
+        lam_report_options o = show_options(NULL, "json");
+        o.page = true;
+        o.time = o.memory = i == 0;
+        show(c, &o);
+        page_golden(names[i]);
+        lam_costs_free(c);
+        lam_model_free(all[i]);
+    }
 }
 
 /* The same sums to the last digit, in ASCII, with the lines of a device's memory. */
@@ -252,12 +271,20 @@ static void write_text(void *arg, bool *ok) { write_as(arg, "text", ok); }
 static void write_json(void *arg, bool *ok) { write_as(arg, "json", ok); }
 static void write_csv(void *arg, bool *ok) { write_as(arg, "csv", ok); }
 
+static void write_page_json(void *arg, bool *ok) {
+    lam_error e = {0};
+    lam_report_options o = everything_as("json");
+    o.page = true;
+    *ok = oom_check(lam_report_write(arg, &o, show_sink(), &e), &e);
+}
+
 static void memory_may_run_out(void **state) {
     (void)state;
     lam_model *m = full_step();
     lam_costs *c = net_costs(m, "exact", false);
     oom_sweep(write_text, c);
     oom_sweep(write_json, c);
+    oom_sweep(write_page_json, c);
     oom_sweep(write_csv, c);
     oom_sweep(compare_all, m);
     oom_sweep(inspect_all, m);
@@ -281,11 +308,17 @@ static void a_sink_may_refuse(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(in_every_format),     cmocka_unit_test(to_the_last_digit),
-        cmocka_unit_test(unknown_is_null),     cmocka_unit_test(a_late_run_is_named),
-        cmocka_unit_test(a_row_has_its_speed), cmocka_unit_test(as_torch_inspector_tells_it),
-        cmocka_unit_test(as_a_drawing),        cmocka_unit_test(counters_beside_each_other),
-        cmocka_unit_test(memory_may_run_out),  cmocka_unit_test(a_sink_may_refuse),
+        cmocka_unit_test(in_every_format),
+        cmocka_unit_test(as_a_page_needs_it),
+        cmocka_unit_test(to_the_last_digit),
+        cmocka_unit_test(unknown_is_null),
+        cmocka_unit_test(a_late_run_is_named),
+        cmocka_unit_test(a_row_has_its_speed),
+        cmocka_unit_test(as_torch_inspector_tells_it),
+        cmocka_unit_test(as_a_drawing),
+        cmocka_unit_test(counters_beside_each_other),
+        cmocka_unit_test(memory_may_run_out),
+        cmocka_unit_test(a_sink_may_refuse),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -154,10 +154,23 @@ static void test_an_empty_model_has_a_root(void **unused) {
     (void)unused;
     net n = net_new();
     outlined x = outline_of(net_done(&n), "layers");
+    const lmi_outlined *at = x.o.at;
     assert_int_equal(x.o.n, 1);
-    assert_int_equal(x.o.at[0].parent, -1);
-    assert_int_equal(x.o.at[0].end, 1);
+    assert_int_equal(at->parent, -1);
+    assert_int_equal(at->end, 1);
+    assert_int_equal(at->depth + at->n_children + at->n_attrs + at->others + at->run, 0);
+    assert_int_equal(at->n_run, 1);
+    assert_int_equal(at->level, -1);
+    assert_int_equal(at->formulas, -1);
+    assert_int_equal(at->state, LMI_CONTAINER_ALONE);
+    assert_int_equal(at->family, LMI_CONTAINER);
+    assert_string_equal(at->name, "");
+    assert_string_equal(at->type, "");
+    assert_string_equal(at->in, "");
+    assert_string_equal(at->out, "");
+    assert_int_equal(x.o.n_shown, 0);
     assert_string_equal(x.o.name, "empty model");
+    assert_null(x.o.type_path);
     assert_null(x.o.mode);
     outline_leave(&x);
 }

@@ -64,17 +64,28 @@ static void test_hidden_layers_are_told_above(void **unused) {
 
 /* -- the course ------------------------------------------------------------------------------------------ */
 
-static lmi_at_work work_at(const lmi_outline *o, const char *path, int phase, int nth) {
-    int32_t place = outline_find(o, path);
-    for (int32_t i = 0; i < o->n_at_work; i++)
-        if (o->at_work[i].place == place && o->at_work[i].phase == phase && nth-- == 0) return o->at_work[i];
-    fail_msg("%s is not at work", path);
-    return (lmi_at_work){0};
+/* "path phase:from+length@depth ..." of all, in their order. */
+static const char *work_of(const lmi_outline *o) {
+    static char text[2000];
+    size_t n = 0;
+    text[0] = '\0';
+    lmi_buf path;
+    lmi_buf_init(&path);
+    for (int32_t i = 0; i < o->n_at_work; i++) {
+        const lmi_at_work *w = &o->at_work[i];
+        lmi_buf_clear(&path);
+        lmi_outline_path(o, w->place, &path);
+        n += (size_t)snprintf(text + n, sizeof text - n, "%s%s %c:%d+%d@%d", i ? ", " : "",
+                              lmi_buf_text(&path), "fbr"[w->phase], (int)w -> us, (int)w -> length,
+                              (int)w -> depth);
+    }
+    lmi_buf_free(&path);
+    return text;
 }
 
 /* Microseconds from the first call on: Net(a: Pair(x, y), b: Linear). a 0 to 400 (x to 150, y 200 to 390), b
  * 500 to 900. Backward: b, y, a itself, x in one pass, x in another. */
-static net laned(void) {
+static net laned_with(int64_t b0, int64_t b1) {
     net n = net_new();
     int32_t root = net_module(&n, "Net", 0), a = net_module(&n, "Pair", 0), x = net_linear(&n, 2, 2),
             y = net_linear(&n, 2, 2), b = net_linear(&n, 2, 2);
@@ -85,7 +96,7 @@ static net laned(void) {
     const struct {
         int32_t module, parent;
         int64_t t0, t1;
-    } calls[] = {{root, -1, 0, 1000}, {a, 0, 0, 400}, {x, 1, 0, 150}, {y, 1, 200, 390}, {b, 0, 500, 900}};
+    } calls[] = {{root, -1, 0, 1000}, {a, 0, 0, 400}, {x, 1, 0, 150}, {y, 1, 200, 390}, {b, 0, b0, b1}};
     for (int i = 0; i < 5; i++) {
         int32_t index;
         lam_call_info c = {.module = calls[i].module,
@@ -116,6 +127,8 @@ static net laned(void) {
     return n;
 }
 
+static net laned(void) { return laned_with(500, 900); }
+
 static void allocate(net *n, int64_t bytes, int64_t order, int64_t us) {
     const lam_block k = {.bytes = bytes,
                          .order = order,
@@ -126,12 +139,6 @@ static void allocate(net *n, int64_t bytes, int64_t order, int64_t us) {
     NET_OK(n, lam_build_block(n->b, &k, &n->e));
 }
 
-static void is_at(lmi_at_work w, int64_t us, int64_t length, int32_t depth) {
-    assert_int_equal(w.us, us);
-    assert_int_equal(w.length, length);
-    assert_int_equal(w.depth, depth);
-}
-
 static void test_places_at_work(void **unused) {
     (void)unused;
     net n = laned();
@@ -140,25 +147,29 @@ static void test_places_at_work(void **unused) {
     NET_OK(&n, lam_build_memory(n.b, &(lam_memory_info){"a test", -1, -1, -1, false}, &n.e));
     outlined x = outline_of(net_done(&n), "layers");
     const lmi_outline *o = &x.o;
-    is_at(work_at(o, "a", LAM_FORWARD, 0), 0, 400, 1);
-    is_at(work_at(o, "a.x", LAM_FORWARD, 0), 0, 150, 2);
-    is_at(work_at(o, "a.y", LAM_FORWARD, 0), 200, 190, 2);
-    is_at(work_at(o, "b", LAM_FORWARD, 0), 500, 400, 1);
-    is_at(work_at(o, "b", LAM_BACKWARD, 0), 1100, 100, 1);
-    is_at(work_at(o, "a", LAM_BACKWARD, 0), 1210, 190, 1); /* y, itself and x in one */
-    is_at(work_at(o, "a.y", LAM_BACKWARD, 0), 1210, 90, 2);
-    is_at(work_at(o, "a.x", LAM_BACKWARD, 0), 1320, 80, 2);
-    is_at(work_at(o, "a", LAM_BACKWARD, 1), 1500, 100, 1); /* another pass */
-    is_at(work_at(o, "a.x", LAM_BACKWARD, 1), 1500, 100, 2);
-    assert_int_equal(o->n_at_work, 4 + 6);
+    /* Of the backward a is at work in one pass for y, itself and x, and again in another. */
+    assert_string_equal(work_of(o), "a f:0+400@1, a.x f:0+150@2, a.y f:200+190@2, b f:500+400@1, "
+                                    "b b:1100+100@1, a b:1210+190@1, a.y b:1210+90@2, a.x b:1320+80@2, "
+                                    "a b:1500+100@1, a.x b:1500+100@2");
     assert_int_equal(o->backward_us, 1100);
-    for (int32_t i = 1; i < o->n_at_work; i++) assert_true(o->at_work[i - 1].us <= o->at_work[i].us);
     assert_int_equal(o->n_points, 3);
     const lmi_course_point points[] = {{0, 0}, {50, 100}, {600, 130}};
     for (int i = 0; i < 3; i++) {
         assert_int_equal(o->point[i].us, points[i].us);
         assert_int_equal(o->point[i].bytes, points[i].bytes);
     }
+    outline_leave(&x);
+}
+
+/* Of those that begin at once the outermost comes first, however long they are. */
+static void test_places_at_work_are_in_order(void **unused) {
+    (void)unused;
+    net n = laned_with(200, 300);
+    allocate(&n, 100, 1, 50);
+    NET_OK(&n, lam_build_memory(n.b, &(lam_memory_info){"a test", -1, -1, -1, false}, &n.e));
+    outlined x = outline_of(net_done(&n), "layers");
+    const char *forward = "a f:0+400@1, a.x f:0+150@2, b f:200+100@1, a.y f:200+190@2, b b:";
+    if (strncmp(work_of(&x.o), forward, strlen(forward)) != 0) fail_msg("%s", work_of(&x.o));
     outline_leave(&x);
 }
 
@@ -302,6 +313,7 @@ int main(void) {
         cmocka_unit_test(test_memory_by_place),
         cmocka_unit_test(test_hidden_layers_are_told_above),
         cmocka_unit_test(test_places_at_work),
+        cmocka_unit_test(test_places_at_work_are_in_order),
         cmocka_unit_test(test_points_are_the_most_of_their_pieces),
         cmocka_unit_test(test_the_shortest_spans_are_dropped),
         cmocka_unit_test(test_without_memory_there_is_no_course),

@@ -105,6 +105,18 @@ static void steps_one_by_one(void **state) {
     lam_recording_free(r);
 }
 
+/* From start to start, else the sum of the passes that are known. */
+static void time_of_a_step(void **state) {
+    (void)state;
+    static const int64_t all[][4] = {{7, 1, 2, 7},     {0, 1, 2, 0},           {-1, 1, 2, 3},
+                                     {-1, 0, 0, 0},    {-1, 4, -1, 4},         {-1, -1, 2, -1},
+                                     {-1, -1, -1, -1}, {-1, INT64_MAX, 1, -1}, {-1, INT64_MAX, 0, INT64_MAX}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        const lam_recorded_step s = {.step_ns = all[i][0], .forward_ns = all[i][1], .backward_ns = all[i][2]};
+        assert_int_equal(lmi_series_time(&s), all[i][3]);
+    }
+}
+
 /* 1200 steps, of which the last tenth is half as fast again: 600 pieces of two. */
 static void many_steps(void **state) {
     (void)state;
@@ -123,9 +135,10 @@ static void many_steps(void **state) {
     assert_int_equal(lmi_series_take(s, r, 0, &e), LAM_OK);
     assert_int_equal(s->all, 1200);
     assert_int_equal(s->n, LMI_RUNS_POINTS);
-    assert_int_equal(s->at[0].number, 1);
-    assert_int_equal(s->at[0].peak_bytes, 2);
-    assert_int_equal(s->at[599].peak_bytes, 1200);
+    for (int32_t k = 0; k < s->n; k++) {
+        assert_int_equal(s->at[k].number, k < 599 ? 2 * k + 1 : 1200); /* the last has no next one */
+        assert_int_equal(s->at[k].peak_bytes, 2 * k + 2);
+    }
     assert_int_equal(s->first, 5000000);
     assert_int_equal(s->last, 7500000);
     change_recording(file, "UPDATE steps SET started_ns = started_ns + 900000000 WHERE number > 600;"
@@ -279,17 +292,12 @@ static void memory_may_run_out(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(numbers_of_a_run),
-        cmocka_unit_test(memory_and_health),
-        cmocka_unit_test(steps_one_by_one),
-        cmocka_unit_test(many_steps),
-        cmocka_unit_test(side_by_side),
-        cmocka_unit_test(verdict_of_all),
-        cmocka_unit_test(names_of_strangers),
-        cmocka_unit_test(nothing_was_seen),
-        cmocka_unit_test(memory_may_run_out),
-        cmocka_unit_test(a_part),
-        cmocka_unit_test(one_of_them_became_slower),
+        cmocka_unit_test(numbers_of_a_run), cmocka_unit_test(memory_and_health),
+        cmocka_unit_test(steps_one_by_one), cmocka_unit_test(time_of_a_step),
+        cmocka_unit_test(many_steps),       cmocka_unit_test(side_by_side),
+        cmocka_unit_test(verdict_of_all),   cmocka_unit_test(names_of_strangers),
+        cmocka_unit_test(nothing_was_seen), cmocka_unit_test(memory_may_run_out),
+        cmocka_unit_test(a_part),           cmocka_unit_test(one_of_them_became_slower),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,7 +5,7 @@
 #include "kit/oom.h"
 
 #include "kit/full_net.h"
-#include "kit/net.h"
+#include "kit/shown.h"
 
 #include "lamina_fields.h"
 
@@ -243,6 +243,179 @@ static void test_tables(void **state) {
     lam_rules_free(rules);
 }
 
+/* -- all of it ------------------------------------------------------------------------------------------- */
+
+/* Adds what was told to what is shown, one object or record a line. */
+static void add(const char *what) {
+    assert_int_equal(h.depth, 0);
+    assert_int_equal(show_put(NULL, "\n== ", 4), LAM_OK);
+    assert_int_equal(show_put(NULL, what, strlen(what)), LAM_OK);
+    assert_int_equal(show_put(NULL, "\n", 1), LAM_OK);
+    for (const char *s = h.text; *s; s++) {
+        const bool ends = s > h.text && *s == ' ' && (s[-1] == '}' || s[-1] == ']' || s[-1] == ')');
+        assert_int_equal(show_put(NULL, ends ? "\n" : s, 1), LAM_OK);
+    }
+}
+
+static void add_costs(lam_costs *c) {
+    static const char *const names[] = {"rows", "totals", "params", "unruled", "unruled operators",
+                                        "gaps", "times",  "why",    "facts",   "operator"};
+    for (int part = LAM_COSTS_ROWS; part <= LAM_COSTS_OPERATOR; part++)
+        for (int32_t i = 0; i < 3; i++) {
+            lam_error e = {0};
+            const bool one = part != LAM_COSTS_TOTALS && part < LAM_COSTS_WHY;
+            if ((one && i) || lam_costs_tell(c, (lam_costs_part)part, i, hears(-1), &e) != LAM_OK) continue;
+            add(names[part]);
+        }
+    for (int inside = 0; inside < 2; inside++) {
+        lam_speeds_tell(c, (lam_peak){1e9, 3e9}, inside, hears(-1));
+        add(inside ? "speeds inside" : "speeds");
+    }
+}
+
+static void add_model(lam_model *m) {
+    static const char *const names[] = {"calls",     "modules",   "places", "tensors",
+                                        "operators", "lifetimes", "notes",  "provenance"};
+    lam_graph *g;
+    for (int part = LAM_MODEL_CALLS; part <= LAM_MODEL_PROVENANCE; part++) {
+        lam_model_tell(m, (lam_model_part)part, hears(-1));
+        add(names[part]);
+    }
+    assert_int_equal(lam_graph_new(&g, m, NULL), LAM_OK);
+    lam_graph_tell(g, LAM_GRAPH_DATA, hears(-1));
+    add("graph");
+    lam_graph_tell(g, LAM_GRAPH_FINDINGS, hears(-1));
+    add("findings of the graph");
+    lam_graph_free(g);
+}
+
+static void add_measured(lam_model *m) {
+    lam_memory *y;
+    lam_health *health;
+    assert_int_equal(lam_memory_new(&y, m, NULL), LAM_OK);
+    lam_memory_tell(y, hears(-1));
+    add("memory");
+    lam_memory_free(y);
+    assert_int_equal(lam_device_memory_new(&y, m, NULL), LAM_OK);
+    lam_memory_tell(y, hears(-1));
+    add("memory of the device");
+    lam_memory_free(y);
+    assert_int_equal(lam_health_new(&health, m, NULL), LAM_OK);
+    lam_health_tell(health, hears(-1));
+    add("health");
+    lam_health_free(health);
+}
+
+static void test_everything_of_models(void **state) {
+    (void)state;
+    static const char *const names[] = {"tell-full", "tell-step", "tell-residual"};
+    static const char *const conventions[] = {"exact", "layers"};
+    lam_model *all[] = {full_step(), net_step(), net_residual()};
+    for (int i = 0; i < 3; i++) {
+        show_sink();
+        add_model(all[i]);
+        if (i == 0) add_measured(all[i]);
+        for (int k = 0; k < 2; k++) {
+            lam_costs *c = net_costs(all[i], conventions[k], false);
+            add_costs(c);
+            lam_costs_free(c);
+        }
+        show_golden(names[i], true);
+        lam_model_free(all[i]);
+    }
+}
+
+/* Every receiver may stop at every field: nothing more is given to it. */
+static void test_stops_everywhere(void **state) {
+    (void)state;
+    lam_model *m = full_step();
+    lam_costs *c = net_costs(m, "exact", false);
+    lam_memory *y;
+    assert_int_equal(lam_memory_new(&y, m, NULL), LAM_OK);
+    for (int left = 1; left < 400; left += 7) {
+        lam_memory_tell(y, hears(left));
+        for (int part = LAM_MODEL_CALLS; part <= LAM_MODEL_OPERATORS; part++)
+            lam_model_tell(m, (lam_model_part)part, hears(left));
+        assert_int_equal(lam_costs_tell(c, LAM_COSTS_ROWS, 0, hears(left), NULL), LAM_OK);
+        lam_speeds_tell(c, (lam_peak){1e9, 1e9}, false, hears(left));
+    }
+    lam_memory_free(y);
+    lam_costs_free(c);
+    lam_model_free(m);
+}
+
+static void test_everything_of_a_check(void **state) {
+    (void)state;
+    static const char *const limits[] = {"macs=100", "params=1M", "bytes=1kB", "time=1s", "peak=1B"};
+    lam_model *m = full_step();
+    lam_costs *c = net_costs(m, "exact", false);
+    lam_budget *b;
+    lam_check *k;
+    lam_error e = {0};
+    assert_int_equal(lam_budget_new(&b, &e), LAM_OK);
+    for (size_t i = 0; i < sizeof limits / sizeof *limits; i++)
+        if (lam_budget_max(b, limits[i], &e) != LAM_OK) fail_msg("%s", e.text);
+    show_sink();
+    if (lam_check_new(&k, "net.py:Net", c, b, &e) != LAM_OK) fail_msg("%s", e.text);
+    lam_check_tell(k, hears(-1));
+    add("a check");
+    lam_check_free(k);
+    e = (lam_error){.status = LAM_FAILED, .where = "net.py", .text = "it raised"};
+    assert_int_equal(lam_check_failed(&k, "net.py:Net", &e, NULL), LAM_OK);
+    lam_check_tell(k, hears(-1));
+    add("a failure");
+    lam_check_free(k);
+    show_golden("tell-check", true);
+    lam_budget_free(b);
+    lam_costs_free(c);
+    lam_model_free(m);
+}
+
+/* As many as there are, and each as the function that has it tells it. */
+static void test_all_of_tables(void **state) {
+    (void)state;
+    static char wanted[ROOM];
+    size_t n = (size_t)snprintf(wanted, ROOM, "[");
+    for (int32_t i = 0; i < lam_n_conventions(); i++)
+        n += (size_t)snprintf(wanted + n, ROOM - n,
+                              "{name='%s' source='%.500s' default=%s counts_ops=%s unfused=%s } ",
+                              lam_convention_name(i), lam_convention_source(i),
+                              strcmp(lam_convention_name(i), "exact") == 0 ? "true" : "false",
+                              lam_convention_counts_ops(i) ? "true" : "false",
+                              lam_convention_unfused(i) ? "true" : "false");
+    snprintf(wanted + n, ROOM - n, "] ");
+    lam_tables_tell(LAM_TABLES_CONVENTIONS, 0, hears(-1));
+    assert_string_equal(h.text, wanted);
+    n = (size_t)snprintf(wanted, ROOM, "{");
+    for (int32_t i = 0; lam_fact_name(i); i++)
+        n += (size_t)snprintf(wanted + n, ROOM - n, "%s='%.500s' ", lam_fact_name(i), lam_fact_meaning(i));
+    snprintf(wanted + n, ROOM - n, "} ");
+    lam_tables_tell(LAM_TABLES_FACTS, 0, hears(-1));
+    assert_string_equal(h.text, wanted);
+    for (int32_t c = 0; c < lam_n_conventions(); c++) {
+        lam_rule r;
+        n = (size_t)snprintf(wanted, ROOM, "[");
+        for (int32_t i = 0; lam_convention_rule(c, i, &r, NULL) == LAM_OK; i++) {
+            n += (size_t)snprintf(wanted + n, ROOM - n, "{kind='%s' ", r.kind);
+            for (int released = 0; released < 2; released++) {
+                n += (size_t)snprintf(wanted + n, ROOM - n, "%s={", released ? "released" : "formula");
+                for (int k = 0; k < LAM_N_METRICS; k++) {
+                    const char *text = released ? r.released[k] : r.formula[k];
+                    n += (size_t)snprintf(wanted + n, ROOM - n, text ? "%s='%.500s' " : "%s=none ",
+                                          lam_metric_name((lam_metric)k), text);
+                }
+                n += (size_t)snprintf(wanted + n, ROOM - n, "} ");
+            }
+            n += (size_t)snprintf(wanted + n, ROOM - n, r.note ? "note='%.500s' " : "note=none ", r.note);
+            n += (size_t)snprintf(wanted + n, ROOM - n, "of_op=%s ", r.of_op ? "true" : "false");
+            n += (size_t)snprintf(wanted + n, ROOM - n, r.only ? "only='%s' } " : "only=none } ", r.only);
+        }
+        snprintf(wanted + n, ROOM - n, "] ");
+        lam_tables_tell(LAM_TABLES_RULES, c, hears(-1));
+        assert_string_equal(h.text, wanted);
+    }
+}
+
 /* -- a document ------------------------------------------------------------------------------------------ */
 
 static lam_status keep(void *to, const char *bytes, size_t n) {
@@ -321,6 +494,10 @@ int main(void) {
                                        cmocka_unit_test(test_model),
                                        cmocka_unit_test(test_nothing_measured),
                                        cmocka_unit_test(test_tables),
+                                       cmocka_unit_test(test_everything_of_models),
+                                       cmocka_unit_test(test_stops_everywhere),
+                                       cmocka_unit_test(test_everything_of_a_check),
+                                       cmocka_unit_test(test_all_of_tables),
                                        cmocka_unit_test(test_document),
                                        cmocka_unit_test(test_half_a_document)};
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Recordings as data and side by side, whole, held against transcripts. */
+#include "kit/oom.h"
+
+#include "kit/recorded.h"
+
+#include "kit/page_text.h"
+
+/* When a run ended, and which process it was, is not the test's to say. */
+static const char ENDED[] = "UPDATE runs SET seen_unix_ns = started_unix_ns + 60000000000, pid = 77,"
+                            " ended_unix_ns = started_unix_ns + 60000000000;";
+/* Everything is measured, and differs by step and by place. */
+static const char MEASURED[] =
+    "UPDATE layers SET allocated_bytes = 4096 + step, retained_bytes = 1024 * place + step,"
+    " peak_bytes = 3000000 + 7 * step, nan = 0, inf = 0, recompute_ns = 11 * place + step,"
+    " device_forward_ns = 1000 * place + step, device_self_ns = 900 * place + step,"
+    " device_backward_ns = 3000 * place + step, device_recompute_ns = 5 * step,"
+    " device_retained_bytes = 4096 * place + step, device_peak_bytes = 8192 * place + step;"
+    "UPDATE layers SET forward_ns = forward_ns + step, forward_self_ns = forward_self_ns + 2 * step,"
+    " backward_ns = backward_ns + 3 * step WHERE place = 1;"
+    "UPDATE steps SET peak_bytes = 5000000 + number, device_forward_ns = 5000 + number,"
+    " device_backward_ns = 9000 + number, device_peak_bytes = 1048576 + number, looked = 1;"
+    "UPDATE steps SET first_bad = 1, bad = 'NaN' WHERE number IN (200, 400);"
+    "UPDATE layers SET nan = 7 WHERE place > 0 AND step = (SELECT id FROM steps WHERE number = 200);"
+    "UPDATE runs SET dropped = 2; UPDATE steps SET failed = 1 WHERE number = 300;"
+    "UPDATE models SET local_params = 13, param_bytes = 120;"
+    "UPDATE places SET local_params = 5 WHERE place = 1;";
+
+static lam_recording *recorded(const char *name, int32_t rank, int32_t world, int64_t slow, const char *sql) {
+    const char *file = step_recording(name, rank, world, slow);
+    change_recording(file, ENDED);
+    if (sql) change_recording(file, sql);
+    return open_recording(file, 0, 0);
+}
+
+static void is_written(const char *golden, lam_recording *const *all, int32_t n, lam_recording_options o) {
+    lam_error e = {0};
+    lam_status s = lam_recording_write((const lam_recording *const *)all, n, &o, show_sink(), &e);
+    if (s != LAM_OK) fail_msg("%s: %s", e.where, e.text);
+    page_golden(golden);
+}
+
+static void one_run(void **state) {
+    (void)state;
+    lam_recording *r = recorded("run.lamina", 0, 1, 1, MEASURED);
+    is_written("recorded-one", &r, 1, (lam_recording_options){.depth = -1, .width = 200});
+    is_written("recorded-one-narrow", &r, 1,
+               (lam_recording_options){.depth = -1, .width = 80, .ascii = true, .bars = true});
+    is_written("recorded-one-csv", &r, 1, (lam_recording_options){.depth = -1, .format = "csv"});
+    is_written("recorded-one-json", &r, 1, (lam_recording_options){.depth = -1, .format = "json"});
+    is_written("recorded-one-first", &r, 1,
+               (lam_recording_options){.depth = 1, .rows = 2, .first_kinds = true, .color = true});
+    lam_recording_free(r);
+    /* What is not known: values, times, who wrote it. */
+    r = recorded(
+        "bare.lamina", 0, 1, 1,
+        "UPDATE layers SET forward_ns = NULL, forward_self_ns = NULL, backward_ns = NULL WHERE place = 2;"
+        "UPDATE steps SET forward_ns = NULL WHERE number > 300; UPDATE steps SET calls = 2 WHERE training;"
+        "UPDATE runs SET command = NULL, host = NULL, torch = NULL, ended_unix_ns = NULL;"
+        "UPDATE models SET params = NULL, local_params = NULL, param_bytes = NULL");
+    is_written("recorded-bare", &r, 1, (lam_recording_options){.depth = -1});
+    is_written("recorded-bare-json", &r, 1, (lam_recording_options){.depth = -1, .format = "json"});
+    is_written("recorded-bare-csv", &r, 1, (lam_recording_options){.depth = -1, .format = "csv"});
+    lam_recording_free(r);
+}
+
+static void of_processes(void **state) {
+    (void)state;
+    lam_recording *all[] = {recorded("a.lamina", 0, 3, 1, MEASURED), recorded("b.lamina", 1, 3, 3, NULL),
+                            recorded("c.lamina", 2, 3, 1,
+                                     "UPDATE runs SET ended_unix_ns = NULL;"
+                                     "UPDATE models SET local_params = 29")};
+    is_written("recorded-processes", all, 3, (lam_recording_options){.depth = -1, .width = 140});
+    is_written("recorded-processes-csv", all, 3, (lam_recording_options){.depth = -1, .format = "csv"});
+    is_written("recorded-processes-json", all, 3, (lam_recording_options){.depth = -1, .format = "json"});
+    is_written("recorded-processes-two", all + 1, 2, (lam_recording_options){.depth = -1, .ascii = true});
+    for (int i = 0; i < 3; i++) lam_recording_free(all[i]);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_run),
+        cmocka_unit_test(of_processes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
