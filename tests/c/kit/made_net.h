@@ -51,6 +51,9 @@ typedef struct made_net {
     uint64_t data; /* the number of the last tensor */
 } made_net;
 
+/* The part that is another kind of layer than was drawn, and the one that has another name; -1: none. */
+static int32_t made_other = -1, made_renamed = -1;
+
 static const int64_t made_sizes[] = {2, 4, 6, 6};
 
 static lam_op_arg made_tensor(int32_t position, uint64_t number) {
@@ -113,11 +116,13 @@ static int32_t made_grow(made_net *d, int32_t place, int32_t depth) {
     const int32_t me = d->n_parts++;
     made_part *p = &d->part[me];
     const bool holds = depth == 0 || (depth < MADE_DEEPEST && draw(0, 2) == 0);
-    const made_kind kind = (made_kind)(holds ? draw(MADE_SEQUENTIAL, depth ? MADE_LIST : MADE_NET)
-                                             : draw(MADE_CONV, MADE_SOFTMAX));
+    made_kind kind = (made_kind)(holds ? draw(MADE_SEQUENTIAL, depth ? MADE_LIST : MADE_NET)
+                                       : draw(MADE_CONV, MADE_SOFTMAX));
     char name[16] = "";
+    if (me == made_other && !holds) kind = kind == MADE_SOFTMAX ? MADE_CONV : (made_kind)(kind + 1);
     *p = (made_part){.kind = kind, .module = made_module(d, kind), .idle = depth > 0 && draw(0, 9) == 0};
     if (depth) snprintf(name, sizeof name, draw(0, 1) ? "%d" : "l%d", (int)me);
+    if (me == made_renamed) snprintf(name, sizeof name, "renamed");
     const int32_t at = net_place(&d->n, place, name, p->module);
     for (int64_t k = holds ? draw(2, MADE_CHILDREN) : 0; k > 0 && d->n_parts < MADE_MOST; k--) {
         const int32_t twin = (int32_t)draw(1, 12 * d->n_parts);

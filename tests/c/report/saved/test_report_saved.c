@@ -6,6 +6,7 @@
 
 #include "kit/full_net.h"
 #include "kit/level_net.h"
+#include "kit/made_net.h"
 #include "kit/ops_net.h"
 #include "kit/outlined.h"
 #include "kit/shown.h"
@@ -254,6 +255,13 @@ static void layers(void **state) {
     (void)state;
     written_and_read(net_two_parents(false), NULL);
     written_and_read(net_two_parents(false), "torchscan");
+}
+
+static void made_up_networks(void **state) {
+    (void)state;
+    static const char *const conventions[] = {"exact", "layers", "torchscan"};
+    seed = 5;
+    for (int i = 0; i < rounds(60); i++) written_and_read(made_step(), conventions[i % 3]);
 }
 
 /* -- files from strangers -------------------------------------------------------------------------------- */
@@ -566,6 +574,7 @@ int main(void) {
         cmocka_unit_test(a_whole_step),
         cmocka_unit_test(operators),
         cmocka_unit_test(insides),
+        cmocka_unit_test(made_up_networks),
         cmocka_unit_test(layers),
         cmocka_unit_test(no_report),
         cmocka_unit_test(rows_that_are_none),
