@@ -29,7 +29,7 @@ typedef enum made_kind {
 typedef struct made_part {
     made_kind kind;
     int32_t module, n_children, children[MADE_CHILDREN];
-    bool idle; /* it is never called */
+    bool idle, trains; /* it is never called; it is in train mode */
 } made_part;
 
 /* A call whose operators have a backward. */
@@ -68,13 +68,15 @@ static uint64_t made_weight(const made_part *p, int32_t k) {
 
 static bool made_holds(made_kind kind) { return kind <= MADE_LIST; }
 
-static int32_t made_module(made_net *d, made_kind kind) {
+static int32_t made_module(made_net *d, made_kind kind, bool trains) {
     static const char *const types[] = {"Sequential", "Block",       "ModuleList", "Conv2d",
                                         "Linear",     "BatchNorm2d", "ReLU",       "MaxPool2d",
                                         "Dropout",    "Mine",        "Softmax"};
     net *n = &d->n;
     const bool frozen = draw(0, 4) == 0;
-    const int32_t module = net_module(n, types[kind], made_holds(kind) ? 0 : LAM_MODULE_LEAF);
+    const int32_t module =
+        net_module(n, types[kind],
+                   (made_holds(kind) ? 0 : LAM_MODULE_LEAF) | (trains ? LAM_MODULE_TRAINING : 0));
     const uint64_t weight = made_weight(&(made_part){.module = module}, 0);
     if (kind == MADE_CONV) {
         net_ints(n, module, "kernel_size", SH(3, 3));
@@ -120,7 +122,9 @@ static int32_t made_grow(made_net *d, int32_t place, int32_t depth) {
                                        : draw(MADE_CONV, MADE_SOFTMAX));
     char name[16] = "";
     if (me == made_other && !holds) kind = kind == MADE_SOFTMAX ? MADE_CONV : (made_kind)(kind + 1);
-    *p = (made_part){.kind = kind, .module = made_module(d, kind), .idle = depth > 0 && draw(0, 9) == 0};
+    *p = (made_part){.kind = kind, .trains = draw(0, 2) == 0};
+    p->idle = depth > 0 && draw(0, 9) == 0;
+    p->module = made_module(d, kind, p->trains);
     if (depth) snprintf(name, sizeof name, draw(0, 1) ? "%d" : "l%d", (int)me);
     if (me == made_renamed) snprintf(name, sizeof name, "renamed");
     const int32_t at = net_place(&d->n, place, name, p->module);
@@ -225,7 +229,7 @@ static void made_call(made_net *d, int32_t part, int32_t parent, uint64_t out, u
     const lam_arg y = {NULL, 0, NET_FLOAT32, 0, 4, made_sizes, out, out, out};
     const lam_call_info c = {.module = p->module,
                              .parent = parent,
-                             .flags = flags,
+                             .flags = flags | (p->trains ? LAM_CALL_TRAINING : 0),
                              .t0_ns = t0,
                              .t1_ns = t0 + 1000 * (made_holds(p->kind) ? MADE_MOST : 1),
                              .n_in = 1,
