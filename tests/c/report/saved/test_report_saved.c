@@ -619,6 +619,10 @@ static void without_memory(void **state) {
     save(x.c);
     oom_sweep(read_it, file);
     outline_leave(&x);
+    x = outline_of(net_two_parents(false), "layers"); /* its layers have attributes */
+    save(x.c);
+    oom_sweep(read_it, file);
+    outline_leave(&x);
 }
 
 static int remove_file(void **state) {
