@@ -60,6 +60,11 @@ static lam_op_arg made_tensor(int32_t position, uint64_t number) {
     return data_of(position, number, number, made_sizes, 4);
 }
 
+static lam_op_arg made_flag(int32_t position, bool on) {
+    return (lam_op_arg){
+        .position = position, .dtype = -1, .device = -1, .ndim = -1, .value = {.type = LAM_BOOL, .i = on}};
+}
+
 static uint64_t made_weight(const made_part *p, int32_t k) {
     return 1000 + 10 * (uint64_t)p->module + (uint64_t)k;
 }
@@ -170,7 +175,7 @@ static int32_t made_op(made_net *d, const char *name, op_at at, const lam_op_arg
 
 static void made_layer_ops(made_net *d, const made_part *p, op_at at, uint64_t in, uint64_t out) {
     const lam_op_arg x = made_tensor(0, in), y = made_tensor(0, out);
-    const lam_op_arg no = {.position = 6, .dtype = -1, .device = -1, .ndim = -1, .value = {.type = LAM_BOOL}};
+    const lam_op_arg no = made_flag(6, false);
     const uint64_t w = made_weight(p, 0);
     int32_t outer;
     switch (p->kind) {
@@ -185,7 +190,8 @@ static void made_layer_ops(made_net *d, const made_part *p, op_at at, uint64_t i
         break;
     case MADE_LINEAR: MADE_OP(d, "linear", at, y, x, D(1, w, 6, 6), D(2, w + 1, 6)); break;
     case MADE_NORM:
-        MADE_OP(d, "native_batch_norm", at, y, x, D(1, w, 4), D(2, w + 1, 4), D(3, w + 2, 4), D(4, w + 3, 4));
+        MADE_OP(d, "native_batch_norm", at, y, x, D(1, w, 4), D(2, w + 1, 4), D(3, w + 2, 4), D(4, w + 3, 4),
+                made_flag(5, p->trains));
         break;
     case MADE_RELU: MADE_OP(d, "relu", at, y, x); break;
     case MADE_POOL: MADE_OP(d, "max_pool2d", at, y, x, I(1, 3, 3), I(2, 1, 1), I(3, 1, 1)); break;
@@ -286,8 +292,9 @@ static void made_back(made_net *d, const made_done *of) {
     NET_OK(&d->n, lam_build_op(d->n.b, &o, &node, &d->n.e));
     const op_at at = {of->call, node, LAM_BACKWARD, 0};
     if (p->kind == MADE_CONV) {
-        const lam_op_arg mask[] = {g, made_tensor(1, of->in), D(2, made_weight(p, 0), 4, 4, 3, 3)};
-        made_op(d, "aten::convolution_backward", at, mask, 3, y);
+        const lam_op_arg x = made_tensor(1, of->in), w = D(2, made_weight(p, 0), 4, 4, 3, 3);
+        MADE_OP(d, "convolution_backward", at, y, g, x, w, I(4, 1, 1), I(5, 1, 1), I(6, 1, 1),
+                made_flag(7, false), N(9, 1));
     } else if (p->kind == MADE_LINEAR) {
         MADE_OP(d, "mm", at, D(0, 2000 + of->in, 48, 6), D(0, 2000 + of->out, 48, 6),
                 D(1, made_weight(p, 0), 6, 6));
