@@ -402,7 +402,7 @@ static bool spell_out(tracer *t, lmi_span *s, int64_t n) {
 /* What every element depends on is the same after the operator; the axis that the positions lie along may go
  * elsewhere, and a window may go along it. */
 static void stay(lam_shape x, lam_shape out, const lmi_route *r, lmi_span *s, bool *windowed) {
-    int32_t axis = s->stays - 1, to = axis < 0 ? -1 : axis;
+    int32_t axis = s->stays - 1, to = axis;
     lmi_group g;
     if (axis < 0 || axis >= x.ndim) {
         s->stays = 0;

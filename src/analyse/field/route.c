@@ -504,7 +504,7 @@ typedef enum padding { PAD_NOTHING, PAD_MIRROR, PAD_EDGE, PAD_ROUND } padding;
 /* The element that padding copies to place `at` of an axis of n, -1: none. */
 static int64_t padded(padding how, int64_t at, int64_t n) {
     if (at >= 0 && at < n) return at;
-    if (how == PAD_NOTHING || n < 1) return -1;
+    if (n < 1) return -1;
     if (how == PAD_EDGE) return at < 0 ? 0 : n - 1;
     if (how == PAD_ROUND) return (at % n + n) % n;
     return at < 0 ? -at : 2 * (n - 1) - at;

@@ -96,10 +96,10 @@ static lam_status sum_up(lam_memory *y, lam_error *e) {
     for (int32_t i = y->m->n_events - 1; i >= 0; i--) {
         int32_t parent = callers[i];
         bool again = parent != y->m->events[i].parent;
+        const int phase = y->m->events[i].flags & LAM_CALL_AGAIN ? LAM_RECOMPUTE : LAM_FORWARD;
         for (int p = 0; p < LAM_N_PHASES; p++) {
             add(&y->calls[i].total[p], &y->calls[i].own[p], true);
-            if (parent >= 0)
-                add(&y->calls[parent].total[p], &y->calls[i].total[p], again || p == LAM_BACKWARD);
+            if (parent >= 0) add(&y->calls[parent].total[p], &y->calls[i].total[p], again || p != phase);
         }
     }
     return LAM_OK;

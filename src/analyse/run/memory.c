@@ -171,8 +171,8 @@ static void add_use(lam_memory_use *to, const lam_memory_use *use, bool all) {
     to->peak = max_of(to->peak, use->peak);
 }
 
-/* Parents have smaller indices than the calls that they make. Memory that a repeated call retains is not
- * in its parent's, which had already returned. */
+/* Parents have smaller indices than the calls that they make. What a call itself retains and its peak are in
+ * its parent's already, unless that had returned: of a repeated call, and of a backward. */
 static lam_status measure_calls(lam_memory *y, lam_error *e) {
     int32_t n;
     const int32_t *callers = lmi_callers(&y->arena, y->m);
@@ -185,11 +185,12 @@ static lam_status measure_calls(lam_memory *y, lam_error *e) {
     for (int32_t i = y->m->n_events - 1; i >= 0; i--) {
         int32_t parent = callers[i];
         bool again = parent != y->m->events[i].parent;
+        const int phase = y->m->events[i].flags & LAM_CALL_AGAIN ? LAM_RECOMPUTE : LAM_FORWARD;
         for (int p = 0; p < LAM_N_PHASES; p++) {
             lam_memory_row *row = &y->calls[i];
             row->total[p].peak = max_of(row->total[p].peak, row->own[p].peak);
             add_use(&row->total[p], &row->own[p], p == LAM_BACKWARD);
-            if (parent >= 0) add_use(&y->calls[parent].total[p], &row->total[p], again || p == LAM_BACKWARD);
+            if (parent >= 0) add_use(&y->calls[parent].total[p], &row->total[p], again || p != phase);
         }
     }
     return LAM_OK;

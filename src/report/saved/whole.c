@@ -47,6 +47,18 @@ static lam_status take_counts(lmi_saved *s, sqlite3_stmt *q, void *to) {
     return LAM_OK;
 }
 
+/* Operators of a backward cost something, or it is not known what. */
+static const char ran_back[] =
+    "SELECT count(*) FROM (SELECT * FROM json_each(?1, '$.totals.backward') UNION ALL SELECT * FROM "
+    "json_each(?1, '$.totals.recompute')) WHERE type = 'object' AND (json_extract(value, '$.state') <> "
+    "'exact' OR json_extract(value, '$.value') > 0)";
+
+static lam_status take_backward(lmi_saved *s, sqlite3_stmt *q, void *to) {
+    (void)s;
+    ((lmi_outline *)to)->backward = sqlite3_column_int(q, 0) > 0;
+    return LAM_OK;
+}
+
 static lam_status take_totals(lmi_saved *s) {
     static const char *const phases[LAM_N_PHASES] = {
         [LAM_FORWARD] = "", [LAM_BACKWARD] = "backward.", [LAM_RECOMPUTE] = "recompute."};
@@ -69,8 +81,8 @@ static lam_status take_totals(lmi_saved *s) {
                 phases[p], metrics[k], phases[p], metrics[k]);
             LAM_TRY(lmi_saved_each(s, sql, take_counts, &(asked){{to[k]}, 1}));
         }
-        o->backward = o->backward || (p != LAM_FORWARD && o->flops[p].n > 0);
     }
+    LAM_TRY(lmi_saved_each(s, ran_back, take_backward, o));
     for (size_t i = 0; i < sizeof params / sizeof *params; i++) {
         snprintf(sql, sizeof sql,
                  "SELECT json_extract(?1, '$.totals.%s.value'), json_extract(?1, '$.totals.%s.state')",
@@ -126,6 +138,7 @@ static lam_status take_times(lmi_saved *s) {
             "(SELECT json_extract(?1, '$.time.%s') AS v)",
             parts[p]);
         LAM_TRY(lmi_saved_each(s, sql, take_spread, &o->time[p]));
+        if (p != LAM_TIME_FORWARD && p != LAM_TIME_WHOLE) o->backward = o->backward || o->time[p].most > 0;
     }
     LAM_TRY(lmi_saved_each(s, "SELECT json_extract(?1, '$.roof.flops'), json_extract(?1, '$.roof.bytes')",
                            take_roof, o));

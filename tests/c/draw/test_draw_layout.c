@@ -6,6 +6,7 @@
 
 #include "draw/layout.h"
 #include "kit/draw.h"
+#include "kit/shown.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -473,6 +474,54 @@ static void memory_that_runs_out(void **state) {
     oom_sweep(try_to_draw, NULL);
 }
 
+/* -- a transcript ------------------------------------------------------------------------------ */
+
+static void tell(const char *format, ...) LAM_PRINTF(1, 2);
+static void tell(const char *format, ...) {
+    char line[160];
+    va_list ap;
+    va_start(ap, format);
+    (void)show_put(NULL, line, (size_t)vsnprintf(line, sizeof line, format, ap));
+    va_end(ap);
+}
+
+static void tell_drawing(void) {
+    tell("%d ranks, %d to %d by %d, %d crossings%s\n ", at.n_ranks, at.left, at.right, at.height,
+         (int)at.crossings, at.shared ? ", one rail" : "");
+    for (int32_t v = 0; v < at.n; v++)
+        tell(" %d:%d,%d%s", at.rank[v], at.x[v], at.y[v], at.spine[v] ? "|" : "");
+    tell("\n ");
+    for (int32_t r = 0; r < at.n_ranks; r++) tell(" %d-%d", at.top[r], at.bottom[r]);
+    tell("\n ");
+    for (int32_t i = 0; i < at.n_waypoints; i++)
+        tell(" %d:%d of %d,", at.waypoint[i].rank, at.waypoint[i].x, at.waypoint[i].source);
+    tell("\n ");
+    for (int32_t i = 0; i < at.n_segments; i++) tell(" %d>%d", at.segment[i].from, at.segment[i].to);
+    tell("\n");
+}
+
+/* Where everything stands in some graphs, as it stood before. */
+static void all_stands_as_before(void **state) {
+    (void)state;
+    seed = 13;
+    (void)show_sink();
+    for (int32_t i = 0; i < 40; i++) {
+        begin((int32_t)draw(1, 10 + i));
+        for (int32_t v = 0; v < the.n; v++) {
+            the.size[v].w = (int32_t)draw(0, 230);
+            the.size[v].h = (int32_t)draw(0, 46);
+        }
+        const int64_t many = draw(0, (1 + i % 4) * the.n);
+        for (int64_t k = 0; k < many && the.n > 1; k++) {
+            const int32_t to = (int32_t)draw(1, the.n - 1), least = i % 3 && to > 6 ? to - 6 : 0;
+            join((int32_t)draw(least, to - 1), to);
+        }
+        draw_it();
+        tell_drawing();
+    }
+    show_golden("drawings", true);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_chain),
@@ -492,6 +541,7 @@ int main(void) {
         cmocka_unit_test(a_rail_has_gaps),
         cmocka_unit_test(many_trunks_share_a_rail),
         cmocka_unit_test(any_graph),
+        cmocka_unit_test(all_stands_as_before),
         cmocka_unit_test(crossings_are_counted),
         cmocka_unit_test(order_and_repetition_of_lines_change_nothing),
         cmocka_unit_test(what_is_no_graph_is_refused),

@@ -60,15 +60,15 @@ OOM_UNUSED static char *show_read(const char *path) {
     return text;
 }
 
-OOM_UNUSED static void show_difference(const char *name, const char *got, const char *want) {
+OOM_UNUSED static void show_difference(const char *name, const char *is, const char *want) {
     int line = 1;
-    const char *g = got, *w = want;
+    const char *g = is, *w = want;
     while (*g && *g == *w) {
         if (*g == '\n') line++;
         g++;
         w++;
     }
-    while (g > got && g[-1] != '\n') g--;
+    while (g > is && g[-1] != '\n') g--;
     while (w > want && w[-1] != '\n') w--;
     fail_msg("%s differs at line %d:\n got '%.*s'\nwant '%.*s'", name, line, (int)strcspn(g, "\n"), g,
              (int)strcspn(w, "\n"), w);

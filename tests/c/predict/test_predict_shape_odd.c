@@ -4,7 +4,8 @@
  * fit (tests/py/test_dry_shapes.py holds the answers against torch's own). */
 #include "kit/oom.h"
 
-#include "kit/shape_args.h"
+#include "kit/near_args.h"
+#include "kit/shown.h"
 
 enum { BYTE = 0, INT64 = 4, HALF = 5, COMPLEX = 9, BOOLEAN = 11, BFLOAT16 = 15, FLOAT8 = 23 };
 static const int64_t HUGE_SIZE = INT64_C(1) << 34;
@@ -15,11 +16,36 @@ static const int64_t HUGE_SIZE = INT64_C(1) << 34;
 
 enum { MOST = 12 };
 
+/* What is told of the calls near each good one. */
+static char told[1 << 20];
+static size_t n_told;
+
+static void tell(const char *format, ...) LAM_PRINTF(1, 2);
+static void tell(const char *format, ...) {
+    va_list ap;
+    va_start(ap, format);
+    n_told += (size_t)vsnprintf(told + n_told, sizeof told - n_told, format, ap);
+    va_end(ap);
+    assert_true(n_told < sizeof told);
+}
+
+static void tell_shapes(const char *name, const lam_op_arg *in, int32_t n, const char *how) {
+    const int32_t many = shapes_of(name, in, n);
+    if (many == 0) return; /* of most nothing is */
+    tell("%s, %s:", name + 6, how);
+    for (int32_t i = 0; i < many; i++) {
+        tell(" %d %d", (int)got[i].in, (int)got[i].dtype);
+        for (int32_t k = 0; k < got[i].ndim; k++) tell("%c%lld", k ? 'x' : ' ', (long long)got[i].sizes[k]);
+    }
+    tell("\n");
+}
+
 /* `good` is answered; with any of `wrong` in the place of the first argument of its position, it is not. */
 static void refuses(const char *name, const lam_op_arg *good, int32_t n, const lam_op_arg *wrong,
                     int32_t n_wrong) {
     lam_op_arg in[MOST];
     if (shapes_of(name, good, n) < 1) fail_msg("%s is not answered", name);
+    near_calls(name, good, n, tell_shapes);
     for (int32_t i = 0; i < n_wrong; i++) {
         int32_t at = 0;
         memcpy(in, good, sizeof *in * (size_t)n);
@@ -234,11 +260,20 @@ static void tables(void **state) {
     assert_int_equal(got[1].sizes[0], 12); /* one is left out: each index's bag is told */
 }
 
+/* Comes last: what the others gathered is as it was before. */
+static void near_ones(void **state) {
+    (void)state;
+    (void)show_sink();
+    assert_int_equal(show_put(NULL, told, n_told), LAM_OK);
+    show_golden("shapes", true);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pairs),        cmocka_unit_test(types), cmocka_unit_test(products),
         cmocka_unit_test(convolutions), cmocka_unit_test(pools), cmocka_unit_test(pictures),
         cmocka_unit_test(norms),        cmocka_unit_test(axes),  cmocka_unit_test(tables),
+        cmocka_unit_test(near_ones),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

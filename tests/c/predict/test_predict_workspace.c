@@ -4,7 +4,8 @@
  * are hostile or missing. */
 #include "kit/oom.h"
 
-#include "kit/shape_args.h"
+#include "kit/near_args.h"
+#include "kit/shown.h"
 
 enum { AXES = 8, MOST = 12 };
 static const lam_cpu wide = {1, 16, false};
@@ -20,7 +21,11 @@ static void strides_of(const lam_op_arg *a, bool last, int64_t *to) {
     }
 }
 
-static int64_t ask(const char *name, lam_cpu cpu, bool last, const lam_op_arg *in, int32_t n) {
+/* What is told of the calls near those that are asked for. */
+static char told[1 << 20];
+static size_t n_told;
+
+static int64_t ask_alone(const char *name, lam_cpu cpu, bool last, const lam_op_arg *in, int32_t n) {
     int64_t strides[MOST][AXES];
     const int64_t *at[MOST] = {NULL};
     for (int32_t i = 0; i < n; i++) {
@@ -31,6 +36,28 @@ static int64_t ask(const char *name, lam_cpu cpu, bool last, const lam_op_arg *i
     int32_t rule = lam_workspace_rule(name);
     if (rule < 0) fail_msg("no rule serves %s", name);
     return lam_workspace(rule, in, at, n, cpu);
+}
+static bool told_last;
+static lam_cpu told_cpu;
+
+static void tell_bytes(const char *name, const lam_op_arg *in, int32_t n, const char *how) {
+    const int64_t bytes = ask_alone(name, told_cpu, told_last, in, n);
+    n_told += (size_t)snprintf(told + n_told, sizeof told - n_told, "%s, %s: %lld\n", name + 6, how,
+                               (long long)bytes);
+    assert_true(n_told < sizeof told);
+}
+
+/* Of the same operator the calls near the first two, and then near one in ten. */
+static int64_t ask(const char *name, lam_cpu cpu, bool last, const lam_op_arg *in, int32_t n) {
+    static const char *asked;
+    static int times;
+    if (!asked || strcmp(asked, name) != 0) times = 0;
+    asked = name;
+    told_cpu = cpu;
+    told_last = last;
+    if (times < 2 || times % 10 == 0) near_calls(name, in, n, tell_bytes);
+    times++;
+    return ask_alone(name, cpu, last, in, n);
 }
 #define ASK(name, ...)                                                                                       \
     ask(name, wide, false, (lam_op_arg[]){__VA_ARGS__},                                                      \
@@ -225,6 +252,14 @@ static void hostile_arguments(void **state) {
             }
 }
 
+/* Comes last: what the others gathered is as it was before. */
+static void near_ones(void **state) {
+    (void)state;
+    (void)show_sink();
+    assert_int_equal(show_put(NULL, told, n_told), LAM_OK);
+    show_golden("workspaces", true);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(products_of_vectors),
@@ -236,6 +271,7 @@ int main(void) {
         cmocka_unit_test(some_rules_are_not_sure),
         cmocka_unit_test(nothing_is_known_of_others),
         cmocka_unit_test(hostile_arguments),
+        cmocka_unit_test(near_ones),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

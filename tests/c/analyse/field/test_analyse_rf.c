@@ -4,7 +4,9 @@
  * a search for the input positions that an output position depends on. */
 #include "kit/oom.h"
 
+#include "kit/draw.h"
 #include "kit/net.h"
+#include "kit/shown.h"
 
 #include <math.h>
 
@@ -424,6 +426,96 @@ static void own_others(void **state) {
     lam_model_free(m);
 }
 
+/* -- a transcript ------------------------------------------------------------------------------ */
+
+enum { TOLD = 100, DEEPEST = 3 };
+
+typedef struct growing {
+    net n;
+    uint64_t data;  /* the number of the tensor that was given last; 0: not known */
+    int64_t length; /* its positions */
+} growing;
+
+static int32_t a_layer(net *n) {
+    const int64_t k = draw(1, 3), stride = draw(1, 2);
+    switch (draw(0, 10)) {
+    case 0: return net_conv(n, "Conv1d", 1, 4, 4, k, stride, draw(0, 1));
+    case 1: return net_conv(n, "ConvTranspose1d", 1, 4, 4, k, stride, 0);
+    case 2: return net_pool(n, "MaxPool1d", k, stride);
+    case 3: return adaptive(n, "AdaptiveAvgPool1d", k);
+    case 4: return net_linear(n, 4, 4);
+    case 5: return net_leaf(n, "Flatten");
+    case 6: return net_leaf(n, "GroupNorm");
+    case 7: return net_module(n, "MultiheadAttention", 0);
+    case 8: return net_leaf(n, "LSTM");
+    case 9: return net_leaf(n, draw(0, 3) ? "GELU" : draw(0, 1) ? "Swish" : "Upsample");
+    default: return net_leaf(n, "ReLU");
+    }
+}
+
+/* The data goes on; sometimes it can't be told, or other data comes in. */
+static uint64_t handed_on(const growing *g) {
+    const int64_t how = draw(0, 15);
+    return how == 0 ? 0 : how == 1 ? 1000 + g->data : g->data;
+}
+
+static void grow(growing *g, int32_t module, int32_t place, int32_t parent, int32_t depth) {
+    net *n = &g->n;
+    char name[16];
+    const int32_t many = (int32_t)draw(1, 4);
+    const int64_t out = draw(1, 9);
+    const uint64_t in = parent < 0 ? g->data : handed_on(g);
+    const int32_t call = net_call(n, module, parent, SH(1, 4, g->length), in, SH(1, 4, out), in + 1);
+    const bool holds = depth < DEEPEST && (depth == 0 || draw(0, 2) == 0);
+    for (int32_t i = 0; holds && i < many; i++) {
+        const bool box = draw(0, 2) == 0;
+        const int32_t inner = box ? net_module(n, draw(0, 3) ? "Sequential" : "Net", 0) : a_layer(n);
+        snprintf(name, sizeof name, "%d", (int)i);
+        grow(g, inner, net_place(n, place, name, inner), call, box ? depth + 1 : DEEPEST - (draw(0, 5) == 0));
+    }
+    g->data = in + 1;
+    g->length = out;
+}
+
+static void show_line(const char *text) { (void)show_put(NULL, text, strlen(text)); }
+
+static void tell_rows(const lam_model *m, const char *convention, bool released) {
+    lam_costs *c = net_costs(m, convention, released);
+    char line[160];
+    snprintf(line, sizeof line, " %s%s\n", convention, released ? ", released" : "");
+    show_line(line);
+    for (int32_t i = 0; i < lam_costs_n_rows(c); i++) {
+        const lam_cost_row *r = lam_costs_row(c, i);
+        const lam_place *at = lam_model_place(m, r->place);
+        snprintf(line, sizeof line, "  %s %s: %.6g %.6g %.6g %s\n", at->path,
+                 lam_model_module(m, at->module)->type, r->rf, r->rf_stride, r->rf_padding,
+                 lam_state_name(r->rf_state));
+        show_line(line);
+    }
+    lam_costs_free(c);
+}
+
+/* All that is told of the layers of some nets, as it was told before. */
+static void all_is_told_as_before(void **state) {
+    (void)state;
+    seed = 31;
+    (void)show_sink();
+    for (int i = 0; i < TOLD; i++) {
+        growing g = {.n = net_new(), .data = draw(0, 5) ? 1 : 0, .length = draw(1, 20)};
+        char line[32];
+        snprintf(line, sizeof line, "Net %d\n", i);
+        show_line(line);
+        const int32_t root = net_module(&g.n, draw(0, 3) ? "Sequential" : "Net", 0);
+        grow(&g, root, net_place(&g.n, -1, "", root), -1, 0);
+        if (i % 3 == 0) NET_OK(&g.n, lam_build_ops_seen(g.n.b, &g.n.e));
+        lam_model *m = net_done(&g.n);
+        tell_rows(m, "layers", false);
+        tell_rows(m, i % 3 == 0 ? "exact" : "torchscan", i % 3 == 1);
+        lam_model_free(m);
+    }
+    show_golden("rf-nets", true);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(encdec_torchscan),
@@ -440,6 +532,7 @@ int main(void) {
         cmocka_unit_test(own_transposed),
         cmocka_unit_test(own_windows),
         cmocka_unit_test(own_others),
+        cmocka_unit_test(all_is_told_as_before),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

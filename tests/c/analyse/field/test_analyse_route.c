@@ -263,6 +263,10 @@ static void padding_copies(void **state) {
     expect(CALL("aten::reflection_pad1d", y, x, by), 0, "0 1{1 1 1: -2..-2 = 2 1 0 1 2 3 2} spatial");
     expect(CALL("aten::replication_pad1d", y, x, by), 0, "0 1{1 1 1: -2..-2 = 0 0 0 1 2 3 3} spatial");
     expect(CALL("aten::_pad_circular", y, x, by), 0, "0 1{1 1 1: -2..-2 = 2 3 0 1 2 3 0} spatial");
+    expect(CALL("aten::_pad_circular", T(0, 2, 3), T(0, 2, 0), by), 0,
+           "0 1{1 1 1: -2..-2 = -1 -1 -1} spatial");
+    expect(CALL("aten::reflection_pad1d", T(0, 2, 3), T(0, 2, 0), by), 0,
+           "0 1{1 1 1: -2..-2 = -1 -1 -1} spatial");
 }
 
 static void attention_sees_every_key(void **state) {

@@ -352,6 +352,33 @@ static void a_bound_outlives_a_view(void **state) {
     }
 }
 
+/* Part of a memory that nobody was seen to make is cleared, and all of it, or what was cleared, goes into the
+ * sum. */
+static void a_part_of_unseen_memory_is_written(void **state) {
+    (void)state;
+    for (int whole = 0; whole < 2; whole++) {
+        net n = net_new();
+        int32_t root = net_module(&n, "Mine", LAM_MODULE_LEAF);
+        net_place(&n, -1, "", root);
+        const lam_op_arg x = D(0, 1, 2, 4, 8), y = D(0, 2, 2, 4, 8), part = V(0, 51, 50, 2, 4, 1);
+        const op_at where = {net_step_of(&n, root, -1, &x, &y), -1, LAM_FORWARD, 0};
+        net_op_args(&n, "aten::slice", where, IN(D(0, 50, 2, 4, 8), N(1, 2), N(2, 7), N(3, 8), N(4, 1)),
+                    OUT(part));
+        net_op_args(&n, "aten::zero_", where, IN(part), OUT(part));
+        net_op_args(&n, "aten::add", where, IN(x, whole ? D(1, 50, 2, 4, 8) : V(1, 51, 50, 2, 4, 1)), OUT(y));
+        lam_model *m = net_done(&n);
+        lam_costs *c = net_costs(m, "exact", false);
+        lam_rf_axis of;
+        int32_t axis = 0;
+        for (; lam_costs_rf_axis(c, 0, axis, &of, NULL) == LAM_OK; axis++)
+            if (of.size != 1 || of.state != (whole ? LAM_AT_LEAST : LAM_EXACT))
+                fail_msg("axis %d: %lld, state %d", (int)axis, (long long)of.size, (int)of.state);
+        assert_int_equal(axis, 3);
+        lam_costs_free(c);
+        lam_model_free(m);
+    }
+}
+
 /* y = relu(x), whose last position is cleared through a view; the model gives y. */
 static lam_model *cleared(void) {
     net n = net_new();
@@ -513,6 +540,7 @@ int main(void) {
         cmocka_unit_test(operators_do_what_they_do),
         cmocka_unit_test(a_tensor_of_unseen_origin_leaves_a_bound),
         cmocka_unit_test(a_bound_outlives_a_view),
+        cmocka_unit_test(a_part_of_unseen_memory_is_written),
         cmocka_unit_test(what_is_written_in_a_part_leaves_the_rest),
         cmocka_unit_test(what_is_written_is_read_through_another_view),
         cmocka_unit_test(what_is_mixed_stays_so),

@@ -6,6 +6,7 @@
 
 #include "kit/draw.h"
 #include "kit/net.h"
+#include "kit/shown.h"
 
 enum { CALLS = 24, MET = 4 * CALLS };
 enum { IN_A_LEAF, BETWEEN, IN_A_WEIGHT, BEFORE_ALL, AS_AN_OPERATOR, N_SPOTS };
@@ -279,11 +280,155 @@ static void memory_may_run_out(void **state) {
     }
 }
 
+/* -- a transcript ------------------------------------------------------------------------------ */
+
+enum { TOLD = 80, LAYERS = 6, REPEATED = 2, TOLD_CALLS = LAYERS + REPEATED };
+
+/* Net(a, b: Block(c, d), e), each called once; a and c are done again in the backward. */
+static const int32_t told_parent[LAYERS] = {-1, 0, 0, 2, 2, 0};
+static const int32_t told_again[REPEATED] = {1, 3};
+
+static void told_tree(net *n) {
+    static const char *const names[] = {"", "a", "b", "c", "d", "e"};
+    static const int64_t wide[] = {2, 3, 1};
+    const bool softmax = draw(0, 3) == 0;
+    for (int32_t i = 0; i < LAYERS; i++) {
+        const char *type = i == 0 ? "Net" : i == 2 ? "Block" : i == 5 && softmax ? "Softmax" : "Layer";
+        net_place(n, told_parent[i], names[i], net_module(n, type, 0));
+    }
+    for (int32_t i = 0; i < TOLD_CALLS; i++) {
+        const lam_arg x[] = {{.name = "x", .dtype = NET_FLOAT32, .ndim = 2, .sizes = wide},
+                             {.dtype = NET_FLOAT32, .ndim = 3, .sizes = wide, .position = 1},
+                             {.dtype = NET_FLOAT32, .ndim = -1, .position = -1}};
+        const uint32_t flags = draw(0, 7) == 0 ? LAM_CALL_FAILED : draw(0, 5) == 0 ? LAM_CALL_UNSEEN : 0;
+        const int32_t n_in = (int32_t)draw(0, 3), n_out = flags & LAM_CALL_FAILED ? 0 : (int32_t)draw(0, 3);
+        const lam_call_info c = {.module = i < LAYERS ? i : told_again[i - LAYERS],
+                                 .parent = i < LAYERS ? told_parent[i] : -1,
+                                 .flags = flags | (i < LAYERS ? 0 : LAM_CALL_AGAIN),
+                                 .t0_ns = 1 + i,
+                                 .t1_ns = i == 3 ? 0 : 99,
+                                 .n_in = n_in,
+                                 .n_out = n_out,
+                                 .in = x,
+                                 .out = x};
+        NET_OK(n, lam_build_call(n->b, &c, NULL, &n->e));
+        const lam_stats s = {.mean = 0.25 * i, .least = -1.5, .greatest = i};
+        if (n_out && i % 2) NET_OK(n, lam_build_stats(n->b, i, 0, &s, &n->e));
+    }
+}
+
+static const char *told_text(const char *text) { return text ? text : "-"; }
+
+static void show_line(const char *text) { (void)show_put(NULL, text, strlen(text)); }
+
+static void told_record(net *n, int32_t calls) {
+    static const char *const sides[LAM_N_BAD_SIDES] = {"input", "output", "written",    "owned", "op",
+                                                       "node",  "gradin", "gradoutput", "check", "unseen"};
+    static const int64_t sizes[] = {2, 3};
+    char line[256];
+    lam_bad b = {.calls = calls, .from = -1, .dtype = NET_FLOAT32, .ndim = 2, .sizes = sizes};
+    b.side = (lam_bad_side)draw(LAM_BAD_INPUT, LAM_N_BAD_SIDES - 1);
+    if (draw(0, 2) == 0) b.side = draw(0, 1) ? LAM_BAD_OUTPUT : LAM_BAD_NODE;
+    const bool op = b.side == LAM_BAD_OP, node = b.side == LAM_BAD_NODE;
+    b.call = (int32_t)draw(op || node ? -1 : 0, calls - 1);
+    if (b.side == LAM_BAD_INPUT) b.call = calls - 1;
+    b.index = (int32_t)draw(-1, 2);
+    b.phase = node ? LAM_BACKWARD : LAM_FORWARD;
+    b.fed = (op || node) && draw(0, 2) == 0;
+    b.gone = (op || node) && draw(0, 3) == 0;
+    b.origin = (int32_t)draw(0, 3);
+    if (node && b.fed) b.from = (int32_t)draw(-1, calls - 1);
+    if (op || node || b.side == LAM_BAD_OWNED || b.side == LAM_BAD_CHECK) b.name = words[draw(1, 4)];
+    if (node) b.inside = word();
+    if (b.side == LAM_BAD_CHECK) b.text = draw(0, 1) ? "too large" : NULL;
+    b.found.nan = draw(0, 1) ? 0 : draw(1, 2);
+    b.found.inf = b.found.nan && draw(0, 1) ? 0 : draw(0, 2);
+    b.found.negative = draw(0, 1) ? b.found.inf : 0;
+    b.found.first = draw(-1, 5);
+    if (draw(0, 4) == 0) b.ndim = -1;
+    NET_OK(n, lam_build_bad(n->b, &b, &n->e));
+    snprintf(line, sizeof line, "  after %d: %s of %d, index %d, from %d, origin %d,%s%s %s %s %d %d %d\n",
+             (int)calls, sides[b.side], (int)b.call, (int)b.index, (int)b.from, (int)b.origin,
+             b.fed ? " fed" : "", b.gone ? " gone" : "", told_text(b.name), told_text(b.inside),
+             (int)b.found.nan, (int)b.found.inf, (int)b.found.negative);
+    show_line(line);
+}
+
+static lam_model *told_model(void) {
+    net n = net_new();
+    told_tree(&n);
+    int32_t calls = 1;
+    for (int64_t k = draw(0, 9); k > 0; k--) {
+        calls += (int32_t)draw(0, 2);
+        if (calls > TOLD_CALLS) calls = TOLD_CALLS;
+        told_record(&n, calls);
+    }
+    lam_looked l = {.tensors = draw(0, 2)};
+    l.unseen = draw(0, 1);
+    l.gradients = draw(0, 3) > 0;
+    NET_OK(&n, lam_build_looked(n.b, &l, &n.e));
+    return net_done(&n);
+}
+
+static void tell_states(const lam_health *h, const char *what, bool places, lam_phase phase) {
+    show_line(what);
+    for (int32_t i = 0; i < (places ? LAYERS : TOLD_CALLS); i++) {
+        show_line(" ");
+        show_line(lam_health_name(places ? lam_health_at(h, i, phase) : lam_health_of(h, i, phase)));
+    }
+    show_line("\n");
+}
+
+static void tell_findings(const lam_health *h) {
+    const lam_finding *f;
+    char line[256];
+    for (int32_t i = 0; (f = lam_health_finding(h, i)) != NULL; i++) {
+        snprintf(line, sizeof line,
+                 "  %d of %d, between %d and %d,%s%s%s%s record %d, %d passed, %d times: ", (int)f->phase,
+                 (int)f->call, (int)f->before, (int)f->after, f->own ? " own" : "", f->input ? " input" : "",
+                 f->check ? " check" : "", f->explained ? " explained" : "", (int)f->bad, (int)f->passed,
+                 (int)f->times);
+        show_line(line);
+        show_line(f->text);
+        show_line("\n");
+    }
+    if (!lam_health_finding(h, 0)) {
+        show_line("  ");
+        show_line(lam_health_sentence(h));
+        show_line("\n");
+    }
+}
+
+/* All that is told of some records in no particular order, as it was told before. */
+static void all_is_told_as_before(void **state) {
+    (void)state;
+    seed = 41;
+    lam_sink to = show_sink();
+    for (int i = 0; i < TOLD; i++) {
+        lam_health *h = NULL;
+        char line[32];
+        snprintf(line, sizeof line, "Run %d\n", i);
+        show_line(line);
+        lam_model *m = told_model();
+        assert_int_equal(lam_health_new(&h, m, NULL), LAM_OK);
+        tell_findings(h);
+        tell_states(h, "  calls:", false, LAM_FORWARD);
+        tell_states(h, "  backward:", false, LAM_BACKWARD);
+        tell_states(h, "  layers:", true, LAM_FORWARD);
+        tell_states(h, "  backward:", true, LAM_BACKWARD);
+        assert_int_equal(lam_health_tail(h, 3 + i % 7, to, NULL), LAM_OK);
+        lam_health_free(h);
+        lam_model_free(m);
+    }
+    show_golden("health-runs", true);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_spot_is_found),
         cmocka_unit_test(each_finding_is_told_once),
         cmocka_unit_test(memory_may_run_out),
+        cmocka_unit_test(all_is_told_as_before),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -119,7 +119,7 @@ static void every_field(void **state) {
     show_has("\"forward_latency\": 5.0,\n");
     show_has("\"type\": \"Odd\",\n                    \"input_shapes\": [],\n");
     show_has("\"calls\": 0\n");
-    show_has("            }\n        }\n    }\n}\n");
+    show_golden("gadgets-two-runs", true);
     lam_model_free(m);
 }
 
@@ -153,6 +153,7 @@ static void a_layer_at_two_places(void **state) {
     assert_memory_equal(at, "\"calls\": 1\n", 11);
     assert_memory_equal(again, "\"calls\": null,\n", 15);
     assert_non_null(strstr(unused, "\"calls\": 0\n"));
+    show_golden("gadgets-two-places", true);
     lam_model_free(m);
 }
 
@@ -171,6 +172,7 @@ static void not_asked_or_not_known(void **state) {
     show_has("\"grad_in_shape\": null,");
     show_has("\"forward_nan\": null,");
     assert_null(strstr(shown, "false"));
+    show_golden("gadgets-not-looked-at", true);
     lam_model_free(m);
 }
 
@@ -261,6 +263,7 @@ static void unknown_sizes(void **state) {
     show_has("\"num_parameters\": null,");
     show_has("\"input_memory_usage\": [null],");
     show_has("\"total_memory\": null,");
+    show_golden("gadgets-unknown", true);
     lam_model_free(m);
 }
 

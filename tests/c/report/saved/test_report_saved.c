@@ -6,6 +6,7 @@
 
 #include "kit/full_net.h"
 #include "kit/level_net.h"
+#include "kit/made_net.h"
 #include "kit/ops_net.h"
 #include "kit/outlined.h"
 #include "kit/shown.h"
@@ -254,6 +255,13 @@ static void layers(void **state) {
     (void)state;
     written_and_read(net_two_parents(false), NULL);
     written_and_read(net_two_parents(false), "torchscan");
+}
+
+static void made_up_networks(void **state) {
+    (void)state;
+    static const char *const conventions[] = {"exact", "layers", "torchscan"};
+    seed = 5;
+    for (int i = 0; i < rounds(60); i++) written_and_read(made_step(), conventions[i % 3]);
 }
 
 /* -- files from strangers -------------------------------------------------------------------------------- */
@@ -538,6 +546,64 @@ static void changed_bytes(void **state) {
     outline_leave(&x);
 }
 
+/* The next value that is a number, a text or a word, from `at` on: its length; NULL past the last one. */
+static const char *next_value(const char *at, size_t *n) {
+    while (*at) {
+        if (*at == '"') {
+            const char *end = at + 1;
+            while (*end != '"') end += *end == '\\' ? 2 : 1;
+            *n = (size_t)(end + 1 - at);
+            if (at[*n] != ':') return at;
+            at = end + 1;
+        } else if (strchr("-0123456789tfn", *at)) {
+            *n = strcspn(at, ",]}\n");
+            return at;
+        } else {
+            at++;
+        }
+    }
+    return NULL;
+}
+
+/* A value in twenty of a report is replaced by another: what is said of it, or how many places and levels
+ * there are, as it was before. */
+static void changed_values(void **state) {
+    (void)state;
+    static const char *const by[] = {"-1", "7", "\"x\"", "null"};
+    static char text[1 << 17], told[1 << 19];
+    size_t n, n_told = 0;
+    int nth = 0;
+    outlined x = outline_of(full_step(), "exact");
+    save(x.c);
+    const size_t all = shown_n;
+    char *report = repeated(shown, "", 0, "");
+    for (const char *at = report; (at = next_value(at, &n)) != NULL; at += n) {
+        if (nth++ % 20) continue;
+        for (size_t k = 0; k < sizeof by / sizeof *by; k++) {
+            lmi_outline o;
+            lam_error e = {0};
+            const size_t before = (size_t)(at - report);
+            assert_true(all + 8 < sizeof text);
+            snprintf(text, sizeof text, "%.*s%s%s", (int)before, report, by[k], at + n);
+            put_file(text, strlen(text));
+            lam_status s = lmi_saved_outline(&o, FILE_NAME, &e);
+            n_told += (size_t)snprintf(told + n_told, sizeof told - n_told, "%d %.*s by %s: ", nth - 1,
+                                       (int)(n < 30 ? n : 30), at, by[k]);
+            if (s == LAM_OK)
+                n_told += (size_t)snprintf(told + n_told, sizeof told - n_told, "%d %d %d\n", (int)o.n,
+                                           (int)o.n_levels, (int)o.n_formulas);
+            else
+                n_told += (size_t)snprintf(told + n_told, sizeof told - n_told, "%s\n", e.text);
+            lmi_outline_free(&o);
+        }
+    }
+    free(report);
+    outline_leave(&x);
+    (void)show_sink();
+    assert_int_equal(show_put(NULL, told, n_told), LAM_OK);
+    show_golden("saved-changed", true);
+}
+
 static void read_it(void *arg, bool *ok) {
     lmi_outline o;
     lam_error e = {0};
@@ -550,6 +616,10 @@ static void without_memory(void **state) {
     outlined x = outline_of(full_step(), "exact");
     char file[sizeof FILE_NAME];
     memcpy(file, FILE_NAME, sizeof file);
+    save(x.c);
+    oom_sweep(read_it, file);
+    outline_leave(&x);
+    x = outline_of(net_two_parents(false), "layers"); /* its layers have attributes */
     save(x.c);
     oom_sweep(read_it, file);
     outline_leave(&x);
@@ -566,6 +636,7 @@ int main(void) {
         cmocka_unit_test(a_whole_step),
         cmocka_unit_test(operators),
         cmocka_unit_test(insides),
+        cmocka_unit_test(made_up_networks),
         cmocka_unit_test(layers),
         cmocka_unit_test(no_report),
         cmocka_unit_test(rows_that_are_none),
@@ -578,6 +649,7 @@ int main(void) {
         cmocka_unit_test(what_ran_when),
         cmocka_unit_test(large_ones),
         cmocka_unit_test(changed_bytes),
+        cmocka_unit_test(changed_values),
         cmocka_unit_test(without_memory),
     };
     return cmocka_run_group_tests(tests, NULL, remove_file);
