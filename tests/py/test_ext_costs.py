@@ -227,7 +227,7 @@ def test_reports_are_written(model):
         ({"colour": True}, ValueError, "no option 'colour'"),
         ({"width": "x"}, TypeError, "integer"),
         ({"width": 2**80}, OverflowError, "too large"),
-        ({"max_depth": 2**32}, OverflowError, "max_depth can't be 4294967296"),
+        ({"max_depth": 2**31}, OverflowError, "max_depth can't be 2147483648"),
         ({"max_depth": -(2**31) - 1}, OverflowError, "max_depth"),
         ({"layout": 3}, TypeError, "layout is a text, not 3"),
         ({"peak": 3}, TypeError, "roof"),
@@ -238,6 +238,13 @@ def test_reports_are_written(model):
 def test_options_that_do_not_exist(model, options, error, sentence):
     with pytest.raises(error, match=sentence):
         model.costs().write(options)
+
+
+def test_the_largest_numbers_that_options_may_be(model):
+    costs = model.costs()
+    assert costs.write({"max_depth": 2**31 - 1}) == costs.write()
+    with pytest.raises(errors.UsageError):  # of the table, which is told it
+        costs.write({"width": -(2**31)})
 
 
 def test_formulas():
