@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 import torch
 from ext_kit import seen
@@ -291,3 +293,22 @@ def test_models_and_costs_are_made_by_captures_only():
 def test_costs_outlive_the_name_of_their_model():
     costs = seen(nn.Tanh(), X).costs()
     assert costs.rows()[0]["type"] == "Tanh"
+
+
+def test_layouts_that_can_not_be_are_refused():
+    layout = {}
+    for _ in range(99):  # it is filled by what the refusals ask for
+        with pytest.raises(errors.UsageError) as told:
+            _lamina.use_layout(layout)
+        asked = re.fullmatch("a layout has a small number '(.+)'", str(told.value))
+        if not asked:
+            break
+        layout[asked[1]] = 4096 if layout else -1
+    needed = {"inputs", "outputs", "sequence", "tensor"}
+    assert needed < set(layout)
+    for name in layout:
+        with pytest.raises(errors.UsageError, match="with every place known"):
+            _lamina.use_layout({**dict.fromkeys(layout, 0), **dict.fromkeys(needed & {name} or needed, -1)})
+        for odd in (-2, 4097, "1", None):
+            with pytest.raises(errors.UsageError, match=f"a small number '{name}'"):
+                _lamina.use_layout({**layout, name: odd})
