@@ -209,7 +209,7 @@ def test_the_lightning_that_the_program_uses(monkeypatch):
     monkeypatch.delitem(sys.modules, "pytorch_lightning", raising=False)
     monkeypatch.delitem(vars(callbacks), "LightningCallback", raising=False)
     assert issubclass(callbacks.LightningCallback, Callback)
-    monkeypatch.delitem(vars(callbacks), "LightningCallback")
+    del callbacks.LightningCallback  # monkeypatch would put back what it deletes, for all tests that follow
 
 
 # -- a GPU ---------------------------------------------------------------------------------------------------

@@ -485,9 +485,11 @@ API int cudaEventSynchronize(void *e) { return T->synchronize(e); }
 API int cudaEventElapsedTime(float *ms, void *a, void *b) { return T->elapsed(ms, a, b); }
 API int cudaEventDestroy(void *e) { return T->destroy(e); }
 API int cudaGetLastError(void) { return T->last_error(); }
-API const char *cudaGetErrorString(int e) { return T->error_text(e); }
 API int cudaStreamIsCapturing(void *s, int *out) { return T->is_capturing(s, out); }
+#ifndef NO_MORE
+API const char *cudaGetErrorString(int e) { return T->error_text(e); }
 API int cudaThreadExchangeStreamCaptureMode(int *m) { return T->exchange_mode(m); }
+#endif
 #ifdef BY_C10
 API int _ZN3c104cuda9GetDeviceEPa(int8_t *out) { int d, e = T->get_device(&d); *out = (int8_t)d; return e; }
 API int _ZN3c104cuda14MaybeSetDeviceEa(int8_t d) { return T->set_device(d); }
@@ -571,6 +573,7 @@ print(control("made"))
     [
         ("", 0, True, ""),
         ("-DBY_C10", 0, True, ""),
+        ("-DNO_MORE", 0, True, ""),
         ("", 4096, False, "another than the one that torch tells"),
         ("-DNO_STREAM", 0, False, "this torch does not tell in C which stream is current"),
     ],

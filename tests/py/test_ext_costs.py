@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 import torch
 from ext_kit import seen
@@ -227,7 +229,7 @@ def test_reports_are_written(model):
         ({"colour": True}, ValueError, "no option 'colour'"),
         ({"width": "x"}, TypeError, "integer"),
         ({"width": 2**80}, OverflowError, "too large"),
-        ({"max_depth": 2**32}, OverflowError, "max_depth can't be 4294967296"),
+        ({"max_depth": 2**31}, OverflowError, "max_depth can't be 2147483648"),
         ({"max_depth": -(2**31) - 1}, OverflowError, "max_depth"),
         ({"layout": 3}, TypeError, "layout is a text, not 3"),
         ({"peak": 3}, TypeError, "roof"),
@@ -238,6 +240,13 @@ def test_reports_are_written(model):
 def test_options_that_do_not_exist(model, options, error, sentence):
     with pytest.raises(error, match=sentence):
         model.costs().write(options)
+
+
+def test_the_largest_numbers_that_options_may_be(model):
+    costs = model.costs()
+    assert costs.write({"max_depth": 2**31 - 1}) == costs.write()
+    with pytest.raises(errors.UsageError):  # of the table, which is told it
+        costs.write({"width": -(2**31)})
 
 
 def test_formulas():
@@ -284,3 +293,22 @@ def test_models_and_costs_are_made_by_captures_only():
 def test_costs_outlive_the_name_of_their_model():
     costs = seen(nn.Tanh(), X).costs()
     assert costs.rows()[0]["type"] == "Tanh"
+
+
+def test_layouts_that_can_not_be_are_refused():
+    layout = {}
+    for _ in range(99):  # it is filled by what the refusals ask for
+        with pytest.raises(errors.UsageError) as told:
+            _lamina.use_layout(layout)
+        asked = re.fullmatch("a layout has a small number '(.+)'", str(told.value))
+        if not asked:
+            break
+        layout[asked[1]] = 4096 if layout else -1
+    needed = {"inputs", "outputs", "sequence", "tensor"}
+    assert needed < set(layout)
+    for name in layout:
+        with pytest.raises(errors.UsageError, match="with every place known"):
+            _lamina.use_layout({**dict.fromkeys(layout, 0), **dict.fromkeys(needed & {name} or needed, -1)})
+        for odd in (-2, 4097, "1", None):
+            with pytest.raises(errors.UsageError, match=f"a small number '{name}'"):
+                _lamina.use_layout({**layout, name: odd})

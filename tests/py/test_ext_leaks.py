@@ -318,3 +318,27 @@ def test_a_dry_run_lets_go_of_the_capture_before():
     assert sys.getrefcount(first) == before + 1
     mode.serves(second)
     assert sys.getrefcount(first) == before
+
+
+def test_the_collector_is_shown_all_that_the_module_holds():
+    one_capture()
+    held = {id(each) for each in gc.get_referents(_lamina)}
+    own = [each for each in vars(_lamina).values() if isinstance(each, type)]
+    torchs = [nn.Module, nn.Parameter, torch.Tensor, torch.jit.ScriptModule, torch.float32, torch.bool]
+    attributes = [vars(torch._C.TensorBase)[name] for name in ("shape", "dtype", "device")]
+    wanted = [*own, *torchs, *attributes, torch._C._disabled_torch_dispatch_impl]
+    assert len(own) > 5
+    assert [each for each in wanted if id(each) not in held] == []
+
+    # In a capture also the types that it has met; of two with the same place in the cache the last.
+    met = [type("Met", (), {}) for _ in range(16)]
+    root = nn.Flatten()
+    root.forward = lambda *values: values
+    capture = _lamina.Capture(root)
+    capture.start()
+    root(*(kind() for kind in met))
+    held = {id(each) for each in gc.get_referents(_lamina)}
+    capture.stop()
+    assert sum(id(kind) in held for kind in met) > 8
+    held = {id(each) for each in gc.get_referents(_lamina)}
+    assert not any(id(kind) in held for kind in met)

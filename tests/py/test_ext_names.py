@@ -43,6 +43,33 @@ def test_every_function_has_a_signature_and_a_sentence():
             assert thing.__text_signature__ is not None
 
 
+ODD = """
+import torch
+from lamina import _lamina
+
+net = torch.nn.Linear(3, 4)
+capture = _lamina.Capture(net)
+capture.start()
+net(torch.rand(2, 3))
+capture.stop()
+objects = [_lamina, capture, capture.model(), capture.model().costs(), _lamina.Schedule(1)]
+given = [(), *((value,) * n for n in (1, 2, 3) for value in (3, 2.5, "x", None, object(), (), [3], {"a": 3}))]
+for name, function in [(name, getattr(o, name)) for o in objects for name in dir(o) if name[0] != "_"]:
+    for values in given if callable(function) else ():
+        try:
+            function(*values)
+        except Exception as error:
+            if not str(error) or isinstance(error, SystemError):
+                print(name, values, repr(error))
+"""
+
+
+def test_whatever_a_function_is_given_it_answers_or_says_what_is_wrong():
+    command = [sys.executable, "-X", "faulthandler", "-c", ODD]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment())
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
 def test_errors_are_what_they_say():
     kinds = [v for v in vars(errors).values() if isinstance(v, type) and issubclass(v, Exception)]
     assert all(issubclass(k, errors.LaminaError) for k in kinds)

@@ -191,6 +191,18 @@ def test_an_input_that_keeps_its_gradient():
     assert info_of(watched(net, lambda net: net(x)).layers[0])["grad_in_shape"] == []
 
 
+@observed
+def test_an_input_whose_gradient_can_not_be_read():
+    class Refuses(torch.Tensor):
+        @property
+        def grad(self):
+            raise RuntimeError("not to be had")
+
+    net, x = nn.Linear(3, 3), torch.rand(2, 3).as_subclass(Refuses).requires_grad_()
+    info = info_of(watched(net, lambda net: net(x).sum().backward()).layers[0])
+    assert [info[name] for name in ("grad_in_shape", "grad_out_shape")] == [[], [[2, 3]]]
+
+
 @measured
 @observed
 def test_memory_is_what_was_retained():

@@ -758,6 +758,23 @@ def test_what_the_stack_held_before_is_no_pointer_to_the_proof():
     assert in_process(code) == "True True\n" * 3
 
 
+def test_a_record_is_read_when_its_own_operator_ends():
+    """And not when one inside it does: all of these are seen, as torch's profiler sees them."""
+    code = (
+        "import torch\nfrom lamina import _lamina\n"
+        "from torch.profiler import ProfilerActivity, profile\n"
+        "x, y, w, b = (torch.ones(2, 3), torch.ones(2, 4), torch.ones(4, 3), torch.ones(4))\n"
+        "for name, call in (('linear', lambda: torch.nn.functional.linear(x, w, b)),\n"
+        "                   ('tensordot', lambda: torch.tensordot(x, y, ([0], [0])))):\n"
+        "    told = _lamina.probe_record('aten::' + name, call, ())\n"
+        "    with profile(activities=[ProfilerActivity.CPU]) as seen:\n"
+        "        call()\n"
+        "    names = [event.name for event in seen.events() if event.name.startswith('aten::')]\n"
+        "    print(names[0] == 'aten::' + name, len(names) > 3, told['inside'] - len(names) + 1)\n"
+    )
+    assert in_process(code) == "True True 0\n" * 2
+
+
 def test_the_proof_is_of_this_torch_and_this_extension(tmp_path):
     """Another build of either is another key, and so another file."""
     from lamina import _lamina

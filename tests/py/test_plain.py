@@ -6,6 +6,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import textwrap
+import types
 
 import pytest
 import torch
@@ -154,6 +155,22 @@ def test_the_public_switch_serves_where_torch_has_no_other(monkeypatch):
     assert (watch.report("exact").macs, watch.report("exact").backward.macs) == (96, 48)
     assert close(ours, trained(by_hand, net, x))
     assert kernels() == before and torch._dynamo.eval_frame._stance.stance == "default"
+
+
+@pytest.mark.skipif(OLD, reason="this torch has no public switch")
+@pytest.mark.parametrize("lacks", ["_set_stance", "DynamoStance", "_stance"])
+def test_a_switch_that_lacks_a_part_is_not_known(lacks):
+    from torch._dynamo import eval_frame
+
+    from lamina._guard import compiled
+
+    parts = {"_set_stance", "DynamoStance", "_stance"}
+    switch = types.ModuleType("switch")
+    vars(switch).update({name: getattr(eval_frame, name) for name in parts - {lacks}})
+    assert compiled._known_to(switch, "force_eager") == (None, None)
+    setattr(switch, lacks, getattr(eval_frame, lacks))
+    compiled._known_to.cache_clear()
+    assert None not in compiled._known_to(switch, "force_eager")
 
 
 @pytest.mark.parametrize("runs", [branches] if OLD else [branches, gathers])

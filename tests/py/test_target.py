@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import sys
 import textwrap
+from contextlib import suppress
 
 import pytest
 import torch
@@ -137,6 +138,30 @@ def test_what_names_the_cpu_for_its_large_tensors_says_so(file, small_is_large, 
     monkeypatch.setattr(load, "available", lambda: 1 << 20)
     with pytest.raises(Exception, match="makes large tensors on a device that it names"):
         dry("big.py:Here", "1x4")
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: torch.randn(256),
+        lambda: torch.full((2, 64), 1.0, dtype=torch.complex64),
+        lambda: torch.empty(1024, dtype=torch.int8),
+        lambda: torch.arange(128),
+    ],
+)
+def test_tensors_that_are_alive_are_limited_to_the_byte(make):
+    with limit.limited(1024):
+        for _ in range(3):
+            assert make().untyped_storage().nbytes() == 1024  # and is gone before the next
+    with pytest.raises(limit.TooLargeError), limit.limited(1023):
+        make()
+    with pytest.raises(limit.TooLargeError), limit.limited(2047):
+        kept = make()
+        with suppress(limit.TooLargeError):  # as a model's own `except` may
+            make()
+        assert kept.numel() > 0
+    with pytest.raises(limit.TooLargeError), limit.limited((4 << 44) - 1):  # it is not even tried
+        torch.randn(1 << 44)
 
 
 @pytest.mark.parametrize("target", ["big.py:Net", "big.py:Goes", "big.py:Filled", "ready.py:net"])

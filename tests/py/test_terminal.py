@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
+import types
 
 import pytest
 import torch
@@ -269,6 +270,20 @@ def test_no_thread_runs_while_times_are_measured(monkeypatch):
     SEEN.clear()
     lamina.inspect(model, torch.ones(1, 4), time=True, warmup=0, repeats=1)
     assert SEEN == [False]  # the run that counts is the timed one
+
+
+def test_progress_by_hand_is_written_now_and_then(monkeypatch):
+    stderr, now = Terminal(), [1000.0]
+    monkeypatch.setattr("sys.stderr", stderr)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(terminal, "PROGRESS_AFTER", 60.0)  # seconds of a clock that stands still by itself
+    monkeypatch.setattr(terminal, "time", types.SimpleNamespace(monotonic=lambda: now[0]))
+    with terminal.progress("begins") as shown, shown.by_hand():
+        for after in (0, 59, 60, 61, 119, 120, 300):
+            now[0] = 1000.0 + after
+            shown.at(f"step {after}")
+    written = [f"\rlamina: step {after} ... {after} s\x1b[K\r" for after in (60, 120, 300)]
+    assert stderr.text == "".join(written) + "\r\x1b[K"
 
 
 def test_a_stream_that_is_closed_is_no_error(monkeypatch):

@@ -148,16 +148,16 @@ def test_a_mutant_that_hangs_is_killed(tmp_path: Path) -> None:
 
 def test_python_is_tried_by_the_tests_of_its_file(tmp_path: Path) -> None:
     source = "def larger(a, b):\n    if a > b:\n        return a\n    return b\n"
-    looks = "from lamina._compare import larger\n\n\ndef test_larger():\n    assert larger(2, 1) == 2\n"
-    changed = {"python/lamina/_compare.py": source, "build/site/lamina/_compare.py": source}
-    changed["build/site/lamina/__init__.py"] = ""
-    _, lines = mutants(tree(tmp_path, **changed, **{"tests/py/test_compare.py": looks}), "python/lamina")
+    looks = "from lamina._results.graph import larger\n\n\ndef test_larger():\n    assert larger(2, 1) == 2\n"
+    made = {f"{top}/_results/graph.py": source for top in ("python/lamina", "build/site/lamina")}
+    made |= dict.fromkeys(("build/site/lamina/__init__.py", "build/site/lamina/_results/__init__.py"), "")
+    _, lines = mutants(tree(tmp_path, **made, **{"tests/py/test_graph.py": looks}), "python/lamina")
     assert sorted(lines[:-1]) == [
-        "python/lamina/_compare.py:2: if a > b: | if a >= b:",
-        "python/lamina/_compare.py:4: return b | return None",
+        "python/lamina/_results/graph.py:2: if a > b: | if a >= b:",
+        "python/lamina/_results/graph.py:4: return b | return None",
     ]
     assert lines[-1].startswith("tools/mutants: python/lamina: 3 of 5 killed, 2 survived")
-    assert (tmp_path / "build/site/lamina/_compare.py").read_text("utf-8") == source
+    assert (tmp_path / "build/site/lamina/_results/graph.py").read_text("utf-8") == source
 
 
 @pytest.mark.parametrize(

@@ -107,10 +107,8 @@ lam_status lmx_error_from_exception(lmx_state *st, lam_error *e) {
     PyErr_Fetch(&type, &value, &trace);
     PyErr_NormalizeException(&type, &value, &trace);
     lam_status status = type ? status_of(st, type) : LAM_FAILED;
-    if (e && e->status == LAM_OK) {
-        *e = (lam_error){.status = status, .at = -1};
-        if (type) sentence(type, value, status == LAM_FAILED || status == LAM_IO, e->text, sizeof e->text);
-    }
+    *e = (lam_error){.status = status, .at = -1};
+    if (type) sentence(type, value, status == LAM_FAILED || status == LAM_IO, e->text, sizeof e->text);
     Py_XDECREF(type);
     Py_XDECREF(value);
     Py_XDECREF(trace);
