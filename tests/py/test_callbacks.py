@@ -13,12 +13,13 @@ from conftest import environment
 from ext_kit import module_call
 from torch import nn
 from torch.nn import functional
+from torch.utils.checkpoint import checkpoint
 from torch.utils.data import DataLoader, Dataset
 
 import lamina
 from lamina import callbacks
 from lamina._results.time import DeviceTime, Spent, Time
-from lamina.callbacks import StepMeter
+from lamina.callbacks import MOST_EVERY, StepMeter, check_options
 
 ALWAYS = {"forward_ms", "backward_ms", "other_ms", "step_ms", "flops", "peak_memory", "nonfinite"}
 
@@ -33,12 +34,12 @@ def net():
 
 
 def flops_of_step(model, x):
-    """What a capture of the same step counts, forward and backward."""
+    """What a capture of the same step counts, with its backward and what that recomputes."""
     model.zero_grad()
     with lamina.capture(model) as cap:
         model(x).sum().backward()
     report = cap.report()
-    return report.flops + report.backward.flops
+    return report.flops + report.backward.flops + report.recompute.flops
 
 
 # -- plain loops ---------------------------------------------------------------------------------------------
@@ -72,6 +73,52 @@ def test_numbers_of_a_step_are_those_of_a_capture():
     assert metrics["lamina/nonfinite"] == 0
     assert meter.first_bad is None
     assert meter.stopped is None
+
+
+def test_what_is_recomputed_is_work_and_time_of_its_own():
+    class Again(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.body, self.head = net(), nn.Linear(4, 4)
+
+        def forward(self, x):
+            return self.head(checkpoint(self.body, x, use_reentrant=False))
+
+    model = Again()
+    [(_, metrics)] = loop(StepMeter(model), model, 1)
+    assert names(metrics) == ALWAYS | {"recompute_ms"}
+    assert metrics["lamina/flops"] == flops_of_step(model, torch.ones(6, 8))
+    parts = sum(metrics[f"lamina/{part}_ms"] for part in ("forward", "backward", "recompute", "other"))
+    assert parts == pytest.approx(metrics["lamina/step_ms"])
+
+
+@pytest.mark.parametrize(
+    ("batch", "sizes"),
+    [
+        (torch.ones(3, 2), (3, None)),
+        (torch.ones(()), (None, None)),
+        ([torch.ones(4, 2), torch.ones(3)], (4, None)),
+        (("a word", None, [[], [torch.ones(5)]]), (5, None)),
+        ({"text": ["a", "b"], "x": torch.ones(2, 7)}, (2, None)),
+        ({"input_ids": torch.ones(2, 9), "labels": torch.ones(8)}, (2, 18)),
+        ({"input_ids": [1, 2, 3], "x": torch.ones(4)}, (4, None)),
+        ({"x": torch.ones(()), "input_ids": torch.ones(6)}, (None, 6)),
+        ([], (None, None)),
+        ("text", (None, None)),
+        (None, (None, None)),
+        (7, (None, None)),
+    ],
+)
+def test_samples_and_tokens_of_a_batch(batch, sizes):
+    assert callbacks._sizes(batch) == sizes
+
+
+@pytest.mark.parametrize(
+    ("sizes", "total"),
+    [([], None), ([None], None), ([3], 3), ([2, 5], 7), ([2, None], None), ([None, 2], None), ([0, 2], 2)],
+)
+def test_the_sizes_of_a_step_are_a_sum_if_all_are_known(sizes, total):
+    assert callbacks._total(sizes) == total
 
 
 def test_one_in_so_many_steps_is_recorded_as_a_watch_does():
@@ -158,6 +205,8 @@ def test_an_error_of_our_own_does_not_end_the_training(monkeypatch, capfd):
     [
         ({"every": 0}, "every is 0; it is a whole number"),
         ({"every": True}, "every is True"),
+        ({"every": 2.0}, r"every is 2\.0"),
+        ({"every": MOST_EVERY + 1}, "every is 2147483648"),
         ({"peak_flops": 0}, "peak_flops is 0; it is FLOP/s"),
         ({"peak_flops": float("nan")}, "peak_flops is nan"),
     ],
@@ -165,6 +214,8 @@ def test_an_error_of_our_own_does_not_end_the_training(monkeypatch, capfd):
 def test_wrong_options(options, said):
     with pytest.raises(ValueError, match=said):
         StepMeter(net(), **options)
+    check_options(every=1, peak_flops=1e-9)
+    check_options(every=MOST_EVERY, peak_flops=None)
 
 
 def test_wrong_model():

@@ -650,6 +650,23 @@ def test_a_compiled_leaf_is_called_once():
     assert inner["inputs"][0]["shape"] == (2, 3) and inner["outputs"][0]["shape"] == (2, 3)
 
 
+def test_a_child_with_the_name_that_compiling_gives_is_a_child_like_others():
+    class Plain(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self._orig_mod, self.unused = Block(), Block()
+
+        def forward(self, x):
+            return self._orig_mod.fc(self._orig_mod(x))
+
+    model = seen(Plain(), X)
+    assert calls(model) == [
+        ("", None), ("_orig_mod", ""), ("_orig_mod.fc", "_orig_mod"), ("_orig_mod.act", "_orig_mod"),
+        ("_orig_mod.fc", ""),
+    ]  # fmt: skip
+    assert not any(m["opaque"] for m in model.modules())
+
+
 def test_compiled_code_is_opaque_unless_its_inside_was_seen():
     try:
         net = nn.Sequential(torch.compile(Block(), backend="eager"))

@@ -539,7 +539,8 @@ def counted(*sizes, **options):
     weakref.finalize(tensor, give, 4096)
     return tensor
 torch.empty = counted
-torch.cuda.memory_stats_as_nested_dict = lambda device: {"allocated_bytes": {"all": dict(bytes)}}
+untold = {}
+torch.cuda.memory_stats_as_nested_dict = lambda device: {"allocated_bytes": {"all": bytes | untold}}
 torch.cuda.reset_peak_memory_stats = anew
 _lamina.pretend_device(1)
 control("use", 1)
@@ -553,6 +554,12 @@ class Layer(nn.Module):
         give(500)
         return x * self.weight
 model = nn.Sequential(Layer())
+for name in ("current", "allocated", "freed"):
+    untold = {name: 0}
+    with lamina.capture(model, memory=True) as watch:
+        model(torch.rand(3))
+    print(watch.report().memory.device, watch.report().notes)
+untold = {}
 for _ in range(2):
     with lamina.capture(model, time=True, memory=True) as watch:
         model(torch.rand(3))
@@ -598,7 +605,9 @@ def test_the_functions_of_cuda_are_found(tmp_path, how, stream, known, says):
         [sys.executable, "-c", SCRIPT, library, str(stream)], capture_output=True, text=True, check=False
     )
     assert ran.returncode == 0, ran.stderr
-    first, bytes, second, again, made = ran.stdout.splitlines()
+    *untold, first, bytes, second, again, made = ran.stdout.splitlines()
+    says_why = "did not show a tensor of known size" if how != "-DNO_STREAM" else "None"
+    assert [line.startswith("None [") and says_why in line for line in untold] == [True] * 3
     assert bytes == again == ("(700, 500, 200, 700)" if how != "-DNO_STREAM" else "None")
     if known:
         assert first == second == "1234 [] 0"

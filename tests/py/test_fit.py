@@ -11,6 +11,7 @@ import json
 import math
 import sys
 import weakref
+from typing import NamedTuple
 
 import allocated
 import corpus_nets
@@ -24,6 +25,8 @@ from torch import nn
 
 import lamina
 from lamina import _lamina
+from lamina._dry.running import MOST_KNOWN
+from lamina._fit import of_batch
 from lamina._run import once
 
 OPTIMIZERS = {
@@ -240,6 +243,41 @@ def test_a_batch_of_what_is_looked_at():
 
     at, x = torch.tensor([0, 2]), torch.randn(3, 4)
     assert lamina.fit(Looks(), (at, x), batch=7).forward.parts["activations"] > 7 * 4 * 4
+
+
+class Pair(NamedTuple):
+    x: object
+    size: object
+
+
+class Named:
+    """Has names of fields, as what is no tuple may."""
+
+    _fields = ("x",)
+
+
+def test_a_batch_replaces_the_axis_of_every_tensor_that_has_it():
+    x, other, none = torch.ones(2, 3, dtype=torch.float64), torch.ones(3, 2), torch.ones(())
+    at, size, named = torch.tensor([[4, 5], [6, 7]]), torch.Size([2, 3]), Named()
+    args = (Pair(x, size), [other, {"at": at, "two": 2}], (none, named), x.new_empty(0), x.half())
+    (pair, (same, inner), (scalar, as_given), empty, half), kwargs = of_batch(args, {"y": at, "n": 2}, 5)
+    for made, dtype in ((pair.x, torch.float64), (half, torch.float16)):
+        assert (made.shape, made.dtype, made.device.type) == ((5, 3), dtype, "meta")
+    repeated = [[4, 5], [6, 7], [4, 5], [6, 7], [4, 5]]
+    assert (inner["at"].tolist(), inner["two"]) == (repeated, 2)
+    assert (kwargs["y"].tolist(), kwargs["n"]) == (repeated, 2)
+    assert (type(pair), pair.size) == (Pair, size)
+    assert same is other
+    assert scalar is none
+    assert as_given is named
+    assert empty is args[3]
+
+
+def test_whole_numbers_of_a_batch_are_made_up_if_they_are_many():
+    at = torch.zeros(2, MOST_KNOWN // 4, dtype=torch.uint8)
+    for batch, device in ((4, "cpu"), (5, "meta")):
+        (made,), _ = of_batch((at,), {}, batch)
+        assert (made.shape, made.device.type) == ((batch, MOST_KNOWN // 4), device)
 
 
 def test_a_type():

@@ -153,6 +153,7 @@ def test_too_many_steps_to_leave_out_are_refused():
     for every in (1 << 31, 10**30):
         with pytest.raises(ValueError, match="it is 2147483647 at most"):
             lamina.watch(net(), every=every)
+    assert lamina.watch(net(), every=_watch.MOST_EVERY).every == 2147483647
 
 
 @pytest.mark.skipif(bool(not_observed()), reason=f"no operators: {not_observed()}")
@@ -351,6 +352,14 @@ def test_a_class_with_a_call_of_its_own_keeps_it(tmp_path):
         assert torch.equal(model(x), expected)
     assert Own.__dict__["__call__"] is own
     assert rows(file, "SELECT calls FROM steps") == [(1,)]
+
+    def theirs(self, x):
+        return own(self, x) + 1
+
+    with lamina.watch(model, every=1, file=file):
+        Own.__call__ = theirs
+    assert Own.__dict__["__call__"] is theirs  # what somebody put there meanwhile stays
+    assert torch.equal(model(x), expected + 1)
 
 
 def test_a_model_that_is_not_called_is_told_of(tmp_path, capsys):

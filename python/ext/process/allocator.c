@@ -93,7 +93,6 @@ static bool redirect(char *why, size_t size) {
 }
 
 bool lmx_alloc_open(lmx_alloc *a, void *alloc, void *free, char *why, size_t size) {
-    a->forked = false;
     a->slot = free_slot();
     if (a->slot < 0) {
         snprintf(why, size, "%d captures of memory are open already; close some first", LMX_ALLOCS);

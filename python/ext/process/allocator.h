@@ -13,7 +13,7 @@ typedef struct lmx_alloc {
     lmx_whose (*whose)(void *self);
     void *self;
     int slot;
-    bool forked; /* this is another process than the one that opened it */
+    bool forked; /* false before it opens; true in another process than the one that opened it */
 } lmx_alloc;
 
 enum { LMX_ALLOCS = 8 }; /* that may be open at a time */
