@@ -148,7 +148,7 @@ static lam_status put_page(lmi_runs *p) {
 
 static lam_status put_part(lmi_runs *p) {
     lmi_part_begin(&p->w.out, "recording");
-    lmi_runs_verdict(p);
+    LAM_TRY(lmi_runs_verdict(p));
     if (p->main >= 0 && lam_recording_model(p->w.all[0], p->main)->n_steps)
         LAM_TRY(lmi_runs_layers(p, p->main));
     lmi_part_end(&p->w.out);

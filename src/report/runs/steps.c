@@ -212,7 +212,7 @@ static void put_table(lmi_runs *p, int32_t model, bool memory) {
 static void put_told(lmi_buf *b, lmi_buf *told) {
     lmi_put(b, lmi_buf_text(told));
     b->bad = b->bad || told->bad;
-    lmi_buf_clear(told);
+    lmi_buf_free(told);
 }
 
 void lmi_runs_steps(lmi_runs *p, int32_t model) {
@@ -240,6 +240,5 @@ void lmi_runs_steps(lmi_runs *p, int32_t model) {
         lmi_put(b, "</div>");
         put_told(b, &above);
     }
-    lmi_buf_free(&above);
     put_table(p, model, m->peak_bytes.n > 0);
 }
