@@ -139,6 +139,38 @@ static void job_summaries(void **state) {
         assert_int_equal(lamina("diff before.json after.json --github"), 0);
         assert_true(size_of("summary.md") < 1 << 20);
     }
+    /* For every room that is left, whole lines of the summary and a sentence; what was there stays. */
+    static const char cut[] = "\n\nThe rest is left out: a job summary has 1 MiB at most.\n";
+    static char text[2 << 20], whole[1 << 16];
+    enum { MOST = (1 << 20) - 1 };
+    unlink("summary.md");
+    assert_int_equal(lamina("diff before.json after.json --github"), 0);
+    f = fopen("summary.md", "rb");
+    whole[fread(whole, 1, sizeof whole - 1, f)] = '\0';
+    fclose(f);
+    for (size_t room = 0; room < one + 3; room += room < 70 || room > one - 3 ? 1 : 37) {
+        f = fopen("summary.md", "wb");
+        for (size_t i = 0; i < MOST - room; i++) fputc('x', f);
+        fclose(f);
+        assert_int_equal(lamina("diff before.json after.json --github"), 0);
+        f = fopen("summary.md", "rb");
+        text[fread(text, 1, sizeof text - 1, f)] = '\0';
+        fclose(f);
+        const char *added = text + (MOST - room);
+        size_t n = strlen(added), tail = sizeof cut - 1;
+        assert_int_equal(strspn(text, "x"), MOST - room);
+        assert_true(n <= room);
+        if (n == 0) continue;
+        assert_int_equal(*added, '\n');
+        if (strcmp(added + 1, whole) == 0) continue;
+        if (n == 1) continue; /* there was no room for a line */
+        assert_true(n > 1 + tail && strcmp(added + n - tail, cut) == 0);
+        size_t kept = n - 1 - tail;
+        assert_true(strncmp(added + 1, whole, kept) == 0 && whole[kept - 1] == '\n');
+        /* Not one line more would have fitted. */
+        size_t next = kept + strcspn(whole + kept, "\n") + 1;
+        assert_true(next + sizeof cut > room - 1);
+    }
     setenv("GITHUB_STEP_SUMMARY", "no/such/folder/summary.md", 1);
     assert_int_equal(lamina("diff before.json after.json --github"), 3);
     ERR_HAS("no/such/folder/summary.md: the job summary can't be written: No such file");

@@ -117,6 +117,69 @@ static void no_memory_for_json(void **state) {
     }
 }
 
+/* An option's value is a word of its own, or is attached to it; letters may stand together. */
+static void spellings(void **state) {
+    (void)state;
+    static const char *const lines[] = {"show m:two -i 1x4",
+                                        "show m:two -i1x4",
+                                        "show m:two -i=1x4",
+                                        "show m:two --input=1x4",
+                                        "show m:two --input 1x4 --input=2x3",
+                                        "show -- m:two",
+                                        "show m:two -i",
+                                        "show m:two -i=",
+                                        "show m:two --input=",
+                                        "m:two -n2",
+                                        "m:two -n 1 -cexact",
+                                        "m:two -fi 1x4",
+                                        "m:two -k a=b -k=c=d",
+                                        "help why",
+                                        "why --help",
+                                        NULL};
+    show_sink();
+    add(lines, 0, true);
+    page_golden("cmd-spellings");
+}
+
+/* On a terminal a report ends with what may be typed next, quoted for a shell. */
+static void what_may_be_typed_next(void **state) {
+    (void)state;
+    static const char *const argv[][9] = {{"lamina", "m:two"},
+                                          {"lamina", "m:two", "-i", "1x4", "-i", "a b"},
+                                          {"lamina", "m:two", "-k", "name=$HOME", "-k", ""},
+                                          {"lamina", "m:two", "-k", "name=it's"},
+                                          {"lamina", "m:step", "--mode", "train", "-i", "2x3"},
+                                          {"lamina", "m:two", "--mode", "eval", "-k", "x=(1)"},
+                                          {"lamina", "m:two", "-o", "-"},
+                                          {"lamina", "m:two", "--format", "md"}};
+    show_sink();
+    for (size_t i = 0; i < sizeof argv / sizeof *argv; i++) {
+        int argc = 0;
+        while (argv[i][argc]) argc++;
+        lam_host h = fake_host();
+        h.width = 100;
+        h.out_is_terminal = true;
+        assert_int_equal(lam_command(argc, argv[i], &h), 0);
+        say("\n==");
+        for (int k = 1; k < argc; k++) say(" "), say(argv[i][k]);
+        say("\n");
+        say(fake_out.text);
+    }
+    /* What does not fit in a line of a shell is left out. */
+    static char word[5000];
+    for (size_t n = 100; n < sizeof word; n += 12 * n / 10) {
+        const char *line[] = {"lamina", "m:two", "-k", word, NULL};
+        lam_host h = fake_host();
+        h.width = 100;
+        h.out_is_terminal = true;
+        memset(word, 'x', n);
+        word[n] = '\0';
+        assert_int_equal(lam_command(4, line, &h), 0);
+        say(strstr(fake_out.text, "lamina why") ? "\nit fits\n" : "\nit does not fit\n");
+    }
+    page_golden("cmd-next");
+}
+
 static void wrong_lines(void **state) {
     (void)state;
     static const char *const lines[] = {"",
@@ -263,6 +326,9 @@ static void recordings(void **state) {
 
 int main(void) {
     unsetenv("GITHUB_STEP_SUMMARY"); /* in a job there is one */
+    setenv("PAGER", "", 1);          /* and on a terminal a pager */
+    unsetenv("LAMINA_PAGER");
+    setenv("NO_COLOR", "1", 1);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(showing),
         cmocka_unit_test(wrong_lines),
@@ -270,6 +336,8 @@ int main(void) {
         cmocka_unit_test(pictures_and_tables),
         cmocka_unit_test(recordings),
         cmocka_unit_test(every_width),
+        cmocka_unit_test(spellings),
+        cmocka_unit_test(what_may_be_typed_next),
         cmocka_unit_test(no_memory_for_json),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

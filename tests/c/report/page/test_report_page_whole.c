@@ -203,12 +203,49 @@ static void of_what_changed(void **state) {
     free(was);
 }
 
+/* More holders, speeds and lines than are listed: those with most, of equal ones the first. */
+static void of_long_lists(void **state) {
+    (void)state;
+    enum { MANY = 40, NODES = 66 };
+    static char names[NODES][8];
+    static lmi_level_node nodes[NODES];
+    static lmi_line_ends lines[NODES];
+    paged *p = paged_new();
+    paged_place(p, -1, "", "Net");
+    p->o.roof = (lam_peak){1e9, 1e9};
+    for (int i = 0; i < NODES; i++) {
+        snprintf(names[i], sizeof names[i], "m%d", i);
+        nodes[i] = (lmi_level_node){.look = LMI_NODE_END, .label = names[i], .note = "", .place = -1};
+        lines[i] = (lmi_line_ends){i, (i + 1) % NODES};
+    }
+    for (int i = 1; i < MANY; i++) {
+        int32_t at = paged_place(p, 0, names[i], "Linear");
+        paged_hold(p, at, (lam_held)(i % LAM_N_HELD), 100 + i * 29 % 37 / 2);
+        paged_add(p, LMI_OWN_TIME, at, 1000 + i * 31 % 41 / 2);
+        paged_add(p, LMI_OWN_FLOPS, at, 10 * i);
+        paged_add(p, LMI_OWN_READ, at, 500 - 10 * i);
+    }
+    paged_part(p, NULL, lmi_page_holders);
+    page_golden("page-holders");
+    paged_part(p, NULL, lmi_page_speeds);
+    page_golden("page-speeds");
+    for (int32_t n = 59; n < 62; n++) { /* 60 lines are listed */
+        lmi_level level = {.n = NODES, .node = nodes, .n_lines = n, .line = lines};
+        char more[40];
+        p->at[0].level = 0;
+        p->o.level = &level, p->o.n_levels = 1;
+        paged_part(p, NULL, lmi_page_lines);
+        assert_int_equal(shown_times("<tr><th scope=\"row\">"), n < 60 ? n : 60);
+        snprintf(more, sizeof more, "<p class=\"dim\">%d more</p>", (int)n - 60);
+        (n > 60 ? show_has : show_lacks)(more);
+    }
+    free(p);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(of_models),
-        cmocka_unit_test(of_two_models),
-        cmocka_unit_test(of_all_of_it),
-        cmocka_unit_test(of_what_changed),
+        cmocka_unit_test(of_models),       cmocka_unit_test(of_two_models), cmocka_unit_test(of_all_of_it),
+        cmocka_unit_test(of_what_changed), cmocka_unit_test(of_long_lists),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -170,6 +170,16 @@ static void of_memory(void **state) {
         add_drawn(lmi_picture_memory, &l->o, (lmi_picture_options){.width = 700, .alone = place == 0});
     }
     add_drawn(lmi_picture_memory, &l->o, (lmi_picture_options){.width = 350});
+    /* What the first moment alone holds, and the last one. */
+    int64_t ends[4][LAM_N_HELD] = {{0}};
+    for (int i = 0; i < 4; i++) ends[i][LAM_HELD_PARAMETER] = 100;
+    ends[0][LAM_HELD_INPUT] = 300;
+    ends[3][LAM_HELD_WORKSPACE] = 200;
+    lmi_course_point few[] = {{0, 400}, {10, 100}, {20, 100}, {30, 300}};
+    l->o.part = ends;
+    l->o.point = few, l->o.n_points = 4;
+    add_drawn(lmi_picture_memory, &l->o, (lmi_picture_options){.width = 700});
+    l->o.point = point, l->o.n_points = 12;
     for (int i = 0; i < 12; i++) point[i].bytes = point[11 - i].bytes; /* the peak comes late */
     l->o.part = NULL;
     use.before = 0;
