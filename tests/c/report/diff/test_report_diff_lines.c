@@ -246,11 +246,11 @@ static void write_more(const pair *x, const lam_diff_options *o) {
         fail_msg("%s: %s", e.where, e.text);
 }
 
-/* Net(gone, a, b), of which the first is only there before; a and b have so many parameters, a stride, and
- * MACs that are equal. */
-static lam_model *of_sizes(bool gone, int64_t a, int64_t b, int64_t stride) {
+/* Sequential(gone, a, b), of which the first is only there before; a and b have so many parameters, a stride,
+ * and MACs that are equal. */
+static lam_model *of_sizes(const char *type, bool gone, int64_t a, int64_t b, int64_t stride) {
     net n = net_new();
-    int32_t root = net_module(&n, "Net", 0), first = net_leaf(&n, "ReLU"), second = net_leaf(&n, "MaxPool2d");
+    int32_t root = net_module(&n, type, 0), first = net_linear(&n, 4, 4), second = net_leaf(&n, "MaxPool2d");
     int32_t p = net_place(&n, -1, "", root);
     if (gone) net_place(&n, p, "gone", net_leaf(&n, "Tanh"));
     net_int(&n, second, "stride", stride);
@@ -273,7 +273,9 @@ static void on_pages_of_any_width(void **state) {
         write_more(&x, &(lam_diff_options){.rows = -1, .depth = -1, .width = wide});
     pair_free(&x);
     for (int k = 0; k < 4; k++) {
-        x = pair_of(of_sizes(k > 1, 3, 5, 1), of_sizes(false, 4, 5 + 4 * k, 1 + k), "layers", "layers");
+        const char *type = k ? "Sequential" : "Net";
+        x = pair_of(of_sizes(type, k > 1, 3, 5, 1), of_sizes(type, false, k ? 4 : 3, 5 + 4 * k, 2 + k),
+                    "layers", "layers");
         write_more(&x, &(lam_diff_options){.rows = -1, .depth = -1});
         write_more(&x, &(lam_diff_options){.format = "json", .rows = -1, .depth = -1});
         pair_free(&x);
