@@ -448,6 +448,23 @@ static void what_is_no_graph_is_refused(void **state) {
     chain(3);
     the.size[2].h = INT32_MAX;
     assert_int_equal(refused("too large"), LAM_LIMIT);
+    for (int more = 0; more < 2; more++) { /* the sum of all, to the last unit */
+        chain(3);
+        the.size[0].w = the.size[2].w = 1 << 27;
+        the.size[1].w = more;
+        if (more)
+            assert_int_equal(refused("too large"), LAM_LIMIT);
+        else
+            draw_it();
+        chain(2);
+        the.size[0].h = (1 << 28) - 2 * 48 + more;
+        the.size[1].h = 0;
+        if (more)
+            assert_int_equal(refused("too large"), LAM_LIMIT);
+        else
+            draw_it();
+    }
+    chain(3);
     the.n = -1;
     assert_int_equal(refused("can't be drawn"), LAM_USAGE);
     the.n = 3;

@@ -435,6 +435,7 @@ static void what_is_left_out_or_odd(void **state) {
         {"aten::permute", 2, 2, {2, 3}, {3, 2}, 1, {WS(1, 1, 1)}},
         {"aten::permute", 2, 2, {2, 3}, {3, 2}, 1, {WS(1, 2, 2, 0)}},
         {"aten::permute", 2, 2, {2, 3}, {3, 2}, 1, {WS(1, 2, 1, -3)}},
+        {"aten::permute", 2, 2, {2, 3}, {3, 2}, 1, {WS(1, 3, 1, 0, 0)}},
         {"aten::transpose", 2, 2, {2, 3}, {3, 2}, 2, {W(1, 0), W(2, 2)}},
         {"aten::transpose", 2, 2, {2, 3}, {3, 2}, 2, {W(1, -3), W(2, 1)}},
         {"aten::view", 2, 2, {2, 3}, {3, 2}, 0, {{0}}},

@@ -455,24 +455,26 @@ static int32_t a_layer(net *n) {
 
 /* The data goes on; sometimes it can't be told, or other data comes in. */
 static uint64_t handed_on(const growing *g) {
-    const int64_t how = draw(0, 15);
+    const int64_t how = draw(0, 60);
     return how == 0 ? 0 : how == 1 ? 1000 + g->data : g->data;
 }
 
 static void grow(growing *g, int32_t module, int32_t place, int32_t parent, int32_t depth) {
     net *n = &g->n;
     char name[16];
-    const int32_t many = (int32_t)draw(1, 4);
+    const int32_t many = (int32_t)draw(1, 5);
     const int64_t out = draw(1, 9);
     const uint64_t in = parent < 0 ? g->data : handed_on(g);
     const int32_t call = net_call(n, module, parent, SH(1, 4, g->length), in, SH(1, 4, out), in + 1);
     const bool holds = depth < DEEPEST && (depth == 0 || draw(0, 2) == 0);
+    g->data = in;
     for (int32_t i = 0; holds && i < many; i++) {
         const bool box = draw(0, 2) == 0;
-        const int32_t inner = box ? net_module(n, draw(0, 3) ? "Sequential" : "Net", 0) : a_layer(n);
+        const int32_t inner = box ? net_module(n, draw(0, 2) ? "Sequential" : "Net", 0) : a_layer(n);
         snprintf(name, sizeof name, "%d", (int)i);
         grow(g, inner, net_place(n, place, name, inner), call, box ? depth + 1 : DEEPEST - (draw(0, 5) == 0));
     }
+    if (holds) return; /* what the last one in it gave is what it gives */
     g->data = in + 1;
     g->length = out;
 }

@@ -103,6 +103,36 @@ static void a_residual(void **state) {
     assert_int_equal(found.at[0].unit[3].shape.ndim, 2);
 }
 
+/* An operator that reads nothing, and one that reads it and what came in. */
+static void what_is_made_of_nothing(void **state) {
+    (void)state;
+    net n = net_new();
+    int32_t r = three(&n);
+    level_op(&n, "aten::ones", r, LAM_FORWARD, 5, 0, NULL);
+    OP(&n, "mul", r, 6, 5, 1);
+    level_leaf(&n, 1, r, 6, 9);
+    take(net_done(&n));
+    expect("", "[input] ones mul a [out] | 0>2 1>2 2>3 3>4");
+}
+
+/* A part of a memory that nobody was seen to make is cleared; what reads all of it reads nothing of the
+ * operator that ran first. */
+static void a_part_of_unseen_memory(void **state) {
+    (void)state;
+    net n = net_new();
+    int32_t r = three(&n);
+    const lam_op_arg all = level_tensor(0, 50), part = V(0, 51, 50, 2, 1), y = level_tensor(0, 9);
+    const op_at at = {r, -1, LAM_FORWARD, 0};
+    level_leaf(&n, 1, r, 1, 5);
+    net_op_args(&n, "aten::slice", at, IN(all, N(1, 1), N(2, 1), N(3, 2), N(4, 1)), OUT(part));
+    net_op_args(&n, "aten::zero_", at, IN(part), OUT(part));
+    level_leaf(&n, 2, r, 5, 6);
+    net_op_args(&n, "aten::neg", at, IN(all), OUT(level_tensor(0, 7)));
+    net_op_args(&n, "aten::add", at, IN(level_tensor(0, 6), level_tensor(1, 7)), OUT(y));
+    take(net_done(&n));
+    expect("", "[input] a zero_,neg b add [out] | 0>1 1>3 2>4 3>4 4>5");
+}
+
 static void a_module_that_is_called_twice(void **state) {
     (void)state;
     net n = net_new();
@@ -566,6 +596,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         LEVELS(a_chain),
         LEVELS(a_residual),
+        LEVELS(what_is_made_of_nothing),
+        LEVELS(a_part_of_unseen_memory),
         LEVELS(a_module_that_is_called_twice),
         LEVELS(operators_in_a_line),
         LEVELS(a_long_line),

@@ -240,6 +240,49 @@ static void attributes_that_differ(void **state) {
     pair_free(&x);
 }
 
+static void write_more(const pair *x, const lam_diff_options *o) {
+    lam_error e = {0};
+    if (lam_diff_write(x->d, o, (lam_sink){show_put, NULL}, &e) != LAM_OK)
+        fail_msg("%s: %s", e.where, e.text);
+}
+
+/* Sequential(gone, a, b), of which the first is only there before; a and b have so many parameters, a stride,
+ * and MACs that are equal. */
+static lam_model *of_sizes(const char *type, bool gone, int64_t a, int64_t b, int64_t stride) {
+    net n = net_new();
+    int32_t root = net_module(&n, type, 0), first = net_linear(&n, 4, 4), second = net_leaf(&n, "MaxPool2d");
+    int32_t p = net_place(&n, -1, "", root);
+    if (gone) net_place(&n, p, "gone", net_leaf(&n, "Tanh"));
+    net_int(&n, second, "stride", stride);
+    net_param(&n, first, "scale", SH(a));
+    net_param(&n, second, "scale", SH(b));
+    net_place(&n, p, "a", first);
+    net_place(&n, p, "b", second);
+    int32_t r = net_call(&n, root, -1, SH(1, 4), 0, SH(1, 4), 0);
+    net_call(&n, first, r, SH(1, 4), 0, SH(1, 4), 0);
+    net_call(&n, second, r, SH(1, 4), 0, SH(1, 4), 0);
+    return net_done(&n);
+}
+
+/* The same on pages of any width: columns are left out one after the other. And other ones whole. */
+static void on_pages_of_any_width(void **state) {
+    (void)state;
+    pair x = pair_of(with_attributes(false), with_attributes(true), "layers", "layers");
+    (void)show_sink();
+    for (int32_t wide = 20; wide < 130; wide += 6)
+        write_more(&x, &(lam_diff_options){.rows = -1, .depth = -1, .width = wide});
+    pair_free(&x);
+    for (int k = 0; k < 4; k++) {
+        const char *type = k ? "Sequential" : "Net";
+        x = pair_of(of_sizes(type, k > 1, 3, 5, 1), of_sizes(type, false, k ? 4 : 3, 5 + 4 * k, 2 + k),
+                    "layers", "layers");
+        write_more(&x, &(lam_diff_options){.rows = -1, .depth = -1});
+        write_more(&x, &(lam_diff_options){.format = "json", .rows = -1, .depth = -1});
+        pair_free(&x);
+    }
+    show_golden("diff-pages", true);
+}
+
 static void equal_attributes(void **state) {
     (void)state;
     pair x = pair_of(with_attributes(true), with_attributes(true), "layers", "layers");
@@ -381,6 +424,7 @@ int main(void) {
         cmocka_unit_test(another_mode),
         cmocka_unit_test(attributes_that_differ),
         cmocka_unit_test(equal_attributes),
+        cmocka_unit_test(on_pages_of_any_width),
         cmocka_unit_test(saved_attributes),
         cmocka_unit_test(hostile_names),
         cmocka_unit_test(usage),

@@ -7,7 +7,7 @@
 #include "kit/made_net.h"
 #include "kit/show.h"
 
-enum { PAIRS = 24 };
+enum { PAIRS = 32 };
 
 static const char FILE_NAME[] = "test_report_diff_made.json";
 
@@ -50,8 +50,8 @@ static void write_one(int i) {
     }
     if (lam_diff_new(&d, &was, &now, &e) != LAM_OK) fail_msg("%s", e.text);
     const lam_diff_options o = {.format = formats[i % 4],
-                                .by = by[i % 3],
-                                .width = i % 2 ? 100 : 0,
+                                .by = by[i / 3 % 3],
+                                .width = i % 2 ? 30 + 5 * i : 0,
                                 .rows = i % 6 == 4 ? 3 : -1,
                                 .depth = i % 6 == 5 ? 1 : -1,
                                 .exact = i % 2,
