@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 FORWARD, BACKWARD, RECOMPUTE = range(3)  # as lam_phase
 FAILED, NODE, HIDES = 1, 2, 4  # as lam_op_flags
+DETACH = "aten::detach"  # which asks the mode for itself once more where autograd makes a view of its result
 
 _torch: Any = torch._C
 _push = _torch._push_on_torch_dispatch_stack  # in C, where no Ctrl-C comes between
@@ -236,6 +237,8 @@ class Mode(modes.TorchDispatchMode):  # type: ignore[no-untyped-call]
         """The class of an argument does this operator by others. It is called again, and then left to that
         class, whose operators are seen, and count in its place; unless it keeps them from every mode."""
         asked, last = t.asked, t.last
+        if [name for name, _ in t.open[-2:]] == [DETACH, DETACH]:  # an older torch asks without end
+            return o.run(*args, **kwargs)
         t.passing, t.asked = o.func, _modes()
         try:
             return self._under(o.run, *args, **kwargs)
@@ -368,8 +371,11 @@ def open_mode() -> Mode:
 
 def _name_to_functions() -> None:
     """An older torch's operator that runs functions refuses a mode that its table does not name."""
+    if hasattr(modes.TorchDispatchMode, "supports_higher_order_operators"):
+        return
     for op in getattr(torch._ops, "_higher_order_ops", {}).values():
-        table = getattr(op, "python_key_mode_table", None)
+        tables = (getattr(op, name, None) for name in ("python_key_table", "python_key_mode_table"))
+        table = next((each for each in tables if each is not None), None)
         if table is not None and Mode not in table:
             table[Mode] = partial(_answer_function, op)
 
