@@ -91,8 +91,7 @@ def run_once(
                 compiler = Compiler(watch)
                 try:
                     watch.start()
-                    back = watch if backward else None
-                    run.error = call_root(root, given, named, back, run, whole=follow)
+                    run.error = call_root(root, given, named, watch if backward else None, run, whole=follow)
                 finally:
                     watch.stop()
                     compiler.close()
