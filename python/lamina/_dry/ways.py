@@ -197,7 +197,7 @@ def _selects(run: _Run, *_: Any) -> Any:
 
 
 def _bounds_share(run: _Run, *_: Any) -> Any:
-    """In a later torch an element equal to a bound shares the gradient with it, by masks of their own."""
+    """In a later torch an element equal to a bound shares the gradient with it, by three separate masks."""
     run.bounds_share = True
 
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 FORWARD, BACKWARD, RECOMPUTE = range(3)  # as lam_phase
 FAILED, NODE, HIDES = 1, 2, 4  # as lam_op_flags
-DETACH = "aten::detach"  # which asks the mode for itself once more where autograd makes a view of its result
+DETACH = "aten::detach"  # torch dispatches it to the mode once more where autograd makes a view of its result
 
 _torch: Any = torch._C
 _push = _torch._push_on_torch_dispatch_stack  # in C, where no Ctrl-C comes between

@@ -171,8 +171,9 @@ static void add_use(lam_memory_use *to, const lam_memory_use *use, bool all) {
     to->peak = max_of(to->peak, use->peak);
 }
 
-/* Parents have smaller indices than the calls that they make. What a call itself retains and its peak are in
- * its parent's already, unless that had returned: of a repeated call, and of a backward. */
+/* Parents have smaller indices than the calls that they make. The parent's own numbers
+ * have what a call retains and its peak, unless the parent had returned: in a repeated call and in a
+ * backward. */
 static lam_status measure_calls(lam_memory *y, lam_error *e) {
     int32_t n;
     const int32_t *callers = lmi_callers(&y->arena, y->m);

@@ -21,4 +21,18 @@ OOM_UNUSED static const char *show(const lam_costs *c, const lam_report_options 
     return shown;
 }
 
+OOM_UNUSED static lam_status show_write(void *to, const char *bytes, size_t n) {
+    return fwrite(bytes, 1, n, (FILE *)to) == n ? LAM_OK : LAM_IO;
+}
+
+/* Saves the report as JSON; what was shown stays. */
+OOM_UNUSED static void show_save(const lam_costs *c, const char *file) {
+    const lam_report_options o = show_options(NULL, "json");
+    lam_error e = {0};
+    FILE *f = fopen(file, "wb");
+    assert_non_null(f);
+    if (lam_report_write(c, &o, (lam_sink){show_write, f}, &e) != LAM_OK) fail_msg("%s: %s", e.where, e.text);
+    assert_int_equal(fclose(f), 0);
+}
+
 #endif

@@ -12,19 +12,6 @@ static const char FILE_NAME[] = "test_report_budget_made.json";
 
 static void say(const char *text) { (void)show_put(NULL, text, strlen(text)); }
 
-static void save(const lam_costs *c) {
-    lam_report_options o = show_options(NULL, "json");
-    const size_t n = shown_n;
-    lam_error e = {0};
-    if (lam_report_write(c, &o, (lam_sink){show_put, NULL}, &e) != LAM_OK) fail_msg("%s", e.text);
-    FILE *f = fopen(FILE_NAME, "wb");
-    assert_non_null(f);
-    assert_int_equal(fwrite(shown + n, 1, shown_n - n, f), shown_n - n);
-    fclose(f);
-    shown_n = n; /* it is no part of the transcript */
-    shown[n] = '\0';
-}
-
 static lam_model *model_of(uint32_t from, int32_t other) {
     seed = from;
     made_other = other;
@@ -69,7 +56,7 @@ static void in_every_format(void **state) {
         limit(b, lam_budget_max, most[i % 9]);
         if (i % 2) limit(b, lam_budget_max, most[(i + 2) % 9]);
         if (i % 4 < 3) {
-            save(a);
+            show_save(a, FILE_NAME);
             limit(b, lam_budget_baseline, FILE_NAME);
             if (i % 3) limit(b, lam_budget_within, within[i % 4]);
         }

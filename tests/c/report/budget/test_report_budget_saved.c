@@ -4,7 +4,7 @@
 #include "kit/oom.h"
 
 #include "kit/ops_net.h"
-#include "kit/shown.h"
+#include "kit/show.h"
 
 static const char FILE_NAME[] = "test_report_budget_saved.json";
 static const char *write_as; /* the format of a verdict; NULL: text */
@@ -41,14 +41,7 @@ static lam_costs *costs_of(const lam_model *m, const char *convention) {
 
 static void save_model(lam_model *m) {
     lam_costs *c = costs_of(m, NULL);
-    lam_report_options o;
-    lam_report_defaults(&o);
-    o.format = "json";
-    assert_int_equal(lam_report_write(c, &o, show_sink(), NULL), LAM_OK);
-    FILE *f = fopen(FILE_NAME, "wb");
-    assert_non_null(f);
-    assert_int_equal(fwrite(shown, 1, shown_n, f), shown_n);
-    fclose(f);
+    show_save(c, FILE_NAME);
     lam_costs_free(c);
     lam_model_free(m);
 }

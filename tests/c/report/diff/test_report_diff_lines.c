@@ -296,15 +296,8 @@ static void saved_attributes(void **state) {
     static const char file[] = "test_report_diff_lines.json";
     for (int other = 0; other < 2; other++) {
         pair x = pair_of(with_attributes(other), with_attributes(true), "layers", "layers");
-        lam_report_options o;
         lam_error e = {0};
-        lam_report_defaults(&o);
-        o.format = "json";
-        assert_int_equal(lam_report_write(x.c[0], &o, show_sink(), &e), LAM_OK);
-        FILE *f = fopen(file, "wb");
-        assert_non_null(f);
-        assert_int_equal(fwrite(shown, 1, shown_n, f), shown_n);
-        fclose(f);
+        show_save(x.c[0], file);
         lam_diff_free(x.d);
         lam_diff_side a = {.file = file}, b = {.costs = x.c[1]};
         if (lam_diff_new(&x.d, &a, &b, &e) != LAM_OK) fail_msg("%s: %s", e.where, e.text);

@@ -11,19 +11,6 @@ enum { PAIRS = 32 };
 
 static const char FILE_NAME[] = "test_report_diff_made.json";
 
-static void save(const lam_costs *c) {
-    lam_report_options o = show_options(NULL, "json");
-    const size_t n = shown_n;
-    lam_error e = {0};
-    if (lam_report_write(c, &o, (lam_sink){show_put, NULL}, &e) != LAM_OK) fail_msg("%s", e.text);
-    FILE *f = fopen(FILE_NAME, "wb");
-    assert_non_null(f);
-    assert_int_equal(fwrite(shown + n, 1, shown_n - n, f), shown_n - n);
-    fclose(f);
-    shown_n = n; /* it is no part of the transcript */
-    shown[n] = '\0';
-}
-
 static lam_model *model_of(uint32_t from, int32_t other, int32_t renamed) {
     seed = from;
     made_other = other;
@@ -45,7 +32,7 @@ static void write_one(int i) {
                        net_costs(m[1], i % 10 ? "exact" : "layers", false)};
     lam_diff_side was = {.costs = c[0], .name = "old"}, now = {.costs = c[1], .name = "new"};
     if (i % 4 == 3) {
-        save(c[0]);
+        show_save(c[0], FILE_NAME);
         was = (lam_diff_side){.file = FILE_NAME};
     }
     if (lam_diff_new(&d, &was, &now, &e) != LAM_OK) fail_msg("%s", e.text);

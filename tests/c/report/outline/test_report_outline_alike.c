@@ -10,18 +10,25 @@
 
 /* -- families ---------------------------------------------------------------------------------------- */
 
+/* A network with one layer of this type, "at", which calls a Linear of its own or is a leaf: the layer's
+ * call. */
+static int32_t net_of_layer(net *n, const char *type, const char *at, bool parts) {
+    int32_t root = net_module(n, "Net", 0), layer = net_module(n, type, parts ? 0 : LAM_MODULE_LEAF);
+    int32_t p = net_place(n, net_place(n, -1, "", root), at, layer);
+    int32_t r = net_call(n, root, -1, SH(4, 4), 0, SH(4, 4), 0),
+            c = net_call(n, layer, r, SH(4, 4), 0, SH(4, 4), 0);
+    if (parts) {
+        int32_t fc = net_linear(n, 4, 4);
+        net_place(n, p, "fc", fc);
+        net_call(n, fc, c, SH(4, 4), 0, SH(4, 4), 0);
+    }
+    return c;
+}
+
 /* The family of a leaf of no known class, called "Mine", that runs these operators itself. */
 static lmi_layer_family family_of_ops(const char *const *ops, lam_phase phase, bool parts) {
     net n = net_new();
-    int32_t root = net_module(&n, "Net", 0), mine = net_module(&n, "Mine", parts ? 0 : LAM_MODULE_LEAF);
-    int32_t p = net_place(&n, net_place(&n, -1, "", root), "mine", mine);
-    int32_t r = net_call(&n, root, -1, SH(4, 4), 0, SH(4, 4), 0),
-            c = net_call(&n, mine, r, SH(4, 4), 0, SH(4, 4), 0);
-    if (parts) {
-        int32_t fc = net_linear(&n, 4, 4);
-        net_place(&n, p, "fc", fc);
-        net_call(&n, fc, c, SH(4, 4), 0, SH(4, 4), 0);
-    }
+    const int32_t c = net_of_layer(&n, "Mine", "mine", parts);
     for (int i = 0; i < 3 && ops[i]; i++) net_op(&n, ops[i], (op_at){c, -1, phase, 0});
     outlined x = outline_of(net_done(&n), NULL);
     lmi_layer_family family = (lmi_layer_family)outline_at(&x.o, "mine")->family;
@@ -116,17 +123,8 @@ static void test_families_of_what_holds_an_attention(void **unused) {
     for (int i = 0; i < 3; i++)
         for (int parts = 0; parts < 2; parts++) {
             net n = net_new();
-            int32_t root = net_module(&n, "Net", 0),
-                    x = net_module(&n, types[i], parts ? 0 : LAM_MODULE_LEAF);
-            int32_t p = net_place(&n, net_place(&n, -1, "", root), "x", x);
-            int32_t r = net_call(&n, root, -1, SH(1, 2), 0, SH(1, 2), 0),
-                    c = net_call(&n, x, r, SH(1, 2), 0, SH(1, 2), 0);
-            if (parts) {
-                int32_t fc = net_linear(&n, 2, 2);
-                net_place(&n, p, "fc", fc);
-                net_call(&n, fc, c, SH(1, 2), 0, SH(1, 2), 0);
-            }
-            net_op(&n, "aten::relu", (op_at){r, -1, LAM_FORWARD, 0});
+            net_of_layer(&n, types[i], "x", parts);
+            net_op(&n, "aten::relu", (op_at){0, -1, LAM_FORWARD, 0});
             outlined o = outline_of(net_done(&n), "exact");
             assert_int_equal(outline_at(&o.o, "x")->family,
                              i == 2 || (i == 1 && parts) ? LMI_CONTAINER : LMI_ATTENTION);
