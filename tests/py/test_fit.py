@@ -693,6 +693,20 @@ def test_lifetimes_of_a_dry_run():
     assert {entry[0] for entry in tensors} == {32}
 
 
+def test_what_a_dry_run_makes_takes_the_bytes_of_a_real_one():
+    class Makes(nn.Module):
+        def forward(self, x):
+            made = [x.new_empty(sizes) for sizes in ((), (0,), (3, 0, 2), (5, 7))]
+            made += [x.new_empty(3, dtype=dtype) for dtype in (torch.bool, torch.int16, torch.complex128)]
+            made += [x.new_empty_strided((2, 3), (9, 2)), torch.zeros_like(x.t()), x[:0] + 1]
+            return [*made, *torch.native_batch_norm(x, None, None, x[0], x[1], False, 0.1, 1e-5)]
+
+    real = [y.untyped_storage().nbytes() for y in Makes()(torch.ones(2, 8))]
+    run = once.run_once(Makes(), (torch.ones(2, 8),), mode="eval", ops=True, dry=True, follow=True)
+    assert real == [4, 0, 0, 140, 3, 6, 48, 56, 64, 0, 64, 0, 0]
+    assert [entry[0] for entry in run.model.lifetimes() if entry[3] == "tensor"] == real
+
+
 def test_dry_runs_keep_no_tensors():
     """What a dry run makes is gone when nobody holds it any more."""
     model, x = case("trunk")

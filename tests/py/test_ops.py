@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import json
 import os
@@ -485,6 +486,22 @@ def test_a_graph_of_another_thread_is_not_mistaken_for_ours():
     report = watch.report("exact")
     assert (report.backward.macs, by_path(report, "backward_macs")[""]) == (32, 32)
     assert all(row.backward_macs == 0 for row in report.rows if row.event >= 0)
+
+
+@pytest.mark.skipif(bool(support.nodes()), reason=f"no nodes: {support.nodes()}")
+def test_every_thread_is_watched_while_a_capture_is_open_and_not_after():
+    library = ctypes.CDLL(str(Path(torch.__file__).with_name("lib") / "libtorch_cpu.so"))
+    watched, net = library._ZN2at18hasGlobalCallbacksEv, nn.Linear(2, 2)
+    watched.restype = ctypes.c_bool
+    told = [watched()]
+    for _ in range(2):
+        with lamina.capture(net, ops=True):
+            told.append(watched())
+            with lamina.capture(net, time=True):
+                told.append(watched())
+            told.append(watched())
+        told.append(watched())
+    assert told == [False] + [True, True, True, False] * 2
 
 
 @pytest.mark.skipif(bool(support.nodes()), reason=f"no nodes: {support.nodes()}")

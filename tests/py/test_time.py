@@ -459,10 +459,9 @@ def test_a_trace_is_what_viewers_take():
     assert len([e for e in spans if e["cat"] == "layer,forward"]) == len(called)
     conv = [e for e in spans if e["args"].get("layer") == "layer1.0.conv1"]
     assert any(e["name"] == "ConvolutionBackward0" and e["cat"] == "operator,backward" for e in conv)
+    assert {event["tid"] for event in told["traceEvents"]} == {0}
     open_until = []  # of the one thread: what is inside ends before what is around it
-    for event in sorted(spans, key=lambda e: (e["tid"], e["ts"], -e["dur"])):
-        if event["tid"]:
-            continue
+    for event in sorted(spans, key=lambda e: (e["ts"], -e["dur"])):
         end = event["ts"] + event["dur"]
         while open_until and open_until[-1] <= event["ts"] + 1e-6:
             open_until.pop()

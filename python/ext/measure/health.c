@@ -48,16 +48,14 @@ int32_t lmx_health_keep(lmx_checkup *h, lmx_bad_record *r, const lmx_look *look,
     }
     r->bad.calls = calls_of(h);
     pthread_mutex_lock(&h->lock);
-    bool full = h->records.n >= MOST_BAD;
-    lmx_bad_record *to = full ? NULL : lmx_vec_push(&h->records, sizeof *to, 1);
+    lmx_bad_record *to = h->records.n < MOST_BAD ? lmx_vec_push(&h->records, sizeof *to, 1) : NULL;
     const int32_t id = to ? (int32_t)h->records.n : 0;
     if (to) {
         *to = *r;
         to->text = text ? strdup(text) : NULL;
         if (r->bad.origin == LMX_ITSELF) to->bad.origin = id;
     }
-    h->cut = h->cut || full;
-    h->lost = h->lost || (!full && !to);
+    h->cut = h->cut || !to;
     pthread_mutex_unlock(&h->lock);
     return id;
 }
@@ -422,7 +420,7 @@ static lam_looked looked_of(const lmx_checkup *h, const lmx_capture *c) {
                         .unseen = h->unseen,
                         .gradients = h->gradients && !lmx_observer_strange(c->observer),
                         .operators = h->base.wants_operators && c->wants_ops && !c->dispatcher,
-                        .cut = h->cut || h->lost || h->came.lost};
+                        .cut = h->cut || h->came.lost};
 }
 
 static lam_status push_found(lmx_checkup *h, const lmx_capture *c, lam_builder *b, lam_error *e) {

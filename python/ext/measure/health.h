@@ -38,9 +38,9 @@ typedef struct lmx_checkup {
     uint64_t generation;
     pthread_mutex_t lock; /* of the records: held for moments, never while Python or torch runs */
     lmi_vec records;      /* lmx_bad_record */
-    bool cut, lost;
+    bool cut;
     lmx_storages trails; /* under the same lock */
-    lmi_vec stats;     /* of entries of calls' results */
+    lmi_vec stats;       /* of entries of calls' results */
     lmx_gradients came;
     lmx_first_failure broke;
     lmi_vec fed;                     /* uint8_t per call: an argument was bad */

@@ -160,10 +160,9 @@ static void tell_op(const lmx_observer *o, const frame *f, bool direct, bool beg
     lmx_tell_op(o->capture, &op, began);
 }
 
-/* Where only nodes are watched, and somebody wants to know what runs in them. */
+/* Where only nodes are watched, and somebody wants to know what runs in them. It is in a node: is_nobodys. */
 static void open_told(const lmx_observer *o, lmx_lane *lane, const void *record) {
     const frame *around = top_of(lane);
-    if (!around || around->node < 0) return;
     const bool direct = around->is_node;
     frame f = {.record = record, .op = around->op, .told = true};
     f.sequence = (int64_t)lmx_word_at(record, (size_t)o->layout->sequence);

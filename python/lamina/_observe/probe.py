@@ -125,12 +125,8 @@ def _find_callbacks(torch: Any) -> int:
 
 
 def _by_class(torch: Any, sizes: tuple[int, ...]) -> tuple[list[Any], list[Any]]:
-    """Tensors whose operators torch's kernels run, and tensors whose class answers for them."""
-
-    def answer(func: Any, _types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        return func(*args, **(kwargs or {}))
-
-    own = type("Answers", (torch.Tensor,), {"__torch_dispatch__": staticmethod(answer)})
+    """Tensors whose operators torch's kernels run, and tensors whose class answers for them. None runs."""
+    own = type("Answers", (torch.Tensor,), {"__torch_dispatch__": staticmethod(lambda *_: None)})
     plain = type("Plain", (torch.Tensor,), {})
     made = [
         torch.empty(sizes, device=d, dtype=t) for d in ("cpu", "meta") for t in (torch.float32, torch.int64)
