@@ -103,7 +103,7 @@ def need() -> str | None:
     if name == "observer":
         return None
     if "torch._dynamo" in sys.modules:
-        why += "; compiled code ran layer by layer"
+        why += "; compiled code runs layer by layer"
     return why
 
 

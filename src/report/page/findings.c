@@ -126,7 +126,8 @@ static int32_t holder_of_activations(const lmi_outline *o) {
 static void put_share_of_peak(lmi_page *p, lam_held held) {
     const lam_memory_totals *t = p->o->memory;
     const char *name = lam_held_name(held);
-    lmi_putf(&p->out, "<b>%c%s are ", *name >= 'a' && *name <= 'z' ? *name - 'a' + 'A' : *name, name + 1);
+    const char first = (char)(*name >= 'a' && *name <= 'z' ? *name - 'a' + 'A' : *name);
+    lmi_putf(&p->out, "<b>%c%s %s ", first, name + 1, name[strlen(name) - 1] == 's' ? "are" : "is");
     lmi_put_share(&p->out, (double)t->held[held], (double)t->peak);
     lmi_put(&p->out, " of the peak</b>, ");
     lmi_put_iec(&p->out, (double)t->held[held]);

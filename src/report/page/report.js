@@ -867,7 +867,7 @@ function drawRoofline() {
   const sum = points.reduce((a, p) => a + p.ns, 0);
   const all = REPORTS.flatMap(rooflinePoints); // the axes hold both
   const rates = all.map(p => p.rate), intensities = all.map(p => p.intensity);
-  const range = {x0: Math.floor(log(Math.min(.2, ...intensities))),
+  const range = {x0: Math.floor(log(Math.min(.2, compute / memory / 4, ...intensities))),
     x1: Math.ceil(log(Math.max(compute / memory * 4, ...intensities))),
     y1: log(Math.max(compute * 3.5, 1.4 * Math.max(...rates)))};
   range.y0 = Math.max(Math.floor(log(Math.min(...rates))), range.y1 - 5.5);

@@ -55,7 +55,8 @@ static bool find_circles(chart *d) {
 
 static void find_axes(chart *d) {
     const lam_peak *roof = &d->o->roof;
-    double x0 = .2, x1 = roof->flops / roof->bytes * 4, y0 = roof->flops;
+    const double ridge = roof->flops / roof->bytes; /* with room for its labels on both sides */
+    double x0 = fmin(.2, ridge / 4), x1 = ridge * 4, y0 = roof->flops;
     for (int32_t i = 0; i < d->n; i++) {
         x0 = fmin(x0, d->at[i].speed.intensity);
         x1 = fmax(x1, d->at[i].speed.intensity);

@@ -213,6 +213,18 @@ static void test_circles_stand_below_the_roofs(void **state) {
     timed_free(t);
 }
 
+static void test_a_ridge_at_a_low_intensity_has_room_for_its_labels(void **state) {
+    (void)state;
+    timed *t = timed_new();
+    t->l->o.roof = (lam_peak){1e8, 1e9};
+    timed_place(t, "quick", 3000, 200, 190, 10);
+    const char *svg = drawn(lmi_picture_roofline, &t->l->o, in_file);
+    has(svg, ">0.01</text>");
+    has(svg, ">memory roof ");
+    assert_true(number_after(svg, "class=\"s b r\" x=\"", 0) == 66 + 926 / 2 - 14);
+    timed_free(t);
+}
+
 static void test_a_page_has_the_longest_circles(void **state) {
     (void)state;
     little *l = little_new();
@@ -394,6 +406,7 @@ int main(void) {
         cmocka_unit_test(test_memory_that_was_not_measured),
         cmocka_unit_test(test_the_speed_of_a_place),
         cmocka_unit_test(test_circles_stand_below_the_roofs),
+        cmocka_unit_test(test_a_ridge_at_a_low_intensity_has_room_for_its_labels),
         cmocka_unit_test(test_a_page_has_the_longest_circles),
         cmocka_unit_test(test_a_roofline_without_times),
         cmocka_unit_test(test_the_graph),
