@@ -5,6 +5,7 @@ part of doctor."""
 from __future__ import annotations
 
 import errno
+import gc
 import os
 import sys
 from contextlib import contextmanager, redirect_stdout, suppress
@@ -198,4 +199,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             file=err,
         )
         return INTERNAL
-    return code if host.wanted is None else host.wanted.run()
+    if host.wanted is not None:
+        return host.wanted.run()
+    if argv is None:  # the process ends, and goes through torch's objects no more: bench.py, the command
+        gc.freeze()
+    return code
