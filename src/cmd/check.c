@@ -31,7 +31,8 @@ static bool is_text(const lmi_args *a) { return !a->format || strcmp(a->format, 
 static bool may_replace(lmi_cli *c, const char *path, const char *begins) {
     char head[64] = "";
     struct stat st;
-    if (c->args.force || stat(path, &st) != 0) return true;
+    if (stat(path, &st) != 0) return lmi_folder_is_there(c, path);
+    if (c->args.force) return true;
     FILE *f = S_ISREG(st.st_mode) ? fopen(path, "rb") : NULL;
     size_t n = f ? fread(head, 1, sizeof head - 1, f) : 0;
     if (f) fclose(f);

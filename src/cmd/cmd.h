@@ -102,7 +102,9 @@ void lmi_complain(lmi_cli *c, const char *hint, const char *fmt, ...) LAM_PRINTF
 /* The same for a lam_error; returns its exit code. */
 int lmi_complain_of(lmi_cli *c, const lam_error *e, lam_status s);
 int lmi_exit_code(lam_status s);
-/* False, with an error, if -o names an existing file and -f is not given. Call it before any work. */
+/* False, with an error, if the file's folder is not there. Call it before any work. */
+bool lmi_folder_is_there(lmi_cli *c, const char *path);
+/* The same for the file of -o, and false if it exists and -f is not given. */
 bool lmi_output_allowed(lmi_cli *c);
 /* Sends the output to the file of -o, which is created with the first byte. */
 void lmi_output_start(lmi_cli *c);

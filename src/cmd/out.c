@@ -97,9 +97,22 @@ int lmi_complain_of(lmi_cli *c, const lam_error *e, lam_status s) {
 
 static bool to_file(const lmi_cli *c) { return c->args.output && strcmp(c->args.output, "-") != 0; }
 
+bool lmi_folder_is_there(lmi_cli *c, const char *path) {
+    const char *end = strrchr(path, '/');
+    char *folder = end ? strdup(path) : NULL;
+    if (!folder) return true; /* the current one, or it is told when the file is written */
+    folder[end == path ? 1 : end - path] = '\0';
+    const bool there = access(folder, F_OK) == 0;
+    if (!there) lmi_complain(c, "make it, or name another file", "%s: there is no folder %s", path, folder);
+    free(folder);
+    return there;
+}
+
 bool lmi_output_allowed(lmi_cli *c) {
     struct stat st;
-    if (!to_file(c) || c->args.force || lstat(c->args.output, &st) != 0) return true;
+    if (!to_file(c)) return true;
+    if (lstat(c->args.output, &st) != 0) return lmi_folder_is_there(c, c->args.output);
+    if (c->args.force) return true;
     lmi_complain(c, "pass -f to overwrite it", "%s: it exists already", c->args.output);
     return false;
 }

@@ -133,7 +133,7 @@ SHOW = [
     Case(f"{NET} wrongs.py:deep", 2, "one operand too many", "wrongs.py:deep", "only recordings"),
     Case("wrongs.py:small 1x3x8x8", 2, "one operand too many", "1x3x8x8", "-i 1x3x8x8"),
     Case(f"{NET} -o there.csv", 2, "exists already", "there.csv", "-f"),
-    Case(f"{NET} -o no/such/folder.csv", 3, "could not be written", "no/such/folder.csv", "No such file"),
+    Case(f"{NET} -o no/such/folder.csv", 2, "there is no folder", "no/such/folder.csv", "make it"),
     Case(f"{NET} -o /dev/full", 2, "exists already", "/dev/full", "-f"),
     Case(f"{NET} -f -o /dev/full", 3, "could not be written", "/dev/full", "No space"),
     Case(f"{NET} -f -o .", 3, "could not be written", r"\.", "Is a directory"),

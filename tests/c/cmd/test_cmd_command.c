@@ -418,8 +418,13 @@ static void files(void **state) {
     assert_non_null(strstr(read_file(FILE_NAME), "torchscan 0.1.2"));
     unlink(FILE_NAME);
     snprintf(line, sizeof line, "m:two -o no/such/folder/%s", FILE_NAME);
-    assert_int_equal(lamina(line), 3);
-    ERR_HAS("it could not be written: No such file or directory");
+    assert_int_equal(lamina(line), 2);
+    ERR_HAS(": there is no folder no/such/folder\n  hint: make it, or name another file\n");
+    assert_int_equal(fake_lives, 0); /* no work is done for nothing */
+    char longer[320];
+    snprintf(longer, sizeof longer, "m:two -o /%0300d", 0); /* its folder is there */
+    assert_int_equal(lamina(longer), 3);
+    ERR_HAS("it could not be written: File name too long");
 }
 
 static void full_disk(void **state) {
