@@ -1,11 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What differs between operating systems. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* posix_openpt */
+#endif
 #include "kit/oom.h"
 
 #include "base/system.h"
 
 #include <stdio.h>
+#ifndef _WIN32
+#include <sys/ioctl.h>
+#endif
 
 static char folder[] = P_tmpdir "/lamina-system-XXXXXX";
 
@@ -31,6 +37,62 @@ static void says_what_it_is(void **state) {
     assert_int_equal(lmi_no_models() != NULL, strstr(lmi_system(), "Windows") != NULL);
     assert_int_equal(*lmi_system_lacks() != '\0', lmi_no_models() != NULL);
 }
+
+#ifndef _WIN32
+
+/* The first variable that is set to something decides, whatever the later ones are. */
+static void the_locale_tells_whether_a_terminal_is_utf8(void **state) {
+    (void)state;
+    static const struct {
+        const char *all, *ctype, *lang;
+        bool utf8;
+    } cases[] = {{"", "", "", false},
+                 {"", "", "C.UTF-8", true},
+                 {"", "", "en_US.utf8", true},
+                 {"", "", "en_US.ISO-8859-1", false},
+                 {"", "", "C", false},
+                 {"", "C.UTF-8", "C", true},
+                 {"", "C", "C.UTF-8", false},
+                 {"de_DE.UTF-8@euro", "C", "C", true},
+                 {"C", "C.UTF-8", "C.UTF-8", false}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        for (int unset = 0; unset < 2; unset++) {
+            const char *const names[] = {"LC_ALL", "LC_CTYPE", "LANG"}, *const values[] = {cases[i].all,
+                                                                                           cases[i].ctype,
+                                                                                           cases[i].lang};
+            for (int k = 0; k < 3; k++)
+                if (unset && !*values[k])
+                    unsetenv(names[k]);
+                else
+                    setenv(names[k], values[k], 1);
+            if (lmi_is_terminal_utf8() != cases[i].utf8) fail_msg("case %d", (int)i);
+        }
+}
+
+static void a_terminal_has_a_size(void **state) {
+    (void)state;
+    int32_t columns = -1, rows = -2;
+    const int before = dup(STDOUT_FILENO), file = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    const int ours = posix_openpt(O_RDWR | O_NOCTTY);
+    assert_true(before >= 0 && file >= 0 && dup2(file, STDOUT_FILENO) >= 0);
+    lmi_terminal_size(&columns, &rows); /* no terminal: as before */
+    const bool kept = columns == -1 && rows == -2;
+    const struct winsize wanted = {.ws_col = 93, .ws_row = 41};
+    int theirs = -1;
+    if (ours >= 0 && grantpt(ours) == 0 && unlockpt(ours) == 0)
+        theirs = open(ptsname(ours), O_RDWR | O_NOCTTY);
+    const bool set =
+        theirs >= 0 && ioctl(theirs, TIOCSWINSZ, &wanted) == 0 && dup2(theirs, STDOUT_FILENO) >= 0;
+    if (set) lmi_terminal_size(&columns, &rows);
+    dup2(before, STDOUT_FILENO);
+    close(before), close(file), close(ours), close(theirs);
+    assert_true(kept);
+    if (!set) skip(); /* there is no pseudoterminal here */
+    assert_int_equal(columns, 93);
+    assert_int_equal(rows, 41);
+}
+
+#endif
 
 static void writing_fails_with_a_reason(void **state) {
     (void)state;
@@ -135,6 +197,10 @@ static int remove_folder(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(says_what_it_is),
+#ifndef _WIN32
+        cmocka_unit_test(the_locale_tells_whether_a_terminal_is_utf8),
+        cmocka_unit_test(a_terminal_has_a_size),
+#endif
         cmocka_unit_test(writing_fails_with_a_reason),
         cmocka_unit_test(a_file_is_replaced),
         cmocka_unit_test(sizes_on_the_disk),

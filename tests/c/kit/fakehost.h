@@ -101,6 +101,22 @@ static lam_model *fake_sized(int64_t params, int64_t window, int64_t conv_out, i
     return net_done(&n);
 }
 
+/* A layer of two products and of `idle` operators without work, the first of them twice. */
+static lam_model *fake_idle(int32_t idle) {
+    static const char *const names[] = {"aten::clone",  "aten::flip", "aten::roll",
+                                        "aten::stack",  "aten::tril", "aten::triu",
+                                        "aten::gather", "aten::cat",  "aten::index_select"};
+    net n = net_new();
+    int32_t root = net_leaf(&n, "Layer");
+    net_place(&n, -1, "", root);
+    const op_at at = {net_call(&n, root, -1, SH(2, 3), 0, SH(2, 4), 0), -1, LAM_FORWARD, 0};
+    net_mm(&n, at, 2, 3, 4);
+    net_mm(&n, at, 2, 4, 4);
+    const lam_op_arg t[] = {T(0, 2, 4)};
+    for (int32_t i = -1; i < idle; i++) net_op_args(&n, names[i < 0 ? 0 : i], at, t, 1, t, 1);
+    return net_done(&n);
+}
+
 /* What the published tables know; any other torchvision model is one that nobody published. */
 static lam_model *fake_torchvision(const char *name) {
     if (strcmp(name, "shufflenet_v2_x0_5") == 0) return fake_sized(1370000, 10, 4200000, 1000000, 0);
@@ -123,6 +139,7 @@ static lam_status fake_build(const lam_live *what, lam_model **out, lam_error *e
     if (strcmp(t, "m:broken") == 0) return fake_fail(e, t, "the module m has no name broken");
     if (strcmp(t, "m:two") == 0) *out = net_two_parents(false);
     if (strcmp(t, "m:step") == 0) *out = net_step();
+    if (strncmp(t, "m:idle", 6) == 0) *out = fake_idle(t[6] - '0');
     return LAM_OK;
 }
 

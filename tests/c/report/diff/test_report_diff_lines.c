@@ -63,6 +63,34 @@ static void lacks(const char *part) {
     if (strstr(shown, part)) fail_msg("'%s' is in:\n%s", part, shown);
 }
 
+/* 20,200 Linears of different sizes: more than are compared one by one. */
+static lam_model *wide(void) {
+    net n = net_new();
+    int32_t root = net_module(&n, "Net", 0), p = net_place(&n, -1, "", root);
+    int32_t r = net_call(&n, root, -1, SH(1, 1), 0, SH(1, 1), 0);
+    for (int32_t i = 0; i < 20200; i++) {
+        char name[12];
+        int32_t fc = net_linear(&n, 1, i + 1);
+        snprintf(name, sizeof name, "%d", (int)i);
+        net_place(&n, p, name, fc);
+        net_call(&n, fc, r, SH(1, 1), 0, SH(1, i + 1), 0);
+    }
+    return net_done(&n);
+}
+
+static void a_side_whose_small_modules_are_compared_together_is_named(void **state) {
+    (void)state;
+    for (int side = 0; side < 2; side++) {
+        pair x = pair_of(side ? small("Net", "fc", 3, false) : wide(),
+                         side ? wide() : small("Net", "fc", 3, false), "layers", "layers");
+        written(&x, NULL);
+        has(side ? "new has very many modules, of which equal and small ones are compared together.\n"
+                 : "old has very many modules, of which equal and small ones are compared together.\n");
+        lacks(side ? "old has very many" : "new has very many");
+        pair_free(&x);
+    }
+}
+
 static void nothing_differs(void **state) {
     (void)state;
     pair x = pair_of(small("Net", "fc", 3, false), small("Net", "fc", 3, false), "layers", "layers");
@@ -409,6 +437,7 @@ static void without_memory(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nothing_differs),
+        cmocka_unit_test(a_side_whose_small_modules_are_compared_together_is_named),
         cmocka_unit_test(a_changed_layer),
         cmocka_unit_test(a_renamed_block_with_a_change),
         cmocka_unit_test(a_renamed_layer),

@@ -68,6 +68,20 @@ static void activations(void **state) {
     free(p);
 }
 
+/* Of eight layers each holds an eighth: none is to be named. */
+static void activations_that_are_spread(void **state) {
+    (void)state;
+    static const char *const names[] = {"0", "1", "2", "3", "4", "5", "6", "7"};
+    paged *p = paged_new();
+    paged_place(p, -1, "", "Net");
+    for (int i = 0; i < 8; i++)
+        paged_hold(p, paged_place(p, 0, names[i], "Linear"), LAM_HELD_ACTIVATION, 100);
+    findings_of(p);
+    show_has("<b>Activations are 100" NARROW "% of the peak</b>, 800" NARROW "B of 800" NARROW "B.");
+    show_lacks("alone holds");
+    free(p);
+}
+
 static void parameters_hold_the_peak(void **state) {
     (void)state;
     paged *p = paged_net();
@@ -157,6 +171,7 @@ int main(void) {
         cmocka_unit_test(heavy_module_and_equal_blocks),
         cmocka_unit_test(at_the_limits),
         cmocka_unit_test(activations),
+        cmocka_unit_test(activations_that_are_spread),
         cmocka_unit_test(parameters_hold_the_peak),
         cmocka_unit_test(overhead),
         cmocka_unit_test(values),
