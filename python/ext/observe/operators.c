@@ -279,7 +279,7 @@ static lam_status push_lane(lmx_lane *lane, int32_t thread, int32_t base, size_t
     return s;
 }
 
-/* Reports that the operators from `at` on are missing; those of other threads may be of any time. */
+/* Reports that the operators from `at` on are missing. With other threads they may be of any time. */
 static lam_status cut_short(const lmx_lane *lane, size_t at, size_t n, bool alone, lam_builder *b,
                             lam_error *e) {
     const lmx_op *ops = lane->ops.data;

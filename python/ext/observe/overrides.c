@@ -80,7 +80,7 @@ static bool asks_mode(const lmx_observer *o, const lmx_record_api *api) {
     return lmx_has_modes(o, api) && api->own_modes && api->own_modes(true);
 }
 
-/* True if this is the answer of a class, but a dry run's, or of a mode that may run others. */
+/* True if this is the answer of a class, other than a dry run's, or of a mode that may run others. */
 bool lmx_passes_to_others(const lmx_observer *o, const lmx_record_api *api, const char *passage) {
     return lmx_is_of_class(passage) ? !o->capture->dry : asks_mode(o, api);
 }
