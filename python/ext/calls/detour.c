@@ -3,7 +3,7 @@
  * function object. From 3.12 on PyFunction_SetVectorcall sets it, which also shows its offset in the object;
  * in 3.11 it lies where the address of _PyFunction_Vectorcall is found. CPython 3.11 does not read the
  * pointer where bytecode calls a function by its name, so there the function's code is swapped as well. All
- * this is verified: a function of lamina's is called in every way before, during and after a detour. */
+ * this is verified: a class of lamina's is called in every way before, during and after a detour. */
 #include "calls/detour.h"
 #include "torch/tensor.h"
 

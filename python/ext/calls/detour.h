@@ -12,8 +12,7 @@ typedef PyObject *(*lmx_detour_target)(PyObject *const *args, Py_ssize_t n, PyOb
 typedef struct lmx_detour {
     PyObject *function;               /* its calls are redirected; strong, as all of these */
     PyObject *copy;                   /* a copy of the function that is not redirected */
-    PyObject *own_code, *detour_code; /* the function's own code; its code while redirected, or NULL: it
-                                       * keeps its own */
+    PyObject *own_code, *detour_code; /* the function's code; its code while redirected, NULL: the same */
 } lmx_detour;
 
 /* Prepares a detour of the function, unless it is prepared already. False, without an exception, if this

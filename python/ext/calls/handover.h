@@ -16,8 +16,7 @@ void lmx_handover_clear(lmx_handover *h);
 
 /* For a closed capture that is brief. False with an exception. */
 bool lmx_hand_over(lmx_handover *h, PyObject *recorder, lmx_capture *c, const lam_step_info *about);
-/* For any other capture: passes its Model, which the recorder then owns (record.c). False with an
- * exception. */
+/* For any other: passes its Model, which the recorder then owns (record.c). False with an exception. */
 bool lmx_hand_over_model(lmx_state *st, PyObject *recorder, PyObject *model, const lam_step_info *about);
 lam_recorder *lmx_recorder_of(lmx_state *st, PyObject *o); /* NULL with an exception (record.c) */
 

@@ -198,8 +198,7 @@ static bool enter(frame *f, PyObject *self, const lmx_given *given) {
     return ok;
 }
 
-/* True for a generator or a coroutine: a function with `yield` or `await` returns one before any of it has
- * run. */
+/* True for a generator or coroutine: a function with `yield` or `await` returns one before it has run. */
 static bool runs_later(lmx_state *st, PyObject *result) {
     static const char *const all[] = {"generator", "coroutine", "async_generator"};
     PyObject *name = PyObject_GetAttr((PyObject *)Py_TYPE(result), st->n___name__);
@@ -254,8 +253,7 @@ static bool note_exit(const frame *f, PyObject *result, int64_t now) {
     return c->listeners && ok ? lmx_tell_left(c, f->call, f->given, result) : ok;
 }
 
-/* Notes the end of a call, whether it returned or raised. False when an exception must replace the
- * result. */
+/* Notes the end of a call, returned or raised. False if an exception must replace the result. */
 static bool leave(frame *f, PyObject *result) {
     lmx_capture *c = f->capture;
     int64_t now = lmx_clock_stamp(&c->clock, &c->clock.last);

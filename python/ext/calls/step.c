@@ -95,8 +95,7 @@ bool lmx_end_step(lmx_root *r) {
     return !r->capture || close_step(r, lmx_schedule_end_step(r->schedule, went_back(r)));
 }
 
-/* Leaves the capture alone in a forked child: other threads, for which closing might wait, are gone
- * there. */
+/* Leaves the capture alone in a forked child, where the threads that closing may wait for are gone. */
 static bool leave_alone(lmx_root *r) {
     PyObject *close;
     const bool forked = r->process != getpid();
@@ -124,7 +123,7 @@ bool lmx_on_compile(lmx_root *r) { return r->compiles_nothing || lmx_give_up_ste
 /* == the begin of a step =============================================================================== */
 
 /* Ends the open step of a model that may not be called again, to make room for another. If its backward
- * pass may still follow, the step is incomplete and given up, unless it is the first: there may be no
+ * pass may still follow, the step is given up as incomplete, unless it is the first: there may be no
  * other. */
 static bool give_way(lmx_root *r) {
     if (went_back(r) || !(r->schedule->kind & LMX_GRAD) || !r->schedule->number) return lmx_end_step(r);
