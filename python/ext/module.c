@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The module lamina._lamina: its state and its types. Importing it imports nothing; torch is looked for
- * when a live model is. Py_mod_gil is not declared, so a free-threaded interpreter turns the GIL on for
- * it. */
+ * The module lamina._lamina: its state and its types. Importing it imports nothing; torch is looked up when a
+ * live model needs it. Py_mod_gil is not declared, so a free-threaded interpreter turns the GIL on for it. */
 #include "base/ext.h"
 #include "base/tables.h"
 #include "modules/classes.h"

@@ -88,8 +88,8 @@ static lam_status status_of(lmx_state *st, PyObject *type) {
     return LAM_FAILED;
 }
 
-/* "ValueError: no such thing"; the first line only, because an error is one sentence. A class whose name
- * begins with an underscore is lamina's own and has nothing to add. */
+/* "ValueError: no such thing"; the first line only, because an error is one sentence. The name of a class
+ * is left out if it begins with an underscore: it is internal to lamina. */
 static void sentence(PyObject *type, PyObject *value, bool named, char *out, size_t size) {
     PyObject *name = PyObject_GetAttrString(type, "__name__");
     PyObject *text = value ? PyObject_Str(value) : NULL;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A Model of Python's as a handle of the library's model. */
+ * Python's Model objects, as handles of the library's models. */
 #include "base/ext.h"
 
 static lmx_model *self_of(PyObject *self) { return (lmx_model *)self; }

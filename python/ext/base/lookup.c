@@ -81,16 +81,16 @@ PyObject *lmx_registered(lmx_state *st, PyObject *module, PyObject *dict, PyObje
     return value;
 }
 
-/* A capture takes and gives back a megabyte or two. glibc returns memory of that size to the system at once,
- * and having it mapped and zeroed again costs more than all that a small model's report computes; it keeps
- * memory once a larger block has been freed (mallopt(3), M_MMAP_THRESHOLD). This block is never touched, so
- * it takes no memory. */
+/* A capture allocates and frees a megabyte or two. glibc returns memory of that size to the system at once,
+ * and to map and zero it again costs more than all that a small model's report computes; glibc keeps memory
+ * once a larger block has been freed (mallopt(3), M_MMAP_THRESHOLD). This block is never touched, so it
+ * takes no memory. */
 void lmx_keep_memory(void) {
     void *volatile block = malloc((size_t)8 << 20);
     free(block);
 }
 
-/* What `each` runs may take them out of the dict. */
+/* Holds each entry, since `each` may run code that removes it from the dict. */
 static bool each_item(PyObject *dict, bool (*each)(void *, PyObject *, PyObject *), void *self) {
     PyObject *key, *value;
     bool ok = true;
@@ -111,8 +111,8 @@ bool lmx_each(lmx_state *st, PyObject *mapping, bool (*each)(void *, PyObject *,
     PyObject *key, *value;
     bool ok = true;
     if (PyDict_CheckExact(mapping)) return each_item(mapping, each, self);
-    /* An OrderedDict may have another order than the dict below it, and a scripted module's are no dicts
-     * at all. */
+    /* An OrderedDict may have another order than its base dict, and a scripted module's mappings are no
+     * dicts. */
     PyObject *items = PyObject_CallMethodObjArgs(mapping, st->n_items, NULL);
     PyObject *iterator = items ? PyObject_GetIter(items) : NULL, *pair;
     ok = iterator != NULL;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Which SQLite this process has: that of Python's module sqlite3, with which a recording must be shared. */
+ * Finds the SQLite that recordings must share: that of Python's module sqlite3. */
 #include "base/ext.h"
 
 #include <stdio.h>
 
-/* `_sqlite3` has no file where it is built into Python. */
+/* `_sqlite3` has no file if it is built into Python. */
 static bool file_of(PyObject *module, char *file, size_t size) {
     PyObject *path = PyObject_GetAttrString(module, "__file__");
     const char *text = path && PyUnicode_Check(path) ? PyUnicode_AsUTF8AndSize(path, NULL) : "";

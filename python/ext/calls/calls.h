@@ -7,11 +7,12 @@
 
 /* Redirects calls of torch.nn.Module.__call__ to C, and lists the capture. False with an exception. */
 bool lmx_capture_attach(lmx_capture *c);
-/* The reverse; allowed at any time, from any thread. Keeps a pending exception. */
+/* Ends the redirection for this capture; allowed at any time, from any thread. Keeps a pending exception. */
 void lmx_capture_detach(lmx_capture *c);
 /* rest(True): the redirection stays while no capture is open, until rest(False) was called as often. */
 PyObject *lmx_rest(PyObject *module, PyObject *wanted);
-PyObject *lmx_in_place(PyObject *module, PyObject *unused); /* in_place(): true if it is in place */
+PyObject *lmx_in_place(PyObject *module, PyObject *unused); /* in_place(): true if the redirection is in
+                                                             * place */
 /* find(finder): while the redirection stays, `finder` is called before each module that is called outside any
  * other; it returns None, or a function to call instead. find(None) ends that. within_found(): true during
  * such a call in this thread. */
@@ -26,6 +27,7 @@ PyObject *lmx_one_call(PyObject *module, PyObject *args); /* capture.c */
 /* A capture of callers, callees, times and nodes alone; open it with lmx_capture_open (capture.c). */
 lmx_capture *lmx_capture_brief(lmx_state *st, PyObject *root, bool nodes);
 bool lmx_capture_open(lmx_capture *c); /* False with an exception */
-bool lmx_rests(void);                  /* the method stays in place between captures (module_call.c) */
+bool lmx_rests(void);                  /* true if the redirection stays in place between captures
+                                        * (module_call.c) */
 
 #endif

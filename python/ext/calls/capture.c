@@ -66,7 +66,7 @@ static PyObject *capture_new(PyTypeObject *type, PyObject *args, PyObject *kwarg
     if (!st || !lmx_torch_ready(st)) return NULL;
     if (!PyType_IsSubtype(Py_TYPE(root), st->torch.module)) {
         lmx_tree none = {0};
-        lmx_walk(st, &none, root); /* says what it is instead */
+        lmx_walk(st, &none, root); /* raises, and says what it is instead */
         return NULL;
     }
     lmx_capture *c = make_capture(st, type, root);
@@ -81,7 +81,7 @@ static PyObject *capture_new(PyTypeObject *type, PyObject *args, PyObject *kwarg
     return (PyObject *)c;
 }
 
-/* Calls of the alias count as calls of the root, unless it has a place of its own in the tree. */
+/* Calls of the alias count as calls of the root, unless the alias itself has a place in the tree. */
 static bool add_alias(lmx_capture *c) {
     if (!c->alias || lmx_map_get(&c->tree.index, c->alias) >= 0) return true;
     if (lmx_map_put(&c->tree.index, c->alias, 0)) return true;
@@ -105,7 +105,7 @@ static void drop_early(lmx_capture *c) {
 
 bool lmx_capture_open(lmx_capture *c) {
     request_identities(c, c->wants_ops);
-    const bool known = c->tree.nodes.n > 0; /* capture_snapshot */
+    const bool known = c->tree.nodes.n > 0; /* by capture_snapshot */
     if ((known || lmx_walk(c->st, &c->tree, c->root)) && add_alias(c) && lmx_capture_attach(c)) return true;
     request_identities(c, false);
     drop_early(c);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Redirects the calls of a Python function, see detour.h. CPython calls a function through a pointer that the
- * object holds. From 3.12 on a function of CPython's sets it, which also shows where in the object it lies;
+ * Redirects the calls of a Python function, see detour.h. CPython calls a function through a pointer in the
+ * function object. From 3.12 on PyFunction_SetVectorcall sets it, which also shows its offset in the object;
  * in 3.11 it lies where the address of _PyFunction_Vectorcall is found. CPython 3.11 does not read the
- * pointer where bytecode calls a function by its name, so there the function's code is swapped as well.
- * Nothing is assumed: a class of our own is called in every way before, during and after a detour. */
+ * pointer where bytecode calls a function by its name, so there the function's code is swapped as well. All
+ * this is verified: a class of lamina's is called in every way before, during and after a detour. */
 #include "calls/detour.h"
 #include "torch/tensor.h"
 
@@ -31,7 +31,7 @@ LMX_OFTEN static PyObject *enter_by_pointer(PyObject *function, PyObject *const 
                                             PyObject *names) {
     (void)function;
     const size_t flag = (size_t)1 << (8 * sizeof n - 1); /* args[-1] may be overwritten */
-    /* Between recorded steps all calls of modules but the root's take this way (bench/watching.py). */
+    /* Between recorded steps all calls of modules but the root's take this path (bench/watching.py). */
     if (interpreter.only_object && interpreter.copy && (n & ~flag) && args[0] != interpreter.only_object) {
         PyObject *copy = interpreter.copy;
         Py_INCREF(copy);
@@ -84,7 +84,7 @@ static bool has_code(PyObject *function, PyObject *wanted) {
     return !code || code == wanted;
 }
 
-/* The code calls C already: somebody copied it from a function with a detour. */
+/* True if the code calls C already: it was copied from a function with a detour. */
 static bool is_ours(PyObject *code) {
     PyObject *consts = code ? PyObject_GetAttrString(code, "co_consts") : NULL;
     bool ours = false;
@@ -164,7 +164,7 @@ static bool detours_every_call(PyObject *kit, PyObject *function) {
     return every_call_returns(kit, Py_None) && ok;
 }
 
-/* Finds the pointer in the function object; false if it is there never or twice. */
+/* Finds the pointer in the function object; false if it does not occur there exactly once. */
 static bool find_offset(PyObject *function, vectorcall call) {
     size_t found = 0;
     for (size_t at = 0; at + sizeof(vectorcall) <= interpreter.size; at += sizeof(void *)) {
@@ -177,7 +177,7 @@ static bool find_offset(PyObject *function, vectorcall call) {
     return found == 1;
 }
 
-/* What the pointer held before it was set is what it holds without a detour. */
+/* The value that the pointer has before it is set is its value without a detour. */
 static bool find_offset_by_setting(PyObject *function) {
     char before[256];
     if (!interpreter.set_call || interpreter.size > sizeof before) return false;
@@ -233,7 +233,7 @@ static PyObject *global_of(const char *module, const char *name, bool *imported)
     return value;
 }
 
-/* Some code was compiled, which torch._dynamo.reset() does not undo, though it forgets the backends. */
+/* True if code was compiled. torch._dynamo.reset() does not undo that, though it forgets the backends. */
 static bool has_compiled_code(void) {
     bool imported;
     PyObject *n = global_of("torch._dynamo.convert_frame", "FRAME_COUNTER", &imported);
@@ -256,14 +256,14 @@ static bool uses_compiler(void) {
 bool lmx_detour_prepare(lmx_detour *detour, PyObject *function, lmx_detour_target target) {
     if (!interpreter.probed) probe_interpreter();
     if (interpreter.swaps_code && uses_compiler())
-        return false; /* compiled code asks for the function's own */
+        return false; /* compiled code expects the function's own */
     if (!interpreter.usable || Py_TYPE(function) != interpreter.function_type) return false;
     interpreter.target = target;
     if (call_of(function) != interpreter.usual_call) return false;
     if (detour->function == function && has_code(function, detour->own_code)) return true;
     lmx_detour made = {0};
     if (!make_detour(&made, function))
-        return false; /* the one before may be of use yet: code can be copied */
+        return false; /* keeps the previous detour: its code may have been copied */
     clear_detour(detour);
     *detour = made;
     return true;

@@ -12,11 +12,11 @@ typedef PyObject *(*lmx_detour_target)(PyObject *const *args, Py_ssize_t n, PyOb
 typedef struct lmx_detour {
     PyObject *function;               /* its calls are redirected; strong, as all of these */
     PyObject *copy;                   /* a copy of the function that is not redirected */
-    PyObject *own_code, *detour_code; /* its own code; its code while redirected, or NULL: it keeps its own */
+    PyObject *own_code, *detour_code; /* the function's code; its code while redirected, NULL: the same */
 } lmx_detour;
 
-/* Prepares a detour of the function; one that is prepared for it stays unchanged. False, without an
- * exception, if this function or this interpreter does not support it; the detour is then unchanged. */
+/* Prepares a detour of the function, unless it is prepared already. False, without an exception, if this
+ * function or this interpreter does not support it; the detour is then unchanged. */
 bool lmx_detour_prepare(lmx_detour *detour, PyObject *function, lmx_detour_target target);
 /* Starts redirecting; true on success. One detour at a time may be active. */
 bool lmx_detour_install(lmx_detour *detour);

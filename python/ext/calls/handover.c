@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Hands a step that was only timed to the recorder, see handover.h. Most of the cost of a step is memory that
- * left the processor's cache during the hundred steps before it, so little of it is touched: the tree is
- * handed over once, and from then on only calls and nodes are. bench/watching.py pays for this. */
+ * left the processor's cache during the hundred steps before it, so this touches little memory: the tree is
+ * handed over once, and from then on only calls and nodes are. bench/watching.py measures it. */
 #include "calls/handover.h"
 #include "base/ext.h"
 #include "modules/tree.h"
@@ -94,8 +94,8 @@ static bool list_nodes(lmx_handover *h, const lmx_observer *o) {
     return ok;
 }
 
-/* Hands over calls and nodes alone. False if the recorder needs the whole step, as after a new tree, or where
- * a GPU's clock was read too; `*e` says what failed. */
+/* Hands over calls and nodes alone. False if the recorder needs the whole step, as after a new tree, or if
+ * a GPU's clock was read too; `*e` has the error if it failed. */
 static bool hand_over_again(lmx_handover *h, lam_recorder *r, const lmx_capture *c,
                             const lam_step_info *about, lam_error *e) {
     int64_t since;

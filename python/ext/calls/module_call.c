@@ -32,13 +32,13 @@ typedef struct slot {
 
 static struct {
     slot *active;         /* the installed one; NULL: no capture is open and none rests */
-    slot *unrestored;     /* its original could not be put back yet, because memory ran out */
-    PyObject *dict;       /* Module.__dict__, kept so that putting back needs no memory */
+    slot *unrestored;     /* its original could not be restored yet, because memory ran out */
+    PyObject *dict;       /* Module.__dict__, kept so that restoring needs no memory */
     PyObject *class_dict; /* the dict behind that proxy, or NULL */
-    lmx_capture *first; /* open captures, newest first; not owned: each takes itself off when it is dropped */
-    int resting;        /* how many ask that it stays in place between captures */
-    lmx_detour detour;  /* of the function Module.__call__ */
-    slot detoured;      /* while the detour is in place: its copy and its function */
+    lmx_capture *first;   /* open captures, newest first; not owned: each unlinks itself when it is dropped */
+    int resting;          /* how often lmx_rest was called to keep it in place between captures */
+    lmx_detour detour;    /* of the function Module.__call__ */
+    slot detoured;        /* while the detour is in place: its copy and its function */
     slot slots[SLOTS];
 } entry;
 
@@ -113,7 +113,7 @@ static int32_t push_call(lmx_capture *c, const lmx_call *call) {
     return c->open_call;
 }
 
-/* Tells the observer of operators that another call is open now. True inside a backward pass. */
+/* Reports to the observer of operators that another call is open now. True inside a backward pass. */
 static bool change_open_call(lmx_capture *c) {
     return c->dispatcher ? lmx_dispatch_call(c) : lmx_observe_call(c);
 }
@@ -128,7 +128,7 @@ static bool is_inner_again(const lmx_capture *c, int32_t module) {
            lmx_node_at(&c->tree, ((const lmx_call *)c->calls.data)[open->parent].module)->inner == module;
 }
 
-/* Calls `given` once; what it raises is ignored. */
+/* Calls the capture's `given` once; ignores what it raises. */
 static void report_root_arguments(lmx_capture *c, PyObject *const *args, Py_ssize_t n, PyObject *names) {
     PyObject *function = c->given, *tuple = PyTuple_New(n), *dict = PyDict_New(), *done = NULL;
     Py_ssize_t n_names = names ? PyTuple_Size(names) : 0;
@@ -150,9 +150,9 @@ static void report_root_arguments(lmx_capture *c, PyObject *const *args, Py_ssiz
     Py_DECREF(function);
 }
 
-/* Notes the entry. A compiled wrapper reaches the module inside it by a method that was bound before
- * ours was there, so the inner call, which has the same arguments and result, is noted with it. False
- * only for an exception that must reach the user. */
+/* Notes the entry. A compiled wrapper reaches the module inside it by a method that was bound before ours
+ * was installed, so the inner call, which has the same arguments and result, is noted with it. False only
+ * for an exception that must reach the user. */
 static bool note_entry(frame *f, PyObject *self) {
     lmx_capture *c = f->capture;
     const lmx_given *g = f->given;
@@ -184,7 +184,7 @@ static bool note_entry(frame *f, PyObject *self) {
     }
     bool ok = !c->listeners || f->call < 0 || lmx_tell_entered(c, f->call, f->given);
     if (c->phase != LMX_OPEN) return ok;
-    int64_t now = lmx_clock_stamp(&c->clock, &c->clock.last); /* last, so that our own work lies outside */
+    int64_t now = lmx_clock_stamp(&c->clock, &c->clock.last); /* last, to leave out lamina's own work */
     if (f->call >= 0) call_at(c, f->call)->began = now;
     if (f->inner >= 0) call_at(c, f->inner)->began = now;
     return ok;
@@ -198,8 +198,7 @@ static bool enter(frame *f, PyObject *self, const lmx_given *given) {
     return ok;
 }
 
-/* A generator or a coroutine: what a call of a function with `yield` or `await` in it gives before anything
- * of the function has run. */
+/* True for a generator or coroutine: a function with `yield` or `await` returns one before it has run. */
 static bool runs_later(lmx_state *st, PyObject *result) {
     static const char *const all[] = {"generator", "coroutine", "async_generator"};
     PyObject *name = PyObject_GetAttr((PyObject *)Py_TYPE(result), st->n___name__);
@@ -222,7 +221,7 @@ static bool find_outputs(lmx_capture *c, lmx_call *call, PyObject *result) {
     bool ok = lmx_find(&f, result, 0);
     call->n_out = f.n;
     if (f.n) call->flags &= ~(uint32_t)LAM_CALL_UNSEEN;
-    /* What calls this one may run it, and then what it does is that one's. */
+    /* Only for an outermost call: any other's caller may run it, and then its work is that caller's. */
     if (ok && !f.n && call->parent < 0 && result != Py_None && runs_later(c->st, result))
         call->flags |= LAM_CALL_LATER;
     if (f.values) call->flags |= LAM_CALL_VALUES;
@@ -254,7 +253,7 @@ static bool note_exit(const frame *f, PyObject *result, int64_t now) {
     return c->listeners && ok ? lmx_tell_left(c, f->call, f->given, result) : ok;
 }
 
-/* Notes the end of a call, whatever way it ended. False when an exception must replace the result. */
+/* Notes the end of a call, returned or raised. False if an exception must replace the result. */
 static bool leave(frame *f, PyObject *result) {
     lmx_capture *c = f->capture;
     int64_t now = lmx_clock_stamp(&c->clock, &c->clock.last);
@@ -267,16 +266,16 @@ static bool leave(frame *f, PyObject *result) {
 
 /* == the method ======================================================================================== */
 
-/* The capture's module is called in another thread than the capture's. */
+/* Notes that a module of the capture was called on another thread than the capture's. */
 static void note_call_elsewhere(lmx_capture *c, int32_t module) {
     if (c->open_call >= 0) call_at(c, c->open_call)->flags |= LAM_CALL_ELSEWHERE;
     c->strangers = c->strangers || c->open_call < 0;
     if (!c->elsewhere) c->elsewhere = calloc(c->tree.nodes.n, sizeof *c->elsewhere);
     if (c->elsewhere)
-        c->elsewhere[module] = true; /* where memory ran out the call's flag and the note tell */
+        c->elsewhere[module] = true; /* if memory ran out, the call's flag and the note remain */
 }
 
-/* The open captures of this thread that know the module. */
+/* Lists the open captures of this thread that contain the module; returns their number. */
 static int find_captures(PyObject *self, frame *frames) {
     unsigned long thread = PyThread_get_thread_ident();
     int n = 0;
@@ -319,13 +318,13 @@ LMX_OFTEN static PyObject *call_original(const slot *s, PyObject *self, PyObject
     return result;
 }
 
-/* Closes the frames in reverse order. The exception of a failed call is put aside meanwhile, because any call
- * of the Python API could lose it. */
+/* Closes the frames in reverse order. The exception of a failed call is saved before that and restored
+ * after it, because any call of the Python API could lose it. */
 static PyObject *leave_all(frame *frames, int n, PyObject *result) {
     PyObject *type = NULL, *value = NULL, *trace = NULL;
     bool failed = !result;
     if (failed) PyErr_Fetch(&type, &value, &trace);
-    /* Before Python 3.12 what C raises is no exception yet. */
+    /* Before Python 3.12 an error raised by C is no exception object yet. */
     if (failed && n > 0) PyErr_NormalizeException(&type, &value, &trace);
     while (n-- > 0) {
         frames[n].capture->raised = failed ? value ? value : type : NULL;
@@ -369,11 +368,11 @@ static PyObject *call_module(slot *s, PyObject *self, PyObject *const *args, Py_
 /* == roots that are not known yet ====================================================================== */
 
 static PyObject *root_finder;     /* called for each module that is called outside any other; NULL: none */
-static __thread bool within_root; /* such a call is under way in this thread */
+static __thread bool within_root; /* such a call is running in this thread */
 
-/* Such a call begins: Py_None, what is to be called instead, or NULL with an exception. */
+/* Begins such a call. Returns Py_None, a function to call instead, or NULL with an exception. */
 static PyObject *begin_found(PyObject *self) {
-    PyObject *finder = root_finder; /* who is asked may end it */
+    PyObject *finder = root_finder; /* the finder may unset itself */
     within_root = true;
     Py_INCREF(finder);
     PyObject *instead = PyObject_CallFunctionObjArgs(finder, self, NULL);
@@ -446,13 +445,13 @@ PyObject *lmx_within_found(PyObject *module, PyObject *unused) {
 
 /* == installing ======================================================================================== */
 
-/* What Module's own dict holds, without attribute lookup; a new reference. */
+/* The entry in Module's own dict, without attribute lookup; a new reference. */
 static PyObject *current_call(lmx_state *st) {
     if (!entry.dict) entry.dict = PyObject_GetAttr((PyObject *)st->torch.module, st->n___dict__);
     return entry.dict ? PyObject_GetItem(entry.dict, st->n___call__) : NULL;
 }
 
-/* The dict behind Module.__dict__; NULL when it can't be had. */
+/* The dict behind Module.__dict__; NULL if it can't be reached. */
 static PyObject *dict_behind(PyObject *proxy) {
     PyObject *gc = PyImport_ImportModule("gc");
     PyObject *shown = gc ? PyObject_CallMethod(gc, "get_referents", "O", proxy) : NULL;
@@ -473,9 +472,9 @@ static bool is_set(lmx_state *st, PyObject *call) {
     return found == call;
 }
 
-/* Setting an attribute called __call__ looks at the slots of every subclass that was ever imported: half a
- * millisecond, twice a capture. A Python function and a C method are reached through the same slot, so it is
- * enough to write the entry and to say that the type changed. */
+/* Setting an attribute called __call__ checks the slots of every subclass that was ever imported: half a
+ * millisecond, twice a capture. A Python function and a C method are reached through the same slot, so it
+ * is enough to write the entry and to report that the type changed. */
 static bool set_quickly(lmx_state *st, PyObject *old, PyObject *call) {
     if (!old || Py_TYPE(old) == &PyWrapperDescr_Type || Py_TYPE(call) == &PyWrapperDescr_Type) return false;
     if (!entry.class_dict && entry.dict) entry.class_dict = dict_behind(entry.dict);
@@ -490,7 +489,7 @@ static bool set_call(lmx_state *st, PyObject *old, PyObject *call) {
            PyObject_SetAttr((PyObject *)st->torch.module, st->n___call__, call) == 0;
 }
 
-/* The slot to install over `current`; NULL when every slot is still reachable for somebody. */
+/* The slot to install over `current`; NULL if other code still refers to every slot's method. */
 static slot *slot_for(PyObject *current) {
     for (slot *s = entry.slots; s < entry.slots + SLOTS; s++)
         if (s->method && (s->method == current || s->original == current)) return s;
@@ -541,7 +540,7 @@ static bool take_out_detour(void) {
 static bool install(lmx_state *st) {
     PyObject *current = current_call(st);
     if (entry.active == &entry.detoured || entry.unrestored == &entry.detoured)
-        take_out_detour(); /* another one may be there */
+        take_out_detour(); /* __call__ may be another function now */
     entry.active = NULL;
     bool detoured = current && entry.unrestored != &entry.detoured && put_detour(current);
     bool ok = current && (detoured || put_method(st, current));
@@ -550,7 +549,7 @@ static bool install(lmx_state *st) {
     return ok;
 }
 
-/* Puts the very same objects back. False if somebody replaced ours meanwhile: theirs stays. */
+/* Restores the very same objects. False if other code has replaced ours: its replacement stays. */
 static bool uninstall(lmx_state *st, slot *s) {
     PyObject *current = current_call(st);
     bool ours = !current || current == s->method;
@@ -576,7 +575,7 @@ static bool start_observing(lmx_capture *c) {
     return (!c->wants_ops && !c->wants_nodes) || lmx_observe(c);
 }
 
-/* True if ours is in place. Somebody may have replaced one that rested there. */
+/* True if our detour or method is in place. Other code may have replaced it while it rested. */
 static bool is_installed(lmx_state *st) {
     if (!entry.active || entry.first) return entry.active != NULL;
     PyObject *current = current_call(st);
@@ -632,9 +631,9 @@ void lmx_capture_detach(lmx_capture *c) {
     PyErr_Restore(type, value, trace);
 }
 
-/* Each change of torch.nn.Module empties what CPython remembers of every class of modules, and from 3.12 on a
- * class that was changed a thousand times is never remembered again. So captures that follow each other
- * leave the method in place, which costs a call some nanoseconds. */
+/* Each change of torch.nn.Module empties CPython's caches of every class of modules, and from 3.12 on a
+ * class that was changed a thousand times is never cached again. So captures that follow each other leave
+ * the method in place, which costs a call some nanoseconds. */
 PyObject *lmx_rest(PyObject *module, PyObject *wanted) {
     lmx_state *st = lmx_state_of(module);
     int more = PyObject_IsTrue(wanted);

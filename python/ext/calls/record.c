@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The type Recorder: steps of a run go into a file. What waits for a disk waits without the GIL. */
+ * The type Recorder, which writes the steps of a run to a file. It waits for disks without the GIL. */
 #include "base/ext.h"
 #include "base/tables.h"
 #include "calls/handover.h"

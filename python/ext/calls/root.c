@@ -10,7 +10,7 @@
 
 static lmx_root *self_of(PyObject *self) { return (lmx_root *)self; }
 
-/* Python makes a class of its own of this one. */
+/* Python has a subclass of this type, so the state may be that of a base. */
 static lmx_state *state_of(PyTypeObject *type) {
     lmx_state *st = NULL;
     for (; type && !(st = PyType_GetModuleState(type)); type = PyType_GetSlot(type, Py_tp_base))
@@ -76,7 +76,7 @@ static void root_dealloc(PyObject *self) {
     Py_DECREF(type);
 }
 
-/* NULL with an exception for one that __init__ did not make. */
+/* NULL with an exception if __init__ was not called. */
 static lmx_root *made(PyObject *self) {
     if (self_of(self)->schedule) return self_of(self);
     PyErr_SetString(PyExc_RuntimeError, "Root.__init__ was not called");

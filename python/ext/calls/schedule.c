@@ -4,7 +4,7 @@
  * If each N-th call began a step, a loop that alternates between several activities could show a single one:
  * its period may have a factor in common with N. So one call is chosen in each window of N calls, and its
  * place in the window moves on by the golden ratio, which reaches all places of any period equally often.
- * Each root has other places, because only a few roots can have an open step at the same time.
+ * Each root has different places, because only a few roots can have an open step at the same time.
  *
  * A step of several calls takes up as many windows, so that no more than one call in N is watched. The first
  * step of a kind is watched from its first call on, and takes up one window however many calls it has. */
@@ -18,14 +18,14 @@ static void choose_next(lmx_schedule *t, lmx_kind_schedule *k) {
     const double golden = 0.6180339887498949;
     const int64_t charged = k->n ? t->step_calls + k->seek_calls : 1, window = t->every * charged;
     k->n++;
-    if (t->number >= k->window + window) k->window = t->number; /* windows that went by are not caught up */
+    if (t->number >= k->window + window) k->window = t->number; /* skips windows that have passed */
     k->window += window;
     double place = k->n * golden + t->shift;
     place -= (double)(int64_t)place;
     k->next = t->every > 1 ? k->window + (int64_t)(place * (double)window) : 0;
 }
 
-/* Expects of later steps what this one was. */
+/* Expects later steps to be like this one. */
 static void expect_alike(const lmx_schedule *t, lmx_kind_schedule *k, bool went_back) {
     const bool was_single = k->single_calls;
     k->single_calls = !went_back && (k->single_calls || t->step_calls > 1);
@@ -40,7 +40,7 @@ bool lmx_schedule_extend_step(lmx_schedule *t, int kind, bool went_back) {
     if (went_back || !(t->kind & LMX_GRAD) || t->of[t->kind].single_calls || t->step_calls >= LMX_MOST_CALLS)
         return false;
     if (grad && kind != t->kind)
-        return false; /* another mode is another step; what is needed for a loss is not */
+        return false; /* another mode begins another step; a call without gradients may serve the loss */
     t->of[kind].calls++;
     t->step_calls++;
     return true;

@@ -42,8 +42,8 @@ static inline bool lmx_schedule_skip_call(lmx_schedule *t, int kind) {
     if (kind & LMX_GRAD) t->after_backward = false;
     return true;
 }
-/* During a recorded step: true if this call belongs to it. Else end the step before this call begins another.
- * `went_back`: a backward pass was seen in it, or can't be. */
+/* During a recorded step: true if this call belongs to it. Else end the step before this call begins
+ * another. `went_back`: a backward pass was seen in it, or can't be seen. */
 bool lmx_schedule_extend_step(lmx_schedule *t, int kind, bool went_back);
 /* Ends the step: false if it was only watched to find the next start, and is not recorded. */
 bool lmx_schedule_end_step(lmx_schedule *t, bool went_back);

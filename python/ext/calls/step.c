@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The recorded steps of a root, see root.h: from the first call of a step to the recorder, and the calls that
- * C counts, most of which are one addition. */
+ * The recorded steps of a root, see root.h, from a step's first call to the recorder; and the counting of
+ * calls in C, which takes one addition for most calls. */
 #include "calls/calls.h"
 #include "calls/root.h"
 #include "measure/device.h"
@@ -10,8 +10,8 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Steps that are open at a time: a thread may have eight captures, and the user's own are among them.
- * Calls of modules that a step may have before it gets no further call of the root. */
+/* The most steps that are open at a time: a thread may have eight captures, including the user's own. The
+ * number of calls of modules from which on a step gets no further call of the root. */
 enum { MOST_OPEN = 4, MOST_MODULE_CALLS = 1 << 16 };
 
 lmx_root *lmx_roots;
@@ -29,7 +29,7 @@ static void add_step(lmx_root *r, lmx_capture *c, PyObject *close) {
     r->close = close;
 }
 
-/* The root has no step any more. The capture, and what closes it, are the caller's. */
+/* Takes the step from the root. The caller then owns the capture and the function that closes it. */
 static lmx_capture *take_step(lmx_root *r, PyObject **close) {
     lmx_capture *c = r->capture;
     *close = r->close;
@@ -43,8 +43,8 @@ static lmx_capture *take_step(lmx_root *r, PyObject **close) {
     return c;
 }
 
-/* What the capture saw, a new reference: None where it is read from the capture itself. NULL with an
- * exception. */
+/* Closes the capture. Returns its Model, a new reference; None if the records are read from the capture
+ * itself; NULL with an exception. */
 static PyObject *close_capture(lmx_capture *c, PyObject *close) {
     if (close) return PyObject_CallNoArgs(close);
     lmx_capture_detach(c);
@@ -56,7 +56,7 @@ static bool hand_over(lmx_root *r, lmx_capture *c, PyObject *seen) {
     return seen == Py_None || lmx_hand_over_model(r->st, r->recorder, seen, &r->about);
 }
 
-/* An Exception ends the recording, and not the program. */
+/* Reports an Exception, which ends the recording and not the program. False for any other. */
 static bool fail(lmx_root *r) {
     PyObject *type, *value, *trace;
     if (!PyErr_Occurred()) return true;
@@ -73,7 +73,7 @@ static bool fail(lmx_root *r) {
 
 /* == the end of a step ================================================================================= */
 
-/* A backward pass was seen in the step, or can't be. */
+/* True if a backward pass was seen in the step, or can't be seen. */
 static bool went_back(const lmx_root *r) {
     return !r->sees_nodes || lmx_observer_n(r->capture->observer) > 0;
 }
@@ -95,7 +95,7 @@ bool lmx_end_step(lmx_root *r) {
     return !r->capture || close_step(r, lmx_schedule_end_step(r->schedule, went_back(r)));
 }
 
-/* In a forked child other threads, which might be waited for, are gone: there the capture is left alone. */
+/* Leaves the capture alone in a forked child, where the threads that closing may wait for are gone. */
 static bool leave_alone(lmx_root *r) {
     PyObject *close;
     const bool forked = r->process != getpid();
@@ -122,8 +122,9 @@ bool lmx_on_compile(lmx_root *r) { return r->compiles_nothing || lmx_give_up_ste
 
 /* == the begin of a step =============================================================================== */
 
-/* A model that is called no more may keep a step open; it gives way to those that are. Where its backward
- * pass may be yet to come, what was seen is no step, unless there will be no other. */
+/* Ends the open step of a model that may not be called again, to make room for another. If its backward
+ * pass may still follow, the step is given up as incomplete, unless it is the first: there may be no
+ * other. */
 static bool give_way(lmx_root *r) {
     if (went_back(r) || !(r->schedule->kind & LMX_GRAD) || !r->schedule->number) return lmx_end_step(r);
     return lmx_give_up_step(r);
@@ -135,7 +136,7 @@ static int64_t unix_now(void) {
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-/* Where code may be compiled without a word to lamina, Python knows how to keep it from that. */
+/* True if code may be compiled without a report to lamina: Python can prevent that. */
 static bool needs_python(const lmx_root *r) {
     return !r->module || !r->times_only || !lmx_rests() || PyList_Size(r->start_callbacks) < 1;
 }
@@ -181,8 +182,8 @@ static bool open_step(lmx_root *r, PyObject *module, int kind) {
     return c != NULL;
 }
 
-/* Calls inside a backward pass do forward work again, which begins no step. They may raise on purpose to end
- * early. Negative with an exception. */
+/* True inside a backward pass: calls there recompute a forward and begin no step; they may raise on purpose
+ * to end early. Negative with an exception. */
 static int goes_back(const lmx_root *r) {
     const lmx_record_api *api = lmx_record_api_of(r->st);
     if (api && api->task) return api->task() >= 0;
@@ -194,7 +195,7 @@ static int goes_back(const lmx_root *r) {
     return PyErr_Occurred() ? -1 : id >= 0;
 }
 
-/* So much was noted that another call of the root would be too many. */
+/* True if so many calls of modules were noted that the step gets no further call of the root. */
 static bool is_full(const lmx_root *r) { return r->capture->calls.n >= MOST_MODULE_CALLS; }
 
 static bool on_begin(lmx_root *r, PyObject *module, int kind) {
@@ -218,7 +219,7 @@ bool lmx_on_begin(lmx_root *r, PyObject *module, int kind) {
     return ok;
 }
 
-/* A step without gradients is over: no backward will follow. */
+/* Ends a step without gradients: no backward will follow. */
 bool lmx_on_end(lmx_root *r) { return !r->capture || (r->schedule->kind & LMX_GRAD) != 0 || lmx_end_step(r); }
 
 bool lmx_on_raise(lmx_root *r) {

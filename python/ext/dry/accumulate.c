@@ -28,7 +28,7 @@ static bool is_lone(lmx_dry *d, PyObject *tensor) {
 }
 
 /* torch adds to the first operand itself if it can, but not under a mode: at the end of a linear layer
- * without a kernel of its own, and when gradients are summed. If memory is followed, the sum is returned
+ * without a dedicated kernel, and when gradients are summed. If memory is followed, the sum is returned
  * here. NULL without an exception if torch would write it elsewhere. */
 PyObject *lmx_added_in_place(lmx_dry *d, PyObject *args) {
     lmx_plain first, second;

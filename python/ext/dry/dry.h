@@ -37,8 +37,8 @@ typedef struct lmx_dry {
     PyObject *rebuilt;   /* set: numbers of nodes where a real run has another; NULL: none */
     bool rebuilt_told;
     PyObject *held; /* list: owns the objects in the maps */
-    int32_t op;     /* the last one noted before what is answered now */
-    int64_t turn;   /* of what is answered now (ledger.h) */
+    int32_t op;     /* index of the operator noted last before the answer */
+    int64_t turn;   /* of the operator that is answered (ledger.h) */
     lam_cpu cpu;
     bool given;    /* fake tensors now replace tensors from before the run */
     int32_t dtype; /* of floating-point tensors from before the run; -1: unchanged */

@@ -135,7 +135,7 @@ static bool wants_gradient(const lmx_dry *d, PyObject *tensor) {
     return yes;
 }
 
-/* What a function of torch's without arguments gives. */
+/* The result of a function of torch's without arguments. */
 static PyObject *ask_torch(const char *home, const char *function) {
     PyObject *module = lmx_imported(home), *told = NULL;
     if (module) told = PyObject_CallMethod(module, function, NULL);
@@ -143,7 +143,7 @@ static PyObject *ask_torch(const char *home, const char *function) {
     return told;
 }
 
-/* The node of a view was made just before this. */
+/* Adds a view to the chain. Its node was made just before this. */
 static bool add_view(lmx_dry *d, PyObject *of, PyObject *view, bool goes_on) {
     if (!goes_on) Py_CLEAR(d->chain);
     if (!goes_on) d->n_cuts = 0;

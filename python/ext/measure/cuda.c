@@ -151,7 +151,7 @@ PyObject *lmx_pretend_device(PyObject *module, PyObject *address) {
     cuda.pretended = loaded ? NULL : at;
     cuda.table.device_type = loaded ? 0 : 1;
     cuda.found = cuda.proved = cuda.memory_proved = false;
-    cuda.asked = loaded; /* and CUDA is there */
+    cuda.asked = loaded; /* CUDA counts as present */
     cuda.absent = false;
     Py_RETURN_NONE;
 }

@@ -108,9 +108,8 @@ static bool meet_inputs(device *d, lmx_capture *c, const lmx_given *given) {
     return ok;
 }
 
-/* The index of a new reading of the allocator; -1: it can't be read any more. Where Python reads it,
- * reading and storing are not one step: values that seem to decrease were overtaken by another thread's,
- * and are raised to these. */
+/* Reads the allocator and returns the reading's index; -1: it can't be read any more. If Python reads it,
+ * another thread may store a later reading first: values that then seem to decrease are raised to those. */
 static int32_t ask(device *d) {
     lmx_said now = {0};
     if (!d->sized || *d->why_said) return -1;
@@ -321,7 +320,7 @@ static lam_status note(lam_builder *b, const char *what, const char *why, lam_er
 static const char no_time[] = "how long a layer took", some_time[] = "how long some layer took",
                   no_memory[] = "what a layer allocated";
 
-/* By their beginning; those without one first. */
+/* Orders marks by their first stamp; those without one come first. */
 static int by_first(const void *a, const void *b) {
     const mark *x = a, *y = b;
     return x->first < y->first ? -1 : x->first > y->first;

@@ -11,7 +11,7 @@
 
 /* True if torch uses a GPU, or a test pretends so. Never fails. */
 bool lmx_device_used(void);
-/* The functions of CUDA or HIP, found in the libraries that torch has loaded. NULL with a reason. */
+/* The functions of CUDA or HIP, from the libraries that torch has loaded. NULL with a reason. */
 const lmx_streams *lmx_device_streams(char *why, size_t size);
 /* Records two events in the current stream, once in a process, and reads them: checks that the streams are
  * those of torch and that the clock runs. False with a reason. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The analysis decides whether a record is a finding. So this builds a model of the records so far, of
- * names and calls alone, and asks the reporting function whether it is enough. */
+ * The analysis decides whether a record is a finding. So this builds a model of the records so far, of names
+ * and calls alone, and passes it to `tell`, which returns true once it has reported. */
 #include "measure/first_failure.h"
 #include "base/ext.h"
 #include "modules/tree.h"

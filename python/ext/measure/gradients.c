@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A tensor that an operator made knows the node of the graph that will receive its gradient, and the
- * index there; nodes are identified by their sequence numbers. Any other tensor, a leaf, keeps its
- * gradient itself. */
+ * A tensor that an operator made refers to the node of the graph that will receive its gradient, and to the
+ * index there; nodes are identified by their sequence numbers. Any other tensor, a leaf, keeps its gradient
+ * itself. */
 #include "measure/gradients.h"
 #include "base/ext.h"
 #include "observe/capture.h"

@@ -33,9 +33,10 @@ void lmx_gradients_free(lmx_gradients *t);
 bool lmx_gradients_open(lmx_gradients *t, lmx_capture *c, lmx_looker *looker);
 /* Reads the gradients of the leaves; while the looker is open, under the GIL. */
 void lmx_gradients_close(lmx_gradients *t);
-/* Entry `index` of a call's arguments or results is this tensor. Under the GIL; leaves no exception. */
+/* Notes that entry `index` of a call's arguments or results is this tensor. Under the GIL; leaves no
+ * exception. */
 void lmx_gradients_note(lmx_gradients *t, PyObject *tensor, int32_t call, int32_t index, bool is_input);
-/* The node of that number received its gradient `entry`. On any thread. */
+/* Notes that the node of that number received its gradient `entry`. On any thread. */
 void lmx_gradients_given(lmx_gradients *t, int64_t sequence, int32_t entry, bool seen, bool bad);
 /* Sorts the notes by their nodes' numbers. lmx_gradients_first: the first of a number, or its position. */
 void lmx_gradients_sort(lmx_gradients *t);

@@ -302,7 +302,7 @@ static bool ask_user(lmx_checkup *h, const visit *v, PyObject *result) {
     return true;
 }
 
-/* A layer around it may handle the exception; the forward failed only if there is none. A forward that a
+/* A layer around the call may handle the exception; without one the forward failed. A forward that a
  * checkpoint repeats ends with an exception once it has the values that it needs. */
 static void left_by_raising(lmx_checkup *h, const lmx_capture *c, int32_t call) {
     const lmx_call *at = (const lmx_call *)c->calls.data + call;

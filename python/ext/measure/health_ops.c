@@ -17,7 +17,7 @@ enum { DEEP = 64, UNWRITTEN = 64, TAKEN = 8 };
 typedef struct opened {
     const void *record;
     bool is_node, fed, gave, fine;
-    bool blind;     /* its arguments are not shown; of a node, those of its operators */
+    bool blind;     /* torch shows no arguments; of a node: of its operators */
     bool masked;    /* an argument had -Inf as its only bad value */
     bool cancels;   /* several arguments had */
     bool number;    /* a constant of the program was an argument, and it is bad */
@@ -128,7 +128,7 @@ static void take(opened *o, uint64_t storage) {
     if (storage && o->n_taken < TAKEN && !is_taken(o, storage)) o->taken[o->n_taken++] = storage;
 }
 
-/* A constant of the program arrives as a tensor without axes that no operator made. */
+/* True for a constant of the program: it arrives as a tensor without axes that no operator made. */
 static bool is_written_number(lmx_checkup *h, const lmx_look *look) {
     lmx_storage trail;
     return look->ndim == 0 && !trail_at(h, look->storage, false, &trail);
@@ -158,7 +158,7 @@ static bool look_at_fed(lmx_checkup *h, void *self, const char *value, int32_t i
     return true;
 }
 
-/* In a backward pass, only records of earlier operators of the pass count: gradients are no masks. */
+/* In a backward pass, only values that earlier operators of the pass made count: gradients are no masks. */
 static bool trace_fed(lmx_checkup *h, void *self, const char *value, int32_t index) {
     opened *o = self;
     lmx_storage trail;
@@ -276,8 +276,7 @@ void lmx_health_node_began(lmx_listener *l, const lmx_node_run *node) {
     if (o->fed) keep_fed(h, o, node);
 }
 
-/* The results of a node are those of its last operator, as far as this can be known without seeing who
- * reads them. */
+/* Ends a trail: a node's results are taken for those of its last operator, as their readers aren't seen. */
 static void end_trail(lmx_checkup *h, int32_t origin) {
     pthread_mutex_lock(&h->lock);
     lmx_storage_end(&h->trails, origin);
@@ -298,7 +297,7 @@ void lmx_health_node_ended(lmx_listener *l, const lmx_node_run *node) {
 
 /* == operators =========================================================================================== */
 
-/* Arguments are there only when an operator begins. */
+/* The memory of an operator's first argument; arguments are there only when an operator begins. */
 static uint64_t first_memory(const lmx_checkup *h, const lmx_op_run *op) {
     const lmx_values in = {op->values, op->n_values};
     void *data = NULL;
@@ -406,7 +405,7 @@ static bool is_gone(lmx_checkup *h, int32_t origin) {
     return gone;
 }
 
-/* For an operator in a node. A node that received bad values is no finding. */
+/* As came_of, for an operator in a node. A node that received bad values is no finding. */
 static void came_of_node(lmx_checkup *h, results *r, const lmx_look *look, int32_t index) {
     opened *node = mine.n ? &mine.open[mine.n - 1] : NULL;
     r->origin = r->o->from;

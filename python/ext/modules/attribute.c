@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A value of Python's as the attribute of a layer. */
+ * Reads Python's values as attributes of a layer. */
 #include "base/ext.h"
 #include "modules/classes.h"
 #include "torch/tensor.h"
 
 bool lmx_answers(PyObject *value) { return !(PyType_GetFlags(Py_TYPE(value)) & Py_TPFLAGS_HEAPTYPE); }
 
-/* None, or a number or text of Python's own types: it answers by itself, and stays what it is. */
+/* True for None, numbers and text of Python's own types: they run no user code and never change. */
 static bool is_settled(PyObject *o) {
     return o == Py_None || PyBool_Check(o) || PyLong_CheckExact(o) || PyFloat_CheckExact(o) ||
            PyUnicode_CheckExact(o);
@@ -48,8 +48,7 @@ static bool ints_of(PyObject *o, int64_t *ints, lam_value *v) {
     return true;
 }
 
-/* Functions and classes (activation=torch.relu) are told by their names. False: nothing that can be
- * told. */
+/* Functions and classes (activation=torch.relu) are given by name. False: neither these nor a text. */
 static bool text_of(lmx_state *st, PyObject *o, PyObject **name, lam_value *v) {
     if (PyUnicode_Check(o)) Py_INCREF(o);
     *name = PyUnicode_Check(o) ? o : PyCallable_Check(o) ? PyObject_GetAttr(o, st->n___name__) : NULL;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What all modules of one class have in common: its names, the word that lamina has for it, and which
- * attributes that word wants. */
+ * The properties that all modules of one class share: its names, lamina's word for it, and the attributes
+ * which that word wants. */
 #include "modules/classes.h"
 #include "base/ext.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { MANY = 1024 }; /* classes that are remembered; programs that make more of them begin anew */
+enum { MANY = 1024 }; /* the most classes that are kept; then all are dropped */
 
 static bool is_torch_nn(lmx_state *st, PyObject *type) {
     PyObject *module = PyObject_GetAttr(type, st->n___module__);
@@ -36,7 +36,7 @@ static int32_t word_of(lmx_state *st, PyObject *type) {
     return word;
 }
 
-/* The first class among the bases that lamina has a word for. */
+/* Finds the first class among the bases that lamina has a word for. */
 static bool find_word(lmx_state *st, lmx_class *k, PyObject *mro) {
     Py_ssize_t n = PyTuple_Check(mro) ? PyTuple_Size(mro) : 0;
     k->word = -1;
@@ -114,7 +114,7 @@ void lmx_classes_ask(lmx_classes *c) {
     if (!c->asked++ && c->all.n >= MANY) lmx_classes_clear(c);
 }
 
-/* Another class may lie there now, and a class may be given other bases or another name. */
+/* False if another class has this address now, or if the class was given other bases or another name. */
 static bool is_still(lmx_state *st, const lmx_class *k, PyTypeObject *type, const PyObject *mro) {
     if (PyWeakref_GetObject(k->type) != (PyObject *)type || k->bases != mro) return false;
     PyObject *name = PyObject_GetAttr((PyObject *)type, st->n___name__);
@@ -124,7 +124,7 @@ static bool is_still(lmx_state *st, const lmx_class *k, PyTypeObject *type, cons
     return same;
 }
 
-/* Whatever was there before stays where it is: a description may hold on to it. */
+/* Adds a class. Earlier ones keep their address, since a description may use them. */
 static lmx_class *add_class(lmx_state *st, PyTypeObject *type, PyObject *mro) {
     lmx_classes *c = st->classes;
     lmx_class *k = calloc(1, sizeof *k), **at = k ? lmx_vec_push(&c->all, sizeof *at, 1) : NULL;

@@ -21,7 +21,7 @@ typedef struct lmx_class {
 } lmx_class;
 
 struct lmx_classes {
-    lmi_vec all; /* lmx_class *: each stays where it is */
+    lmi_vec all; /* lmx_class *: each keeps its address */
     lmi_map by_type;
     int asked; /* descriptions in progress that use some */
 };

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Dicts, lists and sets remembered by reference and put back where they differ. The order of a dict
- * counts: it is the order of a model's layers. What can't be put back, a tensor or a generator too, is told.
- */
+ * Dicts, lists and sets, remembered by reference and restored where they differ. The order of a dict counts:
+ * it is the order of a model's layers. lmx_problem reports what can't be restored. */
 #include "base/ext.h"
 #include "modules/snapshot.h"
 #include "modules/tree.h"
@@ -20,7 +19,7 @@ static bool keep_item(void *self, PyObject *key, PyObject *value) {
     return keep_one(self, key) && keep_one(self, value);
 }
 
-/* A plain dict's items, in one go: every module has one, and it is what takes the time. */
+/* Keeps a plain dict's items at once: every module has such a dict, and this takes most of the time. */
 static bool keep_dict(lmx_snapshot *s, PyObject *dict) {
     if (!PyDict_CheckExact(dict)) return lmx_each(s->st, dict, keep_item, s);
     size_t n = 2 * (size_t)PyDict_Size(dict);
@@ -120,7 +119,7 @@ static bool set_is_same(PyObject *set, PyObject **refs, size_t n) {
     return same;
 }
 
-/* == putting back ====================================================================================== */
+/* == restoring ========================================================================================= */
 
 bool lmx_problem(lmx_snapshot *s, int32_t node, PyObject *name, const char *what) {
     if (!lmx_forgive()) return false;
@@ -135,8 +134,7 @@ bool lmx_problem(lmx_snapshot *s, int32_t node, PyObject *name, const char *what
     return ok;
 }
 
-/* What is in the dict now is held until it is whole again: dropping it may run code that looks at the
- * dict. */
+/* Holds the present items until the dict is complete again: dropping one may run code that reads it. */
 static bool refill_dict(lmx_snapshot *s, PyObject *dict, PyObject **refs, size_t n) {
     PyObject *now = PyDict_Copy(dict), *done = NULL;
     bool ok = now != NULL;

@@ -16,9 +16,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const uint64_t MEMORY = UINT64_C(8) << 30; /* bytes that a model may have: what a capture may hold */
+static const uint64_t MEMORY = UINT64_C(8) << 30; /* the most bytes that a model may have: as many as a
+                                                   * capture may hold */
 
-/* A class of modules, and what it is now: somebody may give it another forward. */
+/* A class of modules, and what was found of it: user code may give it another forward later. */
 typedef struct met {
     PyTypeObject *type;
     const lmx_class *class;
@@ -34,12 +35,12 @@ typedef struct lmx_teller {
     lmi_map by_type;   /* type -> class */
     lmi_map by_tensor; /* tensor object -> tensor index */
     PyObject *held;    /* list: tensors, so that no address is used twice */
-    PyObject *before;  /* to be called before code of the user's runs; NULL: nobody asked, or it was */
-    int32_t module;    /* the one that is being described */
+    PyObject *before;  /* called before user code runs; NULL: not given, or called already */
+    int32_t module;    /* the module that is being described */
     bool is_buffer;
-    bool names_only; /* of modules, while the capture is open */
-    bool early;      /* the model has not run yet: nothing of the user's may run, */
-    bool given_up;   /* and this is described when it has */
+    bool names_only; /* describes modules by name only, while the capture is open */
+    bool early;      /* the model has not run yet: no user code may run, */
+    bool given_up;   /* so if one needs it, all are described after the run */
 } teller;
 
 static bool check(teller *t, lam_status status) {
@@ -48,7 +49,7 @@ static bool check(teller *t, lam_status status) {
     return false;
 }
 
-/* Code of the user's may run next. False too, without an exception, where it must not. */
+/* Call it before user code may run. False with an exception, or without one if none may run yet. */
 static bool may_run(teller *t) {
     if (t->early) {
         t->given_up = true;
@@ -65,7 +66,7 @@ static bool may_ask(teller *t, PyObject *value) { return lmx_asks_nobody(value, 
 
 /* == classes =========================================================================================== */
 
-/* The class, new if need be; NULL with an exception. The pointer holds until the next class is asked for. */
+/* The class, added if it is new; NULL with an exception. The pointer is valid until the next call. */
 static const met *class_of(teller *t, PyTypeObject *type) {
     int32_t i = lmx_map_get(&t->by_type, type);
     if (i >= 0) return (met *)t->classes.data + i;
@@ -101,7 +102,7 @@ static bool push_attr(teller *t, PyObject *name, PyObject *o) {
     int64_t ints[LMX_MAX_INTS];
     PyObject *text = NULL;
     lam_value v;
-    Py_INCREF(o); /* what runs meanwhile may take it out of the dict that holds it */
+    Py_INCREF(o); /* user code may take it out of the dict that holds it */
     bool ok = may_ask(t, o), told = ok && lmx_value_of(t->st, o, ints, &text, &v);
     ok = ok && !lmx_must_raise();
     if (ok && told) ok = check(t, lam_build_attr(t->b, t->module, lmx_utf8(name), &v, &t->e));
@@ -112,7 +113,7 @@ static bool push_attr(teller *t, PyObject *name, PyObject *o) {
 
 /* == one module ======================================================================================== */
 
-/* Whether a gradient came to it, where a backward pass was looked at. */
+/* Pushes whether the tensor got a gradient, if that was checked. */
 static bool push_gradient(teller *t, PyObject *tensor, int32_t index) {
     PyObject *id = t->c->gradients ? PyLong_FromVoidPtr(tensor) : NULL;
     PyObject *came = id ? PyDict_GetItemWithError(t->c->gradients, id) : NULL;
@@ -144,7 +145,7 @@ static bool tensor_index(teller *t, PyObject *tensor, int32_t *index) {
     lmx_sparse kept;
     if (!d.storage && !lmx_sparse_read(tensor, &kept, &sparse)) return false;
     if (sparse) info.bytes = kept.bytes;
-    if (sparse && info.bytes < 0) info.dtype = -1; /* what it takes is not known */
+    if (sparse && info.bytes < 0) info.dtype = -1; /* the bytes that it takes are unknown */
     if (!check(t, lam_build_tensor(t->b, &info, index, &t->e))) return false;
     if (elsewhere && !check(t, lam_build_elsewhere(t->b, *index, elsewhere, &t->e))) return false;
     if (!push_gradient(t, tensor, *index)) return false;
@@ -169,8 +170,8 @@ static bool push_tensors(teller *t, PyObject *module, PyObject *dict, PyObject *
 
 enum { HALF = 2, FLOAT32 = 6, FIRST_QUANTISED = 12, LAST_QUANTISED = 17 };
 
-/* A weight that is not quantised is packed in half precision, and was made wider to be told. Whole numbers
- * are settings. */
+/* A weight that is not quantised is packed in half precision and unpacks as float32. Integers are
+ * settings. */
 static bool push_packed_tensor(teller *t, const char *name, const lmx_tensor *d) {
     static const lam_tensor_info nothing = {.dtype = -1, .ndim = -1, .bytes = -1};
     lam_tensor_info info = nothing;
@@ -204,7 +205,7 @@ static bool push_packed_list(teller *t, const char *name, PyObject *tensors) {
     return true;
 }
 
-/* What torch's own quantised layers keep packed for the machine. */
+/* Pushes the tensors that torch's own quantised layers keep packed for the machine. */
 static bool push_packed(teller *t, PyObject *dict, const lmx_class *k) {
     if (!k->packs) return true;
     if (!may_run(t)) return false;
@@ -221,8 +222,8 @@ static bool push_packed(teller *t, PyObject *dict, const lmx_class *k) {
     return true;
 }
 
-/* A tensor that is neither parameter nor buffer but serves as one: old weight_norm, pruning and
- * parametrizations make it from others. The attribute True says that it is there. */
+/* Pushes, as an attribute with the value True, a tensor that is neither parameter nor buffer but serves as
+ * one: old weight_norm, pruning and parametrizations make it from others. */
 static bool push_present(teller *t, PyObject *dict, PyObject *name) {
     PyObject *value = lmx_get(dict, name);
     return !value || !lmx_is_tensor(t->st, value) || push_attr(t, name, value);
@@ -238,12 +239,12 @@ typedef struct stems {
     PyObject *dict;
 } stems;
 
-/* "weight_hh_l0_v" and "gain_orig" stand for "weight_hh_l0" and "gain". */
+/* The parameters "weight_hh_l0_v" and "gain_orig" are there in place of "weight_hh_l0" and "gain". */
 static bool push_stem(void *self, PyObject *name, PyObject *unused) {
     (void)unused;
     static const char *const suffixes[] = {"_v", "_orig"};
     const stems *at = self;
-    if (name == at->t->st->n_weight || name == at->t->st->n_bias) return true; /* as most are called */
+    if (name == at->t->st->n_weight || name == at->t->st->n_bias) return true; /* most names */
     const char *text = lmx_utf8(name);
     size_t n = strlen(text);
     for (size_t i = 0; i < 2; i++) {
@@ -274,8 +275,7 @@ static bool push_made_tensors(teller *t, PyObject *dict, const lmx_node *node) {
     return !parameters || !PyDict_Check(parameters) || lmx_each(t->st, parameters, push_stem, &at);
 }
 
-/* Attributes of the class, and properties of a subclass, count too when the instance has none of that
- * name. */
+/* Attributes of the class, and properties of a subclass, count too if the instance has none of that name. */
 static bool push_word_attr(teller *t, PyObject *module, PyObject *dict, PyObject *name) {
     PyObject *value = lmx_get(dict, name);
     if (value) return push_attr(t, name, value);
@@ -283,7 +283,7 @@ static bool push_word_attr(teller *t, PyObject *module, PyObject *dict, PyObject
     if (!of_class) return !lmx_must_raise();
     bool plain = of_class == Py_None || PyLong_Check(of_class) || PyUnicode_Check(of_class);
     Py_DECREF(of_class);
-    if ((t->early || !plain) && !may_run(t)) return false; /* a class's values are compared by nobody */
+    if ((t->early || !plain) && !may_run(t)) return false; /* values of classes are not in the snapshot */
     value = PyObject_GetAttr(module, name);
     bool ok = value ? push_attr(t, name, value) : !lmx_must_raise();
     Py_XDECREF(value);
@@ -307,7 +307,7 @@ static bool is_training(teller *t, PyObject *module, PyObject *dict) {
     return training == Py_True;
 }
 
-/* What the module's dict tells of it. */
+/* The flags that the module's dict determines. */
 static uint32_t own_flags(teller *t, const lmx_node *node, const lmx_class *k, PyObject *dict) {
     uint32_t flags = is_training(t, node->object, dict) ? LAM_MODULE_TRAINING : 0;
     bool other = k->word >= 0 && !node->compiled && lmx_get(dict, t->st->n_forward);
@@ -341,11 +341,11 @@ static bool push_parts(teller *t, const lmx_node *node, const lmx_class *k, PyOb
                             push_packed(t, dict, k) && push_attrs(t, module, dict, k, node)));
 }
 
-/* Looks the module's dicts through. */
+/* Describes a module from its dict. */
 static bool look_through(teller *t, lmx_node *node, const met *now, PyObject *dict) {
     const lmx_class *k = now->class;
     if (t->early && (k->script || node->compiled || node->opaque)) {
-        t->given_up = true; /* what it hides is only known afterwards */
+        t->given_up = true; /* what it hides is known only after the run */
         return false;
     }
     node->scripted = k->script;
@@ -398,7 +398,7 @@ static void decode(const lmx_capture *c, size_t at, int32_t n, lam_arg *out) {
     }
 }
 
-/* Asked once of a scripted module that was called. Where torch can't tell, it is taken to hide nothing. */
+/* Finds out once, of a scripted module that was called, if it hides kernels; no, if torch can't tell. */
 static bool ask_for_kernels(teller *t, lmx_node *node) {
     if (!node->scripted || node->hides || !t->c->wants_ops) return true;
     PyObject *kit = PyImport_ImportModule("lamina._observe.scripted");
@@ -413,7 +413,7 @@ static bool push_call(teller *t, size_t i, lmi_vec *args) {
     const lmi_vec *calls = &t->c->calls;
     lmx_node *node = lmx_node_at(&t->c->tree, ((const lmx_call *)calls->data)[i].module);
     if (!ask_for_kernels(t, node)) return false;
-    const lmx_call *call = (const lmx_call *)calls->data + i; /* asking may have moved it */
+    const lmx_call *call = (const lmx_call *)calls->data + i; /* ask_for_kernels may have moved it */
     size_t n = (size_t)call->n_in + (size_t)call->n_out;
     args->n = 0;
     lam_arg *all = n ? lmx_vec_push(args, sizeof *all, n) : NULL;
@@ -423,7 +423,7 @@ static bool push_call(teller *t, size_t i, lmi_vec *args) {
     if (call->n_out) decode(t->c, call->out_at, call->n_out, out);
     lam_call_info info = {call->module, call->parent, call->flags, 0, 0, call->n_in, call->n_out, all, out};
     if (node->hides > 0) info.flags |= LAM_CALL_HIDES;
-    if (!t->c->dry && call->ended) { /* it is over */
+    if (!t->c->dry && call->ended) { /* the call has ended */
         info.t0_ns = lmx_clock_ns(&t->c->clock, call->began);
         info.t1_ns = lmx_clock_ns(&t->c->clock, call->ended);
     }
@@ -438,8 +438,8 @@ static bool push_calls(teller *t) {
     return ok;
 }
 
-/* A compiled module's inside was not seen if nothing was called in it. What was compiled in place is marked
- * already; a wrapper's inner module stands for the wrapper. */
+/* Marks compiled modules in which no call was seen. One that was compiled in place is marked already; of a
+ * wrapper its inner module is marked. */
 static void mark_opaque(teller *t) {
     const lmx_call *calls = t->c->calls.data;
     lmx_tree *tree = &t->c->tree;
@@ -516,7 +516,7 @@ static bool push_ops(teller *t) {
     return check(t, s);
 }
 
-/* Records that could not be kept. */
+/* Reports that records could not be kept. */
 static bool push_cut(teller *t) {
     const lmx_capture *c = t->c;
     int64_t since = 0;
@@ -535,7 +535,7 @@ static bool build(teller *t, lam_model **out) {
     return check(t, lam_builder_finish(b, out, &t->e));
 }
 
-/* How the inputs were made up. */
+/* Pushes how each input was generated. */
 static lam_status push_made(const lmx_capture *c, lam_builder *b, lam_error *e) {
     lam_status s = LAM_OK;
     for (Py_ssize_t i = 0; s == LAM_OK && c->made && i < PyList_Size(c->made); i++)
@@ -562,7 +562,7 @@ static lam_status push_provenance(const lmx_capture *c, lam_builder *b, lam_erro
     return mode ? lam_build_provenance(b, "mode", mode, e) : LAM_OK;
 }
 
-/* Which modules other threads called meanwhile. */
+/* Pushes which modules other threads called during the capture. */
 static lam_status push_elsewhere(const lmx_capture *c, lam_builder *b, lam_error *e) {
     lam_status s = LAM_OK;
     for (size_t i = 0; s == LAM_OK && c->elsewhere && i < c->tree.nodes.n; i++)
@@ -583,7 +583,7 @@ static teller *teller_new(lmx_capture *c) {
         return NULL;
     }
     *t = (teller){.st = c->st, .c = c, .e = {.at = -1}};
-    if (c->phase == LMX_OPEN) lmx_clock_end(&c->clock); /* it is told so far */
+    if (c->phase == LMX_OPEN) lmx_clock_end(&c->clock); /* to convert its stamps so far */
     lmx_classes_ask(c->st->classes);
     t->held = PyList_New(0);
     if (t->held && check(t, lam_builder_new(&t->b, MEMORY, &t->e))) return t;
@@ -631,7 +631,7 @@ static bool classes_are_same(teller *t, bool *same) {
     return true;
 }
 
-/* What was described before the run, if it would be described so again; NULL with an exception or without. */
+/* The descriptions from before the run if they are still valid; else NULL, with or without an exception. */
 static teller *still_true(lmx_capture *c) {
     teller *t = c->early;
     c->early = NULL;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Random number generators that modules hold: asked for their states, and given them back, in the ways that
- * are documented. The generators that everybody shares are _generators.py's. */
+ * Random number generators that modules hold: their states are read and set in the documented ways. The
+ * generators that the whole process shares are in generators.py. */
 #include "base/ext.h"
 #include "modules/snapshot.h"
 
-/* Of module `in`, where somebody has imported it. `set` NULL: `get` is an attribute that is read and set, of
- * the object's attribute `of`, if there is one. */
+/* A type of module `in`, if that is imported. `of`, if not NULL: the attribute of the object that has the
+ * state. `set` NULL: `get` is an attribute, which is read and set. */
 typedef struct lmx_generator_kind {
     const char *in, *type, *of, *get, *set;
 } lmx_generator_kind;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The type Snapshot: a model as it was before a forward. Every module's __dict__ is remembered
- * shallowly, with one level of dicts, lists and sets inside; what is in tensors is kept by tensors.c, the
- * states of random number generators by generators.c. */
+ * The type Snapshot: a model as it was before a forward. Every module's __dict__ is remembered shallowly,
+ * with one level of dicts, lists and sets inside; tensors.c keeps the values of tensors, generators.c the
+ * states of random number generators. */
 #include "modules/snapshot.h"
 #include "base/ext.h"
 #include "base/tables.h"
@@ -49,7 +49,7 @@ static bool take_value(taker *t, PyObject *name, PyObject *value) {
     return take_tensor(t, name, value);
 }
 
-/* Tensors and generators in a container that the module has by this name. */
+/* Keeps the tensors and generators in a container that the module has under this name. */
 static bool take_items(taker *t, PyObject *name, size_t box) {
     lmx_snapshot *s = t->s;
     const lmx_container *b = (lmx_container *)s->boxes.data + box;
@@ -60,13 +60,13 @@ static bool take_items(taker *t, PyObject *name, size_t box) {
     return true;
 }
 
-/* Those that hold what is kept under its own name, and the modules. */
+/* True for the dicts of parameters, buffers and modules, which are kept separately. */
 static bool is_registry(const lmx_state *st, PyObject *name) {
     return name == st->n__parameters || name == st->n__buffers || name == st->n__modules;
 }
 
-/* What the module's dict holds besides: containers, one level deep, and tensors that are neither
- * parameter nor buffer. */
+/* Keeps the rest of a module's dict: containers, one level deep, tensors that are neither parameter nor
+ * buffer, and generators. */
 static bool take_values(taker *t) {
     lmx_snapshot *s = t->s;
     const lmx_container *box = (lmx_container *)s->boxes.data + s->boxes.n - 1;
@@ -140,7 +140,7 @@ static PyObject *snapshot_new(PyTypeObject *type, PyObject *args, PyObject *kwar
     return (PyObject *)s;
 }
 
-/* Each module is described while what it is made of is in the processor's caches. */
+/* Describes each module right after it is kept, while its data is in the processor's caches. */
 PyObject *lmx_snapshot_for(lmx_capture *c) {
     lmx_snapshot *s = blank(c->st, c->st->snapshot_type);
     bool ok = s && lmx_walk(c->st, &s->tree, c->root) && lmx_tree_copy(&c->tree, &s->tree);
@@ -153,7 +153,7 @@ PyObject *lmx_snapshot_for(lmx_capture *c) {
 
 /* == comparing ========================================================================================= */
 
-/* `box` and `kept`: where this module's begin, and afterwards where they end. */
+/* `box` and `kept`: the indices of the module's first box and tensor; they are set to its end. */
 static bool node_is_same(lmx_snapshot *s, int32_t node, size_t *box, size_t *kept) {
     const lmx_container *boxes = s->boxes.data;
     const lmx_kept *tensors = s->kept.data;
@@ -162,16 +162,16 @@ static bool node_is_same(lmx_snapshot *s, int32_t node, size_t *box, size_t *kep
         if (!lmx_container_is_same(s, &boxes[*box])) return false;
     for (; *kept < s->kept.n && tensors[*kept].node == node; ++*kept)
         if (!lmx_tensor_is_same(s, &tensors[*kept], &s->untouched)) return false;
-    return !((PyObject **)s->training.data)[node]; /* a scripted module's flag is not asked for here */
+    return !((PyObject **)s->training.data)[node]; /* a scripted module's flag is not read here */
 }
 
 bool lmx_snapshot_holds(PyObject *snapshot) {
     lmx_snapshot *s = self_of(snapshot);
     bool same = s->untouched = true;
-    if (s->draws.n) s->untouched = false; /* their states are asked for when they are put back */
+    if (s->draws.n) s->untouched = false; /* their states are not compared */
     size_t box = 0, kept = 0;
     for (size_t i = 0; same && i < s->tree.nodes.n; i++) same = node_is_same(s, (int32_t)i, &box, &kept);
-    if (PyErr_Occurred()) same = lmx_forgive() && false; /* the restore says what can't be compared */
+    if (PyErr_Occurred()) same = lmx_forgive() && false; /* the restore reports what can't be compared */
     s->untouched = s->untouched && same;
     return same;
 }
@@ -180,7 +180,7 @@ void lmx_snapshot_doubt(PyObject *snapshot) {
     if (snapshot) self_of(snapshot)->untouched = false;
 }
 
-/* == putting back ====================================================================================== */
+/* == restoring ========================================================================================= */
 
 static bool restore_type(lmx_snapshot *s, int32_t node) {
     PyObject *module = lmx_node_at(&s->tree, node)->object;
@@ -200,7 +200,7 @@ static bool restore_training(lmx_snapshot *s, int32_t node) {
     return lmx_problem(s, node, s->st->n_training, "was changed and could not be put back");
 }
 
-/* What was raised is kept for the end: one interrupted step must not leave the others undone. */
+/* Keeps the first exception for the end: one interrupted step must not leave the others undone. */
 static void keep_first(PyObject *raised[3], bool ok) {
     if (ok) return;
     if (raised[0])

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Tensors of a snapshot: the values of buffers and of whatever is small are copied, and put back where they
- * changed. Other parameters are only watched, because copies of all weights would double a model: how often
- * torch says that they were written to, where they lie, and a few of their numbers.
+ * Tensors of a snapshot. The values of buffers and of small tensors are copied, and restored where they
+ * changed. Other parameters are only watched, because copies of all weights would double a model: torch's
+ * count of writes to them, their address and a sample of their values.
  *
  * A buffer in the CPU's memory is copied byte by byte: cloning it through torch takes longer than many a
- * small layer. Whether it changed is seen by comparing, since batch normalisation writes to its running
- * statistics without counting a version. */
+ * small layer. Its bytes are compared, since batch normalisation writes to its running statistics without
+ * counting a version. */
 #include "base/ext.h"
 #include "modules/snapshot.h"
 #include "torch/tensor.h"
@@ -16,12 +16,16 @@ static PyObject *call(PyObject *o, PyObject *method, PyObject *arg) {
     return PyObject_CallMethodObjArgs(o, method, arg, NULL);
 }
 
-enum { SMALL = 1 << 14, MOST = 1 << 22 }; /* bytes: of one tensor that is copied anyway, of all such */
+enum {
+    SMALL = 1 << 14,
+    MOST = 1 << 22
+}; /* the most bytes of a tensor that is copied although it is no
+    * buffer; of all of these */
 
 /* == remembering ======================================================================================= */
 
-/* How often the tensor was written to in place; -1 for one that does not count (made in inference mode).
- * False only for an exception that must reach the user. */
+/* torch's count of in-place writes to the tensor; -1 if it has none (made in inference mode). False only
+ * for an exception that must reach the user. */
 static bool version_of(lmx_state *st, PyObject *tensor, int64_t *out) {
     PyObject *version = PyObject_GetAttr(tensor, st->n__version);
     *out = version ? PyLong_AsLongLong(version) : -1;
@@ -47,7 +51,7 @@ static bool is_dense(lmx_state *st, PyObject *tensor) {
     return yes;
 }
 
-/* How many bytes at d->storage are the tensor's values, one after another; 0 where they are elsewhere. */
+/* The number of bytes at d->storage if they are the tensor's values, one after another; else 0. */
 static size_t plain_bytes(lmx_state *st, PyObject *tensor, const lmx_tensor *d) {
     int64_t bits = lam_dtype_bits(d->dtype), n = 1;
     if (d->device != LMX_CPU || !d->storage || bits <= 0 || bits % 8 != 0) return 0;
@@ -57,7 +61,7 @@ static size_t plain_bytes(lmx_state *st, PyObject *tensor, const lmx_tensor *d) 
     return is_dense(st, tensor) ? (size_t)n : 0;
 }
 
-/* The memory it has now, to be given back. An exception is left to the caller. */
+/* Keeps the memory that the tensor has now, to restore it. Leaves an exception to the caller. */
 static void hold_on(lmx_snapshot *s, lmx_kept *k, const lmx_tensor *d) {
     if (lmx_kind_of(s->st, k->tensor) == LMX_PLAIN) k->held = lmx_hold(&s->st->torch, k->tensor, d);
     if (!k->held) k->data = call(k->tensor, s->st->n_detach, NULL);
@@ -86,7 +90,7 @@ static bool keep_values(lmx_snapshot *s, lmx_kept *k, const lmx_tensor *d) {
     return lmx_forgive();
 }
 
-/* Numbers spread over a tensor's bytes: `.data` and numpy write without torch counting it. */
+/* Hashes words spread over a tensor's bytes: torch does not count writes by `.data` and numpy. */
 static uint64_t sample_of(const char *data, size_t n) {
     enum { READS = 16 };
     uint64_t sum = 0, word;
@@ -104,7 +108,7 @@ static void take_sample(const lmx_state *st, lmx_kept *k, const lmx_tensor *d, s
     k->sample = sample_of((const char *)(uintptr_t)d->storage, n);
 }
 
-/* Of what is no buffer. */
+/* For a tensor that is no buffer: copies it if it is small. */
 static bool keep_little(lmx_snapshot *s, lmx_kept *k, const lmx_tensor *d) {
     const size_t n = plain_bytes(s->st, k->tensor, d);
     if (!lmx_forgive()) return false;
@@ -115,7 +119,7 @@ static bool keep_little(lmx_snapshot *s, lmx_kept *k, const lmx_tensor *d) {
     return lmx_forgive();
 }
 
-/* What its values are and where they lie, but for the address. */
+/* A hash of dtype, device and strides: how the values lie in memory, but for the address. */
 static uint64_t form_of(lmx_state *st, PyObject *tensor, const lmx_tensor *d) {
     const lmx_torch *t = &st->torch;
     const bool readable = t->offset >= 0 && t->shim.strides && lmx_kind_of(st, tensor) == LMX_PLAIN;
@@ -141,11 +145,11 @@ static bool keep_grad(lmx_state *st, lmx_kept *k) {
     return lmx_forgive();
 }
 
-/* What a gradient holds is kept as any tensor's values are. */
+/* Keeps a gradient's values like those of any tensor. */
 static bool keep_grads_values(lmx_snapshot *s, const lmx_kept *k) {
     if (!k->grad || !lmx_is_tensor(s->st, k->grad)) return true;
     PyObject *grad = k->grad, *name = PyUnicode_FromFormat("%U.grad", k->name);
-    const int32_t node = k->node; /* keeping may move what `k` points to */
+    const int32_t node = k->node; /* lmx_tensor_keep may move what `k` points to */
     Py_INCREF(grad);
     bool ok = name && lmx_tensor_keep(s, node, name, grad, LMX_ATTRIBUTE, false);
     Py_DECREF(grad);
@@ -153,8 +157,7 @@ static bool keep_grads_values(lmx_snapshot *s, const lmx_kept *k) {
     return ok;
 }
 
-/* The rest of what is remembered. Each read may fail on a tensor of somebody's own, which then is only
- * compared. */
+/* Keeps the rest. Each read may fail on a tensor of a user's class, which then is only compared. */
 static bool fill(lmx_snapshot *s, lmx_kept *k, const lmx_tensor *d, lmx_role role, bool clone) {
     if (d->ndim < 0) { /* no shape yet: a lazy layer's, or one that hides it */
         k->data = PyObject_GetAttr(k->tensor, s->st->n_data);
@@ -162,7 +165,7 @@ static bool fill(lmx_snapshot *s, lmx_kept *k, const lmx_tensor *d, lmx_role rol
     } else if (!(clone ? keep_values(s, k, d) : keep_little(s, k, d))) {
         return false;
     }
-    /* What a buffer holds is compared, and how often it was written to asks torch for a while. */
+    /* A buffer's values are compared; to read its version from torch takes a while. */
     const bool compared = role == LMX_BUFFER && (k->n_bytes || k->clone);
     if (!compared && !version_of(s->st, k->tensor, &k->version)) return false;
     return keep_flag(s->st, k) && (role != LMX_PARAMETER || keep_grad(s->st, k));
@@ -217,7 +220,7 @@ static bool has_moved(lmx_state *st, const lmx_kept *k, const lmx_tensor *d) {
     return n > 0 && memcmp(d->sizes, k->sizes, sizeof *k->sizes * (size_t)n) != 0;
 }
 
-/* Whether it is certain that there is nothing to put back. */
+/* True if there is certainly nothing to restore. */
 static bool is_untouched(lmx_snapshot *s, const lmx_kept *k, const lmx_tensor *d) {
     int64_t version = -1;
     if (k->grad && (k->grad != Py_None || !lmx_has_no_grad(s->st, k->tensor))) return false;
@@ -229,7 +232,7 @@ static bool is_untouched(lmx_snapshot *s, const lmx_kept *k, const lmx_tensor *d
     return version_of(s->st, k->tensor, &version) && version == k->version;
 }
 
-/* A sparse tensor's bytes are told, and of a tensor of many axes not all sizes are kept. */
+/* False for sparse tensors, whose bytes are reported, and for many axes, whose sizes are not all kept. */
 bool lmx_tensor_is_same(lmx_snapshot *s, const lmx_kept *k, bool *untouched) {
     enum { AXES = sizeof k->sizes / sizeof *k->sizes };
     lmx_tensor d;
@@ -244,15 +247,15 @@ bool lmx_tensor_is_same(lmx_snapshot *s, const lmx_kept *k, bool *untouched) {
 
 #define PUT_VERSION "_unsafe_set_version_counter"
 
-/* == putting back ====================================================================================== */
+/* == restoring ========================================================================================= */
 
-/* A lazy layer's tensor becomes shapeless again. */
+/* Makes a lazy layer's tensor shapeless again. */
 static bool unmaterialise(lmx_state *st, const lmx_kept *k) {
     return k->data && PyObject_SetAttr(k->tensor, st->n_data, k->data) == 0 &&
            PyObject_SetAttr(k->tensor, st->n___class__, (PyObject *)k->type) == 0;
 }
 
-/* `.data` has a version counter of its own: autograd does not see this write, as it did not happen. */
+/* `.data` has a separate version counter: autograd does not see this write. */
 static bool copy_back(lmx_state *st, const lmx_kept *k) {
     PyObject *data = PyObject_GetAttr(k->tensor, st->n_data);
     PyObject *done = data ? call(data, st->n_copy_, k->clone) : NULL;
@@ -261,7 +264,7 @@ static bool copy_back(lmx_state *st, const lmx_kept *k) {
     return done != NULL;
 }
 
-/* The memory and shape that it had. */
+/* Restores the tensor's memory and shape. */
 static bool give_back(lmx_snapshot *s, lmx_kept *k) {
     if (k->held) {
         k->data = lmx_held(s->st, k->held);
@@ -270,7 +273,7 @@ static bool give_back(lmx_snapshot *s, lmx_kept *k) {
     return k->data && PyObject_SetAttr(k->tensor, s->st->n_data, k->data) == 0;
 }
 
-/* Gives the tensor the memory and shape it had, and the values. */
+/* Restores the tensor's memory and shape if it `moved`, and its values. */
 static bool put_bytes(lmx_snapshot *s, lmx_kept *k, lmx_tensor *d, bool moved) {
     if (moved && (!give_back(s, k) || !lmx_describe(s->st, k->tensor, lmx_kind_of(s->st, k->tensor), d)))
         return false;
@@ -286,8 +289,7 @@ static bool put_clone(lmx_snapshot *s, lmx_kept *k, bool moved) {
     return (!moved || give_back(s, k)) && copy_back(s->st, k);
 }
 
-/* Where the values are what they were, torch's count of writes is too: a graph that the user holds would
- * refuse to go backward. */
+/* Restores torch's count of writes with the values: else a graph that the user holds can't go backward. */
 static bool put_version(lmx_snapshot *s, const lmx_kept *k) {
     int64_t now;
     if (!version_of(s->st, k->tensor, &now)) return false;
@@ -300,10 +302,10 @@ static bool put_version(lmx_snapshot *s, const lmx_kept *k) {
     }
     Py_XDECREF(done);
     Py_XDECREF(low);
-    return lmx_forgive(); /* a torch that can't: the values are what counts */
+    return lmx_forgive(); /* if this torch can't, the values count */
 }
 
-/* Of what was only watched: false where its values are others, or may be. */
+/* For a tensor that was only watched: false if its values changed, or may have. */
 static bool is_as_it_was(lmx_snapshot *s, lmx_kept *k, const lmx_tensor *d, bool moved) {
     int64_t version = -1;
     if (moved && !give_back(s, k)) return false;

@@ -19,7 +19,7 @@ typedef struct walker {
     lmx_state *st;
     lmx_tree *tree;
     lmi_vec stack;       /* frame */
-    int32_t place, node; /* whose children are being listed */
+    int32_t place, node; /* the place and node whose children are being listed */
 } walker;
 
 /* The node of a module object, new if need be; -1 with an exception. */
@@ -58,7 +58,7 @@ static bool push_twin(walker *w, PyObject *name, int32_t node) {
     return true;
 }
 
-/* What is special about a child of this name for its parent. */
+/* Notes what a child of this name means for its parent. */
 static void mark(walker *w, lmx_node *parent, PyObject *name, int32_t child) {
     if (PyUnicode_Compare(name, w->st->n_parametrizations) == 0) parent->parametrized = true;
     if (parent->compiled && PyUnicode_Compare(name, w->st->n__orig_mod) == 0) parent->inner = child;
@@ -196,7 +196,7 @@ int lmx_tree_visit(lmx_tree *tree, visitproc visit, void *arg) {
 
 void lmx_tree_free(lmx_tree *tree) {
     lmx_tree old = *tree;
-    *tree = (lmx_tree){0}; /* dropping a module may run code that looks at this tree */
+    *tree = (lmx_tree){0}; /* dropping a module may run code that reads this tree */
     for (size_t i = 0; i < old.places.n; i++) Py_DECREF(lmx_place_at(&old, (int32_t)i)->name);
     for (size_t i = 0; i < old.twins.n; i++) Py_DECREF(((lmx_twin *)old.twins.data)[i].name);
     for (size_t i = 0; i < old.nodes.n; i++) Py_DECREF(lmx_node_at(&old, (int32_t)i)->object);

@@ -64,7 +64,7 @@ typedef struct lmx_capture {
     struct lmx_capture *next; /* among the open ones */
     lmx_tree tree;
     PyObject *snapshot; /* taken before the start; or NULL */
-    lmx_teller *early;  /* descriptions of modules from then; NULL: they are described at the end */
+    lmx_teller *early;  /* descriptions of modules made at that time; NULL: they are described at the end */
     lmi_vec calls; /* lmx_call */
     lmi_vec words; /* int64_t: the tensors of the calls */
     lmi_vec names; /* PyObject *: keywords */
@@ -82,7 +82,7 @@ typedef struct lmx_capture {
     uint64_t most, most_ops; /* that limit, in bytes: of calls, and of operators a thread */
     bool cut;      /* a value had more tensors or levels than are searched */
     bool replaced; /* another Module.__call__ was found at the end */
-    bool strangers; /* another thread called modules of it while none was called here */
+    bool strangers; /* another thread called its modules while none was called on its own thread */
     bool *elsewhere; /* by module: another thread called it; NULL: none did */
     bool wants_ops, paused; /* paused: operators that run are not the model's */
     bool wants_nodes;       /* nodes of backward passes are watched, also if operators are not */
@@ -113,8 +113,8 @@ static inline void lmx_capture_let_go(lmx_capture *c)
     if (--c->holders == 0 && c->owed) c->drop(c);
 }
 
-/* Names of arguments (find_tensors.c): of a keyword, -1 when there are too many, and of a dict's entry, for
- * the `entry` of a finder whose `names` is the capture. */
+/* Indices of names of arguments, for find_tensors.c: of a keyword, -1 when there are too many; and of a
+ * dict's entry, for the `entry` of a finder whose `names` is the capture. */
 int32_t lmx_keyword(lmx_capture *c, PyObject *name);
 int32_t lmx_entry_name(lmx_finder *f, PyObject *key);
 

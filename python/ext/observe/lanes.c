@@ -14,7 +14,7 @@ enum { MAX_INTS = 32 };
 
 /* == lanes ============================================================================================= */
 
-/* A used lane, empty again: captures mostly follow each other, and need the same memory and names. */
+/* An emptied lane, for reuse: captures mostly follow each other and need the same memory and names. */
 static _Atomic(lmx_lane *) spare;
 enum { SPARE_BYTES = 512 << 10, FRAME_BYTES = 64 };
 
@@ -94,7 +94,7 @@ void lmx_lane_free(lmx_lane *lane) {
 
 /* Precedes the text of a name; offsets of names are those of the texts. */
 typedef struct name_head {
-    bool asked, closed; /* closed, and mask: once they were needed */
+    bool asked, closed; /* asked: closed and mask are set */
     int16_t mask;
 } name_head;
 
@@ -176,7 +176,7 @@ static const name_head *worded(lmx_lane *lane, int32_t name) {
     if (!head->asked) {
         const char *text = (char *)(head + 1);
         int32_t word = lam_word_op(text);
-        /* Factors come as a list of reals, which is not kept, and singly to the inner overload. */
+        /* The outer overload gets a list of real factors, which is not kept; the inner one gets each. */
         bool inside_tells = strstr(text, "upsample_") != NULL;
         *head = (name_head){true, word >= 0 && !lam_word_op_wraps(word) && !inside_tells,
                             (int16_t)lam_word_op_mask(word)};
@@ -253,7 +253,7 @@ static bool widen_parts(lmx_lane *lane) {
     return true;
 }
 
-/* The part that equals the words from `packed` on, which are then dropped. */
+/* Returns the index of the part that equals the words from `packed` on, which it adds if there is none. */
 static int32_t part_of(lmx_lane *lane) {
     if ((!lane->by_part || lane->parts.n * 2 > lane->part_mask) && !widen_parts(lane)) return -1;
     size_t n = lane->words.n - lane->packed;
@@ -300,7 +300,7 @@ lmx_values lmx_list_of(const lmx_layout *l, const char *value) {
     return between(lmx_word_at(list, (size_t)l->list), lmx_word_at(list, (size_t)l->list + 8));
 }
 
-/* A head word that describes what follows, and room for `n` words after it. */
+/* Adds a head word that describes what follows, and room for `n` words after it. */
 static int64_t *pack(lmx_lane *lane, lmx_packed head, size_t n) {
     int64_t *at = lmx_vec_push(&lane->words, sizeof *at, n + 1);
     if (!at) {
@@ -327,7 +327,7 @@ static bool put_tensor(lmx_lane *lane, lmx_packed head, uint64_t memory, uint64_
     return true;
 }
 
-/* The same with `n` words before its sizes; `kind` gives their meaning. */
+/* put_tensor with `n` words before the sizes; `kind` gives their meaning. */
 static bool put_more(lmx_lane *lane, lmx_packed head, lmx_arg_kind kind, uint64_t memory, uint64_t object,
                      const int64_t *sizes, const void *more, size_t n) {
     static const int64_t no_sizes[1];
@@ -391,9 +391,8 @@ int32_t lmx_lane_text(lmx_lane *lane, int32_t position, const char *text, size_t
     return 1;
 }
 
-/* A std::string: the address of its bytes, after which there is a zero; where their number is differs
- * between builds of torch. Long ones, and all other values (a device, a generator), do not matter for
- * counts. */
+/* A std::string holds the address of its NUL-terminated bytes; the place of their number differs between
+ * builds of torch. Long texts, and all other values (a device, a generator), do not matter for counts. */
 static bool pack_text(lmx_lane *lane, size_t position, const lmx_layout *l, const char *value) {
     const void *object = (const void *)(uintptr_t)lmx_word_at(value, 0);
     if (!object) return false;
@@ -527,7 +526,7 @@ int32_t lmx_lane_origin(lmx_lane *lane, int64_t sequence) {
     return call;
 }
 
-/* Only the thread itself changes them, so it may read them without the lock. */
+/* Only the lane's thread changes its origins, so it may read them without the lock. */
 void lmx_lane_note_origin(lmx_lane *lane, int64_t sequence, int32_t call) {
     const origin *all = lane->origins.data;
     const size_t had = lane->origins.n;

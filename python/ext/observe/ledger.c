@@ -13,9 +13,9 @@ struct lmx_ledger {
     bool open;
     bool lost; /* memory ran out */
     bool outside, over;
-    int32_t op, last; /* the running one, and the last one */
-    int64_t turn;     /* operators that were answered */
-    size_t first;     /* the first entry of the last one */
+    int32_t op, last; /* the running operator, and the last one */
+    int64_t turn;     /* the number of operators that were answered */
+    size_t first;     /* the first entry of the running operator */
     lmi_vec entries;  /* lam_lifetime */
 };
 
@@ -83,7 +83,7 @@ void *lmx_ledger_take(lmx_ledger *l, int64_t bytes, void *own) {
     lam_lifetime *to = l->open ? lmx_vec_push(&l->entries, sizeof *to, 1) : NULL;
     if (to)
         *to = (lam_lifetime){.bytes = bytes,
-                             .made = l->op + l->outside, /* the next one follows it */
+                             .made = l->op + l->outside, /* outside: the next operator's */
                              .freed = -1,
                              .what = l->outside ? LAM_TAKEN_SEED : LAM_TAKEN_TENSOR};
     if (to) l->held++;
@@ -109,8 +109,8 @@ int64_t lmx_ledger_turn(lmx_ledger *l) {
     return turn;
 }
 
-/* Corrects the memory of the results; the difference goes to the largest one. Entries that are already
- * dead were made for the answer. */
+/* Corrects the memory of the results; the largest one gets the difference. Entries that are freed already
+ * were made only to compute the answer. */
 void lmx_ledger_left(lmx_ledger *l, int64_t bytes) {
     pthread_mutex_lock(&l->lock);
     lam_lifetime *all = l->entries.data, *largest = NULL;

@@ -8,7 +8,7 @@
 
 /* NULL with an exception. */
 lmx_ledger *lmx_ledger_new(void);
-/* lmx_ledger_close: nothing is noted any more; what torch still holds keeps it until it lets go. */
+/* lmx_ledger_close stops noting; tensors that torch still holds keep the ledger until they are released. */
 
 /* An operator is about to be answered: `op` is its index among those of its thread, -1 for none. `outside`:
  * new tensors are not the model's. */
@@ -19,12 +19,12 @@ void lmx_ledger_over(lmx_ledger *l);
  * calls free() on `own`. NULL: memory ran out. */
 void *lmx_ledger_take(lmx_ledger *l, int64_t bytes, void *own);
 void lmx_ledger_drop(void *data, void *context);
-/* How often lmx_ledger_at was called: while that stays, no other operator was answered inside this one. */
+/* The number of calls of lmx_ledger_at. While it stays, no other operator was answered inside this one. */
 int64_t lmx_ledger_turn(lmx_ledger *l);
-/* What the operator left that was answered last: its results hold so much memory, whatever their shapes say.
- * Nothing where they hold none of their own. */
+/* Sets the memory that the results of the operator answered last hold together, in place of what their shapes
+ * say. Does nothing if they have no memory of this ledger. */
 void lmx_ledger_left(lmx_ledger *l, int64_t bytes);
-/* Notes what it took while it ran beside its results. */
+/* Notes memory that the operator took while it ran, beside its results. */
 void lmx_ledger_note(lmx_ledger *l, int64_t bytes, lam_taken what);
 /* Pushes what was noted; `base`: index of the thread's first operator in the model. */
 lam_status lmx_ledger_push(lmx_ledger *l, int32_t base, lam_builder *b, lam_error *e);

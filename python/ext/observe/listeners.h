@@ -61,7 +61,7 @@ struct lmx_listener {
     bool wants_operators;
     /* A call was noted and is about to run. False with an exception, which ends the call. */
     bool (*entered)(lmx_listener *l, lmx_capture *c, int32_t call, const lmx_given *given);
-    /* It returned `result`, or (NULL) raised. False with an exception, which replaces the result. */
+    /* The call returned `result`, or (NULL) raised. False with an exception, which replaces the result. */
     bool (*left)(lmx_listener *l, lmx_capture *c, int32_t call, const lmx_given *given, PyObject *result);
     void (*node_began)(lmx_listener *l, const lmx_node_run *node);
     void (*node_ended)(lmx_listener *l, const lmx_node_run *node);

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The callbacks that note operators. torch runs them on the thread that runs the operator, with or without
- * the GIL, so nothing of Python is touched here and nothing is locked: every thread writes into a lane of
- * its own, which is linked to its capture with one atomic exchange and read when the capture is closed.
+ * the GIL, so they use neither Python nor locks: every thread writes into its own lane, which is linked to
+ * its capture with one atomic exchange and read when the capture is closed.
  *
- * A callback is told only which operator runs. To find its capture, each open capture has a slot, and
- * each slot has functions of its own. */
+ * A callback learns only which operator runs, so each open capture has a slot with its own functions. */
 #include "observe/observe.h"
 #include "observe/listeners.h"
 #include "torch/values.h"
@@ -15,10 +14,10 @@
 
 enum { SLOTS = 8 };
 static struct {
-    _Atomic(lmx_observer *) observer; /* NULL: what its callbacks see is nobody's */
+    _Atomic(lmx_observer *) observer; /* NULL: the slot's callbacks note nothing */
     atomic_int busy;                  /* callbacks that are running */
-    /* Under the GIL. A callback can be removed only by its own thread; one that outlived its capture keeps
-     * its slot until that thread opens or closes another. */
+    /* Protected by the GIL. Only the thread that added a callback can remove it; one that outlived its
+     * capture keeps its slot until that thread opens or closes another. */
     bool taken, stale;
     uint64_t thread, handles[2];
     int n_handles;
@@ -29,8 +28,8 @@ static _Thread_local struct {
     lmx_lane *lane;
 } mine[SLOTS];
 
-/* While an operator runs that stands for all that runs inside it, torch is told that the thread has no
- * callbacks: most of what watching costs is that torch gets arguments ready for them. */
+/* While an operator runs that counts for everything inside it, the thread's callback is hidden from torch:
+ * most of the cost of watching is that torch prepares arguments for callbacks. */
 static _Thread_local struct {
     const void *record; /* of that operator; NULL: none runs */
     lmx_active *active;
@@ -39,24 +38,24 @@ static _Thread_local struct {
 
 static const lmx_record_api *api; /* set once, under the GIL, before the first callback */
 
-/* Something that is open on a thread. */
+/* An operator or node that is running on a thread. */
 typedef struct frame {
     const void *record;
     int64_t sequence;
-    int32_t op;   /* the innermost one that was noted, this one or around it */
-    int32_t call; /* what it and what it calls belongs to */
-    int32_t open; /* a node: the module call that was open when it began */
-    int32_t node; /* index of the innermost node's frame, itself included; -1 */
+    int32_t op;   /* index of the innermost noted operator, this one or one around it */
+    int32_t call; /* the call that this, and everything inside it, belongs to */
+    int32_t open; /* of a node: the module call that was open when it began */
+    int32_t node; /* index of the frame of the innermost node, this one included; -1 */
     int unwinding;
     uint8_t phase;
     bool is_node, noted, grad;
-    int32_t n_out;     /* of an operator that was noted: results by its schema; -1 */
-    bool told;         /* an operator that is told and not noted */
-    bool real, merged; /* it is the node; or work of the engine on one that has begun */
-    bool trial;        /* is_trial, or inside of one */
-    int32_t answer;    /* 1 + index of the frame of the innermost class's answer */
-    int32_t asked;     /* of such an answer: how many modes there were, and */
-    uint64_t first;    /* the first tensor that it was asked for; of an operator: its own */
+    int32_t n_out;     /* of a noted operator: the number of results in its schema; -1 */
+    bool told;         /* listeners are called for this operator */
+    bool real, merged; /* the node itself; or the engine's work on a node that has begun */
+    bool trial;        /* is_trial() holds for this or an operator around it */
+    int32_t answer;    /* 1 + index of the frame in which a class answers, the innermost; 0 */
+    int32_t asked;     /* of such a frame: the number of modes when it began, and */
+    uint64_t first;    /* the first tensor of its operator; of an operator: its own */
 } frame;
 
 /* == lanes ============================================================================================= */
@@ -85,7 +84,7 @@ static lmx_lane *lane_of(lmx_observer *o, int slot) {
 
 /* == whose work it is ================================================================================== */
 
-/* The call whose forward made the node. Sequence numbers count in each thread apart. */
+/* The call whose forward made the node. Each thread has its own sequence numbers. */
 static int32_t origin_of(lmx_observer *o, const void *record, int64_t sequence) {
     if (sequence < 0) return -1;
     int32_t at = o->layout->forward_thread;
@@ -99,8 +98,8 @@ static int32_t open_call(const lmx_observer *o) {
     return __atomic_load_n(&o->capture->open_call, __ATOMIC_RELAXED);
 }
 
-/* What runs inside a node is its backward, unless a forward is done again there: modules are called in it,
- * or gradients are wanted of it although the node itself runs without. */
+/* Everything inside a node is its backward, unless a forward is recomputed there: modules are called in it,
+ * or gradients are wanted although the node itself runs without them. */
 static void place_inside(const lmx_observer *o, const lmx_lane *lane, const frame *around, frame *f) {
     const frame *node = (frame *)lane->frames.data + around->node;
     int32_t open = open_call(o);
@@ -119,7 +118,7 @@ static frame *top_of(const lmx_lane *lane) {
 /* == notes ============================================================================================= */
 
 static lmx_op *note_op(lmx_lane *lane, const frame *f, const char *name, uint8_t flags) {
-    lmx_op *op = lmx_lane_op(lane, name, !f->is_node); /* a node's name is made anew each time */
+    lmx_op *op = lmx_lane_op(lane, name, !f->is_node); /* torch makes a node's name anew each time */
     if (!op) return NULL;
     op->call = f->call;
     op->parent = f->op;
@@ -137,8 +136,8 @@ static bool push_frame(lmx_lane *lane, const frame *f) {
     return at != NULL;
 }
 
-/* An operator's own values, where it is known how many there were when the operator last ran: the schema lies
- * where the processor has to wait for it. */
+/* The operator's own values. `known`: their number when it last ran. The schema is read only if that
+ * differs, since the processor has to wait for it. */
 static lmx_values own_of(lmx_values all, int32_t *known, size_t (*ask)(const void *), const void *record) {
     if (!ask || (*known >= 0 && (size_t)*known == all.n)) return all;
     *known = (int32_t)ask(record);
@@ -160,7 +159,7 @@ static void tell_op(const lmx_observer *o, const frame *f, bool direct, bool beg
     lmx_tell_op(o->capture, &op, began);
 }
 
-/* Where only nodes are watched, and somebody wants to know what runs in them. It is in a node: is_nobodys. */
+/* Used if only nodes are watched and a listener wants the operators in them (is_nobodys: a node is open). */
 static void open_told(const lmx_observer *o, lmx_lane *lane, const void *record) {
     const frame *around = top_of(lane);
     const bool direct = around->is_node;
@@ -171,7 +170,7 @@ static void open_told(const lmx_observer *o, lmx_lane *lane, const void *record)
     if (push_frame(lane, &f)) tell_op(o, &f, direct, true);
 }
 
-/* Others that watch this thread see all that runs: then so do we. */
+/* Hides nothing if others watch this thread too: they need every operator. */
 static void be_quiet(const lmx_observer *o, const lmx_lane *lane, const void *record) {
     lmx_active *active = (lmx_active *)(void *)(lane->kept + o->layout->callbacks);
     if (quiet.record || active->n != 1 || !lmx_is_only(active, o->own)) return;
@@ -181,28 +180,28 @@ static void be_quiet(const lmx_observer *o, const lmx_lane *lane, const void *re
     active->n = 0;
 }
 
-/* Where torch made its list anew meanwhile it is right as it is. */
+/* If torch has rebuilt its list since then, the list is right already. */
 static void end_quiet(void) {
     if (quiet.record && quiet.active->n == 0 && lmx_is_only(quiet.active, quiet.own)) quiet.active->n = 1;
     quiet.record = NULL;
 }
 
-/* As nearly all are: compared here, since a call of the library's function takes longer. */
+/* True for nearly all names: compared here, since a call of the library's function takes longer. */
 static bool is_atens(const char *name) {
     return name[0] == 'a' && name[1] == 't' && name[2] == 'e' && name[3] == 'n' && name[4] == ':' &&
            name[5] == ':';
 }
 
-/* Where tensors are spread over processes, their class tries out on tensors without values, which a mode of
- * torch's makes, what an operator would give. That is nobody's work. Fake tensors' own class is asked for the
- * very tensors that it hands to such a mode. */
+/* True if the operator is a trial, not the model's work. The class of tensors that are spread over processes
+ * runs an operator on tensors without values, made by a mode of torch's, to find what it would return. The
+ * class of fake tensors hands such a mode the very tensors that it got, so those are compared. */
 static bool is_trial(const lmx_observer *o, const lmx_lane *lane, const frame *f, const void *record) {
     const frame *answer = f->answer ? (frame *)lane->frames.data + f->answer - 1 : NULL;
     return answer && lmx_has_torchs_modes(api, answer->asked) &&
            lmx_first_tensor(api, o->layout, record) != answer->first;
 }
 
-/* What stands between an operator and its kernel is noted by torch only once it is reached. */
+/* torch makes the record of a mode or class in front of a kernel only when the operator reaches it. */
 static void open_passage(const lmx_observer *o, lmx_lane *lane, frame *f, const char *name) {
     const frame *around = top_of(lane);
     bool noted = around && around->noted && !around->is_node;
@@ -224,7 +223,7 @@ static void open_operator(lmx_observer *o, lmx_lane *lane, const void *record, c
     f.call = open_call(o);
     if (around) f.answer = around->answer, f.trial = around->trial;
     if (around && around->node >= 0) place_inside(o, lane, around, &f);
-    /* An operator that makes a node sees the number which the node will get. */
+    /* The record of an operator that makes a node has the number which the node will get. */
     if (f.sequence >= 0) lmx_lane_note_origin(lane, f.sequence, f.call);
     f.unwinding = api->unwinding ? api->unwinding() : 0;
     /* The forward of an autograd.Function has the name of its class and is no operator of torch's. */
@@ -234,11 +233,11 @@ static void open_operator(lmx_observer *o, lmx_lane *lane, const void *record, c
         return;
     }
     if (!f.trial) f.trial = is_trial(o, lane, &f, record);
-    /* A checkpoint that keeps some results has a mode that answers with them: what it runs is seen inside. */
+    /* A checkpoint that keeps some results has a mode that returns them; real work is noted inside. */
     bool kept = f.phase == LAM_RECOMPUTE && lmx_has_modes(o, api);
     bool real = plain && !f.trial && !kept && !lmx_runs_others(o, lane, record);
     uint8_t grad =
-        f.sequence >= 0 ? LAM_OP_GRAD : 0; /* torch tells a number only where gradients are wanted */
+        f.sequence >= 0 ? LAM_OP_GRAD : 0; /* torch sets a number only where gradients are wanted */
     lmx_op *op = note_op(lane, &f, name, real ? grad : grad | LAM_OP_NODE);
     if (!op) return;
     int32_t at = (int32_t)(lane->ops.n - 1);
@@ -266,7 +265,7 @@ static void open_operator(lmx_observer *o, lmx_lane *lane, const void *record, c
     op->began = lmx_clock_stamp(lane->clock, lane->last);
 }
 
-/* Whether the innermost operator that runs, nodes aside, is this one. */
+/* True if the innermost running operator, apart from those flagged LAM_OP_NODE, has this name. */
 static bool runs_now(const lmx_lane *lane, const char *name) {
     const frame *frames = lane->frames.data;
     const lmx_op *ops = lane->ops.data;
@@ -277,7 +276,7 @@ static bool runs_now(const lmx_lane *lane, const char *name) {
     return n && frames[n - 1].noted && strcmp(lmx_op_name(lane, &ops[frames[n - 1].op]), name) == 0;
 }
 
-/* Torch tells nobody of it. Where the operator runs already, this is the rest of the way to its kernel. */
+/* torch makes no record of this one. If the operator runs already, this is its way to the kernel. */
 static void note_unseen(lmx_observer *o, lmx_lane *lane, const char *name) {
     const frame *around = top_of(lane);
     frame f = {.op = around ? around->op : -1, .node = -1, .phase = LAM_FORWARD, .sequence = -1};
@@ -288,21 +287,21 @@ static void note_unseen(lmx_observer *o, lmx_lane *lane, const char *name) {
     if (op) op->began = op->ended = lmx_clock_stamp(lane->clock, lane->last);
 }
 
-/* The engine's work on a node, which holds the node itself and what adds gradients up: told by its name. */
+/* The node's name if this is the engine's work on it: the node and sums of gradients; else NULL. */
 static const char *engine_work(const char *name) {
     static const char prefix[] = "autograd::engine::evaluate_function: ";
-    if (name[0] != prefix[0] || name[1] != prefix[1]) return NULL; /* as most do: "aten::add" */
+    if (name[0] != prefix[0] || name[1] != prefix[1]) return NULL; /* as in most names: "aten::add" */
     return strncmp(name, prefix, sizeof prefix - 1) == 0 ? name + sizeof prefix - 1 : NULL;
 }
 
-/* The frame of the engine's work on the very node that begins; they are two records and one is noted. */
+/* The frame of the engine's work on the node that begins now: of torch's two records one is noted. */
 static frame *same_node(const lmx_lane *lane, const char *name) {
     frame *around = top_of(lane);
     if (!around || !around->is_node || !around->noted || around->merged) return NULL;
     return strcmp(lmx_op_name(lane, (lmx_op *)lane->ops.data + around->op), name) == 0 ? around : NULL;
 }
 
-/* What keeps a parameter's gradient has no number. The engine runs it right after the node that gave it. */
+/* The node that stores a parameter's gradient has no number. It follows the one that computed it. */
 static bool adds_gradient_up(const char *name) {
     return strcmp(name, "torch::autograd::AccumulateGrad") == 0;
 }
@@ -313,8 +312,7 @@ static void tell_node(const lmx_observer *o, const frame *f, const char *name, b
     lmx_tell_node(o->capture, &node, began);
 }
 
-/* Nodes that a node makes, for a second derivative, are the same call's. Where operators are watched, each
- * says so itself. */
+/* Nodes made by a node, for a second derivative, belong to its call. Watched operators note it. */
 static void note_origin(const lmx_observer *o, lmx_lane *lane, int32_t call) {
     if (o->nodes_only) lmx_lane_note_origin(lane, (int64_t)api->sequence(), call);
 }
@@ -353,7 +351,7 @@ static void open_node(lmx_observer *o, lmx_lane *lane, const void *record, const
     op->began = lmx_clock_stamp(lane->clock, lane->last);
 }
 
-/* An operator outside of every node, where only nodes are watched. */
+/* True for an operator outside of every node, if only nodes are watched. */
 static bool is_nobodys(const lmx_observer *o, const lmx_lane *lane, bool is_node) {
     const frame *around = top_of(lane);
     return o->nodes_only && !is_node && (!around || around->node < 0);
@@ -370,7 +368,7 @@ static void open_record(lmx_observer *o, lmx_lane *lane, const void *record, boo
         open_operator(o, lane, record, name);
 }
 
-/* One that raised has no outputs; some that did not have none either. */
+/* An operator that raised has no outputs; some others have none either. */
 static void close_op(lmx_observer *o, lmx_lane *lane, const frame *f, const void *record, int64_t now) {
     lmx_op *op = (lmx_op *)lane->ops.data + f->op;
     op->ended = now;
@@ -385,7 +383,7 @@ static void close_op(lmx_observer *o, lmx_lane *lane, const frame *f, const void
     if (raised) op->flags |= LAM_OP_FAILED;
 }
 
-/* A record whose start was not noted is not on the stack; what lies above the one that is was lost. */
+/* Ignores a record whose start was not noted. Frames above the record's missed their end and are dropped. */
 static void close_frame(lmx_observer *o, lmx_lane *lane, const void *record, int64_t now) {
     size_t n = lane->frames.n;
     const frame *frames = lane->frames.data;
@@ -424,7 +422,7 @@ lmx_where lmx_here(const lmx_capture *c) {
     return called ? (lmx_where){open, LAM_RECOMPUTE} : (lmx_where){top->call, top->phase};
 }
 
-/* Whether the engine is between the nodes of a pass that runs inside a node of another one. */
+/* True if the engine is between the nodes of a pass that runs inside a node of another pass. */
 static bool is_pass_inside(const lmx_lane *lane) {
     const frame *top = top_of(lane);
     if (!top || !top->real || top->op < 0) return false;
@@ -444,7 +442,7 @@ lmx_where lmx_here_or_engine(const lmx_capture *c) {
 
 /* == callbacks ========================================================================================= */
 
-/* The lane to write to; NULL when this is not to be noted. What the capture itself does in torch is not. */
+/* The lane to write to; NULL if nothing is to be noted, as for what the capture itself runs in torch. */
 static lmx_lane *enter(lmx_observer *o, int slot) {
     lmx_lane *lane = o ? lane_of(o, slot) : NULL;
     if (!lane || lane->inside || lane->lost) return NULL;
@@ -524,8 +522,8 @@ static const lmx_callback callbacks[SLOTS][N_CALLBACKS] = {ENTRY(0), ENTRY(1), E
 
 /* == other threads ===================================================================================== */
 
-/* Callbacks are a thread's own, and of those that torch has work for it. A backward pass that the program
- * runs on another one is seen by this alone, which all captures share. */
+/* Callbacks belong to one thread and to those that torch has work for it. A backward pass that the program
+ * runs on any other thread is seen only by this callback, which all captures share. */
 static struct {
     uint64_t handle;
     int n; /* open captures; under the GIL */
@@ -539,7 +537,7 @@ static bool is_strange(lmx_observer *o, int slot, const void *record) {
            origin_of(o, record, (int64_t)lmx_word_at(record, (size_t)l->sequence)) >= 0;
 }
 
-/* When a node ends: by then a thread that is watched has a lane. */
+/* Called when a node ends: by then a watched thread has a lane. */
 static void end_anywhere(const void *record, void *context) {
     (void)context;
     for (int i = 0; i < SLOTS; i++) {
@@ -569,7 +567,7 @@ static void leave_everywhere(void) {
 /* == opening and closing =============================================================================== */
 
 static void remove_callbacks(int slot) {
-    end_quiet(); /* they are this thread's, and torch is about to list them anew */
+    end_quiet(); /* it is this thread's, and torch is about to rebuild its list */
     while (slots[slot].n_handles) api->remove(slots[slot].handles[--slots[slot].n_handles]);
     slots[slot].taken = slots[slot].stale = false;
 }
@@ -592,7 +590,7 @@ static void add_callback(int slot, int which) {
 bool lmx_observe(lmx_capture *c) {
     static uint64_t generation;
     const lmx_record_api *found = lmx_record_api_of(c->st);
-    if (!api) api = found; /* it is the same each time, and callbacks read it meanwhile */
+    if (!api) api = found; /* it is the same each time, and callbacks may be reading it */
     if (!found || !c->st->watches_ops) {
         lmx_fail(c->st, LAM_UNSUPPORTED, NULL,
                  "operators can't be watched: no layout of torch's records is in use");
@@ -630,8 +628,8 @@ bool lmx_observe(lmx_capture *c) {
     if (!o->nodes_only) add_callback(slot, OF_OPS);
     if (o->nodes_only && o->tells_ops) add_callback(slot, OF_OPS_RESULTS);
     add_callback(slot, lmx_want_values(c) ? OF_NODES_WITH_VALUES : OF_NODES);
-    /* For which torch makes all its lists anew, twice. A recording tells no time of a pass of which nothing
-     * was seen, so it need not ask. */
+    /* This makes torch rebuild all its lists, twice. A recording reports no time of a pass that it did not
+     * see, so it does without. */
     o->everywhere = !c->brief;
     if (o->everywhere) watch_everywhere();
     return true;
@@ -650,7 +648,7 @@ void lmx_unobserve(lmx_capture *c) {
     if (o->everywhere) leave_everywhere();
     atomic_store(&slots[slot].observer, NULL);
     if (atomic_load(&slots[slot].busy)) {
-        /* One of them may be waiting for the GIL: a tensor's size can be a question to Python. */
+        /* A callback may be waiting for the GIL, since the size of a tensor may come from Python. */
         PyThreadState *state = PyEval_SaveThread();
         const struct timespec moment = {0, 10000};
         while (atomic_load(&slots[slot].busy)) nanosleep(&moment, NULL);
@@ -666,7 +664,7 @@ void lmx_observer_free(lmx_observer *o) {
     free(o);
 }
 
-/* The first lane there was, where none is said to be the thread's. */
+/* The lane of the capture's thread; if no lane has its number, the oldest one. */
 static const lmx_lane *own_lane(const lmx_observer *o) {
     const lmx_lane *own = NULL;
     for (const lmx_lane *lane = o ? o->lanes : NULL; lane; lane = lane->next)
@@ -695,5 +693,5 @@ void lmx_observer_mark(lmx_observer *o, size_t level, uint8_t flag) {
     const frame *f = (frame *)own->frames.data + own->frames.n - 1 - level;
     if (!f->noted || f->is_node) return;
     ((lmx_op *)own->ops.data + f->op)->flags |= flag;
-    if (flag == LAM_OP_NODE && quiet.record == f->record) end_quiet(); /* what it runs counts in its place */
+    if (flag == LAM_OP_NODE && quiet.record == f->record) end_quiet(); /* now its operators count */
 }

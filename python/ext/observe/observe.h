@@ -24,12 +24,12 @@ typedef struct lmx_values {
 /* torch's exported functions, in this process. */
 typedef struct lmx_record_api {
     bool loaded;
-    void (*add)(void); /* lmx_add_callback knows the real type, as of the next */
+    void (*add)(void); /* lmx_add_callback has the real type, also of the next */
     void (*add_for_all)(void); /* for all threads; NULL: not exported */
     void (*remove)(uint64_t handle);
     const char *(*name)(const void *record);
     uint64_t (*thread)(void);
-    /* From here on NULL: not exported. */
+    /* From here on each may be NULL: not exported. */
     size_t (*n_inputs)(const void *record); /* by the schema; 0: no schema */
     size_t (*n_outputs)(const void *record);
     bool (*grad_enabled)(void);
@@ -41,7 +41,8 @@ typedef struct lmx_record_api {
     bool (*is_batched)(const void *tensor, int64_t level);
     const void *(*wrapper)(const void *tensor);
     int64_t (*modes)(void); /* the number of Python modes that are active in this thread */
-    bool (*own_modes)(bool); /* (true) whether any of them is not torch's own, as that of fake tensors is */
+    bool (*own_modes)(bool); /* (true) whether any of them is not one of torch's own, such as that of fake
+                              * tensors */
     bool (*excluded)(uint16_t key); /* true if this dispatch key is excluded now */
     int (*unwinding)(void); /* exceptions in flight */
     void *(*kept)(void);    /* torch's data of this thread's callbacks */
@@ -76,7 +77,8 @@ static inline bool lmx_is_active(const lmx_active *a, const lmx_callback *c) {
     return (const void *)a->at == a + 1 && lmx_is_only(a, c);
 }
 
-const lmx_record_api *lmx_record_api_of(lmx_state *st); /* NULL: not on this platform or in this torch */
+const lmx_record_api *lmx_record_api_of(lmx_state *st); /* NULL: not supported on this platform or by this
+                                                         * torch */
 /* The handle is for api->remove. */
 uint64_t lmx_add_callback(const lmx_record_api *api, const lmx_callback *c);
 
@@ -129,7 +131,7 @@ typedef enum lmx_arg_kind {
     LMX_ARG_INT,
     LMX_ARG_REAL,
     LMX_ARG_INTS,
-    LMX_ARG_TEXT,  /* its words hold it, with its end */
+    LMX_ARG_TEXT,  /* its words hold it, with its NUL */
     LMX_ARG_SPARSE, /* a tensor: its words begin with those of a lmx_sparse */
     LMX_ARG_MASK    /* a tensor: its words begin with those of a lam_mask */
 } lmx_arg_kind;
@@ -183,7 +185,7 @@ typedef struct lmx_lane {
     int32_t n_packed; /* arguments that are being packed */
     int32_t *by_part; /* hash table of 1 + index of parts, 0 empty */
     size_t part_mask;
-    lmi_vec names;            /* char: NUL-terminated texts, each after its properties */
+    lmi_vec names;            /* char: NUL-terminated texts, each preceded by its properties (lanes.c) */
     lmi_vec frames;           /* of observe.c: the open operators */
     lmi_vec origins;          /* from sequence numbers to calls; other threads read them */
     atomic_bool origins_held; /* a lock of the origins */
@@ -196,8 +198,8 @@ typedef struct lmx_lane {
         int32_t name;
         lmx_arity arity;
     } seen[512]; /* names by their address */
-    /* Of the thread, found once; NULL: unknown. The owner of torch's levels of transforms, and their offset
-     * in it (bytes; 0: not found yet); torch's data of callbacks. */
+    /* Found once for the thread; NULL: unknown. `holder`: the owner of torch's open transforms; `vector_at`:
+     * their offset in it, in bytes, 0 not found yet; `kept`: torch's data of callbacks. */
     const void *const *holder;
     size_t vector_at;
     char *kept;
@@ -207,7 +209,8 @@ lmx_lane *lmx_lane_new(void); /* an empty one, without a thread; NULL: memory ra
 void lmx_lane_free(lmx_lane *lane);
 /* Sets the clock of its stamps; `own`: the lane is of the clock's thread. */
 void lmx_lane_clock(lmx_lane *lane, lmx_clock *clock, bool own);
-/* On the lane's thread: finds the owner of its transforms; true if any is open in that owner. */
+/* Both on the lane's thread. The first finds the owner of its transforms; the second is true if that owner
+ * has an open one. */
 void lmx_lane_find_holder(lmx_lane *lane);
 bool lmx_lane_transforms(lmx_lane *lane, const void *held);
 /* On the lane's thread: true inside vmap or another transform. */
@@ -219,7 +222,7 @@ static inline bool lmx_lane_transforming(lmx_lane *lane) {
 int32_t lmx_lane_name(lmx_lane *lane, const char *text);
 /* True if the operator of this name counts for everything inside it. */
 bool lmx_lane_closes(lmx_lane *lane, int32_t name);
-/* The position of its argument that masks scores, as lam_word_op_mask. */
+/* The position of the operator's argument that masks scores, as lam_word_op_mask. */
 int32_t lmx_lane_masked(lmx_lane *lane, int32_t name);
 /* The number of arguments and results in the last run of the operator of this name, which must be the last
  * name looked up; -1 unknown. */
@@ -235,8 +238,8 @@ static inline uint64_t lmx_id_memory(const lmx_id *id) {
 static inline uint64_t lmx_id_object(const lmx_id *id) {
     return ((uint64_t)(id->high >> 16) << 32 | id->low[1]) << 3;
 }
-/* Packs values and returns their number. Also counts the mask at position `mask`, if it can be read; -1: no
- * values are read. If memory runs out, `lost` is set. */
+/* Packs values and returns their number. Also reads and counts the mask at position `mask` if it can; -1:
+ * reads no values. If memory runs out, `lost` is set. */
 int32_t lmx_lane_pack(lmx_lane *lane, const lmx_layout *l, lmx_values values, int32_t mask);
 
 /* Pack one value that was read elsewhere; return the number packed, 0 or 1. */
@@ -275,16 +278,17 @@ void lmx_observe_unseen(const char *name);
 bool lmx_runs_others(const lmx_observer *o, lmx_lane *lane, const void *record);
 /* True if the class of one of the last packed arguments answers for the operator. */
 bool lmx_is_classed(const lmx_observer *o, const lmx_lane *lane, const void *record);
-/* The object of its first argument, or of the first entry of that list; 0: no tensor. */
+/* The object of the operator's first argument, or of the first entry if that is a list; 0: no tensor. */
 uint64_t lmx_first_tensor(const lmx_record_api *api, const lmx_layout *l, const void *record);
 /* True if Python modes are active above lamina's own, which are those of a dry run. */
 bool lmx_has_modes(const lmx_observer *o, const lmx_record_api *api);
 /* True if more than `more_than` modes are active, and all are torch's own. */
 bool lmx_has_torchs_modes(const lmx_record_api *api, int64_t more_than);
-/* If answers have no record: true if Python is about to answer. */
+/* For a torch that makes no records of answers: true if Python is about to answer the operator. */
 bool lmx_asks_python(const lmx_observer *o, const lmx_record_api *api, bool classed);
-/* True for torch's record around the answer of a mode or of a tensor subclass; of a subclass; and if the
- * operators in that record do the work and count instead of the operator. */
+/* lmx_is_passage: true for torch's record around the answer of a mode or a tensor subclass;
+ * lmx_is_of_class: of a subclass; lmx_passes_to_others: if the operators in that record count instead of
+ * the operator. */
 bool lmx_is_passage(const char *name);
 bool lmx_is_of_class(const char *passage);
 bool lmx_passes_to_others(const lmx_observer *o, const lmx_record_api *api, const char *passage);
@@ -307,7 +311,7 @@ bool lmx_observe_call(lmx_capture *c);
 void lmx_observer_free(lmx_observer *o); /* NULL is allowed */
 /* True if later operators could not be noted; those up to `since_ns` were. */
 bool lmx_observer_lost(const lmx_observer *o, int64_t *since_ns);
-/* True if they were pushed; they can't be pushed again. */
+/* True if the operators were pushed; they can't be pushed again. */
 bool lmx_observer_told(const lmx_observer *o);
 /* True if an unwatched thread ran a backward pass through the model's nodes. */
 bool lmx_observer_strange(const lmx_observer *o);

@@ -12,13 +12,13 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-/* The last operator pushed with this name and these parts: the next one is like it. */
+/* The last operator that was pushed with this name and these parts. */
 typedef struct known {
     int32_t name, in, out, op; /* op: 1 + index in the model, 0 none */
     int32_t ids[2];            /* the numbers of arguments and results that are tensors */
     bool writes;               /* to its first argument */
 } known;
-enum { FEW_BITS = 10, MOST_BITS = 11 }; /* of the index of one; the most that can be used */
+enum { FEW_BITS = 10, MOST_BITS = 11 }; /* bits of an index into them: of a short lane, of others */
 
 typedef struct pusher {
     lmx_lane *lane;
@@ -40,7 +40,7 @@ static bool writes_in_place(const char *name) {
     return n > 1 && name[n - 1] == '_' && name[n - 2] != '_' && !lmx_moves_nothing(name);
 }
 
-/* If memory runs out, only the search for written tensors misses it. */
+/* If memory runs out, only the search for written tensors misses this one. */
 static void note_written(pusher *p, const lmx_op *op) {
     const uint64_t memory = lmx_id_memory((const lmx_id *)p->lane->ids.data + op->in.ids_at);
     const uint64_t *last = p->written->n ? (uint64_t *)p->written->data + p->written->n - 1 : NULL;
@@ -143,7 +143,7 @@ static bool hides(const pusher *p, const lmx_op *op) {
     return !open;
 }
 
-/* True if it was running when records could no longer be kept: its results are unknown. */
+/* True if the operator was running when records could no longer be kept: its results are unknown. */
 static bool never_ended(const pusher *p, const lmx_op *op) { return p->lane->lost && op->ended == 0; }
 
 /* Nodes whose gradients torch computes in one of two ways, by values (the number of factors that are 0),
@@ -238,7 +238,7 @@ static lam_status push_one(pusher *p, const lmx_op *op) {
     return LAM_OK;
 }
 
-/* Returns the pages of a long record that was pushed to the system, while the model grows. */
+/* Returns the pages of records that were pushed to the model to the system, since the model grows. */
 static void give_back(const lmi_vec *v, size_t size, size_t from, size_t to) {
     const uintptr_t page = 4096, data = (uintptr_t)v->data;
     uintptr_t at = (data + from * size + page - 1) / page * page, end = (data + to * size) / page * page;
@@ -279,7 +279,7 @@ static lam_status push_lane(lmx_lane *lane, int32_t thread, int32_t base, size_t
     return s;
 }
 
-/* The pushed operators are reported; the others may be of any time if there are other threads. */
+/* Reports that the operators from `at` on are missing. With other threads they may be of any time. */
 static lam_status cut_short(const lmx_lane *lane, size_t at, size_t n, bool alone, lam_builder *b,
                             lam_error *e) {
     const lmx_op *ops = lane->ops.data;

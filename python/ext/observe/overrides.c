@@ -15,7 +15,7 @@ static bool is_transformed(const lmx_record_api *api, const char *value) {
     return false;
 }
 
-/* True for a tensor that wraps others, or none: it has elements and no memory. */
+/* True for a tensor that has elements and no memory, as one that wraps others. */
 static bool lacks_data(const lmx_record_api *api, const char *value) {
     void *handle = (void *)(uintptr_t)value, *data = NULL;
     int64_t dims, *sizes;
@@ -27,7 +27,7 @@ static bool lacks_data(const lmx_record_api *api, const char *value) {
     return true;
 }
 
-/* True if any tensor among the values, or in a list among them, is one. */
+/* True if `is` holds for any tensor among the values or in a list among them. */
 static bool any_tensor(const lmx_record_api *api, const lmx_layout *l, lmx_values values, is_such *is,
                        int depth) {
     for (size_t i = 0; i < values.n && i < LMX_MAX_LIST; i++) {
@@ -74,18 +74,18 @@ bool lmx_is_passage(const char *name) { return strcmp(name, of_mode) == 0 || str
 
 bool lmx_is_of_class(const char *passage) { return strcmp(passage, of_class) == 0; }
 
-/* True if a mode may answer: with any operators, with two products for one, or with none. Modes of torch
- * itself only follow shapes or a trace. */
+/* True if a mode may answer: it may run any operators, two products for one, or none. torch's own modes only
+ * follow shapes or a trace. */
 static bool asks_mode(const lmx_observer *o, const lmx_record_api *api) {
     return lmx_has_modes(o, api) && api->own_modes && api->own_modes(true);
 }
 
-/* True if a class may answer, other than that of a dry run's tensors. */
+/* True if this is the answer of a class, other than a dry run's, or of a mode that may run others. */
 bool lmx_passes_to_others(const lmx_observer *o, const lmx_record_api *api, const char *passage) {
     return lmx_is_of_class(passage) ? !o->capture->dry : asks_mode(o, api);
 }
 
-/* The same for torch 2.4. */
+/* True if such an answer is about to begin, for torch 2.4. */
 bool lmx_asks_python(const lmx_observer *o, const lmx_record_api *api, bool classed) {
     const int32_t key = o->layout->asks;
     if (key < 0 || !api->excluded || api->excluded((uint16_t)key)) return false;

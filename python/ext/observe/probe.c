@@ -95,7 +95,7 @@ static PyObject *has_group(PyObject *module, PyObject *unused) {
     return PyBool_FromLong(lmx_has_group(lmx_state_of(module)));
 }
 
-/* The caller guarantees that there are so many bytes at each address. */
+/* The caller guarantees that each address has that many bytes. */
 static PyObject *read_memory(PyObject *module, PyObject *places) {
     (void)module;
     lmi_vec bytes = {0};
@@ -148,7 +148,7 @@ static trial *current;
 
 static bool may_point(uint64_t word) { return word > 4096 && word < (uint64_t)1 << 47 && word % 8 == 0; }
 
-/* The word at an address that may not be one: unwritten parts of a record have earlier contents of the
+/* Reads the word at an address that may be invalid: unwritten parts of a record hold earlier contents of the
  * stack. False if there is no memory. */
 static bool peek(const trial *t, uint64_t at, uint64_t *word) {
     ssize_t told = write(t->pipe[1], (const void *)(uintptr_t)at, sizeof *word); /* NOLINT */
@@ -179,7 +179,7 @@ static void find_list(trial *t, size_t i) {
     }
 }
 
-/* A std::string begins with the address of its bytes, after which there is a zero. */
+/* A std::string begins with the address of its NUL-terminated bytes. */
 static void find_text(trial *t, size_t i) {
     uint64_t object = t->words[i], from, first;
     size_t n = strlen(t->texts[i]);
@@ -217,8 +217,8 @@ static void find_outputs(trial *t, const void *record) {
 
 static lmx_active *active_at(int32_t at) { return (lmx_active *)(void *)((char *)the_api.kept() + at); }
 
-/* Finds torch's list of the callbacks of this thread, which has this one. It lies a little behind the
- * list of registered callbacks, from which it is made. */
+/* Finds torch's list of this thread's callbacks, which contains the probe's. It lies a little behind the list
+ * of registered callbacks, from which torch makes it. */
 static void find_callbacks(trial *t) {
     enum { NEAR = 1024 };
     for (int32_t at = 0; the_api.kept && t->n_callbacks < MAX_PLACES && at < NEAR; at += 8)
@@ -331,7 +331,7 @@ static const void *object_of(lmx_state *st, PyObject *tensor) {
 }
 
 /* A tensor's object is smaller than this in some versions of torch (176 bytes in 2.13), so the kernel copies
- * the words, and those past the end are whatever is there. */
+ * the words; those past its end are arbitrary. */
 static PyObject *probe_tensor(PyObject *module, PyObject *tensor) {
     uint64_t words[24] = {0};
     trial t = {0};
@@ -378,7 +378,7 @@ static bool read_layout(lmx_state *st, PyObject *dict, lmx_layout *l) {
     return l->inputs >= 0 && l->outputs >= 0 && l->sequence >= 0 && l->tensor >= 0;
 }
 
-/* Operators are watched with this layout from now on; None: they are not. */
+/* Sets the layout with which operators are watched from now on; None: they are not watched. */
 static PyObject *use_layout(PyObject *module, PyObject *dict) {
     lmx_state *st = lmx_state_of(module);
     lmx_layout l;

@@ -23,12 +23,12 @@ typedef struct lmx_storages {
 
 /* False: nothing is known of that memory. */
 bool lmx_storage_at(const lmx_storages *t, uint64_t storage, lmx_storage *out);
-/* True if it was noted after the first `n` (lmx_storages.n). */
+/* True if the storage was noted after the first `n` trails (lmx_storages.n). */
 bool lmx_storage_since(const lmx_storages *t, uint64_t storage, uint32_t n);
 /* If memory runs out, the trail ends. */
 void lmx_storage_put(lmx_storages *t, uint64_t storage, lmx_storage trail);
 void lmx_storage_drop(lmx_storages *t, uint64_t storage);
-/* An operator used that memory: its result has its own trail. */
+/* Notes that an operator used that memory: the operator's result has a separate trail. */
 void lmx_storage_taken(lmx_storages *t, uint64_t storage);
 /* The same for all memory with this origin. */
 void lmx_storage_end(lmx_storages *t, int32_t origin);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What a dispatch mode in Python (_observe/dispatch.py) notes of the operators that it is shown. It finds out
- * whose work an operator is and runs it. Here the operator gets its record in the lane of its thread, and
+ * Notes the operators that a dispatch mode in Python (_observe/dispatch.py) gets. The mode determines the
+ * call and phase of an operator and runs it. Here the operator gets its record in the lane of its thread, and
  * Python's arguments and results are packed there as lanes.c packs torch's own. Everything here runs under
  * the GIL. */
 #include "ops/dispatch.h"
@@ -46,10 +46,10 @@ static lmx_lane *new_lane(lmx_capture *c, unsigned long thread) {
     return lane;
 }
 
-/* True while operators may be noted: the lanes are given away when the model is built. */
+/* True while operators may be noted: the lanes are freed when the model is built. */
 static bool listens(const lmx_capture *c) { return c->phase == LMX_OPEN && c->dispatcher && c->observer; }
 
-/* The capture that opened the mode, and the lane of this thread in it; NULL where nothing may be noted. */
+/* The capture that opened the mode, and the lane of this thread in it; NULL if nothing may be noted. */
 static lmx_lane *lane_of_mode(const PyObject *mode, lmx_capture **c) {
     lmx_dispatcher *d = open_ones;
     while (d && d->mode != mode) d = d->next;
@@ -60,7 +60,7 @@ static lmx_lane *lane_of_mode(const PyObject *mode, lmx_capture **c) {
     return lane ? lane : new_lane(*c, thread);
 }
 
-/* Describing values may run the user's code, which may close the capture, and drop it. */
+/* Keeps the capture: describing values may run user code, which may close and drop it. */
 static void hold(lmx_capture *c) {
     Py_INCREF((PyObject *)c);
     lmx_capture_hold(c);
@@ -80,10 +80,10 @@ typedef struct packer {
     lmx_state *st;
     lmx_lane *lane;
     int32_t position;
-    bool masks; /* what it leaves of scores is told too */
+    bool masks; /* the value is a mask of scores, which is read too */
 } packer;
 
-/* In a dry run tensors are as good as any but for their values, and those of the real ones may be old. */
+/* Reads no mask in a dry run: fake tensors have no values, and those of real ones may be outdated. */
 static bool read_mask(const packer *p, PyObject *tensor, lmx_kind kind, const lmx_tensor *t, lam_mask *out) {
     const lmx_torch *torch = &p->st->torch;
     if (!p->masks || !p->lane->reads || kind != LMX_PLAIN || t->ndim < 0 || !t->storage) return false;
@@ -118,14 +118,14 @@ static void pack_real(const packer *p, PyObject *value) {
     pack_word(p, LMX_ARG_REAL, word);
 }
 
-/* An int that is too large for torch's own is none of torch's. */
+/* Ignores an int that is too large for torch. */
 static void pack_int(const packer *p, PyObject *value) {
     int overflow;
     int64_t word = PyLong_AsLongLongAndOverflow(value, &overflow);
     if (!overflow) pack_word(p, LMX_ARG_INT, word);
 }
 
-/* torch takes types of data as numbers. Anything else (a device, a layout, a generator) counts nothing. */
+/* torch's operators take data types as numbers. Others (a device, a layout, a generator) don't count. */
 static void pack_other(const packer *p, PyObject *value) {
     const lmx_torch *t = &p->st->torch;
     for (int32_t i = 0; i < t->n_dtypes; i++)
@@ -160,7 +160,7 @@ static void pack_ints(const packer *p, PyObject *list, Py_ssize_t n) {
     for (Py_ssize_t i = 0; i < n; i++) {
         PyObject *value = item(list, i);
         int overflow;
-        if (!PyLong_Check(value)) return; /* a bool is one too */
+        if (!PyLong_Check(value)) return; /* a bool is an int too */
         ints[i] = PyLong_AsLongLongAndOverflow(value, &overflow);
         if (overflow) return;
     }
@@ -185,7 +185,7 @@ static bool pack(const packer *p, PyObject *value) {
     return PyList_Check(value) || PyTuple_Check(value) ? pack_list(p, value) : pack_one(p, value);
 }
 
-/* torch makes a tensor without dimensions of a number, and hands out the number again. */
+/* Packs a number as the tensor without dimensions that torch makes of it; the mode gets the number. */
 static bool pack_operand(const packer *p, PyObject *value) {
     enum { INT64 = 4, FLOAT64 = 7, COMPLEX128 = 10, BOOL = 11 };
     lmx_tensor t = {.device = LMX_CPU, .dtype = -1};
@@ -199,7 +199,7 @@ static bool pack_operand(const packer *p, PyObject *value) {
     return true;
 }
 
-/* `operands` has a T for each value that torch makes a tensor of. While values are described, calls of
+/* `operands` has a T at each value that torch makes a tensor of. While values are described, calls of
  * modules are not the model's. */
 static bool pack_values(lmx_capture *c, lmx_lane *lane, PyObject *values, const char *operands, int32_t mask,
                         lmx_args *out) {
@@ -230,7 +230,7 @@ static PyObject *open_call(PyObject *module, PyObject *mode) {
     return PyLong_FromLong(c->open_call);
 }
 
-/* An operator inside another one is where that is. */
+/* An operator inside another one has that one's call and phase. */
 static lmx_op *new_op(lmx_lane *lane, const char *name, int call, int phase) {
     lmx_op *op = lmx_lane_op(lane, name, true);
     const lmx_op *around = op && lane->open_op >= 0 ? op_at(lane, lane->open_op) : NULL;
@@ -241,7 +241,7 @@ static lmx_op *new_op(lmx_lane *lane, const char *name, int call, int phase) {
     return op;
 }
 
-/* The operator that was noted before the last one becomes the one inside it. */
+/* Moves the operator that was noted before the last one inside the last one: their records change places. */
 static int32_t put_inside(lmx_lane *lane, int32_t at) {
     lmx_op *op = op_at(lane, at), inside = op[-1];
     op[-1] = *op;
@@ -286,7 +286,7 @@ static PyObject *end_op(PyObject *module, PyObject *args) {
     if (!PyArg_ParseTuple(args, "OiO!i:end_op", &mode, &around, &PyTuple_Type, &results, &flags)) return NULL;
     lmx_lane *lane = lane_of_mode(mode, &c);
     const int32_t at = lane ? lane->open_op : around;
-    if (at == around) Py_RETURN_NONE; /* it was not noted */
+    if (at == around) Py_RETURN_NONE; /* this one was not noted */
     op_at(lane, at)->ended = lmx_clock_stamp(lane->clock, lane->last);
     op_at(lane, at)->flags |= (uint8_t)flags;
     lane->open_op = around;
@@ -389,7 +389,7 @@ void lmx_undispatch(lmx_capture *c) {
     if (*at) *at = d->next;
     PyObject *mode = d->mode, *done = NULL;
     d->mode = NULL;
-    for (int i = 0; !done && i < 2; i++) { /* Ctrl-C on the way: once more */
+    for (int i = 0; !done && i < 2; i++) { /* once more after a Ctrl-C */
         done = PyObject_CallMethod(mode, "close", NULL);
         if (!done) PyErr_Clear();
     }
@@ -397,7 +397,7 @@ void lmx_undispatch(lmx_capture *c) {
     Py_DECREF(mode);
 }
 
-/* A Ctrl-C on the way waits for the next line of the program. */
+/* A Ctrl-C during the call is raised at the next line of the program. */
 bool lmx_dispatch_call(lmx_capture *c) {
     PyObject *mode = listens(c) ? c->dispatcher->mode : NULL;
     if (!mode) return false;

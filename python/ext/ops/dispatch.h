@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * dispatch: operators through a dispatch mode of torch (torch.utils._python_dispatch.TorchDispatchMode), for
  * builds where observe.c can't read torch's records. It costs much more an operator, and torch supports it.
- * The mode is in Python (_observe/dispatch.py); here what it sees is noted. A mode belongs to its thread, and
- * to threads that get its state from torch. */
+ * The mode is in Python (_observe/dispatch.py); this part notes the operators that it gets. A mode belongs to
+ * its thread, and to threads that get its state from torch. */
 #ifndef LMX_DISPATCH_H
 #define LMX_DISPATCH_H
 

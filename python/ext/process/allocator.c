@@ -16,7 +16,7 @@ typedef void (*free_function)(void *at);
 
 static struct {
     _Atomic(lmx_alloc *) open[LMX_ALLOCS]; /* NULL: free */
-    atomic_int n;                          /* how many are open; 0 in a child that was forked */
+    atomic_int n;                          /* the number of open ones; 0 in a child that was forked */
     atomic_int busy;                       /* threads that read them */
     _Atomic(alloc_function) alloc;
     _Atomic(free_function) free;
@@ -37,7 +37,7 @@ static void *our_alloc(size_t bytes) {
     return at;
 }
 
-/* Noted before the block is freed: another thread may get the same address right after. */
+/* Notes a block before it is freed: another thread may get the same address right after. */
 static void our_free(void *at) {
     if (at && atomic_load_explicit(&all.n, memory_order_relaxed) != 0) {
         atomic_fetch_add(&all.busy, 1);

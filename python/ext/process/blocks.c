@@ -53,7 +53,7 @@ static int64_t stamp_of(const lmx_blocks *b) {
     return b->moment ? b->moment : lmx_clock_stamp(b->clock, &last);
 }
 
-/* The first caller makes it; NULL if memory ran out. */
+/* Makes a chunk, unless another thread was first; NULL if memory ran out. */
 static event *make_chunk(lmx_blocks *b, long long i) {
     event *fresh = malloc(CHUNK * sizeof *fresh), *there = NULL;
     if (!fresh) {
@@ -118,7 +118,7 @@ typedef struct reader {
     const lmx_clock *clock;
     slot *slots;
     size_t mask, used;
-    lmx_block *before, *made; /* the next of those */
+    lmx_block *before, *made; /* the next block from before the capture; of the others */
     int64_t order;
 } reader;
 
@@ -136,7 +136,7 @@ static slot *find(const reader *r, uint64_t address) {
     return &r->slots[i];
 }
 
-/* At most half of the slots are used. */
+/* Widens the table so that at most half of its slots are used. */
 static bool make_room(reader *r) {
     if (2 * (r->used + 1) <= r->mask + 1) return true;
     reader wider = {.mask = 2 * (r->mask + 1) - 1};

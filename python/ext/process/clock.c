@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * When something was: stamps, and the nanoseconds that they mean. */
+ * Stamps, and their conversion to nanoseconds. */
 #include "process/clock.h"
 
 #include <stdio.h>
@@ -12,7 +12,7 @@ int64_t lmx_now_ns(void) {
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-/* Whether the kernel goes by the processor's counter: it stops doing so when it finds it uneven. */
+/* True if the kernel's clock uses the processor's counter: it stops when it finds the counter uneven. */
 static bool kernel_counts(void) {
     char source[8] = "";
     FILE *f = fopen("/sys/devices/system/clocksource/clocksource0/current_clocksource", "re");
@@ -38,7 +38,7 @@ static lmx_moment moment(const lmx_clock *k) {
 }
 
 void lmx_clock_begin(lmx_clock *k, bool alone) {
-    static int counting = -1; /* not asked yet */
+    static int counting = -1; /* not determined yet */
     if (counting < 0) counting = kernel_counts();
     *k = (lmx_clock){.counts = alone && counting};
     k->began = moment(k);

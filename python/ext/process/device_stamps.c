@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 typedef struct stamp {
-    void *event; /* NULL: returned */
+    void *event; /* NULL: destroyed */
     int32_t stream;
     bool known;
     int64_t ns;
@@ -142,8 +142,8 @@ static void unrelax(const lmx_stamps *s, int mode) {
     if (mode >= 0) s->table->exchange_mode(&mode);
 }
 
-/* Events are made for the current device, so this switches to it. -1: it was current, or the switch
- * failed, which is reported as an error. */
+/* Events are made for the current device, so this makes the stamps' device current. Returns the previous
+ * one; -1: it was current, or the switch failed, which is reported as an error. */
 static int go_there(lmx_stamps *s, int *error) {
     int now = -1;
     *error = s->table->get_device(&now);

@@ -202,7 +202,7 @@ void lmx_entries_restore(lmx_entries *e, void *const replacements[LMX_SYMBOLS]) 
         if (__atomic_load_n(entry->at, __ATOMIC_SEQ_CST) == replacements[entry->which])
             put(entry, entry->was);
     }
-    if (now[1] != e->subs) e->n = 0; /* searched again */
+    if (now[1] != e->subs) e->n = 0; /* they are searched again */
 }
 
 #else

@@ -21,9 +21,9 @@ typedef struct host {
     lmx_state *st;
     PyObject *self;
     outlet out, err;
-    PyObject *raised[3]; /* what must be raised again when the command has ended */
-    lmx_own own;         /* what the model's code registered; `ask` is owned here */
-    bool broken;         /* it came from a sink, which is not written to any more */
+    PyObject *raised[3]; /* the exception to raise when the command has ended */
+    lmx_own own;         /* rules that the model's code registered; owns `ask` */
+    bool broken;         /* the exception came from a sink: nothing more is written */
 } host;
 
 static void keep_exception(host *h) {
@@ -45,7 +45,7 @@ static PyObject *decode(outlet *o, const char *bytes, size_t n) {
     memcpy(all + o->n_tail, bytes, n);
     n += o->n_tail;
     o->n_tail = 0;
-    /* Python before 3.11.5 doesn't set what it used where all of it is ASCII (gh-99612). */
+    /* Python before 3.11.5 does not set `used` if all bytes are ASCII (gh-99612). */
     Py_ssize_t used = (Py_ssize_t)n;
     PyObject *text = PyUnicode_DecodeUTF8Stateful(all, (Py_ssize_t)n, "replace", &used);
     if (text && n - (size_t)used < sizeof o->tail) {
@@ -81,7 +81,7 @@ static PyObject *texts(const char *const *items, int32_t n) {
     return list;
 }
 
-/* What was seen before the exception, if it carries that. */
+/* Takes the model of what ran before the exception, if that carries one. */
 static void partial_model(host *h, PyObject *exception, lam_model **out) {
     PyObject *model = exception ? PyObject_GetAttr(exception, h->st->n_lamina_model) : NULL;
     if (model && Py_TYPE(model) == h->st->model_type) *out = lmx_model_release(h->st, model);
@@ -154,7 +154,7 @@ static lam_status doctor(void *self, lam_sink to, lam_error *e) {
     return status;
 }
 
-/* The program is run by Python once the command has ended: nothing of ours is to stand under it. */
+/* Python runs the program once the command has ended, so that no C code of lamina lies under it. */
 static lam_status script(void *self, const lam_script *what, lam_error *e) {
     host *h = self;
     lam_model *none = NULL;
@@ -175,7 +175,7 @@ static lam_status script(void *self, const lam_script *what, lam_error *e) {
     return LAM_OK;
 }
 
-/* In Python, where a Ctrl-C is heard. */
+/* Waits in Python, which handles a Ctrl-C. */
 static lam_status wait_for(void *self, int32_t milliseconds) {
     host *h = self;
     PyObject *done = PyObject_CallMethod(h->self, "wait", "i", (int)milliseconds);
@@ -218,7 +218,7 @@ static lam_status rules(void *self, lam_rules *to, lam_error *e) {
     return ok ? LAM_OK : failed(h, &none, e);
 }
 
-/* A function that raises ends the command with its exception, after what the rest of the numbers show. */
+/* If the function raises, the other numbers are still shown; then its exception ends the command. */
 static bool ask(void *self, const lam_model *m, int32_t op, int32_t event, const char *name,
                 lam_count out[LAM_N_METRICS]) {
     host *h = self;
@@ -247,7 +247,7 @@ const char **lmx_words(PyObject *list, int *argc) {
     return argv;
 }
 
-/* Each check of the project's file as its words; none after an exception that ends the command. */
+/* Passes on each check of the project's file as words; stops after an exception that ends the command. */
 static lam_status checks(void *self, lam_take_check take, void *to, lam_error *e) {
     host *h = self;
     lam_model *none = NULL;

@@ -39,7 +39,7 @@ PyObject *lmx_compared(lmx_model *m, PyObject *args) {
     if (!PyArg_ParseTuple(args, "O!|zippp:compare", &PyList_Type, &list, &format, &width, &exact, &flops,
                           &backward))
         return NULL;
-    held = PyList_GetSlice(list, 0, PyList_Size(list)); /* another thread may change the list meanwhile */
+    held = PyList_GetSlice(list, 0, PyList_Size(list)); /* another thread may change the list */
     const char **names = held ? names_of(held, &n) : NULL;
     lmx_text text = {0};
     lam_error e = {.at = -1};

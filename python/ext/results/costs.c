@@ -22,7 +22,7 @@ static lmx_costs *self_of(PyObject *self) { return (lmx_costs *)self; }
 typedef struct custom {
     lmx_state *st;
     PyObject *function;
-    bool failed; /* its exception is pending; nothing more is asked */
+    bool failed; /* its exception is pending; it is not called again */
 } custom;
 
 bool lmx_counts_from_dict(lmx_state *st, PyObject *dict, lam_count out[LAM_N_METRICS]) {
@@ -94,7 +94,7 @@ static lam_costs *count(lmx_model *m, const char *convention, bool released, PyO
     o.ask_self = own;
     lam_error e = {.at = -1};
     lam_costs *costs = NULL;
-    m->borrowers++; /* the function is the user's: it must not hand the model away meanwhile */
+    m->borrowers++; /* the user's function must not release the model */
     lam_status s = lam_costs_new(&costs, m->model, &o, &e);
     m->borrowers--;
     if (s == LAM_OK && !c.failed && !own->failed) return costs;
@@ -188,7 +188,7 @@ static PyObject *costs_totals(PyObject *self, PyObject *args) {
                     "there is no phase '%.40s'; it is forward, backward or recompute", name);
 }
 
-/* One number of what `totals` gives: who asks for one need not wait for all. */
+/* One of the numbers of `totals`, without the work for all of them. */
 static PyObject *costs_total(PyObject *self, PyObject *name) {
     lam_count n[LAM_N_METRICS];
     if (!PyUnicode_Check(name))
@@ -263,8 +263,8 @@ static bool is_at_or_above(const lam_model *m, int32_t above, int32_t below) {
     return below == above;
 }
 
-/* The innermost failed call under the last call of the root; -1 when that one did not fail. Of siblings
- * the last one counts, because what an earlier one raised was caught. */
+/* The innermost failed call under the last call of the root; -1 if that one did not fail. Of siblings the
+ * last one counts, because the exception of an earlier one was caught. */
 static int32_t failed_call(const lam_model *m) {
     int32_t at = -1;
     for (int32_t i = 0; i < lam_model_n_events(m); i++) {
@@ -293,7 +293,7 @@ static PyObject *shapes_text(const lam_event *ev) {
     return text;
 }
 
-/* "layer1.0 (Block)"; of a path that is very long both ends. */
+/* "layer1.0 (Block)"; a very long path is cut in the middle. */
 static PyObject *layer_text(const lam_model *m, const lam_event *ev) {
     enum { LONG = 120, END = 20 };
     const char *path = lam_model_place(m, ev->place)->path, *type = lam_model_module(m, ev->module)->type;
@@ -371,7 +371,7 @@ static bool set_peak(PyObject *value, lam_peak *to) {
         return false;
     }
     if (!PyArg_ParseTuple(value, "dd|O:peak", &to->flops, &to->bytes, &ignored)) return false;
-    if (to->flops > 0 && to->bytes > 0) return true; /* nor are they NaN */
+    if (to->flops > 0 && to->bytes > 0) return true; /* not NaN either */
     PyErr_Format(PyExc_ValueError, "a roof has more than 0 FLOPs and bytes a second, and this is %R", value);
     return false;
 }

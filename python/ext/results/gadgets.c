@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-enum { A_LAYER = 2048 }; /* about so many bytes are told of each */
+enum { A_LAYER = 2048 }; /* rough number of bytes that are written for each */
 
 typedef struct page {
     PyObject *bytes;
@@ -23,7 +23,7 @@ static lam_status keep(void *to, const char *bytes, size_t n) {
     return LAM_OK;
 }
 
-/* What it takes to find is kept with the model, for the next time. */
+/* Finds the gadgets once; the model keeps them for the next call. */
 static const lam_gadgets *gadgets_of(lmx_model *self) {
     lam_error e = {.at = -1};
     const lam_model *m = lmx_model_get(self->st, (PyObject *)self);
@@ -38,8 +38,8 @@ PyObject *lmx_gadgets(lmx_model *self, PyObject *args) {
     const lam_gadgets *g = gadgets_of(self);
     page p = {.bytes = g ? PyByteArray_FromStringAndSize(NULL, 0) : NULL};
     if (!p.bytes) return NULL;
-    /* Memory that is doubled again and again soon is a piece so large that the system takes it back each
-     * time, and gives it out anew page by page, which takes longer than writing. */
+    /* Reserves enough at once: memory that is doubled soon is so large that the system takes it back each
+     * time, and maps it anew page by page, which takes longer than writing. */
     p.room = (size_t)lam_model_n_places(lmx_model_get(self->st, (PyObject *)self)) * A_LAYER;
     if (PyByteArray_Resize(p.bytes, (Py_ssize_t)p.room) < 0) p.room = 0;
     PyErr_Clear();

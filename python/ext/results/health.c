@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What became of the values that were looked at, as Python sees it. */
+ * The results of the checks of values, as Python objects. */
 #include "base/ext.h"
 #include "results/results.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What a model did with memory and by whose times it goes, as Python reads it. */
+ * The memory of a model, as Python objects; and a model's times, taken from another. */
 #include "measure/memory.h"
 #include "base/ext.h"
 #include "results/results.h"
@@ -17,7 +17,7 @@ PyObject *lmx_memory_measured(lmx_model *self) {
     return m ? PyBool_FromLong(lam_model_memory_seen(m)) : NULL;
 }
 
-/* Frees it. */
+/* Frees `y`. */
 static PyObject *told(lam_memory *y) {
     lmx_sink t;
     lam_memory_tell(y, lmx_sink_begin(&t));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * results: what was found, as objects of Python. */
+ * results: results as Python objects. */
 #ifndef LMX_RESULTS_H
 #define LMX_RESULTS_H
 
@@ -25,17 +25,17 @@ typedef struct lmx_sink {
     } keys[LMX_SINK_KEYS];
     PyObject *states[LAM_UNKNOWN + 1], *zeros[LAM_UNKNOWN + 1];
 } lmx_sink;
-/* What a lam_..._tell is given; and what it told then, or NULL with an exception. */
+/* The receiver for a lam_..._tell; and then the value that it made, or NULL with an exception. */
 lam_receiver lmx_sink_begin(lmx_sink *t);
 PyObject *lmx_sink_end(lmx_sink *t);
 
 PyObject *lmx_costs_new(lmx_model *m, PyObject *args, PyObject *kwargs);
-/* Of a Costs, with its rows: who asks for totals alone does not wait for them. NULL with an exception. */
+/* The costs of a Costs, with their rows, which totals alone do not need. NULL with an exception. */
 lam_costs *lmx_costs_settled(PyObject *self);
 PyObject *lmx_compared(lmx_model *m, PyObject *args);
 /* diff(before, ran, after, ran, kind, by, width, exact, rows, depth) */
 PyObject *lmx_diff(PyObject *module, PyObject *args);
-PyObject *lmx_time_by(lmx_model *m, PyObject *other); /* which it takes over */
+PyObject *lmx_time_by(lmx_model *m, PyObject *other); /* takes `other` over */
 PyObject *lmx_graph(lmx_model *self);                 /* graph.c */
 PyObject *lmx_graph_dot(lmx_model *self, PyObject *args);
 PyObject *lmx_graph_findings(lmx_model *self);
@@ -67,8 +67,8 @@ bool lmx_own_ask(void *self, const lam_model *m, int32_t op, int32_t event, cons
                  lam_count out[LAM_N_METRICS]);
 extern PyMethodDef lmx_own_methods[];
 
-/* lam_report_options.lay_out (old.c): the tables of torchscan and thoplw by Python's lamina._old. `options`:
- * a dict of what else it is to know, or NULL. On failure an exception is set. */
+/* lam_report_options.lay_out (old.c): the tables of torchscan and thoplw by Python's lamina._old.
+ * `options`: a dict of further options for Python, or NULL. On failure an exception is set. */
 lam_status lmx_write_old(void *options, const lam_costs *c, const lam_report_options *o, lam_sink to,
                          lam_error *e);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Rules of the user's own: from Python to the core, and the core's questions back to Python. */
+ * User-defined rules: from Python to the core, and the core's calls of Python's function. */
 #include "base/ext.h"
 #include "results/results.h"
 
@@ -66,7 +66,7 @@ static PyObject *op_args(const lam_op_arg *args, int32_t n) {
     return lmx_sink_end(&t);
 }
 
-/* The tensors of a call as those of an operator are told. */
+/* Gives the tensors of a call in the form of an operator's. */
 static PyObject *call_args(const lam_arg *args, int32_t n) {
     lam_op_arg *all = calloc((size_t)n + 1, sizeof *all);
     if (!all) return PyErr_NoMemory();
@@ -93,7 +93,7 @@ static PyObject *question(const lmx_own *o, const lam_model *m, int32_t op, int3
     return told;
 }
 
-/* A dict of numbers by metric; None is unknown. */
+/* Calls the user's function, which returns a dict of numbers by metric; None is unknown. */
 bool lmx_own_ask(void *self, const lam_model *m, int32_t op, int32_t event, const char *name,
                  lam_count out[LAM_N_METRICS]) {
     lmx_own *o = self;
@@ -126,7 +126,7 @@ static PyObject *own_read(PyObject *module, PyObject *args) {
     return lmx_sink_end(&t);
 }
 
-/* What the core would take: a rule under its plain name. */
+/* Checks that the core takes the rule; returns its plain name. */
 static PyObject *own_check(PyObject *module, PyObject *rule) {
     lmx_own o;
     lam_rule r;

@@ -54,7 +54,7 @@ static bool begin(lmx_sink *t, const lam_field *f) {
     return true;
 }
 
-/* The newest items, which it takes over. */
+/* Moves the items from `first` on into a tuple. */
 static PyObject *tuple_of(lmx_sink *t, size_t first) {
     PyObject **items = t->items.data, *tuple = PyTuple_New((Py_ssize_t)(t->items.n - first));
     for (size_t i = first; tuple && i < t->items.n; i++)
@@ -108,7 +108,7 @@ lam_receiver lmx_sink_begin(lmx_sink *t) {
 }
 
 PyObject *lmx_sink_end(lmx_sink *t) {
-    while (t->depth) Py_XDECREF(t->open[--t->depth].made); /* what failed is left open */
+    while (t->depth) Py_XDECREF(t->open[--t->depth].made); /* parts left open by a failure */
     for (size_t i = 0; i < t->items.n; i++) Py_DECREF(((PyObject **)t->items.data)[i]);
     lmi_vec_free(&t->items);
     for (int i = 0; i < LMX_SINK_KEYS; i++) Py_XDECREF(t->keys[i].key);

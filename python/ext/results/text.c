@@ -31,7 +31,7 @@ static PyObject *text_conventions(PyObject *module, PyObject *unused) {
     return told(LAM_TABLES_CONVENTIONS, 0);
 }
 
-/* Fails as the core does for a name that no convention has: its sentence lists those there are. */
+/* Fails with the core's error for an unknown convention, which lists the known ones. */
 static PyObject *no_convention(lmx_state *st, const char *name) {
     lam_builder *b = NULL;
     lam_model *m = NULL;
@@ -73,7 +73,7 @@ static PyObject *evaluate(lmx_state *st, const char *formula, PyObject *facts, c
     while (facts && PyDict_Next(facts, &at, &key, &value)) {
         names[n] = PyUnicode_AsUTF8AndSize(key, NULL);
         if (!names[n]) return NULL;
-        if (!PyLong_Check(value)) /* what stands for one may run code that puts more into the dict */
+        if (!PyLong_Check(value)) /* converting another type may run code that adds to the dict */
             return PyErr_Format(PyExc_TypeError, "the fact %R is an int, not %R", key, value);
         values[n++] = PyLong_AsLongLong(value);
         if (PyErr_Occurred()) return NULL;

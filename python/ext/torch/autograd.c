@@ -49,7 +49,7 @@ void lmx_load_grads(lmx_grads *g, void *library) {
         *g = (lmx_grads){NULL, NULL, NULL};
 }
 
-/* True if the functions return first the one and then the other. */
+/* True if the functions return these two values. */
 static bool tells(const lmx_torch *t, PyObject *probe, bool wanted, bool grad) {
     const void *impl = impl_of(t, probe);
     return t->grads.wanted(impl) == wanted && has_grad(t, impl) == grad;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Finds the tensors in a value: any nesting of tuples, lists, dicts, dataclasses and objects. Depth and
- * count are bounded and cycles are cut, because the value is whatever the user passes. */
+ * Finds the tensors in a value: any nesting of tuples, lists, dicts, dataclasses and objects. Depth and count
+ * are bounded and cycles are cut, because the user may pass anything. */
 #include "base/ext.h"
 #include "torch/tensor.h"
 

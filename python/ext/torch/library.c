@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What the extension needs of torch, looked at once: its types, its data types, and whether tensors can
- * be described through libtorch's exported C functions. That needs the place of the at::Tensor inside
- * its Python object, which no header promises: it is proved with a tensor whose handle torch itself
- * hands out. Nothing is imported here. */
+ * What the extension needs of torch, determined once: its types, its data types, and whether tensors can be
+ * described through libtorch's exported C functions. These need the offset of the at::Tensor inside its
+ * Python object, which no header promises: it is verified with a tensor whose handle torch itself returns.
+ * Nothing is imported here. */
 #include "base/ext.h"
 #include "torch/tensor.h"
 
@@ -61,7 +61,7 @@ void *lmx_torch_library(void) {
     return handle;
 }
 
-/* The copy is how POSIX wants an object pointer turned into a function pointer. */
+/* Copies, as POSIX recommends for making a function pointer of an object pointer. */
 bool lmx_symbol(void *library, const char *name, void *function) {
     void *at = dlsym(library, name);
     memcpy(function, &at, sizeof at);
@@ -104,7 +104,7 @@ static bool load_shim(lmx_torch *t) {
 
 /* == the proof ========================================================================================= */
 
-/* The C++ object behind a handle that torch allocates for `tensor`; NULL when torch will not. */
+/* The C++ object behind a handle that torch allocates for `tensor`; NULL if torch makes none. */
 static void *impl_of(lmx_torch *t, PyObject *alloc, PyObject *tensor) {
     PyObject *capsule = PyObject_CallFunctionObjArgs(alloc, tensor, NULL);
     void *handle = NULL, *impl = NULL;
@@ -136,7 +136,7 @@ static bool same(const lmx_tensor *a, const lmx_tensor *b) {
     return a->ndim < 0 || memcmp(a->sizes, b->sizes, sizeof *a->sizes * (size_t)a->ndim) == 0;
 }
 
-/* Both ways must tell the same of the probe, the address of its data included. */
+/* True if both ways describe the probe alike, including the address of its data. */
 static bool agrees(lmx_state *st, PyObject *probe, int32_t offset) {
     lmx_tensor by_shim, by_attributes;
     st->torch.offset = offset;
@@ -146,8 +146,7 @@ static bool agrees(lmx_state *st, PyObject *probe, int32_t offset) {
     return ok && by_attributes.ndim == 3 && same(&by_shim, &by_attributes);
 }
 
-/* A tensor of the CPU whatever the user's default device is; NULL when a mode turned it into something
- * else. */
+/* A tensor on the CPU, regardless of the default device; NULL if a mode turned it into something else. */
 static PyObject *probe_tensor(lmx_state *st, PyObject *torch, const char *dtype) {
     PyObject *make = dig(torch, "empty", NULL), *type = dig(torch, dtype, NULL);
     PyObject *args = Py_BuildValue("((iii))", 3, 5, 7),
@@ -241,7 +240,7 @@ static void list_dtypes(lmx_torch *t, PyObject *torch) {
     Py_XDECREF(type);
 }
 
-/* Modules of torch that may be imported later than torch itself. */
+/* Finds the types of torch's modules that may be imported later than torch itself. */
 static void late_types(lmx_torch *t) {
     PyObject *jit = t->script ? NULL : lmx_imported("torch.jit");
     if (jit) t->script = as_type(dig(jit, "ScriptModule", NULL));
@@ -268,7 +267,7 @@ static bool first_look(lmx_state *st, PyObject *torch) {
     return t->shape && t->dtype && t->device;
 }
 
-/* The oldest version that is supported. False with an exception for an older one. */
+/* True if torch is no older than the oldest supported version; else false with an exception. */
 static bool is_new_enough(lmx_state *st, PyObject *torch) {
     enum { MAJOR = 2, MINOR = 4 };
     PyObject *version = dig(torch, "__version__", NULL);

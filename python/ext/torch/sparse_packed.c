@@ -152,7 +152,7 @@ bool lmx_sparse_of(const lmx_layout *l, const lmx_shim *s, const void *handle, l
 
 /* -- packed -------------------------------------------------------------------------------------------- */
 
-enum { DEEPEST = 12 }; /* of a packed layer in a packed recurrence, in a list */
+enum { DEEPEST = 12 }; /* nesting, as of a packed layer in a packed recurrence, in a list */
 
 static bool is_packed(PyObject *o) {
     PyObject *name = PyObject_GetAttrString((PyObject *)Py_TYPE(o), "__name__");

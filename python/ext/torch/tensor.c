@@ -7,7 +7,7 @@
 
 /* -- what kind of value -------------------------------------------------------------------------------- */
 
-/* Clears an exception that means no; an exception of memory makes the answer unsure. */
+/* Clears an exception that means no; after a MemoryError the answer is not sure. */
 static void answered(bool *sure) {
     if (PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_MemoryError)) *sure = false;
     PyErr_Clear();
@@ -49,7 +49,9 @@ static bool has(PyObject *o, PyObject *name, bool *sure) {
 static lmx_kind first_look(lmx_state *st, PyObject *o, bool *sure) {
     PyTypeObject *type = Py_TYPE(o);
     PyObject *as_object = (PyObject *)type;
-    if (st->torch.fake && PyType_IsSubtype(type, st->torch.fake)) return LMX_PLAIN; /* but no values */
+    if (st->torch.fake && PyType_IsSubtype(type, st->torch.fake))
+        return LMX_PLAIN; /* its values can't be
+                           * read */
     if (PyType_IsSubtype(type, st->torch.tensor)) return is_plain(st, as_object, sure) ? LMX_PLAIN : LMX_ODD;
     if (PyTuple_Check(o)) return LMX_TUPLE;
     if (PyList_Check(o)) return LMX_LIST;
@@ -107,7 +109,7 @@ uint64_t lmx_memory_here(const lmx_state *st, PyObject *tensor, lmx_kind kind) {
     return lmx_memory_of(l, &st->torch.shim, handle);
 }
 
-/* Only operators have sources. */
+/* Sets the identities, which only captures of operators need. */
 static void identify(lmx_state *st, PyObject *tensor, lmx_kind kind, lmx_tensor *out) {
     if (!st->identities) return;
     out->object = lmx_word_at((char *)tensor + st->torch.offset, 0);

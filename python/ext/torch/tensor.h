@@ -15,9 +15,9 @@ PyObject *lmx_imported(const char *name);
 /* The libtorch_cpu of the torch that was imported; nothing is loaded. The caller closes the handle. NULL
  * without an exception. */
 void *lmx_torch_library(void);
-/* A function that a library exports, into the pointer at `function`; NULL and false where there is none. */
+/* Stores a function that a library exports in the pointer at `function`; NULL and false if there is none. */
 bool lmx_symbol(void *library, const char *name, void *function);
-/* Every function that the library has; NULL for the others. */
+/* Loads the functions that the library has; NULL for the others. */
 void lmx_shim_load(lmx_shim *s, void *library);
 bool lmx_shim_tells(const lmx_shim *s); /* true if the functions that every tensor needs exist */
 void lmx_torch_clear(lmx_torch *t);

@@ -35,7 +35,7 @@ static lmx_seen read_values(const lmx_looker *k, const lam_values *v, lmx_look *
     return LMX_SEEN;
 }
 
-/* Long ones are read without the GIL: the caller holds the tensor. */
+/* Reads long ones without the GIL: the caller holds the tensor. */
 static lmx_seen read_checked(const lmx_looker *k, const lam_values *v, int64_t offset, int64_t storage,
                              bool gil, lmx_look *out) {
     int64_t n = count_of(v);
@@ -89,7 +89,7 @@ bool lmx_mask_at(const lmx_shim *s, const void *handle, lam_mask *out) {
     void *h = (void *)(uintptr_t)handle;
     int32_t dtype;
     where at;
-    /* -Inf would be +Inf. A conjugated tensor is complex, and no mask. */
+    /* In a negated tensor -Inf is +Inf. A conjugated tensor is complex, and no mask. */
     if (!s->negated || s->negated(h)) return false;
     if (s->dtype(h, &dtype) || !find_values(s, h, dtype, &at)) return false;
     int64_t n = count_of(&at.v);
@@ -288,7 +288,7 @@ static bool tells_truth(lmx_looker *k, PyObject *torch) {
     return ok;
 }
 
-/* Once in a process. False with an exception. */
+/* Tests the functions once in a process. False with an exception. */
 static bool try_shim(lmx_looker *k) {
     const lmx_shim *s = k->shim;
     PyObject *torch = PyImport_ImportModule("torch");

@@ -54,7 +54,7 @@ void lmx_looker_close(lmx_looker *k);  /* a second call does nothing */
 /* Reads the tensor of an at::Tensor, with or without the GIL (`gil`: held, and released for large ones); only
  * if `by_shim`. */
 lmx_seen lmx_look_at(const lmx_looker *k, const void *handle, bool gil, lmx_look *out);
-/* The address of its storage, without reading values; 0: unknown. */
+/* The address of the tensor's storage, without reading values; 0: unknown. */
 uint64_t lmx_look_storage(const lmx_looker *k, const void *handle);
 /* True if `by_shim` holds in this process. An error is cleared and means false. */
 bool lmx_reads_values(lmx_state *st);
