@@ -8,7 +8,7 @@
 /* -- which options fit -------------------------------------------------------------------------- */
 
 /* If a name with a colon is no file, the colon separates a module and an attribute of it, as in
-   net:made.json. */
+ * net:made.json. */
 static bool is_saved(const char *operand) {
     static const char end[] = ".json";
     const size_t n = strlen(operand), tail = sizeof end - 1;
