@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The table of subcommands, and the command line: long options with = or a word of their own, short ones
- * alone, together or with their value attached, `--` before operands that look like options. */
+ * The table of subcommands, and the command line: long options with = or the next word as their value, short
+ * ones alone, together or with their value attached, `--` before operands that look like options. */
 #include "cmd/cmd.h"
 
 #include <limits.h>
@@ -43,7 +43,7 @@ typedef struct option {
     const char *name;
     char letter;
     type type;
-    size_t at; /* of its field in lmi_args */
+    size_t at; /* the offset of its field in lmi_args */
     const char *value, *help;
 } option;
 
@@ -82,7 +82,8 @@ const char *lmi_no_json(const lmi_verb *v) {
     return NULL;
 }
 
-/* --help and --json are of all subcommands, and no list of them has them. */
+/* --help and --json are in no list: all subcommands take --help, and --json unless lmi_no_json() has a
+ * reason. */
 static bool takes(const lmi_verb *v, const option *o) {
     if (strcmp(o->name, "json") == 0) return !lmi_no_json(v);
     return strcmp(o->name, "help") == 0 || listed(v->options, o->name);
@@ -144,7 +145,7 @@ static const option *by_letter(char letter) {
     return NULL;
 }
 
-/* The first subcommand that takes an option of this name; NULL where none does. */
+/* The first subcommand that takes an option of this name; NULL if none does. */
 static const char *who_takes(const char *name) {
     const option *o = by_name(name, strlen(name));
     const lmi_verb *v;
@@ -223,7 +224,7 @@ static bool set(lmi_cli *c, const option *o, const char *text) {
     }
 }
 
-/* The word after an option that needs one; NULL after a complaint. */
+/* Returns the word after an option that needs one; NULL after an error. */
 static const char *next_word(reader *r, const option *o) {
     if (r->at + 1 < r->argc) return r->argv[++r->at];
     lmi_complain(r->c, NULL, "--%s: it needs a value, %s", o->name, o->value);
@@ -279,7 +280,7 @@ bool lmi_format_known(lmi_cli *c, const char *const *known, const char *of) {
     return false;
 }
 
-/* --json is --format json, of a subcommand without formats too. */
+/* --json means --format json, also for a subcommand without formats. */
 static bool json_alone(lmi_cli *c) {
     const char *format = c->args.format;
     if (!c->args.json) return true;
@@ -310,7 +311,7 @@ static bool add_operand(lmi_cli *c, const char *word) {
     return true;
 }
 
-/* The first word of another program's command line. */
+/* True for the first word of another program's command line. */
 static bool is_program(const lmi_cli *c, const char *word) {
     return c->verb->most < 0 && (c->args.module || word[0] != '-' || word[1] == '\0');
 }

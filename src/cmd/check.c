@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * `lamina check`: models held against budgets and baselines, one from the command line or all of a project's
+ * `lamina check`: holds models against budgets and baselines, one from the command line or all of a project's
  * file. */
 #include "base/system.h"
 #include "cmd/cmd.h"
@@ -12,11 +12,11 @@ enum { LONGEST_PATH = 4096 };
 
 typedef struct session {
     lmi_cli *c;
-    const lmi_args *own; /* the command line's */
+    const lmi_args *own; /* the options of the command line */
     lam_check **k;
     int32_t n, room;
     int code;     /* the worst so far */
-    bool is_told; /* the file that the checks are from */
+    bool is_told; /* the file of the checks has been printed */
 } session;
 
 static void worsen(session *s, int code) {
@@ -25,9 +25,9 @@ static void worsen(session *s, int code) {
 
 static bool is_text(const lmi_args *a) { return !a->format || strcmp(a->format, "text") == 0; }
 
-/* -- files that are made anew ------------------------------------------------------------------ */
+/* -- files that are replaced ------------------------------------------------------------------- */
 
-/* A file that is there may be replaced if it begins as what replaces it. */
+/* Returns true if the file does not exist, or begins like its replacement. */
 static bool may_replace(lmi_cli *c, const char *path, const char *begins) {
     char head[64] = "";
     struct stat st;
@@ -44,7 +44,7 @@ static bool may_replace(lmi_cli *c, const char *path, const char *begins) {
 
 static const char report_begins[] = "{\n\"schema\": \"lamina.report/", xml_begins[] = "<?xml";
 
-/* Written beside it first, so that what was there is whole until it is replaced. */
+/* Writes a new file beside it first, so that the old one is whole until it is replaced. */
 static int write_file(lmi_cli *c, const char *path, const lmi_held *h) {
     char beside[LONGEST_PATH];
     int n = snprintf(beside, sizeof beside, "%s.new", path);
@@ -155,13 +155,13 @@ static lam_status wrong(lam_error *e, const char *sentence) {
     return LAM_USAGE;
 }
 
-/* The function that reads an option reports what is wrong with it. */
+/* The error of an option that is wrong; the function that read the option has printed what is wrong. */
 static lam_status told_above(lam_error *e, bool *told) {
     *told = true;
     return wrong(e, "its options are wrong; the error stream says how");
 }
 
-/* Reads what was asked for, and asks for the measurement of what is limited. */
+/* Reads the limits, and turns on the measurements that they need. */
 static lam_status prepare(session *s, lam_budget *b, bool *told, lam_error *e) {
     lmi_args *a = &s->c->args;
     if (saved_to(s) && !may_replace(s->c, saved_to(s), report_begins)) return told_above(e, told);
@@ -242,7 +242,7 @@ static int check_all(session *s) {
     return status == LAM_OK ? s->code : lmi_complain_of(c, &e, status);
 }
 
-/* -- what is written --------------------------------------------------------------------------- */
+/* -- output ------------------------------------------------------------------------------------ */
 
 static void write_github(session *s, const lam_check *const *k) {
     lmi_held h = {.on = true};
@@ -261,7 +261,7 @@ static void write_junit(session *s, const lam_check *const *k) {
     free(h.text);
 }
 
-/* Of one target that failed the error has been told. */
+/* The error of a single target that failed is already printed. */
 static void write_all(session *s) {
     const lam_check *const *k = (const lam_check *const *)s->k;
     lmi_cli *c = s->c;

@@ -42,7 +42,7 @@ typedef struct lmi_verb {
     const char *summary, *more; /* one line; an example or a remark */
 } lmi_verb;
 
-/* Output that is held back until it is known whether it fits on the screen. */
+/* Output that is held back until it is known if it fits on the screen. */
 typedef struct lmi_held {
     bool on;
     char *text;
@@ -62,7 +62,7 @@ struct lmi_cli {
     lmi_held held;
     char *rules_text; /* of the --rules file, NULL: none */
     lam_rules *own;   /* the user's: of that file, and what the model's code registered; NULL: none */
-    lam_json *json;   /* of an answer that is being put together */
+    lam_json *json;   /* the JSON answer that is being built */
 };
 
 /* -- args.c ------------------------------------------------------------------------------------ */
@@ -71,7 +71,8 @@ const lmi_verb *lmi_verb_at(int32_t i); /* NULL past the last one */
 const lmi_verb *lmi_verb_find(const char *name);
 /* Parses argv[from..] for c->verb. Prints an error and returns false on failure. */
 bool lmi_parse(lmi_cli *c, int argc, const char *const *argv, int from);
-/* False, after an error, if --format names none of `known`, which ends with NULL; `of` is "a difference". */
+/* Returns false, after an error, if --format names none of `known`, which ends with NULL; `of` is "a
+ * difference". */
 bool lmi_format_known(lmi_cli *c, const char *const *known, const char *of);
 /* Prints an error for a surplus operand, with `hint` unless it looks like an input; returns false. */
 bool lmi_too_many(lmi_cli *c, const char *word, const char *hint);
@@ -81,9 +82,9 @@ void lmi_say_words(lmi_cli *c, int32_t at, int32_t indent, const char *text);
 void lmi_help_verb(lmi_cli *c, const lmi_verb *v);
 /* The i-th option of a verb, but --help; false past the last one. */
 bool lmi_option_at(const lmi_verb *v, int32_t i, lmi_shell_option *out);
-/* Why it has no --json; NULL: it has. */
+/* Why the subcommand has no --json; NULL: it has. */
 const char *lmi_no_json(const lmi_verb *v);
-/* The answer is to be JSON, by --json or --format json. */
+/* True if the answer is JSON, by --json or --format json. */
 bool lmi_is_json(const lmi_args *a);
 /* Finds the candidate nearest to `word`, if one is near; else NULL. Call lmi_near_put for each candidate. */
 typedef struct lmi_near {
@@ -112,11 +113,10 @@ void lmi_output_start(lmi_cli *c);
  * unchanged. */
 void lmi_output_narrow(lmi_cli *c);
 /* From now on holds the output back, if it may go through a pager. An error releases it, so that the error is
- * what is last on the screen. */
+ * the last text on the screen. */
 void lmi_output_hold(lmi_cli *c);
-/* Begins the answer of a subcommand as JSON, version 1 of its schema. LMI_EXIT_OK, or after an error the exit
- * code. What is put into it is written at the end, by lmi_json_end, which returns `code`, or after an error
- * another. */
+/* Begins the answer of a subcommand as JSON, version 1 of its schema. Returns LMI_EXIT_OK, or after an error
+ * the exit code. lmi_json_end writes the answer, and returns `code`, or after an error another. */
 int lmi_json_begin(lmi_cli *c, const char *kind);
 int lmi_json_end(lmi_cli *c, int code);
 /* A field of the object or list that is open; name NULL: in a list. */
@@ -131,8 +131,8 @@ bool lmi_wants_color(const lmi_cli *c);
 
 /* -- pager.c ----------------------------------------------------------------------------------- */
 
-const char *lmi_pager_named(void); /* by the environment; NULL: nothing is, "": none is wanted */
-/* True if this command's output goes through a pager where it is higher than the terminal. */
+const char *lmi_pager_named(void); /* from the environment; NULL: not set, "": no pager */
+/* True if this command's output goes through a pager when it is higher than the terminal. */
 bool lmi_pager_wanted(const lmi_cli *c);
 bool lmi_hold(lmi_held *h, const char *bytes, size_t n); /* false: memory ran out, and nothing was added */
 lam_sink lmi_held_sink(lmi_held *h);                     /* which holds what is written to it */
@@ -147,16 +147,16 @@ bool lmi_page(const lmi_held *h);
 lam_status lmi_live_model(lmi_cli *c, const lam_live *what, lam_model **m, lam_error *e);
 /* The request to the host for the arguments, to be counted under `convention`; NULL: the model's default. */
 lam_live lmi_live_request(const lmi_cli *c, const char *convention);
-/* What this machine can do. Ask before the model is loaded, while nothing else runs. */
+/* The peak of this machine. Call it before the model is loaded, while nothing else runs. */
 lam_status lmi_live_roof(lmi_cli *c, lam_peak *out, lam_error *e);
 /* A metric's name in a narrow column: "macs", "read". */
 const char *lmi_metric_title(lam_metric metric);
-/* True for NULL too; false if there is none of that name, after an error that names the nearest. */
+/* True for NULL too; false, after an error that names the nearest, if there is none of that name. */
 bool lmi_convention_known(lmi_cli *c, const char *name);
 /* The same; false also if the options need numbers that the convention does not count. */
 bool lmi_convention_fits(lmi_cli *c, const char *name);
-/* Running a model takes long: errors in options are found first, by a report on this one. It is timed, with
- * operators and memory. */
+/* Makes a model to report on before the real one runs, which takes long: so errors in options are found
+ * first. It is timed, with operators and memory. */
 lam_status lmi_smallest_model(lam_model **m, lam_error *e);
 extern const lam_sink lmi_nowhere; /* drops what is written */
 /* The head of a page that loads nothing; the page ends with the file. */
@@ -164,23 +164,24 @@ lam_status lmi_page_head(lam_sink to, const char *title, lam_error *e);
 
 /* -- report.c ---------------------------------------------------------------------------------- */
 
-/* What an operand stands for. */
+/* A model, saved report or recording that an operand names. */
 typedef struct lmi_side {
     const char *operand;
     bool saved, recorded;
-    lam_status live; /* how the run ended; of a failed one there may be a part */
+    lam_status live; /* how the run ended; a failed one may leave a part */
     lam_error e;
     lam_model *m;
     lam_costs *costs;
 } lmi_side;
 lmi_side lmi_side_of(const char *operand);
-/* Runs it unless it is a file, and counts it. Not LMI_EXIT_OK if nothing can be shown. */
+/* Runs the model unless it is a file, and counts it. Returns not LMI_EXIT_OK if nothing can be shown. */
 int lmi_side_run(lmi_cli *c, lmi_side *side);
 void lmi_side_free(lmi_side *side);
 
 /* -- github.c ---------------------------------------------------------------------------------- */
 
-/* False, with an error, if --github is given where there is no job summary. Call it before any work. */
+/* Returns false, after an error, if --github is given but there is no job
+ * summary. Call it before any work. */
 bool lmi_github_allowed(lmi_cli *c);
 /* Appends Markdown to the summary of the job of GitHub Actions ($GITHUB_STEP_SUMMARY), which is cut where it
  * would be larger than GitHub shows. Returns an exit code, after an error if it can't be written. */
@@ -191,20 +192,22 @@ int lmi_github_summary(lmi_cli *c, const char *markdown, size_t n);
 enum { LMI_MOST_PUBLISHED = 64 };
 /* Takes one model's costs; `label` is a literal. */
 typedef lam_status (*lmi_take_model)(void *self, const char *label, const lam_costs *costs, lam_error *e);
-/* Runs the models of the published table that operand `at` names, or those that the later ones do, and counts
- * them under `convention`. Returns an exit code, after an error for each model that could not be run. */
+/* Runs the models of the published table that operand `at` names, all or those that later operands name, and
+ * counts them under `convention`. Returns an exit code, after an error for
+ * each model that could not be run. */
 int lmi_published_run(lmi_cli *c, int32_t at, const char *convention, lmi_take_model take, void *self);
 
 /* -- own.c ------------------------------------------------------------------------------------- */
 
 /* Reads the --rules file, if there is one. Returns LMI_EXIT_OK, or after an error the exit code. */
 int lmi_rules_wanted(lmi_cli *c);
-/* Takes over what the code of a model registered when it ran. A rule of the file overrides it. */
+/* Adds the rules that the code of a model registered when it ran. A rule of the file overrides them. */
 lam_status lmi_rules_registered(lmi_cli *c, lam_error *e);
 void lmi_rules_free(lmi_cli *c);
-/* To count under `convention` with the user's rules. */
+/* The options to count under `convention` with the user's rules. */
 lam_cost_options lmi_cost_options(const lmi_cli *c, const char *convention);
-/* With --strict, returns LMI_EXIT_FINDING after an error that names what has no rule; else LMI_EXIT_OK. */
+/* With --strict, returns LMI_EXIT_FINDING after an error that names the work without a rule; else
+ * LMI_EXIT_OK. */
 int lmi_strict(lmi_cli *c, const lam_costs *costs);
 
 /* -- the verbs --------------------------------------------------------------------------------- */
@@ -229,9 +232,10 @@ int lmi_run_live(lmi_cli *c);
 int lmi_run_export(lmi_cli *c);
 
 /* -- recorded.c -------------------------------------------------------------------------------- */
-/* The first option that is given and means something only where a model runs; NULL: none is. */
+/* The first given option that has a meaning only if a model runs; NULL: none. */
 const char *lmi_option_of_a_run(const lmi_args *a);
-/* A page is for a browser: false, after an error, if it would go to a terminal. `file`: a name for it. */
+/* Returns false, after an error, if a page, which is for a browser, would go to a terminal. `file`: a
+ * suggested name. */
 bool lmi_page_has_place(lmi_cli *c, const char *file);
 int lmi_show_recordings(lmi_cli *c);   /* `lamina show` of recordings */
 int lmi_report_recordings(lmi_cli *c); /* `lamina report` of them */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One command line from its first word to its exit code. */
+ * Runs one command line, from its first word to its exit code. */
 #include "base/system.h"
 #include "cmd/cmd.h"
 
@@ -10,7 +10,7 @@
 /* -- small verbs ------------------------------------------------------------------------------- */
 
 int lmi_run_version(lmi_cli *c) {
-    if (lmi_is_json(&c->args)) { /* the head has it */
+    if (lmi_is_json(&c->args)) { /* the answer's head has the version */
         int code = lmi_json_begin(c, "version");
         return code == LMI_EXIT_OK ? lmi_json_end(c, code) : code;
     }
@@ -18,7 +18,7 @@ int lmi_run_version(lmi_cli *c) {
     return LMI_EXIT_OK;
 }
 
-/* Those that a sentence below the list tells of, which otherwise would not fit a screen. */
+/* True for those that a sentence below the list describes; in the list they would not fit on a screen. */
 static bool is_told_below(const lmi_verb *v) {
     return v->run == lmi_run_version || v->run == lmi_run_help || v->run == lmi_run_completion;
 }
@@ -56,7 +56,7 @@ static int no_such_verb(lmi_cli *c, const char *word) {
     return LMI_EXIT_USAGE;
 }
 
-/* -- what other programs read -------------------------------------------------------------------- */
+/* -- texts for other programs -------------------------------------------------------------------- */
 
 static void say_some(void *to, const char *text, size_t n) { lmi_say(to, "%.*s", (int)n, text); }
 
@@ -116,7 +116,7 @@ static void json_of_verb(lmi_cli *c, const lmi_verb *v) {
     lmi_json_close(c);
 }
 
-/* `only` NULL: of all. */
+/* `only` NULL: all subcommands. */
 static int json_help(lmi_cli *c, const lmi_verb *only) {
     const lmi_verb *v;
     int code = lmi_json_begin(c, "help");
@@ -148,7 +148,7 @@ int lmi_run_help(lmi_cli *c) {
     return name && !v ? no_such_verb(c, name) : help_of(c, v);
 }
 
-/* The live side first: the native command becomes Python there, which then tells of both. */
+/* Calls the host first: the native command is then replaced by Python, which reports both. */
 static lam_status say_abilities(lmi_cli *c, lam_error *e) {
     lam_status s = LAM_OK;
     if (c->host->doctor)
@@ -172,7 +172,7 @@ static lam_status say_abilities(lmi_cli *c, lam_error *e) {
     return s;
 }
 
-/* Each line that is held is "name: text", but for the later lines of a text. */
+/* Each line of `line` is "name: text", but for the later lines of a text. */
 static int json_abilities(lmi_cli *c, char *line) {
     int code = lmi_json_begin(c, "doctor");
     if (code != LMI_EXIT_OK) return code;
@@ -204,7 +204,7 @@ int lmi_run_doctor(lmi_cli *c) {
     if (json) {
         c->out = to;
         lam_error none = {.status = LAM_NOMEM, .text = "memory ran out"};
-        bool whole = c->out_status == LAM_OK && lmi_hold(&h, "", 1); /* its NUL */
+        bool whole = c->out_status == LAM_OK && lmi_hold(&h, "", 1); /* the NUL that ends it */
         c->out_status = LAM_OK;
         code = whole ? json_abilities(c, h.text) : lmi_complain_of(c, &none, LAM_NOMEM);
     }
@@ -214,7 +214,7 @@ int lmi_run_doctor(lmi_cli *c) {
 
 /* -- the first word ---------------------------------------------------------------------------- */
 
-/* Inputs are given, so the first word was meant as a model. */
+/* True if inputs are given: then the first word was meant as a model. */
 static bool has_inputs(int argc, const char *const *argv) {
     for (int i = 2; i < argc; i++)
         if (strncmp(argv[i], "-i", 2) == 0 || strncmp(argv[i], "--input", 7) == 0) return true;
@@ -228,8 +228,8 @@ static void no_target(lmi_cli *c, const char *word) {
                  word, word, word);
 }
 
-/* A subcommand, an option that stands for one, or a target. A target names an attribute or a file, and
- * what has neither a colon nor a path in it was meant as a subcommand. */
+/* A subcommand, an option that means one, or a target. A target names an attribute or a file, so a word with
+ * neither a colon nor a path was meant as a subcommand. */
 static const lmi_verb *verb_of(lmi_cli *c, int argc, const char *const *argv, int *from) {
     const char *word = argc > 1 ? argv[1] : "help";
     *from = 2;

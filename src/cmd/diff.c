@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * `lamina diff`: what differs between two models, saved reports or recordings. */
+ * `lamina diff`: the difference of two models, saved reports or recordings. */
 #include "cmd/cmd.h"
 
 #include <stdio.h>
@@ -9,7 +9,7 @@
 
 enum { WIDE = 1000, DEFAULT_WIDTH = 100, N_SIDES = 2 };
 
-/* -- what may be asked ------------------------------------------------------------------------- */
+/* -- which options fit ------------------------------------------------------------------------- */
 
 static bool known_metric(lmi_cli *c) {
     const char *by = c->args.by;
@@ -29,7 +29,7 @@ static bool known_metric(lmi_cli *c) {
 
 static bool starts(const char *text, const char *with) { return strncmp(text, with, strlen(with)) == 0; }
 
-/* What modules are sorted by is measured of a model that runs. */
+/* Turns on the measurement that modules are sorted by, for a model that runs. */
 static void measure_by(lmi_args *a) {
     const char *by = a->by ? a->by : "";
     a->time = a->time || strcmp(by, "time") == 0 || strcmp(by, "backward_time") == 0;
@@ -45,7 +45,7 @@ static bool options_fit(lmi_cli *c, const lmi_side *sides) {
         live = live || (!sides[i].saved && !sides[i].recorded);
         recorded = recorded || sides[i].recorded;
     }
-    ran.by = NULL; /* they are for every difference */
+    ran.by = NULL; /* these two are for every difference */
     ran.exact = false;
     const char *option = live ? NULL : lmi_option_of_a_run(&ran);
     if (option) {

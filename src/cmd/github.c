@@ -22,7 +22,7 @@ bool lmi_github_allowed(lmi_cli *c) {
     return false;
 }
 
-/* Up to the last line that fits `room`. */
+/* The number of bytes up to the last line that fits `room`. */
 static size_t whole_lines(const char *text, size_t room) {
     while (room > 0 && text[room - 1] != '\n') room--;
     return room;

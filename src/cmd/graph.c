@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * `lamina graph`: which operator or layer gave what to which, as DOT or JSON; or its top level
- * as a drawing. */
+ * `lamina graph`: the flow of data between operators or layers, as DOT or JSON; or its top level as a
+ * drawing. */
 #include "cmd/cmd.h"
 
 #include <string.h>
@@ -14,7 +14,7 @@ static lam_status write_dot(const lmi_cli *c, const lam_model *m, lam_error *e) 
     return s;
 }
 
-/* All of it: a node for each operator, the layer it is in, and what the graph says of layers. */
+/* Writes everything: a node for each operator, the layer it is in, and the graph's findings on layers. */
 static lam_status write_json(lmi_cli *c, const lam_model *m, lam_error *e) {
     lam_graph *g = NULL;
     lam_status s = lam_graph_new(&g, m, e);

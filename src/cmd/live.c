@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Asking the host for a live model; and what several verbs write with before one runs, or around it: a model
- * to rehearse a report on, a sink for it, the head of a page. */
+ * Requests a live model from the host; and what several subcommands need before one runs, or around it: a
+ * model to rehearse a report on, a sink for it, the head of a page. */
 #include "cmd/cmd.h"
 
 #include <stdio.h>
@@ -40,7 +40,7 @@ lam_status lmi_live_model(lmi_cli *c, const lam_live *what, lam_model **m, lam_e
         if (s == LAM_OK && *m) return lmi_rules_registered(c, e);
         if (s != LAM_OK) {
             lam_error unused = {.at = -1};
-            if (*m) lmi_rules_registered(c, &unused); /* why the run failed says more */
+            if (*m) lmi_rules_registered(c, &unused); /* the error of the run says more */
             return s;
         }
     }
@@ -73,7 +73,7 @@ bool lmi_convention_known(lmi_cli *c, const char *name) {
     return false;
 }
 
-/* Some rule of it has a form that the tool of that name printed. */
+/* True if one of its rules has a released form. */
 static bool has_released(int32_t convention) {
     lam_rule r;
     for (int32_t i = 0; lam_convention_rule(convention, i, &r, NULL) == LAM_OK; i++)
@@ -121,7 +121,7 @@ static lam_status put_nowhere(void *to, const char *bytes, size_t n) {
 
 const lam_sink lmi_nowhere = {put_nowhere, NULL};
 
-/* One layer, called once. */
+/* A model of one layer, called once. */
 lam_status lmi_smallest_model(lam_model **m, lam_error *e) {
     static const int64_t sizes[] = {1, 1};
     const lam_arg x = {.position = 0, .dtype = -1, .device = -1, .ndim = 2, .sizes = sizes};
@@ -152,7 +152,7 @@ static lam_status put(lam_sink to, const char *text, lam_error *e) {
     return s;
 }
 
-/* A comparison or a picture is a part of a page; a file needs the rest, or a browser guesses its encoding. */
+/* A comparison or a picture is a part of a page; a file needs a head, or a browser guesses its encoding. */
 lam_status lmi_page_head(lam_sink to, const char *title, lam_error *e) {
     static const char head[] = "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n"
                                "<meta name=\"color-scheme\" content=\"light dark\">\n"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The native command: lam_command with the process's own streams. Everything that needs no model is done
- * here; a live model needs Python, so the whole command line is handed on to `python3 -m lamina`. */
+ * here; a live model needs Python, so the whole command line is passed to `python3 -m lamina`. */
 #include "base/system.h"
 
 #include <stdio.h>
@@ -40,7 +40,7 @@ static lam_status no_python(lam_error *e) {
                     strerror(errno));
 }
 
-/* Becomes Python; returns only where that fails. */
+/* Replaces the process by Python; returns only if that fails. */
 static lam_status become_python(const process *p, lam_error *e) {
     if (lmi_no_models()) return lmi_fail(e, LAM_UNSUPPORTED, NULL, "%s", lmi_no_models());
     const char **argv = calloc((size_t)p->argc + 3, sizeof *argv);
@@ -76,7 +76,7 @@ static lam_status checks(void *self, lam_take_check take, void *to, lam_error *e
     return become_python(self, e);
 }
 
-/* A variable wins over what the terminal says. */
+/* A variable takes precedence over the terminal's own size. */
 static int32_t size_by(const char *variable, int32_t told) {
     const char *text = getenv(variable);
     long n = text ? strtol(text, NULL, 10) : 0;

@@ -100,7 +100,7 @@ static bool to_file(const lmi_cli *c) { return c->args.output && strcmp(c->args.
 bool lmi_folder_is_there(lmi_cli *c, const char *path) {
     const char *end = strrchr(path, '/');
     char *folder = end ? strdup(path) : NULL;
-    if (!folder) return true; /* the current one, or it is told when the file is written */
+    if (!folder) return true; /* the current folder; or memory ran out: opening the file reports an error */
     folder[end == path ? 1 : end - path] = '\0';
     const bool there = access(folder, F_OK) == 0;
     if (!there) lmi_complain(c, "make it, or name another file", "%s: there is no folder %s", path, folder);
@@ -236,7 +236,7 @@ int lmi_json_end(lmi_cli *c, int code) {
     return s == LAM_OK || c->out_status != LAM_OK ? code : lmi_complain_of(c, &e, s);
 }
 
-/* The document keeps a failure for its end. */
+/* The document keeps an error until its end. */
 static void put_field(lmi_cli *c, lam_field f) {
     lam_receiver to = lam_json_field(c->json, f.name);
     (void)to.field(to.self, &f);

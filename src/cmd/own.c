@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * User-defined rules: the file of --rules, what a model's code registered, and the work that --strict finds
- * without a rule. */
+ * User-defined rules: the file of --rules and the rules that a model's code registered; and the work that
+ * --strict finds without a rule. */
 #include "base/system.h"
 #include "cmd/cmd.h"
 
@@ -10,7 +10,7 @@
 
 enum { MOST = 1 << 24, STEP = 1 << 16, WAIT_MS = 5000 };
 
-/* Reads the next bytes; -1 with *why. A writer into a pipe may be slow, or may never write. */
+/* Reads the next bytes; returns -1 with *why. A writer into a pipe may be slow, or may never write. */
 static ssize_t read_some(int fd, char *to, size_t n, const char **why) {
     ssize_t got = -1;
     do {
@@ -64,7 +64,7 @@ int lmi_rules_wanted(lmi_cli *c) {
     lam_error e = {.at = -1};
     lmi_rules_free(c);
     if (!path) return LMI_EXIT_OK;
-    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe without a writer opens too */
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* does not wait for a pipe's writer */
     if (fd < 0) why = strerror(errno);
     char *text = fd >= 0 ? read_all(fd, &why) : NULL;
     if (fd >= 0) close(fd);

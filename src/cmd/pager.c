@@ -10,7 +10,7 @@
 
 static const char by_default[] = "less";
 
-/* -- whether ----------------------------------------------------------------------------------- */
+/* -- whether to page --------------------------------------------------------------------------- */
 
 const char *lmi_pager_named(void) {
     const char *own = getenv("LAMINA_PAGER");
@@ -25,7 +25,7 @@ bool lmi_pager_wanted(const lmi_cli *c) {
     return able && !off && !file && strstr(c->verb->options, "no-pager");
 }
 
-/* -- what is held ------------------------------------------------------------------------------ */
+/* -- held output ------------------------------------------------------------------------------- */
 
 bool lmi_hold(lmi_held *h, const char *bytes, size_t n) {
     if (n > h->room - h->n) {
@@ -73,8 +73,8 @@ bool lmi_is_higher(const lmi_held *h, int32_t width, int32_t height) {
 
 /* -- the program ------------------------------------------------------------------------------- */
 
-/* The line for a shell. The program's own options stay if the user has set them. A first word that is plain
- * is looked for, so that it is we who say that it is not there. NULL: memory ran out. */
+/* The line for a shell. It keeps the pager's own options if the user has set them. It looks a plain first
+ * word up before running it, so that lamina can report a missing program. NULL: memory ran out. */
 static char *line_of(const char *named) {
     static const char form[] = "LESS=${LESS-FRX} LV=${LV--c}; export LESS LV; %s%.*s%s%s";
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+./";

@@ -20,7 +20,7 @@ static lam_status write_plot(const lmi_cli *cli, const lam_model *m, const lam_p
 
 static lam_status rehearse(const lmi_cli *c, lam_plot_options o, lam_error *e) {
     lam_model *m = NULL;
-    o.roof = (lam_peak){1, 1}; /* until it is known */
+    o.roof = (lam_peak){1, 1}; /* a placeholder */
     lam_status s = lmi_smallest_model(&m, e);
     if (s == LAM_OK) s = write_plot(c, m, &o, lmi_nowhere, e);
     lam_model_free(m);
@@ -29,7 +29,7 @@ static lam_status rehearse(const lmi_cli *c, lam_plot_options o, lam_error *e) {
 
 static bool is(const char *a, const char *b) { return a && strcmp(a, b) == 0; }
 
-/* What a picture shows is measured. */
+/* Turns on the measurements that a picture shows. */
 static void measure(lmi_args *a, const lam_plot_options *o) {
     a->time = is(o->kind, "roofline") || is(o->by, "time");
     a->memory = is(o->kind, "memory") || is(o->by, "memory") || is(o->by, "peak");

@@ -137,7 +137,7 @@ int lmi_report_recordings(lmi_cli *c) {
 
 /* -- following --------------------------------------------------------------------------------- */
 
-/* A number that changes when there is something new to show. */
+/* A number that changes if there is something new to show. */
 static int64_t age(const recordings *r) {
     int64_t sum = 0;
     for (int32_t i = 0; i < r->n; i++) {
@@ -147,7 +147,7 @@ static int64_t age(const recordings *r) {
     return sum;
 }
 
-/* True if every run has ended, or was not written to for long. */
+/* True if every run has ended, or was not written to for a minute. */
 static bool is_over(const recordings *r, int64_t now) {
     for (int32_t i = 0; i < r->n; i++) {
         const lam_recorded_run *run = lam_recording_run(r->at[i]);
@@ -157,7 +157,7 @@ static bool is_over(const recordings *r, int64_t now) {
     return true;
 }
 
-/* On a terminal a table replaces the last one; elsewhere it follows it. */
+/* On a terminal a table replaces the previous one; elsewhere it follows it. */
 static lam_status show_once(lmi_cli *c, const recordings *r, bool again, lam_error *e) {
     static const char over[] = "\033[H\033[2J";
     lam_recording_options o = options(c);
@@ -195,7 +195,7 @@ static lam_status follow(lmi_cli *c, lam_error *e) {
 
 int lmi_run_live(lmi_cli *c) {
     lam_error e = {.at = -1};
-    c->args.once = c->args.once || lmi_is_json(&c->args); /* one document */
+    c->args.once = c->args.once || lmi_is_json(&c->args); /* JSON is one document */
     lam_status s = follow(c, &e);
     return s == LAM_OK || c->out_status != LAM_OK ? LMI_EXIT_OK : lmi_complain_of(c, &e, s);
 }

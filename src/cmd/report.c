@@ -5,10 +5,10 @@
 #include "base/system.h"
 #include "cmd/cmd.h"
 
-/* -- what may be asked -------------------------------------------------------------------------------------
- */
+/* -- which options fit -------------------------------------------------------------------------- */
 
-/* A colon in a name that is no file stands between a module and what is in it, as in net:made.json. */
+/* If a name with a colon is no file, the colon separates a module and an attribute of it, as in
+ * net:made.json. */
 static bool is_saved(const char *operand) {
     static const char end[] = ".json";
     const size_t n = strlen(operand), tail = sizeof end - 1;
@@ -29,7 +29,7 @@ static bool is_recording(lmi_cli *c, const char *operand) {
     return true;
 }
 
-/* Options for running or counting a model have no meaning where none is run. */
+/* Options for running or counting a model have no meaning if none is run. */
 static bool is_for_a_run(lmi_cli *c, const lmi_side *sides, int32_t n) {
     for (int32_t i = 0; i < n; i++)
         if (!sides[i].saved) return false;
@@ -57,8 +57,7 @@ static bool is_possible(lmi_cli *c, const lmi_side *sides, int32_t n) {
     return lmi_convention_fits(c, c->args.convention);
 }
 
-/* -- the page ----------------------------------------------------------------------------------------------
- */
+/* -- the page ----------------------------------------------------------------------------------- */
 
 int lmi_side_run(lmi_cli *c, lmi_side *x) {
     if (x->saved || x->recorded) return LMI_EXIT_OK;
@@ -105,7 +104,7 @@ static int check_values(lmi_cli *c, const lmi_side *x) {
     return code;
 }
 
-/* Of a model that failed the part that ran is written, which says so. */
+/* Writes the part of a failed model that ran; the page says so. */
 static int write_sides(lmi_cli *c, lmi_side *sides, int32_t n, lam_page_options *o) {
     lam_error e = {0};
     int code = LMI_EXIT_OK;

@@ -11,7 +11,7 @@ static void say_metric(lmi_cli *c, const lam_rule *r, lam_metric i) {
     if (released) lmi_say(c, "  %8s released: %s\n", "", released);
 }
 
-/* As many spellings a line as fit. */
+/* Prints as many spellings on a line as fit. */
 static void say_only(lmi_cli *c, const char *only) {
     enum { BEFORE = 11, LINE = 101 };
     const int32_t width = c->host->width > BEFORE ? c->host->width : LINE;
@@ -24,7 +24,7 @@ static void say_only(lmi_cli *c, const char *only) {
     }
 }
 
-/* Where that is not the dense count. */
+/* Prints the effective counts that differ from the dense ones. */
 static void say_effective(lmi_cli *c, const lam_rule *r) {
     for (int k = LAM_EFFECTIVE_MACS; k < LAM_N_METRICS; k++) {
         const char *dense = r->formula[k - LAM_EFFECTIVE_MACS];

@@ -8,7 +8,7 @@
 
 enum { WIDE = 1000 };
 
-/* Layouts of another tool show what that tool counts, unless an option says otherwise. */
+/* A layout of another tool counts as that tool does, unless an option says otherwise. */
 typedef struct layout {
     const char *name, *convention;
     bool released, aggregate, backwards; /* backwards: receptive fields of torchscan 0.1.1 */
@@ -56,13 +56,13 @@ static lam_report_options report_options(const lmi_cli *c, const layout *l) {
     o.command = o.page = true;
     o.lay_out = c->host->lay_out;
     o.lay_out_self = c->host->self;
-    if (a->roof) o.peak = (lam_peak){1, 1}; /* until it is known */
+    if (a->roof) o.peak = (lam_peak){1, 1}; /* a placeholder until it is measured */
     return o;
 }
 
-/* -- the command again, for the line that says what to do next --------------------------------- */
+/* -- the command line again, for a line that suggests the next command ------------------------- */
 
-/* `word` quoted for a shell; if it does not fit, the whole line is left out. */
+/* Adds `word`, quoted for a shell; returns false if it does not fit: then the whole line is left out. */
 static bool add_word(char *line, size_t size, const char *word) {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:,@%";
     bool quoted = word[strspn(word, plain)] != '\0' || *word == '\0';
@@ -76,7 +76,8 @@ static bool add_option(char *line, size_t size, const char *option, const char *
     return add_word(line, size, option) && add_word(line, size, value);
 }
 
-/* The target with its run options, if the reader is at a terminal and may type it again. */
+/* Writes the target with its run options; false unless the output is a terminal, where the reader may type
+ * it. */
 static bool typed(const lmi_cli *c, char *line, size_t size) {
     const lmi_args *a = &c->args;
     bool reader = c->host->out_is_terminal && (!a->output || strcmp(a->output, "-") == 0);
@@ -91,10 +92,10 @@ static bool typed(const lmi_cli *c, char *line, size_t size) {
 typedef struct making {
     layout l;
     lam_report_options o;
-    const lam_page_options *page; /* of --format html, once the model has run */
+    const lam_page_options *page; /* for --format html, once the model has run */
 } making;
 
-/* Any non-finite value, or result of a check, is a finding. */
+/* Sets the exit code of a finding if there is a non-finite value, or a result of a check. */
 static lam_status judge_health(const lam_model *m, int *code, lam_error *e) {
     lam_health *h;
     if (!lam_model_looked(m)) return LAM_OK;
@@ -156,7 +157,7 @@ static int show(lmi_cli *c, making *with) {
     return live == LAM_OK ? code : lmi_complain_of(c, &e, live);
 }
 
-/* One model, or recordings of any number of processes. */
+/* Returns false, after an error, for several models: only recordings may be several. */
 static bool is_one_model(lmi_cli *c) {
     if (c->args.run >= 0) {
         lmi_complain(c, NULL, "--run is for recordings, and %s is a model", c->args.operands[0]);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * `lamina table`: the tables that torchscan and thoplw published, from a live run of the same models.
- * Rows, columns and the reasons of known differences are data (published_*.def). */
+ * `lamina table`: the tables that torchscan and thoplw published, beside a live run of the same models. Rows,
+ * columns and the reasons of known differences are data (published_*.def). */
 #include "cmd/cmd.h"
 
 #include <stdio.h>
@@ -14,7 +14,7 @@ typedef enum source { OF_MACS, OF_FLOPS, OF_DMAS, OF_PARAMS, OF_PARAMS_AND_STATI
 typedef struct column {
     const char *title;
     source source;
-    double unit;        /* 0: a unit chosen as thoplw's clever_format does */
+    double unit;        /* 0: the unit is chosen as by thoplw's clever_format */
     const char *suffix; /* of the unit */
 } column;
 
@@ -27,7 +27,7 @@ typedef struct row {
 typedef struct reason {
     const char *label;
     int column;
-    const char *today; /* what the cell is known to be now */
+    const char *today; /* the cell's known current text */
     const char *text;
 } reason;
 
@@ -106,7 +106,7 @@ static lam_count value_of(const lam_costs *c, source s) {
     return sum;
 }
 
-/* As thoplw's clever_format scales. */
+/* Scales as thoplw's clever_format does. */
 static double clever_scale(double x, const char **unit) {
     static const char *const units[] = {" ", "K", "M", "G", "T", "P"};
     int i = 0;
@@ -115,7 +115,7 @@ static double clever_scale(double x, const char **unit) {
     return x;
 }
 
-/* Two decimals and a point, whatever the locale of the host. */
+/* Prints two decimals and a point, in any locale of the host. */
 static void cell_text(char *to, lam_count v, const column *col) {
     double x = (double)v.over * 9223372036854775808.0 + (double)v.n;
     const char *suffix = col->suffix;
@@ -143,7 +143,7 @@ static const reason *known_reason(const table *t, const row *r, int at, const ch
 
 /* -- rows -------------------------------------------------------------------------------------- */
 
-/* The head waits for the first row: a host may hand the whole command line on instead of running a model. */
+/* Called at the first row, since a host may hand over the whole command line instead of running a model. */
 static void say_head(lmi_cli *c, const table *t) {
     lmi_say(c, "%s: published in %s\n%-20s", t->name, t->source, "model");
     for (int i = 0; i < t->n_columns; i++) lmi_say(c, " %11s ", t->columns[i].title);
@@ -160,7 +160,7 @@ typedef struct cells {
     const row *r;
     char now[CELLS][CELL];
     bool same[CELLS];
-    const reason *why[CELLS]; /* of one that differs; NULL: none is known */
+    const reason *why[CELLS]; /* of a cell that differs; NULL: unknown */
 } cells;
 
 static cells look_at(const table *t, const row *r, const lam_costs *costs, tally *sum) {
@@ -243,14 +243,14 @@ static void say_end(lmi_cli *c, const tally *sum) {
     lmi_say(c, "\n");
 }
 
-/* Is the row named by an operand after `at`, or is none? */
+/* True if an operand after `at` names the row, or if there is no such operand. */
 static bool wanted(const lmi_args *a, int32_t at, const row *r) {
     for (int32_t i = at + 1; i < a->n_operands; i++)
         if (strcmp(a->operands[i], r->label) == 0 || strcmp(a->operands[i], r->model) == 0) return true;
     return a->n_operands == at + 1;
 }
 
-/* Where not even the first model can be run the others can't either: *failed is -1. */
+/* If not even the first model can be run, neither can the others: *failed is -1. */
 static int run_models(lmi_cli *c, int32_t at, const table *t, const lam_cost_options *o, lmi_take_model take,
                       void *self, int *failed) {
     int ran = 0;
@@ -342,7 +342,8 @@ static bool known_models(lmi_cli *c, int32_t at, const table *t) {
     return true;
 }
 
-/* The table that operand `at` names; NULL after an error, as if a model after it is none of its. */
+/* The table that operand `at` names; NULL after an error, also if a model
+ * named after it is not in the table. */
 static const table *find_table(lmi_cli *c, int32_t at) {
     const char *name = c->args.operands[at];
     for (size_t i = 0; i < COUNT(tables); i++)

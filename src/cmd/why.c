@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MAX_CALLS = 4, TEXT = 160, MOST_WORDS = 8 }; /* calls of one layer that are shown in full */
+enum { MAX_CALLS = 4, TEXT = 160, MOST_WORDS = 8 }; /* MAX_CALLS: calls of a layer shown in full */
 
 /* The output of `lamina why` for one layer. */
 typedef struct teller {
@@ -73,7 +73,7 @@ static bool is_wanted(const teller *t, const lam_why *w, const lam_count value[L
     return t->facts || w->metric != LAM_DMAS || !bytes;
 }
 
-/* True where the formula says more than the number does. */
+/* True if the formula says more than the number. */
 static bool has_formula(const lam_why *w) {
     char text[64];
     lam_text_count(text, sizeof text, w->value, true);
@@ -91,7 +91,8 @@ static void say_formula(const teller *t, const lam_why *w, const char *tail, int
     if (w && t->facts && w->formula) lmi_say(t->c, "%*s = %s\n", margin, "", w->formula);
 }
 
-/* `formula` NULL: the number alone. A row with layers in it has its own number and that of all. */
+/* Prints a metric; `formula` NULL: without a formula. A row with layers in it
+ * has its own number and the sum. */
 static void say_metric(const teller *t, const lam_why *row, const lam_why *formula) {
     const lam_cost_row *r = lam_costs_row(t->costs, t->row);
     char text[64], all[64], tail[TEXT] = "";
@@ -126,7 +127,7 @@ static void say_facts(const teller *t) {
     }
 }
 
-/* The facts of several formulas, each once, as a list with what they mean or in one line. */
+/* The facts of several formulas, each once: as a list with their meanings, or on one line. */
 typedef struct named {
     const char *seen[2 * LAM_WHY_FACTS];
     int32_t n;
@@ -157,8 +158,8 @@ static bool explained(const teller *t, int32_t i, lam_why *w) {
     return lam_costs_why(t->costs, t->row, i, w, NULL) == LAM_OK;
 }
 
-/* Each metric of the row, with the formulas of explanation `from` and on (-1: none), and then what the facts
- * in them mean. */
+/* Prints each metric of the row, with the formulas from explanation `from` on (-1: none), and then the
+ * meaning of the facts in them. */
 static void say_numbers(const teller *t, int32_t at, int32_t from) {
     named facts = {0};
     lam_count value[LAM_N_METRICS];
@@ -178,8 +179,7 @@ static void say_numbers(const teller *t, int32_t at, int32_t from) {
         if (shown[i] && explained(t, from + i, &w) && has_formula(&w)) say_named(t, &w, &facts);
 }
 
-/* One operator, or several equal ones, in a line where it has one number and a line for each where it has
- * more. */
+/* Prints one operator, or several equal ones: on one line if it has one number, else with a line for each. */
 static void say_op(const teller *t, const lam_why w[LAM_N_METRICS]) {
     char text[64], times[32] = "";
     lam_count value[LAM_N_METRICS];
@@ -205,7 +205,7 @@ static void say_op(const teller *t, const lam_why w[LAM_N_METRICS]) {
     if (facts.n) lmi_say(t->c, "\n");
 }
 
-/* Those without work are one line: how many there are, by name. */
+/* The operators without work, printed on one line: their number and their names. */
 typedef struct idle {
     int32_t n, names;
     const char *name[MOST_WORDS];
@@ -232,7 +232,7 @@ static void say_idle(const teller *t, const idle *rest) {
     lmi_say(t->c, "%s\n", rest->names > MOST_WORDS ? ", ..." : "");
 }
 
-/* The operators that explanation `at`, a sum, is made of. Returns what comes after them. */
+/* Prints the operators that explanation `at`, a sum, consists of. Returns the index after them. */
 static int32_t say_ops(const teller *t, int32_t at) {
     lam_why w[LAM_N_METRICS];
     idle rest = {0};
@@ -249,7 +249,7 @@ static int32_t say_ops(const teller *t, int32_t at) {
     }
 }
 
-/* How many different operators explanation `at`, a sum, is made of; the name of the first. */
+/* The number of operators that explanation `at`, a sum, consists of; the name of the first. */
 static int32_t n_ops(const teller *t, int32_t at, const char **name) {
     lam_why w;
     int32_t n = 0;
@@ -260,14 +260,15 @@ static int32_t n_ops(const teller *t, int32_t at, const char **name) {
     return n;
 }
 
-/* The row's forward, backward and what was recomputed, each with its operators; one alone is the row. */
+/* Prints the row's forward, backward and recomputed work, each with its operators. A single operator is not
+ * listed: its numbers are the row's. */
 static void say_phases(const teller *t) {
     static const char *const heads[] = {"forward", "backward", "recomputed"};
     const char *name = NULL;
     lam_why w;
     for (int32_t at = 0; explained(t, at, &w);) {
         int32_t n = n_ops(t, at, &name);
-        if (at) lmi_say(t->c, "%s\n", heads[w.phase]); /* the forward comes first, and needs no head */
+        if (at) lmi_say(t->c, "%s\n", heads[w.phase]); /* the forward is first and has no heading */
         if (n == 1) {
             bool words = explained(t, at + LAM_N_METRICS, &w) && w.words;
             lmi_say(t->c, "  %s%s%s\n", name, words ? ": " : "", words ? w.words : "");
@@ -340,7 +341,7 @@ static lam_status json_row(lmi_cli *c, lam_costs *costs, int32_t row, lam_error 
     return s;
 }
 
-/* Every call of the layer, with all that is known. */
+/* Writes every call of the layer, with all that is known of it. */
 static int json_why(lmi_cli *c, lam_costs *costs, int32_t place, lam_error *e) {
     int code = lmi_json_begin(c, "why");
     if (code != LMI_EXIT_OK) return code;
@@ -360,7 +361,7 @@ static int explain(lmi_cli *c, const lam_model *m, lam_costs *costs, lam_error *
     int32_t place = lam_model_find(m, strcmp(layer, ".") == 0 ? "" : layer), told = 0, left = 0;
     lam_why first;
     if (place < 0) return no_such_layer(c, m, layer);
-    /* Rows are computed on first use; an error of memory is reported here. */
+    /* Rows are computed on first use; running out of memory is reported here. */
     if (lam_costs_n_rows(costs) > 0) {
         lam_status s = lam_costs_why(costs, 0, 0, &first, e);
         if (s != LAM_OK) return lmi_complain_of(c, e, s);

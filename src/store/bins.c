@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Many numbers in little memory: how many lie in each of some bins. Up to 255 each number has a bin of its
- * own; above, a power of two has 128 of them, so what is told from bins is at most 0.8 % away, and in the
- * middle of a bin half of that. */
+ * Many numbers in little memory: the count of numbers in each bin. Up to 255 each number has a separate bin;
+ * above, each power of two has 128 bins, so a value read from a bin is at most 0.8 % off, and the middle of a
+ * bin half of that. */
 #include "store/bins.h"
 
 #include <stdlib.h>
@@ -40,7 +40,7 @@ static bool grow(lmi_bins *b) {
     return true;
 }
 
-/* The first that is not below `at`. */
+/* The index of the first bin that is not below `at`. */
 static uint32_t find(const lmi_bins *b, uint32_t at) {
     uint32_t from = 0, to = b->n;
     while (from < to) {
@@ -68,9 +68,9 @@ static bool add(lmi_bins *b, uint32_t at, uint32_t n) {
 
 bool lmi_bins_add(lmi_bins *b, int64_t value) { return value < 0 || add(b, bin_of(value), 1); }
 
-/* == what they tell ==================================================================================== */
+/* == results =========================================================================================== */
 
-/* What would be there, were the numbers of a bin spread evenly over it. */
+/* The value at `rank`, if the numbers of a bin are spread evenly over it. */
 static int64_t at_rank(const lmi_bins *b, int64_t rank) {
     for (uint32_t i = 0; i < b->n; rank -= b->all[i++].n) {
         const lmi_bin *bin = &b->all[i];
@@ -80,7 +80,7 @@ static int64_t at_rank(const lmi_bins *b, int64_t rank) {
     return 0;
 }
 
-/* How many are at most `away` from `middle`. */
+/* How many numbers are at most `away` from `middle`, if those of a bin are spread evenly. */
 static double within(const lmi_bins *b, int64_t middle, int64_t away) {
     double sum = 0;
     for (uint32_t i = 0; i < b->n; i++) {

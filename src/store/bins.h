@@ -25,8 +25,8 @@ bool lmi_bins_add(lmi_bins *b, int64_t value);
 lam_middle lmi_bins_middle(const lmi_bins *b);
 /* Encodes as bytes: the number of bins, then for each its distance from the previous one and its count. */
 void lmi_bins_put(const lmi_bins *b, lmi_buf *to);
-/* Adds encoded bins and moves `*at` past them. LAM_RANGE if the bytes are invalid or hold more than `most`
- * numbers, LAM_NOMEM if memory ran out; without a sentence. */
+/* Adds encoded bins and moves `*at` past them. Returns LAM_RANGE if the bytes are invalid or hold more than
+ * `most` numbers, LAM_NOMEM if memory ran out; sets no message. */
 lam_status lmi_bins_get(lmi_bins *b, const unsigned char **at, const unsigned char *end, int64_t most);
 /* Varints as in protobuf. */
 void lmi_put_varint(lmi_buf *b, uint64_t n);

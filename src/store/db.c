@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * SQLite with our errors. A file that is read is taken for hostile: nothing in it is run, no view is
- * followed, every value is held against what it may be. */
+ * Calls SQLite and reports its errors as lam_error. A file that is read is not trusted: nothing in it is
+ * executed, views are disabled, and every value is checked against its valid range. */
 #include "base/sqlite.h"
 #include "base/system.h"
 #include "store/store.h"
@@ -30,7 +30,7 @@ lam_status lmi_db_prepare(const lmi_db *d, sqlite3_stmt **out, const char *sql, 
     return code == SQLITE_OK ? LAM_OK : lmi_db_fail(d, "it is not a recording that this lamina can read", e);
 }
 
-/* Nothing of SQLite is called where nothing of it was made: it may not have been found. */
+/* Does not call SQLite if there is no statement: the library may not have been found. */
 void lmi_db_done(sqlite3_stmt *s) {
     if (s) sqlite3_finalize(s);
 }
@@ -40,7 +40,7 @@ void lmi_db_close(lmi_db *d) {
     d->db = NULL;
 }
 
-/* -- rows in ----------------------------------------------------------------------------------- */
+/* -- writing rows ------------------------------------------------------------------------------ */
 
 lam_status lmi_db_put(const lmi_db *d, sqlite3_stmt *s, lam_error *e, const char *types, ...) {
     va_list args;
@@ -67,7 +67,7 @@ lam_status lmi_db_put(const lmi_db *d, sqlite3_stmt *s, lam_error *e, const char
     return status;
 }
 
-/* -- rows out ---------------------------------------------------------------------------------- */
+/* -- reading rows ------------------------------------------------------------------------------ */
 
 lam_status lmi_db_next(const lmi_db *d, sqlite3_stmt *s, bool *more, lam_error *e) {
     int code = sqlite3_step(s);
@@ -89,7 +89,7 @@ lam_status lmi_db_when(const lmi_db *d, sqlite3_stmt *s, int i, const char *what
     *out = sqlite3_column_int64(s, i);
     bool is_time = sqlite3_column_type(s, i) == SQLITE_INTEGER;
     if (is_time && *out >= -INT64_MAX / 2 && *out <= INT64_MAX / 2)
-        return LAM_OK; /* so they can be compared */
+        return LAM_OK; /* within limits, so that times can be compared */
     return lmi_fail(e, LAM_IO, d->file, "it is damaged: %s holds what can't be", what);
 }
 
@@ -119,7 +119,7 @@ static lam_status pragma_of(const lmi_db *d, const char *sql, int64_t *out, lam_
     return status;
 }
 
-/* Whose file it is. *fresh: it has nothing in it yet. */
+/* Checks that the file is a recording of a known version. *fresh: it has no tables yet. */
 static lam_status check_owner(lmi_db *d, bool *fresh, lam_error *e) {
     int64_t owner, version, tables;
     LAM_TRY(pragma_of(d, "SELECT count(*) FROM sqlite_master", &tables, e));
@@ -138,20 +138,21 @@ static lam_status check_owner(lmi_db *d, bool *fresh, lam_error *e) {
     return LAM_OK;
 }
 
-/* WAL: readers and the writer don't wait for each other, and what was committed outlives the process. There
- * may be file systems without it; then the same holds but for the waiting. */
+/* In WAL mode readers and the writer do not wait for each other, and committed rows outlive the process. On a
+ * file system without WAL the same holds, but for the waiting. */
 static lam_status make_ready(lmi_db *d, lam_error *e) {
     bool fresh;
     LAM_TRY(check_owner(d, &fresh, e));
     LAM_TRY(lmi_db_run(d, "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;", e));
-    LAM_TRY(lmi_db_run(d, "BEGIN IMMEDIATE;", e)); /* finds out too whether it may be written */
-    LAM_TRY(check_owner(d, &fresh, e));            /* another process may have been first */
+    LAM_TRY(lmi_db_run(d, "BEGIN IMMEDIATE;", e)); /* also finds out whether the file may be written */
+    LAM_TRY(check_owner(d, &fresh, e));            /* another process may have made the tables */
     for (; d->version < LMI_SCHEMA_VERSION; d->version++) LAM_TRY(lmi_db_run(d, lmi_schemas[d->version], e));
     return lmi_db_run(d, "COMMIT;", e);
 }
 
-/* SQLite tries again to read what it may not write, and tells why that failed: of a file that is not there in
- * a folder that can't be written to, that it is not there. */
+/* If a file can't be opened to write, SQLite tries to open it to read and reports the error of that: for a
+ * missing file in a folder without write permission, that it does not exist. So open() is called again for
+ * the first error. */
 static lam_status not_opened(const lmi_db *d, lam_error *e) {
     static const char doing[] = "it can't be opened to be written";
     const int fd = d->db ? open(d->file, O_RDWR | O_CREAT | O_CLOEXEC, 0644) : -1;
@@ -161,7 +162,7 @@ static lam_status not_opened(const lmi_db *d, lam_error *e) {
     return lmi_fail(e, LAM_IO, d->file, "%s: %s", doing, strerror(why));
 }
 
-/* ":memory:" and what begins with "file:" are names of files like any other here. */
+/* ":memory:" and names that begin with "file:" are ordinary file names here. */
 static bool is_special(const char *file) { return *file == ':' || strncmp(file, "file:", 5) == 0; }
 
 static int open_named(lmi_db *d, int flags, const char *vfs) {
@@ -184,7 +185,7 @@ lam_status lmi_db_open(lmi_db *d, const char *file, lam_error *e) {
     return make_ready(d, e);
 }
 
-/* Its log and the index of that lie beside the file itself, also where a link to it was named. */
+/* SQLite puts the log and its index beside the file itself, also if `file` is a link to it. */
 static bool has_beside(const char *file, const char *suffix) {
     struct stat st;
     char *real = realpath(file, NULL), *beside = sqlite3_mprintf("%s%s", real ? real : file, suffix);
@@ -194,8 +195,8 @@ static bool has_beside(const char *file, const char *suffix) {
     return has;
 }
 
-/* Nobody writes to a database in WAL mode that has no log beside it: it is whole, and read so, without making
- * that log, which would stay behind, or could not be made. */
+/* A database in WAL mode without a log beside it has no writer and is complete. It is opened as immutable, so
+ * that SQLite does not make a log, which would stay behind or could not be made. */
 static int open_closed(lmi_db *d) {
     lmi_buf uri;
     lmi_buf_init(&uri);
@@ -224,7 +225,7 @@ static void distrust(sqlite3 *db) {
     sqlite3_exec(db, "PRAGMA cell_size_check = ON; PRAGMA mmap_size = 0;", NULL, NULL, NULL);
 }
 
-/* A table of ours that is something else would run code of an extension when it is read. */
+/* A virtual table or view under the name of a table of ours would run an extension's code when it is read. */
 static lam_status check_tables(const lmi_db *d, lam_error *e) {
     int64_t odd;
     LAM_TRY(pragma_of(d,
@@ -244,8 +245,8 @@ static lam_status check_readable(lmi_db *d, lam_error *e) {
                     d->no_log ? ", or it was copied or moved without its -wal file" : "");
 }
 
-/* A log that has no index, where none can be made: nobody writes, for who does has an index. It is read as
- * by its only user, who keeps the index in memory and changes nothing. */
+/* Reads a log without an index where no index can be made. There is no writer, as a writer has an index. The
+ * file is opened for exclusive use: SQLite then keeps the index in memory and changes nothing. */
 static lam_status read_alone(lmi_db *d, lam_error *e) {
     lmi_db_close(d);
     int code = open_named(d, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX, LMI_SQLITE_LOCKLESS);
@@ -273,7 +274,7 @@ lam_status lmi_db_read(lmi_db *d, const char *file, lam_error *e) {
     return s != LAM_OK && no_index && !has_beside(file, "-shm") ? read_alone(d, e) : s;
 }
 
-/* -- a file that is moved ---------------------------------------------------------------------- */
+/* -- a moved file ------------------------------------------------------------------------------ */
 
 bool lmi_db_moved(const lmi_db *d) {
     int moved = 0;

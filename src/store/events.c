@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Scalars as TensorBoard reads them: a file of records, each a length, a masked CRC-32C of the length, the
- * bytes, and a masked CRC-32C of these; the bytes are an Event in protobuf's wire format. Facts of the
+ * Writes scalars as TensorBoard reads them: a file of records, each a length, a masked CRC-32C of the length,
+ * the bytes, and a masked CRC-32C of these; the bytes are an Event in protobuf's wire format. Sources of the
  * format: TensorFlow's tensorflow/core/lib/io/record_writer.h, tensorflow/core/util/event.proto and
  * tensorflow/core/framework/summary.proto; of the checksum: RFC 3720, B.4. */
 #include "base/sqlite.h"
@@ -18,7 +18,7 @@ typedef struct writer {
     lam_error *e;
     int fd;
     const char *path;
-    uint32_t table[256]; /* of the checksum, a byte at a time */
+    uint32_t table[256]; /* for the checksum, a byte at a time */
     lmi_buf event, tag, out;
 } writer;
 
@@ -51,7 +51,7 @@ static lam_status flush(writer *w) {
     return LAM_OK;
 }
 
-/* The gathered event as a record. */
+/* Appends the event to the output as a record. */
 static lam_status end_event(writer *w) {
     char length[8];
     LAM_TRY(lmi_buf_status(&w->event, w->e));
@@ -119,13 +119,14 @@ static lam_status put_version(writer *w) {
 
 /* -- steps ------------------------------------------------------------------------------------- */
 
-/* Steps of each mode have numbers of their own. */
+/* Steps are numbered separately in each mode, so each mode has separate tags. */
 static const char *mode_of(const lmi_step *s) {
     if (s->training) return s->gradients ? "" : " (no gradients)";
     return s->gradients > 0 ? " (eval, gradients)" : " (eval)";
 }
 
-/* A number that is known, under the tag "ResNet/WHAT" or "ResNet/PATH/WHAT", in milliseconds or bytes. */
+/* Writes a number, if it is known, under the tag "ResNet/WHAT" or "ResNet/PATH/WHAT", in milliseconds or
+ * bytes. */
 static lam_status put(writer *w, const lmi_root *root, const lmi_step *s, const char *path, const char *what,
                       int64_t n, double unit) {
     if (n < 0) return LAM_OK;
@@ -185,7 +186,7 @@ static lam_status put_all(writer *w) {
 
 /* -- the file ---------------------------------------------------------------------------------- */
 
-/* A name that TensorBoard looks for, and that nothing has yet. */
+/* Creates a file whose name TensorBoard recognises and that does not exist yet. */
 static int make_file(const lam_recorded_run *run, const char *folder, char *path, size_t size) {
     for (int i = 0; i < TRIES; i++) {
         int n = snprintf(path, size, "%s/events.out.tfevents.%010lld.lamina.%d.%d", folder,

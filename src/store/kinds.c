@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Steps of a model by their kinds: what is unlike is not summed up together. A kind is the mode, whether
- * torch made graphs, how many calls there were, and whether a backward pass was seen. */
+ * Separates the steps of a model by their kinds, since unlike steps are not summed up together. A kind is the
+ * mode, whether torch made graphs, the number of calls, and whether a backward pass was seen. */
 #include "store/read.h"
 
 #include <stdlib.h>
 
-/* Of steps that are alike but for the number of their calls, so many numbers are kinds of their own; where
- * there are more, as where each call is a word of a sentence, one call is told from several. */
+/* Steps that differ only in the number of their calls make up to this many kinds, one for each number. With
+ * more numbers, as where each call is a word of a sentence, there are two kinds: one call, and several. */
 enum { NUMBERS = 3 };
 
-/* Alike but for the number of calls. The order is that in which kinds are told. */
+/* Steps that differ at most in the number of calls. The kinds are reported in the order of in_order(). */
 typedef struct base {
     int64_t training, gradients;
     int64_t calls[NUMBERS];
-    int32_t n_calls; /* above NUMBERS: more than are told apart */
+    int32_t n_calls; /* above NUMBERS: too many to be separate kinds */
     bool went_back;
 } base;
 enum { MOST_BASES = 2 * 3 * 2 };
@@ -23,7 +23,7 @@ static bool is_like(const base *b, const lmi_step *s) {
     return b->training == s->training && b->gradients == s->gradients;
 }
 
-/* `n` where there is none. */
+/* The index of the step's base; `n` if there is none. */
 static int32_t base_of(const base *of, int32_t n, const lmi_step *s) {
     for (int32_t k = 0; k < n; k++)
         if (is_like(&of[k], s) && of[k].went_back == (s->backward >= 0)) return k;
@@ -39,7 +39,8 @@ static void add_calls(base *b, int64_t calls) {
     if (b->n_calls <= NUMBERS) b->n_calls++;
 }
 
-/* Steps that do not speak are put to others of their mode, and make a kind only where there are none. */
+/* Steps that are not typical (lmi_speaks) are added to others of their mode, and make a base only if there
+ * are none. */
 static int32_t find_bases(const lmi_root *root, base of[MOST_BASES]) {
     int32_t n = 0;
     for (int pass = 0; pass < 3; pass++)
@@ -67,9 +68,9 @@ static int by_size(const void *x, const void *y) {
     return (a > b) - (a < b);
 }
 
-/* Which of the kinds of its base a step is. */
+/* The index of a step's kind among those of its base. */
 static int32_t kind_in(const base *b, const lmi_step *s) {
-    if (b->n_calls > NUMBERS) return s->calls != 1 && s->calls != 0; /* a rollup of several has -1 */
+    if (b->n_calls > NUMBERS) return s->calls != 1 && s->calls != 0; /* a rollup of several numbers has -1 */
     for (int32_t i = 0; i < b->n_calls; i++)
         if (b->calls[i] == s->calls) return i;
     return 0;
@@ -79,7 +80,8 @@ static int32_t kinds_of(const base *b) { return b->n_calls > NUMBERS ? 2 : b->n_
 
 /* == one kind ========================================================================================== */
 
-/* Every step of that mode has as many calls, so what lies between calls tells what lies between steps. */
+/* True if all steps of that mode have the same number of calls: then the time between calls gives the time
+ * between steps. */
 static bool is_uniform(const lmi_root *whole, const lmi_root *kind) {
     for (int64_t i = 0; i < whole->n_steps; i++) {
         const lmi_step *s = &whole->steps[i];
@@ -124,8 +126,8 @@ static lam_status take_rollups(lam_recording *r, const lmi_root *whole, const ba
     return lmi_check_rollups(r, out, e);
 }
 
-/* Kind `nth` of base `k`. `*out` has no steps where there are none of it. `first`: nobody else has the places
- * of the whole yet. */
+/* Takes kind `nth` of base `k`. `*out` has no steps if the kind has none. `first`: no other kind has the
+ * places of `whole` yet, so they are not copied. */
 static lam_status take(lam_recording *r, const lmi_root *whole, const base *bases, int32_t n, int32_t k,
                        int32_t nth, bool first, lmi_root *out, lam_error *e) {
     const base *b = &bases[k];
@@ -150,7 +152,7 @@ static lam_status take(lam_recording *r, const lmi_root *whole, const base *base
     return LAM_OK;
 }
 
-/* A model of which nothing was seen yet has one kind, of which nothing is known. */
+/* A model without steps has one kind, of which nothing is known. */
 static lam_status take_all(lam_recording *r, const lmi_root *whole, lmi_vec *to, lam_error *e) {
     const size_t before = to->n;
     base bases[MOST_BASES] = {{.gradients = -1}};

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Many steps summed up: which of them count, and the median of each number over them. Of layers, of which
- * there is a row in each step, it is found from rollups and the rows of the steps after them. */
+ * Sums up many steps: which of them count, and the median of each number over them. Layers have a row in each
+ * step; their medians are computed from rollups and from the rows of later steps. */
 #include "base/sqlite.h"
 #include "store/bins.h"
 
 #include <stdlib.h>
 
-enum { MOST_ROWS = 1 << 18 }; /* that are held at once */
+enum { MOST_ROWS = 1 << 18 }; /* rows that are in memory at once */
 
 bool lmi_counts(const lmi_root *root, const lmi_step *s) {
     return !(s->number == 0 && root->told.last > 0) && !s->failed;
@@ -26,7 +26,7 @@ static int64_t median(int64_t *of, size_t n) {
     return low + (high - low) / 2;
 }
 
-/* Of the values that are known (not negative); `of` is used up. */
+/* The median of the known (not negative) values; overwrites `of`. */
 static lam_middle middle(int64_t *of, size_t n) {
     size_t known = 0;
     for (size_t i = 0; i < n; i++)
@@ -53,14 +53,14 @@ static void note_steps(lmi_root *root) {
     m->warmed_up = m->warmed_up && m->last > 0;
 }
 
-/* Nanoseconds from one call of that mode to the next, between two steps that were seen. */
+/* Nanoseconds per call of that mode, between two recorded steps. */
 static int64_t pace(const lmi_step *newer, const lmi_step *older) {
     int64_t calls = newer->number - older->number, ns;
     if (calls <= 0 || lmi_sub_over(newer->t0_ns, older->t0_ns, &ns) || ns < 0) return -1;
     return ns / calls <= LMI_MOST ? ns / calls : -1;
 }
 
-/* From the start of a step to that of the next, where that can be told from what lies between calls. */
+/* Nanoseconds from the start of a step to that of the next, if the time of a call gives them. */
 static int64_t of_calls(const lmi_root *root, int64_t call) {
     int64_t step;
     if (!root->uniform || call < 0 || lmi_mul_over(call, root->told.least_calls, &step)) return -1;
@@ -87,7 +87,7 @@ bool lam_recording_step(const lam_recording *r, int32_t model, int64_t i, lam_re
                                .device_peak_bytes = s->device_peak};
     if (!out->counts) return true;
     do {
-        if (newer == root->steps) return true; /* they lie newest first */
+        if (newer == root->steps) return true; /* the newest step is first */
         newer--;
     } while (!lmi_counts(root, newer));
     out->step_ns = of_calls(root, pace(newer, s));
@@ -104,7 +104,7 @@ static void sum_health(lmi_root *root) {
         if (m->nonfinite < 0) m->nonfinite = 0;
         if (!s->bad) continue;
         m->nonfinite++;
-        m->first_bad = (int32_t)s->first_bad; /* they come newest first */
+        m->first_bad = (int32_t)s->first_bad; /* newest first: the earliest is set last */
         m->first_bad_step = s->number;
     }
 }
@@ -145,7 +145,7 @@ static lam_status sum_root(lmi_root *root, lam_error *e) {
 
 /* -- its places -------------------------------------------------------------------------------- */
 
-/* What sums up the layers of a root: their rows, where there are few, and bins otherwise. */
+/* The layers of a root: their rows if there are few, otherwise bins. */
 typedef struct layers {
     lmi_vec rows; /* lmi_measure */
     lmi_layer_sums sums;
@@ -156,7 +156,7 @@ static bool is_read(const lmi_root *root, const lmi_step *s) {
     return lmi_counts(root, s) && !lmi_rolled_up(root, s);
 }
 
-/* As each step may have a row of each place. */
+/* True if there may be too many rows: each step may have a row of each place. */
 static bool are_many(const lmi_root *root) {
     int64_t steps = 0;
     for (int64_t i = 0; i < root->n_steps; i++) steps += is_read(root, &root->steps[i]);
@@ -189,7 +189,7 @@ static lam_status read_layers(const lmi_db *d, const lmi_root *root, layers *to,
     return status;
 }
 
-/* What is known of it, of the two; -1: nothing. */
+/* The sum of the medians that are known; -1 if neither is. */
 static int64_t both(lam_middle a, lam_middle b) {
     int64_t sum;
     if (!a.n && !b.n) return -1;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A recording back from its file, which may be anybody's: every number is held against what it may be, and
- * memory follows the rows that there are and no number in them. */
+ * Reads a recording from a file that is not trusted: every number is checked against its valid range, and
+ * memory depends on how many rows there are, not on the numbers in them. */
 #include "store/read.h"
 #include "base/sqlite.h"
 #include "base/system.h"
@@ -12,10 +12,11 @@ enum { MOST_PROCESSES = 1 << 24 };
 
 /* -- memory ------------------------------------------------------------------------------------ */
 
-/* Texts are copied before anybody asks, but none is longer than LONGEST_TEXT. */
+/* Texts are copied before lmi_may_take() is called, but none is longer than LONGEST_TEXT. */
 enum { TEXTS = 8 << 20 };
 
-/* A long honest run takes less than its file does. A file can be made to look large without being it. */
+/* An ordinary long run takes less memory than its file. The size on disk is
+ * used, as a file can look larger. */
 static void set_ceiling(lam_recording *r, const char *file) {
     const int64_t size = lmi_disk_size(file);
     r->ceiling = LMI_CEILING + (uint64_t)(size > 0 ? size : 0);
@@ -30,7 +31,7 @@ lam_status lmi_may_take(const lam_recording *r, uint64_t bytes, lam_error *e) {
                     (unsigned long long)(r->ceiling >> 20));
 }
 
-/* Rows are gathered first and copied then. */
+/* Counts the rows twice, as they are gathered first and then copied. */
 static lam_status may_push(const lam_recording *r, const lmi_vec *rows, lam_error *e) {
     return lmi_may_take(r, 2 * (uint64_t)rows->n * rows->size, e);
 }
@@ -174,8 +175,8 @@ lam_status lmi_read_step(const lmi_db *d, sqlite3_stmt *s, const lmi_root *root,
     " backward_ns IS NULL ORDER BY id DESC) AS nth FROM steps WHERE model = ?1)"                             \
     " WHERE nth <= ?2 ORDER BY id DESC"
 
-/* All steps of a model, or the last ones of each kind. Tables of the first version know of no device, and
- * those of the second of no gradients. */
+/* Selects all steps of a model, or the last ones of each kind. Version 1 of the tables has no columns of
+ * devices, and version 2 has none of gradients. */
 static const char *steps_of(const lmi_db *d, bool all) {
     static const char *const of[3][2] = {{OF_STEPS "NULL, NULL, NULL, NULL" LAST_STEPS("1"),
                                           OF_STEPS "NULL, NULL, NULL, NULL" ALL_STEPS},
@@ -210,8 +211,7 @@ static lam_status read_steps(lam_recording *r, lmi_root *root, int32_t last, lam
     return status;
 }
 
-/* A step that raised tells nothing of what others are like, and a model's first one, which warms up, little.
- */
+/* A step that raised says nothing about the others, and a model's first step, which warms up, says little. */
 bool lmi_speaks(const lmi_step *s) { return !s->failed && s->number > 0; }
 
 bool lmi_rolled_up(const lmi_root *root, const lmi_step *s) {
@@ -275,13 +275,13 @@ int32_t *lmi_ends(const lmi_root *root) {
     return end;
 }
 
-/* What came before some row of a step: sums may go beyond what is a number, and come back. */
+/* The sums over the rows before a row. They may wrap around: differences of them are still right. */
 typedef struct before {
     uint64_t ns;
     size_t known;
 } before;
 
-/* The rows of one step: what is known of a place is also that of those around it. */
+/* Sets total_backward in the rows of one step: the backward time of a place and of those below it. */
 static lam_status add_backward(const int32_t *end, lmi_measure *rows, size_t n, lam_error *e) {
     before *sums = calloc(n + 1, sizeof *sums);
     if (!sums) return lmi_nomem(e);
@@ -291,7 +291,7 @@ static lam_status add_backward(const int32_t *end, lmi_measure *rows, size_t n, 
         sums[i + 1] = (before){sums[i].ns + (known ? (uint64_t)rows[i].backward : 0), sums[i].known + known};
     }
     for (size_t i = 0; i < n; i++) {
-        size_t from = i, to = n; /* the first row that is not below it lies there */
+        size_t from = i, to = n; /* the first row that is not below it is in this range */
         while (from < to) {
             const size_t middle = from + (to - from) / 2;
             if (rows[middle].place < end[rows[i].place])
@@ -335,7 +335,7 @@ static lam_status read_root(lam_recording *r, sqlite3_stmt *s, lmi_root *to, lam
     return told->name ? LAM_OK : lmi_fail(e, LAM_IO, r->db.file, "it is damaged: a model has no name");
 }
 
-/* A row that names nothing, or nothing that is there, would be left out in silence. */
+/* A row that refers to no row, or to one that does not exist, would be left out silently. */
 static lam_status check_names(const lmi_db *d, lam_error *e) {
     static const struct {
         const char *sql, *what;

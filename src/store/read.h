@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A recording that was read: read.c fills it from the file, kinds.c separates kinds of steps, middle.c
- * computes medians, from rows and from rollups (rollup.c), and recording.c does one after the other. */
+ * A recording in memory: read.c reads it from the file, kinds.c separates kinds of steps, middle.c computes
+ * medians from rows and from rollups (rollup.c), and recording.c calls them in this order. */
 #ifndef LMI_STORE_READ_H
 #define LMI_STORE_READ_H
 
@@ -75,7 +75,7 @@ bool lmi_counts(const lmi_root *root, const lmi_step *s);
 bool lmi_speaks(const lmi_step *s);
 /* True if the step is in a rollup. */
 bool lmi_rolled_up(const lmi_root *root, const lmi_step *s);
-/* The rollups of a root, or one kind of it, must hold as many steps as it has. */
+/* Fails unless the rollups of a root, or of one kind of it, hold as many steps as it has. */
 lam_status lmi_check_rollups(const lam_recording *r, const lmi_root *root, lam_error *e);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The recorder. The thread that trains hands models to a ring and goes on; a thread of ours takes them out a
- * few times a second, makes rows of them and commits these together. What it committed stays, however the
- * process ends. */
+ * The recorder. The training thread pushes models into a ring and goes on; the recorder's thread pops them a
+ * few times a second, makes rows of them and commits these together. Committed rows stay, however the process
+ * ends. */
 #include "base/system.h"
 #include "model/model.h"
 #include "store/store.h"
@@ -10,17 +10,17 @@
 #include <stdlib.h>
 
 enum { TICK_MS = 200, ALIVE_MS = 2000, STACK = 512 << 10, NOBODY = -1, NOWHERE = -1 };
-/* Roots whose steps can be handed over without their tree. A program may make thousands of models, one after
- * the other. */
+/* The number of roots whose steps can be handed over without their tree. It is limited because a program may
+ * make thousands of models, one after the other. */
 enum { WHOLES = 64 };
 
-typedef struct tree { /* a tree that was told, and of which root */
+typedef struct tree { /* a tree that was written, and its root */
     int32_t root;
     uint64_t hash;
 } tree;
 
-typedef struct whole { /* the last model of a root that was handed over whole and was only timed */
-    int64_t tree;      /* its number among the trees */
+typedef struct whole { /* the last model of a root that was handed over with its tree and was only timed */
+    int64_t tree;      /* the index of its tree */
     lam_model *model;
 } whole;
 
@@ -31,24 +31,24 @@ struct lam_recorder {
     lmi_rows rows;
     char *file;
     pid_t owner;   /* a forked child has no writer and must leave the file alone */
-    lmi_vec trees; /* tree; the writer's, as the wholes are */
+    lmi_vec trees; /* tree; used by the writer only, as are `wholes` */
     whole wholes[WHOLES];
-    int32_t known[WHOLES]; /* roots that will have that whole when the writer comes to it; NOBODY */
-    int32_t oldest;        /* the next of these to give way */
+    int32_t known[WHOLES]; /* the root whose whole is, or will be, in that slot; NOBODY */
+    int32_t oldest;        /* the slot to be reused next */
     atomic_bool stop, failed;
-    _Atomic int64_t dropped, steps; /* that were lost, and that were not */
+    _Atomic int64_t dropped, steps; /* the numbers of steps lost and of steps kept */
     lam_error why;                  /* written before `failed` is set, read after */
-    bool started;                   /* there is a thread */
+    bool started;                   /* the thread was started */
     pthread_t thread;
-    pthread_mutex_t lock; /* of `wake` alone: for sleeping, never taken by the thread that trains */
+    pthread_mutex_t lock; /* for `wake` only, to sleep; not taken when a step is handed over */
     pthread_cond_t wake;
 };
 
-/* -- the thread that writes -------------------------------------------------------------------- */
+/* -- the writing thread ------------------------------------------------------------------------ */
 
 static void give_up(lam_recorder *r, const lam_error *e) {
     if (atomic_load(&r->failed)) return;
-    (void)lmi_db_run(&r->db, "ROLLBACK;", NULL); /* nothing is open where this fails */
+    (void)lmi_db_run(&r->db, "ROLLBACK;", NULL); /* fails harmlessly if no transaction is open */
     r->why = *e;
     atomic_store(&r->failed, true);
 }
@@ -66,7 +66,7 @@ static int64_t known(const lam_recorder *r, int32_t root, uint64_t hash) {
     return -1;
 }
 
-/* Writes a packet, which is NULL when memory ran out. */
+/* Writes and frees a packet; a NULL packet means that memory ran out. */
 static lam_status put(lam_recorder *r, lmi_packet *p, int64_t number, lam_error *e) {
     if (!p) return lmi_nomem(e);
     p->model = (int32_t)number;
@@ -84,7 +84,7 @@ static bool only_timed(const lam_model *m) {
     return lam_model_timed(m) && !lam_model_memory_seen(m) && !lam_model_looked(m);
 }
 
-/* Takes the model over. */
+/* Keeps the model in the step's slot and takes ownership of it. */
 static void keep(lam_recorder *r, lmi_handed *h, int64_t number) {
     whole *w = &r->wholes[h->slot];
     lam_model_free(w->model);
@@ -92,7 +92,7 @@ static void keep(lam_recorder *r, lmi_handed *h, int64_t number) {
     h->model = NULL;
 }
 
-/* A tree is told when it is new. */
+/* Writes a step, and before it its tree if that is new. */
 static lam_status write_whole(lam_recorder *r, lmi_handed *h, lam_error *e) {
     uint64_t hash = lmi_tree_hash(h->model);
     int64_t i = known(r, h->info.root, hash);
@@ -115,10 +115,10 @@ static lam_status write_one(lam_recorder *r, lmi_handed *h, lam_error *e) {
     return put_step(r, h, w->tree, e);
 }
 
-/* What was committed so far goes with the file, as a run that has ended. */
+/* The file was moved: the rows committed so far go with it, as a run that has ended. */
 static lam_status end_moved(lam_recorder *r, lam_error *e) {
     struct stat st;
-    if (stat(r->file, &st) == 0) /* and may have our log for its own */
+    if (stat(r->file, &st) == 0) /* and may have taken over our log */
         return lmi_fail(e, LAM_IO, r->file, "another file took its place during the run");
     LAM_TRY(lmi_rows_seen(&r->rows, lmi_unix_now(), atomic_load(&r->dropped), true, e));
     lmi_db_follow(&r->db);
@@ -126,7 +126,7 @@ static lam_status end_moved(lam_recorder *r, lam_error *e) {
                     "where it was moved, it has the steps until then");
 }
 
-/* Everything that waits, in one transaction. Steps are taken out also when nothing can be written. */
+/* Writes all queued steps in one transaction. Removes them from the queue even if they can't be written. */
 static lam_status write_all(lam_recorder *r, bool alive, bool ended, lam_error *e) {
     lmi_handed *h = lmi_ring_pop(&r->ring);
     lam_status s = LAM_OK;
@@ -168,13 +168,13 @@ static void *writer(void *arg) {
     return NULL;
 }
 
-/* The program's signals are for the program's threads. */
+/* The thread receives no signals: those are for the program's threads. */
 static bool start_thread(lam_recorder *r) {
     if (pthread_mutex_init(&r->lock, NULL) != 0 || !lmi_wake_init(&r->wake)) return false;
     return r->started = lmi_thread_start(&r->thread, STACK, writer, r);
 }
 
-/* -- the thread that trains -------------------------------------------------------------------- */
+/* -- the training thread ----------------------------------------------------------------------- */
 
 static lam_status open_all(lam_recorder *r, const char *file, const lam_run_info *info, lam_error *e) {
     r->owner = getpid();
@@ -216,7 +216,7 @@ lam_status lam_recorder_new(lam_recorder **out, const char *file, const lam_run_
     return s;
 }
 
-/* What a step weighs while it waits. */
+/* The memory that a queued step takes. */
 static uint64_t weight(const lam_model *m) {
     return sizeof *m + m->arena.used + (uint64_t)m->n_ops * (sizeof *m->ops + sizeof *m->edges) +
            (uint64_t)m->n_events * sizeof *m->events;
@@ -227,7 +227,7 @@ static lam_status failed(const lam_recorder *r, lam_error *e) {
     return lmi_fail(e, r->why.status, r->why.where, "%s", r->why.text);
 }
 
-/* True where it was pushed: it is the writer's then. */
+/* Returns true if the step was pushed; then it belongs to the writer. */
 static bool push(lam_recorder *r, lmi_handed *h) {
     bool pushed = lmi_ring_push(&r->ring, h);
     atomic_fetch_add(pushed ? &r->steps : &r->dropped, 1);
@@ -240,13 +240,14 @@ static int32_t slot_of(const lam_recorder *r, int32_t root) {
     return NOWHERE;
 }
 
-/* Where a whole goes of a root that has none. */
+/* The slot for a root that has none. */
 static int32_t new_slot(const lam_recorder *r) {
     const int32_t empty = slot_of(r, NOBODY);
     return empty == NOWHERE ? r->oldest : empty;
 }
 
-/* What was dropped may have had another tree than what the writer keeps. */
+/* Notes the root of the slot, or forgets the root if its step was dropped: the dropped step may have had
+ * another tree than the model that the writer keeps. */
 static void know(lam_recorder *r, int32_t root, int32_t slot, bool pushed) {
     const int32_t had = slot_of(r, root);
     if (had != NOWHERE) r->known[had] = NOBODY;
@@ -255,7 +256,7 @@ static void know(lam_recorder *r, int32_t root, int32_t slot, bool pushed) {
     if (slot == r->oldest) r->oldest = (r->oldest + 1) % WHOLES;
 }
 
-/* `*left` is what the caller has to free. */
+/* The caller frees `*left`. */
 static lam_status hand_over(lam_recorder *r, lam_model *m, const lam_step_info *info, lmi_handed **left,
                             lam_error *e) {
     LAM_TRY(failed(r, e));

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A recording: read as a whole and summed up, and asked for what it tells. */
+ * Opens a recording: reads and sums it up as a whole, and returns its contents. */
 #include "base/system.h"
 #include "store/bins.h"
 
 #include <stdlib.h>
 
-/* Read in one transaction, so that a writer can't change it on the way. */
+/* Reads in one transaction, so that a writer cannot change the file between two queries. */
 static lam_status read_all(lam_recording *r, const char *file, int64_t run, int32_t last, lam_error *e) {
     LAM_TRY(lmi_db_read(&r->db, file, e));
     LAM_TRY(lmi_db_run(&r->db, "BEGIN", e));
@@ -16,7 +16,7 @@ static lam_status read_all(lam_recording *r, const char *file, int64_t run, int3
     lmi_clean(name);
     r->run.file = name;
     LAM_TRY(lmi_read_roots(r, last, e));
-    /* Rollups are of all steps, so they serve who wants all of them. */
+    /* Rollups cover all steps, so they are of use only if all steps are wanted. */
     for (int32_t i = 0; last <= 0 && r->db.version >= 4 && i < r->run.n_models; i++)
         LAM_TRY(lmi_read_rollups(r, &r->roots[i], e));
     LAM_TRY(lmi_split_kinds(r, e));

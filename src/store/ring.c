@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A ring of steps between two threads. Each side owns one index; the other side's is only read, and what
- * stands behind it is seen because it is stored with release and loaded with acquire. */
+ * A ring of steps between two threads. Each thread writes one index and only reads the other's. An index is
+ * stored with release and loaded with acquire, so that the entries before it are visible. */
 #include "store/store.h"
 
 bool lmi_ring_push(lmi_ring *r, lmi_handed *h) {

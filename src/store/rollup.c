@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Rollups: what many steps of one kind showed of each layer, kept beside their rows, so that who wants
- * medians need not read all of these. The steps of a model are rolled up when there are LMI_ROLL_UP new ones;
- * the rows of the steps after the last one are read as they are. */
+ * Rollups: summaries of each layer over many steps of one kind, stored beside the rows, so that a reader of
+ * medians need not read all rows. The steps of a model are rolled up when there are LMI_ROLL_UP new ones; the
+ * rows of later steps are read as they are. */
 #include "base/sqlite.h"
 #include "store/bins.h"
 
@@ -68,7 +68,7 @@ lam_status lmi_sums_add(lmi_layer_sums *s, const lmi_measure *rows, size_t n, la
     return LAM_OK;
 }
 
-/* == from a file ======================================================================================= */
+/* == reading =========================================================================================== */
 
 static lam_status damaged(const lmi_db *d, lam_error *e) {
     return lmi_fail(e, LAM_IO, d->file,
@@ -89,7 +89,7 @@ static lam_status read_layer_sum(const lmi_db *d, sqlite3_stmt *s, int64_t most,
     sum->looked += looked;
     sum->nonfinite += nonfinite;
     if (sqlite3_column_type(s, 4) != SQLITE_BLOB) return damaged(d, e);
-    const unsigned char *at = sqlite3_column_blob(s, 4); /* NULL where there is none of them */
+    const unsigned char *at = sqlite3_column_blob(s, 4); /* NULL if the blob is empty */
     if (!at) return damaged(d, e);
     const unsigned char *end = at + sqlite3_column_bytes(s, 4);
     for (int k = 0; k < LMI_N_NUMBERS; k++) {
@@ -150,7 +150,7 @@ lam_status lmi_read_rollups(lam_recording *r, lmi_root *root, lam_error *e) {
     lam_status s = read_rollups(&r->db, root->id, &all, e);
     if (s == LAM_OK) s = lmi_may_take(r, all.n * all.size, e);
     root->n_rollups = (int64_t)all.n;
-    root->rolled_up = all.n ? ((lmi_rollup *)all.data)->last_step : 0; /* all are written together */
+    root->rolled_up = all.n ? ((lmi_rollup *)all.data)->last_step : 0; /* all are written at once */
     root->rollups = s == LAM_OK ? lmi_copy(&r->arena, all.data, all.n, sizeof(lmi_rollup)) : NULL;
     if (s == LAM_OK && !root->rollups) s = lmi_nomem(e);
     lmi_vec_free(&all);
@@ -164,10 +164,10 @@ lam_status lmi_check_rollups(const lam_recording *r, const lmi_root *root, lam_e
     return steps == said ? LAM_OK : damaged(&r->db, e);
 }
 
-/* == to a file ========================================================================================= */
+/* == writing =========================================================================================== */
 
-/* So many numbers of calls have a rollup of their own, and 1; the others are together: readers tell fewer
- * apart (kinds.c). */
+/* This many numbers of calls have a separate rollup, and so has 1; all others share one. Readers separate
+ * fewer numbers (kinds.c). */
 enum { NUMBERS = 4, SEVERAL = -1 };
 
 typedef struct growing {
@@ -175,9 +175,9 @@ typedef struct growing {
     lmi_layer_sums sums;
 } growing;
 
-/* What it takes to roll up. */
+/* The state of one lmi_roll_up(). */
 typedef struct rolling {
-    lam_recording r; /* of the database that is written to: its places and, one by one, its steps */
+    lam_recording r; /* of the database that is written: its places and, one by one, its steps */
     lmi_root root;
     lmi_vec all; /* growing */
     int32_t *ends;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Packets as rows of the tables. */
+ * Writes packets as rows of the tables. */
 #include "base/sqlite.h"
 #include "base/system.h"
 #include "store/bins.h"

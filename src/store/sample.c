@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A model as the rows of one step: what each place did in it. */
+ * Turns a model into the rows of one step: what each place did in it. */
 #include "store/store.h"
 
 #include <stdlib.h>
@@ -33,12 +33,12 @@ uint64_t lmi_tree_hash(const lam_model *m) {
     return hash;
 }
 
-/* Adds `n`, if both are known. */
+/* Adds `n`; the sum is unknown if either is. */
 static void add(int64_t *sum, int64_t n) {
     if (*sum >= 0) *sum = n < 0 || lmi_add_over(*sum, n, sum) ? UNKNOWN : *sum;
 }
 
-/* Parameters of its own; a tied one stands at its first owner. */
+/* Counts the parameters that the place itself owns; a tied one counts at its first owner. */
 static void count_params(const lam_model *m, const lam_place *p, lmi_place_row *to) {
     const lam_module *module = lam_model_module(m, p->module);
     to->params = to->local = 0;
@@ -94,7 +94,7 @@ static int64_t length_of(const lam_event *e) {
     return e->t0_ns > 0 && e->t1_ns >= e->t0_ns ? e->t1_ns - e->t0_ns : UNKNOWN;
 }
 
-/* True where a call around this one was made at the same place, whose time has this one's in it. */
+/* True if an enclosing call was made at the same place: its time includes this call's. */
 static bool is_within_itself(const lam_model *m, const lam_event *e) {
     if (lam_model_place(m, e->place)->n_calls < 2) return false;
     for (int32_t i = e->parent; i >= 0; i = lam_model_event(m, i)->parent)
@@ -106,8 +106,8 @@ static void take(int64_t *from, int64_t n) {
     if (*from >= 0) *from = n < 0 || n > *from ? UNKNOWN : *from - n;
 }
 
-/* Calls are in the order in which they were entered, so a call's own time is there before its children take
- * theirs from it. */
+/* Calls are in the order in which they were entered, so a call's self time is set before its children
+ * subtract theirs from it. */
 static void add_call(const lam_model *m, const lam_event *e, lmi_measure *all, lmi_packet *p) {
     lmi_measure *at = &all[e->place];
     int64_t ns = length_of(e);
@@ -128,15 +128,15 @@ static void add_call(const lam_model *m, const lam_event *e, lmi_measure *all, l
     p->failed = p->failed || (e->flags & LAM_CALL_FAILED);
 }
 
-/* -- what else was measured -------------------------------------------------------------------- */
+/* -- times, memory, health --------------------------------------------------------------------- */
 
-/* The whole of a step's passes, but for forward work that is done again. */
+/* The time of all of a step's passes, without repeated forward work. */
 static int64_t passes_of(const lam_times *t) {
     static const lam_time_part parts[] = {LAM_TIME_BACKWARD, LAM_TIME_ENGINE, LAM_TIME_OUTSIDE};
     int64_t sum = 0;
     for (int32_t run = 0; run < lam_times_n_runs(t); run++)
         for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) add(&sum, lam_times_run(t, run, parts[i]));
-    return sum > 0 ? sum : UNKNOWN; /* a step without a pass has no time of one */
+    return sum > 0 ? sum : UNKNOWN; /* a step without a pass has no time of passes */
 }
 
 static lam_status add_times(const lam_model *m, lmi_measure *all, lmi_packet *p, lam_error *e) {
@@ -210,7 +210,7 @@ static lam_status add_memory(const lam_model *m, lmi_measure *all, lmi_packet *p
     return LAM_OK;
 }
 
-/* How much of what a layer gave, and of the gradients that came to it, is not finite. */
+/* Counts the values that are not finite in a layer's results and in the gradients of its outputs. */
 static void add_bad(const lam_model *m, lmi_measure *all) {
     for (int32_t i = 0; i < lam_model_n_places(m); i++)
         if (all[i].calls > 0) all[i].nan = all[i].inf = 0;
@@ -232,7 +232,7 @@ static lam_status add_health(const lam_model *m, lmi_measure *all, lmi_packet *p
     p->looked = first || lam_model_looked(m)->tensors > 0;
     if (first) {
         const char *kind = first->bad >= 0 ? lam_bad_kind(lam_model_bad(m, first->bad)) : NULL;
-        p->first_bad = first->input ? UNKNOWN : first->place; /* what came in was made by no layer */
+        p->first_bad = first->input ? UNKNOWN : first->place; /* an input of the model is made by no layer */
         p->bad = lmi_strdup(&p->arena, kind ? kind : "check");
     }
     lam_health_free(h);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The tables of a recording; docs/recording.md explains them. Each version adds to the one before, and a file
- * of an older one gets what it lacks when it is written to. Who adds one raises LMI_SCHEMA_VERSION. */
+ * The tables of a recording; docs/recording.md explains them. Each version adds to the previous one, and a
+ * file of an older version is upgraded when it is opened to write. To add a version, raise
+ * LMI_SCHEMA_VERSION. */
 #include "store/store.h"
 
 static const char first[] =
@@ -32,7 +33,7 @@ static const char first[] =
     "PRAGMA application_id = 0x4c414d4e;"
     "PRAGMA user_version = 1;";
 
-/* What a GPU's clock and its allocator said. */
+/* Times by a GPU's clock and memory of its allocator. */
 static const char second[] =
     "ALTER TABLE steps ADD COLUMN device_forward_ns INTEGER;"
     "ALTER TABLE steps ADD COLUMN device_backward_ns INTEGER;"
@@ -53,7 +54,7 @@ static const char second[] =
     "UPDATE meta SET value = '2' WHERE key = 'schema';"
     "PRAGMA user_version = 2;";
 
-/* Whether torch made graphs in a step, which was not noted before. */
+/* Whether torch made graphs in a step; older versions do not record it. */
 static const char third[] =
     "ALTER TABLE steps ADD COLUMN gradients INTEGER;"
     "DROP VIEW IF EXISTS timeline;"
@@ -66,7 +67,7 @@ static const char third[] =
     "UPDATE meta SET value = '3' WHERE key = 'schema';"
     "PRAGMA user_version = 3;";
 
-/* What many steps showed of each layer, for those who want medians and not each row (rollup.c). */
+/* Summaries of each layer over many steps, for readers that need medians and not each row (rollup.c). */
 static const char fourth[] =
     "CREATE TABLE rollups (id INTEGER PRIMARY KEY, model INTEGER NOT NULL REFERENCES models(id),"
     " training INTEGER NOT NULL, gradients INTEGER NOT NULL, went_back INTEGER NOT NULL, calls INTEGER,"

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Pieces of memory in which steps are handed over. One is taken by exchanging it for nothing and given back
- * by putting it where nothing is, so each is one thread's at a time and nobody waits. */
+ * Pieces of memory in which steps are handed over. A thread takes one by exchanging its pointer for NULL and
+ * returns it by storing it where NULL is, so each piece belongs to one thread
+ * at a time and no thread waits. */
 #include "store/store.h"
 
 #include <stdlib.h>
@@ -11,7 +12,7 @@ static lmi_handed *take_spare(lmi_spares *s, size_t room) {
         if (!atomic_load_explicit(&s->at[i], memory_order_relaxed)) continue;
         lmi_handed *h = atomic_exchange_explicit(&s->at[i], NULL, memory_order_acquire);
         if (h && h->room >= room) return h;
-        free(h); /* one for this step will take its place */
+        free(h); /* too small; the piece of this step will replace it */
     }
     return NULL;
 }

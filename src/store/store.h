@@ -19,12 +19,12 @@ typedef struct lmi_db {
     struct sqlite3 *db;
     const char *file; /* borrowed */
     int64_t version;  /* of its tables */
-    bool no_log;      /* it was opened to read, and there was no log file */
+    bool no_log;      /* opened to read, without a log file beside it */
 } lmi_db;
 
 enum { LMI_SCHEMA_VERSION = 4, LMI_APPLICATION = 0x4c414d4e /* "LAMN" */ };
 
-/* Statements that make version i + 1 of the tables of version i. */
+/* The statements that upgrade the tables of version i to version i + 1. */
 extern const char *const lmi_schemas[LMI_SCHEMA_VERSION];
 
 /* Opens to write; creates or upgrades the tables, and refuses a file that is no recording. Close it also on
@@ -46,7 +46,7 @@ void lmi_db_done(struct sqlite3_stmt *s);
 /* Binds by the letters of `types`: i int64_t, u int64_t with negative ones as NULL, t text or NULL, b bytes
  * and their number (int64_t); and runs a statement without result rows. */
 lam_status lmi_db_put(const lmi_db *d, struct sqlite3_stmt *s, lam_error *e, const char *types, ...);
-/* The next row: *more says whether there is one. */
+/* Reads the next row; *more is false if there is none. */
 lam_status lmi_db_next(const lmi_db *d, struct sqlite3_stmt *s, bool *more, lam_error *e);
 /* Column `i` of the row: an integer from 0 to `most`, or -1 for NULL if `may_be_null`. Any other value is an
  * error that names `what`. */
@@ -59,7 +59,7 @@ lam_status lmi_db_when(const lmi_db *d, struct sqlite3_stmt *s, int i, const cha
 lam_status lmi_db_text(const lmi_db *d, struct sqlite3_stmt *s, int i, lmi_arena *a, const char **out,
                        lam_error *e);
 
-/* The limit of times, sizes and numbers in a valid file: 2^53, some hundred days in ns. */
+/* The limit of times, sizes and numbers in a valid file: 2^53, about a hundred days in ns. */
 #define LMI_MOST (INT64_C(1) << 53)
 
 /* -- a model as rows (sample.c) -------------------------------------------------------------------------- */
@@ -82,7 +82,7 @@ typedef struct lmi_packet {
     lmi_arena arena; /* of all that follows */
     int32_t model;   /* number of the tree among those of this recorder */
     /* a new tree */
-    int32_t root, n_places; /* n_places 0: no tree, a step */
+    int32_t root, n_places; /* 0: a step, without a tree */
     const char *name;
     const lmi_place_row *places;
     int64_t params, local, param_bytes;
@@ -95,18 +95,18 @@ typedef struct lmi_packet {
     int32_t n_rows;
     lmi_measure *rows;
 } lmi_packet;
-/* NULL when memory ran out. */
+/* Returns NULL if memory ran out. */
 lmi_packet *lmi_packet_tree(const lam_model *m, const lam_step_info *info);
 lmi_packet *lmi_packet_step(const lam_model *m, const lam_step_info *info);
 void lmi_packet_free(lmi_packet *p);
-/* The same for the same tree: names and types of all places. */
+/* Equal for equal trees: for the same names and types of all places. */
 uint64_t lmi_tree_hash(const lam_model *m);
 
 /* -- the queue between the threads (ring.c) -------------------------------------------------------------- */
 
 /* Calls and nodes of a step, in one piece of memory with their names (again.c). */
 typedef struct lmi_again {
-    int32_t n_calls, n_nodes; /* n_nodes -1: none were watched */
+    int32_t n_calls, n_nodes; /* -1: none were recorded */
     lam_call_info *calls;
     lam_op_info *nodes;
 } lmi_again;
@@ -119,14 +119,14 @@ lam_status lmi_again_model(const lmi_again *a, const lam_model *like, lam_model 
 
 /* One step in the queue; the writing thread makes rows of it. One piece of memory, except the model. */
 typedef struct lmi_handed {
-    lam_model *model; /* owned; NULL: it is made of `again` */
+    lam_model *model; /* owned; NULL: the writer makes it from `again` */
     lmi_again *again;
     lam_step_info info;
     uint64_t bytes;
-    size_t room; /* of this piece */
+    size_t room; /* size of this piece */
     int32_t
-        slot; /* where the writer keeps the model, or has the one that this step's is made of; -1: nowhere */
-    char name[]; /* of the root, for info; then what `again` is */
+        slot; /* where the writer keeps this model, or the model that `again` refers to; -1: nowhere */
+    char name[]; /* the root's name, for info; then the data of `again` */
 } lmi_handed;
 
 enum { LMI_RING = 1024, LMI_RING_BYTES = 64 << 20 };
@@ -135,27 +135,27 @@ typedef struct lmi_ring {
     _Atomic uint64_t head, tail, bytes; /* pushed, popped, memory in the queue */
     lmi_handed *at[LMI_RING];
 } lmi_ring;
-bool lmi_ring_push(lmi_ring *r, lmi_handed *h); /* false: full; it stays the caller's */
+bool lmi_ring_push(lmi_ring *r, lmi_handed *h); /* false: full; the caller still owns it */
 lmi_handed *lmi_ring_pop(lmi_ring *r);          /* NULL: empty */
 
 /* -- memory of queued steps (spares.c) ------------------------------------------------------------------- */
 
-/* Free pieces for reuse by later steps: a hundred steps later malloc() would search memory that is no longer
- * in a cache. Thread-safe. */
+/* Free pieces for reuse by later steps: memory that malloc() returned a hundred steps later would no longer
+ * be in a cache. Thread-safe. */
 enum { LMI_SPARES = 16, LMI_SPARE_BYTES = 16 << 10 };
 typedef struct lmi_spares {
     _Atomic(lmi_handed *) at[LMI_SPARES];
 } lmi_spares;
 /* A step for the queue, with `bytes` bytes at `*more`; NULL: memory ran out. */
 lmi_handed *lmi_handed_new(lmi_spares *s, const lam_step_info *info, size_t bytes, void **more);
-void lmi_handed_give_back(lmi_spares *s, lmi_handed *h); /* without a model; NULL is allowed */
+void lmi_handed_give_back(lmi_spares *s, lmi_handed *h); /* must have no model; NULL is allowed */
 void lmi_spares_free(lmi_spares *s);
 
 /* -- writing (rows.c) ------------------------------------------------------------------------------------ */
 
 /* The number of new steps of a model after which they are summarised in rollups. */
 enum { LMI_ROLL_UP = 1024 };
-/* A model that was written. */
+/* A model that is in the file. */
 typedef struct lmi_told {
     int64_t id;
     lmi_vec steps; /* int64_t: the keys of its steps that are in no rollup yet */

@@ -10,7 +10,7 @@
 
 static void say(const lmi_shell *t, const char *text) { t->say(t->to, text, strlen(text)); }
 
-/* A character and what stands for it; the last entry has the character 0. */
+/* A character and its replacement; the last entry has the character 0. */
 typedef struct escape {
     char c;
     const char *as;
@@ -50,7 +50,7 @@ static void say_verbs(const lmi_shell *t) {
     }
 }
 
-/* The words that a subcommand's operands are one of. */
+/* Prints the words that a subcommand's operand can be. */
 static void say_operands(const lmi_shell *t, const lmi_shell_verb *v) {
     if (names_a_verb(v))
         say_verbs(t);
@@ -77,7 +77,7 @@ static void bash_option(const lmi_shell *t, const lmi_shell_option *o) {
 
 static void bash_verb(const lmi_shell *t, const lmi_shell_verb *v) {
     say(t, "    ");
-    say(t, v == t->verbs ? "*" : v->name); /* the first is last, and is for targets too */
+    say(t, v == t->verbs ? "*" : v->name); /* the first verb comes last: its case also matches targets */
     say(t, ")\n        options='--help");
     for (int32_t i = 0; i < v->n_options; i++) {
         say(t, " --");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * cmd/shell: what a shell and `man` have to know of the command, written from its tables of subcommands and
+ * cmd/shell: completion for shells, and the manual page, written from the command's tables of subcommands and
  * options. */
 #ifndef LMI_SHELL_H
 #define LMI_SHELL_H
@@ -11,7 +11,7 @@ typedef struct lmi_shell_option {
     const char *name;
     char letter;
     const char *value; /* NULL: a flag; "a|b": one of these; "FILE..." or "DIR": a path */
-    const char *help;  /* NULL: another option's sentence tells of it */
+    const char *help;  /* NULL: another option's sentence describes it */
 } lmi_shell_option;
 
 typedef struct lmi_shell_verb {
@@ -20,8 +20,8 @@ typedef struct lmi_shell_verb {
     int32_t n_options;
 } lmi_shell_verb;
 
-/* The command, and where the text goes; `say` keeps errors. The first verb is that of a line that begins with
- * an operand. */
+/* The command, and where the text goes; `say` keeps errors. A line that begins with an operand belongs to the
+ * first verb. */
 typedef struct lmi_shell {
     void (*say)(void *to, const char *text, size_t n);
     void *to;

@@ -122,7 +122,7 @@ static void put_more(lmi_buf *b, const lmi_held_to *h) {
     lmi_putf(b, "%d more layer%s", (int)h->n_more, h->n_more == 1 ? "" : "s");
 }
 
-/* The reasons are told where a limit needs them. */
+/* True if a limit's total is not complete: then the gaps are listed. */
 static bool is_incomplete(const lam_check *k) {
     for (int32_t i = 0; i < k->n; i++)
         if (k->at[i].why) return true;
@@ -138,7 +138,7 @@ static const char *verdict_text(const lam_check *k) {
     return texts[k->verdict];
 }
 
-/* Everything below a limit, each on a line after `before`. */
+/* Writes everything below a limit, each on a line after `before`. */
 static void put_below(lmi_buf *b, const lmi_held_to *h, const char *before) {
     for (int32_t i = 0; i < h->n_parts; i++) {
         lmi_put(b, before);
@@ -193,7 +193,7 @@ static void write_text(writer *w) {
     if (w->n > 1) lmi_putf(&w->out, "%d of %d targets within budget\n", (int)w->n - n_bad, (int)w->n);
 }
 
-/* A text as one cell or line of Markdown. */
+/* Writes the gathered text as one cell or line of Markdown. */
 static void put_md(writer *w) { lmi_put_escaped(&w->out, lmi_buf_text(&w->line), "\\`*_<>|[]", "\\"); }
 
 static void write_md(writer *w) {
@@ -240,7 +240,7 @@ static void write_json(writer *w) {
 
 /* -- JUnit ----------------------------------------------------------------------------------------------- */
 
-/* What was gathered, and forgets it. Names in it are clean already. */
+/* Writes the gathered text and clears it. Names in it are clean already. */
 static void put_line(writer *w) {
     lmi_put_html(&w->out, lmi_buf_text(&w->line));
     lmi_buf_clear(&w->line);
@@ -251,7 +251,7 @@ static void put_name(writer *w, const lam_check *k) {
     put_line(w);
 }
 
-/* <failure> or <error> with a sentence, and what is below it. */
+/* Writes <failure> or <error> with a sentence, and the parts below it. */
 static void put_bad(writer *w, const lam_check *k, const lmi_held_to *h) {
     const char *tag = h ? "failure" : "error";
     lmi_putf(&w->out, "<%s message=\"", tag);
@@ -322,7 +322,7 @@ static void write_junit(writer *w) {
 
 /* -- GitHub ---------------------------------------------------------------------------------------------- */
 
-/* What was gathered, escaped as the runner reads it back; in a property colons and commas too. */
+/* Writes the gathered text, escaped for GitHub's runner; in a property colons and commas too. */
 static void put_command(writer *w, bool property) {
     for (const char *s = lmi_buf_text(&w->line); *s; s++) {
         bool escaped = *s == '%' || *s == '\n' || *s == '\r' || (property && (*s == ':' || *s == ','));
@@ -334,7 +334,7 @@ static void put_command(writer *w, bool property) {
     lmi_buf_clear(&w->line);
 }
 
-/* "::error file=net.py,title=...::...": the file where the target names one. */
+/* "::error file=net.py,title=...::...": with a file if the target names one. */
 static void put_annotation(writer *w, const lam_check *k, const lmi_held_to *h) {
     const char *colon = strrchr(k->name, ':');
     size_t n = colon ? (size_t)(colon - k->name) : 0;

@@ -13,12 +13,12 @@
 enum {
     DEFAULT_WIDTH = 100,
     NUMBER = 48,
-    MOST = 3,  /* causes of a tool that was not named, on a screen */
+    MOST = 3,  /* causes shown of a tool that was not named */
     ROOM = 30, /* columns that a sentence needs; with fewer it begins on a new line */
     INDENT = 4
 };
 
-#define LEAST_SHARE .0005 /* a smaller one would be put as 0.0 % */
+#define LEAST_SHARE .0005 /* a smaller one would be printed as 0.0 % */
 
 typedef struct writer {
     const lam_comparison *c;
@@ -77,7 +77,7 @@ static void put_note(const writer *w, const char *note, lmi_buf *b) {
     if (n) lmi_putn(b, note + 1, n - 1);
 }
 
-/* A note that several causes share is shown once. */
+/* False if an earlier cause has the same note, which is shown once. */
 static bool is_news(const lam_compared *row, int32_t i) {
     for (int32_t k = 0; k < i; k++)
         if (row->causes[k].note == row->causes[i].note) return false;
@@ -93,7 +93,7 @@ static void put_cause(const writer *w, const lam_compared *row, int32_t i, lmi_b
     put_note(w, cause->note, b);
 }
 
-/* The remarks on a row besides its causes; false when there are no more. */
+/* Writes the remark on row `i` besides its causes; false if there is none. */
 static bool put_remark(const writer *w, int32_t i, lmi_buf *b) {
     const lam_compared *row = &w->c->rows[i], *ref = &w->c->rows[0];
     const lmi_convention *cv = lmi_convention_named(row->convention, NULL);
@@ -115,7 +115,7 @@ static bool put_remark(const writer *w, int32_t i, lmi_buf *b) {
 
 /* -- text -------------------------------------------------------------------------------------- */
 
-/* Words, their later lines behind `margin`; the line has `used` columns already. */
+/* Writes words, with later lines indented by `margin`; the line has `used` columns already. */
 static void put_wrapped(writer *w, const char *text, size_t margin, size_t used) {
     bool first = true;
     for (const char *s = text + strspn(text, " "); *s; s += strspn(s, " ")) {
@@ -138,9 +138,9 @@ static void put_wrapped(writer *w, const char *text, size_t margin, size_t used)
     lmi_putc(&w->out, '\n');
 }
 
-/* The column of reasons: `begun` is the part of the line that the row's numbers have used. */
+/* The column of reasons: `begun` is how much of the line the row's numbers have used. */
 typedef struct reasons {
-    size_t margin, part; /* where they begin; how wide each cause's part of the difference is, 0: not shown */
+    size_t margin, part; /* where they begin; the width of a cause's part of the difference, 0: not shown */
     size_t begun;
 } reasons;
 
@@ -200,7 +200,7 @@ static void put_reasons(writer *w, int32_t i, size_t margin, size_t begun) {
     lmi_buf_free(&b);
 }
 
-/* The place of the other causes, unless the caller named the tools. */
+/* Says where the other causes are, unless the caller named the tools. */
 static void put_rest(writer *w) {
     char line[160];
     bool all = w->c->n > 1 && w->c->n >= lam_n_conventions();
@@ -282,7 +282,7 @@ static void put_marked(writer *w, const char *text, bool html) {
         lmi_put_escaped(&w->out, text, MD_SPECIAL, "\\");
 }
 
-/* The causes and the remark of one row in one cell, a line each. */
+/* Writes the causes and the remark of one row into one cell, a line each. */
 static void put_all_reasons(writer *w, int32_t i, bool html) {
     const lam_compared *row = &w->c->rows[i];
     char n[NUMBER];
@@ -320,7 +320,7 @@ static void write_md(writer *w) {
     }
 }
 
-/* What the reference counts, and how many do not agree with it. */
+/* Writes the count of the reference, and how many others differ from it. */
 static void put_verdict(writer *w) {
     const lam_compared *ref = &w->c->rows[0], *worst = NULL;
     const bool macs = w->c->metric == LAM_MACS;
@@ -377,7 +377,7 @@ static void write_html(writer *w) {
 
 /* -- JSON, CSV --------------------------------------------------------------------------------- */
 
-/* A plain integer with its state, null where it is not known; beyond 63 bits its digits. */
+/* Writes an integer with its state; null if it is unknown, all digits beyond 63 bits. */
 static void put_count(writer *w, const char *name, lam_count n) {
     char digits[NUMBER];
     lam_text_digits(digits, sizeof digits, (lam_count){n.n, n.over, LAM_EXACT});
@@ -429,7 +429,7 @@ static void put_csv_count(writer *w, lam_count n) {
     lmi_putf(&w->out, ",%s,%s", n.state == LAM_UNKNOWN ? "" : digits, lam_state_name(n.state));
 }
 
-/* One line a convention, and one a cause with its part of the difference. */
+/* One line for each convention, and one for each cause with its part of the difference. */
 static void write_csv(writer *w) {
     lmi_put(&w->out,
             "convention,cause,calls,macs,macs_state,flops,flops_state,params,params_state,difference\n");

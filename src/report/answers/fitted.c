@@ -43,7 +43,7 @@ static const char *type_of(const writer *w, int32_t place) {
     return mod ? mod->type : "";
 }
 
-/* Per cent that the prediction is off. */
+/* The error of the prediction, in per cent. */
 static bool error_of(const writer *w, int32_t run, double *out) {
     const lam_fit *f = w->fit[run];
     if (!f || w->measured[run] <= 0) return false;
@@ -51,7 +51,7 @@ static bool error_of(const writer *w, int32_t run, double *out) {
     return true;
 }
 
-/* As a person would say it. */
+/* A label in plain words. */
 static const char *label_of(int k) {
     return k == LAM_HELD_BACKWARD ? "gradients of results" : lam_held_name((lam_held)k);
 }
@@ -72,7 +72,7 @@ static int more_bytes(const void *a, const void *b) {
     return x->bytes != y->bytes ? (x->bytes < y->bytes ? 1 : -1) : x->part - y->part;
 }
 
-/* "activations 631 MiB, parameters 44.6 MiB", most first. */
+/* Writes "activations 631 MiB, parameters 44.6 MiB", the largest first. */
 static void put_held(writer *w, const int64_t part[LAM_N_HELD]) {
     char text[NUMBER];
     held all[LAM_N_HELD];
@@ -83,7 +83,7 @@ static void put_held(writer *w, const int64_t part[LAM_N_HELD]) {
                  bytes_text(w, text, count_of(all[k].bytes)));
 }
 
-/* What runs then, and in which layer: known of the run whose model is at hand. */
+/* Writes what runs at the peak, and in which layer: known for the run whose model is given. */
 static void put_when(writer *w, int32_t run) {
     const lam_fit *f = w->fit[run];
     const lam_op *op = run == (w->fit[1] != NULL) && f->op >= 0 ? lam_model_op(w->m, f->op) : NULL;
@@ -110,7 +110,7 @@ static void put_total(writer *w, const lam_fit *f) {
              bytes_text(w, text, count_of(f->peak.n)));
 }
 
-/* The answer, and what it is made of. */
+/* Writes the peak and its parts. */
 static void put_peak(writer *w, int32_t run) {
     const lam_fit *f = w->fit[run];
     char text[NUMBER];
@@ -136,22 +136,22 @@ static void put_peak(writer *w, int32_t run) {
 
 /* -- layers, equal ones as one ----------------------------------------------------------------- */
 
-/* Rows whose paths differ in one number: "encoder.layer.3" and what they hold is the same. */
+/* Rows that hold the same and whose paths differ in one number, as "encoder.layer.3". */
 typedef struct equals {
     const lam_fit_row *row; /* the first */
-    size_t before, after;   /* of its path: what comes before and after the number; after SIZE_MAX: one row */
+    size_t before, after;   /* in its path: where the number begins and ends; after SIZE_MAX: one row */
     long low, high;
     int32_t n;
 } equals;
 
-/* The number that is all of a component of `path` and stands at `at`; -1: there is none. */
+/* The number that is a whole component of `path`, at `at`; -1: there is none. */
 static long number_at(const char *path, size_t at, size_t *n) {
     *n = strspn(path + at, "0123456789");
     bool starts = at == 0 || path[at - 1] == '.', ends = !path[at + *n] || path[at + *n] == '.';
     return starts && ends && *n > 0 && *n < 9 ? strtol(path + at, NULL, 10) : -1;
 }
 
-/* True where `path` is that of the group but for the number that they differ in, which is then `*number`. */
+/* True if `path` is that of the group but for one number, which is stored in `*number`. */
 static bool is_like(const equals *g, const char *first, const char *path, size_t *at, long *number) {
     size_t i = 0, n, other;
     while (first[i] && first[i] == path[i]) i++;
@@ -203,7 +203,7 @@ static void put_name(writer *w, const equals *g) {
     }
 }
 
-/* The largest, and in `left` how many layers are in none of them. */
+/* Finds the largest groups; `*left` is the number of layers in none of them. */
 static int32_t find_groups(const writer *w, equals group[MOST_ROWS], int32_t *left) {
     const lam_fit *f = w->fit[1] ? w->fit[1] : w->fit[0];
     int32_t n = 0;
@@ -236,7 +236,7 @@ static void put_rows(writer *w) {
     if (left) lmi_putf(&w->out, "  and %d other layer%s\n", (int)left, left == 1 ? "" : "s");
 }
 
-/* That of the forward pass, else that of the step. */
+/* Writes the reason of the forward pass, else that of the step. */
 static void put_reason(writer *w, const char *what, const char *forward, const char *step) {
     if (!forward && !step) return;
     lmi_putf(&w->out, "\n%s: ", what);
@@ -277,7 +277,7 @@ static void put_text(writer *w) {
 
 /* == a part of a page ================================================================================== */
 
-/* What is put between these two is text, and comes out as HTML; a name is cut to `columns`, 0: none is. */
+/* Text that is written between these two becomes HTML; names are cut to `columns`, 0: not cut. */
 static lmi_buf begin_text(writer *w) {
     lmi_buf page = w->out;
     lmi_buf_init(&w->out);
@@ -313,7 +313,7 @@ static void put_tile(writer *w, int32_t run) {
     lmi_put(&w->out, "</span></div>");
 }
 
-/* A number with a bar of its share of the peak. */
+/* Writes a number with a bar of its share of the peak. */
 static void put_bar(writer *w, int64_t bytes, const lam_fit *f, const char *after) {
     char text[NUMBER];
     double share = f->peak.n > 0 ? (double)bytes / (double)f->peak.n : 0;

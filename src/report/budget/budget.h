@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * budget: a model's totals held against limits, and the layers that made a total exceed one. metrics.def has
+ * budget: a model's totals held against limits, and the layers that made a total exceed one. metrics.def:
  * what can be limited. limits.c: limits from texts. check.c: totals against limits. layers.c: the layers. */
 #ifndef LMI_REPORT_BUDGET_H
 #define LMI_REPORT_BUDGET_H
@@ -41,9 +41,9 @@ struct lam_budget {
 typedef struct lmi_grown {
     const char *path, *type; /* path "": the model itself */
     uint8_t change;          /* lmi_change; LMI_SAME where there is no baseline */
-    bool whole;              /* the numbers are with everything below it */
+    bool whole;              /* the numbers include everything below it */
     int64_t was, now;
-    int32_t n_ops; /* what a container runs itself, the most first */
+    int32_t n_ops; /* operators that a container runs itself, the largest first */
     struct lmi_grown_op { const char *name; int32_t n; int64_t value; } op[3];
 } lmi_grown;
 enum { LMI_MOST_PARTS = 5 };
@@ -57,24 +57,24 @@ typedef struct lmi_held_to {
     double within;
     lmi_wide most;
     const char *text; /* "2G", "5 %" */
-    const char *why;  /* why it is not complete; NULL: it is */
-    int32_t n_parts, n_more; /* n_more: further ones, which are left out */
+    const char *why;  /* why the total is not complete; NULL: it is */
+    int32_t n_parts, n_more; /* n_more: parts that are left out */
     lmi_grown part[LMI_MOST_PARTS];
 } lmi_held_to;
 
 struct lam_check {
     lmi_arena arena;
     const char *name, *convention;
-    const char *error; /* why there is nothing to hold to limits; NULL: there is */
+    const char *error; /* why the check failed; NULL: it did not */
     lam_verdict verdict; /* the worst */
     int32_t n, n_gaps, n_notes;
     lmi_held_to *at;
     const char **gap, **note;
 };
 
-/* False if it was not measured. */
+/* Returns false if the total was not measured. */
 bool lmi_limited_total(const lmi_outline *o, const lmi_limited *of, lam_count *out);
-/* Finds the parts of a total: of `both`, an lmi_outline_diff, those that grew; NULL: the largest of `o`. */
+/* Finds the parts of a total: those of `both`, an lmi_outline_diff, that grew; NULL: the largest of `o`. */
 lam_status lmi_find_parts(lam_check *k, lmi_held_to *h, const lam_costs *c, const lmi_outline *o,
                           const lmi_outline *both, lam_error *e);
 

@@ -76,7 +76,7 @@ static lam_status hold_to_most(holding *w, int i) {
                                   : LAM_OK;
 }
 
-/* A convention never counts some metrics. */
+/* False for a metric that the convention never counts. */
 static bool is_counted(const holding *w, const lmi_limited *of) {
     return of->metric < 0 || lmi_has_metric(w->c, (lam_metric)of->metric);
 }
@@ -89,7 +89,7 @@ static lam_status add_note(holding *w) {
     return *at ? LAM_OK : lmi_nomem(w->e);
 }
 
-/* What only one of the two has measured is told, for it is not compared. */
+/* Notes a metric that is not compared because only one of the two measured it. */
 static lam_status note_missing(holding *w, const lmi_limited *of, bool was) {
     lmi_putf(&w->text, "%s is not compared: %s did not measure it", of->name,
              was ? "this run" : "the baseline");
@@ -129,7 +129,7 @@ static const char *told_of(const lmi_outline *o, const char *name) {
     return "";
 }
 
-/* Numbers of other inputs, or of a model that was built otherwise, may well differ. */
+/* Notes that the inputs, or the way the model was built, differ: then its numbers may well differ. */
 static lam_status note_how(holding *w, const char *name, const char *what) {
     const char *was = told_of(was_of(w), name), *now = told_of(w->now, name);
     if (!*was || !*now || strcmp(was, now) == 0) return LAM_OK;
@@ -156,7 +156,7 @@ static lam_status compare(holding *w) {
 
 /* -- a check --------------------------------------------------------------------------------------------- */
 
-/* The costs may be gone before the check is. */
+/* Copies the gaps: the costs may be freed before the check. */
 static lam_status keep_gaps(holding *w) {
     lam_check *k = w->k;
     k->gap = lmi_alloc(&k->arena, (uint64_t)w->now->n_gaps, sizeof *k->gap);

@@ -26,7 +26,7 @@ static int64_t number(int64_t *const numbers[LMI_N_OWN], const lmi_limited *of, 
     return lmi_add_over(n, b[place], &sum) ? INT64_MAX : sum;
 }
 
-/* What was added is one candidate with everything in it; what is in it is none. */
+/* An added place is one candidate with everything in it; the places in it are none. */
 static bool take(const lmi_outline *o, const lmi_outline *both, const lmi_limited *of, int32_t i,
                  candidate *out) {
     const lmi_outline *all = both ? both : o;
@@ -39,7 +39,7 @@ static bool take(const lmi_outline *o, const lmi_outline *both, const lmi_limite
 
 /* -- operators ------------------------------------------------------------------------------------------- */
 
-/* The number of an operator; false if it has none of its own. */
+/* The number of an operator; false if it has none. */
 static bool of_operator(const lam_costs *c, int32_t op, const lmi_limited *of, int64_t *out) {
     lam_count metric[LAM_N_METRICS];
     bool counted, back = lam_model_op(lam_costs_model(c), op)->phase != LAM_FORWARD;
@@ -50,7 +50,7 @@ static bool of_operator(const lam_costs *c, int32_t op, const lmi_limited *of, i
     return n.state != LAM_UNKNOWN && *out > 0;
 }
 
-/* Adds an operator to the list, which stays sorted by value; of more than fit the smallest is dropped. */
+/* Adds an operator to the list, which stays sorted by value; if the list is full, the smallest is dropped. */
 static void add_operator(lmi_grown *p, struct lmi_grown_op op) {
     enum { ROOM = sizeof p->op / sizeof *p->op };
     int i = p->n_ops < ROOM ? p->n_ops++ : ROOM;
@@ -59,7 +59,7 @@ static void add_operator(lmi_grown *p, struct lmi_grown_op op) {
     if (i < ROOM) p->op[i] = op;
 }
 
-/* The operators that ran at a place of the model itself, those of one name together. */
+/* Finds the operators that ran at a place itself, and adds up those of one name. */
 static lam_status find_operators(lam_check *k, lmi_grown *p, const lam_costs *c, const lmi_limited *of,
                                  lam_error *e) {
     const lam_model *m = lam_costs_model(c);

@@ -13,7 +13,7 @@ const lmi_limited lmi_limited_all[LMI_N_LIMITED] = {
 #undef BUDGET
 };
 
-/* Units as the tables print them; behind a number without a unit, what is understood too. */
+/* Units as the tables print them; after the one without a name, others that are understood. */
 static const struct {
     const char *name;
     int64_t size;
@@ -94,8 +94,8 @@ static lam_status no_unit(const char *text, const lmi_limited *of, const char *u
 
 static bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-/* Digits with at most one point among them, as a whole number and the power of ten that it was multiplied
- * with; NULL: there are none, or more than fit. Returns what follows. */
+/* Reads digits with at most one point, as a whole number and the power of ten that it was multiplied with.
+ * Returns the text after them; NULL: there are none, or more than fit. */
 static const char *read_digits(const char *s, int64_t *n, int64_t *tenth) {
     int digits = 0;
     bool point = false;
@@ -113,7 +113,7 @@ static const char *read_digits(const char *s, int64_t *n, int64_t *tenth) {
     return digits ? s : NULL;
 }
 
-/* In whole units of the metric, rounded down. */
+/* Reads a number in whole units of the metric, rounded down. */
 static lam_status read_number(const char *text, const lmi_limited *of, const char *s, int64_t *out,
                               lam_error *e) {
     int64_t n, tenth;

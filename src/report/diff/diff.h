@@ -27,20 +27,20 @@ lmi_diff_metric lmi_diff_find(const char *name); /* LMI_DIFF_METRICS: there is n
 typedef struct lmi_diff_side {
     lmi_outline o;
     const char *name, *kind, *ran; /* kind: "model", "report" or "recording"; ran as in lam_diff_side */
-    lam_recording *recording;      /* NULL: it is none */
+    lam_recording *recording;      /* NULL: it is not a recording */
     int32_t model;                 /* of the recording, -1: none */
-    bool device;                   /* times are of a GPU's clock */
-    int64_t *spread[LMI_N_OWN];    /* of medians: their deviation; NULL: not known */
+    bool device;                   /* times are by a GPU's clock */
+    int64_t *spread[LMI_N_OWN];    /* the deviations of medians; NULL: unknown */
 } lmi_diff_side;
 
 struct lam_diff {
     lmi_arena arena;
     lmi_diff_side side[2]; /* before, after */
     lmi_outline both;
-    bool by_place[LMI_DIFF_METRICS], whole[LMI_DIFF_METRICS]; /* both know it, and it can be compared */
-    int32_t n_said, n[LMI_RENAMED + 1]; /* n: places by their lmi_change, themselves alone */
-    const char **said;                  /* why what is not compared */
-    bool *moved;                        /* of a place of both: it was in another place, or had another name */
+    bool by_place[LMI_DIFF_METRICS], whole[LMI_DIFF_METRICS]; /* both sides have it, and it can be compared */
+    int32_t n_said, n[LMI_RENAMED + 1]; /* n: the number of places by lmi_change */
+    const char **said;                  /* sentences: what is not compared, and why */
+    bool *moved;                        /* of a place of both: its path or its name was another */
 };
 
 /* -- sides (side.c, recorded.c) -------------------------------------------------------------------------- */
@@ -51,27 +51,27 @@ void lmi_diff_close(lmi_diff_side *s);
 /* Chooses which steps of recordings are compared, and by which clock. */
 void lmi_diff_choose(lmi_diff_side side[2]);
 lam_status lmi_recorded_outline(lmi_diff_side *s, lam_error *e);
-/* NULL: it is no recording. */
+/* NULL: the side is not a recording. */
 const lam_recorded_model *lmi_diff_recorded(const lmi_diff_side *s);
-/* Whether it knows a metric: of each place, of the whole. */
+/* True if the side has a metric: of each place, of the whole. */
 bool lmi_diff_has(const lmi_diff_side *s, lmi_diff_metric k);
 bool lmi_diff_has_whole(const lmi_diff_side *s, lmi_diff_metric k);
 lam_count lmi_diff_whole(const lmi_diff_side *s, lmi_diff_metric k);
-int64_t lmi_diff_whole_spread(const lmi_diff_side *s, lmi_diff_metric k); /* -1: not known */
+int64_t lmi_diff_whole_spread(const lmi_diff_side *s, lmi_diff_metric k); /* -1: unknown */
 /* A place's own number. */
 lam_count lmi_diff_own(const lmi_diff_side *s, lmi_diff_metric k, int32_t place);
 
 /* -- a place of both (places.c) -------------------------------------------------------------------------- */
 
-/* Its index before (0) or after (1); -1: it is not there. */
+/* Its index before (0) or after (1); -1: it does not exist there. */
 int32_t lmi_diff_at(const lam_diff *d, int side, int32_t place);
-const lmi_outlined *lmi_diff_outlined(const lam_diff *d, int side, int32_t place); /* NULL: not there */
-void lmi_diff_path(const lam_diff *d, int side, int32_t place, lmi_buf *out);      /* of one that is there */
+const lmi_outlined *lmi_diff_outlined(const lam_diff *d, int side, int32_t place); /* NULL: none */
+void lmi_diff_path(const lam_diff *d, int side, int32_t place, lmi_buf *out);      /* of one that exists */
 void lmi_diff_put_tensors(lmi_buf *b, const char *tensors); /* with x between sizes */
 
 /* -- differences of numbers (numbers.c) ------------------------------------------------------------------ */
 
-/* ROUGHLY: both numbers are lower bounds, and it is the difference of what is known. */
+/* ROUGHLY: both numbers are lower bounds, and the delta is that of the known parts. */
 typedef enum lmi_certainty {
     LMI_DELTA_EXACT, LMI_DELTA_AT_LEAST, LMI_DELTA_AT_MOST, LMI_DELTA_ROUGHLY, LMI_DELTA_UNKNOWN
 } lmi_certainty;
@@ -83,7 +83,7 @@ typedef struct lmi_delta {
 lmi_delta lmi_delta_of(lam_count was, lam_count now);
 bool lmi_is_same(lam_count a, lam_count b); /* compares the known parts */
 double lmi_delta_size(lmi_delta d);
-/* False where there is no percentage: one is not exact, or what was is 0. */
+/* False if there is no percentage: a number is not exact, or the old one is 0. */
 bool lmi_delta_percent(lam_count was, lam_count now, double *out);
 void lmi_put_delta(lmi_buf *b, lmi_diff_metric k, lmi_delta d, bool exact); /* "+1.2 M", ">= -5", "?" */
 void lmi_put_percent(lmi_buf *b, lam_count was, lam_count now);             /* "+12%", "new", "gone", "" */
@@ -95,7 +95,7 @@ typedef struct lmi_diff_line {
     int32_t place;     /* of both */
     uint8_t change;    /* lmi_change */
     bool moved, whole; /* whole: with everything in it */
-    int32_t modules;   /* that it stands for; of a whole that is in both: those that differ */
+    int32_t modules;   /* modules in the line; of a whole that is in both: those that differ */
     lam_count was[LMI_DIFF_METRICS], now[LMI_DIFF_METRICS];
 } lmi_diff_line;
 typedef struct lmi_diff_lines {

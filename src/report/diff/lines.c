@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The modules that differ, each with its own numbers, so that the differences of all lines add up to that of
- * the whole. What was added or removed with everything in it is one line, and so is what is deeper than the
- * depth. */
+ * the whole. A place that was added or removed with everything in it is one line, and so is everything below
+ * the depth. */
 #include "report/diff/diff.h"
 
 #include <stdlib.h>
@@ -16,7 +16,7 @@ typedef struct listing {
     int32_t depth;
 } listing;
 
-/* -- what became of a place itself ----------------------------------------------------------------------- */
+/* -- the change of a place itself ------------------------------------------------------------------------ */
 
 static bool has_moved(const lam_diff *d, int32_t i) {
     const lmi_outline *o = &d->both;
@@ -35,7 +35,7 @@ static lmi_change change_of(const lam_diff *d, int32_t i) {
                               : LMI_SAME;
 }
 
-/* What is in something renamed is renamed with it. */
+/* A place in a renamed one is renamed with it. */
 void lmi_diff_count(lam_diff *d) {
     for (int32_t i = 0; i < d->both.n; i++) {
         int32_t up = d->both.at[i].parent;
@@ -93,7 +93,7 @@ static bool is_alone(const lam_diff *d, int32_t i, lmi_change change) {
     return true;
 }
 
-/* How many places at and below differ. */
+/* The number of places at and below `i` that differ. */
 static int32_t differ_below(const listing *t, int32_t i) {
     int32_t n = 0;
     for (int32_t k = i; k < t->d->both.at[i].end; k++)
@@ -101,7 +101,7 @@ static int32_t differ_below(const listing *t, int32_t i) {
     return n;
 }
 
-/* Everything at and below a place as one line; it goes on behind it. */
+/* Adds everything at and below a place as one line, and moves `*i` past it. */
 static lam_status add_whole(listing *t, int32_t *i, lmi_change change, int32_t modules) {
     int32_t end = t->d->both.at[*i].end;
     lmi_diff_line *l = add_line(t, *i, change);
@@ -143,7 +143,7 @@ static lam_status add_place(listing *t, int32_t *i) {
     return LAM_OK;
 }
 
-/* -- their order ----------------------------------------------------------------------------------------- */
+/* -- order ----------------------------------------------------------------------------------------------- */
 
 typedef struct ranked {
     double size, other;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A place of both as it was and as it is: its path, its type, its tensors. */
+ * A place of both, before and after: its path, its type, its tensors. */
 #include "report/diff/diff.h"
 
 int32_t lmi_diff_at(const lam_diff *d, int side, int32_t place) {

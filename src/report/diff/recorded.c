@@ -8,7 +8,7 @@
 
 /* -- which steps ----------------------------------------------------------------------------------------- */
 
-/* The kind with the most steps, of those that are like `like`; NULL: of all. -1: there is none. */
+/* The kind with the most steps among those like `like`, or among all if that is NULL. -1: there is none. */
 static int32_t most_steps(const lam_recording *r, const lam_recorded_model *like) {
     const lam_recorded_model *m;
     int32_t best = -1;
@@ -86,7 +86,7 @@ static lam_middle number_of(const lmi_diff_side *s, const lam_recorded_place *p,
     }
 }
 
-/* What no place has is not there; a place that was not called has none of it. */
+/* Takes a number of all places, unless no place has it. It is 0 for a place that was not called. */
 static lam_status take_number(lmi_diff_side *s, lmi_own_number k, lam_error *e) {
     lmi_outline *o = &s->o;
     const lam_recorded_place *p;

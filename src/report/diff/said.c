@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which metrics are compared, and sentences on what is not, and why. */
+ * Chooses the metrics that are compared, and writes sentences on what is not compared, and why. */
 #include "report/diff/diff.h"
 
 #include <string.h>
@@ -15,7 +15,7 @@ static bool is_counted(lmi_diff_metric k) {
     return k == LMI_DIFF_MACS || k == LMI_DIFF_FLOPS || k == LMI_DIFF_MOVED;
 }
 
-/* A step of several calls takes as long as all of them, and a run of a model has one. */
+/* False if a step has several calls: its time is that of all of them, while a run of a model has one. */
 static bool is_one_call(const lmi_diff_side *s) {
     const lam_recorded_model *m = lmi_diff_recorded(s);
     return !m || (m->least_calls == 1 && m->most_calls == 1);
@@ -90,7 +90,7 @@ static bool lacks(const lmi_diff_side *s, const lmi_diff_side *other, lmi_diff_m
     return !has && (lmi_diff_has(other, k) || lmi_diff_has_whole(other, k));
 }
 
-/* NULL: another metric's stands for it, or only a recording could have it. */
+/* NULL: another metric's name covers it, or only a recording could have it. */
 static const char *name_of_lack(const lmi_diff_side *s, const lmi_diff_side *other, lmi_diff_metric k) {
     switch (k) {
     case LMI_DIFF_STEP: return s->recording ? lmi_diff_kinds[k].title : NULL;

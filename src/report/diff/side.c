@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What each of both knows: of a model or a saved report from its outline, of a recording from its steps. */
+ * The numbers of each side: of a model or a saved report from its outline, of a recording from its steps. */
 #include "report/diff/diff.h"
 
 #include "report/saved/saved.h"
@@ -25,7 +25,7 @@ const char *lam_diff_metric(int32_t i) {
     return NULL;
 }
 
-/* -- taking them ----------------------------------------------------------------------------------------- */
+/* -- opening --------------------------------------------------------------------------------------------- */
 
 lam_status lmi_diff_open(lmi_diff_side *s, const lam_diff_side *from, lam_error *e) {
     *s = (lmi_diff_side){.o = {.peak_place = -1, .backward_us = -1}, .model = -1, .ran = from->ran};
@@ -54,7 +54,7 @@ void lmi_diff_close(lmi_diff_side *s) {
     lam_recording_free(s->recording);
 }
 
-/* -- what they know -------------------------------------------------------------------------------------- */
+/* -- numbers --------------------------------------------------------------------------------------------- */
 
 const lam_recorded_model *lmi_diff_recorded(const lmi_diff_side *s) {
     return s->recording && s->model >= 0 ? lam_recording_model(s->recording, s->model) : NULL;
@@ -92,7 +92,7 @@ static lam_count time_of(const lmi_outline *o, lam_time_part part) {
     return o->time[part].n ? of_known(o->time[part].median) : lmi_unknown();
 }
 
-/* What was recomputed is a part of the backward; mostly nothing was. */
+/* Recomputing is a part of the backward; most runs recompute nothing, and its time is unknown. */
 static lam_count backward_time_of(const lmi_outline *o) {
     lam_count again = time_of(o, LAM_TIME_RECOMPUTE);
     return lmi_sum(time_of(o, LAM_TIME_BACKWARD), again.state == LAM_UNKNOWN ? lmi_exact(0) : again);

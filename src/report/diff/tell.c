@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A difference as JSON (docs/json.md): its fields are named here. */
+ * A difference as JSON (docs/json.md); this file names its fields. */
 #include "report/diff/diff.h"
 
 #include "report/tell/tell.h"
@@ -87,7 +87,7 @@ static void tell_path(telling *w, const char *name, int side, int32_t place) {
     tell_text(&w->t, name, there ? lmi_buf_text(&w->text) : NULL);
 }
 
-/* Of the module itself, those that both know and that differ. */
+/* Writes the attributes of the module itself that both sides have and that differ. */
 static void tell_attributes(telling *w, int32_t place) {
     const lmi_outlined *was = lmi_diff_outlined(w->d, 0, place), *now = lmi_diff_outlined(w->d, 1, place);
     lam_attr changed[2];

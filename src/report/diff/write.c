@@ -13,8 +13,8 @@ typedef struct writer {
     const lmi_diff_lines *l;
     const lam_diff_options *o;
     bool md;
-    int32_t n;                     /* lines that are shown */
-    bool column[LMI_DIFF_METRICS]; /* besides `by` */
+    int32_t n;                     /* number of lines shown */
+    bool column[LMI_DIFF_METRICS]; /* columns besides `by` */
     lmi_buf out, attr;             /* attr: one attribute that differs */
     lam_error *e;
 } writer;
@@ -37,7 +37,7 @@ static void put_md_row(writer *w, const lmi_sheet *t, int32_t row) {
     lmi_put(&w->out, "|\n");
 }
 
-/* `below`, unless NULL, writes what is below a row. */
+/* `below`, unless NULL, writes lines below a row. */
 static lam_status end_table(writer *w, lmi_sheet *t, void (*below)(writer *w, int32_t row)) {
     if (!w->md) {
         lmi_sheet_fit(t, NAME, LEAST_NAME);
@@ -85,7 +85,7 @@ static void put_module(writer *w, lmi_buf *b, const lmi_diff_line *l) {
     lmi_putc(b, ')');
 }
 
-/* The type of a single tensor, behind its shape; NULL: there are several, or none is known. */
+/* The type of a single tensor, after its shape; NULL: there are several, or none is known. */
 static const char *type_of_one(const char *tensors) {
     return strchr(tensors, ',') || strchr(tensors, '+') ? NULL : strchr(tensors, ' ');
 }
@@ -96,7 +96,7 @@ static void put_changed(lmi_buf *b, const char *what, const char *was, const cha
     if (b->n && b->s[b->n - 1]) lmi_put(b, "; ");
     if (*what) lmi_putf(b, "%s ", what);
     const char *a = tensors ? type_of_one(was) : NULL, *c = tensors ? type_of_one(now) : NULL;
-    bool one = a && c && strcmp(a, c) == 0 && a - was < 128 && c - now < 128; /* types that differ are told */
+    bool one = a && c && strcmp(a, c) == 0 && a - was < 128 && c - now < 128; /* show unlike types */
     if (one) {
         memcpy(shape[0], was, (size_t)(a - was));
         memcpy(shape[1], now, (size_t)(c - now));
@@ -136,8 +136,8 @@ static bool put_attribute(writer *w, const lmi_outlined *was, const lmi_outlined
 
 static bool is_sum(const lmi_diff_line *l) { return l->whole && l->change == LMI_CHANGED; }
 
-/* The attributes that differ, below the row of their module; row 0 has the heads, and the last one may be of
- * what is not shown. */
+/* Writes the attributes that differ, below the row of their module. Row 0 has the heads, and the last row may
+ * sum up lines that are not shown. */
 static void put_attributes(writer *w, int32_t row) {
     enum { MARGIN = 4 };
     const lmi_diff_line *l = row > 0 && row <= w->n ? line_at(w, row - 1) : NULL;
@@ -189,7 +189,7 @@ static bool differs_in(const writer *w, lmi_diff_metric k) {
     return false;
 }
 
-/* Bytes of parameters say something new only where their number does not. */
+/* Bytes of parameters are shown only if the number of parameters is the same: else they say nothing new. */
 static void find_columns(writer *w) {
     for (int i = 0; i < LMI_DIFF_METRICS; i++) {
         lmi_diff_metric k = (lmi_diff_metric)i;
@@ -237,7 +237,7 @@ static void put_row(writer *w, lmi_sheet *t, const lmi_diff_line *l) {
     put_others(w, t, l);
 }
 
-/* What is not shown, as one row. */
+/* Writes the lines that are not shown as one row. */
 static void put_rest(writer *w, lmi_sheet *t) {
     lmi_diff_line rest = {0};
     int32_t all = (int32_t)w->l->at.n;
@@ -278,7 +278,7 @@ static bool is_within_spread(const writer *w, lmi_diff_metric k, lmi_delta d) {
     return a >= 0 && b >= 0 && d.how == LMI_DELTA_EXACT && lmi_delta_size(d) <= (double)a + (double)b;
 }
 
-/* True if a total differs. */
+/* Writes the totals; returns true if one differs. */
 static bool put_totals(writer *w, lam_status *s) {
     lmi_sheet t;
     bool any = false;
@@ -354,7 +354,7 @@ static void put_counts(writer *w) {
                              : "modules are");
 }
 
-/* Of two lower bounds the known parts are compared. */
+/* True if known parts of two lower bounds are compared. */
 static bool is_rough(const writer *w) {
     bool rough = false;
     for (int i = 0; i < LMI_DIFF_METRICS; i++) {

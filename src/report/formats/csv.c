@@ -5,7 +5,7 @@
 #include "report/formats/formats.h"
 #include "report/table/looked.h"
 
-/* The total, as the last line. */
+/* Makes the total, which is the last line. */
 static void whole(const lmi_job *j, lmi_line *out) {
     static const lam_place nowhere = {.name = "", .path = "total"};
     static const lam_module nothing = {.type = ""};

@@ -31,7 +31,7 @@ static void put_known(lmi_buf *b, int64_t v) {
         quick_int(b, v);
 }
 
-/* A whole number of millionths, exactly: nanoseconds as milliseconds, bytes as megabytes. */
+/* Writes millionths as a decimal fraction, exactly: nanoseconds as milliseconds, bytes as megabytes. */
 static void put_millionths(lmi_buf *b, int64_t v) {
     char part[7] = {'.'};
     size_t n = sizeof part;
@@ -65,7 +65,7 @@ static void put_shape(lmi_buf *b, const lam_arg *a) {
 
 /* -- fields ---------------------------------------------------------------------------------------------- */
 
-/* Begins the next line of the layer's info; `name` with its quotes and colon. */
+/* Begins the next line of the layer's info; `name` has its quotes and its colon. */
 static inline void field(const page *p, const char *name) {
     quick_put(p->b, p->margin, p->n_margin);
     quick_put(p->b, name, strlen(name));
@@ -215,7 +215,7 @@ static void close_layer(const page *p, int32_t place) {
     PUT(p->b, "}");
 }
 
-/* Depth first, without recursion: `done` counts the children of each layer that were written. */
+/* Depth first, without recursion: `done` counts the children of each layer that are written. */
 static lam_status put_tree(page *p, int32_t *done) {
     for (int32_t at = 0; at >= 0;) {
         const lam_place *x = &p->m->places[at];

@@ -2,7 +2,7 @@
  *
  * JSON, schema lamina.report/1: the fields of docs/json.md, in that order. Fields may be added within a
  * schema number; none is removed or changes its meaning. Numbers are plain integers in SI base units; an
- * unknown number is null. What other clients read too is in report/tell. */
+ * unknown number is null. Fields that other clients read too are in report/tell. */
 #include "analyse/run/course.h"
 #include "report/formats/formats.h"
 #include "report/outline/outline.h"
@@ -24,7 +24,7 @@ static void tell_tensors(lmi_teller *t, const char *name, const lam_arg *args, i
     tell_list_end(t);
 }
 
-/* The other phases, where operators were watched. */
+/* Writes the other phases, if operators were watched. */
 static void tell_phases(lmi_teller *t, const lam_costs *c, const lam_count backward[LAM_N_METRICS],
                         const lam_count recompute[LAM_N_METRICS]) {
     if (!lmi_by_ops(c)) return;
@@ -36,14 +36,14 @@ static void tell_phases(lmi_teller *t, const lam_costs *c, const lam_count backw
     tell_end(t);
 }
 
-/* What this process holds, where parameters are spread over several. */
+/* Writes what this process holds of parameters that are spread over several. */
 static void tell_local(lmi_teller *t, bool spread, lam_count params, lam_count bytes) {
     if (!spread) return;
     lmi_tell_count(t, "local_params", params);
     lmi_tell_count(t, "local_bytes", bytes);
 }
 
-/* Weights packed for the machine, where there are any. */
+/* Writes the weights packed for the machine, if there are any. */
 static void tell_packed(lmi_teller *t, lam_count packed, lam_count bytes) {
     if (packed.state == LAM_EXACT && packed.n == 0 && packed.over == 0) return;
     lmi_tell_count(t, "packed", packed);
@@ -110,11 +110,11 @@ static void tell_health(lmi_teller *t, const lmi_job *j, int32_t call) {
     tell_end(t);
 }
 
-/* What all rows need. */
+/* Computed once for all rows. */
 typedef struct of_rows {
-    bool spread;   /* lmi_is_spread, which looks at every tensor */
-    bool measured; /* times, or memory */
-    lmi_vec spans; /* of the backward, if measured */
+    bool spread;   /* lmi_is_spread, which reads every tensor */
+    bool measured; /* times or memory */
+    lmi_vec spans; /* of the backward, if `measured` */
 } of_rows;
 
 static void put_row(const lmi_job *j, lmi_buf *b, int32_t i, const of_rows *all) {
@@ -241,12 +241,12 @@ static void put_operators(const lmi_job *j, lmi_teller *t) {
     end_line(t);
 }
 
-/* What the graph of the data tells, where operators were watched. */
+/* Writes the findings of the data-flow graph, if operators were watched. */
 static lam_status put_graph(const lmi_job *j, lmi_teller *t) {
     lam_graph *g = NULL;
     if (!lam_model_ops_seen(j->m) || !lam_model_traced(j->m)) return LAM_OK;
     LAM_TRY(lam_graph_new(&g, j->m, j->e));
-    if (lam_graph_n_edges(g) > 0) { /* else nothing is known of where data comes from */
+    if (lam_graph_n_edges(g) > 0) { /* otherwise the sources of data are unknown */
         lmi_unused_fields(t, g);
         end_line(t);
         lmi_no_gradient_fields(t, g);
@@ -272,7 +272,7 @@ static void put_lists(const lmi_job *j, lmi_teller *t) {
     PUT(t->json, "\n}\n");
 }
 
-/* What a page shows besides the rows. */
+/* Writes what a page shows in addition to the rows. */
 static lam_status put_outlined(lmi_job *j, lmi_teller *t, const lmi_outline *o) {
     if (!j->o->page) return LAM_OK;
     lmi_tree_fields(t, o, j->m);

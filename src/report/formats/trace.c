@@ -10,7 +10,7 @@ typedef struct timeline {
     lmi_job *j;
     const lam_model *m; /* with times */
     lmi_vec spans;      /* lmi_span */
-    lmi_vec open;       /* lmi_span: those around the current one */
+    lmi_vec open;       /* lmi_span: those that contain the current one */
     lmi_map frames;     /* speedscope: addresses of operators' names */
     int64_t begin, end;
 } timeline;
@@ -50,7 +50,8 @@ static const lmi_span *innermost(const timeline *t) {
     return t->open.n ? (const lmi_span *)t->open.data + t->open.n - 1 : NULL;
 }
 
-/* The span as it is shown: if clocks make it seem to end after the outer one, it ends with that. */
+/* Opens a span, and returns it as it is shown: if clocks make it seem to end after the outer one, it ends
+ * with that. */
 static lam_status enter(timeline *t, lmi_span s, lmi_span *out) {
     if (innermost(t) && s.t1 > innermost(t)->t1) s.t1 = innermost(t)->t1;
     lmi_span *at = lmi_vec_push(&t->open);
@@ -59,7 +60,7 @@ static lam_status enter(timeline *t, lmi_span s, lmi_span *out) {
     return LAM_OK;
 }
 
-/* True if the innermost open span has ended before `s` begins; NULL: at the end all have. */
+/* True if the innermost open span has ended before `s` begins, or if `s` is NULL, at the end. */
 static bool has_ended(const timeline *t, const lmi_span *s) {
     const lmi_span *in = innermost(t);
     return in && (!s || in->thread != s->thread || in->t1 <= s->t0);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The levels of a difference: those of after, with the modules that were removed between the nodes that they
- * stood between before. A container that was removed has its level of before. */
+ * The levels of a difference: those of `after`, with the removed modules inserted between the nodes that they
+ * were between before. A removed container has its level of `before`. */
 #include "analyse/flow/levels.h"
 #include "report/outline/work.h"
 
@@ -12,19 +12,19 @@ typedef struct joining {
     const lmi_outline *was;
     int32_t n_now; /* levels of after; those of before follow */
     lmi_vec levels, lines;
-    lmi_map joined; /* by the level before and after: both as one */
+    lmi_map joined; /* by the levels before and after: the level of both */
     lmi_arena scratch;
     lmi_buf text;
     lam_error *e;
 } joining;
 
-/* A node before: the node after that is the same, or the place that was removed; -1 none. */
+/* A node of before: the node of after that is the same, or the place that was removed; -1: none. */
 typedef struct fate {
-    int32_t same, gone, number; /* number: in both as one */
-    int32_t after;              /* of one that was removed: the node after that it stands behind */
+    int32_t same, gone, number; /* number: in the level of both */
+    int32_t after;              /* for a removed node: the node of after that precedes it */
 } fate;
 
-/* -- which is which -------------------------------------------------------------------------------------- */
+/* -- matching nodes -------------------------------------------------------------------------------------- */
 
 static int32_t child_of(const lmi_outline *o, int32_t up, const char *name) {
     for (int32_t i = up + 1; i < o->at[up].end; i = o->at[i].end)
@@ -32,7 +32,7 @@ static int32_t child_of(const lmi_outline *o, int32_t up, const char *name) {
     return -1;
 }
 
-/* What a child of the container was called before; "" if it is new. */
+/* The old name of a child of the container; "" if it is new. */
 static const char *old_name(const joining *j, int32_t up, const char *name) {
     int32_t i = child_of(j->o, up, name);
     return i < 0 || j->o->was_at[i] < 0 ? "" : j->was->at[j->o->was_at[i]].name;
@@ -44,7 +44,7 @@ static bool is_same(const joining *j, int32_t up, const lmi_level_node *a, const
     return a->nth == b->nth && strcmp(a->name, old_name(j, up, b->name)) == 0;
 }
 
-/* How many nodes were removed. */
+/* Finds the fate of each node of `a`; returns how many were removed. */
 static int32_t find_fates(const joining *j, int32_t up, const lmi_level *a, const lmi_level *b, fate *of,
                           bool *taken) {
     int32_t last = -1, n = 0;
@@ -67,9 +67,9 @@ static int32_t find_fates(const joining *j, int32_t up, const lmi_level *a, cons
     return n;
 }
 
-/* -- both as one ----------------------------------------------------------------------------------------- */
+/* -- the level of both ----------------------------------------------------------------------------------- */
 
-/* Nodes of after in their order, each followed by the removed ones that stood behind it. */
+/* Nodes of after in their order, each followed by the removed ones that followed it. */
 static void put_nodes(lmi_level *to, const lmi_level *a, const lmi_level *b, fate *of, int32_t *number) {
     int32_t n = 0;
     for (int32_t k = -1; k < b->n; k++) {
@@ -93,7 +93,7 @@ static int by_ends(const void *p, const void *q) {
 }
 
 static lam_status add_line(joining *j, int32_t from, int32_t to) {
-    if (from < 0 || from >= to) return LAM_OK; /* an end is not there, or they changed their order */
+    if (from < 0 || from >= to) return LAM_OK; /* an end is missing, or their order changed */
     lmi_line_ends *line = lmi_vec_push(&j->lines);
     if (!line) return lmi_nomem(j->e);
     *line = (lmi_line_ends){from, to};
@@ -125,7 +125,7 @@ static lam_status add_level(joining *j, const lmi_level *l) {
     return LAM_OK;
 }
 
-/* The level of a container in both; that of after if nothing was removed in it. */
+/* Makes the level of a container in both; `*out` is that of after if nothing was removed in it. */
 static lam_status join(joining *j, int32_t up, int32_t was, int32_t now, int32_t *out) {
     const lmi_level a = j->was->level[was], b = *(lmi_level *)lmi_vec_at(&j->levels, (size_t)now);
     fate *of = lmi_alloc(&j->scratch, (uint64_t)a.n, sizeof *of);
@@ -150,7 +150,7 @@ static lam_status join(joining *j, int32_t up, int32_t was, int32_t now, int32_t
 
 /* -- all ------------------------------------------------------------------------------------------------- */
 
-/* Levels of before, for what was removed; their nodes are places of both. */
+/* Adds the levels of after, and those of before for removed places; their nodes become places of both. */
 static lam_status take_levels(joining *j) {
     const lmi_outline *was = j->was;
     int32_t *to = lmi_alloc(&j->scratch, (uint64_t)was->n, sizeof *to);

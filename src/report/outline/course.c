@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Memory in use over time, and the places at work below it: calls, and the nodes of a backward, which are
- * lifted to the places around theirs so that its lanes read as those of the forward. All of one run and by
- * one clock: the times of the model whose memory was measured, also where other runs gave the times of rows.
- */
+ * Memory in use over time, and the places at work at each time: calls, and the nodes of a backward. A node
+ * also extends the spans of the places around its own, so that the lanes of a backward read as those of the
+ * forward. All are of one run and by one clock: the times of the model whose memory was measured, even if
+ * other runs gave the times of rows. */
 #include "analyse/run/memory.h"
 #include "analyse/run/times.h"
 #include "report/outline/work.h"
@@ -16,7 +16,7 @@ typedef struct course {
     lmi_outline *o;
     const lam_model *m;
     const int32_t *of_place;
-    lmi_vec spans; /* lmi_at_work in nanoseconds, until they are kept */
+    lmi_vec spans; /* lmi_at_work; in nanoseconds until they are kept */
     int64_t began;
     lam_error *e;
 } course;
@@ -35,7 +35,7 @@ static lam_status take_points(course *c) {
         LAM_TRY(lam_memory_at(o->use, LMI_OUTLINE_POINTS, i, &p, c->e));
         LAM_TRY(lam_memory_held_at(o->use, LMI_OUTLINE_POINTS, i, o->part[i], c->e));
         int64_t us = us_of(c, p.t_ns);
-        if (us > last) last = us; /* a moment that no clock told is where the one before is */
+        if (us > last) last = us; /* a moment without a time is at the previous one */
         o->point[i] = (lmi_course_point){last, p.bytes};
     }
     return LAM_OK;
@@ -57,7 +57,7 @@ static lam_status add_call(course *c, const lmi_span *s) {
     return add_span(c, place, ev->flags & LAM_CALL_AGAIN ? LAM_RECOMPUTE : LAM_FORWARD, s->t0, s->t1);
 }
 
-/* For each depth the span of the backward that the next node may continue; -1 none. */
+/* For each depth the span of the backward that the next node may continue; -1: none. */
 typedef struct lanes {
     int64_t span[DEEPEST + 1];
     int32_t pass;
@@ -68,14 +68,14 @@ static void end_lanes(lanes *l, int32_t from) {
     for (int32_t d = from; d <= DEEPEST; d++) l->span[d] = -1;
 }
 
-/* A node continues the span of each place around it if that was the last one at work there. */
+/* A node continues the span of each place around it that was the last one at work at its depth. */
 static lam_status add_node(course *c, lanes *l, const lmi_span *s) {
     const lam_op *op = &c->m->ops[s->index];
     if (op->pass != l->pass || s->thread != l->thread) end_lanes(l, 1);
     l->pass = op->pass;
     l->thread = s->thread;
     int32_t place = op->call < 0 ? 0 : lmi_place_for(c->of_place, c->m->events[op->call].place);
-    if (c->o->at[place].depth == 0) return LAM_OK; /* of no lane, as what adds gradients up */
+    if (c->o->at[place].depth == 0) return LAM_OK; /* in no lane: it adds up gradients, for example */
     while (c->o->at[place].depth > DEEPEST) place = c->o->at[place].parent;
     end_lanes(l, c->o->at[place].depth + 1);
     for (; c->o->at[place].depth > 0; place = c->o->at[place].parent) {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Two outlines as one. Places are matched by their path; then what is left over is matched with a place whose
- * subtree has equal types, shapes and counts, as far as both outlines know them (of other inputs, equal types
- * and parameters); then containers of what was matched so, with what has equal paths in them. The union's
- * tree is that of `after`, with each removed place behind the sibling that it followed. */
+ * Two outlines as one. Places are matched by their paths; then remaining places whose subtrees have equal
+ * types, shapes and counts, as far as both outlines have them (with other inputs, equal types and
+ * parameters); then the containers of places matched so, and places of equal paths in these. The union's tree
+ * is that of `after`, with each removed place behind the sibling that it followed. */
 #include "report/outline/outline.h"
 
 #include <string.h>
@@ -11,11 +11,11 @@
 typedef struct match {
     const lmi_outline *a, *b; /* before, after */
     lmi_arena *arena;
-    int32_t *of_a, *of_b;            /* the matching place of the other one, -1: none */
+    int32_t *of_a, *of_b;            /* the matching place of the other outline; -1: none */
     uint64_t *key_a, *key_b;         /* of a place's subtree, without the name of its first place */
-    lmi_map names;                   /* of places of `b`: parent and name */
-    bool shapes, counted[LMI_N_OWN]; /* what both know, by the same rules */
-    bool other_inputs;               /* shapes, and counts but for parameters, differ for that alone */
+    lmi_map names;                   /* places of `b` by parent and name */
+    bool shapes, counted[LMI_N_OWN]; /* what both have, by the same rules */
+    bool other_inputs;               /* other inputs: then shapes and most counts differ */
     lam_error *e;
 } match;
 
@@ -34,7 +34,8 @@ static lam_state state_at(const lmi_outline *o, lmi_own_number k, int32_t i) {
     return o->state[k] ? (lam_state)o->state[k][i] : LAM_EXACT;
 }
 
-/* Some conventions give a shared parameter to several rows, or to another one. */
+/* True if each parameter is in one row: some conventions count a shared one in several rows, or in another
+ * row. */
 static bool gives_each_once(const lmi_outline *o) {
     return o->params.in_rows.n == o->params.params.n && o->params.in_rows.over == o->params.params.over;
 }
@@ -46,13 +47,13 @@ bool lmi_outlines_agree(const lmi_outline *a, const lmi_outline *b, lmi_own_numb
     return alike;
 }
 
-/* A saved number has nine digits. */
+/* Saved numbers have nine digits. */
 static bool same_real(double a, double b) {
     double size = (a < 0 ? -a : a) + (b < 0 ? -b : b), off = a < b ? b - a : a - b;
     return off <= 1e-9 * size;
 }
 
-/* kernel_size=3 is (3, 3). */
+/* kernel_size=3 equals (3, 3). */
 static bool all_are(const lam_value *ints, int64_t n) {
     for (int32_t i = 0; i < ints->n; i++)
         if (ints->ints[i] != n) return false;
@@ -103,8 +104,8 @@ static uint64_t mix(uint64_t h, uint64_t v) {
 
 static uint64_t mix_text(uint64_t h, const char *s) { return mix(h, lmi_hash(s, strlen(s))); }
 
-/* Children come after their parent, so that going backwards each key is whole before it is added to another.
- */
+/* Children come after their parent, so in reverse order each key is complete before it is added to its
+ * parent's. */
 static lam_status find_keys(match *t, const lmi_outline *o, uint64_t **out) {
     uint64_t *key = lmi_alloc(t->arena, (uint64_t)o->n, sizeof *key);
     if (!key) return lmi_nomem(t->e);
@@ -163,8 +164,8 @@ static lam_status pair_paths(match *t) {
     return s;
 }
 
-/* A container of another name, of which a child was found again in one of the same type, is that one.
- * Children come first, so that what holds such containers is found too. */
+/* Matches a container with the container of its child's match, if both are unmatched and of the same type.
+ * Children come first, so that containers of such containers are matched too. */
 static void pair_holders(match *t) {
     for (int32_t i = t->a->n - 1; i > 0; i--) {
         int32_t up = t->a->at[i].parent, to = t->of_a[i] < 0 ? -1 : t->b->at[t->of_a[i]].parent;
@@ -173,7 +174,8 @@ static void pair_holders(match *t) {
     }
 }
 
-/* Equal keys mean equal subtrees, whose places stand in one order. */
+/* True if the subtrees are unmatched and equal. Equal keys mean equal subtrees, whose places have the same
+ * order. */
 static bool free_and_equal(const match *t, int32_t i, int32_t j) {
     int32_t n = t->a->at[i].end - i;
     if (n != t->b->at[j].end - j) return false;
@@ -182,7 +184,7 @@ static bool free_and_equal(const match *t, int32_t i, int32_t j) {
     return true;
 }
 
-/* Places without anything that tells them from others, as an activation, say nothing about a new name. */
+/* False for places that nothing identifies, such as an activation: they say nothing about a new name. */
 static bool telling(const lmi_outline *o, int32_t i) {
     for (int32_t k = i; k < o->at[i].end; k++)
         if (own_of(o, LMI_OWN_PARAMS, k) || own_of(o, LMI_OWN_MACS, k)) return true;
@@ -193,8 +195,8 @@ static uint64_t key_of(const lmi_outline *o, const uint64_t *key, int32_t i, boo
     return named ? mix_text(key[i], o->at[i].name) : key[i];
 }
 
-/* Matches what is left by its key: the first of `before` with the first of `after`. `named`: of equal names
- * alone. */
+/* Matches the remaining places by key: the first of `before` with the first of `after`. `named`: only those
+ * of equal names. */
 static lam_status pair_renamed(match *t, bool named) {
     const lmi_outline *a = t->a, *b = t->b;
     int32_t *next = lmi_alloc(t->arena, (uint64_t)b->n, sizeof *next); /* the next free place of that key */
@@ -235,8 +237,7 @@ static int32_t id_of(const match *t, int32_t i) { return t->of_a[i] >= 0 ? t->of
 static lam_status chain_up(match *t, chain *c) {
     const lmi_outline *a = t->a, *b = t->b;
     uint64_t n = (uint64_t)a->n + (uint64_t)b->n;
-    int32_t *last =
-        lmi_alloc(t->arena, n, sizeof *last); /* of a place of `before`: its child before this one */
+    int32_t *last = lmi_alloc(t->arena, n, sizeof *last); /* for each place of `before`, its previous child */
     c->first = lmi_alloc(t->arena, n, sizeof *c->first);
     c->next = lmi_alloc(t->arena, n, sizeof *c->next);
     c->up = lmi_alloc(t->arena, n, sizeof *c->up);
@@ -261,7 +262,7 @@ static lam_status chain_up(match *t, chain *c) {
     return LAM_OK;
 }
 
-/* Places in depth-first order; `order` has the id of each. */
+/* Writes the places in depth-first order; `order` has the id of each. */
 static lam_status walk(lmi_outline *o, match *t, const chain *c, int32_t *order) {
     int32_t nb = t->b->n, *index = lmi_alloc(t->arena, (uint64_t)nb + (uint64_t)t->a->n, sizeof *index);
     if (!index) return lmi_nomem(t->e);
@@ -322,7 +323,7 @@ static void judge(lmi_outline *o, const match *t) {
 /* -- numbers -----------------------------------------------------------------------------------------------
  */
 
-/* What `after` has of each place, in the union's order; nothing of what was removed. */
+/* Copies the numbers of `after` into the union's order; removed places have none. */
 static lam_status spread(lmi_outline *o, const lmi_outline *b, lam_error *e) {
     for (int k = 0; k < LMI_N_OWN; k++) {
         if (b->own[k]) o->own[k] = lmi_alloc(&o->arena, (uint64_t)o->n, sizeof *o->own[k]);
@@ -350,7 +351,7 @@ static lam_status spread(lmi_outline *o, const lmi_outline *b, lam_error *e) {
     return LAM_OK;
 }
 
-/* Indices of places of `after` in what is not by place. */
+/* Converts indices of places of `after` that are not stored by place. */
 static lam_status renumber(lmi_outline *o, const lmi_outline *b, lam_error *e) {
     int32_t *to = lmi_alloc(&o->arena, (uint64_t)b->n, sizeof *to);
     if (!to) return lmi_nomem(e);
@@ -401,7 +402,7 @@ static lam_status unite(lmi_outline *o, match *t) {
         bool gone = order[i] >= b->n;
         o->now_at[i] = gone ? -1 : order[i];
         o->was_at[i] = gone ? order[i] - b->n : t->of_b[order[i]];
-        if (gone) o->at[i].level = o->at[i].formulas = -1; /* they are numbers of `before` */
+        if (gone) o->at[i].level = o->at[i].formulas = -1; /* they are indices of `before` */
     }
     judge(o, t);
     LAM_TRY(spread(o, b, t->e));
@@ -418,7 +419,7 @@ lam_status lmi_outline_diff(lmi_outline *o, const lmi_outline *before, const lmi
     memset(o->total, 0, sizeof o->total);
     memset(o->state, 0, sizeof o->state);
     o->held = o->held_total = NULL;
-    o->graph = NULL; /* `after` frees them */
+    o->graph = NULL; /* `after` owns these */
     o->use = NULL;
     o->looks = NULL;
     o->was = before;

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which places an outline keeps: all, or of very many those that matter. First runs of equal siblings keep
- * their first place, and one that stands for the others. Then what has a small share of every number of the
- * model goes into one place `others (N)` of its parent. A place that stands for several has their sums, so
- * that the sums of all places above stay what they were. */
+ * Chooses the places that an outline keeps: all, or the important ones if there are very many. First, runs of
+ * equal siblings keep their first place and one that represents the others. Then siblings with a small share
+ * of every number of the model become one place `others (N)` of their parent. A place that represents several
+ * has their sums, so the sums of all places above do not change. */
 #include "report/outline/work.h"
 
 #include <math.h>
 
-/* keep[i]: the place that stands for i, itself if it is kept; together[i]: it stands for several. */
+/* keep[i]: the place that represents i, itself if it is kept; together[i]: it represents several. */
 typedef struct fewer {
     int32_t *keep;
     bool *together;
-    double *share; /* the largest share of the model's numbers that is at or below a place */
-    int32_t n;     /* places that are kept */
+    double *share; /* the largest share of the model's numbers at or below a place */
+    int32_t n;     /* number of places that are kept */
     int32_t in_runs, small;
     double least;
 } fewer;
@@ -23,7 +23,7 @@ static void count_kept(const lmi_taking *w, fewer *f) {
     for (int32_t i = 0; i < w->n; i++) f->n += f->keep[i] == i;
 }
 
-/* Parents come first, so what is inside something that is not kept as it is goes with it. */
+/* Parents come first, so whatever is inside a place that is not kept unchanged follows that place. */
 static void fold_runs(const lmi_taking *w, fewer *f) {
     for (int32_t first = 0; first < w->n; first++) {
         int32_t up = w->at[first].parent;
@@ -49,7 +49,7 @@ static lam_status find_shares(lmi_taking *w, fewer *f) {
         for (int32_t i = 0; i < w->n && sum[0] > 0; i++)
             if (sum[i] / sum[0] > f->share[i]) f->share[i] = sum[i] / sum[0];
     }
-    /* What something was found at is kept, and with it all above it. */
+    /* Places with findings are kept, and so is everything above them. */
     for (int32_t i = w->n - 1; i > 0; i--) {
         const uint8_t *health = w->at[i].health;
         if (health[0] == LAM_HEALTH_BORN || health[1] == LAM_HEALTH_BORN) f->share[i] = INFINITY;
@@ -58,7 +58,7 @@ static lam_status find_shares(lmi_taking *w, fewer *f) {
     return LAM_OK;
 }
 
-/* Puts the children of each place that have less than `least` together, where there are several. */
+/* Combines the children of each place whose share is below `least`, if there are several. */
 static void fold_small(const lmi_taking *w, fewer *f, double least) {
     f->small = 0;
     f->least = least;
@@ -104,8 +104,7 @@ static lam_status choose(lmi_taking *w, fewer *f) {
     return LAM_OK;
 }
 
-/* -- what stands for several ------------------------------------------------------------------------------
- */
+/* -- places that represent several -------------------------------------------------------------- */
 
 static void add_place(lmi_taking *w, int32_t to, int32_t from) {
     lmi_outlined *a = &w->at[to], *b = &w->at[from];
@@ -120,17 +119,17 @@ static void add_place(lmi_taking *w, int32_t to, int32_t from) {
         w->held[to][h] = lmi_add_capped(w->held[to][h], w->held[from][h]);
     for (int p = 0; p < 2; p++)
         if (b->health[p] > a->health[p]) a->health[p] = b->health[p];
-    a->n_attrs = 0; /* they are of one module */
+    a->n_attrs = 0; /* attributes belong to one module */
     a->others++;
 }
 
-/* A place's total time holds that of the places below it, so only the outermost ones add theirs. */
+/* A place's total time includes the places below it, so only the outermost ones add theirs. */
 static void leave_time(lmi_taking *w, int32_t i) {
     w->own[LMI_OWN_TOTAL_TIME][i] = 0;
     w->state[LMI_OWN_TOTAL_TIME][i] = LAM_EXACT;
 }
 
-/* What is the same of all its parts that are siblings is kept. */
+/* Keeps what is equal for all siblings that it represents. */
 static void agree(lmi_outlined *a, const lmi_outlined *b) {
     if (a->type != b->type) a->type = "";
     if (a->in != b->in) a->in = "";
@@ -139,7 +138,7 @@ static void agree(lmi_outlined *a, const lmi_outlined *b) {
     if (a->state != b->state) a->state = LMI_CALLED;
 }
 
-/* `last`: the last of the siblings that it stands for. */
+/* `last`: the last of the siblings that it represents. */
 static lam_status name_together(lmi_taking *w, int32_t i, const char *last) {
     lmi_outlined *at = &w->at[i];
     const char *name = at->name;
@@ -171,10 +170,10 @@ static lam_status put_together(lmi_taking *w, const fewer *f) {
     return LAM_OK;
 }
 
-/* -- the outline's own ------------------------------------------------------------------------------------
- */
+/* -- into the outline --------------------------------------------------------------------------- */
 
-/* Numbers that are zero and exact everywhere are left out, as those that the convention does not count. */
+/* False for a number that is zero and exact everywhere, such as one that the convention does not count: it is
+ * left out. */
 static bool is_there(const lmi_taking *w, const fewer *f, int k, bool *exact) {
     bool any = false;
     *exact = true;

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The formulas behind the numbers of places, as `lamina why` has them: of each place those of its first call.
- * Equal blocks are kept once. Places with the most MACs come first until what they take is too much. */
+ * The formulas behind the numbers of places, as `lamina why` has them: for each place those of its first
+ * call. Equal blocks are kept once. Places with the most MACs come first,
+ * until the formulas are too large. */
 #include "analyse/cost/numbers.h"
 #include "report/outline/work.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { MOST_BYTES = 500 * 1000, OF_GROUP = 12, OF_FORMULA = 24 }; /* about, as the page writes them */
+enum { MOST_BYTES = 500 * 1000, OF_GROUP = 12, OF_FORMULA = 24 }; /* approximate, as the page writes them */
 
 typedef struct taking {
     lmi_outline *o;
@@ -16,8 +17,8 @@ typedef struct taking {
     lam_error *e;
     lmi_arena scratch;
     lmi_map texts, blocks,
-        works; /* blocks: by their text. works: by what ran, so that equal work is asked once */
-    lmi_vec all, groups, lines; /* lmi_formulas; of the block that is made: lmi_formula_group, its formulas */
+        works; /* blocks: by their text. works: by the operators that ran, to explain equal work once */
+    lmi_vec all, groups, lines; /* lmi_formulas; for the current block: lmi_formula_group and its formulas */
     lmi_buf key;
     size_t bytes;
     int32_t dropped;
@@ -44,13 +45,13 @@ static bool is_shown(lam_metric metric) {
            metric == LAM_BYTES_WRITTEN;
 }
 
-/* A formula without effect says nothing. */
+/* False for a formula without effect. */
 static bool tells(const lam_why *why) {
     bool none = why->value.state == LAM_EXACT && why->value.n == 0 && why->value.over == 0;
     return why->formula && strcmp(why->formula, "0") != 0 && !none;
 }
 
-/* The same operator's as the line before? */
+/* True if the formula is of the same operator as the previous line. */
 static bool continues(const lmi_formula_group *g, const lam_why *why, const lam_why *last) {
     return g && last->op == why->op && last->phase == why->phase;
 }
@@ -80,7 +81,7 @@ static lam_status add_line(taking *t, int32_t row, const lam_why *why, const lam
     return LAM_OK;
 }
 
-/* The sums over a row's operators stand above its formulas in `lamina why`; here they are the numbers of its
+/* `lamina why` shows the sums over a row's operators above its formulas; here they are the numbers of its
  * place. */
 static bool is_sum(const taking *t, const lam_why *why) {
     return why->op < 0 && lmi_by_ops(t->c) && why->formula && strncmp(why->formula, "the sum", 7) == 0;
@@ -111,7 +112,7 @@ static lam_status make_block(taking *t, int32_t row) {
     return s;
 }
 
-/* Moves what was made into the outline. */
+/* Moves the current block into the outline. */
 static lam_status keep_block(taking *t) {
     lmi_arena *a = &t->o->arena;
     lmi_formulas *block = lmi_vec_push(&t->all);
@@ -129,17 +130,16 @@ static lam_status keep_block(taking *t) {
     return lmi_map_put(&t->blocks, key, (int64_t)t->all.n - 1, t->e);
 }
 
-/* -- which --------------------------------------------------------------------------------------------------
- */
+/* -- which places ------------------------------------------------------------------------------- */
 
-/* The row's operators are what is told of it; else its layer as a whole. */
+/* True if the row is explained by its operators, false if by its layer as a whole. */
 static bool by_ops(const taking *t, int32_t row) {
     const lam_cost_row *r = &t->c->rows[row];
     const lmi_price *p = &t->c->prices[r->event];
     return lmi_by_ops(t->c) && r->counted && !p->custom && !(p->rule && p->rule->name);
 }
 
-/* What ran in a call, as text: operators of one signature have one formula. False: nothing did. */
+/* Writes the work of a call as text: operators of one signature have one formula. False: nothing ran. */
 static bool name_work(taking *t, int32_t event) {
     const lmi_op_costs *ops = &t->c->ops;
     int32_t first = event * LAM_N_PHASES;
@@ -152,7 +152,7 @@ static bool name_work(taking *t, int32_t event) {
     return ops->start[first] < ops->start[first + LAM_N_PHASES];
 }
 
-/* The number of the row's block, which is made if there is none yet; -1: it has none. */
+/* The index of the row's block, which is made if there is none yet; -1: the row has none. */
 static lam_status find_block(taking *t, int32_t row, int64_t *block) {
     LAM_TRY(make_block(t, row));
     *block = lmi_map_get(&t->blocks, lmi_buf_text(&t->key));

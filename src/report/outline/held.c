@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Memory by place. What a place that is not shown holds or allocates is told of the place above it. */
+ * Memory by place. Memory of a place that is not shown is added to the place above it. */
 #include "report/outline/work.h"
 
 static void add_use(lmi_taking *w, int32_t place, int32_t i) {

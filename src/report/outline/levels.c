@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The levels of an outline: the insides of containers, with the numbers of their nodes. The outermost come
- * first, until there is as much as a page should hold. */
+ * The levels of an outline: the insides of containers, with the numbers of their nodes. The outermost are
+ * taken first, until they fill the room that a page has for them. */
 #include "analyse/flow/levels.h"
 #include "report/outline/work.h"
 
 enum { BUDGET = 500000 /* bytes of a page */ };
 
-/* Where a node's operators are counted: by level and by its number there. */
+/* The node that an operator is counted at: its level, from 1 (0: none), and its index there. */
 typedef struct counted {
     int32_t level, node;
 } counted;
 
-/* What levels are taken with. */
+/* The state while levels are taken. */
 typedef struct taking {
     lmi_outline *o;
     const lam_costs *c;
@@ -55,7 +55,8 @@ static lam_status take_level(taking *w, const lmi_inside *from, lmi_level *to) {
     return lmi_level_name(to, &w->o->arena, &w->text, w->e);
 }
 
-/* What it takes in a page, roughly: numbers have about four digits, and most lines go to the next rank. */
+/* The size of a level in a page, roughly: numbers have about four digits, and
+ * most lines go to the next rank. */
 static int64_t bytes_of(const lmi_level *l) {
     enum { NODE = 50, LINE = 20 };
     int64_t bytes = (int64_t)l->n * NODE + (int64_t)l->n_lines * LINE;
@@ -81,8 +82,8 @@ static lam_count beginning(const lam_costs *c, lam_metric metric) {
     return lmi_by_ops(c) && lmi_has_metric(c, metric) ? lmi_exact(0) : lmi_unknown();
 }
 
-/* An operator counts, or those inside it do: each belongs to the node of the operator that it is inside of.
- */
+/* Either an operator counts or those inside it do: each belongs to the node of
+ * the operator that contains it. */
 static lam_status count_ops(taking *w) {
     counted *of_op = lmi_alloc(&w->scratch, (uint64_t)w->m->n_ops, sizeof *of_op);
     if (!of_op) return lmi_nomem(w->e);
@@ -131,7 +132,7 @@ static lam_status take_levels(taking *w) {
     return count_ops(w);
 }
 
-/* The graph, and whether it tells something; else a sentence says why there are no levels. */
+/* Makes the graph; *there: it has edges. If not, adds a sentence on why there are no levels. */
 static lam_status have_graph(taking *w, bool *there) {
     lmi_outline *o = w->o;
     lam_error why = {0};

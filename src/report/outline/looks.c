@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How a place looks: its tensors as text, its family for colours, what became of its values. The family comes
- * from the kind of its layer; of a class that is no known layer from the kinds of the operators that it runs
- * itself, and only where these say nothing from the name of the class. */
+ * How a place looks: its tensors as text, its family for colours, the health of its values. The family comes
+ * from the kind of its layer; for an unknown class from the kinds of the operators that it runs itself; and
+ * only if these say nothing, from the name of the class. */
 #include "report/outline/work.h"
 
-enum { NAMED = 3 }; /* of a call's tensors: the rest is counted */
+enum { NAMED = 3 }; /* tensors of a call that are named; the rest is counted */
 
 /* -- tensors --------------------------------------------------------------------------------------------- */
 
@@ -28,7 +28,7 @@ static const char *tensors(lmi_taking *w, const lam_arg *args, int32_t n) {
 
 /* -- families -------------------------------------------------------------------------------------------- */
 
-/* What the operators that run in a place's own calls are. */
+/* Which operators run in a place's own calls. */
 typedef struct own_ops {
     uint8_t products; /* at most 2 are counted */
     bool attends, softmax, convolves, normalises, looks_up, recurs;
@@ -84,7 +84,7 @@ static lmi_layer_family of_kind(lmi_kind kind, bool holds) {
     case LMI_F_norm: return LMI_NORMALISATION;
     case LMI_F_lookup: return LMI_EMBEDDING;
     case LMI_F_recurrent: return LMI_ATTENTION;
-    case LMI_F_attention: /* an encoder holds an attention, and is none itself */
+    case LMI_F_attention: /* an encoder holds an attention, but is not one */
         return holds && kind != LMI_K_multihead_attention && kind != LMI_K_timm_attention ? LMI_CONTAINER
                                                                                           : LMI_ATTENTION;
     default: return LMI_OTHER_FAMILY;
@@ -99,7 +99,7 @@ static lmi_layer_family of_ops(const own_ops *o) {
     return o->looks_up ? LMI_EMBEDDING : LMI_OTHER_FAMILY;
 }
 
-/* Is `part`, in lower case, in the text, in whatever case? */
+/* True if `part`, in lower case, is in the text in any case. */
 static bool has_part(const char *text, const char *part) {
     for (; *text; text++) {
         size_t k = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How the nodes of levels look: their texts, their sizes, and where they stand. */
+ * How the nodes of levels look: their texts, their sizes, and their positions. */
 #include "analyse/flow/levels.h"
 #include "report/outline/work.h"
 
@@ -14,7 +14,7 @@ lam_status lmi_level_new(lmi_level *l, lmi_arena *a, int32_t n, int32_t n_lines,
 
 /* -- texts --------------------------------------------------------------------------------------- */
 
-/* "aten::_convolution_for_cpu": convolution. */
+/* Writes "convolution" for "aten::_convolution_for_cpu". */
 static void put_op(lmi_buf *b, const char *name) {
     static const char space[] = "aten::", tail[] = "_for_cpu";
     if (strncmp(name, space, sizeof space - 1) == 0) name += sizeof space - 1;
@@ -37,7 +37,7 @@ static void put_label(lmi_buf *b, const lmi_level_node *node, int32_t cut) {
     }
 }
 
-/* All operators of a line; of one, the shape that it gives. */
+/* The note of a node: all its operators; for one operator, the shape of its result. */
 static void put_note(lmi_buf *b, const lmi_level_node *node) {
     if (node->type == LMI_UNIT_MODULE && node->times > 1)
         lmi_putf(b, "%d/%d", (int)node->nth, (int)node->times);
@@ -51,7 +51,7 @@ static void put_note(lmi_buf *b, const lmi_level_node *node) {
 
 /* -- sizes --------------------------------------------------------------------------------------- */
 
-/* Columns of a text, tenths of units each. */
+/* The width of a text in tenths of a unit, with `each` for a column. */
 static int32_t tenths(const char *text, int32_t each) {
     enum { MOST = 100 };
     size_t columns = lmi_width(text);

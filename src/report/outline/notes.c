@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What there is to say besides numbers: findings of health, modules that work in vain, reasons why numbers
- * are not exact, notes of the run. As the JSON of a report has them. */
+ * What an outline says besides numbers: findings of health, unused modules and those without gradients,
+ * reasons why numbers are not exact, notes of the run. They are as in the JSON of a report. */
 #include "report/outline/work.h"
 
 static lam_status take_findings(const lmi_taking *w) {
@@ -39,7 +39,7 @@ static lam_status take_in_vain(lmi_outline *o, in_vain at, int32_t *n, const cha
 static lam_status take_graph(lmi_outline *o, const lam_costs *c, lam_error *e) {
     if (!lam_model_ops_seen(c->model) || !lam_model_traced(c->model)) return LAM_OK;
     LAM_TRY(lam_graph_new(&o->graph, c->model, e));
-    if (lam_graph_n_edges(o->graph) == 0) return LAM_OK; /* nothing is known of where data comes from */
+    if (lam_graph_n_edges(o->graph) == 0) return LAM_OK; /* the sources of data are unknown */
     LAM_TRY(take_in_vain(o, lam_graph_unused, &o->n_unused, &o->unused, e));
     return take_in_vain(o, lam_graph_no_gradient, &o->n_no_gradient, &o->no_gradient, e);
 }
@@ -64,7 +64,7 @@ static lam_status take_provenance(lmi_outline *o, const lam_model *m, lam_error 
     return LAM_OK;
 }
 
-/* What the root's first call tells of the run. */
+/* Takes the root's type, and the mode of its first call. */
 static void take_root(const lmi_taking *w) {
     const lam_event *call = w->call[0];
     if (w->m->n_places > 0) w->o->type_path = w->m->modules[w->m->places[0].module].type_path;

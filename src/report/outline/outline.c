@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The outline as a whole: the totals as a report prints them, and the places one after the other. */
+ * The outline as a whole: the totals as a report prints them, and its parts one after the other. */
 #include "report/outline/work.h"
 
 const char *const lmi_own_names[LMI_N_OWN] = {
@@ -57,7 +57,7 @@ static void take_times(lmi_outline *o, const lam_costs *c, lam_peak roof) {
     if (roof.flops > 0 || roof.bytes > 0) o->roof = lam_costs_peak(c, roof);
 }
 
-/* What a place holds or does, and everything below it. Parents come before their children. */
+/* Sums each place's numbers over it and everything below it. Parents come before their children. */
 lam_status lmi_outline_sum(lmi_outline *o, lam_error *e) {
     for (int k = 0; k < LMI_N_OWN; k++) {
         if (!o->own[k]) continue;
@@ -128,7 +128,7 @@ void lmi_outline_free(lmi_outline *o) {
     *o = (lmi_outline){.peak_place = -1, .backward_us = -1};
 }
 
-/* The names are put from the last to the first, into room for all of them. */
+/* Writes the names from the last to the first, into room for all of them. */
 void lmi_outline_path(const lmi_outline *o, int32_t place, lmi_buf *out) {
     size_t n = 0;
     for (int32_t i = place; i > 0; i = o->at[i].parent) n += strlen(o->at[i].name) + (o->at[i].parent > 0);

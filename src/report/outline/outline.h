@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * outline: what the page and the pictures show, taken from a model's costs once: the tree of places with the
- * own numbers of each, the memory in use over time, the levels of the graph, the formulas. Pictures and the
- * page read nothing else, so an outline may come from elsewhere than a model. */
+ * outline: the data of pages and pictures, taken once from a model's costs: the tree of places with the own
+ * numbers of each, the memory in use over time, the levels of the graph, the formulas. Pictures and pages
+ * read nothing else, so an outline need not come from a model. */
 #ifndef LMI_REPORT_OUTLINE_H
 #define LMI_REPORT_OUTLINE_H
 
@@ -16,7 +16,7 @@ typedef enum lmi_own_number {
 } lmi_own_number;
 extern const char *const lmi_own_names[LMI_N_OWN]; /* "params", "macs", ... */
 
-/* By kind of a layer, for colours. */
+/* The kind of a layer, for colours. */
 typedef enum lmi_layer_family {
     LMI_CONVOLUTION, LMI_LINEAR, LMI_ATTENTION, LMI_NORMALISATION, LMI_ACTIVATION, LMI_EMBEDDING,
     LMI_OTHER_FAMILY, LMI_CONTAINER, LMI_N_FAMILIES
@@ -36,13 +36,13 @@ typedef struct lmi_outlined {
     int32_t parent, end, depth, n_children; /* the root's parent is -1 */
     const char *name, *type;  /* name: last component of the path */
     const char *in, *out;     /* tensors as text: "8×64×56×56 float32, ... +2"; "" */
-    int32_t n_attrs;          /* 0: it has none, or they are not known */
-    const lam_attr *attrs;    /* as lmi_module_attr has them */
+    int32_t n_attrs;          /* 0: none, or unknown */
+    const lam_attr *attrs;    /* by lmi_module_attr */
     uint8_t state, family;    /* lmi_place_state, lmi_layer_family */
     uint8_t health[2];        /* lam_health_state, forward and backward */
-    int32_t run;              /* first of the run of equal siblings that it is in; itself: first, or none */
-    int32_t n_run;            /* of the first: how many; else 1 */
-    int32_t others;           /* places that this one stands for besides itself; see `left` */
+    int32_t run;              /* the first of its run of equal siblings; itself if first, or in none */
+    int32_t n_run;            /* for the first: the length of the run; else 1 */
+    int32_t others;           /* places that this one represents besides itself; see `left` */
     int32_t level, formulas;  /* indices; -1: none */
 } lmi_outlined;
 
@@ -63,16 +63,16 @@ typedef struct lmi_level_node {
     uint8_t type, look;   /* lmi_unit_type; how it is drawn */
     const char *name;     /* of a module inside its level, or of an input; else NULL */
     const char *class_name; /* a module's type; else NULL */
-    int32_t nth, times;   /* of a module: which one of how many calls, from 1 */
+    int32_t nth, times;   /* of a module: which of its calls, from 1, of how many */
     int32_t n_ops;        /* of operators */
     const char **op;
-    lam_shape shape;      /* what the last of them gives */
+    lam_shape shape;      /* of the result of the last one */
     int32_t place;        /* of a module, in the first container that has this level; else -1 */
     lam_count macs, flops, bytes; /* of operators */
     const char *label; /* its name; operators; "in" */
     const char *note;  /* a module: "1/2" of several calls; operators: all of them or a shape; "" */
 } lmi_level_node;
-/* The inside of a container; equal insides share one. */
+/* The inside of a container; equal insides share a level. */
 typedef struct lmi_level {
     int32_t n;
     lmi_level_node *node;
@@ -100,18 +100,18 @@ typedef enum lmi_change { LMI_SAME, LMI_ADDED, LMI_REMOVED, LMI_CHANGED, LMI_REN
 
 typedef struct lmi_outline {
     lmi_arena arena;
-    const char *name, *type_path; /* the root's type, and in full; NULL: not known */
+    const char *name, *type_path; /* the root's type, short and in full; NULL: unknown */
     const char *mode;      /* of the root's first call, "train" or "eval"; NULL: none was seen */
     int32_t n;             /* places */
     lmi_outlined *at;
-    int64_t *own[LMI_N_OWN];   /* NULL: not known for any place, or zero for all */
+    int64_t *own[LMI_N_OWN];   /* NULL: unknown for all places, or zero for all */
     int64_t *total[LMI_N_OWN]; /* own numbers summed over everything at and below; as `own` */
     uint8_t *state[LMI_N_OWN]; /* lam_state of `own`; NULL: all exact */
-    int32_t n_shown;           /* of the model: places before some were made fewer */
+    int32_t n_shown;           /* of the model: places before some were combined */
     lmi_shown_place *shown;    /* NULL: of a saved report */
     bool backward;             /* there are numbers of a backward */
     int32_t modules, calls;
-    const char *convention, *source, *version; /* convention NULL: of a recording, which has no counts */
+    const char *convention, *source, *version; /* convention NULL: a recording, which has no counts */
     lam_param_totals params;
     lam_count macs[LAM_N_PHASES], flops[LAM_N_PHASES], bytes[LAM_N_PHASES];
     int64_t ops_ran, ops_counted, ops_ruled;
@@ -122,13 +122,13 @@ typedef struct lmi_outline {
     int32_t peak_place;              /* -1: none */
     int32_t n_points, n_at_work;
     lmi_course_point *point;  /* at most 600, each the most of its piece */
-    int64_t (*part)[LAM_N_HELD]; /* what the bytes of each point hold; NULL: not known */
+    int64_t (*part)[LAM_N_HELD]; /* the parts of each point's bytes; NULL: unknown */
     lmi_at_work *at_work;     /* at most 4,000, the shortest are dropped */
     int64_t backward_us;      /* when the backward began; -1: there is none */
     bool timed;
     lam_spread time[LAM_N_TIME_PARTS];
     int32_t repeats, outliers;
-    lam_peak roof;            /* 0: not known */
+    lam_peak roof;            /* 0: unknown */
     int32_t n_levels;
     lmi_level *level;
     int32_t n_formulas;
@@ -142,11 +142,12 @@ typedef struct lmi_outline {
     const char *(*unused)[2], *(*no_gradient)[2]; /* path, reason */
     const char **gap, **note;
     const char **left;        /* sentences on what was left out */
-    int32_t left_before;      /* how many are of the tree; the others are of what is taken besides */
+    int32_t left_before;      /* how many are about the tree; the others are about what is taken besides */
     int32_t n_provenance;
     const char *(*provenance)[2]; /* "torch", "2.13.0"; in the order of the report */
-    /* Of a difference: the outline before, NULL: this is none; and by place, its index before and after (-1:
-     * it is not there), its lmi_change, and whether itself differs, apart from what is in it */
+    /* For a difference: the outline before, NULL: it is not a difference; and by place, its index before and
+     * after (-1: it does not exist there), its lmi_change, and whether it differs itself, apart from what is
+     * in it */
     const struct lmi_outline *was;
     int32_t *was_at, *now_at;
     uint8_t *change;
@@ -166,24 +167,24 @@ lam_status lmi_outline_new(lmi_outline *o, const lam_costs *c, const lmi_outline
                            lam_error *e);
 void lmi_outline_free(lmi_outline *o);
 /* Both outlines as one, over the union of their trees: the numbers of `after`, and `before` as `was`. A place
- * of equal type, shapes and counts, with equal insides, at another path is LMI_RENAMED. What only one of
- * them knows, or another convention counted, makes no difference. Both must outlive it. Free it also on
+ * of equal type, shapes and counts, with equal insides, at another path is LMI_RENAMED. Numbers that only one
+ * of them has, or that another convention counted, are not compared. Both must outlive it. Free it also on
  * failure. */
 lam_status lmi_outline_diff(lmi_outline *o, const lmi_outline *before, const lmi_outline *after,
                             lam_error *e);
-/* The i-th attribute that both know and that differs, as it was and as it is; false past the last one. */
+/* The i-th attribute that both have and that differs, before and after; false past the last one. */
 bool lmi_changed_attr(const lmi_outlined *was, const lmi_outlined *now, int32_t i, lam_attr out[2]);
-/* True if both count it by place, by the same rules: outlines without a convention have no counts but those
- * of parameters. */
+/* True if both count a number by place, by the same rules: outlines without a convention have no counts but
+ * those of parameters. */
 bool lmi_outlines_agree(const lmi_outline *a, const lmi_outline *b, lmi_own_number k);
-/* Why numbers of both may not be compared. `so` goes behind what differs; false past the last one. */
+/* Why numbers of both may not be compared. `so` follows what differs; false past the last one. */
 typedef struct lmi_unlike { const char *what, *was, *now, *so; } lmi_unlike;
 bool lmi_outlines_unlike(const lmi_outline *was, const lmi_outline *now, int32_t i, lmi_unlike *out);
-/* What the provenance tells under a label; NULL: nothing. */
+/* The provenance's text under a label; NULL: none. */
 const char *lmi_outline_told(const lmi_outline *o, const char *label);
-/* Of a difference: the levels of after, with what was removed (both.c). */
+/* Makes the levels of a difference: those of after, with removed modules (both.c). */
 lam_status lmi_outline_join_levels(lmi_outline *o, lam_error *e);
-/* The dotted path of a place, appended. */
+/* Appends the dotted path of a place. */
 void lmi_outline_path(const lmi_outline *o, int32_t place, lmi_buf *out);
 /* Levels (levels.c) and their drawings (nodes.c); formulas (formulas.c); the course and the lanes (course.c).
  * of_place: for each place of the model its place in the outline; -2 - i: it is shown as part of i. */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Runs of equal siblings: at least three in a row that have equal types, shapes, counts and insides, and
- * names that differ in the number they end in alone. Places are numbered by what they are, children first, so
- * that nothing is compared twice and nothing recurs. Measured times and memory are not compared: they always
- * differ. */
+ * names that differ only in the number at their end. Places are numbered by their contents, children first,
+ * so that nothing is compared twice and nothing recurs. Measured times and memory are not compared: they
+ * always differ. */
 #include "report/outline/work.h"
 
 enum { SHORTEST = 3 };
@@ -33,7 +33,7 @@ static bool add_word(lmi_vec *key, int64_t word) {
     return at != NULL;
 }
 
-/* Equal texts have one address. */
+/* Equal texts have one address (lmi_take_text). */
 static int64_t of_text(const char *text) { return (int64_t)(uintptr_t)text; }
 
 static bool make_key(const lmi_taking *w, int32_t i, lmi_vec *key) {
@@ -49,7 +49,7 @@ static bool make_key(const lmi_taking *w, int32_t i, lmi_vec *key) {
     return ok;
 }
 
-/* The place that the key stands for, or -1; *last: the last kind with its hash. */
+/* The place with the key, or -1; *last: the last kind with its hash. */
 static int64_t find_kind(const kinds *all, uint64_t hash, int64_t *last) {
     const int64_t *words = all->words.data, *key = all->key.data;
     *last = lmi_map_get_u64(&all->by_hash, hash);

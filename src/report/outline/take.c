@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What all that take an outline use: texts that are kept once, numbers that are added up. */
+ * Helpers for taking an outline: texts that are kept once, sums of numbers,
+ * sentences on what was left out. */
 #include "report/outline/work.h"
 
 #include <stdio.h>

@@ -31,7 +31,7 @@ static bool arrays(lmi_taking *w, int32_t n) {
     return ok;
 }
 
-/* A model without places is outlined as one that has nothing. */
+/* Makes the outline of a model without places: one empty place. */
 static void no_places(lmi_taking *w) {
     w->o->name = "empty model";
     w->at[0] = (lmi_outlined){.parent = -1,
@@ -124,7 +124,7 @@ static void add_metrics(lmi_taking *w, int32_t i, const lam_cost_row *r) {
 /* Unknown times are negative. */
 static lam_count of_ns(int64_t ns) { return ns < 0 ? lmi_unknown() : lmi_exact(ns); }
 
-/* True for a call inside another of the same place, whose time holds it. */
+/* True for a call inside another of the same place: its time is a part of that one's. */
 static bool inside_itself(const lam_model *m, int32_t event) {
     for (int32_t i = m->events[event].parent; i >= 0; i = m->events[i].parent)
         if (m->events[i].place == m->events[event].place) return true;
@@ -134,7 +134,7 @@ static bool inside_itself(const lam_model *m, int32_t event) {
 static void add_times(lmi_taking *w, int32_t i, int32_t row, int32_t event, bool back) {
     lam_time t;
     if (event < 0 || !lmi_has_times(w->c)) return;
-    if (!lam_costs_time(w->c, row, &t)) /* no run that was timed has this call */
+    if (!lam_costs_time(w->c, row, &t)) /* no timed run has this call */
         for (int p = 0; p < LAM_N_PHASES; p++) t.self[p] = t.total[p] = -1;
     lmi_add_own(w, LMI_OWN_TIME, i, of_ns(t.self[LAM_FORWARD]));
     if (!inside_itself(w->m, event)) lmi_add_own(w, LMI_OWN_TOTAL_TIME, i, of_ns(t.total[LAM_FORWARD]));
@@ -143,8 +143,8 @@ static void add_times(lmi_taking *w, int32_t i, int32_t row, int32_t event, bool
                     of_ns(lmi_add_time(t.self[LAM_BACKWARD], t.self[LAM_RECOMPUTE])));
 }
 
-/* A median of sums is no sum of medians: what was called has a time of its own, a container that was not has
- * that of its children. */
+/* A median of sums is not a sum of medians: a place that was called has a measured time, a container that was
+ * not called has the sum of its children's. */
 void lmi_sum_total_times(lmi_taking *w) {
     for (int32_t i = w->n - 1; i > 0; i--) {
         int32_t up = w->at[i].parent;

@@ -11,7 +11,7 @@ const char *lmi_outline_told(const lmi_outline *o, const char *label) {
     return NULL;
 }
 
-/* Of two that are known. */
+/* True if both are known and differ. */
 static bool differ(const char *a, const char *b) { return a && b && strcmp(a, b) != 0; }
 
 static const char *yes_or_no(bool is) { return is ? "yes" : "no"; }

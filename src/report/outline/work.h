@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * work: an outline that is being taken. Places are those that a report shows, in depth-first order: with rows
- * at or below them.
+ * work: an outline in the making. Its places are those that a report shows, with rows at or below them, in
+ * depth-first order.
  *
- * outline.c: the whole. take.c: what the others use. tree.c: places and their numbers. looks.c: shapes,
- * family, health. runs.c: equal siblings. fewer.c: fewer of very many places. held.c: memory. course.c:
- * memory over time. formulas.c, notes.c: formulas; findings and sentences. levels.c: insides of containers.
- * nodes.c: how their nodes look. both.c: levels of a difference. */
+ * outline.c: the whole. take.c: helpers. tree.c: places and their numbers. looks.c: shapes, family, health.
+ * runs.c: equal siblings. fewer.c: fewer of very many places. held.c: memory. course.c: memory over time.
+ * formulas.c, notes.c: formulas; findings and sentences. levels.c: insides of containers. nodes.c: the looks
+ * of their nodes. both.c: levels of a difference. */
 #ifndef LMI_OUTLINE_WORK_H
 #define LMI_OUTLINE_WORK_H
 
@@ -13,9 +13,9 @@
 #include "report/outline/outline.h"
 
 enum {
-    LMI_OUTLINE_PLACES = 20000, /* more are made fewer */
-    LMI_OUTLINE_POINTS = 600,   /* of the course */
-    LMI_OUTLINE_SPANS = 4000    /* below it */
+    LMI_OUTLINE_PLACES = 20000, /* above this some are combined */
+    LMI_OUTLINE_POINTS = 600,   /* points of the course */
+    LMI_OUTLINE_SPANS = 4000    /* spans below the course */
 };
 
 typedef struct lmi_taking {
@@ -28,9 +28,9 @@ typedef struct lmi_taking {
     lmi_map texts;     /* equal texts have one address: lmi_take_text */
     lmi_buf text;
     int32_t n;
-    int32_t n_places;  /* of the model; of a saved report as `n` is before some are made fewer */
-    int32_t *of_place; /* as lmi_outline_levels has it */
-    int32_t *place;    /* of the model, of each place */
+    int32_t n_places;  /* of the model; for a saved report `n` before some are combined */
+    int32_t *of_place; /* see lmi_outline_levels */
+    int32_t *place;    /* the model's place of each place */
     lmi_outlined *at;
     int64_t *own[LMI_N_OWN];
     uint8_t *state[LMI_N_OWN];
@@ -39,41 +39,41 @@ typedef struct lmi_taking {
     int64_t *alike;              /* places with equal numbers are equal: lmi_find_runs */
 } lmi_taking;
 
-/* The one address of a text; NULL: memory ran out. */
+/* Returns the one address of equal texts; NULL: memory ran out. */
 const char *lmi_take_text(lmi_taking *w, const char *text);
-/* Adds to a place's number. What does not fit is the greatest number, and "at least". */
+/* Adds to a place's number. A sum that does not fit is the greatest number, and "at least". */
 void lmi_add_own(lmi_taking *w, lmi_own_number k, int32_t place, lam_count c);
 int64_t lmi_add_capped(int64_t a, int64_t b);
-/* True if places have their own of it and parents do not add it up. */
+/* True for numbers that each place has separately, and that parents do not sum up. */
 static inline bool lmi_is_shown_alone(int k) { return k == LMI_OWN_TOTAL_TIME || k == LMI_OWN_PEAK; }
-/* The place of the outline that shows a place of the model, or stands for it. */
+/* The place of the outline that shows a place of the model, or represents it. */
 static inline int32_t lmi_place_for(const int32_t *of_place, int32_t place) {
     return of_place[place] >= 0 ? of_place[place] : -2 - of_place[place];
 }
 /* Adds a sentence on what was left out. */
 lam_status lmi_leave_out(lmi_outline *o, lam_error *e, const char *sentence);
-/* Of a device: its memory, or its times, were measured. */
+/* The same for a device whose memory, or times, were measured. */
 lam_status lmi_leave_out_device(lmi_outline *o, bool memory, bool times, lam_error *e);
-/* Of so many spans the longest are kept. */
+/* The same for spans, if not all of so many are kept. */
 lam_status lmi_leave_out_spans(lmi_outline *o, int64_t all, lam_error *e);
 
 lam_status lmi_take_places(lmi_taking *w);
 lam_status lmi_take_numbers(lmi_taking *w);
-/* Total times of containers that were not called, from those of their children. */
+/* Sets the total times of containers that were not called from those of their children. */
 void lmi_sum_total_times(lmi_taking *w);
 lam_status lmi_take_looks(lmi_taking *w);
-/* Where nothing but the name of the class is known; `holds`: it has children. */
+/* The family if nothing but the name of the class is known; `holds`: it has children. */
 lmi_layer_family lmi_family_of_name(const char *type, bool holds);
 /* Fills the outline's totals from its own numbers. */
 lam_status lmi_outline_sum(lmi_outline *o, lam_error *e);
 lam_status lmi_take_held(lmi_taking *w);
 lam_status lmi_find_runs(lmi_taking *w);
-/* Moves the places into the outline: all, or if there are too many those that matter. */
+/* Moves the places into the outline: all, or the important ones if there are too many. */
 lam_status lmi_keep_places(lmi_taking *w);
 lam_status lmi_take_notes(lmi_taking *w);
 /* Room for the nodes and lines of a level, which the caller fills. */
 lam_status lmi_level_new(lmi_level *l, lmi_arena *a, int32_t n, int32_t n_lines, lam_error *e);
-/* Texts and sizes of its nodes, from what is known of each. */
+/* Makes the texts and sizes of its nodes. */
 lam_status lmi_level_name(lmi_level *l, lmi_arena *a, lmi_buf *text, lam_error *e);
 
 #endif

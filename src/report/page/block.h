@@ -5,7 +5,7 @@
 
 #include "report/table/quick.h"
 
-/* As any JSON, and nothing that HTML or JavaScript would read otherwise. */
+/* Writes a JSON string without anything that HTML or JavaScript would read differently. */
 static inline void block_text(lmi_buf *b, const char *s) {
     uint32_t code;
     if (!s) {
@@ -26,7 +26,7 @@ static inline void block_text(lmi_buf *b, const char *s) {
     PUT(b, "\"");
 }
 
-/* `"name":`, after a comma unless an object or a list begins there. */
+/* A comma, unless an object or a list begins, or a key is before it. */
 static inline void block_next(lmi_buf *b) {
     char last = b->n ? b->s[b->n - 1] : '{';
     if (last != '{' && last != '[' && last != ':') PUT(b, ",");
@@ -41,7 +41,7 @@ static inline void block_int(lmi_buf *b, int64_t v) {
     block_next(b);
     quick_int(b, v);
 }
-static inline void block_index(lmi_buf *b, int32_t i) { /* a key of an object that has few of them */
+static inline void block_index(lmi_buf *b, int32_t i) { /* the key of an object with few keys */
     block_next(b);
     lmi_putf(b, "\"%d\":", (int)i);
 }

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a page of a difference has besides: the names of both, what each number was, signs of what changed,
- * and whether the two can be compared at all. */
+ * What a page of a difference has in addition: the names of both models, the numbers before, signs of
+ * changes, and whether the two can be compared. */
 #include "report/page/page.h"
 
 enum { OLD_NAME = 30, NAMED = 3, LEAST_PERCENT = 20 /* thousandths */ };
 
-/* -- names -------------------------------------------------------------------------------------------------
- */
+/* -- names -------------------------------------------------------------------------------------- */
 
 /* "resnet18" of torchvision.models:resnet18. */
 static const char *last_part(const char *target) {
@@ -27,7 +26,7 @@ static const char *name_of(const lmi_outline *o, const char *given, int kind) {
     }
 }
 
-/* The first kind of name that tells them apart. */
+/* Finds the first kind of name that distinguishes them. */
 static void find_names(const lmi_page *p, const char **was, const char **now) {
     for (int kind = 0; kind < N_KINDS; kind++) {
         *was = name_of(p->o->was, p->options->before, kind);
@@ -66,8 +65,7 @@ void lmi_page_put_both(lmi_page *p, const char *was, const char *now, int32_t co
     lmi_page_name(p, now ? now : "", columns);
 }
 
-/* -- numbers -----------------------------------------------------------------------------------------------
- */
+/* -- numbers ------------------------------------------------------------------------------------ */
 
 static bool is_counted(const lmi_page_number *n) {
     return n->of.by != LMI_OWN_PARAMS && n->of.by != LMI_OWN_TIME && n->of.by != LMI_OWN_HELD;
@@ -77,7 +75,7 @@ bool lmi_page_is_alike(const lmi_page *p) {
     return !p->o->was || strcmp(p->o->was->convention, p->o->convention) == 0;
 }
 
-/* "+102 %"; nothing where one of them is not known in full, or another convention counted it. */
+/* Writes "+102 %"; nothing if one of them is not exact, or was counted under another convention. */
 static void put_difference(lmi_page *p, const lmi_page_number *n, lam_count was, lam_count now) {
     double a = lmi_count_double(was), b = lmi_count_double(now);
     bool known = was.state == LAM_EXACT && now.state == LAM_EXACT;
@@ -149,8 +147,7 @@ void lmi_page_put_change(lmi_page *p, const lmi_page_number *n, int32_t place) {
     lmi_put(&p->out, "</span>");
 }
 
-/* -- signs -------------------------------------------------------------------------------------------------
- */
+/* -- signs -------------------------------------------------------------------------------------- */
 
 void lmi_page_put_sign(lmi_page *p, int32_t place) {
     static const char *const class[] = {"", "add", "del", "chg", "ren"};
@@ -165,7 +162,7 @@ void lmi_page_put_sign(lmi_page *p, int32_t place) {
     lmi_put(&p->out, "</span>");
 }
 
-/* What holds something that changed is not counted again. */
+/* A place that holds a changed one is not counted again. */
 static void count_changes(const lmi_outline *o, int32_t n[LMI_RENAMED + 1]) {
     for (int32_t i = 0; i < o->n; i++) {
         bool holds = false;
@@ -180,7 +177,7 @@ static double difference_of(const lmi_page *p, const lmi_page_number *n, int32_t
     return (p->o->now_at[i] < 0 ? 0 : lmi_count_double(count_at(p->o, n, i))) - a;
 }
 
-/* The children of the root with the largest difference, that first. */
+/* Finds the children of the root with the largest differences, the largest first. */
 static int find_largest(const lmi_page *p, const lmi_page_number *by, int32_t place[NAMED]) {
     double size[NAMED];
     int n = 0;
@@ -221,8 +218,7 @@ void lmi_page_changes_say(lmi_page *p) {
     if (found) lmi_putc(&p->out, '.');
 }
 
-/* -- what can't be compared --------------------------------------------------------------------------------
- */
+/* -- what can't be compared --------------------------------------------------------------------- */
 
 void lmi_page_unlike_say(lmi_page *p) {
     lmi_put(&p->out, "<b>MACs, FLOPs and bytes can't be compared:</b> before they were counted by <code>");

@@ -2,7 +2,7 @@
  *
  * The block of data that the page's script reads: an outline as columns in JSON. It stands inside a <script>
  * element, so no text in it may end that element. Numbers are integers; row 0 is the root, rows are in
- * depth-first order. A number for a text is its index in S, whose first text is empty. null: not known.
+ * depth-first order. A number for a text is its index in S, whose first text is empty. null: unknown.
  *
  * v, name, head   1, the root's type, what is known of the run
  * S               all texts
@@ -13,17 +13,19 @@
  * held, cats      bytes at the peak by category: {place: [9]}; the categories' names
  * tot             [number, state] of the whole; b_...: backward and recomputation
  * mem             t, b: microseconds and bytes; parts: [category, bytes] of those that are held; spans:
- * [place, phase, start, length, depth]; back: when the backward began; peak, before, peak_in, peak_phase,
- * held, rss, source roof            FLOP/s, bytes/s, threads lv, lvof        drawings (draw/layout.h) and
- * {place: drawing}. Nodes: n [look, label, note], w, h, x, y, ranks r of r0 to r1, waypoints d, segments e,
- * spine sp; bus: all lines that share a rail why, whyof      formulas and {place: formulas}: [phase,
- * operator, [metric, formula, filled in, value]] base, dst       of a difference: numbers before, by place of
- * both trees; lmi_change by place renamed         {place: its path before} health, unused, nograd, gaps,
- * notes, ops, time   as in the JSON of a report left            what was left out */
+ *                 [place, phase, start, length, depth]; back: when the backward began; peak, before,
+ *                 peak_in, peak_phase, held, rss, source
+ * roof            FLOP/s, bytes/s, threads
+ * lv, lvof        drawings (draw/layout.h) and {place: drawing}. Nodes: n [look, label, note], w, h, x, y,
+ *                 ranks r of r0 to r1, waypoints d, segments e, spine sp; bus: all lines that share a rail
+ * why, whyof      formulas and {place: formulas}: [phase, operator, [metric, formula, filled in, value]]
+ * base, dst       for a difference: numbers before, by place of both trees; lmi_change by place
+ * renamed, left   {place: its path before}; what was left out
+ * health, unused, nograd, gaps, notes, ops, time   as in the JSON of a report */
 #include "report/page/block.h"
 #include "report/page/page.h"
 
-enum { LISTED = 200 }; /* modules that are unused or get no gradient, and findings: no reader asks for more */
+enum { LISTED = 200 }; /* entries of a list of unused modules, or of findings: no reader needs more */
 
 typedef struct block {
     lmi_buf *out;
@@ -35,7 +37,7 @@ typedef struct block {
 
 /* -- JSON ------------------------------------------------------------------------------------------------ */
 
-/* The number of a text in the list of all. */
+/* The index of a text in S. */
 static int64_t text_at(block *k, const char *text) {
     int64_t at = lmi_map_get(&k->index, text ? text : "");
     if (at >= 0) return at;
@@ -59,7 +61,7 @@ static void put_count(lmi_buf *b, const char *name, lam_count c) {
 
 /* -- places ---------------------------------------------------------------------------------------------- */
 
-/* The offset of a text among what is outlined of a place. */
+/* `offset`: of a text in lmi_outlined. */
 static void text_column(block *k, const char *name, size_t offset) {
     block_key(k->out, name);
     PUT(k->out, "[");
@@ -167,7 +169,7 @@ static void put_held(block *k) {
 
 /* -- the run --------------------------------------------------------------------------------------------- */
 
-/* A fact that is a whole number, as one; else as text. */
+/* Writes a whole number as such, any other fact as text. */
 static void put_number(lmi_buf *b, const char *text) {
     size_t n = text ? strlen(text) : 0;
     if (n > 0 && n < 10 && strspn(text, "0123456789") == n && (*text != '0' || n == 1))
@@ -208,7 +210,7 @@ static void put_head(block *k) {
 
 static bool is_known(lam_count c) { return c.state != LAM_UNKNOWN || c.n > 0; }
 
-/* Backward and recomputation together, as in the columns. */
+/* Backward and recomputation are summed, as in the columns. */
 static void put_totals(block *k) {
     lmi_buf *b = k->out;
     const lmi_outline *o = k->o;
@@ -243,7 +245,7 @@ static void put_points(block *k) {
     PUT(k->out, "]");
 }
 
-/* By category, from the lowest in a stack. */
+/* Writes the parts by category, from the lowest in a stack. */
 static void put_parts(block *k) {
     const lmi_outline *o = k->o;
     if (!o->part) return;
@@ -314,7 +316,7 @@ static void put_memory(block *k) {
     block_int_field(b, "before", m->before);
     block_int_field(b, "allocated", m->allocated);
     path_field(k, "peak_in", k->o->peak_place);
-    /* Outside every call it may have been a backward's, where that can't be told. */
+    /* Outside every call the peak may have been in a backward, if the memory of that is unknown. */
     bool guess = m->info.forward_only && m->peak_call < 0;
     block_text_field(b, "peak_phase", guess ? NULL : lam_phase_name((lam_phase)m->peak_phase));
     known_field(b, "back", k->o->backward_us);
@@ -579,7 +581,7 @@ static void put_operators(block *k) {
 
 /* -- a difference ---------------------------------------------------------------------------------------- */
 
-/* The numbers before, by place of both trees together. */
+/* Writes the numbers before, by place of both trees together. */
 static void put_columns_before(block *k) {
     const lmi_outline *o = k->o, *was = o->was;
     lmi_buf *b = k->out;
@@ -617,7 +619,7 @@ static void put_course_before(block *before) {
     PUT(before->out, "}");
 }
 
-/* What another name was the path of, by place. */
+/* Writes the old paths of renamed places. */
 static void put_names_before(block *k) {
     const lmi_outline *o = k->o;
     lmi_buf path;
