@@ -24,10 +24,10 @@ LAM_API lam_status lam_rf_of(const lam_model *m, int32_t event, const char *conv
  * from the last row: "relative to the last convolutional layer". */
 LAM_API lam_status lam_costs_rf_backwards(lam_costs *c, lam_error *e);
 
-/* If operators were watched, the rows' fields come from the data-flow graph, for each axis of each tensor
- * that goes into the model. The first axis, usually the batch, is last in this list, and only listed for
- * tensors with two or three axes. A field is the smallest interval with every position that an element of the
- * row's first output depends on. With dilation this includes the positions between, which are not read. Batch
+/* If operators were watched, the rows' fields come from the data-flow graph, for each axis of each input
+ * tensor of the model. The first axis, usually the batch, is last in this list, and only listed for tensors
+ * with two or three axes. A field is the smallest interval with every position that an element of the row's
+ * first output depends on. With dilation this includes the positions between, which are not read. Batch
  * normalisation counts as in eval mode.
  * Element o of axis `out_axis` depends on positions from start + o * jump to end + o * jump, all three exact
  * fractions, numerator and denominator. */
@@ -44,11 +44,11 @@ typedef struct lam_rf_axis {
     lam_reach reach;
     int64_t size, narrow;          /* the largest field of an element; the same along the narrowest path */
     int64_t jump[2], start[2], end[2];
-    bool shown;                    /* the row's columns show the largest of the axes with `shown` */
-    bool paths;                    /* paths with different fields meet */
+    bool shown;                    /* the row's columns show the largest field among the axes with `shown` */
+    bool paths;                    /* paths with different fields join before the output */
     bool at_most;                  /* the field may be smaller */
-    lam_state state;               /* LAM_AT_LEAST: an operand has an unobserved source */
-    const char *why;               /* the operator that leaves it unknown; NULL: it is known */
+    lam_state state;               /* LAM_AT_LEAST: the source of an operand was not observed */
+    const char *why;               /* the operator that makes the field unknown; NULL: the field is known */
 } lam_rf_axis;
 /* Reads the field of row `row` along the i-th axis; LAM_RANGE past the last one, or if nothing is known. */
 LAM_API lam_status lam_costs_rf_axis(const lam_costs *c, int32_t row, int32_t i, lam_rf_axis *out,
@@ -101,16 +101,17 @@ LAM_API lam_status lam_graph_dot(const lam_graph *g, bool ops, lam_sink to, lam_
  * Allocations and frees of torch's CPU allocator while a capture was open. Sizes are the requested bytes. */
 
 typedef struct lam_memory lam_memory;
-/* Computes the memory use of model `m`, which must outlive the result. LAM_USAGE if it was not measured. */
+/* Computes the memory use of model `m`, which must outlive the result. LAM_USAGE if memory was not
+ * measured. */
 LAM_API lam_status lam_memory_new(lam_memory **out, const lam_model *m, lam_error *e);
 LAM_API void lam_memory_free(lam_memory *y); /* NULL is allowed */
 
 typedef struct lam_memory_totals {
     lam_memory_info info;
     int64_t allocated, freed; /* since the capture opened; the difference is live at its end */
-    int64_t before;           /* parameters, buffers, gradients, inputs, ... that existed when it opened */
+    int64_t before;           /* parameters, buffers, gradients, inputs, ... that existed at the opening */
     int64_t peak;             /* the most memory in use at one moment, `before` included */
-    int64_t peak_allocated;   /* the same without `before`: as torch's allocator counts from the opening on */
+    int64_t peak_allocated;   /* the most without memory of `before`: as torch counts from the opening on */
     /* the first moment of `peak`; ns 0: before the first allocation */
     int64_t peak_order, peak_ns;
     int32_t peak_call;           /* the call that ran then, -1 none */
@@ -122,7 +123,7 @@ typedef struct lam_memory_totals {
 LAM_API const lam_memory_totals *lam_memory_total(const lam_memory *y);
 
 /* The memory use of a call, or of all calls at a place, in one phase. A block belongs to the call that
- * allocated it, whichever call frees it. */
+ * allocated it, even if another call frees it. */
 typedef struct lam_memory_use {
     int64_t allocated;
     int64_t freed;    /* the part that was freed before the capture closed */
@@ -137,20 +138,20 @@ typedef struct lam_memory_row {
 LAM_API const lam_memory_row *lam_memory_call(const lam_memory *y, int32_t event);  /* NULL out of range */
 /* Sums over the calls at the place, and the largest of their peaks. */
 LAM_API const lam_memory_row *lam_memory_place(const lam_memory *y, int32_t place);
-/* Bytes that a place holds at the peak, indexed by lam_held: itself, and with every place below it. A tensor
- * and its gradient are held at its first owner; lam_memory_unplaced has what no module holds. NULL if out of
- * range. */
+/* Bytes that a place holds at the peak, indexed by lam_held: the place alone, and with every place below it.
+ * A tensor and its gradient are held at the tensor's first owner; lam_memory_unplaced returns the bytes that
+ * no module holds. NULL if out of range. */
 LAM_API const int64_t *lam_memory_held(const lam_memory *y, int32_t place);
 LAM_API const int64_t *lam_memory_held_below(const lam_memory *y, int32_t place);
 LAM_API const int64_t *lam_memory_unplaced(const lam_memory *y);
 
 typedef struct lam_memory_point { int64_t t_ns, bytes; } lam_memory_point;
-/* Reads memory in use over time, in `points` steps: the maximum of the i-th step and its moment. Fewer
- * moments than `points` are read one by one. LAM_RANGE past the last one. */
+/* Reads memory in use over time, in `points` steps: the maximum of the i-th step and its moment. If there are
+ * fewer moments than `points`, each moment is a step. LAM_RANGE past the last one. */
 LAM_API lam_status lam_memory_at(const lam_memory *y, int32_t points, int32_t i, lam_memory_point *out,
                                  lam_error *e);
-/* The parts of `bytes` of the same step of lam_memory_at, indexed by lam_held. LAM_USAGE: of a device's
- * memory they are not known. */
+/* Reads the parts of `bytes` of the same step of lam_memory_at, indexed by lam_held. LAM_USAGE for a device's
+ * memory, whose parts are not known. */
 LAM_API lam_status lam_memory_held_at(const lam_memory *y, int32_t points, int32_t i,
                                       int64_t held[LAM_N_HELD], lam_error *e);
 /* As lam_memory_new, for the device. `freed` counts all frees during the call, of blocks of any call;
@@ -158,13 +159,14 @@ LAM_API lam_status lam_memory_held_at(const lam_memory *y, int32_t points, int32
 LAM_API lam_status lam_device_memory_new(lam_memory **out, const lam_model *m, lam_error *e);
 
 /* == Values and health =================================================================================
- * The values of tensors. */
+ * NaN and Inf in the values of tensors. */
 
 
 /* -- findings ------------------------------------------------------------------------------------------
- * A value is born where an output is not finite and all inputs are. Layers that only pass it on are reported
- * separately. -Inf alone is a mask until it is the first argument of a layer that is no softmax, or an output
- * of the model. If `origin` is known, the finding names that operator. docs/health.md has the rules. */
+ * A non-finite value is born where an output is not finite and all inputs are. Layers that only pass it on
+ * are reported separately. -Inf alone counts as a mask until it is the first argument of a layer other than
+ * softmax, or an output of the model. If `origin` is known, the finding names that operator. docs/health.md
+ * has the rules. */
 typedef enum lam_health_state {
     LAM_HEALTH_UNKNOWN, /* not checked */
     LAM_HEALTH_FINE,
@@ -173,12 +175,12 @@ typedef enum lam_health_state {
 } lam_health_state;
 typedef struct lam_finding {
     lam_phase phase;
-    int32_t call, place; /* the call and layer that made it; -1: outside of every layer */
-    /* work of a layer between the calls of its children: the calls before and after it, -1 none; else -1 */
+    int32_t call, place; /* the call and layer that made the value; -1: outside of every layer */
+    /* if `own`: the calls of children before and after that work, -1 none; else -1 */
     int32_t before, after;
-    bool own;          /* it is such work */
+    bool own;          /* the work of a layer between the calls of its children made it */
     bool input;        /* it was in an input of the model */
-    bool check;        /* a check of the user's reported it */
+    bool check;        /* the user's check reported it */
     bool explained;    /* an earlier finding is enough to cause it */
     const char *owned; /* the parameter or buffer that holds it; NULL: none */
     const char *op;    /* the operator or node that returned it; NULL: unknown */
@@ -198,7 +200,7 @@ LAM_API lam_health_state lam_health_of(const lam_health *h, int32_t call, lam_ph
 LAM_API lam_health_state lam_health_at(const lam_health *h, int32_t place, lam_phase phase);
 /* "fine", "passed", "born" or "unknown". */
 LAM_API const char *lam_health_name(lam_health_state s);
-/* The sentence of the first finding, or one that reports no finding and the number of tensors checked. */
+/* The sentence of the first finding; without a finding, one with the number of tensors that were checked. */
 LAM_API const char *lam_health_sentence(const lam_health *h);
 /* Writes the last `n` calls that ended before the first finding, or before the capture closed, as text. */
 LAM_API lam_status lam_health_tail(const lam_health *h, int32_t n, lam_sink to, lam_error *e);
@@ -243,26 +245,26 @@ typedef struct lam_times lam_times;
 LAM_API lam_status lam_times_new(lam_times **out, const lam_model *m, lam_error *e);
 LAM_API void lam_times_free(lam_times *t); /* NULL is allowed */
 LAM_API int32_t lam_times_n_runs(const lam_times *t);
-/* Reads the times of one call of the model that was timed; false if out of range. */
+/* Reads the times of one call of the timed model; false if out of range. */
 LAM_API bool lam_times_event(const lam_times *t, int32_t event, lam_time *out);
 /* Reads the time of the k-th call at `place` in a run, over the runs, with (total) or without the calls
  * inside it; false if there is no such call or the time is unknown. */
 LAM_API bool lam_times_place(const lam_times *t, int32_t place, int32_t k, lam_phase phase, bool total,
                              lam_spread *out);
-/* A part of a run, over all runs, and of run `run`. */
+/* The time of a part: its spread over all runs, and in run `run`. */
 LAM_API bool lam_times_part(const lam_times *t, lam_time_part part, lam_spread *out);
 LAM_API int64_t lam_times_run(const lam_times *t, int32_t run, lam_time_part part);
-/* A run that took much longer than others: of at least 5 runs, more than 5 deviations (scaled to a standard
- * deviation) and more than 5 % above the median. */
+/* A run that took much longer than others: one of at least 5, and its time is above the median by more than 5
+ * deviations (scaled to a standard deviation) and by more than 5 %. */
 typedef struct lam_outlier {
     int32_t run;
     int64_t whole, median; /* whole time of the run; median over all runs */
     int32_t place;         /* the place with the largest delay; -1: the engine, or nodes that no call made */
-    int64_t late;          /* its delay above its own median */
+    int64_t late;          /* the time of that place above its own median */
 } lam_outlier;
 /* Reads the i-th; false past the last one. */
 LAM_API bool lam_times_outlier(const lam_times *t, int32_t i, lam_outlier *out);
-/* Operators and nodes by name and phase, the largest `self` first. False past the last one. */
+/* The operators or nodes of one name in one phase. */
 typedef struct lam_op_time {
     const char *name;
     lam_phase phase;
@@ -270,9 +272,11 @@ typedef struct lam_op_time {
     int32_t n;           /* the number that ran */
     int64_t self, total; /* without and with the operators inside, summed over all runs */
 } lam_op_time;
+/* Reads the i-th, the largest `self` first; false past the last one. */
 LAM_API bool lam_times_op(const lam_times *t, int32_t i, lam_op_time *out);
-/* As lam_times_new, by the device's clock: waits for the host included, operators left out. A call's total is
- * that of its stream; its own time is unknown if calls in it ran on others. LAM_USAGE: no clock was read. */
+/* As lam_times_new, by the device's clock: waits for the host are included, operators are left out. A call's
+ * total is the time of its stream; its own time is unknown if calls in it ran on other streams. LAM_USAGE: no
+ * clock was read. */
 LAM_API lam_status lam_device_times_new(lam_times **out, const lam_model *m, lam_error *e);
 /* As lam_costs_times and lam_costs_time below. */
 LAM_API const lam_times *lam_costs_device_times(const lam_costs *c);
@@ -287,7 +291,7 @@ LAM_API int64_t lam_costs_time_part(const lam_costs *c, lam_time_part part);
 LAM_API const lam_times *lam_costs_times(const lam_costs *c);
 typedef enum lam_bound {
     LAM_BOUND_UNKNOWN,
-    LAM_BOUND_COMPUTE, /* arithmetic is nearer to its peak than memory */
+    LAM_BOUND_COMPUTE, /* the FLOPs a second are nearer to their peak than the bytes a second */
     LAM_BOUND_MEMORY,
     LAM_BOUND_NEITHER  /* neither reaches a tenth of its peak */
 } lam_bound;
@@ -304,12 +308,12 @@ typedef struct lam_speed { /* the speed of a row's own work in its own time */
  * count as memory. */
 LAM_API bool lam_costs_speed(const lam_costs *c, int32_t row, lam_phase phase, const lam_peak *peak,
                              lam_speed *out);
-/* The same of the row's work with the calls inside it, in its time with them: of a container its inside
- * together. */
+/* The same for the work and the time of the row together with the calls inside it: the speed of a container
+ * as a whole. */
 LAM_API bool lam_costs_speed_inside(const lam_costs *c, int32_t row, lam_phase phase, const lam_peak *peak,
                                     lam_speed *out);
-/* The peak that rows are compared with: `measured`, or the speed of a row that exceeds it, since the peak was
- * then measured too low. 0 stays 0. */
+/* The peak that rows are compared with: `measured`, or the speed of a row that exceeds it, since then the
+ * measurement was too low. 0 stays 0. */
 LAM_API lam_peak lam_costs_peak(const lam_costs *c, lam_peak measured);
 
 /* == Will it fit ======================================================================================= */
@@ -323,20 +327,20 @@ typedef struct lam_fit_row {
     int32_t place; /* -1: outside every call */
     int64_t bytes, part[LAM_N_HELD];
 } lam_fit_row;
-/* The predicted peak of memory that a CPU's allocator has handed out during a run, from a dry run that
- * followed how long autograd and the model's code held each tensor. */
+/* The predicted peak of the memory that a CPU's allocator hands out in a run, from a dry run that followed
+ * how long autograd and the model's code held each tensor. */
 typedef struct lam_fit {
     lam_count peak, part[LAM_N_HELD]; /* the peak and its parts; LAM_AT_LEAST: see `gap` */
     int32_t op;                       /* the operator that runs then; -1: none, or the optimizer's step */
     const char *at;                   /* its name, "the optimizer's step", or "before the first operator" */
     const char *optimizer;            /* NULL: no step is made */
     bool backward;                    /* there was a backward pass */
-    const char *gap;                  /* why it may be more; NULL: it is not */
-    const char *rough;                /* why it may be some per cent less or more; NULL: it is not */
+    const char *gap;                  /* why the peak may be higher; NULL: it is not */
+    const char *rough;                /* why it may be some per cent lower or higher; NULL: it is not */
     /* Layers with causal attention: their number, and the bytes of a cache of keys and values for a token. */
     int32_t cached_layers;
     int64_t cache_bytes;
-    /* The same for layers with self-attention through a mask of the model, which may be causal. */
+    /* The same for layers with self-attention under a mask that the model gives, which may be causal. */
     int32_t masked_layers;
     int64_t masked_bytes;
     int32_t n_rows;
@@ -346,9 +350,9 @@ typedef struct lam_fit {
  * such optimizer. */
 LAM_API lam_status lam_fit_new(lam_fit **out, const lam_model *m, const char *optimizer, lam_error *e);
 LAM_API void lam_fit_free(lam_fit *f); /* NULL is allowed */
-/* Writes the fit of a forward pass, a training step, or both (NULL: left out) as "text" (format NULL),
- * "json" or "html", an element for a notebook. `m` is the model of either. `measured`: the peaks that an
- * allocator counted instead, -1 unknown. */
+/* Writes the fit of a forward pass, a training step, or both (NULL: left out) as "text" (format NULL), "json"
+ * or "html" (an element for a notebook). `m` is the model of one of them. `measured`: the peaks that an
+ * allocator counted, shown beside the predicted ones; -1 unknown. */
 LAM_API lam_status lam_fit_write(const lam_fit *forward, const lam_fit *step, const lam_model *m,
                                  const int64_t measured[2], const char *format, bool exact, lam_sink to,
                                  lam_error *e);

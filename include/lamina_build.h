@@ -84,7 +84,8 @@ LAM_API lam_status lam_build_elsewhere(lam_builder *b, int32_t tensor, int64_t e
 /* Marks a tensor as the packed weight of a quantised layer: neither parameter nor buffer, described by its
  * unpacked shape and type. Its owner owns it as a buffer. */
 LAM_API lam_status lam_build_packed(lam_builder *b, int32_t tensor, lam_error *e);
-/* Notes whether a backward pass from all floating-point outputs gave the tensor a gradient (`came`). */
+/* Notes whether the tensor received a gradient (`came`) in a backward pass from all floating-point
+ * outputs. */
 LAM_API lam_status lam_build_gradient(lam_builder *b, int32_t tensor, bool came, lam_error *e);
 /* Notes that `module` owns tensor `tensor` under `name` ("weight"). */
 LAM_API lam_status lam_build_owns(lam_builder *b, int32_t module, const char *name, int32_t tensor,
@@ -106,8 +107,8 @@ typedef struct lam_arg {
 typedef enum lam_call_flags {
     LAM_CALL_TRAINING = 1, /* the module was in train() mode at this call */
     LAM_CALL_FAILED = 2,   /* it raised */
-    LAM_CALL_UNSEEN = 4,   /* nothing is known of its outputs (None, a string, ...) */
-    LAM_CALL_AGAIN = 8,    /* repeats forward work inside a backward pass; may raise to end early */
+    LAM_CALL_UNSEEN = 4,   /* its outputs are unknown (None, a string, ...) */
+    LAM_CALL_AGAIN = 8,    /* it repeats forward work inside a backward pass; it may raise to end early */
     LAM_CALL_ELSEWHERE = 16, /* during it an unwatched thread called modules of the model */
     LAM_CALL_HIDES = 32,   /* scripted code in it ran kernels that are not operators */
     LAM_CALL_STRANGERS = 64, /* it called modules outside the model, which were not watched */
@@ -142,7 +143,7 @@ typedef struct lam_op_arg {
     int32_t position; /* in the operator's schema, from 0 */
     bool is_tensor;
     bool sparse;      /* a tensor that does not store the elements that are 0 */
-    bool masks;       /* a mask (lam_word_op_mask) that was counted by lam_values_mask before the operator */
+    bool masks;       /* a mask (lam_word_op_mask), counted by lam_values_mask before the operator ran */
     int32_t dtype;    /* of a tensor: ScalarType number, -1 unknown */
     int32_t device;   /* c10 device type number, -1 unknown */
     int32_t ndim;     /* -1: shape unknown */
@@ -168,14 +169,15 @@ typedef struct lam_op_arg {
 
 typedef enum lam_op_flags {
     LAM_OP_FAILED = 1, /* it raised: it has no results and does not count */
-    /* a node of the autograd graph ("AddmmBackward0"), or an operator on a transform's tensors (vmap), which
-     * runs others on the real ones: it counts nothing itself */
+    /* a node of the autograd graph ("AddmmBackward0"), or an operator on the tensors of a transform (vmap),
+     * which runs other operators on the real tensors: it counts nothing itself */
     LAM_OP_NODE = 2,
-    LAM_OP_HIDES = 4, /* it has unobserved work: compiled code, or an operator without a record of torch */
-    LAM_OP_GRAD = 8, /* its results require a gradient; not set on operators inside one that has it */
+    LAM_OP_HIDES = 4, /* it has unobserved work: compiled code, or an operator that torch does not record */
+    LAM_OP_GRAD = 8, /* its results require a gradient; not set on operators inside one with this flag */
     LAM_OP_WHOLE = 16, /* its rule counts it, although operators of this name usually only call others */
-    /* Values decide which operators run in its place, and there were none, as in a dry run: it and the
-     * operators in it count nothing. Sums are lower bounds, except of dense work, which none of them does. */
+    /* Values decide which operators run in its place, and there were no values, as in a dry run: it and the
+     * operators in it count nothing. Sums are lower bounds, except sums of dense work: none of them does
+     * any. */
     LAM_OP_VALUES = 32
 } lam_op_flags;
 
@@ -194,8 +196,8 @@ typedef struct lam_op_info {
     int32_t n_in, n_out;
     const lam_op_arg *in, *out;
     /* 1 + the index of an earlier operator with equal name, arguments and results, identities aside; 0: the
-     * builder searches for one. With `tensors`, `in` and `out` may be left out: it holds the identities of
-     * the n_tensors tensors, arguments first. */
+     * builder searches for one. `in` and `out` may be left out if `tensors` is set: the identities of the
+     * n_tensors tensors, arguments first. */
     int32_t like, n_tensors;
     const lam_identity *tensors;
     int32_t thread; /* 0: the thread of the calls; others from 1 */
@@ -215,8 +217,8 @@ LAM_API lam_status lam_build_timed(lam_builder *b, lam_error *e);
 LAM_API lam_status lam_build_no_backward(lam_builder *b, lam_error *e);
 
 /* Notes that the model is incomplete: memory ran out, or a limit was reached. `why` is a sentence for the
- * report; numbers that may lack something become "at least". Operators that started after `from_ns` are
- * missing (INT64_MAX: any of a backward pass may be); `calls`: any call may be missing too. The builder may
+ * report; numbers that may lack a part become "at least". Operators that started after `from_ns` are missing
+ * (INT64_MAX: any operator of a backward pass may be); `calls`: any call may be missing too. The builder may
  * exceed its memory limit by a quarter, so that the model can be finished. */
 LAM_API lam_status lam_build_cut(lam_builder *b, const char *why, bool calls, int64_t from_ns, lam_error *e);
 
@@ -227,8 +229,8 @@ LAM_API lam_status lam_build_note(lam_builder *b, const char *text, lam_error *e
  * inputs; not called for tensors that the user gave. */
 LAM_API lam_status lam_build_made(lam_builder *b, const char *text, lam_error *e);
 
-/* Notes how, where and when the run was made, for the report: one fact, such as "torch", "2.13.0". A name
- * that was given before gets the new text. A source leaves out what it does not know. docs/json.md lists the
+/* Notes one fact about how, where and when the run was made, for the report: "torch", "2.13.0". The text of
+ * an earlier fact with the same name is replaced. A source leaves out unknown facts. docs/json.md lists the
  * names that lamina uses; others are allowed. LAM_USAGE: a name has other characters than a to z, 0 to 9 and
  * _. LAM_LIMIT: there are more than 64 facts. */
 LAM_API lam_status lam_build_provenance(lam_builder *b, const char *name, const char *text, lam_error *e);
@@ -239,7 +241,7 @@ LAM_API void lam_model_free(lam_model *m); /* NULL is allowed */
 
 /* == Memory ============================================================================================ */
 
-/* What a block holds. The source sets what it knows; lam_memory derives the last three. */
+/* The use of a block of memory. The source sets it where it knows it; lam_memory derives the last three. */
 typedef enum lam_held {
     LAM_HELD_OTHER, /* outside every call, and of unknown use */
     LAM_HELD_PARAMETER,
@@ -264,7 +266,7 @@ typedef struct lam_block {
     int64_t order, freed_order;
     int64_t t0_ns, t1_ns;     /* when, monotonic; 0: no such moment */
     int32_t call, freed_call; /* the call that allocated it and that freed it, as lam_op_info.call */
-    int32_t tensor;           /* the parameter or buffer whose data, gradient or state it holds; -1: none */
+    int32_t tensor;           /* the parameter or buffer whose data, gradient or state is in it; -1: none */
     uint8_t phase, freed_phase, held, flags; /* lam_phase, lam_phase, lam_held, lam_block_flags */
 } lam_block;
 /* Pushes one block, after all calls. Orders other than 0 are distinct. */
@@ -294,8 +296,8 @@ typedef struct lam_device_bytes {
     int64_t t_ns;
 } lam_device_bytes;
 LAM_API lam_status lam_build_device_bytes(lam_builder *b, const lam_device_bytes *said, lam_error *e);
-/* Pushes a call or a node, as lam_build_span; first and last are indices of such moments, which were pushed
- * before. */
+/* Pushes a call or a node, as lam_build_span. `first` and `last` are indices of moments that were pushed by
+ * lam_build_device_bytes before. */
 LAM_API lam_status lam_build_device_use(lam_builder *b, const lam_span *span, lam_error *e);
 
 /* == Values ============================================================================================ */
@@ -303,32 +305,34 @@ LAM_API lam_status lam_build_device_use(lam_builder *b, const lam_span *span, la
 
 /* -- observations --------------------------------------------------------------------------------------
  * A source that checks values pushes the non-finite ones in the order in which it found them. lam_health_new
- * finds out where they began. */
+ * determines where they first occurred. */
 typedef enum lam_bad_side {
     LAM_BAD_INPUT,  /* entry `index` of a call's `in`, when the call began */
     LAM_BAD_OUTPUT, /* entry `index` of a call's `out`, when the call ended */
     LAM_BAD_WRITTEN, /* entry `index` of a call's `in`, finite when it began and not when it ended */
     LAM_BAD_OWNED,  /* `name`, a parameter or buffer of the call's module, when the call ended */
     LAM_BAD_OP,     /* result `index` of operator `name` */
-    LAM_BAD_NODE,   /* of a backward pass: node `name` received such a gradient (`fed`), or returned one */
+    LAM_BAD_NODE,   /* node `name` of a backward pass received (`fed`) or returned a non-finite gradient */
     LAM_BAD_GRAD_INPUT,  /* the gradient of entry `index` of a call's `in` */
     LAM_BAD_GRAD_OUTPUT, /* the gradient of entry `index` of a call's `out`, from all its uses */
-    LAM_BAD_CHECK,  /* no such value: the user's check `name` returned `text` for entry `index` of `out` */
-    LAM_BAD_UNSEEN, /* no such value: an entry of a call's `out` that could not be checked */
+    /* These two are no values: */
+    LAM_BAD_CHECK,  /* the user's check `name` returned `text` for entry `index` of a call's `out` */
+    LAM_BAD_UNSEEN, /* entry `index` of a call's `out` could not be checked */
     LAM_N_BAD_SIDES
 } lam_bad_side;
 typedef struct lam_bad {
     lam_bad_side side;
     lam_phase phase;
-    int32_t call;  /* the innermost open call; of a node the one whose forward made it; -1: outside of all */
+    int32_t call;  /* the innermost open call; of a node the call whose forward made it; -1: outside all */
     int32_t calls, index; /* calls: the number of calls that had begun; index: -1 none */
-    bool fed, gave; /* fed: of OP and NODE, its input was bad; gave: of NODE, `inside` returned it */
+    bool fed, gave; /* fed: the input of the OP or NODE was bad; gave: of a NODE, `inside` returned it */
     int32_t from;  /* NODE that was `fed`: the call of the node that ran before it, `inside`; -1 none */
     int32_t pass;  /* NODE: as lam_op_info.pass */
-    /* The source numbers each OP and NODE that was not `fed`, from 1: that is its origin. Other entries have
-     * the number of the one they come from; a NODE for which that is unknown has its own. 0: unknown. */
+    /* The source numbers each OP and NODE that was not `fed`, from 1: this number is its origin. Other
+     * entries have the origin of the entry that they come from; a NODE whose entry is unknown is numbered
+     * itself. 0: unknown. */
     int32_t origin;
-    bool gone; /* of OP and NODE: operators used all its results and returned finite values */
+    bool gone; /* OP and NODE: operators used all its results and returned finite values */
     const char *name; /* copied, as all texts; NULL: none */
     const char *inside; /* NODE that was not `fed`: the operator in it that returned the value */
     const char *text;
@@ -337,8 +341,8 @@ typedef struct lam_bad {
     const int64_t *sizes; /* copied */
 } lam_bad;
 typedef struct lam_looked {
-    int64_t tensors, bytes;    /* that were checked */
-    int64_t unseen;            /* tensors that could not be: on another device, without memory, sparse */
+    int64_t tensors, bytes;    /* the tensors that were checked, and their bytes */
+    int64_t unseen;            /* tensors that could not be checked: on another device, no memory, sparse */
     bool gradients, operators; /* gradients, and results of operators, were checked too */
     bool cut;                  /* some non-finite values were not kept */
 } lam_looked;
@@ -364,7 +368,7 @@ typedef struct lam_device_span {
     int32_t call;         /* as lam_op_info.call of a node */
     int32_t stream;       /* from 0; -1: unknown, and so are the times */
     int64_t t0_ns, t1_ns; /* of the device's clock, from 1 */
-    bool node;
+    bool node;       /* of a node, not of a call */
     int32_t pass;    /* of a node: as lam_op_info.pass */
     int64_t host_ns; /* of a node: when the host launched it */
 } lam_device_span;
@@ -380,8 +384,8 @@ typedef enum lam_taken {
     LAM_TAKEN_TENSOR,
     LAM_TAKEN_SEED,     /* a tensor that a backward pass starts from */
     LAM_TAKEN_WORKSPACE, /* memory of an operator beside its results, while it runs */
-    LAM_TAKEN_ROUGHLY,   /* the same, some per cent less or more */
-    LAM_TAKEN_UNKNOWN    /* the same, or more */
+    LAM_TAKEN_ROUGHLY,   /* a workspace whose size is some per cent less or more */
+    LAM_TAKEN_UNKNOWN    /* a workspace that may be larger */
 } lam_taken;
 typedef struct lam_lifetime {
     int64_t bytes;

@@ -26,7 +26,7 @@ typedef struct lam_live { /* a request to capture a live model */
     bool health;                     /* check for NaN and Inf */
     bool time;                       /* measure times over `repeats` runs */
     int32_t repeats;                 /* 0: the host chooses */
-    bool follow;                     /* of a dry run: note when memory would be allocated and freed */
+    bool follow;                     /* with `dry`: note when memory would be allocated and freed */
     int64_t batch;                   /* replaces the first size of every input; 0: keep the sizes */
     const char *dtype;               /* of floating-point parameters, buffers and inputs; NULL: keep theirs */
     bool memory;                     /* measure memory */
@@ -41,7 +41,7 @@ typedef struct lam_script { /* a request to run and record a program */
     bool memory, health; /* also measure the memory of layers; check for NaN and Inf */
 } lam_script;
 
-/* Receives one check that the file `file` of a project has, in the words that `lamina check` takes. */
+/* Receives one check from the configuration file `file` of a project, as arguments of `lamina check`. */
 typedef lam_status (*lam_take_check)(void *to, const char *file, int argc, const char *const *argv);
 
 /* The environment of the command. All output goes to the two sinks. */
@@ -50,8 +50,8 @@ typedef struct lam_host {
     lam_sink out, err;
     bool out_is_terminal, out_is_utf8;
     int32_t width; /* of the terminal, in columns; 0 unknown */
-    /* The same in lines, if the terminal is the process's standard output: what is higher goes through a
-     * pager, which writes there itself. 0: never */
+    /* The height in lines, if the terminal is the process's standard output: a higher output is shown by a
+     * pager, which writes there directly. 0: no pager */
     int32_t height;
     /* Captures a live model. If the model fails, it may return LAM_FAILED and the part that ran in *out. */
     lam_status (*live)(void *self, const lam_live *what, lam_model **out, lam_error *e);
@@ -70,8 +70,8 @@ typedef struct lam_host {
     /* As in lam_cost_options, for those rules; NULL: none */
     bool (*ask)(void *self, const lam_model *m, int32_t op, int32_t event, const char *name,
                 lam_count out[LAM_N_METRICS]);
-    /* Passes on each check of the project that the current folder is in. LAM_USAGE: there are none, or the
-     * file is wrong. NULL: not supported */
+    /* Calls `take` for each check of the project that the current folder belongs to. LAM_USAGE: it has none,
+     * or its file is malformed. NULL: not supported */
     lam_status (*checks)(void *self, lam_take_check take, void *to, lam_error *e);
 } lam_host;
 

@@ -14,8 +14,8 @@ extern "C" {
 /* == Conventions and rules =============================================================================
  * A convention is a table of rules (one formula for each metric and kind, over named facts) and policies, all
  * data: src/count/rules/conventions.def and one .def file for each table. A rule may have a second,
- * *released* form: what the tool of that name printed where it missed its author's intent. Only the drop-in
- * functions use released forms. */
+ * *released* form: the formula of the tool's published version, where its result is not the one that its
+ * author intended. Only the drop-in functions use released forms. */
 
 typedef enum lam_metric {
     LAM_MACS,
@@ -23,8 +23,8 @@ typedef enum lam_metric {
     LAM_DMAS,          /* elements read and written */
     LAM_BYTES_READ,    /* the same elements in bytes, as each tensor stores them */
     LAM_BYTES_WRITTEN,
-    /* without what an attention mask excludes or a sparse factor does not store; elsewhere equal to the
-     * dense count */
+    /* without work that an attention mask excludes or that needs elements a sparse factor does not store;
+     * otherwise equal to the dense count */
     LAM_EFFECTIVE_MACS,
     LAM_EFFECTIVE_FLOPS,
     LAM_N_METRICS
@@ -46,18 +46,18 @@ LAM_API double lam_metric_intensity(const lam_count metric[LAM_N_METRICS]);
 
 LAM_API int32_t lam_n_conventions(void);
 LAM_API const char *lam_convention_name(int32_t i);   /* NULL out of range */
-/* What the table reproduces, with its version, as one line. */
+/* The tool or definition that the table reproduces, with its version, as one line. */
 LAM_API const char *lam_convention_source(int32_t i);
 /* The convention for `m` when none is named: the default one, which counts operators, or, if the operators of
  * `m` were not watched, the first that counts layers. NULL `m`: the default one. */
 LAM_API const char *lam_convention_of(const lam_model *m);
 LAM_API int32_t lam_convention_find(const char *name); /* the index; -1: there is none */
-/* True if it counts operators, which a model has only if they were watched. */
+/* True if the convention counts operators, which a model has only if they were watched. */
 LAM_API bool lam_convention_counts_ops(int32_t i);
 /* True if the tool that it reproduces makes every layer run its own forward. torch runs an attention layer in
  * eval mode as one kernel, unless the layer has hooks or gradients are enabled. */
 LAM_API bool lam_convention_unfused(int32_t i);
-/* True if one of its rules has a formula for the metric; else that metric is always LAM_UNKNOWN. */
+/* True if a rule of the convention has a formula for the metric; else that metric is always LAM_UNKNOWN. */
 LAM_API bool lam_convention_counts(int32_t i, lam_metric metric);
 
 typedef struct lam_rule {
@@ -91,7 +91,7 @@ LAM_API lam_status lam_rules_new(lam_rules **out, lam_error *e);
 LAM_API void lam_rules_free(lam_rules *r); /* NULL is allowed */
 LAM_API lam_status lam_rules_read(lam_rules *r, const char *text, const char *from, lam_error *e);
 /* Adds one rule and replaces an older one of that name. A formula may be NULL. `ask`: lam_cost_options.ask is
- * called for what the formulas do not give. */
+ * called for the metrics that the formulas do not give. */
 LAM_API lam_status lam_rules_add(lam_rules *r, const char *name, const char *const formula[LAM_N_METRICS],
                                  bool ask, lam_error *e);
 /* Reads the i-th rule, its name as `kind`; false past the last one. */
@@ -105,15 +105,15 @@ typedef struct lam_cost_options {
     bool released;          /* true: the rows of the released tool (k-th call under the k-th place, last call
                                only, ...) and released formulas. false: a row for every call, and the rules'
                                first forms. */
-    /* A custom count of a call (custom_ops): fill out[LAM_N_METRICS] and return true to override the rule,
-     * false to keep it. Set `omit` to true to leave the layer out. NULL: none. */
+    /* A custom count of a call (custom_ops): fills out[LAM_N_METRICS] and returns true to override the rule,
+     * returns false to keep it, sets `omit` to true to leave the layer out. NULL: none. */
     bool (*custom)(void *self, const lam_model *m, int32_t event, lam_count out[LAM_N_METRICS], bool *omit);
     void *custom_self;
     /* User-defined rules, copied; ignored if `released`. A layer's rule counts its work outside the layers
      * that it calls; an operator's rule counts everything that runs inside it. NULL: none. */
     const lam_rules *own;
     /* Called for operator `op`, or (op -1) call `event`, if rule `name` of `own` leaves a number unknown:
-     * fill out[] and return true, or return false if it is not known. NULL: none. */
+     * fills out[] and returns true, or returns false if the number is not known. NULL: none. */
     bool (*ask)(void *self, const lam_model *m, int32_t op, int32_t event, const char *name,
                 lam_count out[LAM_N_METRICS]);
     void *ask_self;
@@ -126,7 +126,7 @@ typedef struct lam_cost_row {
     int32_t event;
     int32_t place, module, depth;
     lam_count metric[LAM_N_METRICS];
-    /* as in the convention's column */
+    /* as the convention's column of parameters shows them */
     lam_count params, grad_params, nograd_params, param_bytes, buffers, buffer_bytes;
     lam_count packed, packed_bytes;   /* of packed quantised weights, which are no parameters */
     lam_count total[LAM_N_METRICS];   /* this row and every row below it (calls made inside this call) */
@@ -155,8 +155,8 @@ typedef struct lam_costs lam_costs;
  * is no such convention, or it counts operators and none were watched. */
 LAM_API lam_status lam_costs_new(lam_costs **out, const lam_model *m, const lam_cost_options *o,
                                  lam_error *e);
-/* Computes what `totals_only` left out: rows, parameters, gaps and names without a rule. Does nothing if they
- * exist. LAM_NOMEM: they stay empty. */
+/* Computes the parts that `totals_only` left out: rows, parameters, gaps and names without a rule. Does
+ * nothing if they exist. LAM_NOMEM: they stay empty. */
 LAM_API lam_status lam_costs_settle(lam_costs *c, lam_error *e);
 LAM_API void lam_costs_free(lam_costs *c);
 LAM_API const lam_model *lam_costs_model(const lam_costs *c);
@@ -164,8 +164,8 @@ LAM_API int32_t lam_costs_convention(const lam_costs *c);
 LAM_API int32_t lam_costs_n_rows(const lam_costs *c);
 LAM_API const lam_cost_row *lam_costs_row(const lam_costs *c, int32_t i);
 LAM_API lam_count lam_costs_total(const lam_costs *c, lam_metric metric);
-/* The same by phase; LAM_FORWARD equals lam_costs_total. Exactly 0 if operators were watched and none ran in
- * that phase; LAM_UNKNOWN for the other phases under a convention that counts calls. */
+/* The total of one phase; that of LAM_FORWARD equals lam_costs_total. Exactly 0 if operators were watched and
+ * none ran in that phase; LAM_UNKNOWN for the other phases under a convention that counts calls. */
 LAM_API lam_count lam_costs_phase_total(const lam_costs *c, lam_phase phase, lam_metric metric);
 /* Reads the counts of operator `op` alone; LAM_RANGE if out of range. `counted` is false if a counted
  * operator around it, or the operators inside it, count its work. */
@@ -207,7 +207,7 @@ typedef struct lam_why {
     char substituted[512];
     lam_count value;        /* of one operator, also if n_equal > 1 */
     const char *note;
-    const char *words;      /* what the rule's kind of operation does; NULL: no rule */
+    const char *words;      /* describes the rule's kind of operation; NULL: no rule */
     int32_t n_equal;        /* the number of equal operators that this explains */
     int32_t n_facts;        /* the facts whose values are in `substituted` */
     struct { const char *name; int64_t value; const char *meaning; } facts[LAM_WHY_FACTS];
@@ -227,15 +227,16 @@ typedef struct lam_cause {
     const char *text;   /* "leaves out attention in MultiheadAttention" */
     const char *note;   /* the note of the convention's table; NULL: none */
     int64_t difference; /* its part of the row's difference */
-    int32_t calls;      /* how many; 0: the part that no cause explains */
+    int32_t calls;      /* the number of calls; 0: the part of the difference that no cause explains */
 } lam_cause;
 typedef struct lam_compared {
     const char *convention;
     lam_count macs, flops, params; /* of the phase; params: the convention's own total */
-    bool told; int64_t difference; /* whether the difference from the reference is known, and its value */
+    bool told; int64_t difference; /* from the reference; `told`: it is known */
     int32_t n_causes; const lam_cause *causes; /* largest first */
     const char *gap;         /* why it is not exact; NULL: it is, or the convention does not count it */
-    /* Where and why the tool itself may print another number for this run's forward; NULL: nowhere. */
+    /* The layers for which, and reasons why, the tool itself may print another number for this run's forward;
+     * NULL: it prints the same. */
     const char *limits;
 } lam_compared;
 typedef struct lam_comparison lam_comparison;
@@ -250,9 +251,9 @@ LAM_API lam_status lam_compare_new(lam_comparison **out, const lam_model *m, con
                                    lam_error *e);
 LAM_API void lam_compare_free(lam_comparison *c);
 LAM_API const lam_compared *lam_compare_row(const lam_comparison *c, int32_t i); /* NULL past the last one */
-/* Writes it as "text" (format NULL), "md", "json", "csv" or "html", an element for a notebook. `width` in
- * columns, 0: 100; `exact`: numbers in full. Text shows the three largest causes of a row, or all if the
- * conventions were named. */
+/* Writes the comparison as "text" (format NULL), "md", "json", "csv" or "html" (an element for a notebook).
+ * `width` in columns, 0: 100; `exact`: numbers in full. Text shows the three largest causes of a row, or all
+ * if the conventions were named. */
 LAM_API lam_status lam_compare_write(const lam_comparison *c, const char *format, int32_t width, bool exact,
                                      lam_sink to, lam_error *e);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Results as fields, a part of lamina.h: for a language that makes objects of its own of them. The reports'
- * JSON is written by the same walks, so both have the same names. */
+ * Results as fields, a part of lamina.h: for a binding that makes objects of another language from them. The
+ * reports' JSON is written by the same functions, so both have the same names. */
 #ifndef LAMINA_FIELDS_H
 #define LAMINA_FIELDS_H
 
@@ -12,17 +12,17 @@ extern "C" {
 #endif
 
 typedef enum lam_field_type {
-    LAM_FIELD_NONE, /* unknown, or there is none */
+    LAM_FIELD_NONE, /* the value is unknown or does not exist */
     LAM_FIELD_TRUTH, LAM_FIELD_INTEGER, LAM_FIELD_REAL, LAM_FIELD_TEXT, LAM_FIELD_COUNT,
-    LAM_FIELD_SIZES, /* of a tensor, or an index into it: in `shape`, whose ndim is at least 0 */
-    /* These begin something: fields follow, up to its LAM_FIELD_END. */
+    LAM_FIELD_SIZES, /* the sizes of a tensor, or an index into it: in `shape`, whose ndim is at least 0 */
+    /* Each of these three begins a group of fields, which LAM_FIELD_END ends. */
     LAM_FIELD_OBJECT,
     LAM_FIELD_RECORD, /* its fields are always the same in the same order, or have no names */
     LAM_FIELD_LIST,   /* its fields have no names */
     LAM_FIELD_END
 } lam_field_type;
 typedef struct lam_field {
-    const char *name; /* NULL in a list; the same pointer for the same name, as long as a walk lasts */
+    const char *name; /* NULL in a list; during one call, equal names have the same pointer */
     lam_field_type type;
     union {
         bool truth;
@@ -33,13 +33,14 @@ typedef struct lam_field {
         lam_shape shape;
     };
 } lam_field;
-/* Receives fields one after another; `field` is not called again once it was false. */
+/* Receives fields one after another; `field` is not called again after it has returned false. */
 typedef struct lam_receiver {
     bool (*field)(void *self, const lam_field *f);
     void *self;
 } lam_receiver;
 
-/* Each gives one field, an object or a list. */
+/* Each of the functions below passes one field to the receiver: an object or a list, with the fields in
+ * it. */
 LAM_API void lam_memory_tell(const lam_memory *y, lam_receiver to);
 LAM_API void lam_health_tell(const lam_health *h, lam_receiver to);
 /* The arguments or results of an operator. */
@@ -53,7 +54,7 @@ LAM_API void lam_model_tell(const lam_model *m, lam_model_part part, lam_receive
 
 typedef enum lam_graph_part {
     LAM_GRAPH_DATA,    /* nodes and edges */
-    LAM_GRAPH_FINDINGS /* what is unused, and what gets no gradient */
+    LAM_GRAPH_FINDINGS /* unused modules, and parameters that get no gradient */
 } lam_graph_part;
 LAM_API void lam_graph_tell(const lam_graph *g, lam_graph_part part, lam_receiver to);
 
@@ -66,8 +67,8 @@ typedef enum lam_costs_part {
     LAM_COSTS_FACTS,        /* of row `i` */
     LAM_COSTS_OPERATOR      /* operator `i` alone */
 } lam_costs_part;
-/* Computes what `totals_only` left out, where the part needs it. LAM_RANGE if there is no such row, operator
- * or phase; nothing is told then. */
+/* Computes the parts that `totals_only` left out, if this one needs them. LAM_RANGE if there is no such row,
+ * operator or phase; then the receiver is not called. */
 LAM_API lam_status lam_costs_tell(lam_costs *c, lam_costs_part part, int32_t i, lam_receiver to,
                                   lam_error *e);
 /* The speeds of all rows relative to `peak`, which a faster row raises. */
@@ -79,16 +80,17 @@ typedef enum lam_tables_part {
     LAM_TABLES_FACTS, LAM_TABLES_OPTIMIZERS
 } lam_tables_part;
 LAM_API void lam_check_tell(const lam_check *k, lam_receiver to);
-LAM_API void lam_rules_tell(const lam_rules *rules, lam_receiver to); /* a user's own */
+LAM_API void lam_rules_tell(const lam_rules *rules, lam_receiver to); /* user-defined rules */
 LAM_API void lam_tables_tell(lam_tables_part part, int32_t i, lam_receiver to);
 
 /* Fields as a JSON document: one object, which begins with `schema` ("lamina.KIND/VERSION"), `schema_version`
  * and `version`, of lamina. */
 typedef struct lam_json lam_json;
 LAM_API lam_status lam_json_new(lam_json **out, const char *kind, int32_t version, lam_error *e);
-/* Adds what it receives; the first field is called `name`, or NULL: as it is called itself. */
+/* The receiver that adds fields to the document. `name` replaces the name of the first one; NULL: it keeps
+ * its name. */
 LAM_API lam_receiver lam_json_field(lam_json *j, const char *name);
-/* Writes the document, once everything in it has ended. */
+/* Writes the document. LAM_USAGE if a group of fields in it has no end. */
 LAM_API lam_status lam_json_write(lam_json *j, lam_sink to, lam_error *e);
 LAM_API void lam_json_free(lam_json *j);
 

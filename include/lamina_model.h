@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Reading a model, a part of lamina.h.
- * What was observed, as it was pushed. All results are borrowed from the model. */
+ * Its observations, as the source pushed them. All results are borrowed from the model. */
 #ifndef LAMINA_MODEL_H
 #define LAMINA_MODEL_H
 
@@ -25,7 +25,7 @@ typedef struct lam_module {
     int32_t n_owned; const lam_owned *owned; /* parameters and buffers in registration order */
     int32_t n_attrs; const lam_attr *attrs;
     int32_t n_places; const int32_t *places; /* every place that holds it, in registration order */
-    int32_t n_calls;                         /* calls of it */
+    int32_t n_calls;                         /* calls of the module */
 } lam_module;
 
 typedef struct lam_place {
@@ -79,7 +79,7 @@ typedef struct lam_op {
 LAM_API bool lam_model_ops_seen(const lam_model *m);
 LAM_API bool lam_model_nodes_seen(const lam_model *m);
 LAM_API bool lam_model_timed(const lam_model *m);
-/* False if operators ran and their tensors' memory was not identified: no source is known then. */
+/* False if operators ran and the memory of their tensors was not identified: then no source is known. */
 LAM_API bool lam_model_traced(const lam_model *m);
 /* Why the model is incomplete, from lam_build_cut; NULL: it is complete. */
 LAM_API const char *lam_model_cut(const lam_model *m);
@@ -89,8 +89,8 @@ LAM_API int32_t lam_model_n_op_sigs(const lam_model *m);
 /* Sources: where the data of entry `in` of an operator's arguments comes from. LAM_SOURCE_NONE: the source
  * was not observed, the entry is no tensor, or an index is out of range. */
 enum { LAM_SOURCE_NONE = -1 };
-/* Finds all sources now; else the first request does. It takes as long as all the rest of a model, and sums
- * need no sources. LAM_NOMEM: none is known yet. */
+/* Finds all sources now; otherwise the first of the functions below does. This takes as long as building the
+ * rest of the model; sums need no sources. LAM_NOMEM: none is known yet. */
 LAM_API lam_status lam_model_find_sources(const lam_model *m, lam_error *e);
 /* The last operator that produced the data: created it, created this view of it, or wrote into it. Writes to
  * other parts of its memory do not count. Of nested operators the outermost that had ended. */
@@ -148,11 +148,13 @@ LAM_API const lam_stats *lam_model_stats(const lam_model *m, int32_t call, int32
 
 /* == A device's times ================================================================================== */
 
-LAM_API bool lam_model_device_timed(const lam_model *m); /* or the one that it is timed by */
+/* True if a device's clock was read in the run of `m`, or of the model that gives its times
+ * (lam_model_time_by). */
+LAM_API bool lam_model_device_timed(const lam_model *m);
 
 /* == Lifetimes of memory =============================================================================== */
 
-/* 0 also if lifetimes were not followed. */
+/* The number of lifetimes; 0 also if they were not followed. */
 LAM_API int32_t lam_model_n_lifetimes(const lam_model *m);
 LAM_API const lam_lifetime *lam_model_lifetime(const lam_model *m, int32_t i);
 

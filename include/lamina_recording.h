@@ -30,7 +30,7 @@ typedef struct lam_step_info {
 typedef struct lam_sqlite {
     const char *version; /* "3.46.1"; static storage */
     const char *whose;   /* "lamina's own": linked; "Python's"; "the system's" and maybe why; static */
-    char file[512];      /* the file that it is in, cut to fit; "": not known */
+    char file[512];      /* the library's file, cut to fit; "": unknown */
 } lam_sqlite;
 /* LAM_UNSUPPORTED if none is found, or if it is too old. */
 LAM_API lam_status lam_recording_sqlite(lam_sqlite *out, lam_error *e);
@@ -64,8 +64,8 @@ typedef struct lam_recorded_run {
     int64_t run;      /* its number in the file, from 1 */
     const char *file; /* the name with which it was opened */
     int64_t pid;      /* the process that wrote it */
-    bool gone;        /* it has not ended, it ran on this machine, and its process no longer exists */
-    bool cut;         /* it has not ended, and there is no -wal file: the newest steps may be missing */
+    bool gone;        /* the run has no end, it ran on this machine, and its process no longer exists */
+    bool cut;         /* the run has no end, and there is no -wal file: the newest steps may be missing */
     const char *command, *host, *torch, *lamina; /* NULL: unknown */
     int32_t rank, world, every;
     int32_t n_models; /* a root counts once for each kind of its steps */
@@ -81,7 +81,7 @@ typedef struct lam_recorded_model { /* a root with one tree, and one kind of its
     int32_t kind, n_kinds;  /* the kind-th, from 0, of n_kinds of this root */
     bool training;          /* in train() mode */
     int32_t gradients;      /* torch made graphs: 1 yes, 0 no, -1 unknown */
-    bool went_back;         /* a backward pass was seen */
+    bool went_back;         /* a backward pass was observed */
     int64_t least_calls, most_calls; /* calls of the root in a step */
     int64_t params, local_params, param_bytes; /* distinct ones; local: those in this process; -1 unknown */
     int32_t n_places;
@@ -105,7 +105,7 @@ typedef struct lam_recorded_place {
     int64_t n_steps;     /* steps in which it was called */
     lam_middle calls;    /* calls a step */
     lam_middle forward_ns, self_ns; /* self: without the calls inside it */
-    lam_middle backward_ns;         /* of its own nodes; total: with those of the layers inside it */
+    lam_middle backward_ns;         /* of the nodes that the layer made; total: with the layers inside it */
     lam_middle total_backward_ns;
     lam_middle recompute_ns;        /* forward work that was repeated in the backward */
     lam_middle allocated_bytes, retained_bytes, peak_bytes;
@@ -117,8 +117,8 @@ typedef struct lam_recorded_place {
 
 typedef struct lam_recorded_step {
     int64_t number, unix_ns;
-    bool counts;  /* it is in the medians: it did not raise, and is no warm-up */
-    bool failed, looked, bad; /* it raised; its values were checked; it had a NaN or Inf */
+    bool counts;  /* the medians include it: it did not raise, and is no warm-up */
+    bool failed, looked, bad; /* it raised; its values were checked; they had a NaN or Inf */
     int32_t first_bad; /* the place that made the first one; -1 none */
     int64_t forward_ns, backward_ns, peak_bytes; /* -1 unknown */
     int64_t step_ns; /* to the start of the next step that counts, for each step between; -1 unknown */
@@ -154,10 +154,10 @@ typedef struct lam_recording_options {
  * which layers are slow in one of them. LAM_USAGE for an unknown format. */
 LAM_API lam_status lam_recording_write(const lam_recording *const *all, int32_t n,
                                        const lam_recording_options *o, lam_sink to, lam_error *e);
-/* Writes one recording, or those of several processes side by side, as an HTML file without a script, which
- * asks for nothing. Of more than 600 steps its pictures show 600. */
+/* Writes one recording, or those of several processes side by side, as an HTML file, which has no script and
+ * loads nothing. Its pictures show at most 600 steps. */
 LAM_API lam_status lam_recording_page(const lam_recording *const *all, int32_t n, lam_sink to, lam_error *e);
-/* Its verdict and layers alone, as one element for a notebook; see lam_page_options.part. */
+/* Writes the verdict and the layers alone, as one element for a notebook; see lam_page_options.part. */
 LAM_API lam_status lam_recording_part(const lam_recording *r, lam_sink to, lam_error *e);
 /* Writes the scalars of every step of run `run` of `file` to a new TensorBoard event file in `folder`, which
  * is created if it is missing. `path`, of `size` bytes, receives the name of the new file. */

@@ -25,12 +25,13 @@ typedef struct lam_report_options {
     int32_t width;      /* columns of the terminal; 0: 100 */
     int32_t max_depth;  /* -1: no limit. The lamina layout folds deeper rows into their ancestor */
     bool color, ascii, exact, expand; /* ANSI colours; no UTF-8; full digits; no folding of equal siblings */
-    bool bars; /* with `color`, unless `ascii`: a bar as long as the share, behind it and its column */
+    bool bars; /* with `color`, unless `ascii`: a bar as long as the share, behind the two columns that show
+                * the number and its share */
     bool receptive_field;
     bool time;  /* the time of each row, if times were measured */
     lam_peak peak; /* not 0: with `time` also the speed relative to it, if FLOPs and bytes are counted */
     bool memory; /* the memory that each row allocated and retained, if it was measured */
-    bool page;  /* of json: also the graph and the formulas, which a page of the saved report shows */
+    bool page;  /* json has the graph and the formulas too, which a page of the saved report shows */
     bool bytes; /* elements moved, bytes read and written, arithmetic intensity, if they are counted */
     /* Of the lamina layout. why: every reason, shared tensor and note. by: the column whose share is `%`:
      * "macs", "flops", "params", "dmas", "bytes", "backward_macs", "backward_flops", "time" or "memory";
@@ -60,18 +61,20 @@ LAM_API lam_status lam_table_write(const char *const *cells, int32_t n_columns, 
  * Complete SVG files: readable on light and dark pages, without a script, nothing loaded. */
 
 typedef struct lam_plot_options {
-    /* "icicle": the tree, each box as wide as its share. "graph": what goes where at the top level.
-     * "memory": memory in use over time. "roofline": the speed of each layer beside the machine's limits */
+    /* "icicle": the tree, each box as wide as its share. "graph": the data flow between the modules of the
+     * top level. "memory": memory in use over time. "roofline": each layer's speed and the machine's
+     * limits */
     const char *kind;
-    int32_t width;  /* units of the SVG; 0: 1008. A graph is as wide as it is */
-    /* of "icicle" and "graph": "params", "param_bytes", "macs", "flops", "bytes", "time", "memory" (what the
-     * forward allocated) or "peak" (what is held at the peak); NULL: "macs", or "params" if there are none */
+    int32_t width;  /* units of the SVG; 0: 1008. Ignored by "graph", whose width follows from its nodes */
+    /* for "icicle" and "graph": "params", "param_bytes", "macs", "flops", "bytes", "time", "memory"
+     * (allocated by the forward) or "peak" (held at the peak); NULL: "macs", or "params" if there are no
+     * MACs */
     const char *by;
     bool backward;  /* the backward's numbers are added to the forward's */
-    lam_peak roof;  /* of "roofline": what the machine reaches */
+    lam_peak roof;  /* for "roofline": the best that the machine reaches */
 } lam_plot_options;
-/* Writes the picture as one <svg> element. LAM_USAGE: there is no such kind, or what it shows was not
- * measured; the sentence says what to do. */
+/* Writes the picture as one <svg> element. LAM_USAGE: there is no such kind, or its numbers were not
+ * measured; the sentence says how to measure them. */
 LAM_API lam_status lam_plot_write(const lam_costs *c, const lam_plot_options *o, lam_sink to, lam_error *e);
 
 /* A model among others; models of one family have one colour and are joined by a line. */
@@ -87,37 +90,39 @@ typedef struct lam_gadget_options {
     bool forward, backward; /* false: the fields of that phase are null */
 } lam_gadget_options;
 typedef struct lam_gadgets lam_gadgets;
-/* `m` must outlive the result. */
+/* Computes the report of model `m`, which must outlive the result. */
 LAM_API lam_status lam_gadgets_new(lam_gadgets **out, const lam_model *m, lam_error *e);
 LAM_API void lam_gadgets_free(lam_gadgets *g); /* NULL is allowed */
-/* `o` NULL: everything. */
+/* Writes the report. `o` NULL: everything. */
 LAM_API lam_status lam_gadgets_write(const lam_gadgets *g, const lam_gadget_options *o, lam_sink to,
                                      lam_error *e);
 
 /* -- the page ------------------------------------------------------------------------------------------
- * One HTML file with everything that is known: verdict, modules, where it goes, memory over time, the
- * machine's limits, the graph, and how it was measured. It loads nothing and sends nothing, and can be read
- * without its script. docs/command.md describes it. */
+ * One HTML file with all results: verdict, modules, the icicle of their shares, memory over time, the
+ * machine's limits, the graph, and how they were measured. It loads nothing and sends nothing, and can be
+ * read without its script. docs/command.md describes it. */
 typedef struct lam_page_options {
-    const char *target; /* what was run, as its user named it; NULL: left out */
-    const char *ran;    /* only a part of the model ran: why, a sentence; NULL: all of it did */
-    lam_peak roof;      /* the best that the machine reaches; 0: not known, and nothing is held against it */
-    bool command;       /* what could have been measured too is named by the command's options */
+    const char *target; /* the model that ran, as its user named it; NULL: left out */
+    const char *ran;    /* why only a part of the model ran, a sentence; NULL: all of it ran */
+    lam_peak roof;      /* the best that the machine reaches; 0: unknown, no speed is compared with it */
+    bool command;       /* hints at further measurements name the command's options */
     bool part;          /* the verdict, the icicle and the modules alone, as one element for a notebook: its
-                         * style holds inside of it, and it has no script, no id and no heading */
-    /* A page of the difference: the costs before, or a report that was saved as JSON before; both NULL: none.
-     * Modules are matched by path, then by equal types, shapes and counts. `before`: what it was of. */
+                         * style applies inside it only, and it has no script, no id and no heading */
+    /* For a page of the difference: the costs before, or a report that was saved as JSON before; both NULL:
+     * none. Modules are matched by path, then by equal types, shapes and counts. `before`: the earlier
+     * target. */
     const lam_costs *costs_before;
     const char *file_before, *before;
 } lam_page_options;
-/* `o` NULL: the defaults, all 0. */
+/* Writes the page of `c`. `o` NULL: the defaults, all 0. */
 LAM_API lam_status lam_page_write(const lam_costs *c, const lam_page_options *o, lam_sink to, lam_error *e);
-/* The same of a report that was saved as JSON. LAM_IO: it can't be read; LAM_FAILED: it is no report. */
+/* Writes the page of a report that was saved as JSON. LAM_IO: it can't be read; LAM_FAILED: it is no
+ * report. */
 LAM_API lam_status lam_page_of(const char *file, const lam_page_options *o, lam_sink to, lam_error *e);
 
 /* == Budgets ===========================================================================================
- * A model's totals held against limits: numbers, or a report that was saved before. A total that is not known
- * in full is never within its limit. */
+ * A model's totals are compared with limits: numbers, or a report that was saved before. A total that is not
+ * complete is never within its limit, unless lam_budget_allow_incomplete was called. */
 
 typedef struct lam_budget lam_budget;
 LAM_API lam_status lam_budget_new(lam_budget **out, lam_error *e);
@@ -125,16 +130,16 @@ LAM_API void lam_budget_free(lam_budget *b); /* NULL is allowed */
 /* The i-th metric that can be limited ("macs") and its meaning; NULL past the last one. */
 LAM_API const char *lam_budget_metric(int32_t i, const char **what);
 /* Adds a limit: "macs=2G", "peak=200MiB", "time=20ms". LAM_USAGE: there is no such metric or unit (the
- * sentence lists what there is), or it has a limit already. */
+ * sentence lists the known ones), or the metric has a limit already. */
 LAM_API lam_status lam_budget_max(lam_budget *b, const char *limit, lam_error *e);
-/* Reads a report saved as JSON, beyond which nothing may grow. LAM_IO: it can't be read; LAM_FAILED: it is no
+/* Reads a report saved as JSON, whose totals are limits. LAM_IO: it can't be read; LAM_FAILED: it is no
  * report. */
 LAM_API lam_status lam_budget_baseline(lam_budget *b, const char *file, lam_error *e);
-/* By how much it may: "5%", or of one metric "macs=0.5%". */
+/* Sets by how much totals may exceed the baseline: "5%", or for one metric "macs=0.5%". */
 LAM_API lam_status lam_budget_within(lam_budget *b, const char *share, lam_error *e);
-/* What is known of a total is enough. */
+/* Compares the known part of a total that is not complete. */
 LAM_API void lam_budget_allow_incomplete(lam_budget *b);
-/* What a run must measure for it. `any` false: it limits nothing. */
+/* The measurements that the budget needs of a run. `any` false: it limits nothing. */
 typedef struct lam_budget_needs { bool any, backward, time, memory; } lam_budget_needs;
 LAM_API lam_budget_needs lam_budget_wants(const lam_budget *b);
 /* LAM_USAGE if the convention (NULL: the default) does not count something that is limited by name. */
@@ -142,21 +147,21 @@ LAM_API lam_status lam_budget_fits(const lam_budget *b, const char *convention, 
 
 typedef enum lam_verdict { /* the worse the greater */
     LAM_WITHIN, LAM_NOT_COMPLETE, LAM_OVER,
-    LAM_CHECK_FAILED /* there was nothing to hold against limits */
+    LAM_CHECK_FAILED /* there were no totals to compare */
 } lam_verdict;
 LAM_API const char *lam_verdict_name(lam_verdict v); /* "within", "not complete", "over", "failed" */
 typedef struct lam_check lam_check;
-/* Holds a model's costs against a budget and finds the layers that made a total exceed its limit; with a
- * baseline, those that grew or are new. `name`: what the model is called in texts. The costs and the budget
- * may be freed afterwards. LAM_USAGE: a total was not measured, or the baseline was counted otherwise. */
+/* Compares a model's costs with a budget and finds the layers that made a total exceed its limit; with a
+ * baseline, those that grew or are new. `name`: the model's name in texts. The costs and the budget may be
+ * freed afterwards. LAM_USAGE: a total was not measured, or the baseline was counted otherwise. */
 LAM_API lam_status lam_check_new(lam_check **out, const char *name, const lam_costs *c, const lam_budget *b,
                                  lam_error *e);
-/* A check whose model could not be run: LAM_CHECK_FAILED, with the sentence of `why`. */
+/* Makes the check of a model that could not be run: LAM_CHECK_FAILED, with the sentence of `why`. */
 LAM_API lam_status lam_check_failed(lam_check **out, const char *name, const lam_error *why, lam_error *e);
 LAM_API void lam_check_free(lam_check *k); /* NULL is allowed */
 LAM_API lam_verdict lam_check_verdict(const lam_check *k); /* the worst of its limits */
-/* Writes checks as "text" (format NULL), "json", "md", "junit" (XML) or "github" (workflow commands, nothing
- * for what is within); text has nothing of a check without limits. LAM_USAGE: there is no such format. */
+/* Writes checks as "text" (format NULL), "json", "md", "junit" (XML) or "github" (workflow commands, none for
+ * totals within their limits). Text leaves out checks without limits. LAM_USAGE: there is no such format. */
 LAM_API lam_status lam_checks_write(const lam_check *const *checks, int32_t n, const char *format,
                                     lam_sink to, lam_error *e);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Words and kernels, a part of lamina.h.
- * Spellings of layers and operators, data types, values of tensors, and what torch's CPU kernels return and
- * allocate: what a source of data asks before and while it builds a model. */
+ * Spellings of layers and operators, data types, values of tensors, and the results and workspaces of torch's
+ * CPU kernels. A source of data uses them before and while it builds a model. */
 #ifndef LAMINA_WORDS_H
 #define LAMINA_WORDS_H
 
@@ -33,8 +33,8 @@ LAM_API const char *lam_word_op_name(int32_t word);
 LAM_API const char *lam_word_op_kind(int32_t word);
 /* True for an operator that only calls others; the work is theirs. */
 LAM_API bool lam_word_op_wraps(int32_t word);
-/* The position of the argument that masks scores; -1: none. Its values decide what effective counts leave
- * out: a source counts them with lam_values_mask. */
+/* The position of the argument that masks scores; -1: none. A source counts its values with lam_values_mask;
+ * effective counts leave out the masked work. */
 LAM_API int32_t lam_word_op_mask(int32_t word);
 
 /* The index of the rule that computes the results of operator `name` from its arguments alone, in the order
@@ -42,11 +42,11 @@ LAM_API int32_t lam_word_op_mask(int32_t word);
 LAM_API int32_t lam_shape_rule(const char *name);
 typedef enum lam_order {
     LAM_ORDER_LIKE, /* as torch's TensorIterator derives it from the operands that are tensors */
-    LAM_ORDER_BOTH, /* as LIKE, with a number as an operand without axes */
+    LAM_ORDER_BOTH, /* as LIKE, but a number counts as an operand without axes */
     LAM_ORDER_ROWS,  /* contiguous if the operands are; else unknown */
     LAM_ORDER_IMAGE, /* as ROWS, or channels last if an operand of 4 axes is */
     LAM_ORDER_CONV,  /* as IMAGE, but always contiguous for numbers of 64 bits */
-    LAM_ORDER_NORM,  /* channels last if that is the first operand's only layout; else contiguous */
+    LAM_ORDER_NORM,  /* channels last if the first operand has that layout alone; else contiguous */
     LAM_ORDER_FRESH /* always contiguous */
 } lam_order;
 /* The memory layout of the results of `rule`. */
@@ -103,23 +103,24 @@ typedef struct lam_mask {
     int64_t open; /* elements that keep their score */
     int64_t rows; /* rows, along the last axis, with such an element; a tensor without axes is one row */
 } lam_mask;
-/* Counts them in a strided array. Of bool: the true elements. Of float64, float32, float16 and bfloat16,
- * which are added to scores: all but -Inf and the lowest finite number of the type, since softmax gives both
- * the weight 0. Each element is read once; an expanded axis is not walked. LAM_UNSUPPORTED for other types,
- * LAM_RANGE for impossible sizes or strides. */
+/* Counts these elements in a strided array. In a bool mask they are the true elements. A mask of float64,
+ * float32, float16 or bfloat16 is added to scores: they are all elements but -Inf and the lowest finite
+ * number of the type, since softmax gives both the weight 0. Each element is read once; an expanded axis is
+ * not walked. LAM_UNSUPPORTED for other types, LAM_RANGE for impossible sizes or strides. */
 LAM_API lam_status lam_values_mask(const lam_values *v, lam_mask *out, lam_error *e);
 
 /* == Workspaces of kernels ============================================================================= */
 
-/* A CPU, for the memory that operators use on it beside their results (src/vocab/workspace.def). */
+/* The properties of a CPU that decide how much memory operators use on it beside their results
+ * (src/vocab/workspace.def). */
 typedef struct lam_cpu {
     int32_t threads, lanes; /* lanes: 32-bit numbers in a vector register */
     bool half;              /* it computes in float16 */
 } lam_cpu;
-LAM_API lam_cpu lam_cpu_here(int32_t threads); /* this machine's */
+LAM_API lam_cpu lam_cpu_here(int32_t threads); /* the CPU of this machine */
 /* The index of the rule for operator `name`; -1: none, its workspace is negligible. */
 LAM_API int32_t lam_workspace_rule(const char *name);
-/* True if the rule is some per cent off for these arguments on some processors. */
+/* True if, on some processors, the rule's result differs by some per cent for these arguments. */
 LAM_API bool lam_workspace_rough(int32_t rule, const struct lam_op_arg *in, int32_t n_in);
 /* The workspace in bytes, from the arguments and the strides, in elements, of those that are tensors. */
 LAM_API int64_t lam_workspace(int32_t rule, const struct lam_op_arg *in, const int64_t *const *strides,

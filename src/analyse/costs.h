@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * costs: the numbers of one model under one convention, which the rooms of analyse fill. tree/: the order of
+ * costs: the numbers of one model under one convention, filled by the rooms of analyse. tree/: the order of
  * places and callers. flow/: the graph of the data, unused layers, traced graphs. field/: receptive fields.
  * run/: times, memory, health, devices. cost/: prices of calls, rows, sums, parameters, reasons, `why`,
  * `compare`. fit/: predicted memory. */
@@ -16,14 +16,14 @@ typedef enum lmi_cause {
     LMI_CAUSE_FAILED,      /* it raised */
     LMI_CAUSE_FACT,        /* a fact that the formula needs is unknown, or the formula says `unknown` */
     LMI_CAUSE_OPAQUE,      /* scripted, traced or compiled */
-    LMI_CAUSE_FUSED,       /* one kernel ran it; under the tool it runs its own layers */
+    LMI_CAUSE_FUSED,       /* one kernel ran it; under the convention's tool its own layers would run */
     LMI_CAUSE_NO_RULE,
     LMI_CAUSE_UNUSED,      /* a container's own parameters, used by no layer */
     LMI_CAUSE_NEVER,       /* parameters of a module that was never called */
     LMI_CAUSE_CALLED_ELSEWHERE, /* a module that only other threads called */
     LMI_CAUSE_ELSEWHERE,   /* other threads called modules of the model during it */
     LMI_CAUSE_STRANGERS,   /* it called modules outside the model */
-    LMI_CAUSE_LATER,       /* its forward is a generator or a coroutine, which had not run at its return */
+    LMI_CAUSE_LATER,       /* its forward is a generator or a coroutine: it runs after the call returned */
     LMI_CAUSE_KERNEL,      /* scripted code in it ran kernels that are not operators */
     LMI_CAUSE_CUT,         /* later calls were not noted */
     LMI_CAUSE_OP,          /* an operator that ran in it has no rule or no number (opgaps.c) */
@@ -44,7 +44,7 @@ typedef struct lmi_price {
 
 /* How one operator is counted. */
 typedef enum lmi_role {
-    LMI_ROLE_THROUGH, /* the operators inside it count, or it raised: nothing itself */
+    LMI_ROLE_THROUGH, /* it counts nothing: the operators inside it count, or it raised */
     LMI_ROLE_COUNTED, /* its rule counts it and everything inside it */
     LMI_ROLE_INSIDE,  /* an operator around it counts it */
     LMI_ROLE_NO_RULE  /* nothing ran inside it and it has no rule: unknown */
@@ -99,9 +99,9 @@ struct lam_costs {
     lam_times *device_times; /* NULL: no device's clock was read */
     struct lmi_beats *beats; /* of the calls here, if times are those of another capture; else NULL */
     lmi_rf *rf; /* receptive fields on the graph; NULL: none */
-    bool rf_pending; /* they, and those of the rows, are not computed yet: lmi_rf_need */
-    struct lmi_work *pending; /* the data that rows are made of; NULL: they are made */
-    bool unsettled;           /* they could not be made */
+    bool rf_pending; /* receptive fields, also those of the rows, are not computed yet: lmi_rf_need */
+    struct lmi_work *pending; /* the data that rows are made from; NULL: the rows exist */
+    bool unsettled;           /* the rows could not be made */
 };
 
 /* True if the convention counts operators. */
@@ -110,17 +110,17 @@ static inline bool lmi_by_ops(const lam_costs *c) { return c->convention->op_rul
 /* The row of the operators that ran outside every call. */
 static inline bool lmi_is_outside(const lam_cost_row *row) { return row->event < 0 && row->counted; }
 
-/* A container that does no work itself: Sequential and similar classes with torch's own forward. */
+/* True for a container that does no work itself: Sequential and similar classes with torch's forward. */
 static inline bool lmi_plain_holder(const lam_module *mod) {
     return lam_word_is_container(mod->word) && !(mod->flags & LAM_MODULE_OWN_FORWARD);
 }
 
-/* A call whose inside is not visible: of a scripted, traced or compiled module. */
+/* True for a call whose inside is not visible: of a scripted, traced or compiled module. */
 static inline bool lmi_sealed(const lam_model *m, const lam_event *ev) {
     return (m->modules[ev->module].flags & LAM_MODULE_OPAQUE) && ev->n_children_called == 0;
 }
 
-/* Only other threads called it. */
+/* True if only other threads called the module. */
 static inline bool lmi_only_elsewhere(const lam_module *mod) {
     return mod->n_calls == 0 && (mod->flags & LAM_MODULE_ELSEWHERE);
 }

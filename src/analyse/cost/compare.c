@@ -13,7 +13,7 @@
 static const uint64_t ARENA_LIMIT = UINT64_C(1) << 30;
 static const char ALL[] = "all"; /* in a list of conventions */
 
-/* How a part is counted besides what the reference says. */
+/* How a convention's count of a part differs from the reference's. */
 typedef enum relation { MISSING, EXTRA, OTHER } relation;
 
 typedef struct cause {
@@ -25,7 +25,7 @@ typedef struct cause {
     int32_t calls;
 } cause;
 
-/* Numbers of the metric a part. Event n_events is what ran outside every call. */
+/* The metric's number of each part. Event n_events: the operators outside every call. */
 typedef struct parts {
     int64_t *of_top;   /* per operator that the program called, 0 for others */
     int64_t *of_event; /* per call */
@@ -38,7 +38,7 @@ typedef struct job {
     const lam_model *m;
     lmi_arena scratch;
     int32_t *top;     /* per operator: the one that the program called */
-    int32_t *largest; /* per operator that the program called: a counted one inside that does some work; -1 */
+    int32_t *largest; /* per operator that the program called: a counted one inside with some work; -1 none */
     parts ref;
     lmi_vec causes; /* cause */
     lmi_map by_key;
@@ -52,7 +52,7 @@ static int32_t event_of(const job *j, int32_t op) {
 
 /* -- numbers a part ---------------------------------------------------------------------------- */
 
-/* Marks of a program and nodes of the backward pass are no operators. */
+/* False for marks that the program sets (record_function) and for nodes of the backward pass. */
 static bool is_operator(const lam_op *o) {
     return !(o->flags & LAM_OP_NODE) && (o->sig->word >= 0 || strstr(o->sig->name, "::"));
 }
@@ -69,7 +69,7 @@ static lam_status find_tops(job *j, lam_error *e) {
     return LAM_OK;
 }
 
-/* What does not fit makes the whole difference untold (see told). */
+/* A number that does not fit makes the sum INT64_MAX, and the whole difference unknown (see told). */
 static void add_to(int64_t *sum, lam_count n) {
     if (n.over || n.n < 0 || lmi_add_over(*sum, n.n, sum)) *sum = INT64_MAX;
 }
@@ -94,7 +94,8 @@ static void number_events(const job *j, parts *p) {
     }
 }
 
-/* A tool that had its own way with repeated calls, or left layers out, counts as it printed. */
+/* True for a tool that treats repeated calls in a special way or leaves layers out: its released form is
+ * compared. */
 static bool printed(const lmi_convention *cv) {
     return cv->repeated == LMI_KTH_PLACE || cv->repeated == LMI_LAST || cv->no_rule == LMI_NR_OMIT;
 }
@@ -122,7 +123,7 @@ static const char *short_name(const char *op) {
     return strncmp(op, ours, sizeof ours - 1) == 0 ? op + sizeof ours - 1 : op;
 }
 
-/* Where a layer's number is not that of its calls. */
+/* The note of a layer that the tool adds up by places, if its number differs from that of its calls. */
 static const char *note_of_places(const job *j, const parts *p, int32_t event) {
     if (p->cv->repeated != LMI_PLACES || event >= j->m->n_events) return NULL;
     const lmi_price *price = &p->costs->prices[event];
@@ -131,7 +132,7 @@ static const char *note_of_places(const job *j, const parts *p, int32_t event) {
                          : "What lies below a layer with a hook is not added up.";
 }
 
-/* Why a traced graph does not have what the program called. */
+/* The reason why a traced graph lacks an operator that the program called. */
 static const char *note_of_graph(const job *j, const parts *p, int32_t op) {
     if (op < 0 || p->cv->sees != LMI_SEES_TRACED || p->costs->ops.role[op] != LMI_ROLE_INSIDE) return NULL;
     return lmi_in_function(j->m, op)
@@ -139,7 +140,7 @@ static const char *note_of_graph(const job *j, const parts *p, int32_t op) {
                : "It reaches no output, and the tool's graph leaves that out.";
 }
 
-/* What the table says of the operator, or of the layer where that counts as a whole. */
+/* The note of the convention's table for the operator, or for the layer if that counts as a whole. */
 static const char *note_of(const job *j, const parts *p, int32_t op, int32_t event) {
     int32_t inner = op >= 0 && j->largest[op] >= 0 ? j->largest[op] : op;
     const char *of_places = note_of_places(j, p, event);
@@ -151,7 +152,7 @@ static const char *note_of(const job *j, const parts *p, int32_t op, int32_t eve
         const lam_op *o = &j->m->ops[ops[i]];
         lmi_kind kind = lmi_op_kind(o->sig->word);
         const lmi_rule *rule = kind < LMI_N_KINDS ? &p->cv->op_rules[kind] : NULL;
-        /* A kind of dense work is told of as a whole; other kinds are of all sorts. */
+        /* The note of a kind of dense work applies to all its operators; other kinds contain unlike ones. */
         bool told = lmi_kind_multiplies(kind) || (rule && !rule->only) || lmi_rule_of_op(p->cv, o);
         if (rule && rule->given && told && rule->note) return rule->note;
     }
@@ -180,7 +181,8 @@ static lam_status cause_of(job *j, const cause *like, cause **out, lam_error *e)
     return LAM_OK;
 }
 
-/* One part: operator `op` that the program called (-1: the whole call) of `event`. */
+/* Adds the difference of one part to its cause: operator `op` that the program called (-1: the whole call) of
+ * `event`. */
 static lam_status differ(job *j, const parts *p, int32_t op, int32_t event, lam_error *e) {
     int64_t ref = op >= 0 ? j->ref.of_top[op] : j->ref.of_event[event];
     int64_t its = op >= 0 && p->cv->op_rules ? p->of_top[op] : op >= 0 ? 0 : p->of_event[event];
@@ -200,9 +202,9 @@ static lam_status differ(job *j, const parts *p, int32_t op, int32_t event, lam_
     return LAM_OK;
 }
 
-/* True where the convention numbers the call as a whole: it counts layers, or this one has a hook. */
+/* True if the convention counts the call as a whole: it counts layers, or this layer has a hook. */
 static bool as_a_whole(const job *j, const parts *p, int32_t event) {
-    if (p->of_event[event] == 0) return false; /* then the operators tell more */
+    if (p->of_event[event] == 0) return false; /* then the operators give better causes */
     if (!p->cv->op_rules) return true;
     return event < j->m->n_events && p->costs->prices[event].rule;
 }
@@ -228,8 +230,8 @@ static int larger(const void *a, const void *b) {
     return by_name ? by_name : strcmp(x->type ? x->type : "", y->type ? y->type : "");
 }
 
-/* True where the operator is what the layer is named after: layer_norm of LayerNorm, conv2d of Conv2d,
- * batch_norm of BatchNorm2d. */
+/* True if the layer is named after the operator: layer_norm and LayerNorm, conv2d and Conv2d, batch_norm and
+ * BatchNorm2d. */
 static bool named_after(const char *type, const char *op) {
     for (; *op; op++) {
         if (*op == '_') continue;
@@ -264,7 +266,7 @@ static void say_cause(const cause *c, lam_metric metric, lmi_buf *b) {
     if (c->relation == OTHER) lmi_putf(b, " as %s; exact is %s", its, ref);
 }
 
-/* All of them: what a screen has no room for is the writer's business. */
+/* Keeps all causes; the writer shortens the list for a screen. */
 static lam_status keep_causes(job *j, lam_compared *row, lam_error *e) {
     lam_comparison *c = j->c;
     size_t n = j->causes.n;
@@ -291,7 +293,7 @@ static lam_status keep_causes(job *j, lam_compared *row, lam_error *e) {
 
 static bool fits(lam_count n) { return !n.over && n.state != LAM_UNKNOWN; }
 
-/* The costs go when the row is done, so what it keeps of them is copied. */
+/* Copies all that the row keeps of the costs, which are freed after the row is filled. */
 static lam_status fill_row(job *j, const parts *p, lam_compared *row, lam_error *e) {
     const char *gap = lam_costs_gap(p->costs, 0);
     lam_count ref = lam_costs_phase_total(j->ref.costs, j->phase, j->metric);
@@ -328,7 +330,7 @@ static lam_status compare_one(job *j, const lmi_convention *cv, lam_error *e) {
     return s;
 }
 
-/* The reference: the first convention that sees operators by its rules. */
+/* The reference: the first convention that counts operators by rules alone (LMI_SEES_RULES). */
 static const lmi_convention *reference(void) {
     const lmi_convention *cv = NULL;
     for (int32_t i = 0; (cv = lmi_convention_at(i)) != NULL; i++)
@@ -336,7 +338,7 @@ static const lmi_convention *reference(void) {
     return cv;
 }
 
-/* A backward pass is run by torch's engine, so nobody who looks at what a program calls sees it. */
+/* torch's engine runs a backward pass, so a tool that follows only the program's calls does not see it. */
 bool lmi_compare_tells(const lmi_convention *cv, lam_metric metric, lam_phase phase) {
     bool there = phase == LAM_FORWARD || (cv->op_rules && cv->sees < LMI_SEES_CALLED);
     return there && lmi_convention_tells(cv, metric);
@@ -348,8 +350,8 @@ static bool names_all(const lam_compare_options *o) {
     return false;
 }
 
-/* Of those that nobody named: all that know the phase, or those that count what is compared by operators
- * alone. */
+/* True if a convention is compared without being named. `all`: every convention that counts the phase; else
+ * those that count the metric by operators. */
 static bool wanted(const job *j, const lmi_convention *cv, bool all) {
     return lmi_compare_tells(cv, all ? LAM_MACS : j->metric, j->phase) && (all || cv->which == LMI_OPS);
 }

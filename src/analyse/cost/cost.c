@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Costs of a model under one convention: the steps in order, and what the caller reads of the result. */
+ * Costs of a model under one convention: the steps in order, and the functions that read the result. */
 #include "analyse/cost/work.h"
 
 #include <stdlib.h>
 
-/* Bounds what the costs of one model may take; a model of a million calls needs under half of it. */
+/* Bounds the memory of one model's costs; a model of a million calls needs less than half of it. */
 static const uint64_t ARENA_LIMIT = UINT64_C(4) << 30;
 
 static lam_status find_totals(lmi_work *w, lam_error *e) {
@@ -55,7 +55,7 @@ static lam_status compute(lam_costs *c, const lam_cost_options *o, lam_error *e)
     lmi_vec_init(&w->op_groups, sizeof(lmi_op_group));
     lmi_map_init(&w->op_by_name);
     LAM_TRY(find_totals(w, e));
-    w->o = NULL; /* the caller's, and asked for all that it is asked for */
+    w->o = NULL; /* the options belong to the caller, and are not needed any more */
     return o->totals_only && !c->released ? LAM_OK : lam_costs_settle(c, e);
 }
 
@@ -71,7 +71,7 @@ lam_status lam_costs_settle(lam_costs *c, lam_error *e) {
     return s;
 }
 
-/* What the tool of a convention's name printed knew no rules of anybody else's. */
+/* Copies user-defined rules, but not for the released form: the tool itself did not know them. */
 static lam_status take_own(lam_costs *c, const lam_cost_options *o, lam_error *e) {
     lmi_map_init(&c->own.by_name);
     if (!o->own || o->released) return LAM_OK;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What is not known, by name: a reason for each row that is not exact, one sentence for each cause and
- * class, and the classes that have no rule. */
+ * Gaps: a reason for each row that is not exact, one sentence for each cause and class, and the classes that
+ * have no rule. */
 #include "analyse/cost/work.h"
 
 enum { MAX_NAMES = 3 };
@@ -89,7 +89,7 @@ static void say_reason(const lmi_work *w, const lmi_group *g, int32_t event, lmi
     }
 }
 
-/* The first operator that ran in it and is not known. */
+/* Sets the reason of the row's first operator with unknown counts. */
 static void reason_by_ops(const lmi_work *w, lam_cost_row *row) {
     int32_t unsure = w->by_call[row->event >= 0 ? row->event : w->m->n_events].unsure;
     if (unsure) row->reason = ((const lmi_op_group *)lmi_vec_at(&w->op_groups, (size_t)unsure - 1))->reason;
@@ -115,8 +115,8 @@ static lam_status reason_of_row(lmi_work *w, lam_cost_row *row, lam_error *e) {
     return LAM_OK;
 }
 
-/* Parameters that no rule can have taken into account, where the convention cares: held by a container, or
- * by a part that was never called. */
+/* Notes parameters that no rule has counted, if the convention reports hidden work: those of a container, or
+ * of a part that was never called. */
 static lam_status unused_of_row(lmi_work *w, const lam_cost_row *row, lam_error *e) {
     if (w->cv->hidden != LMI_HIDDEN_AT_LEAST || w->c->released) return LAM_OK;
     const lam_module *mod = &w->m->modules[row->module];
@@ -131,7 +131,7 @@ static lam_status unused_of_row(lmi_work *w, const lam_cost_row *row, lam_error 
     return LAM_OK;
 }
 
-/* What other threads alone called, the outermost ones: also where no row is shown for them. */
+/* Notes the outermost modules that only other threads called, also those without a row. */
 static lam_status called_elsewhere(lmi_work *w, lam_error *e) {
     const lam_model *m = w->m;
     for (int32_t i = 0; !w->c->released && i < m->n_places; i++) {
@@ -178,7 +178,7 @@ static void say_never(const lmi_work *w, const lmi_group *g, lmi_buf *b) {
     lmi_putf(b, "was never called: work that uses its %s parameters in another way is not seen", params);
 }
 
-/* The convention that counts what runs inside a layer, where that is another. */
+/* Names the convention that counts the operators inside a layer, if this one does not. */
 static void say_who_counts(const lmi_work *w, const lmi_group *g, lmi_buf *b) {
     bool inside = g->cause == LMI_CAUSE_NO_RULE || g->cause == LMI_CAUSE_OPAQUE;
     if (inside && !lmi_by_ops(w->c)) lmi_putf(b, "; the convention `%s` counts it", lam_convention_of(NULL));
@@ -243,12 +243,12 @@ static lam_status name_unruled(lmi_work *w, int32_t module, int32_t calls, lmi_m
     return LAM_OK;
 }
 
-/* Where the convention leaves layers out without a rule it names every class it would pass over, called or
+/* True for a class without a rule. A convention that leaves such layers out names all of them, called or
  * not. */
 static bool passed_over(const lmi_work *w, int32_t module) {
     const lam_module *mod = &w->m->modules[module];
     const char *name = lam_word_name(mod->word);
-    /* Of the classes that only hold others, Sequential itself is the one that has nothing to tell. */
+    /* Among the containers only Sequential itself is not named. */
     bool plain = name && strcmp(name, "Sequential") == 0 && (mod->flags & LAM_MODULE_EXACT);
     if (plain || (mod->n_places > 0 && w->m->places[mod->places[0]].parent < 0)) return false;
     return !lmi_rule_for(w->cv, mod);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Where a tool itself may give another number than its table: the LIMIT lines of conventions.def that this
- * run has a case of. */
+ * Cases in which a tool itself may print another number than its table gives: the LIMIT lines of
+ * conventions.def that apply to this run. */
 #include "analyse/cost/compare.h"
 
 #include <ctype.h>
@@ -12,7 +12,7 @@ typedef struct run {
     const char *operators; /* of the line */
 } run;
 
-/* The program called it, and no operator around it did. */
+/* True if the operator is listed and the program called it, not another operator. */
 static bool is_called(const run *r, const lam_op *o) {
     if (o->phase != LAM_FORWARD || !lmi_listed(r->operators, o->sig->name)) return false;
     for (int32_t p = o->parent; p >= 0; p = r->m->ops[p].parent)
@@ -20,7 +20,8 @@ static bool is_called(const run *r, const lam_op *o) {
     return true;
 }
 
-/* Not by a forward that torch has for its own layers: which function that calls is known. */
+/* True unless the forward of one of torch's layers called it: the function that such a forward calls is
+ * known. */
 static bool is_users(const lam_model *m, const lam_op *o) {
     const lam_module *mod = o->call >= 0 ? &m->modules[m->events[o->call].module] : NULL;
     return !mod || mod->word < 0 || mod->flags & LAM_MODULE_OWN_FORWARD;
@@ -35,7 +36,7 @@ static bool is_sized(const lam_model *m, const lam_op *o) {
     return false;
 }
 
-/* By a factor that is no whole number. */
+/* True if an axis was resized by a factor that is not a whole number. */
 static bool is_stretched(const lam_model *m, const lam_op *o) {
     const lam_op_sig *sig = o->sig;
     if (is_sized(m, o) || sig->n_in < 1 || sig->n_out < 1 || sig->in[0].ndim != sig->out[0].ndim)
@@ -55,7 +56,8 @@ static bool when_called(const run *r) { return any_called(r, is_users); }
 static bool when_sized(const run *r) { return any_called(r, is_sized); }
 static bool when_stretched(const run *r) { return any_called(r, is_stretched); }
 
-/* torch.vmap runs operators on what it made of tensors, and those on the real ones inside. */
+/* True if torch.vmap ran: it runs operators on its own tensors, and inside them operators on the real
+ * ones. */
 static bool when_mapped(const run *r) {
     for (int32_t i = 0; i < r->m->n_ops; i++) {
         const lam_op *o = &r->m->ops[i];
@@ -70,7 +72,7 @@ static bool when_training(const run *r) {
     return false;
 }
 
-/* A parameter that several modules have, or that one has which lies in several places. */
+/* True if several modules own one parameter, or a module that owns one has several places. */
 static bool when_tied(const run *r) {
     for (int32_t i = 0; i < r->m->n_modules; i++) {
         const lam_module *mod = &r->m->modules[i];
@@ -84,7 +86,7 @@ static bool when_tied(const run *r) {
 
 static bool when_pruned(const run *r) { return r->c->params.in_rows.state == LAM_UNKNOWN; }
 
-/* "Conv2d" and "MaxPool2d" given one image. */
+/* True if a layer such as Conv2d or MaxPool2d got one image without a batch axis. */
 static bool is_unbatched(const run *r, const lam_event *ev) {
     const lam_module *mod = &r->m->modules[ev->module];
     const char *word = mod->word >= 0 ? lam_word_name(mod->word) : NULL;
@@ -100,7 +102,7 @@ static bool when_unbatched(const run *r) {
     return false;
 }
 
-/* A layer's batch is no multiple of the model's, by which its number is divided. */
+/* True if a layer's batch is not a multiple of the model's, by which the tool divides the layer's number. */
 static bool when_uneven(const run *r) {
     const lam_model *m = r->m;
     int64_t images =

@@ -12,7 +12,7 @@ void lmi_costs_op(const lam_costs *c, int32_t op, lam_count out[LAM_N_METRICS]);
  * number, else the rule's; NULL if the rule has none. */
 const char *lmi_formula_used(const lmi_rule *rule, lam_metric metric, bool released, const lmi_facts *facts);
 
-/* The explanations of a row, as lam_costs_why gives them, of operators that are gathered once. */
+/* The explanations of a row, as of lam_costs_why; the row's operators are gathered once. */
 typedef struct lmi_whys lmi_whys;
 lam_status lmi_whys_new(lmi_whys **out, const lam_costs *c, int32_t row, lam_error *e);
 lam_status lmi_whys_at(lmi_whys *t, int32_t i, lam_why *out, lam_error *e);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Why a rule gave no number, and operators that are not known, by name: those without a rule, and those whose
- * rule gave no number. */
+ * Reasons why a rule gave no number, and the names of operators with unknown counts: those without a rule,
+ * and those whose rule gave no number. */
 #include "analyse/cost/work.h"
 
 static const char *kept(lmi_work *w, lmi_buf *b) {
@@ -19,7 +19,7 @@ bool lmi_names_fact(const char *formula, int32_t fact) {
     return false;
 }
 
-/* The first word of the formula that is a fact nobody could tell; NULL when every fact it names is known. */
+/* The first unknown fact that the formula names; NULL if every fact in it is known. */
 static const char *missing_fact(const char *formula, const lmi_facts *facts) {
     for (int32_t i = 0; i < LMI_N_FACTS; i++)
         if (!facts->known[i] && lmi_names_fact(formula, i)) return lam_fact_name(i);
@@ -30,7 +30,7 @@ void lmi_put_missing(lmi_buf *b, const lmi_rule *rule, const lmi_facts *facts,
                      const lam_count n[LAM_N_METRICS], const char *teller) {
     const char *formula = NULL, *kind = lmi_rule_name(rule);
     int missing = 0;
-    bool least = false; /* what is counted is known, and known not to be all */
+    bool least = false; /* a number is a lower bound: it is known not to be complete */
     for (int i = LAM_N_METRICS - 1; i >= 0; i--)
         if (n[i].state != LAM_EXACT && (rule->formula[i] || rule->name)) {
             missing = i;
@@ -41,7 +41,7 @@ void lmi_put_missing(lmi_buf *b, const lmi_rule *rule, const lmi_facts *facts,
     if (fact)
         lmi_putf(b, "the formula of %s needs `%s`, which %s", kind, fact, teller);
     else if (formula && lmi_kind_family(rule->kind) == LMI_F_op && (least || strcmp(formula, "unknown") == 0))
-        lmi_put(b, lmi_kind_doc(rule->kind)); /* a kind that says itself why it has no number */
+        lmi_put(b, lmi_kind_doc(rule->kind)); /* the kind's description gives the reason */
     else if (rule->name && !formula)
         lmi_putf(b, "your rule for %s gives no %s here", kind, lam_metric_name((lam_metric)missing));
     else if (least)
@@ -96,12 +96,12 @@ static const char *reason_for(lmi_work *w, const lmi_op_group *g, const lmi_fact
     return kept(w, &b);
 }
 
-/* Equal names are one text in the model, so its address tells them apart; one more for the cause. */
+/* Equal names are one text in the model, so its address identifies a name; the last bit is the cause. */
 static uint64_t key_of(const char *name, const lmi_rule *rule) {
     return ((uint64_t)(uintptr_t)name << 1) | (rule != NULL);
 }
 
-/* What values decide is told by the node that runs it, where it is known. */
+/* The name that a reason uses: for operators that values decide, that of the node around them, if any. */
 static const char *name_of(const lam_model *m, int32_t op, lmi_unseen unseen) {
     const lam_op *o = &m->ops[op];
     bool by_node = unseen == LMI_UNSEEN_VALUES && o->parent >= 0 && m->ops[o->parent].flags & LAM_OP_NODE;
@@ -150,7 +150,7 @@ lam_status lmi_op_gaps(lmi_work *w, int32_t from, lam_error *e) {
     o->unruled = lmi_alloc(&c->arena, w->op_groups.n, sizeof *o->unruled);
     o->unruled_runs = lmi_alloc(&c->arena, w->op_groups.n, sizeof *o->unruled_runs);
     if (!o->unruled || !o->unruled_runs) return lmi_nomem(e);
-    /* Those without a rule come last: a table names them on one line, and the other reasons apart. */
+    /* Names without a rule come last: a table shows them on one line, and each other reason on its own. */
     for (int unruled = 0; unruled < 2; unruled++) {
         for (size_t i = 0; i < w->op_groups.n; i++) {
             const lmi_op_group *g = lmi_vec_at(&w->op_groups, i);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Operators: which of them count, and the sums of the calls that they belong to. An operator that a rule
- * serves accounts for everything that ran inside it; one that only calls others stands for what it called.
- * Parents come before what runs inside them, so one pass forward decides all, however deep they nest. */
+ * Operators: which of them count, and their sums by call. An operator with a rule counts everything that ran
+ * inside it; one that only calls others leaves the count to them. Parents come before the operators inside
+ * them, so one pass forward decides all, at any depth. */
 #include "analyse/cost/work.h"
 #include "analyse/flow/graph.h"
 
@@ -44,8 +44,8 @@ static lmi_role role_of(const lmi_work *w, const lam_op *o, const lmi_rule **rul
     return *rule || w->cv->no_rule == LMI_NR_NOTHING ? LMI_ROLE_COUNTED : LMI_ROLE_NO_RULE;
 }
 
-/* An operator of somebody's own that gives a tensor. Where nothing inside it is seen to compute, its kernel
- * does the work unseen, and what it only allocated or looked at says nothing of that. */
+/* True for a custom operator that returns a tensor. If no operator inside it computes, its kernel does the
+ * work unobserved: operators inside that only allocate or make views say nothing about this work. */
 static bool is_strange(const lam_op *o) {
     static const char ours[] = "aten::";
     if (o->sig->word >= 0 || (o->flags & (LAM_OP_FAILED | LAM_OP_NODE)) || !strstr(o->sig->name, "::"))
@@ -56,7 +56,7 @@ static bool is_strange(const lam_op *o) {
     return false;
 }
 
-/* True where adding it would change nothing. */
+/* True if adding `n` changes nothing. */
 static bool is_nothing(lam_count n) { return n.n == 0 && n.over == 0 && n.state == LAM_EXACT; }
 
 static bool costs_some(const lam_costs *c, int metric, lam_count n) {
@@ -65,13 +65,13 @@ static bool costs_some(const lam_costs *c, int metric, lam_count n) {
 
 /* -- sums a call --------------------------------------------------------------------------------- */
 
-/* What an operator around one told of its effective counts. */
+/* The effective counts that an operator around others gives for them. */
 enum { TOLD_NOTHING, TOLD_WHOLE /* they are the dense ones */, TOLD_SUM /* those of all inside it */ };
 
-/* What is noted of each operator on the way. */
+/* Notes on each operator during the pass. */
 typedef struct tally {
-    bool *costs;    /* some number of it is not 0 */
-    bool *computes; /* the same without what is read and written; also of what is inside it */
+    bool *costs;    /* one of its numbers is not 0 */
+    bool *computes; /* the same without elements and bytes moved; also for the operators inside it */
     uint8_t *told;
 } tally;
 
@@ -100,7 +100,7 @@ static lam_status unsure(lmi_work *w, int32_t op, const lmi_rule *rule, const lm
     return LAM_OK;
 }
 
-/* True for dense work that counts 0 because the tool overlooks it. The rest it leaves out on purpose. */
+/* True for dense work that counts 0 because the tool overlooks it; it leaves out other work on purpose. */
 static bool missed(const lmi_work *w, int32_t op, const lmi_rule *rule) {
     const lam_op *o = &w->m->ops[op];
     bool works = lmi_kind_multiplies(lmi_op_kind(o->sig->word)) || (rule && rule->whole);
@@ -122,7 +122,7 @@ const lmi_rule *lmi_own_layer(const lmi_work *w, int32_t event) {
     return event < 0 ? NULL : lmi_own_of_module(w->cv, &w->m->modules[w->m->events[event].module]);
 }
 
-/* What the caller's function told of an operator is kept: it is not asked again. */
+/* Keeps the numbers that the caller's function gave for an operator, so that it is called once only. */
 static lam_status keep_told(lmi_work *w, int32_t op, const lam_count n[LAM_N_METRICS], lam_error *e) {
     lmi_told *to = lmi_vec_push(&w->c->told);
     if (!to) return lmi_nomem(e);
@@ -131,7 +131,8 @@ static lam_status keep_told(lmi_work *w, int32_t op, const lam_count n[LAM_N_MET
     return LAM_OK;
 }
 
-/* By a rule of the caller's own. What it does not give of what the convention tells is not known. */
+/* Counts by a user-defined rule. A metric that the convention counts and the rule does not give is
+ * unknown. */
 static lam_status count_own(lmi_work *w, tally *t, int32_t op, const lmi_rule *rule, lam_error *e) {
     lam_count n[LAM_N_METRICS];
     const lmi_rule_code *code;
@@ -152,19 +153,19 @@ static lam_status count_own(lmi_work *w, tally *t, int32_t op, const lmi_rule *r
     return known ? LAM_OK : unsure(w, op, rule, &facts, n, LMI_UNSEEN_NONE, e);
 }
 
-/* What the formulas of a rule gave. */
+/* The results of a rule's formulas. */
 typedef struct outcome {
     lmi_facts facts;
     lam_count n[LAM_N_METRICS];
-    bool known; /* each gave a number, but for effective counts */
-    bool all;   /* those did too */
+    bool known; /* all formulas gave a number, effective counts aside */
+    bool all;   /* the effective counts are numbers too */
 } outcome;
 
 static void evaluate(const lmi_rule_code *code, outcome *out) {
     lam_count *n = out->n;
     out->known = out->all = true;
     for (int i = 0; i < LAM_N_METRICS; i++) {
-        int like = lmi_is_effective(i) ? i - LAM_EFFECTIVE_MACS : i; /* whose formula it mostly has */
+        int like = lmi_is_effective(i) ? i - LAM_EFFECTIVE_MACS : i; /* mostly has the same formula */
         if (like != i && code->formula[i] == code->formula[like])
             n[i] = n[like];
         else
@@ -185,7 +186,7 @@ static lam_status of_op(lmi_work *w, int32_t op, const lmi_rule *rule, outcome *
     return LAM_OK;
 }
 
-/* Counts every operator of a signature, as far as that doesn't depend on a layer. */
+/* Counts the operators of a signature, as far as their counts don't depend on a layer. */
 static lam_status of_sig(lmi_work *w, const lam_op_sig *sig, const lmi_rule *rule, outcome *out,
                          lam_error *e) {
     const lmi_rule_code *code;
@@ -195,8 +196,8 @@ static lam_status of_sig(lmi_work *w, const lam_op_sig *sig, const lmi_rule *rul
     return LAM_OK;
 }
 
-/* Most operators are like one that was counted already. The layer around an operator is asked only where its
- * own arguments do not tell enough. */
+/* Counts of an earlier operator with the same signature are reused. The layer around an operator is read only
+ * if the operator's own arguments are not enough. */
 static lam_status count_op(lmi_work *w, tally *t, int32_t op, const lmi_rule *rule, lam_error *e) {
     const lam_op_sig *sig = w->m->ops[op].sig;
     lmi_sig_cost *kept = &w->by_sig[sig->index];
@@ -218,7 +219,7 @@ static lam_status count_op(lmi_work *w, tally *t, int32_t op, const lmi_rule *ru
     return got.known ? LAM_OK : unsure(w, op, rule, &got.facts, got.n, LMI_UNSEEN_NONE, e);
 }
 
-/* The tool has no formula for it and counts 0. */
+/* Counts 0, as the tool does for an operator without a formula. */
 static lam_status count_nothing(lmi_work *w, tally *t, int32_t op, lam_error *e) {
     lam_count n[LAM_N_METRICS];
     for (int i = 0; i < LAM_N_METRICS; i++) n[i] = w->c->has[i] ? lmi_exact(0) : lmi_unknown();
@@ -234,7 +235,7 @@ static lam_status count_unknown(lmi_work *w, tally *t, int32_t op, lam_error *e)
     return unsure(w, op, NULL, NULL, n, LMI_UNSEEN_NONE, e);
 }
 
-/* What is seen is less than what ran. */
+/* Makes the sums lower bounds, since not all work was observed. */
 static lam_status count_hidden(lmi_work *w, int32_t op, lmi_unseen unseen, lam_error *e) {
     const lam_op *o = &w->m->ops[op];
     lmi_op_sum *sum = &w->by_call[o->call >= 0 ? o->call : w->m->n_events];
@@ -249,19 +250,20 @@ static lam_status count_hidden(lmi_work *w, int32_t op, lmi_unseen unseen, lam_e
     return unsure(w, op, NULL, NULL, NULL, unseen, e);
 }
 
-/* Its work is not in what an operator around it counts, and the tool does not take it for 0. */
+/* True if values decide the operator's work, no operator around it counts that work, and the tool does not
+ * count it as 0. */
 static bool values_decide(const lmi_work *w, int32_t op) {
     const lam_op *o = &w->m->ops[op];
     bool within = o->parent >= 0 && w->c->ops.role[o->parent] != LMI_ROLE_THROUGH;
     return o->flags & LAM_OP_VALUES && !within && w->cv->no_rule != LMI_NR_NOTHING;
 }
 
-/* Whether the numbers say that some of the work has no effect. */
+/* True if the numbers say that some of the work has no effect. */
 static bool tells_less(const lam_count n[LAM_N_METRICS]) {
     return n[LAM_EFFECTIVE_MACS].state == LAM_EXACT && n[LAM_EFFECTIVE_MACS].n < n[LAM_MACS].n;
 }
 
-/* What every operator of the signature tells, where that does not depend on the layer that runs it. */
+/* Finds the effective counts that the signature alone determines, for any layer that runs it. */
 static lam_status learn_effective(lmi_work *w, const lam_op_sig *sig, lam_error *e) {
     lmi_sig_cost *kept = &w->by_sig[sig->index];
     const lmi_rule *rule = lmi_rule_for_op(w->cv, sig->word, sig->name);
@@ -276,7 +278,8 @@ static lam_status learn_effective(lmi_work *w, const lam_op_sig *sig, lam_error 
     return kept->told ? LAM_OK : lmi_nomem(e);
 }
 
-/* Whether it called one kernel, which has its own arguments, forward and backward. */
+/* True if the operator called one fused kernel, which has arguments for its effective counts itself, in the
+ * forward and the backward. */
 static bool runs_fused(const lam_model *m, int32_t op) {
     for (int32_t i = op + 1; i < m->n_ops && m->ops[i].parent >= op; i++) {
         int32_t word = m->ops[i].sig->word;
@@ -292,9 +295,9 @@ static lmi_op_sum *sum_of(const lmi_work *w, int32_t op) {
     return &w->by_call[call >= 0 ? call : w->m->n_events];
 }
 
-/* An operator that stands for what it called may know by a flag or a mask of its own that some of their work
- * has no effect: an attention that runs as products of matrices. It tells the effective counts of all of
- * them, also that they are not known. Which products of the backward pass are theirs nobody tells. */
+/* An operator that leaves the count to the operators inside it may have a flag or a mask by which some of
+ * their work has no effect: an attention that runs as matrix products. Its effective counts replace theirs,
+ * also if unknown. In the backward pass it is unknown which products belong to it. */
 static lam_status tell_effective(lmi_work *w, tally *t, int32_t op, lam_error *e) {
     const lam_op *o = &w->m->ops[op];
     lmi_sig_cost *kept = &w->by_sig[o->sig->index];
@@ -334,7 +337,7 @@ static lmi_weighs weighs(const lmi_work *w, int32_t op) {
     return *kept = any ? LMI_WEIGHS_ANY : safely ? LMI_WEIGHS_SAFELY : LMI_WEIGHS_NONE;
 }
 
-/* The operator that ran directly before, beside it; NULL. */
+/* The operator that ran directly before, in the same parent; NULL: none. */
 static const lam_op *op_before(const lam_model *m, int32_t op) {
     const lam_op *o = &m->ops[op];
     int32_t at = op - 1;
@@ -344,7 +347,7 @@ static const lam_op *op_before(const lam_model *m, int32_t op) {
                                                                                                  : NULL;
 }
 
-/* baddbmm with a factor 0 of what would be added is bmm. */
+/* True for baddbmm with beta 0, which adds nothing, as bmm. */
 static bool adds_nothing(const lam_op_sig *sig) {
     enum { BETA = 3 };
     for (int32_t i = 0; i < sig->n_in; i++) {
@@ -355,9 +358,9 @@ static bool adds_nothing(const lam_op_sig *sig) {
     return false;
 }
 
-/* Whether a mask was added to scores just before an operator makes weights of them, in an attention of
- * torch's that no operator stands for: the one of products under a dispatch mode, and the one that also hands
- * out its weights, of nn.MultiheadAttention. */
+/* True if a mask was added to scores just before an operator makes weights of them, in one of torch's
+ * attentions without an operator around it: the one that runs as matrix products under a dispatch mode, and
+ * that of nn.MultiheadAttention when it also returns its weights. */
 static bool adds_mask(const lmi_work *w, int32_t op) {
     lmi_weighs how = weighs(w, op);
     const lam_op *last = how == LMI_WEIGHS_NONE ? NULL : op_before(w->m, op);
@@ -373,7 +376,8 @@ static void note_mask(lmi_work *w, const tally *t, int32_t op) {
         sum_of(w, op)->masked |= (uint8_t)(1u << o->phase | 1u << LAM_BACKWARD);
 }
 
-/* The calls in which such an attention ran: nobody tells which of their products are its own. */
+/* Makes effective counts unknown in the calls in which such an attention ran, since it is unknown which of
+ * their products belong to it. */
 static void forget_effective(lmi_work *w) {
     for (int32_t k = 0; k <= w->m->n_events; k++) {
         lmi_op_sum *sum = &w->by_call[k];
@@ -385,13 +389,14 @@ static void forget_effective(lmi_work *w) {
     }
 }
 
-/* The operators that ran directly before one beside it, for what no operator tells: numpy. */
+/* The operators that ran directly before, in the same parent. Their order shows work in numpy, for which
+ * there is no operator. */
 typedef struct round_trip {
     int32_t last, before; /* -1: none */
-    bool left;            /* data went out */
+    bool left;            /* data was passed to numpy or Python */
 } round_trip;
 
-/* Which of those it is; operators of one signature have one name. */
+/* The trip of an operator, by its name, which its signature determines. */
 static lmi_trip trip_of(const lmi_work *w, int32_t op) {
     static const char *const names[] = {
         [LMI_TRIP_ITEM] = "aten::item",       [LMI_TRIP_CONJ] = "aten::resolve_conj",
@@ -410,15 +415,15 @@ static lmi_trip trip_of(const lmi_work *w, int32_t op) {
 
 static bool gives_number(const lam_op *o) { return o->sig->n_out > 0 && o->sig->out[0].ndim == 0; }
 
-/* Tensor.numpy and Tensor.tolist end with these two, one after the other. A tensor that numpy's data became
- * is only lifted; one that torch made of Python's numbers was allocated and converted first, or is
- * a single number that is written into another (x[0] = 1). */
+/* Tensor.numpy and Tensor.tolist end with resolve_conj and resolve_neg, in this order. A tensor made from
+ * numpy's data is only lifted. One that torch makes from Python's numbers is allocated and converted first,
+ * or is a single number that is written into another tensor (x[0] = 1). */
 static lam_status look_outside(lmi_work *w, round_trip *r, int32_t op, lam_error *e) {
     const lam_model *m = w->m;
     const lam_op *o = &m->ops[op];
     if (r->last >= 0 && o->parent >= r->last) return LAM_OK; /* inside it */
     lmi_trip now = trip_of(w, op), last = trip_of(w, r->last);
-    if (now == LMI_TRIP_ITEM) return LAM_OK; /* a tensor made of numbers may ask others for them */
+    if (now == LMI_TRIP_ITEM) return LAM_OK; /* making a tensor of numbers may read them from other tensors */
     lam_status s = LAM_OK;
     if (now == LMI_TRIP_NEG && last == LMI_TRIP_CONJ && o->parent == m->ops[r->last].parent) r->left = true;
     bool made = last == LMI_TRIP_TO && trip_of(w, r->before) == LMI_TRIP_EMPTY;
@@ -429,8 +434,8 @@ static lam_status look_outside(lmi_work *w, round_trip *r, int32_t op, lam_error
     return s;
 }
 
-/* An operator that else only calls others, whose kernel did the work itself here: what it called computed
- * nothing, and its rule knows how much there was to compute (max_pool1d where no gradient is wanted). */
+/* Counts an operator that usually only calls others, but whose kernel did the work itself here: the operators
+ * inside it computed nothing, and its rule gives the count (max_pool1d when no gradient is needed). */
 static lam_status count_itself(lmi_work *w, tally *t, int32_t op, lam_error *e) {
     const lam_op *o = &w->m->ops[op];
     const lmi_rule *rule = o->flags & (LAM_OP_FAILED | LAM_OP_NODE) || !lmi_op_composite(o->sig->word)
@@ -445,16 +450,17 @@ static lam_status count_itself(lmi_work *w, tally *t, int32_t op, lam_error *e) 
     return LAM_OK;
 }
 
-/* A mode or a class of tensors did its work by others, or knew the result: so nothing around it did it. */
+/* True if a mode or a tensor subclass ran other operators for it, or knew the result: then no operator around
+ * it did this work. */
 static bool is_answered(const lam_op *o) { return o->flags & LAM_OP_NODE && o->sig->word >= 0; }
 
-/* True where a rule of the caller's own says what the layer that runs the operator does itself. */
+/* True if a user-defined rule counts the layer that runs the operator. */
 static bool layer_tells(const lmi_work *w, const lam_op *o) {
     return o->phase == LAM_FORWARD && lmi_own_layer(w, o->call) != NULL;
 }
 
-/* A quantile without an operator that puts values in order: from PyTorch 2.14 on, a kernel that is no
- * operator selects them on the CPU. */
+/* True for a quantile without an operator inside that sorts: from PyTorch 2.14 on, a kernel that is no
+ * operator selects the values on the CPU. */
 static bool selects_unseen(const lam_model *m, int32_t op) {
     const lam_op *o = &m->ops[op];
     if (strcmp(o->sig->name, "aten::quantile") != 0 && strcmp(o->sig->name, "aten::nanquantile") != 0)
@@ -497,7 +503,8 @@ static lam_status count_all(lmi_work *w, tally *t, lam_error *e) {
     return LAM_OK;
 }
 
-/* What a call did that ended before is known, but not whether a backward pass came to it. */
+/* Makes the sums of an incomplete model lower bounds. The forward of a call that ended before the cut is
+ * complete; its backward may not be. */
 static lam_status count_cut(lmi_work *w, lam_error *e) {
     const lam_count least = {.state = LAM_AT_LEAST};
     const lam_model *m = w->m;
@@ -528,7 +535,7 @@ static lam_status list_work(lmi_work *w, const tally *t, lam_error *e) {
     uint64_t lists = ((uint64_t)m->n_events + 1) * LAM_N_PHASES;
     int32_t *start = lmi_alloc(&w->c->arena, lists + 2, sizeof *start), n = 0;
     if (!start) return lmi_nomem(e);
-    /* Two places ahead, so that filling the lists below moves each start to where it belongs. */
+    /* Counts two entries ahead, since filling the lists below moves each start to its final position. */
     for (int32_t i = 0; i < m->n_ops; i++) {
         if (!t->costs[i]) continue;
         start[list_of(m, i) + 2]++;
@@ -573,7 +580,7 @@ void lmi_ops_price(lmi_work *w, int32_t event, lmi_price *p) {
 
 /* -- the other phases of the rows ---------------------------------------------------------------- */
 
-/* The row's numbers are 0 as they come; `own` NULL: they stay. */
+/* Fills the row's backward and recomputed numbers; `own` NULL: they stay 0. */
 static void fill_phases(const lam_costs *c, lam_cost_row *row, const lmi_op_sum *own,
                         const lmi_op_sum *whole) {
     for (int i = 0; own && i < LAM_N_METRICS; i++) {
@@ -601,10 +608,10 @@ static void sum_phase(lmi_work *w, lam_phase p) {
     lmi_no_opinion(w->c, total);
 }
 
-/* False where a backward pass was asked for and none ran, and where operators are not what is counted. */
+/* False if a backward pass was requested and none ran, or if the convention counts calls. */
 static bool tells_backward(const lmi_work *w) { return lmi_by_ops(w->c) && (w->back || !w->m->no_backward); }
 
-/* Where only a forward ran, the other phases are 0 and no sums of them are made. */
+/* If only a forward ran, the other phases are 0 and are not summed. */
 void lmi_ops_totals(lmi_work *w) {
     bool by_ops = lmi_by_ops(w->c);
     for (int p = 0; p < LAM_N_PHASES; p++) {
@@ -617,8 +624,7 @@ void lmi_ops_totals(lmi_work *w) {
     }
 }
 
-/* Calls are numbered in the order they were entered, so a loop backwards meets every child before its
- * parent. */
+/* Calls are numbered in the order in which they began, so a backward loop visits children before parents. */
 static lam_status subtotals(lmi_work *w, lam_error *e) {
     const lam_model *m = w->m;
     lmi_op_sum *whole = NULL;
@@ -647,7 +653,7 @@ lam_status lmi_ops_rows(lmi_work *w, lam_error *e) {
 }
 
 void lmi_costs_op(const lam_costs *c, int32_t op, lam_count out[LAM_N_METRICS]) {
-    size_t low = 0, high = c->told.n; /* told in the order of the operators */
+    size_t low = 0, high = c->told.n; /* sorted by operator */
     while (low < high) {
         size_t mid = low + (high - low) / 2;
         const lmi_told *at = lmi_vec_at(&c->told, mid);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Parameters and buffers: which row shows a tensor, and how many distinct ones there are under each place. */
+ * Parameters and buffers: the row that shows a tensor, and the number of distinct ones under each place. */
 #include "analyse/cost/work.h"
 
 static lam_count size_of(int64_t n) { return n < 0 ? lmi_unknown() : lmi_exact(n); }
 
-/* What this process holds of `n` elements, or of the bytes that they have. */
+/* The part of the tensor's `n` elements (or bytes) that this process holds. */
 static lam_count local_of(const lam_tensor *t, int64_t n) {
     if (n < 0 || t->elsewhere == 0) return size_of(n);
     return lmi_exact((int64_t)((lmi_wide)n * (t->numel - t->elsewhere) / t->numel));
@@ -55,8 +55,7 @@ static void claim_own(lmi_work *w, int32_t mod, int32_t r) {
     }
 }
 
-/* The same for everything under the row's place, where nothing was called: the part has no rows of its
- * own. */
+/* The same for all modules under the row's place, if none of them was called: they have no rows. */
 static void claim_below(lmi_work *w, int32_t r) {
     const lmi_tree *t = &w->tree;
     int32_t place = w->c->rows[r].place;
@@ -66,7 +65,7 @@ static void claim_below(lmi_work *w, int32_t r) {
     }
 }
 
-/* The convention's own way: leaves, and what nobody sees into, in the order of the rows. */
+/* Counts the tensors of leaves and of modules whose inside is not visible, in the order of the rows. */
 static void first_seen(lmi_work *w) {
     for (int32_t r = 0; r < w->c->n_rows; r++) {
         const lam_cost_row *row = &w->c->rows[r];
@@ -76,7 +75,7 @@ static void first_seen(lmi_work *w) {
     }
 }
 
-/* Called modules first, so that a tensor which some layer uses is never shown under one that was not
+/* Called modules come first, so that a tensor of a called layer is not shown under one that was never
  * called. */
 static void distinct(lmi_work *w) {
     lam_costs *c = w->c;
@@ -94,7 +93,7 @@ static void distinct(lmi_work *w) {
     }
 }
 
-/* All tensors in the module, each once a row but again in every row that holds it. */
+/* Counts all tensors in a row's module: each once in a row, but again in other rows that hold it. */
 static lam_status of_module(lmi_work *w, lam_error *e) {
     const lmi_tree *t = &w->tree;
     int32_t *stamp = lmi_alloc(&w->scratch, (uint64_t)w->m->n_tensors, sizeof *stamp);

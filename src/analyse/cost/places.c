@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Places that no call was made at and that are shown all the same: layers that were never called, so that
- * nobody wonders where their parameters are, and containers that hold tensors but are not called
- * themselves. */
+ * Places that have a row although no call was made at them: layers that were never called, so that their
+ * parameters are shown, and containers that hold tensors but are not called themselves. */
 #include "analyse/cost/work.h"
 
 typedef struct scan {
@@ -72,7 +71,8 @@ static void measure_places(const lmi_work *w, const lmi_spare *s, scan *k) {
     }
 }
 
-/* Where operators are counted no rule serves a call, but the kind of its layer tells the same. */
+/* True for a layer with a rule. If operators are counted, calls have no rules; the kind of the layer
+ * decides. */
 static bool is_known_layer(const lmi_work *w, int32_t event) {
     const lmi_price *p = &w->c->prices[event];
     if (!lmi_by_ops(w->c)) return p->counted && p->rule;
@@ -85,8 +85,8 @@ bool lmi_covers(const lmi_work *w, int32_t place) {
     return event >= 0 && w->m->events[event].n_children_called == 0 && is_known_layer(w, event);
 }
 
-/* The topmost place of a part that never ran. One without tensors is shown only where its parent ran,
- * since else nobody would miss it. What stands under an alias is looked at as if the alias were not there. */
+/* True for the topmost place of a part that never ran. A part without tensors is shown only if its parent
+ * ran. Aliases are ignored when the places under them are examined. */
 static bool never_ran(const lmi_work *w, const lmi_spare *s, const scan *k, int32_t i) {
     const lam_place *p = &w->m->places[i];
     if (w->tree.live[i] || k->alias[i]) return false;
@@ -111,7 +111,7 @@ static void append(const lmi_spare *s, int32_t *head, int32_t *tail, int32_t eve
     tail[event] = place;
 }
 
-/* A place that never ran stands after the sibling before it, or else right under its parent. */
+/* Puts each child that never ran after its previous sibling, or directly under its parent. */
 static void place_children(const lmi_work *w, const lmi_spare *s, const scan *k, int32_t parent) {
     const lam_place *p = &w->m->places[parent];
     int32_t at = w->tree.first_event[parent];
@@ -145,8 +145,7 @@ static void place_all(const lmi_work *w, const lmi_spare *s, const scan *k) {
         if (s->shown[i] && w->tree.live[i]) append(s, s->before, k->before_tail, k->first_in[i], i);
         if (w->tree.live[i] && w->tree.first_event[i] < 0) place_children(w, s, k, i);
     }
-    /* Deeper parents first: where two parts end at the same call, the inner one is closed before the outer
-     * one. */
+    /* Deeper parents first: if two parts end at the same call, the inner one ends before the outer one. */
     for (int32_t pos = w->m->n_places - 1; pos >= 0; pos--) {
         int32_t i = w->tree.order[pos];
         if (w->tree.first_event[i] >= 0) place_children(w, s, k, i);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What one call costs by itself: the rule that serves it, the numbers, and why they are not exact. */
+ * The cost of one call alone: its rule, the numbers, and the reason why they are not exact. */
 #include "analyse/cost/work.h"
 
 /* -- formulas, parsed once --------------------------------------------------------------------- */
@@ -38,8 +38,8 @@ const char *lmi_formula_used(const lmi_rule *rule, lam_metric metric, bool relea
 
 /* -- which calls count ------------------------------------------------------------------------- */
 
-/* A kind whose layers do work that no child of theirs does: all but containers and the composites, whose
- * work is that of the layers inside. */
+/* True for a kind whose layers do work themselves: all but containers and composites, whose work is that of
+ * the layers inside. */
 static bool works_itself(const lmi_rule *r) {
     lmi_family family = lmi_kind_family(r->kind);
     if (r->name) return true;
@@ -52,7 +52,7 @@ static bool parametrized(const lam_module *mod, const lmi_rule *r) {
     return r && works_itself(r) && !(mod->flags & (LAM_MODULE_EXACT | LAM_MODULE_OWN_FORWARD));
 }
 
-/* torch ran the layer as one kernel, which the tool would not have let it. */
+/* True if torch ran the layer as one kernel, which the tool would have prevented. */
 static bool fused(const lmi_work *w, const lam_event *ev) {
     const lam_module *mod = &w->m->modules[ev->module];
     return lmi_unfused(w->cv) && lmi_word_kind(mod->word) == LMI_K_encoder_layer &&
@@ -60,7 +60,7 @@ static bool fused(const lmi_work *w, const lam_event *ev) {
            w->m->places[ev->place].n_children > 0;
 }
 
-/* Calls whose inside the tool counts and this run does not show. */
+/* True for calls whose inside the tool counts and this run did not observe. */
 static bool closed(const lmi_work *w, const lam_event *ev) { return lmi_sealed(w->m, ev) || fused(w, ev); }
 
 static bool counts(const lmi_work *w, const lam_event *ev, const lmi_rule *r) {
@@ -71,7 +71,7 @@ static bool counts(const lmi_work *w, const lam_event *ev, const lmi_rule *r) {
     if (lmi_plain_holder(mod)) return false;
     if (w->cv->which == LMI_LEAF) {
         if (mod->flags & LAM_MODULE_LEAF) return true;
-        /* nn.Transformer had a formula that only a question for this one layer reached. */
+        /* The released tool's formula for nn.Transformer is reached only when this layer alone is counted. */
         if (w->c->released) return parametrized(mod, r) || (r && alone);
         return (r && works_itself(r)) || alone;
     }
@@ -86,7 +86,7 @@ static void worsen(lmi_price *p, lam_state state, lmi_cause cause) {
     p->cause = (uint8_t)cause;
 }
 
-/* Its own metrics are 0; what its own forward does besides calling its children can't be seen. */
+/* A container's own metrics are 0; work that its forward does besides calling children is not observed. */
 static void price_container(const lmi_work *w, const lam_event *ev, lmi_price *p) {
     if (!lmi_plain_holder(&w->m->modules[ev->module]) && w->cv->hidden == LMI_HIDDEN_AT_LEAST)
         worsen(p, LAM_AT_LEAST, LMI_CAUSE_HIDDEN);
@@ -111,7 +111,7 @@ static void price_by_rule(lmi_work *w, int32_t event, lmi_price *p) {
         worsen(p, LAM_AT_LEAST, p->cause ? (lmi_cause)p->cause : LMI_CAUSE_OWN_FORWARD);
 }
 
-/* What the layer's own hook adds to the functions that were called in it. */
+/* Adds the count of the layer's hook to those of the functions that were called in it. */
 static lam_status price_by_hook(lmi_work *w, int32_t event, lmi_price *p, lam_error *e) {
     lmi_price own = {.rule = lmi_rule_for(w->cv, &w->m->modules[w->m->events[event].module])};
     if (!own.rule) return LAM_OK;
@@ -128,7 +128,7 @@ static lam_status price_by_hook(lmi_work *w, int32_t event, lmi_price *p, lam_er
     return LAM_OK;
 }
 
-/* A rule of the caller's own: what it gives is whole, whatever the class of the layer hides. */
+/* Applies a user-defined rule: its numbers are complete, even if the layer's class may hide work. */
 static void price_own(const lmi_work *w, int32_t event, lmi_price *p) {
     const lam_event *ev = &w->m->events[event];
     lmi_facts facts;
@@ -137,7 +137,7 @@ static void price_own(const lmi_work *w, int32_t event, lmi_price *p) {
     for (int i = 0; i < LAM_N_METRICS; i++) {
         if (p->rule->formula[i]) p->metric[i] = lmi_rule_count(p->rule, (lam_metric)i, false, &facts);
         if (p->metric[i].n < 0) p->metric[i] = lmi_unknown();
-        /* Of bytes that it does not give `?` tells, where they are asked for. */
+        /* Bytes that the rule does not give are no cause: their columns show `?`. */
         if (p->metric[i].state == LAM_UNKNOWN && w->c->has[i] && i <= LAM_DMAS)
             p->cause = ev->flags & LAM_CALL_FAILED ? LMI_CAUSE_FAILED : LMI_CAUSE_FACT;
     }
@@ -153,7 +153,7 @@ static bool price_custom(const lmi_work *w, int32_t event, lmi_price *p) {
     p->omit = omit;
     p->counted = !omit;
     for (int i = 0; i < LAM_N_METRICS; i++) p->metric[i] = omit ? lmi_exact(0) : out[i];
-    /* Who says nothing of it tells of work that is effective. */
+    /* Without effective counts all work is effective. */
     for (int i = LAM_EFFECTIVE_MACS; i < LAM_N_METRICS; i++)
         if (p->metric[i].state == LAM_UNKNOWN) p->metric[i] = p->metric[i - LAM_EFFECTIVE_MACS];
     return true;
@@ -206,7 +206,7 @@ static lam_status price_event(lmi_work *w, int32_t event, lam_error *e) {
     if (strangers && !p->custom)
         worsen(p, LAM_AT_LEAST, p->cause ? (lmi_cause)p->cause : LMI_CAUSE_STRANGERS);
     if ((w->m->events[event].flags & LAM_CALL_LATER) && !p->custom) {
-        p->omit = false; /* whatever else is missing */
+        p->omit = false; /* the row must show that its work is unknown */
         worsen(p, LAM_AT_LEAST, LMI_CAUSE_LATER);
     }
     if ((w->m->events[event].flags & LAM_CALL_HIDES) && lmi_by_ops(w->c))

@@ -24,7 +24,7 @@ lam_status lmi_repeated_siblings(lmi_work *w, bool **out, lam_error *e) {
     return LAM_OK;
 }
 
-/* Places are pushed after their parents, so one pass forward knows what lies below a layer with a rule. */
+/* Places are pushed after their parents, so one pass forward finds the places below a layer with a rule. */
 lam_status lmi_added_places(lmi_work *w, lam_error *e) {
     const lam_model *m = w->m;
     bool *twin, *below;
@@ -130,8 +130,7 @@ static void fill_row(const lmi_work *w, const lmi_item *it, lam_cost_row *row) {
     for (int i = 0; i < LAM_N_METRICS; i++) row->metric[i] = price->metric[i];
 }
 
-/* Calls are numbered in the order they were entered, so a loop backwards meets every child before its
- * parent. */
+/* Calls are numbered in the order in which they began, so a backward loop visits children before parents. */
 static lam_status subtotals(lmi_work *w, lam_error *e) {
     lam_costs *c = w->c;
     lam_count(*sum)[LAM_N_METRICS] = lmi_alloc(&w->scratch, (uint64_t)w->m->n_events, sizeof *sum);
@@ -160,14 +159,14 @@ static void add_to_total(lam_costs *c, const lam_count n[LAM_N_METRICS]) {
     for (int k = 0; k < LAM_N_METRICS; k++) c->total[k] = lmi_count_add(c->total[k], n[k]);
 }
 
-/* Whether another thread did some of the model's work, and no call of this one stands for it. */
+/* True if another thread did some of the model's work and no call of this thread covers it. */
 static bool works_elsewhere(const lam_model *m) {
     for (int32_t i = 0; i < m->n_modules; i++)
         if (lmi_only_elsewhere(&m->modules[i])) return true;
     return false;
 }
 
-/* Every call has a row, but where a tool chose its own. */
+/* Sums the calls, each of which has a row; in the released form, the rows that the tool chose. */
 void lmi_find_total(lmi_work *w) {
     lam_costs *c = w->c;
     int32_t n = c->released ? c->n_rows : w->m->n_events;
@@ -178,7 +177,7 @@ void lmi_find_total(lmi_work *w) {
     bool elsewhere = !c->released && works_elsewhere(w->m);
     for (int k = 0; elsewhere && k < LAM_N_METRICS; k++)
         if (c->total[k].state == LAM_EXACT) c->total[k].state = LAM_AT_LEAST;
-    /* Without any place there is no row to show them in. */
+    /* Without a place there is no row for operators outside every call. */
     if (lmi_by_ops(c) && w->m->n_places == 0) memcpy(c->total, c->ops.total[LAM_FORWARD], sizeof c->total);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How fast a row was, and what held it back: its own work over its own time, beside the machine's roof
+ * The speed of a row and its bound: its own work over its own time, compared with the machine's roof
  * (Williams, Waterman and Patterson, "Roofline: an insightful visual performance model", 2009). */
 #include "analyse/cost/numbers.h"
 
@@ -40,7 +40,7 @@ lam_speed lmi_speed_of(const lam_count work[LAM_N_METRICS], int64_t ns, const la
     return s;
 }
 
-/* What a host hands to a device takes as long as the device says. */
+/* If a device's clock was read, it gives the time of the row: the host only launches the work. */
 static bool time_of(const lam_costs *c, int32_t row, lam_time *out) {
     return c->device_times ? lam_costs_device_time(c, row, out) : lam_costs_time(c, row, out);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A number with its formula and the values that were put in. */
+ * A number with its formula and the substituted values. */
 #include "analyse/cost/work.h"
 
 #include <stdlib.h>
@@ -31,14 +31,14 @@ static lam_status substitute(lam_why *out, const lmi_facts *facts, lam_error *e)
     return s;
 }
 
-/* What a caller's own rule does is not known here. */
+/* Describes the rule's kind; NULL for a user-defined rule, whose kind is unknown. */
 static const char *words_of(const lmi_rule *rule) {
     return rule && !rule->name ? lmi_kind_doc(rule->kind) : NULL;
 }
 
 /* -- facts ----------------------------------------------------------------------------------------------- */
 
-/* What a reader wants to know of any call, whatever its rule asks. */
+/* True for a fact of general interest, which is shown for every rule. */
 static bool is_general(int32_t fact) {
     static const lmi_fact_id general[] = {LMI_FACT_in,     LMI_FACT_out,     LMI_FACT_batch,
                                           LMI_FACT_params, LMI_FACT_buffers, LMI_FACT_training};
@@ -47,7 +47,7 @@ static bool is_general(int32_t fact) {
     return false;
 }
 
-/* Most facts serve the tables of other conventions. */
+/* True for general facts and those that the rule names; most others serve other conventions' tables. */
 static bool is_shown(const lmi_rule *rule, int32_t fact) {
     bool shown = is_general(fact);
     for (int k = 0; rule && !shown && k < LAM_N_METRICS; k++)
@@ -60,20 +60,20 @@ static bool is_shown(const lmi_rule *rule, int32_t fact) {
 enum {
     MOST_OPS = 32,
     MOST_MET = 128
-}; /* different ones of one row that are told one by one; signatures met */
+}; /* most different operators of a row that are explained one by one; most signatures remembered */
 
-/* Operators with one name, one cost and the same arguments; the first of them. */
+/* Operators with equal names, costs and arguments: the first of them, and their number. */
 typedef struct alike {
     int32_t op, n;
     lam_count each[LAM_N_METRICS];
 } alike;
 typedef struct work {
-    int32_t n, more; /* more: operators that are not among them */
+    int32_t n, more; /* more: the number of operators that were left out */
     alike at[MOST_OPS];
 } work;
 
-/* Where signatures that were met belong, so that a million equal operators are compared once each with it
- * (bench row "operators of a report's file"). */
+/* The groups of signatures that were already seen, so that an operator with an equal signature is not
+ * compared again (a million equal operators: bench row "operators of a report's file"). */
 typedef struct met {
     int32_t n;
     const lam_op_sig *sig[MOST_MET];
@@ -95,8 +95,8 @@ static bool same_numbers(const lam_count *a, const lam_count *b) {
     return true;
 }
 
-/* True where both are counted by one formula with the same values: what their arguments have besides, as
- * strides, makes them no others to a reader. */
+/* True if one formula with the same values counts both operators: other differences of their arguments, such
+ * as strides, do not matter to a reader. */
 static bool same_formula(const lam_costs *c, int32_t a, int32_t b) {
     const int32_t ops[] = {a, b};
     lmi_buf text[2];
@@ -135,7 +135,7 @@ static void work_of(const lam_costs *c, const lam_cost_row *r, lam_phase phase, 
             lmi_costs_op(c, one.op, one.each);
             while (k < out->n && !are_alike(c, &out->at[k], &one)) k++;
             if (k == MOST_OPS) k = -1;
-            /* A user's rule may tell of each operator something else. */
+            /* A user-defined rule may give each operator other numbers. */
             if (known.n < MOST_MET && c->told.n == 0) {
                 known.sig[known.n] = sig;
                 known.at[known.n++] = k;
@@ -150,7 +150,7 @@ static void work_of(const lam_costs *c, const lam_cost_row *r, lam_phase phase, 
     }
 }
 
-/* "aten::convolution 1,000 + aten::add x2 24": those that have a part in this metric. */
+/* Writes the sum as "aten::convolution 1,000 + aten::add x2 24", without operators that add 0. */
 static lam_status why_sum(const lam_costs *c, const work *ops, lam_why *out, lam_error *e) {
     lmi_buf b;
     lam_count sum = lmi_exact(0);
@@ -170,7 +170,7 @@ static lam_status why_sum(const lam_costs *c, const work *ops, lam_why *out, lam
     if (ops->more) lmi_putf(&b, "%sthose of %d more operators", b.n ? " + " : "", (int)ops->more);
     lam_status s = lmi_buf_status(&b, e);
     if (b.n > 0) out->formula = "the sum of its operators";
-    /* An operator around them knew what has no effect, or knew of a mask and not what it leaves. */
+    /* An operator around them determined the work without effect, or has a mask with unknown values. */
     bool other = sum.n != out->value.n || sum.over != out->value.over;
     if (lmi_is_effective(out->metric) && !ops->more && other)
         out->formula =
@@ -210,8 +210,8 @@ struct lmi_whys {
     work ops[LAM_N_PHASES];
 };
 
-/* The phase that explanation `*i` belongs to, and its number there; LAM_N_PHASES past the last one. A phase
- * in which nothing that costs ran is told of the forward alone. */
+/* The phase of explanation `*i`, which becomes the number within that phase; LAM_N_PHASES past the last one.
+ * Phases other than the forward have explanations only if operators with costs ran in them. */
 static int32_t phase_of(lmi_whys *t, const lam_cost_row *r, int32_t *i, int32_t *total) {
     *total = 0;
     for (int32_t phase = 0; phase < LAM_N_PHASES; phase++) {
@@ -280,7 +280,7 @@ lam_status lmi_whys_at(lmi_whys *t, int32_t i, lam_why *out, lam_error *e) {
     LAM_TRY(lmi_rf_need(c, e));
     const lam_cost_row *r = &c->rows[row];
     const lmi_price *p = r->event >= 0 ? &c->prices[r->event] : NULL;
-    bool layer = p && (p->custom || (p->rule && p->rule->name)); /* told as a whole */
+    bool layer = p && (p->custom || (p->rule && p->rule->name)); /* explained as a whole */
     if (lmi_by_ops(c) && i >= 0 && r->counted && !layer) return why_by_ops(t, r, i, out, e);
     if (i < 0 || i >= LAM_N_METRICS)
         return lmi_fail(e, LAM_RANGE, "lam_costs_why", "there is no explanation %d; a row has %d", (int)i,

@@ -21,8 +21,8 @@ lam_status lmi_tree_build(lmi_tree *t, const lam_model *m, lmi_arena *arena, lam
 /* The deepest place at or above both: the root is above all. */
 int32_t lmi_tree_common(const lmi_tree *t, const lam_model *m, int32_t a, int32_t b);
 /* Calls `weigh` for parameters, but not for buffers and packed weights: with +1 for every place that owns the
- * tensor, and with -1 for the place where two of these meet. Summed up the tree, a tensor then counts once in
- * every subtree that it is in. */
+ * tensor, and with -1 for the deepest place above two neighbouring owners. Summed up the tree, a tensor then
+ * counts once in every subtree that contains an owner. */
 lam_status lmi_tree_weigh(const lmi_tree *t, const lam_model *m, lmi_arena *scratch,
                           void (*weigh)(void *self, int32_t place, const lam_tensor *tensor, int sign),
                           void *self, lam_error *e);
