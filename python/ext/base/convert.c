@@ -37,7 +37,7 @@ static void set_detail(PyObject *exc, const char *name, PyObject *value) {
     Py_XDECREF(value);
 }
 
-/* The class that an error is raised as, a new reference. */
+/* The exception class for an error, a new reference. */
 static PyObject *class_of(lmx_state *st, const lam_error *e) {
     if (e->status != LAM_IO) return error_class(st, class_name(e->status));
     Py_INCREF(PyExc_OSError);

@@ -86,19 +86,19 @@ typedef struct lmx_text {
 lam_sink lmx_text_sink(lmx_text *t);
 PyObject *lmx_text_take(lmx_text *t); /* a str; frees the bytes */
 
-/* True when the pending exception is not an Exception (KeyboardInterrupt, SystemExit): it must reach the
- * user. Any other is cleared. False too when nothing is pending. */
+/* True if the pending exception is not an Exception (KeyboardInterrupt, SystemExit): it must reach the
+ * user. Clears any other. False also if nothing is pending. */
 bool lmx_must_raise(void);
 /* Raises MemoryError; always false. */
 bool lmx_nomem(void);
 /* Clears an ordinary exception, such as a missing attribute; false if memory ran out or the exception must
  * reach the user. True if nothing is pending. */
 bool lmx_forgive(void);
-/* UTF-8 of a str, borrowed; "?" where it has none. Never leaves an exception. */
+/* UTF-8 of a str, borrowed; "?" if it has none. Never leaves an exception. */
 const char *lmx_utf8(PyObject *text);
-/* The instance's dict, a new reference; NULL without an exception where it has none. */
+/* The instance's dict, a new reference; NULL without an exception if it has none. */
 PyObject *lmx_dict_of(PyObject *o);
-/* dict[key], borrowed; NULL without an exception where it is absent or `dict` is no dict. */
+/* dict[key], borrowed; NULL without an exception if it is absent or `dict` is no dict. */
 PyObject *lmx_get(PyObject *dict, PyObject *key);
 /* The registry of a module under `key` ("_parameters"), a new reference; NULL without an exception if it has
  * none. A traced module delegates to another object, so the attribute is read, not the dict. */
@@ -117,7 +117,7 @@ typedef struct lmx_shim {
     int32_t (*data)(void *tensor, void **out);
     int32_t (*release)(void *tensor);
     int32_t (*offset)(void *tensor, int64_t *out); /* of its first element in its memory; may be NULL */
-    /* These may be NULL: whether it is contiguous, its strides, and another tensor of the same memory. */
+    /* The next three may be NULL: whether it is contiguous, its strides, another tensor of its memory. */
     int32_t (*dense)(void *tensor, bool *out);
     int32_t (*strides)(void *tensor, int64_t **out);
     int32_t (*again)(void *tensor, int64_t ndim, const int64_t *sizes, const int64_t *strides, int64_t offset,
@@ -132,7 +132,8 @@ typedef struct lmx_shim {
     int32_t (*storage)(void *tensor, int64_t *out); /* bytes of its memory; may be NULL */
     /* As `data`, for reading: no warning for a fake tensor. May be NULL. */
     int32_t (*peek)(void *tensor, const void **out);
-    /* C++: torch's negation bit: its values are those in memory negated, as of z.conj().imag. May be NULL. */
+    /* C++: torch's negation bit: its values are the negated ones in memory, as of z.conj().imag. May be
+     * NULL. */
     bool (*negated)(const void *tensor);
 } lmx_shim;
 
@@ -140,7 +141,7 @@ typedef struct lmx_shim {
 typedef struct lmx_grads {
     bool (*wanted)(const void *impl);      /* requires_grad */
     const void *(*grad)(const void *impl); /* a reference to an at::Tensor */
-    const void *undefined;                 /* the object of a tensor that is none */
+    const void *undefined;                 /* the object behind every undefined tensor */
 } lmx_grads;
 
 /* How a Python value is searched for tensors. */
@@ -188,7 +189,7 @@ struct lmx_state {
     lmx_layout *layout; /* of this torch's records */
     bool watches_ops;          /* the layout was found, and may be used */
     int identities;            /* the number of captures that need identities of memory: those of operators */
-    lmx_classes *classes; /* of the modules so far */
+    lmx_classes *classes; /* of the modules seen so far */
 };
 
 lmx_state *lmx_state_of(PyObject *module);
@@ -221,7 +222,7 @@ lam_model *lmx_model_get(lmx_state *st, PyObject *o);
 /* Takes the model out of a Model object, which is empty from then on. NULL with an exception. */
 lam_model *lmx_model_release(lmx_state *st, PyObject *o);
 /* Calls `each(self, key, value)` for the entries of a dict or of anything with items(). False with an
- * exception, or when `each` gave false. NULL is an empty dict. */
+ * exception, or if `each` returned false. NULL is an empty dict. */
 bool lmx_each(lmx_state *st, PyObject *mapping, bool (*each)(void *self, PyObject *key, PyObject *value),
               void *self);
 

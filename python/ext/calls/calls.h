@@ -18,7 +18,7 @@ PyObject *lmx_in_place(PyObject *module, PyObject *unused); /* in_place(): true 
  * such a call in this thread. */
 PyObject *lmx_find_roots(PyObject *module, PyObject *finder);
 PyObject *lmx_within_found(PyObject *module, PyObject *unused);
-/* behind(function): the original function of one of lamina's entries; any other function itself. */
+/* behind(function): the original behind one of lamina's entries; any other function itself. */
 PyObject *lmx_behind(PyObject *module, PyObject *function);
 /* Notes one call of the root that ran without the capture, and closes the capture, which was never open. */
 bool lmx_note(lmx_capture *c, PyObject *const *args, Py_ssize_t n, PyObject *result);

@@ -76,7 +76,7 @@ static void clear_detour(lmx_detour *detour) {
     Py_CLEAR(detour->detour_code);
 }
 
-/* If memory runs out, the code is taken for unchanged. */
+/* If memory runs out, the code counts as unchanged. */
 static bool has_code(PyObject *function, PyObject *wanted) {
     PyObject *code = PyObject_GetAttr(function, interpreter.code_name);
     Py_XDECREF(code);

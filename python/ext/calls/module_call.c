@@ -5,11 +5,11 @@
  * The function torch.nn.Module.__call__ gets a detour to C (detour.h), so that no class is changed. If that
  * fails, or if other code put something other than a function there, a C method takes its place.
  *
- * There is one torch.nn.Module in a process, so its entry is process-wide state: `entry`, guarded by the
- * GIL. It may stay while no capture is open (lmx_rest). Other code may replace Module.__call__
- * while our method is installed, and keep a reference to our method. So our method must work after its
- * capture closed, and must not call what calls it. Each method therefore has a slot with its own original; a
- * slot is used again only for the same original, or once no reference to its method is left. */
+ * There is one torch.nn.Module in a process, so its entry is process-wide state: `entry`, guarded by the GIL.
+ * It may stay while no capture is open (lmx_rest). Other code may replace Module.__call__ while our method is
+ * installed, and keep a reference to our method. So our method must work after its capture closed, and must
+ * not call the code that calls it. Each method therefore has a slot with its own original; a slot is used
+ * again only for the same original, or once no reference to its method is left. */
 #include "base/ext.h"
 #include "calls/calls.h"
 #include "calls/detour.h"
@@ -36,7 +36,7 @@ static struct {
     PyObject *dict;       /* Module.__dict__, kept so that restoring needs no memory */
     PyObject *class_dict; /* the dict behind that proxy, or NULL */
     lmx_capture *first;   /* open captures, newest first; not owned: each unlinks itself when it is dropped */
-    int resting;          /* how often lmx_rest was called to keep it in place between captures */
+    int resting;          /* above 0: it stays in place between captures (lmx_rest) */
     lmx_detour detour;    /* of the function Module.__call__ */
     slot detoured;        /* while the detour is in place: its copy and its function */
     slot slots[SLOTS];
@@ -221,7 +221,7 @@ static bool find_outputs(lmx_capture *c, lmx_call *call, PyObject *result) {
     bool ok = lmx_find(&f, result, 0);
     call->n_out = f.n;
     if (f.n) call->flags &= ~(uint32_t)LAM_CALL_UNSEEN;
-    /* Only for an outermost call: any other's caller may run it, and then its work is that caller's. */
+    /* Only if outermost: the caller of an inner one may run it, and its work is then that caller's. */
     if (ok && !f.n && call->parent < 0 && result != Py_None && runs_later(c->st, result))
         call->flags |= LAM_CALL_LATER;
     if (f.values) call->flags |= LAM_CALL_VALUES;

@@ -30,7 +30,7 @@ typedef struct lmx_root {
     pid_t process;
     lmx_handover handover;
     /* the step in progress */
-    struct lmx_root *next_open; /* among those that have one, oldest first */
+    struct lmx_root *next_open; /* among roots with a step in progress, oldest first */
     lmx_capture *capture;       /* strong; NULL: there is none */
     PyObject *close;            /* closes a capture that Python made, strong; or NULL */
     bool compiles_nothing;      /* while the step is open, no code is compiled */

@@ -97,7 +97,7 @@ lmx_schedule *lmx_schedule_of(lmx_state *st, PyObject *o) {
 
 static PyObject *schedule_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
     static char *names[] = {"every", "root", NULL};
-    const double apart = 0.7548776662466927; /* places of two roots coincide as rarely as can be */
+    const double apart = 0.7548776662466927; /* places of two roots coincide as rarely as possible */
     long long every;
     int root = 0;
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "L|i:Schedule", names, &every, &root)) return NULL;

@@ -18,7 +18,7 @@ typedef struct lmx_kind_schedule {
     int64_t window;     /* the start of the window of calls from which it was chosen */
     int64_t seek_calls; /* calls that were watched to find the start of the next step */
     uint32_t n;         /* recorded steps */
-    int several;        /* above 0: some step had several calls, so one may be under way anywhere */
+    int several;        /* above 0: some step had several calls, so any call may lie inside one */
     bool single_calls;  /* no backward follows the calls: each is a step */
     bool at_start;      /* the next call begins the expected step */
 } lmx_kind_schedule;

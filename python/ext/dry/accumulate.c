@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-/* The same memory as another tensor; NULL with an exception. */
+/* Makes another tensor of the same memory; NULL with an exception. */
 static PyObject *same_memory(lmx_dry *d, PyObject *tensor) {
     PyObject *guard = PyObject_CallFunctionObjArgs(d->below, NULL);
     PyObject *in = guard ? PyObject_CallMethodObjArgs(guard, d->st->n___enter__, NULL) : NULL, *done = NULL;

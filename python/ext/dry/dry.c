@@ -151,7 +151,7 @@ static bool push_one(reading *r, int32_t position, PyObject *o) {
     return whole(o, &a->value.i);
 }
 
-/* Keyword arguments that change no shape. */
+/* True if no keyword argument can change a shape. */
 static bool harmless(PyObject *kwargs) {
     static const char *const names[] = {"alpha", "beta", "value", "approximate"};
     PyObject *key, *value;
@@ -262,7 +262,7 @@ static PyObject *by_others(lmx_dry *d, PyObject *function, PyObject *args, PyObj
     return PyObject_CallFunctionObjArgs(d->slow, function, args, kwargs ? kwargs : Py_None, NULL);
 }
 
-/* The operator's workspace: measured, or predicted by a rule, or unknown. */
+/* Notes the operator's workspace: measured, or predicted by a rule, or unknown. */
 static bool note_workspace(lmx_dry *d, const entry *e, PyObject *function, PyObject *args, PyObject *kwargs,
                            PyObject *out) {
     lmx_ledger *ledger = lmx_ledger_of(d);

@@ -34,7 +34,7 @@ typedef struct lmx_dry {
     PyObject *seen_last; /* weak, to the last view of one of these; or NULL */
     PyObject *chain;     /* list: numbers of the nodes of that view and of its bases */
     int32_t n_cuts;      /* the number of these views with fewer elements than their base */
-    PyObject *rebuilt;   /* set: numbers of nodes where a real run has another; NULL: none */
+    PyObject *rebuilt;   /* set: numbers of nodes that differ in a real run; NULL: none */
     bool rebuilt_told;
     PyObject *held; /* list: owns the objects in the maps */
     int32_t op;     /* index of the operator noted last before the answer */
@@ -67,10 +67,10 @@ PyObject *lmx_dry_here(PyObject *self, PyObject *unused);
 PyObject *lmx_dry_aside(PyObject *self, PyObject *args);
 PyObject *lmx_dry_whole(PyObject *self, PyObject *level);
 PyObject *lmx_dry_decided(PyObject *self, PyObject *level);
-/* After a view was written to, torch's backward goes through views of the same memory by one operator, but
- * for tensor subclasses by the operators that made them: it makes them again and drops them. Call these for
- * the target of an in-place operator, for each new view, and for each operator before it is answered; all are
- * false with an exception. */
+/* After a view was written to, torch's backward goes through the views of that memory in one operator, but
+ * for tensor subclasses in the operators that made them: it makes those views again and drops them. Call
+ * these for the target of an in-place operator, for each new view, and for each operator before it is
+ * answered; all are false with an exception. */
 bool lmx_dry_wrote(lmx_dry *d, PyObject *tensor);
 bool lmx_dry_viewed(lmx_dry *d, PyObject *of, PyObject *view);
 bool lmx_dry_look_back(lmx_dry *d);

@@ -30,7 +30,7 @@ bool lmx_plain_of(lmx_dry *d, PyObject *tensor, lmx_plain *out) {
     return true;
 }
 
-/* Bytes from a tensor's first element to its last; 0 if that is not a number. */
+/* Bytes from a tensor's first element to its last; 0 if they can't be computed. */
 static uint64_t span(const lmx_plain *p) {
     int64_t last = 0, part;
     for (int32_t i = 0; i < p->ndim; i++) {
@@ -70,7 +70,7 @@ static PyObject *as_subclass(lmx_dry *d, PyTypeObject *type, PyObject *tensor, b
                                         requires_grad ? Py_True : Py_False, NULL);
 }
 
-/* A tensor over memory that has no owner or, if `own`, is freed with it. It is entered in the ledger, if
+/* Makes a tensor over memory that has no owner or, if `own`, is freed with it. Enters it in the ledger, if
  * there is one, unless it replaces a tensor from before the run. */
 static bool make(lmx_dry *d, const lmx_plain *p, void *at, void *own, void **handle) {
     int64_t bytes = (int64_t)span(p);

@@ -18,8 +18,7 @@ static bool is_in_rows(const lam_op_arg *a, const int64_t *strides) {
     return memcmp(want, strides, sizeof *want * (size_t)a->ndim) == 0;
 }
 
-/* As torch decides it: strides of axes of one element don't matter, nor does any stride without
- * elements. */
+/* As torch decides: strides of axes of one element don't matter, and without elements none does. */
 static bool is_contiguous(const lam_op_arg *a, const int64_t *strides) {
     int64_t want[LMX_DIMS];
     bool same = true;
@@ -88,7 +87,7 @@ static bool in_one_layout(const lmx_operands *r, lam_order order, const lam_resu
         last = last && is_channels_last(a, r->strides[i]);
         dense = dense && lmx_is_dense(a, r->strides[i]) && memcmp(first, r->strides[i], bytes) == 0;
     }
-    if (rows) return true; /* the strides are so already */
+    if (rows) return true; /* the strides are set already */
     if (last)
         channels_last(out->sizes, strides);
     else if (dense)
@@ -146,7 +145,7 @@ static bool as_operands(const lmx_operands *r, lam_order order, const lam_result
     return true;
 }
 
-/* As torch decides it, which trusts the strides of axes of one element; NCHW if both fit. */
+/* True if torch sees channels last: it trusts the strides of axes of one element; NCHW if both fit. */
 static bool has_channels_last(const lam_op_arg *a, const int64_t *strides) {
     static const int8_t order[] = {1, 3, 2, 0};
     int64_t least = 0;
@@ -178,8 +177,8 @@ static bool as_images(const lmx_operands *r, lam_order order, const lam_result *
     return true;
 }
 
-/* In rows if the first operand is both or neither. With 5 axes it may have a layout that is not covered
- * here. */
+/* Channels last if only that fits the first operand, else in rows. With 5 axes the operand may have a
+ * layout that is not covered here. */
 static bool as_first(const lmx_operands *r, const lam_result *out, int64_t *strides) {
     const lam_op_arg *x = &r->in[0];
     if (!x->is_tensor || is_contiguous(x, r->strides[0])) return x->is_tensor;

@@ -190,7 +190,7 @@ static bool entered(lmx_listener *l, lmx_capture *c, int32_t call, const lmx_giv
     return true;
 }
 
-/* Calls inside it that never returned have no end. */
+/* Ends a call. Calls inside it that never returned get no end. */
 static bool left(lmx_listener *l, lmx_capture *c, int32_t call, const lmx_given *given, PyObject *result) {
     device *d = device_of(l);
     mark end = {.last = -1, .last_said = -1};

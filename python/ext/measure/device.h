@@ -24,7 +24,7 @@ bool lmx_device_prove_memory(const lmx_streams *table, int device, char *why, si
  * of CUDA, for the CPU's tensors; 0: a GPU again. None, or NULL with an exception. */
 PyObject *lmx_pretend_device(PyObject *module, PyObject *address);
 
-/* -- asked for by Python (device.c) ---------------------------------------------------------------------- */
+/* -- called from Python (device.c) ----------------------------------------------------------------------- */
 
 /* measure_device(time, memory): before the start; does nothing if no GPU is in use. None, or NULL with an
  * exception. */

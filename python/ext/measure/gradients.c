@@ -177,7 +177,7 @@ static int by_node(const void *a, const void *b) {
     return (x->entry > y->entry) - (x->entry < y->entry);
 }
 
-/* All gradients of an argument or result, over all backward passes. */
+/* Combines the gradients of an argument or result over all backward passes; false if there are none. */
 static bool find(const lmx_gradients *t, const lmx_grad_note *note, lam_grad *out) {
     const given *all = t->given.data, key = {.sequence = note->sequence, .entry = note->entry};
     size_t from = 0, to = t->given.n;

@@ -134,7 +134,7 @@ static bool look_at_owned(void *self, PyObject *key, PyObject *tensor) {
     return true;
 }
 
-/* The statistics of a layer in train mode follow from its inputs, and are not read. */
+/* Checks a layer's parameters and, in eval mode, buffers: in train mode these follow from its inputs. */
 static bool look_at_module(visit *around) {
     lmx_state *st = around->h->capture->st;
     visit v = *around;

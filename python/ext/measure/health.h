@@ -18,7 +18,7 @@ enum { LMX_ITSELF = -1 }; /* lam_bad.origin of a record that gets its own number
 typedef struct lmx_bad_record {
     lam_bad bad;
     char name[LMX_HEALTH_NAME], inside[LMX_HEALTH_NAME];
-    char *text; /* its own; NULL */
+    char *text; /* owned; or NULL */
     int64_t sizes[LAM_MAX_AXES];
     int64_t sequence; /* a node's number; -1 */
 } lmx_bad_record;

@@ -19,7 +19,7 @@ typedef struct opened {
     bool is_node, fed, gave, fine;
     bool blind;     /* torch shows no arguments; of a node: of its operators */
     bool masked;    /* an argument had -Inf as its only bad value */
-    bool cancels;   /* several arguments had */
+    bool cancels;   /* several arguments had that */
     bool number;    /* a constant of the program was an argument, and it is bad */
     bool minus_inf; /* -Inf is among its arguments as a number */
     int32_t index;

@@ -142,7 +142,7 @@ static bool tell_model(memory *y, lmx_capture *c) {
 
 /* == gradients ========================================================================================= */
 
-/* False if the gradient must be read through Python. */
+/* Marks a tensor's gradient; false if it must be read through Python. */
 static bool tell_gradient(memory *y, PyObject *tensor) {
     lmx_address_of p;
     if (!lmx_gradient_locate(y->st, &y->torch, tensor, &p)) return false;
@@ -176,7 +176,7 @@ static lmx_whose whose(void *self) {
     return (lmx_whose){at.call, at.phase, elsewhere};
 }
 
-/* Under the lock. */
+/* The caller holds the lock. */
 static void put_span(memory *y, const open_span *o, int32_t call) {
     lam_span *at = lmx_vec_push(&y->spans, sizeof *at, 1);
     if (at)
@@ -468,7 +468,7 @@ static const lmx_call *call_of(const lmx_capture *c, int32_t i) {
     return (const lmx_call *)c->calls.data + i;
 }
 
-/* The stamps of calls are nanoseconds while there is a listener. */
+/* Opens and closes calls up to a moment. Their stamps are nanoseconds while there is a listener. */
 static void go_to(moment *m, int64_t ns) {
     memory *y = m->y;
     for (;;) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * From a closed capture to a model: every module's class, attributes and tensors are read now, so that
- * lazy layers are concrete, and pushed together with the places and calls. Nothing here runs a
- * parametrization or a property of torch's: attributes come from the instance's dict. */
+ * Makes a model of a closed capture: every module's class, attributes and tensors are read now, so that lazy
+ * layers are concrete, and pushed together with the places and calls. Nothing here runs a parametrization or
+ * a property of torch's: attributes come from the instance's dict. */
 #include "base/ext.h"
 #include "modules/classes.h"
 #include "modules/snapshot.h"
@@ -543,7 +543,7 @@ static lam_status push_made(const lmx_capture *c, lam_builder *b, lam_error *e) 
     return s;
 }
 
-/* Whether the modules that were called were in train() mode; NULL: none was called. */
+/* "train", "eval" or "mixed": the mode of the modules that were called; NULL: none was called. */
 static const char *mode_of(const lmx_capture *c) {
     size_t n = c->calls.n, training = 0;
     for (size_t i = 0; i < n; i++)

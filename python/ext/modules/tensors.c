@@ -302,7 +302,7 @@ static bool put_version(lmx_snapshot *s, const lmx_kept *k) {
     }
     Py_XDECREF(done);
     Py_XDECREF(low);
-    return lmx_forgive(); /* if this torch can't, the values count */
+    return lmx_forgive(); /* this torch may lack it; the values matter more */
 }
 
 /* For a tensor that was only watched: false if its values changed, or may have. */

@@ -22,7 +22,7 @@ typedef struct walker {
     int32_t place, node; /* the place and node whose children are being listed */
 } walker;
 
-/* The node of a module object, new if need be; -1 with an exception. */
+/* The node of a module object, added if it is new; -1 with an exception. */
 static int32_t node_of(walker *w, PyObject *module) {
     lmx_tree *t = w->tree;
     int32_t i = lmx_map_get(&t->index, module);

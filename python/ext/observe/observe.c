@@ -170,7 +170,7 @@ static void open_told(const lmx_observer *o, lmx_lane *lane, const void *record)
     if (push_frame(lane, &f)) tell_op(o, &f, direct, true);
 }
 
-/* Hides nothing if others watch this thread too: they need every operator. */
+/* Hides the callback, unless others watch this thread too: they need every operator. */
 static void be_quiet(const lmx_observer *o, const lmx_lane *lane, const void *record) {
     lmx_active *active = (lmx_active *)(void *)(lane->kept + o->layout->callbacks);
     if (quiet.record || active->n != 1 || !lmx_is_only(active, o->own)) return;
@@ -233,7 +233,7 @@ static void open_operator(lmx_observer *o, lmx_lane *lane, const void *record, c
         return;
     }
     if (!f.trial) f.trial = is_trial(o, lane, &f, record);
-    /* A checkpoint that keeps some results has a mode that returns them; real work is noted inside. */
+    /* A checkpoint with kept results has a mode that returns them; what it still runs is noted inside. */
     bool kept = f.phase == LAM_RECOMPUTE && lmx_has_modes(o, api);
     bool real = plain && !f.trial && !kept && !lmx_runs_others(o, lane, record);
     uint8_t grad =
@@ -287,7 +287,7 @@ static void note_unseen(lmx_observer *o, lmx_lane *lane, const char *name) {
     if (op) op->began = op->ended = lmx_clock_stamp(lane->clock, lane->last);
 }
 
-/* The node's name if this is the engine's work on it: the node and sums of gradients; else NULL. */
+/* The node's name if this is the engine's work on it (the node and sums of gradients); else NULL. */
 static const char *engine_work(const char *name) {
     static const char prefix[] = "autograd::engine::evaluate_function: ";
     if (name[0] != prefix[0] || name[1] != prefix[1]) return NULL; /* as in most names: "aten::add" */

@@ -238,7 +238,7 @@ static lam_status push_one(pusher *p, const lmx_op *op) {
     return LAM_OK;
 }
 
-/* Returns the pages of records that were pushed to the model to the system, since the model grows. */
+/* Returns the pages of pushed records to the system, since the model grows. */
 static void give_back(const lmi_vec *v, size_t size, size_t from, size_t to) {
     const uintptr_t page = 4096, data = (uintptr_t)v->data;
     uintptr_t at = (data + from * size + page - 1) / page * page, end = (data + to * size) / page * page;
@@ -293,7 +293,7 @@ static lam_status cut_short(const lmx_lane *lane, size_t at, size_t n, bool alon
                          alone && at < lane->ops.n ? lmx_clock_ns(lane->clock, ops[at].began) - 1 : 0, e);
 }
 
-/* The observations of backward passes are incomplete. */
+/* Reports that the observations of backward passes are incomplete. */
 static lam_status push_strange(const lmx_observer *o, lam_builder *b, lam_error *e) {
     static const char why[] = "a backward pass of this model ran on another thread, and what it did is not "
                               "known: a capture sees the thread that opened it";

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Decides whether torch's kernels do an operator's work, or something before them (a transform, a mode
- * or a class of tensors in Python) that runs other operators instead. Runs inside torch's callbacks,
- * without Python. */
+ * Decides whether torch's kernels do an operator's work, or whether something before them (a transform, or a
+ * mode or class of tensors in Python) answers: it runs other operators instead. Runs inside torch's
+ * callbacks, without Python. */
 #include "observe/observe.h"
 
 typedef bool is_such(const lmx_record_api *api, const char *value);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Finds the fields of torch's records. A known operation is run and its arguments are searched in its
- * record; Python then checks the result with other operations (lamina._observe.support). The search
- * follows words that may not be pointers, through the kernel, which reports where there is no memory,
- * and runs in a separate process. This process only uses the layout. */
+ * Finds the fields of torch's records. A known operation is run and its arguments are searched for in its
+ * record; Python then checks the result with other operations (lamina._observe.support). The search follows
+ * words that may not be pointers, through the kernel, which reports where there is no memory, and runs in a
+ * separate process. This process only uses the layout. */
 #include "base/ext.h"
 #include "observe/observe.h"
 #include "torch/tensor.h"
@@ -124,7 +124,7 @@ static PyObject *way_asked(PyObject *module, PyObject *unused) {
 
 /* == searching ========================================================================================= */
 
-/* Bytes of a record that are searched; arguments; places. */
+/* Bytes of a record that are searched, from FIRST on; the most arguments and places. */
 enum { RECORD = 384, FIRST = 64, MAX_ARGS = 16, MAX_PLACES = 16 };
 
 typedef struct trial {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * storages: the operator or node that made the non-finite values in some memory. Results that an operator
- * computes from such memory have the same origin, so the origin of a result is known when it is found. Memory
- * is identified by the address of its storage. Any thread; the caller holds the lock. */
+ * storages: the trail of memory with non-finite values, which leads to the operator or node that made them.
+ * Results that an operator computes from such memory have the same origin, so the origin of a result is known
+ * when it is found. Memory is identified by the address of its storage. Any thread; the caller holds the
+ * lock. */
 #ifndef LMX_STORAGES_H
 #define LMX_STORAGES_H
 
@@ -16,21 +17,21 @@ typedef struct lmx_storage {
 
 typedef struct lmx_storages {
     lmi_map at;         /* storage -> index in `all` */
-    lmi_vec all;        /* trails with what is known of them (storages.c) */
+    lmi_vec all;        /* trails, as storages.c keeps them */
     lmi_vec alive;      /* int32_t per record: the number of storages that still hold its values */
     _Atomic uint32_t n; /* the number of trails so far; read without the lock */
 } lmx_storages;
 
-/* False: nothing is known of that memory. */
+/* Reads the trail of that memory; false if there is none. */
 bool lmx_storage_at(const lmx_storages *t, uint64_t storage, lmx_storage *out);
 /* True if the storage was noted after the first `n` trails (lmx_storages.n). */
 bool lmx_storage_since(const lmx_storages *t, uint64_t storage, uint32_t n);
-/* If memory runs out, the trail ends. */
+/* Sets the trail of that memory; if memory runs out, it has none. */
 void lmx_storage_put(lmx_storages *t, uint64_t storage, lmx_storage trail);
 void lmx_storage_drop(lmx_storages *t, uint64_t storage);
 /* Notes that an operator used that memory: the operator's result has a separate trail. */
 void lmx_storage_taken(lmx_storages *t, uint64_t storage);
-/* The same for all memory with this origin. */
+/* Notes that operators used all memory with this origin. */
 void lmx_storage_end(lmx_storages *t, int32_t origin);
 /* True if operators used all memory with this origin and made only finite values of it. */
 bool lmx_storage_gone(const lmx_storages *t, int32_t origin);

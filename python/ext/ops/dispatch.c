@@ -167,7 +167,7 @@ static void pack_ints(const packer *p, PyObject *list, Py_ssize_t n) {
     lmx_lane_value(p->lane, p->position, LMX_ARG_INTS, ints, (int32_t)n);
 }
 
-/* The tensors of a list, or else its integers. */
+/* Packs the tensors of a list, or else its integers. */
 static bool pack_list(const packer *p, PyObject *list) {
     const Py_ssize_t n = PySequence_Size(list);
     const int32_t before = p->lane->n_packed;

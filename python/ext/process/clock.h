@@ -30,7 +30,7 @@ void lmx_clock_end(lmx_clock *k);
  * kept. */
 int64_t lmx_clock_ns(const lmx_clock *k, int64_t stamp);
 
-/* Now. Stamps of one thread grow; `last` is its last one. */
+/* The stamp of this moment. Stamps of one thread increase; `last` is its last one. */
 static inline int64_t lmx_clock_stamp(const lmx_clock *k, int64_t *last) {
 #if defined(__x86_64__)
     if (k->counts) {

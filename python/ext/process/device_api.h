@@ -50,7 +50,8 @@ lmx_stamps *lmx_stamps_new(const lmx_streams *table, int device);
 int32_t lmx_stamps_put(lmx_stamps *s);
 /* Waits for the last event of each stream, reads all events and destroys them. Once; no stamp after. */
 void lmx_stamps_resolve(lmx_stamps *s);
-/* The i-th: its stream, from 0, and nanoseconds of the device's clock, the first stamp 1. False: unknown. */
+/* Reads the i-th: its stream, from 0, and its nanoseconds by the device's clock, the first 1. False:
+ * unknown. */
 bool lmx_stamps_at(const lmx_stamps *s, int32_t i, int32_t *stream, int64_t *ns);
 /* Why some or all are unknown, a part of a sentence; NULL: all are known. */
 const char *lmx_stamps_why(const lmx_stamps *s);

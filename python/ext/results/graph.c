@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The graph of the data: as data, and as DOT. */
+ * The data-flow graph of a model: as data, and as DOT. */
 #include "base/ext.h"
 #include "results/results.h"
 

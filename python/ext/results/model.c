@@ -31,7 +31,7 @@ TOLD(provenance, LAM_MODEL_PROVENANCE)
 TOLD(operators, LAM_MODEL_OPERATORS)
 TOLD(lifetimes, LAM_MODEL_LIFETIMES)
 
-/* == what is asked of it =============================================================================== */
+/* == results of a model ================================================================================ */
 
 static PyObject *model_costs(PyObject *self, PyObject *args, PyObject *kwargs) {
     if (!lmx_model_get(self_of(self)->st, self)) return NULL;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The page, and what a notebook shows of it: of costs, of a report saved as JSON, of a recording. */
+ * The HTML page, and its part for a notebook: of costs, of a report saved as JSON, of a recording. */
 #include "base/ext.h"
 #include "results/results.h"
 

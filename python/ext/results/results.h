@@ -56,8 +56,8 @@ typedef struct lmx_own {
     PyObject *ask;    /* borrowed; NULL: none */
     bool failed;      /* its exception is pending; `ask` is not called again */
 } lmx_own;
-/* From a list of (name, {metric: formula}, asks) and the function for unknown numbers. Release it also after
- * a failure. */
+/* Fills `o` from a list of (name, {metric: formula}, asks) and the function for unknown numbers. Release it
+ * also after a failure. */
 bool lmx_own_take(lmx_own *o, lmx_state *st, PyObject *rules, PyObject *ask);
 /* Adds a list of rules to o->rules. */
 bool lmx_own_add(lmx_own *o, PyObject *rules);

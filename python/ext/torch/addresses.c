@@ -64,7 +64,7 @@ static void by_attributes(PyObject *tensor, lmx_address_of *out) {
 
 static bool is_elsewhere(int32_t device) { return device > LMX_CPU && device != LMX_META; }
 
-/* By the handle of a tensor (an at::Tensor); false if that does not work. */
+/* Locates a tensor's memory by the handle (an at::Tensor); false if that does not work. */
 static bool locate_handle(lmx_state *st, const lmx_allocator *f, void *handle, lmx_address_of *out) {
     const lmx_shim *s = &st->torch.shim;
     int64_t offset = 0, bytes = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * layout: where this torch's records and tensors keep what is read of them. Found by the proof (probe.c). */
+ * layout: the offsets of what is read of this torch's records and tensors. probe.c finds them. */
 #ifndef LMX_LAYOUT_H
 #define LMX_LAYOUT_H
 

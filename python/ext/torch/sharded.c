@@ -5,8 +5,8 @@
 #include "base/ext.h"
 #include "torch/tensor.h"
 
-/* The group as torch stores it; its public function goes through three others. NULL: none of this name.
- * A new reference. */
+/* The group as torch stores it, a new reference; its public function goes through three others. NULL:
+ * nothing of this name. */
 static PyObject *group_of(lmx_state *st) {
     PyObject *module = lmx_imported("torch.distributed.distributed_c10d");
     PyObject *world = module ? PyObject_GetAttr(module, st->n__world) : NULL;

@@ -22,7 +22,7 @@ static bool inherits(PyObject *type, PyObject *name, PyObject *expected, bool *s
     return same;
 }
 
-/* A subclass of Tensor that is described by its C object: nothing is dispatched to Python, and the three
+/* True for a subclass of Tensor that its C object describes: nothing is dispatched to Python, and the three
  * attributes that are read are Tensor's own. */
 static bool is_plain(lmx_state *st, PyObject *type, bool *sure) {
     lmx_torch *t = &st->torch;

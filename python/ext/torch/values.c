@@ -333,7 +333,7 @@ bool lmx_reads_values(lmx_state *st) {
 
 /* == operators by name ================================================================================== */
 
-/* Uninitialised memory: its values mean nothing. */
+/* True for operators that return uninitialised memory, whose values mean nothing. */
 bool lmx_gives_unwritten(const char *name) {
     static const char *const all[] = {"aten::empty", "aten::new_empty", "aten::_empty", "aten::resize_",
                                       "aten::set_"};
@@ -342,7 +342,7 @@ bool lmx_gives_unwritten(const char *name) {
     return false;
 }
 
-/* Copies and conversions: a number in another type is the same number. */
+/* True for copies and conversions: a number in another type is the same number. */
 bool lmx_only_copies(const char *name) {
     static const char *const all[] = {"aten::copy_", "aten::_to_copy", "aten::to", "aten::lift_fresh",
                                       "aten::clone"};
@@ -351,7 +351,7 @@ bool lmx_only_copies(const char *name) {
     return false;
 }
 
-/* Views: their values were checked when they were written, or are not written yet. */
+/* True for views: their values were checked when they were written, or are not written yet. */
 bool lmx_moves_nothing(const char *name) {
     int32_t word = lam_word_op(name);
     return word >= 0 && strcmp(lam_word_op_kind(word), "free") == 0;
