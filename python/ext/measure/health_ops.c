@@ -165,7 +165,6 @@ static bool trace_fed(lmx_checkup *h, void *self, const char *value, int32_t ind
     const uint64_t storage = lmx_look_storage(&h->looker, value);
     (void)index;
     if (!trail_at(h, storage, true, &trail)) return false;
-    if (!trail_at(h, storage, true, &trail)) return false;
     comes_from(&o->from, trail.origin);
     take(o, storage);
     o->fed = true;
