@@ -155,7 +155,7 @@ static lam_status wrong(lam_error *e, const char *sentence) {
     return LAM_USAGE;
 }
 
-/* The error of an option that is wrong; the function that read the option has printed what is wrong. */
+/* Sets the error of an option that is wrong; the function that read it has printed why. */
 static lam_status told_above(lam_error *e, bool *told) {
     *told = true;
     return wrong(e, "its options are wrong; the error stream says how");

@@ -55,7 +55,7 @@ static void find_bad_values(findings *f) {
 
 static void find_unused(findings *f) {
     lmi_page *p = f->p;
-    if (!p->o->n_unused || p->options->ran) return; /* a module that has not run yet is not unused */
+    if (!p->o->n_unused || p->options->ran) return; /* only a part ran: the rest may be used */
     const char *path = p->o->unused[0][0];
     int32_t place = lmi_page_find(p, path);
     const lmi_page_number *params = lmi_page_number_of(p, LMI_OWN_PARAMS);

@@ -20,8 +20,7 @@ void lmi_page_path(lmi_page *p, int32_t place, int32_t columns) {
     lmi_buf_free(&path);
 }
 
-/* Encodes as encodeURIComponent does, and also its marks other than the
- * hyphen, the point and the underscore. */
+/* Encodes as encodeURIComponent does, and also its marks other than hyphen, point and underscore. */
 static void put_encoded(lmi_buf *b, const char *s) {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._";
     uint32_t code;

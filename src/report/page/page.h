@@ -63,7 +63,7 @@ lam_status lmi_page_table(lmi_page *p);
 lam_status lmi_page_deeper_table(lmi_page *p);
 void lmi_page_holders(lmi_page *p);        /* what holds the peak */
 bool lmi_page_has_speeds(const lmi_page *p); /* true if a roofline has a point */
-void lmi_page_speeds_say(lmi_page *p);     /* which part of the time is bound by what */
+void lmi_page_speeds_say(lmi_page *p);     /* the shares of time that compute and memory bound */
 void lmi_page_speeds(lmi_page *p);
 const lmi_level *lmi_page_top_level(const lmi_page *p); /* NULL: not taken */
 void lmi_page_lines(lmi_page *p); /* the lines of the top level, as a table */

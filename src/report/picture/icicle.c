@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The icicle: a box for each place, as wide as its share, children below their parent in the model's order.
- */
+ * The icicle: a box for each place, as wide as its share, children below their parent in the model's
+ * order. */
 #include "report/picture/svg.h"
 
 #include <math.h>
@@ -118,8 +118,7 @@ static void draw_place(icicle *d, int32_t place, double x, double w, int32_t dep
     if (rest > 1.5) draw_rest(d, left, rest, depth + 1, n_rest);
 }
 
-/* Boxes too narrow to see are drawn as one, and so many others that the
- * picture of a large model stays small. */
+/* Boxes too narrow to see are drawn as one; more are, until the picture of a large model is small. */
 static void draw_all(icicle *d, double w) {
     const int32_t most = d->p->alone ? IN_FILE : IN_PAGE;
     do {

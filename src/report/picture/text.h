@@ -21,8 +21,7 @@ void lmi_put_power(lmi_buf *b, int32_t exponent); /* a power of ten for an axis:
  * one that means something to HTML or XML as an entity. A name wider than `columns` is cut in its middle;
  * three fifths of the rest are its beginning. */
 void lmi_put_name(lmi_buf *b, const char *name, int32_t columns);
-/* The columns of a name that is not cut: two for a wide character, six for
- * one that is written as `\u202e`. */
+/* The columns of a name that is not cut: two for a wide character, six for an escaped one. */
 int32_t lmi_name_width(const char *name);
 
 #endif

@@ -142,8 +142,7 @@ static const struct {
                {"peak memory", peak_of},
                {"local params", local_of}};
 
-/* Writes "step 1.02x (rank 3 most, rank 0 least)"; returns false unless at
- * least two processes measured it. */
+/* Writes "step 1.02x (rank 3 most, rank 0 least)"; false unless at least two processes measured it. */
 static bool put_one_spread(lmi_recorded *w, int32_t k, bool first) {
     int32_t most = -1, least = -1, n = 0;
     for (int32_t i = 0; i < w->n; i++) {

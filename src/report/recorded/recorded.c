@@ -49,7 +49,7 @@ void lmi_put_state(const lmi_recorded *w, const lam_recorded_run *run, lmi_buf *
     if (run->cut) lmi_put(b, "; its -wal file is not beside it, so its newest steps may be missing");
 }
 
-/* The columns that a name keeps before others are left out, and those that it always has. */
+/* The least width of the names' column before other columns are left out, and after that. */
 enum { NAME = 24, LEAST_NAME = 12 };
 
 void lmi_recorded_sheet(lmi_sheet *t, lmi_recorded *w, const lmi_head *heads, int32_t n) {
@@ -65,7 +65,7 @@ lam_status lmi_recorded_sheet_end(lmi_sheet *t) {
 
 /* -- a model's layers -------------------------------------------------------------------------- */
 
-/* What a column needs at least one layer to have; otherwise the table does not have the column. */
+/* The data of a column: a table has the column only if some layer has the data. */
 enum { ALWAYS, BACKWARD, AGAIN, DEVICE, MEMORY, DEVICE_MEMORY, HEALTH, N_NEEDS };
 
 typedef struct table {
@@ -73,8 +73,8 @@ typedef struct table {
     bool has[N_NEEDS];
 } table;
 
-/* Ranks up to this one are of the host's times: these columns are left out before a device's, and stay if it
- * has none. */
+/* Ranks up to this one are of the host's times: these columns may be left out if there are a device's, and
+ * stay if not. */
 enum { OF_HOST = 2 };
 #define AT(field) offsetof(lam_recorded_place, field)
 static const struct column {
@@ -227,7 +227,7 @@ void lmi_put_kind(lmi_buf *b, const lam_recorded_model *m) {
     else if (m->most_calls > 1)
         lmi_putf(b, " of %lld calls", (long long)m->most_calls);
     else if (m->call_ns.n && !m->step_ns.n)
-        lmi_put(b, " of 1 call"); /* others of its mode have more */
+        lmi_put(b, " of 1 call"); /* steps of its mode differ */
     if (m->training && m->gradients && !m->went_back && m->n_kinds > 1)
         lmi_put(b, " without a backward pass");
 }

@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 
-enum { LOST = 5 }; /* loss of speed, in per cent, that is reported first */
+enum { LOST = 5 }; /* lost speed, in per cent, that is a finding */
 
 /* The recording that is worst in something, of several. */
 typedef struct worst {

@@ -73,7 +73,7 @@ static lam_status take_module(lmi_saved *s, sqlite3_stmt *q, lmi_level_node *nod
     if (!between(q, 7, 1, INT32_MAX, &node->times) || !between(q, 6, 0, (int64_t)node->times - 1, &call))
         return not_levels(s);
     node->nth = call + 1;
-    if (sqlite3_column_type(q, 5) == SQLITE_NULL) return LAM_OK; /* one of very many */
+    if (sqlite3_column_type(q, 5) == SQLITE_NULL) return LAM_OK; /* its place is not kept */
     LAM_TRY(lmi_saved_text(s, q, 5, &path));
     LAM_TRY(lmi_saved_place(s, path, "its levels name a module that no row has", &node->place));
     node->place = s->w.of_place[node->place] < 0 ? -1 : s->w.of_place[node->place];

@@ -228,7 +228,7 @@ static uint8_t health_of(const char *name) {
     return LAM_HEALTH_UNKNOWN;
 }
 
-/* A place looks as in its first call, as it does in an outline of a model. */
+/* Takes a place's looks from its first call, as an outline of a model does. */
 static lam_status look(lmi_saved *s, sqlite3_stmt *q, int32_t i) {
     lmi_outlined *at = &s->w.at[i];
     const char *text[FIRST];

@@ -289,7 +289,7 @@ static void tell_time_parts(lmi_speaker *s, const lam_times *t, const char *labe
             tell_time_part(s, t, parts[i].part, parts[i].title, NULL);
 }
 
-/* Adds one line for all late runs: it names the one with the longest delay. */
+/* Adds one line for all late runs, which names the longest one. */
 static void tell_outliers(lmi_speaker *s) {
     lam_outlier o, worst = {.whole = -1};
     int32_t n = 0;

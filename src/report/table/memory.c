@@ -3,7 +3,7 @@
  * Memory of the host and of a device in reports: cells, and the lines below lamina's table. */
 #include "report/table/report.h"
 
-/* A device's number may be negative, since freed memory is subtracted. */
+/* What a device retained is an increase, which may be negative. */
 static lam_count exactly(int64_t bytes) { return (lam_count){bytes < 0 ? -bytes : bytes, 0, LAM_EXACT}; }
 
 /* -- lamina's table: a place, or its own work ------------------------------------------------------------ */

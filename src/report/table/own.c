@@ -27,8 +27,7 @@ void lmi_own_columns(const lmi_job *j, lmi_columns *out) {
 
 /* -- names --------------------------------------------------------------------------------------------- */
 
-/* Writes the branch in front of a name, at most `room` columns wide; if it is
- * deeper, the depth as a number. */
+/* Writes the branch before a name, at most `room` columns wide; if it is deeper, the depth as a number. */
 static void put_branch(const page *p, int32_t node, size_t room, lmi_buf *out) {
     const char *const utf8[] = {"\u251c\u2500 ", "\u2514\u2500 ", "\u2502  ", "   "};
     const char *const ascii[] = {"|- ", "`- ", "|  ", "   "};

@@ -96,8 +96,7 @@ static size_t taken(const lmi_sheet *t) {
     return n;
 }
 
-/* Leaves out the column of the greatest rank, the leftmost of equal ones;
- * returns false if all columns stay. */
+/* Leaves out the column of greatest rank, the leftmost of equal ones; false if all columns stay. */
 static bool leave_out_one(lmi_sheet *t) {
     int32_t worst = 0;
     for (int32_t k = 1; k < t->n; k++)

@@ -62,7 +62,7 @@ static void tell_place(lmi_teller *t, const lam_memory *y, int32_t i) {
     tell_end(t);
 }
 
-/* For the host only. */
+/* Writes fields of the host's memory only. */
 static void tell_holders(lmi_teller *t, const lam_memory *y) {
     const lam_memory_totals *x = &y->total;
     if (!t->brief) tell_int(t, "old_gradients", x->old_gradients);
