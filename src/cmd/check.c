@@ -27,7 +27,7 @@ static bool is_text(const lmi_args *a) { return !a->format || strcmp(a->format, 
 
 /* -- files that are replaced ------------------------------------------------------------------- */
 
-/* Returns true if the file does not exist, or begins like its replacement. */
+/* Returns true for a new file, with -f, or if the file begins like its replacement. */
 static bool may_replace(lmi_cli *c, const char *path, const char *begins) {
     char head[64] = "";
     struct stat st;
