@@ -93,8 +93,8 @@ static bool takes(const lmi_verb *v, const option *o) {
 
 enum { LONGEST = 32 };
 
-/* Insertions, deletions, changes and exchanges of neighbours between two short words (optimal string
- * alignment). */
+/* The number of insertions, deletions, changes and exchanges of neighbours between two short words (optimal
+ * string alignment). */
 static int32_t distance(const char *a, const char *b) {
     size_t n = strlen(a), m = strlen(b);
     int32_t d[LONGEST + 1][LONGEST + 1];
@@ -118,7 +118,7 @@ lmi_near lmi_near_start(const char *word) { return (lmi_near){word, NULL, INT_MA
 
 void lmi_near_put(lmi_near *n, const char *candidate) {
     int32_t d = distance(n->word, candidate), length = (int32_t)strlen(n->word);
-    int32_t most = length < 4 ? length / 2 : length < 6 ? 2 : length / 3; /* of a short word little is left */
+    int32_t most = length < 4 ? length / 2 : length < 6 ? 2 : length / 3; /* short words allow few changes */
     if (d >= n->distance || d > most) return;
     n->distance = d;
     n->best = candidate;

@@ -27,7 +27,7 @@ static bool is_text(const lmi_args *a) { return !a->format || strcmp(a->format, 
 
 /* -- files that are replaced ------------------------------------------------------------------- */
 
-/* Returns true if the file does not exist, or begins like its replacement. */
+/* Returns true for a new file, with -f, or if the file begins like its replacement. */
 static bool may_replace(lmi_cli *c, const char *path, const char *begins) {
     char head[64] = "";
     struct stat st;
@@ -155,7 +155,7 @@ static lam_status wrong(lam_error *e, const char *sentence) {
     return LAM_USAGE;
 }
 
-/* The error of an option that is wrong; the function that read the option has printed what is wrong. */
+/* Sets the error of an option that is wrong; the function that read it has printed why. */
 static lam_status told_above(lam_error *e, bool *told) {
     *told = true;
     return wrong(e, "its options are wrong; the error stream says how");

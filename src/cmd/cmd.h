@@ -61,7 +61,7 @@ struct lmi_cli {
     size_t n_line;
     lmi_held held;
     char *rules_text; /* of the --rules file, NULL: none */
-    lam_rules *own;   /* the user's: of that file, and what the model's code registered; NULL: none */
+    lam_rules *own;   /* the user's: from that file and from the model's code; NULL: none */
     lam_json *json;   /* the JSON answer that is being built */
 };
 
@@ -103,7 +103,7 @@ void lmi_complain(lmi_cli *c, const char *hint, const char *fmt, ...) LAM_PRINTF
 /* The same for a lam_error; returns its exit code. */
 int lmi_complain_of(lmi_cli *c, const lam_error *e, lam_status s);
 int lmi_exit_code(lam_status s);
-/* False, with an error, if the file's folder is not there. Call it before any work. */
+/* Returns false, after an error, if the file's folder does not exist. Call it before any work. */
 bool lmi_folder_is_there(lmi_cli *c, const char *path);
 /* The same for the file of -o, and false if it exists and -f is not given. */
 bool lmi_output_allowed(lmi_cli *c);
@@ -135,7 +135,7 @@ const char *lmi_pager_named(void); /* from the environment; NULL: not set, "": n
 /* True if this command's output goes through a pager when it is higher than the terminal. */
 bool lmi_pager_wanted(const lmi_cli *c);
 bool lmi_hold(lmi_held *h, const char *bytes, size_t n); /* false: memory ran out, and nothing was added */
-lam_sink lmi_held_sink(lmi_held *h);                     /* which holds what is written to it */
+lam_sink lmi_held_sink(lmi_held *h);                     /* a sink that adds to `h` */
 /* True if the text and the prompt after it don't fit; width 0: lines don't wrap. */
 bool lmi_is_higher(const lmi_held *h, int32_t width, int32_t height);
 /* Shows what is held, and waits for the pager to end. False: it could not be started and showed nothing. */
@@ -155,11 +155,11 @@ const char *lmi_metric_title(lam_metric metric);
 bool lmi_convention_known(lmi_cli *c, const char *name);
 /* The same; false also if the options need numbers that the convention does not count. */
 bool lmi_convention_fits(lmi_cli *c, const char *name);
-/* Makes a model to report on before the real one runs, which takes long: so errors in options are found
- * first. It is timed, with operators and memory. */
+/* Makes a model to rehearse a report on, so that errors in options are found before the real model runs,
+ * which takes long. It is timed, with operators and memory. */
 lam_status lmi_smallest_model(lam_model **m, lam_error *e);
-extern const lam_sink lmi_nowhere; /* drops what is written */
-/* The head of a page that loads nothing; the page ends with the file. */
+extern const lam_sink lmi_nowhere; /* discards all bytes */
+/* Writes the head of a page that loads nothing. The end of the file ends the page. */
 lam_status lmi_page_head(lam_sink to, const char *title, lam_error *e);
 
 /* -- report.c ---------------------------------------------------------------------------------- */
@@ -174,14 +174,14 @@ typedef struct lmi_side {
     lam_costs *costs;
 } lmi_side;
 lmi_side lmi_side_of(const char *operand);
-/* Runs the model unless it is a file, and counts it. Returns not LMI_EXIT_OK if nothing can be shown. */
+/* Runs the model unless it is a file, and counts it. Returns LMI_EXIT_OK unless nothing can be shown. */
 int lmi_side_run(lmi_cli *c, lmi_side *side);
 void lmi_side_free(lmi_side *side);
 
 /* -- github.c ---------------------------------------------------------------------------------- */
 
-/* Returns false, after an error, if --github is given but there is no job
- * summary. Call it before any work. */
+/* Returns false, after an error, if --github is given but there is no job summary. Call it before any
+ * work. */
 bool lmi_github_allowed(lmi_cli *c);
 /* Appends Markdown to the summary of the job of GitHub Actions ($GITHUB_STEP_SUMMARY), which is cut where it
  * would be larger than GitHub shows. Returns an exit code, after an error if it can't be written. */
@@ -193,8 +193,8 @@ enum { LMI_MOST_PUBLISHED = 64 };
 /* Takes one model's costs; `label` is a literal. */
 typedef lam_status (*lmi_take_model)(void *self, const char *label, const lam_costs *costs, lam_error *e);
 /* Runs the models of the published table that operand `at` names, all or those that later operands name, and
- * counts them under `convention`. Returns an exit code, after an error for
- * each model that could not be run. */
+ * counts them under `convention`. Returns an exit code, after an error for each model that could not be
+ * run. */
 int lmi_published_run(lmi_cli *c, int32_t at, const char *convention, lmi_take_model take, void *self);
 
 /* -- own.c ------------------------------------------------------------------------------------- */

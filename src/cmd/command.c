@@ -18,7 +18,8 @@ int lmi_run_version(lmi_cli *c) {
     return LMI_EXIT_OK;
 }
 
-/* True for those that a sentence below the list describes; in the list they would not fit on a screen. */
+/* True for subcommands that a sentence below the list describes, since the list would not fit on a screen
+ * with them. */
 static bool is_told_below(const lmi_verb *v) {
     return v->run == lmi_run_version || v->run == lmi_run_help || v->run == lmi_run_completion;
 }
@@ -228,7 +229,7 @@ static void no_target(lmi_cli *c, const char *word) {
                  word, word, word);
 }
 
-/* A subcommand, an option that means one, or a target. A target names an attribute or a file, so a word with
+/* A subcommand, an option in place of one, or a target. A target names an attribute or a file, so a word with
  * neither a colon nor a path was meant as a subcommand. */
 static const lmi_verb *verb_of(lmi_cli *c, int argc, const char *const *argv, int *from) {
     const char *word = argc > 1 ? argv[1] : "help";

@@ -29,7 +29,7 @@ static lam_status rehearse(const lmi_cli *c, lam_plot_options o, lam_error *e) {
 
 static bool is(const char *a, const char *b) { return a && strcmp(a, b) == 0; }
 
-/* Turns on the measurements that a picture shows. */
+/* Turns on the measurements that a picture needs. */
 static void measure(lmi_args *a, const lam_plot_options *o) {
     a->time = is(o->kind, "roofline") || is(o->by, "time");
     a->memory = is(o->kind, "memory") || is(o->by, "memory") || is(o->by, "peak");

@@ -95,7 +95,7 @@ typedef struct making {
     const lam_page_options *page; /* for --format html, once the model has run */
 } making;
 
-/* Sets the exit code of a finding if there is a non-finite value, or a result of a check. */
+/* Sets *code to LMI_EXIT_FINDING if health has a finding: a non-finite value, or a result of a check. */
 static lam_status judge_health(const lam_model *m, int *code, lam_error *e) {
     lam_health *h;
     if (!lam_model_looked(m)) return LAM_OK;

@@ -143,7 +143,8 @@ static const reason *known_reason(const table *t, const row *r, int at, const ch
 
 /* -- rows -------------------------------------------------------------------------------------- */
 
-/* Called at the first row, since a host may hand over the whole command line instead of running a model. */
+/* Prints the head, at the first row only: a host may hand over the whole command line instead of running a
+ * model. */
 static void say_head(lmi_cli *c, const table *t) {
     lmi_say(c, "%s: published in %s\n%-20s", t->name, t->source, "model");
     for (int i = 0; i < t->n_columns; i++) lmi_say(c, " %11s ", t->columns[i].title);
@@ -342,8 +343,7 @@ static bool known_models(lmi_cli *c, int32_t at, const table *t) {
     return true;
 }
 
-/* The table that operand `at` names; NULL after an error, also if a model
- * named after it is not in the table. */
+/* The table that operand `at` names; NULL after an error, also if it lacks a model that is named after it. */
 static const table *find_table(lmi_cli *c, int32_t at) {
     const char *name = c->args.operands[at];
     for (size_t i = 0; i < COUNT(tables); i++)

@@ -91,8 +91,7 @@ static void say_formula(const teller *t, const lam_why *w, const char *tail, int
     if (w && t->facts && w->formula) lmi_say(t->c, "%*s = %s\n", margin, "", w->formula);
 }
 
-/* Prints a metric; `formula` NULL: without a formula. A row with layers in it
- * has its own number and the sum. */
+/* Prints a metric; `formula` NULL: without one. A row with layers in it has its own number and the sum. */
 static void say_metric(const teller *t, const lam_why *row, const lam_why *formula) {
     const lam_cost_row *r = lam_costs_row(t->costs, t->row);
     char text[64], all[64], tail[TEXT] = "";
@@ -260,8 +259,8 @@ static int32_t n_ops(const teller *t, int32_t at, const char **name) {
     return n;
 }
 
-/* Prints the row's forward, backward and recomputed work, each with its operators. A single operator is not
- * listed: its numbers are the row's. */
+/* Prints the row's forward, backward and recomputed work, each with its operators; a single operator is shown
+ * as the row itself. */
 static void say_phases(const teller *t) {
     static const char *const heads[] = {"forward", "backward", "recomputed"};
     const char *name = NULL;

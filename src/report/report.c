@@ -9,7 +9,7 @@ static lam_status put_piece(void *to, const char *bytes, size_t n) {
     return LAM_OK;
 }
 
-/* Another tool's layout, which only Python's users reach and the host lays out. */
+/* Writes another tool's layout by the host; only users of the Python package have these. */
 static lam_status lay_out(lmi_job *j) {
     if (j->o->lay_out)
         return j->o->lay_out(j->o->lay_out_self, j->c, j->o, (lam_sink){put_piece, &j->out}, j->e);
@@ -39,7 +39,7 @@ typedef enum form {
 } form;
 static const char *const form_names[N_FORMS] = {"text", "csv", "md", "json", "html", "trace", "speedscope"};
 
-/* All that is known; of the options of a table it has the roof. */
+/* Writes a page with all that is known; it uses few options of a table, such as the roof. */
 static lam_status write_page(lmi_job *j) {
     const lam_page_options o = {.roof = j->o->peak, .command = j->o->command};
     return lam_page_write(j->c, &o, j->to, j->e);
@@ -57,7 +57,7 @@ static lmi_writer writer_of(const lmi_layout *l, form f) {
     }
 }
 
-/* NULL name: the default; NULL: there is none. */
+/* The default for a NULL name; returns NULL if there is none. */
 static const lmi_layout *find_layout(const char *name) {
     if (!name) return &layouts[0];
     for (int i = 0; i < N_LAYOUTS; i++)
@@ -121,7 +121,7 @@ static bool moves(const lam_costs *c) {
     return lmi_has_metric(c, LAM_DMAS) || lmi_has_metric(c, LAM_BYTES_READ);
 }
 
-/* Options of the default table are refused for another one. */
+/* Refuses options of the default table for another one. */
 static lam_status check_table(const lmi_job *j, bool own, lam_error *e) {
     const char *name = j->o->sort ? "sort" : j->o->rows ? "rows" : j->o->by ? "by" : NULL;
     if (name && !own)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Many numbers in little memory: the count of numbers in each bin. Up to 255 each number has a separate bin;
- * above, each power of two has 128 bins, so a value read from a bin is at most 0.8 % off, and the middle of a
- * bin half of that. */
+ * above, each power of two has 128 bins, so a value read from a bin is at most 0.8 % off, and its middle half
+ * of that. */
 #include "store/bins.h"
 
 #include <stdlib.h>

@@ -60,7 +60,7 @@ static int64_t pace(const lmi_step *newer, const lmi_step *older) {
     return ns / calls <= LMI_MOST ? ns / calls : -1;
 }
 
-/* Nanoseconds from the start of a step to that of the next, if the time of a call gives them. */
+/* Nanoseconds from the start of a step to that of the next, if they follow from the time of a call. */
 static int64_t of_calls(const lmi_root *root, int64_t call) {
     int64_t step;
     if (!root->uniform || call < 0 || lmi_mul_over(call, root->told.least_calls, &step)) return -1;

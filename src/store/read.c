@@ -15,8 +15,7 @@ enum { MOST_PROCESSES = 1 << 24 };
 /* Texts are copied before lmi_may_take() is called, but none is longer than LONGEST_TEXT. */
 enum { TEXTS = 8 << 20 };
 
-/* An ordinary long run takes less memory than its file. The size on disk is
- * used, as a file can look larger. */
+/* An ordinary long run takes less memory than its file. Uses the size on disk: a file can look larger. */
 static void set_ceiling(lam_recording *r, const char *file) {
     const int64_t size = lmi_disk_size(file);
     r->ceiling = LMI_CEILING + (uint64_t)(size > 0 ? size : 0);

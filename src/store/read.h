@@ -41,10 +41,10 @@ struct lam_recording {
 
 /* The limit of memory for reading an untrusted file, in addition to the size of the file. */
 #define LMI_CEILING (UINT64_C(256) << 20)
-/* LAM_LIMIT if `bytes` more would exceed the limit. */
+/* Returns LAM_LIMIT if `bytes` more would exceed the limit. */
 lam_status lmi_may_take(const lam_recording *r, uint64_t bytes, lam_error *e);
 
-/* The newest run when `run` is 0. */
+/* Reads a run; the newest if `run` is 0. */
 lam_status lmi_read_run(lam_recording *r, int64_t run, lam_error *e);
 /* The roots of the run with their places, and the `last` newest steps of each kind (0: all). */
 lam_status lmi_read_roots(lam_recording *r, int32_t last, lam_error *e);

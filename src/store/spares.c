@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Pieces of memory in which steps are handed over. A thread takes one by exchanging its pointer for NULL and
- * returns it by storing it where NULL is, so each piece belongs to one thread
- * at a time and no thread waits. */
+ * returns it by storing it where NULL is, so each piece belongs to one thread at a time and none waits. */
 #include "store/store.h"
 
 #include <stdlib.h>

@@ -15,7 +15,7 @@ typedef struct lmi_limited {
     lmi_own_number own[2];
     lmi_needs needs;
     int32_t metric; /* lam_metric; -1: no convention counts it */
-    bool always;    /* a baseline limits it */
+    bool always;    /* a baseline limits it by default */
     const char *what;
 } lmi_limited;
 enum {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Differences of numbers, and their certainty: of two lower bounds it is the
- * difference of the known parts. */
+ * Differences of numbers, and their certainty: of two lower bounds it is the difference of the known
+ * parts. */
 #include "report/diff/diff.h"
 
 enum { NUMBER = 96 };

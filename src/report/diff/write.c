@@ -96,7 +96,7 @@ static void put_changed(lmi_buf *b, const char *what, const char *was, const cha
     if (b->n && b->s[b->n - 1]) lmi_put(b, "; ");
     if (*what) lmi_putf(b, "%s ", what);
     const char *a = tensors ? type_of_one(was) : NULL, *c = tensors ? type_of_one(now) : NULL;
-    bool one = a && c && strcmp(a, c) == 0 && a - was < 128 && c - now < 128; /* show unlike types */
+    bool one = a && c && strcmp(a, c) == 0 && a - was < 128 && c - now < 128; /* unlike types are shown */
     if (one) {
         memcpy(shape[0], was, (size_t)(a - was));
         memcpy(shape[1], now, (size_t)(c - now));

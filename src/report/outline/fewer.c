@@ -23,7 +23,7 @@ static void count_kept(const lmi_taking *w, fewer *f) {
     for (int32_t i = 0; i < w->n; i++) f->n += f->keep[i] == i;
 }
 
-/* Parents come first, so whatever is inside a place that is not kept unchanged follows that place. */
+/* Parents come first, so everything inside a place that is not kept unchanged follows that place. */
 static void fold_runs(const lmi_taking *w, fewer *f) {
     for (int32_t first = 0; first < w->n; first++) {
         int32_t up = w->at[first].parent;

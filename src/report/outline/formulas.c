@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The formulas behind the numbers of places, as `lamina why` has them: for each place those of its first
- * call. Equal blocks are kept once. Places with the most MACs come first,
- * until the formulas are too large. */
+ * call. Equal blocks are kept once. Places with the most MACs come first, until the formulas are too
+ * large. */
 #include "analyse/cost/numbers.h"
 #include "report/outline/work.h"
 

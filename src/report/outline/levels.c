@@ -55,8 +55,7 @@ static lam_status take_level(taking *w, const lmi_inside *from, lmi_level *to) {
     return lmi_level_name(to, &w->o->arena, &w->text, w->e);
 }
 
-/* The size of a level in a page, roughly: numbers have about four digits, and
- * most lines go to the next rank. */
+/* The size of a level in a page, roughly: numbers have about four digits, most lines go to the next rank. */
 static int64_t bytes_of(const lmi_level *l) {
     enum { NODE = 50, LINE = 20 };
     int64_t bytes = (int64_t)l->n * NODE + (int64_t)l->n_lines * LINE;
@@ -82,8 +81,7 @@ static lam_count beginning(const lam_costs *c, lam_metric metric) {
     return lmi_by_ops(c) && lmi_has_metric(c, metric) ? lmi_exact(0) : lmi_unknown();
 }
 
-/* Either an operator counts or those inside it do: each belongs to the node of
- * the operator that contains it. */
+/* Either an operator counts or those inside it: each belongs to the node of the operator that contains it. */
 static lam_status count_ops(taking *w) {
     counted *of_op = lmi_alloc(&w->scratch, (uint64_t)w->m->n_ops, sizeof *of_op);
     if (!of_op) return lmi_nomem(w->e);

@@ -27,11 +27,11 @@ extern const char *const lmi_family_title[LMI_N_FAMILIES]; /* "convolution", "at
 
 typedef enum lmi_place_state {
     LMI_CALLED, LMI_NEVER_CALLED, LMI_CALLED_ELSEWHERE, LMI_OWN_PARAMETERS, LMI_OUTSIDE_CALLS,
-    LMI_CONTAINER_ALONE /* a container without calls, as ModuleList */
+    LMI_CONTAINER_ALONE /* a container without calls, such as a ModuleList */
 } lmi_place_state;
 
-/* Places are in depth-first order: a parent comes before its children, and what is at or below place i is
- * i to end - 1. */
+/* Places are in depth-first order: a parent comes before its children, and the places at and below place i
+ * are i to end - 1. */
 typedef struct lmi_outlined {
     int32_t parent, end, depth, n_children; /* the root's parent is -1 */
     const char *name, *type;  /* name: last component of the path */
@@ -46,7 +46,7 @@ typedef struct lmi_outlined {
     int32_t level, formulas;  /* indices; -1: none */
 } lmi_outlined;
 
-typedef struct lmi_shown_place { /* of a model; in the order of an outline */
+typedef struct lmi_shown_place { /* a place of the model; in the order of an outline */
     int32_t place;
     uint8_t family;
 } lmi_shown_place;
@@ -108,7 +108,7 @@ typedef struct lmi_outline {
     int64_t *total[LMI_N_OWN]; /* own numbers summed over everything at and below; as `own` */
     uint8_t *state[LMI_N_OWN]; /* lam_state of `own`; NULL: all exact */
     int32_t n_shown;           /* of the model: places before some were combined */
-    lmi_shown_place *shown;    /* NULL: of a saved report */
+    lmi_shown_place *shown;    /* NULL: the report was saved */
     bool backward;             /* there are numbers of a backward */
     int32_t modules, calls;
     const char *convention, *source, *version; /* convention NULL: a recording, which has no counts */
@@ -135,14 +135,14 @@ typedef struct lmi_outline {
     lmi_formulas *formulas;
     int32_t n_findings;       /* of health */
     const lam_finding **finding;
-    int32_t *finding_place;   /* of the outline; -1: outside of all, or of an input */
+    int32_t *finding_place;   /* places of the outline; -1: outside of all, or of an input */
     const char *health;       /* its sentence; NULL: values were not checked */
     int64_t looked;           /* tensors that were checked */
     int32_t n_unused, n_no_gradient, n_gaps, n_notes, n_left;
     const char *(*unused)[2], *(*no_gradient)[2]; /* path, reason */
     const char **gap, **note;
     const char **left;        /* sentences on what was left out */
-    int32_t left_before;      /* how many are about the tree; the others are about what is taken besides */
+    int32_t left_before;      /* how many are about the tree; the others are about the optional parts */
     int32_t n_provenance;
     const char *(*provenance)[2]; /* "torch", "2.13.0"; in the order of the report */
     /* For a difference: the outline before, NULL: it is not a difference; and by place, its index before and

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Helpers for taking an outline: texts that are kept once, sums of numbers,
- * sentences on what was left out. */
+ * Helpers for taking an outline: texts that are kept once, sums of numbers, sentences on what is left out. */
 #include "report/outline/work.h"
 
 #include <stdio.h>

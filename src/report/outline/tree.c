@@ -48,7 +48,7 @@ static void no_places(lmi_taking *w) {
     w->n = 1;
 }
 
-/* With room for one that is not read. */
+/* With room for `bias`, which lmi_module_attr may add. */
 static bool add_attrs(lmi_taking *w, lmi_outlined *at, int32_t module) {
     const int32_t most = w->m->modules[module].n_attrs + 1;
     lam_attr one, *to = NULL;

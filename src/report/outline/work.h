@@ -21,9 +21,9 @@ enum {
 typedef struct lmi_taking {
     lmi_outline *o;
     const lam_costs *c;
-    const lam_model *m; /* NULL: of a saved report */
+    const lam_model *m; /* NULL: the report was saved */
     lam_error *e;
-    lmi_arena scratch; /* for what the outline does not keep */
+    lmi_arena scratch; /* temporary memory */
     lmi_tree tree;
     lmi_map texts;     /* equal texts have one address: lmi_take_text */
     lmi_buf text;

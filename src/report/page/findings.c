@@ -1,24 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Findings: at most three sentences on what was found, the gravest first, each with what to do. Every rule
- * that applies notes its finding with a rank; shares of the whole are added to the rank of what has one. */
+ * Findings: at most three sentences, the gravest first, each with what to do. Every rule that applies notes
+ * its finding with a rank; if the finding has a share of the whole, that is added to the rank. */
 #include "report/page/page.h"
 
 enum { SHOWN = 3, NOTED = 8, REASON = 200 };
-#define BUSY_TIMES    .20 /* of the median: times that vary more tell nothing of single layers */
+#define BUSY_TIMES    .20 /* of the median: if times vary more, times of single layers mean nothing */
 #define MUCH_OVERHEAD .15
 #define MUCH_OF_ONE   .3
-#define MOST          .6  /* of what holds a module, for the module to be named instead */
+#define MOST          .6  /* of its container's, for a module to be named instead */
 #define ENOUGH        .15 /* of the whole, for any module to be named */
 
 typedef enum sign { BAD, WARN, INFO, FINE } sign;
 typedef struct finding {
     double rank;
     sign sign;
-    size_t what, next, end; /* where its two texts begin in the page's buffer of findings, and end */
+    size_t what, next, end; /* where its two texts begin in the page's buffer, and end */
 } finding;
 
-/* The rules write into the page's buffer, behind all that it has, and what is shown is copied from there. */
+/* The rules write into the page's buffer, after all of its text, and findings that are shown are copied from
+ * there. */
 typedef struct findings {
     lmi_page *p;
     int32_t n;
@@ -54,7 +55,7 @@ static void find_bad_values(findings *f) {
 
 static void find_unused(findings *f) {
     lmi_page *p = f->p;
-    if (!p->o->n_unused || p->options->ran) return; /* what did not run yet is not unused */
+    if (!p->o->n_unused || p->options->ran) return; /* only a part ran: the rest may be used */
     const char *path = p->o->unused[0][0];
     int32_t place = lmi_page_find(p, path);
     const lmi_page_number *params = lmi_page_number_of(p, LMI_OWN_PARAMS);
@@ -106,8 +107,8 @@ static void find_no_bad_values(findings *f) {
 
 /* -- memory ---------------------------------------------------------------------------------------------- */
 
-/* The module with most activations at the peak; the root: no single one is to be named. A leaf gives way to
- * what it is a part of, which can be checkpointed. */
+/* The module with most activations at the peak; the root if no single one is to be named. A leaf is replaced
+ * by its container, which can be checkpointed. */
 static int32_t holder_of_activations(const lmi_outline *o) {
     int32_t at = 0;
     for (;;) {
@@ -340,7 +341,7 @@ static void put_finding(lmi_buf *b, const char *noted, const finding *x) {
     lmi_put(b, "</li>");
 }
 
-/* The gravest that was not put yet; those of one rank in the order of the rules. */
+/* The gravest finding that is not written yet; of equal ranks the first in the order of the rules. */
 static finding *gravest(findings *f) {
     finding *best = NULL;
     for (int32_t i = 0; i < f->n; i++)

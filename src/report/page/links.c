@@ -20,7 +20,7 @@ void lmi_page_path(lmi_page *p, int32_t place, int32_t columns) {
     lmi_buf_free(&path);
 }
 
-/* As encodeURIComponent does, and its five marks besides the hyphen, the point and the underscore too. */
+/* Encodes as encodeURIComponent does, and also its marks other than hyphen, point and underscore. */
 static void put_encoded(lmi_buf *b, const char *s) {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._";
     uint32_t code;
@@ -34,7 +34,7 @@ static void put_encoded(lmi_buf *b, const char *s) {
     }
 }
 
-/* A part has nothing that could be selected. */
+/* A part has no links, since nothing in it can be selected. */
 static void put_link(lmi_page *p, const char *path, const char *shown) {
     bool link = !p->options->part;
     if (link) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A page that is being written, and the numbers that it can be looked at by. */
+ * Starts a page, and finds the numbers that it can be viewed by. */
 #include "report/page/page.h"
 
 static bool is_there(const lmi_outline *o, const lmi_picture_options *of) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The file: its head, its sections, the data for its script. No element but those two of its own style and
- * script is obeyed, which a browser holds against their sums; so no style attribute may be written. */
+ * The file: its head, its sections, the data for its script. A browser accepts only the style and the script
+ * whose hashes the head has; so no style attribute may be written. */
 #include "report/page/page.h"
 
 #include "analyse/field/field.h"
@@ -41,7 +41,7 @@ static lam_status put_modules(lmi_page *p) {
     return lmi_page_table(p);
 }
 
-/* Above each of the two pictures of a difference: which it is, and how much. */
+/* Writes the line above each of the two pictures of a difference: which it is, and its number. */
 static void put_which(lmi_page *p, const char *which, const lmi_outline *o, const lmi_page_number *by) {
     lmi_putf(&p->out, "<p class=\"crumb\">%s", which);
     if (by && o->own[by->of.by]) {
@@ -125,7 +125,8 @@ static lam_status put_verdict(lmi_page *p) {
     return LAM_OK;
 }
 
-/* The roofline's sentence has numbers, and the verdict's heading is the model's type: they have none here. */
+/* The roofline's sentence has numbers, and the verdict's heading is the model's type: neither is in this
+ * table. */
 static const section sections[] = {
     {"verdict", "Verdict", NULL, NULL, always, put_verdict},
     {"modules", "Modules", "Modules",
@@ -228,7 +229,7 @@ lam_status lmi_page_write(lmi_page *p) {
     return lmi_buf_flush(&p->out, p->to, p->e);
 }
 
-/* What a notebook shows of it. */
+/* Writes the part of the page that a notebook shows. */
 static lam_status write_part(lmi_page *p) {
     lmi_part_begin(&p->out, "report");
     if (always(p)) lmi_page_verdict(p);
@@ -239,14 +240,14 @@ static lam_status write_part(lmi_page *p) {
     return lmi_buf_flush(&p->out, p->to, p->e);
 }
 
-/* Of costs, or of a saved report where there are none. A part needs less. */
+/* Takes the outline of costs, or of a saved report if there are none. A part needs less. */
 static lam_status take_outline(lmi_outline *o, const lam_costs *c, const char *file, lam_peak roof, bool part,
                                lam_error *e) {
     const lmi_outline_options wanted = {
         .levels = !part, .formulas = !part, .course = !part, .drawn = !part, .roof = roof};
     if (!c) return lmi_saved_outline(o, file, e);
     *o = (lmi_outline){0};
-    LAM_TRY(lmi_rf_need(c, e)); /* rows are read below, which tells no failure */
+    LAM_TRY(lmi_rf_need(c, e)); /* rows are read below, where errors are not reported */
     return lmi_outline_new(o, c, &wanted, e);
 }
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  * page: the report as one HTML file, written from an outline. What it shows at first is in the file; its
- * script (report.js) replaces that by the same, alive, and adds the panel of the selected module.
+ * script (report.js) replaces that by an interactive version, and adds the panel of the selected module.
  *
  * page.c: the file. verdict.c: the tiles and the sentence on exactness. findings.c: what to do first.
- * table.c: the modules. sources.c: who holds the peak, the tables behind pictures, how it was measured.
- * changes.c: of a difference. data.c: the block of data that the script reads. part.c: what frames a part of
- * the page in a notebook. numbers.c, links.c: what these share. */
+ * table.c: the modules. sources.c: what holds the peak, the tables behind pictures, how it was measured.
+ * changes.c: differences. data.c: the block of data that the script reads. part.c: the frame of a part of the
+ * page in a notebook. numbers.c, links.c: helpers. */
 #ifndef LMI_REPORT_PAGE_H
 #define LMI_REPORT_PAGE_H
 
@@ -15,7 +15,7 @@
 enum { LMI_PAGE_NUMBERS = 6, LMI_PAGE_CELL = 46, LMI_PAGE_LINK = 60, LMI_PAGE_TITLE = 200,
        LMI_PAGE_LONG = 300, LMI_PAGE_PICTURE = 1008 };
 
-/* A number that every section can be looked at by, in the forward pass. */
+/* A number that every section can be viewed by, in the forward pass. */
 typedef struct lmi_page_number {
     const char *key; /* in links and in the script: "macs" */
     lmi_picture_options of;
@@ -27,77 +27,77 @@ typedef struct lmi_page {
     lmi_buf out;
     lam_sink to;
     lam_error *e;
-    int32_t n_numbers; /* those that there are, in the order of columns and tiles */
+    int32_t n_numbers; /* those that the model has, in the order of columns and tiles */
     lmi_page_number number[LMI_PAGE_NUMBERS];
-    int32_t by; /* what the page is looked at by at first: of MACs, else the first */
+    int32_t by; /* which number the page shows at first: MACs, else the first */
 } lmi_page;
 
-/* Starts a page whose text goes to `to`: lmi_page_flush sends what has gathered if it is much. */
+/* Starts a page whose text goes to `to`: lmi_page_flush sends the gathered text if it is long. */
 void lmi_page_start(lmi_page *p, const lmi_outline *o, const lam_page_options *options, lam_sink to,
                     lam_error *e);
 lam_status lmi_page_flush(lmi_page *p);
-/* The file down to its title, which the caller puts, and from there to the end of its head. `script`: the sum
- * of the script that is obeyed, NULL: none. `kind`: what the file is, "report". */
+/* The file down to its title, which the caller writes, and from there to the end of its head. `script`: the
+ * hash of the script that may run, NULL: none. `kind`: what the file is, "report". */
 void lmi_page_begin(lmi_buf *b, const char *script);
 void lmi_page_titled(lmi_buf *b, const char *kind);
 /* NULL: the page does not have it. */
 const lmi_page_number *lmi_page_number_of(const lmi_page *p, lmi_own_number by);
 lam_status lmi_page_write(lmi_page *p);
-/* Puts ` id="..."`; nothing in a part, as several may stand in one document. */
+/* Writes ` id="..."`; nothing in a part, since a document may have several. */
 void lmi_page_id(lmi_page *p, const char *id);
-/* A part's element with its style, for a notebook. `label`: what it is, for those who do not see it. */
+/* A part's element with its style, for a notebook. `label`: what it is, for readers who do not see it. */
 void lmi_part_begin(lmi_buf *b, const char *label);
 void lmi_part_end(lmi_buf *b);
-/* A number of the whole model: parameters that places share are in it once, of memory it is the peak. */
+/* A number of the whole model: shared parameters count once, and of memory it is the peak. */
 lam_count lmi_page_total(const lmi_page *p, const lmi_page_number *n);
 lam_count lmi_page_total_of(const lmi_outline *o, const lmi_page_number *n);
 void lmi_page_put_total(lmi_page *p, const lmi_page_number *n);
-const char *lmi_page_phase(const lmi_page_number *n); /* ", forward" where a backward could be added */
+const char *lmi_page_phase(const lmi_page_number *n); /* ", forward" if a backward could be added */
 
-/* -- parts of the file; each puts one element or more ---------------------------------------------------- */
+/* -- parts of the file; each function writes one element or more ----------------------------------------- */
 
 void lmi_page_verdict(lmi_page *p);
 void lmi_page_findings(lmi_page *p);
 lam_status lmi_page_table(lmi_page *p);
-/* As many levels as a script would open at once, for a part: the table folds but has no script. */
+/* Writes as many levels as a script would open at once, for a part: the table folds but has no script. */
 lam_status lmi_page_deeper_table(lmi_page *p);
-void lmi_page_holders(lmi_page *p);        /* who holds the peak */
-bool lmi_page_has_speeds(const lmi_page *p); /* a roofline has a point */
-void lmi_page_speeds_say(lmi_page *p);     /* which part of the time is bound by what */
+void lmi_page_holders(lmi_page *p);        /* what holds the peak */
+bool lmi_page_has_speeds(const lmi_page *p); /* true if a roofline has a point */
+void lmi_page_speeds_say(lmi_page *p);     /* the shares of time that compute and memory bound */
 void lmi_page_speeds(lmi_page *p);
-const lmi_level *lmi_page_top_level(const lmi_page *p); /* NULL: none was taken */
-void lmi_page_lines(lmi_page *p); /* what goes where at the top level */
+const lmi_level *lmi_page_top_level(const lmi_page *p); /* NULL: not taken */
+void lmi_page_lines(lmi_page *p); /* the lines of the top level, as a table */
 void lmi_page_sources(lmi_page *p);
 void lmi_page_data(lmi_buf *out, const lmi_outline *o); /* a JSON object that fits into an element */
 
 /* -- names and links (links.c) --------------------------------------------------------------------------- */
 
-/* A name between <bdi> tags: one that is written from right to left does not turn the numbers beside it. */
+/* Writes a name between <bdi> tags: a name from right to left then does not reorder the numbers beside it. */
 void lmi_page_name(lmi_page *p, const char *name, int32_t columns);
 void lmi_put_bdi(lmi_buf *b, const char *name, int32_t columns); /* the same */
 /* The path of a place as text, the root's type for the root. */
 void lmi_page_path(lmi_page *p, int32_t place, int32_t columns);
-/* A link that selects the place in all sections. */
+/* Writes a link that selects the place in all sections. */
 void lmi_page_link(lmi_page *p, int32_t place);
 void lmi_page_link_to(lmi_page *p, const char *path);
 int32_t lmi_page_find(lmi_page *p, const char *path); /* the place at a path; -1: none */
-/* What the provenance tells under a label; NULL: nothing. */
+/* The provenance's text under a label; NULL: none. */
 const char *lmi_page_told(const lmi_page *p, const char *label);
 const char *lmi_page_told_of(const lmi_outline *o, const char *label);
 
-/* -- of a difference (changes.c); nothing is put of a page that is none ---------------------------------- */
+/* -- differences (changes.c); these write nothing on a page of one model --------------------------------- */
 
-/* "A → B", what each is called; of one model its type. */
+/* Writes "A → B", the names of both; for one model its type. */
 void lmi_page_put_names(lmi_page *p, int32_t columns);
 void lmi_page_put_title(lmi_page *p); /* the same, without elements */
-/* A text of both if it differs: "was → now". */
+/* Writes a text of both if it differs: "was → now". */
 void lmi_page_put_both(lmi_page *p, const char *was, const char *now, int32_t columns);
 void lmi_page_put_was(lmi_page *p, const lmi_page_number *n); /* "was 1.81 G, +102 %" */
-/* The difference of a place's number, as an element. */
+/* Writes the difference of a place's number, as an element. */
 void lmi_page_put_change(lmi_page *p, const lmi_page_number *n, int32_t place);
 void lmi_page_put_sign(lmi_page *p, int32_t place); /* "+ added", "− removed", "~ changed", "> renamed" */
 void lmi_page_changes_say(lmi_page *p);
-bool lmi_page_is_alike(const lmi_page *p); /* both are counted by one convention */
+bool lmi_page_is_alike(const lmi_page *p); /* true if both are counted by one convention */
 void lmi_page_unlike_say(lmi_page *p);
 void lmi_page_put_unlike(lmi_page *p); /* items on what differs between the runs */
 

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A part of a page as one element, for a notebook or for somebody else's page: its style holds inside of it
- * alone, it has no script, no id and no heading, and the same one may stand twice in a document. */
+ * A part of a page as one element, for a notebook or another page: its style applies only inside it, it has
+ * no script, no id and no heading, and a document may have it twice. */
 #include "report/page/page.h"
 
-/* The first rule of report.css has the colours; the rules after it are put inside of the class, down to those
- * of the page alone. The class is named three times, so that a notebook's own rules on tables give way. */
+/* The first rule of report.css has the colours; the rules after it are nested in the class, up to those of
+ * the page alone. The class is named three times, so that these rules override a notebook's own rules on
+ * tables. */
 static void put_style(lmi_buf *b) {
     const char *css = (const char *)lmi_page_css, *colours = strchr(css, '{') + 1;
     const char *rules = strchr(colours, '}') + 1, *end = strstr(rules, "/* Of the page alone. */");
     lmi_put(b, "<style>.lamina{");
     lmi_putn(b, colours, (size_t)(rules - colours));
-    /* Notebooks tell their theme by an attribute: Jupyter's, VS Code's, Colab's, those of documentation. */
+    /* Notebooks mark their theme by an attribute: Jupyter's, VS Code's, Colab's, those of documentation. */
     lmi_put(b,
             "\n:is([data-jp-theme-light=false],.vscode-dark,.vscode-high-contrast,[theme=dark],"
             "[data-theme=dark],[data-bs-theme=dark]) .lamina{color-scheme:dark}\n"

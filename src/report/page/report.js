@@ -1,15 +1,15 @@
-/* lamina's report, alive. The file shows all of it already; this script draws it anew so that it answers. It
- * reads the data block once and loads nothing. What comes from a model is shown by `show` and `esc` alone. No
- * element gets a style of its own: the page's Content-Security-Policy forbids it. */
+/* lamina's report, made interactive. The file shows all of it already; this script draws it again with
+ * controls. It reads the data block once and loads nothing. Text of a model is shown only by `show` and
+ * `esc`. No element gets a style attribute: the page's Content-Security-Policy forbids it. */
 (() => {
 'use strict';
 
-/* ---- The data block, and short names for what is used everywhere ---- */
+/* ---- The data block, and short names for common functions ---- */
 
 const data = JSON.parse(document.getElementById('data').textContent);
 const {N, S, parent} = data;
 const memoryData = data.mem || null;
-const before = data.base || null; // the report before, where the page is of a difference
+const before = data.base || null; // the report before, on a page of a difference
 const REPORTS = before ? [before, data] : [data];
 const el = id => document.getElementById(id);
 const find = (selector, from = document) => from.querySelector(selector);
@@ -19,7 +19,7 @@ const CHANGES = ['', 'added', 'removed', 'changed', 'renamed'].map((word, k) =>
   ({word, sign: ' +−~>'[k].trim(), tag: ['', 'add', 'del', 'chg', 'ren'][k]}));
 const STATUS = ['', 'never called', 'called elsewhere', 'own parameters', 'outside calls', ''];
 
-/* ---- Text. Names may hold anything: control and bidi characters are spelt out, the rest is escaped ---- */
+/* ---- Text. Names are not trusted: control and bidi characters are spelt out, the rest is escaped ---- */
 
 const UNSEEN = /[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]/gu;
 const clean = s => s.replace(UNSEEN, c => '\\u' + c.charCodeAt(0).toString(16).padStart(4, '0'));
@@ -27,7 +27,7 @@ const esc = s => clean(String(s)).replace(/[&<>"']/g, c => '&#' + c.charCodeAt(0
 
 const WIDE = /[\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\uff00-\uff60]|\p{Emoji_Presentation}/u;
 const cellsOf = c => c < '\u0300' ? 1 : /\p{M}/u.test(c) ? 0 : WIDE.test(c) ? 2 : 1;
-/* Columns that a text takes in a monospaced font. */
+/* The columns of a text in a monospaced font. */
 const width = s => /^[ -~]*$/.test(s) ? s.length : Array.from(s).reduce((sum, c) => sum + cellsOf(c), 0);
 
 /* The first characters that fit into `room` columns. */
@@ -44,13 +44,13 @@ function cut(s, room) {
   return fitting(Array.from(s.slice(0, 4 * first + 4)), first).join('') + '…' +
     fitting(Array.from(s.slice(-4 * last - 4)).reverse(), last).reverse().join('');
 }
-const ends = (s, n) => s.length > 2 * n ? s.slice(0, n) + s.slice(-n) : s; // of a name as long as a book
+const ends = (s, n) => s.length > 2 * n ? s.slice(0, n) + s.slice(-n) : s; // for very long names
 const show = (s, room) => esc(cut(clean(ends(s, 4 * room)), room));
 const plural = (n, one, many) => `${exact(n)} ${n === 1 ? one : many}`;
 
 /* ---- Numbers: three digits, a narrow space, the unit ---- */
 
-/* As C prints it: of two equally near the even one. */
+/* Rounds as C does: a number halfway between two becomes the even one. */
 function fixed(x, places) {
   const v = x * 10 ** places;
   return (x * 8 % 1 === 0 && v % 2 === .5 ? Math.floor(v) / 10 ** places : x).toFixed(places);
@@ -75,7 +75,7 @@ function share(a, b) {
   return (p >= 99.95 ? '100' : fixed(p, p >= 9.95 ? 0 : 1)) + '\u202f%';
 }
 
-/* How `a` became `b`: short, as a cell has room for seven characters. */
+/* The change from `a` to `b`, short: a cell has room for seven characters. */
 function difference(a, b) {
   if (a === b) return '=';
   if (!a || !b) return a ? 'gone' : 'new';
@@ -84,7 +84,7 @@ function difference(a, b) {
   return (b > a ? '+' : '−') + fixed(p, p >= 9.95 ? 0 : p >= .0995 ? 1 : 2) + '\u202f%';
 }
 const grouped = s => s.replace(/\B(?=(\d{3})+(?!\d))/g, '\u202f');
-/* All digits. Above 2^53 the last ones are not known here, and at 2^63 the counter has stopped. */
+/* All digits. Above 2^53 the last ones are unknown here, and at 2^63 the counter has stopped. */
 const exact = v => (v > 2 ** 53 ? 'about ' : '') + grouped(BigInt(Math.round(v)).toString());
 const decade = e => e < 0 ? (10 ** e).toFixed(-e) :
   10 ** (e % 3) + ['', '\u202fK', '\u202fM', '\u202fG', '\u202fT', '\u202fP', '\u202fE'][Math.floor(e / 3)];
@@ -144,11 +144,11 @@ const totalOf = (m, of = data) => keepOf('total', m, of, () => {
   const sum = Float64Array.from(ownOf(m, of));
   for (let i = N - 1; i > 0; i--) sum[parent[i]] += sum[i];
   const told = toldTotal(m, of);
-  if (told && told[0]) sum[0] = told[0]; // parameters that places share are in it once
+  if (told && told[0]) sum[0] = told[0]; // shared parameters count once
   return sum;
 });
 
-/* The total as the text report prints it, with its state; null where it is not told. */
+/* The total as the text report prints it, with its state; null if it is unknown. */
 function toldTotal(m, of = data) {
   const forward = of.tot && of.tot[m.key];
   if (!forward || !phase || !m.backward.length) return forward || null;
@@ -156,7 +156,7 @@ function toldTotal(m, of = data) {
   return backward ? [forward[0] + backward[0], Math.max(forward[1], backward[1])] : null;
 }
 
-/* 0 exact, 1 at least, 2 unknown. What holds a place that is not exact is at least its number. */
+/* 0 exact, 1 at least, 2 unknown. A container of a place that is not exact has at least its number. */
 const stateOf = (m, of = data) => keepOf('state', m, of, () => {
   const state = new Uint8Array(N), own = ownOf(m, of);
   for (const c of columnsOf(m)) {
@@ -187,14 +187,14 @@ function valueText(m, i, v = toShow(m, i)) {
   return state === 2 && !v ? '?' : (state ? '≥\u202f' : '') + (v ? m.format(v) : '0');
 }
 
-/* Whether a report has measured a metric in this phase: what was not measured is not 0. */
+/* True if a report has measured a metric in this phase: a number that was not measured is not 0. */
 function isMeasured(m, of) {
   if (m.key === 'peak') return !!of.mem;
   if (m.key === 'time') return !!of.time && (!phase || !!of.time.backward);
   return !!toldTotal(m, of);
 }
 
-/* Whether the numbers of a place can be told apart: measured and exact in both, by one convention. */
+/* True if the numbers of a place can be compared: measured and exact in both, by one convention. */
 function isComparable(m, i) {
   if (!before || !isMeasured(m, data) || !isMeasured(m, before)) return false;
   const counted = m.backward.length && m.key !== 'time';
@@ -202,7 +202,7 @@ function isComparable(m, i) {
   return !stateOf(m)[i] && !stateOf(m, before)[before.state ? i : 0];
 }
 
-/* The number before of a place, or of a run; null where it can't be compared. */
+/* The number before of a place, or of a run; null if it can't be compared. */
 function numberBefore(m, run) {
   if (!run.every(i => isComparable(m, i))) return null;
   return run.length > 1 ? run.reduce((sum, i) => sum + totalOf(m, before)[i], 0) : toShow(m, run[0], before);
@@ -210,7 +210,7 @@ function numberBefore(m, run) {
 const exactDifference = (a, b) => a === null || a === b ? '' :
   `, was ${exact(a)}, ${b > a ? '+' : '−'}${exact(Math.abs(b - a))}`;
 const exactText = (v, state) => exact(v) + ['', ', at least', ', unknown'][state];
-/* "1.81 G → 3.63 G +102 %"; the number alone where there is none before. */
+/* "1.81 G → 3.63 G +102 %"; the number alone if there is none before. */
 function fromTo(m, i) {
   const was = before ? numberBefore(m, [i]) : null, now = valueText(m, i);
   if (was === null) return now;
@@ -219,7 +219,7 @@ function fromTo(m, i) {
 }
 const phaseText = m => m.backward.length ? phase ? ', forward + backward' : ', forward' : '';
 
-/* How near a place's own forward work comes to the roofs; null where that is not known. */
+/* How near a place's own forward work comes to the roofs; null if unknown. */
 function speedOf(i, of = data) {
   const ns = columnOf('time', of)[i], flops = columnOf('flops', of)[i];
   const moved = columnOf('bread', of)[i] + columnOf('bwritten', of)[i];
@@ -250,14 +250,14 @@ const kindOf = (() => {
   return kind;
 })();
 
-/* 2 where NaN or Inf began, 1 where it came through. */
+/* 2 where NaN or Inf began, 1 where it was passed on. */
 function healthOf(i) {
   return data.hl ? data.hl[i] : 0;
 }
 const stem = s => s.replace(/\d+$/, '');
 
-/* The children of a place in groups: three and more equal ones in a row, whose names differ in their number
- * alone, are one group. */
+/* The children of a place in groups: at least three equal ones in a row, whose names differ only in their
+ * number, are one group. */
 const runsOf = i => keep('runs ' + i, () => {
   const groups = [], all = kids[i];
   for (let a = 0, b; a < all.length; a = b) {
@@ -271,7 +271,7 @@ const runsOf = i => keep('runs ' + i, () => {
 });
 const runName = run => `${nameOf(run[0])}…${nameOf(run.at(-1)).slice(stem(nameOf(run[0])).length)}`;
 
-/* The place whose box stands for a place where runs are folded. */
+/* The place whose box represents a place when runs are folded. */
 function standIn(i) {
   if (i <= 0) return i;
   const p = parent[i], above = standIn(p), same = kids[above][kids[p].indexOf(i)];
@@ -281,9 +281,9 @@ function standIn(i) {
 /* ---- One selection for all sections ---- */
 
 let selected = -1, hovered = -1;
-let starting = true; // the address is not rewritten before it was read
+let starting = true; // the address is not written before it is read
 
-/* Marks what is selected and what the pointer is over, in every section. */
+/* Marks the selected place and the one under the pointer, in every section. */
 function mark() {
   for (const e of findAll('.sel,.hov,.lit')) e.classList.remove('sel', 'hov', 'lit');
   for (const e of findAll('#rows [aria-selected=true]')) e.setAttribute('aria-selected', 'false');
@@ -312,7 +312,7 @@ function writeAddress() {
   history.replaceState(null, '', parts.length ? '#' + parts.join('&') : location.pathname + location.search);
 }
 
-/* The parts of an address behind its #: `layer`, `by`, `step`. */
+/* The parts of an address after its #: `layer`, `by`, `step`. */
 function partsOf(hash) {
   const parts = {};
   for (const part of hash.slice(1).split('&')) {
@@ -335,7 +335,7 @@ function readAddress() {
   return placeOf(location.hash);
 }
 
-/* Draws, and puts the focus back on the element that stands for the one that had it. */
+/* Draws, and restores the focus to the element that replaces the focused one. */
 function redraw(draw) {
   const was = document.activeElement, home = was && was.closest('[id]');
   const keys = was ? [...was.attributes].filter(a => /^data-/.test(a.name)) : [];
@@ -347,8 +347,8 @@ function redraw(draw) {
   if (next) next.focus({preventScroll: true});
 }
 
-/* Selects a place, or none (-1). `from`: where it was done, which is not scrolled. `why`: the metric whose
- * formulas are wanted. `focus`: the row of the table gets the focus. */
+/* Selects a place, or none (-1). `from`: the section it was selected in, which is not scrolled. `why`: the
+ * metric whose formulas are shown. `focus`: the row of the table gets the focus. */
 function select(i, {from = '', why = null, focus = false} = {}) {
   selected = i;
   if (i >= 0 && from !== 'rows' && reveal(i)) redraw(drawRows);
@@ -362,7 +362,7 @@ function select(i, {from = '', why = null, focus = false} = {}) {
   if (box) scrollInto(el('gfig'), box);
 }
 
-/* Scrolls a frame, and not the page, until an element in it can be seen. */
+/* Scrolls a frame, but not the page, until an element in it can be seen. */
 function scrollInto(frame, e) {
   const a = e.getBoundingClientRect(), b = frame.getBoundingClientRect();
   if (a.top < b.top + 36 || a.bottom > b.bottom) frame.scrollTop += a.top - b.top - b.height / 2;
@@ -370,7 +370,7 @@ function scrollInto(frame, e) {
   if (outside) frame.scrollLeft += a.left - b.left - 60;
 }
 
-/* ---- Verdict: the tiles follow the metric and the phase; findings stay as they are ---- */
+/* ---- Verdict: the tiles follow the metric and the phase; findings do not change ---- */
 
 /* Where most of a metric is: the way down while one child has three fifths of all. */
 function mostOf(m) {
@@ -385,7 +385,7 @@ function mostOf(m) {
   return most ? `<bdi>${show(paths[most], 22)}</bdi> ${share(total[most], total[0])}` : '';
 }
 
-/* The number of the whole model in a tile: of time the median of the runs, of memory the peak. */
+/* The number of the whole model in a tile: for time the median of the runs, for memory the peak. */
 function wholeOf(m, of) {
   const spent = m.key === 'time' && of.time && (phase && of.time.whole || of.time.forward);
   return spent ? spent[0] : m.key === 'peak' && of.mem ? of.mem.peak : totalOf(m, of)[0];
@@ -445,7 +445,7 @@ function openFirstLevels() {
   }
 }
 
-/* Opens what is above a place and unfolds its run; true when that changed the table. */
+/* Opens all places above a place and unfolds its run; true if that changed the table. */
 function reveal(i) {
   let changed = false;
   for (let p = parent[i], c = i; p >= 0; c = p, p = parent[p]) {
@@ -456,14 +456,14 @@ function reveal(i) {
   return changed;
 }
 
-/* Whether a place is searched for: by its path, the one before, its type, or the word for its change. */
+/* True if a place matches the search: its path, its old path, its type, or the word for its change. */
 function isFound(i) {
   const {word} = changeOf(i), old = oldPathOf(i), hit = word && word.match(pattern);
   return pattern.test(paths[i]) || pattern.test(typeOf(i)) || old !== null && pattern.test(old) ||
     !!hit && hit[0] === word;
 }
 
-/* The rows to show: each is a list of places, of which more than one are a run. */
+/* The rows to show: each is a list of places; several places are a run. */
 function visibleRows() {
   const total = sorted && totalOf(sorted.metric);
   const sum = run => run.reduce((a, i) => a + total[i], 0);
@@ -487,7 +487,7 @@ function visibleRows() {
 const tag = (words, kind = '', title = '') =>
   `<span class="tag ${kind}"${title && ` title="${title}"`}>${words}</span>`;
 
-/* What stands behind a name: how it was called, what is wrong with it. */
+/* The tags after a name: how it was called, what is wrong with it. */
 function tagsOf(i, run) {
   const calls = columnOf('calls')[i], health = healthOf(i);
   const change = changeOf(i), old = oldPathOf(i);
@@ -507,7 +507,7 @@ function tagsOf(i, run) {
   return tags;
 }
 
-/* The first tensor of several, and how many there are besides. */
+/* The first tensor of several, and how many more there are. */
 function outputText(i) {
   const tensors = S[data.out[i]].split(', ');
   const more = tensors.length > 1 ? ` +${tensors.length - 1}` : '';
@@ -581,7 +581,7 @@ function sortBy(m) {
   drawAll();
 }
 
-/* Searches; a pattern that is none leaves the table as it is. */
+/* Searches; an invalid pattern leaves the table unchanged. */
 function search(field) {
   try {
     pattern = field.value ? new RegExp(field.value, 'i') : null;
@@ -596,7 +596,7 @@ function search(field) {
 
 /* ---- Parts of pictures ---- */
 
-const CELL = 6.9; // units that a character of 11.5 px takes
+const CELL = 6.9; // width of a character of 11.5 px, in units
 const at = v => String(Math.round(v * 10) / 10);
 const rect = (x, y, w, h, rest) =>
   `<rect x="${at(x)}" y="${at(y)}" width="${at(w)}" height="${at(h)}" ${rest}`;
@@ -606,7 +606,7 @@ const label = (x, y, kind, words) => `<text class="${kind}" x="${at(x)}" y="${at
 const frameWidth = frame => Math.max(350, Math.min(1120, frame.clientWidth || 1008));
 const svg = (w, h, title, body) =>
   `<svg viewBox="0 0 ${w} ${h}" role="img" aria-label="${title}">${body}</svg>`;
-/* A name where it fits whole, or six characters of it; else nothing. */
+/* A name if all of it fits, or six characters; else nothing. */
 function fittingName(name, room) {
   const s = clean(name.slice(0, 400));
   return room >= Math.min(width(s), 6) ? cut(s, room) : '';
@@ -617,7 +617,7 @@ function fittingName(name, room) {
 const ICICLE_ROW = 27, ICICLE_LEVELS = 12;
 let top = 0;
 
-/* One box and what is inside it, of out.of. `times`: how many equal modules it stands for. */
+/* Draws a box and its insides, of out.of. `times`: how many equal modules it represents. */
 function icicleBox(out, run, x, w, level, times) {
   const total = totalOf(metric, out.of), i = run[0], y = out.y + level * (ICICLE_ROW + 1) + 1;
   const all = total[i] * times, sign = changeOf(i).sign && changeOf(i).sign + ' ';
@@ -650,7 +650,7 @@ function icicleBox(out, run, x, w, level, times) {
     `class="f-rest thin"><title>${smallOnes} more, too small to draw</title></rect>`));
 }
 
-/* Both reports on one scale, the one before above, each below its name. */
+/* Both reports on one scale, the one before on top, each below its name. */
 function icicles(out, w) {
   const largest = Math.max(...REPORTS.map(of => totalOf(metric, of)[top]));
   for (const of of REPORTS) {
@@ -691,7 +691,7 @@ function zoomIcicle(i) {
 /* ---- Memory over time ---- */
 
 const COURSE_HEIGHT = 230;
-let course = null; // how the picture is scaled, for the crosshair
+let course = null; // the scale of the picture, for the crosshair
 
 /* A round step of bytes, not below v. */
 function byteStep(v) {
@@ -728,7 +728,7 @@ function drawMemory() {
   }
   const line = of => of.t.map((t, k) => `${at(x(t))} ${at(y(of.b[k]))}`).join('L');
   const area = (css, b) => path(css, `M${left} ${bottom}L${line({t: M.t, b})}L${at(x(end))} ${bottom}Z`);
-  let sum = M.b; // each category is drawn in front of what is above it, from 0 on
+  let sum = M.b; // each category is drawn in front of the one above it, from 0 on
   for (const [k, held] of [...M.parts || []].reverse()) {
     out.push(area('k' + k, sum));
     sum = sum.map((b, i) => b - held[i]);
@@ -804,8 +804,8 @@ function rooflinePoints(of) {
   return points.sort((a, b) => b.ns - a.ns);
 }
 
-/* The points before, hollow, each joined to the one after unless they are one on the screen; not those that
- * took less than a two-hundredth of the time in both. */
+/* The points before, hollow, each joined to the one after unless both coincide on the screen; without those
+ * that took less than a two-hundredth of the time in both. */
 function pointsBefore(points, X, Y) {
   const now = new Map(points.map(p => [p.i, p])), out = [], all = before ? rooflinePoints(before) : [];
   const part = (p, list) => p ? p.ns / list.reduce((sum, q) => sum + q.ns, 0) : 0;
@@ -820,7 +820,7 @@ function pointsBefore(points, X, Y) {
   return out.join('');
 }
 
-/* A label beside its circle, at the first of four places where it covers nothing; '' where there is none. */
+/* A label beside its circle, at the first of four positions where it covers nothing; '' if there is none. */
 function placedLabel(p, frame, taken) {
   const words = cut(clean(paths[p.i].slice(-400) || typeOf(p.i)), 26), w = width(words) * 6.7;
   const tries = [[p.r + 4, 4, ''], [-p.r - 4, 4, 'r'], [0, -p.r - 5, 'c'], [0, p.r + 13, 'c']];
@@ -865,7 +865,7 @@ function drawRoofline() {
   const w = frameWidth(figure), small = w < 600, h = small ? 340 : 420, log = Math.log10;
   const [compute, memory] = data.roof, frame = {left: 66, right: w - 16, top: 22, bottom: h - 40};
   const sum = points.reduce((a, p) => a + p.ns, 0);
-  const all = REPORTS.flatMap(rooflinePoints); // the axes hold both
+  const all = REPORTS.flatMap(rooflinePoints); // the axes fit both
   const rates = all.map(p => p.rate), intensities = all.map(p => p.intensity);
   const range = {x0: Math.floor(log(Math.min(.2, compute / memory / 4, ...intensities))),
     x1: Math.ceil(log(Math.max(compute / memory * 4, ...intensities))),
@@ -897,12 +897,12 @@ function drawRoofline() {
 /* ---- Graph. The writer has laid out each level; opening a box stretches the plane around it ---- */
 
 const NODE_MODULE = 0, NODE_END = 2, NEST = 6; // a node of another kind is operators
-const opened = new Set(); // places whose inside is shown
+const opened = new Set(); // places that are drawn open
 let zoom = 1;
 const levelOf = i => data.lv && data.lvof && data.lvof[i] !== undefined ? data.lv[data.lvof[i]] : null;
 
 /* A monotone map that makes room: each part is [from, to, more], and its length grows by `more`. Where parts
- * overlap the densest counts, so order and alignment stay. */
+ * overlap the densest is used, so order and alignment stay. */
 function stretch(parts) {
   if (!parts.length) return v => v;
   const ends = [...new Set(parts.flatMap(p => [p[0], p[1]]))].sort((a, b) => a - b), grown = [0];
@@ -919,7 +919,7 @@ function stretch(parts) {
   };
 }
 
-/* In ranks where nothing is open nodes keep their distance to the spine; they give way to trunks alone. */
+/* In ranks without an open node, nodes keep their distance to the spine, unless a trunk needs the room. */
 function keepDistance(L, inner, mapX) {
   const placed = L.x.map(mapX), spine = mapX(0);
   for (let r = 0; r < L.r0.length; r++) {
@@ -942,7 +942,7 @@ function keepDistance(L, inner, mapX) {
   return placed;
 }
 
-/* The drawing of a place's inside: its size, and what draws it at a corner. */
+/* The drawing of a place's inside: its size, and a function that draws it at a corner. */
 function drawLevel(p, nest) {
   const L = levelOf(p), n = L.n.length, inner = {}, moreX = [], moreY = [];
   const inside = name => byPath.get((paths[p] && paths[p] + '.') + S[name]);
@@ -1029,7 +1029,7 @@ function drawGraph() {
     .replace('<svg', `<svg width="${Math.round(w * zoom)}" height="${Math.round(h * zoom)}"`);
 }
 
-/* Opens or closes a module in the graph, and keeps it where it is on the screen. */
+/* Opens or closes a module in the graph, and keeps its position on the screen. */
 function toggleOpen(i) {
   if (!levelOf(i)) return;
   const box = () => find(`#gfig [data-i="${i}"]`), frame = el('gfig'), before = box();
@@ -1059,14 +1059,14 @@ function showInGraph(i) {
   select(i);
 }
 
-/* ---- Side panel: all numbers of the selected place and how they come about ---- */
+/* ---- Side panel: all numbers of the selected place, and their formulas ---- */
 
 const FORMULA_OF = ['MACs', 'FLOPs', 'DMAs', 'bytes read', 'bytes written'];
 const FORMULAS_OF_METRIC = {macs: [0], flops: [1], bytes: [3, 4]};
 const formulaHtml = f => esc(f).replace(/(\d),(?=\d{3}(?!\d))/g, '$1\u202f')
   .replace(/([a-z_]+)/g, '<b>$1</b>').replace(/\*/g, ' × ').replace(/\+/g, ' + ');
 
-/* The formulas of one operator; `wanted`: of which metrics. */
+/* The formulas of one operator; `wanted`: the metrics to show. */
 function formulasHtml([phaseOf, name, formulas], wanted, hot) {
   const lines = formulas.filter(f => wanted.includes(f[0])).map(([m, formula, filled, value]) =>
     `<div class="f"><span class="dim">${FORMULA_OF[m]}</span> = ${formulaHtml(S[formula])}<br>` +
@@ -1077,7 +1077,7 @@ function formulasHtml([phaseOf, name, formulas], wanted, hot) {
     `<span class="dim">${PHASES[phaseOf]}</span>${lines.join('')}</div>`;
 }
 
-/* What is said where there are no formulas. */
+/* The text in place of formulas, if there are none. */
 function withoutFormulas(i) {
   if (['macs', 'flops', 'bread', 'bmacs', 'bflops'].some(c => columnOf(c)[i])) {
     return `<code>lamina why ${show(pathOf(i), 160)}</code> prints how they come about.`;
@@ -1157,7 +1157,7 @@ function drawControls() {
   el('phase').innerHTML = button('phase', 0, !phase, 'forward') + button('phase', 1, !!phase, '+ backward');
 }
 
-/* All that the metric and the phase change. */
+/* Draws everything that depends on the metric and the phase. */
 function drawAll(why = null) {
   redraw(() => {
     drawControls();
@@ -1207,7 +1207,7 @@ function showKeys() {
   el('help').showModal();
 }
 
-/* Keys of the table; true when the key was one of them. */
+/* Handles a key in the table; true if the table uses it. */
 function keyInTable(key, row) {
   const i = +row.dataset.i, rows = el('rows'), opens = kids[i].length && !pattern;
   const rowOf = j => find(`#rows > [data-i="${j}"]`);
@@ -1222,7 +1222,7 @@ function keyInTable(key, row) {
   return true;
 }
 
-/* The place of the nearest row above a place: what holds it, or its run's first. */
+/* The place of the nearest row above a place: its container, or the first of its run. */
 function standInRow(i) {
   for (let p = parent[i]; p >= 0; p = parent[p]) if (find(`#rows > [data-i="${p}"]`)) return p;
   return 0;
@@ -1277,7 +1277,7 @@ function onKey(event) {
   else if (shortcuts[key]) { event.preventDefault(); shortcuts[key](); }
 }
 
-/* ---- Pointer. What a click on an element with one of these attributes does ---- */
+/* ---- Pointer. Clicks on elements with one of these attributes ---- */
 
 const clicks = {
   by: key => setMetric(there.find(m => m.key === key)), phase: p => setPhase(+p),
@@ -1299,7 +1299,7 @@ function onClick(event) {
     if (e) { clicks[name](e.dataset[name]); return; }
   }
   const link = target.closest('a');
-  if (link) { // a link to what the address names already changes nothing in it
+  if (link) { // a link to the address that is shown already would not change it
     const i = placeOf(link.hash);
     if (i >= 0) { event.preventDefault(); select(i); }
     return;
@@ -1328,7 +1328,7 @@ function onPointer(event) {
   if (node) markLines(node.dataset.node || node.dataset.from || node.dataset.to);
 }
 
-/* Calls once, after it was quiet for some milliseconds. */
+/* Calls once, after some milliseconds without an event. */
 function later(milliseconds, call) {
   let timer = 0;
   return event => { clearTimeout(timer); timer = setTimeout(() => call(event), milliseconds); };

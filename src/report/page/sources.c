@@ -5,9 +5,9 @@
 
 enum { HOLDERS = 12, SPEEDS = 20, LINES = 60, TYPE = 30, STACK = 1120, SMALL = 260, TEXT = 500 };
 
-/* -- who holds the peak ---------------------------------------------------------------------------------- */
+/* -- what holds the peak --------------------------------------------------------------------------------- */
 
-/* One bar of what `held` is made of; `whole` bytes are `width` units. */
+/* Draws a bar of the parts of `held`; `whole` bytes are `width` units. */
 static void put_stack(lmi_buf *b, const int64_t *held, double whole, int width, int height) {
     double at = 0;
     for (int k = 0; k < LAM_N_HELD && whole > 0; k++) {
@@ -69,8 +69,8 @@ static void put_holder(lmi_page *p, int32_t i, double most) {
     lmi_put(&p->out, "</td></tr>\n");
 }
 
-/* Puts a number into the first `n` of `most` places of a list, largest first; of equal ones the first stays.
- */
+/* Adds a number to a list of `n` entries, at most `most`, the largest first; of equal ones the first stays
+ * first. */
 typedef struct ranked {
     int32_t place;
     int64_t v;
@@ -213,7 +213,7 @@ static bool is_dry(const lmi_page *p) {
     return dry && strcmp(dry, "yes") == 0;
 }
 
-/* What was not measured, and what measures it. */
+/* Writes what was not measured, and the option that measures it. */
 static void put_missing(lmi_page *p, const char *term, const char *option, const char *argument) {
     begin_item(p, term);
     if (is_dry(p))
@@ -224,7 +224,7 @@ static void put_missing(lmi_page *p, const char *term, const char *option, const
     end_item(p);
 }
 
-/* What of the provenance tells what ran; the rest tells where. */
+/* The labels of the provenance that say what ran; the others say where. */
 static const char *const about_the_run[] = {"target", "build", "inputs", "mode", "dry", "backward"};
 static bool is_about_the_run(const char *label) {
     for (size_t i = 0; i < sizeof about_the_run / sizeof *about_the_run; i++)
@@ -232,7 +232,7 @@ static bool is_about_the_run(const char *label) {
     return false;
 }
 
-/* What the page was made of, where that is a saved report. */
+/* Names the saved report that the page was made of. */
 static void put_saved(lmi_page *p, const lmi_outline *o, const char *given) {
     const char *target = lmi_page_told_of(o, "target");
     if (target && given && strcmp(target, given) != 0) put_text(p, "saved report", given);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The table of modules as it looks at first: open level by level as long as it is short, runs of equal
+ * The table of modules as it is shown at first: open level by level as long as it is short, runs of equal
  * siblings as one row. */
 #include "report/page/page.h"
 
@@ -23,7 +23,8 @@ static bool is_shown(const lmi_outline *o, int32_t i, int32_t depth) {
     return true;
 }
 
-/* Rows of the table with everything down to `depth` open; more than `most`: some number above it. */
+/* The number of rows of the table with everything down to `depth` open; any number above `most` if there are
+ * more. */
 static int32_t count_rows(const lmi_outline *o, int32_t depth, int32_t most) {
     int32_t n = 0;
     for (int32_t i = 0; i < o->n && n <= most;) {
@@ -34,8 +35,7 @@ static int32_t count_rows(const lmi_outline *o, int32_t depth, int32_t most) {
     return n;
 }
 
-/* The root's children are always shown, and what is below them as long as there are no more rows than `most`.
- */
+/* The root's children are always shown, and deeper levels as long as there are no more rows than `most`. */
 static int32_t find_depth(const lmi_outline *o, int32_t most) {
     int32_t deepest = 0, depth = 1;
     for (int32_t i = 0; i < o->n; i++)
@@ -46,14 +46,14 @@ static int32_t find_depth(const lmi_outline *o, int32_t most) {
 
 /* -- a row ----------------------------------------------------------------------------------------------- */
 
-/* The last of a run. */
+/* The last place of a run. */
 static int32_t last_of(const lmi_outline *o, int32_t first) {
     int32_t last = first, stop = first > 0 ? o->at[o->at[first].parent].end : o->n;
     for (int32_t i = o->at[first].end; i < stop && o->at[i].run == first; i = o->at[i].end) last = i;
     return last;
 }
 
-/* "0…79": what the names of a run have in common, and the numbers that they end in. */
+/* "0…79": what the names of a run have in common, and the numbers at their end. */
 static void put_label(lmi_page *p, int32_t i) {
     const lmi_outline *o = p->o;
     const lmi_outlined *at = &o->at[i];
@@ -63,7 +63,7 @@ static void put_label(lmi_page *p, int32_t i) {
     if (at->n_run > 1) {
         const lmi_outlined *last = &o->at[last_of(o, i)];
         size_t stem = lmi_stem(at->name);
-        if (last->others > 0) /* it stands for all but the first */
+        if (last->others > 0) /* it represents all but the first */
             lmi_putf(&label, "…%lld", atoll(at->name + stem) + at->n_run - 1);
         else
             lmi_putf(&label, "…%s", last->name + lmi_stem(last->name));
@@ -103,7 +103,7 @@ static void put_text(lmi_page *p, const char *text, size_t n, const char *more) 
     lmi_buf_free(&cell);
 }
 
-/* The first tensor, and how many more there are: "8×64×56×56 +2". float32 goes without saying. */
+/* Writes the first tensor, and how many more there are: "8×64×56×56 +2". float32 is left out. */
 static void put_output(lmi_page *p, const char *out) {
     static const char usual[] = " float32";
     const char *comma = strstr(out, ", "), *rest = strstr(out, " +");
@@ -118,7 +118,7 @@ static void put_output(lmi_page *p, const char *out) {
     lmi_put(&p->out, "</td>");
 }
 
-/* Of a run the sum over all of them. */
+/* For a run the sum over all of it. */
 static int64_t sum_of(const lmi_outline *o, const lmi_picture_options *of, int32_t i) {
     int64_t sum = lmi_shown_total(o, of, i);
     int32_t last = last_of(o, i);
@@ -172,7 +172,7 @@ static void put_row(lmi_page *p, int32_t i) {
     lmi_put(&p->out, "</tr>\n");
 }
 
-/* A part may stand twice in a document, where no two regions may have one name. */
+/* A document may have a part twice, but no two regions of one name. */
 static lam_status put_table(lmi_page *p, int32_t depth) {
     const lmi_outline *o = p->o;
     int32_t n = 0, rows = count_rows(o, depth, o->n);

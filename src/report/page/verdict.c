@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The verdict: what the model is, what it costs and where most of that is, what to do, and how far the
- * numbers may be trusted. */
+ * The verdict: what the model is, what it costs and where most of that is, what to do, and how exact the
+ * numbers are. */
 #include "report/page/page.h"
 
 enum { TARGET = 160, WHERE = 22, GAPS = 6 };
@@ -41,7 +41,7 @@ static void put_subject(lmi_page *p) {
 
 /* -- tiles ----------------------------------------------------------------------------------------------- */
 
-/* The child with most of it; -1: none has any. */
+/* The child with the largest number; -1: none has any. */
 static int32_t largest_child(const lmi_page *p, const lmi_picture_options *of, int32_t place) {
     const lmi_outlined *at = p->o->at;
     int32_t best = -1;
@@ -53,7 +53,7 @@ static int32_t largest_child(const lmi_page *p, const lmi_picture_options *of, i
     return best;
 }
 
-/* Where most of it is: down from the root while one child has three fifths of all. */
+/* Writes where most of a number is: down from the root while one child has three fifths of the whole. */
 static void put_most(lmi_page *p, const lmi_picture_options *of) {
     const double whole = (double)lmi_shown_total(p->o, of, 0);
     int32_t best = largest_child(p, of, 0);

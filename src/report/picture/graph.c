@@ -13,7 +13,7 @@ typedef struct graph {
     const lmi_picture_options *p;
     const lmi_level *l;
     double dx;   /* from the drawing's x to the picture's */
-    bool titles; /* in a page a large graph goes without them; its script has them */
+    bool titles; /* in a page a large graph has none; its script adds them */
 } graph;
 
 static lmi_rect box_of(const graph *d, int32_t i) {
@@ -39,8 +39,8 @@ static end end_of(const graph *d, int32_t i) {
     return (end){w->x + d->dx, at->top[w->rank] + MARGIN, at->bottom[w->rank] + MARGIN, w->rank, false};
 }
 
-/* Straight down to the end of its rank, a curve through the gap, straight down to the node. A waypoint's own
- * rank is crossed by the line that leaves it. */
+/* A line goes straight down to the end of its rank, as a curve through the gap, and straight down to the
+ * node. A waypoint's own rank is crossed by the line that leaves it. */
 static void draw_line(const graph *d, const lmi_line_ends *line) {
     end a = end_of(d, line->from), z = end_of(d, line->to);
     double from = d->l->at.bottom[a.rank] + MARGIN, to = d->l->at.top[z.rank] + MARGIN, mid = (from + to) / 2;
@@ -68,7 +68,7 @@ static void draw_lines(const graph *d) {
 
 /* -- nodes --------------------------------------------------------------------------------------------- */
 
-/* Of what an operator does, the number that is shown, if it is known and not 0. */
+/* Writes the number that is shown, of an operator's work, if it is known and not 0. */
 static void put_work(const graph *d, const lmi_level_node *node) {
     const lam_count *c = d->p->by == LMI_OWN_MACS    ? &node->macs
                          : d->p->by == LMI_OWN_FLOPS ? &node->flops
@@ -81,7 +81,7 @@ static void put_work(const graph *d, const lmi_level_node *node) {
     lmi_putf(&d->s->body, " %s", lmi_shown_title(d->p->by));
 }
 
-/* Operators, or what comes in from outside or leaves. */
+/* Draws operators, or an input or output of the level. */
 static void draw_pill(const graph *d, const lmi_level_node *node, lmi_rect r) {
     bool is_end = node->look == LMI_NODE_END;
     int32_t room = is_end ? 24 : (int32_t)((r.w - 14) / LMI_COLUMN);
@@ -100,7 +100,7 @@ static void draw_pill(const graph *d, const lmi_level_node *node, lmi_rect r) {
     lmi_svg_put(d->s, "</text>");
 }
 
-/* Its name, and as much of its type as fits beside it. */
+/* Writes the name, and as much of the type as fits beside it. */
 static void put_names(const graph *d, const lmi_level_node *node, lmi_rect r) {
     const lmi_outlined *at = &d->o->at[node->place];
     bool opens = !d->s->alone && at->level >= 0; /* the script draws a button beside it */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The lines behind a chart over time, with what each stands for, and the legend below one. */
+ * The grid lines of a chart over time, with their labels, and the legend below a chart. */
 #include "report/picture/svg.h"
 
 double lmi_byte_step(double least) {

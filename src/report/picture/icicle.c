@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The icicle: a box for each place, as wide as its share, children below their parent in the model's order.
- */
+ * The icicle: a box for each place, as wide as its share, children below their parent in the model's
+ * order. */
 #include "report/picture/svg.h"
 
 #include <math.h>
@@ -12,7 +12,7 @@ typedef struct icicle {
     lmi_svg *s;
     const lmi_outline *o;
     const lmi_picture_options *p;
-    double least; /* narrower boxes are drawn as one, a parent */
+    double least; /* narrower boxes are drawn as one for each parent */
     int32_t boxes, rows;
     double top, whole;
 } icicle;
@@ -34,8 +34,8 @@ static void put_text(const icicle *d, lmi_buf *b, int32_t place, int32_t run) {
     lmi_putf(b, " \u00d7%d %s", (int)run, at[place].type);
 }
 
-/* A label is put only where all of it fits, or a beginning that says something; its value only beside the
- * whole. */
+/* A label is drawn only if all of it fits, or a beginning that is long enough; its value only beside the
+ * whole label. */
 static void put_label(const icicle *d, const lmi_buf *text, const lmi_buf *value, double x, double y,
                       double w) {
     int32_t room = (int32_t)floor((w - 9) / LMI_COLUMN), wide = lmi_name_width(lmi_buf_text(text));
@@ -88,14 +88,14 @@ static void draw_rest(icicle *d, double x, double w, int32_t depth, int64_t n) {
     if (depth >= d->rows) d->rows = depth + 1;
 }
 
-/* The sibling after a place and the run that begins with it. */
+/* The sibling that follows a place and the run that it begins. */
 static int32_t after(const lmi_outline *o, int32_t place, int32_t parent_end) {
     int32_t next = o->at[place].end;
     while (o->at[place].n_run > 1 && next < parent_end && o->at[next].run == place) next = o->at[next].end;
     return next;
 }
 
-/* `times`: how many equal ones the box and those around it stand for. */
+/* `times`: how many equal places the box represents, with those around it. */
 static void draw_place(icicle *d, int32_t place, double x, double w, int32_t depth, double times) {
     const lmi_outlined *at = &d->o->at[place];
     int32_t run = place > 0 && at->n_run > 1 ? at->n_run : 1;
@@ -118,7 +118,7 @@ static void draw_place(icicle *d, int32_t place, double x, double w, int32_t dep
     if (rest > 1.5) draw_rest(d, left, rest, depth + 1, n_rest);
 }
 
-/* Boxes too narrow to see are drawn as one. So many are left that a picture of a large model is not large. */
+/* Boxes too narrow to see are drawn as one; more are, until the picture of a large model is small. */
 static void draw_all(icicle *d, double w) {
     const int32_t most = d->p->alone ? IN_FILE : IN_PAGE;
     do {

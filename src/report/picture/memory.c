@@ -7,8 +7,8 @@
 #include <stdlib.h>
 
 enum {
-    LEFT = 66,   /* of the area: before it stand the bytes */
-    BELOW = 230, /* where 0 bytes are */
+    LEFT = 66,   /* of the area; the bytes are before it */
+    BELOW = 230, /* the y of 0 bytes */
     HEIGHT = 320,
     LANE = 20,    /* from one lane to the next */
     LANES = 3,    /* in a page two, which its script draws again */
@@ -28,7 +28,7 @@ typedef struct course {
 static double x_of(const course *d, double us) { return LEFT + d->wide * us / d->us; }
 static double y_of(const course *d, double bytes) { return lmi_scale_y(&d->grid, bytes); }
 
-/* True if nothing of a category is held at point i or at its neighbours: its area is empty there. */
+/* True if a category is empty at point i and at its neighbours: its area is not drawn there. */
 static bool is_hidden(const course *d, int32_t i, int of) {
     if (of < 0) return false;
     for (int32_t k = i - 1; k <= i + 1; k++)
@@ -60,8 +60,8 @@ static void draw_area(course *d, const char *classes, const int64_t *bytes, int 
     LMI_DRAW(d->s, "L~ ~Z\"/>", LEFT + d->wide, BELOW);
 }
 
-/* What is held, one category upon the other: each is drawn in front of what is above it, from 0 on. Where the
- * parts are not known the whole is one area. */
+/* Draws the categories as a stack: each area is drawn from 0 on, in front of the one above it. If the parts
+ * are unknown, the whole is one area. */
 static void draw_areas(course *d) {
     int32_t n = d->o->n_points;
     int64_t *sum = malloc((size_t)n * sizeof *sum);
@@ -159,7 +159,7 @@ static int longest_first(const void *a, const void *b) {
     return x->i < y->i ? -1 : 1;
 }
 
-/* Those that are wide enough to see, the longest `most` of them. */
+/* Draws the spans that are wide enough to see, the longest `most` of them. */
 static void draw_lanes(course *d, int32_t lanes, int32_t most) {
     int32_t n = 0, all = d->o->n_at_work;
     span *seen = malloc(((size_t)all + 1) * sizeof *seen);

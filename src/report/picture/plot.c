@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Pictures as files: what each needs, and why it is not there. */
+ * Pictures as files: what each needs, and why one can't be drawn. */
 #include "analyse/costs.h"
 #include "report/picture/picture.h"
 
@@ -18,7 +18,7 @@ typedef struct kind {
     void (*draw)(lmi_buf *out, const lmi_outline *o, const lmi_picture_options *p);
     lam_status (*check)(const plot *j);
     lmi_outline_options needs;
-    bool by; /* of one number */
+    bool by; /* it shows one number */
 } kind;
 
 static lam_status check_nothing(const plot *j) {
@@ -73,7 +73,7 @@ static const kind *find_kind(const char *name, lam_error *e) {
     return NULL;
 }
 
-/* A number that was not measured, or that the convention does not count. */
+/* Fails for a number that was not measured, or that the convention does not count. */
 static lam_status check_by(plot *j) {
     const char *by = j->o->by;
     if (!by) return LAM_OK;
@@ -103,7 +103,7 @@ static lam_status check(plot *j, const kind *k) {
     return k->check(j);
 }
 
-/* What most pictures are by; of a model without MACs, its parameters. */
+/* The default: MACs, or for a model without MACs its parameters. */
 static void choose_by(plot *j, const lmi_outline *o) {
     if (j->o->by) return;
     j->p.by = LMI_OWN_MACS;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The roofline: both limits of the machine, and a circle for each place, where its own forward work stands
- * below them; a circle's area is its time. */
+ * The roofline: both limits of the machine, and below them a circle for each place, at the intensity and
+ * speed of its own forward work; a circle's area is its time. */
 #include "report/picture/svg.h"
 
 #include <math.h>
@@ -38,7 +38,7 @@ static int longest_first(const void *a, const void *b) {
     return x->place < y->place ? -1 : 1;
 }
 
-/* False if memory ran out. */
+/* Returns false if memory ran out. */
 static bool find_circles(chart *d) {
     d->at = calloc((size_t)d->o->n + 1, sizeof *d->at);
     if (!d->at) return false;
@@ -88,7 +88,7 @@ static void draw_axes(chart *d) {
     lmi_svg_put(d->s, "<text class=\"s d\" x=\"4\" y=\"12\">FLOP/s</text>");
 }
 
-/* Where each roof is a tenth of itself. */
+/* Draws the zone below a tenth of each roof. */
 static void draw_zone(chart *d) {
     const lam_peak *roof = &d->o->roof;
     double ridge = roof->flops / roof->bytes, tenth = y_of(d, roof->flops * .1);
@@ -138,7 +138,7 @@ static void draw_circle(chart *d, const circle *c) {
     lmi_put(b, "</title></circle>");
 }
 
-/* Of the longest, where there is room beside, above or below a circle. */
+/* Labels the longest circles that have room beside, above or below them. */
 static void draw_labels(chart *d, lmi_room *room) {
     lmi_buf path;
     lmi_buf_init(&path);
@@ -167,7 +167,7 @@ static void draw_circles(chart *d) {
     double ridge = x_of(d, d->o->roof.flops / d->o->roof.bytes), roof = y_of(d, d->o->roof.flops);
     lmi_vec_init(&room.taken, sizeof(lmi_rect));
     lmi_room_take(&room, (lmi_rect){ridge - 170, roof - 20, 360, 15});
-    const double tenth = y_of(d, d->o->roof.flops * .1); /* what is said below it */
+    const double tenth = y_of(d, d->o->roof.flops * .1); /* the zone's text is below it */
     lmi_room_take(&room, (lmi_rect){d->right - 220, tenth + 5, 212, LABEL});
     for (int32_t i = 0; i < n; i++) {
         const circle *c = &d->at[i];

@@ -35,7 +35,7 @@ static int most_macs_first(const void *a, const void *b) {
     return strcmp(x->name, y->name);
 }
 
-/* A little room around what is shown. */
+/* Leaves a little room around the points. */
 static void find_axes(scatter *d) {
     d->x0 = d->y0 = 20;
     d->x1 = d->y1 = 0;
@@ -135,7 +135,7 @@ static void draw_spot(scatter *d, int32_t i) {
     lmi_svg_put(d->s, "</title></circle>");
 }
 
-/* "vgg16_bn, vgg16" is told in short as "vgg16, _bn". */
+/* Shortens "vgg16_bn, vgg16" to "vgg16, _bn". */
 static void put_twins(const scatter *d, int32_t i, lmi_buf *text) {
     const char *name = d->at[i].of->name;
     int32_t shortest = i;

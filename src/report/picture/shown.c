@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a picture shows of a place: the number that boxes are wide by, its unit and state; its speed. */
+ * The number of a place that a picture shows, with its unit and state; the speed of a place. */
 #include "report/picture/picture.h"
 #include "report/picture/text.h"
 
@@ -12,8 +12,8 @@ const lam_held lmi_held_order[LAM_N_HELD] = {
 typedef enum unit { NO_UNIT, COUNTS, BYTES, TIMES } unit;
 enum { PARTS = 4 };
 
-/* What a picture may be by: own numbers that add up to it, the first ones of the forward, the others of the
- * backward; -1: none. */
+/* The numbers that a picture may show: own numbers that add up to it, the first ones of the forward, the
+ * others of the backward; -1: none. */
 typedef struct kind {
     const char *name, *title;
     unit unit;
@@ -79,7 +79,7 @@ void lmi_put_shown(lmi_buf *b, lmi_own_number by, double v) {
         lmi_put_si(b, v);
 }
 
-/* The median of a container's whole time is not the sum of its parts' medians; it is what was measured. */
+/* A container's whole time is the measured median, not the sum of its parts' medians. */
 static double shown(const lmi_outline *o, const lmi_picture_options *p, int32_t place) {
     const int64_t *whole = o->own[LMI_OWN_TOTAL_TIME];
     if (p->by == LMI_OWN_TIME && !p->backward && whole && whole[place] > 0) return (double)whole[place];

@@ -9,9 +9,9 @@
 
 /* -- numbers and parts --------------------------------------------------------------------------------- */
 
-/* A tenth of a unit is finer than a screen shows. Written without the locale's decimal point. */
+/* Writes tenths of a unit, which is finer than a screen shows, without the locale's decimal point. */
 static void put_number(lmi_buf *b, double v) {
-    if (!(fabs(v) < 1e8)) v = 0; /* nothing is so far away; no number is 0 too */
+    if (!(fabs(v) < 1e8)) v = 0; /* nothing is so far away; NaN becomes 0 too */
     int64_t tenths = (int64_t)round(fabs(v) * 10);
     if (v < 0 && tenths > 0) lmi_putc(b, '-');
     lmi_putf(b, "%lld", (long long)(tenths / 10));
@@ -76,7 +76,7 @@ static void put_colours(lmi_buf *b, const char *of, bool dark) {
     lmi_put(b, "}");
 }
 
-/* Every rule is of what is inside the picture, so that it may stand in a page of somebody else. */
+/* Every rule applies only inside the picture, so that it may be put into another page. */
 static void put_style(lmi_svg *s) {
     bool used[N_RULES] = {false};
     lmi_buf text;

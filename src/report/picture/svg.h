@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * picture: one <svg> element: its parts are drawn first, and its head, with the style that they use, is put
- * when its size is known. */
+ * picture: one <svg> element: its parts are drawn first, and its head, with the style that they use, is
+ * written when its size is known. */
 #ifndef LMI_REPORT_PICTURE_SVG_H
 #define LMI_REPORT_PICTURE_SVG_H
 
@@ -15,9 +15,9 @@ typedef struct lmi_svg {
 } lmi_svg;
 typedef struct lmi_rect { double x, y, w, h; } lmi_rect;
 
-/* `label`: what the picture is, for those who do not see it; more may be put into s->label. */
+/* `label`: what the picture is, for readers who do not see it; more may be put into s->label. */
 void lmi_svg_start(lmi_svg *s, lmi_buf *out, bool alone, const char *label);
-/* `fixed`: it is never scaled to the page. */
+/* `fixed`: the picture is never scaled to the page. */
 void lmi_svg_end(lmi_svg *s, lmi_rect view, bool fixed);
 /* Puts `text` with each ~ replaced by the next number, of one decimal at most. */
 #define LMI_DRAW(s, text, ...)                                                                               \
@@ -25,14 +25,14 @@ void lmi_svg_end(lmi_svg *s, lmi_rect view, bool fixed);
                  sizeof((const double[]){__VA_ARGS__}) / sizeof(double))
 void lmi_svg_draw(lmi_svg *s, const char *text, const double *at, size_t n);
 void lmi_svg_put(lmi_svg *s, const char *text);
-/* Sends what is drawn in the place of a picture that has nothing to show: a sentence. */
+/* Writes a sentence in the place of a picture that has nothing to show. */
 void lmi_svg_nothing(lmi_buf *out, const lmi_picture_options *p, const char *label, const char *why);
-/* <title> of a place: "layer1 (Sequential): ". The caller ends it. */
+/* Begins the <title> of a place: "layer1 (Sequential): ". The caller ends it. */
 void lmi_svg_title(lmi_svg *s, const lmi_outline *o, int32_t place);
-const char *lmi_svg_name(const lmi_outline *o, int32_t place); /* of the root its type */
+const char *lmi_svg_name(const lmi_outline *o, int32_t place); /* of the root: its type */
 double lmi_svg_width(const lmi_picture_options *p);
 
-/* Labels that do not cover each other: the first of the given corners where there is room. */
+/* Labels that do not cover each other: each is at the first of the given corners that has room. */
 typedef struct lmi_label { double dx, dy; char anchor; } lmi_label; /* 's', 'm', 'e' */
 typedef struct lmi_room {
     lmi_rect inside; /* where labels may be */
@@ -40,7 +40,7 @@ typedef struct lmi_room {
     bool bad;        /* memory ran out */
 } lmi_room;
 void lmi_room_take(lmi_room *room, lmi_rect r);
-/* The corner, or -1. `x`, `y`: what is labelled; `w`: how wide the label is. */
+/* Returns the corner, or -1. `x`, `y`: the labelled point; `w`: the label's width. */
 int32_t lmi_room_find(lmi_room *room, double x, double y, double w, const lmi_label *corner, int32_t n);
 void lmi_svg_label(lmi_svg *s, const char *classes, double x, double y, const lmi_label *at, const char *text,
                    int32_t columns);
@@ -55,8 +55,8 @@ typedef struct lmi_scale {
 } lmi_scale;
 double lmi_scale_y(const lmi_scale *g, double v);
 void lmi_svg_grid(lmi_svg *s, const lmi_scale *g);
-double lmi_byte_step(double least); /* a round number of bytes that is not below it */
-/* What the colours k0 to k8 that are shown stand for; returns where it ends. */
+double lmi_byte_step(double least); /* a round number of bytes, at least `least` */
+/* Draws the legend of the shown colours k0 to k8; returns where it ends. */
 double lmi_svg_legend(lmi_svg *s, double left, double right, double y, const bool shown[LAM_N_HELD]);
 
 #endif

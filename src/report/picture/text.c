@@ -19,7 +19,7 @@ void lmi_put_digits(lmi_buf *b, double v) {
         lmi_put_fixed(b, v, 0, v >= 99.95 ? 0 : v >= 9.995 ? 1 : 2);
 }
 
-/* In the first unit that leaves less than `base`; 999.5 of one unit is 1.00 of the next. */
+/* Writes the number in the first unit in which it is below `base`; 999.5 of one unit is 1.00 of the next. */
 static void put_scaled(lmi_buf *b, double v, double base, const char *const *unit, size_t n) {
     size_t i = 0;
     for (; i + 1 < n && v >= base * .9995; i++) v /= base;
@@ -97,7 +97,8 @@ void lmi_put_power(lmi_buf *b, int32_t exponent) {
 
 /* -- names --------------------------------------------------------------------------------------------- */
 
-/* What nobody sees, or what turns the direction of the text beside it, or what XML does not allow. */
+/* True for a character that is invisible, changes the direction of the text beside it, or is not allowed in
+ * XML. */
 static bool is_unseen(uint32_t c) {
     return c < 0x20 || (c >= 0x7f && c < 0xa0) || (c >= 0x200b && c <= 0x200f) ||
            (c >= 0x2028 && c <= 0x202e) || (c >= 0x2060 && c <= 0x2069) || c == 0xfeff || c == 0xfffe ||
@@ -128,8 +129,8 @@ int32_t lmi_name_width(const char *name) {
     return (int32_t)(width < most ? width : most);
 }
 
-/* The last bytes of `s` that are at most `columns` wide. A mark that combines with what was cut off goes too:
- * it would combine with the dots. */
+/* The last bytes of `s` that are at most `columns` wide. A mark that combines with the part cut off is
+ * dropped too: it would combine with the dots. */
 static const char *ending(const char *s, size_t columns) {
     uint32_t code;
     for (size_t width = lmi_width(s); width > columns || (*s && lmi_fit(s, 0) > 0); width = lmi_width(s)) {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Several processes of one run side by side: each, how far they lie apart, and which layers one of them waits
- * for. Layers are the same where their paths are. */
+ * Several processes of one run side by side: each, how far apart they are, and the layers that one of them is
+ * slow in. Layers of equal paths are the same. */
 #include "report/recorded/recorded.h"
 
 #include <stdlib.h>
 
-/* What was not seen yet is of no kind. */
+/* A model that was not seen yet may be of any kind. */
 static bool is_same_kind(const lam_recorded_model *a, const lam_recorded_model *b) {
     if (a->last < 0) return true;
     bool calls = a->most_calls == b->most_calls || (a->least_calls < a->most_calls && b->most_calls > 1);
@@ -14,7 +14,7 @@ static bool is_same_kind(const lam_recorded_model *a, const lam_recorded_model *
            calls;
 }
 
-/* Processes may have met their models in another order. Of several of one name the first is taken. */
+/* Processes may have called their models in another order. Of several of one name the first is taken. */
 static int32_t index_in(const lmi_recorded *w, int32_t i) {
     const lam_recorded_model *m, *wanted = lam_recording_model(w->all[0], w->model);
     if (i == 0 || !wanted) return w->model;
@@ -27,7 +27,7 @@ const lam_recorded_model *lmi_recorded_model(const lmi_recorded *w, int32_t i) {
     return lam_recording_model(w->all[i], index_in(w, i));
 }
 
-/* -- what to call them ------------------------------------------------------------------------- */
+/* -- names ------------------------------------------------------------------------------------- */
 
 static bool by_rank(const lmi_recorded *w) {
     for (int32_t i = 0; i < w->n; i++)
@@ -52,7 +52,7 @@ lam_status lmi_recorded_names(lmi_recorded *w) {
     return LAM_OK;
 }
 
-/* Without its folder, unless another file has that name too. */
+/* The file without its folder, unless another file has that name too. */
 static const char *file_of(const lmi_recorded *w, int32_t i) {
     const char *file = lam_recording_run(w->all[i])->file, *name = last_part(file);
     const char **at = bsearch(&name, w->names, (size_t)w->n, sizeof *w->names, by_text);
@@ -71,7 +71,7 @@ void lmi_put_which(lmi_buf *b, const lmi_recorded *w, int32_t i) {
 
 /* -- each process ------------------------------------------------------------------------------ */
 
-/* Short enough for a table. */
+/* Writes a state that is short enough for a table. */
 static void put_state(const lmi_recorded *w, const lam_recorded_run *run, lmi_buf *b) {
     if (run->gone)
         lmi_putf(b, "pid %lld died", (long long)run->pid);
@@ -142,7 +142,7 @@ static const struct {
                {"peak memory", peak_of},
                {"local params", local_of}};
 
-/* "step 1.02x (rank 3 most, rank 0 least)" where at least two processes measured it. */
+/* Writes "step 1.02x (rank 3 most, rank 0 least)"; false unless at least two processes measured it. */
 static bool put_one_spread(lmi_recorded *w, int32_t k, bool first) {
     int32_t most = -1, least = -1, n = 0;
     for (int32_t i = 0; i < w->n; i++) {
@@ -178,7 +178,7 @@ static int by_size(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* The place of that path in another process: nearly always under the same number. */
+/* The place of that path in another process: nearly always at the same index. */
 static const lam_recorded_place *same_place(const lmi_recorded *w, int32_t process,
                                             const lam_recorded_place *p, int32_t i) {
     const lam_recording *r = w->all[process];
@@ -190,7 +190,7 @@ static const lam_recorded_place *same_place(const lmi_recorded *w, int32_t proce
     return NULL;
 }
 
-/* False where fewer than two processes measured it. */
+/* Returns false if fewer than two processes measured it. */
 static bool compare(const lmi_recorded *w, const lam_recorded_place *p, int32_t i, int64_t *room,
                     lmi_straggler *out) {
     size_t n = 0;
@@ -267,8 +267,8 @@ static void put_name(lmi_recorded *w) {
     lmi_put_kind(&w->out, m);
 }
 
-/* What shows that two of them are not of one run of several processes; NULL: nothing does, or each is a run
- * of its own, which may be held beside another. */
+/* Why two of them are not processes of one run; NULL: there is no reason, or each is a separate run, which
+ * may be compared with another. */
 static const char *unlike(const lmi_recorded *w) {
     const lam_recorded_run *first = lam_recording_run(w->all[0]);
     for (int32_t i = 1; i < w->n; i++) {

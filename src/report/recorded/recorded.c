@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A recording as text: the run, its models, and a line a layer. */
+ * A recording as text: the run, its models, and a line for each layer. */
 #include "report/recorded/recorded.h"
 
 #include <stdio.h>
@@ -49,7 +49,7 @@ void lmi_put_state(const lmi_recorded *w, const lam_recorded_run *run, lmi_buf *
     if (run->cut) lmi_put(b, "; its -wal file is not beside it, so its newest steps may be missing");
 }
 
-/* The columns of a page that a name keeps before others are left out, and those that it always has. */
+/* The least width of the names' column before other columns are left out, and after that. */
 enum { NAME = 24, LEAST_NAME = 12 };
 
 void lmi_recorded_sheet(lmi_sheet *t, lmi_recorded *w, const lmi_head *heads, int32_t n) {
@@ -65,7 +65,7 @@ lam_status lmi_recorded_sheet_end(lmi_sheet *t) {
 
 /* -- a model's layers -------------------------------------------------------------------------- */
 
-/* What a column needs some layer to have; a recording without it has no such column. */
+/* The data of a column: a table has the column only if some layer has the data. */
 enum { ALWAYS, BACKWARD, AGAIN, DEVICE, MEMORY, DEVICE_MEMORY, HEALTH, N_NEEDS };
 
 typedef struct table {
@@ -73,7 +73,8 @@ typedef struct table {
     bool has[N_NEEDS];
 } table;
 
-/* Ranks up to this one are of the host's times: they give way to a device's and stay if it has none. */
+/* Ranks up to this one are of the host's times: these columns may be left out if there are a device's, and
+ * stay if not. */
 enum { OF_HOST = 2 };
 #define AT(field) offsetof(lam_recorded_place, field)
 static const struct column {
@@ -101,7 +102,7 @@ static const struct column {
 #undef AT
 enum { N_COLUMNS = sizeof columns / sizeof *columns };
 
-/* -1: it is not known */
+/* -1: unknown */
 static double share_of(int64_t own, int64_t total) {
     return own >= 0 && total > 0 ? (double)own / (double)total : -1;
 }
@@ -150,7 +151,7 @@ static int by_own_time(const void *a, const void *b) {
     return m != n ? (m < n) - (m > n) : (*x > *y) - (*x < *y);
 }
 
-/* The places that are shown, in the order in which they are; `left` says how many were not. */
+/* Chooses the places that are shown, in their order; `left` is how many are left out. */
 static int32_t choose(const lmi_recorded *w, int32_t model, const lam_recorded_place **to, int32_t *left) {
     int32_t n = 0;
     const lam_recorded_place *p;
@@ -216,7 +217,7 @@ static void put_device(lmi_recorded *w, const lam_recorded_model *m) {
     }
 }
 
-/* "a training step of 2 calls": what is usual is not said. */
+/* Writes "a training step of 2 calls"; the usual case is not mentioned. */
 void lmi_put_kind(lmi_buf *b, const lam_recorded_model *m) {
     lmi_put(b, m->training ? "a training step" : "a step in eval mode");
     if (m->gradients == (m->training ? 0 : 1))
@@ -226,7 +227,7 @@ void lmi_put_kind(lmi_buf *b, const lam_recorded_model *m) {
     else if (m->most_calls > 1)
         lmi_putf(b, " of %lld calls", (long long)m->most_calls);
     else if (m->call_ns.n && !m->step_ns.n)
-        lmi_put(b, " of 1 call"); /* and others of its mode are not */
+        lmi_put(b, " of 1 call"); /* steps of its mode differ */
     if (m->training && m->gradients && !m->went_back && m->n_kinds > 1)
         lmi_put(b, " without a backward pass");
 }
@@ -236,7 +237,7 @@ static void put_pace(lmi_recorded *w, lam_middle m) {
     if (!m.n) return;
     lmi_put(&w->out, " every ");
     lmi_put_median(&w->out, m);
-    if (m.n < 2) return; /* one alone deviates from nothing */
+    if (m.n < 2) return; /* a single one has no deviation */
     lmi_put(&w->out, w->o->ascii ? " +- " : " \302\261 ");
     lmi_put_median(&w->out, (lam_middle){m.deviation, 0, 1});
 }

@@ -13,7 +13,7 @@ typedef struct lmi_recorded {
     size_t width;
     lmi_buf out;
     lam_error *e;
-    bool by_rank;       /* they are named by rank: no two ranks are equal */
+    bool by_rank;       /* named by rank: no two ranks are equal */
     const char **names; /* of several: the names of their files without folders, sorted */
     int32_t model;      /* the model of the first recording that is compared with those of its name */
 } lmi_recorded;
@@ -35,12 +35,12 @@ lam_status lmi_recorded_json(lmi_recorded *w);
 /* The stragglers among the layers of `model`, the most time lost first. */
 lam_status lmi_stragglers(const lmi_recorded *w, lmi_straggler out[LMI_STRAGGLERS], int32_t *found);
 
-/* What they are called: sets by_rank and names, which the caller frees. */
+/* Finds their names: sets by_rank and names, which the caller frees. */
 lam_status lmi_recorded_names(lmi_recorded *w);
-/* Of the i-th recording the model that is compared; NULL: it has none. */
+/* The model of the i-th recording that is compared; NULL: it has none. */
 const lam_recorded_model *lmi_recorded_model(const lmi_recorded *w, int32_t i);
 
-/* "?" where it was not measured. */
+/* "?" if it was not measured. */
 static inline void lmi_put_median(lmi_buf *b, lam_middle m) { lmi_put_time(b, m.n ? m.median : -1); }
 static inline void lmi_put_size(lmi_buf *b, lam_middle bytes) {
     lmi_put_bytes(b, bytes.n ? lmi_exact(bytes.median) : lmi_unknown());
@@ -54,7 +54,7 @@ void lmi_put_which(lmi_buf *b, const lmi_recorded *w, int32_t i);
 /* "ended after 12 s", "not ended yet", "the process that wrote it (pid 12) has ended ..." */
 void lmi_put_state(const lmi_recorded *w, const lam_recorded_run *run, lmi_buf *b);
 void lmi_put_when(lmi_buf *b, int64_t unix_ns); /* "2026-01-31 12:00:00 UTC" */
-/* A table on the page, with the columns that every recording has. */
+/* Begins a table as wide as the page, with `n` columns. */
 void lmi_recorded_sheet(lmi_sheet *t, lmi_recorded *w, const lmi_head *heads, int32_t n);
 lam_status lmi_recorded_sheet_end(lmi_sheet *t); /* writes it, unless something failed, and frees it */
 

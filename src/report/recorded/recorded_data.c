@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Recordings as CSV and JSON: plain integers, nanoseconds and bytes; what was not measured is null or empty.
- */
+ * Recordings as CSV and JSON: plain integers, nanoseconds and bytes; numbers that were not measured are null
+ * or empty. */
 #include "report/recorded/recorded.h"
 #include "report/tell/tell.h"
 
 /* -- CSV --------------------------------------------------------------------------------------- */
 
-/* What both formats tell of a place, in this order. */
+/* The numbers of a place in both formats, in this order. */
 #define PLACE_NUMBERS(X)                                                                                     \
     X("calls", calls)                                                                                        \
     X("forward_ns", forward_ns)                                                                              \

@@ -14,7 +14,7 @@ static void put_heads(lmi_runs *p, const char *const *head, int n) {
     lmi_put(&p->w.out, "</tr></thead><tbody>");
 }
 
-/* A cell whose bar is as wide as its part of `most`, which is not less. */
+/* Begins a cell whose bar is as wide as its part of `most`, the largest value. */
 static void begin_bar(lmi_runs *p, double v, double most, bool hot) {
     int bar = v > 0 ? (int)(BARS * (v / most) + .5) : 0;
     lmi_put(&p->w.out, hot ? "<td class=\"n hot" : "<td class=\"n");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The file: its head, its sections, how it was measured. Nothing in it is a script, and a browser obeys no
- * style but the one whose sum the head tells. */
+ * The file: its head, its sections, how it was measured. It has no script, and a browser accepts only the
+ * style whose hash the head has. */
 #include "report/runs/runs.h"
 
 #include <stdlib.h>
@@ -69,7 +69,7 @@ static void put_run(lmi_runs *p, int32_t i) {
     lmi_put(b, "</dl></div>\n");
 }
 
-/* -- its sections ---------------------------------------------------------------------------------------- */
+/* -- sections -------------------------------------------------------------------------------------------- */
 
 static void begin_section(lmi_runs *p, const char *id, int32_t model, const char *title) {
     const lam_recorded_model *m = lam_recording_model(p->w.all[0], model);
@@ -97,7 +97,7 @@ static lam_status put_model(lmi_runs *p, int32_t model) {
     return LAM_OK;
 }
 
-/* The main one comes first: its steps were taken for the verdict. */
+/* Writes the main one first: its steps were taken for the verdict. */
 static lam_status put_models(lmi_runs *p) {
     int32_t n = lam_recording_run(p->w.all[0])->n_models;
     if (p->main >= 0) LAM_TRY(put_model(p, p->main));
@@ -123,7 +123,7 @@ static lam_status put_ranks(lmi_runs *p) {
     return LAM_OK;
 }
 
-/* The model with most steps is the main one; the names of layers and its steps are taken. */
+/* Chooses the model with most steps as the main one; takes its steps, and the names of the recordings. */
 static lam_status take_main(lmi_runs *p) {
     const lam_recorded_model *m;
     LAM_TRY(lmi_recorded_names(&p->w));

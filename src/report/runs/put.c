@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What all sections put: frames of tables, and what recordings are called. */
+ * Helpers of all sections: frames of tables, and names of recordings. */
 #include "report/runs/runs.h"
 
 void lmi_runs_scroll(lmi_runs *p, const char *label, int32_t model) {

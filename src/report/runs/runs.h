@@ -23,7 +23,7 @@ typedef struct lmi_runs {
 /* Begins a table that can be scrolled; no two have the same label and number. */
 void lmi_runs_scroll(lmi_runs *p, const char *label, int32_t model);
 void lmi_runs_scroll_end(lmi_runs *p);
-void lmi_runs_which(lmi_runs *p, int32_t i); /* what the i-th recording is called */
+void lmi_runs_which(lmi_runs *p, int32_t i); /* writes the name of the i-th recording */
 lam_status lmi_runs_verdict(lmi_runs *p);
 void lmi_runs_steps(lmi_runs *p, int32_t model);
 lam_status lmi_runs_layers(lmi_runs *p, int32_t model);

@@ -12,7 +12,7 @@ int64_t lmi_series_time(const lam_recorded_step *s) {
     return lmi_add_over(s->forward_ns, s->backward_ns < 0 ? 0 : s->backward_ns, &sum) ? -1 : sum;
 }
 
-/* What a step is sorted by, and which it is. */
+/* The time of a step, to sort by, and its index. */
 typedef struct timed {
     int64_t ns, step;
 } timed;
@@ -23,7 +23,7 @@ static int by_time(const void *a, const void *b) {
     return (x->step > y->step) - (x->step < y->step);
 }
 
-/* Of `n` steps, the one of median time; the lower of two. */
+/* The step of median time among `n`; the lower of two. */
 static timed middle_of(timed *of, int64_t n) {
     qsort(of, (size_t)n, sizeof *of, by_time);
     return of[(n - 1) / 2];
@@ -43,7 +43,7 @@ static void thin(lmi_series *s, const lam_recording *r, int32_t model, timed *al
     }
 }
 
-/* Only times of one meaning are compared: the last step has no next one, and so is left out. */
+/* Only times of one meaning are compared: the last step has no next one and is left out. */
 static void compare_ends(lmi_series *s, timed *all, int64_t n) {
     int64_t tenth = n / LMI_RUNS_TENTH;
     if (tenth < 1) return;

@@ -37,8 +37,8 @@ static int by_size(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* As high as all points but the highest twentieth, and half as much again: a few slow steps would make all
- * others look like nothing. */
+/* Makes the chart as high as all points but the highest twentieth, and half as much again: with a few slow
+ * steps in full, all others would look like nothing. */
 static void note_most(chart *c, value of) {
     int64_t seen[LMI_RUNS_POINTS];
     size_t n = 0;
@@ -63,7 +63,7 @@ static void choose_lines(chart *c, bool bytes) {
     c->grid.most = c->grid.step * ceil(fmax(c->grid.most, 1) / c->grid.step);
 }
 
-/* What is unknown has no point; a single point is as wide as can be seen. */
+/* Unknown values have no point; a single point is as wide as can be seen. */
 static void draw_area(chart *c, value of, const char *classes) {
     double first = -1, x = 0, y = 0;
     for (int32_t i = 0; i < c->of->n; i++) {
@@ -126,7 +126,7 @@ static void draw_above(chart *c, value of) {
     if (any) lmi_svg_put(&c->s, "\"/>");
 }
 
-/* What a picture does not show is told. */
+/* Says how many points are cut off. */
 static void put_above(const chart *c, value of, lmi_buf *to) {
     int32_t n = 0;
     int64_t most = 0;
@@ -208,7 +208,7 @@ static void put_table(lmi_runs *p, int32_t model, bool memory) {
     lmi_put(b, "</details>");
 }
 
-/* Moves what is told of a picture below it. */
+/* Moves the text about a picture below it. */
 static void put_told(lmi_buf *b, lmi_buf *told) {
     lmi_put(b, lmi_buf_text(told));
     b->bad = b->bad || told->bad;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The verdict: how many steps, how long one takes, and what to look at. */
+ * The verdict: how many steps, how long one takes, and what needs attention. */
 #include "report/runs/runs.h"
 
 #include <stdlib.h>
 
-enum { LOST = 5 }; /* per cent of speed from which it is told first */
+enum { LOST = 5 }; /* lost speed, in per cent, that is a finding */
 
-/* Of several recordings the one that is worst in something. */
+/* The recording that is worst in something, of several. */
 typedef struct worst {
     int32_t which;
     lam_middle of;
@@ -33,7 +33,7 @@ static worst worst_of(const lmi_runs *p, lam_middle (*of)(const lam_recorded_mod
     return w;
 }
 
-/* Which of several recordings a number is of; nothing of one. */
+/* Writes which of several recordings a number is of; nothing if there is one. */
 static void put_worst(lmi_runs *p, const char *what, int32_t which) {
     if (p->w.n < 2) return;
     lmi_putf(&p->w.out, "%s of %d: ", what, (int)p->w.n);
@@ -80,7 +80,7 @@ static void put_bytes(lmi_runs *p, const char *title, lam_middle (*of)(const lam
 
 /* -- steps that became slower ---------------------------------------------------------------------------- */
 
-/* How much longer the last tenth of steps took than the first, where that is most. */
+/* The recording whose last tenth of steps took longest, compared with its first. */
 typedef struct lost {
     int32_t which;
     int64_t first, last; /* -1: too few steps to compare, in all of them */
@@ -131,7 +131,7 @@ static void put_lost(lmi_runs *p, const lost *l) {
     end_tile(p);
 }
 
-/* -- all of them together -------------------------------------------------------------------------------- */
+/* -- all together ---------------------------------------------------------------------------------------- */
 
 typedef struct together {
     int64_t steps, newest, failed, dropped;
@@ -249,7 +249,7 @@ static void put_findings(lmi_runs *p, const together *t, const lost *l) {
     put_missing(p, t->failed, "raised an exception");
     put_missing(p, t->dropped, "could not be written in time");
     if (b->n == none)
-        b->n = before; /* a list without an item is none */
+        b->n = before; /* no empty list */
     else
         lmi_put(b, "</ul>");
 }

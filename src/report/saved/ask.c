@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Questions about the text of a saved report, and what their answers hold. */
+ * Queries of the text of a saved report, and the values of their rows. */
 #include "base/sqlite.h"
 #include "report/saved/saved.h"
 
@@ -80,7 +80,7 @@ lam_status lmi_saved_int(const lmi_saved *s, sqlite3_stmt *q, int column, int64_
     switch (sqlite3_column_type(q, column)) {
     case SQLITE_NULL: return LAM_OK;
     case SQLITE_INTEGER: *out = sqlite3_column_int64(q, column); break;
-    case SQLITE_FLOAT: /* SQLite reads whole numbers beyond 64 bits as these */
+    case SQLITE_FLOAT: /* SQLite reads integers beyond 64 bits as floats */
         if (sqlite3_column_double(q, column) >= 0x1p63) *out = INT64_MAX;
     }
     return *out >= 0 ? LAM_OK : lmi_saved_wrong(s, "a number in it is none of at least 0");

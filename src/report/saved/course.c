@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The memory in use over time, and the places at work below it: as they are told, or of an older report
- * those of its rows. */
+ * The memory in use over time, and the places at work below it: from their lists, or in an older report from
+ * its rows. */
 #include "base/sqlite.h"
 #include "report/saved/saved.h"
 
-/* What began before the first call is at its beginning, as in an outline of a model. */
+/* A moment before the first call becomes 0, as in an outline of a model. */
 static lam_status take_moment(const lmi_saved *s, sqlite3_stmt *q, int column, int64_t *out) {
     if (sqlite3_column_type(q, column) != SQLITE_INTEGER)
         return lmi_saved_wrong(s, "a moment in it is no whole number");
@@ -26,7 +26,7 @@ static lam_status take_point(lmi_saved *s, sqlite3_stmt *q, void *to) {
     return p->bytes >= 0 ? LAM_OK : lmi_saved_wrong(s, "a point of its memory has no bytes");
 }
 
-/* The point, a category and its bytes there. */
+/* Takes the index of a point, a category and its bytes there. */
 static lam_status take_part(lmi_saved *s, sqlite3_stmt *q, void *to) {
     lmi_outline *o = s->w.o;
     int64_t i = sqlite3_column_type(q, 0) == SQLITE_INTEGER ? sqlite3_column_int64(q, 0) : -1, n;
@@ -40,7 +40,7 @@ static lam_status take_part(lmi_saved *s, sqlite3_stmt *q, void *to) {
     return LAM_OK;
 }
 
-/* Parts that do not make up the whole are not shown. */
+/* Takes the parts of all points; they are dropped unless they add up to the whole. */
 static lam_status take_parts(lmi_saved *s) {
     lmi_outline *o = s->w.o;
     o->part = lmi_alloc(&o->arena, (uint64_t)o->n_points, sizeof *o->part);
@@ -59,7 +59,7 @@ static lam_status take_parts(lmi_saved *s) {
     return LAM_OK;
 }
 
-/* Two moments, from the third column. */
+/* Adds a span from two moments, in the third column and the next. */
 static lam_status add_span(lmi_saved *s, sqlite3_stmt *q, lmi_vec *to, int32_t place, uint8_t phase) {
     int64_t end;
     lmi_at_work *at = lmi_vec_push(to);
@@ -72,7 +72,7 @@ static lam_status add_span(lmi_saved *s, sqlite3_stmt *q, lmi_vec *to, int32_t p
     return LAM_OK;
 }
 
-/* Of a place that is named, and a phase. */
+/* Takes a span of a place, by its path, and of a phase. */
 static lam_status take_at_work(lmi_saved *s, sqlite3_stmt *q, void *to) {
     const char *path, *phase;
     int32_t place;
@@ -85,14 +85,14 @@ static lam_status take_at_work(lmi_saved *s, sqlite3_stmt *q, void *to) {
     return add_span(s, q, to, lmi_place_for(s->w.of_place, place), (uint8_t)p);
 }
 
-/* Of a row, and whether it is of the backward. */
+/* Takes a span of a row, of its forward or backward. */
 static lam_status take_span(lmi_saved *s, sqlite3_stmt *q, void *to) {
     const int32_t *place = lmi_vec_at(&s->of_row, (size_t)sqlite3_column_int64(q, 0));
     if (!place) return lmi_saved_wrong(s, "it changed while it was read");
     return add_span(s, q, to, *place, sqlite3_column_int(q, 1) ? LAM_BACKWARD : LAM_FORWARD);
 }
 
-/* The phase of a row's spans, and their moments. Only three levels are shown, and of those the longest. */
+/* The spans of rows: phase and moments. Only three levels are shown, and of those the longest spans. */
 #define SPANS                                                                                                \
     "(SELECT key AS at, 0 AS phase, json_extract(value, '$.span[0]') AS t0, json_extract(value, "            \
     "'$.span[1]') AS t1, json_extract(value, '$.depth') AS depth FROM json_each(?1, '$.rows') UNION ALL "    \
@@ -129,7 +129,7 @@ lam_status lmi_saved_course(lmi_saved *s) {
             "SELECT json_extract(value, '$.path'), json_extract(value, '$.phase'), json_extract(value, "
             "'$.span[0]'), json_extract(value, '$.span[1]') FROM json_each(?1, '$.at_work') LIMIT 4000",
             take_at_work, sizeof *o->at_work, &o->n_at_work, &o->at_work));
-    } else if (o->n == s->w.n) { /* of very many places not all are kept */
+    } else if (o->n == s->w.n) { /* not if some places were combined */
         LAM_TRY(lmi_saved_each(s, "SELECT count(*)" SHOWN, count_spans, NULL));
         LAM_TRY(lmi_saved_list(s, spans, take_span, sizeof *o->at_work, &o->n_at_work, &o->at_work));
     }

@@ -18,7 +18,7 @@ static lam_status not_formulas(const lmi_saved *s) {
     return lmi_saved_wrong(s, "its formulas are none that lamina writes");
 }
 
-/* A whole number from `least` to `most`. False: it is none. */
+/* Reads a whole number from `least` to `most`; returns false if it is not one. */
 static bool between(sqlite3_stmt *q, int column, int64_t least, int64_t most, int32_t *out) {
     int64_t n = sqlite3_column_type(q, column) == SQLITE_INTEGER ? sqlite3_column_int64(q, column) : -1;
     *out = (int32_t)n;
@@ -27,7 +27,8 @@ static bool between(sqlite3_stmt *q, int column, int64_t least, int64_t most, in
 
 /* -- the nodes of levels --------------------------------------------------------------------------------- */
 
-/* Room for a level: its place in the list, how many nodes and lines, and how many are left out. */
+/* Makes room for a level: its place in the list, how many nodes and lines it has, and how many nodes are left
+ * out. */
 static lam_status take_level(lmi_saved *s, sqlite3_stmt *q, void *to) {
     int32_t n, n_lines, cut;
     bool good = between(q, 1, 1, LMI_INSIDE_UNITS, &n) &&
@@ -39,7 +40,7 @@ static lam_status take_level(lmi_saved *s, sqlite3_stmt *q, void *to) {
     LAM_TRY(lmi_level_new(l, &s->w.o->arena, n, n_lines, s->w.e));
     for (int32_t i = 0; i < n; i++) l->node[i] = (lmi_level_node){.name = "", .class_name = "", .place = -1};
     l->cut = cut;
-    l->n_lines = 0; /* counted as they come */
+    l->n_lines = 0; /* counted by take_line */
     return LAM_OK;
 }
 
@@ -72,14 +73,14 @@ static lam_status take_module(lmi_saved *s, sqlite3_stmt *q, lmi_level_node *nod
     if (!between(q, 7, 1, INT32_MAX, &node->times) || !between(q, 6, 0, (int64_t)node->times - 1, &call))
         return not_levels(s);
     node->nth = call + 1;
-    if (sqlite3_column_type(q, 5) == SQLITE_NULL) return LAM_OK; /* one of very many */
+    if (sqlite3_column_type(q, 5) == SQLITE_NULL) return LAM_OK; /* its place is not kept */
     LAM_TRY(lmi_saved_text(s, q, 5, &path));
     LAM_TRY(lmi_saved_place(s, path, "its levels name a module that no row has", &node->place));
     node->place = s->w.of_place[node->place] < 0 ? -1 : s->w.of_place[node->place];
     return LAM_OK;
 }
 
-/* Room for the operators and the shape. */
+/* Makes room for the operators and the shape. */
 static lam_status take_operators(lmi_saved *s, sqlite3_stmt *q, lmi_level_node *node) {
     lam_count *counts[] = {&node->macs, &node->flops, &node->bytes};
     int32_t n, ndim = -1;
@@ -108,12 +109,12 @@ static lam_status take_node(lmi_saved *s, sqlite3_stmt *q, void *to) {
     return type == LMI_UNIT_OPS ? take_operators(s, q, node) : LAM_OK;
 }
 
-/* The next operator's name, or the next size; take_operators made room for all that there are. */
+/* Takes the next operator's name, or the next size, into the room that take_operators made. */
 static lam_status take_operator(lmi_saved *s, sqlite3_stmt *q, void *to) {
     lmi_level_node *node = node_at(s, q);
     const char *name;
     (void)to;
-    if (!node || !node->op) return LAM_OK; /* of a node that has none */
+    if (!node || !node->op) return LAM_OK; /* not a node of operators */
     LAM_TRY(lmi_saved_text(s, q, 2, &name));
     node->op[node->n_ops++] = name;
     return LAM_OK;
@@ -129,7 +130,7 @@ static lam_status take_size(lmi_saved *s, sqlite3_stmt *q, void *to) {
     return LAM_OK;
 }
 
-/* Lines go from earlier nodes to later ones, and each is there once. */
+/* Takes a line. Lines go from earlier nodes to later ones, are sorted, and none is repeated. */
 static lam_status take_line(lmi_saved *s, sqlite3_stmt *q, void *to) {
     lmi_level *l = level_at(s, q);
     int32_t a, b;
@@ -164,7 +165,7 @@ static lmi_formula_group *group_at(const lmi_saved *s, sqlite3_stmt *q) {
     return between(q, 1, 0, (int64_t)f->n - 1, &i) ? &f->at[i] : NULL;
 }
 
-/* What `lam_phase_name` or `lam_metric_name` calls so; -1: nothing. */
+/* The phase, or the metric, of this name; -1: there is none. */
 static int phase_of(const char *name) {
     for (int i = 0; i < LAM_N_PHASES; i++)
         if (strcmp(name, lam_phase_name((lam_phase)i)) == 0) return i;
@@ -176,7 +177,7 @@ static int metric_of(const char *name) {
     return -1;
 }
 
-/* Room for the formulas of an operator. */
+/* Makes room for the formulas of an operator. */
 static lam_status take_group(lmi_saved *s, sqlite3_stmt *q, void *to) {
     lmi_formula_group *g = group_at(s, q);
     const char *phase;
@@ -208,7 +209,7 @@ static lam_status take_formula(lmi_saved *s, sqlite3_stmt *q, void *to) {
 
 /* -- all ------------------------------------------------------------------------------------------------- */
 
-/* A place that has the level or the formulas with a number. */
+/* Takes the index of a level or of formulas, and a place that has them. */
 static lam_status take_path(lmi_saved *s, sqlite3_stmt *q, void *to) {
     lmi_outline *o = s->w.o;
     bool levels = to != NULL;
@@ -222,7 +223,7 @@ static lam_status take_path(lmi_saved *s, sqlite3_stmt *q, void *to) {
                                    : "its formulas name a module that no row has",
                             &place));
     place = s->w.of_place[place];
-    if (place < 0) return LAM_OK; /* others stand for it */
+    if (place < 0) return LAM_OK; /* another place represents it */
     *(levels ? &o->at[place].level : &o->at[place].formulas) = k;
     return LAM_OK;
 }

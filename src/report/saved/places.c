@@ -6,7 +6,7 @@
 
 #include <stdlib.h>
 
-/* Deeper than any model, and so shallow that a path's prefixes are few. */
+/* Deeper than any model, and still so shallow that a path has few prefixes. */
 enum { DEEPEST = 2000, MOST_PLACES = 1 << 24 };
 
 #define PATH "CASE json_type(value, '$.path') WHEN 'text' THEN json_extract(value, '$.path') END"
@@ -42,7 +42,7 @@ static lam_status add_node(growing *g, int32_t parent, const char *name, const c
     return lmi_map_put(&g->s->by_path, path, i, e);
 }
 
-/* The node of a path, made with all above it if it is new. */
+/* The node of a path; it and all nodes above it are made if they are new. */
 static lam_status find_node(growing *g, const char *path, int32_t *out) {
     lmi_taking *w = &g->s->w;
     int64_t known = lmi_map_get(&g->s->by_path, path);
@@ -77,7 +77,7 @@ typedef struct growth {
     bool rows;
 } growth;
 
-/* A row's place, or one of the tree, which says in which order they are; an older lamina wrote none. */
+/* Adds a row's place, or one of the tree, which gives their order; an older lamina wrote no tree. */
 static lam_status grow_at(lmi_saved *s, sqlite3_stmt *q, void *to) {
     const growth *by = to;
     const char *path = (const char *)sqlite3_column_text(q, 0);
@@ -96,7 +96,7 @@ static lam_status grow(growing *g) {
     return lmi_saved_each(s, "SELECT " PATH " FROM json_each(?1, '$.rows')", grow_at, &(growth){g, true});
 }
 
-/* Nodes in depth-first order; `index` has the position of each. */
+/* Puts the nodes into depth-first order; `index` has the position of each. */
 static void order_nodes(lmi_taking *w, const node *all, int32_t *index) {
     for (int32_t id = 0; id >= 0;) {
         const node *n = &all[id];
@@ -163,7 +163,7 @@ lam_status lmi_saved_place(const lmi_saved *s, const char *path, const char *wro
 
 /* -- numbers --------------------------------------------------------------------------------------------- */
 
-/* Where a row has a number: those of counts with their state beside them. */
+/* The path of each number in a row; counts have their state beside them. */
 static const struct {
     lmi_own_number k;
     const char *path;
@@ -191,7 +191,7 @@ static const struct {
 enum { N_COUNTS = sizeof counts / sizeof *counts, N_WHOLES = sizeof wholes / sizeof *wholes };
 enum { TYPE, STATUS, INPUTS, OUTPUTS, HEALTH, BACK_HEALTH, FIRST };
 
-/* "8×64×56×56 float32, 8 int64 +2" of a list of tensors, as an outline of a model has it. */
+/* "8×64×56×56 float32, 8 int64 +2" for a list of tensors, as in an outline of a model. */
 #define TENSORS(list)                                                                                        \
     "(SELECT coalesce(group_concat(shown, ', '), '') || CASE WHEN max(n) > 3 THEN ' +' || (max(n) - 3) "     \
     "ELSE '' END FROM (SELECT CASE WHEN key < 3 THEN coalesce(CASE WHEN json_type(value, '$.shape') = "      \
@@ -228,7 +228,7 @@ static uint8_t health_of(const char *name) {
     return LAM_HEALTH_UNKNOWN;
 }
 
-/* A place's first call tells how it looks, as it does in an outline of a model. */
+/* Takes a place's looks from its first call, as an outline of a model does. */
 static lam_status look(lmi_saved *s, sqlite3_stmt *q, int32_t i) {
     lmi_outlined *at = &s->w.at[i];
     const char *text[FIRST];
@@ -255,7 +255,7 @@ static lam_status add_row(lmi_saved *s, sqlite3_stmt *q, int32_t i) {
     int column = FIRST;
     for (int k = 0; k < N_COUNTS; k++, column += 2) {
         lam_count c;
-        if (sqlite3_column_type(q, column + 1) == SQLITE_NULL) continue; /* it is not counted at all */
+        if (sqlite3_column_type(q, column + 1) == SQLITE_NULL) continue; /* it is not counted */
         LAM_TRY(lmi_saved_count(s, q, column, &c));
         lmi_add_own(&s->w, counts[k].k, i, c);
     }
@@ -275,11 +275,11 @@ static lam_status add_row(lmi_saved *s, sqlite3_stmt *q, int32_t i) {
 
 typedef struct attributes {
     lmi_vec all;    /* lam_attr, those of a place one after another */
-    int32_t *row;   /* of a place: the row that told them; -1: none did */
-    int32_t *first; /* in `all` */
+    int32_t *row;   /* by place: the row that has them; -1: none */
+    int32_t *first; /* by place: the index in `all` */
 } attributes;
 
-/* The numbers of "[3,-1]". Of a list of anything else there is nothing to tell. */
+/* Reads the numbers of "[3,-1]". A list of anything else gets n = -1. */
 static lam_status take_ints(lmi_saved *s, const char *text, lam_value *v) {
     lmi_arena *arena = &s->w.o->arena;
     int32_t n = 0;
@@ -325,7 +325,7 @@ static lam_status take_value(lmi_saved *s, sqlite3_stmt *q, lam_value *v, bool *
     return LAM_OK;
 }
 
-/* The first row of a place tells what it is. */
+/* Only the first row of a place is used. */
 static lam_status take_attribute(lmi_saved *s, sqlite3_stmt *q, void *to) {
     attributes *a = to;
     const int32_t row = sqlite3_column_int(q, 0), *place = lmi_vec_at(&s->of_row, (size_t)row);
@@ -353,7 +353,7 @@ static lam_status give_attributes(lmi_saved *s, const attributes *a) {
     return LAM_OK;
 }
 
-/* An older lamina wrote none. */
+/* A report of an older lamina has none. */
 static lam_status take_attributes(lmi_saved *s) {
     lmi_taking *w = &s->w;
     attributes a = {.row = lmi_alloc(&w->scratch, (uint64_t)w->n, sizeof *a.row),
@@ -370,7 +370,7 @@ static lam_status take_attributes(lmi_saved *s) {
     return status;
 }
 
-/* What the tree tells of a place, also of one without a row. */
+/* Takes what the tree has of a place, also of one without a row. */
 static lam_status take_look(lmi_saved *s, sqlite3_stmt *q, void *to) {
     const char *path, *type, *family;
     int32_t i;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The file, and what is taken of it. */
+ * Opens the file and takes all parts of it. */
 #include "report/saved/saved.h"
 #include "base/sqlite.h"
 

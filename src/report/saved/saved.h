@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
- * saved: an outline of a report that was saved as JSON. SQLite reads the JSON, for its reader has been tried
- * on hostile text for years. */
+ * saved: an outline of a report that was saved as JSON. SQLite reads the JSON, because its reader has been
+ * tested on hostile text for years. */
 #ifndef LMI_REPORT_SAVED_H
 #define LMI_REPORT_SAVED_H
 
 #include "report/outline/work.h"
 
-/* Reads the report that Report.to_json or `--json` wrote. LAM_IO: the
- * file can't be read; LAM_FAILED: it is no such report; LAM_LIMIT: it is too large. Free it also on
- * failure. */
+/* Reads the report that Report.to_json or `--json` wrote. LAM_IO: the file can't be read; LAM_FAILED: it is
+ * no such report; LAM_LIMIT: it is too large. Free it also on failure. */
 lam_status lmi_saved_outline(lmi_outline *o, const char *file, lam_error *e);
 
-/* -- of this room ---------------------------------------------------------------------------------------- */
+/* -- inside this room ------------------------------------------------------------------------------------ */
 
 struct sqlite3;
 struct sqlite3_stmt;
@@ -22,25 +21,26 @@ typedef struct lmi_saved {
     int64_t n;
     struct sqlite3 *db;
     lmi_vec of_row;     /* int32_t: the place of each row */
-    lmi_map by_path;    /* by a place's path its number in `index` */
-    int32_t *index;     /* places before some are made fewer; w.of_place has what became of them */
+    lmi_map by_path;    /* a place's path: its position in `index` */
+    int32_t *index;     /* places before some are combined; w.of_place has what shows each */
 } lmi_saved;
 
-/* Says that the file is no report; `what` names what is wrong. */
+/* Fails: the file is no report; `what` names what is wrong. */
 lam_status lmi_saved_wrong(const lmi_saved *s, const char *what);
 /* The same for an error of SQLite. */
 lam_status lmi_saved_failed(const lmi_saved *s, int code);
-/* Prepares a question about the text, which is its first parameter. */
+/* Prepares a query of the text, which is its first parameter. */
 lam_status lmi_saved_ask(const lmi_saved *s, const char *sql, struct sqlite3_stmt **out);
-/* The next row, if there is one. */
+/* Reads the next row, if there is one. */
 lam_status lmi_saved_next(const lmi_saved *s, struct sqlite3_stmt *q, bool *more);
-/* Runs `row` on each answer to a question. */
+/* Calls `row` for each row of a query. */
 typedef lam_status (*lmi_saved_row)(lmi_saved *s, struct sqlite3_stmt *q, void *to);
 lam_status lmi_saved_each(lmi_saved *s, const char *sql, lmi_saved_row row, void *to);
-/* The same, which pushes onto a lmi_vec; what it has of `size` bytes each is kept in *out, a pointer. */
+/* The same, where `row` pushes onto an lmi_vec; its `n` elements of `size` bytes are copied to *out, a
+ * pointer. */
 lam_status lmi_saved_list(lmi_saved *s, const char *sql, lmi_saved_row row, size_t size, int32_t *n,
                           void *out);
-/* A whole number of at least 0; what is missing or null is -1. What is larger than 2^63 - 1 is that. */
+/* A whole number of at least 0; -1 if it is missing or null, and 2^63 - 1 if it is larger than that. */
 lam_status lmi_saved_int(const lmi_saved *s, struct sqlite3_stmt *q, int column, int64_t *out);
 /* The category of memory with this name; -1: there is none. */
 int lmi_saved_held_of(const char *name);
@@ -51,12 +51,12 @@ lam_status lmi_saved_text(lmi_saved *s, struct sqlite3_stmt *q, int column, cons
 /* A number and its state from two columns; unknown if they are missing. */
 lam_status lmi_saved_count(const lmi_saved *s, struct sqlite3_stmt *q, int column, lam_count *out);
 
-/* The place of a path, before some are made fewer; `wrong` says that no row has it. */
+/* The place of a path, before some are combined; `wrong` is the error if no row has it. */
 lam_status lmi_saved_place(const lmi_saved *s, const char *path, const char *wrong, int32_t *out);
 lam_status lmi_saved_places(lmi_saved *s);  /* places.c: the tree, by the paths of the rows */
-lam_status lmi_saved_numbers(lmi_saved *s); /* places.c: what the rows tell of each place */
-lam_status lmi_saved_whole(lmi_saved *s);   /* whole.c: all that no row tells */
-lam_status lmi_saved_course(lmi_saved *s);  /* course.c: memory over time, and what was at work */
+lam_status lmi_saved_numbers(lmi_saved *s); /* places.c: what the rows have of each place */
+lam_status lmi_saved_whole(lmi_saved *s);   /* whole.c: everything outside the rows */
+lam_status lmi_saved_course(lmi_saved *s);  /* course.c: memory over time, and the places at work */
 lam_status lmi_saved_held(lmi_saved *s);    /* whole.c: what each place holds at the peak */
 lam_status lmi_saved_levels(lmi_saved *s);  /* levels.c: the graph, and the formulas */
 

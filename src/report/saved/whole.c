@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a saved report tells of the whole run: totals, times, memory, findings and sentences. */
+ * The parts of a saved report about the whole run: totals, times, memory, findings and sentences. */
 #include "base/sqlite.h"
 #include "report/saved/saved.h"
 
@@ -36,7 +36,7 @@ static const char head[] =
     "json_extract(?1, '$.operators.counted'), json_extract(?1, '$.operators.known'), "
     "json_extract(?1, '$.model.type_path'), json_extract(?1, '$.provenance.mode')";
 
-typedef struct asked { /* the totals of one answer */
+typedef struct asked { /* the totals of one row */
     lam_count *to[3];
     int n;
 } asked;
@@ -47,7 +47,7 @@ static lam_status take_counts(lmi_saved *s, sqlite3_stmt *q, void *to) {
     return LAM_OK;
 }
 
-/* Operators of a backward cost something, or it is not known what. */
+/* A backward ran if its operators cost something, or an unknown amount. */
 static const char ran_back[] =
     "SELECT count(*) FROM (SELECT * FROM json_each(?1, '$.totals.backward') UNION ALL SELECT * FROM "
     "json_each(?1, '$.totals.recompute')) WHERE type = 'object' AND (json_extract(value, '$.state') <> "
@@ -155,7 +155,7 @@ int lmi_saved_held_of(const char *name) {
     return -1;
 }
 
-/* A category and its bytes. */
+/* Takes a category and its bytes. */
 static lam_status take_held(lmi_saved *s, sqlite3_stmt *q, void *to) {
     int64_t n, *held = to;
     const char *name;
@@ -168,7 +168,7 @@ static lam_status take_held(lmi_saved *s, sqlite3_stmt *q, void *to) {
 
 static const char nowhere[] = "its memory names a module that no row has";
 
-/* A place's path, a category, its bytes. Rows of one path follow one another. */
+/* Takes a place's path, a category and its bytes. Rows of one path follow one another. */
 static lam_status take_place_held(lmi_saved *s, sqlite3_stmt *q, void *to) {
     lmi_taking *w = &s->w;
     struct {
@@ -250,7 +250,7 @@ static lam_status take_memory(lmi_saved *s) {
 
 /* -- sentences ------------------------------------------------------------------------------------------- */
 
-/* Texts of so many columns, into a list of the outline. */
+/* Texts of that many columns, for a list of the outline. */
 typedef struct listed {
     lmi_vec texts; /* const char * */
     int columns;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What stands in a cell. Names and class names come from strangers and are cleaned here. */
+ * The contents of a cell. Names and class names are not trusted and are cleaned here. */
 #include "analyse/cost/numbers.h"
 #include "analyse/run/times.h"
 #include "report/table/looked.h"
 
-/* -- our own table ------------------------------------------------------------------------------------- */
+/* -- lamina's table ------------------------------------------------------------------------------------ */
 
 static void cell_name(const lmi_line *l, lmi_buf *out) { lmi_put(out, l->label); }
 
@@ -42,7 +42,7 @@ static void own_bytes(const lmi_line *l, lam_metric metric, lmi_buf *out) {
 static void cell_own_read(const lmi_line *l, lmi_buf *out) { own_bytes(l, LAM_BYTES_READ, out); }
 static void cell_own_written(const lmi_line *l, lmi_buf *out) { own_bytes(l, LAM_BYTES_WRITTEN, out); }
 
-/* Where no byte moves there is no ratio. */
+/* If no byte moves there is no ratio. */
 static void cell_own_intensity(const lmi_line *l, lmi_buf *out) {
     lam_count bytes = lam_metric_bytes(l->row.metric);
     double v = lam_metric_intensity(l->row.metric);
@@ -93,13 +93,13 @@ static int64_t back_of(const int64_t ns[LAM_N_PHASES]) {
     return lmi_add_time(ns[LAM_BACKWARD], ns[LAM_RECOMPUTE]);
 }
 
-/* Where the nodes of a backward were not watched, the forward is all there is. */
+/* If the nodes of a backward were not watched, it is the time of the forward alone. */
 int64_t lmi_self_time(const lmi_line *l) {
     return lmi_has_backward_times(l->job->c) ? lmi_add_time(l->own_ns[LAM_FORWARD], back_of(l->own_ns))
                                              : l->own_ns[LAM_FORWARD];
 }
 
-/* What a container did itself is told on its own line, and not once more on the one below it. */
+/* A container's self time is on its own line, and is not repeated on the line split off below it. */
 static void cell_own_self(const lmi_line *l, lmi_buf *out) {
     if (!l->split) put_own_time(l, lmi_self_time(l), out);
 }
@@ -118,7 +118,7 @@ static lam_speed speed_of(const lmi_line *l) {
     return lmi_speed_of(l->row.metric, ns[LAM_FORWARD], &l->job->peak);
 }
 
-/* What is negative is not known; no work has no speed. */
+/* A negative speed is unknown; no work has no speed. */
 static void put_speed(const lmi_line *l, double speed, lmi_buf *out) {
     const char *prefix;
     if (l->never_called || speed == 0) {
@@ -238,7 +238,7 @@ static void cell_reason(const lmi_line *l, lmi_buf *out) { lmi_put_clean(out, l-
 
 /* -- the table ----------------------------------------------------------------------------------------- */
 
-/* Whether a report has a column: first what our own table asks, where options decide. */
+/* Whether a report has a column: first for lamina's table, where options decide. */
 static bool when_always(const lmi_job *j) { return j != NULL; }
 static bool when_never(const lmi_job *j) { return j == NULL; }
 static bool when_macs(const lmi_job *j) { return lmi_has_metric(j->c, LAM_MACS); }
@@ -265,7 +265,7 @@ static bool when_device_backward_memory(const lmi_job *j) {
 }
 static bool when_receptive_field(const lmi_job *j) { return j->o->receptive_field; }
 
-/* What data ask: whatever was measured is there. */
+/* For data: every number that was measured has a column. */
 static bool when_operators(const lmi_job *j) { return lmi_by_ops(j->c); }
 static bool when_timed(const lmi_job *j) { return lmi_has_times(j->c); }
 static bool when_device_timed(const lmi_job *j) { return lmi_has_device_times(j->c); }

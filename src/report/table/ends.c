@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What stands above and under our own table, in whatever format: what ran, the totals, and whether they are
+ * The lines above and below lamina's table, in every format: what ran, the totals, and whether they are
  * complete. */
 #include "report/table/report.h"
 
 #include "analyse/run/times.h"
 
-enum { AT_MOST = 5 }; /* of inputs and findings: the rest is counted */
+enum { AT_MOST = 5 }; /* inputs and findings that are listed: the rest is counted */
 
 void lmi_speak(lmi_speaker *s, lmi_job *j, lmi_say say, void *to) {
     *s = (lmi_speaker){.j = j, .say = say, .to = to};
@@ -27,7 +27,7 @@ lam_status lmi_said(lmi_speaker *s) {
 
 /* -- head ---------------------------------------------------------------------------------------------- */
 
-/* How input i of the model was made up, where lamina made it. */
+/* Writes how input `i` of the model was made, if lamina made it. */
 static void put_made(lmi_speaker *s, int32_t i) {
     const char *made = lam_model_made(s->j->m, i);
     if (!made) return;
@@ -41,7 +41,7 @@ static const lam_event *root_call(const lmi_job *j) {
     return NULL;
 }
 
-/* The device of all inputs; -1: they have none, or are on several. */
+/* The device of all inputs; -1: there are no inputs, or they are on several devices. */
 static int32_t device_of(const lam_event *call) {
     int32_t device = call->n_in ? call->in[0].device : -1;
     for (int32_t i = 1; i < call->n_in; i++)
@@ -74,7 +74,7 @@ static void tell_inputs(lmi_speaker *s, const lam_event *call) {
     lmi_tell(s, NULL, NULL);
 }
 
-/* What became of values is what a reader asks first, so it stands above the table. */
+/* Readers need the health of values first, so it is above the table. */
 static void tell_health(lmi_speaker *s) {
     const lam_health *h = s->j->health;
     int32_t n = 0;
@@ -177,7 +177,7 @@ static void put_work(lmi_speaker *s, lam_count c, const char *unit) {
     lmi_buf_free(&n);
 }
 
-/* The exact number beside the rounded one. */
+/* Writes the exact number beside the rounded one. */
 static void put_in_full(lmi_speaker *s, lam_count c) {
     if (c.state != LAM_EXACT || s->j->o->exact || (c.n < 1000 && c.over == 0)) return;
     lmi_put(&s->text, " = ");
@@ -186,7 +186,7 @@ static void put_in_full(lmi_speaker *s, lam_count c) {
 
 static bool same(lam_count a, lam_count b) { return a.n == b.n && a.over == b.over && a.state == b.state; }
 
-/* What has an effect, where masks leave something out or may do so. */
+/* Adds the effective work, if masks leave something out or may do so. */
 static void tell_effective(lmi_speaker *s, const lam_count metric[LAM_N_METRICS]) {
     lam_count macs = metric[LAM_EFFECTIVE_MACS];
     if (!lmi_has_metric(s->j->c, LAM_EFFECTIVE_MACS) || same(macs, metric[LAM_MACS])) return;
@@ -196,7 +196,7 @@ static void tell_effective(lmi_speaker *s, const lam_count metric[LAM_N_METRICS]
     lmi_tell(s, macs.state == LAM_EXACT ? NULL : LMI_WARN, NULL);
 }
 
-/* Elements and bytes that moved, and their ratio, where they were asked for. */
+/* Adds elements and bytes moved, and the ratio of FLOPs to bytes, if the options request them. */
 static void tell_bytes(lmi_speaker *s, const lam_count metric[LAM_N_METRICS]) {
     static const char *const names[] = {"read ", "written "};
     if (!s->j->o->bytes) return;
@@ -222,7 +222,7 @@ static void tell_bytes(lmi_speaker *s, const lam_count metric[LAM_N_METRICS]) {
     lmi_tell(s, NULL, NULL);
 }
 
-/* MACs and FLOPs of a pass; `unit` NULL: how the two go together was said before. */
+/* Adds MACs and FLOPs of a pass; `unit` NULL: how the two relate was said before. */
 static void tell_pass(lmi_speaker *s, const lam_count metric[LAM_N_METRICS], const char *label,
                       const char *unit) {
     bool macs = lmi_has_metric(s->j->c, LAM_MACS), flops = lmi_has_metric(s->j->c, LAM_FLOPS);
@@ -246,7 +246,7 @@ static void tell_forward(lmi_speaker *s) {
     tell_pass(s, total, "", s->j->c->convention->unit);
 }
 
-/* What a pass besides the forward cost, where one ran. */
+/* Adds the cost of a pass other than the forward, if one ran. */
 static void tell_phase(lmi_speaker *s, lam_phase phase, const char *label) {
     lam_count total[LAM_N_METRICS];
     if (phase == LAM_BACKWARD && s->j->m->no_backward) {
@@ -258,7 +258,7 @@ static void tell_phase(lmi_speaker *s, lam_phase phase, const char *label) {
     tell_pass(s, total, label, NULL);
 }
 
-/* Part of a time: that of the run that is told, with the deviation over all runs. */
+/* Adds a part of a time: that of the run that is reported, with the deviation over all runs. */
 static void tell_time_part(lmi_speaker *s, const lam_times *t, lam_time_part part, const char *title,
                            const char *label) {
     const lam_costs *c = s->j->c;
@@ -272,7 +272,7 @@ static void tell_time_part(lmi_speaker *s, const lam_times *t, lam_time_part par
     lmi_tell(s, part == LAM_TIME_WHOLE ? LMI_BOLD : NULL, label);
 }
 
-/* The whole and its parts on a line: what there was none of is left out, what is not known is not. */
+/* Adds the whole and its parts on a line: parts of 0 are left out, unknown ones are not. */
 static void tell_time_parts(lmi_speaker *s, const lam_times *t, const char *label, const char *engine) {
     const struct {
         lam_time_part part;
@@ -289,7 +289,7 @@ static void tell_time_parts(lmi_speaker *s, const lam_times *t, const char *labe
             tell_time_part(s, t, parts[i].part, parts[i].title, NULL);
 }
 
-/* One line however many runs were late: the one that was so by most. */
+/* Adds one line for all late runs, which names the longest one. */
 static void tell_outliers(lmi_speaker *s) {
     lam_outlier o, worst = {.whole = -1};
     int32_t n = 0;
@@ -307,7 +307,7 @@ static void tell_outliers(lmi_speaker *s) {
     lmi_tell(s, LMI_WARN, "");
 }
 
-/* What rows stand beside, and whether a row went beyond what was measured. */
+/* Adds the peak that rows are compared with, and whether a row exceeded the measured one. */
 static void tell_roof(lmi_speaker *s) {
     const lam_peak *peak = &s->j->peak, *measured = &s->j->o->peak;
     const char *reached = " (reached in this run)";

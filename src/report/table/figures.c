@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What lines of our own table are sorted by and shares are of, and the table as a list: every layer with its
- * path, the largest first. What a container does itself is a line of its own, so nothing is in it twice. */
+ * The numbers that lines of lamina's table are sorted by and that shares are of; and the table as a list:
+ * every layer with its path, the largest first. A container's own work is a separate line, so nothing is in
+ * it twice. */
 #include "report/table/report.h"
 
 #include "analyse/run/times.h"
 
 #include <stdlib.h>
 
-/* "At least 0" says nothing. */
+/* False for an unknown number, and for "at least 0", which says nothing. */
 static bool known(lam_count c, double *out) {
     *out = lmi_count_double(c);
     return c.state == LAM_EXACT || (c.state == LAM_AT_LEAST && *out > 0);
@@ -26,7 +27,7 @@ METRIC(backward_flops_of, backward, LAM_FLOPS)
 static bool params_of(const lmi_line *l, double *out) { return known(l->row.params, out); }
 static bool bytes_of(const lmi_line *l, double *out) { return known(lam_metric_bytes(l->row.metric), out); }
 
-/* Of the whole it is the run's time, with what no layer took. */
+/* For the whole it is the run's time, which includes time outside all layers. */
 static bool time_of(const lmi_line *l, double *out) {
     int64_t ns = l->total ? lmi_self_time(l) : lam_costs_time_part(l->job->c, LAM_TIME_WHOLE);
     *out = ns < 0 ? 0 : (double)ns;
@@ -68,7 +69,7 @@ static const lmi_figure figures[] = {
 enum { N_FIGURES = sizeof figures / sizeof *figures };
 
 const lmi_figure *lmi_figure_find(const lmi_job *j, const char *name) {
-    if (!name) name = j->o->sort; /* who sorts by a column asks for its share */
+    if (!name) name = j->o->sort; /* sorting by a column also shows its share */
     if (!name) name = j->o->time ? "time" : has_macs(j) ? "macs" : "params";
     for (int i = 0; i < N_FIGURES; i++)
         if (strcmp(figures[i].name, name) == 0) return &figures[i];
@@ -100,11 +101,11 @@ lam_status lmi_figures_check(const lmi_job *j, lam_error *e) {
 
 typedef enum share_state { SHARE_ELSEWHERE, SHARE_NONE, SHARE_UNKNOWN, SHARE_KNOWN } share_state;
 
-/* Of what is known: a whole that is a lower bound is told as such elsewhere. */
+/* The share of the known part: that the whole is a lower bound is shown elsewhere. */
 static share_state percent_of(const lmi_line *l, double *out) {
     const lmi_figure *f = lmi_figure_find(l->job, l->job->o->by);
     double part, whole = 0;
-    if (f->of == time_of && l->split) return SHARE_ELSEWHERE; /* told on its container's line */
+    if (f->of == time_of && l->split) return SHARE_ELSEWHERE; /* shown on its container's line */
     if (l->never_called && f->of != params_of) return SHARE_NONE;
     if (!f->of(l, &part) || (!f->of(l->total, &whole) && !(whole > 0))) return SHARE_UNKNOWN;
     *out = whole > 0 ? 100.0 * part / whole : 0;
@@ -141,7 +142,7 @@ static int by_size(const void *a, const void *b) {
     return x->order < y->order ? -1 : 1;
 }
 
-/* What is not known comes last: how large it is nobody can say. */
+/* Unknown numbers come last, as their size is unknown. */
 static double size_of(const lmi_nodes *t, const lmi_figure *f, int32_t i) {
     lmi_line l;
     double size;
@@ -150,7 +151,7 @@ static double size_of(const lmi_nodes *t, const lmi_figure *f, int32_t i) {
     return f->of(&l, &size) || size > 0 ? size : -1;
 }
 
-/* The first `n` of them become the children of the topmost line. */
+/* The first `n` entries become the children of the topmost line. */
 static void relink(lmi_nodes *t, const entry *list, int32_t n) {
     int32_t *link = &t->at[t->first].first_child;
     for (int32_t i = 0; i < n; i++) {
@@ -177,7 +178,7 @@ lam_status lmi_nodes_list(lmi_nodes *t, const lmi_job *j) {
         list[n] = (entry){size_of(t, f, i), i, n};
         n++;
     }
-    if (n == 0) return LAM_OK; /* one layer, or no deeper than that was asked for */
+    if (n == 0) return LAM_OK; /* there is one layer, or the depth is 0 */
     qsort(list, (size_t)n, sizeof *list, by_size);
     int32_t keep = j->o->rows > 0 && j->o->rows < n ? j->o->rows : n;
     relink(t, list, keep);

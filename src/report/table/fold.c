@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Equal siblings on one line. Two subtrees are equal when they have the same class, shapes, numbers and
- * ties and equal children of the same names. Each node gets the number of its equality class, children
- * first: a node's key is a text of what it shows and of its children's numbers, so nothing is compared
- * twice and nothing recurs. */
+ * Equal siblings on one line. Two subtrees are equal if they have the same class, shapes, numbers and ties,
+ * and equal children of the same names. Each node gets the number of its equality class, children first: a
+ * node's key is a text of what it shows and of its children's numbers, so nothing is compared twice and
+ * nothing recurs. */
 #include "report/table/report.h"
 
 size_t lmi_stem(const char *name) {
@@ -12,7 +12,7 @@ size_t lmi_stem(const char *name) {
     return n;
 }
 
-enum { MARK = 0x1f }; /* separates the parts of a key; cleaned names don't hold it */
+enum { MARK = 0x1f }; /* separates the parts of a key; no cleaned name contains it */
 
 static void put_counts(const lam_count *counts, size_t n, lmi_buf *key) {
     for (size_t k = 0; k < n; k++) {
@@ -87,7 +87,7 @@ static bool follows(const char *name, const char *after) {
     return strcmp(name, next) == 0;
 }
 
-/* Equal subtrees took different times, so these are added up, each node's to its like. */
+/* Adds up the times of two equal subtrees, node by node, as they may differ. */
 static void merge_times(lmi_nodes *t, int32_t a, int32_t b) {
     for (int32_t x = a, y = b;;) {
         lmi_line_add_times(&t->at[x].line, &t->at[y].line);

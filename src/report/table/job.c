@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Text leaves through the caller's sink in large pieces. */
+ * Sends text to the caller's sink in large pieces. */
 #include "report/table/report.h"
 
 lam_status lmi_job_flush(lmi_job *j) { return lmi_buf_flush_much(&j->out, j->to, j->e); }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What became of values, where they were looked at, in cells. */
+ * Cells for the health of values, if they were checked. */
 #include "report/table/looked.h"
 
 static int32_t call_of(const lmi_line *l) {

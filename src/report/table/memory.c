@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Memory of the host and of a device in reports: cells, and the lines under our own table. */
+ * Memory of the host and of a device in reports: cells, and the lines below lamina's table. */
 #include "report/table/report.h"
 
-/* On a device what went is taken off, so that it may be less than nothing. */
+/* What a device retained is an increase, which may be negative. */
 static lam_count exactly(int64_t bytes) { return (lam_count){bytes < 0 ? -bytes : bytes, 0, LAM_EXACT}; }
 
-/* -- our own table: a place, or what it does itself ------------------------------------------------------ */
+/* -- lamina's table: a place, or its own work ------------------------------------------------------------ */
 
 static int32_t index_of(const lmi_line *l) { return (int32_t)(l->place - l->job->m->places); }
 
@@ -18,7 +18,7 @@ static void put_sized(const lmi_line *l, int64_t bytes, lmi_buf *out) {
         lmi_put_bytes(out, exactly(bytes));
 }
 
-/* A dash where there is nothing to tell of the line; `again`: added to it. */
+/* Writes a dash if the line has nothing to show; `again`: what was recomputed is added. */
 static void put_shown(const lmi_line *l, const lam_memory *y, lam_phase phase, size_t at, bool again,
                       lmi_buf *out) {
     if (!y || !l->place || l->outside || l->never_called) {
@@ -36,7 +36,7 @@ static void put_shown(const lmi_line *l, const lam_memory *y, lam_phase phase, s
     void lmi_cell_##name(const lmi_line *l, lmi_buf *out) {                                                  \
         put_shown(l, l->job->y, phase, offsetof(lam_memory_use, what), again, out);                          \
     }
-/* A peak is no sum: the most above what there was when it began. */
+/* A peak is not a sum: it is the most above what there was at its beginning. */
 #define CELLS(prefix, y)                                                                                     \
     CELL(prefix##allocated, y, LAM_FORWARD, allocated, false)                                                \
     CELL(prefix##retained, y, LAM_FORWARD, retained, false)                                                  \
@@ -71,14 +71,14 @@ static void put_key(const lam_memory *y, int32_t place, lmi_buf *key) {
     for (int h = 0; held && h < LAM_N_HELD; h++) lmi_putf(key, ",%lld", (long long)held[h]);
 }
 
-/* Places that did not do the same are not folded. */
+/* Places whose memory differs are not folded. */
 void lmi_memory_key(const lmi_job *j, const lmi_line *l, lmi_buf *key) {
     if (!j->o->memory || !l->place) return;
     put_key(j->memory, index_of(l), key);
     put_key(j->device_memory, index_of(l), key);
 }
 
-/* Backward passes may have run without being told by layer. */
+/* A backward pass may have run without its memory being known by layer. */
 static bool is_known(const lam_memory *y, lam_phase phase) {
     return phase == LAM_FORWARD || !lam_memory_total(y)->info.forward_only;
 }
@@ -89,7 +89,7 @@ bool lmi_has_backward_memory(const lam_memory *y) {
            root->total[LAM_BACKWARD].allocated + root->total[LAM_RECOMPUTE].allocated > 0;
 }
 
-/* -- the lines under it ---------------------------------------------------------------------------------- */
+/* -- the lines below it ---------------------------------------------------------------------------------- */
 
 static void tell_peak(lmi_speaker *s, const lam_memory *y, const char *whose, const char *label) {
     const lam_memory_totals *t = lam_memory_total(y);
@@ -114,7 +114,7 @@ static void tell_host(lmi_speaker *s, const lam_memory *y) {
     const lam_memory_totals *t = lam_memory_total(y);
     tell_peak(s, y, "", "memory");
     for (int i = 1; i <= LAM_N_HELD; i++) {
-        int h = i % LAM_N_HELD; /* what is not known as anything comes last */
+        int h = i % LAM_N_HELD; /* the category of unknown contents comes last */
         if (!t->held[h]) continue;
         tell_bytes(s, lam_held_name((lam_held)h), t->held[h]);
         lmi_tell(s, NULL, NULL);
@@ -142,7 +142,7 @@ void lmi_tell_memory(lmi_speaker *s) {
 
 /* -- data: a call itself --------------------------------------------------------------------------------- */
 
-/* Nothing where it is not known, or nothing was called. */
+/* Writes nothing if the number is unknown, or nothing was called. */
 static void put_used(const lmi_line *l, const lam_memory *y, lam_phase phase, size_t at, lmi_buf *out) {
     if (!y || !l->event || !is_known(y, phase)) return;
     const lam_memory_row *row = lam_memory_call(y, (int32_t)(l->event - l->job->m->events));

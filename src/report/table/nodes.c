@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The tree of places behind our own table: rows of one place on one line, sums upwards. Parents have
- * smaller indices than their children, so loops do what recursion would, however deep the tree is. */
+ * The tree of places behind lamina's table: the rows of one place are one line, and lines are summed upwards.
+ * Parents have smaller indices than their children, so loops replace recursion, however deep the tree is. */
 #include "report/table/report.h"
 
 static void start_node(const lmi_job *j, lmi_node *node, int32_t place) {
@@ -18,7 +18,7 @@ static void start_node(const lmi_job *j, lmi_node *node, int32_t place) {
     node->times = 1;
 }
 
-/* True for a call inside another of the same place (a module that calls itself), whose time holds it. */
+/* True for a call inside another of the same place (a module that calls itself), whose time includes it. */
 static bool inside_itself(const lmi_line *l) {
     const lam_event *events = l->job->m->events;
     for (int32_t i = l->event ? l->event->parent : -1; i >= 0; i = events[i].parent)
@@ -65,7 +65,7 @@ static void sum_up(const lmi_job *j, lmi_nodes *t) {
         lmi_node *node = &t->at[i];
         if (!node->used) continue;
         lmi_line_add(&node->line, &node->self);
-        /* A median of sums is no sum of medians: what was called has a time of its own. */
+        /* A median of sums is not a sum of medians: a place that was called has its own measured time. */
         if (node->self.calls > 0) {
             memcpy(node->line.ns, node->self.ns, sizeof node->line.ns);
             memcpy(node->line.device_ns, node->self.device_ns, sizeof node->line.device_ns);
@@ -80,12 +80,12 @@ static void sum_up(const lmi_job *j, lmi_nodes *t) {
     }
 }
 
-/* What a container holds or does itself gets a line of its own above its children, so that theirs and this
- * one add up to the container's. */
+/* What a container holds or does itself gets a separate line above its children, so that all of these lines
+ * add up to the container's. */
 static void split_own(const lmi_job *j, lmi_nodes *t) {
     for (int32_t i = 0; i < j->m->n_places; i++) {
         lmi_node *node = &t->at[i];
-        /* A list has no line of the container that could tell how long it took itself. */
+        /* A list has no line of the container that could show its own time. */
         bool work =
             works(&node->self) || (lmi_wants_list(j->o) && j->o->time && lmi_self_time(&node->self) > 0);
         if (!node->used || node->first_child < 0) continue;
@@ -157,7 +157,7 @@ int32_t lmi_nodes_next(const lmi_nodes *t, const lmi_job *j, int32_t i) {
 
 bool lmi_nodes_each(const lmi_nodes *t, int32_t i) { return t->at[i].fold > 1; }
 
-/* Of so many together: the mean. */
+/* Times are the sum over `n` equal nodes; each shows the mean. */
 static void mean(int64_t ns[LAM_N_PHASES], int64_t n) {
     for (int p = 0; p < LAM_N_PHASES; p++) ns[p] = ns[p] < 0 ? -1 : ns[p] / n;
 }
@@ -198,12 +198,12 @@ void lmi_nodes_range(const lmi_nodes *t, int32_t i, lmi_buf *out) {
 
 static void put_label(const char *name, const char *range, const char *type, size_t room, bool ascii,
                       lmi_buf *out) {
-    enum { LEAST = 4, BRACKETS = 3 }; /* columns of a class that still say something; " (" and ")" */
+    enum { LEAST = 4, BRACKETS = 3 }; /* columns of a class name that are still useful; " (" and ")" */
     size_t fixed = lmi_width(range), used = lmi_width(name) + fixed;
     if (!*name) {
         lmi_put_middle(out, type, room, ascii);
     } else if (used > room) {
-        const char *times = strrchr(range, ' '); /* " x4": there are several, so it goes last */
+        const char *times = strrchr(range, ' '); /* " x4", which is left out last */
         if (room < fixed + LEAST && times) fixed = lmi_width(range = times);
         if (room <= fixed) range = "";
         lmi_put_middle(out, name, *range ? room - fixed : room, ascii);

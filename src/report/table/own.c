@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Our own table: never wider than asked. Columns are dropped before names are cut; names are cut in the
- * middle. */
+ * Lamina's table as text, never wider than the page. Columns are left out before names are cut; names are cut
+ * in the middle. */
 #include "report/table/report.h"
 
 enum { NARROWEST = 8, WIDEST = 1000, OUTPUT_CAP = 30, DEFAULT_WIDTH = 100, STEP = 3 };
@@ -10,7 +10,7 @@ typedef struct page {
     lmi_job *j;
     lmi_nodes *t;
     lmi_columns columns; /* the first is the name */
-    lmi_sheet sheet;     /* one row a node shown */
+    lmi_sheet sheet;     /* one row for each node that is shown */
     size_t width;
 } page;
 
@@ -27,7 +27,7 @@ void lmi_own_columns(const lmi_job *j, lmi_columns *out) {
 
 /* -- names --------------------------------------------------------------------------------------------- */
 
-/* The branch in front of a name, at most `room` columns wide; deeper than that, the depth as a number. */
+/* Writes the branch before a name, at most `room` columns wide; if it is deeper, the depth as a number. */
 static void put_branch(const page *p, int32_t node, size_t room, lmi_buf *out) {
     const char *const utf8[] = {"\u251c\u2500 ", "\u2514\u2500 ", "\u2502  ", "   "};
     const char *const ascii[] = {"|- ", "`- ", "|  ", "   "};
@@ -45,8 +45,8 @@ static void put_branch(const page *p, int32_t node, size_t room, lmi_buf *out) {
     if (depth > 0) lmi_put(out, glyph[last[0] ? 1 : 0]);
 }
 
-/* Paints a name into the first column and says how many columns were used. Marks are shortened before the
- * label. The parts stand in `b`, a NUL after each. */
+/* Paints a name into the first column; `*used` is the number of columns that it takes. Marks are shortened
+ * before the label. The parts are in `b`, each ended by a NUL. */
 static lam_status put_name(page *p, int32_t node, size_t *used, lmi_buf *b) {
     enum { BRANCH, WHOLE, MARKS, BRIEF, LABEL, N_PARTS };
     const size_t width = p->sheet.widths[0];
@@ -85,7 +85,7 @@ static bool any_each(const page *p) {
     return false;
 }
 
-/* Behind the share and the column that it is of, which stands before it. */
+/* Bars are behind the share and its column, which is before it. */
 static void set_bars(page *p) {
     for (int32_t k = 2; p->j->o->bars && k < p->columns.n; k++)
         if (p->columns.at[k]->cell == lmi_cell_share) lmi_sheet_bars(&p->sheet, k - 1, k);
@@ -148,7 +148,7 @@ static void say(void *to, const char *style, const char *label, const char *text
     if (*text) lmi_flow_item(&t->f, style, text);
 }
 
-/* What the page had no room for is named. */
+/* Names the columns that the page had no room for. */
 static lam_status tell_not_shown(page *p, talk *to) {
     lmi_speaker s;
     int32_t n = 0;
@@ -167,7 +167,7 @@ static lam_status tell_not_shown(page *p, talk *to) {
     return lmi_said(&s);
 }
 
-/* The call that does most multiplications itself; "." where there is none. */
+/* The path of the call with the most MACs of its own; "." if there is none. */
 static const char *largest(const lmi_job *j) {
     const char *path = ".";
     lam_count most = {0, 0, LAM_EXACT};
@@ -183,7 +183,7 @@ static const char *largest(const lmi_job *j) {
     return path;
 }
 
-/* What may be typed after this. */
+/* Suggests commands to run next. */
 static lam_status tell_next(page *p, talk *to) {
     const lam_report_options *o = p->j->o;
     lmi_speaker s;

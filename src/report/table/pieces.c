@@ -26,7 +26,7 @@ void lmi_put_middle(lmi_buf *b, const char *s, size_t columns, bool ascii) {
     size_t head = (columns - gap + 1) / 2, tail = columns - gap - head;
     lmi_putn(b, s, lmi_fit(s, head));
     lmi_put(b, dots);
-    /* A wide character may straddle the cut: then the tail starts after it and is a column shorter. */
+    /* A wide character may be at the cut: then the tail starts after it and is a column shorter. */
     const char *rest = s + lmi_fit(s, width - tail);
     while (lmi_width(rest) > tail) {
         uint32_t code;
@@ -55,8 +55,8 @@ void lmi_put_html(lmi_buf *b, const char *s) {
     }
 }
 
-/* Controls are escaped, bytes that are no UTF-8 become the replacement character: what comes out is valid
- * JSON. */
+/* Control characters are escaped, and bytes that are not UTF-8 become the replacement character: the result
+ * is valid JSON. */
 void lmi_put_json(lmi_buf *b, const char *s) {
     if (!s) {
         lmi_put(b, "null");
@@ -114,7 +114,7 @@ static void flow_break(lmi_flow *f) {
     f->fresh = true;
 }
 
-/* One word; a word wider than the page is cut where the page ends. */
+/* Writes one word; a word wider than the page is cut where the page ends. */
 static void flow_word(lmi_flow *f, const char *style, const char *word) {
     for (const char *s = word; *s;) {
         size_t room = f->width - f->column, wide = lmi_width(s), fits = lmi_fit(s, room);
@@ -130,7 +130,7 @@ static void flow_word(lmi_flow *f, const char *style, const char *word) {
     }
 }
 
-/* Words keep one space between them where they share a line. */
+/* Words on the same line keep one space between them. */
 static void flow_words(lmi_flow *f, const char *style, char *words) {
     char *next = NULL;
     for (char *w = words; w; w = next) {
@@ -161,7 +161,7 @@ void lmi_flow_item(lmi_flow *f, const char *style, const char *text) {
     lmi_buf words;
     lmi_buf_init(&words);
     lmi_put(&words, text);
-    /* What separates a label from its text is owed until there is some, so no line ends in spaces. */
+    /* The space between a label and its text is written with the text, so no line ends in spaces. */
     if (f->owed && f->column + f->owed < f->width) {
         lmi_pad(&f->j->out, ' ', f->owed);
         f->column += f->owed;
@@ -193,7 +193,7 @@ void lmi_flow_end(lmi_flow *f) {
 
 void lmi_put_fixed(lmi_buf *b, double v, int width, int decimals) {
     char text[400], *p = text;
-    if (!(v - v == 0)) { /* infinite, or no number */
+    if (!(v - v == 0)) { /* infinite or NaN */
         lmi_put(b, "?");
         return;
     }
@@ -224,5 +224,5 @@ void lmi_put_nine(lmi_buf *b, double v) {
     size_t from = b->n;
     lmi_putf(b, "%.9g", v);
     for (size_t i = from; i < b->n && !b->bad; i++)
-        if (b->s[i] == ',') b->s[i] = '.'; /* in whatever locale the host is */
+        if (b->s[i] == ',') b->s[i] = '.'; /* independent of the host's locale */
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A table of texts that the caller has: what was read back from a file, without the run behind it. */
+ * A table of texts that the caller has, such as one read from a file, without the run behind it. */
 #include "report/table/report.h"
 
 enum { NARROWEST = 8 };

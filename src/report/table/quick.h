@@ -10,7 +10,7 @@
 #define QUICK static inline __attribute__((always_inline))
 
 QUICK void quick_put(lmi_buf *b, const char *s, size_t n) {
-    if (b->cap - b->n <= n || b->bad) { /* GCOV_EXCL_BR_LINE: counted at each of the 300 places it is put */
+    if (b->cap - b->n <= n || b->bad) { /* GCOV_EXCL_BR_LINE: counted at each of the 300 inlined calls */
         lmi_putn(b, s, n);
         return;
     }

@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Under our own table: whether everything was counted, on one line. Each reason by itself, ties, what ran in
- * vain and what else there is to know follow where they were asked for; else one line says how many. */
+ * Below lamina's table: whether everything was counted, on one line. Each reason, ties, unused work and notes
+ * follow if the options request them; else one line has their numbers. */
 #include "report/table/report.h"
 
 #include "analyse/flow/graph.h"
 
-enum { NAMES = 3 }; /* of operators or layers without a rule; the others are counted */
+enum { NAMES = 3 }; /* names of operators or layers without a rule that are listed; the others are counted */
 
 /* -- is it complete? ----------------------------------------------------------------------------------- */
 
-/* What is said differently to who types commands and to who calls functions. */
+/* An option by its name on the command line, or in Python. */
 static const char *to_do(const lmi_job *j, const char *command, const char *python) {
     return j->o->command ? command : python;
 }
 
 static const char *by_exact(const lmi_job *j) { return to_do(j, "-c exact", "convention=\"exact\""); }
 
-/* Layers are calls that do work of their own, containers that only call their children apart. */
+/* Layers are calls that do work themselves, in contrast to containers, which only call their children. */
 typedef struct tally {
     int64_t known, all, never, elsewhere;
-    bool hidden; /* a forward may have computed what counting layers does not see */
+    bool hidden; /* a forward may have done work that counting by layers does not see */
 } tally;
 
 static tally count_layers(const lam_costs *c) {
@@ -50,7 +50,8 @@ static tally count(const lam_costs *c) {
     return t;
 }
 
-/* "3 of 44 operators have no rule: mylib::scale_mm (2), mylib::attn (1)"; how many names that were. */
+/* Writes "3 of 44 operators have no rule: mylib::scale_mm (2), mylib::attn (1)"; returns how many names there
+ * are. */
 static int32_t put_unruled(lmi_speaker *s, const tally *t) {
     const lam_costs *c = s->j->c;
     bool ops = lmi_by_ops(c);
@@ -78,7 +79,7 @@ static int32_t n_gaps(const lam_costs *c) {
     return n;
 }
 
-/* The first reason of another kind; those without a rule are told by name. */
+/* The first reason of another kind: what has no rule is listed by name. */
 static const char *first_other(const lam_costs *c) {
     const char *gap;
     for (int32_t i = 0; (gap = lam_costs_gap(c, i)) != NULL; i++)
@@ -95,7 +96,7 @@ static void tell_where(lmi_speaker *s, bool unruled, int32_t left) {
     lmi_tell(s, LMI_DIM, "");
 }
 
-/* Returns how many reasons it did not name. */
+/* Returns how many reasons it did not list. */
 static int32_t tell_incomplete(lmi_speaker *s, const tally *t, bool *unruled) {
     const lam_costs *c = s->j->c;
     int32_t names = put_unruled(s, t), left = n_gaps(c) - names;
@@ -122,7 +123,7 @@ static int32_t tell_incomplete(lmi_speaker *s, const tally *t, bool *unruled) {
     return left > names - NAMES ? left : names - NAMES;
 }
 
-/* A tool that takes what it has no rule for for nothing is never complete, nor is it ever unsure. */
+/* A tool that counts work without a rule as 0 is never complete, but its numbers are never uncertain. */
 static int32_t tell_taken_for_nothing(lmi_speaker *s, const tally *t) {
     int32_t names = put_unruled(s, t);
     lmi_putf(&s->text, "%s%s takes what it has no rule for as 0", names ? "; " : "",
@@ -206,8 +207,9 @@ static void tell_gaps(lmi_speaker *s) {
     }
 }
 
-/* What the graph of the data tells besides: what ran in vain, and which parameters that require a gradient
- * get none. What was never called or is frozen shows elsewhere. How many there are; `why`: each. */
+/* Adds the findings of the data-flow graph: layers whose results were not used, and parameters that require a
+ * gradient and get none, except those that were never called or are frozen, which are shown elsewhere. `why`:
+ * lists each; else only counts them. */
 static lam_status tell_graph(lmi_speaker *s, int64_t *vain, int64_t *deaf) {
     lam_graph *g = NULL;
     const char *path, *reason;
@@ -254,7 +256,7 @@ static void put_number_of(lmi_buf *b, int64_t n, const char *one, const char *se
     lmi_putf(b, "%s%lld %s", b->n ? ", " : "", (long long)n, n == 1 ? one : several);
 }
 
-/* What else there is to know, in numbers: a single note takes no more room than they do. */
+/* Adds the numbers of other findings and notes; a single note is shown itself, as it takes no more room. */
 static void tell_numbers(lmi_speaker *s, int64_t vain, int64_t deaf) {
     lmi_buf *b = &s->text;
     if (!vain && !deaf && lam_model_n_notes(s->j->m) == 1) {

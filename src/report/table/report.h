@@ -46,11 +46,11 @@ typedef struct lmi_line {
     int64_t own_ns[LAM_N_PHASES]; /* without the lines below it */
     int64_t device_ns[LAM_N_PHASES], device_own_ns[LAM_N_PHASES]; /* the same by a device's clock */
     bool own;          /* a container's own work or parameters, without its children */
-    bool outside;      /* the operators that ran outside every call */
+    bool outside;      /* the operators that ran outside all calls */
     bool never_called; /* neither it nor anything below it was called */
     const char *label; /* lamina layout: the text of the name column */
     const lmi_job *job;
-    bool split;                   /* lamina layout: its own work is the line below it */
+    bool split;                   /* lamina layout: a container's own work, split off as a line below it */
     const struct lmi_line *total; /* the whole, for ratios; NULL: the line is the whole itself */
 } lmi_line;
 
@@ -72,7 +72,7 @@ bool lmi_has_backward_times(const lam_costs *c);
 bool lmi_has_device_times(const lam_costs *c);
 /* True if some operator of the phase was counted. */
 bool lmi_has_phase(const lam_costs *c, lam_phase phase);
-/* The total of the whole; unknown with a known part is "at least". */
+/* The total of the whole; an unknown sum with a known part is "at least". */
 lam_count lmi_total(const lam_costs *c, lam_metric metric);
 
 void lmi_put_count(lmi_buf *b, lam_count c, bool exact);
@@ -85,7 +85,7 @@ void lmi_put_time(lmi_buf *b, int64_t ns);
 int64_t lmi_add_time(int64_t a, int64_t b);  /* -1 if either is unknown */
 int64_t lmi_self_time(const lmi_line *l);    /* all phases, without the lines below it */
 void lmi_put_shape(lmi_buf *b, lam_shape s); /* "1x64x112x112" */
-/* "%*.*f" in the C locale; "?" if infinite */
+/* "%*.*f" in the C locale; "?" if infinite or NaN */
 void lmi_put_fixed(lmi_buf *b, double v, int width, int decimals);
 /* the shortest form, with at most 6 decimals */
 void lmi_put_real(lmi_buf *b, double v);
@@ -101,7 +101,7 @@ const char *lmi_device_name(int32_t device);
 
 typedef enum lmi_align { LMI_LEFT, LMI_RIGHT } lmi_align;
 
-/* Where a column stands: in our own table or in data. */
+/* Which table a column is in: lamina's table or data. */
 typedef enum lmi_part { LMI_IN_TABLE, LMI_IN_DATA } lmi_part;
 
 typedef struct lmi_column {
@@ -152,21 +152,21 @@ size_t lmi_grid_width(const lmi_grid *g, int32_t column, size_t (*measure)(const
 
 /* -- a table on a page --------------------------------------------------------------------------------- */
 
-/* A column of a table as a page has it. */
+/* A column of a table on a page. */
 typedef struct lmi_head {
     const char *title;
     lmi_align align;
     int rank; /* on a narrow page the column of the greatest rank is left out first; 0: never */
 } lmi_head;
 
-/* A table that gives way to a narrow page: columns are left out, then the first one is cut. */
+/* A table that adapts to a narrow page: columns are left out, then the first one is cut. */
 typedef struct lmi_sheet {
     lmi_buf *out;
     size_t width, cap; /* of the page; of a column aligned left that is not the first; 0: no limit */
     bool ascii, color;
     int32_t dim; /* the column that is painted dim, 0: none */
     int32_t bar_first, bar_last; /* with colours, a bar behind them shows each row's share; 0: none */
-    lmi_vec shares; /* double, one a row below the titles, if there are bars; negative: no bar */
+    lmi_vec shares; /* double, one for each row below the titles, if there are bars; negative: no bar */
     int32_t n;
     lmi_head heads[LMI_COLUMNS_MAX];
     size_t widths[LMI_COLUMNS_MAX]; /* 0: left out */
@@ -193,14 +193,14 @@ void lmi_sheet_fit(lmi_sheet *t, size_t fair, size_t least);
 void lmi_sheet_row(lmi_sheet *t, int32_t row, int32_t first, size_t owed);
 /* Fits the table and writes all of it. */
 void lmi_sheet_write(lmi_sheet *t, size_t fair, size_t least);
-lam_status lmi_sheet_free(lmi_sheet *t); /* says whether something failed */
+lam_status lmi_sheet_free(lmi_sheet *t); /* returns the first failure */
 
 /* -- pieces of text ------------------------------------------------------------------------------------ */
 
 size_t lmi_point_at(const char *s, size_t point); /* byte offset of a code point; the length past the end */
 /* At most `columns` wide: an ellipsis replaces the middle. */
 void lmi_put_middle(lmi_buf *b, const char *s, size_t columns, bool ascii);
-/* `before` goes before any of `of` */
+/* writes `before` in front of each character of `of` */
 void lmi_put_escaped(lmi_buf *b, const char *s, const char *of, const char *before);
 void lmi_put_html(lmi_buf *b, const char *s);
 void lmi_put_json(lmi_buf *b, const char *s); /* a JSON string with its quotes; "null" for NULL */
@@ -304,7 +304,7 @@ typedef struct lmi_figure {
     bool (*is_there)(const lmi_job *j);
     /* False if it is unknown; *out is then the known part. */
     bool (*of)(const lmi_line *l, double *out);
-    const char *why_not; /* what to do if it is not there */
+    const char *why_not; /* what to do if there is none */
 } lmi_figure;
 /* NULL if there is none of that name; name NULL: the default. */
 const lmi_figure *lmi_figure_find(const lmi_job *j, const char *name);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What is shown of a row: its numbers, its shapes, what it is tied to. */
+ * The data of a row that is shown: its numbers, its shapes, its ties. */
 #include "report/table/report.h"
 
 lam_count lmi_sum(lam_count a, lam_count b) {

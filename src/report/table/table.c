@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Cells as columns: all texts of a table in one buffer, so that widths can be found before anything is
- * written; and how they stand on a page. Every table for a screen is written here. */
+ * Cells as columns: all texts of a table are in one buffer, so that widths are known before anything is
+ * written; and the layout of a table on a page. Every table for a screen is written here. */
 #include "report/table/report.h"
 
 void lmi_grid_init(lmi_grid *g, int32_t n_columns) {
@@ -89,14 +89,14 @@ void lmi_sheet_share(lmi_sheet *t, double share) {
 
 static bool failed(const lmi_sheet *t) { return t->s != LAM_OK || t->cell->bad || t->cut.bad; }
 
-/* Columns that all but the first take. */
+/* The width of all columns but the first. */
 static size_t taken(const lmi_sheet *t) {
     size_t n = 0;
     for (int32_t k = 1; k < t->n; k++) n += t->widths[k] ? t->widths[k] + GAP : 0;
     return n;
 }
 
-/* Of equal ranks the leftmost; false where every column stays. */
+/* Leaves out the column of greatest rank, the leftmost of equal ones; false if all columns stay. */
 static bool leave_out_one(lmi_sheet *t) {
     int32_t worst = 0;
     for (int32_t k = 1; k < t->n; k++)
@@ -126,7 +126,7 @@ static const char *style_of(const lmi_sheet *t, int32_t row, int32_t k, const ch
 
 /* -- bars ---------------------------------------------------------------------------------------------- */
 
-/* The part of a row's bar that is not written yet, in columns; 0: none is open. */
+/* The part of a row's bar that is not written yet, in columns; 0: no bar is open. */
 typedef struct bar {
     size_t left;
 } bar;
@@ -141,7 +141,7 @@ static size_t bar_length(const lmi_sheet *t, int32_t row) {
     return *share < 1 ? (size_t)(*share * (double)room + 0.5) : room;
 }
 
-/* True if the bars begin at this column: it is the first of theirs that is shown. */
+/* True if the bars begin at this column: it is the first shown one of the bar's columns. */
 static bool begins_bar(const lmi_sheet *t, int32_t column) {
     if (column < t->bar_first || column > t->bar_last) return false;
     for (int32_t k = t->bar_first; k < column; k++)
@@ -167,7 +167,7 @@ static void put_spaces(lmi_sheet *t, bar *b, size_t n) {
     lmi_pad(t->out, ' ', n - inside);
 }
 
-/* What is in the bar has its style, the rest its own. */
+/* The part of a cell in the bar has the bar's style, the rest its own. */
 static void put_cell(lmi_sheet *t, bar *b, const char *style, const char *cell, size_t width) {
     size_t inside = b->left ? lmi_fit(cell, b->left) : 0;
     lmi_putn(t->out, cell, inside);
@@ -175,7 +175,7 @@ static void put_cell(lmi_sheet *t, bar *b, const char *style, const char *cell, 
     lmi_put_painted(t->out, t->color, style, cell + inside, strlen(cell + inside));
 }
 
-/* Spaces are owed until something follows them, so that no line ends in them. */
+/* Spaces are written only when something follows them, so that no line ends in spaces. */
 void lmi_sheet_row(lmi_sheet *t, int32_t row, int32_t first, size_t owed) {
     bar b = {0};
     for (int32_t k = first; k < t->n; k++) {

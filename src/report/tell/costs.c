@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a model costs under a convention: sums, rows and why they are what they are. */
+ * The costs of a model under a convention: sums, rows and the reasons for their numbers. */
 #include "analyse/field/field.h"
 #include "report/tell/tell.h"
 
@@ -64,7 +64,7 @@ static void tell_axis(lmi_teller *t, const lam_rf_axis *x) {
     tell_end(t);
 }
 
-/* The axes that the row's columns go by; nothing where no graph tells of the row. */
+/* Lists the axes of the row's columns; nothing if no graph has the row. */
 void lmi_axes_fields(lmi_teller *t, const char *name, const lam_costs *c, int32_t row) {
     lam_rf_axis x;
     if (lam_costs_rf_axis(c, row, 0, &x, NULL) != LAM_OK) {
@@ -79,7 +79,7 @@ void lmi_axes_fields(lmi_teller *t, const char *name, const lam_costs *c, int32_
 
 /* -- rows ---------------------------------------------------------------------------------------------- */
 
-/* One level of fields, as a table has columns. The JSON of a report nests them (formats/json.c). */
+/* One level of fields, like the columns of a table. The JSON of a report nests them (formats/json.c). */
 
 enum { N_SUMS = 6 };
 
@@ -171,7 +171,7 @@ static void tell_rows(lmi_teller *t, const lam_costs *c) {
     tell_list_end(t);
 }
 
-/* -- sums, and what they lack ---------------------------------------------------------------------------- */
+/* -- sums, and why they are not complete ----------------------------------------------------------------- */
 
 static void tell_totals(lmi_teller *t, const lam_costs *c, lam_phase phase) {
     lam_count n[LAM_N_METRICS];
@@ -281,7 +281,7 @@ static lam_status tell_operator(lmi_teller *t, const lam_costs *c, int32_t op, l
     return LAM_OK;
 }
 
-/* -- all of it ------------------------------------------------------------------------------------------- */
+/* -- all ------------------------------------------------------------------------------------------------- */
 
 static lam_status check(const lam_costs *c, lam_costs_part part, int32_t i, lam_error *e) {
     int32_t n = lam_costs_n_rows(c);

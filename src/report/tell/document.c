@@ -5,14 +5,14 @@
 
 #include <stdlib.h>
 
-enum { DEEPEST = 32 }; /* things in each other; the deepest walk has six */
+enum { DEEPEST = 32 }; /* levels of nesting; the deepest walk has six */
 
 struct lam_json {
     lmi_buf out;
     lmi_teller t;
-    const char *name; /* of the next field, instead of its own */
+    const char *name; /* replaces the name of the next field */
     bool begun;       /* a record has begun: whether its fields have names decides on its bracket */
-    int depth;        /* of what is open in the document; -1: deeper than DEEPEST */
+    int depth;        /* of nesting in the document; -1: deeper than DEEPEST */
     char end[DEEPEST];
 };
 

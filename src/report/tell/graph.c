@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The graph of the data, and what it says of layers and parameters. */
+ * The data-flow graph, and its findings on layers and parameters. */
 #include "analyse/flow/graph.h"
 
 #include "report/tell/tell.h"

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What became of the values that were looked at. docs/health.md lists the fields. */
+ * The health of the values that were checked. docs/health.md lists the fields. */
 #include "analyse/run/health.h"
 
 #include "report/tell/tell.h"
 
-/* Calls count from 0, as in a report's rows, and from 1 where people read them. */
+/* Calls count from 0, as in a report's rows, and from 1 in texts for people. */
 static void tell_ordinal(lmi_teller *t, const lam_event *ev) {
     tell_known(t, "call", !ev ? -1 : t->brief ? ev->ordinal : ev->ordinal + 1);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a page shows besides the rows: the tree; which places were at work when; the levels of the graph and
- * the formulas behind the numbers, each with the paths of the places that have it. Equal ones are told once,
- * and no more of them than a page holds. */
+ * What a page shows in addition to the rows: the tree; the places at work over time; the levels of the graph
+ * and the formulas behind the numbers, each with the paths of the places that have it. Equal ones are written
+ * once, and no more of them than a page holds. */
 #include "analyse/flow/levels.h"
 #include "report/outline/outline.h"
 #include "report/tell/tell.h"
@@ -12,7 +12,7 @@ static void begin_line(lmi_teller *t) {
     t->any = false;
 }
 
-/* Places as they are registered. Rows come in order of execution, and a ModuleList has none. */
+/* Places in the order of registration. Rows are in the order of execution, and a ModuleList has none. */
 void lmi_tree_fields(lmi_teller *t, const lmi_outline *o, const lam_model *m) {
     tell_list(t, "tree");
     for (int32_t i = 0; i < o->n_shown; i++) {
@@ -27,7 +27,7 @@ void lmi_tree_fields(lmi_teller *t, const lmi_outline *o, const lam_model *m) {
     tell_list_end(t);
 }
 
-/* -- which places have which ----------------------------------------------------------------------------- */
+/* -- the places of levels and formulas ------------------------------------------------------------------- */
 
 /* Places by the level or block of formulas that they have. */
 typedef struct having {
@@ -91,7 +91,7 @@ static void tell_module(lmi_teller *t, having *h, const lmi_level_node *node) {
     tell_int(t, "calls", node->times);
 }
 
-/* Without the numbers that the convention does not count. */
+/* Leaves out numbers that the convention does not count. */
 static void tell_operators(lmi_teller *t, const lmi_level_node *node) {
     const struct {
         const char *name;

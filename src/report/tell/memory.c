@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a run did with memory: of the host, and of a device, of which less is known. */
+ * Memory in a run: of the host, and of a device, of which less is known. */
 #include "report/tell/tell.h"
 
 #include "analyse/run/course.h"
@@ -30,7 +30,7 @@ static void tell_row(lmi_teller *t, const lam_memory *y, const lam_memory_row *r
     tell_uses(t, "total", y, row->total);
 }
 
-/* What a backward held is among what is not known as anything, where it can't be told. */
+/* What a backward held is part of the unknown contents if only the forward's memory is known. */
 static void tell_held(lmi_teller *t, const char *name, const lam_memory *y, const int64_t held[LAM_N_HELD]) {
     tell_object(t, name);
     for (int h = 0; h < LAM_N_HELD; h++) {
@@ -62,7 +62,7 @@ static void tell_place(lmi_teller *t, const lam_memory *y, int32_t i) {
     tell_end(t);
 }
 
-/* Of the host alone. */
+/* Writes fields of the host's memory only. */
 static void tell_holders(lmi_teller *t, const lam_memory *y) {
     const lam_memory_totals *x = &y->total;
     if (!t->brief) tell_int(t, "old_gradients", x->old_gradients);
@@ -79,8 +79,8 @@ static void tell_holders(lmi_teller *t, const lam_memory *y) {
 
 enum { POINTS = 600, US = 1000 };
 
-/* Microseconds after the run began. A moment that is not known is the one before it; the first is not later
- * than the run's beginning. */
+/* Microseconds after the run began. An unknown moment is the one before it; the first is not later than the
+ * run's beginning. */
 static int64_t moment(int64_t began, int64_t t_ns, int64_t before) {
     return t_ns ? (t_ns - began) / US : before;
 }
@@ -158,7 +158,7 @@ void lmi_memory_fields(lmi_teller *t, const char *name, const lam_memory *y) {
     tell_int(t, "before", x->before);
     if (host) tell_int(t, "elsewhere", x->elsewhere);
     tell_text(t, "peak_in", lmi_path_of_call(y->m, x->peak_call));
-    /* Outside every call it may have been a backward's, where that can't be told. */
+    /* Outside every call the peak may have been in a backward, if the memory of that is unknown. */
     tell_text(t, "peak_phase", guess ? NULL : lam_phase_name((lam_phase)x->peak_phase));
     if (host) tell_holders(t, y);
     if (host || !t->brief) {

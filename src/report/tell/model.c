@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What was seen of a run, part by part. */
+ * The observations of a run, part by part. */
 #include "report/tell/tell.h"
 
 static void tell_arg(lmi_teller *t, const lam_arg *a) {
@@ -108,7 +108,7 @@ static void tell_op_args(lmi_teller *t, const char *name, const lam_op_arg *args
     tell_list_end(t);
 }
 
-/* Where the data of each argument comes from; each -1 where it has no such source. */
+/* Where the data of each argument comes from; -1 for each kind of source that it does not have. */
 static void tell_sources(lmi_teller *t, const lam_model *m, int32_t op, int32_t n) {
     tell_tuple(t, "sources");
     for (int32_t i = 0; i < n; i++) {
@@ -144,7 +144,7 @@ void lam_op_args_tell(const lam_op_arg *args, int32_t n, lam_receiver to) {
     tell_op_args(&t, NULL, args, n);
 }
 
-/* -- lists of them --------------------------------------------------------------------------------------- */
+/* -- lists ----------------------------------------------------------------------------------------------- */
 
 static void tell_each(lmi_teller *t, const lam_model *m, int32_t n,
                       void (*tell)(lmi_teller *t, const lam_model *m, int32_t i)) {

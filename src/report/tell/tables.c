@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What is built in: conventions, their rules, facts, optimizers. */
+ * The built-in tables: conventions, their rules, facts, optimizers. */
 #include "report/tell/tell.h"
 
 static void tell_conventions(lmi_teller *t) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What every walk over a result needs. */
+ * Helpers of all walks over results. */
 #include "report/tell/tell.h"
 
 void lmi_tell_sizes(lmi_teller *t, const char *name, int32_t ndim, const int64_t *sizes) {
@@ -42,7 +42,7 @@ void lmi_tell_count(lmi_teller *t, const char *name, lam_count c) {
     }
     tell_name(t, name);
     PUT(t->json, "{\"value\": ");
-    if (c.state == LAM_EXACT && c.over == 0) { /* most are (bench row "JSON") */
+    if (c.state == LAM_EXACT && c.over == 0) { /* most are exact (bench row "JSON") */
         quick_int(t->json, c.n);
         PUT(t->json, ", \"state\": \"exact\"}");
         return;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * tell: the fields of every result, each named once. A walk passes them on to JSON that is being written, or
- * to a receiver (lamina_fields.h), which makes objects of them. */
+ * tell: the fields of every result, each named once. A walk passes them to JSON that is being written, or to
+ * a receiver (lamina_fields.h), which makes objects of them. */
 #ifndef LMI_TELL_H
 #define LMI_TELL_H
 
@@ -10,8 +10,8 @@
 typedef struct lmi_teller {
     lmi_buf *json;   /* NULL: `to` receives the fields */
     bool any;        /* of JSON: a comma goes before the next field */
-    bool stopped;    /* of a receiver: it wants no more */
-    bool brief;      /* what a report's rows tell, and what is nothing, is left out */
+    bool stopped;    /* for a receiver: it returned false */
+    bool brief;      /* leaves out what a report's rows have, and empty parts */
     lam_receiver to;
 } lmi_teller;
 
@@ -38,7 +38,7 @@ QUICK void tell_none(lmi_teller *t, const char *name) {
     PUT(t->json, "null");
 }
 
-/* As `tell_none`, where JSON has no such field. */
+/* The same as `tell_none`, but JSON does not have the field. */
 QUICK void tell_absent(lmi_teller *t, const char *name) {
     if (!t->json) tell_none(t, name);
 }
@@ -61,7 +61,7 @@ QUICK void tell_int(lmi_teller *t, const char *name, int64_t v) {
     quick_int(t->json, v);
 }
 
-/* Negative: not known. */
+/* Negative: unknown. */
 QUICK void tell_known(lmi_teller *t, const char *name, int64_t v) {
     if (v < 0)
         tell_none(t, name);
@@ -79,7 +79,7 @@ QUICK void tell_text(lmi_teller *t, const char *name, const char *v) {
     quick_text(t->json, v);
 }
 
-/* NaN and infinities have no name in JSON. */
+/* NaN and infinities are null in JSON. */
 QUICK void tell_real(lmi_teller *t, const char *name, double v) {
     if (!t->json) {
         lmi_give(t, (lam_field){.name = name, .type = LAM_FIELD_REAL, .real = v});
@@ -94,7 +94,7 @@ QUICK void tell_real(lmi_teller *t, const char *name, double v) {
         lmi_put_real(t->json, v);
 }
 
-/* Negative: not known. */
+/* Negative: unknown. */
 QUICK void tell_known_real(lmi_teller *t, const char *name, double v) {
     if (v < 0)
         tell_none(t, name);
@@ -105,11 +105,11 @@ QUICK void tell_known_real(lmi_teller *t, const char *name, double v) {
 /* An unknown shape has -1 axes. */
 void lmi_tell_sizes(lmi_teller *t, const char *name, int32_t ndim, const int64_t *sizes);
 void lmi_tell_value(lmi_teller *t, const char *name, const lam_value *v);
-/* Every digit of a measured number: its JSON has 9. */
+/* Writes every digit of a measured number; in JSON 9. */
 void lmi_tell_digits(lmi_teller *t, const char *name, double v);
 void lmi_tell_count(lmi_teller *t, const char *name, lam_count c);
 
-/* -- what holds fields --------------------------------------------------------------------------------- */
+/* -- containers of fields ------------------------------------------------------------------------------ */
 
 QUICK void tell_begin(lmi_teller *t, const char *name, lam_field_type type, char bracket) {
     if (!t->json) {
@@ -136,10 +136,10 @@ QUICK void tell_close(lmi_teller *t, char bracket) {
 QUICK void tell_end(lmi_teller *t) { tell_close(t, '}'); } /* of an object or a record */
 QUICK void tell_list_end(lmi_teller *t) { tell_close(t, ']'); } /* of a list or a tuple */
 
-/* What each JSON document begins with, after its brace: its kind and the version of its schema, twice, and
- * the version of lamina. `between` goes between these fields. */
+/* The beginning of each JSON document, after its brace: its kind and the version of its schema, twice, and
+ * the version of lamina. `between` is written between these fields. */
 void lmi_put_head(lmi_buf *b, const char *kind, int version, const char *between);
-/* Of JSON: begins a document, an object, with its head. */
+/* For JSON: begins a document, an object, with its head. */
 static inline void lmi_tell_document(lmi_teller *t, const char *kind, int version) {
     tell_object(t, NULL);
     lmi_put_head(t->json, kind, version, ", ");
@@ -154,13 +154,13 @@ const char *lmi_path_of_call(const lam_model *m, int32_t call);
 /* Memory of the host, or of a device (memory.c). */
 void lmi_memory_fields(lmi_teller *t, const char *name, const lam_memory *y);
 void lmi_memory_call_fields(lmi_teller *t, const char *name, const lam_memory *y, int32_t call);
-/* When the call ran, and its nodes of the backward: `spans` is of lmi_backward_spans. Microseconds after the
- * run began. */
+/* When the call ran, and when its nodes of the backward did: `spans` is of lmi_backward_spans. Microseconds
+ * after the run began. */
 void lmi_span_fields(lmi_teller *t, const lam_model *m, const lmi_vec *spans, int32_t call);
 /* health.c */
 void lmi_health_fields(lmi_teller *t, const char *name, const lam_health *h);
 void lmi_health_call_fields(lmi_teller *t, const lam_health *h, int32_t call);
-/* times.c: nothing where no times were measured */
+/* times.c: nothing if no times were measured */
 void lmi_times_fields(lmi_teller *t, const char *name, const lam_costs *c);
 void lmi_time_fields(lmi_teller *t, const char *name, const lam_costs *c, int32_t row);
 /* graph.c */
@@ -176,8 +176,8 @@ void lmi_notes_fields(lmi_teller *t, const char *name, const lam_model *m); /* m
 void lmi_provenance_fields(lmi_teller *t, const char *name, const lam_model *m);
 void lmi_check_fields(lmi_teller *t, const lam_check *k); /* check.c */
 struct lmi_outline;
-/* levels.c, of JSON alone: the tree of places, what ran when, the insides of containers, the formulas, and
- * sentences on what these lack */
+/* levels.c, for JSON only: the tree of places, the places at work, the insides of containers, the formulas,
+ * and sentences on what these leave out */
 void lmi_tree_fields(lmi_teller *t, const struct lmi_outline *o, const lam_model *m);
 lam_status lmi_levels_fields(lmi_teller *t, const struct lmi_outline *o, lam_error *e);
 lam_status lmi_at_work_fields(lmi_teller *t, const struct lmi_outline *o, lam_error *e);

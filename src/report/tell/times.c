@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How long it took, in nanoseconds: rows, runs and how fast rows were. */
+ * Times in nanoseconds: of rows and runs, and the speeds of rows. */
 #include "analyse/run/times.h"
 
 #include "report/tell/tell.h"
@@ -49,7 +49,7 @@ static void tell_spread(lmi_teller *t, const char *name, bool known, const lam_s
 
 /* -- parts that a report has in its rows, or not at all -------------------------------------------------- */
 
-/* The k-th call at a place; false where no run has one. */
+/* Writes the k-th call at a place; returns false if no run has it. */
 static bool tell_layer(lmi_teller *t, const lam_times *x, int32_t place, int32_t k) {
     static const char *const names[2 * LAM_N_PHASES] = {"forward",       "forward_self", "backward",
                                                         "backward_self", "recompute",    "recompute_self"};
