@@ -22,7 +22,11 @@ static bool read_names(lmi_cli *c, const char *list, names *out) {
         lmi_complain(c, NULL, "out of memory");
         return false;
     }
-    for (char *s = out->text; *s && out->n < MOST;) {
+    for (char *s = out->text; *s;) {
+        if (out->n == MOST) {
+            lmi_complain(c, NULL, "-c: it takes %d conventions at most", MOST);
+            return false;
+        }
         char *comma = s + strcspn(s, ",");
         bool last = !*comma;
         *comma = '\0';

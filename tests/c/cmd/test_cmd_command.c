@@ -472,6 +472,13 @@ static void other_tools(void **state) {
     assert_int_equal(lamina("compare m:step --format html"), 0);
     OUT_HAS("<!doctype html>");
     OUT_HAS("<div class=\"lamina\"");
+    char many[] = "compare m:step -c torch,torch,torch,torch,torch,torch,torch,torch,torch,torch,torch,torch,"
+                  "torch,torch,torch,torch,torch,torch,torch,torch,torch,torch,torch,torch,torch,torch,torch,"
+                  "torch,torch,torch,torch,torch,torch";
+    assert_int_equal(lamina(many), 2);
+    ERR_HAS("-c: it takes 32 conventions at most");
+    many[sizeof many - 1 - strlen(",torch")] = '\0';
+    assert_int_equal(lamina(many), 0);
     assert_int_equal(lamina("compare m:step --format xml"), 2);
     ERR_HAS("there is no format 'xml' for a comparison; there are: text, md, json, csv, html");
     assert_int_equal(lamina("compare m:step -c torch,torhc"), 2);
