@@ -15,7 +15,7 @@ static bool gives_tensor(const lam_op *o) {
     return false;
 }
 
-/* A user-defined operator: the operators that it calls may be a part of its work. */
+/* True for a custom operator: the operators that it calls may be only a part of its work. */
 static bool is_foreign(const lam_op *o) {
     static const char ours[] = "aten::";
     const char *name = o->sig->name;
