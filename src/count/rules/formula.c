@@ -232,7 +232,7 @@ lam_status lmi_formula_parse(lmi_formula *out, const char *text, lam_error *e) {
 
 enum { BITS = 95 }; /* of a lam_count's number, without its sign */
 
-/* True when a result is too large for a lam_count. */
+/* True if a result is too large for a lam_count. */
 static bool outgrows(lmi_wide v) { return v >= (lmi_wide)1 << BITS || v <= -((lmi_wide)1 << BITS); }
 
 static bool multiply(lmi_wide a, lmi_wide b, lmi_wide *r) {
@@ -242,14 +242,14 @@ static bool multiply(lmi_wide a, lmi_wide b, lmi_wide *r) {
     return false;
 }
 
-/* Python's //: the quotient is rounded down, not towards zero. True when there is no result. */
+/* Python's //: the quotient is rounded down, not towards zero. True if there is no result. */
 static bool divide(lmi_wide a, lmi_wide b, lmi_wide *r) {
     if (b == 0) return true;
     *r = a / b - (a % b != 0 && (a < 0) != (b < 0));
     return false;
 }
 
-/* One operation on two numbers that a count can hold. True when there is no result. */
+/* One operation on two numbers that a count can hold. True if there is no result. */
 static bool binary(op code, lmi_wide a, lmi_wide b, lmi_wide *r) {
     switch (code) {
     case OP_ADD: *r = a + b; return outgrows(*r);
@@ -283,7 +283,7 @@ static int32_t operands(op code) {
 }
 
 static lam_count count_of(lmi_wide v, lam_state state) {
-    const lmi_wide one = (lmi_wide)1 << 63; /* of what `over` counts */
+    const lmi_wide one = (lmi_wide)1 << 63; /* the unit of `over` */
     if (v < INT64_MIN) return lmi_unknown();
     if (v < one) return (lam_count){.n = (int64_t)v, .state = state};
     return (lam_count){.n = (int64_t)(v % one), .over = (uint32_t)(v / one), .state = state};
