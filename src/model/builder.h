@@ -90,7 +90,7 @@ lmi_push_sized(lam_builder *b, lmi_vec *v, const char *what, const void *item, s
 
 #define lmi_push(b, v, what, item, e) lmi_push_sized(b, v, what, item, sizeof *(item), LMI_MOST, e)
 
-/* -- where data comes from (data.c) ---------------------------------------------------------------------- */
+/* -- sources of data (data.c) ---------------------------------------------------------------------------- */
 
 /* Keep the addresses of a parameter or buffer, and of an operator's tensors, to find sources later. */
 lam_status lmi_keep_identity(lam_builder *b, uint64_t storage, uint64_t object, int32_t tensor, lam_error *e);

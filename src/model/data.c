@@ -116,7 +116,7 @@ lam_status lmi_keep_ties(lam_builder *b, const lam_op_info *o, const lam_op_sig 
 static uint64_t storage_of(const lmi_tie *t) { return t->id[0] | (uint64_t)(t->id[2] & 0xFFFF) << 32; }
 static uint64_t object_of(const lmi_tie *t) { return t->id[1] | (uint64_t)(t->id[2] >> 16) << 32; }
 
-/* -- what is known of addresses -------------------------------------------------------------------------- */
+/* -- state of addresses ---------------------------------------------------------------------------------- */
 
 /* The last bit separates keys of memory from keys of tensors. */
 static uint64_t memory_key(uint64_t storage) { return storage << 1 | 1; }
@@ -241,7 +241,7 @@ static lam_status know_tensor(lmi_map *m, const lmi_identity *i, lam_error *e) {
     return lmi_map_put_u64(m, memory_key(i->storage), i->tensor, e);
 }
 
-/* -- operators end --------------------------------------------------------------------------------------- */
+/* -- ends of operators ----------------------------------------------------------------------------------- */
 
 /* Sets the operator that created an object. A write into an existing tensor does not change it, nor does an
  * operator that returns the result of an operator inside it. */

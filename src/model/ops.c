@@ -256,7 +256,7 @@ static lam_status make(lam_builder *b, const lmi_op_name *name, const lam_op_inf
     return LAM_OK;
 }
 
-/* -- those that are like another ------------------------------------------------------------------------- */
+/* -- operators like an earlier one ----------------------------------------------------------------------- */
 
 static lam_status not_like(const lam_op_info *o, const lam_op_sig *s, lam_error *e) {
     return lmi_fail(e, LAM_RANGE, s->name, "an operator that is not like number %d is said to be",

@@ -7,7 +7,7 @@
 
 enum { BLOCK = 4096 };
 
-/* -- what each type's bits mean -------------------------------------------------------------------------- */
+/* -- the bits of each type ------------------------------------------------------------------------------- */
 
 #define F64  0x7FF0000000000000u, 0x7FF0000000000000u, 0x000FFFFFFFFFFFFFu, UINT64_C(1) << 63
 #define F32  0x7F800000u, 0x7F800000u, 0x007FFFFFu, 0x80000000u
@@ -38,7 +38,7 @@ const lmi_form *lmi_form_of(int32_t dtype) {
 
 bool lam_dtype_is_float(int32_t dtype) { return lmi_form_of(dtype) != NULL; }
 
-/* -- where is there anything in a run of bytes? ---------------------------------------------------------- */
+/* -- searching a run of bytes ---------------------------------------------------------------------------- */
 
 /* One function for each size of numbers and each processor, with vectors of WIDE bytes (compilers generate
  * poor code for wider ones). Returns the start of the first block with a non-finite number, or the length.
@@ -106,7 +106,7 @@ static search *search_for(int32_t bytes) {
     return plain[at];
 }
 
-/* -- how many ---------------------------------------------------------------------------------------- */
+/* -- counting ---------------------------------------------------------------------------------------- */
 
 /* Each size is written out, since a copy of a constant size is one instruction: in a model with only NaN this
  * runs for every number. */
@@ -225,7 +225,7 @@ void lmi_each_run(const lmi_layout *l, const lmi_form *f, const void *data, lmi_
     }
 }
 
-/* -- the first one, in the order of the axes ----------------------------------------------------------- */
+/* -- the first one, in row-major order ----------------------------------------------------------------- */
 
 /* The index of the first non-finite element. Walks one axis more than the sizes have: the parts of a complex
  * number. */

@@ -191,7 +191,7 @@ bool lmi_place_of(const lam_model *m, const lmi_edge *edges, int32_t made, int32
     return place_at(m, edges, made, nth, ndim, sizes, 0, p);
 }
 
-/* -- two of them --------------------------------------------------------------------------------- */
+/* -- two views ----------------------------------------------------------------------------------- */
 
 bool lmi_places_comparable(const lmi_place *x, const lmi_place *y) {
     return x->n_base == y->n_base && memcmp(x->size, y->size, (size_t)x->n_base * sizeof *x->size) == 0;

@@ -50,7 +50,7 @@ static int32_t event_of(const job *j, int32_t op) {
     return j->m->ops[op].call >= 0 ? j->m->ops[op].call : j->m->n_events;
 }
 
-/* -- numbers a part ---------------------------------------------------------------------------- */
+/* -- numbers by part --------------------------------------------------------------------------- */
 
 /* False for marks that the program sets (record_function) and for nodes of the backward pass. */
 static bool is_operator(const lam_op *o) {

@@ -39,7 +39,7 @@ static bool keep(tracer *t, const lmi_span *spans, int32_t *index) {
     return ok;
 }
 
-/* -- what went in -------------------------------------------------------------------------------- */
+/* -- inputs -------------------------------------------------------------------------------------- */
 
 static void add_slot(lmi_rf *rf, const lam_arg *in, int32_t i, int32_t axis) {
     if (axis < in->ndim && axis < LMI_AXES && rf->n_slots < LMI_RF_SLOTS && in->sizes[axis] > 0)
@@ -85,7 +85,7 @@ static lam_status input_fields(tracer *t, lam_error *e) {
     return LAM_OK;
 }
 
-/* -- one tensor ---------------------------------------------------------------------------------- */
+/* -- the source of a tensor ---------------------------------------------------------------------- */
 
 static bool unknown(tracer *t, lmi_span *s, const char *op) {
     char text[160];
@@ -139,7 +139,7 @@ static void load(const tracer *t, int32_t index, lmi_span *spans) {
     memcpy(spans, lmi_rf_field(&t->fields, index), (size_t)width(t) * sizeof *spans);
 }
 
-/* -- memory that was written in parts ------------------------------------------------------------ */
+/* -- memory written in parts --------------------------------------------------------------------- */
 
 /* Loads the field of the memory before its first observed write. */
 static void load_before(const tracer *t, const lmi_edge *edge, int32_t root, lmi_span *spans) {
@@ -221,7 +221,7 @@ static bool read_written(tracer *t, const lmi_edge *edge, lam_shape shape, int32
     return true;
 }
 
-/* -- one tensor as it is read -------------------------------------------------------------------- */
+/* -- the fields of an argument ------------------------------------------------------------------- */
 
 static bool lead(tracer *t, lam_shape x, lam_shape out, const lmi_route *r, lmi_span *s, bool *windowed);
 

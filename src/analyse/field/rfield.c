@@ -84,7 +84,7 @@ static lam_rf rf_adaptive(const lam_event *ev, int32_t rank) {
     return rf((double)(in / out + (r > 2 ? 2 : r)), (double)in / (double)out, 0);
 }
 
-/* -- layers that see everything ---------------------------------------------------------------- */
+/* -- layers that depend on everything ---------------------------------------------------------- */
 
 /* A matrix product over the features of one sample depends on all of them; with more axes it works on each
  * position alone. */

@@ -10,7 +10,7 @@ lam_shape lmi_result_shape(const lam_op_sig *s) {
     return (lam_shape){-1, NULL};
 }
 
-/* -- element by element -------------------------------------------------------------------------- */
+/* -- elementwise --------------------------------------------------------------------------------- */
 
 bool lmi_way_point(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
     (void)a;
@@ -59,7 +59,7 @@ bool lmi_way_view(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
     return lmi_way_point(a, s, in, r);
 }
 
-/* -- axes change places -------------------------------------------------------------------------- */
+/* -- axes in another order ----------------------------------------------------------------------- */
 
 bool lmi_way_permute(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
     int32_t n = s->in[in].ndim;

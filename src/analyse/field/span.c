@@ -254,7 +254,7 @@ int64_t lmi_span_size(const lmi_span *s) {
     return most;
 }
 
-/* -- where paths meet ---------------------------------------------------------------------------- */
+/* -- joining paths ------------------------------------------------------------------------------- */
 
 static bool sees_all(const lmi_span *s, int64_t first, int64_t last) {
     return s->kind == LMI_SPAN_FIXED && s->at[0].lo <= first && s->at[0].hi >= last;

@@ -124,7 +124,7 @@ static void join_lines(lmi_insider *w) {
     }
 }
 
-/* -- what comes from outside --------------------------------------------------------------------- */
+/* -- data from outside --------------------------------------------------------------------------- */
 
 /* The place beside the container, or beside a container around it, in which the node's operator ran. A
  * numbered name is not used: it would make equal blocks unequal. */

@@ -201,7 +201,7 @@ static lam_status find_readings(finder *f, lam_error *e) {
     return LAM_OK;
 }
 
-/* -- the whole ----------------------------------------------------------------------------------- */
+/* -- all levels ---------------------------------------------------------------------------------- */
 
 /* The parts and readings sorted by level, otherwise in their order, and where those of each level begin. */
 typedef struct sorted {

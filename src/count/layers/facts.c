@@ -3,8 +3,7 @@
  * that adds its own. */
 #include "count/layers/layers.h"
 
-/* -- sums of tensors
- * ------------------------------------------------------------------------------------------- */
+/* -- sums of tensors ------------------------------------------------------------------------------------- */
 
 /* A sum that counts a tensor of several modules once. It remembers at most MAX_TIED tied tensors; with more,
  * or with a module of more than MAX_OWNED tensors, which would take long to compare, the sum is unknown. */
@@ -108,8 +107,7 @@ lmi_packed lmi_packed_under(const lam_model *m, int32_t place) {
     return sum;
 }
 
-/* -- the frame
- * -------------------------------------------------------------------------------------------------- */
+/* -- facts of every kind --------------------------------------------------------------------------------- */
 
 static lam_shape shape_of(const lam_arg *a) { return (lam_shape){a->ndim, a->sizes}; }
 

@@ -6,7 +6,7 @@
 
 static lam_shape shape_of(const lam_op_arg *a) { return (lam_shape){a->ndim, a->sizes}; }
 
-/* -- the frame ------------------------------------------------------------------------------------------- */
+/* -- facts of every kind --------------------------------------------------------------------------------- */
 
 static bool in_place(const lam_op *op) {
     size_t n = strlen(op->sig->name);
@@ -150,7 +150,7 @@ static void set_wanted(const lam_op *op, lmi_facts *f) {
     lmi_fact_set(f, LMI_FACT_want_b, wanted(op, 2));
 }
 
-/* -- kinds that need more -------------------------------------------------------------------------------- */
+/* -- further facts by family ----------------------------------------------------------------------------- */
 
 static lmi_op_family *const families[LMI_N_KINDS] = {
     [LMI_K_conv] = lmi_op_dense,

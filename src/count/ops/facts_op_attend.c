@@ -56,7 +56,7 @@ static void set_band(const frame *a, lmi_facts *f) {
     lmi_fact_set(f, LMI_FACT_scored, lmi_times(a->seqs, is_whole(a) ? (keys ? queries : 0) : scored));
 }
 
-/* -- what an operator says of them ----------------------------------------------------------------------- */
+/* -- bands by an operator's arguments -------------------------------------------------------------------- */
 
 /* Reads a number that may be None; false if the value is another one, such as a tensor of another
  * overload. */

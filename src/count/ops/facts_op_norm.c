@@ -111,7 +111,7 @@ void lmi_op_axes(const lam_model *m, const lam_op *op, lmi_kind k, const lmi_slo
     lmi_fact_set(f, LMI_FACT_rows, axis < 0 || in < 0 ? -1 : axis == 0 ? 0 : in / axis);
 }
 
-/* -- element by element ---------------------------------------------------------------------------------- */
+/* -- elementwise ----------------------------------------------------------------------------------------- */
 
 static int64_t bounds(const lmi_slots *s) { return lmi_filled(s, LMI_S_start) + lmi_filled(s, LMI_S_end); }
 

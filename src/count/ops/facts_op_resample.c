@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-/* -- as many neighbours as the mode says ----------------------------------------------------------------- */
+/* -- a fixed number of neighbours ------------------------------------------------------------------------ */
 
 static void blends(const lam_op *op, lmi_facts *f) {
     int64_t taps = lmi_op_each(op->sig->word), sum = 0, power = 1;
@@ -16,7 +16,7 @@ static void blends(const lam_op *op, lmi_facts *f) {
                  lmi_numel(lmi_op_in(op, &(lmi_slots){0}))); /* a backward's first tensor */
 }
 
-/* -- as many as a step is wide --------------------------------------------------------------------------- */
+/* -- neighbours within a step ---------------------------------------------------------------------------- */
 
 enum { MAX_STEPS = 1 << 24 };
 
@@ -109,7 +109,7 @@ static void smoothed_backward(const lam_op *op, lmi_facts *f) {
     lmi_fact_set(f, LMI_FACT_covered, lmi_times(planes, lmi_times(neighbours(&a[0]), neighbours(&a[1]))));
 }
 
-/* -- at positions that a tensor tells -------------------------------------------------------------------- */
+/* -- positions in a tensor ------------------------------------------------------------------------------- */
 
 enum { BILINEAR, NEAREST, BICUBIC };
 
