@@ -108,7 +108,7 @@ def check_convention(convention: str | None) -> None:
 
 @cache
 def conventions() -> dict[str | None, bool]:
-    """Whether each convention counts operators; under None that of the default one."""
+    """For each convention whether it counts operators; None is the default one."""
     told: dict[str | None, bool] = {}
     for row in _lamina.conventions():
         told[row["name"]] = bool(row["counts_ops"])
