@@ -114,7 +114,7 @@ static char *join(lmi_arena *a, const char *parent, const char *name) {
     return path;
 }
 
-/* The last component of a path is the place's name, so one copy serves both. */
+/* The last component of a path is the place's name, so one copy is used for both. */
 static lam_status name_place(lam_builder *b, const char *parent, const char *name, lam_place *p,
                              lam_error *e) {
     char *path = join(&b->arena, parent, name);

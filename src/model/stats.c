@@ -61,11 +61,11 @@ static void add_each(const char *p, int64_t n, const lmi_form *f, sums *to) {
 
 /* -- loops over vectors -------------------------------------------------------------------------------
  *
- * Vectors as wide as the processor's (compilers make poor code of wider ones), so many at once that no
- * counter overflows and a sum of floats stays near. A block in which all is finite is done by the loop that
- * takes it for granted; else, or where the sum overflows, it is done again with care. Small types are added
- * up as their bits in a float's place, whose exponent is then too small by `scale`: that is made up for at
- * the end, once. */
+ * Vectors are as wide as the processor's (compilers generate poor code for wider ones). A block is so short
+ * that no counter overflows and a sum of floats stays accurate. A fast loop assumes that all numbers of a
+ * block are finite; if they are not, or if the sum overflows, the block is computed again with CARE. Bits of
+ * small types are summed as those of a float, whose exponent is then too small by `scale`: this is corrected
+ * once, at the end. */
 enum { AT_ONCE = 32 };
 
 static void add_bound(uint64_t bits, const lmi_form *f, sums *to) {

@@ -219,8 +219,8 @@ int64_t lam_workspace(int32_t rule, const lam_op_arg *in, const int64_t *const *
 }
 
 #if defined(__x86_64__) && defined(__GNUC__)
-/* True on a processor with avx512bw. Compilers before GCC 12 and Clang 15 don't know this feature by
- * name. */
+/* True if a processor with avx512bw also has avx512fp16, a feature that compilers before GCC 12 and Clang 15
+ * don't know by name. */
 static bool has_avx512fp16(void) {
     uint32_t a = 7, b, c = 0, d;
     __asm__("cpuid" : "+a"(a), "=b"(b), "+c"(c), "=d"(d));

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One capture under several conventions, and why each differs from the reference. The model's forward, or
- * backward, is cut into parts that both sides number: an operator that the program called with all that ran
- * inside it, or, where a convention counts the layer and not its operators, a whole call. Parts that differ
- * in the same way are one cause. */
+ * One capture under several conventions, and the causes of each difference from the reference. The forward,
+ * or the backward, is split into parts that both conventions count: an operator that the program called, with
+ * all operators inside it, or a whole call, if a convention counts the layer and not its operators. Parts
+ * that differ in the same way are one cause. */
 #include "analyse/cost/compare.h"
 #include "analyse/flow/graph.h"
 

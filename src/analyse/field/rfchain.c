@@ -10,7 +10,7 @@
 typedef struct chain {
     const lam_costs *c;
     const lam_model *m;
-    lmi_convention cv;   /* the true fields, whatever the costs' own convention says */
+    lmi_convention cv;   /* gives the true fields, independent of the costs' convention */
     bool *inside;        /* per event: inside a layer that counts as one */
     int32_t *last_child; /* per event: the last call made in it, -1 none */
     int32_t *depth;      /* per event */

@@ -14,10 +14,10 @@ typedef enum lmi_span_kind {
     LMI_SPAN_FIXED,  /* every element depends on those of at[0] */
     LMI_SPAN_FOLDED, /* one of the tensor's axes holds the positions mixed with others; at[0] holds them all
                       */
-    LMI_SPAN_UNKNOWN /* an operator that `why` names does something unknown to them */
+    LMI_SPAN_UNKNOWN /* the operator that `why` names maps them in an unknown way */
 } lmi_span_kind;
 
-/* Positions lo to hi, none where hi < lo. */
+/* Positions lo to hi; none if hi < lo. */
 typedef struct lmi_reach {
     int64_t lo, hi;
 } lmi_reach;
@@ -68,7 +68,7 @@ bool lmi_span_input(lmi_arena *a, lmi_span *out, int32_t axis, int64_t n);
 lmi_reach lmi_span_at(const lmi_span *s, int64_t o);
 /* The same, clipped to existing positions; hi < lo: none. */
 lmi_reach lmi_span_clipped(const lmi_span *s, int64_t o);
-/* A tensor whose axis of n elements (out_n after it) reads the span's axis through taps. */
+/* Maps the span through taps along its axis, which has n elements before and out_n after. */
 bool lmi_span_window(lmi_arena *a, lmi_span *s, const lmi_taps *t, int64_t n, int64_t out_n);
 /* Every element now depends on everything that any of the axis' n elements depends on. */
 bool lmi_span_all(lmi_arena *a, lmi_span *s, int64_t n);

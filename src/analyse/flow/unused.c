@@ -12,9 +12,9 @@ typedef struct search {
     lam_graph *g;
     const lam_model *m;
     lmi_arena scratch;
-    bool traced; /* searches for what a tracer keeps, to which a number that the program read is a constant */
-    bool known;  /* every output of the model has a known source */
-    bool *live;  /* per unit: an output depends on it */
+    bool traced;   /* searches as a tracer does: a number that the program read is a constant */
+    bool known;    /* every output of the model has a known source */
+    bool *live;    /* per unit: an output depends on it */
     bool *passes;  /* per unit: its result receives a gradient */
     int32_t *stop; /* per unit that is live and has no gradient: the operator after it that stops one, -1 */
     bool *inside;  /* per operator: of a forward, also of a backward pass that runs in one */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The tree of places: depth-first positions, subtree sizes and common ancestors. Parents have smaller
- * indices than their children, so one loop forwards and one backwards do what recursion would. */
+ * The tree of places: depth-first positions, subtree sizes and common ancestors. Parents have smaller indices
+ * than their children, so a forward and a backward loop replace recursion. */
 #include "analyse/tree/tree.h"
 
 static lam_status allocate(lmi_tree *t, const lam_model *m, lmi_arena *a, lam_error *e) {

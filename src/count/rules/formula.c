@@ -34,7 +34,7 @@ typedef enum op {
     OP_NE,
     OP_MIN,
     OP_MAX,
-    OP_JUMP_IF_ZERO, /* takes the top; `number` is the target */
+    OP_JUMP_IF_ZERO, /* pops the top; `number` is the target */
     OP_JUMP
 } op;
 
@@ -71,7 +71,7 @@ static lam_status emit(parser *ps, op code, int32_t fact, int64_t number) {
     return LAM_OK;
 }
 
-/* Takes `symbol` if it comes next. */
+/* Consumes `symbol` if it is next. */
 static bool take(parser *ps, const char *symbol) {
     skip_space(ps);
     size_t n = 0;
@@ -268,7 +268,7 @@ static bool binary(op code, lmi_wide a, lmi_wide b, lmi_wide *r) {
     return false;
 }
 
-/* The number of values that a step takes from the stack. */
+/* The number of values that a step pops from the stack. */
 static int32_t operands(op code) {
     switch (code) {
     case OP_NUMBER:
@@ -431,7 +431,7 @@ static int32_t make_nodes(writer *w, const lmi_formula *f) {
 
 static void put_node(const writer *w, int32_t i, lmi_buf *out, bool used[LMI_N_FACTS]);
 
-/* A part of an operation, in brackets where precedence requires them. */
+/* Writes a part of an operation, in brackets if precedence requires them. */
 static void put_part(const writer *w, op outer, int32_t i, bool second, lmi_buf *out,
                      bool used[LMI_N_FACTS]) {
     op inner = w->at[i].op;

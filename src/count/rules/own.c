@@ -4,7 +4,7 @@
  *
  *   text    = { line }                 a line that is empty, or begins with "#", is ignored
  *   line    = name metrics | space metrics       an indented line continues the previous rule
- *   metrics = { metric "=" formula }   a formula ends where the next "metric =" begins, or at "#"
+ *   metrics = { metric "=" formula }   a formula ends at the next "metric =", or at "#"
  *
  * A formula may name a metric that the same rule gave before: flops = 2*macs. */
 #include "count/rules/rules.h"

@@ -129,7 +129,7 @@ static inline void lmi_own_effective(lam_count n[LAM_N_METRICS]) {
 static inline const char *lmi_rule_name(const lmi_rule *r) {
     return r->name ? r->name : lmi_kind_name(r->kind);
 }
-/* The kind of a layer that a rule serves. A user-defined rule does not change it. */
+/* The kind of a layer with this rule. A user-defined rule does not change it. */
 static inline lmi_kind lmi_rule_kind(const lmi_rule *r, const lam_module *mod) {
     return r->name ? lmi_word_kind(mod->word) : r->kind;
 }
