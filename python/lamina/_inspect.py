@@ -346,7 +346,7 @@ class Capture:
         Raises:
             RuntimeError: the block is still open, or was never entered.
             ValueError: there is no such convention; the file of ``rules`` is malformed; or, with ``strict``,
-                something ran without a rule. ``rules`` and ``strict`` are as in :func:`inspect`.
+                a layer or operator has no rule. ``rules`` and ``strict`` are as in :func:`inspect`.
         """
         if self._watch is not None:
             raise RuntimeError("the capture is still open; ask for its report after the with block")

@@ -17,7 +17,7 @@ def check_module(model: object) -> Any:
     """Returns ``model``, or the module that ``torch.compile`` wrapped in it.
 
     Raises:
-        TypeError: ``model`` is no ``torch.nn.Module``; the sentence says what was given.
+        TypeError: ``model`` is no ``torch.nn.Module``; the sentence describes it.
     """
     torch = sys.modules.get("torch")
     if torch is None or not isinstance(model, torch.nn.Module):
@@ -84,7 +84,7 @@ def positional(args: Any, kwargs: Any = None, root: Any = None) -> tuple[object,
 
 
 def _refuse_sizes(root: Any, args: tuple[int, ...]) -> None:
-    """Raises TypeError if a forward takes fewer arguments than there are whole numbers."""
+    """Raises TypeError if a forward takes fewer arguments than ``args`` has integers."""
     wanted = takes(root.forward)
     if wanted is None:
         return

@@ -21,7 +21,8 @@ class LaminaError(Exception):
 
 
 class UsageError(LaminaError, ValueError):
-    """The request names something that does not exist or can't be done; the sentence says what can."""
+    """The request names something that does not exist, or is impossible; the sentence lists what is
+    possible."""
 
 
 class UnsupportedError(UsageError):

@@ -27,8 +27,8 @@ def progress(what: str) -> Progress:
 
 
 class Progress:
-    """One line on stderr that says what is going on, erased at the end. It appears after half a second and is
-    rewritten each half second by a thread; in :meth:`by_hand` by :meth:`at` alone."""
+    """One line on stderr that shows the present work, erased at the end. It appears after half a second and
+    is rewritten each half second by a thread; in :meth:`by_hand` by :meth:`at` alone."""
 
     def __init__(self, what: str, stream: TextIO | None) -> None:
         self._what = what
@@ -87,7 +87,7 @@ class Progress:
         self._written = time.monotonic()
         line = f"lamina: {self._what} ... {round(self._written - self._began)} s"  # not a count: a clock
         self._is_shown = True
-        # The cursor stays at the line's start, so what the model prints replaces the line.
+        # The cursor stays at the line's start, so output of the model overwrites the line.
         self._put(f"\r{line[: self._room()]}\x1b[K\r")
 
     def _erase(self) -> None:

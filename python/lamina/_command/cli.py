@@ -180,7 +180,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except SystemExit:  # the model's code raised it, and this was reported
         return FAILED
     except BrokenPipeError:
-        # The reader of the output has closed it. Nothing can be written any more, also not by Python's flush
+        # The reader of the output has closed it, so no more output can be written, not even by Python's flush
         # at exit.
         _drop(out)
         return BROKEN_PIPE
@@ -202,6 +202,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         return INTERNAL
     if host.wanted is not None:
         return host.wanted.run()
-    if argv is None:  # the process ends, and goes through torch's objects no more: bench.py, the command
+    if argv is None:  # the process ends at once, without freeing torch's objects: bench.py, the command
         gc.freeze()
     return code

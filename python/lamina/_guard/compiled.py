@@ -80,7 +80,7 @@ class Compiled:
                 cls._turn()
 
     def __del__(self) -> None:
-        if self._inside and not sys.is_finalizing():  # nothing is left to restore then
+        if self._inside and not sys.is_finalizing():  # at finalization there is nothing to restore
             self.__exit__()
 
     @classmethod

@@ -67,7 +67,7 @@ class Row(Mapping[str, Any]):
     """One line of a report: a read-only mapping whose keys are attributes too (``row.path``,
     ``row["macs"]``).
 
-    Counts are :class:`Count`; shapes are tuples, None where a shape is unknown.
+    Counts are :class:`Count`; shapes are tuples, None if unknown.
     """
 
     __slots__ = ("_fields",)

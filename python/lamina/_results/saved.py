@@ -46,7 +46,7 @@ PARAMETERS = {
     "buffers": "buffers",
     "buffer_bytes": "buffer_bytes",
 }
-# Fields that are omitted when they add nothing, and their value then: a number, or another total.
+# Fields that are omitted if they are redundant, and their value then: a number, or another total.
 MAYBE = {"packed": None, "packed_bytes": None, "local_params": "params", "local_bytes": "param_bytes"}
 # A row's fields that are copied as they are, with their types.
 PLAIN: dict[str, tuple[type, ...]] = {

@@ -124,7 +124,7 @@ def _tell_source(watch: Any, made: Sequence[str], facts: Mapping[str, str]) -> N
 
 
 def _work(dry: bool, follow: bool, backward: bool) -> str:
-    """What a run does, in words for the line of progress."""
+    """The description of a run for the line of progress."""
     if follow:
         return f"predicting the memory of a {'training step' if backward else 'forward pass'}"
     return "following the shapes" if dry else "running the model"
@@ -169,7 +169,7 @@ def _followed(watch: _lamina.Capture, *, memory: bool) -> AbstractContextManager
 
 
 def _prepared(root: Any, *, ops: bool | None, dry: bool, memory: bool) -> Watched:
-    """The way in which operators are watched; raises if a request can't be met, before anything changes."""
+    """The way in which operators are watched. Raises if a request is impossible, before any state changes."""
     how = watched(ops)
     if dry and memory:
         raise UsageError("a dry run allocates nothing, so there is no memory to tell; leave one of them out")

@@ -200,7 +200,7 @@ def _tensor(given: _Input, name: str, like: Any, number: int, *, dry: bool) -> t
     if dry and (real or prod(given.shape) > MOST_KNOWN):
         _filled(
             given._replace(shape=given.shape and [1]), dtype, value, "cpu", number
-        )  # what is wrong with it
+        )  # raises the error of a wrong value
         return torch.empty(given.shape, dtype=dtype, device="meta"), _told(value, given)
     size = torch.empty((), dtype=dtype).element_size()
     here, needed = available(), prod(given.shape) * size  # not a count: whether it can be made

@@ -130,7 +130,7 @@ def _file(path: str, files: dict[Any, Any]) -> Any:
     if spec is None or spec.loader is None:
         raise UsageError(f"{path} is not a Python file")
     module = module_from_spec(spec)
-    sys.modules.setdefault(name, module)  # dataclasses and pickles look their module up there
+    sys.modules.setdefault(name, module)  # dataclasses and pickle find their module there
     folder = str(file.resolve().parent)
     if folder not in sys.path:
         sys.path.insert(0, folder)
@@ -259,7 +259,7 @@ def _tried(make: Callable[[], Any], context: Any, most: int | None) -> tuple[Any
 
 
 def _module(value: Any, where: str, target: str, arguments: dict[str, Any]) -> Any:
-    """The module itself, or what a class or function builds."""
+    """The module itself, or the module that a class or function builds."""
     torch = sys.modules["torch"]
     if isinstance(value, torch.nn.Module):
         if arguments:
