@@ -163,10 +163,10 @@ LAM_API lam_status lam_device_memory_new(lam_memory **out, const lam_model *m, l
 
 
 /* -- findings ------------------------------------------------------------------------------------------
- * A non-finite value is born where an output is not finite and all inputs are. Layers that only pass it on
- * are reported separately. -Inf alone counts as a mask until it is the first argument of a layer other than
- * softmax, or an output of the model. If `origin` is known, the finding names that operator. docs/health.md
- * has the rules. */
+ * A non-finite value is born in a call with a non-finite output and finite inputs. Layers that only pass it
+ * on are reported separately. -Inf alone counts as a mask until it is the first argument of a layer other
+ * than softmax, or an output of the model. If `origin` is known, the finding names that operator.
+ * docs/health.md has the rules. */
 typedef enum lam_health_state {
     LAM_HEALTH_UNKNOWN, /* not checked */
     LAM_HEALTH_FINE,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Errors and sinks, a part of lamina.h: what all other parts use. */
+ * Errors and sinks, a part of lamina.h that all other parts use. */
 #ifndef LAMINA_CORE_H
 #define LAMINA_CORE_H
 
@@ -15,7 +15,7 @@
 #endif
 #if !defined(LAM_API) && defined(__GNUC__)
 #define LAM_API __attribute__((visibility("default")))
-#elif !defined(LAM_API) /* defined as nothing: the library is a part of another one, which does not show it */
+#elif !defined(LAM_API) /* defined as nothing: the library is a part of another one and not exported by it */
 #define LAM_API
 #endif
 
@@ -38,7 +38,8 @@ typedef enum lam_status {
     LAM_UNSUPPORTED = -4, /* well formed, but this build or this source does not support it */
     LAM_LIMIT = -5,       /* a limit that guards against hostile input was reached */
     LAM_RANGE = -6,       /* an index or a number is out of range */
-    /* the request names something that does not exist; the sentence lists what does */
+    /* the request names something that does not exist, or can't be met; the sentence lists what is
+     * possible */
     LAM_USAGE = -7,
     LAM_FAILED = -8       /* the host (a live model's own code) failed; the sentence is the host's */
 } lam_status;

@@ -14,8 +14,8 @@ extern "C" {
 /* == Conventions and rules =============================================================================
  * A convention is a table of rules (one formula for each metric and kind, over named facts) and policies, all
  * data: src/count/rules/conventions.def and one .def file for each table. A rule may have a second,
- * *released* form: the formula of the tool's published version, where its result is not the one that its
- * author intended. Only the drop-in functions use released forms. */
+ * *released* form: the formula of the tool's published version, if its result is not the one that the author
+ * intended. Only the drop-in functions use released forms. */
 
 typedef enum lam_metric {
     LAM_MACS,
@@ -64,7 +64,7 @@ typedef struct lam_rule {
     const char *kind;                     /* "conv" */
     /* "out*red"; NULL: the convention has no formula, the count is unknown */
     const char *formula[LAM_N_METRICS];
-    const char *released[LAM_N_METRICS];  /* the released form where it differs, else NULL */
+    const char *released[LAM_N_METRICS];  /* the released form if it differs, else NULL */
     const char *note;                     /* why, or the source of the formula; NULL */
     const char *only;                     /* the spellings it applies to, separated by spaces; NULL: all */
     bool of_op;                           /* it applies to operators, not layers */

@@ -56,7 +56,7 @@ typedef struct lam_event { /* one call of a module */
     const lam_arg *in, *out;
 } lam_event;
 
-/* A signature: what all operators of one name with equal arguments and results share. */
+/* A signature: the name, arguments and results that several operators share. */
 typedef struct lam_op_sig {
     const char *name;
     int32_t word;  /* lam_word_op of the name; -1: none */

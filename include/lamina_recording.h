@@ -76,8 +76,8 @@ typedef struct lam_recorded_run {
 typedef struct lam_recorded_model { /* a root with one tree, and one kind of its steps */
     const char *name;
     /* Steps of one kind agree in mode, in number of calls, in whether torch made graphs, and in whether a
-     * backward pass was seen. If there are more than three numbers of calls, steps of one call are one kind
-     * and steps of several calls another. */
+     * backward pass was observed. If there are more than three numbers of calls, steps of one call are one
+     * kind and steps of several calls another. */
     int32_t kind, n_kinds;  /* the kind-th, from 0, of n_kinds of this root */
     bool training;          /* in train() mode */
     int32_t gradients;      /* torch made graphs: 1 yes, 0 no, -1 unknown */
@@ -148,7 +148,7 @@ typedef struct lam_recording_options {
     int32_t depth;      /* -1: no limit */
     bool first_kinds;   /* show layers for each root's first kind of steps, and only sums for the others */
     bool color, bars, ascii; /* as in lam_report_options */
-    int64_t now_unix_ns; /* the present, to show how long ago a run was seen; 0: not shown */
+    int64_t now_unix_ns; /* the current time, to show how long ago a run last wrote; 0: not shown */
 } lam_recording_options;
 /* Writes one recording, or those of several processes side by side: each of them, how much they differ, and
  * which layers are slow in one of them. LAM_USAGE for an unknown format. */

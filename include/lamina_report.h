@@ -84,7 +84,7 @@ LAM_API lam_status lam_scatter_write(const char *title, const lam_scatter_point 
                                      lam_error *e);
 
 /* The report of InspectorGadgets of torch_inspector 0.1.0: JSON keyed by the names of the tree, with that
- * tool's fields; null for what was not measured. docs/torch_inspector.md describes the fields. */
+ * tool's fields; null: not measured. docs/torch_inspector.md describes the fields. */
 typedef struct lam_gadget_options {
     int32_t max_depth;      /* deeper layers are left out; -1: no limit */
     bool forward, backward; /* false: the fields of that phase are null */
@@ -142,7 +142,8 @@ LAM_API void lam_budget_allow_incomplete(lam_budget *b);
 /* The measurements that the budget needs of a run. `any` false: it limits nothing. */
 typedef struct lam_budget_needs { bool any, backward, time, memory; } lam_budget_needs;
 LAM_API lam_budget_needs lam_budget_wants(const lam_budget *b);
-/* LAM_USAGE if the convention (NULL: the default) does not count something that is limited by name. */
+/* Checks that the convention (NULL: the default) counts each metric that is limited by name; else
+ * LAM_USAGE. */
 LAM_API lam_status lam_budget_fits(const lam_budget *b, const char *convention, lam_error *e);
 
 typedef enum lam_verdict { /* the worse the greater */

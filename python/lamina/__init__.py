@@ -14,7 +14,7 @@ used, and torch when a live model is first inspected.
 
 from __future__ import annotations
 
-TYPE_CHECKING = False  # as checkers know it; importing typing would take ten times as long as all of this
+TYPE_CHECKING = False  # type checkers know this name; importing typing takes ten times as long as all of this
 
 if TYPE_CHECKING:
     from . import callbacks as callbacks
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
     __version__: str
 
-# Where each public name lives. A name without a home of its own is a submodule.
+# The module that defines each public name. A name that is not here is a submodule.
 _HOMES = {
     "Capture": "_inspect",
     "Comparison": "_results.compare",
@@ -126,7 +126,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    """Loads a public name when it is first asked for (PEP 562)."""
+    """Loads a public name at its first use (PEP 562)."""
     from importlib import import_module
 
     value: object

@@ -27,7 +27,7 @@ def compare(
     """Runs ``model(*args, **kwargs)`` once and counts that run under several conventions side by side.
 
     The forward runs without gradients and without torch's fast path of attention layers in eval mode,
-    because the other tools never see that path. A backward pass runs only with ``backward``.
+    because the other tools never observe that path. A backward pass runs only with ``backward``.
 
     Args:
         model: any ``torch.nn.Module``.

@@ -92,7 +92,7 @@ def _dtype(dtype: Any) -> str:
 def of_batch(
     args: tuple[Any, ...], kwargs: dict[str, Any], batch: int
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The arguments with ``batch`` examples in the place of those that there are.
+    """The arguments with their examples replaced by ``batch`` examples.
 
     Raises:
         ValueError: no tensor among them has an axis, or ``batch`` is not positive.
@@ -121,7 +121,8 @@ def of_batch(
 
 
 def _resized(tensor: Any, batch: int, torch: Any) -> Any:
-    """Whole numbers are repeated, because a model may read them; other values are not needed."""
+    """The tensor with ``batch`` examples. Values of integers are repeated, because a model may read them;
+    other values are not needed."""
     shape = (batch, *tensor.shape[1:])
     example = tensor.element_size() * max(math.prod(tensor.shape[1:]), 1)  # not a count: whether it can be
     if batch * example >= LARGEST:  # not a count: whether it can be

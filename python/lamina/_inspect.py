@@ -71,7 +71,7 @@ def inspect(
         args: the positional arguments as a tuple, as for ``torch.export``, or a single tensor.
         kwargs: the keyword arguments.
         convention: how to count, one of ``lamina conventions``; by default ``exact``, which counts every
-            operator that runs. If operators can't be watched it is ``layers``, and a note says so.
+            operator that runs. If operators can't be watched, it is ``layers``, and a note says so.
         mode: ``"eval"`` or ``"train"`` for this one forward; by default the model keeps its mode.
         receptive_field: shows the receptive field too.
         depth: shows layers down to this depth; deeper ones are folded into their ancestor.
@@ -191,14 +191,15 @@ def rules_of(file: str | os.PathLike[str] | None) -> list[OwnRule]:
 
 
 def all_ruled(report: Report) -> Report:
-    """The report, if everything in it has a rule; else raises NoRuleError."""
+    """Returns the report; raises NoRuleError if a layer or operator in it has no rule."""
     if report.unruled_ops or report.unruled:
         raise NoRuleError(report)
     return report
 
 
 def report_of(run: Run, convention: str | None = None, *, released: bool = False, **shown: Any) -> Report:
-    """The report of a run; an exception of the forward is raised again, with the report up to there."""
+    """The report of a run. An exception of the forward is raised again, with the report of the layers that
+    ran before it."""
     if run.model is None:
         run.reraise()
     if run.health is not None:
@@ -228,7 +229,7 @@ class Capture:
         error: the exception that ended the block and propagated to the caller, or None.
     """
 
-    _has_report = True  # for a user, who may also ask what another batch would need
+    _has_report = True  # for a user, who may also call report().fit() for another batch
 
     def __init__(
         self,
@@ -257,8 +258,8 @@ class Capture:
         self._again = Again(fit, self._root, args, kwargs, grad=grad, own=True)
 
     def _new_stance(self, how: Watched) -> Compiled | nullcontext[None]:
-        """Compiled code under a mode runs layer by layer anyway, so nothing is compiled for it. A watch
-        (_watch.py) overrides this."""
+        """The switch of torch's compiler for this capture. Under a dispatch mode compiled code runs layer by
+        layer. A watch (_watch.py) overrides this."""
         return Compiled(AS_IT_IS if how.ops and how.dispatch is None else AROUND)
 
     def __enter__(self) -> Capture:
@@ -320,7 +321,7 @@ class Capture:
                 self._end_compiler()
             self._stance.__exit__(kind, error, trace)
         self.error = error
-        puts: list[Callable[[], None]] = []  # describing a module may run a user's property
+        puts: list[Callable[[], None]] = []  # restore generators: describing a module may run user code
         try:
             if following is not None:
                 following.tell()
@@ -345,7 +346,7 @@ class Capture:
         Raises:
             RuntimeError: the block is still open, or was never entered.
             ValueError: there is no such convention; the file of ``rules`` is malformed; or, with ``strict``,
-                something ran without a rule. ``rules`` and ``strict`` are as in :func:`inspect`.
+                a layer or operator has no rule. ``rules`` and ``strict`` are as in :func:`inspect`.
         """
         if self._watch is not None:
             raise RuntimeError("the capture is still open; ask for its report after the with block")

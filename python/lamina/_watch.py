@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Watching a training run: one in N steps of a model is captured and recorded, the others are counted.
 
-C counts the calls of a root, at the place in ``torch.nn.Module`` where captures see calls; that stays in
-place between captures (:mod:`lamina._guard.standing_entry`). Where torch's compiler may be used, a
-``__call__`` in the root's own class counts them: a Python function, because the compiler can follow one. C
-decides for both which calls begin a recorded step and which belong to it (python/ext/calls/step.c). A
-recorded step is an ordinary capture, open from one call of the root to the first one after a backward pass.
-What it saw goes to the recorder, whose thread writes it. If C counts the calls and steps are only timed, no
-Python runs for any of this.
+C counts the calls of a root, by the entry in ``torch.nn.Module`` through which captures observe calls; the
+entry stays there between captures (:mod:`lamina._guard.standing_entry`). If torch's compiler may be used, a
+``__call__`` in the root's own class counts them: a Python function, which the compiler can trace. In both
+cases C decides which calls begin a recorded step and which belong to it (python/ext/calls/step.c). A recorded
+step is an ordinary capture, open from one call of the root to the first one after a backward pass. Its model
+is passed to the recorder, whose thread writes it. If C counts the calls and steps are only timed, no Python
+code runs for any of this.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ EVERY = 100
 FILE = "run.lamina"
 TRAINING, GRAD = 1, 2  # together, a kind of call
 
-_roots: dict[int, _Root] = {}  # by the identity of what is called
+_roots: dict[int, _Root] = {}  # by the identity of the called module
 _lock = threading.Lock()
 
 
@@ -48,7 +48,7 @@ _lock = threading.Lock()
 
 
 class _CountedClass:
-    """A class whose calls Python counts, and the ``__call__`` that it had."""
+    """A class whose calls Python counts, and its original ``__call__``."""
 
     known: dict[type, _CountedClass] = {}  # noqa: RUF012 - one for the process, guarded by the lock
 
@@ -75,7 +75,7 @@ class _CountedClass:
                 return
             del cls.known[of]
             if of.__dict__.get("__call__") is not entry.replacement:
-                return  # somebody replaced ours and may call it: it still calls the original
+                return  # other code replaced our __call__ and may call it: it still calls the original
             if entry.original is None:
                 del of.__call__
             else:
@@ -83,7 +83,7 @@ class _CountedClass:
 
     @classmethod
     def is_plain(cls, of: Any) -> bool:
-        """True if, apart from ours, a class has the ``__call__`` of torch.nn.Module."""
+        """True if a class has the ``__call__`` of torch.nn.Module, lamina's replacement aside."""
         last = sys.modules["torch"].nn.Module
         for base in of.__mro__:
             if base is last:
@@ -95,14 +95,14 @@ class _CountedClass:
 
 
 def compiling_now() -> Callable[[], bool]:
-    """A function that is True to torch's compiler while it follows code, and False anywhere else."""
+    """A function that returns True when torch's compiler traces it, and False otherwise."""
     compiling: Callable[[], bool] = sys.modules["torch"].compiler.is_dynamo_compiling
     return compiling
 
 
 def torch_calls() -> Callable[[], bool]:
-    """A function that is True while torch calls modules for itself: in a backward pass, and where its
-    compiler tries layers out on tensors without values."""
+    """A function that returns True while torch itself calls modules: in a backward pass, and while its
+    compiler runs layers on tensors without values."""
     from torch._guards import TracingContext
 
     task: Callable[[], int] = sys.modules["torch"]._C._current_graph_task_id
@@ -118,15 +118,15 @@ def _base_with_call(cls: Any) -> Any:
 def _make_call(cls: Any, own: Any) -> Callable[..., Any]:
     compiling, roots = compiling_now(), _roots
     base = _base_with_call(cls) if own is None else None
-    # The compiler follows this function itself: one that is looked up at each call would make it compile
-    # again while a capture is open, and it can't follow the method that a capture puts in its place.
+    # The compiler traces this function. If it were looked up at each call, the compiler would compile again
+    # while a capture is open, and it can't trace the method by which a capture replaces it.
     plain = own if own is not None else _lamina.behind(cls.__call__)
 
     def __call__(self: Any, /, *args: Any, **kwargs: Any) -> Any:  # noqa: N807
         if compiling():
             return plain(self, *args, **kwargs)
         root = roots.get(id(self))
-        # This is looked up at each call, because an open capture has its own method in torch.nn.Module.
+        # This is looked up at each call, because an open capture replaces the method of torch.nn.Module.
         answer = own if base is None else base.__call__
         if root is None or root.inside or root.in_c:
             return answer(self, *args, **kwargs)
@@ -138,7 +138,7 @@ def _make_call(cls: Any, own: Any) -> Callable[..., Any]:
 def _count_call(
     root: _Root, answer: Any, own: Any, base: Any, module: Any, args: Any, kwargs: dict[str, Any]
 ) -> Any:
-    """Counts a call of a root, and makes it; most calls need nothing else."""
+    """Counts a call of a root, and makes the call; most calls need nothing else."""
     root.inside = True
     try:
         grad = sys.modules["torch"].is_grad_enabled()
@@ -169,22 +169,22 @@ def _call_watched(
 
 
 def counts_in_c(module: Any) -> bool:
-    """True if C counts the calls of a module that is watched."""
+    """True if C counts the calls of a watched module."""
     root = _roots.get(id(module))
     return root is not None and root.in_c
 
 
 def first_call(base: Any, module: Any, args: Any, kwargs: dict[str, Any]) -> Any:
-    """Makes the call in which a root was found. The call is at ``base``, torch.nn.Module, already: a
+    """Makes the call in which a root was found. This call has already reached ``base``, torch.nn.Module: a
     ``__call__`` in the root's own class has begun and must not run again."""
     root = _roots.get(id(module))
     if root is None or root.in_c:
-        return base.__call__(module, *args, **kwargs)  # C counts there
+        return base.__call__(module, *args, **kwargs)  # C counts it in there
     return _count_call(root, base.__call__, None, base, module, args, kwargs)
 
 
 class _DetailedCapture(Capture):
-    """The capture of one step that sees memory or health."""
+    """The capture of one step that measures memory or checks values."""
 
     _has_report = False
 
@@ -202,19 +202,20 @@ class _DetailedCapture(Capture):
         return self._watch_stance or nullcontext()
 
     def open(self) -> _lamina.Capture:
-        """Opens it."""
+        """Opens the capture."""
         self.__enter__()
         assert self._watch is not None
         return self._watch
 
     def close(self) -> _lamina.Model | None:
-        """Closes it and returns what it saw."""
+        """Closes the capture and returns its model."""
         self.__exit__(None, None, None)
         return self._model
 
 
 class _Root(_lamina.Root):
-    """One root of one watch. C has its steps; this decides who counts its calls, and opens what C can't."""
+    """One root of one watch. C handles its steps; this class decides whether C or Python counts its calls,
+    and opens the captures that C can't."""
 
     __slots__ = (
         "__weakref__",
@@ -255,7 +256,7 @@ class _Root(_lamina.Root):
         return _roots.get(id(module)) is self and _CountedClass.is_plain(type(module))
 
     def count_in_c(self) -> None:
-        """Has C count the calls, if it may. This is called between two calls."""
+        """Makes C count the calls, if that is possible. Called between two calls."""
         if self.in_c or not self.classes or not self._may_count_in_c():
             return
         for of in self.classes:
@@ -263,7 +264,7 @@ class _Root(_lamina.Root):
         self.count(self.module(), Rest.told())
 
     def count_in_python(self) -> None:
-        """Has Python count the calls."""
+        """Makes Python count the calls."""
         if not self.in_c:
             return
         self.uncount()
@@ -271,15 +272,15 @@ class _Root(_lamina.Root):
             _CountedClass.add(of)
 
     def open_step(self, module: Any, seeks_start: bool) -> tuple[_lamina.Capture, Callable[[], Any], bool]:
-        """Opens a capture of one step, or, if ``seeks_start``, of calls before one, which are not recorded.
-        Returns it, a function that closes it and returns what it saw, and whether nothing is compiled until
-        then. C calls this."""
+        """Opens a capture of one step or, if ``seeks_start``, of the calls before a step, which are not
+        recorded. Returns the capture, a function that closes it and returns its model, and whether nothing is
+        compiled until then. C calls this."""
         stance, watch = None, self.watch
         if not Rest.look():
             stance = Compiled(AS_IT_IS)
-            self.count_in_python()  # C has left torch.nn.Module
+            self.count_in_python()  # C's entry was removed from torch.nn.Module
         elif self.in_c:
-            self.count(module, Rest.told())  # torch's list may be another one now
+            self.count(module, Rest.told())  # torch may have replaced its list
         if not watch.times_only and not seeks_start:
             looking = _DetailedCapture(module, stance, memory=watch.memory, health=watch.health)
             return looking.open(), looking.close, stance is not None
@@ -298,7 +299,7 @@ class _Root(_lamina.Root):
         self.watch.give_up(error)
 
     def compiling(self) -> None:
-        """torch is about to compile something, which must not meet C's method in torch.nn.Module."""
+        """Called before torch compiles code, which must not trace C's method in torch.nn.Module."""
         self.count_in_python()
         self.on_compile()
 
@@ -324,7 +325,7 @@ class _Root(_lamina.Root):
         self.retire()
 
     def unchain(self, gone: _Root) -> None:
-        """Takes the same root of a closed watch out of the chain."""
+        """Removes the same root of a closed watch from the chain."""
         if self.same_root is gone:
             self.same_root = gone.same_root
         elif self.same_root is not None:
@@ -332,7 +333,7 @@ class _Root(_lamina.Root):
 
 
 def _forget_all() -> None:
-    """Ends all watching in a forked child, such as a worker that loads data: it must not write."""
+    """Ends all watching in a forked child, such as a worker that loads data, which must not write."""
     for first in _roots.values():
         root: _Root | None = first
         while root is not None:
@@ -383,21 +384,21 @@ class Watch:
         self.every = every
         self.file = file_of_rank(os.fsdecode(file))
         self.stopped: str | None = None
-        self.memory, self.health = memory, health  # what steps see besides times
+        self.memory, self.health = memory, health  # what steps measure besides times
         self.times_only = not memory and not health
-        self.sees_nodes = False  # nodes of backward passes are seen
+        self.sees_nodes = False  # nodes of backward passes are observed
         self._roots: list[_Root] = []
         self._n_roots = 0
         self._names: dict[str, int] = {}
         self._uncalled: list[str] = []  # names of roots that were not called
         self._dropped_calls = 0  # calls of roots that the program has dropped
-        self.totals = (0, 0, 0)  # once it is closed: calls, recorded steps, the number of its run in the file
+        self.totals = (0, 0, 0)  # after closing: calls, recorded steps, the number of the run in the file
         self._recorder: _lamina.Recorder | None = None
         self._process = 0
         self._made_in = os.getpid()
 
     def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
-        """What a notebook shows: the verdict of what was recorded so far, and the layers by time."""
+        """The output in a notebook: the verdict on the steps recorded so far, and the layers by time."""
         shown = {"text/plain": f"<a watch: one step in {self.every}, recorded in {self.file}>"}
         with suppress(OSError, LaminaError):  # nothing was recorded yet
             shown["text/html"] = _lamina.recording_part(os.fsencode(self.file))
@@ -405,7 +406,7 @@ class Watch:
 
     @property
     def began(self) -> bool:
-        """True once it was entered."""
+        """True after the watch was entered."""
         return self._process != 0
 
     def __enter__(self) -> Watch:
@@ -417,7 +418,7 @@ class Watch:
         except Exception as error:
             self.give_up(error)
             return self
-        self.sees_nodes = nodes() is None  # this tries the observer out now, not in the first step
+        self.sees_nodes = nodes() is None  # this proves the observer now, not in the first step
         Rest.begin(self.compiling)
         atexit.register(self.close)
         for model in self._models:
@@ -433,7 +434,8 @@ class Watch:
             self._warn_of_uncalled_roots()
 
     def _warn_of_uncalled_roots(self) -> None:
-        """A compiled model, for one, is another module than the one that it was made of."""
+        """Warns of roots that were not called, such as the module that ``torch.compile`` was given: only the
+        module that it returned is called."""
         for name in self._uncalled:
             if sys.stderr is not None:
                 sys.stderr.write(
@@ -442,13 +444,13 @@ class Watch:
                 )
 
     def add_found(self, model: Any) -> bool:
-        """Watches a root that a program called; the first one begins the recording. False if it can't be
-        watched, as in a forked child, which would write to the same file."""
+        """Watches a root that a program called; the first one begins the recording. False: it can't be
+        watched, for example in a forked child, which would write to the same file."""
         if os.getpid() != self._made_in:
             return False
         if not self._process:
             self.__enter__()
-            atexit.unregister(self.close)  # the runner of the program closes it, after all others
+            atexit.unregister(self.close)  # lamina run closes it, after all other atexit functions
         self.add(model)
         return self._recorder is not None and self.stopped is None
 
@@ -466,7 +468,8 @@ class Watch:
         self._n_roots += 1
 
     def close(self) -> None:
-        """Writes what is left and ends the recording. Does nothing twice, nor in a forked child."""
+        """Writes the remaining steps and ends the recording. A second call, or one in a forked child, does
+        nothing."""
         if os.getpid() != self._process:
             return
         atexit.unregister(self.close)
@@ -488,18 +491,18 @@ class Watch:
             self.give_up(error)
 
     def count_in_c(self) -> None:
-        """Has C count the calls of all roots for which it may."""
+        """Makes C count the calls of all roots for which this is possible."""
         if Rest.look():
             for root in self._roots:
                 root.count_in_c()
 
     def compiling(self) -> None:
-        """torch is about to compile something."""
+        """Called before torch compiles code."""
         for root in [*self._roots]:
             root.compiling()
 
     def give_up(self, error: Exception) -> None:
-        """Ends the recording, and not the training, with one sentence on stderr."""
+        """Ends the recording with one sentence on stderr; the training goes on."""
         if self.stopped is not None:
             return
         self.stopped = str(error) or type(error).__name__
@@ -555,7 +558,7 @@ def _recorder(file: str, every: int) -> _lamina.Recorder:
 
     words = [*sys.orig_argv]
     if "-c" in words[:-1]:
-        words[words.index("-c") + 1] = "..."  # a program in the command line is no name of it
+        words[words.index("-c") + 1] = "..."  # the text of a program is not its name
     rank, world = rank_and_world()
     torch = str(sys.modules["torch"].__version__)
     return _lamina.Recorder(file, join(words), node(), torch, rank, world, every, time_ns())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a training step costs, in the log of a training loop.
+"""The cost of training steps, in the log of a training loop.
 
 :class:`StepMeter` is for plain loops, ``LightningCallback`` for Lightning and ``TrainerCallback`` for the
 Trainer of Hugging Face. Each records one in ``every`` steps and logs its numbers; the others run as they are.
@@ -12,17 +12,17 @@ The numbers, all of one recorded step of this process:
 ``lamina/backward_ms``      the layers' backward passes
 ``lamina/recompute_ms``     forward work that a backward pass repeats, if there was any
 ``lamina/other_ms``         the rest of the step: loss, autograd's engine, optimizer, other code
-``lamina/step_ms``          the whole step by the clock on the wall, without the loading of data
+``lamina/step_ms``          the whole step by the wall clock, without the loading of data
 ``lamina/flops``            floating-point operations, forward, backward and repeated
 ``lamina/mfu``              their share of ``peak_flops`` over the step's time
 ``lamina/samples_per_s``    samples a second
 ``lamina/tokens_per_s``     tokens a second, if the batch has ``input_ids``
 ``lamina/peak_memory``      the most memory in use at one moment, in bytes, the GPU's if the model is on one
-``lamina/nonfinite``        how many findings of NaN and Inf there were
+``lamina/nonfinite``        the number of findings of NaN and Inf
 ``lamina/first_bad/NAME``   1, where NAME is the layer that made the first one
 ==========================  ==================================================================================
 
-A number that is not known is left out. If an operator could not be counted, FLOPs and MFU are lower bounds
+An unknown number is left out. If an operator could not be counted, FLOPs and MFU are lower bounds
 and are called ``lamina/flops_at_least`` and ``lamina/mfu_at_least``.
 """
 
@@ -53,23 +53,23 @@ STEP = 1  # a kind of call for the schedule: each step counts as one call
 
 
 class StepMeter:
-    """Records one in ``every`` steps of a plain training loop and gives its numbers.
+    """Records one in ``every`` steps of a plain training loop and returns its numbers.
 
     Args:
         model: the module that is trained.
         every: one in ``every`` steps is recorded: the first, and then one of every ``every``, at a position
-            that moves, as of :func:`lamina.watch`.
-        peak_flops: what the device reaches at most, in FLOP/s: its maker's figure for the type of the model,
-            or ``lamina.roof().flops`` for this machine's processor. Without it there is no MFU.
+            that moves, as in :func:`lamina.watch`.
+        peak_flops: the peak performance of the device in FLOP/s: the manufacturer's figure for the model's
+            data type, or ``lamina.roof().flops`` for this machine's processor. Without it there is no MFU.
         memory: measures the peak of memory.
-        health: looks for NaN and Inf.
+        health: checks for NaN and Inf.
 
     Attributes:
         metrics: the numbers of the newest recorded step.
-        first_bad: the path of the layer that made the first NaN or Inf of that step, ``"(no layer)"`` if it
-            came from elsewhere, or None.
-        stopped: the error of lamina's own that ended the recording, or None. stderr had it too, and the
-            training goes on.
+        first_bad: the path of the layer that made the first NaN or Inf of that step, ``"(no layer)"`` if no
+            layer made it, or None.
+        stopped: the error in lamina itself that ended the recording, or None. It was printed on stderr too,
+            and the training goes on.
 
     Raises:
         TypeError: ``model`` is no ``torch.nn.Module``.
@@ -87,7 +87,7 @@ class StepMeter:
     ) -> None:
         check_options(every, peak_flops)
         check_module(model)
-        self._model = model  # not what torch.compile was given: that is not called
+        self._model = model  # as given: the module inside a compiled one is not called
         self._peak = peak_flops
         self._memory, self._health = memory, health
         self._schedule = _lamina.Schedule(every)
@@ -137,13 +137,13 @@ class StepMeter:
         return True
 
     def close(self) -> None:
-        """Ends what is measured of the layers before the step ends; :meth:`end` does it otherwise."""
+        """Ends the measurement of the layers before the step ends; otherwise :meth:`end` does this."""
         open_capture = self._capture
         if open_capture is not None and open_capture._watch is not None:
             open_capture.__exit__(None, None, None)
 
     def abort(self) -> None:
-        """Gives the step up, if one is being recorded, and leaves nothing behind."""
+        """Discards the step, if one is being recorded, and closes its capture."""
         self._recording = False
         try:
             self.close()
@@ -211,7 +211,7 @@ class StepMeter:
 
 
 def check_options(every: int, peak_flops: float | None) -> None:
-    """Raises ValueError for options that can't be."""
+    """Raises ValueError for invalid options."""
     if isinstance(every, bool) or not isinstance(every, int) or not 1 <= every <= MOST_EVERY:
         raise ValueError(
             f"every is {every!r}; it is a whole number from 1 to {MOST_EVERY}: one in so many is recorded"
@@ -274,8 +274,8 @@ class _LightningHooks:
     """Logs the numbers of one in ``every`` training batches to each logger of a Lightning ``Trainer``:
     ``Trainer(callbacks=[lamina.callbacks.LightningCallback(every=100)])``.
 
-    The options are those of :class:`StepMeter`; ``meter`` is the newest one. Numbers go to the loggers at the
-    step that they are of, also where ``log_every_n_steps`` would leave it out.
+    The options are those of :class:`StepMeter`; ``meter`` is the newest one. Numbers are logged with the
+    number of their step, also if ``log_every_n_steps`` would leave that step out.
     """
 
     def __init__(
@@ -324,12 +324,12 @@ class _LightningHooks:
 
 class _TrainerHooks:
     """Logs the numbers of one in ``every`` steps of a Hugging Face ``Trainer`` by its own ``log``, so that
-    they reach ``state.log_history`` and whatever it reports to:
+    they reach ``state.log_history`` and all integrations it reports to:
     ``trainer.add_callback(lamina.callbacks.TrainerCallback(trainer, every=100))``.
 
-    The options are those of :class:`StepMeter`; ``meter`` is the newest one. A step is one of the optimizer,
-    with all its forward and backward passes. Layers, FLOPs and memory are measured until the optimizer
-    begins. While a step is recorded, ``trainer.training_step`` is wrapped, so that nothing stays open if it
+    The options are those of :class:`StepMeter`; ``meter`` is the newest one. A step is an optimizer step with
+    all its forward and backward passes. Layers, FLOPs and memory are measured until the optimizer begins.
+    While a step is recorded, ``trainer.training_step`` is wrapped, so that the capture is closed if it
     raises.
     """
 
@@ -352,7 +352,7 @@ class _TrainerHooks:
         self._trainer = trainer
         self._options: dict[str, Any] = {"every": every, "peak_flops": peak_flops}
         self._options |= {"memory": memory, "health": health}
-        self._own: dict[str, Any] | None = None  # of the trainer, while a step is recorded
+        self._own: dict[str, Any] | None = None  # the trainer's attributes, while a step is recorded
         self._sizes: list[tuple[int | None, int | None]] = []
         self.meter: StepMeter | None = None
 
@@ -391,7 +391,7 @@ class _TrainerHooks:
         tokens = _total([size for _, size in self._sizes])
         metrics = self.meter.end(samples=samples, tokens=tokens)
         if metrics:
-            logs = control.should_log  # log() clears it, and the loss of this step may be due
+            logs = control.should_log  # log() clears it, but the loss of this step may have to be logged
             self._trainer.log(metrics)
             control.should_log = logs
 
@@ -411,7 +411,7 @@ class _TrainerHooks:
 
 
 def _total(sizes: list[int | None]) -> int | None:
-    """The sum over the batches of a step; None if one is not known."""
+    """The sum over the batches of a step; None if one is unknown."""
     known = [size for size in sizes if size is not None]
     return sum(known) if known and len(known) == len(sizes) else None  # not a count: of samples
 
@@ -426,7 +426,8 @@ if TYPE_CHECKING:
         """See _TrainerHooks."""
 
 
-# The hooks of each class, its base class, the modules that may have that, and the package to install.
+# For each class: its hooks, the name of its base class, the modules that may have the base, the package to
+# install.
 _CLASSES: Mapping[str, tuple[type, str, tuple[str, ...], str]] = {
     "LightningCallback": (
         _LightningHooks,
@@ -439,7 +440,7 @@ _CLASSES: Mapping[str, tuple[type, str, tuple[str, ...], str]] = {
 
 
 def __getattr__(name: str) -> Any:
-    """Makes the class of a framework when it is first asked for, and imports the framework then."""
+    """Makes the class of a framework at its first use, and imports the framework then."""
     if name not in _CLASSES:
         known = ", ".join(__all__)
         raise AttributeError(f"module 'lamina.callbacks' has no attribute {name!r}; it has {known}")

@@ -16,7 +16,7 @@ enum { ALIGN = 16, FIRST_CHUNK = 16 << 10, LARGEST_CHUNK = 1 << 20 };
 #endif
 #endif
 #ifdef __SANITIZE_ADDRESS__
-void __asan_poison_memory_region(const volatile void *p, size_t n); /* the sanitizer's own */
+void __asan_poison_memory_region(const volatile void *p, size_t n); /* of the sanitizer's runtime */
 void __asan_unpoison_memory_region(const volatile void *p, size_t n);
 enum { RED = ALIGN };
 static void poison(const char *p, uint64_t n) { __asan_poison_memory_region(p, (size_t)n); }
@@ -77,7 +77,7 @@ static char *take(lmi_arena *a, uint64_t n, uint64_t size, bool *zeroed) {
     *zeroed = true;
     if (lmi_mul_over(n, size, &bytes) || bytes > UINT64_MAX - ALIGN) return NULL;
     if (bytes == 0)
-        return (char *)(uintptr_t)nothing; /* a valid address of no bytes, which is never written to */
+        return (char *)(uintptr_t)nothing; /* a valid address of 0 bytes; nothing is written there */
     const uint64_t asked = bytes;
     bytes = (bytes + ALIGN - 1) & ~(uint64_t)(ALIGN - 1);
     if (lmi_add_over(a->used, bytes, &used) || used > a->limit || bytes > UINT64_MAX - RED) return NULL;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A string builder. Running out of memory is remembered, so callers put freely and ask once. */
+ * A string builder. It remembers that memory ran out, so callers check once, after all puts. */
 #include "base/base.h"
 
 #include <stdio.h>
@@ -13,7 +13,7 @@ void lmi_buf_free(lmi_buf *b) {
     lmi_buf_init(b);
 }
 
-/* Room for n more bytes and the NUL; NULL when there is none. */
+/* Room for n more bytes and the NUL; NULL: memory ran out. */
 static char *room(lmi_buf *b, size_t n) {
     size_t need;
     if (b->bad) return NULL;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Counts: numbers of up to 95 bits that know whether they are whole. */
+ * Counts: numbers of up to 95 bits with a state: exact, at least, unknown. */
 #include "base/base.h"
 
 static lam_count make(int64_t n, lam_state state) { return (lam_count){.n = n, .over = 0, .state = state}; }
@@ -23,8 +23,7 @@ const char *lam_metric_name(lam_metric m) {
 
 lmi_wide lmi_count_wide(lam_count c) { return (lmi_wide)c.over * ((lmi_wide)1 << 63) + c.n; }
 
-/* A sum beyond 95 bits stays at the largest value and says that it is a lower bound; nothing real comes
- * near. */
+/* A sum beyond 95 bits becomes the largest value, as a lower bound; no real model reaches it. */
 lam_count lam_count_add(lam_count a, lam_count b) {
     int64_t small;
     if (!(a.over | b.over) && a.n >= 0 && b.n >= 0 && !lmi_add_over(a.n, b.n, &small))
@@ -64,7 +63,7 @@ bool lmi_product(const int64_t *v, int32_t n, int64_t *out) {
         zero = zero || v[i] == 0;
         fits = fits && !lmi_mul_over(product, v[i], &product);
     }
-    /* An empty tensor has no elements, however large its other axes are. */
+    /* With a size of 0 the product is 0, even if the others overflow. */
     if (zero) product = 0;
     if (zero || fits) *out = product;
     return zero || fits;

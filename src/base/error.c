@@ -14,8 +14,8 @@ const char *lam_status_name(lam_status status) {
     return i >= 0 && i < (int)(sizeof names / sizeof *names) ? names[i] : "?";
 }
 
-/* vsnprintf cuts at a byte, which may be inside a character: the cut text must stay valid UTF-8. The
- * cleaner turns the bytes of a torn character into question marks and never makes a text longer. */
+/* vsnprintf may cut inside a character, but the text must be valid UTF-8. lmi_clean turns the bytes of a cut
+ * character into question marks, and never makes a text longer. */
 static void set_text(char *to, size_t size, const char *fmt, va_list args) {
     if (vsnprintf(to, size, fmt, args) < 0) to[0] = '\0';
     lmi_clean(to);

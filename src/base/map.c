@@ -8,7 +8,7 @@
 
 typedef struct lmi_slot_ {
     uint64_t hash;
-    const char *text; /* NULL: the key is a number, and `hash`, being a bijection of it, stands for it */
+    const char *text; /* NULL: the key is a number, which `hash`, a bijection, identifies */
     int64_t value;
     bool used;
 } slot;
@@ -43,7 +43,7 @@ uint64_t lmi_hash(const void *bytes, size_t n) {
 
 static uint64_t hash_text(const char *s) { return lmi_hash(s, strlen(s)); }
 
-/* The slot that holds the key, or the empty one where it belongs. The map is never full, so this ends. */
+/* The slot of the key, or the empty slot for it. The map is never full, so this ends. */
 static slot *probe(const lmi_map *m, uint64_t hash, const char *text) {
     size_t i = (size_t)hash & (m->cap - 1);
     for (;; i = (i + 1) & (m->cap - 1)) {

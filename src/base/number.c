@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Numbers as text. All arithmetic is on integers, so neither the locale nor binary fractions can show. */
+ * Numbers as text. All arithmetic is on integers, so neither the locale nor binary fractions affect it. */
 #include "base/base.h"
 
 #include <limits.h>
@@ -41,8 +41,8 @@ static int all_digits(char *buf, size_t size, lam_count c, char separator) {
     return snprintf(buf, size, "%s%s%s", bound(c), sign, digits(v, separator, text));
 }
 
-/* Three significant digits in steps of `base`, rounded half up; what rounds to the next step is shown in
- * it. */
+/* Three significant digits in steps of `base`, rounded half up; a number that rounds to the next step uses
+ * that step's unit. */
 static int scaled(char *buf, size_t size, lam_count c, unsigned base, const char *const *units, int n_units) {
     static const unsigned tenth[] = {1, 10, 100};
     const char *sign;
@@ -85,7 +85,7 @@ int lam_text_time(char *buf, size_t size, int64_t ns) {
     if (ns < 0) return snprintf(buf, size, "%s", unknown_text);
     for (; unit < 3 && v >= 999.5; unit++) v /= 1000;
     if (unit == 0) return snprintf(buf, size, "%d ns", (int)ns);
-    /* Whole numbers alone are printed, so that no locale has a say. */
+    /* Only whole numbers are printed, so that the locale has no effect. */
     long long cents = (long long)(v * 100 + 0.5);
     if (cents < 1000) return snprintf(buf, size, "%lld.%02lld %s", cents / 100, cents % 100, units[unit]);
     long long tenths = (long long)(v * 10 + 0.5);
@@ -93,7 +93,7 @@ int lam_text_time(char *buf, size_t size, int64_t ns) {
     return snprintf(buf, size, "%lld %s", (long long)(v + 0.5), units[unit]);
 }
 
-/* Appends to a buffer that may be too small, counting what would have been written. */
+/* Appends to a buffer that may be too small, and adds the full length to *n. */
 static void append(char *buf, size_t size, size_t *n, const char *s) {
     size_t length = strlen(s), room = *n + 1 < size ? size - *n - 1 : 0;
     size_t fits = length < room ? length : room;

@@ -23,7 +23,7 @@ void lmi_start(int *argc, char ***argv) {
     signal(SIGPIPE, SIG_IGN);
 }
 
-/* The locale of the characters is the first of these that is set to something. */
+/* The first of these variables that is set and not empty is the locale of characters. */
 bool lmi_is_terminal_utf8(void) {
     static const char *const names[] = {"LC_ALL", "LC_CTYPE", "LANG"};
     for (int i = 0; i < 3; i++) {
@@ -41,14 +41,15 @@ void lmi_terminal_size(int32_t *columns, int32_t *rows) {
 }
 
 bool lmi_is_gone(const char *host, int64_t pid) {
-    char here[256] = ""; /* no name of a host is longer */
+    char here[256] = ""; /* host names are not longer */
     if (gethostname(here, sizeof here - 1) != 0 || strcmp(here, host) != 0) return false;
     return kill((pid_t)pid, 0) != 0 && errno == ESRCH;
 }
 
 /* -- a line of the shell ----------------------------------------------------------------------- */
 
-/* What a Ctrl-C, or a program that stops reading, would do to this process, which waits for it. */
+/* Signals of the terminal's keys, and of a program that stops reading: this process ignores them while it
+ * waits for the program. */
 enum { N_SIGNALS = 3 };
 static const int signals[N_SIGNALS] = {SIGINT, SIGQUIT, SIGPIPE};
 
@@ -62,7 +63,7 @@ static void restore_signals(const struct sigaction before[N_SIGNALS]) {
     for (int i = 0; i < N_SIGNALS; i++) sigaction(signals[i], &before[i], NULL);
 }
 
-/* The program itself gets these signals: one that is ignored here would stay ignored in it. */
+/* Resets these signals for the program: a signal that is ignored here would stay ignored in it. */
 static int set_signals(posix_spawnattr_t *how, const struct sigaction before[N_SIGNALS]) {
     sigset_t set;
     sigemptyset(&set);
@@ -109,7 +110,7 @@ bool lmi_feed_shell(char *line, const char *text, size_t n) {
     ignore_signals(before);
     bool ok = spawn(line, ends, before, &pid);
     close(ends[0]);
-    if (ok) (void)lmi_write_fd(ends[1], text, n); /* who reads no further has seen enough */
+    if (ok) (void)lmi_write_fd(ends[1], text, n); /* the program may stop reading early */
     close(ends[1]);
     ok = ok && ended_well(pid);
     restore_signals(before);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which copy of SQLite is used. */
+ * Chooses the copy of SQLite that is used. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* dladdr */
 #endif
@@ -11,9 +11,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { OLDEST = 3031000 }; /* the first that can be told not to trust a file's own schema */
+enum { OLDEST = 3031000 }; /* the first version with a setting not to trust a file's schema */
 
-/* The file that a function is in; "" where that is not known. ISO C has no conversion from its pointer. */
+/* Finds the file of a function; "": unknown. ISO C can't convert a function pointer, so it is copied. */
 static void put_file(lam_sqlite *to, const char *(*function)(void)) {
     Dl_info info;
     void *at;
@@ -36,7 +36,7 @@ static lam_status tell_of(lam_sqlite *to, const char *(*version)(void), int numb
 
 #ifdef LMI_LINKS_SQLITE
 
-/* sqlite.def says what sqlite3.h says. */
+/* Checks that sqlite.def agrees with sqlite3.h. */
 #define FUNCTION(result, name, parameters)                                                                   \
     _Static_assert(_Generic(&sqlite3_##name, result(*) parameters : 1, default : 0), #name);
 #define CONSTANT(name, value) _Static_assert(name == (value), #name);
@@ -81,7 +81,8 @@ static bool look_up(void *from, lmi_sqlite_calls *to) {
     return all;
 }
 
-/* What dlopen returns is never closed: the host's copy stays loaded as long as the host. */
+/* Looks for the host's copy. Its handle of dlopen is never closed: the copy stays loaded as long as the
+ * host. */
 static bool ask_host(lmi_sqlite_calls *to, bool *hidden) {
     char file[4096] = "";
     const lmi_sqlite_host host = atomic_load(&asked);
@@ -128,7 +129,7 @@ static lam_status look(copy *to, lam_error *e) {
     return tell_of(&to->told, to->calls.libversion, to->calls.libversion_number(), whose, e);
 }
 
-/* Two threads may look at once; both find the same, and the first one's table is kept. */
+/* Two threads may search at the same time; both find the same copy, and the first table is kept. */
 lam_status lam_recording_sqlite(lam_sqlite *out, lam_error *e) {
     const copy *it = atomic_load(&found);
     *out = (lam_sqlite){.version = "", .whose = ""};

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
- * SQLite: linked (LMI_LINKS_SQLITE), or found when the first recording is opened. Two copies of it in a
- * process would undo each other's locks, so a host that has one, as Python has, names it. The functions have
- * their own names either way; lmi_sqlite must have returned LAM_OK before another is called. */
+ * SQLite: linked (LMI_LINKS_SQLITE), or found when the first recording is opened. Two copies in one process
+ * would release each other's locks, so a host with a copy, such as Python, names it (lmi_sqlite_of). The
+ * functions have SQLite's names in both cases; lmi_sqlite must have returned LAM_OK before any of them is
+ * called. */
 #ifndef LMI_BASE_SQLITE_H
 #define LMI_BASE_SQLITE_H
 
 #include "base/base.h"
 
-/* A way to files that locks none. */
+/* The VFS that accesses files without locks. */
 #ifdef _WIN32
 #define LMI_SQLITE_LOCKLESS "win32-none"
 #else

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What is nearly the same on each system. */
+ * Functions that are nearly the same on each system. */
 #include "base/system.h"
 
 #include <signal.h>
@@ -96,7 +96,7 @@ struct timespec lmi_wake_after(int ms) {
 
 #if defined(__APPLE__) || defined(_WIN32)
 
-/* No clock can be chosen there, but a wait can be told how long it is. */
+/* macOS can't choose the clock of a condition, but it can wait for a duration. */
 bool lmi_wake_init(pthread_cond_t *wake) { return pthread_cond_init(wake, NULL) == 0; }
 
 int lmi_wake_wait(pthread_cond_t *wake, pthread_mutex_t *lock, const struct timespec *until) {

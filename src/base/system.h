@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What differs between operating systems. The rooms include this and call POSIX's functions by their names;
- * those that Windows lacks are in windows.c. What can't be the same everywhere has a name of ours. Only this
- * room asks which system it is. */
+ * Differences between operating systems. The rooms include this and call POSIX functions by their names;
+ * those that Windows lacks are in windows.c. Functions that can't be the same everywhere have an lmi_ name.
+ * Only this room tests which system it is. */
 #ifndef LMI_BASE_SYSTEM_H
 #define LMI_BASE_SYSTEM_H
 
@@ -36,24 +36,26 @@ int dladdr(const void *at, Dl_info *out);
 
 /* -- the system ------------------------------------------------------------------------------------------ */
 
-/* For which system and processor this was compiled, as in "Linux on x86-64". */
+/* The system and processor that this was compiled for, such as "Linux on x86-64". */
 const char *lmi_system(void);
-/* What does not work there, after that name; "" where everything does. */
+/* The features that do not work on this system, as a text that follows lmi_system(); "": all work. */
 const char *lmi_system_lacks(void);
-/* Why no model can be run there; NULL where one can. */
+/* Why no model can be run on this system; NULL: models can be run. */
 const char *lmi_no_models(void);
 
 /* -- the process ----------------------------------------------------------------------------------------- */
 
-/* Makes ready the arguments, which become UTF-8, and the streams of a program. A closed pipe is an error of
- * write and ends nothing. */
+/* Converts the program's arguments to UTF-8 and prepares its streams. Afterwards writing to a closed pipe is
+ * an error and does not end the program. */
 void lmi_start(int *argc, char ***argv);
 bool lmi_is_terminal_utf8(void);
 /* Changes nothing if the output is no terminal. */
 void lmi_terminal_size(int32_t *columns, int32_t *rows);
-/* True if that process of that machine has ended. One that may not be asked, or is elsewhere, has not. */
+/* True if process `pid` on machine `host` has ended. False if this is unknown: it runs on another machine, or
+ * may not be queried. */
 bool lmi_is_gone(const char *host, int64_t pid);
-/* Runs a line of the shell, which reads the text, and waits for it. False: there is no such program. */
+/* Runs a shell command with the text as its standard input, and waits for it. False: there is no such
+ * program. */
 bool lmi_feed_shell(char *line, const char *text, size_t n);
 
 /* -- files ----------------------------------------------------------------------------------------------- */
@@ -62,18 +64,18 @@ bool lmi_feed_shell(char *line, const char *text, size_t n);
 bool lmi_write_fd(int fd, const char *bytes, size_t n);
 /* As poll for reading does: 0 if nothing arrived in that time, -1 with errno. */
 int lmi_wait_readable(int fd, int ms);
-/* As rename does: it replaces a file that is there. */
+/* As rename: replaces an existing file. */
 int lmi_rename(const char *from, const char *to);
-/* The bytes that a file takes on its disk, which may be less than it holds; 0: not known. */
+/* The bytes that a file occupies on its disk, which may be less than its size; 0: unknown. */
 int64_t lmi_disk_size(const char *file);
 
 /* -- time and threads ------------------------------------------------------------------------------------ */
 
 int64_t lmi_unix_now(void); /* in nanoseconds */
-/* A thread that gets none of the program's signals. */
+/* Starts a thread that receives none of the program's signals. */
 bool lmi_thread_start(pthread_t *thread, size_t stack, void *(*run)(void *), void *of);
-/* A condition that is waited for by a clock which nobody sets; so long from now, by that clock; the wait, as
- * that of pthread_cond_timedwait. */
+/* A condition with timeouts by a monotonic clock: lmi_wake_after is the moment `ms` from now by that clock,
+ * and lmi_wake_wait waits as pthread_cond_timedwait. */
 bool lmi_wake_init(pthread_cond_t *wake);
 struct timespec lmi_wake_after(int ms);
 int lmi_wake_wait(pthread_cond_t *wake, pthread_mutex_t *lock, const struct timespec *until);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * UTF-8 from strangers: one decoder, and what stands on it: cleaning and measuring. Also words in a list. */
+ * Untrusted UTF-8: a decoder, and cleaning and measuring by it. Also words in a list. */
 #include "base/base.h"
 
 typedef struct range {
@@ -33,8 +33,7 @@ static bool within(const range *r, size_t n, uint32_t code) {
     return low < n && code >= r[low].first;
 }
 
-/* The smallest code point that needs so many bytes: anything below is an overlong spelling, which is no
- * UTF-8. */
+/* The smallest code point that needs so many bytes: a lower one is an overlong form, which is invalid. */
 static const uint32_t smallest[] = {0, 0, 0x80, 0x800, 0x10000};
 
 size_t lmi_utf8(const char *s, uint32_t *code) {
@@ -46,7 +45,7 @@ size_t lmi_utf8(const char *s, uint32_t *code) {
     *code = LMI_BAD_UTF8;
     if (p[0] < 0xc2 || p[0] > 0xf4) return 1;
     for (size_t i = 1; i < n; i++) {
-        if ((p[i] & 0xc0) != 0x80) return 1; /* the NUL at the end stops here too */
+        if ((p[i] & 0xc0) != 0x80) return 1; /* also at the final NUL */
         c = c << 6 | (p[i] & 0x3f);
     }
     if (c < smallest[n] || c > 0x10ffff || (c >= 0xd800 && c <= 0xdfff)) return 1;
@@ -54,8 +53,8 @@ size_t lmi_utf8(const char *s, uint32_t *code) {
     return n;
 }
 
-/* Controls (C0, DEL, C1), line separators and the marks that turn the direction of writing: all of them
- * can make a terminal show something else than what is there. */
+/* True for controls (C0, DEL, C1), line separators and marks that change the direction of writing: they can
+ * make a terminal show another text than the real one. */
 static bool drives_terminal(uint32_t c) {
     return c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0x2028 || c == 0x2029 ||
            (c >= 0x202a && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069) || c == LMI_BAD_UTF8;

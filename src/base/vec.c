@@ -12,7 +12,7 @@ void lmi_vec_free(lmi_vec *v) {
     lmi_vec_init(v, v->size);
 }
 
-/* Small arrays grow faster: moving them costs more than what they leave unused. */
+/* Small arrays grow faster: moving them costs more than their unused memory. */
 void *lmi_vec_grow(lmi_vec *v, size_t more) {
     enum { SMALL = 16 << 10 };
     size_t cap = 8, bytes, need;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The same on Windows, as far as it can be. Names of files are UTF-8, in which the C library takes them from
- * lmi_start on. */
+ * The same functions on Windows, as far as possible. File names are UTF-8, which the C library accepts after
+ * lmi_start. */
 #include "base/system.h"
 
 #ifdef _WIN32
@@ -15,7 +15,8 @@
 
 /* -- texts ------------------------------------------------------------------------------------- */
 
-/* NULL: memory ran out, or it is no UTF-8. To be freed. */
+/* Converts UTF-8 to wide characters. NULL: memory ran out, or the text is not valid UTF-8. The caller frees
+ * the result. */
 static wchar_t *wide_of(const char *text) {
     int n = MultiByteToWideChar(CP_UTF8, MB_ERR_INVALID_CHARS, text, -1, NULL, 0);
     wchar_t *wide = n > 0 ? calloc((size_t)n, sizeof *wide) : NULL;
@@ -32,7 +33,7 @@ static char *utf8_of(const wchar_t *wide) {
 
 /* -- the process ------------------------------------------------------------------------------- */
 
-/* The arguments live as long as the process. Where memory runs out they stay as they were. */
+/* The converted arguments are never freed. If memory runs out, the arguments stay unchanged. */
 void lmi_start(int *argc, char ***argv) {
     int n = 0;
     wchar_t **wide = CommandLineToArgvW(GetCommandLineW(), &n);
@@ -78,7 +79,7 @@ bool lmi_feed_shell(char *line, const char *text, size_t n) {
 
 /* -- files ------------------------------------------------------------------------------------- */
 
-/* No file there is a pipe whose writer may be slow. */
+/* On Windows no such file is a pipe with a slow writer. */
 int lmi_wait_readable(int fd, int ms) {
     (void)fd, (void)ms;
     return 1;
@@ -89,7 +90,7 @@ int lmi_rename(const char *from, const char *to) {
     bool done = a && b && MoveFileExW(a, b, MOVEFILE_REPLACE_EXISTING);
     free(a);
     free(b);
-    errno = EACCES; /* as a file is that another program has open */
+    errno = EACCES; /* as for a file that another program has open */
     return done ? 0 : -1;
 }
 
@@ -102,7 +103,7 @@ int64_t lmi_disk_size(const char *file) {
 
 /* -- libraries --------------------------------------------------------------------------------- */
 
-/* Never from the current folder. */
+/* Never loads from the current folder. */
 void *dlopen(const char *file, int flags) {
     if (!file) return GetModuleHandleW(NULL);
     wchar_t *wide = wide_of(file);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * count: which rule serves a module, and what it says of one call. */
+ * count: finds the rule of a module or operator, and applies it to one call. */
 #include "count/count.h"
 
 const lmi_rule *lmi_rule_for(const lmi_convention *c, const lam_module *mod) {
@@ -26,7 +26,8 @@ lam_count lmi_rule_count(const lmi_rule *r, lam_metric metric, bool released, co
     return evaluate(r->formula[metric], facts);
 }
 
-/* What a class of the user's own does besides the layer that it extends is not seen. */
+/* Makes a count less certain for a user-defined class, whose work beyond the layer that it extends is not
+ * observed. */
 static lam_count doubt(const lmi_convention *c, const lam_module *mod, lam_count n) {
     if (c->hidden == LMI_TRUST || n.state == LAM_UNKNOWN) return n;
     if (mod->flags & LAM_MODULE_OPAQUE) return lmi_unknown();
@@ -59,7 +60,7 @@ const lmi_rule *lmi_rule_for_op(const lmi_convention *c, int32_t op_word, const 
 /* Names without "::" are marks that a program sets around its work. */
 static bool is_operator(const lam_op *o) { return o->sig->word >= 0 || strstr(o->sig->name, "::"); }
 
-/* What has no word is somebody's own, one kernel; the framework's own without a word only call others. */
+/* Without a word, an operator of torch only calls others, and a custom one is a single kernel. */
 static bool calls_others(const lam_op *o) {
     static const char ours[] = "aten::";
     return o->sig->word >= 0 ? lmi_op_composite(o->sig->word)

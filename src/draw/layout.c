@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The layout of a graph whose nodes come in an order of execution: ranks from top to bottom, the main path a
+ * The layout of a graph whose nodes are in order of execution: ranks from top to bottom, the main path as a
  * straight line, long lines beside it. */
 #include "draw/sketch.h"
 
 #include <math.h>
 
 enum {
-    LINES_A_NODE = 3,    /* more lines than these share one rail */
-    MOST_CROSSINGS = 40, /* the same for crossings that no order takes away */
+    LINES_A_NODE = 3,    /* with more lines, all long ones share one rail */
+    MOST_CROSSINGS = 40, /* the same with more crossings in the best order */
     GAP = 22,            /* between ranks */
-    MOST_MORE = 26,      /* and what wide jumps between them get more */
-    FURTHEST = 1 << 28   /* from the middle */
+    MOST_MORE = 26,      /* the most that is added to the gap for wide jumps */
+    FURTHEST = 1 << 28   /* the largest distance from the middle */
 };
 
 static lam_status check(int32_t n, const lmi_box_size *size, int32_t m, const lmi_line_ends *line,
@@ -48,7 +48,7 @@ static lam_status sketch(lmi_sketch *s, int32_t m, const lmi_line_ends *line, la
     return lmi_sketch_places(s, e);
 }
 
-/* x in whole numbers, and the extent. */
+/* Copies positions as whole numbers, and finds the extent. */
 static lam_status take_places(lmi_drawing *out, const lmi_sketch *s, lam_error *e) {
     double left = 0, right = 0;
     for (int32_t i = 0; i < s->n_items; i++) {
@@ -68,8 +68,8 @@ static lam_status take_places(lmi_drawing *out, const lmi_sketch *s, lam_error *
     return LAM_OK;
 }
 
-/* A rank is as high as its highest node, and the further a segment goes to the side, the further below it
- * the next one is. */
+/* A rank is as high as its highest node. The gap below it grows with the sideways distance of its widest
+ * segment. */
 static void stack_ranks(lmi_drawing *out, const lmi_sketch *s) {
     int32_t *high = out->bottom, *jump = out->top, at = 0;
     for (int32_t v = 0; v < s->n; v++)

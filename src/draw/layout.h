@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * draw: where the nodes and lines of a drawing of a graph stand. It knows nothing of networks. */
+ * draw: the positions of nodes and lines in a drawing of a graph, independent of networks. */
 #ifndef LMI_DRAW_LAYOUT_H
 #define LMI_DRAW_LAYOUT_H
 
@@ -9,13 +9,13 @@
  * lower to a higher number. */
 typedef struct lmi_box_size { int32_t w, h; } lmi_box_size;
 typedef struct lmi_line_ends { int32_t from, to; } lmi_line_ends;
-/* A long line passes through the ranks between its ends at its waypoints; all long lines of one source share
- * theirs. On the rail of a `shared` drawing the source is n. */
+/* A long line passes the ranks between its ends at waypoints, which all long lines of one source share. On
+ * the rail of a `shared` drawing the source is n. */
 typedef struct lmi_waypoint { int32_t x, rank, source; } lmi_waypoint;
 
 typedef struct lmi_drawing {
     int32_t n;         /* nodes */
-    int32_t *x, *y;    /* of a node's centre, and of its top */
+    int32_t *x, *y;    /* x of a node's centre, y of its top */
     int32_t *rank;
     bool *spine;       /* on the straight line through x = 0 */
     int32_t n_ranks;
@@ -24,14 +24,14 @@ typedef struct lmi_drawing {
     lmi_waypoint *waypoint;
     int32_t n_segments;
     lmi_line_ends *segment; /* between neighbouring ranks; n + i is waypoint i */
-    bool shared; /* all long lines share one rail; `lines` of the caller say which node reads which */
+    bool shared; /* all long lines share one rail; only the caller's lines show which node reads which */
     int64_t crossings;
     int32_t left, right, height; /* the extent, without a margin */
 } lmi_drawing;
 
-/* Places `n` nodes of the given sizes with `m` lines, as docs/decisions.md describes; equal input gives an
- * equal result, in whatever order the lines are. Everything is in the arena. LAM_USAGE: a line does not go
- * from a lower to a higher number. */
+/* Places `n` nodes of the given sizes with `m` lines, as docs/decisions.md describes. The result is
+ * deterministic and does not depend on the order of the lines. Everything is in the arena. LAM_USAGE: a line
+ * does not go from a lower to a higher number. */
 lam_status lmi_draw(lmi_drawing *out, lmi_arena *arena, int32_t n, const lmi_box_size *size, int32_t m,
                        const lmi_line_ends *line, lam_error *e);
 

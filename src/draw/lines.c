@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Lines as segments between neighbouring ranks. A line over several ranks is long. All long lines of a source
- * share one trunk, so their number is that of sources and ranks and not its square; where they would cover
- * the drawing they share one rail. */
+ * share one trunk, so the number of segments is not quadratic; if trunks would cover the drawing, all long
+ * lines share one rail. */
 #include "draw/sketch.h"
 
-/* More waypoints a node than this say nothing. */
+/* With more waypoints a node the drawing would be unreadable. */
 enum { WAYPOINTS_A_NODE = 16 };
 
 static bool is_long(const lmi_sketch *s, int32_t i) {
     return s->rank[s->line[i].to] > s->rank[s->line[i].from] + 1;
 }
 
-/* The last rank that a trunk of v passes; its own: it has none. */
+/* The last rank that the trunk of v passes; the rank of v: it has no trunk. */
 static int32_t trunk_end(const lmi_sketch *s, int32_t v) {
     int32_t end = s->rank[v];
     for (int32_t k = s->readers.at[v]; k < s->readers.at[v + 1]; k++)
@@ -29,7 +29,7 @@ static void add_segment(lmi_sketch *s, int32_t from, int32_t to) {
     s->segment[s->n_segments++] = (lmi_line_ends){from, to};
 }
 
-/* Room for the nodes, `waypoints` and `segments`. */
+/* Allocates items for the nodes and `waypoints`, and `segments`; adds the nodes. */
 static lam_status begin(lmi_sketch *s, int64_t waypoints, int64_t segments, lam_error *e) {
     if (s->n + waypoints > INT32_MAX - 2 || segments > INT32_MAX - 2)
         return lmi_fail(e, LAM_LIMIT, "drawing", "the graph has too many long lines to be drawn");
@@ -60,7 +60,7 @@ static lam_status trunks(lmi_sketch *s, int64_t waypoints, lam_error *e) {
     return LAM_OK;
 }
 
-/* The rail goes through the ranks that a long line passes. It has gaps where none goes on. */
+/* The rail passes the ranks that at least one long line passes, and has gaps in other ranks. */
 static lam_status rail(lmi_sketch *s, lam_error *e) {
     LAM_TRY(begin(s, s->n_ranks, (int64_t)s->n_ranks + 2 * (int64_t)s->m, e));
     uint64_t n = (uint64_t)s->n_ranks + 2;
@@ -81,8 +81,7 @@ static lam_status rail(lmi_sketch *s, lam_error *e) {
         if (passing[r]) at[r] = add_waypoint(s, r, s->n);
         if (going_on[r - 1]) add_segment(s, at[r - 1], at[r]);
     }
-    for (int32_t i = 0, joined = -1; i < s->m;
-         i++) { /* a source joins it once, and a reader leaves it once */
+    for (int32_t i = 0, joined = -1; i < s->m; i++) { /* a source is joined to it once, and so is a reader */
         int32_t from = s->line[i].from, to = s->line[i].to;
         if (!is_long(s, i)) {
             add_segment(s, from, to);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The order of items in each rank. It begins as the nodes ran, waypoints to the right of them. Then every
- * item moves to the mean of its neighbours, down and up in turns, and the order with the fewest crossings
- * stays. */
+ * The order of items in each rank. At first nodes are in order of execution, with waypoints to the right of
+ * them. Then every item moves to the mean of its neighbours, in sweeps down and up; the order with the fewest
+ * crossings is kept. */
 #include "draw/sketch.h"
 
 #include <stdlib.h>
@@ -35,8 +35,8 @@ static void sort_rank(lmi_sketch *s, int32_t r, const lmi_lists *by, wish *wishe
     }
 }
 
-/* Two segments cross if their ends are in opposite orders. From the left, those that end to the right of a
- * later one are counted in a Fenwick tree over the places below. */
+/* Two segments cross if their ends are in opposite orders. Walking from the left, a Fenwick tree over the
+ * lower positions counts the earlier segments that end to the right of the present one. */
 static int64_t crossings_below(const lmi_sketch *s, int32_t r, int32_t *tree) {
     int32_t n = s->row_at[r + 2] - s->row_at[r + 1], before = 0;
     int64_t crossings = 0;
@@ -75,7 +75,7 @@ static lam_status begin(lmi_sketch *s, lam_error *e) {
         if (s->row_at[r + 2] > s->widest) s->widest = s->row_at[r + 2];
         s->row_at[r + 2] += s->row_at[r + 1];
     }
-    for (int32_t i = 0; i < s->n_items; i++) /* the next of a rank ends as the begin of the rank below */
+    for (int32_t i = 0; i < s->n_items; i++) /* row_at[r + 1] ends as the next rank's begin */
         s->row[s->row_at[s->item[i].rank + 1]++] = i;
     number(s);
     return LAM_OK;

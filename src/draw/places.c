@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The place of each item in its rank. The spine stands at 0, a trunk as far out as it must be anywhere, and
- * everything else at the median of its neighbours, as near as order and distances permit: the weighted least
- * squares of a rank are found exactly by pooling adjacent violators. */
+ * The position of each item in its rank. The spine is at 0, a trunk as far out as its furthest waypoint, and
+ * every other item at the median of its neighbours, as near as order and distances permit: pooling adjacent
+ * violators finds the exact weighted least squares of a rank. */
 #include "draw/sketch.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-enum { SWEEPS = 16, BOTH_WAYS = 4 /* the last sweeps look up and down at once */ };
+enum { SWEEPS = 16, BOTH_WAYS = 4 /* the last sweeps use the neighbours above and below */ };
 enum { BETWEEN_NODES = 20, BESIDE_TRUNK = 16, BETWEEN_TRUNKS = 14 };
 
-/* Where the trunk of a source is: the waypoint that is furthest out, and the sides that it is on. */
+/* The extent of a source's trunk: its furthest waypoint, and the sides on which it has waypoints. */
 typedef struct reach {
     double far;
     bool left, right;
 } reach;
-/* Adjacent items that stand as near to each other as they may. */
+/* Adjacent items at the minimum distance from each other. */
 typedef struct pool {
     double mean, weight;
     int32_t n;
 } pool;
-/* An item's wanted place, its weight, and how far it is from the first item of the row at least. */
+/* An item's wanted position, its weight, and its least distance from the first item of the row. */
 typedef struct want {
     double where, weight, offset;
 } want;
@@ -89,7 +89,7 @@ static void reach_out(reach *trunk, double x) {
     if (fabs(x) > fabs(trunk->far)) trunk->far = x;
 }
 
-/* The number in its row of the item on the spine, -1 none. */
+/* The index in its row of the item on the spine, -1 none. */
 static int32_t spine_in(const lmi_sketch *s, const int32_t *row, int32_t n) {
     for (int32_t i = 0; i < n; i++)
         if (!is_waypoint(s, row[i]) && s->spine[row[i]]) return i;
@@ -104,7 +104,7 @@ static void place_rank(lmi_sketch *s, work *w, int32_t r, bool above, bool below
         w->wants[i].offset = w->wants[i - 1].offset + distance(s, row[i - 1], row[i]);
     if (mid < 0) {
         settle(s, row, w->wants, n, w->pools, 0);
-    } else { /* both sides keep their distance from it */
+    } else { /* both sides keep their distance from the spine */
         for (int32_t i = 0, zero = mid; i < n; i++)
             if (i != zero) w->wants[i].offset -= w->wants[zero].offset;
         settle(s, row, w->wants, mid, w->pools, -1);
@@ -115,7 +115,7 @@ static void place_rank(lmi_sketch *s, work *w, int32_t r, bool above, bool below
         if (is_waypoint(s, row[i])) reach_out(&w->trunk[s->item[row[i]].source], s->item[row[i]].x);
 }
 
-/* Side by side: the spine at 0, or the middle of the row's nodes. */
+/* Places items side by side, with the spine, or else the middle of the row's nodes, at 0. */
 static void begin_rank(lmi_sketch *s, int32_t r) {
     const int32_t *row = s->row + s->row_at[r], n = s->row_at[r + 1] - s->row_at[r],
                   mid = spine_in(s, row, n);

@@ -9,8 +9,7 @@ lam_status lmi_sketch_lists(lmi_arena *a, lmi_lists *out, int32_t n, int32_t m, 
     out->at = lmi_alloc(a, (uint64_t)n + 2, sizeof *out->at);
     out->to = lmi_alloc(a, (uint64_t)m, sizeof *out->to);
     if (!out->at || !out->to) return lmi_nomem(e);
-    int32_t *next =
-        out->at + 1; /* where the next of each item goes; it ends as the begin of the item after */
+    int32_t *next = out->at + 1; /* the next free entry of each item; finally the begin of the next item */
     for (int32_t i = 0; i < m; i++) next[(by_to ? line[i].to : line[i].from) + 1]++;
     for (int32_t i = 0; i < n; i++) next[i + 1] += next[i];
     for (int32_t i = 0; i < m; i++) {
@@ -20,7 +19,7 @@ lam_status lmi_sketch_lists(lmi_arena *a, lmi_lists *out, int32_t n, int32_t m, 
     return LAM_OK;
 }
 
-/* By source, then by reader, each once: sorted by counting, first by reader. */
+/* Sorts the lines by source, then by reader, and removes duplicates: two counting sorts, first by reader. */
 static lam_status sort_lines(lmi_sketch *s, int32_t m, const lmi_line_ends *line, lam_error *e) {
     lmi_lists of;
     s->line = lmi_alloc(&s->arena, (uint64_t)m, sizeof *s->line);
@@ -45,7 +44,8 @@ static void find_ranks(lmi_sketch *s) {
         if (s->rank[v] >= s->n_ranks) s->n_ranks = s->rank[v] + 1;
 }
 
-/* A node that reads nothing stands just above its first reader. Some other node of rank 0 stays there. */
+/* Moves a node that reads nothing to the rank just above its first reader. Another node always stays in rank
+ * 0. */
 static void lower_inputs(lmi_sketch *s) {
     for (int32_t v = 0; v < s->n; v++) {
         int32_t first = s->n_ranks;
@@ -56,7 +56,7 @@ static void lower_inputs(lmi_sketch *s) {
     }
 }
 
-/* The `want`-th of the sources of v on a longest path to it (want -1: none); *n: how many there are. */
+/* The `want`-th of the sources of v on a longest path to it (want -1: none); *n: their number. */
 static int32_t near_source(const lmi_sketch *s, int32_t v, int32_t want, int32_t *n) {
     int32_t found = -1;
     *n = 0;
@@ -65,8 +65,8 @@ static int32_t near_source(const lmi_sketch *s, int32_t v, int32_t want, int32_t
     return found;
 }
 
-/* Where all longest paths to a node were together last: `gate` of v is the last node that they all pass
- * before v, -1 none; `depth` is the number of gates before it. */
+/* Finds the `gate` of each node v: the last node before v that all longest paths to v pass, -1 none; and its
+ * `depth`: the number of gates before it. */
 static void find_gates(const lmi_sketch *s, int32_t *gate, int32_t *depth) {
     for (int32_t v = 0; v < s->n; v++) {
         bool first = true;
@@ -74,7 +74,7 @@ static void find_gates(const lmi_sketch *s, int32_t *gate, int32_t *depth) {
         for (int32_t k = s->sources.at[v]; k < s->sources.at[v + 1]; k++) {
             int32_t a = s->sources.to[k], b = gate[v];
             if (s->rank[a] != s->rank[v] - 1) continue;
-            while (!first && a != b) { /* up from the deeper one until they meet */
+            while (!first && a != b) { /* up from the deeper one to the common gate */
                 int32_t *deeper = b < 0 || (a >= 0 && depth[a] >= depth[b]) ? &a : &b;
                 *deeper = gate[*deeper];
             }
@@ -85,14 +85,14 @@ static void find_gates(const lmi_sketch *s, int32_t *gate, int32_t *depth) {
     }
 }
 
-/* Of an odd number of equally long branches the spine takes the middle one. An even number has no middle:
- * the spine has a gap there, and the branches stand on both sides of it. */
+/* If there is an odd number of equally long branches, the spine follows the middle one. With an even number
+ * the spine has a gap, and the branches are on both sides of it. */
 static lam_status find_spine(lmi_sketch *s, lam_error *e) {
     int32_t *gate = lmi_alloc(&s->arena, (uint64_t)s->n, sizeof *gate), last = s->n - 1, n;
     int32_t *depth = lmi_alloc(&s->arena, (uint64_t)s->n, sizeof *depth);
     if (!gate || !depth) return lmi_nomem(e);
     find_gates(s, gate, depth);
-    for (int32_t v = s->n - 1; v >= 0 && s->rank[s->n - 1] == 0; v--) /* it reads nothing */
+    for (int32_t v = s->n - 1; v >= 0 && s->rank[s->n - 1] == 0; v--) /* the last node reads nothing */
         if (s->rank[v] > s->rank[last]) last = v;
     while (last >= 0) {
         s->spine[last] = true;

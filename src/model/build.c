@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The builder: a source pushes what it saw. Everything is checked here, so the rest may trust a model's
+ * The builder: a source pushes its observations. All are checked here, so other code may trust a model's
  * indices. */
 #include "model/builder.h"
 
 enum { MOST_AXES = 64, MOST_NOTES = 64, MOST_PROVENANCE = 64 };
 
-/* The module of the thing that was just appended to p->items; that is taken back when there is no room. */
+/* Appends the module of the last item of p->items; removes the item if there is no room. */
 static lam_status push_owner(lam_builder *b, lmi_pushed *p, int32_t module, const char *what, lam_error *e) {
     lam_status s = lmi_push(b, &p->modules, what, &module, e);
     if (s != LAM_OK) lmi_vec_pop(&p->items);
@@ -23,8 +23,8 @@ lam_status lmi_needs(const void *p, const char *what, lam_error *e) {
     return p ? LAM_OK : lmi_fail(e, LAM_USAGE, what, "it is missing; give one");
 }
 
-/* A copy of n bytes, or the copy that was made of the same bytes before. Layers repeat: most of their
- * class names, shapes and settings are the ones of a layer just pushed. */
+/* A copy of n bytes, or a recent copy of the same bytes. Layers repeat: most class names, shapes and settings
+ * equal those of a layer that was pushed just before. */
 static const void *keep(lam_builder *b, const void *bytes, uint64_t n) {
     if (n == 0) return lmi_alloc(&b->arena, 0, 1);
     lmi_recent *r = &b->recent[lmi_hash(bytes, (size_t)n) % LMI_RECENT];
@@ -34,8 +34,8 @@ static const void *keep(lam_builder *b, const void *bytes, uint64_t n) {
     return copy;
 }
 
-/* A text that must be there. Sources often give the same text at the same address, so that is looked at
- * first. */
+/* Copies a text that is required. Sources often pass the same text at the same address, so the last text at
+ * the address is compared first. */
 lam_status lmi_copy_text(lam_builder *b, const char *s, const char *what, const char **out, lam_error *e) {
     LAM_TRY(lmi_needs(s, what, e));
     const char **known = &b->at_address[((uintptr_t)s ^ (uintptr_t)s >> 8) % LMI_RECENT];
@@ -114,7 +114,7 @@ static char *join(lmi_arena *a, const char *parent, const char *name) {
     return path;
 }
 
-/* The last component of a path is the place's name, so one copy serves both. */
+/* The last component of a path is the place's name, so one copy is used for both. */
 static lam_status name_place(lam_builder *b, const char *parent, const char *name, lam_place *p,
                              lam_error *e) {
     char *path = join(&b->arena, parent, name);
@@ -260,7 +260,7 @@ lam_status lam_build_call(lam_builder *b, const lam_call_info *info, int32_t *in
 
 lam_status lam_build_note(lam_builder *b, const char *text, lam_error *e) {
     const char *copy;
-    if (b->notes.n >= MOST_NOTES) return LAM_OK; /* a note more tells nothing new */
+    if (b->notes.n >= MOST_NOTES) return LAM_OK; /* further notes are dropped */
     LAM_TRY(lmi_copy_text(b, text, "a note", &copy, e));
     return lmi_push(b, &b->notes, "notes", &copy, e);
 }

@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The model while it is pushed. Texts and shapes go to the arena at once, the same ones mostly once; what
- * still grows lives in arrays that the finished model takes over. Fresh memory costs more than anything
- * else here, so nothing is stored twice without need. */
+ * The model while it is pushed. Texts and shapes are copied to the arena at once, equal ones mostly once;
+ * lists that still grow are arrays, which the finished model takes over. Fresh memory is the largest cost
+ * here, so nothing is stored twice without need. */
 #ifndef LMI_BUILDER_H
 #define LMI_BUILDER_H
 
 #include "model/model.h"
 
-/* Things that belong to modules, and to which: two arrays of one length. */
+/* Items that belong to modules, and the module of each: two arrays of equal length. */
 typedef struct lmi_pushed {
     lmi_vec items, modules; /* modules: int32_t */
 } lmi_pushed;
 
-/* What was copied lately: a hash chooses the slot, and the bytes decide. */
+/* Recent copies: a hash chooses the slot, and the bytes are compared. */
 enum { LMI_RECENT = 256 };
 typedef struct lmi_recent {
     const void *bytes;
     size_t n;
 } lmi_recent;
 
-/* An operator's name, one copy for all that bear it, and the word that it is. */
+/* An operator's name, stored once for all operators with it, and its word. */
 typedef struct lmi_op_name {
     const char *name;
     int32_t word;
@@ -28,7 +28,7 @@ typedef struct lmi_op_name {
 struct lam_builder {
     lmi_arena arena;
     lmi_memory *memory; /* NULL: it was not measured */
-    lmi_device *device; /* NULL: none was asked */
+    lmi_device *device; /* NULL: no device was measured */
     lmi_vec modules; /* lam_module */
     lmi_pushed attrs; /* lam_attr */
     lmi_vec places;  /* lam_place */
@@ -48,34 +48,34 @@ struct lam_builder {
     lmi_map op_by_name; /* index into op_names */
     lmi_vec sigs;       /* lam_op_sig *, in the arena */
     int32_t *by_sig;    /* open addressing: 1 + index into sigs, 0 empty */
-    uint32_t *sig_hash; /* beside it */
+    uint32_t *sig_hash; /* the hash of each slot of by_sig */
     size_t sig_slots;
     lmi_vec shares;     /* int32_t, of the results of the operator that is being pushed */
-    lmi_vec again;      /* lam_op_arg: its arguments and results, where it said only what it is like */
-    lmi_seen *seen;     /* of values; NULL: nobody looked */
+    lmi_vec again;      /* lam_op_arg: its arguments and results, if it was pushed by `like` alone */
+    lmi_seen *seen;     /* of values; NULL: they were not checked */
     lmi_vec ties, identities; /* lmi_tie, lmi_identity */
-    bool identified;          /* some result had an address */
+    bool identified;          /* at least one result had an address */
     lmi_recent recent[LMI_RECENT];
-    const char *at_address[LMI_RECENT]; /* the copy of the text that was last at such an address */
+    const char *at_address[LMI_RECENT]; /* the copy of the last text at an address of this slot */
     int32_t op_at_address[LMI_RECENT];  /* the same for operators' names: 1 + index into op_names */
 };
 
-/* What every push is made of (build.c). The texts say what and where, for the error's `where`. */
+/* The checks of every push (build.c). The texts are for the error's `where`. */
 lam_status lmi_in_range(const lmi_vec *v, int32_t i, const char *what, lam_error *e);
 lam_status lmi_needs(const void *p, const char *what, lam_error *e);
 lam_status lmi_check_sizes(int32_t ndim, const int64_t *sizes, const char *what, lam_error *e);
-/* Copies that are shared with what was copied lately. */
+/* Copies, which are shared with recent equal ones. */
 lam_status lmi_copy_text(lam_builder *b, const char *s, const char *what, const char **out, lam_error *e);
 lam_status lmi_copy_ints(lam_builder *b, const int64_t *from, int32_t n, const int64_t **out, lam_error *e);
 lam_status lmi_check_value(const lam_value *v, const char *name, lam_error *e);
-/* Of one that was checked. */
+/* Copies a value that was checked. */
 lam_status lmi_copy_value(lam_builder *b, const lam_value *from, const char *name, lam_value *to,
                           lam_error *e);
 
-enum { LMI_MOST = 16 << 20, LMI_MOST_OPS = 64 << 20 }; /* of any one thing; of operators */
+enum { LMI_MOST = 16 << 20, LMI_MOST_OPS = 64 << 20 }; /* the most items of a list; the most operators */
 
-/* Appends `item` to `v`. Each array is held to the arena's limit too. Inlined, so that copies have a size
- * known to the compiler: this is what a capture does most. */
+/* Appends `item` to `v`. The arena's limit applies to each array too. Inlined, so that copies have a size
+ * known to the compiler: a capture does this most often. */
 __attribute__((always_inline)) static inline lam_status
 lmi_push_sized(lam_builder *b, lmi_vec *v, const char *what, const void *item, size_t size, size_t most,
                lam_error *e) {
@@ -90,9 +90,9 @@ lmi_push_sized(lam_builder *b, lmi_vec *v, const char *what, const void *item, s
 
 #define lmi_push(b, v, what, item, e) lmi_push_sized(b, v, what, item, sizeof *(item), LMI_MOST, e)
 
-/* -- where data comes from (data.c) ---------------------------------------------------------------------- */
+/* -- sources of data (data.c) ---------------------------------------------------------------------------- */
 
-/* Keep the addresses of a parameter or buffer, and of an operator's tensors, for whoever asks for sources. */
+/* Keep the addresses of a parameter or buffer, and of an operator's tensors, to find sources later. */
 lam_status lmi_keep_identity(lam_builder *b, uint64_t storage, uint64_t object, int32_t tensor, lam_error *e);
 lam_status lmi_keep_ties(lam_builder *b, const lam_op_info *o, const lam_op_sig *sig, uint32_t *at,
                          lam_error *e);
@@ -105,9 +105,9 @@ typedef struct lmi_groups {
  * out. */
 bool lmi_group(lmi_arena *a, const int32_t *keys, int32_t n, int32_t n_groups, lmi_groups *out);
 
-/* Fills place and ordinal of every event, and the calls counted by modules and places. Needs places with
- * children and modules with places; `scratch` is for what is needed meanwhile. LAM_RANGE when a called
- * module has no place. */
+/* Fills the place and ordinal of every event, and the numbers of calls of modules and places. Children of
+ * places and places of modules must be known; `scratch` has temporary data. LAM_RANGE if a called module has
+ * no place. */
 lam_status lmi_place_calls(lam_model *m, lmi_arena *scratch, lam_error *e);
 
 #endif

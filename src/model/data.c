@@ -1,42 +1,42 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Where data comes from. Each tensor that goes into an operator has two addresses: its own, and that of its
- * memory, which its views share. They are kept as operators are pushed. When sources are asked for, the
- * operators are gone through in that order, and what is known of both is kept meanwhile: who gave a tensor,
- * and who last wrote to its memory; the later of the two is the source.
+ * The sources of data. Each tensor among an operator's arguments has two addresses: that of the object, and
+ * that of its memory, which its views share. They are stored when operators are pushed. To find the sources,
+ * one pass over the operators in this order keeps for each address which operator returned the tensor, and
+ * which one wrote to the memory last; the later of the two is the source.
  *
- * Addresses are used again. What an operator gives replaces what was known of its address. A tensor that
- * nobody saw coming (made from numpy) may have the address of one that is gone: its source is not told where
- * it is not the very tensor that was seen, in size and type too. Only a backward pass meets tensors that are
- * new objects on memory that is known, for autograd makes one anew of each it had saved. */
+ * Addresses are reused. A result replaces all that was known of its address. A tensor of unobserved origin
+ * (made from numpy) may have the address of a freed one: its source is unknown unless it is the observed
+ * object, of the same size and type. Only in a backward pass may a new object be on known memory, since
+ * autograd creates the tensors that it had saved anew. */
 #include "model/builder.h"
 #include "model/view.h"
 
 #include <stdlib.h>
 
-/* What is known of an address now: the memory of tensors, or one tensor. */
+/* What an address holds at this point of the pass: the memory of tensors, or one tensor. */
 typedef struct lmi_known {
     uint64_t key;     /* 0: the slot is free */
-    uint64_t storage; /* of a tensor: its memory then */
-    int64_t numel;    /* what was there then; -1 unknown */
+    uint64_t storage; /* of a tensor: its memory */
+    int64_t numel;    /* elements; -1 unknown */
     int32_t dtype;
-    int32_t op;          /* that gave it, -1 */
-    uint32_t when;       /* later is greater */
-    int32_t root, input; /* the outermost call whose argument it is, and which; -1 */
+    int32_t op;          /* the operator that returned or wrote it, -1 */
+    uint32_t when;       /* a counter: larger is later */
+    int32_t root, input; /* the outermost call whose argument it is, and the argument; -1 */
     int32_t made;        /* of a tensor: the operator whose result `nth` is this object, -1 */
-    int32_t write;       /* of memory: the last into it, -1 */
+    int32_t write;       /* of memory: the last write into it, -1 */
     int16_t nth;
 } lmi_known;
 
-/* A tensor that will be there when its operator ends. */
+/* A tensor that exists when its operator ends. */
 typedef struct lmi_result {
     uint64_t storage, object;
     int64_t numel;
     int32_t dtype;
-    bool fresh, in_place; /* its memory is new; it is itself an argument, and was written to */
-    int16_t nth;          /* which result; in place without results, 0 */
+    bool fresh, in_place; /* its memory is new; it is an argument that was written to */
+    int16_t nth;          /* the index of the result; 0 for an operator in place without results */
     const lam_op_arg *arg;
-    int32_t owner; /* in place: of its memory, as in lmi_edge */
+    int32_t owner; /* in place: the owner of its memory, as in lmi_edge */
 } lmi_result;
 
 typedef struct lmi_data {
@@ -48,26 +48,26 @@ typedef struct lmi_data {
     lmi_known *slots;
     size_t n, cap;
     uint32_t when;
-    lmi_vec open;       /* lmi_open: operators that have not ended, each inside the one before */
-    lmi_vec results;    /* lmi_result: theirs */
+    lmi_vec open;       /* lmi_open: operators that have not ended, each inside the previous one */
+    lmi_vec results;    /* lmi_result: their results */
     lmi_map tensors;    /* addresses of parameters and buffers, and of their memory */
-    int32_t call, root; /* of the last operator: the outermost call around it */
+    int32_t call, root; /* of the last operator: its call, and the outermost call around it */
     int32_t entered;    /* the last outermost call whose arguments are known, -1 */
     int64_t t0_ns;      /* of the last operator */
     int32_t *by_end;    /* calls in the order in which they ended */
-    int32_t ended;      /* how many of them are settled */
-    bool *settled;      /* a call without times: it was left, and is settled */
-    int32_t reached;    /* the last call that began, as far as operators tell; -1 */
-    int32_t left;       /* the innermost call of the operator before, where it has no times; -1 */
+    int32_t ended;      /* how many of `by_end` are settled */
+    bool *settled;      /* per call: the sources of its results were found */
+    int32_t reached;    /* without times: the last call in which an operator ran; -1 */
+    int32_t left;       /* without times: the innermost call of the previous operator; -1 */
 } lmi_data;
 
 /* An operator that has not ended. */
 typedef struct lmi_open {
     int32_t op;
-    size_t results; /* where its own begin */
+    size_t results; /* the index of its first result */
 } lmi_open;
 
-/* -- as they are pushed ---------------------------------------------------------------------------------- */
+/* -- pushing --------------------------------------------------------------------------------------------- */
 
 lam_status lmi_keep_identity(lam_builder *b, uint64_t storage, uint64_t object, int32_t tensor,
                              lam_error *e) {
@@ -116,9 +116,9 @@ lam_status lmi_keep_ties(lam_builder *b, const lam_op_info *o, const lam_op_sig 
 static uint64_t storage_of(const lmi_tie *t) { return t->id[0] | (uint64_t)(t->id[2] & 0xFFFF) << 32; }
 static uint64_t object_of(const lmi_tie *t) { return t->id[1] | (uint64_t)(t->id[2] >> 16) << 32; }
 
-/* -- what is known of addresses -------------------------------------------------------------------------- */
+/* -- state of addresses ---------------------------------------------------------------------------------- */
 
-/* Addresses of objects are even, so memory and tensors have keys of their own. */
+/* The last bit separates keys of memory from keys of tensors. */
 static uint64_t memory_key(uint64_t storage) { return storage << 1 | 1; }
 static uint64_t tensor_key(uint64_t object) { return object << 1; }
 
@@ -145,7 +145,7 @@ static bool widen(lmi_data *d) {
     return true;
 }
 
-/* The entry of a key, new ones empty; NULL when memory ran out. */
+/* The entry of a key; a new one is empty. NULL: memory ran out. */
 static lmi_known *put(lmi_data *d, uint64_t key) {
     if (d->n * 2 >= d->cap && !widen(d)) return NULL;
     lmi_known *k = &d->slots[probe(d->slots, d->cap, key)];
@@ -156,14 +156,15 @@ static lmi_known *put(lmi_data *d, uint64_t key) {
     return k;
 }
 
-/* -- who gave it ----------------------------------------------------------------------------------------- */
+/* -- sources of tensors ---------------------------------------------------------------------------------- */
 
 static int64_t numel_of(const lam_op_arg *a) {
     int64_t n;
     return a->ndim >= 0 && lmi_product(a->sizes, a->ndim, &n) ? n : -1;
 }
 
-/* One tensor as it is met. `seen`: only what was seen to become this very object counts. */
+/* A tensor whose source is searched. `seen`: only operators that were observed to return this object
+ * count. */
 typedef struct met {
     uint64_t storage, object;
     int64_t numel;
@@ -187,7 +188,7 @@ static int32_t owner_of(const lmi_data *d, const met *t, int32_t root) {
     return s && s->root == root ? -2 - s->input : -1;
 }
 
-/* The last write into a tensor's memory that reaches it, of those after `since`; -1 none. */
+/* The last write after `since` into a part of the memory that the tensor covers; -1 none. */
 static int32_t last_write(const lmi_data *d, const lmi_edge *t, const met *shape, int32_t write,
                           uint32_t since) {
     lmi_place mine, other;
@@ -205,7 +206,7 @@ static int32_t last_write(const lmi_data *d, const lmi_edge *t, const met *shape
     return -1;
 }
 
-/* Who gave a tensor: its object, or its memory, whichever is later. */
+/* The source of a tensor: by its object or by its memory, the later of the two. */
 static lmi_edge edge_of_met(const lmi_data *d, const met *t, int32_t root) {
     lmi_edge e = {.op = LAM_SOURCE_NONE, .owner = owner_of(d, t, root), .made = -1, .write = -1, .maybe = -1};
     const lmi_known *o = t->object ? get(d, tensor_key(t->object)) : NULL;
@@ -240,9 +241,10 @@ static lam_status know_tensor(lmi_map *m, const lmi_identity *i, lam_error *e) {
     return lmi_map_put_u64(m, memory_key(i->storage), i->tensor, e);
 }
 
-/* -- operators end --------------------------------------------------------------------------------------- */
+/* -- ends of operators ----------------------------------------------------------------------------------- */
 
-/* Writing into a tensor leaves it the object that it was; so does handing on what an operator inside made. */
+/* Sets the operator that created an object. A write into an existing tensor does not change it, nor does an
+ * operator that returns the result of an operator inside it. */
 static void note_made(lmi_known *k, const lmi_result *r, bool was_there, int32_t op) {
     if (was_there && (r->in_place || k->made > op)) return;
     k->made = r->in_place ? -1 : op;
@@ -262,7 +264,7 @@ static bool note(lmi_data *d, uint64_t key, const lmi_result *r, int32_t op) {
     return true;
 }
 
-/* One that was made by an operator inside, and written to there, keeps what is known of that. */
+/* Adds a write. If an operator inside created the memory and wrote to it, those writes are kept. */
 static bool note_write(lmi_data *d, const lmi_result *r, int32_t op, lmi_known *k) {
     const lmi_known *object = r->object ? get(d, tensor_key(r->object)) : NULL;
     const lmi_write *last = lmi_vec_at(&d->writes, k->write < 0 ? SIZE_MAX : (size_t)k->write);
@@ -282,7 +284,8 @@ static bool note_write(lmi_data *d, const lmi_result *r, int32_t op, lmi_known *
     return true;
 }
 
-/* What is written to in place may be a part of the memory, whose whole size is known where it was new. */
+/* Notes that an operator created or wrote memory. A write in place may cover a part of it; the size of the
+ * whole is known from its creation. */
 static bool note_memory(lmi_data *d, const lmi_result *r, int32_t op) {
     const lmi_known *before = get(d, memory_key(r->storage));
     lmi_known was = before ? *before : (lmi_known){.numel = -1};
@@ -297,7 +300,7 @@ static bool note_memory(lmi_data *d, const lmi_result *r, int32_t op) {
     return true;
 }
 
-/* A view says nothing of its memory, unless nothing else tells views apart. */
+/* Notes a result. A view does not change the entry of its memory, unless objects have no addresses. */
 static bool give(lmi_data *d, const lmi_result *r, int32_t op) {
     bool writes = r->fresh || r->in_place || !r->object;
     d->when++;
@@ -305,7 +308,7 @@ static bool give(lmi_data *d, const lmi_result *r, int32_t op) {
            (!r->storage || !writes || note_memory(d, r, op));
 }
 
-/* Ends the operators that are open above `parent`, the innermost first. */
+/* Ends the open operators inside `parent`, the innermost first. */
 static lam_status end_above(lmi_data *d, int32_t parent, lam_error *e) {
     while (d->open.n > 0) {
         const lmi_open *top = lmi_vec_at(&d->open, d->open.n - 1);
@@ -334,8 +337,8 @@ static int32_t root_of(const lam_model *m, int32_t call) {
     return call;
 }
 
-/* The outermost call has begun: what is handed to it is there, and who made it counts only if that was seen.
- */
+/* Notes the arguments of an outermost call that has begun. An operator is the source of an argument only if
+ * it was observed to create it. */
 static lam_status enter(lmi_data *d, int32_t root, lam_error *e) {
     const lam_event *ev = &d->m->events[root];
     d->entered = root;
@@ -365,7 +368,7 @@ static int by_time(const void *a, const void *b) {
     return x->at != y->at ? (x->at > y->at) - (x->at < y->at) : (x->call < y->call) - (x->call > y->call);
 }
 
-/* Calls in the order in which they ended, and room for the sources of their results. */
+/* Sorts the calls by their end, and allocates the sources of their results. */
 static lam_status list_calls(lmi_data *d, lam_error *e) {
     const lam_model *m = d->m;
     uint64_t n = (uint64_t)m->n_events, all = 0;
@@ -399,7 +402,7 @@ static void settle_call(lmi_data *d, int32_t call) {
     d->settled[call] = true;
 }
 
-/* Settles the results of the calls that ended by then. */
+/* Finds the sources of the results of calls that ended until `now`. */
 static void end_calls(lmi_data *d, int64_t now) {
     const lam_model *m = d->m;
     for (; d->ended < m->n_events; d->ended++) {
@@ -419,15 +422,15 @@ static void leave(lmi_data *d, int32_t call) {
     if (d->m->events[call].t1_ns == 0) settle_call(d, call);
 }
 
-/* Where there are no times, as in a dry run, a call is over when an operator runs outside of it. What runs
- * backward comes when all are. */
+/* Without times, as in a dry run, a call has ended when an operator runs outside of it. Operators of a
+ * backward pass run after all calls have ended. */
 static void leave_calls(lmi_data *d, const lam_op *o) {
     const lam_model *m = d->m;
     int32_t call = o->phase == LAM_FORWARD ? o->call : -1;
     for (; d->left >= 0 && !is_around(m, d->left, call); d->left = m->events[d->left].parent)
         leave(d, d->left);
     int32_t around = call >= 0 ? m->events[call].parent : -1;
-    for (int32_t c = call - 1; c > d->reached; c--) { /* those that ran nothing that is seen */
+    for (int32_t c = call - 1; c > d->reached; c--) { /* calls in which no operator ran */
         if (c == around)
             around = m->events[c].parent;
         else
@@ -461,7 +464,7 @@ static bool note_result(lmi_data *d, const lam_op_arg *a, const lmi_tie *tie, bo
     return true;
 }
 
-/* An operator in place that gives nothing back writes to what comes first, a list mostly. */
+/* An operator in place without results writes to its first argument, usually a list. */
 static bool note_written(lmi_data *d, const lam_op_sig *sig, const lmi_tie *tie) {
     bool ok = true;
     for (int32_t i = 0; ok && i < sig->n_in; i++) {
@@ -478,22 +481,22 @@ static const lmi_tie *tie_of(const lam_op_sig *sig, const lmi_tie *tie, int32_t 
     return tie;
 }
 
-/* The argument that is this very object, -1 none. */
+/* The argument that is this object, -1 none. */
 static int32_t argument_of(const lam_op_sig *sig, const lmi_tie *tie, uint64_t object) {
     for (int32_t i = 0; i < sig->n_in; i++)
         if (sig->in[i].is_tensor && object_of(tie++) == object) return i;
     return -1;
 }
 
-/* What Python hands over for the first time ("lift": torch.tensor made it) was made by nobody who was seen.
- */
+/* True for an operator on a tensor that Python passes for the first time ("lift", in torch.tensor): no
+ * observed operator created it. */
 static bool is_lift(const char *name) {
     return !strcmp(name, "aten::lift_fresh") || !strcmp(name, "aten::lift");
 }
 
-/* Whether an operator that gives its own argument `from` back wrote to it. Of torch's own, those do whose
- * names end so ("relu_", "__iadd__"), and what takes a result comes after the first argument; the others
- * (contiguous, dropout in eval) had nothing to do. */
+/* True if an operator that returns its argument `from` wrote to it. Torch's operators do if their names end
+ * in "_" ("relu_", "__iadd__"), or if the argument is not the first one (`out`); others (contiguous, dropout
+ * in eval) return an unchanged argument. */
 static bool wrote(const char *name, int32_t from) {
     static const char ours[] = "aten::";
     return from > 0 || strncmp(name, ours, sizeof ours - 1) != 0 || ends_with(name, '_');
@@ -515,7 +518,7 @@ static bool note_results(lmi_data *d, const lam_op *o) {
         bool same = from >= 0;
         if (same && !wrote(sig->name, from)) continue;
         bool moved =
-            same && lmi_op_kind(sig->word) == LMI_K_free; /* unsqueeze_: another view, in its place */
+            same && lmi_op_kind(sig->word) == LMI_K_free; /* unsqueeze_: the object becomes another view */
         if (!note_result(d, a, mine, lift || a->shares < 0, same && !moved, i)) return false;
     }
     return true;
@@ -548,8 +551,8 @@ static void find_edges(lmi_data *d, const lam_op *o) {
 static lam_status see_op(lmi_data *d, int32_t index, lam_error *e) {
     const lam_op *o = &d->m->ops[index];
     LAM_TRY(end_above(d, o->parent, e));
-    /* Time that runs backwards is that of another thread, whose operators come when the first one's are over.
-     */
+    /* If time runs backwards, this operator is another thread's: those follow after all of the first
+     * thread. */
     end_calls(d, o->t0_ns && o->t0_ns < d->t0_ns ? INT64_MAX : o->t0_ns);
     d->t0_ns = o->t0_ns;
     leave_calls(d, o);
@@ -573,7 +576,7 @@ static lam_status see_all(lmi_data *d, lam_error *e) {
     return LAM_OK;
 }
 
-/* The edges take the place of the identities. */
+/* Stores the edges in the model; they replace the identities. */
 static void settle(lam_model *m, lmi_data *d) {
     enum { TIES = 8, OUT_SOURCES_AT = 10, OUT_SOURCES = 11, WRITES = 14 };
     free(m->storage[TIES]);
@@ -597,7 +600,7 @@ lam_status lam_model_find_sources(const lam_model *m, lam_error *e) {
     lmi_vec_init(&d.writes, sizeof(lmi_write));
     lmi_map_init(&d.tensors);
     lam_status s = see_all(&d, e);
-    /* Whoever asks sees no difference but of time. */
+    /* The model looks constant to callers: sources are found at their first use. */
     if (s == LAM_OK) settle((lam_model *)(uintptr_t)m, &d);
     free(d.edges);
     free(d.out_sources_at);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a device's clock and its allocator told of calls and of nodes: pushed after the calls, read from a
- * frozen model. */
+ * Readings of a device's clock and allocator for calls and nodes: pushed after the calls, read from a frozen
+ * model. */
 #include "model/builder.h"
 
 #include <stdlib.h>

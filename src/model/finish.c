@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A builder begins and ends here, and freezes its model: what was pushed flat is grouped, so each module and
- * place has its own list. */
+ * Creates builders, and freezes their models: flat lists are grouped, so each module and place has its own
+ * list. */
 #include "model/builder.h"
 
 #include <stdlib.h>
@@ -78,7 +78,7 @@ bool lmi_group(lmi_arena *a, const int32_t *keys, int32_t n, int32_t n_groups, l
     int32_t *start = lmi_alloc(a, (uint64_t)n_groups + 2, sizeof *start);
     int32_t *order = lmi_alloc(a, (uint64_t)n, sizeof *order);
     if (!start || !order) return false;
-    /* Two places ahead, so that filling the groups below moves each start to where it belongs. */
+    /* Counts two entries ahead, since filling the groups below moves each start to its final position. */
     for (int32_t i = 0; i < n; i++) start[keys[i] + 2]++;
     start[1] = 0; /* key -1 counted here */
     for (int32_t g = 2; g < n_groups + 2; g++) start[g] += start[g - 1];
@@ -89,15 +89,15 @@ bool lmi_group(lmi_arena *a, const int32_t *keys, int32_t n, int32_t n_groups, l
     return true;
 }
 
-/* The model takes an array over. Where nothing was pushed, a valid address of nothing. */
+/* Moves an array to the model. An empty array becomes a valid address of no elements. */
 static void *adopt(lam_model *m, lmi_vec *v, void **storage) {
     *storage = v->data;
     lmi_vec_init(v, v->size);
     return *storage ? *storage : lmi_alloc(&m->arena, 0, v->size);
 }
 
-/* Items come module by module from every source there is; then they lie as they shall. Otherwise they are
- * put in order. `start` tells where each module's begin, and one past the last. */
+/* Orders items by module; `start` has the first item of each module, and the end. Usual sources push items
+ * module by module, and then nothing is moved. */
 static bool by_module(lam_model *m, lmi_arena *scratch, lmi_pushed *p, void **storage, char **items,
                       int32_t **start) {
     lmi_groups g;
@@ -126,7 +126,7 @@ static bool give_attrs(lam_model *m, lmi_arena *scratch, lmi_pushed *pushed) {
     return true;
 }
 
-/* A module that owns a tensor under two names is one owner: `last` remembers who was counted. */
+/* A module that owns a tensor under two names is one owner: `last` is the last module counted for it. */
 static void count_owner(lam_tensor *t, int32_t module, int32_t *last) {
     if (t->owner == -1) t->owner = module;
     if (t->n_owners == 0 || *last != module) t->n_owners++;
@@ -172,13 +172,13 @@ static void put_path(lam_model *m, int32_t place) {
     uint64_t i = lmi_hash(path, strlen(path)) & m->path_mask;
     while (m->by_path[i] >= 0) {
         if (strcmp(m->places[m->by_path[i]].path, path) == 0)
-            return; /* of two places with one path the first stays */
+            return; /* if two places have one path, the first is found */
         i = (i + 1) & m->path_mask;
     }
     m->by_path[i] = place;
 }
 
-/* At most half full, so a probe soon meets an empty slot. */
+/* At most half full, so a probe soon finds an empty slot. */
 static bool index_paths(lam_model *m) {
     uint64_t slots = 4;
     while (slots < 2 * (uint64_t)m->n_places) slots *= 2;
@@ -190,7 +190,7 @@ static bool index_paths(lam_model *m) {
     return true;
 }
 
-/* Nothing was told of any result's memory, and there are results. */
+/* True if there are results, and none of them was pushed with an address. */
 static bool is_blind(const lam_builder *b) {
     for (size_t i = 0; !b->identified && i < b->sigs.n; i++) {
         const lam_op_sig *s = ((lam_op_sig **)b->sigs.data)[i];

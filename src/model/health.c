@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a source that looked at values saw: what was not finite, in the order in which it was met, and
- * statistics of results. */
+ * Observations of values: non-finite ones, in the order in which they were found, and statistics of
+ * results. */
 #include "model/builder.h"
 
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * When the memory of a dry run's tensors would have been taken and given back. */
+ * When the memory of a dry run's tensors would be allocated and freed. */
 #include "model/builder.h"
 
 lam_status lam_build_lifetime(lam_builder *b, const lam_lifetime *l, lam_error *e) {

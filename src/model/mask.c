@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How much of an attention's scores a mask in memory leaves, at the speed of memory: plain loops over
- * integers, which compilers make vectors of. No number is interpreted. -Inf and the lowest finite number of a
- * type are neighbours when their bits are read as an integer, so one comparison tells both. */
+ * Counts the scores of an attention that a mask in memory leaves, at the speed of memory: plain loops over
+ * integers, which compilers vectorise. No number is interpreted: as integers, the bits of -Inf and of the
+ * lowest finite number of a type are neighbours, so one comparison finds both. */
 #include "model/values.h"
 
 typedef int64_t counter(const char *p, int64_t n, int64_t step, uint64_t lowest);
 
-/* Few enough that their number fits into each of the types, and a whole number of vectors. */
+/* Elements of a block: their number fits into each of the types, and they fill whole vectors. */
 enum { BLOCK = 224 };
 
 #define COUNT(name, T, more)                                                                                 \
@@ -37,7 +37,7 @@ COUNT(of_halves, uint16_t, 1)
 COUNT(of_singles, uint32_t, 1)
 COUNT(of_doubles, uint64_t, 1)
 
-/* Those that mask are `lowest` and, of numbers, the next one. */
+/* Masking elements are `lowest` and, in types of numbers, the next one. */
 static const struct form {
     int32_t dtype, bytes;
     uint64_t lowest;
@@ -56,11 +56,11 @@ static const struct form *form_of(int32_t dtype) {
     return NULL;
 }
 
-/* The axes that are gone through before the last one, and how many times all is there again. */
+/* The axes that are walked before the last one, and how often all elements are repeated. */
 typedef struct walk {
     int32_t n;
     int64_t size[LMI_MAX_AXES], step[LMI_MAX_AXES]; /* steps in bytes */
-    int64_t times, wide, wide_step;                 /* the last two: of a row */
+    int64_t times, wide, wide_step;                 /* wide, wide_step: of a row */
 } walk;
 
 static lam_status walk_of(const lam_values *v, int32_t bytes, walk *w, const char *where, lam_error *e) {
@@ -91,7 +91,7 @@ static lam_status walk_of(const lam_values *v, int32_t bytes, walk *w, const cha
 }
 
 static void count_row(const walk *w, const struct form *f, const char *p, lam_mask *out) {
-    const bool same = w->wide_step == 0; /* one element, again and again */
+    const bool same = w->wide_step == 0; /* one element, repeated */
     int64_t open = f->count(p, same ? 1 : w->wide, w->wide_step, f->lowest);
     out->open += same ? open * w->wide : open;
     out->rows += open > 0;
@@ -108,7 +108,7 @@ lam_status lam_values_mask(const lam_values *v, lam_mask *out, lam_error *e) {
     if (w.times == 0 || w.wide == 0) return LAM_OK;
     for (const char *p = v->data;;) {
         count_row(&w, f, p, out);
-        int32_t i = 0; /* the axis next to the last one first */
+        int32_t i = 0; /* begins with the axis next to the last one */
         for (; i < w.n; i++) {
             p += w.step[i];
             if (++at[i] < w.size[i]) break;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Blocks of memory and the spans of those who asked for them: pushed after the calls, read from a frozen
- * model. */
+ * Blocks of memory, and the spans of the calls and nodes that allocated them: pushed after the calls, read
+ * from a frozen model. */
 #include "model/builder.h"
 
 #include <stdlib.h>
@@ -39,7 +39,7 @@ lam_status lam_build_memory(lam_builder *b, const lam_memory_info *info, lam_err
     return lmi_copy_text(b, info->source, "how memory was measured", &y->info.source, e);
 }
 
-/* -1 or a call that was pushed, and a phase that there is. */
+/* Checks that `call` is -1 or was pushed, and that the phase exists. */
 static lam_status check_who(const lam_builder *b, int32_t call, uint8_t phase, lam_error *e) {
     if (phase >= LAM_N_PHASES)
         return lmi_fail(e, LAM_RANGE, "memory", "its phase %d is not one of lam_phase", (int)phase);

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Operators: pushed like everything else. A training step runs tens of thousands, and most of them are like
- * one that ran before: name, arguments and results are kept once for all that share them. */
+ * Building operators. A training step runs tens of thousands, and most have the name, arguments and results
+ * of an earlier one: these are stored once for all that share them, as a signature. */
 #include "model/builder.h"
 
 #include <stdlib.h>
 
 /* -- names ----------------------------------------------------------------------------------------------- */
 
-/* The same text may lie at many addresses, and an address may hold another text later: the bytes decide. */
+/* Equal texts may be at several addresses, and an address may hold another text later, so bytes are
+ * compared. */
 static lam_status name_of(lam_builder *b, const char *name, lmi_op_name *out, lam_error *e) {
     LAM_TRY(lmi_needs(name, "an operator's name", e));
     int32_t *slot = &b->op_at_address[((uintptr_t)name ^ (uintptr_t)name >> 8) % LMI_RECENT];
@@ -32,7 +33,7 @@ static lam_status name_of(lam_builder *b, const char *name, lmi_op_name *out, la
 
 /* -- arguments ------------------------------------------------------------------------------------------- */
 
-/* A row that counts at all has one element open, and no more than it is long. */
+/* Each counted row has at least one open element, and at most as many as it is long. */
 static lam_status check_mask(const lam_op_arg *a, const char *name, lam_error *e) {
     int64_t all = 0, wide = a->ndim > 0 ? a->sizes[a->ndim - 1] : 1;
     bool fits = a->open_rows >= 0 && a->open >= a->open_rows;
@@ -84,9 +85,9 @@ static int32_t last_with(const lam_op_info *o, uint64_t storage) {
     return -1;
 }
 
-enum { FEW_PAIRS = 4096 }; /* of an argument and a result, which are compared one by one */
+enum { FEW_PAIRS = 4096 }; /* the most pairs of an argument and a result that are compared one by one */
 
-/* Long lists on both sides are not searched but looked up. */
+/* Finds shared memory of long lists by a map. */
 static lam_status shares_of_many(const lam_op_info *o, int32_t *shares, lam_error *e) {
     lmi_map last;
     lam_status s = LAM_OK;
@@ -99,7 +100,7 @@ static lam_status shares_of_many(const lam_op_info *o, int32_t *shares, lam_erro
     return s;
 }
 
-/* Of each result the last argument with the same memory, -1 none, in b->shares. */
+/* Stores in b->shares for each result the last argument with the same memory, -1 none. */
 static lam_status find_shares(lam_builder *b, const lam_op_info *o, lam_error *e) {
     b->shares.n = 0;
     for (int32_t k = 0; k < o->n_out; k++) {
@@ -200,7 +201,7 @@ static uint32_t hash_of(const lam_builder *b, const char *name, const lam_op_inf
 
 static lam_op_sig *sig_at(const lam_builder *b, size_t i) { return ((lam_op_sig **)b->sigs.data)[i]; }
 
-/* The slot of a signature that is there, or the free one where it belongs: at most half are taken. */
+/* The slot of a stored signature, or the free slot for a new one; at most half are used. */
 static size_t slot_of(const lam_builder *b, uint32_t hash, const char *name, const lam_op_info *o) {
     size_t mask = b->sig_slots - 1, at = hash & mask;
     for (; b->by_sig[at]; at = (at + 1) & mask) {
@@ -255,14 +256,14 @@ static lam_status make(lam_builder *b, const lmi_op_name *name, const lam_op_inf
     return LAM_OK;
 }
 
-/* -- those that are like another ------------------------------------------------------------------------- */
+/* -- operators like an earlier one ----------------------------------------------------------------------- */
 
 static lam_status not_like(const lam_op_info *o, const lam_op_sig *s, lam_error *e) {
     return lmi_fail(e, LAM_RANGE, s->name, "an operator that is not like number %d is said to be",
                     o->like - 1);
 }
 
-/* Whether there are tensors where there were before: sources are found by how many of them there are. */
+/* True if the same entries are tensors as before: sources are indexed by the number of tensors. */
 static bool has_tensors_alike(const lam_op_arg *a, const lam_op_arg *before, int32_t n) {
     for (int32_t i = 0; i < n; i++)
         if (a[i].is_tensor != before[i].is_tensor) return false;
@@ -279,8 +280,8 @@ static int32_t shared_by(const lam_op_sig *s, const lam_identity *tensors, uint6
     return last;
 }
 
-/* Whether each result shares its memory with the argument that it shared it with before. Not found out for
- * long lists. */
+/* True if each result shares its memory with the same argument as before; false for long lists, which are not
+ * compared. */
 static bool shares_alike(const lam_op_sig *s, const lam_identity *tensors) {
     const lam_identity *t = tensors + s->n_tensors;
     if ((int64_t)s->n_in * s->n_out > FEW_PAIRS) return false;
@@ -289,7 +290,7 @@ static bool shares_alike(const lam_op_sig *s, const lam_identity *tensors) {
     return true;
 }
 
-/* The arguments and results of an operator of which only the identities were told. */
+/* Restores the arguments and results of an operator that was pushed with identities only. */
 static lam_status tell_again(lam_builder *b, const lam_op_sig *s, const lam_op_info *from, lam_op_info *to,
                              lam_error *e) {
     const lam_identity *t = from->tensors;
@@ -311,8 +312,8 @@ static lam_status tell_again(lam_builder *b, const lam_op_sig *s, const lam_op_i
     return LAM_OK;
 }
 
-/* The signature of the operator that this one is said to be like; NULL where it shares memory otherwise, and
- * then `*told` has arguments and results. */
+/* The signature of the operator that `like` names; NULL if this one shares memory in another way: then
+ * `*told` has arguments and results. */
 static lam_status like(lam_builder *b, const lam_op_info **told, lam_op_info *again, const lam_op_sig **out,
                        lam_error *e) {
     const lam_op_info *o = *told;
@@ -426,7 +427,7 @@ lam_status lam_build_no_backward(lam_builder *b, lam_error *e) {
     return LAM_OK;
 }
 
-/* The first reason stays. */
+/* A later reason does not replace the first one. */
 lam_status lam_build_cut(lam_builder *b, const char *why, bool calls, int64_t from_ns, lam_error *e) {
     if (!b) return lmi_fail(e, LAM_USAGE, "lam_build_cut", "there is no builder; make one first");
     LAM_TRY(lmi_needs(why, "why a capture was cut short", e));

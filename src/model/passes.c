@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Whose a backward pass is. While a capture of one model is open others may go backward, as a discriminator
- * does between two calls of its generator. */
+ * The model that a backward pass belongs to. While a capture of one model is open, backward passes of others
+ * may run, such as a discriminator's between two calls of its generator. */
 #include "model/model.h"
 
 static bool fits(int32_t pass) { return pass > 0 && pass < LMI_PASSES; }
@@ -19,7 +19,7 @@ static bool is_node(const lam_op *op) {
     return op->phase == LAM_BACKWARD && (op->flags & LAM_OP_NODE) && fits(op->pass);
 }
 
-/* A node without times is in no sum of times. */
+/* The nodes of these passes lose their times, so no sum of times includes them. */
 void lmi_leave_out_passes(lam_model *m) {
     lmi_passes others = {{0}};
     for (int32_t i = 0; i < m->n_ops; i++)

@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Where a call happened. A call tells its module and the call around it; a module that is registered in
- * several places leaves open which of them was meant, and this file decides. */
+ * The place of a call. A call has a module and a call around it; if the module has several places, this file
+ * chooses one of them. */
 #include "model/builder.h"
 
-/* Places in the order of the tree, parents first, whatever order they were pushed in. */
+/* Places in the order of the tree, parents first, which may differ from the order of pushing. */
 typedef struct tree {
     int32_t *first;      /* number of a place in that order */
     int32_t *after;      /* one past the number of the last place below it */
-    int32_t *order;      /* the place that has a number */
+    int32_t *order;      /* the place of a number */
     lmi_groups holding;  /* per module: the numbers of its places, ascending */
     int32_t *twin;       /* the next child of the same parent that holds the same module; -1 none */
     lmi_map child, last; /* (place, module) -> its first such child; (call, module) -> the place used last */
 } tree;
 
-/* Parents are pushed before children, so sizes add up backwards and numbers go down forwards. */
+/* Parents are pushed before children, so a backward loop sums the sizes and a forward loop assigns
+ * numbers. */
 static bool number_places(tree *t, lmi_arena *scratch, const lam_model *m) {
     int32_t n = m->n_places, *free_number = lmi_alloc(scratch, (uint64_t)n, sizeof *free_number);
     t->first = lmi_alloc(scratch, (uint64_t)n, sizeof *t->first);
@@ -23,7 +24,7 @@ static bool number_places(tree *t, lmi_arena *scratch, const lam_model *m) {
     int32_t *modules = lmi_alloc(scratch, (uint64_t)n, sizeof *modules);
     if (!free_number || !t->first || !t->after || !t->order || !modules) return false;
     for (int32_t i = n - 1; i >= 0; i--) {
-        t->after[i]++; /* holds sizes until numbers are known */
+        t->after[i]++; /* the size of the subtree, until numbers are known */
         if (i > 0) t->after[m->places[i].parent] += t->after[i];
     }
     for (int32_t i = 0; i < n; i++) {
@@ -55,8 +56,8 @@ static lam_status link_twins(tree *t, lmi_arena *scratch, const lam_model *m, la
     return LAM_OK;
 }
 
-/* The k-th call of a module from one call is at its k-th child place there; the last serves all that
- * follow. */
+/* The k-th call of a module from one call is at its k-th child place there; all further calls are at the last
+ * one. */
 static lam_status among_twins(tree *t, int32_t parent, int32_t module, int32_t *place, lam_error *e) {
     if (t->twin[*place] < 0) return LAM_OK;
     uint64_t key = pair(parent, module);
@@ -80,10 +81,10 @@ static int32_t nearest(const tree *t, const lam_model *m, int32_t from, int32_t 
         }
         if (low < end && numbers[low] < t->after[up]) return t->order[numbers[low]];
     }
-    return t->order[numbers[t->holding.start[module]]]; /* the root is above all */
+    return t->order[numbers[t->holding.start[module]]]; /* the module's first place in the tree */
 }
 
-/* `t` is NULL where no module has several places. */
+/* Finds the place of a call. `t` NULL: no module has several places. */
 static lam_status place_call(tree *t, lam_model *m, lam_event *c, lam_error *e) {
     const lam_module *mod = &m->modules[c->module];
     if (mod->n_places == 0) {

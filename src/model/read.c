@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reading a frozen model, and offering what it holds to the binder. */
+ * Reads a frozen model, and offers its tensors and attributes to the binder. */
 #include "model/model.h"
 
 int32_t lam_model_n_modules(const lam_model *m) { return m->n_modules; }

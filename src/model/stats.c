@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the numbers of an array are like, in one pass: the least, the greatest, their mean, how many are zero,
- * too small to be normal, or no numbers. Every type of at most 32 bits is shifted into a float's place, so
- * there is one loop for them and one for float64. */
+ * Statistics of an array in one pass: the least, the greatest and the mean, and how many numbers are zero,
+ * subnormal or not finite. Bits of types of at most 32 bits are shifted into those of a float, so there is
+ * one loop for them and one for float64. */
 #include "model/values.h"
 
 #include <math.h>
 
-/* Numbers that do not lie side by side, or are too few for vectors, gather here. */
+/* Numbers that are not contiguous, or too few for vectors, are gathered here first. */
 enum { GATHERED = 4096 };
 
 typedef struct sums {
@@ -35,7 +35,7 @@ static double value_of(uint64_t bits, const lmi_form *f) {
     return bits & f->sign ? -v : v;
 }
 
-/* One number; the vectors' loops do the same to many. */
+/* Adds one number; the loops over vectors do the same with many. */
 static void add_one(uint64_t bits, const lmi_form *f, sums *to) {
     to->n++;
     if ((bits & f->mask) == f->want) {
@@ -53,7 +53,7 @@ static void add_one(uint64_t bits, const lmi_form *f, sums *to) {
 
 static void add_each(const char *p, int64_t n, const lmi_form *f, sums *to) {
     for (int64_t i = 0; i < n; i++) {
-        uint64_t bits = 0; /* little-endian, as every machine that torch runs on */
+        uint64_t bits = 0; /* little-endian, as all machines that torch runs on */
         memcpy(&bits, p + i * f->bytes, (size_t)f->bytes);
         add_one(bits, f, to);
     }
@@ -61,11 +61,11 @@ static void add_each(const char *p, int64_t n, const lmi_form *f, sums *to) {
 
 /* -- loops over vectors -------------------------------------------------------------------------------
  *
- * Vectors as wide as the processor's (compilers make poor code of wider ones), so many at once that no
- * counter overflows and a sum of floats stays near. A block in which all is finite is done by the loop that
- * takes it for granted; else, or where the sum overflows, it is done again with care. Small types are added
- * up as their bits in a float's place, whose exponent is then too small by `scale`: that is made up for at
- * the end, once. */
+ * Vectors are as wide as the processor's (compilers generate poor code for wider ones). A block is so short
+ * that no counter overflows and a sum of floats stays accurate. A fast loop assumes that all numbers of a
+ * block are finite; if they are not, or if the sum overflows, the block is computed again with CARE. Bits of
+ * small types are summed as those of a float, whose exponent is then too small by `scale`: this is corrected
+ * once, at the end. */
 enum { AT_ONCE = 32 };
 
 static void add_bound(uint64_t bits, const lmi_form *f, sums *to) {
@@ -74,10 +74,10 @@ static void add_bound(uint64_t bits, const lmi_form *f, sums *to) {
     if (v > to->greatest) to->greatest = v;
 }
 
-/* T, S: a number's bits, and as signed ones, whose order is that of the numbers once all bits but the sign of
- * negative ones are turned over. W, R: what they are added up as; several numbers are in one W. With CARE
- * what is not finite is zero in the sum, and neither least nor greatest. AGAIN does a block that this can't.
- */
+/* T, S: types of a number's bits, unsigned and signed. Signed bits have the order of the numbers after all
+ * bits but the sign of negative ones are inverted. W, R: the types of sums; one W holds several numbers. With
+ * CARE, numbers that are not finite count as zero in the sum, and never as least or greatest. AGAIN handles a
+ * block that this loop can't. */
 #define LOOP(WIDE, T, S, HIGHEST, W, R, OVERFLOW, CARE, AGAIN)                                               \
     typedef T raw __attribute__((vector_size(WIDE)));                                                        \
     typedef S whole __attribute__((vector_size(WIDE)));                                                      \
@@ -146,7 +146,7 @@ static void add_bound(uint64_t bits, const lmi_form *f, sums *to) {
         to->nan += (int64_t)nans[k];                                                                         \
     }                                                                                                        \
     for (int k = 0; k < lanes; k++) {                                                                        \
-        if (least[k] > greatest[k]) continue; /* nothing came here */                                        \
+        if (least[k] > greatest[k]) continue; /* the lane is empty */                                        \
         add_bound((T)(least[k] < 0 ? least[k] ^ HIGHEST : least[k]), f, to);                                 \
         add_bound((T)(greatest[k] < 0 ? greatest[k] ^ HIGHEST : greatest[k]), f, to);                        \
     }
@@ -170,7 +170,7 @@ LOOPS(avx2_, __attribute__((target("avx2"))), 32)
 LOOPS(avx512_, __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl"))), 64)
 #endif
 
-/* A number that is an exponent alone has no zero, which the loops take for granted. */
+/* The loops assume that a type has zero; a type that is an exponent alone has none. */
 static kernel kernel_for(const lmi_form *f) {
     static const kernel plain[] = {{plain8, 16}, {plain16, 8}, {plain32, 4}, {plain64, 2}};
     int at = f->bytes == 1 ? 0 : f->bytes == 2 ? 1 : f->bytes == 4 ? 2 : 3;
@@ -192,7 +192,7 @@ typedef struct pass {
     const lmi_form *f;
     kernel k;
     sums s;
-    int64_t n; /* numbers that have gathered */
+    int64_t n; /* gathered numbers */
     char gathered[GATHERED];
 } pass;
 

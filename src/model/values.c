@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * NaN and Inf in memory, at the speed of memory. A number is not finite when all bits of its exponent are
- * set, so the search compares whole words as integers: no number is interpreted until a block of them is
- * known to hold something. The widest vectors of the processor that runs are chosen at the first call. */
+ * NaN and Inf in memory, at the speed of memory. A number is not finite if all bits of its exponent are set,
+ * so the search compares whole words as integers: numbers are only interpreted in a block with a non-finite
+ * one. The widest vectors of the processor are chosen at the first call. */
 #include "model/values.h"
 
 enum { BLOCK = 4096 };
 
-/* -- what each type's bits mean -------------------------------------------------------------------------- */
+/* -- the bits of each type ------------------------------------------------------------------------------- */
 
 #define F64  0x7FF0000000000000u, 0x7FF0000000000000u, 0x000FFFFFFFFFFFFFu, UINT64_C(1) << 63
 #define F32  0x7F800000u, 0x7F800000u, 0x007FFFFFu, 0x80000000u
@@ -38,12 +38,13 @@ const lmi_form *lmi_form_of(int32_t dtype) {
 
 bool lam_dtype_is_float(int32_t dtype) { return lmi_form_of(dtype) != NULL; }
 
-/* -- where is there anything in a run of bytes? ---------------------------------------------------------- */
+/* -- searching a run of bytes ---------------------------------------------------------------------------- */
 
-/* One function a size of numbers and a processor, whose vectors have WIDE bytes (of wider ones compilers make
- * poor code): where the first block begins that has something, or the length. Every vector is compared, and a
- * block is looked at once it is done: to leave earlier would cost a branch a vector. Bytes after the last
- * vector are taken with it again, or one by one in a run that is shorter than a vector. */
+/* One function for each size of numbers and each processor, with vectors of WIDE bytes (compilers generate
+ * poor code for wider ones). Returns the start of the first block with a non-finite number, or the length.
+ * Every vector is compared, and the result is tested once a block: leaving earlier would cost a branch a
+ * vector. Bytes after the last whole vector are read by a vector that overlaps it, or one by one in a run
+ * shorter than a vector. */
 #define BODY(WIDE, T)                                                                                        \
     typedef T vec __attribute__((vector_size(WIDE)));                                                        \
     const T mask = (T)f->mask, want = (T)f->want;                                                            \
@@ -92,7 +93,7 @@ SEARCHES(avx2_, __attribute__((target("avx2"))), 32)
 SEARCHES(avx512_, __attribute__((target("avx512f,avx512bw"))), 64)
 #endif
 
-/* Of numbers of 1, 2, 4 and 8 bytes. */
+/* The search for numbers of 1, 2, 4 or 8 bytes. */
 static search *search_for(int32_t bytes) {
     static search *const plain[] = {plain8, plain16, plain32, plain64};
     int at = bytes == 1 ? 0 : bytes == 2 ? 1 : bytes == 4 ? 2 : 3;
@@ -105,10 +106,10 @@ static search *search_for(int32_t bytes) {
     return plain[at];
 }
 
-/* -- how many ---------------------------------------------------------------------------------------- */
+/* -- counting ---------------------------------------------------------------------------------------- */
 
-/* Each size is written out: a copy of so many bytes that the compiler knows is one instruction, and a model
- * that has gone all NaN is looked at number by number. */
+/* Each size is written out, since a copy of a constant size is one instruction: in a model with only NaN this
+ * runs for every number. */
 static uint64_t bits_at(const char *p, int32_t bytes) {
     uint16_t two;
     uint32_t four;
@@ -121,7 +122,7 @@ static uint64_t bits_at(const char *p, int32_t bytes) {
     }
 }
 
-/* True if it is not finite. */
+/* Counts the number if it is not finite, and returns true. */
 static bool count_one(const char *p, const lmi_form *f, int64_t times, lam_nonfinite *to) {
     uint64_t bits = bits_at(p, f->bytes);
     if ((bits & f->mask) != f->want) return false;
@@ -141,7 +142,7 @@ typedef struct counter {
     lam_nonfinite *to;
 } counter;
 
-/* Blocks without anything are never looked at one by one. */
+/* Numbers of blocks without non-finite ones are never read one by one. */
 static void count_run(void *self, const char *p, int64_t numbers, int64_t step) {
     const counter *c = self;
     if (step != c->f->bytes) {
@@ -211,7 +212,7 @@ void lmi_each_run(const lmi_layout *l, const lmi_form *f, const void *data, lmi_
     int32_t last = l->n - 1;
     int64_t wide = l->n ? l->size[last] : 1, step = l->n ? l->step[last] : f->bytes;
     int64_t rows = l->n > 1 ? l->size[last - 1] : 1, row_step = l->n > 1 ? l->step[last - 1] : 0;
-    for (const char *p = data;;) { /* counts through the axes before the last two */
+    for (const char *p = data;;) { /* walks the axes before the last two */
         for (int64_t r = 0; r < rows; r++) run(self, p + r * row_step, wide, step);
         int32_t i = l->n - 3;
         for (; i >= 0; i--) {
@@ -224,9 +225,10 @@ void lmi_each_run(const lmi_layout *l, const lmi_form *f, const void *data, lmi_
     }
 }
 
-/* -- the first one, in the order of the axes ----------------------------------------------------------- */
+/* -- the first one, in row-major order ----------------------------------------------------------------- */
 
-/* An axis more than the sizes have: the parts of a complex number. */
+/* The index of the first non-finite element. Walks one axis more than the sizes have: the parts of a complex
+ * number. */
 static int64_t first_of(const lam_values *v, const lmi_form *f) {
     const char *p = v->data;
     lam_nonfinite ignored = {0};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which part of a tensor a view of it is: the views that torch takes are followed back to the tensor whose
- * memory they have. What merges or splits axes is not followed. */
+ * The part of a tensor that a view covers: views are followed back to the tensor whose memory they share.
+ * Views that merge or split axes are not followed. */
 #include "model/view.h"
 
 #include <string.h>
@@ -30,7 +30,7 @@ static int64_t int_of(const lam_op_sig *s, int32_t position, int64_t fallback) {
     return v && v->type == LAM_INT ? v->i : v && v->type == LAM_INTS && v->n == 1 ? v->ints[0] : fallback;
 }
 
-/* An axis of the view before; -1: it is not told. */
+/* The axis of the argument that is named at `position`; -1: unknown. */
 static int32_t axis_at(const lam_op_sig *s, int32_t position, int64_t fallback, int32_t n) {
     int64_t d = int_of(s, position, fallback);
     if (d < 0) d += n;
@@ -91,7 +91,8 @@ static bool swapped(lmi_place *p, int32_t x, int32_t y) {
     return true;
 }
 
-/* The same elements in the same order: followed where only axes of one element come and go. */
+/* A view with the same elements in the same order is followed if only axes of one element are added or
+ * removed. */
 static bool viewed(lmi_place *p, const lam_op_arg *in, const lam_op_arg *out) {
     int8_t of[LMI_PLACE_AXES];
     int32_t next = 0;
@@ -121,7 +122,7 @@ static bool expanded(lmi_place *p, const lam_op_arg *in, const lam_op_arg *out) 
     return true;
 }
 
-/* Part `nth` of several: they lie one after another. */
+/* Part `nth` of a split: the parts follow one another along an axis. */
 static bool split(lmi_place *p, const lam_op_sig *s, int32_t nth, const lam_op_arg *out) {
     int32_t axis = axis_at(s, 2, 0, p->n);
     int64_t before = 0;
@@ -135,7 +136,7 @@ static bool is(const char *name, const char *const *names) {
     return *names != NULL;
 }
 
-/* The place of a view from that of what it is taken of. */
+/* Computes the place of a view from the place of the viewed tensor. */
 static bool follow(lmi_place *p, const lam_op_sig *s, const lam_op_arg *in, int32_t nth) {
     static const char *const
         same[] = {"detach",     "alias", "positive",       "lift_fresh", "lift",
@@ -166,7 +167,7 @@ static const lmi_edge *edge_at(const lmi_edge *edges, const lam_op *o, int32_t i
     return edge;
 }
 
-enum { DEEPEST = 64 }; /* views of views */
+enum { DEEPEST = 64 }; /* the most views of views that are followed */
 
 static bool place_at(const lam_model *m, const lmi_edge *edges, int32_t made, int32_t nth, int32_t ndim,
                      const int64_t *sizes, int depth, lmi_place *p) {
@@ -176,7 +177,7 @@ static bool place_at(const lam_model *m, const lmi_edge *edges, int32_t made, in
     const lam_op_arg *out = &o->sig->out[nth];
     bool lift = !strncmp(o->sig->name, "aten::lift", 10); /* Python's own memory */
     if (out->shares < 0 || lift) return lmi_place_whole(p, out->ndim, out->sizes);
-    int32_t viewed_arg = 0; /* what it is a view of comes first */
+    int32_t viewed_arg = 0; /* the first argument is the viewed tensor */
     while (!o->sig->in[viewed_arg].is_tensor) viewed_arg++;
     const lam_op_arg *in = &o->sig->in[viewed_arg];
     const lmi_edge *edge = edge_at(edges, o, viewed_arg);
@@ -190,7 +191,7 @@ bool lmi_place_of(const lam_model *m, const lmi_edge *edges, int32_t made, int32
     return place_at(m, edges, made, nth, ndim, sizes, 0, p);
 }
 
-/* -- two of them --------------------------------------------------------------------------------- */
+/* -- two views ----------------------------------------------------------------------------------- */
 
 bool lmi_places_comparable(const lmi_place *x, const lmi_place *y) {
     return x->n_base == y->n_base && memcmp(x->size, y->size, (size_t)x->n_base * sizeof *x->size) == 0;

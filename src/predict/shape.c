@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The sizes of an operator's results. A rule that is unsure gives no answer: the caller has slower ways,
- * and a wrong size would be worse than none. */
+ * The sizes of an operator's results. A rule that is not certain returns no result: the caller has slower
+ * ways, and a wrong size would be worse than none. */
 #include "model/model.h"
 #include "model/values.h"
 
@@ -70,7 +70,7 @@ static int32_t copy_of(const asked *a, const lam_op_arg *t, lam_result *out) {
     return 1;
 }
 
-/* -- element by element ------------------------------------------------------------------------------ */
+/* -- elementwise ------------------------------------------------------------------------------------- */
 
 static int32_t same(const asked *a, lam_result *out) {
     const lam_op_arg *x = tensor(a, 0);
@@ -117,7 +117,7 @@ static int32_t noisy(const asked *a, lam_result *out) {
     return x && tensor(a, 1) && a->n_tensors == 2 ? copy_of(a, x, out) : 0;
 }
 
-/* To torch the second operand is the first one, which matters if their layouts differ. */
+/* torch takes the second operand as the first, which matters if their layouts differ. */
 static int32_t number_first(const asked *a, lam_result *out) { return tensor(a, 1) ? 0 : pair(a, out); }
 
 /* -- products ---------------------------------------------------------------------------------------- */

@@ -47,8 +47,8 @@ bool lmi_asked_dense(const asked *a, int32_t position, const int8_t *order) {
 
 static bool in_rows(const asked *a, int32_t position) { return lmi_asked_dense(a, position, NULL); }
 
-/* True for channels last by the strides, also those of axes of one element; if rows fit too, it is in
- * rows. Gaps are allowed. */
+/* True if the strides, also of axes of one element, are those of channels last and not also those of rows.
+ * Gaps are allowed. */
 static bool suggests_last(const asked *a, int32_t position) {
     static const int8_t orders[2][5] = {{1, 3, 2, 0}, {1, 4, 3, 2, 0}};
     const lam_op_arg *t = lmi_asked_tensor(a, position);
@@ -99,7 +99,7 @@ static int64_t flash_backward(const asked *a) {
     return scores(a, 1, 2, true) + (copy ? lmi_bytes(grad) : 0);
 }
 
-/* A mask of the elements that are -Inf, and one of the rows that are nothing else. */
+/* A mask of the elements that are -Inf, and one of the rows with only such elements. */
 static int64_t safe_softmax(const asked *a) {
     const lam_op_arg *x = lmi_asked_tensor(a, 0);
     int64_t last = x && x->ndim > 0 ? x->sizes[x->ndim - 1] : 0;
@@ -135,7 +135,7 @@ static int64_t upsample(const asked *a) {
     return y + (x->sizes[2] * x->sizes[3] > 1 ? lmi_bytes(x) : 0);
 }
 
-/* The gradient is needed in rows, or channels last without gaps, as the result then is. */
+/* The gradient must be in rows, or channels last without gaps like the result; else it is copied. */
 static int64_t upsample_backward(const asked *a) {
     const lam_op_arg *grad = lmi_asked_tensor(a, 0);
     if (!grad || grad->ndim != 4 || in_rows(a, 0) || lmi_asked_channels_last(a, 0)) return 0;
@@ -219,8 +219,8 @@ int64_t lam_workspace(int32_t rule, const lam_op_arg *in, const int64_t *const *
 }
 
 #if defined(__x86_64__) && defined(__GNUC__)
-/* True on a processor with avx512bw. Compilers before GCC 12 and Clang 15 don't know this feature by
- * name. */
+/* True if a processor with avx512bw also has avx512fp16, a feature that compilers before GCC 12 and Clang 15
+ * don't know by name. */
 static bool has_avx512fp16(void) {
     uint32_t a = 7, b, c = 0, d;
     __asm__("cpuid" : "+a"(a), "=b"(b), "+c"(c), "=d"(d));

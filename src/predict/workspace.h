@@ -19,11 +19,11 @@ const lam_op_arg *lmi_asked_tensor(const lmi_asked *a, int32_t position);
 int64_t lmi_asked_number(const lmi_asked *a, int32_t position, int32_t i, int64_t without);
 /* True if elements are contiguous when axes are walked in this order, the last first; NULL: in rows. */
 bool lmi_asked_dense(const lmi_asked *a, int32_t position, const int8_t *order);
-/* As torch decides it: of an image or a volume, without gaps. */
+/* True if torch treats the tensor as channels last: an image or a volume, without gaps. */
 bool lmi_asked_channels_last(const lmi_asked *a, int32_t position);
-int64_t lmi_asked_copied(const lmi_asked *a, int32_t position); /* bytes of a copy in rows; 0: it is */
+int64_t lmi_asked_copied(const lmi_asked *a, int32_t position); /* bytes of a copy in rows; 0: not needed */
 
-/* At most the largest number, which no memory holds, so that later results stay numbers. */
+/* a * b, limited to a number larger than any memory, so that later sums do not overflow. */
 static inline int64_t lmi_times(int64_t a, int64_t b) {
     const int64_t most = INT64_MAX / 4096;
     int64_t n;

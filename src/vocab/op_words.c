@@ -118,7 +118,7 @@ int32_t lmi_op_rank(int32_t word) {
 /* -- the binder ------------------------------------------------------------------------------------------ */
 
 static void fill(lmi_slot *slot, const lam_op_arg *a) {
-    if (slot->present) return; /* the first tensor of a list */
+    if (slot->present) return; /* only the first tensor of a list is bound */
     slot->present = true;
     slot->value = a->is_tensor ? NULL : &a->value;
     if (!a->is_tensor) return;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * vocab: the words. What an operation is, how each source spells it, and the one binder that turns a
- * spelling and its arguments into slots. Adding a word is one line in names_*.def. */
+ * vocab: the words: kinds of operations, their spellings, and the binder, which puts the arguments of a
+ * spelling into slots. Adding a word is one line in names_*.def. */
 #ifndef LMI_VOCAB_H
 #define LMI_VOCAB_H
 
@@ -29,8 +29,8 @@ typedef enum lmi_slot_id {
     LMI_N_SLOTS
 } lmi_slot_id;
 
-/* What fills one role: a tensor's shape, an attribute's value, or both unknown but present. An attribute
- * that holds None is present, with a value of type LAM_NONE. */
+/* The content of one role: a tensor's shape, or an attribute's value, or present with both unknown. An
+ * attribute that is None is present, with a value of type LAM_NONE. */
 typedef struct lmi_slot {
     bool present;
     lam_shape shape;        /* ndim -1 if it is not a tensor, or the shape is unknown */
@@ -40,7 +40,7 @@ typedef struct lmi_slot {
 } lmi_slot;
 
 typedef struct lmi_slots { lmi_slot at[LMI_N_SLOTS]; } lmi_slots;
-extern const lmi_slots lmi_no_slots; /* nothing fills any of them */
+extern const lmi_slots lmi_no_slots; /* all are empty */
 
 /* The source of an offer; a call's argument never fills an attribute's role, nor the other way round. */
 typedef enum lmi_origin { LMI_FROM_ANY, LMI_FROM_CALL, LMI_FROM_OWNED, LMI_FROM_ATTR } lmi_origin;
@@ -60,16 +60,16 @@ const char *lmi_kind_name(lmi_kind k); /* "conv" */
 const char *lmi_kind_doc(lmi_kind k);
 lmi_family lmi_kind_family(lmi_kind k);
 lmi_rf_rule lmi_kind_rf(lmi_kind k);
-int32_t lmi_kind_find(const char *name); /* -1 */
+int32_t lmi_kind_find(const char *name); /* -1: there is none */
 const char *lmi_slot_name(lmi_slot_id s);
 
-/* The kind of a word (see lam_word_module); LMI_N_KINDS when out of range. */
+/* The kind of a word (see lam_word_module); LMI_N_KINDS if out of range. */
 lmi_kind lmi_word_kind(int32_t word);
 /* The number of spatial axes in the spelling: 2 for Conv2d and ZeroPad2d; 0 if it has none (Linear,
  * Upsample). */
 int32_t lmi_word_rank(int32_t word);
 
-/* What a module of this word calls the tensor of its own in that role: "bias", "in_proj_bias". NULL: it has
+/* The name of the tensor that modules of this word own in that role: "bias", "in_proj_bias". NULL: they own
  * none in it. */
 const char *lmi_word_owned(int32_t word, lmi_slot_id slot);
 /* Fills `out` from the offers, by the word's signature (signatures.def). Offers that the signature does
@@ -78,9 +78,9 @@ const char *lmi_word_owned(int32_t word, lmi_slot_id slot);
  * fails. */
 void lmi_bind(int32_t word, const lmi_offer *offers, int32_t n, lmi_slots *out);
 
-/* -- operators (names_*.def, op_words.c): a numbering of their own, see lam_word_op ------------------- */
+/* -- operators (names_*.def, op_words.c), numbered separately: see lam_word_op ------------------------ */
 
-/* The kind of an operator's word; LMI_N_KINDS when out of range. */
+/* The kind of an operator's word; LMI_N_KINDS if out of range. */
 lmi_kind lmi_op_kind(int32_t op_word);
 /* True for an operator that only calls others ("aten::linear"): these count, and it does not. */
 bool lmi_op_composite(int32_t op_word);

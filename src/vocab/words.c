@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Words: the spellings of torch.nn, their kinds, and the binder. The signatures are compiled in, so a role
- * that names no slot does not build and nothing is parsed at run time. */
+ * Words: the spellings of torch.nn, their kinds, and the binder. The signatures are compiled in: a role
+ * without a slot is a compile error, and nothing is parsed at run time. */
 #include "vocab/vocab.h"
 
 typedef enum role_type { END, CALL_ARG, NO_ROLE, OWNED, ATTRIBUTE } role_type;

@@ -17,7 +17,7 @@ def check_module(model: object) -> Any:
     """Returns ``model``, or the module that ``torch.compile`` wrapped in it.
 
     Raises:
-        TypeError: ``model`` is no ``torch.nn.Module``; the sentence says what was given.
+        TypeError: ``model`` is no ``torch.nn.Module``; the sentence describes it.
     """
     torch = sys.modules.get("torch")
     if torch is None or not isinstance(model, torch.nn.Module):
@@ -84,7 +84,7 @@ def positional(args: Any, kwargs: Any = None, root: Any = None) -> tuple[object,
 
 
 def _refuse_sizes(root: Any, args: tuple[int, ...]) -> None:
-    """Raises TypeError if a forward takes fewer arguments than there are whole numbers."""
+    """Raises TypeError if a forward takes fewer arguments than ``args`` has integers."""
     wanted = takes(root.forward)
     if wanted is None:
         return
@@ -108,7 +108,7 @@ def check_convention(convention: str | None) -> None:
 
 @cache
 def conventions() -> dict[str | None, bool]:
-    """Whether each convention counts operators; under None that of the default one."""
+    """For each convention whether it counts operators; None is the default one."""
     told: dict[str | None, bool] = {}
     for row in _lamina.conventions():
         told[row["name"]] = bool(row["counts_ops"])

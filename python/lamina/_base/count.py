@@ -45,10 +45,10 @@ class Count(int):
         return f"Count({number})" if self.state == "exact" else f"Count({number}, {self.state!r})"
 
     def __format__(self, spec: str) -> str:
-        """The number in any int format; a lower bound is led by ``>= ``, an unknown number is ``?``."""
+        """The number in any int format; a lower bound begins with ``>= ``, an unknown number is ``?``."""
         if self.state == "unknown":
             return "?"
-        number = format(int(self), spec)  # a plain int: int's own __format__ would come back here
+        number = format(int(self), spec)  # a plain int, since format(self, spec) would call this again
         return number if self.state == "exact" else f">= {number}"
 
     def __add__(self, other: int) -> Count:
@@ -66,9 +66,9 @@ def worst(*values: int) -> State:
 
 
 def total(values: Iterable[int]) -> Count:
-    """The sum of numbers that a caller holds as data, with the worst of their states.
+    """The sum of the caller's numbers, with the worst of their states.
 
-    What a capture saw is added up by the core; this is for rows that may have been changed since.
+    The core sums the numbers of a capture; this is for rows that the user may have changed.
     """
     result = Count(0)
     for value in values:
@@ -77,7 +77,7 @@ def total(values: Iterable[int]) -> Count:
 
 
 def from_core(pair: tuple[int, State]) -> Count:
-    """A count as the core hands it over: its value and the name of its state, which needs no check."""
+    """A count from the core's value and name of a state, which needs no check."""
     count = int.__new__(Count, pair[0])
     count.state = pair[1]
     return count

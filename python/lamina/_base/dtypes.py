@@ -19,7 +19,7 @@ def real_dtype(name: str) -> str:
     """The name of a floating-point type, without "torch.".
 
     Raises:
-        UsageError: there is no such type; the sentence says which there are.
+        UsageError: there is no such type; the sentence lists the usual ones.
     """
     torch = sys.modules["torch"]
     short = name.removeprefix("torch.")

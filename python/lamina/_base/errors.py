@@ -21,7 +21,8 @@ class LaminaError(Exception):
 
 
 class UsageError(LaminaError, ValueError):
-    """The request names something that does not exist or can't be done; the sentence says what can."""
+    """The request names something that does not exist, or is impossible; the sentence lists what is
+    possible."""
 
 
 class UnsupportedError(UsageError):
@@ -32,7 +33,7 @@ class NeedsValuesError(UnsupportedError):
     """In a dry run, the model reads values, which were not computed, or can't be followed.
 
     Attributes:
-        lamina_report: the layers up to there, a :class:`lamina.Report`.
+        lamina_report: the layers that ran before, a :class:`lamina.Report`.
     """
 
     lamina_report: Any
@@ -55,12 +56,12 @@ class InternalError(LaminaError, RuntimeError):
 
 
 class CountError(LaminaError, RuntimeError):
-    """A function that was registered for an operator's cost raised, or returned no number."""
+    """A function that was registered for an operator's cost raised, or did not return a number."""
 
 
 def advise(error: BaseException, eval_mode: str, dry: str) -> str | None:
-    """What to do about an exception of torch's that many meet, in a sentence; None where nothing is known of
-    it. The other two say how lamina's own options are spelled where it is told."""
+    """A sentence with advice for a common exception of torch; None for others. ``eval_mode`` and ``dry`` are
+    the spellings of lamina's options for the reader of the sentence."""
     import re
 
     text = str(error)

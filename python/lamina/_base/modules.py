@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The modules of a model of any depth: torch's own walks are recursive, and their cost grows with the square
-of the depth."""
+"""The modules of a model of any depth: torch's own walks are recursive, and their cost is quadratic in the
+depth."""
 
 from __future__ import annotations
 

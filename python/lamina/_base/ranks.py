@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Several processes that run one model: results that are of this process alone are labelled."""
+"""Several processes that run one model: results of this process alone are labelled."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .. import _lamina
 
 
 def note() -> str | None:
-    """A note on the process that a capture is of, if there are several; None if there is one."""
+    """A note that names the captured process, if there are several; None if there is one."""
     if not _lamina.has_group():
         return None
     distributed = sys.modules["torch.distributed"]

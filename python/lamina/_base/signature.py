@@ -12,10 +12,9 @@ if TYPE_CHECKING:
 
 
 def takes(function: Callable[..., Any]) -> Signature | None:
-    """Its signature; None where it has none, as a scripted forward may.
-
-    From Python 3.14 on annotations are read when they are asked for, and may name what only a type checker
-    imports: those are left as they stand.
+    """The signature of a function; None if it has none, such as a scripted forward.
+    From Python 3.14 on annotations are evaluated at their first use, and may have names that only a type
+    checker imports: those are not evaluated.
     """
     from inspect import signature
 

@@ -19,15 +19,16 @@ UNICODE = ("utf8", "utf16", "utf32", "cp65001")
 
 
 def progress(what: str) -> Progress:
-    """Of one piece of work, as a context; shows nothing if stderr is no terminal that can rewrite a line."""
+    """A context that shows the progress of one piece of work; shows nothing unless stderr is a terminal that
+    can rewrite a line."""
     stream = sys.stderr
     plain = stream is None or not stream.isatty() or os.environ.get("TERM") == "dumb"
     return Progress(what, None if plain else stream)
 
 
 class Progress:
-    """One line on stderr that says what is going on, erased at the end. It appears after half a second and is
-    rewritten each half second by a thread; in :meth:`by_hand` by :meth:`at` alone."""
+    """One line on stderr that shows the present work, erased at the end. It appears after half a second and
+    is rewritten each half second by a thread; in :meth:`by_hand` by :meth:`at` alone."""
 
     def __init__(self, what: str, stream: TextIO | None) -> None:
         self._what = what
@@ -47,7 +48,7 @@ class Progress:
 
     @contextmanager
     def by_hand(self) -> Iterator[None]:
-        """No thread runs in the block, as it would disturb what is measured there."""
+        """In the block no thread runs, which would disturb measurements."""
         self._stop()
         try:
             yield
@@ -56,7 +57,7 @@ class Progress:
             self._start()
 
     def at(self, what: str) -> None:
-        """Work goes on with ``what``. To be called between two measurements; it seldom writes."""
+        """Notes that the work goes on with ``what``. Called between two measurements; it seldom writes."""
         self._what = what
         if time.monotonic() - self._written >= PROGRESS_AFTER:
             self._write()
@@ -86,7 +87,7 @@ class Progress:
         self._written = time.monotonic()
         line = f"lamina: {self._what} ... {round(self._written - self._began)} s"  # not a count: a clock
         self._is_shown = True
-        # The cursor stays at the line's start, so what the model prints replaces the line.
+        # The cursor stays at the line's start, so output of the model overwrites the line.
         self._put(f"\r{line[: self._room()]}\x1b[K\r")
 
     def _erase(self) -> None:
@@ -101,7 +102,7 @@ class Progress:
                 self._stream.flush()
 
     def _room(self) -> int:
-        """A line that wraps could not be erased."""
+        """The columns for the line: one that wraps could not be erased."""
         with suppress(OSError, ValueError, AttributeError):
             if self._stream is not None:
                 return max(os.get_terminal_size(self._stream.fileno()).columns - 1, 0)

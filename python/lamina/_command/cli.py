@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from .script import Script
 
 FAILED, INTERNAL, INTERRUPTED, BROKEN_PIPE = 3, 4, 130, 141
-UNWRITTEN = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)  # of an open stream
+UNWRITTEN = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)  # output can't be written
 
 
 class Host:
@@ -39,8 +39,8 @@ class Host:
         self.wanted: Script | None = None
 
     def _size(self) -> tuple[int, int]:
-        """Columns and lines of the terminal; 0 without a terminal and COLUMNS. 0 lines also unless it is the
-        process's own output, where a pager writes."""
+        """Columns and lines of the terminal; 0 without a terminal and COLUMNS. 0 lines too unless the
+        terminal is the process's standard output, where a pager writes."""
         import shutil
 
         size = shutil.get_terminal_size((0, 0))
@@ -101,7 +101,8 @@ class Host:
         return best.flops, best.bytes
 
     def checks(self) -> tuple[str, list[list[str]]]:
-        """The file with the checks of the project around the current folder, and each of them as words."""
+        """The file with the checks of the project around the current folder, and the arguments of each
+        check."""
         from .project import read_checks
 
         return read_checks(Path.cwd())
@@ -159,7 +160,7 @@ def _flush(out: TextIO) -> None:
 
 
 def _drop(out: TextIO) -> None:
-    """Python flushes the rest when it ends, and must not fail then."""
+    """Discards further output: Python flushes the stream when it ends, and must not fail then."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), out.fileno())
 
 
@@ -176,10 +177,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         out.flush()
     except KeyboardInterrupt:
         return INTERRUPTED
-    except SystemExit:  # the model's code raised it, which was reported
+    except SystemExit:  # the model's code raised it, and this was reported
         return FAILED
     except BrokenPipeError:
-        # The reader of the output has closed it. Nothing can be written any more, also not by Python's flush
+        # The reader of the output has closed it, so no more output can be written, not even by Python's flush
         # at exit.
         _drop(out)
         return BROKEN_PIPE
@@ -201,6 +202,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         return INTERNAL
     if host.wanted is not None:
         return host.wanted.run()
-    if argv is None:  # the process ends, and goes through torch's objects no more: bench.py, the command
+    if argv is None:  # the process ends at once, without freeing torch's objects: bench.py, the command
         gc.freeze()
     return code

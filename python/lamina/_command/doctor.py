@@ -11,7 +11,7 @@ from .._base.terminal import progress
 
 
 def describe() -> str:
-    """Lines of ``name: value``: what works here and, if something doesn't, why and what to do."""
+    """Lines of ``name: value``: the working features and, for others, the reason and how to fix it."""
     lines = [f"python: {sys.version.split()[0]} ({sys.executable})"]
     try:
         with progress("importing torch"):

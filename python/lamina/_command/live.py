@@ -44,16 +44,15 @@ def run_target(
     memory: bool = False,
     given: str | None = None,
 ) -> _lamina.Model:
-    """Builds the model that ``target`` names, runs it once on made-up inputs, and returns what was seen.
-
-    Without a value of their own, floating-point inputs are drawn from [0, 1), booleans are True, and integers
-    zeros, or ones where their name has "mask" in it. The seed is fixed, so every run is the same. ``given``
-    names code that gives the inputs instead. ``batch`` is the first size of every input, where it is not 0.
-    The other keywords are those of :func:`lamina._run.run_once`. What ``built`` holds is not built again.
+    """Builds the model that ``target`` names, runs it once on made-up inputs, and returns the captured model.
+    Floating-point inputs without a given value are drawn from [0, 1), booleans are True, and integers are
+    zeros, or ones if their name contains "mask". The seed is fixed, so every run is the same. ``given`` names
+    code that returns the inputs instead. ``batch``, unless 0, is the first size of every input. The other
+    keywords are those of :func:`lamina._run.run_once`. Models in ``built`` are not built again.
 
     Raises:
         UsageError: the target, an input or a build argument can't be understood, in a sentence.
-        Exception: what the forward raised, with ``lamina_model`` set to what was seen up to there.
+        Exception: an exception of the forward, with the part of the model that ran as ``lamina_model``.
     """
     if given is not None and inputs:
         raise UsageError("--inputs and -i both give the inputs; leave one of them out")
@@ -95,13 +94,13 @@ def run_target(
 
 
 def _spelled(error: UnsupportedError) -> UnsupportedError:
-    """The same, with an option as the command spells it."""
+    """The same error, with the command's spelling of an option."""
     return type(error)(str(error).replace("dry=True", "--dry"))
 
 
 def _raise(run: Run) -> NoReturn:
-    """Raises the forward's exception, with the failing layer, and with the layers up to there for the command
-    to print."""
+    """Raises the forward's exception, with the failing layer, and with the layers that ran before it for the
+    command to print."""
     error: Any = run.error
     failure = run.model.costs().failure() if run.model is not None else None
     told: Any = error

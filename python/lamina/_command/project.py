@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The checks of a project: ``[[check]]`` in ``lamina.toml``, or ``[[tool.lamina.check]]`` in
-``pyproject.toml``. Each becomes the words that ``lamina check`` takes, which has the only meaning of them."""
+``pyproject.toml``. Each becomes the arguments of ``lamina check``, which alone defines their meaning."""
 
 from __future__ import annotations
 
@@ -16,20 +16,19 @@ from .._target.load import near
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# Keys of a check by what they take. All but the target are options of `lamina check`.
+# Keys of a check by the type of their value. All but the target are options of `lamina check`.
 TEXTS = ("inputs", "mode", "convention", "rules", "baseline")
 LISTS = ("input", "build", "max", "within")  # a text, a list of texts, or a table of NAME=VALUE
 FLAGS = ("backward", "time", "memory", "dry", "allow-incomplete")
 COUNTS = ("repeats",)
 KEYS = ("target", *TEXTS, *LISTS, *FLAGS, *COUNTS)
-PATHS = ("baseline", "rules")  # from the folder of the file
+PATHS = ("baseline", "rules")  # relative to the folder of the file
 
 
 def read_checks(start: Path) -> tuple[str, list[list[str]]]:
-    """The nearest file with checks, seen from the current folder, and the words of each check.
-
+    """The nearest file with checks, in the folder ``start`` or above, and the arguments of each check.
     Raises:
-        UsageError: there is none, or something in it can't be understood.
+        UsageError: there is none, or it is malformed.
     """
     for folder in (start, *start.parents):
         for name, table in (("lamina.toml", ()), ("pyproject.toml", ("tool", "lamina"))):
@@ -119,8 +118,8 @@ def number_text(value: float | str) -> str:
 
 
 def _from_here(text: str, folder: Path, *, whole: bool) -> str:
-    """A path from the folder of the file as one from the current folder. It is the ``whole`` text, or comes
-    before the last colon and ends in ``.py``."""
+    """Converts a path relative to the folder of the file to one relative to the current folder. The path is
+    the ``whole`` text, or the part before the last colon if that ends in ``.py``."""
     path, colon, name = (text, "", "") if whole else text.rpartition(":")
     if (not whole and not path.endswith(".py")) or folder == Path.cwd():
         return text

@@ -40,10 +40,11 @@ class Script:
         self._memory, self._health = memory, health
         self._watch: Watch | None = None
         self._process = os.getpid()
-        self._raised = False  # other than to exit
+        self._raised = False  # the program raised an exception, SystemExit aside
 
     def run(self) -> int:
-        """Runs it as ``__main__``. Its exceptions propagate to Python, which ends as without lamina."""
+        """Runs the program as ``__main__``. Its exceptions propagate to Python, which ends as without
+        lamina."""
         source, inside = b"", None
         if not self._file:
             sys.stderr.write("lamina: error: --file is empty; name the file that is to be written\n")
@@ -86,7 +87,8 @@ class Script:
             self._tell()
 
     def _tell(self) -> None:
-        """Prints the last line: what was recorded, where, and how to show it; or that nothing was."""
+        """Prints the last line: the recorded steps, the file, and how to show it; or that nothing was
+        recorded."""
         if sys.stderr is None:
             return
         watch = self._watch
@@ -121,7 +123,7 @@ class Script:
         if not _leaves_path():
             sys.path[0] = str(Path(path).resolve().parent)
         file = str(Path(path).absolute())
-        code = compile(source, file, "exec", dont_inherit=True)  # without this file's own __future__
+        code = compile(source, file, "exec", dont_inherit=True)  # without this file's __future__ imports
         _run_code(code, __file__=file, __cached__=None, __loader__=SourceFileLoader("__main__", file))
 
     def _run_inside(self, path: str, spec: ModuleSpec) -> None:
@@ -171,7 +173,7 @@ def _trim_tracebacks() -> None:
 
 
 def _is_last_of_ours(trace: TracebackType) -> bool:
-    """True for the last frame of lamina and of what runs modules."""
+    """True for the last frame of lamina's code, or of runpy, which runs modules."""
     ours = (str(Path(__file__).parents[1]), "<frozen runpy>")
     following = trace.tb_next
     return trace.tb_frame.f_code.co_filename.startswith(ours) and (
@@ -183,8 +185,8 @@ def _is_last_of_ours(trace: TracebackType) -> bool:
 
 
 def find_roots(watch: Watch) -> None:
-    """Watches every module with parameters that is called from outside any other, from its first call on. A
-    module that torch calls for itself, to repeat forward work or to compile, is none."""
+    """Watches every module with parameters that is called from outside any other module, from its first call
+    on. Modules that torch itself calls, to repeat forward work or to compile, are not watched."""
     from .._base.modules import parameters
     from .._guard.standing_entry import Rest
     from .._watch import compiling_now, counts_in_c, first_call, torch_calls
@@ -196,7 +198,7 @@ def find_roots(watch: Watch) -> None:
     inside.any = False
 
     def is_root(module: Any) -> bool:
-        """True if it was unknown; it is watched from now on."""
+        """True for a new root, which is watched from now on."""
         key = id(module)
         if key in seen or again():
             return False
@@ -235,7 +237,7 @@ def find_roots(watch: Watch) -> None:
 
 
 def after_import(name: str, then: Callable[[], None]) -> None:
-    """Calls ``then`` once the module ``name`` was imported; at once if it is."""
+    """Calls ``then`` after the module ``name`` was imported; now, if it is imported already."""
     if name in sys.modules:
         then()
     else:
@@ -266,7 +268,7 @@ class _Waiting(MetaPathFinder):
 
 
 class _Behind(Loader):
-    """A loader that reports when it is done, and is then removed from the module."""
+    """A loader that calls ``then`` after the import, and is then removed from the module."""
 
     def __init__(self, loader: Any, then: Callable[[], None]) -> None:
         self._loader, self._then = loader, then

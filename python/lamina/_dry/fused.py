@@ -119,8 +119,8 @@ def encoder_layer(
 
 
 def index_put(x: Any, indices: Any, values: Any, accumulate: bool = False) -> Any:
-    """aten::index_put. Under a mode, torch's gradient of an index uses it instead of the operator that writes
-    to new zeros directly, and so copies them first; without a mode it does not."""
+    """aten::index_put. Under a mode, torch's gradient of an index uses it and so copies new zeros first;
+    without a mode another operator writes to them directly."""
     torch, aten = sys.modules["torch"], _aten()
     node = torch._C._current_autograd_node()
     if node is not None and node.name().startswith("IndexBackward"):
@@ -145,7 +145,7 @@ def soft_margin_loss_backward(grad: Any, x: Any, target: Any, reduction: int) ->
     less = aten.neg(target)
     product = aten.mul(less, x)
     z = aten.exp(product)
-    del less, product  # until here, as in C++
+    del less, product  # alive until here, as in C++
     aten.mul_.Scalar(aten.mul.out(target, z, out=out), -share)
     aten.add_.Scalar(z, 1)
     return aten.mul_.Tensor(aten.div_.Tensor(out, z), grad)
@@ -194,7 +194,7 @@ def solve(a: Any, b: Any, *, left: bool = True, check_errors: bool = False) -> t
 
 
 def _column(x: Any) -> Any:
-    """Solutions for vectors lie in memory like the columns of a matrix."""
+    """Solutions for vectors, stored like the columns of a matrix."""
     run = running()
     if x.dim() == 2:  # not a count: axes
         return _aten().squeeze(x, -1)
@@ -256,7 +256,7 @@ def a_known_number(dtype: Any) -> Any:
 
 
 def _known(values: Callable[[], Any]) -> Any:
-    """Values that the dry run knows, and that no operator of a real run makes."""
+    """Values that the dry run knows; no operator of a real run creates them."""
     torch, run = sys.modules["torch"], running()
     run.watch.pause(True)  # noqa: FBT003
     try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A forward that computes nothing: fake tensors replace the model's own, and a mode answers operators.
+"""A forward that computes nothing: fake tensors replace the model's tensors, and a mode answers operators.
 
 A fake tensor is a tensor of the CPU with sizes, strides and a type, and no values. Common operators are
 answered in C (python/ext/dry/dry.c); this answers the others, with torch's own shape functions on the meta
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
     from .._observe.run import Run
 
-MOST_WORK = 16777216  # values that are computed to know them
+MOST_WORK = 16777216  # the most values that are computed to know them
 MOST_ASKED = 268435456  # products of a recurrence that is run to measure its memory for the backward
 BY_RULE, BY_VIEW, BY_OTHERS = 0, 1, 2  # as in python/ext/dry/dry.c
 
-# Operators that return values to the program, with the words of the program for it.
+# Operators that return values to the program, each with the cause in the program, for the error.
 READS = {
     "aten::_local_scalar_dense": "needs a tensor's value as a number (.item(), an if, an index)",
     "aten::equal": "needs to know whether two tensors are equal (torch.equal)",
@@ -44,7 +44,7 @@ READS = {
 }
 
 
-# torch, or an older one, has no shape function for these: the results are like these arguments.
+# torch, or an older version, has no shape function for these: the results have the shapes of these arguments.
 AS_ARGUMENT = {
     "aten::_masked_softmax": (0,),
     "aten::fractional_max_pool3d_backward": (1,),
@@ -52,7 +52,7 @@ AS_ARGUMENT = {
     "aten::multilabel_margin_loss_backward": (1,),
     "aten::_weight_norm_interface_backward": (1, 2),
 }
-# The shapes of these depend on the values of whole numbers, besides the data.
+# The shapes of these depend on the values of integer tensors.
 BY_VALUES = ("aten::_pack_padded_sequence",)
 # The CPU returns these with columns in order; torch's shape functions do not.
 BY_COLUMNS = {"aten::_linalg_svd": (0, 2), "aten::linalg_eig": (1,)}
@@ -65,7 +65,7 @@ EMPTY = {
     "aten::_linalg_eigh": (2, "compute_v", (1,)),
 }
 RECURRENT = ("aten::mkldnn_rnn_layer", "aten::mkldnn_rnn_layer_backward")
-_workspaces: dict[Any, Any] = {}  # what oneDNN keeps of a forward, by type and shapes; "rule": is it known
+_workspaces: dict[Any, Any] = {}  # bytes that oneDNN keeps of a forward, by type and shapes; "rule": it fits
 
 
 class _Blocked(Exception):  # noqa: N818 - ends the run inside, even if the model catches exceptions
@@ -112,7 +112,7 @@ def _make_types() -> tuple[type, type]:
         return format(self.item() if self.dim() == 0 else repr(self), spec)
 
     def made_again(_: type, data: Any, requires_grad: bool = True) -> Any:
-        """The constructor of a parameter class, for code that puts new data into a parameter."""
+        """The constructor of a parameter class, for code that creates a parameter from new data."""
         return torch.nn.Parameter(data, requires_grad)
 
     fake = type(
@@ -168,8 +168,8 @@ _class: Any = None
 
 
 def _enter(mode: Any) -> Any:
-    """Puts a mode on as torch does, but for torch's flags for its compiler: they are one for all threads, and
-    two dry runs at a time would leave the compiler off. Compiled code is stepped around anyway."""
+    """Enters a mode as torch does, but without torch's flags for its compiler: all threads share them, and
+    two dry runs at a time would leave the compiler disabled. Compiled code is bypassed anyway."""
     from torch.utils import _python_dispatch as modes
 
     modes._push_mode(mode)
@@ -208,8 +208,8 @@ _lone: dict[str, tuple[int, int] | None] = {}
 
 
 def _holders_of_lone(torch: Any) -> tuple[int, int]:
-    """The same for a gradient that only the engine of autograd holds, as a mode sees it: measured once, on
-    one that no other code can hold."""
+    """The same numbers for a gradient that only the engine of autograd holds, in a mode: measured once, with
+    a gradient that no other code can hold."""
     if "" not in _lone:
         from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -261,21 +261,21 @@ class _Run:
         self.known: Any
         self.fake, self.known = types()
         self.blocked: str | None = None
-        # Storages of values that something unknown was written to. They are held so that their addresses are
-        # not reused, but without their memory.
+        # Storages of known values to which unknown ones were written. They are held so that their addresses
+        # are not reused, but without their memory.
         self.lost: dict[int, Any] = {}
         self.shadows: dict[int, tuple[Any, Any]] = {}  # real tensors of the model's own code
-        self.reads_aside = 0  # numbers that are read next, though not in a real run
+        self.reads_aside = 0  # how many of the next numbers a real run does not read
         self.one_hot = OneHot()
-        self.sought_nan = False  # a node has looked for NaN among all values, and not yet in the one it chose
-        self.plain_one_hot = False  # one_hot has looked for its smallest class, as only older torches do
-        self.ranks_checked = False  # by this quantile, as an older torch does it for subclasses too
-        self.bounds_share = False  # the gradient of a clamp, with elements equal to its bounds
-        self.spread: Any = None  # zeros that a gradient is spread over next
-        self.stands_in = False  # a real run has neither the operator that is answered nor its result
-        self.by_values = False  # the workspace of the operator that is answered depends on values
-        self.written_over = 0  # address that was written to instead of a new tensor
-        self.weighs = False  # a cross entropy adds up the weights of its targets
+        self.sought_nan = False  # a node has tested all values for NaN, but not yet the one that it chose
+        self.plain_one_hot = False  # one_hot has computed its smallest class, as an older torch does
+        self.ranks_checked = False  # this quantile has checked its ranks, as in an older torch
+        self.bounds_share = False  # in the gradient of a clamp, with elements equal to its bounds
+        self.spread: Any = None  # the zeros over which a gradient is spread next
+        self.stands_in = False  # a real run has neither the answered operator nor its result
+        self.by_values = False  # the workspace of the answered operator depends on values
+        self.written_over = 0  # the address that was written to instead of a new tensor
+        self.weighs = False  # a cross entropy sums the weights of its targets
         self.core = _mode()(self.fake, self.known, self.answer, self.about)
         self.core.serves(watch)
         self.watch = watch
@@ -294,7 +294,7 @@ class _Run:
         return type(tensor) is self.known and tensor.untyped_storage()._cdata not in self.lost
 
     def forget(self, tensor: Any) -> None:
-        """Something unknown is written to ``tensor``, and so to all tensors of its memory."""
+        """Notes that unknown values are written to ``tensor``, and so to all tensors of its memory."""
         if type(tensor) is self.known:
             storage = tensor.untyped_storage()
             self.lost[storage._cdata] = self.torch.multiprocessing.reductions.StorageWeakRef(storage)
@@ -311,7 +311,7 @@ class _Run:
     # Operators.
 
     def about(self, function: Any) -> tuple[str, int, str | None]:
-        """An operator's name, how C answers it, and the callers for which this answers it (``_dry.ways``)."""
+        """An operator's name, how C answers it, and the callers for which this class does (``_dry.ways``)."""
         if getattr(function, "_schema", None) is None:
             return str(function), BY_OTHERS, None
         learned = self._learn(function)
@@ -360,7 +360,7 @@ class _Run:
 
     def _answer(self, operator: _Operator, function: Any, args: Any, kwargs: Any, seen: list[Any]) -> Any:
         if operator.name == "aten::_to_copy" and str(kwargs.get("device")) == "meta":
-            self.core.aside()  # the memory that would be copied to does not exist
+            self.core.aside()  # the destination of the copy has no memory
         known = not operator.drawn and all(self.knows(tensor) for tensor in seen)
         if not known or not self._is_small(seen, args, kwargs):
             args = self._look(operator.name, seen, args)
@@ -563,8 +563,8 @@ class _Run:
         )
 
     def _by_channels(self, args: Any, out: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Channels come last in both gradients of a convolution if they do in its input or weight. An older
-        torch's shape function has them in rows."""
+        """The gradients of a convolution, both channels last if its input or weight is. The shape function of
+        an older torch returns them in rows."""
         torch, laid_out = self.torch, sys.modules["torch._prims_common"].suggest_memory_format
         last = next((f for f in map(laid_out, args[1:3]) if f is not torch.contiguous_format), None)
         if last is None:
@@ -583,7 +583,7 @@ class _Run:
             return self.core.like(self.torch.empty([*many, columns, rows], dtype=dtype, device="meta").mT)
 
     def _recurrent(self, function: Any, args: Any) -> Any:
-        """A layer of oneDNN's LSTM. For its backward it keeps memory whose size only oneDNN knows."""
+        """A layer of oneDNN's LSTM. It keeps memory for its backward, whose size only oneDNN determines."""
         if function._schema.name == RECURRENT[1]:
             x, w1, w2, _, _, hx, cx = args[:7]
             bias = self.torch.empty(w1.shape[:1], dtype=w1.dtype, device="meta")
@@ -622,7 +622,7 @@ class _Run:
         if key not in _workspaces:
             given = [self.torch.zeros(shape, dtype=args[0].dtype) for shape in shapes]
             with self.torch._C._DisableTorchDispatch():
-                biased = len(shapes[3]) == 1  # otherwise torch gives zeros in the shape of the weights
+                biased = len(shapes[3]) == 1  # otherwise torch passes zeros in the shape of the weights
                 options: tuple[Any, ...] = (False, [], 2, shapes[5][-1], 1, biased, False, False, True)
                 _workspaces[key] = function(*given, *options)[3].untyped_storage().nbytes()
         return int(_workspaces[key])

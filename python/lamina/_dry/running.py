@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The dry run of each thread, and what all of them agree on."""
+"""The dry run of each thread, and constants that all dry runs share."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 import threading
 from typing import Any
 
-MOST_KNOWN = 65536  # values of a tensor that a dry run reads
+MOST_KNOWN = 65536  # the most values of a tensor that a dry run reads
 
 _thread = threading.local()
 
@@ -18,12 +18,13 @@ def running() -> Any:
 
 
 def set_running(run: Any) -> Any:
-    """Sets it and returns the one before."""
+    """Sets the dry run of this thread and returns the previous one."""
     before, _thread.run = running(), run
     return before
 
 
 def since(*version: int) -> bool:
-    """True for this version of torch and later ones; no mode sees what some kernels call."""
+    """True for this version of torch and later ones. Some kernels' inner calls depend on the version, and no
+    mode observes them."""
     numbers = sys.modules["torch"].__version__.split(".")[: len(version)]
     return tuple(int(number) for number in numbers) >= version

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Operators and gradients that take another path for tensor subclasses. In a dry run all tensors are of a
-subclass; this runs the plain path, so that a dry run sees the work of a real one.
-
+subclass; this runs the plain path, so that a dry run has the work of a real one.
 Each function replaces one operator inside one of them. It sets that operator aside, so that it counts
-nothing, runs what a real run has instead, and returns the result that the composite goes on with; None if the
-operator is to be answered as usual.
+nothing, runs the operators of a real run instead, and returns the result with which the composite continues;
+None: the operator is answered as usual.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ def _wants_gradient(tensor: Any) -> bool:
 
 
 def _opened(run: _Run, function: Callable[..., Any]) -> Any:
-    """The result of ``function``, whose operators count instead of the one that is answered."""
+    """The result of ``function``, whose operators count instead of the answered one."""
     run.core.aside()
     with run.core:
         return run.core.opened(function, (), {})
@@ -45,7 +44,8 @@ def _pool(run: _Run, _: Any, args: tuple[Any, ...], __: Any) -> Any:
 
 
 def _one_hot_smallest(run: _Run, *_: Any) -> Any:
-    """Of a tensor from outside, which is of no subclass: this and the largest are those of a real run."""
+    """one_hot of a tensor from outside, which is of no subclass: a real run also computes the smallest and
+    the largest class."""
     run.plain_one_hot = True
 
 
@@ -108,9 +108,9 @@ class OneHot:
     frame runs all its operators."""
 
     def __init__(self) -> None:
-        self.frame: Any = None  # the calling frame, and its instruction
+        self.frame: Any = None  # the calling frame
         self.at = -1
-        self.numbers: list[int] = []  # of the operators that it ran
+        self.numbers: list[int] = []  # numbers of the operators that the instruction ran
         self.classes: Any = None  # the result of its arange
 
     def instead(self, run: _Run, name: str, args: tuple[Any, ...]) -> Any:
@@ -165,7 +165,7 @@ def _values(run: _Run, _: Any, args: tuple[Any, ...], __: Any) -> Any:
 
 
 def _ranks_are_checked(run: _Run, _: Any, args: tuple[Any, ...], __: Any) -> Any:
-    """An older torch checks them also for tensor subclasses, and asks whether the answer is yes."""
+    """An older torch checks the ranks of a quantile for tensor subclasses too, and reads the result."""
     run.ranks_checked = True
     if run.knows(args[0]):
         return None
@@ -174,7 +174,7 @@ def _ranks_are_checked(run: _Run, _: Any, args: tuple[Any, ...], __: Any) -> Any
 
 
 def _ranks(run: _Run, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """quantile checks that all its arguments lie between 0 and 1."""
+    """quantile checks that all its ranks are between 0 and 1."""
     if run.ranks_checked:
         run.ranks_checked = False
         return None
@@ -191,13 +191,14 @@ def _ranks(run: _Run, function: Any, args: tuple[Any, ...], kwargs: dict[str, An
 
 
 def _selects(run: _Run, *_: Any) -> Any:
-    """Since 2.14 torch sorts no tensor in the CPU's memory: it selects in a kernel that is no operator."""
+    """From 2.14 on, torch does not sort a tensor in the CPU's memory: a kernel without an operator
+    selects."""
     if since(2, 14):
         run.core.decided(0)
 
 
 def _bounds_share(run: _Run, *_: Any) -> Any:
-    """In a later torch an element equal to a bound shares the gradient with it, by three separate masks."""
+    """In a later torch, an element equal to a bound shares the gradient with the bound, by three masks."""
     run.bounds_share = True
 
 
@@ -295,13 +296,13 @@ def _diagonal(run: _Run, _: Any, args: tuple[Any, ...], __: Any) -> Any:
 
 
 def _by_values(run: _Run, *_: Any) -> Any:
-    """The work that a real run has here depends on values: it looks up a mask instead of choosing."""
+    """The work of a real run depends on values here: it reads a mask instead of choosing."""
     run.core.decided(0)
     run.by_values = True
 
 
 def _columns(run: _Run, _: Any, args: tuple[Any, ...], __: Any) -> Any:
-    """Columns that a real run writes to zeros laid out as the input, whose shape is unknown here."""
+    """Columns that a real run writes to zeros with the layout of the input, whose shape is unknown here."""
     torch = sys.modules["torch"]
     run.core.decided(0)
     node = torch._C._current_autograd_node()
@@ -315,8 +316,8 @@ def _columns(run: _Run, _: Any, args: tuple[Any, ...], __: Any) -> Any:
 
 
 def _chooses_weights(run: _Run, *_: Any) -> Any:
-    """A smoothed cross entropy sums up the weights of the targets that are not ignored; their number depends
-    on values. With tensor subclasses all are looked up, and masked."""
+    """A smoothed cross entropy sums the weights of the targets that are not ignored; their number depends on
+    values. With tensor subclasses the weights of all targets are read, and masked."""
     run.weighs = True
     run.core.decided(0)
 
@@ -394,7 +395,7 @@ INSTEAD: dict[tuple[str, str], Callable[..., Any]] = {
     },
 }
 
-# The operators of one_hot; answered so even if callers are unknown.
+# The operators of one_hot, which are replaced even if callers are unknown.
 ANYHOW = ("aten::max", "aten::_local_scalar_dense", "aten::arange", "aten::eq")
 
 
@@ -405,5 +406,5 @@ def _callers() -> dict[str, str]:
     return found
 
 
-# For each of these operators the callers in which it is answered so, each between two spaces; a star: always.
+# For each of these operators the callers in which it is replaced, each between two spaces; a star: always.
 ELSEWHERE = _callers()

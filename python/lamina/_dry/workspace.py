@@ -20,14 +20,16 @@ if TYPE_CHECKING:
 
     from .mode import _Run
 
-MOST_BYTES = 67108864  # of its arguments and its results, and
-MOST_WORK = 2147483648  # products, for it to be run
-# The same for convolutions, whose workspace does not follow from a few examples, and for all of these in one
-# run.
+# An operator is run if its arguments and results have at most so many bytes, and it has at most so many
+# products.
+MOST_BYTES = 67108864
+MOST_WORK = 2147483648
+# The same for convolutions, whose workspace does not follow from a few examples, and for all convolutions of
+# a run.
 LARGE_BYTES, LARGE_WORK, LARGE_IN_ALL = 536870912, 68719476736, 274877906944
-MOST_KEPT = 65536  # answers
+MOST_KEPT = 65536  # the most results that are kept
 BLOCK = 4096
-OURS = ("aten", "torchvision")  # namespaces; other libraries' operators are not run
+OURS = ("aten", "torchvision")  # the namespaces whose operators are run
 PRODUCTS = {"aten::mm": (0, 1), "aten::bmm": (0, 1), "aten::addmm": (1, 2), "aten::baddbmm": (1, 2)}
 CONVOLUTIONS = ("aten::convolution", "aten::convolution_backward")
 # Parts of names of operators that work on whole rows, or matrices, for each element.
@@ -44,13 +46,14 @@ SQUARES = (
     "rnn",
     "ldl",
 )
-TIMES = 16  # the number of such passes, at most
-KNOWN = ("aten::_softmax_backward_data", "aten::_log_softmax_backward_data")  # to have no workspace
-FROM_ONE = ("lu_", "ldl")  # whose whole numbers are positions from 1
+TIMES = 16  # the most passes of such an operator over a row
+KNOWN = ("aten::_softmax_backward_data", "aten::_log_softmax_backward_data")  # these have no workspace
+FROM_ONE = ("lu_", "ldl")  # parts of names of operators whose integers are positions from 1
 # The workspace of the first depends on values; torch takes another path to the second in aten::linalg_lu.
 ROUGHLY = ("aten::linalg_matrix_exp", "aten::lu_unpack")
 
-# If callers are unknown, under torch's dispatch mode, these may replace operators that torch runs in place.
+# Under torch's dispatch mode, where callers are unknown, these may replace operators that torch runs in
+# place.
 IN_PLACE = frozenset(
     f"aten::{name}"
     for name in ("scatter", "scatter_add", "index_add", "index_fill", "logical_and", "logical_or", "isnan")
@@ -131,7 +134,7 @@ class Taken:
     ) -> tuple[int, int, bool, list[tuple[int, Any]]] | None:
         schema = getattr(function, "_schema", None)
         if schema is None or schema.name.partition("::")[0] not in OURS:
-            return *NOTHING, []  # operators of other libraries are named with the peak
+            return *NOTHING, []  # the fit names operators of other libraries beside the peak
         dear = self._is_dear(schema.name, args, tensors, out)
         if not self.can or (dear and not self._is_worth_it(schema.name, args, tensors, out)):
             if not tensors or self._is_map(function, tensors) or schema.name in KNOWN:
@@ -155,7 +158,7 @@ class Taken:
         """Runs the operator on tensors of ``sized(shape)``, except those in ``whole``: its workspace, the
         bytes of its results, and the results; None if it fails on made-up values."""
         for values in (0, 1):
-            with suppress(Exception):  # whatever made-up values it fails on
+            with suppress(Exception):  # it may fail on made-up values
                 return self._once(
                     function,
                     args,
@@ -222,7 +225,7 @@ class Taken:
         return size * share > MOST_BYTES or work * share > MOST_WORK  # not a count: whether it is run
 
     def _is_worth_it(self, name: str, args: Any, tensors: list[Any], out: Any) -> bool:
-        """True if an expensive operator is run all the same: a convolution, unless this run had too many."""
+        """True if an expensive operator is run nevertheless: a convolution, unless this run had too many."""
         if name not in CONVOLUTIONS:
             return False
         work = self._of_convolution(name, args)
@@ -246,7 +249,8 @@ class Taken:
         return sum(t.numel() for t in tensors)  # not a count: of work
 
     def _of_convolution(self, name: str, args: Any) -> int:
-        """The weights are used at each position of the output, or of a transposed one's input."""
+        """Products of a convolution: the weights are used at each position of the output, or of the input of
+        a transposed one."""
         back = name.endswith("backward")
         x, w, stride = (args[1], args[2], args[4]) if back else (args[0], args[1], args[3])
         if args[7 if back else 6]:
@@ -256,14 +260,14 @@ class Taken:
         return math.prod((w.numel(), x.shape[0], *along))
 
     def _own(self, kwargs: Any) -> dict[str, Any]:
-        """Replaces a generator of the user."""
+        """Replaces the user's generators."""
         return {k: _generator(self.torch) for k, v in kwargs.items() if isinstance(v, self.torch.Generator)}
 
     def _made(
         self, fake: Any, name: str, sized: Callable[[Any], Any], values: int, whole: Sequence[Any]
     ) -> Any:
-        """A real tensor with this layout, with values that hardly any kernel rejects; others where ``values``
-        is 1."""
+        """A real tensor with this layout, with values that hardly any kernel rejects; other values if
+        ``values`` is 1."""
         torch, shape = self.torch, tuple(fake.shape)
         if not any(fake is tensor for tensor in whole):
             shape = sized(shape)
@@ -282,7 +286,7 @@ class Taken:
         return tensor
 
     def _fill(self, memory: Any) -> None:
-        """Fills with numbers between 0 and 1, without a generator of the user."""
+        """Fills with numbers between 0 and 1, without the user's generators."""
         if "block" not in _blocks:
             _blocks["block"] = self.torch.rand(BLOCK, generator=_generator(self.torch), device="cpu")
         block = _blocks["block"]
@@ -300,7 +304,7 @@ _blocks: dict[str, Any] = {}
 
 
 def _generator(torch: Any) -> Any:
-    """A generator that no other code has."""
+    """A separate generator, which no other code uses."""
     own = torch.Generator()
     own.manual_seed(0)
     return own

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compiled code during a capture is bypassed or runs, and nothing is compiled.
 
-Calls can only be seen where a model runs layer by layer, so compiled code is bypassed if only calls are
-watched. If operators are watched, compiled code for the inputs at hand runs, and its operators are counted.
-Without such code nothing is compiled, because code that is compiled under a capture would keep its traces.
+Calls can only be observed if a model runs layer by layer, so compiled code is bypassed if only calls are
+watched. If operators are watched, compiled code runs if it exists for these inputs, and its operators are
+counted. Nothing is compiled for other inputs, because code that is compiled under a capture would contain
+traces of it.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ HIGHER_ORDER = "torch._higher_order_ops"
 AROUND, AS_IT_IS = "force_eager", "eager_on_recompile"
 REFUSED = "torch's compiler can't be turned off inside the code that it compiles"
 
-# Backends to which torch.compile passes every operator unchanged. Others may make kernels whose work is not
-# visible.
+# Backends to which torch.compile passes every operator unchanged. Others may generate kernels, whose work is
+# not observed.
 OPERATOR_BY_OPERATOR = ("eager", "eager_noexcept", "eager_debug", "aot_eager", "pre_dispatch_eager")
 
 BACKWARD = "CompiledFunctionBackward"  # the node of code that is compiled for the backward
@@ -45,15 +46,14 @@ class Compiled:
     The switch is for the whole process. Captures nest and run in several threads, so layer by layer wins
     while any capture needs it, and the last one to close restores it. If nothing was compiled yet, there is
     nothing to bypass, and torch's compiler is not imported; if the model imports it, it is disabled at once.
-
-    One that is dropped while it is open closes.
+    An open object closes when it is garbage collected.
     """
 
-    _lock = threading.RLock()  # one may be dropped while another one changes the switch
+    _lock = threading.RLock()  # an object may be garbage collected while another one changes the switch
     _open: ClassVar[list[str]] = []
     _back: partial[Any] | None = None  # restores the switch
     _now: str | None = None
-    _inside = False  # also if torch's compiler made a module itself
+    _inside = False  # the object is open; also if torch's compiler created a module itself
 
     def __init__(self, stance: str = AROUND) -> None:
         self._mine = stance
@@ -80,7 +80,7 @@ class Compiled:
                 cls._turn()
 
     def __del__(self) -> None:
-        if self._inside and not sys.is_finalizing():  # nothing is left to restore then
+        if self._inside and not sys.is_finalizing():  # at finalization there is nothing to restore
             self.__exit__()
 
     @classmethod
@@ -102,7 +102,7 @@ class Compiled:
 
     @classmethod
     def asked(cls) -> None:
-        """Called when torch reads the switch: something that would be compiled is about to run."""
+        """Called when torch reads the switch: code that would be compiled is about to run."""
         if not Plain.is_open:
             with cls._lock:
                 if cls._now is not None:
@@ -130,9 +130,9 @@ def _turned(wanted: str) -> partial[Any] | None:
 
 
 def _without_stance(switch: Any, wanted: str) -> partial[Any] | None:
-    """The same before torch 2.6, which has no stances. A function that is to be compiled gives its compiler
-    to another one before it runs. With None in its place it runs layer by layer; with False compiled code
-    runs, and nothing is compiled."""
+    """The same before torch 2.6, which has no stances. A function that is to be compiled passes its compiler
+    to another function before it runs. With None instead of the compiler it runs layer by layer; with False
+    compiled code runs, and nothing is compiled."""
     names = (name for name in ("_maybe_set_eval_frame", "set_eval_frame") if hasattr(switch, name))
     name = next(names, None)
     if name is None:
@@ -181,10 +181,10 @@ def _put_back(were: list[tuple[Any, str, Any]]) -> None:
 
 @cache
 def _known_to(switch: Any, name: str) -> tuple[Callable[[Any], Any] | None, Any]:
-    """Sets torch's switch as ``torch.compiler.set_stance`` does, with a stance of a subclass that notes when
-    torch reads it: at each call of a function that is to be compiled, and before operators that compile
-    themselves run. Only these operators need :class:`Plain`, which takes longer than everything else here.
-    None if torch has other means."""
+    """The function that sets torch's switch as ``torch.compiler.set_stance`` does, and a stance of a subclass
+    that reports when torch reads it: at each call of a function that is to be compiled, and before operators
+    that compile themselves run. Only these operators need :class:`Plain`, which takes longer than all the
+    rest here. None if this torch has no stances."""
     turn: Any = getattr(switch, "_set_stance", None)
     plain: Any = getattr(switch, "DynamoStance", None)
     now: Any = getattr(switch, "_stance", None)
@@ -209,7 +209,7 @@ def _known_to(switch: Any, name: str) -> tuple[Callable[[Any], Any] | None, Any]
 
 def _is_torchs(asks: FrameType) -> bool:
     """True if one of torch's operators that compile themselves is about to run. Code that an earlier run
-    compiled for one contains the layers that its functions call, which would not be seen."""
+    compiled for it contains the layers that its functions call, which would not be observed."""
     caller: FrameType | None = asks
     while caller is not None and caller.f_globals.get("__name__") == SWITCH:
         caller = caller.f_back
@@ -217,8 +217,8 @@ def _is_torchs(asks: FrameType) -> bool:
 
 
 def _set_stance(names: dict[str, Any], compiling: Any, stance: Any) -> Any:
-    """The same as torch's own function, which imports another module each time. Inside compiled code it
-    raises."""
+    """Sets the stance, as torch's own function, which imports another module each time. Raises inside
+    compiled code."""
     if compiling():
         raise RuntimeError(REFUSED)
     before, names["_stance"] = names["_stance"], stance
@@ -242,7 +242,7 @@ class Compiler:
 
     def open(self) -> None:
         handler = getattr(sys.modules.get(CALLBACK), "callback_handler", None)
-        me = weakref.ref(self)  # torch's lists must not keep a capture that was dropped while open
+        me = weakref.ref(self)  # torch's lists must not keep alive a capture that was dropped while open
         for name, does in (("start_callbacks", Compiler._begins), ("end_callbacks", Compiler._ended)):
             others = getattr(handler, name, None)
             if isinstance(others, list):
@@ -282,15 +282,16 @@ def _tell(me: weakref.ref[Compiler], does: Callable[[Compiler], None], *_: objec
 
 
 class Imported:
-    """Reports the import of torch's compiler: while a capture waits for it, this is the first finder of
-    modules."""
+    """Reports the import of torch's compiler: while a capture waits for this import, this class is the first
+    entry of ``sys.meta_path``."""
 
     waiting: ClassVar[list[Callable[[], None]]] = []
-    running = False  # the compiler's own code: it is not ready before that has ended
+    running = False  # the compiler's module code runs: the compiler can't be used yet
 
     @classmethod
     def look(cls, told: Callable[[], None], *, wanted: bool) -> bool:
-        """True if the compiler is imported. ``wanted``: if it is not, ``told`` is called after its import."""
+        """True if the compiler was imported. ``wanted``: if it was not, ``told`` is called after its
+        import."""
         there = COMPILER in sys.modules and not cls.running
         if told in cls.waiting:
             cls.waiting.remove(told)
@@ -315,7 +316,7 @@ class Imported:
 
 
 class Tells:
-    """The loader of torch's compiler, with a report when it is done."""
+    """Wraps the loader of torch's compiler, and reports when it has finished."""
 
     def __init__(self, loader: Any) -> None:
         self._loader = loader
@@ -364,4 +365,4 @@ def _regions(seen: Any) -> list[tuple[str, str | None]]:
             for entry in listed(code)
         ]
     except (ImportError, AttributeError, TypeError):
-        return []  # another torch: any compiled code may hide something
+        return []  # another version of torch: any compiled code may hide work

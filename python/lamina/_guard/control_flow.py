@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """torch's operators that run functions (``torch.cond``, ``while_loop`` ...) during a capture.
 
-Called outside compiled code they compile themselves, so that the tensors which their functions close over
-become arguments. Without compilation these tensors would get no gradient. So these operators run their
-functions as plain Python does, where autograd and a capture see everything.
+Called outside compiled code these operators compile themselves, so that the tensors that their functions
+close over become arguments. Without compilation these tensors would get no gradient. During a capture the
+operators run their functions as plain Python, which autograd and the capture observe completely.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from types import FunctionType
 from typing import Any, ClassVar, NamedTuple
 
 OPERATORS = ("cond", "while_loop", "scan", "associative_scan", "map_impl")
-ASKS = "_get_current_dispatch_mode"  # a kernel uses it to check that no mode of torch is open
+ASKS = "_get_current_dispatch_mode"  # a kernel calls it to check that no dispatch mode is open
 
 
 class Plain:
     """Replaces autograd's kernel by one that only runs the functions, and restores it."""
 
     _made: ClassVar[list[Swap] | None] = None
-    _were: ClassVar[list[Swap]] = []  # those that are replaced
+    _were: ClassVar[list[Swap]] = []  # the replaced kernels
     is_open = False
 
     @classmethod
@@ -70,14 +70,14 @@ def _make() -> list[Swap]:
 
 
 def _unaware(kernel: FunctionType) -> Any:
-    """The kernel, to which no mode seems open: lamina's may be."""
+    """A copy of the kernel that finds no open mode, although lamina's may be open."""
     from .twin import twin_of
 
     return twin_of(kernel, {**kernel.__globals__, ASKS: lambda: None})
 
 
 def _either(plain: Any, graded: Any) -> Any:
-    """The plain kernel, except under another program's mode, which may be tracing."""
+    """A kernel that calls the plain one, except under another library's mode, which may be tracing."""
     from torch.utils import _python_dispatch as modes
 
     top: Any = getattr(modes, ASKS)

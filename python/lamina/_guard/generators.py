@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Saves and restores the state of every random number generator in use.
 
-Reading the states of Python's and numpy's generators takes longer than many a small model, and hardly any
-forward draws from them. So their memory is copied and compared. Its location is found on lamina's own
-generators, and proved by drawing from them. If that fails, the states are read, and if something was drawn
-they are restored, both in the documented way.
+Reading the states of Python's and numpy's generators takes longer than a run of many small models, and hardly
+any forward draws from them. So their memory is copied and compared. Its location is found in generators that
+lamina creates, and proved by drawing from them. If that fails, the states are read, and restored if numbers
+were drawn, both by the documented functions.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def _find_python() -> int | None:
         at = whole.find(_packed(one))
         if at < 0:
             return None
-        for _ in range(700):  # beyond the end of the words, when new ones are made
+        for _ in range(700):  # past the last word, after which new words are computed
             one.random()
         found = read_memory(((id(one) + at, POSITION.size + WORDS.size),))
         return at if found == _packed(one) else None
@@ -99,7 +99,7 @@ def _find_python() -> int | None:
 # -- numpy's -------------------------------------------------------------------------------------------------
 
 _numpy_at: tuple[int, int] | int | None = -1  # bytes from a generator to its spare Gaussian's flag and number
-_known: tuple[Any, Any, int] = None, None, 0  # last words that were read: generator, twister, address
+_known: tuple[Any, Any, int] = None, None, 0  # of the last read: generator, twister, address of the words
 
 
 def _numpy(module: Any) -> Callable[[], object]:
@@ -169,7 +169,7 @@ def _find_numpy(module: Any) -> tuple[int, int] | None:
 
 
 def _proved(one: Any, flags: list[int], number: int, size: int) -> tuple[int, int] | None:
-    """The addresses of a spare Gaussian's flag and number, if they change with draws."""
+    """The offsets of a spare Gaussian's flag and number, if they change with draws as expected."""
     for flag in flags:
         told = []
         for _ in range(5):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-MOST_VALUES = 65536  # of a result that are searched
+MOST_VALUES = 65536  # the most values of a result that are searched
 
 
 def floats(value: object) -> list[Any]:
@@ -60,9 +60,8 @@ def leaves(tensors: Iterable[Any]) -> list[Any]:
 
 @contextmanager
 def no_gradients_left(tensors: Iterable[Any]) -> Iterator[None]:
-    """In the block every ``grad`` of ``tensors`` is None; after it, it is the same object as before.
-
-    Hooks that run once a gradient is there (an optimizer's step) are disabled in the block.
+    """In the block every ``grad`` of ``tensors`` is None; after the block it is the same object as before.
+    Hooks that run after a gradient is accumulated (an optimizer's step) are disabled in the block.
     """
     kept = {id(tensor): (tensor, tensor.grad) for tensor in tensors if tensor.is_leaf}
     hooks = [getattr(tensor, "_post_accumulate_grad_hooks", None) for tensor, _ in kept.values()]

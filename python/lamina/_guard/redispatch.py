@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Notes calls of ``aten.mm.default.redispatch(keys, a, b)`` in a capture, of which torch keeps no record.
-
-PyTorch 2.15 keeps none of calls of operators that Python defines either, unless they go through its C++
-dispatcher, which an operator's ``__call__`` does in a capture.
+"""Notes calls of ``aten.mm.default.redispatch(keys, a, b)`` in a capture, which torch does not record.
+PyTorch 2.15 does not record calls of operators defined in Python either, unless its C++ dispatcher calls
+them; in a capture an operator's ``__call__`` does this.
 """
 
 from __future__ import annotations
@@ -24,10 +23,10 @@ class Redispatch:
     No attribute of the class changes: that would clear Python's caches of it.
     """
 
-    _codes: ClassVar[list[tuple[FunctionType, CodeType, CodeType]] | None] = None  # a method's own, and ours
+    _codes: ClassVar[list[tuple[FunctionType, CodeType, CodeType]] | None] = None  # method, its code, ours
     is_open = False
     listeners: ClassVar[list[Callable[[str], None]]] = []  # of modes: called with the operator's name
-    itself: ClassVar[Any] = None  # the same without a report: for lamina's own calls
+    itself: ClassVar[Any] = None  # torch's method without a report, for lamina's own calls
 
     @classmethod
     def turn(cls, on: bool) -> None:
@@ -59,7 +58,7 @@ class Redispatch:
 
         def told(op: Any, /, *args: Any, **kwargs: Any) -> Any:
             keys: Any = args[0] if args else kwargs.get("keyset")
-            # If a mode or a class is to answer, the operators that it runs are seen.
+            # If a mode or a tensor subclass handles the call, the operators that it runs are observed.
             if not (hasattr(keys, "has") and keys.has(python)):
                 name = op.name().partition(".")[0]
                 _lamina.unseen(name)

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Leaves lamina's entry in ``torch.nn.Module`` in place while no capture is open.
 
-Setting and removing it clears CPython's caches of every class of modules, so watches, whose captures follow
-each other, leave it there. torch's compiler must not see it: if the compiler was used, each capture removes
-it, and before the compiler begins to work the standing entry is removed. Before its import it can compile
-nothing.
+Setting and removing the entry clears CPython's caches of every class of modules, so watches, which open one
+capture after another, leave it in place. torch's compiler must not trace it: if the compiler was used, each
+capture removes the entry, and a standing entry is removed before the compiler begins to work. Before its
+import the compiler can't compile.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 class Rest:
     """Shared by all watches of this process."""
 
-    watches: ClassVar[list[Callable[[], None]]] = []  # each called when something is compiled
-    left: ClassVar[list[Callable[[], None]]] = []  # each called once, when the entry stands no longer
+    watches: ClassVar[list[Callable[[], None]]] = []  # each is called before code is compiled
+    left: ClassVar[list[Callable[[], None]]] = []  # each is called once, after the entry was removed
     resting = False
     compiles = False
     _told: ClassVar[list[Any]] = []  # torch's own list of callbacks; other code can empty it
 
     @classmethod
     def begin(cls, compiling: Callable[[], None]) -> None:
-        """Adds a watch. ``compiling`` is called when something is about to be compiled."""
+        """Adds a watch. ``compiling`` is called before code is compiled."""
         cls.watches.append(compiling)
         cls.look()
 
@@ -39,7 +39,7 @@ class Rest:
         cls, find: Callable[[Any], Any], in_python: Callable[[], None], compiling: Callable[[], None]
     ) -> None:
         """Adds a watch that finds roots: C calls ``find`` with each module that is called from outside any
-        other. Once the entry stands no longer, ``in_python`` is called, which must find them without it."""
+        other. After the entry was removed, ``in_python`` is called, which must find them without it."""
         cls.left.append(in_python)
         cls.begin(compiling)
         if cls.resting:
@@ -63,7 +63,7 @@ class Rest:
 
     @classmethod
     def forget(cls) -> None:
-        """In a forked child, which has no watches."""
+        """Called in a forked child, which has no watches."""
         cls.watches.clear()
         cls.left.clear()
         _lamina.find(None)
@@ -72,7 +72,7 @@ class Rest:
 
     @classmethod
     def look(cls) -> bool:
-        """True if the compiler has received nothing so far, and would report before it begins."""
+        """True if the compiler received no function so far, and will report before it begins."""
         if cls.resting and cls._told:
             return True
         cls.compiles = cls.compiles or _used_compiler()
@@ -85,13 +85,13 @@ class Rest:
 
     @classmethod
     def look_again(cls) -> None:
-        """The compiler may have received something since, and not compiled it yet."""
+        """Tests again whether the compiler received a function, which it may not have compiled yet."""
         if cls.resting and _used_compiler():
             cls._compiles()
 
     @classmethod
     def told(cls) -> list[Any]:
-        """The callbacks for compilations. Without any, the standing entry must not be used."""
+        """torch's callbacks for compilations. If there are none, the standing entry must not be used."""
         return cls._told
 
     @classmethod
@@ -107,7 +107,7 @@ class Rest:
 
     @classmethod
     def _imported(cls) -> None:
-        """torch's compiler was imported. The list that was read until now becomes its list, if it has one."""
+        """Called after the import of torch's compiler: from now on the list has the compiler's callbacks."""
         handler = getattr(sys.modules.get("torch._dynamo.callback"), "callback_handler", None)
         callbacks = getattr(handler, "start_callbacks", None)
         cls._told[:] = callbacks or []
@@ -118,7 +118,7 @@ class Rest:
                 compiling()
 
     @classmethod
-    def _compiles(cls, *_: object) -> None:  # older versions of torch give nothing
+    def _compiles(cls, *_: object) -> None:  # older versions of torch pass no argument
         cls.compiles = True
         for compiling in [*cls.watches]:
             compiling()
@@ -146,5 +146,6 @@ def _used_compiler() -> bool:
     backends = getattr(frames, "cached_backends", None)
     if backends is None or any(backend is not None for backend in backends.values()):
         return True
-    # torch._dynamo.reset() forgets the backends, but functions that were made with them are called again.
+    # torch._dynamo.reset() clears the backends, but functions that were compiled with them may be called
+    # again.
     return bool(getattr(sys.modules.get("torch._dynamo.convert_frame"), "FRAME_COUNTER", 0))

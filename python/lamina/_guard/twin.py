@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The Python part of redirecting calls of a function to C: its code, a twin, and calls that test it.
 
-python/ext/calls/detour.c replaces the pointer that CPython calls a function through. Only calls from C must
-use it: an interpreter may run a function that is called by its own name, as ``m.__call__(x)``, from its code.
+python/ext/calls/detour.c replaces the pointer through which CPython calls a function. Only calls from C are
+sure to use this pointer: if a function is called by its name, as ``m.__call__(x)``, an interpreter may run
+its code.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ OFTEN = 64  # calls after which every interpreter has specialized its instructio
 
 
 def twin_of(function: FunctionType, names: dict[str, Any] | None = None) -> FunctionType:
-    """A function with the same code; ``names`` are its global names."""
+    """A function with the same code; ``names`` are its globals."""
     twin = type(function)(
         function.__code__,
         function.__globals__ if names is None else names,
@@ -44,7 +45,7 @@ def leading_to(target: Callable[..., Any], function: FunctionType) -> CodeType:
     own, both = function.__code__, inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
     if own.co_argcount != 1 or own.co_kwonlyargcount or own.co_flags & both != both:
         return code
-    return code.replace(co_varnames=(*own.co_varnames[:3], "leads_to"))  # it keeps its signature
+    return code.replace(co_varnames=(*own.co_varnames[:3], "leads_to"))  # keeps the signature
 
 
 class Called:
@@ -65,7 +66,7 @@ FUNCTION = Called.__dict__["__call__"]
 
 
 def all_give(wanted: object) -> bool:
-    """True if each way of calling, also after many calls, returns this."""
+    """True if each way of calling returns ``wanted``, also after many calls."""
     for _ in range(OFTEN):
         one, above = Called(), Above()
         bound = one.__call__

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators through a dispatch mode of torch's, where the observer can't read torch's records.
-
-torch calls the mode with the mode off its stack, so what an operator calls is not seen unless the mode is put
-back meanwhile. That is done for operators that stand for what they call, which then run by their kernel.
-Here it is found out whose work an operator is; what it took and gave is written down in C
+"""Records operators by a dispatch mode of torch, if the observer can't read torch's records.
+torch takes the mode off its stack when it calls it, so operators inside an operator are not observed unless
+the mode is pushed again. This is done for operators that only call others: their kernel runs under the mode.
+This file finds the call and phase of each operator; C records arguments and results
 (python/ext/ops/dispatch.c).
 """
 
@@ -27,10 +26,10 @@ if TYPE_CHECKING:
 
 FORWARD, BACKWARD, RECOMPUTE = range(3)  # as lam_phase
 FAILED, NODE, HIDES = 1, 2, 4  # as lam_op_flags
-DETACH = "aten::detach"  # torch dispatches it to the mode once more where autograd makes a view of its result
+DETACH = "aten::detach"  # torch dispatches it to the mode again when autograd makes a view of its result
 
 _torch: Any = torch._C
-_push = _torch._push_on_torch_dispatch_stack  # in C, where no Ctrl-C comes between
+_push = _torch._push_on_torch_dispatch_stack  # in C, so that no Ctrl-C interrupts it
 _modes = _torch._len_torch_dispatch_stack
 _node, _task = _torch._current_autograd_node, _torch._current_graph_task_id
 _sequence = _torch._autograd._get_sequence_nr  # the number of the next node of this thread
@@ -39,19 +38,19 @@ _hooks = getattr(_torch._autograd, "_top_saved_tensors_default_hooks", None)
 _keeps = getattr(_torch._autograd, "_get_current_graph_task_keep_graph", None)
 _after_modes = _torch._dispatch_keyset_full_after(_torch.DispatchKey.Python)
 _redispatch, _decompose = Redispatch.own(), torch._ops.OpOverload.decompose
-_late: list[Mode] = []  # closed by other threads than their own, which alone can take them off
+_late: list[Mode] = []  # modes closed by other threads; only a mode's own thread can remove it
 
 
 class _Overload:
-    """What does not change of an operator, asked of torch once."""
+    """The constant properties of an operator, read from torch once."""
 
     def __init__(self, func: Any) -> None:
         schema = getattr(func, "_schema", None)
         self.func, self.higher = func, schema is None  # a higher-order operator runs functions
-        self.run = func if schema is None else func._op  # which its __call__ calls from Python
+        self.run = func if schema is None else func._op  # the function that its __call__ calls
         space, colons, rest = str(func.name()).partition("::")
         self.name = f"{space}::{rest.partition('.')[0]}" if colons else f"higher_order::{space}"
-        self.unseen = self.name.startswith(("prim::", "profiler::"))  # a question, or a mark: no work
+        self.unseen = self.name.startswith(("prim::", "profiler::"))  # a query, or a mark: no work
         self.copies = self.name == "aten::clone"
         self.writes = self.name.endswith("_") and not self.name.endswith("__")
         self.wraps = _lamina.op_wraps(self.name) or _lamina.op_kind(self.name) is None
@@ -64,7 +63,7 @@ class _Overload:
         self.operands = "".join("T" if str(a.type) in tensors else "." for a in arguments)
 
     def values(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
-        """The arguments by their place in the schema; ``...`` for none, which is not noted."""
+        """The arguments by their position in the schema; ``...``: there is none, and none is recorded."""
         if not kwargs:
             return args + self.defaults[len(args) :]
         values = [*args, *self.defaults[len(args) :]]
@@ -86,21 +85,21 @@ class _Thread:
     """A thread that ran operators under the mode."""
 
     def __init__(self) -> None:
-        self.open: list[tuple[str, bool]] = []  # operators: their names, and whether they are tried out
-        self.phase = FORWARD  # of these
-        self.op = self.last = -1  # numbers of the innermost of them, and of the one that was noted last
-        self.passing: Any = None  # the operator that the class of its arguments is to do
-        self.asked = -1  # modes that there were when the class was asked whose answer runs; -1: none runs
-        self.passed = False  # the class did, by others
-        self.trial = False  # what runs is tried out on tensors without values, and is nobody's work
-        self.tasks: list[tuple[int, int]] = []  # the engine's runs, the innermost last, and their calls
-        self.peeked = _sequence()  # later nodes were made since, by what a backward pass does again
-        self.redone = False  # nodes that were made last were a backward pass's, doing a forward again
-        self.graphless = -1  # the engine's run whose nodes make no nodes
-        self.behind = -1  # the call of the node that ran last
-        self.copied: tuple[Any, ...] | None = None  # the copy that ran last
-        self.numbers: list[int] = []  # autograd's nodes from one of these on
-        self.calls: list[int] = []  # were made by this call
+        self.open: list[tuple[str, bool]] = []  # open operators: name, and whether it is a trial (`trial`)
+        self.phase = FORWARD  # of the open operators
+        self.op = self.last = -1  # numbers of the innermost open operator, and of the last recorded one
+        self.passing: Any = None  # the operator that is passed to the class of its arguments
+        self.asked = -1  # the number of modes when the running class was called; -1: no class runs
+        self.passed = False  # the class ran other operators for it
+        self.trial = False  # operators run on tensors without values, as a trial: not the work of a call
+        self.tasks: list[tuple[int, int]] = []  # runs of the engine, the innermost last, and their calls
+        self.peeked = _sequence()  # nodes with this number or a later one were created after the last look
+        self.redone = False  # the last nodes were created by a forward that a backward pass repeats
+        self.graphless = -1  # the run of the engine whose nodes create no nodes
+        self.behind = -1  # the call of the last node that ran
+        self.copied: tuple[Any, ...] | None = None  # the last copy
+        self.numbers: list[int] = []  # autograd's nodes from numbers[i] on ...
+        self.calls: list[int] = []  # ... were created by calls[i]
 
     def note_origin(self, call: int) -> None:
         while self.numbers and self.numbers[-1] >= self.peeked:
@@ -110,7 +109,7 @@ class _Thread:
             self.calls.append(call)
 
     def task(self, call: int) -> int | None:
-        """The call that was open when the engine's run began that goes on; None where none does."""
+        """The call that was open when the present run of the engine began; None: no run is open."""
         now = _task()
         while self.tasks and self.tasks[-1][0] > now:  # runs nest, and the inner one is newer
             self.tasks.pop()
@@ -121,7 +120,7 @@ class _Thread:
         return self.tasks[-1][1]
 
     def makes_nodes(self) -> bool:
-        """True when a forward is done again, or the gradients will have gradients."""
+        """True if nodes are created: a forward is repeated, or the gradients will have gradients."""
         if not torch.is_grad_enabled():
             self.graphless = self.tasks[-1][0]
             return False
@@ -146,7 +145,7 @@ class Mode(modes.TorchDispatchMode):  # type: ignore[no-untyped-call]
         _take_off_late()
 
     def called(self, call: int, around: int) -> bool:
-        """Another call of a module is open; ``around``: the one around it. True inside a backward pass."""
+        """Notes that a call of a module has begun inside call ``around``. True inside a backward pass."""
         t = self._here()
         t.peeked = _sequence()
         t.note_origin(call)
@@ -156,28 +155,29 @@ class Mode(modes.TorchDispatchMode):  # type: ignore[no-untyped-call]
         return self._under(function, *args, **kwargs or {})
 
     def unseen(self, name: str) -> None:
-        """The operator of this name is about to run by a way that torch shows to no mode."""
+        """Records an operator that is about to run in a way that torch does not dispatch to modes."""
         call = _lamina.open_call(self)
         t = self._here()
         if call is None:
             return
         for runs, tried in reversed(t.open):
             if runs == name:
-                return  # it was passed on
+                return  # it runs inside its own record
             if not tried:
                 break
         op = _lamina.begin_op(self, name, (), "", *self._place(t, call), NODE | HIDES, False)  # noqa: FBT003
         t.last = max(op, t.last)
         _lamina.end_op(self, t.op, (), 0)
 
-    # Whose work it is.
+    # The call and phase of an operator.
 
     def _here(self) -> _Thread:
         here = threading.get_ident()
         return self.threads.get(here) or self.threads.setdefault(here, _Thread())
 
     def _place(self, t: _Thread, call: int) -> tuple[int, int]:
-        """The call and the phase of an operator; inside another one they are that one's, as C knows."""
+        """The call and the phase of an operator; an operator inside another one has those of the outer
+        one."""
         if t.open:
             return call, t.phase
         base = t.task(call)
@@ -197,8 +197,8 @@ class Mode(modes.TorchDispatchMode):  # type: ignore[no-untyped-call]
         return at, phase
 
     def _call_of_node(self, t: _Thread) -> int:
-        """The call whose forward made the node that runs. The engine adds gradients up between two nodes. A
-        node that only keeps a gradient has the largest number, and runs after what gave it."""
+        """The call whose forward created the running node. The engine sums gradients between two nodes. A
+        node that only accumulates a gradient has the largest number, and runs after the node that gave it."""
         node, own = _node(), self.threads.get(self.thread)
         if node is None:
             return t.behind
@@ -213,7 +213,7 @@ class Mode(modes.TorchDispatchMode):  # type: ignore[no-untyped-call]
     # Running.
 
     def _under(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-        """Calls ``function`` with the mode on the stack, above what is there."""
+        """Calls ``function`` with the mode on top of the stack."""
         below = _modes()
         try:
             _push(self)
@@ -227,17 +227,18 @@ class Mode(modes.TorchDispatchMode):  # type: ignore[no-untyped-call]
             return self._by_class(t, o, args, kwargs)
         if not o.wraps or o.higher:
             return o.run(*args, **kwargs)
-        # By its kernel, unless there is another mode or class to ask, or no tensor to tell by.
+        # By its kernel, unless there is another mode or a tensor subclass, or no tensor to find the keys by.
         keys = None if types or _modes() else _keys([*args, *kwargs.values()])
         if keys is not None:
             return self._under(_redispatch, o.func, keys, *args, **kwargs)
         return self._under(_decompose, o.func, *args, **kwargs) if o.implicit else o.run(*args, **kwargs)
 
     def _by_class(self, t: _Thread, o: _Overload, args: Any, kwargs: Any) -> Any:
-        """The class of an argument does this operator by others. It is called again, and then left to that
-        class, whose operators are seen, and count in its place; unless it keeps them from every mode."""
+        """Runs an operator that the class of an argument handles. The operator is called again under the
+        mode, which then passes it to the class. The operators that the class runs are observed and count
+        instead, unless the class hides them from all modes."""
         asked, last = t.asked, t.last
-        if [name for name, _ in t.open[-2:]] == [DETACH, DETACH]:  # an older torch asks without end
+        if [name for name, _ in t.open[-2:]] == [DETACH, DETACH]:  # an older torch would recurse forever
             return o.run(*args, **kwargs)
         t.passing, t.asked = o.func, _modes()
         try:
@@ -246,10 +247,10 @@ class Mode(modes.TorchDispatchMode):  # type: ignore[no-untyped-call]
             t.passing, t.asked, t.passed = None, asked, t.last > last
 
     def _copied_for(self, t: _Thread, o: _Overload, args: Any, phase: int, frame: Any) -> bool:
-        """Autograd saves a copy before an operator overwrites its input. The mode is told of the copy first,
-        the observer sees it inside the operator, where it is put then. They belong together if one Python
-        instruction started both and they have the same first argument: a copy of the program's own and what
-        overwrites its source never do."""
+        """True if the last copy was made for this operator: autograd saves a copy before an operator
+        overwrites its input. The mode receives the copy first; it is recorded inside the operator, as the
+        observer does. They belong together if one Python instruction started both and they have the same
+        first argument, which is never true of a copy that the program makes."""
         now = id(args[0]) if args else 0, id(frame), frame.f_lasti, len(t.open), phase
         was, t.copied = t.copied, (t.last + 1, now) if o.copies else None
         return o.writes and phase != BACKWARD and was == (t.last, now)
@@ -298,14 +299,14 @@ def _dispatch(self: Mode, func: Any, types: Any, args: Any = (), kwargs: Any = N
     return self._watch(o, call, types, args, kwargs or {})
 
 
-# In the body of the class torch would wrap it, and import its compiler to do so.
+# If this were in the class body, torch would wrap it, and import its compiler for this.
 setattr(Mode, "__torch_dispatch__", _dispatch)  # noqa: B010
 
 
 def _may_redo(t: _Thread) -> bool:
-    """True where torch puts what a forward saves into the hands of somebody, as a checkpoint that does a
-    forward again has it; true too inside a node that is a Python function. Where torch tells neither: in one
-    run of the engine all nodes make nodes or none, and in the second case only a forward done again does."""
+    """True if the running code may repeat a forward: hooks for saved tensors are set, as by a checkpoint, or
+    the node is a Python function. Older torches show neither; but in one run of the engine either all nodes
+    create nodes or none do, and if none do, only a repeated forward creates nodes."""
     if _hooks is None:
         return t.graphless == t.tasks[-1][0]
     if _hooks(False) is not None:  # noqa: FBT003
@@ -314,9 +315,9 @@ def _may_redo(t: _Thread) -> bool:
 
 
 def _answers(cls: type) -> bool:
-    """Whether a class answers for its tensors' operators. Those that don't have torch's refusal, written in
-    C. torch's own class of fake tensors follows shapes and runs nothing, and a dry run's mode answers for
-    lamina's."""
+    """True if a class handles its tensors' operators. Classes that don't have torch's default, a C function.
+    False for torch's fake tensors, which only follow shapes, and for lamina's, which a dry run's mode
+    handles."""
     if cls.__module__.startswith("lamina."):
         return False
     if hasattr(cls, "__tensor_flatten__"):
@@ -327,7 +328,7 @@ def _answers(cls: type) -> bool:
 
 
 def _keys(values: list[Any]) -> Any:
-    """The dispatch keys of the tensors among the arguments that come after modes; None without a tensor."""
+    """The dispatch keys after that of modes, of all tensors among the arguments; None without a tensor."""
     found = None
     for value in values:
         if isinstance(value, (list, tuple)):
@@ -339,10 +340,10 @@ def _keys(values: list[Any]) -> Any:
 
 
 def _is_implicit(func: Any) -> bool:
-    """True for what is composed of other operators for every kind of tensor."""
+    """True for an operator that is composed of others for every kind of tensor."""
     try:
         return bool(_torch._dispatch_has_kernel_for_dispatch_key(func.name(), "CompositeImplicitAutograd"))
-    except RuntimeError:  # a mode is also asked for what is no operator, as a size (aten::sym_size)
+    except RuntimeError:  # a mode also receives calls that are no operators, such as aten::sym_size
         return False
 
 
@@ -350,16 +351,17 @@ def _is_implicit(func: Any) -> bool:
 
 
 def open_mode() -> Mode:
-    """A mode of this thread. Entered as torch does it, it would also tell torch's compiler, by flags that are
-    one for all threads and that two threads would leave behind. Compiled code is stepped around anyway."""
+    """Opens a mode of this thread. It is not entered by torch's function, which also sets flags for torch's
+    compiler: all threads share them, and two threads could leave them set. Compiled code is bypassed
+    anyway."""
     _take_off_late()
     _name_to_functions()
     mode, above = Mode(), []
     try:
-        while _is_somebodys():  # they are asked first, and what they run is seen
+        while _is_somebodys():  # other modes stay above this one: the operators that they run are observed
             above.append(modes._pop_mode())
         modes._push_mode(mode)
-    except BaseException:  # Ctrl-C, once it was put on
+    except BaseException:  # Ctrl-C after the push
         _take_off(mode)
         raise
     finally:
@@ -370,7 +372,8 @@ def open_mode() -> Mode:
 
 
 def _name_to_functions() -> None:
-    """An older torch's operator that runs functions refuses a mode that its table does not name."""
+    """Adds the mode to the tables of operators that run functions: in an older torch they refuse other
+    modes."""
     if hasattr(modes.TorchDispatchMode, "supports_higher_order_operators"):
         return
     for op in getattr(torch._ops, "_higher_order_ops", {}).values():
@@ -385,8 +388,7 @@ def _answer_function(op: Any, mode: Mode, *args: Any, **kwargs: Any) -> Any:
 
 
 def _is_somebodys() -> bool:
-    """Whether the mode that is asked first is no part of torch itself, whose own are always asked last, nor
-    lamina's own."""
+    """True if the top mode is neither lamina's nor one of torch's own, which are always below others."""
     n = _modes()
     top = _torch._get_dispatch_stack_at(n - 1) if n else None
     return n > 0 and getattr(top, "_mode_key", None) is None and not isinstance(top, (Mode, _lamina.Dry))
@@ -400,7 +402,7 @@ def _take_off_late() -> None:
 
 
 def _take_off(mode: Mode) -> None:
-    """Takes ``mode`` off the stack of this thread, wherever it is: captures need not close in order."""
+    """Removes ``mode`` from the stack of this thread, at any depth: captures may close in any order."""
     if not any(_torch._get_dispatch_stack_at(i) is mode for i in range(_modes())):
         return
     above: list[Any] = []

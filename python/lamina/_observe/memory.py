@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 SOURCE = "every block that torch's allocator for the CPU handed out and took back"
-ANCHOR, ANCHORS = 4093, 16  # bytes that no other code allocates; tries
+ANCHOR, ANCHORS = 4093, 16  # a size that no other code allocates, in bytes; tries
 
 _proved: list[bool] = []
 
@@ -31,7 +31,7 @@ def refused() -> str | None:
     return None
 
 
-# The profilers of captures that are not open yet, by the capture's identity.
+# The profilers of captures that were not opened yet, by the capture's identity.
 _waiting: dict[int, Profiled] = {}
 
 
@@ -39,7 +39,7 @@ def measure(watch: _lamina.Capture) -> None:
     """Makes a capture that has not started measure memory too, inside a :class:`Following`.
 
     Raises:
-        UnsupportedError: it can't be, and the sentence says why.
+        UnsupportedError: memory can't be measured; the sentence says why.
     """
     wrong = refused()
     if wrong is None:
@@ -56,7 +56,8 @@ def measure(watch: _lamina.Capture) -> None:
 class Profiled:
     """Allocations and frees by torch's profiler, if the allocator can't be watched.
 
-    Its clock is not lamina's. Tensors of known times, one before and one after, relate the two.
+    Its clock is not lamina's. Tensors that are created at known times, one before and one after, relate the
+    two.
     """
 
     def __init__(self) -> None:
@@ -78,20 +79,20 @@ class Profiled:
         return None if seen == [12345, -12345] else "it did not show a tensor of known size come and go"
 
     def open(self) -> None:
-        """Starts it."""
+        """Starts the profiler."""
         profiler = sys.modules["torch"].profiler
         self._profile = profiler.profile(activities=[profiler.ProfilerActivity.CPU], profile_memory=True)
         self._profile.__enter__()
         self._anchor()
 
     def close(self) -> None:
-        """Stops it; a second call does nothing."""
+        """Stops the profiler; a second call does nothing."""
         if len(self._anchors) == 1:
             self._anchor()
             self._profile.__exit__(None, None, None)
 
     def _anchor(self) -> None:
-        """The fastest-made of several tensors: its time is known best."""
+        """Creates several tensors and notes the one that was created fastest: its time is the most exact."""
         torch = sys.modules["torch"]
         fastest: tuple[int, int, int] | None = None
         made = []  # kept, so that no two have one address
@@ -128,8 +129,8 @@ class Profiled:
 
 
 class Following:
-    """Is open around a capture of memory. It notes the optimizers that make a step, whose tensors are
-    identified by this, and runs the profiler if that measures."""
+    """A context around a capture of memory. It notes the optimizers that make a step, so that their tensors
+    can be identified, and runs the profiler if that measures the memory."""
 
     def __init__(self, watch: _lamina.Capture) -> None:
         self._watch = watch
@@ -154,7 +155,7 @@ class Following:
         self._handles.append(module.register_optimizer_step_post_hook(self._after))
 
     def close(self) -> None:
-        """The reverse; a second call does nothing."""
+        """Removes the registration and stops the profiler; a second call does nothing."""
         while self._handles:
             self._handles.pop().remove()
         if self._profiled is not None:
@@ -167,7 +168,7 @@ class Following:
         self._seen[id(optimizer)] = optimizer
 
     def tell(self) -> None:
-        """Reports to the stopped capture what is only known afterwards."""
+        """Passes to the stopped capture the data that is only known afterwards."""
         torch = sys.modules["torch"]
         if self._profiled is not None:
             self._watch.memory_events(self._profiled.events())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finds the fields of torch's records of operators, and checks the result.
+"""Finds the offsets of fields in torch's records of operators, and checks the result.
 
 Known operations are run, and their arguments are searched in their records. The search follows words that may
 not be pointers, and only runs in a separate process (:mod:`lamina._observe.support`); the check reads by the
@@ -82,7 +82,7 @@ def _find_values(torch: Any) -> Layout:
 
 
 def _apart(torch: Any) -> list[list[Any]]:
-    """Tensors by memory: those of one list share theirs, those of two don't."""
+    """Lists of tensors: those of one list share memory, those of different lists do not."""
     memories = []
     for device in ("cpu", "cpu", "meta"):
         x = torch.empty(4, 6, device=device, dtype=torch.float32)
@@ -125,7 +125,7 @@ def _find_callbacks(torch: Any) -> int:
 
 
 def _by_class(torch: Any, sizes: tuple[int, ...]) -> tuple[list[Any], list[Any]]:
-    """Tensors whose operators torch's kernels run, and tensors whose class answers for them. None runs."""
+    """Tensors whose operators torch's kernels run, and tensors whose class handles them. No operator runs."""
     own = type("Answers", (torch.Tensor,), {"__torch_dispatch__": staticmethod(lambda *_: None)})
     plain = type("Plain", (torch.Tensor,), {})
     made = [
@@ -185,7 +185,8 @@ def _find_sparse(torch: Any, keys: int) -> tuple[int, int]:
 
 
 def _find_asks(torch: Any) -> int:
-    """The dispatch key of answers in Python, if torch has no record around them; otherwise -1."""
+    """The dispatch key of classes that handle operators in Python, if torch records no operator around them;
+    otherwise -1."""
 
     def answer(_func: Any, _types: Any, _args: Any = (), _kwargs: Any = None) -> Any:
         return torch.empty(2)
@@ -299,7 +300,7 @@ def _check(torch: Any, dispatch: str | None) -> str | None:
     at = 0
     for name, _, inputs, outputs, flags in trials:
         if flags[1] and dispatch is not None:
-            continue  # a node: the mode is shown operators
+            continue  # a node: the mode receives operators only
         while at < len(ops) and ops[at]["name"] != name:
             at += 1
         if at == len(ops):
@@ -313,7 +314,8 @@ def _check(torch: Any, dispatch: str | None) -> str | None:
 
 
 def _check_memory(torch: Any) -> str | None:
-    """The identity of memory is the same for all its views, and for no other tensor; 0 is none."""
+    """Checks that the identity of memory is the same for all its views, and differs for other tensors; 0:
+    none."""
     memories = _apart(torch)
     told = [{_lamina.identity(x)[0] for x in memory} for memory in memories]
     known = [own for own in told if own != {0}]
@@ -323,7 +325,7 @@ def _check_memory(torch: Any) -> str | None:
 
 
 def _check_text(torch: Any, dispatch: str | None) -> str | None:
-    """A text among arguments is read correctly, or not at all."""
+    """Checks that a text among arguments is read correctly, or not at all."""
     watch = _lamina.Capture(torch.nn.Module(), ops=True, dispatch=dispatch)
     watch.start()
     try:
@@ -386,5 +388,5 @@ def _trials(torch: Any, empty: Callable[..., Any]) -> list[tuple[str, Callable[[
 
 
 def _twice(p: Any) -> None:
-    """``p`` twice, and back; ``p`` has the gradient."""
+    """Doubles ``p``, and runs a backward pass to ``p``."""
     p.mul(2).sum().backward()

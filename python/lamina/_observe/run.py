@@ -21,7 +21,7 @@ class Run:
         self.model: _lamina.Model | None = None
         self.error: BaseException | None = None
         self.left: list[str] = []
-        self.no_backward = False  # a backward was requested, and no output has a gradient
+        self.no_backward = False  # True: a backward was requested, and no output has a gradient
 
     def reraise(self) -> NoReturn:
         assert self.error is not None

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What scripted code runs without an operator: kernels that torch's own compilers of scripts put into it."""
+"""Kernels that scripted code runs without an operator: torch's compilers of scripts insert them."""
 
 from __future__ import annotations
 
 import sys
 from typing import Any
 
-# Nodes of a graph: what torch.jit.optimize_for_inference puts in the place of convolutions and the like, and
-# groups that fusers make when a script is run.
+# Nodes of a graph: replacements of convolutions and the like by torch.jit.optimize_for_inference, and groups
+# that fusers make when a script is run.
 KERNELS = (
     "prim::mkldnn_convolution",
     *(f"prim::MKLDNN{name}" for name in ("Group", "LayerNorm", "LayerNorm_", "ScalarMul", "ScalarMul_")),
@@ -19,7 +19,7 @@ KERNELS = (
 
 
 def hides(module: Any) -> bool:
-    """True where a scripted module's code, or the script that this thread ran last, holds such kernels."""
+    """True if a scripted module's code, or the script that this thread ran last, contains such kernels."""
     last = getattr(sys.modules["torch"]._C, "_last_executed_optimized_graph", None)
     graphs = (getattr(module, "inlined_graph", None), last and last())
     there = [graph for graph in graphs if graph is not None]

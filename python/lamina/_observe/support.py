@@ -5,8 +5,8 @@ Two ways lead to the same records: the observer and, if that can't be used, torc
 (:mod:`lamina._observe.dispatch`), which costs fifteen times as much per operator. ``LAMINA_CAPTURE``
 forces one.
 
-The observer (python/ext/observe/observe.c) reads torch's own records of running operators, whose layout no
-header promises. The layout is found with operations of known arguments, checked with others, and kept in a
+The observer (python/ext/observe/observe.c) reads torch's own records of running operators, whose layout is
+not documented. The layout is found with operations of known arguments, checked with others, and kept in a
 small file for this build of torch. The search may crash, so it runs once, in a separate process; later
 processes only run the check.
 """
@@ -93,10 +93,10 @@ def need() -> str | None:
     """The reason for the dispatch mode; None if operators are observed.
 
     Raises:
-        UnsupportedError: they can't be watched, and the sentence says why.
+        UnsupportedError: operators can't be watched; the sentence says why.
     """
     if not _lamina.way_asked() and "observer" in _found and _found["observer"].name == "observer":
-        return None  # as nearly always
+        return None  # the usual case
     name, why = way()
     if name == "calls":
         raise UnsupportedError(f"operators can't be watched here: {why}")
@@ -120,7 +120,7 @@ def watched(ops: bool | None) -> Watched:
     """The way in which operators are watched; ``ops`` None: if they can be.
 
     Raises:
-        UnsupportedError: they are asked for and can't be watched.
+        UnsupportedError: operators were requested and can't be watched.
     """
     if ops is False:
         return Watched(ops=False)
@@ -166,7 +166,7 @@ def _prove() -> Way:
 
 
 def _use(record: dict[str, Any]) -> Way:
-    """Uses the layout of a proof, if it fits this process too."""
+    """Uses the layout that a proof found, if it fits this process too."""
     from .probe import fits
 
     wrong = str(record["failed"]) if "failed" in record else fits(record["layout"])
@@ -182,7 +182,7 @@ def _use(record: dict[str, Any]) -> Way:
 class _Kept:
     """The file that holds the layout for this build of torch and of the extension.
 
-    If it can't be written, nothing is kept.
+    If the file can't be written, nothing is kept.
     """
 
     def __init__(self) -> None:
@@ -199,7 +199,7 @@ class _Kept:
             "torch": str(torch.__version__),
             "git": getattr(getattr(torch, "version", None), "git_version", None),
         }
-        # Only the extension defines the meaning of a layout: another build of it may read other fields.
+        # The extension defines the meaning of a layout: another build of it may read other fields.
         for name, file in (("library", path), ("extension", Path(_lamina.__file__ or ""))):
             key[name] = str(file)
             try:
@@ -220,7 +220,7 @@ class _Kept:
             if path.stat().st_uid != os.getuid():
                 return None
             record = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError, RuntimeError):  # RuntimeError: there is no home
+        except (OSError, ValueError, RuntimeError):  # RuntimeError: there is no home folder
             return None
         fits = isinstance(record, dict) and record.get("key") == self.key
         return record if fits and ("layout" in record or "failed" in record) else None

@@ -26,8 +26,8 @@ class Look(TypedDict, total=False):
     ``health_allow``: layers, by pattern of their path or by type, whose results are never a finding.
     ``stats``: also the least, greatest and mean number of every result, and more. ``ring``: the number of
     last calls to print if there is a finding, or the block raises. ``checks``: user-defined functions by
-    pattern of a path or by type, called as ``check(path, module, output)``; what they return or raise becomes
-    a finding.
+    pattern of a path or by type, called as ``check(path, module, output)``; a value that they return or an
+    exception that they raise becomes a finding.
     """
 
     health_allow: Iterable[Which] | Which
@@ -88,8 +88,8 @@ class Wanted:
         watch.watch_health(self.stats, gradients, allowed, checked, ask, broke)
 
     def show_tail(self, model: _lamina.Model, error: object) -> bool:
-        """Prints the last calls, once, if there is a finding and they were requested; returns whether it did.
-        ``error``: the exception, or None."""
+        """Prints the last calls, once, if they were requested and there is a finding; True if it printed
+        them. ``error``: the exception, or None."""
         if not self.ring or self._told:
             return self._told
         health = model.health()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The tables of torchscan and thoplw, byte for byte as those tools print them.
 
-Only Python's users reach them, so Python lays them out. C counts, and calls :func:`lay_out` for them.
+Only users of Python need them, so Python lays them out. C counts, and calls :func:`lay_out`.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from typing import Any
 
 from .._base.errors import UsageError
 
-# What the options of these layouts can be.
+# The possible values of the options of these layouts.
 CHOICES = {"wrap": ("mid", "end", "none"), "numbers": ("raw", "clever", "ratio")}
 
 
 def check_options(options: dict[str, Any]) -> None:
-    """Refuses what the options of these layouts can't be."""
+    """Raises UsageError for a value that an option of these layouts can't have."""
     for name, choices in CHOICES.items():
         if options.get(name, choices[0]) not in choices:
             first = choices[0]
@@ -33,7 +33,7 @@ def lay_out(
     modules: list[dict[str, Any]],
     options: dict[str, Any],
 ) -> str:
-    """The rows of one capture, as the core hands them over, in the layout of another tool."""
+    """The core's rows of one capture in the layout of another tool."""
     from . import scan, thoplw
 
     if layout in scan.STYLES:

@@ -26,7 +26,7 @@ TITLES = [
 CAPS = (27, 20, 25, 15, 15, 16, 17)
 # The columns: the layer's four, then the receptive field, then its stride and padding.
 PLAIN, WITH_RF, ALL = 4, 5, 7
-UNCUT_NAME = 100  # a name is wrapped to it while widths are found
+UNCUT_NAME = 100  # names are wrapped to this length while widths are computed
 DEEPEST = 1_000_000  # no real tree is deeper, and each level takes five characters of a name
 MIB = 1024 * 1024
 PREFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
@@ -38,7 +38,7 @@ WORK = (
 
 
 class Style(NamedTuple):
-    """What the layouts of the two versions differ in."""
+    """The differences of the layouts of the two versions."""
 
     columns: int
     cut_name: int  # the width of the name inside its column
@@ -54,7 +54,7 @@ STYLES = {
 
 
 class Line(NamedTuple):
-    """One layer, as its cells need it."""
+    """The data of one layer's cells."""
 
     name: str
     type: str
@@ -65,7 +65,7 @@ class Line(NamedTuple):
 
 
 class Totals(NamedTuple):
-    """What stands below the table."""
+    """The numbers below the table."""
 
     trainable: Count
     frozen: Count
@@ -172,8 +172,8 @@ def table_of_rows(
     **_: object,
 ) -> str:
     """The table of the core's rows."""
-    # 0.1.1 goes from the last row to the first, and holds floats once it has met the stride 1/s of a
-    # transposed convolution.
+    # 0.1.1 walks from the last row to the first, and has floats after the stride 1/s of a transposed
+    # convolution.
     lines: list[Line] = []
     show = _field
     for row in reversed(rows):
@@ -205,8 +205,8 @@ def _columns(receptive_field: bool, effective_rf_stats: bool) -> int:
 
 
 def _cells(line: Line, columns: int, widths: Sequence[int] | None, wrap: str | None) -> list[str]:
-    """The cells of one line, padded and cut; without widths as long as they are. A name is wrapped to a
-    little more than its width, and cut there."""
+    """The cells of one line, padded and cut; without widths unchanged. A name is wrapped to a little more
+    than its width, and cut there."""
     room = UNCUT_NAME if widths is None else widths[0] + 3
     name = wrap_string(format_name(line.name, line.depth), room, mode=wrap)
     cells = [name, line.type, line.shape, f"{line.params:,}", *line.fields][:columns]
@@ -214,7 +214,7 @@ def _cells(line: Line, columns: int, widths: Sequence[int] | None, wrap: str | N
 
 
 def _field(value: float | None) -> str:
-    """A receptive field, or one of its parts; without one it is 0."""
+    """A receptive field, or one of its parts; 0 if there is none."""
     return fixed(value or 0, ".0f")
 
 
@@ -224,7 +224,7 @@ def _field_as_float(value: float | None) -> str:
 
 
 def _line_of_layer(layer: dict[str, Any]) -> Line:
-    """The line of one of crawl_module's dicts, perhaps changed since."""
+    """The line of one of crawl_module's dicts, which the user may have changed."""
     shape = layer["output_shape"]
     return Line(
         layer["name"],
@@ -268,7 +268,7 @@ def _table(style: Style, lines: list[Line], totals: Totals, columns: int, wrap: 
 
 
 def _row(style: Style, cells: list[str], widths: list[int]) -> str:
-    """The name was wrapped for its whole column, and is cut where the layout cuts it."""
+    """One row. The name was wrapped for its whole column, and is cut to the layout's width."""
     cut = [cells[0][: style.cut_name], *cells[1:]]
     return "".join(" " * gap + cell.ljust(n) for gap, cell, n in zip(style.gaps, cut, widths, strict=False))
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pieces of text that both tools' tables are made of."""
+"""Functions for text in both tools' tables."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 UNITS = (" ", "K", "M", "G", "T", "P")
-# Controls, line separators and marks that turn the direction of writing: a terminal would obey them.
+# Controls, line separators and marks that change the direction of writing, which a terminal would obey.
 UNPRINTED = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 def clean(text: str) -> str:
-    """The text without what drives a terminal."""
+    """The text with characters that control a terminal replaced by question marks."""
     return UNPRINTED.sub("?", text)
 
 
 def fixed(value: float, spec: str) -> str:
-    """The number in that format; a question mark for what is no finite number."""
+    """The number in that format; a question mark if it is not finite."""
     return format(value, spec) if isfinite(value) else "?"
 
 
@@ -40,7 +40,7 @@ def lower_bound(counts: Iterable[int]) -> Count:
 
 
 def clever_scale(value: float) -> tuple[float, str]:
-    """thoplw's scaling: thousands are divided off, at most five times."""
+    """thoplw's scaling: divides by 1000 at most five times."""
     scaled, at = float(value), 0
     while at < len(UNITS) - 1 and scaled >= 1000:
         scaled, at = scaled / 1000, at + 1

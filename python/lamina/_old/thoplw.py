@@ -70,8 +70,8 @@ def table_of_rows(
     old_params: bool = False,
     **_: object,
 ) -> str:
-    """The table of the core's rows, of those that do work of their own. A container that only calls its
-    children does none."""
+    """The table of the core's rows that do work themselves: not those of containers that only call their
+    children."""
     params = ("params", "running_stats") if old_params else ("params",)
     lines = [
         Line(
@@ -129,7 +129,7 @@ def _number(count: Count, whole: Count | None, numbers: str) -> str:
 
 
 def _csv(rows: Sequence[Sequence[str]]) -> str:
-    """Without the spaces that align cells."""
+    """The rows as CSV, without the spaces that align cells."""
     out = io.StringIO()
     csv.writer(out, lineterminator="\n").writerows([cell.strip(" ") for cell in row] for row in rows)
     return out.getvalue()

@@ -34,7 +34,7 @@ class Compared(NamedTuple):
 
     ``difference`` is the difference of its MACs, or FLOPs, from the reference, the sum of those of
     ``causes``. It is None if the numbers are not counted or unknown; ``gap`` then has the reason.
-    ``limits``: where and why the tool itself prints another number.
+    ``limits``: the cases in which the tool itself may print another number, with the reasons; or None.
     """
 
     convention: str

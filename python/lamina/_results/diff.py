@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What differs between two reports, or a report and a file, module by module."""
+"""The differences between two reports, or a report and a file, module by module."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ ALL = -1  # levels of modules
 
 
 class DiffNumber(NamedTuple):
-    """One number of both. ``state`` is that of ``difference``: ``"exact"``, ``"at least"``, ``"at most"``,
-    ``"roughly"`` (both numbers are lower bounds, and their known parts are compared) or ``"unknown"``, where
-    it is None. ``percent`` is of ``before``, None unless both are exact and there was some."""
+    """One number of both reports. ``state`` is that of ``difference``: ``"exact"``, ``"at least"``,
+    ``"at most"``, ``"roughly"`` (both numbers are lower bounds, and their known parts are compared) or
+    ``"unknown"``: then ``difference`` is None. ``percent`` is relative to ``before``, None unless both are
+    exact and ``before`` is not 0."""
 
     before: Count
     after: Count
@@ -39,12 +40,12 @@ class DiffAttribute(NamedTuple):
 
 
 class DiffModule(NamedTuple):
-    """A module that differs: as it is, and as it was. What was added has no ``before_path``, what was removed
-    no ``path``; shapes are texts, such as ``"1x3x224x224 float32"``.
-
-    ``attributes``: by name, those that both know and that differ, as ``attributes["kernel_size"].after``;
-    ``bias`` is whether there is one. ``modules``: how many the line stands for. ``whole``: it is with
-    everything in it. ``numbers``: by metric, what is the module's own, or of everything in it.
+    """A module that differs, as it is and as it was. An added module has no ``before_path``, a removed one no
+    ``path``; shapes are texts, such as ``"1x3x224x224 float32"``.
+    ``attributes``: by name, those that both have and that differ, as ``attributes["kernel_size"].after``;
+    ``bias`` is true or false. ``modules``: the number of modules that the line represents. ``whole``: the
+    numbers include everything in the module. ``numbers``: by metric, those of the module alone, or with
+    everything in it.
     """
 
     path: str | None
@@ -64,9 +65,9 @@ class DiffModule(NamedTuple):
 class Diff:
     """The difference of two reports; ``str()`` is a table, the largest difference first.
 
-    Modules are matched by path, then by equal types, shapes and counts at another path. ``totals`` has what
-    both know, by metric; ``not_compared`` says in sentences what can't be compared, and why. It is false
-    where no module differs.
+    Modules are matched by path, then by equal types, shapes and counts at another path. ``totals`` has the
+    numbers that both have, by metric; ``not_compared`` lists in sentences which numbers can't be compared,
+    and why. It is false if no module differs.
     """
 
     def __init__(
@@ -96,7 +97,7 @@ class Diff:
 
     @property
     def totals(self) -> dict[str, DiffNumber]:
-        """The numbers of the whole that both know, by metric, such as ``totals["macs"].difference``."""
+        """The totals that both have, by metric, such as ``totals["macs"].difference``."""
         return _numbers(self._data["totals"])
 
     @property
@@ -116,17 +117,17 @@ class Diff:
 
     @property
     def renamed(self) -> list[DiffModule]:
-        """Modules that are equal and at another path."""
+        """Equal modules at another path."""
         return self._modules("renamed")
 
     @property
     def equal(self) -> int:
-        """How many modules are equal, at the same path."""
+        """The number of equal modules at the same path."""
         return int(self._data["equal"])
 
     @property
     def not_compared(self) -> list[str]:
-        """Why what can't be compared, one sentence each."""
+        """The numbers that can't be compared, with the reasons, one sentence each."""
         return list(self._data["not_compared"])
 
     def _modules(self, change: str) -> list[DiffModule]:
@@ -159,7 +160,7 @@ class Diff:
         rows: int | None = None,
         depth: int | None = None,
     ) -> None:
-        """Prints the table: ``rows`` of the largest differences (0: all; default: 20), with what is deeper
+        """Prints the table: ``rows`` of the largest differences (0: all; default: 20), with modules deeper
         than ``depth`` summed up; ``exact`` prints numbers in full."""
         text = self._write("text", width=width or terminal_width(), exact=exact, rows=rows, depth=depth)
         sys.stdout.write(text)

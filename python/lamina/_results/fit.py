@@ -35,8 +35,8 @@ class Peak:
         rows: the layers that hold memory at the peak, the largest first: ``path`` (None outside every
             layer), ``bytes`` and its parts.
         optimizer: the optimizer of the step, None for a forward pass.
-        gap: why it may be more, or None.
-        rough: why it may be some per cent less or more, or None.
+        gap: why the peak may be higher, or None.
+        rough: why it may be some per cent lower or higher, or None.
         measured, off: the measured peak of :meth:`Fit.beside`, and the error of the prediction in per cent;
             None without one.
     """
@@ -192,7 +192,7 @@ def _holder(value: Any, torch: Any, depth: int = 0) -> Callable[[], Any]:
 
 
 class Again:
-    """The model and the arguments of a report, to run it again while the model exists; it keeps nothing
+    """The model and the arguments of a report, to run the model again while it exists; keeps neither of them
     alive."""
 
     def __init__(
@@ -212,7 +212,8 @@ class Again:
         self._own = own  # user code ran it
 
     def beside(self, fit: Fit, memory: Memory, seen: _lamina.Model) -> Fit:
-        """With the measured peak, if the run was of the predicted kind; ``seen`` is the model of the run."""
+        """The fit with the measured peak, if the run was of the predicted kind; ``seen``: the core's model of
+        the run."""
         calls = seen.events()
         roots = [call for call in calls if call["parent"] < 0]
         backward = [row.backward for row in memory.rows]
@@ -232,7 +233,7 @@ class Again:
         return fit.beside(forward=memory.peak - memory.held["gradients"])
 
     def _no_such_forward(self, seen: _lamina.Model, *, training: bool) -> str | None:
-        """A forward pass is predicted in eval mode without gradients."""
+        """Why the run was no forward pass as predicted, in eval mode without gradients; None: it was one."""
         if training:
             return (
                 "the run was in train mode, and a forward pass is predicted in eval mode; "
@@ -254,8 +255,8 @@ class Again:
         )
 
     def _no_such_step(self, fit: Fit, memory: Memory, *, training: bool) -> str | None:
-        """A step is predicted in train mode, with an optimizer step whose state exists. An optimizer without
-        state does not count."""
+        """Why the run was no step as predicted, in train mode with an optimizer step whose state exists;
+        None: it was one. A step of an optimizer without state is not needed."""
         if fit.step is None:
             return "it was of a training step, and none is predicted"
         if not self._own:
@@ -284,7 +285,7 @@ class Again:
         """As :func:`lamina.fit`.
 
         Raises:
-            ValueError: the model is gone, or an input of which no size is known.
+            ValueError: the model no longer exists, or an input whose size is unknown.
         """
         model = self._model()
         try:

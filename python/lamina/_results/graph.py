@@ -19,11 +19,11 @@ class Graph:
     """The data-flow graph of a run: inputs, operators and outputs, and the tensors between them.
 
     Attributes:
-        nodes: a dict each: ``id``; ``type``, one of ``"input"``, ``"parameter"``, ``"buffer"``,
-            ``"operator"`` and ``"output"``; ``name``; ``path`` of the module whose call it ran in, None
+        nodes: one dict a node: ``id``; ``type``, one of ``"input"``, ``"parameter"``, ``"buffer"``,
+            ``"operator"`` and ``"output"``; ``name``; ``path`` of the module in whose call it ran, None
             outside every call; ``phase``; ``shape``; for operators ``kind``, ``in_shapes`` and
             ``out_shapes`` too. Views and operators that only call others are left out.
-        edges: a dict each: ``from`` and ``to``, both ids of nodes; ``arg``, the index of the argument;
+        edges: one dict an edge: ``from`` and ``to``, both ids of nodes; ``arg``, the index of the argument;
             ``shape`` of the tensor that is read.
     """
 

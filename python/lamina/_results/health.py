@@ -17,12 +17,12 @@ class Finding(NamedTuple):
     """One finding and the layer that made it.
 
     ``text`` is the finding as a sentence. ``path``, ``type`` and ``call`` (from 1) name the layer, None
-    outside of every layer. ``own``: it was born in that layer's own forward, between its calls of ``before``
-    and ``after`` (paths; None at either end). ``owned`` is the parameter or buffer that holds it, ``op`` the
-    operator or node that returned it, None if unknown. ``input``: it was in an input of the model. ``check``:
-    your check that reported it. ``explained``: an earlier finding is enough to cause it. ``value`` is
-    ``"NaN"``, ``"Inf"`` or ``"-Inf"``; ``first`` holds the indices of the first one in a tensor of ``shape``
-    and ``dtype``. ``times``: how often it was found there; ``passed``: layers that passed it on.
+    outside of every layer. ``own``: the value was born in that layer's own forward, between its calls of
+    ``before`` and ``after`` (paths; None at either end). ``owned`` is the parameter or buffer that holds the
+    value, ``op`` the operator or node that returned it, None if unknown. ``input``: it was in an input of the
+    model. ``check``: your check reported it. ``explained``: an earlier finding is enough to cause it.
+    ``value`` is ``"NaN"``, ``"Inf"`` or ``"-Inf"``; ``first`` holds the indices of the first one in a tensor
+    of ``shape`` and ``dtype``. ``times``: how often it was found there; ``passed``: layers that passed it on.
     """
 
     text: str
@@ -81,10 +81,10 @@ class Health:
     """Where NaN and Inf come from.
 
     Attributes:
-        sentence: the first finding, or that there is none.
+        sentence: the first finding as a sentence, or one that reports none.
         findings: every finding, in order.
         calls: the state of each call.
-        tensors, bytes: the amount that was checked.
+        tensors, bytes: the number of tensors that were checked, and their bytes.
         unseen: tensors that could not be checked: on another device, sparse, fake.
         gradients, operators: whether gradients, and results of operators, were checked.
         cut: some non-finite values were not kept.
@@ -137,10 +137,9 @@ def _call(fields: Mapping[str, Any]) -> CallHealth:
 
 
 def health_of(model: _lamina.Model) -> Health:
-    """The health of what a capture saw.
-
+    """The health of a captured model.
     Raises:
-        ValueError: nobody looked.
+        ValueError: values were not checked.
     """
     told = model.health()
     if told is None:

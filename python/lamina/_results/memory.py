@@ -18,9 +18,10 @@ PHASES = ("forward", "backward", "recompute")
 class MemoryUse(NamedTuple):
     """The memory use of a layer in one phase, in bytes.
 
-    ``allocated`` is what the layer allocated; ``freed`` the part that any code freed before the capture
-    closed; ``retained`` the part that was live when its call returned (saved for the backward, or part of
-    the result; of a backward: when the capture closed); ``peak`` the largest increase during the call.
+    ``allocated`` is the memory that the layer allocated; ``freed`` the part that any code freed before the
+    capture closed; ``retained`` the part that was live when its call returned (saved for the backward, or
+    part of the result; for a backward: when the capture closed); ``peak`` the largest increase during the
+    call.
     """
 
     allocated: int
@@ -31,8 +32,8 @@ class MemoryUse(NamedTuple):
 
 class MemoryRow(NamedTuple):
     """The memory of a place in the model. The first three are the layer itself, the totals include the layers
-    in it; ``held`` is what it held at the model's peak, by use. ``None``: the backward can't be split by
-    layer here; ``report.notes`` say so."""
+    in it; ``held`` is the memory that it held at the model's peak, by use. ``None``: the backward can't be
+    split by layer here; ``report.notes`` has the reason."""
 
     path: str
     type: str
@@ -71,8 +72,8 @@ class DeviceMemoryRow(NamedTuple):
 
 
 class DeviceMemory:
-    """The GPU memory of a run, from the counters of torch's caching allocator: bytes as it hands them out, of
-    all threads.
+    """The GPU memory of a run, from the counters of torch's caching allocator: the bytes that it handed out
+    to all threads.
 
     Attributes:
         peak: the most memory in use at one moment.
@@ -152,7 +153,7 @@ class Memory:
         self.freed: int = told["freed"]
         self.before: int = told["before"]
         self.elsewhere: int = told["elsewhere"]
-        self._old_gradients: int = told["old_gradients"]  # of held["gradients"], what was there before
+        self._old_gradients: int = told["old_gradients"]  # in held["gradients"], from before the capture
         self.held: dict[str, int] = told["held"]
         self.unplaced: dict[str, int] = told["unplaced"]
         self.rss: dict[str, int | None] = told["rss"]

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
 
 class Picture:
-    """A drawing in SVG: a notebook shows it, :meth:`save` writes it. It loads nothing, has no script, and
-    follows the reader's light or dark setting.
+    """A drawing in SVG: a notebook shows it, :meth:`save` writes it to a file. It loads nothing, has no
+    script, and follows the reader's light or dark setting.
 
     Attributes:
         kind: ``"icicle"``, ``"graph"``, ``"memory"`` or ``"roofline"``.

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from .rules import OwnRule
     from .time import Times
 
-# Options of show() and the writers, and the core's names of them.
+# Options of show() and the writers, with the core's names of them.
 OPTIONS = {
     "layout": "layout",
     "format": "format",
@@ -59,7 +59,7 @@ OPTIONS = {
     "old_params": "old_params",
     "overhead_mb": "overhead_mb",
 }
-# Those of the layouts of torchscan and thoplw, which lamina._old lays out.
+# Options of the layouts of torchscan and thoplw, which lamina._old lays out.
 OLD_OPTIONS = ("effective_rf_stats", "wrap", "numbers", "old_params", "overhead_mb")
 
 
@@ -67,7 +67,7 @@ class Row(Mapping[str, Any]):
     """One line of a report: a read-only mapping whose keys are attributes too (``row.path``,
     ``row["macs"]``).
 
-    Counts are :class:`Count`; shapes are tuples, None where a shape is unknown.
+    Counts are :class:`Count`; shapes are tuples, None if unknown.
     """
 
     __slots__ = ("_fields",)
@@ -76,7 +76,7 @@ class Row(Mapping[str, Any]):
         object.__setattr__(self, "_fields", fields)
 
     def __getitem__(self, key: str) -> Any:
-        return _value(self._fields[key])  # read on demand: a row has a hundred fields, and few are read
+        return _value(self._fields[key])  # converted on demand: a row has a hundred fields, and few are read
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
@@ -134,8 +134,8 @@ class Work(NamedTuple):
 class Report:
     """The layers of a model in one capture, counted under one convention.
 
-    ``print(report)`` is a table as wide as the terminal; a notebook shows the verdict, where the MACs go, and
-    the modules.
+    ``print(report)`` is a table as wide as the terminal; a notebook shows the verdict, the shares of the
+    MACs, and the modules.
     ``macs``, ``flops``, ``dmas`` and ``params`` are the totals; ``rows`` is the table as data.
     """
 
@@ -165,7 +165,7 @@ class Report:
         self._left = list(left or ())
         self._shown: dict[str, Any] = shown
         if shown.get("memory"):
-            shown["memory"] = model.memory_measured()  # copies may have lost it
+            shown["memory"] = model.memory_measured()  # the model may lack it
         self._again: Again | None = None  # if lamina itself ran the model
 
     @staticmethod
@@ -280,7 +280,7 @@ class Report:
         """Parameters and buffers of the whole model in elements and bytes, as the core names them."""
         return {name: from_core(pair) for name, pair in self._costs.params().items()}
 
-    # -- what is in it ---------------------------------------------------------------------------------------
+    # -- contents --------------------------------------------------------------------------------------------
 
     @property
     def convention(self) -> str:
@@ -320,7 +320,7 @@ class Report:
     @property
     def provenance(self) -> Mapping[str, str]:
         """How, where and when the run was made, as texts by name, such as ``provenance["torch"]``;
-        docs/json.md lists the names. What is not known is left out; a mapping that can't be changed."""
+        docs/json.md lists the names. Unknown facts are left out. The mapping is read-only."""
         return MappingProxyType(self._model.provenance())
 
     def under(self, convention: str) -> Report:
@@ -347,8 +347,8 @@ class Report:
         return Comparison(self._model, conventions, flops=flops, backward=backward)
 
     def diff(self, other: Report | str | os.PathLike[str], *, by: str | None = None) -> Diff:
-        """Returns what differs between this report and ``other``, which is the later one: modules that were
-        added, removed, changed or renamed, and the totals.
+        """Returns the differences between this report and ``other``, the later one: modules that were added,
+        removed, changed or renamed, and the totals.
 
         Args:
             other: another report, or the path of one that :meth:`to_json` saved, or of a recording.
@@ -356,7 +356,7 @@ class Report:
                 do not), ``"params"``, ``"flops"``, ``"bytes"``, ``"time"``, ``"memory"``, ``"peak"``, ...
 
         Raises:
-            ValueError: ``by`` is not known of both; the sentence lists what is.
+            ValueError: not both have the metric ``by``; the sentence lists those that both have.
             OSError: the file can't be read.
             LaminaError: it is no saved report and no recording.
         """
@@ -370,13 +370,12 @@ class Report:
 
         ``element`` is its index along each axis in ``row.rf_axes``, in that order. The result is the first
         and last position along each axis, clipped at the borders, None for no position. With dilation some
-        positions between are not read. If ``at_most`` is true, it may depend on fewer. It needs a capture
-        that watched operators.
-
+        positions between are not read. If ``at_most`` is true, the element may depend on fewer. This needs a
+        capture that watched operators.
         Raises:
-            KeyError: no row has that path, or its receptive field is not known.
-            ValueError: an operator does something unknown to positions, or ``element`` does not have one
-                index for each axis.
+            KeyError: no row has that path, or its receptive field is unknown.
+            ValueError: an operator maps positions in an unknown way, or ``element`` does not have one index
+                for each axis.
             IndexError: the output has no such element.
         """
         for index, row in enumerate(self.rows):
@@ -391,7 +390,7 @@ class Report:
                 if axis["why"]:
                     raise ValueError(f"what {path!r} sees is not known: {axis['why']}")
             spans = [self._costs.rf_seen(index, i, at) for i, at in enumerate(element)]
-            # If no position along an axis of an input is in the field, nothing of the input is.
+            # If the field has no position along one axis of an input, it has no element of that input.
             blind = {axis["input"] for axis, (first, last) in zip(axes, spans, strict=True) if last < first}
             return [None if axis["input"] in blind else s for axis, s in zip(axes, spans, strict=True)]
         raise KeyError(
@@ -402,9 +401,9 @@ class Report:
     def why(self, path: str) -> list[dict[str, Any]]:
         """Explains the numbers of the layer at ``path``: one dict for each number, with the formula and its
         values. If operators are counted, each of them follows with its name as the note, and then the same
-        for the backward and for recomputation; ``phase`` names the phase, ``operator`` the operator (None:
-        the row), ``times`` how many equal ones there are, and ``words`` what that kind of operation does.
-        ``facts`` lists the facts whose values were put in: their name in the formula, value and meaning.
+        for the backward and for recomputation. ``phase`` names the phase, ``operator`` the operator (None:
+        the row), ``times`` is the number of equal operators, and ``words`` describes that kind of operation.
+        ``facts`` lists the facts whose values were substituted: their name in the formula, value and meaning.
 
         Raises:
             KeyError: no row has that path.
@@ -418,7 +417,7 @@ class Report:
         """Returns the data-flow graph, as data and as DOT.
 
         Raises:
-            ValueError: no operators were watched; ``lamina.inspect(model, args, ops=True)`` does.
+            ValueError: no operators were watched; ``lamina.inspect(model, args, ops=True)`` watches them.
         """
         self._need_ops("the graph")
         return Graph(self._model)
@@ -458,7 +457,7 @@ class Report:
         with the reason.
 
         Raises:
-            ValueError: no operators were watched; ``lamina.inspect(model, args, ops=True)`` does.
+            ValueError: no operators were watched; ``lamina.inspect(model, args, ops=True)`` watches them.
         """
         self._need_ops("report.unused")
         return dict(self._model.findings()["unused"])
@@ -468,7 +467,7 @@ class Report:
         """Names of parameters that get no gradient from the floating-point outputs, each with the reason.
 
         Raises:
-            ValueError: no operators were watched; ``lamina.inspect(model, args, ops=True)`` does.
+            ValueError: no operators were watched; ``lamina.inspect(model, args, ops=True)`` watches them.
         """
         self._need_ops("report.no_gradient")
         return dict(self._model.findings()["no_gradient"])
@@ -502,8 +501,8 @@ class Report:
         """Returns the speed of each row's own work and its limit, relative to ``roof``: by default this
         machine's, which is measured once. A row that exceeds the roof raises it. It needs times, and a
         convention that counts FLOPs and bytes: ``lamina.inspect(model, args, time=True)``. Work on a GPU is
-        timed by the GPU's clock, and its limit is known only if you give the GPU's ``roof``. ``inside``: of
-        each row with the calls inside it, so that a container has its inside together.
+        timed by the GPU's clock, and its limit is known only if you give the GPU's ``roof``. ``inside``: the
+        speed of each row together with the calls inside it, also for containers.
 
         Raises:
             ValueError: times were not measured.
@@ -537,7 +536,7 @@ class Report:
             return self.to_html(roof=given.get("roof"))
         costs, depth = self._costs, wanted.get("max_depth")
         if depth is not None and str(wanted.get("layout", "")).startswith("torchscan"):
-            costs = self._count()  # torchscan's tables sum deeper rows up, which changes the costs
+            costs = self._count()  # new costs: torchscan's tables sum up deeper rows, which changes them
             costs.aggregate(depth)
         return costs.write(wanted, old)
 
@@ -554,7 +553,7 @@ class Report:
         return self._page(part=True)
 
     def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
-        """What a notebook shows: the verdict, where it goes, and the modules."""
+        """The output in a notebook: the verdict, the icicle of the shares, and the modules."""
         return {"text/plain": str(self), "text/html": self._repr_html_()}
 
     def show(self, **options: Any) -> None:
@@ -592,7 +591,7 @@ class Report:
     ) -> str:
         """Returns the report as JSON with a schema number; see :meth:`to_csv`. A file also gets the graph and
         the formulas, so that ``lamina report FILE`` shows all that :meth:`to_html` does; ``page=True`` or
-        ``False`` says so for either."""
+        ``False`` overrides this."""
         options = {"page": path is not None, **options}
         return self._save("json", path, options, overwrite=overwrite)
 
@@ -610,15 +609,14 @@ class Report:
         roof: Roof | None = None,
         before: Report | str | os.PathLike[str] | None = None,
     ) -> str:
-        """Returns everything that is known as one HTML file for a browser: verdict, modules, where it goes,
-        memory over time, the machine's limits, the graph, and how it was measured. It needs no network; see
-        :meth:`to_csv`.
-
+        """Returns all results as one HTML file for a browser: verdict, modules, the icicle of the shares,
+        memory over time, the machine's limits, the graph, and how they were measured. It needs no network;
+        see :meth:`to_csv`.
         Args:
-            path: where it is written too; a file that is open for text may be given.
-            roof: of :func:`lamina.roof`, which times are held against.
-            before: another report, or the path of one that :meth:`to_json` saved: the page then shows what
-                changed since.
+            path: the file to write too; an open text file may be given.
+            roof: from :func:`lamina.roof`, with which speeds are compared.
+            before: another report, or the path of one that :meth:`to_json` saved: the page then shows the
+                changes since.
 
         Raises:
             FileExistsError: the file exists and ``overwrite`` is not True.
@@ -647,7 +645,7 @@ class Report:
         return _lamina.page(self._source(), self._failed(), *limits, was, part)
 
     def _source(self) -> Any:
-        """What a page is made of: costs, or the name of a file."""
+        """The source of a page: costs, or the name of a file."""
         return self._costs
 
     def _failed(self) -> str | None:
@@ -682,21 +680,19 @@ class Report:
     ) -> Picture:
         """Returns a picture of the model as SVG.
 
-        ``"icicle"``: the tree of modules, each box as wide as its share. ``"graph"``: what goes where at the
-        top level. ``"memory"``: what was in use over time, and where the peak is. ``"roofline"``: how near
-        each layer comes to the machine's limits.
-
+        ``"icicle"``: the tree of modules, each box as wide as its share. ``"graph"``: the data flow between
+        the modules of the top level. ``"memory"``: memory in use over time, and the peak. ``"roofline"``: the
+        speed of each layer and the machine's limits.
         Args:
-            by: of an icicle and a graph, the number they show: ``"macs"`` (the default; ``"params"`` if there
-                are none), ``"params"``, ``"param_bytes"``, ``"flops"``, ``"bytes"``, ``"time"``,
-                ``"memory"`` (what the forward allocated) or ``"peak"`` (what is held at the peak).
+            by: the number that an icicle or a graph shows: ``"macs"`` (the default; ``"params"`` if there are
+                no MACs), ``"params"``, ``"param_bytes"``, ``"flops"``, ``"bytes"``, ``"time"``, ``"memory"``
+                (allocated by the forward) or ``"peak"`` (held at the peak).
             backward: the backward's numbers are added to the forward's.
-            width: units of the picture; 0: 1008. A graph is as wide as it is.
-            roof: of a roofline; by default this machine's, which is measured once.
-
+            width: units of the picture; 0: 1008. Ignored by a graph, whose width follows from its nodes.
+            roof: for a roofline; by default this machine's, which is measured once.
         Raises:
-            ValueError: there is no such picture, or what it shows was not measured: memory by
-                ``memory=True`` and times by ``time=True`` of :func:`lamina.inspect`.
+            ValueError: there is no such picture, or its numbers were not measured: memory by ``memory=True``
+                and times by ``time=True`` of :func:`lamina.inspect`.
         """
         from .picture import Picture
 
@@ -723,7 +719,7 @@ class Report:
 
 
 class NoRuleError(LaminaError, ValueError):
-    """Something without a rule ran, under ``strict=True``.
+    """An operator or a layer without a rule ran, under ``strict=True``.
 
     Attributes:
         report: the report.

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 FORMAT = 2
-SIDES = (512, 1024, 2048)  # of the square matrices that are multiplied: for one thread, and for many
-ELEMENTS = 33_554_432  # that are copied: 128 MiB, more than caches hold
-TRIES = 3  # some time apart, as other work on the machine may end between them
-SECONDS, LEAST = 0.1, 2  # of one try of each, and runs
+SIDES = (512, 1024, 2048)  # sides of the square matrices that are multiplied: for one thread, and for many
+ELEMENTS = 33_554_432  # elements that are copied: 128 MiB, more than caches hold
+TRIES = 3  # with pauses between them, in which other work on the machine may end
+SECONDS, LEAST = 0.1, 2  # the least duration and number of runs of one try
 
 
 class Roof(NamedTuple):
@@ -34,7 +34,7 @@ class Roof(NamedTuple):
 
 def roof(*, again: bool = False) -> Roof:
     """Returns this machine's roof. Measuring takes a second, on the first call or with ``again``. Other work
-    on the machine makes it lower, so the best of several tries counts, and a report raises it to the speed
+    on the machine lowers the result, so the best of several tries counts, and a report raises it to the speed
     of its run."""
     key = _key()
     path = _path(key)
@@ -107,7 +107,7 @@ def _read(path: Path, key: dict[str, Any]) -> Roof | None:
         record = json.loads(path.expanduser().read_text(encoding="utf-8"))
         if record["key"] == key and record["flops"] > 0 and record["bytes"] > 0:
             return Roof(float(record["flops"]), float(record["bytes"]), key["threads"])
-    except (OSError, ValueError, RuntimeError, KeyError, TypeError):  # RuntimeError: there is no home
+    except (OSError, ValueError, RuntimeError, KeyError, TypeError):  # RuntimeError: there is no home folder
         pass
     return None
 
@@ -120,4 +120,4 @@ def _write(path: Path, record: dict[str, Any]) -> None:
         part.write_text(json.dumps(record), encoding="utf-8")
         part.replace(path)
     except (OSError, RuntimeError):
-        return  # if it can't be kept, it is measured each time
+        return  # it can't be kept, so it is measured each time

@@ -20,7 +20,7 @@ Shape: TypeAlias = "tuple[int, ...] | None"
 Value: TypeAlias = "int | str | Callable[..., int | None] | None"
 Told: TypeAlias = "tuple[tuple[int, Any], ...]"  # an operator's arguments from the core
 
-# Each tensor once, as in the core for an operator whose rule has only formulas.
+# Each tensor is read or written once, as in the core for an operator whose rule has only formulas.
 _ONCE = {"dmas": "ins+outs", "bytes_read": "ins_bytes", "bytes_written": "outs_bytes"}
 
 
@@ -144,7 +144,7 @@ def read_rules(path: Any) -> list[OwnRule]:
 
 
 def name_of(op: Any) -> str:
-    """The name that rules are kept under: "mylib::op", or a layer's class."""
+    """The name under which a rule is stored: "mylib::op", or a layer's class."""
     if isinstance(op, str):
         return _lamina.check_rule((op, {}, True))
     if isinstance(op, type):
@@ -208,7 +208,7 @@ class OwnRules:
         formula."""
         of_torch = _of_torch()
         if not (of_torch or _rules or first):
-            return None, None  # as nearly always
+            return None, None  # the usual case
         with _lock:
             return cls({**of_torch, **_rules, **{rule.name: rule for rule in first}})._for_core()
 
@@ -216,10 +216,9 @@ class OwnRules:
         return [(r.name, r.formulas, bool(r.functions)) for r in self._rules.values()], self.ask
 
     def ask(self, name: str, inputs: Told, outputs: Told) -> dict[str, int | None]:
-        """The numbers of one operator or call that functions give, None where they don't know.
-
+        """The numbers that functions return for one operator or call; None: unknown.
         Raises:
-            CountError: a function raised or gave no number.
+            CountError: a function raised or did not return a number.
         """
         numbers: dict[str, int | None] = {}
         for metric, function in self._rules[name].functions.items():
@@ -248,8 +247,8 @@ def _call(function: Callable[..., int | None], name: str, inputs: Told, outputs:
 
 
 def _wanted(function: Callable[..., Any], name: str, inputs: Told) -> dict[str, Any]:
-    """The arguments that are no tensors, by the names of the operator's schema, as far as a function takes
-    them."""
+    """The arguments of an operator that are no tensors and that the function takes, by their names in the
+    schema."""
     wanted = takes(function)
     if wanted is None:
         return {}

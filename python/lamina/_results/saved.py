@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     Pair = tuple[int, Any]  # a count in the core's form: its value and the name of its state
 
 SCHEMA = "lamina.report/1"
-LARGEST = 256_000_000  # bytes of a file
+LARGEST = 256_000_000  # the most bytes of a file
 MOST = 2**95  # not a count: the limit of one
-DIGITS = 40  # of a number: more than a count can have
-DEEPEST = 65_536  # place in the tree
+DIGITS = 40  # the most digits of a number: more than a count can have
+DEEPEST = 65_536  # the largest depth of a place in the tree
 # The first three are always there, the others if the convention counts them.
 METRICS = (
     "macs",
@@ -46,7 +46,7 @@ PARAMETERS = {
     "buffers": "buffers",
     "buffer_bytes": "buffer_bytes",
 }
-# Fields that are omitted when they add nothing, and their value then: a number, or another total.
+# Fields that are omitted if they are redundant, and their value then: a number, or another total.
 MAYBE = {"packed": None, "packed_bytes": None, "local_params": "params", "local_bytes": "param_bytes"}
 # A row's fields that are copied as they are, with their types.
 PLAIN: dict[str, tuple[type, ...]] = {
@@ -60,7 +60,7 @@ PLAIN: dict[str, tuple[type, ...]] = {
     "shared": (bool,),
     "reason": (str, type(None)),
 }
-TAKEN = ("width", "depth", "exact", "color", "bars", "ascii")  # of show(); the last three change nothing
+TAKEN = ("width", "depth", "exact", "color", "bars", "ascii")  # of show(); the last three have no effect
 SHOWN = (("MACs", "total_macs"), ("FLOPs", "total_flops"), ("DMAs", "total_dmas"))
 KINDS = {dict: "an object", list: "a list", str: "a text", int: "a whole number", bool: "true or false"}
 
@@ -110,7 +110,7 @@ class _Reader:
         return [self.text(value) for value in values]
 
     def named_texts(self, d: Mapping[str, Any], name: str) -> dict[str, str]:
-        """An object of texts; empty in a file of a lamina that did not write it."""
+        """An object of texts; empty in a file of an older lamina, which did not write it."""
         found: dict[str, Any] = self.get(d, name, "", dict) if name in d else {}
         return {self.text(key): self.get(found, key, name, str) for key in found}
 
@@ -298,7 +298,7 @@ class SavedReport(Report):
         return os.fsencode(self._path)
 
     def _failed(self) -> None:
-        """The file tells it itself."""
+        """None: the file itself contains the failure."""
 
     # -- the table -----------------------------------------------------------------------------------------
 
@@ -324,7 +324,7 @@ class SavedReport(Report):
 
     def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
         shown = {"text/plain": str(self)}
-        with suppress(OSError, LaminaError):  # the file is gone, or another one now
+        with suppress(OSError, LaminaError):  # the file no longer exists, or was replaced
             shown["text/html"] = self._repr_html_()
         return shown
 

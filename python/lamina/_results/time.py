@@ -116,7 +116,7 @@ class Times(NamedTuple):
         outliers: runs that took much longer.
         operators: the largest own time first.
         device: the same by the GPU's clock, without operators; ``engine`` is the time between the nodes. None
-            if none was read; if there is a GPU, ``report.notes`` say why.
+            if no GPU's clock was read; if there is a GPU, ``report.notes`` has the reason.
     """
 
     runs: int

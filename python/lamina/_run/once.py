@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs a live model once and restores it.
 
-Everything that inspection may change has a guard here: the model itself (a snapshot taken in C), the random
-number generators, the train/eval mode, and compiled code, which is bypassed and not changed. torch is only
+All state that inspection may change is saved and restored: the model itself (a snapshot taken in C), the
+random number generators and the train/eval mode. Compiled code is bypassed and not changed. torch is only
 taken from ``sys.modules``: a caller with a model has imported it.
 """
 
@@ -62,9 +62,8 @@ def run_once(
     ``health`` checks values. ``follow``, for a dry run with ``ops``: notes lifetimes of memory, with
     floating-point tensors of the model and of ``args`` as if of ``dtype``. ``made``: how each input tensor
     was made up; ``about``: facts for the provenance that only the caller knows.
-
     ``args`` may be a function that makes them: its draws from the generators are undone too. An exception of
-    the forward is kept in the result, not raised, so that a caller can show the layers up to there.
+    the forward is kept in the result, not raised, so that a caller can show the layers that ran before it.
     """
     run = Run(health)
     how = _prepared(root, ops=ops, dry=dry, memory=memory)
@@ -72,14 +71,14 @@ def run_once(
     wanted: Any = {"time": time is not None, "memory": memory, "health": health}
     watch, timed = new_watch(root, how=how, **wanted), None
     _tell_source(watch, made, provenance(about, dry=dry, backward=backward))
-    # No user code runs until the start then, nor between finish() and restore().
+    # For a plain run no user code runs before the start, nor between finish() and restore().
     special = mode is not None or around is not None or callable(args) or dry or backward
     plain = not special and not any(wanted.values())
     snapshot = watch.snapshot() if plain else _lamina.Snapshot(root)
     try:
         _set_mode(root, mode)
         set_up, shown = NOTHING if around is None else around, progress(_work(dry, follow, backward))
-        said = NOTHING if time is not None and time.once else shown  # a thread would disturb that run
+        said = NOTHING if time is not None and time.once else shown  # a thread would disturb a timed run
         with _modes(backward, real=backward or dry, unfused=unfused), Compiled(), set_up, said:
             given = args() if callable(args) else args
             told: AbstractContextManager[Any] = nullcontext((given, kwargs or {}))
@@ -118,14 +117,14 @@ def run_once(
 
 
 def _tell_source(watch: Any, made: Sequence[str], facts: Mapping[str, str]) -> None:
-    """Tells the capture how its inputs were made, and its provenance."""
+    """Passes to the capture how its inputs were made, and its provenance."""
     for text in made:
         watch.made(text)
     watch.provenance(facts)
 
 
 def _work(dry: bool, follow: bool, backward: bool) -> str:
-    """What a run does, in words for the line of progress."""
+    """The description of a run for the line of progress."""
     if follow:
         return f"predicting the memory of a {'training step' if backward else 'forward pass'}"
     return "following the shapes" if dry else "running the model"
@@ -170,7 +169,7 @@ def _followed(watch: _lamina.Capture, *, memory: bool) -> AbstractContextManager
 
 
 def _prepared(root: Any, *, ops: bool | None, dry: bool, memory: bool) -> Watched:
-    """The way in which operators are watched; raises if a request can't be met, before anything changes."""
+    """The way in which operators are watched. Raises if a request is impossible, before any state changes."""
     how = watched(ops)
     if dry and memory:
         raise UsageError("a dry run allocates nothing, so there is no memory to tell; leave one of them out")

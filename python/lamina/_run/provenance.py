@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How, where and when a run was made: the provenance of its report. What is not known is left out."""
+"""How, where and when a run was made: the provenance of its report. Unknown facts are left out."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ FIRST = 65_536  # bytes of that file that are read: the first processor is among
 def provenance(
     about: Mapping[str, str] | None = None, *, dry: bool = False, backward: bool | None = None
 ) -> dict[str, str]:
-    """The facts of a run that begins now. ``about``: what only the caller knows, the model's ``target`` for
-    one; ``backward`` None: it is not known yet."""
+    """The facts of a run that begins now. ``about``: facts that only the caller knows, such as the model's
+    ``target``; ``backward`` None: unknown so far."""
     torch = sys.modules["torch"]
     facts = {} if about is None else dict(about)
     facts["dry"] = "yes" if dry else "no"
@@ -35,7 +35,7 @@ def provenance(
 
 @cache
 def machine() -> dict[str, str]:
-    """Python, the system and the processor, which stay the same."""
+    """Python, the system and the processor, which are the same for all runs of a process."""
     facts = {"python": sys.version.split()[0]}
     if hasattr(os, "uname"):
         name = os.uname()
@@ -47,7 +47,7 @@ def machine() -> dict[str, str]:
 
 
 def processor(file: str = CPUINFO) -> str | None:
-    """The processor's name as Linux tells it; None elsewhere, and where it has none."""
+    """The processor's name from Linux; None on other systems, or if it has none."""
     try:
         with open(file, "rb") as told:  # noqa: PTH123 - a Path costs more than the rest of it
             first = told.read(FIRST).decode("utf-8", "replace")

@@ -35,8 +35,8 @@ class Measure(NamedTuple):
         return self.warmup == 0 and self.repeats == 1
 
     def check(self, *, dry: bool, asked: bool) -> Measure | None:
-        """Itself, None if times were not requested; ValueError for a bad number, TypeError for a value that
-        is no number."""
+        """Returns itself, None if times were not requested. Raises ValueError for a bad number, TypeError for
+        a value that is no number."""
         if not asked:
             if self != Measure():
                 raise ValueError("warmup and repeats are of runs that are timed; give time=True too")
@@ -96,8 +96,8 @@ def _rounds(repeats: int | None) -> Iterator[int]:
 
 @contextmanager
 def _no_collection() -> Iterator[None]:
-    """Python's garbage collector runs before the block and not in it: it would delay the run that it falls
-    into."""
+    """Runs Python's garbage collector before the block and disables it in the block, where it would delay a
+    run."""
     gc.collect()
     was = gc.isenabled()
     gc.disable()

@@ -29,7 +29,7 @@ EXAMPLES = "write 1x3x224x224, ids=1x16:int64 or ids=1x16:int64=arange"
 WORDS = ("zeros", "ones", "rand", "randn", "arange")
 FILLS = f"a value is a number, True, False, {', '.join(WORDS)} or randint(0,100)"
 RANDINT = re.compile(r"randint\((?:(-?[0-9]+),)?(-?[0-9]+)\)")
-NAMES_SHOWN = 6  # of the parameters of a forward
+NAMES_SHOWN = 6  # the most parameters of a forward that an error names
 
 
 class Given(NamedTuple):
@@ -41,7 +41,7 @@ class Given(NamedTuple):
 
 
 class _Input(NamedTuple):
-    """One ``-i`` that was read; ``text`` is the whole text, for errors."""
+    """One parsed ``-i``; ``text`` is the whole text, for errors."""
 
     text: str
     path: list[str]  # batch.ids; empty: by position
@@ -154,7 +154,8 @@ def _holds(given: _Input, dtype: Any, *numbers: Any) -> None:
 
 
 def _filled(given: _Input, dtype: Any, value: str, device: Any, number: int) -> Any:
-    """The tensor; ``number`` counts the inputs, so that each has its own whole numbers, also in a dry run."""
+    """The tensor of an input. ``number`` counts the inputs, so that each gets different integers, also in a
+    dry run."""
     torch = sys.modules["torch"]
     shape, real = given.shape, dtype.is_floating_point or dtype.is_complex
     if value in ("rand", "randn"):
@@ -189,7 +190,7 @@ def _filled(given: _Input, dtype: Any, value: str, device: Any, number: int) -> 
 
 
 def _tensor(given: _Input, name: str, like: Any, number: int, *, dry: bool) -> tuple[Any, str]:
-    """The tensor and how it was made. For a dry run it has values if they can be known."""
+    """The tensor and how it was made. For a dry run it has values if it is small enough to be known."""
     from .._dry.running import MOST_KNOWN
 
     torch = sys.modules["torch"]
@@ -199,7 +200,7 @@ def _tensor(given: _Input, name: str, like: Any, number: int, *, dry: bool) -> t
     if dry and (real or prod(given.shape) > MOST_KNOWN):
         _filled(
             given._replace(shape=given.shape and [1]), dtype, value, "cpu", number
-        )  # what is wrong with it
+        )  # raises the error of a wrong value
         return torch.empty(given.shape, dtype=dtype, device="meta"), _told(value, given)
     size = torch.empty((), dtype=dtype).element_size()
     here, needed = available(), prod(given.shape) * size  # not a count: whether it can be made
@@ -220,10 +221,9 @@ def _told(value: str, given: _Input) -> str:
 
 
 def made_up(root: Any, target: str, texts: Sequence[str], *, dry: bool, batch: int = 0) -> Given:
-    """The arguments of all ``-i``, each once.
-
+    """The arguments made from all ``-i``.
     Raises:
-        UsageError: one can't be understood or made, or the forward takes others.
+        UsageError: one is malformed or can't be made, or the forward takes other arguments.
     """
     torch = sys.modules["torch"]
     like = next((p for p in parameters(root) if p.is_floating_point()), torch.empty(0))
@@ -247,7 +247,7 @@ def made_up(root: Any, target: str, texts: Sequence[str], *, dry: bool, batch: i
 
 
 def _tensors(value: Any) -> list[Any]:
-    """In the order in which a capture visits them."""
+    """The tensors in ``value``, in the order in which a capture visits them."""
     if isinstance(value, (list, dict)):
         return [
             tensor
@@ -258,7 +258,7 @@ def _tensors(value: Any) -> list[Any]:
 
 
 def _put(kwargs: dict[str, Any], given: _Input, tensor: Any) -> None:
-    """``batch.ids`` is the entry ``ids`` of the dict ``batch``."""
+    """Puts a tensor into the keyword arguments: ``batch.ids`` is the entry ``ids`` of the dict ``batch``."""
     at = kwargs
     for part in given.path[:-1]:
         at = at.setdefault(part, {})
@@ -306,7 +306,7 @@ def from_code(root: Any, target: str, name: str, files: dict[Any, Any], *, batch
     dict; or a function that returns one of these.
 
     Raises:
-        UsageError: it is something else, or the forward takes others.
+        UsageError: it is another object, or the forward takes other arguments.
     """
     torch = sys.modules["torch"]
     where, path = split(name, "function")

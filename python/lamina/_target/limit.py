@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Limits the memory that a model may take while it is built, so that no machine's memory is filled.
 
-Allocations of tensors are counted as torch is called, in a function mode, which ``torch.device`` as a context
-is too. Memory that is mapped from a file is not counted.
+Allocations of tensors are counted at calls of torch, by a function mode (as ``torch.device`` is as a
+context). Memory that is mapped from a file is not counted.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .._dry.running import MOST_KNOWN
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# These write to the memory that they allocate; for others it is only used once it is written.
+# These write to the memory that they allocate; memory of the others is only used when it is written.
 FILLING = ("ones", "full", "rand", "randn", "randint")
 MAKING = (*FILLING, "empty", "empty_strided", "zeros", "eye", "arange", "linspace", "tensor")
 LIKE = ("empty_like", "zeros_like", "ones_like", "full_like", "rand_like", "randn_like", "randint_like")
@@ -27,7 +27,8 @@ METHODS = ("clone", "new_empty", "new_zeros", "new_ones", "new_full", "new_tenso
 
 
 class TooLargeError(BaseException):
-    """Tensors exceed the limit. It is no Exception, so user code that catches those does not continue."""
+    """Tensors exceed the limit. Not an Exception, so that user code that catches exceptions does not
+    continue."""
 
 
 @cache
@@ -114,17 +115,17 @@ def limited(most: int | None) -> Iterator[None]:
     """In the block, at most ``most`` bytes of tensors are alive at a time.
 
     Raises:
-        TooLargeError: there would be more, before that memory is taken.
+        TooLargeError: there would be more; raised before the memory is allocated.
     """
     if most is None:
         yield
         return
-    import_module("torch.multiprocessing.reductions")  # not to be imported inside the mode
+    import_module("torch.multiprocessing.reductions")  # so that it is not imported inside the mode
     count = _Count(most)
     with _mode(count.call):
         yield
     if count.over:
-        raise TooLargeError  # the model's code continued all the same
+        raise TooLargeError  # the model's code caught it and continued
 
 
 def large_on_meta() -> Any:

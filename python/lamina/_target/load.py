@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from types import ModuleType
 
-MOST_REAL = 1073741824  # bytes of a model that is built for real although nothing is computed
+MOST_REAL = 1073741824  # the most bytes of a model that is built with real tensors for a dry run
 
 
 class _ToldError(Exception):
@@ -130,7 +130,7 @@ def _file(path: str, files: dict[Any, Any]) -> Any:
     if spec is None or spec.loader is None:
         raise UsageError(f"{path} is not a Python file")
     module = module_from_spec(spec)
-    sys.modules.setdefault(name, module)  # dataclasses and pickles look their module up there
+    sys.modules.setdefault(name, module)  # dataclasses and pickle find their module there
     folder = str(file.resolve().parent)
     if folder not in sys.path:
         sys.path.insert(0, folder)
@@ -181,7 +181,7 @@ def build(target: str, texts: Sequence[str], files: dict[Any, Any], *, dry: bool
     memory: for a dry run a large model is built on the meta device.
 
     Raises:
-        UsageError: the target or an argument can't be understood, in a sentence.
+        UsageError: the target or an argument is malformed.
         _ToldError: the user's code raised, or the model is larger than the memory.
     """
     where, path = split(target)
@@ -192,9 +192,9 @@ def build(target: str, texts: Sequence[str], files: dict[Any, Any], *, dry: bool
 
 
 def _within(make: Callable[[], Any], target: str, *, dry: bool, again: bool) -> Any:
-    """The result of ``make``, if there is memory for it. Beyond some memory it starts again on the meta
-    device, where tensors have sizes and no memory: to stay there in a dry run, otherwise to be measured, if
-    it can be made ``again`` afterwards, unlike an import."""
+    """The result of ``make``, if there is memory for it. If it takes more than some memory, it is made on the
+    meta device, where tensors have sizes and no memory: in a dry run it stays there; otherwise only its size
+    is measured, if it can be made ``again`` afterwards, unlike an import."""
     torch = sys.modules["torch"]
     here, state = available(), torch.get_rng_state()
     some = MOST_REAL if here is None else min(here, MOST_REAL)
@@ -228,8 +228,8 @@ def _nbytes(model: Any) -> int:
 
 
 def _on_meta(make: Callable[[], Any], target: str, some: int, here: int | None) -> Any:
-    """The result of ``make`` with tensors on the meta device, and at most ``some`` bytes of real ones; a
-    model that names another device for its tensors is real, if there is memory for it."""
+    """The result of ``make`` with tensors on the meta device, and at most ``some`` bytes of real ones. A
+    model whose code names another device for its tensors gets real ones, if there is memory for them."""
     made, first = _tried(make, large_on_meta(), some)
     if first is None:
         return made
@@ -251,7 +251,7 @@ def _tried(make: Callable[[], Any], context: Any, most: int | None) -> tuple[Any
         with limited(most), context:
             return make(), None
     except TooLargeError:
-        error = TooLargeError()  # a new one, since the first holds the tensors
+        error = TooLargeError()  # a new error, since the first one holds the tensors
     except Exception as raised:
         return None, raised
     gc.collect()
@@ -259,7 +259,7 @@ def _tried(make: Callable[[], Any], context: Any, most: int | None) -> tuple[Any
 
 
 def _module(value: Any, where: str, target: str, arguments: dict[str, Any]) -> Any:
-    """The module itself, or what a class or function builds."""
+    """The module itself, or the module that a class or function builds."""
     torch = sys.modules["torch"]
     if isinstance(value, torch.nn.Module):
         if arguments:

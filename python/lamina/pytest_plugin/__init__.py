@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pytest plugin: ``@pytest.mark.lamina(max_macs="2G")`` holds the models that a test runs to a budget,
-and ``pytest --lamina`` runs the checks of ``lamina.toml`` or ``pyproject.toml`` as tests. See docs/check.md.
-
-pytest imports this in every run: nothing else of lamina, and no torch, is imported before it is needed.
+"""The pytest plugin: ``@pytest.mark.lamina(max_macs="2G")`` compares the models that a test runs with a
+budget, and ``pytest --lamina`` runs the checks of ``lamina.toml`` or ``pyproject.toml`` as tests. See
+docs/check.md. pytest imports this in every run: the rest of lamina, and torch, are only imported when they
+are needed.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Registers the marker, which ``--strict-markers`` wants."""
+    """Registers the marker, as ``--strict-markers`` requires."""
     config.addinivalue_line("markers", MARKER)
 
 
@@ -48,7 +48,7 @@ def pytest_collection_modifyitems(
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, None]:
-    """Watches the models that a marked test runs. What the test itself raises stays."""
+    """Watches the models that a marked test runs. An exception of the test itself propagates unchanged."""
     marker = item.get_closest_marker("lamina")
     if marker is None:
         yield

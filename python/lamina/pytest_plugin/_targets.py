@@ -27,14 +27,14 @@ class Target(pytest.Item):
         self._file = file
 
     def runtest(self) -> None:
-        """Fails with what the command prints."""
+        """Runs the check; a failure has the output of the command."""
         out, err = io.StringIO(), io.StringIO()
         code = _lamina.command(["lamina", "check", *self._words], Host(out, err))
         if code != 0:
             raise pytest.fail.Exception((out.getvalue() + err.getvalue()).strip(), pytrace=False)
 
     def reportinfo(self) -> tuple[os.PathLike[str] | str, int | None, str]:
-        """Where it stands."""
+        """The file of the check, and its name."""
         return self._file, None, self.name
 
 
@@ -42,7 +42,7 @@ def targets_of(session: pytest.Session) -> list[Target]:
     """The checks of the nearest file around pytest's root folder.
 
     Raises:
-        pytest.UsageError: there is none, or something in it is wrong.
+        pytest.UsageError: there is none, or it is malformed.
     """
     root: Path = session.config.rootpath
     try:

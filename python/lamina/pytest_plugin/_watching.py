@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The models that a test's body runs, held to the budget of its marker."""
+"""The models that a test's body runs, compared with the budget of its marker."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import pytest
 
 TAKEN = ("baseline", "within", "allow_incomplete", "convention")
-MOST = 5  # calls that are told of
+MOST = 5  # the most calls that a failure lists
 NO_MODEL = (
     "lamina: the test has a budget and ran no model with parameters; call the model in its body, or take the "
     "marker away"
@@ -32,15 +32,15 @@ NO_MODEL = (
 
 
 class Watching:
-    """Captures each call of a root: a module with parameters that is called from outside any other. Nothing
-    of it is left behind."""
+    """Captures each call of a root: a module with parameters that is called from outside any other module. At
+    the end all changes to torch are undone."""
 
     def __init__(self, marker: pytest.Mark, root: Path) -> None:
         self._most: list[str] = []
         self._within: list[str] = []
         self._wrong = ""
         self._calls = 0
-        self._over: dict[str, None] = {}  # what was told of each call, once
+        self._over: dict[str, None] = {}  # the texts about calls, each once
         self._open = False
         self._original: Any = None
         self._ours: Any = None
@@ -102,13 +102,14 @@ class Watching:
     # -- calls -----------------------------------------------------------------------------------------------
 
     def _find(self, module: Any) -> Callable[..., Any] | None:
-        """What C calls instead of a module that is called outside any other; None: the module."""
+        """The function that C calls instead of a module that is called outside any other; None: the
+        module."""
         if not self._is_root(module):
             return None
         return lambda *args, **kwargs: self._call(self._base.__call__, module, args, kwargs)
 
     def _find_in_python(self) -> None:
-        """The same once torch's compiler was used, which must not meet lamina's entry."""
+        """Finds roots in Python after torch's compiler was used, which must not trace lamina's entry."""
         _lamina.find(None)
         if not self._open:
             return
@@ -118,7 +119,8 @@ class Watching:
         def __call__(self: Any, /, *args: Any, **kwargs: Any) -> Any:  # noqa: N807
             if compiling() or getattr(inside, "any", False) or not watching._is_root(self):
                 return original(self, *args, **kwargs)
-            # A capture of the test's own has seen this call already and must not see it twice.
+            # A capture that the test itself opened has observed this call already and must not observe it
+            # twice.
             call = original if _lamina.in_place() else watching._base.__call__
             inside.any = True
             try:
@@ -130,7 +132,7 @@ class Watching:
         self._base.__call__ = __call__
 
     def _compiles(self) -> None:
-        """Something is about to be compiled; Rest then calls what is left."""
+        """Called before code is compiled; nothing to do: Rest then calls ``_find_in_python``."""
 
     def _is_root(self, module: Any) -> bool:
         return self._open and not self._again() and next(parameters(module), None) is not None

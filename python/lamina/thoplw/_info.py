@@ -69,7 +69,7 @@ class LayersInfo:
 
 
 def _check(name: str, log: dict[str, Any]) -> None:
-    """Whether a log, which may be the user's own, has what a line of the table is made of."""
+    """Raises ValueError if a log, which may be the user's own, lacks entries for a line of the table."""
     lacking = [key for key in LOG if key not in log]
     if lacking:
         raise ValueError(f"the log of {name!r} lacks {', '.join(lacking)}; a log has {', '.join(LOG)}")

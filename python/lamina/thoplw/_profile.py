@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     CustomOp = Callable[[Any, tuple[Any, ...], Any], "int | None"]
 
 CONVENTION = "thoplw"
-# How every call is seen, also of layers that thoplw leaves out.
+# The convention whose report has every call, also of layers that thoplw leaves out.
 EVERY_CALL = "layers"
 
 
@@ -67,8 +67,7 @@ def profile(
 
 
 class _Custom:
-    """Counts by functions of the user's own. They need live tensors, so the layers concerned get a hook
-    for this run."""
+    """Counts by user-defined functions. They need live tensors, so their layers get a hook for this run."""
 
     def __init__(self, ops: Mapping[type, CustomOp]) -> None:
         if not isinstance(ops, Mapping):
@@ -92,7 +91,8 @@ class _Custom:
         self._results.setdefault(id(layer), []).append(self.ops[type(layer)](layer, inputs, output))
 
     def by_call(self, root: Any, seen: Report) -> Callable[[int], Any]:
-        """What the functions said, as the core asks for it: by the number of a call."""
+        """A function for the core that returns the result of the user-defined function for a call's
+        number."""
         layers = dict(root.named_modules(remove_duplicate=False))
         told: dict[int, Any] = {}
         for row in seen.rows if self.ops else ():
@@ -104,7 +104,7 @@ class _Custom:
 
 
 def _whole(layer: str, macs: Any) -> int:
-    """What a function of the user's returned, as a whole number."""
+    """The result of a user-defined function as an integer."""
     try:
         whole = int(macs) if isinstance(macs, float) and macs.is_integer() else index(macs)
     except TypeError:
@@ -126,7 +126,7 @@ def _print_ignored(report: Report) -> None:
 
 
 def _logs(report: Report, seen: Report) -> Iterator[tuple[str, dict[str, Any]]]:
-    """A log for each layer that was called, by its first name and with its last call, in the tree's order."""
+    """A log for each called layer, with its first name and its last call, in the tree's order."""
     modules = report._model.modules()
     rows = {row.module: row for row in report.rows}
     last = {row.module: row for row in seen.rows if row.event >= 0}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numbers as thoplw writes them."""
+"""Numbers in thoplw's format."""
 
 from __future__ import annotations
 
@@ -29,5 +29,5 @@ def clever_format(
         return [clever_format(value, pattern) for value in x]
     value, unit = clever_scale(x)  # type: ignore[arg-type]
     if unit == " ":
-        return f"{pattern % x} {unit}"  # not a count: as it was given
+        return f"{pattern % x} {unit}"  # not a count: the number as given
     return f"{pattern % value} {unit}"  # not a count: the %-format is the caller's

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 PHASES = ("forward", "backward")
 MOST_MODELS, MOST_DEPTH = 8, 0x7FFF_FFFF
 
-# Which model each file was written for by this process.
+# The model of each file that this process wrote.
 _written: dict[Path, weakref.ref[Any]] = {}
 
 
@@ -136,7 +136,7 @@ class InspectorGadgets:
         except OSError as problem:
             if error is None:
                 raise
-            # What the block raised must reach the user; what was measured is in `layers`.
+            # The block's exception must reach the user; `layers` has the measurements.
             if sys.stderr is not None:
                 sys.stderr.write(f"lamina: the file could not be written: {problem}\n")
 
@@ -216,8 +216,8 @@ class InspectorGadgets:
 
 
 def _file_of(save_file: Path, root: Any) -> Path:
-    """Where one model's file goes, in a folder that exists. Another model's that this process wrote is left
-    alone."""
+    """The path of one model's file, in an existing folder. A file of another model that this process wrote is
+    not overwritten."""
     stem = f"{save_file.with_suffix('') if save_file.name else save_file}_{type(root).__name__}"
     path, number = Path(file_of_rank(f"{stem}.json")), 1
     while not _may_write(path.absolute(), root):

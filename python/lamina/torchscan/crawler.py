@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 __all__ = ["apply", "crawl_module", "summary"]
 
-# Each style that summary prints: the core's layout.
+# The core's layout of each style that summary prints.
 STYLES = {"0.1.2": "torchscan-0.1.2", "0.1.1": "torchscan-0.1.1", "lamina": "lamina"}
 WRAPS = ("mid", "end", None)
 MIB = 1024 * 1024  # not a count: a unit
 MOST_AXES = 3  # of an image, without its batch axis
-DEEPEST = 0x7FFF_FFFF  # that the core can be asked for
+DEEPEST = 0x7FFF_FFFF  # the largest depth that the core accepts
 
 
 def apply(module: Any, fn: Callable[[Any, str], object], name: str | None = None) -> None:
@@ -86,7 +86,7 @@ def summary(
 
     Args:
         module, input_shape, dtype: as for :func:`crawl_module`.
-        wrap_mode: how long names are cut: "mid", "end", or None for a plain cut.
+        wrap_mode: the place where long names are cut: "mid", "end", or None for a plain cut.
         max_depth: sums up deeper layers into their ancestor at this depth.
         receptive_field: adds the receptive field; ``effective_rf_stats`` adds its stride and padding.
         style: "0.1.2" for torchscan 0.1.2's layout, "0.1.1" for the layout of its README, "lamina" for
@@ -123,7 +123,7 @@ def summary(
 
 
 def _no_argument(name: str, *_: str) -> str:
-    """What torchinfo takes by these names, this takes by another or not at all."""
+    """The error for an argument of torchinfo's summary, which this one has by another name or not at all."""
     what = f"summary() has no argument {name!r}; "
     if name == "input_size":
         return what + "give input_shape=(3, 224, 224), which is the size of the input without its batch axis"
@@ -175,7 +175,7 @@ def _shapes(input_shape: Any) -> list[tuple[int, ...]]:
 
 
 def _explain_batch(error: BaseException | None, shapes: list[tuple[int, ...]]) -> None:
-    """A note on what the forward raised, where a shape seems to hold the batch axis too."""
+    """Adds a note to an exception of the forward if a shape seems to include the batch axis."""
     for shape in shapes:
         if error is not None and len(shape) > MOST_AXES:
             error.add_note(
@@ -250,7 +250,7 @@ def _layer(row: Row) -> dict[str, Any]:
 
 
 def _any_batch(shapes: list[tuple[int, ...] | None]) -> tuple[int, ...] | None:
-    """The first tensor's shape with -1 for the batch; None where there is no tensor."""
+    """The first tensor's shape with -1 for the batch; None if there is no tensor."""
     first = shapes[0] if shapes else None
     return None if first is None else (-1, *first[1:])
 

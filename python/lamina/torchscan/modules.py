@@ -17,7 +17,7 @@ NAMES = {"flops": "FLOPs", "macs": "MACs", "dmas": "DMAs"}
 
 
 def _one_call(module: Any, inputs: Any, out: Any) -> _lamina.Model:
-    """A model that is this one layer with this one call."""
+    """A model with only this layer and this call."""
     layer = check_module(module)
     return _lamina.one_call(layer, inputs if isinstance(inputs, tuple) else (inputs,), out)
 
@@ -25,8 +25,8 @@ def _one_call(module: Any, inputs: Any, out: Any) -> _lamina.Model:
 def _metric(module: Any, inputs: Any, out: Any, metric: str) -> Count:
     costs = _one_call(module, inputs, out).costs(CONVENTION, released=True)
     row = costs.rows()[0]
-    # Of the modules with children, torchscan has a formula for nn.Transformer only, and it leaves parts out:
-    # the released tool gave its number with a warning.
+    # Of the modules with children, torchscan has a formula for nn.Transformer only, and this leaves parts
+    # out: the released tool returned its number with a warning.
     known = row["leaf"] or row["rule_kind"] is not None
     count = from_core(row[metric]) if known else Count(0, "unknown")
     if not row["leaf"] and count.state == "exact":

@@ -18,7 +18,7 @@ __all__ = [
     "wrap_string",
 ]
 
-# What aggregate_info sums up over the layers that it folds.
+# The fields that aggregate_info sums over the layers that it folds.
 SUMMED = ("flops", "macs", "dmas", "grad_params", "nograd_params", "param_size", "num_buffers", "buffer_size")
 
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One capture under several conventions, and why each differs from the reference. The model's forward, or
- * backward, is cut into parts that both sides number: an operator that the program called with all that ran
- * inside it, or, where a convention counts the layer and not its operators, a whole call. Parts that differ
- * in the same way are one cause. */
+ * One capture under several conventions, and the causes of each difference from the reference. The forward,
+ * or the backward, is split into parts that both conventions count: an operator that the program called, with
+ * all operators inside it, or a whole call, if a convention counts the layer and not its operators. Parts
+ * that differ in the same way are one cause. */
 #include "analyse/cost/compare.h"
 #include "analyse/flow/graph.h"
 
@@ -50,7 +50,7 @@ static int32_t event_of(const job *j, int32_t op) {
     return j->m->ops[op].call >= 0 ? j->m->ops[op].call : j->m->n_events;
 }
 
-/* -- numbers a part ---------------------------------------------------------------------------- */
+/* -- numbers by part --------------------------------------------------------------------------- */
 
 /* False for marks that the program sets (record_function) and for nodes of the backward pass. */
 static bool is_operator(const lam_op *o) {

@@ -6,7 +6,7 @@
 #include "analyse/cost/work.h"
 #include "analyse/flow/graph.h"
 
-/* -- formulas, read once -------------------------------------------------------------------------- */
+/* -- formulas, parsed once ------------------------------------------------------------------------ */
 
 static lam_status own_code_of(lmi_work *w, const lmi_rule *r, const lmi_rule_code **out, lam_error *e) {
     int64_t at = lmi_map_get_u64(&w->own_by_rule, (uint64_t)(uintptr_t)r);
@@ -63,7 +63,7 @@ static bool costs_some(const lam_costs *c, int metric, lam_count n) {
     return c->has[metric] && !is_nothing(n);
 }
 
-/* -- sums a call --------------------------------------------------------------------------------- */
+/* -- sums by call -------------------------------------------------------------------------------- */
 
 /* The effective counts that an operator around others gives for them. */
 enum { TOLD_NOTHING, TOLD_WHOLE /* they are the dense ones */, TOLD_SUM /* those of all inside it */ };
@@ -326,7 +326,7 @@ static lam_status tell_effective(lmi_work *w, tally *t, int32_t op, lam_error *e
     return LAM_OK;
 }
 
-/* -- masks that no operator tells ---------------------------------------------------------------- */
+/* -- masks without an operator around them ------------------------------------------------------- */
 
 static lmi_weighs weighs(const lmi_work *w, int32_t op) {
     const lam_op_sig *sig = w->m->ops[op].sig;
@@ -669,7 +669,7 @@ void lmi_costs_op(const lam_costs *c, int32_t op, lam_count out[LAM_N_METRICS]) 
     lmi_count_op(c->convention, c->model, op, out);
 }
 
-/* -- what the caller reads ----------------------------------------------------------------------- */
+/* -- public functions ---------------------------------------------------------------------------- */
 
 lam_count lam_costs_phase_total(const lam_costs *c, lam_phase phase, lam_metric metric) {
     if ((unsigned)phase >= LAM_N_PHASES || (unsigned)metric >= LAM_N_METRICS) return lmi_unknown();

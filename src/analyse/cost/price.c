@@ -46,8 +46,8 @@ static bool works_itself(const lmi_rule *r) {
     return family != LMI_F_hold && family != LMI_F_attention;
 }
 
-/* torch.nn.utils.parametrize gives a layer children and swaps its class for a subclass that leaves forward
- * alone: it is no longer a leaf, and still does its layer's work. */
+/* True for a layer under torch.nn.utils.parametrize, which adds children to it and replaces its class by a
+ * subclass with the same forward: it is no longer a leaf, but still does its layer's work. */
 static bool parametrized(const lam_module *mod, const lmi_rule *r) {
     return r && works_itself(r) && !(mod->flags & (LAM_MODULE_EXACT | LAM_MODULE_OWN_FORWARD));
 }

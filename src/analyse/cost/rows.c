@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 
-/* -- as the tool of the convention's name chose them ------------------------------------------- */
+/* -- rows of the released tool ----------------------------------------------------------------- */
 
 lam_status lmi_repeated_siblings(lmi_work *w, bool **out, lam_error *e) {
     const lam_model *m = w->m;
@@ -76,7 +76,7 @@ static lam_status released_items(lmi_work *w, lmi_item *items, int32_t *n, lam_e
     return LAM_OK;
 }
 
-/* -- every call, and what was never called ----------------------------------------------------- */
+/* -- calls, and places that were never called -------------------------------------------------- */
 
 static void put_spares(const lmi_work *w, const lmi_spare *s, int32_t place, lmi_item *items, int32_t *n) {
     for (; place >= 0; place = s->next[place])

@@ -12,8 +12,8 @@ static double rate(lam_count work, int64_t ns) {
     return work.state == LAM_EXACT && ns > 0 ? lmi_count_double(work) * 1e9 / (double)ns : -1;
 }
 
-/* A row that reaches less than this share of what its work allows spends its time on something else: calls,
- * allocation, work that is no arithmetic. */
+/* A row that reaches less than this share of its limit spends its time on other things: calls, allocation,
+ * work that is not arithmetic. */
 static const double LEAST_SHARE = 0.1;
 
 static double share_of(double speed, double peak) {

@@ -55,7 +55,7 @@ static bool is_shown(const lmi_rule *rule, int32_t fact) {
     return shown;
 }
 
-/* -- where operators are counted ------------------------------------------------------------------------- */
+/* -- conventions that count operators -------------------------------------------------------------------- */
 
 enum {
     MOST_OPS = 32,
@@ -247,7 +247,7 @@ static lam_status why_by_ops(lmi_whys *t, const lam_cost_row *r, int32_t i, lam_
     return why_sum(c, ops, out, e);
 }
 
-/* -- where calls are counted ----------------------------------------------------------------------------- */
+/* -- conventions that count calls ------------------------------------------------------------------------ */
 
 /* Why a row has no work of its own. */
 static const char *why_none(const lam_costs *c, const lam_cost_row *r, const lmi_price *p) {

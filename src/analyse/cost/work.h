@@ -15,7 +15,7 @@ typedef struct lmi_group { /* one cause for one class */
     int32_t module;   /* the first one */
     int32_t calls;    /* calls, or places for LMI_CAUSE_NEVER and LMI_CAUSE_CALLED_ELSEWHERE */
     int32_t place;    /* the first one */
-    lam_count params; /* LMI_CAUSE_NEVER: what they hold */
+    lam_count params; /* LMI_CAUSE_NEVER: their parameters */
     const char *reason;
 } lmi_group;
 
@@ -61,10 +61,10 @@ typedef enum lmi_weighs {
 /* The counts of operators of one signature, if they do not depend on the layer. */
 typedef struct lmi_sig_cost {
     enum lmi_sig_state { LMI_SIG_NEW, LMI_SIG_KNOWN, LMI_SIG_OF_LAYER } state;
-    bool ruled, missed; /* `rule` was looked up; the tool overlooks it */
+    bool ruled, missed; /* ruled: `rule` was searched; missed: the tool overlooks it */
     const lmi_rule *rule;
     lam_count n[LAM_N_METRICS];
-    /* Of an operator that only calls others: what it knows of the effective counts. */
+    /* Of an operator that only calls others: what its signature says about effective counts. */
     enum lmi_sig_tells {
         LMI_TELLS_NEW,
         LMI_TELLS_NOTHING,

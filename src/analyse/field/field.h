@@ -5,9 +5,9 @@
 
 #include "analyse/costs.h"
 
-/* Fills the rows' rf, rf_stride, rf_padding and rf_state under the convention's policy, once, before they are
- * first read: sums need none, and they take as long as everything else. LAM_NOMEM: they are unknown until the
- * next try. */
+/* Fills the rows' rf, rf_stride, rf_padding and rf_state under the convention's policy. This is done once,
+ * before they are first read: sums do not need them, and they take as long as all other numbers. LAM_NOMEM:
+ * they are unknown until the next try. */
 lam_status lmi_rf_need(const lam_costs *c, lam_error *e);
 
 /* The same if only a chain of layers has a receptive field (rfchain.c). */

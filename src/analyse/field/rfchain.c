@@ -1,28 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Receptive fields along a chain of layers. Torchscan's sum over rows means nothing where a graph
- * branches, so here a field is given only as far as the calls are shown to be a chain: exact inside plain
- * Sequentials, a lower bound where the tensors connect but somebody's own forward lies between, unknown
- * from where they don't connect. */
+ * Receptive fields along a chain of layers. Torchscan's sum over rows is meaningless if the graph branches,
+ * so here a field is known only while the calls form a chain: it is exact inside plain Sequentials, a lower
+ * bound if the tensors connect but a user-defined forward is between them, and unknown after the first
+ * tensors that don't connect. */
 #include "analyse/field/field.h"
 #include "count/layers/layers.h"
 
 typedef struct chain {
     const lam_costs *c;
     const lam_model *m;
-    lmi_convention cv;   /* the true fields, whatever the costs' own convention says */
+    lmi_convention cv;   /* gives the true fields, independent of the costs' convention */
     bool *inside;        /* per event: inside a layer that counts as one */
     int32_t *last_child; /* per event: the last call made in it, -1 none */
     int32_t *depth;      /* per event */
     lam_rf *at;          /* per event: the field of its output */
     lam_rf now;          /* after the last layer */
     int32_t before;      /* the last layer, -1 none */
-    double whole;        /* positions of the chain's input along the axis followed, 0 unknown */
-    bool saturated;      /* something has seen the whole input */
+    double whole;        /* positions of the chain's input along the followed axis, 0 unknown */
+    bool saturated;      /* the field is the whole input */
 } chain;
 
-/* A call that stands for one layer: it called nothing, or what it called made its weights
- * (parametrizations). */
+/* True for a call that is one layer: it called no module, or only parametrizations, which make its
+ * weights. */
 static bool is_layer(const chain *k, int32_t event) {
     const lmi_price *p = &k->c->prices[event];
     const lam_module *mod = &k->m->modules[k->m->events[event].module];
@@ -53,9 +53,8 @@ static link joined(const lam_arg *out, int32_t n_out, const lam_event *to) {
     return l;
 }
 
-/* True if every call that is open around `a` or `b`, up to the innermost that is open around both, is a
- * plain holder. Layers are met in the order of the tree, so all these walks together take each step up and
- * down once. */
+/* True if every call around `a` or `b`, up to the innermost call around both, is a plain holder. Layers are
+ * visited in the order of the tree, so all these walks together take each step up and down once. */
 static bool only_plain_between(const chain *k, int32_t a, int32_t b) {
     const lam_event *ev = k->m->events;
     bool ok = true;
@@ -78,8 +77,8 @@ static int32_t top_of(const chain *k, int32_t event, bool *all_plain) {
     return event;
 }
 
-/* How sure it is that layer `event` continues what is known so far. The first layer of a chain must read
- * the input of the outermost call. */
+/* How certain it is that layer `event` continues the chain so far. The first layer of a chain must read the
+ * input of the outermost call. */
 static lam_state continues(const chain *k, int32_t event) {
     const lam_event *to = &k->m->events[event];
     bool sure;
@@ -98,8 +97,7 @@ static lam_state continues(const chain *k, int32_t event) {
 
 /* -- one layer further ------------------------------------------------------------------------- */
 
-/* The axis followed is the first spatial one: axis 2 of (batch, channels, ...), as the layer's own rank
- * tells it. */
+/* Positions along the first spatial axis: axis 2 of (batch, channels, ...), found by the layer's rank. */
 static double input_positions(const chain *k, int32_t event) {
     const lam_event *ev = &k->m->events[event];
     int32_t word = k->m->modules[ev->module].word, rank = lmi_word_rank(word);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Receptive fields on the graph of the data. Every operator's result knows, for each axis of each tensor that
- * went into the model, which positions along it an element depends on (span.h); a result is what its
- * arguments know, led through the operator (route.h), and joined. Operators come after what they read, so one
- * pass forward decides all. */
+ * Receptive fields on the graph of the data. The field of an operator's result says, for each axis of each
+ * input tensor of the model, on which positions along it an element depends (span.h). It is computed from the
+ * fields of the arguments, mapped through the operator (route.h) and joined. Operators come after the ones
+ * they read, so one pass forward computes all. */
 #include "analyse/field/rfgraph.h"
 #include "analyse/field/field.h"
 #include "analyse/field/rfplace.h"
@@ -17,7 +17,7 @@ typedef struct tracer {
     lam_costs *c;
     const lam_model *m;
     lmi_arena scratch;
-    lmi_arena work; /* what is made on the way to one field */
+    lmi_arena work; /* temporary data of one field */
     lmi_stream flow;
     lmi_ways ways;
     lmi_rf *rf;
@@ -25,29 +25,29 @@ typedef struct tracer {
     int32_t *root;        /* per call: the outermost around it */
     lmi_rf_fields fields; /* of width() spans each */
     int32_t *inputs;      /* the fields of arguments of outermost calls */
-    int32_t *of_input;    /* per call: where those of its arguments begin among them */
+    int32_t *of_input;    /* per call: the index in `inputs` of its first argument */
 } tracer;
 
-/* Spans of a field: one a slot, then one a slot along the path that sees least. */
+/* Spans of a field: one a slot, then one a slot along the narrowest path. */
 enum { SPANS = 2 * LMI_RF_SLOTS };
 static int32_t width(const tracer *t) { return 2 * t->rf->n_slots; }
 
-/* A field that was found, of which all is copied: what was made on the way goes. */
+/* Stores a copy of a finished field, and frees the temporary data. */
 static bool keep(tracer *t, const lmi_span *spans, int32_t *index) {
     bool ok = lmi_rf_keep(&t->fields, spans, index);
     lmi_arena_free(&t->work);
     return ok;
 }
 
-/* -- what went in -------------------------------------------------------------------------------- */
+/* -- inputs -------------------------------------------------------------------------------------- */
 
 static void add_slot(lmi_rf *rf, const lam_arg *in, int32_t i, int32_t axis) {
     if (axis < in->ndim && axis < LMI_AXES && rf->n_slots < LMI_RF_SLOTS && in->sizes[axis] > 0)
         rf->slot[rf->n_slots++] = (lmi_rf_slot){i, axis, in->sizes[axis], false, false, false};
 }
 
-/* The axes of the arguments of the first outermost call. The first axis, mostly the batch, comes last: it is
- * shown only where a sequence lies along it. */
+/* Lists the axes of the arguments of the first outermost call. The first axis, usually the batch, comes last:
+ * it is shown only if a sequence is along it. */
 static void find_slots(tracer *t) {
     const lam_event *ev = &t->m->events[0];
     for (int32_t i = 0; i < ev->n_in; i++)
@@ -85,7 +85,7 @@ static lam_status input_fields(tracer *t, lam_error *e) {
     return LAM_OK;
 }
 
-/* -- one tensor ---------------------------------------------------------------------------------- */
+/* -- the source of a tensor ---------------------------------------------------------------------- */
 
 static bool unknown(tracer *t, lmi_span *s, const char *op) {
     char text[160];
@@ -115,7 +115,8 @@ static bool to_states(tracer *t, const lam_op *from, lam_shape first, lmi_span *
     return batch || s->kind != LMI_SPAN_TRACK || lmi_span_all(&t->work, s, first.sizes[s->axis]);
 }
 
-/* Which element of an operator's other results reads what is not told: each may read all. */
+/* For a result that has another shape than the first, it is unknown which positions an element reads: each
+ * may read all. */
 static bool check_shape(tracer *t, lmi_span *spans, const lam_op *from, const lam_op_arg *a) {
     lam_shape first = lmi_result_shape(from->sig);
     bool ok = true;
@@ -138,19 +139,19 @@ static void load(const tracer *t, int32_t index, lmi_span *spans) {
     memcpy(spans, lmi_rf_field(&t->fields, index), (size_t)width(t) * sizeof *spans);
 }
 
-/* -- memory that was written in parts ------------------------------------------------------------ */
+/* -- memory written in parts --------------------------------------------------------------------- */
 
-/* What the memory held before the first write that was seen. */
+/* Loads the field of the memory before its first observed write. */
 static void load_before(const tracer *t, const lmi_edge *edge, int32_t root, lmi_span *spans) {
     bool input = edge->owner <= -2 && root >= 0 && -2 - edge->owner < t->m->events[root].n_in;
     load(t, input ? t->inputs[t->of_input[root] - 2 - edge->owner] : 0, spans);
     for (int32_t k = 0; edge->owner == -1 && k < width(t); k++) spans[k].least = true;
 }
 
-/* A write whose field is known: by an operator that stands for itself. */
+/* True if the field of a write is known: its operator is a unit. */
 static bool is_written(const tracer *t, const lmi_write *w) { return t->flow.unit[w->op] == w->op; }
 
-/* All that was written goes into all that is read. */
+/* Makes every element that is read depend on everything that was written. */
 static bool blur(tracer *t, lmi_span *s, lam_shape shape) {
     int64_t n = s->kind == LMI_SPAN_TRACK && s->axis < shape.ndim ? shape.sizes[s->axis] : 1;
     if (s->kind == LMI_SPAN_TRACK || s->kind == LMI_SPAN_FOLDED || s->kind == LMI_SPAN_FIXED) s->loose = true;
@@ -183,9 +184,10 @@ static bool is_before(const tracer *t, const lmi_edge *edge, int32_t op, int32_t
     return op >= 0 && root >= 0 && edge->owner <= -2 && (call < 0 || t->root[call] != root);
 }
 
-enum { WRITES_MAX = 4096 }; /* into one memory, that are looked at for one reader */
+enum { WRITES_MAX = 4096 }; /* writes into one memory that are examined for one reader */
 
-/* A tensor whose memory was written through other views: all writes since the one that covers it. */
+/* The field of a tensor whose memory was written through other views: merges all writes since the last one
+ * that covers it. */
 static bool read_written(tracer *t, const lmi_edge *edge, lam_shape shape, int32_t root, lmi_span *spans) {
     const lmi_write *found[WRITES_MAX], *w;
     int32_t n = 0;
@@ -219,11 +221,11 @@ static bool read_written(tracer *t, const lmi_edge *edge, lam_shape shape, int32
     return true;
 }
 
-/* -- one tensor as it is read -------------------------------------------------------------------- */
+/* -- the fields of an argument ------------------------------------------------------------------- */
 
 static bool lead(tracer *t, lam_shape x, lam_shape out, const lmi_route *r, lmi_span *s, bool *windowed);
 
-/* One of several parts that an operator gave: its field is that of what it took apart. */
+/* The field of one part of a tensor that an operator split: maps the split tensor's field to this part. */
 static bool take_part(tracer *t, const lmi_edge *edge, lmi_span *spans) {
     const lam_op_sig *sig = t->m->ops[edge->op].sig;
     int32_t in = 0;
@@ -251,7 +253,7 @@ static bool spans_of(tracer *t, const lmi_edge *edge, lmi_source s, const lam_op
     if (!edge) edge = &none;
     if (is_before(t, edge, edge->op, root)) s = (lmi_source){LMI_BY_INPUT, -2 - edge->owner};
     bool inside = s.by == LMI_BY_OP && edge->op >= 0 &&
-                  t->flow.unit[edge->op] < 0; /* it gave what an operator inside it made */
+                  t->flow.unit[edge->op] < 0; /* it returned the result of an operator inside it */
     const lmi_write *w = edge->write >= 0 ? &t->m->writes[edge->write] : NULL;
     while (w && inside && !is_written(t, w) && w->prev >= 0) w = &t->m->writes[w->prev];
     bool writes = (edge->through && s.by != LMI_BY_INPUT) ||
@@ -283,7 +285,7 @@ static bool spans_in(tracer *t, int32_t op, int32_t in, lmi_span *spans) {
 
 /* -- views --------------------------------------------------------------------------------------- */
 
-/* An axis of outer x n x inner elements that holds the span's n. */
+/* Marks the span's axis of n elements as folded into an axis of outer x n x inner elements. */
 static bool fold(tracer *t, lmi_span *s, int64_t outer, int64_t n, int64_t inner, int32_t to) {
     lmi_span *was = lmi_copy(&t->work, s, 1, sizeof *s);
     if (!was || !lmi_span_all(&t->work, s, n)) return false;
@@ -297,7 +299,7 @@ static bool fold(tracer *t, lmi_span *s, int64_t outer, int64_t n, int64_t inner
     return true;
 }
 
-/* inner elements for each of the span's: element o is of o / inner. */
+/* Repeats each of the span's elements `inner` times: element o becomes that of o / inner. */
 static bool stretch(tracer *t, lmi_span *s, int64_t n, int64_t inner, int32_t to) {
     if (inner > LMI_PERIOD_MAX) return fold(t, s, 1, n, inner, to);
     int64_t *zeros = lmi_alloc(&t->work, (uint64_t)inner, sizeof *zeros);
@@ -307,7 +309,7 @@ static bool stretch(tracer *t, lmi_span *s, int64_t n, int64_t inner, int32_t to
     return lmi_span_window(&t->work, s, &taps, n, n * inner);
 }
 
-/* The major axis of a split sees all that its minor ones hold. */
+/* Moves the span to the major axis of a split: its elements depend on all elements of the minor axes. */
 static bool split(tracer *t, lmi_span *s, lam_shape out, int32_t major, int64_t inner, int64_t n) {
     int64_t lo = 0, hi = inner - 1;
     if (major >= LMI_AXES) return lmi_span_all(&t->work, s, n);
@@ -319,7 +321,7 @@ static bool split(tracer *t, lmi_span *s, lam_shape out, int32_t major, int64_t 
     return true;
 }
 
-/* A folded axis that is split as it was before follows its positions again. */
+/* Restores the span of a folded axis that is split into the same axes as before. */
 static bool unfold(lmi_span *s, lam_shape out, const lmi_group *g) {
     int64_t before = 1;
     for (int32_t i = g->out; i < g->out_end && i < LMI_AXES; i++) {
@@ -370,7 +372,7 @@ static bool view_span(tracer *t, lmi_span *s, lam_shape in, lam_shape out) {
 
 /* -- one operator -------------------------------------------------------------------------------- */
 
-/* What one element of an axis tells, for every element. */
+/* Makes every element depend on the positions of element `one`. */
 static bool pick_one(tracer *t, lmi_span *s, int64_t one) {
     lmi_reach *at = lmi_alloc(&t->work, 1, sizeof *at);
     if (!at) return false;
@@ -381,7 +383,7 @@ static bool pick_one(tracer *t, lmi_span *s, int64_t one) {
     return true;
 }
 
-/* An axis that holds the positions mixed with others tells of each of its n elements what it depends on. */
+/* Lists for each of the n elements of a folded axis the positions that it depends on. */
 static bool spell_out(tracer *t, lmi_span *s, int64_t n) {
     const lmi_span *was = s->was;
     int64_t period = s->n * s->inner;
@@ -399,8 +401,8 @@ static bool spell_out(tracer *t, lmi_span *s, int64_t n) {
     return true;
 }
 
-/* What every element depends on is the same after the operator; the axis that the positions lie along may go
- * elsewhere, and a window may go along it. */
+/* Maps a fixed span: its positions stay the same, but the axis that still holds them may move, and a window
+ * may move along it. */
 static void stay(lam_shape x, lam_shape out, const lmi_route *r, lmi_span *s, bool *windowed) {
     int32_t axis = s->stays - 1, to = axis;
     lmi_group g;
@@ -419,7 +421,7 @@ static void stay(lam_shape x, lam_shape out, const lmi_route *r, lmi_span *s, bo
     }
 }
 
-/* Leads a span through the operator along the route. */
+/* Maps a span through the operator along the route. */
 static bool lead(tracer *t, lam_shape x, lam_shape out, const lmi_route *r, lmi_span *s, bool *windowed) {
     bool follows = s->kind == LMI_SPAN_TRACK || s->kind == LMI_SPAN_FOLDED;
     s->loose = s->loose || (r->some && (follows || s->kind == LMI_SPAN_FIXED));
@@ -449,7 +451,7 @@ static bool lead(tracer *t, lam_shape x, lam_shape out, const lmi_route *r, lmi_
     return lmi_span_window(&t->work, s, r->taps[axis], n, out.sizes[to]);
 }
 
-/* Elements of several arguments side by side: those of the others depend on nothing of this one. */
+/* Restricts the span of one concatenated argument to its part: elements of the others do not depend on it. */
 static bool part(tracer *t, lmi_span *s, const lmi_route *r, lam_shape out) {
     if (r->among < 0 || r->among >= out.ndim || r->n_among == out.sizes[r->among]) return true;
     int64_t n = out.sizes[r->among];
@@ -480,8 +482,8 @@ static bool join_in(tracer *t, const lam_op_sig *sig, int32_t in, const lmi_rout
     return true;
 }
 
-/* Where arguments lie side by side and see differently much along another axis, so do elements that differ
- * along this one. */
+/* If concatenated arguments have different fields along another axis, elements that differ along the
+ * concatenated axis have different fields too. */
 static void mix_in(const tracer *t, const lmi_route *r, const lmi_span *first, const lmi_span *spans,
                    lmi_span *sum) {
     int32_t n = t->rf->n_slots;
@@ -530,8 +532,8 @@ static lam_status trace_op(tracer *t, int32_t op, lam_error *e) {
     return keep(t, sum, &t->of[op]) ? LAM_OK : lmi_nomem(e);
 }
 
-/* An operator with a line of its own stands for what it called; one whose only inside is itself again (an
- * overload that fills in defaults) is looked through. */
+/* True for an operator with its own line in reach.def: it represents the operators inside it. An operator
+ * whose only inside is another overload of it (which fills in defaults) is transparent. */
 static bool is_unit(void *self, const lam_op *o) {
     const tracer *t = self;
     const lam_op *next = o + 1;
@@ -544,7 +546,7 @@ static bool is_unit(void *self, const lam_op *o) {
 
 /* -- the rows ------------------------------------------------------------------------------------ */
 
-/* The field of a call's first result; none where nothing tells where it comes from. */
+/* Stores the field of a call's first result; none if its source is unknown. */
 static lam_status fill_row(tracer *t, int32_t row, lam_error *e) {
     int32_t event = t->c->rows[row].event, index;
     lmi_span spans[SPANS];
@@ -577,7 +579,7 @@ static lam_status trace(tracer *t, lam_error *e) {
     return LAM_OK;
 }
 
-/* A layer that takes sequences and not the batch first. */
+/* True for a layer that takes sequences with the batch as the second axis. */
 static bool sequence_first(const lam_model *m, const lam_event *ev) {
     const lam_module *mod = &m->modules[ev->module];
     lmi_kind kind = lmi_word_kind(mod->word);
@@ -589,7 +591,7 @@ static bool sequence_first(const lam_model *m, const lam_event *ev) {
     return false;
 }
 
-/* Such a layer's second axis is the batch: what follows it there is no position. */
+/* Marks slots that are the batch of such a layer: its second axis has no positions. */
 static void find_batches(tracer *t) {
     for (int32_t r = 0; r < t->c->n_rows; r++) {
         int32_t event = t->c->rows[r].event;
@@ -606,15 +608,15 @@ static bool has_batch(const lmi_rf *rf, int32_t input) {
     return false;
 }
 
-/* The axes that are shown: those that a window went along; where none did, those after the channels, or the
- * positions of a sequence. */
+/* Chooses the axes that are shown: those that a window moved along; if there are none, those after the
+ * channels, or the positions of a sequence. */
 static void choose_slots(lmi_rf *rf, const lam_event *root) {
     bool any = false;
     for (int32_t k = 0; k < rf->n_slots; k++) any = any || (rf->slot[k].windowed && rf->slot[k].axis > 0);
     for (int32_t k = 0; k < rf->n_slots; k++) {
         lmi_rf_slot *s = &rf->slot[k];
         int32_t n = root->in[s->input].ndim;
-        bool first = has_batch(rf, s->input); /* the sequence lies along the first axis */
+        bool first = has_batch(rf, s->input); /* the sequence is along the first axis */
         bool along = n >= 4   ? s->axis >= 2
                      : n == 3 ? s->axis == (first ? 0 : 1)
                               : (first ? s->axis == 0 : s->axis > 0 || n == 1);

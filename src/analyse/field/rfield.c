@@ -50,8 +50,9 @@ static lam_rf rf_window(const lmi_slots *s) {
     return usable(&w) ? rf(extent(&w), (double)w.stride, (double)w.pad) : rf_unknown();
 }
 
-/* An output position of a transposed convolution meets at most ceil(extent / stride) inputs, a stride'th of a
- * position apart; the first one starts (extent - 1 - padding) / stride positions early. */
+/* An output position of a transposed convolution depends on at most ceil(extent / stride) inputs.
+ * Neighbouring outputs are 1 / stride of a position apart; the first starts (extent - 1 - padding) / stride
+ * positions early. */
 static lam_rf rf_transposed(const lmi_slots *s) {
     window w = window_of(s);
     if (!usable(&w)) return rf_unknown();
@@ -74,7 +75,7 @@ static lam_rf rf_adaptive_torchscan(const lam_event *ev) {
 }
 
 /* Window i of an adaptive pool runs from floor(i*in/out) to ceil((i+1)*in/out). With r = in mod out in
- * lowest terms, the largest is in/out where that is whole, one more where r/out is 1/n, else two more. */
+ * lowest terms, the largest is in/out if that is whole, one more if r/out is 1/n, else two more. */
 static lam_rf rf_adaptive(const lam_event *ev, int32_t rank) {
     int64_t in = lmi_axis(shape_of(ev->in, ev->n_in), -rank),
             out = lmi_axis(shape_of(ev->out, ev->n_out), -rank);
@@ -83,10 +84,10 @@ static lam_rf rf_adaptive(const lam_event *ev, int32_t rank) {
     return rf((double)(in / out + (r > 2 ? 2 : r)), (double)in / (double)out, 0);
 }
 
-/* -- layers that see everything ---------------------------------------------------------------- */
+/* -- layers that depend on everything ---------------------------------------------------------- */
 
-/* A matrix product over the features of one sample sees them all; with more axes it works on each position
- * alone. */
+/* A matrix product over the features of one sample depends on all of them; with more axes it works on each
+ * position alone. */
 static lam_rf rf_dense(const lam_event *ev) {
     lam_shape x = shape_of(ev->in, ev->n_in);
     if (x.ndim > 2) return rf(1, 1, 0);
@@ -94,7 +95,7 @@ static lam_rf rf_dense(const lam_event *ev) {
     return n > 0 ? rf((double)n, (double)n, 0) : rf_unknown();
 }
 
-/* Attention and recurrence see the whole sequence. */
+/* Attention and recurrence depend on the whole sequence. */
 static lam_rf rf_sequence(const lam_event *ev, const lmi_slots *s) {
     lam_shape x = shape_of(ev->in, ev->n_in);
     bool batch_first = x.ndim == 3 && lmi_value_int(s->at[LMI_S_batch_first].value, 0) == 1;
@@ -102,8 +103,8 @@ static lam_rf rf_sequence(const lam_event *ev, const lmi_slots *s) {
     return n > 0 ? rf((double)n, (double)n, 0) : rf_unknown();
 }
 
-/* Kinds without a window along space. Norms and softmax mix positions through a sum or a mean only: what
- * is known is a lower bound. Whatever moves or resizes the positions leaves nothing known. */
+/* Kinds without a spatial window. Norms and softmax mix positions only through a sum or a mean: the field is
+ * a lower bound. It is unknown for kinds that move or resize positions. */
 static lam_rf rf_other(lmi_family family) {
     lam_rf r = rf_unknown();
     if (family == LMI_F_norm || family == LMI_F_point) r.state = LAM_AT_LEAST;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The fields of a graph, each different one once: most operators see what their neighbours see. */
+ * The fields of a graph; equal ones are stored once, since most operators have the field of a neighbour. */
 #include "analyse/field/rfgraph.h"
 
 void lmi_rf_fields_init(lmi_rf_fields *f, lmi_arena *a, int32_t width) {
@@ -22,13 +22,13 @@ const lmi_span *lmi_rf_field(const lmi_rf_fields *f, int32_t i) {
     return *(const lmi_span *const *)lmi_vec_at(&f->all, (size_t)i);
 }
 
-/* How many intervals at[] has. */
+/* The number of intervals in at[]. */
 static int64_t n_at(const lmi_span *s) {
     if (s->kind == LMI_SPAN_TRACK) return s->period;
     return s->kind == LMI_SPAN_FIXED || s->kind == LMI_SPAN_FOLDED;
 }
 
-/* Without what its kind has no use for. */
+/* Resets the members that the span's kind does not use. */
 static lmi_span tidy(lmi_span s) {
     if (s.kind != LMI_SPAN_TRACK) {
         s.period = 1;
@@ -46,7 +46,7 @@ static void put_reaches(lmi_buf *b, const lmi_reach *r, int64_t n) {
     if (n > 0) lmi_putn(b, (const char *)r, (size_t)n * sizeof *r);
 }
 
-/* All that a span tells, as bytes: of equal spans they are equal. */
+/* Writes a span as bytes, which are equal for equal spans. */
 static void put_span(lmi_buf *b, const lmi_span *span) {
     for (; span; span = span->kind == LMI_SPAN_FOLDED ? span->was : NULL) {
         const lmi_span s = tidy(*span);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What parts of memory depend on, written through views and read through others. */
+ * Receptive fields of parts of memory that are written through one view and read through another. */
 #include "analyse/field/rfplace.h"
 
 static int32_t axis_to(const lmi_place *p, int32_t base) {
@@ -9,8 +9,8 @@ static int32_t axis_to(const lmi_place *p, int32_t base) {
     return -1;
 }
 
-/* The element along axis `b` of the view at `p` that is element `at` of the memory's axis; -1: it is not in
- * it. */
+/* The index along axis `b` of the view at `p` of element `at` of the memory's axis; -1: the view does not
+ * contain it. */
 static int64_t element_of(const lmi_place *p, int32_t b, int64_t at) {
     int64_t v = at - p->start[b];
     if (v < 0 || v % p->step[b] != 0 || v / p->step[b] >= p->count[b]) return -1;
@@ -80,7 +80,7 @@ static bool nowhere(const lmi_span *spans, int32_t n) {
     return true;
 }
 
-/* True where every element sees by `whole` all that any sees by `s`. */
+/* True if by `whole` every element depends on all positions that any element depends on by `s`. */
 static bool covers(const lmi_span *whole, const lmi_span *s) {
     if (s->kind == LMI_SPAN_NONE || lmi_span_equal(whole, s)) return true;
     return whole->kind == LMI_SPAN_FIXED && whole->at[0].lo <= s->first && whole->at[0].hi >= s->last;
@@ -112,7 +112,7 @@ void lmi_rf_narrower(lmi_span *s, const lmi_span *other) {
         *s = *other;
 }
 
-/* Which elements of axis k of the view at `to` are in the one at `at`; all of them: NULL. */
+/* Finds the elements of axis k of the view at `to` that are also in the view at `at`; NULL: all are. */
 static bool covered(lmi_arena *a, const lmi_place *at, const lmi_place *to, int32_t k, bool **in) {
     int32_t b = to->of[k];
     *in = NULL;
@@ -127,10 +127,10 @@ static bool covered(lmi_arena *a, const lmi_place *at, const lmi_place *to, int3
     return true;
 }
 
-typedef struct region { /* what was written, along each axis of who reads: NULL: all of it */
+typedef struct region { /* the elements that were written, along each axis of the reader; NULL: all */
     bool *in[LMI_PLACE_AXES], *out[LMI_PLACE_AXES];
     int64_t n[LMI_PLACE_AXES];
-    int32_t parts, axis; /* how many axes it is a part of, and the first of them */
+    int32_t parts, axis; /* the number of axes of which a part was written, and the first of them */
 } region;
 
 static bool find_region(lmi_arena *a, const lmi_place *at, const lmi_place *to, region *r) {
@@ -147,8 +147,8 @@ static bool find_region(lmi_arena *a, const lmi_place *at, const lmi_place *to, 
     return true;
 }
 
-/* Along one axis of which a part was written, elements are told apart; along two or more, what was there
- * before may still be seen. */
+/* If a part of one axis was written, old and new elements are separated along it. If parts of two or more
+ * axes were written, elements may still depend on the old data. */
 static bool put_over(lmi_arena *a, lmi_span *old, lmi_span *fresh, const region *r, const uint32_t *along) {
     int32_t p =
         old->kind == LMI_SPAN_TRACK && old->axis < LMI_PLACE_AXES && r->in[old->axis] ? old->axis : r->axis;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What rows tell of receptive fields. Of those on the graph: a size, a jump and a padding in the columns, and
- * all axes in exact fractions for who asks. Cumulated over the rows: as torchscan did. */
+ * The receptive fields of rows. From the graph: size, jump and padding for the columns, and exact fractions
+ * for all axes for lam_costs_rf_axis. Accumulated over the rows: as torchscan did. */
 #include "analyse/field/field.h"
 #include "analyse/field/rfgraph.h"
 
@@ -18,7 +18,7 @@ static void reduce(int64_t f[2]) {
     }
 }
 
-/* Element o sees nothing before start + o * jump and nothing after end + o * jump, and these are the closest
+/* Element o depends on no position before start + o * jump or after end + o * jump, and these are the closest
  * bounds of that form. */
 static void fractions(const lmi_span *s, lam_rf_axis *x) {
     int64_t start = INT64_MAX, end = INT64_MIN;
@@ -47,7 +47,7 @@ static void fill_fixed(const lmi_span *s, lam_rf_axis *x) {
     x->end[0] = s->at[0].hi;
 }
 
-/* True where elements that differ along an axis that is shown may see less. */
+/* True if elements that differ along a shown axis may have smaller fields. */
 static bool mixes(const lmi_rf *rf, const lmi_span *s) {
     for (int32_t k = 0; k < rf->n_slots; k++)
         if (rf->slot[k].shown && s->mixed >> k & 1) return true;
@@ -87,7 +87,7 @@ static void fill(const lmi_rf *rf, int32_t i, const lmi_span *all, lam_rf_axis *
     fill_fixed(s, x);
 }
 
-/* The reach along each axis that is followed; NULL for a row that has none. */
+/* The row's spans, one for each followed axis; NULL: it has none. */
 static lam_status spans_of(const lam_costs *c, int32_t row, const lmi_span **out, lam_error *e) {
     LAM_TRY(lmi_rf_need(c, e));
     *out = c->rf && row >= 0 && row < c->n_rows ? c->rf->of_row[row] : NULL;
@@ -104,8 +104,7 @@ lam_status lam_costs_rf_axis(const lam_costs *c, int32_t row, int32_t i, lam_rf_
     return LAM_OK;
 }
 
-/* How many elements the row's first output has along the axis that is followed; INT64_MAX where that is open.
- */
+/* The number of elements of the row's first output along the followed axis; INT64_MAX: unknown. */
 static int64_t elements_along(const lam_costs *c, int32_t row, const lmi_span *s) {
     const lam_event *ev = lam_model_event(c->model, c->rows[row].event);
     if (s->kind != LMI_SPAN_TRACK || !ev || ev->n_out == 0 || s->axis >= ev->out[0].ndim) return INT64_MAX;
@@ -134,7 +133,7 @@ lam_status lam_costs_rf_seen(const lam_costs *c, int32_t row, int32_t i, int64_t
 
 /* -- the columns --------------------------------------------------------------------------------- */
 
-/* Of the axes shown, the one that sees most; one that is not known decides where there is one. */
+/* The shown axis with the largest field; an axis with an unknown field comes first. */
 static bool main_axis(const lam_costs *c, int32_t row, lam_rf_axis *out) {
     bool any = false;
     for (int32_t k = 0; k < c->rf->n_slots; k++) {
@@ -177,7 +176,7 @@ static void set_row(lam_cost_row *row, lam_rf r) {
     row->rf_state = r.state;
 }
 
-/* A row counts as (1, 1, 0) where nothing is known of it, and what follows is then a lower bound. */
+/* A row with an unknown field counts as (1, 1, 0), and the fields of later rows are then lower bounds. */
 static lam_rf row_rf(const lam_costs *c, const lam_cost_row *row) {
     return row->event < 0 ? (lam_rf){1, 1, 0, LAM_EXACT} : lmi_rf_own(c->model, row->event, c->convention);
 }
@@ -223,8 +222,8 @@ static lam_status fill_rows(lam_costs *c, lam_error *e) {
 
 lam_status lmi_rf_need(const lam_costs *c, lam_error *e) {
     if (!c || !c->rf_pending) return LAM_OK;
-    lam_costs *mine = (lam_costs *)(uintptr_t)c; /* whoever asks sees no difference but of time */
-    mine->rf_pending = false;                    /* what fills them reads rows too */
+    lam_costs *mine = (lam_costs *)(uintptr_t)c; /* computed on first use; the costs look constant */
+    mine->rf_pending = false;                    /* the functions that fill them read rows too */
     lam_status s = fill_rows(mine, e);
     mine->rf_pending = s != LAM_OK;
     for (int32_t i = 0; s != LAM_OK && i < c->n_rows; i++) mine->rows[i].rf_state = LAM_UNKNOWN;

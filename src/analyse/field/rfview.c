@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Views that split and merge axes: which axes of one shape hold the elements of which of the other. */
+ * Views that split and merge axes: finds the axes of two shapes that hold the same elements. */
 #include "analyse/field/rfview.h"
 
 bool lmi_find_group(lam_shape in, lam_shape out, int32_t axis, lmi_group *g) {

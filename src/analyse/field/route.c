@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What operators do to positions: one function a way, which tells for one argument where its axes lead and
- * what an element reads along them. Each returns false where memory ran out. */
+ * How operators map positions: one function for each way of reach.def. It fills the route of one argument:
+ * the axes of the result that its axes become, and the elements read along them. False: memory ran out. */
 #include "analyse/field/routearg.h"
 
 lam_shape lmi_result_shape(const lam_op_sig *s) {
@@ -10,7 +10,7 @@ lam_shape lmi_result_shape(const lam_op_sig *s) {
     return (lam_shape){-1, NULL};
 }
 
-/* -- element by element -------------------------------------------------------------------------- */
+/* -- elementwise --------------------------------------------------------------------------------- */
 
 bool lmi_way_point(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
     (void)a;
@@ -24,13 +24,13 @@ bool lmi_way_nothing(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r
     return true;
 }
 
-/* Element by element, where something else may stand in its place. */
+/* Elementwise, but some elements of the result may come from another argument. */
 bool lmi_way_some(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
     r->some = true;
     return lmi_way_point(a, s, in, r);
 }
 
-/* masked_fill(x, mask, value), where(mask, x, y): the mask is read everywhere. */
+/* masked_fill(x, mask, value), where(mask, x, y): every element reads the mask. */
 bool lmi_way_masked(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
     bool first = !strcmp(s->name, "aten::where");
     r->some = s->in[in].position != (first ? 0 : 1);
@@ -59,7 +59,7 @@ bool lmi_way_view(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
     return lmi_way_point(a, s, in, r);
 }
 
-/* -- axes change places -------------------------------------------------------------------------- */
+/* -- axes in another order ----------------------------------------------------------------------- */
 
 bool lmi_way_permute(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
     int32_t n = s->in[in].ndim;
@@ -110,7 +110,7 @@ bool lmi_way_slice(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) 
     return tap_same(a, r, dim, step, 1, start, start);
 }
 
-/* The parts are taken from it where they are read: lmi_route_part. */
+/* The route of the whole argument; lmi_route_part has the routes of the parts. */
 bool lmi_way_split(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
     (void)a;
     r->unread = nth_tensor(s, in) > 0;
@@ -162,7 +162,7 @@ bool lmi_way_flip(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
     return true;
 }
 
-/* What leaves at one end comes in at the other. */
+/* roll(x, shifts, dims): elements that leave at one end enter at the other. */
 bool lmi_way_roll(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
     const lam_value *dims = value_at(s, 2);
     int32_t n = s->in[in].ndim;
@@ -241,7 +241,7 @@ bool lmi_way_scan(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
     return beginning(a, s, in, dim_at(s, 1, -1, s->in[in].ndim), r);
 }
 
-/* Two halves of an axis, one the gate of the other. */
+/* Two halves of an axis, of which one is the gate of the other. */
 bool lmi_way_halves(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
     r->loose = true;
     return lmi_way_along(a, s, in, r);
@@ -287,7 +287,7 @@ bool lmi_way_top(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
     return mix(a, s, in, r, dim_at(s, 2, -1, s->in[in].ndim));
 }
 
-/* Elements that an index names along one axis. */
+/* Elements that an index selects along one axis. */
 bool lmi_way_pick(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
     int32_t dim = dim_at(s, 1, 0, lmi_result_shape(s).ndim);
     if (nth_tensor(s, in) > 0) {
@@ -299,7 +299,7 @@ bool lmi_way_pick(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
     return mix(a, s, in, r, dim);
 }
 
-/* gather(x, dim, index): each element has an index of its own. */
+/* gather(x, dim, index): each element has a separate index. */
 bool lmi_way_gather(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
     int32_t dim = dim_at(s, 1, 0, s->in[in].ndim);
     if (nth_tensor(s, in) > 0 || dim < 0) return lmi_way_point(a, s, in, r);
@@ -321,7 +321,7 @@ bool lmi_way_scatter(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r
     return true;
 }
 
-/* scatter_add, index_add, index_copy(x, dim, index, source): what was there stays, or may. */
+/* scatter_add, index_add, index_copy(x, dim, index, source): the old elements stay, or may stay. */
 bool lmi_way_add_at(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
     int32_t dim = dim_at(s, 1, 0, lmi_result_shape(s).ndim);
     r->some = nth_tensor(s, in) > 0 || strstr(s->name, "copy") || strstr(s->name, "reduce");
@@ -362,7 +362,7 @@ bool lmi_way_again(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) 
     return tap(a, r, dim, (int32_t)times->i, 1, 1, &lo, &hi);
 }
 
-/* The axes named at `position` go; all, where none are. */
+/* Removes the axes that argument `position` names; all, if it names none. */
 static bool reduced(const lam_op_sig *s, int32_t in, int32_t position, lmi_route *r) {
     const lam_value *v = value_at(s, position);
     lam_shape out = lmi_result_shape(s);
@@ -395,8 +395,8 @@ bool lmi_way_norm(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
 
 /* -- normalisation ------------------------------------------------------------------------------- */
 
-/* With running statistics it is taken as it is in eval mode; without any, the statistics are always those of
- * the input itself. */
+/* With running statistics batch normalisation counts as in eval mode; without them the statistics are always
+ * those of the input. */
 bool lmi_way_batch_norm(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
     bool running = false;
     for (int32_t i = 0; i < s->n_in; i++) running = running || (s->in[i].is_tensor && s->in[i].position == 3);
@@ -467,8 +467,8 @@ bool lmi_way_linear(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r)
     return true;
 }
 
-/* softmax(Q K^T) V: an element sees its own query and every key and value, causally those up to its own; what
- * a mask lets it see is not told. */
+/* softmax(Q K^T) V: an element depends on its query and on every key and value, if causal on those up to its
+ * position; the positions that a mask leaves are unknown. */
 bool lmi_way_attend(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
     int32_t n = s->in[in].ndim, which = nth_tensor(s, in);
     bool whole = !strcmp(s->name, "aten::scaled_dot_product_attention"), masked = false;
@@ -501,7 +501,7 @@ bool lmi_way_embedding(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route 
 
 typedef enum padding { PAD_NOTHING, PAD_MIRROR, PAD_EDGE, PAD_ROUND } padding;
 
-/* The element that padding copies to place `at` of an axis of n, -1: none. */
+/* The element that padding copies to position `at` of an axis of n, -1: none. */
 static int64_t padded(padding how, int64_t at, int64_t n) {
     if (at >= 0 && at < n) return at;
     if (n < 1) return -1;
@@ -565,7 +565,7 @@ bool lmi_way_unshuffle(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route 
     return shuffled(a, s, in, false, r);
 }
 
-/* Tensor.unfold(dim, size, step): the windows' elements are an axis of their own. */
+/* Tensor.unfold(dim, size, step): the elements of the windows become a separate axis. */
 bool lmi_way_unfold(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
     int32_t n = s->in[in].ndim, dim = dim_at(s, 1, 0, n);
     lmi_way_point(a, s, in, r);

@@ -5,11 +5,11 @@
 
 #include "analyse/field/span.h"
 
-enum { LMI_AXES = 8 }; /* of a tensor that are followed */
+enum { LMI_AXES = 8 }; /* the axes of a tensor that are followed */
 
 enum {
     LMI_TO_ALL = -1, /* every element of the result depends on the whole axis */
-    LMI_TO_ONE = -2  /* on element `one` of it */
+    LMI_TO_ONE = -2  /* every element depends on element `one` of the axis */
 };
 
 /* The route of one argument. */

@@ -11,7 +11,7 @@ static inline const lam_value *value_at(const lam_op_sig *s, int32_t position) {
     return NULL;
 }
 
-/* The k-th of the integers at a position; one serves every axis. */
+/* The k-th of the integers of the argument at a position; a single integer applies to every axis. */
 static inline int64_t int_at(const lam_op_sig *s, int32_t position, int32_t k, int64_t fallback) {
     const lam_value *v = value_at(s, position);
     if (!v) return fallback;
@@ -30,7 +30,7 @@ static inline lam_shape shape_in(const lam_op_sig *s, int32_t in) {
     return (lam_shape){s->in[in].ndim, s->in[in].sizes};
 }
 
-/* The number of a tensor among the arguments that are tensors. */
+/* The index of argument `in` among the arguments that are tensors. */
 static inline int32_t nth_tensor(const lam_op_sig *s, int32_t in) {
     int32_t n = 0;
     for (int32_t i = 0; i < in; i++) n += s->in[i].is_tensor;
@@ -67,7 +67,7 @@ static inline bool tap_same(lmi_arena *a, lmi_route *r, int32_t axis, int64_t sh
     return true;
 }
 
-/* Memory for the element that each of n reads; NULL if they are too many. */
+/* Allocates the indices of the elements that each of n elements reads; NULL if n is too large. */
 static inline bool picks(lmi_arena *a, int64_t n, int64_t **pick) {
     *pick = NULL;
     if (n > LMI_EACH_MAX) return true;

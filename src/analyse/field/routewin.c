@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What windows do to positions: convolutions, pools, interpolation. */
+ * How windows map positions: convolutions, pools, interpolation. */
 #include "analyse/field/routearg.h"
 
 #include <math.h>
@@ -20,7 +20,7 @@ static bool tap_window(lmi_arena *a, lmi_route *r, int32_t axis, window w) {
     return tap_same(a, r, axis, w.stride, w.dil, -w.pad, w.dil * (w.k - 1) - w.pad);
 }
 
-/* Element o meets input i through tap k where i * stride + k * dil - pad = o. */
+/* Element o reads input i through tap k if i * stride + k * dil - pad = o. */
 static bool tap_transposed(lmi_arena *a, lmi_route *r, int32_t axis, window w) {
     int64_t *lo, *hi;
     if (w.k <= 0 || w.stride <= 0 || w.dil <= 0 || w.stride > LMI_PERIOD_MAX)
@@ -79,7 +79,7 @@ bool lmi_way_avg_pool(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *
     return pool(a, s, in, false, r);
 }
 
-/* Along an axis that is resized, element o reads lo(o) .. hi(o), as `at` tells it for in/out = p/q. */
+/* Along a resized axis, element o reads lo(o) .. hi(o), which `at` computes for in/out = p/q. */
 typedef void (*resized)(int64_t o, int64_t p, int64_t q, int64_t *lo, int64_t *hi);
 
 static bool tap_resized(lmi_arena *a, lmi_route *r, int32_t axis, int64_t p, int64_t q, resized at) {
@@ -125,7 +125,7 @@ static void at_nearest_exact(int64_t o, int64_t p, int64_t q, int64_t *lo, int64
     *lo = *hi = (2 * o + 1) * p / (2 * q);
 }
 
-/* The source of o lies at (o + 1/2) p/q - 1/2; one that falls on a position reads no neighbour. */
+/* The source of o is at (o + 1/2) p/q - 1/2; if that is a whole position, no neighbour is read. */
 static void at_linear(int64_t o, int64_t p, int64_t q, int64_t *lo, int64_t *hi) {
     int64_t twice = (2 * o + 1) * p - q;
     *lo = lmi_floor_div(twice, 2 * q);
@@ -151,7 +151,7 @@ static void at_cubic_corners(int64_t o, int64_t p, int64_t q, int64_t *lo, int64
     *lo -= 1;
 }
 
-/* Antialiased: all within `support` source positions of the centre, stretched where it shrinks. */
+/* Antialiased: all within `support` source positions of the centre, more if the axis shrinks. */
 static void at_antialiased(int64_t o, int64_t p, int64_t q, int64_t support, int64_t *lo, int64_t *hi) {
     int64_t centre = (2 * o + 1) * p, reach = support * 2 * (p > q ? p : q);
     *lo = lmi_floor_div(centre - reach + q, 2 * q);
@@ -164,13 +164,13 @@ static void at_cubic_aa(int64_t o, int64_t p, int64_t q, int64_t *lo, int64_t *h
     at_antialiased(o, p, q, 2, lo, hi);
 }
 
-/* in/out, or where a factor was given that they are not, that factor's as a fraction. */
-/* False: a factor was given, and not to this operator. */
+/* False: a factor was given, but this operator's arguments do not have it. */
 static bool ratio_is_known(const lam_op_sig *s, int32_t factors) {
     const lam_value *size = value_at(s, 1), *factor = value_at(s, factors);
     return !size || size->type != LAM_NONE || (factor && factor->type == LAM_FLOAT);
 }
 
+/* p/q is in/out; if a given factor differs from it, 1 / factor as a fraction. */
 static void ratio(const lam_op_sig *s, int32_t position, int64_t *p, int64_t *q) {
     const lam_value *v = value_at(s, position);
     if (!v || v->type != LAM_FLOAT || !(v->f > 0) || fabs(v->f * (double)*p - (double)*q) < 1e-6) return;
@@ -236,7 +236,7 @@ bool lmi_way_cubic_aa(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *
     return interpolated(a, s, in, false, 3, at_cubic_aa, r);
 }
 
-/* Read where another tensor says: anywhere. */
+/* grid_sampler: another tensor says where to read, so every position may be read. */
 bool lmi_way_grid(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
     int32_t n = s->in[in].ndim;
     bool grid = nth_tensor(s, in) == 1;

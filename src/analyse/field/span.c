@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Intervals of input positions that repeat along an axis: how windows act on them, and how they are joined
- * where paths meet. */
+ * Intervals of input positions that repeat along an axis: the effect of windows on them, and their union when
+ * paths join. */
 #include "analyse/field/span.h"
 
-static const int64_t FAR = INT64_C(1) << 48; /* beyond every input: what gets there is unknown */
+static const int64_t FAR = INT64_C(1) << 48; /* beyond every input: spans that reach it become unknown */
 enum {
     WORK_MAX = 1 << 22,
     ENDS = 1 << 15
-}; /* intervals looked at for one operator, at either end of an axis */
+}; /* intervals examined for one operator, at either end of an axis */
 
 static bool nothing(const lmi_reach *r) { return r->hi < r->lo; }
 
@@ -61,7 +61,7 @@ bool lmi_span_gaps(const lmi_span *s, int64_t n) {
     return false;
 }
 
-/* The hull of both; true where they differed. */
+/* Extends `to` to the hull of both; true if they differed. */
 static bool widen(lmi_reach *to, lmi_reach r) {
     if (nothing(&r)) return false;
     if (nothing(to)) {
@@ -74,7 +74,7 @@ static bool widen(lmi_reach *to, lmi_reach r) {
     return differ;
 }
 
-/* True where the intervals repeat after `period` elements already. */
+/* True if the intervals already repeat after `period` elements. */
 static bool repeats(const lmi_span *s, int32_t period) {
     int64_t shift = s->shift / (s->period / period);
     for (int32_t i = period; i < s->period; i++) {
@@ -84,7 +84,7 @@ static bool repeats(const lmi_span *s, int32_t period) {
     return true;
 }
 
-/* The shortest period. */
+/* Reduces the span to its shortest period. */
 static void settle(lmi_span *s) {
     for (int32_t d = 2; d <= s->period; d++)
         while (s->period % d == 0 && s->shift % d == 0 && repeats(s, s->period / d)) {
@@ -99,8 +99,8 @@ static bool too_far(const lmi_span *s) {
     return s->shift > FAR || s->shift < -FAR;
 }
 
-/* Everything that the elements 0 .. n-1 depend on, of positions that there are. Of a long axis the ends tell:
- * those between reach no further. */
+/* The hull of the existing positions that elements 0 .. n-1 depend on. The ends of a long axis are enough:
+ * elements between them reach no further. */
 static lmi_reach hull(const lmi_span *s, int64_t n) {
     lmi_reach all = NOTHING;
     for (int64_t o = 0; o < n; o++) {
@@ -121,7 +121,7 @@ static bool same_reach(lmi_reach x, lmi_reach y) {
     return (nothing(&x) && nothing(&y)) || (x.lo == y.lo && x.hi == y.hi);
 }
 
-/* Takes the n elements' own intervals, unless the period says the same. */
+/* Stores the intervals of the n elements, unless the period gives the same. */
 static void take_each(lmi_span *s, const lmi_reach *each, int64_t n) {
     lmi_reach all = NOTHING;
     bool told = true;
@@ -137,7 +137,7 @@ static void take_each(lmi_span *s, const lmi_reach *each, int64_t n) {
     s->n_each = told ? 0 : n;
 }
 
-/* What each of out_n elements reads of n, looked at one by one. *each NULL: they are too many. */
+/* Computes the positions that each of out_n elements depends on, one by one. *each NULL: too many. */
 static bool window_each(lmi_arena *a, const lmi_span *s, const lmi_taps *t, int64_t n, int64_t out_n,
                         lmi_reach **each) {
     int64_t work = 0;
@@ -254,7 +254,7 @@ int64_t lmi_span_size(const lmi_span *s) {
     return most;
 }
 
-/* -- where paths meet ---------------------------------------------------------------------------- */
+/* -- joining paths ------------------------------------------------------------------------------- */
 
 static bool sees_all(const lmi_span *s, int64_t first, int64_t last) {
     return s->kind == LMI_SPAN_FIXED && s->at[0].lo <= first && s->at[0].hi >= last;
@@ -267,7 +267,7 @@ static int8_t axis_of(const lmi_span *s) {
 static int64_t lesser(int64_t x, int64_t y) { return x < y ? x : y; }
 static int64_t greater(int64_t x, int64_t y) { return x > y ? x : y; }
 
-/* Two fixed ones, or what is made so where the two can't be told element by element. */
+/* Joins two fixed spans. Spans that can't be joined element by element are made fixed first. */
 static bool join_fixed(lmi_arena *a, lmi_span *s, lmi_span other, int64_t n, int64_t other_n) {
     bool alike = s->kind == LMI_SPAN_FIXED && other.kind == LMI_SPAN_FIXED;
     int64_t first = lesser(s->first, other.first), last = greater(s->last, other.last);
@@ -288,8 +288,8 @@ static bool join_fixed(lmi_arena *a, lmi_span *s, lmi_span other, int64_t n, int
     return true;
 }
 
-/* Two jumps that differ on an axis too long to look at each element: the second is taken into the first's
- * intervals. */
+/* Joins spans with different jumps on an axis too long to examine each element: widens the intervals of `s`
+ * by those of `other`. */
 static void absorb(lmi_span *s, lmi_reach *at, const lmi_span *other, int64_t n) {
     for (int64_t o = 0; o < n; o++) {
         int64_t q = o / s->period;
@@ -298,7 +298,8 @@ static void absorb(lmi_span *s, lmi_reach *at, const lmi_span *other, int64_t n)
     s->loose = true;
 }
 
-/* The intervals of two periods with the same jump in one, or the first's where they have not. */
+/* Joins two periods with the same jump in a common one. With different jumps the period of `s` stays, widened
+ * by that of `other`; with `each`, that of `other` if only it jumps. */
 static bool join_periods(lmi_arena *a, lmi_span *s, const lmi_span *other, int64_t n, bool each) {
     bool same = s->shift * other->period == other->shift * s->period;
     int64_t again = same ? other->period / lmi_gcd(s->period, other->period) : 1, period = s->period * again;
@@ -352,7 +353,8 @@ bool lmi_span_equal(const lmi_span *a, const lmi_span *b) {
            (!a->each || memcmp(a->each, b->each, (size_t)a->n_each * sizeof *a->each) == 0);
 }
 
-/* A fixed one that sees a part, beside one that is followed. */
+/* True for a fixed span of a part of the axis and a span that follows an axis, if that is short enough to
+ * join them element by element. */
 static bool joins_each(const lmi_span *fixed, const lmi_span *track, int64_t n) {
     if (fixed->kind != LMI_SPAN_FIXED || track->kind != LMI_SPAN_TRACK || n > LMI_EACH_MAX) return false;
     return !sees_all(fixed, lesser(fixed->first, track->first), greater(fixed->last, track->last));

@@ -10,14 +10,14 @@
 
 typedef enum lmi_span_kind {
     LMI_SPAN_NONE,   /* depends on no position */
-    LMI_SPAN_TRACK,  /* on those of at[], by the element's index along one of the tensor's axes */
-    LMI_SPAN_FIXED,  /* on those of at[0], for every element */
+    LMI_SPAN_TRACK,  /* depends on those of at[], by the element's index along one of the tensor's axes */
+    LMI_SPAN_FIXED,  /* every element depends on those of at[0] */
     LMI_SPAN_FOLDED, /* one of the tensor's axes holds the positions mixed with others; at[0] holds them all
                       */
-    LMI_SPAN_UNKNOWN /* an operator that `why` names does something unknown to them */
+    LMI_SPAN_UNKNOWN /* the operator that `why` names maps them in an unknown way */
 } lmi_span_kind;
 
-/* Positions lo to hi, none where hi < lo. */
+/* Positions lo to hi; none if hi < lo. */
 typedef struct lmi_reach {
     int64_t lo, hi;
 } lmi_reach;
@@ -28,7 +28,7 @@ typedef struct lmi_span {
     int8_t stays; /* FIXED: one more than the axis of the tensor that is still the input's; 0: none */
     bool loose;   /* may include positions that it does not depend on */
     bool least;   /* an operand has an unobserved source: there may be more */
-    bool paths;   /* paths with different fields meet in it */
+    bool paths;   /* paths with different fields join in it */
     int32_t period;
     int64_t shift;
     const lmi_reach *at; /* one an element of the period */
@@ -55,7 +55,7 @@ typedef struct lmi_taps {
     int32_t period;
     int64_t shift, step;
     const int64_t *lo, *hi;
-    const int64_t *pick; /* the one that each element really reads, -1 none; NULL: as above */
+    const int64_t *pick; /* the single input element that each element reads, -1 none; NULL: as above */
 } lmi_taps;
 
 static inline int64_t lmi_floor_div(int64_t a, int64_t b) { /* b > 0 */
@@ -68,7 +68,7 @@ bool lmi_span_input(lmi_arena *a, lmi_span *out, int32_t axis, int64_t n);
 lmi_reach lmi_span_at(const lmi_span *s, int64_t o);
 /* The same, clipped to existing positions; hi < lo: none. */
 lmi_reach lmi_span_clipped(const lmi_span *s, int64_t o);
-/* A tensor whose axis of n elements (out_n after it) reads the span's axis through taps. */
+/* Maps the span through taps along its axis, which has n elements before and out_n after. */
 bool lmi_span_window(lmi_arena *a, lmi_span *s, const lmi_taps *t, int64_t n, int64_t out_n);
 /* Every element now depends on everything that any of the axis' n elements depends on. */
 bool lmi_span_all(lmi_arena *a, lmi_span *s, int64_t n);

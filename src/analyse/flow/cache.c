@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The size of a key-value cache per token. Attention that torch is told to be causal needs a cache.
- * Attention with a mask of the model may need one, which is all that can be reported: the values of the
- * mask are unknown here. The same holds for attention that is written as products around a softmax. */
+ * The size of a key-value cache per token. Attention with torch's causal flag needs a cache. Attention with a
+ * mask that the model gives may need one; more can't be reported, since the values of the mask are unknown
+ * here. The same applies to attention that is written as products around a softmax. */
 #include "analyse/flow/flow.h"
 
 #include <string.h>

@@ -15,7 +15,7 @@ static bool gives_tensor(const lam_op *o) {
     return false;
 }
 
-/* A user-defined operator: the operators that it calls may be a part of its work. */
+/* True for a custom operator: the operators that it calls may be only a part of its work. */
 static bool is_foreign(const lam_op *o) {
     static const char ours[] = "aten::";
     const char *name = o->sig->name;
@@ -92,7 +92,7 @@ lmi_source lmi_flow_result(const lmi_stream *f, int32_t event, int32_t out) {
     return origin(f, op, -1, op < 0 ? handed_through(f->m, event, &f->m->events[event].out[out]) : -1);
 }
 
-/* -- memory that was written in parts ------------------------------------------------------------ */
+/* -- memory written in parts --------------------------------------------------------------------- */
 
 bool lmi_flow_place(const lam_model *m, const lmi_write *w, lmi_place *p) {
     if (w->made < 0 && w->owner == -1) return false;

@@ -45,7 +45,7 @@ int32_t lmi_graph_node(const lam_graph *g, lmi_source s, int32_t call);
 
 /* Per operator that the program called: true if a traced graph leaves it out (traced.c). */
 lam_status lmi_untraced(const lam_model *m, lmi_arena *a, bool **out, lam_error *e);
-/* It ran inside a torch.autograd.Function. */
+/* True if the operator ran inside a torch.autograd.Function. */
 bool lmi_in_function(const lam_model *m, int32_t op);
 
 #endif

@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The inside of one container, of its parts and who reads whom: own operators in a line become one unit, what
- * comes from outside becomes a few, and what is too much becomes one. An inside equal to an earlier one is
- * that one. */
+ * Makes the inside of one container from its parts and their readings. Own operators in a line become one
+ * unit, data from outside a few units, and parts beyond a limit one unit. Equal insides are stored once. */
 #include "analyse/flow/inside.h"
 
 #include <stdlib.h>
 
 enum {
-    IN_LINE = 12, /* operators in a line that are one unit */
-    ENDS = 12     /* units for what comes from outside; more become one */
+    IN_LINE = 12, /* the most operators in a line that are one unit */
+    ENDS = 12     /* the most units for data from outside; if there are more, all become one */
 };
 
-/* What comes from outside under one name and is read by the same parts: those of readings first to
+/* Data that come from outside under one name and that the same parts read: those of readings first to
  * first + n - 1. */
 typedef struct end {
     const char *name;
@@ -35,15 +34,15 @@ struct lmi_insider {
     lmi_buf text; /* the signature of this one */
     lmi_vec ways;
     int32_t *times, *seen; /* of each place: units of it in this container; 0 between containers */
-    /* this container: its parts, and readings that are each once */
+    /* of this container: its parts, and its distinct readings */
     int32_t place, n, n_readings, most;
     const lmi_inside_part *part;
     const lmi_reading *reading;
-    int32_t *head;                  /* of a part: the first of its line */
-    int32_t *length;                /* of a first one: of its line */
-    int32_t *next;                  /* the one after it in its line, -1 */
-    int32_t *gives, *takes, *giver; /* how many parts it reads and is read by; the last that it reads */
-    int32_t *unit;                  /* of a first one */
+    int32_t *head;                  /* per part: the first part of its line */
+    int32_t *length;                /* per first part: the number of parts in its line */
+    int32_t *next;                  /* per part: the next one in its line, -1 */
+    int32_t *gives, *takes, *giver; /* parts that read it, and that it reads; the last that it reads */
+    int32_t *unit;                  /* per first part: its unit */
     bool *from_outside, *leaves;
     int32_t n_ends, n_kept, cut;
     bool any_leaves;
@@ -125,15 +124,15 @@ static void join_lines(lmi_insider *w) {
     }
 }
 
-/* -- what comes from outside --------------------------------------------------------------------- */
+/* -- data from outside --------------------------------------------------------------------------- */
 
-/* The place beside the container, or beside one around it, that the node's operator ran in. A name with a
- * number tells one of many, and would make equal blocks unequal. */
+/* The place beside the container, or beside a container around it, in which the node's operator ran. A
+ * numbered name is not used: it would make equal blocks unequal. */
 static const char *name_of_source(const lmi_insider *w, const lam_node *n) {
     const lam_place *places = w->m->places;
     int32_t at = n->call < 0 ? -1 : w->m->events[n->call].place, to = w->place, below = -1;
     if (n->type != LAM_NODE_OP) return n->name;
-    while (at != to) { /* up from the deeper one until they meet */
+    while (at != to) { /* up from the deeper one to the common ancestor */
         bool deeper = to < 0 || (at >= 0 && places[at].depth >= places[to].depth);
         if (deeper) below = at;
         if (deeper)
@@ -152,7 +151,7 @@ static bool same_end(const lmi_insider *w, const end *a, const end *b) {
     return true;
 }
 
-/* Readings are by type and source, and what reads from outside begins a line. */
+/* Readings are sorted by type and source, and a part that reads from outside begins a line. */
 static void find_ends(lmi_insider *w) {
     const lmi_reading *r = w->reading;
     int32_t at = 0;
@@ -184,7 +183,7 @@ static void number_units(lmi_insider *w) {
     for (int32_t i = 0; i < w->n; i++) {
         if (w->head[i] != i) continue;
         w->unit[i] = w->n_ends + at;
-        at += at < w->n_kept; /* the others are the one after the last that is kept */
+        at += at < w->n_kept; /* all further parts share the unit after the last kept one */
     }
 }
 
@@ -195,7 +194,7 @@ static int compare_ways(const void *a, const void *b) {
 }
 
 static lam_status add_way(lmi_insider *w, int32_t from, int32_t to, lam_error *e) {
-    if (from >= to) return LAM_OK; /* inside a line, or of what is cut */
+    if (from >= to) return LAM_OK; /* inside a line, or among the cut parts */
     lmi_way *way = lmi_vec_push(&w->ways);
     if (!way) return lmi_nomem(e);
     *way = (lmi_way){from, to};
@@ -268,7 +267,8 @@ static lam_status make_units(lmi_insider *w, lmi_inside *to, lam_error *e) {
 static void put_number(lmi_buf *b, int32_t n) { lmi_putn(b, (const char *)&n, sizeof n); }
 static void put_name(lmi_buf *b, const char *name) { lmi_putn(b, name, strlen(name) + 1); }
 
-/* Two with equal signatures are equal: types, names, signatures of operators, and ways. */
+/* Writes the inside's signature: types, names, signatures of operators, and ways. Insides with equal
+ * signatures are equal. */
 static lam_status sign(lmi_insider *w, lam_error *e) {
     lmi_buf *b = &w->text;
     lmi_buf_clear(b);
@@ -293,7 +293,7 @@ static lam_status sign(lmi_insider *w, lam_error *e) {
     return lmi_buf_status(b, e);
 }
 
-/* The equal one; -1: there is none, and the next is kept by *key. */
+/* The index of an equal inside; -1: there is none, and *key is the key for a new one. */
 static int64_t find_equal(const lmi_insider *w, uint64_t *key) {
     *key = lmi_hash(w->text.s, w->text.n);
     for (;; ++*key) {

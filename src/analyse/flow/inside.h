@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
- * inside: one container's inside. levels.c finds the parts of each container and which reads which; inside.c
- * makes the inside of them. */
+ * inside: one container's inside. levels.c finds the parts of each container and their readings; inside.c
+ * makes the inside from them. */
 #ifndef LMI_ANALYSE_INSIDE_H
 #define LMI_ANALYSE_INSIDE_H
 
 #include "analyse/flow/graph.h"
 #include "analyse/flow/levels.h"
 
-/* A unit as it was found, before lines of operators become one. */
+/* A unit before lines of operators are joined into one. */
 typedef struct lmi_inside_part {
     int32_t level, place, op; /* place -1: an operator */
 } lmi_inside_part;

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Who gave data to whom, container by container. Every operator ran in a nest of frames: the calls around it,
- * and between a call and the call that made it the containers that were never called, as a ModuleList. A
- * frame is one part of the frame around it. Data goes from a frame up to the innermost one around both ends,
- * and down to its reader: on its way up it leaves containers, on its way down it comes into others. */
+ * The flow of data inside each container. Every operator ran in nested frames: the calls around it and,
+ * between a call and its caller, containers that were never called, such as a ModuleList. A frame is one part
+ * of the frame around it. Data flow from a frame up to the innermost frame around both ends, and down to the
+ * reader: on the way up they leave containers, on the way down they enter others. */
 #include "analyse/flow/inside.h"
 
 typedef struct frame {
     int32_t parent, place;
     int32_t call;    /* -1: of a container that was never called */
     int32_t context; /* the innermost call at or around it, -1 none */
-    int32_t depth;   /* 1: it is in no other */
-    int32_t level;   /* whose parts are in it; -1: none is made */
-    int32_t part;    /* of its parent's level; -1: that has none */
+    int32_t depth;   /* 1: an outermost frame */
+    int32_t level;   /* the level whose parts run in it; -1: none is made */
+    int32_t part;    /* its part in its parent's level; -1: the parent has no level */
 } frame;
 
 typedef struct level {
-    int32_t place, call, context; /* as in its frame; call -1: all frames with the place and context are it */
+    int32_t place, call, context; /* as in its frame; call -1: of all frames with this place and context */
     int32_t last;                 /* its last part */
 } level;
 
@@ -25,14 +25,14 @@ typedef struct finder {
     const lam_model *m;
     lmi_arena scratch;
     lmi_vec frames, levels, parts, readings;
-    lmi_vec path;           /* int32_t: calls or places that frames are made for */
-    lmi_map uncalled;       /* the newest frame of a frame and a place in it that was never called */
+    lmi_vec path;           /* int32_t: calls or places for which frames are made */
+    lmi_map uncalled;       /* the newest frame of a never-called place in a frame */
     int32_t *frame_of_call; /* -1: none yet */
     int32_t *level_of;      /* of each place, -1 */
     int32_t *part_of_op;
 } finder;
 
-/* Where an operator ran: its frame, and what it is a part of there. */
+/* Where an operator ran: its frame, and its part there. */
 typedef struct spot {
     int32_t frame, part;
 } spot;
@@ -54,7 +54,7 @@ static lam_status add_part(finder *f, int32_t in, int32_t place, int32_t op, int
     return LAM_OK;
 }
 
-/* The first call of a container makes its level. */
+/* Makes the level of a container at its first call. */
 static lam_status open_level(finder *f, int32_t place, int32_t call, int32_t context, int32_t *index,
                              lam_error *e) {
     const lam_place *p = &f->m->places[place];
@@ -85,8 +85,8 @@ static lam_status add_frame(finder *f, int32_t parent, int32_t place, int32_t ca
     return LAM_OK;
 }
 
-/* What runs in a container that was never called is one part as long as nothing runs between: it could read
- * what came out of an earlier piece of it, and go into a later one. */
+/* Work in a container that was never called is one part until other work runs in between: that work may read
+ * the results of an earlier piece, and a later piece may read its results. */
 static lam_status uncalled_frame(finder *f, int32_t parent, int32_t place, int32_t context, int32_t *index,
                                  lam_error *e) {
     uint64_t key = (uint64_t)(parent + 1) << 32 | (uint32_t)place;
@@ -105,8 +105,8 @@ static lam_status push(lmi_vec *path, int32_t index, lam_error *e) {
     return LAM_OK;
 }
 
-/* The frame of a call whose caller has one: in those of the places between both. A call of a place that is
- * not below the caller's is directly in the caller. */
+/* Makes the frame of a call whose caller has one, inside the frames of the places between them. A call at a
+ * place that is not below the caller's is directly in the caller's frame. */
 static lam_status call_frame(finder *f, int32_t call, lam_error *e) {
     const lam_event *ev = &f->m->events[call];
     int32_t at = ev->parent < 0 ? -1 : f->frame_of_call[ev->parent],
@@ -121,7 +121,7 @@ static lam_status call_frame(finder *f, int32_t call, lam_error *e) {
     return add_frame(f, at, ev->place, call, call, &f->frame_of_call[call], e);
 }
 
-/* The frame of the innermost call, made with all around it. */
+/* The frame of call `call`; makes it and those around it if needed. */
 static lam_status frame_for(finder *f, int32_t call, int32_t *index, lam_error *e) {
     f->path.n = 0;
     for (int32_t at = call; at >= 0 && f->frame_of_call[at] < 0; at = f->m->events[at].parent)
@@ -150,7 +150,7 @@ static lam_status find_parts(finder *f, lam_error *e) {
 
 static lam_status note(finder *f, int32_t at, lmi_reading_type type, int32_t from, int32_t to, lam_error *e) {
     int32_t in = level_of(f, at);
-    if (in < 0 || (type == LMI_READS_PART && from >= to)) return LAM_OK; /* it stays in one part */
+    if (in < 0 || (type == LMI_READS_PART && from >= to)) return LAM_OK; /* the data stay in one part */
     lmi_reading *r = lmi_vec_push(&f->readings);
     if (!r) return lmi_nomem(e);
     *r = (lmi_reading){in, (int32_t)type, from, to};
@@ -162,13 +162,13 @@ static spot above(const finder *f, spot s) {
     return (spot){at->parent, at->part};
 }
 
-/* Two frames of one container that was never called, in one call: pieces of the same. */
+/* True for two frames of one never-called container in one call. */
 static bool are_pieces(const finder *f, int32_t a, int32_t b) {
     const frame *p = frame_at(f, a), *q = frame_at(f, b);
     return p->call < 0 && q->call < 0 && p->place == q->place && p->context == q->context;
 }
 
-/* `node` gave data from a to b. A frame -1 is outside of all. */
+/* Notes the readings of data that flow from `node` at a to b. A frame -1 is outside of all. */
 static lam_status follow(finder *f, int32_t node, spot a, spot b, lam_error *e) {
     for (; depth_of(f, b.frame) > depth_of(f, a.frame); b = above(f, b))
         LAM_TRY(note(f, b.frame, LMI_READS_IN, node, b.part, e));
@@ -201,9 +201,9 @@ static lam_status find_readings(finder *f, lam_error *e) {
     return LAM_OK;
 }
 
-/* -- the whole ----------------------------------------------------------------------------------- */
+/* -- all levels ---------------------------------------------------------------------------------- */
 
-/* Where the parts and the readings of each level begin, sorted by level; their order stays. */
+/* The parts and readings sorted by level, otherwise in their order, and where those of each level begin. */
 typedef struct sorted {
     int32_t *part_at, *reading_at, *number; /* number: of a part in its level */
     lmi_inside_part *part;
@@ -242,7 +242,7 @@ static lam_status sort_by_level(finder *f, sorted *s, lam_error *e) {
     return LAM_OK;
 }
 
-/* Levels by the depth of their places, the order of those of one depth stays; NULL: memory ran out. */
+/* The levels sorted by the depth of their places, otherwise in their order; NULL: memory ran out. */
 static int32_t *outermost_first(finder *f) {
     int32_t n = (int32_t)f->levels.n, deepest = 0;
     for (int32_t k = 0; k < n; k++) {

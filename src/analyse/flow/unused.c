@@ -12,9 +12,9 @@ typedef struct search {
     lam_graph *g;
     const lam_model *m;
     lmi_arena scratch;
-    bool traced; /* searches for what a tracer keeps, to which a number that the program read is a constant */
-    bool known;  /* every output of the model has a known source */
-    bool *live;  /* per unit: an output depends on it */
+    bool traced;   /* searches as a tracer does: a number that the program read is a constant */
+    bool known;    /* every output of the model has a known source */
+    bool *live;    /* per unit: an output depends on it */
     bool *passes;  /* per unit: its result receives a gradient */
     int32_t *stop; /* per unit that is live and has no gradient: the operator after it that stops one, -1 */
     bool *inside;  /* per operator: of a forward, also of a backward pass that runs in one */
@@ -48,7 +48,7 @@ static lam_status find(search *s, lmi_vec *to, const char *path, const char *rea
 
 static bool is_unit(const search *s, int32_t op) { return s->g->flow.unit[op] == op && s->inside[op]; }
 
-/* The size of the result depends on values, and the program may read it (len(x[x > 0])). */
+/* True if the size of the result depends on values: the program may read it (len(x[x > 0])). */
 static bool tells_size(const lam_op_sig *sig) {
     static const char *const names[] = {"aten::nonzero", "aten::masked_select", "aten::_unique2",
                                         "aten::unique_dim", "aten::unique_consecutive"};
@@ -66,9 +66,9 @@ static bool on_cpu(const lam_op_sig *sig) {
     return false;
 }
 
-/* Returns a value to the program, or writes to memory from before the forward: it matters even if no
- * output depends on it. So may a result that no operator reads, if elements of unknown origin come in
- * later: Tensor.numpy() is no operator. */
+/* True if the operator returns a value to the program, or writes to memory from before the forward: it
+ * matters even if no output depends on it. So may a result that no operator reads, if elements of unknown
+ * origin appear later: Tensor.numpy() is no operator. */
 static bool matters(const search *s, int32_t op) {
     const lam_op_sig *sig = s->m->ops[op].sig;
     if (lmi_op_kind(sig->word) == LMI_K_read) return !s->traced;

@@ -7,8 +7,8 @@
 
 /* -- memory ---------------------------------------------------------------------------------------------- */
 
-/* What each order's block holds, and the sums at each chunk's first order. An order is of one block: the
- * change of `live` is its bytes, and 0 for a block of an unwatched thread. */
+/* Fills the use of each order's block, and the sums at each chunk's first order. An order belongs to one
+ * block: the change of `live` is its bytes, and 0 for a block of an unwatched thread. */
 lam_status lmi_memory_holds(lam_memory *y, lam_error *e) {
     y->holds = lmi_alloc(&y->arena, (uint64_t)y->n + 1, sizeof *y->holds);
     y->held_at = lmi_alloc(&y->arena, (uint64_t)y->n_chunks, sizeof *y->held_at);

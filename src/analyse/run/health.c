@@ -15,7 +15,7 @@ typedef struct walk {
     lmi_arena scratch;
     bool *tainted;   /* the call received or made a bad value */
     int32_t *held;   /* per call: the first argument with -Inf alone; -1: none */
-    int32_t *masked; /* per call: the result with it */
+    int32_t *masked; /* per call: the result with -Inf alone; -1: none */
     int32_t *by_op;  /* per call: its first bad operator that is in no finding yet; last: outside */
     int32_t n_origins, *by_origin; /* per origin: the operator or node that made it; -1 none */
     bool *told;                    /* per origin: that node is in a finding */
@@ -125,7 +125,7 @@ static int32_t made_by(const walk *w, int32_t i, lam_bad_side side) {
     return by >= 0 && bad_at(w, by)->side == side ? by : -1;
 }
 
-/* The operator, if it ran inside a call: then its arguments are known. */
+/* The operator that made a record's value, if it ran inside a call: then its arguments are known; else -1. */
 static int32_t op_of(const walk *w, int32_t i) {
     const int32_t by = made_by(w, i, LAM_BAD_OP);
     return by >= 0 && bad_at(w, by)->call >= 0 && !bad_at(w, by)->fed ? by : -1;
@@ -268,7 +268,7 @@ static lam_status on_written(walk *w, int32_t i, const lam_bad *bad) {
     return LAM_OK;
 }
 
-/* Comes before the results of the call whose module owns the tensor. */
+/* The record of an owned tensor comes before those of the results of its module's call. */
 static lam_status on_owned(walk *w, int32_t i, const lam_bad *bad) {
     int32_t k = bad->call;
     if (w->tainted[k] || w->held[k] >= 0) return LAM_OK;
@@ -294,7 +294,7 @@ static bool explains(const walk *w, int32_t call) {
     return call < 0 ? w->leader[0] >= 0 : w->h->forward[call] >= LAM_HEALTH_PASSED;
 }
 
-/* Nothing follows operators outside every layer that would show their effect. */
+/* Adds a finding for an operator outside every layer: no later record shows its effect. */
 static lam_status outside(walk *w) {
     int32_t i = w->by_op[w->m->n_events];
     if (i < 0 || w->leader[0] >= 0) return LAM_OK;
@@ -330,7 +330,8 @@ static lam_status born_in_node(walk *w, int32_t i) {
                                  .bad = i});
 }
 
-/* No operator in a node made it. The previous node did, or if there is none, the pass began with it. */
+/* No operator in the node made its value: the previous node did or, if there is none, the pass began with
+ * it. */
 static lam_status born_before_node(walk *w, int32_t i) {
     const lam_bad *bad = bad_at(w, i);
     bool began = !bad->inside;

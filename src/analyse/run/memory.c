@@ -162,7 +162,7 @@ static void use_block(lam_memory *y, const lam_block *k) {
         y->calls[i].total[k->phase].retained += k->bytes;
 }
 
-/* all: also the retained memory and the peak, which only a forward has. */
+/* `all`: also adds the retained memory and the peak, which only a forward has. */
 static void add_use(lam_memory_use *to, const lam_memory_use *use, bool all) {
     to->allocated += use->allocated;
     to->freed += use->freed;
@@ -171,9 +171,8 @@ static void add_use(lam_memory_use *to, const lam_memory_use *use, bool all) {
     to->peak = max_of(to->peak, use->peak);
 }
 
-/* Parents have smaller indices than the calls that they make. The parent's own numbers
- * have what a call retains and its peak, unless the parent had returned: in a repeated call and in a
- * backward. */
+/* Parents have smaller indices than the calls that they make. The parent's own numbers include the memory
+ * that a call retains and its peak, unless the parent had returned: in a repeated call and in a backward. */
 static lam_status measure_calls(lam_memory *y, lam_error *e) {
     int32_t n;
     const int32_t *callers = lmi_callers(&y->arena, y->m);
@@ -199,7 +198,7 @@ static lam_status measure_calls(lam_memory *y, lam_error *e) {
 
 /* -- places ---------------------------------------------------------------------------------------------- */
 
-/* Whether a call is inside another one at its place, whose total has it already. */
+/* True if a call is inside another one at its place, whose total includes it. */
 static bool is_inside_itself(const lam_model *m, int32_t event) {
     int32_t place = m->events[event].place;
     for (int32_t i = m->events[event].parent; i >= 0; i = m->events[i].parent)
@@ -228,7 +227,7 @@ lam_held lmi_memory_held_as(const lam_memory *y, const lam_block *k) {
     return outlives(y, k, k->call) ? LAM_HELD_ACTIVATION : LAM_HELD_WORKSPACE;
 }
 
-/* -1: of no place. */
+/* The place of a block; -1: none. */
 static int32_t place_of(const lam_model *m, const lam_block *k) {
     int32_t owner = k->tensor >= 0 ? m->tensors[k->tensor].owner : -1;
     if (owner >= 0 && m->modules[owner].n_places) return m->modules[owner].places[0];

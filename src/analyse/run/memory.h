@@ -32,11 +32,11 @@ void lmi_memory_index(lam_memory *y);
 int64_t lmi_memory_greatest(const lam_memory *y, int64_t from, int64_t to);
 /* Fills `places` from `calls`. */
 void lmi_memory_places(lam_memory *y);
-/* What a block holds, once it is known when calls returned. */
+/* The use of a block; needs `last`. */
 lam_held lmi_memory_held_as(const lam_memory *y, const lam_block *k);
 /* Fills `holds` and `held_at` (course.c). */
 lam_status lmi_memory_holds(lam_memory *y, lam_error *e);
-/* Takes the parts of `live` at order `from` to those at order `to`. */
+/* Advances `held`, the parts of `live` at order `from`, to order `to`. */
 void lmi_memory_advance(const lam_memory *y, int64_t from, int64_t to, int64_t held[LAM_N_HELD]);
 
 #endif

@@ -13,7 +13,7 @@ static int by_size(const void *a, const void *b) {
     return x < y ? -1 : x > y;
 }
 
-/* Of n >= 1 numbers, which it sorts; the mean of the middle two if n is even. */
+/* The median of n >= 1 numbers, which this sorts; the mean of the middle two if n is even. */
 static int64_t median(int64_t *v, int32_t n) {
     qsort(v, (size_t)n, sizeof *v, by_size);
     return n % 2 ? v[n / 2] : v[n / 2 - 1] + (v[n / 2] - v[n / 2 - 1]) / 2;
@@ -191,7 +191,7 @@ static int64_t *own_times(lam_times *t) {
     return own;
 }
 
-/* True if an operator of the same name and phase encloses it: that one's time includes its own. */
+/* True if an operator of the same name and phase is around it, whose time includes this one's. */
 static bool is_inside_its_like(const lam_model *m, const lam_op *op) {
     for (int32_t p = op->parent, depth = 0; p >= 0 && depth < 64; p = m->ops[p].parent, depth++)
         if (m->ops[p].sig->name == op->sig->name && m->ops[p].phase == op->phase) return true;

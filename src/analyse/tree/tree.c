@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The tree of places: depth-first positions, subtree sizes and common ancestors. Parents have smaller
- * indices than their children, so one loop forwards and one backwards do what recursion would. */
+ * The tree of places: depth-first positions, subtree sizes and common ancestors. Parents have smaller indices
+ * than their children, so a forward and a backward loop replace recursion. */
 #include "analyse/tree/tree.h"
 
 static lam_status allocate(lmi_tree *t, const lam_model *m, lmi_arena *a, lam_error *e) {
@@ -96,8 +96,8 @@ lam_status lmi_tree_weigh(const lmi_tree *t, const lam_model *m, lmi_arena *scra
     return LAM_OK;
 }
 
-/* Its first time is the last call at its place that is not one done again; 0 where there was none, since the
- * first call of all has no parent either. */
+/* The first run of a repeated call is the last call at its place that is no repetition. `last` 0: there was
+ * none, and call 0 has no parent either. */
 int32_t *lmi_callers(lmi_arena *arena, const lam_model *m) {
     int32_t *caller = lmi_alloc(arena, (uint64_t)m->n_events, sizeof *caller);
     int32_t *last = lmi_alloc(arena, (uint64_t)m->n_places, sizeof *last);

@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * facts: exact whole numbers of one call. This file has the frame: what every kind has, and the way to the
- * family that adds its own. */
+ * facts: exact whole numbers of one call. This file sets the facts that every kind has, and calls the family
+ * that adds its own. */
 #include "count/layers/layers.h"
 
-/* -- sums of tensors
- * ------------------------------------------------------------------------------------------- */
+/* -- sums of tensors ------------------------------------------------------------------------------------- */
 
-/* A sum that counts a tensor of several modules once. It has no memory but this, so a layer that ties more
- * tensors than fit leaves the sum unknown; so does a module that owns so many that comparing them all
- * would take long. */
+/* A sum that counts a tensor of several modules once. It remembers at most MAX_TIED tied tensors; with more,
+ * or with a module of more than MAX_OWNED tensors, which would take long to compare, the sum is unknown. */
 enum { MAX_TIED = 256, MAX_OWNED = 1024 };
 typedef struct tensor_sum {
     int64_t n; /* -1: unknown */
@@ -51,7 +49,7 @@ static int64_t own_tensors(const lam_model *m, const lam_module *mod, bool buffe
     return sum.n;
 }
 
-/* Which child of `up` place `p` is. Children are listed in the order of their numbers. */
+/* The index of place `p` among the children of `up`, which are in the order of their indices. */
 static int32_t child_index(const lam_place *up, int32_t p) {
     int32_t low = 0, high = up->n_children - 1;
     while (low < high) {
@@ -77,8 +75,8 @@ static int32_t next_place(const lam_model *m, int32_t root, int32_t p) {
     return -1;
 }
 
-/* Everything under the place, each tensor once. Layers that hold layers are small, and only they are
- * asked. */
+/* Parameters of the place and everything below it, each tensor once. This is only called for layers that hold
+ * layers, which are small. */
 static int64_t all_params(const lam_model *m, int32_t place) {
     tensor_sum sum;
     sum.n = sum.n_tied = 0; /* the rest needs no clearing */
@@ -109,8 +107,7 @@ lmi_packed lmi_packed_under(const lam_model *m, int32_t place) {
     return sum;
 }
 
-/* -- the frame
- * -------------------------------------------------------------------------------------------------- */
+/* -- facts of every kind --------------------------------------------------------------------------------- */
 
 static lam_shape shape_of(const lam_arg *a) { return (lam_shape){a->ndim, a->sizes}; }
 
@@ -123,7 +120,7 @@ static int64_t sum_of(const lam_arg *args, int32_t n) {
     return sum;
 }
 
-/* In bytes, by each tensor's own type. */
+/* The bytes of arguments, by the type of each tensor. */
 static int64_t bytes_of(const lam_arg *args, int32_t n) {
     int64_t sum = 0;
     for (int32_t i = 0; i < n; i++) {
@@ -143,15 +140,14 @@ static int64_t own_bytes(const lam_model *m, const lam_module *mod) {
     return sum;
 }
 
-/* What rules of the caller's own may ask of a layer; the tables count elements there. */
+/* Sets the facts in bytes, which only user-defined rules use for layers; the tables count elements. */
 static void set_bytes(const lam_model *m, const lam_event *ev, const lam_module *mod, lmi_facts *f) {
     lmi_fact_set(f, LMI_FACT_ins_bytes, bytes_of(ev->in, ev->n_in));
     lmi_fact_set(f, LMI_FACT_outs_bytes, ev->n_out > 0 ? bytes_of(ev->out, ev->n_out) : -1);
     lmi_fact_set(f, LMI_FACT_params_bytes, own_bytes(m, mod));
 }
 
-/* Conv2d, BatchNorm3d and their like say how many spatial axes they have; the others have what their input
- * has. */
+/* The number of spatial axes: in the class name (Conv2d, BatchNorm3d, ...), else by the input's shape. */
 static int64_t spatial_axes(int32_t word, lam_shape x) {
     const char *name = lam_word_name(word);
     size_t n = name ? strlen(name) : 0;
@@ -226,7 +222,8 @@ void lmi_facts_of(const lam_model *m, int32_t event, lmi_facts *out) {
     lmi_facts_named(m, event, out);
     lmi_kind kind = lmi_word_kind(lam_model_module(m, ev->module)->word);
     family *add = kind < LMI_N_KINDS ? families[lmi_kind_family(kind)] : NULL;
-    /* A root that holds the whole network is no layer: its parameters would be added up at every call. */
+    /* Not for kinds without a family: a root that holds the whole network would sum its parameters at every
+     * call. */
     if (add) {
         lmi_fact_set(out, LMI_FACT_all_params, all_params(m, ev->place));
         add(m, event, kind, &slots, out);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * facts_attention: multi-head attention and the transformer layers around it. A transformer layer's own work
- * is what no child does; torch's fused path calls no child, so the children are asked here what they would
- * have done. */
+ * is the work that no child does. torch's fused path calls no child, so the work of the children is computed
+ * here from their attributes. */
 #include "count/layers/layers.h"
 
 /* -- children ------------------------------------------------------------------------------------------ */
@@ -15,8 +15,7 @@ static int32_t child(const lam_model *m, int32_t event, const char *name) {
     return -1;
 }
 
-/* Attributes and owned tensors of a module that was not called, in slots. False when there is no such module.
- */
+/* Binds attributes and owned tensors of a module that was not called. False: there is no such module. */
 static bool bind_child(const lam_model *m, int32_t module, lmi_slots *to) {
     enum { MAX_OFFERS = 64 };
     lmi_offer offers[MAX_OFFERS];
@@ -70,7 +69,7 @@ static void set_masks(const lmi_slots *s, lmi_facts *f) {
     lmi_fact_set(f, LMI_FACT_masks, lmi_filled(s, LMI_S_mask) + lmi_filled(s, LMI_S_pad_mask));
 }
 
-/* Weights that are returned a head have one axis more than those returned as a mean. */
+/* 1 if attention weights are returned as their mean: weights returned for each head have one axis more. */
 static int64_t averages(const lam_event *ev, lam_shape q) {
     if (ev->n_out < 2) return 0;
     return ev->out[1].ndim < 0 || q.ndim < 0 ? -1 : ev->out[1].ndim == q.ndim;
@@ -87,7 +86,8 @@ static void multihead(const lam_model *m, int32_t event, const lmi_slots *s, lmi
 
 /* -- transformer layers -------------------------------------------------------------------------------- */
 
-/* A function or a module; its name says what an element costs, as the module's own rule counts it. */
+/* The operations an element of an activation, a function or a module, found by its name; as in the rule of
+ * the module. */
 static int64_t cost_of(const lam_value *v) {
     static const struct {
         const char *function, *module;
@@ -112,7 +112,7 @@ static void set_feed_forward(const lam_model *m, int32_t event, const lmi_slots 
     }
 }
 
-/* Rows are positions of all sequences: every axis but the last. */
+/* Rows are the positions of all sequences: the product of all axes but the last. */
 static void set_rows(lam_shape x, lmi_facts *f) {
     int64_t n;
     lmi_fact_set(f, LMI_FACT_rows, x.ndim >= 1 && lmi_product(x.sizes, x.ndim - 1, &n) ? n : -1);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * facts_dense: linear, bilinear, convolution and its transpose. Attributes come before the weight's shape,
- * because a weight may be computed anew at every call (parametrizations, pruning) and then is not owned by
- * the layer. */
+ * facts_dense: linear, bilinear, convolution and its transpose. Attributes take precedence over the weight's
+ * shape, because a weight may be computed at every call (parametrizations, pruning), and then the layer does
+ * not own it. */
 #include "count/layers/layers.h"
 
-/* The attribute where the layer has it, else one axis of its weight. A lazy layer holds 0 until its first
- * call. */
+/* The attribute if the layer has it, else one axis of its weight. The attribute of a lazy layer is 0 until
+ * its first call. */
 static int64_t width(const lmi_slots *s, lmi_slot_id attribute, int32_t axis) {
     int64_t v = lmi_value_int(s->at[attribute].value, -1);
     if (v > 0) return v;
@@ -13,7 +13,7 @@ static int64_t width(const lmi_slots *s, lmi_slot_id attribute, int32_t axis) {
     return from_weight >= 0 ? from_weight : v;
 }
 
-/* A bias that a parametrization or pruning keeps elsewhere is added all the same. */
+/* A bias that a parametrization or pruning keeps in another place is added too. */
 static void set_bias(const lam_model *m, int32_t event, const lmi_slots *s, int64_t outputs, lmi_facts *f) {
     bool owned = lmi_filled(s, LMI_S_b);
     bool elsewhere = !owned && lmi_reparametrized(m, event, "bias");
@@ -49,7 +49,7 @@ static void bilinear(const lam_model *m, int32_t event, const lmi_slots *s, lmi_
     set_bias(m, event, s, out, f);
 }
 
-/* Elements of the window: the attribute's, else the weight's axes after the first two. */
+/* Elements of the window: by the attribute, else by the weight's axes after the first two. */
 static int64_t window(const lmi_slots *s, int64_t rank) {
     const lam_value *kernel = s->at[LMI_S_kernel].value;
     lam_shape w = s->at[LMI_S_w].shape;

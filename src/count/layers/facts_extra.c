@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * facts_extra: what lamina's own rules ask of dense, window and attention kinds beyond the families' facts:
- * which elements are really read. */
+ * facts_extra: further facts for lamina's own rules of dense, window and attention kinds: the elements that
+ * are really read. */
 #include "count/layers/sweep.h"
 
-/* Everything before the spatial axes: batch and channels, whichever of them there are. */
+/* The product of the axes before the spatial ones: batch and channels, if present. */
 static int64_t planes(lam_shape x, int64_t rank) {
     int64_t n;
     return lmi_product(x.sizes, x.ndim - (int32_t)rank, &n) ? n : -1;
@@ -31,8 +31,8 @@ static bool sweep_all(lmi_kind k, const lmi_slots *s, lam_shape x, lam_shape y, 
     return true;
 }
 
-/* Padding that copies values of the input may read elements that no window reaches by itself, so where
- * windows leave some out, what is touched can't be had. */
+/* Padding that copies values of the input may read elements that no window reaches, so if windows leave out
+ * some elements, the fact `touched` is unknown. */
 static bool copies_padding(const lmi_slots *s) {
     const lam_value *v = s->at[LMI_S_pad_mode].value;
     return v && v->type == LAM_TEXT && strcmp(v->text, "zeros") != 0;
@@ -55,7 +55,7 @@ static void spread(lmi_facts *f) {
         lmi_fact_set(f, LMI_FACT_spread, lmi_times(channels / groups, lmi_fact_get(f, LMI_FACT_win)));
 }
 
-/* Tensors that have the same memory and the same sizes are one: x attends to x, x and x. */
+/* True if an earlier input has the same memory and sizes, and so is the same tensor: x attends to x and x. */
 static bool given_before(const lam_event *ev, int32_t i) {
     const lam_arg *a = &ev->in[i];
     for (int32_t j = 0; j < i; j++) {
@@ -68,7 +68,7 @@ static bool given_before(const lam_event *ev, int32_t i) {
 }
 
 static int64_t once(const lam_event *ev) {
-    enum { MANY = 32 }; /* more than any layer takes; comparing them all would take too long */
+    enum { MANY = 32 }; /* more inputs than any layer has; comparing them all would take too long */
     int64_t sum = ev->n_in > MANY ? -1 : 0;
     for (int32_t i = 0; i < ev->n_in && sum >= 0; i++) {
         int64_t n = lmi_numel((lam_shape){ev->in[i].ndim, ev->in[i].sizes});

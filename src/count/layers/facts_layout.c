@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * facts_layout: kinds that move elements and compute nothing, but for fold, which adds where its windows
- * overlap. */
+ * facts_layout: kinds that move elements and compute nothing, except fold, which adds elements of overlapping
+ * windows. */
 #include "count/layers/sweep.h"
 
 enum { META = 14 }; /* c10's number of the device that has no memory */
 
-/* Whether a reshape had to copy shows in its memory. On the meta device there is none, and nothing moves. */
+/* 1 if a reshape copied its elements, 0 if the result has the memory of the input, -1: unknown. On the meta
+ * device there is no memory, and nothing is copied. */
 static int64_t moved(const lam_event *ev) {
     if (ev->n_in < 1 || ev->n_out < 1) return -1;
     const lam_arg *x = &ev->in[0], *y = &ev->out[0];
@@ -13,7 +14,7 @@ static int64_t moved(const lam_event *ev) {
     return x->storage && y->storage ? x->storage != y->storage : -1;
 }
 
-/* The i-th axis, from 0, of the spatial ones: its padding before and after. The attribute lists the last axis
+/* Reads the padding before and after the i-th spatial axis, from 0. The attribute lists the last axis
  * first. */
 static bool pads(const lam_value *v, int32_t i, int32_t rank, int64_t to[2]) {
     if (!v || (v->type == LAM_INTS && v->n != 2 * rank)) return false;
@@ -23,8 +24,8 @@ static bool pads(const lam_value *v, int32_t i, int32_t rank, int64_t to[2]) {
     return to[0] >= -INT32_MAX && to[1] >= -INT32_MAX;
 }
 
-/* A negative padding crops: what is cut off is not read. With values copied from the input, what a crop
- * leaves unread depends on where the copies come from, so then it can't be had. */
+/* Elements of the input that are read. A negative padding crops, and cropped elements are not read. If the
+ * padding copies values of the input, it may read cropped elements, so the number is unknown. */
 static int64_t padded(lmi_kind k, const lmi_slots *s, lam_shape x, int32_t rank) {
     int64_t n = 1;
     for (int32_t i = 0; i < x.ndim; i++) {
@@ -39,7 +40,7 @@ static int64_t padded(lmi_kind k, const lmi_slots *s, lam_shape x, int32_t rank)
     return n;
 }
 
-/* floor((size + 2 pad - dil (kernel - 1) - 1) / stride) + 1 windows fit. */
+/* The number of windows that fit: floor((size + 2 pad - dil (kernel - 1) - 1) / stride) + 1. */
 static int64_t fitting(const lmi_sweep *a) {
     int64_t room = a->in + 2 * a->pad - a->dil * (a->kernel - 1) - 1;
     return room < 0 ? 0 : room / a->stride + 1;
@@ -54,7 +55,7 @@ static bool sweep_image(const lmi_slots *s, const int64_t sizes[2], lmi_swept *t
         a.in = sizes[i];
         a.out = 0;
         if (!lmi_sweep_axis(&a, &axis))
-            return false; /* no window yet: only looks whether the numbers are in reach */
+            return false; /* without `out` yet: only checks that the numbers are within limits */
         a.out = fitting(&a);
         if (!lmi_sweep_axis(&a, &axis) || !lmi_swept_times(total, &axis)) return false;
     }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * facts_lookup: embeddings. What depends on the values of indices or rows is said so, for it can't be
+ * facts_lookup: embeddings. Facts tell when the work depends on values of indices or rows, which can't be
  * counted. */
 #include "count/layers/layers.h"
 
@@ -21,7 +21,7 @@ void lmi_facts_lookup(const lam_model *m, int32_t event, lmi_kind k, const lmi_s
     if (k != LMI_K_embedding_bag) return;
     lmi_fact_set(f, LMI_FACT_skips, given(s, LMI_S_padding_idx));
     lmi_fact_set(f, LMI_FACT_weighted, lmi_filled(s, LMI_S_per_sample));
-    /* A mode that is not told leaves the divisions unknown. */
+    /* The divisions are unknown if the mode is. */
     if (bag_is(s, "mean") || bag_is(s, "sum") || bag_is(s, "max"))
         lmi_fact_set(f, LMI_FACT_divides, bag_is(s, "mean"));
 }

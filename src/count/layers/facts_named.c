@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * facts_named: what tables ask that know no types of layers: names of parameters and of classes, and the
- * model's own input. */
+ * facts_named: facts for tables without types of layers: names of parameters and of classes, and the model's
+ * own input. */
 #include "count/layers/layers.h"
 
 static bool is(const char *name, const char *one, const char *other) {
@@ -23,7 +23,7 @@ static bool named_before(const lam_module *mod, int32_t i) {
     return false;
 }
 
-/* Where weights are pruned their values are counted instead, so both sums are unknown. */
+/* Both sums are unknown if weights are pruned: the tool then counts their values. */
 static void params(const lam_model *m, const lam_module *mod, lmi_facts *f) {
     enum { MOST = 1024 }; /* comparing more with each other would take long */
     int64_t plain = 0, odd = 0;

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
- * facts_norm: what is normalised together (rows of per_row elements), what is learned, what is kept. */
+ * facts_norm: elements normalised together (rows of per_row elements), learned elements, kept statistics. */
 #include "count/layers/layers.h"
 
 static int64_t numel_or(const lmi_slots *s, lmi_slot_id id, int64_t absent) {
     return lmi_filled(s, id) ? lmi_numel(s->at[id].shape) : absent;
 }
 
-/* Elements of a learned tensor: owned, kept elsewhere by a parametrization or pruning, or none. */
+/* Elements of a learned tensor: owned, kept in another place by a parametrization or pruning, or 0. */
 static int64_t learned(const lam_model *m, int32_t event, const lmi_slots *s, lmi_slot_id id,
                        const char *name, int64_t chan) {
     return numel_or(s, id, lmi_reparametrized(m, event, name) ? chan : 0);
 }
 
-/* `rows` groups of what is left of the input. */
+/* Splits the input into `rows` groups of equal size. */
 static void set_rows(lmi_facts *f, int64_t rows) {
     lmi_fact_set(f, LMI_FACT_rows, rows);
     lmi_fact_set(f, LMI_FACT_per_row, rows > 0 && f->known[LMI_FACT_in] ? f->v[LMI_FACT_in] / rows : -1);
@@ -34,7 +34,7 @@ static void set_statistics(const lmi_slots *s, lmi_facts *f) {
     lmi_fact_set(f, LMI_FACT_cumulative, momentum->type == LAM_NONE);
 }
 
-/* Channels: as the layer was made, else as its scale has, else as its input has. */
+/* Channels: by the layer's attribute, else by its scale, else by its input. */
 static int64_t channels(const lmi_slots *s, bool batched, const lmi_facts *f) {
     int64_t n = lmi_value_int(s->at[LMI_S_features].value, -1);
     if (n <= 0) n = numel_or(s, LMI_S_w, -1);
@@ -52,7 +52,7 @@ static int64_t normalized(const lmi_slots *s) {
 static int64_t set_groups(lmi_kind k, const lmi_slots *s, lmi_facts *f) {
     int64_t rank = lmi_fact_get(f, LMI_FACT_rank);
     bool is_batch_norm = k == LMI_K_batch_norm || k == LMI_K_sync_batch_norm;
-    /* Batch normalisation has no unbatched form: (8, 4) is 8 samples of 4 channels, whatever the rank. */
+    /* Batch normalisation has no unbatched form: (8, 4) is 8 samples of 4 channels, for any rank. */
     if (is_batch_norm) lmi_fact_set(f, LMI_FACT_batch, lmi_fact_get(f, LMI_FACT_x0));
     bool unbatched = k == LMI_K_instance_norm && lmi_fact_get(f, LMI_FACT_dims) == rank + 1;
     int64_t chan = channels(s, !unbatched, f), batch = lmi_fact_get(f, LMI_FACT_batch);

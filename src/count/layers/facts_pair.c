@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-/* The size along an axis counted from the end once both are broadcast. */
+/* The broadcast size of two shapes along an axis that is counted from the end; -1: they don't fit. */
 static int64_t broadcast(lam_shape a, lam_shape b, int32_t from_end) {
     int64_t x = from_end <= a.ndim ? a.sizes[a.ndim - from_end] : 1;
     int64_t y = from_end <= b.ndim ? b.sizes[b.ndim - from_end] : 1;
@@ -12,7 +12,7 @@ static int64_t broadcast(lam_shape a, lam_shape b, int32_t from_end) {
 }
 
 static int64_t reduced_axis(lmi_kind k, const lmi_slots *s, int32_t ndim) {
-    if (k == LMI_K_pairwise_distance) return 1; /* the last */
+    if (k == LMI_K_pairwise_distance) return 1; /* the last axis */
     int64_t dim = lmi_value_int(s->at[LMI_S_dim].value, 1);
     if (dim < -ndim || dim >= ndim) return -1;
     return dim < 0 ? -dim : ndim - dim;
@@ -26,8 +26,7 @@ void lmi_facts_pair(const lam_model *m, int32_t event, lmi_kind k, const lmi_slo
     if (!s->at[LMI_S_x].present || !s->at[LMI_S_x2].present || a.ndim < 0 || b.ndim < 0) return;
     int64_t from_end = reduced_axis(k, s, a.ndim > b.ndim ? a.ndim : b.ndim);
     int64_t n = from_end > 0 ? broadcast(a, b, (int32_t)from_end) : -1;
-    /* Without elements along the axis there is nothing to sum, and the formulas' n - 1 additions would be -1.
-     */
+    /* Unknown without elements along the axis: the formulas' n - 1 additions would be -1. */
     lmi_fact_set(f, LMI_FACT_per_row, n > 0 ? n : -1);
     lmi_fact_set(f, LMI_FACT_rows, lmi_numel(lmi_output(m, event)));
 }

@@ -2,14 +2,14 @@
  * facts_point: activations, softmax and dropout. */
 #include "count/layers/layers.h"
 
-/* Both spellings of a number: p=0.5 and p=0. */
+/* Reads a number that is a float or an integer: p=0.5, p=0. */
 static double number(const lam_value *v, double fallback) {
     if (v && v->type == LAM_FLOAT) return v->f;
     return v && (v->type == LAM_INT || v->type == LAM_BOOL) ? (double)v->i : fallback;
 }
 
-/* Dropout2d draws one factor a channel of each sample. Dropout1d and Dropout3d take an input that lacks one
- * axis as unbatched; Dropout2d does not, its axis 1 is then still the channels. */
+/* Dropout2d draws one factor for each channel of each sample. Dropout1d and Dropout3d treat an input with one
+ * axis less as unbatched; Dropout2d does not, its axis 1 is the channels in this case too. */
 static int64_t noise(lmi_kind k, const lam_shape x, const lmi_facts *f) {
     if (k != LMI_K_dropout_nd && k != LMI_K_alpha_dropout_nd) return lmi_numel(x);
     int64_t rank = lmi_fact_get(f, LMI_FACT_rank);
@@ -24,8 +24,7 @@ static void dropout(const lam_model *m, int32_t event, lmi_kind k, const lmi_slo
     lmi_fact_set(f, LMI_FACT_noise, noise(k, lmi_input(m, event, s), f));
 }
 
-/* torch picks the axis of a softmax that was given none by the number of axes: 0 for 0, 1 and 3 axes, else 1.
- */
+/* Without a given axis, torch's softmax uses axis 0 for inputs of 0, 1 and 3 axes, else axis 1. */
 static void softmax(const lmi_slots *s, lam_shape x, lmi_facts *f) {
     const lam_value *dim = s->at[LMI_S_dim].value;
     bool given = dim && dim->type != LAM_NONE;

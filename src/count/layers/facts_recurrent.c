@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * facts_recurrent: RNN, LSTM, GRU and their cells. Every axis of the input but the last counts steps: (T, B,
- * F), (B, T, F), (T, F) and the data of a packed sequence, (all steps, F), need not be told apart. */
+ * facts_recurrent: RNN, LSTM, GRU and their cells. Steps are the product of all axes of the input but the
+ * last, so (T, B, F), (B, T, F), (T, F) and the data of a packed sequence, (all steps, F), need no
+ * distinction. */
 #include "count/layers/layers.h"
 
 static bool is_cell(lmi_kind k) { return k == LMI_K_rnn_cell || k == LMI_K_lstm_cell || k == LMI_K_gru_cell; }
@@ -10,7 +11,7 @@ static int64_t steps(lam_shape x) {
     return x.ndim >= 1 && lmi_product(x.sizes, x.ndim - 1, &n) ? n : -1;
 }
 
-/* Dropout lies between layers, so one layer has none. */
+/* Dropout is applied between layers, so a single layer has none. */
 static void dropout(const lmi_slots *s, lmi_facts *f) {
     const lam_value *v = s->at[LMI_S_dropout].value;
     double p = v && v->type == LAM_FLOAT ? v->f : (double)lmi_value_int(v, 0);

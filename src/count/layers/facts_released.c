@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * facts_released: what only the released forms of other tools' rules ask, and no rule of ours. */
+ * facts_released: facts that only the released forms of other tools' rules use. */
 #include "count/layers/layers.h"
 
-/* The number of an interpolation's name, or -1. */
+/* The index of an interpolation's name, or -1. */
 static int64_t interpolation(const lam_value *mode) {
     static const char *const names[] = {"nearest", "linear",        "bilinear", "trilinear",
                                         "bicubic", "nearest-exact", "area"};
@@ -31,8 +31,8 @@ static bool owns_bias(const lam_model *m, int32_t place) {
     return false;
 }
 
-/* torchscan takes the first encoder layer for all. An activation that is a module it counts by its class,
- * which is left unknown here. */
+/* torchscan uses the first encoder layer for all. It counts an activation that is a module by its class; here
+ * that is unknown. */
 static void first_layer(const lam_model *m, int32_t layer, lmi_facts *f) {
     int32_t wide = lmi_child(m, layer, "linear1");
     if (wide < 0 || lmi_child(m, layer, "activation") >= 0) return;

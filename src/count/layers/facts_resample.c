@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * facts_resample: interpolation onto another grid. An output element is made axis by axis from `taps`
- * neighbours each; the weights depend on sizes alone and cost nothing. Source of the positions:
+ * facts_resample: interpolation onto another grid. An output element is computed axis by axis from `taps`
+ * neighbours; the weights depend on sizes alone and cost nothing. Source of the positions:
  * ATen/native/UpSample.h, in single precision as there. */
 #include "count/layers/sweep.h"
 
@@ -11,7 +11,7 @@ enum { MAX_STEPS = 1 << 24 };
 typedef struct grid { /* one axis */
     int64_t in, out, taps;
     bool align, exact; /* corners aligned; nearest neighbour from the middle of an element */
-    float scale;       /* input steps an output step takes */
+    float scale;       /* input positions an output step */
 } grid;
 
 static const struct {
@@ -23,8 +23,7 @@ static const struct {
     {"bilinear", 2, false}, {"trilinear", 2, false},    {"bicubic", 4, false},
 };
 
-/* The first input element that output element `o` is made from; may be below 0, where the edge is repeated.
- */
+/* The first input element that output element `o` reads; may be below 0, where the edge is repeated. */
 static int64_t first_tap(const grid *g, int64_t o) {
     if (g->in == g->out && g->taps < 4) return o;
     if (g->taps == 1) return (int64_t)floorf(((float)o + (g->exact ? 0.5F : 0.0F)) * g->scale);
@@ -33,7 +32,7 @@ static int64_t first_tap(const grid *g, int64_t o) {
     return (int64_t)floorf(at) - 1;
 }
 
-/* Different elements read along the axis. Taps only move forward, so what lies beyond the furthest one is
+/* Distinct elements read along the axis. Taps only move forward, so elements beyond the furthest one are
  * new. */
 static int64_t touched(const grid *g) {
     if (g->in < 1 || g->out < 0 || g->out > MAX_STEPS || g->in > MAX_STEPS) return -1;
@@ -51,8 +50,8 @@ static int64_t touched(const grid *g) {
     return n;
 }
 
-/* The step: from the factor where the layer was given one and corners are not aligned, else from the sizes.
- * False when a factor was given that the source could not tell. */
+/* Sets the step: by the layer's factor, if it has one and corners are not aligned, else by the sizes. False:
+ * the layer has a factor that the source could not read. */
 static bool set_scale(const lmi_slots *s, grid *g) {
     const lam_value *factor = s->at[LMI_S_scale].value, *size = s->at[LMI_S_size].value;
     bool sized = size && size->type != LAM_NONE;
@@ -62,7 +61,8 @@ static bool set_scale(const lmi_slots *s, grid *g) {
     double by = factor && factor->type == LAM_FLOAT ? factor->f : (double)lmi_value_int(factor, 0);
     bool sane = by > 0 && 1.0 / by <= MAX_STEPS;
     if (sane) g->scale = (float)(1.0 / by);
-    /* A factor an axis is not told; where every element becomes as many, any of them reads all. */
+    /* A separate factor for each axis is unknown; if every element is repeated equally often, any factor
+     * reads all. */
     return sane || (g->in > 0 && g->out % g->in == 0);
 }
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * facts_window: the windows of pooling layers, whole. What of them lies in bounds is the sweep's
- * (facts_extra.c). */
+ * facts_window: the windows of pooling layers, including their parts out of bounds; facts_extra.c has the
+ * parts in bounds. */
 #include "count/layers/layers.h"
 
-/* torchscan takes one size for every window of an adaptive pool: in / out where that is whole, else in mod
+/* torchscan uses one size for every window of an adaptive pool: in / out if that is whole, else in mod
  * out + 1. */
 static int64_t torchscan_axis(int64_t in, int64_t out) {
     if (in < 0 || out < 1) return -1;
@@ -20,7 +20,7 @@ static void adaptive(lam_shape x, lam_shape y, int32_t rank, lmi_facts *f) {
     lmi_fact_set(f, LMI_FACT_awin_x2, awin_x2);
 }
 
-/* The window over `rank` axes; a single number serves each. */
+/* Elements of the window over `rank` axes; a single number applies to each. */
 static int64_t window(const lam_value *kernel, int32_t rank) {
     int64_t n = 1;
     for (int32_t i = 0; i < rank && n >= 0; i++) n = lmi_times(n, lmi_value_axis(kernel, i, -1));
@@ -49,7 +49,7 @@ void lmi_facts_window(const lam_model *m, int32_t event, lmi_kind k, const lmi_s
         return;
     }
     set_windows(s->at[LMI_S_kernel].value, x.ndim, rank, f);
-    /* Fractional windows never hang over the edge. */
+    /* Fractional windows are always in bounds. */
     if (k == LMI_K_fractional_max_pool)
         lmi_fact_set(f, LMI_FACT_covered, lmi_times(lmi_numel(y), lmi_fact_get(f, LMI_FACT_win)));
 }

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * sizes: what facts of calls are made of: sizes of shapes, values of attributes, products that may not fit.
- */
+ * sizes: helpers for facts of calls: sizes of shapes, values of attributes, products that may not fit. */
 #include "count/layers/layers.h"
 
 void lmi_fact_set(lmi_facts *f, lmi_fact_id id, int64_t v) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * sweep: sliding windows along one axis. A tap's positions are an arithmetic progression over the windows, so
- * nothing here walks over the input: the work is one step a tap. */
+ * the input is not walked: each tap takes one step. */
 #include "count/layers/sweep.h"
 
 enum { MAX_TAPS = 1 << 20 };
@@ -22,18 +22,18 @@ static bool in_reach(const lmi_sweep *a) {
 bool lmi_sweep_axis(const lmi_sweep *a, lmi_swept *to) {
     memset(to, 0, sizeof *to);
     if (!in_reach(a)) return false;
-    /* Tap t sees in window o what tap t - period saw in window o + shift: only its last `shift` windows bring
-     * elements that no earlier tap has read. */
+    /* Tap t in window o reads the same element as tap t - period in window o + shift: only in its last
+     * `shift` windows it reads elements that no earlier tap has read. */
     int64_t common = lmi_gcd(a->dil, a->stride), period = a->stride / common, shift = a->dil / common;
     int64_t lowest = a->out; /* windows from here up are counted, or read nothing */
     for (int64_t t = 0; t < a->kernel; t++) {
-        int64_t first = t * a->dil - a->pad; /* where this tap looks in window 0 */
+        int64_t first = t * a->dil - a->pad; /* the position of this tap in window 0 */
         int64_t low = most(up(-first, a->stride), 0);
         int64_t high = least(down(a->in - 1 - first, a->stride), a->out - 1);
         if (low > high) continue;
         to->covered += high - low + 1;
         to->touched += most(high - (t < period ? low : most(low, a->out - shift)) + 1, 0);
-        /* As t grows, low and high fall, so a window is new exactly when it lies below all before. */
+        /* As t grows, low and high fall, so a window is new exactly if it is below all earlier ones. */
         to->windows += most(least(high, lowest - 1) - low + 1, 0);
         lowest = least(lowest, low);
     }

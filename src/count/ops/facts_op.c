@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  * facts_op: exact whole numbers of one operator, from the shapes of its tensors and a few of its arguments.
- * This file has what every kind has, and the way to the file whose kinds need more. */
+ * This file sets the facts that every kind has, and calls the family's function for further ones. */
 #include "count/ops/facts_op.h"
 #include "model/values.h"
 
 static lam_shape shape_of(const lam_op_arg *a) { return (lam_shape){a->ndim, a->sizes}; }
 
-/* -- the frame ------------------------------------------------------------------------------------------- */
+/* -- facts of every kind --------------------------------------------------------------------------------- */
 
 static bool in_place(const lam_op *op) {
     size_t n = strlen(op->sig->name);
     return n > 0 && op->sig->name[n - 1] == '_';
 }
 
-/* A tensor that was handed in to take the result: it is written, not read. */
+/* True for an argument that receives the result (`out`): it is written, not read. */
 static bool takes_result(const lam_op *op, int32_t i) {
     if (i == 0 || in_place(op)) return false;
     for (int32_t k = 0; k < op->sig->n_out; k++)
@@ -21,7 +21,7 @@ static bool takes_result(const lam_op *op, int32_t i) {
     return false;
 }
 
-/* What a tensor amounts to: its elements, or its bytes. */
+/* The size of a tensor, in elements or in bytes. */
 typedef int64_t measure(const lam_op_arg *a);
 static int64_t elements(const lam_op_arg *a) { return a->sparse ? a->stored : lmi_numel(shape_of(a)); }
 static int64_t stored(const lam_op_arg *a) {
@@ -38,7 +38,7 @@ static int64_t sum_in(const lam_op *op, measure *of) {
     return sum;
 }
 
-/* -1 where nothing is known to have come out, which an operator that gives no tensor can't be told from. */
+/* The sum over the results; -1 if no result is known, also for an operator that returns no tensor. */
 static int64_t sum_out(const lam_op *op, measure *of) {
     int64_t sum = 0;
     for (int32_t i = 0; i < op->sig->n_out; i++) {
@@ -48,7 +48,7 @@ static int64_t sum_out(const lam_op *op, measure *of) {
     return op->sig->n_out > 0 ? sum : -1;
 }
 
-/* Whether a tensor among them has complex elements; -1 where there is none, or one of no known type. */
+/* 1 if a tensor has complex elements, 0 if not; -1: there is no tensor, or the type of one is unknown. */
 static int64_t any_complex(const lam_op_arg *args, int32_t n) {
     int64_t any = -1;
     for (int32_t i = 0; i < n; i++) {
@@ -60,7 +60,7 @@ static int64_t any_complex(const lam_op_arg *args, int32_t n) {
     return any;
 }
 
-/* Numbers that are complex take more operations than the line of the word says. */
+/* Sets the operations an element; complex numbers take more than the line of the word says. */
 static void set_elements(const lam_op *op, lmi_facts *f) {
     int64_t out = any_complex(op->sig->out, op->sig->n_out), in = any_complex(op->sig->in, op->sig->n_in);
     bool complex = out == 1 || in == 1;
@@ -71,7 +71,7 @@ static void set_elements(const lam_op *op, lmi_facts *f) {
     lmi_fact_set(f, LMI_FACT_step, ops ? ops->step : complex ? 2 : 1);
 }
 
-/* What a rule of the caller's own may ask of any operator: axes, and whole numbers among the arguments. */
+/* Sets facts for user-defined rules of any operator: axes, and whole numbers among the arguments. */
 static void set_generic(const lam_op *op, lam_shape x, lam_shape y, lmi_facts *f) {
     lam_shape z = {-1, NULL};
     int32_t tensors = 0;
@@ -87,8 +87,8 @@ static void set_generic(const lam_op *op, lam_shape x, lam_shape y, lmi_facts *f
 
 enum { META = 14 }; /* c10's number of the device without memory */
 
-/* What goes there is neither read nor written. Where all tensors are there, a run without memory is counted
- * by their shapes. */
+/* True if data go from another device to the meta device: nothing is read or written. If all tensors are on
+ * the meta device, the run has no memory and counts by shapes. */
 static bool goes_nowhere(const lam_op *op) {
     if (op->sig->n_out != 1 || !op->sig->out->is_tensor || op->sig->out->device != META) return false;
     for (int32_t i = 0; i < op->sig->n_in; i++)
@@ -119,7 +119,7 @@ static int32_t first_bits(const lam_op_arg *args, int32_t n) {
     return 0;
 }
 
-/* The same in bytes, by each tensor's own type. */
+/* Sets the facts in bytes, by the type of each tensor. */
 static void set_bytes(const lam_op *op, const lmi_slots *s, lmi_facts *f) {
     lmi_slot_id role = lmi_op_tensor(s, LMI_S_x) ? LMI_S_x : LMI_S_q;
     int32_t out = first_bits(op->sig->out, op->sig->n_out);
@@ -136,7 +136,7 @@ static void set_bytes(const lam_op *op, const lmi_slots *s, lmi_facts *f) {
     lmi_fact_set(f, LMI_FACT_weights_bytes, lmi_op_bytes(s, LMI_S_w));
 }
 
-/* A gradient that nobody asked for does not come out. */
+/* 1 if a backward returns the gradient at `position`; 0: it was not requested. */
 static int64_t wanted(const lam_op *op, int32_t position) {
     for (int32_t i = 0; i < op->sig->n_out; i++)
         if (op->sig->out[i].position == position && op->sig->out[i].is_tensor) return 1;
@@ -150,7 +150,7 @@ static void set_wanted(const lam_op *op, lmi_facts *f) {
     lmi_fact_set(f, LMI_FACT_want_b, wanted(op, 2));
 }
 
-/* -- kinds that need more -------------------------------------------------------------------------------- */
+/* -- further facts by family ----------------------------------------------------------------------------- */
 
 static lmi_op_family *const families[LMI_N_KINDS] = {
     [LMI_K_conv] = lmi_op_dense,

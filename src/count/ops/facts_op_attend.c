@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * facts_op_attend: attention as operators. A flag or a window leaves a band of the scores: query i sees the
- * keys from i + low to i + high. A mask leaves what was counted of its values. */
+ * keys from i + low to i + high. A mask leaves the scores that lam_values_mask counted. */
 #include "count/ops/facts_op.h"
 
 static lam_shape shape(const lmi_slots *s, lmi_slot_id id) {
@@ -14,10 +14,11 @@ typedef struct band {
     bool told;
 } band;
 
-/* Beyond it products of what is counted here leave 64 bits. */
+/* Products of larger numbers would not fit into 64 bits. */
 enum { MOST = INT32_MAX };
 
-/* Pairs of a query i and a key j with j < i + more: each query has more by one, until it has them all. */
+/* Pairs of a query i and a key j with j < i + more: each query has one key more than the previous one, until
+ * it has all. */
 static int64_t below(int64_t queries, int64_t keys, int64_t more) {
     int64_t first = more < 0 ? -more : 0, full = keys - more; /* the first with any key; with all of them */
     if (first > queries) first = queries;
@@ -27,14 +28,14 @@ static int64_t below(int64_t queries, int64_t keys, int64_t more) {
     return sum + (queries - full) * keys;
 }
 
-/* Queries that see a key at all. */
+/* Queries that see at least one key. */
 static int64_t seeing(int64_t queries, int64_t keys, band b) {
     int64_t first = b.high < 0 ? -b.high : 0, last = keys - 1 - b.low;
     if (last > queries - 1) last = queries - 1;
     return keys > 0 && last >= first ? last - first + 1 : 0;
 }
 
-/* What a head has, and all of them. */
+/* Queries, keys and band of one head; the number of sequences times heads. */
 typedef struct frame {
     int64_t seqs, queries, keys;
     band band;
@@ -55,24 +56,25 @@ static void set_band(const frame *a, lmi_facts *f) {
     lmi_fact_set(f, LMI_FACT_scored, lmi_times(a->seqs, is_whole(a) ? (keys ? queries : 0) : scored));
 }
 
-/* -- what an operator says of them ----------------------------------------------------------------------- */
+/* -- bands by an operator's arguments -------------------------------------------------------------------- */
 
-/* A number that may be None; false where it is something else, a tensor of another overload. */
+/* Reads a number that may be None; false if the value is another one, such as a tensor of another
+ * overload. */
 static bool number(const lmi_slots *s, lmi_slot_id id, int64_t none, int64_t *out) {
     const lam_value *v = s->at[id].present ? s->at[id].value : NULL;
     *out = v && v->type == LAM_INT ? v->i : none;
     return !s->at[id].present || (v && (v->type == LAM_INT || v->type == LAM_NONE));
 }
 
-/* A flag lets query i see keys 0 to i, however many keys there are; one that is not told is off, as by
+/* With the causal flag query i sees keys 0 to i, for any number of keys. A missing flag is off, the
  * default. */
 static band by_flag(const lmi_slots *s, int64_t queries, int64_t keys) {
     bool causal = false, told = lmi_op_bool(s, LMI_S_causal, &causal) || !s->at[LMI_S_causal].present;
     return (band){-queries, causal ? 0 : keys, told};
 }
 
-/* Flash attention ends its bands at the last key, as soon as its schema has windows: -1 is without an end.
- * Before, what it did where there are more keys than queries differs. */
+/* Bands of flash attention end at the last key if its schema has windows; a window of -1 has no end. Older
+ * schemas differ if there are more keys than queries. */
 static band by_window(const lmi_slots *s, int64_t queries, int64_t keys) {
     int64_t left = -1, right = -1, shift = keys - queries;
     bool told = number(s, LMI_S_before, -1, &left) && number(s, LMI_S_after, -1, &right), causal = false;
@@ -84,7 +86,7 @@ static band by_window(const lmi_slots *s, int64_t queries, int64_t keys) {
     return (band){left < 0 ? -queries : shift - left, right < 0 ? keys : shift + right, told};
 }
 
-/* Of efficient attention: 1 begins at the first key, 2 ends at the last one. */
+/* The mask types of efficient attention: 1 begins at the first key, 2 ends at the last one. */
 static band by_type(const lmi_slots *s, int64_t queries, int64_t keys) {
     int64_t type, window;
     bool told = number(s, LMI_S_mask_type, -1, &type) && number(s, LMI_S_before, 0, &window);
@@ -94,7 +96,7 @@ static band by_type(const lmi_slots *s, int64_t queries, int64_t keys) {
 
 /* -- facts ----------------------------------------------------------------------------------------------- */
 
-/* Sequences of different lengths that lie one after the other, or in pages. */
+/* True for sequences of different lengths that are stored one after the other, or in pages. */
 static bool is_packed(const lmi_slots *s) {
     return lmi_op_tensor(s, LMI_S_starts) || lmi_op_tensor(s, LMI_S_used) || lmi_op_tensor(s, LMI_S_pages);
 }
@@ -106,14 +108,14 @@ static int64_t product_of(lam_shape s, int32_t n) {
     return all;
 }
 
-/* An axis of the scores, the last one being number 0: keys, queries, heads and sequences. */
+/* The size of an axis of the scores, counted from the last one, 0: keys, queries, heads and sequences. */
 static int64_t scores_axis(const frame *a, lam_shape q, bool rows, int32_t i) {
     if (i < 2) return i == 0 ? a->keys : a->queries;
     return lmi_axis(q, rows ? (i == 2 ? 2 : 0) : -1 - i);
 }
 
-/* An axis of the mask that has one element stands for all of the scores'. Nothing is known where its values
- * were not read, or a band leaves something out as well. */
+/* Sets the counts of a mask. An axis of one element is broadcast over the scores. The counts are unknown if
+ * the values were not read, or if a band excludes scores too. */
 static void set_mask(const frame *a, const lmi_slots *s, lam_shape q, bool rows, lmi_facts *f) {
     const lam_op_arg *mask = s->at[LMI_S_mask].tensor;
     if (!is_whole(a) || !mask || !mask->masks || mask->ndim < 0 || mask->ndim > q.ndim) return;
@@ -145,7 +147,7 @@ static void heads(lmi_kind kind, const lmi_slots *s, lmi_facts *f) {
     lmi_fact_set(f, LMI_FACT_keys, a.keys);
     lmi_fact_set(f, LMI_FACT_embed, lmi_axis(q, -1));
     lmi_fact_set(f, LMI_FACT_vdim, lmi_axis(v, -1));
-    /* A slope a head is one more product and sum a score, in which kernels differ. */
+    /* A slope for each head takes one more product and sum a score in some kernels: unknown. */
     lmi_fact_set(f, LMI_FACT_masks, lmi_op_tensor(s, LMI_S_bends) ? -1 : lmi_op_tensor(s, LMI_S_mask));
     if (a.queries < 0 || a.keys < 0) return;
     a.band = windows ? by_window(s, a.queries, a.keys)

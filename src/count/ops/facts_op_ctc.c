@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * facts_op_ctc: connectionist temporal classification, by how long each sequence is and how many labels it
- * has. */
+ * facts_op_ctc: connectionist temporal classification, by the length and the number of labels of each
+ * sequence. */
 #include "count/ops/facts_op.h"
 
 static const lam_value *lengths(const lmi_slots *s, lmi_slot_id id) {

@@ -8,7 +8,7 @@ static lam_shape shape(const lmi_slots *s, lmi_slot_id id) {
     return lmi_op_tensor(s, id) ? s->at[id].shape : (lam_shape){-1, NULL};
 }
 
-/* Products of axes `from` .. `to`-1, negative ones from the end; -1 when the shape has fewer. */
+/* The product of axes `from` .. `to`-1, negative ones from the end; -1 if the shape has fewer. */
 static int64_t axes(lam_shape s, int32_t from, int32_t to) {
     int64_t n;
     if (from < 0) from += s.ndim;
@@ -19,11 +19,11 @@ static int64_t axes(lam_shape s, int32_t from, int32_t to) {
 
 /* -- convolution ----------------------------------------------------------------------------------------- */
 
-/* Channels come right before as many spatial axes as the weight has. */
+/* Channels are the axis directly before the spatial axes, whose number the weight determines. */
 static int64_t channels(lam_shape t, lam_shape w) { return w.ndim > 2 ? lmi_axis(t, 1 - w.ndim) : -1; }
 
-/* A weight is (out, in / groups, ...), a transposed one (in, out / groups, ...). Where the flag is not told,
- * the channels decide unless both readings fit. */
+/* A weight is (out, in / groups, ...), a transposed one (in, out / groups, ...). If the flag is unknown, the
+ * channels decide, unless both forms fit. */
 static int64_t transposed(lam_shape x, lam_shape w, lam_shape y, const lmi_slots *s) {
     bool flag;
     if (lmi_op_bool(s, LMI_S_transposed, &flag)) return flag;
@@ -32,14 +32,14 @@ static int64_t transposed(lam_shape x, lam_shape w, lam_shape y, const lmi_slots
     return first == in ? 1 : first == out ? 0 : -1;
 }
 
-/* A fused operator may take another input before its weight ("x, other, w"), of the output's shape. */
+/* A fused operator may have another input before its weight ("x, other, w"), of the output's shape. */
 static lam_shape weight(lmi_kind k, lam_shape y, const lmi_slots *s) {
     lam_shape w = shape(s, LMI_S_w), next = shape(s, LMI_S_b);
     bool other = k == LMI_K_conv_fused && w.ndim >= 0 && next.ndim == w.ndim && w.ndim == y.ndim;
     return other ? next : w;
 }
 
-/* What a kernel gives besides is no business of who did not ask for it. */
+/* Sets which gradients were requested; a kernel may return further ones, which do not count. */
 static void asked(const lmi_slots *s, lmi_facts *f) {
     const lam_value *v = s->at[LMI_S_asked].present ? s->at[LMI_S_asked].value : NULL;
     bool told = v && v->type == LAM_INTS && v->n == 3;
@@ -47,7 +47,8 @@ static void asked(const lmi_slots *s, lmi_facts *f) {
     lmi_fact_set(f, LMI_FACT_asks_w, told ? v->ints[1] != 0 : lmi_fact_get(f, LMI_FACT_want_w));
 }
 
-/* Where "same" takes an odd number of positions, one side gets one more: a tool that halves it loses one. */
+/* If "same" pads an odd number of positions, one side gets one more: a tool that halves the padding loses
+ * one. */
 static int64_t halved(lam_shape y, lam_shape w, const lmi_slots *s) {
     const lam_value *pad = s->at[LMI_S_pad].present ? s->at[LMI_S_pad].value : NULL;
     int64_t n = lmi_numel(y);
@@ -82,7 +83,8 @@ static void conv(const lam_op *op, lmi_kind k, const lmi_slots *s, lmi_facts *f)
 
 /* -- products -------------------------------------------------------------------------------------------- */
 
-/* A factor of 1 costs nothing, nor does one of 0, which leaves the summand out. */
+/* Products with the factors alpha and beta. A factor of 1 costs nothing, nor does 0, which omits the
+ * summand. */
 static int64_t scalings(const lmi_slots *s) {
     const lam_value *shifted = s->at[LMI_S_value].present ? s->at[LMI_S_value].value : NULL;
     if (shifted && (shifted->type == LAM_INT || shifted->type == LAM_FLOAT)) return -1; /* another overload */
@@ -108,8 +110,8 @@ static void product(const lam_op *op, lmi_kind k, const lmi_slots *s, lmi_facts 
     lmi_fact_set(f, LMI_FACT_x2_last, lmi_axis(shape(s, LMI_S_x2), -1));
 }
 
-/* A difference, then what the norm asks of it and after the sum: a square and a root; an absolute value or a
- * comparison; an absolute value, a power and a root. */
+/* Operations of a distance: a difference, then by the norm: a square, and a root of the sum; an absolute
+ * value or a comparison; an absolute value and a power, and a root of the sum. */
 static void distance(const lam_op *op, const lmi_slots *s, lmi_facts *f) {
     double p = lmi_op_number(s, LMI_S_norm, -1);
     bool plain = p == 0 || p == 1 || p == HUGE_VAL;
@@ -118,8 +120,8 @@ static void distance(const lam_op *op, const lmi_slots *s, lmi_facts *f) {
     lmi_fact_set(f, LMI_FACT_last, !plain);
 }
 
-/* A difference, its part of the gradient, and the sum: for p=1 the sign times the gradient; for 2 the
- * gradient times the difference over the distance, where that is not 0. */
+/* A difference, its part of the gradient, and the sum: for p=1 the sign times the gradient; for p=2 the
+ * gradient times the difference over the distance, if that is not 0. */
 static void distance_backward(const lam_op *op, const lmi_slots *s, lmi_facts *f) {
     double p = lmi_op_number(s, LMI_S_norm, -1);
     lmi_fact_set(f, LMI_FACT_red, lmi_axis(lmi_op_in(op, s), -1));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * facts_op_factor: factorisations of matrices and systems that are solved with them. */
+ * facts_op_factor: factorisations of matrices, and systems solved with them. */
 #include "count/ops/facts_op.h"
 
 /* Matrices in a batch: all axes but the last two. */
@@ -8,13 +8,14 @@ static int64_t batch(lam_shape s) {
     return s.ndim >= 2 && lmi_product(s.sizes, s.ndim - 2, &n) ? n : -1;
 }
 
-/* 1 or 0 as a flag says; what it is where it was left out. */
+/* The value of a flag, 1 or 0; `otherwise` if it was left out; -1: unknown. */
 static int64_t flag(const lmi_slots *s, lmi_slot_id id, bool otherwise) {
     bool told = otherwise;
     return lmi_op_bool(s, id, &told) ? told : s->at[id].present ? -1 : otherwise;
 }
 
-/* The orthogonal matrix: the only result of reflections, the first of a qr. Its mode "r" leaves it empty. */
+/* Columns of the orthogonal matrix: the only result of reflections, the first one of a qr. It is empty in
+ * mode "r". */
 static int64_t formed(const lam_op *op) {
     lam_shape q = lmi_op_out(op, 0);
     int64_t n = lmi_numel(q);
@@ -34,14 +35,14 @@ static void reflected(const lmi_slots *s, lmi_facts *f) {
     lmi_fact_set(f, LMI_FACT_reflectors, many < length ? many : length > 0 ? length - 1 : 0);
 }
 
-/* Singular values are those of the transpose too, so columns are the shorter side. */
+/* A matrix and its transpose have the same singular values, so columns are the shorter side. */
 static void diagonals(int64_t tall, int64_t few, lmi_facts *f) {
     lmi_fact_set(f, LMI_FACT_tall, tall);
     lmi_fact_set(f, LMI_FACT_steps_of_qr, tall > few ? few : few > 0 ? few - 1 : 0);
     lmi_fact_set(f, LMI_FACT_rows_of_qr, few > 2 ? few - 2 : 0);
 }
 
-/* The right sides of a least squares problem: matrices, or vectors where there is an axis less. */
+/* The right sides of a least squares problem: matrices, or vectors if there is one axis less. */
 static void right_sides(const lmi_slots *s, int32_t ndim, lmi_facts *f) {
     lam_shape b = lmi_op_tensor(s, LMI_S_x2) ? s->at[LMI_S_x2].shape : (lam_shape){-1, NULL};
     lmi_fact_set(f, LMI_FACT_columns_of, b.ndim == ndim ? lmi_axis(b, -1) : b.ndim == ndim - 1 ? 1 : -1);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * facts_op_index: operators that read or write where indices say, and those that look through windows. */
+ * facts_op_index: operators that read or write at indices, and those that read windows. */
 #include "count/ops/facts_op.h"
 
 /* -- indices --------------------------------------------------------------------------------------------- */
 
-/* Elements of the tensors in the list at a position, or their bytes. */
+/* Elements (or bytes) of the tensors in the list at a position. */
 static int64_t listed(const lam_op *op, int32_t position, bool bytes) {
     int64_t sum = 0;
     bool any = false;
@@ -19,7 +19,7 @@ static int64_t listed(const lam_op *op, int32_t position, bool bytes) {
     return any ? sum : -1;
 }
 
-/* How a bag is reduced: 0 sum, 1 mean, 2 maximum. */
+/* The mode of a bag: 0 sum, 1 mean, 2 maximum. */
 static void bag(const lmi_slots *s, lmi_facts *f) {
     double mode = lmi_op_number(s, LMI_S_mode, -1);
     lmi_fact_set(f, LMI_FACT_weights, lmi_op_numel(s, LMI_S_w));
@@ -28,8 +28,9 @@ static void bag(const lmi_slots *s, lmi_facts *f) {
     lmi_fact_set(f, LMI_FACT_skips, lmi_op_number(s, LMI_S_padding_idx, -1) >= 0);
 }
 
-/* Each bag's gradient goes to all its rows, or element by element to those that had the maxima. How often an
- * index occurs, which a flag divides by, is a value like the padding that is left out. */
+/* Each bag's gradient is added to all its rows, or element by element to those with the maxima. It is unknown
+ * how often an index occurs, by which a flag divides, and which indices are the padding that is left out:
+ * both depend on values. */
 static void bag_backward(const lmi_slots *s, lmi_facts *f) {
     bool by_frequency = false;
     lam_shape grad = lmi_op_tensor(s, LMI_S_grad) ? s->at[LMI_S_grad].shape : (lam_shape){-1, NULL};
@@ -73,8 +74,8 @@ static bool is_adaptive(lmi_kind k) {
            k == LMI_K_adaptive_max_pool;
 }
 
-/* A source that can't read lists of integers leaves the window out. The layer that made the call then says
- * it, if it is that kind of layer and works over as many axes. */
+/* A source that can't read lists of integers leaves the window out. It is then taken from the layer that
+ * called the operator, if that has the same kind and number of spatial axes. */
 static void window_of_layer(const lam_model *m, const lam_op *op, lmi_kind k, lmi_slots *s) {
     const lam_event *call = lam_model_event(m, op->call);
     const lam_module *mod = call ? lam_model_module(m, call->module) : NULL;
@@ -117,7 +118,7 @@ static void windows(const lam_model *m, const lam_op *op, lmi_kind k, const lmi_
     lmi_fact_set(f, LMI_FACT_windows, lmi_times(planes, all.windows));
 }
 
-/* Windows that lie at random, all in bounds. */
+/* Windows at random positions, all in bounds. */
 static void random_windows(const lam_op *op, const lmi_slots *s, lmi_facts *f) {
     const lam_value *v = s->at[LMI_S_kernel].present ? s->at[LMI_S_kernel].value : NULL;
     int64_t win = v ? 1 : -1;

@@ -4,7 +4,7 @@
 
 static int64_t numel(const lam_op_arg *a) { return lmi_numel((lam_shape){a->ndim, a->sizes}); }
 
-/* Elements of the tensors of the first argument, and what is left when each gives one up. */
+/* Elements of the tensors of the first argument, and the same without one element of each. */
 static void firsts(const lam_op *op, lmi_facts *f) {
     int64_t sum = 0, rest = 0, bytes = 0;
     for (int32_t i = 0; i < op->sig->n_in; i++) {
@@ -20,15 +20,15 @@ static void firsts(const lam_op *op, lmi_facts *f) {
     lmi_fact_set(f, LMI_FACT_firsts_bytes, bytes);
 }
 
-/* A list of factors, one a tensor, is not read. Where the line says that there always is a factor, its
- * absence is such a list. */
+/* A list of factors, one for each tensor, is not read. If the line of the word says that there always is a
+ * factor, a missing one is such a list. */
 static int64_t factors(const lam_op *op, const lmi_slots *s) {
     return s->at[LMI_S_alpha].present ? lmi_op_factors(s) : lmi_op_last(op->sig->word);
 }
 
 /* -- products pair by pair ------------------------------------------------------------------------------- */
 
-/* The next matrix of the list that is argument `position`, from entry *at on; NULL past the last one. */
+/* The next tensor of the list that is argument `position`, from entry *at on; NULL past the last one. */
 static const lam_op_arg *next(const lam_op *op, int32_t position, int32_t *at) {
     while (*at < op->sig->n_in) {
         const lam_op_arg *a = &op->sig->in[(*at)++];
@@ -52,7 +52,7 @@ static void products(const lam_op *op, lmi_facts *f) {
 
 /* -- optimisers ------------------------------------------------------------------------------------------ */
 
-/* 1 if the number is not 0, 0 if it is; -1 where it is not told. */
+/* 1 if the number is not 0, 0 if it is; -1: unknown. */
 static int64_t acts(const lmi_slots *s, lmi_slot_id id) {
     const lam_value *v = s->at[id].present ? s->at[id].value : NULL;
     if (!v || (v->type != LAM_FLOAT && v->type != LAM_INT && v->type != LAM_BOOL)) return -1;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
- * facts_op_norm: operators that normalise or work along an axis, and those that work element by element. */
+ * facts_op_norm: operators that normalise or work along an axis, and elementwise ones. */
 #include "count/ops/facts_op.h"
 
 #include <math.h>
 
 /* -- normalisations -------------------------------------------------------------------------------------- */
 
-/* Whether the batch's own statistics are taken. Where the flag is not told: statistics are then saved for the
- * backward pass, which they are not otherwise. A backward without a flag is one of training. */
+/* 1 if the statistics of the batch are used. If the flag is unknown: in training, and only then, statistics
+ * are saved for the backward pass. A backward without a flag is one of training. */
 static int64_t in_training(const lam_op *op, lmi_kind k, const lmi_slots *s) {
     bool flag;
     if (lmi_op_bool(s, LMI_S_training, &flag)) return flag;
@@ -24,14 +24,14 @@ static void batch_norm(const lam_op *op, lmi_kind k, const lmi_slots *s, lmi_fac
     lmi_fact_set(f, LMI_FACT_stats_bytes, mean < 0 || var < 0 || lmi_add_over(mean, var, &mean) ? -1 : mean);
 }
 
-/* Where the means don't come out: the samples, each with as many groups as an argument says. */
+/* If the means are not returned: the samples times the groups of an argument. */
 static int64_t groups(const lam_op *op, const lmi_slots *s) {
     int64_t n = lmi_value_int(s->at[LMI_S_groups].value, -1);
     return lmi_times(lmi_axis(lmi_op_in(op, s), 0), n);
 }
 
-/* Rows that share one mean: as many as the means, which come out next to the result and go into the
- * backward; else the elements for one of the scale. */
+/* Rows, each with one mean: the number of means, which are the second result, and an argument of the
+ * backward; else the input's elements for each element of the scale. */
 static int64_t rows_of(const lam_op *op, lmi_kind k, const lmi_slots *s) {
     if (k == LMI_K_row_norm_backward || k == LMI_K_rms_norm_backward) return lmi_op_numel(s, LMI_S_mean);
     int64_t rows = lmi_numel(lmi_op_out(op, 1));
@@ -67,7 +67,7 @@ void lmi_op_norm(const lam_model *m, const lam_op *op, lmi_kind k, const lmi_slo
 
 /* -- along an axis --------------------------------------------------------------------------------------- */
 
-/* Elements along the axis that an argument names; a number alone has one. */
+/* Elements along the axis that an argument names; a tensor without axes has one. */
 static int64_t along(lam_shape x, const lmi_slots *s) {
     const lam_value *v = s->at[LMI_S_dim].present ? s->at[LMI_S_dim].value : NULL;
     if (!v || v->type != LAM_INT || x.ndim < 0) return -1;
@@ -80,8 +80,8 @@ static int64_t of_one(double p, bool plain, int64_t complex) {
     return p == 2 || p == 0 ? 3 : plain ? 4 : 5; /* |z|^2, both parts compared with 0, |z| */
 }
 
-/* Of each element: a square, an absolute value or a comparison with 0; or an absolute value and a power. Of
- * the sum: a root, but for the norms 0, 1 and infinity and where the line of the word says none. */
+/* For each element: a square, an absolute value or a comparison with 0; or an absolute value and a power. For
+ * the sum: a root, except for the norms 0, 1 and infinity, and for words whose line says none. */
 void lmi_op_power(const lam_op *op, const lmi_slots *s, lmi_facts *f) {
     bool told = s->at[LMI_S_norm].present && s->at[LMI_S_norm].value &&
                 (s->at[LMI_S_norm].value->type == LAM_INT || s->at[LMI_S_norm].value->type == LAM_FLOAT);
@@ -102,7 +102,7 @@ void lmi_op_axes(const lam_model *m, const lam_op *op, lmi_kind k, const lmi_slo
     }
     lam_shape x = lmi_op_in(op, s);
     int64_t axis = along(x, s), in = lmi_numel(x);
-    if (k == LMI_K_renorm) { /* one norm for each place along the axis */
+    if (k == LMI_K_renorm) { /* one norm for each position along the axis */
         lmi_op_power(op, s, f);
         lmi_fact_set(f, LMI_FACT_rows, axis);
         return;
@@ -111,32 +111,32 @@ void lmi_op_axes(const lam_model *m, const lam_op *op, lmi_kind k, const lmi_slo
     lmi_fact_set(f, LMI_FACT_rows, axis < 0 || in < 0 ? -1 : axis == 0 ? 0 : in / axis);
 }
 
-/* -- element by element ---------------------------------------------------------------------------------- */
+/* -- elementwise ----------------------------------------------------------------------------------------- */
 
 static int64_t bounds(const lmi_slots *s) { return lmi_filled(s, LMI_S_start) + lmi_filled(s, LMI_S_end); }
 
-/* A factor of 1 costs nothing; one that is a list or a tensor is never taken for 1. */
+/* A factor of 1 costs nothing; a list or a tensor never counts as 1. */
 int64_t lmi_op_factors(const lmi_slots *s) {
     const lmi_slot *alpha = &s->at[LMI_S_alpha];
     bool plain = alpha->value && alpha->value->type != LAM_INTS;
     return bounds(s) + (alpha->present && (!plain || lmi_op_number(s, LMI_S_alpha, 1) != 1));
 }
 
-/* With a scale elu is selu: scale*(max(0,x) + min(0, alpha*(exp(x)-1))), 7 operations and not 4. */
+/* An elu with a scale is selu: scale*(max(0,x) + min(0, alpha*(exp(x)-1))), 7 operations instead of 4. */
 static int64_t extra_of_map(const lmi_slots *s) {
     return lmi_op_factors(s) + (lmi_op_number(s, LMI_S_scale, 1) != 1 ? 3 : 0);
 }
 
 static int64_t by_tanh(const lam_model *m, const lam_op *op, const lmi_slots *s) {
     const lam_value *v = s->at[LMI_S_approximate].present ? s->at[LMI_S_approximate].value : NULL;
-    if (!v || v->type != LAM_TEXT) { /* the layer that called it says it too */
+    if (!v || v->type != LAM_TEXT) { /* then the layer that called it has it */
         const lam_event *call = lam_model_event(m, op->call);
         v = call ? lam_model_attr(m, call->module, "approximate") : NULL;
     }
     return v && v->type == LAM_TEXT ? !strcmp(v->text, "tanh") : -1;
 }
 
-/* What two operands become takes one operation, whichever it is; a factor of the user's own is another. */
+/* Combining two operands takes one operation in every mode; a user-defined factor takes another. */
 static int64_t divides(const lmi_slots *s) {
     static const char *const plain[] = {"sum", "product", "min", "max", "band", "bor", "bxor"};
     const lam_value *v = s->at[LMI_S_mode].present ? s->at[LMI_S_mode].value : NULL;
@@ -146,8 +146,8 @@ static int64_t divides(const lmi_slots *s) {
     return strcmp(v->text, "avg") ? -1 : 1;
 }
 
-/* Such a layer keeps its activation from the day it was made, so who wraps functions later does not see it.
- */
+/* 1 if an encoder layer called the operator: it stores its activation function when it is created, so a tool
+ * that wraps functions later does not observe this call. */
 static int64_t by_encoder(const lam_model *m, const lam_op *op) {
     if (op->call == LMI_ANY_LAYER) return -1;
     const lam_event *call = lam_model_event(m, op->call);
@@ -155,9 +155,8 @@ static int64_t by_encoder(const lam_model *m, const lam_op *op) {
     return kind == LMI_K_encoder_layer || kind == LMI_K_decoder_layer;
 }
 
-/* A difference between two of an input's elements and the margin, 2, and 0 at least, 1; a square where the
- * power is
- * 2. Backward: the square's slope, and the sum that the target's element gets. */
+/* A difference of two elements of the input and the margin, 2, and the maximum with 0, 1; a square if the
+ * power is 2. Backward: the slope of the square, and the sum for the target's element. */
 static int64_t of_margin(lmi_kind k, const lmi_slots *s) {
     double p = lmi_op_number(s, LMI_S_norm, 1);
     bool backward = k == LMI_K_multi_margin_loss_backward;

@@ -1,31 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0
- * facts_op_order: sorting and searching, by the comparisons that the best known way of keeping a row in order
- * takes, and Fourier transforms. */
+ * facts_op_order: sorting and searching, counted as the comparisons of binary insertion, and Fourier
+ * transforms. */
 #include "count/ops/facts_op.h"
 
 #include <math.h>
 
-/* How often n can be halved until 1 is left, rounded up: comparisons that tell n places apart. */
+/* log2(n), rounded up: the comparisons that find one of n positions. */
 static int64_t halvings(int64_t n) {
     int64_t count = 0;
     for (uint64_t reach = 1; reach < (uint64_t)n; reach *= 2) count++;
     return count;
 }
 
-/* The i-th element is put into the i - 1 before it by halving: sum of the above over 1 to n. */
+/* The i-th element is inserted into the i - 1 before it by binary search: the sum of halvings over 1 to n. */
 static int64_t inserted(int64_t n) {
     int64_t k = halvings(n), all = lmi_times(n, k);
     return n < 1 ? 0 : all < 0 ? -1 : all - (int64_t)((UINT64_C(1) << k) - 1);
 }
 
-/* Of n elements the k first in order are kept: those beyond are put into k, or left out. */
+/* Comparisons that keep the k first in order of n elements: each further element is inserted into k, or left
+ * out. */
 static int64_t kept(int64_t n, int64_t k) {
     if (n - 1 <= k) return inserted(n);
     int64_t first = inserted(k + 1), rest = lmi_times(n - k - 1, halvings(k + 1));
     return first < 0 || rest < 0 || lmi_add_over(first, rest, &first) ? -1 : first;
 }
 
-/* Along the axis that an argument names; the last one where none does. */
+/* The size of the axis that an argument names; of the last one if there is no such argument. */
 static int64_t axis_of(const lam_op *op, const lmi_slots *s, lam_shape x, lmi_kind k) {
     const lam_value *v = k == LMI_K_sort ? NULL : s->at[LMI_S_dim].present ? s->at[LMI_S_dim].value : NULL;
     for (int32_t i = 0; k == LMI_K_sort && i < op->sig->n_in && !v; i++)
@@ -45,7 +46,7 @@ static void ordered(const lam_op *op, lmi_kind k, const lmi_slots *s, lmi_facts 
     int64_t rows = n > 0 ? in / n : 0;
     int64_t wanted = !chooses ? n : numbered ? lmi_value_int(s->at[LMI_S_num].value, -1) : n / 2 + n % 2;
     if (wanted < 0 || wanted > n) return;
-    /* The place of one value is found from either end. */
+    /* A single value is found from the nearer end. */
     if (chooses && lmi_op_last(op->sig->word) && n - wanted < wanted - 1) wanted = n - wanted + 1;
     lmi_fact_set(f, LMI_FACT_rows, rows);
     lmi_fact_set(f, LMI_FACT_compares, lmi_times(rows, kept(n, wanted)));
@@ -57,13 +58,13 @@ static void searched(const lmi_slots *s, lmi_facts *f) {
     lmi_fact_set(f, LMI_FACT_tries, n < 0 || n == INT64_MAX ? -1 : halvings(n + 1));
 }
 
-/* Comparing slices stops where two differ. */
+/* With an axis the count is unknown: a comparison of slices stops at the first difference. */
 static void looked(const lmi_slots *s, lmi_facts *f) {
     const lam_value *dim = s->at[LMI_S_dim].present ? s->at[LMI_S_dim].value : NULL;
     if (dim && dim->type != LAM_NONE) lmi_fact_set(f, LMI_FACT_each, -1);
 }
 
-/* The side that is real, or either where none is, has as many elements as are transformed. */
+/* The number of transformed elements is that of the real side; if both sides are complex, that of either. */
 static void transformed(const lam_op *op, const lmi_slots *s, lmi_facts *f) {
     lam_shape x = lmi_op_in(op, s), y = lmi_op_out(op, 0);
     bool to_real = lmi_op_last(op->sig->word) == 1;
@@ -79,7 +80,7 @@ static void transformed(const lam_op *op, const lmi_slots *s, lmi_facts *f) {
         if (axes->ints[i] < -signal.ndim || axes->ints[i] >= signal.ndim) return;
         one = lmi_times(one, lmi_axis(signal, (int32_t)axes->ints[i]));
     }
-    const double exact = 9007199254740992.0; /* 2^53: beyond, a double has no whole numbers one apart */
+    const double exact = 9007199254740992.0; /* 2^53: a double can't hold all larger whole numbers */
     double work = one > 0 ? (double)all * log2((double)one) : 0;
     lmi_fact_set(f, LMI_FACT_nlogn, one < 0 || work >= exact ? -1 : llround(work));
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * facts_op_packed: operators that get their weight in an object that is no tensor. The layer that called them
- * says what it keeps packed, if it calls no other layer: else it is not told whose weight it is. */
+ * facts_op_packed: operators with a weight in an object that is no tensor. The sizes are those of the packed
+ * weights of the calling layer, if that calls no other layer: else it is unknown whose weight it is. */
 #include "count/ops/facts_op.h"
 
 void lmi_op_packed(const lam_model *m, const lam_op *op, lmi_kind k, const lmi_slots *s, lmi_facts *f) {

@@ -12,7 +12,8 @@ static int64_t product(lam_shape s, int32_t from) {
     return lmi_product(s.sizes + from, s.ndim - from, &n) ? n : -1;
 }
 
-/* Samples a bin: the same number along both axes, if it is told; without, it follows the region's size. */
+/* Samples a bin: an argument gives the number along both axes; without it, the number depends on the region's
+ * size: unknown. */
 static int64_t samples(const lmi_slots *s) {
     int64_t along = lmi_value_int(s->at[LMI_S_samples].value, -1);
     return along > 0 ? lmi_times(along, along) : -1;
@@ -27,8 +28,8 @@ static void regions(const lam_op *op, const lmi_slots *s, lmi_facts *f) {
     if (lmi_op_bool(s, LMI_S_align, &aligned)) lmi_fact_set(f, LMI_FACT_aligned, aligned);
 }
 
-/* Offsets are two a position, and positions are shared by the channels of a group. Samples are one for each
- * input channel, tap of the window and output position. */
+/* There are two offsets for each position, which the channels of a group share, and one sample for each input
+ * channel, tap of the window and output position. */
 static void deformed(const lam_op *op, const lmi_slots *s, lmi_facts *f) {
     lam_shape x = shape(s, LMI_S_x), w = shape(s, LMI_S_w);
     lam_shape y = lmi_op_tensor(s, LMI_S_grad) ? shape(s, LMI_S_grad) : lmi_op_out(op, 0);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * facts_op_resample: operators that read an image on another grid: blends of a fixed number of neighbours, of
- * as many as the step is wide, and samples at positions that a tensor tells. */
+ * facts_op_resample: operators that read an image on another grid: blends of a fixed number of neighbours,
+ * blends of as many neighbours as the step is wide, and samples at the positions in a tensor. */
 #include "count/ops/facts_op.h"
 
 #include <math.h>
 
-/* -- as many neighbours as the mode says ----------------------------------------------------------------- */
+/* -- a fixed number of neighbours ------------------------------------------------------------------------ */
 
 static void blends(const lam_op *op, lmi_facts *f) {
     int64_t taps = lmi_op_each(op->sig->word), sum = 0, power = 1;
@@ -16,21 +16,21 @@ static void blends(const lam_op *op, lmi_facts *f) {
                  lmi_numel(lmi_op_in(op, &(lmi_slots){0}))); /* a backward's first tensor */
 }
 
-/* -- as many as a step is wide --------------------------------------------------------------------------- */
+/* -- neighbours within a step ---------------------------------------------------------------------------- */
 
 enum { MAX_STEPS = 1 << 24 };
 
-typedef struct axis { /* of an image that is made smaller or larger without aliasing */
+typedef struct axis { /* of an image that is resized with antialiasing */
     int64_t in, out;
-    double taps;    /* of the mode, where the step is no wider than 1 */
-    double scale;   /* input steps an output step takes */
-    bool in_double; /* elements are float64 or whole numbers: so is the arithmetic of positions */
+    double taps;    /* of the mode, if the step is no wider than 1 */
+    double scale;   /* input positions an output step */
+    bool in_double; /* positions are computed in double: elements are float64 or integers */
 } axis;
 
 static double rounded(const axis *a, double x) { return a->in_double ? x : (double)(float)x; }
 
-/* Input elements that go into all output elements of the axis together. Source: ATen/native/cpu/
- * UpSampleKernel.cpp, whose positions are of the elements' type, or double where a constant makes them so. */
+/* The sum over the axis of the input elements that each output element reads. Source: ATen/native/cpu/
+ * UpSampleKernel.cpp, whose positions have the elements' type, or double if a constant makes them so. */
 static int64_t neighbours(const axis *a) {
     if (a->in < 1 || a->out < 0 || a->out > MAX_STEPS || a->in > MAX_STEPS) return -1;
     double reach = rounded(a, a->taps * 0.5 * (a->scale >= 1 ? a->scale : 1));
@@ -52,7 +52,7 @@ static const lam_op_arg *argument(const lam_op *op, int32_t position) {
     return NULL;
 }
 
-/* The factor that an argument gives, 0 where it gives none; false where it is not told. */
+/* Reads the factor of an argument, 0 if it is None; false: unknown. */
 static bool factor_of(const lam_op *op, int32_t position, double *out) {
     const lam_op_arg *a = argument(op, position);
     *out = a && a->value.type == LAM_FLOAT ? a->value.f
@@ -61,8 +61,7 @@ static bool factor_of(const lam_op *op, int32_t position, double *out) {
     return !a || a->value.type == LAM_FLOAT || a->value.type == LAM_INT || a->value.type == LAM_NONE;
 }
 
-/* Corners that are aligned come first among the last three arguments, then the factors of rows and columns.
- */
+/* Reads the last three arguments: the flag for aligned corners, the factors of rows and columns. */
 static bool axes_of(const lam_op *op, int32_t align, lam_shape x, lam_shape y, axis out[2]) {
     enum { FLOAT64 = 7, HALF = 5 };
     const lam_op_arg *flag = argument(op, align);
@@ -85,7 +84,7 @@ static bool axes_of(const lam_op *op, int32_t align, lam_shape x, lam_shape y, a
     return true;
 }
 
-/* Columns first, then rows; an axis that keeps its size is left out. */
+/* Columns are resized first, then rows; an axis that keeps its size is skipped. */
 static void smoothed(const lam_op *op, lmi_facts *f) {
     lam_shape x = lmi_op_in(op, &(lmi_slots){0}), y = lmi_op_out(op, 0);
     axis a[2];
@@ -110,13 +109,13 @@ static void smoothed_backward(const lam_op *op, lmi_facts *f) {
     lmi_fact_set(f, LMI_FACT_covered, lmi_times(planes, lmi_times(neighbours(&a[0]), neighbours(&a[1]))));
 }
 
-/* -- at positions that a tensor tells -------------------------------------------------------------------- */
+/* -- positions in a tensor ------------------------------------------------------------------------------- */
 
 enum { BILINEAR, NEAREST, BICUBIC };
 
-/* What a gradient takes to come back. To an element of the image: its weight (bicubic: two) by the gradient,
- * and the sum. To a coordinate: the element's value by the gradient, and by what the weight's slope along
- * that axis is made of, and the sum. A coordinate's scale at the end; bicubic four slopes an axis: 4
+/* Operations of the gradients. For an element of the image: its weight (bicubic: two) times the gradient, and
+ * the sum. For a coordinate: the element's value times the gradient, times the factors of the weight's slope
+ * along that axis, and the sum. At the end each coordinate is scaled; bicubic has four slopes an axis: 4
  * differences, and polynomials of 4 and 3 operations, two each. */
 static void gradients(int64_t mode, int64_t rank, lmi_facts *f) {
     int64_t near = mode == BICUBIC ? 16 : rank == 3 ? 8 : 4, parts = mode == BICUBIC ? 2 : rank - 1;
@@ -126,11 +125,11 @@ static void gradients(int64_t mode, int64_t rank, lmi_facts *f) {
     lmi_fact_set(f, LMI_FACT_slopes_of, flat ? 0 : rank + (mode == BICUBIC ? 2 * 18 : 0));
 }
 
-/* Of a position: each coordinate 4 operations, 3 where corners are aligned, and rounded. Bilinear besides:
- * its distances to both sides, and a weight for each of 2, 4 or 8 neighbours, a product less than axes.
- * Bicubic: two distances, and 25 an axis for four weights: 3 more distances, and polynomials of 5 and 6
- * operations, two each. Of an element: a product for each neighbour and their sum, axis by axis where it is
- * bicubic. */
+/* For a position: 4 operations a coordinate, 3 if corners are aligned, and a rounding. Bilinear also computes
+ * its distances to both sides, and a weight for each of 2, 4 or 8 neighbours, with one product less than
+ * axes. Bicubic: two distances, and 25 an axis for four weights: 3 more distances, and polynomials of 5 and 6
+ * operations, two each. For an element: a product for each neighbour and their sum, in bicubic axis by
+ * axis. */
 static void grid(const lam_op *op, lmi_kind k, const lmi_slots *s, lmi_facts *f) {
     bool aligned;
     int64_t positions = lmi_op_numel(s, LMI_S_x2), rank = lmi_op_rank(op->sig->word),
@@ -163,7 +162,7 @@ void lmi_op_resample(const lam_model *m, const lam_op *op, lmi_kind k, const lmi
     }
 }
 
-/* What the tables of other counters ask: the size that was wanted. */
+/* For the tables of other counters: the requested size. */
 void lmi_op_sized(const lam_model *m, const lam_op *op, lmi_kind k, const lmi_slots *s, lmi_facts *f) {
     (void)m, (void)k, (void)s;
     int64_t n = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * facts_op_roles: what the roles of an operator's arguments hold. */
+ * facts_op_roles: reads the roles of an operator's arguments. */
 #include "count/ops/facts_op.h"
 
 static lam_shape nth_tensor(const lam_op_arg *args, int32_t n, int32_t position) {
@@ -25,7 +25,7 @@ int64_t lmi_op_numel(const lmi_slots *s, lmi_slot_id id) {
     return lmi_op_tensor(s, id) ? lmi_numel(s->at[id].shape) : -1;
 }
 
-/* Elements of a role that may stay empty: 0 then. */
+/* Elements of a role that may be empty: 0 then. */
 int64_t lmi_op_optional(const lmi_slots *s, lmi_slot_id id) {
     return lmi_op_tensor(s, id) ? lmi_numel(s->at[id].shape) : 0;
 }

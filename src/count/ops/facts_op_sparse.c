@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * facts_op_sparse: operators on tensors that do not store what is 0. A product of matrices counts as if they
- * did, and beside it what is stored; what others do depends on how their kernels go about it. */
+ * facts_op_sparse: operators on sparse tensors. A matrix product counts as if they were dense, and its
+ * effective count by the stored elements. The work of other operators depends on their kernels. */
 #include "count/ops/facts_op.h"
 
 static const lam_op_arg *sparse_one(const lam_op_arg *args, int32_t n) {
@@ -24,15 +24,16 @@ static const lam_op_arg *of_role(const lmi_slots *s, lmi_slot_id id) {
     return s->at[id].present ? s->at[id].tensor : NULL;
 }
 
-/* Rows of the result that one element of the second factor takes part in. */
+/* Rows of the result that depend on one element of the second factor. */
 static int64_t rows_of(lam_shape y, const lam_op_arg *second) {
     int64_t last = lmi_axis(y, -1), all = lmi_numel(y);
     if (second->ndim > 2) return lmi_axis(y, -2);
     return last > 0 && all >= 0 ? all / last : all;
 }
 
-/* Products that are made: each stored element of the one sparse factor meets a row or column of the other. Of
- * two sparse ones the positions decide. A sparse result of dense factors is computed where it is stored. */
+/* Computed products: each stored element of a sparse factor is multiplied by a row or column of the other. If
+ * both are sparse, their positions decide. Of a sparse result of dense factors only stored elements are
+ * computed. */
 static int64_t products(const lam_op *op, const lmi_slots *s, const lmi_facts *f) {
     const lam_op_arg *x = of_role(s, LMI_S_x), *w = of_role(s, LMI_S_x2), *out = op->sig->out;
     lam_shape y = lmi_op_out(op, -1);
@@ -45,7 +46,7 @@ static int64_t products(const lam_op *op, const lmi_slots *s, const lmi_facts *f
     return w->sparse ? lmi_times(w->values, rows_of(y, w)) : -1;
 }
 
-/* True for facts that no element is counted for, or of which what is stored is counted. */
+/* True for facts that count no elements, or only stored ones. */
 static bool stays(int id) {
     static const lmi_fact_id kept[] = {
         LMI_FACT_ins,     LMI_FACT_outs,  LMI_FACT_ins_bytes, LMI_FACT_outs_bytes, LMI_FACT_dims,
@@ -75,7 +76,7 @@ static void reduction(const lmi_slots *s, lmi_facts *f) {
     lmi_fact_set(f, LMI_FACT_kept, x->values);
 }
 
-/* Elements of the result that are there to be scaled. */
+/* Stored elements of the result, which are scaled. */
 static void kept(const lam_op *op, lmi_facts *f) {
     if (op->sig->n_out == 1 && op->sig->out->sparse) lmi_fact_set(f, LMI_FACT_kept, op->sig->out->values);
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * facts_op_tools: what the tables of other counters ask of operators: products inside an equation, and
- * numbers that become tensors. */
+ * facts_op_tools: facts for the tables of other counters: products inside an equation, and numbers that
+ * become tensors. */
 #include "count/ops/facts_op.h"
 
 #include "model/model.h"
 
-/* Products of one operator that multiplies matrices; 0 for any other, -1 where its shapes are not known. */
+/* Products of one operator that multiplies matrices; 0 for other operators, -1 if its shapes are unknown. */
 static int64_t products(const lam_model *m, int32_t op) {
     const lam_op *o = lam_model_op(m, op);
     lmi_facts f;
@@ -14,7 +14,7 @@ static int64_t products(const lam_model *m, int32_t op) {
     return lmi_times(lmi_fact_get(&f, LMI_FACT_out), lmi_fact_get(&f, LMI_FACT_red));
 }
 
-/* What ran inside an operator was pushed after it. `left` counts what is still to be met. */
+/* Operators inside an operator were pushed after it. `left` counts those not visited yet. */
 void lmi_op_inside(const lam_model *m, const lam_op *op, lmi_kind k, const lmi_slots *s, lmi_facts *f) {
     (void)k, (void)s;
     int32_t first = (int32_t)(op - m->ops), last = first;
@@ -32,7 +32,7 @@ void lmi_op_inside(const lam_model *m, const lam_op *op, lmi_kind k, const lmi_s
     if (last > first) lmi_fact_set(f, LMI_FACT_inside, sum);
 }
 
-/* Of two that are chosen from, after the mask. */
+/* Numbers among the two operands to choose from, which come after the mask. */
 void lmi_op_made(const lam_model *m, const lam_op *op, lmi_kind k, const lmi_slots *s, lmi_facts *f) {
     (void)m, (void)k, (void)s;
     int64_t n = 0;

@@ -6,7 +6,8 @@
 
 #include <stdlib.h>
 
-/* True where an earlier metric has the same formula: effective counts are mostly the dense ones. */
+/* The parsed formula of an earlier metric with the same text, else NULL: effective counts are mostly the
+ * dense ones. */
 static const lmi_formula *read_before(const lmi_rule *r, const lmi_rule_code *code, int metric) {
     for (int k = 0; k < metric; k++)
         if (r->formula[k] == r->formula[metric]) return code->formula[k];
@@ -63,7 +64,7 @@ lam_status lmi_rule_code_of(const lmi_convention *c, const lmi_rule *r, const lm
     return LAM_OK;
 }
 
-/* Leak checkers find nothing when the process ends. */
+/* Frees the formulas when the process ends, so that leak checkers report nothing. */
 __attribute__((destructor)) static void forget_codes(void) {
     for (int32_t i = 0; i < lam_n_conventions(); i++) {
         const lmi_convention *c = lmi_convention_at(i);

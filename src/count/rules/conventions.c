@@ -88,7 +88,7 @@ static const lmi_rule op_rules_deepspeed[LMI_N_KINDS] = {
 #undef OP_NOTE
 #undef OP_ONLY
 
-/* Where operators are counted, by the rules of which table. */
+/* The table with the rules of operators; NULL: operators are not counted. */
 #define OPS_LEAF(id)      NULL
 #define OPS_RULED(id)     NULL
 #define OPS_OWN(id)       NULL
@@ -197,7 +197,8 @@ bool lam_convention_counts(int32_t i, lam_metric metric) {
     return c && (unsigned)metric < LAM_N_METRICS && lmi_convention_tells(c, metric);
 }
 
-/* The first that can count a model: by its operators, or where they were not watched by its layers. */
+/* The first convention that can count a model: by its operators or, if they were not watched, by its
+ * layers. */
 static const lmi_convention *first(bool ops_seen) {
     int32_t i = 0;
     while (i + 1 < N_CONVENTIONS && conventions[i].op_rules && !ops_seen) i++;

@@ -34,7 +34,7 @@ typedef enum op {
     OP_NE,
     OP_MIN,
     OP_MAX,
-    OP_JUMP_IF_ZERO, /* takes the top; `number` is the target */
+    OP_JUMP_IF_ZERO, /* pops the top; `number` is the target */
     OP_JUMP
 } op;
 
@@ -71,7 +71,7 @@ static lam_status emit(parser *ps, op code, int32_t fact, int64_t number) {
     return LAM_OK;
 }
 
-/* Takes `symbol` if it comes next. */
+/* Consumes `symbol` if it is next. */
 static bool take(parser *ps, const char *symbol) {
     skip_space(ps);
     size_t n = 0;
@@ -232,7 +232,7 @@ lam_status lmi_formula_parse(lmi_formula *out, const char *text, lam_error *e) {
 
 enum { BITS = 95 }; /* of a lam_count's number, without its sign */
 
-/* True when a result is too large for a lam_count. */
+/* True if a result is too large for a lam_count. */
 static bool outgrows(lmi_wide v) { return v >= (lmi_wide)1 << BITS || v <= -((lmi_wide)1 << BITS); }
 
 static bool multiply(lmi_wide a, lmi_wide b, lmi_wide *r) {
@@ -242,14 +242,14 @@ static bool multiply(lmi_wide a, lmi_wide b, lmi_wide *r) {
     return false;
 }
 
-/* Python's //: the quotient is rounded down, not towards zero. True when there is no result. */
+/* Python's //: the quotient is rounded down, not towards zero. True if there is no result. */
 static bool divide(lmi_wide a, lmi_wide b, lmi_wide *r) {
     if (b == 0) return true;
     *r = a / b - (a % b != 0 && (a < 0) != (b < 0));
     return false;
 }
 
-/* One operation on two numbers that a count can hold. True when there is no result. */
+/* One operation on two numbers that a count can hold. True if there is no result. */
 static bool binary(op code, lmi_wide a, lmi_wide b, lmi_wide *r) {
     switch (code) {
     case OP_ADD: *r = a + b; return outgrows(*r);
@@ -268,7 +268,7 @@ static bool binary(op code, lmi_wide a, lmi_wide b, lmi_wide *r) {
     return false;
 }
 
-/* The number of values that a step takes from the stack. */
+/* The number of values that a step pops from the stack. */
 static int32_t operands(op code) {
     switch (code) {
     case OP_NUMBER:
@@ -283,7 +283,7 @@ static int32_t operands(op code) {
 }
 
 static lam_count count_of(lmi_wide v, lam_state state) {
-    const lmi_wide one = (lmi_wide)1 << 63; /* of what `over` counts */
+    const lmi_wide one = (lmi_wide)1 << 63; /* the unit of `over` */
     if (v < INT64_MIN) return lmi_unknown();
     if (v < one) return (lam_count){.n = (int64_t)v, .state = state};
     return (lam_count){.n = (int64_t)(v % one), .over = (uint32_t)(v / one), .state = state};
@@ -431,7 +431,7 @@ static int32_t make_nodes(writer *w, const lmi_formula *f) {
 
 static void put_node(const writer *w, int32_t i, lmi_buf *out, bool used[LMI_N_FACTS]);
 
-/* A part of an operation, in brackets where precedence requires them. */
+/* Writes a part of an operation, in brackets if precedence requires them. */
 static void put_part(const writer *w, op outer, int32_t i, bool second, lmi_buf *out,
                      bool used[LMI_N_FACTS]) {
     op inner = w->at[i].op;

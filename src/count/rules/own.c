@@ -2,9 +2,9 @@
  * own: user-defined rules, from text or one by one. A rule names an operator ("mylib::op") or the class of a
  * layer ("MyLayer", "my.package.MyLayer"), and gives formulas over facts as the tables do.
  *
- *   text    = { line }                 a line that is empty, or begins with "#", says nothing
- *   line    = name metrics | space metrics       indented, it goes on with the rule before
- *   metrics = { metric "=" formula }   a formula ends where the next "metric =" begins, or at "#"
+ *   text    = { line }                 a line that is empty, or begins with "#", is ignored
+ *   line    = name metrics | space metrics       an indented line continues the previous rule
+ *   metrics = { metric "=" formula }   a formula ends at the next "metric =", or at "#"
  *
  * A formula may name a metric that the same rule gave before: flops = 2*macs. */
 #include "count/rules/rules.h"
@@ -54,7 +54,7 @@ static bool is_word(char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
 }
 
-/* Where something is: in a file, and where in the text that a caller gave. */
+/* A position: in a file, and in the text that the caller gave. */
 typedef struct spot {
     const char *from; /* "my.rules", NULL for a rule that is given alone */
     int32_t line;
@@ -66,7 +66,7 @@ static lam_status wrong(const spot *s, const char *at, lam_error *e, const char 
     char where[96], what[256];
     const char *from = s->from ? s->from : "rule";
     size_t n = strlen(from), most = sizeof where - 32;
-    if (n > most) from += n - most; /* the end of a path says more than its beginning */
+    if (n > most) from += n - most; /* keeps the end of a path, which is more useful */
     if (s->line > 0)
         snprintf(where, sizeof where, "%s:%d:%d", from, (int)s->line, (int)(at - s->start) + 1);
     else
@@ -78,7 +78,7 @@ static lam_status wrong(const spot *s, const char *at, lam_error *e, const char 
     return lmi_fail_at(e, LAM_SYNTAX, at - s->text, where, "%s", what);
 }
 
-/* The length of a well-formed name, without the overload of an operator; 0 where it is none. */
+/* The length of a well-formed name, without the overload of an operator; 0: it is malformed. */
 static size_t name_length(const char *name, size_t n) {
     size_t kept = n, colons = 0;
     if (n == 0 || n > MAX_NAME || !is_word(name[0]) || !is_word(name[n - 1])) return 0;
@@ -171,7 +171,7 @@ static lam_status put_rule(lam_rules *r, const lmi_rule *rule, lam_error *e) {
     int64_t at = lmi_map_get(&r->by_name, rule->name);
     lmi_rule *to = at >= 0 ? lmi_vec_at(&r->rules, (size_t)at) : lmi_vec_push(&r->rules);
     if (!to) return lmi_nomem(e);
-    const char *name = at >= 0 ? to->name : rule->name; /* the map borrows the first one */
+    const char *name = at >= 0 ? to->name : rule->name; /* the map borrows the name of the first rule */
     *to = *rule;
     to->name = name;
     if (at >= 0) return LAM_OK;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * rules: facts are exact integers of one event or operator; a rule is a line of text over facts; a convention
- * is a table of rules plus policies. No code anywhere tests a convention's name. */
+ * is a table of rules plus policies. No code tests a convention's name. */
 #ifndef LMI_COUNT_RULES_H
 #define LMI_COUNT_RULES_H
 
@@ -20,7 +20,7 @@ typedef struct lmi_facts {
     bool known[LMI_N_FACTS];
 } lmi_facts;
 
-/* The fact whose name is these `n` bytes; -1 where there is none. */
+/* The fact whose name is these `n` bytes; -1: there is none. */
 int32_t lmi_fact_find(const char *name, size_t n);
 /* -- formulas -------------------------------------------------------------------------------------------- */
 
@@ -85,7 +85,7 @@ typedef struct lmi_convention {
     const lmi_own *own; /* NULL: none; a table never has any */
 } lmi_convention;
 
-/* Where a tool gives another number than its table, and why. */
+/* A case in which a tool gives another number than its table, with the reason. */
 typedef struct lmi_limit {
     int32_t convention;
     enum lmi_when {
@@ -99,7 +99,7 @@ typedef struct lmi_limit {
 const lmi_limit *lmi_limit_at(int32_t i); /* NULL past the last one */
 
 const lmi_convention *lmi_convention_at(int32_t i); /* NULL out of range */
-/* NULL where there is none of that name; LAM_USAGE lists them. */
+/* NULL: there is none of that name; LAM_USAGE lists them. */
 const lmi_convention *lmi_convention_named(const char *name, lam_error *e);
 /* The same for a model; NULL name: the one of lam_convention_of. */
 const lmi_convention *lmi_convention_for(const lam_model *m, const char *name, lam_error *e);
@@ -129,13 +129,13 @@ static inline void lmi_own_effective(lam_count n[LAM_N_METRICS]) {
 static inline const char *lmi_rule_name(const lmi_rule *r) {
     return r->name ? r->name : lmi_kind_name(r->kind);
 }
-/* The kind of a layer that a rule serves. A user-defined rule does not change it. */
+/* The kind of a layer with this rule. A user-defined rule does not change it. */
 static inline lmi_kind lmi_rule_kind(const lmi_rule *r, const lam_module *mod) {
     return r->name ? lmi_word_kind(mod->word) : r->kind;
 }
 
-/* True when operators of this kind do dense work, as the table of `exact` says. */
+/* True if operators of this kind do dense work, by the table of `exact`. */
 bool lmi_kind_multiplies(lmi_kind k);
-/* True when some rule of the convention has a formula for this metric. */
+/* True if a rule of the convention has a formula for this metric. */
 bool lmi_convention_tells(const lmi_convention *c, lam_metric metric);
 #endif
