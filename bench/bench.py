@@ -86,7 +86,6 @@ CAPTURE_BAR_NS = 300
 DISPATCH_BAR_NS = 6000
 IMPORT_BAR_MS = 50
 DRY_BAR_MS = 15
-COMMAND_BAR = 1.0
 
 
 # -- the tools ---------------------------------------------------------------------------------------------
@@ -263,26 +262,6 @@ def import_ms(repeats: int = 11) -> tuple[float, float, str]:
     return bare, full, told[0][2]
 
 
-PLAIN = """
-import torch, torchvision.models
-model = torchvision.models.resnet18().eval()
-with torch.no_grad():
-    model(torch.ones(1, 3, 224, 224))
-"""
-
-
-def command_ratio(pairs: int = 7) -> float:
-    """How long `lamina` takes for a resnet18, against a Python that makes and calls one."""
-
-    def seconds(*words: str) -> float:
-        start = time.perf_counter()
-        subprocess.run([sys.executable, *words], capture_output=True, check=True)
-        return time.perf_counter() - start
-
-    table = ("-m", "lamina", "torchvision.models:resnet18", "-i", "1x3x224x224")
-    return statistics.median(seconds(*table) / seconds("-c", PLAIN) for _ in range(pairs))
-
-
 def verdict(value: float, bar: float) -> str:
     return "ok" if value <= bar else "MISSED"
 
@@ -322,7 +301,6 @@ def main() -> int:
     ns, mode_ns = capture_ns(), dispatch_ns()
     bare, full, others = import_ms()
     dry, beside = dry_ms()
-    command = command_ratio()
     print(f"\ndry run of resnet50, CPU time {dry:6.1f} ms   bar {DRY_BAR_MS}  {verdict(dry, DRY_BAR_MS)}")
     print(f"torchinfo's real run of it   {'not installed' if beside is None else f'{beside:6.1f} ms'}")
     print(f"a module call under capture  {ns:6.0f} ns   bar {CAPTURE_BAR_NS}  {verdict(ns, CAPTURE_BAR_NS)}")
@@ -334,8 +312,6 @@ def main() -> int:
     print(
         f"and every public name        {full:6.1f} ms   bar {IMPORT_BAR_MS}  {verdict(full, IMPORT_BAR_MS)}"
     )
-    told = verdict(command, COMMAND_BAR)
-    print(f"the command, to plain Python {command:6.2f}      bar {COMMAND_BAR:.2f}  {told}")
     print(f"imports from outside the standard library: {others or 'none'}")
     held += [
         dry <= DRY_BAR_MS,
@@ -343,7 +319,6 @@ def main() -> int:
         mode_ns <= DISPATCH_BAR_NS,
         full <= IMPORT_BAR_MS,
         not others,
-        command <= COMMAND_BAR,
     ]
     held.append(operators.rows(options.rounds))
     held.append(measured.rows(options.rounds))

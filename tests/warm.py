@@ -75,7 +75,10 @@ def serve() -> None:
     with suppress(ImportError):  # tests that need it skip
         import torchvision.models  # noqa: F401
     gc.collect()
-    gc.freeze()  # or each child, when it ends, goes through all objects of torch, which takes it a second
+    # Otherwise each child, when it ends, goes through all objects of torch, which takes it a second. Triton,
+    # if it was imported, would print that its frozen objects leak.
+    if "triton" not in sys.modules:
+        gc.freeze()
     for line in sys.stdin:
         child = os.fork()
         if not child:

@@ -215,19 +215,6 @@ def test_interrupt_is_130(net):
     assert b"Traceback" not in err
 
 
-@pytest.mark.parametrize(("words", "frozen"), [(["rules"], True), (["run", "end.py"], False)])
-def test_a_command_ends_without_a_look_at_all_objects_but_a_program_ends_as_python_does(
-    tmp_path, words, frozen
-):
-    told = "import atexit, gc; atexit.register(lambda: print('frozen', gc.get_freeze_count() > 0))\n"
-    (tmp_path / "end.py").write_text(told)
-    done = subprocess.run(
-        [sys.executable, "-c", f"{told}from lamina._command import cli; cli.sys.exit(cli.main())", *words],
-        cwd=tmp_path, env=environment(), text=True, capture_output=True, check=False,
-    )  # fmt: skip
-    assert set(done.stdout.splitlines()[-(1 if frozen else 2) :]) == {f"frozen {frozen}"}, done.stderr
-
-
 def test_a_reader_that_left_is_no_error():
     read, write = os.pipe()
     os.close(read)

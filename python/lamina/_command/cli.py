@@ -5,7 +5,6 @@ part of doctor."""
 from __future__ import annotations
 
 import errno
-import gc
 import os
 import sys
 from contextlib import contextmanager, redirect_stdout, suppress
@@ -200,8 +199,4 @@ def main(argv: Sequence[str] | None = None) -> int:
             file=err,
         )
         return INTERNAL
-    if host.wanted is not None:
-        return host.wanted.run()
-    if argv is None:  # the process ends at once, without freeing torch's objects: bench.py, the command
-        gc.freeze()
-    return code
+    return code if host.wanted is None else host.wanted.run()
