@@ -17,7 +17,7 @@ from ._run.once import run_once
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-NO_GRADIENT = "no parameter gets a gradient from what comes out"
+NO_GRADIENT = "no parameter gets a gradient from the output"
 
 
 def fit(

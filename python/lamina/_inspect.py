@@ -159,7 +159,7 @@ def looks(
     if not health and not any(options.values()):
         return None
     if dry:
-        raise UsageError("a dry run computes no values that could be looked at; leave dry or health out")
+        raise UsageError("a dry run computes no values to check; leave dry or health out")
     from ._observe.values import Wanted
 
     return Wanted(**options)

@@ -66,7 +66,7 @@ int lmi_run_fit(lmi_cli *c) {
                                 c->out, &written);
         if (put != LAM_OK && c->out_status == LAM_OK) code = lmi_complain_of(c, &written, put);
         if (trained == LAM_OK && !step && text)
-            lmi_say(c, "\nno training step: no parameter gets a gradient from what comes out\n");
+            lmi_say(c, "\nno training step: no parameter gets a gradient from the output\n");
     }
     for (int i = 0; i < 2; i++) {
         lam_fit_free(f[i]);

@@ -16,7 +16,8 @@ static ssize_t read_some(int fd, char *to, size_t n, const char **why) {
     do {
         const int found = lmi_wait_readable(fd, WAIT_MS);
         if (found == 0)
-            *why = "nobody wrote into it for five seconds; name a file, or start who writes first";
+            *why = "no program wrote into it for five seconds; name a file, or start the program that writes "
+                   "first";
         if (found > 0) got = read(fd, to, n);
     } while (got < 0 && !*why && (errno == EINTR || errno == EAGAIN));
     if (got < 0 && !*why) *why = strerror(errno);

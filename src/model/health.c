@@ -37,7 +37,7 @@ void lmi_seen_free(lmi_seen *s) {
 }
 
 lam_status lam_build_looked(lam_builder *b, const lam_looked *looked, lam_error *e) {
-    LAM_TRY(lmi_needs(looked, "what was looked at", e));
+    LAM_TRY(lmi_needs(looked, "what was checked", e));
     lmi_seen *s = seen_of(b);
     if (!s) return lmi_nomem(e);
     s->looked = *looked;

@@ -135,7 +135,7 @@ static lam_status check(const lam_costs *c, const lam_report_options *o, lam_err
     if (!counted) return no_bytes(c, e);
     if (o->time && !lmi_has_times(c))
         return lmi_fail(e, LAM_USAGE, "time",
-                        "times were not asked for; lamina.inspect(model, args, time=True) does");
+                        "times were not measured; lamina.inspect(model, args, time=True) measures them");
     if (o->memory && !lam_model_memory_seen(c->model))
         return lmi_fail(e, LAM_USAGE, "memory",
                         "it was not measured; lamina.inspect(model, args, memory=True) does");

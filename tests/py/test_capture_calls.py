@@ -334,7 +334,7 @@ def test_a_replacement_made_meanwhile_stays_and_is_told(restored_call):
     nn.Module.__call__ = theirs
     capture.stop()
     assert module_call()[0] is theirs
-    assert any("was replaced by somebody else" in note for note in capture.model().notes())
+    assert any("was replaced by other code" in note for note in capture.model().notes())
 
 
 @observed

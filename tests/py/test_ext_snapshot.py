@@ -163,8 +163,8 @@ def test_parameters_written_to_are_named():
     net(X)
     told = snapshot.restore()
     assert sorted(told) == [
-        "0.fc.weight was written to and could not be put back",
-        "0.plain was written to and could not be put back",
+        "0.fc.weight was written to and could not be restored",
+        "0.plain was written to and could not be restored",
     ]
 
 
@@ -180,7 +180,7 @@ def test_a_parameter_whose_data_was_swapped_gets_its_own_back(n):
     snapshot = _lamina.Snapshot(net)
     net.weight.data.zero_()
     net.weight.data = torch.zeros(n, n)
-    assert snapshot.restore() == ([] if n == 3 else ["weight was written to and could not be put back"])
+    assert snapshot.restore() == ([] if n == 3 else ["weight was written to and could not be restored"])
     assert torch.equal(net.weight, was) == (n == 3)
 
 
@@ -201,8 +201,8 @@ def test_a_gradient_that_grew_is_put_back_or_named():
     snapshot = _lamina.Snapshot(net)
     net(X).sum().backward()
     assert sorted(snapshot.restore()) == [
-        "1.bias.grad was written to and could not be put back",
-        "1.weight.grad was written to and could not be put back",
+        "1.bias.grad was written to and could not be restored",
+        "1.weight.grad was written to and could not be restored",
     ]
     assert torch.equal(net[0].weight.grad, was)
     net = net[0]
@@ -266,7 +266,7 @@ def test_a_dict_that_refuses_is_named():
     snapshot = _lamina.Snapshot(net)
     dict.__setitem__(net.box, "b", 2)
     told = snapshot.restore()
-    assert told == ["__dict__ held a container that could not be put back"]
+    assert told == ["__dict__ held a container that could not be restored"]
 
 
 def test_an_interrupt_does_not_leave_the_rest_undone():
@@ -452,7 +452,7 @@ def test_a_snapshot_of_a_capture_tells_what_is_there_at_the_end(change, mode):
         before = {name: value.clone() for name, value in net.state_dict().items()}
         told.append(told_of(net, x, early=early, change=then))
         same = all(torch.equal(value, before[name]) for name, value in net.state_dict().items())
-        assert same or told[-1].left == ["0.weight was written to and could not be put back"]
+        assert same or told[-1].left == ["0.weight was written to and could not be restored"]
     assert told[0] == told[1]
     assert (told[1] == told[2]) == (change is nothing)
 
@@ -584,7 +584,7 @@ def test_a_parameter_that_lies_elsewhere_is_put_back_or_said_so():
     assert told_of(net, X, early=True).left == []
     assert net.w.dtype == torch.half
     net = Does(*ODD["the same on no device"])
-    assert told_of(net, X, early=True).left == ["w was written to and could not be put back"]
+    assert told_of(net, X, early=True).left == ["w was written to and could not be restored"]
 
 
 def test_a_forward_s_own_exception_comes_through_whatever_can_t_be_compared():

@@ -424,8 +424,8 @@ def test_a_mask_of_the_model_s_own_may_be_causal(how):
 def test_no_parameter_gets_a_gradient():
     fit = lamina.fit(nn.ReLU(), torch.ones(4))
     assert fit.step is None
-    assert fit.no_step == "no parameter gets a gradient from what comes out"
-    assert str(fit).endswith("no training step: no parameter gets a gradient from what comes out")
+    assert fit.no_step == "no parameter gets a gradient from the output"
+    assert str(fit).endswith("no training step: no parameter gets a gradient from the output")
 
 
 def test_an_optimizer_keeps_nothing_for_a_layer_that_gets_no_gradient():

@@ -95,7 +95,7 @@ def test_the_result_that_is_bad_is_told():
     assert "6 of 6 elements of result number 1, first at [0, 0]" in health.sentence
     with pytest.raises(TypeError, match="n is 'x'"):
         health.tail("x")
-    with pytest.raises(ValueError, match="the last -1 calls can't be told"):
+    with pytest.raises(ValueError, match="the last -1 calls can't be shown"):
         health.tail(-1)
     assert health.tail(10**12) == health.tail(1)
 
@@ -391,7 +391,7 @@ def test_wrong_options_are_refused():
         lamina.capture(nn.ReLU(), checks={"*": 3})
     with pytest.raises(ValueError, match="dry run computes no values"):
         lamina.inspect(nn.ReLU(), torch.rand(1), health=True, dry=True)
-    with pytest.raises(ValueError, match="were not looked at"):
+    with pytest.raises(ValueError, match="were not checked"):
         _ = lamina.inspect(nn.ReLU(), torch.rand(1)).health
 
 
@@ -621,5 +621,5 @@ def test_a_capture_that_looked_at_no_values_has_no_last_calls():
     with lamina.capture(net := nn.Linear(2, 2)) as watch:
         net(torch.rand(1, 2))
     assert watch._model.health() is None
-    with pytest.raises(ValueError, match="nobody looked at values"):
+    with pytest.raises(ValueError, match="values were not checked"):
         watch._model.health_tail(3)

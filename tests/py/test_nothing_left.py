@@ -338,7 +338,7 @@ def test_what_is_too_large_to_copy_is_put_back_or_named(how, kind):
     else:
         assert how not in ("data", "another shape")
         name += ".grad" if how == "gradient" else ""
-        assert notes == [f"{name} was written to and could not be put back"]
+        assert notes == [f"{name} was written to and could not be restored"]
 
 
 def test_a_graph_that_is_held_goes_backward_after_a_look():

@@ -538,7 +538,7 @@ def test_a_backward_on_another_thread_is_not_known():
     assert report.time.forward is not None
     assert report.memory[""].total_backward is None
     assert report.memory[""].total_forward.allocated > 0
-    assert report.health.sentence.endswith("no gradient was looked at")
+    assert report.health.sentence.endswith("no gradient was checked")
     assert len(run(in_between, memory=True)[1]) == 1
     for go_back in (lambda loss: loss.backward(), with_others):
         report, notes = run(go_back, ops=True, memory=True)

@@ -81,7 +81,7 @@ def test_every_reason(mode):
 def test_table_and_json():
     report = lamina.inspect(Odd(), torch.rand(3, 4), ops=True)
     text = " ".join(str(report).split())
-    assert "notes 3 layers ran in vain, 10 parameters get no gradient: why=True shows them" in text
+    assert "notes 3 layers with unused outputs, 10 parameters get no gradient: why=True shows them" in text
     assert "its output reaches" not in text
     text = " ".join(report._text(why=True).split())
     assert "unused: its output reaches no output of the model" in text

@@ -98,7 +98,7 @@ def test_calls_of_another_thread_alone_are_told_of():
         in_thread(lambda: net(torch.rand(1, 2)))
     report = cap.report()
     assert [note for note in report.notes if "another thread called layers of this model" in note]
-    assert report.health.sentence.startswith("nothing was there to be looked at")
+    assert report.health.sentence.startswith("there was no value to check")
     with lamina.capture(net) as cap:
         net(torch.rand(1, 2))
     assert not cap.report().notes

@@ -491,7 +491,7 @@ PYTHON = [
     Case("report.why('nobody')", KeyError, "no layer at 'nobody'"),
     Case("report.rows[0].mac", AttributeError, "'mac'", "a row", "macs"),
     Case("report.show(widht=80)", TypeError, "'widht'", "a report", "width"),
-    Case("report.time", ValueError, "times were not asked for", "", "time=True"),
+    Case("report.time", ValueError, "times were not measured", "", "time=True"),
     Case("report.memory", ValueError, "memory", "", "memory=True"),
     Case("report.health", ValueError, "not looked at|not asked", "", "health=True"),
     Case("layers.unused", ValueError, "report.unused needs operators", "", "ops=True"),

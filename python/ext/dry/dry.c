@@ -445,7 +445,7 @@ static PyObject *dry_follow(PyObject *self, PyObject *args) {
         return lmx_fail(d->st, LAM_USAGE, NULL, "memory is followed once in a capture of operators");
     if (!d->api.owned)
         return lmx_fail(d->st, LAM_UNSUPPORTED, NULL,
-                        "this torch does not tell when memory is given back (its library exports no "
+                        "this torch does not report when memory is freed (its library exports no "
                         "torch_from_blob, which 2.11 and later do)");
     Py_INCREF(lone);
     Py_XDECREF(d->lone);

@@ -206,5 +206,5 @@ bool lmx_container_restore(lmx_snapshot *s, const lmx_container *box) {
     bool ok = refill(s, box->object, box->type, refs, box->n);
     for (uint32_t i = 0; box->type == LMX_BOX_DICT && i < box->n; i++)
         if (lmx_is_empty_box(refs[2 * i + 1])) ok = empty_again(s, lmx_ref(refs[2 * i + 1])) && ok;
-    return ok || lmx_problem(s, box->node, s->st->n___dict__, "held a container that could not be put back");
+    return ok || lmx_problem(s, box->node, s->st->n___dict__, "held a container that could not be restored");
 }

@@ -489,7 +489,7 @@ static bool push_notes(teller *t) {
                                         "calls of the thread that opened it")))
         return false;
     if (t->c->replaced &&
-        !push_note(t, PyUnicode_FromString("torch.nn.Module.__call__ was replaced by somebody else "
+        !push_note(t, PyUnicode_FromString("torch.nn.Module.__call__ was replaced by other code "
                                            "during the capture; theirs was left in place")))
         return false;
     if (t->c->why &&

@@ -81,5 +81,5 @@ bool lmx_generator_restore(lmx_snapshot *s, const lmx_generator *draw) {
     }
     Py_XDECREF(done);
     Py_XDECREF(holder);
-    return ok || lmx_problem(s, draw->node, draw->name, "could not be put back to the state that it had");
+    return ok || lmx_problem(s, draw->node, draw->name, "could not be restored to the state that it had");
 }

@@ -187,7 +187,7 @@ static bool restore_type(lmx_snapshot *s, int32_t node) {
     PyTypeObject *type = ((PyTypeObject **)s->types.data)[node];
     if (Py_TYPE(module) == type || PyObject_SetAttr(module, s->st->n___class__, (PyObject *)type) == 0)
         return true;
-    return lmx_problem(s, node, s->st->n___class__, "was changed and could not be put back");
+    return lmx_problem(s, node, s->st->n___class__, "was changed and could not be restored");
 }
 
 static bool restore_training(lmx_snapshot *s, int32_t node) {
@@ -197,7 +197,7 @@ static bool restore_training(lmx_snapshot *s, int32_t node) {
     bool same = now == flag;
     Py_XDECREF(now);
     if (now && (same || PyObject_SetAttr(module, s->st->n_training, flag) == 0)) return true;
-    return lmx_problem(s, node, s->st->n_training, "was changed and could not be put back");
+    return lmx_problem(s, node, s->st->n_training, "was changed and could not be restored");
 }
 
 /* Keeps the first exception for the end: one interrupted step must not leave the others undone. */

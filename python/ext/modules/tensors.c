@@ -315,11 +315,11 @@ static bool is_as_it_was(lmx_snapshot *s, lmx_kept *k, const lmx_tensor *d, bool
 }
 
 static bool restore_values(lmx_snapshot *s, lmx_kept *k) {
-    static const char *const written = "was written to and could not be put back";
+    static const char *const written = "was written to and could not be restored";
     lmx_tensor d;
     if (Py_TYPE(k->tensor) != k->type)
         return unmaterialise(s->st, k) ||
-               lmx_problem(s, k->node, k->name, "changed its type and could not be put back");
+               lmx_problem(s, k->node, k->name, "changed its type and could not be restored");
     if (!lmx_describe(s->st, k->tensor, lmx_kind_of(s->st, k->tensor), &d)) return false;
     bool moved = has_moved(s->st, k, &d);
     if (d.device == LMX_META && !moved) return true;
@@ -347,7 +347,7 @@ static bool restore_flag(lmx_snapshot *s, const lmx_kept *k) {
 }
 
 static bool restore_grad(lmx_snapshot *s, const lmx_kept *k) {
-    static const char *const changed = "had its gradient or requires_grad changed and could not be put back";
+    static const char *const changed = "had its gradient or requires_grad changed and could not be restored";
     if (!k->grad) return restore_flag(s, k) || lmx_problem(s, k->node, k->name, changed);
     const bool none = k->grad == Py_None && lmx_has_no_grad(s->st, k->tensor);
     PyObject *now = none ? NULL : PyObject_GetAttr(k->tensor, s->st->n_grad);

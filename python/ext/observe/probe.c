@@ -324,7 +324,7 @@ static PyObject *probe_record(PyObject *module, PyObject *args) {
 static const void *object_of(lmx_state *st, PyObject *tensor) {
     if (!lmx_torch_ready(st)) return NULL;
     if (st->torch.offset < 0 || !lmx_is_tensor(st, tensor)) {
-        lmx_fail(st, LAM_UNSUPPORTED, NULL, "this is not a tensor whose object can be looked at");
+        lmx_fail(st, LAM_UNSUPPORTED, NULL, "this is not a tensor whose object can be read");
         return NULL;
     }
     return (const void *)(uintptr_t)lmx_word_at(tensor, (size_t)st->torch.offset);

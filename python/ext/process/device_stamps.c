@@ -100,7 +100,7 @@ static bool make_room(lmx_stamps *s, void *stream, int32_t *index) {
 static bool find_stream(lmx_stamps *s, void **stream) {
     int capturing = 0, error = s->table->current_stream(s->device, stream);
     if (error) {
-        because_of(s, "the current stream can't be told", error);
+        because_of(s, "the current stream can't be read", error);
         return false;
     }
     error = s->table->is_capturing(*stream, &capturing);
@@ -256,14 +256,14 @@ static bool may_wait(lmx_stamps *s, int mode) {
     if (mode >= 0) return true;
     int error = s->table->current_stream(s->device, &stream);
     if (!error) error = s->table->is_capturing(stream, &capturing);
-    if (error) because_of(s, "the current stream can't be told", error);
+    if (error) because_of(s, "the current stream can't be read", error);
     if (capturing) because(s, "a graph was being recorded when the device's clock was to be read");
     return !error && !capturing;
 }
 
 void lmx_stamps_resolve(lmx_stamps *s) {
     if (getpid() != s->process) {
-        because(s, "this process was forked meanwhile");
+        because(s, "this process was forked during the capture");
         return;
     }
     pthread_mutex_lock(&s->lock);

@@ -222,7 +222,9 @@ class Again:
         if any(_taken(call) != _taken(roots[0]) for call in roots):
             return fit._not_beside("the run called the model in several ways, and the first is predicted")
         if None in backward:
-            return fit._not_beside("backward passes can't be told here, nor whether there was one")
+            return fit._not_beside(
+                "backward passes can't be seen here, so it is not known whether there was one"
+            )
         if any(use.allocated for use in backward if use is not None):
             why = self._no_such_step(fit, memory, training=roots[0]["training"])
             return fit.beside(step=memory.peak) if why is None else fit._not_beside(why)
@@ -268,7 +270,7 @@ class Again:
             return "the step was in eval mode, and one is predicted in train mode"
         if memory._old_gradients:
             return (
-                "gradients of before lay there, and a step is predicted from none; begin it with "
+                "there were gradients from before, and the step is predicted without them; begin it with "
                 "optimizer.zero_grad()"
             )
         name, kept = fit.step.optimizer, memory.held["optimizer"]

@@ -121,7 +121,7 @@ class Health:
         if isinstance(n, bool) or not isinstance(n, int):
             raise TypeError(f"n is {n!r}; it is a whole number of calls")
         if n < 1:
-            raise ValueError(f"the last {n} calls can't be told; ask for 1 or more")
+            raise ValueError(f"the last {n} calls can't be shown; give 1 or more")
         return self._model.health_tail(min(n, MOST_CALLS))
 
     def __str__(self) -> str:
@@ -143,5 +143,5 @@ def health_of(model: _lamina.Model) -> Health:
     """
     told = model.health()
     if told is None:
-        raise ValueError("values were not looked at; lamina.inspect(model, args, health=True) does")
+        raise ValueError("values were not checked; lamina.inspect(model, args, health=True) checks them")
     return Health(model, told)

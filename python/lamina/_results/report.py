@@ -394,7 +394,7 @@ class Report:
             blind = {axis["input"] for axis, (first, last) in zip(axes, spans, strict=True) if last < first}
             return [None if axis["input"] in blind else s for axis, s in zip(axes, spans, strict=True)]
         raise KeyError(
-            f"no graph tells of a layer at {path!r}: it was not called, or operators were not watched, "
+            f"the graph has no layer at {path!r}: it was not called, or operators were not watched, "
             "which ops=True does"
         )
 
@@ -481,7 +481,7 @@ class Report:
         """
         told = self._costs.times()
         if told is None:
-            raise UsageError("times were not asked for; lamina.inspect(model, args, time=True) does")
+            raise UsageError("times were not measured; lamina.inspect(model, args, time=True) measures them")
         return times(told)
 
     @property
@@ -509,7 +509,7 @@ class Report:
         """
         told = self._costs.times()
         if told is None:
-            raise UsageError("times were not asked for; lamina.inspect(model, args, time=True) does")
+            raise UsageError("times were not measured; lamina.inspect(model, args, time=True) measures them")
         if roof is None and told["device"] is not None:
             return [Speed(*speed) for speed in self._costs.speeds(0.0, 0.0, inside)]
         if roof is None:

@@ -203,7 +203,7 @@ def new_watch(
     if why is not None and memory:
         watch.note(f"what a layer's backward allocates is not known: {why}")
     if why is not None and health is not None:
-        watch.note(f"gradients were not looked at: {why}")
+        watch.note(f"gradients were not checked: {why}")
     if time or memory:
         watch.measure_device(time, memory)
     if memory:

@@ -62,7 +62,8 @@ static void say_reason(const lmi_work *w, const lmi_group *g, int32_t event, lmi
                  lam_word_name(w->m->modules[g->module].word));
         break;
     case LMI_CAUSE_ELSEWHERE:
-        lmi_put(b, "another thread called layers of the model meanwhile, and what ran there is not seen");
+        lmi_put(b,
+                "another thread called layers of the model during the run, and what ran there is not seen");
         break;
     case LMI_CAUSE_STRANGERS:
         lmi_put(

@@ -229,7 +229,7 @@ static lam_status find(lam_gadgets *g, lmi_arena *scratch, lam_error *e) {
 
 lam_status lam_gadgets_new(lam_gadgets **out, const lam_model *m, lam_error *e) {
     *out = NULL;
-    if (!m || m->n_places == 0) return lmi_fail(e, LAM_USAGE, NULL, "there is no model to tell of");
+    if (!m || m->n_places == 0) return lmi_fail(e, LAM_USAGE, NULL, "there is no model to report on");
     lam_gadgets *g = calloc(1, sizeof *g);
     if (!g) return lmi_nomem(e);
     lmi_arena scratch;

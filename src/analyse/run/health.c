@@ -489,7 +489,7 @@ lam_status lam_health_new(lam_health **out, const lam_model *m, lam_error *e) {
     *out = NULL;
     const lam_looked *looked = lam_model_looked(m);
     if (!looked)
-        return lmi_fail(e, LAM_USAGE, NULL, "nobody looked at values; capture the model with health=True");
+        return lmi_fail(e, LAM_USAGE, NULL, "values were not checked; capture the model with health=True");
     lam_health *h = calloc(1, sizeof *h);
     if (!h) return lmi_nomem(e);
     lmi_arena_init(&h->arena, UINT64_MAX);

@@ -140,9 +140,9 @@ static void put_none(lmi_buf *b, const lam_looked *l) {
     if (l->tensors)
         lmi_putf(b, "no NaN or Inf in %lld tensor%s", (long long)l->tensors, l->tensors == 1 ? "" : "s");
     else
-        lmi_put(b, "nothing was there to be looked at");
-    if (l->unseen) lmi_putf(b, "; %lld could not be looked at", (long long)l->unseen);
-    if (!l->gradients) lmi_put(b, "; no gradient was looked at");
+        lmi_put(b, "there was no value to check");
+    if (l->unseen) lmi_putf(b, "; %lld could not be checked", (long long)l->unseen);
+    if (!l->gradients) lmi_put(b, "; no gradient was checked");
 }
 
 static lam_status tell(lam_health *h, lmi_buf *b, lam_error *e) {

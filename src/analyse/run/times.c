@@ -340,8 +340,8 @@ static lam_status make(lam_times **out, const lam_model *m, const lmi_vec *devic
     return s;
 }
 
-static const char not_asked[] = "times were not asked for; lamina.inspect(model, args, time=True) and "
-                                "lamina.capture(model, time=True) do";
+static const char not_asked[] = "times were not measured; lamina.inspect(model, args, time=True) and "
+                                "lamina.capture(model, time=True) measure them";
 
 lam_status lam_times_new(lam_times **out, const lam_model *m, lam_error *e) {
     *out = NULL;

@@ -239,8 +239,9 @@ static lam_status tell_graph(lmi_speaker *s, int64_t *vain, int64_t *deaf) {
 }
 
 static void tell_notes(lmi_speaker *s) {
-    static const char untraced[] = "not known: what ran in vain, and which parameters get no gradient: this "
-                                   "torch does not tell whose memory a tensor has";
+    static const char untraced[] =
+        "not known: which outputs are unused, and which parameters get no gradient: this "
+        "torch does not tell whose memory a tensor has";
     bool any = lam_model_n_notes(s->j->m) > 0;
     for (int32_t i = 0; i < lam_model_n_notes(s->j->m); i++) {
         lmi_put_clean(&s->text, lam_model_note(s->j->m, i));
@@ -263,7 +264,7 @@ static void tell_numbers(lmi_speaker *s, int64_t vain, int64_t deaf) {
         tell_notes(s);
         return;
     }
-    put_number_of(b, vain, "layer ran in vain", "layers ran in vain");
+    put_number_of(b, vain, "layer with an unused output", "layers with unused outputs");
     put_number_of(b, deaf, "parameter gets no gradient", "parameters get no gradient");
     put_number_of(b, lam_model_n_notes(s->j->m), "note", "notes");
     if (!b->n) return;

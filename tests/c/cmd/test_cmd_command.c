@@ -342,7 +342,7 @@ static void show_roof(void **state) {
     (void)state;
     assert_int_equal(lamina("m:step --roof --wide"), 2); /* the host's model has no times */
     assert_true(fake_asked.time && fake_asked.ops);
-    ERR_HAS("times were not asked for");
+    ERR_HAS("times were not measured");
     fake_lives = 0;
     assert_int_equal(lamina("m:two --roof -c torchscan"), 2);
     ERR_HAS("does not count bytes");

@@ -88,7 +88,7 @@ static void both_runs_are_asked_for(void **state) {
 static void a_model_that_is_not_trained(void **state) {
     (void)state;
     assert_int_equal(run("fit m:frozen"), 0);
-    OUT_HAS("no training step: no parameter gets a gradient from what comes out\n");
+    OUT_HAS("no training step: no parameter gets a gradient from the output\n");
     assert_int_equal(run("fit m:frozen --format json"), 0);
     OUT_HAS("\"step\":null");
     assert_null(strstr(fake_out.text, "no training step"));

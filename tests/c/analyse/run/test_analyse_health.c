@@ -119,7 +119,7 @@ static void nothing(void **state) {
     lam_error e = {0};
     assert_int_equal(build(NULL, 0, false, false, &r.m, &e), LAM_OK);
     assert_int_equal(lam_health_new(&r.h, r.m, &e), LAM_OK);
-    says(&r, "no NaN or Inf in 12 tensors; no gradient was looked at");
+    says(&r, "no NaN or Inf in 12 tensors; no gradient was checked");
     assert_int_equal(lam_health_of(r.h, A, LAM_BACKWARD), LAM_HEALTH_UNKNOWN);
     drop(&r);
 }

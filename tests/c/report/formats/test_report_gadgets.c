@@ -196,7 +196,7 @@ static void gradients_of_one_side(void **state) {
     }
 }
 
-/* In what a layer gave, in what could not be looked at, or nowhere: of the first call of all too. */
+/* In what a layer gave, in what could not be checked, or nowhere: of the first call of all too. */
 static void values_of_one_side(void **state) {
     (void)state;
     static const struct {

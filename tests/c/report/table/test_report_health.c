@@ -77,7 +77,7 @@ static void table(void **state) {
     lam_model_free(m);
     m = build(false);
     assert_int_equal(write_as(m, "text"), LAM_OK);
-    show_has("\nhealth     no NaN or Inf in 4 tensors; no gradient was looked at");
+    show_has("\nhealth     no NaN or Inf in 4 tensors; no gradient was checked");
     show_has("ok");
     lam_model_free(m);
 }
