@@ -16,11 +16,12 @@ static lam_status build(lam_model **out) {
     const lam_arg x = {.position = 0, .dtype = 6, .device = 0, .ndim = 2, .sizes = sizes};
     const lam_call_info call = {.parent = -1, .n_in = 1, .n_out = 1, .in = &x, .out = &x};
     const lam_looked looked = {.tensors = 4, .bytes = 96, .unseen = 1, .gradients = true};
+    char name[] = "weight", text[] = "a text";
     const lam_bad bad = {.side = LAM_BAD_OUTPUT,
                          .calls = 1,
                          .from = -1,
-                         .name = "weight",
-                         .text = "a text",
+                         .name = name,
+                         .text = text,
                          .found = {.nan = 2, .inf = 1, .negative = 1, .first = 4},
                          .dtype = 6,
                          .ndim = 2,
@@ -36,6 +37,7 @@ static lam_status build(lam_model **out) {
     if (st == LAM_OK) st = lam_build_call(b, &call, &i, &e);
     if (st == LAM_OK && looked_first) st = lam_build_looked(b, &looked, &e);
     if (st == LAM_OK) st = lam_build_bad(b, &bad, &e);
+    name[0] = text[0] = '?'; /* the model has copies */
     if (st == LAM_OK && !looked_first) st = lam_build_looked(b, &looked, &e);
     if (st == LAM_OK) st = lam_build_stats(b, 0, 0, &s, &e);
     if (st == LAM_OK) return lam_builder_finish(b, out, &e);
