@@ -308,7 +308,7 @@ class FirstCall(nn.Module):
 
 
 def left(report):
-    return [note for note in report.notes if "put back" in note]
+    return [note for note in report.notes if "be restored" in note]
 
 
 def state(net):

@@ -159,7 +159,7 @@ def test_rules_from_a_pipe(folder, capsys):
     command = ["torch.nn:Linear", "-k", "in_features=3", "-k", "out_features=4", "-i", "2x3"]
     command += ["--rules", "rules.fifo"]
     assert main(command) == 2
-    assert "nobody wrote into it for five seconds" in capsys.readouterr().err
+    assert "no program wrote into it for five seconds" in capsys.readouterr().err
 
     write = "sleep 0.3; echo 'aten::addmm  macs = 7' > rules.fifo"
     with subprocess.Popen(["sh", "-c", write]):
