@@ -284,7 +284,7 @@ def test_what_is_not_known_is_named():
         report.sees("", 1, 1)
     with pytest.raises(ValueError, match="follows 2 axes"):
         report.sees("conv", 1)
-    with pytest.raises(KeyError, match="no graph"):
+    with pytest.raises(KeyError, match="the graph has no layer"):
         report.sees("nowhere", 1)
     assert report.sees("conv", 5, 5) == [(5, 7), (5, 7)]
     for element in ((6, 0), (0, -1), (0, 1000)):
