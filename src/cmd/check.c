@@ -48,7 +48,7 @@ static const char report_begins[] = "{\n\"schema\": \"lamina.report/", xml_begin
 static int write_file(lmi_cli *c, const char *path, const lmi_held *h) {
     char beside[LONGEST_PATH];
     int n = snprintf(beside, sizeof beside, "%s.new", path);
-    errno = ENAMETOOLONG;
+    errno = ENAMETOOLONG; /* the reason if fopen is not called */
     FILE *f = n > 0 && (size_t)n < sizeof beside ? fopen(beside, "wb") : NULL;
     bool ok = f && fwrite(h->text, 1, h->n, f) == h->n;
     int why = errno;

@@ -479,10 +479,13 @@ class Report:
         Raises:
             ValueError: they were not measured; ``lamina.inspect(model, args, time=True)`` measures them.
         """
+        return times(self._measured_times())
+
+    def _measured_times(self) -> dict[str, Any]:
         told = self._costs.times()
         if told is None:
             raise UsageError("times were not measured; lamina.inspect(model, args, time=True) measures them")
-        return times(told)
+        return told
 
     @property
     def health(self) -> Health:
@@ -507,16 +510,13 @@ class Report:
         Raises:
             ValueError: times were not measured.
         """
-        told = self._costs.times()
-        if told is None:
-            raise UsageError("times were not measured; lamina.inspect(model, args, time=True) measures them")
-        if roof is None and told["device"] is not None:
-            return [Speed(*speed) for speed in self._costs.speeds(0.0, 0.0, inside)]
-        if roof is None:
+        told = self._measured_times()
+        if roof is None and told["device"] is None:
             from .roof import roof as of_this_machine
 
             roof = of_this_machine()
-        return [Speed(*speed) for speed in self._costs.speeds(roof.flops, roof.bytes, inside)]
+        limits = (roof.flops, roof.bytes) if roof is not None else (0.0, 0.0)
+        return [Speed(*speed) for speed in self._costs.speeds(*limits, inside)]
 
     def failure(self) -> str | None:
         """Returns the layer that raised: its path, its type and its input shapes; None if none did."""

@@ -9,9 +9,7 @@
 #include "base/system.h"
 
 #include <stdio.h>
-#ifndef _WIN32
 #include <sys/ioctl.h>
-#endif
 
 static char folder[] = P_tmpdir "/lamina-system-XXXXXX";
 
@@ -37,8 +35,6 @@ static void says_what_it_is(void **state) {
     assert_int_equal(lmi_no_models() != NULL, strstr(lmi_system(), "Windows") != NULL);
     assert_int_equal(*lmi_system_lacks() != '\0', lmi_no_models() != NULL);
 }
-
-#ifndef _WIN32
 
 /* The first variable that is set to something decides, whatever the later ones are. */
 static void the_locale_tells_whether_a_terminal_is_utf8(void **state) {
@@ -91,8 +87,6 @@ static void a_terminal_has_a_size(void **state) {
     assert_int_equal(columns, 93);
     assert_int_equal(rows, 41);
 }
-
-#endif
 
 static void writing_fails_with_a_reason(void **state) {
     (void)state;
@@ -197,10 +191,8 @@ static int remove_folder(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(says_what_it_is),
-#ifndef _WIN32
         cmocka_unit_test(the_locale_tells_whether_a_terminal_is_utf8),
         cmocka_unit_test(a_terminal_has_a_size),
-#endif
         cmocka_unit_test(writing_fails_with_a_reason),
         cmocka_unit_test(a_file_is_replaced),
         cmocka_unit_test(sizes_on_the_disk),

@@ -204,6 +204,14 @@ static void net_none(net *n, int32_t module, const char *name) {
     NET_OK(n, lam_build_attr(n->b, module, name, &v, &n->e));
 }
 
+/* The model, in which the root calls two layers. */
+static lam_model *called(net *n, int32_t root, int32_t first, int32_t second) {
+    int32_t r = net_call(n, root, -1, SH(1, 4), 0, SH(1, 4), 0);
+    net_call(n, first, r, SH(1, 4), 0, SH(1, 4), 0);
+    net_call(n, second, r, SH(1, 4), 0, SH(1, 4), 0);
+    return net_done(n);
+}
+
 /* A pool and a convolution whose attributes are of every type; no number of them tells the two apart. */
 static lam_model *with_attributes(bool other) {
     net n = net_new();
@@ -233,10 +241,7 @@ static lam_model *with_attributes(bool other) {
     int32_t p = net_place(&n, -1, "", root);
     net_place(&n, p, "pool", pool);
     net_place(&n, p, "conv", conv);
-    int32_t r = net_call(&n, root, -1, SH(1, 4), 0, SH(1, 4), 0);
-    net_call(&n, pool, r, SH(1, 4), 0, SH(1, 4), 0);
-    net_call(&n, conv, r, SH(1, 4), 0, SH(1, 4), 0);
-    return net_done(&n);
+    return called(&n, root, pool, conv);
 }
 
 static void attributes_that_differ(void **state) {
@@ -286,10 +291,7 @@ static lam_model *of_sizes(const char *type, bool gone, int64_t a, int64_t b, in
     net_param(&n, second, "scale", SH(b));
     net_place(&n, p, "a", first);
     net_place(&n, p, "b", second);
-    int32_t r = net_call(&n, root, -1, SH(1, 4), 0, SH(1, 4), 0);
-    net_call(&n, first, r, SH(1, 4), 0, SH(1, 4), 0);
-    net_call(&n, second, r, SH(1, 4), 0, SH(1, 4), 0);
-    return net_done(&n);
+    return called(&n, root, first, second);
 }
 
 /* The same on pages of any width: columns are left out one after the other. And other ones whole. */
