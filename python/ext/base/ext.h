@@ -135,13 +135,13 @@ typedef struct lmx_shim {
     /* C++: torch's negation bit: its values are the negated ones in memory, as of z.conj().imag. May be
      * NULL. */
     bool (*negated)(const void *tensor);
+    const void *undefined; /* the C++ object behind every undefined tensor; may be NULL */
 } lmx_shim;
 
 /* autograd's data of a tensor, by its C++ object; NULL: not exported (autograd.c). */
 typedef struct lmx_grads {
     bool (*wanted)(const void *impl);      /* requires_grad */
     const void *(*grad)(const void *impl); /* a reference to an at::Tensor */
-    const void *undefined;                 /* the object behind every undefined tensor */
 } lmx_grads;
 
 /* How a Python value is searched for tensors. */

@@ -358,7 +358,7 @@ static bool pack_tensor(lmx_lane *lane, const lmx_layout *l, size_t position, co
     const lmx_shim *s = &lane->api->shim;
     void *handle = (void *)(uintptr_t)value;
     uint64_t object = lmx_word_at(value, 0);
-    if (!object || object == (uint64_t)(uintptr_t)lane->api->undefined)
+    if (!object || lmx_is_undefined(s, value))
         return pack(lane, (lmx_packed){.position = (uint16_t)position, .kind = LMX_ARG_NONE}, 0) != NULL;
     if (l->python >= 0)
         lane->classed |= lmx_word_at((void *)(uintptr_t)object, (size_t)l->keys) >> l->python & 1;

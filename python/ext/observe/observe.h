@@ -46,7 +46,6 @@ typedef struct lmx_record_api {
     bool (*excluded)(uint16_t key); /* true if this dispatch key is excluded now */
     int (*unwinding)(void); /* exceptions in flight */
     void *(*kept)(void);    /* torch's data of this thread's callbacks */
-    const void *undefined;  /* the C++ object behind every undefined tensor */
     lmx_shim shim;
 } lmx_record_api;
 

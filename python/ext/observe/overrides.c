@@ -8,7 +8,7 @@ typedef bool is_such(const lmx_record_api *api, const char *value);
 
 static bool is_transformed(const lmx_record_api *api, const char *value) {
     enum { LEVELS = 16 };
-    if (lmx_word_at(value, 0) == (uint64_t)(uintptr_t)api->undefined) return false;
+    if (lmx_is_undefined(&api->shim, value)) return false;
     if (api->wrapper(value)) return true;
     for (int64_t level = 1; level <= LEVELS; level++)
         if (api->is_batched(value, level)) return true;
@@ -19,7 +19,7 @@ static bool is_transformed(const lmx_record_api *api, const char *value) {
 static bool lacks_data(const lmx_record_api *api, const char *value) {
     void *handle = (void *)(uintptr_t)value, *data = NULL;
     int64_t dims, *sizes;
-    if (!api->shim.data || lmx_word_at(value, 0) == (uint64_t)(uintptr_t)api->undefined) return false;
+    if (!api->shim.data || lmx_is_undefined(&api->shim, value)) return false;
     if (api->shim.data(handle, &data) || data || api->shim.dim(handle, &dims)) return false;
     if (api->shim.sizes(handle, &sizes)) return false;
     for (int64_t i = 0; i < dims; i++)

@@ -63,7 +63,6 @@ static bool load_api(lmx_record_api *api, void *library) {
     lmx_symbol(library, "_ZN3c104impl28tls_is_dispatch_key_excludedENS_11DispatchKeyE", &api->excluded);
     lmx_symbol(library, "_ZSt19uncaught_exceptionsv", &api->unwinding);
     lmx_symbol(library, "_ZN2at24get_record_function_tls_Ev", &api->kept);
-    api->undefined = dlsym(library, "_ZN3c1019UndefinedTensorImpl10_singletonE");
     return all;
 }
 

@@ -22,7 +22,7 @@ static bool answers(const lmx_state *st, PyObject *tensor) {
 
 static bool has_grad(const lmx_torch *t, const void *impl) {
     const void *const *grad = t->grads.grad(impl); /* a reference to an at::Tensor */
-    return *grad != t->grads.undefined;
+    return *grad != t->shim.undefined;
 }
 
 bool lmx_wants_grad(lmx_state *st, PyObject *tensor, bool *wanted) {
@@ -42,11 +42,11 @@ bool lmx_has_no_grad(lmx_state *st, PyObject *tensor) {
     return answers(st, tensor) && !has_grad(t, impl_of(t, tensor));
 }
 
-void lmx_load_grads(lmx_grads *g, void *library) {
-    *g = (lmx_grads){.undefined = dlsym(library, "_ZN3c1019UndefinedTensorImpl10_singletonE")};
-    if (!g->undefined || !lmx_symbol(library, "_ZNK3c1010TensorImpl4gradEv", &g->grad) ||
+void lmx_load_grads(lmx_torch *t, void *library) {
+    lmx_grads *g = &t->grads;
+    if (!t->shim.undefined || !lmx_symbol(library, "_ZNK3c1010TensorImpl4gradEv", &g->grad) ||
         !lmx_symbol(library, "_ZNK3c1010TensorImpl13requires_gradEv", &g->wanted))
-        *g = (lmx_grads){NULL, NULL, NULL};
+        *g = (lmx_grads){NULL, NULL};
 }
 
 /* True if the functions return these two values. */

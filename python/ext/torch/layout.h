@@ -27,4 +27,9 @@ static inline uint64_t lmx_word_at(const void *from, size_t bytes) {
     return word;
 }
 
+/* True if the at::Tensor is undefined: torch's functions raise for it, or return a dtype that is none. */
+static inline bool lmx_is_undefined(const lmx_shim *s, const void *handle) {
+    return s->undefined && lmx_word_at(handle, 0) == (uint64_t)(uintptr_t)s->undefined;
+}
+
 #endif

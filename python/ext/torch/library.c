@@ -81,6 +81,7 @@ void lmx_shim_load(lmx_shim *s, void *library) {
     lmx_symbol(library, "torch_get_const_data_ptr", &s->peek);
     lmx_symbol(library, "aoti_torch__reinterpret_tensor", &s->again);
     lmx_symbol(library, "_ZN2at6native6is_negERKNS_6TensorE", &s->negated);
+    lmx_symbol(library, "_ZN3c1019UndefinedTensorImpl10_singletonE", &s->undefined);
     lmx_sparse_load(s, library);
 }
 
@@ -94,7 +95,7 @@ static bool load_shim(lmx_torch *t) {
     }
     lmx_shim_load(&t->shim, library);
     const bool all = lmx_shim_tells(&t->shim) && t->shim.data && t->shim.release;
-    lmx_load_grads(&t->grads, library);
+    lmx_load_grads(t, library);
     if (!all)
         snprintf(t->why, sizeof t->why,
                  "this torch does not export the aoti_torch_* functions that are needed");

@@ -44,7 +44,7 @@ void lmx_prove_hold(lmx_state *st, PyObject *probe);
 bool lmx_wants_grad(lmx_state *st, PyObject *tensor, bool *wanted);
 /* True if the tensor has no gradient now; false also if only its attribute shows that. */
 bool lmx_has_no_grad(lmx_state *st, PyObject *tensor);
-void lmx_load_grads(lmx_grads *g, void *library);
+void lmx_load_grads(lmx_torch *t, void *library); /* after its shim */
 void lmx_prove_grads(lmx_state *st, PyObject *probe); /* disables the functions if their results are wrong */
 
 lmx_kind lmx_classify(lmx_state *st, PyObject *o);

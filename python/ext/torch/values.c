@@ -3,6 +3,7 @@
  * read) or, if those are missing, through its attributes. */
 #include "torch/values.h"
 #include "base/ext.h"
+#include "torch/layout.h"
 #include "torch/tensor.h"
 
 enum { LONG = 1 << 20, WORTH_KNOWING = 1 << 14 }; /* bytes */
@@ -114,7 +115,7 @@ uint64_t lmx_look_storage(const lmx_looker *k, const void *handle) {
     void *h = (void *)(uintptr_t)handle;
     int32_t dtype;
     where at;
-    if (k->shim->dtype(h, &dtype) || !lam_dtype_is_float(dtype)) return 0;
+    if (lmx_is_undefined(k->shim, h) || k->shim->dtype(h, &dtype) || !lam_dtype_is_float(dtype)) return 0;
     return find_values(k->shim, h, dtype, &at) ? begin_of(&at) : 0;
 }
 
@@ -124,6 +125,8 @@ lmx_seen lmx_look_at(const lmx_looker *k, const void *handle, bool gil, lmx_look
     int32_t dtype;
     where at = {.v.sizes = NULL};
     clear(out);
+    /* Its dtype is the number of a real dtype in a later torch, and each further question raises in C++. */
+    if (lmx_is_undefined(s, h)) return LMX_NEVER_BAD;
     if (s->dtype(h, &dtype)) return LMX_NOT_TO_READ;
     if (!lam_dtype_is_float(dtype)) return LMX_NEVER_BAD;
     bool found = find_values(s, h, dtype, &at);
