@@ -21,7 +21,7 @@ def test_transcript(path: Path, tmp_path: Path) -> None:
     assert list(transcripts.steps(text)), "a transcript without a command tests nothing"
     shutil.copy(FOLDER / "samples.py", tmp_path / "net.py")  # for the screens that look at a file
     wrong, new = transcripts.differences(text, tmp_path)
-    if path.stem == "fit" and any("this torch does not tell" in text for text in wrong):
+    if path.stem == "fit" and any("this torch does not report" in text for text in wrong):
         pytest.skip("this torch does not report when memory is freed")
     if wrong and transcripts.REWRITE:
         path.write_text(new, "utf-8")

@@ -71,7 +71,7 @@ def test_the_command_says_what_is_wrong(case, capsys):
     code = main(shlex.split(case.typed))
     said = capsys.readouterr()
     assert "Traceback" not in said.err + said.out and "internal error" not in said.err
-    if case.typed.startswith("fit ") and "this torch does not tell" in said.err:
+    if case.typed.startswith("fit ") and "this torch does not report" in said.err:
         needs_fit()
     assert code == case.ends, said.err
     lines = said.err.splitlines()
