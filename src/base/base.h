@@ -74,6 +74,11 @@ void *lmi_vec_push(lmi_vec *v); /* adds one element, zeroed; NULL: memory ran ou
 void lmi_vec_pop(lmi_vec *v); /* removes the last element, if there is one */
 void *lmi_vec_at(const lmi_vec *v, size_t i); /* NULL past the end */
 
+/* For qsort: int64_t in ascending order. */
+int lmi_by_size(const void *a, const void *b);
+/* The median of n >= 1 numbers, which this sorts: the mean of the middle two if n is even. */
+int64_t lmi_median(int64_t *v, size_t n);
+
 /* -- string builder -------------------------------------------------------------------------------------- */
 
 typedef struct lmi_buf {
@@ -84,6 +89,8 @@ typedef struct lmi_buf {
 void lmi_buf_init(lmi_buf *b);
 void lmi_buf_free(lmi_buf *b);
 void lmi_buf_clear(lmi_buf *b); /* makes the text empty; keeps the memory */
+/* Frees a text that a part of `of` was made from: if memory ran out for it, `of` is incomplete. */
+void lmi_buf_used(lmi_buf *b, lmi_buf *of);
 void lmi_put(lmi_buf *b, const char *s);
 void lmi_putn(lmi_buf *b, const char *s, size_t n);
 void lmi_putc(lmi_buf *b, char c);
@@ -148,11 +155,16 @@ int64_t lmi_gcd(int64_t a, int64_t b);
 
 /* -- counts (lam_count, see lamina_count.h) -------------------------------------------------------------- */
 
+__extension__ typedef __int128 lmi_wide;
 /* >=1e12 T, 1e9 G, 1e6 M, 1e3 k, else ""; negative numbers never scale. */
 double lmi_unit_scale(double value, const char **prefix);
 lam_count lmi_exact(int64_t n);
 lam_count lmi_unknown(void);
 lam_count lmi_at_least(int64_t n);
+lam_count lmi_count_of(int64_t n);          /* exact, or unknown if it is negative */
+lam_count lmi_of_wide(lmi_wide n);          /* the exact count of a number that is not negative */
+bool lmi_is_zero(lam_count c);              /* exactly 0 */
+bool lmi_is_same(lam_count a, lam_count b); /* in state and known part */
 double lmi_count_double(lam_count c);
 /* A fast lam_count_add: exact numbers that are not negative and whose sum fits are added inline. */
 static inline lam_count lmi_count_add(lam_count a, lam_count b) {
@@ -161,7 +173,6 @@ static inline lam_count lmi_count_add(lam_count a, lam_count b) {
     return simple ? sum : lam_count_add(a, b);
 }
 /* The value, over * 2^63 + n; always fits. */
-__extension__ typedef __int128 lmi_wide;
 lmi_wide lmi_count_wide(lam_count c);
 
 #endif

@@ -13,6 +13,11 @@ void lmi_buf_free(lmi_buf *b) {
     lmi_buf_init(b);
 }
 
+void lmi_buf_used(lmi_buf *b, lmi_buf *of) {
+    of->bad = of->bad || b->bad;
+    lmi_buf_free(b);
+}
+
 /* Room for n more bytes and the NUL; NULL: memory ran out. */
 static char *room(lmi_buf *b, size_t n) {
     size_t need;

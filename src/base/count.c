@@ -8,6 +8,11 @@ static lam_count make(int64_t n, lam_state state) { return (lam_count){.n = n, .
 lam_count lmi_exact(int64_t n) { return make(n, LAM_EXACT); }
 lam_count lmi_unknown(void) { return make(0, LAM_UNKNOWN); }
 lam_count lmi_at_least(int64_t n) { return make(n, LAM_AT_LEAST); }
+lam_count lmi_count_of(int64_t n) { return n < 0 ? lmi_unknown() : lmi_exact(n); }
+
+lam_count lmi_of_wide(lmi_wide n) {
+    return (lam_count){(int64_t)(n & INT64_MAX), (uint32_t)(n >> 63), LAM_EXACT};
+}
 
 const char *lam_state_name(lam_state s) {
     static const char *const names[] = {"exact", "at least", "unknown"};
@@ -36,10 +41,14 @@ lam_count lam_count_add(lam_count a, lam_count b) {
         if (state == LAM_EXACT) state = LAM_AT_LEAST;
     }
     if (sum < 0) return make((int64_t)sum, state);
-    lam_count c = make((int64_t)(sum & INT64_MAX), state);
-    c.over = (uint32_t)(sum >> 63);
+    lam_count c = lmi_of_wide(sum);
+    c.state = state;
     return c;
 }
+
+bool lmi_is_zero(lam_count c) { return c.state == LAM_EXACT && c.n == 0 && c.over == 0; }
+
+bool lmi_is_same(lam_count a, lam_count b) { return a.n == b.n && a.over == b.over && a.state == b.state; }
 
 double lmi_count_double(lam_count c) { return (double)lmi_count_wide(c); }
 

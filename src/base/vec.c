@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A growable array. */
+ * A growable array, and the order and the median of an array of numbers. */
 #include "base/base.h"
 
 #include <stdlib.h>
@@ -39,3 +39,14 @@ void lmi_vec_pop(lmi_vec *v) {
 }
 
 void *lmi_vec_at(const lmi_vec *v, size_t i) { return i < v->n ? (char *)v->data + i * v->size : NULL; }
+
+int lmi_by_size(const void *a, const void *b) {
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+int64_t lmi_median(int64_t *v, size_t n) {
+    qsort(v, n, sizeof *v, lmi_by_size);
+    int64_t low = v[(n - 1) / 2], high = v[n / 2];
+    return low + (high - low) / 2;
+}

@@ -63,11 +63,6 @@ static int in_order(const void *x, const void *y) {
     return (int)b->went_back - (int)a->went_back;
 }
 
-static int by_size(const void *x, const void *y) {
-    int64_t a = *(const int64_t *)x, b = *(const int64_t *)y;
-    return (a > b) - (a < b);
-}
-
 /* The index of a step's kind among those of its base. */
 static int32_t kind_in(const base *b, const lmi_step *s) {
     if (b->n_calls > NUMBERS) return s->calls != 1 && s->calls != 0; /* a rollup of several numbers has -1 */
@@ -159,7 +154,7 @@ static lam_status take_all(lam_recording *r, const lmi_root *whole, lmi_vec *to,
     int32_t n = find_bases(whole, bases);
     for (int32_t k = 0; k < n; k++) {
         int32_t numbers = bases[k].n_calls < NUMBERS ? bases[k].n_calls : NUMBERS;
-        qsort(bases[k].calls, (size_t)numbers, sizeof *bases[k].calls, by_size);
+        qsort(bases[k].calls, (size_t)numbers, sizeof *bases[k].calls, lmi_by_size);
     }
     qsort(bases, (size_t)n, sizeof *bases, in_order);
     for (int32_t k = 0; k < (n ? n : 1); k++)

@@ -15,17 +15,6 @@ bool lmi_counts(const lmi_root *root, const lmi_step *s) {
 
 /* -- medians ----------------------------------------------------------------------------------- */
 
-static int by_size(const void *a, const void *b) {
-    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-    return (x > y) - (x < y);
-}
-
-static int64_t median(int64_t *of, size_t n) {
-    qsort(of, n, sizeof *of, by_size);
-    int64_t low = of[(n - 1) / 2], high = of[n / 2];
-    return low + (high - low) / 2;
-}
-
 /* The median of the known (not negative) values; overwrites `of`. */
 static lam_middle middle(int64_t *of, size_t n) {
     size_t known = 0;
@@ -33,9 +22,9 @@ static lam_middle middle(int64_t *of, size_t n) {
         if (of[i] >= 0) of[known++] = of[i];
     lam_middle m = {0, 0, (int64_t)known};
     if (!known) return m;
-    m.median = median(of, known);
+    m.median = lmi_median(of, known);
     for (size_t i = 0; i < known; i++) of[i] = of[i] < m.median ? m.median - of[i] : of[i] - m.median;
-    m.deviation = median(of, known);
+    m.deviation = lmi_median(of, known);
     return m;
 }
 

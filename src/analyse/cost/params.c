@@ -3,11 +3,9 @@
  * Parameters and buffers: the row that shows a tensor, and the number of distinct ones under each place. */
 #include "analyse/cost/work.h"
 
-static lam_count size_of(int64_t n) { return n < 0 ? lmi_unknown() : lmi_exact(n); }
-
 /* The part of the tensor's `n` elements (or bytes) that this process holds. */
 static lam_count local_of(const lam_tensor *t, int64_t n) {
-    if (n < 0 || t->elsewhere == 0) return size_of(n);
+    if (n < 0 || t->elsewhere == 0) return lmi_count_of(n);
     return lmi_exact((int64_t)((lmi_wide)n * (t->numel - t->elsewhere) / t->numel));
 }
 
@@ -19,7 +17,7 @@ static bool is_running_stat(const char *name) {
 
 static void count_tensor(const lam_model *m, const lam_owned *o, lam_cost_row *row) {
     const lam_tensor *t = &m->tensors[o->tensor];
-    lam_count n = size_of(t->numel), bytes = size_of(t->bytes);
+    lam_count n = lmi_count_of(t->numel), bytes = lmi_count_of(t->bytes);
     if (t->packed) {
         count_into(&row->packed, n);
         count_into(&row->packed_bytes, bytes);

@@ -8,24 +8,13 @@
 
 /* -- medians --------------------------------------------------------------------------------------------- */
 
-static int by_size(const void *a, const void *b) {
-    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-    return x < y ? -1 : x > y;
-}
-
-/* The median of n >= 1 numbers, which this sorts; the mean of the middle two if n is even. */
-static int64_t median(int64_t *v, int32_t n) {
-    qsort(v, (size_t)n, sizeof *v, by_size);
-    return n % 2 ? v[n / 2] : v[n / 2 - 1] + (v[n / 2] - v[n / 2 - 1]) / 2;
-}
-
 /* Overwrites the numbers. */
 static lam_spread spread_of(int64_t *v, int32_t n) {
-    lam_spread s = {.n = n, .median = median(v, n)};
+    lam_spread s = {.n = n, .median = lmi_median(v, (size_t)n)};
     s.least = v[0];
     s.most = v[n - 1];
     for (int32_t i = 0; i < n; i++) v[i] = v[i] < s.median ? s.median - v[i] : v[i] - s.median;
-    s.deviation = median(v, n);
+    s.deviation = lmi_median(v, (size_t)n);
     return s;
 }
 
@@ -112,7 +101,7 @@ static int64_t usual_of_slot(const lam_times *t, int32_t slot) {
     int32_t n = 0;
     for (int32_t i = s->start[slot]; i < s->start[slot + 1]; i++)
         t->scratch[n++] = own_of(&t->of_event[s->order[i]]);
-    return n ? median(t->scratch, n) : 0;
+    return n ? lmi_median(t->scratch, (size_t)n) : 0;
 }
 
 static void blame(lam_outlier *o, int32_t place, int64_t late) {
@@ -161,7 +150,7 @@ static int32_t median_run(lam_times *t) {
     for (int32_t r = 0; r < t->beats.n_runs; r++)
         if (whole[r] >= 0) t->scratch[n++] = whole[r];
     if (n == 0) return -1;
-    qsort(t->scratch, (size_t)n, sizeof *t->scratch, by_size);
+    qsort(t->scratch, (size_t)n, sizeof *t->scratch, lmi_by_size);
     for (int32_t r = 0; r < t->beats.n_runs; r++)
         if (whole[r] == t->scratch[(n - 1) / 2]) return r;
     return -1;

@@ -41,10 +41,6 @@ static void put_share(lmi_buf *b, double part, double whole, bool sign) {
     lmi_put(b, " %");
 }
 
-static lam_count difference(lmi_wide n) {
-    return (lam_count){(int64_t)(n & INT64_MAX), (uint32_t)(n >> 63), LAM_EXACT};
-}
-
 /* "28.3 M, was 27.1 M: +1.2 M (+4.4 %), within 5 %". */
 static void put_change(lmi_buf *b, const lmi_held_to *h) {
     lmi_wide now = lmi_count_wide(h->now), was = lmi_count_wide(h->was);
@@ -52,7 +48,7 @@ static void put_change(lmi_buf *b, const lmi_held_to *h) {
     put_number(b, h->of, h->was);
     if (h->now.state == LAM_EXACT && h->was.state == LAM_EXACT && now != was) {
         lmi_put(b, now > was ? ": +" : ": -");
-        put_number(b, h->of, difference(now > was ? now - was : was - now));
+        put_number(b, h->of, lmi_of_wide(now > was ? now - was : was - now));
         lmi_put(b, " (");
         if (was > 0)
             put_share(b, (double)(now - was), (double)was, true);
@@ -78,7 +74,7 @@ static void put_most(lmi_buf *b, const lmi_held_to *h) {
              h->text);
     if (h->verdict != LAM_OVER) return;
     lmi_put(b, " by ");
-    put_number(b, h->of, difference(over));
+    put_number(b, h->of, lmi_of_wide(over));
     if (h->most <= 0) return;
     lmi_put(b, " (");
     put_share(b, (double)over, (double)h->most, true);

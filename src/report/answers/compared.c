@@ -41,9 +41,7 @@ static const char *number(const writer *w, char *to, lam_count n, const char *co
 
 static const char *signed_number(const writer *w, char *to, int64_t n) {
     to[0] = n < 0 ? '-' : '+';
-    uint64_t size = n < 0 ? (uint64_t)0 - (uint64_t)n : (uint64_t)n;
-    lam_text_count(to + 1, NUMBER - 1, (lam_count){(int64_t)(size & INT64_MAX), size >> 63, LAM_EXACT},
-                   w->exact);
+    lam_text_count(to + 1, NUMBER - 1, lmi_of_wide(n < 0 ? -(lmi_wide)n : n), w->exact);
     if (n == 0) snprintf(to, NUMBER, "0");
     return to;
 }
@@ -196,8 +194,7 @@ static void put_reasons(writer *w, int32_t i, size_t margin, size_t begun) {
     r.part = 0;
     if (put_remark(w, i, &b)) put_reason(w, &r, "", lmi_buf_text(&b));
     if (w->c->named && row->told && row->limits) put_reason(w, &r, "", row->limits);
-    w->out.bad = w->out.bad || b.bad;
-    lmi_buf_free(&b);
+    lmi_buf_used(&b, &w->out);
 }
 
 /* Says where the other causes are, unless the caller named the tools. */
@@ -273,13 +270,11 @@ static void all_cells(const writer *w, int32_t i, columns *to) {
     difference(w, to->at[AGAINST], row, i);
 }
 
-#define MD_SPECIAL "\\|`*_<>[]&#~"
-
 static void put_marked(writer *w, const char *text, bool html) {
     if (html)
         lmi_put_html(&w->out, text);
     else
-        lmi_put_escaped(&w->out, text, MD_SPECIAL, "\\");
+        lmi_put_md(&w->out, text);
 }
 
 /* Writes the causes and the remark of one row into one cell, a line each. */
@@ -299,8 +294,7 @@ static void put_all_reasons(writer *w, int32_t i, bool html) {
         if (k < row->n_causes && row->n_causes > 1)
             lmi_putf(&w->out, "%s ", signed_number(w, n, row->causes[k].difference));
         if (more) put_marked(w, lmi_buf_text(&b), html);
-        w->out.bad = w->out.bad || b.bad;
-        lmi_buf_free(&b);
+        lmi_buf_used(&b, &w->out);
     }
     if (row->told && row->limits) lmi_put(&w->out, "<br>");
     if (row->told && row->limits) put_marked(w, row->limits, html);
@@ -377,50 +371,56 @@ static void write_html(writer *w) {
 
 /* -- JSON, CSV --------------------------------------------------------------------------------- */
 
-/* Writes an integer with its state; null if it is unknown, all digits beyond 63 bits. */
-static void put_count(writer *w, const char *name, lam_count n) {
-    char digits[NUMBER];
-    lam_text_digits(digits, sizeof digits, (lam_count){n.n, n.over, LAM_EXACT});
-    lmi_putf(&w->out, "\"%s\": %s, \"%s_state\": \"%s\", ", name, n.state == LAM_UNKNOWN ? "null" : digits,
-             name, lam_state_name(n.state));
+/* An integer and its state; null if it is unknown, all digits beyond 63 bits. */
+static void tell_count(lmi_teller *t, const char *name, const char *state, lam_count n) {
+    tell_name(t, name);
+    if (n.state == LAM_UNKNOWN)
+        PUT(t->json, "null");
+    else
+        lmi_put_plain(t->json, n);
+    tell_text(t, state, lam_state_name(n.state));
+}
+
+static void tell_row(lmi_teller *t, const lam_compared *row) {
+    tell_object(t, NULL);
+    tell_text(t, "convention", row->convention);
+    tell_count(t, "macs", "macs_state", row->macs);
+    tell_count(t, "flops", "flops_state", row->flops);
+    tell_count(t, "params", "params_state", row->params);
+    if (row->told)
+        tell_int(t, "difference", row->difference);
+    else
+        tell_none(t, "difference");
+    tell_text(t, "gap", row->gap);
+    tell_text(t, "limits", row->limits);
+    tell_list(t, "causes");
+    for (int32_t k = 0; k < row->n_causes; k++) {
+        tell_object(t, NULL);
+        tell_int(t, "difference", row->causes[k].difference);
+        tell_int(t, "calls", row->causes[k].calls);
+        tell_text(t, "text", row->causes[k].text);
+        tell_text(t, "note", row->causes[k].note);
+        tell_end(t);
+    }
+    tell_list_end(t);
+    tell_end(t);
 }
 
 static void write_json(writer *w) {
-    lmi_putc(&w->out, '{');
-    lmi_put_head(&w->out, "compare", 1, ", ");
-    lmi_put(&w->out, ", \"reference\": ");
-    lmi_put_json(&w->out, w->c->rows[0].convention);
-    lmi_putf(&w->out, ", \"metric\": \"%s\", \"phase\": \"%s\"", lam_metric_name(w->c->metric),
-             w->c->phase == LAM_FORWARD ? "forward" : "backward");
-    lmi_put(&w->out, ", \"conventions\": [");
+    lmi_teller t = lmi_tell_json(&w->out);
+    lmi_tell_document(&t, "compare", 1);
+    tell_text(&t, "reference", w->c->rows[0].convention);
+    tell_text(&t, "metric", lam_metric_name(w->c->metric));
+    tell_text(&t, "phase", lam_phase_name(w->c->phase));
+    tell_list(&t, "conventions");
     for (int32_t i = 0; i < w->c->n; i++) {
-        const lam_compared *row = &w->c->rows[i];
-        lmi_putf(&w->out, "%s\n{\"convention\": \"%s\", ", i ? "," : "", row->convention);
-        put_count(w, "macs", row->macs);
-        put_count(w, "flops", row->flops);
-        put_count(w, "params", row->params);
-        lmi_put(&w->out, "\"difference\": ");
-        if (row->told)
-            lmi_putf(&w->out, "%lld", (long long)row->difference);
-        else
-            lmi_put(&w->out, "null");
-        lmi_put(&w->out, ", \"gap\": ");
-        lmi_put_json(&w->out, row->gap);
-        lmi_put(&w->out, ", \"limits\": ");
-        lmi_put_json(&w->out, row->limits);
-        lmi_put(&w->out, ", \"causes\": [");
-        for (int32_t k = 0; k < row->n_causes; k++) {
-            const lam_cause *cause = &row->causes[k];
-            lmi_putf(&w->out, "%s{\"difference\": %lld, \"calls\": %d, \"text\": ", k ? ", " : "",
-                     (long long)cause->difference, (int)cause->calls);
-            lmi_put_json(&w->out, cause->text);
-            lmi_put(&w->out, ", \"note\": ");
-            lmi_put_json(&w->out, cause->note);
-            lmi_putc(&w->out, '}');
-        }
-        lmi_put(&w->out, "]}");
+        lmi_tell_line(&t);
+        tell_row(&t, &w->c->rows[i]);
     }
-    lmi_put(&w->out, "\n]}\n");
+    lmi_putc(&w->out, '\n');
+    tell_list_end(&t);
+    tell_end(&t);
+    lmi_putc(&w->out, '\n');
 }
 
 static void put_csv_count(writer *w, lam_count n) {

@@ -18,10 +18,6 @@ typedef struct writer {
     bool exact;
 } writer;
 
-static lam_count count_of(int64_t n) {
-    return (lam_count){n < 0 ? 0 : n, 0, n < 0 ? LAM_UNKNOWN : LAM_EXACT};
-}
-
 static const char *bytes_text(const writer *w, char to[NUMBER], lam_count n) {
     if (w->exact) {
         lam_text_count(to, NUMBER, n, true);
@@ -80,7 +76,7 @@ static void put_held(writer *w, const int64_t part[LAM_N_HELD]) {
     qsort(all, LAM_N_HELD, sizeof *all, more_bytes);
     for (int k = 0; k < LAM_N_HELD && all[k].bytes > 0; k++)
         lmi_putf(&w->out, "%s%s %s", k ? ", " : "", label_of(all[k].part),
-                 bytes_text(w, text, count_of(all[k].bytes)));
+                 bytes_text(w, text, lmi_count_of(all[k].bytes)));
 }
 
 /* Writes what runs at the peak, and in which layer: known for the run whose model is given. */
@@ -107,7 +103,7 @@ static void put_total(writer *w, const lam_fit *f) {
              f->gap     ? "at least "
              : f->rough ? "roughly "
                         : "",
-             bytes_text(w, text, count_of(f->peak.n)));
+             bytes_text(w, text, lmi_count_of(f->peak.n)));
 }
 
 /* Writes the peak and its parts. */
@@ -131,7 +127,7 @@ static void put_peak(writer *w, int32_t run) {
     if (!error_of(w, run, &error)) return;
     put_label(w, "  measured");
     lmi_putf(&w->out, "%s, the prediction is off by %+.2f %%\n",
-             bytes_text(w, text, count_of(w->measured[run])), error);
+             bytes_text(w, text, lmi_count_of(w->measured[run])), error);
 }
 
 /* -- layers, equal ones as one ----------------------------------------------------------------- */
@@ -194,8 +190,7 @@ static void put_name(writer *w, const equals *g) {
         lmi_put(&b, path);
     }
     lmi_put_clean(&w->out, lmi_buf_text(&b));
-    w->out.bad = w->out.bad || b.bad;
-    lmi_buf_free(&b);
+    lmi_buf_used(&b, &w->out);
     if (row->place >= 0) {
         lmi_put(&w->out, " (");
         lmi_put_clean(&w->out, type_of(w, row->place));
@@ -226,7 +221,7 @@ static void put_rows(writer *w) {
     int32_t left, n = find_groups(w, group, &left);
     lmi_putf(&w->out, "\nheld by, at the peak of the %s\n", run_name(w->fit[1] != NULL));
     for (int32_t i = 0; i < n; i++) {
-        lmi_putf(&w->out, "  %10s%s  ", bytes_text(w, text, count_of(group[i].row->bytes)),
+        lmi_putf(&w->out, "  %10s%s  ", bytes_text(w, text, lmi_count_of(group[i].row->bytes)),
                  group[i].n > 1 ? " each" : "");
         put_name(w, &group[i]);
         lmi_put(&w->out, ": ");
@@ -249,14 +244,14 @@ static void put_notes(writer *w) {
     const lam_fit *f = w->fit[0] ? w->fit[0] : w->fit[1];
     if (f->cached_layers > 0)
         lmi_putf(&w->out, "\na key-value cache would take %s a token, in %d layer%s with causal attention\n",
-                 bytes_text(w, text, count_of(f->cache_bytes)), (int)f->cached_layers,
+                 bytes_text(w, text, lmi_count_of(f->cache_bytes)), (int)f->cached_layers,
                  f->cached_layers == 1 ? "" : "s");
     if (f->masked_layers > 0)
         lmi_putf(&w->out,
                  "\na key-value cache would take %s a token, in %d layer%s with a mask of the model's own, "
                  "if that "
                  "is causal\n",
-                 bytes_text(w, text, count_of(f->masked_bytes)), (int)f->masked_layers,
+                 bytes_text(w, text, lmi_count_of(f->masked_bytes)), (int)f->masked_layers,
                  f->masked_layers == 1 ? "" : "s");
     put_reason(w, "it may be more", w->fit[0] ? w->fit[0]->gap : NULL, w->fit[1] ? w->fit[1]->gap : NULL);
     put_reason(w, "it may be somewhat less or more", w->fit[0] ? w->fit[0]->rough : NULL,
@@ -292,8 +287,7 @@ static void end_text(writer *w, lmi_buf page, int32_t columns) {
         lmi_put_bdi(&w->out, s, columns);
     else
         lmi_put_html(&w->out, s + strspn(s, "\n"));
-    w->out.bad = w->out.bad || text.bad;
-    lmi_buf_free(&text);
+    lmi_buf_used(&text, &w->out);
 }
 
 static void put_tile(writer *w, int32_t run) {
@@ -307,7 +301,7 @@ static void put_tile(writer *w, int32_t run) {
     lmi_put(&w->out, "</span><span class=\"w\">");
     if (error_of(w, run, &error))
         lmi_putf(&w->out, "measured %s, off by %+.2f" LMI_NARROW "%%",
-                 bytes_text(w, text, count_of(w->measured[run])), error);
+                 bytes_text(w, text, lmi_count_of(w->measured[run])), error);
     else
         lmi_put(&w->out, "predicted");
     lmi_put(&w->out, "</span></div>");
@@ -320,7 +314,7 @@ static void put_bar(writer *w, int64_t bytes, const lam_fit *f, const char *afte
     int bar = (int)(BARS * (share < 1 ? share : 1) + .5);
     lmi_put(&w->out, "<td class=\"n");
     if (bar > 0) lmi_putf(&w->out, " w%d", bar);
-    lmi_putf(&w->out, "\">%s%s</td>", bytes ? bytes_text(w, text, count_of(bytes)) : "0", after);
+    lmi_putf(&w->out, "\">%s%s</td>", bytes ? bytes_text(w, text, lmi_count_of(bytes)) : "0", after);
 }
 
 static void begin_table(writer *w, const char *what, const char *caption) {

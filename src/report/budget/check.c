@@ -21,15 +21,13 @@ static const lmi_outline *was_of(const holding *w) { return w->b->file ? &w->b->
 
 /* -- totals ---------------------------------------------------------------------------------------------- */
 
-static lam_count of_measured(int64_t n) { return n < 0 ? lmi_unknown() : lmi_exact(n); }
-
 bool lmi_limited_total(const lmi_outline *o, const lmi_limited *of, lam_count *out) {
     const lam_count *metric = of->metric == LAM_MACS    ? o->macs
                               : of->metric == LAM_FLOPS ? o->flops
                                                         : o->bytes;
     switch (of->needs) {
-    case LMI_TIMES: *out = of_measured(o->timed ? o->time[LAM_TIME_WHOLE].median : -1); return o->timed;
-    case LMI_MEMORY: *out = of_measured(o->memory ? o->memory->peak : -1); return o->memory != NULL;
+    case LMI_TIMES: *out = lmi_count_of(o->timed ? o->time[LAM_TIME_WHOLE].median : -1); return o->timed;
+    case LMI_MEMORY: *out = lmi_count_of(o->memory ? o->memory->peak : -1); return o->memory != NULL;
     case LMI_BACKWARD: *out = lam_count_add(metric[LAM_BACKWARD], metric[LAM_RECOMPUTE]); return o->backward;
     default: break;
     }
@@ -123,16 +121,10 @@ static lam_status hold_to_baseline(holding *w, int i) {
 
 /* -- the baseline ---------------------------------------------------------------------------------------- */
 
-static const char *told_of(const lmi_outline *o, const char *name) {
-    for (int32_t i = 0; i < o->n_provenance; i++)
-        if (strcmp(o->provenance[i][0], name) == 0) return o->provenance[i][1];
-    return "";
-}
-
 /* Notes that the inputs, or the way the model was built, differ: then its numbers may well differ. */
 static lam_status note_how(holding *w, const char *name, const char *what) {
-    const char *was = told_of(was_of(w), name), *now = told_of(w->now, name);
-    if (!*was || !*now || strcmp(was, now) == 0) return LAM_OK;
+    const char *was = lmi_outline_told(was_of(w), name), *now = lmi_outline_told(w->now, name);
+    if (!was || !*was || !now || !*now || strcmp(was, now) == 0) return LAM_OK;
     lmi_putf(&w->text, "the baseline's %s differ: ", what);
     lmi_put_clean(&w->text, was);
     lmi_put(&w->text, " then, ");

@@ -81,7 +81,6 @@ typedef struct lmi_delta {
     lmi_certainty how;
 } lmi_delta;
 lmi_delta lmi_delta_of(lam_count was, lam_count now);
-bool lmi_is_same(lam_count a, lam_count b); /* compares the known parts */
 double lmi_delta_size(lmi_delta d);
 /* False if there is no percentage: a number is not exact, or the old one is 0. */
 bool lmi_delta_percent(lam_count was, lam_count now, double *out);

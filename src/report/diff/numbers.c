@@ -17,8 +17,6 @@ lmi_delta lmi_delta_of(lam_count was, lam_count now) {
                                                                                    : LMI_DELTA_EXACT};
 }
 
-bool lmi_is_same(lam_count a, lam_count b) { return a.n == b.n && a.over == b.over && a.state == b.state; }
-
 double lmi_delta_size(lmi_delta d) { return d.n < 0 ? -(double)d.n : (double)d.n; }
 
 bool lmi_delta_percent(lam_count was, lam_count now, double *out) {
@@ -58,16 +56,16 @@ void lmi_put_delta(lmi_buf *b, lmi_diff_metric k, lmi_delta d, bool exact) {
     }
     lmi_wide size = d.n < 0 ? -d.n : d.n;
     lmi_putc(b, d.n < 0 ? '-' : '+');
-    lmi_put_number(b, k, (lam_count){(int64_t)(size & INT64_MAX), (uint32_t)(size >> 63), LAM_EXACT}, exact);
+    lmi_put_number(b, k, lmi_of_wide(size), exact);
 }
 
 void lmi_put_percent(lmi_buf *b, lam_count was, lam_count now) {
     double percent;
     bool known = was.state == LAM_EXACT && now.state == LAM_EXACT;
-    if (!known || (was.n == now.n && was.over == now.over)) return;
+    if (!known || lmi_is_same(was, now)) return;
     if (!lmi_delta_percent(was, now, &percent))
         lmi_put(b, "new");
-    else if (now.n == 0 && now.over == 0)
+    else if (lmi_is_zero(now))
         lmi_put(b, "gone");
     else {
         double size = percent < 0 ? -percent : percent;

@@ -51,18 +51,9 @@ static void take_places(lmi_diff_side *s) {
     const lam_recorded_place *p;
     for (int32_t i = 0; i < o->n && (p = lam_recording_place(s->recording, s->model, i)); i++) {
         lmi_outlined *at = &o->at[i];
-        *at = (lmi_outlined){.parent = p->parent,
-                             .depth = p->depth,
-                             .end = i + 1,
-                             .name = last_name(p->path),
-                             .type = p->type ? p->type : "",
-                             .in = "",
-                             .out = "",
-                             .state = p->n_steps ? LMI_CALLED : LMI_NEVER_CALLED,
-                             .run = i,
-                             .n_run = 1,
-                             .level = -1,
-                             .formulas = -1};
+        *at = lmi_outlined_new(i, p->parent, last_name(p->path), p->type ? p->type : "");
+        at->depth = p->depth;
+        at->state = p->n_steps ? LMI_CALLED : LMI_NEVER_CALLED;
         if (at->parent >= 0) o->at[at->parent].n_children++;
         for (int32_t up = at->parent; up >= 0; up = o->at[up].parent) o->at[up].end = i + 1;
     }
@@ -141,6 +132,6 @@ lam_status lmi_recorded_outline(lmi_diff_side *s, lam_error *e) {
     o->modules = o->n;
     o->timed = o->own[LMI_OWN_TIME] != NULL;
     o->backward = m->went_back;
-    o->params.params = o->params.in_rows = m->params < 0 ? lmi_unknown() : lmi_exact(m->params);
+    o->params.params = o->params.in_rows = lmi_count_of(m->params);
     return take_run(s, e);
 }

@@ -61,7 +61,6 @@ const lam_recorded_model *lmi_diff_recorded(const lmi_diff_side *s) {
 }
 
 static lam_count of_middle(lam_middle m) { return m.n ? lmi_exact(m.median) : lmi_unknown(); }
-static lam_count of_known(int64_t n) { return n < 0 ? lmi_unknown() : lmi_exact(n); }
 
 static lam_middle middle_of(const lmi_diff_side *s, lmi_diff_metric k) {
     const lam_recorded_model *m = lmi_diff_recorded(s);
@@ -77,9 +76,9 @@ static lam_middle middle_of(const lmi_diff_side *s, lmi_diff_metric k) {
 static lam_count whole_of_recording(const lmi_diff_side *s, lmi_diff_metric k) {
     const lam_recorded_model *m = lmi_diff_recorded(s);
     switch (k) {
-    case LMI_DIFF_PARAMS: return of_known(m->params);
-    case LMI_DIFF_PARAM_BYTES: return of_known(m->param_bytes);
-    case LMI_DIFF_NONFINITE: return of_known(m->nonfinite);
+    case LMI_DIFF_PARAMS: return lmi_count_of(m->params);
+    case LMI_DIFF_PARAM_BYTES: return lmi_count_of(m->param_bytes);
+    case LMI_DIFF_NONFINITE: return lmi_count_of(m->nonfinite);
     default: return of_middle(middle_of(s, k));
     }
 }
@@ -89,7 +88,7 @@ static lam_count back(const lam_count of[LAM_N_PHASES]) {
 }
 
 static lam_count time_of(const lmi_outline *o, lam_time_part part) {
-    return o->time[part].n ? of_known(o->time[part].median) : lmi_unknown();
+    return o->time[part].n ? lmi_count_of(o->time[part].median) : lmi_unknown();
 }
 
 /* Recomputing is a part of the backward; most runs recompute nothing, and its time is unknown. */
@@ -120,7 +119,7 @@ lam_count lmi_diff_whole(const lmi_diff_side *s, lmi_diff_metric k) {
     case LMI_DIFF_BACK_MOVED: return o->backward ? back(o->bytes) : lmi_unknown();
     case LMI_DIFF_TIME: return time_of(o, LAM_TIME_FORWARD);
     case LMI_DIFF_BACK_TIME: return o->backward ? backward_time_of(o) : lmi_unknown();
-    case LMI_DIFF_PEAK: return o->memory ? of_known(o->memory->peak) : lmi_unknown();
+    case LMI_DIFF_PEAK: return o->memory ? lmi_count_of(o->memory->peak) : lmi_unknown();
     case LMI_DIFF_NONFINITE: return o->health ? lmi_exact(o->n_findings) : lmi_unknown();
     default: return lmi_unknown();
     }

@@ -42,7 +42,7 @@ static void tell_delta(telling *w, lmi_delta d) {
     else {
         tell_name(t, "value");
         if (d.n < 0) lmi_putc(t->json, '-');
-        lmi_put_plain(t->json, (lam_count){(int64_t)(size & INT64_MAX), (uint32_t)(size >> 63), LAM_EXACT});
+        lmi_put_plain(t->json, lmi_of_wide(size));
     }
     tell_text(t, "state", lmi_certainty_name[d.how]);
     tell_end(t);
@@ -143,9 +143,7 @@ lam_status lmi_diff_json(const lam_diff *d, const lmi_diff_lines *l, lam_sink to
     lmi_tell_document(&w.t, "diff", 1);
     tell_side(&w, "before", &d->side[0]);
     tell_side(&w, "after", &d->side[1]);
-    tell_list(&w.t, "not_compared");
-    for (int32_t i = 0; i < d->n_said; i++) tell_text(&w.t, NULL, d->said[i]);
-    tell_list_end(&w.t);
+    lmi_tell_sentences(&w.t, "not_compared", d->n_said, d->said);
     tell_totals(&w);
     tell_text(&w.t, "by", l->by == LMI_DIFF_METRICS ? NULL : lmi_diff_kinds[l->by].name);
     tell_modules(&w, "added", l, LMI_ADDED);

@@ -6,7 +6,6 @@
 #include <string.h>
 
 enum { DEFAULT_ROWS = 20, NAME = 34, LEAST_NAME = 16, CHANGED = 28, WIDE_CHANGED = 44, WIDE = 120 };
-#define MD_SPECIAL "\\|`*_<>[]&#~"
 
 typedef struct writer {
     const lam_diff *d;
@@ -31,7 +30,7 @@ static void begin_table(writer *w, lmi_sheet *t) {
 static void put_md_row(writer *w, const lmi_sheet *t, int32_t row) {
     for (int32_t k = 0; k < t->n; k++) {
         lmi_put(&w->out, "| ");
-        lmi_put_escaped(&w->out, lmi_grid_cell(&t->grid, row, k), MD_SPECIAL, "\\");
+        lmi_put_md(&w->out, lmi_sheet_cell(t, row, k));
         lmi_putc(&w->out, ' ');
     }
     lmi_put(&w->out, "|\n");
@@ -41,7 +40,7 @@ static void put_md_row(writer *w, const lmi_sheet *t, int32_t row) {
 static lam_status end_table(writer *w, lmi_sheet *t, void (*below)(writer *w, int32_t row)) {
     if (!w->md) {
         lmi_sheet_fit(t, NAME, LEAST_NAME);
-        for (int32_t r = 0; t->s == LAM_OK && !t->cell->bad && r < lmi_grid_rows(&t->grid); r++) {
+        for (int32_t r = 0; t->s == LAM_OK && !t->cell->bad && r < lmi_sheet_rows(t); r++) {
             lmi_sheet_row(t, r, 0, 0);
             if (below) below(w, r);
         }
@@ -50,7 +49,7 @@ static lam_status end_table(writer *w, lmi_sheet *t, void (*below)(writer *w, in
         for (int32_t k = 0; k < t->n; k++)
             lmi_put(&w->out, t->heads[k].align == LMI_RIGHT ? "|---:" : "|:---");
         lmi_put(&w->out, "|\n");
-        for (int32_t r = 1; r < lmi_grid_rows(&t->grid); r++) put_md_row(w, t, r);
+        for (int32_t r = 1; r < lmi_sheet_rows(t); r++) put_md_row(w, t, r);
     }
     return lmi_sheet_free(t);
 }
@@ -62,8 +61,7 @@ static void put_path(writer *w, lmi_buf *b, int side, int32_t place) {
     lmi_buf_init(&path);
     lmi_diff_path(w->d, side, place, &path);
     lmi_put_clean(b, path.n ? path.s : "(the model)");
-    b->bad = b->bad || path.bad;
-    lmi_buf_free(&path);
+    lmi_buf_used(&path, b);
 }
 
 /* "> features -> stem (Sequential, 12 modules)" */
@@ -306,7 +304,7 @@ static bool put_totals(writer *w, lam_status *s) {
 static void put_sentence(writer *w, const char *text) {
     if (w->md) lmi_put(&w->out, "- ");
     if (w->md)
-        lmi_put_escaped(&w->out, text, MD_SPECIAL, "\\");
+        lmi_put_md(&w->out, text);
     else
         lmi_put(&w->out, text);
     lmi_putc(&w->out, '\n');
@@ -320,11 +318,10 @@ static void put_title(writer *w) {
     lmi_put_clean(&b, w->d->side[1].name);
     if (w->md) {
         lmi_put(&w->out, "### ");
-        lmi_put_escaped(&w->out, lmi_buf_text(&b), MD_SPECIAL, "\\");
+        lmi_put_md(&w->out, lmi_buf_text(&b));
     } else
         lmi_put(&w->out, lmi_buf_text(&b));
-    w->out.bad = w->out.bad || b.bad;
-    lmi_buf_free(&b);
+    lmi_buf_used(&b, &w->out);
     lmi_put(&w->out, w->md ? "\n\n" : "\n");
 }
 

@@ -3,7 +3,6 @@
  * Comma-separated values (RFC 4180, lines end in a newline): one line per row of the costs, with plain
  * integers; an unknown number is an empty cell next to its state. The last line is the total. */
 #include "report/formats/formats.h"
-#include "report/table/looked.h"
 
 /* Makes the total, which is the last line. */
 static void whole(const lmi_job *j, lmi_line *out) {

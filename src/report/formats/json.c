@@ -45,7 +45,7 @@ static void tell_local(lmi_teller *t, bool spread, lam_count params, lam_count b
 
 /* Writes the weights packed for the machine, if there are any. */
 static void tell_packed(lmi_teller *t, lam_count packed, lam_count bytes) {
-    if (packed.state == LAM_EXACT && packed.n == 0 && packed.over == 0) return;
+    if (lmi_is_zero(packed)) return;
     lmi_tell_count(t, "packed", packed);
     lmi_tell_count(t, "packed_bytes", bytes);
 }

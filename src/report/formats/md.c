@@ -4,8 +4,6 @@
  * it as a list. */
 #include "report/formats/formats.h"
 
-#define MD_SPECIAL "\\|`*_<>[]&#~"
-
 typedef struct md {
     lmi_job *j;
     bool listing, first;
@@ -20,10 +18,10 @@ static void say(void *to, const char *style, const char *label, const char *text
     m->first = false;
     if (begins) {
         if (m->listing) lmi_put(&m->j->out, "- ");
-        lmi_put_escaped(&m->j->out, label, MD_SPECIAL, "\\");
+        lmi_put_md(&m->j->out, label);
         if (*text) lmi_put(&m->j->out, ": ");
     }
-    lmi_put_escaped(&m->j->out, text, MD_SPECIAL, "\\");
+    lmi_put_md(&m->j->out, text);
 }
 
 static void put_titles(lmi_job *j, const lmi_columns *columns) {
@@ -49,7 +47,7 @@ static lam_status put_row(lmi_job *j, const lmi_nodes *t, int32_t node, const lm
         } else {
             columns->at[i]->cell(&l, scratch);
         }
-        lmi_put_escaped(&j->out, lmi_buf_text(scratch), MD_SPECIAL, "\\");
+        lmi_put_md(&j->out, lmi_buf_text(scratch));
         lmi_putc(&j->out, ' ');
     }
     lmi_put(&j->out, "|\n");

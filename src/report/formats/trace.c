@@ -75,8 +75,7 @@ static void put_layer(const timeline *t, const lam_place *p, lmi_buf *b) {
     lmi_buf_init(&name);
     lmi_put(&name, *p->path ? p->path : lam_model_module(t->m, p->module)->type);
     lmi_put_json(b, lmi_buf_text(&name));
-    b->bad = b->bad || name.bad;
-    lmi_buf_free(&name);
+    lmi_buf_used(&name, b);
 }
 
 /* -- trace events ---------------------------------------------------------------------------------------- */

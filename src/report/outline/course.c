@@ -13,12 +13,10 @@
 enum { DEEPEST = 3 };
 
 typedef struct course {
+    const lmi_taking *w;
     lmi_outline *o;
-    const lam_model *m;
-    const int32_t *of_place;
     lmi_vec spans; /* lmi_at_work; in nanoseconds until they are kept */
     int64_t began;
-    lam_error *e;
 } course;
 
 static int64_t us_of(const course *c, int64_t ns) { return ns > c->began ? (ns - c->began) / 1000 : 0; }
@@ -29,11 +27,11 @@ static lam_status take_points(course *c) {
     o->n_points = moments < LMI_OUTLINE_POINTS ? (int32_t)moments : LMI_OUTLINE_POINTS;
     o->point = lmi_alloc(&o->arena, (uint64_t)o->n_points, sizeof *o->point);
     o->part = lmi_alloc(&o->arena, (uint64_t)o->n_points, sizeof *o->part);
-    if (!o->point || !o->part) return lmi_nomem(c->e);
+    if (!o->point || !o->part) return lmi_nomem(c->w->e);
     for (int32_t i = 0; i < o->n_points; i++) {
         lam_memory_point p;
-        LAM_TRY(lam_memory_at(o->use, LMI_OUTLINE_POINTS, i, &p, c->e));
-        LAM_TRY(lam_memory_held_at(o->use, LMI_OUTLINE_POINTS, i, o->part[i], c->e));
+        LAM_TRY(lam_memory_at(o->use, LMI_OUTLINE_POINTS, i, &p, c->w->e));
+        LAM_TRY(lam_memory_held_at(o->use, LMI_OUTLINE_POINTS, i, o->part[i], c->w->e));
         int64_t us = us_of(c, p.t_ns);
         if (us > last) last = us; /* a moment without a time is at the previous one */
         o->point[i] = (lmi_course_point){last, p.bytes};
@@ -45,14 +43,14 @@ static lam_status take_points(course *c) {
 
 static lam_status add_span(course *c, int32_t place, uint8_t phase, int64_t t0, int64_t t1) {
     lmi_at_work *at = lmi_vec_push(&c->spans);
-    if (!at) return lmi_nomem(c->e);
+    if (!at) return lmi_nomem(c->w->e);
     *at = (lmi_at_work){place, c->o->at[place].depth, phase, t0, t1 - t0};
     return LAM_OK;
 }
 
 static lam_status add_call(course *c, const lmi_span *s) {
-    const lam_event *ev = &c->m->events[s->index];
-    int32_t place = lmi_place_for(c->of_place, ev->place), depth = c->o->at[place].depth;
+    const lam_event *ev = &c->w->m->events[s->index];
+    int32_t place = lmi_place_for(c->w->of_place, ev->place), depth = c->o->at[place].depth;
     if (depth < 1 || depth > DEEPEST) return LAM_OK;
     return add_span(c, place, ev->flags & LAM_CALL_AGAIN ? LAM_RECOMPUTE : LAM_FORWARD, s->t0, s->t1);
 }
@@ -70,11 +68,11 @@ static void end_lanes(lanes *l, int32_t from) {
 
 /* A node continues the span of each place around it that was the last one at work at its depth. */
 static lam_status add_node(course *c, lanes *l, const lmi_span *s) {
-    const lam_op *op = &c->m->ops[s->index];
+    const lam_op *op = &c->w->m->ops[s->index];
     if (op->pass != l->pass || s->thread != l->thread) end_lanes(l, 1);
     l->pass = op->pass;
     l->thread = s->thread;
-    int32_t place = op->call < 0 ? 0 : lmi_place_for(c->of_place, c->m->events[op->call].place);
+    int32_t place = op->call < 0 ? 0 : lmi_place_for(c->w->of_place, c->w->m->events[op->call].place);
     if (c->o->at[place].depth == 0) return LAM_OK; /* in no lane: it adds up gradients, for example */
     while (c->o->at[place].depth > DEEPEST) place = c->o->at[place].parent;
     end_lanes(l, c->o->at[place].depth + 1);
@@ -129,14 +127,14 @@ static lam_status keep_spans(course *c) {
     lmi_outline *o = c->o;
     lmi_at_work *all = c->spans.data;
     size_t n = c->spans.n;
-    LAM_TRY(lmi_leave_out_spans(o, (int64_t)n, c->e));
+    LAM_TRY(lmi_leave_out_spans(o, (int64_t)n, c->w->e));
     if (n > LMI_OUTLINE_SPANS) {
         qsort(all, n, sizeof *all, longest_first);
         n = LMI_OUTLINE_SPANS;
     }
     if (n) qsort(all, n, sizeof *all, by_start);
     o->at_work = n ? lmi_copy(&o->arena, all, n, sizeof *all) : NULL;
-    if (n && !o->at_work) return lmi_nomem(c->e);
+    if (n && !o->at_work) return lmi_nomem(c->w->e);
     o->n_at_work = (int32_t)n;
     for (size_t i = 0; i < n; i++) {
         lmi_at_work *at = &o->at_work[i];
@@ -147,13 +145,13 @@ static lam_status keep_spans(course *c) {
     return LAM_OK;
 }
 
-lam_status lmi_outline_course(lmi_outline *o, const lam_costs *c, const int32_t *of_place, lam_error *e) {
-    course k = {.o = o, .m = c->model, .of_place = of_place, .e = e};
+lam_status lmi_take_course(lmi_taking *w) {
+    course k = {.w = w, .o = w->o};
     lmi_vec all;
-    if (!o->use) return LAM_OK;
+    if (!w->o->use) return LAM_OK;
     lmi_vec_init(&all, sizeof(lmi_span));
     lmi_vec_init(&k.spans, sizeof(lmi_at_work));
-    lam_status s = lmi_spans_find(k.m, is_node, &all, e);
+    lam_status s = lmi_spans_find(w->m, is_node, &all, w->e);
     if (s == LAM_OK) s = add_spans(&k, &all);
     if (s == LAM_OK) s = take_points(&k);
     if (s == LAM_OK) s = keep_spans(&k);

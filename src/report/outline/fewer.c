@@ -221,10 +221,7 @@ static void move_places(lmi_taking *w, const fewer *f, const int32_t *to) {
         if (f->in_runs) at->n_run = 1;
         if (i) o->at[at->parent].n_children++;
     }
-    for (int32_t i = o->n - 1; i > 0; i--) {
-        int32_t *end = &o->at[o->at[i].parent].end;
-        if (*end < o->at[i].end) *end = o->at[i].end;
-    }
+    lmi_find_ends(o->at, o->n);
     for (int32_t place = 0; place < w->n_places; place++) {
         int32_t i = lmi_place_for(w->of_place, place), shown = f->keep[i];
         bool itself = w->of_place[place] >= 0 && shown == i && !f->together[i];

@@ -12,12 +12,9 @@
 enum { MOST_BYTES = 500 * 1000, OF_GROUP = 12, OF_FORMULA = 24 }; /* approximate, as the page writes them */
 
 typedef struct taking {
-    lmi_outline *o;
+    lmi_taking *w;
     const lam_costs *c;
-    lam_error *e;
-    lmi_arena scratch;
-    lmi_map texts, blocks,
-        works; /* blocks: by their text. works: by the operators that ran, to explain equal work once */
+    lmi_map blocks, works; /* by the text of a block; by the operators that ran, to explain equal work once */
     lmi_vec all, groups, lines; /* lmi_formulas; for the current block: lmi_formula_group and its formulas */
     lmi_buf key;
     size_t bytes;
@@ -30,11 +27,9 @@ typedef struct candidate {
 } candidate;
 
 static const char *keep_text(taking *t, const char *text) {
-    int64_t known = lmi_map_get(&t->texts, text);
-    if (known >= 0) return (const char *)(uintptr_t)known;
-    const char *kept = lmi_strdup(&t->o->arena, text);
-    if (!kept || lmi_map_put(&t->texts, kept, (int64_t)(uintptr_t)kept, t->e) != LAM_OK) return NULL;
-    t->bytes += strlen(kept) + 3;
+    size_t known = t->w->texts.n;
+    const char *kept = lmi_take_text(t->w, text);
+    if (t->w->texts.n > known) t->bytes += strlen(kept) + 3;
     return kept;
 }
 
@@ -47,8 +42,7 @@ static bool is_shown(lam_metric metric) {
 
 /* False for a formula without effect. */
 static bool tells(const lam_why *why) {
-    bool none = why->value.state == LAM_EXACT && why->value.n == 0 && why->value.over == 0;
-    return why->formula && strcmp(why->formula, "0") != 0 && !none;
+    return why->formula && strcmp(why->formula, "0") != 0 && !lmi_is_zero(why->value);
 }
 
 /* True if the formula is of the same operator as the previous line. */
@@ -61,22 +55,22 @@ static lam_status add_line(taking *t, int32_t row, const lam_why *why, const lam
     const lam_count v = why->value;
     if (!continues(g, why, last)) {
         g = lmi_vec_push(&t->groups);
-        if (!g) return lmi_nomem(t->e);
+        if (!g) return lmi_nomem(t->w->e);
         g->phase = (uint8_t)why->phase;
         g->n_equal = why->n_equal;
         const char *name = why->op >= 0 ? why->note : t->c->rows[row].rule_kind;
         g->name = keep_text(t, name ? name : "");
-        if (!g->name) return lmi_nomem(t->e);
+        if (!g->name) return lmi_nomem(t->w->e);
         lmi_putf(&t->key, "|%d %s %d", (int)g->phase, g->name, (int)g->n_equal);
     }
     lmi_outlined_formula *f = lmi_vec_push(&t->lines);
-    if (!f) return lmi_nomem(t->e);
+    if (!f) return lmi_nomem(t->w->e);
     g->n++;
     f->metric = why->metric;
     f->formula = keep_text(t, why->formula);
     f->filled = keep_text(t, why->substituted);
     f->value = v.state == LAM_UNKNOWN ? -1 : v.over ? INT64_MAX : v.n;
-    if (!f->formula || !f->filled) return lmi_nomem(t->e);
+    if (!f->formula || !f->filled) return lmi_nomem(t->w->e);
     lmi_putf(&t->key, "/%d %s=%s=%lld", (int)f->metric, f->formula, f->filled, (long long)f->value);
     return LAM_OK;
 }
@@ -96,17 +90,17 @@ static lam_status add_lines(taking *t, int32_t row, lmi_whys *whys) {
         if (!is_shown((lam_metric)(i % LAM_N_METRICS))) continue;
         lam_status s = lmi_whys_at(whys, i, &why, &none);
         if (s == LAM_RANGE) break;
-        if (s != LAM_OK) return lmi_fail(t->e, s, none.where, "%s", none.text);
+        if (s != LAM_OK) return lmi_fail(t->w->e, s, none.where, "%s", none.text);
         if (!tells(&why) || is_sum(t, &why)) continue;
         LAM_TRY(add_line(t, row, &why, &last));
         last = why;
     }
-    return lmi_buf_status(&t->key, t->e);
+    return lmi_buf_status(&t->key, t->w->e);
 }
 
 static lam_status make_block(taking *t, int32_t row) {
     lmi_whys *whys;
-    LAM_TRY(lmi_whys_new(&whys, t->c, row, t->e));
+    LAM_TRY(lmi_whys_new(&whys, t->c, row, t->w->e));
     lam_status s = add_lines(t, row, whys);
     lmi_whys_free(whys);
     return s;
@@ -114,20 +108,20 @@ static lam_status make_block(taking *t, int32_t row) {
 
 /* Moves the current block into the outline. */
 static lam_status keep_block(taking *t) {
-    lmi_arena *a = &t->o->arena;
+    lmi_arena *a = &t->w->o->arena;
     lmi_formulas *block = lmi_vec_push(&t->all);
-    if (!block) return lmi_nomem(t->e);
+    if (!block) return lmi_nomem(t->w->e);
     block->n = (int32_t)t->groups.n;
     block->at = lmi_copy(a, t->groups.data, t->groups.n, sizeof *block->at);
     lmi_outlined_formula *lines = lmi_copy(a, t->lines.data, t->lines.n, sizeof *lines);
-    const char *key = lmi_strdup(&t->scratch, lmi_buf_text(&t->key));
-    if (!block->at || !lines || !key) return lmi_nomem(t->e);
+    const char *key = lmi_strdup(&t->w->scratch, lmi_buf_text(&t->key));
+    if (!block->at || !lines || !key) return lmi_nomem(t->w->e);
     for (int32_t i = 0; i < block->n; i++) {
         block->at[i].at = lines;
         lines += block->at[i].n;
     }
     t->bytes += t->groups.n * OF_GROUP + t->lines.n * OF_FORMULA;
-    return lmi_map_put(&t->blocks, key, (int64_t)t->all.n - 1, t->e);
+    return lmi_map_put(&t->blocks, key, (int64_t)t->all.n - 1, t->w->e);
 }
 
 /* -- which places ------------------------------------------------------------------------------- */
@@ -166,8 +160,8 @@ static lam_status take_place(taking *t, const candidate *k) {
     const char *work = NULL;
     int64_t block = -1;
     if (ops) {
-        if (!name_work(t, t->c->rows[k->row].event)) return lmi_buf_status(&t->key, t->e);
-        LAM_TRY(lmi_buf_status(&t->key, t->e));
+        if (!name_work(t, t->c->rows[k->row].event)) return lmi_buf_status(&t->key, t->w->e);
+        LAM_TRY(lmi_buf_status(&t->key, t->w->e));
         block = lmi_map_get(&t->works, t->key.s);
     }
     if (block < 0 && !room) {
@@ -175,12 +169,12 @@ static lam_status take_place(taking *t, const candidate *k) {
         return LAM_OK;
     }
     if (block < 0 && ops) {
-        work = lmi_strdup(&t->scratch, t->key.s);
-        if (!work) return lmi_nomem(t->e);
+        work = lmi_strdup(&t->w->scratch, t->key.s);
+        if (!work) return lmi_nomem(t->w->e);
     }
     if (block < 0) LAM_TRY(find_block(t, k->row, &block));
-    if (block >= 0 && work) LAM_TRY(lmi_map_put(&t->works, work, block, t->e));
-    t->o->at[k->place].formulas = (int32_t)block;
+    if (block >= 0 && work) LAM_TRY(lmi_map_put(&t->works, work, block, t->w->e));
+    t->w->o->at[k->place].formulas = (int32_t)block;
     return LAM_OK;
 }
 
@@ -193,14 +187,14 @@ static int most_first(const void *a, const void *b) {
 }
 
 /* The first call of each place that is shown by itself. */
-static lam_status find_candidates(taking *t, const int32_t *of_place, candidate **out, size_t *n) {
-    bool *seen = lmi_alloc(&t->scratch, (uint64_t)t->o->n, sizeof *seen);
-    *out = lmi_alloc(&t->scratch, (uint64_t)t->o->n, sizeof **out);
+static lam_status find_candidates(taking *t, candidate **out, size_t *n) {
+    bool *seen = lmi_alloc(&t->w->scratch, (uint64_t)t->w->o->n, sizeof *seen);
+    *out = lmi_alloc(&t->w->scratch, (uint64_t)t->w->o->n, sizeof **out);
     *n = 0;
-    if (!seen || !*out) return lmi_nomem(t->e);
+    if (!seen || !*out) return lmi_nomem(t->w->e);
     for (int32_t r = 0; r < t->c->n_rows; r++) {
         const lam_cost_row *row = &t->c->rows[r];
-        int32_t place = of_place[row->place];
+        int32_t place = t->w->of_place[row->place];
         if (place < 0 || row->event < 0 || seen[place]) continue;
         seen[place] = true;
         if (!row->counted) continue; /* it only calls its layers */
@@ -210,41 +204,37 @@ static lam_status find_candidates(taking *t, const int32_t *of_place, candidate 
     return LAM_OK;
 }
 
-static lam_status take_all(taking *t, const int32_t *of_place) {
+static lam_status take_all(taking *t) {
     candidate *all;
     size_t n;
-    LAM_TRY(find_candidates(t, of_place, &all, &n));
+    LAM_TRY(find_candidates(t, &all, &n));
     for (size_t i = 0; i < n; i++) LAM_TRY(take_place(t, &all[i]));
-    t->o->n_formulas = (int32_t)t->all.n;
-    t->o->formulas = lmi_copy(&t->o->arena, t->all.data, t->all.n, sizeof(lmi_formulas));
-    if (!t->o->formulas) return lmi_nomem(t->e);
+    t->w->o->n_formulas = (int32_t)t->all.n;
+    t->w->o->formulas = lmi_copy(&t->w->o->arena, t->all.data, t->all.n, sizeof(lmi_formulas));
+    if (!t->w->o->formulas) return lmi_nomem(t->w->e);
     if (!t->dropped) return LAM_OK;
     char text[160];
     snprintf(
         text, sizeof text,
         "Formulas of %d modules are left out, those with the fewest MACs; `lamina why PATH` prints them.",
         (int)t->dropped);
-    return lmi_leave_out(t->o, t->e, text);
+    return lmi_leave_out(t->w->o, t->w->e, text);
 }
 
-lam_status lmi_outline_formulas(lmi_outline *o, const lam_costs *c, const int32_t *of_place, lam_error *e) {
-    taking t = {.o = o, .c = c, .e = e};
-    lmi_arena_init(&t.scratch, UINT64_MAX);
-    lmi_map_init(&t.texts);
+lam_status lmi_take_formulas(lmi_taking *w) {
+    taking t = {.w = w, .c = w->c};
     lmi_map_init(&t.blocks);
     lmi_map_init(&t.works);
     lmi_vec_init(&t.all, sizeof(lmi_formulas));
     lmi_vec_init(&t.groups, sizeof(lmi_formula_group));
     lmi_vec_init(&t.lines, sizeof(lmi_outlined_formula));
     lmi_buf_init(&t.key);
-    lam_status s = take_all(&t, of_place);
-    lmi_map_free(&t.texts);
+    lam_status s = take_all(&t);
     lmi_map_free(&t.blocks);
     lmi_map_free(&t.works);
     lmi_vec_free(&t.all);
     lmi_vec_free(&t.groups);
     lmi_vec_free(&t.lines);
     lmi_buf_free(&t.key);
-    lmi_arena_free(&t.scratch);
     return s;
 }

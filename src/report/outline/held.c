@@ -24,7 +24,6 @@ lam_status lmi_take_held(lmi_taking *w) {
     w->held = lmi_alloc(&w->scratch, (uint64_t)w->n, sizeof *w->held);
     if (!w->held) return lmi_nomem(w->e);
     w->o->memory = lam_memory_total(w->o->use);
-    w->o->memory_source = w->o->memory->info.source;
     for (int32_t place = 0; place < w->m->n_places; place++)
         add_use(w, place, lmi_place_for(w->of_place, place));
     return LAM_OK;

@@ -12,21 +12,9 @@ typedef struct counted {
     int32_t level, node;
 } counted;
 
-/* The state while levels are taken. */
-typedef struct taking {
-    lmi_outline *o;
-    const lam_costs *c;
-    const lam_model *m;
-    const int32_t *of_place;
-    lmi_insides from;
-    lmi_arena scratch;
-    lmi_buf text;
-    lam_error *e;
-} taking;
-
 /* -- one level ----------------------------------------------------------------------------------- */
 
-static lam_status take_ops(taking *w, const lmi_unit *u, lmi_level_node *to) {
+static lam_status take_ops(lmi_taking *w, const lmi_unit *u, lmi_level_node *to) {
     const char **op = lmi_alloc(&w->o->arena, (uint64_t)u->n_ops, sizeof *op);
     if (!op) return lmi_nomem(w->e);
     for (int32_t i = 0; i < u->n_ops; i++) op[i] = w->m->ops[u->ops[i]].sig->name;
@@ -36,7 +24,7 @@ static lam_status take_ops(taking *w, const lmi_unit *u, lmi_level_node *to) {
     return LAM_OK;
 }
 
-static lam_status take_level(taking *w, const lmi_inside *from, lmi_level *to) {
+static lam_status take_level(lmi_taking *w, const lmi_inside *from, lmi_level *to) {
     LAM_TRY(lmi_level_new(to, &w->o->arena, from->n, from->n_ways, w->e));
     to->cut = from->cut;
     for (int32_t i = 0; i < to->n; i++) {
@@ -82,12 +70,12 @@ static lam_count beginning(const lam_costs *c, lam_metric metric) {
 }
 
 /* Either an operator counts or those inside it: each belongs to the node of the operator that contains it. */
-static lam_status count_ops(taking *w) {
+static lam_status count_ops(lmi_taking *w, const lmi_insides *from) {
     counted *of_op = lmi_alloc(&w->scratch, (uint64_t)w->m->n_ops, sizeof *of_op);
     if (!of_op) return lmi_nomem(w->e);
     for (int32_t k = 0; k < w->o->n_levels; k++)
-        for (int32_t i = 0; i < w->from.at[k].n; i++) {
-            const lmi_unit *u = &w->from.at[k].unit[i];
+        for (int32_t i = 0; i < from->at[k].n; i++) {
+            const lmi_unit *u = &from->at[k].unit[i];
             lmi_level_node *node = &w->o->level[k].node[i];
             if (u->type != LMI_UNIT_OPS) continue;
             node->macs = beginning(w->c, LAM_MACS);
@@ -105,21 +93,21 @@ static lam_status count_ops(taking *w) {
 
 /* -- all levels ---------------------------------------------------------------------------------- */
 
-static lam_status take_levels(taking *w) {
+static lam_status take_levels(lmi_taking *w, const lmi_insides *from) {
     lmi_outline *o = w->o;
     int64_t bytes = 0;
-    int32_t found = w->from.n;
+    int32_t found = from->n;
     o->level = lmi_alloc(&o->arena, (uint64_t)found, sizeof *o->level);
     if (!o->level) return lmi_nomem(w->e);
     while (o->n_levels < found && bytes < BUDGET) {
         lmi_level *to = &o->level[o->n_levels];
-        LAM_TRY(take_level(w, &w->from.at[o->n_levels], to));
+        LAM_TRY(take_level(w, &from->at[o->n_levels], to));
         bytes += bytes_of(to);
         o->n_levels++;
     }
     for (int32_t p = 0; p < w->m->n_places; p++)
-        if (w->of_place[p] >= 0 && w->from.of_place[p] < o->n_levels)
-            o->at[w->of_place[p]].level = w->from.of_place[p];
+        if (w->of_place[p] >= 0 && from->of_place[p] < o->n_levels)
+            o->at[w->of_place[p]].level = from->of_place[p];
     if (o->n_levels < found) {
         lmi_putf(&w->text, "Insides in the graph: of %d different ones the outermost %d are drawn, ",
                  (int)found, (int)o->n_levels);
@@ -127,11 +115,11 @@ static lam_status take_levels(taking *w) {
         LAM_TRY(lmi_buf_status(&w->text, w->e));
         LAM_TRY(lmi_leave_out(o, w->e, lmi_buf_text(&w->text)));
     }
-    return count_ops(w);
+    return count_ops(w, from);
 }
 
 /* Makes the graph; *there: it has edges. If not, adds a sentence on why there are no levels. */
-static lam_status have_graph(taking *w, bool *there) {
+static lam_status have_graph(lmi_taking *w, bool *there) {
     lmi_outline *o = w->o;
     lam_error why = {0};
     lam_status s = o->graph ? LAM_OK : lam_graph_new(&o->graph, w->m, &why);
@@ -145,22 +133,14 @@ static lam_status have_graph(taking *w, bool *there) {
     return lmi_leave_out(o, w->e, lmi_buf_text(&w->text));
 }
 
-static lam_status levels(taking *w) {
+lam_status lmi_take_levels(lmi_taking *w) {
     bool there;
+    lmi_insides from = {0};
+    lmi_buf_clear(&w->text);
     LAM_TRY(have_graph(w, &there));
     if (!there) return LAM_OK;
-    LAM_TRY(lmi_insides_find(&w->from, w->o->graph, w->e));
-    return take_levels(w);
-}
-
-lam_status lmi_outline_levels(lmi_outline *o, const lam_costs *c, const int32_t *of_place, lam_error *e) {
-    taking w = {.o = o, .c = c, .m = c->model, .of_place = of_place, .e = e};
-    for (int32_t i = 0; i < o->n; i++) o->at[i].level = -1;
-    lmi_arena_init(&w.scratch, UINT64_MAX);
-    lmi_buf_init(&w.text);
-    lam_status s = levels(&w);
-    lmi_buf_free(&w.text);
-    lmi_arena_free(&w.scratch);
-    lmi_insides_free(&w.from);
+    lam_status s = lmi_insides_find(&from, w->o->graph, w->e);
+    if (s == LAM_OK) s = take_levels(w, &from);
+    lmi_insides_free(&from);
     return s;
 }

@@ -4,6 +4,12 @@
 #include "analyse/flow/levels.h"
 #include "report/outline/work.h"
 
+const char *const lmi_node_name[] = {[LMI_UNIT_IN] = "input",
+                                     [LMI_UNIT_MODULE] = "module",
+                                     [LMI_UNIT_OPS] = "operators",
+                                     [LMI_UNIT_MORE] = "more",
+                                     [LMI_UNIT_OUT] = "output"};
+
 lam_status lmi_level_new(lmi_level *l, lmi_arena *a, int32_t n, int32_t n_lines, lam_error *e) {
     *l = (lmi_level){.n = n, .n_lines = n_lines};
     l->node = lmi_alloc(a, (uint64_t)n, sizeof *l->node);

@@ -96,9 +96,9 @@ static lam_status take(lmi_taking *w, const lmi_outline_options *options) {
     if (peak) o->peak_place = lmi_place_for(w->of_place, peak->place);
     LAM_TRY(lmi_take_notes(w));
     o->left_before = o->n_left;
-    if (options->course) LAM_TRY(lmi_outline_course(o, w->c, w->of_place, w->e));
-    if (options->formulas) LAM_TRY(lmi_outline_formulas(o, w->c, w->of_place, w->e));
-    if (options->levels) LAM_TRY(lmi_outline_levels(o, w->c, w->of_place, w->e));
+    if (options->course) LAM_TRY(lmi_take_course(w));
+    if (options->formulas) LAM_TRY(lmi_take_formulas(w));
+    if (options->levels) LAM_TRY(lmi_take_levels(w));
     return options->drawn ? lmi_outline_draw(o, w->e) : LAM_OK;
 }
 
@@ -141,4 +141,11 @@ void lmi_outline_path(const lmi_outline *o, int32_t place, lmi_buf *out) {
         memcpy(end, o->at[i].name, k);
         end--; /* the dot before it */
     }
+}
+
+void lmi_outline_label(const lmi_outline *o, int32_t place, lmi_buf *out) {
+    if (place > 0)
+        lmi_outline_path(o, place, out);
+    else
+        lmi_put(out, o->at[0].type);
 }

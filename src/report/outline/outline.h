@@ -72,6 +72,7 @@ typedef struct lmi_level_node {
     const char *label; /* its name; operators; "in" */
     const char *note;  /* a module: "1/2" of several calls; operators: all of them or a shape; "" */
 } lmi_level_node;
+extern const char *const lmi_node_name[]; /* by lmi_unit_type, in a saved report: "input", "module", ... */
 /* The inside of a container; equal insides share a level. */
 typedef struct lmi_level {
     int32_t n;
@@ -118,7 +119,6 @@ typedef struct lmi_outline {
     /* by place, LAM_N_HELD each; NULL: memory was not measured. held_total: at and below */
     int64_t (*held)[LAM_N_HELD], (*held_total)[LAM_N_HELD];
     const lam_memory_totals *memory; /* NULL: not measured */
-    const char *memory_source;
     int32_t peak_place;              /* -1: none */
     int32_t n_points, n_at_work;
     lmi_course_point *point;  /* at most 600, each the most of its piece */
@@ -162,6 +162,8 @@ typedef struct lmi_outline_options {
     bool drawn;                    /* levels get their drawings */
     lam_peak roof;
 } lmi_outline_options;
+/* Place `i`, with no children, of which nothing else is known. */
+lmi_outlined lmi_outlined_new(int32_t i, int32_t parent, const char *name, const char *type);
 /* Takes the outline of costs, which must outlive it. Free it also on failure. */
 lam_status lmi_outline_new(lmi_outline *o, const lam_costs *c, const lmi_outline_options *options,
                            lam_error *e);
@@ -186,11 +188,8 @@ const char *lmi_outline_told(const lmi_outline *o, const char *label);
 lam_status lmi_outline_join_levels(lmi_outline *o, lam_error *e);
 /* Appends the dotted path of a place. */
 void lmi_outline_path(const lmi_outline *o, int32_t place, lmi_buf *out);
-/* Levels (levels.c) and their drawings (nodes.c); formulas (formulas.c); the course and the lanes (course.c).
- * of_place: for each place of the model its place in the outline; -2 - i: it is shown as part of i. */
-lam_status lmi_outline_levels(lmi_outline *o, const lam_costs *c, const int32_t *of_place, lam_error *e);
-lam_status lmi_outline_draw(lmi_outline *o, lam_error *e);
-lam_status lmi_outline_formulas(lmi_outline *o, const lam_costs *c, const int32_t *of_place, lam_error *e);
-lam_status lmi_outline_course(lmi_outline *o, const lam_costs *c, const int32_t *of_place, lam_error *e);
+/* The same, and for the root its type. */
+void lmi_outline_label(const lmi_outline *o, int32_t place, lmi_buf *out);
+lam_status lmi_outline_draw(lmi_outline *o, lam_error *e); /* the drawings of its levels */
 
 #endif

@@ -29,6 +29,28 @@ void lmi_add_own(lmi_taking *w, lmi_own_number k, int32_t place, lam_count c) {
     if (over && *state == LAM_EXACT) *state = LAM_AT_LEAST;
 }
 
+lmi_outlined lmi_outlined_new(int32_t i, int32_t parent, const char *name, const char *type) {
+    return (lmi_outlined){.parent = parent,
+                          .end = i + 1,
+                          .name = name,
+                          .type = type,
+                          .in = "",
+                          .out = "",
+                          .state = LMI_CONTAINER_ALONE,
+                          .family = LMI_CONTAINER,
+                          .run = i,
+                          .n_run = 1,
+                          .level = -1,
+                          .formulas = -1};
+}
+
+void lmi_find_ends(lmi_outlined *at, int32_t n) {
+    for (int32_t i = n - 1; i > 0; i--) {
+        int32_t *end = &at[at[i].parent].end;
+        if (*end < at[i].end) *end = at[i].end;
+    }
+}
+
 lam_status lmi_leave_out(lmi_outline *o, lam_error *e, const char *sentence) {
     const char **more = lmi_alloc(&o->arena, (uint64_t)o->n_left + 1, sizeof *more);
     const char *kept = lmi_strdup(&o->arena, sentence);

@@ -34,17 +34,7 @@ static bool arrays(lmi_taking *w, int32_t n) {
 /* Makes the outline of a model without places: one empty place. */
 static void no_places(lmi_taking *w) {
     w->o->name = "empty model";
-    w->at[0] = (lmi_outlined){.parent = -1,
-                              .end = 1,
-                              .name = "",
-                              .type = "",
-                              .in = "",
-                              .out = "",
-                              .state = LMI_CONTAINER_ALONE,
-                              .family = LMI_CONTAINER,
-                              .n_run = 1,
-                              .level = -1,
-                              .formulas = -1};
+    w->at[0] = lmi_outlined_new(0, -1, "", "");
     w->n = 1;
 }
 
@@ -66,18 +56,9 @@ static bool add_place(lmi_taking *w, int32_t place) {
     const lam_place *p = &w->m->places[place];
     int32_t i = w->n++;
     lmi_outlined *at = &w->at[i];
-    *at = (lmi_outlined){.parent = p->parent < 0 ? -1 : w->of_place[p->parent],
-                         .end = i + 1,
-                         .depth = p->depth,
-                         .name = lmi_take_text(w, p->name),
-                         .type = lmi_take_text(w, w->m->modules[p->module].type),
-                         .in = "",
-                         .out = "",
-                         .state = LMI_CONTAINER_ALONE,
-                         .run = i,
-                         .n_run = 1,
-                         .level = -1,
-                         .formulas = -1};
+    *at = lmi_outlined_new(i, p->parent < 0 ? -1 : w->of_place[p->parent], lmi_take_text(w, p->name),
+                           lmi_take_text(w, w->m->modules[p->module].type));
+    at->depth = p->depth;
     if (at->parent >= 0) w->at[at->parent].n_children++;
     w->place[i] = place;
     w->of_place[place] = i;
@@ -98,10 +79,7 @@ lam_status lmi_take_places(lmi_taking *w) {
         else if (!add_place(w, place))
             return lmi_nomem(w->e);
     }
-    for (int32_t i = w->n - 1; i > 0; i--) {
-        int32_t *end = &w->at[w->at[i].parent].end;
-        if (*end < w->at[i].end) *end = w->at[i].end;
-    }
+    lmi_find_ends(w->at, w->n);
     if (places > 0) w->o->name = w->at[0].type;
     return LAM_OK;
 }
@@ -121,26 +99,17 @@ static void add_metrics(lmi_taking *w, int32_t i, const lam_cost_row *r) {
     }
 }
 
-/* Unknown times are negative. */
-static lam_count of_ns(int64_t ns) { return ns < 0 ? lmi_unknown() : lmi_exact(ns); }
-
-/* True for a call inside another of the same place: its time is a part of that one's. */
-static bool inside_itself(const lam_model *m, int32_t event) {
-    for (int32_t i = m->events[event].parent; i >= 0; i = m->events[i].parent)
-        if (m->events[i].place == m->events[event].place) return true;
-    return false;
-}
-
 static void add_times(lmi_taking *w, int32_t i, int32_t row, int32_t event, bool back) {
     lam_time t;
     if (event < 0 || !lmi_has_times(w->c)) return;
     if (!lam_costs_time(w->c, row, &t)) /* no timed run has this call */
         for (int p = 0; p < LAM_N_PHASES; p++) t.self[p] = t.total[p] = -1;
-    lmi_add_own(w, LMI_OWN_TIME, i, of_ns(t.self[LAM_FORWARD]));
-    if (!inside_itself(w->m, event)) lmi_add_own(w, LMI_OWN_TOTAL_TIME, i, of_ns(t.total[LAM_FORWARD]));
+    lmi_add_own(w, LMI_OWN_TIME, i, lmi_count_of(t.self[LAM_FORWARD]));
+    if (!lmi_inside_itself(w->m, &w->m->events[event]))
+        lmi_add_own(w, LMI_OWN_TOTAL_TIME, i, lmi_count_of(t.total[LAM_FORWARD]));
     if (back)
         lmi_add_own(w, LMI_OWN_BACK_TIME, i,
-                    of_ns(lmi_add_time(t.self[LAM_BACKWARD], t.self[LAM_RECOMPUTE])));
+                    lmi_count_of(lmi_add_time(t.self[LAM_BACKWARD], t.self[LAM_RECOMPUTE])));
 }
 
 /* A median of sums is not a sum of medians: a place that was called has a measured time, a container that was

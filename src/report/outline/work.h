@@ -29,7 +29,7 @@ typedef struct lmi_taking {
     lmi_buf text;
     int32_t n;
     int32_t n_places;  /* of the model; for a saved report `n` before some are combined */
-    int32_t *of_place; /* see lmi_outline_levels */
+    int32_t *of_place; /* for each place of the model that of the outline; -2 - i: it is shown as part of i */
     int32_t *place;    /* the model's place of each place */
     lmi_outlined *at;
     int64_t *own[LMI_N_OWN];
@@ -71,6 +71,12 @@ lam_status lmi_find_runs(lmi_taking *w);
 /* Moves the places into the outline: all, or the important ones if there are too many. */
 lam_status lmi_keep_places(lmi_taking *w);
 lam_status lmi_take_notes(lmi_taking *w);
+/* Levels (levels.c); formulas (formulas.c); the course and the lanes (course.c). */
+lam_status lmi_take_levels(lmi_taking *w);
+lam_status lmi_take_formulas(lmi_taking *w);
+lam_status lmi_take_course(lmi_taking *w);
+/* Sets where each of n places ends, from those of its children, which are at its index + 1 at least. */
+void lmi_find_ends(lmi_outlined *at, int32_t n);
 /* Room for the nodes and lines of a level, which the caller fills. */
 lam_status lmi_level_new(lmi_level *l, lmi_arena *a, int32_t n, int32_t n_lines, lam_error *e);
 /* Makes the texts and sizes of its nodes. */

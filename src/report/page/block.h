@@ -37,6 +37,18 @@ static inline void block_key(lmi_buf *b, const char *name) {
     lmi_put(b, name);
     PUT(b, "\":");
 }
+static inline void block_list(lmi_buf *b, const char *name) {
+    block_key(b, name);
+    PUT(b, "[");
+}
+static inline void block_object(lmi_buf *b, const char *name) {
+    block_key(b, name);
+    PUT(b, "{");
+}
+static inline void block_tuple(lmi_buf *b) { /* a list in a list */
+    block_next(b);
+    PUT(b, "[");
+}
 static inline void block_int(lmi_buf *b, int64_t v) {
     block_next(b);
     quick_int(b, v);
@@ -59,8 +71,7 @@ static inline void block_truth_field(lmi_buf *b, const char *name, bool v) {
 }
 
 static inline void block_ints(lmi_buf *b, const char *name, const int32_t *v, int32_t n) {
-    block_key(b, name);
-    PUT(b, "[");
+    block_list(b, name);
     for (int32_t i = 0; i < n; i++) block_int(b, v[i]);
     PUT(b, "]");
 }

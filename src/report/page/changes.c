@@ -17,7 +17,7 @@ static const char *last_part(const char *target) {
 enum { BY_TYPE, BY_LAST_PART, BY_TARGET, AS_GIVEN, N_KINDS };
 
 static const char *name_of(const lmi_outline *o, const char *given, int kind) {
-    const char *target = lmi_page_told_of(o, "target");
+    const char *target = lmi_outline_told(o, "target");
     switch (kind) {
     case BY_TYPE: return o->name;
     case BY_LAST_PART: return last_part(target);
@@ -142,8 +142,7 @@ void lmi_page_put_change(lmi_page *p, const lmi_page_number *n, int32_t place) {
         a = lmi_page_total_of(was, n);
         b = lmi_page_total(p, n);
     }
-    bool same = a.n == b.n && a.over == b.over && a.state == b.state;
-    if (!same && is_measured(was, n) && is_measured(o, n)) put_difference(p, n, a, b);
+    if (!lmi_is_same(a, b) && is_measured(was, n) && is_measured(o, n)) put_difference(p, n, a, b);
     lmi_put(&p->out, "</span>");
 }
 

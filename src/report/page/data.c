@@ -52,8 +52,7 @@ static int64_t text_at(block *k, const char *text) {
 static void put_count(lmi_buf *b, const char *name, lam_count c) {
     bool over = c.over > 0;
     lam_state state = over && c.state == LAM_EXACT ? LAM_AT_LEAST : c.state;
-    block_key(b, name);
-    PUT(b, "[");
+    block_list(b, name);
     block_int(b, over ? INT64_MAX : c.n);
     block_int(b, state);
     PUT(b, "]");
@@ -63,8 +62,7 @@ static void put_count(lmi_buf *b, const char *name, lam_count c) {
 
 /* `offset`: of a text in lmi_outlined. */
 static void text_column(block *k, const char *name, size_t offset) {
-    block_key(k->out, name);
-    PUT(k->out, "[");
+    block_list(k->out, name);
     for (int32_t i = 0; i < k->o->n; i++) {
         const char *text;
         memcpy(&text, (const char *)&k->o->at[i] + offset, sizeof text);
@@ -77,20 +75,17 @@ static void put_tree(block *k) {
     lmi_buf *b = k->out;
     const lmi_outline *o = k->o;
     block_int_field(b, "N", o->n);
-    block_key(b, "parent");
-    PUT(b, "[");
+    block_list(b, "parent");
     for (int32_t i = 0; i < o->n; i++) block_int(b, o->at[i].parent);
     PUT(b, "]");
     text_column(k, "nm", offsetof(lmi_outlined, name));
     text_column(k, "ty", offsetof(lmi_outlined, type));
     text_column(k, "inp", offsetof(lmi_outlined, in));
     text_column(k, "out", offsetof(lmi_outlined, out));
-    block_key(b, "st");
-    PUT(b, "[");
+    block_list(b, "st");
     for (int32_t i = 0; i < o->n; i++) block_int(b, o->at[i].state);
     PUT(b, "]");
-    block_key(b, "fam");
-    PUT(b, "[");
+    block_list(b, "fam");
     for (int32_t i = 0; i < o->n; i++) block_int(b, o->at[i].family);
     PUT(b, "]");
 }
@@ -98,22 +93,18 @@ static void put_tree(block *k) {
 static void put_columns(block *k) {
     lmi_buf *b = k->out;
     const lmi_outline *o = k->o;
-    block_key(b, "col");
-    PUT(b, "{");
+    block_object(b, "col");
     for (int c = 0; c < LMI_N_OWN; c++) {
         if (!o->own[c]) continue;
-        block_key(b, lmi_own_names[c]);
-        PUT(b, "[");
+        block_list(b, lmi_own_names[c]);
         for (int32_t i = 0; i < o->n; i++) block_int(b, o->own[c][i]);
         PUT(b, "]");
     }
     PUT(b, "}");
-    block_key(b, "state");
-    PUT(b, "{");
+    block_object(b, "state");
     for (int c = 0; c < LMI_N_OWN; c++) {
         if (!o->state[c]) continue;
-        block_key(b, lmi_own_names[c]);
-        PUT(b, "{");
+        block_object(b, lmi_own_names[c]);
         for (int32_t i = 0; i < o->n; i++) {
             if (!o->state[c][i]) continue;
             block_index(b, i);
@@ -131,8 +122,7 @@ static void put_health_marks(block *k) {
     for (int32_t i = 0; i < k->o->n; i++)
         any = any || k->o->at[i].health[0] > LAM_HEALTH_FINE || k->o->at[i].health[1] > LAM_HEALTH_FINE;
     if (!any) return;
-    block_key(k->out, "hl");
-    PUT(k->out, "[");
+    block_list(k->out, "hl");
     for (int32_t i = 0; i < k->o->n; i++) {
         const uint8_t *h = k->o->at[i].health;
         block_int(k->out, marks[(h[0] > h[1] ? h[0] : h[1]) & 3]);
@@ -148,15 +138,13 @@ static void put_categories(lmi_buf *b, const int64_t held[LAM_N_HELD]) {
 
 static void put_held(block *k) {
     lmi_buf *b = k->out;
-    block_key(b, "cats");
-    PUT(b, "[");
+    block_list(b, "cats");
     for (int h = 0; h < LAM_N_HELD; h++) {
         block_next(b);
         block_text(b, lam_held_name(lmi_held_order[h]));
     }
     PUT(b, "]");
-    block_key(b, "held");
-    PUT(b, "{");
+    block_object(b, "held");
     for (int32_t i = 0; i < k->o->n && k->o->held; i++) {
         bool any = false;
         for (int h = 0; h < LAM_N_HELD; h++) any = any || k->o->held[i][h] != 0;
@@ -181,12 +169,11 @@ static void put_number(lmi_buf *b, const char *text) {
 static void put_head(block *k) {
     lmi_buf *b = k->out;
     const lmi_outline *o = k->o;
-    const char *dry = lmi_page_told_of(o, "dry");
-    block_key(b, "head");
-    PUT(b, "{");
+    const char *dry = lmi_outline_told(o, "dry");
+    block_object(b, "head");
     block_text_field(b, "type", o->name);
     block_text_field(b, "type_path", o->type_path);
-    block_text_field(b, "target", lmi_page_told_of(o, "target"));
+    block_text_field(b, "target", lmi_outline_told(o, "target"));
     block_text_field(b, "input", o->at[0].in);
     block_text_field(b, "output", o->at[0].out);
     block_text_field(b, "mode", o->mode);
@@ -196,13 +183,13 @@ static void put_head(block *k) {
     block_text_field(b, "convention", o->convention);
     block_text_field(b, "source", o->source);
     block_text_field(b, "version", o->version);
-    block_text_field(b, "torch", lmi_page_told_of(o, "torch"));
-    block_text_field(b, "python", lmi_page_told_of(o, "python"));
-    block_text_field(b, "os", lmi_page_told_of(o, "system"));
-    block_text_field(b, "cpu", lmi_page_told_of(o, "processor"));
+    block_text_field(b, "torch", lmi_outline_told(o, "torch"));
+    block_text_field(b, "python", lmi_outline_told(o, "python"));
+    block_text_field(b, "os", lmi_outline_told(o, "system"));
+    block_text_field(b, "cpu", lmi_outline_told(o, "processor"));
     block_key(b, "threads");
-    put_number(b, lmi_page_told_of(o, "threads"));
-    block_text_field(b, "date", lmi_page_told_of(o, "date"));
+    put_number(b, lmi_outline_told(o, "threads"));
+    block_text_field(b, "date", lmi_outline_told(o, "date"));
     block_int_field(b, "modules", o->modules);
     block_int_field(b, "calls", o->calls);
     PUT(b, "}");
@@ -218,8 +205,7 @@ static void put_totals(block *k) {
         const char *name, *back;
         const lam_count *of;
     } work[] = {{"macs", "b_macs", o->macs}, {"flops", "b_flops", o->flops}, {"bytes", "b_bytes", o->bytes}};
-    block_key(b, "tot");
-    PUT(b, "{");
+    block_object(b, "tot");
     put_count(b, "params", o->params.params);
     put_count(b, "trainable", o->params.grad_params);
     put_count(b, "param_bytes", o->params.param_bytes);
@@ -235,12 +221,10 @@ static void put_totals(block *k) {
 
 static void put_points(block *k) {
     const lmi_outline *o = k->o;
-    block_key(k->out, "t");
-    PUT(k->out, "[");
+    block_list(k->out, "t");
     for (int32_t i = 0; i < o->n_points; i++) block_int(k->out, o->point[i].us);
     PUT(k->out, "]");
-    block_key(k->out, "b");
-    PUT(k->out, "[");
+    block_list(k->out, "b");
     for (int32_t i = 0; i < o->n_points; i++) block_int(k->out, o->point[i].bytes);
     PUT(k->out, "]");
 }
@@ -249,14 +233,12 @@ static void put_points(block *k) {
 static void put_parts(block *k) {
     const lmi_outline *o = k->o;
     if (!o->part) return;
-    block_key(k->out, "parts");
-    PUT(k->out, "[");
+    block_list(k->out, "parts");
     for (int h = 0; h < LAM_N_HELD; h++) {
         bool any = false;
         for (int32_t i = 0; i < o->n_points; i++) any = any || o->part[i][lmi_held_order[h]] > 0;
         if (!any) continue;
-        block_next(k->out);
-        PUT(k->out, "[");
+        block_tuple(k->out);
         block_int(k->out, h);
         PUT(k->out, ",[");
         for (int32_t i = 0; i < o->n_points; i++) block_int(k->out, o->part[i][lmi_held_order[h]]);
@@ -267,12 +249,10 @@ static void put_parts(block *k) {
 
 static void put_spans(block *k) {
     const lmi_outline *o = k->o;
-    block_key(k->out, "spans");
-    PUT(k->out, "[");
+    block_list(k->out, "spans");
     for (int32_t i = 0; i < o->n_at_work; i++) {
         const lmi_at_work *at = &o->at_work[i];
-        block_next(k->out);
-        PUT(k->out, "[");
+        block_tuple(k->out);
         block_int(k->out, at->place);
         block_int(k->out, at->phase);
         block_int(k->out, at->us);
@@ -289,8 +269,7 @@ static void path_field(block *k, const char *name, int32_t place) {
     lmi_buf_init(&path);
     if (place >= 0) lmi_outline_path(k->o, place, &path);
     block_text_field(k->out, name, place < 0 ? NULL : lmi_buf_text(&path));
-    k->out->bad = k->out->bad || path.bad;
-    lmi_buf_free(&path);
+    lmi_buf_used(&path, k->out);
 }
 
 static void known_field(lmi_buf *b, const char *name, int64_t v) {
@@ -303,12 +282,11 @@ static void known_field(lmi_buf *b, const char *name, int64_t v) {
 static void put_memory(block *k) {
     lmi_buf *b = k->out;
     const lam_memory_totals *m = k->o->memory;
-    block_key(b, "mem");
     if (!m) {
-        PUT(b, "null");
+        block_text_field(b, "mem", NULL);
         return;
     }
-    PUT(b, "{");
+    block_object(b, "mem");
     put_points(k);
     put_parts(k);
     put_spans(k);
@@ -322,13 +300,12 @@ static void put_memory(block *k) {
     known_field(b, "back", k->o->backward_us);
     block_key(b, "held");
     put_categories(b, m->held);
-    block_key(b, "rss");
-    PUT(b, "{");
+    block_object(b, "rss");
     known_field(b, "open", m->info.rss_open);
     known_field(b, "peak", m->info.rss_peak);
     known_field(b, "close", m->info.rss_close);
     PUT(b, "}");
-    block_text_field(b, "source", k->o->memory_source);
+    block_text_field(b, "source", m->info.source);
     PUT(b, "}");
 }
 
@@ -336,20 +313,18 @@ static void put_times(block *k) {
     static const char *const parts[LAM_N_TIME_PARTS] = {"forward", "backward", "recompute",
                                                         "engine",  "outside",  "whole"};
     lmi_buf *b = k->out;
-    block_key(b, "time");
     if (!k->o->timed) {
-        PUT(b, "null");
+        block_text_field(b, "time", NULL);
         return;
     }
-    PUT(b, "{");
+    block_object(b, "time");
     for (int p = 0; p < LAM_N_TIME_PARTS; p++) {
         const lam_spread *s = &k->o->time[p];
-        block_key(b, parts[p]);
         if (s->n == 0) {
-            PUT(b, "null");
+            block_text_field(b, parts[p], NULL);
             continue;
         }
-        PUT(b, "[");
+        block_list(b, parts[p]);
         block_int(b, s->median);
         block_int(b, s->deviation);
         block_int(b, s->least);
@@ -363,13 +338,13 @@ static void put_times(block *k) {
 
 static void put_roof(block *k) {
     lmi_buf *b = k->out;
-    block_key(b, "roof");
     if (k->o->roof.flops <= 0 || k->o->roof.bytes <= 0) {
-        PUT(b, "null");
+        block_text_field(b, "roof", NULL);
         return;
     }
-    lmi_putf(b, "[%.0f,%.0f,", k->o->roof.flops, k->o->roof.bytes);
-    put_number(b, lmi_page_told_of(k->o, "threads"));
+    block_list(b, "roof");
+    lmi_putf(b, "%.0f,%.0f,", k->o->roof.flops, k->o->roof.bytes);
+    put_number(b, lmi_outline_told(k->o, "threads"));
     PUT(b, "]");
 }
 
@@ -377,38 +352,31 @@ static void put_roof(block *k) {
 
 static void put_nodes(block *k, const lmi_level *l) {
     lmi_buf *b = k->out;
-    block_key(b, "n");
-    PUT(b, "[");
+    block_list(b, "n");
     for (int32_t i = 0; i < l->n; i++) {
-        block_next(b);
-        PUT(b, "[");
+        block_tuple(b);
         block_int(b, l->node[i].look);
         block_int(b, text_at(k, l->node[i].label));
         block_int(b, text_at(k, l->node[i].note));
         PUT(b, "]");
     }
     PUT(b, "]");
-    block_key(b, "w");
-    PUT(b, "[");
+    block_list(b, "w");
     for (int32_t i = 0; i < l->n; i++) block_int(b, l->size[i].w);
     PUT(b, "]");
-    block_key(b, "h");
-    PUT(b, "[");
+    block_list(b, "h");
     for (int32_t i = 0; i < l->n; i++) block_int(b, l->size[i].h);
     PUT(b, "]");
-    block_key(b, "sp");
-    PUT(b, "[");
+    block_list(b, "sp");
     for (int32_t i = 0; i < l->n; i++)
         if (l->at.spine[i]) block_int(b, i);
     PUT(b, "]");
 }
 
 static void put_lines(lmi_buf *b, const char *name, const lmi_line_ends *line, int32_t n) {
-    block_key(b, name);
-    PUT(b, "[");
+    block_list(b, name);
     for (int32_t i = 0; i < n; i++) {
-        block_next(b);
-        PUT(b, "[");
+        block_tuple(b);
         block_int(b, line[i].from);
         block_int(b, line[i].to);
         PUT(b, "]");
@@ -427,11 +395,9 @@ static void put_level(block *k, const lmi_level *l) {
     block_ints(b, "r", at->rank, l->n);
     block_ints(b, "r0", at->top, at->n_ranks);
     block_ints(b, "r1", at->bottom, at->n_ranks);
-    block_key(b, "d");
-    PUT(b, "[");
+    block_list(b, "d");
     for (int32_t i = 0; i < at->n_waypoints; i++) {
-        block_next(b);
-        PUT(b, "[");
+        block_tuple(b);
         block_int(b, at->waypoint[i].x);
         block_int(b, at->waypoint[i].rank);
         block_int(b, at->waypoint[i].source);
@@ -444,20 +410,25 @@ static void put_level(block *k, const lmi_level *l) {
     PUT(b, "}");
 }
 
+/* The places that have a drawing, or formulas: `offset`, in lmi_outlined, of its index. */
+static void put_indices(block *k, const char *name, size_t offset) {
+    block_object(k->out, name);
+    for (int32_t i = 0; i < k->o->n; i++) {
+        int32_t index;
+        memcpy(&index, (const char *)&k->o->at[i] + offset, sizeof index);
+        if (index < 0) continue;
+        block_index(k->out, i);
+        quick_int(k->out, index);
+    }
+    PUT(k->out, "}");
+}
+
 static void put_levels(block *k) {
     lmi_buf *b = k->out;
-    block_key(b, "lv");
-    PUT(b, "[");
+    block_list(b, "lv");
     for (int32_t i = 0; i < k->o->n_levels; i++) put_level(k, &k->o->level[i]);
     PUT(b, "]");
-    block_key(b, "lvof");
-    PUT(b, "{");
-    for (int32_t i = 0; i < k->o->n; i++) {
-        if (k->o->at[i].level < 0) continue;
-        block_index(b, i);
-        quick_int(b, k->o->at[i].level);
-    }
-    PUT(b, "}");
+    put_indices(k, "lvof", offsetof(lmi_outlined, level));
 }
 
 /* "aten::mm", or "aten::mm ×3" of three. */
@@ -474,15 +445,13 @@ static const char *name_of(block *k, const lmi_formula_group *g) {
 
 static void put_group(block *k, const lmi_formula_group *g) {
     lmi_buf *b = k->out;
-    block_next(b);
-    PUT(b, "[");
+    block_tuple(b);
     block_int(b, g->phase);
     block_int(b, text_at(k, name_of(k, g)));
     PUT(b, ",[");
     for (int32_t i = 0; i < g->n; i++) {
         const lmi_outlined_formula *f = &g->at[i];
-        block_next(b);
-        PUT(b, "[");
+        block_tuple(b);
         block_int(b, f->metric);
         block_int(b, text_at(k, f->formula));
         block_int(b, text_at(k, f->filled));
@@ -497,40 +466,29 @@ static void put_group(block *k, const lmi_formula_group *g) {
 
 static void put_formulas(block *k) {
     lmi_buf *b = k->out;
-    block_key(b, "why");
-    PUT(b, "[");
+    block_list(b, "why");
     for (int32_t i = 0; i < k->o->n_formulas; i++) {
         const lmi_formulas *f = &k->o->formulas[i];
-        block_next(b);
-        PUT(b, "[");
+        block_tuple(b);
         for (int32_t g = 0; g < f->n; g++) put_group(k, &f->at[g]);
         PUT(b, "]");
     }
     PUT(b, "]");
-    block_key(b, "whyof");
-    PUT(b, "{");
-    for (int32_t i = 0; i < k->o->n; i++) {
-        if (k->o->at[i].formulas < 0) continue;
-        block_index(b, i);
-        quick_int(b, k->o->at[i].formulas);
-    }
-    PUT(b, "}");
+    put_indices(k, "whyof", offsetof(lmi_outlined, formulas));
 }
 
 /* -- sentences ------------------------------------------------------------------------------------------- */
 
 static void put_health(block *k) {
     lmi_buf *b = k->out;
-    block_key(b, "health");
     if (!k->o->health) {
-        PUT(b, "null");
+        block_text_field(b, "health", NULL);
         return;
     }
-    PUT(b, "{");
+    block_object(b, "health");
     block_text_field(b, "sentence", k->o->health);
     block_int_field(b, "tensors", k->o->looked);
-    block_key(b, "findings");
-    PUT(b, "[");
+    block_list(b, "findings");
     for (int32_t i = 0; i < k->o->n_findings && i < LISTED; i++) {
         block_next(b);
         PUT(b, "{");
@@ -544,8 +502,7 @@ static void put_health(block *k) {
 
 static void put_reasons(block *k, const char *name, const char *(*at)[2], int32_t n) {
     lmi_buf *b = k->out;
-    block_key(b, name);
-    PUT(b, "[");
+    block_list(b, name);
     for (int32_t i = 0; i < n && i < LISTED; i++) {
         block_next(b);
         PUT(b, "{");
@@ -557,8 +514,7 @@ static void put_reasons(block *k, const char *name, const char *(*at)[2], int32_
 }
 
 static void put_sentences(block *k, const char *name, const char *const *at, int32_t n) {
-    block_key(k->out, name);
-    PUT(k->out, "[");
+    block_list(k->out, name);
     for (int32_t i = 0; i < n; i++) {
         block_next(k->out);
         block_text(k->out, at[i]);
@@ -567,12 +523,11 @@ static void put_sentences(block *k, const char *name, const char *const *at, int
 }
 
 static void put_operators(block *k) {
-    block_key(k->out, "ops");
     if (k->o->ops_ran == 0) {
-        PUT(k->out, "null");
+        block_text_field(k->out, "ops", NULL);
         return;
     }
-    PUT(k->out, "{");
+    block_object(k->out, "ops");
     block_int_field(k->out, "ran", k->o->ops_ran);
     block_int_field(k->out, "counted", k->o->ops_counted);
     block_int_field(k->out, "known", k->o->ops_ruled);
@@ -585,18 +540,15 @@ static void put_operators(block *k) {
 static void put_columns_before(block *k) {
     const lmi_outline *o = k->o, *was = o->was;
     lmi_buf *b = k->out;
-    block_key(b, "col");
-    PUT(b, "{");
+    block_object(b, "col");
     for (int c = 0; c < LMI_N_OWN; c++) {
         if (!was->own[c]) continue;
-        block_key(b, lmi_own_names[c]);
-        PUT(b, "[");
+        block_list(b, lmi_own_names[c]);
         for (int32_t i = 0; i < o->n; i++) block_int(b, o->was_at[i] < 0 ? 0 : was->own[c][o->was_at[i]]);
         PUT(b, "]");
     }
     PUT(b, "}");
-    block_key(b, "held");
-    PUT(b, "{");
+    block_object(b, "held");
     for (int32_t i = 0; i < o->n && was->held; i++) {
         if (o->was_at[i] < 0) continue;
         block_index(b, i);
@@ -607,12 +559,11 @@ static void put_columns_before(block *k) {
 
 static void put_course_before(block *before) {
     const lam_memory_totals *m = before->o->memory;
-    block_key(before->out, "mem");
     if (!m) {
-        PUT(before->out, "null");
+        block_text_field(before->out, "mem", NULL);
         return;
     }
-    PUT(before->out, "{");
+    block_object(before->out, "mem");
     put_points(before);
     block_int_field(before->out, "peak", m->peak);
     path_field(before, "peak_in", before->o->peak_place);
@@ -624,8 +575,7 @@ static void put_names_before(block *k) {
     const lmi_outline *o = k->o;
     lmi_buf path;
     lmi_buf_init(&path);
-    block_key(k->out, "renamed");
-    PUT(k->out, "{");
+    block_object(k->out, "renamed");
     for (int32_t i = 0; i < o->n; i++) {
         if (o->change[i] != LMI_RENAMED) continue;
         lmi_buf_clear(&path);
@@ -634,26 +584,23 @@ static void put_names_before(block *k) {
         block_text(k->out, lmi_buf_text(&path));
     }
     PUT(k->out, "}");
-    k->out->bad = k->out->bad || path.bad;
-    lmi_buf_free(&path);
+    lmi_buf_used(&path, k->out);
 }
 
 static void put_difference(block *k) {
     const lmi_outline *o = k->o;
     if (!o->was) return;
     block before = {.out = k->out, .o = o->was};
-    block_key(k->out, "base");
-    PUT(k->out, "{");
+    block_object(k->out, "base");
     block_text_field(k->out, "name",
-                     lmi_page_told_of(o->was, "target") ? lmi_page_told_of(o->was, "target") : o->was->name);
+                     lmi_outline_told(o->was, "target") ? lmi_outline_told(o->was, "target") : o->was->name);
     block_text_field(k->out, "convention", o->was->convention);
     put_columns_before(k);
     put_totals(&before);
     put_course_before(&before);
     put_times(&before);
     PUT(k->out, "}");
-    block_key(k->out, "dst");
-    PUT(k->out, "[");
+    block_list(k->out, "dst");
     for (int32_t i = 0; i < o->n; i++) block_int(k->out, o->change[i]);
     PUT(k->out, "]");
     put_names_before(k);

@@ -364,8 +364,7 @@ void lmi_page_findings(lmi_page *p) {
     for (int i = 0; rules[i]; i++) rules[i](&f);
     lmi_buf noted = p->out;
     p->out = page;
-    p->out.bad = p->out.bad || noted.bad;
-    if (f.n && !p->out.bad) {
+    if (f.n && !p->out.bad && !noted.bad) {
         lmi_put(&p->out, "<ul class=\"find\">");
         for (int i = 0; i < SHOWN && i < f.n; i++) {
             finding *x = gravest(&f);
@@ -374,5 +373,5 @@ void lmi_page_findings(lmi_page *p) {
         }
         lmi_put(&p->out, "</ul>\n");
     }
-    lmi_buf_free(&noted);
+    lmi_buf_used(&noted, &p->out);
 }

@@ -14,10 +14,9 @@ void lmi_page_name(lmi_page *p, const char *name, int32_t columns) { lmi_put_bdi
 void lmi_page_path(lmi_page *p, int32_t place, int32_t columns) {
     lmi_buf path;
     lmi_buf_init(&path);
-    lmi_outline_path(p->o, place, &path);
-    lmi_page_name(p, path.n ? path.s : p->o->at[place].type, columns);
-    p->out.bad = p->out.bad || path.bad;
-    lmi_buf_free(&path);
+    lmi_outline_label(p->o, place, &path);
+    lmi_page_name(p, lmi_buf_text(&path), columns);
+    lmi_buf_used(&path, &p->out);
 }
 
 /* Encodes as encodeURIComponent does, and also its marks other than hyphen, point and underscore. */
@@ -56,8 +55,7 @@ void lmi_page_link(lmi_page *p, int32_t place) {
     lmi_buf_init(&path);
     lmi_outline_path(p->o, place, &path);
     put_link(p, lmi_buf_text(&path), path.n ? path.s : p->o->at[place].type);
-    p->out.bad = p->out.bad || path.bad;
-    lmi_buf_free(&path);
+    lmi_buf_used(&path, &p->out);
 }
 
 void lmi_page_link_to(lmi_page *p, const char *path) { put_link(p, path, path); }
@@ -71,11 +69,6 @@ int32_t lmi_page_find(lmi_page *p, const char *path) {
         lmi_outline_path(p->o, i, &at);
         if (strcmp(lmi_buf_text(&at), path) == 0) found = i;
     }
-    p->out.bad = p->out.bad || at.bad;
-    lmi_buf_free(&at);
+    lmi_buf_used(&at, &p->out);
     return found;
 }
-
-const char *lmi_page_told_of(const lmi_outline *o, const char *label) { return lmi_outline_told(o, label); }
-
-const char *lmi_page_told(const lmi_page *p, const char *label) { return lmi_page_told_of(p->o, label); }

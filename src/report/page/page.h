@@ -81,9 +81,6 @@ void lmi_page_path(lmi_page *p, int32_t place, int32_t columns);
 void lmi_page_link(lmi_page *p, int32_t place);
 void lmi_page_link_to(lmi_page *p, const char *path);
 int32_t lmi_page_find(lmi_page *p, const char *path); /* the place at a path; -1: none */
-/* The provenance's text under a label; NULL: none. */
-const char *lmi_page_told(const lmi_page *p, const char *label);
-const char *lmi_page_told_of(const lmi_outline *o, const char *label);
 
 /* -- differences (changes.c); these write nothing on a page of one model --------------------------------- */
 

@@ -69,8 +69,7 @@ static void put_label(lmi_page *p, int32_t i) {
             lmi_putf(&label, "…%s", last->name + lmi_stem(last->name));
     }
     lmi_page_name(p, lmi_buf_text(&label), LMI_PAGE_CELL);
-    p->out.bad = p->out.bad || label.bad;
-    lmi_buf_free(&label);
+    lmi_buf_used(&label, &p->out);
 }
 
 static void put_tags(lmi_page *p, int32_t i) {
@@ -99,8 +98,7 @@ static void put_text(lmi_page *p, const char *text, size_t n, const char *more) 
     lmi_putn(&cell, text, n);
     lmi_put(&cell, more);
     lmi_put_name(&p->out, lmi_buf_text(&cell), OUTPUT);
-    p->out.bad = p->out.bad || cell.bad;
-    lmi_buf_free(&cell);
+    lmi_buf_used(&cell, &p->out);
 }
 
 /* Writes the first tensor, and how many more there are: "8×64×56×56 +2". float32 is left out. */

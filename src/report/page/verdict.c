@@ -14,13 +14,13 @@ static void put_count(lmi_page *p, int64_t n, const char *what) {
 }
 
 static void put_subject(lmi_page *p) {
-    const char *dry = lmi_page_told(p, "dry"), *target = lmi_page_told(p, "target");
+    const char *dry = lmi_outline_told(p->o, "dry"), *target = lmi_outline_told(p->o, "target");
     const lmi_outline *was = p->o->was;
     if (!target) target = p->options->target;
     lmi_put(&p->out, "<p class=\"sub\">");
     if (target) {
         lmi_put(&p->out, "<code>");
-        lmi_page_put_both(p, was ? lmi_page_told_of(was, "target") : NULL, target, TARGET);
+        lmi_page_put_both(p, was ? lmi_outline_told(was, "target") : NULL, target, TARGET);
         lmi_put(&p->out, "</code> · ");
     }
     if (*p->o->at[0].in) {

@@ -73,9 +73,8 @@ static void draw_box(icicle *d, int32_t place, double x, double w, int32_t depth
     if (run > 1) lmi_putf(&d->s->body, ", %d equal modules together", (int)run);
     lmi_svg_put(d->s, "</title></rect>");
     put_label(d, &text, &value, x, y, w);
-    d->s->body.bad = d->s->body.bad || text.bad || value.bad;
-    lmi_buf_free(&text);
-    lmi_buf_free(&value);
+    lmi_buf_used(&text, &d->s->body);
+    lmi_buf_used(&value, &d->s->body);
     d->boxes++;
     if (depth >= d->rows) d->rows = depth + 1;
 }

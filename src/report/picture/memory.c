@@ -99,12 +99,10 @@ static const char *phase_name(uint8_t phase) {
 static void put_peak_place(course *d) {
     lmi_buf path;
     lmi_buf_init(&path);
-    if (d->o->peak_place > 0) lmi_outline_path(d->o, d->o->peak_place, &path);
-    if (d->o->peak_place == 0) lmi_put(&path, d->o->at[0].type);
+    if (d->o->peak_place >= 0) lmi_outline_label(d->o, d->o->peak_place, &path);
     lmi_putf(&d->s->body, ", %s of ", phase_name(d->o->memory->peak_phase));
     lmi_put_name(&d->s->body, path.n ? path.s : "no layer", 34);
-    d->s->body.bad = d->s->body.bad || path.bad;
-    lmi_buf_free(&path);
+    lmi_buf_used(&path, &d->s->body);
 }
 
 static void draw_peak(course *d) {

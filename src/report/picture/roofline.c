@@ -147,18 +147,14 @@ static void draw_labels(chart *d, lmi_room *room) {
         double r = radius_of(d, c), x = x_of(d, c->speed.intensity), y = y_of(d, c->speed.flops);
         const lmi_label corner[] = {{r + 4, 4, 's'}, {-r - 4, 4, 'e'}, {0, -r - 5, 'm'}, {0, r + 13, 'm'}};
         lmi_buf_clear(&path);
-        if (c->place > 0)
-            lmi_outline_path(d->o, c->place, &path);
-        else
-            lmi_put(&path, d->o->at[0].type);
+        lmi_outline_label(d->o, c->place, &path);
         int32_t wide = lmi_name_width(lmi_buf_text(&path));
         int32_t at = lmi_room_find(room, x, y, (wide < 26 ? wide : 26) * LMI_COLUMN, corner, 4);
         if (at < 0) continue;
         lmi_svg_label(d->s, "s m halo", x, y, &corner[at], lmi_buf_text(&path), 26);
         left--;
     }
-    d->s->body.bad = d->s->body.bad || path.bad;
-    lmi_buf_free(&path);
+    lmi_buf_used(&path, &d->s->body);
 }
 
 static void draw_circles(chart *d) {

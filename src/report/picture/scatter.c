@@ -167,8 +167,7 @@ static void draw_labels(scatter *d, lmi_room *room) {
         int32_t at = lmi_room_find(room, a->x, a->y, (wide < COLUMNS ? wide : COLUMNS) * 6.1, corner, 12);
         if (at >= 0) lmi_svg_label(d->s, "s halo", a->x, a->y, &corner[at], lmi_buf_text(&text), COLUMNS);
     }
-    d->s->body.bad = d->s->body.bad || text.bad;
-    lmi_buf_free(&text);
+    lmi_buf_used(&text, &d->s->body);
 }
 
 static void draw_scatter(scatter *d) {

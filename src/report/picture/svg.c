@@ -96,8 +96,7 @@ static void put_style(lmi_svg *s) {
     lmi_put(s->out, "}");
     lmi_put(s->out, lmi_buf_text(&text));
     lmi_put(s->out, "</style>");
-    s->out->bad = s->out->bad || text.bad;
-    lmi_buf_free(&text);
+    lmi_buf_used(&text, s->out);
 }
 
 /* -- the element --------------------------------------------------------------------------------------- */
@@ -126,10 +125,9 @@ void lmi_svg_end(lmi_svg *s, lmi_rect v, bool fixed) {
     }
     lmi_put(s->out, lmi_buf_text(&s->body));
     lmi_put(s->out, "</svg>");
-    s->out->bad = s->out->bad || head.body.bad || s->body.bad || s->label.bad;
-    lmi_buf_free(&head.body);
-    lmi_buf_free(&s->body);
-    lmi_buf_free(&s->label);
+    lmi_buf_used(&head.body, s->out);
+    lmi_buf_used(&s->body, s->out);
+    lmi_buf_used(&s->label, s->out);
 }
 
 void lmi_svg_nothing(lmi_buf *out, const lmi_picture_options *p, const char *label, const char *why) {
@@ -148,10 +146,7 @@ const char *lmi_svg_name(const lmi_outline *o, int32_t place) {
 void lmi_svg_title(lmi_svg *s, const lmi_outline *o, int32_t place) {
     lmi_buf path;
     lmi_buf_init(&path);
-    if (place > 0)
-        lmi_outline_path(o, place, &path);
-    else
-        lmi_put(&path, o->at[0].type);
+    lmi_outline_label(o, place, &path);
     lmi_svg_put(s, "<title>");
     lmi_put_name(&s->body, lmi_buf_text(&path), 200);
     if (place > 0) {
@@ -160,8 +155,7 @@ void lmi_svg_title(lmi_svg *s, const lmi_outline *o, int32_t place) {
         lmi_svg_put(s, ")");
     }
     lmi_svg_put(s, ": ");
-    s->body.bad = s->body.bad || path.bad;
-    lmi_buf_free(&path);
+    lmi_buf_used(&path, &s->body);
 }
 
 /* -- labels -------------------------------------------------------------------------------------------- */

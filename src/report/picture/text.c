@@ -149,8 +149,7 @@ static void put_cut(lmi_buf *b, char *text, size_t columns) {
     if (columns > 0) lmi_put(&part, "\u2026");
     lmi_put(&part, end);
     lmi_put_html(b, lmi_buf_text(&part));
-    b->bad = b->bad || part.bad;
-    lmi_buf_free(&part);
+    lmi_buf_used(&part, b);
 }
 
 void lmi_put_name(lmi_buf *b, const char *name, int32_t columns) {
@@ -162,6 +161,5 @@ void lmi_put_name(lmi_buf *b, const char *name, int32_t columns) {
         put_cut(b, text.s, most);
     else
         lmi_put_html(b, lmi_buf_text(&text));
-    b->bad = b->bad || text.bad;
-    lmi_buf_free(&text);
+    lmi_buf_used(&text, b);
 }

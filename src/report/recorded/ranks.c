@@ -173,11 +173,6 @@ static void put_spread(lmi_recorded *w) {
 
 /* -- stragglers -------------------------------------------------------------------------------- */
 
-static int by_size(const void *a, const void *b) {
-    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-    return (x > y) - (x < y);
-}
-
 /* The place of that path in another process: nearly always at the same index. */
 static const lam_recorded_place *same_place(const lmi_recorded *w, int32_t process,
                                             const lam_recorded_place *p, int32_t i) {
@@ -205,7 +200,7 @@ static bool compare(const lmi_recorded *w, const lam_recorded_place *p, int32_t 
         out->which = r;
     }
     if (n < 2) return false;
-    qsort(room, n, sizeof *room, by_size);
+    qsort(room, n, sizeof *room, lmi_by_size);
     out->among = room[(n - 1) / 2];
     return true;
 }

@@ -46,7 +46,7 @@ static inline void lmi_put_size(lmi_buf *b, lam_middle bytes) {
     lmi_put_bytes(b, bytes.n ? lmi_exact(bytes.median) : lmi_unknown());
 }
 static inline void lmi_put_integer(lmi_buf *b, int64_t n) { /* "1,234"; "?" below 0 */
-    lmi_put_grouped(b, n < 0 ? lmi_unknown() : lmi_exact(n));
+    lmi_put_grouped(b, lmi_count_of(n));
 }
 void lmi_put_kind(lmi_buf *b, const lam_recorded_model *m); /* "a training step of 2 calls" */
 /* The name of the i-th of several: "rank 3", or its file if ranks are equal. */

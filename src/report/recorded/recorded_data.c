@@ -75,140 +75,140 @@ lam_status lmi_recorded_csv(lmi_recorded *w) {
 
 /* -- JSON -------------------------------------------------------------------------------------- */
 
-static void json_moment(lmi_buf *b, const char *name, int64_t n, bool known) {
-    if (known)
-        lmi_putf(b, ", \"%s\": %lld", name, (long long)n);
-    else
-        lmi_putf(b, ", \"%s\": null", name);
+static void tell_middle(lmi_teller *t, const char *name, lam_middle m) {
+    if (!m.n) {
+        tell_none(t, name);
+        return;
+    }
+    tell_object(t, name);
+    tell_int(t, "median", m.median);
+    tell_int(t, "deviation", m.deviation);
+    tell_int(t, "n", m.n);
+    tell_end(t);
 }
 
-static void json_number(lmi_buf *b, const char *name, int64_t n) { json_moment(b, name, n, n >= 0); }
-
-static void json_middle(lmi_buf *b, const char *name, lam_middle m) {
-    if (m.n)
-        lmi_putf(b, ", \"%s\": {\"median\": %lld, \"deviation\": %lld, \"n\": %lld}", name,
-                 (long long)m.median, (long long)m.deviation, (long long)m.n);
-    else
-        lmi_putf(b, ", \"%s\": null", name);
-}
-
-static void json_place(lmi_buf *b, const lam_recorded_place *p) {
-    lmi_put(b, "{\"path\": ");
-    lmi_put_json(b, p->path);
-    lmi_put(b, ", \"type\": ");
-    lmi_put_json(b, p->type);
-    json_number(b, "depth", p->depth);
-    json_number(b, "params", p->params);
-    json_number(b, "local_params", p->local_params);
-    json_number(b, "steps", p->n_steps);
-#define X(name, field) json_middle(b, name, p->field);
+static void tell_place(lmi_teller *t, const lam_recorded_place *p) {
+    tell_object(t, NULL);
+    tell_text(t, "path", p->path);
+    tell_text(t, "type", p->type);
+    tell_known(t, "depth", p->depth);
+    tell_known(t, "params", p->params);
+    tell_known(t, "local_params", p->local_params);
+    tell_known(t, "steps", p->n_steps);
+#define X(name, field) tell_middle(t, name, p->field);
     PLACE_NUMBERS(X)
 #undef X
-    json_number(b, "nonfinite_steps", p->nonfinite);
-    lmi_putc(b, '}');
+    tell_known(t, "nonfinite_steps", p->nonfinite);
+    tell_end(t);
 }
 
-static void json_model(lmi_buf *b, const lam_recording *r, int32_t i) {
+static void tell_model(lmi_teller *t, const lam_recording *r, int32_t i) {
     const lam_recorded_model *m = lam_recording_model(r, i);
     const lam_recorded_place *p, *bad = lam_recording_place(r, i, m->first_bad);
-    lmi_put(b, "{\"name\": ");
-    lmi_put_json(b, m->name);
-    json_number(b, "kind", m->kind);
-    json_number(b, "kinds", m->n_kinds);
-    lmi_putf(b, ", \"training\": %s", m->training ? "true" : "false");
-    lmi_putf(b, ", \"gradients\": %s", m->gradients < 0 ? "null" : m->gradients ? "true" : "false");
-    lmi_putf(b, ", \"went_back\": %s", m->went_back ? "true" : "false");
-    json_number(b, "least_calls", m->least_calls);
-    json_number(b, "most_calls", m->most_calls);
-    json_number(b, "params", m->params);
-    json_number(b, "local_params", m->local_params);
-    json_number(b, "param_bytes", m->param_bytes);
-    json_number(b, "steps", m->n_steps);
-    lmi_putf(b, ", \"first_step_left_out\": %s", m->warmed_up ? "true" : "false");
-    json_number(b, "last_step", m->last);
-    json_number(b, "failed_steps", m->failed);
-    json_middle(b, "step_ns", m->step_ns);
-    json_middle(b, "call_ns", m->call_ns);
-    json_middle(b, "forward_ns", m->forward_ns);
-    json_middle(b, "backward_ns", m->backward_ns);
-    json_middle(b, "peak_bytes", m->peak_bytes);
-    json_middle(b, "device_forward_ns", m->device_forward_ns);
-    json_middle(b, "device_backward_ns", m->device_backward_ns);
-    json_middle(b, "device_peak_bytes", m->device_peak_bytes);
-    json_number(b, "nonfinite_steps", m->nonfinite);
-    json_number(b, "first_bad_step", m->first_bad_step);
-    lmi_put(b, ", \"first_bad_layer\": ");
-    lmi_put_json(b, bad ? bad->path : NULL);
-    lmi_put(b, ", \"layers\": [");
+    tell_object(t, NULL);
+    tell_text(t, "name", m->name);
+    tell_known(t, "kind", m->kind);
+    tell_known(t, "kinds", m->n_kinds);
+    tell_truth(t, "training", m->training);
+    if (m->gradients < 0)
+        tell_none(t, "gradients");
+    else
+        tell_truth(t, "gradients", m->gradients);
+    tell_truth(t, "went_back", m->went_back);
+    tell_known(t, "least_calls", m->least_calls);
+    tell_known(t, "most_calls", m->most_calls);
+    tell_known(t, "params", m->params);
+    tell_known(t, "local_params", m->local_params);
+    tell_known(t, "param_bytes", m->param_bytes);
+    tell_known(t, "steps", m->n_steps);
+    tell_truth(t, "first_step_left_out", m->warmed_up);
+    tell_known(t, "last_step", m->last);
+    tell_known(t, "failed_steps", m->failed);
+    tell_middle(t, "step_ns", m->step_ns);
+    tell_middle(t, "call_ns", m->call_ns);
+    tell_middle(t, "forward_ns", m->forward_ns);
+    tell_middle(t, "backward_ns", m->backward_ns);
+    tell_middle(t, "peak_bytes", m->peak_bytes);
+    tell_middle(t, "device_forward_ns", m->device_forward_ns);
+    tell_middle(t, "device_backward_ns", m->device_backward_ns);
+    tell_middle(t, "device_peak_bytes", m->device_peak_bytes);
+    tell_known(t, "nonfinite_steps", m->nonfinite);
+    tell_known(t, "first_bad_step", m->first_bad_step);
+    tell_text(t, "first_bad_layer", bad ? bad->path : NULL);
+    tell_list(t, "layers");
     for (int32_t k = 0; (p = lam_recording_place(r, i, k)); k++) {
-        lmi_put(b, k ? ",\n" : "\n");
-        json_place(b, p);
+        lmi_tell_line(t);
+        tell_place(t, p);
     }
-    lmi_put(b, "\n]}");
+    lmi_putc(t->json, '\n');
+    tell_list_end(t);
+    tell_end(t);
 }
 
-static void json_run(lmi_buf *b, const lam_recording *r) {
+static void tell_run(lmi_teller *t, const lam_recording *r) {
     const lam_recorded_run *run = lam_recording_run(r);
-    lmi_putf(b, "{\"run\": %lld, \"file\": ", (long long)run->run);
-    lmi_put_json(b, run->file);
-    lmi_put(b, ", \"command\": ");
-    lmi_put_json(b, run->command);
-    lmi_put(b, ", \"host\": ");
-    lmi_put_json(b, run->host);
-    lmi_put(b, ", \"torch\": ");
-    lmi_put_json(b, run->torch);
-    lmi_put(b, ", \"lamina\": ");
-    lmi_put_json(b, run->lamina);
-    json_number(b, "pid", run->pid);
-    json_number(b, "rank", run->rank);
-    json_number(b, "world", run->world);
-    json_number(b, "every", run->every);
-    json_moment(b, "started_unix_ns", run->started_unix_ns, true);
-    json_moment(b, "seen_unix_ns", run->seen_unix_ns, true);
-    json_moment(b, "ended_unix_ns", run->ended_unix_ns, run->ended_unix_ns != 0);
-    json_number(b, "dropped", run->dropped);
-    lmi_put(b, ", \"models\": [");
+    tell_object(t, NULL);
+    tell_int(t, "run", run->run);
+    tell_text(t, "file", run->file);
+    tell_text(t, "command", run->command);
+    tell_text(t, "host", run->host);
+    tell_text(t, "torch", run->torch);
+    tell_text(t, "lamina", run->lamina);
+    tell_known(t, "pid", run->pid);
+    tell_known(t, "rank", run->rank);
+    tell_known(t, "world", run->world);
+    tell_known(t, "every", run->every);
+    tell_int(t, "started_unix_ns", run->started_unix_ns);
+    tell_int(t, "seen_unix_ns", run->seen_unix_ns);
+    if (run->ended_unix_ns)
+        tell_int(t, "ended_unix_ns", run->ended_unix_ns);
+    else
+        tell_none(t, "ended_unix_ns");
+    tell_known(t, "dropped", run->dropped);
+    tell_list(t, "models");
     for (int32_t i = 0; i < run->n_models; i++) {
-        if (i) lmi_put(b, ",\n");
-        json_model(b, r, i);
+        if (i) lmi_tell_line(t);
+        tell_model(t, r, i);
     }
-    lmi_put(b, "]}");
+    tell_list_end(t);
+    tell_end(t);
 }
 
-static lam_status json_stragglers(lmi_recorded *w) {
+static lam_status tell_stragglers(lmi_recorded *w, lmi_teller *t) {
     lmi_straggler found[LMI_STRAGGLERS];
-    bool any = false;
-    lmi_put(&w->out, "\"stragglers\": [");
+    tell_list(t, "stragglers");
     for (w->model = 0; w->n > 1 && lam_recording_model(w->all[0], w->model); w->model++) {
         int32_t n;
         LAM_TRY(lmi_stragglers(w, found, &n));
-        for (int32_t i = 0; i < n; i++, any = true) {
+        for (int32_t i = 0; i < n; i++) {
             const lam_recorded_run *run = lam_recording_run(w->all[found[i].which]);
-            lmi_putf(&w->out, "%s{\"rank\": %d, \"model\": ", any ? ",\n" : "\n", (int)run->rank);
-            lmi_put_json(&w->out, found[i].model);
-            lmi_put(&w->out, ", \"path\": ");
-            lmi_put_json(&w->out, found[i].place->path);
-            json_number(&w->out, "slowest_ns", found[i].slowest);
-            json_number(&w->out, "middle_ns", found[i].among);
-            lmi_put(&w->out, ", \"file\": ");
-            lmi_put_json(&w->out, run->file);
-            lmi_putc(&w->out, '}');
+            lmi_tell_line(t);
+            tell_object(t, NULL);
+            tell_int(t, "rank", run->rank);
+            tell_text(t, "model", found[i].model);
+            tell_text(t, "path", found[i].place->path);
+            tell_known(t, "slowest_ns", found[i].slowest);
+            tell_known(t, "middle_ns", found[i].among);
+            tell_text(t, "file", run->file);
+            tell_end(t);
         }
     }
-    lmi_put(&w->out, "]");
+    tell_list_end(t);
     return LAM_OK;
 }
 
 lam_status lmi_recorded_json(lmi_recorded *w) {
-    lmi_putc(&w->out, '{');
-    lmi_put_head(&w->out, "recording", 2, ", ");
-    lmi_put(&w->out, ", \"runs\": [");
+    lmi_teller t = lmi_tell_json(&w->out);
+    lmi_tell_document(&t, "recording", 2);
+    tell_list(&t, "runs");
     for (int32_t i = 0; i < w->n; i++) {
-        lmi_put(&w->out, i ? ",\n" : "\n");
-        json_run(&w->out, w->all[i]);
+        lmi_tell_line(&t);
+        tell_run(&t, w->all[i]);
     }
-    lmi_put(&w->out, "\n], ");
-    LAM_TRY(json_stragglers(w));
-    lmi_put(&w->out, "}\n");
+    lmi_putc(&w->out, '\n');
+    tell_list_end(&t);
+    LAM_TRY(tell_stragglers(w, &t));
+    tell_end(&t);
+    lmi_putc(&w->out, '\n');
     return LAM_OK;
 }

@@ -14,6 +14,5 @@ void lmi_runs_which(lmi_runs *p, int32_t i) {
     lmi_buf_init(&name);
     lmi_put_which(&name, &p->w, i);
     lmi_put_bdi(&p->w.out, lmi_buf_text(&name), LMI_RUNS_CELL);
-    p->w.out.bad = p->w.out.bad || name.bad;
-    lmi_buf_free(&name);
+    lmi_buf_used(&name, &p->w.out);
 }

@@ -32,11 +32,6 @@ static double x_of(const chart *c, double number) {
 
 static double y_of(const chart *c, double v) { return fmax(lmi_scale_y(&c->grid, v), TOP); }
 
-static int by_size(const void *a, const void *b) {
-    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-    return (x > y) - (x < y);
-}
-
 /* Makes the chart as high as all points but the highest twentieth, and half as much again: with a few slow
  * steps in full, all others would look like nothing. */
 static void note_most(chart *c, value of) {
@@ -45,7 +40,7 @@ static void note_most(chart *c, value of) {
     for (int32_t i = 0; i < c->of->n; i++)
         if (of(&c->of->at[i]) >= 0) seen[n++] = of(&c->of->at[i]);
     if (!n) return;
-    qsort(seen, n, sizeof *seen, by_size);
+    qsort(seen, n, sizeof *seen, lmi_by_size);
     c->grid.most =
         fmax(c->grid.most, fmin((double)seen[n - 1] * 1.05, (double)seen[(n - 1) * 19 / 20] * 1.5));
 }
@@ -211,8 +206,7 @@ static void put_table(lmi_runs *p, int32_t model, bool memory) {
 /* Moves the text about a picture below it. */
 static void put_told(lmi_buf *b, lmi_buf *told) {
     lmi_put(b, lmi_buf_text(told));
-    b->bad = b->bad || told->bad;
-    lmi_buf_free(told);
+    lmi_buf_used(told, b);
 }
 
 void lmi_runs_steps(lmi_runs *p, int32_t model) {

@@ -4,8 +4,6 @@
 #include "base/sqlite.h"
 #include "report/saved/saved.h"
 
-#include <stdio.h>
-
 lam_status lmi_saved_wrong(const lmi_saved *s, const char *what) {
     return lmi_fail(s->w.e, LAM_FAILED, s->file,
                     "it is no report that lamina saved as JSON: %s; `lamina show TARGET --json -o FILE` "
@@ -68,11 +66,21 @@ static lam_status take_truth(lmi_saved *s, sqlite3_stmt *q, void *to) {
     return LAM_OK;
 }
 
-lam_status lmi_saved_has(lmi_saved *s, const char *name, bool *out) {
-    char sql[96];
+lam_status lmi_saved_truth(lmi_saved *s, const char *sql, bool *out) {
     *out = false;
-    snprintf(sql, sizeof sql, "SELECT json_type(?1, '$.%s') = 'array'", name);
     return lmi_saved_each(s, sql, take_truth, out);
+}
+
+int lmi_saved_phase_of(const char *name) {
+    for (int p = 0; p < LAM_N_PHASES; p++)
+        if (strcmp(name, lam_phase_name((lam_phase)p)) == 0) return p;
+    return -1;
+}
+
+int lmi_saved_held_of(const char *name) {
+    for (int h = 0; h < LAM_N_HELD; h++)
+        if (strcmp(name, lam_held_name((lam_held)h)) == 0) return h;
+    return -1;
 }
 
 lam_status lmi_saved_int(const lmi_saved *s, sqlite3_stmt *q, int column, int64_t *out) {

@@ -76,12 +76,11 @@ static lam_status add_span(lmi_saved *s, sqlite3_stmt *q, lmi_vec *to, int32_t p
 static lam_status take_at_work(lmi_saved *s, sqlite3_stmt *q, void *to) {
     const char *path, *phase;
     int32_t place;
-    int p = LAM_FORWARD;
     LAM_TRY(lmi_saved_text(s, q, 0, &path));
     LAM_TRY(lmi_saved_text(s, q, 1, &phase));
     LAM_TRY(lmi_saved_place(s, path, "a module at work in it is in no row", &place));
-    while (p < LAM_N_PHASES && strcmp(phase, lam_phase_name((lam_phase)p)) != 0) p++;
-    if (p == LAM_N_PHASES) return lmi_saved_wrong(s, "a module in it was at work in no known phase");
+    int p = lmi_saved_phase_of(phase);
+    if (p < 0) return lmi_saved_wrong(s, "a module in it was at work in no known phase");
     return add_span(s, q, to, lmi_place_for(s->w.of_place, place), (uint8_t)p);
 }
 
@@ -122,7 +121,7 @@ lam_status lmi_saved_course(lmi_saved *s) {
                            "json_each(?1, '$.memory.course') LIMIT 600",
                            take_point, sizeof *o->point, &o->n_points, &o->point));
     LAM_TRY(take_parts(s));
-    LAM_TRY(lmi_saved_has(s, "at_work", &told));
+    LAM_TRY(lmi_saved_truth(s, "SELECT json_type(?1, '$.at_work') = 'array'", &told));
     if (told) {
         LAM_TRY(lmi_saved_list(
             s,

@@ -56,13 +56,8 @@ static lmi_level_node *node_at(const lmi_saved *s, sqlite3_stmt *q) {
 }
 
 static int type_of(const char *name) {
-    static const char *const names[] = {[LMI_UNIT_IN] = "input",
-                                        [LMI_UNIT_MODULE] = "module",
-                                        [LMI_UNIT_OPS] = "operators",
-                                        [LMI_UNIT_MORE] = "more",
-                                        [LMI_UNIT_OUT] = "output"};
     for (int i = LMI_UNIT_IN; i <= LMI_UNIT_OUT; i++)
-        if (strcmp(name, names[i]) == 0) return i;
+        if (strcmp(name, lmi_node_name[i]) == 0) return i;
     return -1;
 }
 
@@ -165,12 +160,7 @@ static lmi_formula_group *group_at(const lmi_saved *s, sqlite3_stmt *q) {
     return between(q, 1, 0, (int64_t)f->n - 1, &i) ? &f->at[i] : NULL;
 }
 
-/* The phase, or the metric, of this name; -1: there is none. */
-static int phase_of(const char *name) {
-    for (int i = 0; i < LAM_N_PHASES; i++)
-        if (strcmp(name, lam_phase_name((lam_phase)i)) == 0) return i;
-    return -1;
-}
+/* The metric of this name; -1: there is none. */
 static int metric_of(const char *name) {
     for (int i = 0; i < LAM_N_METRICS; i++)
         if (strcmp(name, lam_metric_name((lam_metric)i)) == 0) return i;
@@ -187,8 +177,9 @@ static lam_status take_group(lmi_saved *s, sqlite3_stmt *q, void *to) {
         return not_formulas(s);
     LAM_TRY(lmi_saved_text(s, q, 2, &phase));
     LAM_TRY(lmi_saved_text(s, q, 3, &g->name));
-    if (phase_of(phase) < 0) return not_formulas(s);
-    g->phase = (uint8_t)phase_of(phase);
+    int p = lmi_saved_phase_of(phase);
+    if (p < 0) return not_formulas(s);
+    g->phase = (uint8_t)p;
     g->at = lmi_alloc(&s->w.o->arena, (uint64_t)n, sizeof *g->at);
     return g->at ? LAM_OK : lmi_nomem(s->w.e);
 }
@@ -291,10 +282,12 @@ static lam_status take_sentence(lmi_saved *s, sqlite3_stmt *q, void *to) {
 }
 
 lam_status lmi_saved_levels(lmi_saved *s) {
-    bool levels, formulas;
-    LAM_TRY(lmi_saved_has(s, "levels", &levels));
-    LAM_TRY(lmi_saved_has(s, "formulas", &formulas));
-    if (!levels || !formulas)
+    bool both;
+    LAM_TRY(lmi_saved_truth(s,
+                            "SELECT json_type(?1, '$.levels') = 'array' "
+                            "AND json_type(?1, '$.formulas') = 'array'",
+                            &both));
+    if (!both)
         return lmi_leave_out(
             s->w.o, s->w.e,
             "It was made from a saved report that has no formulas and no graph; `lamina show "

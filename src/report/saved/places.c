@@ -102,17 +102,7 @@ static void order_nodes(lmi_taking *w, const node *all, int32_t *index) {
         const node *n = &all[id];
         int32_t i = w->n++, to = n->first;
         lmi_outlined *at = &w->at[i];
-        *at = (lmi_outlined){.parent = n->parent < 0 ? -1 : index[n->parent],
-                             .name = n->name,
-                             .type = "",
-                             .in = "",
-                             .out = "",
-                             .state = LMI_CONTAINER_ALONE,
-                             .family = LMI_CONTAINER,
-                             .run = i,
-                             .n_run = 1,
-                             .level = -1,
-                             .formulas = -1};
+        *at = lmi_outlined_new(i, n->parent < 0 ? -1 : index[n->parent], n->name, "");
         at->depth = at->parent < 0 ? 0 : w->at[at->parent].depth + 1;
         if (at->parent >= 0) w->at[at->parent].n_children++;
         index[id] = i;

@@ -50,19 +50,11 @@ static lam_status open_file(lmi_saved *s) {
 /* -- all ------------------------------------------------------------------------------------------------- */
 
 static lam_status check(lmi_saved *s) {
-    sqlite3_stmt *q = NULL;
-    bool more;
-    lam_status status = lmi_saved_ask(s, "SELECT json_valid(?1)", &q);
-    if (status == LAM_OK) status = lmi_saved_next(s, q, &more);
-    if (status == LAM_OK && !sqlite3_column_int(q, 0)) status = lmi_saved_wrong(s, "it is no JSON");
-    sqlite3_finalize(q);
-    if (status != LAM_OK) return status;
-    status = lmi_saved_ask(s, "SELECT json_extract(?1, '$.schema') = 'lamina.report/1'", &q);
-    if (status == LAM_OK) status = lmi_saved_next(s, q, &more);
-    if (status == LAM_OK && !sqlite3_column_int(q, 0))
-        status = lmi_saved_wrong(s, "its \"schema\" is not \"lamina.report/1\"");
-    sqlite3_finalize(q);
-    return status;
+    bool valid, ours;
+    LAM_TRY(lmi_saved_truth(s, "SELECT json_valid(?1)", &valid));
+    if (!valid) return lmi_saved_wrong(s, "it is no JSON");
+    LAM_TRY(lmi_saved_truth(s, "SELECT json_extract(?1, '$.schema') = 'lamina.report/1'", &ours));
+    return ours ? LAM_OK : lmi_saved_wrong(s, "its \"schema\" is not \"lamina.report/1\"");
 }
 
 static lam_status take(lmi_saved *s) {

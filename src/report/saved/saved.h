@@ -36,16 +36,17 @@ lam_status lmi_saved_next(const lmi_saved *s, struct sqlite3_stmt *q, bool *more
 /* Calls `row` for each row of a query. */
 typedef lam_status (*lmi_saved_row)(lmi_saved *s, struct sqlite3_stmt *q, void *to);
 lam_status lmi_saved_each(lmi_saved *s, const char *sql, lmi_saved_row row, void *to);
-/* The same, where `row` pushes onto an lmi_vec; its `n` elements of `size` bytes are copied to *out, a
+/* The same, where `row` pushes onto an lmi_vec, `to`; its `n` elements of `size` bytes are copied to *out, a
  * pointer. */
 lam_status lmi_saved_list(lmi_saved *s, const char *sql, lmi_saved_row row, size_t size, int32_t *n,
                           void *out);
 /* A whole number of at least 0; -1 if it is missing or null, and 2^63 - 1 if it is larger than that. */
 lam_status lmi_saved_int(const lmi_saved *s, struct sqlite3_stmt *q, int column, int64_t *out);
-/* The category of memory with this name; -1: there is none. */
+/* The phase, or the category of memory, with this name; -1: there is none. */
+int lmi_saved_phase_of(const char *name);
 int lmi_saved_held_of(const char *name);
-/* True if a list has this name in the report. */
-lam_status lmi_saved_has(lmi_saved *s, const char *name, bool *out);
+/* The truth that a query gives. */
+lam_status lmi_saved_truth(lmi_saved *s, const char *sql, bool *out);
 /* A text, kept once; "" if it is missing. */
 lam_status lmi_saved_text(lmi_saved *s, struct sqlite3_stmt *q, int column, const char **out);
 /* A number and its state from two columns; unknown if they are missing. */

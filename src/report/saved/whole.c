@@ -36,28 +36,21 @@ static const char head[] =
     "json_extract(?1, '$.operators.counted'), json_extract(?1, '$.operators.known'), "
     "json_extract(?1, '$.model.type_path'), json_extract(?1, '$.provenance.mode')";
 
-typedef struct asked { /* the totals of one row */
-    lam_count *to[3];
-    int n;
-} asked;
+static lam_status take_count(lmi_saved *s, sqlite3_stmt *q, void *to) { return lmi_saved_count(s, q, 0, to); }
 
-static lam_status take_counts(lmi_saved *s, sqlite3_stmt *q, void *to) {
-    const asked *a = to;
-    for (int i = 0; i < a->n; i++) LAM_TRY(lmi_saved_count(s, q, 2 * i, a->to[i]));
-    return LAM_OK;
+static lam_status take_total(lmi_saved *s, const char *phase, const char *name, lam_count *to) {
+    char sql[160];
+    snprintf(sql, sizeof sql,
+             "SELECT json_extract(?1, '$.totals.%s%s.value'), json_extract(?1, '$.totals.%s%s.state')", phase,
+             name, phase, name);
+    return lmi_saved_each(s, sql, take_count, to);
 }
 
 /* A backward ran if its operators cost something, or an unknown amount. */
 static const char ran_back[] =
-    "SELECT count(*) FROM (SELECT * FROM json_each(?1, '$.totals.backward') UNION ALL SELECT * FROM "
+    "SELECT count(*) > 0 FROM (SELECT * FROM json_each(?1, '$.totals.backward') UNION ALL SELECT * FROM "
     "json_each(?1, '$.totals.recompute')) WHERE type = 'object' AND (json_extract(value, '$.state') <> "
     "'exact' OR json_extract(value, '$.value') > 0)";
-
-static lam_status take_backward(lmi_saved *s, sqlite3_stmt *q, void *to) {
-    (void)s;
-    ((lmi_outline *)to)->backward = sqlite3_column_int(q, 0) > 0;
-    return LAM_OK;
-}
 
 static lam_status take_totals(lmi_saved *s) {
     static const char *const phases[LAM_N_PHASES] = {
@@ -70,26 +63,14 @@ static lam_status take_totals(lmi_saved *s) {
                   {"frozen", &o->params.nograd_params},  {"param_bytes", &o->params.param_bytes},
                   {"buffers", &o->params.buffers},       {"buffer_bytes", &o->params.buffer_bytes},
                   {"params_in_rows", &o->params.in_rows}};
-    static const char *const metrics[] = {"macs", "flops", "bytes"};
-    char sql[512];
     for (int p = 0; p < LAM_N_PHASES; p++) {
-        lam_count *to[] = {&o->macs[p], &o->flops[p], &o->bytes[p]};
-        for (int k = 0; k < 3; k++) {
-            snprintf(
-                sql, sizeof sql,
-                "SELECT json_extract(?1, '$.totals.%s%s.value'), json_extract(?1, '$.totals.%s%s.state')",
-                phases[p], metrics[k], phases[p], metrics[k]);
-            LAM_TRY(lmi_saved_each(s, sql, take_counts, &(asked){{to[k]}, 1}));
-        }
+        LAM_TRY(take_total(s, phases[p], "macs", &o->macs[p]));
+        LAM_TRY(take_total(s, phases[p], "flops", &o->flops[p]));
+        LAM_TRY(take_total(s, phases[p], "bytes", &o->bytes[p]));
     }
-    LAM_TRY(lmi_saved_each(s, ran_back, take_backward, o));
-    for (size_t i = 0; i < sizeof params / sizeof *params; i++) {
-        snprintf(sql, sizeof sql,
-                 "SELECT json_extract(?1, '$.totals.%s.value'), json_extract(?1, '$.totals.%s.state')",
-                 params[i].name, params[i].name);
-        LAM_TRY(lmi_saved_each(s, sql, take_counts, &(asked){{params[i].to}, 1}));
-    }
-    return LAM_OK;
+    for (size_t i = 0; i < sizeof params / sizeof *params; i++)
+        LAM_TRY(take_total(s, "", params[i].name, params[i].to));
+    return lmi_saved_truth(s, ran_back, &o->backward);
 }
 
 /* -- times ----------------------------------------------------------------------------------------------- */
@@ -149,12 +130,6 @@ static lam_status take_times(lmi_saved *s) {
 
 /* -- memory ---------------------------------------------------------------------------------------------- */
 
-int lmi_saved_held_of(const char *name) {
-    for (int h = 0; h < LAM_N_HELD; h++)
-        if (strcmp(name, lam_held_name((lam_held)h)) == 0) return h;
-    return -1;
-}
-
 /* Takes a category and its bytes. */
 static lam_status take_held(lmi_saved *s, sqlite3_stmt *q, void *to) {
     int64_t n, *held = to;
@@ -211,11 +186,13 @@ static lam_status take_memory_row(lmi_saved *s, sqlite3_stmt *q, void *to) {
     const char *phase, *path;
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
         LAM_TRY(lmi_saved_int(s, q, (int)i, fields[i]));
-    LAM_TRY(lmi_saved_text(s, q, 9, &phase));
-    for (int p = 0; p < LAM_N_PHASES; p++)
-        if (strcmp(phase, lam_phase_name((lam_phase)p)) == 0) y->peak_phase = (uint8_t)p;
-    if (sqlite3_column_type(q, 10) == SQLITE_NULL) return LAM_OK;
-    LAM_TRY(lmi_saved_text(s, q, 10, &path));
+    s->w.o->memory = y;
+    LAM_TRY(lmi_saved_text(s, q, 9, &y->info.source));
+    LAM_TRY(lmi_saved_text(s, q, 10, &phase));
+    int p = lmi_saved_phase_of(phase);
+    if (p >= 0) y->peak_phase = (uint8_t)p;
+    if (sqlite3_column_type(q, 11) == SQLITE_NULL) return LAM_OK;
+    LAM_TRY(lmi_saved_text(s, q, 11, &path));
     int32_t i;
     LAM_TRY(lmi_saved_place(s, path, nowhere, &i));
     s->w.o->peak_place = lmi_place_for(s->w.of_place, i);
@@ -232,51 +209,23 @@ static lam_status take_memory(lmi_saved *s) {
         "SELECT json_extract(v, '$.peak'), json_extract(v, '$.before'), json_extract(v, "
         "'$.peak_allocated'), json_extract(v, '$.allocated'), json_extract(v, '$.freed'), "
         "json_extract(v, '$.elsewhere'), json_extract(v, '$.rss.open'), json_extract(v, '$.rss.peak'), "
-        "json_extract(v, '$.rss.close'), json_extract(v, '$.peak_phase'), json_extract(v, '$.peak_in') "
-        "FROM (SELECT json_extract(?1, '$.memory') AS v) WHERE json_extract(v, '$.peak') >= 0",
+        "json_extract(v, '$.rss.close'), json_extract(v, '$.source'), json_extract(v, '$.peak_phase'), "
+        "json_extract(v, '$.peak_in') FROM (SELECT json_extract(?1, '$.memory') AS v) WHERE "
+        "json_extract(v, '$.peak') >= 0",
         take_memory_row, y));
-    sqlite3_stmt *q = NULL;
-    bool more = false;
-    lam_status status = lmi_saved_ask(
-        s, "SELECT json_extract(?1, '$.memory.source') WHERE json_extract(?1, '$.memory.peak') >= 0", &q);
-    if (status == LAM_OK) status = lmi_saved_next(s, q, &more);
-    if (status == LAM_OK && more) status = lmi_saved_text(s, q, 0, &o->memory_source);
-    sqlite3_finalize(q);
-    if (status != LAM_OK || !more) return status; /* memory was not measured */
-    y->info.source = o->memory_source;
-    o->memory = y;
+    if (!o->memory) return LAM_OK; /* it was not measured */
     return lmi_saved_each(s, "SELECT key, value FROM json_each(?1, '$.memory.held')", take_held, y->held);
 }
 
 /* -- sentences ------------------------------------------------------------------------------------------- */
 
-/* Texts of that many columns, for a list of the outline. */
-typedef struct listed {
-    lmi_vec texts; /* const char * */
-    int columns;
-} listed;
-
+/* Takes as many texts as an element has room for. */
 static lam_status take_line(lmi_saved *s, sqlite3_stmt *q, void *to) {
-    listed *l = to;
-    for (int i = 0; i < l->columns; i++) {
-        const char **at = lmi_vec_push(&l->texts);
-        if (!at) return lmi_nomem(s->w.e);
-        LAM_TRY(lmi_saved_text(s, q, i, at));
-    }
+    lmi_vec *lines = to;
+    const char **at = lmi_vec_push(lines);
+    if (!at) return lmi_nomem(s->w.e);
+    for (size_t i = 0; i < lines->size / sizeof *at; i++) LAM_TRY(lmi_saved_text(s, q, (int)i, &at[i]));
     return LAM_OK;
-}
-
-static lam_status take_list(lmi_saved *s, const char *sql, int columns, int32_t *n, void *out) {
-    listed l = {.columns = columns};
-    const void *kept;
-    lmi_vec_init(&l.texts, sizeof(const char *));
-    lam_status status = lmi_saved_each(s, sql, take_line, &l);
-    kept = status == LAM_OK ? lmi_copy(&s->w.o->arena, l.texts.data, l.texts.n, l.texts.size) : NULL;
-    if (status == LAM_OK && !kept) status = lmi_nomem(s->w.e);
-    *n = status == LAM_OK ? (int32_t)(l.texts.n / (size_t)columns) : 0;
-    memcpy(out, &kept, sizeof kept);
-    lmi_vec_free(&l.texts);
-    return status;
 }
 
 static lam_status take_health(lmi_saved *s, sqlite3_stmt *q, void *to) {
@@ -295,18 +244,19 @@ static lam_status take_findings(lmi_saved *s) {
         "json_extract(?1, '$.health.sentence') IS NOT NULL",
         take_health, o));
     if (!o->health) return LAM_OK;
-    LAM_TRY(take_list(s,
-                      "SELECT json_extract(value, '$.text'), json_extract(value, '$.path'), json_type(value, "
-                      "'$.path'), json_extract(value, '$.phase') FROM json_each(?1, '$.health.findings')",
-                      4, &n, &text));
+    LAM_TRY(lmi_saved_list(
+        s,
+        "SELECT json_extract(value, '$.text'), json_extract(value, '$.path'), json_type(value, "
+        "'$.path'), json_extract(value, '$.phase') FROM json_each(?1, '$.health.findings')",
+        take_line, 4 * sizeof *text, &n, &text));
     o->finding = lmi_alloc(&o->arena, (uint64_t)n, sizeof *o->finding);
     o->finding_place = lmi_alloc(&o->arena, (uint64_t)n, sizeof *o->finding_place);
     lam_finding *made = lmi_alloc(&o->arena, (uint64_t)n, sizeof *made);
     if (!o->finding || !o->finding_place || !made) return lmi_nomem(s->w.e);
     for (int32_t i = 0; i < n; i++) {
         made[i] = (lam_finding){.call = -1, .place = -1, .before = -1, .after = -1, .text = text[4 * i]};
-        for (int ph = 0; ph < LAM_N_PHASES; ph++)
-            if (strcmp(text[4 * i + 3], lam_phase_name((lam_phase)ph)) == 0) made[i].phase = (lam_phase)ph;
+        int phase = lmi_saved_phase_of(text[4 * i + 3]);
+        if (phase >= 0) made[i].phase = (lam_phase)phase;
         o->finding[i] = &made[i];
         o->finding_place[i] = -1;
         if (strcmp(text[4 * i + 2], "text") != 0) continue;
@@ -329,21 +279,23 @@ lam_status lmi_saved_whole(lmi_saved *s) {
     LAM_TRY(take_times(s));
     LAM_TRY(take_memory(s));
     LAM_TRY(take_findings(s));
-    LAM_TRY(take_list(s,
-                      "SELECT json_extract(value, '$.path'), json_extract(value, '$.reason') FROM "
-                      "json_each(?1, '$.unused')",
-                      2, &o->n_unused, &o->unused));
-    LAM_TRY(take_list(s,
-                      "SELECT json_extract(value, '$.path'), json_extract(value, '$.reason') FROM "
-                      "json_each(?1, '$.no_gradient')",
-                      2, &o->n_no_gradient, &o->no_gradient));
-    LAM_TRY(take_list(s, "SELECT value FROM json_each(?1, '$.gaps')", 1, &o->n_gaps, &o->gap));
-    LAM_TRY(take_list(s, "SELECT value FROM json_each(?1, '$.notes')", 1, &o->n_notes, &o->note));
+    LAM_TRY(lmi_saved_list(s,
+                           "SELECT json_extract(value, '$.path'), json_extract(value, '$.reason') FROM "
+                           "json_each(?1, '$.unused')",
+                           take_line, sizeof *o->unused, &o->n_unused, &o->unused));
+    LAM_TRY(lmi_saved_list(s,
+                           "SELECT json_extract(value, '$.path'), json_extract(value, '$.reason') FROM "
+                           "json_each(?1, '$.no_gradient')",
+                           take_line, sizeof *o->no_gradient, &o->n_no_gradient, &o->no_gradient));
+    LAM_TRY(lmi_saved_list(s, "SELECT value FROM json_each(?1, '$.gaps')", take_line, sizeof *o->gap,
+                           &o->n_gaps, &o->gap));
+    LAM_TRY(lmi_saved_list(s, "SELECT value FROM json_each(?1, '$.notes')", take_line, sizeof *o->note,
+                           &o->n_notes, &o->note));
     LAM_TRY(lmi_saved_each(s,
                            "SELECT json_type(?1, '$.device_memory') = 'object', json_type(?1, "
                            "'$.time.device') = 'object'",
                            take_device, NULL));
     LAM_TRY(lmi_saved_course(s));
-    return take_list(s, "SELECT key, value FROM json_each(?1, '$.provenance')", 2, &o->n_provenance,
-                     &o->provenance);
+    return lmi_saved_list(s, "SELECT key, value FROM json_each(?1, '$.provenance')", take_line,
+                          sizeof *o->provenance, &o->n_provenance, &o->provenance);
 }

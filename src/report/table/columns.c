@@ -3,7 +3,7 @@
  * The contents of a cell. Names and class names are not trusted and are cleaned here. */
 #include "analyse/cost/numbers.h"
 #include "analyse/run/times.h"
-#include "report/table/looked.h"
+#include "report/table/report.h"
 
 /* -- lamina's table ------------------------------------------------------------------------------------ */
 
@@ -46,8 +46,7 @@ static void cell_own_written(const lmi_line *l, lmi_buf *out) { own_bytes(l, LAM
 static void cell_own_intensity(const lmi_line *l, lmi_buf *out) {
     lam_count bytes = lam_metric_bytes(l->row.metric);
     double v = lam_metric_intensity(l->row.metric);
-    bool none = bytes.state == LAM_EXACT && bytes.n == 0 && bytes.over == 0;
-    if (l->never_called || none)
+    if (l->never_called || lmi_is_zero(bytes))
         lmi_putc(out, '-');
     else if (v < 0)
         lmi_putc(out, '?');
@@ -94,28 +93,25 @@ static int64_t back_of(const int64_t ns[LAM_N_PHASES]) {
 }
 
 /* If the nodes of a backward were not watched, it is the time of the forward alone. */
-int64_t lmi_self_time(const lmi_line *l) {
-    return lmi_has_backward_times(l->job->c) ? lmi_add_time(l->own_ns[LAM_FORWARD], back_of(l->own_ns))
-                                             : l->own_ns[LAM_FORWARD];
+static int64_t self_of(const lmi_line *l, const lam_time *t) {
+    bool back = lmi_has_backward_times(l->job->c);
+    return back ? lmi_add_time(t->self[LAM_FORWARD], back_of(t->self)) : t->self[LAM_FORWARD];
 }
+
+int64_t lmi_self_time(const lmi_line *l) { return self_of(l, &l->time); }
 
 /* A container's self time is on its own line, and is not repeated on the line split off below it. */
 static void cell_own_self(const lmi_line *l, lmi_buf *out) {
-    if (!l->split) put_own_time(l, lmi_self_time(l), out);
+    if (!l->split) put_own_time(l, self_of(l, &l->time), out);
 }
 
 static void cell_device_self(const lmi_line *l, lmi_buf *out) {
-    if (l->split) return;
-    int64_t forward = l->device_own_ns[LAM_FORWARD];
-    put_own_time(l,
-                 lmi_has_backward_times(l->job->c) ? lmi_add_time(forward, back_of(l->device_own_ns))
-                                                   : forward,
-                 out);
+    if (!l->split) put_own_time(l, self_of(l, &l->device_time), out);
 }
 
 static lam_speed speed_of(const lmi_line *l) {
-    const int64_t *ns = lmi_has_device_times(l->job->c) ? l->device_ns : l->ns;
-    return lmi_speed_of(l->row.metric, ns[LAM_FORWARD], &l->job->peak);
+    const lam_time *t = lmi_has_device_times(l->job->c) ? &l->device_time : &l->time;
+    return lmi_speed_of(l->row.metric, t->total[LAM_FORWARD], &l->job->peak);
 }
 
 /* A negative speed is unknown; no work has no speed. */
@@ -204,6 +200,29 @@ static void put_ns(int64_t ns, lmi_buf *out) {
     if (ns >= 0) lmi_putf(out, "%lld", (long long)ns);
 }
 
+static int32_t call_of(const lmi_line *l) {
+    return l->event && l->job->health ? (int32_t)(l->event - lam_model_event(l->job->m, 0)) : -1;
+}
+
+static void put_health(const lmi_line *l, lam_phase phase, lmi_buf *out) {
+    int32_t call = call_of(l);
+    if (call >= 0) lmi_put(out, lam_health_name(lam_health_of(l->job->health, call, phase)));
+}
+
+static void cell_health(const lmi_line *l, lmi_buf *out) { put_health(l, LAM_FORWARD, out); }
+static void cell_backward_health(const lmi_line *l, lmi_buf *out) { put_health(l, LAM_BACKWARD, out); }
+
+static const lam_stats *stats_of(const lmi_line *l) {
+    int32_t call = call_of(l);
+    return call >= 0 && l->event->n_out > 0 ? lam_model_stats(l->job->m, call, 0) : NULL;
+}
+
+static void put_finite(lmi_buf *out, double v) {
+    if (v - v == 0) lmi_put_nine(out, v);
+}
+
+static void put_integer(lmi_buf *out, int64_t n) { lmi_putf(out, "%lld", (long long)n); }
+
 #define OWN(id, title, align, rank, when, cell, meaning)
 #define DATA(id, title, align, when, cell, meaning)
 #define OWN_COUNT(id, title, rank, when, count, meaning)                                                     \
@@ -220,6 +239,19 @@ static void put_ns(int64_t ns, lmi_buf *out) {
     static void cell_##id(const lmi_line *l, lmi_buf *out) {                                                 \
         lam_time t;                                                                                          \
         if (l->event && clock(l->job->c, l->index, &t)) put_ns(t.which[phase], out);                         \
+    }
+#define OWN_USE(id, title, rank, when, memory_, phase, which, meaning)                                       \
+    static void cell_##id(const lmi_line *l, lmi_buf *out) {                                                 \
+        lmi_put_use(l, l->job->memory_, phase, offsetof(lam_memory_use, which), out);                        \
+    }
+#define USE(id, when, memory_, phase, which, meaning)                                                        \
+    static void cell_##id(const lmi_line *l, lmi_buf *out) {                                                 \
+        lmi_put_call_use(l, l->job->memory_, phase, offsetof(lam_memory_use, which), out);                   \
+    }
+#define STATISTIC(id, put, meaning)                                                                          \
+    static void cell_##id(const lmi_line *l, lmi_buf *out) {                                                 \
+        const lam_stats *s = stats_of(l);                                                                    \
+        if (s) put(out, s->id);                                                                              \
     }
 #include "report/table/columns.def"
 

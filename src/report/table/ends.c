@@ -102,8 +102,7 @@ lam_status lmi_own_head(lmi_job *j, lmi_say say, void *to) {
     lmi_buf_init(&title);
     lmi_put_clean(&title, root ? lam_model_module(j->m, root->module)->type : "empty model");
     lmi_tell(&s, LMI_BOLD, lmi_buf_text(&title));
-    s.text.bad = s.text.bad || title.bad;
-    lmi_buf_free(&title);
+    lmi_buf_used(&title, &s.text);
     if (call) {
         tell_inputs(&s, call);
         lmi_put(&s.text, call->flags & LAM_CALL_TRAINING ? "train mode" : "eval mode");
@@ -119,8 +118,6 @@ lam_status lmi_own_head(lmi_job *j, lmi_say say, void *to) {
 
 /* -- foot ---------------------------------------------------------------------------------------------- */
 
-static bool nothing(lam_count c) { return c.state == LAM_EXACT && c.n == 0 && c.over == 0; }
-
 static void put_sized(lmi_speaker *s, const char *what, lam_count n, lam_count bytes) {
     lmi_put(&s->text, what);
     lmi_put_grouped(&s->text, n);
@@ -130,11 +127,11 @@ static void put_sized(lmi_speaker *s, const char *what, lam_count n, lam_count b
 }
 
 static void put_trainable(lmi_speaker *s, lam_count all, lam_count trainable) {
-    if (nothing(all)) return;
+    if (lmi_is_zero(all)) return;
     lmi_put(&s->text, ", ");
-    if (all.n == trainable.n && all.over == trainable.over && all.state == trainable.state)
+    if (lmi_is_same(all, trainable))
         lmi_put(&s->text, "all");
-    else if (nothing(trainable))
+    else if (lmi_is_zero(trainable))
         lmi_put(&s->text, "none");
     else
         lmi_put_grouped(&s->text, trainable);
@@ -153,12 +150,12 @@ static void tell_params(lmi_speaker *s) {
         put_sized(s, "in this process ", p.local_params, p.local_bytes);
         lmi_tell(s, NULL, NULL);
     }
-    if (!nothing(p.buffers)) {
+    if (!lmi_is_zero(p.buffers)) {
         lmi_put_grouped(&s->text, p.buffers);
         lmi_putf(&s->text, " buffer element%s", p.buffers.n == 1 ? "" : "s");
         lmi_tell(s, NULL, NULL);
     }
-    if (nothing(p.packed)) return;
+    if (lmi_is_zero(p.packed)) return;
     put_sized(s, "packed weights ", p.packed, p.packed_bytes);
     lmi_tell(s, NULL, NULL);
 }
@@ -173,8 +170,7 @@ static void put_work(lmi_speaker *s, lam_count c, const char *unit) {
         lmi_putf(&s->text, "%s not known", unit);
     else
         lmi_putf(&s->text, "%s%s%s", text, *last >= '0' && *last <= '9' ? " " : "", unit);
-    s->text.bad = s->text.bad || n.bad;
-    lmi_buf_free(&n);
+    lmi_buf_used(&n, &s->text);
 }
 
 /* Writes the exact number beside the rounded one. */
@@ -184,12 +180,10 @@ static void put_in_full(lmi_speaker *s, lam_count c) {
     lmi_put_grouped(&s->text, c);
 }
 
-static bool same(lam_count a, lam_count b) { return a.n == b.n && a.over == b.over && a.state == b.state; }
-
 /* Adds the effective work, if masks leave something out or may do so. */
 static void tell_effective(lmi_speaker *s, const lam_count metric[LAM_N_METRICS]) {
     lam_count macs = metric[LAM_EFFECTIVE_MACS];
-    if (!lmi_has_metric(s->j->c, LAM_EFFECTIVE_MACS) || same(macs, metric[LAM_MACS])) return;
+    if (!lmi_has_metric(s->j->c, LAM_EFFECTIVE_MACS) || lmi_is_same(macs, metric[LAM_MACS])) return;
     put_work(s, macs, "MACs");
     lmi_put(&s->text, " if masked attention scores are left out");
     if (macs.state != metric[LAM_MACS].state) lmi_put(&s->text, "; values of some masks are not known");

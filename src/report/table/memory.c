@@ -18,36 +18,20 @@ static void put_sized(const lmi_line *l, int64_t bytes, lmi_buf *out) {
         lmi_put_bytes(out, exactly(bytes));
 }
 
-/* Writes a dash if the line has nothing to show; `again`: what was recomputed is added. */
-static void put_shown(const lmi_line *l, const lam_memory *y, lam_phase phase, size_t at, bool again,
-                      lmi_buf *out) {
-    if (!y || !l->place || l->outside || l->never_called) {
+/* Writes a dash if the line has nothing to show. A peak is not a sum: it is the most above what there was at
+ * its beginning. */
+void lmi_put_use(const lmi_line *l, const lam_memory *y, lam_phase phase, size_t at, lmi_buf *out) {
+    bool none = l->own && at == offsetof(lam_memory_use, peak);
+    if (!y || !l->place || l->outside || l->never_called || none) {
         lmi_putc(out, '-');
         return;
     }
     const lam_memory_row *row = lam_memory_place(y, index_of(l));
     const lam_memory_use *use = l->own ? row->own : row->total;
     int64_t bytes = *(const int64_t *)((const char *)&use[phase] + at);
-    if (again) bytes += *(const int64_t *)((const char *)&use[LAM_RECOMPUTE] + at);
+    if (phase == LAM_BACKWARD) bytes += *(const int64_t *)((const char *)&use[LAM_RECOMPUTE] + at);
     put_sized(l, bytes, out);
 }
-
-#define CELL(name, y, phase, what, again)                                                                    \
-    void lmi_cell_##name(const lmi_line *l, lmi_buf *out) {                                                  \
-        put_shown(l, l->job->y, phase, offsetof(lam_memory_use, what), again, out);                          \
-    }
-/* A peak is not a sum: it is the most above what there was at its beginning. */
-#define CELLS(prefix, y)                                                                                     \
-    CELL(prefix##allocated, y, LAM_FORWARD, allocated, false)                                                \
-    CELL(prefix##retained, y, LAM_FORWARD, retained, false)                                                  \
-    CELL(prefix##bwd_allocated, y, LAM_BACKWARD, allocated, true)                                            \
-    void lmi_cell_##prefix##peak(const lmi_line *l, lmi_buf *out) {                                          \
-        put_shown(l, l->own ? NULL : l->job->y, LAM_FORWARD, offsetof(lam_memory_use, peak), false, out);    \
-    }
-CELLS(, memory)
-CELLS(device_, device_memory)
-#undef CELLS
-#undef CELL
 
 void lmi_cell_at_peak(const lmi_line *l, lmi_buf *out) {
     const lam_memory *y = l->place && !l->outside ? l->job->memory : NULL;
@@ -143,24 +127,8 @@ void lmi_tell_memory(lmi_speaker *s) {
 /* -- data: a call itself --------------------------------------------------------------------------------- */
 
 /* Writes nothing if the number is unknown, or nothing was called. */
-static void put_used(const lmi_line *l, const lam_memory *y, lam_phase phase, size_t at, lmi_buf *out) {
+void lmi_put_call_use(const lmi_line *l, const lam_memory *y, lam_phase phase, size_t at, lmi_buf *out) {
     if (!y || !l->event || !is_known(y, phase)) return;
     const lam_memory_row *row = lam_memory_call(y, (int32_t)(l->event - l->job->m->events));
     if (row) lmi_putf(out, "%lld", (long long)*(const int64_t *)((const char *)&row->own[phase] + at));
 }
-
-#define CELL(prefix, y, phase, what)                                                                         \
-    void lmi_cell_##prefix##memory_##what(const lmi_line *l, lmi_buf *out) {                                 \
-        put_used(l, l->job->y, phase, offsetof(lam_memory_use, what), out);                                  \
-    }
-#define CELLS(prefix, y, phase)                                                                              \
-    CELL(prefix, y, phase, allocated)                                                                        \
-    CELL(prefix, y, phase, freed)                                                                            \
-    CELL(prefix, y, phase, retained)                                                                         \
-    CELL(prefix, y, phase, peak)
-CELLS(, memory, LAM_FORWARD)
-CELLS(backward_, memory, LAM_BACKWARD)
-CELLS(recompute_, memory, LAM_RECOMPUTE)
-CELLS(device_, device_memory, LAM_FORWARD)
-CELLS(backward_device_, device_memory, LAM_BACKWARD)
-CELLS(recompute_device_, device_memory, LAM_RECOMPUTE)

@@ -18,14 +18,6 @@ static void start_node(const lmi_job *j, lmi_node *node, int32_t place) {
     node->times = 1;
 }
 
-/* True for a call inside another of the same place (a module that calls itself), whose time includes it. */
-static bool inside_itself(const lmi_line *l) {
-    const lam_event *events = l->job->m->events;
-    for (int32_t i = l->event ? l->event->parent : -1; i >= 0; i = events[i].parent)
-        if (events[i].place == l->event->place) return true;
-    return false;
-}
-
 /* Shapes and receptive field are those of one call. */
 static void show_call(lmi_line *to, const lmi_line *from) {
     to->event = from->event;
@@ -41,9 +33,9 @@ static void add_row(const lmi_job *j, lmi_nodes *t, int32_t row) {
     lmi_line_of_row(j, row, &l);
     int32_t i = (int32_t)(l.place - j->m->places);
     lmi_node *node = &t->at[i];
-    if (inside_itself(&l)) {
-        memset(l.ns, 0, sizeof l.ns);
-        memset(l.device_ns, 0, sizeof l.device_ns);
+    if (l.event && lmi_inside_itself(j->m, l.event)) {
+        memset(l.time.total, 0, sizeof l.time.total);
+        memset(l.device_time.total, 0, sizeof l.device_time.total);
     }
     if (!node->self.event) show_call(&node->self, &l);
     if (!node->self.row.reason) node->self.row.reason = l.row.reason;
@@ -60,6 +52,10 @@ static bool works(const lmi_line *l) {
            some(l->row.backward[LAM_MACS]) || some(l->row.backward[LAM_FLOPS]);
 }
 
+static void take(int64_t to[LAM_N_PHASES], const int64_t from[LAM_N_PHASES]) {
+    memcpy(to, from, LAM_N_PHASES * sizeof *to);
+}
+
 static void sum_up(const lmi_job *j, lmi_nodes *t) {
     for (int32_t i = j->m->n_places - 1; i >= 0; i--) {
         lmi_node *node = &t->at[i];
@@ -67,8 +63,8 @@ static void sum_up(const lmi_job *j, lmi_nodes *t) {
         lmi_line_add(&node->line, &node->self);
         /* A median of sums is not a sum of medians: a place that was called has its own measured time. */
         if (node->self.calls > 0) {
-            memcpy(node->line.ns, node->self.ns, sizeof node->line.ns);
-            memcpy(node->line.device_ns, node->self.device_ns, sizeof node->line.device_ns);
+            take(node->line.time.total, node->self.time.total);
+            take(node->line.device_time.total, node->self.device_time.total);
         }
         show_call(&node->line, &node->self);
         node->line.row.reason = node->self.row.reason;
@@ -102,8 +98,8 @@ static void split_own(const lmi_job *j, lmi_nodes *t) {
                           .times = 1,
                           .used = true};
         own->line.own = true;
-        memcpy(own->line.ns, own->line.own_ns, sizeof own->line.ns);
-        memcpy(own->line.device_ns, own->line.device_own_ns, sizeof own->line.device_ns);
+        take(own->line.time.total, own->line.time.self);
+        take(own->line.device_time.total, own->line.device_time.self);
         own->line.calls = 0;
         own->line.depth++;
         own->line.split = true;
@@ -158,8 +154,11 @@ int32_t lmi_nodes_next(const lmi_nodes *t, const lmi_job *j, int32_t i) {
 bool lmi_nodes_each(const lmi_nodes *t, int32_t i) { return t->at[i].fold > 1; }
 
 /* Times are the sum over `n` equal nodes; each shows the mean. */
-static void mean(int64_t ns[LAM_N_PHASES], int64_t n) {
-    for (int p = 0; p < LAM_N_PHASES; p++) ns[p] = ns[p] < 0 ? -1 : ns[p] / n;
+static void mean(lam_time *t, int64_t n) {
+    for (int p = 0; p < LAM_N_PHASES; p++) {
+        t->self[p] = t->self[p] < 0 ? -1 : t->self[p] / n;
+        t->total[p] = t->total[p] < 0 ? -1 : t->total[p] / n;
+    }
 }
 
 void lmi_nodes_line(const lmi_nodes *t, int32_t i, lmi_line *out) {
@@ -168,13 +167,11 @@ void lmi_nodes_line(const lmi_nodes *t, int32_t i, lmi_line *out) {
     out->calls = node->self.calls;
     out->total = &t->whole;
     if (!t->flat && lmi_nodes_open(t, out->job, i)) { /* in a list the topmost line is the whole */
-        memcpy(out->own_ns, node->self.own_ns, sizeof out->own_ns);
-        memcpy(out->device_own_ns, node->self.device_own_ns, sizeof out->device_own_ns);
+        take(out->time.self, node->self.time.self);
+        take(out->device_time.self, node->self.device_time.self);
     }
-    mean(out->ns, node->times);
-    mean(out->own_ns, node->times);
-    mean(out->device_ns, node->times);
-    mean(out->device_own_ns, node->times);
+    mean(&out->time, node->times);
+    mean(&out->device_time, node->times);
 }
 
 /* -- names --------------------------------------------------------------------------------------------- */
@@ -228,10 +225,9 @@ void lmi_nodes_label(const lmi_nodes *t, int32_t i, size_t room, bool ascii, lmi
     lmi_nodes_range(t, i, &range);
     if (!t->at[i].line.own) lmi_put_clean(&type, t->at[i].line.module->type);
     put_label(lmi_buf_text(&name), lmi_buf_text(&range), lmi_buf_text(&type), room, ascii, out);
-    out->bad = out->bad || name.bad || range.bad || type.bad;
-    lmi_buf_free(&name);
-    lmi_buf_free(&range);
-    lmi_buf_free(&type);
+    lmi_buf_used(&name, out);
+    lmi_buf_used(&range, out);
+    lmi_buf_used(&type, out);
 }
 
 void lmi_nodes_marks(const lmi_nodes *t, int32_t i, bool brief, lmi_buf *out) {

@@ -42,6 +42,8 @@ void lmi_put_escaped(lmi_buf *b, const char *s, const char *of, const char *befo
     }
 }
 
+void lmi_put_md(lmi_buf *b, const char *s) { lmi_put_escaped(b, s, "\\|`*_<>[]&#~", "\\"); }
+
 void lmi_put_html(lmi_buf *b, const char *s) {
     for (; *s; s++) {
         switch (*s) {
@@ -179,8 +181,7 @@ void lmi_flow_item(lmi_flow *f, const char *style, const char *text) {
     }
     /* Right after the dot the first word needs no further space, and it fits. */
     if (words.s && !words.bad) flow_words(f, style, words.s);
-    f->j->out.bad = f->j->out.bad || words.bad;
-    lmi_buf_free(&words);
+    lmi_buf_used(&words, &f->j->out);
 }
 
 void lmi_flow_end(lmi_flow *f) {

@@ -165,20 +165,6 @@ void lmi_tell_complete(lmi_speaker *s) {
 
 /* -- with `why`: each reason --------------------------------------------------------------------------- */
 
-static void put_tensor_name(lmi_buf *b, const lam_model *m, const lam_module *mod, const char *name) {
-    if (mod->n_places > 0 && lam_model_place(m, mod->places[0])->path[0]) {
-        lmi_put_clean(b, lam_model_place(m, mod->places[0])->path);
-        lmi_putc(b, '.');
-    }
-    lmi_put_clean(b, name);
-}
-
-static const char *name_in(const lam_module *mod, int32_t tensor) {
-    for (int32_t i = 0; i < mod->n_owned; i++)
-        if (mod->owned[i].tensor == tensor) return mod->owned[i].name;
-    return "?";
-}
-
 static void tell_ties(lmi_speaker *s) {
     const lam_model *m = s->j->m;
     bool any = false;
@@ -189,9 +175,9 @@ static void tell_ties(lmi_speaker *s) {
             const lam_tensor *t = lam_model_tensor(m, mod->owned[k].tensor);
             if (t->owner < 0 || t->owner == i) continue;
             const lam_module *owner = lam_model_module(m, t->owner);
-            put_tensor_name(&s->text, m, mod, mod->owned[k].name);
+            lmi_put_tensor(&s->text, m, mod, mod->owned[k].name);
             lmi_put(&s->text, " is ");
-            put_tensor_name(&s->text, m, owner, name_in(owner, mod->owned[k].tensor));
+            lmi_put_tensor(&s->text, m, owner, lmi_name_in(owner, mod->owned[k].tensor));
             lmi_put(&s->text, once ? ", counted once" : ", counted in each layer");
             lmi_tell(s, NULL, any ? "" : "tied");
             any = true;

@@ -42,9 +42,7 @@ typedef struct lmi_line {
     lam_cost_row row;       /* its numbers: those of a row of the costs, or sums over several */
     int32_t index;          /* of that row, -1: the whole; in data formats */
     int32_t depth, calls;
-    int64_t ns[LAM_N_PHASES];     /* time, with the calls inside; -1 unknown */
-    int64_t own_ns[LAM_N_PHASES]; /* without the lines below it */
-    int64_t device_ns[LAM_N_PHASES], device_own_ns[LAM_N_PHASES]; /* the same by a device's clock */
+    lam_time time, device_time; /* by the host's clock and by a device's; self: without the lines below it */
     bool own;          /* a container's own work or parameters, without its children */
     bool outside;      /* the operators that ran outside all calls */
     bool never_called; /* neither it nor anything below it was called */
@@ -57,6 +55,8 @@ typedef struct lmi_line {
 /* "called", "never called", "called elsewhere", "own parameters", "outside calls" or "total". */
 const char *lmi_line_status(const lmi_line *l);
 void lmi_line_of_row(const lmi_job *j, int32_t row, lmi_line *out);
+/* True for a call inside another of the same place, as of a module that calls itself: its time is of that. */
+bool lmi_inside_itself(const lam_model *m, const lam_event *call);
 /* Adds b's numbers to a's. */
 void lmi_line_add(lmi_line *a, const lmi_line *b);
 void lmi_line_add_times(lmi_line *a, const lmi_line *b); /* adds times alone */
@@ -93,6 +93,9 @@ void lmi_put_nine(lmi_buf *b, double v); /* at most nine digits, "1e-05" */
 /* three digits, "0.08", "12.3", "410" */
 void lmi_put_intensity(lmi_buf *b, double v);
 lam_shape lmi_arg_shape(const lam_arg *a);
+/* "0.weight": a tensor by the path of the first place of a module that owns it, and its name there. */
+void lmi_put_tensor(lmi_buf *b, const lam_model *m, const lam_module *owner, const char *name);
+const char *lmi_name_in(const lam_module *owner, int32_t tensor);
 /* "tied to 0.weight" or "same module as a.fc" or nothing. */
 void lmi_put_tie(lmi_buf *b, const lam_model *m, const lam_place *p);
 const char *lmi_device_name(int32_t device);
@@ -135,21 +138,6 @@ void lmi_columns_of(const lmi_job *j, lmi_part part, lmi_columns *out);
 /* The lamina layout as text. */
 lam_status lmi_text_own(lmi_job *j);
 
-/* -- cells as columns ---------------------------------------------------------------------------------- */
-
-/* Texts of a table, row by row. */
-typedef struct lmi_grid {
-    int32_t n_columns;
-    lmi_buf text;
-    lmi_vec at; /* size_t offsets into text */
-} lmi_grid;
-void lmi_grid_init(lmi_grid *g, int32_t n_columns);
-void lmi_grid_free(lmi_grid *g);
-int32_t lmi_grid_rows(const lmi_grid *g);
-const char *lmi_grid_cell(const lmi_grid *g, int32_t row, int32_t column);
-/* The widest cell of a column, measured by `measure`. */
-size_t lmi_grid_width(const lmi_grid *g, int32_t column, size_t (*measure)(const char *));
-
 /* -- a table on a page --------------------------------------------------------------------------------- */
 
 /* A column of a table on a page. */
@@ -170,8 +158,9 @@ typedef struct lmi_sheet {
     int32_t n;
     lmi_head heads[LMI_COLUMNS_MAX];
     size_t widths[LMI_COLUMNS_MAX]; /* 0: left out */
-    lmi_grid grid;                  /* the titles are its first row */
-    lmi_buf *cell;                  /* where the next cell is written; lmi_end_cell ends it */
+    lmi_buf text; /* the cells, row by row; the titles are the first row */
+    lmi_vec at;   /* size_t: where each cell begins in it */
+    lmi_buf *cell; /* where the next cell is written; lmi_end_cell ends it */
     lmi_buf cut;
     size_t begun; /* where that cell begins */
     lam_error *e;
@@ -183,6 +172,8 @@ void lmi_sheet_column(lmi_sheet *t, const lmi_head *head);
 /* Ends a cell. Cells fill rows from the left. */
 void lmi_end_cell(lmi_sheet *t);
 void lmi_text_cell(lmi_sheet *t, const char *text);
+int32_t lmi_sheet_rows(const lmi_sheet *t); /* with the titles */
+const char *lmi_sheet_cell(const lmi_sheet *t, int32_t row, int32_t column);
 /* Rows have bars behind columns first..last, aligned right; each row then gives its share, from 0 to 1. */
 void lmi_sheet_bars(lmi_sheet *t, int32_t first, int32_t last);
 void lmi_sheet_share(lmi_sheet *t, double share);
@@ -202,6 +193,7 @@ size_t lmi_point_at(const char *s, size_t point); /* byte offset of a code point
 void lmi_put_middle(lmi_buf *b, const char *s, size_t columns, bool ascii);
 /* writes `before` in front of each character of `of` */
 void lmi_put_escaped(lmi_buf *b, const char *s, const char *of, const char *before);
+void lmi_put_md(lmi_buf *b, const char *s); /* with a backslash before all that means something to Markdown */
 void lmi_put_html(lmi_buf *b, const char *s);
 void lmi_put_json(lmi_buf *b, const char *s); /* a JSON string with its quotes; "null" for NULL */
 void lmi_put_csv(lmi_buf *b, const char *s);  /* quoted if RFC 4180 requires it */
@@ -318,20 +310,11 @@ lam_status lmi_nodes_list(lmi_nodes *t, const lmi_job *j);
 
 /* -- memory (memory.c) --------------------------------------------------------------------------------- */
 
-#define LMI_MEMORY_CELLS(X)                                                                                  \
-    X(allocated) X(retained) X(peak) X(bwd_allocated) X(at_peak) X(device_allocated) X(device_retained)      \
-    X(device_peak) X(device_bwd_allocated)
-#define LMI_MEMORY_DATA(X, prefix)                                                                           \
-    X(prefix##memory_allocated) X(prefix##memory_freed) X(prefix##memory_retained) X(prefix##memory_peak)
-#define X(name) void lmi_cell_##name(const lmi_line *l, lmi_buf *out);
-LMI_MEMORY_CELLS(X)
-LMI_MEMORY_DATA(X, )
-LMI_MEMORY_DATA(X, backward_)
-LMI_MEMORY_DATA(X, recompute_)
-LMI_MEMORY_DATA(X, device_)
-LMI_MEMORY_DATA(X, backward_device_)
-LMI_MEMORY_DATA(X, recompute_device_)
-#undef X
+/* A number of lam_memory_use, at an offset in it: of a place or its own work in lamina's table, with what was
+ * recomputed in a backward; and of a call itself. */
+void lmi_put_use(const lmi_line *l, const lam_memory *y, lam_phase phase, size_t at, lmi_buf *out);
+void lmi_put_call_use(const lmi_line *l, const lam_memory *y, lam_phase phase, size_t at, lmi_buf *out);
+void lmi_cell_at_peak(const lmi_line *l, lmi_buf *out);
 bool lmi_has_backward_memory(const lam_memory *y); /* NULL: no */
 /* The part of a place's folding key that is its memory, if memory is shown. */
 void lmi_memory_key(const lmi_job *j, const lmi_line *l, lmi_buf *key);

@@ -35,6 +35,12 @@ lam_count lmi_total(const lam_costs *c, lam_metric metric) {
     return lmi_sum(lmi_exact(0), lam_costs_total(c, metric));
 }
 
+bool lmi_inside_itself(const lam_model *m, const lam_event *call) {
+    for (int32_t i = call->parent; i >= 0; i = m->events[i].parent)
+        if (m->events[i].place == call->place) return true;
+    return false;
+}
+
 const char *lmi_line_status(const lmi_line *l) {
     if (l->index < 0) return "total";
     if (l->event) return "called";
@@ -55,23 +61,20 @@ void lmi_line_of_row(const lmi_job *j, int32_t row, lmi_line *out) {
                       .outside = lmi_is_outside(r),
                       .never_called = r->never_called};
     lam_time time;
-    if (lam_costs_time(j->c, row, &time)) {
-        memcpy(out->ns, time.total, sizeof out->ns);
-        memcpy(out->own_ns, time.self, sizeof out->own_ns);
-    }
-    if (lam_costs_device_time(j->c, row, &time)) {
-        memcpy(out->device_ns, time.total, sizeof out->device_ns);
-        memcpy(out->device_own_ns, time.self, sizeof out->device_own_ns);
+    if (lam_costs_time(j->c, row, &time)) out->time = time;
+    if (lam_costs_device_time(j->c, row, &time)) out->device_time = time;
+}
+
+static void add_time(lam_time *a, const lam_time *b) {
+    for (int p = 0; p < LAM_N_PHASES; p++) {
+        a->self[p] = lmi_add_time(a->self[p], b->self[p]);
+        a->total[p] = lmi_add_time(a->total[p], b->total[p]);
     }
 }
 
 void lmi_line_add_times(lmi_line *a, const lmi_line *b) {
-    for (int p = 0; p < LAM_N_PHASES; p++) {
-        a->ns[p] = lmi_add_time(a->ns[p], b->ns[p]);
-        a->own_ns[p] = lmi_add_time(a->own_ns[p], b->own_ns[p]);
-        a->device_ns[p] = lmi_add_time(a->device_ns[p], b->device_ns[p]);
-        a->device_own_ns[p] = lmi_add_time(a->device_own_ns[p], b->device_own_ns[p]);
-    }
+    add_time(&a->time, &b->time);
+    add_time(&a->device_time, &b->device_time);
 }
 
 void lmi_line_add(lmi_line *a, const lmi_line *b) {
@@ -149,18 +152,19 @@ const char *lmi_device_name(int32_t device) {
 
 /* -- ties ---------------------------------------------------------------------------------------------- */
 
-static void put_owner(lmi_buf *b, const lam_model *m, const lam_tensor *t, int32_t tensor) {
-    const lam_module *owner = lam_model_module(m, t->owner);
+void lmi_put_tensor(lmi_buf *b, const lam_model *m, const lam_module *owner, const char *name) {
     const lam_place *at = owner->n_places > 0 ? lam_model_place(m, owner->places[0]) : NULL;
     if (at && at->path[0]) {
         lmi_put_clean(b, at->path);
         lmi_putc(b, '.');
     }
-    for (int32_t i = 0; i < owner->n_owned; i++) {
-        if (owner->owned[i].tensor != tensor) continue;
-        lmi_put_clean(b, owner->owned[i].name);
-        return;
-    }
+    lmi_put_clean(b, name);
+}
+
+const char *lmi_name_in(const lam_module *owner, int32_t tensor) {
+    for (int32_t i = 0; i < owner->n_owned; i++)
+        if (owner->owned[i].tensor == tensor) return owner->owned[i].name;
+    return "?";
 }
 
 void lmi_put_tie(lmi_buf *b, const lam_model *m, const lam_place *p) {
@@ -176,7 +180,8 @@ void lmi_put_tie(lmi_buf *b, const lam_model *m, const lam_place *p) {
         if (t->owner < 0 || t->owner == p->module) continue;
         if (ties++ > 0) continue;
         lmi_put(b, "tied to ");
-        put_owner(b, m, t, mod->owned[i].tensor);
+        const lam_module *owner = lam_model_module(m, t->owner);
+        lmi_put_tensor(b, m, owner, lmi_name_in(owner, mod->owned[i].tensor));
     }
     if (ties > 1) lmi_putf(b, " +%d", (int)(ties - 1));
 }

@@ -4,56 +4,29 @@
  * written; and the layout of a table on a page. Every table for a screen is written here. */
 #include "report/table/report.h"
 
-void lmi_grid_init(lmi_grid *g, int32_t n_columns) {
-    g->n_columns = n_columns;
-    lmi_buf_init(&g->text);
-    lmi_vec_init(&g->at, sizeof(size_t));
-}
-
-void lmi_grid_free(lmi_grid *g) {
-    lmi_buf_free(&g->text);
-    lmi_vec_free(&g->at);
-}
-
-int32_t lmi_grid_rows(const lmi_grid *g) { return (int32_t)(g->at.n / (size_t)g->n_columns); }
-
-const char *lmi_grid_cell(const lmi_grid *g, int32_t row, int32_t column) {
-    const size_t *at = lmi_vec_at(&g->at, (size_t)row * (size_t)g->n_columns + (size_t)column);
-    return g->text.s + *at;
-}
-
-size_t lmi_grid_width(const lmi_grid *g, int32_t column, size_t (*measure)(const char *)) {
-    size_t widest = 0;
-    for (int32_t r = 0; r < lmi_grid_rows(g); r++) {
-        size_t w = measure(lmi_grid_cell(g, r, column));
-        if (w > widest) widest = w;
-    }
-    return widest;
-}
-
-/* -- a table on a page --------------------------------------------------------------------------------- */
-
 enum { GAP = 2 }; /* spaces between columns */
 
 void lmi_sheet_start(lmi_sheet *t, lmi_buf *out, size_t width, bool ascii, lam_error *e) {
     *t = (lmi_sheet){.out = out, .width = width, .ascii = ascii, .e = e};
-    lmi_grid_init(&t->grid, 0);
+    lmi_buf_init(&t->text);
+    lmi_vec_init(&t->at, sizeof(size_t));
     lmi_vec_init(&t->shares, sizeof(double));
     lmi_buf_init(&t->cut);
-    t->cell = &t->grid.text;
+    t->cell = &t->text;
 }
 
 lam_status lmi_sheet_free(lmi_sheet *t) {
     if (t->s == LAM_OK) t->s = lmi_buf_status(t->cell, t->e);
     if (t->s == LAM_OK) t->s = lmi_buf_status(&t->cut, t->e);
-    lmi_grid_free(&t->grid);
+    lmi_buf_free(&t->text);
+    lmi_vec_free(&t->at);
     lmi_vec_free(&t->shares);
     lmi_buf_free(&t->cut);
     return t->s;
 }
 
 void lmi_end_cell(lmi_sheet *t) {
-    size_t *at = t->s == LAM_OK ? lmi_vec_push(&t->grid.at) : NULL;
+    size_t *at = t->s == LAM_OK ? lmi_vec_push(&t->at) : NULL;
     if (!at) {
         t->s = lmi_nomem(t->e);
         return;
@@ -70,7 +43,6 @@ void lmi_text_cell(lmi_sheet *t, const char *text) {
 
 void lmi_sheet_column(lmi_sheet *t, const lmi_head *head) {
     t->heads[t->n++] = *head;
-    t->grid.n_columns = t->n;
     lmi_text_cell(t, head->title);
 }
 
@@ -85,6 +57,22 @@ void lmi_sheet_share(lmi_sheet *t, double share) {
         *to = share;
     else
         t->s = lmi_nomem(t->e);
+}
+
+int32_t lmi_sheet_rows(const lmi_sheet *t) { return (int32_t)(t->at.n / (size_t)t->n); }
+
+const char *lmi_sheet_cell(const lmi_sheet *t, int32_t row, int32_t column) {
+    const size_t *at = lmi_vec_at(&t->at, (size_t)row * (size_t)t->n + (size_t)column);
+    return t->text.s + *at;
+}
+
+static size_t widest(const lmi_sheet *t, int32_t column) {
+    size_t most = 0;
+    for (int32_t r = 0; r < lmi_sheet_rows(t); r++) {
+        size_t w = lmi_width(lmi_sheet_cell(t, r, column));
+        if (w > most) most = w;
+    }
+    return most;
 }
 
 static bool failed(const lmi_sheet *t) { return t->s != LAM_OK || t->cell->bad || t->cut.bad; }
@@ -108,7 +96,7 @@ static bool leave_out_one(lmi_sheet *t) {
 void lmi_sheet_fit(lmi_sheet *t, size_t fair, size_t least) {
     if (failed(t)) return;
     for (int32_t k = 0; k < t->n; k++) {
-        size_t w = lmi_grid_width(&t->grid, k, lmi_width);
+        size_t w = widest(t, k);
         t->widths[k] = t->cap && k && t->heads[k].align == LMI_LEFT && w > t->cap ? t->cap : w;
     }
     if (!t->width) return;
@@ -181,7 +169,7 @@ void lmi_sheet_row(lmi_sheet *t, int32_t row, int32_t first, size_t owed) {
     for (int32_t k = first; k < t->n; k++) {
         if (!t->widths[k]) continue;
         lmi_buf_clear(&t->cut);
-        lmi_put_middle(&t->cut, lmi_grid_cell(&t->grid, row, k), t->widths[k], t->ascii);
+        lmi_put_middle(&t->cut, lmi_sheet_cell(t, row, k), t->widths[k], t->ascii);
         const char *cell = lmi_buf_text(&t->cut);
         size_t w = lmi_width(cell), pad = t->widths[k] > w ? t->widths[k] - w : 0;
         size_t length = begins_bar(t, k) ? bar_length(t, row) : 0;
@@ -205,5 +193,5 @@ void lmi_sheet_row(lmi_sheet *t, int32_t row, int32_t first, size_t owed) {
 
 void lmi_sheet_write(lmi_sheet *t, size_t fair, size_t least) {
     lmi_sheet_fit(t, fair, least);
-    for (int32_t r = 0; !failed(t) && r < lmi_grid_rows(&t->grid); r++) lmi_sheet_row(t, r, 0, 0);
+    for (int32_t r = 0; !failed(t) && r < lmi_sheet_rows(t); r++) lmi_sheet_row(t, r, 0, 0);
 }

@@ -28,7 +28,7 @@ static void tell_part(lmi_teller *t, const lmi_held_to *h, const lmi_grown *p) {
 
 static lam_count limit_of(const lmi_held_to *h) {
     if (h->is_change && h->was.state == LAM_UNKNOWN) return lmi_unknown();
-    return (lam_count){(int64_t)(h->most & INT64_MAX), (uint32_t)(h->most >> 63), LAM_EXACT};
+    return lmi_of_wide(h->most);
 }
 
 static void tell_limit(lmi_teller *t, const lmi_held_to *h) {
@@ -54,12 +54,6 @@ static void tell_limit(lmi_teller *t, const lmi_held_to *h) {
     tell_end(t);
 }
 
-static void tell_sentences(lmi_teller *t, const char *name, int32_t n, const char *const *at) {
-    tell_list(t, name);
-    for (int32_t i = 0; i < n; i++) tell_text(t, NULL, at[i]);
-    tell_list_end(t);
-}
-
 void lmi_check_fields(lmi_teller *t, const lam_check *k) {
     tell_object(t, NULL);
     tell_text(t, "target", k->name);
@@ -69,8 +63,8 @@ void lmi_check_fields(lmi_teller *t, const lam_check *k) {
     tell_list(t, "limits");
     for (int32_t i = 0; i < k->n; i++) tell_limit(t, &k->at[i]);
     tell_list_end(t);
-    tell_sentences(t, "gaps", k->n_gaps, k->gap);
-    tell_sentences(t, "notes", k->n_notes, k->note);
+    lmi_tell_sentences(t, "gaps", k->n_gaps, k->gap);
+    lmi_tell_sentences(t, "notes", k->n_notes, k->note);
     tell_end(t);
 }
 

@@ -37,13 +37,6 @@ void lmi_metric_fields(lmi_teller *t, const lam_costs *c, const lam_count metric
 
 /* -- receptive fields ------------------------------------------------------------------------------------ */
 
-static void tell_fraction(lmi_teller *t, const char *name, const int64_t f[2]) {
-    tell_tuple(t, name);
-    tell_int(t, NULL, f[0]);
-    tell_int(t, NULL, f[1]);
-    tell_list_end(t);
-}
-
 static void tell_axis(lmi_teller *t, const lam_rf_axis *x) {
     static const char *const reaches[] = {"nothing", "window", "whole", "part", "unknown"};
     tell_object(t, NULL);
@@ -54,9 +47,9 @@ static void tell_axis(lmi_teller *t, const lam_rf_axis *x) {
     tell_text(t, "reach", reaches[x->reach]);
     tell_int(t, "size", x->size);
     tell_int(t, "narrow", x->narrow);
-    tell_fraction(t, "jump", x->jump);
-    tell_fraction(t, "start", x->start);
-    tell_fraction(t, "end", x->end);
+    lmi_tell_pair(t, "jump", x->jump[0], x->jump[1]);
+    lmi_tell_pair(t, "start", x->start[0], x->start[1]);
+    lmi_tell_pair(t, "end", x->end[0], x->end[1]);
     tell_truth(t, "paths", x->paths);
     tell_truth(t, "at_most", x->at_most);
     tell_text(t, "state", lam_state_name(x->state));

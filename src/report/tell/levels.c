@@ -7,17 +7,12 @@
 #include "report/outline/outline.h"
 #include "report/tell/tell.h"
 
-static void begin_line(lmi_teller *t) {
-    lmi_put(t->json, t->any ? ",\n" : "\n");
-    t->any = false;
-}
-
 /* Places in the order of registration. Rows are in the order of execution, and a ModuleList has none. */
 void lmi_tree_fields(lmi_teller *t, const lmi_outline *o, const lam_model *m) {
     tell_list(t, "tree");
     for (int32_t i = 0; i < o->n_shown; i++) {
         const lam_place *p = &m->places[o->shown[i].place];
-        begin_line(t);
+        lmi_tell_line(t);
         tell_object(t, NULL);
         tell_text(t, "path", p->path);
         tell_text(t, "type", m->modules[p->module].type);
@@ -78,12 +73,6 @@ static void tell_paths(lmi_teller *t, having *h, int32_t k) {
 
 /* -- levels ---------------------------------------------------------------------------------------------- */
 
-static const char *const node_names[] = {[LMI_UNIT_IN] = "input",
-                                         [LMI_UNIT_MODULE] = "module",
-                                         [LMI_UNIT_OPS] = "operators",
-                                         [LMI_UNIT_MORE] = "more",
-                                         [LMI_UNIT_OUT] = "output"};
-
 static void tell_module(lmi_teller *t, having *h, const lmi_level_node *node) {
     tell_text(t, "type", node->class_name);
     tell_path(t, "path", h, node->place);
@@ -107,7 +96,7 @@ static void tell_operators(lmi_teller *t, const lmi_level_node *node) {
 
 static void tell_node(lmi_teller *t, having *h, const lmi_level_node *node) {
     tell_object(t, NULL);
-    tell_text(t, "node", node_names[node->type]);
+    tell_text(t, "node", lmi_node_name[node->type]);
     if (node->name) tell_text(t, "name", node->name);
     if (node->type == LMI_UNIT_MODULE) tell_module(t, h, node);
     if (node->type == LMI_UNIT_OPS) tell_operators(t, node);
@@ -116,19 +105,14 @@ static void tell_node(lmi_teller *t, having *h, const lmi_level_node *node) {
 
 static void tell_level(lmi_teller *t, having *h, int32_t k) {
     const lmi_level *l = &h->o->level[k];
-    begin_line(t);
+    lmi_tell_line(t);
     tell_object(t, NULL);
     tell_paths(t, h, k);
     tell_list(t, "nodes");
     for (int32_t i = 0; i < l->n; i++) tell_node(t, h, &l->node[i]);
     tell_list_end(t);
     tell_list(t, "edges");
-    for (int32_t i = 0; i < l->n_lines; i++) {
-        tell_tuple(t, NULL);
-        tell_int(t, NULL, l->line[i].from);
-        tell_int(t, NULL, l->line[i].to);
-        tell_list_end(t);
-    }
+    for (int32_t i = 0; i < l->n_lines; i++) lmi_tell_pair(t, NULL, l->line[i].from, l->line[i].to);
     tell_list_end(t);
     tell_int(t, "more", l->cut);
     tell_end(t);
@@ -169,7 +153,7 @@ lam_status lmi_formulas_fields(lmi_teller *t, const lmi_outline *o, lam_error *e
     lam_status s = have(&h, o, false, e);
     tell_list(t, "formulas");
     for (int32_t k = 0; s == LAM_OK && k < o->n_formulas; k++) {
-        begin_line(t);
+        lmi_tell_line(t);
         tell_object(t, NULL);
         tell_paths(t, &h, k);
         tell_list(t, "work");
@@ -194,10 +178,7 @@ lam_status lmi_at_work_fields(lmi_teller *t, const lmi_outline *o, lam_error *e)
         tell_object(t, NULL);
         tell_text(t, "path", lmi_buf_text(&path));
         tell_text(t, "phase", lam_phase_name((lam_phase)at->phase));
-        tell_tuple(t, "span");
-        tell_int(t, NULL, at->us);
-        tell_int(t, NULL, at->us + at->length);
-        tell_list_end(t);
+        lmi_tell_pair(t, "span", at->us, at->us + at->length);
         tell_end(t);
     }
     tell_list_end(t);
@@ -207,7 +188,6 @@ lam_status lmi_at_work_fields(lmi_teller *t, const lmi_outline *o, lam_error *e)
 }
 
 void lmi_left_out_fields(lmi_teller *t, const lmi_outline *o) {
-    tell_list(t, "left_out");
-    for (int32_t i = o->left_before; i < o->n_left; i++) tell_text(t, NULL, o->left[i]);
-    tell_list_end(t);
+    int32_t n = o->n_left - o->left_before;
+    lmi_tell_sentences(t, "left_out", n, n > 0 ? o->left + o->left_before : NULL);
 }

@@ -114,10 +114,7 @@ static void tell_course(lmi_teller *t, const lam_memory *y) {
     tell_list(t, "course");
     for (int32_t i = 0; lam_memory_at(y, POINTS, i, &p, NULL) == LAM_OK; i++) {
         us = moment(began, p.t_ns, us);
-        tell_tuple(t, NULL);
-        tell_int(t, NULL, us);
-        tell_int(t, NULL, p.bytes);
-        tell_list_end(t);
+        lmi_tell_pair(t, NULL, us, p.bytes);
     }
     tell_list_end(t);
     tell_parts(t, y);
@@ -126,22 +123,15 @@ static void tell_course(lmi_teller *t, const lam_memory *y) {
 void lmi_span_fields(lmi_teller *t, const lam_model *m, const lmi_vec *spans, int32_t call) {
     const lam_event *ev = lam_model_event(m, call);
     int64_t began = lmi_run_began(m);
-    if (ev && ev->t1_ns) {
-        tell_tuple(t, "span");
-        tell_int(t, NULL, (ev->t0_ns - began) / US);
-        tell_int(t, NULL, (ev->t1_ns - began) / US);
-        tell_list_end(t);
-    } else {
+    if (ev && ev->t1_ns)
+        lmi_tell_pair(t, "span", (ev->t0_ns - began) / US, (ev->t1_ns - began) / US);
+    else
         tell_none(t, "span");
-    }
     tell_list(t, "backward_spans");
     for (size_t i = ev ? lmi_first_span(spans, call) : spans->n; i < spans->n; i++) {
         const lmi_work_span *s = (const lmi_work_span *)spans->data + i;
         if (s->call != call) break;
-        tell_tuple(t, NULL);
-        tell_int(t, NULL, (s->t0 - began) / US);
-        tell_int(t, NULL, (s->t1 - began) / US);
-        tell_list_end(t);
+        lmi_tell_pair(t, NULL, (s->t0 - began) / US, (s->t1 - began) / US);
     }
     tell_list_end(t);
 }

@@ -56,6 +56,24 @@ void lmi_tell_count(lmi_teller *t, const char *name, lam_count c) {
     PUT(t->json, "}");
 }
 
+void lmi_tell_line(lmi_teller *t) {
+    lmi_put(t->json, t->any ? ",\n" : "\n");
+    t->any = false;
+}
+
+void lmi_tell_pair(lmi_teller *t, const char *name, int64_t a, int64_t b) {
+    tell_tuple(t, name);
+    tell_int(t, NULL, a);
+    tell_int(t, NULL, b);
+    tell_list_end(t);
+}
+
+void lmi_tell_sentences(lmi_teller *t, const char *name, int32_t n, const char *const *at) {
+    tell_list(t, name);
+    for (int32_t i = 0; i < n; i++) tell_text(t, NULL, at[i]);
+    tell_list_end(t);
+}
+
 const char *lmi_path_of_call(const lam_model *m, int32_t call) {
     const lam_event *ev = lam_model_event(m, call);
     return ev ? lam_model_place(m, ev->place)->path : NULL;

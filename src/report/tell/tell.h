@@ -146,6 +146,12 @@ static inline void lmi_tell_document(lmi_teller *t, const char *kind, int versio
     t->any = true;
 }
 
+/* For JSON: the next entry of a list begins a line. */
+void lmi_tell_line(lmi_teller *t);
+/* A list of two numbers. */
+void lmi_tell_pair(lmi_teller *t, const char *name, int64_t a, int64_t b);
+void lmi_tell_sentences(lmi_teller *t, const char *name, int32_t n, const char *const *at);
+
 /* -- walks, and their parts that the JSON of a report has too ------------------------------------------ */
 
 /* The path of a call's layer; NULL: outside every call. */

@@ -18,7 +18,7 @@ static void test_memory_by_place(void **unused) {
     assert_int_equal(o->memory->peak, 70 * KIB);
     assert_int_equal(o->memory->before, 64 * KIB);
     assert_int_equal(o->peak_place, outline_find(o, "fc"));
-    assert_string_equal(o->memory_source, "a test");
+    assert_string_equal(o->memory->info.source, "a test");
     outline_own(o, "conv", LMI_OWN_ALLOCATED, 4 * KIB, LAM_EXACT);
     outline_own(o, "conv", LMI_OWN_RETAINED, 4 * KIB, LAM_EXACT);
     outline_own(o, "conv", LMI_OWN_PEAK, 4 * KIB, LAM_EXACT);

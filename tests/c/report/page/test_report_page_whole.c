@@ -84,7 +84,6 @@ static void measure(paged *p) {
     p->memory.allocated = 1234;
     p->memory.peak_call = 1;
     p->memory.info = (lam_memory_info){"a test", 1000, 4000, 5000, false};
-    o->memory_source = "a test";
     o->peak_place = 3;
     o->point = points;
     o->part = parts;

@@ -96,7 +96,7 @@ static void same_memory(const lmi_outline *a, const lmi_outline *b) {
     }
     assert_int_equal(b->part != NULL, a->part != NULL);
     if (a->part) assert_memory_equal(b->part, a->part, (size_t)a->n_points * sizeof *a->part);
-    assert_int_equal(b->memory_source != NULL, a->memory_source != NULL);
+    assert_int_equal(b->memory != NULL, a->memory != NULL);
     assert_int_equal(b->peak_place, a->peak_place);
     if (!a->memory) return;
     const lam_memory_totals *p = a->memory, *q = b->memory;
@@ -106,7 +106,7 @@ static void same_memory(const lmi_outline *a, const lmi_outline *b) {
     assert_int_equal(q->info.rss_close, p->info.rss_close);
     assert_int_equal(q->peak_phase, p->peak_phase);
     assert_memory_equal(q->held, p->held, sizeof p->held);
-    assert_string_equal(b->memory_source, a->memory_source);
+    assert_string_equal(q->info.source, p->info.source);
 }
 
 static void same_texts(const char *const *a, const char *const *b, int32_t n) {

@@ -3,7 +3,6 @@
  * The pieces: alignment, ellipses, numbers, tables. */
 #include "kit/oom.h"
 
-#include "report/table/looked.h"
 #include "report/table/report.h"
 
 #include <locale.h>
