@@ -107,6 +107,7 @@ lam_status lmi_buf_flush(lmi_buf *b, lam_sink to, lam_error *e);
 /* Flushes only if the text is long. */
 lam_status lmi_buf_flush_much(lmi_buf *b, lam_sink to, lam_error *e);
 lam_status lmi_sink_text(lam_sink to, const char *s, lam_error *e);
+lam_sink lmi_buf_sink(lmi_buf *b); /* a sink that adds to `b` */
 
 /* Reads the code point at the start of `s`, and returns its length in bytes; 0 at the end. A byte that is not
  * valid UTF-8 is one LMI_BAD_UTF8. */

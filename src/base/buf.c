@@ -120,3 +120,10 @@ lam_status lmi_buf_flush_much(lmi_buf *b, lam_sink to, lam_error *e) {
 }
 
 lam_status lmi_sink_text(lam_sink to, const char *s, lam_error *e) { return send(to, s, strlen(s), e); }
+
+static lam_status put_in(void *to, const char *bytes, size_t n) {
+    lmi_putn(to, bytes, n);
+    return lmi_buf_status(to, NULL);
+}
+
+lam_sink lmi_buf_sink(lmi_buf *b) { return (lam_sink){put_in, b}; }

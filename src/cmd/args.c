@@ -69,13 +69,6 @@ enum { COLUMN = 24, NARROWEST = 20 };
 
 /* -- which options a verb takes ---------------------------------------------------------------- */
 
-static bool listed(const char *list, const char *name) {
-    size_t n = strlen(name);
-    for (const char *s = strstr(list, name); s; s = strstr(s + 1, name))
-        if ((s == list || s[-1] == ' ') && (s[n] == ' ' || s[n] == '\0')) return true;
-    return false;
-}
-
 const char *lmi_no_json(const lmi_verb *v) {
     for (size_t i = 0; i < sizeof without_json / sizeof *without_json; i++)
         if (strcmp(without_json[i].verb, v->name) == 0) return without_json[i].why;
@@ -86,7 +79,7 @@ const char *lmi_no_json(const lmi_verb *v) {
  * reason. */
 static bool takes(const lmi_verb *v, const option *o) {
     if (strcmp(o->name, "json") == 0) return !lmi_no_json(v);
-    return strcmp(o->name, "help") == 0 || listed(v->options, o->name);
+    return strcmp(o->name, "help") == 0 || lmi_listed(v->options, o->name);
 }
 
 /* -- the nearest word -------------------------------------------------------------------------- */
@@ -122,6 +115,26 @@ void lmi_near_put(lmi_near *n, const char *candidate) {
     if (d >= n->distance || d > most) return;
     n->distance = d;
     n->best = candidate;
+}
+
+const char *lmi_near_hint(const lmi_near *n, const char *otherwise, char to[LMI_HINT]) {
+    if (!n->best || !*n->best) return otherwise;
+    snprintf(to, LMI_HINT, "did you mean %s?", n->best);
+    return to;
+}
+
+bool lmi_is_one_of(lmi_cli *c, const char *word, const char *(*name)(int32_t i), const char *fault,
+                   const char *otherwise) {
+    lmi_near near = lmi_near_start(word);
+    char all[LMI_HINT] = "there are", hint[LMI_HINT];
+    for (int32_t i = 0; name(i); i++) {
+        size_t n = strlen(all);
+        if (strcmp(name(i), word) == 0) return true;
+        lmi_near_put(&near, name(i));
+        snprintf(all + n, sizeof all - n, "%s %s", i ? "," : "", name(i));
+    }
+    lmi_complain(c, lmi_near_hint(&near, otherwise ? otherwise : all, hint), "%s '%s'", fault, word);
+    return false;
 }
 
 /* -- parsing ----------------------------------------------------------------------------------- */
@@ -290,12 +303,19 @@ static bool json_alone(lmi_cli *c) {
     return false;
 }
 
-bool lmi_is_json(const lmi_args *a) { return a->format && strcmp(a->format, "json") == 0; }
+bool lmi_is_format(const lmi_args *a, const char *name) { return a->format && strcmp(a->format, name) == 0; }
+bool lmi_is_json(const lmi_args *a) { return lmi_is_format(a, "json"); }
+
+bool lmi_repeats_fit(lmi_cli *c) {
+    if (!c->args.repeats || c->args.time) return true;
+    lmi_complain(c, "add --time", "--repeats %d is of runs that are timed", (int)c->args.repeats);
+    return false;
+}
 
 bool lmi_too_many(lmi_cli *c, const char *word, const char *hint) {
     char input[64];
     bool shape = strchr(word, 'x') && strspn(word, "0123456789x") == strlen(word);
-    if (shape && strlen(word) < 24 && listed(c->verb->options, "input")) {
+    if (shape && strlen(word) < 24 && lmi_listed(c->verb->options, "input")) {
         snprintf(input, sizeof input, "an input is given as -i %s", word);
         hint = input;
     }

@@ -13,17 +13,16 @@ enum { LONGEST_PATH = 4096 };
 typedef struct session {
     lmi_cli *c;
     const lmi_args *own; /* the options of the command line */
-    lam_check **k;
-    int32_t n, room;
-    int code;     /* the worst so far */
-    bool is_told; /* the file of the checks has been printed */
+    lmi_vec checks;      /* lam_check * */
+    int code;            /* the worst so far */
+    bool is_told;        /* the file of the checks has been printed */
 } session;
 
 static void worsen(session *s, int code) {
     if (code > s->code) s->code = code;
 }
 
-static bool is_text(const lmi_args *a) { return !a->format || strcmp(a->format, "text") == 0; }
+static bool is_text(const lmi_args *a) { return !a->format || lmi_is_format(a, "text"); }
 
 /* -- files that are replaced ------------------------------------------------------------------- */
 
@@ -45,12 +44,12 @@ static bool may_replace(lmi_cli *c, const char *path, const char *begins) {
 static const char report_begins[] = "{\n\"schema\": \"lamina.report/", xml_begins[] = "<?xml";
 
 /* Writes a new file beside it first, so that the old one is whole until it is replaced. */
-static int write_file(lmi_cli *c, const char *path, const lmi_held *h) {
+static int write_file(lmi_cli *c, const char *path, const lmi_buf *text) {
     char beside[LONGEST_PATH];
     int n = snprintf(beside, sizeof beside, "%s.new", path);
     errno = ENAMETOOLONG; /* the reason if fopen is not called */
     FILE *f = n > 0 && (size_t)n < sizeof beside ? fopen(beside, "wb") : NULL;
-    bool ok = f && fwrite(h->text, 1, h->n, f) == h->n;
+    bool ok = f && fwrite(lmi_buf_text(text), 1, text->n, f) == text->n;
     int why = errno;
     if (f && fclose(f) != 0 && ok) {
         ok = false;
@@ -70,19 +69,14 @@ static int write_file(lmi_cli *c, const char *path, const lmi_held *h) {
 
 /* Keeps the check, or reports that memory ran out. */
 static void keep(session *s, lam_check *k) {
-    if (s->n == s->room) {
-        int32_t room = s->room ? 2 * s->room : 8;
-        lam_check **more = realloc(s->k, (size_t)room * sizeof *more);
-        if (!more) {
-            lam_check_free(k);
-            lmi_complain(s->c, NULL, "memory ran out");
-            worsen(s, LMI_EXIT_BUG);
-            return;
-        }
-        s->k = more;
-        s->room = room;
+    lam_check **at = lmi_vec_push(&s->checks);
+    if (at) {
+        *at = k;
+        return;
     }
-    s->k[s->n++] = k;
+    lam_check_free(k);
+    lmi_complain(s->c, NULL, "memory ran out");
+    worsen(s, LMI_EXIT_BUG);
 }
 
 static void fail(session *s, const char *name, const lam_error *why, int code) {
@@ -114,15 +108,16 @@ static lam_status read_budget(const session *s, lam_budget *b, lam_error *e) {
 
 static int save(session *s, const lam_costs *costs, const char *path) {
     lam_report_options o;
-    lmi_held h = {.on = true};
+    lmi_buf text;
     lam_error e = {0};
+    lmi_buf_init(&text);
     lam_report_defaults(&o);
     o.format = "json";
     o.time = s->c->args.time;
     o.memory = s->c->args.memory;
-    lam_status status = lam_report_write(costs, &o, lmi_held_sink(&h), &e);
-    int code = status == LAM_OK ? write_file(s->c, path, &h) : lmi_complain_of(s->c, &e, status);
-    free(h.text);
+    lam_status status = lam_report_write(costs, &o, lmi_buf_sink(&text), &e);
+    int code = status == LAM_OK ? write_file(s->c, path, &text) : lmi_complain_of(s->c, &e, status);
+    lmi_buf_free(&text);
     return code;
 }
 
@@ -150,16 +145,10 @@ static lam_status run_model(session *s, const char *name, const lam_budget *b, l
     return status;
 }
 
-static lam_status wrong(lam_error *e, const char *sentence) {
-    *e = (lam_error){.status = LAM_USAGE, .at = -1};
-    snprintf(e->text, sizeof e->text, "%s", sentence);
-    return LAM_USAGE;
-}
-
 /* Sets the error of an option that is wrong; the function that read it has printed why. */
 static lam_status told_above(lam_error *e, bool *told) {
     *told = true;
-    return wrong(e, "its options are wrong; the error stream says how");
+    return lmi_fail(e, LAM_USAGE, NULL, "its options are wrong; the error stream says how");
 }
 
 /* Reads the limits, and turns on the measurements that they need. */
@@ -170,7 +159,8 @@ static lam_status prepare(session *s, lam_budget *b, bool *told, lam_error *e) {
     if (status != LAM_OK) return status;
     lam_budget_needs needs = lam_budget_wants(b);
     if (!needs.any && !saved_to(s))
-        return wrong(e, "there is nothing to hold it against; give --max macs=2G, --baseline FILE, or --save "
+        return lmi_fail(e, LAM_USAGE, NULL,
+                        "there is nothing to hold it against; give --max macs=2G, --baseline FILE, or --save "
                         "FILE, which makes one");
     a->backward = a->backward || needs.backward;
     a->time = a->time || needs.time || a->repeats;
@@ -199,7 +189,7 @@ static void check_target(session *s, bool alone) {
 static lam_status take_check(void *to, const char *file, int argc, const char *const *argv) {
     session *s = to;
     lmi_cli *c = s->c;
-    lam_error e;
+    lam_error e = {0};
     bool told;
     c->args = (lmi_args){.depth = -1, .width = -1, .rows = -1, .every = -1, .run = -1, .batch = -1};
     c->args.force = s->own->force;
@@ -238,47 +228,51 @@ static int check_all(session *s) {
     if (c->host->checks)
         status = c->host->checks(c->host->self, take_check, s, &e);
     else
-        snprintf(e.text, sizeof e.text,
+        lmi_fail(&e, status, NULL,
                  "there is nothing here that can read lamina.toml; use the Python package's `lamina`");
     return status == LAM_OK ? s->code : lmi_complain_of(c, &e, status);
 }
 
 /* -- output ------------------------------------------------------------------------------------ */
 
-static void write_github(session *s, const lam_check *const *k) {
-    lmi_held h = {.on = true};
-    lam_error e = {0};
-    lam_status status = lam_checks_write(k, s->n, "github", s->c->host->err, &e);
-    if (status == LAM_OK) status = lam_checks_write(k, s->n, "md", lmi_held_sink(&h), &e);
-    worsen(s, status == LAM_OK ? lmi_github_summary(s->c, h.text, h.n) : lmi_complain_of(s->c, &e, status));
-    free(h.text);
+static lam_status write_as(const session *s, const char *format, lam_sink to, lam_error *e) {
+    return lam_checks_write(s->checks.data, (int32_t)s->checks.n, format, to, e);
 }
 
-static void write_junit(session *s, const lam_check *const *k) {
-    lmi_held h = {.on = true};
+static void write_github(session *s) {
+    lmi_buf md;
     lam_error e = {0};
-    lam_status status = lam_checks_write(k, s->n, "junit", lmi_held_sink(&h), &e);
-    worsen(s, status == LAM_OK ? write_file(s->c, s->own->junit, &h) : lmi_complain_of(s->c, &e, status));
-    free(h.text);
+    lmi_buf_init(&md);
+    lam_status status = write_as(s, "github", s->c->host->err, &e);
+    if (status == LAM_OK) status = write_as(s, "md", lmi_buf_sink(&md), &e);
+    worsen(s, status == LAM_OK ? lmi_github_summary(s->c, &md) : lmi_complain_of(s->c, &e, status));
+    lmi_buf_free(&md);
+}
+
+static void write_junit(session *s) {
+    lmi_buf xml;
+    lam_error e = {0};
+    lmi_buf_init(&xml);
+    lam_status status = write_as(s, "junit", lmi_buf_sink(&xml), &e);
+    worsen(s, status == LAM_OK ? write_file(s->c, s->own->junit, &xml) : lmi_complain_of(s->c, &e, status));
+    lmi_buf_free(&xml);
 }
 
 /* The error of a single target that failed is already printed. */
 static void write_all(session *s) {
-    const lam_check *const *k = (const lam_check *const *)s->k;
     lmi_cli *c = s->c;
+    lam_check *const *first = s->checks.data;
     const lmi_args *a = s->own;
     lam_error e = {0};
-    bool told = a->n_operands && is_text(a) && s->n && lam_check_verdict(s->k[0]) == LAM_CHECK_FAILED;
-    lam_status status = LAM_OK;
-    if (!told) status = lam_checks_write(k, s->n, a->format, c->out, &e);
-    if (status != LAM_OK && c->out_status == LAM_OK) worsen(s, lmi_complain_of(c, &e, status));
-    if (a->github) write_github(s, k);
-    if (a->junit) write_junit(s, k);
+    bool told = a->n_operands && is_text(a) && lam_check_verdict(*first) == LAM_CHECK_FAILED;
+    if (!told) worsen(s, lmi_written(c, &e, write_as(s, a->format, c->out, &e), LMI_EXIT_OK));
+    if (a->github) write_github(s);
+    if (a->junit) write_junit(s);
 }
 
 static bool is_possible(lmi_cli *c) {
     const lmi_args *a = &c->args;
-    bool known = is_text(a) || strcmp(a->format, "json") == 0 || strcmp(a->format, "md") == 0;
+    bool known = is_text(a) || lmi_is_json(a) || lmi_is_format(a, "md");
     if (!known) lmi_complain(c, NULL, "--format %s: there are text, json and md", a->format);
     if (!known || (a->junit && !may_replace(c, a->junit, xml_begins))) return false;
     if (!a->renew || !a->n_operands || a->baseline) return true;
@@ -289,6 +283,7 @@ static bool is_possible(lmi_cli *c) {
 int lmi_run_check(lmi_cli *c) {
     const lmi_args own = c->args;
     session s = {.c = c, .own = &own};
+    lmi_vec_init(&s.checks, sizeof(lam_check *));
     if (!is_possible(c)) return LMI_EXIT_USAGE;
     if (is_text(&own)) lmi_output_narrow(c);
     if (own.n_operands)
@@ -296,8 +291,8 @@ int lmi_run_check(lmi_cli *c) {
     else
         worsen(&s, check_all(&s));
     c->args = own;
-    if (s.n) write_all(&s);
-    for (int32_t i = 0; i < s.n; i++) lam_check_free(s.k[i]);
-    free(s.k);
+    if (s.checks.n) write_all(&s);
+    for (size_t i = 0; i < s.checks.n; i++) lam_check_free(*(lam_check **)lmi_vec_at(&s.checks, i));
+    lmi_vec_free(&s.checks);
     return s.code;
 }

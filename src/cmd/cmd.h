@@ -4,8 +4,7 @@
 #ifndef LMI_CMD_H
 #define LMI_CMD_H
 
-#include "lamina.h"
-
+#include "base/base.h"
 #include "cmd/shell/shell.h"
 
 enum { LMI_EXIT_OK = 0, LMI_EXIT_FINDING = 1, LMI_EXIT_USAGE = 2, LMI_EXIT_FAILED = 3, LMI_EXIT_BUG = 4 };
@@ -42,13 +41,6 @@ typedef struct lmi_verb {
     const char *summary, *more; /* one line; an example or a remark */
 } lmi_verb;
 
-/* Output that is held back until it is known if it fits on the screen. */
-typedef struct lmi_held {
-    bool on;
-    char *text;
-    size_t n, room;
-} lmi_held;
-
 struct lmi_cli {
     const lam_host *host;
     const lmi_verb *verb;
@@ -59,7 +51,8 @@ struct lmi_cli {
     lam_status out_status; /* the first failure to write */
     char line[LMI_LINE];   /* lmi_output_narrow: the current line so far */
     size_t n_line;
-    lmi_held held;
+    bool holds;            /* the output is held back until it is known if it fits on the screen */
+    lmi_buf held;
     char *rules_text; /* of the --rules file, NULL: none */
     lam_rules *own;   /* the user's: from that file and from the model's code; NULL: none */
     lam_json *json;   /* the JSON answer that is being built */
@@ -84,8 +77,10 @@ void lmi_help_verb(lmi_cli *c, const lmi_verb *v);
 bool lmi_option_at(const lmi_verb *v, int32_t i, lmi_shell_option *out);
 /* Why the subcommand has no --json; NULL: it has. */
 const char *lmi_no_json(const lmi_verb *v);
-/* True if the answer is JSON, by --json or --format json. */
-bool lmi_is_json(const lmi_args *a);
+bool lmi_is_format(const lmi_args *a, const char *name); /* false if no format is given */
+bool lmi_is_json(const lmi_args *a); /* by --json or --format json */
+/* Returns false, after an error, for --repeats without --time. */
+bool lmi_repeats_fit(lmi_cli *c);
 /* Finds the candidate nearest to `word`, if one is near; else NULL. Call lmi_near_put for each candidate. */
 typedef struct lmi_near {
     const char *word, *best;
@@ -93,6 +88,13 @@ typedef struct lmi_near {
 } lmi_near;
 lmi_near lmi_near_start(const char *word);
 void lmi_near_put(lmi_near *n, const char *candidate);
+enum { LMI_HINT = 320 };
+/* Writes the hint to an unknown word: the nearest one, or `otherwise` if none is near. */
+const char *lmi_near_hint(const lmi_near *n, const char *otherwise, char to[LMI_HINT]);
+/* True if `word` is one of the names of a list, of which name() past the last one is NULL. False, after the
+ * error "FAULT 'WORD'": its hint is the nearest, or `otherwise`, or if that is NULL all of them. */
+bool lmi_is_one_of(lmi_cli *c, const char *word, const char *(*name)(int32_t i), const char *fault,
+                   const char *otherwise);
 
 /* -- out.c ------------------------------------------------------------------------------------- */
 
@@ -103,6 +105,12 @@ void lmi_complain(lmi_cli *c, const char *hint, const char *fmt, ...) LAM_PRINTF
 /* The same for a lam_error; returns its exit code. */
 int lmi_complain_of(lmi_cli *c, const lam_error *e, lam_status s);
 int lmi_exit_code(lam_status s);
+/* The exit code after the output was written with status `s`: `code`, or after an error another. A sink that
+ * failed is reported at the end. */
+int lmi_written(lmi_cli *c, const lam_error *e, lam_status s, int code);
+bool lmi_is_to_file(const lmi_cli *c); /* by -o */
+int32_t lmi_table_width(const lmi_cli *c, int32_t screen); /* columns; `screen`: those of the terminal */
+bool lmi_table_ascii(const lmi_cli *c);                    /* without letters beyond ASCII */
 /* Returns false, after an error, if the file's folder does not exist. Call it before any work. */
 bool lmi_folder_is_there(lmi_cli *c, const char *path);
 /* The same for the file of -o, and false if it exists and -f is not given. */
@@ -134,17 +142,21 @@ bool lmi_wants_color(const lmi_cli *c);
 const char *lmi_pager_named(void); /* from the environment; NULL: not set, "": no pager */
 /* True if this command's output goes through a pager when it is higher than the terminal. */
 bool lmi_pager_wanted(const lmi_cli *c);
-bool lmi_hold(lmi_held *h, const char *bytes, size_t n); /* false: memory ran out, and nothing was added */
-lam_sink lmi_held_sink(lmi_held *h);                     /* a sink that adds to `h` */
 /* True if the text and the prompt after it don't fit; width 0: lines don't wrap. */
-bool lmi_is_higher(const lmi_held *h, int32_t width, int32_t height);
+bool lmi_is_higher(const lmi_buf *held, int32_t width, int32_t height);
 /* Shows what is held, and waits for the pager to end. False: it could not be started and showed nothing. */
-bool lmi_page(const lmi_held *h);
+bool lmi_page(const lmi_buf *held);
 
 /* -- live.c ------------------------------------------------------------------------------------ */
 
 /* Requests a model from the host. `*m` may be set also on failure: the part that ran. */
 lam_status lmi_live_model(lmi_cli *c, const lam_live *what, lam_model **m, lam_error *e);
+/* Runs a model and hands it to `use`, also the part of one that failed: `ran` says why, else it is NULL.
+ * Returns the exit code of `use`, or after an error that of the run. */
+typedef int (*lmi_use_model)(lmi_cli *c, const lam_model *m, const char *ran, void *self);
+int lmi_with_model(lmi_cli *c, const lam_live *what, lmi_use_model use, void *self);
+/* Sets *code to LMI_EXIT_FINDING if health has a finding: a non-finite value, or a result of a check. */
+lam_status lmi_judge_health(const lam_model *m, int *code, lam_error *e);
 /* The request to the host for the arguments, to be counted under `convention`; NULL: the model's default. */
 lam_live lmi_live_request(const lmi_cli *c, const char *convention);
 /* The peak of this machine. Call it before the model is loaded, while nothing else runs. */
@@ -159,8 +171,8 @@ bool lmi_convention_fits(lmi_cli *c, const char *name);
  * which takes long. It is timed, with operators and memory. */
 lam_status lmi_smallest_model(lam_model **m, lam_error *e);
 extern const lam_sink lmi_nowhere; /* discards all bytes */
-/* Writes the head of a page that loads nothing. The end of the file ends the page. */
-lam_status lmi_page_head(lam_sink to, const char *title, lam_error *e);
+/* With --format html, writes the head of a page that loads nothing. The end of the file ends the page. */
+lam_status lmi_page_head(lmi_cli *c, const char *title, lam_error *e);
 
 /* -- report.c ---------------------------------------------------------------------------------- */
 
@@ -185,7 +197,7 @@ void lmi_side_free(lmi_side *side);
 bool lmi_github_allowed(lmi_cli *c);
 /* Appends Markdown to the summary of the job of GitHub Actions ($GITHUB_STEP_SUMMARY), which is cut where it
  * would be larger than GitHub shows. Returns an exit code, after an error if it can't be written. */
-int lmi_github_summary(lmi_cli *c, const char *markdown, size_t n);
+int lmi_github_summary(lmi_cli *c, const lmi_buf *markdown);
 
 /* -- table.c ----------------------------------------------------------------------------------- */
 
@@ -204,7 +216,7 @@ int lmi_rules_wanted(lmi_cli *c);
 /* Adds the rules that the code of a model registered when it ran. A rule of the file overrides them. */
 lam_status lmi_rules_registered(lmi_cli *c, lam_error *e);
 void lmi_rules_free(lmi_cli *c);
-/* The options to count under `convention` with the user's rules. */
+/* The options to count under `convention` with the user's rules, in the form that the arguments ask for. */
 lam_cost_options lmi_cost_options(const lmi_cli *c, const char *convention);
 /* With --strict, returns LMI_EXIT_FINDING after an error that names the work without a rule; else
  * LMI_EXIT_OK. */

@@ -193,11 +193,12 @@ static int json_abilities(lmi_cli *c, char *line) {
 
 int lmi_run_doctor(lmi_cli *c) {
     lam_error e = {0};
-    lmi_held h = {.on = true};
+    lmi_buf held;
     const lam_sink to = c->out;
     const bool json = lmi_is_json(&c->args);
+    lmi_buf_init(&held);
     if (json)
-        c->out = lmi_held_sink(&h);
+        c->out = lmi_buf_sink(&held);
     else
         lmi_output_narrow(c);
     lam_status s = say_abilities(c, &e);
@@ -205,12 +206,12 @@ int lmi_run_doctor(lmi_cli *c) {
     if (json) {
         c->out = to;
         lam_error none = {.status = LAM_NOMEM, .text = "memory ran out"};
-        bool whole = c->out_status == LAM_OK && lmi_hold(&h, "", 1); /* the NUL that ends it */
+        bool whole = c->out_status == LAM_OK && held.s;
         c->out_status = LAM_OK;
-        code = whole ? json_abilities(c, h.text) : lmi_complain_of(c, &none, LAM_NOMEM);
+        code = whole ? json_abilities(c, held.s) : lmi_complain_of(c, &none, LAM_NOMEM);
     }
-    free(h.text);
-    return s == LAM_OK || c->out_status != LAM_OK ? code : lmi_complain_of(c, &e, s);
+    lmi_buf_free(&held);
+    return lmi_written(c, &e, s, code);
 }
 
 /* -- the first word ---------------------------------------------------------------------------- */

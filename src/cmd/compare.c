@@ -37,39 +37,33 @@ static bool read_names(lmi_cli *c, const char *list, names *out) {
     return true;
 }
 
-static lam_status write(lmi_cli *c, const lam_model *m, const names *n, lam_error *e) {
+static int write_comparison(lmi_cli *c, const lam_model *m, const char *ran, void *self) {
     const lmi_args *a = &c->args;
-    bool file = a->output && strcmp(a->output, "-") != 0;
-    int32_t width = a->width >= 0 ? a->width : file ? 0 : c->host->width;
+    const names *n = self;
+    lam_error e = {0};
     lam_comparison *compared = NULL;
+    (void)ran;
     lam_compare_options o = {.conventions = n->at,
                              .n = n->n,
                              .metric = a->flops ? LAM_FLOPS : LAM_MACS,
                              .phase = a->backward ? LAM_BACKWARD : LAM_FORWARD};
-    lam_status s = lam_compare_new(&compared, m, &o, e);
-    if (s == LAM_OK && a->format && strcmp(a->format, "html") == 0)
-        s = lmi_page_head(c->out, "comparison", e);
-    if (s == LAM_OK) s = lam_compare_write(compared, a->format, width, a->exact, c->out, e);
+    int32_t width = lmi_table_width(c, c->host->width);
+    lam_status s = lam_compare_new(&compared, m, &o, &e);
+    if (s == LAM_OK) s = lmi_page_head(c, "comparison", &e);
+    if (s == LAM_OK) s = lam_compare_write(compared, a->format, width, a->exact, c->out, &e);
     lam_compare_free(compared);
-    return s;
+    return lmi_written(c, &e, s, LMI_EXIT_OK);
 }
 
 int lmi_run_compare(lmi_cli *c) {
     names n;
-    lam_error e = {0}, shown = {0};
-    lam_model *m = NULL;
     int code = LMI_EXIT_USAGE;
     static const char *const formats[] = {"text", "md", "json", "csv", "html", NULL};
     if (!lmi_format_known(c, formats, "a comparison")) return code;
     if (read_names(c, c->args.convention, &n)) {
         lam_live what = lmi_live_request(c, lam_convention_of(NULL));
         what.ops = what.unfused = true;
-        lam_status live = lmi_live_model(c, &what, &m, &e);
-        lam_status s = m ? write(c, m, &n, &shown) : LAM_OK;
-        code = live != LAM_OK                           ? lmi_complain_of(c, &e, live)
-               : s != LAM_OK && c->out_status == LAM_OK ? lmi_complain_of(c, &shown, s)
-                                                        : LMI_EXIT_OK;
-        lam_model_free(m);
+        code = lmi_with_model(c, &what, write_comparison, &n);
     }
     free(n.text);
     return code;

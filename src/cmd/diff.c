@@ -7,24 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WIDE = 1000, DEFAULT_WIDTH = 100, N_SIDES = 2 };
+enum { DEFAULT_WIDTH = 100, N_SIDES = 2 };
 
 /* -- which options fit ------------------------------------------------------------------------- */
 
 static bool known_metric(lmi_cli *c) {
     const char *by = c->args.by;
-    char hint[320] = "there are";
-    if (!by) return true;
-    lmi_near near = lmi_near_start(by);
-    for (int32_t i = 0; lam_diff_metric(i); i++) {
-        size_t n = strlen(hint);
-        if (strcmp(lam_diff_metric(i), by) == 0) return true;
-        lmi_near_put(&near, lam_diff_metric(i));
-        snprintf(hint + n, sizeof hint - n, "%s %s", i ? "," : "", lam_diff_metric(i));
-    }
-    if (near.best) snprintf(hint, sizeof hint, "did you mean %s?", near.best);
-    lmi_complain(c, hint, "--by: there is no metric '%s'", by);
-    return false;
+    return !by || lmi_is_one_of(c, by, lam_diff_metric, "--by: there is no metric", NULL);
 }
 
 static bool starts(const char *text, const char *with) { return strncmp(text, with, strlen(with)) == 0; }
@@ -58,41 +47,34 @@ static bool options_fit(lmi_cli *c, const lmi_side *sides) {
         return false;
     }
     if (live) measure_by(&c->args);
-    if (c->args.repeats && !c->args.time) {
-        lmi_complain(c, "add --time", "--repeats %d is of runs that are timed", (int)c->args.repeats);
-        return false;
-    }
-    return !live || lmi_convention_fits(c, c->args.convention);
+    return lmi_repeats_fit(c) && (!live || lmi_convention_fits(c, c->args.convention));
 }
 
 /* -- writing ----------------------------------------------------------------------------------- */
 
 static lam_diff_options options_of(const lmi_cli *c) {
     const lmi_args *a = &c->args;
-    bool file = a->output && strcmp(a->output, "-") != 0;
     int32_t screen = c->host->width > 0 ? c->host->width : DEFAULT_WIDTH;
     return (lam_diff_options){.format = a->format,
                               .by = a->by,
-                              .width = a->wide         ? WIDE
-                                       : a->width >= 0 ? a->width
-                                       : file          ? 0
-                                                       : screen,
+                              .width = lmi_table_width(c, screen),
                               .rows = a->rows,
                               .depth = a->depth,
                               .exact = a->exact,
-                              .ascii = a->ascii || (!file && !c->host->out_is_utf8),
+                              .ascii = lmi_table_ascii(c),
                               .command = true};
 }
 
 static int write_summary(lmi_cli *c, const lam_diff *d, lam_diff_options o) {
-    lmi_held held = {.on = true};
+    lmi_buf md;
     lam_error e = {0};
     if (!c->args.github) return LMI_EXIT_OK;
+    lmi_buf_init(&md);
     o.format = "md";
     o.command = false;
-    lam_status s = lam_diff_write(d, &o, lmi_held_sink(&held), &e);
-    int code = s == LAM_OK ? lmi_github_summary(c, held.text, held.n) : lmi_complain_of(c, &e, s);
-    free(held.text);
+    lam_status s = lam_diff_write(d, &o, lmi_buf_sink(&md), &e);
+    int code = s == LAM_OK ? lmi_github_summary(c, &md) : lmi_complain_of(c, &e, s);
+    lmi_buf_free(&md);
     return code;
 }
 
@@ -109,7 +91,7 @@ static int write_diff(lmi_cli *c, const lmi_side *sides) {
                                   .ran = sides[i].live != LAM_OK ? sides[i].e.text : NULL};
     lam_status s = lam_diff_new(&d, &both[0], &both[1], &e);
     if (s == LAM_OK) s = lam_diff_write(d, &o, c->out, &e);
-    int code = s == LAM_OK || c->out_status != LAM_OK ? LMI_EXIT_OK : lmi_complain_of(c, &e, s);
+    int code = lmi_written(c, &e, s, LMI_EXIT_OK);
     if (s == LAM_OK) code = write_summary(c, d, o);
     if (s == LAM_OK && code == LMI_EXIT_OK && c->args.exit_code && lam_diff_modules(d) > 0)
         code = LMI_EXIT_FINDING;

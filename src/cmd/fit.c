@@ -24,47 +24,26 @@ static lam_status follow(lmi_cli *c, bool step, const char *optimizer, lam_model
     return s == LAM_OK ? lam_fit_new(f, *m, optimizer, e) : s;
 }
 
-static bool is_known(const char *optimizer) {
-    for (int32_t i = 0; lam_optimizer_name(i, NULL); i++)
-        if (strcmp(lam_optimizer_name(i, NULL), optimizer) == 0) return true;
-    return false;
-}
-
-static bool optimizer_wanted(lmi_cli *c, const char **out) {
-    *out = c->args.optimizer ? c->args.optimizer : lam_optimizer_name(0, NULL);
-    if (is_known(*out)) return true;
-    lmi_near near = lmi_near_start(*out);
-    char hint[256] = "there are";
-    for (int32_t i = 0; lam_optimizer_name(i, NULL); i++) {
-        size_t n = strlen(hint);
-        snprintf(hint + n, sizeof hint - n, "%s %s", i ? "," : "", lam_optimizer_name(i, NULL));
-        lmi_near_put(&near, lam_optimizer_name(i, NULL));
-    }
-    if (near.best) snprintf(hint, sizeof hint, "did you mean %s?", near.best);
-    lmi_complain(c, hint, "unknown optimizer '%s'", *out);
-    return false;
-}
+static const char *optimizer_name(int32_t i) { return lam_optimizer_name(i, NULL); }
 
 int lmi_run_fit(lmi_cli *c) {
-    const char *optimizer;
+    const char *optimizer = c->args.optimizer ? c->args.optimizer : optimizer_name(0);
     lam_error e = {0}, of_step = {0}, written = {0};
     lam_model *m[2] = {NULL, NULL};
     lam_fit *f[2] = {NULL, NULL};
-    if (!optimizer_wanted(c, &optimizer)) return LMI_EXIT_USAGE;
+    if (!lmi_is_one_of(c, optimizer, optimizer_name, "unknown optimizer", NULL)) return LMI_EXIT_USAGE;
     lam_status s = follow(c, false, NULL, &m[0], &f[0], &e), trained = LAM_OK;
     if (s == LAM_OK) trained = follow(c, true, optimizer, &m[1], &f[1], &of_step);
     bool step = f[1] && f[1]->backward;
-    bool text = !c->args.format || strcmp(c->args.format, "text") == 0;
+    bool text = !c->args.format || lmi_is_format(&c->args, "text");
     int code = LMI_EXIT_OK;
     if (text) lmi_output_narrow(c);
     if (f[0]) {
-        lam_status put = LAM_OK;
-        if (c->args.format && strcmp(c->args.format, "html") == 0)
-            put = lmi_page_head(c->out, "fit", &written);
+        lam_status put = lmi_page_head(c, "fit", &written);
         if (put == LAM_OK)
             put = lam_fit_write(f[0], step ? f[1] : NULL, m[step], NULL, c->args.format, c->args.exact,
                                 c->out, &written);
-        if (put != LAM_OK && c->out_status == LAM_OK) code = lmi_complain_of(c, &written, put);
+        code = lmi_written(c, &written, put, code);
         if (trained == LAM_OK && !step && text)
             lmi_say(c, "\nno training step: no parameter gets a gradient from the output\n");
     }

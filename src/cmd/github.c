@@ -38,11 +38,11 @@ static bool append(int fd, const char *markdown, size_t n) {
     return room == 0 || (lmi_write_fd(fd, markdown, room) && lmi_write_fd(fd, CUT, sizeof CUT - 1));
 }
 
-int lmi_github_summary(lmi_cli *c, const char *markdown, size_t n) {
+int lmi_github_summary(lmi_cli *c, const lmi_buf *markdown) {
     const char *file = summary_file();
     if (!c->args.github || !file) return LMI_EXIT_OK;
     int fd = open(file, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
-    bool written = fd >= 0 && append(fd, markdown, n);
+    bool written = fd >= 0 && append(fd, lmi_buf_text(markdown), markdown->n);
     if (!written) lmi_complain(c, NULL, "%s: the job summary can't be written: %s", file, strerror(errno));
     if (fd >= 0) close(fd);
     return written ? LMI_EXIT_OK : LMI_EXIT_FAILED;

@@ -45,32 +45,40 @@ lam_status lmi_live_model(lmi_cli *c, const lam_live *what, lam_model **m, lam_e
         }
     }
     if (e->status != LAM_OK) return e->status;
-    e->status = c->host->live ? LAM_FAILED : LAM_UNSUPPORTED;
-    e->at = -1;
-    snprintf(e->where, sizeof e->where, "%s", what->target);
-    snprintf(e->text, sizeof e->text, "%s",
-             c->host->live
-                 ? "the host gave no model and no reason; `lamina doctor` may tell more"
-                 : "there is nothing here that can run a live model; use the Python package's `lamina`");
-    return e->status;
+    if (c->host->live)
+        return lmi_fail(e, LAM_FAILED, what->target,
+                        "the host gave no model and no reason; `lamina doctor` may tell more");
+    return lmi_fail(e, LAM_UNSUPPORTED, what->target,
+                    "there is nothing here that can run a live model; use the Python package's `lamina`");
+}
+
+int lmi_with_model(lmi_cli *c, const lam_live *what, lmi_use_model use, void *self) {
+    lam_error e = {0};
+    lam_model *m;
+    lam_status s = lmi_live_model(c, what, &m, &e);
+    int code = m ? use(c, m, s == LAM_OK ? NULL : e.text, self) : LMI_EXIT_OK;
+    lam_model_free(m);
+    return s == LAM_OK ? code : lmi_complain_of(c, &e, s);
+}
+
+lam_status lmi_judge_health(const lam_model *m, int *code, lam_error *e) {
+    lam_health *h;
+    if (!lam_model_looked(m)) return LAM_OK;
+    LAM_TRY(lam_health_new(&h, m, e));
+    if (lam_health_finding(h, 0)) *code = LMI_EXIT_FINDING;
+    lam_health_free(h);
+    return LAM_OK;
 }
 
 lam_status lmi_live_roof(lmi_cli *c, lam_peak *out, lam_error *e) {
     if (c->host->roof) return c->host->roof(c->host->self, out, e);
-    *e = (lam_error){.status = LAM_UNSUPPORTED, .at = -1};
-    snprintf(e->text, sizeof e->text,
-             "what this machine can do is not known here; use the Python package's `lamina`");
-    return e->status;
+    return lmi_fail(e, LAM_UNSUPPORTED, NULL,
+                    "what this machine can do is not known here; use the Python package's `lamina`");
 }
 
 bool lmi_convention_known(lmi_cli *c, const char *name) {
-    if (!name || lam_convention_find(name) >= 0) return true;
-    lmi_near near = lmi_near_start(name);
-    char hint[96] = "`lamina conventions` lists them";
-    for (int32_t i = 0; i < lam_n_conventions(); i++) lmi_near_put(&near, lam_convention_name(i));
-    if (near.best) snprintf(hint, sizeof hint, "did you mean %s?", near.best);
-    lmi_complain(c, hint, "unknown convention '%s'", name);
-    return false;
+    return !name || lmi_is_one_of(c, name, lam_convention_name, "unknown convention",
+                                  "`lamina conventions` lists them");
 }
 
 /* True if one of its rules has a released form. */
@@ -146,20 +154,15 @@ lam_status lmi_smallest_model(lam_model **m, lam_error *e) {
     return s;
 }
 
-static lam_status put(lam_sink to, const char *text, lam_error *e) {
-    lam_status s = to.put(to.to, text, strlen(text));
-    if (s != LAM_OK && e->status == LAM_OK) e->status = s;
-    return s;
-}
-
 /* A comparison or a picture is a part of a page; a file needs a head, or a browser guesses its encoding. */
-lam_status lmi_page_head(lam_sink to, const char *title, lam_error *e) {
+lam_status lmi_page_head(lmi_cli *c, const char *title, lam_error *e) {
     static const char head[] = "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n"
                                "<meta name=\"color-scheme\" content=\"light dark\">\n"
                                "<meta http-equiv=\"Content-Security-Policy\" "
                                "content=\"default-src 'none'; style-src 'unsafe-inline'\">\n"
                                "<title>";
-    lam_status s = put(to, head, e);
-    if (s == LAM_OK) s = put(to, title, e);
-    return s == LAM_OK ? put(to, "</title>\n", e) : s;
+    if (!lmi_is_format(&c->args, "html")) return LAM_OK;
+    LAM_TRY(lmi_sink_text(c->out, head, e));
+    LAM_TRY(lmi_sink_text(c->out, title, e));
+    return lmi_sink_text(c->out, "</title>\n", e);
 }

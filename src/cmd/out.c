@@ -93,9 +93,13 @@ int lmi_complain_of(lmi_cli *c, const lam_error *e, lam_status s) {
     return lmi_exit_code(s);
 }
 
+int lmi_written(lmi_cli *c, const lam_error *e, lam_status s, int code) {
+    return s == LAM_OK || c->out_status != LAM_OK ? code : lmi_complain_of(c, e, s);
+}
+
 /* -- the file of -o ---------------------------------------------------------------------------- */
 
-static bool to_file(const lmi_cli *c) { return c->args.output && strcmp(c->args.output, "-") != 0; }
+bool lmi_is_to_file(const lmi_cli *c) { return c->args.output && strcmp(c->args.output, "-") != 0; }
 
 bool lmi_folder_is_there(lmi_cli *c, const char *path) {
     const char *end = strrchr(path, '/');
@@ -110,7 +114,7 @@ bool lmi_folder_is_there(lmi_cli *c, const char *path) {
 
 bool lmi_output_allowed(lmi_cli *c) {
     struct stat st;
-    if (!to_file(c)) return true;
+    if (!lmi_is_to_file(c)) return true;
     if (lstat(c->args.output, &st) != 0) return lmi_folder_is_there(c, c->args.output);
     if (c->args.force) return true;
     lmi_complain(c, "pass -f to overwrite it", "%s: it exists already", c->args.output);
@@ -131,7 +135,7 @@ static lam_status put_file(void *to, const char *bytes, size_t n) {
 
 static lam_status put_now(lmi_cli *c, const char *bytes, size_t n) {
     errno = 0;
-    lam_status s = to_file(c) ? put_file(c, bytes, n) : c->host->out.put(c->host->out.to, bytes, n);
+    lam_status s = lmi_is_to_file(c) ? put_file(c, bytes, n) : c->host->out.put(c->host->out.to, bytes, n);
     remember(c, s);
     return s;
 }
@@ -139,32 +143,44 @@ static lam_status put_now(lmi_cli *c, const char *bytes, size_t n) {
 /* Reports are written through this, so that the reason of a failure is kept. */
 static lam_status put_watched(void *to, const char *bytes, size_t n) {
     lmi_cli *c = to;
-    if (c->held.on && lmi_hold(&c->held, bytes, n)) return LAM_OK;
+    if (c->holds) lmi_putn(&c->held, bytes, n);
+    if (c->holds && !c->held.bad) return LAM_OK;
     release(c);
     return c->out_status == LAM_OK ? put_now(c, bytes, n) : c->out_status;
 }
 
 /* -- the pager --------------------------------------------------------------------------------- */
 
-void lmi_output_hold(lmi_cli *c) { c->held.on = lmi_pager_wanted(c); }
+void lmi_output_hold(lmi_cli *c) { c->holds = lmi_pager_wanted(c); }
 
 /* Writes what is held, and holds nothing from now on. */
 static void release(lmi_cli *c) {
-    lmi_held h = c->held;
-    c->held = (lmi_held){.on = false};
-    if (h.n > 0) (void)put_now(c, h.text, h.n);
-    free(h.text);
+    lmi_buf held = c->held;
+    c->holds = false;
+    lmi_buf_init(&c->held);
+    if (held.n > 0) (void)put_now(c, held.s, held.n);
+    lmi_buf_free(&held);
 }
 
 static void show_held(lmi_cli *c) {
     const lam_host *host = c->host;
-    bool paged = c->held.on && lmi_is_higher(&c->held, host->width, host->height);
+    bool paged = c->holds && lmi_is_higher(&c->held, host->width, host->height);
     bool shown = paged && lmi_page(&c->held);
     if (shown) c->held.n = 0;
     release(c);
     if (paged && !shown && lmi_pager_named())
         say_error(c, "lamina: the pager '%s' could not be started; --no-pager does without one\n",
                   lmi_pager_named());
+}
+
+int32_t lmi_table_width(const lmi_cli *c, int32_t screen) {
+    enum { WIDE = 1000 };
+    if (c->args.wide) return WIDE;
+    return c->args.width >= 0 ? c->args.width : lmi_is_to_file(c) ? 0 : screen;
+}
+
+bool lmi_table_ascii(const lmi_cli *c) {
+    return c->args.ascii || (!lmi_is_to_file(c) && !c->host->out_is_utf8);
 }
 
 void lmi_output_start(lmi_cli *c) {
@@ -206,7 +222,8 @@ static lam_status put_narrow(void *to, const char *bytes, size_t n) {
 }
 
 void lmi_output_narrow(lmi_cli *c) {
-    if (c->host->width > 0 && !to_file(c) && !lmi_is_json(&c->args)) c->out = (lam_sink){put_narrow, c};
+    if (c->host->width > 0 && !lmi_is_to_file(c) && !lmi_is_json(&c->args))
+        c->out = (lam_sink){put_narrow, c};
 }
 
 int lmi_output_end(lmi_cli *c, int code) {
@@ -216,7 +233,7 @@ int lmi_output_end(lmi_cli *c, int code) {
     c->fd = -1;
     if (c->out_status == LAM_OK || c->out_errno == EPIPE)
         return code; /* a reader that has closed the pipe needs no message */
-    const char *what = to_file(c) ? c->args.output : "the standard output";
+    const char *what = lmi_is_to_file(c) ? c->args.output : "the standard output";
     lmi_complain(c, NULL, "%s: it could not be written: %s", what,
                  c->out_errno ? strerror(c->out_errno) : "the other end refused it");
     return LMI_EXIT_FAILED;
@@ -233,7 +250,7 @@ int lmi_json_begin(lmi_cli *c, const char *kind) {
 int lmi_json_end(lmi_cli *c, int code) {
     lam_error e = {.at = -1};
     lam_status s = lam_json_write(c->json, c->out, &e);
-    return s == LAM_OK || c->out_status != LAM_OK ? code : lmi_complain_of(c, &e, s);
+    return lmi_written(c, &e, s, code);
 }
 
 /* The document keeps an error until its end. */
@@ -278,5 +295,5 @@ bool lmi_wants_color(const lmi_cli *c) {
     if (asked && strcmp(asked, "auto") != 0) return strcmp(asked, "always") == 0;
     if (set_in_environment("NO_COLOR")) return false;
     if (forced("FORCE_COLOR") || forced("CLICOLOR_FORCE")) return true;
-    return c->host->out_is_terminal && !to_file(c) && !(term && strcmp(term, "dumb") == 0);
+    return c->host->out_is_terminal && !lmi_is_to_file(c) && !(term && strcmp(term, "dumb") == 0);
 }

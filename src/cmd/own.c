@@ -83,6 +83,7 @@ lam_status lmi_rules_registered(lmi_cli *c, lam_error *e) {
 
 lam_cost_options lmi_cost_options(const lmi_cli *c, const char *convention) {
     return (lam_cost_options){.convention = convention,
+                              .released = c->args.released,
                               .own = c->own,
                               .ask = c->host->ask,
                               .ask_self = c->host->self};

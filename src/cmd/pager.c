@@ -21,25 +21,10 @@ bool lmi_pager_wanted(const lmi_cli *c) {
     const char *named = lmi_pager_named(), *term = getenv("TERM");
     bool able = c->host->out_is_terminal && c->host->height > 0 && !(term && strcmp(term, "dumb") == 0);
     bool off = c->args.no_pager || (named && (!*named || strcmp(named, "cat") == 0));
-    bool file = c->args.output && strcmp(c->args.output, "-") != 0;
-    return able && !off && !file && strstr(c->verb->options, "no-pager");
+    return able && !off && !lmi_is_to_file(c) && strstr(c->verb->options, "no-pager");
 }
 
 /* -- held output ------------------------------------------------------------------------------- */
-
-bool lmi_hold(lmi_held *h, const char *bytes, size_t n) {
-    if (n > h->room - h->n) {
-        size_t room = h->room ? h->room : 4096;
-        while (room - h->n < n && room <= SIZE_MAX / 2) room *= 2;
-        char *text = room - h->n < n ? NULL : realloc(h->text, room);
-        if (!text) return false;
-        h->text = text;
-        h->room = room;
-    }
-    memcpy(h->text + h->n, bytes, n);
-    h->n += n;
-    return true;
-}
 
 /* The number of bytes of a colour's code, 0 for any other text. */
 static size_t code_at(const char *s, const char *end) {
@@ -49,14 +34,8 @@ static size_t code_at(const char *s, const char *end) {
     return (size_t)(p - s) + (p < end);
 }
 
-static lam_status put_held(void *to, const char *bytes, size_t n) {
-    return lmi_hold(to, bytes, n) ? LAM_OK : LAM_NOMEM;
-}
-
-lam_sink lmi_held_sink(lmi_held *h) { return (lam_sink){put_held, h}; }
-
-bool lmi_is_higher(const lmi_held *h, int32_t width, int32_t height) {
-    const char *s = h->text, *end = s + h->n;
+bool lmi_is_higher(const lmi_buf *held, int32_t width, int32_t height) {
+    const char *s = lmi_buf_text(held), *end = s + held->n;
     int64_t lines = 0, column = 0;
     while (s < end) {
         size_t code = code_at(s, end);
@@ -74,24 +53,23 @@ bool lmi_is_higher(const lmi_held *h, int32_t width, int32_t height) {
 /* -- the program ------------------------------------------------------------------------------- */
 
 /* The line for a shell. It keeps the pager's own options if the user has set them. It looks a plain first
- * word up before running it, so that lamina can report a missing program. NULL: memory ran out. */
-static char *line_of(const char *named) {
-    static const char form[] = "LESS=${LESS-FRX} LV=${LV--c}; export LESS LV; %s%.*s%s%s";
+ * word up before running it, so that lamina can report a missing program. */
+static void put_line(lmi_buf *line, const char *named) {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+./";
     size_t word = strspn(named, plain);
     bool look = word > 0 && (named[word] == '\0' || named[word] == ' ');
     const char *before = look ? "command -v " : "", *after = look ? " >/dev/null 2>&1 || exit 127; " : "";
     int shown = look && word < 4096 ? (int)word : 0;
-    int n = snprintf(NULL, 0, form, before, shown, named, after, named);
-    char *line = n < 0 ? NULL : malloc((size_t)n + 1);
-    if (line) snprintf(line, (size_t)n + 1, form, before, shown, named, after, named);
-    return line;
+    lmi_putf(line, "LESS=${LESS-FRX} LV=${LV--c}; export LESS LV; %s%.*s%s%s", before, shown, named, after,
+             named);
 }
 
-bool lmi_page(const lmi_held *h) {
+bool lmi_page(const lmi_buf *held) {
     const char *named = lmi_pager_named();
-    char *line = line_of(named ? named : by_default);
-    bool ok = line && lmi_feed_shell(line, h->text, h->n);
-    free(line);
+    lmi_buf line;
+    lmi_buf_init(&line);
+    put_line(&line, named ? named : by_default);
+    bool ok = !line.bad && lmi_feed_shell(line.s, lmi_buf_text(held), held->n);
+    lmi_buf_free(&line);
     return ok;
 }

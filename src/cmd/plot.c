@@ -35,9 +35,15 @@ static void measure(lmi_args *a, const lam_plot_options *o) {
     a->memory = is(o->kind, "memory") || is(o->by, "memory") || is(o->by, "peak");
 }
 
+static int write_drawn(lmi_cli *c, const lam_model *m, const char *ran, void *self) {
+    lam_error e = {0};
+    (void)ran;
+    return lmi_written(c, &e, write_plot(c, m, self, c->out, &e), LMI_EXIT_OK);
+}
+
 static int plot_model(lmi_cli *c) {
     lmi_args *a = &c->args;
-    lam_error e = {0}, drawn = {0};
+    lam_error e = {0};
     lam_plot_options o = {.kind = a->operands[0],
                           .width = a->width > 0 ? a->width : 0,
                           .by = a->by,
@@ -48,18 +54,10 @@ static int plot_model(lmi_cli *c) {
     lam_status s = rehearse(c, o, &e);
     if (s == LAM_OK && is(o.kind, "roofline")) s = lmi_live_roof(c, &o.roof, &e);
     if (s != LAM_OK) return lmi_complain_of(c, &e, s);
-    lam_model *m;
     lam_live what = lmi_live_request(c, a->convention);
     what.target = a->operands[1];
     what.ops = what.ops || is(o.kind, "graph");
-    lam_status live = lmi_live_model(c, &what, &m, &e);
-    int code = LMI_EXIT_OK;
-    if (m) {
-        s = write_plot(c, m, &o, c->out, &drawn);
-        if (s != LAM_OK && c->out_status == LAM_OK) code = lmi_complain_of(c, &drawn, s);
-    }
-    lam_model_free(m);
-    return live == LAM_OK ? code : lmi_complain_of(c, &e, live);
+    return lmi_with_model(c, &what, write_drawn, &o);
 }
 
 /* -- a published table ------------------------------------------------------------------------- */
@@ -78,12 +76,8 @@ static void put_family(char *to, size_t room, const char *name) {
 static lam_status take_model(void *self, const char *label, const lam_costs *costs, lam_error *e) {
     gathering *g = self;
     lam_count macs = lam_costs_total(costs, LAM_MACS), params = lam_costs_params(costs).params;
-    if (macs.n <= 0 || params.n <= 0) {
-        *e = (lam_error){.status = LAM_RANGE, .at = -1};
-        snprintf(e->where, sizeof e->where, "%s", label);
-        snprintf(e->text, sizeof e->text, "no MACs or no parameters are known: it is left out");
-        return e->status;
-    }
+    if (macs.n <= 0 || params.n <= 0)
+        return lmi_fail(e, LAM_RANGE, label, "no MACs or no parameters are known: it is left out");
     put_family(g->family[g->n], sizeof g->family[g->n], label);
     g->at[g->n] = (lam_scatter_point){label, g->family[g->n], params.n, macs.n};
     g->n++;
@@ -105,8 +99,7 @@ static int plot_table(lmi_cli *c) {
     if (g.n == 0) return code;
     snprintf(title, sizeof title, "MACs against parameters of %d torchvision models", (int)g.n);
     lam_status s = lam_scatter_write(title, g.at, g.n, c->out, &e);
-    if (s != LAM_OK && c->out_status == LAM_OK) return lmi_complain_of(c, &e, s);
-    return code;
+    return lmi_written(c, &e, s, code);
 }
 
 int lmi_run_plot(lmi_cli *c) { return is(c->args.operands[0], "table") ? plot_table(c) : plot_model(c); }

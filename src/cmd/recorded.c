@@ -9,7 +9,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { WIDE = 1000, EVERY = 100, LIVE_STEPS = 20, LIVE_ROWS = 15, REFRESH_MS = 1000, FULL_PATH = 4096 };
+enum { EVERY = 100, LIVE_STEPS = 20, LIVE_ROWS = 15, REFRESH_MS = 1000, FULL_PATH = 4096 };
 
 /* -- reading ----------------------------------------------------------------------------------- */
 
@@ -29,7 +29,7 @@ static lam_status open_all(const lmi_cli *c, int32_t last, recordings *r, lam_er
     int64_t run = c->args.run > 0 ? c->args.run : 0;
     *r = (recordings){calloc((size_t)c->args.n_operands, sizeof *r->at), 0};
     lam_status s = r->at ? LAM_OK : LAM_NOMEM;
-    if (!r->at) snprintf(e->text, sizeof e->text, "memory ran out");
+    if (!r->at) lmi_fail(e, s, NULL, "memory ran out");
     for (int32_t i = 0; s == LAM_OK && i < c->args.n_operands; i++) {
         s = lam_recording_open(&r->at[i], c->args.operands[i], run, last, e);
         if (s == LAM_OK) r->n++;
@@ -40,16 +40,12 @@ static lam_status open_all(const lmi_cli *c, int32_t last, recordings *r, lam_er
 
 static lam_recording_options options(const lmi_cli *c) {
     const lmi_args *a = &c->args;
-    bool file = a->output && strcmp(a->output, "-") != 0;
     return (lam_recording_options){
         .format = a->format,
-        .width = a->wide         ? WIDE
-                 : a->width >= 0 ? a->width
-                 : file          ? 0
-                                 : c->host->width,
+        .width = lmi_table_width(c, c->host->width),
         .rows = a->rows > 0 ? a->rows : 0,
         .depth = a->depth,
-        .ascii = a->ascii || (!file && !c->host->out_is_utf8),
+        .ascii = lmi_table_ascii(c),
         .now_unix_ns = lmi_unix_now(),
     };
 }
@@ -109,17 +105,16 @@ int lmi_show_recordings(lmi_cli *c) {
     lam_recording_options o = options(c);
     o.color = lmi_wants_color(c);
     o.bars = !c->args.no_bars;
-    bool page = o.format && strcmp(o.format, "html") == 0;
+    bool page = lmi_is_format(&c->args, "html");
     lam_status s = open_all(c, 0, &r, &e);
     if (s == LAM_OK) s = page ? write_page(c, &r, &e) : write_all(&r, &o, c->out, &e);
     close_all(&r);
-    return s == LAM_OK || c->out_status != LAM_OK ? LMI_EXIT_OK : lmi_complain_of(c, &e, s);
+    return lmi_written(c, &e, s, LMI_EXIT_OK);
 }
 
 bool lmi_page_has_place(lmi_cli *c, const char *file) {
-    const char *to = c->args.output;
     char hint[64];
-    if ((to && strcmp(to, "-") != 0) || !c->host->out_is_terminal) return true;
+    if (lmi_is_to_file(c) || !c->host->out_is_terminal) return true;
     snprintf(hint, sizeof hint, "add -o %s", file);
     lmi_complain(c, hint, "a report is a page for a browser, and no file is given for it");
     return false;
@@ -132,7 +127,7 @@ int lmi_report_recordings(lmi_cli *c) {
     lam_status s = open_all(c, 0, &r, &e);
     if (s == LAM_OK) s = write_page(c, &r, &e);
     close_all(&r);
-    return s == LAM_OK || c->out_status != LAM_OK ? LMI_EXIT_OK : lmi_complain_of(c, &e, s);
+    return lmi_written(c, &e, s, LMI_EXIT_OK);
 }
 
 /* -- following --------------------------------------------------------------------------------- */
@@ -196,8 +191,7 @@ static lam_status follow(lmi_cli *c, lam_error *e) {
 int lmi_run_live(lmi_cli *c) {
     lam_error e = {.at = -1};
     c->args.once = c->args.once || lmi_is_json(&c->args); /* JSON is one document */
-    lam_status s = follow(c, &e);
-    return s == LAM_OK || c->out_status != LAM_OK ? LMI_EXIT_OK : lmi_complain_of(c, &e, s);
+    return lmi_written(c, &e, follow(c, &e), LMI_EXIT_OK);
 }
 
 /* -- for other programs ------------------------------------------------------------------------ */

@@ -50,11 +50,7 @@ static bool is_possible(lmi_cli *c, const lmi_side *sides, int32_t n) {
     if (!lmi_page_has_place(c, "report.html")) return false;
     if (is_for_a_run(c, sides, n)) return false;
     c->args.time = c->args.time || c->args.roof;
-    if (c->args.repeats && !c->args.time) {
-        lmi_complain(c, "add --time", "--repeats %d is of runs that are timed", (int)c->args.repeats);
-        return false;
-    }
-    return lmi_convention_fits(c, c->args.convention);
+    return lmi_repeats_fit(c) && lmi_convention_fits(c, c->args.convention);
 }
 
 /* -- the page ----------------------------------------------------------------------------------- */
@@ -93,15 +89,10 @@ static lam_status write_page(lmi_cli *c, const lmi_side *sides, int32_t n, lam_p
 
 /* LMI_EXIT_FINDING if a NaN or Inf was found. */
 static int check_values(lmi_cli *c, const lmi_side *x) {
-    lam_health *h = NULL;
     lam_error e = {0};
-    if (!x->m || !lam_model_looked(x->m)) return LMI_EXIT_OK;
-    lam_status s = lam_health_new(&h, x->m, &e);
-    int code = s != LAM_OK                ? lmi_complain_of(c, &e, s)
-               : lam_health_finding(h, 0) ? LMI_EXIT_FINDING
-                                          : LMI_EXIT_OK;
-    lam_health_free(h);
-    return code;
+    int code = LMI_EXIT_OK;
+    lam_status s = x->m ? lmi_judge_health(x->m, &code, &e) : LAM_OK;
+    return s == LAM_OK ? code : lmi_complain_of(c, &e, s);
 }
 
 /* Writes the part of a failed model that ran; the page says so. */
@@ -111,7 +102,7 @@ static int write_sides(lmi_cli *c, lmi_side *sides, int32_t n, lam_page_options 
     for (int32_t i = 0; i < n && code == LMI_EXIT_OK; i++) code = lmi_side_run(c, &sides[i]);
     if (code != LMI_EXIT_OK) return code;
     lam_status s = write_page(c, sides, n, o, &e);
-    if (s != LAM_OK && c->out_status == LAM_OK) code = lmi_complain_of(c, &e, s);
+    code = lmi_written(c, &e, s, code);
     for (int32_t i = 0; i < n; i++) {
         int now = sides[i].live != LAM_OK ? lmi_complain_of(c, &sides[i].e, sides[i].live)
                                           : check_values(c, &sides[i]);

@@ -6,8 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { WIDE = 1000 };
-
 /* A layout of another tool counts as that tool does, unless an option says otherwise. */
 typedef struct layout {
     const char *name, *convention;
@@ -33,16 +31,15 @@ static layout layout_wanted(const lmi_args *a) {
 
 static lam_report_options report_options(const lmi_cli *c, const layout *l) {
     const lmi_args *a = &c->args;
-    bool file = a->output && strcmp(a->output, "-") != 0;
     lam_report_options o;
     lam_report_defaults(&o);
     if (a->layout) o.layout = a->layout;
     if (a->format) o.format = a->format;
-    o.width = a->wide ? WIDE : a->width >= 0 ? a->width : file ? 0 : c->host->width;
+    o.width = lmi_table_width(c, c->host->width);
     o.max_depth = l->aggregate ? -1 : a->depth;
     o.color = lmi_wants_color(c);
     o.bars = !a->no_bars;
-    o.ascii = a->ascii || (!file && !c->host->out_is_utf8);
+    o.ascii = lmi_table_ascii(c);
     o.exact = a->exact;
     o.expand = a->expand;
     o.receptive_field = a->rf;
@@ -80,8 +77,7 @@ static bool add_option(char *line, size_t size, const char *option, const char *
  * it. */
 static bool typed(const lmi_cli *c, char *line, size_t size) {
     const lmi_args *a = &c->args;
-    bool reader = c->host->out_is_terminal && (!a->output || strcmp(a->output, "-") == 0);
-    bool ok = reader && add_word(line, size, a->operands[0]);
+    bool ok = c->host->out_is_terminal && !lmi_is_to_file(c) && add_word(line, size, a->operands[0]);
     for (int i = 0; ok && a->inputs[i]; i++) ok = add_option(line, size, "-i", a->inputs[i]);
     for (int i = 0; ok && a->build[i]; i++) ok = add_option(line, size, "-k", a->build[i]);
     if (ok && a->mode) ok = add_option(line, size, "--mode", a->mode);
@@ -94,16 +90,6 @@ typedef struct making {
     lam_report_options o;
     const lam_page_options *page; /* for --format html, once the model has run */
 } making;
-
-/* Sets *code to LMI_EXIT_FINDING if health has a finding: a non-finite value, or a result of a check. */
-static lam_status judge_health(const lam_model *m, int *code, lam_error *e) {
-    lam_health *h;
-    if (!lam_model_looked(m)) return LAM_OK;
-    lam_status s = lam_health_new(&h, m, e);
-    if (s == LAM_OK && lam_health_finding(h, 0)) *code = LMI_EXIT_FINDING;
-    lam_health_free(h);
-    return s;
-}
 
 /* *strict, unless NULL, is set to the exit code of --strict. */
 static lam_status write_report(lmi_cli *cli, const lam_model *m, const making *with, int32_t depth,
@@ -118,7 +104,7 @@ static lam_status write_report(lmi_cli *cli, const lam_model *m, const making *w
     if (s == LAM_OK && l->aggregate && depth >= 0) s = lam_costs_aggregate(c, depth, e);
     if (s == LAM_OK) s = with->page ? lam_page_write(c, with->page, to, e) : lam_report_write(c, o, to, e);
     if (s == LAM_OK && strict) *strict = lmi_strict(cli, c);
-    if (s == LAM_OK && strict && *strict == LMI_EXIT_OK) s = judge_health(m, strict, e);
+    if (s == LAM_OK && strict && *strict == LMI_EXIT_OK) s = lmi_judge_health(m, strict, e);
     lam_costs_free(c);
     return s;
 }
@@ -135,26 +121,26 @@ static lam_status rehearse(lmi_cli *c, const making *with, lam_error *e) {
     return s;
 }
 
-static int show(lmi_cli *c, making *with) {
-    lam_error e = {0}, shown = {0};
-    lam_status s = rehearse(c, with, &e);
-    if (s == LAM_OK && c->args.roof) s = lmi_live_roof(c, &with->o.peak, &e);
-    if (s != LAM_OK) return lmi_complain_of(c, &e, s);
-    lam_model *m;
-    lam_live what = lmi_live_request(c, with->l.convention);
-    lam_status live = lmi_live_model(c, &what, &m, &e);
+static int write_shown(lmi_cli *c, const lam_model *m, const char *ran, void *self) {
+    making *with = self;
+    lam_error e = {0};
     int code = LMI_EXIT_OK;
-    const lam_page_options page = {.target = what.target,
-                                   .ran = live == LAM_OK ? NULL : e.text,
+    const lam_page_options page = {.target = c->args.operands[0],
+                                   .ran = ran,
                                    .roof = with->o.peak,
                                    .command = true};
     if (strcmp(with->o.format, "html") == 0) with->page = &page;
-    if (m) {
-        s = write_report(c, m, with, c->args.depth, c->out, &code, &shown);
-        if (s != LAM_OK && c->out_status == LAM_OK) code = lmi_complain_of(c, &shown, s);
-    }
-    lam_model_free(m);
-    return live == LAM_OK ? code : lmi_complain_of(c, &e, live);
+    lam_status s = write_report(c, m, with, c->args.depth, c->out, &code, &e);
+    return lmi_written(c, &e, s, code);
+}
+
+static int show(lmi_cli *c, making *with) {
+    lam_error e = {0};
+    lam_status s = rehearse(c, with, &e);
+    if (s == LAM_OK && c->args.roof) s = lmi_live_roof(c, &with->o.peak, &e);
+    if (s != LAM_OK) return lmi_complain_of(c, &e, s);
+    lam_live what = lmi_live_request(c, with->l.convention);
+    return lmi_with_model(c, &what, write_shown, with);
 }
 
 /* Returns false, after an error, for several models: only recordings may be several. */
@@ -167,29 +153,24 @@ static bool is_one_model(lmi_cli *c) {
     return lmi_too_many(c, c->args.operands[1], "only recordings are shown side by side");
 }
 
-static bool names(const char *column, const char *what) { return column && strcmp(column, what) == 0; }
-
 /* An option for a column's share or order implies the column. */
-static void shown_is_measured(lmi_args *a) {
-    a->time = a->time || a->roof || names(a->by, "time") || names(a->sort, "time");
-    a->memory = a->memory || names(a->by, "memory") || names(a->sort, "memory");
-    a->bytes = a->bytes || names(a->by, "bytes") || names(a->sort, "bytes") || names(a->by, "dmas") ||
-               names(a->sort, "dmas");
-    const char *back = "backward_";
-    a->backward = a->backward || (a->by && strncmp(a->by, back, strlen(back)) == 0) ||
-                  (a->sort && strncmp(a->sort, back, strlen(back)) == 0);
+static void column_is_measured(lmi_args *a, const char *column) {
+    static const char back[] = "backward_";
+    if (!column) return;
+    a->time = a->time || strcmp(column, "time") == 0;
+    a->memory = a->memory || strcmp(column, "memory") == 0;
+    a->bytes = a->bytes || strcmp(column, "bytes") == 0 || strcmp(column, "dmas") == 0;
+    a->backward = a->backward || strncmp(column, back, strlen(back)) == 0;
 }
 
 int lmi_run_show(lmi_cli *c) {
     if (lam_recording_is(c->args.operands[0])) return lmi_show_recordings(c);
     if (!is_one_model(c)) return LMI_EXIT_USAGE;
     making with = {.l = layout_wanted(&c->args)};
-    shown_is_measured(&c->args);
-    if (c->args.repeats && !c->args.time) {
-        lmi_complain(c, "add --time", "--repeats %d is of runs that are timed", (int)c->args.repeats);
-        return LMI_EXIT_USAGE;
-    }
-    if (!lmi_convention_fits(c, with.l.convention)) return LMI_EXIT_USAGE;
+    c->args.time = c->args.time || c->args.roof;
+    column_is_measured(&c->args, c->args.by);
+    column_is_measured(&c->args, c->args.sort);
+    if (!lmi_repeats_fit(c) || !lmi_convention_fits(c, with.l.convention)) return LMI_EXIT_USAGE;
     char line[512] = "";
     with.o = report_options(c, &with.l);
     if (typed(c, line, sizeof line)) with.o.next = line;

@@ -9,11 +9,12 @@
 
 enum { CELLS = 4, CELL = 24 };
 
-typedef enum source { OF_MACS, OF_FLOPS, OF_DMAS, OF_PARAMS, OF_PARAMS_AND_STATISTICS } source;
+/* What a column counts: a metric, or one of these. */
+enum { OF_PARAMS = LAM_N_METRICS, OF_PARAMS_AND_STATISTICS };
 
 typedef struct column {
     const char *title;
-    source source;
+    int of;
     double unit;        /* 0: the unit is chosen as by thoplw's clever_format */
     const char *suffix; /* of the unit */
 } column;
@@ -75,9 +76,9 @@ static const table tables[] = {
      "the README of torchscan 0.1.1, measured in March 2020",
      4,
      {{"params", OF_PARAMS, 1e6, "M"},
-      {"FLOPs", OF_FLOPS, 1e9, "G"},
-      {"MACs", OF_MACS, 1e9, "G"},
-      {"DMAs", OF_DMAS, 1e9, "G"}},
+      {"FLOPs", LAM_FLOPS, 1e9, "G"},
+      {"MACs", LAM_MACS, 1e9, "G"},
+      {"DMAs", LAM_DMAS, 1e9, "G"}},
      torchscan_rows,
      COUNT(torchscan_rows),
      torchscan_reasons,
@@ -86,7 +87,7 @@ static const table tables[] = {
      "thoplw",
      "the README of thoplw 2024.1.25; params there include running statistics",
      2,
-     {{"MACs", OF_MACS, 0, NULL}, {"params", OF_PARAMS_AND_STATISTICS, 0, NULL}},
+     {{"MACs", LAM_MACS, 0, NULL}, {"params", OF_PARAMS_AND_STATISTICS, 0, NULL}},
      thoplw_rows,
      COUNT(thoplw_rows),
      thoplw_reasons,
@@ -95,13 +96,10 @@ static const table tables[] = {
 
 /* -- cells ------------------------------------------------------------------------------------- */
 
-static lam_count value_of(const lam_costs *c, source s) {
-    if (s <= OF_DMAS) {
-        static const lam_metric metric[] = {LAM_MACS, LAM_FLOPS, LAM_DMAS};
-        return lam_costs_total(c, metric[s]);
-    }
+static lam_count value_of(const lam_costs *c, int of) {
+    if (of < LAM_N_METRICS) return lam_costs_total(c, (lam_metric)of);
     lam_count sum = lam_costs_params(c).in_rows;
-    for (int32_t i = 0; s == OF_PARAMS_AND_STATISTICS && i < lam_costs_n_rows(c); i++)
+    for (int32_t i = 0; of == OF_PARAMS_AND_STATISTICS && i < lam_costs_n_rows(c); i++)
         sum = lam_count_add(sum, lam_costs_row(c, i)->running_stats);
     return sum;
 }
@@ -168,7 +166,7 @@ static cells look_at(const table *t, const row *r, const lam_costs *costs, tally
     cells x = {.t = t, .r = r};
     int off = 0;
     for (int i = 0; i < t->n_columns; i++) {
-        cell_text(x.now[i], value_of(costs, t->columns[i].source), &t->columns[i]);
+        cell_text(x.now[i], value_of(costs, t->columns[i].of), &t->columns[i]);
         x.same[i] = strcmp(x.now[i], r->cell[i]) == 0;
         if (x.same[i]) continue;
         x.why[i] = known_reason(t, r, i, x.now[i]);
@@ -335,9 +333,9 @@ static bool known_models(lmi_cli *c, int32_t at, const table *t) {
             lmi_near_put(&near, t->rows[i].label);
         }
         if (found) continue;
-        char hint[96] = "leave MODEL out to run all of them";
-        if (near.best) snprintf(hint, sizeof hint, "did you mean %s?", near.best);
-        lmi_complain(c, hint, "%s: the table has no such model", name);
+        char hint[LMI_HINT];
+        lmi_complain(c, lmi_near_hint(&near, "leave MODEL out to run all of them", hint),
+                     "%s: the table has no such model", name);
         return false;
     }
     return true;

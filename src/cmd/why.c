@@ -39,8 +39,7 @@ static bool is_told(const lam_costs *costs, const lam_why *w, const lam_count va
     if (w->metric <= LAM_DMAS) return true;
     if (!lam_convention_counts(lam_costs_convention(costs), w->metric)) return false;
     if (w->metric < LAM_EFFECTIVE_MACS) return true;
-    const lam_count *dense = &value[w->metric - LAM_EFFECTIVE_MACS];
-    return w->value.n != dense->n || w->value.over != dense->over || w->value.state != dense->state;
+    return !lmi_is_same(w->value, value[w->metric - LAM_EFFECTIVE_MACS]);
 }
 
 /* A formula with its values; the product sign is an x in ASCII. */
@@ -63,7 +62,6 @@ static const char *title_of(lam_metric metric) {
 }
 
 static bool is_bytes(lam_metric metric) { return metric == LAM_BYTES_READ || metric == LAM_BYTES_WRITTEN; }
-static bool is_nothing(lam_count n) { return n.state == LAM_EXACT && n.n == 0 && n.over == 0; }
 
 /* True for the metrics that are shown without --facts: of the moved data, bytes if the convention counts
  * them. */
@@ -187,7 +185,7 @@ static void say_op(const teller *t, const lam_why w[LAM_N_METRICS]) {
     for (int32_t i = 0; i < LAM_N_METRICS; i++) {
         value[i] = w[i].value;
         bool work = i == LAM_MACS || i == LAM_FLOPS || t->facts || i >= LAM_EFFECTIVE_MACS;
-        if (work && is_wanted(t, &w[i], value) && !(is_nothing(value[i]) && !t->facts)) shown[n++] = i;
+        if (work && is_wanted(t, &w[i], value) && !(lmi_is_zero(value[i]) && !t->facts)) shown[n++] = i;
     }
     if (w->n_equal > 1) snprintf(times, sizeof times, " x%d", (int)w->n_equal);
     lmi_say(t->c, "  %s%s%s", w->note, times, n == 1 ? ":" : "\n");
@@ -241,7 +239,7 @@ static int32_t say_ops(const teller *t, int32_t at) {
                 say_idle(t, &rest);
                 return at;
             }
-        if (is_nothing(w[LAM_MACS].value) && is_nothing(w[LAM_FLOPS].value) && !t->facts)
+        if (lmi_is_zero(w[LAM_MACS].value) && lmi_is_zero(w[LAM_FLOPS].value) && !t->facts)
             add_idle(&rest, w);
         else
             say_op(t, w);
@@ -313,9 +311,9 @@ static lam_status say_row(const teller *t, lam_error *e) {
 static int no_such_layer(lmi_cli *c, const lam_model *m, const char *layer) {
     lmi_near near = lmi_near_start(layer);
     for (int32_t i = 0; i < lam_model_n_places(m); i++) lmi_near_put(&near, lam_model_place(m, i)->path);
-    char hint[TEXT] = "`lamina show` lists the layers; `.` is the whole model";
-    if (near.best && *near.best) snprintf(hint, sizeof hint, "did you mean %s?", near.best);
-    lmi_complain(c, hint, "%s: the model has no such layer", layer);
+    char hint[LMI_HINT];
+    lmi_complain(c, lmi_near_hint(&near, "`lamina show` lists the layers; `.` is the whole model", hint),
+                 "%s: the model has no such layer", layer);
     return LMI_EXIT_USAGE;
 }
 
@@ -384,23 +382,22 @@ static int explain(lmi_cli *c, const lam_model *m, lam_costs *costs, lam_error *
     return LMI_EXIT_OK;
 }
 
+static int why(lmi_cli *c, const lam_model *m, const char *ran, void *self) {
+    const lam_cost_options o = lmi_cost_options(c, c->args.convention);
+    lam_error e = {0};
+    lam_costs *costs = NULL;
+    (void)ran, (void)self;
+    lam_status s = lam_costs_new(&costs, m, &o, &e);
+    int code = s == LAM_OK ? explain(c, m, costs, &e) : lmi_complain_of(c, &e, s);
+    lam_costs_free(costs);
+    return code;
+}
+
 int lmi_run_why(lmi_cli *c) {
     lmi_output_narrow(c);
     const char *convention = c->args.convention;
     int code = lmi_convention_fits(c, convention) ? lmi_rules_wanted(c) : LMI_EXIT_USAGE;
     if (code != LMI_EXIT_OK) return code;
-    lam_error e = {0}, of_costs = {0};
-    lam_model *m;
     lam_live what = lmi_live_request(c, convention);
-    lam_status live = lmi_live_model(c, &what, &m, &e);
-    if (m) {
-        lam_cost_options o = lmi_cost_options(c, convention);
-        o.released = c->args.released;
-        lam_costs *costs = NULL;
-        lam_status s = lam_costs_new(&costs, m, &o, &of_costs);
-        code = s == LAM_OK ? explain(c, m, costs, &of_costs) : lmi_complain_of(c, &of_costs, s);
-        lam_costs_free(costs);
-    }
-    lam_model_free(m);
-    return live == LAM_OK ? code : lmi_complain_of(c, &e, live);
+    return lmi_with_model(c, &what, why, NULL);
 }

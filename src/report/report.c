@@ -4,15 +4,12 @@
 #include "analyse/field/field.h"
 #include "report/formats/formats.h"
 
-static lam_status put_piece(void *to, const char *bytes, size_t n) {
-    lmi_putn(to, bytes, n);
-    return LAM_OK;
-}
-
 /* Writes another tool's layout by the host; only users of the Python package have these. */
 static lam_status lay_out(lmi_job *j) {
-    if (j->o->lay_out)
-        return j->o->lay_out(j->o->lay_out_self, j->c, j->o, (lam_sink){put_piece, &j->out}, j->e);
+    if (j->o->lay_out) {
+        lam_status s = j->o->lay_out(j->o->lay_out_self, j->c, j->o, lmi_buf_sink(&j->out), j->e);
+        return j->out.bad ? lmi_nomem(j->e) : s; /* a sink can't say why it failed */
+    }
     return lmi_fail(j->e, LAM_UNSUPPORTED, "layout",
                     "%s is a layout of lamina's Python package; this program has none to ask",
                     j->layout->name);

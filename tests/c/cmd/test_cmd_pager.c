@@ -180,7 +180,7 @@ static void a_pager_is_quit(void **state) {
     setenv("PAGER", pager, 1);
     sigaction(SIGPIPE, NULL, &before);
     assert_true(before.sa_handler == SIG_DFL);
-    assert_true(lmi_page(&(lmi_held){.text = text, .n = SIZE}));
+    assert_true(lmi_page(&(lmi_buf){.s = text, .n = SIZE}));
     assert_string_equal(given(), "aaaaaaaaaa");
     for (int i = 0; i < 2; i++) {
         sigaction(i ? SIGINT : SIGPIPE, NULL, &after);
@@ -197,14 +197,14 @@ static void an_interrupt_is_the_pagers(void **state) {
     snprintf(pager, sizeof pager, "trap 'echo heard >%s; exit' INT; kill -INT %d; kill -INT $$; sleep 5",
              file, (int)getpid());
     setenv("PAGER", pager, 1);
-    assert_true(lmi_page(&(lmi_held){.text = text, .n = 4}));
+    assert_true(lmi_page(&(lmi_buf){.s = text, .n = 4}));
     assert_string_equal(given(), "heard\n");
 }
 
 static bool is_higher(const char *text, int32_t width, int32_t height) {
     char copy[128];
     snprintf(copy, sizeof copy, "%s", text);
-    return lmi_is_higher(&(lmi_held){.text = copy, .n = strlen(copy)}, width, height);
+    return lmi_is_higher(&(lmi_buf){.s = copy, .n = strlen(copy)}, width, height);
 }
 
 static void lines_of_a_screen(void **state) {
