@@ -214,19 +214,12 @@ static lam_status write_file(writer *w, const char *folder, char *path, size_t s
     return s;
 }
 
-static lam_status read_steps(lam_recording *r, const char *file, int64_t run, lam_error *e) {
-    LAM_TRY(lmi_db_read(&r->db, file, e));
-    LAM_TRY(lmi_db_run(&r->db, "BEGIN", e));
-    LAM_TRY(lmi_read_run(r, run, e));
-    return lmi_read_roots(r, 0, e);
-}
-
 lam_status lam_recording_tensorboard(const char *file, int64_t run, const char *folder, char *path,
                                      size_t size, lam_error *e) {
     if (!file || !folder) return lmi_fail(e, LAM_USAGE, NULL, "which recording, and into which folder?");
     lam_recording r = {.run = {0}};
     lmi_arena_init(&r.arena, INT64_MAX);
-    lam_status s = read_steps(&r, file, run, e);
+    lam_status s = lmi_read(&r, file, run, 0, e);
     writer w = {.r = &r, .e = e, .fd = -1};
     make_table(w.table);
     if (s == LAM_OK) s = write_file(&w, folder, path, size);

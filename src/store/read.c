@@ -30,9 +30,23 @@ lam_status lmi_may_take(const lam_recording *r, uint64_t bytes, lam_error *e) {
                     (unsigned long long)(r->ceiling >> 20));
 }
 
-/* Counts the rows twice, as they are gathered first and then copied. */
-static lam_status may_push(const lam_recording *r, const lmi_vec *rows, lam_error *e) {
-    return lmi_may_take(r, 2 * (uint64_t)rows->n * rows->size, e);
+lam_status lmi_take_rows(lam_recording *r, sqlite3_stmt *s, lmi_take_row take, void *self, size_t size,
+                         lmi_taken *out, lam_error *e) {
+    bool more = true;
+    lmi_vec rows;
+    lmi_vec_init(&rows, size);
+    lam_status status = LAM_OK;
+    while (status == LAM_OK && (status = lmi_db_next(&r->db, s, &more, e)) == LAM_OK && more) {
+        void *to = lmi_vec_push(&rows);
+        /* Counts the rows twice, as they are gathered first and then copied. */
+        status = to ? lmi_may_take(r, 2 * (uint64_t)rows.n * size, e) : lmi_nomem(e);
+        if (status == LAM_OK) status = take(r, s, self, &rows, to, e);
+    }
+    *out = (lmi_taken){lmi_copy(&r->arena, rows.data, rows.n, size), (int64_t)rows.n};
+    if (status == LAM_OK && !out->rows) status = lmi_nomem(e);
+    lmi_vec_free(&rows);
+    lmi_db_done(s);
+    return status;
 }
 
 /* -- the run ----------------------------------------------------------------------------------- */
@@ -63,7 +77,7 @@ static lam_status read_run_row(lam_recording *r, sqlite3_stmt *s, lam_error *e) 
     return LAM_OK;
 }
 
-lam_status lmi_read_run(lam_recording *r, int64_t run, lam_error *e) {
+static lam_status read_run(lam_recording *r, int64_t run, lam_error *e) {
     sqlite3_stmt *s;
     bool more = false;
     LAM_TRY(
@@ -84,10 +98,13 @@ lam_status lmi_read_run(lam_recording *r, int64_t run, lam_error *e) {
 
 /* -- places ------------------------------------------------------------------------------------ */
 
-static lam_status read_place(lam_recording *r, sqlite3_stmt *s, const lam_recorded_place *before, int64_t n,
-                             lam_recorded_place *to, lam_error *e) {
+static lam_status read_place(lam_recording *r, sqlite3_stmt *s, void *self, const lmi_vec *rows, void *row,
+                             lam_error *e) {
     const lmi_db *d = &r->db;
-    int64_t place, parent, depth;
+    const lam_recorded_place *before = rows->data;
+    lam_recorded_place *to = row;
+    int64_t n = (int64_t)rows->n - 1, place, parent, depth;
+    (void)self;
     LAM_TRY(lmi_db_int(d, s, 0, false, INT32_MAX, "the number of a place", &place, e));
     LAM_TRY(lmi_db_int(d, s, 1, true, n > 0 ? n - 1 : 0, "the parent of a place", &parent, e));
     LAM_TRY(lmi_db_int(d, s, 2, false, INT32_MAX, "the depth of a place", &depth, e));
@@ -105,25 +122,15 @@ static lam_status read_place(lam_recording *r, sqlite3_stmt *s, const lam_record
 
 lam_status lmi_read_places(lam_recording *r, lmi_root *root, lam_error *e) {
     sqlite3_stmt *s;
-    bool more = true;
-    lmi_vec rows;
+    lmi_taken got;
     LAM_TRY(lmi_db_prepare(&r->db, &s,
                            "SELECT place, parent, depth, path, type, params, local_params FROM places"
                            " WHERE model = ? ORDER BY place",
                            e));
-    lmi_vec_init(&rows, sizeof(lam_recorded_place));
     sqlite3_bind_int64(s, 1, root->id);
-    lam_status status = LAM_OK;
-    while (status == LAM_OK && (status = lmi_db_next(&r->db, s, &more, e)) == LAM_OK && more) {
-        lam_recorded_place *to = lmi_vec_push(&rows);
-        status = to ? may_push(r, &rows, e) : lmi_nomem(e);
-        if (status == LAM_OK) status = read_place(r, s, rows.data, (int64_t)rows.n - 1, to, e);
-    }
-    root->told.n_places = (int32_t)rows.n;
-    root->places = lmi_copy(&r->arena, rows.data, rows.n, sizeof(lam_recorded_place));
-    if (status == LAM_OK && !root->places) status = lmi_nomem(e);
-    lmi_vec_free(&rows);
-    lmi_db_done(s);
+    lam_status status = lmi_take_rows(r, s, read_place, root, sizeof(lam_recorded_place), &got, e);
+    root->places = got.rows;
+    root->told.n_places = (int32_t)got.n;
     return status;
 }
 
@@ -188,25 +195,21 @@ static const char *steps_of(const lmi_db *d, bool all) {
 
 const char *lmi_one_step(void) { return OF_STEPS OF_DEVICE ", gradients, bad FROM steps WHERE id = ?"; }
 
+static lam_status take_step(lam_recording *r, sqlite3_stmt *s, void *self, const lmi_vec *rows, void *row,
+                            lam_error *e) {
+    (void)rows;
+    return lmi_read_step(&r->db, s, self, row, e);
+}
+
 static lam_status read_steps(lam_recording *r, lmi_root *root, int32_t last, lam_error *e) {
     sqlite3_stmt *s;
-    bool more = true;
-    lmi_vec rows;
+    lmi_taken got;
     LAM_TRY(lmi_db_prepare(&r->db, &s, steps_of(&r->db, last <= 0), e));
-    lmi_vec_init(&rows, sizeof(lmi_step));
     sqlite3_bind_int64(s, 1, root->id);
     if (last > 0) sqlite3_bind_int64(s, 2, last);
-    lam_status status = LAM_OK;
-    while (status == LAM_OK && (status = lmi_db_next(&r->db, s, &more, e)) == LAM_OK && more) {
-        lmi_step *to = lmi_vec_push(&rows);
-        status = to ? may_push(r, &rows, e) : lmi_nomem(e);
-        if (status == LAM_OK) status = lmi_read_step(&r->db, s, root, to, e);
-    }
-    root->n_steps = (int64_t)rows.n;
-    root->steps = lmi_copy(&r->arena, rows.data, rows.n, sizeof(lmi_step));
-    if (status == LAM_OK && !root->steps) status = lmi_nomem(e);
-    lmi_vec_free(&rows);
-    lmi_db_done(s);
+    lam_status status = lmi_take_rows(r, s, take_step, root, sizeof(lmi_step), &got, e);
+    root->steps = got.rows;
+    root->n_steps = got.n;
     return status;
 }
 
@@ -324,8 +327,11 @@ lam_status lmi_read_step_rows(const lmi_db *d, sqlite3_stmt *s, const lmi_root *
 
 /* -- the roots --------------------------------------------------------------------------------- */
 
-static lam_status read_root(lam_recording *r, sqlite3_stmt *s, lmi_root *to, lam_error *e) {
+static lam_status read_root(lam_recording *r, sqlite3_stmt *s, void *self, const lmi_vec *rows, void *row,
+                            lam_error *e) {
+    lmi_root *to = row;
     lam_recorded_model *told = &to->told;
+    (void)self, (void)rows;
     LAM_TRY(lmi_db_int(&r->db, s, 0, false, INT64_MAX, "the key of a model", &to->id, e));
     LAM_TRY(lmi_db_text(&r->db, s, 1, &r->arena, &told->name, e));
     LAM_TRY(lmi_db_int(&r->db, s, 2, true, INT64_MAX, "a model's parameters", &told->params, e));
@@ -358,32 +364,29 @@ static lam_status check_names(const lmi_db *d, lam_error *e) {
     return LAM_OK;
 }
 
-lam_status lmi_read_roots(lam_recording *r, int32_t last, lam_error *e) {
+static lam_status read_roots(lam_recording *r, int32_t last, lam_error *e) {
     sqlite3_stmt *s;
-    bool more = true;
-    lmi_vec rows;
+    lmi_taken got;
     set_ceiling(r, r->db.file);
     LAM_TRY(check_names(&r->db, e));
     LAM_TRY(lmi_db_prepare(&r->db, &s,
                            "SELECT id, name, params, local_params, param_bytes FROM models WHERE run = ?"
                            " ORDER BY id",
                            e));
-    lmi_vec_init(&rows, sizeof(lmi_root));
     sqlite3_bind_int64(s, 1, r->run.run);
-    lam_status status = LAM_OK;
-    while (status == LAM_OK && (status = lmi_db_next(&r->db, s, &more, e)) == LAM_OK && more) {
-        lmi_root *to = lmi_vec_push(&rows);
-        status = to ? may_push(r, &rows, e) : lmi_nomem(e);
-        if (status == LAM_OK) status = read_root(r, s, to, e);
-    }
-    lmi_db_done(s);
-    r->run.n_models = rows.n < INT32_MAX ? (int32_t)rows.n : INT32_MAX;
-    r->roots = lmi_copy(&r->arena, rows.data, rows.n, sizeof(lmi_root));
-    lmi_vec_free(&rows);
-    if (status == LAM_OK && !r->roots) status = lmi_nomem(e);
+    lam_status status = lmi_take_rows(r, s, read_root, NULL, sizeof(lmi_root), &got, e);
+    r->roots = got.rows;
+    r->run.n_models = got.n < INT32_MAX ? (int32_t)got.n : INT32_MAX;
     for (int32_t i = 0; status == LAM_OK && i < r->run.n_models; i++) {
         status = lmi_read_places(r, &r->roots[i], e);
         if (status == LAM_OK) status = read_steps(r, &r->roots[i], last, e);
     }
     return status;
+}
+
+lam_status lmi_read(lam_recording *r, const char *file, int64_t run, int32_t last, lam_error *e) {
+    LAM_TRY(lmi_db_read(&r->db, file, e));
+    LAM_TRY(lmi_db_run(&r->db, "BEGIN", e));
+    LAM_TRY(read_run(r, run, e));
+    return read_roots(r, last, e);
 }

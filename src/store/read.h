@@ -44,10 +44,19 @@ struct lam_recording {
 /* Returns LAM_LIMIT if `bytes` more would exceed the limit. */
 lam_status lmi_may_take(const lam_recording *r, uint64_t bytes, lam_error *e);
 
-/* Reads a run; the newest if `run` is 0. */
-lam_status lmi_read_run(lam_recording *r, int64_t run, lam_error *e);
-/* The roots of the run with their places, and the `last` newest steps of each kind (0: all). */
-lam_status lmi_read_roots(lam_recording *r, int32_t last, lam_error *e);
+/* Reads a run, the newest if `run` is 0: its roots with their places, and the `last` newest steps of each
+ * kind (0: all). In one transaction, so that a writer cannot change the file between two queries. */
+lam_status lmi_read(lam_recording *r, const char *file, int64_t run, int32_t last, lam_error *e);
+/* Reads one row of a statement into `row`, the last of those so far. */
+typedef lam_status (*lmi_take_row)(lam_recording *r, struct sqlite3_stmt *s, void *self, const lmi_vec *rows,
+                                   void *row, lam_error *e);
+typedef struct lmi_taken {
+    void *rows; /* in the arena; may be NULL after a failure */
+    int64_t n;
+} lmi_taken;
+/* Reads all rows of a statement, of `size` bytes each, and ends the statement. */
+lam_status lmi_take_rows(lam_recording *r, struct sqlite3_stmt *s, lmi_take_row take, void *self, size_t size,
+                         lmi_taken *out, lam_error *e);
 /* Reads the places of the root with the key root->id. */
 lam_status lmi_read_places(lam_recording *r, lmi_root *root, lam_error *e);
 /* The statement that selects a step by its key, in tables of the newest version; reads the selected row. */

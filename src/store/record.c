@@ -325,8 +325,7 @@ lam_status lam_recorder_close(lam_recorder *r, lam_error *e) {
         pthread_cond_destroy(&r->wake);
         pthread_mutex_destroy(&r->lock);
     }
-    lam_status s = LAM_OK;
-    if (mine && atomic_load(&r->failed)) s = lmi_fail(e, r->why.status, r->why.where, "%s", r->why.text);
+    lam_status s = mine ? failed(r, e) : LAM_OK;
     free_all(r);
     return s;
 }

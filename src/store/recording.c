@@ -6,16 +6,12 @@
 
 #include <stdlib.h>
 
-/* Reads in one transaction, so that a writer cannot change the file between two queries. */
 static lam_status read_all(lam_recording *r, const char *file, int64_t run, int32_t last, lam_error *e) {
-    LAM_TRY(lmi_db_read(&r->db, file, e));
-    LAM_TRY(lmi_db_run(&r->db, "BEGIN", e));
-    LAM_TRY(lmi_read_run(r, run, e));
+    LAM_TRY(lmi_read(r, file, run, last, e));
     char *name = lmi_strdup(&r->arena, file);
     if (!name) return lmi_nomem(e);
     lmi_clean(name);
     r->run.file = name;
-    LAM_TRY(lmi_read_roots(r, last, e));
     /* Rollups cover all steps, so they are of use only if all steps are wanted. */
     for (int32_t i = 0; last <= 0 && r->db.version >= 4 && i < r->run.n_models; i++)
         LAM_TRY(lmi_read_rollups(r, &r->roots[i], e));

@@ -113,8 +113,12 @@ lam_status lmi_sums_read(const lmi_db *d, int64_t rollup, int64_t steps, lmi_lay
     return status;
 }
 
-static lam_status read_rollup(const lmi_db *d, sqlite3_stmt *s, lmi_rollup *to, lam_error *e) {
+static lam_status read_rollup(lam_recording *r, sqlite3_stmt *s, void *self, const lmi_vec *rows, void *row,
+                              lam_error *e) {
+    const lmi_db *d = &r->db;
+    lmi_rollup *to = row;
     int64_t went_back;
+    (void)self, (void)rows;
     *to = (lmi_rollup){.like = {.number = 1}};
     LAM_TRY(lmi_db_int(d, s, 0, false, INT64_MAX, "the key of a rollup", &to->id, e));
     LAM_TRY(lmi_db_int(d, s, 1, false, 1, "the mode of a rollup", &to->like.training, e));
@@ -127,34 +131,19 @@ static lam_status read_rollup(const lmi_db *d, sqlite3_stmt *s, lmi_rollup *to, 
     return LAM_OK;
 }
 
-static lam_status read_rollups(const lmi_db *d, int64_t model, lmi_vec *to, lam_error *e) {
+lam_status lmi_read_rollups(lam_recording *r, lmi_root *root, lam_error *e) {
     sqlite3_stmt *s;
-    bool more = true;
-    LAM_TRY(lmi_db_prepare(d, &s,
+    lmi_taken got;
+    LAM_TRY(lmi_db_prepare(&r->db, &s,
                            "SELECT id, training, gradients, went_back, calls, steps, last_step FROM rollups"
                            " WHERE model = ? ORDER BY id",
                            e));
-    sqlite3_bind_int64(s, 1, model);
-    lam_status status = LAM_OK;
-    while (status == LAM_OK && (status = lmi_db_next(d, s, &more, e)) == LAM_OK && more) {
-        lmi_rollup *one = lmi_vec_push(to);
-        status = one ? read_rollup(d, s, one, e) : lmi_nomem(e);
-    }
-    lmi_db_done(s);
-    return status;
-}
-
-lam_status lmi_read_rollups(lam_recording *r, lmi_root *root, lam_error *e) {
-    lmi_vec all;
-    lmi_vec_init(&all, sizeof(lmi_rollup));
-    lam_status s = read_rollups(&r->db, root->id, &all, e);
-    if (s == LAM_OK) s = lmi_may_take(r, all.n * all.size, e);
-    root->n_rollups = (int64_t)all.n;
-    root->rolled_up = all.n ? ((lmi_rollup *)all.data)->last_step : 0; /* all are written at once */
-    root->rollups = s == LAM_OK ? lmi_copy(&r->arena, all.data, all.n, sizeof(lmi_rollup)) : NULL;
-    if (s == LAM_OK && !root->rollups) s = lmi_nomem(e);
-    lmi_vec_free(&all);
-    return s;
+    sqlite3_bind_int64(s, 1, root->id);
+    LAM_TRY(lmi_take_rows(r, s, read_rollup, NULL, sizeof(lmi_rollup), &got, e));
+    root->rollups = got.rows;
+    root->n_rollups = got.n;
+    root->rolled_up = got.n ? root->rollups->last_step : 0; /* all are written at once */
+    return LAM_OK;
 }
 
 lam_status lmi_check_rollups(const lam_recording *r, const lmi_root *root, lam_error *e) {

@@ -180,31 +180,18 @@ static lam_status add_device_times(const lam_model *m, lmi_measure *all, lmi_pac
     return LAM_OK;
 }
 
-static lam_status add_device_memory(const lam_model *m, lmi_measure *all, lmi_packet *p, lam_error *e) {
+static lam_status add_memory(const lam_model *m, bool device, lmi_measure *all, lmi_packet *p, lam_error *e) {
     lam_memory *y;
-    LAM_TRY(lam_device_memory_new(&y, m, e));
-    p->device_peak = lam_memory_total(y)->peak;
+    LAM_TRY(device ? lam_device_memory_new(&y, m, e) : lam_memory_new(&y, m, e));
+    *(device ? &p->device_peak : &p->peak) = lam_memory_total(y)->peak;
     for (int32_t i = 0; i < lam_model_n_places(m); i++) {
         const lam_memory_row *row = lam_memory_place(y, i);
         if (!row) continue;
-        all[i].device_retained = row->own[LAM_FORWARD].retained;
-        all[i].device_peak = row->total[LAM_FORWARD].peak;
-    }
-    lam_memory_free(y);
-    return LAM_OK;
-}
-
-static lam_status add_memory(const lam_model *m, lmi_measure *all, lmi_packet *p, lam_error *e) {
-    lam_memory *y;
-    LAM_TRY(lam_memory_new(&y, m, e));
-    p->peak = lam_memory_total(y)->peak;
-    for (int32_t i = 0; i < lam_model_n_places(m); i++) {
-        const lam_memory_row *row = lam_memory_place(y, i);
-        if (!row) continue;
+        *(device ? &all[i].device_retained : &all[i].retained) = row->own[LAM_FORWARD].retained;
+        *(device ? &all[i].device_peak : &all[i].peak) = row->total[LAM_FORWARD].peak;
+        if (device) continue;
         all[i].allocated = 0;
         for (int phase = 0; phase < LAM_N_PHASES; phase++) add(&all[i].allocated, row->own[phase].allocated);
-        all[i].retained = row->own[LAM_FORWARD].retained;
-        all[i].peak = row->total[LAM_FORWARD].peak;
     }
     lam_memory_free(y);
     return LAM_OK;
@@ -252,8 +239,8 @@ static void start_row(lmi_measure *at, int32_t place) {
 static lam_status add_measured(const lam_model *m, lmi_measure *all, lmi_packet *p, lam_error *e) {
     if (lam_model_timed(m)) LAM_TRY(add_times(m, all, p, e));
     if (lam_model_device_timed(m)) LAM_TRY(add_device_times(m, all, p, e));
-    if (lam_model_memory_seen(m)) LAM_TRY(add_memory(m, all, p, e));
-    if (lam_model_device_memory_seen(m)) LAM_TRY(add_device_memory(m, all, p, e));
+    if (lam_model_memory_seen(m)) LAM_TRY(add_memory(m, false, all, p, e));
+    if (lam_model_device_memory_seen(m)) LAM_TRY(add_memory(m, true, all, p, e));
     return lam_model_looked(m) ? add_health(m, all, p, e) : LAM_OK;
 }
 
