@@ -94,24 +94,22 @@ lam_status lmi_buf_status(const lmi_buf *b, lam_error *e) { return b->bad ? lmi_
 
 const char *lmi_buf_text(const lmi_buf *b) { return b->s ? b->s : ""; }
 
-static lam_status send(lam_sink to, const char *s, size_t n, lam_error *e) {
-    if (n == 0) return LAM_OK;
-    lam_status s_ = to.put(to.to, s, n);
-    if (s_ == LAM_OK) return LAM_OK;
-    return lmi_fail(e, s_, NULL, "the output could not be written; what was written so far is incomplete");
+const char *lmi_buf_keep(lmi_buf *b, lmi_arena *a) {
+    const char *text = b->bad ? NULL : lmi_strdup(a, lmi_buf_text(b));
+    lmi_buf_free(b);
+    return text;
 }
 
 lam_status lmi_buf_flush(lmi_buf *b, lam_sink to, lam_error *e) {
     LAM_TRY(lmi_buf_status(b, e));
-    lam_status s = send(to, b->s, b->n, e);
+    lam_status s = b->n > 0 ? to.put(to.to, b->s, b->n) : LAM_OK;
     b->n = 0;
     if (b->s) b->s[0] = '\0';
-    return s;
+    if (s == LAM_OK) return LAM_OK;
+    return lmi_fail(e, s, NULL, "the output could not be written; what was written so far is incomplete");
 }
 
 lam_status lmi_buf_flush_much(lmi_buf *b, lam_sink to, lam_error *e) {
     enum { MUCH = 64 << 10 };
     return b->n < MUCH && !b->bad ? LAM_OK : lmi_buf_flush(b, to, e);
 }
-
-lam_status lmi_sink_text(lam_sink to, const char *s, lam_error *e) { return send(to, s, strlen(s), e); }
