@@ -104,6 +104,27 @@ void *lmi_alloc(lmi_arena *a, uint64_t n, uint64_t size) {
     return p;
 }
 
+int32_t *lmi_alloc_none(lmi_arena *a, int32_t n) {
+    int32_t *at = lmi_alloc(a, (uint64_t)n, sizeof *at);
+    for (int32_t i = 0; at && i < n; i++) at[i] = -1;
+    return at;
+}
+
+bool lmi_group_by(lmi_arena *a, const int32_t *keys, int32_t n, int32_t n_groups, lmi_groups *out) {
+    int32_t *start = lmi_alloc(a, (uint64_t)n_groups + 2, sizeof *start);
+    int32_t *order = lmi_alloc(a, (uint64_t)n, sizeof *order);
+    if (!start || !order) return false;
+    /* Counts two entries ahead, since filling the groups below moves each start to its final position. */
+    for (int32_t i = 0; i < n; i++) start[keys[i] + 2]++;
+    start[1] = 0; /* key -1 counted here */
+    for (int32_t g = 2; g < n_groups + 2; g++) start[g] += start[g - 1];
+    for (int32_t i = 0; i < n; i++) {
+        if (keys[i] >= 0) order[start[keys[i] + 1]++] = i;
+    }
+    *out = (lmi_groups){start, order};
+    return true;
+}
+
 void *lmi_copy(lmi_arena *a, const void *from, uint64_t n, uint64_t size) {
     bool zeroed;
     char *p = take(a, n, size, &zeroed);

@@ -49,6 +49,15 @@ void lmi_arena_free(lmi_arena *a);
  * memory ran out. If n * size is 0, the pointer is valid. */
 void *lmi_alloc(lmi_arena *a, uint64_t n, uint64_t size);
 void *lmi_copy(lmi_arena *a, const void *from, uint64_t n, uint64_t size);
+/* Allocates n indices, which are all -1: none. */
+int32_t *lmi_alloc_none(lmi_arena *a, int32_t n);
+/* Items grouped by key: group g is order[start[g]] .. order[start[g + 1] - 1], in the items' order. */
+typedef struct lmi_groups {
+    int32_t *start, *order;
+} lmi_groups;
+/* Groups 0 .. n-1 by keys[item] in 0 .. n_groups-1; an item with key -1 is in no group. False: memory ran
+ * out. */
+bool lmi_group_by(lmi_arena *a, const int32_t *keys, int32_t n, int32_t n_groups, lmi_groups *out);
 /* A NULL argument gives NULL, as does a failure; callers distinguish them by the argument. */
 char *lmi_strdup(lmi_arena *a, const char *s);
 char *lmi_strndup(lmi_arena *a, const char *s, size_t n);
@@ -71,6 +80,13 @@ static inline void *lmi_vec_add(lmi_vec *v, size_t more) {
     return at;
 }
 void *lmi_vec_push(lmi_vec *v); /* adds one element, zeroed; NULL: memory ran out */
+/* Adds a copy of `item`. */
+static inline lam_status lmi_vec_put(lmi_vec *v, const void *item, lam_error *e) {
+    void *to = lmi_vec_add(v, 1);
+    if (!to) return lmi_nomem(e);
+    memcpy(to, item, v->size);
+    return LAM_OK;
+}
 void lmi_vec_pop(lmi_vec *v); /* removes the last element, if there is one */
 void *lmi_vec_at(const lmi_vec *v, size_t i); /* NULL past the end */
 
@@ -102,6 +118,8 @@ void lmi_put_clean(lmi_buf *b, const char *s);
 void lmi_put_sizes(lmi_buf *b, int32_t ndim, const int64_t *sizes);
 lam_status lmi_buf_status(const lmi_buf *b, lam_error *e);
 const char *lmi_buf_text(const lmi_buf *b); /* "" if nothing was put */
+/* Copies the text to the arena, and frees the builder. NULL: memory ran out. */
+const char *lmi_buf_keep(lmi_buf *b, lmi_arena *a);
 /* Sends the text to the sink and empties the builder. */
 lam_status lmi_buf_flush(lmi_buf *b, lam_sink to, lam_error *e);
 /* Flushes only if the text is long. */
@@ -138,8 +156,6 @@ void lmi_map_free(lmi_map *m);
 /* The stored index, or -1. Text keys are compared by content and are borrowed: they must outlive the map. */
 int64_t lmi_map_get(const lmi_map *m, const char *key);
 lam_status lmi_map_put(lmi_map *m, const char *key, int64_t value, lam_error *e); /* replaces */
-/* Makes room for n keys in all: puts can't fail until there are that many. */
-lam_status lmi_map_reserve(lmi_map *m, size_t n, lam_error *e);
 int64_t lmi_map_get_u64(const lmi_map *m, uint64_t key);
 lam_status lmi_map_put_u64(lmi_map *m, uint64_t key, int64_t value, lam_error *e);
 lam_status lmi_map_copy(lmi_map *to, const lmi_map *from, lam_error *e);
@@ -151,6 +167,9 @@ lam_status lmi_map_copy(lmi_map *to, const lmi_map *from, lam_error *e);
 #define lmi_mul_over(a, b, r) __builtin_mul_overflow((a), (b), (r))
 /* The product of `n` sizes; false if one is negative or the product does not fit. An empty product is 1. */
 bool lmi_product(const int64_t *v, int32_t n, int64_t *out);
+/* Of n items of `size` bytes, sorted by the int32_t that each begins with: the first that is not below `key`;
+ * n: there is none. */
+size_t lmi_lower_bound(const void *items, size_t n, size_t size, int32_t key);
 /* The greatest common divisor; never 0, so that it can be divided by: 1 for two zeros. */
 int64_t lmi_gcd(int64_t a, int64_t b);
 

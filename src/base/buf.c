@@ -99,11 +99,16 @@ lam_status lmi_buf_status(const lmi_buf *b, lam_error *e) { return b->bad ? lmi_
 
 const char *lmi_buf_text(const lmi_buf *b) { return b->s ? b->s : ""; }
 
+const char *lmi_buf_keep(lmi_buf *b, lmi_arena *a) {
+    const char *text = b->bad ? NULL : lmi_strdup(a, lmi_buf_text(b));
+    lmi_buf_free(b);
+    return text;
+}
+
 static lam_status send(lam_sink to, const char *s, size_t n, lam_error *e) {
-    if (n == 0) return LAM_OK;
-    lam_status s_ = to.put(to.to, s, n);
-    if (s_ == LAM_OK) return LAM_OK;
-    return lmi_fail(e, s_, NULL, "the output could not be written; what was written so far is incomplete");
+    lam_status sent = n > 0 ? to.put(to.to, s, n) : LAM_OK;
+    if (sent == LAM_OK) return LAM_OK;
+    return lmi_fail(e, sent, NULL, "the output could not be written; what was written so far is incomplete");
 }
 
 lam_status lmi_buf_flush(lmi_buf *b, lam_sink to, lam_error *e) {

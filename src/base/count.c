@@ -78,6 +78,20 @@ bool lmi_product(const int64_t *v, int32_t n, int64_t *out) {
     return zero || fits;
 }
 
+size_t lmi_lower_bound(const void *items, size_t n, size_t size, int32_t key) {
+    size_t low = 0;
+    for (size_t high = n; low < high;) {
+        size_t mid = low + (high - low) / 2;
+        int32_t of_mid;
+        memcpy(&of_mid, (const char *)items + mid * size, sizeof of_mid);
+        if (of_mid < key)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low;
+}
+
 int64_t lmi_gcd(int64_t a, int64_t b) {
     if (a < 0) a = -a;
     if (b < 0) b = -b;

@@ -68,15 +68,8 @@ static lam_status grow(lmi_map *m, size_t cap, lam_error *e) {
     return LAM_OK;
 }
 
-lam_status lmi_map_reserve(lmi_map *m, size_t n, lam_error *e) {
-    size_t cap = m->cap ? m->cap : 16;
-    if (n > SIZE_MAX / 4) return lmi_nomem(e);
-    while (cap / 2 < n) cap *= 2;
-    return cap > m->cap ? grow(m, cap, e) : LAM_OK;
-}
-
 static lam_status put(lmi_map *m, uint64_t hash, const char *text, int64_t value, lam_error *e) {
-    LAM_TRY(lmi_map_reserve(m, m->n + 1, e));
+    if (m->n >= m->cap / 2) LAM_TRY(grow(m, m->cap ? m->cap * 2 : 16, e));
     slot *s = probe(m, hash, text);
     if (!s->used) {
         *s = (slot){hash, text, 0, true};

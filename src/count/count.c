@@ -13,39 +13,10 @@ const lmi_rule *lmi_rule_for(const lmi_convention *c, const lam_module *mod) {
     return !r->only || lmi_listed(r->only, lam_word_name(mod->word)) ? r : NULL;
 }
 
-static lam_count evaluate(const char *text, const lmi_facts *facts) {
+lam_count lmi_rule_count(const lmi_rule *r, lam_metric metric, const lmi_facts *facts) {
+    const char *text = r->formula[metric];
     lmi_formula f;
     return text && lmi_formula_parse(&f, text, NULL) == LAM_OK ? lmi_formula_run(&f, facts) : lmi_unknown();
-}
-
-lam_count lmi_rule_count(const lmi_rule *r, lam_metric metric, bool released, const lmi_facts *facts) {
-    if (released && r->released[metric]) {
-        lam_count c = evaluate(r->released[metric], facts);
-        if (c.state != LAM_UNKNOWN) return c;
-    }
-    return evaluate(r->formula[metric], facts);
-}
-
-/* Makes a count less certain for a user-defined class, whose work beyond the layer that it extends is not
- * observed. */
-static lam_count doubt(const lmi_convention *c, const lam_module *mod, lam_count n) {
-    if (c->hidden == LMI_TRUST || n.state == LAM_UNKNOWN) return n;
-    if (mod->flags & LAM_MODULE_OPAQUE) return lmi_unknown();
-    if (mod->flags & LAM_MODULE_OWN_FORWARD) n.state = LAM_AT_LEAST;
-    return n;
-}
-
-void lmi_count_event(const lmi_convention *c, const lam_model *m, int32_t event, bool released,
-                     lam_count out[LAM_N_METRICS]) {
-    for (int i = 0; i < LAM_N_METRICS; i++) out[i] = lmi_unknown();
-    const lam_event *ev = lam_model_event(m, event);
-    const lam_module *mod = ev ? lam_model_module(m, ev->module) : NULL;
-    const lmi_rule *rule = mod ? lmi_rule_for(c, mod) : NULL;
-    if (!rule) return;
-    lmi_facts facts;
-    lmi_facts_of(m, event, &facts);
-    for (int i = 0; i < LAM_N_METRICS; i++)
-        out[i] = doubt(c, mod, lmi_rule_count(rule, (lam_metric)i, released, &facts));
 }
 
 /* -- operators ------------------------------------------------------------------------------------------- */
@@ -62,9 +33,7 @@ static bool is_operator(const lam_op *o) { return o->sig->word >= 0 || strstr(o-
 
 /* Without a word, an operator of torch only calls others, and a custom one is a single kernel. */
 static bool calls_others(const lam_op *o) {
-    static const char ours[] = "aten::";
-    return o->sig->word >= 0 ? lmi_op_composite(o->sig->word)
-                             : strncmp(o->sig->name, ours, sizeof ours - 1) == 0;
+    return o->sig->word >= 0 ? lmi_op_composite(o->sig->word) : lmi_is_torchs(o->sig->name);
 }
 
 bool lmi_op_opens(const lmi_convention *c, const lam_op *o, const lmi_rule *rule) {
@@ -94,5 +63,5 @@ void lmi_count_op(const lmi_convention *c, const lam_model *m, int32_t op, lam_c
     lmi_facts facts;
     lmi_facts_of_op(m, op, &facts);
     for (int i = 0; i < LAM_N_METRICS; i++)
-        out[i] = lmi_op_count(lmi_rule_count(rule, (lam_metric)i, false, &facts));
+        out[i] = lmi_op_count(lmi_rule_count(rule, (lam_metric)i, &facts));
 }

@@ -9,14 +9,8 @@
 /* The rule for this module under the convention's `match`; NULL: none. */
 const lmi_rule *lmi_rule_for(const lmi_convention *c, const lam_module *mod);
 
-/* One metric under a rule, from facts. `released` as in lmi_count_event. */
-lam_count lmi_rule_count(const lmi_rule *r, lam_metric metric, bool released, const lmi_facts *facts);
-
-/* All metrics of one event. `released`: the released formulas, or the rule's if the released one is unknown.
- * Without a rule every metric is LAM_UNKNOWN. Unless the convention is LMI_TRUST, a module whose class
- * overrides forward is LAM_AT_LEAST, and one whose inside is opaque LAM_UNKNOWN. */
-void lmi_count_event(const lmi_convention *c, const lam_model *m, int32_t event, bool released,
-                     lam_count out[LAM_N_METRICS]);
+/* One metric by a rule's formula, from facts; LAM_UNKNOWN without a formula. */
+lam_count lmi_rule_count(const lmi_rule *r, lam_metric metric, const lmi_facts *facts);
 
 /* The rule for an operator; user-defined rules take precedence. */
 const lmi_rule *lmi_rule_of_op(const lmi_convention *c, const lam_op *op);

@@ -102,8 +102,7 @@ lam_status lam_build_attr(lam_builder *b, int32_t module, const char *name, cons
     return push_owner(b, &b->attrs, module, "attributes", e);
 }
 
-/* "parent.name"; the root and its children have no dot. */
-static char *join(lmi_arena *a, const char *parent, const char *name) {
+char *lmi_join_path(lmi_arena *a, const char *parent, const char *name) {
     size_t before = strlen(parent), n = strlen(name);
     if (before == 0) return lmi_strndup(a, name, n);
     char *path = lmi_alloc(a, (uint64_t)before + n + 2, 1);
@@ -117,7 +116,7 @@ static char *join(lmi_arena *a, const char *parent, const char *name) {
 /* The last component of a path is the place's name, so one copy is used for both. */
 static lam_status name_place(lam_builder *b, const char *parent, const char *name, lam_place *p,
                              lam_error *e) {
-    char *path = join(&b->arena, parent, name);
+    char *path = lmi_join_path(&b->arena, parent, name);
     if (!path) return lmi_nomem(e);
     p->path = path;
     p->name = path + strlen(path) - strlen(name);
@@ -156,14 +155,6 @@ lam_status lmi_check_sizes(int32_t ndim, const int64_t *sizes, const char *what,
     return LAM_OK;
 }
 
-/* Bytes of packed elements are rounded up to whole ones. */
-static int64_t bytes_of(int64_t numel, int32_t dtype) {
-    int64_t bits;
-    int32_t each = lam_dtype_bits(dtype);
-    if (numel < 0 || each == 0 || lmi_mul_over(numel, (int64_t)each, &bits)) return -1;
-    return bits / 8 + (bits % 8 != 0);
-}
-
 lam_status lam_build_tensor(lam_builder *b, const lam_tensor_info *info, int32_t *index, lam_error *e) {
     lam_tensor t = {.dtype = info->dtype,
                     .shape = {.ndim = info->ndim},
@@ -178,9 +169,9 @@ lam_status lam_build_tensor(lam_builder *b, const lam_tensor_info *info, int32_t
     }
     if (info->ndim >= 0) {
         LAM_TRY(lmi_copy_ints(b, info->sizes, info->ndim, &t.shape.sizes, e));
-        if (!lmi_product(info->sizes, info->ndim, &t.numel)) t.numel = -1;
+        t.numel = lmi_numel(t.shape);
     }
-    if (t.bytes == -1) t.bytes = bytes_of(t.numel, t.dtype);
+    if (t.bytes == -1) t.bytes = lmi_stored(t.numel, lam_dtype_bits(t.dtype));
     LAM_TRY(lmi_keep_identity(b, info->storage, info->object, (int32_t)b->tensors.n, e));
     LAM_TRY(lmi_push(b, &b->tensors, "tensors", &t, e));
     if (index) *index = (int32_t)b->tensors.n - 1;

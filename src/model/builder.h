@@ -97,14 +97,6 @@ lam_status lmi_keep_identity(lam_builder *b, uint64_t storage, uint64_t object, 
 lam_status lmi_keep_ties(lam_builder *b, const lam_op_info *o, const lam_op_sig *sig, uint32_t *at,
                          lam_error *e);
 
-/* Items grouped by key: group g is order[start[g]] .. order[start[g + 1] - 1], in the items' order. */
-typedef struct lmi_groups {
-    int32_t *start, *order;
-} lmi_groups;
-/* Groups 0 .. n-1 by keys[item] in 0 .. n_groups-1; an item with key -1 is in no group. False: memory ran
- * out. */
-bool lmi_group(lmi_arena *a, const int32_t *keys, int32_t n, int32_t n_groups, lmi_groups *out);
-
 /* Fills the place and ordinal of every event, and the numbers of calls of modules and places. Children of
  * places and places of modules must be known; `scratch` has temporary data. LAM_RANGE if a called module has
  * no place. */

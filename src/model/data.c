@@ -158,11 +158,6 @@ static lmi_known *put(lmi_data *d, uint64_t key) {
 
 /* -- sources of tensors ---------------------------------------------------------------------------------- */
 
-static int64_t numel_of(const lam_op_arg *a) {
-    int64_t n;
-    return a->ndim >= 0 && lmi_product(a->sizes, a->ndim, &n) ? n : -1;
-}
-
 /* A tensor whose source is searched. `seen`: only operators that were observed to return this object
  * count. */
 typedef struct met {
@@ -326,10 +321,8 @@ static lam_status end_above(lmi_data *d, int32_t parent, lam_error *e) {
 static uint64_t memory_of(const lam_arg *a) { return a->memory ? a->memory : a->storage; }
 
 static met met_arg(const lam_arg *a) {
-    int64_t n;
-    return (met){memory_of(a), a->object, a->ndim >= 0 && lmi_product(a->sizes, a->ndim, &n) ? n : -1,
-                 a->dtype,     true,      a->ndim,
-                 a->sizes};
+    return (met){memory_of(a), a->object, lmi_numel((lam_shape){a->ndim, a->sizes}), a->dtype, true,
+                 a->ndim,      a->sizes};
 }
 
 static int32_t root_of(const lam_model *m, int32_t call) {
@@ -450,7 +443,7 @@ static bool ends_with(const char *name, char c) {
 static bool note_result(lmi_data *d, const lam_op_arg *a, const lmi_tie *tie, bool fresh, bool in_place,
                         int32_t nth) {
     lmi_result *r = lmi_vec_push(&d->results);
-    met t = {storage_of(tie), object_of(tie), numel_of(a), a->dtype, true, a->ndim, a->sizes};
+    met t = {storage_of(tie), object_of(tie), lmi_op_arg_numel(a), a->dtype, true, a->ndim, a->sizes};
     if (!r) return false;
     *r = (lmi_result){.storage = t.storage,
                       .object = t.object,
@@ -498,8 +491,7 @@ static bool is_lift(const char *name) {
  * in "_" ("relu_", "__iadd__"), or if the argument is not the first one (`out`); others (contiguous, dropout
  * in eval) return an unchanged argument. */
 static bool wrote(const char *name, int32_t from) {
-    static const char ours[] = "aten::";
-    return from > 0 || strncmp(name, ours, sizeof ours - 1) != 0 || ends_with(name, '_');
+    return from > 0 || !lmi_is_torchs(name) || ends_with(name, '_');
 }
 
 static bool note_results(lmi_data *d, const lam_op *o) {
@@ -539,8 +531,8 @@ static void find_edges(lmi_data *d, const lam_op *o) {
     for (int32_t i = 0; i < sig->n_in; i++) {
         const lam_op_arg *a = &sig->in[i];
         if (!a->is_tensor) continue;
-        met t = {storage_of(tie),         object_of(tie), numel_of(a), a->dtype,
-                 o->phase == LAM_FORWARD, a->ndim,        a->sizes};
+        met t = {storage_of(tie), object_of(tie), lmi_op_arg_numel(a), a->dtype, o->phase == LAM_FORWARD,
+                 a->ndim,         a->sizes};
         *edge = edge_of_met(d, &t, d->root);
         if (lift) edge->op = edge->write = edge->made = LAM_SOURCE_NONE;
         edge++;
@@ -578,14 +570,13 @@ static lam_status see_all(lmi_data *d, lam_error *e) {
 
 /* Stores the edges in the model; they replace the identities. */
 static void settle(lam_model *m, lmi_data *d) {
-    enum { TIES = 8, OUT_SOURCES_AT = 10, OUT_SOURCES = 11, WRITES = 14 };
-    free(m->storage[TIES]);
+    free(m->storage[0]);
     m->ties = NULL;
-    m->storage[TIES] = m->edges = d->edges;
-    m->storage[OUT_SOURCES_AT] = m->out_sources_at = d->out_sources_at;
-    m->storage[OUT_SOURCES] = m->out_sources = d->out_sources;
+    m->storage[0] = m->edges = d->edges;
+    m->storage[m->n_storage++] = m->out_sources_at = d->out_sources_at;
+    m->storage[m->n_storage++] = m->out_sources = d->out_sources;
+    m->storage[m->n_storage++] = m->writes = d->writes.data;
     m->n_out_sources_at = m->n_events;
-    m->storage[WRITES] = m->writes = d->writes.data;
     d->writes.data = NULL;
     d->edges = NULL;
     d->out_sources_at = NULL;

@@ -74,40 +74,24 @@ void lam_builder_free(lam_builder *b) {
     free(b);
 }
 
-bool lmi_group(lmi_arena *a, const int32_t *keys, int32_t n, int32_t n_groups, lmi_groups *out) {
-    int32_t *start = lmi_alloc(a, (uint64_t)n_groups + 2, sizeof *start);
-    int32_t *order = lmi_alloc(a, (uint64_t)n, sizeof *order);
-    if (!start || !order) return false;
-    /* Counts two entries ahead, since filling the groups below moves each start to its final position. */
-    for (int32_t i = 0; i < n; i++) start[keys[i] + 2]++;
-    start[1] = 0; /* key -1 counted here */
-    for (int32_t g = 2; g < n_groups + 2; g++) start[g] += start[g - 1];
-    for (int32_t i = 0; i < n; i++) {
-        if (keys[i] >= 0) order[start[keys[i] + 1]++] = i;
-    }
-    *out = (lmi_groups){start, order};
-    return true;
-}
-
 /* Moves an array to the model. An empty array becomes a valid address of no elements. */
-static void *adopt(lam_model *m, lmi_vec *v, void **storage) {
-    *storage = v->data;
+static void *adopt(lam_model *m, lmi_vec *v) {
+    void *data = m->storage[m->n_storage++] = v->data;
     lmi_vec_init(v, v->size);
-    return *storage ? *storage : lmi_alloc(&m->arena, 0, v->size);
+    return data ? data : lmi_alloc(&m->arena, 0, v->size);
 }
 
 /* Orders items by module; `start` has the first item of each module, and the end. Usual sources push items
  * module by module, and then nothing is moved. */
-static bool by_module(lam_model *m, lmi_arena *scratch, lmi_pushed *p, void **storage, char **items,
-                      int32_t **start) {
+static bool by_module(lam_model *m, lmi_arena *scratch, lmi_pushed *p, char **items, int32_t **start) {
     lmi_groups g;
     int32_t n = (int32_t)p->items.n;
     size_t size = p->items.size;
-    if (!lmi_group(scratch, p->modules.data, n, m->n_modules, &g)) return false;
+    if (!lmi_group_by(scratch, p->modules.data, n, m->n_modules, &g)) return false;
     *start = g.start;
     bool sorted = true;
     for (int32_t j = 0; j < n; j++) sorted = sorted && g.order[j] == j;
-    *items = sorted ? adopt(m, &p->items, storage) : lmi_alloc(&m->arena, p->items.n, size);
+    *items = sorted ? adopt(m, &p->items) : lmi_alloc(&m->arena, p->items.n, size);
     if (!*items) return false;
     for (int32_t j = 0; !sorted && j < n; j++) {
         memcpy(*items + (size_t)j * size, lmi_vec_at(&p->items, (size_t)g.order[j]), size);
@@ -118,7 +102,7 @@ static bool by_module(lam_model *m, lmi_arena *scratch, lmi_pushed *p, void **st
 static bool give_attrs(lam_model *m, lmi_arena *scratch, lmi_pushed *pushed) {
     int32_t *start;
     char *items;
-    if (!by_module(m, scratch, pushed, &m->storage[5], &items, &start)) return false;
+    if (!by_module(m, scratch, pushed, &items, &start)) return false;
     for (int32_t i = 0; i < m->n_modules; i++) {
         m->modules[i].attrs = (lam_attr *)items + start[i];
         m->modules[i].n_attrs = start[i + 1] - start[i];
@@ -136,7 +120,7 @@ static void count_owner(lam_tensor *t, int32_t module, int32_t *last) {
 static bool give_owned(lam_model *m, lmi_arena *scratch, lmi_pushed *pushed) {
     int32_t *start, *last = lmi_alloc(scratch, (uint64_t)m->n_tensors, sizeof *last);
     char *items;
-    if (!last || !by_module(m, scratch, pushed, &m->storage[6], &items, &start)) return false;
+    if (!last || !by_module(m, scratch, pushed, &items, &start)) return false;
     const lam_owned *owned = (lam_owned *)items;
     for (int32_t i = 0; i < m->n_modules; i++) {
         m->modules[i].owned = owned + start[i];
@@ -153,9 +137,9 @@ static bool give_places(lam_model *m, lmi_arena *scratch) {
     int32_t n = m->n_places, *keys = lmi_alloc(scratch, (uint64_t)n, sizeof *keys);
     if (!keys) return false;
     for (int32_t i = 0; i < n; i++) keys[i] = m->places[i].parent;
-    if (!lmi_group(&m->arena, keys, n, n, &children)) return false;
+    if (!lmi_group_by(&m->arena, keys, n, n, &children)) return false;
     for (int32_t i = 0; i < n; i++) keys[i] = m->places[i].module;
-    if (!lmi_group(&m->arena, keys, n, m->n_modules, &of_module)) return false;
+    if (!lmi_group_by(&m->arena, keys, n, m->n_modules, &of_module)) return false;
     for (int32_t i = 0; i < n; i++) {
         m->places[i].children = children.order + children.start[i];
         m->places[i].n_children = children.start[i + 1] - children.start[i];
@@ -200,22 +184,23 @@ static bool is_blind(const lam_builder *b) {
     return false;
 }
 
+/* Moves a list of the builder to the model's of the same name. */
+#define TAKE(list) (m->n_##list = (int32_t)b->list.n, m->list = adopt(m, &b->list))
+
 static lam_status fill(lam_model *m, lmi_arena *scratch, lam_builder *b, lam_error *e) {
-    m->n_modules = (int32_t)b->modules.n;
-    m->n_places = (int32_t)b->places.n;
-    m->n_tensors = (int32_t)b->tensors.n;
-    m->n_events = (int32_t)b->events.n;
-    m->n_notes = (int32_t)b->notes.n;
-    m->modules = adopt(m, &b->modules, &m->storage[0]);
-    m->places = adopt(m, &b->places, &m->storage[1]);
-    m->tensors = adopt(m, &b->tensors, &m->storage[2]);
-    m->events = adopt(m, &b->events, &m->storage[3]);
-    m->notes = adopt(m, &b->notes, &m->storage[4]);
-    m->n_made = (int32_t)b->made.n;
-    m->made = adopt(m, &b->made, &m->storage[14]);
-    m->n_provenance = (int32_t)b->provenance.n;
-    m->provenance = adopt(m, &b->provenance, &m->storage[15]);
-    m->n_ops = (int32_t)b->ops.n;
+    m->n_ties = b->ties.n;
+    m->ties = adopt(m, &b->ties); /* the first: the edges take its place in `storage` */
+    TAKE(modules);
+    TAKE(places);
+    TAKE(tensors);
+    TAKE(events);
+    TAKE(notes);
+    TAKE(made);
+    TAKE(provenance);
+    TAKE(ops);
+    TAKE(identities);
+    TAKE(lifetimes);
+    m->n_op_sigs = (int32_t)b->sigs.n;
     m->cut = b->cut;
     m->calls_cut = b->calls_cut;
     m->cut_ns = b->cut_ns;
@@ -227,14 +212,6 @@ static lam_status fill(lam_model *m, lmi_arena *scratch, lam_builder *b, lam_err
     m->seen = b->seen;
     b->seen = NULL;
     lmi_seen_finish(m->seen);
-    m->ops = adopt(m, &b->ops, &m->storage[7]);
-    m->n_op_sigs = (int32_t)b->sigs.n;
-    m->n_ties = b->ties.n;
-    m->ties = adopt(m, &b->ties, &m->storage[8]);
-    m->n_identities = (int32_t)b->identities.n;
-    m->identities = adopt(m, &b->identities, &m->storage[9]);
-    m->n_lifetimes = (int32_t)b->lifetimes.n;
-    m->lifetimes = adopt(m, &b->lifetimes, &m->storage[13]);
     if (!give_attrs(m, scratch, &b->attrs) || !give_owned(m, scratch, &b->owned)) return lmi_nomem(e);
     if (!give_places(m, scratch) || !index_paths(m)) return lmi_nomem(e);
     return lmi_place_calls(m, scratch, e);
@@ -285,7 +262,7 @@ lam_status lam_model_time_by(lam_model *m, lam_model *timed, lam_error *e) {
 void lam_model_free(lam_model *m) {
     if (!m) return;
     lam_model_free(m->timed_by);
-    for (size_t i = 0; i < sizeof m->storage / sizeof *m->storage; i++) free(m->storage[i]);
+    for (int32_t i = 0; i < m->n_storage; i++) free(m->storage[i]);
     lmi_memory_free(m->memory);
     lmi_device_free(m->device);
     lmi_seen_free(m->seen);

@@ -165,13 +165,6 @@ const lam_grad *lam_model_grad(const lam_model *m, int32_t i) {
 }
 
 int32_t lam_model_first_grad(const lam_model *m, int32_t call) {
-    size_t from = 0, to = m->seen ? m->seen->grads.n : 0;
-    while (from < to) {
-        size_t mid = from + (to - from) / 2;
-        if (((const lam_grad *)m->seen->grads.data)[mid].call < call)
-            from = mid + 1;
-        else
-            to = mid;
-    }
-    return (int32_t)from;
+    const lmi_vec *grads = m->seen ? &m->seen->grads : NULL;
+    return grads ? (int32_t)lmi_lower_bound(grads->data, grads->n, sizeof(lam_grad), call) : 0;
 }

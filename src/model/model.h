@@ -102,11 +102,36 @@ struct lam_model {
     int32_t *out_sources_at, n_out_sources_at;
     int32_t n_lifetimes;
     lam_lifetime *lifetimes; /* of a dry run's tensors */
-    void *storage[16];  /* the arrays that are not in the arena; freed with the model */
+    /* the arrays that are not in the arena, the one of `ties` or `edges` first; freed with the model */
+    void *storage[16];
+    int32_t n_storage;
     lmi_seen *seen;     /* NULL: values were not checked */
     int32_t *by_path;   /* open addressing: places by the hash of their path, -1 empty */
     uint64_t path_mask; /* slots of by_path - 1 */
 };
+
+/* Elements of a shape; -1: unknown or too many. */
+int64_t lmi_numel(lam_shape s);
+/* Bytes of `n` elements of `bits` bits, rounded up to whole bytes; -1: unknown. */
+int64_t lmi_stored(int64_t n, int32_t bits);
+/* Bytes of a call's argument or result; -1: unknown. */
+int64_t lmi_arg_bytes(const lam_arg *a);
+static inline int64_t lmi_op_arg_numel(const lam_op_arg *a) {
+    return lmi_numel((lam_shape){a->ndim, a->sizes});
+}
+/* The phase of a call: LAM_RECOMPUTE if a backward pass repeats it. */
+static inline lam_phase lmi_call_phase(const lam_event *c) {
+    return c->flags & LAM_CALL_AGAIN ? LAM_RECOMPUTE : LAM_FORWARD;
+}
+
+/* True for the name of one of torch's own operators. */
+static inline bool lmi_is_torchs(const char *op) { return strncmp(op, "aten::", 6) == 0; }
+/* The argument at a position of the schema that is no tensor; NULL: there is none. */
+const lam_value *lmi_sig_value(const lam_op_sig *s, int32_t position);
+/* The shape of the first tensor among the results; ndim -1: there is none. */
+lam_shape lmi_result_shape(const lam_op_sig *s);
+/* "parent.name"; the root and its children have no dot. NULL: memory ran out. */
+char *lmi_join_path(lmi_arena *a, const char *parent, const char *name);
 
 /* The edge of entry `in` of an operator's arguments, or of entry `out` of a call's results; NULL: it is no
  * tensor, or sources could not be found. */
@@ -120,6 +145,8 @@ void lmi_leave_out_passes(lam_model *m);
 /* Offers the call's tensors, the module's owned tensors and its attributes to the binder, up to limits that
  * no real layer reaches. Never fails. */
 void lmi_model_bind(const lam_model *m, int32_t event, lmi_slots *out);
+/* The same for a module without a call. */
+void lmi_module_bind(const lam_model *m, int32_t module, lmi_slots *out);
 /* The i-th attribute of a module as a report shows it; false past the last one. After the attributes that
  * were read comes `bias`, true or false, if modules of the kind may have one. A number that is not finite is
  * a text, such as "inf". */

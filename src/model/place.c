@@ -36,7 +36,7 @@ static bool number_places(tree *t, lmi_arena *scratch, const lam_model *m) {
         t->order[t->first[i]] = i;
     }
     for (int32_t i = 0; i < n; i++) modules[i] = m->places[t->order[i]].module;
-    return lmi_group(scratch, modules, n, m->n_modules, &t->holding);
+    return lmi_group_by(scratch, modules, n, m->n_modules, &t->holding);
 }
 
 static uint64_t pair(int32_t a, int32_t b) { return (uint64_t)(uint32_t)a << 32 | (uint32_t)b; }
@@ -68,20 +68,13 @@ static lam_status among_twins(tree *t, int32_t parent, int32_t module, int32_t *
 
 /* The first place of `module` at or below the nearest ancestor of `from` that has one. */
 static int32_t nearest(const tree *t, const lam_model *m, int32_t from, int32_t module) {
-    const int32_t *numbers = t->holding.order, end = t->holding.start[module + 1];
+    const int32_t *numbers = t->holding.order + t->holding.start[module];
+    size_t n = (size_t)m->modules[module].n_places;
     for (int32_t up = from; up > 0; up = m->places[up].parent) {
-        int32_t low = t->holding.start[module], high = end;
-        while (low < high) {
-            int32_t mid = low + (high - low) / 2;
-            if (numbers[mid] < t->first[up]) {
-                low = mid + 1;
-            } else {
-                high = mid;
-            }
-        }
-        if (low < end && numbers[low] < t->after[up]) return t->order[numbers[low]];
+        size_t i = lmi_lower_bound(numbers, n, sizeof *numbers, t->first[up]);
+        if (i < n && numbers[i] < t->after[up]) return t->order[numbers[i]];
     }
-    return t->order[numbers[t->holding.start[module]]]; /* the module's first place in the tree */
+    return t->order[numbers[0]]; /* the module's first place in the tree */
 }
 
 /* Finds the place of a call. `t` NULL: no module has several places. */

@@ -66,6 +66,38 @@ const lam_value *lam_model_attr(const lam_model *m, int32_t module, const char *
     return NULL;
 }
 
+/* -- sizes and arguments --------------------------------------------------------------------------------- */
+
+int64_t lmi_numel(lam_shape s) {
+    int64_t n;
+    return s.ndim >= 0 && lmi_product(s.sizes, s.ndim, &n) ? n : -1;
+}
+
+int64_t lmi_stored(int64_t n, int32_t bits) {
+    const bool whole = bits % 8 == 0;
+    int64_t all;
+    if (n < 0 || bits <= 0 || lmi_mul_over(n, whole ? bits / 8 : bits, &all)) return -1;
+    return whole ? all : all / 8 + (all % 8 != 0);
+}
+
+int64_t lmi_arg_bytes(const lam_arg *a) {
+    return lmi_stored(lmi_numel((lam_shape){a->ndim, a->sizes}), lam_dtype_bits(a->dtype));
+}
+
+const lam_value *lmi_sig_value(const lam_op_sig *s, int32_t position) {
+    for (int32_t i = 0; i < s->n_in; i++)
+        if (s->in[i].position == position && !s->in[i].is_tensor) return &s->in[i].value;
+    return NULL;
+}
+
+lam_shape lmi_result_shape(const lam_op_sig *s) {
+    for (int32_t i = 0; i < s->n_out; i++)
+        if (s->out[i].is_tensor) return (lam_shape){s->out[i].ndim, s->out[i].sizes};
+    return (lam_shape){-1, NULL};
+}
+
+/* -- attributes ------------------------------------------------------------------------------------------ */
+
 static bool owns(const lam_module *mod, const char *name) {
     for (int32_t i = 0; i < mod->n_owned; i++)
         if (strcmp(mod->owned[i].name, name) == 0) return true;
@@ -122,16 +154,21 @@ static int32_t offer_owned(const lam_model *m, const lam_module *mod, lmi_offer 
     return n;
 }
 
-void lmi_model_bind(const lam_model *m, int32_t event, lmi_slots *out) {
-    const lam_event *c = lam_model_event(m, event);
-    if (!c) {
-        lmi_bind(-1, NULL, 0, out);
-        return;
-    }
-    const lam_module *mod = &m->modules[c->module];
+/* `c` NULL: the module without a call. */
+static void bind(const lam_model *m, const lam_module *mod, const lam_event *c, lmi_slots *out) {
     lmi_offer offers[MOST_OFFERS];
-    int32_t n = offer_args(c, offers);
+    int32_t n = c ? offer_args(c, offers) : 0;
     n += offer_attrs(mod, offers + n);
     n += offer_owned(m, mod, offers + n, MOST_OFFERS - n);
     lmi_bind(mod->word, offers, n, out);
+}
+
+void lmi_module_bind(const lam_model *m, int32_t module, lmi_slots *out) {
+    bind(m, &m->modules[module], NULL, out);
+}
+
+void lmi_model_bind(const lam_model *m, int32_t event, lmi_slots *out) {
+    const lam_event *c = lam_model_event(m, event);
+    *out = lmi_no_slots;
+    if (c) bind(m, &m->modules[c->module], c, out);
 }

@@ -19,14 +19,8 @@ bool lmi_place_whole(lmi_place *p, int32_t ndim, const int64_t *sizes) {
 
 /* -- arguments ----------------------------------------------------------------------------------- */
 
-static const lam_value *value_of(const lam_op_sig *s, int32_t position) {
-    for (int32_t i = 0; i < s->n_in; i++)
-        if (s->in[i].position == position && !s->in[i].is_tensor) return &s->in[i].value;
-    return NULL;
-}
-
 static int64_t int_of(const lam_op_sig *s, int32_t position, int64_t fallback) {
-    const lam_value *v = value_of(s, position);
+    const lam_value *v = lmi_sig_value(s, position);
     return v && v->type == LAM_INT ? v->i : v && v->type == LAM_INTS && v->n == 1 ? v->ints[0] : fallback;
 }
 
@@ -71,7 +65,7 @@ static bool take_one(lmi_place *p, int32_t axis, int64_t at) {
 }
 
 static bool permuted(lmi_place *p, const lam_op_sig *s) {
-    const lam_value *v = value_of(s, 1);
+    const lam_value *v = lmi_sig_value(s, 1);
     int8_t was[LMI_PLACE_AXES];
     if (!v || v->type != LAM_INTS || v->n != p->n) return false;
     memcpy(was, p->of, sizeof was);
@@ -147,7 +141,7 @@ static bool follow(lmi_place *p, const lam_op_sig *s, const lam_op_arg *in, int3
                           "unsafe_chunk", "unsafe_split_with_sizes", NULL};
     const lam_op_arg *out = &s->out[nth];
     const char *name = s->name;
-    if (strncmp(name, "aten::", 6) != 0 || in->ndim != p->n || out->ndim < 0) return false;
+    if (!lmi_is_torchs(name) || in->ndim != p->n || out->ndim < 0) return false;
     name += 6;
     if (!strcmp(name, "slice")) return slice(p, s, in, out);
     if (!strcmp(name, "select")) return take_one(p, axis_at(s, 1, 0, p->n), int_of(s, 2, 0));

@@ -32,8 +32,8 @@ int64_t lmi_asked_number(const asked *a, int32_t position, int32_t i, int64_t wi
     return v->ints[i < v->n ? i : v->n - 1];
 }
 
-/* True if elements are contiguous when axes are walked in this order, the last first. */
-bool lmi_asked_dense(const asked *a, int32_t position, const int8_t *order) {
+/* True if elements are contiguous when axes are walked in this order, the last first; NULL: in rows. */
+static bool is_dense(const asked *a, int32_t position, const int8_t *order) {
     const lam_op_arg *t = lmi_asked_tensor(a, position);
     const int64_t *strides = t ? a->strides[t - a->in] : NULL;
     int64_t step = 1;
@@ -45,7 +45,7 @@ bool lmi_asked_dense(const asked *a, int32_t position, const int8_t *order) {
     return true;
 }
 
-static bool in_rows(const asked *a, int32_t position) { return lmi_asked_dense(a, position, NULL); }
+static bool in_rows(const asked *a, int32_t position) { return is_dense(a, position, NULL); }
 
 /* True if the strides, also of axes of one element, are those of channels last and not also those of rows.
  * Gaps are allowed. */
@@ -64,14 +64,15 @@ static bool suggests_last(const asked *a, int32_t position) {
     return true;
 }
 
-bool lmi_asked_channels_last(const asked *a, int32_t position) {
+/* True if torch treats the tensor as channels last: an image or a volume, without gaps. */
+static bool is_channels_last(const asked *a, int32_t position) {
     static const int8_t orders[2][5] = {{1, 3, 2, 0}, {1, 4, 3, 2, 0}};
     const lam_op_arg *t = lmi_asked_tensor(a, position);
-    return suggests_last(a, position) && !in_rows(a, position) &&
-           lmi_asked_dense(a, position, orders[t->ndim - 4]);
+    return suggests_last(a, position) && !in_rows(a, position) && is_dense(a, position, orders[t->ndim - 4]);
 }
 
-int64_t lmi_asked_copied(const asked *a, int32_t position) {
+/* Bytes of a copy in rows; 0: not needed. */
+static int64_t copied(const asked *a, int32_t position) {
     return in_rows(a, position) ? 0 : lmi_bytes(lmi_asked_tensor(a, position));
 }
 
@@ -95,7 +96,7 @@ static int64_t flash(const asked *a) { return scores(a, 0, 1, false); }
 static int64_t flash_backward(const asked *a) {
     static const int8_t order[] = {3, 1, 2, 0};
     const lam_op_arg *grad = lmi_asked_tensor(a, 0);
-    bool copy = grad && grad->ndim == 4 && !lmi_asked_dense(a, 0, order);
+    bool copy = grad && grad->ndim == 4 && !is_dense(a, 0, order);
     return scores(a, 1, 2, true) + (copy ? lmi_bytes(grad) : 0);
 }
 
@@ -111,13 +112,10 @@ static int64_t safe_softmax(const asked *a) {
 static int64_t batch_norm_backward(const asked *a) { return lmi_bytes(lmi_asked_tensor(a, 1)); }
 
 static int64_t layer_norm_backward(const asked *a) {
-    return lmi_asked_copied(a, 0) + lmi_asked_copied(a, 1) +
-           2 * lmi_bytes(lmi_asked_tensor(a, 5)) * a->cpu.threads;
+    return copied(a, 0) + copied(a, 1) + 2 * lmi_bytes(lmi_asked_tensor(a, 5)) * a->cpu.threads;
 }
 
-static int64_t strided_twice(const asked *a) {
-    return 2 * lmi_most(lmi_asked_copied(a, 0), lmi_asked_copied(a, 1));
-}
+static int64_t strided_twice(const asked *a) { return 2 * lmi_most(copied(a, 0), copied(a, 1)); }
 
 /* A copy along one axis after another. */
 static int64_t roll(const asked *a) {
@@ -129,7 +127,7 @@ static int64_t roll(const asked *a) {
 /* Converted to channels last and back, if they fill a register. */
 static int64_t upsample(const asked *a) {
     const lam_op_arg *x = lmi_asked_tensor(a, 0);
-    if (!x || x->ndim != 4 || x->sizes[1] % 4 != 0 || lmi_asked_channels_last(a, 0)) return 0;
+    if (!x || x->ndim != 4 || x->sizes[1] % 4 != 0 || is_channels_last(a, 0)) return 0;
     int64_t area = lmi_times(lmi_asked_number(a, 1, 0, 0), lmi_asked_number(a, 1, 1, 0));
     int64_t y = lmi_times(lmi_times(x->sizes[0], x->sizes[1]), lmi_times(area, lmi_item(x)));
     return y + (x->sizes[2] * x->sizes[3] > 1 ? lmi_bytes(x) : 0);
@@ -138,13 +136,13 @@ static int64_t upsample(const asked *a) {
 /* The gradient must be in rows, or channels last without gaps like the result; else it is copied. */
 static int64_t upsample_backward(const asked *a) {
     const lam_op_arg *grad = lmi_asked_tensor(a, 0);
-    if (!grad || grad->ndim != 4 || in_rows(a, 0) || lmi_asked_channels_last(a, 0)) return 0;
+    if (!grad || grad->ndim != 4 || in_rows(a, 0) || is_channels_last(a, 0)) return 0;
     int64_t n = 1;
     for (int32_t i = 0; i < 4; i++) n = lmi_times(n, lmi_asked_number(a, 2, i, 1));
     return lmi_bytes(grad) + (suggests_last(a, 0) ? lmi_times(n, lmi_item(grad)) : 0);
 }
 
-static int64_t first_in_rows(const asked *a) { return lmi_asked_copied(a, 0); }
+static int64_t first_in_rows(const asked *a) { return copied(a, 0); }
 
 /* == products of matrices in 16 bits ==================================================================== */
 

@@ -17,11 +17,6 @@ typedef struct lmi_asked {
 const lam_op_arg *lmi_asked_tensor(const lmi_asked *a, int32_t position);
 /* The i-th number of a list of integers; a single one counts for all axes. */
 int64_t lmi_asked_number(const lmi_asked *a, int32_t position, int32_t i, int64_t without);
-/* True if elements are contiguous when axes are walked in this order, the last first; NULL: in rows. */
-bool lmi_asked_dense(const lmi_asked *a, int32_t position, const int8_t *order);
-/* True if torch treats the tensor as channels last: an image or a volume, without gaps. */
-bool lmi_asked_channels_last(const lmi_asked *a, int32_t position);
-int64_t lmi_asked_copied(const lmi_asked *a, int32_t position); /* bytes of a copy in rows; 0: not needed */
 
 /* a * b, limited to a number larger than any memory, so that later sums do not overflow. */
 static inline int64_t lmi_times(int64_t a, int64_t b) {

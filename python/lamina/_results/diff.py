@@ -171,7 +171,7 @@ class Diff:
         Raises:
             FileExistsError: the file exists and ``overwrite`` is not True.
         """
-        return _saved(self._write("json"), path, overwrite=overwrite)
+        return save_text(path, self._write("json"), overwrite=overwrite)
 
     def to_markdown(
         self,
@@ -183,7 +183,8 @@ class Diff:
         depth: int | None = None,
     ) -> str:
         """Returns the tables in Markdown; see :meth:`show` and :meth:`to_json`."""
-        return _saved(self._write("md", exact=exact, rows=rows, depth=depth), path, overwrite=overwrite)
+        text = self._write("md", exact=exact, rows=rows, depth=depth)
+        return save_text(path, text, overwrite=overwrite)
 
 
 def _side(of: Report | str | os.PathLike[str]) -> tuple[object, str | None]:
@@ -211,9 +212,3 @@ def _number(told: dict[str, Any]) -> DiffNumber:
     return DiffNumber(
         before, after, told["difference"]["value"], told["difference"]["state"], told["percent"]
     )
-
-
-def _saved(text: str, path: str | os.PathLike[str] | None, *, overwrite: bool) -> str:
-    if path is not None:
-        save_text(path, text, overwrite=overwrite)
-    return text

@@ -58,9 +58,7 @@ class Graph:
         Raises:
             FileExistsError: the file exists and ``overwrite`` is not True.
         """
-        text = self.dot(level)
-        save_text(path, text, overwrite=overwrite)
-        return text
+        return save_text(path, self.dot(level), overwrite=overwrite)
 
     def __repr__(self) -> str:
         return f"<lamina graph: {len(self.nodes)} nodes, {len(self.edges)} edges>"

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from .._base.modules import no_layer
 
@@ -71,7 +71,36 @@ class DeviceMemoryRow(NamedTuple):
     total_recompute: MemoryUse
 
 
-class DeviceMemory:
+R = TypeVar("R", "MemoryRow", "DeviceMemoryRow")
+
+
+class _Used(Generic[R]):
+    """The numbers and rows that all memory has."""
+
+    def __init__(self, told: Mapping[str, Any], rows: list[R]) -> None:
+        self.peak: int = told["peak"]
+        self.peak_allocated: int = told["peak_allocated"]
+        self.peak_in: str | None = told["peak_in"]
+        self.peak_phase: Any = told["peak_phase"]
+        self.allocated: int = told["allocated"]
+        self.freed: int = told["freed"]
+        self.before: int = told["before"]
+        self.rows: list[R] = rows
+        self._by_path: dict[str, R] = {row.path: row for row in reversed(rows)}
+
+    def __getitem__(self, path: str) -> R:
+        """The row of the layer at a path; that of the whole model at ``""``.
+
+        Raises:
+            KeyError: the model has no such place.
+        """
+        try:
+            return self._by_path[path]
+        except (KeyError, TypeError):
+            raise no_layer(path, self._by_path) from None
+
+
+class DeviceMemory(_Used[DeviceMemoryRow]):
     """The GPU memory of a run, from the counters of torch's caching allocator: the bytes that it handed out
     to all threads.
 
@@ -86,35 +115,17 @@ class DeviceMemory:
         rows: one :class:`DeviceMemoryRow` for each place of the model.
     """
 
+    peak_phase: str
+
     def __init__(self, told: Mapping[str, Any]) -> None:
-        self.peak: int = told["peak"]
-        self.peak_allocated: int = told["peak_allocated"]
-        self.peak_in: str | None = told["peak_in"]
-        self.peak_phase: str = told["peak_phase"]
-        self.allocated: int = told["allocated"]
-        self.freed: int = told["freed"]
-        self.before: int = told["before"]
-        self.rows = [
-            DeviceMemoryRow._make([place["path"], place["type"], *_uses(place)]) for place in told["places"]
-        ]
-        self._by_path = {row.path: row for row in reversed(self.rows)}
-
-    def __getitem__(self, path: str) -> DeviceMemoryRow:
-        """The row of the layer at a path; that of the whole model at ``""``.
-
-        Raises:
-            KeyError: the model has no such place.
-        """
-        try:
-            return self._by_path[path]
-        except (KeyError, TypeError):
-            raise no_layer(path, self._by_path) from None
+        rows = [[place["path"], place["type"], *_uses(place)] for place in told["places"]]
+        super().__init__(told, [DeviceMemoryRow._make(row) for row in rows])
 
     def __repr__(self) -> str:
         return f"DeviceMemory(peak={self.peak}, before={self.before})"
 
 
-class Memory:
+class Memory(_Used[MemoryRow]):
     """The memory of a run. Sizes are the requested bytes.
 
     Attributes:
@@ -142,37 +153,20 @@ class Memory:
             or it is unknown, with the reason in ``report.notes``.
     """
 
+    peak_phase: str | None
+
     def __init__(self, model: _lamina.Model) -> None:
         told = model.memory()
+        super().__init__(told, [_row(place) for place in told["places"]])
         self._model = model
-        self.peak: int = told["peak"]
-        self.peak_allocated: int = told["peak_allocated"]
-        self.peak_in: str | None = told["peak_in"]
-        self.peak_phase: str | None = told["peak_phase"]
-        self.allocated: int = told["allocated"]
-        self.freed: int = told["freed"]
-        self.before: int = told["before"]
         self.elsewhere: int = told["elsewhere"]
         self._old_gradients: int = told["old_gradients"]  # in held["gradients"], from before the capture
         self.held: dict[str, int] = told["held"]
         self.unplaced: dict[str, int] = told["unplaced"]
         self.rss: dict[str, int | None] = told["rss"]
         self.source: str = told["source"]
-        self.rows: list[MemoryRow] = [_row(place) for place in told["places"]]
-        self._by_path = {row.path: row for row in reversed(self.rows)}
         by_device = model.device_memory()
         self.device: DeviceMemory | None = None if by_device is None else DeviceMemory(by_device)
-
-    def __getitem__(self, path: str) -> MemoryRow:
-        """The row of the layer at a path; that of the whole model at ``""``.
-
-        Raises:
-            KeyError: the model has no such place.
-        """
-        try:
-            return self._by_path[path]
-        except (KeyError, TypeError):
-            raise no_layer(path, self._by_path) from None
 
     def timeline(self, points: int = 1000) -> list[tuple[int, int]]:
         """Returns memory in use over time, as at most ``points`` pairs of a time and bytes.

@@ -624,10 +624,9 @@ class Report:
             LaminaError: ``before`` is no saved report.
         """
         text = self._page(roof, before)
-        if isinstance(path, str | os.PathLike):
-            save_text(path, text, overwrite=overwrite)
-        elif path is not None:
-            path.write(text)
+        if path is None or isinstance(path, str | os.PathLike):
+            return save_text(path, text, overwrite=overwrite)
+        path.write(text)
         return text
 
     def _page(
@@ -706,11 +705,7 @@ class Report:
     def _save(
         self, kind: str, path: str | os.PathLike[str] | None, options: dict[str, Any], *, overwrite: bool
     ) -> str:
-        text = self._write(**{**options, "format": kind})
-        if path is None:
-            return text
-        save_text(path, text, overwrite=overwrite)
-        return text
+        return save_text(path, self._write(**{**options, "format": kind}), overwrite=overwrite)
 
     def __reduce__(self) -> Any:
         raise TypeError(

@@ -84,19 +84,10 @@ class _Reader:
             self.fail(at, f"is not {' or '.join(KINDS.get(kind, 'null') for kind in kinds)}")
         return self.text(value) if isinstance(value, str) else value
 
-    def times(self, d: Mapping[str, Any], name: str, what: str, how_often: str) -> list[tuple[str, int]]:
-        items = enumerate(self.objects(d, name))
-        return [
-            (self.get(item, what, f"{name}[{i}]", str), self.get(item, how_often, f"{name}[{i}]", int))
-            for i, item in items
-        ]
-
-    def reasons(self, d: Mapping[str, Any], name: str) -> list[tuple[str, str]]:
-        items = enumerate(self.objects(d, name))
-        return [
-            (self.get(item, "path", f"{name}[{i}]", str), self.get(item, "reason", f"{name}[{i}]", str))
-            for i, item in items
-        ]
+    def pairs(self, d: Mapping[str, Any], of: str, /, **kinds: type) -> list[Any]:
+        """Two fields of each object of a list, by their names and types."""
+        items = enumerate(self.objects(d, of))
+        return [tuple(self.get(one, k, f"{of}[{i}]", kind) for k, kind in kinds.items()) for i, one in items]
 
     @staticmethod
     def text(value: str) -> str:
@@ -227,9 +218,9 @@ class _Costs(_NoRun):
         self._params["in_rows"] = read.count(totals, "params_in_rows", "totals")
         self._rows = [read.row(row, f"rows[{i}]") for i, row in enumerate(read.objects(d, "rows"))]
         self._gaps = read.texts(d, "gaps")
-        self._unruled = read.times(d, "unruled", "type", "calls")
+        self._unruled = read.pairs(d, "unruled", type=str, calls=int)
         operators = read.get(d, "operators", "", dict) if "operators" in d else {"unruled": []}
-        self._unruled_ops = read.times(operators, "unruled", "name", "runs")
+        self._unruled_ops = read.pairs(operators, "unruled", name=str, runs=int)
 
     def total(self, name: str) -> Pair:
         count: Pair = self._totals["forward"][name]
@@ -262,7 +253,7 @@ class _Model(_NoRun):
         self._notes = read.texts(d, "notes")
         self._provenance = read.named_texts(d, "provenance")
         names: list[str] = [name for name in ("unused", "no_gradient") if name in d]
-        self._findings = {name: read.reasons(d, name) for name in names}
+        self._findings = {name: read.pairs(d, name, path=str, reason=str) for name in names}
 
     def notes(self) -> list[str]:
         return self._notes

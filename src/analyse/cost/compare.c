@@ -118,10 +118,7 @@ static const char *type_of(const job *j, int32_t event) {
     return event < j->m->n_events ? j->m->modules[j->m->events[event].module].type : NULL;
 }
 
-static const char *short_name(const char *op) {
-    static const char ours[] = "aten::";
-    return strncmp(op, ours, sizeof ours - 1) == 0 ? op + sizeof ours - 1 : op;
-}
+static const char *short_name(const char *op) { return lmi_is_torchs(op) ? op + strlen("aten::") : op; }
 
 /* The note of a layer that the tool adds up by places, if its number differs from that of its calls. */
 static const char *note_of_places(const job *j, const parts *p, int32_t event) {
@@ -166,15 +163,12 @@ static lam_status cause_of(job *j, const cause *like, cause **out, lam_error *e)
     lmi_buf_init(&b);
     lmi_putf(&b, "%d|%s|%s|%s", (int)like->relation, like->what ? like->what : "",
              like->type ? like->type : "", like->note ? like->note : "");
-    const char *key = b.bad ? NULL : lmi_strdup(&j->scratch, lmi_buf_text(&b));
-    lmi_buf_free(&b);
+    const char *key = lmi_buf_keep(&b, &j->scratch);
     if (!key) return lmi_nomem(e);
     int64_t at = lmi_map_get(&j->by_key, key);
     if (at < 0) {
         at = (int64_t)j->causes.n;
-        cause *fresh = lmi_vec_push(&j->causes);
-        if (!fresh) return lmi_nomem(e);
-        *fresh = *like;
+        LAM_TRY(lmi_vec_put(&j->causes, like, e));
         LAM_TRY(lmi_map_put(&j->by_key, key, at, e));
     }
     *out = lmi_vec_at(&j->causes, (size_t)at);
@@ -279,8 +273,7 @@ static lam_status keep_causes(job *j, lam_compared *row, lam_error *e) {
         lmi_buf b;
         lmi_buf_init(&b);
         say_cause(from, j->metric, &b);
-        char *text = b.bad ? NULL : lmi_strdup(&c->arena, lmi_buf_text(&b));
-        lmi_buf_free(&b);
+        const char *text = lmi_buf_keep(&b, &c->arena);
         if (!text) return lmi_nomem(e);
         kept[i] = (lam_cause){text, from->note, from->difference, from->calls};
         left -= from->difference;

@@ -6,12 +6,6 @@
 
 enum { MAX_NAMES = 3 };
 
-static const char *kept(lmi_work *w, lmi_buf *b) {
-    const char *s = b->bad ? NULL : lmi_strdup(&w->c->arena, lmi_buf_text(b));
-    lmi_buf_free(b);
-    return s;
-}
-
 static const char *type_of(const lmi_work *w, int32_t module) {
     const char *type = w->m->modules[module].type;
     return type && *type ? type : "?";
@@ -109,7 +103,7 @@ static lam_status reason_of_row(lmi_work *w, lam_cost_row *row, lam_error *e) {
         lmi_buf b;
         lmi_buf_init(&b);
         say_reason(w, g, row->event, &b);
-        g->reason = kept(w, &b);
+        g->reason = lmi_buf_keep(&b, &w->c->arena);
         if (!g->reason) return lmi_nomem(e);
     }
     row->reason = g->reason;
@@ -220,7 +214,7 @@ static lam_status write_gaps(lmi_work *w, lam_error *e) {
         lmi_buf_init(&b);
         say_gap(w, lmi_vec_at(&w->groups, i), &b);
         say_who_counts(w, lmi_vec_at(&w->groups, i), &b);
-        c->gaps[i] = kept(w, &b);
+        c->gaps[i] = lmi_buf_keep(&b, &w->c->arena);
         if (!c->gaps[i]) return lmi_nomem(e);
         c->n_gaps++;
     }

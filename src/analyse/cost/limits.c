@@ -28,12 +28,9 @@ static bool is_users(const lam_model *m, const lam_op *o) {
 }
 
 static bool is_sized(const lam_model *m, const lam_op *o) {
-    const lam_op_sig *sig = o->sig;
+    const lam_value *size = lmi_sig_value(o->sig, 1);
     (void)m;
-    for (int32_t k = 0; k < sig->n_in; k++)
-        if (sig->in[k].position == 1 && !sig->in[k].is_tensor && sig->in[k].value.type == LAM_INTS)
-            return true;
-    return false;
+    return size && size->type == LAM_INTS;
 }
 
 /* True if an axis was resized by a factor that is not a whole number. */
@@ -131,8 +128,7 @@ lam_status lmi_limits(const lam_costs *c, lam_metric metric, lmi_arena *a, const
         bool asked = lmi_convention_at(l->convention) == c->convention && l->metrics & 1 << metric;
         if (asked && checks[l->when](&r)) lmi_putf(&b, "%s%s", b.n ? " " : "", l->text);
     }
-    *out = b.n && !b.bad ? lmi_strdup(a, lmi_buf_text(&b)) : NULL;
-    bool lost = b.bad || (b.n && !*out);
-    lmi_buf_free(&b);
-    return lost ? lmi_nomem(e) : LAM_OK;
+    bool any = b.n || b.bad;
+    *out = any ? lmi_buf_keep(&b, a) : NULL;
+    return any && !*out ? lmi_nomem(e) : LAM_OK;
 }

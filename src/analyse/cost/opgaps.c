@@ -4,12 +4,6 @@
  * and those whose rule gave no number. */
 #include "analyse/cost/work.h"
 
-static const char *kept(lmi_work *w, lmi_buf *b) {
-    const char *s = b->bad ? NULL : lmi_strdup(&w->c->arena, lmi_buf_text(b));
-    lmi_buf_free(b);
-    return s;
-}
-
 bool lmi_names_fact(const char *formula, int32_t fact) {
     static const char inside[] = "abcdefghijklmnopqrstuvwxyz_0123456789";
     const char *name = lam_fact_name(fact);
@@ -61,28 +55,28 @@ static const char *reason_for(lmi_work *w, const lmi_op_group *g, const lmi_fact
                  "the operator %s ran by redispatch(), which torch keeps no record of: what it did is not "
                  "seen; call the operator itself",
                  g->name);
-        return kept(w, &b);
+        return lmi_buf_keep(&b, &w->c->arena);
     }
     if (g->unseen == LMI_UNSEEN_FUSED) {
         lmi_put(&b, "compiled code (");
         lmi_put_clean(&b, g->name);
         lmi_put(&b, "): what the compiler fused into kernels of its own is not seen");
-        return kept(w, &b);
+        return lmi_buf_keep(&b, &w->c->arena);
     }
     if (g->unseen == LMI_UNSEEN_OUTSIDE) {
         lmi_put(&b, "data went out to numpy or the like and came back: what was computed there is not seen");
-        return kept(w, &b);
+        return lmi_buf_keep(&b, &w->c->arena);
     }
     if (g->unseen == LMI_UNSEEN_VALUES) {
         lmi_put_clean(&b, g->name);
         lmi_put(&b, ": a real run goes another way through it than a dry one, which has no values");
-        return kept(w, &b);
+        return lmi_buf_keep(&b, &w->c->arena);
     }
     if (g->unseen == LMI_UNSEEN_ORDER) {
         lmi_put_clean(&b, g->name);
         lmi_put(&b,
                 ": this torch selects the values in a kernel that is no operator: what that did is not seen");
-        return kept(w, &b);
+        return lmi_buf_keep(&b, &w->c->arena);
     }
     bool nothing = !g->rule && w->cv->no_rule == LMI_NR_NOTHING;
     if (!g->rule) lmi_put(&b, "no rule for ");
@@ -93,7 +87,7 @@ static const char *reason_for(lmi_work *w, const lmi_op_group *g, const lmi_fact
         lmi_put(&b, ": ");
         lmi_put_missing(&b, g->rule, facts, n, "its arguments do not tell");
     }
-    return kept(w, &b);
+    return lmi_buf_keep(&b, &w->c->arena);
 }
 
 /* Equal names are one text in the model, so its address identifies a name; the last bit is the cause. */
@@ -116,9 +110,8 @@ lam_status lmi_op_unsure(lmi_work *w, int32_t op, const lmi_rule *rule, const lm
         lmi_op_group fresh = {.name = name, .rule = rule, .unseen = unseen};
         at = (int64_t)w->op_groups.n;
         fresh.reason = reason_for(w, &fresh, facts, n);
-        lmi_op_group *to = fresh.reason ? lmi_vec_push(&w->op_groups) : NULL;
-        if (!to) return lmi_nomem(e);
-        *to = fresh;
+        if (!fresh.reason) return lmi_nomem(e);
+        LAM_TRY(lmi_vec_put(&w->op_groups, &fresh, e));
         LAM_TRY(lmi_map_put_u64(&w->op_by_name, key_of(name, rule), at, e));
     }
     ((lmi_op_group *)lmi_vec_at(&w->op_groups, (size_t)at))->runs++;
@@ -127,11 +120,9 @@ lam_status lmi_op_unsure(lmi_work *w, int32_t op, const lmi_rule *rule, const lm
 }
 
 lam_status lmi_cut_short(lmi_work *w, int32_t *group, lam_error *e) {
-    lmi_op_group *to = lmi_vec_push(&w->op_groups);
-    if (!to) return lmi_nomem(e);
-    *to = (lmi_op_group){.name = w->m->cut, .unseen = LMI_UNSEEN_CUT, .runs = 1, .reason = w->m->cut};
-    *group = (int32_t)w->op_groups.n - 1;
-    return LAM_OK;
+    const lmi_op_group g = {.name = w->m->cut, .unseen = LMI_UNSEEN_CUT, .runs = 1, .reason = w->m->cut};
+    *group = (int32_t)w->op_groups.n;
+    return lmi_vec_put(&w->op_groups, &g, e);
 }
 
 static const char *gap_of(lmi_work *w, const lmi_op_group *g) {
@@ -139,7 +130,7 @@ static const char *gap_of(lmi_work *w, const lmi_op_group *g) {
     lmi_buf b;
     lmi_buf_init(&b);
     lmi_putf(&b, "%s (%d run%s)", g->reason, (int)g->runs, g->runs == 1 ? "" : "s");
-    return kept(w, &b);
+    return lmi_buf_keep(&b, &w->c->arena);
 }
 
 static bool lacks_rule(const lmi_op_group *g) { return !g->rule && !g->unseen; }

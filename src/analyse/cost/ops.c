@@ -44,18 +44,6 @@ static lmi_role role_of(const lmi_work *w, const lam_op *o, const lmi_rule **rul
     return *rule || w->cv->no_rule == LMI_NR_NOTHING ? LMI_ROLE_COUNTED : LMI_ROLE_NO_RULE;
 }
 
-/* True for a custom operator that returns a tensor. If no operator inside it computes, its kernel does the
- * work unobserved: operators inside that only allocate or make views say nothing about this work. */
-static bool is_strange(const lam_op *o) {
-    static const char ours[] = "aten::";
-    if (o->sig->word >= 0 || (o->flags & (LAM_OP_FAILED | LAM_OP_NODE)) || !strstr(o->sig->name, "::"))
-        return false;
-    if (strncmp(o->sig->name, ours, sizeof ours - 1) == 0) return false;
-    for (int32_t i = 0; i < o->sig->n_out; i++)
-        if (o->sig->out[i].is_tensor) return true;
-    return false;
-}
-
 /* True if adding `n` changes nothing. */
 static bool is_nothing(lam_count n) { return n.n == 0 && n.over == 0 && n.state == LAM_EXACT; }
 
@@ -75,9 +63,14 @@ typedef struct tally {
     uint8_t *told;
 } tally;
 
+static lmi_op_sum *sum_of(const lmi_work *w, int32_t op) {
+    int32_t call = w->m->ops[op].call;
+    return &w->by_call[call >= 0 ? call : w->m->n_events];
+}
+
 static void add(lmi_work *w, tally *t, int32_t op, const lam_count n[LAM_N_METRICS], bool known) {
     const lam_op *o = &w->m->ops[op];
-    lmi_op_sum *sum = &w->by_call[o->call >= 0 ? o->call : w->m->n_events];
+    lmi_op_sum *sum = sum_of(w, op);
     for (int i = 0; i < LAM_N_METRICS; i++) {
         if (is_nothing(n[i])) continue;
         if (!lmi_is_effective(i) || t->told[op] != TOLD_SUM)
@@ -93,9 +86,9 @@ static void add(lmi_work *w, tally *t, int32_t op, const lam_count n[LAM_N_METRI
 
 static lam_status unsure(lmi_work *w, int32_t op, const lmi_rule *rule, const lmi_facts *facts,
                          const lam_count n[LAM_N_METRICS], lmi_unseen unseen, lam_error *e) {
-    int32_t group, call = w->m->ops[op].call;
+    int32_t group;
     LAM_TRY(lmi_op_unsure(w, op, rule, facts, n, unseen, &group, e));
-    lmi_op_sum *sum = &w->by_call[call >= 0 ? call : w->m->n_events];
+    lmi_op_sum *sum = sum_of(w, op);
     if (sum->unsure == 0) sum->unsure = group + 1;
     return LAM_OK;
 }
@@ -124,11 +117,9 @@ const lmi_rule *lmi_own_layer(const lmi_work *w, int32_t event) {
 
 /* Keeps the numbers that the caller's function gave for an operator, so that it is called once only. */
 static lam_status keep_told(lmi_work *w, int32_t op, const lam_count n[LAM_N_METRICS], lam_error *e) {
-    lmi_told *to = lmi_vec_push(&w->c->told);
-    if (!to) return lmi_nomem(e);
-    to->op = op;
-    memcpy(to->n, n, sizeof to->n);
-    return LAM_OK;
+    lmi_told told = {.op = op};
+    memcpy(told.n, n, sizeof told.n);
+    return lmi_vec_put(&w->c->told, &told, e);
 }
 
 /* Counts by a user-defined rule. A metric that the convention counts and the rule does not give is
@@ -238,7 +229,7 @@ static lam_status count_unknown(lmi_work *w, tally *t, int32_t op, lam_error *e)
 /* Makes the sums lower bounds, since not all work was observed. */
 static lam_status count_hidden(lmi_work *w, int32_t op, lmi_unseen unseen, lam_error *e) {
     const lam_op *o = &w->m->ops[op];
-    lmi_op_sum *sum = &w->by_call[o->call >= 0 ? o->call : w->m->n_events];
+    lmi_op_sum *sum = sum_of(w, op);
     const lam_count least = {.state = LAM_AT_LEAST};
     for (int i = 0; i < LAM_N_METRICS; i++)
         if ((unseen != LMI_UNSEEN_VALUES && unseen != LMI_UNSEEN_ORDER) ||
@@ -288,11 +279,6 @@ static bool runs_fused(const lam_model *m, int32_t op) {
         if (attends && !lam_word_op_wraps(word)) return true;
     }
     return false;
-}
-
-static lmi_op_sum *sum_of(const lmi_work *w, int32_t op) {
-    int32_t call = w->m->ops[op].call;
-    return &w->by_call[call >= 0 ? call : w->m->n_events];
 }
 
 /* An operator that leaves the count to the operators inside it may have a flag or a mask by which some of
@@ -350,12 +336,8 @@ static const lam_op *op_before(const lam_model *m, int32_t op) {
 /* True for baddbmm with beta 0, which adds nothing, as bmm. */
 static bool adds_nothing(const lam_op_sig *sig) {
     enum { BETA = 3 };
-    for (int32_t i = 0; i < sig->n_in; i++) {
-        const lam_value *v = &sig->in[i].value;
-        if (sig->in[i].position != BETA || sig->in[i].is_tensor) continue;
-        return v->type == LAM_FLOAT ? v->f == 0 : v->type == LAM_INT && v->i == 0;
-    }
-    return false;
+    const lam_value *v = lmi_sig_value(sig, BETA);
+    return v && (v->type == LAM_FLOAT ? v->f == 0 : v->type == LAM_INT && v->i == 0);
 }
 
 /* True if a mask was added to scores just before an operator makes weights of them, in one of torch's
@@ -496,8 +478,10 @@ static lam_status count_all(lmi_work *w, tally *t, lam_error *e) {
     for (int32_t i = w->m->n_ops - 1; i >= 0; i--) {
         const lam_op *o = &w->m->ops[i];
         if (is_answered(o)) t->computes[i] = true;
+        /* If no operator inside a custom one computes, its kernel does the work unobserved: operators inside
+         * that only allocate or make views say nothing about this work. */
         if (role[i] == LMI_ROLE_THROUGH && !t->computes[i] && w->cv->no_rule != LMI_NR_NOTHING)
-            LAM_TRY(is_strange(o) ? count_unknown(w, t, i, e) : count_itself(w, t, i, e));
+            LAM_TRY(lmi_is_custom(o) ? count_unknown(w, t, i, e) : count_itself(w, t, i, e));
         if (o->parent >= 0 && t->computes[i]) t->computes[o->parent] = true;
     }
     return LAM_OK;
@@ -523,30 +507,16 @@ static lam_status count_cut(lmi_work *w, lam_error *e) {
     return LAM_OK;
 }
 
-static int32_t list_of(const lam_model *m, int32_t op) {
-    const lam_op *o = &m->ops[op];
-    return (o->call >= 0 ? o->call : m->n_events) * LAM_N_PHASES + (int32_t)o->phase;
-}
-
 /* Lists the operators of each call's phases that cost something, in the order in which they ran. */
 static lam_status list_work(lmi_work *w, const tally *t, lam_error *e) {
     const lam_model *m = w->m;
-    lmi_op_costs *c = &w->c->ops;
-    uint64_t lists = ((uint64_t)m->n_events + 1) * LAM_N_PHASES;
-    int32_t *start = lmi_alloc(&w->c->arena, lists + 2, sizeof *start), n = 0;
-    if (!start) return lmi_nomem(e);
-    /* Counts two entries ahead, since filling the lists below moves each start to its final position. */
-    for (int32_t i = 0; i < m->n_ops; i++) {
-        if (!t->costs[i]) continue;
-        start[list_of(m, i) + 2]++;
-        n++;
-    }
-    for (uint64_t i = 2; i < lists + 2; i++) start[i] += start[i - 1];
-    c->work = lmi_alloc(&w->c->arena, (uint64_t)n, sizeof *c->work);
-    if (!c->work) return lmi_nomem(e);
-    for (int32_t i = 0; i < m->n_ops; i++)
-        if (t->costs[i]) c->work[start[list_of(m, i) + 1]++] = i;
-    c->start = start;
+    int32_t *list = lmi_alloc_none(&w->scratch, m->n_ops), lists = (m->n_events + 1) * LAM_N_PHASES;
+    lmi_groups g;
+    for (int32_t i = 0; list && i < m->n_ops; i++)
+        if (t->costs[i]) list[i] = (int32_t)(sum_of(w, i) - w->by_call) * LAM_N_PHASES + m->ops[i].phase;
+    if (!list || !lmi_group_by(&w->c->arena, list, m->n_ops, lists, &g)) return lmi_nomem(e);
+    w->c->ops.start = g.start;
+    w->c->ops.work = g.order;
     return LAM_OK;
 }
 
@@ -653,20 +623,11 @@ lam_status lmi_ops_rows(lmi_work *w, lam_error *e) {
 }
 
 void lmi_costs_op(const lam_costs *c, int32_t op, lam_count out[LAM_N_METRICS]) {
-    size_t low = 0, high = c->told.n; /* sorted by operator */
-    while (low < high) {
-        size_t mid = low + (high - low) / 2;
-        const lmi_told *at = lmi_vec_at(&c->told, mid);
-        if (at->op == op) {
-            memcpy(out, at->n, sizeof at->n);
-            return;
-        }
-        if (at->op < op)
-            low = mid + 1;
-        else
-            high = mid;
-    }
-    lmi_count_op(c->convention, c->model, op, out);
+    const lmi_told *at = lmi_vec_at(&c->told, lmi_lower_bound(c->told.data, c->told.n, sizeof *at, op));
+    if (at && at->op == op)
+        memcpy(out, at->n, sizeof at->n);
+    else
+        lmi_count_op(c->convention, c->model, op, out);
 }
 
 /* -- public functions ---------------------------------------------------------------------------- */

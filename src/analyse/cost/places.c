@@ -13,26 +13,20 @@ typedef struct scan {
     int32_t *after_tail, *before_tail;
 } scan;
 
-static int32_t *indices(lmi_arena *a, int32_t n, int32_t fill) {
-    int32_t *v = lmi_alloc(a, (uint64_t)n, sizeof *v);
-    for (int32_t i = 0; v && i < n; i++) v[i] = fill;
-    return v;
-}
-
 static lam_status allocate(lmi_work *w, lmi_spare *s, scan *k, lam_error *e) {
     int32_t places = w->m->n_places, events = w->m->n_events;
     s->shown = lmi_alloc(&w->scratch, (uint64_t)places, sizeof *s->shown);
-    s->unit = indices(&w->scratch, places, -1);
-    s->next = indices(&w->scratch, places, -1);
-    s->after = indices(&w->scratch, events, -1);
-    s->before = indices(&w->scratch, events, -1);
+    s->unit = lmi_alloc_none(&w->scratch, places);
+    s->next = lmi_alloc_none(&w->scratch, places);
+    s->after = lmi_alloc_none(&w->scratch, events);
+    s->before = lmi_alloc_none(&w->scratch, events);
     k->holds = lmi_alloc(&w->scratch, (uint64_t)places, sizeof *k->holds);
     k->alias = lmi_alloc(&w->scratch, (uint64_t)places, sizeof *k->alias);
-    k->first_in = indices(&w->scratch, places, -1);
-    k->last_in = indices(&w->scratch, places, -1);
-    k->end = indices(&w->scratch, events, -1);
-    k->after_tail = indices(&w->scratch, events, -1);
-    k->before_tail = indices(&w->scratch, events, -1);
+    k->first_in = lmi_alloc_none(&w->scratch, places);
+    k->last_in = lmi_alloc_none(&w->scratch, places);
+    k->end = lmi_alloc_none(&w->scratch, events);
+    k->after_tail = lmi_alloc_none(&w->scratch, events);
+    k->before_tail = lmi_alloc_none(&w->scratch, events);
     bool ok = s->shown && s->unit && s->next && s->after && s->before && k->holds && k->alias &&
               k->first_in && k->last_in && k->end && k->after_tail && k->before_tail;
     return ok ? LAM_OK : lmi_nomem(e);

@@ -86,6 +86,11 @@ static void worsen(lmi_price *p, lam_state state, lmi_cause cause) {
     p->cause = (uint8_t)cause;
 }
 
+/* Makes the numbers lower bounds; an earlier cause stays. */
+static void doubt(lmi_price *p, lmi_cause cause) {
+    worsen(p, LAM_AT_LEAST, p->cause ? (lmi_cause)p->cause : cause);
+}
+
 /* A container's own metrics are 0; work that its forward does besides calling children is not observed. */
 static void price_container(const lmi_work *w, const lam_event *ev, lmi_price *p) {
     if (!lmi_plain_holder(&w->m->modules[ev->module]) && w->cv->hidden == LMI_HIDDEN_AT_LEAST)
@@ -107,8 +112,7 @@ static void price_by_rule(lmi_work *w, int32_t event, lmi_price *p) {
             p->cause = ev->flags & LAM_CALL_FAILED ? LMI_CAUSE_FAILED : LMI_CAUSE_FACT;
     }
     bool own = w->m->modules[ev->module].flags & LAM_MODULE_OWN_FORWARD;
-    if (own && w->cv->hidden == LMI_HIDDEN_AT_LEAST)
-        worsen(p, LAM_AT_LEAST, p->cause ? (lmi_cause)p->cause : LMI_CAUSE_OWN_FORWARD);
+    if (own && w->cv->hidden == LMI_HIDDEN_AT_LEAST) doubt(p, LMI_CAUSE_OWN_FORWARD);
 }
 
 /* Adds the count of the layer's hook to those of the functions that were called in it. */
@@ -135,7 +139,7 @@ static void price_own(const lmi_work *w, int32_t event, lmi_price *p) {
     lmi_facts_of(w->m, event, &facts);
     lmi_ask(w, -1, event, p->rule, p->metric);
     for (int i = 0; i < LAM_N_METRICS; i++) {
-        if (p->rule->formula[i]) p->metric[i] = lmi_rule_count(p->rule, (lam_metric)i, false, &facts);
+        if (p->rule->formula[i]) p->metric[i] = lmi_rule_count(p->rule, (lam_metric)i, &facts);
         if (p->metric[i].n < 0) p->metric[i] = lmi_unknown();
         /* Bytes that the rule does not give are no cause: their columns show `?`. */
         if (p->metric[i].state == LAM_UNKNOWN && w->c->has[i] && i <= LAM_DMAS)
@@ -153,9 +157,7 @@ static bool price_custom(const lmi_work *w, int32_t event, lmi_price *p) {
     p->omit = omit;
     p->counted = !omit;
     for (int i = 0; i < LAM_N_METRICS; i++) p->metric[i] = omit ? lmi_exact(0) : out[i];
-    /* Without effective counts all work is effective. */
-    for (int i = LAM_EFFECTIVE_MACS; i < LAM_N_METRICS; i++)
-        if (p->metric[i].state == LAM_UNKNOWN) p->metric[i] = p->metric[i - LAM_EFFECTIVE_MACS];
+    lmi_own_effective(p->metric);
     return true;
 }
 
@@ -171,7 +173,7 @@ static lam_status price_seen(lmi_work *w, int32_t event, lam_error *e) {
         if (p->rule) price_own(w, event, p);
         if (w->cv->which == LMI_HOOKS) LAM_TRY(price_by_hook(w, event, p, e));
         bool failed = (ev->flags & (LAM_CALL_FAILED | LAM_CALL_AGAIN)) == LAM_CALL_FAILED;
-        if (failed) worsen(p, LAM_AT_LEAST, p->cause ? p->cause : LMI_CAUSE_FAILED);
+        if (failed) doubt(p, LMI_CAUSE_FAILED);
         return LAM_OK;
     }
     p->rule = lmi_rule_for(w->cv, mod);
@@ -200,19 +202,15 @@ static lam_status price_event(lmi_work *w, int32_t event, lam_error *e) {
     lmi_price *p = &w->c->prices[event];
     LAM_TRY(price_seen(w, event, e));
     bool elsewhere = (w->m->events[event].flags & LAM_CALL_ELSEWHERE) && !w->c->released;
-    if (elsewhere && !p->custom)
-        worsen(p, LAM_AT_LEAST, p->cause ? (lmi_cause)p->cause : LMI_CAUSE_ELSEWHERE);
+    if (elsewhere && !p->custom) doubt(p, LMI_CAUSE_ELSEWHERE);
     bool strangers = (w->m->events[event].flags & LAM_CALL_STRANGERS) && !w->c->released && !lmi_by_ops(w->c);
-    if (strangers && !p->custom)
-        worsen(p, LAM_AT_LEAST, p->cause ? (lmi_cause)p->cause : LMI_CAUSE_STRANGERS);
+    if (strangers && !p->custom) doubt(p, LMI_CAUSE_STRANGERS);
     if ((w->m->events[event].flags & LAM_CALL_LATER) && !p->custom) {
         p->omit = false; /* the row must show that its work is unknown */
         worsen(p, LAM_AT_LEAST, LMI_CAUSE_LATER);
     }
-    if ((w->m->events[event].flags & LAM_CALL_HIDES) && lmi_by_ops(w->c))
-        worsen(p, LAM_AT_LEAST, p->cause ? (lmi_cause)p->cause : LMI_CAUSE_KERNEL);
-    if (w->m->calls_cut && !lmi_by_ops(w->c) && !p->omit)
-        worsen(p, LAM_AT_LEAST, p->cause ? (lmi_cause)p->cause : LMI_CAUSE_CUT);
+    if ((w->m->events[event].flags & LAM_CALL_HIDES) && lmi_by_ops(w->c)) doubt(p, LMI_CAUSE_KERNEL);
+    if (w->m->calls_cut && !lmi_by_ops(w->c) && !p->omit) doubt(p, LMI_CAUSE_CUT);
     return LAM_OK;
 }
 

@@ -7,7 +7,9 @@
 
 /* -- rows of the released tool ----------------------------------------------------------------- */
 
-lam_status lmi_repeated_siblings(lmi_work *w, bool **out, lam_error *e) {
+/* Finds every place that is not the first of its module under its parent: a module with two names in one
+ * parent was registered once. */
+static lam_status repeated_siblings(lmi_work *w, bool **out, lam_error *e) {
     const lam_model *m = w->m;
     bool *twin = lmi_alloc(&w->scratch, (uint64_t)m->n_places, sizeof *twin);
     int32_t *stamp = lmi_alloc(&w->scratch, (uint64_t)m->n_modules, sizeof *stamp);
@@ -32,7 +34,7 @@ lam_status lmi_added_places(lmi_work *w, lam_error *e) {
     below = lmi_alloc(&w->scratch, (uint64_t)m->n_places, sizeof *below);
     w->added = lmi_alloc(&w->scratch, (uint64_t)m->n_modules, sizeof *w->added);
     if (!below || !w->added) return lmi_nomem(e);
-    LAM_TRY(lmi_repeated_siblings(w, &twin, e));
+    LAM_TRY(repeated_siblings(w, &twin, e));
     for (int32_t i = 0; i < m->n_places; i++) {
         const lam_place *p = &m->places[i];
         bool ruled = p->parent >= 0 && lmi_rule_for(w->cv, &m->modules[m->places[p->parent].module]);
@@ -68,7 +70,7 @@ static lam_status released_items(lmi_work *w, lmi_item *items, int32_t *n, lam_e
     bool *twin;
     int32_t *cursor = lmi_alloc(&w->scratch, (uint64_t)w->m->n_modules, sizeof *cursor);
     if (!cursor) return lmi_nomem(e);
-    LAM_TRY(lmi_repeated_siblings(w, &twin, e));
+    LAM_TRY(repeated_siblings(w, &twin, e));
     for (int32_t i = 0; i < w->m->n_events; i++) {
         int32_t place = released_place(w, &w->m->events[i], twin, cursor);
         if (place >= 0 && is_row(w, i)) items[(*n)++] = (lmi_item){i, place, w->tree.pre[place], false};

@@ -141,9 +141,6 @@ bool lmi_names_fact(const char *formula, int32_t fact);
 void lmi_put_missing(lmi_buf *b, const lmi_rule *rule, const lmi_facts *facts,
                      const lam_count n[LAM_N_METRICS], const char *teller);
 
-/* True for every place that is not the first of its module under its parent: a module with two names in one
- * parent was registered once. */
-lam_status lmi_repeated_siblings(lmi_work *w, bool **out, lam_error *e);
 /* Fills w->added if the convention needs it. */
 lam_status lmi_added_places(lmi_work *w, lam_error *e);
 

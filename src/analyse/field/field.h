@@ -16,6 +16,13 @@ lam_status lmi_rfchain_fill(lam_costs *c, lam_error *e);
 /* Finds the fields on the data-flow graph, of the rows that it covers (rfgraph.c). */
 lam_status lmi_rfgraph_fill(lam_costs *c, lam_error *e);
 
+static inline void lmi_rf_set(lam_cost_row *row, lam_rf r) {
+    row->rf = r.size;
+    row->rf_stride = r.stride;
+    row->rf_padding = r.padding;
+    row->rf_state = r.state;
+}
+
 /* Size, stride and padding of one call alone: torchscan's numbers if the policy is LMI_RF_FORWARD, else the
  * true ones. A layer without a word, or without a rule that is needed, is (1, 1, 0) and LAM_UNKNOWN. */
 lam_rf lmi_rf_own(const lam_model *m, int32_t event, const lmi_convention *cv);

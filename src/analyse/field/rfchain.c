@@ -166,12 +166,8 @@ static void assign(chain *k, lam_costs *c) {
             k->at[i] = k->at[k->last_child[i]];
     }
     for (int32_t r = 0; r < c->n_rows; r++) {
-        lam_cost_row *row = &c->rows[r];
-        lam_rf f = row->event < 0 ? (lam_rf){1, 1, 0, LAM_UNKNOWN} : k->at[row->event];
-        row->rf = f.size;
-        row->rf_stride = f.stride;
-        row->rf_padding = f.padding;
-        row->rf_state = f.state;
+        int32_t event = c->rows[r].event;
+        lmi_rf_set(&c->rows[r], event < 0 ? (lam_rf){1, 1, 0, LAM_UNKNOWN} : k->at[event]);
     }
 }
 

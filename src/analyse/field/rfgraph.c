@@ -99,11 +99,6 @@ static bool same_shape(const lam_op_arg *a, lam_shape s) {
            (s.ndim <= 0 || memcmp(a->sizes, s.sizes, (size_t)s.ndim * sizeof *s.sizes) == 0);
 }
 
-static int64_t elements(const lam_op_arg *a) {
-    int64_t n;
-    return a->ndim >= 0 && lmi_product(a->sizes, a->ndim, &n) ? n : -1;
-}
-
 static lmi_way way_of(const tracer *t, const lam_op *o) {
     return o->sig->word >= 0 && o->sig->word < t->ways.n ? t->ways.by_word[o->sig->word] : NULL;
 }
@@ -228,11 +223,10 @@ static bool lead(tracer *t, lam_shape x, lam_shape out, const lmi_route *r, lmi_
 /* The field of one part of a tensor that an operator split: maps the split tensor's field to this part. */
 static bool take_part(tracer *t, const lmi_edge *edge, lmi_span *spans) {
     const lam_op_sig *sig = t->m->ops[edge->op].sig;
-    int32_t in = 0;
+    int32_t in = lmi_first_tensor(&t->m->ops[edge->op]);
     lmi_route r = {.among = -1};
     bool windowed = false;
-    while (in < sig->n_in && !sig->in[in].is_tensor) in++;
-    if (in == sig->n_in || edge->nth >= sig->n_out) return true;
+    if (in < 0 || edge->nth >= sig->n_out) return true;
     if (!lmi_route_part(&t->work, sig, in, edge->nth, &r)) return false;
     lam_shape x = {sig->in[in].ndim, sig->in[in].sizes},
               out = {sig->out[edge->nth].ndim, sig->out[edge->nth].sizes};
@@ -271,7 +265,8 @@ static bool spans_of(tracer *t, const lmi_edge *edge, lmi_source s, const lam_op
         if (part.nth >= 0) return take_part(t, &part, spans);
     }
     if (s.by == LMI_BY_OP && !check_shape(t, spans, &t->m->ops[s.index], a)) return false;
-    for (int32_t k = 0; s.by == LMI_BY_NOTHING && elements(a) > 1 && k < width(t); k++) spans[k].least = true;
+    for (int32_t k = 0; s.by == LMI_BY_NOTHING && lmi_op_arg_numel(a) > 1 && k < width(t); k++)
+        spans[k].least = true;
     return true;
 }
 
@@ -423,9 +418,8 @@ static void stay(lam_shape x, lam_shape out, const lmi_route *r, lmi_span *s, bo
 
 /* Maps a span through the operator along the route. */
 static bool lead(tracer *t, lam_shape x, lam_shape out, const lmi_route *r, lmi_span *s, bool *windowed) {
-    bool follows = s->kind == LMI_SPAN_TRACK || s->kind == LMI_SPAN_FOLDED;
-    s->loose = s->loose || (r->some && (follows || s->kind == LMI_SPAN_FIXED));
-    if (!follows) {
+    s->loose = s->loose || (r->some && (follows(s) || s->kind == LMI_SPAN_FIXED));
+    if (!follows(s)) {
         if (s->kind == LMI_SPAN_FIXED) stay(x, out, r, s, windowed);
         return true;
     }

@@ -6,16 +6,9 @@
 #include "analyse/field/rfgraph.h"
 
 static void reduce(int64_t f[2]) {
-    int64_t a = f[0] < 0 ? -f[0] : f[0], b = f[1];
-    while (b) {
-        int64_t r = a % b;
-        a = b;
-        b = r;
-    }
-    if (a > 1) {
-        f[0] /= a;
-        f[1] /= a;
-    }
+    int64_t common = lmi_gcd(f[0], f[1]);
+    f[0] /= common;
+    f[1] /= common;
 }
 
 /* Element o depends on no position before start + o * jump or after end + o * jump, and these are the closest
@@ -169,13 +162,6 @@ static void fill_columns(lam_costs *c) {
 
 /* -- over the rows ------------------------------------------------------------------------------- */
 
-static void set_row(lam_cost_row *row, lam_rf r) {
-    row->rf = r.size;
-    row->rf_stride = r.stride;
-    row->rf_padding = r.padding;
-    row->rf_state = r.state;
-}
-
 /* A row with an unknown field counts as (1, 1, 0), and the fields of later rows are then lower bounds. */
 static lam_rf row_rf(const lam_costs *c, const lam_cost_row *row) {
     return row->event < 0 ? (lam_rf){1, 1, 0, LAM_EXACT} : lmi_rf_own(c->model, row->event, c->convention);
@@ -189,7 +175,7 @@ static void forward(lam_costs *c) {
         sum.padding += sum.stride * own.padding;
         sum.stride *= own.stride;
         if (own.state != LAM_EXACT) sum.state = LAM_AT_LEAST;
-        set_row(&c->rows[i], sum);
+        lmi_rf_set(&c->rows[i], sum);
     }
 }
 
@@ -203,7 +189,7 @@ lam_status lam_costs_rf_backwards(lam_costs *c, lam_error *e) {
         sum.padding = own.stride * sum.padding + own.padding;
         sum.stride *= own.stride;
         if (own.state != LAM_EXACT) sum.state = LAM_AT_LEAST;
-        set_row(&c->rows[i], sum);
+        lmi_rf_set(&c->rows[i], sum);
     }
     c->rf_backwards = true;
     return LAM_OK;

@@ -4,12 +4,6 @@
  * the axes of the result that its axes become, and the elements read along them. False: memory ran out. */
 #include "analyse/field/routearg.h"
 
-lam_shape lmi_result_shape(const lam_op_sig *s) {
-    for (int32_t i = 0; i < s->n_out; i++)
-        if (s->out[i].is_tensor) return (lam_shape){s->out[i].ndim, s->out[i].sizes};
-    return (lam_shape){-1, NULL};
-}
-
 /* -- elementwise --------------------------------------------------------------------------------- */
 
 bool lmi_way_point(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
@@ -150,7 +144,7 @@ int16_t lmi_part_like(const lam_op_sig *s, const lam_op_arg *like) {
 }
 
 bool lmi_way_flip(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
-    const lam_value *dims = value_at(s, 1);
+    const lam_value *dims = lmi_sig_value(s, 1);
     int32_t n = s->in[in].ndim;
     lmi_way_point(a, s, in, r);
     for (int32_t k = 0; dims && dims->type == LAM_INTS && k < dims->n; k++) {
@@ -164,7 +158,7 @@ bool lmi_way_flip(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
 
 /* roll(x, shifts, dims): elements that leave at one end enter at the other. */
 bool lmi_way_roll(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
-    const lam_value *dims = value_at(s, 2);
+    const lam_value *dims = lmi_sig_value(s, 2);
     int32_t n = s->in[in].ndim;
     if (!dims || dims->type != LAM_INTS || dims->n == 0) return lmi_way_spread(a, s, in, r);
     lmi_way_point(a, s, in, r);
@@ -249,7 +243,7 @@ bool lmi_way_halves(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r)
 
 /* Fourier transforms along some axes. */
 bool lmi_way_waves(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
-    const lam_value *dims = value_at(s, 1);
+    const lam_value *dims = lmi_sig_value(s, 1);
     int32_t n = s->in[in].ndim;
     lmi_way_point(a, s, in, r);
     if (!dims || dims->type != LAM_INTS) return lmi_way_all(a, s, in, r);
@@ -279,7 +273,7 @@ bool lmi_way_rnn(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
 
 /* sort(x, dim, descending), and with `stable` before them */
 bool lmi_way_sort(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
-    const lam_value *v = value_at(s, 1);
+    const lam_value *v = lmi_sig_value(s, 1);
     return mix(a, s, in, r, dim_at(s, v && v->type == LAM_INT ? 1 : 2, -1, s->in[in].ndim));
 }
 
@@ -353,7 +347,7 @@ bool lmi_way_as_real(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r
 /* repeat_interleave(x, times, dim): each element several times over. */
 bool lmi_way_again(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
     int32_t n = s->in[in].ndim, dim = dim_at(s, 2, 0, n);
-    const lam_value *times = value_at(s, 1);
+    const lam_value *times = lmi_sig_value(s, 1);
     int64_t *lo, *hi;
     if (nth_tensor(s, in) > 0 || !times || times->type != LAM_INT || times->i < 1 ||
         times->i > LMI_PERIOD_MAX || dim < 0 || lmi_result_shape(s).ndim != n)
@@ -364,7 +358,7 @@ bool lmi_way_again(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) 
 
 /* Removes the axes that argument `position` names; all, if it names none. */
 static bool reduced(const lam_op_sig *s, int32_t in, int32_t position, lmi_route *r) {
-    const lam_value *v = value_at(s, position);
+    const lam_value *v = lmi_sig_value(s, position);
     lam_shape out = lmi_result_shape(s);
     int32_t n = s->in[in].ndim, next = 0;
     to_all(r);
@@ -410,7 +404,7 @@ bool lmi_way_instance_norm(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_ro
 }
 
 bool lmi_way_layer_norm(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
-    const lam_value *shape = value_at(s, 1);
+    const lam_value *shape = lmi_sig_value(s, 1);
     int32_t n = s->in[in].ndim, last = shape && shape->type == LAM_INTS ? shape->n : 1;
     if (nth_tensor(s, in) > 0) return lmi_way_all(a, s, in, r);
     lmi_way_point(a, s, in, r);
@@ -511,7 +505,7 @@ static int64_t padded(padding how, int64_t at, int64_t n) {
 }
 
 static bool pad(lmi_arena *a, const lam_op_sig *s, int32_t in, padding how, lmi_route *r) {
-    const lam_value *by = value_at(s, 1);
+    const lam_value *by = lmi_sig_value(s, 1);
     lam_shape x = shape_in(s, in), out = lmi_result_shape(s);
     lmi_way_point(a, s, in, r);
     r->spatial = how != PAD_NOTHING;

@@ -59,7 +59,5 @@ bool lmi_route_part(lmi_arena *a, const lam_op_sig *s, int32_t in, int32_t nth, 
 int16_t lmi_part_like(const lam_op_sig *s, const lam_op_arg *like);
 /* The sequence axis of a recurrence. */
 int32_t lmi_sequence_axis(const lam_op_sig *s);
-/* The shape of the first tensor among the results; ndim -1: there is none. */
-lam_shape lmi_result_shape(const lam_op_sig *s);
 
 #endif

@@ -5,15 +5,9 @@
 
 #include "analyse/field/route.h"
 
-static inline const lam_value *value_at(const lam_op_sig *s, int32_t position) {
-    for (int32_t i = 0; i < s->n_in; i++)
-        if (s->in[i].position == position && !s->in[i].is_tensor) return &s->in[i].value;
-    return NULL;
-}
-
 /* The k-th of the integers of the argument at a position; a single integer applies to every axis. */
 static inline int64_t int_at(const lam_op_sig *s, int32_t position, int32_t k, int64_t fallback) {
-    const lam_value *v = value_at(s, position);
+    const lam_value *v = lmi_sig_value(s, position);
     if (!v) return fallback;
     if (v->type == LAM_INT || v->type == LAM_BOOL) return v->i;
     if (v->type != LAM_INTS || v->n == 0) return fallback;

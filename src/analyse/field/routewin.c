@@ -166,13 +166,13 @@ static void at_cubic_aa(int64_t o, int64_t p, int64_t q, int64_t *lo, int64_t *h
 
 /* False: a factor was given, but this operator's arguments do not have it. */
 static bool ratio_is_known(const lam_op_sig *s, int32_t factors) {
-    const lam_value *size = value_at(s, 1), *factor = value_at(s, factors);
+    const lam_value *size = lmi_sig_value(s, 1), *factor = lmi_sig_value(s, factors);
     return !size || size->type != LAM_NONE || (factor && factor->type == LAM_FLOAT);
 }
 
 /* p/q is in/out; if a given factor differs from it, 1 / factor as a fraction. */
 static void ratio(const lam_op_sig *s, int32_t position, int64_t *p, int64_t *q) {
-    const lam_value *v = value_at(s, position);
+    const lam_value *v = lmi_sig_value(s, position);
     if (!v || v->type != LAM_FLOAT || !(v->f > 0) || fabs(v->f * (double)*p - (double)*q) < 1e-6) return;
     for (int64_t d = 1; d <= LMI_PERIOD_MAX; d++) {
         double n = v->f * (double)d;

@@ -89,13 +89,6 @@ static lam_status hold_tensors(fit *w, lam_error *e) {
     return LAM_OK;
 }
 
-static int64_t bytes_of(const lam_arg *a) {
-    int64_t n, bits = lam_dtype_bits(a->dtype);
-    return a->ndim >= 0 && bits > 0 && lmi_product(a->sizes, a->ndim, &n) && !lmi_mul_over(n, bits, &n)
-               ? (n + 7) / 8
-               : -1;
-}
-
 static bool seen_before(const lam_event *ev, int32_t i) {
     for (int32_t k = 0; k < i; k++)
         if (ev->in[k].storage && ev->in[k].storage == ev->in[i].storage) return true;
@@ -106,7 +99,7 @@ static bool seen_before(const lam_event *ev, int32_t i) {
 static lam_status hold_inputs(fit *w, lam_error *e) {
     const lam_event *ev = w->m->n_events > 0 ? &w->m->events[0] : NULL;
     for (int32_t i = 0; ev && i < ev->n_in; i++) {
-        int64_t bytes = bytes_of(&ev->in[i]);
+        int64_t bytes = lmi_arg_bytes(&ev->in[i]);
         if (bytes < 0)
             w->f.gap = "the size of some input is not known";
         else if (!seen_before(ev, i))
@@ -270,43 +263,42 @@ static lam_status list_rows(fit *w, lam_error *e) {
     return LAM_OK;
 }
 
+/* Keeps "what aten::mm takes beside its results is not known". */
+static lam_status say(fit *w, const char **to, const char *before, const char *name, const char *after,
+                      lam_error *e) {
+    char text[200];
+    snprintf(text, sizeof text, "%s %s %s", before, name, after);
+    *to = lmi_strdup(&w->arena, text);
+    return *to ? LAM_OK : lmi_nomem(e);
+}
+
 /* The workspace of a user-defined operator is unknown. */
 static lam_status find_gap(fit *w, lam_error *e) {
-    char text[200];
     for (int32_t i = 0; i < w->m->n_ops; i++) {
         const lam_op *o = &w->m->ops[i];
-        bool ours = strncmp(o->sig->name, "aten::", 6) == 0 || !strstr(o->sig->name, "::");
+        bool ours = lmi_is_torchs(o->sig->name) || !strstr(o->sig->name, "::");
         if (o->sig->word >= 0 || ours || o->n_children > 0 || o->flags & LAM_OP_NODE) continue;
-        snprintf(text, sizeof text, "what %s takes beside its results is not known", o->sig->name);
-        w->f.gap = lmi_strdup(&w->arena, text);
-        return w->f.gap ? LAM_OK : lmi_nomem(e);
+        return say(w, &w->f.gap, "what", o->sig->name, "takes beside its results is not known", e);
     }
     return LAM_OK;
 }
 
 /* The first operator whose workspace was not measured. */
 static lam_status find_unmeasured(fit *w, lam_taken what, const char *says, const char **out, lam_error *e) {
-    char text[200];
     for (int32_t i = 0; !*out && i < w->m->n_lifetimes; i++) {
         const lam_lifetime *l = &w->m->lifetimes[i];
-        if (l->what != what || l->made < 0) continue;
-        snprintf(text, sizeof text, "what %s takes beside its results %s", w->m->ops[l->made].sig->name,
-                 says);
-        *out = lmi_strdup(&w->arena, text);
-        if (!*out) return lmi_nomem(e);
+        if (l->what == what && l->made >= 0)
+            LAM_TRY(say(w, out, "what", w->m->ops[l->made].sig->name, says, e));
     }
     return LAM_OK;
 }
 
 /* The first node whose operators depend on values that a dry run does not have. */
 static lam_status find_decided(fit *w, lam_error *e) {
-    char text[200];
     for (int32_t i = 0; !w->f.rough && i < w->m->n_ops; i++) {
         const lam_op *o = &w->m->ops[i];
-        if (!(o->flags & LAM_OP_VALUES) || !(o->flags & LAM_OP_NODE)) continue;
-        snprintf(text, sizeof text, "values decide what %s runs", o->sig->name);
-        w->f.rough = lmi_strdup(&w->arena, text);
-        if (!w->f.rough) return lmi_nomem(e);
+        if (o->flags & LAM_OP_VALUES && o->flags & LAM_OP_NODE)
+            LAM_TRY(say(w, &w->f.rough, "values decide what", o->sig->name, "runs", e));
     }
     return LAM_OK;
 }
@@ -339,9 +331,10 @@ static lam_status build(fit *w, lam_error *e) {
     LAM_TRY(hold_inputs(w, e));
     LAM_TRY(sum_up(w, e));
     LAM_TRY(find_gap(w, e));
-    LAM_TRY(find_unmeasured(w, LAM_TAKEN_UNKNOWN, "was not measured", &w->f.gap, e));
+    LAM_TRY(find_unmeasured(w, LAM_TAKEN_UNKNOWN, "takes beside its results was not measured", &w->f.gap, e));
     LAM_TRY(find_decided(w, e));
-    LAM_TRY(find_unmeasured(w, LAM_TAKEN_ROUGHLY, "is known roughly", &w->f.rough, e));
+    LAM_TRY(
+        find_unmeasured(w, LAM_TAKEN_ROUGHLY, "takes beside its results is known roughly", &w->f.rough, e));
     int64_t peak = find_peak(w, &step);
     if (w->with) LAM_TRY(hold_optimizer(w, &working, e));
     if (w->with && left_at_end(w) + working > peak) {

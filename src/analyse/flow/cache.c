@@ -24,17 +24,12 @@ static bool repeats(const char *name) {
     return false;
 }
 
-static int64_t elements(const lam_op_arg *a) {
-    int64_t n;
-    return a->ndim >= 0 && lmi_product(a->sizes, a->ndim, &n) ? n : -1;
-}
-
 /* Elements of the tensor that an argument repeats or views: a key that several queries share is repeated
  * for each of them. */
 static int64_t least_elements(const lam_model *m, int32_t op, int32_t in) {
     int64_t least = -1;
     for (int32_t i = 0; i < FAR && op >= 0 && in >= 0; i++) {
-        int64_t n = elements(&m->ops[op].sig->in[in]);
+        int64_t n = lmi_op_arg_numel(&m->ops[op].sig->in[in]);
         if (n < 0) break;
         if (least < 0 || n < least) least = n;
         op = lam_model_source(m, op, in);
@@ -98,10 +93,10 @@ static bool is_product(const lam_op *o) { return strcmp(o->sig->name, "aten::mat
 
 /* The argument with the same elements as the result; -1: none. */
 static int32_t one_by_one(const lam_op *o) {
-    int64_t n = o->sig->n_out > 0 ? elements(&o->sig->out[0]) : -1;
+    int64_t n = o->sig->n_out > 0 ? lmi_op_arg_numel(&o->sig->out[0]) : -1;
     for (int32_t i = 0; n >= 0 && i < o->sig->n_in; i++)
         if (o->sig->in[i].is_tensor && o->sig->in[i].dtype == o->sig->out[0].dtype &&
-            elements(&o->sig->in[i]) == n)
+            lmi_op_arg_numel(&o->sig->in[i]) == n)
             return i;
     return -1;
 }

@@ -113,11 +113,8 @@ static lam_status find_runs(runs *r, lmi_arena *scratch, lam_error *e) {
     for (int32_t i = 0; i < m->n_ops; i++) {
         r->of[i] = -1;
         if (!is_drawn(r->g, i)) continue;
-        if (m->ops[i].call != last || r->all.n == 0) {
-            run *fresh = lmi_vec_push(&r->all);
-            if (!fresh) return lmi_nomem(e);
-            *fresh = (run){m->ops[i].call, i};
-        }
+        if (m->ops[i].call != last || r->all.n == 0)
+            LAM_TRY(lmi_vec_put(&r->all, &(run){m->ops[i].call, i}, e));
         last = m->ops[i].call;
         r->of[i] = (int32_t)r->all.n - 1;
     }

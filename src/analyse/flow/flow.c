@@ -15,19 +15,17 @@ static bool gives_tensor(const lam_op *o) {
     return false;
 }
 
-/* True for a custom operator: the operators that it calls may be only a part of its work. */
-static bool is_foreign(const lam_op *o) {
-    static const char ours[] = "aten::";
+bool lmi_is_custom(const lam_op *o) {
     const char *name = o->sig->name;
-    return o->sig->word < 0 && strstr(name, "::") && strncmp(name, ours, sizeof ours - 1) != 0 &&
-           gives_tensor(o);
+    return !(o->flags & (LAM_OP_FAILED | LAM_OP_NODE)) && o->sig->word < 0 && strstr(name, "::") &&
+           !lmi_is_torchs(name) && gives_tensor(o);
 }
 
 /* As `exact` counts them (ops.c): it has a word and is no composite, or called nothing. */
 bool lmi_flow_counts(void *unused, const lam_op *o) {
     (void)unused;
     if (o->flags & (LAM_OP_FAILED | LAM_OP_NODE)) return false;
-    if (o->n_children == 0 || is_foreign(o)) return true;
+    if (o->n_children == 0 || lmi_is_custom(o)) return true;
     return o->sig->word >= 0 && !lmi_op_composite(o->sig->word) &&
            lmi_op_kind(o->sig->word) != LMI_K_composite;
 }

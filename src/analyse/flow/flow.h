@@ -51,6 +51,9 @@ bool lmi_flow_place(const lam_model *m, const lmi_write *w, lmi_place *p);
 
 /* True for an operator that counts, with everything inside it: the units of the graph. */
 bool lmi_flow_counts(void *unused, const lam_op *o);
+/* True for a custom operator that returned a tensor: the operators inside it may be only a part of its
+ * work. */
+bool lmi_is_custom(const lam_op *o);
 /* The first entry of an operator's arguments that is a tensor, -1 none. */
 int32_t lmi_first_tensor(const lam_op *o);
 /* True for an operator that returns a tensor and computes or moves nothing: a view or an unchanged tensor. */

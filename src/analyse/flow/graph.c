@@ -20,11 +20,8 @@ static lam_status name_tensors(lam_graph *g, lam_error *e) {
         for (int32_t k = 0; k < mod->n_owned; k++) {
             int32_t t = mod->owned[k].tensor;
             if (g->tensor_name[t]) continue;
-            size_t n = strlen(path) + strlen(mod->owned[k].name) + 2;
-            char *name = lmi_alloc(&g->arena, n, 1);
-            if (!name) return lmi_nomem(e);
-            snprintf(name, n, "%s%s%s", path, *path ? "." : "", mod->owned[k].name);
-            g->tensor_name[t] = name;
+            g->tensor_name[t] = lmi_join_path(&g->arena, path, mod->owned[k].name);
+            if (!g->tensor_name[t]) return lmi_nomem(e);
         }
     }
     for (int32_t t = 0; t < m->n_tensors; t++)
@@ -46,9 +43,8 @@ static const char *name_arg(lam_graph *g, const lam_arg *a, const char *what, in
 /* -- nodes --------------------------------------------------------------------------------------- */
 
 static lam_status add_node(lam_graph *g, lam_node node, int32_t *index, lam_error *e) {
-    lam_node *to = node.name ? lmi_vec_push(&g->nodes) : NULL;
-    if (!to) return lmi_nomem(e);
-    *to = node;
+    if (!node.name) return lmi_nomem(e);
+    LAM_TRY(lmi_vec_put(&g->nodes, &node, e));
     *index = (int32_t)g->nodes.n - 1;
     return LAM_OK;
 }
@@ -90,12 +86,6 @@ static bool is_node(const lam_graph *g, int32_t op) {
     return any && lmi_op_kind(o->sig->word) != LMI_K_free;
 }
 
-static lam_shape first_result(const lam_op *o) {
-    for (int32_t i = 0; i < o->sig->n_out; i++)
-        if (o->sig->out[i].is_tensor) return (lam_shape){o->sig->out[i].ndim, o->sig->out[i].sizes};
-    return (lam_shape){-1, NULL};
-}
-
 static lam_status add_ops(lam_graph *g, lam_error *e) {
     for (int32_t i = 0; i < g->m->n_ops; i++) {
         const lam_op *o = &g->m->ops[i];
@@ -105,7 +95,7 @@ static lam_status add_ops(lam_graph *g, lam_error *e) {
                          .call = o->call,
                          .phase = (lam_phase)o->phase,
                          .name = o->sig->name,
-                         .shape = first_result(o)};
+                         .shape = lmi_result_shape(o->sig)};
         LAM_TRY(add_node(g, node, &g->of_op[i], e));
     }
     return LAM_OK;
@@ -145,10 +135,7 @@ static lam_status add_edge(lam_graph *g, lmi_source s, int32_t call, int32_t to,
     if (s.by == LMI_BY_TENSOR) LAM_TRY(add_tensor(g, s.index, e));
     int32_t from = lmi_graph_node(g, s, call);
     if (from < 0) return LAM_OK;
-    lam_edge *edge = lmi_vec_push(&g->edges);
-    if (!edge) return lmi_nomem(e);
-    *edge = (lam_edge){from, to, arg, shape};
-    return LAM_OK;
+    return lmi_vec_put(&g->edges, &(lam_edge){from, to, arg, shape}, e);
 }
 
 /* One edge from each source of a part of the tensor. */
@@ -191,18 +178,12 @@ static lam_status link_outputs(lam_graph *g, lam_error *e) {
 
 /* the whole graph */
 
-static int32_t *numbers(lam_graph *g, int32_t n) {
-    int32_t *at = lmi_alloc(&g->arena, (uint64_t)n, sizeof *at);
-    for (int32_t i = 0; at && i < n; i++) at[i] = -1;
-    return at;
-}
-
 static lam_status build(lam_graph *g, lam_error *e) {
     const lam_model *m = g->m;
-    g->of_op = numbers(g, m->n_ops);
-    g->of_tensor = numbers(g, m->n_tensors);
-    g->inputs = numbers(g, m->n_events);
-    g->outputs = numbers(g, m->n_events);
+    g->of_op = lmi_alloc_none(&g->arena, m->n_ops);
+    g->of_tensor = lmi_alloc_none(&g->arena, m->n_tensors);
+    g->inputs = lmi_alloc_none(&g->arena, m->n_events);
+    g->outputs = lmi_alloc_none(&g->arena, m->n_events);
     g->behind = lmi_alloc(&g->arena, (uint64_t)m->n_ops, sizeof *g->behind);
     if (!g->of_op || !g->of_tensor || !g->inputs || !g->outputs || !g->behind) return lmi_nomem(e);
     if (!lmi_flow_roots(m, &g->arena, &g->root)) return lmi_nomem(e);

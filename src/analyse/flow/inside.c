@@ -195,10 +195,7 @@ static int compare_ways(const void *a, const void *b) {
 
 static lam_status add_way(lmi_insider *w, int32_t from, int32_t to, lam_error *e) {
     if (from >= to) return LAM_OK; /* inside a line, or among the cut parts */
-    lmi_way *way = lmi_vec_push(&w->ways);
-    if (!way) return lmi_nomem(e);
-    *way = (lmi_way){from, to};
-    return LAM_OK;
+    return lmi_vec_put(&w->ways, &(lmi_way){from, to}, e);
 }
 
 static lam_status find_ways(lmi_insider *w, lam_error *e) {

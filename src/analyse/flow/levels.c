@@ -47,9 +47,7 @@ static int32_t depth_of(const finder *f, int32_t at) { return at < 0 ? 0 : frame
 static lam_status add_part(finder *f, int32_t in, int32_t place, int32_t op, int32_t *index, lam_error *e) {
     *index = -1;
     if (in < 0) return LAM_OK;
-    lmi_inside_part *part = lmi_vec_push(&f->parts);
-    if (!part) return lmi_nomem(e);
-    *part = (lmi_inside_part){in, place, op};
+    LAM_TRY(lmi_vec_put(&f->parts, &(lmi_inside_part){in, place, op}, e));
     *index = level_at(f, in)->last = (int32_t)f->parts.n - 1;
     return LAM_OK;
 }
@@ -66,9 +64,7 @@ static lam_status open_level(finder *f, int32_t place, int32_t call, int32_t con
         return LAM_OK;
     }
     if (p->n_children == 0 || (call < 0 && p->n_calls > 0)) return LAM_OK;
-    level *l = lmi_vec_push(&f->levels);
-    if (!l) return lmi_nomem(e);
-    *l = (level){place, call, context, -1};
+    LAM_TRY(lmi_vec_put(&f->levels, &(level){place, call, context, -1}, e));
     *index = *known = (int32_t)f->levels.n - 1;
     return LAM_OK;
 }
@@ -78,9 +74,7 @@ static lam_status add_frame(finder *f, int32_t parent, int32_t place, int32_t ca
     frame made = {parent, place, call, context, depth_of(f, parent) + 1, -1, -1};
     LAM_TRY(add_part(f, level_of(f, parent), place, -1, &made.part, e));
     LAM_TRY(open_level(f, place, call, context, &made.level, e));
-    frame *to = lmi_vec_push(&f->frames);
-    if (!to) return lmi_nomem(e);
-    *to = made;
+    LAM_TRY(lmi_vec_put(&f->frames, &made, e));
     *index = (int32_t)f->frames.n - 1;
     return LAM_OK;
 }
@@ -98,13 +92,6 @@ static lam_status uncalled_frame(finder *f, int32_t parent, int32_t place, int32
     return lmi_map_put_u64(&f->uncalled, key, *index, e);
 }
 
-static lam_status push(lmi_vec *path, int32_t index, lam_error *e) {
-    int32_t *to = lmi_vec_push(path);
-    if (!to) return lmi_nomem(e);
-    *to = index;
-    return LAM_OK;
-}
-
 /* Makes the frame of a call whose caller has one, inside the frames of the places between them. A call at a
  * place that is not below the caller's is directly in the caller's frame. */
 static lam_status call_frame(finder *f, int32_t call, lam_error *e) {
@@ -114,7 +101,7 @@ static lam_status call_frame(finder *f, int32_t call, lam_error *e) {
     int32_t place = f->m->places[ev->place].parent, to = above < 0 ? -1 : f->m->places[above].depth;
     size_t before = f->path.n;
     for (; place >= 0 && f->m->places[place].depth > to; place = f->m->places[place].parent)
-        LAM_TRY(push(&f->path, place, e));
+        LAM_TRY(lmi_vec_put(&f->path, &place, e));
     for (; f->path.n > before && place == above; lmi_vec_pop(&f->path))
         LAM_TRY(uncalled_frame(f, at, ((int32_t *)f->path.data)[f->path.n - 1], ev->parent, &at, e));
     f->path.n = before;
@@ -125,7 +112,7 @@ static lam_status call_frame(finder *f, int32_t call, lam_error *e) {
 static lam_status frame_for(finder *f, int32_t call, int32_t *index, lam_error *e) {
     f->path.n = 0;
     for (int32_t at = call; at >= 0 && f->frame_of_call[at] < 0; at = f->m->events[at].parent)
-        LAM_TRY(push(&f->path, at, e));
+        LAM_TRY(lmi_vec_put(&f->path, &at, e));
     while (f->path.n > 0) {
         int32_t next = ((int32_t *)f->path.data)[f->path.n - 1];
         lmi_vec_pop(&f->path);
@@ -151,10 +138,7 @@ static lam_status find_parts(finder *f, lam_error *e) {
 static lam_status note(finder *f, int32_t at, lmi_reading_type type, int32_t from, int32_t to, lam_error *e) {
     int32_t in = level_of(f, at);
     if (in < 0 || (type == LMI_READS_PART && from >= to)) return LAM_OK; /* the data stay in one part */
-    lmi_reading *r = lmi_vec_push(&f->readings);
-    if (!r) return lmi_nomem(e);
-    *r = (lmi_reading){in, (int32_t)type, from, to};
-    return LAM_OK;
+    return lmi_vec_put(&f->readings, &(lmi_reading){in, (int32_t)type, from, to}, e);
 }
 
 static spot above(const finder *f, spot s) {
@@ -245,17 +229,14 @@ static lam_status sort_by_level(finder *f, sorted *s, lam_error *e) {
 /* The levels sorted by the depth of their places, otherwise in their order; NULL: memory ran out. */
 static int32_t *outermost_first(finder *f) {
     int32_t n = (int32_t)f->levels.n, deepest = 0;
-    for (int32_t k = 0; k < n; k++) {
-        int32_t depth = f->m->places[level_at(f, k)->place].depth;
-        if (depth > deepest) deepest = depth;
+    int32_t *depth = lmi_alloc(&f->scratch, (uint64_t)n, sizeof *depth);
+    lmi_groups by_depth;
+    for (int32_t k = 0; depth && k < n; k++) {
+        depth[k] = f->m->places[level_at(f, k)->place].depth;
+        if (depth[k] > deepest) deepest = depth[k];
     }
-    int32_t *at = lmi_alloc(&f->scratch, (uint64_t)deepest + 2, sizeof *at);
-    int32_t *order = lmi_alloc(&f->scratch, (uint64_t)n, sizeof *order);
-    if (!at || !order) return NULL;
-    for (int32_t k = 0; k < n; k++) at[f->m->places[level_at(f, k)->place].depth + 1]++;
-    for (int32_t d = 0; d < deepest; d++) at[d + 1] += at[d];
-    for (int32_t k = 0; k < n; k++) order[at[f->m->places[level_at(f, k)->place].depth]++] = k;
-    return order;
+    if (!depth) return NULL;
+    return lmi_group_by(&f->scratch, depth, n, deepest + 1, &by_depth) ? by_depth.order : NULL;
 }
 
 static lam_status make_insides(finder *f, lmi_insides *out, lam_error *e) {
@@ -276,17 +257,11 @@ static lam_status make_insides(finder *f, lmi_insides *out, lam_error *e) {
     return lmi_insider_end(w, status, e);
 }
 
-static int32_t *numbers(lmi_arena *a, int32_t n) {
-    int32_t *at = lmi_alloc(a, (uint64_t)n, sizeof *at);
-    for (int32_t i = 0; at && i < n; i++) at[i] = -1;
-    return at;
-}
-
 static lam_status find(finder *f, lmi_insides *out, lam_error *e) {
-    f->frame_of_call = numbers(&f->scratch, f->m->n_events);
-    f->level_of = numbers(&f->scratch, f->m->n_places);
-    f->part_of_op = numbers(&f->scratch, f->m->n_ops);
-    out->of_place = numbers(&out->arena, f->m->n_places);
+    f->frame_of_call = lmi_alloc_none(&f->scratch, f->m->n_events);
+    f->level_of = lmi_alloc_none(&f->scratch, f->m->n_places);
+    f->part_of_op = lmi_alloc_none(&f->scratch, f->m->n_ops);
+    out->of_place = lmi_alloc_none(&out->arena, f->m->n_places);
     if (!f->frame_of_call || !f->level_of || !f->part_of_op || !out->of_place) return lmi_nomem(e);
     LAM_TRY(find_parts(f, e));
     LAM_TRY(find_readings(f, e));

@@ -38,10 +38,8 @@ static bool is_float(int32_t dtype) {
 }
 
 static lam_status find(search *s, lmi_vec *to, const char *path, const char *reason, lam_error *e) {
-    lmi_finding *f = lmi_vec_push(to);
-    if (!f) return lmi_nomem(e);
-    *f = (lmi_finding){path, lmi_strdup(&s->g->arena, reason)};
-    return f->reason ? LAM_OK : lmi_nomem(e);
+    const lmi_finding f = {path, lmi_strdup(&s->g->arena, reason)};
+    return f.reason ? lmi_vec_put(to, &f, e) : lmi_nomem(e);
 }
 
 /* -- operators ----------------------------------------------------------------------------------- */
@@ -82,12 +80,16 @@ static bool matters(const search *s, int32_t op) {
     return false;
 }
 
+static bool writes_to(const lam_op_sig *sig, int32_t in) {
+    for (int32_t i = 0; i < sig->n_out; i++)
+        if (sig->out[i].is_tensor && sig->out[i].shares == in) return true;
+    return false;
+}
+
 /* True if the values of an argument are not in the result. An operator in place may overwrite only a
  * part, so there they may be. */
 static bool overwrites(const lam_op_sig *sig, int32_t in) {
-    for (int32_t i = 0; i < sig->n_out; i++)
-        if (sig->out[i].is_tensor && sig->out[i].shares == in) return false;
-    return lmi_op_kind(sig->word) == LMI_K_fill;
+    return lmi_op_kind(sig->word) == LMI_K_fill && !writes_to(sig, in);
 }
 
 /* Code inside an opaque module may read all its tensors. */
@@ -105,12 +107,6 @@ static bool wants_gradient(const search *s, int32_t op) {
         if (s->m->ops[i].flags & LAM_OP_GRAD) return true;
     int32_t call = s->m->ops[op].call;
     return !s->tells || (call >= 0 && is_opaque(s, &s->m->modules[s->m->events[call].module]));
-}
-
-static bool writes_to(const lam_op_sig *sig, int32_t in) {
-    for (int32_t i = 0; i < sig->n_out; i++)
-        if (sig->out[i].is_tensor && sig->out[i].shares == in) return true;
-    return false;
 }
 
 /* True if the gradient of the result flows to the argument. A tensor that is written to without

@@ -7,6 +7,11 @@
 
 /* -- memory ---------------------------------------------------------------------------------------------- */
 
+/* Advances `held`, the parts of `live` at order `from`, to order `to`. */
+static void advance(const lam_memory *y, int64_t from, int64_t to, int64_t held[LAM_N_HELD]) {
+    for (int64_t i = from + 1; i <= to; i++) held[y->holds[i]] += y->live[i] - y->live[i - 1];
+}
+
 /* Fills the use of each order's block, and the sums at each chunk's first order. An order belongs to one
  * block: the change of `live` is its bytes, and 0 for a block of an unwatched thread. */
 lam_status lmi_memory_holds(lam_memory *y, lam_error *e) {
@@ -22,13 +27,9 @@ lam_status lmi_memory_holds(lam_memory *y, lam_error *e) {
     }
     for (int64_t c = 1; c < y->n_chunks; c++) {
         memcpy(y->held_at[c], y->held_at[c - 1], sizeof y->held_at[c]);
-        lmi_memory_advance(y, (c - 1) * LMI_MEMORY_CHUNK, c * LMI_MEMORY_CHUNK, y->held_at[c]);
+        advance(y, (c - 1) * LMI_MEMORY_CHUNK, c * LMI_MEMORY_CHUNK, y->held_at[c]);
     }
     return LAM_OK;
-}
-
-void lmi_memory_advance(const lam_memory *y, int64_t from, int64_t to, int64_t held[LAM_N_HELD]) {
-    for (int64_t i = from + 1; i <= to; i++) held[y->holds[i]] += y->live[i] - y->live[i - 1];
 }
 
 /* The order with the most memory in the i-th of `points` steps. */
@@ -58,7 +59,7 @@ lam_status lam_memory_held_at(const lam_memory *y, int32_t points, int32_t i, in
     LAM_TRY(order_at(y, points, i, &order, e));
     int64_t chunk = order / LMI_MEMORY_CHUNK;
     memcpy(held, y->held_at[chunk], sizeof y->held_at[chunk]);
-    lmi_memory_advance(y, chunk * LMI_MEMORY_CHUNK, order, held);
+    advance(y, chunk * LMI_MEMORY_CHUNK, order, held);
     return LAM_OK;
 }
 
@@ -108,13 +109,5 @@ lam_status lmi_backward_spans(const lam_model *m, lmi_vec *out, lam_error *e) {
 }
 
 size_t lmi_first_span(const lmi_vec *spans, int32_t call) {
-    size_t from = 0, to = spans->n;
-    while (from < to) {
-        size_t mid = from + (to - from) / 2;
-        if (((const lmi_work_span *)spans->data)[mid].call < call)
-            from = mid + 1;
-        else
-            to = mid;
-    }
-    return from;
+    return lmi_lower_bound(spans->data, spans->n, sizeof(lmi_work_span), call);
 }

@@ -12,31 +12,26 @@ typedef struct walk {
     const lam_device_bytes *said;
     const lam_span *spans;
     int32_t n_spans;
-    int32_t *by_first, *by_last; /* spans by their first, and by their last moment */
-    int32_t *at_first, *at_last; /* of each moment: its first span there; one more at the end */
-    int32_t *open;               /* open spans, the innermost on top */
+    lmi_groups by_first, by_last; /* spans by their first, and by their last moment */
+    int32_t *open;                /* open spans, the innermost on top */
     int32_t n_open;
     bool *over; /* of each span */
 } walk;
 
 static bool allocate(walk *w) {
-    uint64_t moments = (uint64_t)w->y->n + 3, spans = (uint64_t)w->n_spans;
+    uint64_t spans = (uint64_t)w->n_spans;
     lmi_arena *a = &w->y->arena;
-    w->by_first = lmi_alloc(a, spans, sizeof *w->by_first);
-    w->by_last = lmi_alloc(a, spans, sizeof *w->by_last);
-    w->at_first = lmi_alloc(a, moments, sizeof *w->at_first);
-    w->at_last = lmi_alloc(a, moments, sizeof *w->at_last);
+    int32_t *first = lmi_alloc(a, spans, sizeof *first), *last = lmi_alloc(a, spans, sizeof *last);
+    int32_t moments = (int32_t)w->y->n + 1;
     w->open = lmi_alloc(a, spans, sizeof *w->open);
     w->over = lmi_alloc(a, spans, sizeof *w->over);
-    return w->by_first && w->by_last && w->at_first && w->at_last && w->open && w->over;
-}
-
-/* Groups the spans by their first or last moment, otherwise in their order. */
-static void group(const walk *w, bool last, int32_t *order, int32_t *at) {
-    const lam_span *s = w->spans;
-    for (int32_t i = 0; i < w->n_spans; i++) at[(last ? s[i].last : s[i].first) + 2]++;
-    for (int64_t k = 2; k <= w->y->n + 2; k++) at[k] += at[k - 1];
-    for (int32_t i = 0; i < w->n_spans; i++) order[at[(last ? s[i].last : s[i].first) + 1]++] = i;
+    if (!first || !last || !w->open || !w->over) return false;
+    for (int32_t i = 0; i < w->n_spans; i++) {
+        first[i] = (int32_t)w->spans[i].first;
+        last[i] = (int32_t)w->spans[i].last;
+    }
+    return lmi_group_by(a, first, w->n_spans, moments, &w->by_first) &&
+           lmi_group_by(a, last, w->n_spans, moments, &w->by_last);
 }
 
 static const lam_span *innermost(walk *w) {
@@ -64,10 +59,12 @@ static void credit(walk *w, int64_t k) {
 }
 
 static void go(walk *w) {
+    const lmi_groups *ends = &w->by_last, *begins = &w->by_first;
     for (int64_t k = 0; k <= w->y->n; k++) {
         if (k > 0) credit(w, k);
-        for (int32_t i = w->at_last[k]; i < w->at_last[k + 1]; i++) w->over[w->by_last[i]] = true;
-        for (int32_t i = w->at_first[k]; i < w->at_first[k + 1]; i++) w->open[w->n_open++] = w->by_first[i];
+        for (int32_t i = ends->start[k]; i < ends->start[k + 1]; i++) w->over[ends->order[i]] = true;
+        for (int32_t i = begins->start[k]; i < begins->start[k + 1]; i++)
+            w->open[w->n_open++] = begins->order[i];
     }
 }
 
@@ -96,7 +93,7 @@ static lam_status sum_up(lam_memory *y, lam_error *e) {
     for (int32_t i = y->m->n_events - 1; i >= 0; i--) {
         int32_t parent = callers[i];
         bool again = parent != y->m->events[i].parent;
-        const int phase = y->m->events[i].flags & LAM_CALL_AGAIN ? LAM_RECOMPUTE : LAM_FORWARD;
+        const int phase = (int)lmi_call_phase(&y->m->events[i]);
         for (int p = 0; p < LAM_N_PHASES; p++) {
             add(&y->calls[i].total[p], &y->calls[i].own[p], true);
             if (parent >= 0) add(&y->calls[parent].total[p], &y->calls[i].total[p], again || p != phase);
@@ -120,8 +117,6 @@ static lam_status fill(lam_memory *y, const lmi_device *d, lam_error *e) {
     y->total.freed = last->freed - first->freed;
     y->total.peak_ns = first->t_ns;
     y->total.peak_call = -1;
-    group(&w, false, w.by_first, w.at_first);
-    group(&w, true, w.by_last, w.at_last);
     go(&w);
     y->total.peak_allocated = y->total.peak - y->total.before;
     find_peaks(&w);

@@ -33,8 +33,8 @@ lam_status lmi_device_spans(const lam_times *t, lmi_vec *out, lam_error *e) {
     for (size_t i = 0; i < t->device->n; i++) {
         const lam_device_span *s = at(t, i);
         if (s->stream < 0) continue;
-        LAM_TRY(
-            lmi_span_add(out, (lmi_span){s->t0_ns, s->t1_ns, (int32_t)i, (uint16_t)s->stream, s->node}, e));
+        const lmi_span span = {s->t0_ns, s->t1_ns, (int32_t)i, (uint16_t)s->stream, s->node};
+        LAM_TRY(lmi_vec_put(out, &span, e));
     }
     if (out->n) qsort(out->data, out->n, sizeof(lmi_span), by_stream);
     return LAM_OK;
@@ -45,8 +45,7 @@ static void forget_around(lam_times *t, int32_t event) {
     const int32_t parent = t->m->events[event].parent;
     const lam_device_span *s = t->of_call[event], *around = parent >= 0 ? t->of_call[parent] : NULL;
     if (!around || (s && s->stream >= 0 && s->stream == around->stream)) return;
-    int64_t *self = t->of_event[parent].self;
-    self[t->m->events[parent].flags & LAM_CALL_AGAIN ? LAM_RECOMPUTE : LAM_FORWARD] = -1;
+    t->of_event[parent].self[lmi_call_phase(&t->m->events[parent])] = -1;
 }
 
 static void forget_node(lam_times *t, const lam_device_span *node) {

@@ -251,18 +251,11 @@ void lam_gadgets_free(lam_gadgets *g) {
     free(g);
 }
 
-int64_t lmi_gadget_bytes(const lam_arg *a) {
-    int64_t n, bits = lam_dtype_bits(a->dtype);
-    if (a->ndim < 0 || bits <= 0 || !lmi_product(a->sizes, a->ndim, &n) || lmi_mul_over(n, bits, &n))
-        return -1;
-    return n / 8 + (n % 8 > 0);
-}
-
 int64_t lmi_gadget_memory(const lam_gadgets *g, int32_t place) {
     const lmi_gadget *x = &g->at[place];
     int64_t sum = plus(x->param_bytes, x->gradient_bytes);
     for (int32_t i = x->first; i >= 0; i = g->next[i])
         for (int32_t k = 0; k < g->m->events[i].n_in; k++)
-            sum = plus(sum, lmi_gadget_bytes(&g->m->events[i].in[k]));
+            sum = plus(sum, lmi_arg_bytes(&g->m->events[i].in[k]));
     return sum;
 }

@@ -30,8 +30,6 @@ struct lam_gadgets {
     bool gradients; /* gradients were observed */
 };
 
-/* Bytes of a tensor; -1: unknown. */
-int64_t lmi_gadget_bytes(const lam_arg *a);
 /* Bytes of all inputs of the calls whose shapes are shown, with parameters and gradients. */
 int64_t lmi_gadget_memory(const lam_gadgets *g, int32_t place);
 

@@ -79,9 +79,7 @@ static lam_status find(walk *w, lam_finding f) {
         all[i].times++;
         return LAM_OK;
     }
-    lam_finding *to = lmi_vec_push(&w->h->findings);
-    if (!to) return lmi_nomem(w->e);
-    *to = f;
+    LAM_TRY(lmi_vec_put(&w->h->findings, &f, w->e));
     int side = f.phase == LAM_BACKWARD;
     if (!f.check && w->leader[side] < 0) w->leader[side] = (int32_t)w->h->findings.n - 1;
     return LAM_OK;
@@ -422,7 +420,6 @@ static void first_states(lam_health *h, const lam_looked *looked) {
 
 /* The record of an origin comes before the records of its effects. */
 static void note_origins(walk *w) {
-    for (int32_t i = 0; i < w->n_origins; i++) w->by_origin[i] = -1;
     for (int32_t i = 0; i < lam_model_n_bad(w->m); i++) {
         const lam_bad *bad = bad_at(w, i);
         const bool makes = bad->side == LAM_BAD_OP || bad->side == LAM_BAD_NODE;
@@ -437,18 +434,17 @@ static lam_status allocate(walk *w) {
     h->forward = lmi_alloc(&h->arena, n, 1);
     h->backward = lmi_alloc(&h->arena, n, 1);
     w->tainted = lmi_alloc(&w->scratch, n, sizeof *w->tainted);
-    w->held = lmi_alloc(&w->scratch, n, sizeof *w->held);
-    w->masked = lmi_alloc(&w->scratch, n, sizeof *w->masked);
-    w->by_op = lmi_alloc(&w->scratch, n, sizeof *w->by_op);
+    w->held = lmi_alloc_none(&w->scratch, m->n_events + 1);
+    w->masked = lmi_alloc_none(&w->scratch, m->n_events + 1);
+    w->by_op = lmi_alloc_none(&w->scratch, m->n_events + 1);
     for (int32_t i = 0; i < lam_model_n_bad(m); i++)
         if (bad_at(w, i)->origin >= w->n_origins) w->n_origins = bad_at(w, i)->origin + 1;
-    w->by_origin = lmi_alloc(&w->scratch, (uint64_t)w->n_origins + 1, sizeof *w->by_origin);
+    w->by_origin = lmi_alloc_none(&w->scratch, w->n_origins);
     w->told = lmi_alloc(&w->scratch, (uint64_t)w->n_origins + 1, sizeof *w->told);
     for (int i = 0; i < 2; i++) w->counted[i] = lmi_alloc(&w->scratch, places, sizeof *w->counted[i]);
     if (!h->forward || !h->backward || !w->tainted || !w->held || !w->masked || !w->by_op || !w->by_origin ||
         !w->told || !w->counted[0] || !w->counted[1])
         return lmi_nomem(w->e);
-    for (uint64_t i = 0; i < n; i++) w->held[i] = w->masked[i] = w->by_op[i] = -1;
     note_origins(w);
     return LAM_OK;
 }

@@ -185,7 +185,7 @@ static lam_status measure_calls(lam_memory *y, lam_error *e) {
     for (int32_t i = y->m->n_events - 1; i >= 0; i--) {
         int32_t parent = callers[i];
         bool again = parent != y->m->events[i].parent;
-        const int phase = y->m->events[i].flags & LAM_CALL_AGAIN ? LAM_RECOMPUTE : LAM_FORWARD;
+        const int phase = (int)lmi_call_phase(&y->m->events[i]);
         for (int p = 0; p < LAM_N_PHASES; p++) {
             lam_memory_row *row = &y->calls[i];
             row->total[p].peak = max_of(row->total[p].peak, row->own[p].peak);

@@ -36,7 +36,5 @@ void lmi_memory_places(lam_memory *y);
 lam_held lmi_memory_held_as(const lam_memory *y, const lam_block *k);
 /* Fills `holds` and `held_at` (course.c). */
 lam_status lmi_memory_holds(lam_memory *y, lam_error *e);
-/* Advances `held`, the parts of `live` at order `from`, to order `to`. */
-void lmi_memory_advance(const lam_memory *y, int64_t from, int64_t to, int64_t held[LAM_N_HELD]);
 
 #endif

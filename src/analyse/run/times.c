@@ -12,11 +12,7 @@ static const uint64_t ARENA_LIMIT = UINT64_C(4) << 30;
 
 /* -- runs and slots -------------------------------------------------------------------------------------- */
 
-static bool is_again(const lam_event *ev) { return ev->flags & LAM_CALL_AGAIN; }
-
-static uint8_t own_phase(const lam_event *ev) { return is_again(ev) ? LAM_RECOMPUTE : LAM_FORWARD; }
-
-static bool is_outermost(const lam_event *ev) { return ev->parent < 0 && !is_again(ev); }
+static bool is_outermost(const lam_event *ev) { return ev->parent < 0 && lmi_call_phase(ev) == LAM_FORWARD; }
 
 /* The next slot of a place in a run; a new one if earlier runs had no such call. */
 static int32_t next_slot(lmi_beats *s, int32_t place, int32_t last) {
@@ -38,26 +34,11 @@ static bool slots_alloc(lmi_arena *a, const lam_model *m, lmi_beats *s) {
     s->next = lmi_alloc(a, n, sizeof *s->next);
     s->k = lmi_alloc(a, n, sizeof *s->k);
     s->began = lmi_alloc(a, n + 1, sizeof *s->began);
-    s->start = lmi_alloc(a, n + 1, sizeof *s->start);
-    s->order = lmi_alloc(a, n, sizeof *s->order);
     s->first = lmi_alloc(a, (uint64_t)m->n_places, sizeof *s->first);
-    return s->of_event && s->run_of && s->place && s->next && s->k && s->began && s->start && s->order &&
-           s->first;
+    return s->of_event && s->run_of && s->place && s->next && s->k && s->began && s->first;
 }
 
-/* Groups the calls by slot, in their order. */
-static void sort_by_slot(const lam_model *m, lmi_beats *s) {
-    for (int32_t i = 0; i < m->n_events; i++) s->start[s->of_event[i] + 1]++;
-    for (int32_t i = 0; i < s->n; i++) s->start[i + 1] += s->start[i];
-    for (int32_t i = m->n_events - 1; i >= 0; i--) {
-        /* Filled from the back: start[i + 1] holds the end of slot i, and is lowered to its beginning. */
-        s->order[--s->start[s->of_event[i] + 1]] = i;
-    }
-    for (int32_t i = 0; i < s->n; i++) s->start[i] = s->start[i + 1];
-    s->start[s->n] = m->n_events;
-}
-
-lam_status lmi_beats_find(const lam_model *m, lmi_arena *a, lmi_beats *out, lam_error *e) {
+static lam_status find_beats(const lam_model *m, lmi_arena *a, lmi_beats *out, lam_error *e) {
     lmi_beats s = {0};
     int32_t *last = lmi_alloc(a, (uint64_t)m->n_places, sizeof *last);
     int32_t *run_of_place = lmi_alloc(a, (uint64_t)m->n_places, sizeof *run_of_place);
@@ -75,9 +56,8 @@ lam_status lmi_beats_find(const lam_model *m, lmi_arena *a, lmi_beats *out, lam_
         s.run_of[i] = run;
     }
     s.n_runs = run + 1;
-    sort_by_slot(m, &s);
     *out = s;
-    return LAM_OK;
+    return lmi_group_by(a, s.of_event, m->n_events, s.n, &out->of_slot) ? LAM_OK : lmi_nomem(e);
 }
 
 int32_t lmi_beat(const lmi_beats *s, int32_t place, int32_t k) {
@@ -108,15 +88,6 @@ static bool counts(const lam_model *m, const lam_op *op) {
     return op->phase == LAM_RECOMPUTE && (op->parent < 0 || m->ops[op->parent].phase != LAM_RECOMPUTE);
 }
 
-static bool has_time(int64_t t0, int64_t t1) { return t0 > 0 && t1 >= t0; }
-
-lam_status lmi_span_add(lmi_vec *to, lmi_span s, lam_error *e) {
-    lmi_span *at = lmi_vec_push(to);
-    if (!at) return lmi_nomem(e);
-    *at = s;
-    return LAM_OK;
-}
-
 static int by_start(const void *a, const void *b) {
     const lmi_span *x = a, *y = b;
     if (x->thread != y->thread) return x->thread < y->thread ? -1 : 1;
@@ -130,13 +101,13 @@ lam_status lmi_spans_find(const lam_model *m, bool (*wanted)(const lam_model *m,
                           lmi_vec *out, lam_error *e) {
     for (int32_t i = 0; i < m->n_events; i++) {
         const lam_event *ev = &m->events[i];
-        if (has_time(ev->t0_ns, ev->t1_ns))
-            LAM_TRY(lmi_span_add(out, (lmi_span){ev->t0_ns, ev->t1_ns, i, 0, false}, e));
+        if (lmi_has_time(ev->t0_ns, ev->t1_ns))
+            LAM_TRY(lmi_vec_put(out, &(lmi_span){ev->t0_ns, ev->t1_ns, i, 0, false}, e));
     }
     for (int32_t i = 0; i < m->n_ops; i++) {
         const lam_op *op = &m->ops[i];
-        if (has_time(op->t0_ns, op->t1_ns) && wanted(m, op))
-            LAM_TRY(lmi_span_add(out, (lmi_span){op->t0_ns, op->t1_ns, i, op->thread, true}, e));
+        if (lmi_has_time(op->t0_ns, op->t1_ns) && wanted(m, op))
+            LAM_TRY(lmi_vec_put(out, &(lmi_span){op->t0_ns, op->t1_ns, i, op->thread, true}, e));
     }
     if (out->n) qsort(out->data, out->n, sizeof(lmi_span), by_start);
     return LAM_OK;
@@ -166,7 +137,7 @@ static work work_of(const lam_times *t, const lmi_span *s) {
     if (!s->is_op) {
         int32_t call = d ? d->call : s->index;
         const lam_event *ev = &t->m->events[call];
-        return (work){call, -1, own_phase(ev), ev->t0_ns};
+        return (work){call, -1, lmi_call_phase(ev), ev->t0_ns};
     }
     if (d) return (work){d->call, d->pass, LAM_BACKWARD, d->host_ns};
     const lam_op *op = &t->m->ops[s->index];
@@ -235,17 +206,12 @@ static lam_status enter(walk *w, lmi_span s, lam_error *e) {
     /* Times of one thread don't cross; if they seem to, the inner span ends with the outer one. */
     if (w->levels.n > 1 && s.t1 > top_of(w)->it.t1) s.t1 = top_of(w)->it.t1;
     note_inside(w, top_of(w), &s);
-    level *l = lmi_vec_push(&w->levels);
-    if (!l) return lmi_nomem(e);
-    *l = (level){.it = s, .self = s.t1 - s.t0, .pass_run = -1};
-    return LAM_OK;
+    return lmi_vec_put(&w->levels, &(level){.it = s, .self = s.t1 - s.t0, .pass_run = -1}, e);
 }
 
 static lam_status go(walk *w, lam_error *e) {
     const lmi_span *all = w->spans.data;
-    level *thread = lmi_vec_push(&w->levels);
-    if (!thread) return lmi_nomem(e);
-    thread->pass_run = -1;
+    LAM_TRY(lmi_vec_put(&w->levels, &(level){.pass_run = -1}, e)); /* around the spans of a thread */
     for (size_t i = 0; i < w->spans.n; i++) {
         bool other = i > 0 && all[i].thread != all[i - 1].thread;
         while (w->levels.n > 1 && (other || top_of(w)->it.t1 <= all[i].t0)) leave(w);
@@ -263,8 +229,8 @@ static void start(lam_times *t) {
     for (int32_t i = 0; i < t->m->n_events; i++) {
         const lam_event *ev = &t->m->events[i];
         lam_time *x = &t->of_event[i];
-        bool known = t->device ? lmi_device_total(t, i) >= 0 : has_time(ev->t0_ns, ev->t1_ns);
-        x->self[own_phase(ev)] = known ? 0 : -1;
+        bool known = t->device ? lmi_device_total(t, i) >= 0 : lmi_has_time(ev->t0_ns, ev->t1_ns);
+        x->self[lmi_call_phase(ev)] = known ? 0 : -1;
         if (!t->m->nodes_seen) x->self[LAM_BACKWARD] = x->self[LAM_RECOMPUTE] = -1;
     }
 }
@@ -279,7 +245,7 @@ static lam_status sum_up(lam_times *t, lam_error *e) {
         lam_time *x = &t->of_event[i];
         for (int p = 0; p < LAM_N_PHASES; p++) {
             x->total[p] = plus(x->total[p], x->self[p]);
-            if (t->device && p == own_phase(&m->events[i])) x->total[p] = lmi_device_total(t, i);
+            if (t->device && p == (int)lmi_call_phase(&m->events[i])) x->total[p] = lmi_device_total(t, i);
             int64_t *to = parent[i] >= 0 ? &t->of_event[parent[i]].total[p]
                                          : &t->parts[LAM_TIME_FORWARD + p][t->beats.run_of[i]];
             *to = plus(*to, x->total[p]);
@@ -302,7 +268,7 @@ static void add_parts(lam_times *t) {
 }
 
 static lam_status compute(lam_times *t, lam_error *e) {
-    LAM_TRY(lmi_beats_find(t->m, &t->arena, &t->beats, e));
+    LAM_TRY(find_beats(t->m, &t->arena, &t->beats, e));
     t->of_event = lmi_alloc(&t->arena, (uint64_t)t->m->n_events, sizeof *t->of_event);
     t->scratch = lmi_alloc(&t->arena, (uint64_t)t->m->n_events + 1, sizeof *t->scratch);
     if (!t->of_event || !t->scratch) return lmi_nomem(e);
@@ -364,7 +330,7 @@ lam_status lmi_times_of(lam_costs *c, lam_error *e) {
     if (c->model->timed_by) {
         c->beats = lmi_alloc(&c->arena, 1, sizeof *c->beats);
         if (!c->beats) return lmi_nomem(e);
-        LAM_TRY(lmi_beats_find(c->model, &c->arena, c->beats, e));
+        LAM_TRY(find_beats(c->model, &c->arena, c->beats, e));
     }
     LAM_TRY(lam_times_new(&c->times, c->model, e));
     return lam_model_device_timed(c->model) ? lam_device_times_new(&c->device_times, c->model, e) : LAM_OK;

@@ -12,10 +12,8 @@ typedef struct lmi_beats {
     int32_t *first, *place;     /* a place's first slot, -1 none; a slot's place */
     int32_t *next, *k;          /* a slot's next one of the same place, -1 none; its k */
     int64_t *began;             /* when each run began */
-    /* the calls of slot i in order[start[i]] .. order[start[i + 1] - 1] */
-    int32_t *start, *order;
+    lmi_groups of_slot;         /* the calls of each slot, in their order */
 } lmi_beats;
-lam_status lmi_beats_find(const lam_model *m, lmi_arena *a, lmi_beats *out, lam_error *e);
 /* The slot of the k-th call of a place in a run, -1. */
 int32_t lmi_beat(const lmi_beats *s, int32_t place, int32_t k);
 
@@ -46,7 +44,8 @@ struct lam_times {
     lam_op_time *op_times;
 };
 
-lam_status lmi_span_add(lmi_vec *to, lmi_span s, lam_error *e);
+/* True for times that were read. */
+static inline bool lmi_has_time(int64_t t0, int64_t t1) { return t0 > 0 && t1 >= t0; }
 /* The last run that had begun at `ns`. */
 int32_t lmi_run_at(const lmi_beats *s, int64_t ns);
 

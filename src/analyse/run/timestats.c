@@ -26,15 +26,15 @@ static int64_t time_of(const lam_times *t, int32_t event, lam_phase phase, bool 
 static bool slot_spread(const lam_times *t, int32_t slot, lam_phase phase, bool total, lam_spread *out) {
     const lmi_beats *s = &t->beats;
     int32_t n = 0, most = -1;
-    for (int32_t i = s->start[slot]; i < s->start[slot + 1]; i++) {
-        int64_t ns = time_of(t, s->order[i], phase, total);
+    for (int32_t i = s->of_slot.start[slot]; i < s->of_slot.start[slot + 1]; i++) {
+        int64_t ns = time_of(t, s->of_slot.order[i], phase, total);
         if (ns < 0) continue;
-        if (most < 0 || ns > time_of(t, s->order[most], phase, total)) most = i;
+        if (most < 0 || ns > time_of(t, s->of_slot.order[most], phase, total)) most = i;
         t->scratch[n++] = ns;
     }
     if (n == 0) return false;
     *out = spread_of(t->scratch, n);
-    out->most_run = s->run_of[s->order[most]];
+    out->most_run = s->run_of[s->of_slot.order[most]];
     return true;
 }
 
@@ -67,7 +67,8 @@ int64_t lam_times_run(const lam_times *t, int32_t run, lam_time_part part) {
 
 int32_t lmi_times_varying(const lam_times *t) {
     int32_t n = 0;
-    for (int32_t i = 0; i < t->beats.n; i++) n += t->beats.start[i + 1] - t->beats.start[i] < t->beats.n_runs;
+    for (int32_t i = 0; i < t->beats.n; i++)
+        n += t->beats.of_slot.start[i + 1] - t->beats.of_slot.start[i] < t->beats.n_runs;
     return n;
 }
 
@@ -99,8 +100,8 @@ static int64_t own_of(const lam_time *x) {
 static int64_t usual_of_slot(const lam_times *t, int32_t slot) {
     const lmi_beats *s = &t->beats;
     int32_t n = 0;
-    for (int32_t i = s->start[slot]; i < s->start[slot + 1]; i++)
-        t->scratch[n++] = own_of(&t->of_event[s->order[i]]);
+    for (int32_t i = s->of_slot.start[slot]; i < s->of_slot.start[slot + 1]; i++)
+        t->scratch[n++] = own_of(&t->of_event[s->of_slot.order[i]]);
     return n ? lmi_median(t->scratch, (size_t)n) : 0;
 }
 
@@ -165,15 +166,13 @@ static int by_self(const void *a, const void *b) {
     return names ? names : (int)x->phase - (int)y->phase;
 }
 
-static bool has_time(const lam_op *op) { return op->t0_ns > 0 && op->t1_ns >= op->t0_ns; }
-
 /* The own times of all operators: without the operators inside. */
 static int64_t *own_times(lam_times *t) {
     const lam_model *m = t->m;
     int64_t *own = lmi_alloc(&t->arena, (uint64_t)m->n_ops, sizeof *own);
     for (int32_t i = 0; own && i < m->n_ops; i++) {
         const lam_op *op = &m->ops[i];
-        if (!has_time(op)) continue;
+        if (!lmi_has_time(op->t0_ns, op->t1_ns)) continue;
         own[i] += op->t1_ns - op->t0_ns;
         if (op->parent >= 0) own[op->parent] -= op->t1_ns - op->t0_ns;
     }
@@ -204,7 +203,7 @@ static lam_status sum_ops(lam_times *t, lmi_map *by_name, lam_error *e) {
     if (!own || !t->op_times) return lmi_nomem(e);
     for (int32_t i = 0; i < m->n_ops; i++) {
         const lam_op *op = &m->ops[i];
-        if (!has_time(op)) continue;
+        if (!lmi_has_time(op->t0_ns, op->t1_ns)) continue;
         uint64_t key = (uint64_t)(uintptr_t)op->sig->name * LAM_N_PHASES + op->phase + 1;
         int64_t at = lmi_map_get_u64(by_name, key);
         if (at < 0) {
@@ -262,8 +261,8 @@ static bool time_in_run(const lam_costs *c, const lam_times *t, int32_t event, l
     const lmi_beats *own = c->beats, *s = &t->beats;
     int32_t slot = lmi_beat(s, own->place[own->of_event[event]], own->k[own->of_event[event]]);
     for (int p = 0; p < LAM_N_PHASES; p++) out->self[p] = out->total[p] = -1;
-    for (int32_t i = slot < 0 ? 0 : s->start[slot]; slot >= 0 && i < s->start[slot + 1]; i++)
-        if (s->run_of[s->order[i]] == lmi_told_run(c)) *out = t->of_event[s->order[i]];
+    for (int32_t i = slot < 0 ? 0 : s->of_slot.start[slot]; slot >= 0 && i < s->of_slot.start[slot + 1]; i++)
+        if (s->run_of[s->of_slot.order[i]] == lmi_told_run(c)) *out = t->of_event[s->of_slot.order[i]];
     return slot >= 0;
 }
 

@@ -23,20 +23,13 @@ static bool seen_before(tensor_sum *sum, int32_t tensor) {
     return false;
 }
 
-/* One tensor may have two names in one module. */
-static bool named_before(const lam_module *mod, int32_t i) {
-    for (int32_t k = 0; k < i; k++)
-        if (mod->owned[k].tensor == mod->owned[i].tensor) return true;
-    return false;
-}
-
 static void add_tensors(const lam_model *m, const lam_module *mod, bool buffers, bool alone,
                         tensor_sum *sum) {
     if (mod->n_owned > MAX_OWNED) sum->n = -1;
     for (int32_t i = 0; i < mod->n_owned && sum->n >= 0; i++) {
         const lam_tensor *t = lam_model_tensor(m, mod->owned[i].tensor);
         bool tied = !alone && (t->n_owners > 1 || mod->n_places > 1);
-        if (mod->owned[i].is_buffer != buffers || t->packed || named_before(mod, i)) continue;
+        if (mod->owned[i].is_buffer != buffers || t->packed || lmi_named_before(mod, i)) continue;
         if (tied && seen_before(sum, mod->owned[i].tensor)) continue;
         if (sum->n < 0 || t->numel < 0 || lmi_add_over(sum->n, t->numel, &sum->n)) sum->n = -1;
     }
@@ -49,19 +42,6 @@ static int64_t own_tensors(const lam_model *m, const lam_module *mod, bool buffe
     return sum.n;
 }
 
-/* The index of place `p` among the children of `up`, which are in the order of their indices. */
-static int32_t child_index(const lam_place *up, int32_t p) {
-    int32_t low = 0, high = up->n_children - 1;
-    while (low < high) {
-        int32_t middle = low + (high - low) / 2;
-        if (up->children[middle] < p)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
-
 /* The place after `p` in a walk over the tree below `root`, parents first; -1 at the end. No recursion: a
  * tree may be very deep. */
 static int32_t next_place(const lam_model *m, int32_t root, int32_t p) {
@@ -69,8 +49,9 @@ static int32_t next_place(const lam_model *m, int32_t root, int32_t p) {
     if (at->n_children) return at->children[0];
     for (; p != root; p = at->parent, at = lam_model_place(m, p)) {
         const lam_place *up = lam_model_place(m, at->parent);
-        int32_t next = child_index(up, p) + 1;
-        if (next < up->n_children) return up->children[next];
+        size_t n = (size_t)up->n_children; /* they are in the order of their indices */
+        size_t next = lmi_lower_bound(up->children, n, sizeof p, p) + 1;
+        if (next < n) return up->children[next];
     }
     return -1;
 }
@@ -111,20 +92,11 @@ lmi_packed lmi_packed_under(const lam_model *m, int32_t place) {
 
 static lam_shape shape_of(const lam_arg *a) { return (lam_shape){a->ndim, a->sizes}; }
 
-static int64_t sum_of(const lam_arg *args, int32_t n) {
+/* The elements of arguments, or their bytes by the type of each tensor. */
+static int64_t sum_of(const lam_arg *args, int32_t n, bool bytes) {
     int64_t sum = 0;
     for (int32_t i = 0; i < n; i++) {
-        int64_t one = lmi_numel(shape_of(&args[i]));
-        if (one < 0 || lmi_add_over(sum, one, &sum)) return -1;
-    }
-    return sum;
-}
-
-/* The bytes of arguments, by the type of each tensor. */
-static int64_t bytes_of(const lam_arg *args, int32_t n) {
-    int64_t sum = 0;
-    for (int32_t i = 0; i < n; i++) {
-        int64_t one = lmi_stored(lmi_numel(shape_of(&args[i])), lam_dtype_bits(args[i].dtype));
+        int64_t one = bytes ? lmi_arg_bytes(&args[i]) : lmi_numel(shape_of(&args[i]));
         if (one < 0 || lmi_add_over(sum, one, &sum)) return -1;
     }
     return sum;
@@ -134,7 +106,7 @@ static int64_t own_bytes(const lam_model *m, const lam_module *mod) {
     int64_t sum = mod->n_owned > MAX_OWNED ? -1 : 0;
     for (int32_t i = 0; i < mod->n_owned && sum >= 0; i++) {
         const lam_tensor *t = lam_model_tensor(m, mod->owned[i].tensor);
-        if (mod->owned[i].is_buffer || t->packed || named_before(mod, i)) continue;
+        if (mod->owned[i].is_buffer || t->packed || lmi_named_before(mod, i)) continue;
         if (t->bytes < 0 || lmi_add_over(sum, t->bytes, &sum)) return -1;
     }
     return sum;
@@ -142,8 +114,8 @@ static int64_t own_bytes(const lam_model *m, const lam_module *mod) {
 
 /* Sets the facts in bytes, which only user-defined rules use for layers; the tables count elements. */
 static void set_bytes(const lam_model *m, const lam_event *ev, const lam_module *mod, lmi_facts *f) {
-    lmi_fact_set(f, LMI_FACT_ins_bytes, bytes_of(ev->in, ev->n_in));
-    lmi_fact_set(f, LMI_FACT_outs_bytes, ev->n_out > 0 ? bytes_of(ev->out, ev->n_out) : -1);
+    lmi_fact_set(f, LMI_FACT_ins_bytes, sum_of(ev->in, ev->n_in, true));
+    lmi_fact_set(f, LMI_FACT_outs_bytes, ev->n_out > 0 ? sum_of(ev->out, ev->n_out, true) : -1);
     lmi_fact_set(f, LMI_FACT_params_bytes, own_bytes(m, mod));
 }
 
@@ -186,8 +158,8 @@ static void set_frame(const lam_model *m, int32_t event, const lmi_slots *s, lmi
     lam_shape y = lmi_output(m, event), z = ev->n_in > 1 ? shape_of(&ev->in[1]) : (lam_shape){-1, NULL};
     set_shapes(x, y, spatial_axes(mod->word, x), f);
     lmi_facts_axes(x, z, y, f);
-    lmi_fact_set(f, LMI_FACT_ins, sum_of(ev->in, ev->n_in));
-    lmi_fact_set(f, LMI_FACT_outs, ev->n_out > 0 ? sum_of(ev->out, ev->n_out) : -1);
+    lmi_fact_set(f, LMI_FACT_ins, sum_of(ev->in, ev->n_in, false));
+    lmi_fact_set(f, LMI_FACT_outs, ev->n_out > 0 ? sum_of(ev->out, ev->n_out, false) : -1);
     set_bytes(m, ev, mod, f);
     lmi_fact_set(f, LMI_FACT_params, own_tensors(m, mod, false));
     lmi_fact_set(f, LMI_FACT_buffers, own_tensors(m, mod, true));

@@ -6,49 +6,27 @@
 
 /* -- children ------------------------------------------------------------------------------------------ */
 
+/* The place of a child of the called module; -1: it has none of that name. */
 static int32_t child(const lam_model *m, int32_t event, const char *name) {
-    const lam_place *p = lam_model_place(m, lam_model_event(m, event)->place);
-    for (int32_t i = 0; p && i < p->n_children; i++) {
-        const lam_place *c = lam_model_place(m, p->children[i]);
-        if (!strcmp(c->name, name)) return c->module;
-    }
-    return -1;
+    return lmi_child(m, lam_model_event(m, event)->place, name);
 }
 
-/* Binds attributes and owned tensors of a module that was not called. False: there is no such module. */
-static bool bind_child(const lam_model *m, int32_t module, lmi_slots *to) {
-    enum { MAX_OFFERS = 64 };
-    lmi_offer offers[MAX_OFFERS];
-    const lam_module *mod = module >= 0 ? lam_model_module(m, module) : NULL;
-    if (!mod || mod->n_attrs + mod->n_owned > MAX_OFFERS) return false;
-    int32_t n = 0;
-    for (int32_t i = 0; i < mod->n_attrs; i++)
-        offers[n++] = (lmi_offer){.name = mod->attrs[i].name,
-                                  .position = -1,
-                                  .shape = {-1, NULL},
-                                  .value = &mod->attrs[i].value,
-                                  .from = LMI_FROM_ATTR};
-    for (int32_t i = 0; i < mod->n_owned; i++) {
-        lam_shape shape = lam_model_tensor(m, mod->owned[i].tensor)->shape;
-        offers[n++] =
-            (lmi_offer){.name = mod->owned[i].name, .position = -1, .shape = shape, .from = LMI_FROM_OWNED};
-    }
-    lmi_bind(mod->word, offers, n, to);
-    return true;
+/* Binds attributes and owned tensors of a child, which may not have been called. False: there is none. */
+static bool bind_child(const lam_model *m, int32_t event, const char *name, lmi_slots *to) {
+    int32_t place = child(m, event, name);
+    if (place >= 0) lmi_module_bind(m, lam_model_place(m, place)->module, to);
+    return place >= 0;
 }
 
 /* -- attention ----------------------------------------------------------------------------------------- */
 
 static void set_widths(const lmi_slots *layer, lmi_facts *f) {
     int64_t embed = lmi_value_int(layer->at[LMI_S_embed].value, -1);
-    const lam_value *v = layer->at[LMI_S_dropout].value;
-    double p = v && v->type == LAM_FLOAT ? v->f : (double)lmi_value_int(v, 0);
     lmi_fact_set(f, LMI_FACT_embed, embed);
     lmi_fact_set(f, LMI_FACT_heads, lmi_value_int(layer->at[LMI_S_heads].value, -1));
     lmi_fact_set(f, LMI_FACT_kdim, lmi_value_int(layer->at[LMI_S_kdim].value, embed));
     lmi_fact_set(f, LMI_FACT_vdim, lmi_value_int(layer->at[LMI_S_vdim].value, embed));
-    lmi_fact_set(f, LMI_FACT_drops, p > 0);
-    lmi_fact_set(f, LMI_FACT_drops_all, p >= 1);
+    lmi_facts_drops(layer->at[LMI_S_dropout].value, f);
 }
 
 /* Sequences are (positions, batch, width), (batch, positions, width) with batch_first, or (positions, width).
@@ -76,10 +54,10 @@ static int64_t averages(const lam_event *ev, lam_shape q) {
 }
 
 static void multihead(const lam_model *m, int32_t event, const lmi_slots *s, lmi_facts *f) {
-    lam_shape q = lmi_input(m, event, s), none = {-1, NULL};
+    lam_shape q = lmi_input(m, event, s);
     set_widths(s, f);
     lmi_fact_set(f, LMI_FACT_bias, lmi_filled(s, LMI_S_b));
-    set_sequences(s, q, s->at[LMI_S_k].present ? s->at[LMI_S_k].shape : none, f);
+    set_sequences(s, q, s->at[LMI_S_k].shape, f);
     set_masks(s, f);
     lmi_fact_set(f, LMI_FACT_averages, averages(lam_model_event(m, event), q));
 }
@@ -106,16 +84,10 @@ static void set_feed_forward(const lam_model *m, int32_t event, const lmi_slots 
     bool called = lmi_fact_get(f, LMI_FACT_opened) == 1 && child(m, event, "activation") >= 0;
     lmi_fact_set(f, LMI_FACT_acts, !called);
     lmi_fact_set(f, LMI_FACT_act_ops, called ? 0 : cost_of(s->at[LMI_S_nonlinearity].value));
-    if (bind_child(m, child(m, event, "linear1"), &linear)) {
+    if (bind_child(m, event, "linear1", &linear)) {
         int64_t width = lmi_value_int(linear.at[LMI_S_out_features].value, -1);
         lmi_fact_set(f, LMI_FACT_ff, width >= 0 ? width : lmi_axis(linear.at[LMI_S_w].shape, 0));
     }
-}
-
-/* Rows are the positions of all sequences: the product of all axes but the last. */
-static void set_rows(lam_shape x, lmi_facts *f) {
-    int64_t n;
-    lmi_fact_set(f, LMI_FACT_rows, x.ndim >= 1 && lmi_product(x.sizes, x.ndim - 1, &n) ? n : -1);
 }
 
 static void set_norms(const lam_model *m, int32_t event, lmi_facts *f) {
@@ -123,7 +95,7 @@ static void set_norms(const lam_model *m, int32_t event, lmi_facts *f) {
     int64_t n = 0;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         lmi_slots norm;
-        if (!bind_child(m, child(m, event, names[i]), &norm)) return;
+        if (!bind_child(m, event, names[i], &norm)) return;
         n += lmi_filled(&norm, LMI_S_w) + lmi_filled(&norm, LMI_S_b);
     }
     lmi_fact_set(f, LMI_FACT_norm_affine, n);
@@ -132,11 +104,11 @@ static void set_norms(const lam_model *m, int32_t event, lmi_facts *f) {
 static void encoder_layer(const lam_model *m, int32_t event, const lmi_slots *s, lmi_facts *f) {
     lam_shape x = lmi_input(m, event, s);
     lmi_slots attention;
-    set_rows(x, f);
+    lmi_fact_set(f, LMI_FACT_rows, lmi_axes(x, 0, -1)); /* the positions of all sequences */
     set_feed_forward(m, event, s, f);
     set_norms(m, event, f);
     set_masks(s, f);
-    if (!bind_child(m, child(m, event, "self_attn"), &attention)) return;
+    if (!bind_child(m, event, "self_attn", &attention)) return;
     set_widths(&attention, f);
     set_sequences(&attention, x, x, f);
 }
@@ -144,7 +116,7 @@ static void encoder_layer(const lam_model *m, int32_t event, const lmi_slots *s,
 static void decoder_layer(const lam_model *m, int32_t event, const lmi_slots *s, lmi_facts *f) {
     lam_shape x = s->at[LMI_S_tgt].present ? s->at[LMI_S_tgt].shape : lmi_input(m, event, s);
     lmi_fact_set(f, LMI_FACT_in, lmi_numel(x));
-    set_rows(x, f);
+    lmi_fact_set(f, LMI_FACT_rows, lmi_axes(x, 0, -1)); /* the positions of all sequences */
     set_feed_forward(m, event, s, f);
 }
 

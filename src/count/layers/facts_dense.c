@@ -22,7 +22,7 @@ static void set_bias(const lam_model *m, int32_t event, const lmi_slots *s, int6
 }
 
 static void set_weights(const lmi_slots *s, int64_t computed, lmi_facts *f) {
-    int64_t owned = lmi_filled(s, LMI_S_w) ? lmi_numel(s->at[LMI_S_w].shape) : -1;
+    int64_t owned = lmi_numel(s->at[LMI_S_w].shape);
     lmi_fact_set(f, LMI_FACT_weights, owned >= 0 ? owned : computed);
 }
 
@@ -53,11 +53,8 @@ static void bilinear(const lam_model *m, int32_t event, const lmi_slots *s, lmi_
 static int64_t window(const lmi_slots *s, int64_t rank) {
     const lam_value *kernel = s->at[LMI_S_kernel].value;
     lam_shape w = s->at[LMI_S_w].shape;
-    if (!kernel && w.ndim != rank + 2) return -1;
-    int64_t n = 1;
-    for (int32_t i = 0; i < rank; i++)
-        n = lmi_times(n, kernel ? lmi_value_axis(kernel, i, -1) : lmi_axis(w, i + 2));
-    return n;
+    if (kernel) return lmi_window(kernel, rank);
+    return w.ndim == rank + 2 ? lmi_axes(w, 2, w.ndim) : -1;
 }
 
 /* floor(channels / groups) * window; -1 when one is unknown. */

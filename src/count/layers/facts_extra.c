@@ -3,34 +3,6 @@
  * are really read. */
 #include "count/layers/sweep.h"
 
-/* The product of the axes before the spatial ones: batch and channels, if present. */
-static int64_t planes(lam_shape x, int64_t rank) {
-    int64_t n;
-    return lmi_product(x.sizes, x.ndim - (int32_t)rank, &n) ? n : -1;
-}
-
-static bool sweep_axis(lmi_kind k, const lmi_slots *s, int32_t axis, int64_t in, int64_t out, lmi_swept *to) {
-    if (k == LMI_K_adaptive_max_pool || k == LMI_K_adaptive_avg_pool) return lmi_sweep_adaptive(in, out, to);
-    lmi_sweep a;
-    if (!lmi_sweep_slots(s, axis, &a)) return false;
-    a.in = in;
-    a.out = out;
-    return lmi_sweep_axis(&a, to);
-}
-
-static bool sweep_all(lmi_kind k, const lmi_slots *s, lam_shape x, lam_shape y, int64_t rank,
-                      lmi_swept *total) {
-    if (x.ndim < rank || y.ndim < rank) return false;
-    *total = (lmi_swept){1, 1, 1};
-    for (int32_t i = 0; i < rank; i++) {
-        lmi_swept axis;
-        int32_t at = i - (int32_t)rank;
-        if (!sweep_axis(k, s, i, lmi_axis(x, at), lmi_axis(y, at), &axis)) return false;
-        if (!lmi_swept_times(total, &axis)) return false;
-    }
-    return true;
-}
-
 /* Padding that copies values of the input may read elements that no window reaches, so if windows leave out
  * some elements, the fact `touched` is unknown. */
 static bool copies_padding(const lmi_slots *s) {
@@ -39,10 +11,11 @@ static bool copies_padding(const lmi_slots *s) {
 }
 
 static void windows(lam_shape x, lam_shape y, lmi_kind k, const lmi_slots *s, lmi_facts *f) {
-    int64_t rank = lmi_fact_get(f, LMI_FACT_rank);
+    bool adaptive = k == LMI_K_adaptive_max_pool || k == LMI_K_adaptive_avg_pool;
+    int32_t rank = (int32_t)lmi_fact_get(f, LMI_FACT_rank);
     lmi_swept all;
-    if (!sweep_all(k, s, x, y, rank, &all)) return;
-    int64_t n = planes(x, rank);
+    if (!lmi_sweep_axes(adaptive, s, x, y, rank, &all)) return;
+    int64_t n = lmi_axes(x, 0, x.ndim - rank); /* batch and channels, if present */
     lmi_fact_set(f, LMI_FACT_covered, lmi_times(n, all.covered));
     lmi_fact_set(f, LMI_FACT_windows, lmi_times(n, all.windows));
     int64_t touched = lmi_times(n, all.touched);

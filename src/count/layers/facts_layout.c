@@ -64,10 +64,9 @@ static bool sweep_image(const lmi_slots *s, const int64_t sizes[2], lmi_swept *t
 
 /* The image is unfold's input and fold's output: (N, C, H, W) or (C, H, W). */
 void lmi_image_swept(const lmi_slots *s, lam_shape at, lmi_facts *f) {
-    int64_t planes;
     lmi_swept total;
-    if (at.ndim < 3 || !lmi_product(at.sizes, at.ndim - 2, &planes)) return;
-    if (!sweep_image(s, at.sizes + at.ndim - 2, &total)) return;
+    if (at.ndim < 3 || !sweep_image(s, at.sizes + at.ndim - 2, &total)) return;
+    int64_t planes = lmi_axes(at, 0, -2);
     lmi_fact_set(f, LMI_FACT_covered, lmi_times(planes, total.covered));
     lmi_fact_set(f, LMI_FACT_touched, lmi_times(planes, total.touched));
 }

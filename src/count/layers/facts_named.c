@@ -16,21 +16,15 @@ static bool ends(const char *name, const char *end) {
     return n >= k && strcmp(name + n - k, end) == 0;
 }
 
-/* One tensor may have two names in one module, and counts under the first. */
-static bool named_before(const lam_module *mod, int32_t i) {
-    for (int32_t k = 0; k < i; k++)
-        if (mod->owned[k].tensor == mod->owned[i].tensor) return true;
-    return false;
-}
-
-/* Both sums are unknown if weights are pruned: the tool then counts their values. */
+/* A tensor with two names counts under the first. Both sums are unknown if weights are pruned: the tool then
+ * counts their values. */
 static void params(const lam_model *m, const lam_module *mod, lmi_facts *f) {
     enum { MOST = 1024 }; /* comparing more with each other would take long */
     int64_t plain = 0, odd = 0;
     for (int32_t i = 0; i < mod->n_owned && plain >= 0 && odd >= 0; i++) {
         const char *name = mod->owned[i].name;
         int64_t n = lam_model_tensor(m, mod->owned[i].tensor)->numel;
-        if (mod->owned[i].is_buffer || named_before(mod, i)) continue;
+        if (mod->owned[i].is_buffer || lmi_named_before(mod, i)) continue;
         int64_t *sum = is(name, "weight", "bias") ? &plain : has(name, "weight", "bias") ? &odd : NULL;
         if (ends(name, "_orig") || (sum && (n < 0 || lmi_add_over(*sum, n, sum)))) plain = odd = -1;
     }

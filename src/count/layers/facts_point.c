@@ -2,12 +2,6 @@
  * facts_point: activations, softmax and dropout. */
 #include "count/layers/layers.h"
 
-/* Reads a number that is a float or an integer: p=0.5, p=0. */
-static double number(const lam_value *v, double fallback) {
-    if (v && v->type == LAM_FLOAT) return v->f;
-    return v && (v->type == LAM_INT || v->type == LAM_BOOL) ? (double)v->i : fallback;
-}
-
 /* Dropout2d draws one factor for each channel of each sample. Dropout1d and Dropout3d treat an input with one
  * axis less as unbatched; Dropout2d does not, its axis 1 is the channels in this case too. */
 static int64_t noise(lmi_kind k, const lam_shape x, const lmi_facts *f) {
@@ -18,7 +12,7 @@ static int64_t noise(lmi_kind k, const lam_shape x, const lmi_facts *f) {
 }
 
 static void dropout(const lam_model *m, int32_t event, lmi_kind k, const lmi_slots *s, lmi_facts *f) {
-    double p = number(s->at[LMI_S_p].value, -1.0);
+    double p = lmi_value_number(s->at[LMI_S_p].value, -1.0);
     lmi_fact_set(f, LMI_FACT_drops, p < 0 ? -1 : p > 0);
     lmi_fact_set(f, LMI_FACT_drops_all, p < 0 ? -1 : p >= 1);
     lmi_fact_set(f, LMI_FACT_noise, noise(k, lmi_input(m, event, s), f));

@@ -6,24 +6,11 @@
 
 static bool is_cell(lmi_kind k) { return k == LMI_K_rnn_cell || k == LMI_K_lstm_cell || k == LMI_K_gru_cell; }
 
-static int64_t steps(lam_shape x) {
-    int64_t n;
-    return x.ndim >= 1 && lmi_product(x.sizes, x.ndim - 1, &n) ? n : -1;
-}
-
-/* Dropout is applied between layers, so a single layer has none. */
-static void dropout(const lmi_slots *s, lmi_facts *f) {
-    const lam_value *v = s->at[LMI_S_dropout].value;
-    double p = v && v->type == LAM_FLOAT ? v->f : (double)lmi_value_int(v, 0);
-    lmi_fact_set(f, LMI_FACT_drops, p > 0);
-    lmi_fact_set(f, LMI_FACT_drops_all, p >= 1);
-}
-
 void lmi_facts_recurrent(const lam_model *m, int32_t event, lmi_kind k, const lmi_slots *s, lmi_facts *f) {
     lam_shape x = lmi_input(m, event, s);
     int64_t hidden = lmi_value_int(s->at[LMI_S_hidden].value, -1),
             proj = lmi_value_int(s->at[LMI_S_proj].value, 0);
-    lmi_fact_set(f, LMI_FACT_steps, steps(x));
+    lmi_fact_set(f, LMI_FACT_steps, lmi_axes(x, 0, -1));
     lmi_fact_set(f, LMI_FACT_in_size, lmi_axis(x, -1));
     lmi_fact_set(f, LMI_FACT_hidden, hidden);
     lmi_fact_set(f, LMI_FACT_proj, proj);
@@ -34,5 +21,6 @@ void lmi_facts_recurrent(const lam_model *m, int32_t event, lmi_kind k, const lm
     int64_t layers = lmi_value_int(s->at[LMI_S_layers].value, -1);
     lmi_fact_set(f, LMI_FACT_layers, layers > 0 ? layers : -1);
     lmi_fact_set(f, LMI_FACT_dirs, 1 + (lmi_value_int(s->at[LMI_S_bidirectional].value, 0) != 0));
-    dropout(s, f);
+    /* Dropout is applied between layers, so a single layer has none. */
+    lmi_facts_drops(s->at[LMI_S_dropout].value, f);
 }

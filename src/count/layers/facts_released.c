@@ -49,7 +49,7 @@ static void transformer(const lam_model *m, int32_t event, const lmi_slots *s, l
     lmi_fact_set(f, LMI_FACT_enc_layers, n_children(m, layers));
     lmi_fact_set(f, LMI_FACT_dec_layers, n_children(m, lmi_child(m, decoder, "layers")));
     lmi_fact_set(f, LMI_FACT_final_norms, norms);
-    lmi_fact_set(f, LMI_FACT_tgt_len, s->at[LMI_S_tgt].present ? lmi_axis(s->at[LMI_S_tgt].shape, 0) : -1);
+    lmi_fact_set(f, LMI_FACT_tgt_len, lmi_axis(s->at[LMI_S_tgt].shape, 0));
     lmi_fact_set(f, LMI_FACT_embed, lmi_value_int(s->at[LMI_S_embed].value, -1));
     lmi_fact_set(f, LMI_FACT_heads, lmi_value_int(s->at[LMI_S_heads].value, -1));
     first_layer(m, lmi_child(m, layers, "0"), f);

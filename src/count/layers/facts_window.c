@@ -20,13 +20,6 @@ static void adaptive(lam_shape x, lam_shape y, int32_t rank, lmi_facts *f) {
     lmi_fact_set(f, LMI_FACT_awin_x2, awin_x2);
 }
 
-/* Elements of the window over `rank` axes; a single number applies to each. */
-static int64_t window(const lam_value *kernel, int32_t rank) {
-    int64_t n = 1;
-    for (int32_t i = 0; i < rank && n >= 0; i++) n = lmi_times(n, lmi_value_axis(kernel, i, -1));
-    return n;
-}
-
 static void set_windows(const lam_value *kernel, int32_t dims, int32_t rank, lmi_facts *f) {
     int64_t written;
     bool listed = kernel && kernel->type == LAM_INTS;
@@ -34,9 +27,9 @@ static void set_windows(const lam_value *kernel, int32_t dims, int32_t rank, lmi
         written = lmi_value_int(kernel, -1);
     else if (!lmi_product(kernel->ints, kernel->n, &written))
         written = -1;
-    lmi_fact_set(f, LMI_FACT_win, window(kernel, rank));
+    lmi_fact_set(f, LMI_FACT_win, lmi_window(kernel, rank));
     lmi_fact_set(f, LMI_FACT_win_as_written, written);
-    lmi_fact_set(f, LMI_FACT_win_x2, listed ? written : dims > 2 ? window(kernel, dims - 2) : -1);
+    lmi_fact_set(f, LMI_FACT_win_x2, listed ? written : dims > 2 ? lmi_window(kernel, dims - 2) : -1);
 }
 
 void lmi_facts_window(const lam_model *m, int32_t event, lmi_kind k, const lmi_slots *s, lmi_facts *f) {

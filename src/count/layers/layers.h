@@ -9,6 +9,8 @@
 void lmi_fact_set(lmi_facts *f, lmi_fact_id id, int64_t v);
 /* The fact; -1: unknown. */
 int64_t lmi_fact_get(const lmi_facts *f, lmi_fact_id id);
+/* Sets whether a dropout with probability `p` drops elements, and whether it drops all. */
+void lmi_facts_drops(const lam_value *p, lmi_facts *f);
 /* Sets the sizes of the first two inputs and the first output, axis by axis, for user-defined rules. */
 void lmi_facts_axes(lam_shape x, lam_shape z, lam_shape y, lmi_facts *f);
 /* Computes the facts of one event. Never fails: a fact that can't be computed stays unknown. */
@@ -38,17 +40,19 @@ void lmi_facts_released(const lam_model *m, int32_t event, lmi_kind k, const lmi
 /* Helpers for the families (sizes.c). The size of a shape along `axis`, which may be negative, as in Python;
  * -1: there is no such axis. */
 int64_t lmi_axis(lam_shape s, int32_t axis);
-/* Elements of a shape; -1: unknown or too many. */
-int64_t lmi_numel(lam_shape s);
 /* The i-th of the sizes in an attribute (a single integer applies to every axis); `fallback` if it has
  * none. */
 int64_t lmi_value_axis(const lam_value *v, int32_t i, int64_t fallback);
 int64_t lmi_value_int(const lam_value *v, int64_t fallback);
+/* The value of a float, an integer or a flag: p=0.5, p=0. */
+double lmi_value_number(const lam_value *v, double fallback);
+/* Elements of a window over `rank` axes, of a kernel as lmi_value_axis reads it. */
+int64_t lmi_window(const lam_value *kernel, int64_t rank);
 /* a * b; -1 if one of them is negative (unknown) or the product does not fit, which lmi_fact_set leaves
  * unknown. */
 int64_t lmi_times(int64_t a, int64_t b);
-/* Bytes of `n` elements of `bits` bits, rounded up to whole bytes; -1: unknown. */
-int64_t lmi_stored(int64_t n, int32_t bits);
+/* The product of axes `from` .. `to`-1, negative ones from the end; -1 if the shape has fewer. */
+int64_t lmi_axes(lam_shape s, int32_t from, int32_t to);
 /* Product of the last `rank` axes; -1 if the shape does not have more axes than that, or a size is
  * unknown. */
 int64_t lmi_spatial(lam_shape s, int64_t rank);
@@ -57,6 +61,8 @@ lam_shape lmi_input(const lam_model *m, int32_t event, const lmi_slots *s);
 lam_shape lmi_output(const lam_model *m, int32_t event);
 /* True if the slot holds a tensor, or a value that is not None. */
 bool lmi_filled(const lmi_slots *s, lmi_slot_id id);
+/* True if the i-th owned tensor has an earlier name in its module. */
+bool lmi_named_before(const lam_module *mod, int32_t i);
 /* The child of `place` called `name`; -1: there is none, or `place` is -1. */
 int32_t lmi_child(const lam_model *m, int32_t place, const char *name);
 /* Packed weights of the modules at and below a place: elements of all, elements of those with more than one

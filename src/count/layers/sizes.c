@@ -14,15 +14,16 @@ int64_t lmi_axis(lam_shape s, int32_t axis) {
     return axis < 0 || axis >= s.ndim ? -1 : s.sizes[axis];
 }
 
-int64_t lmi_numel(lam_shape s) {
+int64_t lmi_axes(lam_shape s, int32_t from, int32_t to) {
     int64_t n;
-    return s.ndim >= 0 && lmi_product(s.sizes, s.ndim, &n) ? n : -1;
+    if (from < 0) from += s.ndim;
+    if (to < 0) to += s.ndim;
+    if (s.ndim < 0 || from < 0 || to < from || to > s.ndim) return -1;
+    return lmi_product(s.sizes + from, to - from, &n) ? n : -1;
 }
 
 int64_t lmi_spatial(lam_shape s, int64_t rank) {
-    int64_t n;
-    if (rank < 0 || s.ndim <= rank) return -1;
-    return lmi_product(s.sizes + (s.ndim - rank), (int32_t)rank, &n) ? n : -1;
+    return rank < 0 || s.ndim <= rank ? -1 : lmi_axes(s, s.ndim - (int32_t)rank, s.ndim);
 }
 
 int64_t lmi_times(int64_t a, int64_t b) {
@@ -30,20 +31,31 @@ int64_t lmi_times(int64_t a, int64_t b) {
     return a < 0 || b < 0 || lmi_mul_over(a, b, &r) ? -1 : r;
 }
 
-int64_t lmi_stored(int64_t n, int32_t bits) {
-    if (bits > 0 && bits % 8 == 0) return lmi_times(n, bits / 8);
-    int64_t all = bits > 0 ? lmi_times(n, bits) : -1;
-    return all < 0 ? -1 : all / 8 + (all % 8 != 0);
-}
-
 int64_t lmi_value_int(const lam_value *v, int64_t fallback) {
     if (v && (v->type == LAM_INT || v->type == LAM_BOOL)) return v->i;
     return v && v->type == LAM_INTS && v->n == 1 ? v->ints[0] : fallback;
 }
 
+double lmi_value_number(const lam_value *v, double fallback) {
+    if (v && v->type == LAM_FLOAT) return v->f;
+    return v && (v->type == LAM_INT || v->type == LAM_BOOL) ? (double)v->i : fallback;
+}
+
+void lmi_facts_drops(const lam_value *p, lmi_facts *f) {
+    double n = p && p->type == LAM_FLOAT ? p->f : (double)lmi_value_int(p, 0);
+    lmi_fact_set(f, LMI_FACT_drops, n > 0);
+    lmi_fact_set(f, LMI_FACT_drops_all, n >= 1);
+}
+
 int64_t lmi_value_axis(const lam_value *v, int32_t i, int64_t fallback) {
     if (v && v->type == LAM_INTS && v->n > 1) return i >= 0 && i < v->n ? v->ints[i] : fallback;
     return lmi_value_int(v, fallback);
+}
+
+int64_t lmi_window(const lam_value *kernel, int64_t rank) {
+    int64_t n = 1;
+    for (int32_t i = 0; i < rank && n >= 0; i++) n = lmi_times(n, lmi_value_axis(kernel, i, -1));
+    return n;
 }
 
 bool lmi_filled(const lmi_slots *s, lmi_slot_id id) {
@@ -62,6 +74,12 @@ lam_shape lmi_input(const lam_model *m, int32_t event, const lmi_slots *s) {
 lam_shape lmi_output(const lam_model *m, int32_t event) {
     const lam_event *ev = lam_model_event(m, event);
     return ev->n_out > 0 ? (lam_shape){ev->out[0].ndim, ev->out[0].sizes} : (lam_shape){-1, NULL};
+}
+
+bool lmi_named_before(const lam_module *mod, int32_t i) {
+    for (int32_t k = 0; k < i; k++)
+        if (mod->owned[k].tensor == mod->owned[i].tensor) return true;
+    return false;
 }
 
 int32_t lmi_child(const lam_model *m, int32_t place, const char *name) {

@@ -74,3 +74,25 @@ bool lmi_sweep_slots(const lmi_slots *s, int32_t axis, lmi_sweep *to) {
     to->pad = padding(s->at[LMI_S_pad].value, axis, to);
     return to->kernel > 0 && to->stride > 0 && to->dil > 0 && to->pad >= 0;
 }
+
+static bool sweep_one(bool adaptive, const lmi_slots *s, int32_t axis, int64_t in, int64_t out,
+                      lmi_swept *to) {
+    lmi_sweep a;
+    if (adaptive) return lmi_sweep_adaptive(in, out, to);
+    if (!lmi_sweep_slots(s, axis, &a)) return false;
+    a.in = in;
+    a.out = out;
+    return lmi_sweep_axis(&a, to);
+}
+
+bool lmi_sweep_axes(bool adaptive, const lmi_slots *s, lam_shape x, lam_shape y, int32_t rank,
+                    lmi_swept *total) {
+    if (rank < 1 || x.ndim < rank || y.ndim < rank) return false;
+    *total = (lmi_swept){1, 1, 1};
+    for (int32_t i = 0; i < rank; i++) {
+        lmi_swept axis;
+        if (!sweep_one(adaptive, s, i, lmi_axis(x, i - rank), lmi_axis(y, i - rank), &axis)) return false;
+        if (!lmi_swept_times(total, &axis)) return false;
+    }
+    return true;
+}

@@ -27,6 +27,11 @@ bool lmi_swept_times(lmi_swept *total, const lmi_swept *axis);
  * word "same" or "valid". A stride of None is the kernel. */
 bool lmi_sweep_slots(const lmi_slots *s, int32_t axis, lmi_sweep *out);
 
+/* The sweep of the last `rank` axes of x, whose windows give those of y; `adaptive`: the windows of an
+ * adaptive pool. False if a number is missing or too large. */
+bool lmi_sweep_axes(bool adaptive, const lmi_slots *s, lam_shape x, lam_shape y, int32_t rank,
+                    lmi_swept *total);
+
 /* The facts covered and touched of an image that unfold reads or fold writes: (N, C, H, W) or (C, H, W). */
 void lmi_image_swept(const lmi_slots *s, lam_shape at, lmi_facts *f);
 

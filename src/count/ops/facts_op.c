@@ -23,9 +23,9 @@ static bool takes_result(const lam_op *op, int32_t i) {
 
 /* The size of a tensor, in elements or in bytes. */
 typedef int64_t measure(const lam_op_arg *a);
-static int64_t elements(const lam_op_arg *a) { return a->sparse ? a->stored : lmi_numel(shape_of(a)); }
+static int64_t elements(const lam_op_arg *a) { return a->sparse ? a->stored : lmi_op_arg_numel(a); }
 static int64_t stored(const lam_op_arg *a) {
-    return a->sparse ? a->stored_bytes : lmi_stored(lmi_numel(shape_of(a)), lam_dtype_bits(a->dtype));
+    return a->sparse ? a->stored_bytes : lmi_stored(lmi_op_arg_numel(a), lam_dtype_bits(a->dtype));
 }
 
 static int64_t sum_in(const lam_op *op, measure *of) {

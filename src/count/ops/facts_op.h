@@ -31,6 +31,8 @@ void lmi_op_sparse(const lam_op *op, lmi_kind k, const lmi_slots *s, lmi_facts *
 void lmi_op_power(const lam_op *op, const lmi_slots *s, lmi_facts *f);
 int64_t lmi_op_factors(const lmi_slots *s);
 
+/* The next tensor of the list that is argument `position`, from entry *at on; NULL past the last one. */
+const lam_op_arg *lmi_op_next(const lam_op *op, int32_t position, int32_t *at);
 /* The first input: the role x or q, else the first tensor. */
 lam_shape lmi_op_in(const lam_op *op, const lmi_slots *s);
 /* The shape of the result at `position`, -1: the first one; ndim -1: there is none. */

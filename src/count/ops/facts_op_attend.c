@@ -3,10 +3,6 @@
  * keys from i + low to i + high. A mask leaves the scores that lam_values_mask counted. */
 #include "count/ops/facts_op.h"
 
-static lam_shape shape(const lmi_slots *s, lmi_slot_id id) {
-    return lmi_op_tensor(s, id) ? s->at[id].shape : (lam_shape){-1, NULL};
-}
-
 /* -- bands ----------------------------------------------------------------------------------------------- */
 
 typedef struct band {
@@ -61,7 +57,7 @@ static void set_band(const frame *a, lmi_facts *f) {
 /* Reads a number that may be None; false if the value is another one, such as a tensor of another
  * overload. */
 static bool number(const lmi_slots *s, lmi_slot_id id, int64_t none, int64_t *out) {
-    const lam_value *v = s->at[id].present ? s->at[id].value : NULL;
+    const lam_value *v = s->at[id].value;
     *out = v && v->type == LAM_INT ? v->i : none;
     return !s->at[id].present || (v && (v->type == LAM_INT || v->type == LAM_NONE));
 }
@@ -101,13 +97,6 @@ static bool is_packed(const lmi_slots *s) {
     return lmi_op_tensor(s, LMI_S_starts) || lmi_op_tensor(s, LMI_S_used) || lmi_op_tensor(s, LMI_S_pages);
 }
 
-static int64_t product_of(lam_shape s, int32_t n) {
-    int64_t all = 1;
-    if (s.ndim < n) return -1;
-    for (int32_t i = 0; i < n; i++) all = lmi_times(all, s.sizes[i]);
-    return all;
-}
-
 /* The size of an axis of the scores, counted from the last one, 0: keys, queries, heads and sequences. */
 static int64_t scores_axis(const frame *a, lam_shape q, bool rows, int32_t i) {
     if (i < 2) return i == 0 ? a->keys : a->queries;
@@ -133,12 +122,14 @@ static void set_mask(const frame *a, const lmi_slots *s, lam_shape q, bool rows,
 }
 
 static void heads(lmi_kind kind, const lmi_slots *s, lmi_facts *f) {
-    lam_shape q = shape(s, LMI_S_q), k = shape(s, LMI_S_k), v = shape(s, LMI_S_v);
+    lam_shape q = s->at[LMI_S_q].shape, k = s->at[LMI_S_k].shape, v = s->at[LMI_S_v].shape;
     bool rows =
         kind != LMI_K_attend && kind != LMI_K_attend_backward; /* (sequences, positions, heads, width) */
     bool windows = kind == LMI_K_attend_flash || kind == LMI_K_attend_flash_backward;
     if (is_packed(s) || (rows && q.ndim != 4)) return;
-    frame a = {rows ? lmi_times(lmi_axis(q, 0), lmi_axis(q, 2)) : product_of(q, q.ndim - 2),
+    frame a = {rows         ? lmi_times(lmi_axis(q, 0), lmi_axis(q, 2))
+               : q.ndim < 2 ? 1
+                            : lmi_axes(q, 0, -2),
                lmi_axis(q, rows ? 1 : -2),
                lmi_axis(k, rows ? 1 : -2),
                {0}};
@@ -160,7 +151,7 @@ static void heads(lmi_kind kind, const lmi_slots *s, lmi_facts *f) {
 }
 
 static void encoder(const lmi_slots *s, lmi_facts *f) {
-    lam_shape x = shape(s, LMI_S_x);
+    lam_shape x = s->at[LMI_S_x].shape;
     int64_t seqs = lmi_axis(x, 0), queries = x.ndim == 3 ? lmi_axis(x, 1) : -1;
     bool masks = lmi_op_tensor(s, LMI_S_mask);
     lmi_fact_set(f, LMI_FACT_seqs, seqs);
@@ -168,7 +159,7 @@ static void encoder(const lmi_slots *s, lmi_facts *f) {
     lmi_fact_set(f, LMI_FACT_masks, masks);
     lmi_fact_set(f, LMI_FACT_scores, masks ? -1 : lmi_times(seqs, lmi_times(queries, queries)));
     lmi_fact_set(f, LMI_FACT_embed, lmi_axis(x, -1));
-    lmi_fact_set(f, LMI_FACT_ff, lmi_axis(shape(s, LMI_S_w2), 0));
+    lmi_fact_set(f, LMI_FACT_ff, lmi_axis(s->at[LMI_S_w2].shape, 0));
 }
 
 void lmi_op_attention(const lam_model *m, const lam_op *op, lmi_kind k, const lmi_slots *s, lmi_facts *f) {

@@ -4,7 +4,7 @@
 #include "count/ops/facts_op.h"
 
 static const lam_value *lengths(const lmi_slots *s, lmi_slot_id id) {
-    const lam_value *v = s->at[id].present ? s->at[id].value : NULL;
+    const lam_value *v = s->at[id].value;
     return v && v->type == LAM_INTS ? v : NULL;
 }
 

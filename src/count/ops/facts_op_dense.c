@@ -4,19 +4,6 @@
 
 #include <math.h>
 
-static lam_shape shape(const lmi_slots *s, lmi_slot_id id) {
-    return lmi_op_tensor(s, id) ? s->at[id].shape : (lam_shape){-1, NULL};
-}
-
-/* The product of axes `from` .. `to`-1, negative ones from the end; -1 if the shape has fewer. */
-static int64_t axes(lam_shape s, int32_t from, int32_t to) {
-    int64_t n;
-    if (from < 0) from += s.ndim;
-    if (to < 0) to += s.ndim;
-    if (s.ndim < 0 || from < 0 || to < from || to > s.ndim) return -1;
-    return lmi_product(s.sizes + from, to - from, &n) ? n : -1;
-}
-
 /* -- convolution ----------------------------------------------------------------------------------------- */
 
 /* Channels are the axis directly before the spatial axes, whose number the weight determines. */
@@ -34,14 +21,14 @@ static int64_t transposed(lam_shape x, lam_shape w, lam_shape y, const lmi_slots
 
 /* A fused operator may have another input before its weight ("x, other, w"), of the output's shape. */
 static lam_shape weight(lmi_kind k, lam_shape y, const lmi_slots *s) {
-    lam_shape w = shape(s, LMI_S_w), next = shape(s, LMI_S_b);
+    lam_shape w = s->at[LMI_S_w].shape, next = s->at[LMI_S_b].shape;
     bool other = k == LMI_K_conv_fused && w.ndim >= 0 && next.ndim == w.ndim && w.ndim == y.ndim;
     return other ? next : w;
 }
 
 /* Sets which gradients were requested; a kernel may return further ones, which do not count. */
 static void asked(const lmi_slots *s, lmi_facts *f) {
-    const lam_value *v = s->at[LMI_S_asked].present ? s->at[LMI_S_asked].value : NULL;
+    const lam_value *v = s->at[LMI_S_asked].value;
     bool told = v && v->type == LAM_INTS && v->n == 3;
     lmi_fact_set(f, LMI_FACT_asks_x, told ? v->ints[0] != 0 : lmi_fact_get(f, LMI_FACT_want_x));
     lmi_fact_set(f, LMI_FACT_asks_w, told ? v->ints[1] != 0 : lmi_fact_get(f, LMI_FACT_want_w));
@@ -50,12 +37,12 @@ static void asked(const lmi_slots *s, lmi_facts *f) {
 /* If "same" pads an odd number of positions, one side gets one more: a tool that halves the padding loses
  * one. */
 static int64_t halved(lam_shape y, lam_shape w, const lmi_slots *s) {
-    const lam_value *pad = s->at[LMI_S_pad].present ? s->at[LMI_S_pad].value : NULL;
+    const lam_value *pad = s->at[LMI_S_pad].value;
     int64_t n = lmi_numel(y);
     if (!pad || pad->type != LAM_TEXT || strcmp(pad->text, "same") != 0 || w.ndim < 3) return n;
-    n = axes(y, 0, 2 - w.ndim);
+    n = lmi_axes(y, 0, 2 - w.ndim);
     for (int32_t i = 0; i < w.ndim - 2; i++) {
-        const lam_value *d = s->at[LMI_S_dil].present ? s->at[LMI_S_dil].value : NULL;
+        const lam_value *d = s->at[LMI_S_dil].value;
         int64_t odd = lmi_value_axis(d, i, 1) * (lmi_axis(w, i + 2) - 1) % 2;
         n = lmi_times(n, lmi_axis(y, i + 2 - w.ndim) - odd);
     }
@@ -64,13 +51,13 @@ static int64_t halved(lam_shape y, lam_shape w, const lmi_slots *s) {
 
 static void conv(const lam_op *op, lmi_kind k, const lmi_slots *s, lmi_facts *f) {
     bool backward = k == LMI_K_conv_backward;
-    lam_shape x = lmi_op_in(op, s), y = backward ? shape(s, LMI_S_grad) : lmi_op_out(op, -1);
+    lam_shape x = lmi_op_in(op, s), y = backward ? s->at[LMI_S_grad].shape : lmi_op_out(op, -1);
     lam_shape w = weight(k, y, s);
     lmi_fact_set(f, LMI_FACT_weights, lmi_numel(w));
-    lmi_fact_set(f, LMI_FACT_red, axes(w, 1, w.ndim));
+    lmi_fact_set(f, LMI_FACT_red, lmi_axes(w, 1, w.ndim));
     lmi_fact_set(f, LMI_FACT_out_channels, channels(y, w));
     lmi_fact_set(f, LMI_FACT_biases, lmi_op_optional(s, LMI_S_b));
-    const lam_value *pad = s->at[LMI_S_pad].present ? s->at[LMI_S_pad].value : NULL;
+    const lam_value *pad = s->at[LMI_S_pad].value;
     lmi_fact_set(f, LMI_FACT_pad_word, pad && pad->type == LAM_TEXT);
     lmi_fact_set(f, LMI_FACT_halved, halved(y, w, s));
     if (backward) asked(s, f);
@@ -86,7 +73,7 @@ static void conv(const lam_op *op, lmi_kind k, const lmi_slots *s, lmi_facts *f)
 /* Products with the factors alpha and beta. A factor of 1 costs nothing, nor does 0, which omits the
  * summand. */
 static int64_t scalings(const lmi_slots *s) {
-    const lam_value *shifted = s->at[LMI_S_value].present ? s->at[LMI_S_value].value : NULL;
+    const lam_value *shifted = s->at[LMI_S_value].value;
     if (shifted && (shifted->type == LAM_INT || shifted->type == LAM_FLOAT)) return -1; /* another overload */
     double alpha = lmi_op_number(s, LMI_S_alpha, 1), beta = lmi_op_number(s, LMI_S_beta, 1);
     return (alpha != 1) + (beta != 1 && beta != 0);
@@ -107,7 +94,7 @@ static void product(const lam_op *op, lmi_kind k, const lmi_slots *s, lmi_facts 
         extra = lmi_op_bool(s, LMI_S_value, &gelu) && !gelu && extra >= 0 ? extra + 1 : -1;
     lmi_fact_set(f, LMI_FACT_extra, extra);
     lmi_fact_set(f, LMI_FACT_biases, lmi_op_optional(s, LMI_S_b));
-    lmi_fact_set(f, LMI_FACT_x2_last, lmi_axis(shape(s, LMI_S_x2), -1));
+    lmi_fact_set(f, LMI_FACT_x2_last, lmi_axis(s->at[LMI_S_x2].shape, -1));
 }
 
 /* Operations of a distance: a difference, then by the norm: a square, and a root of the sum; an absolute
@@ -147,20 +134,18 @@ void lmi_op_dense(const lam_model *m, const lam_op *op, lmi_kind k, const lmi_sl
 /* Elements of the matrices in the list that is argument 1. */
 static int64_t listed_matrices(const lam_op *op) {
     int64_t sum = 0;
+    int32_t at = 0;
     bool any = false;
-    for (int32_t i = 0; i < op->sig->n_in; i++) {
-        const lam_op_arg *a = &op->sig->in[i];
-        if (a->position != 1 || !a->is_tensor) continue;
+    for (const lam_op_arg *a; (a = lmi_op_next(op, 1, &at)) != NULL; any = true) {
         int64_t n = a->ndim == 2 ? lmi_numel((lam_shape){2, a->sizes}) : 0;
         if (a->ndim < 0 || n < 0 || lmi_add_over(sum, n, &sum)) return -1;
-        any = true;
     }
     return any ? sum : -1;
 }
 
 static void packed_cell(const lam_op *op, const lmi_slots *s, lmi_facts *f) {
     lmi_fact_set(f, LMI_FACT_gates, lmi_op_each(op->sig->word));
-    lmi_fact_set(f, LMI_FACT_hidden, lmi_axis(shape(s, LMI_S_h), -1));
+    lmi_fact_set(f, LMI_FACT_hidden, lmi_axis(s->at[LMI_S_h].shape, -1));
     lmi_fact_set(f, LMI_FACT_held, lmi_op_numel(s, LMI_S_h));
 }
 
@@ -170,8 +155,8 @@ void lmi_op_recurrent(const lam_model *m, const lam_op *op, lmi_kind k, const lm
         packed_cell(op, s, f);
         return;
     }
-    lam_shape x = shape(s, LMI_S_x), w = shape(s, LMI_S_w), w2 = shape(s, LMI_S_w2);
-    lmi_fact_set(f, LMI_FACT_steps, x.ndim == 3 ? axes(x, 0, 2) : -1);
+    lam_shape x = s->at[LMI_S_x].shape, w = s->at[LMI_S_w].shape, w2 = s->at[LMI_S_w2].shape;
+    lmi_fact_set(f, LMI_FACT_steps, x.ndim == 3 ? lmi_axes(x, 0, 2) : -1);
     if (k == LMI_K_rnn_stack) {
         lmi_fact_set(f, LMI_FACT_listed, listed_matrices(op));
         return;

@@ -2,12 +2,6 @@
  * facts_op_factor: factorisations of matrices, and systems solved with them. */
 #include "count/ops/facts_op.h"
 
-/* Matrices in a batch: all axes but the last two. */
-static int64_t batch(lam_shape s) {
-    int64_t n;
-    return s.ndim >= 2 && lmi_product(s.sizes, s.ndim - 2, &n) ? n : -1;
-}
-
 /* The value of a flag, 1 or 0; `otherwise` if it was left out; -1: unknown. */
 static int64_t flag(const lmi_slots *s, lmi_slot_id id, bool otherwise) {
     bool told = otherwise;
@@ -24,12 +18,11 @@ static int64_t formed(const lam_op *op) {
 
 /* Reflections from the left work on columns, from the right on rows. */
 static void reflected(const lmi_slots *s, lmi_facts *f) {
-    lam_shape x = lmi_op_tensor(s, LMI_S_x) ? s->at[LMI_S_x].shape : (lam_shape){-1, NULL};
-    lam_shape tau = lmi_op_tensor(s, LMI_S_x2) ? s->at[LMI_S_x2].shape : (lam_shape){-1, NULL};
+    lam_shape x = s->at[LMI_S_x].shape, tau = s->at[LMI_S_x2].shape;
     int64_t left = flag(s, LMI_S_left, true), many = lmi_axis(tau, -1);
     if (x.ndim < 2 || left < 0 || many < 0) return;
     int64_t length = lmi_axis(x, left ? -2 : -1);
-    lmi_fact_set(f, LMI_FACT_mats, lmi_numel(x) > 0 ? batch(x) : 0);
+    lmi_fact_set(f, LMI_FACT_mats, lmi_numel(x) > 0 ? lmi_axes(x, 0, -2) : 0);
     lmi_fact_set(f, LMI_FACT_length, length);
     lmi_fact_set(f, LMI_FACT_columns_of, lmi_axis(x, left ? -1 : -2));
     lmi_fact_set(f, LMI_FACT_reflectors, many < length ? many : length > 0 ? length - 1 : 0);
@@ -44,17 +37,17 @@ static void diagonals(int64_t tall, int64_t few, lmi_facts *f) {
 
 /* The right sides of a least squares problem: matrices, or vectors if there is one axis less. */
 static void right_sides(const lmi_slots *s, int32_t ndim, lmi_facts *f) {
-    lam_shape b = lmi_op_tensor(s, LMI_S_x2) ? s->at[LMI_S_x2].shape : (lam_shape){-1, NULL};
+    lam_shape b = s->at[LMI_S_x2].shape;
     lmi_fact_set(f, LMI_FACT_columns_of, b.ndim == ndim ? lmi_axis(b, -1) : b.ndim == ndim - 1 ? 1 : -1);
 }
 
 void lmi_op_factor(const lam_model *m, const lam_op *op, lmi_kind k, const lmi_slots *s, lmi_facts *f) {
     (void)m;
-    lam_shape w = lmi_op_tensor(s, LMI_S_w) ? s->at[LMI_S_w].shape : (lam_shape){-1, NULL};
+    lam_shape w = s->at[LMI_S_w].shape;
     int64_t high = lmi_axis(w, -2), wide = lmi_axis(w, -1), few = high < wide ? high : wide;
     if (k == LMI_K_reflected) reflected(s, f);
     if (k == LMI_K_reflected || w.ndim < 2 || few < 0) return;
-    lmi_fact_set(f, LMI_FACT_mats, few > 0 ? batch(w) : 0);
+    lmi_fact_set(f, LMI_FACT_mats, few > 0 ? lmi_axes(w, 0, -2) : 0);
     lmi_fact_set(f, LMI_FACT_high, high);
     lmi_fact_set(f, LMI_FACT_wide, wide);
     lmi_fact_set(f, LMI_FACT_few, few);
@@ -65,7 +58,6 @@ void lmi_op_factor(const lam_model *m, const lam_op *op, lmi_kind k, const lmi_s
     lmi_fact_set(f, LMI_FACT_pivots, flag(s, LMI_S_pivots, true));
     lmi_fact_set(f, LMI_FACT_unit, flag(s, LMI_S_unit, false));
     if (k == LMI_K_qr || k == LMI_K_reflections) lmi_fact_set(f, LMI_FACT_formed, formed(op));
-    lam_shape tau = lmi_op_tensor(s, LMI_S_x2) ? s->at[LMI_S_x2].shape : (lam_shape){-1, NULL};
-    int64_t reflectors = k == LMI_K_reflections ? lmi_axis(tau, -1) : few;
+    int64_t reflectors = k == LMI_K_reflections ? lmi_axis(s->at[LMI_S_x2].shape, -1) : few;
     lmi_fact_set(f, LMI_FACT_reflectors, reflectors < high ? reflectors : high > 0 ? high - 1 : 0);
 }

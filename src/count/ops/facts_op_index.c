@@ -7,14 +7,12 @@
 /* Elements (or bytes) of the tensors in the list at a position. */
 static int64_t listed(const lam_op *op, int32_t position, bool bytes) {
     int64_t sum = 0;
+    int32_t at = 0;
     bool any = false;
-    for (int32_t i = 0; i < op->sig->n_in; i++) {
-        const lam_op_arg *a = &op->sig->in[i];
-        if (a->position != position || !a->is_tensor) continue;
-        int64_t n = lmi_numel((lam_shape){a->ndim, a->sizes});
+    for (const lam_op_arg *a; (a = lmi_op_next(op, position, &at)) != NULL; any = true) {
+        int64_t n = lmi_op_arg_numel(a);
         if (bytes) n = lmi_stored(n, lam_dtype_bits(a->dtype));
         if (n < 0 || lmi_add_over(sum, n, &sum)) return -1;
-        any = true;
     }
     return any ? sum : -1;
 }
@@ -33,7 +31,7 @@ static void bag(const lmi_slots *s, lmi_facts *f) {
  * both depend on values. */
 static void bag_backward(const lmi_slots *s, lmi_facts *f) {
     bool by_frequency = false;
-    lam_shape grad = lmi_op_tensor(s, LMI_S_grad) ? s->at[LMI_S_grad].shape : (lam_shape){-1, NULL};
+    lam_shape grad = s->at[LMI_S_grad].shape;
     bag(s, f);
     lmi_fact_set(f, LMI_FACT_row, lmi_axis(grad, -1));
     lmi_fact_set(f, LMI_FACT_largest, lmi_op_number(s, LMI_S_mode, -1) == 2);
@@ -51,7 +49,7 @@ void lmi_op_index(const lam_model *m, const lam_op *op, lmi_kind k, const lmi_sl
     (void)m;
     bool adds;
     lmi_fact_set(f, LMI_FACT_indices, lmi_op_numel(s, LMI_S_index));
-    int64_t row = lmi_op_tensor(s, LMI_S_w) ? lmi_axis(s->at[LMI_S_w].shape, -1) : -1;
+    int64_t row = lmi_axis(s->at[LMI_S_w].shape, -1);
     lmi_fact_set(f, LMI_FACT_indices_bytes, lmi_op_bytes(s, LMI_S_index));
     lmi_fact_set(f, LMI_FACT_row, row);
     lmi_fact_set(f, LMI_FACT_row_bytes, lmi_stored(row, s->at[LMI_S_w].bits));
@@ -69,11 +67,6 @@ void lmi_op_index(const lam_model *m, const lam_op *op, lmi_kind k, const lmi_sl
 
 /* -- windows --------------------------------------------------------------------------------------------- */
 
-static bool is_adaptive(lmi_kind k) {
-    return k == LMI_K_adaptive_avg_pool || k == LMI_K_adaptive_avg_pool_backward ||
-           k == LMI_K_adaptive_max_pool;
-}
-
 /* A source that can't read lists of integers leaves the window out. It is then taken from the layer that
  * called the operator, if that has the same kind and number of spatial axes. */
 static void window_of_layer(const lam_model *m, const lam_op *op, lmi_kind k, lmi_slots *s) {
@@ -89,48 +82,26 @@ static void window_of_layer(const lam_model *m, const lam_op *op, lmi_kind k, lm
     for (size_t i = 0; i < sizeof ids / sizeof *ids; i++) s->at[ids[i]] = layer.at[ids[i]];
 }
 
-static bool sweep(lmi_kind k, const lmi_slots *s, lam_shape x, lam_shape y, int32_t rank, lmi_swept *total) {
-    if (rank < 1 || x.ndim < rank || y.ndim < rank) return false;
-    *total = (lmi_swept){1, 1, 1};
-    for (int32_t i = 0; i < rank; i++) {
-        lmi_swept axis;
-        lmi_sweep a = {0};
-        int64_t in = lmi_axis(x, i - rank), out = lmi_axis(y, i - rank);
-        bool known = is_adaptive(k) ? lmi_sweep_adaptive(in, out, &axis) : lmi_sweep_slots(s, i, &a);
-        a.in = in;
-        a.out = out;
-        if (!known || (!is_adaptive(k) && !lmi_sweep_axis(&a, &axis))) return false;
-        if (!lmi_swept_times(total, &axis)) return false;
-    }
-    return true;
-}
-
 static void windows(const lam_model *m, const lam_op *op, lmi_kind k, const lmi_slots *bound, lmi_facts *f) {
     lmi_slots s = *bound;
+    bool adaptive =
+        k == LMI_K_adaptive_avg_pool || k == LMI_K_adaptive_avg_pool_backward || k == LMI_K_adaptive_max_pool;
     bool backward = k == LMI_K_avg_pool_backward || k == LMI_K_adaptive_avg_pool_backward;
     lam_shape x = lmi_op_in(op, &s), y = backward ? s.at[LMI_S_grad].shape : lmi_op_out(op, -1);
     int32_t rank = lmi_op_rank(op->sig->word);
     lmi_swept all;
-    int64_t planes;
-    if (!is_adaptive(k)) window_of_layer(m, op, k, &s);
-    if (!sweep(k, &s, x, y, rank, &all) || !lmi_product(x.sizes, x.ndim - rank, &planes)) return;
+    if (!adaptive) window_of_layer(m, op, k, &s);
+    if (!lmi_sweep_axes(adaptive, &s, x, y, rank, &all)) return;
+    int64_t planes = lmi_axes(x, 0, x.ndim - rank);
     lmi_fact_set(f, LMI_FACT_covered, lmi_times(planes, all.covered));
     lmi_fact_set(f, LMI_FACT_windows, lmi_times(planes, all.windows));
 }
 
-/* Windows at random positions, all in bounds. */
-static void random_windows(const lam_op *op, const lmi_slots *s, lmi_facts *f) {
-    const lam_value *v = s->at[LMI_S_kernel].present ? s->at[LMI_S_kernel].value : NULL;
-    int64_t win = v ? 1 : -1;
-    for (int32_t i = 0; v && i < lmi_op_rank(op->sig->word); i++)
-        win = lmi_times(win, v->type == LAM_INTS && v->n > 1 ? (i < v->n ? v->ints[i] : -1)
-                                                             : lmi_value_int(v, -1));
-    lmi_fact_set(f, LMI_FACT_win, win);
-}
-
 void lmi_op_window(const lam_model *m, const lam_op *op, lmi_kind k, const lmi_slots *s, lmi_facts *f) {
     switch (k) {
-    case LMI_K_fractional_max_pool: random_windows(op, s, f); break;
+    case LMI_K_fractional_max_pool: /* at random positions, all in bounds */
+        lmi_fact_set(f, LMI_FACT_win, lmi_window(s->at[LMI_S_kernel].value, lmi_op_rank(op->sig->word)));
+        break;
     case LMI_K_fold_columns: lmi_image_swept(s, lmi_op_out(op, -1), f); break;
     default: windows(m, op, k, s, f); break;
     }

@@ -2,17 +2,15 @@
  * facts_op_list: operators on lists of tensors, and the steps of optimisers. */
 #include "count/ops/facts_op.h"
 
-static int64_t numel(const lam_op_arg *a) { return lmi_numel((lam_shape){a->ndim, a->sizes}); }
-
 /* Elements of the tensors of the first argument, and the same without one element of each. */
 static void firsts(const lam_op *op, lmi_facts *f) {
     int64_t sum = 0, rest = 0, bytes = 0;
-    for (int32_t i = 0; i < op->sig->n_in; i++) {
-        if (op->sig->in[i].position != 0 || !op->sig->in[i].is_tensor) continue;
-        int64_t n = numel(&op->sig->in[i]);
+    int32_t at = 0;
+    for (const lam_op_arg *a; (a = lmi_op_next(op, 0, &at)) != NULL;) {
+        int64_t n = lmi_op_arg_numel(a);
         if (n < 0 || lmi_add_over(sum, n, &sum)) return;
         rest += n > 0 ? n - 1 : 0;
-        n = lmi_stored(n, lam_dtype_bits(op->sig->in[i].dtype));
+        n = lmi_stored(n, lam_dtype_bits(a->dtype));
         if (bytes >= 0 && (n < 0 || lmi_add_over(bytes, n, &bytes))) bytes = -1;
     }
     lmi_fact_set(f, LMI_FACT_firsts, sum);
@@ -28,25 +26,16 @@ static int64_t factors(const lam_op *op, const lmi_slots *s) {
 
 /* -- products pair by pair ------------------------------------------------------------------------------- */
 
-/* The next tensor of the list that is argument `position`, from entry *at on; NULL past the last one. */
-static const lam_op_arg *next(const lam_op *op, int32_t position, int32_t *at) {
-    while (*at < op->sig->n_in) {
-        const lam_op_arg *a = &op->sig->in[(*at)++];
-        if (a->is_tensor && a->position == position) return a;
-    }
-    return NULL;
-}
-
 static void products(const lam_op *op, lmi_facts *f) {
     int32_t left = 0, right = 0;
     int64_t sum = 0;
     const lam_op_arg *a, *b = NULL;
-    while ((a = next(op, 0, &left)) != NULL && (b = next(op, 1, &right)) != NULL) {
+    while ((a = lmi_op_next(op, 0, &left)) != NULL && (b = lmi_op_next(op, 1, &right)) != NULL) {
         if (a->ndim != 2 || b->ndim != 2 || a->sizes[1] != b->sizes[0]) return;
-        int64_t n = lmi_times(numel(a), b->sizes[1]);
+        int64_t n = lmi_times(lmi_op_arg_numel(a), b->sizes[1]);
         if (n < 0 || lmi_add_over(sum, n, &sum)) return;
     }
-    bool paired = !a && !next(op, 1, &right);
+    bool paired = !a && !lmi_op_next(op, 1, &right);
     lmi_fact_set(f, LMI_FACT_pairs_red, paired ? sum : -1);
 }
 
@@ -54,7 +43,7 @@ static void products(const lam_op *op, lmi_facts *f) {
 
 /* 1 if the number is not 0, 0 if it is; -1: unknown. */
 static int64_t acts(const lmi_slots *s, lmi_slot_id id) {
-    const lam_value *v = s->at[id].present ? s->at[id].value : NULL;
+    const lam_value *v = s->at[id].value;
     if (!v || (v->type != LAM_FLOAT && v->type != LAM_INT && v->type != LAM_BOOL)) return -1;
     return v->type == LAM_FLOAT ? v->f != 0 : v->i != 0;
 }

@@ -69,7 +69,7 @@ void lmi_op_norm(const lam_model *m, const lam_op *op, lmi_kind k, const lmi_slo
 
 /* Elements along the axis that an argument names; a tensor without axes has one. */
 static int64_t along(lam_shape x, const lmi_slots *s) {
-    const lam_value *v = s->at[LMI_S_dim].present ? s->at[LMI_S_dim].value : NULL;
+    const lam_value *v = s->at[LMI_S_dim].value;
     if (!v || v->type != LAM_INT || x.ndim < 0) return -1;
     if (x.ndim == 0) return 1;
     return v->i >= -x.ndim && v->i < x.ndim ? lmi_axis(x, (int32_t)v->i) : -1;
@@ -128,7 +128,7 @@ static int64_t extra_of_map(const lmi_slots *s) {
 }
 
 static int64_t by_tanh(const lam_model *m, const lam_op *op, const lmi_slots *s) {
-    const lam_value *v = s->at[LMI_S_approximate].present ? s->at[LMI_S_approximate].value : NULL;
+    const lam_value *v = s->at[LMI_S_approximate].value;
     if (!v || v->type != LAM_TEXT) { /* then the layer that called it has it */
         const lam_event *call = lam_model_event(m, op->call);
         v = call ? lam_model_attr(m, call->module, "approximate") : NULL;
@@ -139,7 +139,7 @@ static int64_t by_tanh(const lam_model *m, const lam_op *op, const lmi_slots *s)
 /* Combining two operands takes one operation in every mode; a user-defined factor takes another. */
 static int64_t divides(const lmi_slots *s) {
     static const char *const plain[] = {"sum", "product", "min", "max", "band", "bor", "bxor"};
-    const lam_value *v = s->at[LMI_S_mode].present ? s->at[LMI_S_mode].value : NULL;
+    const lam_value *v = s->at[LMI_S_mode].value;
     if (!v || v->type != LAM_TEXT) return -1;
     for (size_t i = 0; i < sizeof plain / sizeof *plain; i++)
         if (!strcmp(v->text, plain[i])) return 0;

@@ -28,7 +28,7 @@ static int64_t kept(int64_t n, int64_t k) {
 
 /* The size of the axis that an argument names; of the last one if there is no such argument. */
 static int64_t axis_of(const lam_op *op, const lmi_slots *s, lam_shape x, lmi_kind k) {
-    const lam_value *v = k == LMI_K_sort ? NULL : s->at[LMI_S_dim].present ? s->at[LMI_S_dim].value : NULL;
+    const lam_value *v = k == LMI_K_sort ? NULL : s->at[LMI_S_dim].value;
     for (int32_t i = 0; k == LMI_K_sort && i < op->sig->n_in && !v; i++)
         if (!op->sig->in[i].is_tensor && op->sig->in[i].value.type == LAM_INT) v = &op->sig->in[i].value;
     if (x.ndim == 0) return 1;
@@ -53,14 +53,14 @@ static void ordered(const lam_op *op, lmi_kind k, const lmi_slots *s, lmi_facts 
 }
 
 static void searched(const lmi_slots *s, lmi_facts *f) {
-    lam_shape w = lmi_op_tensor(s, LMI_S_w) ? s->at[LMI_S_w].shape : (lam_shape){-1, NULL};
+    lam_shape w = s->at[LMI_S_w].shape;
     int64_t n = w.ndim < 1 ? -1 : lmi_axis(w, -1);
     lmi_fact_set(f, LMI_FACT_tries, n < 0 || n == INT64_MAX ? -1 : halvings(n + 1));
 }
 
 /* With an axis the count is unknown: a comparison of slices stops at the first difference. */
 static void looked(const lmi_slots *s, lmi_facts *f) {
-    const lam_value *dim = s->at[LMI_S_dim].present ? s->at[LMI_S_dim].value : NULL;
+    const lam_value *dim = s->at[LMI_S_dim].value;
     if (dim && dim->type != LAM_NONE) lmi_fact_set(f, LMI_FACT_each, -1);
 }
 
@@ -69,7 +69,7 @@ static void transformed(const lam_op *op, const lmi_slots *s, lmi_facts *f) {
     lam_shape x = lmi_op_in(op, s), y = lmi_op_out(op, 0);
     bool to_real = lmi_op_last(op->sig->word) == 1;
     lam_shape signal = to_real ? y : x;
-    const lam_value *axes = s->at[LMI_S_dim].present ? s->at[LMI_S_dim].value : NULL;
+    const lam_value *axes = s->at[LMI_S_dim].value;
     int64_t all = lmi_numel(signal), one = 1;
     lmi_fact_set(f, LMI_FACT_each, lmi_op_each(op->sig->word));
     lmi_fact_set(f, LMI_FACT_last, lmi_op_last(op->sig->word));

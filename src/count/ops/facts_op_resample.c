@@ -12,8 +12,7 @@ static void blends(const lam_op *op, lmi_facts *f) {
     for (int32_t i = 0; i < lmi_op_rank(op->sig->word); i++, power *= taps) sum += power;
     lmi_fact_set(f, LMI_FACT_taps, taps);
     lmi_fact_set(f, LMI_FACT_blends, sum);
-    lmi_fact_set(f, LMI_FACT_grads,
-                 lmi_numel(lmi_op_in(op, &(lmi_slots){0}))); /* a backward's first tensor */
+    lmi_fact_set(f, LMI_FACT_grads, lmi_numel(lmi_op_in(op, &lmi_no_slots))); /* a backward's first tensor */
 }
 
 /* -- neighbours within a step ---------------------------------------------------------------------------- */
@@ -86,7 +85,7 @@ static bool axes_of(const lam_op *op, int32_t align, lam_shape x, lam_shape y, a
 
 /* Columns are resized first, then rows; an axis that keeps its size is skipped. */
 static void smoothed(const lam_op *op, lmi_facts *f) {
-    lam_shape x = lmi_op_in(op, &(lmi_slots){0}), y = lmi_op_out(op, 0);
+    lam_shape x = lmi_op_in(op, &lmi_no_slots), y = lmi_op_out(op, 0);
     axis a[2];
     if (!axes_of(op, 2, x, y, a)) return;
     int64_t planes = lmi_times(x.sizes[0], x.sizes[1]), read = 0, made = 0, lines[2];
@@ -102,7 +101,7 @@ static void smoothed(const lam_op *op, lmi_facts *f) {
 }
 
 static void smoothed_backward(const lam_op *op, lmi_facts *f) {
-    lam_shape y = lmi_op_in(op, &(lmi_slots){0}), x = lmi_op_out(op, 0);
+    lam_shape y = lmi_op_in(op, &lmi_no_slots), x = lmi_op_out(op, 0);
     axis a[2];
     if (!axes_of(op, 3, x, y, a)) return;
     int64_t planes = lmi_times(x.sizes[0], x.sizes[1]);
@@ -166,10 +165,7 @@ void lmi_op_resample(const lam_model *m, const lam_op *op, lmi_kind k, const lmi
 void lmi_op_sized(const lam_model *m, const lam_op *op, lmi_kind k, const lmi_slots *s, lmi_facts *f) {
     (void)m, (void)k, (void)s;
     int64_t n = 0;
-    for (int32_t i = 0; i < op->sig->n_in; i++) {
-        const lam_value *v = &op->sig->in[i].value;
-        if (op->sig->in[i].position != 1 || op->sig->in[i].is_tensor || v->type != LAM_INTS) continue;
-        if (!lmi_product(v->ints, v->n, &n)) n = -1;
-    }
+    const lam_value *v = lmi_sig_value(op->sig, 1);
+    if (v && v->type == LAM_INTS && !lmi_product(v->ints, v->n, &n)) n = -1;
     lmi_fact_set(f, LMI_FACT_sized, n);
 }

@@ -19,11 +19,17 @@ lam_shape lmi_op_out(const lam_op *op, int32_t position) {
     return nth_tensor(op->sig->out, op->sig->n_out, position);
 }
 
+const lam_op_arg *lmi_op_next(const lam_op *op, int32_t position, int32_t *at) {
+    while (*at < op->sig->n_in) {
+        const lam_op_arg *a = &op->sig->in[(*at)++];
+        if (a->is_tensor && a->position == position) return a;
+    }
+    return NULL;
+}
+
 bool lmi_op_tensor(const lmi_slots *s, lmi_slot_id id) { return s->at[id].present && !s->at[id].value; }
 
-int64_t lmi_op_numel(const lmi_slots *s, lmi_slot_id id) {
-    return lmi_op_tensor(s, id) ? lmi_numel(s->at[id].shape) : -1;
-}
+int64_t lmi_op_numel(const lmi_slots *s, lmi_slot_id id) { return lmi_numel(s->at[id].shape); }
 
 /* Elements of a role that may be empty: 0 then. */
 int64_t lmi_op_optional(const lmi_slots *s, lmi_slot_id id) {
@@ -35,13 +41,11 @@ int64_t lmi_op_bytes(const lmi_slots *s, lmi_slot_id id) {
 }
 
 bool lmi_op_bool(const lmi_slots *s, lmi_slot_id id, bool *out) {
-    const lam_value *v = s->at[id].present ? s->at[id].value : NULL;
+    const lam_value *v = s->at[id].value;
     if (v && v->type == LAM_BOOL) *out = v->i != 0;
     return v && v->type == LAM_BOOL;
 }
 
 double lmi_op_number(const lmi_slots *s, lmi_slot_id id, double fallback) {
-    const lam_value *v = s->at[id].present ? s->at[id].value : NULL;
-    if (v && v->type == LAM_FLOAT) return v->f;
-    return v && (v->type == LAM_INT || v->type == LAM_BOOL) ? (double)v->i : fallback;
+    return lmi_value_number(s->at[id].value, fallback);
 }

@@ -20,10 +20,6 @@ static bool multiplies(lmi_kind k) {
            k == LMI_K_sparse_product;
 }
 
-static const lam_op_arg *of_role(const lmi_slots *s, lmi_slot_id id) {
-    return s->at[id].present ? s->at[id].tensor : NULL;
-}
-
 /* Rows of the result that depend on one element of the second factor. */
 static int64_t rows_of(lam_shape y, const lam_op_arg *second) {
     int64_t last = lmi_axis(y, -1), all = lmi_numel(y);
@@ -35,9 +31,9 @@ static int64_t rows_of(lam_shape y, const lam_op_arg *second) {
  * both are sparse, their positions decide. Of a sparse result of dense factors only stored elements are
  * computed. */
 static int64_t products(const lam_op *op, const lmi_slots *s, const lmi_facts *f) {
-    const lam_op_arg *x = of_role(s, LMI_S_x), *w = of_role(s, LMI_S_x2), *out = op->sig->out;
+    const lam_op_arg *x = s->at[LMI_S_x].tensor, *w = s->at[LMI_S_x2].tensor, *out = op->sig->out;
     lam_shape y = lmi_op_out(op, -1);
-    if (!w) w = of_role(s, LMI_S_w);
+    if (!w) w = s->at[LMI_S_w].tensor;
     if (!x || !w || op->sig->n_out != 1 || !out->is_tensor || x->ndim < 1 || w->ndim < 1) return -1;
     if (x->sparse && w->sparse) return -1;
     if (out->sparse && !x->sparse && !w->sparse) return lmi_times(out->values, lmi_fact_get(f, LMI_FACT_red));
@@ -63,8 +59,8 @@ static bool stays(int id) {
 
 /* Sums and means of products, or the largest or smallest of them. */
 static void reduction(const lmi_slots *s, lmi_facts *f) {
-    const lam_value *mode = s->at[LMI_S_mode].present ? s->at[LMI_S_mode].value : NULL;
-    const lam_op_arg *x = of_role(s, LMI_S_x), *w = of_role(s, LMI_S_x2);
+    const lam_value *mode = s->at[LMI_S_mode].value;
+    const lam_op_arg *x = s->at[LMI_S_x].tensor, *w = s->at[LMI_S_x2].tensor;
     lmi_fact_set(f, LMI_FACT_products, -1);
     if (!mode || mode->type != LAM_TEXT || !x || !w || !x->sparse || w->sparse) return;
     bool largest = !strcmp(mode->text, "amax") || !strcmp(mode->text, "amin"),

@@ -282,8 +282,7 @@ static lam_status begin_rule(reader *t, const char *p, const char *end) {
     t->rule = (lmi_rule){.kind = LMI_N_KINDS, .given = true};
     t->rule_line = t->at.line;
     t->rule.name = lmi_strndup(&t->r->arena, p, n);
-    t->rule.note = note.bad ? NULL : lmi_strdup(&t->r->arena, lmi_buf_text(&note));
-    lmi_buf_free(&note);
+    t->rule.note = lmi_buf_keep(&note, &t->r->arena);
     if (!t->rule.name || !t->rule.note) return lmi_nomem(t->e);
     int64_t before = lmi_map_get(&t->lines, t->rule.name);
     if (before >= 0)

@@ -105,7 +105,7 @@ static void field_tensors(const page *p, const char *name, int32_t place, bool i
             if (shapes)
                 put_shape(p->b, a);
             else
-                put_millionths(p->b, lmi_gadget_bytes(a));
+                put_millionths(p->b, lmi_arg_bytes(a));
         }
     }
     PUT(p->b, "]");

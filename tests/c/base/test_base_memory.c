@@ -282,27 +282,6 @@ static void map_copy_is_apart(void **state) {
     lmi_map_free(&copy);
 }
 
-static void map_reserves(void **state) {
-    (void)state;
-    lmi_map m;
-    lmi_map_init(&m);
-    assert_int_equal(lmi_map_reserve(&m, 100, NULL), LAM_OK);
-    size_t cap = m.cap;
-    assert_true(cap >= 200);
-    assert_int_equal(lmi_map_reserve(&m, 50, NULL), LAM_OK);
-    assert_int_equal(m.cap, cap);
-    lam_error e = {0};
-    assert_int_equal(lmi_map_reserve(&m, SIZE_MAX / 2, &e), LAM_NOMEM);
-    assert_int_equal(e.status, LAM_NOMEM);
-    for (uint64_t i = 0; i < 100; i++) {
-        oom_arm(0, true);
-        lam_status s = lmi_map_put_u64(&m, i, 0, NULL);
-        oom_disarm();
-        assert_int_equal(s, LAM_OK);
-    }
-    lmi_map_free(&m);
-}
-
 static void map_sweep(void *arg, bool *ok) {
     (void)arg;
     lmi_map m;
@@ -350,7 +329,6 @@ int main(void) {
         cmocka_unit_test(map_finds_texts),
         cmocka_unit_test(map_finds_numbers),
         cmocka_unit_test(map_copy_is_apart),
-        cmocka_unit_test(map_reserves),
         cmocka_unit_test(map_survives_lack_of_memory),
         cmocka_unit_test(hash_sees_every_byte),
     };

@@ -7,7 +7,7 @@
 #define LAMINA_TEST_LAYER_BUILD_H
 
 #include "count/count.h"
-#include "kit/oom.h"
+#include "kit/rule_count.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -337,9 +337,7 @@ MAYBE static lam_model *layer_model(layer *l, int32_t n_called, const int32_t *c
 MAYBE static void layer_counts(layer *l, int32_t n_called, const int32_t *called,
                                lam_count out[LAM_N_METRICS]) {
     lam_model *m = layer_model(l, n_called, called);
-    const lmi_convention *c = lmi_convention_named("layers", NULL);
-    assert_non_null(c);
-    lmi_count_event(c, m, 0, false, out);
+    count_first("layers", m, false, out);
     lam_model_free(m);
 }
 

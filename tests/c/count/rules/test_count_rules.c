@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Which rule serves a module, which of its forms is used, and how much its number is trusted. */
+ * Which rule serves a module, which of its forms is used, and what its formulas say. */
 #include "kit/bare_layer.h"
+#include "kit/rule_count.h"
 
 #include "count/ops/facts_op.h"
 
@@ -18,7 +19,7 @@ static void interpolations(void **state) {
         lam_count got[LAM_N_METRICS];
         const lmi_convention *c = lmi_convention_named("thoplw", NULL);
         lam_module exact = {.word = lam_word_module("Upsample"), .flags = LAM_MODULE_EXACT};
-        got[0] = lmi_rule_count(lmi_rule_for(c, &exact), LAM_MACS, true, &facts);
+        got[0] = count_by(lmi_rule_for(c, &exact), LAM_MACS, true, &facts);
         static const int64_t per[] = {0, 4, 6, -1, 20, -1, -1, -1};
         assert_int_equal(got[0].state, per[i] < 0 ? LAM_UNKNOWN : LAM_EXACT);
         if (per[i] >= 0) assert_int_equal(got[0].n, per[i] * 128);
@@ -150,30 +151,6 @@ static void operators_of_layers(void **state) {
 
 /* -- rules --------------------------------------------------------------------------------------------- */
 
-static void doubts(void **state) {
-    (void)state;
-    static const struct {
-        const char *convention;
-        uint32_t flags;
-        lam_state want;
-    } rows[] = {
-        {"layers", LAM_MODULE_EXACT, LAM_EXACT},          {"layers", 0, LAM_EXACT},
-        {"layers", LAM_MODULE_OWN_FORWARD, LAM_AT_LEAST}, {"layers", LAM_MODULE_OPAQUE, LAM_UNKNOWN},
-        {"torchscan", LAM_MODULE_OWN_FORWARD, LAM_EXACT}, {"torchscan", LAM_MODULE_OPAQUE, LAM_EXACT},
-    };
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        assert_int_equal(lam_builder_new(&builder, 0, NULL), LAM_OK);
-        add_place(-1, "", "Identity", rows[i].flags);
-        call1(arg(SIZES(2, 3)), arg(SIZES(2, 3)));
-        lam_count got[LAM_N_METRICS];
-        lmi_count_event(lmi_convention_named(rows[i].convention, NULL), model, 0, false, got);
-        assert_int_equal(got[LAM_MACS].state, rows[i].want);
-        lmi_count_event(lmi_convention_named(rows[i].convention, NULL), model, 3, false, got);
-        assert_int_equal(got[LAM_MACS].state, LAM_UNKNOWN); /* no such call */
-        done(NULL);
-    }
-}
-
 static bool serves(const char *only, const char *class_name) {
     lmi_rule rules[LMI_N_KINDS] = {0};
     lam_module mod = {.word = lam_word_module(class_name)};
@@ -276,16 +253,14 @@ static void tensors_of_one_memory(void **state) {
     }
 }
 
-/* A released form that can't be had gives way to the rule; a formula that can't be read counts nothing. */
-static void released_or_rule(void **state) {
+/* A formula that can't be read counts nothing, as one that is missing. */
+static void unread_formula(void **state) {
     (void)state;
-    lmi_rule r = {.formula = {"7", "8", NULL}, .released = {"unknown", "9", "("}};
+    lmi_rule r = {.formula = {"7", "(", NULL}};
     memset(&facts, 0, sizeof facts);
-    assert_int_equal(lmi_rule_count(&r, LAM_MACS, true, &facts).n, 7);
-    assert_int_equal(lmi_rule_count(&r, LAM_FLOPS, true, &facts).n, 9);
-    assert_int_equal(lmi_rule_count(&r, LAM_FLOPS, false, &facts).n, 8);
-    assert_int_equal(lmi_rule_count(&r, LAM_DMAS, true, &facts).state, LAM_UNKNOWN);
-    assert_int_equal(lmi_rule_count(&r, LAM_DMAS, false, &facts).state, LAM_UNKNOWN);
+    assert_int_equal(lmi_rule_count(&r, LAM_MACS, &facts).n, 7);
+    assert_int_equal(lmi_rule_count(&r, LAM_FLOPS, &facts).state, LAM_UNKNOWN);
+    assert_int_equal(lmi_rule_count(&r, LAM_DMAS, &facts).state, LAM_UNKNOWN);
 }
 
 /* torchscan's released form of an average pool takes every axis after the first two for a spatial one, so
@@ -298,7 +273,7 @@ static void a_pool_as_it_was_released(void **state) {
         attr_int("padding", 0);
         call1(arg(SIZES(2, 4, 4)), arg(SIZES(2, 2, 2)));
         lam_count got[LAM_N_METRICS];
-        lmi_count_event(lmi_convention_named("torchscan", NULL), model, 0, released, got);
+        count_first("torchscan", model, released, got);
         assert_int_equal(got[LAM_FLOPS].n, 8 * (3 - 1 + (released ? 1 : 2)));
         assert_int_equal(got[LAM_DMAS].n, 8 * (released ? 3 : 9) + 8);
         done(state);
@@ -313,7 +288,7 @@ static void overflow(void **state) {
     attr_int("out_features", 4);
     call1(arg(SIZES(INT64_C(1) << 40, 1)), arg(SIZES(INT64_C(1) << 40, 4)));
     lam_count got[LAM_N_METRICS];
-    lmi_count_event(lmi_convention_named("torchscan", NULL), model, 0, true, got);
+    count_first("torchscan", model, true, got);
     assert_int_equal(got[LAM_MACS].state, LAM_UNKNOWN);
     assert_int_equal(got[LAM_FLOPS].state, LAM_UNKNOWN);
 }
@@ -326,11 +301,10 @@ int main(void) {
         TEST(transformers),
         TEST(a_neighbours_child),
         TEST(operators_of_layers),
-        TEST(doubts),
         TEST(listed_rules_say_whose_they_are),
         TEST(tensors_of_one_memory),
         TEST(only_some_spellings),
-        TEST(released_or_rule),
+        TEST(unread_formula),
         TEST(overflow),
         TEST(who_needs_layers_unfused),
         TEST(parameters_of_no_elements),
