@@ -520,9 +520,12 @@ def test_a_bound_is_below_the_gradient_of_a_product_with_reflections(left, rows,
 
 
 @watched
+@pytest.mark.parametrize("way", ["", "dispatch"])
 @pytest.mark.parametrize("call", ["at once", "one by one", "again and again"])
-def test_what_looks_like_one_hot(call):
+def test_what_looks_like_one_hot(monkeypatch, call, way):
     """The comparison that torch's one_hot is for tensors with a class of their own may be the model's."""
+    if way:
+        monkeypatch.setenv("LAMINA_CAPTURE", way)
 
     class Compares(nn.Module):
         def run(self, function, *args):

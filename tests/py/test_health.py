@@ -166,6 +166,32 @@ def test_a_hook_is_not_taken_for_the_layer_before():
     assert step(MORE["sum of gradients"]).first.op == "a hook or a sum of gradients"
 
 
+@observed
+def test_a_hook_is_not_taken_for_the_write_to_a_slice_before():
+    class Written(nn.Module):
+        def forward(self, x):
+            y = x * 1
+            y.register_hook(lambda grad: grad * NAN)
+            y = y.clone()
+            y[:, 0] = 0
+            return y
+
+    first = step(Fault(lambda: (line(Written()), torch.rand(3, 6)), "2")).first
+    assert (first.path, first.op) == ("2", "a hook or a sum of gradients")
+
+
+def test_a_bad_parameter_of_a_layer_with_two_results_is_one_finding():
+    class Twice(nn.Linear):
+        def forward(self, x):
+            return super().forward(x), super().forward(x) * 2
+
+    layer = Twice(6, 6)
+    with torch.no_grad():
+        layer.weight[0, 0] = NAN
+    health = lamina.inspect(layer, torch.rand(3, 6), health=True, ops=False).health
+    assert (health.first.owned, health.first.times) == ("weight", 1)
+
+
 # -- what is no finding ----------------------------------------------------------------------------------
 
 

@@ -48,6 +48,11 @@ def test_everything_that_the_file_tells_comes_back(tmp_path, net):
     assert back.unused == report.unused
 
 
+def test_a_size_of_0_comes_back(tmp_path):
+    back = saved(tmp_path, lamina.inspect(nn.Linear(4, 2), torch.rand(0, 4)))
+    assert (back.rows[0].in_shapes, back.rows[0].out_shapes) == (((0, 4),), ((0, 2),))
+
+
 def test_states_come_back(tmp_path):
     class Odd(nn.Module):
         def forward(self, x):

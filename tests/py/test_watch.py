@@ -1098,6 +1098,23 @@ def test_a_step_that_compiled_code_would_meet_is_given_up(recorder):
     assert recorder.steps == 1
 
 
+def test_a_forked_child_leaves_the_step_to_its_parent_and_may_begin_others(recorder):
+    root, model = Root(recorder, lambda: None), net()
+    root.on_begin(model, GRAD)
+    child = os.fork()
+    if child == 0:
+        with contextlib.suppress(BaseException):
+            root.on_compile()
+            assert root.opened[0].is_open
+            root.on_begin(model, GRAD)
+            os._exit(0 if len(root.opened) == 2 else 1)
+        os._exit(2)
+    assert os.waitpid(child, 0)[1] == 0
+    root.end_step()
+    assert [capture.is_open for capture in root.opened] == [False]
+    assert recorder.steps == 1
+
+
 def test_what_a_step_raises_reaches_the_root_and_an_interrupt_the_program(recorder):
     errors = [OSError("full"), KeyboardInterrupt()]
 

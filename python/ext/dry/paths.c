@@ -26,8 +26,8 @@ static const char *above(const lmx_dry *d, size_t level) {
 static void mark(PyObject *self, size_t level, uint8_t flag) {
     const lmx_dry *d = (lmx_dry *)self;
     lmx_capture *c = (lmx_capture *)d->capture;
-    if (dispatched(d))
-        lmx_dispatch_mark(c, lmx_dispatch_op(c), level, flag);
+    if (dispatched(d)) /* callers are unknown, so `level` is 0 */
+        lmx_dispatch_mark(c, lmx_dispatch_op(c), flag);
     else if (observer_of(d))
         lmx_observer_mark(observer_of(d), level, flag);
 }
@@ -60,7 +60,7 @@ PyObject *lmx_dry_aside(PyObject *self, PyObject *args) {
     if (op < 0)
         mark(self, 0, LAM_OP_NODE);
     else if (dispatched(d))
-        lmx_dispatch_mark((lmx_capture *)d->capture, op, 0, LAM_OP_NODE);
+        lmx_dispatch_mark((lmx_capture *)d->capture, op, LAM_OP_NODE);
     Py_RETURN_NONE;
 }
 

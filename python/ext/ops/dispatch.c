@@ -348,9 +348,8 @@ int32_t lmx_dispatch_op(const lmx_capture *c) {
     return lane ? lane->open_op : -1;
 }
 
-void lmx_dispatch_mark(lmx_capture *c, int32_t op, size_t level, uint8_t flag) {
+void lmx_dispatch_mark(lmx_capture *c, int32_t op, uint8_t flag) {
     const lmx_lane *lane = lane_here(c);
-    while (lane && op >= 0 && level-- > 0) op = op_at(lane, op)->parent;
     if (lane && op >= 0 && (size_t)op < lane->ops.n) op_at(lane, op)->flags |= flag;
 }
 

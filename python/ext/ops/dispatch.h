@@ -10,8 +10,8 @@
 
 /* The number of the open operator of this thread; -1: none. */
 int32_t lmx_dispatch_op(const lmx_capture *c);
-/* Sets one of lam_op_flags on operator number `op` of this thread, or on the one `level` levels above it. */
-void lmx_dispatch_mark(lmx_capture *c, int32_t op, size_t level, uint8_t flag);
+/* Sets one of lam_op_flags on operator number `op` of this thread. */
+void lmx_dispatch_mark(lmx_capture *c, int32_t op, uint8_t flag);
 
 /* Calls `function` during the answer of another mode: the operators that it runs are noted inside the one
  * that is answered. If the capture does not watch through the dispatch mode, it only calls `function`. */
