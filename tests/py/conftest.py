@@ -28,7 +28,8 @@ _spec.loader.exec_module(_shim)
 import torch  # noqa: E402
 from torch import nn  # noqa: E402
 
-torch.set_num_threads(2)
+# Each processor runs tests; threads that wait for work would take its time from them.
+torch.set_num_threads(1)
 
 
 def pytest_configure(config):
