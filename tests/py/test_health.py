@@ -219,7 +219,7 @@ SOUND = {
     "a layer that makes masks": mask_module,
     "a layer of masked scores": lambda: (
         nn.Sequential(Do(lambda x: x.masked_fill(x > 0.5, -INF)), nn.Softmax(1), nn.Linear(6, 2)),
-        torch.rand(3, 6),
+        torch.linspace(0, 1, 18).view(6, 3).T,  # no row is masked whole: softmax would make it NaN
     ),
     "cleaned up": chain(lambda x: torch.nan_to_num(torch.log(x - 2))),
     "chosen from": chain(lambda x: torch.where(x > 9, torch.log(x - 9), x)),
