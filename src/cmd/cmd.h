@@ -216,7 +216,7 @@ int lmi_rules_wanted(lmi_cli *c);
 /* Adds the rules that the code of a model registered when it ran. A rule of the file overrides them. */
 lam_status lmi_rules_registered(lmi_cli *c, lam_error *e);
 void lmi_rules_free(lmi_cli *c);
-/* The options to count under `convention` with the user's rules, in the form that the arguments ask for. */
+/* The options to count under `convention`: with the rules of the user, and with --released. */
 lam_cost_options lmi_cost_options(const lmi_cli *c, const char *convention);
 /* With --strict, returns LMI_EXIT_FINDING after an error that names the work without a rule; else
  * LMI_EXIT_OK. */

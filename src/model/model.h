@@ -124,6 +124,10 @@ static inline lam_phase lmi_call_phase(const lam_event *c) {
     return c->flags & LAM_CALL_AGAIN ? LAM_RECOMPUTE : LAM_FORWARD;
 }
 
+/* True for a call inside another of the same place, as of a module that calls itself: what that one took
+ * includes it. */
+bool lmi_inside_itself(const lam_model *m, const lam_event *call);
+
 /* True for the name of one of torch's own operators. */
 static inline bool lmi_is_torchs(const char *op) { return strncmp(op, "aten::", 6) == 0; }
 /* The argument at a position of the schema that is no tensor; NULL: there is none. */

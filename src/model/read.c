@@ -66,6 +66,15 @@ const lam_value *lam_model_attr(const lam_model *m, int32_t module, const char *
     return NULL;
 }
 
+/* -- calls ----------------------------------------------------------------------------------------------- */
+
+bool lmi_inside_itself(const lam_model *m, const lam_event *call) {
+    if (m->places[call->place].n_calls < 2) return false;
+    for (int32_t i = call->parent; i >= 0; i = m->events[i].parent)
+        if (m->events[i].place == call->place) return true;
+    return false;
+}
+
 /* -- sizes and arguments --------------------------------------------------------------------------------- */
 
 int64_t lmi_numel(lam_shape s) {

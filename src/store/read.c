@@ -293,16 +293,10 @@ static lam_status add_backward(const int32_t *end, lmi_measure *rows, size_t n, 
         sums[i + 1] = (before){sums[i].ns + (known ? (uint64_t)rows[i].backward : 0), sums[i].known + known};
     }
     for (size_t i = 0; i < n; i++) {
-        size_t from = i, to = n; /* the first row that is not below it is in this range */
-        while (from < to) {
-            const size_t middle = from + (to - from) / 2;
-            if (rows[middle].place < end[rows[i].place])
-                from = middle + 1;
-            else
-                to = middle;
-        }
-        const uint64_t ns = sums[from].ns - sums[i].ns;
-        const bool known = sums[from].known > sums[i].known && ns <= LMI_MOST;
+        /* The first row that is not below it. */
+        const size_t after = i + lmi_lower_bound(rows + i, n - i, sizeof *rows, end[rows[i].place]);
+        const uint64_t ns = sums[after].ns - sums[i].ns;
+        const bool known = sums[after].known > sums[i].known && ns <= LMI_MOST;
         rows[i].total_backward = known ? (int64_t)ns : -1;
     }
     free(sums);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Turns a model into the rows of one step: what each place did in it. */
+#include "model/model.h"
 #include "store/store.h"
 
 #include <stdlib.h>
@@ -94,14 +95,6 @@ static int64_t length_of(const lam_event *e) {
     return e->t0_ns > 0 && e->t1_ns >= e->t0_ns ? e->t1_ns - e->t0_ns : UNKNOWN;
 }
 
-/* True if an enclosing call was made at the same place: its time includes this call's. */
-static bool is_within_itself(const lam_model *m, const lam_event *e) {
-    if (lam_model_place(m, e->place)->n_calls < 2) return false;
-    for (int32_t i = e->parent; i >= 0; i = lam_model_event(m, i)->parent)
-        if (lam_model_event(m, i)->place == e->place) return true;
-    return false;
-}
-
 static void take(int64_t *from, int64_t n) {
     if (*from >= 0) *from = n < 0 || n > *from ? UNKNOWN : *from - n;
 }
@@ -113,11 +106,11 @@ static void add_call(const lam_model *m, const lam_event *e, lmi_measure *all, l
     int64_t ns = length_of(e);
     bool again = (e->flags & LAM_CALL_AGAIN) != 0;
     if (again) {
-        if (!is_within_itself(m, e)) add(&at->recompute, ns);
+        if (!lmi_inside_itself(m, e)) add(&at->recompute, ns);
         return;
     }
     at->calls++;
-    if (!is_within_itself(m, e)) add(&at->forward, ns);
+    if (!lmi_inside_itself(m, e)) add(&at->forward, ns);
     add(&at->self, ns);
     if (e->parent >= 0) {
         take(&all[lam_model_event(m, e->parent)->place].self, ns);
@@ -154,8 +147,8 @@ static lam_status add_times(const lam_model *m, lmi_measure *all, lmi_packet *p,
 
 static void add_device_call(const lam_model *m, const lam_event *e, const lam_time *of, bool passes,
                             lmi_measure *at, lmi_packet *p) {
-    lam_phase phase = e->flags & LAM_CALL_AGAIN ? LAM_RECOMPUTE : LAM_FORWARD;
-    if (!is_within_itself(m, e))
+    lam_phase phase = lmi_call_phase(e);
+    if (!lmi_inside_itself(m, e))
         add(phase == LAM_FORWARD ? &at->device_forward : &at->device_recompute, of->total[phase]);
     if (phase == LAM_FORWARD) add(&at->device_self, of->self[phase]);
     if (phase == LAM_FORWARD && e->parent < 0) add(&p->device_forward, of->total[phase]);

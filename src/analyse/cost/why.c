@@ -160,7 +160,7 @@ static lam_status why_sum(const lam_costs *c, const work *ops, lam_why *out, lam
         char value[64];
         for (int32_t i = 0; i < ops->at[k].n; i++) all = lam_count_add(all, ops->at[k].each[out->metric]);
         sum = lam_count_add(sum, all);
-        if (all.state == LAM_EXACT && all.n == 0 && all.over == 0) continue;
+        if (lmi_is_zero(all)) continue;
         lam_text_count(value, sizeof value, all, true);
         lmi_put(&b, b.n ? " + " : "");
         lmi_put_clean(&b, c->model->ops[ops->at[k].op].sig->name);

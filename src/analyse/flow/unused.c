@@ -160,11 +160,10 @@ static void find_strangers(search *s) {
     for (int32_t i = 0; i < s->m->n_ops; i++) {
         const lam_op_sig *sig = s->m->ops[i].sig;
         for (int32_t k = 0; k < sig->n_in; k++) {
-            int64_t n;
             if (!sig->in[k].is_tensor) continue;
             lmi_source from = lmi_flow_from(&s->g->flow, i, k);
             if (from.by == LMI_BY_OP) s->taken[from.index] = true;
-            bool many = sig->in[k].ndim > 0 && lmi_product(sig->in[k].sizes, sig->in[k].ndim, &n) && n > 1;
+            bool many = lmi_op_arg_numel(&sig->in[k]) > 1;
             if (from.by == LMI_BY_NOTHING && many && s->inside[i] && s->m->ops[i].call >= 0 &&
                 maybe_from(s, i, k).by == LMI_BY_NOTHING)
                 s->stranger = i;

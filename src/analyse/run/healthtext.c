@@ -35,14 +35,13 @@ static void put_first(lmi_buf *b, const lam_bad *bad) {
 
 static void put_amount(lmi_buf *b, const lam_model *m, const lam_bad *bad, const char *of) {
     const lam_nonfinite *f = &bad->found;
-    int64_t n = -1;
+    int64_t n = lmi_numel((lam_shape){bad->ndim, bad->sizes});
     lmi_put(b, ": ");
     if (f->nan && f->inf)
         lmi_putf(b, "%lld NaN and %lld Inf", (long long)f->nan, (long long)f->inf);
     else
         lmi_putf(b, "%lld", (long long)f->nan + (long long)f->inf);
-    if (bad->ndim >= 0 && lmi_product(bad->sizes, bad->ndim, &n))
-        lmi_putf(b, " of %lld elements%s", (long long)n, of);
+    if (n >= 0) lmi_putf(b, " of %lld elements%s", (long long)n, of);
     const lam_event *ev = bad->side == LAM_BAD_OUTPUT ? &m->events[bad->call] : NULL;
     if (ev && ev->n_out > 1) lmi_putf(b, " of result number %d", (int)bad->index);
     put_first(b, bad);
@@ -128,12 +127,8 @@ static void put_finding(lmi_buf *b, const lam_model *m, const lam_finding *f, bo
 }
 
 static lam_status keep(lam_health *h, lmi_buf *b, const char **to, lam_error *e) {
-    LAM_TRY(lmi_buf_status(b, e));
-    char *copy = lmi_strdup(&h->arena, lmi_buf_text(b));
-    if (!copy) return lmi_nomem(e);
-    *to = copy;
-    b->n = 0;
-    return LAM_OK;
+    *to = lmi_buf_keep(b, &h->arena);
+    return *to ? LAM_OK : lmi_nomem(e);
 }
 
 static void put_none(lmi_buf *b, const lam_looked *l) {

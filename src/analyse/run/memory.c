@@ -198,19 +198,11 @@ static lam_status measure_calls(lam_memory *y, lam_error *e) {
 
 /* -- places ---------------------------------------------------------------------------------------------- */
 
-/* True if a call is inside another one at its place, whose total includes it. */
-static bool is_inside_itself(const lam_model *m, int32_t event) {
-    int32_t place = m->events[event].place;
-    for (int32_t i = m->events[event].parent; i >= 0; i = m->events[i].parent)
-        if (m->events[i].place == place) return true;
-    return false;
-}
-
 void lmi_memory_places(lam_memory *y) {
     for (int32_t i = 0; i < y->m->n_events; i++) {
         int32_t place = y->m->events[i].place;
         if (place < 0) continue;
-        bool inside = is_inside_itself(y->m, i);
+        bool inside = lmi_inside_itself(y->m, &y->m->events[i]);
         for (int p = 0; p < LAM_N_PHASES; p++) {
             add_use(&y->places[place].own[p], &y->calls[i].own[p], true);
             if (!inside) add_use(&y->places[place].total[p], &y->calls[i].total[p], true);

@@ -34,17 +34,16 @@ static bool slots_alloc(lmi_arena *a, const lam_model *m, lmi_beats *s) {
     s->next = lmi_alloc(a, n, sizeof *s->next);
     s->k = lmi_alloc(a, n, sizeof *s->k);
     s->began = lmi_alloc(a, n + 1, sizeof *s->began);
-    s->first = lmi_alloc(a, (uint64_t)m->n_places, sizeof *s->first);
+    s->first = lmi_alloc_none(a, m->n_places);
     return s->of_event && s->run_of && s->place && s->next && s->k && s->began && s->first;
 }
 
 static lam_status find_beats(const lam_model *m, lmi_arena *a, lmi_beats *out, lam_error *e) {
     lmi_beats s = {0};
     int32_t *last = lmi_alloc(a, (uint64_t)m->n_places, sizeof *last);
-    int32_t *run_of_place = lmi_alloc(a, (uint64_t)m->n_places, sizeof *run_of_place);
+    int32_t *run_of_place = lmi_alloc_none(a, m->n_places);
     int32_t root = -1, run = -1;
     if (!last || !run_of_place || !slots_alloc(a, m, &s)) return lmi_nomem(e);
-    for (int32_t i = 0; i < m->n_places; i++) s.first[i] = run_of_place[i] = -1;
     for (int32_t i = 0; i < m->n_events; i++) {
         const lam_event *ev = &m->events[i];
         if (root < 0) root = ev->place;

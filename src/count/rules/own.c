@@ -144,8 +144,7 @@ static lam_status set_formula(lam_rules *r, const spot *s, lmi_rule *rule, int m
                      lam_metric_name((lam_metric)metric));
     lmi_buf_init(&b);
     lam_status status = expand(s, at, n, rule, &b, &changed, e);
-    const char *text = status == LAM_OK ? lmi_strdup(&r->arena, lmi_buf_text(&b)) : NULL;
-    lmi_buf_free(&b);
+    const char *text = lmi_buf_keep(&b, &r->arena);
     if (status != LAM_OK) return status;
     if (!text) return lmi_nomem(e);
     if (lmi_formula_parse(&code, text, &inner) != LAM_OK) {

@@ -81,9 +81,7 @@ static bool is_counted(const holding *w, const lmi_limited *of) {
 
 static lam_status add_note(holding *w) {
     const char **at = &w->k->note[w->k->n_notes++];
-    LAM_TRY(lmi_buf_status(&w->text, w->e));
-    *at = lmi_strdup(&w->k->arena, lmi_buf_text(&w->text));
-    lmi_buf_clear(&w->text);
+    *at = lmi_buf_keep(&w->text, &w->k->arena);
     return *at ? LAM_OK : lmi_nomem(w->e);
 }
 
@@ -111,9 +109,7 @@ static lam_status hold_to_baseline(holding *w, int i) {
     h->most = base + (within > 0 ? (lmi_wide)((double)base * within / 100) : 0);
     lmi_put_real(&w->text, within);
     lmi_put(&w->text, " %");
-    LAM_TRY(lmi_buf_status(&w->text, w->e));
-    h->text = lmi_strdup(&w->k->arena, lmi_buf_text(&w->text));
-    lmi_buf_clear(&w->text);
+    h->text = lmi_buf_keep(&w->text, &w->k->arena);
     if (!h->text) return lmi_nomem(w->e);
     judge(w, h);
     return h->verdict == LAM_OVER ? lmi_find_parts(w->k, h, w->c, w->now, &w->both, w->e) : LAM_OK;
@@ -210,12 +206,10 @@ lam_status lam_check_failed(lam_check **out, const char *name, const lam_error *
         lam_check *k = *out;
         lmi_putf(&text, "%s%s%s", why->where, *why->where ? ": " : "",
                  *why->text ? why->text : lam_status_name(why->status));
-        s = lmi_buf_status(&text, e);
-        k->error = s == LAM_OK ? lmi_strdup(&k->arena, lmi_buf_text(&text)) : NULL;
+        k->error = lmi_buf_keep(&text, &k->arena);
         k->verdict = LAM_CHECK_FAILED;
-        if (s == LAM_OK && !k->error) s = lmi_nomem(e);
+        if (!k->error) s = lmi_nomem(e);
     }
-    lmi_buf_free(&text);
     if (s == LAM_OK) return s;
     lam_check_free(*out);
     *out = NULL;

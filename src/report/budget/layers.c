@@ -105,15 +105,13 @@ static lam_status keep(lam_check *k, lmi_held_to *h, const lam_costs *c, const l
     lmi_buf path;
     lmi_buf_init(&path);
     lmi_outline_path(all, from->place, &path);
-    lam_status s = lmi_buf_status(&path, e);
     *p = (lmi_grown){.was = from->was, .now = from->now, .whole = from->whole};
     if (all->change) p->change = from->whole ? LMI_ADDED : LMI_CHANGED;
-    p->path = s == LAM_OK ? lmi_strdup(&k->arena, lmi_buf_text(&path)) : NULL;
+    p->path = lmi_buf_keep(&path, &k->arena);
     p->type = lmi_strdup(&k->arena, all->at[from->place].type);
-    lmi_buf_free(&path);
-    if (s == LAM_OK && (!p->path || !p->type)) s = lmi_nomem(e);
+    if (!p->path || !p->type) return lmi_nomem(e);
     bool own = all->at[from->place].n_children > 0 && !from->whole;
-    return s == LAM_OK && own && h->of->metric >= 0 ? find_operators(k, p, c, h->of, e) : s;
+    return own && h->of->metric >= 0 ? find_operators(k, p, c, h->of, e) : LAM_OK;
 }
 
 lam_status lmi_find_parts(lam_check *k, lmi_held_to *h, const lam_costs *c, const lmi_outline *o,

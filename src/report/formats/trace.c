@@ -54,10 +54,8 @@ static const lmi_span *innermost(const timeline *t) {
  * with that. */
 static lam_status enter(timeline *t, lmi_span s, lmi_span *out) {
     if (innermost(t) && s.t1 > innermost(t)->t1) s.t1 = innermost(t)->t1;
-    lmi_span *at = lmi_vec_push(&t->open);
-    if (!at) return lmi_nomem(t->j->e);
-    *at = *out = s;
-    return LAM_OK;
+    *out = s;
+    return lmi_vec_put(&t->open, &s, t->j->e);
 }
 
 /* True if the innermost open span has ended before `s` begins, or if `s` is NULL, at the end. */
@@ -113,7 +111,7 @@ static void put_event(const timeline *t, const lmi_span *s, lmi_buf *b) {
     static const char *const phases[LAM_N_PHASES] = {"forward", "backward", "recompute"};
     const lam_op *op = s->is_op ? &t->m->ops[s->index] : NULL;
     const lam_event *ev = op ? NULL : &t->m->events[s->index];
-    int phase = op ? op->phase : ev->flags & LAM_CALL_AGAIN ? LAM_RECOMPUTE : LAM_FORWARD;
+    int phase = op ? op->phase : lmi_call_phase(ev);
     lmi_put(b, ",\n{\"name\": ");
     if (op)
         lmi_put_json(b, op->sig->name);

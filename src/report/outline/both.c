@@ -94,10 +94,7 @@ static int by_ends(const void *p, const void *q) {
 
 static lam_status add_line(joining *j, int32_t from, int32_t to) {
     if (from < 0 || from >= to) return LAM_OK; /* an end is missing, or their order changed */
-    lmi_line_ends *line = lmi_vec_push(&j->lines);
-    if (!line) return lmi_nomem(j->e);
-    *line = (lmi_line_ends){from, to};
-    return LAM_OK;
+    return lmi_vec_put(&j->lines, &(lmi_line_ends){from, to}, j->e);
 }
 
 static lam_status find_lines(joining *j, const lmi_level *a, const lmi_level *b, const fate *of,
@@ -115,13 +112,6 @@ static lam_status find_lines(joining *j, const lmi_level *a, const lmi_level *b,
     for (size_t i = 0; i < j->lines.n; i++)
         if (!kept || by_ends(&line[kept - 1], &line[i]) != 0) line[kept++] = line[i];
     j->lines.n = kept;
-    return LAM_OK;
-}
-
-static lam_status add_level(joining *j, const lmi_level *l) {
-    lmi_level *to = lmi_vec_push(&j->levels);
-    if (!to) return lmi_nomem(j->e);
-    *to = *l;
     return LAM_OK;
 }
 
@@ -145,7 +135,7 @@ static lam_status join(joining *j, int32_t up, int32_t was, int32_t now, int32_t
     LAM_TRY(lmi_level_name(&both, &j->o->arena, &j->text, j->e));
     LAM_TRY(lmi_draw(&both.at, &j->o->arena, both.n, both.size, both.n_lines, both.line, j->e));
     *out = (int32_t)j->levels.n;
-    return add_level(j, &both);
+    return lmi_vec_put(&j->levels, &both, j->e);
 }
 
 /* -- all ------------------------------------------------------------------------------------------------- */
@@ -157,14 +147,14 @@ static lam_status take_levels(joining *j) {
     if (!to) return lmi_nomem(j->e);
     for (int32_t i = 0; i < j->o->n; i++)
         if (j->o->was_at[i] >= 0) to[j->o->was_at[i]] = i;
-    for (int32_t k = 0; k < j->n_now; k++) LAM_TRY(add_level(j, &j->o->level[k]));
+    for (int32_t k = 0; k < j->n_now; k++) LAM_TRY(lmi_vec_put(&j->levels, &j->o->level[k], j->e));
     for (int32_t k = 0; k < was->n_levels; k++) {
         lmi_level l = was->level[k];
         l.node = lmi_copy(&j->o->arena, l.node, (uint64_t)l.n, sizeof *l.node);
         if (!l.node) return lmi_nomem(j->e);
         for (int32_t i = 0; i < l.n; i++)
             if (l.node[i].place >= 0) l.node[i].place = to[l.node[i].place];
-        LAM_TRY(add_level(j, &l));
+        LAM_TRY(lmi_vec_put(&j->levels, &l, j->e));
     }
     return LAM_OK;
 }

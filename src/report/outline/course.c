@@ -42,17 +42,15 @@ static lam_status take_points(course *c) {
 /* -- places at work -------------------------------------------------------------------------------------- */
 
 static lam_status add_span(course *c, int32_t place, uint8_t phase, int64_t t0, int64_t t1) {
-    lmi_at_work *at = lmi_vec_push(&c->spans);
-    if (!at) return lmi_nomem(c->w->e);
-    *at = (lmi_at_work){place, c->o->at[place].depth, phase, t0, t1 - t0};
-    return LAM_OK;
+    const lmi_at_work at = {place, c->o->at[place].depth, phase, t0, t1 - t0};
+    return lmi_vec_put(&c->spans, &at, c->w->e);
 }
 
 static lam_status add_call(course *c, const lmi_span *s) {
     const lam_event *ev = &c->w->m->events[s->index];
     int32_t place = lmi_place_for(c->w->of_place, ev->place), depth = c->o->at[place].depth;
     if (depth < 1 || depth > DEEPEST) return LAM_OK;
-    return add_span(c, place, ev->flags & LAM_CALL_AGAIN ? LAM_RECOMPUTE : LAM_FORWARD, s->t0, s->t1);
+    return add_span(c, place, lmi_call_phase(ev), s->t0, s->t1);
 }
 
 /* For each depth the span of the backward that the next node may continue; -1: none. */

@@ -425,12 +425,10 @@ lam_status lmi_outline_diff(lmi_outline *o, const lmi_outline *before, const lmi
     o->was = before;
     lmi_arena_init(&scratch, UINT64_MAX);
     lmi_map_init(&t.names);
-    t.of_a = lmi_alloc(&scratch, (uint64_t)before->n, sizeof *t.of_a);
-    t.of_b = lmi_alloc(&scratch, (uint64_t)after->n, sizeof *t.of_b);
+    t.of_a = lmi_alloc_none(&scratch, before->n);
+    t.of_b = lmi_alloc_none(&scratch, after->n);
     lam_status s = t.of_a && t.of_b ? LAM_OK : lmi_nomem(e);
     if (s == LAM_OK) {
-        for (int32_t i = 0; i < before->n; i++) t.of_a[i] = -1;
-        for (int32_t j = 0; j < after->n; j++) t.of_b[j] = -1;
         find_common(&t);
         s = find_keys(&t, before, &t.key_a);
         pair(&t, 0, 0);

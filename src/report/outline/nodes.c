@@ -81,9 +81,7 @@ static lmi_box_size size_of(const lmi_level_node *node) {
 /* -- all ----------------------------------------------------------------------------------------- */
 
 static lam_status keep_text(lmi_buf *text, lmi_arena *a, const char **out, lam_error *e) {
-    LAM_TRY(lmi_buf_status(text, e));
-    *out = text->n ? lmi_strdup(a, lmi_buf_text(text)) : "";
-    lmi_buf_clear(text);
+    *out = lmi_buf_keep(text, a);
     return *out ? LAM_OK : lmi_nomem(e);
 }
 

@@ -27,9 +27,7 @@ static lam_status add_node(growing *g, int32_t parent, const char *name, const c
     lam_error *e = g->s->w.e;
     int32_t i = (int32_t)g->nodes.n;
     if (i >= MOST_PLACES) return lmi_saved_wrong(g->s, "it has more modules than any model");
-    node *n = lmi_vec_push(&g->nodes);
-    if (!n) return lmi_nomem(e);
-    *n = (node){name, parent, -1, -1, -1};
+    LAM_TRY(lmi_vec_put(&g->nodes, &(node){name, parent, -1, -1, -1}, e));
     if (parent >= 0) {
         node *all = g->nodes.data, *up = &all[parent];
         if (up->last >= 0)
@@ -346,10 +344,9 @@ static lam_status give_attributes(lmi_saved *s, const attributes *a) {
 /* A report of an older lamina has none. */
 static lam_status take_attributes(lmi_saved *s) {
     lmi_taking *w = &s->w;
-    attributes a = {.row = lmi_alloc(&w->scratch, (uint64_t)w->n, sizeof *a.row),
+    attributes a = {.row = lmi_alloc_none(&w->scratch, w->n),
                     .first = lmi_alloc(&w->scratch, (uint64_t)w->n, sizeof *a.first)};
     if (!a.row || !a.first) return lmi_nomem(w->e);
-    for (int32_t i = 0; i < w->n; i++) a.row[i] = -1;
     lmi_vec_init(&a.all, sizeof(lam_attr));
     lam_status status = lmi_saved_each(s,
                                        "SELECT r.key, a.key, a.type, a.value FROM json_each(?1, '$.rows') r, "

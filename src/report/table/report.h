@@ -55,8 +55,6 @@ typedef struct lmi_line {
 /* "called", "never called", "called elsewhere", "own parameters", "outside calls" or "total". */
 const char *lmi_line_status(const lmi_line *l);
 void lmi_line_of_row(const lmi_job *j, int32_t row, lmi_line *out);
-/* True for a call inside another of the same place, as of a module that calls itself: its time is of that. */
-bool lmi_inside_itself(const lam_model *m, const lam_event *call);
 /* Adds b's numbers to a's. */
 void lmi_line_add(lmi_line *a, const lmi_line *b);
 void lmi_line_add_times(lmi_line *a, const lmi_line *b); /* adds times alone */

@@ -35,12 +35,6 @@ lam_count lmi_total(const lam_costs *c, lam_metric metric) {
     return lmi_sum(lmi_exact(0), lam_costs_total(c, metric));
 }
 
-bool lmi_inside_itself(const lam_model *m, const lam_event *call) {
-    for (int32_t i = call->parent; i >= 0; i = m->events[i].parent)
-        if (m->events[i].place == call->place) return true;
-    return false;
-}
-
 const char *lmi_line_status(const lmi_line *l) {
     if (l->index < 0) return "total";
     if (l->event) return "called";

@@ -39,10 +39,9 @@ static lam_status have(having *h, const lmi_outline *o, bool levels, lam_error *
     h->o = o;
     lmi_arena_init(&h->arena, UINT64_MAX);
     lmi_buf_init(&h->path);
-    h->first = lmi_alloc(&h->arena, (uint64_t)n, sizeof *h->first);
+    h->first = lmi_alloc_none(&h->arena, n);
     h->next = lmi_alloc(&h->arena, (uint64_t)o->n, sizeof *h->next);
     if (!h->first || !h->next) return lmi_nomem(e);
-    for (int32_t k = 0; k < n; k++) h->first[k] = -1;
     for (int32_t i = o->n - 1; i >= 0; i--) {
         int32_t k = index_of(&o->at[i], levels);
         if (k < 0) continue;
