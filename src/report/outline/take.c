@@ -20,7 +20,7 @@ int64_t lmi_add_capped(int64_t a, int64_t b) {
 }
 
 void lmi_add_own(lmi_taking *w, lmi_own_number k, int32_t place, lam_count c) {
-    int64_t *n = &w->own[k][place], sum;
+    int64_t *n = &w->own[k][place], sum = 0;
     uint8_t *state = &w->state[k][place];
     bool over = c.over > 0 || lmi_add_over(*n, c.n, &sum);
     *n = over ? INT64_MAX : sum;
