@@ -181,6 +181,25 @@ def test_a_model_that_fits_has_the_weights_that_its_seed_gives(file, monkeypatch
     torch.testing.assert_close(built["big.py:Net",].layers[0].weight, expected.weight, rtol=0, atol=0)
 
 
+@pytest.mark.parametrize("fill", ["uniform_", "normal_", "kaiming_uniform_"])
+def test_large_random_weights_are_not_drawn_for_a_dry_run(file, fill):
+    (file / "net.py").write_text(
+        "from torch import nn\n"
+        "class Net(nn.Linear):\n"
+        "    def __init__(self, n=256):\n"
+        f"        super().__init__(n, n)\n        nn.init.{fill}(self.weight)\n"
+        "class Direct(Net):\n"
+        "    def __init__(self, n=256):\n"
+        "        super().__init__(n)\n        self.weight.data.normal_(), self.weight.data.uniform_()\n"
+    )
+    for name in ("Net", "Direct"):
+        small, large = (load.build(f"net.py:{name}", [f"n={n}"], {}, dry=True) for n in (256, 257))
+        assert len(small.weight.unique()) > 1000
+        assert large.weight.unique().tolist() == [pytest.approx(limit.SOME)]
+        real = load.build(f"net.py:{name}", ["n=257"], {}, dry=False)
+        assert len(real.weight.unique()) > 1000
+
+
 def test_a_dry_run_that_needs_values_names_the_option(file):
     (file / "asks.py").write_text(
         "import torch\nfrom torch import nn\n"

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 FILLING = ("ones", "full", "rand", "randn", "randint")
 MAKING = (*FILLING, "empty", "empty_strided", "zeros", "eye", "arange", "linspace", "tensor")
 LIKE = ("empty_like", "zeros_like", "ones_like", "full_like", "rand_like", "randn_like", "randint_like")
+SOME = 0.01  # what stands for random weights
 METHODS = ("clone", "new_empty", "new_zeros", "new_ones", "new_full", "new_tensor", "repeat")
 
 
@@ -38,9 +39,17 @@ def _functions(names: tuple[str, ...]) -> frozenset[Any]:
 
 
 @cache
-def _methods() -> frozenset[Any]:
+def _methods(names: tuple[str, ...]) -> frozenset[Any]:
     torch = sys.modules["torch"]
-    return frozenset(getattr(torch.Tensor, name) for name in METHODS)
+    return frozenset(getattr(torch.Tensor, name) for name in names)
+
+
+@cache
+def _random() -> frozenset[Any]:
+    """What weights are filled by: torch.nn.init calls the methods, except where a mode gets its function."""
+    torch = sys.modules["torch"]
+    init = torch.nn.init
+    return _methods(("uniform_", "normal_")) | {init.uniform_, init.normal_, init.kaiming_uniform_}
 
 
 def _nbytes(tensor: Any) -> int:
@@ -50,9 +59,10 @@ def _nbytes(tensor: Any) -> int:
 class _Count:
     """The tensors that were made and are still alive."""
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, *, dry: bool) -> None:
         torch = sys.modules["torch"]
         self._most = most
+        self._dry = dry
         self._there: dict[int, tuple[Any, int]] = {}  # by storage
         self._bytes = 0
         self._plain = torch.Tensor, torch.nn.Parameter
@@ -62,8 +72,13 @@ class _Count:
     def call(self, function: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         if function in _functions(FILLING) and kwargs.get("device") is None:
             self._expect(function, args, kwargs)
+        if self._dry and function in _random():
+            filled = args[0] if args else kwargs["tensor"]
+            if filled.numel() > MOST_KNOWN:
+                with sys.modules["torch"].no_grad():  # as the functions of torch.nn.init do
+                    return filled.fill_(SOME)
         out = function(*args, **kwargs)
-        if function in _functions(MAKING + LIKE) or function in _methods():
+        if function in _functions(MAKING + LIKE) or function in _methods(METHODS):
             self._add(out)
         return out
 
@@ -111,8 +126,10 @@ def _mode(call: Any) -> Any:
 
 
 @contextmanager
-def limited(most: int | None) -> Iterator[None]:
-    """In the block, at most ``most`` bytes of tensors are alive at a time.
+def limited(most: int | None, *, dry: bool = False) -> Iterator[None]:
+    """In the block, at most ``most`` bytes of tensors are alive at a time. If ``dry``, tensors of more than
+    ``MOST_KNOWN`` elements, whose values no dry run reads, are filled with one number and not with random
+    ones, which take most of the time in which a model is built.
 
     Raises:
         TooLargeError: there would be more; raised before the memory is allocated.
@@ -121,7 +138,7 @@ def limited(most: int | None) -> Iterator[None]:
         yield
         return
     import_module("torch.multiprocessing.reductions")  # so that it is not imported inside the mode
-    count = _Count(most)
+    count = _Count(most, dry=dry)
     with _mode(count.call):
         yield
     if count.over:

@@ -199,7 +199,7 @@ def _within(make: Callable[[], Any], target: str, *, dry: bool, again: bool) -> 
     here, state = available(), torch.get_rng_state()
     some = MOST_REAL if here is None else min(here, MOST_REAL)
     soon = some if dry else here // 4 if here is not None and again else here  # not a count: memory
-    made, error = _tried(make, nullcontext(), soon)
+    made, error = _tried(make, nullcontext(), soon, dry=dry)
     if error is None:
         return made
     if not isinstance(error, TooLargeError):
@@ -246,9 +246,11 @@ def _on_meta(make: Callable[[], Any], target: str, some: int, here: int | None) 
     ) from error
 
 
-def _tried(make: Callable[[], Any], context: Any, most: int | None) -> tuple[Any, BaseException | None]:
+def _tried(
+    make: Callable[[], Any], context: Any, most: int | None, *, dry: bool = False
+) -> tuple[Any, BaseException | None]:
     try:
-        with limited(most), context:
+        with limited(most, dry=dry), context:
             return make(), None
     except TooLargeError:
         error = TooLargeError()  # a new error, since the first one holds the tensors
