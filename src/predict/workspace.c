@@ -47,16 +47,17 @@ static bool is_dense(const asked *a, int32_t position, const int8_t *order) {
 
 static bool in_rows(const asked *a, int32_t position) { return is_dense(a, position, NULL); }
 
-/* True if the strides, also of axes of one element, are those of channels last and not also those of rows.
- * Gaps are allowed. */
+static const int8_t channels_last[4] = {1, 3, 2, 0};
+
+/* True if the strides of four axes, also of axes of one element, are those of channels last and not also
+ * those of rows. Gaps are allowed. */
 static bool suggests_last(const asked *a, int32_t position) {
-    static const int8_t orders[2][5] = {{1, 3, 2, 0}, {1, 4, 3, 2, 0}};
     const lam_op_arg *t = lmi_asked_tensor(a, position);
-    const int64_t *strides = t && (t->ndim == 4 || t->ndim == 5) ? a->strides[t - a->in] : NULL;
+    const int64_t *strides = a->strides[t - a->in];
     int64_t least = 0;
     if (!strides || strides[1] == 0) return false;
-    for (int32_t i = 0; i < t->ndim; i++) {
-        int32_t axis = orders[t->ndim - 4][i];
+    for (int32_t i = 0; i < 4; i++) {
+        int32_t axis = channels_last[i];
         int64_t size = t->sizes[axis], stride = strides[axis];
         if (size == 0 || stride < least || (axis == 0 && least == strides[1])) return false;
         least = size > 1 ? lmi_times(stride, size) : stride;
@@ -64,11 +65,9 @@ static bool suggests_last(const asked *a, int32_t position) {
     return true;
 }
 
-/* True if torch treats the tensor as channels last: an image or a volume, without gaps. */
+/* True if torch treats the tensor of four axes as channels last, without gaps. */
 static bool is_channels_last(const asked *a, int32_t position) {
-    static const int8_t orders[2][5] = {{1, 3, 2, 0}, {1, 4, 3, 2, 0}};
-    const lam_op_arg *t = lmi_asked_tensor(a, position);
-    return suggests_last(a, position) && !in_rows(a, position) && is_dense(a, position, orders[t->ndim - 4]);
+    return suggests_last(a, position) && !in_rows(a, position) && is_dense(a, position, channels_last);
 }
 
 /* Bytes of a copy in rows; 0: not needed. */

@@ -174,6 +174,13 @@ static void strides_count(void **state) {
     const int64_t *wider[] = {gaps, NULL, NULL}, *apiece[] = {far, NULL, NULL};
     assert_int_equal(lam_workspace(rule, grey, wider, 3, wide), 8192 + 2048);
     assert_int_equal(lam_workspace(rule, dot, apiece, 3, wide), 8);
+    /* The stride of an axis of one element says nothing; that of any other must fit. */
+    static const int64_t row[] = {4, 1, 8}, any[] = {8, 5, 1}, wide_rows[] = {16, 5, 1};
+    const lam_op_arg turned = net_op_tensor(0, row, 3);
+    const int64_t *fits[] = {any}, *gapped[] = {wide_rows};
+    rule = lam_workspace_rule("aten::native_layer_norm");
+    assert_int_equal(lam_workspace(rule, &turned, fits, 1, wide), 0);
+    assert_int_equal(lam_workspace(rule, &turned, gapped, 1, wide), 128);
 }
 
 static void others(void **state) {
@@ -217,6 +224,13 @@ static void nothing_is_known_of_others(void **state) {
     assert_int_equal(lam_workspace_rule(NULL), -1);
     assert_int_equal(lam_workspace(-1, NULL, NULL, 0, wide), 0);
     assert_int_equal(lam_workspace(1 << 20, NULL, NULL, 0, wide), 0);
+    const lam_op_arg q = T(0, 2, 12, 197, 64), all[] = {q, T(1, 2, 12, 197, 64), T(2, 2, 12, 197, 64)};
+    const int64_t *none[3] = {NULL};
+    int32_t rule = lam_workspace_rule("aten::_scaled_dot_product_flash_attention_for_cpu");
+    assert_int_equal(lam_workspace(rule, all, none, 3, wide), 67328);
+    assert_int_equal(lam_workspace(rule, all, none, -1, wide), 0);
+    assert_int_equal(lam_workspace(rule, all, none, 3, (lam_cpu){1, 0, false}), 0);
+    assert_int_equal(lam_workspace(rule, all, none, 3, (lam_cpu){0, 16, false}), 0);
     assert_int_equal(lam_cpu_here(0).threads, 1);
     assert_true(lam_cpu_here(3).lanes >= 8);
 }

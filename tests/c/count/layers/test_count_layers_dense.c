@@ -258,6 +258,28 @@ static void transposed_convolution(void **state) {
     }
 }
 
+/* Without channels of the input each element is its bias. */
+static void convolution_of_nothing(void **state) {
+    (void)state;
+    layer l;
+    layer_new(&l, "Conv1d");
+    has_int(&l, "in_channels", 0);
+    has_int(&l, "out_channels", 2);
+    has_int(&l, "groups", 1);
+    has_ints(&l, "kernel_size", SIZES(3));
+    has_ints(&l, "stride", SIZES(1));
+    has_ints(&l, "dilation", SIZES(1));
+    has_ints(&l, "padding", SIZES(0));
+    has_text(&l, "padding_mode", "zeros");
+    has_param(&l, "weight", SIZES(2, 0, 3));
+    has_param(&l, "bias", SIZES(2));
+    takes(&l, SIZES(1, 0, 8));
+    gives(&l, SIZES(1, 2, 6));
+    cells *y = cells_of(12), *b = cells_of(2);
+    for (int64_t i = 0; i < 12; i++) wr(y, i, rd(b, i / 6));
+    proves(&l);
+}
+
 /* Padding that copies: where the windows reach every element by themselves the count is exact, else DMAs are
  * unknown. */
 static void copied_padding(void **state) {
@@ -282,8 +304,11 @@ static void copied_padding(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(linear),         cmocka_unit_test(bilinear),
-        cmocka_unit_test(convolution),    cmocka_unit_test(transposed_convolution),
+        cmocka_unit_test(linear),
+        cmocka_unit_test(bilinear),
+        cmocka_unit_test(convolution),
+        cmocka_unit_test(transposed_convolution),
+        cmocka_unit_test(convolution_of_nothing),
         cmocka_unit_test(copied_padding),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -172,6 +172,14 @@ static void paddings(void **state) {
     takes(&l, SIZES(1, 3, 3));
     gives(&l, SIZES(1, 5, 5));
     is_unknown(&l, 1 << LAM_DMAS);
+    for (int side = 0; side < 2; side++) { /* no tensor is cropped by as much as this */
+        const int64_t most = -(INT64_C(1) << 40);
+        layer_new(&l, "ZeroPad1d");
+        has_ints(&l, "padding", SIZES(side ? 1 : most, side ? most : 1));
+        takes(&l, SIZES(1, 3));
+        gives(&l, SIZES(1, 5));
+        is_unknown(&l, 1 << LAM_DMAS);
+    }
 }
 
 /* -- fold and unfold ----------------------------------------------------------------------------------- */

@@ -116,6 +116,24 @@ static void biases_of_convolutions(void **state) {
     }
 }
 
+/* Of a padding that is called "same", half of an odd number is rounded down on both sides. */
+static void halves_of_paddings(void **state) {
+    (void)state;
+    for (int same = 0; same < 2; same++) {
+        op_new("aten::_convolution_mode");
+        in_tensor(0, SIZES(1, 3, 8, 6));
+        in_tensor(1, SIZES(4, 3, 2, 3));
+        in_none(2);
+        in_ints(3, SIZES(1, 1));
+        in_text(4, same ? "same" : "valid");
+        in_ints(5, SIZES(1, 1));
+        in_int(6, 1);
+        out_tensor(0, SIZES(1, 4, 8, 6));
+        look();
+        IS(halved, same ? 4 * 7 * 6 : 4 * 8 * 6);
+    }
+}
+
 /* Nothing can be made of an image without elements. */
 static void images_of_nothing(void **state) {
     (void)state;
@@ -154,7 +172,7 @@ int main(void) {
         cmocka_unit_test(layer_norms_backward),     cmocka_unit_test(rows_along_an_axis),
         cmocka_unit_test(choices_of_none),          cmocka_unit_test(scales_of_transforms),
         cmocka_unit_test(biases_of_convolutions),   cmocka_unit_test(images_of_nothing),
-        cmocka_unit_test(products_of_unknown_ways),
+        cmocka_unit_test(products_of_unknown_ways), cmocka_unit_test(halves_of_paddings),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -319,6 +319,7 @@ static void shown(void **state) {
     shows("-out + red", "-1,605,632 + 147");
     shows("out*(1+1)", "1,605,632 \xc3\x97 2");
     shows("min(red, 200) + max(red, 200)", "147 + 200");
+    shows("min(2, 3)*4 + (red < out)", "9");
     shows("least(out)", "1,605,632");
     shows("bias*out", "0");
     shows("bias*biases", "0 \xc3\x97 ?"); /* what is not known stays */
