@@ -342,6 +342,7 @@ WAYS = {
     "one hot of 7": lambda _: nn.functional.one_hot(WHOLE, 7),
     "one hot of computed": lambda x: nn.functional.one_hot(x.argmax(1), 4),
     "one hot of none": lambda _: nn.functional.one_hot(WHOLE[:0], 7),
+    "one hot of a range": lambda _: nn.functional.one_hot(torch.arange(4)),
     "pool": lambda x: nn.functional.max_pool1d(x, 2),
     "pool with indices": lambda x: nn.functional.max_pool1d(x, 2, return_indices=True)[0],
     "repeated": lambda x: x.repeat_interleave(WHOLE.view(-1), 0),

@@ -244,3 +244,17 @@ def test_what_is_too_much_work_is_named(monkeypatch):
         fit = lamina.fit(known, torch.rand(4, 8))
         assert (fit.forward.gap, fit.forward.rough) == (None, None)
     workspace._measured.clear()
+
+
+@needs_allocator
+@pytest.mark.parametrize("name", ["logsumexp", "kthvalue"])
+def test_what_a_few_examples_take_tells_what_all_of_them_take(monkeypatch, name):
+    workspace._measured.clear()
+    net = INSIDE[name]()
+    exact = lamina.fit(net, ()).forward
+    workspace._measured.clear()
+    monkeypatch.setattr(workspace, "MOST_BYTES", net.t0.numel() * 4 // 3)
+    few = lamina.fit(net, ()).forward
+    assert (exact.rough, few.rough) == (None, f"what aten::{name} takes beside its results is known roughly")
+    assert few.bytes == exact.bytes
+    workspace._measured.clear()

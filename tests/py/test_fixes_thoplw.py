@@ -205,6 +205,14 @@ def test_custom_op_that_returns_none_leaves_the_layer_out():
     assert dict(info.info)["0"]["macs"] is None
 
 
+def test_a_custom_op_may_count_nothing_and_only_whole_numbers():
+    macs, params, info = profile(nn.Sequential(nn.Linear(4, 4)), x(), custom_ops={nn.Linear: lambda *_: 0})
+    assert (macs, params, dict(info.info)["0"]["macs"]) == (0, 20, 0)
+    for wrong in (-1, 0.5, "4"):
+        with pytest.raises(ValueError, match=r"Linear returned .*; it returns a whole number of "):
+            profile(nn.Linear(4, 4), x(), custom_ops={nn.Linear: lambda *_, wrong=wrong: wrong})
+
+
 def test_custom_op_serves_its_class_only_and_silences_the_message(capsys):
     net = nn.Sequential(Mine(), Derived())
     macs, _, _ = lamina.profile(net, x(), custom_ops={Mine: lambda *_: 7})

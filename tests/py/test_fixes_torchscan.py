@@ -449,6 +449,16 @@ def test_tied_and_frozen():
     assert (second["grad_params"], second["nograd_params"], second["is_shared"]) == (4, 0, True)
 
 
+def test_overheads_are_what_a_gpu_holds_beyond_tensors(monkeypatch):
+    """Of 100 MiB of the process, torch's allocator holds 30, of which tensors use 20."""
+    told = {"is_initialized": True, "memory_reserved": 30 << 20, "memory_allocated": 20 << 20}
+    for name, value in told.items():
+        monkeypatch.setattr(torch.cuda, name, lambda value=value: value)
+    monkeypatch.setattr(crawler, "get_process_gpu_ram", lambda _: 100.0)
+    overheads = crawl(nn.ReLU())["overheads"]
+    assert overheads == {"cuda": {"pre": 70.0, "fwd": 70.0}, "framework": {"pre": 10.0, "fwd": 10.0}}
+
+
 def test_gpu_memory_without_a_gpu(monkeypatch):
     monkeypatch.setenv("PATH", "")
     with warnings.catch_warnings():

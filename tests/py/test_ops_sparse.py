@@ -14,7 +14,7 @@ from torch import nn
 from where_kit import not_observed, tells_layouts
 
 import lamina
-from lamina._observe import support
+from lamina._observe import probe, support
 
 if support.way().name == "calls":
     pytest.skip(f"no operators: {support.way().why}", allow_module_level=True)
@@ -146,6 +146,19 @@ def test_reductions_of_products_and_products_that_are_sampled(way, monkeypatch):
     report = look(monkeypatch, way, torch.sparse.sampled_addmm, sparse, torch.rand(6, 3), torch.rand(3, 8))
     assert (report.macs, report.effective_macs) == (6 * 3 * 8, 4 * 3)
     assert (report.flops, report.flops.state) == (2 * 6 * 3 * 8, "exact")
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.filterwarnings("ignore")
+def test_dispatch_keys_tell_sparse_tensors_by_their_form(form):
+    """A torch that tells no layout in C is asked in this way."""
+    keys, _ = probe._find_keys(torch)
+    bits = probe._find_sparse(torch, keys)
+    if -1 in bits:
+        pytest.skip("the keys of tensors are not found in this torch")
+    dense = matrix()
+    told = [[probe._word(x, keys) >> bit & 1 for bit in bits] for x in (dense, FORMS[form](dense))]
+    assert told == [[0, 0], [form == "coo", form != "coo"]]
 
 
 # Allocators of C++ that give something else than malloc does.

@@ -14,7 +14,7 @@ from conftest import needs_fit
 from torch import nn
 
 import lamina
-from lamina._base.errors import UnsupportedError
+from lamina._base.errors import UnsupportedError, UsageError
 from lamina._command import cli, live
 from lamina._observe import support
 from lamina._target import limit, load
@@ -289,6 +289,12 @@ def test_errors_of_a_target_name_what_was_imported_and_the_line(tmp_path, monkey
     finally:
         for name in files:
             sys.modules.pop(name, None)
+
+
+@pytest.mark.parametrize("text", ["width", "=3", "a b=3", ""])
+def test_a_build_argument_is_a_name_and_a_value(text):
+    with pytest.raises(UsageError, match=f"^{text!r} is no build argument; write name=value$"):
+        live.run_target("torch.nn:Linear", ["2x4"], None, [text])
 
 
 def test_a_program_of_torch_export_keeps_its_mode(tmp_path, monkeypatch, capsys):

@@ -476,6 +476,17 @@ def test_a_compiler_that_begins_meets_nothing(tmp_path):
     assert rows(file, "SELECT group_concat(number) FROM steps") == [("0,6,9,15",)]
 
 
+@pytest.mark.usefixtures("uncompiled")
+@pytest.mark.parametrize("handler", [None, object()], ids=["no handler", "no callbacks"])
+def test_nothing_stays_in_place_where_a_compiler_does_not_tell_that_it_begins(tmp_path, monkeypatch, handler):
+    callback = pytest.importorskip("torch._dynamo.callback")
+    monkeypatch.setattr(callback, "callback_handler", handler)
+    model, call = net(), module_call()
+    with lamina.watch(model, every=2, file=tmp_path / "run.lamina"):
+        train(model, 3)
+        assert (module_call(), standing_entry.Rest.resting) == (call, False)
+
+
 @pytest.mark.parametrize("again", [False, True])
 @pytest.mark.parametrize("options", [{}, {"memory": True}, {"health": True}])
 def test_compiled_models_stay_compiled(tmp_path, options, again):

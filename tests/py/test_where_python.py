@@ -270,6 +270,17 @@ def test_a_class_of_tensors_with_memory_of_its_own(watching):
     assert forwards(Calls(forward), x()) == (2 * MACS, "exact")
 
 
+def test_what_a_class_keeps_from_every_mode_counts_once():
+    class Alone(torch.Tensor):
+        @classmethod
+        def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+            with torch._C._DisableTorchDispatch():
+                return func(*args, **(kwargs or {}))
+
+    net = Calls(lambda self, a: torch.mm(torch.Tensor._make_subclass(Alone, a), torch.rand(4, 8)))
+    assert forwards(net, x()) == (MACS, "exact")
+
+
 def test_a_class_without_an_answer_of_its_own_counts_once(watching):
     if OLD and watching == "dispatch":
         pytest.skip("this torch refuses such a tensor under a mode")

@@ -100,10 +100,11 @@ class Rest:
             cls._told = [None]
             return True
         handler = getattr(sys.modules.get("torch._dynamo.callback"), "callback_handler", None)
-        cls._told = getattr(handler, "start_callbacks", [])
-        if handler is not None and cls._compiles not in cls._told:
-            cls._told.append(cls._compiles)
-        return bool(cls._told)  # none: an older compiler
+        callbacks = getattr(handler, "start_callbacks", None)  # None: an older compiler
+        cls._told = [] if callbacks is None else callbacks
+        if callbacks is not None and cls._compiles not in callbacks:
+            callbacks.append(cls._compiles)
+        return callbacks is not None
 
     @classmethod
     def _imported(cls) -> None:
