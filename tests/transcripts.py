@@ -101,8 +101,9 @@ def printed(command: str, folder: Path) -> str:
         return (folder / words[1]).read_text("utf-8").rstrip("\n")
     if words[0] not in ("lamina", "python"):
         raise AssertionError(f"a transcript runs lamina, python and cat only, not {words[0]!r}")
-    if words[0] == "lamina" and not settings:
-        done = warm.lamina(words[1:], cwd=folder, env=screen())
+    # torchvision, which a warm process has imported, imports the compiler, and dispatch tells of that.
+    if words[0] == "lamina" and "LAMINA_CAPTURE" not in settings:
+        done = warm.lamina(words[1:], cwd=folder, env=screen(**settings))
     else:
         words = [sys.executable, *([] if words[0] == "python" else ["-m", "lamina"]), *words[1:]]
         done = subprocess.run(

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs `lamina ...` in a child process that has torch imported, which is most of what such a process takes.
 
-Each command is a fork of a process that imported torch, torchvision and nothing of lamina; it ends as any
-Python does. Variables that are read when Python or torch starts have a process of their own. Tests of what
-lamina imports, and of its start, begin a Python of their own instead.
+Each command is a fork of a process that imported torch, torchvision and nothing of lamina. It ends with the
+command: Python's own end goes through all objects of torch, which takes longer than most commands. Variables
+that are read when Python or torch starts have a process of their own. Tests of what lamina imports, and of
+its start and end, begin a Python of their own instead.
 """
 
 from __future__ import annotations
@@ -75,8 +76,8 @@ def serve() -> None:
     with suppress(ImportError):  # tests that need it skip
         import torchvision.models  # noqa: F401
     gc.collect()
-    # Otherwise each child, when it ends, goes through all objects of torch, which takes it a second. Triton,
-    # if it was imported, would print that its frozen objects leak.
+    # Otherwise each search for garbage goes through all objects of torch. Triton, if it was imported, would
+    # print that its frozen objects leak.
     if "triton" not in sys.modules:
         gc.freeze()
     for line in sys.stdin:
@@ -90,7 +91,9 @@ def serve() -> None:
 
 def become(request: dict[str, object]) -> None:
     """Of a child: does what `python -m lamina` does, with torch imported already."""
+    import atexit
     import runpy
+    import threading
 
     for number, name, flags in (
         (0, os.devnull, os.O_RDONLY),
@@ -105,7 +108,18 @@ def become(request: dict[str, object]) -> None:
     os.chdir(request["cwd"])
     sys.path[0] = request["cwd"]  # as `python -m` has it
     sys.argv[:] = ["lamina", *request["words"]]
-    runpy.run_module("lamina", run_name="__main__", alter_sys=True)
+    code: object = None
+    try:
+        runpy.run_module("lamina", run_name="__main__", alter_sys=True)
+    except SystemExit as ended:
+        code = ended.code
+    if code is None or isinstance(code, int):  # a text is Python's to print
+        threading._shutdown()
+        atexit._run_exitfuncs()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit((code or 0) & 0xFF)
+    sys.exit(code)
 
 
 if __name__ == "__main__":
