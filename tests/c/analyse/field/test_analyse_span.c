@@ -167,6 +167,27 @@ static void unlike_jumps_along_a_long_axis(void **state) {
     lmi_arena_free(&a);
 }
 
+/* Two paths together reach the input as far as either does. */
+static void paths_reach_as_far_as_either(void **state) {
+    (void)state;
+    lmi_arena a;
+    lmi_arena_init(&a, UINT64_MAX);
+    const int64_t n = LMI_EACH_MAX + 1;
+    for (int end = 0; end < 2; end++) {
+        lmi_span x, y;
+        assert_true(lmi_span_input(&a, &x, 2, n));
+        y = x;
+        x.first = end ? 0 : n - 10;
+        x.last = end ? 10 : n - 1;
+        assert_true(lmi_span_join(&a, &x, &y, n, n));
+        for (int64_t o = 0; o < n; o += n - 1) {
+            lmi_reach r = lmi_span_clipped(&x, o);
+            assert_true(r.lo == o && r.hi == o);
+        }
+    }
+    lmi_arena_free(&a);
+}
+
 static void fields_that_are_given_up(void **state) {
     (void)state;
     lmi_arena a;
@@ -534,6 +555,7 @@ int main(void) {
         cmocka_unit_test(paths_meet_in_the_hull),
         cmocka_unit_test(paths_that_differ_at_one_end),
         cmocka_unit_test(unlike_jumps_along_a_long_axis),
+        cmocka_unit_test(paths_reach_as_far_as_either),
         cmocka_unit_test(fields_that_are_given_up),
         cmocka_unit_test(an_overload_inside_itself),
         cmocka_unit_test(rows_tell_size_jump_and_padding),
