@@ -191,6 +191,52 @@ static bool file_has(const char *path, const char *tag) {
     return false;
 }
 
+/* The next number of a protocol buffer, 7 bits a byte. */
+static size_t varint(const unsigned char **at) {
+    size_t n = 0;
+    for (int shift = 0;; shift += 7) {
+        n |= (size_t)(**at & 0x7f) << shift;
+        if (*(*at)++ < 0x80) return n;
+    }
+}
+
+/* The content of a message that is the last thing before `end`. */
+static const unsigned char *inside(const unsigned char *at, unsigned char key, const unsigned char *end) {
+    assert_int_equal(*at++, key);
+    size_t n = varint(&at);
+    assert_ptr_equal(at + n, end);
+    return at;
+}
+
+/* Of an event of a scalar: seconds, step, and a summary of one value, which has a tag and a number. */
+static void check_scalar(const unsigned char *at, const unsigned char *end) {
+    at += 9;
+    if (*at == 0x10) {
+        at++;
+        varint(&at);
+    }
+    at = inside(inside(at, 0x2a, end), 0x0a, end);
+    assert_int_equal(*at++, 0x0a);
+    size_t n = varint(&at);
+    assert_memory_equal(at, "Net/", 4);
+    assert_int_equal(at[n], 0x15);
+    assert_ptr_equal(at + n + 5, end);
+}
+
+/* Its length is before each event, and a checksum of the length; a checksum of the event is behind it. */
+static void check_events(const char *path) {
+    static unsigned char bytes[1 << 16];
+    FILE *f = fopen(path, "rb");
+    assert_non_null(f);
+    const size_t n = fread(bytes, 1, sizeof bytes, f);
+    fclose(f);
+    uint64_t size;
+    for (const unsigned char *at = bytes; at < bytes + n; at += 12 + size + 4) {
+        memcpy(&size, at, sizeof size);
+        if (at > bytes) check_scalar(at + 12, at + 12 + size); /* the first tells the version */
+    }
+}
+
 static void all_of_it_as_scalars(void **state) {
     (void)state;
     static const char *const tags[] = {"Net/device_forward_ms",
@@ -210,6 +256,7 @@ static void all_of_it_as_scalars(void **state) {
     for (size_t i = 0; i < sizeof tags / sizeof *tags; i++)
         if (!file_has(path, tags[i])) fail_msg("no %s", tags[i]);
     assert_false(file_has(path, "Net/idle/"));
+    check_events(path);
 }
 
 /* -- what goes wrong --------------------------------------------------------------------------- */

@@ -234,7 +234,10 @@ static void words(lmi_packet *p, int64_t i) {
 static void kinds_have_rollups_of_their_own(void **state) {
     (void)state;
     compare(many_steps("gan.lamina", STEPS, generator), 2);
-    compare(many_steps("words.lamina", STEPS, words), 4);
+    const char *file = many_steps("words.lamina", STEPS, words);
+    assert_int_equal(number(file, "SELECT count(*) FROM rollups WHERE calls > 0"), 2 * 5);
+    assert_int_equal(number(file, "SELECT count(*) FROM rollups WHERE calls IS NULL"), 2);
+    compare(file, 4);
 }
 
 /* They are read instead of the rows, which need not be there any more. */
