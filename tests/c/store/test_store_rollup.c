@@ -318,6 +318,7 @@ static void rollups_that_cannot_be(void **state) {
         "UPDATE rollups SET calls = -4",
         "INSERT INTO rollups SELECT 50, model, training, gradients, went_back, calls, steps, last_step FROM "
         "rollups",
+        "UPDATE rollup_layers SET place = 3 WHERE place = 2",
         "UPDATE rollup_layers SET place = 99 WHERE place = 2",
         "UPDATE rollup_layers SET place = -1 WHERE place = 2",
         "UPDATE rollup_layers SET steps = steps + 1000",
