@@ -92,7 +92,7 @@ def test_infinity_that_is_no_mask_is_blamed_on_the_operator_that_made_it():
 
 
 @observed
-@pytest.mark.parametrize("factor", [-1, 0])
+@pytest.mark.parametrize("factor", [-1, 0, torch.tensor([1, -1]).repeat(SIZE // 2)])
 def test_an_operator_that_only_turns_the_infinities_of_another_is_not_blamed(factor):
     """Inf or NaN where the logarithm left -Inf, and nowhere else."""
     layers = Do(lambda x: torch.log((x > 0.5).float())), Do(lambda x: x * factor)
