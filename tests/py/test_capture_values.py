@@ -11,6 +11,7 @@ import pytest
 import torch
 from ext_kit import fresh, seen, shapes
 from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from lamina import _lamina
 
@@ -353,6 +354,21 @@ def test_a_proof_that_fails_falls_back_to_attributes(monkeypatch):
     assert described(t(2, 3), lost)["shape"] == (2, 3)
     monkeypatch.setattr(low, "unsafe_alloc_void_ptr_from_tensor", lambda _: 1 / 0)
     assert fresh("shim").describe_status()["tensors"] == "attributes"
+
+
+@pytest.mark.skipif("shim" not in CORES, reason="this torch's tensors are kept by their attributes")
+def test_a_snapshot_keeps_buffers_without_an_operator_of_torchs():
+    """An operator for each buffer would take ten times as long, and a mode of the user's would see it."""
+    net, ran = nn.BatchNorm1d(3), []
+
+    class Sees(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            ran.append(func)
+            return func(*args, **(kwargs or {}))
+
+    with Sees():
+        assert CORES["shim"].Snapshot(net).restore() == []
+    assert ran == []
 
 
 @pytest.mark.parametrize("version", ["1.13.1", "2.3.1+cpu"])

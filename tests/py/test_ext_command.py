@@ -140,14 +140,15 @@ def test_an_interrupt_ends_the_command():
 
 
 def test_a_stream_that_fails_ends_the_command():
-    host = Host(model)
+    host, error = Host(model), BrokenPipeError("nobody reads")
 
     def write(text):
-        raise BrokenPipeError
+        raise error
 
     host.out.write = write
-    with pytest.raises(BrokenPipeError):
+    with pytest.raises(BrokenPipeError) as caught:
         host.run()
+    assert caught.value is error
 
 
 def test_the_doctor_speaks():

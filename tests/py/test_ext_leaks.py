@@ -7,6 +7,7 @@ import ctypes
 import gc
 import subprocess
 import sys
+import weakref
 from contextlib import suppress
 from pathlib import Path
 
@@ -318,6 +319,31 @@ def test_a_dry_run_lets_go_of_the_capture_before():
     assert sys.getrefcount(first) == before + 1
     mode.serves(second)
     assert sys.getrefcount(first) == before
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_what_torch_made_to_read_a_packed_weight_goes_again():
+    """An instance of a class of torch's refers to that class."""
+    guard = getattr(torch._C, "_DisableTorchDispatch", None)
+    quantize = pytest.importorskip("torch.ao.quantization").quantize_dynamic
+    if guard is None or torch.backends.quantized.engine == "none":
+        pytest.skip("this torch packs no weights")
+    net = quantize(nn.Sequential(nn.Linear(3, 3)))
+    before = sys.getrefcount(guard)
+    for _ in range(100):
+        lamina.inspect(net, X)
+    assert sys.getrefcount(guard) < before + 50
+
+
+def test_no_weak_reference_to_a_checked_tensor_is_left():
+    net, inputs = nn.ReLU(), [torch.ones(9999) for _ in range(9)]  # not too small to be remembered
+    with lamina.capture(net, health=True) as capture:
+        for x in inputs:
+            net(x)
+    assert capture.report().health.ok
+    del capture
+    gc.collect()
+    assert [weakref.getweakrefcount(x) for x in inputs] == [0] * 9
 
 
 def test_the_collector_is_shown_all_that_the_module_holds():

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import pytest
 import torch
 from torch import nn
+from torch.nn.utils import prune
 
 import lamina
 from lamina import _lamina
@@ -548,6 +549,10 @@ ODD = {
         data_of("b", lambda b: b[:1, :1].expand(3, 3)),
     ),
     "a tied weight": (tied, lambda self: self.layer.weight.requires_grad_(False)),
+    "a weight that pruning makes": (
+        layer(lambda: prune.identity(nn.Linear(4, 4), "weight")),
+        lambda self: None,
+    ),
     "a class's attribute": (layer(OddLinear), lambda self: setattr(OddLinear, "in_features", 99)),
     "an index in a tuple": (
         layer(lambda: nn.Conv1d(2, 2, 3), kernel_size=lambda: (Odd(),)),

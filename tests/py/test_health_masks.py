@@ -92,6 +92,15 @@ def test_infinity_that_is_no_mask_is_blamed_on_the_operator_that_made_it():
 
 
 @observed
+@pytest.mark.parametrize("factor", [-1, 0, torch.tensor([1, -1]).repeat(SIZE // 2)])
+def test_an_operator_that_only_turns_the_infinities_of_another_is_not_blamed(factor):
+    """Inf or NaN where the logarithm left -Inf, and nowhere else."""
+    layers = Do(lambda x: torch.log((x > 0.5).float())), Do(lambda x: x * factor)
+    health = lamina.inspect(nn.Sequential(*layers), torch.rand(9, SIZE), health=True, ops=True).health
+    assert [(f.path, f.op) for f in health.findings] == [("0", "aten::log")]
+
+
+@observed
 def test_what_was_chosen_from_is_not_blamed():
     work = Do(lambda x: torch.where(x > 0.5, torch.log(x - 0.5), x * 0) / (x - x))
     health = lamina.inspect(work, torch.rand(9, SIZE), health=True, ops=True).health

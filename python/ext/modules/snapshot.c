@@ -18,14 +18,13 @@ static lmx_snapshot *self_of(PyObject *self) { return (lmx_snapshot *)self; }
 typedef struct taker {
     lmx_snapshot *s;
     int32_t node;
-    lmx_role role;
-    bool clone;
+    bool registered, clone; /* as lmx_tensor_keep takes them */
 } taker;
 
 static bool take_tensor(void *self, PyObject *name, PyObject *tensor) {
     taker *t = self;
     if (!lmx_is_tensor(t->s->st, tensor) || !PyUnicode_Check(name)) return true;
-    return lmx_tensor_keep(t->s, t->node, name, tensor, t->role, t->clone);
+    return lmx_tensor_keep(t->s, t->node, name, tensor, t->registered, t->clone);
 }
 
 /* An embedding with a max_norm scales its weight in place at every call. */
@@ -34,8 +33,8 @@ static bool renormalises(lmx_state *st, PyObject *dict) {
     return max_norm && max_norm != Py_None;
 }
 
-static bool take_registered(taker *t, PyObject *dict, PyObject *kind, lmx_role role, bool clone) {
-    t->role = role;
+static bool take_registered(taker *t, PyObject *dict, PyObject *kind, bool clone) {
+    t->registered = true;
     t->clone = clone;
     PyObject *registered = lmx_get(dict, kind);
     Py_XINCREF(registered);
@@ -71,7 +70,7 @@ static bool take_values(taker *t) {
     lmx_snapshot *s = t->s;
     const lmx_container *box = (lmx_container *)s->boxes.data + s->boxes.n - 1;
     size_t at = box->at, n = box->n;
-    t->role = LMX_ATTRIBUTE;
+    t->registered = false;
     t->clone = false;
     for (size_t i = 0; i < n; i++) {
         PyObject *key = ((PyObject **)s->refs.data)[at + 2 * i],
@@ -114,8 +113,8 @@ static bool take_node(lmx_snapshot *s, int32_t node) {
     taker t = {.s = s, .node = node};
     bool renormalised = renormalises(s->st, dict);
     bool ok = take_training(s, module, dict) &&
-              take_registered(&t, dict, s->st->n__parameters, LMX_PARAMETER, renormalised) &&
-              take_registered(&t, dict, s->st->n__buffers, LMX_BUFFER, true) &&
+              take_registered(&t, dict, s->st->n__parameters, renormalised) &&
+              take_registered(&t, dict, s->st->n__buffers, true) &&
               lmx_container_keep(s, node, dict, LMX_BOX_DICT) && take_values(&t);
     Py_DECREF(dict);
     return ok;

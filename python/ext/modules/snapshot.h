@@ -85,8 +85,8 @@ typedef struct lmx_generator {
 bool lmx_generator_keep(lmx_snapshot *s, int32_t node, PyObject *name, PyObject *value);
 bool lmx_generator_restore(lmx_snapshot *s, const lmx_generator *draw);
 
-typedef enum lmx_role { LMX_PARAMETER, LMX_BUFFER, LMX_ATTRIBUTE } lmx_role;
-bool lmx_tensor_keep(lmx_snapshot *s, int32_t node, PyObject *name, PyObject *tensor, lmx_role role,
+/* `registered`: a parameter or buffer, whose gradient is kept too; `clone`: values of any size are copied. */
+bool lmx_tensor_keep(lmx_snapshot *s, int32_t node, PyObject *name, PyObject *tensor, bool registered,
                      bool clone);
 /* True if its memory, shape and requires_grad are unchanged. Also false with an exception. Clears `untouched`
  * if values or a gradient may have to be restored, or an exception is pending. */

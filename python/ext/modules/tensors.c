@@ -151,32 +151,30 @@ static bool keep_grads_values(lmx_snapshot *s, const lmx_kept *k) {
     PyObject *grad = k->grad, *name = PyUnicode_FromFormat("%U.grad", k->name);
     const int32_t node = k->node; /* lmx_tensor_keep may move what `k` points to */
     Py_INCREF(grad);
-    bool ok = name && lmx_tensor_keep(s, node, name, grad, LMX_ATTRIBUTE, false);
+    bool ok = name && lmx_tensor_keep(s, node, name, grad, false, false);
     Py_DECREF(grad);
     Py_XDECREF(name);
     return ok;
 }
 
 /* Keeps the rest. Each read may fail on a tensor of a user's class, which then is only compared. */
-static bool fill(lmx_snapshot *s, lmx_kept *k, const lmx_tensor *d, lmx_role role, bool clone) {
+static bool fill(lmx_snapshot *s, lmx_kept *k, const lmx_tensor *d, bool registered, bool clone) {
     if (d->ndim < 0) { /* no shape yet: a lazy layer's, or one that hides it */
         k->data = PyObject_GetAttr(k->tensor, s->st->n_data);
         if (!lmx_forgive()) return false;
     } else if (!(clone ? keep_values(s, k, d) : keep_little(s, k, d))) {
         return false;
     }
-    /* A buffer's values are compared; to read its version from torch takes a while. */
-    const bool compared = role == LMX_BUFFER && (k->n_bytes || k->clone);
-    if (!compared && !version_of(s->st, k->tensor, &k->version)) return false;
-    return keep_flag(s->st, k) && (role != LMX_PARAMETER || keep_grad(s->st, k));
+    if (!version_of(s->st, k->tensor, &k->version)) return false;
+    return keep_flag(s->st, k) && (!registered || keep_grad(s->st, k));
 }
 
-bool lmx_tensor_keep(lmx_snapshot *s, int32_t node, PyObject *name, PyObject *tensor, lmx_role role,
+bool lmx_tensor_keep(lmx_snapshot *s, int32_t node, PyObject *name, PyObject *tensor, bool registered,
                      bool clone) {
     const int32_t seen = lmx_map_get(&s->seen, tensor);
     if (seen >= 0) { /* maybe as an attribute of a module around this one */
         lmx_kept *again = (lmx_kept *)s->kept.data + seen;
-        if (role != LMX_PARAMETER || again->grad) return true;
+        if (!registered || again->grad) return true;
         return keep_grad(s->st, again) && keep_grads_values(s, again);
     }
     lmx_tensor d;
@@ -190,7 +188,7 @@ bool lmx_tensor_keep(lmx_snapshot *s, int32_t node, PyObject *name, PyObject *te
     Py_INCREF(name);
     Py_INCREF((PyObject *)k.type);
     k.version = -1;
-    bool ok = fill(s, &k, &d, role, clone);
+    bool ok = fill(s, &k, &d, registered, clone);
     ok = ok && (lmx_map_put(&s->seen, tensor, (int32_t)s->kept.n) || lmx_nomem());
     lmx_kept *at = ok ? lmx_vec_push(&s->kept, sizeof *at, 1) : NULL;
     if (at) {

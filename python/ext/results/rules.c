@@ -53,10 +53,7 @@ bool lmx_own_take(lmx_own *o, lmx_state *st, PyObject *rules, PyObject *ask) {
     return lmx_own_add(o, rules);
 }
 
-void lmx_own_release(lmx_own *o) {
-    lam_rules_free(o->rules);
-    o->rules = NULL;
-}
+void lmx_own_release(lmx_own *o) { lam_rules_free(o->rules); }
 
 /* == and back ========================================================================================== */
 
