@@ -25,6 +25,19 @@ OOM_UNUSED static void change_recording(const char *file, const char *sql) {
     sqlite3_close(db);
 }
 
+/* The first number that a question in SQL has as its answer. */
+OOM_UNUSED static int64_t number_in(const char *file, const char *sql) {
+    sqlite3 *db;
+    sqlite3_stmt *s;
+    assert_int_equal(sqlite3_open(file, &db), SQLITE_OK);
+    assert_int_equal(sqlite3_prepare_v2(db, sql, -1, &s, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_step(s), SQLITE_ROW);
+    const int64_t n = sqlite3_column_int64(s, 0);
+    sqlite3_finalize(s);
+    sqlite3_close(db);
+    return n;
+}
+
 /* A file that has too few steps to have rollups gets them. */
 OOM_UNUSED static const char *roll_up_recording(const char *file) {
     int64_t steps[] = {1, 2, 3, 4, 5};

@@ -446,6 +446,18 @@ static lmi_handed *numbered(int64_t n) {
     return p;
 }
 
+static void a_step_of_nothing_is_refused(void **state) {
+    (void)state;
+    const lam_step_info info = {.name = "Net"};
+    lam_error e = {0};
+    assert_int_equal(lam_recorder_step(NULL, step_model(1, true), &info, &e), LAM_USAGE);
+    assert_string_equal(e.text, "a step needs a recorder and a model");
+    lam_recorder *w = step_recorder(step_file("nothing.lamina"), 0, 1);
+    assert_int_equal(lam_recorder_step(w, NULL, &info, NULL), LAM_USAGE);
+    assert_int_equal(lam_recorder_step(w, step_model(1, true), NULL, NULL), LAM_USAGE);
+    assert_int_equal(lam_recorder_close(w, NULL), LAM_OK);
+}
+
 static void a_full_ring_refuses(void **state) {
     (void)state;
     lmi_ring *ring = calloc(1, sizeof *ring);
@@ -662,6 +674,7 @@ int main(void) {
         cmocka_unit_test(a_full_disk_ends_the_recording),
         cmocka_unit_test(a_folder_that_may_not_be_written_to_is_named_so),
         cmocka_unit_test(a_forked_child_writes_nothing),
+        cmocka_unit_test(a_step_of_nothing_is_refused),
         cmocka_unit_test(a_full_ring_refuses),
         cmocka_unit_test(two_threads_share_a_ring),
         cmocka_unit_test(packets_without_memory),

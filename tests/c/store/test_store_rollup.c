@@ -168,18 +168,6 @@ static const char *many_steps(const char *name, int64_t n, kind_of kind) {
     return file;
 }
 
-static int64_t number(const char *file, const char *sql) {
-    sqlite3 *db;
-    sqlite3_stmt *s;
-    assert_int_equal(sqlite3_open(file, &db), SQLITE_OK);
-    assert_int_equal(sqlite3_prepare_v2(db, sql, -1, &s, NULL), SQLITE_OK);
-    assert_int_equal(sqlite3_step(s), SQLITE_ROW);
-    const int64_t n = sqlite3_column_int64(s, 0);
-    sqlite3_finalize(s);
-    sqlite3_close(db);
-    return n;
-}
-
 static void same_middles(const lam_recorded_place *a, const lam_recorded_place *b) {
     assert_int_equal(a->n_steps, b->n_steps);
     assert_int_equal(a->nonfinite, b->nonfinite);
@@ -196,7 +184,7 @@ static void same_middles(const lam_recorded_place *a, const lam_recorded_place *
 /* What is read from rollups is what is read from all rows. */
 static void compare(const char *file, int32_t kinds) {
     lam_recording *a = open_recording(file, 0, 0);
-    assert_true(number(file, "SELECT count(*) FROM rollups") > 0);
+    assert_true(number_in(file, "SELECT count(*) FROM rollups") > 0);
     change_recording(file, "DELETE FROM rollups");
     lam_recording *b = open_recording(file, 0, 0);
     assert_int_equal(lam_recording_run(a)->n_models, kinds);
@@ -215,7 +203,7 @@ enum { STEPS = 2 * LMI_ROLL_UP + 300 };
 static void rollups_say_what_rows_say(void **state) {
     (void)state;
     const char *file = many_steps("one.lamina", STEPS, NULL);
-    assert_int_equal(number(file, "SELECT steps FROM rollups"), 2 * LMI_ROLL_UP - 1); /* not the first */
+    assert_int_equal(number_in(file, "SELECT steps FROM rollups"), 2 * LMI_ROLL_UP - 1); /* not the first */
     compare(file, 1);
 }
 
@@ -235,8 +223,8 @@ static void kinds_have_rollups_of_their_own(void **state) {
     (void)state;
     compare(many_steps("gan.lamina", STEPS, generator), 2);
     const char *file = many_steps("words.lamina", STEPS, words);
-    assert_int_equal(number(file, "SELECT count(*) FROM rollups WHERE calls > 0"), 2 * 5);
-    assert_int_equal(number(file, "SELECT count(*) FROM rollups WHERE calls IS NULL"), 2);
+    assert_int_equal(number_in(file, "SELECT count(*) FROM rollups WHERE calls > 0"), 2 * 5);
+    assert_int_equal(number_in(file, "SELECT count(*) FROM rollups WHERE calls IS NULL"), 2);
     compare(file, 4);
 }
 
@@ -357,7 +345,7 @@ static void rollups_that_cannot_be(void **state) {
 static void damaged_bins(void **state) {
     (void)state;
     const char *file = many_steps("bytes.lamina", LMI_ROLL_UP + 1, NULL);
-    const int64_t n = number(file, "SELECT min(length(bins)) FROM rollup_layers");
+    const int64_t n = number_in(file, "SELECT min(length(bins)) FROM rollup_layers");
     for (int i = 0; i < rounds(300); i++) {
         char sql[300];
         lam_error e = {0};
