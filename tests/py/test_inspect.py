@@ -217,6 +217,14 @@ def test_mode_is_for_this_forward_only():
         lamina.inspect(net, x(2, 3, 8, 8), mode="evaluate")
 
 
+def test_the_convention_of_a_tool_runs_every_layer_as_the_tool_does():
+    """torch's kernel for a whole encoder layer calls none of the layers in it."""
+    model, x = nn.TransformerEncoderLayer(16, 2, batch_first=True).eval(), torch.rand(1, 4, 16)
+    assert len(lamina.inspect(model, x, convention="exact").rows) == 1
+    for tool in ("torchscan", "fvcore"):
+        assert len(lamina.inspect(model, x, convention=tool).rows) > 8
+
+
 def test_grad_mode_is_restored():
     lamina.inspect(nn.Linear(4, 4), x())
     assert torch.is_grad_enabled()

@@ -172,6 +172,13 @@ def test_a_model_larger_than_the_memory_is_refused_in_a_sentence(file, monkeypat
     assert type(told.value).__name__ == "_ToldError"
 
 
+def test_what_needs_the_values_of_a_large_tensor_is_built_where_it_fits(file, monkeypatch):
+    built = {}
+    monkeypatch.setattr(load, "available", lambda: 1 << 23)  # more than a quarter of it is needed
+    live.run_target("big.py:Sums", ["1x1024"], None, [], built=built)
+    assert weights(built["big.py:Sums",]) == ["cpu", "cpu"]
+
+
 def test_a_model_that_fits_has_the_weights_that_its_seed_gives(file, monkeypatch):
     built = {}
     monkeypatch.setattr(load, "available", lambda: 1 << 22)  # more than a quarter of it is needed

@@ -618,3 +618,12 @@ def test_a_roof_of_nothing_is_refused():
     for roof in (lamina.Roof(0.0, 1.0, 1), lamina.Roof(1.0, math.nan, 1)):
         with pytest.raises(ValueError, match="a roof has more than 0 FLOPs and bytes a second"):
             report.show(roof=roof)
+
+
+@pytest.mark.parametrize(("warmup", "repeats", "runs"), [(0, 1, 1), (0, 3, 4), (2, 1, 4), (2, 3, 6)])
+def test_the_run_that_counts_is_timed_only_if_it_is_the_one_run(warmup, repeats, runs):
+    calls = []
+    model = nn.Identity()
+    model.register_forward_hook(lambda *_: calls.append(1))
+    lamina.inspect(model, torch.rand(2), time=True, warmup=warmup, repeats=repeats)
+    assert len(calls) == runs
