@@ -71,16 +71,16 @@ lam_status lmi_saved_truth(lmi_saved *s, const char *sql, bool *out) {
     return lmi_saved_each(s, sql, take_truth, out);
 }
 
-int lmi_saved_phase_of(const char *name) {
+lam_status lmi_saved_phase_of(const lmi_saved *s, const char *name, uint8_t *out) {
     for (int p = 0; p < LAM_N_PHASES; p++)
-        if (strcmp(name, lam_phase_name((lam_phase)p)) == 0) return p;
-    return -1;
+        if (strcmp(name, lam_phase_name((lam_phase)p)) == 0) return *out = (uint8_t)p, LAM_OK;
+    return lmi_saved_wrong(s, "it names a phase that is not known");
 }
 
-int lmi_saved_held_of(const char *name) {
-    for (int h = 0; h < LAM_N_HELD; h++)
-        if (strcmp(name, lam_held_name((lam_held)h)) == 0) return h;
-    return -1;
+lam_held lmi_saved_held_of(const char *name) {
+    int h = LAM_N_HELD - 1;
+    while (h > LAM_HELD_OTHER && strcmp(name, lam_held_name((lam_held)h)) != 0) h--;
+    return (lam_held)h;
 }
 
 lam_status lmi_saved_int(const lmi_saved *s, sqlite3_stmt *q, int column, int64_t *out) {

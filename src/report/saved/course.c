@@ -34,9 +34,9 @@ static lam_status take_part(lmi_saved *s, sqlite3_stmt *q, void *to) {
     (void)to;
     LAM_TRY(lmi_saved_text(s, q, 1, &name));
     LAM_TRY(lmi_saved_int(s, q, 2, &n));
-    int h = lmi_saved_held_of(name);
     if (i < 0 || i >= o->n_points || n < 0) return lmi_saved_wrong(s, "a part of its memory is at no point");
-    if (h >= 0) o->part[i][h] = n;
+    int64_t *part = &o->part[i][lmi_saved_held_of(name)];
+    *part = lmi_add_capped(*part, n);
     return LAM_OK;
 }
 
@@ -76,12 +76,12 @@ static lam_status add_span(lmi_saved *s, sqlite3_stmt *q, lmi_vec *to, int32_t p
 static lam_status take_at_work(lmi_saved *s, sqlite3_stmt *q, void *to) {
     const char *path, *phase;
     int32_t place;
+    uint8_t p;
     LAM_TRY(lmi_saved_text(s, q, 0, &path));
     LAM_TRY(lmi_saved_text(s, q, 1, &phase));
     LAM_TRY(lmi_saved_place(s, path, "a module at work in it is in no row", &place));
-    int p = lmi_saved_phase_of(phase);
-    if (p < 0) return lmi_saved_wrong(s, "a module in it was at work in no known phase");
-    return add_span(s, q, to, lmi_place_for(s->w.of_place, place), (uint8_t)p);
+    LAM_TRY(lmi_saved_phase_of(s, phase, &p));
+    return add_span(s, q, to, lmi_place_for(s->w.of_place, place), p);
 }
 
 /* Takes a span of a row, of its forward or backward. */

@@ -177,9 +177,7 @@ static lam_status take_group(lmi_saved *s, sqlite3_stmt *q, void *to) {
         return not_formulas(s);
     LAM_TRY(lmi_saved_text(s, q, 2, &phase));
     LAM_TRY(lmi_saved_text(s, q, 3, &g->name));
-    int p = lmi_saved_phase_of(phase);
-    if (p < 0) return not_formulas(s);
-    g->phase = (uint8_t)p;
+    LAM_TRY(lmi_saved_phase_of(s, phase, &g->phase));
     g->at = lmi_alloc(&s->w.o->arena, (uint64_t)n, sizeof *g->at);
     return g->at ? LAM_OK : lmi_nomem(s->w.e);
 }

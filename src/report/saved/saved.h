@@ -42,9 +42,10 @@ lam_status lmi_saved_list(lmi_saved *s, const char *sql, lmi_saved_row row, size
                           void *out);
 /* A whole number of at least 0; -1 if it is missing or null, and 2^63 - 1 if it is larger than that. */
 lam_status lmi_saved_int(const lmi_saved *s, struct sqlite3_stmt *q, int column, int64_t *out);
-/* The phase, or the category of memory, with this name; -1: there is none. */
-int lmi_saved_phase_of(const char *name);
-int lmi_saved_held_of(const char *name);
+/* The phase with this name; an error if there is none. */
+lam_status lmi_saved_phase_of(const lmi_saved *s, const char *name, uint8_t *out);
+/* The category of memory with this name; "other" has what stands under a name that is not known. */
+lam_held lmi_saved_held_of(const char *name);
 /* The truth that a query gives. */
 lam_status lmi_saved_truth(lmi_saved *s, const char *sql, bool *out);
 /* A text, kept once; "" if it is missing. */

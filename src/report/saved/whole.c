@@ -136,8 +136,8 @@ static lam_status take_held(lmi_saved *s, sqlite3_stmt *q, void *to) {
     const char *name;
     LAM_TRY(lmi_saved_text(s, q, 0, &name));
     LAM_TRY(lmi_saved_int(s, q, 1, &n));
-    int h = lmi_saved_held_of(name);
-    if (h >= 0 && n > 0) held[h] = lmi_add_capped(held[h], n);
+    held += lmi_saved_held_of(name);
+    if (n > 0) *held = lmi_add_capped(*held, n);
     return LAM_OK;
 }
 
@@ -158,10 +158,9 @@ static lam_status take_place_held(lmi_saved *s, sqlite3_stmt *q, void *to) {
     if (path != last->path)
         LAM_TRY(lmi_saved_place(s, path, nowhere, &last->place)); /* equal texts have one address */
     last->path = path;
-    int h = lmi_saved_held_of(name);
-    if (h < 0 || n <= 0) return LAM_OK;
-    int64_t *held = w->held[last->place];
-    held[h] = lmi_add_capped(held[h], n);
+    if (n <= 0) return LAM_OK;
+    int64_t *held = &w->held[last->place][lmi_saved_held_of(name)];
+    *held = lmi_add_capped(*held, n);
     lmi_add_own(w, LMI_OWN_HELD, last->place, lmi_exact(n));
     return LAM_OK;
 }
@@ -189,8 +188,7 @@ static lam_status take_memory_row(lmi_saved *s, sqlite3_stmt *q, void *to) {
     s->w.o->memory = y;
     LAM_TRY(lmi_saved_text(s, q, 9, &y->info.source));
     LAM_TRY(lmi_saved_text(s, q, 10, &phase));
-    int p = lmi_saved_phase_of(phase);
-    if (p >= 0) y->peak_phase = (uint8_t)p;
+    if (*phase) LAM_TRY(lmi_saved_phase_of(s, phase, &y->peak_phase));
     if (sqlite3_column_type(q, 11) == SQLITE_NULL) return LAM_OK;
     LAM_TRY(lmi_saved_text(s, q, 11, &path));
     int32_t i;
@@ -255,8 +253,9 @@ static lam_status take_findings(lmi_saved *s) {
     if (!o->finding || !o->finding_place || !made) return lmi_nomem(s->w.e);
     for (int32_t i = 0; i < n; i++) {
         made[i] = (lam_finding){.call = -1, .place = -1, .before = -1, .after = -1, .text = text[4 * i]};
-        int phase = lmi_saved_phase_of(text[4 * i + 3]);
-        if (phase >= 0) made[i].phase = (lam_phase)phase;
+        uint8_t phase = LAM_FORWARD;
+        if (*text[4 * i + 3]) LAM_TRY(lmi_saved_phase_of(s, text[4 * i + 3], &phase));
+        made[i].phase = (lam_phase)phase;
         o->finding[i] = &made[i];
         o->finding_place[i] = -1;
         if (strcmp(text[4 * i + 2], "text") != 0) continue;

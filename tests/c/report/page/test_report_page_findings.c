@@ -109,6 +109,11 @@ static void overhead(void **state) {
     findings_of(p); /* the deviation is a fifth of the median, and no more */
     show_has("<b>20" NARROW "% of the forward's time is overhead:</b> 1 layer reaches less than a tenth");
     show_has("#layer=a\"><code><bdi>a</bdi></code></a> (1.00" NARROW "s, 20" NARROW "%).");
+    const char *unused[1][2] = {{"c", "it was never called"}};
+    p->o.unused = unused;
+    p->o.n_unused = 1;
+    findings_of(p);
+    assert_true(strstr(shown, "is not used") < strstr(shown, "overhead:")); /* rank 8 before 4.7 */
     p->o.time[LAM_TIME_FORWARD].deviation++;
     findings_of(p);
     show_lacks("overhead");

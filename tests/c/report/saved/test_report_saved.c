@@ -428,8 +428,32 @@ static void memory_of_no_row(void **state) {
     refused(REPORT("\"rows\": [], \"memory\": {\"peak\": -9}, \"totals\": {\"macs\": {\"value\": -1, "
                    "\"state\": \"exact\"}}"),
             "a number in it");
-    taken(REPORT("\"rows\": [{\"path\": \"a\"}], \"memory\": {\"peak\": 9, \"places\": [{\"path\": \"a\", "
-                 "\"held\": {\"input\": 4, \"other things\": 7}}]}"));
+    refused(REPORT("\"memory\": {\"peak\": 9, \"peak_phase\": \"later\"}"), "a phase that is not");
+    refused(
+        REPORT(
+            "\"health\": {\"sentence\": \"NaN\", \"findings\": [{\"text\": \"x\", \"phase\": \"later\"}]}"),
+        "a phase that is not");
+}
+
+/* Bytes of a category that this version does not know are not lost: they are among the others. */
+static void memory_of_an_unknown_category(void **state) {
+    (void)state;
+    static const char text[] = REPORT(
+        "\"rows\": [{\"path\": \"a\"}], \"memory\": {\"peak\": 9, \"course\": [[0, 9]], \"course_held\": "
+        "{\"later\": [5], \"input\": [3], \"other\": [1]}, \"held\": {\"later\": 5, \"input\": 3, "
+        "\"other\": 1}, \"places\": [{\"path\": \"a\", \"held\": {\"input\": 4, \"later\": 7, \"other\": "
+        "2}}]}");
+    lam_error e = {0};
+    lmi_outline o;
+    put_file(text, sizeof text - 1);
+    assert_int_equal(lmi_saved_outline(&o, FILE_NAME, &e), LAM_OK);
+    assert_int_equal(o.memory->held[LAM_HELD_INPUT], 3);
+    assert_int_equal(o.memory->held[LAM_HELD_OTHER], 6);
+    assert_int_equal(o.held[1][LAM_HELD_INPUT], 4);
+    assert_int_equal(o.held[1][LAM_HELD_OTHER], 9);
+    assert_non_null(o.part);
+    assert_int_equal(o.part[0][LAM_HELD_OTHER], 6);
+    lmi_outline_free(&o);
 }
 
 /* -- levels and formulas --------------------------------------------------------------------------------- */
@@ -496,7 +520,7 @@ static void what_ran_when(void **state) {
         "]")
     taken(AT_WORK("{\"path\": \"a\", \"phase\": \"backward\", \"span\": [3, 5]}"));
     refused(AT_WORK("{\"path\": \"a\", \"phase\": \"backward\", \"span\": [5, 3]}"), "ends before it begins");
-    refused(AT_WORK("{\"path\": \"a\", \"phase\": \"later\", \"span\": [3, 5]}"), "in no known phase");
+    refused(AT_WORK("{\"path\": \"a\", \"phase\": \"later\", \"span\": [3, 5]}"), "a phase that is not");
     refused(AT_WORK("{\"path\": \"b\", \"phase\": \"forward\", \"span\": [3, 5]}"), "is in no row");
     refused(AT_WORK("{\"path\": \"a\", \"phase\": \"forward\", \"span\": [3]}"), "a moment in it");
     taken(REPORT("\"rows\": [{\"path\": \"a\"}], \"roof\": {\"flops\": 1, \"bytes\": 2.5}"));
@@ -662,6 +686,7 @@ int main(void) {
         cmocka_unit_test(attributes),
         cmocka_unit_test(sums_that_are_too_large),
         cmocka_unit_test(memory_of_no_row),
+        cmocka_unit_test(memory_of_an_unknown_category),
         cmocka_unit_test(levels_that_are_none),
         cmocka_unit_test(formulas_that_are_none),
         cmocka_unit_test(what_ran_when),
