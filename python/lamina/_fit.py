@@ -81,7 +81,7 @@ def _optimizer(name: str | None) -> str:
     if not isinstance(name, str):
         raise TypeError(f"an optimizer is named, as 'sgd', and this is {describe_object(name)}")
     if name not in known:
-        raise ValueError(f"there is no optimizer {name!r}; there are {', '.join(known)}")
+        raise ValueError(f"there is no optimizer {name!r}; there are: {', '.join(known)}")
     return name
 
 

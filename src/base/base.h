@@ -22,6 +22,10 @@ lam_status lmi_fail(lam_error *e, lam_status status, const char *where, const ch
     LAM_PRINTF(4, 5);
 lam_status lmi_fail_at(lam_error *e, lam_status status, int64_t at, const char *where, const char *fmt, ...)
     LAM_PRINTF(5, 6);
+/* "there is no WHAT 'NAME' for OF; there are: ...", LAM_USAGE. `of` may be NULL. The n names that there are
+ * begin at `first`, one every `size` bytes. */
+lam_status lmi_no_such(lam_error *e, const char *what, const char *name, const char *of,
+                       const char *const *first, size_t size, size_t n);
 /* Records that memory ran out, and returns LAM_NOMEM. Inline, so that readers and static checkers see that it
  * never returns LAM_OK. */
 static inline lam_status lmi_nomem(lam_error *e) {

@@ -54,3 +54,14 @@ lam_status lmi_fail_at(lam_error *e, lam_status status, int64_t at, const char *
     va_end(args);
     return status;
 }
+
+lam_status lmi_no_such(lam_error *e, const char *what, const char *name, const char *of,
+                       const char *const *first, size_t size, size_t n) {
+    char list[256] = "";
+    for (size_t i = 0, used = 0; i < n && used < sizeof list; i++) {
+        const char *const *at = (const void *)((const char *)first + i * size);
+        used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", *at);
+    }
+    return lmi_fail(e, LAM_USAGE, what, "there is no %s '%.60s'%s%s; there are: %s", what, name,
+                    of ? " for " : "", of ? of : "", list);
+}

@@ -282,14 +282,12 @@ static bool read_short(reader *r) {
 
 bool lmi_format_known(lmi_cli *c, const char *const *known, const char *of) {
     const char *format = c->args.format;
-    char list[96] = "";
+    lam_error e = {.at = -1};
+    size_t n = 0;
     if (!format) return true;
-    for (int i = 0; known[i]; i++) {
-        size_t n = strlen(list);
-        if (strcmp(known[i], format) == 0) return true;
-        snprintf(list + n, sizeof list - n, "%s%s", i ? ", " : "", known[i]);
-    }
-    lmi_complain(c, NULL, "format: there is no format '%s' for %s; there are: %s", format, of, list);
+    for (; known[n]; n++)
+        if (strcmp(known[n], format) == 0) return true;
+    lmi_complain_of(c, &e, lmi_no_such(&e, "format", format, of, known, sizeof *known, n));
     return false;
 }
 

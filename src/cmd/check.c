@@ -272,9 +272,9 @@ static void write_all(session *s) {
 
 static bool is_possible(lmi_cli *c) {
     const lmi_args *a = &c->args;
-    bool known = is_text(a) || lmi_is_json(a) || lmi_is_format(a, "md");
-    if (!known) lmi_complain(c, NULL, "--format %s: there are text, json and md", a->format);
-    if (!known || (a->junit && !may_replace(c, a->junit, xml_begins))) return false;
+    static const char *const formats[] = {"text", "json", "md", NULL};
+    if (!lmi_format_known(c, formats, "a check") || (a->junit && !may_replace(c, a->junit, xml_begins)))
+        return false;
     if (!a->renew || !a->n_operands || a->baseline) return true;
     lmi_complain(c, "give --save FILE", "--renew saves a baseline anew, and --baseline names none");
     return false;

@@ -43,11 +43,8 @@ static bool is_dot(const lmi_args *a) { return !a->format || lmi_is_format(a, "d
 
 static bool format_known(lmi_cli *c) {
     const lmi_args *a = &c->args;
-    if (!is_dot(a) && !lmi_is_json(a) && !lmi_is_format(a, "svg") && !lmi_is_format(a, "html")) {
-        lmi_complain(c, "there are: dot, svg, html, json", "--format %s: a graph has no such format",
-                     a->format);
-        return false;
-    }
+    static const char *const formats[] = {"dot", "svg", "html", "json", NULL};
+    if (!lmi_format_known(c, formats, "a graph")) return false;
     if (is_dot(a) || !a->ops) return true;
     lmi_complain(
         c, "leave --ops out; an operator has its own numbers in `lamina why`",

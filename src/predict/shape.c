@@ -411,12 +411,11 @@ static int32_t join(const asked *a, lam_result *out) {
     return 1;
 }
 
-/* embedding(table, indices): indices have another type. */
+/* embedding(table, indices): the result has the type of the table, which comes first. */
 static int32_t lookup(const asked *a, lam_result *out) {
     const lam_op_arg *table = tensor(a, 0), *indices = tensor(a, 1);
     if (!table || !indices || table->ndim != 2 || indices->ndim + 1 > LAM_MAX_AXES) return 0;
     copy_of(a, indices, out);
-    out->dtype = table->dtype;
     out->sizes[out->ndim++] = table->sizes[1];
     return 1;
 }

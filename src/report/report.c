@@ -66,21 +66,6 @@ void lam_report_defaults(lam_report_options *o) {
     *o = (lam_report_options){.layout = layouts[0].name, .format = form_names[0], .max_depth = -1};
 }
 
-static const char *layout_name(int i) { return layouts[i].name; }
-static const char *form_name(int i) { return form_names[i]; }
-
-static lam_status no_such(const char *what, const char *name, const char *(*at)(int i), int n, lam_error *e) {
-    lmi_buf list;
-    lmi_buf_init(&list);
-    for (int i = 0; i < n; i++) lmi_putf(&list, "%s%s", i ? ", " : "", at(i));
-    lam_status s = lmi_buf_status(&list, e);
-    if (s == LAM_OK)
-        s = lmi_fail(e, LAM_USAGE, what, "there is no %s '%.60s'; there are: %s", what, name,
-                     lmi_buf_text(&list));
-    lmi_buf_free(&list);
-    return s;
-}
-
 static lam_status no_form(const lmi_layout *l, form f, lam_error *e) {
     lmi_buf list;
     lmi_buf_init(&list);
@@ -99,9 +84,10 @@ static lam_status find_writer(const lam_report_options *o, const lmi_layout **la
     const char *format = o->format ? o->format : form_names[0];
     int f = 0;
     *layout = find_layout(o->layout);
-    if (!*layout) return no_such("layout", o->layout, layout_name, N_LAYOUTS, e);
+    if (!*layout)
+        return lmi_no_such(e, "layout", o->layout, NULL, &layouts[0].name, sizeof *layouts, N_LAYOUTS);
     while (f < N_FORMS && strcmp(form_names[f], format) != 0) f++;
-    if (f == N_FORMS) return no_such("format", format, form_name, N_FORMS, e);
+    if (f == N_FORMS) return lmi_no_such(e, "format", format, NULL, form_names, sizeof *form_names, N_FORMS);
     *out = writer_of(*layout, (form)f);
     return *out ? LAM_OK : no_form(*layout, (form)f, e);
 }

@@ -648,7 +648,7 @@ def test_what_a_dry_run_cannot_follow():
 
 def test_what_is_refused():
     model, x = case("branches")
-    with pytest.raises(ValueError, match="there is no optimizer 'lion'; there are adamw, adam"):
+    with pytest.raises(ValueError, match="there is no optimizer 'lion'; there are: adamw, adam"):
         lamina.fit(model, x, optimizer="lion")
     with pytest.raises(ValueError, match="'int8' is not a floating-point type"):
         lamina.fit(model, x, dtype="int8")

@@ -41,16 +41,9 @@ const char *lam_optimizer_name(int32_t i, const char **what) {
 }
 
 static lam_status find_optimizer(const char *name, const optimizer **out, lam_error *e) {
-    char known[256] = "";
-    for (int32_t i = 0; i < N_OPTIMIZERS; i++) {
-        if (strcmp(optimizers[i].name, name) == 0) {
-            *out = &optimizers[i];
-            return LAM_OK;
-        }
-        size_t n = strlen(known);
-        snprintf(known + n, sizeof known - n, "%s%s", i ? ", " : "", optimizers[i].name);
-    }
-    return lmi_fail(e, LAM_USAGE, name, "there is no such optimizer; there are %s", known);
+    for (int32_t i = 0; i < N_OPTIMIZERS; i++)
+        if (strcmp(optimizers[i].name, name) == 0) return *out = &optimizers[i], LAM_OK;
+    return lmi_no_such(e, "optimizer", name, NULL, &optimizers[0].name, sizeof *optimizers, N_OPTIMIZERS);
 }
 
 /* == memory that is held throughout ==================================================================== */

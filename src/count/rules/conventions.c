@@ -214,14 +214,7 @@ const lmi_convention *lmi_convention_for(const lam_model *m, const char *name, l
 const lmi_convention *lmi_convention_named(const char *name, lam_error *e) {
     int32_t found = lam_convention_find(name);
     if (found >= 0) return &conventions[found];
-    char list[128] = "";
-    for (int32_t i = 0; i < N_CONVENTIONS; i++) {
-        size_t left = sizeof list - strlen(list) - 1;
-        if (i) strncat(list, ", ", left);
-        left = sizeof list - strlen(list) - 1;
-        strncat(list, conventions[i].name, left);
-    }
-    lmi_fail(e, LAM_USAGE, "convention", "there is no convention '%s'; there are %s", name, list);
+    lmi_no_such(e, "convention", name, NULL, &conventions[0].name, sizeof *conventions, N_CONVENTIONS);
     return NULL;
 }
 

@@ -393,6 +393,6 @@ lam_status lam_checks_write(const lam_check *const *checks, int32_t n, const cha
         lmi_buf_free(&w.line);
         return s;
     }
-    return lmi_fail(e, LAM_USAGE, format,
-                    "there is no such format; there are: text, json, md, junit, github");
+    return lmi_no_such(e, "format", format, "a check", &formats[0].name, sizeof *formats,
+                       sizeof formats / sizeof *formats);
 }

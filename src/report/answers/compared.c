@@ -468,6 +468,6 @@ lam_status lam_compare_write(const lam_comparison *c, const char *format, int32_
         lmi_buf_free(&w.out);
         return s;
     }
-    return lmi_fail(e, LAM_USAGE, "format",
-                    "there is no format '%s' for a comparison; there are: text, md, json, csv, html", format);
+    return lmi_no_such(e, "format", format, "a comparison", &formats[0].name, sizeof *formats,
+                       sizeof formats / sizeof *formats);
 }

@@ -469,7 +469,7 @@ lam_status lam_fit_write(const lam_fit *forward, const lam_fit *step, const lam_
         return lmi_fail(e, LAM_USAGE, "lam_fit_write", "there is nothing to write");
     while (format && k < N_FORMATS && strcmp(format, formats[k].name) != 0) k++;
     if (k == N_FORMATS)
-        return lmi_fail(e, LAM_USAGE, format, "there is no such format; there are text, json and html");
+        return lmi_no_such(e, "format", format, "fit", &formats[0].name, sizeof *formats, N_FORMATS);
     for (int32_t i = 0; i < N_RUNS; i++) w.measured[i] = measured ? measured[i] : -1;
     lmi_buf_init(&w.out);
     formats[k].put(&w);

@@ -4,6 +4,7 @@
 #include "report/budget/budget.h"
 #include "report/saved/saved.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 const lmi_limited lmi_limited_all[LMI_N_LIMITED] = {
@@ -61,20 +62,15 @@ void lam_budget_allow_incomplete(lam_budget *b) { b->allow_incomplete = true; }
 
 /* The metric of the n bytes before the equals sign. */
 static lam_status find_metric(const char *text, size_t n, int *out, lam_error *e) {
-    lmi_buf list;
     for (int i = 0; i < LMI_N_LIMITED; i++)
         if (strlen(lmi_limited_all[i].name) == n && strncmp(lmi_limited_all[i].name, text, n) == 0) {
             *out = i;
             return LAM_OK;
         }
-    lmi_buf_init(&list);
-    for (int i = 0; i < LMI_N_LIMITED; i++) lmi_putf(&list, "%s%s", i ? ", " : "", lmi_limited_all[i].name);
-    lam_status s = lmi_buf_status(&list, e);
-    if (s == LAM_OK)
-        s = lmi_fail(e, LAM_USAGE, text, "there is no metric '%.*s'; there are: %s", n > 40 ? 40 : (int)n,
-                     text, lmi_buf_text(&list));
-    lmi_buf_free(&list);
-    return s;
+    char name[61];
+    snprintf(name, sizeof name, "%.*s", n > 40 ? 40 : (int)n, text);
+    return lmi_no_such(e, "metric", name, NULL, &lmi_limited_all[0].name, sizeof *lmi_limited_all,
+                       LMI_N_LIMITED);
 }
 
 static lam_status no_unit(const char *text, const lmi_limited *of, const char *unit, lam_error *e) {

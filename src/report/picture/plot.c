@@ -68,8 +68,7 @@ enum { N_KINDS = sizeof kinds / sizeof *kinds };
 static const kind *find_kind(const char *name, lam_error *e) {
     for (int i = 0; name && i < N_KINDS; i++)
         if (strcmp(kinds[i].name, name) == 0) return &kinds[i];
-    lmi_fail(e, LAM_USAGE, "plot", "there is no picture '%.40s'; there are: icicle, memory, roofline, graph",
-             name ? name : "");
+    lmi_no_such(e, "picture", name ? name : "", NULL, &kinds[0].name, sizeof *kinds, N_KINDS);
     return NULL;
 }
 

@@ -371,6 +371,6 @@ lam_status lam_recording_write(const lam_recording *const *all, int32_t n, const
         lmi_buf_free(&w.out);
         return s;
     }
-    return lmi_fail(e, LAM_USAGE, "format",
-                    "there is no format '%s' for a recording; there are: text, csv, json", w.o->format);
+    return lmi_no_such(e, "format", w.o->format, "a recording", &formats[0].name, sizeof *formats,
+                       sizeof formats / sizeof *formats);
 }

@@ -66,7 +66,7 @@ static void wrong_use_runs_nothing(void **state) {
                                         {"check m:step --max backward_macs=1 -c layers",
                                          "counts the forward pass alone"},
                                         {"check m:step --max macs=1 --format csv",
-                                         "there are text, json and md"},
+                                         "there are: text, json, md"},
                                         {"check m:step --max macs=1 --renew", "--baseline names none"},
                                         {"check m:step --max macs=1 --rules /nowhere", "--rules /nowhere: "},
                                         {"check m:step m:two --max macs=1", "one operand too many"},

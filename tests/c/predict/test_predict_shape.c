@@ -163,6 +163,8 @@ static void tables(void **state) {
     assert_int_equal(ASK("aten::embedding", T(0, 10, 4), of_type(T(1, 2, 3), INT64)), 1);
     GIVES(0, 2, 3, 4);
     assert_int_equal(got->dtype, NET_FLOAT32);
+    assert_int_equal(ASK("aten::embedding", of_type(T(0, 10, 4), HALF), of_type(T(1, 2, 3), INT64)), 1);
+    assert_int_equal(got->dtype, HALF);
     assert_int_equal(ASK("aten::embedding", T(0, 10), of_type(T(1, 2, 3), INT64)), 0);
     lam_op_arg bags[] = {T(0, 10, 4),
                          of_type(T(1, 12), INT64),

@@ -453,8 +453,8 @@ static void names_of_conventions(void **state) {
     assert_null(lmi_convention_named("nobody", &e));
     assert_int_equal(e.status, LAM_USAGE);
     assert_string_equal(e.text,
-                        "there is no convention 'nobody'; there are exact, layers, torchscan, thoplw, torch, "
-                        "fvcore, ptflops, deepspeed, torchinfo");
+                        "there is no convention 'nobody'; there are: exact, layers, torchscan, thoplw, "
+                        "torch, fvcore, ptflops, deepspeed, torchinfo");
     lam_rule r;
     assert_int_equal(lam_convention_rule(99, 0, &r, &e), LAM_RANGE);
     assert_int_equal(lam_convention_rule(1, -1, &r, NULL), LAM_RANGE);

@@ -310,6 +310,7 @@ static void a_failed_check_has_its_sentence(void **state) {
     lam_check_free(k);
     lam_check_free(NULL);
     assert_string_equal(lam_verdict_name(LAM_NOT_COMPLETE), "not complete");
+    assert_string_equal(lam_verdict_name((lam_verdict)(LAM_CHECK_FAILED + 1)), "?");
 }
 
 static bool count_field(void *n, const lam_field *f) {

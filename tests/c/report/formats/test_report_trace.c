@@ -81,6 +81,20 @@ static void speedscope(void **state) {
     lam_model_free(m);
 }
 
+/* One call that is all there is: the profile ends with it. */
+static void a_profile_ends_with_its_last_span(void **state) {
+    (void)state;
+    net n = net_new();
+    const int32_t root = net_module(&n, "Net", LAM_MODULE_LEAF);
+    net_place(&n, -1, "", root);
+    const lam_call_info c = {.module = root, .parent = -1, .t0_ns = 10000, .t1_ns = 10900};
+    NET_OK(&n, lam_build_call(n.b, &c, NULL, &n.e));
+    lam_model *m = net_done(&n);
+    assert_int_equal(write_to(m, "speedscope", show_sink(), NULL), LAM_OK);
+    show_has("\"startValue\": 0, \"endValue\": 900, ");
+    lam_model_free(m);
+}
+
 static void without_times_there_is_no_timeline(void **state) {
     (void)state;
     lam_error e = {0};
@@ -143,6 +157,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(trace_events),
         cmocka_unit_test(speedscope),
+        cmocka_unit_test(a_profile_ends_with_its_last_span),
         cmocka_unit_test(without_times_there_is_no_timeline),
         cmocka_unit_test(calls_without_times_have_no_timeline),
         cmocka_unit_test(calls_tell_their_shapes),

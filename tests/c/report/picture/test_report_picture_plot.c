@@ -44,9 +44,9 @@ static void test_what_was_not_measured(void **state) {
     timed_call(&n, 1, root, 1005, 1015, 0);
     lam_model *m = net_done(&n);
     lam_costs *c = net_costs(m, "layers", false);
-    expect_error(c, kind_of("pie"), "plot",
+    expect_error(c, kind_of("pie"), "picture",
                  "there is no picture 'pie'; there are: icicle, memory, roofline, graph");
-    expect_error(c, kind_of(NULL), "plot",
+    expect_error(c, kind_of(NULL), "picture",
                  "there is no picture ''; there are: icicle, memory, roofline, graph");
     expect_error(c, kind_of("memory"), "memory",
                  "it was not measured; lamina.inspect(model, args, memory=True) does");

@@ -384,6 +384,18 @@ static void processes_of_two_runs(void **state) {
     }
 }
 
+/* A process whose steps took no time has no part in a ratio, which would be infinite. */
+static void a_process_that_took_no_time(void **state) {
+    (void)state;
+    lam_recording *all[RANKS];
+    ranks(all, "UPDATE steps SET forward_ns = 0");
+    written(all, RANKS, NULL);
+    has("most to least: step");
+    show_lacks("forward inf");
+    show_lacks(", forward ");
+    free_ranks(all);
+}
+
 /* One that died before its first step, one whose tree is another, one that measured nothing, one that has its
  * layers in another order, and one that alone took any time: a row and a straggler of each, NULL none. */
 static void processes_that_differ(void **state) {
@@ -513,6 +525,7 @@ int main(void) {
         cmocka_unit_test(steps_of_another_kind),
         cmocka_unit_test(processes_of_two_runs),
         cmocka_unit_test(processes_that_differ),
+        cmocka_unit_test(a_process_that_took_no_time),
         cmocka_unit_test(several_models),
         cmocka_unit_test(events_of_every_step),
         cmocka_unit_test(writing_without_memory),

@@ -356,11 +356,12 @@ static void how_inputs_were_made_up_is_told(void **state) {
     net_place(&n, -1, "", root);
     net_call(&n, root, -1, SH(1, 4), 0, SH(1, 4), 0);
     NET_OK(&n, lam_build_made(n.b, "all \"5\"\x1b", &n.e));
+    NET_OK(&n, lam_build_made(n.b, "zeros", &n.e));
     lam_model *m = net_done(&n);
     lam_costs *c = net_costs(m, NULL, false);
     lam_report_options text = show_options(NULL, NULL), json = show_options(NULL, "json");
     assert_non_null(strstr(show(c, &text), "input 1x4 float32 all \"5\"? \u00b7 cpu"));
-    assert_non_null(strstr(show(c, &json), "\"made_up\": [\"all \\\"5\\\"\\u001b\"],\n\"notes\""));
+    assert_non_null(strstr(show(c, &json), "\"made_up\": [\"all \\\"5\\\"\\u001b\", \"zeros\"],\n\"notes\""));
     lam_costs_free(c);
     lam_model_free(m);
 }
