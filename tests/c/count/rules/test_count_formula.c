@@ -324,6 +324,7 @@ static void shown(void **state) {
     shows("bias*out", "0");
     shows("bias*biases", "0 \xc3\x97 ?"); /* what is not known stays */
     shows("unknown ? out : 3", "?");
+    shows("min(red, unknown) + max(unknown, 1)", "? + ?");
     shows("red + (x0 < 4 ? out : 3)", "147 + ?");
     shows("", "");
     shows("no_such", "no_such");
