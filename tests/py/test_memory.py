@@ -297,6 +297,18 @@ def test_what_an_optimizer_keeps_in_lists():
     assert memory["0"].held["optimizer"] == 2 * bytes_of(model[0].parameters())
 
 
+def test_torchs_optimizers_call_nothing_of_ours_afterwards():
+    module = sys.modules["torch.optim.optimizer"]
+    hooks = [module._global_optimizer_pre_hooks, module._global_optimizer_post_hooks]
+    before = [dict(hook) for hook in hooks]
+    model = mlp()
+    with lamina.capture(model, memory=True):
+        assert [len(hook) for hook in hooks] == [len(hook) + 1 for hook in before]
+    assert [dict(hook) for hook in hooks] == before
+    lamina.inspect(model, torch.randn(16, 64), memory=True, backward=True)
+    assert [dict(hook) for hook in hooks] == before
+
+
 def test_what_was_there_before_and_goes():
     model, x = mlp(), torch.randn(4, 64)
     model(x).sum().backward()
