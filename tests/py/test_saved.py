@@ -218,6 +218,17 @@ def test_huge_numbers_and_control_characters_are_harmless(tmp_path, net):
     assert back.macs == 2**95 - 1 and "\x1b" not in str(back)
 
 
+def test_a_file_that_is_too_large_is_refused(tmp_path, net, monkeypatch):
+    path = tmp_path / "r.json"
+    lamina.inspect(net, torch.rand(1, 3, 8, 8)).to_json(path)
+    size = path.stat().st_size
+    monkeypatch.setattr("lamina._results.saved.LARGEST", size)
+    assert lamina.Report.load(path).rows
+    monkeypatch.setattr("lamina._results.saved.LARGEST", size - 1)
+    with pytest.raises(ValueError, match=f"is larger than {size - 1} bytes"):
+        lamina.Report.load(path)
+
+
 def test_a_file_that_is_not_there_or_is_a_folder(tmp_path):
     with pytest.raises(FileNotFoundError):
         lamina.Report.load(tmp_path / "none.json")
