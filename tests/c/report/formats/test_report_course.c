@@ -94,6 +94,18 @@ static void memory_is_told_on_the_same_clock(void **state) {
           "\"activations\": [0, 0, 50, 0]}}");
 }
 
+static void what_goes_at_once_is_in_the_first_point(void **state) {
+    (void)state;
+    run_of r = run_new();
+    const lam_memory_info info = {"a test", -1, -1, -1, false};
+    push_block(&r, -1, 20, 0, 1, 0, 13000, LAM_HELD_GRADIENT);
+    push_block(&r, r.conv, 50, 2, 0, 13500, 0, LAM_HELD_OTHER);
+    NET_OK(&r.n, lam_build_memory(r.n.b, &info, &r.n.e));
+    json_of(net_done(&r.n));
+    holds("\"course\": [[0, 20], [3, 0], [3, 50]]");
+    holds("\"gradients\": [20, 0, 0]");
+}
+
 /* Of ten thousand moments the most of each piece is told. */
 static void a_long_course_has_600_points(void **state) {
     (void)state;
@@ -144,6 +156,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(spans_are_told_of_calls_and_their_nodes),
         cmocka_unit_test(memory_is_told_on_the_same_clock),
+        cmocka_unit_test(what_goes_at_once_is_in_the_first_point),
         cmocka_unit_test(a_long_course_has_600_points),
         cmocka_unit_test(nothing_measured_has_no_moments),
         cmocka_unit_test(json_says_which_run_was_timed),
