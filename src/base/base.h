@@ -22,7 +22,7 @@ lam_status lmi_fail(lam_error *e, lam_status status, const char *where, const ch
     LAM_PRINTF(4, 5);
 lam_status lmi_fail_at(lam_error *e, lam_status status, int64_t at, const char *where, const char *fmt, ...)
     LAM_PRINTF(5, 6);
-/* "there is no WHAT 'NAME' for OF; there are: ...", LAM_USAGE. `of` may be NULL. The n names that there are
+/* "there is no WHAT 'NAME' for OF; there are: ...", LAM_USAGE. `of` may be NULL. The n known names
  * begin at `first`, one every `size` bytes. */
 lam_status lmi_no_such(lam_error *e, const char *what, const char *name, const char *of,
                        const char *const *first, size_t size, size_t n);

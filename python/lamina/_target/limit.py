@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 FILLING = ("ones", "full", "rand", "randn", "randint")
 MAKING = (*FILLING, "empty", "empty_strided", "zeros", "eye", "arange", "linspace", "tensor")
 LIKE = ("empty_like", "zeros_like", "ones_like", "full_like", "rand_like", "randn_like", "randint_like")
-SOME = 0.01  # what stands for random weights
+SOME = 0.01  # the value of large weights that would be random, in a dry run
 METHODS = ("clone", "new_empty", "new_zeros", "new_ones", "new_full", "new_tensor", "repeat")
 
 
