@@ -129,6 +129,26 @@ static void zero_is_known_and_no_opinion_is_not(void **state) {
     lam_model_free(m);
 }
 
+/* An einsum of two products, of which one lies deeper, beside a product of its own. */
+static void contractions(net *n) {
+    const int32_t whole = net_op(n, "aten::einsum", at_root);
+    net_mm(n, (op_at){0, whole, LAM_FORWARD, 0}, 2, 3, 4);
+    const int32_t inner = net_op(n, "aten::tensordot", (op_at){0, whole, LAM_FORWARD, 0});
+    net_mm(n, (op_at){0, inner, LAM_FORWARD, 0}, 4, 5, 6);
+    net_mm(n, at_root, 7, 1, 1);
+}
+
+static void the_products_inside_a_contraction(void **state) {
+    (void)state;
+    lam_model *m = one_call(contractions);
+    lam_costs *c = net_costs(m, "fvcore", false);
+    lam_count n[LAM_N_METRICS];
+    assert_int_equal(lam_costs_op(c, 0, n, NULL, NULL), LAM_OK);
+    expect(n[LAM_MACS], 2 * 3 * 4 + 4 * 5 * 6);
+    lam_costs_free(c);
+    lam_model_free(m);
+}
+
 static void memory_runs_out(void **state) {
     (void)state;
     lam_model *m = one_call(fill_work);
@@ -142,6 +162,7 @@ int main(void) {
         cmocka_unit_test(what_a_dispatch_mode_is_shown),
         cmocka_unit_test(what_it_has_no_formula_for),
         cmocka_unit_test(zero_is_known_and_no_opinion_is_not),
+        cmocka_unit_test(the_products_inside_a_contraction),
         cmocka_unit_test(memory_runs_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
