@@ -254,6 +254,13 @@ def test_host_tells_the_terminal(monkeypatch):
     assert (host.is_terminal, host.is_utf8, host.width) == (False, True, 77)
 
 
+def test_what_is_followed_is_read_again_after_milliseconds(monkeypatch):
+    slept, out = [], io.StringIO()
+    monkeypatch.setattr("time.sleep", slept.append)
+    cli.Host(out, out).wait(250)
+    assert slept == [0.25]
+
+
 def test_internal_errors_are_code_4(monkeypatch, capsys):
     def breaks(*_):
         raise ZeroDivisionError("oh")

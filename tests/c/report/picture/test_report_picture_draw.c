@@ -333,6 +333,10 @@ static void test_the_graph(void **state) {
     f.node[2].macs.state = LAM_UNKNOWN;
     has(drawn(lmi_picture_graph, &l->o, in_file), "<title>add, view</title>");
     f.node[2].macs.state = LAM_EXACT;
+    f.node[2].flops = f.node[2].macs, f.node[2].flops.n = 14;
+    lmi_picture_options by_flops = in_file;
+    by_flops.by = LMI_OWN_FLOPS;
+    has(drawn(lmi_picture_graph, &l->o, by_flops), "<title>add, view: 14 FLOPs</title>");
     svg = drawn(lmi_picture_graph, &l->o, in_file);
     assert_int_equal(count_of(svg, "<rect class=\"f-rest\""), 2);
     assert_int_equal(count_of(svg, "<rect class=\"f-pool thin\""), 1);
