@@ -138,10 +138,28 @@ static void for_layers(void **state) {
     mine = net_row_of(c, MINE);
     net_expect(mine->metric[LAM_MACS], 40, LAM_EXACT);
     net_expect(mine->metric[LAM_FLOPS], 80, LAM_EXACT);
+    net_expect(mine->metric[LAM_EFFECTIVE_MACS], 40, LAM_EXACT); /* nothing says that less is enough */
     assert_string_equal(mine->rule_kind, "Mine");
     assert_null(mine->reason);
     lam_costs_free(c);
     lam_costs_free(plain);
+    lam_rules_free(r);
+    lam_model_free(m);
+}
+
+/* The model itself is a layer with a rule, which stands for what its forward ran. */
+static void for_the_root(void **state) {
+    (void)state;
+    net n = net_new();
+    const int32_t root = net_leaf(&n, "Mine");
+    net_place(&n, -1, "", root);
+    const int32_t call = net_call(&n, root, -1, SH(2, 3), 0, SH(2, 4), 0);
+    net_mm(&n, (op_at){call, -1, LAM_FORWARD, 0}, 2, 3, 4);
+    lam_model *m = net_done(&n);
+    lam_rules *r = rules("Mine macs = 7");
+    lam_costs *c = count(m, (lam_cost_options){.convention = "exact", .own = r});
+    net_expect(lam_costs_total(c, LAM_MACS), 7, LAM_EXACT);
+    lam_costs_free(c);
     lam_rules_free(r);
     lam_model_free(m);
 }
@@ -226,7 +244,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(for_operators),   cmocka_unit_test(facts_of_any_operator),
         cmocka_unit_test(what_is_missing), cmocka_unit_test(for_layers),
-        cmocka_unit_test(by_asking),       cmocka_unit_test(memory_runs_out),
+        cmocka_unit_test(for_the_root),    cmocka_unit_test(by_asking),
+        cmocka_unit_test(memory_runs_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
