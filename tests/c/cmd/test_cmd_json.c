@@ -27,7 +27,7 @@ static void small_answers(void **state) {
     assert_int_equal(lamina("conventions --json"), 0);
     is_document(HEAD("conventions") ", \"conventions\": [{\"name\": \"exact\", ");
     assert_int_equal(lamina("rules torchscan --json"), 0);
-    is_document(HEAD("rules") ", \"convention\": \"torchscan\", ");
+    is_document(HEAD("rules") ", \"convention\": \"torchscan\", \"source\": \"torchscan ");
     OUT_HAS("\"facts\": {");
     assert_int_equal(lamina("rules nothing --json"), 2);
     OUT_IS_EMPTY();

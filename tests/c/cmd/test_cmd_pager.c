@@ -218,7 +218,8 @@ static void lines_of_a_screen(void **state) {
     assert_false(is_higher("0123456789\n", 10, 2));
     assert_false(is_higher("\x1b[1m0123456789\x1b[0m\n", 10, 2)); /* a colour takes no room */
     assert_false(is_higher("\u251c\u2500 3456789\n", 10, 2));
-    assert_true(is_higher("\n\x1b[3", 10, 1)); /* an escape that is cut */
+    assert_true(is_higher("\n\x1b[3", 10, 1));    /* an escape that is cut */
+    assert_true(is_higher("a[own]\nb\n", 10, 2)); /* a bracket alone is text */
 }
 
 /* What can't be held is written at once, and none of it is lost. */

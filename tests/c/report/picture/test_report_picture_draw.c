@@ -340,6 +340,9 @@ static void test_the_graph(void **state) {
     svg = drawn(lmi_picture_graph, &l->o, in_file);
     assert_int_equal(count_of(svg, "<rect class=\"f-rest\""), 2);
     assert_int_equal(count_of(svg, "<rect class=\"f-pool thin\""), 1);
+    has(svg, "class=\"ed\"");
+    f.level.at.n_segments = 0;
+    lacks(drawn(lmi_picture_graph, &l->o, in_file), "class=\"ed\"");
     free(l);
 }
 
@@ -399,6 +402,13 @@ static void test_the_scatter(void **state) {
                                               {"vgg16", "vgg", 138365992, 15470264320},
                                               {"vgg16_x", "vgg", 138365993, 15470264320}};
     has(scattered(twins, 3), ">vgg16, _bn, _x</text>");
+    /* One circle is of models near its first, and not of those near another of them. */
+    static const lam_scatter_point chain[] = {{"a", "a", 10000000, 1000000002},
+                                              {"a1", "a", 10220000, 1000000001},
+                                              {"a2", "a", 10440000, 1000000000},
+                                              {"small", "b", 1000000, 100000000},
+                                              {"large", "c", 100000000, 100000001}};
+    assert_int_equal(count_of(scattered(chain, 5), "<circle"), 4);
     has(scattered(at, 0), "There is no model to show.");
 }
 
