@@ -283,7 +283,7 @@ FIT = [
     Case("fit wrongs.py:small -i 1x3x8x8 --dtype ''", 2, "''", "", "float16, bfloat16"),
     Case("fit wrongs.py:small -i 1x3x8x8 --batch 0", 2, "whole number from 1", "--batch 0"),
     Case("fit wrongs.py:small -i 1x3x8x8 --batch many", 2, "whole number from 1", "--batch many"),
-    Case("fit wrongs.py:small -i 1x3x8x8 --format csv", 2, "csv", "", "text, json and html"),
+    Case("fit wrongs.py:small -i 1x3x8x8 --format csv", 2, "csv", "", "text, json, html"),
     Case("fit wrongs.py:Item -i 1x4", 3, "item", "Item"),
     Case("fit text.lamina", 2, "is a file|does not name", "text.lamina", ":name"),
 ]

@@ -171,6 +171,7 @@ static void copies(void **state) {
     show(c, &o);
     has("input 2x3 uint8");
     has(" \u00b7 0.00 FLOPs/byte\n");
+    has("      0.00"); /* in its row too, and not as unknown */
     lam_costs_free(c);
     c = net_costs(m, "torch", false);
     o.bytes = false;
