@@ -48,10 +48,13 @@ lam_status lam_diff_write(const lam_diff *d, const lam_diff_options *o, lam_sink
     static const lam_diff_options defaults = {.rows = -1, .depth = -1};
     if (!o) o = &defaults;
     const char *format = o->format ? o->format : "text";
+    static const char *const formats[] = {"text", "md", "json"};
+    enum { N_FORMATS = sizeof formats / sizeof *formats };
+    int k = 0;
+    while (k < N_FORMATS && strcmp(format, formats[k]) != 0) k++;
+    if (k == N_FORMATS)
+        return lmi_no_such(e, "format", format, "a difference", formats, sizeof *formats, N_FORMATS);
     bool json = strcmp(format, "json") == 0;
-    if (!json && strcmp(format, "text") != 0 && strcmp(format, "md") != 0)
-        return lmi_fail(e, LAM_USAGE, "format",
-                        "there is no format '%s' for a difference; there are: text, md, json", format);
     lmi_diff_lines l = {.by = LMI_DIFF_METRICS};
     lmi_vec_init(&l.at, sizeof(lmi_diff_line));
     lam_status s = lmi_diff_list(&l, d, o->by, o->depth, e);
