@@ -206,3 +206,22 @@ def test_allocators_that_are_preloaded(tmp_path):
         check=False,
     )
     assert (ran.returncode, ran.stdout.strip()) == (0, "True"), ran.stderr
+
+
+UNUSUAL = {form: (lambda make=make: make(matrix())) for form, make in FORMS.items()} | {
+    "nested": lambda: torch.nested.nested_tensor([torch.rand(3, 8), torch.rand(5, 8)]),
+    "jagged": lambda: torch.nested.nested_tensor([torch.rand(3, 8), torch.rand(5, 8)], layout=torch.jagged),
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.skipif(bool(not_observed()), reason=str(not_observed()))
+@pytest.mark.parametrize("form", UNUSUAL)
+def test_nothing_is_printed_of_what_such_a_tensor_lacks(form, capfd):
+    """Up to torch 2.12 its functions print a trace when they are asked for what is not there."""
+    x = UNUSUAL[form]()
+    model = Does(
+        torch.neg if form in ("nested", "jagged") else lambda t: torch.sparse.mm(t, torch.ones(8, 2))
+    )
+    lamina.inspect(model, x, memory=True, health=True)
+    assert capfd.readouterr().err == ""

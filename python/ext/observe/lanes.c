@@ -367,13 +367,14 @@ static bool pack_tensor(lmx_lane *lane, const lmx_layout *l, size_t position, co
     int32_t number;
     if (!s->dtype(handle, &number)) head.dtype = (int16_t)number;
     if (!s->device(handle, &number)) head.device = (int16_t)number;
-    if (!s->dim(handle, &dims) && !s->sizes(handle, &sizes) && dims >= 0 && dims <= LMX_DIMS)
+    const bool sized = lmx_has_sizes(l, (void *)(uintptr_t)object);
+    if (sized && !s->dim(handle, &dims) && !s->sizes(handle, &sizes) && dims >= 0 && dims <= LMX_DIMS)
         head.n = (uint8_t)dims;
     uint64_t memory = lmx_memory_of(l, s, value);
     lmx_sparse kept;
     lam_mask left;
     if (!memory && lmx_sparse_of(l, s, value, &kept)) return put_sparse(lane, head, object, sizes, &kept);
-    if (masks && head.n != LMX_NO_SHAPE && lmx_mask_at(s, value, &left))
+    if (masks && memory && head.n != LMX_NO_SHAPE && lmx_mask_at(s, value, &left))
         return put_mask(lane, head, memory, object, sizes, &left);
     return put_tensor(lane, head, memory, object, sizes);
 }

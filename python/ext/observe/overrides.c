@@ -4,10 +4,11 @@
  * callbacks, without Python. */
 #include "observe/observe.h"
 
-typedef bool is_such(const lmx_record_api *api, const char *value);
+typedef bool is_such(const lmx_record_api *api, const lmx_layout *l, const char *value);
 
-static bool is_transformed(const lmx_record_api *api, const char *value) {
+static bool is_transformed(const lmx_record_api *api, const lmx_layout *l, const char *value) {
     enum { LEVELS = 16 };
+    (void)l;
     if (lmx_is_undefined(&api->shim, value)) return false;
     if (api->wrapper(value)) return true;
     for (int64_t level = 1; level <= LEVELS; level++)
@@ -16,10 +17,12 @@ static bool is_transformed(const lmx_record_api *api, const char *value) {
 }
 
 /* True for a tensor that has elements and no memory, as one that wraps others. */
-static bool lacks_data(const lmx_record_api *api, const char *value) {
+static bool lacks_data(const lmx_record_api *api, const lmx_layout *l, const char *value) {
     void *handle = (void *)(uintptr_t)value, *data = NULL;
     int64_t dims, *sizes;
     if (!api->shim.data || lmx_is_undefined(&api->shim, value)) return false;
+    const void *object = (const void *)(uintptr_t)lmx_word_at(value, 0);
+    if (!lmx_has_memory(l, object) || !lmx_has_sizes(l, object)) return false;
     if (api->shim.data(handle, &data) || data || api->shim.dim(handle, &dims)) return false;
     if (api->shim.sizes(handle, &sizes)) return false;
     for (int64_t i = 0; i < dims; i++)
@@ -34,7 +37,7 @@ static bool any_tensor(const lmx_record_api *api, const lmx_layout *l, lmx_value
         const char *value = values.at + i * LMX_IVALUE;
         int32_t tag = lmx_tag_of(value);
         if (tag == l->tensor
-                ? is(api, value)
+                ? is(api, l, value)
                 : depth && tag == l->list_tag && any_tensor(api, l, lmx_list_of(l, value), is, 0))
             return true;
     }

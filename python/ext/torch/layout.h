@@ -7,19 +7,23 @@
 
 /* Offsets in this build of torch, in bytes into a RecordFunction, a list, (storage) a tensor's C++ object,
  * (callbacks) torch's data of a thread's callbacks; (keys) the offset of a tensor's dispatch keys and
- * (python) the bit in them for a tensor subclass, (coo, compressed) for sparse tensors, (asks) the dispatch
- * key under which Python answers, if such answers have no record; and the tags of an IValue. -1: unknown. */
+ * (python) the bit in them for a tensor subclass, (coo, compressed) for sparse tensors, (nested) for nested
+ * ones, (asks) the dispatch key under which Python answers, if such answers have no record; and the tags of
+ * an IValue. -1: unknown. */
 /* clang-format off */
 #define LMX_LAYOUT(X)                                                                                        \
     X(inputs) X(outputs) X(sequence) X(forward_thread) X(list) X(list_tag) X(tensor) X(none) X(boolean)      \
     X(integer) X(real) X(storage) X(text) X(text_at) X(callbacks) X(keys) X(python) X(coo) X(compressed)     \
-    X(asks)
+    X(nested) X(asks)
 /* clang-format on */
 struct lmx_layout {
 #define X(name) int32_t name;
     LMX_LAYOUT(X)
 #undef X
 };
+
+/* That of this torch; one in which nothing is known, if operators are not watched (tensor.c). */
+const lmx_layout *lmx_layout_of(const lmx_state *st);
 
 static inline uint64_t lmx_word_at(const void *from, size_t bytes) {
     uint64_t word;
@@ -30,6 +34,16 @@ static inline uint64_t lmx_word_at(const void *from, size_t bytes) {
 /* True if the at::Tensor is undefined: torch's functions raise for it, or return a dtype that is none. */
 static inline bool lmx_is_undefined(const lmx_shim *s, const void *handle) {
     return s->undefined && lmx_word_at(handle, 0) == (uint64_t)(uintptr_t)s->undefined;
+}
+
+/* Both of the object that a handle refers to. torch's functions raise when they are asked for the sizes or
+ * strides of a nested tensor, or for the address of one without memory, such as a sparse one; and up to torch
+ * 2.12 they print what was raised, with a trace. True also if the layout is not known. */
+static inline bool lmx_has_sizes(const lmx_layout *l, const void *object) {
+    return l->nested < 0 || !(lmx_word_at(object, (size_t)l->keys) >> l->nested & 1);
+}
+static inline bool lmx_has_memory(const lmx_layout *l, const void *object) {
+    return l->storage < 0 || lmx_word_at(object, (size_t)l->storage) != 0;
 }
 
 #endif

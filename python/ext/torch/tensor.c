@@ -100,10 +100,14 @@ uint64_t lmx_memory_of(const lmx_layout *l, const lmx_shim *s, const void *handl
     return (uint64_t)(uintptr_t)data - (uint64_t)first * (uint64_t)lam_dtype_bits(dtype) / 8;
 }
 
+const lmx_layout *lmx_layout_of(const lmx_state *st) {
+    static const lmx_layout unknown = {.storage = -1, .nested = -1};
+    return st->watches_ops ? st->layout : &unknown;
+}
+
 /* Reading a fake tensor's data pointer prints a warning. */
 uint64_t lmx_memory_here(const lmx_state *st, PyObject *tensor, lmx_kind kind) {
-    static const lmx_layout unknown = {.storage = -1};
-    const lmx_layout *l = st->watches_ops ? st->layout : &unknown;
+    const lmx_layout *l = lmx_layout_of(st);
     const char *handle = (char *)tensor + st->torch.offset;
     if (st->torch.offset < 0 || (kind != LMX_PLAIN && l->storage < 0)) return 0;
     return lmx_memory_of(l, &st->torch.shim, handle);
@@ -118,17 +122,19 @@ static void identify(lmx_state *st, PyObject *tensor, lmx_kind kind, lmx_tensor 
 
 /* -- through the C functions --------------------------------------------------------------------------- */
 
-static bool by_shim(const lmx_torch *t, PyObject *tensor, lmx_tensor *out) {
-    const lmx_shim *s = &t->shim;
-    void *handle = (char *)tensor + t->offset, *impl, *data = NULL;
+static bool by_shim(const lmx_state *st, PyObject *tensor, lmx_tensor *out) {
+    const lmx_shim *s = &st->torch.shim;
+    const lmx_layout *l = lmx_layout_of(st);
+    void *handle = (char *)tensor + st->torch.offset, *impl, *data = NULL;
     memcpy(&impl, handle, sizeof impl);
     int64_t dims = -1, *sizes = NULL;
-    if (!impl || s->dim(handle, &dims) || s->sizes(handle, &sizes)) return false;
+    if (!impl || !lmx_has_sizes(l, impl) || s->dim(handle, &dims) || s->sizes(handle, &sizes)) return false;
     if (dims < 0 || dims > LMX_DIMS || s->dtype(handle, &out->dtype) || s->device(handle, &out->device))
         return false;
     out->ndim = (int32_t)dims;
     out->sizes = sizes;
-    out->storage = s->data(handle, &data) ? 0 : (uint64_t)(uintptr_t)data;
+    if (!lmx_has_memory(l, impl) || s->data(handle, &data)) data = NULL;
+    out->storage = (uint64_t)(uintptr_t)data;
     return true;
 }
 
@@ -223,7 +229,7 @@ static bool by_attributes(lmx_state *st, PyObject *tensor, lmx_kind kind, lmx_te
 bool lmx_describe(lmx_state *st, PyObject *tensor, lmx_kind kind, lmx_tensor *out) {
     out->storage = out->memory = out->object = 0;
     if (st->torch.offset >= 0) identify(st, tensor, kind, out);
-    if (kind == LMX_PLAIN && st->torch.offset >= 0 && by_shim(&st->torch, tensor, out)) {
+    if (kind == LMX_PLAIN && st->torch.offset >= 0 && by_shim(st, tensor, out)) {
         if (!lmx_is_torchs(st, tensor)) take_own(out);
         return true;
     }

@@ -47,6 +47,7 @@ def find() -> Layout:
         layout["callbacks"] = _find_callbacks(torch)
         layout["keys"], layout["python"] = _find_keys(torch)
         layout["coo"], layout["compressed"] = _find_sparse(torch, layout["keys"])
+        layout["nested"] = _find_nested(torch, layout["keys"])
         layout["asks"] = _find_asks(torch)
     with torch.enable_grad():
         layout["sequence"] = _find_sequence(torch)
@@ -182,6 +183,18 @@ def _find_sparse(torch: Any, keys: int) -> tuple[int, int]:
     coo, compressed = (bits & -bits for bits in kinds)
     apart = coo != compressed and coo > 0 and compressed > 0
     return (coo.bit_length() - 1, compressed.bit_length() - 1) if apart else (-1, -1)
+
+
+def _find_nested(torch: Any, keys: int) -> int:
+    """The bit among the dispatch keys of nested tensors; or -1."""
+    if keys < 0:
+        return -1
+    try:
+        bits = torch._C.DispatchKeySet(torch._C.DispatchKey.NestedTensor).raw_repr()
+    except (AttributeError, TypeError, RuntimeError):
+        return -1
+    others = any(_word(x, keys) & bits for x in chain(*_by_class(torch, (3, 5))))
+    return -1 if others or bits.bit_count() != 1 else bits.bit_length() - 1
 
 
 def _find_asks(torch: Any) -> int:
