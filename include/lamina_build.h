@@ -122,6 +122,7 @@ typedef struct lam_call_info {
     int64_t t0_ns, t1_ns; /* begin and end, monotonic nanoseconds; 0: not measured */
     int32_t n_in, n_out;
     const lam_arg *in, *out;
+    int32_t thread; /* as in lam_op_info: where autograd has threads of its own, they repeat forward work */
 } lam_call_info;
 /* Pushes one call, in the order in which calls began. The builder finds the call's place: the child place of
  * the parent's place that holds this module, else the module's first place under the nearest common
@@ -200,7 +201,7 @@ typedef struct lam_op_info {
      * n_tensors tensors, arguments first. */
     int32_t like, n_tensors;
     const lam_identity *tensors;
-    int32_t thread; /* 0: the thread of the calls; others from 1 */
+    int32_t thread; /* 0: the capture's own; others from 1 */
     int32_t pass;   /* of a node: equal for all nodes of one backward pass; 0 unknown */
 } lam_op_info;
 /* Pushes one operator, after all calls: thread by thread, in the order in which they started. LAM_RANGE for a

@@ -54,6 +54,7 @@ typedef struct lam_event { /* one call of a module */
     int64_t t0_ns, t1_ns;
     int32_t n_in, n_out;
     const lam_arg *in, *out;
+    int32_t thread; /* as in lam_op_info */
 } lam_event;
 
 /* A signature: the name, arguments and results that several operators share. */

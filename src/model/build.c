@@ -239,7 +239,9 @@ lam_status lam_build_call(lam_builder *b, const lam_call_info *info, int32_t *in
                    .t0_ns = info->t0_ns,
                    .t1_ns = info->t1_ns,
                    .n_in = info->n_in,
-                   .n_out = info->n_out};
+                   .n_out = info->n_out,
+                   .thread = info->thread};
+    if (c.thread < 0) return lmi_fail(e, LAM_RANGE, "a call", "a thread can't have number %d", c.thread);
     LAM_TRY(lmi_in_range(&b->modules, info->module, "the module of a call", e));
     if (info->parent != -1) LAM_TRY(lmi_in_range(&b->events, info->parent, "the call around a call", e));
     LAM_TRY(copy_args(b, info->in, info->n_in, "a call's inputs", &c.in, e));

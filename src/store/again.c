@@ -24,7 +24,8 @@ lmi_again *lmi_again_at(void *room, const lam_call_info *calls, int32_t n_calls,
                                       .parent = c->parent,
                                       .flags = c->flags,
                                       .t0_ns = c->t0_ns,
-                                      .t1_ns = c->t1_ns};
+                                      .t1_ns = c->t1_ns,
+                                      .thread = c->thread};
     }
     char *to = (char *)(a->nodes + (n_nodes > 0 ? n_nodes : 0));
     for (int32_t i = 0; i < n_nodes; i++) {

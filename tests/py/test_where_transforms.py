@@ -9,7 +9,9 @@ import pytest
 import torch
 from torch import func, nn
 from torch.utils.checkpoint import checkpoint, checkpoint_sequential
-from where_kit import Calls, by_path, exact, no_operators, work
+from where_kit import Calls, by_path, exact, in_thread, no_operators, on_a_thread_of_torchs, work
+
+import lamina
 
 if no_operators():
     pytest.skip(f"no operators: {no_operators()}", allow_module_level=True)
@@ -204,6 +206,39 @@ def test_a_checkpointed_sequence():
     report = exact(model, graded(), backward=True)
     assert work(report) == (4 * 128, 8 * 128, 128)
     assert by_path(report, "recompute_macs") == {"layers.0": 128}
+
+
+@pytest.mark.parametrize("reentrant", [False, True])
+@pytest.mark.parametrize("options", [{}, {"time": True, "memory": True}, {"health": True}])
+def test_a_checkpoint_on_a_thread_of_torchs(reentrant, options):
+    def repeated(run):
+        model = Calls(
+            lambda self, x: self.last(checkpoint(self.first, x, use_reentrant=reentrant)),
+            first=block(),
+            last=nn.Linear(8, 4),
+        )
+        with lamina.capture(model, **options) as capture:
+            loss = model(graded()).sum()
+            run(loss.backward)
+        return capture.report()
+
+    here, there = repeated(lambda work: work()), repeated(on_a_thread_of_torchs)
+    assert work(there) == work(here)
+    assert there.notes == here.notes == []
+    for field in ("path", "ordinal", "macs", "backward_macs", "recompute_macs"):
+        assert [row[field] for row in there.rows] == [row[field] for row in here.rows]
+    if "time" in options:
+        assert [row.time and row.time.recompute.total > 0 for row in there.rows] == [
+            row.time and row.time.recompute.total > 0 for row in here.rows
+        ]
+
+
+def test_a_thread_of_one_s_own_is_none_of_torchs():
+    """It calls layers while the capture's thread waits for it, and no backward runs there."""
+    model = Calls(lambda self, x: (in_thread(lambda: self.layer(x)), x)[1], layer=nn.Linear(8, 4))
+    with lamina.capture(model) as capture:
+        model(graded())
+    assert any("another thread called layers" in gap for gap in capture.report().gaps)
 
 
 # -- functions of one's own ----------------------------------------------------------------------------------

@@ -35,6 +35,36 @@ def in_thread(work):
     thread.join()
 
 
+class Deeper(torch.autograd.Function):
+    """Its backward runs a backward in itself, so many times, and then ``work``."""
+
+    @staticmethod
+    def forward(ctx, x, times, work):
+        ctx.times, ctx.work = times, work
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx, grad):
+        with torch.enable_grad():
+            if ctx.times:
+                deeper(ctx.times - 1, ctx.work)
+            else:
+                ctx.work()
+        return grad, None, None
+
+
+def deeper(times, work):
+    Deeper.apply(torch.ones(1, requires_grad=True), times, work).sum().backward()
+
+
+def on_a_thread_of_torchs(work):
+    """Runs it on a thread of autograd's, as a GPU's backward is run: torch begins one for a backward that is
+    sixty deep inside others."""
+    threads = []
+    deeper(64, lambda: (threads.append(threading.get_ident()), work()))
+    assert threads != [threading.get_ident()]
+
+
 def exact(model, *args, **options):
     return lamina.inspect(model, args, convention="exact", **options)
 

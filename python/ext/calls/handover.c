@@ -63,11 +63,12 @@ static bool list_calls(lmx_handover *h, const lmx_capture *c) {
                                 .parent = calls[i].parent,
                                 .flags = calls[i].flags,
                                 .t0_ns = lmx_clock_ns(&c->clock, calls[i].began),
-                                .t1_ns = lmx_clock_ns(&c->clock, calls[i].ended)};
+                                .t1_ns = lmx_clock_ns(&c->clock, calls[i].ended),
+                                .thread = calls[i].thread};
     return true;
 }
 
-static bool list_lane(lmx_handover *h, const lmx_lane *lane, int32_t thread) {
+static bool list_lane(lmx_handover *h, const lmx_lane *lane) {
     const lmx_op *ops = lane->ops.data;
     int32_t base = (int32_t)h->node_infos.n;
     lam_op_info *to = lane->ops.n ? lmx_vec_push(&h->node_infos, sizeof *to, lane->ops.n) : NULL;
@@ -76,7 +77,7 @@ static bool list_lane(lmx_handover *h, const lmx_lane *lane, int32_t thread) {
         to[i] = (lam_op_info){.name = lmx_op_name(lane, &ops[i]),
                               .call = ops[i].call,
                               .parent = ops[i].parent < 0 ? -1 : base + ops[i].parent,
-                              .thread = thread,
+                              .thread = lane->number,
                               .pass = ops[i].pass,
                               .phase = (lam_phase)ops[i].phase,
                               .flags = ops[i].flags,
@@ -86,11 +87,9 @@ static bool list_lane(lmx_handover *h, const lmx_lane *lane, int32_t thread) {
 }
 
 static bool list_nodes(lmx_handover *h, const lmx_observer *o) {
-    int32_t thread = 0;
     bool ok = true;
     h->node_infos.n = 0;
-    for (const lmx_lane *lane = o ? o->lanes : NULL; ok && lane; lane = lane->next)
-        ok = list_lane(h, lane, lane->thread == o->thread ? 0 : ++thread);
+    for (const lmx_lane *lane = o ? o->lanes : NULL; ok && lane; lane = lane->next) ok = list_lane(h, lane);
     return ok;
 }
 

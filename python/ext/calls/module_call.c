@@ -45,7 +45,8 @@ static struct {
 /* One call that is being recorded in one capture. */
 typedef struct frame {
     lmx_capture *capture; /* strong */
-    int32_t module, call, inner, parent;
+    int32_t module, call, inner, parent, thread;
+    bool hired;             /* with it the thread became the capture's worker */
     const lmx_given *given; /* the caller's, until the call is left */
 } frame;
 
@@ -159,7 +160,7 @@ static bool note_entry(frame *f, PyObject *self) {
     f->parent = c->open_call;
     f->call = f->inner = -1;
     if (c->busy || c->lost || c->phase != LMX_OPEN || is_inner_again(c, f->module)) return true;
-    lmx_call call = {.module = f->module, .parent = f->parent, .in_at = c->words.n};
+    lmx_call call = {.module = f->module, .parent = f->parent, .thread = f->thread, .in_at = c->words.n};
     PyObject *module = lmx_node_at(&c->tree, f->module)->object;
     call.flags = LAM_CALL_UNSEEN;
     if (!c->brief && is_training(c->st, module)) call.flags |= LAM_CALL_TRAINING;
@@ -275,7 +276,21 @@ static void note_call_elsewhere(lmx_capture *c, int32_t module) {
         c->elsewhere[module] = true; /* if memory ran out, the call's flag and the note remain */
 }
 
-/* Lists the open captures of this thread that contain the module; returns their number. */
+/* On a GPU a backward pass runs on a thread of autograd, and so do the calls that a checkpoint repeats in it.
+ * The capture's own thread waits for that pass. With several GPUs there may be several such threads: the
+ * calls of the first are noted until it is done. */
+static bool is_worker(lmx_capture *c, unsigned long thread, frame *f) {
+    if (!c->worker) {
+        f->thread = lmx_observe_worker(c);
+        f->hired = f->thread > 0;
+        if (f->hired) __atomic_store_n(&c->worker, thread, __ATOMIC_RELAXED);
+    } else if (c->worker == thread) {
+        f->thread = c->open_call >= 0 ? call_at(c, c->open_call)->thread : 0;
+    }
+    return c->worker == thread;
+}
+
+/* Lists the open captures that take the calls of this thread and contain the module; returns their number. */
 static int find_captures(PyObject *self, frame *frames) {
     unsigned long thread = PyThread_get_thread_ident();
     int n = 0;
@@ -284,12 +299,13 @@ static int find_captures(PyObject *self, frame *frames) {
         if (module < 0 && c->owner == thread && c->open_call >= 0 && !c->busy)
             call_at(c, c->open_call)->flags |= LAM_CALL_STRANGERS;
         if (module < 0) continue;
-        if (c->owner != thread) {
+        frame f = {.capture = c, .module = module, .call = -1, .inner = -1, .parent = -1};
+        if (c->owner != thread && !is_worker(c, thread, &f)) {
             note_call_elsewhere(c, module);
             continue;
         }
         Py_INCREF((PyObject *)c);
-        frames[n++] = (frame){c, module, -1, -1, -1, NULL};
+        frames[n++] = f;
     }
     return n;
 }
@@ -330,6 +346,7 @@ static PyObject *leave_all(frame *frames, int n, PyObject *result) {
         frames[n].capture->raised = failed ? value ? value : type : NULL;
         if (!leave(&frames[n], result)) Py_CLEAR(result);
         frames[n].capture->raised = NULL;
+        if (frames[n].hired) __atomic_store_n(&frames[n].capture->worker, 0, __ATOMIC_RELAXED);
         Py_DECREF(frames[n].capture);
     }
     if (failed) PyErr_Restore(type, value, trace);
@@ -667,7 +684,7 @@ PyObject *lmx_behind(PyObject *module, PyObject *function) {
 bool lmx_rests(void) { return entry.resting > 0; }
 
 bool lmx_note(lmx_capture *c, PyObject *const *args, Py_ssize_t n, PyObject *result) {
-    frame f = {c, 0, -1, -1, -1, NULL};
+    frame f = {.capture = c, .call = -1, .inner = -1, .parent = -1};
     const lmx_given given = {args, n, NULL};
     c->phase = LMX_OPEN;
     bool ok = enter(&f, c->root, &given) && leave(&f, result);

@@ -421,7 +421,14 @@ static bool push_call(teller *t, size_t i, lmi_vec *args) {
     lam_arg *out = all ? all + call->n_in : NULL;
     if (call->n_in) decode(t->c, call->in_at, call->n_in, all);
     if (call->n_out) decode(t->c, call->out_at, call->n_out, out);
-    lam_call_info info = {call->module, call->parent, call->flags, 0, 0, call->n_in, call->n_out, all, out};
+    lam_call_info info = {.module = call->module,
+                          .parent = call->parent,
+                          .flags = call->flags,
+                          .n_in = call->n_in,
+                          .n_out = call->n_out,
+                          .in = all,
+                          .out = out,
+                          .thread = call->thread};
     if (node->hides > 0) info.flags |= LAM_CALL_HIDES;
     if (!t->c->dry && call->ended) { /* the call has ended */
         info.t0_ns = lmx_clock_ns(&t->c->clock, call->began);

@@ -42,6 +42,7 @@ typedef struct lmx_call {
     int32_t module, parent;
     uint32_t flags;
     int32_t n_in, n_out;
+    int32_t thread;       /* as lam_call_info.thread */
     size_t in_at, out_at; /* words */
     int64_t began, ended; /* stamps of the capture's clock; 0 none */
 } lmx_call;
@@ -71,6 +72,7 @@ typedef struct lmx_capture {
     lmi_vec written; /* uint64_t: memory that operators wrote to in place, filled when they are pushed */
     size_t n_calls, n_modules; /* the numbers before the records were dropped */
     unsigned long owner;       /* thread */
+    unsigned long worker; /* a thread of autograd that repeats forward work, while the owner waits; 0 */
     lmx_clock clock;
     int32_t open_call;
     int32_t alias_call; /* the last one through the alias; -1 */

@@ -90,6 +90,14 @@ void lmx_lane_free(lmx_lane *lane) {
     if (lane) release(lane);
 }
 
+void lmx_observer_free(lmx_observer *o) {
+    for (lmx_lane *lane = o ? o->lanes : NULL, *next; lane; lane = next) {
+        next = lane->next;
+        lmx_lane_free(lane);
+    }
+    free(o);
+}
+
 /* == names ============================================================================================= */
 
 /* Precedes the text of a name; offsets of names are those of the texts. */

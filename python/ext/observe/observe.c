@@ -8,7 +8,6 @@
 #include "observe/listeners.h"
 #include "torch/values.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -65,8 +64,9 @@ static lmx_lane *new_lane(lmx_observer *o, int slot) {
     if (!lane) return NULL;
     lane->api = api;
     lane->thread = api->thread();
+    lane->number = lane->thread == o->thread ? 0 : atomic_fetch_add(&o->others, 1) + 1;
     lane->last_call = -1;
-    lmx_lane_clock(lane, &o->capture->clock, lane->thread == o->thread);
+    lmx_lane_clock(lane, &o->capture->clock, lane->number == 0);
     lane->most = o->capture->most_ops;
     lane->reads = o->capture->st->torch.reads > 0 && !o->capture->dry;
     lmx_lane_find_holder(lane);
@@ -410,12 +410,23 @@ bool lmx_observe_call(lmx_capture *c) {
     return top && top->node >= 0;
 }
 
-lmx_where lmx_here(const lmx_capture *c) {
+/* The lane of this thread; NULL: it has none. */
+static const lmx_lane *lane_here(const lmx_capture *c) {
     const lmx_observer *o = c->observer;
-    int slot = o ? o->slot : -1;
-    const lmx_lane *lane = slot >= 0 && mine[slot].generation == o->generation ? mine[slot].lane : NULL;
+    const int slot = o ? o->slot : -1;
+    return slot >= 0 && mine[slot].generation == o->generation ? mine[slot].lane : NULL;
+}
+
+int32_t lmx_observe_worker(const lmx_capture *c) {
+    const lmx_lane *lane = lane_here(c);
     const frame *top = lane ? top_of(lane) : NULL;
-    bool own = (unsigned long)pthread_self() == c->owner;
+    return top && top->node >= 0 ? lane->number : -1;
+}
+
+lmx_where lmx_here(const lmx_capture *c) {
+    const lmx_lane *lane = lane_here(c);
+    const frame *top = lane ? top_of(lane) : NULL;
+    const bool own = lmx_takes_calls(c);
     int32_t open = own ? __atomic_load_n(&c->open_call, __ATOMIC_RELAXED) : -1;
     if (!top || top->node < 0) return (lmx_where){open, LAM_FORWARD};
     bool called = own && open != ((const frame *)lane->frames.data)[top->node].open;
@@ -433,10 +444,8 @@ lmx_where lmx_here_or_engine(const lmx_capture *c) {
     lmx_where at = lmx_here(c);
     bool nobodys = at.call < 0 && at.phase == LAM_FORWARD;
     if ((!nobodys && at.phase != LAM_BACKWARD) || !api || !api->task || api->task() < 0) return at;
-    const lmx_observer *o = c->observer;
-    int slot = o ? o->slot : -1;
-    if (slot < 0 || mine[slot].generation != o->generation) return at;
-    const lmx_lane *lane = mine[slot].lane;
+    const lmx_lane *lane = lane_here(c);
+    if (!lane) return at;
     return nobodys || is_pass_inside(lane) ? (lmx_where){lane->last_call, LAM_BACKWARD} : at;
 }
 
@@ -446,7 +455,7 @@ lmx_where lmx_here_or_engine(const lmx_capture *c) {
 static lmx_lane *enter(lmx_observer *o, int slot) {
     lmx_lane *lane = o ? lane_of(o, slot) : NULL;
     if (!lane || lane->inside || lane->lost) return NULL;
-    if (lane->thread == o->thread && (o->capture->busy || o->capture->paused)) return NULL;
+    if (lmx_takes_calls(o->capture) && (o->capture->busy || o->capture->paused)) return NULL;
     lane->inside = true;
     return lane;
 }
@@ -654,14 +663,6 @@ void lmx_unobserve(lmx_capture *c) {
         while (atomic_load(&slots[slot].busy)) nanosleep(&moment, NULL);
         PyEval_RestoreThread(state);
     }
-}
-
-void lmx_observer_free(lmx_observer *o) {
-    for (lmx_lane *lane = o ? o->lanes : NULL, *next; lane; lane = next) {
-        next = lane->next;
-        lmx_lane_free(lane);
-    }
-    free(o);
 }
 
 /* The lane of the capture's thread; if no lane has its number, the oldest one. */

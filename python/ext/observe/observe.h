@@ -10,6 +10,7 @@
 #include "observe/capture.h"
 #include "torch/tensor.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
 
@@ -165,6 +166,7 @@ typedef struct lmx_lane {
     struct lmx_lane *next;
     const lmx_record_api *api;
     uint64_t thread; /* torch's number of the thread */
+    int32_t number;  /* of the thread in the capture, as lam_op_info.thread; 0: the capture's own */
     lmx_clock *clock; /* the capture's */
     int64_t *last;    /* the thread's last stamp, for lmx_clock_stamp */
     int64_t own_last; /* its storage if the capture belongs to another thread */
@@ -260,6 +262,7 @@ struct lmx_observer {
     uint64_t generation;       /* never the same for two observers */
     uint64_t thread;           /* torch's number of the capture's thread */
     int slot;
+    atomic_int others;   /* the number of lanes of other threads than the capture's */
     bool everywhere;     /* also watches for backward passes on other threads */
     atomic_bool strange; /* an unwatched thread ran a backward pass through a call's nodes */
     bool nodes_only;
@@ -307,6 +310,14 @@ void lmx_unobserve(lmx_capture *c);
 /* Call it when the capture's open call has changed: new nodes of autograd belong to that call. True inside a
  * backward pass. */
 bool lmx_observe_call(lmx_capture *c);
+/* The number of this thread (lam_op_info.thread), if it runs a node of a backward pass for the capture; else
+ * -1. */
+int32_t lmx_observe_worker(const lmx_capture *c);
+/* True on the thread whose module calls the capture takes now: its own, or its worker. */
+static inline bool lmx_takes_calls(const lmx_capture *c) {
+    const unsigned long thread = (unsigned long)pthread_self();
+    return thread == c->owner || thread == __atomic_load_n(&c->worker, __ATOMIC_RELAXED);
+}
 void lmx_observer_free(lmx_observer *o); /* NULL is allowed */
 /* True if later operators could not be noted; those up to `since_ns` were. */
 bool lmx_observer_lost(const lmx_observer *o, int64_t *since_ns);

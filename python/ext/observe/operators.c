@@ -252,8 +252,8 @@ static void forget(lmx_lane *lane, size_t from, size_t to) {
     lane->told = true;
 }
 
-static lam_status push_lane(lmx_lane *lane, int32_t thread, int32_t base, size_t *done, lmx_capture *c,
-                            lam_builder *b, lam_error *e) {
+static lam_status push_lane(lmx_lane *lane, int32_t base, size_t *done, lmx_capture *c, lam_builder *b,
+                            lam_error *e) {
     enum { AT_ONCE = 1 << 16, FEW = 512 };
     int bits = lane->ops.n < FEW ? FEW_BITS : MOST_BITS;
     pusher p = {.lane = lane,
@@ -262,7 +262,7 @@ static lam_status push_lane(lmx_lane *lane, int32_t thread, int32_t base, size_t
                 .open = c->open_regions,
                 .dry = c->dry,
                 .written = &c->written,
-                .thread = thread,
+                .thread = lane->number,
                 .base = base,
                 .known = calloc((size_t)1 << bits, sizeof *p.known),
                 .shift = 32 - bits};
@@ -304,14 +304,13 @@ static lam_status push_strange(const lmx_observer *o, lam_builder *b, lam_error 
 lam_status lmx_push_operators(const lmx_observer *o, lam_builder *b, lam_error *e) {
     const bool strange = lmx_observer_strange(o);
     lam_status s = o->nodes_only ? LAM_OK : lam_build_ops_seen(b, e);
-    int32_t thread = 0, own = 0; /* own: the first operator of the capture's thread */
+    int32_t own = 0; /* the first operator of the capture's thread */
     size_t n = 0, done;
     if (s == LAM_OK && strange) s = push_strange(o, b, e);
     if (s == LAM_OK && !o->capture->dispatcher && !strange) s = lam_build_nodes_seen(b, e);
     for (lmx_lane *lane = o->lanes; s == LAM_OK && lane; lane = lane->next, n += done) {
-        int32_t number = lane->thread == o->thread ? 0 : ++thread;
-        if (number == 0 || !lane->next) own = (int32_t)n;
-        s = push_lane(lane, number, (int32_t)n, &done, o->capture, b, e);
+        if (lane->number == 0 || !lane->next) own = (int32_t)n;
+        s = push_lane(lane, (int32_t)n, &done, o->capture, b, e);
         if (s == LAM_NOMEM || s == LAM_LIMIT)
             return cut_short(lane, done, n + done, lane == o->lanes && !lane->next, b, e);
     }

@@ -100,8 +100,9 @@ lam_status lmi_spans_find(const lam_model *m, bool (*wanted)(const lam_model *m,
                           lmi_vec *out, lam_error *e) {
     for (int32_t i = 0; i < m->n_events; i++) {
         const lam_event *ev = &m->events[i];
+        const uint16_t thread = (uint16_t)(ev->thread < UINT16_MAX ? ev->thread : UINT16_MAX);
         if (lmi_has_time(ev->t0_ns, ev->t1_ns))
-            LAM_TRY(lmi_vec_put(out, &(lmi_span){ev->t0_ns, ev->t1_ns, i, 0, false}, e));
+            LAM_TRY(lmi_vec_put(out, &(lmi_span){ev->t0_ns, ev->t1_ns, i, thread, false}, e));
     }
     for (int32_t i = 0; i < m->n_ops; i++) {
         const lam_op *op = &m->ops[i];

@@ -113,15 +113,17 @@ static void passes_end(void **state) {
     lam_model_free(m);
 }
 
-/* A backward inside a forward takes time from it; a forward that is done again takes time from the node. */
-static void passes_and_calls_nest(void **state) {
-    (void)state;
+/* A backward inside a forward takes time from it; a forward that is done again takes time from the node, also
+ * on another thread. */
+static void passes_and_calls_nest_on(int32_t thread) {
     net n = timed_layers();
-    int32_t root = timed_call(&n, 0, -1, 1000, 1100, 0), a = timed_call(&n, 1, root, 1010, 1020, 0);
-    int32_t again = timed_call(&n, 1, -1, 2010, 2040, LAM_CALL_AGAIN);
+    int32_t root = timed_call(&n, 0, -1, 1000, 1100, 0), a = timed_call(&n, 1, root, 1010, 1020, 0), again;
+    const lam_call_info repeated = {
+        .module = 1, .parent = -1, .flags = LAM_CALL_AGAIN, .t0_ns = 2010, .t1_ns = 2040, .thread = thread};
+    NET_OK(&n, lam_build_call(n.b, &repeated, &again, &n.e));
     node(&n, a, (ran){1030, 1040, 0, 1, 0});
     node(&n, a, (ran){1045, 1050, 0, 1, 0});
-    node(&n, a, (ran){2000, 2050, 0, 2, 0});
+    node(&n, a, (ran){2000, 2050, 0, 2, thread});
     lam_model *m = timed(&n, true);
     lam_times *t = times_of(m);
     assert_int_equal(self_of(t, root, LAM_FORWARD), 100 - 10 - 20);
@@ -134,6 +136,12 @@ static void passes_and_calls_nest(void **state) {
     assert_int_equal(lam_times_run(t, 0, LAM_TIME_WHOLE), 100 + 50);
     lam_times_free(t);
     lam_model_free(m);
+}
+
+static void passes_and_calls_nest(void **state) {
+    (void)state;
+    passes_and_calls_nest_on(0);
+    passes_and_calls_nest_on(2);
 }
 
 static void unknown_is_not_zero(void **state) {
