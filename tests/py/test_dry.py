@@ -93,6 +93,8 @@ def build(name):
 def test_corpus(name, convention):
     if name in ("quantized_dynamic",) and not hasattr(torch.ao, "quantization"):
         pytest.skip("this torch quantises otherwise")
+    if name == "dataparallel" and torch.cuda.is_available():
+        pytest.skip("where there is a GPU, DataParallel takes no model of the CPU")
     model, args, kwargs = build(name)
     if name not in ALAS:
         same(model, args, kwargs, convention=convention)

@@ -451,6 +451,8 @@ def test_tied_and_frozen():
 
 def test_overheads_are_what_a_gpu_holds_beyond_tensors(monkeypatch):
     """Of 100 MiB of the process, torch's allocator holds 30, of which tensors use 20."""
+    if torch.cuda.is_available():
+        torch.cuda.init()
     told = {"is_initialized": True, "memory_reserved": 30 << 20, "memory_allocated": 20 << 20}
     for name, value in told.items():
         monkeypatch.setattr(torch.cuda, name, lambda value=value: value)

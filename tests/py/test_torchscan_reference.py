@@ -23,7 +23,8 @@ def total(info, *keys):
 
 
 @pytest.fixture(autouse=True)
-def quiet():
+def quiet(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: False)  # other tests may have used a GPU
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         yield
