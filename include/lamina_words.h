@@ -73,6 +73,14 @@ LAM_API int32_t lam_dtype_by_name(const char *name); /* -1 when unknown; with or
 
 /* True for types that have NaN or Inf: floating-point and complex ones. */
 LAM_API bool lam_dtype_is_float(int32_t dtype);
+/* How such a type marks NaN and Inf, for a search in memory that only another processor can read: a number of
+ * `bytes` bytes is one of them if (bits & mask) == want. An element of a complex type is two numbers. */
+typedef struct lam_nonfinite_bits {
+    int32_t bytes; /* of a number: 1, 2, 4 or 8 */
+    uint64_t mask, want;
+} lam_nonfinite_bits;
+/* False for types without NaN and Inf. */
+LAM_API bool lam_dtype_nonfinite(int32_t dtype, lam_nonfinite_bits *out);
 /* An array in the caller's memory, which is only read during the call. */
 typedef struct lam_values {
     const void *data; /* the first element; NULL only if there are none */

@@ -38,6 +38,12 @@ const lmi_form *lmi_form_of(int32_t dtype) {
 
 bool lam_dtype_is_float(int32_t dtype) { return lmi_form_of(dtype) != NULL; }
 
+bool lam_dtype_nonfinite(int32_t dtype, lam_nonfinite_bits *out) {
+    const lmi_form *f = lmi_form_of(dtype);
+    if (f) *out = (lam_nonfinite_bits){f->bytes, f->mask, f->want};
+    return f != NULL;
+}
+
 /* -- searching a run of bytes ---------------------------------------------------------------------------- */
 
 /* One function for each size of numbers and each processor, with vectors of WIDE bytes (compilers generate

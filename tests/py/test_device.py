@@ -16,8 +16,9 @@ from pathlib import Path
 import pytest
 import torch
 from fake_gpu import FAKE_GPU, fake
+from test_health import ALL, check, step
 from torch import nn
-from where_kit import Calls, no_operators
+from where_kit import Calls, no_operators, on_a_thread_of_torchs
 
 import lamina
 from lamina._observe import support
@@ -122,7 +123,8 @@ def test_nodes_are_told_by_the_layer_that_made_them():
 
 
 @observed
-def test_what_is_done_again():
+@pytest.mark.parametrize("run", [lambda work: work(), on_a_thread_of_torchs])
+def test_what_is_done_again(run):
     from torch.utils.checkpoint import checkpoint
 
     model = Calls(
@@ -130,7 +132,7 @@ def test_what_is_done_again():
         block=Layer(1000, 3000),
         first=Layer(10, 20),
     )
-    report = capture(lambda: model(torch.rand(3)).sum().backward(), model)
+    report = capture(lambda: run(model(torch.rand(3)).sum().backward), model)
     device = rows(report)
     assert device["block"].recompute == (1000, 1000)
     assert next(row for row in report.rows if row.path == "block").time.device.backward == (3000, 3000)
@@ -472,6 +474,45 @@ def test_a_forward_that_raises_keeps_memory_in_order():
     assert device[""].total_forward == (15, 7, 8, 8)
 
 
+# -- values in a GPU's memory ------------------------------------------------------------------------------
+
+
+@observed
+@pytest.mark.parametrize("name", ALL)
+def test_health_names_the_layer(name):
+    check(ALL[name], step(ALL[name]))
+    assert fake("searches") > 0
+
+
+def test_finite_values_are_not_copied():
+    health = lamina.inspect(nn.Sequential(nn.Linear(4, 4), nn.ReLU()), torch.rand(2, 4), health=True).health
+    assert str(health).startswith("no NaN or Inf in ")
+    assert health.unseen == 0
+    assert fake("searches") >= health.tensors
+    assert fake("copies") == 0
+
+
+def test_statistics_are_those_of_the_cpu():
+    x = torch.randn(3, 50_000).t()
+    x[7, 1] = float("inf")
+    there = lamina.inspect(nn.Identity(), x, stats=True).health.calls[0].stats
+    assert fake("copies") > 0
+    fake("use", 0)
+    here = lamina.inspect(nn.Identity(), x, stats=True).health.calls[0].stats
+    assert here == there
+    assert here[0].inf == 1
+
+
+@pytest.mark.parametrize("fault", ["fail_search", "fail_copy", "capturing"])
+def test_values_that_a_device_does_not_give_are_unseen(fault):
+    x = torch.full((2, 4), float("nan"))
+    fake(fault, 700)
+    health = lamina.inspect(nn.Identity(), x, health=True).health
+    fake(fault, 0)
+    assert (health.unseen == 0) is (fault == "fail_search")
+    assert (health.first is None) is (fault != "fail_search")
+
+
 # -- torch's own libraries, stood in for ------------------------------------------------------------------
 
 CUDA = """
@@ -485,6 +526,8 @@ API int cudaEventSynchronize(void *e) { return T->synchronize(e); }
 API int cudaEventElapsedTime(float *ms, void *a, void *b) { return T->elapsed(ms, a, b); }
 API int cudaEventDestroy(void *e) { return T->destroy(e); }
 API int cudaGetLastError(void) { return T->last_error(); }
+API int cudaMemcpyAsync(void *to, void *at, size_t n, int k, void *s) { return T->copy(to, at, n, k, s); }
+API int cudaStreamSynchronize(void *s) { return T->wait(s); }
 API int cudaStreamIsCapturing(void *s, int *out) { return T->is_capturing(s, out); }
 #ifndef NO_MORE
 API const char *cudaGetErrorString(int e) { return T->error_text(e); }
@@ -532,13 +575,13 @@ def give(n):
     bytes["freed"] += n
 def anew(device):
     bytes["peak"] = bytes["current"]
-empty = torch.empty
+full = torch.full
 def counted(*sizes, **options):
-    tensor = empty(*sizes, **options)
+    tensor = full(*sizes, **options)
     take(4096)
     weakref.finalize(tensor, give, 4096)
     return tensor
-torch.empty = counted
+torch.full = counted
 untold = {}
 torch.cuda.memory_stats_as_nested_dict = lambda device: {"allocated_bytes": {"all": bytes | untold}}
 torch.cuda.reset_peak_memory_stats = anew
@@ -568,6 +611,9 @@ for _ in range(2):
     print(report.time.device and report.time.device.forward.median, notes, control("live"))
     print(report.memory.device and tuple(report.memory.device["0"].forward))
 print(control("made"))
+for value in (1.0, float("nan")):
+    print(lamina.inspect(nn.Identity(), torch.full((3,), value), health=True).health)
+print(control("copies"), control("searches"))
 """
 
 
@@ -605,7 +651,11 @@ def test_the_functions_of_cuda_are_found(tmp_path, how, stream, known, says):
         [sys.executable, "-c", SCRIPT, library, str(stream)], capture_output=True, text=True, check=False
     )
     assert ran.returncode == 0, ran.stderr
-    *untold, first, bytes, second, again, made = ran.stdout.splitlines()
+    *untold, first, bytes, second, again, made, fine, bad, looked = ran.stdout.splitlines()
+    assert fine.startswith("no NaN or Inf in ")
+    assert "NaN" in bad
+    assert looked.endswith(" 0")  # the driver's kernels are not stood in for: all is copied
+    assert (looked != "0 0") is known
     says_why = "did not show a tensor of known size" if how != "-DNO_STREAM" else "None"
     assert [line.startswith("None [") and says_why in line for line in untold] == [True] * 3
     assert bytes == again == ("(700, 500, 200, 700)" if how != "-DNO_STREAM" else "None")

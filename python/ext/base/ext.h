@@ -114,6 +114,7 @@ typedef struct lmx_shim {
     int32_t (*sizes)(void *tensor, int64_t **out);
     int32_t (*dtype)(void *tensor, int32_t *out);
     int32_t (*device)(void *tensor, int32_t *out);
+    int32_t (*device_index)(void *tensor, int32_t *out); /* -1: the CPU's; may be NULL */
     int32_t (*data)(void *tensor, void **out);
     int32_t (*release)(void *tensor);
     int32_t (*offset)(void *tensor, int64_t *out); /* of its first element in its memory; may be NULL */

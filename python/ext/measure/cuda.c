@@ -5,15 +5,17 @@
  * function whose result is checked against Python. */
 #include "measure/device.h"
 #include "process/device_api.h"
+#include "process/device_values.h"
 #include "torch/tensor.h"
 
 #include <dlfcn.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 static struct {
     lmx_streams table;
-    bool found, proved, memory_proved;
+    bool found, proved, memory_proved, values_proved;
     bool asked, absent; /* absent: torch was built without CUDA */
     int32_t (*shim_stream)(int32_t device, void **out);
     /* C++: c10::cuda::CUDAStream, two words, and CUDA's handle of it. */
@@ -123,6 +125,8 @@ static bool find_device(const libraries *l, lmx_streams *t) {
 static const char *missing(const libraries *l, lmx_streams *t) {
     runtime(l, "ThreadExchangeStreamCaptureMode", &t->exchange_mode);
     runtime(l, "GetErrorString", &t->error_text);
+    runtime(l, "MemcpyAsync", &t->copy);
+    runtime(l, "StreamSynchronize", &t->wait);
     if (!find_current(l, t)) return "this torch does not tell in C which stream is current";
     bool all = find_device(l, t) && runtime(l, "StreamIsCapturing", &t->is_capturing) &&
                runtime(l, "EventCreateWithFlags", &t->create) && runtime(l, "EventRecord", &t->record) &&
@@ -139,6 +143,7 @@ const lmx_streams *lmx_device_streams(char *why, size_t size) {
     const char *wrong = missing(&l, &cuda.table);
     close_all(&l);
     cuda.found = !wrong;
+    if (cuda.found && strcmp(cuda.table.name, "CUDA") == 0) cuda.table.search = lmx_cuda_search();
     if (wrong) snprintf(why, size, "%s", wrong);
     return wrong ? NULL : &cuda.table;
 }
@@ -150,7 +155,7 @@ PyObject *lmx_pretend_device(PyObject *module, PyObject *address) {
     bool loaded = at == (const void *)1;
     cuda.pretended = loaded ? NULL : at;
     cuda.table.device_type = loaded ? 0 : 1;
-    cuda.found = cuda.proved = cuda.memory_proved = false;
+    cuda.found = cuda.proved = cuda.memory_proved = cuda.values_proved = false;
     cuda.asked = loaded; /* CUDA counts as present */
     cuda.absent = false;
     Py_RETURN_NONE;
@@ -273,18 +278,19 @@ bool lmx_device_said(const lmx_streams *t, int device, lmx_said *out) {
     return ok;
 }
 
-enum { PROOF = 4093 };
+enum { PROOF = 4093, FLOAT32 = 6 };
 
-static PyObject *new_tensor(int32_t device_type, int device) {
+/* torch.full((n,), value), of the named type; NULL without an exception. */
+static PyObject *new_tensor(int32_t device_type, int device, int n, double value, const char *type) {
     char name[32];
     PyObject *torch = PyDict_GetItemString(PyImport_GetModuleDict(), "torch");
-    PyObject *empty = torch ? PyObject_GetAttrString(torch, "empty") : NULL;
-    PyObject *dtype = torch ? PyObject_GetAttrString(torch, "uint8") : NULL;
+    PyObject *full = torch ? PyObject_GetAttrString(torch, "full") : NULL;
+    PyObject *dtype = torch ? PyObject_GetAttrString(torch, type) : NULL;
     snprintf(name, sizeof name, device_type == 1 ? "cuda:%d" : "cpu", device);
-    PyObject *args = Py_BuildValue("(i)", PROOF);
+    PyObject *args = Py_BuildValue("((i)d)", n, value);
     PyObject *kwargs = dtype ? Py_BuildValue("{s:s,s:O}", "device", name, "dtype", dtype) : NULL;
-    PyObject *tensor = empty && args && kwargs ? PyObject_Call(empty, args, kwargs) : NULL;
-    Py_XDECREF(empty);
+    PyObject *tensor = full && args && kwargs ? PyObject_Call(full, args, kwargs) : NULL;
+    Py_XDECREF(full);
     Py_XDECREF(dtype);
     Py_XDECREF(args);
     Py_XDECREF(kwargs);
@@ -296,7 +302,7 @@ bool lmx_device_prove_memory(const lmx_streams *t, int device, char *why, size_t
     lmx_said before, with, after;
     if (t != &cuda.table || cuda.memory_proved) return true;
     bool told = lmx_device_said(t, device, &before);
-    PyObject *tensor = told ? new_tensor(t->device_type, device) : NULL;
+    PyObject *tensor = told ? new_tensor(t->device_type, device, PROOF, 0, "uint8") : NULL;
     told = told && tensor && lmx_device_said(t, device, &with);
     Py_XDECREF(tensor);
     told = told && lmx_device_said(t, device, &after);
@@ -308,4 +314,32 @@ bool lmx_device_prove_memory(const lmx_streams *t, int device, char *why, size_t
                  told ? "its allocator did not show a tensor of known size come and go"
                       : "its allocator does not tell");
     return cuda.memory_proved;
+}
+
+/* == values ============================================================================================== */
+
+/* Reads a new tensor of this value, of which `nan` elements are to be found as NaN. */
+static bool reads_back(const lmx_streams *t, int device, double value, int64_t nan) {
+    lam_nonfinite found = {0};
+    const int64_t size = 5, stride = 1;
+    PyObject *tensor = new_tensor(t->device_type, device, (int)size, value, "float32");
+    PyObject *at = tensor ? PyObject_CallMethod(tensor, "data_ptr", NULL) : NULL;
+    const void *data = at && PyLong_Check(at) ? PyLong_AsVoidPtr(at) : NULL;
+    PyErr_Clear();
+    const lam_values v = {data, FLOAT32, 1, &size, &stride};
+    bool ok = data && lmx_device_values(t, device, &v, &found, NULL) && found.nan == nan && found.inf == 0;
+    Py_XDECREF(at);
+    Py_XDECREF(tensor);
+    return ok;
+}
+
+const lmx_streams *lmx_device_reads(void) {
+    char why[240];
+    int device = -1;
+    const lmx_streams *t = lmx_device_used() ? lmx_device_streams(why, sizeof why) : NULL;
+    if (!t || t != &cuda.table || cuda.values_proved) return t;
+    if (!t->get_device(&device))
+        cuda.values_proved = lmx_device_prove(t, device, why, sizeof why) && reads_back(t, device, 1, 0) &&
+                             reads_back(t, device, NAN, 5);
+    return cuda.values_proved ? t : NULL;
 }

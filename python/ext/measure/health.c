@@ -3,6 +3,7 @@
  * pushes them. */
 #include "measure/health.h"
 #include "base/ext.h"
+#include "measure/device.h"
 #include "measure/first_failure.h"
 #include "measure/gradients.h"
 #include "modules/tree.h"
@@ -349,6 +350,7 @@ static bool open_health(lmx_listener *l, lmx_capture *c) {
     mark(h, c, h->allowed, ALLOWED);
     mark(h, c, h->asked, ASKED);
     if (!lmx_looker_open(&h->looker, c->st)) return false;
+    h->looker.gpu = lmx_device_reads();
     if (!h->looker.by_shim) h->base.wants_values = h->base.wants_operators = false;
     if (!h->looker.by_shim) h->base.node_began = h->base.node_ended = NULL;
     lmx_first_failure_open(&h->broke, c);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * device_api: when a device finished its work, measured without waiting for it. A table has the functions
- * of the device's runtime: those of CUDA, which torch has loaded (cuda.c), or a test's. A stamp is an event
- * in the current stream; all stamps are read together at the end. Nothing here touches Python. */
+ * device_api: when a device finished its work, measured without waiting for it; and reading its memory. A
+ * table has the functions of the device's runtime: those of CUDA, which torch has loaded (cuda.c), or a
+ * test's. A stamp is an event in the current stream; all stamps are read together at the end. Nothing here
+ * touches Python. */
 #ifndef LMX_DEVICE_API_H
 #define LMX_DEVICE_API_H
 
@@ -13,6 +14,15 @@
 typedef struct lmx_said {
     int64_t now, peak, allocated, freed;
 } lmx_said;
+
+/* A search for numbers with (bits & mask) == want (lam_dtype_nonfinite): `n` numbers of `width` bytes from
+ * `at`. */
+typedef struct lmx_search {
+    const void *at;
+    size_t n;
+    int32_t width, device;
+    uint64_t mask, want;
+} lmx_search;
 
 /* Each returns 0 or an error's number. Names and meaning as in CUDA's runtime. */
 typedef struct lmx_streams {
@@ -33,13 +43,28 @@ typedef struct lmx_streams {
     const char *(*error_text)(int error);
     /* Reads the allocator's statistics and resets its peak. NULL: Python reads them. */
     int (*memory)(int32_t device, lmx_said *out);
+    int (*copy)(void *to, const void *from, size_t bytes, int kind, void *stream); /* LMX_TO_HOST */
+    int (*wait)(void *stream);
+    /* Searches memory of the current device, in the stream, and waits for the result. NULL: not available */
+    int (*search)(const lmx_search *s, void *stream, bool *found);
 } lmx_streams;
 
 enum {
     LMX_NOT_READY = 600,  /* the result of a query for an event that has not happened */
     LMX_MODE_RELAXED = 2, /* every call is allowed and none ends the capture of a graph */
+    LMX_TO_HOST = 2,
     LMX_MOST_STAMPS = 1 << 20
 };
+
+/* What a visit to a device changed for the calling thread. */
+typedef struct lmx_visit {
+    int from; /* the device that was current; -1: this one */
+    int mode; /* the mode while a graph is captured; -1: unchanged */
+} lmx_visit;
+/* Makes a device current, since events and searches belong to it, and relaxes the mode: these calls must not
+ * disturb a graph capture on another thread. Returns 0, or an error's number with nothing changed. */
+int lmx_visit_begin(const lmx_streams *t, int device, lmx_visit *out);
+void lmx_visit_end(const lmx_streams *t, const lmx_visit *v);
 
 typedef struct lmx_stamps lmx_stamps;
 

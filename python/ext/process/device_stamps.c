@@ -129,45 +129,45 @@ static int32_t put_into(lmx_stamps *s, void *stream) {
     return (int32_t)s->n++;
 }
 
-/* Calls made here must not disturb a graph capture on another thread. */
-static int relax(const lmx_stamps *s) {
+static int relax(const lmx_streams *t) {
     int mode = LMX_MODE_RELAXED;
-    if (!s->table->exchange_mode) return -1;
-    if (!s->table->exchange_mode(&mode)) return mode;
-    s->table->last_error();
+    if (!t->exchange_mode) return -1;
+    if (!t->exchange_mode(&mode)) return mode;
+    t->last_error();
     return -1;
 }
 
-static void unrelax(const lmx_stamps *s, int mode) {
-    if (mode >= 0) s->table->exchange_mode(&mode);
+static void unrelax(const lmx_streams *t, int mode) {
+    if (mode >= 0) t->exchange_mode(&mode);
 }
 
-/* Events are made for the current device, so this makes the stamps' device current. Returns the previous
- * one; -1: it was current, or the switch failed, which is reported as an error. */
-static int go_there(lmx_stamps *s, int *error) {
-    int now = -1;
-    *error = s->table->get_device(&now);
-    if (*error || now == s->device) return -1;
-    *error = s->table->set_device(s->device);
-    return *error ? -1 : now;
+int lmx_visit_begin(const lmx_streams *t, int device, lmx_visit *out) {
+    int now = -1, error = t->get_device(&now);
+    *out = (lmx_visit){-1, -1};
+    if (!error && now != device) {
+        error = t->set_device(device);
+        out->from = error ? -1 : now;
+    }
+    if (!error) out->mode = relax(t);
+    return error;
 }
 
-static void come_back(const lmx_stamps *s, int from) {
-    if (from >= 0 && s->table->set_device(from)) s->table->last_error();
+void lmx_visit_end(const lmx_streams *t, const lmx_visit *v) {
+    unrelax(t, v->mode);
+    if (v->from >= 0 && t->set_device(v->from)) t->last_error();
 }
 
 static int32_t put_here(lmx_stamps *s) {
-    int error, from = go_there(s, &error);
+    lmx_visit v;
     void *stream = NULL;
     int32_t at = -1;
+    int error = lmx_visit_begin(s->table, s->device, &v);
     if (error) {
         because_of(s, "the device can't be reached", error);
         return -1;
     }
-    int mode = relax(s);
     if (find_stream(s, &stream)) at = put_into(s, stream);
-    unrelax(s, mode);
-    come_back(s, from);
+    lmx_visit_end(s->table, &v);
     return at;
 }
 
@@ -267,13 +267,13 @@ void lmx_stamps_resolve(lmx_stamps *s) {
         return;
     }
     pthread_mutex_lock(&s->lock);
-    int error, from = go_there(s, &error), mode = relax(s);
+    lmx_visit v;
+    int error = lmx_visit_begin(s->table, s->device, &v);
     s->over = true;
     if (error) because_of(s, "the device can't be reached", error);
-    if (!error && may_wait(s, mode) && wait_for_all(s) && read_all(s)) make_known(s);
+    if (!error && may_wait(s, v.mode) && wait_for_all(s) && read_all(s)) make_known(s);
     give_back(s);
-    unrelax(s, mode);
-    come_back(s, from);
+    lmx_visit_end(s->table, &v);
     pthread_mutex_unlock(&s->lock);
 }
 

@@ -73,6 +73,7 @@ void lmx_shim_load(lmx_shim *s, void *library) {
     lmx_symbol(library, "aoti_torch_get_sizes", &s->sizes);
     lmx_symbol(library, "aoti_torch_get_dtype", &s->dtype);
     lmx_symbol(library, "aoti_torch_get_device_type", &s->device);
+    lmx_symbol(library, "aoti_torch_get_device_index", &s->device_index);
     lmx_symbol(library, "aoti_torch_get_data_ptr", &s->data);
     lmx_symbol(library, "aoti_torch_get_storage_offset", &s->offset);
     lmx_symbol(library, "aoti_torch_is_contiguous", &s->dense);

@@ -3,6 +3,7 @@
  * read) or, if those are missing, through its attributes. */
 #include "torch/values.h"
 #include "base/ext.h"
+#include "process/device_values.h"
 #include "torch/layout.h"
 #include "torch/tensor.h"
 
@@ -30,23 +31,33 @@ static int64_t count_of(const lam_values *v) {
     return n;
 }
 
-static lmx_seen read_values(const lmx_looker *k, const lam_values *v, lmx_look *out) {
-    if (lam_values_scan(v, &out->found, NULL) != LAM_OK) return LMX_NOT_TO_READ;
-    if (k->wants_stats) lam_values_stats(v, &out->stats, NULL);
+/* The location of the values of a tensor: in this machine's memory, or in that of a GPU. */
+typedef struct where {
+    lam_values v;
+    int64_t offset, storage;
+    int32_t gpu; /* its index; -1: this machine's memory */
+} where;
+
+static lmx_seen read_values(const lmx_looker *k, const where *at, lmx_look *out) {
+    lam_stats *stats = k->wants_stats ? &out->stats : NULL;
+    if (at->gpu >= 0)
+        return lmx_device_values(k->gpu, at->gpu, &at->v, &out->found, stats) ? LMX_SEEN : LMX_NOT_TO_READ;
+    if (lam_values_scan(&at->v, &out->found, NULL) != LAM_OK) return LMX_NOT_TO_READ;
+    if (stats) lam_values_stats(&at->v, stats, NULL);
     return LMX_SEEN;
 }
 
 /* Reads long ones without the GIL: the caller holds the tensor. */
-static lmx_seen read_checked(const lmx_looker *k, const lam_values *v, int64_t offset, int64_t storage,
-                             bool gil, lmx_look *out) {
+static lmx_seen read_checked(const lmx_looker *k, const where *at, bool gil, lmx_look *out) {
+    const lam_values *v = &at->v;
     int64_t n = count_of(v);
     out->data = (uint64_t)(uintptr_t)v->data;
     if (n == 0) return LMX_NEVER_BAD;
-    if (n < 0 || !v->data || !inside(v, offset, storage)) return LMX_NOT_TO_READ;
+    if (n < 0 || !v->data || !inside(v, at->offset, at->storage)) return LMX_NOT_TO_READ;
     out->bytes = n * item_bytes(v->dtype);
-    if (!gil || out->bytes < LONG) return read_values(k, v, out);
+    if (!gil || (out->bytes < LONG && at->gpu < 0)) return read_values(k, at, out);
     PyThreadState *state = PyEval_SaveThread();
-    lmx_seen seen = read_values(k, v, out);
+    lmx_seen seen = read_values(k, at, out);
     PyEval_RestoreThread(state);
     return seen;
 }
@@ -65,18 +76,22 @@ static void keep_shape(lmx_look *out, int32_t dtype, int64_t ndim, const int64_t
     for (int32_t i = 0; i < out->ndim; i++) out->sizes[i] = sizes[i];
 }
 
-/* The location of the values of a tensor in this machine's memory. */
-typedef struct where {
-    lam_values v;
-    int64_t offset, storage;
-} where;
+/* The GPU that has the tensor, or -1 for the CPU; false: neither. */
+static bool find_device(const lmx_shim *s, const lmx_streams *gpu, void *h, int32_t *out) {
+    int32_t type, index = -1;
+    *out = -1;
+    if (s->device(h, &type)) return false;
+    if (!gpu || type != gpu->device_type) return type == LMX_CPU;
+    if (!s->device_index || s->device_index(h, &index)) return false;
+    *out = index < 0 ? 0 : index;
+    return true;
+}
 
-static bool find_values(const lmx_shim *s, void *h, int32_t dtype, where *out) {
-    int32_t device;
+static bool find_values(const lmx_shim *s, const lmx_streams *gpu, void *h, int32_t dtype, where *out) {
     int64_t ndim, *sizes, *strides;
     void *data = NULL;
     const void *peeked = NULL;
-    if (s->device(h, &device) || device != LMX_CPU) return false;
+    if (!find_device(s, gpu, h, &out->gpu)) return false;
     if (s->dim(h, &ndim) || ndim < 0 || ndim > LMX_DIMS || s->sizes(h, &sizes)) return false;
     out->v = (lam_values){NULL, dtype, (int32_t)ndim, sizes, NULL};
     if (s->strides(h, &strides) || s->storage(h, &out->storage) || s->offset(h, &out->offset)) return false;
@@ -92,7 +107,7 @@ bool lmx_mask_at(const lmx_shim *s, const void *handle, lam_mask *out) {
     where at;
     /* In a negated tensor -Inf is +Inf. A conjugated tensor is complex, and no mask. */
     if (!s->negated || s->negated(h)) return false;
-    if (s->dtype(h, &dtype) || !find_values(s, h, dtype, &at)) return false;
+    if (s->dtype(h, &dtype) || !find_values(s, NULL, h, dtype, &at)) return false;
     int64_t n = count_of(&at.v);
     if (n < 0 || (n > 0 && (!at.v.data || !inside(&at.v, at.offset, at.storage)))) return false;
     return lam_values_mask(&at.v, out, NULL) == LAM_OK;
@@ -107,6 +122,13 @@ static void clear(lmx_look *out) {
     out->stats = (lam_stats){0};
 }
 
+/* Asking another tensor for its strides raises. */
+static bool is_dense(const lmx_looker *k, const void *handle) {
+    const lmx_layout *l = lmx_layout_of(k->st);
+    const void *object = (const void *)(uintptr_t)lmx_word_at(handle, 0);
+    return lmx_has_sizes(l, object) && lmx_has_memory(l, object);
+}
+
 static uint64_t begin_of(const where *at) {
     return (uint64_t)(uintptr_t)at->v.data - (uint64_t)(at->offset * item_bytes(at->v.dtype));
 }
@@ -116,7 +138,7 @@ uint64_t lmx_look_storage(const lmx_looker *k, const void *handle) {
     int32_t dtype;
     where at;
     if (lmx_is_undefined(k->shim, h) || k->shim->dtype(h, &dtype) || !lam_dtype_is_float(dtype)) return 0;
-    return find_values(k->shim, h, dtype, &at) ? begin_of(&at) : 0;
+    return is_dense(k, h) && find_values(k->shim, k->gpu, h, dtype, &at) ? begin_of(&at) : 0;
 }
 
 lmx_seen lmx_look_at(const lmx_looker *k, const void *handle, bool gil, lmx_look *out) {
@@ -129,10 +151,10 @@ lmx_seen lmx_look_at(const lmx_looker *k, const void *handle, bool gil, lmx_look
     if (lmx_is_undefined(s, h)) return LMX_NEVER_BAD;
     if (s->dtype(h, &dtype)) return LMX_NOT_TO_READ;
     if (!lam_dtype_is_float(dtype)) return LMX_NEVER_BAD;
-    bool found = find_values(s, h, dtype, &at);
+    bool found = is_dense(k, h) && find_values(s, k->gpu, h, dtype, &at);
     if (at.v.sizes) keep_shape(out, dtype, at.v.ndim, at.v.sizes);
     if (!found) return LMX_NOT_TO_READ;
-    lmx_seen seen = read_checked(k, &at.v, at.offset, at.storage, gil, out);
+    lmx_seen seen = read_checked(k, &at, gil, out);
     if (seen == LMX_SEEN) out->storage = begin_of(&at);
     out->whole = out->bytes == at.storage;
     if (k->wants_stats && s->negated && s->negated(h)) turn_signs(&out->stats);
@@ -177,16 +199,17 @@ static bool ask_storage(const lmx_looker *k, PyObject *tensor, int64_t *out) {
 
 static lmx_seen by_attributes(const lmx_looker *k, PyObject *tensor, lmx_look *out) {
     lmx_tensor t;
-    int64_t strides[LMX_DIMS], offset, storage;
+    int64_t strides[LMX_DIMS];
+    where at = {.gpu = -1};
     if (!lmx_describe(k->st, tensor, LMX_PLAIN, &t) || t.ndim < 0) return LMX_NOT_TO_READ;
     if (t.dtype >= 0 && !lam_dtype_is_float(t.dtype)) return LMX_NEVER_BAD;
     if (t.dtype < 0 || t.device != 0) return LMX_NOT_TO_READ;
     keep_shape(out, t.dtype, t.ndim, t.sizes);
-    if (!ask_strides(tensor, k->n_stride, t.ndim, strides) || !ask(tensor, k->n_offset, &offset) ||
-        !ask_storage(k, tensor, &storage))
+    if (!ask_strides(tensor, k->n_stride, t.ndim, strides) || !ask(tensor, k->n_offset, &at.offset) ||
+        !ask_storage(k, tensor, &at.storage))
         return LMX_NOT_TO_READ;
-    const lam_values v = {(const void *)(uintptr_t)t.storage, t.dtype, t.ndim, t.sizes, strides};
-    lmx_seen seen = read_checked(k, &v, offset, storage, true, out);
+    at.v = (lam_values){(const void *)(uintptr_t)t.storage, t.dtype, t.ndim, t.sizes, strides};
+    lmx_seen seen = read_checked(k, &at, true, out);
     PyObject *negated = k->wants_stats ? PyObject_CallMethod(tensor, "is_neg", NULL) : NULL;
     if (negated == Py_True) turn_signs(&out->stats);
     Py_XDECREF(negated);

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * values: reads the values of a tensor in place. Only strided tensors in this machine's memory are read: none
- * that is fake, sparse, wrapped, on another device, or larger than its memory. */
+ * values: reads the values of a tensor in place, or those in a GPU's memory (process/device_values.h).
+ * Only strided tensors are read: none that is fake, sparse, wrapped, on a third device, or larger than its
+ * memory. */
 #ifndef LMX_VALUES_H
 #define LMX_VALUES_H
 
+#include "process/device_api.h"
 #include "torch/layout.h"
 #include "torch/tensor.h"
 
@@ -35,6 +37,7 @@ typedef struct lmx_looker {
     const lmx_shim *shim;
     bool by_shim; /* the functions were found, and were right for a test tensor */
     bool wants_stats;
+    const lmx_streams *gpu; /* NULL: a GPU's tensors can't be read */
     PyObject *n_version, *n_stride, *n_offset, *n_storage; /* interned names */
     /* Recent results, while they live: as arguments they need not be read again. */
     struct {
@@ -51,8 +54,8 @@ typedef struct lmx_looker {
 bool lmx_looker_open(lmx_looker *k, lmx_state *st);
 void lmx_looker_forget(lmx_looker *k); /* clears `known` */
 void lmx_looker_close(lmx_looker *k);  /* a second call does nothing */
-/* Reads the tensor of an at::Tensor, with or without the GIL (`gil`: held, and released for large ones); only
- * if `by_shim`. */
+/* Reads the tensor of an at::Tensor, with or without the GIL (`gil`: held, and released for large ones and
+ * those of a GPU, which is waited for); only if `by_shim`. */
 lmx_seen lmx_look_at(const lmx_looker *k, const void *handle, bool gil, lmx_look *out);
 /* The address of the tensor's storage, without reading values; 0: unknown. */
 uint64_t lmx_look_storage(const lmx_looker *k, const void *handle);

@@ -28,10 +28,10 @@ static struct {
     pthread_mutex_t lock;
     bool used, lazy, capturing[DEVICES][STREAMS];
     int device, stream[DEVICES], mode, error;
-    int fail_sync, fail_record, fail_elapsed, fail_memory;
+    int fail_sync, fail_record, fail_elapsed, fail_memory, fail_copy, fail_search, fail_wait;
     lmx_said said;
     int64_t fail_create; /* so many more can be made; -1: any number */
-    int64_t tail[DEVICES][STREAMS], reached, live, made, syncs;
+    int64_t tail[DEVICES][STREAMS], reached, live, made, syncs, copies, searches;
 } fake = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static int told(int error) {
@@ -170,6 +170,40 @@ static int memory(int32_t device, lmx_said *out) {
     return told(0);
 }
 
+/* What a device may do now in this stream; its memory is this machine's. */
+static int may_read(void *stream) {
+    int device, index;
+    if (!find(stream, &device, &index)) return BAD_HANDLE;
+    return fake.capturing[device][index] || is_forbidden() ? NOT_WHILE_CAPTURING : 0;
+}
+
+static int copy(void *to, const void *from, size_t bytes, int kind, void *stream) {
+    lock();
+    int error = kind != LMX_TO_HOST ? BAD_VALUE : fake.fail_copy ? fake.fail_copy : may_read(stream);
+    if (!error) memcpy(to, from, bytes);
+    fake.copies++;
+    return told(error);
+}
+
+static int wait_for_stream(void *stream) {
+    lock();
+    return told(fake.fail_wait ? fake.fail_wait : may_read(stream));
+}
+
+static int search(const lmx_search *s, void *stream, bool *found) {
+    lock();
+    fake.searches++;
+    int error = s->device != fake.device ? BAD_VALUE : fake.fail_search ? fake.fail_search : may_read(stream);
+    *found = false;
+    for (size_t i = 0; !error && i < s->n; i++) {
+        uint64_t bits = 0;
+        memcpy(&bits, (const char *)s->at + i * (size_t)s->width, (size_t)s->width);
+        *found = *found || (bits & s->mask) == s->want;
+    }
+    pthread_mutex_unlock(&fake.lock); /* the driver's errors are not kept for the runtime */
+    return error;
+}
+
 static int last_error(void) {
     lock();
     int error = fake.error;
@@ -197,7 +231,10 @@ static const lmx_streams table = {.name = "fake",
                                   .destroy = destroy,
                                   .last_error = last_error,
                                   .error_text = error_text,
-                                  .memory = memory};
+                                  .memory = memory,
+                                  .copy = copy,
+                                  .wait = wait_for_stream,
+                                  .search = search};
 
 const lmx_streams *fake_gpu_streams(void) { return fake.used ? &table : NULL; }
 
@@ -208,9 +245,10 @@ static void begin(bool used) {
     fake.lazy = false;
     fake.device = fake.mode = fake.error = 0;
     fake.fail_sync = fake.fail_record = fake.fail_elapsed = fake.fail_memory = 0;
+    fake.fail_copy = fake.fail_search = fake.fail_wait = 0;
     fake.said = (lmx_said){1 << 20, 3 << 20, 5 << 20, 4 << 20};
     fake.fail_create = -1;
-    fake.made = fake.syncs = fake.reached = 0;
+    fake.made = fake.syncs = fake.reached = fake.copies = fake.searches = 0;
     memset(fake.stream, 0, sizeof fake.stream);
     memset(fake.capturing, 0, sizeof fake.capturing);
     for (int d = 0; d < DEVICES; d++)
@@ -222,6 +260,9 @@ static int *setting(const char *what) {
     if (!strcmp(what, "fail_record")) return &fake.fail_record;
     if (!strcmp(what, "fail_elapsed")) return &fake.fail_elapsed;
     if (!strcmp(what, "fail_memory")) return &fake.fail_memory;
+    if (!strcmp(what, "fail_copy")) return &fake.fail_copy;
+    if (!strcmp(what, "fail_search")) return &fake.fail_search;
+    if (!strcmp(what, "fail_wait")) return &fake.fail_wait;
     return NULL;
 }
 
@@ -235,6 +276,8 @@ static int64_t fact(const char *what) {
     if (!strcmp(what, "live")) return fake.live;
     if (!strcmp(what, "made")) return fake.made;
     if (!strcmp(what, "syncs")) return fake.syncs;
+    if (!strcmp(what, "copies")) return fake.copies;
+    if (!strcmp(what, "searches")) return fake.searches;
     if (!strcmp(what, "errors")) return fake.error;
     return -1;
 }

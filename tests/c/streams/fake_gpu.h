@@ -10,9 +10,10 @@ const lmx_streams *fake_gpu_streams(void);
 /* "use": 1 it is, from its beginning; 0 it is not. "work": the current stream has so many nanoseconds more to
  * do. "stream", "device": is current from now on. "wait": the current stream waits for that one. "capturing":
  * of the current stream. "lazy": events are ready when somebody waits for one. "fail_create": after so many
- * events; "fail_sync", "fail_record", "fail_elapsed", "fail_memory": with this error. "allocate", "free":
- * bytes. "live", "made", "syncs", "errors": events that were not destroyed; ever; how often was waited;
- * errors that nobody took. -1: unknown word. */
+ * events; "fail_sync", "fail_record", "fail_elapsed", "fail_memory", "fail_copy", "fail_search", "fail_wait":
+ * with this error. "allocate", "free": bytes. "live", "made", "syncs", "copies", "searches", "errors": events
+ * that were not destroyed; ever; how often was waited, copied, searched; errors that nobody took. -1: unknown
+ * word. */
 int64_t fake_gpu(const char *what, int64_t value);
 
 #endif
