@@ -15,7 +15,7 @@ void lmi_facts_of_sig(const lam_model *m, const lam_op_sig *sig, lmi_facts *out)
 enum { LMI_ANY_LAYER = -2 };
 
 /* One file a family: facts_op_dense.c, facts_op_norm.c, facts_op_index.c, facts_op_list.c,
- * facts_op_region.c ... Their helpers are in facts_op_roles.c. */
+ * facts_op_region.c, facts_op_recurrent.c ... Their helpers are in facts_op_roles.c. */
 typedef void lmi_op_family(const lam_model *m, const lam_op *op, lmi_kind k, const lmi_slots *s,
                            lmi_facts *f);
 lmi_op_family lmi_op_dense, lmi_op_attention, lmi_op_recurrent, lmi_op_norm, lmi_op_axes, lmi_op_point,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * facts_op_dense: products of matrices, convolutions, attention and recurrences as operators. */
+ * facts_op_dense: products of matrices, convolutions and distances as operators. */
 #include "count/ops/facts_op.h"
 
 #include <math.h>
@@ -127,42 +127,4 @@ void lmi_op_dense(const lam_model *m, const lam_op *op, lmi_kind k, const lmi_sl
     case LMI_K_pair_distance_backward: distance_backward(op, s, f); break;
     default: product(op, k, s, f); break;
     }
-}
-
-/* -- recurrences ----------------------------------------------------------------------------------------- */
-
-/* Elements of the matrices in the list that is argument 1. */
-static int64_t listed_matrices(const lam_op *op) {
-    int64_t sum = 0;
-    int32_t at = 0;
-    bool any = false;
-    for (const lam_op_arg *a; (a = lmi_op_next(op, 1, &at)) != NULL; any = true) {
-        int64_t n = a->ndim == 2 ? lmi_numel((lam_shape){2, a->sizes}) : 0;
-        if (a->ndim < 0 || n < 0 || lmi_add_over(sum, n, &sum)) return -1;
-    }
-    return any ? sum : -1;
-}
-
-static void packed_cell(const lam_op *op, const lmi_slots *s, lmi_facts *f) {
-    lmi_fact_set(f, LMI_FACT_gates, lmi_op_each(op->sig->word));
-    lmi_fact_set(f, LMI_FACT_hidden, lmi_axis(s->at[LMI_S_h].shape, -1));
-    lmi_fact_set(f, LMI_FACT_held, lmi_op_numel(s, LMI_S_h));
-}
-
-void lmi_op_recurrent(const lam_model *m, const lam_op *op, lmi_kind k, const lmi_slots *s, lmi_facts *f) {
-    (void)m;
-    if (k == LMI_K_cell_packed) {
-        packed_cell(op, s, f);
-        return;
-    }
-    lam_shape x = s->at[LMI_S_x].shape, w = s->at[LMI_S_w].shape, w2 = s->at[LMI_S_w2].shape;
-    lmi_fact_set(f, LMI_FACT_steps, x.ndim == 3 ? lmi_axes(x, 0, 2) : -1);
-    if (k == LMI_K_rnn_stack) {
-        lmi_fact_set(f, LMI_FACT_listed, listed_matrices(op));
-        return;
-    }
-    int64_t a = lmi_numel(w), b = lmi_numel(w2), hidden = lmi_axis(w2, -1), rows = lmi_axis(w, 0);
-    lmi_fact_set(f, LMI_FACT_weights, a < 0 || b < 0 || lmi_add_over(a, b, &a) ? -1 : a);
-    lmi_fact_set(f, LMI_FACT_hidden, hidden);
-    lmi_fact_set(f, LMI_FACT_gates, hidden > 0 && rows >= 0 && rows % hidden == 0 ? rows / hidden : -1);
 }

@@ -7,7 +7,7 @@
 
 #include "kit/layer_build.h"
 
-enum { OP_ARGS = 24 };
+enum { OP_ARGS = 96 };
 
 typedef struct op_case {
     const char *name;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Proofs of `exact` for attention and recurrences, forward and backward. */
+ * Proofs of `exact` for attention, forward and backward. */
 #include "kit/oom.h"
 
 #include "kit/op_build.h"
@@ -464,120 +464,6 @@ static void whole_layers(void **state) {
     op_says(-1, -1, -1);
 }
 
-/* -- recurrences --------------------------------------------------------------------------------------- */
-
-static double dots(cells *w, int64_t row, int64_t n, double acc) {
-    for (int64_t i = 0; i < n; i++) acc = mac(acc, rd(w, row * n + i), 1);
-    return acc;
-}
-
-/* One unit of one step: its gates' sums, then the cell. */
-static void unit(int64_t gates, double *g, double c) {
-    for (int64_t k = 0; k < gates; k++) (void)add(g[k], g[k]); /* of the input's and the state's products */
-    if (gates == 1) (void)tanh1(1);
-    if (gates == 3) { /* h = (1-z)*n + z*h; the sum inside n is r times the state's products, then added */
-        double r = sigmoid1(g[0]), z = sigmoid1(g[1]);
-        double n = tanh1(mul(r, g[2]));
-        (void)add(mul(sub(1, z), n), mul(z, c));
-    }
-    if (gates == 4) {
-        double i = sigmoid1(g[0]), f = sigmoid1(g[1]), o = sigmoid1(g[2]), n = tanh1(g[3]);
-        c = add(mul(f, c), mul(i, n));
-        (void)mul(o, tanh1(c));
-    }
-}
-
-static void rnn_layer(void **state) {
-    (void)state;
-    static const int64_t kinds[] = {1, 3, 4};
-    for (int i = 0; more(i, 3000); i++) {
-        reseed((uint64_t)i);
-        int64_t steps = pick(0, 3), batch = pick(1, 3), in = pick(1, 4), hidden = pick(1, 3);
-        int64_t gates = kinds[pick(0, 2)], rows = gates * hidden;
-        op_new("aten::mkldnn_rnn_layer");
-        cells *x = cells_of(steps * batch * in), *wi = cells_of(rows * in), *wh = cells_of(rows * hidden);
-        cells *y = cells_of(steps * batch * hidden), *h = cells_of(batch * hidden);
-        for (int64_t n = 0; n < steps * batch; n++)
-            for (int64_t u = 0; u < hidden; u++) {
-                double g[4] = {0};
-                for (int64_t k = 0; k < gates; k++)
-                    g[k] = dots(wh, k * hidden + u, hidden, dots(wi, k * hidden + u, in, 0));
-                unit(gates, g, 1);
-            }
-        rd_all(x), rd_all(wi), rd_all(wh), rd_all(h), wr_all(y), wr_all(h);
-        in_tensor(0, SIZES(steps, batch, in));
-        in_tensor(1, SIZES(rows, in));
-        in_tensor(2, SIZES(rows, hidden));
-        in_tensor(5, SIZES(batch, hidden));
-        out_tensor(0, SIZES(steps, batch, hidden));
-        out_tensor(1, SIZES(batch, hidden));
-        op_proves();
-    }
-}
-
-/* a * y * (1 - y) and a * (1 - y^2) */
-static double sigmoid_grad(double a, double y) { return mul(mul(a, y), sub(1, y)); }
-static double tanh_grad(double a, double y) { return mul(a, sub(1, mul(y, y))); }
-
-/* The gradients of one unit of an LSTM at one step. */
-static void lstm_unit_grad(void) {
-    double dh = add(1, 1), i = 1, f = 1, o = 1, g = 1, last = 1, tc = tanh1(1);
-    double d_o = mul(dh, tc);
-    double dc = add(1, mul(mul(dh, o), sub(1, mul(tc, tc))));
-    double di = mul(dc, g), dg = mul(dc, i), df = mul(dc, last);
-    (void)mul(dc, f);
-    (void)sigmoid_grad(di, i), (void)sigmoid_grad(df, f), (void)sigmoid_grad(d_o, o), (void)tanh_grad(dg, g);
-}
-
-static void lstm_backward(void **state) {
-    (void)state;
-    for (int i = 0; more(i, 2000); i++) {
-        reseed((uint64_t)i);
-        int64_t steps = pick(1, 3), batch = pick(1, 3), in = pick(1, 4), hidden = pick(1, 3),
-                rows = 4 * hidden;
-        op_new("aten::mkldnn_rnn_layer_backward");
-        cells *x = cells_of(steps * batch * in), *wi = cells_of(rows * in), *wh = cells_of(rows * hidden);
-        rd_all(x), rd_all(wi), rd_all(wh);
-        for (int64_t n = 0; n < steps * batch; n++) {
-            for (int64_t u = 0; u < hidden; u++) lstm_unit_grad();
-            for (int64_t r = 0; r < rows; r++) { /* into the inputs, and into the matrices */
-                (void)dots(wi, r, in, 0), (void)dots(wi, r, in, 0);
-                (void)dots(wh, r, hidden, 0), (void)dots(wh, r, hidden, 0);
-                if (n) (void)add(1, 1); /* into the bias */
-            }
-        }
-        in_tensor(0, SIZES(steps, batch, in));
-        in_tensor(1, SIZES(rows, in));
-        in_tensor(2, SIZES(rows, hidden));
-        out_tensor(0, SIZES(steps, batch, in));
-        wr_all(cells_of(x->n));
-        op_proves();
-    }
-    op_new("aten::mkldnn_rnn_layer_backward"); /* of a GRU: its products only */
-    in_tensor(0, SIZES(5, 2, 4));
-    in_tensor(1, SIZES(9, 4));
-    in_tensor(2, SIZES(9, 3));
-    out_tensor(0, SIZES(5, 2, 4));
-    op_says(2 * 10 * (36 + 27), -1, 40 + 36 + 27 + 40);
-}
-
-/* All layers in one operator: the matrices among its list of weights, once a step each. */
-static void rnn_stack(void **state) {
-    (void)state;
-    op_new("aten::_cudnn_rnn");
-    in_tensor(0, SIZES(5, 2, 4));
-    in_tensor(1, SIZES(12, 4));
-    in_tensor(1, SIZES(12, 3));
-    in_tensor(1, SIZES(12));
-    in_tensor(1, SIZES(12));
-    out_tensor(0, SIZES(5, 2, 3));
-    op_says(10 * (48 + 36), -1, 40 + 48 + 36 + 24 + 30);
-    op_new("aten::_cudnn_rnn"); /* the list was not read */
-    in_tensor(0, SIZES(5, 2, 4));
-    out_tensor(0, SIZES(5, 2, 3));
-    op_says(-1, -1, 70);
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(attend),
@@ -589,9 +475,6 @@ int main(void) {
         cmocka_unit_test(masks_that_do_not_tell),
         cmocka_unit_test(cudnn),
         cmocka_unit_test(whole_layers),
-        cmocka_unit_test(rnn_layer),
-        cmocka_unit_test(lstm_backward),
-        cmocka_unit_test(rnn_stack),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -354,28 +354,6 @@ static void fused_convolutions(void **state) {
     }
 }
 
-/* Every layer of an RNN in one operator: each matrix of the list meets each step. */
-static void fused_recurrences(void **state) {
-    (void)state;
-    for (int i = 0; more(i, 5000); i++) {
-        reseed((uint64_t)i);
-        int64_t steps = pick(0, 4), batch = pick(1, 3), in = pick(1, 4), hidden = pick(1, 3),
-                layers = pick(1, 2), rows = 4 * hidden;
-        op_new("aten::_cudnn_rnn");
-        reads(0, SIZES(steps, batch, in));
-        for (int64_t l = 0; l < layers; l++) {
-            int64_t wide = l ? hidden : in;
-            reads(1, SIZES(rows, wide));
-            reads(1, SIZES(rows, hidden));
-            reads(1, SIZES(rows));
-            dots(steps * batch * rows, wide);
-            dots(steps * batch * rows, hidden);
-        }
-        writes(SIZES(steps, batch, hidden));
-        op_proves_but(NO_FLOPS);
-    }
-}
-
 /* Where nothing was seen inside: projections of queries, keys, values and results, scores, weighted values.
  */
 static void fused_attention(void **state) {
@@ -455,7 +433,7 @@ int main(void) {
         cmocka_unit_test(class_losses),
         cmocka_unit_test(fused_products),
         cmocka_unit_test(fused_convolutions),
-        cmocka_unit_test(fused_recurrences),
+
         cmocka_unit_test(fused_attention),
         cmocka_unit_test(fused_encoders),
         cmocka_unit_test(undecided),
