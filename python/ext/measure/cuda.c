@@ -278,7 +278,7 @@ bool lmx_device_said(const lmx_streams *t, int device, lmx_said *out) {
     return ok;
 }
 
-enum { PROOF = 4093, FLOAT32 = 6 };
+enum { PROOF = 4093 };
 
 /* torch.full((n,), value), of the named type; NULL without an exception. */
 static PyObject *new_tensor(int32_t device_type, int device, int n, double value, const char *type) {
@@ -318,18 +318,34 @@ bool lmx_device_prove_memory(const lmx_streams *t, int device, char *why, size_t
 
 /* == values ============================================================================================== */
 
-/* Reads a new tensor of this value, of which `nan` elements are to be found as NaN. */
-static bool reads_back(const lmx_streams *t, int device, double value, int64_t nan) {
+/* Reads a new tensor of `value` as numbers of type `dtype`; true if all are found to be NaN, or none. */
+static bool reads_back(const lmx_streams *t, int device, const char *type, int32_t dtype, double value,
+                       bool nan) {
     lam_nonfinite found = {0};
-    const int64_t size = 5, stride = 1;
-    PyObject *tensor = new_tensor(t->device_type, device, (int)size, value, "float32");
+    const int64_t size = 1000, stride = 1;
+    PyObject *tensor = new_tensor(t->device_type, device, (int)size, value, type);
     PyObject *at = tensor ? PyObject_CallMethod(tensor, "data_ptr", NULL) : NULL;
     const void *data = at && PyLong_Check(at) ? PyLong_AsVoidPtr(at) : NULL;
     PyErr_Clear();
-    const lam_values v = {data, FLOAT32, 1, &size, &stride};
-    bool ok = data && lmx_device_values(t, device, &v, &found, NULL) && found.nan == nan && found.inf == 0;
+    const lam_values v = {data, dtype, 1, &size, &stride};
+    bool ok = data && lmx_device_values(t, device, &v, &found, NULL) && found.nan == (nan ? size : 0) &&
+              found.inf == 0;
     Py_XDECREF(at);
     Py_XDECREF(tensor);
+    return ok;
+}
+
+/* Numbers of each size, since each has a kernel of its own; the bits 0x7F are the NaN of float8_e4m3fn. */
+static bool reads_all(const lmx_streams *t, int device) {
+    static const struct {
+        const char *type;
+        int32_t dtype;
+        double nan;
+    } all[] = {{"float64", 7, NAN}, {"float32", 6, NAN}, {"float16", 5, NAN}, {"uint8", 24, 0x7F}};
+    bool ok = true;
+    for (size_t i = 0; ok && i < sizeof all / sizeof *all; i++)
+        ok = reads_back(t, device, all[i].type, all[i].dtype, 1, false) &&
+             reads_back(t, device, all[i].type, all[i].dtype, all[i].nan, true);
     return ok;
 }
 
@@ -339,7 +355,6 @@ const lmx_streams *lmx_device_reads(void) {
     const lmx_streams *t = lmx_device_used() ? lmx_device_streams(why, sizeof why) : NULL;
     if (!t || t != &cuda.table || cuda.values_proved) return t;
     if (!t->get_device(&device))
-        cuda.values_proved = lmx_device_prove(t, device, why, sizeof why) && reads_back(t, device, 1, 0) &&
-                             reads_back(t, device, NAN, 5);
+        cuda.values_proved = lmx_device_prove(t, device, why, sizeof why) && reads_all(t, device);
     return cuda.values_proved ? t : NULL;
 }
