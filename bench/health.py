@@ -123,6 +123,24 @@ def stats_rates(tries: int = 5) -> None:
         print(f"  {name:12} {n / stats / 1e9:6.1f} GB/s   the scan {n / scan / 1e9:6.1f} GB/s")
 
 
+def gpu_ratio(rounds: int) -> float:
+    """Time of a training step on a GPU under health=True over that of a plain one before it, the median."""
+    model, _ = densenet()
+    model, x = model.cuda(), torch.rand(8, 3, 224, 224, device="cuda")
+
+    def step() -> None:
+        model(x).sum().backward()
+        torch.cuda.synchronize()
+
+    step()
+    found = []
+    for _ in range(rounds):
+        base = took(step, 1)
+        with lamina.capture(model, ops=False, health=True):
+            found.append(took(step, 1) / base)
+    return statistics.median(found)
+
+
 def rows(rounds: int | None) -> bool:
     """Prints what health=True costs; True where every bar holds."""
     held = []
@@ -135,6 +153,8 @@ def rows(rounds: int | None) -> bool:
             continue
         held.append(ratio <= STEP_BAR)
         print(f"  {name:20} {ratio:5.2f}   bar {STEP_BAR}  {'ok' if held[-1] else 'MISSED'}")
+    if torch.cuda.is_available():
+        print(f"  {'densenet121 on a GPU':20} {gpu_ratio(rounds or 15):5.2f}   no bar")
     print("the scan for NaN and Inf")
     shares, times = scan_rates()
     share = min(v for name, v in shares.items() if name.startswith("256 MiB"))

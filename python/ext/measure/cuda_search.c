@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Searches a GPU's memory for NaN and Inf, by a kernel of our own: torch's operators would allocate memory,
  * which a capture may be measuring, and be operators of the model. The kernel is PTX, which the driver
- * compiles for its GPU; the driver is the one that torch's runtime has loaded. Bench row: health on a GPU
- * (bench/health.py). */
+ * compiles for its GPU; the driver is the one that torch's runtime has loaded. Bench row: a training step
+ * on a GPU (bench/health.py). */
 #include "measure/device.h"
 #include "torch/tensor.h"
 
