@@ -603,6 +603,12 @@ for name in ("current", "allocated", "freed"):
         model(torch.rand(3))
     print(watch.report().memory.device, watch.report().notes)
 untold = {}
+control("capturing", 1)
+before = bytes["allocated"]
+with lamina.capture(model, memory=True, health=True) as watch:  # proofs would become part of the graph
+    model(torch.rand(3))
+print(watch.report().memory.device, watch.report().notes, bytes["allocated"] - before)
+control("capturing", 0)
 for _ in range(2):
     with lamina.capture(model, time=True, memory=True) as watch:
         model(torch.rand(3))
@@ -651,11 +657,14 @@ def test_the_functions_of_cuda_are_found(tmp_path, how, stream, known, says):
         [sys.executable, "-c", SCRIPT, library, str(stream)], capture_output=True, text=True, check=False
     )
     assert ran.returncode == 0, ran.stderr
-    *untold, first, bytes, second, again, made, fine, bad, looked = ran.stdout.splitlines()
+    *untold, recorded, first, bytes, second, again, made, fine, bad, looked = ran.stdout.splitlines()
     assert fine.startswith("no NaN or Inf in ")
     assert "NaN" in bad
     assert looked.endswith(" 0")  # the driver's kernels are not stood in for: all is copied
     assert (looked != "0 0") is known
+    assert recorded.startswith("None [")
+    assert ("a graph is being recorded" in recorded) is (how != "-DNO_STREAM")
+    assert recorded.endswith(" 700")  # the model's own
     says_why = "did not show a tensor of known size" if how != "-DNO_STREAM" else "None"
     assert [line.startswith("None [") and says_why in line for line in untold] == [True] * 3
     assert bytes == again == ("(700, 500, 200, 700)" if how != "-DNO_STREAM" else "None")

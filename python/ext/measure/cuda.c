@@ -280,6 +280,15 @@ bool lmx_device_said(const lmx_streams *t, int device, lmx_said *out) {
 
 enum { PROOF = 4093 };
 
+/* True if the work in the current stream becomes part of a graph: a proof would too. */
+static bool is_recording(const lmx_streams *t, int device) {
+    void *stream = NULL;
+    int capturing = 1;
+    bool known = !t->current_stream(device, &stream) && !t->is_capturing(stream, &capturing);
+    if (!known) t->last_error();
+    return !known || capturing;
+}
+
 /* torch.full((n,), value), of the named type; NULL without an exception. */
 static PyObject *new_tensor(int32_t device_type, int device, int n, double value, const char *type) {
     char name[32];
@@ -301,6 +310,10 @@ static PyObject *new_tensor(int32_t device_type, int device, int n, double value
 bool lmx_device_prove_memory(const lmx_streams *t, int device, char *why, size_t size) {
     lmx_said before, with, after;
     if (t != &cuda.table || cuda.memory_proved) return true;
+    if (is_recording(t, device)) {
+        snprintf(why, size, "a graph is being recorded");
+        return false;
+    }
     bool told = lmx_device_said(t, device, &before);
     PyObject *tensor = told ? new_tensor(t->device_type, device, PROOF, 0, "uint8") : NULL;
     told = told && tensor && lmx_device_said(t, device, &with);
@@ -354,7 +367,7 @@ const lmx_streams *lmx_device_reads(void) {
     int device = -1;
     const lmx_streams *t = lmx_device_used() ? lmx_device_streams(why, sizeof why) : NULL;
     if (!t || t != &cuda.table || cuda.values_proved) return t;
-    if (!t->get_device(&device))
+    if (!t->get_device(&device) && !is_recording(t, device))
         cuda.values_proved = lmx_device_prove(t, device, why, sizeof why) && reads_all(t, device);
     return cuda.values_proved ? t : NULL;
 }
