@@ -122,7 +122,7 @@ typedef struct lam_call_info {
     int64_t t0_ns, t1_ns; /* begin and end, monotonic nanoseconds; 0: not measured */
     int32_t n_in, n_out;
     const lam_arg *in, *out;
-    int32_t thread; /* as in lam_op_info: where autograd has threads of its own, they repeat forward work */
+    int32_t thread; /* as in lam_op_info; another than 0 only if autograd's thread repeats forward work */
 } lam_call_info;
 /* Pushes one call, in the order in which calls began. The builder finds the call's place: the child place of
  * the parent's place that holds this module, else the module's first place under the nearest common

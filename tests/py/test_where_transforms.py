@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import warnings
 
 import pytest
@@ -231,6 +232,30 @@ def test_a_checkpoint_on_a_thread_of_torchs(reentrant, options):
         assert [row.time and row.time.recompute.total > 0 for row in there.rows] == [
             row.time and row.time.recompute.total > 0 for row in here.rows
         ]
+
+
+@pytest.mark.parametrize("run", [lambda work: work(), on_a_thread_of_torchs])
+def test_a_forward_is_followed_wherever_its_backward_runs(run):
+    model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.Conv2d(4, 4, 3))
+    with lamina.capture(model) as capture:
+        loss = model(torch.rand(1, 3, 9, 9)).sum()
+        run(loss.backward)
+    told = json.loads(capture.report().to_json())["rows"][:4]
+    sizes = [[field["size"] for field in row["receptive_fields"]] for row in told]
+    assert sizes == [[5, 5], [3, 3], [3, 3], [5, 5]]
+
+
+@pytest.mark.parametrize("way", ["observer", "dispatch"])
+def test_threads_have_numbers(way, monkeypatch):
+    """The capture's own is 0, also where an earlier capture left its memory to a later one."""
+    monkeypatch.setenv("LAMINA_CAPTURE", way)
+    model, numbers = nn.Linear(8, 3), []
+    for run in (on_a_thread_of_torchs, lambda work: work(), lambda work: work()):
+        with lamina.capture(model, time=True) as capture:
+            run(model(rows()).sum().backward)
+        events = json.loads(capture.report().to_trace())["traceEvents"]
+        numbers.append({event["tid"] for event in events if event["ph"] == "X"})
+    assert numbers == [{0, 1}, {0}, {0}]
 
 
 def test_a_thread_of_one_s_own_is_none_of_torchs():

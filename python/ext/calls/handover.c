@@ -89,7 +89,10 @@ static bool list_lane(lmx_handover *h, const lmx_lane *lane) {
 static bool list_nodes(lmx_handover *h, const lmx_observer *o) {
     bool ok = true;
     h->node_infos.n = 0;
-    for (const lmx_lane *lane = o ? o->lanes : NULL; ok && lane; lane = lane->next) ok = list_lane(h, lane);
+    for (int32_t i = 0; ok && o && i <= atomic_load(&o->others); i++) {
+        const lmx_lane *lane = lmx_observer_lane(o, i);
+        ok = !lane || list_lane(h, lane);
+    }
     return ok;
 }
 

@@ -45,12 +45,17 @@ static struct {
 /* One call that is being recorded in one capture. */
 typedef struct frame {
     lmx_capture *capture; /* strong */
-    int32_t module, call, inner, parent, thread;
+    int32_t module, call, inner, parent;
     bool hired;             /* with it the thread became the capture's worker */
     const lmx_given *given; /* the caller's, until the call is left */
 } frame;
 
 /* == recording ========================================================================================= */
+
+/* The stamp of this moment on the thread whose calls the capture takes. */
+LMX_OFTEN static int64_t stamp(lmx_capture *c) {
+    return lmx_clock_stamp(&c->clock, c->worker ? c->worker_last : &c->clock.last);
+}
 
 static lmx_call *call_at(lmx_capture *c, int32_t i) { return (lmx_call *)c->calls.data + i; }
 
@@ -160,7 +165,8 @@ static bool note_entry(frame *f, PyObject *self) {
     f->parent = c->open_call;
     f->call = f->inner = -1;
     if (c->busy || c->lost || c->phase != LMX_OPEN || is_inner_again(c, f->module)) return true;
-    lmx_call call = {.module = f->module, .parent = f->parent, .thread = f->thread, .in_at = c->words.n};
+    lmx_call call = {.module = f->module, .parent = f->parent, .in_at = c->words.n};
+    if (c->worker) call.thread = c->worker_number;
     PyObject *module = lmx_node_at(&c->tree, f->module)->object;
     call.flags = LAM_CALL_UNSEEN;
     if (!c->brief && is_training(c->st, module)) call.flags |= LAM_CALL_TRAINING;
@@ -185,7 +191,7 @@ static bool note_entry(frame *f, PyObject *self) {
     }
     bool ok = !c->listeners || f->call < 0 || lmx_tell_entered(c, f->call, f->given);
     if (c->phase != LMX_OPEN) return ok;
-    int64_t now = lmx_clock_stamp(&c->clock, &c->clock.last); /* last, to leave out lamina's own work */
+    int64_t now = stamp(c); /* last, to leave out lamina's own work */
     if (f->call >= 0) call_at(c, f->call)->began = now;
     if (f->inner >= 0) call_at(c, f->inner)->began = now;
     return ok;
@@ -257,7 +263,7 @@ static bool note_exit(const frame *f, PyObject *result, int64_t now) {
 /* Notes the end of a call, returned or raised. False if an exception must replace the result. */
 static bool leave(frame *f, PyObject *result) {
     lmx_capture *c = f->capture;
-    int64_t now = lmx_clock_stamp(&c->clock, &c->clock.last);
+    int64_t now = stamp(c);
     if (c->phase != LMX_OPEN || f->call < 0) return true;
     lmx_capture_hold(c);
     bool ok = note_exit(f, result, now);
@@ -276,18 +282,18 @@ static void note_call_elsewhere(lmx_capture *c, int32_t module) {
         c->elsewhere[module] = true; /* if memory ran out, the call's flag and the note remain */
 }
 
-/* On a GPU a backward pass runs on a thread of autograd, and so do the calls that a checkpoint repeats in it.
- * The capture's own thread waits for that pass. With several GPUs there may be several such threads: the
- * calls of the first are noted until it is done. */
-static bool is_worker(lmx_capture *c, unsigned long thread, frame *f) {
-    if (!c->worker) {
-        f->thread = lmx_observe_worker(c);
-        f->hired = f->thread > 0;
-        if (f->hired) __atomic_store_n(&c->worker, thread, __ATOMIC_RELAXED);
-    } else if (c->worker == thread) {
-        f->thread = c->open_call >= 0 ? call_at(c, c->open_call)->thread : 0;
-    }
-    return c->worker == thread;
+/* On a GPU the nodes of a backward pass run on a thread of autograd, and so do the calls that a checkpoint
+ * repeats in them. The first such thread with a call becomes the worker until that call is over. Meanwhile
+ * all other threads' calls count as elsewhere; and so do its own while the owner repeats one. */
+static bool hire(lmx_capture *c, unsigned long thread) {
+    const bool repeats = c->open_call >= 0 && call_at(c, c->open_call)->flags & LAM_CALL_AGAIN;
+    lmx_lane *lane = repeats ? NULL : lmx_observe_worker(c);
+    if (!lane) return false;
+    c->worker_number = lane->number;
+    c->worker_last = lane->last;
+    c->owners_call = c->open_call;
+    __atomic_store_n(&c->worker, thread, __ATOMIC_RELEASE);
+    return true;
 }
 
 /* Lists the open captures that take the calls of this thread and contain the module; returns their number. */
@@ -296,16 +302,17 @@ static int find_captures(PyObject *self, frame *frames) {
     int n = 0;
     for (lmx_capture *c = entry.first; c && n < NESTED; c = c->next) {
         int32_t module = lmx_map_get(&c->tree.index, self);
-        if (module < 0 && c->owner == thread && c->open_call >= 0 && !c->busy)
+        const bool takes = thread == (c->worker ? c->worker : c->owner),
+                   hired = module >= 0 && !takes && !c->worker && hire(c, thread);
+        if (module < 0 && takes && c->open_call >= 0 && !c->busy)
             call_at(c, c->open_call)->flags |= LAM_CALL_STRANGERS;
         if (module < 0) continue;
-        frame f = {.capture = c, .module = module, .call = -1, .inner = -1, .parent = -1};
-        if (c->owner != thread && !is_worker(c, thread, &f)) {
+        if (!takes && !hired) {
             note_call_elsewhere(c, module);
             continue;
         }
         Py_INCREF((PyObject *)c);
-        frames[n++] = f;
+        frames[n++] = (frame){c, module, -1, -1, -1, hired, NULL};
     }
     return n;
 }
@@ -346,7 +353,7 @@ static PyObject *leave_all(frame *frames, int n, PyObject *result) {
         frames[n].capture->raised = failed ? value ? value : type : NULL;
         if (!leave(&frames[n], result)) Py_CLEAR(result);
         frames[n].capture->raised = NULL;
-        if (frames[n].hired) __atomic_store_n(&frames[n].capture->worker, 0, __ATOMIC_RELAXED);
+        if (frames[n].hired) __atomic_store_n(&frames[n].capture->worker, 0, __ATOMIC_RELEASE);
         Py_DECREF(frames[n].capture);
     }
     if (failed) PyErr_Restore(type, value, trace);

@@ -15,8 +15,9 @@
 
 static struct {
     lmx_streams table;
-    bool found, proved, memory_proved, values_proved;
-    bool asked, absent; /* absent: torch was built without CUDA */
+    bool found, proved, memory_proved;
+    uint64_t values_tried, values_proved; /* a bit a device */
+    bool asked, absent;                   /* absent: torch was built without CUDA */
     int32_t (*shim_stream)(int32_t device, void **out);
     /* C++: c10::cuda::CUDAStream, two words, and CUDA's handle of it. */
     struct lmx_c10_stream {
@@ -155,7 +156,8 @@ PyObject *lmx_pretend_device(PyObject *module, PyObject *address) {
     bool loaded = at == (const void *)1;
     cuda.pretended = loaded ? NULL : at;
     cuda.table.device_type = loaded ? 0 : 1;
-    cuda.found = cuda.proved = cuda.memory_proved = cuda.values_proved = false;
+    cuda.found = cuda.proved = cuda.memory_proved = false;
+    cuda.values_tried = cuda.values_proved = 0;
     cuda.asked = loaded; /* CUDA counts as present */
     cuda.absent = false;
     Py_RETURN_NONE;
@@ -280,13 +282,17 @@ bool lmx_device_said(const lmx_streams *t, int device, lmx_said *out) {
 
 enum { PROOF = 4093 };
 
-/* True if the work in the current stream becomes part of a graph: a proof would too. */
-static bool is_recording(const lmx_streams *t, int device) {
-    void *stream = NULL;
-    int capturing = 1;
-    bool known = !t->current_stream(device, &stream) && !t->is_capturing(stream, &capturing);
-    if (!known) t->last_error();
-    return !known || capturing;
+/* Begins a proof that makes tensors, in which no graph is recorded that they would become part of, or that
+ * their allocation would end. False with nothing to end. */
+static bool begin_proof(const lmx_streams *t, int device, lmx_visit *out) {
+    void *stream;
+    int error = lmx_visit_begin(t, device, out);
+    if (!error) {
+        error = lmx_stream_of(t, device, &stream);
+        if (error) lmx_visit_end(t, out);
+    }
+    if (error > 0) t->last_error();
+    return !error;
 }
 
 /* torch.full((n,), value), of the named type; NULL without an exception. */
@@ -307,21 +313,27 @@ static PyObject *new_tensor(int32_t device_type, int device, int n, double value
     return tensor;
 }
 
-bool lmx_device_prove_memory(const lmx_streams *t, int device, char *why, size_t size) {
+static bool shows_a_tensor(const lmx_streams *t, int device, bool *told) {
     lmx_said before, with, after;
+    *told = lmx_device_said(t, device, &before);
+    PyObject *tensor = *told ? new_tensor(t->device_type, device, PROOF, 0, "uint8") : NULL;
+    *told = *told && tensor && lmx_device_said(t, device, &with);
+    Py_XDECREF(tensor);
+    *told = *told && lmx_device_said(t, device, &after);
+    return *told && with.now >= before.now + PROOF && with.allocated >= before.allocated + PROOF &&
+           with.peak >= with.now && after.now <= with.now - PROOF && after.freed >= with.freed + PROOF;
+}
+
+bool lmx_device_prove_memory(const lmx_streams *t, int device, char *why, size_t size) {
+    lmx_visit visit;
+    bool told;
     if (t != &cuda.table || cuda.memory_proved) return true;
-    if (is_recording(t, device)) {
+    if (!begin_proof(t, device, &visit)) {
         snprintf(why, size, "a graph is being recorded");
         return false;
     }
-    bool told = lmx_device_said(t, device, &before);
-    PyObject *tensor = told ? new_tensor(t->device_type, device, PROOF, 0, "uint8") : NULL;
-    told = told && tensor && lmx_device_said(t, device, &with);
-    Py_XDECREF(tensor);
-    told = told && lmx_device_said(t, device, &after);
-    cuda.memory_proved = told && with.now >= before.now + PROOF &&
-                         with.allocated >= before.allocated + PROOF && with.peak >= with.now &&
-                         after.now <= with.now - PROOF && after.freed >= with.freed + PROOF;
+    cuda.memory_proved = shows_a_tensor(t, device, &told);
+    lmx_visit_end(t, &visit);
     if (!cuda.memory_proved)
         snprintf(why, size, "%s",
                  told ? "its allocator did not show a tensor of known size come and go"
@@ -331,19 +343,23 @@ bool lmx_device_prove_memory(const lmx_streams *t, int device, char *why, size_t
 
 /* == values ============================================================================================== */
 
-/* Reads a new tensor of `value` as numbers of type `dtype`; true if all are found to be NaN, or none. */
-static bool reads_back(const lmx_streams *t, int device, const char *type, int32_t dtype, double value,
+/* Reads a new tensor, as numbers of type `dtype`: its last one alone is `last`, and NaN if `nan`. */
+static bool reads_back(const lmx_streams *t, int device, const char *type, int32_t dtype, double last,
                        bool nan) {
     lam_nonfinite found = {0};
-    const int64_t size = 1000, stride = 1;
-    PyObject *tensor = new_tensor(t->device_type, device, (int)size, value, type);
-    PyObject *at = tensor ? PyObject_CallMethod(tensor, "data_ptr", NULL) : NULL;
+    const int64_t size = LMX_SEARCHED_AT_ONCE + 1000, stride = 1;
+    PyObject *tensor = new_tensor(t->device_type, device, (int)size, 1, type);
+    PyObject *index = PyLong_FromLong(-1), *value = PyFloat_FromDouble(last);
+    const bool set = tensor && index && value && PyObject_SetItem(tensor, index, value) == 0;
+    PyObject *at = set ? PyObject_CallMethod(tensor, "data_ptr", NULL) : NULL;
     const void *data = at && PyLong_Check(at) ? PyLong_AsVoidPtr(at) : NULL;
     PyErr_Clear();
     const lam_values v = {data, dtype, 1, &size, &stride};
-    bool ok = data && lmx_device_values(t, device, &v, &found, NULL) && found.nan == (nan ? size : 0) &&
-              found.inf == 0;
+    const bool ok = data && lmx_device_values(t, device, &v, &found, NULL) && found.inf == 0 &&
+                    found.nan == nan && found.first == (nan ? size - 1 : -1);
     Py_XDECREF(at);
+    Py_XDECREF(value);
+    Py_XDECREF(index);
     Py_XDECREF(tensor);
     return ok;
 }
@@ -365,9 +381,15 @@ static bool reads_all(const lmx_streams *t, int device) {
 const lmx_streams *lmx_device_reads(void) {
     char why[240];
     int device = -1;
+    lmx_visit visit;
     const lmx_streams *t = lmx_device_used() ? lmx_device_streams(why, sizeof why) : NULL;
-    if (!t || t != &cuda.table || cuda.values_proved) return t;
-    if (!t->get_device(&device) && !is_recording(t, device))
-        cuda.values_proved = lmx_device_prove(t, device, why, sizeof why) && reads_all(t, device);
-    return cuda.values_proved ? t : NULL;
+    if (!t || t != &cuda.table) return t;
+    if (t->get_device(&device) || device < 0 || device >= 64) return NULL;
+    const uint64_t bit = UINT64_C(1) << device;
+    if (!(cuda.values_tried & bit) && begin_proof(t, device, &visit)) {
+        cuda.values_tried |= bit;
+        if (lmx_device_prove(t, device, why, sizeof why) && reads_all(t, device)) cuda.values_proved |= bit;
+        lmx_visit_end(t, &visit);
+    }
+    return cuda.values_proved & bit ? t : NULL;
 }

@@ -13,10 +13,12 @@
 enum {
     KINDS = 4, /* of numbers: 1, 2, 4 and 8 bytes */
     DEVICES = 64,
+    FLAGS = 64, /* searches at a time */
     THREADS = 256,
-    BLOCKS = 4096,
+    BLOCKS = LMX_SEARCHED_AT_ONCE / THREADS,
     PORTABLE_AND_MAPPED = 3, /* memory of the host that every GPU may write to */
-    NO_DRIVER = -1
+    OUT_OF_MEMORY = 2,
+    NOT_SEARCHED = -1
 };
 
 /* Each thread takes one number in `step`, and stops at the first that is found. */
@@ -66,8 +68,8 @@ static const char program[] = ".version 6.0\n"
 static const char *const names[KINDS] = {"search8", "search16", "search32", "search64"};
 
 static struct {
-    pthread_mutex_t lock; /* of the rest, held during a search */
-    bool found, absent;
+    pthread_mutex_t lock; /* of the rest; never held while the GPU works */
+    bool asked, found;
     int (*load)(void **module, const void *image);
     int (*function)(void **out, void *module, const char *name);
     int (*launch)(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
@@ -77,7 +79,8 @@ static struct {
     int (*allocate)(void **out, size_t bytes, unsigned flags);
     bool loaded[DEVICES], failed[DEVICES];
     void *kernels[DEVICES][KINDS];
-    volatile uint32_t *flag; /* the kernels set it; kept until the process ends */
+    volatile uint32_t *flags; /* FLAGS of them, which the kernels set; kept until the process ends */
+    uint64_t taken;           /* a bit a flag */
 } driver = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static bool find_driver(void) {
@@ -92,45 +95,64 @@ static bool find_driver(void) {
     return all;
 }
 
-/* Compiles the kernels for the current device. A device for which that failed is not asked again. */
+/* Compiles the kernels for the current device. Not tried again if it failed, except for lack of memory. */
 static bool load_kernels(int device) {
-    void *module = NULL, *flag = NULL;
+    void *module = NULL, *flags = NULL;
     if (driver.loaded[device] || driver.failed[device]) return driver.loaded[device];
-    if (!driver.flag && !driver.allocate(&flag, sizeof *driver.flag, PORTABLE_AND_MAPPED)) driver.flag = flag;
-    bool ok = driver.flag && !driver.load(&module, program);
-    for (int i = 0; ok && i < KINDS; i++) ok = !driver.function(&driver.kernels[device][i], module, names[i]);
-    driver.loaded[device] = ok;
-    driver.failed[device] = !ok;
-    return ok;
+    int error = driver.flags ? 0 : driver.allocate(&flags, FLAGS * sizeof(uint32_t), PORTABLE_AND_MAPPED);
+    if (flags && !error) driver.flags = flags;
+    if (!error) error = driver.load(&module, program);
+    for (int i = 0; !error && i < KINDS; i++)
+        error = driver.function(&driver.kernels[device][i], module, names[i]);
+    driver.loaded[device] = !error;
+    driver.failed[device] = error && error != OUT_OF_MEMORY;
+    return !error;
 }
 
-static int run(const lmx_search *s, void *kernel, void *stream, bool *found) {
+static int run(const lmx_search *s, void *kernel, volatile uint32_t *flag, void *stream, bool *found) {
     const size_t blocks = (s->n + THREADS - 1) / THREADS;
     uint64_t at = (uint64_t)(uintptr_t)s->at, n = s->n, mask = s->mask, want = s->want;
-    uint64_t flag = (uint64_t)(uintptr_t)driver.flag;
-    void *params[] = {&at, &n, &mask, &want, &flag};
-    *driver.flag = 0;
+    uint64_t to = (uint64_t)(uintptr_t)flag;
+    void *params[] = {&at, &n, &mask, &want, &to};
+    *flag = 0;
     int error = driver.launch(kernel, (unsigned)(blocks < BLOCKS ? blocks : BLOCKS), 1, 1, THREADS, 1, 1, 0,
                               stream, params, NULL);
     if (!error) error = driver.wait(stream);
-    *found = *driver.flag != 0;
+    *found = *flag != 0;
     return error;
+}
+
+/* A flag that no other search uses, with the kernels loaded; -1: none. */
+static int take_flag(int device) {
+    int i = -1;
+    pthread_mutex_lock(&driver.lock);
+    if (load_kernels(device) && driver.taken != UINT64_MAX) {
+        i = __builtin_ctzll(~driver.taken);
+        driver.taken |= UINT64_C(1) << i;
+    }
+    pthread_mutex_unlock(&driver.lock);
+    return i;
+}
+
+static void give_flag(int i) {
+    pthread_mutex_lock(&driver.lock);
+    driver.taken &= ~(UINT64_C(1) << i);
+    pthread_mutex_unlock(&driver.lock);
 }
 
 static int search(const lmx_search *s, void *stream, bool *found) {
     const int kind = s->width == 1 ? 0 : s->width == 2 ? 1 : s->width == 4 ? 2 : 3;
-    int error = NO_DRIVER;
-    if (s->device < 0 || s->device >= DEVICES) return error;
-    pthread_mutex_lock(&driver.lock);
-    if (load_kernels(s->device)) error = run(s, driver.kernels[s->device][kind], stream, found);
-    pthread_mutex_unlock(&driver.lock);
+    const int flag = s->device >= 0 && s->device < DEVICES ? take_flag(s->device) : -1;
+    if (flag < 0) return NOT_SEARCHED;
+    int error = run(s, driver.kernels[s->device][kind], driver.flags + flag, stream, found);
+    give_flag(flag);
     return error;
 }
 
 int (*lmx_cuda_search(void))(const lmx_search *s, void *stream, bool *found) {
     pthread_mutex_lock(&driver.lock);
-    if (!driver.found && !driver.absent) driver.found = find_driver();
-    driver.absent = !driver.found;
+    if (!driver.asked) driver.found = find_driver();
+    driver.asked = true;
     pthread_mutex_unlock(&driver.lock);
     return driver.found ? search : NULL;
 }

@@ -32,7 +32,7 @@ typedef struct device {
     bool timed, sized;    /* what to measure */
     bool begun;           /* a GPU was found */
     lmx_stamps *stamps;   /* NULL: no times */
-    lmi_vec open;         /* mark: calls, of the capture's own thread */
+    lmi_vec open;         /* mark: calls */
     pthread_mutex_t lock; /* of the next three, which nodes on any thread change */
     lmi_vec said;         /* lam_device_bytes */
     lmi_vec marks;        /* mark: finished ones */

@@ -42,7 +42,7 @@ typedef struct memory {
     lmx_alloc alloc;
     PyObject *tensors;    /* list: parameters and buffers, whose addresses identify blocks */
     lmi_vec owned;        /* owned: the same */
-    lmi_vec open;         /* open_span: calls, of the capture's own thread */
+    lmi_vec open;         /* open_span: calls */
     pthread_mutex_t lock; /* of the next two, which nodes on any thread change */
     lmi_vec spans;        /* lam_span */
     lmi_vec nodes;        /* open_span: running nodes */

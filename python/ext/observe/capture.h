@@ -72,7 +72,11 @@ typedef struct lmx_capture {
     lmi_vec written; /* uint64_t: memory that operators wrote to in place, filled when they are pushed */
     size_t n_calls, n_modules; /* the numbers before the records were dropped */
     unsigned long owner;       /* thread */
-    unsigned long worker; /* a thread of autograd that repeats forward work, while the owner waits; 0 */
+    /* A thread of autograd that repeats forward work, 0: none. While there is one, the calls are its own;
+     * `open_call` is, and the owner's is `owners_call`. */
+    unsigned long worker;
+    int32_t worker_number, owners_call; /* worker_number: of the thread, as lam_call_info.thread */
+    int64_t *worker_last;               /* its last stamp, for lmx_clock_stamp */
     lmx_clock clock;
     int32_t open_call;
     int32_t alias_call; /* the last one through the alias; -1 */

@@ -72,6 +72,7 @@ static void release(lmx_lane *lane) {
 static void make_empty(lmx_lane *lane) {
     lane->next = NULL;
     lane->thread = 0;
+    lane->number = 0;
     lane->inside = lane->lost = lane->full = lane->told = false;
     if (lane->parts.n) memset(lane->by_part, 0, (lane->part_mask + 1) * sizeof *lane->by_part);
     lane->ops.n = lane->words.n = lane->parts.n = lane->ids.n = lane->frames.n = lane->origins.n = 0;
@@ -88,6 +89,12 @@ void lmx_lane_free(lmx_lane *lane) {
         lane = atomic_exchange(&spare, lane);
     }
     if (lane) release(lane);
+}
+
+lmx_lane *lmx_observer_lane(const lmx_observer *o, int32_t number) {
+    lmx_lane *lane = o ? atomic_load(&o->lanes) : NULL;
+    while (lane && lane->number != number) lane = lane->next;
+    return lane;
 }
 
 void lmx_observer_free(lmx_observer *o) {

@@ -94,8 +94,17 @@ static int32_t origin_of(lmx_observer *o, const void *record, int64_t sequence) 
     return -1;
 }
 
+/* The open call, as this thread sees it: the calls of a worker are open on its thread alone. */
 static int32_t open_call(const lmx_observer *o) {
-    return __atomic_load_n(&o->capture->open_call, __ATOMIC_RELAXED);
+    const lmx_capture *c = o->capture;
+    unsigned long worker;
+    int32_t call;
+    do {
+        worker = __atomic_load_n(&c->worker, __ATOMIC_ACQUIRE);
+        const bool others = worker && worker != (unsigned long)pthread_self();
+        call = __atomic_load_n(others ? &c->owners_call : &c->open_call, __ATOMIC_ACQUIRE);
+    } while (worker != __atomic_load_n(&c->worker, __ATOMIC_RELAXED));
+    return call;
 }
 
 /* Everything inside a node is its backward, unless a forward is recomputed there: modules are called in it,
@@ -411,16 +420,16 @@ bool lmx_observe_call(lmx_capture *c) {
 }
 
 /* The lane of this thread; NULL: it has none. */
-static const lmx_lane *lane_here(const lmx_capture *c) {
+static lmx_lane *lane_here(const lmx_capture *c) {
     const lmx_observer *o = c->observer;
     const int slot = o ? o->slot : -1;
     return slot >= 0 && mine[slot].generation == o->generation ? mine[slot].lane : NULL;
 }
 
-int32_t lmx_observe_worker(const lmx_capture *c) {
-    const lmx_lane *lane = lane_here(c);
+lmx_lane *lmx_observe_worker(const lmx_capture *c) {
+    lmx_lane *lane = lane_here(c);
     const frame *top = lane ? top_of(lane) : NULL;
-    return top && top->node >= 0 ? lane->number : -1;
+    return top && top->node >= 0 ? lane : NULL;
 }
 
 lmx_where lmx_here(const lmx_capture *c) {
@@ -665,21 +674,13 @@ void lmx_unobserve(lmx_capture *c) {
     }
 }
 
-/* The lane of the capture's thread; if no lane has its number, the oldest one. */
-static const lmx_lane *own_lane(const lmx_observer *o) {
-    const lmx_lane *own = NULL;
-    for (const lmx_lane *lane = o ? o->lanes : NULL; lane; lane = lane->next)
-        if (!own || own->thread != o->thread) own = lane;
-    return own;
-}
-
 size_t lmx_observer_own(const lmx_observer *o) {
-    const lmx_lane *own = own_lane(o);
+    const lmx_lane *own = lmx_observer_lane(o, 0);
     return own ? own->ops.n : 0;
 }
 
 const char *lmx_observer_above(const lmx_observer *o, size_t level) {
-    const lmx_lane *own = own_lane(o);
+    const lmx_lane *own = lmx_observer_lane(o, 0);
     if (!own || own->frames.n <= level) return NULL;
     const frame *f = (frame *)own->frames.data + own->frames.n - 1 - level;
     if (f->is_node && !f->real) return "";
@@ -689,7 +690,7 @@ const char *lmx_observer_above(const lmx_observer *o, size_t level) {
 const char *lmx_observer_caller(const lmx_observer *o) { return lmx_observer_above(o, 1); }
 
 void lmx_observer_mark(lmx_observer *o, size_t level, uint8_t flag) {
-    const lmx_lane *own = own_lane(o);
+    const lmx_lane *own = lmx_observer_lane(o, 0);
     if (!own || own->frames.n <= level) return;
     const frame *f = (frame *)own->frames.data + own->frames.n - 1 - level;
     if (!f->noted || f->is_node) return;

@@ -206,6 +206,8 @@ typedef struct lmx_lane {
     char *kept;
 } lmx_lane;
 
+/* The lane with this number; NULL: there is none. Numbers are up to o->others. */
+lmx_lane *lmx_observer_lane(const lmx_observer *o, int32_t number);
 lmx_lane *lmx_lane_new(void); /* an empty one, without a thread; NULL: memory ran out */
 void lmx_lane_free(lmx_lane *lane);
 /* Sets the clock of its stamps; `own`: the lane is of the clock's thread. */
@@ -310,13 +312,12 @@ void lmx_unobserve(lmx_capture *c);
 /* Call it when the capture's open call has changed: new nodes of autograd belong to that call. True inside a
  * backward pass. */
 bool lmx_observe_call(lmx_capture *c);
-/* The number of this thread (lam_op_info.thread), if it runs a node of a backward pass for the capture; else
- * -1. */
-int32_t lmx_observe_worker(const lmx_capture *c);
-/* True on the thread whose module calls the capture takes now: its own, or its worker. */
+/* The lane of this thread, if it runs a node of a backward pass for the capture; else NULL. */
+lmx_lane *lmx_observe_worker(const lmx_capture *c);
+/* True on the thread whose module calls the capture takes now: its worker, or without one its own. */
 static inline bool lmx_takes_calls(const lmx_capture *c) {
-    const unsigned long thread = (unsigned long)pthread_self();
-    return thread == c->owner || thread == __atomic_load_n(&c->worker, __ATOMIC_RELAXED);
+    const unsigned long worker = __atomic_load_n(&c->worker, __ATOMIC_ACQUIRE);
+    return (unsigned long)pthread_self() == (worker ? worker : c->owner);
 }
 void lmx_observer_free(lmx_observer *o); /* NULL is allowed */
 /* True if later operators could not be noted; those up to `since_ns` were. */

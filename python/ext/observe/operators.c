@@ -304,16 +304,17 @@ static lam_status push_strange(const lmx_observer *o, lam_builder *b, lam_error 
 lam_status lmx_push_operators(const lmx_observer *o, lam_builder *b, lam_error *e) {
     const bool strange = lmx_observer_strange(o);
     lam_status s = o->nodes_only ? LAM_OK : lam_build_ops_seen(b, e);
-    int32_t own = 0; /* the first operator of the capture's thread */
+    const int32_t others = atomic_load(&o->others);
     size_t n = 0, done;
     if (s == LAM_OK && strange) s = push_strange(o, b, e);
     if (s == LAM_OK && !o->capture->dispatcher && !strange) s = lam_build_nodes_seen(b, e);
-    for (lmx_lane *lane = o->lanes; s == LAM_OK && lane; lane = lane->next, n += done) {
-        if (lane->number == 0 || !lane->next) own = (int32_t)n;
+    for (int32_t i = 0; s == LAM_OK && i <= others; i++) { /* the capture's own thread first */
+        lmx_lane *lane = lmx_observer_lane(o, i);
+        if (!lane) continue;
         s = push_lane(lane, (int32_t)n, &done, o->capture, b, e);
-        if (s == LAM_NOMEM || s == LAM_LIMIT)
-            return cut_short(lane, done, n + done, lane == o->lanes && !lane->next, b, e);
+        n += done;
+        if (s == LAM_NOMEM || s == LAM_LIMIT) return cut_short(lane, done, n, !others, b, e);
     }
-    if (s == LAM_OK && o->capture->ledger) s = lmx_ledger_push(o->capture->ledger, own, b, e);
+    if (s == LAM_OK && o->capture->ledger) s = lmx_ledger_push(o->capture->ledger, 0, b, e);
     return s;
 }

@@ -38,6 +38,7 @@ static lmx_lane *new_lane(lmx_capture *c, unsigned long thread) {
         return NULL;
     }
     lane->thread = thread;
+    lane->number = thread == c->owner ? 0 : atomic_fetch_add(&c->observer->others, 1) + 1;
     lane->open_op = -1;
     lane->most = c->most_ops;
     lmx_lane_clock(lane, &c->clock, thread == c->owner);

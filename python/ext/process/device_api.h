@@ -53,6 +53,7 @@ enum {
     LMX_NOT_READY = 600,  /* the result of a query for an event that has not happened */
     LMX_MODE_RELAXED = 2, /* every call is allowed and none ends the capture of a graph */
     LMX_TO_HOST = 2,
+    LMX_RECORDING = -1,
     LMX_MOST_STAMPS = 1 << 20
 };
 
@@ -65,6 +66,9 @@ typedef struct lmx_visit {
  * disturb a graph capture on another thread. Returns 0, or an error's number with nothing changed. */
 int lmx_visit_begin(const lmx_streams *t, int device, lmx_visit *out);
 void lmx_visit_end(const lmx_streams *t, const lmx_visit *v);
+/* The current stream of this thread. Returns 0; LMX_RECORDING if its work is recorded for a graph, or may be;
+ * or an error's number. */
+int lmx_stream_of(const lmx_streams *t, int device, void **stream);
 
 typedef struct lmx_stamps lmx_stamps;
 

@@ -98,15 +98,12 @@ static bool make_room(lmx_stamps *s, void *stream, int32_t *index) {
 /* Sets nothing in a stream whose work is being captured for a graph: the event would become part of the
  * graph, and have no time. */
 static bool find_stream(lmx_stamps *s, void **stream) {
-    int capturing = 0, error = s->table->current_stream(s->device, stream);
-    if (error) {
+    const int error = lmx_stream_of(s->table, s->device, stream);
+    if (error == LMX_RECORDING)
+        because(s, "a graph was being recorded, in which no event can be put");
+    else if (error)
         because_of(s, "the current stream can't be read", error);
-        return false;
-    }
-    error = s->table->is_capturing(*stream, &capturing);
-    if (error) s->table->last_error();
-    if (error || capturing) because(s, "a graph was being recorded, in which no event can be put");
-    return !error && !capturing;
+    return !error;
 }
 
 static int32_t put_into(lmx_stamps *s, void *stream) {
@@ -150,6 +147,14 @@ int lmx_visit_begin(const lmx_streams *t, int device, lmx_visit *out) {
     }
     if (!error) out->mode = relax(t);
     return error;
+}
+
+int lmx_stream_of(const lmx_streams *t, int device, void **stream) {
+    int capturing = 0, error = t->current_stream(device, stream);
+    if (error) return error;
+    if (!t->is_capturing(*stream, &capturing)) return capturing ? LMX_RECORDING : 0;
+    t->last_error();
+    return LMX_RECORDING;
 }
 
 void lmx_visit_end(const lmx_streams *t, const lmx_visit *v) {
@@ -252,13 +257,13 @@ static void give_back(lmx_stamps *s) {
 /* Without the relaxed mode, waits only while no graph is captured here. */
 static bool may_wait(lmx_stamps *s, int mode) {
     void *stream = NULL;
-    int capturing = 0;
     if (mode >= 0) return true;
-    int error = s->table->current_stream(s->device, &stream);
-    if (!error) error = s->table->is_capturing(stream, &capturing);
-    if (error) because_of(s, "the current stream can't be read", error);
-    if (capturing) because(s, "a graph was being recorded when the device's clock was to be read");
-    return !error && !capturing;
+    const int error = lmx_stream_of(s->table, s->device, &stream);
+    if (error == LMX_RECORDING)
+        because(s, "a graph was being recorded when the device's clock was to be read");
+    else if (error)
+        because_of(s, "the current stream can't be read", error);
+    return !error;
 }
 
 void lmx_stamps_resolve(lmx_stamps *s) {

@@ -20,6 +20,7 @@ typedef struct reader {
     void *stream;
     lam_nonfinite_bits bits;
     bool wants_stats;
+    bool failed; /* a function of the device returned an error */
 } reader;
 
 typedef struct answer {
@@ -57,10 +58,16 @@ static bool is_finite(const reader *r, const lam_values *v, size_t reach) {
     return r->t->search && !r->t->search(&s, r->stream, &found) && !found;
 }
 
-static bool read_copy(const reader *r, const lam_values *v, size_t reach, answer *out) {
+static bool went_well(reader *r, int error) {
+    r->failed = r->failed || error;
+    return !error;
+}
+
+static bool read_copy(reader *r, const lam_values *v, size_t reach, answer *out) {
     void *here = malloc(reach);
     if (!here) return false;
-    bool ok = !r->t->copy(here, v->data, reach, LMX_TO_HOST, r->stream) && !r->t->wait(r->stream);
+    bool ok = went_well(r, r->t->copy(here, v->data, reach, LMX_TO_HOST, r->stream)) &&
+              went_well(r, r->t->wait(r->stream));
     lam_values copied = *v;
     copied.data = here;
     ok = ok && lam_values_scan(&copied, &out->found, NULL) == LAM_OK;
@@ -107,9 +114,9 @@ static void add_stats(lam_stats *to, const lam_stats *half) {
     to->subnormal += half->subnormal;
 }
 
-static bool read_part(const reader *r, const lam_values *v, answer *out);
+static bool read_part(reader *r, const lam_values *v, answer *out);
 
-static bool read_halves(const reader *r, const lam_values *v, int32_t axis, answer *out) {
+static bool read_halves(reader *r, const lam_values *v, int32_t axis, answer *out) {
     int64_t sizes[AXES];
     const int64_t half = v->sizes[axis] / 2;
     lam_values part = *v;
@@ -128,7 +135,7 @@ static bool read_halves(const reader *r, const lam_values *v, int32_t axis, answ
     return true;
 }
 
-static bool read_part(const reader *r, const lam_values *v, answer *out) {
+static bool read_part(reader *r, const lam_values *v, answer *out) {
     const size_t reach = reach_of(v);
     const int32_t axis = reach > LMX_PIECE ? widest(v) : -1;
     *out = (answer){.found.first = -1};
@@ -138,11 +145,10 @@ static bool read_part(const reader *r, const lam_values *v, answer *out) {
 
 /* == one array =========================================================================================== */
 
-/* False while the stream's work is captured for a graph: nothing that it would write is there. */
+/* False while the stream's work is recorded for a graph: nothing that it would write is there. */
 static bool find_stream(reader *r) {
-    int capturing = 1;
-    return !r->t->current_stream(r->device, &r->stream) && !r->t->is_capturing(r->stream, &capturing) &&
-           !capturing;
+    const int error = lmx_stream_of(r->t, r->device, &r->stream);
+    return went_well(r, error == LMX_RECORDING ? 0 : error) && !error;
 }
 
 /* A forked child can't use a device that its parent used. */
@@ -158,16 +164,15 @@ bool lmx_device_values(const lmx_streams *t, int device, const lam_values *v, la
     reader r = {.t = t, .device = device, .wants_stats = stats};
     lmx_visit visit;
     answer out;
-    if (!t->copy || !t->wait || v->ndim > AXES || !lam_dtype_nonfinite(v->dtype, &r.bits)) return false;
-    bool ok = is_at_home() && !lmx_visit_begin(t, device, &visit);
+    if (!t->copy || !t->wait || v->ndim > AXES || !lam_dtype_nonfinite(v->dtype, &r.bits) || !is_at_home())
+        return false;
+    bool ok = went_well(&r, lmx_visit_begin(t, device, &visit));
     if (ok) {
         ok = find_stream(&r) && read_part(&r, v, &out);
         lmx_visit_end(t, &visit);
     }
-    if (!ok) {
-        t->last_error(); /* torch would report it as the model's */
-        return false;
-    }
+    if (r.failed) t->last_error(); /* torch would report it as the model's */
+    if (!ok) return false;
     *found = out.found;
     if (stats) *stats = out.stats;
     return true;

@@ -51,6 +51,7 @@ static lmx_seen read_values(const lmx_looker *k, const where *at, lmx_look *out)
 static lmx_seen read_checked(const lmx_looker *k, const where *at, bool gil, lmx_look *out) {
     const lam_values *v = &at->v;
     int64_t n = count_of(v);
+    out->gpu = at->gpu >= 0;
     out->data = (uint64_t)(uintptr_t)v->data;
     if (n == 0) return LMX_NEVER_BAD;
     if (n < 0 || !v->data || !inside(v, at->offset, at->storage)) return LMX_NOT_TO_READ;
@@ -117,7 +118,7 @@ static void clear(lmx_look *out) {
     out->found = (lam_nonfinite){.first = -1};
     out->data = out->storage = 0;
     out->bytes = 0;
-    out->whole = false;
+    out->whole = out->gpu = false;
     out->dtype = out->ndim = -1;
     out->stats = (lam_stats){0};
 }
@@ -283,7 +284,7 @@ bool lmx_look_into(lmx_looker *k, PyObject *tensor, lmx_kind kind, lmx_look *out
         *seen = by_attributes(k, tensor, out);
         if (!lmx_forgive()) return false;
     }
-    if (*seen == LMX_SEEN && out->bytes >= WORTH_KNOWING) know(k, tensor, out, false);
+    if (*seen == LMX_SEEN && (out->gpu || out->bytes >= WORTH_KNOWING)) know(k, tensor, out, false);
     return true;
 }
 

@@ -21,6 +21,7 @@ typedef struct lmx_look {
     uint64_t storage; /* the address of its storage; 0: unknown */
     int64_t bytes;
     bool whole;          /* it is all of its storage */
+    bool gpu;            /* it is in a GPU's memory */
     int32_t dtype, ndim; /* ndim -1: more axes than are kept */
     int64_t sizes[LAM_MAX_AXES];
     lam_stats stats; /* if requested */

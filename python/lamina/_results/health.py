@@ -85,7 +85,7 @@ class Health:
         findings: every finding, in order.
         calls: the state of each call.
         tensors, bytes: the number of tensors that were checked, and their bytes.
-        unseen: tensors that could not be checked: neither on the CPU nor on a GPU, sparse, fake.
+        unseen: tensors that could not be checked: on another device, sparse, fake.
         gradients, operators: whether gradients, and results of operators, were checked.
         cut: some non-finite values were not kept.
     """
