@@ -3,14 +3,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from contextlib import nullcontext
-
 import pytest
 import torch
 import torch.nn.functional as F  # noqa: F401 - of the functions below
 from torch import nn
-from torch.utils._python_dispatch import TorchDispatchMode
 
 import lamina
 from lamina._observe import support
@@ -157,23 +153,10 @@ def test_a_function_is_counted_alike(source, monkeypatch):
     assert told(source, "dispatch", monkeypatch) == observed
 
 
-class AsItIs(TorchDispatchMode):
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        return func(*args, **(kwargs or {}))
-
-
-def runs(source, mode):
-    """How often a forward runs each operator, as torch's own profiler tells."""
-    small = Small(source)
-    with torch.autograd.profiler.profile() as profile, mode:
-        small()
-    return Counter(event.name for event in profile.function_events if event.name.startswith("aten::"))
-
-
 @pytest.mark.parametrize("source", sorted(OTHERWISE))
 def test_torch_runs_something_else_where_a_mode_looks_on(source, monkeypatch):
     """Should this fail, torch has changed for the better: the function belongs above."""
-    alike = source == QUANTILE and runs(source, nullcontext()) == runs(source, AsItIs())  # up to torch 2.8
+    alike = source == QUANTILE and tuple(map(int, torch.__version__.split(".")[:2])) < (2, 13)
     assert (told(source, "dispatch", monkeypatch) == told(source, "observer", monkeypatch)) is alike
 
 
