@@ -209,6 +209,11 @@ def test_a_checkpointed_sequence():
     assert by_path(report, "recompute_macs") == {"layers.0": 128}
 
 
+def events(report):
+    """The spans of its timelines."""
+    return [event for event in json.loads(report.to_trace())["traceEvents"] if event["ph"] == "X"]
+
+
 @pytest.mark.parametrize("reentrant", [False, True])
 @pytest.mark.parametrize("options", [{}, {"time": True, "memory": True}, {"health": True}])
 def test_a_checkpoint_on_a_thread_of_torchs(reentrant, options):
@@ -219,8 +224,8 @@ def test_a_checkpoint_on_a_thread_of_torchs(reentrant, options):
             last=nn.Linear(8, 4),
         )
         with lamina.capture(model, **options) as capture:
-            loss = model(graded()).sum()
-            run(loss.backward)
+            for _ in range(2):
+                run(model(graded()).sum().backward)
         return capture.report()
 
     here, there = repeated(lambda work: work()), repeated(on_a_thread_of_torchs)
@@ -229,9 +234,16 @@ def test_a_checkpoint_on_a_thread_of_torchs(reentrant, options):
     for field in ("path", "ordinal", "macs", "backward_macs", "recompute_macs"):
         assert [row[field] for row in there.rows] == [row[field] for row in here.rows]
     if "time" in options:
-        assert [row.time and row.time.recompute.total > 0 for row in there.rows] == [
-            row.time and row.time.recompute.total > 0 for row in here.rows
+        told = [
+            (
+                [row.time and row.time.recompute.total > 0 for row in report.rows],
+                [report.memory[name].recompute for name in ("", "first", "first.0", "first.3", "last")],
+                {event["tid"] for event in events(report) if "layer,recompute" in event["cat"]},
+            )
+            for report in (here, there)
         ]
+        assert told[0][:2] == told[1][:2]
+        assert [threads for _, _, threads in told] == [{0}, {1}]
 
 
 @pytest.mark.parametrize("run", [lambda work: work(), on_a_thread_of_torchs])
@@ -253,8 +265,7 @@ def test_threads_have_numbers(way, monkeypatch):
     for run in (on_a_thread_of_torchs, lambda work: work(), lambda work: work()):
         with lamina.capture(model, time=True) as capture:
             run(model(rows()).sum().backward)
-        events = json.loads(capture.report().to_trace())["traceEvents"]
-        numbers.append({event["tid"] for event in events if event["ph"] == "X"})
+        numbers.append({event["tid"] for event in events(capture.report())})
     assert numbers == [{0, 1}, {0}, {0}]
 
 

@@ -78,6 +78,18 @@ static void answers_are_those_of_memory_here(void **state) {
             alike(&v);
             x[at] = was;
         }
+        const float first = x[0], last = x[ALL - 1];
+        x[0] = x[ALL - 1] = NAN;
+        alike(&v);
+        x[0] = first;
+        x[ALL - 1] = last;
+    }
+    for (int fill = 0; fill < 3; fill++) { /* halves without a finite number, and with the largest ones */
+        for (int i = 0; i < ALL; i++) x[i] = fill == 2 ? (float)(i * 1000) : (i < ALL / 2) == fill ? NAN : 1;
+        for (size_t form = 0; form < 5; form++) {
+            const lam_values v = array(x, FLOAT, 3, sizes[form], strides[form]);
+            alike(&v);
+        }
     }
 }
 
