@@ -54,7 +54,7 @@ typedef struct frame {
 
 /* The stamp of this moment on the thread whose calls the capture takes. */
 LMX_OFTEN static int64_t stamp(lmx_capture *c) {
-    return lmx_clock_stamp(&c->clock, c->worker ? c->worker_last : &c->clock.last);
+    return lmx_clock_stamp(&c->clock, c->worker ? c->workers_lane->last : &c->clock.last);
 }
 
 static lmx_call *call_at(lmx_capture *c, int32_t i) { return (lmx_call *)c->calls.data + i; }
@@ -166,7 +166,7 @@ static bool note_entry(frame *f, PyObject *self) {
     f->call = f->inner = -1;
     if (c->busy || c->lost || c->phase != LMX_OPEN || is_inner_again(c, f->module)) return true;
     lmx_call call = {.module = f->module, .parent = f->parent, .in_at = c->words.n};
-    if (c->worker) call.thread = c->worker_number;
+    if (c->worker) call.thread = c->workers_lane->number;
     PyObject *module = lmx_node_at(&c->tree, f->module)->object;
     call.flags = LAM_CALL_UNSEEN;
     if (!c->brief && is_training(c->st, module)) call.flags |= LAM_CALL_TRAINING;
@@ -283,27 +283,24 @@ static void note_call_elsewhere(lmx_capture *c, int32_t module) {
 }
 
 /* On a GPU the nodes of a backward pass run on a thread of autograd, and so do the calls that a checkpoint
- * repeats in them. The first such thread with a call becomes the worker until that call is over. Meanwhile
+ * repeats in them. The first such thread with a call becomes the worker until that call is over. Until then
  * all other threads' calls count as elsewhere; and so do its own while the owner repeats one. */
-static bool hire(lmx_capture *c, unsigned long thread) {
+static bool hire(lmx_capture *c) {
     const bool repeats = c->open_call >= 0 && call_at(c, c->open_call)->flags & LAM_CALL_AGAIN;
-    lmx_lane *lane = repeats ? NULL : lmx_observe_worker(c);
+    const lmx_lane *lane = repeats ? NULL : lmx_observe_worker(c);
     if (!lane) return false;
-    c->worker_number = lane->number;
-    c->worker_last = lane->last;
+    c->workers_lane = lane;
     c->owners_call = c->open_call;
-    __atomic_store_n(&c->worker, thread, __ATOMIC_RELEASE);
+    __atomic_store_n(&c->worker, PyThread_get_thread_ident(), __ATOMIC_RELEASE);
     return true;
 }
 
 /* Lists the open captures that take the calls of this thread and contain the module; returns their number. */
 static int find_captures(PyObject *self, frame *frames) {
-    unsigned long thread = PyThread_get_thread_ident();
     int n = 0;
     for (lmx_capture *c = entry.first; c && n < NESTED; c = c->next) {
         int32_t module = lmx_map_get(&c->tree.index, self);
-        const bool takes = thread == (c->worker ? c->worker : c->owner),
-                   hired = module >= 0 && !takes && !c->worker && hire(c, thread);
+        const bool takes = lmx_takes_calls(c), hired = module >= 0 && !takes && !c->worker && hire(c);
         if (module < 0 && takes && c->open_call >= 0 && !c->busy)
             call_at(c, c->open_call)->flags |= LAM_CALL_STRANGERS;
         if (module < 0) continue;

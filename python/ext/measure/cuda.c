@@ -364,7 +364,7 @@ static bool reads_back(const lmx_streams *t, int device, const char *type, int32
     return ok;
 }
 
-/* Numbers of each size, since each has a kernel of its own; the bits 0x7F are the NaN of float8_e4m3fn. */
+/* Numbers of each size, since each has a separate kernel; the bits 0x7F are the NaN of float8_e4m3fn. */
 static bool reads_all(const lmx_streams *t, int device) {
     static const struct {
         const char *type;

@@ -300,8 +300,7 @@ void lmx_health_node_ended(lmx_listener *l, const lmx_node_run *node) {
 static uint64_t first_memory(const lmx_checkup *h, const lmx_op_run *op) {
     const lmx_values in = {op->values, op->n_values};
     void *data = NULL;
-    bool tensor = in.n && lmx_tag_of(in.at) == op->layout->tensor && lmx_word_at(in.at, 0) &&
-                  lmx_has_memory(op->layout, (const void *)(uintptr_t)lmx_word_at(in.at, 0));
+    bool tensor = in.n && lmx_tag_of(in.at) == op->layout->tensor && lmx_has_memory(op->layout, in.at);
     return tensor && !h->looker.shim->data((void *)(uintptr_t)in.at, &data) ? (uint64_t)(uintptr_t)data : 0;
 }
 

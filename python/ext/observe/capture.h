@@ -75,8 +75,8 @@ typedef struct lmx_capture {
     /* A thread of autograd that repeats forward work, 0: none. While there is one, the calls are its own;
      * `open_call` is, and the owner's is `owners_call`. */
     unsigned long worker;
-    int32_t worker_number, owners_call; /* worker_number: of the thread, as lam_call_info.thread */
-    int64_t *worker_last;               /* its last stamp, for lmx_clock_stamp */
+    const struct lmx_lane *workers_lane; /* observe.h */
+    int32_t owners_call;
     lmx_clock clock;
     int32_t open_call;
     int32_t alias_call; /* the last one through the alias; -1 */

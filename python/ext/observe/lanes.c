@@ -50,7 +50,10 @@ bool lmx_lane_transforms(lmx_lane *lane, const void *held) {
     return lmx_word_at(held, lane->vector_at) != lmx_word_at(held, lane->vector_at + 8);
 }
 
-void lmx_lane_clock(lmx_lane *lane, lmx_clock *clock, bool own) {
+void lmx_lane_begin(lmx_lane *lane, lmx_observer *o, bool own) {
+    lmx_clock *clock = &o->capture->clock;
+    lane->number = own ? 0 : atomic_fetch_add(&o->others, 1) + 1;
+    lane->most = o->capture->most_ops;
     lane->clock = clock;
     lane->own_last = 0;
     lane->last = own ? &clock->last : &lane->own_last;
@@ -72,7 +75,6 @@ static void release(lmx_lane *lane) {
 static void make_empty(lmx_lane *lane) {
     lane->next = NULL;
     lane->thread = 0;
-    lane->number = 0;
     lane->inside = lane->lost = lane->full = lane->told = false;
     if (lane->parts.n) memset(lane->by_part, 0, (lane->part_mask + 1) * sizeof *lane->by_part);
     lane->ops.n = lane->words.n = lane->parts.n = lane->ids.n = lane->frames.n = lane->origins.n = 0;
@@ -382,14 +384,14 @@ static bool pack_tensor(lmx_lane *lane, const lmx_layout *l, size_t position, co
     int32_t number;
     if (!s->dtype(handle, &number)) head.dtype = (int16_t)number;
     if (!s->device(handle, &number)) head.device = (int16_t)number;
-    const bool sized = lmx_has_sizes(l, (void *)(uintptr_t)object);
+    const bool sized = lmx_has_sizes(l, handle);
     if (sized && !s->dim(handle, &dims) && !s->sizes(handle, &sizes) && dims >= 0 && dims <= LMX_DIMS)
         head.n = (uint8_t)dims;
     uint64_t memory = lmx_memory_of(l, s, value);
     lmx_sparse kept;
     lam_mask left;
     if (!memory && lmx_sparse_of(l, s, value, &kept)) return put_sparse(lane, head, object, sizes, &kept);
-    if (masks && memory && head.n != LMX_NO_SHAPE && lmx_mask_at(s, value, &left))
+    if (masks && head.n != LMX_NO_SHAPE && lmx_mask_at(l, s, value, &left))
         return put_mask(lane, head, memory, object, sizes, &left);
     return put_tensor(lane, head, memory, object, sizes);
 }

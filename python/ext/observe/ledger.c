@@ -133,7 +133,7 @@ void lmx_ledger_note(lmx_ledger *l, int64_t bytes, lam_taken what) {
     pthread_mutex_unlock(&l->lock);
 }
 
-lam_status lmx_ledger_push(lmx_ledger *l, int32_t base, lam_builder *b, lam_error *e) {
+lam_status lmx_ledger_push(lmx_ledger *l, lam_builder *b, lam_error *e) {
     lam_status s = LAM_OK;
     pthread_mutex_lock(&l->lock);
     const lam_lifetime *all = l->entries.data, none = {.made = -1, .freed = -1, .what = LAM_TAKEN_TENSOR};
@@ -142,8 +142,6 @@ lam_status lmx_ledger_push(lmx_ledger *l, int32_t base, lam_builder *b, lam_erro
         lam_lifetime t = all[i];
         if (t.made > l->last) t.made = l->last;
         if (t.freed > l->last) t.freed = l->last;
-        if (t.made >= 0) t.made += base;
-        if (t.freed >= 0) t.freed += base;
         s = lam_build_lifetime(b, &t, e);
     }
     pthread_mutex_unlock(&l->lock);

@@ -26,8 +26,8 @@ int64_t lmx_ledger_turn(lmx_ledger *l);
 void lmx_ledger_left(lmx_ledger *l, int64_t bytes);
 /* Notes memory that the operator took while it ran, beside its results. */
 void lmx_ledger_note(lmx_ledger *l, int64_t bytes, lam_taken what);
-/* Pushes what was noted; `base`: index of the thread's first operator in the model. */
-lam_status lmx_ledger_push(lmx_ledger *l, int32_t base, lam_builder *b, lam_error *e);
+/* Pushes what was noted, after the operators, of which those of its thread are the first. */
+lam_status lmx_ledger_push(lmx_ledger *l, lam_builder *b, lam_error *e);
 void lmx_ledger_close(lmx_ledger *l); /* NULL is allowed */
 
 #endif

@@ -64,10 +64,8 @@ static lmx_lane *new_lane(lmx_observer *o, int slot) {
     if (!lane) return NULL;
     lane->api = api;
     lane->thread = api->thread();
-    lane->number = lane->thread == o->thread ? 0 : atomic_fetch_add(&o->others, 1) + 1;
     lane->last_call = -1;
-    lmx_lane_clock(lane, &o->capture->clock, lane->number == 0);
-    lane->most = o->capture->most_ops;
+    lmx_lane_begin(lane, o, lane->thread == o->thread);
     lane->reads = o->capture->st->torch.reads > 0 && !o->capture->dry;
     lmx_lane_find_holder(lane);
     lane->kept = api->kept ? api->kept() : NULL;
@@ -420,14 +418,14 @@ bool lmx_observe_call(lmx_capture *c) {
 }
 
 /* The lane of this thread; NULL: it has none. */
-static lmx_lane *lane_here(const lmx_capture *c) {
+static const lmx_lane *lane_here(const lmx_capture *c) {
     const lmx_observer *o = c->observer;
     const int slot = o ? o->slot : -1;
     return slot >= 0 && mine[slot].generation == o->generation ? mine[slot].lane : NULL;
 }
 
-lmx_lane *lmx_observe_worker(const lmx_capture *c) {
-    lmx_lane *lane = lane_here(c);
+const lmx_lane *lmx_observe_worker(const lmx_capture *c) {
+    const lmx_lane *lane = lane_here(c);
     const frame *top = lane ? top_of(lane) : NULL;
     return top && top->node >= 0 ? lane : NULL;
 }

@@ -206,12 +206,12 @@ typedef struct lmx_lane {
     char *kept;
 } lmx_lane;
 
-/* The lane with this number; NULL: there is none. Numbers are up to o->others. */
-lmx_lane *lmx_observer_lane(const lmx_observer *o, int32_t number);
 lmx_lane *lmx_lane_new(void); /* an empty one, without a thread; NULL: memory ran out */
 void lmx_lane_free(lmx_lane *lane);
-/* Sets the clock of its stamps; `own`: the lane is of the clock's thread. */
-void lmx_lane_clock(lmx_lane *lane, lmx_clock *clock, bool own);
+/* Gives it a number, a limit and the clock of its stamps; `own`: it is of the capture's thread. */
+void lmx_lane_begin(lmx_lane *lane, lmx_observer *o, bool own);
+/* The lane with this number; NULL: there is none. Numbers are up to o->others. */
+lmx_lane *lmx_observer_lane(const lmx_observer *o, int32_t number);
 /* Both on the lane's thread. The first finds the owner of its transforms; the second is true if that owner
  * has an open one. */
 void lmx_lane_find_holder(lmx_lane *lane);
@@ -313,7 +313,7 @@ void lmx_unobserve(lmx_capture *c);
  * backward pass. */
 bool lmx_observe_call(lmx_capture *c);
 /* The lane of this thread, if it runs a node of a backward pass for the capture; else NULL. */
-lmx_lane *lmx_observe_worker(const lmx_capture *c);
+const lmx_lane *lmx_observe_worker(const lmx_capture *c);
 /* True on the thread whose module calls the capture takes now: its worker, or without one its own. */
 static inline bool lmx_takes_calls(const lmx_capture *c) {
     const unsigned long worker = __atomic_load_n(&c->worker, __ATOMIC_ACQUIRE);

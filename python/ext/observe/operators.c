@@ -24,10 +24,9 @@ typedef struct pusher {
     lmx_lane *lane;
     lam_builder *b;
     lam_error *e;
-    lmi_vec args;   /* lam_op_arg */
-    lmi_vec ids;    /* lam_identity */
-    int32_t thread; /* lam_op_info.thread */
-    int32_t base;   /* index of the lane's first operator in the model */
+    lmi_vec args; /* lam_op_arg */
+    lmi_vec ids;  /* lam_identity */
+    int32_t base; /* index of the lane's first operator in the model */
     known *known;
     int shift;        /* of a hash of 32 bits to a place in it */
     PyObject *open;   /* set of names of compiled code that hides nothing; or NULL */
@@ -219,7 +218,7 @@ static lam_status push_one(pusher *p, const lmx_op *op) {
         .name = lmx_op_name(p->lane, op),
         .call = op->call,
         .parent = op->parent < 0 ? -1 : p->base + op->parent,
-        .thread = p->thread,
+        .thread = p->lane->number,
         .pass = op->pass,
         .phase = (lam_phase)op->phase,
         .flags = op->flags | (hides(p, op) ? LAM_OP_HIDES : 0) | (never_ended(p, op) ? LAM_OP_NODE : 0) |
@@ -262,7 +261,6 @@ static lam_status push_lane(lmx_lane *lane, int32_t base, size_t *done, lmx_capt
                 .open = c->open_regions,
                 .dry = c->dry,
                 .written = &c->written,
-                .thread = lane->number,
                 .base = base,
                 .known = calloc((size_t)1 << bits, sizeof *p.known),
                 .shift = 32 - bits};
@@ -315,6 +313,6 @@ lam_status lmx_push_operators(const lmx_observer *o, lam_builder *b, lam_error *
         n += done;
         if (s == LAM_NOMEM || s == LAM_LIMIT) return cut_short(lane, done, n, !others, b, e);
     }
-    if (s == LAM_OK && o->capture->ledger) s = lmx_ledger_push(o->capture->ledger, 0, b, e);
+    if (s == LAM_OK && o->capture->ledger) s = lmx_ledger_push(o->capture->ledger, b, e);
     return s;
 }

@@ -21,8 +21,7 @@ static bool lacks_data(const lmx_record_api *api, const lmx_layout *l, const cha
     void *handle = (void *)(uintptr_t)value, *data = NULL;
     int64_t dims, *sizes;
     if (!api->shim.data || lmx_is_undefined(&api->shim, value)) return false;
-    const void *object = (const void *)(uintptr_t)lmx_word_at(value, 0);
-    if (!lmx_has_memory(l, object) || !lmx_has_sizes(l, object)) return false;
+    if (!lmx_has_memory(l, value) || !lmx_has_sizes(l, value)) return false;
     if (api->shim.data(handle, &data) || data || api->shim.dim(handle, &dims)) return false;
     if (api->shim.sizes(handle, &sizes)) return false;
     for (int64_t i = 0; i < dims; i++)

@@ -38,10 +38,8 @@ static lmx_lane *new_lane(lmx_capture *c, unsigned long thread) {
         return NULL;
     }
     lane->thread = thread;
-    lane->number = thread == c->owner ? 0 : atomic_fetch_add(&c->observer->others, 1) + 1;
     lane->open_op = -1;
-    lane->most = c->most_ops;
-    lmx_lane_clock(lane, &c->clock, thread == c->owner);
+    lmx_lane_begin(lane, c->observer, thread == c->owner);
     lane->next = c->observer->lanes;
     c->observer->lanes = lane;
     return lane;
@@ -89,7 +87,7 @@ static bool read_mask(const packer *p, PyObject *tensor, lmx_kind kind, const lm
     const lmx_torch *torch = &p->st->torch;
     if (!p->masks || !p->lane->reads || kind != LMX_PLAIN || t->ndim < 0 || !t->storage) return false;
     if (torch->fake && PyType_IsSubtype(Py_TYPE(tensor), torch->fake)) return false;
-    return lmx_mask_at(&torch->shim, (char *)tensor + torch->offset, out);
+    return lmx_mask_at(lmx_layout_of(p->st), &torch->shim, (char *)tensor + torch->offset, out);
 }
 
 static bool pack_tensor(const packer *p, PyObject *tensor, lmx_kind kind) {

@@ -134,10 +134,6 @@ static int relax(const lmx_streams *t) {
     return -1;
 }
 
-static void unrelax(const lmx_streams *t, int mode) {
-    if (mode >= 0) t->exchange_mode(&mode);
-}
-
 int lmx_visit_begin(const lmx_streams *t, int device, lmx_visit *out) {
     int now = -1, error = t->get_device(&now);
     *out = (lmx_visit){-1, -1};
@@ -158,7 +154,8 @@ int lmx_stream_of(const lmx_streams *t, int device, void **stream) {
 }
 
 void lmx_visit_end(const lmx_streams *t, const lmx_visit *v) {
-    unrelax(t, v->mode);
+    int mode = v->mode;
+    if (mode >= 0) t->exchange_mode(&mode);
     if (v->from >= 0 && t->set_device(v->from)) t->last_error();
 }
 

@@ -73,8 +73,7 @@ static bool locate_handle(lmx_state *st, const lmx_allocator *f, void *handle, l
     if (!s->offset || !f->storage_size || s->device(handle, &device) || s->dtype(handle, &dtype))
         return false;
     *out = (lmx_address_of){.elsewhere = is_elsewhere(device)};
-    const void *object = (const void *)(uintptr_t)lmx_word_at(handle, 0);
-    if (device != LMX_CPU || !lmx_has_memory(lmx_layout_of(st), object)) return true;
+    if (device != LMX_CPU || !lmx_has_memory(lmx_layout_of(st), handle)) return true;
     if (s->data(handle, &data) || !data) return true;
     if (s->offset(handle, &offset) || f->storage_size(handle, &bytes)) return false;
     out->address = (uint64_t)(uintptr_t)data - (uint64_t)offset * (uint64_t)lam_dtype_bits(dtype) / 8;

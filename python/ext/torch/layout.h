@@ -36,14 +36,16 @@ static inline bool lmx_is_undefined(const lmx_shim *s, const void *handle) {
     return s->undefined && lmx_word_at(handle, 0) == (uint64_t)(uintptr_t)s->undefined;
 }
 
-/* Both of the object that a handle refers to. torch's functions raise when they are asked for the sizes or
- * strides of a nested tensor, or for the address of one without memory, such as a sparse one; and up to torch
- * 2.12 they print what was raised, with a trace. True also if the layout is not known. */
-static inline bool lmx_has_sizes(const lmx_layout *l, const void *object) {
-    return l->nested < 0 || !(lmx_word_at(object, (size_t)l->keys) >> l->nested & 1);
+/* torch's functions raise for the sizes and strides of a nested tensor, and for the address of one without
+ * memory, such as a sparse one; and up to torch 2.12 they print what was raised, with a trace. True also if
+ * the layout is not known; false for a handle without an object. */
+static inline bool lmx_has_sizes(const lmx_layout *l, const void *handle) {
+    const void *object = (const void *)(uintptr_t)lmx_word_at(handle, 0);
+    return object && (l->nested < 0 || !(lmx_word_at(object, (size_t)l->keys) >> l->nested & 1));
 }
-static inline bool lmx_has_memory(const lmx_layout *l, const void *object) {
-    return l->storage < 0 || lmx_word_at(object, (size_t)l->storage) != 0;
+static inline bool lmx_has_memory(const lmx_layout *l, const void *handle) {
+    const void *object = (const void *)(uintptr_t)lmx_word_at(handle, 0);
+    return object && (l->storage < 0 || lmx_word_at(object, (size_t)l->storage) != 0);
 }
 
 #endif

@@ -125,15 +125,14 @@ static void identify(lmx_state *st, PyObject *tensor, lmx_kind kind, lmx_tensor 
 static bool by_shim(const lmx_state *st, PyObject *tensor, lmx_tensor *out) {
     const lmx_shim *s = &st->torch.shim;
     const lmx_layout *l = lmx_layout_of(st);
-    void *handle = (char *)tensor + st->torch.offset, *impl, *data = NULL;
-    memcpy(&impl, handle, sizeof impl);
+    void *handle = (char *)tensor + st->torch.offset, *data = NULL;
     int64_t dims = -1, *sizes = NULL;
-    if (!impl || !lmx_has_sizes(l, impl) || s->dim(handle, &dims) || s->sizes(handle, &sizes)) return false;
+    if (!lmx_has_sizes(l, handle) || s->dim(handle, &dims) || s->sizes(handle, &sizes)) return false;
     if (dims < 0 || dims > LMX_DIMS || s->dtype(handle, &out->dtype) || s->device(handle, &out->device))
         return false;
     out->ndim = (int32_t)dims;
     out->sizes = sizes;
-    if (!lmx_has_memory(l, impl) || s->data(handle, &data)) data = NULL;
+    if (!lmx_has_memory(l, handle) || s->data(handle, &data)) data = NULL;
     out->storage = (uint64_t)(uintptr_t)data;
     return true;
 }

@@ -88,13 +88,15 @@ static bool find_device(const lmx_shim *s, const lmx_streams *gpu, void *h, int3
     return true;
 }
 
-static bool find_values(const lmx_shim *s, const lmx_streams *gpu, void *h, int32_t dtype, where *out) {
+static bool find_values(const lmx_layout *l, const lmx_shim *s, const lmx_streams *gpu, void *h,
+                        int32_t dtype, where *out) {
     int64_t ndim, *sizes, *strides;
     void *data = NULL;
     const void *peeked = NULL;
-    if (!find_device(s, gpu, h, &out->gpu)) return false;
+    if (!find_device(s, gpu, h, &out->gpu) || !lmx_has_sizes(l, h)) return false;
     if (s->dim(h, &ndim) || ndim < 0 || ndim > LMX_DIMS || s->sizes(h, &sizes)) return false;
     out->v = (lam_values){NULL, dtype, (int32_t)ndim, sizes, NULL};
+    if (!lmx_has_memory(l, h)) return false;
     if (s->strides(h, &strides) || s->storage(h, &out->storage) || s->offset(h, &out->offset)) return false;
     if (s->peek ? s->peek(h, &peeked) : s->data(h, &data)) return false;
     out->v.strides = strides;
@@ -102,13 +104,13 @@ static bool find_values(const lmx_shim *s, const lmx_streams *gpu, void *h, int3
     return true;
 }
 
-bool lmx_mask_at(const lmx_shim *s, const void *handle, lam_mask *out) {
+bool lmx_mask_at(const lmx_layout *l, const lmx_shim *s, const void *handle, lam_mask *out) {
     void *h = (void *)(uintptr_t)handle;
     int32_t dtype;
     where at;
     /* In a negated tensor -Inf is +Inf. A conjugated tensor is complex, and no mask. */
     if (!s->negated || s->negated(h)) return false;
-    if (s->dtype(h, &dtype) || !find_values(s, NULL, h, dtype, &at)) return false;
+    if (s->dtype(h, &dtype) || !find_values(l, s, NULL, h, dtype, &at)) return false;
     int64_t n = count_of(&at.v);
     if (n < 0 || (n > 0 && (!at.v.data || !inside(&at.v, at.offset, at.storage)))) return false;
     return lam_values_mask(&at.v, out, NULL) == LAM_OK;
@@ -123,13 +125,6 @@ static void clear(lmx_look *out) {
     out->stats = (lam_stats){0};
 }
 
-/* Asking another tensor for its strides raises. */
-static bool is_dense(const lmx_looker *k, const void *handle) {
-    const lmx_layout *l = lmx_layout_of(k->st);
-    const void *object = (const void *)(uintptr_t)lmx_word_at(handle, 0);
-    return lmx_has_sizes(l, object) && lmx_has_memory(l, object);
-}
-
 static uint64_t begin_of(const where *at) {
     return (uint64_t)(uintptr_t)at->v.data - (uint64_t)(at->offset * item_bytes(at->v.dtype));
 }
@@ -139,7 +134,7 @@ uint64_t lmx_look_storage(const lmx_looker *k, const void *handle) {
     int32_t dtype;
     where at;
     if (lmx_is_undefined(k->shim, h) || k->shim->dtype(h, &dtype) || !lam_dtype_is_float(dtype)) return 0;
-    return is_dense(k, h) && find_values(k->shim, k->gpu, h, dtype, &at) ? begin_of(&at) : 0;
+    return find_values(lmx_layout_of(k->st), k->shim, k->gpu, h, dtype, &at) ? begin_of(&at) : 0;
 }
 
 lmx_seen lmx_look_at(const lmx_looker *k, const void *handle, bool gil, lmx_look *out) {
@@ -152,7 +147,7 @@ lmx_seen lmx_look_at(const lmx_looker *k, const void *handle, bool gil, lmx_look
     if (lmx_is_undefined(s, h)) return LMX_NEVER_BAD;
     if (s->dtype(h, &dtype)) return LMX_NOT_TO_READ;
     if (!lam_dtype_is_float(dtype)) return LMX_NEVER_BAD;
-    bool found = is_dense(k, h) && find_values(s, k->gpu, h, dtype, &at);
+    bool found = find_values(lmx_layout_of(k->st), s, k->gpu, h, dtype, &at);
     if (at.v.sizes) keep_shape(out, dtype, at.v.ndim, at.v.sizes);
     if (!found) return LMX_NOT_TO_READ;
     lmx_seen seen = read_checked(k, &at, gil, out);

@@ -89,7 +89,9 @@ int32_t lam_word_op(const char *name) {
 bool lam_word_op_wraps(int32_t word) { return word % 2 != 0; }
 int32_t lam_word_op_mask(int32_t word) { return word < 0 ? -1 : word % 5; }
 bool lmx_reads_values(lmx_state *st) { return !st; }
-bool lmx_mask_at(const lmx_shim *s, const void *handle, lam_mask *out) { return s && handle && out && false; }
+bool lmx_mask_at(const lmx_layout *l, const lmx_shim *s, const void *handle, lam_mask *out) {
+    return l && s && handle && out && false;
+}
 
 /* == the rest ========================================================================================== */
 
