@@ -28,12 +28,13 @@ static ssize_t read_some(int fd, char *to, size_t n, const char **why) {
 static char *read_all(int fd, const char **why) {
     char *text = NULL;
     size_t n = 0;
-    for (ssize_t got = 1; got > 0 && n<MOST; n += got> 0 ? (size_t)got : 0) {
+    for (ssize_t got = 1; got > 0 && n < MOST;) {
         char *more = realloc(text, n + STEP + 1);
         if (!more) *why = "memory ran out";
         if (!more) break;
         text = more;
         got = read_some(fd, text + n, STEP, why);
+        if (got > 0) n += (size_t)got;
     }
     if (!*why && n >= MOST) *why = "it is too large";
     if (text) text[n] = '\0';
