@@ -88,6 +88,15 @@ def spoiled(layer, name, value=NAN, shape=(3, 6), wrap=line):
     return build
 
 
+def in_halves(work):
+    """Too large a gradient for half precision, into which it is converted where the layer left it."""
+
+    def build():
+        return nn.Sequential(nn.Linear(6, 6).half(), Do(work), nn.Linear(6, 6)), torch.rand(3, 6).half()
+
+    return build
+
+
 def conv_net(faulty):
     return nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), faulty, nn.Conv2d(4, 4, 3), nn.Flatten())
 
@@ -486,6 +495,26 @@ FAULTS = {
         "backward",
         loss=lambda y: y.sum() * 3000,
         op="MulBackward0",
+    ),
+    "conversion, backward": Fault(
+        in_halves(lambda x: x.float()), "1", "backward", loss=lambda y: y.sum() * 1e9, op="ToCopyBackward0"
+    ),
+    "sum with another type, backward": Fault(
+        in_halves(lambda x: x + torch.ones(6)),
+        "1",
+        "backward",
+        loss=lambda y: y.sum() * 1e9,
+        op="AddBackward0",
+    ),
+    "copy into another type, backward": Fault(
+        in_halves(lambda x: torch.empty(3, 6).copy_(x)), "1", "backward", loss=lambda y: y.sum() * 1e9
+    ),
+    "converted loss": Fault(
+        lambda: (nn.Sequential(nn.Linear(6, 6), nn.Tanh()).half(), torch.rand(3, 6).half()),
+        None,
+        "backward",
+        loss=lambda y: y.float().sum() * 1e9,
+        op="ToCopyBackward0",
     ),
     "quotient, backward": Fault(chain(chosen_quotient), "2", "backward"),
     "log of zero times zero": Fault(

@@ -17,6 +17,7 @@ enum { DEEP = 64, UNWRITTEN = 64, TAKEN = 8 };
 typedef struct opened {
     const void *record;
     bool is_node, fed, gave, fine;
+    bool wraps;     /* in a backward pass: only calls others, which are looked at instead of it */
     bool blind;     /* torch shows no arguments; of a node: of its operators */
     bool masked;    /* an argument had -Inf as its only bad value */
     bool cancels;   /* several arguments had that */
@@ -36,7 +37,9 @@ static _Thread_local struct {
     uint64_t generation;
     int32_t n, skipped; /* skipped: nested too deeply to be kept */
     opened open[DEEP];
-    bool ran; /* a node has run */
+    bool ran;          /* a node has run */
+    opened last;       /* the last node, and */
+    int32_t last_call; /* its call; -1: none */
     /* The last node that may have results that no operator made, and its call. */
     char before[LMX_HEALTH_NAME];
     int32_t before_call;
@@ -48,7 +51,7 @@ static void enter_thread(const lmx_checkup *h) {
     if (mine.generation == h->generation) return;
     memset(&mine, 0, sizeof mine);
     mine.generation = h->generation;
-    mine.before_call = -1;
+    mine.before_call = mine.last_call = -1;
 }
 
 void lmx_health_call_begins(const lmx_checkup *h) {
@@ -56,7 +59,7 @@ void lmx_health_call_begins(const lmx_checkup *h) {
     if (mine.n) return;
     mine.ran = false;
     mine.before[0] = '\0';
-    mine.before_call = -1;
+    mine.before_call = mine.last_call = -1;
 }
 
 static lmx_checkup *of(lmx_listener *l) { return (lmx_checkup *)l; }
@@ -289,6 +292,8 @@ void lmx_health_node_ended(lmx_listener *l, const lmx_node_run *node) {
     if (o.blind && o.fine && !o.fed && o.from) end_trail(h, o.from);
     if (strstr(node->name, "AccumulateGrad")) return; /* it only stores the gradient */
     mine.ran = true;
+    mine.last = o;
+    mine.last_call = node->where.call;
     if (gives_what_operators_gave(node->name)) return;
     lmx_health_name(mine.before, node->name);
     mine.before_call = node->where.call;
@@ -325,9 +330,11 @@ void lmx_health_op_began(lmx_listener *l, const lmx_op_run *op) {
     lmx_checkup *h = of(l);
     const bool back = op->where.phase == LAM_BACKWARD;
     enter_thread(h);
-    if (back && (!op->direct || (mine.n && !mine.open[mine.n - 1].is_node))) return;
+    const opened *around = mine.n ? &mine.open[mine.n - 1] : NULL;
+    if (back && !(around && around->wraps) && (!op->direct || (around && !around->is_node))) return;
     opened *o = push_open(h, op->record, false);
     if (!o) return;
+    o->wraps = back && lmx_moves_nothing(op->name);
     o->first = first_memory(h, op);
     o->trails = h->trails.n;
     const lmx_values in = {op->values, op->n_values};
@@ -404,11 +411,20 @@ static bool is_gone(lmx_checkup *h, int32_t origin) {
     return gone;
 }
 
+/* The node that runs. After a node torch converts its results to the types of what they are gradients of: an
+ * operator inside a conversion, while no node runs, is the work of the last node. */
+static opened *node_around(const lmx_op_run *op) {
+    int32_t n = mine.n;
+    while (n && !mine.open[n - 1].is_node) n--;
+    if (n) return &mine.open[n - 1];
+    return mine.n && mine.last_call >= 0 && mine.last_call == op->where.call ? &mine.last : NULL;
+}
+
 /* As came_of, for an operator in a node. A node that received bad values is no finding. */
 static void came_of_node(lmx_checkup *h, results *r, const lmx_look *look, int32_t index) {
-    opened *node = mine.n ? &mine.open[mine.n - 1] : NULL;
+    opened *node = node_around(r->op);
     r->origin = r->o->from;
-    if (r->o->fed || !node || !node->is_node || node->fed) return;
+    if (r->o->fed || !node || node->fed) return;
     r->origin = node->from;
     if (r->origin && !is_gone(h, r->origin)) return;
     lmx_bad_record bad = lmx_health_record(LAM_BAD_NODE, LAM_BACKWARD, r->op->where.call, index);
@@ -497,7 +513,8 @@ void lmx_health_op_ended(lmx_listener *l, const lmx_op_run *op) {
     results r = {op, &o, lmx_gives_unwritten(op->name), 0};
     const lmx_values out = {op->values, op->n_values};
     each_value(h, op->layout, out, look_at_given, &r, 0, true);
-    opened *node = mine.n && mine.open[mine.n - 1].is_node ? &mine.open[mine.n - 1] : NULL;
+    const bool within = mine.n && (mine.open[mine.n - 1].is_node || mine.open[mine.n - 1].wraps);
+    opened *node = within ? node_around(op) : NULL;
     if (node && (o.gave || o.fine)) node->fine = !o.gave;
     if (node) node->blind = o.blind;
     if (!reads_nothing(op->name) && (o.gave || o.fine)) take_all(h, &o);
