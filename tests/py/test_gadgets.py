@@ -180,6 +180,16 @@ def test_where_nan_is_born():
 
 
 @observed
+def test_gradients_of_a_view_that_is_written_to_are_unknown():
+    spoil = Calls(lambda self, x: x.mul_(0).sqrt_())
+    net = nn.Sequential(nn.Linear(4, 4), nn.Flatten(0, 1), spoil, nn.Linear(4, 2))
+    seen = infos(watched(net, lambda net: net(torch.rand(2, 4, 4)).sum().backward()).layers[0])
+    assert not net[0].weight.grad.isfinite().all()
+    assert [seen[p]["grad_out_nan"] for p in "0123"] == [None, None, False, False]
+    assert seen["1"]["grad_out_shape"] == [[8, 4]]
+
+
+@observed
 def test_an_input_that_keeps_its_gradient():
     net, x = nn.Linear(3, 3), torch.rand(2, 3, requires_grad=True)
     first = info_of(watched(net, lambda net: net(x).sum().backward()).layers[0])

@@ -177,7 +177,8 @@ static int by_node(const void *a, const void *b) {
     return (x->entry > y->entry) - (x->entry < y->entry);
 }
 
-/* Combines the gradients of an argument or result over all backward passes; false if there are none. */
+/* Combines the gradients of an argument or result over all backward passes; false if there are none. One
+ * whose node may have been replaced is not known. */
 static bool find(const lmx_gradients *t, const lmx_grad_note *note, lam_grad *out) {
     const given *all = t->given.data, key = {.sequence = note->sequence, .entry = note->entry};
     size_t from = 0, to = t->given.n;
@@ -193,7 +194,9 @@ static bool find(const lmx_gradients *t, const lmx_grad_note *note, lam_grad *ou
         out->seen = out->seen && all[to].seen;
         out->bad = out->bad || all[to].bad;
     }
-    return to > from;
+    if (to > from || !atomic_load(&t->rewritten)) return to > from;
+    out->seen = false;
+    return true;
 }
 
 static lam_status push_one(const lmx_gradients *t, const lam_grad *grad, lam_builder *b, lam_error *e) {

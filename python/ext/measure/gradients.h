@@ -7,6 +7,7 @@
 #include "torch/values.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 /* The argument or result that a node's gradient belongs to. */
 typedef struct lmx_grad_note {
@@ -24,6 +25,7 @@ typedef struct lmx_gradients {
     pthread_mutex_t lock; /* of `given`, which any thread adds to */
     lmi_vec given;
     bool lost;
+    atomic_bool rewritten; /* a view was written to in place: torch replaced nodes that were noted */
     PyObject *n_grad_fn, *n_sequence, *n_output;
 } lmx_gradients;
 
