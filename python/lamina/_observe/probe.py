@@ -176,25 +176,25 @@ def _find_sparse(torch: Any, keys: int) -> tuple[int, int]:
     """The bits among the dispatch keys of both kinds of sparse tensors; or -1."""
     if keys < 0:
         return -1, -1
-    dense = 0
-    for x in chain(*_by_class(torch, (3, 5))):
-        dense |= _word(x, keys)
-    kinds = [reduce(int.__and__, (_word(x, keys) for x in kind)) & ~dense for kind in _sparse(torch)]
-    coo, compressed = (bits & -bits for bits in kinds)
-    apart = coo != compressed and coo > 0 and compressed > 0
-    return (coo.bit_length() - 1, compressed.bit_length() - 1) if apart else (-1, -1)
+    coo, compressed = (_own_bit(torch, keys, kind) for kind in _sparse(torch))
+    return (coo, compressed) if coo != compressed and min(coo, compressed) >= 0 else (-1, -1)
 
 
 def _find_nested(torch: Any, keys: int) -> int:
     """The bit among the dispatch keys of nested tensors; or -1."""
     if keys < 0:
         return -1
-    try:
-        bits = torch._C.DispatchKeySet(torch._C.DispatchKey.NestedTensor).raw_repr()
-    except (AttributeError, TypeError, RuntimeError):
-        return -1
-    others = any(_word(x, keys) & bits for x in chain(*_by_class(torch, (3, 5))))
-    return -1 if others or bits.bit_count() != 1 else bits.bit_length() - 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch calls them a prototype
+        return _own_bit(torch, keys, [torch.nested.nested_tensor([torch.ones(2)])])
+
+
+def _own_bit(torch: Any, keys: int, kind: list[Any]) -> int:
+    """The lowest bit among the dispatch keys of these tensors that dense tensors do not have; -1: none. The
+    key of a kind is below that of its gradients."""
+    dense = reduce(int.__or__, (_word(x, keys) for x in chain(*_by_class(torch, (3, 5)))))
+    bits = reduce(int.__and__, (_word(x, keys) for x in kind)) & ~dense
+    return (bits & -bits).bit_length() - 1
 
 
 def _find_asks(torch: Any) -> int:
