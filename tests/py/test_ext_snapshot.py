@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import gc
+import random
 import weakref
 from collections import OrderedDict
 from typing import NamedTuple
@@ -692,3 +693,51 @@ def test_a_snapshot_of_a_capture_goes_with_it():
     del net
     gc.collect()
     assert there() is None
+
+
+class Cache:
+    def __init__(self):
+        self.step = 0
+
+
+class Deep(nn.Module):
+    """Changes what lies in containers of containers, and what an object holds."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = [{"k": []}, {"k": [1]}]
+        self.pair = ([0], {"a": {"b": torch.ones(1)}})
+        self.loop = []
+        self.loop.append(self.loop)
+        self.cache = Cache()
+
+    def forward(self, x):
+        self.layers[0]["k"].append(x)
+        self.layers[1]["k"].clear()
+        self.pair[0][0] += 1
+        self.pair[1]["a"]["b"].add_(1)
+        self.pair[1]["a"]["c"] = x
+        self.loop.append(x)
+        return x
+
+
+def test_containers_in_containers_are_put_back():
+    net = Deep()
+    before = _lamina.Snapshot(net)
+    net(X)
+    assert before.restore() == []
+    assert net.layers == [{"k": []}, {"k": [1]}]
+    assert net.pair == ([0], {"a": {"b": torch.ones(1)}})
+    assert net.loop == [net.loop]
+
+
+def test_an_object_that_was_changed_is_named():
+    net = Deep()
+    net.child, net.draws = nn.Sequential(Deep()), random.Random(0)
+    before = _lamina.Snapshot(net)
+    net.draws.gauss(0, 1)
+    assert before.restore() == []
+    before = _lamina.Snapshot(net)
+    net.child[0].cache.step += 1
+    assert before.restore() == ["child.0.cache was changed and could not be restored"]
+    assert net.child[0].cache.step == 1

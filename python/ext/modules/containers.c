@@ -64,12 +64,14 @@ lmx_container_type lmx_container_type_of(PyObject *o) {
     return PySet_Check(o) ? LMX_BOX_SET : LMX_BOX_NONE;
 }
 
-bool lmx_container_keep(lmx_snapshot *s, int32_t node, PyObject *object, lmx_container_type type) {
+bool lmx_container_keep(lmx_snapshot *s, int32_t node, PyObject *object, lmx_container_type type,
+                        PyObject *name) {
     lmx_container *box = lmx_vec_push(&s->boxes, sizeof *box, 1);
     if (!box) return lmx_nomem();
     size_t at = s->refs.n, place = s->boxes.n - 1;
     Py_INCREF(object);
-    *box = (lmx_container){object, (uint32_t)at, 0, node, type};
+    Py_XINCREF(name);
+    *box = (lmx_container){object, name, (uint32_t)at, 0, node, type};
     if (!lmx_container_size(object, type)) return true;
     bool ok = type == LMX_BOX_DICT   ? keep_dict(s, object)
               : type == LMX_BOX_LIST ? keep_list(s, object)
@@ -203,6 +205,9 @@ static bool empty_again(lmx_snapshot *s, PyObject *o) {
 
 bool lmx_container_restore(lmx_snapshot *s, const lmx_container *box) {
     PyObject **refs = (PyObject **)s->refs.data + box->at;
+    if (box->name)
+        return is_same(s, box->object, box->type, refs, box->n) ||
+               lmx_problem(s, box->node, box->name, "was changed and could not be restored");
     bool ok = refill(s, box->object, box->type, refs, box->n);
     for (uint32_t i = 0; box->type == LMX_BOX_DICT && i < box->n; i++)
         if (lmx_is_empty_box(refs[2 * i + 1])) ok = empty_again(s, lmx_ref(refs[2 * i + 1])) && ok;

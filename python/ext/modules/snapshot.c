@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The type Snapshot: a model as it was before a forward. Every module's __dict__ is remembered shallowly,
- * with one level of dicts, lists and sets inside; tensors.c keeps the values of tensors, generators.c the
- * states of random number generators. */
+ * The type Snapshot: a model as it was before a forward. Every module's __dict__ is remembered, with the
+ * dicts, lists and sets inside; tensors.c keeps the values of tensors, generators.c the states of random
+ * number generators. */
 #include "modules/snapshot.h"
 #include "base/ext.h"
 #include "base/tables.h"
@@ -43,19 +43,53 @@ static bool take_registered(taker *t, PyObject *dict, PyObject *kind, bool clone
     return ok;
 }
 
-static bool take_value(taker *t, PyObject *name, PyObject *value) {
-    if (!lmx_is_tensor(t->s->st, value)) return lmx_generator_keep(t->s, t->node, name, value);
-    return take_tensor(t, name, value);
+enum { DEEPEST = 16, MOST_BOXES = 1 << 16 };
+
+static bool is_kept(lmx_snapshot *s, PyObject *o) { return lmx_map_get(&s->within, o) >= 0; }
+
+static bool keep_within(taker *t, PyObject *o, lmx_container_type type, PyObject *name) {
+    if (!lmx_map_put(&t->s->within, o, 0)) return lmx_nomem();
+    return lmx_container_keep(t->s, t->node, o, type, name);
 }
 
-/* Keeps the tensors and generators in a container that the module has under this name. */
-static bool take_items(taker *t, PyObject *name, size_t box) {
+/* Keeps the attributes of an object of a class written in Python, to tell if they change. They are not
+ * restored: what else belongs to the object's state, only its class knows. */
+static bool take_object(taker *t, PyObject *name, PyObject *o) {
+    lmx_snapshot *s = t->s;
+    if (!(PyType_GetFlags(Py_TYPE(o)) & Py_TPFLAGS_HEAPTYPE) || PyType_Check(o)) return true;
+    if (PyType_IsSubtype(Py_TYPE(o), s->st->torch.module)) return true;
+    PyObject *dict = lmx_dict_of(o);
+    bool ok =
+        !dict || !PyDict_CheckExact(dict) || is_kept(s, dict) || keep_within(t, dict, LMX_BOX_DICT, name);
+    Py_XDECREF(dict);
+    return ok;
+}
+
+static bool take_items(taker *t, PyObject *name, size_t box, int depth);
+
+/* Keeps a tensor, a generator, or what a container holds that is not in a module's own dict. */
+static bool take_value(taker *t, PyObject *name, PyObject *value, int depth) {
+    lmx_snapshot *s = t->s;
+    if (lmx_is_tensor(s->st, value)) return take_tensor(t, name, value);
+    const lmx_container_type type = lmx_container_type_of(value);
+    const bool tuple = PyTuple_Check(value);
+    if ((type || tuple) && (depth == DEEPEST || s->boxes.n >= MOST_BOXES)) return true;
+    for (Py_ssize_t i = 0; tuple && i < PyTuple_Size(value); i++)
+        if (!take_value(t, name, PyTuple_GetItem(value, i), depth + 1)) return false;
+    if (tuple || (type && is_kept(s, value))) return true;
+    const size_t box = s->boxes.n;
+    if (type) return keep_within(t, value, type, NULL) && take_items(t, name, box, depth + 1);
+    if (!lmx_generator_keep(s, t->node, name, value)) return false;
+    return Py_TYPE(value) != s->no_draw || take_object(t, name, value);
+}
+
+/* Keeps what is in a container that the module has under this name. */
+static bool take_items(taker *t, PyObject *name, size_t box, int depth) {
     lmx_snapshot *s = t->s;
     const lmx_container *b = (lmx_container *)s->boxes.data + box;
     const size_t at = b->at, step = b->type == LMX_BOX_DICT ? 2 : 1, n = b->n * step;
-    if (!PyUnicode_Check(name)) return true;
     for (size_t i = step - 1; i < n; i += step)
-        if (!take_value(t, name, lmx_ref(((PyObject **)s->refs.data)[at + i]))) return false;
+        if (!take_value(t, name, lmx_ref(((PyObject **)s->refs.data)[at + i]), depth)) return false;
     return true;
 }
 
@@ -64,8 +98,8 @@ static bool is_registry(const lmx_state *st, PyObject *name) {
     return name == st->n__parameters || name == st->n__buffers || name == st->n__modules;
 }
 
-/* Keeps the rest of a module's dict: containers, one level deep, tensors that are neither parameter nor
- * buffer, and generators. */
+/* Keeps the rest of a module's dict: containers, tensors that are neither parameter nor buffer, generators
+ * and objects. */
 static bool take_values(taker *t) {
     lmx_snapshot *s = t->s;
     const lmx_container *box = (lmx_container *)s->boxes.data + s->boxes.n - 1;
@@ -81,8 +115,9 @@ static bool take_values(taker *t) {
             continue;
         }
         const size_t inner = s->boxes.n;
-        if (!(type ? lmx_container_keep(s, t->node, value, type) : take_value(t, key, value))) return false;
-        if (type && !is_registry(s->st, key) && !take_items(t, key, inner)) return false;
+        if (type && !lmx_container_keep(s, t->node, value, type, NULL)) return false;
+        if (!PyUnicode_Check(key) || (type && is_registry(s->st, key))) continue;
+        if (!(type ? take_items(t, key, inner, 1) : take_value(t, key, value, 1))) return false;
     }
     return true;
 }
@@ -115,7 +150,7 @@ static bool take_node(lmx_snapshot *s, int32_t node) {
     bool ok = take_training(s, module, dict) &&
               take_registered(&t, dict, s->st->n__parameters, renormalised) &&
               take_registered(&t, dict, s->st->n__buffers, true) &&
-              lmx_container_keep(s, node, dict, LMX_BOX_DICT) && take_values(&t);
+              lmx_container_keep(s, node, dict, LMX_BOX_DICT, NULL) && take_values(&t);
     Py_DECREF(dict);
     return ok;
 }
@@ -286,10 +321,13 @@ static int snapshot_traverse(PyObject *self, visitproc visit, void *arg) {
 static int snapshot_clear(PyObject *self) {
     lmx_snapshot *s = self_of(self), old = *s;
     s->types = s->training = s->boxes = s->refs = s->kept = s->bytes = s->draws = (lmi_vec){0};
-    s->seen = (lmi_map){0};
+    s->seen = s->within = (lmi_map){0};
     s->problems = NULL;
     lmx_tree_free(&s->tree);
-    for (size_t i = 0; i < old.boxes.n; i++) Py_DECREF(((lmx_container *)old.boxes.data)[i].object);
+    for (size_t i = 0; i < old.boxes.n; i++) {
+        Py_DECREF(((lmx_container *)old.boxes.data)[i].object);
+        Py_XDECREF(((lmx_container *)old.boxes.data)[i].name);
+    }
     for (size_t i = 0; i < old.kept.n; i++) lmx_kept_free((lmx_kept *)old.kept.data + i, &s->st->torch);
     for (size_t i = 0; i < old.draws.n; i++) {
         Py_DECREF(((lmx_generator *)old.draws.data)[i].object);
@@ -305,6 +343,7 @@ static int snapshot_clear(PyObject *self) {
     lmi_vec_free(&old.bytes);
     lmi_vec_free(&old.draws);
     lmi_map_free(&old.seen);
+    lmi_map_free(&old.within);
     return 0;
 }
 

@@ -11,6 +11,7 @@ typedef enum lmx_container_type { LMX_BOX_NONE, LMX_BOX_DICT, LMX_BOX_LIST, LMX_
 /* The saved content of a dict, list or set: `n` references from `at` on, two for each entry of a dict. */
 typedef struct lmx_container {
     PyObject *object; /* strong */
+    PyObject *name;   /* strong; of the attribute, if this is the dict of an object: it is only compared */
     uint32_t at, n;
     int32_t node; /* the module that holds it */
     lmx_container_type type;
@@ -46,12 +47,13 @@ typedef struct lmx_snapshot {
     lmx_tree tree;
     lmi_vec types;         /* PyTypeObject *, one a node: a lazy layer changes its own */
     lmi_vec training;      /* PyObject *, one a node: the flag of a scripted module, else NULL */
-    lmi_vec boxes;         /* lmx_container: every module's dict, and the containers in it */
+    lmi_vec boxes;         /* lmx_container: every module's dict, and what is in it */
     lmi_vec refs;          /* PyObject *, some marked */
     lmi_vec kept;          /* lmx_kept */
     lmi_vec bytes;         /* the values of buffers */
     lmi_vec draws;         /* lmx_generator: random number generators that modules hold */
     lmi_map seen;          /* tensor -> kept */
+    lmi_map within;        /* the containers that others hold, and the dicts of objects; each is kept once */
     PyTypeObject *no_draw; /* the last type that is no generator; only compared, not owned */
     PyObject *problems;    /* while restoring: a list of names */
     bool untouched;        /* lmx_snapshot_holds found nothing to restore, and nothing has run since */
@@ -68,8 +70,9 @@ void lmx_snapshot_doubt(PyObject *snapshot); /* user code may run; NULL is allow
 
 lmx_container_type lmx_container_type_of(PyObject *o);
 Py_ssize_t lmx_container_size(PyObject *o, lmx_container_type type);
-/* Saves a dict, list or set and its content. */
-bool lmx_container_keep(lmx_snapshot *s, int32_t node, PyObject *object, lmx_container_type type);
+/* Saves a dict, list or set and its content; `name`: as in lmx_container. */
+bool lmx_container_keep(lmx_snapshot *s, int32_t node, PyObject *object, lmx_container_type type,
+                        PyObject *name);
 /* True if its content is unchanged. Also false with an exception. */
 bool lmx_container_is_same(lmx_snapshot *s, const lmx_container *box);
 /* Restores its content if it differs. False with an exception. */
