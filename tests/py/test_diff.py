@@ -120,6 +120,16 @@ def test_what_cannot_be_compared_is_said(before):
         before.diff(trained, by="speed")
 
 
+def test_a_peak_of_one_backward_can_not_be_compared():
+    forward, step = (
+        lamina.inspect(nn.Linear(2, 2), torch.ones(1, 2), memory=True, backward=b) for b in (False, True)
+    )
+    with pytest.raises(
+        ValueError, match=r"'peak' can't be compared \(a backward ran: before no, now yes\); there"
+    ):
+        forward.diff(step, by="peak")
+
+
 def test_measured_numbers(before):
     def measured(width):
         return report(sequence({"a": nn.Linear(8, width), "b": nn.Linear(width, 4)}), memory=True, time=True)

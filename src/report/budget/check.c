@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 
-enum { MOST_NOTES = LMI_N_LIMITED + 2 };
+enum { MOST_NOTES = LMI_N_LIMITED + LMI_N_UNLIKE + 1 };
 
 typedef struct holding {
     lam_check *k;
@@ -92,6 +92,18 @@ static lam_status note_missing(holding *w, const lmi_limited *of, bool was) {
     return add_note(w);
 }
 
+/* Refuses a limit on a whole run, if only one of the two runs had a backward. */
+static lam_status no_whole_run(const holding *w, const lmi_limited *of, const lmi_unlike *u) {
+    lmi_buf why;
+    lmi_buf_init(&why);
+    lmi_put_unlike(&why, u, true);
+    lam_status s =
+        lmi_fail(w->e, LAM_USAGE, of->name,
+                 "it can't be compared (%s); leave its limit out, or measure both alike", lmi_buf_text(&why));
+    lmi_buf_free(&why);
+    return s;
+}
+
 static lam_status hold_to_baseline(holding *w, int i) {
     const lmi_limited *of = &lmi_limited_all[i];
     double within = w->b->within_of[i] >= 0 ? w->b->within_of[i] : w->b->within < 0 ? 0 : w->b->within;
@@ -102,7 +114,11 @@ static lam_status hold_to_baseline(holding *w, int i) {
     if (asked && !is) return unmeasured(w, of, "");
     if (asked && !had) return unmeasured(w, of, " in the baseline's run");
     if (is != had) return note_missing(w, of, had);
-    if (!is) return LAM_OK;
+    lmi_unlike u;
+    bool whole_run = of->needs == LMI_TIMES || of->needs == LMI_MEMORY;
+    bool apart = whole_run && lmi_is_unlike(was_of(w), w->now, LMI_UNLIKE_BACKWARD, &u);
+    if (apart && asked) return no_whole_run(w, of, &u);
+    if (!is || apart) return LAM_OK; /* a note says it */
     lmi_held_to *h = &w->k->at[w->k->n++];
     *h = (lmi_held_to){.of = of, .now = now, .was = was, .is_change = true, .within = within};
     lmi_wide base = lmi_count_wide(was);
@@ -117,15 +133,18 @@ static lam_status hold_to_baseline(holding *w, int i) {
 
 /* -- the baseline ---------------------------------------------------------------------------------------- */
 
-/* Notes that the inputs, or the way the model was built, differ: then its numbers may well differ. */
-static lam_status note_how(holding *w, const char *name, const char *what) {
-    const char *was = lmi_outline_told(was_of(w), name), *now = lmi_outline_told(w->now, name);
-    if (!was || !*was || !now || !*now || strcmp(was, now) == 0) return LAM_OK;
-    lmi_putf(&w->text, "the baseline's %s differ: ", what);
-    lmi_put_clean(&w->text, was);
-    lmi_put(&w->text, " then, ");
-    lmi_put_clean(&w->text, now);
-    lmi_put(&w->text, " now");
+/* Notes what else differs than the model's code: then its numbers may well differ. */
+static lam_status note_unlike(holding *w) {
+    lmi_unlike u;
+    for (int32_t i = 0; lmi_outlines_unlike(was_of(w), w->now, i, &u); i++) {
+        lmi_put_unlike(&w->text, &u, true);
+        lmi_put(&w->text, u.so);
+        LAM_TRY(add_note(w));
+    }
+    u = (lmi_unlike){"The build arguments differ", lmi_outline_told(was_of(w), "build"),
+                     lmi_outline_told(w->now, "build"), NULL};
+    if (!u.was || !*u.was || !u.now || !*u.now || strcmp(u.was, u.now) == 0) return LAM_OK;
+    lmi_put_unlike(&w->text, &u, true);
     return add_note(w);
 }
 
@@ -138,8 +157,7 @@ static lam_status compare(holding *w) {
                         "same, or save it anew",
                         was->convention, w->now->convention);
     LAM_TRY(lmi_outline_diff(&w->both, was, w->now, w->e));
-    LAM_TRY(note_how(w, "inputs", "inputs"));
-    return note_how(w, "build", "build arguments");
+    return note_unlike(w);
 }
 
 /* -- a check --------------------------------------------------------------------------------------------- */

@@ -67,7 +67,6 @@ lam_count lmi_diff_own(const lmi_diff_side *s, lmi_diff_metric k, int32_t place)
 int32_t lmi_diff_at(const lam_diff *d, int side, int32_t place);
 const lmi_outlined *lmi_diff_outlined(const lam_diff *d, int side, int32_t place); /* NULL: none */
 void lmi_diff_path(const lam_diff *d, int side, int32_t place, lmi_buf *out);      /* of one that exists */
-void lmi_diff_put_tensors(lmi_buf *b, const char *tensors); /* with x between sizes */
 
 /* -- differences of numbers (numbers.c) ------------------------------------------------------------------ */
 
@@ -108,6 +107,8 @@ void lmi_diff_count(lam_diff *d); /* fills moved and n */
 /* -- writing (said.c, write.c, tell.c) ------------------------------------------------------------------- */
 
 lam_status lmi_diff_say(lam_diff *d, lam_error *e);
+/* True if both sides have a metric, and what differs elsewhere forbids to compare it. */
+bool lmi_diff_is_unlike(const lam_diff *d, lmi_diff_metric k, lmi_unlike *why);
 lam_status lmi_diff_text(const lam_diff *d, const lmi_diff_lines *l, const lam_diff_options *o, lam_sink to,
                          lam_error *e);
 lam_status lmi_diff_json(const lam_diff *d, const lmi_diff_lines *l, lam_sink to, lam_error *e);

@@ -183,18 +183,29 @@ static lam_status sort_lines(listing *t) {
 /* -- by which metric ------------------------------------------------------------------------------------- */
 
 static lam_status no_metric(const lam_diff *d, const char *by, lam_error *e) {
-    lmi_buf there;
-    lmi_buf_init(&there);
-    for (int k = 0; k < LMI_DIFF_METRICS; k++)
-        if (d->by_place[k]) lmi_putf(&there, "%s %s", there.n ? "," : "", lmi_diff_kinds[k].name);
-    lam_status s = lmi_buf_status(&there, e);
-    bool known = lmi_diff_find(by) != LMI_DIFF_METRICS;
-    if (s == LAM_OK)
-        s = lmi_fail(e, LAM_USAGE, "by",
-                     known ? "'%s' is not known of the modules of both; there are:%s"
-                           : "there is no metric '%s'; there are:%s",
-                     by, there.n ? lmi_buf_text(&there) : " none");
-    lmi_buf_free(&there);
+    lmi_buf text;
+    lmi_buf_init(&text);
+    lmi_diff_metric of = lmi_diff_find(by);
+    lmi_unlike u;
+    if (of == LMI_DIFF_METRICS) {
+        lmi_putf(&text, "there is no metric '%s'", by);
+    } else if (lmi_diff_is_unlike(d, of, &u)) {
+        lmi_putf(&text, "'%s' can't be compared (", by);
+        lmi_put_unlike(&text, &u, true);
+        lmi_putc(&text, ')');
+    } else {
+        lmi_putf(&text, "'%s' is not known of the modules of both", by);
+    }
+    const char *before = "; there are: ";
+    for (int k = 0; k < LMI_DIFF_METRICS; k++) {
+        if (!d->by_place[k]) continue;
+        lmi_putf(&text, "%s%s", before, lmi_diff_kinds[k].name);
+        before = ", ";
+    }
+    if (*before == ';') lmi_put(&text, "; there are: none");
+    lam_status s = lmi_buf_status(&text, e);
+    if (s == LAM_OK) s = lmi_fail(e, LAM_USAGE, "by", "%s", lmi_buf_text(&text));
+    lmi_buf_free(&text);
     return s;
 }
 

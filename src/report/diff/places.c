@@ -15,15 +15,3 @@ const lmi_outlined *lmi_diff_outlined(const lam_diff *d, int side, int32_t place
 void lmi_diff_path(const lam_diff *d, int side, int32_t place, lmi_buf *out) {
     lmi_outline_path(&d->side[side].o, lmi_diff_at(d, side, place), out);
 }
-
-void lmi_diff_put_tensors(lmi_buf *b, const char *tensors) {
-    for (const char *s = tensors; *s;) {
-        uint32_t code;
-        size_t n = lmi_utf8(s, &code);
-        if (code == 0xd7)
-            lmi_putc(b, 'x');
-        else
-            lmi_putf(b, "%.*s", (int)n, s);
-        s += n;
-    }
-}

@@ -21,6 +21,13 @@ static bool is_one_call(const lmi_diff_side *s) {
     return !m || (m->least_calls == 1 && m->most_calls == 1);
 }
 
+bool lmi_diff_is_unlike(const lam_diff *d, lmi_diff_metric k, lmi_unlike *why) {
+    const lmi_diff_side *a = &d->side[0], *b = &d->side[1];
+    if (!lmi_diff_has(a, k) || !lmi_diff_has(b, k)) return false;
+    if (k == LMI_DIFF_PEAK) return lmi_is_unlike(&a->o, &b->o, LMI_UNLIKE_BACKWARD, why);
+    return (is_counted(k) || is_backward(k)) && lmi_is_unlike(&a->o, &b->o, LMI_UNLIKE_CONVENTION, why);
+}
+
 static bool are_alike(const lam_diff *d) { return !d->side[0].recording == !d->side[1].recording; }
 
 static bool can_compare(const lam_diff *d, lmi_diff_metric k) {
@@ -74,12 +81,8 @@ static lam_status say_unlike(saying *t) {
     lmi_unlike u;
     const lmi_outline *was = &t->d->side[0].o, *now = &t->d->side[1].o;
     for (int32_t i = 0; lmi_outlines_unlike(was, now, i, &u); i++) {
-        bool inputs = u.was == was->at[0].in;
-        lmi_putf(&t->text, "%s: before ", u.what);
-        (inputs ? lmi_diff_put_tensors : lmi_put_clean)(&t->text, u.was);
-        lmi_put(&t->text, ", now ");
-        (inputs ? lmi_diff_put_tensors : lmi_put_clean)(&t->text, u.now);
-        lmi_put(&t->text, u.so);
+        lmi_put_unlike(&t->text, &u, false);
+        lmi_putf(&t->text, "%s.", u.so);
         LAM_TRY(end_sentence(t));
     }
     return LAM_OK;

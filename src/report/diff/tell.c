@@ -13,7 +13,7 @@ typedef struct telling {
 
 static void tell_tensors(telling *w, const char *name, const char *tensors) {
     lmi_buf_clear(&w->text);
-    if (tensors) lmi_diff_put_tensors(&w->text, tensors);
+    if (tensors) lmi_put_tensors(&w->text, tensors);
     tell_text(&w->t, name, tensors && *tensors ? lmi_buf_text(&w->text) : NULL);
 }
 

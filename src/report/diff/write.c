@@ -99,7 +99,7 @@ static void put_changed(lmi_buf *b, const char *what, const char *was, const cha
         memcpy(shape[0], was, (size_t)(a - was));
         memcpy(shape[1], now, (size_t)(c - now));
     }
-    void (*put)(lmi_buf *, const char *) = tensors ? lmi_diff_put_tensors : lmi_put_clean;
+    void (*put)(lmi_buf *, const char *) = tensors ? lmi_put_tensors : lmi_put_clean;
     put(b, one ? shape[0] : *was ? was : "none");
     lmi_put(b, " -> ");
     put(b, one ? shape[1] : *now ? now : "none");

@@ -180,8 +180,17 @@ bool lmi_changed_attr(const lmi_outlined *was, const lmi_outlined *now, int32_t 
  * those of parameters. */
 bool lmi_outlines_agree(const lmi_outline *a, const lmi_outline *b, lmi_own_number k);
 /* Why numbers of both may not be compared. `so` follows what differs; false past the last one. */
+typedef enum lmi_unlike_reason {
+    LMI_UNLIKE_CONVENTION, LMI_UNLIKE_MODE, LMI_UNLIKE_INPUTS, LMI_UNLIKE_BACKWARD, LMI_UNLIKE_DRY,
+    LMI_UNLIKE_PROCESSOR, LMI_UNLIKE_THREADS, LMI_UNLIKE_TORCH, LMI_N_UNLIKE
+} lmi_unlike_reason;
 typedef struct lmi_unlike { const char *what, *was, *now, *so; } lmi_unlike;
 bool lmi_outlines_unlike(const lmi_outline *was, const lmi_outline *now, int32_t i, lmi_unlike *out);
+/* True if that alone is a reason. */
+bool lmi_is_unlike(const lmi_outline *was, const lmi_outline *now, lmi_unlike_reason why, lmi_unlike *out);
+/* Appends "The mode differs: before train, now eval"; inside a sentence, "the mode differs: ...". */
+void lmi_put_unlike(lmi_buf *b, const lmi_unlike *u, bool inside);
+void lmi_put_tensors(lmi_buf *b, const char *tensors); /* with x between sizes */
 /* The provenance's text under a label; NULL: none. */
 const char *lmi_outline_told(const lmi_outline *o, const char *label);
 /* Makes the levels of a difference: those of after, with removed modules (both.c). */

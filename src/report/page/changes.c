@@ -234,6 +234,6 @@ void lmi_page_put_unlike(lmi_page *p) {
         lmi_page_name(p, u.was, LMI_PAGE_LONG);
         lmi_put(&p->out, ", now ");
         lmi_page_name(p, u.now, LMI_PAGE_LONG);
-        lmi_putf(&p->out, "%s</li>", u.so);
+        lmi_putf(&p->out, "%s.</li>", u.so);
     }
 }

@@ -3,12 +3,14 @@
  * Budgets beside a baseline: a report that was saved, and a model that has changed since. */
 #include "kit/oom.h"
 
+#include "kit/full_net.h"
 #include "kit/ops_net.h"
 #include "kit/show.h"
 
 static const char FILE_NAME[] = "test_report_budget_saved.json";
 static const char *write_as; /* the format of a verdict; NULL: text */
-static const char *made_of;  /* what the inputs are said to be, NULL: nothing */
+static const char *made_of;  /* what the build arguments are said to be, NULL: nothing */
+static bool measured;        /* times and memory */
 
 /* Net(fc: Linear, mine: Mine). `more`: Mine multiplies once more, and Net(new: Block(inner: Linear)) is new.
  */
@@ -27,7 +29,11 @@ static lam_model *model(bool more, bool unknown) {
         net_mm(&n, (op_at){i, -1, LAM_FORWARD, 0}, 2, 3, 4);
     }
     if (unknown) net_op(&n, "my::op", (op_at){c.mine, -1, LAM_FORWARD, 0});
-    if (made_of) NET_OK(&n, lam_build_provenance(n.b, "inputs", made_of, &n.e));
+    if (made_of) NET_OK(&n, lam_build_provenance(n.b, "build", made_of, &n.e));
+    if (measured) {
+        NET_OK(&n, lam_build_timed(n.b, &n.e));
+        NET_OK(&n, lam_build_memory(n.b, &(lam_memory_info){"a test", -1, -1, -1, false}, &n.e));
+    }
     return net_done(&n);
 }
 
@@ -83,18 +89,43 @@ static void nothing_has_changed(void **state) {
     show_has("net:Net: within budget\n  macs    64, was 64\n");
 }
 
-static void other_inputs_are_told(void **state) {
+static void other_build_arguments_are_told(void **state) {
     (void)state;
-    made_of = "1x3";
+    made_of = "depth=1";
     save(false);
     assert_int_equal(verdict(false, false, NULL, false), LAM_WITHIN);
     assert_null(strstr(shown, "differ"));
-    made_of = "2x3\x1b";
+    made_of = "depth=2\x1b";
     assert_int_equal(verdict(false, false, NULL, false), LAM_WITHIN);
-    show_has("  note: the baseline's inputs differ: 1x3 then, 2x3? now\n");
+    show_has("  note: the build arguments differ: before depth=1, now depth=2?\n");
     made_of = NULL; /* of what is not known nothing is said */
     assert_int_equal(verdict(false, false, NULL, false), LAM_WITHIN);
     assert_null(strstr(shown, "differ"));
+}
+
+/* Then whole runs are not compared, and a limit on one is refused. */
+static void a_backward_in_one_of_the_runs(void **state) {
+    (void)state;
+    static const char *const whole[] = {"time=5%", "peak=5%"};
+    save_model(full_step());
+    measured = true;
+    verdict(false, false, NULL, true);
+    show_has("  note: a backward ran: before yes, now no: peaks of memory can't be compared\n");
+    assert_null(strstr(shown, "  peak"));
+    lam_model *m = model(false, false);
+    lam_costs *c = costs_of(m, NULL);
+    for (int i = 0; i < 2; i++) {
+        lam_budget *b = beside(whole[i]);
+        lam_check *k = NULL;
+        lam_error e = {0};
+        assert_int_equal(lam_check_new(&k, "net:Net", c, b, &e), LAM_USAGE);
+        assert_string_equal(e.text, "it can't be compared (a backward ran: before yes, now no); leave its "
+                                    "limit out, or measure both alike");
+        lam_budget_free(b);
+    }
+    lam_costs_free(c);
+    lam_model_free(m);
+    measured = false;
 }
 
 static void what_is_new_or_grew_is_named(void **state) {
@@ -196,7 +227,8 @@ static void what_can_not_be_compared(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nothing_has_changed),
-        cmocka_unit_test(other_inputs_are_told),
+        cmocka_unit_test(other_build_arguments_are_told),
+        cmocka_unit_test(a_backward_in_one_of_the_runs),
         cmocka_unit_test(what_is_new_or_grew_is_named),
         cmocka_unit_test(every_number_may_have_both_limits),
         cmocka_unit_test(what_is_not_complete_is_not_within),

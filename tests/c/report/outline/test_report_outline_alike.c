@@ -270,15 +270,15 @@ static void test_reasons_not_to_compare(void **unused) {
                        .backward = true};
     assert_string_equal(
         reasons_of(&was, &now),
-        "The convention differs: exact, torch: MACs, FLOPs and bytes can't be compared.\n"
+        "The convention differs: exact, torch: MACs, FLOPs and bytes can't be compared\n"
         "The mode differs: train, eval: not everything runs in both, so no number may be compared without "
-        "care.\n"
-        "The inputs differ: 1\u00d73, 2\u00d73: what depends on their sizes differs for that alone.\n"
-        "A backward ran: no, yes: peaks of memory can't be compared.\n"
-        "A dry run: no, yes: it computes nothing, so what depends on values may differ for that alone.\n"
-        "Another processor: A, B: times can't be compared.\n"
-        "Another number of threads: 1, 2: times can't be compared.\n"
-        "Another torch: 2.4, 2.5: times can't be compared.\n");
+        "care\n"
+        "The inputs differ: 1\u00d73, 2\u00d73: what depends on their sizes differs for that alone\n"
+        "A backward ran: no, yes: peaks of memory can't be compared\n"
+        "A dry run: no, yes: it computes nothing, so what depends on values may differ for that alone\n"
+        "Another processor: A, B: times can't be compared\n"
+        "Another number of threads: 1, 2: times can't be compared\n"
+        "Another torch: 2.4, 2.5: times can't be compared\n");
     assert_string_equal(reasons_of(&was, &was), "");
     for (int k = 0; k < 2; k++) { /* what one of them does not tell is no reason */
         lmi_outline x = was, y = now;
@@ -288,7 +288,7 @@ static void test_reasons_not_to_compare(void **unused) {
         less->n_provenance = 0;
         at[k ? 0 : 1].in = "";
         assert_string_equal(reasons_of(&x, &y),
-                            "A backward ran: no, yes: peaks of memory can't be compared.\n");
+                            "A backward ran: no, yes: peaks of memory can't be compared\n");
         at[k ? 0 : 1].in = "2\u00d73";
     }
     assert_string_equal(lmi_outline_told(&was, "torch"), "2.4");
