@@ -30,8 +30,8 @@ static bool is_text(const lmi_args *a) { return !a->format || lmi_is_format(a, "
 static bool may_replace(lmi_cli *c, const char *path, const char *begins) {
     char head[64] = "";
     struct stat st;
-    if (stat(path, &st) != 0) return lmi_folder_is_there(c, path);
-    if (c->args.force) return true;
+    if (!lmi_may_be_file(c, path)) return false;
+    if (c->args.force || stat(path, &st) != 0) return true;
     FILE *f = S_ISREG(st.st_mode) ? fopen(path, "rb") : NULL;
     size_t n = f ? fread(head, 1, sizeof head - 1, f) : 0;
     if (f) fclose(f);

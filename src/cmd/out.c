@@ -101,7 +101,7 @@ int lmi_written(lmi_cli *c, const lam_error *e, lam_status s, int code) {
 
 bool lmi_is_to_file(const lmi_cli *c) { return c->args.output && strcmp(c->args.output, "-") != 0; }
 
-bool lmi_folder_is_there(lmi_cli *c, const char *path) {
+static bool folder_is_there(lmi_cli *c, const char *path) {
     const char *end = strrchr(path, '/');
     char *folder = end ? strdup(path) : NULL;
     if (!folder) return true; /* the current folder; or memory ran out: opening the file reports an error */
@@ -112,11 +112,23 @@ bool lmi_folder_is_there(lmi_cli *c, const char *path) {
     return there;
 }
 
+bool lmi_may_be_file(lmi_cli *c, const char *path) {
+    struct stat st;
+    if (!*path) {
+        lmi_complain(c, "name a file", "'': it is no name of a file");
+        return false;
+    }
+    if (stat(path, &st) != 0) return folder_is_there(c, path);
+    if (!S_ISDIR(st.st_mode)) return true;
+    lmi_complain(c, "name a file in it", "%s: it is a folder", path);
+    return false;
+}
+
 bool lmi_output_allowed(lmi_cli *c) {
     struct stat st;
     if (!lmi_is_to_file(c)) return true;
-    if (lstat(c->args.output, &st) != 0) return lmi_folder_is_there(c, c->args.output);
-    if (c->args.force) return true;
+    if (!lmi_may_be_file(c, c->args.output)) return false;
+    if (c->args.force || lstat(c->args.output, &st) != 0) return true;
     lmi_complain(c, "pass -f to overwrite it", "%s: it exists already", c->args.output);
     return false;
 }

@@ -136,7 +136,8 @@ SHOW = [
     Case(f"{NET} -o no/such/folder.csv", 2, "there is no folder", "no/such/folder.csv", "make it"),
     Case(f"{NET} -o /dev/full", 2, "exists already", "/dev/full", "-f"),
     Case(f"{NET} -f -o /dev/full", 3, "could not be written", "/dev/full", "No space"),
-    Case(f"{NET} -f -o .", 3, "could not be written", r"\.", "Is a directory"),
+    Case(f"{NET} -f -o .", 2, "is a folder", r"\.", "name a file in it"),
+    Case(f"{NET} -o ''", 2, "no name of a file", "''", "name a file"),
 ]
 TARGETS = [
     Case("wrongs.py", 2, "is a file", "wrongs.py", "path/to/file.py:name"),

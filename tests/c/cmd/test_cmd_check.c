@@ -99,6 +99,9 @@ static void a_baseline_is_saved_over_a_baseline_alone(void **state) {
     assert_int_equal(lamina("check m:step --save test_cmd_check.json -f"), 0);
     assert_int_equal(lamina("check m:step -f --save nowhere/test_cmd_check.json"), 2);
     ERR_HAS("nowhere/test_cmd_check.json: there is no folder nowhere\n  hint: ");
+    assert_int_equal(lamina("check m:step -f --save ."), 2);
+    ERR_HAS(".: it is a folder\n  hint: name a file in it\n");
+    assert_int_equal(fake_lives, 0);
     assert_int_equal(lamina("check m:broken --save test_cmd_check.json"), 3);
     file_has(SAVED, "lamina.report"); /* as before */
     assert_int_equal(access("test_cmd_check.json.new", F_OK), -1);

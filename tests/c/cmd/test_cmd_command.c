@@ -422,6 +422,11 @@ static void files(void **state) {
     assert_int_equal(lamina(line), 2);
     ERR_HAS(": there is no folder no/such/folder\n  hint: make it, or name another file\n");
     assert_int_equal(fake_lives, 0); /* no work is done for nothing */
+    assert_int_equal(lamina("m:two -f -o ."), 2);
+    ERR_HAS(".: it is a folder\n  hint: name a file in it\n");
+    assert_int_equal(lamina("m:two --output="), 2);
+    ERR_HAS("'': it is no name of a file\n  hint: name a file\n");
+    assert_int_equal(fake_lives, 0);
     char longer[320];
     snprintf(longer, sizeof longer, "m:two -o /%0300d", 0); /* its folder is there */
     assert_int_equal(lamina(longer), 3);
