@@ -308,7 +308,25 @@ static lam_status say_row(const teller *t, lam_error *e) {
     return LAM_OK;
 }
 
+/* A module that its parent registers twice has places under its first name alone, and a note on each other
+ * name. Complains of such a name, or of a path through one; false if it is none. */
+static bool is_other_name(lmi_cli *c, const lam_model *m, const char *layer) {
+    static const char also[] = " is also registered as ";
+    for (int32_t i = 0; i < lam_model_n_notes(m); i++) {
+        const char *note = lam_model_note(m, i), *end = strstr(note, also);
+        const char *other = end ? end + sizeof also - 1 : note;
+        size_t n = strlen(other);
+        if (!end || strncmp(layer, other, n) != 0 || (layer[n] && layer[n] != '.')) continue;
+        char hint[LMI_HINT];
+        snprintf(hint, sizeof hint, "name it %.*s%s", (int)(end - note), note, layer + n);
+        lmi_complain(c, hint, "%s: %s", layer, note);
+        return true;
+    }
+    return false;
+}
+
 static int no_such_layer(lmi_cli *c, const lam_model *m, const char *layer) {
+    if (is_other_name(c, m, layer)) return LMI_EXIT_USAGE;
     lmi_near near = lmi_near_start(layer);
     for (int32_t i = 0; i < lam_model_n_places(m); i++) lmi_near_put(&near, lam_model_place(m, i)->path);
     char hint[LMI_HINT];

@@ -49,6 +49,11 @@ class Exit(nn.Module):
 class Item(nn.Module):
     def forward(self, x): return x * x.sum().item()
 
+def twins():
+    net = nn.Sequential()
+    net.a = net.c = nn.Sequential(nn.ReLU())
+    return net
+
 class Noisy(nn.Module):
     def forward(self, x):
         print("debug", x.shape)
@@ -137,6 +142,8 @@ SHOW = [
     Case(f"{NET} -o /dev/full", 2, "exists already", "/dev/full", "-f"),
     Case(f"{NET} -f -o /dev/full", 3, "could not be written", "/dev/full", "No space"),
     Case(f"{NET} -f -o .", 2, "is a folder", r"\.", "name a file in it"),
+    Case("why wrongs.py:twins c -i 1x4", 2, "a is also registered as c", "c:", "name it a$"),
+    Case("why wrongs.py:twins c.0 -i 1x4", 2, "a is also registered as c", r"c\.0:", r"name it a\.0$"),
     Case(f"{NET} -o ''", 2, "no name of a file", "''", "name a file"),
 ]
 TARGETS = [
