@@ -308,7 +308,11 @@ static void put_how(lmi_page *p) {
         put_text(p, "values", o->health);
     else
         put_missing(p, "values", "--health", "health=True");
-    if (!o->backward) put_missing(p, "backward", "--backward", "backward=True");
+    const char *asked = lmi_outline_told(o, "backward");
+    if (!o->backward && asked && strcmp(asked, "yes") == 0)
+        put_text(p, "backward", "requested, but none ran to its end");
+    else if (!o->backward)
+        put_missing(p, "backward", "--backward", "backward=True");
     lmi_put(&p->out, "</dl></div>\n");
 }
 

@@ -244,7 +244,7 @@ static void tell_forward(lmi_speaker *s) {
 static void tell_phase(lmi_speaker *s, lam_phase phase, const char *label) {
     lam_count total[LAM_N_METRICS];
     if (phase == LAM_BACKWARD && s->j->m->no_backward) {
-        lmi_put(&s->text, "none ran: the model returned no tensor to go back from");
+        lmi_put(&s->text, "none ran to its end");
         lmi_tell(s, LMI_WARN, label);
     }
     if (!lmi_has_phase(s->j->c, phase)) return;

@@ -176,6 +176,11 @@ static void what_was_not_measured(void **state) {
     paged_part(p, NULL, lmi_page_sources);
     show_has("<code>memory=True</code>");
     show_has("<h3>What was left out</h3><ul><li>nothing</li></ul>");
+    const char *asked[][2] = {{"backward", "yes"}};
+    p->o.provenance = asked;
+    p->o.n_provenance = 1;
+    paged_part(p, NULL, lmi_page_sources);
+    show_has("<dt>backward</dt><dd><bdi>requested, but none ran to its end</bdi></dd>");
     const char *facts[][2] = {{"dry", "yes"}, {"torch", "2.0 <x>"}};
     p->o.provenance = facts;
     p->o.n_provenance = 2;
