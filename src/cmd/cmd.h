@@ -111,8 +111,8 @@ int lmi_written(lmi_cli *c, const lam_error *e, lam_status s, int code);
 bool lmi_is_to_file(const lmi_cli *c); /* by -o */
 int32_t lmi_table_width(const lmi_cli *c, int32_t screen); /* columns; `screen`: those of the terminal */
 bool lmi_table_ascii(const lmi_cli *c);                    /* without letters beyond ASCII */
-/* Returns false, after an error, if no file can be written there: the path is empty, is a folder, or its folder
- * does not exist. Call it before any work. */
+/* Returns false, after an error, if no file can be written there: the path is empty, is a folder, or its
+ * folder does not exist. Call it before any work. */
 bool lmi_may_be_file(lmi_cli *c, const char *path);
 /* The same for the file of -o, and false if it exists and -f is not given. */
 bool lmi_output_allowed(lmi_cli *c);
