@@ -69,9 +69,13 @@ static lam_status find_tops(job *j, lam_error *e) {
     return LAM_OK;
 }
 
-/* A number that does not fit makes the sum INT64_MAX, and the whole difference unknown (see told). */
+enum { UNKNOWN = -1 };
+
+static bool known(lam_count n) { return !n.over && n.state == LAM_EXACT; }
+
+/* A number that is not exact, or does not fit, makes the part unknown; the whole difference is so then. */
 static void add_to(int64_t *sum, lam_count n) {
-    if (n.over || n.n < 0 || lmi_add_over(*sum, n.n, sum)) *sum = INT64_MAX;
+    if (*sum == UNKNOWN || !known(n) || lmi_add_over(*sum, n.n, sum)) *sum = UNKNOWN;
 }
 
 static void number_ops(const job *j, parts *p) {
@@ -88,9 +92,11 @@ static void number_ops(const job *j, parts *p) {
 static void number_events(const job *j, parts *p) {
     for (int32_t r = 0; r < p->costs->n_rows; r++) {
         const lam_cost_row *row = &p->costs->rows[r];
+        lam_count n = (j->phase == LAM_FORWARD ? row->metric : row->backward)[j->metric];
+        /* Where the tool counts nothing that is known, the operators give better causes. */
+        if (p != &j->ref && !n.n && !n.over) continue;
         if (row->event >= 0 || lmi_is_outside(row))
-            add_to(&p->of_event[row->event >= 0 ? row->event : j->m->n_events],
-                   (j->phase == LAM_FORWARD ? row->metric : row->backward)[j->metric]);
+            add_to(&p->of_event[row->event >= 0 ? row->event : j->m->n_events], n);
     }
 }
 
@@ -180,7 +186,7 @@ static lam_status cause_of(job *j, const cause *like, cause **out, lam_error *e)
 static lam_status differ(job *j, const parts *p, int32_t op, int32_t event, lam_error *e) {
     int64_t ref = op >= 0 ? j->ref.of_top[op] : j->ref.of_event[event];
     int64_t its = op >= 0 && p->cv->op_rules ? p->of_top[op] : op >= 0 ? 0 : p->of_event[event];
-    if (ref == its) return LAM_OK;
+    if (ref == its || ref == UNKNOWN || its == UNKNOWN) return LAM_OK;
     cause like = {.relation = its == 0   ? MISSING
                               : ref == 0 ? EXTRA
                                          : OTHER,
@@ -198,7 +204,7 @@ static lam_status differ(job *j, const parts *p, int32_t op, int32_t event, lam_
 
 /* True if the convention counts the call as a whole: it counts layers, or this layer has a hook. */
 static bool as_a_whole(const job *j, const parts *p, int32_t event) {
-    if (p->of_event[event] == 0) return false; /* then the operators give better causes */
+    if (p->of_event[event] == 0) return false;
     if (!p->cv->op_rules) return true;
     return event < j->m->n_events && p->costs->prices[event].rule;
 }
@@ -279,12 +285,10 @@ static lam_status keep_causes(job *j, lam_compared *row, lam_error *e) {
         left -= from->difference;
     }
     row->n_causes = (int32_t)n;
-    if (left) kept[row->n_causes++] = (lam_cause){"others", NULL, left, 0};
+    if (row->told && left) kept[row->n_causes++] = (lam_cause){"others", NULL, left, 0};
     row->causes = kept;
     return LAM_OK;
 }
-
-static bool fits(lam_count n) { return !n.over && n.state != LAM_UNKNOWN; }
 
 /* Copies all that the row keeps of the costs, which are freed after the row is filled. */
 static lam_status fill_row(job *j, const parts *p, lam_compared *row, lam_error *e) {
@@ -301,9 +305,8 @@ static lam_status fill_row(job *j, const parts *p, lam_compared *row, lam_error 
         if (!row->gap) return lmi_nomem(e);
     }
     if (j->phase == LAM_FORWARD) LAM_TRY(lmi_limits(p->costs, j->metric, &j->c->arena, &row->limits, e));
-    row->told = fits(ref) && fits(its);
-    if (!row->told) return LAM_OK;
-    row->difference = its.n - ref.n;
+    row->told = known(ref) && known(its);
+    if (row->told) row->difference = its.n - ref.n;
     if (p != &j->ref) LAM_TRY(find_causes(j, p, e));
     return keep_causes(j, row, e);
 }

@@ -95,17 +95,21 @@ static void put_cause(const writer *w, const lam_compared *row, int32_t i, lmi_b
 static bool put_remark(const writer *w, int32_t i, lmi_buf *b) {
     const lam_compared *row = &w->c->rows[i], *ref = &w->c->rows[0];
     const lmi_convention *cv = lmi_convention_named(row->convention, NULL);
+    const bool macs = w->c->metric == LAM_MACS;
+    lam_count its = macs ? row->macs : row->flops, whole = macs ? ref->macs : ref->flops;
     bool again = i > 0 && row->gap && ref->gap && strcmp(row->gap, ref->gap) == 0;
     if (!lmi_compare_tells(cv, LAM_MACS, w->c->phase))
         lmi_put(b, "does not count a backward pass");
     else if (!lmi_compare_tells(cv, w->c->metric, w->c->phase))
         lmi_put(b, "counts no FLOPs");
     else if (row->gap && !again)
-        lmi_putf(b, "%s: %s", row->told ? "at least" : "not known", row->gap);
+        lmi_putf(b, "%s: %s", its.state == LAM_UNKNOWN ? "not known" : "at least", row->gap);
     else if (i == 0)
         lmi_put(b, "counts every operator that ran");
     else if (!row->n_causes)
-        lmi_put(b, row->told ? "the same" : "not known");
+        lmi_put(b, row->told                  ? "the same"
+                   : whole.state == LAM_EXACT ? "not known"
+                                              : "not known, as exact is not");
     else
         return false;
     return true;
@@ -193,7 +197,7 @@ static void put_reasons(writer *w, int32_t i, size_t margin, size_t begun) {
     b.n = 0;
     r.part = 0;
     if (put_remark(w, i, &b)) put_reason(w, &r, "", lmi_buf_text(&b));
-    if (w->c->named && row->told && row->limits) put_reason(w, &r, "", row->limits);
+    if (w->c->named && row->limits) put_reason(w, &r, "", row->limits);
     lmi_buf_used(&b, &w->out);
 }
 
@@ -296,8 +300,8 @@ static void put_all_reasons(writer *w, int32_t i, bool html) {
         if (more) put_marked(w, lmi_buf_text(&b), html);
         lmi_buf_used(&b, &w->out);
     }
-    if (row->told && row->limits) lmi_put(&w->out, "<br>");
-    if (row->told && row->limits) put_marked(w, row->limits, html);
+    if (row->limits) lmi_put(&w->out, "<br>");
+    if (row->limits) put_marked(w, row->limits, html);
 }
 
 static void write_md(writer *w) {
