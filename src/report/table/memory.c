@@ -45,6 +45,22 @@ void lmi_cell_at_peak(const lmi_line *l, lmi_buf *out) {
     put_sized(l, sum, out);
 }
 
+static bool has_own(const lam_memory *y, int32_t place) {
+    const lam_memory_row *row = y ? lam_memory_place(y, place) : NULL;
+    const int64_t *held = y ? lam_memory_held(y, place) : NULL;
+    for (int p = 0; row && p < LAM_N_PHASES; p++)
+        if (row->own[p].allocated || row->own[p].retained) return true;
+    for (int h = 0; held && h < LAM_N_HELD; h++)
+        if (held[h]) return true;
+    return false;
+}
+
+bool lmi_has_own_memory(const lmi_line *l) {
+    const lmi_job *j = l->job;
+    return j->o->memory && l->place &&
+           (has_own(j->memory, index_of(l)) || has_own(j->device_memory, index_of(l)));
+}
+
 static void put_key(const lam_memory *y, int32_t place, lmi_buf *key) {
     const lam_memory_row *row = y ? lam_memory_place(y, place) : NULL;
     const int64_t *held = y ? lam_memory_held_below(y, place) : NULL;

@@ -76,18 +76,40 @@ static void sum_up(const lmi_job *j, lmi_nodes *t) {
     }
 }
 
+static bool shows(const lmi_job *j, lam_metric metric) {
+    return lmi_has_metric(j->c, metric) && (metric == LAM_MACS || metric == LAM_FLOPS || j->o->bytes);
+}
+
+/* True if a column that is shown has a number of the place's own work, or a question mark. Without operators
+ * no container's own work is seen, which the report says once. */
+static bool counts(const lmi_job *j, const lmi_line *self) {
+    static const lam_metric metrics[] = {LAM_MACS, LAM_FLOPS, LAM_DMAS, LAM_BYTES_READ, LAM_BYTES_WRITTEN};
+    bool called = self->calls > 0 && lmi_by_ops(j->c);
+    if (works(self)) return true;
+    for (size_t k = 0; k < sizeof metrics / sizeof *metrics; k++) {
+        lam_count n = self->row.metric[metrics[k]];
+        if (shows(j, metrics[k]) && (some(n) || (called && n.state != LAM_EXACT))) return true;
+    }
+    for (int k = LAM_MACS; k <= LAM_FLOPS && lmi_has_phase(j->c, LAM_BACKWARD); k++)
+        if (called && shows(j, (lam_metric)k) && self->row.backward[k].state != LAM_EXACT) return true;
+    return false;
+}
+
+/* True if the place itself holds or does something that is shown. A list has no line of the container that
+ * could show its own time and memory. */
+static bool has_own(const lmi_job *j, const lmi_node *node) {
+    const lmi_line *self = &node->self;
+    bool list = lmi_wants_list(j->o), unknown = self->row.params.state != LAM_EXACT && node->has_rows;
+    return some(self->row.params) || unknown || counts(j, self) ||
+           (list && j->o->time && lmi_self_time(self) > 0) || (list && lmi_has_own_memory(self));
+}
+
 /* What a container holds or does itself gets a separate line above its children, so that all of these lines
  * add up to the container's. */
 static void split_own(const lmi_job *j, lmi_nodes *t) {
     for (int32_t i = 0; i < j->m->n_places; i++) {
         lmi_node *node = &t->at[i];
-        /* A list has no line of the container that could show its own time. */
-        bool work =
-            works(&node->self) || (lmi_wants_list(j->o) && j->o->time && lmi_self_time(&node->self) > 0);
-        if (!node->used || node->first_child < 0) continue;
-        if (!some(node->self.row.params) && !(node->self.row.params.state != LAM_EXACT && node->has_rows) &&
-            !work)
-            continue;
+        if (!node->used || node->first_child < 0 || !has_own(j, node)) continue;
         lmi_node *own = &t->at[t->n];
         *own = (lmi_node){.line = node->self,
                           .parent = i,

@@ -314,6 +314,8 @@ void lmi_put_use(const lmi_line *l, const lam_memory *y, lam_phase phase, size_t
 void lmi_put_call_use(const lmi_line *l, const lam_memory *y, lam_phase phase, size_t at, lmi_buf *out);
 void lmi_cell_at_peak(const lmi_line *l, lmi_buf *out);
 bool lmi_has_backward_memory(const lam_memory *y); /* NULL: no */
+/* True if memory is shown, and the place itself allocated or held some. */
+bool lmi_has_own_memory(const lmi_line *l);
 /* The part of a place's folding key that is its memory, if memory is shown. */
 void lmi_memory_key(const lmi_job *j, const lmi_line *l, lmi_buf *key);
 void lmi_tell_memory(lmi_speaker *s);

@@ -202,6 +202,48 @@ static void a_list_of_nothing(void **state) {
     lam_model_free(m);
 }
 
+/* Net(fc: Linear 10 to 10), of which the operator `op` is the forward's own. */
+static lam_model *own_of(const char *op) {
+    net n = net_new();
+    int32_t root = net_module(&n, "Net", 0), fc = net_linear(&n, 10, 10), p = net_place(&n, -1, "", root);
+    net_place(&n, p, "fc", fc);
+    int32_t r = net_call(&n, root, -1, SH(1, 10), 0, SH(1, 10), 0);
+    int32_t f = net_call(&n, fc, r, SH(1, 10), 0, SH(1, 10), 0);
+    net_mm(&n, (op_at){f, -1, LAM_FORWARD, 0}, 1, 10, 10);
+    const lam_op_arg x[] = {T(0, 1, 10)};
+    net_op_args(&n, op, (op_at){r, -1, LAM_FORWARD, 0}, x, 1, x, 1);
+    return net_done(&n);
+}
+
+/* Own work that only moves bytes has a line where bytes are shown, and work that is not known has one. */
+static void all_own_work(void **state) {
+    (void)state;
+    lam_model *m = own_of("aten::clone");
+    lam_costs *c = net_costs(m, NULL, false);
+    lam_report_options o = wide();
+    show(c, &o);
+    lacks("[own work]");
+    o.bytes = true;
+    show(c, &o);
+    has("[own work]                0     0    0.0      0    20   40 B     40 B");
+    o.sort = "bytes";
+    show(c, &o);
+    has("\n[own work] ");
+    lam_costs_free(c);
+    lam_model_free(m);
+    m = own_of("my::op");
+    o = wide();
+    c = net_costs(m, NULL, false);
+    show(c, &o);
+    has("[own work]                0       ?      ?       ?\n");
+    lam_costs_free(c);
+    c = net_costs(m, "layers", false); /* its footer says that such work is not seen */
+    show(c, &o);
+    lacks("[own work]");
+    lam_costs_free(c);
+    lam_model_free(m);
+}
+
 static void memory_may_run_out(void **state) {
     (void)state;
     lam_model *m = rows();
@@ -219,6 +261,7 @@ int main(void) {
         cmocka_unit_test(what_cannot_be),
         cmocka_unit_test(what_is_next),
         cmocka_unit_test(a_list_of_nothing),
+        cmocka_unit_test(all_own_work),
         cmocka_unit_test(memory_may_run_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -79,6 +79,33 @@ static void test_table(void **state) {
     lam_model_free(m);
 }
 
+/* In a list, what a container allocates itself has a line. */
+static void test_a_list(void **state) {
+    (void)state;
+    net n = net_new();
+    int32_t root = net_module(&n, "Net", 0), leaf = net_module(&n, "Tanh", LAM_MODULE_LEAF);
+    net_place(&n, net_place(&n, -1, "", root), "act", leaf);
+    int32_t top = net_call(&n, root, -1, SH(1, 4), 1, SH(1, 4), 3);
+    net_call(&n, leaf, top, SH(1, 4), 1, SH(1, 4), 2);
+    block(&n, top, LAM_FORWARD, 4 * KIB, 1, 2, LAM_HELD_OTHER, -1);
+    span(&n, top, LAM_FORWARD, 0, 2);
+    NET_OK(&n, lam_build_memory(n.b, &(lam_memory_info){"a test", 100, -1, -1, false}, &n.e));
+    lam_model *m = net_done(&n);
+    lam_costs *c = net_costs(m, NULL, false);
+    lam_report_options o = show_options(NULL, NULL);
+    o.memory = true;
+    o.sort = "memory";
+    show(c, &o);
+    show_has("\n[own work]  ");
+    show_has("\nact (Tanh)  ");
+    o.sort = "params";
+    o.memory = false;
+    show(c, &o);
+    show_lacks("[own work]");
+    lam_costs_free(c);
+    lam_model_free(m);
+}
+
 /* A backward that was measured in part, if at all, has no column. */
 static void test_forward_only(void **state) {
     (void)state;
@@ -174,11 +201,9 @@ static void test_oom(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_table),
-        cmocka_unit_test(test_forward_only),
-        cmocka_unit_test(test_what_differs_is_not_folded),
-        cmocka_unit_test(test_data),
-        cmocka_unit_test(test_not_measured),
+        cmocka_unit_test(test_table),        cmocka_unit_test(test_a_list),
+        cmocka_unit_test(test_forward_only), cmocka_unit_test(test_what_differs_is_not_folded),
+        cmocka_unit_test(test_data),         cmocka_unit_test(test_not_measured),
         cmocka_unit_test(test_oom),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
