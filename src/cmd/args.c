@@ -36,7 +36,7 @@ const lmi_verb *lmi_verb_find(const char *name) {
     return NULL;
 }
 
-/* INT from 0, COUNT from 1, COLUMNS from 20 and 0, which is no limit */
+/* INT from 0, COUNT from 1, COLUMNS from 20 (a picture's units from 350) and 0, which is no limit */
 typedef enum type { FLAG, TEXT, INT, COUNT, COLUMNS, CHOICE, LIST } type;
 
 typedef struct option {
@@ -65,7 +65,7 @@ static const struct special {
 #undef OPTION
 };
 enum { N_OPTIONS = sizeof options / sizeof *options, N_SPECIALS = sizeof specials / sizeof *specials };
-enum { COLUMN = 24, NARROWEST = 20 };
+enum { COLUMN = 24, NARROWEST = 20, LEAST_UNITS = 350 };
 
 /* -- which options a verb takes ---------------------------------------------------------------- */
 
@@ -187,10 +187,15 @@ static bool unknown_option(lmi_cli *c, const char *given, const char *name) {
 static bool set_int(lmi_cli *c, const option *o, const char *text) {
     char *end;
     long v = strtol(text, &end, 10), least = o->type == COUNT;
-    bool narrow = o->type == COLUMNS && v > 0 && v < NARROWEST;
+    bool units = strcmp(c->verb->name, "plot") == 0;
+    bool narrow = o->type == COLUMNS && v > 0 && v < (units ? LEAST_UNITS : NARROWEST);
     if (*text != '\0' && !*end && narrow) {
-        lmi_complain(c, NULL, "--%s %s: a table needs %d columns at least; 0 is as many as it takes", o->name,
-                     text, NARROWEST);
+        if (units)
+            lmi_complain(c, NULL, "--%s %s: a picture needs %d units at least; the default is 1008", o->name,
+                         text, LEAST_UNITS);
+        else
+            lmi_complain(c, NULL, "--%s %s: a table needs %d columns at least; 0 is as many as it takes",
+                         o->name, text, NARROWEST);
         return false;
     }
     if (*text == '\0' || *end || v < least || v > INT32_MAX) {

@@ -33,8 +33,56 @@ lam_live lmi_live_request(const lmi_cli *c, const char *convention) {
                       .memory = c->args.memory};
 }
 
+/* True if `text`, up to its equals sign, is a word of the list. */
+static bool is_among(const char *text, const char *const *list) {
+    size_t n = strcspn(text, "=");
+    for (; *list; list++)
+        if (strlen(*list) == n && strncmp(*list, text, n) == 0) return true;
+    return false;
+}
+
+/* What the user wrote that needs times (or memory): an option that implies them, or the option itself. */
+static void put_asker(const lmi_cli *c, bool memory, lmi_buf *out) {
+    static const char *const times[] = {"time", "backward_time", "roofline", NULL};
+    static const char *const bytes[] = {"memory", "peak", "retained", NULL};
+    const lmi_args *a = &c->args;
+    const char *sort[] = {a->sort, NULL}, *by[] = {a->by, NULL};
+    const char *kind[] = {strcmp(c->verb->name, "plot") == 0 ? a->operands[0] : NULL, NULL};
+    const struct {
+        const char *option, *const *values;
+    } given[] = {{"--sort ", sort}, {"--by ", by}, {"--max ", a->max}, {"--within ", a->within}, {"", kind}};
+    for (size_t i = 0; i < sizeof given / sizeof *given; i++) {
+        for (const char *const *s = given[i].values; *s; s++) {
+            if (!is_among(*s, memory ? bytes : times)) continue;
+            lmi_put(out, given[i].option);
+            lmi_put_clean(out, *s);
+            return;
+        }
+    }
+    lmi_put(out, memory ? "--memory" : a->roof ? "--roof" : a->repeats ? "--repeats" : "--time");
+}
+
+static lam_status fits_dry(const lmi_cli *c, const lam_live *what, lam_error *e) {
+    const char *why = what->time     ? "computes nothing, so there is no time to tell"
+                      : what->memory ? "allocates nothing, so there is no memory to tell"
+                      : what->health ? "computes no values to check"
+                                     : NULL;
+    lmi_buf asker;
+    if (!what->dry || !why) return LAM_OK;
+    lmi_buf_init(&asker);
+    if (what->time || what->memory)
+        put_asker(c, !what->time, &asker);
+    else
+        lmi_put(&asker, "--health");
+    lam_status s = lmi_fail(e, LAM_USAGE, NULL, "%s and --dry: a dry run %s; leave one of them out",
+                            lmi_buf_text(&asker), why);
+    lmi_buf_free(&asker);
+    return s;
+}
+
 lam_status lmi_live_model(lmi_cli *c, const lam_live *what, lam_model **m, lam_error *e) {
     *m = NULL;
+    LAM_TRY(fits_dry(c, what, e));
     if (c->host->live) {
         lam_status s = c->host->live(c->host->self, what, m, e);
         if (s == LAM_OK && *m) return lmi_rules_registered(c, e);

@@ -130,7 +130,7 @@ SHOW = [
     Case(f"{NET} --released -c layers", 2, "one form only", "'layers'", "leave --released out"),
     Case(f"{NET} --time --dry", 2, "dry run computes nothing", "", "leave one of them out"),
     Case(f"{NET} --memory --dry", 2, "dry run allocates nothing", "", "leave one of them out"),
-    Case(f"{NET} --health --dry", 2, "dry run computes no values", "", "leave dry or health out"),
+    Case(f"{NET} --health --dry", 2, "computes no values to check", "--health", "leave one of them out"),
     Case(f"{NET} --repeats 3", 2, "timed", "--repeats 3", "add --time"),
     Case(f"{NET} --time --repeats 0", 2, "whole number from 1", "--repeats 0"),
     Case(f"{NET} --bytes -c thoplw", 2, "does not count bytes", "thoplw", "exact"),
