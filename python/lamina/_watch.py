@@ -559,6 +559,7 @@ def _recorder(file: str, every: int) -> _lamina.Recorder:
     words = [*sys.orig_argv]
     if "-c" in words[:-1]:
         words[words.index("-c") + 1] = "..."  # the text of a program is not its name
+    command = join(words).encode(errors="replace").decode()  # the bytes of a word may be no UTF-8
     rank, world = rank_and_world()
     torch = str(sys.modules["torch"].__version__)
-    return _lamina.Recorder(file, join(words), node(), torch, rank, world, every, time_ns())
+    return _lamina.Recorder(file, command, node(), torch, rank, world, every, time_ns())

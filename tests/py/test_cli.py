@@ -273,6 +273,20 @@ def test_internal_errors_are_code_4(monkeypatch, capsys):
         cli.main(["show"])
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="file names are Unicode")
+def test_names_need_not_be_utf8(tmp_path, capsys):
+    code, out = (tmp_path / os.fsdecode(name) for name in (b"n\xff.py", b"o\xff.txt"))
+    code.write_text("from torch import nn\nclass Net(nn.Sequential): ...\n")
+    assert cli.main(["show", f"{code}:Net", "-i", "1x3", "-o", str(out)]) == 0
+    assert out.read_text().startswith("Net ")
+    for words, says in (
+        (["version", "\udcff"], "one operand too many"),
+        (["show", f"{code}:None", "-i", "1x3"], "n?.py has no 'None'"),
+    ):
+        assert cli.main(words) == 2
+        assert says in capsys.readouterr().err
+
+
 def test_inputs_are_the_same_every_time():
     build = ["in_features=4", "out_features=3"]
     first, second = (live.run_target("torch.nn:Linear", ["2x4"], None, build).costs().totals() for _ in "ab")

@@ -84,6 +84,13 @@ def test_arguments_are_the_programs(folder, module):
     assert done.stdout == f"__main__ {['--every', '5', '-x', 'a b', '--', '-m']} train.py train.py True\n"
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="arguments are Unicode")
+def test_arguments_need_not_be_utf8(folder):
+    done = lamina(folder, "\udcff")
+    assert r"__main__ ['\udcff']" in done.stdout
+    assert recorded(folder, "SELECT count(*) FROM models") == [(3,)], done.stderr
+
+
 def test_options_come_before_the_program(folder):
     path = folder / "train.py"
     path.write_text(textwrap.dedent(PROGRAM))

@@ -93,13 +93,15 @@ static lam_status status_of(lmx_state *st, PyObject *type) {
 static void sentence(PyObject *type, PyObject *value, bool named, char *out, size_t size) {
     PyObject *name = PyObject_GetAttrString(type, "__name__");
     PyObject *text = value ? PyObject_Str(value) : NULL;
-    if (!name || !text) PyErr_Clear();
-    const char *what = text ? lmx_utf8(text) : "";
+    PyObject *bytes = text ? PyUnicode_AsEncodedString(text, "utf-8", "replace") : NULL; /* names of files */
+    if (!name || !bytes) PyErr_Clear();
+    const char *what = bytes ? PyBytes_AsString(bytes) : "";
     named = named && name && lmx_utf8(name)[0] != '_';
     snprintf(out, size, "%s%s%s", named ? lmx_utf8(name) : "", named && *what ? ": " : "", what);
     out[strcspn(out, "\r\n")] = 0;
     Py_XDECREF(name);
     Py_XDECREF(text);
+    Py_XDECREF(bytes);
 }
 
 lam_status lmx_error_from_exception(lmx_state *st, lam_error *e) {

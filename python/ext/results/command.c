@@ -71,10 +71,16 @@ static lam_status put(void *to, const char *bytes, size_t n) {
 
 /* == live models ======================================================================================= */
 
+/* A word of the command line as in sys.argv, or None for NULL: bytes that are not UTF-8 are surrogates, so
+ * that Python opens a file of such a name. */
+static PyObject *word(const char *s) {
+    return s ? PyUnicode_DecodeUTF8(s, (Py_ssize_t)strlen(s), "surrogateescape") : lmx_str(NULL);
+}
+
 static PyObject *texts(const char *const *items, int32_t n) {
     PyObject *list = PyList_New(0);
     for (int32_t i = 0; list && items && (n < 0 ? items[i] != NULL : i < n); i++) {
-        PyObject *item = lmx_str(items[i]);
+        PyObject *item = word(items[i]);
         if (!item || PyList_Append(list, item) < 0) Py_CLEAR(list);
         Py_XDECREF(item);
     }
@@ -115,9 +121,9 @@ static PyObject *ask_live(host *h, const lam_live *what) {
     PyObject *ops = what->ops && what->or_layers ? Py_None : truth(what->ops);
     PyObject *request =
         Py_BuildValue("{s:N,s:N,s:N,s:N,s:N,s:N,s:O,s:O,s:O,s:O,s:O,s:O,s:O,s:O,s:i,s:L}", "target",
-                      lmx_str(what->target), "inputs", texts(what->inputs, what->n_inputs), "mode",
+                      word(what->target), "inputs", texts(what->inputs, what->n_inputs), "mode",
                       lmx_str(what->mode), "build", texts(what->build_kwargs, -1), "dtype",
-                      lmx_str(what->dtype), "given", lmx_str(what->given), "ops", ops, "backward",
+                      lmx_str(what->dtype), "given", word(what->given), "ops", ops, "backward",
                       truth(what->backward), "unfused", truth(what->unfused), "dry", truth(what->dry), "time",
                       truth(what->time), "follow", truth(what->follow), "health", truth(what->health),
                       "memory", truth(what->memory), "repeats", (int)what->repeats, "batch",
@@ -159,7 +165,7 @@ static lam_status script(void *self, const lam_script *what, lam_error *e) {
     host *h = self;
     lam_model *none = NULL;
     PyObject *method = PyObject_GetAttr(h->self, h->st->n_script), *words = texts(what->argv, what->n_argv);
-    PyObject *module = lmx_str(what->module), *file = lmx_str(what->file), *done = NULL;
+    PyObject *module = word(what->module), *file = word(what->file), *done = NULL;
     PyObject *every = PyLong_FromLong(what->every);
     if (method && words && module && file && every)
         done = PyObject_CallFunctionObjArgs(method, module, words, file, every,
@@ -237,7 +243,8 @@ const char **lmx_words(PyObject *list, int *argc) {
         return NULL;
     }
     for (Py_ssize_t i = 0; i < n; i++) {
-        argv[i] = PyUnicode_AsUTF8AndSize(PyList_GetItem(list, i), NULL);
+        PyObject *item = PyList_GetItem(list, i);
+        argv[i] = PyBytes_Check(item) ? PyBytes_AsString(item) : PyUnicode_AsUTF8AndSize(item, NULL);
         if (!argv[i]) {
             free(argv);
             return NULL;

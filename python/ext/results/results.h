@@ -86,7 +86,8 @@ PyObject *lmx_memory_course(lmx_model *self, PyObject *args);
 
 PyObject *lmx_command(PyObject *module, PyObject *args); /* command.c */
 
-/* The texts of a list, borrowed from it, and NULL behind the last; free() the array. NULL: an exception. */
+/* The texts, or bytes, of a list, borrowed from it, and NULL behind the last; free() the array. NULL: an
+ * exception. */
 const char **lmx_words(PyObject *list, int *argc);
 
 #endif

@@ -172,7 +172,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="replace")
     host = Host(out, err)
     try:
-        code = _lamina.command(["lamina", *(sys.argv[1:] if argv is None else argv)], host)
+        words = ["lamina", *(sys.argv[1:] if argv is None else argv)]
+        code = _lamina.command([word.encode("utf-8", "surrogateescape") for word in words], host)
         out.flush()
     except KeyboardInterrupt:
         return INTERRUPTED

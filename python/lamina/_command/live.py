@@ -73,7 +73,7 @@ def run_target(
     options: dict[str, Any] = {"ops": ops, "backward": backward, "unfused": unfused, "dry": dry, "time": time}
     told = {"target": target, "build": " ".join(build), "inputs": given or " ".join(inputs)}
     options |= {
-        "about": {name: text for name, text in told.items() if text},
+        "about": {name: text.encode(errors="replace").decode() for name, text in told.items() if text},
         "follow": follow,
         "dtype": dtype,
         "health": health,
