@@ -149,6 +149,7 @@ HOSTILE = [
     (drop("rows", 0, "subtotal"), r"rows\[0\]\.subtotal is missing"),
     (put(["rows"], {}), "rows is not a list"),
     (put(["rows"], [7]), r"rows\[0\] is not an object"),
+    (broken(lambda d: d["rows"].append(d["rows"][1])), r"rows\[\d+\] is the second row of one call"),
     (put(["gaps"], [7]), r"gaps\[0\] is not a text"),
     (put(["notes"], "x"), "notes is not a list"),
     (put(["unruled"], [{"type": 1, "calls": 1}]), r"unruled\[0\]\.type is not a text"),

@@ -217,6 +217,12 @@ class _Costs(_NoRun):
         self._params = read.parameters(totals, "totals")
         self._params["in_rows"] = read.count(totals, "params_in_rows", "totals")
         self._rows = [read.row(row, f"rows[{i}]") for i, row in enumerate(read.objects(d, "rows"))]
+        told = set()
+        for i, row in enumerate(self._rows):
+            one = (row["path"], row["status"], row["ordinal"])
+            if one in told:
+                read.fail(f"rows[{i}]", "is the second row of one call")
+            told.add(one)
         self._gaps = read.texts(d, "gaps")
         self._unruled = read.pairs(d, "unruled", type=str, calls=int)
         operators = read.get(d, "operators", "", dict) if "operators" in d else {"unruled": []}

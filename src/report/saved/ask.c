@@ -83,15 +83,18 @@ lam_held lmi_saved_held_of(const char *name) {
     return (lam_held)h;
 }
 
+static const char not_whole[] = "a number in it is no whole number of at least 0",
+                  too_large[] = "a number in it is larger than any that lamina writes";
+
 lam_status lmi_saved_int(const lmi_saved *s, sqlite3_stmt *q, int column, int64_t *out) {
     *out = -1;
     switch (sqlite3_column_type(q, column)) {
     case SQLITE_NULL: return LAM_OK;
     case SQLITE_INTEGER: *out = sqlite3_column_int64(q, column); break;
     case SQLITE_FLOAT: /* SQLite reads integers beyond 64 bits as floats */
-        if (sqlite3_column_double(q, column) >= 0x1p63) *out = INT64_MAX;
+        if (sqlite3_column_double(q, column) >= 0x1p63) return lmi_saved_wrong(s, too_large);
     }
-    return *out >= 0 ? LAM_OK : lmi_saved_wrong(s, "a number in it is none of at least 0");
+    return *out >= 0 ? LAM_OK : lmi_saved_wrong(s, not_whole);
 }
 
 lam_status lmi_saved_text(lmi_saved *s, sqlite3_stmt *q, int column, const char **out) {
@@ -101,16 +104,28 @@ lam_status lmi_saved_text(lmi_saved *s, sqlite3_stmt *q, int column, const char 
     return *out ? LAM_OK : lmi_nomem(s->w.e);
 }
 
+/* The column has `[value,"state"]`, without spaces. */
 lam_status lmi_saved_count(const lmi_saved *s, sqlite3_stmt *q, int column, lam_count *out) {
-    int64_t n;
+    const lmi_wide most = ((lmi_wide)UINT32_MAX << 63) + INT64_MAX;
+    const char *at = (const char *)sqlite3_column_text(q, column);
+    lmi_wide n = 0;
     *out = lmi_unknown();
-    LAM_TRY(lmi_saved_int(s, q, column, &n));
-    const char *state = (const char *)sqlite3_column_text(q, column + 1);
-    if (n < 0 || !state) return LAM_OK;
-    for (int i = LAM_EXACT; i <= LAM_UNKNOWN; i++)
-        if (strcmp(state, lam_state_name((lam_state)i)) == 0) {
-            *out = (lam_count){n, n == INT64_MAX, (lam_state)i};
-            return LAM_OK;
-        }
+    if (!at && sqlite3_errcode(s->db) == SQLITE_NOMEM) return lmi_nomem(s->w.e);
+    if (!at || strncmp(at, "[null,", 6) == 0) return LAM_OK;
+    const char *first = ++at;
+    for (; *at >= '0' && *at <= '9'; at++) {
+        n = 10 * n + (*at - '0');
+        if (n > most) return lmi_saved_wrong(s, too_large);
+    }
+    if (at == first || *at != ',') return lmi_saved_wrong(s, not_whole);
+    if (strcmp(++at, "null]") == 0) return LAM_OK;
+    for (int i = LAM_EXACT; i <= LAM_UNKNOWN; i++) {
+        const char *name = lam_state_name((lam_state)i);
+        size_t length = strlen(name);
+        if (*at != '"' || strncmp(at + 1, name, length) != 0 || strcmp(at + 1 + length, "\"]") != 0) continue;
+        *out = lmi_of_wide(n);
+        out->state = (lam_state)i;
+        return LAM_OK;
+    }
     return lmi_saved_wrong(s, "a number in it has no known state");
 }

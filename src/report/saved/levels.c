@@ -86,7 +86,7 @@ static lam_status take_operators(lmi_saved *s, sqlite3_stmt *q, lmi_level_node *
     node->shape.sizes = lmi_alloc(&s->w.o->arena, (uint64_t)(ndim < 0 ? 0 : ndim), sizeof(int64_t));
     if (!node->op || !node->shape.sizes) return lmi_nomem(s->w.e);
     if (!known) node->shape.ndim = -1;
-    for (int i = 0; i < 3; i++) LAM_TRY(lmi_saved_count(s, q, 10 + 2 * i, counts[i]));
+    for (int i = 0; i < 3; i++) LAM_TRY(lmi_saved_count(s, q, 10 + i, counts[i]));
     return LAM_OK;
 }
 
@@ -221,10 +221,9 @@ static const char nodes[] =
     "SELECT l.key, n.key, json_extract(n.value, '$.node'), json_extract(n.value, '$.name'), "
     "json_extract(n.value, '$.type'), json_extract(n.value, '$.path'), json_extract(n.value, '$.call'), "
     "json_extract(n.value, '$.calls'), json_array_length(n.value, '$.operators'), "
-    "CASE json_type(n.value, '$.shape') WHEN 'array' THEN json_array_length(n.value, '$.shape') END, "
-    "json_extract(n.value, '$.macs.value'), json_extract(n.value, '$.macs.state'), "
-    "json_extract(n.value, '$.flops.value'), json_extract(n.value, '$.flops.state'), "
-    "json_extract(n.value, '$.bytes.value'), json_extract(n.value, '$.bytes.state') FROM " EACH_NODE;
+    "CASE json_type(n.value, '$.shape') WHEN 'array' THEN json_array_length(n.value, '$.shape') "
+    "END, " LMI_SAVED_COUNT("n.value", "macs") ", " LMI_SAVED_COUNT("n.value", "flops") ", " LMI_SAVED_COUNT(
+        "n.value", "bytes") " FROM " EACH_NODE;
 
 static lam_status take_levels(lmi_saved *s) {
     lmi_outline *o = s->w.o;

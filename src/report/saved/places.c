@@ -86,12 +86,21 @@ static lam_status grow_at(lmi_saved *s, sqlite3_stmt *q, void *to) {
     return find_node(by->g, path, of_row);
 }
 
+/* True if a row is there twice: one call, or one place without a call. */
+static const char repeated[] =
+    "SELECT count(*) > 0 FROM (SELECT 1 FROM json_each(?1, '$.rows') WHERE json_type(value, '$.status') = "
+    "'text' GROUP BY json_extract(value, '$.path'), json_extract(value, '$.status'), json_extract(value, "
+    "'$.call') HAVING count(*) > 1)";
+
 static lam_status grow(growing *g) {
     lmi_saved *s = g->s;
     int32_t root;
+    bool twice;
     LAM_TRY(add_node(g, -1, "", "", &root));
     LAM_TRY(lmi_saved_each(s, "SELECT " PATH " FROM json_each(?1, '$.tree')", grow_at, &(growth){g, false}));
-    return lmi_saved_each(s, "SELECT " PATH " FROM json_each(?1, '$.rows')", grow_at, &(growth){g, true});
+    LAM_TRY(lmi_saved_each(s, "SELECT " PATH " FROM json_each(?1, '$.rows')", grow_at, &(growth){g, true}));
+    LAM_TRY(lmi_saved_truth(s, repeated, &twice));
+    return twice ? lmi_saved_wrong(s, "it has two rows of one call") : LAM_OK;
 }
 
 /* Puts the nodes into depth-first order; `index` has the position of each. */
@@ -151,7 +160,8 @@ lam_status lmi_saved_place(const lmi_saved *s, const char *path, const char *wro
 
 /* -- numbers --------------------------------------------------------------------------------------------- */
 
-/* The path of each number in a row; counts have their state beside them. */
+/* The path of each count in a row, and in the totals of a report whose rows have it. The rows of every report
+ * have the first four. */
 static const struct {
     lmi_own_number k;
     const char *path;
@@ -168,15 +178,19 @@ static const struct {
               {LMI_OWN_BACK_MACS, "recompute.macs"},
               {LMI_OWN_BACK_FLOPS, "recompute.flops"},
               {LMI_OWN_BACK_READ, "recompute.bytes_read"},
-              {LMI_OWN_BACK_WRITTEN, "recompute.bytes_written"}},
-  wholes[] = {{LMI_OWN_TIME, "time.forward.self"},
-              {LMI_OWN_TOTAL_TIME, "time.forward.total"},
-              {LMI_OWN_BACK_TIME, "time.backward.self"},
-              {LMI_OWN_BACK_TIME, "time.recompute.self"},
-              {LMI_OWN_ALLOCATED, "memory.own.forward.allocated"},
-              {LMI_OWN_RETAINED, "memory.own.forward.retained"},
-              {LMI_OWN_PEAK, "memory.total.forward.peak"}};
-enum { N_COUNTS = sizeof counts / sizeof *counts, N_WHOLES = sizeof wholes / sizeof *wholes };
+              {LMI_OWN_BACK_WRITTEN, "recompute.bytes_written"}};
+/* Other numbers, and what a report has if the rows of calls have them. */
+static const struct {
+    lmi_own_number k;
+    const char *path, *whole;
+} wholes[] = {{LMI_OWN_TIME, "time.forward.self", "time.forward"},
+              {LMI_OWN_TOTAL_TIME, "time.forward.total", "time.forward"},
+              {LMI_OWN_BACK_TIME, "time.backward.self", "time.backward"},
+              {LMI_OWN_BACK_TIME, "time.recompute.self", "time.recompute"},
+              {LMI_OWN_ALLOCATED, "memory.own.forward.allocated", "memory"},
+              {LMI_OWN_RETAINED, "memory.own.forward.retained", "memory"},
+              {LMI_OWN_PEAK, "memory.total.forward.peak", "memory"}};
+enum { N_ALWAYS = 4, N_COUNTS = sizeof counts / sizeof *counts, N_WHOLES = sizeof wholes / sizeof *wholes };
 enum { TYPE, STATUS, INPUTS, OUTPUTS, HEALTH, BACK_HEALTH, FIRST };
 
 /* "8×64×56×56 float32, 8 int64 +2" for a list of tensors, as in an outline of a model. */
@@ -193,10 +207,32 @@ static void put_question(lmi_buf *b) {
                    "inputs") ", " TENSORS("outputs") ", json_extract(value, '$.health.forward'), "
                                                      "json_extract(value, '$.health.backward')");
     for (int i = 0; i < N_COUNTS; i++)
-        lmi_putf(b, ", json_extract(value, '$.%s.value'), json_extract(value, '$.%s.state')", counts[i].path,
-                 counts[i].path);
+        lmi_putf(b, ", " LMI_SAVED_COUNT("value", "%s"), counts[i].path, counts[i].path);
     for (int i = 0; i < N_WHOLES; i++) lmi_putf(b, ", json_extract(value, '$.%s')", wholes[i].path);
     lmi_put(b, " FROM json_each(?1, '$.rows') r");
+}
+
+typedef struct numbered {
+    bool counts[N_COUNTS], wholes[N_WHOLES];
+} numbered;
+
+static lam_status take_numbered(lmi_saved *s, sqlite3_stmt *q, void *to) {
+    numbered *has = to;
+    (void)s;
+    for (int k = 0; k < N_COUNTS; k++) has->counts[k] = k < N_ALWAYS || sqlite3_column_int(q, k);
+    for (int k = 0; k < N_WHOLES; k++) has->wholes[k] = sqlite3_column_int(q, N_COUNTS + k) != 0;
+    return LAM_OK;
+}
+
+/* Finds the numbers that rows have; in a row that lacks one of them it is unknown. */
+static lam_status find_numbered(lmi_saved *s, numbered *has) {
+    lmi_buf *b = &s->w.text;
+    lmi_buf_clear(b);
+    for (int k = 0; k < N_COUNTS + N_WHOLES; k++)
+        lmi_putf(b, "%s json_type(?1, '$.%s%s') = 'object'", k ? "," : "SELECT",
+                 k < N_COUNTS ? "totals." : "", k < N_COUNTS ? counts[k].path : wholes[k - N_COUNTS].whole);
+    LAM_TRY(lmi_buf_status(b, s->w.e));
+    return lmi_saved_each(s, lmi_buf_text(b), take_numbered, has);
 }
 
 static lmi_place_state state_of(const char *status) {
@@ -238,23 +274,23 @@ static lam_status look(lmi_saved *s, sqlite3_stmt *q, int32_t i) {
     return LAM_OK;
 }
 
-static lam_status add_row(lmi_saved *s, sqlite3_stmt *q, int32_t i) {
+static lam_status add_row(lmi_saved *s, sqlite3_stmt *q, const numbered *has, int32_t i) {
+    int64_t calls = s->w.own[LMI_OWN_CALLS][i];
     LAM_TRY(look(s, q, i));
+    bool called = s->w.own[LMI_OWN_CALLS][i] > calls;
     int column = FIRST;
-    for (int k = 0; k < N_COUNTS; k++, column += 2) {
+    for (int k = 0; k < N_COUNTS; k++, column++) {
         lam_count c;
-        if (sqlite3_column_type(q, column + 1) == SQLITE_NULL) continue; /* it is not counted */
         LAM_TRY(lmi_saved_count(s, q, column, &c));
-        lmi_add_own(&s->w, counts[k].k, i, c);
+        if (has->counts[k] || c.state != LAM_UNKNOWN) lmi_add_own(&s->w, counts[k].k, i, c);
     }
     for (int k = 0; k < N_WHOLES; k++, column++) {
         int64_t n, *most = &s->w.own[LMI_OWN_PEAK][i];
         LAM_TRY(lmi_saved_int(s, q, column, &n));
-        if (n < 0) continue;
-        if (wholes[k].k != LMI_OWN_PEAK)
-            lmi_add_own(&s->w, wholes[k].k, i, lmi_exact(n));
-        else if (n > *most)
-            *most = n;
+        if (wholes[k].k == LMI_OWN_PEAK)
+            *most = n > *most ? n : *most;
+        else if (n >= 0 || (called && has->wholes[k]))
+            lmi_add_own(&s->w, wholes[k].k, i, lmi_count_of(n));
     }
     return LAM_OK;
 }
@@ -376,7 +412,9 @@ static lam_status take_look(lmi_saved *s, sqlite3_stmt *q, void *to) {
 lam_status lmi_saved_numbers(lmi_saved *s) {
     lmi_taking *w = &s->w;
     sqlite3_stmt *q = NULL;
+    numbered has = {0};
     bool more = true;
+    LAM_TRY(find_numbered(s, &has));
     lmi_buf_clear(&w->text);
     put_question(&w->text);
     LAM_TRY(lmi_buf_status(&w->text, w->e));
@@ -385,7 +423,7 @@ lam_status lmi_saved_numbers(lmi_saved *s) {
         const int32_t *place = lmi_vec_at(&s->of_row, row);
         status = lmi_saved_next(s, q, &more);
         if (status != LAM_OK || !more || !place) break;
-        status = add_row(s, q, *place);
+        status = add_row(s, q, &has, *place);
     }
     sqlite3_finalize(q);
     if (status != LAM_OK) return status;

@@ -50,11 +50,13 @@ static lam_status open_file(lmi_saved *s) {
 /* -- all ------------------------------------------------------------------------------------------------- */
 
 static lam_status check(lmi_saved *s) {
-    bool valid, ours;
+    bool valid, ours, rows;
     LAM_TRY(lmi_saved_truth(s, "SELECT json_valid(?1)", &valid));
     if (!valid) return lmi_saved_wrong(s, "it is no JSON");
     LAM_TRY(lmi_saved_truth(s, "SELECT json_extract(?1, '$.schema') = 'lamina.report/1'", &ours));
-    return ours ? LAM_OK : lmi_saved_wrong(s, "its \"schema\" is not \"lamina.report/1\"");
+    if (!ours) return lmi_saved_wrong(s, "its \"schema\" is not \"lamina.report/1\"");
+    LAM_TRY(lmi_saved_truth(s, "SELECT json_type(?1, '$.rows') = 'array'", &rows));
+    return rows ? LAM_OK : lmi_saved_wrong(s, "it has no list of \"rows\"");
 }
 
 static lam_status take(lmi_saved *s) {

@@ -40,7 +40,7 @@ lam_status lmi_saved_each(lmi_saved *s, const char *sql, lmi_saved_row row, void
  * pointer. */
 lam_status lmi_saved_list(lmi_saved *s, const char *sql, lmi_saved_row row, size_t size, int32_t *n,
                           void *out);
-/* A whole number of at least 0; -1 if it is missing or null, and 2^63 - 1 if it is larger than that. */
+/* A whole number of at least 0; -1 if it is missing or null. */
 lam_status lmi_saved_int(const lmi_saved *s, struct sqlite3_stmt *q, int column, int64_t *out);
 /* The phase with this name; an error if there is none. */
 lam_status lmi_saved_phase_of(const lmi_saved *s, const char *name, uint8_t *out);
@@ -50,7 +50,10 @@ lam_held lmi_saved_held_of(const char *name);
 lam_status lmi_saved_truth(lmi_saved *s, const char *sql, bool *out);
 /* A text, kept once; "" if it is missing. */
 lam_status lmi_saved_text(lmi_saved *s, struct sqlite3_stmt *q, int column, const char **out);
-/* A number and its state from two columns; unknown if they are missing. */
+/* The columns of the count at a path: its value and its state as text, for SQLite reads numbers of more than
+ * 64 bits as floats. */
+#define LMI_SAVED_COUNT(from, path) "json_extract(" from ", '$." path ".value', '$." path ".state')"
+/* The count of such a column; unknown if it is missing. */
 lam_status lmi_saved_count(const lmi_saved *s, struct sqlite3_stmt *q, int column, lam_count *out);
 
 /* The place of a path, before some are combined; `wrong` is the error if no row has it. */

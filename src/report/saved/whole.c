@@ -40,9 +40,7 @@ static lam_status take_count(lmi_saved *s, sqlite3_stmt *q, void *to) { return l
 
 static lam_status take_total(lmi_saved *s, const char *phase, const char *name, lam_count *to) {
     char sql[160];
-    snprintf(sql, sizeof sql,
-             "SELECT json_extract(?1, '$.totals.%s%s.value'), json_extract(?1, '$.totals.%s%s.state')", phase,
-             name, phase, name);
+    snprintf(sql, sizeof sql, "SELECT " LMI_SAVED_COUNT("?1", "totals.%s%s"), phase, name, phase, name);
     return lmi_saved_each(s, sql, take_count, to);
 }
 
@@ -209,7 +207,7 @@ static lam_status take_memory(lmi_saved *s) {
         "json_extract(v, '$.elsewhere'), json_extract(v, '$.rss.open'), json_extract(v, '$.rss.peak'), "
         "json_extract(v, '$.rss.close'), json_extract(v, '$.source'), json_extract(v, '$.peak_phase'), "
         "json_extract(v, '$.peak_in') FROM (SELECT json_extract(?1, '$.memory') AS v) WHERE "
-        "json_extract(v, '$.peak') >= 0",
+        "json_extract(v, '$.peak') IS NOT NULL",
         take_memory_row, y));
     if (!o->memory) return LAM_OK; /* it was not measured */
     return lmi_saved_each(s, "SELECT key, value FROM json_each(?1, '$.memory.held')", take_held, y->held);
