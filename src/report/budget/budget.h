@@ -58,7 +58,7 @@ typedef struct lmi_held_to {
     lmi_wide most;
     const char *text; /* "2G", "5 %" */
     const char *why;  /* why the total is not complete; NULL: it is */
-    int32_t n_parts, n_more; /* n_more: parts that are left out */
+    int32_t n_parts, n_more; /* n_more: parts that are left out, also those of more than 64 bits */
     lmi_grown part[LMI_MOST_PARTS];
 } lmi_held_to;
 

@@ -118,13 +118,16 @@ lam_status lmi_find_parts(lam_check *k, lmi_held_to *h, const lam_costs *c, cons
                           const lmi_outline *both, lam_error *e) {
     const lmi_outline *all = both ? both : o;
     candidate *found = calloc((size_t)all->n + 1, sizeof *found);
-    int32_t n = 0;
+    int32_t n = 0, cut = 0;
     lam_status s = found ? LAM_OK : lmi_nomem(e);
-    for (int32_t i = 0; s == LAM_OK && i < all->n; i++)
-        if (take(o, both, h->of, i, &found[n])) n++;
+    for (int32_t i = 0; s == LAM_OK && i < all->n; i++) {
+        if (!take(o, both, h->of, i, &found[n])) continue;
+        bool fits = found[n].now < INT64_MAX; /* else it was cut, and says nothing of the layer's share */
+        *(fits ? &n : &cut) += 1;
+    }
     if (n) qsort(found, (size_t)n, sizeof *found, more);
     for (int32_t i = 0; s == LAM_OK && i < n && i < LMI_MOST_PARTS; i++) s = keep(k, h, c, all, &found[i], e);
-    h->n_more = n > LMI_MOST_PARTS ? n - LMI_MOST_PARTS : 0;
+    h->n_more = cut + (n > LMI_MOST_PARTS ? n - LMI_MOST_PARTS : 0);
     free(found);
     return s;
 }

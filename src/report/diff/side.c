@@ -160,8 +160,9 @@ lam_count lmi_diff_own(const lmi_diff_side *s, lmi_diff_metric k, int32_t place)
         if (part < 0 || !s->o.own[part]) continue;
         int64_t n = s->o.own[part][place];
         lam_state state = s->o.state[part] ? (lam_state)s->o.state[part][place] : LAM_EXACT;
-        if (state == LAM_AT_LEAST && n == 0) state = LAM_UNKNOWN; /* at least 0 says nothing */
-        sum = lmi_sum(sum, (lam_count){n, 0, state});
+        /* At least 0 says nothing, nor does a number of more than 64 bits, which was cut. */
+        bool told = state != LAM_AT_LEAST || (n > 0 && n < INT64_MAX);
+        sum = lmi_sum(sum, told ? (lam_count){n, 0, state} : lmi_unknown());
     }
     return sum;
 }

@@ -9,6 +9,7 @@
 
 static const char FILE_NAME[] = "test_report_budget_saved.json";
 static const char *write_as; /* the format of a verdict; NULL: text */
+static bool huge;            /* its fc has 2^66 MACs */
 static const char *made_of;  /* what the build arguments are said to be, NULL: nothing */
 static bool measured;        /* times and memory */
 
@@ -17,7 +18,8 @@ static bool measured;        /* times and memory */
 static lam_model *model(bool more, bool unknown) {
     net n = net_new();
     net_calls c = net_plain(&n);
-    net_mm(&n, (op_at){c.fc, -1, LAM_FORWARD, 0}, 2, 3, 4);
+    const int64_t most = 1 << 22;
+    net_mm(&n, (op_at){c.fc, -1, LAM_FORWARD, 0}, huge ? most : 2, huge ? most : 3, huge ? most : 4);
     net_mm(&n, (op_at){c.mine, -1, LAM_FORWARD, 0}, 2, 4, 5);
     if (more) {
         net_mm(&n, (op_at){c.mine, -1, LAM_FORWARD, 0}, 2, 4, 1);
@@ -87,6 +89,29 @@ static void nothing_has_changed(void **state) {
     save(false);
     assert_int_equal(verdict(false, false, NULL, false), LAM_WITHIN);
     show_has("net:Net: within budget\n  macs    64, was 64\n");
+}
+
+/* A layer's number has 64 bits, and none that was cut is told. */
+static void numbers_of_more_than_64_bits(void **state) {
+    (void)state;
+    lam_check *k = NULL;
+    lam_budget *b = NULL;
+    huge = true;
+    save(false);
+    assert_int_equal(verdict(false, false, NULL, false), LAM_WITHIN);
+    show_has("  macs    73.8 E, was 73.8 E\n");
+    lam_model *m = model(false, false);
+    lam_costs *c = costs_of(m, NULL);
+    huge = false;
+    assert_int_equal(lam_budget_new(&b, NULL), LAM_OK);
+    assert_int_equal(lam_budget_max(b, "macs=1", NULL), LAM_OK);
+    assert_int_equal(lam_check_new(&k, "net:Net", c, b, NULL), LAM_OK);
+    assert_int_equal(lam_checks_write((const lam_check *const[]){k}, 1, NULL, show_sink(), NULL), LAM_OK);
+    show_has("\n      mine (Mine): 40, 0.00 %, by its own aten::mm 40\n      1 more layer\n");
+    lam_check_free(k);
+    lam_budget_free(b);
+    lam_costs_free(c);
+    lam_model_free(m);
 }
 
 static void other_build_arguments_are_told(void **state) {
@@ -227,6 +252,7 @@ static void what_can_not_be_compared(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nothing_has_changed),
+        cmocka_unit_test(numbers_of_more_than_64_bits),
         cmocka_unit_test(other_build_arguments_are_told),
         cmocka_unit_test(a_backward_in_one_of_the_runs),
         cmocka_unit_test(what_is_new_or_grew_is_named),
