@@ -73,7 +73,8 @@ static lam_status read_run_row(lam_recording *r, sqlite3_stmt *s, lam_error *e) 
     LAM_TRY(lmi_db_text(d, s, 11, &r->arena, &to->lamina, e));
     LAM_TRY(lmi_db_int(d, s, 12, false, INT32_MAX, "the run's process", &to->pid, e));
     to->gone = !to->ended_unix_ns && to->host && to->pid > 0 && lmi_is_gone(to->host, to->pid);
-    to->cut = !to->ended_unix_ns && d->no_log;
+    /* The recorder of a later run has merged the log of this one. */
+    to->cut = !to->ended_unix_ns && d->no_log && sqlite3_column_int(s, 13);
     return LAM_OK;
 }
 
@@ -83,7 +84,8 @@ static lam_status read_run(lam_recording *r, int64_t run, lam_error *e) {
     LAM_TRY(
         lmi_db_prepare(&r->db, &s,
                        "SELECT id, started_unix_ns, seen_unix_ns, ended_unix_ns, rank, world, every, dropped,"
-                       " command, host, torch, lamina, pid FROM runs WHERE ?1 = 0 OR id = ?1"
+                       " command, host, torch, lamina, pid, id = (SELECT max(id) FROM runs) FROM runs"
+                       " WHERE ?1 = 0 OR id = ?1"
                        " ORDER BY id DESC LIMIT 1",
                        e));
     sqlite3_bind_int64(s, 1, run);

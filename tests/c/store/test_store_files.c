@@ -79,6 +79,13 @@ static void a_copy_without_its_log_says_so(void **state) {
     lam_recording *r = open_recording(file, 0, 0);
     assert_true(lam_recording_run(r)->cut);
     lam_recording_free(r);
+
+    /* the recorder of a later run has written back all of it */
+    assert_int_equal(lam_recorder_close(step_recorder(file, 0, 1), NULL), LAM_OK);
+    r = open_recording(file, 1, 0);
+    assert_false(lam_recording_run(r)->cut);
+    assert_int_equal(lam_recording_run(r)->ended_unix_ns, 0);
+    lam_recording_free(r);
     assert_int_equal(lam_recording_open(&r, step_recording("whole.lamina", 0, 1, 1), 0, 0, NULL), LAM_OK);
     assert_false(lam_recording_run(r)->cut);
     lam_recording_free(r);
