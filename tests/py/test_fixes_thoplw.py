@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import csv
 import io
+from contextlib import suppress
 
 import nets
 import pytest
@@ -98,6 +99,16 @@ def test_scripted_child_is_named_unknown(capsys):
 def test_what_was_silently_0_is_named(layer, capsys):
     lamina.profile(nn.Sequential(layer), x(3, 2, 4))
     assert type(layer).__name__ in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("root", "named"),
+    [(nn.LSTM(4, 4), True), (nn.GELU(), True), (nets.Owner(), True), (nets.TwoInputs(), False)],
+    ids=lambda v: type(v).__name__,
+)
+def test_a_root_that_does_work_itself_is_named(root, named, capsys):
+    lamina.profile(root, (x(2, 4),) * (2 - named))
+    assert (type(root).__name__ in capsys.readouterr().out) == named
 
 
 def test_an_exception_leaves_nothing():
@@ -195,6 +206,21 @@ def test_custom_ops_get_live_tensors_and_override():
     assert macs == 1000 + 20  # the layer's own child is counted by its rule too
     assert params == 20 + 20
     assert profile(nn.Sequential(nn.Linear(4, 4)), x(), custom_ops={nn.Linear: count})[0] == 1000
+
+
+def test_custom_op_of_a_layer_whose_first_call_raised():
+    class Tried(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.fc = nn.Linear(4, 4)
+
+        def forward(self, x):
+            with suppress(RuntimeError):
+                self.fc(x[:, 1:])
+            return self.fc(x)
+
+    macs, params, _ = profile(Tried(), x(), custom_ops={nn.Linear: lambda *_: 8})
+    assert (macs, macs.state, params) == (8, "exact", 20)
 
 
 def test_custom_op_that_returns_none_leaves_the_layer_out():

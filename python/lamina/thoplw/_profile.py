@@ -6,6 +6,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from contextlib import contextmanager
+from itertools import islice
 from operator import index
 from typing import TYPE_CHECKING, Any
 
@@ -94,11 +95,13 @@ class _Custom:
         """A function for the core that returns the result of the user-defined function for a call's
         number."""
         layers = dict(root.named_modules(remove_duplicate=False))
+        events = seen._model.events() if self.ops else []
+        left = {layer: iter(results) for layer, results in self._results.items()}
         told: dict[int, Any] = {}
         for row in seen.rows if self.ops else ():
-            results = self._results.get(id(layers.get(row.path)), ()) if row.event >= 0 else ()
-            if 0 <= row.ordinal < len(results):
-                macs = results[row.ordinal]
+            if row.event < 0 or events[row.event]["failed"]:  # no hook sees a call that raised
+                continue
+            for macs in islice(left.get(id(layers.get(row.path)), iter(())), 1):
                 told[row.event] = "omit" if macs is None else (_whole(row.type, macs),)
         return told.get
 

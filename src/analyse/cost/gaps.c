@@ -238,6 +238,14 @@ static lam_status name_unruled(lmi_work *w, int32_t module, int32_t calls, lmi_m
     return LAM_OK;
 }
 
+/* True for a root whose work and parameters are those of the layers in it. */
+static bool only_holds(const lam_model *m, const lam_module *mod) {
+    const lam_place *p = mod->n_places > 0 ? &m->places[mod->places[0]] : NULL;
+    bool owns = false;
+    for (int32_t i = 0; i < mod->n_owned; i++) owns = owns || !mod->owned[i].is_buffer;
+    return p && p->parent < 0 && p->n_children > 0 && !owns;
+}
+
 /* True for a class without a rule. A convention that leaves such layers out names all of them, called or
  * not. */
 static bool passed_over(const lmi_work *w, int32_t module) {
@@ -245,8 +253,7 @@ static bool passed_over(const lmi_work *w, int32_t module) {
     const char *name = lam_word_name(mod->word);
     /* Among the containers only Sequential itself is not named. */
     bool plain = name && strcmp(name, "Sequential") == 0 && (mod->flags & LAM_MODULE_EXACT);
-    if (plain || (mod->n_places > 0 && w->m->places[mod->places[0]].parent < 0)) return false;
-    return !lmi_rule_for(w->cv, mod);
+    return !plain && !only_holds(w->m, mod) && !lmi_rule_for(w->cv, mod);
 }
 
 static lam_status unruled_omitted(lmi_work *w, lmi_map *seen, lam_error *e) {
