@@ -142,6 +142,26 @@ def test_multihead_attention_and_transformer():
     assert both.flops.state != "exact"
 
 
+class Attends(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(8))
+        self.attn = nn.MultiheadAttention(8, 2, batch_first=True)
+        self.fc = nn.Linear(8, 4)
+
+    def forward(self, x):
+        return self.fc(self.attn(x, x, x)[0] * self.scale)
+
+
+def test_a_layer_that_calls_no_layer_in_it_is_unknown(capsys):
+    with pytest.warns(UserWarning, match="MultiheadAttention"):
+        lamina.summary(Attends(), (5, 8))
+    assert ">= 160.00 MACs" in capsys.readouterr().out
+    root, attention, fc = crawl(Attends(), (5, 8))["layers"]
+    assert (root["grad_params"], attention["grad_params"], fc["grad_params"]) == (8, 288, 36)
+    assert (attention["macs"].state, fc["macs"], fc["macs"].state) == ("unknown", 160, "exact")
+
+
 def test_transformers_released_formula_is_a_bound_that_warns_and_never_a_rule():
     net = nn.Transformer(16, 4, 1, 1, 32, dropout=0.0)
     with pytest.warns(UserWarning, match="Transformer"):

@@ -82,7 +82,8 @@ def summary(
     style: str = "0.1.2",
     **unknown: Any,
 ) -> Report:
-    """Prints the table of layers and returns it as a report.
+    """Prints the table of layers and returns it as a report. An interpreter prints a result that is not
+    assigned, so write ``report = summary(...)`` there.
 
     Args:
         module, input_shape, dtype: as for :func:`crawl_module`.

@@ -71,8 +71,8 @@ static bool counts(const lmi_work *w, const lam_event *ev, const lmi_rule *r) {
     if (lmi_plain_holder(mod)) return false;
     if (w->cv->which == LMI_LEAF) {
         if (mod->flags & LAM_MODULE_LEAF) return true;
-        /* The released tool's formula for nn.Transformer is reached only when this layer alone is counted. */
-        if (w->c->released) return parametrized(mod, r) || (r && alone);
+        /* A layer that uses the weights of its children without calling them, as MultiheadAttention does. */
+        if (w->c->released) return parametrized(mod, r) || alone;
         return (r && works_itself(r)) || alone;
     }
     return (r && lmi_kind_family(r->kind) != LMI_F_hold) || alone;

@@ -287,8 +287,8 @@ static void never_called_is_named(void **state) {
     lam_costs_free(c);
     c = net_costs(m, "torchscan", true);
     PATHS(c, "", "first", "list.0", "tail");
-    expect(lam_costs_params(c).in_rows, 6 + 9 + 4, LAM_EXACT);
-    expect(lam_costs_row(c, 0)->params, 0, LAM_EXACT);
+    expect(lam_costs_params(c).in_rows, 7 + 6 + 9 + 4, LAM_EXACT);
+    expect(lam_costs_row(c, 0)->params, 7, LAM_EXACT);
     lam_costs_free(c);
     lam_model_free(m);
 }
@@ -338,6 +338,39 @@ static void uncalled_container(void **state) {
     expect(lam_costs_row(c, 1)->params, 5, LAM_EXACT);
     expect(lam_costs_row(c, 1)->total_params, 13, LAM_EXACT);
     expect(lam_costs_params(c).in_rows, 13, LAM_EXACT);
+    lam_costs_free(c);
+    lam_model_free(m);
+}
+
+/* A layer that uses what is in it without calling it has work and parameters of its own, which torchscan
+ * gave no row. thoplw's message names it, and a root that owns parameters. */
+static void uncalled_inside(void **state) {
+    (void)state;
+    net n = net_new();
+    int32_t root = net_module(&n, "Net", 0), attn = net_module(&n, "MultiheadAttention", 0), fc;
+    net_param(&n, root, "scale", SH(5));
+    net_param(&n, attn, "in_proj_weight", SH(6, 2));
+    int32_t p = net_place(&n, -1, "", root), q = net_place(&n, p, "attn", attn);
+    net_place(&n, q, "out_proj", net_linear(&n, 2, 2));
+    net_place(&n, p, "fc", fc = net_linear(&n, 2, 3));
+    int32_t r = net_call(&n, root, -1, SH(1, 2), 0, SH(1, 3), 0);
+    net_call(&n, attn, r, SH(1, 2), 0, SH(1, 2), 0);
+    net_call(&n, fc, r, SH(1, 2), 0, SH(1, 3), 0);
+    lam_model *m = net_done(&n);
+    lam_costs *c = net_costs(m, "torchscan", true);
+    PATHS(c, "", "attn", "fc");
+    expect(lam_costs_row(c, 1)->metric[LAM_MACS], 0, LAM_UNKNOWN);
+    expect(lam_costs_total(c, LAM_MACS), 6, LAM_AT_LEAST);
+    assert_string_equal(lam_costs_unruled(c, 0, NULL), "MultiheadAttention");
+    expect(lam_costs_row(c, 0)->params, 5, LAM_EXACT);
+    expect(lam_costs_row(c, 1)->params, 12 + 6, LAM_EXACT);
+    expect(lam_costs_row(c, 2)->params, 9, LAM_EXACT);
+    expect(lam_costs_params(c).in_rows, 32, LAM_EXACT);
+    lam_costs_free(c);
+    c = net_costs(m, "thoplw", true);
+    assert_string_equal(lam_costs_unruled(c, 0, NULL), "Net");
+    assert_string_equal(lam_costs_unruled(c, 1, NULL), "MultiheadAttention");
+    assert_null(lam_costs_unruled(c, 2, NULL));
     lam_costs_free(c);
     lam_model_free(m);
 }
@@ -563,15 +596,25 @@ static void a_root_that_is_a_layer(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_root_that_is_a_layer), cmocka_unit_test(two_parents_torchscan),
-        cmocka_unit_test(two_parents_thoplw),     cmocka_unit_test(spread_parameters),
-        cmocka_unit_test(two_parents_every_call), cmocka_unit_test(tied),
-        cmocka_unit_test(same_object_twice),      cmocka_unit_test(called_three_times),
-        cmocka_unit_test(never_called),           cmocka_unit_test(never_called_is_named),
-        cmocka_unit_test(stands_in_the_tree),     cmocka_unit_test(uncalled_container),
-        cmocka_unit_test(nothing_called),         cmocka_unit_test(covered_by_a_rule),
-        cmocka_unit_test(parametrized),           cmocka_unit_test(deep),
-        cmocka_unit_test(random_trees),           cmocka_unit_test(refuses),
+        cmocka_unit_test(a_root_that_is_a_layer),
+        cmocka_unit_test(two_parents_torchscan),
+        cmocka_unit_test(two_parents_thoplw),
+        cmocka_unit_test(spread_parameters),
+        cmocka_unit_test(two_parents_every_call),
+        cmocka_unit_test(tied),
+        cmocka_unit_test(same_object_twice),
+        cmocka_unit_test(called_three_times),
+        cmocka_unit_test(never_called),
+        cmocka_unit_test(never_called_is_named),
+        cmocka_unit_test(stands_in_the_tree),
+        cmocka_unit_test(uncalled_container),
+        cmocka_unit_test(nothing_called),
+        cmocka_unit_test(covered_by_a_rule),
+        cmocka_unit_test(uncalled_inside),
+        cmocka_unit_test(parametrized),
+        cmocka_unit_test(deep),
+        cmocka_unit_test(random_trees),
+        cmocka_unit_test(refuses),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
