@@ -22,18 +22,6 @@ void lmi_packet_free(lmi_packet *p) {
 
 /* -- the tree ---------------------------------------------------------------------------------- */
 
-uint64_t lmi_tree_hash(const lam_model *m) {
-    uint64_t hash = (uint64_t)lam_model_n_places(m);
-    for (int32_t i = 0; i < lam_model_n_places(m); i++) {
-        const lam_place *p = lam_model_place(m, i);
-        const char *type = lam_model_module(m, p->module)->type;
-        uint64_t both[3] = {hash, lmi_hash(p->name, strlen(p->name)) ^ (uint64_t)p->parent,
-                            lmi_hash(type, strlen(type))};
-        hash = lmi_hash(both, sizeof both);
-    }
-    return hash;
-}
-
 /* Adds `n`; the sum is unknown if either is. */
 static void add(int64_t *sum, int64_t n) {
     if (*sum >= 0) *sum = n < 0 || lmi_add_over(*sum, n, sum) ? UNKNOWN : *sum;
@@ -50,6 +38,20 @@ static void count_params(const lam_model *m, const lam_place *p, lmi_place_row *
         add(&to->params, t->numel);
         add(&to->local, t->numel < 0 ? UNKNOWN : t->numel - t->elsewhere);
     }
+}
+
+uint64_t lmi_tree_hash(const lam_model *m) {
+    uint64_t hash = (uint64_t)lam_model_n_places(m);
+    for (int32_t i = 0; i < lam_model_n_places(m); i++) {
+        const lam_place *p = lam_model_place(m, i);
+        const char *type = lam_model_module(m, p->module)->type;
+        lmi_place_row own;
+        count_params(m, p, &own);
+        uint64_t all[4] = {hash, lmi_hash(p->name, strlen(p->name)) ^ (uint64_t)p->parent,
+                           lmi_hash(type, strlen(type)), (uint64_t)own.params};
+        hash = lmi_hash(all, sizeof all);
+    }
+    return hash;
 }
 
 static void count_bytes(const lam_model *m, lmi_packet *p) {

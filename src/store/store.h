@@ -99,7 +99,7 @@ typedef struct lmi_packet {
 lmi_packet *lmi_packet_tree(const lam_model *m, const lam_step_info *info);
 lmi_packet *lmi_packet_step(const lam_model *m, const lam_step_info *info);
 void lmi_packet_free(lmi_packet *p);
-/* Equal for equal trees: for the same names and types of all places. */
+/* Equal for equal trees: for the same names, types and numbers of own parameters of all places. */
 uint64_t lmi_tree_hash(const lam_model *m);
 
 /* -- the queue between the threads (ring.c) -------------------------------------------------------------- */

@@ -297,6 +297,19 @@ def test_a_tree_that_changes(tmp_path):
     assert rows(file, "SELECT model, count(*) FROM places GROUP BY model") == [(1, 4), (2, 5)]
 
 
+@pytest.mark.parametrize("memory", [False, True])
+def test_a_layer_that_is_replaced_by_one_of_another_size(tmp_path, memory):
+    file = tmp_path / "run.lamina"
+    model = nn.Sequential(nn.LazyLinear(8), nn.Linear(8, 4))
+    with lamina.watch(model, every=1, file=file, memory=memory):
+        for layer in (None, nn.Linear(8, 4), nn.Linear(8, 40)):
+            model[1] = layer or model[1]
+            for _ in range(2):
+                model(torch.rand(2, 8)).sum().backward()
+    assert rows(file, "SELECT model, count(*) FROM steps GROUP BY model") == [(1, 4), (2, 2)]
+    assert rows(file, "SELECT params FROM models") == [(72 + 36,), (72 + 360,)]
+
+
 def test_runs_follow_each_other(tmp_path):
     file = tmp_path / "run.lamina"
     for _ in range(2):

@@ -9,11 +9,11 @@
 #include "process/clock.h"
 
 static void forget_tree(lmx_handover *h) {
-    lmi_vec types = h->types, places = h->places;
-    h->types = h->places = (lmi_vec){0};
-    for (size_t i = 0; i < types.n; i++) Py_DECREF(((PyObject **)types.data)[i]);
+    lmi_vec modules = h->modules, places = h->places;
+    h->modules = h->places = (lmi_vec){0};
+    for (size_t i = 0; i < modules.n; i++) Py_DECREF(((lmx_known_module *)modules.data)[i].type);
     for (size_t i = 0; i < places.n; i++) Py_DECREF(((lmx_place *)places.data)[i].name);
-    lmi_vec_free(&types);
+    lmi_vec_free(&modules);
     lmi_vec_free(&places);
 }
 
@@ -25,10 +25,12 @@ void lmx_handover_clear(lmx_handover *h) {
 
 /* True if the model has the modules and places that were handed over last. */
 static bool is_known(const lmx_handover *h, const lmx_tree *t) {
-    if (!h->places.n || t->nodes.n != h->types.n || t->places.n != h->places.n) return false;
-    PyTypeObject *const *types = h->types.data;
-    for (size_t i = 0; i < t->nodes.n; i++)
-        if (Py_TYPE(lmx_node_at(t, (int32_t)i)->object) != types[i]) return false;
+    if (!h->places.n || t->nodes.n != h->modules.n || t->places.n != h->places.n) return false;
+    const lmx_known_module *modules = h->modules.data;
+    for (size_t i = 0; i < t->nodes.n; i++) {
+        PyObject *object = lmx_node_at(t, (int32_t)i)->object;
+        if (object != modules[i].object || Py_TYPE(object) != modules[i].type) return false;
+    }
     const lmx_place *places = h->places.data;
     for (size_t i = 0; i < t->places.n; i++) {
         const lmx_place *now = lmx_place_at(t, (int32_t)i);
@@ -41,12 +43,13 @@ static bool is_known(const lmx_handover *h, const lmx_tree *t) {
 /* If memory runs out, no tree is known, and the next step is handed over whole. */
 static void keep_tree(lmx_handover *h, const lmx_tree *t) {
     forget_tree(h);
-    PyTypeObject **types = lmx_vec_push(&h->types, sizeof *types, t->nodes.n);
-    for (size_t i = 0; types && i < t->nodes.n; i++) {
-        types[i] = Py_TYPE(lmx_node_at(t, (int32_t)i)->object);
-        Py_INCREF((PyObject *)types[i]);
+    lmx_known_module *modules = lmx_vec_push(&h->modules, sizeof *modules, t->nodes.n);
+    for (size_t i = 0; modules && i < t->nodes.n; i++) {
+        PyObject *object = lmx_node_at(t, (int32_t)i)->object;
+        modules[i] = (lmx_known_module){Py_TYPE(object), object};
+        Py_INCREF((PyObject *)modules[i].type);
     }
-    lmx_place *places = types ? lmx_vec_push(&h->places, sizeof *places, t->places.n) : NULL;
+    lmx_place *places = modules ? lmx_vec_push(&h->places, sizeof *places, t->places.n) : NULL;
     for (size_t i = 0; places && i < t->places.n; i++) {
         places[i] = *lmx_place_at(t, (int32_t)i);
         Py_INCREF(places[i].name);

@@ -5,9 +5,14 @@
 
 #include "observe/capture.h"
 
+typedef struct lmx_known_module {
+    PyTypeObject *type; /* strong */
+    PyObject *object;   /* only compared: a layer that was replaced need not stay alive */
+} lmx_known_module;
+
 /* The tree of a root that the recorder has, and room to list calls and nodes in. All zero is empty. */
 typedef struct lmx_handover {
-    lmi_vec types;      /* PyTypeObject *, strong: of each node of the tree that was handed over last */
+    lmi_vec modules;    /* lmx_known_module: of each node of the tree that was handed over last */
     lmi_vec places;     /* lmx_place: its places, names strong */
     lmi_vec call_infos; /* lam_call_info */
     lmi_vec node_infos; /* lam_op_info */

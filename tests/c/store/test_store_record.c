@@ -117,22 +117,27 @@ static void runs_follow_each_other(void **state) {
     assert_null(r);
 }
 
-/* A tree that changed is another model of the same root. */
+/* A tree that changed is another model of the same root, also if a layer's parameters alone differ. */
 static void a_changed_tree_is_told_again(void **state) {
     (void)state;
     const char *file = step_file("changed.lamina");
     lam_recorder *w = step_recorder(file, 0, 1);
     step_put(w, 0, 1, true);
-    net n = net_new();
-    net_place(&n, -1, "", net_module(&n, "Net", LAM_MODULE_LEAF));
-    step_call(&n, 0, -1, 1000, 3000, 0);
-    lam_model *m = net_done(&n);
-    lam_step_info info = {.name = "Net", .number = 1, .unix_ns = 1, .t0_ns = 1};
-    assert_int_equal(lam_recorder_step(w, m, &info, NULL), LAM_OK);
+    for (int64_t i = 1; i <= 2; i++) {
+        net n = net_new();
+        net_place(&n, -1, "", net_module(&n, "Net", LAM_MODULE_LEAF));
+        net_param(&n, 0, "weight", SH(3 * i));
+        step_call(&n, 0, -1, 1000, 3000, 0);
+        lam_model *m = net_done(&n);
+        lam_step_info info = {.name = "Net", .number = i, .unix_ns = 1, .t0_ns = 1};
+        assert_int_equal(lam_recorder_step(w, m, &info, NULL), LAM_OK);
+    }
     assert_int_equal(lam_recorder_close(w, NULL), LAM_OK);
     lam_recording *r = open_recording(file, 0, 0);
-    assert_int_equal(lam_recording_run(r)->n_models, 2);
+    assert_int_equal(lam_recording_run(r)->n_models, 3);
     assert_int_equal(lam_recording_model(r, 1)->n_places, 1);
+    assert_int_equal(lam_recording_model(r, 1)->params, 3);
+    assert_int_equal(lam_recording_model(r, 2)->params, 6);
     lam_recording_free(r);
 }
 
