@@ -116,6 +116,14 @@ def test_backward(name):
 
 
 @watched
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("kind", [nn.BatchNorm2d, nn.InstanceNorm2d])
+def test_a_gradient_of_the_input_that_is_not_requested_does_not_count(kind, training):
+    net = kind(3, affine=True).train(training)
+    same(net, torch.rand(2, 3, 4, 4), convention="exact", backward=True)
+
+
+@watched
 @pytest.mark.parametrize("size", [32, 64])  # at 32 pictures of one pixel come, whose layout is both
 def test_training_with_channels_last(size):
     torchvision = pytest.importorskip("torchvision")

@@ -16,10 +16,28 @@ static int64_t in_training(const lam_op *op, lmi_kind k, const lmi_slots *s) {
     return saved < 0 ? -1 : saved > 0;
 }
 
+/* Leaves out the gradients that were not requested: torch's kernel without memory returns that of the input
+ * in any case, the others do not. */
+static void only_asked(const lam_op *op, const lmi_slots *s, lmi_facts *f) {
+    static const lmi_fact_id want[] = {LMI_FACT_want_x, LMI_FACT_want_w, LMI_FACT_want_b};
+    const lam_value *v = s->at[LMI_S_asked].value;
+    bool told = v && v->type == LAM_INTS && v->n == 3;
+    for (int32_t i = 0; told && i < op->sig->n_out; i++) {
+        const lam_op_arg *a = &op->sig->out[i];
+        if (!a->is_tensor || a->position < 0 || a->position > 2 || v->ints[a->position]) continue;
+        int64_t n = lmi_op_arg_numel(a), bytes = lmi_stored(n, lam_dtype_bits(a->dtype));
+        int64_t outs = lmi_fact_get(f, LMI_FACT_outs), outs_bytes = lmi_fact_get(f, LMI_FACT_outs_bytes);
+        lmi_fact_set(f, want[a->position], 0);
+        lmi_fact_set(f, LMI_FACT_outs, n < 0 || outs < 0 ? -1 : outs - n);
+        lmi_fact_set(f, LMI_FACT_outs_bytes, bytes < 0 || outs_bytes < 0 ? -1 : outs_bytes - bytes);
+    }
+}
+
 static void batch_norm(const lam_op *op, lmi_kind k, const lmi_slots *s, lmi_facts *f) {
     lmi_fact_set(f, LMI_FACT_chan, lmi_axis(lmi_op_in(op, s), 1));
     lmi_fact_set(f, LMI_FACT_training, in_training(op, k, s));
     lmi_fact_set(f, LMI_FACT_tracked, lmi_op_tensor(s, LMI_S_mean));
+    only_asked(op, s, f);
     int64_t mean = lmi_op_bytes(s, LMI_S_mean), var = lmi_op_bytes(s, LMI_S_var);
     lmi_fact_set(f, LMI_FACT_stats_bytes, mean < 0 || var < 0 || lmi_add_over(mean, var, &mean) ? -1 : mean);
 }

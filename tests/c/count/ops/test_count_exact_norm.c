@@ -160,8 +160,11 @@ static void batch_norm_backward(void **state) {
         in_tensor(1, SIZES(batch, chan, more));
         scales ? in_tensor(2, SIZES(chan)) : in_none(2);
         in_bool(7, training);
+        bool told = coin(), beyond = told && !want[0] && coin(); /* returned in any case, without memory */
+        if (told) in_ints(9, SIZES(want[0], want[1], want[2]));
         reads(2 * d.n), reads(scales ? chan : 0);
         outputs(want, 3, batch, chan, more, chan);
+        if (beyond) out_tensor(0, SIZES(batch, chan, more));
         bool x = want[0], w = want[1], b = want[2];
         if (!training && (x || w)) each(chan, 2); /* the root of the running variance */
         if (w || (x && training)) {
