@@ -410,6 +410,18 @@ def test_how_many_weights_of_targets_are_summed_is_not_known(targets):
     assert int(dry.flops) <= real.flops and int(dry.dmas) <= real.dmas
 
 
+@observed
+def test_what_a_power_series_moves_is_a_lower_bound():
+    class Runs(nn.Module):
+        def forward(self, x):
+            return torch.linalg.matrix_exp(x)
+
+    real = lamina.inspect(Runs(), torch.rand(4, 4), convention="exact")
+    dry = lamina.inspect(Runs(), torch.rand(4, 4), convention="exact", dry=True)
+    assert (dry.dmas, dry.dmas.state, dry.bytes_read.state) == (32, "at least", "at least")
+    assert dry.macs.state == "unknown" and dry.dmas <= real.dmas and dry.bytes_written <= real.bytes_written
+
+
 @watched
 @pytest.mark.parametrize("name", [*FUNCTIONS, *WAYS])
 def test_functions(name):

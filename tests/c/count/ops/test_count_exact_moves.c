@@ -418,6 +418,20 @@ static void undecided(void **state) {
     }
 }
 
+/* Only what comes in and what goes out, without an operator inside, is sure to move. */
+static void power_series(void **state) {
+    (void)state;
+    for (int i = 0; more(i, 5000); i++) {
+        reseed((uint64_t)i);
+        int64_t s[LAYER_NDIM];
+        int32_t n = random_shape(1, 3, s);
+        op_new(coin() ? "aten::linalg_matrix_exp" : "aten::matrix_exp");
+        reads(0, n, s);
+        writes(n, s);
+        op_proves_as(1 << LAM_MACS | NO_FLOPS, 1 << LAM_DMAS | 1 << LAM_BYTES_READ | 1 << LAM_BYTES_WRITTEN);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(moves),
@@ -437,6 +451,7 @@ int main(void) {
         cmocka_unit_test(fused_attention),
         cmocka_unit_test(fused_encoders),
         cmocka_unit_test(undecided),
+        cmocka_unit_test(power_series),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
