@@ -180,12 +180,21 @@ static void put_in_full(lmi_speaker *s, lam_count c) {
     lmi_put_grouped(&s->text, c);
 }
 
-/* Adds the effective work, if masks leave something out or may do so. */
+/* True if an operator that ran has a sparse factor, whose zeros take no part in the effective work. */
+static bool any_sparse(const lam_model *m) {
+    for (int32_t i = 0; i < m->n_ops; i++)
+        for (int32_t k = 0; k < m->ops[i].sig->n_in; k++)
+            if (m->ops[i].sig->in[k].sparse) return true;
+    return false;
+}
+
+/* Adds the effective work, if masks or sparse factors leave something out or may do so. */
 static void tell_effective(lmi_speaker *s, const lam_count metric[LAM_N_METRICS]) {
     lam_count macs = metric[LAM_EFFECTIVE_MACS];
     if (!lmi_has_metric(s->j->c, LAM_EFFECTIVE_MACS) || lmi_is_same(macs, metric[LAM_MACS])) return;
     put_work(s, macs, "MACs");
-    lmi_put(&s->text, " if masked attention scores are left out");
+    lmi_putf(&s->text, " if masked attention scores%s are left out",
+             any_sparse(s->j->m) ? " and zeros of sparse factors" : "");
     if (macs.state != metric[LAM_MACS].state) lmi_put(&s->text, "; values of some masks are not known");
     lmi_tell(s, macs.state == LAM_EXACT ? NULL : LMI_WARN, NULL);
 }

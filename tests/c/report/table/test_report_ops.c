@@ -252,6 +252,24 @@ static void effective_foot(void **state) {
     }
 }
 
+/* They name sparse factors only if there is one. */
+static void sparse_foot(void **state) {
+    (void)state;
+    net n = net_new();
+    net_calls k = net_plain(&n);
+    lam_op_arg in[] = {T(0, 10, 10), T(1, 10, 2)};
+    const lam_op_arg out[] = {T(0, 10, 2)};
+    in[0].sparse = true;
+    in[0].values = 10, in[0].stored = 30, in[0].stored_bytes = 200;
+    net_op_args(&n, "aten::mm", (op_at){k.fc, -1, LAM_FORWARD, 0}, in, 2, out, 1);
+    lam_model *m = net_done(&n);
+    lam_costs *c = net_costs(m, "exact", false);
+    show_as(c, "text", 120);
+    has(" 20 MACs if masked attention scores and zeros of sparse factors are left out\n");
+    lam_costs_free(c);
+    lam_model_free(m);
+}
+
 /* An unknown part of the backward is a lower bound, and an unknown whole a question mark. */
 static void not_known(void **state) {
     (void)state;
@@ -394,6 +412,7 @@ int main(void) {
         cmocka_unit_test(bytes_asked_for),
         cmocka_unit_test(copies),
         cmocka_unit_test(effective_foot),
+        cmocka_unit_test(sparse_foot),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
