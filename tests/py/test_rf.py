@@ -474,6 +474,26 @@ def test_what_may_be_less_says_at_most(forward, at_most):
     assert (row.rf_state, row.rf_at_most) == ("exact", at_most)
 
 
+@pytest.mark.parametrize(
+    "parts",
+    [
+        lambda y: y.chunk(2, -1),
+        lambda y: y.split(11, -1),
+        lambda y: y.tensor_split(2, -1),
+        lambda y: y[0].hsplit(2),
+    ],
+)
+def test_equal_parts_are_told_apart(parts):
+    def gated(m, x):
+        first, second = parts(m.conv(x))
+        return first * torch.sigmoid(second)
+
+    report = lamina.inspect(Does(gated, conv=nn.Conv1d(1, 1, 3)), torch.rand(1, 1, 24), ops=True)
+    row = report.rows[0]
+    assert (row.rf, row.rf_state, row.rf_at_most) == (14, "exact", False)
+    assert report.sees("", 0) == [(0, 13)]
+
+
 def test_mixed_axes_are_a_bound():
     class Patches(nn.Module):
         def forward(self, x):

@@ -220,16 +220,37 @@ static bool read_written(tracer *t, const lmi_edge *edge, lam_shape shape, int32
 
 static bool lead(tracer *t, lam_shape x, lam_shape out, const lmi_route *r, lmi_span *s, bool *windowed);
 
+/* The result of a splitting operator that the tensor is; -1: unknown. An operator inside it may have made the
+ * tensor: the result then has the same shape and place. */
+static int32_t which_part(const tracer *t, const lmi_edge *edge, int32_t op, const lam_op_arg *a) {
+    const lam_model *m = t->m;
+    const lam_op_sig *sig = m->ops[op].sig;
+    int32_t found = -1;
+    lmi_place mine, at;
+    if (edge->made == op && edge->nth < sig->n_out) return edge->nth;
+    bool placed =
+        edge->made >= 0 && lmi_place_of(m, m->edges, edge->made, edge->nth, a->ndim, a->sizes, &mine);
+    for (int32_t i = 0; i < sig->n_out; i++) {
+        const lam_op_arg *o = &sig->out[i];
+        if (!same_shape(a, (lam_shape){o->ndim, o->sizes})) continue;
+        if (placed && lmi_place_of(m, m->edges, op, i, o->ndim, o->sizes, &at) &&
+            !lmi_places_meet(&mine, &at))
+            continue;
+        if (found >= 0) return -1;
+        found = i;
+    }
+    return found;
+}
+
 /* The field of one part of a tensor that an operator split: maps the split tensor's field to this part. */
-static bool take_part(tracer *t, const lmi_edge *edge, lmi_span *spans) {
-    const lam_op_sig *sig = t->m->ops[edge->op].sig;
-    int32_t in = lmi_first_tensor(&t->m->ops[edge->op]);
+static bool take_part(tracer *t, const lmi_edge *edge, int32_t op, const lam_op_arg *a, lmi_span *spans) {
+    const lam_op_sig *sig = t->m->ops[op].sig;
+    int32_t in = lmi_first_tensor(&t->m->ops[op]);
     lmi_route r = {.among = -1};
     bool windowed = false;
-    if (in < 0 || edge->nth >= sig->n_out) return true;
-    if (!lmi_route_part(&t->work, sig, in, edge->nth, &r)) return false;
-    lam_shape x = {sig->in[in].ndim, sig->in[in].sizes},
-              out = {sig->out[edge->nth].ndim, sig->out[edge->nth].sizes};
+    if (in < 0 || sig->n_out == 0) return true;
+    if (!lmi_route_part(&t->work, sig, in, which_part(t, edge, op, a), &r)) return false;
+    lam_shape x = {sig->in[in].ndim, sig->in[in].sizes}, out = {a->ndim, a->sizes};
     for (int32_t k = 0; k < width(t); k++)
         if (!lead(t, x, out, &r, &spans[k], &windowed)) return false;
     return true;
@@ -258,12 +279,7 @@ static bool spans_of(tracer *t, const lmi_edge *edge, lmi_source s, const lam_op
     if (s.by == LMI_BY_INPUT && root >= 0 && s.index < t->m->events[root].n_in)
         index = t->inputs[t->of_input[root] + s.index];
     load(t, index, spans);
-    if (s.by == LMI_BY_OP && parts(t, s.index)) {
-        lmi_edge part = *edge;
-        part.op = s.index;
-        if (edge->op != s.index) part.nth = lmi_part_like(t->m->ops[s.index].sig, a);
-        if (part.nth >= 0) return take_part(t, &part, spans);
-    }
+    if (s.by == LMI_BY_OP && parts(t, s.index)) return take_part(t, edge, s.index, a, spans);
     if (s.by == LMI_BY_OP && !check_shape(t, spans, &t->m->ops[s.index], a)) return false;
     for (int32_t k = 0; s.by == LMI_BY_NOTHING && lmi_op_arg_numel(a) > 1 && k < width(t); k++)
         spans[k].least = true;

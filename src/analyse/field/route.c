@@ -118,29 +118,19 @@ bool lmi_way_unbind(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r)
 
 bool lmi_route_part(lmi_arena *a, const lam_op_sig *s, int32_t in, int32_t nth, lmi_route *r) {
     int32_t n = s->in[in].ndim;
-    bool gone = s->out[nth].ndim == n - 1;
+    bool gone = s->out[0].ndim == n - 1;
     int32_t dim = dim_at(s, gone ? 1 : 2, 0, n);
     int64_t before = 0;
     aligned(r, n, n);
     if (dim < 0) return true;
-    if (gone) {
-        to_one(r, n, dim, nth);
-        return true;
+    if (gone) to_one(r, n, dim, nth);
+    if (nth < 0 && dim < LMI_AXES) {
+        r->to[dim] = LMI_TO_ALL;
+        r->loose = true;
     }
+    if (gone || nth < 0) return true;
     for (int32_t i = 0; i < nth; i++) before += s->out[i].sizes[dim];
     return tap_same(a, r, dim, 1, 1, before, before);
-}
-
-int16_t lmi_part_like(const lam_op_sig *s, const lam_op_arg *like) {
-    int16_t found = -1;
-    for (int32_t i = 0; i < s->n_out; i++) {
-        const lam_op_arg *o = &s->out[i];
-        if (o->ndim != like->ndim || memcmp(o->sizes, like->sizes, (size_t)o->ndim * sizeof *o->sizes) != 0)
-            continue;
-        if (found >= 0) return -1;
-        found = (int16_t)i;
-    }
-    return found;
 }
 
 bool lmi_way_flip(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {

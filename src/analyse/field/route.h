@@ -53,10 +53,8 @@ typedef struct lmi_ways {
 } lmi_ways;
 bool lmi_ways_build(lmi_ways *w, lmi_arena *a);
 
-/* The route to part `nth` of an operator that splits its argument (split, unbind). */
+/* The route to part `nth` of an operator that splits its argument (split, unbind); -1: to an unknown one. */
 bool lmi_route_part(lmi_arena *a, const lam_op_sig *s, int32_t in, int32_t nth, lmi_route *r);
-/* The only part of that shape; -1: there are several. */
-int16_t lmi_part_like(const lam_op_sig *s, const lam_op_arg *like);
 /* The sequence axis of a recurrence. */
 int32_t lmi_sequence_axis(const lam_op_sig *s);
 

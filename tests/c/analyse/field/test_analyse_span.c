@@ -337,6 +337,38 @@ static void an_overload_inside_itself(void **state) {
     }
 }
 
+/* The two parts of a chunk have one shape, and an operator inside it makes them. Its second is known by its
+ * place; if the place is unknown, each part may see the whole axis. */
+static void parts_of_one_shape(void **state) {
+    (void)state;
+    for (int placed = 0; placed < 2; placed++) {
+        net n = net_new();
+        int32_t root = net_module(&n, "Mine", LAM_MODULE_LEAF);
+        net_place(&n, -1, "", root);
+        const lam_op_arg x = D(0, 1, 1, 4, 8), y = D(0, 9, 1, 4, 4),
+                         parts[] = {V(0, 2, 1, 1, 4, 4), V(0, 3, 1, 1, 4, 4)};
+        int32_t r = net_step_of(&n, root, -1, &x, &y);
+        const op_at where = {r, -1, LAM_FORWARD, 0};
+        const op_at inside = {r, net_op_args(&n, "aten::chunk", where, IN(x, N(1, 2), N(2, 2)), parts, 2),
+                              LAM_FORWARD, 0};
+        for (int64_t i = 0; i < 2; i++)
+            net_op_args(&n, placed ? "aten::slice" : "aten::as_strided", inside,
+                        IN(x, N(1, 2), N(2, 4 * i), N(3, 4 * i + 4), N(4, 1)), OUT(parts[i]));
+        net_op_args(&n, "aten::relu", where, IN(parts[1]), OUT(y));
+        lam_model *m = net_done(&n);
+        lam_costs *c = net_costs(m, "exact", false);
+        lam_rf_axis axis;
+        int64_t first, last;
+        assert_int_equal(lam_costs_rf_axis(c, 0, 1, &axis, NULL), LAM_OK);
+        assert_int_equal(axis.at_most, !placed);
+        assert_int_equal(lam_costs_rf_seen(c, 0, 1, 0, &first, &last, NULL), LAM_OK);
+        assert_int_equal(first, placed ? 4 : 0);
+        assert_int_equal(last, placed ? 4 : 7);
+        lam_costs_free(c);
+        lam_model_free(m);
+    }
+}
+
 static void a_tensor_of_unseen_origin_leaves_a_bound(void **state) {
     (void)state;
     lam_model *m;
@@ -560,6 +592,7 @@ int main(void) {
         cmocka_unit_test(an_overload_inside_itself),
         cmocka_unit_test(rows_tell_size_jump_and_padding),
         cmocka_unit_test(operators_do_what_they_do),
+        cmocka_unit_test(parts_of_one_shape),
         cmocka_unit_test(a_tensor_of_unseen_origin_leaves_a_bound),
         cmocka_unit_test(a_bound_outlives_a_view),
         cmocka_unit_test(a_part_of_unseen_memory_is_written),
