@@ -382,3 +382,9 @@ def test_it_is_what_a_backward_pass_leaves_out(name):
     report = lamina.inspect(model, args, kwargs, ops=True)
     assert set(report.no_gradient) == without(model, args, kwargs)
     assert set(report.unused.values()) <= {"it was never called"}
+
+
+@pytest.mark.parametrize("layer", [nn.LazyLinear, nn.LazyBatchNorm1d])
+def test_the_first_forward_of_a_lazy_layer(layer):
+    report = lamina.inspect(nn.Sequential(layer(*[5] * (layer is nn.LazyLinear))), torch.rand(2, 3), ops=True)
+    assert report.no_gradient == {}

@@ -129,10 +129,19 @@ static void mark(search *s, lmi_source from, bool passes, int32_t stop) {
     s->stop[from.index] = stop;
 }
 
+/* The parameter or buffer that an argument is; negative: it is none. Its memory may be made or written in the
+ * forward, as in a lazy layer's first one, and the operator that did so is then the source of its values. */
+static int32_t tensor_of(const search *s, int32_t op, int32_t in) {
+    const lmi_edge *edge = lmi_model_edge(s->m, op, in);
+    lmi_source from = lmi_flow_from(&s->g->flow, op, in);
+    if (from.by == LMI_BY_TENSOR) return from.index;
+    return edge && edge->made < 0 && edge->write >= 0 ? edge->owner : -1;
+}
+
 /* A read of a view is a read of the tensors that the view's operator read. */
-static void note_read(search *s, int32_t op, int32_t in, lmi_source from) {
-    int32_t t = from.index;
-    if (from.by != LMI_BY_TENSOR) return;
+static void note_read(search *s, int32_t op, int32_t in) {
+    int32_t t = tensor_of(s, op, in);
+    if (t < 0) return;
     s->read[t] |= READ;
     if (s->live[op]) s->read[t] |= READ_LIVE;
     if (s->passes[op] && passes_on(s, op, in)) s->read[t] |= READ_PASSES;
@@ -186,7 +195,7 @@ static void follow(search *s) {
             if (!sig->in[k].is_tensor) continue;
             bool on = passes_on(s, i, k), goes_on = (unit || around) && s->live[i] && !overwrites(sig, k);
             lmi_source from = lmi_flow_from(&s->g->flow, i, k);
-            note_read(s, i, k, from);
+            note_read(s, i, k);
             if (goes_on) mark(s, from, s->passes[i] && on, on ? s->stop[i] : i);
             if (goes_on) mark(s, maybe_from(s, i, k), false, -1);
             lmi_givers parts = lmi_flow_givers(&s->g->flow, i, k);
@@ -390,9 +399,8 @@ static int32_t stop_of(const search *s, int32_t tensor) {
     for (int32_t i = 0; i < s->m->n_ops; i++) {
         const lam_op_sig *sig = s->m->ops[i].sig;
         for (int32_t k = 0; is_unit(s, i) && s->live[i] && k < sig->n_in; k++) {
-            lmi_source from = {LMI_BY_NOTHING, -1};
-            if (sig->in[k].is_tensor) from = lmi_flow_from(&s->g->flow, i, k);
-            if (from.by == LMI_BY_TENSOR && from.index == tensor) return passes_on(s, i, k) ? s->stop[i] : i;
+            if (sig->in[k].is_tensor && tensor_of(s, i, k) == tensor)
+                return passes_on(s, i, k) ? s->stop[i] : i;
         }
     }
     return -1;

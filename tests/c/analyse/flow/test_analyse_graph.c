@@ -372,6 +372,26 @@ static void what_is_cleared_in_place(void **state) {
     }
 }
 
+/* The first forward of a lazy layer makes the memory of its parameter, and fills it without gradients. */
+static void a_parameter_that_the_forward_makes(void **state) {
+    (void)state;
+    net n = net_new();
+    int32_t root = net_leaf(&n, "Net");
+    net_place(&n, -1, "", root);
+    net_numbered(&n, root, "weight", 100, true, SH(2, 8));
+    const lam_op_arg x = D(0, 1, 2, 8), y = D(0, 5, 2, 8), weight = V(0, 100, 50, 2, 8);
+    const op_at at = {net_step_of(&n, root, -1, &x, &y), -1, LAM_FORWARD, LAM_OP_GRAD},
+                quiet = {at.call, -1, LAM_FORWARD, 0};
+    net_op_args(&n, "aten::empty", quiet, IN(I(0, 2, 8)), OUT(D(0, 50, 2, 8)));
+    net_op_args(&n, "aten::uniform_", quiet, IN(weight, N(1, 0), N(2, 1)), OUT(weight));
+    net_op_args(&n, "aten::mul", at, IN(x, V(1, 100, 50, 2, 8)), OUT(y));
+    lam_model *m = net_done(&n);
+    lam_graph *g = graph_of(m);
+    expect_deaf(g, "weight", NULL);
+    lam_graph_free(g);
+    lam_model_free(m);
+}
+
 static void reasons_without_a_gradient(void **state) {
     (void)state;
     lam_model *m = in_vain(true);
@@ -564,6 +584,7 @@ int main(void) {
         cmocka_unit_test(the_first_call_is_not_the_models),
         cmocka_unit_test(a_backward_inside_a_forward),
         cmocka_unit_test(what_is_cleared_in_place),
+        cmocka_unit_test(a_parameter_that_the_forward_makes),
         cmocka_unit_test(results_that_nothing_uses),
         cmocka_unit_test(what_a_wrapper_was_given_is_used),
         cmocka_unit_test(reasons_without_a_gradient),
