@@ -494,6 +494,20 @@ def test_equal_parts_are_told_apart(parts):
     assert report.sees("", 0) == [(0, 13)]
 
 
+@pytest.mark.parametrize(
+    ("forward", "size"),
+    [
+        (lambda m, x: x[..., 1:] - x[..., :-1], 2),
+        (lambda m, x: x.cumsum(-1), 24),
+        (lambda m, x: x.unfold(-1, 3, 2).sum(-1), 3),
+        (lambda m, x: F.layer_norm(x, (24,)), 24),
+    ],
+)
+def test_without_windows_the_axis_along_which_something_moves(forward, size):
+    row = rows(Does(forward), 1, 1, 24)[""]
+    assert (row.rf, [axis["axis"] for axis in row.rf_axes]) == (size, [2])
+
+
 def test_mixed_axes_are_a_bound():
     class Patches(nn.Module):
         def forward(self, x):

@@ -43,7 +43,7 @@ static bool keep(tracer *t, const lmi_span *spans, int32_t *index) {
 
 static void add_slot(lmi_rf *rf, const lam_arg *in, int32_t i, int32_t axis) {
     if (axis < in->ndim && axis < LMI_AXES && rf->n_slots < LMI_RF_SLOTS && in->sizes[axis] > 0)
-        rf->slot[rf->n_slots++] = (lmi_rf_slot){i, axis, in->sizes[axis], false, false, false};
+        rf->slot[rf->n_slots++] = (lmi_rf_slot){.input = i, .axis = axis, .positions = in->sizes[axis]};
 }
 
 /* Lists the axes of the arguments of the first outermost call. The first axis, usually the batch, comes last:
@@ -474,10 +474,23 @@ static bool part(tracer *t, lmi_span *s, const lmi_route *r, lam_shape out) {
     return in && lmi_span_mask(&t->work, s, r->among, n, in);
 }
 
-static bool join_in(tracer *t, const lam_op_sig *sig, int32_t in, const lmi_route *r, bool several,
-                    lmi_span *spans, lmi_span *sum) {
+/* Marks slots along whose axis a product of matrices, as in a linear layer, sums the rows of its argument. */
+static void note_features(const tracer *t, const lam_op *o, lam_shape x, const lmi_route *r,
+                          const lmi_span *spans) {
+    lmi_way way = way_of(t, o);
+    if (way != lmi_way_linear && way != lmi_way_addmm && way != lmi_way_matmul) return;
+    for (int32_t k = 0; k < t->rf->n_slots; k++) {
+        int32_t axis = follows(&spans[k]) ? spans[k].axis : spans[k].stays - 1;
+        t->rf->slot[k].features |= axis >= 0 && axis == x.ndim - 1 && r->to[axis] == LMI_TO_ALL;
+    }
+}
+
+static bool join_in(tracer *t, const lam_op *o, int32_t in, const lmi_route *r, bool several, lmi_span *spans,
+                    lmi_span *sum) {
+    const lam_op_sig *sig = o->sig;
     lam_shape x = {sig->in[in].ndim, sig->in[in].sizes}, out = lmi_result_shape(sig);
     int32_t n = t->rf->n_slots;
+    note_features(t, o, x, r, spans);
     for (int32_t k = 0; k < width(t); k++)
         if (!lead(t, x, out, r, &spans[k], &t->rf->slot[k % n].windowed)) return false;
     if (several) lmi_rf_gaps(n, spans, sum, out, r->among < 0 ? 0 : UINT32_C(1) << r->among);
@@ -532,7 +545,7 @@ static lam_status trace_op(tracer *t, int32_t op, lam_error *e) {
         if (!spans_in(t, op, i, spans)) return lmi_nomem(e);
         if (parts(t, op)) return keep(t, spans, &t->of[op]) ? LAM_OK : lmi_nomem(e);
         bool odd = !way || too_many_axes(o->sig, i);
-        if (!(odd ? all_unknown(t, o, spans, sum) : join_in(t, o->sig, i, &r, any, spans, sum)))
+        if (!(odd ? all_unknown(t, o, spans, sum) : join_in(t, o, i, &r, any, spans, sum)))
             return lmi_nomem(e);
         if (any) mix_in(t, &r, first, spans, sum);
         if (!any) memcpy(first, spans, sizeof first);
@@ -589,51 +602,6 @@ static lam_status trace(tracer *t, lam_error *e) {
     return LAM_OK;
 }
 
-/* True for a layer that takes sequences with the batch as the second axis. */
-static bool sequence_first(const lam_model *m, const lam_event *ev) {
-    const lam_module *mod = &m->modules[ev->module];
-    lmi_kind kind = lmi_word_kind(mod->word);
-    if (kind >= LMI_N_KINDS || ev->n_out == 0 || ev->out[0].ndim != 3) return false;
-    if (lmi_kind_family(kind) != LMI_F_attention && lmi_kind_family(kind) != LMI_F_recurrent) return false;
-    for (int32_t i = 0; i < mod->n_attrs; i++)
-        if (!strcmp(mod->attrs[i].name, "batch_first"))
-            return mod->attrs[i].value.type == LAM_BOOL && mod->attrs[i].value.i == 0;
-    return false;
-}
-
-/* Marks slots that are the batch of such a layer: its second axis has no positions. */
-static void find_batches(tracer *t) {
-    for (int32_t r = 0; r < t->c->n_rows; r++) {
-        int32_t event = t->c->rows[r].event;
-        const lmi_span *s = t->rf->of_row[r];
-        if (!s || event < 0 || !sequence_first(t->m, &t->m->events[event])) continue;
-        for (int32_t k = 0; k < t->rf->n_slots; k++)
-            t->rf->slot[k].batch |= s[k].kind == LMI_SPAN_TRACK && s[k].axis == 1;
-    }
-}
-
-static bool has_batch(const lmi_rf *rf, int32_t input) {
-    for (int32_t k = 0; k < rf->n_slots; k++)
-        if (rf->slot[k].input == input && rf->slot[k].axis > 0 && rf->slot[k].batch) return true;
-    return false;
-}
-
-/* Chooses the axes that are shown: those that a window moved along; if there are none, those after the
- * channels, or the positions of a sequence. */
-static void choose_slots(lmi_rf *rf, const lam_event *root) {
-    bool any = false;
-    for (int32_t k = 0; k < rf->n_slots; k++) any = any || (rf->slot[k].windowed && rf->slot[k].axis > 0);
-    for (int32_t k = 0; k < rf->n_slots; k++) {
-        lmi_rf_slot *s = &rf->slot[k];
-        int32_t n = root->in[s->input].ndim;
-        bool first = has_batch(rf, s->input); /* the sequence is along the first axis */
-        bool along = n >= 4   ? s->axis >= 2
-                     : n == 3 ? s->axis == (first ? 0 : 1)
-                              : (first ? s->axis == 0 : s->axis > 0 || n == 1);
-        s->shown = any ? s->windowed && s->axis > 0 : along;
-    }
-}
-
 lam_status lmi_rfgraph_fill(lam_costs *c, lam_error *e) {
     if (!c->model->ops_seen || c->model->n_events == 0) return LAM_OK;
     tracer t = {.c = c, .m = c->model};
@@ -649,8 +617,7 @@ lam_status lmi_rfgraph_fill(lam_costs *c, lam_error *e) {
         s = lmi_nomem(e);
     }
     if (s == LAM_OK && t.rf->of_row) {
-        find_batches(&t);
-        choose_slots(t.rf, &c->model->events[0]);
+        lmi_rf_choose(c, t.rf);
         c->rf = t.rf;
     }
     lmi_rf_fields_free(&t.fields);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Receptive fields on the graph (rfgraph.c) and their storage (rfkeep.c). */
+ * Receptive fields on the graph (rfgraph.c), the axes that are shown (rfaxes.c), and the fields' storage
+ * (rfkeep.c). */
 #ifndef LMI_ANALYSE_RFGRAPH_H
 #define LMI_ANALYSE_RFGRAPH_H
 
@@ -12,7 +13,8 @@ typedef struct lmi_rf_slot {
     int64_t positions;
     bool windowed; /* some window moved along it */
     bool shown;
-    bool batch; /* some layer used it as the batch */
+    bool batch;    /* some layer used it as the batch */
+    bool features; /* a linear layer sums over it */
 } lmi_rf_slot;
 
 struct lmi_rf {
@@ -21,6 +23,9 @@ struct lmi_rf {
     /* per row: one span a slot, then one a slot along the narrowest path; NULL: nothing is known */
     const lmi_span **of_row;
 };
+
+/* Sets `batch` and `shown` of the slots, once the fields of all rows are known. */
+void lmi_rf_choose(const lam_costs *c, lmi_rf *rf);
 
 /* Fields, of `width` spans each; equal ones are kept once. */
 typedef struct lmi_rf_fields {

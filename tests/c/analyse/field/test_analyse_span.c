@@ -369,6 +369,19 @@ static void parts_of_one_shape(void **state) {
     }
 }
 
+/* Without windows the row has the axis along which something moves, also if it is not the usual one. */
+static void the_axis_along_which_something_moves(void **state) {
+    (void)state;
+    for (int64_t axis = 0; axis < 3; axis++) {
+        lam_model *m;
+        lam_costs *c = one(&m, "aten::_softmax", N(1, axis), D(0, 9, 1, 4, 8));
+        assert_true(lam_costs_row(c, 0)->rf == (axis == 2 ? 8 : axis == 1 ? 4 : 1));
+        assert_int_equal(lam_costs_row(c, 0)->rf_whole, axis > 0);
+        lam_costs_free(c);
+        lam_model_free(m);
+    }
+}
+
 static void a_tensor_of_unseen_origin_leaves_a_bound(void **state) {
     (void)state;
     lam_model *m;
@@ -593,6 +606,7 @@ int main(void) {
         cmocka_unit_test(rows_tell_size_jump_and_padding),
         cmocka_unit_test(operators_do_what_they_do),
         cmocka_unit_test(parts_of_one_shape),
+        cmocka_unit_test(the_axis_along_which_something_moves),
         cmocka_unit_test(a_tensor_of_unseen_origin_leaves_a_bound),
         cmocka_unit_test(a_bound_outlives_a_view),
         cmocka_unit_test(a_part_of_unseen_memory_is_written),
