@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from . import _lamina
@@ -212,14 +213,17 @@ def report_of(run: Run, convention: str | None = None, *, released: bool = False
 
 
 def explain(error: BaseException, report: Report) -> None:
-    """Attaches the partial table and the failing layer's name to an exception of a forward."""
-    error.lamina_report = report  # type: ignore[attr-defined]
+    """Attaches the partial table and the failing layer's name to an exception of a forward, if its class
+    allows that."""
+    with suppress(Exception):
+        error.lamina_report = report  # type: ignore[attr-defined]
     failure = report.failure()
-    if failure:
-        error.add_note(f"lamina: {failure}\n{report}")
-    told = advise(error, 'mode="eval"', "dry=True")
-    if told is not None:
-        error.add_note(f"lamina: {told}")
+    told = [f"{failure}\n{report}"] if failure else []
+    if (advice := advise(error, 'mode="eval"', "dry=True")) is not None:
+        told.append(advice)
+    with suppress(Exception):
+        for text in told:
+            error.add_note(f"lamina: {text}")
 
 
 class Capture:

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import nets
 import pytest
 import torch
@@ -221,3 +223,22 @@ def test_unknown_formula_syntax():
         _lamina.formula("1 +", {})
     assert _lamina.formula("2*out", {"out": 21}) == (42, "exact")
     assert _lamina.formula("2*oops", {})[1] == "unknown"
+
+
+@dataclass(frozen=True)
+class Frozen(Exception):
+    code: int
+
+    def add_note(self, note):
+        raise TypeError("no notes")
+
+
+@pytest.mark.parametrize("look", [lamina.inspect, lambda *given: lamina.crawl_module(given[0], (4,) * 5)])
+def test_an_exception_that_refuses_attributes_and_notes_comes_through(look):
+    class Raises(nn.Module):
+        def forward(self, x):
+            raise Frozen(3)
+
+    with pytest.raises(Frozen) as caught:
+        look(Raises(), x())
+    assert caught.value.code == 3

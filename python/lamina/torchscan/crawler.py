@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from .. import _lamina
@@ -179,10 +180,11 @@ def _explain_batch(error: BaseException | None, shapes: list[tuple[int, ...]]) -
     """Adds a note to an exception of the forward if a shape seems to include the batch axis."""
     for shape in shapes:
         if error is not None and len(shape) > MOST_AXES:
-            error.add_note(
-                f"lamina: the batch axis is added to input_shape, so the model was given {(1, *shape)}; "
-                f"for a batch of 1 give input_shape={shape[1:]}"
-            )
+            with suppress(Exception):  # a class of exceptions may refuse notes
+                error.add_note(
+                    f"lamina: the batch axis is added to input_shape, so the model was given {(1, *shape)}; "
+                    f"for a batch of 1 give input_shape={shape[1:]}"
+                )
 
 
 def _random_inputs(root: Any, shapes: list[tuple[int, ...]], dtype: Any) -> tuple[Any, ...]:
