@@ -238,6 +238,8 @@ LAM_API lam_status lam_build_provenance(lam_builder *b, const char *name, const 
 
 /* Freezes the model. The caller frees `*out` with lam_model_free; `b` is always freed, also on failure. */
 LAM_API lam_status lam_builder_finish(lam_builder *b, lam_model **out, lam_error *e);
+/* Adds a note that is known only after the model was built, such as what could not be restored. */
+LAM_API lam_status lam_model_add_note(lam_model *m, const char *text, lam_error *e);
 LAM_API void lam_model_free(lam_model *m); /* NULL is allowed */
 
 /* == Memory ============================================================================================ */

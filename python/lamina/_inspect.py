@@ -205,7 +205,7 @@ def report_of(run: Run, convention: str | None = None, *, released: bool = False
         run.reraise()
     if run.health is not None:
         run.health.show_tail(run.model, run.error)
-    report = Report(run.model, convention, released=released, left=run.left, **shown)
+    report = Report(run.model, convention, released=released, **shown)
     if run.error is not None:
         explain(run.error, report)
         run.reraise()
@@ -330,6 +330,8 @@ class Capture:
             if following is not None:
                 following.tell()
             self._model = finish(watch, lambda: puts.append(state_of_generators()))
+            if self._has_report and not (self._again or self._model.events()):
+                self._model.add_note(NOT_CALLED)
         finally:
             for put in puts:
                 put()
@@ -361,8 +363,7 @@ class Capture:
         check_convention(convention)
         shown: dict[str, Any] = {"receptive_field": receptive_field, "depth": depth}
         shown |= {"time": self._time, "memory": self._memory}
-        left = [] if self._again or self._model.events() else [NOT_CALLED]
-        report = Report(self._model, convention, own=rules_of(rules), left=left, **shown)
+        report = Report(self._model, convention, own=rules_of(rules), **shown)
         report._again = self._again
         return all_ruled(report) if strict else report
 

@@ -194,7 +194,8 @@ static lam_status fill(lam_model *m, lmi_arena *scratch, lam_builder *b, lam_err
     TAKE(places);
     TAKE(tensors);
     TAKE(events);
-    TAKE(notes);
+    m->notes = b->notes;
+    lmi_vec_init(&b->notes, sizeof(const char *));
     TAKE(made);
     TAKE(provenance);
     TAKE(ops);
@@ -244,6 +245,15 @@ lam_status lam_builder_finish(lam_builder *b, lam_model **out, lam_error *e) {
     return s;
 }
 
+lam_status lam_model_add_note(lam_model *m, const char *text, lam_error *e) {
+    LAM_TRY(lmi_needs(text, "a note", e));
+    m->arena.limit = UINT64_MAX; /* a sentence is small, and the limit may have been reached */
+    const char *copy = lmi_strdup(&m->arena, text), **at = copy ? lmi_vec_push(&m->notes) : NULL;
+    if (!at) return lmi_nomem(e);
+    *at = copy;
+    return LAM_OK;
+}
+
 lam_status lam_model_time_by(lam_model *m, lam_model *timed, lam_error *e) {
     lam_status s = LAM_OK;
     if (!timed || !timed->timed || timed->timed_by)
@@ -263,6 +273,7 @@ void lam_model_free(lam_model *m) {
     if (!m) return;
     lam_model_free(m->timed_by);
     for (int32_t i = 0; i < m->n_storage; i++) free(m->storage[i]);
+    lmi_vec_free(&m->notes);
     lmi_memory_free(m->memory);
     lmi_device_free(m->device);
     lmi_seen_free(m->seen);

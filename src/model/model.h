@@ -78,12 +78,13 @@ struct lam_model {
     lmi_arena arena;
     lmi_memory *memory; /* NULL: it was not measured */
     lmi_device *device; /* NULL: no device was measured */
-    int32_t n_modules, n_places, n_tensors, n_events, n_notes, n_made, n_provenance;
+    int32_t n_modules, n_places, n_tensors, n_events, n_made, n_provenance;
     lam_module *modules;
     lam_place *places;
     lam_tensor *tensors;
     lam_event *events;
-    const char **notes, **made;
+    lmi_vec notes; /* const char *; the one list that may grow later */
+    const char **made;
     lmi_named_text *provenance;
     const char *cut; /* why observations are missing; NULL: none are */
     bool calls_cut;

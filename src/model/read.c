@@ -7,7 +7,7 @@ int32_t lam_model_n_modules(const lam_model *m) { return m->n_modules; }
 int32_t lam_model_n_places(const lam_model *m) { return m->n_places; }
 int32_t lam_model_n_tensors(const lam_model *m) { return m->n_tensors; }
 int32_t lam_model_n_events(const lam_model *m) { return m->n_events; }
-int32_t lam_model_n_notes(const lam_model *m) { return m->n_notes; }
+int32_t lam_model_n_notes(const lam_model *m) { return (int32_t)m->notes.n; }
 
 const lam_module *lam_model_module(const lam_model *m, int32_t i) {
     return i >= 0 && i < m->n_modules ? &m->modules[i] : NULL;
@@ -22,7 +22,7 @@ const lam_event *lam_model_event(const lam_model *m, int32_t i) {
     return i >= 0 && i < m->n_events ? &m->events[i] : NULL;
 }
 const char *lam_model_note(const lam_model *m, int32_t i) {
-    return i >= 0 && i < m->n_notes ? m->notes[i] : NULL;
+    return i >= 0 && (size_t)i < m->notes.n ? ((const char **)m->notes.data)[i] : NULL;
 }
 
 int32_t lam_model_n_provenance(const lam_model *m) { return m->n_provenance; }

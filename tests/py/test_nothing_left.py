@@ -341,6 +341,22 @@ def test_what_is_too_large_to_copy_is_put_back_or_named(how, kind):
         assert notes == [f"{name} was written to and could not be restored"]
 
 
+def test_what_could_not_be_put_back_is_in_every_form_of_the_report(tmp_path):
+    class Shrinks(nn.Linear):
+        def forward(self, x):
+            self.weight.mul_(0.9)
+            return super().forward(x)
+
+    report, note = lamina.inspect(Shrinks(128, 128), torch.ones(1, 128)), "weight was written to and could"
+    (told,) = report.notes
+    assert told.startswith(note)
+    assert report.under("layers").notes[-1] == told
+    for text in (str(report), report.to_markdown(), report.to_json(), report.to_html()):
+        assert note in text
+    report.to_json(tmp_path / "saved.json")
+    assert lamina.Report.load(tmp_path / "saved.json").notes == [told]
+
+
 def test_a_graph_that_is_held_goes_backward_after_a_look():
     table = nn.Embedding(5, 3, max_norm=0.5)
     loss = (table.weight * table.weight).sum()

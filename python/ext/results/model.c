@@ -33,6 +33,16 @@ TOLD(lifetimes, LAM_MODEL_LIFETIMES)
 
 /* == results of a model ================================================================================ */
 
+static PyObject *model_add_note(PyObject *self, PyObject *text) {
+    lmx_state *st = self_of(self)->st;
+    lam_model *m = lmx_model_get(st, self);
+    lam_error e = {.at = -1};
+    if (!m) return NULL;
+    if (!PyUnicode_Check(text)) return PyErr_Format(PyExc_TypeError, "a note is a str");
+    if (lam_model_add_note(m, lmx_utf8(text), &e) != LAM_OK) return lmx_raise(st, &e);
+    Py_RETURN_NONE;
+}
+
 static PyObject *model_costs(PyObject *self, PyObject *args, PyObject *kwargs) {
     if (!lmx_model_get(self_of(self)->st, self)) return NULL;
     return lmx_costs_new(self_of(self), args, kwargs);
@@ -145,6 +155,8 @@ static PyMethodDef model_methods[] = {
     {"time_by", model_time_by, METH_O,
      PyDoc_STR("time_by($self, other, /)\n--\n\nIts times are the medians of the runs of `other` from now "
                "on, which is empty then.")},
+    {"add_note", model_add_note, METH_O,
+     PyDoc_STR("add_note($self, text, /)\n--\n\nAdds a note that is known only now.")},
     {"graph", model_graph, METH_NOARGS,
      PyDoc_STR("graph($self, /)\n--\n\nThe graph of the data: nodes and edges as lists of dicts.")},
     {"findings", model_findings, METH_NOARGS,

@@ -147,7 +147,6 @@ class Report:
         released: bool = False,
         custom: Any = None,
         backwards: bool = False,
-        left: list[str] | None = None,
         own: Sequence[OwnRule] = (),
         **shown: Any,
     ) -> None:
@@ -162,7 +161,6 @@ class Report:
         self._rows: list[Row] | None = None
         self._memory: Memory | None = None
         self._health: Health | None = None
-        self._left = list(left or ())
         self._shown: dict[str, Any] = shown
         if shown.get("memory"):
             shown["memory"] = model.memory_measured()  # the model may lack it
@@ -315,7 +313,7 @@ class Report:
     @property
     def notes(self) -> list[str]:
         """Other notes about this capture, one sentence each."""
-        return [*self._model.notes(), *self._left]
+        return list(self._model.notes())
 
     @property
     def provenance(self) -> Mapping[str, str]:
@@ -329,7 +327,7 @@ class Report:
         Raises:
             ValueError: there is no such convention; the sentence lists the known ones.
         """
-        report = Report(self._model, convention, left=self._left, own=self._first, **self._shown)
+        report = Report(self._model, convention, own=self._first, **self._shown)
         report._again = self._again
         return report
 

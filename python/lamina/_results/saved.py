@@ -284,7 +284,7 @@ class SavedReport(Report):
         self._costs = _Costs(read, d)  # type: ignore[assignment]
         self._model = _Model(read, d)  # type: ignore[assignment]
         self._rows = self._memory = self._health = self._again = None
-        self._left, self._first, self._shown = [], (), {}
+        self._first, self._shown = (), {}
 
     def sees(self, *_: object) -> NoReturn:
         """Raises ValueError: the file holds no graph."""

@@ -406,6 +406,10 @@ static void notes_past_the_64th_are_dropped(void **state) {
     for (int i = 0; i < 70; i++) assert_int_equal(lam_build_note(b, "again", NULL), LAM_OK);
     lam_model *m = finished(b);
     assert_int_equal(lam_model_n_notes(m), 64);
+    assert_int_equal(lam_model_add_note(m, NULL, NULL), LAM_USAGE);
+    assert_int_equal(lam_model_add_note(m, "later", NULL), LAM_OK); /* a finished model takes any number */
+    assert_int_equal(lam_model_n_notes(m), 65);
+    assert_string_equal(lam_model_note(m, 64), "later");
     lam_model_free(m);
 }
 
