@@ -50,11 +50,13 @@ def test_count_is_an_int_that_knows_its_state():
     assert {count: 1}[1814073344] == 1
 
 
-def test_sums_keep_the_worst_state():
+def test_sums_keep_the_worst_state_and_what_is_known():
     parts = [Count(1), Count(2, "at least"), Count(3)]
     assert (sum(parts), sum(parts).state) == (6, "at least")
     assert (5 + Count(1)).state == (Count(1) + 5).state == "exact"
-    assert (Count(0, "unknown") + parts[1]).state == "unknown"
+    unknown = Count(0, "unknown")
+    assert str(sum([unknown, Count(0), *parts])) == str(sum([*parts, unknown])) == ">= 6"
+    assert str(sum([Count(0), unknown, unknown])) == str(unknown + 0) == "?"
     assert isinstance(Count(1) + 1, Count)
 
 

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 State = Literal["exact", "at least", "unknown"]
 
-# From best to worst: a sum is only as good as its worst part.
+# From best to worst.
 STATES: tuple[State, ...] = ("exact", "at least", "unknown")
 
 
@@ -18,8 +18,9 @@ class Count(int):
     """An ``int`` with a ``state``: ``"exact"``, ``"at least"`` or ``"unknown"``.
 
     It compares, hashes and calculates like a plain int. ``str()`` is ``"1814073344"`` if exact, ``">= 5"``
-    for a lower bound and ``"?"`` if unknown; the int is then the known part, 0 if nothing is known. Adding
-    keeps the worse of the two states; every other operation returns a plain int.
+    for a lower bound and ``"?"`` if unknown; the int is then the known part, 0 if nothing is known. A sum
+    has the worse of the two states, except that an unknown sum above 0 is "at least" its known part, as the
+    totals of a report are; every other operation returns a plain int.
 
     Raises:
         ValueError: for a state that does not exist.
@@ -55,7 +56,8 @@ class Count(int):
         value = int.__add__(self, other)
         if value is NotImplemented:
             return NotImplemented
-        return Count(value, worst(self, other))
+        state = worst(self, other)
+        return Count(value, "at least" if state == "unknown" and value > 0 else state)
 
     __radd__ = __add__
 
@@ -66,7 +68,7 @@ def worst(*values: int) -> State:
 
 
 def total(values: Iterable[int]) -> Count:
-    """The sum of the caller's numbers, with the worst of their states.
+    """The sum of the caller's numbers.
 
     The core sums the numbers of a capture; this is for rows that the user may have changed.
     """
