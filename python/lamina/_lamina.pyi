@@ -206,7 +206,7 @@ class Model:
         released: bool = False,
         custom: Callable[[int], _Told] | None = None,
         own: list[tuple[str, dict[str, str], bool]] | None = None,
-        ask: Callable[..., dict[str, int | None]] | None = None,
+        ask: Callable[..., dict[str, int | tuple[int, str] | None]] | None = None,
     ) -> Costs: ...
     def compare(
         self,

@@ -68,6 +68,24 @@ def exact(net, **options):
 
 
 @needs_ops
+def test_a_function_may_return_a_count(net):
+    def told(count):
+        return lambda inputs, outputs: count
+
+    with lamina.registered("lamina_test_own::mul", macs=told(lamina.Count(5, "at least"))):
+        report = exact(net)
+    assert str(report.rows[-1].macs) == ">= 5"
+    assert str(report.macs) == str(sum(row.macs for row in report.rows)) == ">= 29"
+    assert "the rule of lamina_test_own::mul is a lower bound" in "".join(report.gaps)
+    with lamina.registered("lamina_test_own::mul", macs=told(lamina.Count(0, "unknown"))):
+        report = exact(net)
+    assert (str(report.rows[-1].macs), str(report.macs)) == ("?", ">= 24")
+    assert str(sum(row.macs for row in report.rows)) == ">= 24"
+    with lamina.registered("lamina_test_own::mul", macs=told(lamina.Count(5))):
+        assert str(exact(net).macs) == "29"
+
+
+@needs_ops
 def test_a_rule_may_be_a_lower_bound(net):
     with lamina.registered("lamina_test_own::mul", macs="least(5)", flops="2*macs+1"):
         report = exact(net)

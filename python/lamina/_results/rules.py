@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 from .. import _lamina
+from .._base.count import Count
 from .._base.errors import CountError, FormatError
 from .._base.signature import takes
 
@@ -61,9 +62,9 @@ def register(
 
     A function is called as ``f(inputs, outputs)`` with two tuples of shapes of all input and output tensors;
     an unknown shape is None. Its other parameters get the operator's arguments of these names, if those are
-    no tensors. It returns an int, or None for unknown. A metric that is not given is unknown. An operator's
-    rule counts everything that runs inside it; a layer's rule the layer's own work, without the layers that
-    it calls.
+    no tensors. It returns an int, a :class:`Count` such as ``Count(5, "at least")``, or None for unknown. A
+    metric that is not given is unknown. An operator's rule counts everything that runs inside it; a layer's
+    rule the layer's own work, without the layers that it calls.
 
     Raises:
         TypeError: ``op`` is no operator or layer, or a value has the wrong type.
@@ -215,12 +216,13 @@ class OwnRules:
     def _for_core(self) -> tuple[list[tuple[str, dict[str, str], bool]], Callable[..., Any]]:
         return [(r.name, r.formulas, bool(r.functions)) for r in self._rules.values()], self.ask
 
-    def ask(self, name: str, inputs: Told, outputs: Told) -> dict[str, int | None]:
-        """The numbers that functions return for one operator or call; None: unknown.
+    def ask(self, name: str, inputs: Told, outputs: Told) -> dict[str, int | tuple[int, str] | None]:
+        """The numbers that functions return for one operator or call; None: unknown. A :class:`Count` keeps
+        its state.
         Raises:
             CountError: a function raised or did not return a number.
         """
-        numbers: dict[str, int | None] = {}
+        numbers: dict[str, int | tuple[int, str] | None] = {}
         for metric, function in self._rules[name].functions.items():
             try:
                 number = _call(function, name, inputs, outputs)
@@ -232,7 +234,10 @@ class OwnRules:
                     f"the function registered for {metric} of {name} gave {number!r}; it gives an int of at "
                     "least 0, or None"
                 )
-            numbers[metric] = number
+            if isinstance(number, Count):
+                numbers[metric] = None if number.state == "unknown" else (int(number), number.state)
+            else:
+                numbers[metric] = number
         return numbers
 
 

@@ -36,7 +36,7 @@ void lmi_put_missing(lmi_buf *b, const lmi_rule *rule, const lmi_facts *facts,
         lmi_putf(b, "the formula of %s needs `%s`, which %s", kind, fact, teller);
     else if (formula && lmi_kind_family(rule->kind) == LMI_F_op && (least || strcmp(formula, "unknown") == 0))
         lmi_put(b, lmi_kind_doc(rule->kind)); /* the kind's description gives the reason */
-    else if (rule->name && !formula)
+    else if (rule->name && !formula && !least)
         lmi_putf(b, "your rule for %s gives no %s here", kind, lam_metric_name((lam_metric)missing));
     else if (least)
         lmi_putf(b, "the rule of %s is a lower bound", kind);
