@@ -36,8 +36,9 @@ static bool time_of(const lmi_line *l, double *out) {
 
 static bool memory_of(const lmi_line *l, double *out) {
     const lmi_job *j = l->job;
-    const lam_memory_row *row =
-        j->memory && l->place ? lam_memory_place(j->memory, (int32_t)(l->place - j->m->places)) : NULL;
+    const lam_memory_row *row = j->memory && l->place && !l->outside
+                                    ? lam_memory_place(j->memory, (int32_t)(l->place - j->m->places))
+                                    : NULL;
     *out = row ? (double)(l->own ? row->own : row->total)[LAM_FORWARD].allocated : 0;
     return row != NULL;
 }
@@ -107,6 +108,7 @@ static share_state percent_of(const lmi_line *l, double *out) {
     double part, whole = 0;
     if (f->of == time_of && l->split) return SHARE_ELSEWHERE; /* shown on its container's line */
     if (l->never_called && f->of != params_of) return SHARE_NONE;
+    if (l->outside && f->of == memory_of) return SHARE_NONE; /* memory is told by layer */
     if (!f->of(l, &part) || (!f->of(l->total, &whole) && !(whole > 0))) return SHARE_UNKNOWN;
     *out = whole > 0 ? 100.0 * part / whole : 0;
     return SHARE_KNOWN;

@@ -33,6 +33,11 @@ static void add_row(const lmi_job *j, lmi_nodes *t, int32_t row) {
     lmi_line_of_row(j, row, &l);
     int32_t i = (int32_t)(l.place - j->m->places);
     lmi_node *node = &t->at[i];
+    if (l.outside) {
+        t->outside = l;
+        node->used = true;
+        return;
+    }
     if (l.event && lmi_inside_itself(j->m, l.event)) {
         memset(l.time.total, 0, sizeof l.time.total);
         memset(l.device_time.total, 0, sizeof l.device_time.total);
@@ -56,24 +61,24 @@ static void take(int64_t to[LAM_N_PHASES], const int64_t from[LAM_N_PHASES]) {
     memcpy(to, from, LAM_N_PHASES * sizeof *to);
 }
 
-static void sum_up(const lmi_job *j, lmi_nodes *t) {
-    for (int32_t i = j->m->n_places - 1; i >= 0; i--) {
-        lmi_node *node = &t->at[i];
-        if (!node->used) continue;
-        lmi_line_add(&node->line, &node->self);
-        /* A median of sums is not a sum of medians: a place that was called has its own measured time. */
-        if (node->self.calls > 0) {
-            take(node->line.time.total, node->self.time.total);
-            take(node->line.device_time.total, node->self.device_time.total);
-        }
-        show_call(&node->line, &node->self);
-        node->line.row.reason = node->self.row.reason;
-        node->line.never_called = node->line.calls == 0 && !works(&node->line);
-        int32_t *head = node->parent < 0 ? &t->first : &t->at[node->parent].first_child;
-        node->next = *head;
-        *head = i;
-        if (node->parent >= 0) lmi_line_add(&t->at[node->parent].line, &node->line);
-    }
+/* Adds a line above the children of `parent`. */
+static void add_line(lmi_nodes *t, int32_t parent, const lmi_line *line) {
+    lmi_node *node = &t->at[t->n], *above = &t->at[parent];
+    *node = (lmi_node){.line = *line,
+                       .parent = parent,
+                       .first_child = -1,
+                       .next = above->first_child,
+                       .fold = 1,
+                       .last = -1,
+                       .times = 1,
+                       .used = true};
+    node->line.own = true;
+    node->line.calls = 0;
+    node->line.depth++;
+    node->line.split = true;
+    node->line.never_called = false;
+    node->self = node->line;
+    above->first_child = t->n++;
 }
 
 static bool shows(const lmi_job *j, lam_metric metric) {
@@ -95,6 +100,32 @@ static bool counts(const lmi_job *j, const lmi_line *self) {
     return false;
 }
 
+static void sum_up(const lmi_job *j, lmi_nodes *t) {
+    if (t->outside.outside) { /* its row has the root's place */
+        lmi_line_add(&t->at[0].line, &t->outside);
+        memset(&t->outside.time, 0xff, sizeof t->outside.time); /* -1: it was not measured */
+        memset(&t->outside.device_time, 0xff, sizeof t->outside.device_time);
+        if (counts(j, &t->outside)) add_line(t, 0, &t->outside);
+    }
+    for (int32_t i = j->m->n_places - 1; i >= 0; i--) {
+        lmi_node *node = &t->at[i];
+        if (!node->used) continue;
+        lmi_line_add(&node->line, &node->self);
+        /* A median of sums is not a sum of medians: a place that was called has its own measured time. */
+        if (node->self.calls > 0) {
+            take(node->line.time.total, node->self.time.total);
+            take(node->line.device_time.total, node->self.device_time.total);
+        }
+        show_call(&node->line, &node->self);
+        node->line.row.reason = node->self.row.reason;
+        node->line.never_called = node->line.calls == 0 && !works(&node->line);
+        int32_t *head = node->parent < 0 ? &t->first : &t->at[node->parent].first_child;
+        node->next = *head;
+        *head = i;
+        if (node->parent >= 0) lmi_line_add(&t->at[node->parent].line, &node->line);
+    }
+}
+
 /* True if the place itself holds or does something that is shown. A list has no line of the container that
  * could show its own time and memory. */
 static bool has_own(const lmi_job *j, const lmi_node *node) {
@@ -110,35 +141,22 @@ static void split_own(const lmi_job *j, lmi_nodes *t) {
     for (int32_t i = 0; i < j->m->n_places; i++) {
         lmi_node *node = &t->at[i];
         if (!node->used || node->first_child < 0 || !has_own(j, node)) continue;
-        lmi_node *own = &t->at[t->n];
-        *own = (lmi_node){.line = node->self,
-                          .parent = i,
-                          .first_child = -1,
-                          .next = node->first_child,
-                          .fold = 1,
-                          .last = -1,
-                          .times = 1,
-                          .used = true};
-        own->line.own = true;
-        take(own->line.time.total, own->line.time.self);
-        take(own->line.device_time.total, own->line.device_time.self);
-        own->line.calls = 0;
-        own->line.depth++;
-        own->line.split = true;
-        own->line.never_called = false;
-        own->self = own->line;
-        node->first_child = t->n++;
+        lmi_line own = node->self;
+        take(own.time.total, own.time.self);
+        take(own.device_time.total, own.device_time.self);
+        add_line(t, i, &own);
     }
 }
 
 lam_status lmi_nodes_build(lmi_nodes *t, const lmi_job *j) {
     int32_t places = j->m->n_places;
-    uint64_t holders = 0;
+    uint64_t holders = 2; /* for what ran outside all calls, and what its root did itself */
     lmi_arena_init(&t->arena, UINT64_MAX);
     t->n = places;
     t->first = -1;
     t->flat = false;
     t->left_out = 0;
+    t->outside = (lmi_line){0};
     t->whole = (lmi_line){.job = j};
     for (int32_t i = 0; i < places; i++) holders += lam_model_place(j->m, i)->n_children > 0;
     t->at = lmi_alloc(&t->arena, (uint64_t)places + holders, sizeof *t->at);
@@ -203,7 +221,7 @@ void lmi_nodes_name(const lmi_nodes *t, int32_t i, lmi_buf *out) {
     bool holds = some(l->row.params) || l->row.params.state != LAM_EXACT;
     if (t->flat || !l->own) lmi_put_clean(out, t->flat ? l->place->path : l->place->name);
     if (t->flat && l->own && *l->place->path) lmi_putc(out, ' ');
-    if (l->own) lmi_put(out, holds ? "[own parameters]" : "[own work]");
+    if (l->own) lmi_put(out, l->outside ? "[outside calls]" : holds ? "[own parameters]" : "[own work]");
 }
 
 void lmi_nodes_range(const lmi_nodes *t, int32_t i, lmi_buf *out) {

@@ -234,6 +234,7 @@ typedef struct lmi_nodes {
     int32_t n, first; /* first: the topmost node shown, -1 none */
     lmi_node *at;
     lmi_line whole;   /* the topmost node's, for shares */
+    lmi_line outside; /* what ran outside all calls, a line below the root; outside.outside false: nothing */
     bool flat;        /* a list by size and no tree: names are paths */
     int32_t left_out; /* the number of lines that the list leaves out */
 } lmi_nodes;

@@ -344,6 +344,8 @@ static void never_called(void **state) {
     has("        6         12\n");
     has("1 layer was never called\n");
     lacks("[never called]");
+    has("\u2514\u2500 [outside calls] ");
+    lacks("[own work]");
     show_as(c, "csv", 0);
     has(",outside calls,");
     lam_costs_free(c);
