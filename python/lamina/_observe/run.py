@@ -23,6 +23,12 @@ class Run:
         self.left: list[str] = []
         self.no_backward = False  # True: a backward was requested, and no output has a gradient
 
+    def note_left(self) -> None:
+        """Adds what could not be restored to the model's notes, which is built before the restore."""
+        if self.model is not None:
+            for text in self.left:
+                self.model.add_note(text)
+
     def reraise(self) -> NoReturn:
         assert self.error is not None
         raise self.error.with_traceback(_user_frames(self.error.__traceback__))

@@ -113,9 +113,7 @@ def run_once(
             raise
         finally:
             put_back()
-    if run.model is not None:
-        for text in run.left:
-            run.model.add_note(text)  # what could not be restored is known only now
+    run.note_left()
     return run
 
 
