@@ -24,7 +24,7 @@ class Run:
         self.no_backward = False  # True: a backward was requested, and no output has a gradient
 
     def note_left(self) -> None:
-        """Adds what could not be restored to the model's notes, which is built before the restore."""
+        """Adds what could not be restored to the notes of the model, which is built before the restore."""
         if self.model is not None:
             for text in self.left:
                 self.model.add_note(text)
