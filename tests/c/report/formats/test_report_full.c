@@ -214,7 +214,6 @@ static void causes_add_up(const lam_model *m, lam_metric metric, lam_phase phase
             assert_non_null(row->causes[k].text);
         }
         if (row->told) assert_int_equal(sum, n ? row->difference : 0);
-        if (!row->told) assert_true(row->n_causes == 0);
     }
     assert_true(n > 1);
     for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
