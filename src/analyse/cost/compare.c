@@ -71,11 +71,11 @@ static lam_status find_tops(job *j, lam_error *e) {
 
 enum { UNKNOWN = -1 };
 
-static bool known(lam_count n) { return !n.over && n.state == LAM_EXACT; }
-
-/* A number that is not exact, or does not fit, makes the part unknown; the whole difference is so then. */
-static void add_to(int64_t *sum, lam_count n) {
-    if (*sum == UNKNOWN || !known(n) || lmi_add_over(*sum, n.n, sum)) *sum = UNKNOWN;
+/* A part of the reference that is not exact is unknown, and so is one that does not fit. A tool's number is
+ * the sum of what it has rules for, so what it leaves out is known. */
+static void add_to(int64_t *sum, lam_count n, bool of_ref) {
+    bool known = !n.over && (!of_ref || n.state == LAM_EXACT);
+    if (*sum == UNKNOWN || !known || lmi_add_over(*sum, n.n, sum)) *sum = UNKNOWN;
 }
 
 static void number_ops(const job *j, parts *p) {
@@ -83,7 +83,7 @@ static void number_ops(const job *j, parts *p) {
         lam_count n[LAM_N_METRICS];
         if (p->costs->ops.role[i] != LMI_ROLE_COUNTED || j->m->ops[i].phase != (uint8_t)j->phase) continue;
         lmi_count_op(p->cv, j->m, i, n);
-        add_to(&p->of_top[j->top[i]], n[j->metric]);
+        add_to(&p->of_top[j->top[i]], n[j->metric], p == &j->ref);
         int32_t *largest = &j->largest[j->top[i]];
         if (p == &j->ref && n[j->metric].n > 0) *largest = i;
     }
@@ -92,11 +92,9 @@ static void number_ops(const job *j, parts *p) {
 static void number_events(const job *j, parts *p) {
     for (int32_t r = 0; r < p->costs->n_rows; r++) {
         const lam_cost_row *row = &p->costs->rows[r];
-        lam_count n = (j->phase == LAM_FORWARD ? row->metric : row->backward)[j->metric];
-        /* Where the tool counts nothing that is known, the operators give better causes. */
-        if (p != &j->ref && !n.n && !n.over) continue;
         if (row->event >= 0 || lmi_is_outside(row))
-            add_to(&p->of_event[row->event >= 0 ? row->event : j->m->n_events], n);
+            add_to(&p->of_event[row->event >= 0 ? row->event : j->m->n_events],
+                   (j->phase == LAM_FORWARD ? row->metric : row->backward)[j->metric], p == &j->ref);
     }
 }
 
@@ -204,7 +202,7 @@ static lam_status differ(job *j, const parts *p, int32_t op, int32_t event, lam_
 
 /* True if the convention counts the call as a whole: it counts layers, or this layer has a hook. */
 static bool as_a_whole(const job *j, const parts *p, int32_t event) {
-    if (p->of_event[event] == 0) return false;
+    if (p->of_event[event] == 0) return false; /* then the operators give better causes */
     if (!p->cv->op_rules) return true;
     return event < j->m->n_events && p->costs->prices[event].rule;
 }
@@ -305,7 +303,7 @@ static lam_status fill_row(job *j, const parts *p, lam_compared *row, lam_error 
         if (!row->gap) return lmi_nomem(e);
     }
     if (j->phase == LAM_FORWARD) LAM_TRY(lmi_limits(p->costs, j->metric, &j->c->arena, &row->limits, e));
-    row->told = known(ref) && known(its);
+    row->told = !ref.over && ref.state == LAM_EXACT && !its.over && its.state != LAM_UNKNOWN;
     if (row->told) row->difference = its.n - ref.n;
     if (p != &j->ref) LAM_TRY(find_causes(j, p, e));
     return keep_causes(j, row, e);
