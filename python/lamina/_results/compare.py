@@ -33,8 +33,8 @@ class Compared(NamedTuple):
     """The numbers of one convention for a forward or a backward pass.
 
     ``difference`` is the difference of its MACs, or FLOPs, from the reference, the sum of those of
-    ``causes``. It is None if a number is not counted, or one of the two is not exact; ``gap``, here or of the
-    reference, then has the reason, and ``causes`` are those that are known.
+    ``causes``. It is None if the number is not counted or unknown, or the reference is not exact; ``gap``,
+    here or of the reference, then has the reason, and ``causes`` are those that are known.
     ``limits``: the cases in which the tool itself may print another number, with the reasons; or None.
     """
 
