@@ -225,9 +225,3 @@ void lmx_entries_restore(lmx_entries *e, void *const replacements[LMX_SYMBOLS]) 
 }
 
 #endif
-
-void lmx_entries_free(lmx_entries *e) {
-    free(e->at);
-    e->at = NULL;
-    e->n = e->cap = 0;
-}

@@ -35,6 +35,5 @@ bool lmx_entries_redirect(lmx_entries *e, void *const replacements[LMX_SYMBOLS])
 /* Restores the entries. An entry that other code changed since is left unchanged, and unloaded libraries are
  * not touched. */
 void lmx_entries_restore(lmx_entries *e, void *const replacements[LMX_SYMBOLS]);
-void lmx_entries_free(lmx_entries *e);
 
 #endif

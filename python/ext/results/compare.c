@@ -5,23 +5,6 @@
 
 #include <stdlib.h>
 
-/* Borrowed from the list's texts; NULL with an exception. */
-static const char **names_of(PyObject *list, Py_ssize_t *n) {
-    *n = PyList_Size(list);
-    const char **names = *n < INT32_MAX ? calloc((size_t)*n + 1, sizeof *names) : NULL;
-    if (!names) {
-        PyErr_NoMemory();
-        return NULL;
-    }
-    for (Py_ssize_t i = 0; i < *n; i++) {
-        names[i] = PyUnicode_AsUTF8AndSize(PyList_GetItem(list, i), NULL);
-        if (names[i]) continue;
-        free(names);
-        return NULL;
-    }
-    return names;
-}
-
 static lam_status write_text(const lam_model *m, const lam_compare_options *o, const char *format,
                              int32_t width, bool exact, lam_sink to, lam_error *e) {
     lam_comparison *c = NULL;
@@ -34,18 +17,17 @@ static lam_status write_text(const lam_model *m, const lam_compare_options *o, c
 PyObject *lmx_compared(lmx_model *m, PyObject *args) {
     PyObject *list, *held;
     const char *format = NULL;
-    int width = 0, exact = 0, flops = 0, backward = 0;
-    Py_ssize_t n;
+    int width = 0, exact = 0, flops = 0, backward = 0, n;
     if (!PyArg_ParseTuple(args, "O!|zippp:compare", &PyList_Type, &list, &format, &width, &exact, &flops,
                           &backward))
         return NULL;
     held = PyList_GetSlice(list, 0, PyList_Size(list)); /* another thread may change the list */
-    const char **names = held ? names_of(held, &n) : NULL;
+    const char **names = held ? lmx_words(held, &n) : NULL;
     lmx_text text = {0};
     lam_error e = {.at = -1};
     lam_status s = LAM_NOMEM;
     if (names) {
-        lam_compare_options o = {names, (int32_t)n, flops ? LAM_FLOPS : LAM_MACS,
+        lam_compare_options o = {names, n, flops ? LAM_FLOPS : LAM_MACS,
                                  backward ? LAM_BACKWARD : LAM_FORWARD};
         m->borrowers++;
         s = write_text(m->model, &o, format, width, exact != 0, lmx_text_sink(&text), &e);

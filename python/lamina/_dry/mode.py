@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import sys
 from contextlib import contextmanager
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, cast
 
 from .. import _lamina
@@ -88,18 +88,9 @@ def _refuse(what: str) -> Callable[..., NoReturn]:
     return refuse
 
 
-_types: tuple[type, type] | None = None
-
-
+@cache
 def types() -> tuple[type, type]:
     """The class of fake tensors, and its subclass for tensors with known values."""
-    global _types
-    if _types is None:
-        _types = _make_types()
-    return _types
-
-
-def _make_types() -> tuple[type, type]:
     torch = sys.modules["torch"]
 
     def outside(_: object, function: Any, *__: object, **___: object) -> NoReturn:
@@ -164,9 +155,6 @@ def _make_types() -> tuple[type, type]:
     return fake, known
 
 
-_class: Any = None
-
-
 def _enter(mode: Any) -> Any:
     """Enters a mode as torch does, but without torch's flags for its compiler: all threads share them, and
     two dry runs at a time would leave the compiler disabled. Compiled code is bypassed anyway."""
@@ -182,21 +170,19 @@ def _leave(*_: object) -> None:
     modes._pop_mode()
 
 
+@cache
 def _mode() -> Any:
     """The class of modes: torch's own, whose operators C answers."""
-    global _class
-    if _class is None:
-        from torch.utils._python_dispatch import TorchDispatchMode
+    from torch.utils._python_dispatch import TorchDispatchMode
 
-        def init(self: Any, *_: object) -> None:
-            cast("Any", TorchDispatchMode).__init__(self)
+    def init(self: Any, *_: object) -> None:
+        cast("Any", TorchDispatchMode).__init__(self)
 
-        # torch passes an operator that runs functions (torch.cond) only to modes that accept it; it ends the
-        # run.
-        own = {"__init__": init, "__module__": __name__, "supports_higher_order_operators": True}
-        own |= {"__enter__": _enter, "__exit__": _leave}
-        _class = type("DryMode", (_lamina.Dry, TorchDispatchMode), own)
-    return _class
+    # torch passes an operator that runs functions (torch.cond) only to modes that accept it; it ends the
+    # run.
+    own = {"__init__": init, "__module__": __name__, "supports_higher_order_operators": True}
+    own |= {"__enter__": _enter, "__exit__": _leave}
+    return type("DryMode", (_lamina.Dry, TorchDispatchMode), own)
 
 
 def _holders(torch: Any, tensor: Any) -> tuple[int, int]:
@@ -204,35 +190,31 @@ def _holders(torch: Any, tensor: Any) -> tuple[int, int]:
     return tensor._use_count(), torch._C._storage_Use_Count(tensor.untyped_storage()._cdata)
 
 
-_lone: dict[str, tuple[int, int] | None] = {}
-
-
+@cache
 def _holders_of_lone(torch: Any) -> tuple[int, int]:
     """The same numbers for a gradient that only the engine of autograd holds, in a mode: measured once, with
     a gradient that no other code can hold."""
-    if "" not in _lone:
-        from torch.utils._python_dispatch import TorchDispatchMode
+    from torch.utils._python_dispatch import TorchDispatchMode
 
-        seen: list[tuple[int, int]] = []
+    seen: list[tuple[int, int]] = []
 
-        def look(_: Any, function: Any, __: Any, args: Any = (), kwargs: Any = None) -> Any:
-            if function is torch.ops.aten.add.Tensor:
-                seen.append(_holders(torch, args[0]))
-            return function(*args, **kwargs or {})
+    def look(_: Any, function: Any, __: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if function is torch.ops.aten.add.Tensor:
+            seen.append(_holders(torch, args[0]))
+        return function(*args, **kwargs or {})
 
-        own = {"__torch_dispatch__": look, "__enter__": _enter, "__exit__": _leave}
-        mode = type("Look", (cast("Any", TorchDispatchMode),), own)
-        with (
-            torch.inference_mode(mode=False),
-            torch.enable_grad(),
-            torch.autograd.set_multithreading_enabled(False),
-        ):
-            leaf = torch.ones(2, requires_grad=True)
-            ends = [leaf.exp(), leaf.sin()]
-            with mode():
-                torch.autograd.grad(ends, leaf, [torch.ones(2), torch.ones(2)])
-        _lone[""] = seen[0] if len(seen) == 1 else None
-    return _lone[""] or (-1, -1)
+    own = {"__torch_dispatch__": look, "__enter__": _enter, "__exit__": _leave}
+    mode = type("Look", (cast("Any", TorchDispatchMode),), own)
+    with (
+        torch.inference_mode(mode=False),
+        torch.enable_grad(),
+        torch.autograd.set_multithreading_enabled(False),
+    ):
+        leaf = torch.ones(2, requires_grad=True)
+        ends = [leaf.exp(), leaf.sin()]
+        with mode():
+            torch.autograd.grad(ends, leaf, [torch.ones(2), torch.ones(2)])
+    return seen[0] if len(seen) == 1 else (-1, -1)
 
 
 # -- one run -------------------------------------------------------------------------------------------------
