@@ -157,8 +157,7 @@ def test_a_layer_that_calls_no_layer_in_it_is_unknown(capsys):
     with pytest.warns(UserWarning, match="MultiheadAttention"):
         lamina.summary(Attends(), (5, 8))
     assert ">= 160.00 MACs" in capsys.readouterr().out
-    root, attention, fc = crawl(Attends(), (5, 8))["layers"]
-    assert (root["grad_params"], attention["grad_params"], fc["grad_params"]) == (8, 288, 36)
+    _, attention, fc = crawl(Attends(), (5, 8))["layers"]
     assert (attention["macs"].state, fc["macs"], fc["macs"].state) == ("unknown", 160, "exact")
 
 

@@ -499,9 +499,9 @@ def test_a_forward_that_runs_later_is_not_said_to_cost_nothing(build, convention
 
 def test_the_old_tools_do_not_say_0_of_it_either(capsys):
     assert lamina.profile(Yields(), x(), verbose=False)[0].state == "at least"
-    assert lamina.crawl_module(Yields(), (4,))["layers"][0]["macs"].state == "at least"
+    assert lamina.crawl_module(Yields(), (4,))["layers"][0]["macs"].state == "unknown"
     lamina.summary(Yields(), (4,))
-    assert ">= 0.00 MACs" in capsys.readouterr().out
+    assert "? MACs" in capsys.readouterr().out
 
 
 class Sums(nn.Module):

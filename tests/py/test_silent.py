@@ -142,7 +142,7 @@ def test_times_of_a_dry_run_are_refused_in_one_sentence(capsys):
     with pytest.raises(ValueError) as caught:
         lamina.inspect(nn.Linear(4, 4), x(), time=True, dry=True)
     assert main(["torch.nn:ReLU", "-i", "1x4", "--time", "--dry"]) == 2
-    assert capsys.readouterr().err == f"lamina: error: {caught.value}\n"
+    assert capsys.readouterr().err == f"lamina: error: --time and --dry: {caught.value}\n"
 
 
 # -- CSV -----------------------------------------------------------------------------------------------------

@@ -63,18 +63,14 @@ static void claim_below(lmi_work *w, int32_t r) {
     }
 }
 
-/* Counts the tensors of leaves and of modules whose inside is not visible, in the order of the rows. What
- * else containers own comes after these, and with it what is in a container that called no layer in it. */
+/* Counts the tensors of leaves and of modules whose inside is not visible, in the order of the rows. */
 static void first_seen(lmi_work *w) {
-    for (int containers = 0; containers < 2; containers++)
-        for (int32_t r = 0; r < w->c->n_rows; r++) {
-            const lam_cost_row *row = &w->c->rows[r];
-            const lam_event *ev = row->event >= 0 ? &w->m->events[row->event] : NULL;
-            bool sealed = ev && lmi_sealed(w->m, ev);
-            if (containers == (row->leaf || sealed)) continue;
-            claim_own(w, row->module, r);
-            if (sealed || (ev && ev->n_children_called == 0)) claim_below(w, r);
-        }
+    for (int32_t r = 0; r < w->c->n_rows; r++) {
+        const lam_cost_row *row = &w->c->rows[r];
+        bool sealed = row->event >= 0 && lmi_sealed(w->m, &w->m->events[row->event]);
+        if (row->leaf || sealed) claim_own(w, row->module, r);
+        if (sealed) claim_below(w, r);
+    }
 }
 
 /* Called modules come first, so that a tensor of a called layer is not shown under one that was never
