@@ -17,7 +17,7 @@ enum { DEEP = 64, UNWRITTEN = 64, TAKEN = 8 };
 typedef struct opened {
     const void *record;
     bool is_node, fed, gave, fine;
-    bool wraps;     /* in a backward pass: only calls others, which are looked at instead of it */
+    bool wraps;     /* in a backward pass: only calls others, which are checked instead of it */
     bool blind;     /* torch shows no arguments; of a node: of its operators */
     bool masked;    /* an argument had -Inf as its only bad value */
     bool cancels;   /* several arguments had that */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The type Snapshot: a model as it was before a forward. Every module's __dict__ is remembered, with the
+ * The type Snapshot: the state of a model before a forward. Every module's __dict__ is remembered, with the
  * dicts, lists and sets inside; tensors.c keeps the values of tensors, generators.c the states of random
  * number generators. */
 #include "modules/snapshot.h"

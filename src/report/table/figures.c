@@ -108,7 +108,7 @@ static share_state percent_of(const lmi_line *l, double *out) {
     double part, whole = 0;
     if (f->of == time_of && l->split) return SHARE_ELSEWHERE; /* shown on its container's line */
     if (l->never_called && f->of != params_of) return SHARE_NONE;
-    if (l->outside && f->of == memory_of) return SHARE_NONE; /* memory is told by layer */
+    if (l->outside && f->of == memory_of) return SHARE_NONE; /* memory is reported by layer */
     if (!f->of(l, &part) || (!f->of(l->total, &whole) && !(whole > 0))) return SHARE_UNKNOWN;
     *out = whole > 0 ? 100.0 * part / whole : 0;
     return SHARE_KNOWN;
