@@ -220,6 +220,9 @@ typedef struct lmx_model {
 PyObject *lmx_model_wrap(lmx_state *st, lam_model *m); /* takes the model over, in every case */
 /* The model of a Model object; NULL with an exception. */
 lam_model *lmx_model_get(lmx_state *st, PyObject *o);
+static inline lam_model *lmx_model_of(PyObject *self) { /* the same of a method's own object */
+    return lmx_model_get(((lmx_model *)self)->st, self);
+}
 /* Takes the model out of a Model object, which is empty from then on. NULL with an exception. */
 lam_model *lmx_model_release(lmx_state *st, PyObject *o);
 /* Calls `each(self, key, value)` for the entries of a dict or of anything with items(). False with an

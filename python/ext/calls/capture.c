@@ -166,20 +166,6 @@ static PyObject *capture_provenance(PyObject *self, PyObject *facts) {
     Py_RETURN_NONE;
 }
 
-static PyObject *capture_measure_memory(PyObject *self, PyObject *args) {
-    return lmx_measure_memory(self_of(self), args);
-}
-
-static PyObject *capture_memory_events(PyObject *self, PyObject *list) {
-    return lmx_memory_events(self_of(self), list);
-}
-
-static PyObject *capture_memory_gradients(PyObject *self, PyObject *unused) {
-    (void)unused;
-    if (self_of(self)->ledger) lmx_ledger_over(self_of(self)->ledger);
-    return lmx_memory_gradients(self_of(self));
-}
-
 static PyObject *capture_snapshot(PyObject *self, PyObject *unused) {
     (void)unused;
     lmx_capture *c = self_of(self);
@@ -204,14 +190,6 @@ static PyObject *capture_gradients(PyObject *self, PyObject *received) {
     Py_INCREF(received);
     replace_reference(&self_of(self)->gradients, received);
     Py_RETURN_NONE;
-}
-
-static PyObject *capture_memory_state(PyObject *self, PyObject *args) {
-    return lmx_memory_state(self_of(self), args);
-}
-
-static PyObject *capture_measure_device(PyObject *self, PyObject *args) {
-    return lmx_measure_device(self_of(self), args);
 }
 
 /* Takes torch's names of the compiled code that runs operator by operator. */
@@ -368,13 +346,13 @@ static PyMethodDef capture_methods[] = {
     {"provenance", capture_provenance, METH_O,
      PyDoc_STR("provenance($self, facts, /)\n--\n\nTakes a dict of str: how, where and when the run is made. "
                "The mode of the modules is added.")},
-    {"memory_events", capture_memory_events, METH_O,
+    {"memory_events", lmx_memory_events, METH_O,
      PyDoc_STR("memory_events($self, events, /)\n--\n\nAddress, bytes and time of what came and went.")},
-    {"measure_memory", capture_measure_memory, METH_VARARGS,
+    {"measure_memory", lmx_measure_memory, METH_VARARGS,
      PyDoc_STR("measure_memory($self, source, afterwards=False, /)\n--\n\n"
                "Before the start: memory is measured too, and the "
                "report tells `source`, how.")},
-    {"measure_device", capture_measure_device, METH_VARARGS,
+    {"measure_device", lmx_measure_device, METH_VARARGS,
      PyDoc_STR("measure_device($self, time, memory, /)\n--\n\nBefore the start: times are told by a GPU's "
                "clock too, and its memory, where torch uses one.")},
     {"written", capture_written, METH_NOARGS,
@@ -389,13 +367,13 @@ static PyMethodDef capture_methods[] = {
      PyDoc_STR(
          "given($self, function, /)\n--\n\nCalls function(args, kwargs) once, with what the root is first "
          "called with.")},
-    {"memory_gradients", capture_memory_gradients, METH_NOARGS,
+    {"memory_gradients", lmx_memory_gradients, METH_NOARGS,
      PyDoc_STR("memory_gradients($self, /)\n--\n\nThe parameters' gradients are as they are now.")},
     {"gradients", capture_gradients, METH_O,
      PyDoc_STR("gradients($self, received, /)\n--\n\nBy id: a parameter, and whether a backward pass from "
                "all outputs "
                "gave it a gradient.")},
-    {"memory_state", capture_memory_state, METH_VARARGS,
+    {"memory_state", lmx_memory_state, METH_VARARGS,
      PyDoc_STR("memory_state($self, tensor, parameter, /)\n--\n\nAn optimizer keeps `tensor` for "
                "`parameter`; None: for no single one.")},
     {"seen_through", capture_seen_through, METH_O,

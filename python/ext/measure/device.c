@@ -419,7 +419,8 @@ bool lmx_device_listen(lmx_capture *c, bool timed, bool sized) {
     return true;
 }
 
-PyObject *lmx_measure_device(lmx_capture *c, PyObject *args) {
+PyObject *lmx_measure_device(PyObject *self, PyObject *args) {
+    lmx_capture *c = (lmx_capture *)self;
     int timed, sized;
     if (!PyArg_ParseTuple(args, "pp:measure_device", &timed, &sized)) return NULL;
     if (c->phase != LMX_NEW)

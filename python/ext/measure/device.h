@@ -35,7 +35,7 @@ PyObject *lmx_pretend_device(PyObject *module, PyObject *address);
 
 /* measure_device(time, memory): before the start; does nothing if no GPU is in use. None, or NULL with an
  * exception. */
-PyObject *lmx_measure_device(lmx_capture *c, PyObject *args);
+PyObject *lmx_measure_device(PyObject *self, PyObject *args);
 /* The same from C. False with an exception. */
 bool lmx_device_listen(lmx_capture *c, bool timed, bool sized);
 /* True if the GPU's memory was measured. */

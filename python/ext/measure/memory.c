@@ -7,6 +7,7 @@
 #include "measure/device.h"
 #include "modules/tree.h"
 #include "observe/capture.h"
+#include "observe/ledger.h"
 #include "observe/listeners.h"
 #include "observe/observe.h"
 #include "process/allocator.h"
@@ -400,7 +401,8 @@ static memory *find(const lmx_capture *c) {
     return NULL;
 }
 
-PyObject *lmx_measure_memory(lmx_capture *c, PyObject *args) {
+PyObject *lmx_measure_memory(PyObject *self, PyObject *args) {
+    lmx_capture *c = (lmx_capture *)self;
     PyObject *source;
     int afterwards = 0;
     if (!PyArg_ParseTuple(args, "U|p:measure_memory", &source, &afterwards)) return NULL;
@@ -440,15 +442,18 @@ static memory *telling(const lmx_capture *c) {
     return y && y->alloc.blocks && !y->alloc.forked ? y : NULL;
 }
 
-PyObject *lmx_memory_gradients(lmx_capture *c) {
+PyObject *lmx_memory_gradients(PyObject *self, PyObject *unused) {
+    (void)unused;
+    lmx_capture *c = (lmx_capture *)self;
+    if (c->ledger) lmx_ledger_over(c->ledger);
     memory *y = telling(c);
     if (y && !tell_gradients(y)) return NULL;
     Py_RETURN_NONE;
 }
 
-PyObject *lmx_memory_state(lmx_capture *c, PyObject *args) {
+PyObject *lmx_memory_state(PyObject *self, PyObject *args) {
     PyObject *tensor, *parameter;
-    memory *y = telling(c);
+    memory *y = telling((lmx_capture *)self);
     if (!PyArg_ParseTuple(args, "OO:memory_state", &tensor, &parameter)) return NULL;
     const void *of = parameter == Py_None ? NULL : parameter;
     if (y && !tell(y, tensor, LAM_HELD_OPTIMIZER, of)) return NULL;
@@ -491,7 +496,8 @@ static void go_to(moment *m, int64_t ns) {
     }
 }
 
-PyObject *lmx_memory_events(lmx_capture *c, PyObject *list) {
+PyObject *lmx_memory_events(PyObject *self, PyObject *list) {
+    lmx_capture *c = (lmx_capture *)self;
     memory *y = telling(c);
     moment m = {c, y, 0};
     if (!y || !y->afterwards || !PyList_Check(list))

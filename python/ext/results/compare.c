@@ -14,7 +14,9 @@ static lam_status write_text(const lam_model *m, const lam_compare_options *o, c
     return s;
 }
 
-PyObject *lmx_compared(lmx_model *m, PyObject *args) {
+PyObject *lmx_compared(PyObject *self, PyObject *args) {
+    lmx_model *m = (lmx_model *)self;
+    if (!lmx_model_of(self)) return NULL;
     PyObject *list, *held;
     const char *format = NULL;
     int width = 0, exact = 0, flops = 0, backward = 0, n;

@@ -103,8 +103,10 @@ static lam_costs *count(lmx_model *m, const char *convention, bool released, PyO
     return NULL;
 }
 
-PyObject *lmx_costs_new(lmx_model *m, PyObject *args, PyObject *kwargs) {
+PyObject *lmx_costs_new(PyObject *model, PyObject *args, PyObject *kwargs) {
     static char *names[] = {"convention", "released", "custom", "own", "ask", NULL};
+    lmx_model *m = (lmx_model *)model;
+    if (!lmx_model_of(model)) return NULL;
     const char *convention = NULL;
     int released = 0;
     PyObject *function = Py_None, *rules = Py_None, *ask = Py_None;
@@ -123,7 +125,7 @@ PyObject *lmx_costs_new(lmx_model *m, PyObject *args, PyObject *kwargs) {
         lam_costs_free(costs);
         return NULL;
     }
-    Py_INCREF((PyObject *)m);
+    Py_INCREF(model);
     m->borrowers++;
     self->st = m->st;
     self->model = m;

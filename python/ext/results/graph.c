@@ -4,16 +4,16 @@
 #include "results/results.h"
 
 /* The graph of the model behind the handle; NULL with an exception. */
-static lam_graph *graph_of(lmx_model *self) {
-    const lam_model *m = lmx_model_get(self->st, (PyObject *)self);
+static lam_graph *graph_of(PyObject *self) {
+    const lam_model *m = lmx_model_of(self);
     lam_error e = {.at = -1};
     lam_graph *g = NULL;
     if (!m) return NULL;
-    if (lam_graph_new(&g, m, &e) != LAM_OK) lmx_raise(self->st, &e);
+    if (lam_graph_new(&g, m, &e) != LAM_OK) lmx_raise(((lmx_model *)self)->st, &e);
     return g;
 }
 
-static PyObject *told(lmx_model *self, lam_graph_part part) {
+static PyObject *told(PyObject *self, lam_graph_part part) {
     lam_graph *g = graph_of(self);
     lmx_sink t;
     if (!g) return NULL;
@@ -22,10 +22,17 @@ static PyObject *told(lmx_model *self, lam_graph_part part) {
     return lmx_sink_end(&t);
 }
 
-PyObject *lmx_graph(lmx_model *self) { return told(self, LAM_GRAPH_DATA); }
-PyObject *lmx_graph_findings(lmx_model *self) { return told(self, LAM_GRAPH_FINDINGS); }
+PyObject *lmx_graph(PyObject *self, PyObject *unused) {
+    (void)unused;
+    return told(self, LAM_GRAPH_DATA);
+}
 
-PyObject *lmx_graph_dot(lmx_model *self, PyObject *args) {
+PyObject *lmx_graph_findings(PyObject *self, PyObject *unused) {
+    (void)unused;
+    return told(self, LAM_GRAPH_FINDINGS);
+}
+
+PyObject *lmx_graph_dot(PyObject *self, PyObject *args) {
     int ops = 0;
     if (!PyArg_ParseTuple(args, "|p:graph_dot", &ops)) return NULL;
     lam_graph *g = graph_of(self);
@@ -36,5 +43,5 @@ PyObject *lmx_graph_dot(lmx_model *self, PyObject *args) {
     lam_graph_free(g);
     if (s == LAM_OK) return lmx_text_take(&text);
     lmi_vec_free(&text.bytes);
-    return lmx_raise(self->st, &e);
+    return lmx_raise(((lmx_model *)self)->st, &e);
 }

@@ -22,15 +22,18 @@ PyObject *lmx_scan_values(PyObject *module, PyObject *args) {
     return Py_BuildValue("LLL", (long long)found.nan, (long long)found.inf, (long long)found.first);
 }
 
-static lam_health *health_of(lmx_model *self) {
+static lam_health *health_of(PyObject *self) {
     lam_health *h = NULL;
     lam_error e = {.at = -1};
-    if (lam_health_new(&h, self->model, &e) != LAM_OK) lmx_raise(self->st, &e);
+    const lam_model *m = lmx_model_of(self);
+    if (m && lam_health_new(&h, m, &e) != LAM_OK) lmx_raise(((lmx_model *)self)->st, &e);
     return h;
 }
 
-PyObject *lmx_health(lmx_model *self) {
-    if (!lam_model_looked(self->model)) Py_RETURN_NONE;
+PyObject *lmx_health(PyObject *self, PyObject *unused) {
+    (void)unused;
+    const lam_model *m = lmx_model_of(self);
+    if (m && !lam_model_looked(m)) Py_RETURN_NONE;
     lam_health *h = health_of(self);
     lmx_sink t;
     if (!h) return NULL;
@@ -39,7 +42,7 @@ PyObject *lmx_health(lmx_model *self) {
     return lmx_sink_end(&t);
 }
 
-PyObject *lmx_health_tail(lmx_model *self, PyObject *args) {
+PyObject *lmx_health_tail(PyObject *self, PyObject *args) {
     int n;
     if (!PyArg_ParseTuple(args, "i:health_tail", &n)) return NULL;
     lam_health *h = health_of(self);
@@ -50,5 +53,5 @@ PyObject *lmx_health_tail(lmx_model *self, PyObject *args) {
     lam_health_free(h);
     if (s == LAM_OK) return lmx_text_take(&text);
     lmi_vec_free(&text.bytes);
-    return lmx_raise(self->st, &e);
+    return lmx_raise(((lmx_model *)self)->st, &e);
 }

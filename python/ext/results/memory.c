@@ -4,16 +4,17 @@
 #include "base/ext.h"
 #include "results/results.h"
 
-static lam_memory *memory_of(lmx_model *self) {
+static lam_memory *memory_of(PyObject *self) {
     lam_error e = {.at = -1};
     lam_memory *y = NULL;
-    const lam_model *m = lmx_model_get(self->st, (PyObject *)self);
-    if (m && lam_memory_new(&y, m, &e) != LAM_OK) lmx_raise(self->st, &e);
+    const lam_model *m = lmx_model_of(self);
+    if (m && lam_memory_new(&y, m, &e) != LAM_OK) lmx_raise(((lmx_model *)self)->st, &e);
     return y;
 }
 
-PyObject *lmx_memory_measured(lmx_model *self) {
-    const lam_model *m = lmx_model_get(self->st, (PyObject *)self);
+PyObject *lmx_memory_measured(PyObject *self, PyObject *unused) {
+    (void)unused;
+    const lam_model *m = lmx_model_of(self);
     return m ? PyBool_FromLong(lam_model_memory_seen(m)) : NULL;
 }
 
@@ -25,22 +26,24 @@ static PyObject *told(lam_memory *y) {
     return lmx_sink_end(&t);
 }
 
-PyObject *lmx_memory_told(lmx_model *self) {
+PyObject *lmx_memory_told(PyObject *self, PyObject *unused) {
+    (void)unused;
     lam_memory *y = memory_of(self);
     return y ? told(y) : NULL;
 }
 
-PyObject *lmx_device_memory_told(lmx_model *self) {
+PyObject *lmx_device_memory_told(PyObject *self, PyObject *unused) {
+    (void)unused;
     lam_error e = {.at = -1};
     lam_memory *y = NULL;
-    const lam_model *m = lmx_model_get(self->st, (PyObject *)self);
+    const lam_model *m = lmx_model_of(self);
     if (!m) return NULL;
     if (!lam_model_device_memory_seen(m)) return lmx_str(NULL);
-    if (lam_device_memory_new(&y, m, &e) != LAM_OK) return lmx_raise(self->st, &e);
+    if (lam_device_memory_new(&y, m, &e) != LAM_OK) return lmx_raise(((lmx_model *)self)->st, &e);
     return told(y);
 }
 
-PyObject *lmx_memory_course(lmx_model *self, PyObject *args) {
+PyObject *lmx_memory_course(PyObject *self, PyObject *args) {
     int points;
     lam_memory_point p;
     if (!PyArg_ParseTuple(args, "i:memory_course", &points)) return NULL;
@@ -55,8 +58,9 @@ PyObject *lmx_memory_course(lmx_model *self, PyObject *args) {
     return list;
 }
 
-PyObject *lmx_time_by(lmx_model *m, PyObject *other) {
-    lam_model *model = lmx_model_get(m->st, (PyObject *)m);
+PyObject *lmx_time_by(PyObject *self, PyObject *other) {
+    lmx_model *m = (lmx_model *)self;
+    lam_model *model = lmx_model_of(self);
     lam_error e = {.at = -1};
     if (!model) return NULL;
     if (m->borrowers) return lmx_fail(m->st, LAM_USAGE, NULL, "this Model is read by its Costs already");

@@ -10,7 +10,7 @@ static lmx_model *self_of(PyObject *self) { return (lmx_model *)self; }
 /* == parts as data ===================================================================================== */
 
 static PyObject *told(PyObject *self, lam_model_part part) {
-    const lam_model *m = lmx_model_get(self_of(self)->st, self);
+    const lam_model *m = lmx_model_of(self);
     lmx_sink t;
     if (!m) return NULL;
     lam_model_tell(m, part, lmx_sink_begin(&t));
@@ -35,7 +35,7 @@ TOLD(lifetimes, LAM_MODEL_LIFETIMES)
 
 static PyObject *model_add_note(PyObject *self, PyObject *text) {
     lmx_state *st = self_of(self)->st;
-    lam_model *m = lmx_model_get(st, self);
+    lam_model *m = lmx_model_of(self);
     lam_error e = {.at = -1};
     if (!m) return NULL;
     if (!PyUnicode_Check(text)) return PyErr_Format(PyExc_TypeError, "a note is a str");
@@ -43,22 +43,12 @@ static PyObject *model_add_note(PyObject *self, PyObject *text) {
     Py_RETURN_NONE;
 }
 
-static PyObject *model_costs(PyObject *self, PyObject *args, PyObject *kwargs) {
-    if (!lmx_model_get(self_of(self)->st, self)) return NULL;
-    return lmx_costs_new(self_of(self), args, kwargs);
-}
-
-static PyObject *model_compare(PyObject *self, PyObject *args) {
-    if (!lmx_model_get(self_of(self)->st, self)) return NULL;
-    return lmx_compared(self_of(self), args);
-}
-
 static PyObject *model_rf(PyObject *self, PyObject *args) {
     int event;
     const char *convention = NULL;
     if (!PyArg_ParseTuple(args, "i|z:rf", &event, &convention)) return NULL;
     lmx_state *st = self_of(self)->st;
-    const lam_model *m = lmx_model_get(st, self);
+    const lam_model *m = lmx_model_of(self);
     lam_error e = {.at = -1};
     lam_rf rf;
     if (!m) return NULL;
@@ -68,65 +58,19 @@ static PyObject *model_rf(PyObject *self, PyObject *args) {
 
 static PyObject *model_n_operators(PyObject *self, PyObject *unused) {
     (void)unused;
-    const lam_model *m = lmx_model_get(self_of(self)->st, self);
+    const lam_model *m = lmx_model_of(self);
     return m ? PyLong_FromLong(lam_model_n_ops(m)) : NULL;
 }
 
 static PyObject *model_ops_seen(PyObject *self, PyObject *unused) {
     (void)unused;
-    const lam_model *m = lmx_model_get(self_of(self)->st, self);
+    const lam_model *m = lmx_model_of(self);
     return m ? PyBool_FromLong(lam_model_ops_seen(m)) : NULL;
-}
-
-static PyObject *model_time_by(PyObject *self, PyObject *other) { return lmx_time_by(self_of(self), other); }
-
-static PyObject *model_graph(PyObject *self, PyObject *unused) {
-    (void)unused;
-    return lmx_graph(self_of(self));
-}
-
-static PyObject *model_findings(PyObject *self, PyObject *unused) {
-    (void)unused;
-    return lmx_graph_findings(self_of(self));
-}
-
-static PyObject *model_health(PyObject *self, PyObject *unused) {
-    (void)unused;
-    return lmx_health(self_of(self));
-}
-
-static PyObject *model_health_tail(PyObject *self, PyObject *args) {
-    return lmx_health_tail(self_of(self), args);
-}
-
-static PyObject *model_gadgets(PyObject *self, PyObject *args) { return lmx_gadgets(self_of(self), args); }
-
-static PyObject *model_graph_dot(PyObject *self, PyObject *args) {
-    return lmx_graph_dot(self_of(self), args);
-}
-
-static PyObject *model_memory_measured(PyObject *self, PyObject *unused) {
-    (void)unused;
-    return lmx_memory_measured(self_of(self));
-}
-
-static PyObject *model_memory(PyObject *self, PyObject *unused) {
-    (void)unused;
-    return lmx_memory_told(self_of(self));
-}
-
-static PyObject *model_device_memory(PyObject *self, PyObject *unused) {
-    (void)unused;
-    return lmx_device_memory_told(self_of(self));
-}
-
-static PyObject *model_memory_course(PyObject *self, PyObject *args) {
-    return lmx_memory_course(self_of(self), args);
 }
 
 static PyObject *model_find(PyObject *self, PyObject *args) {
     const char *path;
-    const lam_model *m = lmx_model_get(self_of(self)->st, self);
+    const lam_model *m = lmx_model_of(self);
     if (!m || !PyArg_ParseTuple(args, "s:find", &path)) return NULL;
     return PyLong_FromLong(lam_model_find(m, path));
 }
@@ -140,10 +84,10 @@ static void model_dealloc(PyObject *self) {
 }
 
 static PyMethodDef model_methods[] = {
-    {"costs", (PyCFunction)(void (*)(void))model_costs, METH_VARARGS | METH_KEYWORDS,
+    {"costs", (PyCFunction)(void (*)(void))lmx_costs_new, METH_VARARGS | METH_KEYWORDS,
      PyDoc_STR("costs($self, /, convention=None, released=False, custom=None, own=None, "
                "ask=None)\n--\n\nWhat the calls cost.")},
-    {"compare", model_compare, METH_VARARGS,
+    {"compare", lmx_compared, METH_VARARGS,
      PyDoc_STR("compare($self, conventions, kind=None, width=0, exact=False, flops=False, backward=False, "
                "/)\n--\n\nThe forward under "
                "several conventions, and why they differ, as text.")},
@@ -152,31 +96,31 @@ static PyMethodDef model_methods[] = {
                "one call alone.")},
     {"find", model_find, METH_VARARGS,
      PyDoc_STR("find($self, path, /)\n--\n\nThe place at a dotted path, or -1.")},
-    {"time_by", model_time_by, METH_O,
+    {"time_by", lmx_time_by, METH_O,
      PyDoc_STR("time_by($self, other, /)\n--\n\nIts times are the medians of the runs of `other` from now "
                "on, which is empty then.")},
     {"add_note", model_add_note, METH_O,
      PyDoc_STR("add_note($self, text, /)\n--\n\nAdds a note that is known only now.")},
-    {"graph", model_graph, METH_NOARGS,
+    {"graph", lmx_graph, METH_NOARGS,
      PyDoc_STR("graph($self, /)\n--\n\nThe graph of the data: nodes and edges as lists of dicts.")},
-    {"findings", model_findings, METH_NOARGS,
+    {"findings", lmx_graph_findings, METH_NOARGS,
      PyDoc_STR("findings($self, /)\n--\n\nWhat is unused and what has no gradient: paths and reasons.")},
-    {"health", model_health, METH_NOARGS,
+    {"health", lmx_health, METH_NOARGS,
      PyDoc_STR("health($self, /)\n--\n\nWhere NaN and Inf come from; None where nobody looked.")},
-    {"health_tail", model_health_tail, METH_VARARGS,
+    {"health_tail", lmx_health_tail, METH_VARARGS,
      PyDoc_STR("health_tail($self, n, /)\n--\n\nThe last calls before something broke, as text.")},
-    {"gadgets", model_gadgets, METH_VARARGS,
+    {"gadgets", lmx_gadgets, METH_VARARGS,
      PyDoc_STR("gadgets($self, max_depth=-1, forward=True, backward=True, /)\n--\n\nWhat "
                "torch_inspector wrote, as JSON in UTF-8.")},
-    {"graph_dot", model_graph_dot, METH_VARARGS,
+    {"graph_dot", lmx_graph_dot, METH_VARARGS,
      PyDoc_STR("graph_dot($self, ops=False, /)\n--\n\nThe same as DOT; ops: a node an operator.")},
-    {"memory_measured", model_memory_measured, METH_NOARGS,
+    {"memory_measured", lmx_memory_measured, METH_NOARGS,
      PyDoc_STR("memory_measured($self, /)\n--\n\nTrue where memory was measured.")},
-    {"memory", model_memory, METH_NOARGS,
+    {"memory", lmx_memory_told, METH_NOARGS,
      PyDoc_STR("memory($self, /)\n--\n\nWhat the run did with memory: totals, and a dict a place.")},
-    {"device_memory", model_device_memory, METH_NOARGS,
+    {"device_memory", lmx_device_memory_told, METH_NOARGS,
      PyDoc_STR("device_memory($self, /)\n--\n\nWhat a device's allocator told, or None.")},
-    {"memory_course", model_memory_course, METH_VARARGS,
+    {"memory_course", lmx_memory_course, METH_VARARGS,
      PyDoc_STR("memory_course($self, points, /)\n--\n\nHow much there was: nanoseconds and bytes.")},
     {"events", model_events, METH_NOARGS, PyDoc_STR("events($self, /)\n--\n\nEvery call, in order.")},
     {"modules", model_modules, METH_NOARGS, PyDoc_STR("modules($self, /)\n--\n\nEvery distinct module.")},

@@ -29,22 +29,13 @@ typedef struct lmx_sink {
 lam_receiver lmx_sink_begin(lmx_sink *t);
 PyObject *lmx_sink_end(lmx_sink *t);
 
-PyObject *lmx_costs_new(lmx_model *m, PyObject *args, PyObject *kwargs);
 /* The costs of a Costs, with their rows, which totals alone do not need. NULL with an exception. */
 lam_costs *lmx_costs_settled(PyObject *self);
-PyObject *lmx_compared(lmx_model *m, PyObject *args);
 /* diff(before, ran, after, ran, kind, by, width, exact, rows, depth) */
 PyObject *lmx_diff(PyObject *module, PyObject *args);
-PyObject *lmx_time_by(lmx_model *m, PyObject *other); /* takes `other` over */
-PyObject *lmx_graph(lmx_model *self);                 /* graph.c */
-PyObject *lmx_graph_dot(lmx_model *self, PyObject *args);
-PyObject *lmx_graph_findings(lmx_model *self);
-PyObject *lmx_health(lmx_model *self); /* health.c */
-PyObject *lmx_health_tail(lmx_model *self, PyObject *args);
 /* scan_values(address, dtype, n, repeats=1, stats=False): (nan, inf, index of the first) of n numbers at an
  * address; with `stats` from their statistics, which have no first. For the bench. */
 PyObject *lmx_scan_values(PyObject *module, PyObject *args);
-PyObject *lmx_gadgets(lmx_model *self, PyObject *args); /* gadgets.c */
 /* Counts by metric's name; one that is missing or None is unknown. */
 bool lmx_counts_from_dict(lmx_state *st, PyObject *dict, lam_count out[LAM_N_METRICS]);
 
@@ -72,15 +63,24 @@ extern PyMethodDef lmx_own_methods[];
 lam_status lmx_write_old(void *options, const lam_costs *c, const lam_report_options *o, lam_sink to,
                          lam_error *e);
 
-/* -- of a Model (memory.c) ------------------------------------------------------------------------------- */
+/* -- methods of a Model (model.c) ------------------------------------------------------------------------ */
 
-PyObject *lmx_memory_measured(lmx_model *self); /* a bool */
+PyObject *lmx_costs_new(PyObject *model, PyObject *args, PyObject *kwargs);
+PyObject *lmx_compared(PyObject *self, PyObject *args);
+PyObject *lmx_gadgets(PyObject *self, PyObject *args);
+PyObject *lmx_graph(PyObject *self, PyObject *unused);
+PyObject *lmx_graph_dot(PyObject *self, PyObject *args);
+PyObject *lmx_graph_findings(PyObject *self, PyObject *unused);
+PyObject *lmx_health(PyObject *self, PyObject *unused);
+PyObject *lmx_health_tail(PyObject *self, PyObject *args);
+PyObject *lmx_time_by(PyObject *self, PyObject *other); /* takes `other` over */
+PyObject *lmx_memory_measured(PyObject *self, PyObject *unused); /* a bool */
 /* Totals, and one dict a place; an error if it was not measured. */
-PyObject *lmx_memory_told(lmx_model *self);
+PyObject *lmx_memory_told(PyObject *self, PyObject *unused);
 /* The same of a device's allocator; None if it was not read. */
-PyObject *lmx_device_memory_told(lmx_model *self);
+PyObject *lmx_device_memory_told(PyObject *self, PyObject *unused);
 /* memory_course(points): [(nanoseconds, bytes), ...] */
-PyObject *lmx_memory_course(lmx_model *self, PyObject *args);
+PyObject *lmx_memory_course(PyObject *self, PyObject *args);
 
 /* -- for text.c ------------------------------------------------------------------------------------------ */
 
