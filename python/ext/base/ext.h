@@ -84,7 +84,6 @@ typedef struct lmx_text {
     lmi_vec bytes;
 } lmx_text;
 lam_sink lmx_text_sink(lmx_text *t);
-PyObject *lmx_text_take(lmx_text *t); /* a str; frees the bytes */
 
 /* True if the pending exception is not an Exception (KeyboardInterrupt, SystemExit): it must reach the
  * user. Clears any other. False also if nothing is pending. */
@@ -208,6 +207,8 @@ PyObject *lmx_count(lam_count c); /* (int of any size, state) */
 bool lmx_count_from(lmx_state *st, PyObject *o, lam_count *out);
 PyObject *lmx_shape(lam_shape s); /* a tuple of ints, or None */
 PyObject *lmx_str(const char *s); /* str, or None for NULL; malformed UTF-8 is replaced */
+/* Ends what was written to lmx_text_sink(t): a str, or NULL with the exception for `e` unless `s` is LAM_OK. */
+PyObject *lmx_text_end(lmx_text *t, lmx_state *st, lam_status s, const lam_error *e);
 
 /* == handles (model.c, costs.c) ======================================================================== */
 

@@ -29,11 +29,12 @@ static lam_status keep(void *to, const char *bytes, size_t n) {
 
 lam_sink lmx_text_sink(lmx_text *t) { return (lam_sink){keep, t}; }
 
-PyObject *lmx_text_take(lmx_text *t) {
+PyObject *lmx_text_end(lmx_text *t, lmx_state *st, lam_status s, const lam_error *e) {
     const char *bytes = t->bytes.data ? t->bytes.data : "";
-    PyObject *s = PyUnicode_DecodeUTF8(bytes, (Py_ssize_t)t->bytes.n, "replace");
+    PyObject *text =
+        s == LAM_OK ? PyUnicode_DecodeUTF8(bytes, (Py_ssize_t)t->bytes.n, "replace") : lmx_raise(st, e);
     lmi_vec_free(&t->bytes);
-    return s;
+    return text;
 }
 
 bool lmx_nomem(void) {

@@ -37,7 +37,5 @@ PyObject *lmx_compared(PyObject *self, PyObject *args) {
     }
     free(names);
     Py_XDECREF(held);
-    if (s == LAM_OK) return lmx_text_take(&text);
-    lmi_vec_free(&text.bytes);
-    return PyErr_Occurred() ? NULL : lmx_raise(m->st, &e);
+    return lmx_text_end(&text, m->st, s, &e);
 }

@@ -412,11 +412,8 @@ static PyObject *costs_write(PyObject *self, PyObject *args) {
     lam_error e = {.at = -1};
     const lam_costs *c = lmx_costs_settled(self);
     if (!c) return NULL;
-    if (lam_report_write(c, &o, lmx_text_sink(&text), &e) != LAM_OK) {
-        lmi_vec_free(&text.bytes);
-        return lmx_raise(st, &e);
-    }
-    return lmx_text_take(&text);
+    lam_status s = lam_report_write(c, &o, lmx_text_sink(&text), &e);
+    return lmx_text_end(&text, st, s, &e);
 }
 
 static PyObject *costs_plot(PyObject *self, PyObject *args) {
@@ -430,11 +427,8 @@ static PyObject *costs_plot(PyObject *self, PyObject *args) {
     lam_error e = {.at = -1};
     const lam_costs *c = lmx_costs_settled(self);
     if (!c) return NULL;
-    if (lam_plot_write(c, &o, lmx_text_sink(&text), &e) != LAM_OK) {
-        lmi_vec_free(&text.bytes);
-        return lmx_raise(self_of(self)->st, &e);
-    }
-    return lmx_text_take(&text);
+    lam_status s = lam_plot_write(c, &o, lmx_text_sink(&text), &e);
+    return lmx_text_end(&text, self_of(self)->st, s, &e);
 }
 
 /* -- budgets ------------------------------------------------------------------------------------------- */
@@ -480,11 +474,7 @@ static PyObject *costs_check(PyObject *self, PyObject *args) {
     if (status == LAM_OK && incomplete) lam_budget_allow_incomplete(b);
     if (status == LAM_OK) status = check_of(c, name, b, &text, &verdict, &e);
     lam_budget_free(b);
-    if (status != LAM_OK) {
-        lmi_vec_free(&text.bytes);
-        return PyErr_Occurred() ? NULL : lmx_raise(self_of(self)->st, &e);
-    }
-    PyObject *told = lmx_text_take(&text);
+    PyObject *told = lmx_text_end(&text, self_of(self)->st, status, &e);
     return told ? Py_BuildValue("sN", verdict, told) : NULL;
 }
 

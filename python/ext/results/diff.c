@@ -33,7 +33,6 @@ PyObject *lmx_diff(PyObject *module, PyObject *args) {
         if (!take_side(st, from[i], &side[i])) return NULL;
     lmx_text text = {0};
     lam_error e = {.at = -1};
-    if (write_text(side, &o, lmx_text_sink(&text), &e) == LAM_OK) return lmx_text_take(&text);
-    lmi_vec_free(&text.bytes);
-    return lmx_raise(st, &e);
+    lam_status s = write_text(side, &o, lmx_text_sink(&text), &e);
+    return lmx_text_end(&text, st, s, &e);
 }

@@ -37,9 +37,7 @@ static PyObject *fitted(PyObject *module, PyObject *args) {
     lam_error e = {.at = -1};
     lam_status s =
         write_both(first, second, optimizer, measured, format, exact != 0, lmx_text_sink(&text), &e);
-    if (s == LAM_OK) return lmx_text_take(&text);
-    lmi_vec_free(&text.bytes);
-    return PyErr_Occurred() ? NULL : lmx_raise(st, &e);
+    return lmx_text_end(&text, st, s, &e);
 }
 
 static PyObject *optimizers(PyObject *module, PyObject *unused) {

@@ -41,7 +41,5 @@ PyObject *lmx_graph_dot(PyObject *self, PyObject *args) {
     lam_error e = {.at = -1};
     lam_status s = lam_graph_dot(g, ops, lmx_text_sink(&text), &e);
     lam_graph_free(g);
-    if (s == LAM_OK) return lmx_text_take(&text);
-    lmi_vec_free(&text.bytes);
-    return lmx_raise(((lmx_model *)self)->st, &e);
+    return lmx_text_end(&text, ((lmx_model *)self)->st, s, &e);
 }

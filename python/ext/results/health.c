@@ -51,7 +51,5 @@ PyObject *lmx_health_tail(PyObject *self, PyObject *args) {
     if (!h) return NULL;
     lam_status s = lam_health_tail(h, n, lmx_text_sink(&text), &e);
     lam_health_free(h);
-    if (s == LAM_OK) return lmx_text_take(&text);
-    lmi_vec_free(&text.bytes);
-    return lmx_raise(((lmx_model *)self)->st, &e);
+    return lmx_text_end(&text, ((lmx_model *)self)->st, s, &e);
 }

@@ -27,9 +27,7 @@ static PyObject *page(PyObject *module, PyObject *args) {
     lam_error e = {.at = -1};
     lam_sink to = lmx_text_sink(&text);
     lam_status s = costs ? lam_page_write(costs, &o, to, &e) : lam_page_of(file, &o, to, &e);
-    if (s == LAM_OK) return lmx_text_take(&text);
-    lmi_vec_free(&text.bytes);
-    return lmx_raise(st, &e);
+    return lmx_text_end(&text, st, s, &e);
 }
 
 static PyObject *recording_part(PyObject *module, PyObject *file) {
@@ -41,9 +39,7 @@ static PyObject *recording_part(PyObject *module, PyObject *file) {
     lam_status s = lam_recording_open(&r, name, 0, 0, &e);
     if (s == LAM_OK) s = lam_recording_part(r, lmx_text_sink(&text), &e);
     lam_recording_free(r);
-    if (s == LAM_OK) return lmx_text_take(&text);
-    lmi_vec_free(&text.bytes);
-    return lmx_raise(lmx_state_of(module), &e);
+    return lmx_text_end(&text, lmx_state_of(module), s, &e);
 }
 
 PyMethodDef lmx_page_methods[] = {

@@ -134,22 +134,17 @@ static PyObject *text_table(PyObject *module, PyObject *args) {
         return PyErr_Format(PyExc_ValueError, "a table has rows, of 1 to 64 cells");
     const char **cells = calloc((size_t)(n * columns), sizeof *cells);
     if (!cells) return PyErr_NoMemory();
-    bool ok = true;
-    for (Py_ssize_t i = 0; ok && i < n * columns; i++) {
+    lam_status s = LAM_OK;
+    for (Py_ssize_t i = 0; s == LAM_OK && i < n * columns; i++) {
         PyObject *cell = PyTuple_GetItem(PyList_GetItem(rows, i / columns), i % columns);
         cells[i] = cell ? PyUnicode_AsUTF8AndSize(cell, NULL) : NULL;
-        ok = cells[i] != NULL;
+        if (!cells[i]) s = LAM_FAILED;
     }
     lmx_text t = {0};
     lam_error e = {.at = -1};
-    if (ok) {
-        lam_sink to = lmx_text_sink(&t);
-        ok = lam_table_write(cells, (int32_t)columns, (int32_t)n, width, to, &e) == LAM_OK;
-    }
+    if (s == LAM_OK) s = lam_table_write(cells, (int32_t)columns, (int32_t)n, width, lmx_text_sink(&t), &e);
     free(cells);
-    if (ok) return lmx_text_take(&t);
-    lmi_vec_free(&t.bytes);
-    return PyErr_Occurred() ? NULL : lmx_raise(lmx_state_of(module), &e);
+    return lmx_text_end(&t, lmx_state_of(module), s, &e);
 }
 
 PyMethodDef lmx_text_methods[] = {
