@@ -216,15 +216,6 @@ def test_unknown_name_in_lamina():
         lamina.inspekt  # noqa: B018
 
 
-def test_unknown_formula_syntax():
-    from lamina import _lamina
-
-    with pytest.raises(lamina.LaminaError):
-        _lamina.formula("1 +", {})
-    assert _lamina.formula("2*out", {"out": 21}) == (42, "exact")
-    assert _lamina.formula("2*oops", {})[1] == "unknown"
-
-
 @dataclass(frozen=True)
 class Frozen(Exception):
     code: int

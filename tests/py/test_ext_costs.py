@@ -249,33 +249,6 @@ def test_the_largest_numbers_that_options_may_be(model):
         costs.write({"width": -(2**31)})
 
 
-def test_formulas():
-    assert _lamina.formula("2 * 3 + x", {"x": 4}) == (10, "exact")
-    assert _lamina.formula("7 / 2") == (3, "exact")
-    assert _lamina.formula("y")[1] == "unknown"
-    assert _lamina.formula("x * x", {"x": 2**40}) == (2**80, "exact")
-    assert _lamina.formula("x * x", {"x": 2**60})[1] == "unknown"
-    with pytest.raises(errors.FormatError) as told:
-        _lamina.formula("2 + * 3")
-    assert told.value.at == 4 and isinstance(told.value, ValueError)
-    with pytest.raises(OverflowError):
-        _lamina.formula("x", {"x": 2**80})
-    with pytest.raises(TypeError):
-        _lamina.formula("x", {3: 4})
-
-
-def test_a_fact_that_is_no_int_runs_no_code():
-    class Index:
-        def __index__(self):
-            facts.update((f"more{i}", i) for i in range(5000))  # more than there was room for
-            return 1
-
-    facts = {"a": Index(), "b": 2}
-    with pytest.raises(TypeError, match="the fact 'a' is an int"):
-        _lamina.formula("a + b", facts)
-    assert len(facts) == 2
-
-
 def test_numbers_as_text():
     assert _lamina.text_count((1_814_073_344, "exact")) == "1.81 G"
     assert _lamina.text_count((5, "at least"), True) == ">= 5"

@@ -65,7 +65,7 @@ def one_reading():
     costs.why(0), costs.facts(0), costs.write(OPTIONS)
     model.events(), model.modules(), model.places(), model.tensors(), model.notes()
     _lamina.one_call(NET[1], (X,), X)
-    _lamina.rules("thoplw"), _lamina.conventions(), _lamina.formula("x", {"x": 1})
+    _lamina.rules("thoplw"), _lamina.conventions()
     for wrong in (lambda: model.costs("none"), lambda: _lamina.Capture(3), lambda: costs.write({"no": 1})):
         with pytest.raises(ValueError):
             wrong()
@@ -164,7 +164,6 @@ def readings():
         "no such convention": lambda: model.costs("none"),
         "rf": lambda: model.rf(1),
         "rules": lambda: _lamina.rules("thoplw"),
-        "formula": lambda: _lamina.formula("x + y", {"x": 1, "y": 2}),
         "text": lambda: _lamina.text_count((2**70, "exact"), True),
         "text_bytes": lambda: _lamina.text_bytes(3),
     }

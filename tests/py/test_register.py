@@ -15,6 +15,7 @@ from torch import nn  # noqa: E402
 
 import lamina  # noqa: E402
 from lamina import _lamina  # noqa: E402
+from lamina._base import errors  # noqa: E402
 from lamina._observe import support  # noqa: E402
 from lamina._results import rules  # noqa: E402
 
@@ -536,4 +537,7 @@ def test_core_functions():
     for wrong in (3, ("a::b",), ("a::b", {"macs": 3}, False), ("a::b", 3, False)):
         with pytest.raises((TypeError, ValueError)):
             _lamina.check_rule(wrong)
+    with pytest.raises(errors.FormatError) as told:
+        _lamina.check_rule(("a::b", {"macs": "2 + * 3"}, False))
+    assert told.value.at == 4
     assert "inspect" in sys.modules

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Functions of the module that need no capture: conventions, rules, formulas, and numbers as text. */
+ * Functions of the module that need no capture: conventions, rules, and numbers as text. */
 #include "base/ext.h"
 #include "base/tables.h"
 #include "calls/calls.h"
@@ -63,41 +63,6 @@ static PyObject *text_facts(PyObject *module, PyObject *unused) {
     return told(LAM_TABLES_FACTS, 0);
 }
 
-/* == formulas ========================================================================================== */
-
-static PyObject *evaluate(lmx_state *st, const char *formula, PyObject *facts, const char **names,
-                          int64_t *values) {
-    PyObject *key, *value;
-    Py_ssize_t at = 0;
-    int32_t n = 0;
-    while (facts && PyDict_Next(facts, &at, &key, &value)) {
-        names[n] = PyUnicode_AsUTF8AndSize(key, NULL);
-        if (!names[n]) return NULL;
-        if (!PyLong_Check(value)) /* converting another type may run code that adds to the dict */
-            return PyErr_Format(PyExc_TypeError, "the fact %R is an int, not %R", key, value);
-        values[n++] = PyLong_AsLongLong(value);
-        if (PyErr_Occurred()) return NULL;
-    }
-    lam_error e = {.at = -1};
-    lam_count out;
-    if (lam_formula_eval(formula, names, values, n, &out, &e) != LAM_OK) return lmx_raise(st, &e);
-    return lmx_count(out);
-}
-
-static PyObject *text_formula(PyObject *module, PyObject *args) {
-    const char *formula;
-    PyObject *facts = NULL;
-    if (!PyArg_ParseTuple(args, "s|O!:formula", &formula, &PyDict_Type, &facts)) return NULL;
-    size_t n = facts ? (size_t)PyDict_Size(facts) : 0;
-    const char **names = malloc((n + 1) * sizeof *names);
-    int64_t *values = malloc((n + 1) * sizeof *values);
-    PyObject *out =
-        names && values ? evaluate(lmx_state_of(module), formula, facts, names, values) : PyErr_NoMemory();
-    free(names);
-    free(values);
-    return out;
-}
-
 /* == numbers =========================================================================================== */
 
 static PyObject *text_count(PyObject *module, PyObject *args) {
@@ -157,8 +122,6 @@ PyMethodDef lmx_text_methods[] = {
      PyDoc_STR("rules($module, convention, /)\n--\n\nThe rules of a convention.")},
     {"facts", text_facts, METH_NOARGS,
      PyDoc_STR("facts($module, /)\n--\n\nEvery fact that a formula may name, with its meaning.")},
-    {"formula", text_formula, METH_VARARGS,
-     PyDoc_STR("formula($module, text, facts={}, /)\n--\n\nThe value of a formula, as (value, state).")},
     {"diff", lmx_diff, METH_VARARGS,
      PyDoc_STR(
          "diff($module, before, ran, after, ran_after, kind, by, width, exact, rows, depth, "
