@@ -78,30 +78,6 @@ static void find_peaks(walk *w) {
     }
 }
 
-static void add(lam_memory_use *to, const lam_memory_use *use, bool peak) {
-    to->allocated += use->allocated;
-    to->freed += use->freed;
-    to->retained += use->retained;
-    if (peak && use->peak > to->peak) to->peak = use->peak;
-}
-
-/* The peak of a forward includes those of its inner calls; the peak of a backward is the largest of its
- * nodes. */
-static lam_status sum_up(lam_memory *y, lam_error *e) {
-    const int32_t *callers = lmi_callers(&y->arena, y->m);
-    if (!callers) return lmi_nomem(e);
-    for (int32_t i = y->m->n_events - 1; i >= 0; i--) {
-        int32_t parent = callers[i];
-        bool again = parent != y->m->events[i].parent;
-        const int phase = (int)lmi_call_phase(&y->m->events[i]);
-        for (int p = 0; p < LAM_N_PHASES; p++) {
-            add(&y->calls[i].total[p], &y->calls[i].own[p], true);
-            if (parent >= 0) add(&y->calls[parent].total[p], &y->calls[i].total[p], again || p != phase);
-        }
-    }
-    return LAM_OK;
-}
-
 static lam_status fill(lam_memory *y, const lmi_device *d, lam_error *e) {
     walk w = {.y = y, .said = d->bytes.data, .spans = d->uses.data, .n_spans = (int32_t)d->uses.n};
     y->n = (int64_t)d->bytes.n - 1;
@@ -120,7 +96,7 @@ static lam_status fill(lam_memory *y, const lmi_device *d, lam_error *e) {
     go(&w);
     y->total.peak_allocated = y->total.peak - y->total.before;
     find_peaks(&w);
-    LAM_TRY(sum_up(y, e));
+    LAM_TRY(lmi_memory_sum_up(y, e));
     lmi_memory_places(y);
     return LAM_OK;
 }

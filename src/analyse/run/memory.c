@@ -162,35 +162,36 @@ static void use_block(lam_memory *y, const lam_block *k) {
         y->calls[i].total[k->phase].retained += k->bytes;
 }
 
-/* `all`: also adds the retained memory and the peak, which only a forward has. */
-static void add_use(lam_memory_use *to, const lam_memory_use *use, bool all) {
-    to->allocated += use->allocated;
-    to->freed += use->freed;
-    if (!all) return;
-    to->retained += use->retained;
-    to->peak = max_of(to->peak, use->peak);
-}
-
-/* Parents have smaller indices than the calls that they make. The parent's own numbers include the memory
- * that a call retains and its peak, unless the parent had returned: in a repeated call and in a backward. */
-static lam_status measure_calls(lam_memory *y, lam_error *e) {
+static void measure_calls(lam_memory *y) {
     int32_t n;
-    const int32_t *callers = lmi_callers(&y->arena, y->m);
-    if (!callers) return lmi_nomem(e);
     const lam_block *blocks = blocks_of(y, &n);
     read_spans(y);
     for (int32_t i = 0; i < n; i++)
         if (blocks[i].order && blocks[i].call >= 0 && !(blocks[i].flags & LAM_BLOCK_ELSEWHERE))
             use_block(y, &blocks[i]);
+}
+
+static void add_use(lam_memory_use *to, const lam_memory_use *use, bool retained, bool peak) {
+    to->allocated += use->allocated;
+    to->freed += use->freed;
+    if (retained) to->retained += use->retained;
+    if (peak) to->peak = max_of(to->peak, use->peak);
+}
+
+/* Parents have smaller indices than the calls that they make. The parent's own peak includes that of a call,
+ * unless the parent had returned: in a repeated call and in a backward. So does the memory that use_block
+ * found to be retained; an allocator's statistics are of the innermost call alone. */
+lam_status lmi_memory_sum_up(lam_memory *y, lam_error *e) {
+    const int32_t *callers = lmi_callers(&y->arena, y->m);
+    if (!callers) return lmi_nomem(e);
     for (int32_t i = y->m->n_events - 1; i >= 0; i--) {
         int32_t parent = callers[i];
-        bool again = parent != y->m->events[i].parent;
-        const int phase = (int)lmi_call_phase(&y->m->events[i]);
+        lam_memory_row *row = &y->calls[i];
         for (int p = 0; p < LAM_N_PHASES; p++) {
-            lam_memory_row *row = &y->calls[i];
-            row->total[p].peak = max_of(row->total[p].peak, row->own[p].peak);
-            add_use(&row->total[p], &row->own[p], p == LAM_BACKWARD);
-            if (parent >= 0) add_use(&y->calls[parent].total[p], &row->total[p], again || p != phase);
+            bool apart = parent != y->m->events[i].parent || p != (int)lmi_call_phase(&y->m->events[i]);
+            add_use(&row->total[p], &row->own[p], y->by_device || p == LAM_BACKWARD, true);
+            if (parent >= 0)
+                add_use(&y->calls[parent].total[p], &row->total[p], y->by_device || apart, apart);
         }
     }
     return LAM_OK;
@@ -204,8 +205,8 @@ void lmi_memory_places(lam_memory *y) {
         if (place < 0) continue;
         bool inside = lmi_inside_itself(y->m, &y->m->events[i]);
         for (int p = 0; p < LAM_N_PHASES; p++) {
-            add_use(&y->places[place].own[p], &y->calls[i].own[p], true);
-            if (!inside) add_use(&y->places[place].total[p], &y->calls[i].total[p], true);
+            add_use(&y->places[place].own[p], &y->calls[i].own[p], true, true);
+            if (!inside) add_use(&y->places[place].total[p], &y->calls[i].total[p], true, true);
         }
     }
 }
@@ -264,7 +265,8 @@ static lam_status fill(lam_memory *y, lam_error *e) {
     if (!lmi_memory_allocate(y)) return lmi_nomem(e);
     LAM_TRY(follow(y, e));
     lmi_memory_index(y);
-    LAM_TRY(measure_calls(y, e));
+    measure_calls(y);
+    LAM_TRY(lmi_memory_sum_up(y, e));
     lmi_memory_places(y);
     take_apart(y);
     return lmi_memory_holds(y, e);

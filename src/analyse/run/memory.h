@@ -30,7 +30,8 @@ bool lmi_memory_allocate(lam_memory *y);
 /* Once `live` is filled: the maximum from one order to another, both included. */
 void lmi_memory_index(lam_memory *y);
 int64_t lmi_memory_greatest(const lam_memory *y, int64_t from, int64_t to);
-/* Fills `places` from `calls`. */
+/* Fills the totals of `calls` from their own numbers, and `places` from `calls`. */
+lam_status lmi_memory_sum_up(lam_memory *y, lam_error *e);
 void lmi_memory_places(lam_memory *y);
 /* The use of a block; needs `last`. */
 lam_held lmi_memory_held_as(const lam_memory *y, const lam_block *k);
