@@ -795,9 +795,9 @@ def test_a_record_is_read_when_its_own_operator_ends():
 def test_the_proof_is_of_this_torch_and_this_extension(tmp_path):
     """Another build of either is another key, and so another file."""
     from lamina import _lamina
-    from lamina._observe.support import _Kept
+    from lamina._observe.support import _kept
 
-    key, path = _Kept().key, _Kept().path
+    key, path = _kept().key, _kept().path
     assert key["extension"] == _lamina.__file__
     assert key["extension_size"] == Path(_lamina.__file__).stat().st_size
     assert key["library_mtime"] > 0
@@ -805,8 +805,8 @@ def test_the_proof_is_of_this_torch_and_this_extension(tmp_path):
     other.write_bytes(b"another build")
     was, _lamina.__file__ = _lamina.__file__, str(other)
     try:
-        assert _Kept().key["extension_size"] == len(b"another build")
-        assert _Kept().path != path
+        assert _kept().key["extension_size"] == len(b"another build")
+        assert _kept().path != path
     finally:
         _lamina.__file__ = was
 

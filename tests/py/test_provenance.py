@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 import lamina
-from lamina._run.provenance import processor
+from lamina._base.machine import processor
 
 X = torch.rand(2, 4)
 

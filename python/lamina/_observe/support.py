@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from .. import _lamina
 from .._base.errors import UnsupportedError
+from .._base.machine import Kept
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -154,14 +155,15 @@ def _prove() -> Way:
     refused = _lamina.why_refused()
     if refused is not None:
         return Way("calls", refused)
-    kept = _Kept()
+    kept = _kept()
     record = kept.read()
-    if record is not None:
+    if record is not None and ("layout" in record or "failed" in record):
         told = _use(record)
         if told.name == "observer" or "failed" in record:
             return told
     record = _ask_child()
-    kept.write(record)
+    if not record.get("passing"):  # else the next process may succeed
+        kept.write(record)
     return _use(record)
 
 
@@ -179,63 +181,25 @@ def _use(record: dict[str, Any]) -> Way:
 # -- the file ------------------------------------------------------------------------------------------------
 
 
-class _Kept:
-    """The file that holds the layout for this build of torch and of the extension.
-
-    If the file can't be written, nothing is kept.
-    """
-
-    def __init__(self) -> None:
-        self.key = self._key()
-        base = os.environ.get("XDG_CACHE_HOME") or Path("~", ".cache")
-        self.path = Path(base, "lamina", f"observer-{self._digest()}.json")
-
-    def _key(self) -> dict[str, Any]:
-        torch = sys.modules["torch"]
-        path = Path(Path(torch.__file__ or "").parent, "lib", "libtorch_cpu.so")
-        key: dict[str, Any] = {
-            "lamina": _lamina.version(),
-            "format": FORMAT,
-            "torch": str(torch.__version__),
-            "git": getattr(getattr(torch, "version", None), "git_version", None),
-        }
-        # The extension defines the meaning of a layout: another build of it may read other fields.
-        for name, file in (("library", path), ("extension", Path(_lamina.__file__ or ""))):
-            key[name] = str(file)
-            try:
-                stat = file.stat()
-            except OSError:
-                continue
-            key |= {f"{name}_size": stat.st_size, f"{name}_mtime": stat.st_mtime_ns}
-        return key
-
-    def _digest(self) -> str:
-        from hashlib import sha256
-
-        return sha256(json.dumps(self.key, sort_keys=True).encode()).hexdigest()[:16]
-
-    def read(self) -> dict[str, Any] | None:
+def _kept() -> Kept:
+    """The file that holds the layout for this build of torch and of the extension."""
+    torch = sys.modules["torch"]
+    path = Path(Path(torch.__file__ or "").parent, "lib", "libtorch_cpu.so")
+    key: dict[str, Any] = {
+        "lamina": _lamina.version(),
+        "format": FORMAT,
+        "torch": str(torch.__version__),
+        "git": getattr(getattr(torch, "version", None), "git_version", None),
+    }
+    # The extension defines the meaning of a layout: another build of it may read other fields.
+    for name, file in (("library", path), ("extension", Path(_lamina.__file__ or ""))):
+        key[name] = str(file)
         try:
-            path = self.path.expanduser()
-            if path.stat().st_uid != os.getuid():
-                return None
-            record = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError, RuntimeError):  # RuntimeError: there is no home folder
-            return None
-        fits = isinstance(record, dict) and record.get("key") == self.key
-        return record if fits and ("layout" in record or "failed" in record) else None
-
-    def write(self, record: dict[str, Any]) -> None:
-        if record.get("passing"):
-            return  # the next process may succeed
-        try:
-            path = self.path.expanduser()
-            part = path.with_suffix(f".{os.getpid()}")
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            part.write_text(json.dumps({"key": self.key, **record}), encoding="utf-8")
-            part.replace(path)
-        except (OSError, RuntimeError):
-            return
+            stat = file.stat()
+        except OSError:
+            continue
+        key |= {f"{name}_size": stat.st_size, f"{name}_mtime": stat.st_mtime_ns}
+    return Kept("observer", key)
 
 
 # -- in a separate process -----------------------------------------------------------------------------------

@@ -4,13 +4,11 @@ user's cache folder."""
 
 from __future__ import annotations
 
-import json
-import os
 import sys
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from .._base.machine import Kept, processor
 from .._base.terminal import progress
 
 if TYPE_CHECKING:
@@ -36,13 +34,23 @@ def roof(*, again: bool = False) -> Roof:
     """Returns this machine's roof. Measuring takes a second, on the first call or with ``again``. Other work
     on the machine lowers the result, so the best of several tries counts, and a report raises it to the speed
     of its run."""
-    key = _key()
-    path = _path(key)
-    kept = None if again else _read(path, key)
-    if kept is None:
-        kept = _measure(key["threads"])
-        _write(path, {"key": key, "flops": kept.flops, "bytes": kept.bytes})
-    return kept
+    torch: Any = sys.modules["torch"]
+    threads = torch.get_num_threads()
+    kept = Kept(
+        "roof",
+        {
+            "format": FORMAT,
+            "processor": processor() or "unknown",
+            "threads": threads,
+            "torch": str(torch.__version__),
+        },
+    )
+    record = None if again else kept.read()
+    if record is None:
+        best = _measure(threads)
+        kept.write({"flops": best.flops, "bytes": best.bytes})
+        return best
+    return Roof(record["flops"], record["bytes"], threads)
 
 
 def _measure(threads: int) -> Roof:
@@ -73,51 +81,3 @@ def _least(work: Callable[[], object]) -> float:
         least = min(least, time.perf_counter() - begun)
         done += 1
     return least
-
-
-def _processor() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
-        return "unknown"
-    return next(
-        (line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "unknown"
-    )
-
-
-def _key() -> dict[str, Any]:
-    torch: Any = sys.modules["torch"]
-    return {
-        "format": FORMAT,
-        "processor": _processor(),
-        "threads": torch.get_num_threads(),
-        "torch": str(torch.__version__),
-    }
-
-
-def _path(key: dict[str, Any]) -> Path:
-    from hashlib import sha256
-
-    digest = sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:16]
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path("~", ".cache"), "lamina", f"roof-{digest}.json")
-
-
-def _read(path: Path, key: dict[str, Any]) -> Roof | None:
-    try:
-        record = json.loads(path.expanduser().read_text(encoding="utf-8"))
-        if record["key"] == key and record["flops"] > 0 and record["bytes"] > 0:
-            return Roof(float(record["flops"]), float(record["bytes"]), key["threads"])
-    except (OSError, ValueError, RuntimeError, KeyError, TypeError):  # RuntimeError: there is no home folder
-        pass
-    return None
-
-
-def _write(path: Path, record: dict[str, Any]) -> None:
-    try:
-        path = path.expanduser()
-        part = path.with_suffix(f".{os.getpid()}")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        part.write_text(json.dumps(record), encoding="utf-8")
-        part.replace(path)
-    except (OSError, RuntimeError):
-        return  # it can't be kept, so it is measured each time

@@ -9,11 +9,10 @@ import time
 from functools import cache
 from typing import TYPE_CHECKING
 
+from .._base.machine import processor
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-CPUINFO = "/proc/cpuinfo"
-FIRST = 65_536  # bytes of that file that are read: the first processor is among them
 
 
 def provenance(
@@ -44,17 +43,3 @@ def machine() -> dict[str, str]:
     if model:
         facts["processor"] = model
     return facts
-
-
-def processor(file: str = CPUINFO) -> str | None:
-    """The processor's name from Linux; None on other systems, or if it has none."""
-    try:
-        with open(file, "rb") as told:  # noqa: PTH123 - a Path costs more than the rest of it
-            first = told.read(FIRST).decode("utf-8", "replace")
-    except OSError:
-        return None
-    for line in first.splitlines():
-        name, _, value = line.partition(":")
-        if name.strip() == "model name" and value.strip():
-            return " ".join(value.split())
-    return None
