@@ -26,6 +26,8 @@ PROGRAM = """
     print(__name__, sys.argv[1:], Path(sys.argv[0]).name, Path(__file__).name, here)
     import beside
     assert sys.modules["__main__"].beside is beside
+    from importlib.util import find_spec
+    assert find_spec("torch")  # a question, which imports nothing
     import torch
     from torch import nn
     assert torch.__spec__.loader.__class__.__name__ == "SourceFileLoader"

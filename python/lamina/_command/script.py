@@ -13,7 +13,6 @@ import atexit
 import os
 import sys
 import threading
-from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from shlex import quote
@@ -21,11 +20,12 @@ from typing import TYPE_CHECKING, Any
 from weakref import ReferenceType, ref
 
 from .. import _lamina
+from .._guard.imports import Finder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
     from importlib.machinery import ModuleSpec
-    from types import ModuleType, TracebackType
+    from types import TracebackType
 
     from .._watch import Watch
 
@@ -238,51 +238,14 @@ def find_roots(watch: Watch) -> None:
 
 def after_import(name: str, then: Callable[[], None]) -> None:
     """Calls ``then`` after the module ``name`` was imported; now, if it is imported already."""
+
+    def around(run: Callable[[], None]) -> None:
+        sys.meta_path.remove(finder)
+        run()
+        then()
+
+    finder: Any = Finder(name, around)
     if name in sys.modules:
         then()
     else:
-        sys.meta_path.insert(0, _Waiting(name, then))
-
-
-class _Waiting(MetaPathFinder):
-    """Finds the module by the other finders, and wraps its loader."""
-
-    def __init__(self, name: str, then: Callable[[], None]) -> None:
-        self._name, self._then = name, then
-
-    def find_spec(
-        self,
-        fullname: str,
-        path: Sequence[str] | None,  # noqa: ARG002
-        target: ModuleType | None = None,  # noqa: ARG002
-    ) -> ModuleSpec | None:
-        if fullname != self._name:
-            return None
-        sys.meta_path.remove(self)
-        from importlib.util import find_spec
-
-        spec = find_spec(fullname)
-        if spec is not None and spec.loader is not None:
-            spec.loader = _Behind(spec.loader, self._then)
-        return spec
-
-
-class _Behind(Loader):
-    """A loader that calls ``then`` after the import, and is then removed from the module."""
-
-    def __init__(self, loader: Any, then: Callable[[], None]) -> None:
-        self._loader, self._then = loader, then
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._loader, name)
-
-    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        made: ModuleType | None = self._loader.create_module(spec)
-        return made
-
-    def exec_module(self, module: ModuleType) -> None:
-        if module.__spec__ is not None:
-            module.__spec__.loader = self._loader
-        module.__loader__ = self._loader
-        self._loader.exec_module(module)
-        self._then()
+        sys.meta_path.insert(0, finder)

@@ -14,9 +14,10 @@ import threading
 import weakref
 from contextlib import contextmanager
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from .control_flow import Plain
+from .imports import Finder
 from .redispatch import Redispatch
 
 if TYPE_CHECKING:
@@ -282,8 +283,7 @@ def _tell(me: weakref.ref[Compiler], does: Callable[[Compiler], None], *_: objec
 
 
 class Imported:
-    """Reports the import of torch's compiler: while a capture waits for this import, this class is the first
-    entry of ``sys.meta_path``."""
+    """Reports the import of torch's compiler, while a capture waits for it."""
 
     waiting: ClassVar[list[Callable[[], None]]] = []
     running = False  # the compiler's module code runs: the compiler can't be used yet
@@ -297,44 +297,26 @@ class Imported:
             cls.waiting.remove(told)
         if wanted and not there:
             cls.waiting.append(told)
-        finders: list[Any] = sys.meta_path
-        if cls.waiting and cls not in finders:
-            finders.insert(0, cls)
-        elif not cls.waiting and cls in finders:
-            finders.remove(cls)
+        if cls.waiting and FINDER not in sys.meta_path:
+            sys.meta_path.insert(0, FINDER)
+        elif not cls.waiting and FINDER in sys.meta_path:
+            sys.meta_path.remove(FINDER)
         return there
 
     @classmethod
-    def find_spec(cls, name: str, *where: Any) -> Any:
-        if name != COMPILER:
-            return None
-        others = [getattr(finder, "find_spec", None) for finder in sys.meta_path if finder is not cls]
-        spec = next((spec for find in others if find and (spec := find(name, *where))), None)
-        if spec is not None and spec.loader is not None:
-            spec.loader = cast("Any", Tells(spec.loader))
-        return spec
-
-
-class Tells:
-    """Wraps the loader of torch's compiler, and reports when it has finished."""
-
-    def __init__(self, loader: Any) -> None:
-        self._loader = loader
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._loader, name)
-
-    def exec_module(self, module: Any) -> None:
-        module.__spec__.loader = module.__loader__ = self._loader
-        Imported.running = True
+    def around(cls, run: Callable[[], None]) -> None:
+        cls.running = True
         Compiler.imports(now=True)
         try:
-            self._loader.exec_module(module)
+            run()
         finally:
             Compiler.imports(now=False)
-            Imported.running = False
-        for told in [*Imported.waiting]:
+            cls.running = False
+        for told in [*cls.waiting]:
             told()
+
+
+FINDER: Any = Finder(COMPILER, Imported.around)
 
 
 def compiled_codes() -> Any:
