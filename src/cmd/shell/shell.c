@@ -16,6 +16,7 @@ typedef struct escape {
     const char *as;
 } escape;
 
+static const escape as_it_is[] = {{0, NULL}};
 static const escape in_quotes[] = {{'\'', "'\\''"}, {0, NULL}};
 static const escape in_zsh_help[] = {{'\'', "'\\''"}, {'[', "\\["}, {']', "\\]"}, {':', "\\:"}, {0, NULL}};
 static const escape in_fish[] = {{'\'', "\\'"}, {'\\', "\\\\"}, {0, NULL}};
@@ -32,6 +33,13 @@ static void say_as(const lmi_shell *t, const char *text, const escape *escapes) 
     }
 }
 
+static void put(const lmi_shell *t, const char *before, const char *text, const escape *escapes,
+                const char *after) {
+    say(t, before);
+    say_as(t, text, escapes);
+    say(t, after);
+}
+
 /* The words of "a|b", separated by spaces. */
 static const escape to_spaces[] = {{'|', " "}, {0, NULL}};
 
@@ -44,10 +52,7 @@ static bool is_path(const char *value) {
 static bool names_a_verb(const lmi_shell_verb *v) { return strcmp(v->operands, "[SUBCOMMAND]") == 0; }
 
 static void say_verbs(const lmi_shell *t) {
-    for (int32_t i = 0; i < t->n_verbs; i++) {
-        if (i) say(t, " ");
-        say(t, t->verbs[i].name);
-    }
+    for (int32_t i = 0; i < t->n_verbs; i++) put(t, i ? " " : "", t->verbs[i].name, as_it_is, "");
 }
 
 /* Prints the words that a subcommand's operand can be. */
@@ -64,25 +69,17 @@ static void bash_option(const lmi_shell *t, const lmi_shell_option *o) {
     const char letter[] = {'-', o->letter, '|', '\0'};
     say(t, "        ");
     if (o->letter) say(t, letter);
-    say(t, "--");
-    say(t, o->name);
-    if (chooses(o->value)) {
-        say(t, ") words='");
-        say_as(t, o->value, to_spaces);
-        say(t, "' ;;\n");
-    } else {
-        say(t, is_path(o->value) ? ") files=1 ;;\n" : ") return ;;\n");
-    }
+    put(t, "--", o->name, as_it_is, ")");
+    if (chooses(o->value))
+        put(t, " words='", o->value, to_spaces, "' ;;\n");
+    else
+        say(t, is_path(o->value) ? " files=1 ;;\n" : " return ;;\n");
 }
 
 static void bash_verb(const lmi_shell *t, const lmi_shell_verb *v) {
-    say(t, "    ");
-    say(t, v == t->verbs ? "*" : v->name); /* the first verb comes last: its case also matches targets */
-    say(t, ")\n        options='--help");
-    for (int32_t i = 0; i < v->n_options; i++) {
-        say(t, " --");
-        say(t, v->options[i].name);
-    }
+    /* The first verb comes last: its case also matches targets. */
+    put(t, "    ", v == t->verbs ? "*" : v->name, as_it_is, ")\n        options='--help");
+    for (int32_t i = 0; i < v->n_options; i++) put(t, " --", v->options[i].name, as_it_is, "");
     say(t, "'\n");
     if (chooses(v->operands) || names_a_verb(v)) {
         say(t, "        words='");
@@ -128,33 +125,20 @@ void lmi_shell_bash(const lmi_shell *t) {
 static void zsh_option(const lmi_shell *t, const lmi_shell_option *o) {
     const char letter[] = {'-', o->letter, '\0'};
     say(t, " \\\n            '*'");
-    if (o->letter) {
-        say(t, "{");
-        say(t, letter);
-        say(t, ",");
-    }
-    say(t, "--");
-    say(t, o->name);
-    if (o->letter) say(t, "}");
-    say(t, "'[");
-    say_as(t, o->help ? o->help : o->name, in_zsh_help);
-    say(t, "]");
-    if (o->value) {
-        say(t, ":");
-        say_as(t, chooses(o->value) ? o->name : o->value, in_zsh_help);
-        say(t, chooses(o->value) ? ":(" : is_path(o->value) ? ":_files" : ": ");
-        if (chooses(o->value)) {
-            say_as(t, o->value, to_spaces);
-            say(t, ")");
-        }
+    if (o->letter) put(t, "{", letter, as_it_is, ",");
+    put(t, "--", o->name, as_it_is, o->letter ? "}" : "");
+    put(t, "'[", o->help ? o->help : o->name, in_zsh_help, "]");
+    if (chooses(o->value)) {
+        put(t, ":", o->name, in_zsh_help, ":(");
+        put(t, "", o->value, to_spaces, ")");
+    } else if (o->value) {
+        put(t, ":", o->value, in_zsh_help, is_path(o->value) ? ":_files" : ": ");
     }
     say(t, "'");
 }
 
 static void zsh_verb(const lmi_shell *t, const lmi_shell_verb *v) {
-    say(t, "        ");
-    say(t, v == t->verbs ? "*" : v->name);
-    say(t, ") _arguments -s '(- *)'{-h,--help}'[help]'");
+    put(t, "        ", v == t->verbs ? "*" : v->name, as_it_is, ") _arguments -s '(- *)'{-h,--help}'[help]'");
     for (int32_t i = 0; i < v->n_options; i++) zsh_option(t, &v->options[i]);
     say(t, " \\\n            '*:");
     if (names_a_verb(v) || chooses(v->operands)) {
@@ -174,11 +158,8 @@ void lmi_shell_zsh(const lmi_shell *t) {
            "    local -a verbs\n"
            "    verbs=(");
     for (int32_t i = 0; i < t->n_verbs; i++) {
-        say(t, "\n        '");
-        say(t, t->verbs[i].name);
-        say(t, ":");
-        say_as(t, t->verbs[i].summary, in_quotes);
-        say(t, "'");
+        put(t, "\n        '", t->verbs[i].name, as_it_is, ":");
+        put(t, "", t->verbs[i].summary, in_quotes, "'");
     }
     say(t, ")\n"
            "    if (( CURRENT == 2 )); then\n"
@@ -198,29 +179,16 @@ void lmi_shell_zsh(const lmi_shell *t) {
 
 /* -- fish -------------------------------------------------------------------------------------- */
 
-static void fish_words(const lmi_shell *t, const char *text) {
-    say(t, " -x -a '");
-    say_as(t, text, to_spaces);
-    say(t, "'");
-}
-
 static void fish_option(const lmi_shell *t, const lmi_shell_verb *v, const lmi_shell_option *o) {
     const char letter[] = {o->letter, '\0'};
-    say(t, "complete -c lamina -n '__fish_seen_subcommand_from ");
-    say(t, v->name);
-    say(t, "' -l ");
+    put(t, "complete -c lamina -n '__fish_seen_subcommand_from ", v->name, as_it_is, "' -l ");
     say(t, o->name);
-    if (o->letter) {
-        say(t, " -s ");
-        say(t, letter);
-    }
+    if (o->letter) put(t, " -s ", letter, as_it_is, "");
     if (chooses(o->value))
-        fish_words(t, o->value);
+        put(t, " -x -a '", o->value, to_spaces, "'");
     else if (o->value)
         say(t, is_path(o->value) ? " -r" : " -x");
-    say(t, " -d '");
-    say_as(t, o->help ? o->help : o->name, in_fish);
-    say(t, "'\n");
+    put(t, " -d '", o->help ? o->help : o->name, in_fish, "'\n");
 }
 
 void lmi_shell_fish(const lmi_shell *t) {
@@ -229,16 +197,11 @@ void lmi_shell_fish(const lmi_shell *t) {
         "complete -c lamina -s h -l help -d 'Print help.'\n");
     for (int32_t i = 0; i < t->n_verbs; i++) {
         const lmi_shell_verb *v = &t->verbs[i];
-        say(t, "complete -c lamina -n __fish_use_subcommand -a ");
-        say(t, v->name);
-        say(t, " -d '");
-        say_as(t, v->summary, in_fish);
-        say(t, "'\n");
+        put(t, "complete -c lamina -n __fish_use_subcommand -a ", v->name, as_it_is, " -d '");
+        put(t, "", v->summary, in_fish, "'\n");
         for (int32_t k = 0; k < v->n_options; k++) fish_option(t, v, &v->options[k]);
         if (!names_a_verb(v) && !chooses(v->operands)) continue;
-        say(t, "complete -c lamina -n '__fish_seen_subcommand_from ");
-        say(t, v->name);
-        say(t, "' -x -a '");
+        put(t, "complete -c lamina -n '__fish_seen_subcommand_from ", v->name, as_it_is, "' -x -a '");
         say_operands(t, v);
         say(t, "'\n");
     }
@@ -247,9 +210,7 @@ void lmi_shell_fish(const lmi_shell *t) {
 /* -- the manual page --------------------------------------------------------------------------- */
 
 static void roff(const lmi_shell *t, const char *before, const char *text, const char *after) {
-    say(t, before);
-    say_as(t, text, in_roff);
-    say(t, after);
+    put(t, before, text, in_roff, after);
 }
 
 static void man_option(const lmi_shell *t, const lmi_shell_option *o) {
