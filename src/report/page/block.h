@@ -5,27 +5,6 @@
 
 #include "report/table/quick.h"
 
-/* Writes a JSON string without anything that HTML or JavaScript would read differently. */
-static inline void block_text(lmi_buf *b, const char *s) {
-    uint32_t code;
-    if (!s) {
-        PUT(b, "null");
-        return;
-    }
-    PUT(b, "\"");
-    for (size_t n; (n = lmi_utf8(s, &code)) != 0; s += n) {
-        if (code == LMI_BAD_UTF8)
-            PUT(b, "\\ufffd");
-        else if (code < 0x20 || code == 0x7f || code == '<' || code == 0x2028 || code == 0x2029)
-            lmi_putf(b, "\\u%04x", (unsigned)code);
-        else if (code == '"' || code == '\\')
-            lmi_putf(b, "\\%c", (char)code);
-        else
-            quick_put(b, s, n);
-    }
-    PUT(b, "\"");
-}
-
 /* A comma, unless an object or a list begins, or a key is before it. */
 static inline void block_next(lmi_buf *b) {
     char last = b->n ? b->s[b->n - 1] : '{';
@@ -59,7 +38,7 @@ static inline void block_index(lmi_buf *b, int32_t i) { /* the key of an object 
 }
 static inline void block_text_field(lmi_buf *b, const char *name, const char *text) {
     block_key(b, name);
-    block_text(b, text);
+    lmi_put_json_in_html(b, text);
 }
 static inline void block_int_field(lmi_buf *b, const char *name, int64_t v) {
     block_key(b, name);

@@ -141,7 +141,7 @@ static void put_held(block *k) {
     block_list(b, "cats");
     for (int h = 0; h < LAM_N_HELD; h++) {
         block_next(b);
-        block_text(b, lam_held_name(lmi_held_order[h]));
+        lmi_put_json_in_html(b, lam_held_name(lmi_held_order[h]));
     }
     PUT(b, "]");
     block_object(b, "held");
@@ -163,7 +163,7 @@ static void put_number(lmi_buf *b, const char *text) {
     if (n > 0 && n < 10 && strspn(text, "0123456789") == n && (*text != '0' || n == 1))
         lmi_put(b, text);
     else
-        block_text(b, text);
+        lmi_put_json_in_html(b, text);
 }
 
 static void put_head(block *k) {
@@ -517,7 +517,7 @@ static void put_sentences(block *k, const char *name, const char *const *at, int
     block_list(k->out, name);
     for (int32_t i = 0; i < n; i++) {
         block_next(k->out);
-        block_text(k->out, at[i]);
+        lmi_put_json_in_html(k->out, at[i]);
     }
     PUT(k->out, "]");
 }
@@ -581,7 +581,7 @@ static void put_names_before(block *k) {
         lmi_buf_clear(&path);
         lmi_outline_path(o->was, o->was_at[i], &path);
         block_index(k->out, i);
-        block_text(k->out, lmi_buf_text(&path));
+        lmi_put_json_in_html(k->out, lmi_buf_text(&path));
     }
     PUT(k->out, "}");
     lmi_buf_used(&path, k->out);

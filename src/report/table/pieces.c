@@ -59,7 +59,7 @@ void lmi_put_html(lmi_buf *b, const char *s) {
 
 /* Control characters are escaped, and bytes that are not UTF-8 become the replacement character: the result
  * is valid JSON. */
-void lmi_put_json(lmi_buf *b, const char *s) {
+static void put_json(lmi_buf *b, const char *s, bool in_html) {
     if (!s) {
         lmi_put(b, "null");
         return;
@@ -69,7 +69,8 @@ void lmi_put_json(lmi_buf *b, const char *s) {
     for (size_t n; (n = lmi_utf8(s, &code)) != 0; s += n) {
         if (code == LMI_BAD_UTF8)
             lmi_put(b, "\\ufffd");
-        else if (code < 0x20 || code == 0x7f)
+        else if (code < 0x20 || code == 0x7f ||
+                 (in_html && (code == '<' || code == 0x2028 || code == 0x2029)))
             lmi_putf(b, "\\u%04x", (unsigned)code);
         else if (code == '"' || code == '\\')
             lmi_putf(b, "\\%c", (char)code);
@@ -78,6 +79,9 @@ void lmi_put_json(lmi_buf *b, const char *s) {
     }
     lmi_putc(b, '"');
 }
+
+void lmi_put_json(lmi_buf *b, const char *s) { put_json(b, s, false); }
+void lmi_put_json_in_html(lmi_buf *b, const char *s) { put_json(b, s, true); }
 
 void lmi_put_csv(lmi_buf *b, const char *s) {
     if (!strpbrk(s, ",\"\r\n")) {

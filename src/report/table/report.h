@@ -194,7 +194,9 @@ void lmi_put_escaped(lmi_buf *b, const char *s, const char *of, const char *befo
 void lmi_put_md(lmi_buf *b, const char *s); /* with a backslash before all that means something to Markdown */
 void lmi_put_html(lmi_buf *b, const char *s);
 void lmi_put_json(lmi_buf *b, const char *s); /* a JSON string with its quotes; "null" for NULL */
-void lmi_put_csv(lmi_buf *b, const char *s);  /* quoted if RFC 4180 requires it */
+/* The same without anything that HTML or JavaScript would read differently. */
+void lmi_put_json_in_html(lmi_buf *b, const char *s);
+void lmi_put_csv(lmi_buf *b, const char *s); /* quoted if RFC 4180 requires it */
 
 /* Flowing text: items side by side with a dot between them, wrapped at the width. A line begins with its
  * label, in a separate column if the width allows. */
