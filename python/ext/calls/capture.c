@@ -205,26 +205,14 @@ static PyObject *capture_is_open(PyObject *self, void *unused) {
     return PyBool_FromLong(self_of(self)->phase == LMX_OPEN);
 }
 
-static PyObject *capture_n_calls(PyObject *self, void *unused) {
-    (void)unused;
-    return PyLong_FromSize_t(self_of(self)->n_calls + self_of(self)->calls.n);
-}
-
 static PyObject *capture_n_ops(PyObject *self, void *unused) {
     (void)unused;
     return PyLong_FromSize_t(lmx_observer_n(self_of(self)->observer));
 }
 
-static PyObject *capture_n_modules(PyObject *self, void *unused) {
-    (void)unused;
-    return PyLong_FromSize_t(self_of(self)->n_modules + self_of(self)->tree.nodes.n);
-}
-
 /* Drops the root, the tree and the records: the model, once it is built, does not need them. */
 static void drop_records(lmx_capture *c) {
     request_identities(c, false);
-    c->n_calls = c->calls.n;
-    c->n_modules = c->tree.nodes.n;
     lmx_observer_free(c->observer);
     c->observer = NULL;
     lmx_listeners_free(c);
@@ -417,8 +405,6 @@ static PyGetSetDef capture_getset[] = {
     {"most_ops", capture_most, capture_set_most, "The same of operators, a thread.", "ops"},
     {"is_open", capture_is_open, NULL, "True between start() and stop().", NULL},
     {"n_ops", capture_n_ops, NULL, "Operators noted so far; 0 once the model was built.", NULL},
-    {"n_calls", capture_n_calls, NULL, "Calls noted so far.", NULL},
-    {"n_modules", capture_n_modules, NULL, "Distinct modules under the root, once started.", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 

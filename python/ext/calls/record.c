@@ -71,12 +71,6 @@ static PyObject *recorder_close(PyObject *self, PyObject *unused) {
     Py_RETURN_NONE;
 }
 
-static PyObject *recorder_dropped(PyObject *self, void *unused) {
-    (void)unused;
-    const lam_recorder *to = self_of(self)->to;
-    return PyLong_FromLongLong(to ? lam_recorder_dropped(to) : 0);
-}
-
 static PyObject *recorder_steps(PyObject *self, void *unused) {
     (void)unused;
     const lam_recorder *to = self_of(self)->to;
@@ -103,7 +97,6 @@ static PyMethodDef recorder_methods[] = {
 };
 
 static PyGetSetDef recorder_getset[] = {
-    {"dropped", recorder_dropped, NULL, "Steps that were dropped because the disk did not keep up.", NULL},
     {"steps", recorder_steps, NULL, "Steps that were handed over, without those that were dropped.", NULL},
     {"run", recorder_run, NULL, "The number of its run in the file, from 1.", NULL},
     {NULL, NULL, NULL, NULL, NULL},

@@ -70,7 +70,6 @@ typedef struct lmx_capture {
     lmi_vec words; /* int64_t: the tensors of the calls */
     lmi_vec names; /* PyObject *: keywords */
     lmi_vec written; /* uint64_t: memory that operators wrote to in place, filled when they are pushed */
-    size_t n_calls, n_modules; /* the numbers before the records were dropped */
     unsigned long owner;       /* thread */
     /* A thread of autograd that repeats forward work, 0: none. While there is one, the calls are its own;
      * `open_call` is, and the owner's is `owners_call`. */
