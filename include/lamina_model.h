@@ -82,8 +82,6 @@ LAM_API bool lam_model_nodes_seen(const lam_model *m);
 LAM_API bool lam_model_timed(const lam_model *m);
 /* False if operators ran and the memory of their tensors was not identified: then no source is known. */
 LAM_API bool lam_model_traced(const lam_model *m);
-/* Why the model is incomplete, from lam_build_cut; NULL: it is complete. */
-LAM_API const char *lam_model_cut(const lam_model *m);
 LAM_API int32_t lam_model_n_ops(const lam_model *m);
 LAM_API const lam_op *lam_model_op(const lam_model *m, int32_t i);
 LAM_API int32_t lam_model_n_op_sigs(const lam_model *m);

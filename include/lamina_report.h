@@ -127,8 +127,6 @@ LAM_API lam_status lam_page_of(const char *file, const lam_page_options *o, lam_
 typedef struct lam_budget lam_budget;
 LAM_API lam_status lam_budget_new(lam_budget **out, lam_error *e);
 LAM_API void lam_budget_free(lam_budget *b); /* NULL is allowed */
-/* The i-th metric that can be limited ("macs") and its meaning; NULL past the last one. */
-LAM_API const char *lam_budget_metric(int32_t i, const char **what);
 /* Adds a limit: "macs=2G", "peak=200MiB", "time=20ms". LAM_USAGE: there is no such metric or unit (the
  * sentence lists the known ones), or the metric has a limit already. */
 LAM_API lam_status lam_budget_max(lam_budget *b, const char *limit, lam_error *e);

@@ -40,7 +40,6 @@ const char *lam_model_made(const lam_model *m, int32_t i) {
 
 bool lam_model_nodes_seen(const lam_model *m) { return m->nodes_seen; }
 bool lam_model_timed(const lam_model *m) { return m->timed; }
-const char *lam_model_cut(const lam_model *m) { return m->cut; }
 bool lam_model_ops_seen(const lam_model *m) { return m->ops_seen; }
 bool lam_model_traced(const lam_model *m) { return m->traced; }
 int32_t lam_model_n_ops(const lam_model *m) { return m->n_ops; }

@@ -16,7 +16,6 @@ typedef struct lmi_limited {
     lmi_needs needs;
     int32_t metric; /* lam_metric; -1: no convention counts it */
     bool always;    /* a baseline limits it by default */
-    const char *what;
 } lmi_limited;
 enum {
 #define BUDGET(name, ...) LMI_LIMITED_##name,

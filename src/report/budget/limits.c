@@ -8,8 +8,8 @@
 #include <stdlib.h>
 
 const lmi_limited lmi_limited_all[LMI_N_LIMITED] = {
-#define BUDGET(name, unit, own, more, needs, metric, always, what)                                           \
-    {#name, LMI_##unit, {LMI_OWN_##own, LMI_OWN_##more}, LMI_##needs, metric, always, what},
+#define BUDGET(name, unit, own, more, needs, metric, always)                                                 \
+    {#name, LMI_##unit, {LMI_OWN_##own, LMI_OWN_##more}, LMI_##needs, metric, always},
 #include "report/budget/metrics.def"
 #undef BUDGET
 };
@@ -48,12 +48,6 @@ void lam_budget_free(lam_budget *b) {
     if (b->file) lmi_outline_free(&b->baseline);
     free(b->file);
     free(b);
-}
-
-const char *lam_budget_metric(int32_t i, const char **what) {
-    if (i < 0 || i >= LMI_N_LIMITED) return NULL;
-    if (what) *what = lmi_limited_all[i].what;
-    return lmi_limited_all[i].name;
 }
 
 void lam_budget_allow_incomplete(lam_budget *b) { b->allow_incomplete = true; }

@@ -294,7 +294,6 @@ static void cut_short(void **state) {
         NET_OK(&n, lam_build_cut(n.b, "it was full", calls, 500, &n.e));
         NET_OK(&n, lam_build_cut(n.b, "another reason", false, 700, &n.e));
         lam_model *m = net_done(&n);
-        assert_string_equal(lam_model_cut(m), "it was full");
         lam_costs *c = net_costs(m, "exact", false);
         net_expect(lam_costs_total(c, LAM_MACS), 24, LAM_AT_LEAST);
         net_expect(lam_costs_phase_total(c, LAM_BACKWARD, LAM_MACS), 0, LAM_AT_LEAST);

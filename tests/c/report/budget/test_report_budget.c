@@ -129,17 +129,12 @@ static void what_is_limited_is_wanted(void **state) {
     }
     lam_budget *b = budget();
     lam_error e = {0};
-    const char *what = NULL;
     assert_int_equal(lam_budget_max(b, "bytes=1", NULL), LAM_OK);
     assert_int_equal(lam_budget_fits(b, NULL, NULL), LAM_OK);
     assert_int_equal(lam_budget_fits(b, "layers", &e), LAM_USAGE);
     assert_non_null(strstr(e.text, "the convention layers does not count it; exact does"));
     assert_int_equal(lam_budget_fits(b, "nobody", NULL), LAM_USAGE);
     lam_budget_free(b);
-    assert_string_equal(lam_budget_metric(0, &what), "macs");
-    assert_non_null(what);
-    assert_null(lam_budget_metric(LMI_N_LIMITED, NULL));
-    assert_null(lam_budget_metric(-1, NULL));
 }
 
 /* -- verdicts -------------------------------------------------------------------------------------------- */
