@@ -193,6 +193,7 @@ struct lmx_state {
 };
 
 lmx_state *lmx_state_of(PyObject *module);
+lmx_state *lmx_state_of_type(PyTypeObject *type); /* also of a subclass in Python */
 
 /* == errors and counts (convert.c) ===================================================================== */
 
@@ -207,7 +208,7 @@ PyObject *lmx_count(lam_count c); /* (int of any size, state) */
 bool lmx_count_from(lmx_state *st, PyObject *o, lam_count *out);
 PyObject *lmx_shape(lam_shape s); /* a tuple of ints, or None */
 PyObject *lmx_str(const char *s); /* str, or None for NULL; malformed UTF-8 is replaced */
-/* Ends what was written to lmx_text_sink(t): a str, or NULL with the exception for `e` unless `s` is LAM_OK. */
+/* What lmx_text_sink(t) received, as a str; or NULL with the exception for `e` unless `s` is LAM_OK. */
 PyObject *lmx_text_end(lmx_text *t, lmx_state *st, lam_status s, const lam_error *e);
 
 /* == handles (model.c, costs.c) ======================================================================== */

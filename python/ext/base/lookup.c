@@ -9,6 +9,13 @@
 
 lmx_state *lmx_state_of(PyObject *module) { return PyModule_GetState(module); }
 
+lmx_state *lmx_state_of_type(PyTypeObject *type) {
+    lmx_state *st = NULL;
+    for (; type && !(st = PyType_GetModuleState(type)); type = PyType_GetSlot(type, Py_tp_base))
+        PyErr_Clear();
+    return st;
+}
+
 lmx_vectorcall_of lmx_vectorcall;
 
 bool lmx_find_vectorcall(void) {

@@ -10,14 +10,6 @@
 
 static lmx_root *self_of(PyObject *self) { return (lmx_root *)self; }
 
-/* Python has a subclass of this type, so the state may be that of a base. */
-static lmx_state *state_of(PyTypeObject *type) {
-    lmx_state *st = NULL;
-    for (; type && !(st = PyType_GetModuleState(type)); type = PyType_GetSlot(type, Py_tp_base))
-        PyErr_Clear();
-    return st;
-}
-
 static int root_init(PyObject *self, PyObject *args, PyObject *kwargs) {
     static char *names[] = {"schedule", "recorder", "number", "name", "nodes", "times_only", NULL};
     lmx_root *r = self_of(self);
@@ -26,7 +18,7 @@ static int root_init(PyObject *self, PyObject *args, PyObject *kwargs) {
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOiUpp:Root", names, &schedule, &recorder, &number, &name,
                                      &nodes, &times_only))
         return -1;
-    lmx_state *st = state_of(Py_TYPE(self));
+    lmx_state *st = lmx_state_of_type(Py_TYPE(self));
     if (!st || r->schedule || !lmx_schedule_of(st, schedule) || !lmx_recorder_of(st, recorder)) {
         if (r->schedule) PyErr_SetString(PyExc_RuntimeError, "this Root was made already");
         return -1;

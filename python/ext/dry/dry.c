@@ -363,21 +363,13 @@ static bool load(lmx_dry *d) {
     return ok;
 }
 
-/* A mode of torch is a Python class, so instances are of a subclass. */
-static lmx_state *state_of(PyTypeObject *type) {
-    lmx_state *st = NULL;
-    for (; type && !(st = PyType_GetModuleState(type)); type = PyType_GetSlot(type, Py_tp_base))
-        PyErr_Clear();
-    return st;
-}
-
 static PyObject *dry_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
     static char *names[] = {"fake", "known", "slow", "about", NULL};
     PyObject *fake, *known, *slow, *about;
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!O!OO:Dry", names, &PyType_Type, &fake, &PyType_Type,
                                      &known, &slow, &about))
         return NULL;
-    lmx_state *st = state_of(type);
+    lmx_state *st = lmx_state_of_type(type);
     if (!st || !lmx_torch_ready(st)) return NULL;
     lmx_dry *d = (lmx_dry *)PyType_GenericAlloc(type, 0);
     if (!d) return NULL;

@@ -83,17 +83,8 @@ static bool meet_owned(void *self, PyObject *name, PyObject *tensor) {
 
 static bool meet_model(device *d, lmx_capture *c) {
     owned_walk w = {d, c->st};
-    bool ok = true;
-    for (size_t i = 0; ok && i < c->tree.nodes.n; i++) {
-        PyObject *module = lmx_node_at(&c->tree, (int32_t)i)->object, *dict = lmx_dict_of(module);
-        PyObject *parameters = lmx_registered(c->st, module, dict, c->st->n__parameters);
-        PyObject *buffers = lmx_registered(c->st, module, dict, c->st->n__buffers);
-        ok = lmx_each(c->st, parameters, meet_owned, &w) && lmx_each(c->st, buffers, meet_owned, &w);
-        Py_XDECREF(parameters);
-        Py_XDECREF(buffers);
-        Py_XDECREF(dict);
-    }
-    return ok;
+    return lmx_each_owned(c->st, &c->tree, c->st->n__parameters, meet_owned, &w) &&
+           lmx_each_owned(c->st, &c->tree, c->st->n__buffers, meet_owned, &w);
 }
 
 static bool meet_found(lmx_finder *f, PyObject *tensor, lmx_kind kind) {

@@ -90,30 +90,12 @@ static bool keep_owned(void *self, PyObject *name, PyObject *tensor) {
     return PyList_Append(w->y->tensors, tensor) == 0;
 }
 
-static bool find_registered(owned_walk *w, PyObject *module, PyObject *dict) {
-    lmx_state *st = w->y->st;
-    PyObject *parameters = lmx_registered(st, module, dict, st->n__parameters);
-    PyObject *buffers = lmx_registered(st, module, dict, st->n__buffers);
-    w->held = LAM_HELD_PARAMETER;
-    bool ok = lmx_each(st, parameters, keep_owned, w);
-    w->held = LAM_HELD_BUFFER;
-    ok = ok && lmx_each(st, buffers, keep_owned, w);
-    Py_XDECREF(parameters);
-    Py_XDECREF(buffers);
-    return ok;
-}
-
 /* The parameters and buffers of every module. A tied one is marked twice, which changes nothing. */
 static bool find_owned(memory *y, lmx_capture *c) {
     owned_walk w = {y, LAM_HELD_PARAMETER};
-    bool ok = true;
-    for (size_t i = 0; ok && i < c->tree.nodes.n; i++) {
-        const lmx_node *node = lmx_node_at(&c->tree, (int32_t)i);
-        PyObject *dict = lmx_dict_of(node->object);
-        ok = find_registered(&w, node->object, dict);
-        Py_XDECREF(dict);
-    }
-    return ok;
+    if (!lmx_each_owned(c->st, &c->tree, c->st->n__parameters, keep_owned, &w)) return false;
+    w.held = LAM_HELD_BUFFER;
+    return lmx_each_owned(c->st, &c->tree, c->st->n__buffers, keep_owned, &w);
 }
 
 /* After a step of a model that is larger than the processor's cache, torch's data about a tensor is not

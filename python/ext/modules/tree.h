@@ -11,6 +11,10 @@ bool lmx_walk(lmx_state *st, lmx_tree *tree, PyObject *root);
 bool lmx_tree_copy(lmx_tree *to, const lmx_tree *from); /* into one that is empty. False with an exception */
 void lmx_tree_free(lmx_tree *tree);
 int lmx_tree_visit(lmx_tree *tree, visitproc visit, void *arg);
+/* Calls `each(self, name, tensor)` for what every module registers under `kind`, st->n__parameters or
+ * st->n__buffers. False with an exception, or if `each` returned false. */
+bool lmx_each_owned(lmx_state *st, const lmx_tree *tree, PyObject *kind,
+                    bool (*each)(void *self, PyObject *name, PyObject *tensor), void *self);
 /* The dotted path of `name` under place `parent`, a new str. */
 PyObject *lmx_path(const lmx_tree *tree, int32_t parent, PyObject *name);
 /* Builds the capture's model. `before`, or NULL, is called once before user code runs. False with an

@@ -222,3 +222,16 @@ PyObject *lmx_path(const lmx_tree *tree, int32_t parent, PyObject *name) {
     Py_XDECREF(parts);
     return path;
 }
+
+bool lmx_each_owned(lmx_state *st, const lmx_tree *tree, PyObject *kind,
+                    bool (*each)(void *self, PyObject *name, PyObject *tensor), void *self) {
+    bool ok = true;
+    for (size_t i = 0; ok && i < tree->nodes.n; i++) {
+        PyObject *module = lmx_node_at(tree, (int32_t)i)->object, *dict = lmx_dict_of(module);
+        PyObject *owned = lmx_registered(st, module, dict, kind);
+        ok = lmx_each(st, owned, each, self);
+        Py_XDECREF(owned);
+        Py_XDECREF(dict);
+    }
+    return ok;
+}

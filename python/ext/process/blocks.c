@@ -73,25 +73,20 @@ static void note(lmx_blocks *b, const event *e) {
     if (chunk) chunk[at % CHUNK] = *e;
 }
 
-void lmx_blocks_add(lmx_blocks *b, uint64_t address, int64_t bytes, lmx_whose by) {
-    const event e = {.address = address,
-                     .bytes = bytes,
-                     .stamp = stamp_of(b),
-                     .call = by.call,
-                     .kind = ADDED,
-                     .phase = by.phase,
-                     .elsewhere = by.elsewhere};
+static void note_by(lmx_blocks *b, event e, lmx_whose by) {
+    e.stamp = stamp_of(b);
+    e.call = by.call;
+    e.phase = by.phase;
+    e.elsewhere = by.elsewhere;
     note(b, &e);
 }
 
+void lmx_blocks_add(lmx_blocks *b, uint64_t address, int64_t bytes, lmx_whose by) {
+    note_by(b, (event){.address = address, .bytes = bytes, .kind = ADDED}, by);
+}
+
 void lmx_blocks_drop(lmx_blocks *b, uint64_t address, lmx_whose by) {
-    const event e = {.address = address,
-                     .stamp = stamp_of(b),
-                     .call = by.call,
-                     .kind = DROPPED,
-                     .phase = by.phase,
-                     .elsewhere = by.elsewhere};
-    note(b, &e);
+    note_by(b, (event){.address = address, .kind = DROPPED}, by);
 }
 
 void lmx_blocks_tell(lmx_blocks *b, uint64_t address, int64_t bytes, uint8_t held, uint64_t of) {
