@@ -37,7 +37,7 @@ static void put_signed(lmi_buf *b, const lmi_limited *of, int64_t n) {
 static void put_share(lmi_buf *b, double part, double whole, bool sign) {
     double share = whole > 0 ? 100 * part / whole : 0, size = share < 0 ? -share : share;
     if (sign) lmi_putc(b, share < 0 ? '-' : '+');
-    lmi_put_fixed(b, sign ? size : share, 0, size >= 9.95 ? 0 : size >= .0995 || size == 0 ? 1 : 2);
+    lmi_put_fixed(b, sign ? size : share, size >= 9.95 ? 0 : size >= .0995 || size == 0 ? 1 : 2);
     lmi_put(b, " %");
 }
 

@@ -70,7 +70,7 @@ void lmi_put_percent(lmi_buf *b, lam_count was, lam_count now) {
     else {
         double size = percent < 0 ? -percent : percent;
         lmi_putc(b, percent < 0 ? '-' : '+');
-        lmi_put_fixed(b, size, 0, size >= 9.95 ? 0 : size >= .0995 ? 1 : 2);
+        lmi_put_fixed(b, size, size >= 9.95 ? 0 : size >= .0995 ? 1 : 2);
         lmi_putc(b, '%');
     }
 }

@@ -129,7 +129,7 @@ static void put_row(const lmi_job *j, lmi_buf *b, int32_t i, const of_rows *all)
     tell_field(t, "rf_stride", r, r->rf_stride);
     tell_field(t, "rf_padding", r, r->rf_padding);
     lmi_axes_fields(t, "receptive_fields", j->c, i);
-    if (lmi_has_times(j->c)) lmi_time_fields(t, "time", j->c, i);
+    if (lmi_has_times(j->c)) lmi_time_fields(t, j->c, i);
     if (all->measured) lmi_span_fields(t, j->m, &all->spans, r->event);
     tell_health(t, j, r->event);
     if (j->memory) lmi_memory_call_fields(t, "memory", j->memory, r->event);

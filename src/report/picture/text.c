@@ -16,7 +16,7 @@ void lmi_put_digits(lmi_buf *b, double v) {
     if (!is_size(v))
         lmi_put(b, "?");
     else
-        lmi_put_fixed(b, v, 0, v >= 99.95 ? 0 : v >= 9.995 ? 1 : 2);
+        lmi_put_fixed(b, v, v >= 99.95 ? 0 : v >= 9.995 ? 1 : 2);
 }
 
 /* Writes the number in the first unit in which it is below `base`; 999.5 of one unit is 1.00 of the next. */
@@ -32,35 +32,34 @@ static void put_scaled(lmi_buf *b, double v, double base, const char *const *uni
 void lmi_put_si(lmi_buf *b, double v) {
     static const char *const units[] = {"K", "M", "G", "T", "P", "E", "Z"};
     if (is_size(v) && v < 999.5 && v == floor(v))
-        lmi_put_fixed(b, v, 0, 0);
+        lmi_put_fixed(b, v, 0);
     else if (!is_size(v) || v < 999.5)
         lmi_put_digits(b, v);
     else
         put_scaled(b, v / 1000, 1000, UNITS(units));
 }
 
+/* `one`: the unit below `base`, whose numbers are whole. */
+static void put_in_units(lmi_buf *b, double v, double base, const char *one, const char *const *unit,
+                         size_t n) {
+    if (!is_size(v))
+        lmi_put(b, "?");
+    else if (v >= base - .5)
+        put_scaled(b, v / base, base, unit, n);
+    else {
+        lmi_put_fixed(b, v, 0);
+        lmi_putf(b, LMI_NARROW "%s", one);
+    }
+}
+
 void lmi_put_iec(lmi_buf *b, double bytes) {
     static const char *const units[] = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
-    if (!is_size(bytes))
-        lmi_put(b, "?");
-    else if (bytes >= 1023.5)
-        put_scaled(b, bytes / 1024, 1024, UNITS(units));
-    else {
-        lmi_put_fixed(b, bytes, 0, 0);
-        lmi_put(b, LMI_NARROW "B");
-    }
+    put_in_units(b, bytes, 1024, "B", UNITS(units));
 }
 
 void lmi_put_ns(lmi_buf *b, double ns) {
     static const char *const units[] = {"\u00b5s", "ms", "s"};
-    if (!is_size(ns))
-        lmi_put(b, "?");
-    else if (ns >= 999.5)
-        put_scaled(b, ns / 1000, 1000, UNITS(units));
-    else {
-        lmi_put_fixed(b, ns, 0, 0);
-        lmi_put(b, LMI_NARROW "ns");
-    }
+    put_in_units(b, ns, 1000, "ns", UNITS(units));
 }
 
 void lmi_put_share(lmi_buf *b, double part, double whole) {
@@ -69,7 +68,7 @@ void lmi_put_share(lmi_buf *b, double part, double whole) {
     if (!is_size(share))
         lmi_put(b, "?");
     else
-        lmi_put_fixed(b, 100 * share, 0, share >= .0995 ? 0 : 1);
+        lmi_put_fixed(b, 100 * share, share >= .0995 ? 0 : 1);
     lmi_put(b, LMI_NARROW "%");
 }
 
@@ -86,7 +85,7 @@ void lmi_put_power(lmi_buf *b, int32_t exponent) {
     static const char *const units[] = {"", "K", "M", "G", "T", "P", "E"};
     int32_t unit = exponent / 3;
     if (exponent < 0) {
-        lmi_put_fixed(b, pow(10, exponent), 0, -exponent);
+        lmi_put_fixed(b, pow(10, exponent), -exponent);
         return;
     }
     if (unit > 6) unit = 6;

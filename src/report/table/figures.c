@@ -120,7 +120,7 @@ void lmi_cell_share(const lmi_line *l, lmi_buf *out) {
     case SHARE_ELSEWHERE: break;
     case SHARE_NONE: lmi_putc(out, '-'); break;
     case SHARE_UNKNOWN: lmi_putc(out, '?'); break;
-    case SHARE_KNOWN: lmi_put_fixed(out, percent, 0, 1); break;
+    case SHARE_KNOWN: lmi_put_fixed(out, percent, 1); break;
     }
 }
 

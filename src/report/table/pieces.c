@@ -196,16 +196,16 @@ void lmi_flow_end(lmi_flow *f) {
 
 /* -- numbers that are no counts ------------------------------------------------------------------------ */
 
-void lmi_put_fixed(lmi_buf *b, double v, int width, int decimals) {
+void lmi_put_fixed(lmi_buf *b, double v, int decimals) {
     char text[400], *p = text;
     if (!(v - v == 0)) { /* infinite or NaN */
         lmi_put(b, "?");
         return;
     }
-    snprintf(text, sizeof text, "%*.*f", width, decimals, v);
+    snprintf(text, sizeof text, "%.*f", decimals, v);
     /* The locale's decimal point, which may be several bytes long, becomes a point. */
     for (bool point = false; *p; p++) {
-        if (strchr("+-0123456789 ", *p))
+        if (strchr("+-0123456789", *p))
             lmi_putc(b, *p);
         else if (!point) {
             lmi_putc(b, '.');
@@ -216,11 +216,11 @@ void lmi_put_fixed(lmi_buf *b, double v, int width, int decimals) {
 
 void lmi_put_real(lmi_buf *b, double v) {
     if (v > -1e15 && v < 1e15 && v == (double)(int64_t)v) {
-        lmi_put_fixed(b, v, 0, 0);
+        lmi_put_fixed(b, v, 0);
         return;
     }
     size_t from = b->n;
-    lmi_put_fixed(b, v, 0, 6);
+    lmi_put_fixed(b, v, 6);
     if (b->bad || !strchr(b->s + from, '.')) return;
     while (b->s[b->n - 1] == '0') b->s[--b->n] = '\0';
 }

@@ -83,8 +83,8 @@ void lmi_put_time(lmi_buf *b, int64_t ns);
 int64_t lmi_add_time(int64_t a, int64_t b);  /* -1 if either is unknown */
 int64_t lmi_self_time(const lmi_line *l);    /* all phases, without the lines below it */
 void lmi_put_shape(lmi_buf *b, lam_shape s); /* "1x64x112x112" */
-/* "%*.*f" in the C locale; "?" if infinite or NaN */
-void lmi_put_fixed(lmi_buf *b, double v, int width, int decimals);
+/* "%.*f" in the C locale; "?" if infinite or NaN */
+void lmi_put_fixed(lmi_buf *b, double v, int decimals);
 /* the shortest form, with at most 6 decimals */
 void lmi_put_real(lmi_buf *b, double v);
 void lmi_put_nine(lmi_buf *b, double v); /* at most nine digits, "1e-05" */

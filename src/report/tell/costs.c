@@ -149,7 +149,7 @@ static void tell_row(lmi_teller *t, const lam_costs *c, int32_t i, number_names 
     tell_text(t, "rf_state", lam_state_name(row->rf_state));
     tell_call(t, lam_model_event(c->model, row->event));
     lmi_axes_fields(t, "rf_axes", c, i);
-    lmi_time_fields(t, "time", c, i);
+    lmi_time_fields(t, c, i);
     tell_end(t);
 }
 

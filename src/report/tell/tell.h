@@ -168,7 +168,7 @@ void lmi_health_fields(lmi_teller *t, const char *name, const lam_health *h);
 void lmi_health_call_fields(lmi_teller *t, const lam_health *h, int32_t call);
 /* times.c: nothing if no times were measured */
 void lmi_times_fields(lmi_teller *t, const char *name, const lam_costs *c);
-void lmi_time_fields(lmi_teller *t, const char *name, const lam_costs *c, int32_t row);
+void lmi_time_fields(lmi_teller *t, const lam_costs *c, int32_t row);
 /* graph.c */
 void lmi_unused_fields(lmi_teller *t, const lam_graph *g);
 void lmi_no_gradient_fields(lmi_teller *t, const lam_graph *g);

@@ -14,13 +14,13 @@ static void tell_phases(lmi_teller *t, const lam_time *x) {
     }
 }
 
-void lmi_time_fields(lmi_teller *t, const char *name, const lam_costs *c, int32_t row) {
+void lmi_time_fields(lmi_teller *t, const lam_costs *c, int32_t row) {
     lam_time x;
     if (!lam_costs_time(c, row, &x)) {
-        tell_none(t, name);
+        tell_none(t, "time");
         return;
     }
-    tell_record(t, name);
+    tell_record(t, "time");
     tell_phases(t, &x);
     if (lam_costs_device_time(c, row, &x)) {
         tell_record(t, "device");
