@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 from torch.utils.checkpoint import checkpoint
-from where_kit import tells_layouts
+from where_kit import exact, tells_layouts
 
 import lamina
 from lamina._observe import support
@@ -19,10 +19,6 @@ pytestmark = pytest.mark.skipif(support.way().name == "calls", reason=f"no opera
 
 WORDS = ("macs", "flops", "dmas", "bytes_read", "bytes_written", "bytes", "effective_macs", "effective_flops")
 SAFE = hasattr(torch.ops.aten, "_safe_softmax")  # in an attention, since torch 2.5
-
-
-def exact(model, *args, **options):
-    return lamina.inspect(model, args, convention="exact", **options)
 
 
 class Calls(nn.Module):

@@ -19,7 +19,7 @@ from conftest import DATA
 from torch import nn
 from torch.utils import checkpoint as checkpoints
 from torch.utils.checkpoint import checkpoint
-from where_kit import Calls, by_path, exact
+from where_kit import Calls, by_path, exact, seen
 
 import lamina
 from lamina._observe import support
@@ -47,12 +47,6 @@ def stack():
     """What is on torch's stack of modes, and whether torch believes that there is anything."""
     modes = sys.modules["torch.utils._python_dispatch"]
     return torch._C._len_torch_dispatch_stack(), getattr(modes, "_is_in_torch_dispatch_mode", False)
-
-
-def seen(model, work):
-    with lamina.capture(model, ops=True) as watch:
-        work()
-    return watch._model.operators()
 
 
 # -- the observer sees the same ------------------------------------------------------------------------------

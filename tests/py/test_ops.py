@@ -18,7 +18,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 from torch.utils.checkpoint import checkpoint
-from where_kit import no_operators
+from where_kit import Calls, exact, no_operators, seen
 
 import lamina
 from lamina._observe import support
@@ -26,35 +26,11 @@ from lamina._observe import support
 pytestmark = pytest.mark.skipif(bool(no_operators()), reason=f"no operators: {no_operators()}")
 
 
-def exact(model, *args, **options):
-    return lamina.inspect(model, args, convention="exact", **options)
-
-
-def seen(model, work):
-    """Every operator that ran while ``work`` did."""
-    with lamina.capture(model, ops=True) as watch:
-        work()
-    return watch._model.operators()
-
-
 def by_path(report, field="macs"):
     told = {}
     for row in report.rows:
         told[row.path] = told.get(row.path, 0) + int(row[field])
     return told
-
-
-class Calls(nn.Module):
-    """A module whose forward is a function of itself and its inputs."""
-
-    def __init__(self, forward, **parts):
-        super().__init__()
-        self.does = forward
-        for name, part in parts.items():
-            setattr(self, name, part)
-
-    def forward(self, *args):
-        return self.does(self, *args)
 
 
 # -- what is seen --------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 from torch.utils.checkpoint import checkpoint
+from where_kit import Calls
 
 import lamina
 from lamina._observe import support
@@ -44,17 +45,6 @@ class Seen:
         return [self.all[op]["name"][6:] for op in self.model.events()[event]["output_sources"]]
 
 
-class Does(nn.Module):
-    def __init__(self, forward, **parts):
-        super().__init__()
-        self.does = forward
-        for name, part in parts.items():
-            setattr(self, name, part)
-
-    def forward(self, *args):
-        return self.does(self, *args)
-
-
 def run(model, *args):
     with torch.no_grad():
         return Seen(model, lambda: model(*args))
@@ -64,7 +54,7 @@ def test_a_residual_block_joins_its_input_and_its_branch():
     def forward(self, x):
         return F.relu(self.norm(self.conv(x)) + x)
 
-    net = Does(forward, conv=nn.Conv2d(3, 3, 3, padding=1), norm=nn.BatchNorm2d(3)).eval()
+    net = Calls(forward, conv=nn.Conv2d(3, 3, 3, padding=1), norm=nn.BatchNorm2d(3)).eval()
     told = run(net, torch.randn(1, 3, 6, 6))
     norm, conv = told.index("batch_norm"), told.index("conv2d")
     assert told.sources("conv2d") == [(-1, -1, 0), (-1, 0, -1), (-1, 1, -1)]
@@ -90,7 +80,7 @@ def test_views_are_told_apart_and_lists_are_read():
         c, d = x.chunk(2, dim=1)
         return torch.cat([a + 1, b - 1]), c.exp(), d.t().sin()
 
-    told = run(Does(forward), torch.randn(2, 4))
+    told = run(Calls(forward), torch.randn(2, 4))
     first, second = told.index("select", 0), told.index("select", 1)
     assert told.sources("add")[0] == (first, -1, -1)
     assert told.sources("sub")[0] == (second, -1, -1)
@@ -110,12 +100,12 @@ def test_a_write_through_a_view_is_a_write():
         y[0].zero_()
         return y.exp()
 
-    told = run(Does(forward), torch.randn(2, 4))
+    told = run(Calls(forward), torch.randn(2, 4))
     assert told.names("exp") == ["zero_"]
 
 
 def test_tied_weights_and_views_of_parameters():
-    net = Does(
+    net = Calls(
         lambda self, x: self.b(self.a(x)) @ self.a.weight[1:].t(), a=nn.Linear(3, 3), b=nn.Linear(3, 3)
     )
     net.b.weight = net.a.weight
@@ -128,7 +118,7 @@ def test_tied_weights_and_views_of_parameters():
 
 
 def test_inputs_by_keyword_and_the_same_model_twice():
-    net = Does(lambda self, x, y: (x * y).exp())
+    net = Calls(lambda self, x, y: (x * y).exp())
     told = Seen(net, lambda: [net(torch.ones(2), torch.ones(2)) for _ in range(2)])
     for i in range(2):
         assert [t[1:] for t in told.sources("mul", i)] == [(-1, 0), (-1, 1)]
@@ -141,7 +131,7 @@ def test_a_backward_pass_and_checkpoints():
         return checkpoint(self.inner, x, use_reentrant=False).sum()
 
     inner = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2))
-    net = Does(forward, inner=inner)
+    net = Calls(forward, inner=inner)
     x = torch.randn(2, 3)
     told = Seen(net, lambda: net(x).backward())
     again = [
@@ -167,9 +157,9 @@ def test_what_nobody_made_has_no_source():
             x = x + z
         return x
 
-    told = run(Does(forward), torch.randn(3, 4))
+    told = run(Calls(forward), torch.randn(3, 4))
     assert [told.names("add", i)[1] for i in range(20)].count("exp") == 0
-    made = run(Does(lambda self, x: x * torch.tensor([1.0, 2.0])), torch.randn(2))
+    made = run(Calls(lambda self, x: x * torch.tensor([1.0, 2.0])), torch.randn(2))
     assert made.names("mul")[1] in (None, "lift_fresh", "detach_", "detach")
 
 

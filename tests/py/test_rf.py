@@ -11,7 +11,7 @@ import rf_nets
 import torch
 import torch.nn.functional as F
 from torch import nn
-from where_kit import not_observed
+from where_kit import Calls, not_observed
 
 import lamina
 from lamina._observe import support
@@ -292,19 +292,6 @@ def test_what_is_not_known_is_named():
             report.sees("conv", *element)
 
 
-class Does(nn.Module):
-    """A forward of one line, and its layers."""
-
-    def __init__(self, forward, **layers):
-        super().__init__()
-        self.does = forward
-        for name, layer in layers.items():
-            setattr(self, name, layer)
-
-    def forward(self, *args):
-        return self.does(self, *args)
-
-
 def end_cleared(m, x):
     y = x + 1
     y[:, :, -1] = 0
@@ -358,7 +345,7 @@ def other_view(m, x):
     ],
 )
 def test_what_is_written_into_a_part(forward, size, first):
-    net = Does(forward, conv=nn.Conv1d(2, 2, 3, padding=1), wide=nn.Conv1d(2, 2, 5, padding=2))
+    net = Calls(forward, conv=nn.Conv1d(2, 2, 3, padding=1), wide=nn.Conv1d(2, 2, 5, padding=2))
     report = lamina.inspect(net.eval(), torch.rand(1, 2, 20), ops=True)
     row = report.rows[0]
     assert (row.rf, row.rf_state, row.rf_at_most) == (size, "exact", False)
@@ -371,7 +358,7 @@ def test_a_square_that_is_written_turned():
         b.transpose(2, 3).copy_(x)
         return m.conv(b)
 
-    row = rows(Does(turned, conv=nn.Conv2d(2, 2, (3, 5))), 1, 2, 8, 8)[""]
+    row = rows(Calls(turned, conv=nn.Conv2d(2, 2, (3, 5))), 1, 2, 8, 8)[""]
     assert [(axis["axis"], axis["size"]) for axis in row.rf_axes] == [(2, 5), (3, 3)]
 
 
@@ -381,7 +368,7 @@ def test_a_write_that_is_not_followed_is_a_bound():
         y.view(1, 40)[:, 3:23] = x[:, 0]
         return m.conv(y) + m.conv(x)
 
-    row = rows(Does(merged, conv=nn.Conv1d(2, 2, 3)), 1, 2, 20)[""]
+    row = rows(Calls(merged, conv=nn.Conv1d(2, 2, 3)), 1, 2, 20)[""]
     assert row.rf_at_most
     assert row.rf == 20
 
@@ -402,7 +389,7 @@ def test_an_input_that_was_made_while_a_capture_was_open(made):
         nn.LSTM(4, 4),
         nn.GRU(4, 4, bidirectional=True),
         nn.TransformerEncoderLayer(4, 2, 8),
-        Does(lambda m, x: m.attention(x, x, x)[0], attention=nn.MultiheadAttention(4, 2)),
+        Calls(lambda m, x: m.attention(x, x, x)[0], attention=nn.MultiheadAttention(4, 2)),
     ],
 )
 def test_a_sequence_that_comes_first(layer):
@@ -415,7 +402,7 @@ def test_a_sequence_that_comes_first(layer):
 def test_a_recurrence_sees_what_came_before():
     report = lamina.inspect(nn.LSTM(4, 4, batch_first=True), torch.rand(2, 9, 4), ops=True)
     assert [report.sees("", step) for step in (0, 3, 8)] == [[(0, 0)], [(0, 3)], [(0, 8)]]
-    last = Does(
+    last = Calls(
         lambda m, x: m.head(m.lstm(x)[1][0][-1]), lstm=nn.LSTM(4, 4, batch_first=True), head=nn.Linear(4, 2)
     )
     row = rows(last, 2, 9, 4)[""]
@@ -426,7 +413,7 @@ def test_the_narrowest_path_beside_one_that_sees_all():
     def excited(m, x):
         return m.conv(x) * x.mean((2, 3), keepdim=True)
 
-    row = rows(Does(excited, conv=nn.Conv2d(2, 2, 3, padding=1)), 1, 2, 20, 20)[""]
+    row = rows(Calls(excited, conv=nn.Conv2d(2, 2, 3, padding=1)), 1, 2, 20, 20)[""]
     assert [(axis["reach"], axis["narrow"], axis["paths"]) for axis in row.rf_axes] == [
         ("whole", 3, True)
     ] * 2
@@ -470,7 +457,7 @@ def test_padding_copies_positions(layer, first, last):
     ],
 )
 def test_what_may_be_less_says_at_most(forward, at_most):
-    row = rows(Does(forward, conv=nn.Conv1d(2, 2, 3, padding=1)), 1, 2, 20)[""]
+    row = rows(Calls(forward, conv=nn.Conv1d(2, 2, 3, padding=1)), 1, 2, 20)[""]
     assert (row.rf_state, row.rf_at_most) == ("exact", at_most)
 
 
@@ -488,7 +475,7 @@ def test_equal_parts_are_told_apart(parts):
         first, second = parts(m.conv(x))
         return first * torch.sigmoid(second)
 
-    report = lamina.inspect(Does(gated, conv=nn.Conv1d(1, 1, 3)), torch.rand(1, 1, 24), ops=True)
+    report = lamina.inspect(Calls(gated, conv=nn.Conv1d(1, 1, 3)), torch.rand(1, 1, 24), ops=True)
     row = report.rows[0]
     assert (row.rf, row.rf_state, row.rf_at_most) == (14, "exact", False)
     assert report.sees("", 0) == [(0, 13)]
@@ -504,7 +491,7 @@ def test_equal_parts_are_told_apart(parts):
     ],
 )
 def test_without_windows_the_axis_along_which_something_moves(forward, size):
-    row = rows(Does(forward), 1, 1, 24)[""]
+    row = rows(Calls(forward), 1, 1, 24)[""]
     assert (row.rf, [axis["axis"] for axis in row.rf_axes]) == (size, [2])
 
 

@@ -69,6 +69,13 @@ def exact(model, *args, **options):
     return lamina.inspect(model, args, convention="exact", **options)
 
 
+def seen(model, work):
+    """Every operator that ran while ``work`` did."""
+    with lamina.capture(model, ops=True) as watch:
+        work()
+    return watch._model.operators()
+
+
 def by_path(report, field="macs"):
     """What each place costs in all its calls; places that cost nothing are left out."""
     told = {}
