@@ -10,7 +10,7 @@
 
 enum { WAIT_MS = 2000, LONGEST_TEXT = 1 << 20 };
 
-lam_status lmi_db_fail(const lmi_db *d, const char *doing, lam_error *e) {
+static lam_status db_fail(const lmi_db *d, const char *doing, lam_error *e) {
     int code = d->db ? sqlite3_extended_errcode(d->db) : SQLITE_NOMEM;
     if ((code & 0xff) == SQLITE_NOMEM) return lmi_nomem(e);
     const char *said = d->db ? sqlite3_errmsg(d->db) : sqlite3_errstr(code);
@@ -21,13 +21,13 @@ lam_status lmi_db_fail(const lmi_db *d, const char *doing, lam_error *e) {
 
 lam_status lmi_db_run(const lmi_db *d, const char *sql, lam_error *e) {
     int code = sqlite3_exec(d->db, sql, NULL, NULL, NULL);
-    return code == SQLITE_OK ? LAM_OK : lmi_db_fail(d, "it can't be written", e);
+    return code == SQLITE_OK ? LAM_OK : db_fail(d, "it can't be written", e);
 }
 
 lam_status lmi_db_prepare(const lmi_db *d, sqlite3_stmt **out, const char *sql, lam_error *e) {
     *out = NULL;
     int code = sqlite3_prepare_v2(d->db, sql, -1, out, NULL);
-    return code == SQLITE_OK ? LAM_OK : lmi_db_fail(d, "it is not a recording that this lamina can read", e);
+    return code == SQLITE_OK ? LAM_OK : db_fail(d, "it is not a recording that this lamina can read", e);
 }
 
 /* Does not call SQLite if there is no statement: the library may not have been found. */
@@ -61,7 +61,7 @@ lam_status lmi_db_put(const lmi_db *d, sqlite3_stmt *s, lam_error *e, const char
     }
     va_end(args);
     if (code == SQLITE_OK) code = sqlite3_step(s) == SQLITE_DONE ? SQLITE_OK : SQLITE_ERROR;
-    lam_status status = code == SQLITE_OK ? LAM_OK : lmi_db_fail(d, "it can't be written", e);
+    lam_status status = code == SQLITE_OK ? LAM_OK : db_fail(d, "it can't be written", e);
     sqlite3_reset(s);
     sqlite3_clear_bindings(s);
     return status;
@@ -72,7 +72,7 @@ lam_status lmi_db_put(const lmi_db *d, sqlite3_stmt *s, lam_error *e, const char
 lam_status lmi_db_next(const lmi_db *d, sqlite3_stmt *s, bool *more, lam_error *e) {
     int code = sqlite3_step(s);
     *more = code == SQLITE_ROW;
-    return code == SQLITE_ROW || code == SQLITE_DONE ? LAM_OK : lmi_db_fail(d, "it can't be read", e);
+    return code == SQLITE_ROW || code == SQLITE_DONE ? LAM_OK : db_fail(d, "it can't be read", e);
 }
 
 lam_status lmi_db_int(const lmi_db *d, sqlite3_stmt *s, int i, bool may_be_null, int64_t most,
@@ -158,7 +158,7 @@ static lam_status not_opened(const lmi_db *d, lam_error *e) {
     const int fd = d->db ? open(d->file, O_RDWR | O_CREAT | O_CLOEXEC, 0644) : -1;
     const int why = d->db && fd < 0 ? errno : 0;
     if (fd >= 0) close(fd);
-    if (!why || why == ENOENT) return lmi_db_fail(d, doing, e);
+    if (!why || why == ENOENT) return db_fail(d, doing, e);
     return lmi_fail(e, LAM_IO, d->file, "%s: %s", doing, strerror(why));
 }
 
@@ -250,7 +250,7 @@ static lam_status check_readable(lmi_db *d, lam_error *e) {
 static lam_status read_alone(lmi_db *d, lam_error *e) {
     lmi_db_close(d);
     int code = open_named(d, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX, LMI_SQLITE_LOCKLESS);
-    if (code != SQLITE_OK) return lmi_db_fail(d, "it can't be read", e);
+    if (code != SQLITE_OK) return db_fail(d, "it can't be read", e);
     sqlite3_db_config(d->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, (int *)NULL);
     LAM_TRY(lmi_db_run(d, "PRAGMA locking_mode = EXCLUSIVE", e));
     distrust(d->db);
@@ -266,7 +266,7 @@ lam_status lmi_db_read(lmi_db *d, const char *file, lam_error *e) {
     int flags = SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX;
     d->no_log = !has_beside(file, "-wal");
     int code = d->no_log ? open_closed(d) : open_named(d, flags, NULL);
-    if (code != SQLITE_OK) return lmi_db_fail(d, "it can't be read", e);
+    if (code != SQLITE_OK) return db_fail(d, "it can't be read", e);
     distrust(d->db);
     lam_status s = check_readable(d, e);
     int why = sqlite3_errcode(d->db) & 0xff;

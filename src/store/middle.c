@@ -9,7 +9,8 @@
 
 enum { MOST_ROWS = 1 << 18 }; /* rows that are in memory at once */
 
-bool lmi_counts(const lmi_root *root, const lmi_step *s) {
+/* See lam_recorded_model. */
+static bool does_count(const lmi_root *root, const lmi_step *s) {
     return !(s->number == 0 && root->told.last > 0) && !s->failed;
 }
 
@@ -62,7 +63,7 @@ bool lam_recording_step(const lam_recording *r, int32_t model, int64_t i, lam_re
     const lmi_step *s = &root->steps[root->n_steps - 1 - i], *newer = s;
     *out = (lam_recorded_step){.number = s->number,
                                .unix_ns = s->unix_ns,
-                               .counts = lmi_counts(root, s),
+                               .counts = does_count(root, s),
                                .failed = s->failed != 0,
                                .looked = s->looked != 0,
                                .bad = s->bad,
@@ -78,7 +79,7 @@ bool lam_recording_step(const lam_recording *r, int32_t model, int64_t i, lam_re
     do {
         if (newer == root->steps) return true; /* the newest step is first */
         newer--;
-    } while (!lmi_counts(root, newer));
+    } while (!does_count(root, newer));
     out->step_ns = of_calls(root, pace(newer, s));
     return true;
 }
@@ -117,7 +118,7 @@ static lam_status sum_root(lmi_root *root, lam_error *e) {
     note_steps(root);
     for (size_t i = 0; i < n; i++) {
         const lmi_step *s = &root->steps[i];
-        if (!lmi_counts(root, s)) continue;
+        if (!does_count(root, s)) continue;
         const int64_t call = newer ? pace(newer, s) : -1;
         const int64_t of_step[N] = {s->forward, s->backward,       of_calls(root, call), call,
                                     s->peak,    s->device_forward, s->device_backward,   s->device_peak};
@@ -142,7 +143,7 @@ typedef struct layers {
 } layers;
 
 static bool is_read(const lmi_root *root, const lmi_step *s) {
-    return lmi_counts(root, s) && !lmi_rolled_up(root, s);
+    return does_count(root, s) && !lmi_rolled_up(root, s);
 }
 
 /* True if there may be too many rows: each step may have a row of each place. */

@@ -78,8 +78,6 @@ lam_status lmi_read_step_rows(const lmi_db *d, struct sqlite3_stmt *s, const lmi
 lam_status lmi_split_kinds(lam_recording *r, lam_error *e);
 /* Chooses the steps that count, and computes the medians of the roots and of their places. */
 lam_status lmi_sum_up(lam_recording *r, lam_error *e);
-/* True if the step counts: see lam_recorded_model. */
-bool lmi_counts(const lmi_root *root, const lmi_step *s);
 /* True if the step is typical of its kind: it did not raise, and is not the first, which warms up. */
 bool lmi_speaks(const lmi_step *s);
 /* True if the step is in a rollup. */

@@ -38,7 +38,6 @@ bool lmi_db_moved(const lmi_db *d);
 /* Copies committed rows from the log, which was not moved, into the moved file and deletes the log. */
 void lmi_db_follow(lmi_db *d);
 /* Records SQLite's last error: LAM_IO. */
-lam_status lmi_db_fail(const lmi_db *d, const char *doing, lam_error *e);
 lam_status lmi_db_run(const lmi_db *d, const char *sql, lam_error *e);
 /* `*out` is NULL on failure; finalize it with lmi_db_done. */
 lam_status lmi_db_prepare(const lmi_db *d, struct sqlite3_stmt **out, const char *sql, lam_error *e);

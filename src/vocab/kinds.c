@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Kinds, slots and data types: their tables, by number and by name. */
+ * Kinds and data types: their tables, by number and by name. */
 #include "vocab/vocab.h"
 
 static const struct {
@@ -11,12 +11,6 @@ static const struct {
 #define KIND(id, family, rf, doc) {#id, doc, LMI_F_##family, LMI_##rf},
 #include "vocab/kinds.def"
 #undef KIND
-};
-
-static const char *const slots[LMI_N_SLOTS] = {
-#define SLOT(id, doc) #id,
-#include "vocab/slots.def"
-#undef SLOT
 };
 
 static const struct {
@@ -53,14 +47,6 @@ const char *lmi_kind_name(lmi_kind k) { return is_kind(k) ? kinds[k].name : "?";
 const char *lmi_kind_doc(lmi_kind k) { return is_kind(k) ? kinds[k].doc : "?"; }
 lmi_family lmi_kind_family(lmi_kind k) { return is_kind(k) ? kinds[k].family : LMI_F_hold; }
 lmi_rf_rule lmi_kind_rf(lmi_kind k) { return is_kind(k) ? kinds[k].rf : LMI_rf_none; }
-const char *lmi_slot_name(lmi_slot_id s) { return (uint32_t)s < LMI_N_SLOTS ? slots[s] : "?"; }
-
-int32_t lmi_kind_find(const char *name) {
-    for (int32_t i = 0; name && i < LMI_N_KINDS; i++) {
-        if (strcmp(kinds[i].name, name) == 0) return i;
-    }
-    return -1;
-}
 
 static bool is_dtype(int32_t dtype) { return dtype >= 0 && dtype < COUNT(dtypes); }
 

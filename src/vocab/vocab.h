@@ -60,8 +60,6 @@ const char *lmi_kind_name(lmi_kind k); /* "conv" */
 const char *lmi_kind_doc(lmi_kind k);
 lmi_family lmi_kind_family(lmi_kind k);
 lmi_rf_rule lmi_kind_rf(lmi_kind k);
-int32_t lmi_kind_find(const char *name); /* -1: there is none */
-const char *lmi_slot_name(lmi_slot_id s);
 
 /* The kind of a word (see lam_word_module); LMI_N_KINDS if out of range. */
 lmi_kind lmi_word_kind(int32_t word);

@@ -61,7 +61,8 @@ int32_t lmx_health_keep(lmx_checkup *h, lmx_bad_record *r, const lmx_look *look,
     return id;
 }
 
-int32_t lmx_health_origin(lmx_checkup *h, const lmx_look *look) {
+/* The origin of a bad argument or result of a call, as lam_bad.origin. */
+static int32_t origin_of(lmx_checkup *h, const lmx_look *look) {
     lmx_storage trail = {0};
     pthread_mutex_lock(&h->lock);
     const bool found = lmx_storage_at(&h->trails, look->storage, &trail) && !trail.back;
@@ -69,7 +70,8 @@ int32_t lmx_health_origin(lmx_checkup *h, const lmx_look *look) {
     return found ? trail.origin : 0;
 }
 
-void lmx_health_is_wanted(lmx_checkup *h, const lmx_look *look) {
+/* Clears the origin of these values: they are intended. */
+static void clear_origin(lmx_checkup *h, const lmx_look *look) {
     pthread_mutex_lock(&h->lock);
     lmx_storage_taken(&h->trails, look->storage);
     lmx_storage_drop(&h->trails, look->storage);
@@ -173,17 +175,17 @@ static bool is_given_mask(const visit *v, const lmx_look *look) {
 static bool note_bad(visit *v, PyObject *tensor, const lmx_look *look) {
     if (v->marks & ALLOWED) {
         if (v->side != LAM_BAD_INPUT) lmx_look_allow(&v->h->looker, tensor, look);
-        if (v->side != LAM_BAD_INPUT) lmx_health_is_wanted(v->h, look);
+        if (v->side != LAM_BAD_INPUT) clear_origin(v->h, look);
         return true;
     }
-    if (is_given_mask(v, look)) lmx_health_is_wanted(v->h, look);
+    if (is_given_mask(v, look)) clear_origin(v->h, look);
     uint8_t *fed = fed_at(v->h, v->call);
     bool worse = !lmx_look_masks(look);
     if (v->side == LAM_BAD_INPUT && fed && worse) *fed = 1;
     if (v->side != LAM_BAD_INPUT && !v->bad && worse && fed && !*fed && !look_at_module(v)) return false;
     v->bad = v->bad || worse;
     lmx_bad_record r = lmx_health_record(v->side, v->phase, v->call, v->index);
-    r.bad.origin = lmx_health_origin(v->h, look);
+    r.bad.origin = origin_of(v->h, look);
     lmx_health_keep(v->h, &r, look, NULL);
     if (worse && may_be_new(v, fed && *fed)) v->h->broke.seen = true;
     return true;

@@ -59,10 +59,6 @@ int32_t lmx_health_keep(lmx_checkup *h, lmx_bad_record *r, const lmx_look *look,
 /* Counts a tensor that was checked, or could not be. */
 void lmx_health_count(lmx_checkup *h, const lmx_look *look, lmx_seen seen);
 
-/* The origin of a bad argument or result of a call, as lam_bad.origin. */
-int32_t lmx_health_origin(lmx_checkup *h, const lmx_look *look);
-/* Clears the origin of these values: they are intended. */
-void lmx_health_is_wanted(lmx_checkup *h, const lmx_look *look);
 /* For the calling thread: outside every operator and node, forgets what ran before. */
 void lmx_health_call_begins(const lmx_checkup *h);
 void lmx_health_node_began(lmx_listener *l, const lmx_node_run *node);

@@ -71,8 +71,6 @@ struct lam_check {
     const char **gap, **note;
 };
 
-/* Returns false if the total was not measured. */
-bool lmi_limited_total(const lmi_outline *o, const lmi_limited *of, lam_count *out);
 /* Finds the parts of a total: those of `both`, an lmi_outline_diff, that grew; NULL: the largest of `o`. */
 lam_status lmi_find_parts(lam_check *k, lmi_held_to *h, const lam_costs *c, const lmi_outline *o,
                           const lmi_outline *both, lam_error *e);

@@ -21,7 +21,8 @@ static const lmi_outline *was_of(const holding *w) { return w->b->file ? &w->b->
 
 /* -- totals ---------------------------------------------------------------------------------------------- */
 
-bool lmi_limited_total(const lmi_outline *o, const lmi_limited *of, lam_count *out) {
+/* Returns false if the total was not measured. */
+static bool total_of(const lmi_outline *o, const lmi_limited *of, lam_count *out) {
     const lam_count *metric = of->metric == LAM_MACS    ? o->macs
                               : of->metric == LAM_FLOPS ? o->flops
                                                         : o->bytes;
@@ -68,7 +69,7 @@ static lam_status hold_to_most(holding *w, int i) {
     *h = (lmi_held_to){.of = &lmi_limited_all[i], .most = w->b->most[i]};
     h->text = lmi_strdup(&w->k->arena, w->b->text[i]);
     if (!h->text) return lmi_nomem(w->e);
-    if (!lmi_limited_total(w->now, h->of, &h->now)) return unmeasured(w, h->of, "");
+    if (!total_of(w->now, h->of, &h->now)) return unmeasured(w, h->of, "");
     judge(w, h);
     return h->verdict == LAM_OVER ? lmi_find_parts(w->k, h, w->c, w->now, was_of(w) ? &w->both : NULL, w->e)
                                   : LAM_OK;
@@ -110,7 +111,7 @@ static lam_status hold_to_baseline(holding *w, int i) {
     bool asked = w->b->within_of[i] >= 0;
     lam_count now, was;
     if ((!of->always && !asked) || !is_counted(w, of)) return LAM_OK;
-    bool is = lmi_limited_total(w->now, of, &now), had = lmi_limited_total(was_of(w), of, &was);
+    bool is = total_of(w->now, of, &now), had = total_of(was_of(w), of, &was);
     if (asked && !is) return unmeasured(w, of, "");
     if (asked && !had) return unmeasured(w, of, " in the baseline's run");
     if (is != had) return note_missing(w, of, had);

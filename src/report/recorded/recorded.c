@@ -341,7 +341,7 @@ static void put_run(lmi_recorded *w, const lam_recorded_run *run) {
     lmi_putc(&w->out, '\n');
 }
 
-lam_status lmi_recorded_text(lmi_recorded *w) {
+static lam_status recorded_text(lmi_recorded *w) {
     const lam_recorded_run *run = lam_recording_run(w->all[0]);
     put_run(w, run);
     if (!run->n_models) lmi_put(&w->out, "no step was recorded yet\n");
@@ -357,7 +357,7 @@ lam_status lam_recording_write(const lam_recording *const *all, int32_t n, const
     static const struct {
         const char *name;
         lam_status (*one)(lmi_recorded *w), (*several)(lmi_recorded *w);
-    } formats[] = {{"text", lmi_recorded_text, lmi_recorded_ranks},
+    } formats[] = {{"text", recorded_text, lmi_recorded_ranks},
                    {"csv", lmi_recorded_csv, lmi_recorded_csv},
                    {"json", lmi_recorded_json, lmi_recorded_json}};
     if (!all || n < 1) return lmi_fail(e, LAM_USAGE, NULL, "there is no recording to show");

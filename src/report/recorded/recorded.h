@@ -27,7 +27,6 @@ typedef struct lmi_straggler {
 } lmi_straggler;
 enum { LMI_STRAGGLERS = 10 };
 
-lam_status lmi_recorded_text(lmi_recorded *w);
 lam_status lmi_recorded_ranks(lmi_recorded *w);
 lam_status lmi_recorded_csv(lmi_recorded *w);
 lam_status lmi_recorded_json(lmi_recorded *w);

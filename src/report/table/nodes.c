@@ -216,7 +216,8 @@ void lmi_nodes_line(const lmi_nodes *t, int32_t i, lmi_line *out) {
 
 /* -- names --------------------------------------------------------------------------------------------- */
 
-void lmi_nodes_name(const lmi_nodes *t, int32_t i, lmi_buf *out) {
+/* The name without its class: "0", "[own parameters]"; the root's is empty. */
+static void put_name(const lmi_nodes *t, int32_t i, lmi_buf *out) {
     const lmi_line *l = &t->at[i].line;
     bool holds = some(l->row.params) || l->row.params.state != LAM_EXACT;
     if (t->flat || !l->own) lmi_put_clean(out, t->flat ? l->place->path : l->place->name);
@@ -224,7 +225,8 @@ void lmi_nodes_name(const lmi_nodes *t, int32_t i, lmi_buf *out) {
     if (l->own) lmi_put(out, l->outside ? "[outside calls]" : holds ? "[own parameters]" : "[own work]");
 }
 
-void lmi_nodes_range(const lmi_nodes *t, int32_t i, lmi_buf *out) {
+/* "..3 x4" if the node represents several, else nothing. */
+static void put_range(const lmi_nodes *t, int32_t i, lmi_buf *out) {
     const lmi_node *node = &t->at[i];
     if (node->last < 0) return;
     const char *end = t->at[node->last].line.place->name;
@@ -261,8 +263,8 @@ void lmi_nodes_label(const lmi_nodes *t, int32_t i, size_t room, bool ascii, lmi
     lmi_buf_init(&name);
     lmi_buf_init(&range);
     lmi_buf_init(&type);
-    lmi_nodes_name(t, i, &name);
-    lmi_nodes_range(t, i, &range);
+    put_name(t, i, &name);
+    put_range(t, i, &range);
     if (!t->at[i].line.own) lmi_put_clean(&type, t->at[i].line.module->type);
     put_label(lmi_buf_text(&name), lmi_buf_text(&range), lmi_buf_text(&type), room, ascii, out);
     lmi_buf_used(&name, out);

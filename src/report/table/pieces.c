@@ -1,16 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Pieces of text: code points, padding, wrapping, escaping, colours. */
+ * Pieces of text: padding, wrapping, escaping, colours. */
 #include "report/table/report.h"
 
 #include <stdio.h>
-
-size_t lmi_point_at(const char *s, size_t point) {
-    const char *p = s;
-    uint32_t code;
-    for (size_t n; point > 0 && (n = lmi_utf8(p, &code)) != 0; p += n) point--;
-    return (size_t)(p - s);
-}
 
 void lmi_put_middle(lmi_buf *b, const char *s, size_t columns, bool ascii) {
     const char *dots = ascii ? "..." : "\u2026";
@@ -128,7 +121,8 @@ static void flow_word(lmi_flow *f, const char *style, const char *word) {
             flow_break(f);
             continue;
         }
-        if (fits == 0) fits = lmi_point_at(s, 1); /* a page of one column can't hold a wide character */
+        uint32_t code;
+        if (fits == 0) fits = lmi_utf8(s, &code); /* a page of one column can't hold a wide character */
         lmi_paint(f->j, style, s, fits);
         f->column += wide > room ? room : wide;
         f->fresh = false;

@@ -186,7 +186,6 @@ lam_status lmi_sheet_free(lmi_sheet *t); /* returns the first failure */
 
 /* -- pieces of text ------------------------------------------------------------------------------------ */
 
-size_t lmi_point_at(const char *s, size_t point); /* byte offset of a code point; the length past the end */
 /* At most `columns` wide: an ellipsis replaces the middle. */
 void lmi_put_middle(lmi_buf *b, const char *s, size_t columns, bool ascii);
 /* writes `before` in front of each character of `of` */
@@ -256,10 +255,6 @@ int32_t lmi_nodes_next(const lmi_nodes *t, const lmi_job *j, int32_t i);
 void lmi_nodes_line(const lmi_nodes *t, int32_t i, lmi_line *out);
 /* Bytes of a name before the digits it ends in. */
 size_t lmi_stem(const char *name);
-/* The name without its class: "0", "[own parameters]"; the root's is empty. */
-void lmi_nodes_name(const lmi_nodes *t, int32_t i, lmi_buf *out);
-/* "..3 x4" if the node represents several, else nothing. */
-void lmi_nodes_range(const lmi_nodes *t, int32_t i, lmi_buf *out);
 /* Name, range and class in at most `room` columns. The class is cut first, then left out, then the name is
  * cut; the range stays as long as it can. */
 void lmi_nodes_label(const lmi_nodes *t, int32_t i, size_t room, bool ascii, lmi_buf *out);
