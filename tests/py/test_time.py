@@ -518,8 +518,11 @@ def test_a_peak_is_measured_once_and_kept(quick_peak, monkeypatch):
     monkeypatch.setattr(roofs, "_measure", lambda threads: pytest.fail("measured again"))
     assert lamina.roof() == first
     (kept,) = quick_peak.rglob("roof-*.json")
+    whole = json.loads(kept.read_text())
     kept.write_text("{")
     monkeypatch.setattr(roofs, "_measure", lambda threads: first._replace(flops=7.0))
+    assert lamina.roof().flops == 7.0
+    kept.write_text(json.dumps(whole | {"flops": 0}))
     assert lamina.roof().flops == 7.0
     assert lamina.roof(again=True).flops == 7.0
 

@@ -50,12 +50,12 @@ static bool learn(lmx_dry *d, PyObject *function, entry *out) {
     PyObject *told = PyObject_CallFunctionObjArgs(d->about, function, NULL);
     PyObject *callers;
     const char *name;
-    int way;
-    bool ok = told && PyTuple_Check(told) && PyArg_ParseTuple(told, "siO", &name, &way, &callers);
+    int answer;
+    bool ok = told && PyTuple_Check(told) && PyArg_ParseTuple(told, "siO", &name, &answer, &callers);
     if (ok)
-        *out = (entry){way == BY_RULE ? lam_shape_rule(name) : -1,
+        *out = (entry){answer == BY_RULE ? lam_shape_rule(name) : -1,
                        lam_workspace_rule(name),
-                       (enum way)way,
+                       (enum way)answer,
                        strcmp(name, "aten::add") == 0,
                        writes(name),
                        NULL};

@@ -46,11 +46,12 @@ def roof(*, again: bool = False) -> Roof:
         },
     )
     record = None if again else kept.read()
-    if record is None:
-        best = _measure(threads)
-        kept.write({"flops": best.flops, "bytes": best.bytes})
-        return best
-    return Roof(record["flops"], record["bytes"], threads)
+    flops, moved = (record.get(name) if record else None for name in ("flops", "bytes"))
+    if isinstance(flops, float) and isinstance(moved, float) and flops > 0 and moved > 0:
+        return Roof(flops, moved, threads)
+    best = _measure(threads)
+    kept.write({"flops": best.flops, "bytes": best.bytes})
+    return best
 
 
 def _measure(threads: int) -> Roof:
