@@ -7,6 +7,7 @@ import collections
 import json
 from pathlib import Path
 
+import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -352,3 +353,12 @@ class Elementwise(nn.Module):
         y = torch.add(x, x) * 2 + x.mul(x)
         y = F.relu(y) + torch.relu(x) - x.sigmoid()
         return torch.matmul(y, x.transpose(1, 2)).softmax(-1) @ F.softmax(x, 1)
+
+
+def build(net):
+    """The model, the arguments and the keywords that an entry of truth.json or counters.json names."""
+    if "tv" in net["build"]:
+        pytest.importorskip("torchvision")
+    torch.manual_seed(0)
+    model, args, kwargs = (eval(net[part], globals()) for part in ("build", "args", "kwargs"))
+    return model.eval(), args, kwargs

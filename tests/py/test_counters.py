@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import json
 
-import corpus_nets
 import pytest
 import torch
 from conftest import DATA
+from corpus_nets import build
 
 import lamina
 from lamina._observe import support
@@ -44,14 +44,6 @@ DIFFERENT = {
     ("elementwise", "ptflops", "macs"): (516, f"{SPELLED}; so with add, mul and relu"),
     ("elementwise", "deepspeed", "flops"): (-60, "torch.add is wrapped, x + y is not"),
 }  # fmt: skip
-
-
-def build(net):
-    if "tv" in net["build"]:
-        pytest.importorskip("torchvision")
-    torch.manual_seed(0)
-    model, args, kwargs = (eval(net[part], vars(corpus_nets)) for part in ("build", "args", "kwargs"))
-    return model.eval(), args, kwargs
 
 
 @pytest.mark.parametrize("name", NETS)

@@ -11,11 +11,11 @@ import weakref
 from collections import Counter
 from functools import partial
 
-import corpus_nets
 import pytest
 import torch
 import torch.nn.functional as F
 from conftest import DATA
+from corpus_nets import build
 from torch import nn
 from torch.utils import checkpoint as checkpoints
 from torch.utils.checkpoint import checkpoint
@@ -113,14 +113,6 @@ def agree(monkeypatch, model, args, kwargs=None, *, backward, but=()):
     apart = [*(theirs - ours), *(ours - theirs)]
     assert [event for event in apart if not by_construction(event) and event[0] not in but] == []
     assert sum((theirs & ours).values()) > 0
-
-
-def build(truth):
-    if truth["build"].startswith("tv") or "tv(" in truth["build"]:
-        pytest.importorskip("torchvision")
-    torch.manual_seed(0)
-    model, args, kwargs = (eval(truth[part], vars(corpus_nets)) for part in ("build", "args", "kwargs"))
-    return model.eval(), args, kwargs
 
 
 # Made of the same operators as others here, and as dear as all of those together.

@@ -7,11 +7,11 @@ import json
 import resource
 import threading
 
-import corpus_nets
 import nets
 import pytest
 import torch
 from conftest import DATA
+from corpus_nets import build
 from ext_kit import module_call
 from test_nothing_left import fingerprint, generators
 from torch import nn
@@ -74,15 +74,6 @@ ELSEWHERE = {"resnet50_meta"}
 CORPUS = [name for name in TRUTH if name not in ELSEWHERE]
 
 
-def build(name):
-    truth = TRUTH[name]
-    if "tv" in truth["build"][:12] or "tv(" in truth["build"]:
-        pytest.importorskip("torchvision")
-    torch.manual_seed(0)
-    model, args, kwargs = (eval(truth[part], vars(corpus_nets)) for part in ("build", "args", "kwargs"))
-    return model.eval(), args, kwargs
-
-
 @pytest.mark.parametrize(
     ("name", "convention"),
     [
@@ -95,7 +86,7 @@ def test_corpus(name, convention):
         pytest.skip("this torch quantises otherwise")
     if name == "dataparallel" and torch.cuda.is_available():
         pytest.skip("where there is a GPU, DataParallel takes no model of the CPU")
-    model, args, kwargs = build(name)
+    model, args, kwargs = build(TRUTH[name])
     if name not in ALAS:
         same(model, args, kwargs, convention=convention)
         return
@@ -111,7 +102,7 @@ def test_corpus(name, convention):
     ["resnet18", "densenet121", "nn_encoder_fastpath", "checkpointed", "unet_small", "lstm_classifier"],
 )
 def test_backward(name):
-    model, args, kwargs = build(name)
+    model, args, kwargs = build(TRUTH[name])
     same(model, args, kwargs, convention="exact", backward=True)
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import json
 
-import corpus_nets
 import pytest
 import torch
 import torch.nn.functional as F
 from conftest import DATA
+from corpus_nets import build
 from torch import nn
 
 import lamina
@@ -21,14 +21,6 @@ pytestmark = [
 ]
 
 NETS = {model["name"]: model for model in json.loads((DATA / "truth.json").read_text())}
-
-
-def build(net):
-    if "tv" in net["build"]:
-        pytest.importorskip("torchvision")
-    torch.manual_seed(0)
-    model, args, kwargs = (eval(net[part], vars(corpus_nets)) for part in ("build", "args", "kwargs"))
-    return model.eval(), args, kwargs
 
 
 def tensors(out):

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import json
 
-import corpus_nets
 import pytest
 import torch
 import torch.nn.functional as F
 from conftest import DATA
+from corpus_nets import build
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 from where_kit import not_observed
@@ -373,12 +373,7 @@ SOME = [
 
 @pytest.mark.parametrize("name", SOME)
 def test_it_is_what_a_backward_pass_leaves_out(name):
-    truth = TRUTH[name]
-    if truth["build"].startswith("tv") or "tv(" in truth["build"]:
-        pytest.importorskip("torchvision")
-    torch.manual_seed(0)
-    model, args, kwargs = (eval(truth[part], vars(corpus_nets)) for part in ("build", "args", "kwargs"))
-    model.eval()
+    model, args, kwargs = build(TRUTH[name])
     report = lamina.inspect(model, args, kwargs, ops=True)
     assert set(report.no_gradient) == without(model, args, kwargs)
     assert set(report.unused.values()) <= {"it was never called"}
