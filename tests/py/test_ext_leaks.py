@@ -62,7 +62,7 @@ def one_reading():
     model = one_capture()
     costs = model.costs("torchscan", True, lambda event: None if event else (1, 2, 3))
     costs.rows(), costs.totals(), costs.params(), costs.gaps(), costs.unruled(), costs.failure()
-    costs.why(0), costs.facts(0), costs.write(OPTIONS)
+    costs.why(0), costs.write(OPTIONS)
     model.events(), model.modules(), model.places(), model.tensors(), model.notes()
     _lamina.one_call(NET[1], (X,), X)
     _lamina.rules("thoplw"), _lamina.conventions()
@@ -158,7 +158,6 @@ def readings():
     asked = {
         "custom": lambda: model.costs(custom=custom),  # CPython 3.13.0 itself crashes where making one fails
         "why": lambda: costs.why(1),
-        "facts of a row": lambda: costs.facts(1),
         "write": lambda: own.write({"layout": "thoplw"}, {"numbers": "clever"}),
         "no such option": lambda: own.write({"none": 1}),
         "no such convention": lambda: model.costs("none"),
@@ -169,7 +168,7 @@ def readings():
     }
     asked |= {n: getattr(model, n) for n in ("events", "modules", "places", "tensors", "notes", "costs")}
     asked |= {n: getattr(costs, n) for n in ("rows", "totals", "params", "unruled", "gaps", "failure")}
-    asked |= {n: getattr(_lamina, n) for n in ("conventions", "facts", "version", "describe_status")}
+    asked |= {n: getattr(_lamina, n) for n in ("conventions", "version", "describe_status")}
     return asked
 
 

@@ -176,7 +176,6 @@ TOLD(unruled_ops, LAM_COSTS_UNRULED_OPS)
 TOLD(gaps, LAM_COSTS_GAPS)
 TOLD_OF(operator, LAM_COSTS_OPERATOR)
 TOLD_OF(why, LAM_COSTS_WHY)
-TOLD_OF(facts, LAM_COSTS_FACTS)
 
 /* == totals ============================================================================================ */
 
@@ -509,7 +508,6 @@ static PyMethodDef costs_methods[] = {
      PyDoc_STR("rf_backwards($self, /)\n--\n\nReceptive fields as torchscan 0.1.1 has them, in place.")},
     {"why", costs_why, METH_VARARGS,
      PyDoc_STR("why($self, row, /)\n--\n\nEach number of a row with its formula.")},
-    {"facts", costs_facts, METH_VARARGS, PyDoc_STR("facts($self, row, /)\n--\n\nThe known facts of a row.")},
     {"times", costs_times, METH_NOARGS, PyDoc_STR("times($self, /)\n--\n\nHow long it took; or None.")},
     {"speeds", costs_speeds, METH_VARARGS,
      PyDoc_STR("speeds($self, flops, moved, inside=False, /)\n--\n\nHow fast rows were, beside a peak.")},

@@ -57,12 +57,6 @@ static PyObject *text_rules(PyObject *module, PyObject *args) {
     return told(LAM_TABLES_RULES, convention);
 }
 
-static PyObject *text_facts(PyObject *module, PyObject *unused) {
-    (void)module;
-    (void)unused;
-    return told(LAM_TABLES_FACTS, 0);
-}
-
 /* == numbers =========================================================================================== */
 
 static PyObject *text_count(PyObject *module, PyObject *args) {
@@ -120,8 +114,6 @@ PyMethodDef lmx_text_methods[] = {
                "default, and whether it counts operators.")},
     {"rules", text_rules, METH_VARARGS,
      PyDoc_STR("rules($module, convention, /)\n--\n\nThe rules of a convention.")},
-    {"facts", text_facts, METH_NOARGS,
-     PyDoc_STR("facts($module, /)\n--\n\nEvery fact that a formula may name, with its meaning.")},
     {"diff", lmx_diff, METH_VARARGS,
      PyDoc_STR(
          "diff($module, before, ran, after, ran_after, kind, by, width, exact, rows, depth, "
