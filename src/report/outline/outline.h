@@ -29,6 +29,7 @@ typedef enum lmi_place_state {
     LMI_CALLED, LMI_NEVER_CALLED, LMI_CALLED_ELSEWHERE, LMI_OWN_PARAMETERS, LMI_OUTSIDE_CALLS,
     LMI_CONTAINER_ALONE /* a container without calls, such as a ModuleList */
 } lmi_place_state;
+extern const char *const lmi_state_names[LMI_CONTAINER_ALONE]; /* "called", "never called", ... */
 
 /* Places are in depth-first order: a parent comes before its children, and the places at and below place i
  * are i to end - 1. */

@@ -124,6 +124,12 @@ void lmi_sum_total_times(lmi_taking *w) {
     }
 }
 
+const char *const lmi_state_names[LMI_CONTAINER_ALONE] = {[LMI_CALLED] = "called",
+                                                          [LMI_NEVER_CALLED] = "never called",
+                                                          [LMI_CALLED_ELSEWHERE] = "called elsewhere",
+                                                          [LMI_OWN_PARAMETERS] = "own parameters",
+                                                          [LMI_OUTSIDE_CALLS] = "outside calls"};
+
 static lmi_place_state state_of(const lmi_taking *w, const lam_cost_row *r) {
     if (r->event >= 0) return LMI_CALLED;
     if (r->never_called)

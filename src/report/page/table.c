@@ -73,21 +73,14 @@ static void put_label(lmi_page *p, int32_t i) {
 }
 
 static void put_tags(lmi_page *p, int32_t i) {
-    static const char *const states[] = {
-        [LMI_CALLED] = "",
-        [LMI_NEVER_CALLED] = "never called",
-        [LMI_CALLED_ELSEWHERE] = "called elsewhere",
-        [LMI_OWN_PARAMETERS] = "own parameters",
-        [LMI_OUTSIDE_CALLS] = "outside calls",
-        [LMI_CONTAINER_ALONE] = "",
-    };
     const lmi_outlined *at = &p->o->at[i];
     const int64_t *calls = p->o->own[LMI_OWN_CALLS];
     uint8_t health = at->health[0] > at->health[1] ? at->health[0] : at->health[1];
     if (at->n_run > 1) lmi_putf(&p->out, "<span class=\"tag\">×%d equal</span>", (int)at->n_run);
     if (health == LAM_HEALTH_BORN) lmi_put(&p->out, "<span class=\"tag del\">NaN first</span>");
     if (health == LAM_HEALTH_PASSED) lmi_put(&p->out, "<span class=\"tag chg\">NaN</span>");
-    if (*states[at->state]) lmi_putf(&p->out, "<span class=\"tag\">%s</span>", states[at->state]);
+    if (at->state != LMI_CALLED && at->state != LMI_CONTAINER_ALONE)
+        lmi_putf(&p->out, "<span class=\"tag\">%s</span>", lmi_state_names[at->state]);
     if (calls && calls[i] > 1)
         lmi_putf(&p->out, "<span class=\"tag\">%lld calls</span>", (long long)calls[i]);
 }

@@ -236,13 +236,8 @@ static lam_status find_numbered(lmi_saved *s, numbered *has) {
 }
 
 static lmi_place_state state_of(const char *status) {
-    static const char *const names[] = {[LMI_CALLED] = "called",
-                                        [LMI_NEVER_CALLED] = "never called",
-                                        [LMI_CALLED_ELSEWHERE] = "called elsewhere",
-                                        [LMI_OWN_PARAMETERS] = "own parameters",
-                                        [LMI_OUTSIDE_CALLS] = "outside calls"};
     for (int i = LMI_CALLED; i <= LMI_OUTSIDE_CALLS; i++)
-        if (strcmp(status, names[i]) == 0) return (lmi_place_state)i;
+        if (strcmp(status, lmi_state_names[i]) == 0) return (lmi_place_state)i;
     return LMI_CONTAINER_ALONE;
 }
 
