@@ -145,7 +145,7 @@ static void look(const lmi_recorded *w, int32_t model, table *t) {
     }
 }
 
-static int by_own_time(const void *a, const void *b) {
+int lmi_by_own_time(const void *a, const void *b) {
     const lam_recorded_place *const *x = a, *const *y = b;
     int64_t m = (*x)->own_ns, n = (*y)->own_ns;
     return m != n ? (m < n) - (m > n) : (*x > *y) - (*x < *y);
@@ -161,7 +161,7 @@ static int32_t choose(const lmi_recorded *w, int32_t model, const lam_recorded_p
         if (!deep && (p->n_steps || !w->o->rows)) to[n++] = p;
     }
     if (!w->o->rows) return n;
-    qsort((void *)to, (size_t)n, sizeof(lam_recorded_place *), by_own_time);
+    qsort((void *)to, (size_t)n, sizeof(lam_recorded_place *), lmi_by_own_time);
     *left = n > w->o->rows ? n - w->o->rows : 0;
     return n - *left;
 }

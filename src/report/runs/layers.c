@@ -36,12 +36,6 @@ static void put_name(lmi_runs *p, const lam_recorded_place *at, const char *root
     lmi_put(&p->w.out, "</span></th>");
 }
 
-static int by_own_time(const void *a, const void *b) {
-    const lam_recorded_place *const *x = a, *const *y = b;
-    int64_t m = (*x)->own_ns, n = (*y)->own_ns;
-    return m != n ? (m < n) - (m > n) : (*x > *y) - (*x < *y);
-}
-
 typedef struct sums {
     double own, forward, backward;
     bool memory, health;
@@ -88,7 +82,7 @@ lam_status lmi_runs_layers(lmi_runs *p, int32_t model) {
         of.memory = of.memory || at->peak_bytes.n;
         of.health = of.health || at->nonfinite >= 0;
     }
-    qsort((void *)all, (size_t)n, sizeof *all, by_own_time);
+    qsort((void *)all, (size_t)n, sizeof *all, lmi_by_own_time);
     const char *heads[] = {"layer",
                            "forward",
                            "backward",
