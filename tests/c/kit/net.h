@@ -258,4 +258,12 @@ OOM_UNUSED static inline const lam_cost_row *net_row_of(const lam_costs *c, int3
     return NULL;
 }
 
+/* True if an operator is counted itself. */
+OOM_UNUSED static inline bool net_counted(const lam_costs *c, int32_t op) {
+    lam_count n[LAM_N_METRICS];
+    bool yes = false;
+    assert_int_equal(lam_costs_op(c, op, n, &yes, NULL), LAM_OK);
+    return yes;
+}
+
 #endif

@@ -47,4 +47,9 @@ OOM_UNUSED static const char *roll_up_recording(const char *file) {
     return file;
 }
 
+OOM_UNUSED static void wait_ms(int ms) {
+    struct timespec t = {ms / 1000, ms % 1000 * 1000000L};
+    nanosleep(&t, NULL);
+}
+
 #endif

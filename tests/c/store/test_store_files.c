@@ -10,11 +10,6 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-static void wait_ms(int ms) {
-    struct timespec t = {ms / 1000, ms % 1000 * 1000000L};
-    nanosleep(&t, NULL);
-}
-
 static int64_t steps_in(const char *file) {
     lam_recording *r = open_recording(file, 0, 0);
     const lam_recorded_model *m = lam_recording_model(r, 0);

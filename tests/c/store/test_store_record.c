@@ -294,11 +294,6 @@ static void other_files_stay(void **state) {
 
 /* -- endings ----------------------------------------------------------------------------------- */
 
-static void wait_ms(int ms) {
-    struct timespec t = {ms / 1000, ms % 1000 * 1000000L};
-    nanosleep(&t, NULL);
-}
-
 /* The writer wakes between any two of them, and each is there. */
 static void steps_that_come_one_at_a_time(void **state) {
     (void)state;

@@ -7,12 +7,6 @@
 
 #include "kit/net.h"
 
-static void expect(lam_count got, int64_t n, lam_state state) {
-    if (got.n != n || got.over || got.state != state)
-        fail_msg("%lld %s, expected %lld %s", (long long)got.n, lam_state_name(got.state), (long long)n,
-                 lam_state_name(state));
-}
-
 /* -- tensors ----------------------------------------------------------------------------------- */
 
 /* BatchNorm2d with a frozen bias, its statistics, a tensor under two names and one that is not made yet. */
@@ -44,15 +38,15 @@ static void frozen_and_named_twice(void **state) {
     for (int i = 0; i < 3; i++) {
         lam_costs *c = net_costs(m, ways[i].convention, ways[i].released);
         const lam_cost_row *bn = lam_costs_row(c, lam_costs_n_rows(c) - 1);
-        expect(bn->params, 8, LAM_EXACT);
-        expect(bn->grad_params, 4, LAM_EXACT);
-        expect(bn->nograd_params, 4, LAM_EXACT);
-        expect(bn->param_bytes, 32, LAM_EXACT);
-        expect(bn->buffers, 9, LAM_EXACT);
-        expect(bn->running_stats, 8, LAM_EXACT);
+        net_expect(bn->params, 8, LAM_EXACT);
+        net_expect(bn->grad_params, 4, LAM_EXACT);
+        net_expect(bn->nograd_params, 4, LAM_EXACT);
+        net_expect(bn->param_bytes, 32, LAM_EXACT);
+        net_expect(bn->buffers, 9, LAM_EXACT);
+        net_expect(bn->running_stats, 8, LAM_EXACT);
         assert_false(bn->shared);
-        expect(bn->total_params, 8, LAM_EXACT);
-        expect(lam_costs_params(c).nograd_params, 4, LAM_EXACT);
+        net_expect(bn->total_params, 8, LAM_EXACT);
+        net_expect(lam_costs_params(c).nograd_params, 4, LAM_EXACT);
         lam_costs_free(c);
     }
     lam_model_free(m);
@@ -63,7 +57,7 @@ static void not_made_yet(void **state) {
     lam_model *m = odd_tensors(true);
     lam_costs *c = net_costs(m, "layers", false);
     assert_int_equal(lam_costs_row(c, 1)->params.state, LAM_UNKNOWN);
-    expect(lam_costs_row(c, 0)->total_params, 8, LAM_AT_LEAST);
+    net_expect(lam_costs_row(c, 0)->total_params, 8, LAM_AT_LEAST);
     lam_costs_free(c);
     lam_model_free(m);
 }
@@ -83,9 +77,9 @@ static void parameters_of_a_container(void **state) {
     lam_cost_options o = {.convention = "thoplw", .released = true, .custom = count_all};
     assert_int_equal(lam_costs_new(&c, m, &o, NULL), LAM_OK);
     assert_int_equal(lam_costs_n_rows(c), 7);
-    expect(lam_costs_row(c, 0)->params, 24, LAM_EXACT);
-    expect(lam_costs_row(c, 1)->params, 20, LAM_EXACT);
-    expect(lam_costs_row(c, 5)->params, 20, LAM_EXACT);
+    net_expect(lam_costs_row(c, 0)->params, 24, LAM_EXACT);
+    net_expect(lam_costs_row(c, 1)->params, 20, LAM_EXACT);
+    net_expect(lam_costs_row(c, 5)->params, 20, LAM_EXACT);
     assert_true(lam_costs_row(c, 1)->shared);
     lam_costs_free(c);
     lam_model_free(m);
@@ -227,7 +221,7 @@ static void nothing_in_nothing_out(void **state) {
         assert_int_equal(row->rf_state, LAM_UNKNOWN);
         assert_true(row->rf == 1 && row->rf_stride == 1);
     }
-    expect(lam_costs_row(c, 1)->metric[LAM_FLOPS], 0, LAM_UNKNOWN);
+    net_expect(lam_costs_row(c, 1)->metric[LAM_FLOPS], 0, LAM_UNKNOWN);
     assert_non_null(strstr(lam_costs_row(c, 1)->reason, "needs `"));
     lam_why w;
     assert_int_equal(lam_costs_why(c, 1, LAM_FLOPS, &w, NULL), LAM_OK);

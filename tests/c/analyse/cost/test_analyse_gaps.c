@@ -6,12 +6,6 @@
 
 #include "kit/net.h"
 
-static void expect(lam_count got, int64_t n, lam_state state) {
-    if (got.n != n || got.over || got.state != state)
-        fail_msg("%lld %s, expected %lld %s", (long long)got.n, lam_state_name(got.state), (long long)n,
-                 lam_state_name(state));
-}
-
 /* Net(fc, swish, swish2, mine: a subclass of ReLU with its own forward, jit: opaque, block: Block(act)). */
 static lam_model *odd(void) {
     net n = net_new();
@@ -72,16 +66,16 @@ static void gaps_by_name(void **state) {
     lam_costs *c = net_costs(m, "layers", false);
     for (int32_t i = 0; i < 5; i++) assert_string_equal(lam_costs_gap(c, i), want[i]);
     assert_null(lam_costs_gap(c, 5));
-    expect(lam_costs_row(c, 2)->metric[LAM_MACS], 0, LAM_UNKNOWN);
+    net_expect(lam_costs_row(c, 2)->metric[LAM_MACS], 0, LAM_UNKNOWN);
     assert_string_equal(lam_costs_row(c, 2)->reason, "no rule for Swish");
     assert_int_equal(lam_costs_row(c, 4)->metric[LAM_FLOPS].state, LAM_AT_LEAST);
     assert_int_equal(lam_costs_row(c, 4)->metric[LAM_FLOPS].n, 2);
-    expect(lam_costs_row(c, 5)->metric[LAM_FLOPS], 0, LAM_UNKNOWN);
-    expect(lam_costs_row(c, 6)->metric[LAM_FLOPS], 0, LAM_AT_LEAST); /* Block */
-    expect(lam_costs_row(c, 7)->metric[LAM_FLOPS], 0, LAM_EXACT);    /* Sequential */
+    net_expect(lam_costs_row(c, 5)->metric[LAM_FLOPS], 0, LAM_UNKNOWN);
+    net_expect(lam_costs_row(c, 6)->metric[LAM_FLOPS], 0, LAM_AT_LEAST); /* Block */
+    net_expect(lam_costs_row(c, 7)->metric[LAM_FLOPS], 0, LAM_EXACT);    /* Sequential */
     assert_null(lam_costs_row(c, 7)->reason);
-    expect(lam_costs_total(c, LAM_MACS), 4, LAM_AT_LEAST); /* something unknown went in: a lower bound */
-    expect(lam_costs_row(c, 0)->total[LAM_MACS], 4, LAM_AT_LEAST);
+    net_expect(lam_costs_total(c, LAM_MACS), 4, LAM_AT_LEAST); /* something unknown went in: a lower bound */
+    net_expect(lam_costs_row(c, 0)->total[LAM_MACS], 4, LAM_AT_LEAST);
     lam_costs_free(c);
     lam_model_free(m);
 }
@@ -109,7 +103,7 @@ static void without_a_rule(void **state) {
     assert_int_equal(n, 0);
     assert_null(lam_costs_unruled(c, 6, NULL));
     assert_int_equal(lam_costs_n_rows(c), 2); /* what nobody sees into is unknown, and not left out */
-    expect(lam_costs_row(c, 1)->metric[LAM_MACS], 0, LAM_UNKNOWN);
+    net_expect(lam_costs_row(c, 1)->metric[LAM_MACS], 0, LAM_UNKNOWN);
     assert_non_null(lam_costs_gap(c, 0));
     assert_null(lam_costs_gap(c, 1));
     lam_costs_free(c);
@@ -133,11 +127,11 @@ static void failed(void **state) {
     lam_model *m = net_done(&n);
     lam_costs *c = net_costs(m, "torchscan", false);
     assert_int_equal(lam_costs_n_rows(c), 4);
-    expect(lam_costs_row(c, 0)->metric[LAM_FLOPS], 0, LAM_AT_LEAST);
-    expect(lam_costs_row(c, 1)->metric[LAM_FLOPS], 3, LAM_EXACT);
-    expect(lam_costs_row(c, 2)->metric[LAM_FLOPS], 0, LAM_UNKNOWN);
+    net_expect(lam_costs_row(c, 0)->metric[LAM_FLOPS], 0, LAM_AT_LEAST);
+    net_expect(lam_costs_row(c, 1)->metric[LAM_FLOPS], 3, LAM_EXACT);
+    net_expect(lam_costs_row(c, 2)->metric[LAM_FLOPS], 0, LAM_UNKNOWN);
     assert_true(lam_costs_row(c, 3)->never_called);
-    expect(lam_costs_total(c, LAM_FLOPS), 3, LAM_AT_LEAST);
+    net_expect(lam_costs_total(c, LAM_FLOPS), 3, LAM_AT_LEAST);
     assert_string_equal(lam_costs_gap(c, 0),
                         "Sequential (1 call): it raised, so what it would have computed is not known");
     assert_string_equal(lam_costs_row(c, 2)->reason,
@@ -161,8 +155,8 @@ static void missing_facts(void **state) {
     net_call(&n, up, r, SH(1, 2, 3, 3, 3), 0, SH(1, 2, 6, 6, 6), 0);
     lam_model *m = net_done(&n);
     lam_costs *c = net_costs(m, "thoplw", false);
-    expect(lam_costs_row(c, 1)->metric[LAM_MACS], 0, LAM_UNKNOWN);
-    expect(lam_costs_row(c, 2)->metric[LAM_MACS], 0, LAM_UNKNOWN);
+    net_expect(lam_costs_row(c, 1)->metric[LAM_MACS], 0, LAM_UNKNOWN);
+    net_expect(lam_costs_row(c, 2)->metric[LAM_MACS], 0, LAM_UNKNOWN);
     assert_non_null(strstr(lam_costs_row(c, 1)->reason, "the formula of linear"));
     assert_non_null(strstr(lam_costs_row(c, 2)->reason, "the formula of conv needs `"));
     assert_string_equal(lam_costs_row(c, 3)->reason, "the rule of upsample gives no number for this case");
@@ -197,8 +191,8 @@ static void custom(void **state) {
     assert_int_equal(lam_costs_new(&c, m, &o, NULL), LAM_OK);
     assert_int_equal(calls, lam_model_n_events(m));
     assert_int_equal(lam_costs_n_rows(c), 3); /* Linear is left out; both Swish and the scripted one are in */
-    expect(lam_costs_total(c, LAM_MACS), 200, LAM_AT_LEAST);
-    expect(lam_costs_total(c, LAM_FLOPS), 0, LAM_UNKNOWN);
+    net_expect(lam_costs_total(c, LAM_MACS), 200, LAM_AT_LEAST);
+    net_expect(lam_costs_total(c, LAM_FLOPS), 0, LAM_UNKNOWN);
     assert_string_equal(lam_costs_unruled(c, 0, NULL), "MyReLU");
     lam_why why;
     assert_int_equal(lam_costs_why(c, 0, 0, &why, NULL), LAM_OK);
@@ -214,8 +208,8 @@ static void custom(void **state) {
     o.released = false;
     assert_int_equal(lam_costs_new(&c, m, &o, NULL), LAM_OK);
     assert_int_equal(lam_costs_row(c, 1)->counted, false);
-    expect(lam_costs_row(c, 1)->metric[LAM_MACS], 0, LAM_EXACT);
-    expect(lam_costs_row(c, 2)->metric[LAM_MACS], 100, LAM_EXACT);
+    net_expect(lam_costs_row(c, 1)->metric[LAM_MACS], 0, LAM_EXACT);
+    net_expect(lam_costs_row(c, 2)->metric[LAM_MACS], 100, LAM_EXACT);
     lam_costs_free(c);
     lam_model_free(m);
 }
@@ -235,7 +229,7 @@ static void why(void **state) {
     assert_int_equal(w.n_facts, 3); /* out, red and bias */
     for (int32_t i = 0; i < w.n_facts; i++)
         assert_int_equal(w.facts[i].value, strcmp(w.facts[i].name, "bias") == 0 ? 1 : 2);
-    expect(w.value, 8, LAM_EXACT);
+    net_expect(w.value, 8, LAM_EXACT);
     assert_int_equal(lam_costs_why(c, 2, 0, &w, NULL), LAM_OK);
     assert_null(w.formula);
     assert_string_equal(w.note, "no rule for Swish");
@@ -277,8 +271,8 @@ static void why_released(void **state) {
     lam_why w;
     assert_int_equal(lam_costs_why(c, 0, 0, &w, NULL), LAM_OK);
     assert_string_equal(w.formula, "batch*weights*osp+biases"); /* the released one fails for one axis */
-    expect(w.value, 4 * 12 * 8 + 2, LAM_EXACT);
-    expect(lam_costs_row(c, 0)->metric[LAM_MACS], 4 * 12 * 8 + 2, LAM_EXACT);
+    net_expect(w.value, 4 * 12 * 8 + 2, LAM_EXACT);
+    net_expect(lam_costs_row(c, 0)->metric[LAM_MACS], 4 * 12 * 8 + 2, LAM_EXACT);
     lam_costs_free(c);
     lam_model_free(m);
 }
@@ -300,12 +294,12 @@ static void aggregate(void **state) {
     assert_int_equal(lam_costs_n_rows(c), 7);
     assert_int_equal(lam_costs_aggregate(c, 1, NULL), LAM_OK);
     assert_int_equal(lam_costs_n_rows(c), 3);
-    expect(lam_costs_row(c, 0)->metric[LAM_FLOPS], 0, LAM_EXACT);
-    expect(lam_costs_row(c, 1)->metric[LAM_FLOPS], 36, LAM_EXACT);
-    expect(lam_costs_row(c, 1)->params, 20, LAM_EXACT);
-    expect(lam_costs_row(c, 2)->params, 0, LAM_EXACT);
-    expect(lam_costs_row(c, 2)->metric[LAM_DMAS], 36, LAM_EXACT);
-    expect(lam_costs_total(c, LAM_FLOPS), 72, LAM_EXACT);
+    net_expect(lam_costs_row(c, 0)->metric[LAM_FLOPS], 0, LAM_EXACT);
+    net_expect(lam_costs_row(c, 1)->metric[LAM_FLOPS], 36, LAM_EXACT);
+    net_expect(lam_costs_row(c, 1)->params, 20, LAM_EXACT);
+    net_expect(lam_costs_row(c, 2)->params, 0, LAM_EXACT);
+    net_expect(lam_costs_row(c, 2)->metric[LAM_DMAS], 36, LAM_EXACT);
+    net_expect(lam_costs_total(c, LAM_FLOPS), 72, LAM_EXACT);
     lam_costs_free(c);
     lam_model_free(m);
 }
@@ -323,7 +317,7 @@ static void aggregate_empty(void **state) {
     lam_costs *c = net_costs(m, "torchscan", true);
     assert_int_equal(lam_costs_aggregate(c, 1, NULL), LAM_OK);
     assert_int_equal(lam_costs_n_rows(c), 2);
-    expect(lam_costs_row(c, 1)->params, 0, LAM_EXACT);
+    net_expect(lam_costs_row(c, 1)->params, 0, LAM_EXACT);
     lam_costs_free(c);
     lam_model_free(m);
     n = net_new();

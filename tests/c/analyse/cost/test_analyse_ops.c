@@ -6,33 +6,13 @@
 
 #include "kit/ops_net.h"
 
-static void expect(lam_count got, int64_t n, lam_state state) {
-    if (got.n != n || got.over || got.state != state)
-        fail_msg("%lld %s, expected %lld %s", (long long)got.n, lam_state_name(got.state), (long long)n,
-                 lam_state_name(state));
-}
-
-static void same(lam_count a, lam_count b) { expect(a, b.n, b.state); }
-
-static const lam_cost_row *row_of(const lam_costs *c, int32_t event) {
-    for (int32_t i = 0; i < lam_costs_n_rows(c); i++)
-        if (lam_costs_row(c, i)->event == event) return lam_costs_row(c, i);
-    fail_msg("there is no row of event %d", (int)event);
-    return NULL;
-}
+static void same(lam_count a, lam_count b) { net_expect(a, b.n, b.state); }
 
 /* The row of what ran outside every call. */
 static const lam_cost_row *outside_row(const lam_costs *c) {
     for (int32_t i = 0; i < lam_costs_n_rows(c); i++)
         if (lam_costs_row(c, i)->event < 0 && lam_costs_row(c, i)->counted) return lam_costs_row(c, i);
     return NULL;
-}
-
-static bool counted(const lam_costs *c, int32_t op) {
-    lam_count n[LAM_N_METRICS];
-    bool yes = false;
-    assert_int_equal(lam_costs_op(c, op, n, &yes, NULL), LAM_OK);
-    return yes;
 }
 
 static lam_count number_of(const lam_costs *c, int32_t op, lam_metric metric) {
@@ -49,35 +29,35 @@ static void whose_they_are(void **state) {
     (void)state;
     lam_model *m = net_step();
     lam_costs *c = net_costs(m, "exact", false);
-    const lam_cost_row *fc = row_of(c, FC), *act = row_of(c, ACT), *mine = row_of(c, MINE),
-                       *root = row_of(c, ROOT), *out = outside_row(c);
+    const lam_cost_row *fc = net_row_of(c, FC), *act = net_row_of(c, ACT), *mine = net_row_of(c, MINE),
+                       *root = net_row_of(c, ROOT), *out = outside_row(c);
     assert_int_equal(lam_costs_n_rows(c), 6); /* four calls, `inner` that was not called, and outside */
-    expect(fc->metric[LAM_MACS], 24, LAM_EXACT);
-    expect(fc->metric[LAM_FLOPS], 48, LAM_EXACT);
-    expect(fc->backward[LAM_MACS], 48, LAM_EXACT);
-    expect(fc->recompute[LAM_MACS], 24, LAM_EXACT);
-    expect(fc->total_backward[LAM_FLOPS], 96, LAM_EXACT);
+    net_expect(fc->metric[LAM_MACS], 24, LAM_EXACT);
+    net_expect(fc->metric[LAM_FLOPS], 48, LAM_EXACT);
+    net_expect(fc->backward[LAM_MACS], 48, LAM_EXACT);
+    net_expect(fc->recompute[LAM_MACS], 24, LAM_EXACT);
+    net_expect(fc->total_backward[LAM_FLOPS], 96, LAM_EXACT);
     assert_null(fc->reason);
     assert_true(fc->counted);
-    expect(act->metric[LAM_MACS], 0, LAM_EXACT);
+    net_expect(act->metric[LAM_MACS], 0, LAM_EXACT);
     same(act->metric[LAM_FLOPS], number_of(c, 4, LAM_FLOPS));
     assert_true(act->metric[LAM_FLOPS].n > 0);
-    expect(act->backward[LAM_FLOPS], 0, LAM_EXACT);
-    expect(mine->metric[LAM_MACS], 40, LAM_AT_LEAST);
+    net_expect(act->backward[LAM_FLOPS], 0, LAM_EXACT);
+    net_expect(mine->metric[LAM_MACS], 40, LAM_AT_LEAST);
     assert_string_equal(mine->reason, "no rule for the operator my::op");
-    expect(mine->backward[LAM_MACS], 0, LAM_EXACT);
-    expect(root->metric[LAM_DMAS], 0, LAM_EXACT);
+    net_expect(mine->backward[LAM_MACS], 0, LAM_EXACT);
+    net_expect(root->metric[LAM_DMAS], 0, LAM_EXACT);
     assert_false(root->counted);
-    expect(root->total[LAM_MACS], 64, LAM_AT_LEAST);
-    expect(root->total_backward[LAM_MACS], 48, LAM_EXACT);
-    expect(root->total_recompute[LAM_MACS], 24, LAM_EXACT);
+    net_expect(root->total[LAM_MACS], 64, LAM_AT_LEAST);
+    net_expect(root->total_backward[LAM_MACS], 48, LAM_EXACT);
+    net_expect(root->total_recompute[LAM_MACS], 24, LAM_EXACT);
     assert_non_null(out);
     assert_int_equal(out->place, 0);
     assert_false(out->never_called);
     assert_false(out->shared);
-    expect(out->metric[LAM_MACS], 6, LAM_EXACT);
-    expect(out->total[LAM_MACS], 6, LAM_EXACT);
-    expect(out->params, 0, LAM_EXACT);
+    net_expect(out->metric[LAM_MACS], 6, LAM_EXACT);
+    net_expect(out->total[LAM_MACS], 6, LAM_EXACT);
+    net_expect(out->params, 0, LAM_EXACT);
     lam_costs_free(c);
     lam_model_free(m);
 }
@@ -87,10 +67,10 @@ static void totals(void **state) {
     lam_model *m = net_step();
     lam_costs *c = net_costs(m, "exact", false);
     int32_t n = 0;
-    expect(lam_costs_total(c, LAM_MACS), 70, LAM_AT_LEAST);
-    expect(lam_costs_phase_total(c, LAM_FORWARD, LAM_MACS), 70, LAM_AT_LEAST);
-    expect(lam_costs_phase_total(c, LAM_BACKWARD, LAM_MACS), 48, LAM_EXACT);
-    expect(lam_costs_phase_total(c, LAM_RECOMPUTE, LAM_MACS), 24, LAM_EXACT);
+    net_expect(lam_costs_total(c, LAM_MACS), 70, LAM_AT_LEAST);
+    net_expect(lam_costs_phase_total(c, LAM_FORWARD, LAM_MACS), 70, LAM_AT_LEAST);
+    net_expect(lam_costs_phase_total(c, LAM_BACKWARD, LAM_MACS), 48, LAM_EXACT);
+    net_expect(lam_costs_phase_total(c, LAM_RECOMPUTE, LAM_MACS), 24, LAM_EXACT);
     for (int i = 0; i < LAM_N_METRICS; i++) { /* the rows add up to the total */
         lam_count sum = {0, 0, LAM_EXACT};
         for (int32_t r = 0; r < lam_costs_n_rows(c); r++)
@@ -121,12 +101,12 @@ static void one_by_one(void **state) {
     lam_count n[LAM_N_METRICS];
     lam_error e = {0};
     for (int32_t i = 0; i < 14; i++)
-        if (counted(c, i) != want[i]) fail_msg("operator %d is%s counted", (int)i, want[i] ? " not" : "");
-    expect(number_of(c, 3, LAM_MACS), 24, LAM_EXACT);
-    expect(number_of(c, 1, LAM_MACS), 0, LAM_EXACT);
-    expect(number_of(c, 6, LAM_MACS), 0, LAM_UNKNOWN);
-    expect(number_of(c, 8, LAM_MACS), 0, LAM_EXACT);  /* it raised */
-    expect(number_of(c, 10, LAM_MACS), 0, LAM_EXACT); /* a node */
+        if (net_counted(c, i) != want[i]) fail_msg("operator %d is%s counted", (int)i, want[i] ? " not" : "");
+    net_expect(number_of(c, 3, LAM_MACS), 24, LAM_EXACT);
+    net_expect(number_of(c, 1, LAM_MACS), 0, LAM_EXACT);
+    net_expect(number_of(c, 6, LAM_MACS), 0, LAM_UNKNOWN);
+    net_expect(number_of(c, 8, LAM_MACS), 0, LAM_EXACT);  /* it raised */
+    net_expect(number_of(c, 10, LAM_MACS), 0, LAM_EXACT); /* a node */
     assert_int_equal(lam_costs_op(c, 14, n, NULL, &e), LAM_RANGE);
     assert_non_null(strstr(e.text, "no operator 14; the model has 14"));
     assert_int_equal(lam_costs_op(c, -1, n, NULL, NULL), LAM_RANGE);
@@ -151,20 +131,20 @@ static void calls_as_before(void **state) {
             for (int i = 0; i < LAM_N_METRICS; i++) {
                 same(x->metric[i], y->metric[i]);
                 same(x->total[i], y->total[i]);
-                expect(x->backward[i], 0, LAM_UNKNOWN);
-                expect(x->recompute[i], 0, LAM_UNKNOWN);
-                expect(x->total_backward[i], 0, LAM_UNKNOWN);
-                expect(x->total_recompute[i], 0, LAM_UNKNOWN);
+                net_expect(x->backward[i], 0, LAM_UNKNOWN);
+                net_expect(x->recompute[i], 0, LAM_UNKNOWN);
+                net_expect(x->total_backward[i], 0, LAM_UNKNOWN);
+                net_expect(x->total_recompute[i], 0, LAM_UNKNOWN);
             }
         }
         same(lam_costs_total(a, LAM_FLOPS), lam_costs_total(b, LAM_FLOPS));
         same(lam_costs_phase_total(a, LAM_FORWARD, LAM_FLOPS), lam_costs_total(a, LAM_FLOPS));
-        expect(lam_costs_phase_total(a, LAM_BACKWARD, LAM_MACS), 0, LAM_UNKNOWN);
-        expect(lam_costs_phase_total(a, LAM_RECOMPUTE, LAM_DMAS), 0, LAM_UNKNOWN);
+        net_expect(lam_costs_phase_total(a, LAM_BACKWARD, LAM_MACS), 0, LAM_UNKNOWN);
+        net_expect(lam_costs_phase_total(a, LAM_RECOMPUTE, LAM_DMAS), 0, LAM_UNKNOWN);
         assert_null(lam_costs_unruled_op(a, 0, NULL));
-        assert_false(counted(a, 3));
-        expect(number_of(a, 3, LAM_MACS), 0, LAM_UNKNOWN);
-        expect(number_of(a, 10, LAM_MACS), 0, LAM_UNKNOWN);
+        assert_false(net_counted(a, 3));
+        net_expect(number_of(a, 3, LAM_MACS), 0, LAM_UNKNOWN);
+        net_expect(number_of(a, 10, LAM_MACS), 0, LAM_UNKNOWN);
         lam_costs_free(a);
         lam_costs_free(b);
     }
@@ -196,7 +176,7 @@ static void watched_and_none(void **state) {
     lam_model *m = net_done(&n);
     lam_costs *c = net_costs(m, "exact", false);
     for (int p = 0; p < LAM_N_PHASES; p++)
-        expect(lam_costs_phase_total(c, (lam_phase)p, LAM_FLOPS), 0, LAM_EXACT);
+        net_expect(lam_costs_phase_total(c, (lam_phase)p, LAM_FLOPS), 0, LAM_EXACT);
     assert_null(outside_row(c));
     assert_null(lam_costs_gap(c, 0));
     lam_costs_free(c);
@@ -229,12 +209,13 @@ static void claims(void **state) {
     net_op(&n, "autograd_region", top);
     lam_model *m = net_done(&n);
     lam_costs *c = net_costs(m, "exact", false);
-    expect(lam_costs_total(c, LAM_MACS), 24 + 1 + 2 + 4, LAM_AT_LEAST);
+    net_expect(lam_costs_total(c, LAM_MACS), 24 + 1 + 2 + 4, LAM_AT_LEAST);
     assert_string_equal(lam_costs_gap(c, 0), "no rule for the operator autograd_region (1 run)");
     assert_null(lam_costs_gap(c, 1));
-    expect(number_of(c, inner, LAM_MACS), 210, LAM_EXACT); /* by itself, although another accounts for it */
-    assert_false(counted(c, inner));
-    assert_false(counted(c, through));
+    net_expect(number_of(c, inner, LAM_MACS), 210,
+               LAM_EXACT); /* by itself, although another accounts for it */
+    assert_false(net_counted(c, inner));
+    assert_false(net_counted(c, through));
     lam_costs_free(c);
     lam_model_free(m);
 }
@@ -262,10 +243,10 @@ static void kernels_of_others(void **state) {
     lam_costs *c = net_costs(m, "exact", false);
     assert_string_equal(lam_costs_unruled_op(c, 0, NULL), "my::kernel");
     assert_null(lam_costs_unruled_op(c, 1, NULL));
-    assert_true(counted(c, kernel));
-    assert_false(counted(c, python));
-    assert_false(counted(c, deeper));
-    expect(lam_costs_total(c, LAM_MACS), 6, LAM_AT_LEAST);
+    assert_true(net_counted(c, kernel));
+    assert_false(net_counted(c, python));
+    assert_false(net_counted(c, deeper));
+    net_expect(lam_costs_total(c, LAM_MACS), 6, LAM_AT_LEAST);
     lam_costs_free(c);
     lam_model_free(m);
 }
@@ -294,17 +275,17 @@ static void composites_that_work_themselves(void **state) {
     net_mm(&n, in(full), 2, 3, 4);
     lam_model *m = net_done(&n);
     lam_costs *c = net_costs(m, "exact", false);
-    expect(lam_costs_total(c, LAM_FLOPS), 6 * 3 + 48, LAM_EXACT);
-    expect(lam_costs_total(c, LAM_MACS), 24, LAM_EXACT);
-    assert_true(counted(c, alone));
-    assert_false(counted(c, broke));
-    assert_false(counted(c, views));
-    assert_false(counted(c, linear));
-    assert_false(counted(c, full));
+    net_expect(lam_costs_total(c, LAM_FLOPS), 6 * 3 + 48, LAM_EXACT);
+    net_expect(lam_costs_total(c, LAM_MACS), 24, LAM_EXACT);
+    assert_true(net_counted(c, alone));
+    assert_false(net_counted(c, broke));
+    assert_false(net_counted(c, views));
+    assert_false(net_counted(c, linear));
+    assert_false(net_counted(c, full));
     assert_null(lam_costs_gap(c, 0));
     lam_costs_free(c);
     c = net_costs(m, "torch", false);
-    assert_false(counted(c, alone));
+    assert_false(net_counted(c, alone));
     lam_costs_free(c);
     lam_model_free(m);
 }
@@ -319,9 +300,9 @@ static void around_an_answer(void **state) {
     int32_t alone = net_op_args(&n, "aten::matmul", top, pair, 2, out, 1);
     lam_model *m = net_done(&n);
     lam_costs *c = net_costs(m, "exact", false);
-    assert_false(counted(c, around));
-    assert_true(counted(c, alone));
-    expect(lam_costs_total(c, LAM_MACS), 24, LAM_EXACT);
+    assert_false(net_counted(c, around));
+    assert_true(net_counted(c, alone));
+    net_expect(lam_costs_total(c, LAM_MACS), 24, LAM_EXACT);
     lam_costs_free(c);
     lam_model_free(m);
 }
@@ -335,7 +316,7 @@ static void as_deep_as_it_gets(void **state) {
     net_mm(&n, in(last), 2, 2, 2);
     lam_model *m = net_done(&n);
     lam_costs *c = net_costs(m, "exact", false);
-    expect(lam_costs_total(c, LAM_MACS), 8, LAM_EXACT);
+    net_expect(lam_costs_total(c, LAM_MACS), 8, LAM_EXACT);
     lam_costs_free(c);
     lam_model_free(m);
 }
@@ -364,15 +345,15 @@ static void a_fact_is_missing(void **state) {
     assert_null(lam_costs_gap(c, 3));
     assert_string_equal(lam_costs_unruled_op(c, 0, NULL), "my::op"); /* mm has a rule */
     assert_string_equal(lam_costs_unruled_op(c, 1, NULL), "other::op");
-    expect(row_of(c, FC)->metric[LAM_MACS], 0, LAM_UNKNOWN);
-    expect(row_of(c, FC)->backward[LAM_MACS], 0, LAM_UNKNOWN);
-    assert_true(strncmp(row_of(c, FC)->reason, start, sizeof start - 1) == 0);
-    expect(row_of(c, ROOT)->metric[LAM_MACS], 0, LAM_EXACT); /* only its backward is not known */
-    expect(row_of(c, ROOT)->backward[LAM_MACS], 0, LAM_UNKNOWN);
-    assert_string_equal(row_of(c, ROOT)->reason, "no rule for the operator my::op");
+    net_expect(net_row_of(c, FC)->metric[LAM_MACS], 0, LAM_UNKNOWN);
+    net_expect(net_row_of(c, FC)->backward[LAM_MACS], 0, LAM_UNKNOWN);
+    assert_true(strncmp(net_row_of(c, FC)->reason, start, sizeof start - 1) == 0);
+    net_expect(net_row_of(c, ROOT)->metric[LAM_MACS], 0, LAM_EXACT); /* only its backward is not known */
+    net_expect(net_row_of(c, ROOT)->backward[LAM_MACS], 0, LAM_UNKNOWN);
+    assert_string_equal(net_row_of(c, ROOT)->reason, "no rule for the operator my::op");
     assert_string_equal(outside_row(c)->reason, "no rule for the operator other::op");
-    expect(outside_row(c)->metric[LAM_MACS], 0, LAM_EXACT);
-    expect(outside_row(c)->backward[LAM_MACS], 0, LAM_UNKNOWN);
+    net_expect(outside_row(c)->metric[LAM_MACS], 0, LAM_EXACT);
+    net_expect(outside_row(c)->backward[LAM_MACS], 0, LAM_UNKNOWN);
     lam_costs_free(c);
     lam_model_free(m);
 }
@@ -401,9 +382,9 @@ static void a_call_that_raised(void **state) {
     net_op(&n, "my::op", (op_at){r, -1, LAM_FORWARD, 0});
     lam_model *m = net_done(&n);
     lam_costs *c = net_costs(m, "exact", false);
-    expect(row_of(c, f)->metric[LAM_MACS], 6, LAM_AT_LEAST);
-    assert_string_equal(row_of(c, f)->reason, "it raised, so what it would have computed is not known");
-    assert_string_equal(row_of(c, r)->reason, "no rule for the operator my::op");
+    net_expect(net_row_of(c, f)->metric[LAM_MACS], 6, LAM_AT_LEAST);
+    assert_string_equal(net_row_of(c, f)->reason, "it raised, so what it would have computed is not known");
+    assert_string_equal(net_row_of(c, r)->reason, "no rule for the operator my::op");
     lam_costs_free(c);
     lam_model_free(m);
 }
@@ -418,8 +399,8 @@ static void without_places(void **state) {
     lam_model *m = net_done(&n);
     lam_costs *c = net_costs(m, "exact", false);
     assert_int_equal(lam_costs_n_rows(c), 0);
-    expect(lam_costs_total(c, LAM_MACS), 24, LAM_EXACT);
-    expect(lam_costs_phase_total(c, LAM_BACKWARD, LAM_MACS), 24, LAM_EXACT);
+    net_expect(lam_costs_total(c, LAM_MACS), 24, LAM_EXACT);
+    net_expect(lam_costs_phase_total(c, LAM_BACKWARD, LAM_MACS), 24, LAM_EXACT);
     lam_costs_free(c);
     lam_model_free(m);
 }
@@ -436,8 +417,8 @@ static void without_calls(void **state) {
         lam_model *m = net_done(&n);
         lam_costs *c = net_costs(m, "exact", released);
         assert_int_equal(lam_costs_n_rows(c), released ? 1 : 2);
-        expect(outside_row(c)->params, 0, LAM_EXACT);
-        expect(lam_costs_total(c, LAM_MACS), 24, LAM_EXACT);
+        net_expect(outside_row(c)->params, 0, LAM_EXACT);
+        net_expect(lam_costs_total(c, LAM_MACS), 24, LAM_EXACT);
         assert_null(lam_costs_gap(c, 0));
         lam_costs_free(c);
         lam_model_free(m);
@@ -460,8 +441,8 @@ static void covered_children(void **state) {
     lam_model *m = net_done(&n);
     lam_costs *c = net_costs(m, "exact", false);
     assert_int_equal(lam_costs_n_rows(c), 2);
-    expect(row_of(c, call)->params, 48 + 16, LAM_EXACT);
-    expect(row_of(c, call)->metric[LAM_MACS], 288, LAM_EXACT);
+    net_expect(net_row_of(c, call)->params, 48 + 16, LAM_EXACT);
+    net_expect(net_row_of(c, call)->metric[LAM_MACS], 288, LAM_EXACT);
     lam_costs_free(c);
     lam_model_free(m);
 }
@@ -488,10 +469,10 @@ static void the_same_field(void **state) {
     lam_model *m = net_done(&n);
     lam_costs *c = net_costs(m, "exact", false), *d = net_costs(m, "layers", false);
     for (int32_t i = 0; i < 4; i++) {
-        assert_true(row_of(c, i)->rf == row_of(d, i)->rf);
-        assert_int_equal(row_of(c, i)->rf_state, row_of(d, i)->rf_state);
+        assert_true(net_row_of(c, i)->rf == net_row_of(d, i)->rf);
+        assert_int_equal(net_row_of(c, i)->rf_state, net_row_of(d, i)->rf_state);
     }
-    assert_true(row_of(c, cb)->rf == 5);
+    assert_true(net_row_of(c, cb)->rf == 5);
     lam_costs_free(c);
     lam_costs_free(d);
     lam_model_free(m);
@@ -518,11 +499,11 @@ static void custom(void **state) {
     int32_t which = FC;
     const lam_cost_options o = {.convention = "exact", .custom = seven, .custom_self = &which};
     assert_int_equal(lam_costs_new(&c, m, &o, NULL), LAM_OK);
-    expect(row_of(c, FC)->metric[LAM_MACS], 7, LAM_EXACT);
-    expect(row_of(c, FC)->backward[LAM_MACS], 48, LAM_EXACT); /* nothing was said of it */
-    expect(row_of(c, ACT)->metric[LAM_FLOPS], 0, LAM_EXACT);
-    expect(lam_costs_total(c, LAM_MACS), 7 + 40 + 6, LAM_AT_LEAST);
-    expect(row_of(c, FC)->metric[LAM_EFFECTIVE_MACS], 7, LAM_EXACT);
+    net_expect(net_row_of(c, FC)->metric[LAM_MACS], 7, LAM_EXACT);
+    net_expect(net_row_of(c, FC)->backward[LAM_MACS], 48, LAM_EXACT); /* nothing was said of it */
+    net_expect(net_row_of(c, ACT)->metric[LAM_FLOPS], 0, LAM_EXACT);
+    net_expect(lam_costs_total(c, LAM_MACS), 7 + 40 + 6, LAM_AT_LEAST);
+    net_expect(net_row_of(c, FC)->metric[LAM_EFFECTIVE_MACS], 7, LAM_EXACT);
     assert_int_equal(lam_costs_why(c, 1, 0, &why, NULL), LAM_OK);
     assert_string_equal(why.note, "counted by a function of the caller's own");
     assert_int_equal(lam_costs_why(c, 1, LAM_N_METRICS, &why, NULL), LAM_RANGE);
@@ -538,12 +519,12 @@ static void why_by_operators(void **state) {
     lam_costs *c = net_costs(m, "exact", false);
     lam_why w;
     lam_error e = {0};
-    int32_t mine = index_of(c, row_of(c, MINE)), n = 0;
+    int32_t mine = index_of(c, net_row_of(c, MINE)), n = 0;
     assert_int_equal(lam_costs_why(c, mine, LAM_MACS, &w, NULL), LAM_OK);
     assert_string_equal(w.formula, "the sum of its operators");
     assert_string_equal(w.substituted, "aten::mm 40 + my::op x2 ?");
     assert_string_equal(w.note, "no rule for the operator my::op");
-    expect(w.value, 40, LAM_AT_LEAST);
+    net_expect(w.value, 40, LAM_AT_LEAST);
     while (lam_costs_why(c, mine, n, &w, &e) == LAM_OK) n++;
     assert_int_equal(n, LAM_N_METRICS * (1 + 2)); /* itself, mm, and my::op that ran twice */
     assert_int_equal(e.status, LAM_RANGE);
@@ -552,19 +533,19 @@ static void why_by_operators(void **state) {
     assert_int_equal(w.metric, LAM_MACS);
     assert_non_null(w.formula);
     assert_non_null(strpbrk(w.substituted, "0123456789"));
-    expect(w.value, 40, LAM_EXACT);
+    net_expect(w.value, 40, LAM_EXACT);
     assert_int_equal(lam_costs_why(c, mine, 2 * LAM_N_METRICS + LAM_FLOPS, &w, NULL), LAM_OK);
     assert_string_equal(w.note, "my::op");
     assert_int_equal(w.n_equal, 2);
     assert_null(w.formula);
-    expect(w.value, 0, LAM_UNKNOWN);
-    int32_t act = index_of(c, row_of(c, ACT));
+    net_expect(w.value, 0, LAM_UNKNOWN);
+    int32_t act = index_of(c, net_row_of(c, ACT));
     assert_int_equal(lam_costs_why(c, act, LAM_MACS, &w, NULL), LAM_OK);
     assert_null(w.formula); /* relu has no part in it */
     assert_null(w.note);
     assert_int_equal(lam_costs_why(c, act, LAM_FLOPS, &w, NULL), LAM_OK);
     assert_non_null(strstr(w.substituted, "aten::relu "));
-    assert_int_equal(lam_costs_why(c, index_of(c, row_of(c, ROOT)), LAM_MACS, &w, NULL), LAM_OK);
+    assert_int_equal(lam_costs_why(c, index_of(c, net_row_of(c, ROOT)), LAM_MACS, &w, NULL), LAM_OK);
     assert_string_equal(w.note, "it only calls its layers, and their work is theirs");
     assert_int_equal(lam_costs_why(c, index_of(c, outside_row(c)), LAM_MACS, &w, NULL), LAM_OK);
     assert_string_equal(w.substituted, "aten::mm 6");
@@ -581,7 +562,7 @@ static void why_of_each_phase(void **state) {
     static const int64_t macs[LAM_N_PHASES] = {24, 48, 24};
     lam_model *m = net_step();
     lam_costs *c = net_costs(m, "exact", false);
-    int32_t fc = index_of(c, row_of(c, FC)), sums_seen = 0, i = 0;
+    int32_t fc = index_of(c, net_row_of(c, FC)), sums_seen = 0, i = 0;
     lam_why w;
     lam_error e = {0};
     for (; lam_costs_why(c, fc, i, &w, &e) == LAM_OK; i++) {
@@ -589,7 +570,7 @@ static void why_of_each_phase(void **state) {
         if (w.op < 0 && w.metric == LAM_MACS) {
             assert_int_equal(w.phase, sums_seen);
             assert_string_equal(w.substituted, sums[sums_seen]);
-            expect(w.value, macs[sums_seen++], LAM_EXACT);
+            net_expect(w.value, macs[sums_seen++], LAM_EXACT);
         } else if (w.op >= 0) {
             assert_int_equal(w.phase, lam_model_op(m, w.op)->phase);
             assert_string_equal(w.note, "aten::mm");
@@ -614,15 +595,15 @@ static void why_is_bounded(void **state) {
     lam_model *m = net_done(&n);
     lam_costs *c = net_costs(m, "exact", false);
     lam_why w;
-    int32_t told = 0, fc = index_of(c, row_of(c, FC));
+    int32_t told = 0, fc = index_of(c, net_row_of(c, FC));
     while (lam_costs_why(c, fc, told, &w, NULL) == LAM_OK) told++;
     assert_int_equal(told, LAM_N_METRICS * 33);
     assert_int_equal(lam_costs_why(c, fc, LAM_MACS, &w, NULL), LAM_OK);
     assert_int_equal(strlen(w.substituted), sizeof w.substituted - 1);
     assert_string_equal(w.substituted + sizeof w.substituted - 4, "...");
-    assert_int_equal(lam_costs_why(c, index_of(c, row_of(c, ACT)), LAM_MACS, &w, NULL), LAM_OK);
+    assert_int_equal(lam_costs_why(c, index_of(c, net_row_of(c, ACT)), LAM_MACS, &w, NULL), LAM_OK);
     assert_string_equal(w.substituted, "those of 9 more operators");
-    assert_int_equal(lam_costs_why(c, index_of(c, row_of(c, MINE)), LAM_DMAS, &w, NULL), LAM_OK);
+    assert_int_equal(lam_costs_why(c, index_of(c, net_row_of(c, MINE)), LAM_DMAS, &w, NULL), LAM_OK);
     assert_string_equal(w.note, "its own forward runs no operator that costs anything");
     assert_null(w.formula);
     lam_costs_free(c);

@@ -24,13 +24,6 @@ static lam_model *one_call(void (*fill)(net *n)) {
     return net_done(&n);
 }
 
-static bool counted(const lam_costs *c, int32_t op) {
-    lam_count n[LAM_N_METRICS];
-    bool yes = false;
-    assert_int_equal(lam_costs_op(c, op, n, &yes, NULL), LAM_OK);
-    return yes;
-}
-
 /* -- kernels hide what they call ----------------------------------------------------------------------- */
 
 static void fill_levels(net *n) {
@@ -59,7 +52,7 @@ static void what_a_dispatch_mode_is_shown(void **state) {
     lam_model *m = one_call(fill_levels);
     lam_costs *c = net_costs(m, "torch", false);
     for (int32_t i = 0; i < (int32_t)(sizeof want / sizeof *want); i++)
-        if (counted(c, i) != want[i]) fail_msg("operator %d", (int)i);
+        if (net_counted(c, i) != want[i]) fail_msg("operator %d", (int)i);
     lam_costs_free(c);
     lam_model_free(m);
 }

@@ -16,14 +16,6 @@ static lam_budget *budget(void) {
     return b;
 }
 
-static lam_costs *costs_of(const lam_model *m, const char *convention) {
-    lam_costs *c = NULL;
-    lam_error e = {0};
-    if (lam_costs_new(&c, m, &(lam_cost_options){.convention = convention}, &e) != LAM_OK)
-        fail_msg("%s", e.text);
-    return c;
-}
-
 static lam_check *check(const lam_costs *c, const lam_budget *b) {
     lam_check *k = NULL;
     lam_error e = {0};
@@ -154,7 +146,7 @@ static lam_model *model(bool unknown) {
 static void a_limit_is_the_last_number_within_it(void **state) {
     (void)state;
     lam_model *m = model(false);
-    lam_costs *c = costs_of(m, NULL);
+    lam_costs *c = net_costs(m, NULL, false);
     for (int most = 69; most <= 71; most++) {
         char text[16];
         lam_budget *b = budget();
@@ -172,7 +164,7 @@ static void a_limit_is_the_last_number_within_it(void **state) {
 static void the_largest_layers_are_named(void **state) {
     (void)state;
     lam_model *m = model(false);
-    lam_costs *c = costs_of(m, NULL);
+    lam_costs *c = net_costs(m, NULL, false);
     lam_budget *b = budget();
     assert_int_equal(lam_budget_max(b, "macs=35", NULL), LAM_OK);
     assert_int_equal(lam_budget_max(b, "params=1M", NULL), LAM_OK);
@@ -215,7 +207,7 @@ static void the_largest_layers_are_named(void **state) {
 static void bytes_are_read_and_written(void **state) {
     (void)state;
     lam_model *m = model(false);
-    lam_costs *c = costs_of(m, NULL);
+    lam_costs *c = net_costs(m, NULL, false);
     lam_budget *b = budget();
     assert_int_equal(lam_budget_max(b, "bytes=100", NULL), LAM_OK);
     lam_check *k = check(c, b);
@@ -232,7 +224,7 @@ static void bytes_are_read_and_written(void **state) {
 static void what_is_not_complete_is_not_within(void **state) {
     (void)state;
     lam_model *m = model(true);
-    lam_costs *c = costs_of(m, NULL);
+    lam_costs *c = net_costs(m, NULL, false);
     for (int allow = 0; allow < 2; allow++) {
         lam_budget *b = budget();
         assert_int_equal(lam_budget_max(b, "macs=1G", NULL), LAM_OK);
@@ -264,7 +256,7 @@ static void what_was_not_measured_is_no_number(void **state) {
                                         {"time=1s", "no times were measured"},
                                         {"backward_macs=1G", "no backward pass ran"}};
     lam_model *m = model(false);
-    lam_costs *c = costs_of(m, NULL);
+    lam_costs *c = net_costs(m, NULL, false);
     for (int i = 0; i < 3; i++) {
         lam_budget *b = budget();
         lam_check *k = (lam_check *)of;
@@ -318,7 +310,7 @@ static void a_receiver_gets_every_field(void **state) {
     (void)state;
     int n = 0;
     lam_model *m = model(true);
-    lam_costs *c = costs_of(m, NULL);
+    lam_costs *c = net_costs(m, NULL, false);
     lam_budget *b = budget();
     assert_int_equal(lam_budget_max(b, "macs=1", NULL), LAM_OK);
     lam_check *k = check(c, b);
@@ -362,7 +354,7 @@ static void wrong_metric(void *arg, bool *ok) {
 static void every_allocation_fails(void **state) {
     (void)state;
     lam_model *m = model(true);
-    lam_costs *c = costs_of(m, NULL);
+    lam_costs *c = net_costs(m, NULL, false);
     lam_budget *b = budget();
     oom_sweep(whole, c);
     oom_sweep(wrong_metric, b);

@@ -39,16 +39,8 @@ static lam_model *model(bool more, bool unknown) {
     return net_done(&n);
 }
 
-static lam_costs *costs_of(const lam_model *m, const char *convention) {
-    lam_costs *c = NULL;
-    lam_error e = {0};
-    if (lam_costs_new(&c, m, &(lam_cost_options){.convention = convention}, &e) != LAM_OK)
-        fail_msg("%s", e.text);
-    return c;
-}
-
 static void save_model(lam_model *m) {
-    lam_costs *c = costs_of(m, NULL);
+    lam_costs *c = net_costs(m, NULL, false);
     show_save(c, FILE_NAME);
     lam_costs_free(c);
     lam_model_free(m);
@@ -69,7 +61,7 @@ static lam_budget *beside(const char *within) {
 /* The verdict beside the baseline; what is said is shown. */
 static lam_verdict verdict(bool more, bool unknown, const char *within, bool allow) {
     lam_model *m = model(more, unknown);
-    lam_costs *c = costs_of(m, NULL);
+    lam_costs *c = net_costs(m, NULL, false);
     lam_budget *b = beside(within);
     lam_check *k = NULL;
     lam_error e = {0};
@@ -101,7 +93,7 @@ static void numbers_of_more_than_64_bits(void **state) {
     assert_int_equal(verdict(false, false, NULL, false), LAM_WITHIN);
     show_has("  macs    73.8 E, was 73.8 E\n");
     lam_model *m = model(false, false);
-    lam_costs *c = costs_of(m, NULL);
+    lam_costs *c = net_costs(m, NULL, false);
     huge = false;
     assert_int_equal(lam_budget_new(&b, NULL), LAM_OK);
     assert_int_equal(lam_budget_max(b, "macs=1", NULL), LAM_OK);
@@ -138,7 +130,7 @@ static void a_backward_in_one_of_the_runs(void **state) {
     show_has("  note: a backward ran: before yes, now no: peaks of memory can't be compared\n");
     assert_null(strstr(shown, "  peak"));
     lam_model *m = model(false, false);
-    lam_costs *c = costs_of(m, NULL);
+    lam_costs *c = net_costs(m, NULL, false);
     for (int i = 0; i < 2; i++) {
         lam_budget *b = beside(whole[i]);
         lam_check *k = NULL;
@@ -179,7 +171,7 @@ static void every_number_may_have_both_limits(void **state) {
     enum { N = sizeof of / sizeof *of };
     save_model(net_step());
     lam_model *m = net_step();
-    lam_costs *c = costs_of(m, NULL);
+    lam_costs *c = net_costs(m, NULL, false);
     lam_budget *b = beside(NULL);
     lam_check *k = NULL;
     lam_error e = {0};
@@ -218,7 +210,7 @@ static void what_can_not_be_compared(void **state) {
     (void)state;
     save(false);
     lam_model *m = model(false, false);
-    lam_costs *c = costs_of(m, "layers");
+    lam_costs *c = net_costs(m, "layers", false);
     lam_budget *b = beside(NULL);
     lam_check *k = NULL;
     lam_error e = {0};
@@ -230,7 +222,7 @@ static void what_can_not_be_compared(void **state) {
     lam_budget_free(b);
     b = beside("time=5%");
     lam_costs_free(c);
-    c = costs_of(m, NULL);
+    c = net_costs(m, NULL, false);
     lam_error untimed = {0};
     assert_int_equal(lam_check_new(&k, "n", c, b, &untimed), LAM_USAGE);
     assert_non_null(strstr(untimed.text, "no times were measured"));

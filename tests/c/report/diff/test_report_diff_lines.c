@@ -55,14 +55,6 @@ static const char *written(const pair *x, const lam_diff_options *o) {
     return shown;
 }
 
-static void has(const char *part) {
-    if (!strstr(shown, part)) fail_msg("'%s' is not in:\n%s", part, shown);
-}
-
-static void lacks(const char *part) {
-    if (strstr(shown, part)) fail_msg("'%s' is in:\n%s", part, shown);
-}
-
 /* 20,200 Linears of different sizes: more than are compared one by one. */
 static lam_model *wide(void) {
     net n = net_new();
@@ -84,9 +76,9 @@ static void a_side_whose_small_modules_are_compared_together_is_named(void **sta
         pair x = pair_of(side ? small("Net", "fc", 3, false) : wide(),
                          side ? wide() : small("Net", "fc", 3, false), "layers", "layers");
         written(&x, NULL);
-        has(side ? "new has very many modules, of which equal and small ones are compared together.\n"
-                 : "old has very many modules, of which equal and small ones are compared together.\n");
-        lacks(side ? "old has very many" : "new has very many");
+        show_has(side ? "new has very many modules, of which equal and small ones are compared together.\n"
+                      : "old has very many modules, of which equal and small ones are compared together.\n");
+        show_lacks(side ? "old has very many" : "new has very many");
         pair_free(&x);
     }
 }
@@ -106,10 +98,10 @@ static void a_changed_layer(void **state) {
     (void)state;
     pair x = pair_of(small("Net", "fc", 3, false), small("Net", "fc", 5, false), "layers", "layers");
     written(&x, &(lam_diff_options){.rows = -1, .depth = -1, .width = 200});
-    has("~ fc (Linear)        out 1x3 -> 1x5      12   20    +8  +67%     +10    +16\n");
-    has("~ (the model) (Net)  out 1x3 -> 1x5       ?    ?     ?             0      ?\n");
-    has("MACs              >= 12  >= 20        ~ +8\n");
-    has("2 modules changed; 1 is equal.\n"); /* the model's own output differs too */
+    show_has("~ fc (Linear)        out 1x3 -> 1x5      12   20    +8  +67%     +10    +16\n");
+    show_has("~ (the model) (Net)  out 1x3 -> 1x5       ?    ?     ?             0      ?\n");
+    show_has("MACs              >= 12  >= 20        ~ +8\n");
+    show_has("2 modules changed; 1 is equal.\n"); /* the model's own output differs too */
     assert_int_equal(lam_diff_modules(x.d), 2);
     pair_free(&x);
 }
@@ -118,8 +110,8 @@ static void a_renamed_layer(void **state) {
     (void)state;
     pair x = pair_of(small("Net", "fc", 3, false), small("Net", "head", 3, false), "layers", "layers");
     written(&x, NULL);
-    has("> fc -> head (Linear)");
-    has("1 module renamed; 2 are equal.\n");
+    show_has("> fc -> head (Linear)");
+    show_has("1 module renamed; 2 are equal.\n");
     pair_free(&x);
 }
 
@@ -143,9 +135,9 @@ static void a_renamed_block_with_a_change(void **state) {
     (void)state;
     pair x = pair_of(in_a_block("enc", 3), in_a_block("body", 5), "layers", "layers");
     written(&x, &(lam_diff_options){.rows = -1, .depth = -1, .width = 200});
-    has("> enc -> body (Block)");
-    has("~ enc.fc -> body.fc (Linear)");
-    lacks("keep (");
+    show_has("> enc -> body (Block)");
+    show_has("~ enc.fc -> body.fc (Linear)");
+    show_lacks("keep (");
     pair_free(&x);
 }
 
@@ -153,18 +145,18 @@ static void a_layer_for_another(void **state) {
     (void)state;
     pair x = pair_of(small("Net", "fc", 3, false), small("Net", "head", 5, false), "layers", "layers");
     written(&x, &(lam_diff_options){.rows = -1, .depth = -1, .by = "params"});
-    has("+ head (Linear)");
-    has("- fc (Linear)");
-    has("0   25     +25   new");
-    has("15    0     -15  gone");
-    has("1 module added, 1 removed, 1 changed; 1 is equal.\n");
+    show_has("+ head (Linear)");
+    show_has("- fc (Linear)");
+    show_has("0   25     +25   new");
+    show_has("15    0     -15  gone");
+    show_has("1 module added, 1 removed, 1 changed; 1 is equal.\n");
     written(&x, &(lam_diff_options){.rows = 1, .depth = -1, .by = "params", .command = true});
-    has("[2 more]");
-    has("-n 0 shows all");
-    lacks("- fc");
+    show_has("[2 more]");
+    show_has("-n 0 shows all");
+    show_lacks("- fc");
     written(&x, &(lam_diff_options){.depth = 0});
-    has("~ (the model) (Net)  3 in it differ   >= 12  >= 20  ~ +8        +10  ~ +16\n");
-    has("~: both numbers are lower bounds, and their known parts are compared.\n");
+    show_has("~ (the model) (Net)  3 in it differ   >= 12  >= 20  ~ +8        +10  ~ +16\n");
+    show_has("~: both numbers are lower bounds, and their known parts are compared.\n");
     pair_free(&x);
 }
 
@@ -173,10 +165,10 @@ static void another_convention(void **state) {
     (void)state;
     pair x = pair_of(small("Net", "fc", 3, false), small("Net", "fc", 3, false), "layers", "thoplw");
     written(&x, NULL);
-    has("The convention differs: before layers, now thoplw: MACs, FLOPs and bytes can't be compared.\n");
-    has("new has no FLOPs, so it is not compared.\n");
-    has("Nothing differs: 3 modules are equal.\n");
-    lacks("MACs  ");
+    show_has("The convention differs: before layers, now thoplw: MACs, FLOPs and bytes can't be compared.\n");
+    show_has("new has no FLOPs, so it is not compared.\n");
+    show_has("Nothing differs: 3 modules are equal.\n");
+    show_lacks("MACs  ");
     lam_error e = {0};
     assert_int_equal(lam_diff_write(x.d, &(lam_diff_options){.by = "macs"}, show_sink(), &e), LAM_USAGE);
     assert_string_equal(e.text,
@@ -189,7 +181,7 @@ static void another_mode(void **state) {
     (void)state;
     pair x = pair_of(small("Net", "fc", 3, true), small("Net", "fc", 3, false), "layers", "layers");
     written(&x, NULL);
-    has("The mode differs: before train, now eval: not everything runs in both");
+    show_has("The mode differs: before train, now eval: not everything runs in both");
     pair_free(&x);
 }
 
@@ -249,28 +241,29 @@ static void attributes_that_differ(void **state) {
     (void)state;
     pair x = pair_of(with_attributes(false), with_attributes(true), "layers", "layers");
     written(&x, &(lam_diff_options){.rows = -1, .depth = -1, .width = 60});
-    has("~ conv (Conv2d)");
-    has("\n    kernel_size 3x3 -> 5x5, padding 1x1 -> same,\n    eps 1e-05 -> 1e-12, norm 2 -> inf,\n"
-        "    most -9223372036854775808 -> None, bias False -> True\n");
-    has("~ pool (MaxPool2d)");
-    has("\n    ceil_mode False -> True\n");
-    has("2 modules changed; 1 is equal.\n");
+    show_has("~ conv (Conv2d)");
+    show_has("\n    kernel_size 3x3 -> 5x5, padding 1x1 -> same,\n    eps 1e-05 -> 1e-12, norm 2 -> inf,\n"
+             "    most -9223372036854775808 -> None, bias False -> True\n");
+    show_has("~ pool (MaxPool2d)");
+    show_has("\n    ceil_mode False -> True\n");
+    show_has("2 modules changed; 1 is equal.\n");
     for (const char *s = shown; *s; s += strcspn(s, "\n") + 1)
         assert_true(*s != ' ' || strcspn(s, "\n") <= 60);
     written(&x, &(lam_diff_options){.format = "md", .rows = -1, .depth = -1});
-    has("| \\~ pool (MaxPool2d) | ceil\\_mode False -\\> True |");
-    has("| kernel\\_size 3x3 -\\> 5x5; padding 1x1 -\\> same; eps 1e-05 -\\> 1e-12; ");
+    show_has("| \\~ pool (MaxPool2d) | ceil\\_mode False -\\> True |");
+    show_has("| kernel\\_size 3x3 -\\> 5x5; padding 1x1 -\\> same; eps 1e-05 -\\> 1e-12; ");
     written(&x, &(lam_diff_options){.format = "json", .depth = -1});
-    has("\"attributes\": {\"kernel_size\": {\"before\": [3, 3], \"after\": [5, 5]}, \"padding\": "
+    show_has(
+        "\"attributes\": {\"kernel_size\": {\"before\": [3, 3], \"after\": [5, 5]}, \"padding\": "
         "{\"before\": "
         "[1, 1], \"after\": \"same\"}, \"eps\": {\"before\": 1e-05, \"after\": 1e-12}, \"norm\": "
         "{\"before\": 2, \"after\": \"inf\"}, \"most\": {\"before\": -9223372036854775808, \"after\": null}, "
         "\"bias\": {\"before\": false, \"after\": true}}");
-    has("\"attributes\": {\"ceil_mode\": {\"before\": false, \"after\": true}}");
-    lacks("_only");
+    show_has("\"attributes\": {\"ceil_mode\": {\"before\": false, \"after\": true}}");
+    show_lacks("_only");
     written(&x, &(lam_diff_options){.depth = 0}); /* what is summed up has none of its own */
-    has("2 in it differ");
-    lacks("kernel_size");
+    show_has("2 in it differ");
+    show_lacks("kernel_size");
     pair_free(&x);
 }
 
@@ -335,7 +328,7 @@ static void saved_attributes(void **state) {
         assert_int_equal(lam_diff_modules(x.d), other ? 0 : 2);
         written(&x, &(lam_diff_options){.rows = -1, .depth = -1, .width = 200});
         if (!other)
-            has("    kernel_size 3x3 -> 5x5, padding 1x1 -> same, eps 1e-05 -> 1e-12, norm 2 -> inf, ");
+            show_has("    kernel_size 3x3 -> 5x5, padding 1x1 -> same, eps 1e-05 -> 1e-12, norm 2 -> inf, ");
         pair_free(&x);
     }
     remove(file);
@@ -347,13 +340,13 @@ static void hostile_names(void **state) {
     pair x = pair_of(small("N\x1b[2Jet", "a|b\x1b[31m", 3, false), small("N\x1b[2Jet", "<i>\n*x*", 3, false),
                      "layers", "layers");
     written(&x, NULL);
-    lacks("\x1b");
-    has("> a|b?[31m -> <i>?*x* (Linear)");
+    show_lacks("\x1b");
+    show_has("> a|b?[31m -> <i>?*x* (Linear)");
     written(&x, &(lam_diff_options){.format = "md", .rows = -1, .depth = -1});
-    has("a\\|b?\\[31m -\\> \\<i\\>?\\*x\\* (Linear)");
+    show_has("a\\|b?\\[31m -\\> \\<i\\>?\\*x\\* (Linear)");
     written(&x, &(lam_diff_options){.format = "json", .depth = -1});
-    lacks("\x1b");
-    has("\"path\": \"<i>\\u000a*x*\"");
+    show_lacks("\x1b");
+    show_has("\"path\": \"<i>\\u000a*x*\"");
     pair_free(&x);
 }
 

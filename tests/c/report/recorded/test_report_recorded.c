@@ -52,10 +52,6 @@ static const char *written(lam_recording *const *all, int32_t n, const lam_recor
     return shown;
 }
 
-static void has(const char *part) {
-    if (!strstr(shown, part)) fail_msg("'%s' is not in:\n%s", part, shown);
-}
-
 /* -- one run ----------------------------------------------------------------------------------- */
 
 static void a_run_as_text(void **state) {
@@ -79,12 +75,12 @@ static void only_some_layers(void **state) {
     lam_recording *r = recorded("some.lamina", 0, 1, 1, NULL);
     lam_recording_options o = {.rows = 1, .depth = -1};
     written(&r, 1, &o);
-    has("\nfirst ");
-    has("and 2 more\n");
+    show_has("\nfirst ");
+    show_has("and 2 more\n");
     assert_null(strstr(shown, "\nsecond"));
     o = (lam_recording_options){.depth = 0};
     written(&r, 1, &o);
-    has("(the model)");
+    show_has("(the model)");
     assert_null(strstr(shown, "\nfirst"));
     lam_recording_free(r);
 }
@@ -137,12 +133,12 @@ static void narrow_and_plain(void **state) {
         for (const char *s = table + 1; *s && *s != '\n'; s += strcspn(s, "\n") + 1)
             if (strcspn(s, "\n") > (size_t)o.width) fail_msg("wider than %d:\n%s", (int)o.width, shown);
         for (const char *s = shown; *s; s++) assert_true((unsigned char)*s < 128);
-        has("forward");
-        has("backward");
+        show_has("forward");
+        show_has("backward");
     }
     o.width = 10; /* nothing fits: names stay names */
     written(&r, 1, &o);
-    has("a_blo");
+    show_has("a_blo");
     lam_recording_free(r);
 }
 
@@ -164,10 +160,10 @@ static void process_that_died(int64_t now) {
         assert_int_equal(lam_recording_run(all[0])->pid, child);
         snprintf(said, sizeof said, "the process that wrote it (pid %d) has ended without closing it",
                  (int)child);
-        has(elsewhere ? "not ended yet" : said);
+        show_has(elsewhere ? "not ended yet" : said);
         written(all, 2, &o);
         snprintf(said, sizeof said, "pid %d died\n", (int)child);
-        if (!elsewhere) has(said);
+        if (!elsewhere) show_has(said);
         for (int k = 0; k < 2; k++) lam_recording_free(all[k]);
     }
 }
@@ -180,10 +176,10 @@ static void runs_that_have_no_end(void **state) {
     int64_t seen = lam_recording_run(r)->seen_unix_ns;
     o.now_unix_ns = seen + 3000000000;
     written(&r, 1, &o);
-    has("not ended yet");
+    show_has("not ended yet");
     o.now_unix_ns = seen + 90000000000;
     written(&r, 1, &o);
-    has("never ended: last written 2023-11-14 22:14:20 UTC");
+    show_has("never ended: last written 2023-11-14 22:14:20 UTC");
     assert_false(lam_recording_run(r)->gone); /* this process wrote it, and is there */
     lam_recording_free(r);
     process_that_died(o.now_unix_ns - 89000000000);
@@ -191,7 +187,7 @@ static void runs_that_have_no_end(void **state) {
     assert_int_equal(lam_recorder_close(step_recorder(file, 0, 1), NULL), LAM_OK);
     r = open_recording(file, 0, 0);
     written(&r, 1, NULL);
-    has("no step was recorded yet");
+    show_has("no step was recorded yet");
     lam_recording_free(r);
 }
 
@@ -200,19 +196,20 @@ static void few_steps(void **state) {
     (void)state;
     lam_recording *r = recorded("two.lamina", 0, 1, 1, "DELETE FROM steps WHERE number > 200 AND training");
     written(&r, 1, NULL);
-    has(": 30 params; 2 steps seen up to step 200, the first left out\n");
-    has("\na training step every 5.00 ms: forward");
+    show_has(": 30 params; 2 steps seen up to step 200, the first left out\n");
+    show_has("\na training step every 5.00 ms: forward");
     lam_recording_free(r);
     r = recorded("raised.lamina", 0, 1, 1, "UPDATE steps SET failed = 1; UPDATE runs SET every = 1");
     written(&r, 1, NULL);
-    has("; every step\n");
-    has("; no whole step seen up to step 500; 6 raised\n");
-    has("; no whole step seen up to step 0; 1 raised\n");
+    show_has("; every step\n");
+    show_has("; no whole step seen up to step 500; 6 raised\n");
+    show_has("; no whole step seen up to step 0; 1 raised\n");
     lam_recording_free(r);
     r = recorded("outside.lamina", 0, 1, 1,
                  "UPDATE steps SET looked = 1; UPDATE steps SET bad = 'NaN' WHERE number = 300");
     written(&r, 1, NULL);
-    has("! NaN or Inf in 1 step, first in step 300, by none of its layers: in an input, or outside of it\n");
+    show_has(
+        "! NaN or Inf in 1 step, first in step 300, by none of its layers: in an input, or outside of it\n");
     lam_recording_free(r);
 }
 
@@ -224,15 +221,15 @@ static void as_data(void **state) {
     show_golden("recorded-csv", true);
     o.format = "json";
     written(&r, 1, &o);
-    has("\"path\": \"first\", \"type\": \"Linear\"");
-    has("\"nonfinite_steps\": 1");
-    has("\"stragglers\": []");
+    show_has("\"path\": \"first\", \"type\": \"Linear\"");
+    show_has("\"nonfinite_steps\": 1");
+    show_has("\"stragglers\": []");
     assert_string_equal(json_value(shown), "\n");
     lam_recording_free(r);
     r = recorded("unknown.lamina", 0, 1, 1, NULL);
     written(&r, 1, &o);
-    has("\"peak_bytes\": null");
-    has("\"nonfinite_steps\": null");
+    show_has("\"peak_bytes\": null");
+    show_has("\"nonfinite_steps\": null");
     assert_string_equal(json_value(shown), "\n");
     lam_recording_free(r);
 }
@@ -274,13 +271,14 @@ static void processes_side_by_side(void **state) {
     show_golden("recorded-ranks", true);
     lam_recording_options o = {.format = "json", .depth = -1};
     written(all, RANKS, &o);
-    has("\"peak_bytes\": {\"median\": 5000000, \"deviation\": 0, \"n\": 5}, \"device_forward_ns\": null");
-    has("\"stragglers\": [\n{\"rank\": 2, \"model\": \"Net\", \"path\": \"first\"");
-    has("/run.2.lamina\"}");
+    show_has(
+        "\"peak_bytes\": {\"median\": 5000000, \"deviation\": 0, \"n\": 5}, \"device_forward_ns\": null");
+    show_has("\"stragglers\": [\n{\"rank\": 2, \"model\": \"Net\", \"path\": \"first\"");
+    show_has("/run.2.lamina\"}");
     assert_string_equal(json_value(shown), "\n");
     o.format = "csv";
     written(all, RANKS, &o);
-    has("\n2,Net,1,1,1,1,1,first,Linear");
+    show_has("\n2,Net,1,1,1,1,1,first,Linear");
     free_ranks(all);
 }
 
@@ -326,8 +324,8 @@ static void several_models(void **state) {
                  OTHER_MODEL "UPDATE models SET name = CASE id WHEN 1 THEN 'Other' ELSE 'Net' END"),
     };
     written(all, 2, NULL);
-    has("2 processes of 2: python train.py; Net, a training step\n\nrank  last step ");
-    has("\nNet, a step in eval mode\n\nrank  last step ");
+    show_has("2 processes of 2: python train.py; Net, a training step\n\nrank  last step ");
+    show_has("\nNet, a step in eval mode\n\nrank  last step ");
     const char *other = strstr(shown, "\nOther\n\nrank  last step ");
     assert_non_null(other);
     assert_true(strstr(shown, "\n0           500 ") < other && strstr(shown, "\n1             ? ") < other);
@@ -336,10 +334,10 @@ static void several_models(void **state) {
     /* Two runs of one process each: their ranks are equal, so they go by their files. */
     lam_recording *alone[] = {recorded("one.lamina", 0, 1, 1, NULL), recorded("two.lamina", 0, 1, 5, NULL)};
     written(alone, 2, NULL);
-    has("2 recordings: python train.py; Net, a training step\n\nfile        last step ");
-    has("\none.lamina        500 ");
-    has("x (two.lamina)");
-    has("layers by the time that the slowest run takes longer");
+    show_has("2 recordings: python train.py; Net, a training step\n\nfile        last step ");
+    show_has("\none.lamina        500 ");
+    show_has("x (two.lamina)");
+    show_has("layers by the time that the slowest run takes longer");
     assert_null(strstr(shown, "rank"));
     for (int32_t i = 0; i < 2; i++) lam_recording_free(alone[i]);
 }
@@ -378,8 +376,8 @@ static void processes_of_two_runs(void **state) {
         lam_recording *all[] = {recorded("s.0.lamina", 0, 2, 1, NULL),
                                 recorded("s.1.lamina", 1, 2, 1, sql[i])};
         written(all, 2, NULL);
-        has("2 recordings: python train.py; Net, a training step\nnot of one run: ");
-        has(why[i]);
+        show_has("2 recordings: python train.py; Net, a training step\nnot of one run: ");
+        show_has(why[i]);
         for (int32_t k = 0; k < 2; k++) lam_recording_free(all[k]);
     }
 }
@@ -390,7 +388,7 @@ static void a_process_that_took_no_time(void **state) {
     lam_recording *all[RANKS];
     ranks(all, "UPDATE steps SET forward_ns = 0");
     written(all, RANKS, NULL);
-    has("most to least: step");
+    show_has("most to least: step");
     show_lacks("forward inf");
     show_lacks(", forward ");
     free_ranks(all);
@@ -424,9 +422,9 @@ static void processes_that_differ(void **state) {
             of[k] = recorded(k ? "idle.1.lamina" : "idle.0.lamina", k, RANKS, 1, no_time);
         }
         written(of, RANKS, NULL);
-        has("3 processes of 3");
-        has(all[i].row);
-        has(all[i].straggler ? all[i].straggler : "\nmost to least: ");
+        show_has("3 processes of 3");
+        show_has(all[i].row);
+        show_has(all[i].straggler ? all[i].straggler : "\nmost to least: ");
         if (!all[i].straggler) show_lacks("layers by the time");
         lam_recording *last = of[2];
         written(&last, 1, NULL);

@@ -6,13 +6,6 @@
 #include "kit/ops_net.h"
 #include "kit/show.h"
 
-static void has(const char *part) {
-    if (!strstr(shown, part)) fail_msg("the report lacks '%s':\n%s", part, shown);
-}
-static void lacks(const char *part) {
-    if (strstr(shown, part)) fail_msg("the report has '%s':\n%s", part, shown);
-}
-
 /* Net(blocks: three of Linear(10 -> out) with work of their own; head: Linear): of macs 200, 200, 200 and
  * 600. */
 static lam_model *rows(void) {
@@ -50,10 +43,10 @@ static void own_work_is_folded(void **state) {
     lam_costs *c = net_costs(m, NULL, false);
     lam_report_options o = wide();
     show(c, &o);
-    has("0..2 x3 (Block)   1x10       110     200   16.7     400  each\n");
-    has("[own work]                  0     100    8.3     200\n");
-    has("fc (Linear)    1x10       110     100    8.3     200\n");
-    has("head (Linear)        1x60       660     600   50.0  1.20 K\n");
+    show_has("0..2 x3 (Block)   1x10       110     200   16.7     400  each\n");
+    show_has("[own work]                  0     100    8.3     200\n");
+    show_has("fc (Linear)    1x10       110     100    8.3     200\n");
+    show_has("head (Linear)        1x60       660     600   50.0  1.20 K\n");
     lam_costs_free(c);
     lam_model_free(m);
 }
@@ -65,15 +58,15 @@ static void shares(void **state) {
     lam_report_options o = wide();
     o.by = "params";
     show(c, &o);
-    has("output  params      %  ");
-    has("head (Linear)        1x60       660   66.7     600  1.20 K\n");
+    show_has("output  params      %  ");
+    show_has("head (Linear)        1x60       660   66.7     600  1.20 K\n");
     o.by = "flops";
     show(c, &o);
-    has("  FLOPs      %\n");
+    show_has("  FLOPs      %\n");
     o.format = "md";
     show(c, &o);
-    has("| FLOPs | % |\n");
-    has("x3 (Block), each | 1x10 |");
+    show_has("| FLOPs | % |\n");
+    show_has("x3 (Block), each | 1x10 |");
     lam_costs_free(c);
     lam_model_free(m);
 }
@@ -85,34 +78,34 @@ static void lists(void **state) {
     lam_report_options o = wide();
     o.sort = "macs";
     show(c, &o);
-    has("\nhead (Linear)         1x60       660     600   50.0  1.20 K\n"
-        "blocks.0 [own work]                0     100    8.3     200\n"
-        "blocks.0.fc (Linear)  1x10       110     100    8.3     200\n"
-        "blocks.1 [own work]  ");
-    lacks("not shown");
-    lacks("each");
+    show_has("\nhead (Linear)         1x60       660     600   50.0  1.20 K\n"
+             "blocks.0 [own work]                0     100    8.3     200\n"
+             "blocks.0.fc (Linear)  1x10       110     100    8.3     200\n"
+             "blocks.1 [own work]  ");
+    show_lacks("not shown");
+    show_lacks("each");
     o.rows = 3;
     show(c, &o);
-    has("\nblocks.0.fc (Linear)  ");
-    lacks("blocks.1");
-    has("\nnot shown  4 smaller lines\n");
+    show_has("\nblocks.0.fc (Linear)  ");
+    show_lacks("blocks.1");
+    show_has("\nnot shown  4 smaller lines\n");
     o.max_depth = 2;
     show(c, &o);
-    has("\nblocks.1 (Block)  ");
-    has("\nnot shown  1 smaller line\n");
+    show_has("\nblocks.1 (Block)  ");
+    show_has("\nnot shown  1 smaller line\n");
     o = wide();
     o.rows = 1;
     show(c, &o);
-    has("\nhead (Linear)  ");
-    has("\nnot shown  6 smaller lines\n");
+    show_has("\nhead (Linear)  ");
+    show_has("\nnot shown  6 smaller lines\n");
     o.max_depth = 0; /* there is nothing to list */
     show(c, &o);
-    has("\nNet  ");
-    lacks("head");
+    show_has("\nNet  ");
+    show_lacks("head");
     o = wide();
     o.sort = "params";
     show(c, &o);
-    has("output  params      %  "); /* who sorts by a column asks for its share */
+    show_has("output  params      %  "); /* who sorts by a column asks for its share */
     lam_costs_free(c);
     lam_model_free(m);
 }
@@ -140,7 +133,7 @@ static void what_cannot_be(void **state) {
     refused(c, &o, "bytes=True shows them");
     o.bytes = true;
     show(c, &o);
-    has("  written      %  ");
+    show_has("  written      %  ");
     o.by = NULL;
     o.rows = -1;
     refused(c, &o, "-1 rows are not possible");
@@ -168,12 +161,13 @@ static void what_is_next(void **state) {
     lam_report_options o = wide();
     o.next = "net.py:Net -i 1x10";
     show(c, &o);
-    has("\nnext       lamina why net.py:Net -i 1x10 head \u00b7 lamina compare net.py:Net -i 1x10 \u00b7 "
+    show_has(
+        "\nnext       lamina why net.py:Net -i 1x10 head \u00b7 lamina compare net.py:Net -i 1x10 \u00b7 "
         "--memory --time "
         "--backward\n");
     o.next = NULL;
     show(c, &o);
-    lacks("next");
+    show_lacks("next");
     lam_costs_free(c);
     lam_model_free(m);
 }
@@ -197,7 +191,7 @@ static void a_list_of_nothing(void **state) {
     lam_report_options o = wide();
     o.sort = "macs";
     show(c, &o);
-    lacks("not shown");
+    show_lacks("not shown");
     lam_costs_free(c);
     lam_model_free(m);
 }
@@ -222,24 +216,24 @@ static void all_own_work(void **state) {
     lam_costs *c = net_costs(m, NULL, false);
     lam_report_options o = wide();
     show(c, &o);
-    lacks("[own work]");
+    show_lacks("[own work]");
     o.bytes = true;
     show(c, &o);
-    has("[own work]                0     0    0.0      0    20   40 B     40 B");
+    show_has("[own work]                0     0    0.0      0    20   40 B     40 B");
     o.sort = "bytes";
     show(c, &o);
-    has("\n[own work] ");
+    show_has("\n[own work] ");
     lam_costs_free(c);
     lam_model_free(m);
     m = own_of("my::op");
     o = wide();
     c = net_costs(m, NULL, false);
     show(c, &o);
-    has("[own work]                0       ?      ?       ?\n");
+    show_has("[own work]                0       ?      ?       ?\n");
     lam_costs_free(c);
     c = net_costs(m, "layers", false); /* its footer says that such work is not seen */
     show(c, &o);
-    lacks("[own work]");
+    show_lacks("[own work]");
     lam_costs_free(c);
     lam_model_free(m);
 }
