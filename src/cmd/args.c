@@ -107,7 +107,7 @@ static int32_t distance(const char *a, const char *b) {
     return d[n][m];
 }
 
-lmi_near lmi_near_start(const char *word) { return (lmi_near){word, NULL, INT_MAX}; }
+lmi_near lmi_near_start(const char *word) { return (lmi_near){word, NULL, INT_MAX, "", ""}; }
 
 void lmi_near_put(lmi_near *n, const char *candidate) {
     int32_t d = distance(n->word, candidate), length = (int32_t)strlen(n->word);
@@ -117,23 +117,23 @@ void lmi_near_put(lmi_near *n, const char *candidate) {
     n->best = candidate;
 }
 
-const char *lmi_near_hint(const lmi_near *n, const char *otherwise, char to[LMI_HINT]) {
+const char *lmi_near_hint(lmi_near *n, const char *otherwise) {
     if (!n->best || !*n->best) return otherwise;
-    snprintf(to, LMI_HINT, "did you mean %s?", n->best);
-    return to;
+    snprintf(n->hint, sizeof n->hint, "did you mean %s%s?", n->before, n->best);
+    return n->hint;
 }
 
 bool lmi_is_one_of(lmi_cli *c, const char *word, const char *(*name)(int32_t i), const char *fault,
                    const char *otherwise) {
     lmi_near near = lmi_near_start(word);
-    char all[LMI_HINT] = "there are", hint[LMI_HINT];
+    char all[320] = "there are";
     for (int32_t i = 0; name(i); i++) {
         size_t n = strlen(all);
         if (strcmp(name(i), word) == 0) return true;
         lmi_near_put(&near, name(i));
         snprintf(all + n, sizeof all - n, "%s %s", i ? "," : "", name(i));
     }
-    lmi_complain(c, lmi_near_hint(&near, otherwise ? otherwise : all, hint), "%s '%s'", fault, word);
+    lmi_complain(c, lmi_near_hint(&near, otherwise ? otherwise : all), "%s '%s'", fault, word);
     return false;
 }
 
@@ -169,6 +169,7 @@ static const char *who_takes(const char *name) {
 
 static bool unknown_option(lmi_cli *c, const char *given, const char *name) {
     lmi_near near = lmi_near_start(name);
+    near.before = "--";
     for (int i = 0; i < N_OPTIONS; i++)
         if (takes(c->verb, &options[i])) lmi_near_put(&near, options[i].name);
     char hint[96];
@@ -176,11 +177,10 @@ static bool unknown_option(lmi_cli *c, const char *given, const char *name) {
     if (other)
         snprintf(hint, sizeof hint, "`lamina %s` has it; `lamina help %s` lists the options of this", other,
                  c->verb->name);
-    else if (near.best)
-        snprintf(hint, sizeof hint, "did you mean --%s?", near.best);
     else
         snprintf(hint, sizeof hint, "`lamina help %s` lists its options", c->verb->name);
-    lmi_complain(c, hint, "%s: `lamina %s` has no such option", given, c->verb->name);
+    lmi_complain(c, other ? hint : lmi_near_hint(&near, hint), "%s: `lamina %s` has no such option", given,
+                 c->verb->name);
     return false;
 }
 

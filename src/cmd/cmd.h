@@ -85,12 +85,13 @@ bool lmi_repeats_fit(lmi_cli *c);
 typedef struct lmi_near {
     const char *word, *best;
     int32_t distance;
+    const char *before; /* what the hint writes before the candidate, such as the dashes of an option */
+    char hint[320];
 } lmi_near;
 lmi_near lmi_near_start(const char *word);
 void lmi_near_put(lmi_near *n, const char *candidate);
-enum { LMI_HINT = 320 };
-/* Writes the hint to an unknown word: the nearest one, or `otherwise` if none is near. */
-const char *lmi_near_hint(const lmi_near *n, const char *otherwise, char to[LMI_HINT]);
+/* The hint to an unknown word: the nearest one, or `otherwise` if none is near. */
+const char *lmi_near_hint(lmi_near *n, const char *otherwise);
 /* True if `word` is one of the names of a list, of which name() past the last one is NULL. False, after the
  * error "FAULT 'WORD'": its hint is the nearest, or `otherwise`, or if that is NULL all of them. */
 bool lmi_is_one_of(lmi_cli *c, const char *word, const char *(*name)(int32_t i), const char *fault,

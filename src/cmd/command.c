@@ -50,10 +50,7 @@ static int no_such_verb(lmi_cli *c, const char *word) {
     for (int32_t i = 0; (v = lmi_verb_at(i)); i++) lmi_near_put(&near, v->name);
     const char *targets =
         "a model is given as MODULE:NAME or FILE.py:NAME; `lamina help` lists the subcommands";
-    if (near.best)
-        lmi_complain(c, targets, "%s: there is no such subcommand; did you mean %s?", word, near.best);
-    else
-        lmi_complain(c, targets, "%s: there is no such subcommand", word);
+    lmi_complain(c, lmi_near_hint(&near, targets), "%s: there is no such subcommand", word);
     return LMI_EXIT_USAGE;
 }
 

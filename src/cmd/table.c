@@ -333,8 +333,7 @@ static bool known_models(lmi_cli *c, int32_t at, const table *t) {
             lmi_near_put(&near, t->rows[i].label);
         }
         if (found) continue;
-        char hint[LMI_HINT];
-        lmi_complain(c, lmi_near_hint(&near, "leave MODEL out to run all of them", hint),
+        lmi_complain(c, lmi_near_hint(&near, "leave MODEL out to run all of them"),
                      "%s: the table has no such model", name);
         return false;
     }

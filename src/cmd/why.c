@@ -317,7 +317,7 @@ static bool is_other_name(lmi_cli *c, const lam_model *m, const char *layer) {
         const char *other = end ? end + sizeof also - 1 : note;
         size_t n = strlen(other);
         if (!end || strncmp(layer, other, n) != 0 || (layer[n] && layer[n] != '.')) continue;
-        char hint[LMI_HINT];
+        char hint[320];
         snprintf(hint, sizeof hint, "name it %.*s%s", (int)(end - note), note, layer + n);
         lmi_complain(c, hint, "%s: %s", layer, note);
         return true;
@@ -329,8 +329,7 @@ static int no_such_layer(lmi_cli *c, const lam_model *m, const char *layer) {
     if (is_other_name(c, m, layer)) return LMI_EXIT_USAGE;
     lmi_near near = lmi_near_start(layer);
     for (int32_t i = 0; i < lam_model_n_places(m); i++) lmi_near_put(&near, lam_model_place(m, i)->path);
-    char hint[LMI_HINT];
-    lmi_complain(c, lmi_near_hint(&near, "`lamina show` lists the layers; `.` is the whole model", hint),
+    lmi_complain(c, lmi_near_hint(&near, "`lamina show` lists the layers; `.` is the whole model"),
                  "%s: the model has no such layer", layer);
     return LMI_EXIT_USAGE;
 }

@@ -146,7 +146,7 @@ static void wrong_words(void **state) {
     static const struct {
         const char *line, *error;
     } cases[] = {
-        {"shwo x:y", "lamina: error: shwo: there is no such subcommand; did you mean show?"},
+        {"shwo x:y", "lamina: error: shwo: there is no such subcommand\n  hint: did you mean show?\n"},
         {"gibberish", "gibberish: there is no such subcommand\n"},
         {"net -i 1x4", "net: a model is given as MODULE:NAME or FILE.py:NAME"},
         {"net --inputs a:b", "write net:NAME or net.py:NAME\n"},
