@@ -165,10 +165,12 @@ static bool put_one_spread(lmi_recorded *w, int32_t k, bool first) {
 }
 
 static void put_spread(lmi_recorded *w) {
+    size_t from = w->out.n;
     bool first = true;
     for (int32_t k = 0; k < (int32_t)(sizeof numbers / sizeof *numbers); k++)
         if (put_one_spread(w, k, first)) first = false;
     if (!first) lmi_putc(&w->out, '\n');
+    lmi_recorded_wrap(w, from);
 }
 
 /* -- stragglers -------------------------------------------------------------------------------- */
@@ -236,9 +238,11 @@ static lam_status put_stragglers(lmi_recorded *w) {
     LAM_TRY(lmi_stragglers(w, found, &n));
     if (!n) return LAM_OK;
     lmi_sheet t;
+    size_t from = w->out.n;
     lmi_recorded_sheet(&t, w, heads, 5);
     lmi_putf(&w->out, "\nlayers by the time that the slowest %s takes longer than the middle one:\n",
              w->by_rank ? "rank" : "run");
+    lmi_recorded_wrap(w, from);
     for (int32_t i = 0; i < n; i++) {
         lmi_text_cell(&t, found[i].place->depth ? found[i].place->path : "(the model)");
         lmi_put_which(t.cell, w, found[i].which);
@@ -279,6 +283,7 @@ static lam_status put_all(lmi_recorded *w) {
     const lam_recorded_run *run = lam_recording_run(w->all[0]);
     const lam_recorded_model *m = lmi_recorded_model(w, 0);
     const char *why = unlike(w);
+    size_t from = 0;
     if (run->world >= w->n && !why)
         lmi_putf(&w->out, "%d processes of %d", (int)w->n, (int)run->world);
     else
@@ -290,10 +295,12 @@ static lam_status put_all(lmi_recorded *w) {
     lmi_put(&w->out, "\n\n");
     do {
         if (w->model > 0) {
+            from = w->out.n;
             lmi_putc(&w->out, '\n');
             put_name(w);
             lmi_put(&w->out, "\n\n");
         }
+        lmi_recorded_wrap(w, from);
         LAM_TRY(put_each(w));
         put_spread(w);
         LAM_TRY(put_stragglers(w));

@@ -49,6 +49,17 @@ void lmi_put_state(const lmi_recorded *w, const lam_recorded_run *run, lmi_buf *
     if (run->cut) lmi_put(b, "; its -wal file is not beside it, so its newest steps may be missing");
 }
 
+void lmi_recorded_wrap(lmi_recorded *w, size_t from) {
+    char *line = w->out.bad || w->o->width <= 0 ? NULL : w->out.s + from, *end;
+    while (line && (end = strchr(line, '\n'))) {
+        char *at = line + lmi_fit(line, w->width);
+        while (at < end && at > line && *at != ' ') at--;
+        if (at == line) at = strpbrk(line, " \n"); /* a long word has a line of its own */
+        if (at < end) *at = '\n';
+        line = (at < end ? at : end) + 1;
+    }
+}
+
 /* The least width of the names' column before other columns are left out, and after that. */
 enum { NAME = 24, LEAST_NAME = 12 };
 
@@ -299,6 +310,7 @@ static void put_steps(lmi_recorded *w, const lam_recorded_model *m) {
 
 static lam_status put_model(lmi_recorded *w, int32_t model) {
     const lam_recorded_model *m = lam_recording_model(w->all[0], model);
+    size_t from = w->out.n;
     lmi_putf(&w->out, "\n%s", m->name);
     if (m->n_kinds > 1) lmi_putf(&w->out, ", steps of kind %d of %d", (int)m->kind + 1, (int)m->n_kinds);
     lmi_put(&w->out, ": ");
@@ -318,6 +330,7 @@ static lam_status put_model(lmi_recorded *w, int32_t model) {
     lmi_putc(&w->out, '\n');
     if (m->n_steps) put_times(w, m);
     put_health(w, model, m);
+    lmi_recorded_wrap(w, from);
     return m->n_steps && !(w->o->first_kinds && m->kind) ? put_layers(w, model) : LAM_OK;
 }
 
@@ -344,6 +357,7 @@ static void put_run(lmi_recorded *w, const lam_recorded_run *run) {
 static lam_status recorded_text(lmi_recorded *w) {
     const lam_recorded_run *run = lam_recording_run(w->all[0]);
     put_run(w, run);
+    lmi_recorded_wrap(w, 0);
     if (!run->n_models) lmi_put(&w->out, "no step was recorded yet\n");
     for (int32_t i = 0; i < run->n_models; i++) LAM_TRY(put_model(w, i));
     return LAM_OK;

@@ -56,6 +56,8 @@ void lmi_put_which(lmi_buf *b, const lmi_recorded *w, int32_t i);
 /* "ended after 12 s", "not ended yet", "the process that wrote it (pid 12) has ended ..." */
 void lmi_put_state(const lmi_recorded *w, const lam_recorded_run *run, lmi_buf *b);
 void lmi_put_when(lmi_buf *b, int64_t unix_ns); /* "2026-01-31 12:00:00 UTC" */
+/* Breaks the lines written from byte `from` on at the width of the page, if one was given. */
+void lmi_recorded_wrap(lmi_recorded *w, size_t from);
 /* Begins a table as wide as the page, with `n` columns. */
 void lmi_recorded_sheet(lmi_sheet *t, lmi_recorded *w, const lmi_head *heads, int32_t n);
 lam_status lmi_recorded_sheet_end(lmi_sheet *t); /* writes it, unless something failed, and frees it */

@@ -128,9 +128,8 @@ static void narrow_and_plain(void **state) {
     lam_recording_options o = {.ascii = true, .depth = -1};
     for (o.width = 53; o.width < 120; o.width += 13) {
         written(&r, 1, &o);
-        const char *table = strstr(shown, "\nlayer");
-        assert_non_null(table);
-        for (const char *s = table + 1; *s && *s != '\n'; s += strcspn(s, "\n") + 1)
+        assert_non_null(strstr(shown, "\nlayer"));
+        for (const char *s = shown; *s; s += strcspn(s, "\n") + 1) /* the sentences above the table too */
             if (strcspn(s, "\n") > (size_t)o.width) fail_msg("wider than %d:\n%s", (int)o.width, shown);
         for (const char *s = shown; *s; s++) assert_true((unsigned char)*s < 128);
         show_has("forward");
@@ -295,6 +294,8 @@ static void columns_of_processes_go_in_turn(void **state) {
         written(all, RANKS, &o);
         const char *head = strstr(shown, "\nrank ");
         assert_non_null(head);
+        for (const char *s = shown; s < head; s += strcspn(s, "\n") + 1)
+            assert_true(strcspn(s, "\n") <= (size_t)width);
         size_t n = strcspn(head + 1, "\n") + 1;
         int32_t gone = 0;
         for (int32_t k = 0; k < N; k++) {
