@@ -69,7 +69,7 @@ static lam_status add_line(taking *t, int32_t row, const lam_why *why, const lam
     f->metric = why->metric;
     f->formula = keep_text(t, why->formula);
     f->filled = keep_text(t, why->substituted);
-    f->value = v.state == LAM_UNKNOWN ? -1 : v.over ? INT64_MAX : v.n;
+    f->value = v.state == LAM_UNKNOWN || v.over ? -1 : v.n;
     if (!f->formula || !f->filled) return lmi_nomem(t->w->e);
     lmi_putf(&t->key, "/%d %s=%s=%lld", (int)f->metric, f->formula, f->filled, (long long)f->value);
     return LAM_OK;

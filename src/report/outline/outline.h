@@ -88,7 +88,7 @@ typedef struct lmi_level {
 typedef struct lmi_outlined_formula {
     lam_metric metric;
     const char *formula, *filled; /* the rule, and the rule with its values */
-    int64_t value;                /* of one of them; -1: unknown */
+    int64_t value;                /* of one of them; -1: unknown, or beyond 63 bits */
 } lmi_outlined_formula;
 typedef struct lmi_formula_group { /* of one operator (or layer), n_equal times */
     uint8_t phase;

@@ -277,6 +277,21 @@ static void test_formulas_of_layers(void **unused) {
     outline_leave(&x);
 }
 
+/* The factors of the formula are exact; their product would not fit. */
+static void test_value_beyond_63_bits(void **unused) {
+    (void)unused;
+    net n = net_new();
+    int32_t root = net_module(&n, "Linear", LAM_MODULE_LEAF);
+    net_place(&n, -1, "", root);
+    int32_t call = net_call(&n, root, -1, SH(1), 0, SH(1), 0);
+    net_mm(&n, (op_at){call, -1, LAM_FORWARD, 0}, 1 << 21, 1 << 22, 1 << 21);
+    outlined x = outline_of(net_done(&n), NULL);
+    const lmi_formula_group *g = group_of(&x.o, "", 0);
+    assert_string_equal(g->at[0].filled, "4,398,046,511,104 \u00d7 4,194,304");
+    assert_int_equal(g->at[0].value, -1);
+    outline_leave(&x);
+}
+
 /* Layers of 1 to `n` columns, each with a formula of its own. */
 static void test_too_many_formulas(void **unused) {
     (void)unused;
@@ -319,6 +334,7 @@ int main(void) {
         cmocka_unit_test(test_without_memory_there_is_no_course),
         cmocka_unit_test(test_formulas_of_operators),
         cmocka_unit_test(test_formulas_of_layers),
+        cmocka_unit_test(test_value_beyond_63_bits),
         cmocka_unit_test(test_too_many_formulas),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
