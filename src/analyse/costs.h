@@ -131,9 +131,9 @@ static inline void lmi_no_opinion(const lam_costs *c, lam_count n[LAM_N_METRICS]
         if (!c->has[i]) n[i] = lmi_unknown();
 }
 
-/* A sum with an unknown part is a lower bound if anything is known. */
+/* A sum with an unknown part is a lower bound if anything is known; a lower bound of 0 says nothing. */
 static inline lam_count lmi_settled(lam_count sum) {
-    if (sum.state == LAM_UNKNOWN && (sum.n > 0 || sum.over > 0)) sum.state = LAM_AT_LEAST;
+    if (sum.state != LAM_EXACT) sum.state = sum.n > 0 || sum.over > 0 ? LAM_AT_LEAST : LAM_UNKNOWN;
     return sum;
 }
 

@@ -645,7 +645,7 @@ lam_status lam_costs_op(const lam_costs *c, int32_t op, lam_count out[LAM_N_METR
                         (int)c->model->n_ops);
     lmi_role role = lmi_by_ops(c) ? (lmi_role)c->ops.role[op] : LMI_ROLE_THROUGH;
     bool nothing = lmi_by_ops(c) && (o->flags & (LAM_OP_FAILED | LAM_OP_NODE | LAM_OP_VALUES));
-    const lam_state state = o->flags & (LAM_OP_HIDES | LAM_OP_VALUES) ? LAM_AT_LEAST : LAM_EXACT;
+    const lam_state state = o->flags & (LAM_OP_HIDES | LAM_OP_VALUES) ? LAM_UNKNOWN : LAM_EXACT;
     lmi_costs_op(c, op, out);
     for (int i = 0; nothing && i < LAM_N_METRICS; i++) out[i] = (lam_count){.state = state};
     if (counted) *counted = role == LMI_ROLE_COUNTED || role == LMI_ROLE_NO_RULE;

@@ -81,8 +81,10 @@ static bool counts(const lmi_work *w, const lam_event *ev, const lmi_rule *r) {
 /* -- numbers ----------------------------------------------------------------------------------- */
 
 static void worsen(lmi_price *p, lam_state state, lmi_cause cause) {
-    for (int i = 0; i < LAM_N_METRICS; i++)
-        if (p->metric[i].state < state) p->metric[i].state = state;
+    for (int i = 0; i < LAM_N_METRICS; i++) {
+        lam_count *n = &p->metric[i];
+        if (n->state < state) *n = lmi_settled((lam_count){n->n, n->over, state});
+    }
     p->cause = (uint8_t)cause;
 }
 

@@ -178,7 +178,7 @@ void lmi_find_total(lmi_work *w) {
     if (n == 0 && (c->released || !works_outside(w))) lmi_no_opinion(c, c->total);
     bool elsewhere = !c->released && works_elsewhere(w->m);
     for (int k = 0; elsewhere && k < LAM_N_METRICS; k++)
-        if (c->total[k].state == LAM_EXACT) c->total[k].state = LAM_AT_LEAST;
+        c->total[k] = lmi_settled((lam_count){c->total[k].n, c->total[k].over, LAM_AT_LEAST});
     /* Without a place there is no row for operators outside every call. */
     if (lmi_by_ops(c) && w->m->n_places == 0) memcpy(c->total, c->ops.total[LAM_FORWARD], sizeof c->total);
 }
