@@ -3,6 +3,7 @@
  * Opens the file and takes all parts of it. */
 #include "report/saved/saved.h"
 #include "base/sqlite.h"
+#include "base/system.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -36,6 +37,9 @@ static lam_status read_all(lmi_saved *s, FILE *f) {
 }
 
 static lam_status open_file(lmi_saved *s) {
+    struct stat st;
+    if (stat(s->file, &st) != 0) return unreadable(s);
+    if (!S_ISREG(st.st_mode)) return lmi_fail(s->w.e, LAM_IO, s->file, "it is not a file");
     FILE *f = fopen(s->file, "rb");
     if (!f) return unreadable(s);
     lam_status status = read_all(s, f);
