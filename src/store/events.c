@@ -222,6 +222,11 @@ lam_status lam_recording_tensorboard(const char *file, int64_t run, const char *
     lam_status s = lmi_read(&r, file, run, 0, e);
     writer w = {.r = &r, .e = e, .fd = -1};
     make_table(w.table);
+    int64_t steps = 0;
+    for (int32_t i = 0; s == LAM_OK && i < r.run.n_models; i++) steps += r.roots[i].n_steps;
+    if (s == LAM_OK && !steps)
+        s = lmi_fail(e, LAM_FAILED, file, "run %lld has no recorded step to export; --run names another",
+                     (long long)r.run.run);
     if (s == LAM_OK) s = write_file(&w, folder, path, size);
     lmi_buf_free(&w.event);
     lmi_buf_free(&w.tag);

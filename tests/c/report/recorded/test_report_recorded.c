@@ -463,6 +463,8 @@ static void events_of_every_step(void **state) {
     assert_int_equal(lam_recording_tensorboard(file, 0, file, path, sizeof path, &e), LAM_IO);
     assert_int_equal(lam_recording_tensorboard(file, 9, folder, path, sizeof path, &e), LAM_USAGE);
     assert_int_equal(lam_recording_tensorboard(NULL, 0, folder, path, sizeof path, NULL), LAM_USAGE);
+    change_recording(file, "DELETE FROM layers; DELETE FROM steps");
+    assert_int_equal(lam_recording_tensorboard(file, 0, folder, path, sizeof path, &e), LAM_FAILED);
 }
 
 /* -- memory ------------------------------------------------------------------------------------ */
