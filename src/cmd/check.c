@@ -43,10 +43,13 @@ static bool may_replace(lmi_cli *c, const char *path, const char *begins) {
 
 static const char report_begins[] = "{\n\"schema\": \"lamina.report/", xml_begins[] = "<?xml";
 
-/* Writes a new file beside it first, so that the old one is whole until it is replaced. */
+/* Writes a new file beside it first, so that the old one is whole until it is replaced. A device or a pipe is
+ * no file to replace: it is written to. */
 static int write_file(lmi_cli *c, const char *path, const lmi_buf *text) {
     char beside[LONGEST_PATH];
-    int n = snprintf(beside, sizeof beside, "%s.new", path);
+    struct stat st;
+    const bool replaced = stat(path, &st) != 0 || S_ISREG(st.st_mode);
+    int n = snprintf(beside, sizeof beside, "%s%s", path, replaced ? ".new" : "");
     errno = ENAMETOOLONG; /* the reason if fopen is not called */
     FILE *f = n > 0 && (size_t)n < sizeof beside ? fopen(beside, "wb") : NULL;
     bool ok = f && fwrite(lmi_buf_text(text), 1, text->n, f) == text->n;
@@ -55,12 +58,12 @@ static int write_file(lmi_cli *c, const char *path, const lmi_buf *text) {
         ok = false;
         why = errno;
     }
-    if (ok && lmi_rename(beside, path) != 0) {
+    if (ok && replaced && lmi_rename(beside, path) != 0) {
         ok = false;
         why = errno;
     }
     if (ok) return LMI_EXIT_OK;
-    if (f) remove(beside);
+    if (f && replaced) remove(beside);
     lmi_complain(c, NULL, "%s: it could not be written: %s", path, strerror(why));
     return LMI_EXIT_FAILED;
 }

@@ -9,6 +9,8 @@
 #include "kit/fakehost.h"
 #include "kit/shown.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static const char SAVED[] = "test_cmd_check.json", XML[] = "test_cmd_check.xml", MD[] = "test_cmd_check.md";
@@ -125,6 +127,18 @@ static void junit_and_github(void **state) {
     unsetenv("GITHUB_STEP_SUMMARY");
     put_file(XML, "a diary");
     assert_int_equal(lamina("check m:two --max params=0 --junit test_cmd_check.xml"), 2);
+    /* with -f too, a pipe stays one and is given the text */
+    char text[8] = "";
+    struct stat st;
+    remove("test_cmd_check.pipe");
+    assert_int_equal(mkfifo("test_cmd_check.pipe", 0600), 0);
+    int fd = open("test_cmd_check.pipe", O_RDWR | O_NONBLOCK | O_CLOEXEC);
+    assert_int_equal(lamina("check m:two --max params=0 -f --junit test_cmd_check.pipe"), 1);
+    assert_true(stat("test_cmd_check.pipe", &st) == 0 && S_ISFIFO(st.st_mode));
+    assert_int_equal(read(fd, text, 5), 5);
+    assert_string_equal(text, "<?xml");
+    close(fd);
+    remove("test_cmd_check.pipe");
     remove(XML);
     remove(MD);
 }
