@@ -163,6 +163,15 @@ def _drop(out: TextIO) -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), out.fileno())
 
 
+def _complain(err: TextIO, text: str) -> None:
+    """Prints an error; if that fails too, the exit code must still be this error's."""
+    try:
+        print(f"lamina: {text}", file=err)
+        err.flush()
+    except OSError:
+        _drop(err)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command line (without the program's name) and returns its exit code: 0 fine, 1 a finding, 2
     usage, 3 the model failed, 4 an internal error, 130 interrupted."""
@@ -185,19 +194,18 @@ def main(argv: Sequence[str] | None = None) -> int:
         _drop(out)
         return BROKEN_PIPE
     except CountError as error:  # of a function that the model's code registered
-        print(f"lamina: error: {error}", file=err)
+        _complain(err, f"error: {error}")
         return FAILED
     except Exception as error:
         if os.environ.get("LAMINA_DEBUG"):
             raise
         if isinstance(error, OSError) and error.filename is None and error.errno in UNWRITTEN:
             _drop(out)
-            print(f"lamina: error: the output can't be written: {error.strerror}", file=err)
+            _complain(err, f"error: the output can't be written: {error.strerror}")
             return FAILED
-        print(
-            f"lamina: internal error: {type(error).__name__}: {error}; "
-            "LAMINA_DEBUG=1 shows where. Please report it.",
-            file=err,
+        _complain(
+            err,
+            f"internal error: {type(error).__name__}: {error}; LAMINA_DEBUG=1 shows where. Please report it.",
         )
         return INTERNAL
     return code if host.wanted is None else host.wanted.run()
