@@ -854,6 +854,19 @@ def test_the_roofline_of_a_difference(chromium, changed, tmp_path):
         assert window.said == []
 
 
+def test_a_long_word_of_a_stranger_does_not_widen_a_phone(chromium, tmp_path):
+    class Strange:
+        @staticmethod
+        def to_json(file: Path) -> None:
+            report.to_json(file)
+            file.write_text(file.read_text().replace('"mode": "train"', f'"mode": "{"x" * 300}"'))
+
+    report = lamina.inspect(torch.nn.Linear(8, 8), torch.randn(2, 8))
+    with chromium.open(write_difference(Strange, report, tmp_path), width=390, height=844) as window:
+        assert any("x" * 300 in text for text in window.texts("li"))
+        assert window.run("() => document.documentElement.scrollWidth") <= 390
+
+
 def test_what_cannot_be_compared_is_not(chromium, tmp_path):
     """Not measured before, and not exact now, are no difference."""
     scan = torch.nn.Sequential(torch.nn.Linear(8, 8), report_nets.Scan())
