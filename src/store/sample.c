@@ -118,7 +118,7 @@ static void add_call(const lam_model *m, const lam_event *e, lmi_measure *all, l
         take(&all[lam_model_event(m, e->parent)->place].self, ns);
         return;
     }
-    p->calls++;
+    if (e->place == 0) p->calls++; /* the loop may also call a layer itself */
     add(&p->forward, ns);
     p->failed = p->failed || (e->flags & LAM_CALL_FAILED);
 }

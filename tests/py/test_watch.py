@@ -310,6 +310,16 @@ def test_a_layer_that_is_replaced_by_one_of_another_size(tmp_path, memory):
     assert rows(file, "SELECT params FROM models") == [(72 + 36,), (72 + 360,)]
 
 
+def test_calls_of_a_layer_are_none_of_the_model(tmp_path):
+    file = tmp_path / "run.lamina"
+    model = net()
+    with lamina.watch(model, every=1, file=file):
+        for _ in range(3):
+            model[2](model(torch.rand(2, 8))[:, :1].expand(2, model[2].in_features)).sum().backward()
+    assert rows(file, "SELECT DISTINCT calls FROM steps") == [(1,)]
+    assert rows(file, "SELECT DISTINCT calls FROM timeline WHERE path = '2'") == [(2,)]
+
+
 def test_runs_follow_each_other(tmp_path):
     file = tmp_path / "run.lamina"
     for _ in range(2):

@@ -32,6 +32,24 @@ static void backward_passes_part_steps(void **state) {
     lam_recording_free(r);
 }
 
+/* A layer that the loop calls itself is no other call of the model. */
+static void calls_of_a_layer_are_none_of_the_model(void **state) {
+    (void)state;
+    const lam_step_info info = {.name = "Net"};
+    net n = net_new();
+    const int32_t root = net_module(&n, "Net", 0), layer = net_linear(&n, 4, 4);
+    net_place(&n, net_place(&n, -1, "", root), "layer", layer);
+    step_call(&n, root, -1, 1000, 3000, 0);
+    step_call(&n, layer, -1, 4000, 5000, 0);
+    NET_OK(&n, lam_build_timed(n.b, &n.e));
+    lam_model *m = net_done(&n);
+    lmi_packet *step = lmi_packet_step(m, &info);
+    assert_int_equal(step->calls, 1);
+    assert_int_equal(step->forward, 3000);
+    lmi_packet_free(step);
+    lam_model_free(m);
+}
+
 /* What a discriminator does: two calls, then one. What lies between steps is not known then. */
 static void numbers_of_calls_part_steps(void **state) {
     (void)state;
@@ -144,6 +162,7 @@ static void what_is_not_told(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(backward_passes_part_steps),
+        cmocka_unit_test(calls_of_a_layer_are_none_of_the_model),
         cmocka_unit_test(numbers_of_calls_part_steps),
         cmocka_unit_test(many_numbers_are_one_kind),
         cmocka_unit_test(modes_and_gradients_part_steps),
