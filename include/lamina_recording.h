@@ -20,6 +20,7 @@ typedef struct lam_run_info {
 } lam_run_info;
 typedef struct lam_step_info {
     int32_t root;     /* which root of the run, from 0 */
+    int64_t tree;     /* steps of a root with the same number have the same modules and places; 0: unknown */
     const char *name; /* the root's name; copied */
     int64_t number;   /* the number of its first call among the root's calls of this kind, from 0 */
     bool training, gradients; /* the kind: training mode, and whether torch made graphs */

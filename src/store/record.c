@@ -16,6 +16,7 @@ enum { WHOLES = 64 };
 
 typedef struct tree { /* a tree that was written, and its root */
     int32_t root;
+    int64_t number; /* lam_step_info.tree of its newest step */
     uint64_t hash;
 } tree;
 
@@ -58,10 +59,14 @@ static void free_handed(lam_recorder *r, lmi_handed *h) {
     lmi_handed_give_back(&r->spares, h);
 }
 
-static int64_t known(const lam_recorder *r, int32_t root, uint64_t hash) {
+/* The index of the step's tree, or -1. The parameters of the same modules may have other sizes than before,
+ * such as those that are gathered for a layer's call. */
+static int64_t known(const lam_recorder *r, const lam_step_info *info, uint64_t hash) {
     for (size_t i = r->trees.n; i-- > 0;) {
-        const tree *t = lmi_vec_at(&r->trees, i);
-        if (t->root == root && t->hash == hash) return (int64_t)i;
+        tree *t = lmi_vec_at(&r->trees, i);
+        if (t->root != info->root || (t->hash != hash && (!info->tree || t->number != info->tree))) continue;
+        t->number = info->tree;
+        return (int64_t)i;
     }
     return -1;
 }
@@ -95,11 +100,11 @@ static void keep(lam_recorder *r, lmi_handed *h, int64_t number) {
 /* Writes a step, and before it its tree if that is new. */
 static lam_status write_whole(lam_recorder *r, lmi_handed *h, lam_error *e) {
     uint64_t hash = lmi_tree_hash(h->model);
-    int64_t i = known(r, h->info.root, hash);
+    int64_t i = known(r, &h->info, hash);
     if (i < 0) {
         tree *t = lmi_vec_push(&r->trees);
         if (!t) return lmi_nomem(e);
-        *t = (tree){h->info.root, hash};
+        *t = (tree){h->info.root, h->info.tree, hash};
         i = (int64_t)r->trees.n - 1;
         LAM_TRY(put(r, lmi_packet_tree(h->model, &h->info), i, e));
     }

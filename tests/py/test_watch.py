@@ -310,6 +310,19 @@ def test_a_layer_that_is_replaced_by_one_of_another_size(tmp_path, memory):
     assert rows(file, "SELECT params FROM models") == [(72 + 36,), (72 + 360,)]
 
 
+@pytest.mark.parametrize("memory", [False, True])
+def test_parameters_that_are_kept_elsewhere_between_some_calls(tmp_path, memory):
+    file = tmp_path / "run.lamina"
+    model = nn.Sequential(nn.Linear(8, 4), nn.ReLU())
+    whole = model[0].weight.data
+    model[0].register_forward_pre_hook(lambda layer, _: setattr(layer.weight, "data", whole))
+    with lamina.watch(model, every=1, file=file, memory=memory):
+        for kept in (whole, torch.empty(0), whole, torch.empty(0)):
+            model(torch.rand(2, 8)).sum().backward()
+            model[0].weight.grad, model[0].weight.data = None, kept
+    assert rows(file, "SELECT model, count(*) FROM steps GROUP BY model") == [(1, 4)]
+
+
 def test_calls_of_a_layer_are_none_of_the_model(tmp_path):
     file = tmp_path / "run.lamina"
     model = net()

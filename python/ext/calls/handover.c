@@ -56,6 +56,13 @@ static void keep_tree(lmx_handover *h, const lmx_tree *t) {
     }
 }
 
+bool lmx_number_tree(lmx_handover *h, const lmx_capture *c, lam_step_info *about) {
+    const bool known = is_known(h, &c->tree);
+    if (!known) keep_tree(h, &c->tree);
+    about->tree = known ? h->n_trees : ++h->n_trees;
+    return known;
+}
+
 static bool list_calls(lmx_handover *h, const lmx_capture *c) {
     const lmx_call *calls = c->calls.data;
     h->call_infos.n = 0;
@@ -99,13 +106,12 @@ static bool list_nodes(lmx_handover *h, const lmx_observer *o) {
     return ok;
 }
 
-/* Hands over calls and nodes alone. False if the recorder needs the whole step, as after a new tree, or if
- * a GPU's clock was read too; `*e` has the error if it failed. */
+/* Hands over calls and nodes alone. False if the recorder needs the whole step, as if a GPU's clock was read
+ * too; `*e` has the error if it failed. */
 static bool hand_over_again(lmx_handover *h, lam_recorder *r, const lmx_capture *c,
                             const lam_step_info *about, lam_error *e) {
     int64_t since;
-    bool known =
-        !c->listeners && is_known(h, &c->tree) && !c->lost && !lmx_observer_lost(c->observer, &since);
+    bool known = !c->listeners && !c->lost && !lmx_observer_lost(c->observer, &since);
     if (!known || !list_calls(h, c) || !list_nodes(h, c->observer)) return false;
     int32_t n_nodes = c->observer ? (int32_t)h->node_infos.n : -1;
     e->status = lam_recorder_again(r, about, h->call_infos.data, (int32_t)h->call_infos.n, h->node_infos.data,
@@ -113,15 +119,15 @@ static bool hand_over_again(lmx_handover *h, lam_recorder *r, const lmx_capture 
     return known;
 }
 
-bool lmx_hand_over(lmx_handover *h, PyObject *recorder, lmx_capture *c, const lam_step_info *about) {
+bool lmx_hand_over(lmx_handover *h, PyObject *recorder, lmx_capture *c, bool known,
+                   const lam_step_info *about) {
     lam_error e = {.at = -1};
     lam_model *m;
     lam_recorder *r = lmx_recorder_of(c->st, recorder);
     if (!r) return false;
-    if (!hand_over_again(h, r, c, about, &e) && e.status == LAM_OK) {
+    if ((!known || !hand_over_again(h, r, c, about, &e)) && e.status == LAM_OK) {
         if (!lmx_describe_model(c, NULL, &m)) return false;
         e.status = lam_recorder_step(r, m, about, &e);
-        if (e.status == LAM_OK) keep_tree(h, &c->tree);
     }
     if (e.status != LAM_OK) lmx_raise(c->st, &e);
     return e.status == LAM_OK;

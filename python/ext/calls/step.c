@@ -51,8 +51,8 @@ static PyObject *close_capture(lmx_capture *c, PyObject *close) {
     Py_RETURN_NONE;
 }
 
-static bool hand_over(lmx_root *r, lmx_capture *c, PyObject *seen) {
-    if (c->brief) return lmx_hand_over(&r->handover, r->recorder, c, &r->about);
+static bool hand_over(lmx_root *r, lmx_capture *c, bool known, PyObject *seen) {
+    if (c->brief) return lmx_hand_over(&r->handover, r->recorder, c, known, &r->about);
     return seen == Py_None || lmx_hand_over_model(r->st, r->recorder, seen, &r->about);
 }
 
@@ -82,8 +82,9 @@ static bool close_step(lmx_root *r, bool record) {
     PyObject *close;
     lmx_capture *c = take_step(r, &close);
     Py_INCREF((PyObject *)r);
+    const bool known = record && lmx_number_tree(&r->handover, c, &r->about);
     PyObject *seen = close_capture(c, close);
-    bool ok = (seen && (!record || hand_over(r, c, seen))) || fail(r);
+    bool ok = (seen && (!record || hand_over(r, c, known, seen))) || fail(r);
     Py_XDECREF(seen);
     Py_XDECREF(close);
     Py_DECREF((PyObject *)c); /* this may delete the model, and with it all roots that count its calls */
