@@ -115,6 +115,14 @@ def test_a_gradient_of_the_input_that_is_not_requested_does_not_count(kind, trai
 
 
 @watched
+@pytest.mark.parametrize("kind", [nn.Conv2d, nn.ConvTranspose1d])
+def test_a_frozen_weight_has_its_gradient_computed_with_that_of_the_bias(kind):
+    net = kind(3, 4, 3)
+    net.weight.requires_grad_(False)
+    same(net, torch.rand(2, 3, *[8] * (net.weight.dim() - 2)), convention="exact", backward=True)
+
+
+@watched
 @pytest.mark.parametrize("size", [32, 64])  # at 32 pictures of one pixel come, whose layout is both
 def test_training_with_channels_last(size):
     torchvision = pytest.importorskip("torchvision")

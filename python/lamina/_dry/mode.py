@@ -64,6 +64,7 @@ EMPTY = {
     "aten::_linalg_svd": (2, "compute_uv", (0, 2)),
     "aten::_linalg_eigh": (2, "compute_v", (1,)),
 }
+ONEDNN = ("Mkldnn", "MkldnnTranspose", "???")  # its convolutions; torch has no name for the transposed one
 RECURRENT = ("aten::mkldnn_rnn_layer", "aten::mkldnn_rnn_layer_backward")
 _workspaces: dict[Any, Any] = {}  # bytes that oneDNN keeps of a forward, by type and shapes; "rule": it fits
 
@@ -364,7 +365,7 @@ class _Run:
             return self._compute(function, args, kwargs)
         out = self._by_meta(function, args, kwargs)
         if operator.name == "aten::convolution_backward":
-            return self._by_channels(args, out)
+            return self._by_channels(args, self._with_weight(args, out))
         return self._by_columns(operator.name, out) if operator.name in BY_COLUMNS else out
 
     def _opened(self, function: Any, schema: Any) -> Any:
@@ -543,6 +544,20 @@ class _Run:
         return tuple(
             self.in_columns(each.shape, each.dtype) if at in which else each for at, each in enumerate(out)
         )
+
+    def _with_weight(self, args: Any, out: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The gradients of a convolution. oneDNN computes that of the weight with that of the bias, also of a
+        frozen weight."""
+        torch = self.torch
+        _, x, weight, _, *how, mask = args
+        if mask[1] or not mask[2]:
+            return out
+        with torch._C._DisableTorchDispatch():
+            plain = [torch.empty((), dtype=t.dtype).expand(t.shape) for t in (x, weight)]
+            if torch._C._select_conv_backend(*plain, None, *how).name not in ONEDNN:
+                return out
+            made = torch.empty(weight.shape, dtype=weight.dtype, device="meta")
+            return out[0], self.core.like(made), out[2]
 
     def _by_channels(self, args: Any, out: tuple[Any, ...]) -> tuple[Any, ...]:
         """The gradients of a convolution, both channels last if its input or weight is. The shape function of
