@@ -474,6 +474,7 @@ GRADIENTS = {
     "windows at random": lambda x: nn.functional.fractional_max_pool3d(
         x.expand(2, 4, 4, 4), 2, output_size=2, _random_samples=torch.rand(1, 2, 3)
     ),
+    "times a complex number": lambda x: (x * (2 + 1j)).real.sum(),
     "one that is normalised": lambda x: nn.functional.layer_norm(x[:1, 0], (1,), x[0, :1], x[1, :1]),
     "normalised by one": lambda x: nn.functional.layer_norm(x[:, :1], (1,), x[0, :1], x[1, :1]),
 }

@@ -454,7 +454,7 @@ class _Run:
         seen: list[Any] = []
         with self.torch._C._DisableTorchDispatch():
             views = function(*self._map(args, seen, lambda t: t), **kwargs)
-        cls = type(seen[0])
+        cls = type(seen[0]) if seen else self.known  # torch gives the number that a tensor was made of
         return self._map(views, [], lambda t: t if isinstance(t, self.fake) else self._as(cls, t))
 
     def _look(self, name: str, seen: list[Any], args: Any) -> Any:
