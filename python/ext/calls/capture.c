@@ -320,67 +320,64 @@ static PyObject *capture_written(PyObject *self, PyObject *unused) {
 
 static PyMethodDef capture_methods[] = {
     {"start", capture_start, METH_NOARGS,
-     PyDoc_STR("start($self, /)\n--\n\nWalks the tree and opens the capture.")},
+     PyDoc_STR("start($self, /)\n--\n\nLists the modules and opens the capture.")},
     {"stop", capture_stop, METH_NOARGS,
-     PyDoc_STR("stop($self, /)\n--\n\nCloses the capture; does nothing twice.")},
+     PyDoc_STR("stop($self, /)\n--\n\nCloses the capture. A second call does nothing.")},
     {"pause", capture_pause, METH_O,
-     PyDoc_STR("pause($self, paused, /)\n--\n\nWhile True, operators are not noted.")},
+     PyDoc_STR("pause($self, paused, /)\n--\n\nStops noting operators while `paused` is True.")},
     {"no_backward", capture_no_backward, METH_NOARGS,
-     PyDoc_STR("no_backward($self, /)\n--\n\nA backward pass was asked for and did not run.")},
-    {"note", capture_note, METH_O,
-     PyDoc_STR("note($self, text, /)\n--\n\nA sentence that the report shows.")},
+     PyDoc_STR("no_backward($self, /)\n--\n\nRecords that a backward pass was requested and did not run.")},
+    {"note", capture_note, METH_O, PyDoc_STR("note($self, text, /)\n--\n\nAdds a sentence to the report.")},
     {"made", capture_made, METH_O,
-     PyDoc_STR("made($self, text, /)\n--\n\nHow the next tensor that goes into the root was made up.")},
+     PyDoc_STR(
+         "made($self, text, /)\n--\n\nDescribes how the next tensor that is passed to the root was made.")},
     {"provenance", capture_provenance, METH_O,
-     PyDoc_STR("provenance($self, facts, /)\n--\n\nTakes a dict of str: how, where and when the run is made. "
-               "The mode of the modules is added.")},
+     PyDoc_STR("provenance($self, facts, /)\n--\n\nTakes a dict of str: how, where and when the model is "
+               "run. The mode of the modules is added.")},
     {"memory_events", lmx_memory_events, METH_O,
-     PyDoc_STR("memory_events($self, events, /)\n--\n\nAddress, bytes and time of what came and went.")},
+     PyDoc_STR("memory_events($self, events, /)\n--\n\nAdds allocations and frees, after stop(): tuples of "
+               "address, bytes (0 or less: freed) and nanoseconds.")},
     {"measure_memory", lmx_measure_memory, METH_VARARGS,
-     PyDoc_STR("measure_memory($self, source, afterwards=False, /)\n--\n\n"
-               "Before the start: memory is measured too, and the "
-               "report tells `source`, how.")},
+     PyDoc_STR("measure_memory($self, source, afterwards=False, /)\n--\n\nMeasures memory too. `source` says "
+               "how, for the report. Call it before start().")},
     {"measure_device", lmx_measure_device, METH_VARARGS,
-     PyDoc_STR("measure_device($self, time, memory, /)\n--\n\nBefore the start: times are told by a GPU's "
-               "clock too, and its memory, where torch uses one.")},
+     PyDoc_STR("measure_device($self, time, memory, /)\n--\n\nMeasures times, memory or both on GPUs that "
+               "torch uses. Call it before start().")},
     {"written", capture_written, METH_NOARGS,
-     PyDoc_STR("written($self, /)\n--\n\nAfter model(): the memory that operators wrote to in place.")},
+     PyDoc_STR("written($self, /)\n--\n\nReturns the addresses of memory that operators wrote to in place. "
+               "Call it after model().")},
     {"snapshot", capture_snapshot, METH_NOARGS,
-     PyDoc_STR(
-         "snapshot($self, /)\n--\n\nBefore the start: a Snapshot of the model, whose modules are "
-         "described on the way. Where the run changes none of what was told, model() tells that, and "
-         "nothing of the user's may run between model() and the snapshot's restore(); where it does, or "
-         "telling may run code of the user's, model() describes them as ever.")},
+     PyDoc_STR("snapshot($self, /)\n--\n\nReturns a Snapshot of the model and describes its modules on the "
+               "way. Call it before start(). If the run changes nothing that was described, model() uses "
+               "this description; then no user code may run between model() and the snapshot's restore(). "
+               "Otherwise, or if a description could run user code, model() describes the modules anew.")},
     {"given", capture_given, METH_O,
-     PyDoc_STR(
-         "given($self, function, /)\n--\n\nCalls function(args, kwargs) once, with what the root is first "
-         "called with.")},
+     PyDoc_STR("given($self, function, /)\n--\n\nCalls function(args, kwargs) once, with the arguments of "
+               "the root's first call.")},
     {"memory_gradients", lmx_memory_gradients, METH_NOARGS,
-     PyDoc_STR("memory_gradients($self, /)\n--\n\nThe parameters' gradients are as they are now.")},
+     PyDoc_STR(
+         "memory_gradients($self, /)\n--\n\nNotes the current gradients of the parameters, for memory.")},
     {"gradients", capture_gradients, METH_O,
-     PyDoc_STR("gradients($self, received, /)\n--\n\nBy id: a parameter, and whether a backward pass from "
-               "all outputs "
-               "gave it a gradient.")},
+     PyDoc_STR("gradients($self, received, /)\n--\n\nTakes a dict: id of a parameter to whether a backward "
+               "pass from all outputs gave it a gradient.")},
     {"memory_state", lmx_memory_state, METH_VARARGS,
-     PyDoc_STR("memory_state($self, tensor, parameter, /)\n--\n\nAn optimizer keeps `tensor` for "
-               "`parameter`; None: for no single one.")},
+     PyDoc_STR("memory_state($self, tensor, parameter, /)\n--\n\nNotes that an optimizer keeps `tensor` for "
+               "`parameter`; None: for no single parameter.")},
     {"seen_through", capture_seen_through, METH_O,
-     PyDoc_STR("seen_through($self, names, /)\n--\n\nNames of compiled code that runs operator by operator; "
-               "in other compiled code something runs unseen.")},
+     PyDoc_STR("seen_through($self, names, /)\n--\n\nTakes the names of compiled code that runs operator by "
+               "operator. Other compiled code may run work that is not seen.")},
     {"watch_health", lmx_watch_health, METH_VARARGS,
      PyDoc_STR(
-         "watch_health($self, stats, gradients, allowed, asked, ask, broke=None, /)\n--\n\nHas values looked "
-         "at: "
-         "those of calls, and gradients. What modules in `allowed` give is no finding; `ask(module, "
-         "result)` says [(check, text), ...] of a call of one in `asked`. broke(model, error) is called "
-         "while "
-         "the capture is open, with what there is so far, when something may be a finding or (`error`) the "
-         "root's call raised, until it returns True. Before start().")},
+         "watch_health($self, stats, gradients, allowed, asked, ask, broke=None, /)\n--\n\nSearches the "
+         "results of calls, and gradients, for NaN and Inf. Call it before start(). Results of modules in "
+         "`allowed` are no findings. For modules in `asked`, `ask(module, result)` returns [(check, text), "
+         "...]. `broke(model, error)` is called during the capture with what was noted so far, if there may "
+         "be a finding or the root's call raised `error`, until it returns True.")},
     {"model", capture_model, METH_VARARGS,
-     PyDoc_STR("model($self, before=None, /)\n--\n\nWhat was seen. The modules are described when this is "
-               "first called, so that lazy layers are concrete: call it before the model is put back as it "
-               "was. That may run code of the user's, properties for one: before(), if given, is called once "
-               "before the first.")},
+     PyDoc_STR(
+         "model($self, before=None, /)\n--\n\nReturns what was seen. The first call describes the modules, "
+         "after the run, so that lazy layers have their parameters; call it before the model is restored. "
+         "This may run user code, such as properties: before(), if given, is called once before it.")},
     {NULL, NULL, 0, NULL},
 };
 

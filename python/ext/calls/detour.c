@@ -47,11 +47,9 @@ static PyObject *enter_by_code(PyObject *unused, PyObject *const *args, Py_ssize
     return interpreter.target(args, n, names);
 }
 
-static PyMethodDef method = {"__call__", (PyCFunction)(void (*)(void))enter_by_code,
-                             METH_FASTCALL | METH_KEYWORDS,
-                             PyDoc_STR(
-                                 "__call__($self, /, *args, **kwargs)\n--\n\nCalls the module. A lamina "
-                                 "capture is open.")};
+static PyMethodDef method = {
+    "__call__", (PyCFunction)(void (*)(void))enter_by_code, METH_FASTCALL | METH_KEYWORDS,
+    PyDoc_STR("__call__($self, /, *args, **kwargs)\n--\n\nCalls the module. A lamina capture is open.")};
 
 static vectorcall call_of(PyObject *function) {
     vectorcall call;

@@ -92,7 +92,7 @@ static void recorder_dealloc(PyObject *self) {
 
 static PyMethodDef recorder_methods[] = {
     {"close", recorder_close, METH_NOARGS,
-     PyDoc_STR("close($self, /)\n--\n\nWrites what is left and ends the run; does nothing twice.")},
+     PyDoc_STR("close($self, /)\n--\n\nWrites what is left and ends the run. A second call does nothing.")},
     {NULL, NULL, 0, NULL},
 };
 

@@ -142,22 +142,26 @@ static PyObject *root_in_c(PyObject *self, void *unused) {
 
 static PyMethodDef root_methods[] = {
     {"count", root_count, METH_VARARGS,
-     PyDoc_STR(
-         "count($self, module, start_callbacks, /)\n--\n\nWhile a capture is open or rests, C counts the "
-         "calls of `module`. `start_callbacks` is torch's list of what it calls before it compiles: "
-         "while it is empty, Python opens the steps.")},
-    {"uncount", root_uncount, METH_NOARGS, PyDoc_STR("uncount($self, /)\n--\n\nEnds that.")},
+     PyDoc_STR("count($self, module, start_callbacks, /)\n--\n\nCounts the calls of `module` in C. "
+               "`start_callbacks` is torch's list of functions to call before it compiles; while it is "
+               "empty, Python opens the steps.")},
+    {"uncount", root_uncount, METH_NOARGS,
+     PyDoc_STR("uncount($self, /)\n--\n\nStops counting the calls of the module.")},
     {"on_begin", root_on_begin, METH_VARARGS,
-     PyDoc_STR("on_begin($self, module, kind, /)\n--\n\nA call begins that the schedule did not skip.")},
-    {"on_end", root_on_end, METH_NOARGS, PyDoc_STR("on_end($self, /)\n--\n\nIt has ended.")},
-    {"on_raise", root_on_raise, METH_NOARGS, PyDoc_STR("on_raise($self, /)\n--\n\nIt has raised.")},
+     PyDoc_STR("on_begin($self, module, kind, /)\n--\n\nIs called when a call begins that the schedule did "
+               "not skip.")},
+    {"on_end", root_on_end, METH_NOARGS,
+     PyDoc_STR("on_end($self, /)\n--\n\nIs called when the call has ended.")},
+    {"on_raise", root_on_raise, METH_NOARGS,
+     PyDoc_STR("on_raise($self, /)\n--\n\nIs called when the call has raised.")},
     {"on_compile", root_on_compile, METH_NOARGS,
-     PyDoc_STR("on_compile($self, /)\n--\n\nSomething is about to be compiled, which must not meet a "
-               "capture: a step with one is given up, unless it keeps code from being compiled.")},
+     PyDoc_STR(
+         "on_compile($self, /)\n--\n\nIs called before torch compiles, which must not happen inside a "
+         "capture: the step in progress is discarded, unless its capture keeps code from being compiled.")},
     {"end_step", root_end_step, METH_NOARGS,
      PyDoc_STR("end_step($self, /)\n--\n\nEnds the step in progress and records it.")},
     {"retire", root_retire, METH_NOARGS,
-     PyDoc_STR("retire($self, /)\n--\n\nGives the step in progress up; no other begins.")},
+     PyDoc_STR("retire($self, /)\n--\n\nDiscards the step in progress. No other step begins.")},
     {NULL, NULL, 0, NULL},
 };
 

@@ -181,20 +181,20 @@ static void schedule_dealloc(PyObject *self) {
 
 static PyMethodDef schedule_methods[] = {
     {"skip_call", schedule_skip_call, METH_O,
-     PyDoc_STR(
-         "skip_call($self, kind, /)\n--\n\nCounts a call that nobody has to know of; False where somebody "
-         "has. A kind is 1 in train mode, and 2 more with gradients.")},
+     PyDoc_STR("skip_call($self, kind, /)\n--\n\nCounts a call, and returns True if it need not be seen. "
+               "`kind`: 1 in train mode, plus 2 with gradients.")},
     {"extend_step", schedule_extend_step, METH_VARARGS,
-     PyDoc_STR(
-         "extend_step($self, kind, went_back, /)\n--\n\nTrue where a call of that kind is one of the step "
-         "that is being seen, in which a backward pass was seen or not.")},
+     PyDoc_STR("extend_step($self, kind, went_back, /)\n--\n\nReturns True if a call of that kind belongs to "
+               "the step in progress. `went_back`: a backward pass was seen in it.")},
     {"end_step", schedule_end_step, METH_VARARGS,
-     PyDoc_STR("end_step($self, went_back, /)\n--\n\nEnds that step; False where it is not to be recorded.")},
+     PyDoc_STR("end_step($self, went_back, /)\n--\n\nEnds the step in progress. Returns False if it is not "
+               "to be recorded.")},
     {"begin_step", schedule_begin_step, METH_VARARGS,
-     PyDoc_STR(
-         "begin_step($self, kind, /)\n--\n\nCounts a call; True where it begins a step that is to be seen.")},
+     PyDoc_STR("begin_step($self, kind, /)\n--\n\nCounts a call. Returns True if it begins a step that is to "
+               "be recorded.")},
     {"discard_step", schedule_discard_step, METH_NOARGS,
-     PyDoc_STR("discard_step($self, /)\n--\n\nGives the step up; the next one is seen in its place.")},
+     PyDoc_STR(
+         "discard_step($self, /)\n--\n\nDiscards the step in progress; the next one is recorded instead.")},
     {NULL, NULL, 0, NULL},
 };
 

@@ -536,51 +536,49 @@ static void dry_dealloc(PyObject *self) {
 
 static PyMethodDef dry_methods[] = {
     {"__torch_dispatch__", (PyCFunction)(void (*)(void))dry_dispatch, METH_FASTCALL,
-     PyDoc_STR(
-         "__torch_dispatch__($self, function, types, args=(), kwargs=None, /)\n--\n\nAnswers one operator.")},
+     PyDoc_STR("__torch_dispatch__($self, function, types, args=(), kwargs=None, /)\n--\n\nComputes the "
+               "result of one operator on fake tensors.")},
     {"swap", dry_swap, METH_O,
-     PyDoc_STR("swap($self, snapshot, /)\n--\n\nPuts fake tensors in the place of the model's own; "
+     PyDoc_STR("swap($self, snapshot, /)\n--\n\nReplaces the model's tensors by fake ones; "
                "snapshot.restore() undoes it.")},
     {"serves", dry_serves, METH_O,
-     PyDoc_STR("serves($self, capture, /)\n--\n\nThis capture is of the dry run: what runs to answer is not "
-               "the model's, and times mean nothing.")},
+     PyDoc_STR("serves($self, capture, /)\n--\n\nNames the capture of this dry run. Operators that run to "
+               "compute an answer are not the model's, and times mean nothing.")},
     {"opened", dry_opened, METH_VARARGS,
-     PyDoc_STR("opened($self, function, args, kwargs, /)\n--\n\nCalls it; what it runs is the model's.")},
+     PyDoc_STR("opened($self, function, args, kwargs, /)\n--\n\nCalls `function`. The operators that it runs "
+               "are the model's.")},
     {"caller", lmx_dry_caller, METH_O,
-     PyDoc_STR("caller($self, level, /)\n--\n\nThe name of the operator so many levels above the one that is "
-               "answered; None where it is not known.")},
+     PyDoc_STR("caller($self, level, /)\n--\n\nReturns the name of the operator `level` levels above the "
+               "current one; None if it is not known.")},
     {"here", lmx_dry_here, METH_NOARGS,
-     PyDoc_STR(
-         "here($self, /)\n--\n\nThe number of the operator that is answered, where operators are watched "
-         "through torch's dispatch mode; else -1.")},
+     PyDoc_STR("here($self, /)\n--\n\nReturns the number of the current operator if operators are observed "
+               "by torch's dispatch mode, else -1.")},
     {"aside", lmx_dry_aside, METH_VARARGS,
-     PyDoc_STR(
-         "aside($self, at=-1, /)\n--\n\nThe operator that is answered, or the one of this number, counts "
-         "nothing itself: a real run does not have it.")},
+     PyDoc_STR("aside($self, at=-1, /)\n--\n\nExcludes the current operator, or operator `at`, from the "
+               "counts: a real run does not have it.")},
     {"whole", lmx_dry_whole, METH_O,
-     PyDoc_STR("whole($self, level, /)\n--\n\nThe operator so many levels above does in a real run what "
-               "others do here.")},
+     PyDoc_STR("whole($self, level, /)\n--\n\nMarks the operator `level` levels above: in a real run it does "
+               "itself what other operators do here.")},
     {"decided", lmx_dry_decided, METH_O,
-     PyDoc_STR("decided($self, level, /)\n--\n\nValues decide what a real run has in the place of the "
-               "operator so many levels above.")},
+     PyDoc_STR("decided($self, level, /)\n--\n\nMarks the operator `level` levels above: values decide which "
+               "operators a real run has instead.")},
     {"fake_of", dry_fake_of, METH_O,
-     PyDoc_STR("fake_of($self, tensor, /)\n--\n\nThe fake one of a real one, always the same.")},
-    {"follow", dry_follow, METH_VARARGS,
      PyDoc_STR(
-         "follow($self, threads, lone, taken, /)\n--\n\nNotes when memory would be taken and given back, "
-         "where torch "
-         "uses so many threads. `lone(tensor)`: whether only the engine of autograd holds it. "
-         "`taken(function, args, kwargs, out, ruled)`: (bytes that an operator takes beside its results, "
-         "bytes that these hold or -1, whether that is sure), None where it was not measured. `ruled`: the "
-         "core "
-         "knows it too.")},
+         "fake_of($self, tensor, /)\n--\n\nReturns the fake tensor of a real one, the same each time.")},
+    {"follow", dry_follow, METH_VARARGS,
+     PyDoc_STR("follow($self, threads, lone, taken, /)\n--\n\nNotes when memory would be allocated and freed "
+               "if torch uses `threads` threads. `lone(tensor)`: whether only the autograd engine holds it. "
+               "`taken(function, args, kwargs, out, ruled)` returns (bytes that an operator allocates beside "
+               "its results, bytes of the results or -1, whether this is sure), or None if it was not "
+               "measured. `ruled`: the core has a rule for it too.")},
     {"cast", dry_cast, METH_O,
-     PyDoc_STR("cast($self, dtype, /)\n--\n\nFloating-point tensors that were there before are of this type, "
-               "named as torch names it.")},
+     PyDoc_STR("cast($self, dtype, /)\n--\n\nTreats floating-point tensors that existed before as of this "
+               "dtype, given by its name in torch.")},
     {"known", dry_with, METH_O,
-     PyDoc_STR("known($self, tensor, /)\n--\n\nA known fake tensor with the values of this real one.")},
+     PyDoc_STR(
+         "known($self, tensor, /)\n--\n\nReturns a fake tensor that knows the values of this real one.")},
     {"like", dry_like, METH_O,
-     PyDoc_STR("like($self, tensor, /)\n--\n\nA new fake tensor, laid out as this one.")},
+     PyDoc_STR("like($self, tensor, /)\n--\n\nReturns a new fake tensor with the layout of this one.")},
     {NULL, NULL, 0, NULL},
 };
 

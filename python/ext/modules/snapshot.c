@@ -357,12 +357,11 @@ static void snapshot_dealloc(PyObject *self) {
 
 static PyMethodDef snapshot_methods[] = {
     {"wrote", snapshot_wrote, METH_O,
-     PyDoc_STR(
-         "wrote($self, memory, /)\n--\n\nWhat Capture.written() tells: large tensors that lie there were "
-         "changed, though torch did not count it.")},
+     PyDoc_STR("wrote($self, memory, /)\n--\n\nTakes the result of Capture.written(). Large tensors in that "
+               "memory were changed, even if torch did not count it.")},
     {"restore", snapshot_restore, METH_NOARGS,
-     PyDoc_STR("restore($self, /)\n--\n\nPuts everything back; returns a sentence for each thing that could "
-               "not be.")},
+     PyDoc_STR("restore($self, /)\n--\n\nRestores everything, and returns a sentence for each thing that "
+               "could not be restored.")},
     {NULL, NULL, 0, NULL},
 };
 

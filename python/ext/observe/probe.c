@@ -399,30 +399,26 @@ static PyObject *use_layout(PyObject *module, PyObject *dict) {
 
 PyMethodDef lmx_probe_methods[] = {
     {"probe_record", probe_record, METH_VARARGS,
-     PyDoc_STR(
-         "probe_record($module, name, call, args, nodes=False, quiet=-1, /)\n--\n\nLooks for the arguments "
-         "of "
-         "the operation `name` in its record while `call` runs. It may crash. The callbacks at `quiet` are "
-         "none while it does.")},
+     PyDoc_STR("probe_record($module, name, call, args, nodes=False, quiet=-1, /)\n--\n\nSearches the record "
+               "of the operation `name` for its arguments while `call` runs. It may crash. The callbacks at "
+               "`quiet` are removed while it runs.")},
     {"probe_tensor", probe_tensor, METH_O,
-     PyDoc_STR("probe_tensor($module, tensor, /)\n--\n\nThe first bytes of the C++ object behind a tensor, "
-               "and zeros.")},
+     PyDoc_STR("probe_tensor($module, tensor, /)\n--\n\nReturns the first bytes of the C++ object of a "
+               "tensor, followed by zeros.")},
     {"identity", identity, METH_O,
-     PyDoc_STR(
-         "identity($module, tensor, /)\n--\n\nWhat identifies a tensor's memory, which its views share, and "
-         "the tensor itself; 0: not known.")},
+     PyDoc_STR("identity($module, tensor, /)\n--\n\nReturns what identifies a tensor's memory, which its "
+               "views share, and the tensor itself; 0: not known.")},
     {"way_asked", way_asked, METH_NOARGS,
-     PyDoc_STR("way_asked($module, /)\n--\n\nWhat LAMINA_CAPTURE says; empty where it is not set.")},
+     PyDoc_STR("way_asked($module, /)\n--\n\nReturns the value of LAMINA_CAPTURE; empty if it is not set.")},
     {"read_memory", read_memory, METH_O,
-     PyDoc_STR(
-         "read_memory($module, places, /)\n--\n\nThe bytes in memory at each place, an address and how many "
-         "there are, together. They must be there.")},
+     PyDoc_STR("read_memory($module, places, /)\n--\n\nReturns the bytes at each place, joined. A place is "
+               "an address and a number of bytes; both must be valid.")},
     {"has_group", has_group, METH_NOARGS,
-     PyDoc_STR("has_group($module, /)\n--\n\nWhether torch has a group of processes.")},
+     PyDoc_STR("has_group($module, /)\n--\n\nReturns whether torch has a process group.")},
     {"why_refused", why_refused, METH_NOARGS,
-     PyDoc_STR("why_refused($module, /)\n--\n\nWhy operators can't be observed with this torch, or None.")},
-    {"use_layout", use_layout, METH_O,
      PyDoc_STR(
-         "use_layout($module, layout, /)\n--\n\nWatches operators under this layout; None: not at all.")},
+         "why_refused($module, /)\n--\n\nReturns why operators can't be observed with this torch, or None.")},
+    {"use_layout", use_layout, METH_O,
+     PyDoc_STR("use_layout($module, layout, /)\n--\n\nObserves operators by this layout; None: not at all.")},
     {NULL, NULL, 0, NULL},
 };

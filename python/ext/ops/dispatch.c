@@ -310,23 +310,22 @@ static PyObject *op_wraps(PyObject *module, PyObject *name) {
 
 PyMethodDef lmx_dispatch_methods[] = {
     {"open_call", open_call, METH_O,
-     PyDoc_STR("open_call($module, mode, /)\n--\n\nThe call that is open in the capture of a dispatch mode, "
-               "-1 for none; None where no operator may be noted now.")},
+     PyDoc_STR("open_call($module, mode, /)\n--\n\nReturns the open call in the capture of a dispatch mode, "
+               "-1 if there is none; None if no operator may be noted now.")},
     {"begin_op", begin_op, METH_VARARGS,
-     PyDoc_STR(
-         "begin_op($module, mode, name, values, operands, call, phase, flags, around, /)\n--\n\nNotes "
-         "an operator that begins: its number, or -1. `operands` has a T at each value that is a tensor "
-         "or a number in its place. Inside another operator call and phase are that one's. `around`: "
-         "the operator that was noted before becomes the one inside it.")},
+     PyDoc_STR("begin_op($module, mode, name, values, operands, call, phase, flags, around, /)\n--\n\nNotes "
+               "the begin of an operator. Returns its number, or -1. `operands` has a T for each value that "
+               "is a tensor or a number in place of one. Inside another operator, call and phase are those "
+               "of that one. `around`: the operator noted before becomes the one inside.")},
     {"end_op", end_op, METH_VARARGS,
-     PyDoc_STR(
-         "end_op($module, mode, around, results, flags, /)\n--\n\nNotes the end and the results of the open "
-         "operator inside number `around` (-1: inside none).")},
+     PyDoc_STR("end_op($module, mode, around, results, flags, /)\n--\n\nNotes the end and the results of the "
+               "open operator inside number `around` (-1: inside none).")},
     {"unseen", unseen, METH_O,
-     PyDoc_STR("unseen($module, name, /)\n--\n\nThe operator of this name is about to run by a way that "
-               "torch keeps no record of. Captures that observe this thread note it.")},
+     PyDoc_STR("unseen($module, name, /)\n--\n\nNotes, in each capture that observes this thread, that an "
+               "operator of this name is about to run in a way that torch keeps no record of.")},
     {"op_wraps", op_wraps, METH_O,
-     PyDoc_STR("op_wraps($module, name, /)\n--\n\nTrue where the operator's work is what it calls.")},
+     PyDoc_STR("op_wraps($module, name, /)\n--\n\nReturns True if the operator's work is done by the "
+               "operators that it calls.")},
     {NULL, NULL, 0, NULL},
 };
 

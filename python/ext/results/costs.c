@@ -481,49 +481,52 @@ static PyObject *costs_check(PyObject *self, PyObject *args) {
 
 static PyMethodDef costs_methods[] = {
     {"rows", costs_rows, METH_NOARGS,
-     PyDoc_STR("rows($self, /)\n--\n\nEvery row as a dict; counts are (value, state).")},
+     PyDoc_STR("rows($self, /)\n--\n\nReturns every row as a dict. Counts are (value, state).")},
     {"totals", costs_totals, METH_VARARGS,
-     PyDoc_STR("totals($self, phase='forward', /)\n--\n\nEvery metric of everything that ran, by name.")},
+     PyDoc_STR("totals($self, phase='forward', /)\n--\n\nReturns every metric of all that ran, by name.")},
     {"total", costs_total, METH_O,
-     PyDoc_STR("total($self, metric, /)\n--\n\nOne metric of everything that ran: value and state.")},
+     PyDoc_STR("total($self, metric, /)\n--\n\nReturns one metric of all that ran: (value, state).")},
     {"operator", costs_operator, METH_VARARGS,
-     PyDoc_STR("operator($self, op, /)\n--\n\nEvery metric of one operator alone, and whether it is counted "
-               "itself.")},
+     PyDoc_STR("operator($self, op, /)\n--\n\nReturns every metric of one operator alone, and whether it is "
+               "counted itself.")},
     {"unruled_ops", costs_unruled_ops, METH_NOARGS,
-     PyDoc_STR("unruled_ops($self, /)\n--\n\nOperators without a rule: name and how many ran.")},
+     PyDoc_STR("unruled_ops($self, /)\n--\n\nReturns operators without a rule: name and number of runs.")},
     {"rf_seen", costs_rf_seen, METH_VARARGS,
-     PyDoc_STR(
-         "rf_seen($self, row, axis, element, /)\n--\n\nFirst and last position of the row's axis-th axis "
-         "shown that an element depends on.")},
+     PyDoc_STR("rf_seen($self, row, axis, element, /)\n--\n\nReturns the first and last position, on an axis "
+               "of the row, on which an element depends.")},
     {"params", costs_params, METH_NOARGS,
-     PyDoc_STR("params($self, /)\n--\n\nParameters and buffers of the whole model.")},
+     PyDoc_STR("params($self, /)\n--\n\nReturns the parameters and buffers of the whole model.")},
     {"unruled", costs_unruled, METH_NOARGS,
-     PyDoc_STR("unruled($self, /)\n--\n\nTypes without a rule: name, number of calls, dotted path.")},
+     PyDoc_STR("unruled($self, /)\n--\n\nReturns types without a rule: name, number of calls, dotted path.")},
     {"gaps", costs_gaps, METH_NOARGS,
-     PyDoc_STR("gaps($self, /)\n--\n\nWhy a total is not exact, a sentence each.")},
+     PyDoc_STR("gaps($self, /)\n--\n\nReturns the reasons why a total is not exact, a sentence each.")},
     {"aggregate", costs_aggregate, METH_VARARGS,
-     PyDoc_STR(
-         "aggregate($self, max_depth, /)\n--\n\nSums rows up into their ancestor at this depth, in place.")},
+     PyDoc_STR("aggregate($self, max_depth, /)\n--\n\nAdds each row below this depth to its ancestor at this "
+               "depth, in place.")},
     {"rf_backwards", costs_rf_backwards, METH_NOARGS,
-     PyDoc_STR("rf_backwards($self, /)\n--\n\nReceptive fields as torchscan 0.1.1 has them, in place.")},
+     PyDoc_STR(
+         "rf_backwards($self, /)\n--\n\nReplaces receptive fields by those of torchscan 0.1.1, in place.")},
     {"why", costs_why, METH_VARARGS,
-     PyDoc_STR("why($self, row, /)\n--\n\nEach number of a row with its formula.")},
-    {"times", costs_times, METH_NOARGS, PyDoc_STR("times($self, /)\n--\n\nHow long it took; or None.")},
+     PyDoc_STR("why($self, row, /)\n--\n\nReturns each number of a row with its formula.")},
+    {"times", costs_times, METH_NOARGS,
+     PyDoc_STR("times($self, /)\n--\n\nReturns the times of the run, or None.")},
     {"speeds", costs_speeds, METH_VARARGS,
-     PyDoc_STR("speeds($self, flops, moved, inside=False, /)\n--\n\nHow fast rows were, beside a peak.")},
+     PyDoc_STR("speeds($self, flops, moved, inside=False, /)\n--\n\nReturns the speed of rows, and their "
+               "shares of the peaks `flops` and `moved` per second. `inside`: with everything inside.")},
     {"failed_layer", costs_failed_layer, METH_NOARGS,
-     PyDoc_STR("failed_layer($self, /)\n--\n\nThe layer that raised, \"features.0 (Conv2d)\", or None.")},
+     PyDoc_STR(
+         "failed_layer($self, /)\n--\n\nReturns the layer that raised, \"features.0 (Conv2d)\", or None.")},
     {"failure", costs_failure, METH_NOARGS,
-     PyDoc_STR("failure($self, /)\n--\n\nThe layer that raised and what it was given, or None.")},
+     PyDoc_STR("failure($self, /)\n--\n\nReturns the layer that raised and its arguments, or None.")},
     {"write", costs_write, METH_VARARGS,
-     PyDoc_STR("write($self, options={}, old={}, /)\n--\n\nThe report as text. `old`: what else lamina._old "
-               "is to know.")},
+     PyDoc_STR("write($self, options={}, old={}, /)\n--\n\nReturns the report as text. `old`: further "
+               "arguments for lamina._old.")},
     {"plot", costs_plot, METH_VARARGS,
-     PyDoc_STR("plot($self, kind, width, by, backward, flops, moved, /)\n--\n\nA picture as SVG; the last "
-               "two are the machine's roof.")},
+     PyDoc_STR("plot($self, kind, width, by, backward, flops, moved, /)\n--\n\nReturns a picture as SVG. "
+               "`flops` and `moved`: the machine's peaks per second.")},
     {"check", costs_check, METH_VARARGS,
      PyDoc_STR("check($self, name, most, within, baseline, incomplete, /)\n--\n\nHolds the totals against "
-               "limits, as `lamina check`: the verdict and what it says.")},
+               "limits, as `lamina check` does. Returns the verdict and its text.")},
     {NULL, NULL, 0, NULL},
 };
 

@@ -69,13 +69,14 @@ static PyObject *recurrent_kept(PyObject *module, PyObject *args) {
 
 PyMethodDef lmx_fit_methods[] = {
     {"fitted", fitted, METH_VARARGS,
-     PyDoc_STR("fitted($module, forward, step, optimizer, measured, format, exact, /)\n--\n\nThe peak of dry "
-               "runs whose "
-               "memory was followed; one of them may be None. `measured`: bytes of both, -1 unknown.")},
+     PyDoc_STR("fitted($module, forward, step, optimizer, measured, format, exact, /)\n--\n\nReturns the "
+               "predicted peak memory of dry runs whose memory was followed. One of the runs may be None. "
+               "`measured`: bytes of both, -1 if unknown.")},
     {"optimizers", optimizers, METH_NOARGS,
-     PyDoc_STR("optimizers($module, /)\n--\n\nOptimizers whose memory is known, the default first.")},
+     PyDoc_STR(
+         "optimizers($module, /)\n--\n\nReturns the optimizers whose memory is known, the default first.")},
     {"recurrent_kept", recurrent_kept, METH_VARARGS,
-     PyDoc_STR("recurrent_kept($module, steps, examples, wide, hidden, /)\n--\n\nBytes that one direction of "
-               "one layer of oneDNN's LSTM of float32 keeps for its backward.")},
+     PyDoc_STR("recurrent_kept($module, steps, examples, wide, hidden, /)\n--\n\nReturns the bytes that one "
+               "direction of one layer of oneDNN's LSTM of float32 keeps for its backward.")},
     {NULL, NULL, 0, NULL},
 };

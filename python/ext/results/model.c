@@ -86,60 +86,67 @@ static void model_dealloc(PyObject *self) {
 static PyMethodDef model_methods[] = {
     {"costs", (PyCFunction)(void (*)(void))lmx_costs_new, METH_VARARGS | METH_KEYWORDS,
      PyDoc_STR("costs($self, /, convention=None, released=False, custom=None, own=None, "
-               "ask=None)\n--\n\nWhat the calls cost.")},
+               "ask=None)\n--\n\nReturns the Costs of the calls under a convention.")},
     {"compare", lmx_compared, METH_VARARGS,
-     PyDoc_STR("compare($self, conventions, kind=None, width=0, exact=False, flops=False, backward=False, "
-               "/)\n--\n\nThe forward under "
-               "several conventions, and why they differ, as text.")},
-    {"rf", model_rf, METH_VARARGS,
-     PyDoc_STR("rf($self, event, convention=None, /)\n--\n\nReceptive field, stride, padding and state of "
-               "one call alone.")},
-    {"find", model_find, METH_VARARGS,
-     PyDoc_STR("find($self, path, /)\n--\n\nThe place at a dotted path, or -1.")},
-    {"time_by", lmx_time_by, METH_O,
-     PyDoc_STR("time_by($self, other, /)\n--\n\nIts times are the medians of the runs of `other` from now "
-               "on, which is empty then.")},
-    {"add_note", model_add_note, METH_O,
-     PyDoc_STR("add_note($self, text, /)\n--\n\nAdds a note that is known only now.")},
-    {"graph", lmx_graph, METH_NOARGS,
-     PyDoc_STR("graph($self, /)\n--\n\nThe graph of the data: nodes and edges as lists of dicts.")},
-    {"findings", lmx_graph_findings, METH_NOARGS,
-     PyDoc_STR("findings($self, /)\n--\n\nWhat is unused and what has no gradient: paths and reasons.")},
-    {"health", lmx_health, METH_NOARGS,
-     PyDoc_STR("health($self, /)\n--\n\nWhere NaN and Inf come from; None where nobody looked.")},
-    {"health_tail", lmx_health_tail, METH_VARARGS,
-     PyDoc_STR("health_tail($self, n, /)\n--\n\nThe last calls before something broke, as text.")},
-    {"gadgets", lmx_gadgets, METH_VARARGS,
-     PyDoc_STR("gadgets($self, max_depth=-1, forward=True, backward=True, /)\n--\n\nWhat "
-               "torch_inspector wrote, as JSON in UTF-8.")},
-    {"graph_dot", lmx_graph_dot, METH_VARARGS,
-     PyDoc_STR("graph_dot($self, ops=False, /)\n--\n\nThe same as DOT; ops: a node an operator.")},
-    {"memory_measured", lmx_memory_measured, METH_NOARGS,
-     PyDoc_STR("memory_measured($self, /)\n--\n\nTrue where memory was measured.")},
-    {"memory", lmx_memory_told, METH_NOARGS,
-     PyDoc_STR("memory($self, /)\n--\n\nWhat the run did with memory: totals, and a dict a place.")},
-    {"device_memory", lmx_device_memory_told, METH_NOARGS,
-     PyDoc_STR("device_memory($self, /)\n--\n\nWhat a device's allocator told, or None.")},
-    {"memory_course", lmx_memory_course, METH_VARARGS,
-     PyDoc_STR("memory_course($self, points, /)\n--\n\nHow much there was: nanoseconds and bytes.")},
-    {"events", model_events, METH_NOARGS, PyDoc_STR("events($self, /)\n--\n\nEvery call, in order.")},
-    {"modules", model_modules, METH_NOARGS, PyDoc_STR("modules($self, /)\n--\n\nEvery distinct module.")},
-    {"places", model_places, METH_NOARGS, PyDoc_STR("places($self, /)\n--\n\nEvery place in the tree.")},
-    {"tensors", model_tensors, METH_NOARGS,
-     PyDoc_STR("tensors($self, /)\n--\n\nEvery distinct parameter and buffer.")},
-    {"operators", model_operators, METH_NOARGS,
-     PyDoc_STR("operators($self, /)\n--\n\nEvery operator that was watched, in order of its start.")},
-    {"n_operators", model_n_operators, METH_NOARGS,
-     PyDoc_STR("n_operators($self, /)\n--\n\nHow many operators were watched.")},
-    {"ops_seen", model_ops_seen, METH_NOARGS,
-     PyDoc_STR("ops_seen($self, /)\n--\n\nWhether operators were watched.")},
-    {"lifetimes", model_lifetimes, METH_NOARGS,
      PyDoc_STR(
-         "lifetimes($self, /)\n--\n\nOf a dry run's tensors, where they were followed: bytes, the operators "
-         "by which they were made and after which they were gone, and what they are.")},
+         "compare($self, conventions, kind=None, width=0, exact=False, flops=False, backward=False, "
+         "/)\n--\n\nReturns the forward's totals under several conventions, and why they differ, as text.")},
+    {"rf", model_rf, METH_VARARGS,
+     PyDoc_STR("rf($self, event, convention=None, /)\n--\n\nReturns receptive field, stride, padding and "
+               "state of one call alone.")},
+    {"find", model_find, METH_VARARGS,
+     PyDoc_STR("find($self, path, /)\n--\n\nReturns the number of the place at a dotted path, or -1.")},
+    {"time_by", lmx_time_by, METH_O,
+     PyDoc_STR("time_by($self, other, /)\n--\n\nReplaces the times by the medians of the runs of `other`, "
+               "which is empty afterwards.")},
+    {"add_note", model_add_note, METH_O,
+     PyDoc_STR("add_note($self, text, /)\n--\n\nAdds a note after the capture.")},
+    {"graph", lmx_graph, METH_NOARGS,
+     PyDoc_STR("graph($self, /)\n--\n\nReturns the data-flow graph: nodes and edges as lists of dicts.")},
+    {"findings", lmx_graph_findings, METH_NOARGS,
+     PyDoc_STR(
+         "findings($self, /)\n--\n\nReturns what is unused and what has no gradient: paths and reasons.")},
+    {"health", lmx_health, METH_NOARGS,
+     PyDoc_STR("health($self, /)\n--\n\nReturns where NaN and Inf first occurred; None if values were not "
+               "searched.")},
+    {"health_tail", lmx_health_tail, METH_VARARGS,
+     PyDoc_STR(
+         "health_tail($self, n, /)\n--\n\nReturns the last `n` calls before the first NaN or Inf, as text.")},
+    {"gadgets", lmx_gadgets, METH_VARARGS,
+     PyDoc_STR("gadgets($self, max_depth=-1, forward=True, backward=True, /)\n--\n\nReturns the JSON of "
+               "torch_inspector in UTF-8.")},
+    {"graph_dot", lmx_graph_dot, METH_VARARGS,
+     PyDoc_STR("graph_dot($self, ops=False, /)\n--\n\nReturns the graph as DOT. `ops`: with a node for each "
+               "operator.")},
+    {"memory_measured", lmx_memory_measured, METH_NOARGS,
+     PyDoc_STR("memory_measured($self, /)\n--\n\nReturns True if memory was measured.")},
+    {"memory", lmx_memory_told, METH_NOARGS,
+     PyDoc_STR("memory($self, /)\n--\n\nReturns the memory of the run: totals, and a dict for each place.")},
+    {"device_memory", lmx_device_memory_told, METH_NOARGS,
+     PyDoc_STR("device_memory($self, /)\n--\n\nReturns the figures of a device's allocator, or None.")},
+    {"memory_course", lmx_memory_course, METH_VARARGS,
+     PyDoc_STR("memory_course($self, points, /)\n--\n\nReturns the memory over time at most at `points` "
+               "times: nanoseconds and bytes.")},
+    {"events", model_events, METH_NOARGS, PyDoc_STR("events($self, /)\n--\n\nReturns every call, in order.")},
+    {"modules", model_modules, METH_NOARGS,
+     PyDoc_STR("modules($self, /)\n--\n\nReturns every distinct module.")},
+    {"places", model_places, METH_NOARGS,
+     PyDoc_STR("places($self, /)\n--\n\nReturns every place in the tree.")},
+    {"tensors", model_tensors, METH_NOARGS,
+     PyDoc_STR("tensors($self, /)\n--\n\nReturns every distinct parameter and buffer.")},
+    {"operators", model_operators, METH_NOARGS,
+     PyDoc_STR(
+         "operators($self, /)\n--\n\nReturns every operator that was observed, in order of its start.")},
+    {"n_operators", model_n_operators, METH_NOARGS,
+     PyDoc_STR("n_operators($self, /)\n--\n\nReturns the number of operators that were observed.")},
+    {"ops_seen", model_ops_seen, METH_NOARGS,
+     PyDoc_STR("ops_seen($self, /)\n--\n\nReturns whether operators were observed.")},
+    {"lifetimes", model_lifetimes, METH_NOARGS,
+     PyDoc_STR("lifetimes($self, /)\n--\n\nReturns the tensors of a dry run whose memory was followed: "
+               "bytes, the operator that made each, the operator after which it is freed, and what it is.")},
     {"provenance", model_provenance, METH_NOARGS,
-     PyDoc_STR("provenance($self, /)\n--\n\nHow, where and when the run was made: texts by name.")},
-    {"notes", model_notes, METH_NOARGS, PyDoc_STR("notes($self, /)\n--\n\nWhat else there is to know.")},
+     PyDoc_STR("provenance($self, /)\n--\n\nReturns how, where and when the model was run: texts by name.")},
+    {"notes", model_notes, METH_NOARGS, PyDoc_STR("notes($self, /)\n--\n\nReturns the notes of the report.")},
     {NULL, NULL, 0, NULL},
 };
 

@@ -44,12 +44,12 @@ static PyObject *recording_part(PyObject *module, PyObject *file) {
 
 PyMethodDef lmx_page_methods[] = {
     {"page", page, METH_VARARGS,
-     PyDoc_STR("page($module, of, ran, flops, moved, before, part, /)\n--\n\nThe report as one HTML file, or "
-               "the part of it that a notebook shows. `of` and `before`, what it is compared with or None: "
-               "costs, or the name of a saved report as bytes; `ran`: why only a part of the model ran, or "
-               "None; flops and moved are the machine's roof.")},
+     PyDoc_STR("page($module, of, ran, flops, moved, before, part, /)\n--\n\nReturns the report as one HTML "
+               "file, or a `part` of it for a notebook. `of` and `before` (what it is compared with, or "
+               "None) are Costs, or names of saved reports as bytes. `ran`: why only a part of the model "
+               "ran, or None. `flops` and `moved`: the machine's peaks per second.")},
     {"recording_part", recording_part, METH_O,
-     PyDoc_STR("recording_part($module, file, /)\n--\n\nWhat a notebook shows of the newest run of a "
-               "recording, whose name is bytes.")},
+     PyDoc_STR("recording_part($module, file, /)\n--\n\nReturns the newest run of a recording for a "
+               "notebook. `file` is its name as bytes.")},
     {NULL, NULL, 0, NULL},
 };

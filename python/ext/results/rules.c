@@ -147,10 +147,13 @@ static PyObject *own_op_kind(PyObject *module, PyObject *args) {
 
 PyMethodDef lmx_own_methods[] = {
     {"read_rules", own_read, METH_VARARGS,
-     PyDoc_STR("read_rules($module, text, origin, /)\n--\n\nRules in a text: names and formulas by metric.")},
+     PyDoc_STR("read_rules($module, text, origin, /)\n--\n\nReads the rules in a text. Returns names, and "
+               "formulas by metric.")},
     {"check_rule", own_check, METH_O,
-     PyDoc_STR("check_rule($module, rule, /)\n--\n\nThe name that a rule (name, formulas, asks) serves.")},
+     PyDoc_STR(
+         "check_rule($module, rule, /)\n--\n\nReturns the name that a rule (name, formulas, asks) is for.")},
     {"op_kind", own_op_kind, METH_VARARGS,
-     PyDoc_STR("op_kind($module, name, /)\n--\n\nThe kind of an operator, or None without a word.")},
+     PyDoc_STR("op_kind($module, name, /)\n--\n\nReturns the kind of an operator, or None if its name is not "
+               "known.")},
     {NULL, NULL, 0, NULL},
 };

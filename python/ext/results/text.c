@@ -108,57 +108,56 @@ static PyObject *text_table(PyObject *module, PyObject *args) {
 
 PyMethodDef lmx_text_methods[] = {
     {"version", text_version, METH_NOARGS,
-     PyDoc_STR("version($module, /)\n--\n\nThe version of the library.")},
+     PyDoc_STR("version($module, /)\n--\n\nReturns the version of the library.")},
     {"conventions", text_conventions, METH_NOARGS,
-     PyDoc_STR("conventions($module, /)\n--\n\nEvery convention: its name and source, whether it is the "
+     PyDoc_STR("conventions($module, /)\n--\n\nReturns every convention: name, source, whether it is the "
                "default, and whether it counts operators.")},
     {"rules", text_rules, METH_VARARGS,
-     PyDoc_STR("rules($module, convention, /)\n--\n\nThe rules of a convention.")},
+     PyDoc_STR("rules($module, convention, /)\n--\n\nReturns the rules of a convention.")},
     {"diff", lmx_diff, METH_VARARGS,
-     PyDoc_STR(
-         "diff($module, before, ran, after, ran_after, kind, by, width, exact, rows, depth, "
-         "/)\n--\n\nWhat differs between costs, or files as bytes. `ran`: why only a part ran, or None.")},
+     PyDoc_STR("diff($module, before, ran, after, ran_after, kind, by, width, exact, rows, depth, "
+               "/)\n--\n\nReturns the difference of two Costs, or of two files named as bytes. `ran`: why "
+               "only a part ran, or None.")},
     {"table", text_table, METH_VARARGS,
-     PyDoc_STR("table($module, rows, width, /)\n--\n\nTexts as a table, the titles first.")},
+     PyDoc_STR(
+         "table($module, rows, width, /)\n--\n\nReturns texts as a table. The first row has the titles.")},
     {"text_count", text_count, METH_VARARGS,
-     PyDoc_STR(
-         "text_count($module, count, exact=False, /)\n--\n\nA count as text: '1.81 G', '>= 1.81 G', '?'.")},
+     PyDoc_STR("text_count($module, count, exact=False, /)\n--\n\nReturns a count as text: '1.81 G', '>= "
+               "1.81 G', '?'.")},
     {"text_bytes", text_bytes, METH_VARARGS,
-     PyDoc_STR("text_bytes($module, count, /)\n--\n\nBytes as text: '97.7 MiB'.")},
+     PyDoc_STR("text_bytes($module, count, /)\n--\n\nReturns bytes as text: '97.7 MiB'.")},
     {"pretend_device", lmx_pretend_device, METH_O,
-     PyDoc_STR("pretend_device($module, address, /)\n--\n\nA test's table of functions in a GPU's place.")},
+     PyDoc_STR(
+         "pretend_device($module, address, /)\n--\n\nUses a test's table of functions instead of a GPU's.")},
     {"probe_memory", lmx_probe_memory, METH_NOARGS,
-     PyDoc_STR("probe_memory($module, /)\n--\n\nWhy memory can't be measured, or None.")},
+     PyDoc_STR("probe_memory($module, /)\n--\n\nReturns why memory can't be measured, or None.")},
     {"taken", lmx_kernel_memory, METH_VARARGS,
-     PyDoc_STR(
-         "taken($module, function, args, kwargs, /)\n--\n\nThe most bytes that torch's allocator for "
-         "the CPU had handed out at one time during this call, how many it still had at its end, and what "
-         "came out.")},
+     PyDoc_STR("taken($module, function, args, kwargs, /)\n--\n\nCalls `function`. Returns the peak bytes of "
+               "torch's CPU allocator during the call, those still allocated at its end, and the result.")},
     {"describe_status", lmx_describe_status, METH_NOARGS,
-     PyDoc_STR("describe_status($module, /)\n--\n\nHow tensors are described, and why.")},
+     PyDoc_STR("describe_status($module, /)\n--\n\nReturns how tensors are described, and why.")},
     {"scan_values", lmx_scan_values, METH_VARARGS,
-     PyDoc_STR("scan_values($module, address, dtype, n, repeats=1, stats=False, /)\n--\n\nHow many NaN and "
-               "Inf lie there, and "
-               "the index of the first.")},
+     PyDoc_STR("scan_values($module, address, dtype, n, repeats=1, stats=False, /)\n--\n\nReturns the "
+               "numbers of NaN and Inf at an address, and the index of the first.")},
     {"rest", lmx_rest, METH_O,
-     PyDoc_STR(
-         "rest($module, wanted, /)\n--\n\nAfter True, until False was given as often, what a capture puts "
-         "in torch.nn.Module is there, and stays when none is open.")},
+     PyDoc_STR("rest($module, wanted, /)\n--\n\nKeeps lamina's entry in torch.nn.Module while no capture is "
+               "open, from a call with True until as many calls with False.")},
     {"behind", lmx_behind, METH_O,
-     PyDoc_STR("behind($module, function, /)\n--\n\nWhat an entry for captures calls; any other function as "
-               "it is.")},
+     PyDoc_STR("behind($module, function, /)\n--\n\nReturns the function that lamina's entry calls; any "
+               "other function is returned unchanged.")},
     {"in_place", lmx_in_place, METH_NOARGS,
-     PyDoc_STR("in_place($module, /)\n--\n\nTrue while calls of modules reach a capture, or would.")},
+     PyDoc_STR("in_place($module, /)\n--\n\nReturns True while calls of modules reach a capture, or would "
+               "reach one.")},
     {"find", lmx_find_roots, METH_O,
-     PyDoc_STR("find($module, finder, /)\n--\n\nWhile calls of modules reach C between captures, asks "
-               "`finder` about each module that is called outside any other: None, or what to call instead. "
-               "find(None) ends that.")},
+     PyDoc_STR("find($module, finder, /)\n--\n\nCalls finder(module) for each module that is called outside "
+               "any other, while calls reach C and no capture is open. It returns None, or a function to "
+               "call instead. find(None) ends this.")},
     {"within_found", lmx_within_found, METH_NOARGS,
-     PyDoc_STR("within_found($module, /)\n--\n\nTrue where a call of which a finder was asked is under way "
-               "in this thread.")},
+     PyDoc_STR("within_found($module, /)\n--\n\nReturns True during a call for which a finder was called, in "
+               "this thread.")},
     {"one_call", lmx_one_call, METH_VARARGS,
-     PyDoc_STR("one_call($module, root, inputs, output, /)\n--\n\nA model that is this one module with this "
-               "one call.")},
+     PyDoc_STR("one_call($module, root, inputs, output, /)\n--\n\nReturns a Model that is this module alone, "
+               "with this one call.")},
     {"command", lmx_command, METH_VARARGS,
      PyDoc_STR("command($module, argv, host, /)\n--\n\nRuns one command line and returns its exit code.")},
     {NULL, NULL, 0, NULL},
