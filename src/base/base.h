@@ -135,6 +135,9 @@ lam_sink lmi_buf_sink(lmi_buf *b); /* a sink that adds to `b` */
  * valid UTF-8 is one LMI_BAD_UTF8. */
 #define LMI_BAD_UTF8 UINT32_C(0xffffffff)
 size_t lmi_utf8(const char *s, uint32_t *code);
+/* True for controls (C0, DEL, C1), line separators and marks that change the direction of writing: they can
+ * make a terminal show another text than the real one. */
+bool lmi_drives_terminal(uint32_t code);
 /* Replaces, in place, characters that can control a terminal (controls, marks of direction) and invalid UTF-8
  * by '?'. Returns the new length, which is never greater. */
 size_t lmi_clean(char *s);

@@ -53,9 +53,7 @@ size_t lmi_utf8(const char *s, uint32_t *code) {
     return n;
 }
 
-/* True for controls (C0, DEL, C1), line separators and marks that change the direction of writing: they can
- * make a terminal show another text than the real one. */
-static bool drives_terminal(uint32_t c) {
+bool lmi_drives_terminal(uint32_t c) {
     return c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0x2028 || c == 0x2029 ||
            (c >= 0x202a && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069) || c == LMI_BAD_UTF8;
 }
@@ -65,7 +63,7 @@ size_t lmi_clean(char *s) {
     const char *from = s;
     uint32_t code;
     for (size_t n; (n = lmi_utf8(from, &code)) != 0; from += n) {
-        if (drives_terminal(code)) {
+        if (lmi_drives_terminal(code)) {
             *to++ = '?';
         } else {
             memmove(to, from, n);

@@ -50,8 +50,8 @@ void lmi_put_html(lmi_buf *b, const char *s) {
     }
 }
 
-/* Control characters are escaped, and bytes that are not UTF-8 become the replacement character: the result
- * is valid JSON. */
+/* Characters that drive a terminal are escaped, and bytes that are not UTF-8 become the replacement
+ * character: the result is valid JSON. */
 static void put_json(lmi_buf *b, const char *s, bool in_html) {
     if (!s) {
         lmi_put(b, "null");
@@ -62,8 +62,7 @@ static void put_json(lmi_buf *b, const char *s, bool in_html) {
     for (size_t n; (n = lmi_utf8(s, &code)) != 0; s += n) {
         if (code == LMI_BAD_UTF8)
             lmi_put(b, "\\ufffd");
-        else if (code < 0x20 || code == 0x7f ||
-                 (in_html && (code == '<' || code == 0x2028 || code == 0x2029)))
+        else if (lmi_drives_terminal(code) || (in_html && code == '<'))
             lmi_putf(b, "\\u%04x", (unsigned)code);
         else if (code == '"' || code == '\\')
             lmi_putf(b, "\\%c", (char)code);

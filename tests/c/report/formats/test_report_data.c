@@ -11,7 +11,7 @@
 static const char *const names[] = {
     "plain",       "comma,quote\"", "new\nline\r",        "\x1b[31mred\x1b[0m",
     "|pipe|`tick", "<b>&\"'</b>",   "broken\xff\xc3\x28", "back\\slash\\",
-    "\u5c42*_",    "=1+1",          "\x7f\x01",           "</span></div>"};
+    "\u5c42*_",    "=1+1",          "\x7f\xc2\x9b\u202e", "</span></div>"};
 enum { N_NAMES = sizeof names / sizeof *names };
 
 static lam_model *hostile(void) {
@@ -60,6 +60,7 @@ static void json_fields(void **state) {
     show(c, &o);
     assert_true(has("\"name\": \"comma,quote\\\"\""));
     assert_true(has("\"name\": \"new\\u000aline\\u000d\""));
+    assert_true(has("\"name\": \"\\u007f\\u009b\\u202e\""));
     assert_true(has("\"name\": \"broken\\ufffd\\ufffd(\""));
     assert_true(has(
         "\"name\": \"key,<word>\", \"position\": null, \"dtype\": null, \"device\": null, \"shape\": null}"));
