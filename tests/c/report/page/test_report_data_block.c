@@ -74,7 +74,7 @@ static void test_odd_characters(void **unused) {
     shown_as("\xf4\x90\x80\x80", "\\ufffd\\ufffd\\ufffd\\ufffd"); /* past U+10FFFF */
     shown_as("cut \xe2\x82", "cut \\ufffd\\ufffd");
     shown_as("\xe2\x80\xa8\xe2\x80\xa9\xe2\x80\xaa",
-             "\\u2028\\u2029\xe2\x80\xaa"); /* lines and paragraphs end */
+             "\\u2028\\u2029\\u202a"); /* lines and paragraphs end, the direction changes */
     shown_as("\xf0\x9f\x94\xa5 \xd7\xa9", "\xf0\x9f\x94\xa5 \xd7\xa9");
     shown_as("</script><!--", "\\u003c/script>\\u003c!--");
     shown_as("", "");
