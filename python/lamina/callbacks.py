@@ -19,7 +19,7 @@ The numbers, all of one recorded step of this process:
 ``lamina/tokens_per_s``     tokens a second, if the batch has ``input_ids``
 ``lamina/peak_memory``      the most memory in use at one moment, in bytes, the GPU's if the model is on one
 ``lamina/nonfinite``        the number of findings of NaN and Inf
-``lamina/first_bad/NAME``   1, where NAME is the layer that made the first one
+``lamina/first_bad/NAME``   1, where NAME is the layer that made the first one, or ``(no layer)``
 ==========================  ==================================================================================
 
 An unknown number is left out. If an operator could not be counted, FLOPs and MFU are lower bounds
@@ -196,7 +196,8 @@ class StepMeter:
         self.first_bad = None
         metrics = {"lamina/nonfinite": float(findings)}
         if first is not None:
-            self.first_bad = "(no layer)" if first.path is None else first.path or "(the model)"
+            none = first.input or first.path is None  # it came in with an input, or no layer had it
+            self.first_bad = "(no layer)" if none else first.path or "(the model)"
             metrics[f"lamina/first_bad/{self.first_bad}"] = 1.0
             if self.first_bad not in self._told and sys.stderr is not None:
                 self._told.add(self.first_bad)
