@@ -156,7 +156,7 @@ def looks(
 
     unknown = [name for name in options if name not in Look.__annotations__]
     if unknown:
-        raise TypeError(_no_option(unknown[0], [*getattr(of, "__kwdefaults__", ()), *Look.__annotations__]))
+        raise TypeError(_no_option(unknown[0], of, list(Look.__annotations__)))
     if not health and not any(options.values()):
         return None
     if dry:
@@ -170,12 +170,15 @@ def looks(
 INPUTS = ("input_size", "input_shape", "input_data", "input", "inputs", "input_res", "example_inputs", "x")
 
 
-def _no_option(name: str, known: list[str]) -> str:
+def _no_option(name: str, of: Callable[..., object] | None, looked: list[str]) -> str:
     from difflib import get_close_matches
 
     what = f"there is no option {name!r}"
-    if near := get_close_matches(name, known, n=1):
+    if near := get_close_matches(name, [*getattr(of, "__kwdefaults__", ()), *looked], n=1):
         return f"{what}; did you mean {near[0]}?"
+    if of is capture:  # the block calls the model
+        of_report = name in ("convention", *(Capture.report.__kwdefaults__ or ()))
+        return f"{what}; it is one of cap.report({name}=...)" if of_report else what
     by_name = f"what the model takes by name goes into kwargs, as {{{name!r}: ...}}"
     if name in INPUTS:
         return f"{what}; give the input itself, lamina.inspect(model, torch.rand(1, 3, 224, 224)); {by_name}"

@@ -117,6 +117,8 @@ def test_arguments_of_the_wrong_type_are_told_so():
         (lambda: lamina.inspect(net, x(), convetion="exact"), r"'convetion'; did you mean convention\?$"),
         (lambda: lamina.inspect(net, x(), stat=True), r"did you mean stats\?"),
         (lambda: lamina.capture(net, helth=True), r"did you mean health\?"),
+        (lambda: lamina.capture(net, depth=1), r"option 'depth'; it is one of cap.report\(depth=\.\.\.\)$"),
+        (lambda: lamina.capture(net, backward=True), r"no option 'backward'$"),
         (lambda: lamina.inspect(net, [x()]), r"args is a list; give a tensor, several .*\(model, \(x, y\)\)"),
         (
             lambda: lamina.inspect(net, [3, 4]),
