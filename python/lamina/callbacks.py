@@ -36,7 +36,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import _lamina
 from ._base.check import check_module
-from ._inspect import capture
+from ._inspect import NOT_CALLED, capture
 from ._watch import EVERY, MOST_EVERY
 
 if TYPE_CHECKING:
@@ -230,7 +230,8 @@ def _wait_for_gpu() -> None:
 def _times(report: Report, seconds: float) -> dict[str, float]:
     spent = [row.time.device or row.time for row in report.rows if row.time is not None]
     metrics: dict[str, float] = {}
-    for phase in ("forward", "backward", "recompute"):
+    called = NOT_CALLED not in report.notes  # compiled code may be called in the model's place
+    for phase in ("forward", "backward", "recompute") if called else ():
         parts: list[Spent] = [getattr(each, phase) for each in spent]
         if any(part.self is None for part in parts):
             continue
@@ -359,7 +360,9 @@ class _TrainerHooks:
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         self._end()
-        self.meter = StepMeter(self._trainer.model, **self._options)
+        model, wrapped = self._trainer.model, getattr(self._trainer, "model_wrapped", None)
+        compiled = hasattr(wrapped, "_orig_mod")  # then the model itself is not called
+        self.meter = StepMeter(wrapped if compiled else model, **self._options)
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         self._end()

@@ -180,6 +180,13 @@ def test_a_compiled_model():
         assert {"flops", "flops_at_least"} & names(metrics)
 
 
+def test_a_model_that_is_not_called_has_no_times():
+    model, meter = net(), StepMeter(net())
+    [(_, metrics)] = loop(meter, model, 1)
+    assert "lamina/step_ms" in metrics
+    assert not {"forward_ms", "backward_ms", "other_ms"} & names(metrics)
+
+
 def test_an_exception_propagates_and_leaves_nothing():
     model, before = net(), module_call()
     meter = StepMeter(model, every=1)
@@ -453,6 +460,16 @@ def test_trainers_flops_are_those_of_a_capture(tmp_path):
     report = cap.report()
     counted = report.flops + report.backward.flops
     assert counted < logs["lamina/flops"] < counted + 4 * report.params  # it clips the gradients too
+
+
+def test_a_trainer_that_compiles(tmp_path):
+    trainer, _ = trainer_of(tmp_path, every=2)
+    compiled = torch.compile(trainer.model, backend="eager")
+    trainer._wrap_model = lambda *_, **__: compiled
+    trainer.train()
+    logged = [logs for logs in trainer.state.log_history if names(logs)]
+    assert len(logged) == 2
+    assert all(logs["lamina/forward_ms"] > 0 for logs in logged)
 
 
 @pytest.mark.parametrize("how", ["fails", "wrecked"])
