@@ -545,6 +545,17 @@ def test_leaves_outside_the_model_get_no_gradient():
     assert free.grad is None
 
 
+def test_the_gradient_of_a_parameter_whose_values_are_elsewhere_stays():
+    layer = nn.Linear(4, 2, bias=False)
+    layer(torch.ones(1, 4)).sum().backward()
+    whole, was, none = layer.weight.data, layer.weight.grad, torch.empty(0)
+    layer.register_forward_pre_hook(lambda *_: setattr(layer.weight, "data", whole))
+    layer.register_forward_hook(lambda *_: setattr(layer.weight, "data", none))
+    with pytest.raises(RuntimeError, match="must match"):  # the layer's own
+        exact(layer, torch.ones(3, 4), backward=True)
+    assert layer.weight.grad is was
+
+
 def test_an_optimizer_in_the_backward_does_not_step():
     layer = nn.Linear(4, 4)
     steps = []

@@ -58,6 +58,16 @@ def leaves(tensors: Iterable[Any]) -> list[Any]:
     return found
 
 
+def _set_gradient(tensor: Any, grad: Any) -> None:
+    """Sets ``tensor.grad``, also if the parameter's values are elsewhere now, as under ZeRO-3: torch takes no
+    gradient of another size."""
+    if grad is None or grad.shape == tensor.shape:
+        tensor.grad = grad
+        return
+    own, tensor.data = tensor.data, grad.detach()
+    tensor.grad, tensor.data = grad, own
+
+
 @contextmanager
 def no_gradients_left(tensors: Iterable[Any]) -> Iterator[None]:
     """In the block every ``grad`` of ``tensors`` is None; after the block it is the same object as before.
@@ -76,7 +86,7 @@ def no_gradients_left(tensors: Iterable[Any]) -> Iterator[None]:
     finally:
         for tensor, grad in kept.values():
             if grad is not None or tensor.grad is not None:
-                tensor.grad = grad
+                _set_gradient(tensor, grad)
         for hook, was in silenced:
             hook.update(was)
 
