@@ -657,6 +657,16 @@ def test_packed_weights_are_unpacked_into_real_memory():
     assert caught.value.lamina_report.parameters["packed"] == 128 * (128 * 9 + 1)
 
 
+@pytest.mark.parametrize("layout", [torch.sparse_coo, torch.sparse_csr])
+def test_sparse_tensors_end_it(layout):
+    net = nn.Linear(4, 4, bias=False)
+    net.weight = nn.Parameter(net.weight.detach().to_sparse(layout=layout), requires_grad=False)
+    with pytest.raises(NeedsValuesError, match=f"it works on a Parameter with {layout}"):
+        lamina.inspect(net, torch.rand(2, 4), dry=True)
+    with pytest.raises(NeedsValuesError, match=f"it works on a Tensor with {layout}"):
+        lamina.inspect(nn.ReLU(), torch.eye(4).to_sparse(layout=layout), dry=True)
+
+
 def test_an_operator_that_runs_functions_ends_it():
     class Branches(nn.Module):
         def forward(self, x):

@@ -186,10 +186,13 @@ static PyObject *copy_of(lmx_dry *d, PyObject *tensor) {
 }
 
 static PyObject *new_fake_of(lmx_dry *d, PyObject *tensor) {
+    void *handle = (char *)tensor + d->st->torch.offset;
     lmx_plain p;
+    lmx_sparse sparse; /* torch gives a sparse tensor in coordinates strides, as if it were dense */
     int32_t device = -1;
     if (!lmx_plain_of(d, tensor, &p)) return NULL;
-    d->st->torch.shim.device((char *)tensor + d->st->torch.offset, &device);
+    if (lmx_sparse_of(lmx_layout_of(d->st), &d->st->torch.shim, handle, &sparse)) return NULL;
+    d->st->torch.shim.device(handle, &device);
     PyObject *grad = PyObject_GetAttr(tensor, d->st->n_requires_grad);
     if (!grad) return NULL;
     bool is_parameter = PyType_IsSubtype(Py_TYPE(tensor), d->st->torch.parameter);
