@@ -185,7 +185,8 @@ def test_gradients_of_a_view_that_is_written_to_are_unknown():
     net = nn.Sequential(nn.Linear(4, 4), nn.Flatten(0, 1), spoil, nn.Linear(4, 2))
     seen = infos(watched(net, lambda net: net(torch.rand(2, 4, 4)).sum().backward()).layers[0])
     assert not net[0].weight.grad.isfinite().all()
-    assert [seen[p]["grad_out_nan"] for p in "0123"] == [None, None, False, False]
+    assert seen["0"]["grad_out_nan"] is not False  # True if this torch's Linear returns no view
+    assert [seen[p]["grad_out_nan"] for p in "123"] == [None, False, False]
     assert seen["1"]["grad_out_shape"] == [[8, 4]]
 
 
