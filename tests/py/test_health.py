@@ -345,6 +345,27 @@ def test_what_can_not_be_looked_at_is_unknown():
     assert [call.forward for call in health.calls] == ["fine", "fine", "unknown", "fine"]
 
 
+class Stands(torch.Tensor):
+    """For a part of a longer tensor, as a sharded gradient may; it has no memory of its own."""
+
+    @staticmethod
+    def __new__(cls, part):
+        return torch.Tensor._make_wrapper_subclass(cls, part.shape, part.stride(), 128, dtype=part.dtype)
+
+    def __init__(self, part):
+        self.part = part
+
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+        return func(*[each.part if isinstance(each, cls) else each for each in args], **kwargs or {})
+
+
+def test_a_tensor_that_stands_for_another_is_not_read():
+    with lamina.capture(nn.Identity(), health=True) as cap:
+        Stands(torch.ones(4, 4)) / 0
+    assert cap.report().health.first.op == "aten::div"
+
+
 @pytest.mark.parametrize(
     "dtype", ["float64", "float32", "float16", "bfloat16", "float8_e5m2", "float8_e4m3fn"]
 )

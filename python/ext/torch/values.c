@@ -47,6 +47,16 @@ static lmx_seen read_values(const lmx_looker *k, const where *at, lmx_look *out)
     return LMX_SEEN;
 }
 
+static uint64_t begin_of(const where *at) {
+    return (uint64_t)(uintptr_t)at->v.data - (uint64_t)(at->offset * item_bytes(at->v.dtype));
+}
+
+/* True if the values are in memory. A tensor that stands for others, such as a DTensor, has none: its address
+ * is its offset alone. */
+static bool has_values(const where *at) {
+    return at->v.data && inside(&at->v, at->offset, at->storage) && begin_of(at);
+}
+
 /* Reads long ones without the GIL: the caller holds the tensor. */
 static lmx_seen read_checked(const lmx_looker *k, const where *at, bool gil, lmx_look *out) {
     const lam_values *v = &at->v;
@@ -54,7 +64,7 @@ static lmx_seen read_checked(const lmx_looker *k, const where *at, bool gil, lmx
     out->gpu = at->gpu >= 0;
     out->data = (uint64_t)(uintptr_t)v->data;
     if (n == 0) return LMX_NEVER_BAD;
-    if (n < 0 || !v->data || !inside(v, at->offset, at->storage)) return LMX_NOT_TO_READ;
+    if (n < 0 || !has_values(at)) return LMX_NOT_TO_READ;
     out->bytes = n * item_bytes(v->dtype);
     if (!gil || (out->bytes < LONG && at->gpu < 0)) return read_values(k, at, out);
     PyThreadState *state = PyEval_SaveThread();
@@ -112,7 +122,7 @@ bool lmx_mask_at(const lmx_layout *l, const lmx_shim *s, const void *handle, lam
     if (!s->negated || s->negated(h)) return false;
     if (s->dtype(h, &dtype) || !find_values(l, s, NULL, h, dtype, &at)) return false;
     int64_t n = count_of(&at.v);
-    if (n < 0 || (n > 0 && (!at.v.data || !inside(&at.v, at.offset, at.storage)))) return false;
+    if (n < 0 || (n > 0 && !has_values(&at))) return false;
     return lam_values_mask(&at.v, out, NULL) == LAM_OK;
 }
 
@@ -123,10 +133,6 @@ static void clear(lmx_look *out) {
     out->whole = out->gpu = false;
     out->dtype = out->ndim = -1;
     out->stats = (lam_stats){0};
-}
-
-static uint64_t begin_of(const where *at) {
-    return (uint64_t)(uintptr_t)at->v.data - (uint64_t)(at->offset * item_bytes(at->v.dtype));
 }
 
 uint64_t lmx_look_storage(const lmx_looker *k, const void *handle) {
