@@ -778,6 +778,26 @@ class Counts(nn.Module):
         return x
 
 
+@watched
+@pytest.mark.parametrize(
+    "ids",
+    [
+        torch.arange(12).view(3, 4)[:, :-1],
+        torch.arange(6).view(2, 3).mT,
+        torch.arange(3).expand(2, 3),
+        torch.tensor(1),
+        torch.zeros(0, 3, dtype=torch.int64),
+    ],
+    ids=["gaps", "turned", "overlap", "one", "none"],
+)
+def test_known_values_lie_as_they_did(ids):
+    class Copies(nn.Module):
+        def forward(self, ids):
+            return ids.contiguous() + 1
+
+    same(Copies(), ids, convention="exact")
+
+
 def test_small_whole_numbers_are_known_and_stay_as_they_were():
     net = Counts()
     n = torch.tensor([2, 3])

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { STRIDED = 0, LINE = 64, KNOWN_VALUES = 1 << 16 };
+enum { STRIDED = 0, LINE = 64, KNOWN_VALUES = 1 << 16, KNOWN_BYTES = 1 << 26 };
 static const uint64_t REGION = (uint64_t)1 << 44; /* bytes of addresses; not of memory */
 
 /* == making one ======================================================================================== */
@@ -154,7 +154,7 @@ static bool keeps_values(const lmx_plain *p, int32_t device, bool is_parameter) 
     for (int32_t i = 0; i < p->ndim && n <= KNOWN_VALUES; i++)
         n *= p->sizes[i] > KNOWN_VALUES ? KNOWN_VALUES + 1 : p->sizes[i];
     bool whole = strncmp(name, "int", 3) == 0 || strncmp(name, "uint", 4) == 0 || strcmp(name, "bool") == 0;
-    return device == LMX_CPU && !is_parameter && whole && n <= KNOWN_VALUES;
+    return device == LMX_CPU && !is_parameter && whole && n <= KNOWN_VALUES && span(p) <= KNOWN_BYTES;
 }
 
 static bool is_real_number(int32_t dtype) {
@@ -175,13 +175,30 @@ static bool copy_attributes(lmx_dry *d, PyObject *from, PyObject *to, bool is_pa
     return ok;
 }
 
-/* A tensor with known values has its own memory. */
-static PyObject *copy_of(lmx_dry *d, PyObject *tensor) {
+static PyObject *tuple_of(const int64_t *numbers, int32_t n) {
+    PyObject *tuple = PyTuple_New(n);
+    for (int32_t i = 0; tuple && i < n; i++) {
+        PyObject *number = PyLong_FromLongLong(numbers[i]);
+        if (!number || PyTuple_SetItem(tuple, i, number)) Py_CLEAR(tuple);
+    }
+    return tuple;
+}
+
+/* A tensor with known values has its own memory, copied from the first element to the last: torch's copy of
+ * the tensor itself would close gaps between elements. */
+static PyObject *copy_of(lmx_dry *d, PyObject *tensor, const lmx_plain *p) {
+    long long n = (long long)(span(p) * 8 / (uint64_t)lam_dtype_bits(p->dtype));
     PyObject *detached = PyObject_CallMethodObjArgs(tensor, d->st->n_detach, NULL);
-    PyObject *clone = detached ? PyObject_CallMethodObjArgs(detached, d->st->n_clone, NULL) : NULL;
-    PyObject *known = clone ? as_subclass(d, d->known, clone, false) : NULL;
+    PyObject *line = detached ? PyObject_CallMethod(detached, "as_strided", "((L)(i))", n, 1) : NULL;
+    PyObject *clone = line ? PyObject_CallMethodObjArgs(line, d->st->n_clone, NULL) : NULL;
+    PyObject *copy = clone ? PyObject_CallMethod(clone, "as_strided", "NN", tuple_of(p->sizes, p->ndim),
+                                                 tuple_of(p->strides, p->ndim))
+                           : NULL;
+    PyObject *known = copy ? as_subclass(d, d->known, copy, false) : NULL;
     Py_XDECREF(detached);
+    Py_XDECREF(line);
     Py_XDECREF(clone);
+    Py_XDECREF(copy);
     return known;
 }
 
@@ -198,7 +215,7 @@ static PyObject *new_fake_of(lmx_dry *d, PyObject *tensor) {
     bool is_parameter = PyType_IsSubtype(Py_TYPE(tensor), d->st->torch.parameter);
     if (d->dtype >= 0 && is_real_number(p.dtype)) p.dtype = d->dtype;
     d->given = true;
-    PyObject *fake = keeps_values(&p, device, is_parameter) ? copy_of(d, tensor)
+    PyObject *fake = keeps_values(&p, device, is_parameter) ? copy_of(d, tensor, &p)
                                                             : lmx_fake(d, d->fake, &p, grad == Py_True);
     d->given = false;
     Py_DECREF(grad);
