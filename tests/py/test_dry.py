@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import resource
 import threading
@@ -112,6 +113,16 @@ def test_backward(name):
 def test_a_gradient_of_the_input_that_is_not_requested_does_not_count(kind, training):
     net = kind(3, affine=True).train(training)
     same(net, torch.rand(2, 3, 4, 4), convention="exact", backward=True)
+
+
+@watched
+@pytest.mark.parametrize("weights", [torch.bfloat16, torch.float32])
+@pytest.mark.parametrize("layer", [nn.LayerNorm(4), nn.GroupNorm(2, 4), nn.BatchNorm1d(4)])
+def test_statistics_have_the_type_of_a_real_run(layer, weights):
+    net, x = copy.deepcopy(layer).to(weights), torch.rand(2, 4, 4, dtype=torch.bfloat16)
+    dry = same(net, x, convention="exact", backward=True)
+    real = lamina.inspect(net, x, backward=True)
+    assert (dry.bytes, dry.backward.bytes) == (real.bytes, real.backward.bytes)
 
 
 @watched

@@ -64,6 +64,15 @@ EMPTY = {
     "aten::_linalg_svd": (2, "compute_uv", (0, 2)),
     "aten::_linalg_eigh": (2, "compute_v", (1,)),
 }
+# The CPU returns the statistics of these in the type of the input, or in float32 if a weight is of that type;
+# torch's shape functions do not.
+STATISTICS = (
+    "aten::native_layer_norm",
+    "aten::native_group_norm",
+    "aten::native_batch_norm",
+    "aten::_native_batch_norm_legit",
+    "aten::_batch_norm_with_update",
+)
 ONEDNN = ("Mkldnn", "MkldnnTranspose", "???")  # its convolutions; torch has no name for the transposed one
 RECURRENT = ("aten::mkldnn_rnn_layer", "aten::mkldnn_rnn_layer_backward")
 _workspaces: dict[Any, Any] = {}  # bytes that oneDNN keeps of a forward, by type and shapes; "rule": it fits
@@ -360,12 +369,13 @@ class _Run:
             made = [self._by_meta(empty, (args[at],), {}) for at in AS_ARGUMENT[operator.name]]
             return tuple(made) if len(made) > 1 else made[0]
         if operator.name in EMPTY and not known:
-            return self._with_empty(function, args, kwargs)
+            return self._in_type(operator.name, seen, self._with_empty(function, args, kwargs))
         if known:
             return self._compute(function, args, kwargs)
         out = self._by_meta(function, args, kwargs)
         if operator.name == "aten::convolution_backward":
             return self._by_channels(args, self._with_weight(args, out))
+        out = self._in_type(operator.name, seen, out)
         return self._by_columns(operator.name, out) if operator.name in BY_COLUMNS else out
 
     def _opened(self, function: Any, schema: Any) -> Any:
@@ -538,6 +548,18 @@ class _Run:
             return self._by_columns(function._schema.name, out)
         none = {at: self.torch.empty((0,), dtype=out[at].dtype, device="meta") for at in unwanted}
         return tuple(self.core.like(none[at]) if at in none else each for at, each in enumerate(out))
+
+    def _in_type(self, name: str, seen: list[Any], out: Any) -> Any:
+        """The results of a normalisation, with its statistics in the type of a real run."""
+        torch = self.torch
+        if name not in STATISTICS:
+            return out
+        dtype = torch.float32 if any(t.dtype is torch.float32 for t in seen) else seen[0].dtype
+        if out[1].dtype is dtype:
+            return out
+        with torch._C._DisableTorchDispatch():
+            made = [self.core.like(torch.empty(t.shape, dtype=dtype, device="meta")) for t in out[1:3]]
+        return out[0], *made, *out[3:]
 
     def _by_columns(self, name: str, out: tuple[Any, ...]) -> tuple[Any, ...]:
         which = BY_COLUMNS.get(name, ())
