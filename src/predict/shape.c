@@ -430,8 +430,8 @@ static int32_t bag_results(const asked *a, bool forward_only, lam_result *out) {
         return 0;
     const lam_op_arg *weights = tensor(a, 6); /* only a sum has them */
     if (a->n_tensors != (weights ? 4 : 3) || (weights && (mode != 0 || weights->dtype != a->dtype))) return 0;
-    if (mode < 0 || mode > 2 || a->dtype != FLOAT || offsets->sizes[0] < 1) return 0;
-    bool fast = mode == 0 && padding < 0;
+    if (mode < 0 || mode > 2 || offsets->sizes[0] < 1) return 0;
+    bool fast = mode == 0 && padding < 0 && a->dtype != DOUBLE;
     int64_t bags = offsets->sizes[0] - (last != 0), width = table->sizes[1];
     for (int32_t i = 0; i < 4; i++) give(a, &out[i], 1)->dtype = offsets->dtype;
     out[0].dtype = a->dtype;

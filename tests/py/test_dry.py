@@ -126,6 +126,13 @@ def test_statistics_have_the_type_of_a_real_run(layer, weights):
 
 
 @watched
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+def test_bags_of_other_types(dtype):
+    net = nn.EmbeddingBag(10, 4, mode="sum", dtype=dtype)
+    same(net, torch.arange(10).view(2, 5), convention="exact", backward=True)
+
+
+@watched
 @pytest.mark.parametrize("kind", [nn.Conv2d, nn.ConvTranspose1d])
 def test_a_frozen_weight_has_its_gradient_computed_with_that_of_the_bias(kind):
     net = kind(3, 4, 3)

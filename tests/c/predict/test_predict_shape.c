@@ -181,6 +181,13 @@ static void tables(void **state) {
     GIVES(3, 2);
     assert_int_equal(shapes_of("aten::_embedding_bag_forward_only", bags, 9), 4);
     GIVES(2, 3);
+    bags[0] = of_type(bags[0], HALF);
+    assert_int_equal(shapes_of("aten::_embedding_bag", bags, 9), 4);
+    GIVES(1, 0);
+    bags[0] = of_type(bags[0], 7); /* float64 has no fast path */
+    assert_int_equal(shapes_of("aten::_embedding_bag", bags, 9), 4);
+    GIVES(1, 12);
+    bags[0] = T(0, 10, 4);
     bags[6] = T(6, 12);
     assert_int_equal(shapes_of("aten::_embedding_bag", bags, 9), 4);
     GIVES(1, 0);
