@@ -126,6 +126,14 @@ def test_statistics_have_the_type_of_a_real_run(layer, weights):
 
 
 @watched
+@pytest.mark.parametrize("shape", [(5, 3), (5, 3, 4, 2)])
+def test_the_gradient_of_a_turned_batch_lies_in_rows(shape):
+    x = torch.rand(shape).transpose(0, 1).requires_grad_()
+    net = (nn.BatchNorm1d if x.dim() == 2 else nn.BatchNorm2d)(5)
+    same(net, x, convention="exact", backward=True)
+
+
+@watched
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
 def test_bags_of_other_types(dtype):
     net = nn.EmbeddingBag(10, 4, mode="sum", dtype=dtype)

@@ -375,6 +375,8 @@ class _Run:
         out = self._by_meta(function, args, kwargs)
         if operator.name == "aten::convolution_backward":
             return self._by_channels(args, self._with_weight(args, out))
+        if operator.name == "aten::native_batch_norm_backward" and out[0] is not None:
+            return self._as_suggested(args[1], out[0]), *out[1:]
         out = self._in_type(operator.name, seen, out)
         return self._by_columns(operator.name, out) if operator.name in BY_COLUMNS else out
 
@@ -594,6 +596,13 @@ class _Run:
                 else self.core.like(torch.empty(g.shape, dtype=g.dtype, device="meta", memory_format=last))
                 for g in out
             )  # fmt: skip
+
+    def _as_suggested(self, x: Any, out: Any) -> Any:
+        """A result by channels if ``x`` is, else in rows; torch's shape function takes another's layout."""
+        torch, laid_out = self.torch, sys.modules["torch._prims_common"].suggest_memory_format
+        with torch._C._DisableTorchDispatch():
+            made = torch.empty(out.shape, dtype=out.dtype, device="meta", memory_format=laid_out(x))
+            return out if made.stride() == out.stride() else self.core.like(made)
 
     def in_columns(self, shape: Any, dtype: Any) -> Any:
         """A new fake tensor, whose matrices are stored by columns."""
