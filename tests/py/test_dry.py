@@ -126,11 +126,15 @@ def test_statistics_have_the_type_of_a_real_run(layer, weights):
 
 
 @watched
-@pytest.mark.parametrize("shape", [(5, 3), (5, 3, 4, 2)])
-def test_the_gradient_of_a_turned_batch_lies_in_rows(shape):
-    x = torch.rand(shape).transpose(0, 1).requires_grad_()
-    net = (nn.BatchNorm1d if x.dim() == 2 else nn.BatchNorm2d)(5)
-    same(net, x, convention="exact", backward=True)
+@pytest.mark.parametrize(
+    "layer",
+    [nn.BatchNorm2d(5), nn.LogSigmoid(), nn.ReflectionPad2d(1), nn.ReplicationPad2d(1)],
+    ids=lambda layer: type(layer).__name__,
+)
+@pytest.mark.parametrize("channels_last", [True, False])
+def test_a_gradient_is_laid_out_as_in_a_real_run(layer, channels_last):
+    x = torch.rand(3, 4, 2, 5).movedim(3, 1) if channels_last else torch.rand(5, 3, 4, 2).transpose(0, 1)
+    same(layer, x.requires_grad_(), convention="exact", backward=True)
 
 
 @watched

@@ -56,6 +56,16 @@ AS_ARGUMENT = {
 BY_VALUES = ("aten::_pack_padded_sequence",)
 # The CPU returns these with columns in order; torch's shape functions do not.
 BY_COLUMNS = {"aten::_linalg_svd": (0, 2), "aten::linalg_eig": (1,)}
+# The CPU lays out the first result of these as this argument, by channels or in rows; torch's shape functions
+# do not.
+BY_ARGUMENT = {
+    "aten::native_batch_norm_backward": 1,
+    "aten::log_sigmoid_backward": 0,
+    "aten::reflection_pad2d_backward": 1,
+    "aten::reflection_pad3d_backward": 1,
+    "aten::replication_pad2d_backward": 1,
+    "aten::replication_pad3d_backward": 1,
+}
 # The CPU leaves these results empty if a flag is off; torch's shape functions do not: the flag, those
 # results.
 EMPTY = {
@@ -375,8 +385,8 @@ class _Run:
         out = self._by_meta(function, args, kwargs)
         if operator.name == "aten::convolution_backward":
             return self._by_channels(args, self._with_weight(args, out))
-        if operator.name == "aten::native_batch_norm_backward" and out[0] is not None:
-            return self._as_suggested(args[1], out[0]), *out[1:]
+        if operator.name in BY_ARGUMENT:
+            return self._as_suggested(args[BY_ARGUMENT[operator.name]], out)
         out = self._in_type(operator.name, seen, out)
         return self._by_columns(operator.name, out) if operator.name in BY_COLUMNS else out
 
@@ -598,11 +608,15 @@ class _Run:
             )  # fmt: skip
 
     def _as_suggested(self, x: Any, out: Any) -> Any:
-        """A result by channels if ``x`` is, else in rows; torch's shape function takes another's layout."""
+        """The results, the first by channels if ``x`` is, else in rows."""
         torch, laid_out = self.torch, sys.modules["torch._prims_common"].suggest_memory_format
+        first = out[0] if isinstance(out, tuple) else out
+        if first is None:
+            return out
         with torch._C._DisableTorchDispatch():
-            made = torch.empty(out.shape, dtype=out.dtype, device="meta", memory_format=laid_out(x))
-            return out if made.stride() == out.stride() else self.core.like(made)
+            made = torch.empty(first.shape, dtype=first.dtype, device="meta", memory_format=laid_out(x))
+            made = first if made.stride() == first.stride() else self.core.like(made)
+        return (made, *out[1:]) if isinstance(out, tuple) else made
 
     def in_columns(self, shape: Any, dtype: Any) -> Any:
         """A new fake tensor, whose matrices are stored by columns."""
