@@ -186,6 +186,18 @@ def test_a_parameter_whose_data_was_swapped_gets_its_own_back(n):
     assert torch.equal(net.weight, was) == (n == 3)
 
 
+@pytest.mark.parametrize("n", [8, 1 << 12, 1 << 20])
+def test_memory_that_was_freed_is_not_read(n):
+    net = nn.Identity()
+    net.whole = torch.rand(n)
+    net.part = net.whole[n // 2 :]
+    snapshot = _lamina.Snapshot(net)
+    net.whole.untyped_storage().resize_(0)  # as FSDP does with the parameters of a layer after its call
+    told = snapshot.restore()
+    assert sorted(told) == [f"{name} was written to and could not be restored" for name in ("part", "whole")]
+    assert _lamina.Snapshot(net).restore() == []
+
+
 def test_embeddings_that_renormalise_are_put_back():
     net = nn.Sequential(nn.Embedding(4, 3, max_norm=0.01))
     before = net[0].weight.detach().clone()

@@ -304,12 +304,13 @@ static bool put_version(lmx_snapshot *s, const lmx_kept *k) {
 }
 
 /* For a tensor that was only watched: false if its values changed, or may have. */
-static bool is_as_it_was(lmx_snapshot *s, lmx_kept *k, const lmx_tensor *d, bool moved) {
+static bool is_as_it_was(lmx_snapshot *s, lmx_kept *k, lmx_tensor *d, bool moved) {
     int64_t version = -1;
-    if (moved && !give_back(s, k)) return false;
+    if (moved && (!give_back(s, k) || !lmx_describe(s->st, k->tensor, lmx_kind_of(s->st, k->tensor), d)))
+        return false;
     if (!version_of(s->st, k->tensor, &version) || (k->version >= 0 && version != k->version)) return false;
-    const char *data = (const char *)(uintptr_t)(moved ? k->storage : d->storage);
-    return !k->written && (!k->sampled || sample_of(data, k->sampled) == k->sample);
+    const char *data = (const char *)(uintptr_t)d->storage; /* NULL: it was freed */
+    return !k->written && (!k->sampled || (data && sample_of(data, k->sampled) == k->sample));
 }
 
 static bool restore_values(lmx_snapshot *s, lmx_kept *k) {

@@ -28,7 +28,7 @@ enum { LMX_CPU = 0, LMX_META = 14 }; /* c10::DeviceType, which is in no C header
 
 typedef struct lmx_tensor {
     int32_t dtype, device, ndim; /* -1: unknown */
-    uint64_t storage;        /* the address of its data; 0 unknown */
+    uint64_t storage;        /* the address of its data; 0 unknown, or none */
     uint64_t memory, object; /* identity of its memory, which views share; of itself; 0 unknown */
     const int64_t *sizes; /* in `own` or in the tensor: valid while the tensor lives unchanged */
     int64_t own[LMX_DIMS];
