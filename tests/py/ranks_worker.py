@@ -24,7 +24,7 @@ def sharded(mesh):
     from torch.distributed.fsdp import fully_shard
 
     model = net()
-    for part in (model[0], model[2], model):
+    for part in (model[0], model):  # the root keeps what it gathers until the backward
         fully_shard(part, mesh=mesh)
     return model
 
@@ -53,7 +53,8 @@ def told(report):
 
 
 def steps(model, x):
-    """A first step, a second, and an inspection."""
+    """A first step, a second, and an inspection; before them one that they don't notice."""
+    lamina.inspect(model, x)
     reports = []
     for _ in range(2):
         with lamina.capture(model, ops=True) as watch:

@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 from .. import _lamina
 from .._base.errors import UsageError
-from .._base.modules import parameters
+from .._base.modules import modules, parameters
 from .._base.ranks import note as note_of_ranks
 from .._base.terminal import progress
 from .._guard.compiled import Compiled, Compiler, compiled_codes, seen_through
 from .._guard.generators import state_of_generators
+from .._guard.sharded import reshard
 from .._observe.run import Run
 from .._observe.support import Watched, nodes, watched
 from .provenance import provenance
@@ -71,10 +72,9 @@ def run_once(
     wanted: Any = {"time": time is not None, "memory": memory, "health": health}
     watch, timed = new_watch(root, how=how, **wanted), None
     _tell_source(watch, made, provenance(about, dry=dry, backward=backward))
-    # For a plain run no user code runs before the start, nor between finish() and restore().
     special = mode is not None or around is not None or callable(args) or dry or backward
     plain = not special and not any(wanted.values())
-    snapshot = watch.snapshot() if plain else _lamina.Snapshot(root)
+    snapshot = _snapshot(root, watch, plain=plain)
     try:
         _set_mode(root, mode)
         set_up, shown = NOTHING if around is None else around, progress(_work(dry, follow, backward))
@@ -106,6 +106,7 @@ def run_once(
             run.model.time_by(finish(timed))
     finally:
         try:
+            reshard(modules(root))
             snapshot.wrote(watch.written())
             run.left += snapshot.restore()
         except BaseException:  # a second Ctrl-C during restoring: start again
@@ -115,6 +116,13 @@ def run_once(
             put_back()
     run.note_left()
     return run
+
+
+def _snapshot(root: Any, watch: _lamina.Capture, *, plain: bool) -> _lamina.Snapshot:
+    """A snapshot of the model. For a ``plain`` run no user code runs before the start, nor between finish()
+    and restore()."""
+    reshard(modules(root))
+    return watch.snapshot() if plain else _lamina.Snapshot(root)
 
 
 def _tell_source(watch: Any, made: Sequence[str], facts: Mapping[str, str]) -> None:
