@@ -900,6 +900,12 @@ def test_refused_up_front():
     traced = nn.Sequential(nn.Linear(4, 4), torch.jit.trace(nn.Linear(4, 4), torch.rand(2, 4)))
     with pytest.raises(UnsupportedError, match=r"^a dry run can't run 1 \(.*\), which is scripted or traced"):
         lamina.inspect(traced, torch.rand(2, 4), dry=True)
+    gathered = nn.Linear(4, 4)
+    gathered.weight.ds_id = 0  # as ZeRO-3 marks parameters
+    with pytest.raises(
+        UnsupportedError, match=r"^a dry run can't run the model \(Linear\), which gathers its"
+    ):
+        lamina.inspect(gathered, torch.rand(2, 4), dry=True)
 
 
 # -- nothing is left -----------------------------------------------------------------------------------------

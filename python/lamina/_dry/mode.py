@@ -724,11 +724,14 @@ def _tensors(value: Any) -> list[Any]:
 def check(root: Any) -> None:
     """Raises UnsupportedError if a dry run of this model can't be complete, before anything changes."""
     torch = sys.modules["torch"]
+    fsdp: Any = getattr(sys.modules.get("torch.distributed.fsdp"), "FullyShardedDataParallel", ())
     for path, module in modules(root):
         if isinstance(module, torch.jit.ScriptModule):
             kind = "is scripted or traced, and keeps its tensors where they can't be swapped"
         elif isinstance(module, torch.nn.modules.lazy.LazyModuleMixin) and module.has_uninitialized_params():
             kind = "is lazy and takes its sizes from the first real input"
+        elif isinstance(module, fsdp) or any(hasattr(p, "ds_id") for p in module._parameters.values()):
+            kind = "gathers its parameters for each call (FSDP, ZeRO-3) and keeps what it gathered"
         else:
             continue
         name = f"{path} ({type(module).__name__})" if path else f"the model ({type(module).__name__})"
