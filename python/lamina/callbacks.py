@@ -196,7 +196,7 @@ class StepMeter:
         self.first_bad = None
         metrics = {"lamina/nonfinite": float(findings)}
         if first is not None:
-            none = first.input or first.path is None  # it came in with an input, or no layer had it
+            none = first.input or first.path is None  # the NaN was in an input, or in no layer's result
             self.first_bad = "(no layer)" if none else first.path or "(the model)"
             metrics[f"lamina/first_bad/{self.first_bad}"] = 1.0
             if self.first_bad not in self._told and sys.stderr is not None:

@@ -51,8 +51,8 @@ static uint64_t begin_of(const where *at) {
     return (uint64_t)(uintptr_t)at->v.data - (uint64_t)(at->offset * item_bytes(at->v.dtype));
 }
 
-/* True if the values are in memory. A tensor that stands for others, such as a DTensor, has none: its address
- * is its offset alone. */
+/* True if the values are in memory. A tensor that represents others, such as a DTensor, has none: its
+ * address is its offset alone. */
 static bool has_values(const where *at) {
     return at->v.data && inside(&at->v, at->offset, at->storage) && begin_of(at);
 }

@@ -54,7 +54,7 @@ void lmi_recorded_wrap(lmi_recorded *w, size_t from) {
     while (line && (end = strchr(line, '\n'))) {
         char *at = line + lmi_fit(line, w->width);
         while (at < end && at > line && *at != ' ') at--;
-        if (at == line) at = strpbrk(line, " \n"); /* a long word has a line of its own */
+        if (at == line) at = strpbrk(line, " \n"); /* a long word is alone on its line */
         if (at < end) *at = '\n';
         line = (at < end ? at : end) + 1;
     }

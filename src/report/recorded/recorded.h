@@ -18,7 +18,7 @@ typedef struct lmi_recorded {
     int32_t model;      /* the model of the first recording that is compared with those of its name */
 } lmi_recorded;
 
-/* For qsort of pointers to places: the one with the most time of its own first. */
+/* For qsort of pointers to places: the one with the most own time first. */
 int lmi_by_own_time(const void *a, const void *b);
 
 /* A layer for which one of several processes takes longer than the median of all. */
