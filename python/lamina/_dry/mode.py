@@ -558,8 +558,7 @@ class _Run:
         out = self._by_meta(function, args, kwargs)
         if wanted:
             return self._by_columns(function._schema.name, out)
-        none = {at: self.torch.empty((0,), dtype=out[at].dtype, device="meta") for at in unwanted}
-        return tuple(self.core.like(none[at]) if at in none else each for at, each in enumerate(out))
+        return tuple(self._new((0,), each.dtype) if at in unwanted else each for at, each in enumerate(out))
 
     def _in_type(self, name: str, seen: list[Any], out: Any) -> Any:
         """The results of a normalisation, with its statistics in the type of a real run."""
@@ -569,9 +568,7 @@ class _Run:
         dtype = torch.float32 if any(t.dtype is torch.float32 for t in seen) else seen[0].dtype
         if out[1].dtype is dtype:
             return out
-        with torch._C._DisableTorchDispatch():
-            made = [self.core.like(torch.empty(t.shape, dtype=dtype, device="meta")) for t in out[1:3]]
-        return out[0], *made, *out[3:]
+        return out[0], *(self._new(t.shape, dtype) for t in out[1:3]), *out[3:]
 
     def _by_columns(self, name: str, out: tuple[Any, ...]) -> tuple[Any, ...]:
         which = BY_COLUMNS.get(name, ())
@@ -588,10 +585,8 @@ class _Run:
             return out
         with torch._C._DisableTorchDispatch():
             plain = [torch.empty((), dtype=t.dtype).expand(t.shape) for t in (x, weight)]
-            if torch._C._select_conv_backend(*plain, None, *how).name not in ONEDNN:
-                return out
-            made = torch.empty(weight.shape, dtype=weight.dtype, device="meta")
-            return out[0], self.core.like(made), out[2]
+            backend = torch._C._select_conv_backend(*plain, None, *how).name
+        return (out[0], self._new(weight.shape, weight.dtype), out[2]) if backend in ONEDNN else out
 
     def _by_channels(self, args: Any, out: tuple[Any, ...]) -> tuple[Any, ...]:
         """The gradients of a convolution, both channels last if its input or weight is. The shape function of
@@ -600,12 +595,9 @@ class _Run:
         last = next((f for f in map(laid_out, args[1:3]) if f is not torch.contiguous_format), None)
         if last is None:
             return out
-        with torch._C._DisableTorchDispatch():
-            return tuple(
-                g if g is None or g.dim() == 1
-                else self.core.like(torch.empty(g.shape, dtype=g.dtype, device="meta", memory_format=last))
-                for g in out
-            )  # fmt: skip
+        return tuple(
+            g if g is None or g.dim() == 1 else self._new(g.shape, g.dtype, memory_format=last) for g in out
+        )
 
     def _as_suggested(self, x: Any, out: Any) -> Any:
         """The results, the first by channels if ``x`` is, else in rows."""
@@ -617,6 +609,11 @@ class _Run:
             made = torch.empty(first.shape, dtype=first.dtype, device="meta", memory_format=laid_out(x))
             made = first if made.stride() == first.stride() else self.core.like(made)
         return (made, *out[1:]) if isinstance(out, tuple) else made
+
+    def _new(self, shape: Any, dtype: Any, **layout: Any) -> Any:
+        """A new fake tensor, in rows unless ``layout`` says otherwise."""
+        with self.torch._C._DisableTorchDispatch():
+            return self.core.like(self.torch.empty(shape, dtype=dtype, device="meta", **layout))
 
     def in_columns(self, shape: Any, dtype: Any) -> Any:
         """A new fake tensor, whose matrices are stored by columns."""
@@ -634,7 +631,7 @@ class _Run:
         if not self.torch.is_grad_enabled():
             return out
         kept = self._kept(function, args)
-        return (*out[:3], self.core.like(self.torch.empty((kept,), dtype=self.torch.uint8, device="meta")))
+        return (*out[:3], self._new((kept,), self.torch.uint8))
 
     def _kept(self, function: Any, args: Any) -> int:
         """The bytes of that memory, by the core's rule if it agrees with this oneDNN; otherwise oneDNN runs
