@@ -170,8 +170,8 @@ typedef struct lam_op_arg {
 
 typedef enum lam_op_flags {
     LAM_OP_FAILED = 1, /* it raised: it has no results and does not count */
-    /* a node of the autograd graph ("AddmmBackward0"), or an operator on the tensors of a transform (vmap),
-     * which runs other operators on the real tensors: it counts nothing itself */
+    /* a node of the autograd graph ("AddmmBackward0"), or an operator that other operators inside it replace,
+     * as on the tensors of a transform (vmap) or by autocast: it counts nothing itself */
     LAM_OP_NODE = 2,
     LAM_OP_HIDES = 4, /* it has unobserved work: compiled code, or an operator that torch does not record */
     LAM_OP_GRAD = 8, /* its results require a gradient; not set on operators inside one with this flag */
@@ -179,7 +179,11 @@ typedef enum lam_op_flags {
     /* Values decide which operators run in its place, and there were no values, as in a dry run: it and the
      * operators in it count nothing. Sums are lower bounds, except sums of dense work: none of them does
      * any. */
-    LAM_OP_VALUES = 32
+    LAM_OP_VALUES = 32,
+    /* It runs inside the operator around it and is no part of that one's work: a hook for saved tensors, a
+     * tangent of forward-mode AD, a copy that autograd saves. It counts by itself. */
+    LAM_OP_BESIDE = 64,
+    LAM_OP_DERIVED = 128 /* a tangent was computed inside it that was not observed: sums are lower bounds */
 } lam_op_flags;
 
 /* Identities of a tensor, as in lam_op_arg. */

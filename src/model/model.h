@@ -129,6 +129,8 @@ static inline lam_phase lmi_call_phase(const lam_event *c) {
  * includes it. */
 bool lmi_inside_itself(const lam_model *m, const lam_event *call);
 
+/* The operator around this one, if this one's work may be a part of that one's; else -1. */
+static inline int32_t lmi_op_owner(const lam_op *o) { return o->flags & LAM_OP_BESIDE ? -1 : o->parent; }
 /* True for the name of one of torch's own operators. */
 static inline bool lmi_is_torchs(const char *op) { return strncmp(op, "aten::", 6) == 0; }
 /* The argument at a position of the schema that is no tensor; NULL: there is none. */

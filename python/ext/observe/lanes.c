@@ -23,33 +23,6 @@ lmx_lane *lmx_lane_new(void) {
     return lane ? lane : calloc(1, sizeof *lane);
 }
 
-/* torch makes the holder of a thread's open transforms at its first use, and from then on copies it for
- * each backward pass of the thread. So it is only read where it exists. */
-void lmx_lane_find_holder(lmx_lane *lane) {
-    const lmx_record_api *api = lane->api;
-    const bool can = api->transforms && api->is_batched && api->wrapper && api->transforming;
-    lane->holder = can ? api->transforming() : NULL;
-    lane->vector_at = 0;
-}
-
-/* Finds the vector of open transforms in its holder, once there is a transform. */
-static bool find_vector(lmx_lane *lane, const void *held) {
-    enum { NEAR = 256 };
-    uint64_t at = (uint64_t)((const char *)lane->api->transforms() - (const char *)held);
-    if (at >= NEAR)
-        lane->holder = NULL;
-    else
-        lane->vector_at = (size_t)at;
-    return lane->holder != NULL;
-}
-
-/* The vector moves: each backward pass has a copy of its calling thread's. The pointer to the holder
- * stays, and so does the vector's offset in the holder. */
-bool lmx_lane_transforms(lmx_lane *lane, const void *held) {
-    if (!lane->vector_at && !find_vector(lane, held)) return false;
-    return lmx_word_at(held, lane->vector_at) != lmx_word_at(held, lane->vector_at + 8);
-}
-
 void lmx_lane_begin(lmx_lane *lane, lmx_observer *o, bool own) {
     lmx_clock *clock = &o->capture->clock;
     lane->number = own ? 0 : atomic_fetch_add(&o->others, 1) + 1;
@@ -109,14 +82,9 @@ void lmx_observer_free(lmx_observer *o) {
 
 /* == names ============================================================================================= */
 
-/* Precedes the text of a name; offsets of names are those of the texts. */
-typedef struct name_head {
-    bool asked, closed; /* asked: closed and mask are set */
-    int16_t mask;
-} name_head;
-
-static name_head *head_of_name(const lmx_lane *lane, int32_t name) {
-    return (name_head *)((char *)lane->names.data + name) - 1;
+/* What a name says precedes its text; offsets of names are those of the texts. */
+static lmx_named *head_of_name(const lmx_lane *lane, int32_t name) {
+    return (lmx_named *)(void *)((char *)lane->names.data + name) - 1;
 }
 
 static size_t hash_of(const char *text, size_t n) {
@@ -156,7 +124,7 @@ static bool widen_names(lmx_lane *lane) {
 }
 
 static int32_t add_name(lmx_lane *lane, const char *text) {
-    const size_t most = INT32_MAX / 2, before = sizeof(name_head);
+    const size_t most = INT32_MAX / 2, before = sizeof(lmx_named);
     if ((!lane->by_text || lane->n_names * 2 > lane->mask) && !widen_names(lane)) return -1;
     size_t n = strlen(text), at = place_of(lane, text, n);
     if (lane->by_text[at] >= 0) return lane->by_text[at];
@@ -187,23 +155,39 @@ int32_t lmx_lane_name(lmx_lane *lane, const char *text) {
     return name;
 }
 
-/* The data of the name's word, which is looked up at its first use. */
-static const name_head *worded(lmx_lane *lane, int32_t name) {
-    name_head *head = head_of_name(lane, name);
-    if (!head->asked) {
-        const char *text = (char *)(head + 1);
-        int32_t word = lam_word_op(text);
-        /* The outer overload gets a list of real factors, which is not kept; the inner one gets each. */
-        bool inside_tells = strstr(text, "upsample_") != NULL;
-        *head = (name_head){true, word >= 0 && !lam_word_op_wraps(word) && !inside_tells,
-                            (int16_t)lam_word_op_mask(word)};
-    }
-    return head;
+/* False for operators in place whose gradients need no argument: they are linear, or their result tells. */
+static bool may_save(const char *name) {
+    static const char *const none[] = {"aten::relu_", "aten::add_",  "aten::sub_",   "aten::copy_",
+                                       "aten::zero_", "aten::fill_", "aten::detach_"};
+    for (size_t i = 0; i < sizeof none / sizeof *none; i++)
+        if (strcmp(name, none[i]) == 0) return false;
+    return true;
 }
 
-bool lmx_lane_closes(lmx_lane *lane, int32_t name) { return worded(lane, name)->closed; }
+static lmx_named about(const char *text) {
+    const int32_t word = lam_word_op(text);
+    const char *kind = lam_word_op_kind(word);
+    const size_t n = strlen(text);
+    const bool counts = word >= 0 && !lam_word_op_wraps(word);
+    const bool writes = n > 1 && text[n - 1] == '_' && text[n - 2] != '_';
+    return (lmx_named){.known = true,
+                       .counts = counts,
+                       /* The outer overload gets a list of real factors, which is not kept; the inner one
+                        * gets each. */
+                       .closes = counts && !strstr(text, "upsample_"),
+                       .free = kind && strcmp(kind, "free") == 0,
+                       .writes = writes,
+                       .saves = writes && may_save(text),
+                       .copies = strcmp(text, "aten::clone") == 0,
+                       .fills = strcmp(text, "aten::zeros") == 0,
+                       .mask = (int16_t)lam_word_op_mask(word)};
+}
 
-int32_t lmx_lane_masked(lmx_lane *lane, int32_t name) { return worded(lane, name)->mask; }
+const lmx_named *lmx_lane_named(lmx_lane *lane, int32_t name) {
+    lmx_named *head = head_of_name(lane, name);
+    if (!head->known) *head = about((char *)(head + 1));
+    return head;
+}
 
 lmx_arity *lmx_lane_arity(lmx_lane *lane, const char *text) {
     return &lane->seen[place_of_address(text)].arity;
@@ -296,6 +280,22 @@ lmx_args lmx_lane_take(lmx_lane *lane) {
     return args;
 }
 
+lmx_args lmx_lane_again(lmx_lane *lane, lmx_args from) {
+    const lmx_part *part = from.part < 0 ? NULL : (lmx_part *)lane->parts.data + from.part;
+    const uint32_t at = part && part->n ? part->at : 0;
+    lmx_packed head = {.kind = LMX_ARG_NONE};
+    if (part && part->n) memcpy(&head, (int64_t *)lane->words.data + at, sizeof head);
+    if (head.kind != LMX_ARG_TENSOR) return lmx_lane_take(lane);
+    const size_t n = head.n == LMX_NO_SHAPE ? 1 : 1 + (size_t)head.n;
+    int64_t *words = lmx_vec_push(&lane->words, sizeof *words, n);
+    lmx_id *id = lmx_vec_push(&lane->ids, sizeof *id, 1);
+    if (!words || !id) lane->lost = true;
+    if (words) memcpy(words, (int64_t *)lane->words.data + at, n * sizeof *words);
+    if (id) *id = ((lmx_id *)lane->ids.data)[from.ids_at];
+    lane->n_packed = 1;
+    return lmx_lane_take(lane);
+}
+
 /* == values ============================================================================================ */
 
 lmx_values lmx_inputs_of(const lmx_layout *l, const void *record) {
@@ -371,14 +371,21 @@ static bool put_mask(lmx_lane *lane, lmx_packed head, uint64_t memory, uint64_t 
     return put_more(lane, head, LMX_ARG_MASK, memory, object, sizes, left, sizeof *left / sizeof(int64_t));
 }
 
+/* Not 0 if forward-mode AD gave the tensor a tangent, which may be gone. */
+static uint64_t tangents_of(const lmx_layout *l, uint64_t object) {
+    if (l->autograd < 0) return 1;
+    const uint64_t data = lmx_word_at((void *)(uintptr_t)object, (size_t)l->autograd);
+    return data ? lmx_word_at((void *)(uintptr_t)data, (size_t)l->tangent) : 0;
+}
+
 static bool pack_tensor(lmx_lane *lane, const lmx_layout *l, size_t position, const char *value, bool masks) {
     const lmx_shim *s = &lane->api->shim;
     void *handle = (void *)(uintptr_t)value;
     uint64_t object = lmx_word_at(value, 0);
     if (!object || lmx_is_undefined(s, value))
         return pack(lane, (lmx_packed){.position = (uint16_t)position, .kind = LMX_ARG_NONE}, 0) != NULL;
-    if (l->python >= 0)
-        lane->classed |= lmx_word_at((void *)(uintptr_t)object, (size_t)l->keys) >> l->python & 1;
+    lane->keys |= lmx_word_at((void *)(uintptr_t)object, (size_t)l->keys);
+    lane->tangents |= tangents_of(l, object);
     lmx_packed head = {(uint16_t)position, LMX_ARG_TENSOR, LMX_NO_SHAPE, -1, -1};
     int64_t dims = -1, *sizes = NULL;
     int32_t number;
@@ -467,6 +474,7 @@ static int32_t pack_list(lmx_lane *lane, size_t position, const lmx_layout *l, c
 
 int32_t lmx_lane_pack(lmx_lane *lane, const lmx_layout *l, lmx_values values, int32_t mask) {
     int32_t n = 0;
+    lane->keys = lane->tangents = 0;
     if (values.n > LMX_MAX_LIST) return 0;
     for (size_t i = 0; i < values.n; i++) {
         const char *value = values.at + i * LMX_IVALUE;

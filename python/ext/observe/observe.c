@@ -5,6 +5,7 @@
  *
  * A callback learns only which operator runs, so each open capture has a slot with its own functions. */
 #include "observe/observe.h"
+#include "observe/frames.h"
 #include "observe/listeners.h"
 #include "torch/values.h"
 
@@ -27,8 +28,9 @@ static _Thread_local struct {
     lmx_lane *lane;
 } mine[SLOTS];
 
-/* While an operator runs that counts for everything inside it, the thread's callback is hidden from torch:
- * most of the cost of watching is that torch prepares arguments for callbacks. */
+/* While an operator runs that counts for everything inside it, and whose own work alone can run there, the
+ * thread's callback is hidden from torch: most of the cost of watching is that torch prepares arguments for
+ * callbacks. */
 static _Thread_local struct {
     const void *record; /* of that operator; NULL: none runs */
     lmx_active *active;
@@ -37,27 +39,15 @@ static _Thread_local struct {
 
 static const lmx_record_api *api; /* set once, under the GIL, before the first callback */
 
-/* An operator or node that is running on a thread. */
-typedef struct frame {
-    const void *record;
-    int64_t sequence;
-    int32_t op;   /* index of the innermost noted operator, this one or one around it */
-    int32_t call; /* the call that this, and everything inside it, belongs to */
-    int32_t open; /* of a node: the module call that was open when it began */
-    int32_t node; /* index of the frame of the innermost node, this one included; -1 */
-    int unwinding;
-    uint8_t phase;
-    bool is_node, noted, grad;
-    int32_t n_out;     /* of a noted operator: the number of results in its schema; -1 */
-    bool told;         /* listeners are called for this operator */
-    bool real, merged; /* the node itself; or the engine's work on a node that has begun */
-    bool trial;        /* is_trial() holds for this or an operator around it */
-    int32_t answer;    /* 1 + index of the frame in which a class answers, the innermost; 0 */
-    int32_t asked;     /* of such a frame: the number of modes when it began, and */
-    uint64_t first;    /* the first tensor of its operator; of an operator: its own */
-} frame;
-
 /* == lanes ============================================================================================= */
+
+static void find_state(const lmx_observer *o, lmx_lane *lane) {
+    static const uint64_t nothing[2];
+    lane->state = o->nodes_only ? NULL : lmx_keys_here(api);
+    if (!lane->state) lane->state = nothing;
+    lane->hooks = api->hooks ? api->hooks() : NULL;
+    lane->kept = api->kept ? api->kept() : NULL;
+}
 
 static lmx_lane *new_lane(lmx_observer *o, int slot) {
     lmx_lane *lane = lmx_lane_new();
@@ -67,8 +57,7 @@ static lmx_lane *new_lane(lmx_observer *o, int slot) {
     lane->last_call = -1;
     lmx_lane_begin(lane, o, lane->thread == o->thread);
     lane->reads = o->capture->st->torch.reads > 0 && !o->capture->dry;
-    lmx_lane_find_holder(lane);
-    lane->kept = api->kept ? api->kept() : NULL;
+    find_state(o, lane);
     lane->next = atomic_load(&o->lanes);
     while (!atomic_compare_exchange_weak(&o->lanes, &lane->next, lane)) {}
     mine[slot].generation = o->generation;
@@ -107,8 +96,8 @@ static int32_t open_call(const lmx_observer *o) {
 
 /* Everything inside a node is its backward, unless a forward is recomputed there: modules are called in it,
  * or gradients are wanted although the node itself runs without them. */
-static void place_inside(const lmx_observer *o, const lmx_lane *lane, const frame *around, frame *f) {
-    const frame *node = (frame *)lane->frames.data + around->node;
+static void place_inside(const lmx_observer *o, const lmx_lane *lane, const lmx_frame *around, lmx_frame *f) {
+    const lmx_frame *node = (lmx_frame *)lane->frames.data + around->node;
     int32_t open = open_call(o);
     bool called = open != node->open;
     bool again = called || (f->sequence >= 0 && !node->grad && api->grad_enabled) ||
@@ -118,13 +107,9 @@ static void place_inside(const lmx_observer *o, const lmx_lane *lane, const fram
     f->node = around->node;
 }
 
-static frame *top_of(const lmx_lane *lane) {
-    return lane->frames.n ? (frame *)lane->frames.data + lane->frames.n - 1 : NULL;
-}
-
 /* == notes ============================================================================================= */
 
-static lmx_op *note_op(lmx_lane *lane, const frame *f, const char *name, uint8_t flags) {
+static lmx_op *note_op(lmx_lane *lane, const lmx_frame *f, const char *name, uint8_t flags) {
     lmx_op *op = lmx_lane_op(lane, name, !f->is_node); /* torch makes a node's name anew each time */
     if (!op) return NULL;
     op->call = f->call;
@@ -134,8 +119,8 @@ static lmx_op *note_op(lmx_lane *lane, const frame *f, const char *name, uint8_t
     return op;
 }
 
-static bool push_frame(lmx_lane *lane, const frame *f) {
-    frame *at = lmx_vec_push(&lane->frames, sizeof *at, 1);
+static bool push_frame(lmx_lane *lane, const lmx_frame *f) {
+    lmx_frame *at = lmx_vec_push(&lane->frames, sizeof *at, 1);
     if (at)
         *at = *f;
     else
@@ -151,7 +136,7 @@ static lmx_values own_of(lmx_values all, int32_t *known, size_t (*ask)(const voi
     return lmx_last_of(all, (size_t)*known);
 }
 
-static void tell_op(const lmx_observer *o, const frame *f, bool direct, bool began) {
+static void tell_op(const lmx_observer *o, const lmx_frame *f, bool direct, bool began) {
     const lmx_layout *l = o->layout;
     lmx_values v = began ? lmx_own_inputs(api, l, f->record) : lmx_own_outputs(api, l, f->record);
     bool failed = !began && api->unwinding && api->unwinding() > f->unwinding;
@@ -168,9 +153,9 @@ static void tell_op(const lmx_observer *o, const frame *f, bool direct, bool beg
 
 /* Used if only nodes are watched and a listener wants the operators in them (is_nobodys: a node is open). */
 static void open_told(const lmx_observer *o, lmx_lane *lane, const void *record) {
-    const frame *around = top_of(lane);
+    const lmx_frame *around = lmx_top_of(lane);
     const bool direct = around->is_node;
-    frame f = {.record = record, .op = around->op, .told = true};
+    lmx_frame f = {.record = record, .op = around->op, .told = true};
     f.sequence = (int64_t)lmx_word_at(record, (size_t)o->layout->sequence);
     place_inside(o, lane, around, &f);
     f.unwinding = api->unwinding ? api->unwinding() : 0;
@@ -202,16 +187,17 @@ static bool is_atens(const char *name) {
 /* True if the operator is a trial, not the model's work. The class of tensors that are spread over processes
  * runs an operator on tensors without values, made by a mode of torch's, to find what it would return. The
  * class of fake tensors hands such a mode the very tensors that it got, so those are compared. */
-static bool is_trial(const lmx_observer *o, const lmx_lane *lane, const frame *f, const void *record) {
-    const frame *answer = f->answer ? (frame *)lane->frames.data + f->answer - 1 : NULL;
+static bool is_trial(const lmx_observer *o, const lmx_lane *lane, const lmx_frame *f, const void *record) {
+    const lmx_frame *answer = f->answer ? (lmx_frame *)lane->frames.data + f->answer - 1 : NULL;
     return answer && lmx_has_torchs_modes(api, answer->asked) &&
            lmx_first_tensor(api, o->layout, record) != answer->first;
 }
 
 /* torch makes the record of a mode or class in front of a kernel only when the operator reaches it. */
-static void open_passage(const lmx_observer *o, lmx_lane *lane, frame *f, const char *name) {
-    const frame *around = top_of(lane);
+static void open_passage(const lmx_observer *o, lmx_lane *lane, lmx_frame *f, const char *name) {
+    lmx_frame *around = lmx_top_of(lane);
     bool noted = around && around->noted && !around->is_node;
+    if (noted) around->ran = true;
     if (noted && lmx_passes_to_others(o, api, name))
         ((lmx_op *)lane->ops.data)[around->op].flags |= LAM_OP_NODE;
     if (noted && lmx_is_of_class(name)) {
@@ -222,12 +208,33 @@ static void open_passage(const lmx_observer *o, lmx_lane *lane, frame *f, const 
     push_frame(lane, f);
 }
 
-static void open_operator(lmx_observer *o, lmx_lane *lane, const void *record, const char *name) {
-    const frame *around = top_of(lane);
+/* Notes the arguments of an operator. True if the operators inside it are not to be observed. */
+static bool take_arguments(lmx_observer *o, lmx_lane *lane, lmx_frame *f, bool real) {
     const lmx_layout *l = o->layout;
-    frame f = {.record = record, .op = around ? around->op : -1, .node = -1, .phase = LAM_FORWARD};
+    lmx_op *op = (lmx_op *)lane->ops.data + f->op;
+    const lmx_named *named = lmx_lane_named(lane, op->name);
+    lmx_arity *arity = lmx_lane_arity(lane, api->name(f->record));
+    lmx_frame *around = lmx_top_of(lane);
+    if (arity->out < 0 && api->n_outputs) arity->out = (int32_t)api->n_outputs(f->record);
+    f->n_out = arity->out;
+    lmx_lane_pack(lane, l, own_of(lmx_inputs_of(l, f->record), &arity->in, api->n_inputs, f->record),
+                  real && lane->reads ? named->mask : -1);
+    op->in = lmx_lane_take(lane);
+    real = real && !lmx_is_passed_on(o, lane);
+    if (!real) op->flags |= LAM_OP_NODE;
+    f->told = o->tells_ops && real;
+    f->may = lmx_may_run(lane, l, f, op->name);
+    if (around && around->may && around->noted && !around->is_node) lmx_settle_inside(lane, l, around, f, op);
+    return real && named->closes && !f->may && o->own;
+}
+
+static void open_operator(lmx_observer *o, lmx_lane *lane, const void *record, const char *name) {
+    const lmx_frame *around = lmx_top_of(lane);
+    const lmx_layout *l = o->layout;
+    lmx_frame f = {.record = record, .op = around ? around->op : -1, .node = -1, .phase = LAM_FORWARD};
     f.sequence = (int64_t)lmx_word_at(record, (size_t)l->sequence);
     f.call = open_call(o);
+    f.excluded = lane->state[1];
     if (around) f.answer = around->answer, f.trial = around->trial;
     if (around && around->node >= 0) place_inside(o, lane, around, &f);
     /* The record of an operator that makes a node has the number which the node will get. */
@@ -242,39 +249,29 @@ static void open_operator(lmx_observer *o, lmx_lane *lane, const void *record, c
     if (!f.trial) f.trial = is_trial(o, lane, &f, record);
     /* A checkpoint with kept results has a mode that returns them; what it still runs is noted inside. */
     bool kept = f.phase == LAM_RECOMPUTE && lmx_has_modes(o, api);
-    bool real = plain && !f.trial && !kept && !lmx_runs_others(o, lane, record);
-    uint8_t grad =
-        f.sequence >= 0 ? LAM_OP_GRAD : 0; /* torch sets a number only where gradients are wanted */
-    lmx_op *op = note_op(lane, &f, name, real ? grad : grad | LAM_OP_NODE);
-    if (!op) return;
-    int32_t at = (int32_t)(lane->ops.n - 1);
-    f.op = at;
-    f.noted = true;
-    f.told = o->tells_ops && real;
     const bool direct = around && around->is_node;
-    lmx_arity *arity = lmx_lane_arity(lane, name);
-    if (arity->out < 0 && api->n_outputs) arity->out = (int32_t)api->n_outputs(record);
-    f.n_out = arity->out;
+    /* torch sets a number only where gradients are wanted. */
+    lmx_op *op = note_op(lane, &f, name, f.sequence >= 0 ? LAM_OP_GRAD : 0);
+    if (!op) return;
+    f.op = (int32_t)(lane->ops.n - 1);
+    f.noted = true;
+    bool quiet = take_arguments(o, lane, &f, plain && !f.trial && !kept);
+    const bool classed = lmx_is_classed(o, lane);
     if (!push_frame(lane, &f)) return;
-    lane->classed = false;
-    lmx_lane_pack(lane, l, own_of(lmx_inputs_of(l, record), &arity->in, api->n_inputs, record),
-                  real && lane->reads ? lmx_lane_masked(lane, op->name) : -1);
-    op->in = lmx_lane_take(lane);
     if (f.told) tell_op(o, &f, direct, true);
-    bool classed = (lane->classed || l->python < 0) && lmx_is_classed(o, lane, record);
-    if (classed) top_of(lane)->first = lmx_first_tensor(api, l, record);
+    if (classed) lmx_top_of(lane)->first = lmx_first_tensor(api, l, record);
     if (l->asks >= 0 && plain && lmx_asks_python(o, api, classed)) {
         op->flags |= LAM_OP_NODE;
-        if (!lmx_has_modes(o, api)) top_of(lane)->answer = (int32_t)lane->frames.n;
+        if (!lmx_has_modes(o, api)) lmx_top_of(lane)->answer = (int32_t)lane->frames.n;
     }
-    bool closed = real && !classed && o->own && lmx_lane_closes(lane, op->name);
-    if (closed && !lmx_has_modes(o, api)) be_quiet(o, lane, record);
+    quiet = quiet && !classed && (!(lane->state[0] >> l->python & 1) || !lmx_has_modes(o, api));
+    if (quiet) be_quiet(o, lane, record);
     op->began = lmx_clock_stamp(lane->clock, lane->last);
 }
 
 /* True if the innermost running operator, apart from those flagged LAM_OP_NODE, has this name. */
 static bool runs_now(const lmx_lane *lane, const char *name) {
-    const frame *frames = lane->frames.data;
+    const lmx_frame *frames = lane->frames.data;
     const lmx_op *ops = lane->ops.data;
     size_t n = lane->frames.n;
     while (n && frames[n - 1].noted && strcmp(lmx_op_name(lane, &ops[frames[n - 1].op]), name) != 0 &&
@@ -285,8 +282,8 @@ static bool runs_now(const lmx_lane *lane, const char *name) {
 
 /* torch makes no record of this one. If the operator runs already, this is its way to the kernel. */
 static void note_unseen(lmx_observer *o, lmx_lane *lane, const char *name) {
-    const frame *around = top_of(lane);
-    frame f = {.op = around ? around->op : -1, .node = -1, .phase = LAM_FORWARD, .sequence = -1};
+    const lmx_frame *around = lmx_top_of(lane);
+    lmx_frame f = {.op = around ? around->op : -1, .node = -1, .phase = LAM_FORWARD, .sequence = -1};
     if (o->nodes_only || runs_now(lane, name)) return;
     f.call = open_call(o);
     if (around && around->node >= 0) place_inside(o, lane, around, &f);
@@ -302,8 +299,8 @@ static const char *engine_work(const char *name) {
 }
 
 /* The frame of the engine's work on the node that begins now: of torch's two records one is noted. */
-static frame *same_node(const lmx_lane *lane, const char *name) {
-    frame *around = top_of(lane);
+static lmx_frame *same_node(const lmx_lane *lane, const char *name) {
+    lmx_frame *around = lmx_top_of(lane);
     if (!around || !around->is_node || !around->noted || around->merged) return NULL;
     return strcmp(lmx_op_name(lane, (lmx_op *)lane->ops.data + around->op), name) == 0 ? around : NULL;
 }
@@ -313,7 +310,7 @@ static bool adds_gradient_up(const char *name) {
     return strcmp(name, "torch::autograd::AccumulateGrad") == 0;
 }
 
-static void tell_node(const lmx_observer *o, const frame *f, const char *name, bool began) {
+static void tell_node(const lmx_observer *o, const lmx_frame *f, const char *name, bool began) {
     const int32_t pass = api->task ? (uint16_t)(api->task() + 1) : 0;
     const lmx_node_run node = {f->record, o->layout, name, {f->call, f->phase}, pass};
     lmx_tell_node(o->capture, &node, began);
@@ -325,12 +322,12 @@ static void note_origin(const lmx_observer *o, lmx_lane *lane, int32_t call) {
 }
 
 static void open_node(lmx_observer *o, lmx_lane *lane, const void *record, const char *name, bool real) {
-    const frame *around = top_of(lane);
-    frame f = {.record = record,
-               .op = around ? around->op : -1,
-               .phase = LAM_BACKWARD,
-               .is_node = true,
-               .real = real};
+    const lmx_frame *around = lmx_top_of(lane);
+    lmx_frame f = {.record = record,
+                   .op = around ? around->op : -1,
+                   .phase = LAM_BACKWARD,
+                   .is_node = true,
+                   .real = real};
     f.sequence = (int64_t)lmx_word_at(record, (size_t)o->layout->sequence);
     f.call = f.sequence >= 0          ? origin_of(o, record, f.sequence)
              : adds_gradient_up(name) ? lane->last_call
@@ -339,7 +336,7 @@ static void open_node(lmx_observer *o, lmx_lane *lane, const void *record, const
     f.node = (int32_t)lane->frames.n;
     f.grad = api->grad_enabled && api->grad_enabled();
     f.unwinding = api->unwinding ? api->unwinding() : 0;
-    frame *same = same_node(lane, name);
+    lmx_frame *same = same_node(lane, name);
     if (same) {
         same->merged = true;
         if (f.call >= 0) same->call = ((lmx_op *)lane->ops.data)[same->op].call = f.call;
@@ -360,7 +357,7 @@ static void open_node(lmx_observer *o, lmx_lane *lane, const void *record, const
 
 /* True for an operator outside of every node, if only nodes are watched. */
 static bool is_nobodys(const lmx_observer *o, const lmx_lane *lane, bool is_node) {
-    const frame *around = top_of(lane);
+    const lmx_frame *around = lmx_top_of(lane);
     return o->nodes_only && !is_node && (!around || around->node < 0);
 }
 
@@ -376,7 +373,8 @@ static void open_record(lmx_observer *o, lmx_lane *lane, const void *record, boo
 }
 
 /* An operator that raised has no outputs; some others have none either. */
-static void close_op(lmx_observer *o, lmx_lane *lane, const frame *f, const void *record, int64_t now) {
+static void close_op(lmx_observer *o, lmx_lane *lane, const lmx_frame *f, const void *record, int64_t now,
+                     bool quiet) {
     lmx_op *op = (lmx_op *)lane->ops.data + f->op;
     op->ended = now;
     int32_t n = 0;
@@ -385,21 +383,24 @@ static void close_op(lmx_observer *o, lmx_lane *lane, const frame *f, const void
         n = lmx_lane_pack(lane, o->layout,
                           own_of(lmx_outputs_of(o->layout, record), &known, api->n_outputs, record), -1);
         op->out = lmx_lane_take(lane);
+        if (f->may || quiet) lmx_settle_end(lane, o->layout, f, op, quiet);
     }
-    bool raised = !n && (api->unwinding ? api->unwinding() > f->unwinding : !f->is_node);
+    /* What raised was a hook, after the kernel: a checkpoint stops in the last one that it needs. */
+    const bool done = f->done || (f->ran && f->may & LMX_MAY_HOOK);
+    bool raised = !n && !done && (api->unwinding ? api->unwinding() > f->unwinding : !f->is_node);
     if (raised) op->flags |= LAM_OP_FAILED;
 }
 
 /* Ignores a record whose start was not noted. Frames above the record's missed their end and are dropped. */
-static void close_frame(lmx_observer *o, lmx_lane *lane, const void *record, int64_t now) {
+static void close_frame(lmx_observer *o, lmx_lane *lane, const void *record, int64_t now, bool quiet) {
     size_t n = lane->frames.n;
-    const frame *frames = lane->frames.data;
+    const lmx_frame *frames = lane->frames.data;
     while (n && frames[n - 1].record != record) n--;
     if (!n) return;
-    frame f = frames[n - 1];
+    lmx_frame f = frames[n - 1];
     lane->frames.n = n - 1;
-    if (f.noted) close_op(o, lane, &f, record, now);
-    const frame *around = f.told ? top_of(lane) : NULL;
+    if (f.noted) close_op(o, lane, &f, record, now, quiet);
+    const lmx_frame *around = f.told ? lmx_top_of(lane) : NULL;
     if (f.told) tell_op(o, &f, around && around->is_node, false);
     if (!f.real) return;
     if (f.sequence >= 0) lane->last_call = f.call;
@@ -413,7 +414,7 @@ bool lmx_observe_call(lmx_capture *c) {
     if (!lane) return false;
     int32_t call = o->nodes_only ? lmx_here(c).call : open_call(o);
     if (api->sequence) lmx_lane_note_origin(lane, (int64_t)api->sequence(), call);
-    const frame *top = top_of(lane);
+    const lmx_frame *top = lmx_top_of(lane);
     return top && top->node >= 0;
 }
 
@@ -426,23 +427,23 @@ static const lmx_lane *lane_here(const lmx_capture *c) {
 
 const lmx_lane *lmx_observe_worker(const lmx_capture *c) {
     const lmx_lane *lane = lane_here(c);
-    const frame *top = lane ? top_of(lane) : NULL;
+    const lmx_frame *top = lane ? lmx_top_of(lane) : NULL;
     return top && top->node >= 0 ? lane : NULL;
 }
 
 lmx_where lmx_here(const lmx_capture *c) {
     const lmx_lane *lane = lane_here(c);
-    const frame *top = lane ? top_of(lane) : NULL;
+    const lmx_frame *top = lane ? lmx_top_of(lane) : NULL;
     const bool own = lmx_takes_calls(c);
     int32_t open = own ? __atomic_load_n(&c->open_call, __ATOMIC_RELAXED) : -1;
     if (!top || top->node < 0) return (lmx_where){open, LAM_FORWARD};
-    bool called = own && open != ((const frame *)lane->frames.data)[top->node].open;
+    bool called = own && open != ((const lmx_frame *)lane->frames.data)[top->node].open;
     return called ? (lmx_where){open, LAM_RECOMPUTE} : (lmx_where){top->call, top->phase};
 }
 
 /* True if the engine is between the nodes of a pass that runs inside a node of another pass. */
 static bool is_pass_inside(const lmx_lane *lane) {
-    const frame *top = top_of(lane);
+    const lmx_frame *top = lmx_top_of(lane);
     if (!top || !top->real || top->op < 0) return false;
     return ((const lmx_op *)lane->ops.data + top->op)->pass != (uint16_t)(api->task() + 1);
 }
@@ -481,12 +482,13 @@ static void *begin(int slot, void **context, const void *record, bool is_node) {
 }
 
 static void end(int slot, const void *record) {
-    if (quiet.record == record) end_quiet();
+    const bool was_quiet = quiet.record == record;
+    if (was_quiet) end_quiet();
     atomic_fetch_add(&slots[slot].busy, 1);
     lmx_observer *o = atomic_load(&slots[slot].observer);
     lmx_lane *lane = enter(o, slot);
     if (lane) {
-        close_frame(o, lane, record, lmx_clock_stamp(lane->clock, lane->last));
+        close_frame(o, lane, record, lmx_clock_stamp(lane->clock, lane->last), was_quiet);
         lane->inside = false;
     }
     atomic_fetch_sub(&slots[slot].busy, 1);
@@ -680,7 +682,7 @@ size_t lmx_observer_own(const lmx_observer *o) {
 const char *lmx_observer_above(const lmx_observer *o, size_t level) {
     const lmx_lane *own = lmx_observer_lane(o, 0);
     if (!own || own->frames.n <= level) return NULL;
-    const frame *f = (frame *)own->frames.data + own->frames.n - 1 - level;
+    const lmx_frame *f = (lmx_frame *)own->frames.data + own->frames.n - 1 - level;
     if (f->is_node && !f->real) return "";
     return f->noted || (f->is_node && f->op >= 0) ? lmx_op_name(own, (lmx_op *)own->ops.data + f->op) : NULL;
 }
@@ -690,7 +692,7 @@ const char *lmx_observer_caller(const lmx_observer *o) { return lmx_observer_abo
 void lmx_observer_mark(lmx_observer *o, size_t level, uint8_t flag) {
     const lmx_lane *own = lmx_observer_lane(o, 0);
     if (!own || own->frames.n <= level) return;
-    const frame *f = (frame *)own->frames.data + own->frames.n - 1 - level;
+    const lmx_frame *f = (lmx_frame *)own->frames.data + own->frames.n - 1 - level;
     if (!f->noted || f->is_node) return;
     ((lmx_op *)own->ops.data + f->op)->flags |= flag;
     if (flag == LAM_OP_NODE && quiet.record == f->record) end_quiet(); /* now its operators count */

@@ -5,9 +5,9 @@
 #ifndef LMX_OBSERVE_H
 #define LMX_OBSERVE_H
 
-#include "torch/layout.h"
 #include "base/ext.h"
 #include "observe/capture.h"
+#include "torch/layout.h"
 #include "torch/tensor.h"
 
 #include <pthread.h>
@@ -25,7 +25,7 @@ typedef struct lmx_values {
 /* torch's exported functions, in this process. */
 typedef struct lmx_record_api {
     bool loaded;
-    void (*add)(void); /* lmx_add_callback has the real type, also of the next */
+    void (*add)(void);         /* lmx_add_callback has the real type, also of the next */
     void (*add_for_all)(void); /* for all threads; NULL: not exported */
     void (*remove)(uint64_t handle);
     const char *(*name)(const void *record);
@@ -36,17 +36,14 @@ typedef struct lmx_record_api {
     bool (*grad_enabled)(void);
     uint64_t (*sequence)(void); /* the number of the next node of this thread */
     int (*task)(void);          /* the number of the backward pass of this thread; -1 none */
-    /* Transforms (vmap, grad): the open ones as a vector, and whether a tensor was made by one. */
-    const void *(*transforms)(void);
-    const void *const *(*transforming)(void); /* the thread's pointer to the owner of that vector */
-    bool (*is_batched)(const void *tensor, int64_t level);
-    const void *(*wrapper)(const void *tensor);
-    int64_t (*modes)(void); /* the number of Python modes that are active in this thread */
-    bool (*own_modes)(bool); /* (true) whether any of them is not one of torch's own, such as that of fake
-                              * tensors */
+    int64_t (*modes)(void);     /* the number of Python modes that are active in this thread */
+    bool (*own_modes)(bool);    /* (true) whether any of them is not one of torch's own, such as that of fake
+                                 * tensors */
     bool (*excluded)(uint16_t key); /* true if this dispatch key is excluded now */
-    int (*unwinding)(void); /* exceptions in flight */
-    void *(*kept)(void);    /* torch's data of this thread's callbacks */
+    int (*unwinding)(void);         /* exceptions in flight */
+    void *(*kept)(void);            /* torch's data of this thread's callbacks */
+    const char *(*hooks)(void);     /* and of its hooks for saved tensors */
+    void *library;                  /* for lmx_keys_here */
     lmx_shim shim;
 } lmx_record_api;
 
@@ -79,6 +76,9 @@ static inline bool lmx_is_active(const lmx_active *a, const lmx_callback *c) {
 
 const lmx_record_api *lmx_record_api_of(lmx_state *st); /* NULL: not supported on this platform or by this
                                                          * torch */
+/* The dispatch keys that the calling thread includes, and those that it excludes: two words, in each of which
+ * torch inverts the keys of its default. NULL: unknown. */
+const uint64_t *lmx_keys_here(const lmx_record_api *api);
 /* The handle is for api->remove. */
 uint64_t lmx_add_callback(const lmx_record_api *api, const lmx_callback *c);
 
@@ -131,7 +131,7 @@ typedef enum lmx_arg_kind {
     LMX_ARG_INT,
     LMX_ARG_REAL,
     LMX_ARG_INTS,
-    LMX_ARG_TEXT,  /* its words hold it, with its NUL */
+    LMX_ARG_TEXT,   /* its words hold it, with its NUL */
     LMX_ARG_SPARSE, /* a tensor: its words begin with those of a lmx_sparse */
     LMX_ARG_MASK    /* a tensor: its words begin with those of a lam_mask */
 } lmx_arg_kind;
@@ -165,26 +165,27 @@ typedef struct lmx_arity {
 typedef struct lmx_lane {
     struct lmx_lane *next;
     const lmx_record_api *api;
-    uint64_t thread; /* torch's number of the thread */
-    int32_t number;  /* of the thread in the capture, as lam_op_info.thread; 0: the capture's own */
+    uint64_t thread;  /* torch's number of the thread */
+    int32_t number;   /* of the thread in the capture, as lam_op_info.thread; 0: the capture's own */
     lmx_clock *clock; /* the capture's */
     int64_t *last;    /* the thread's last stamp, for lmx_clock_stamp */
     int64_t own_last; /* its storage if the capture belongs to another thread */
-    bool inside;     /* a callback is running: its calls of torch are not the model's */
-    bool lost;       /* memory ran out */
-    bool classed;    /* while packing: the class of a packed tensor answers for operators */
-    bool reads;      /* values may be read: tensors have memory, and torch's functions return its address */
-    bool full;       /* the limit of operators was reached */
-    uint64_t most;   /* that limit, in bytes */
-    bool told;       /* the records were pushed and freed */
-    lmi_vec ops;     /* lmx_op */
-    lmi_vec words;   /* int64_t: of the parts, and of the arguments that are being packed */
-    lmi_vec parts;   /* lmx_part */
-    lmi_vec ids;     /* lmx_id */
-    size_t packed;   /* words that belong to parts; later ones are being packed */
+    bool inside;      /* a callback is running: its calls of torch are not the model's */
+    bool lost;        /* memory ran out */
+    /* Of the tensors packed last: all their dispatch keys; and not 0 if one may have a tangent. */
+    uint64_t keys, tangents;
+    bool reads;        /* values may be read: tensors have memory, and torch's functions return its address */
+    bool full;         /* the limit of operators was reached */
+    uint64_t most;     /* that limit, in bytes */
+    bool told;         /* the records were pushed and freed */
+    lmi_vec ops;       /* lmx_op */
+    lmi_vec words;     /* int64_t: of the parts, and of the arguments that are being packed */
+    lmi_vec parts;     /* lmx_part */
+    lmi_vec ids;       /* lmx_id */
+    size_t packed;     /* words that belong to parts; later ones are being packed */
     size_t ids_packed; /* the same of ids */
-    int32_t n_packed; /* arguments that are being packed */
-    int32_t *by_part; /* hash table of 1 + index of parts, 0 empty */
+    int32_t n_packed;  /* arguments that are being packed */
+    int32_t *by_part;  /* hash table of 1 + index of parts, 0 empty */
     size_t part_mask;
     lmi_vec names;            /* char: NUL-terminated texts, each preceded by its properties (lanes.c) */
     lmi_vec frames;           /* of observe.c: the open operators */
@@ -199,10 +200,10 @@ typedef struct lmx_lane {
         int32_t name;
         lmx_arity arity;
     } seen[512]; /* names by their address */
-    /* Found once for the thread; NULL: unknown. `holder`: the owner of torch's open transforms; `vector_at`:
-     * their offset in it, in bytes, 0 not found yet; `kept`: torch's data of callbacks. */
-    const void *const *holder;
-    size_t vector_at;
+    /* torch's data of the thread, found once. `state`: as lmx_keys_here; `hooks`, `kept`: as in
+     * lmx_record_api, NULL: unknown. */
+    const uint64_t *state;
+    const char *hooks;
     char *kept;
 } lmx_lane;
 
@@ -212,21 +213,20 @@ void lmx_lane_free(lmx_lane *lane);
 void lmx_lane_begin(lmx_lane *lane, lmx_observer *o, bool own);
 /* The lane with this number; NULL: there is none. Numbers are up to o->others. */
 lmx_lane *lmx_observer_lane(const lmx_observer *o, int32_t number);
-/* Both on the lane's thread. The first finds the owner of its transforms; the second is true if that owner
- * has an open one. */
-void lmx_lane_find_holder(lmx_lane *lane);
-bool lmx_lane_transforms(lmx_lane *lane, const void *held);
-/* On the lane's thread: true inside vmap or another transform. */
-static inline bool lmx_lane_transforming(lmx_lane *lane) {
-    const void *held = lane->holder ? *lane->holder : NULL;
-    return held && lmx_lane_transforms(lane, held);
-}
 /* The offset of a name among the lane's; -1: memory ran out. */
 int32_t lmx_lane_name(lmx_lane *lane, const char *text);
-/* True if the operator of this name counts for everything inside it. */
-bool lmx_lane_closes(lmx_lane *lane, int32_t name);
-/* The position of the operator's argument that masks scores, as lam_word_op_mask. */
-int32_t lmx_lane_masked(lmx_lane *lane, int32_t name);
+/* What the name of an operator says. */
+typedef struct lmx_named {
+    bool known;         /* the rest is set */
+    bool counts;        /* it counts, and the operators inside it do not */
+    bool closes;        /* and they need not be observed */
+    bool free;          /* it computes and moves nothing */
+    bool writes, saves; /* it writes in place; and its gradient may need what was overwritten */
+    bool copies, fills; /* it is aten::clone; it is aten::zeros */
+    int16_t mask;       /* the position of the argument that masks scores, as lam_word_op_mask */
+} lmx_named;
+/* Valid until the next name is looked up. */
+const lmx_named *lmx_lane_named(lmx_lane *lane, int32_t name);
 /* The number of arguments and results in the last run of the operator of this name, which must be the last
  * name looked up; -1 unknown. */
 lmx_arity *lmx_lane_arity(lmx_lane *lane, const char *text);
@@ -235,6 +235,8 @@ lmx_arity *lmx_lane_arity(lmx_lane *lane, const char *text);
 lmx_op *lmx_lane_op(lmx_lane *lane, const char *name, bool kept);
 /* Takes everything packed since the last call as one list. */
 lmx_args lmx_lane_take(lmx_lane *lane);
+/* The first of these arguments, a tensor, as a list of its own. */
+lmx_args lmx_lane_again(lmx_lane *lane, lmx_args from);
 static inline uint64_t lmx_id_memory(const lmx_id *id) {
     return ((uint64_t)(id->high & 0xFFFF) << 32 | id->low[0]) << 3;
 }
@@ -277,11 +279,11 @@ void lmx_observe_unseen(const char *name);
 
 /* == operators that other code answers (overrides.c) ==================================================== */
 
-/* True for an operator on tensors of a transform (vmap): it runs operators on the real tensors, with the real
- * shapes. */
-bool lmx_runs_others(const lmx_observer *o, lmx_lane *lane, const void *record);
+/* True if the operator whose arguments were packed last is passed on: inside a transform of torch.func, or on
+ * tensors of one. The operators inside it run on the real tensors, with the real shapes. */
+bool lmx_is_passed_on(const lmx_observer *o, const lmx_lane *lane);
 /* True if the class of one of the last packed arguments answers for the operator. */
-bool lmx_is_classed(const lmx_observer *o, const lmx_lane *lane, const void *record);
+bool lmx_is_classed(const lmx_observer *o, const lmx_lane *lane);
 /* The object of the operator's first argument, or of the first entry if that is a list; 0: no tensor. */
 uint64_t lmx_first_tensor(const lmx_record_api *api, const lmx_layout *l, const void *record);
 /* True if Python modes are active above lamina's own, which are those of a dry run. */

@@ -4,56 +4,15 @@
  * callbacks, without Python. */
 #include "observe/observe.h"
 
-typedef bool is_such(const lmx_record_api *api, const lmx_layout *l, const char *value);
-
-static bool is_transformed(const lmx_record_api *api, const lmx_layout *l, const char *value) {
-    enum { LEVELS = 16 };
-    (void)l;
-    if (lmx_is_undefined(&api->shim, value)) return false;
-    if (api->wrapper(value)) return true;
-    for (int64_t level = 1; level <= LEVELS; level++)
-        if (api->is_batched(value, level)) return true;
-    return false;
-}
-
-/* True for a tensor that has elements and no memory, as one that wraps others. */
-static bool lacks_data(const lmx_record_api *api, const lmx_layout *l, const char *value) {
-    void *handle = (void *)(uintptr_t)value, *data = NULL;
-    int64_t dims, *sizes;
-    if (!api->shim.data || lmx_is_undefined(&api->shim, value)) return false;
-    if (!lmx_has_memory(l, value) || !lmx_has_sizes(l, value)) return false;
-    if (api->shim.data(handle, &data) || data || api->shim.dim(handle, &dims)) return false;
-    if (api->shim.sizes(handle, &sizes)) return false;
-    for (int64_t i = 0; i < dims; i++)
-        if (sizes[i] == 0) return false;
-    return true;
-}
-
-/* True if `is` holds for any tensor among the values or in a list among them. */
-static bool any_tensor(const lmx_record_api *api, const lmx_layout *l, lmx_values values, is_such *is,
-                       int depth) {
-    for (size_t i = 0; i < values.n && i < LMX_MAX_LIST; i++) {
-        const char *value = values.at + i * LMX_IVALUE;
-        int32_t tag = lmx_tag_of(value);
-        if (tag == l->tensor
-                ? is(api, l, value)
-                : depth && tag == l->list_tag && any_tensor(api, l, lmx_list_of(l, value), is, 0))
-            return true;
-    }
-    return false;
-}
-
-bool lmx_runs_others(const lmx_observer *o, lmx_lane *lane, const void *record) {
-    const lmx_record_api *api = lane->api;
-    return lmx_lane_transforming(lane) &&
-           any_tensor(api, o->layout, lmx_own_inputs(api, o->layout, record), is_transformed, 1);
-}
-
-bool lmx_is_classed(const lmx_observer *o, const lmx_lane *lane, const void *record) {
+/* functionalize() replaces an operator by others on the same shapes, after it ran once on tensors without
+ * values; so there the operator itself counts. */
+bool lmx_is_passed_on(const lmx_observer *o, const lmx_lane *lane) {
     const lmx_layout *l = o->layout;
-    if (o->capture->dry) return false;
-    if (lane->classed || l->python >= 0) return lane->classed;
-    return any_tensor(lane->api, l, lmx_own_inputs(lane->api, l, record), lacks_data, 1);
+    return lane->keys & l->wrapped || (lane->state[0] & l->transforms && !(lane->keys & l->replayed));
+}
+
+bool lmx_is_classed(const lmx_observer *o, const lmx_lane *lane) {
+    return !o->capture->dry && lane->keys >> o->layout->python & 1;
 }
 
 uint64_t lmx_first_tensor(const lmx_record_api *api, const lmx_layout *l, const void *record) {

@@ -40,6 +40,11 @@ uint64_t lmx_add_callback(const lmx_record_api *api, const lmx_callback *c) {
     return add(cxx);
 }
 
+/* A thread's variable: the same name leads to another address on each thread. */
+const uint64_t *lmx_keys_here(const lmx_record_api *api) {
+    return dlsym(api->library, "_ZN3c104impl26raw_local_dispatch_key_setE");
+}
+
 static bool load_api(lmx_record_api *api, void *library) {
     lmx_shim_load(&api->shim, library);
     const bool all =
@@ -54,16 +59,14 @@ static bool load_api(lmx_record_api *api, void *library) {
     lmx_symbol(library, "_ZN3c108GradMode10is_enabledEv", &api->grad_enabled);
     lmx_symbol(library, "_ZN2at15sequence_number4peekEv", &api->sequence);
     lmx_symbol(library, "_ZN5torch8autograd25get_current_graph_task_idEv", &api->task);
-    lmx_symbol(library, "_ZN2at9functorch20getDynamicLayerStackEv", &api->transforms);
-    lmx_symbol(library, "_ZN2at9functorch20functorchTLSAccessorEv", &api->transforming);
-    lmx_symbol(library, "_ZN2at9functorch16isBatchedAtLevelERKNS_6TensorEl", &api->is_batched);
-    lmx_symbol(library, "_ZN2at9functorch21maybeGetTensorWrapperERKNS_6TensorE", &api->wrapper);
     lmx_symbol(library, "_ZN3c104impl20TorchDispatchModeTLS9stack_lenEv", &api->modes);
     lmx_symbol(library, "_ZN3c104impl20TorchDispatchModeTLS13any_modes_setEb", &api->own_modes);
     lmx_symbol(library, "_ZN3c104impl28tls_is_dispatch_key_excludedENS_11DispatchKeyE", &api->excluded);
     lmx_symbol(library, "_ZSt19uncaught_exceptionsv", &api->unwinding);
     lmx_symbol(library, "_ZN2at24get_record_function_tls_Ev", &api->kept);
-    return all;
+    lmx_symbol(library, "_ZN2at23SavedTensorDefaultHooks13get_tls_stateEv", &api->hooks);
+    api->library = library;
+    return all && lmx_keys_here(api);
 }
 
 LMX_OFTEN const lmx_record_api *lmx_record_api_of(lmx_state *st) {
@@ -72,7 +75,7 @@ LMX_OFTEN const lmx_record_api *lmx_record_api_of(lmx_state *st) {
     PyErr_Clear();
     if (!library) return NULL;
     the_api.loaded = load_api(&the_api, library);
-    dlclose(library); /* torch keeps it loaded */
+    if (!the_api.loaded) dlclose(library);
     return the_api.loaded ? &the_api : NULL;
 }
 
@@ -344,6 +347,26 @@ static PyObject *probe_tensor(PyObject *module, PyObject *tensor) {
     return PyBytes_FromStringAndSize((const char *)words, sizeof words);
 }
 
+static PyObject *probe_thread(PyObject *module, PyObject *unused) {
+    enum { HOOKS = 128 };
+    lmx_state *st = lmx_state_of(module);
+    (void)unused;
+    if (!lmx_torch_ready(st)) return NULL;
+    const char *why = refused(st);
+    if (why) return lmx_fail(st, LAM_UNSUPPORTED, NULL, "%s", why);
+    const uint64_t *keys = lmx_keys_here(&the_api);
+    uint64_t words[HOOKS / sizeof(uint64_t)] = {0};
+    trial t = {0};
+    if (pipe(t.pipe)) return PyErr_SetFromErrno(PyExc_OSError);
+    const char *hooks = the_api.hooks ? the_api.hooks() : NULL;
+    for (size_t i = 0; hooks && i < sizeof words / sizeof *words; i++)
+        peek(&t, (uintptr_t)hooks + i * sizeof *words, &words[i]);
+    close(t.pipe[0]);
+    close(t.pipe[1]);
+    return Py_BuildValue("KKy#", (unsigned long long)keys[0], (unsigned long long)keys[1], (char *)words,
+                         (Py_ssize_t)sizeof words);
+}
+
 static PyObject *identity(PyObject *module, PyObject *tensor) {
     lmx_state *st = lmx_state_of(module);
     lmx_tensor t;
@@ -354,6 +377,24 @@ static PyObject *identity(PyObject *module, PyObject *tensor) {
 }
 
 /* == using ============================================================================================= */
+
+static bool read_keys(PyObject *dict, lmx_layout *l) {
+    static const struct {
+        const char *name;
+        size_t at;
+    } sets[] = {
+#define X(name) {#name, offsetof(lmx_layout, name)},
+        LMX_KEYS(X)
+#undef X
+    };
+    for (size_t i = 0; i < sizeof sets / sizeof *sets; i++) {
+        PyObject *value = PyDict_GetItemString(dict, sets[i].name);
+        const uint64_t bits = value && PyLong_Check(value) ? PyLong_AsUnsignedLongLong(value) : 0;
+        if (PyErr_Occurred()) return false;
+        memcpy((char *)l + sets[i].at, &bits, sizeof bits);
+    }
+    return l->keys >= 0 && l->python >= 0 && l->below && l->gradients;
+}
 
 static bool read_layout(lmx_state *st, PyObject *dict, lmx_layout *l) {
     static const struct {
@@ -374,7 +415,7 @@ static bool read_layout(lmx_state *st, PyObject *dict, lmx_layout *l) {
         int32_t narrow = (int32_t)number;
         memcpy((char *)l + fields[i].at, &narrow, sizeof narrow);
     }
-    return l->inputs >= 0 && l->outputs >= 0 && l->sequence >= 0 && l->tensor >= 0;
+    return l->inputs >= 0 && l->outputs >= 0 && l->sequence >= 0 && l->tensor >= 0 && read_keys(dict, l);
 }
 
 /* Sets the layout with which operators are watched from now on; None: they are not watched. */
@@ -405,6 +446,9 @@ PyMethodDef lmx_probe_methods[] = {
     {"probe_tensor", probe_tensor, METH_O,
      PyDoc_STR("probe_tensor($module, tensor, /)\n--\n\nReturns the first bytes of the C++ object of a "
                "tensor, followed by zeros.")},
+    {"probe_thread", probe_thread, METH_NOARGS,
+     PyDoc_STR("probe_thread($module, /)\n--\n\nReturns the words of the dispatch keys that this thread "
+               "includes and excludes, and the first bytes of its hooks for saved tensors.")},
     {"identity", identity, METH_O,
      PyDoc_STR("identity($module, tensor, /)\n--\n\nReturns what identifies a tensor's memory, which its "
                "views share, and the tensor itself; 0: not known.")},

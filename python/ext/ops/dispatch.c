@@ -240,25 +240,15 @@ static lmx_op *new_op(lmx_lane *lane, const char *name, int call, int phase) {
     return op;
 }
 
-/* Moves the operator that was noted before the last one inside the last one: their records change places. */
-static int32_t put_inside(lmx_lane *lane, int32_t at) {
-    lmx_op *op = op_at(lane, at), inside = op[-1];
-    op[-1] = *op;
-    op[-1].began = inside.began;
-    *op = inside;
-    op->parent = at - 1;
-    return at - 1;
-}
-
 static PyObject *begin_op(PyObject *module, PyObject *args) {
     PyObject *mode, *values;
     const char *name, *operands;
-    int call, phase, flags, around;
+    int call, phase, flags;
     lmx_capture *c = NULL;
     lmx_args in;
     (void)module;
-    if (!PyArg_ParseTuple(args, "OsO!siiip:begin_op", &mode, &name, &PyTuple_Type, &values, &operands, &call,
-                          &phase, &flags, &around))
+    if (!PyArg_ParseTuple(args, "OsO!siii:begin_op", &mode, &name, &PyTuple_Type, &values, &operands, &call,
+                          &phase, &flags))
         return NULL;
     lmx_lane *lane = lane_of_mode(mode, &c);
     lmx_op *op = lane ? new_op(lane, name, call, phase) : NULL;
@@ -267,10 +257,9 @@ static PyObject *begin_op(PyObject *module, PyObject *args) {
     op->flags = (uint8_t)flags;
     lane->reads = c->st->torch.reads > 0 && !c->dry;
     hold(c);
-    const bool ok = pack_values(c, lane, values, operands, lmx_lane_masked(lane, op->name), &in);
+    const bool ok = pack_values(c, lane, values, operands, lmx_lane_named(lane, op->name)->mask, &in);
     op_at(lane, at)->in = in;
     op_at(lane, at)->began = lmx_clock_stamp(lane->clock, lane->last);
-    if (around && at > 0) at = put_inside(lane, at);
     lane->open_op = at;
     let_go(c);
     return ok ? PyLong_FromLong(at) : NULL;
@@ -313,10 +302,10 @@ PyMethodDef lmx_dispatch_methods[] = {
      PyDoc_STR("open_call($module, mode, /)\n--\n\nReturns the open call in the capture of a dispatch mode, "
                "-1 if there is none; None if no operator may be noted now.")},
     {"begin_op", begin_op, METH_VARARGS,
-     PyDoc_STR("begin_op($module, mode, name, values, operands, call, phase, flags, around, /)\n--\n\nNotes "
+     PyDoc_STR("begin_op($module, mode, name, values, operands, call, phase, flags, /)\n--\n\nNotes "
                "the begin of an operator. Returns its number, or -1. `operands` has a T for each value that "
                "is a tensor or a number in place of one. Inside another operator, call and phase are those "
-               "of that one. `around`: the operator noted before becomes the one inside.")},
+               "of that one.")},
     {"end_op", end_op, METH_VARARGS,
      PyDoc_STR("end_op($module, mode, around, results, flags, /)\n--\n\nNotes the end and the results of the "
                "open operator inside number `around` (-1: inside none).")},

@@ -6,19 +6,31 @@
 #include "base/ext.h"
 
 /* Offsets in this build of torch, in bytes into a RecordFunction, a list, (storage) a tensor's C++ object,
- * (callbacks) torch's data of a thread's callbacks; (keys) the offset of a tensor's dispatch keys and
- * (python) the bit in them for a tensor subclass, (coo, compressed) for sparse tensors, (nested) for nested
- * ones, (asks) the dispatch key under which Python answers, if such answers have no record; and the tags of
- * an IValue. -1: unknown. */
+ * (callbacks) torch's data of a thread's callbacks, (hooks) that of its hooks for saved tensors, where the
+ * list begins, (autograd) a tensor's C++ object, where the address of its autograd data is, (tangent) that
+ * data, where forward-mode AD puts tangents; (keys) the offset of a tensor's dispatch keys and (python) the
+ * bit in them for a tensor subclass, (coo, compressed) for sparse tensors, (nested) for nested ones, (asks)
+ * the dispatch key under which Python answers, if such answers have no record; and the tags of an IValue.
+ * -1: unknown. */
 /* clang-format off */
 #define LMX_LAYOUT(X)                                                                                        \
     X(inputs) X(outputs) X(sequence) X(forward_thread) X(list) X(list_tag) X(tensor) X(none) X(boolean)      \
     X(integer) X(real) X(storage) X(text) X(text_at) X(callbacks) X(keys) X(python) X(coo) X(compressed)     \
-    X(nested) X(asks)
+    X(nested) X(asks) X(hooks) X(autograd) X(tangent)
+/* Sets of dispatch keys, as bits of torch's words. A thread excludes `below` while the kernel of an operator
+ * runs, after autograd has had its turn, `gradients` where autograd has none, and each of `autocast` unless
+ * autocast is on for that device; it includes `transforms` inside one of torch.func. Tensors have the others:
+ * `wrapped` those of a transform, `replayed` those of functionalize(), `turned` a conjugate or a negative
+ * that was not computed yet, `zeros` a tangent of zeros without memory. */
+#define LMX_KEYS(X)                                                                                          \
+    X(below) X(gradients) X(autocast) X(transforms) X(wrapped) X(replayed) X(turned) X(zeros)
 /* clang-format on */
 struct lmx_layout {
 #define X(name) int32_t name;
     LMX_LAYOUT(X)
+#undef X
+#define X(name) uint64_t name;
+    LMX_KEYS(X)
 #undef X
 };
 

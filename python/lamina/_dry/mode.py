@@ -10,7 +10,7 @@ are computed and known, so that a model may read them. If a model reads other va
 from __future__ import annotations
 
 import sys
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, cast
 
@@ -350,7 +350,7 @@ class _Run:
             if out is not None:
                 return out
         if operator.opened is not None:
-            with self.core:
+            with self.core, self._turning(seen):
                 return self.core.opened(operator.opened, args, kwargs)
         if operator.name not in ANYHOW or self.core.here() < 0:
             return self._answer(operator, function, args, kwargs, seen)
@@ -359,6 +359,14 @@ class _Run:
             out = self._answer(operator, function, args, kwargs, seen)
             self.one_hot.gave(operator.name, out)
         return out
+
+    def _turning(self, seen: list[Any]) -> Any:
+        """Lets torch compute conjugates for the operators inside that can't read them, as it does where no
+        mode runs the operator around them."""
+        guard = getattr(self.torch._C, "_SetExcludeDispatchKeyGuard", None)
+        if guard is None or not any(tensor.is_complex() for tensor in seen):
+            return nullcontext()
+        return guard(self.torch._C.DispatchKey.Conjugate, False)  # noqa: FBT003
 
     def _answer(self, operator: _Operator, function: Any, args: Any, kwargs: Any, seen: list[Any]) -> Any:
         if operator.name == "aten::_to_copy" and str(kwargs.get("device")) == "meta":
@@ -626,7 +634,11 @@ class _Run:
         if function._schema.name == RECURRENT[1]:
             x, w1, w2, _, _, hx, cx = args[:7]
             bias = self.torch.empty(w1.shape[:1], dtype=w1.dtype, device="meta")
-            return tuple(self.core.like(tensor) for tensor in (x, w1, w2, bias, bias, hx, cx))
+            whole = self.torch.float32  # in which oneDNN gives the gradients, also of a narrower layer
+            return tuple(
+                self.core.like(tensor) if tensor.dtype == whole else self._new(tuple(tensor.shape), whole)
+                for tensor in (x, w1, w2, bias, bias, hx, cx)
+            )
         out = self._by_meta(function, args, {})
         if not self.torch.is_grad_enabled():
             return out

@@ -51,8 +51,7 @@ class _Overload:
         space, colons, rest = str(func.name()).partition("::")
         self.name = f"{space}::{rest.partition('.')[0]}" if colons else f"higher_order::{space}"
         self.unseen = self.name.startswith(("prim::", "profiler::"))  # a query, or a mark: no work
-        self.copies = self.name == "aten::clone"
-        self.writes = self.name.endswith("_") and not self.name.endswith("__")
+        self.moves = self.name == "aten::to"
         self.wraps = _lamina.op_wraps(self.name) or _lamina.op_kind(self.name) is None
         self.implicit = schema is not None and _is_implicit(func)
         arguments = schema.arguments if schema is not None else []
@@ -92,12 +91,14 @@ class _Thread:
         self.asked = -1  # the number of modes when the running class was called; -1: no class runs
         self.passed = False  # the class ran other operators for it
         self.trial = False  # operators run on tensors without values, as a trial: not the work of a call
+        # What the last operators returned while torch only looked for the shape of what it knows without a
+        # kernel, as a sum with zeros in forward-mode AD: it moves the arguments to the meta device first.
+        self.tried: list[Any] = []
         self.tasks: list[tuple[int, int]] = []  # runs of the engine, the innermost last, and their calls
         self.peeked = _sequence()  # nodes with this number or a later one were created after the last look
         self.redone = False  # the last nodes were created by a forward that a backward pass repeats
         self.graphless = -1  # the run of the engine whose nodes create no nodes
         self.behind = -1  # the call of the last node that ran
-        self.copied: tuple[Any, ...] | None = None  # the last copy
         self.numbers: list[int] = []  # autograd's nodes from numbers[i] on ...
         self.calls: list[int] = []  # ... were created by calls[i]
 
@@ -165,7 +166,7 @@ class Mode(modes.TorchDispatchMode):  # type: ignore[no-untyped-call]
                 return  # it runs inside its own record
             if not tried:
                 break
-        op = _lamina.begin_op(self, name, (), "", *self._place(t, call), NODE | HIDES, False)  # noqa: FBT003
+        op = _lamina.begin_op(self, name, (), "", *self._place(t, call), NODE | HIDES)
         t.last = max(op, t.last)
         _lamina.end_op(self, t.op, (), 0)
 
@@ -246,34 +247,26 @@ class Mode(modes.TorchDispatchMode):  # type: ignore[no-untyped-call]
         finally:
             t.passing, t.asked, t.passed = None, asked, t.last > last
 
-    def _copied_for(self, t: _Thread, o: _Overload, args: Any, phase: int, frame: Any) -> bool:
-        """True if the last copy was made for this operator: autograd saves a copy before an operator
-        overwrites its input. The mode receives the copy first; it is recorded inside the operator, as the
-        observer does. They belong together if one Python instruction started both and they have the same
-        first argument, which is never true of a copy that the program makes."""
-        now = id(args[0]) if args else 0, id(frame), frame.f_lasti, len(t.open), phase
-        was, t.copied = t.copied, (t.last + 1, now) if o.copies else None
-        return o.writes and phase != BACKWARD and was == (t.last, now)
-
     def _watch(self, o: _Overload, call: int, types: Any, args: Any, kwargs: Any) -> Any:
         t = self._here()
         at, phase = self._place(t, call)
         outer, open_before, trial = t.op, len(t.open), t.trial
         results, flags = (), FAILED
         try:  # a Ctrl-C may come after each line
-            t.phase, t.trial = phase, trial or 0 <= t.asked < _modes()
-            copying = o.copies or t.copied is not None
-            around = copying and self._copied_for(t, o, args, phase, sys._getframe(2))
+            tries = (o.moves and _to_meta(args, kwargs)) or any(x is y for x in t.tried for y in args)
+            t.phase, t.trial = phase, trial or tries or 0 <= t.asked < _modes()
             values, aside = o.values(args, kwargs), NODE if t.trial else 0
-            t.op = _lamina.begin_op(self, o.name, values, o.operands, at, phase, aside, around)
-            t.last = max(t.op + around, t.last)
+            t.op = _lamina.begin_op(self, o.name, values, o.operands, at, phase, aside)
+            t.last = max(t.op, t.last)
             t.open.append((o.name, t.trial))
             result = self._run(t, o, types, args, kwargs)
             results, flags = o.results(result), 0
+            if t.trial:
+                t.tried = [*t.tried, result]
+            elif t.tried and any(isinstance(x, torch.Tensor) for x in args):
+                t.tried = []
             return result
         finally:
-            if flags == FAILED:
-                t.copied = None
             flags |= NODE if t.passed else 0
             t.op, t.trial, t.passed = outer, trial, False
             del t.open[open_before:]
@@ -303,15 +296,21 @@ def _dispatch(self: Mode, func: Any, types: Any, args: Any = (), kwargs: Any = N
 setattr(Mode, "__torch_dispatch__", _dispatch)  # noqa: B010
 
 
+def _to_meta(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    return any(isinstance(x, torch.device) and x.type == "meta" for x in (*args, *kwargs.values()))
+
+
 def _may_redo(t: _Thread) -> bool:
     """True if the running code may repeat a forward: hooks for saved tensors are set, as by a checkpoint, or
-    the node is a Python function. Older torches show neither; but in one run of the engine either all nodes
+    the node is a Python function. A run for gradients that will have gradients keeps its graph; there only a
+    checkpoint's hooks say so. Older torches show neither; but in one run of the engine either all nodes
     create nodes or none do, and if none do, only a repeated forward creates nodes."""
     if _hooks is None:
         return t.graphless == t.tasks[-1][0]
-    if _hooks(False) is not None:  # noqa: FBT003
-        return True
-    return _keeps is not None and not _keeps() and isinstance(_node(), _torch._FunctionBase)
+    hooks, keeps = _hooks(False), _keeps is not None and _keeps()  # noqa: FBT003
+    if hooks is not None:
+        return not keeps or getattr(hooks[0], "__module__", "") == "torch.utils.checkpoint"
+    return _keeps is not None and not keeps and isinstance(_node(), _torch._FunctionBase)
 
 
 def _answers(cls: type) -> bool:

@@ -49,6 +49,9 @@ def find() -> Layout:
         layout["coo"], layout["compressed"] = _find_sparse(torch, layout["keys"])
         layout["nested"] = _find_nested(torch, layout["keys"])
         layout["asks"] = _find_asks(torch)
+        layout |= _find_states(torch)
+        layout["hooks"] = _find_hooks(torch)
+        layout["autograd"], layout["tangent"] = _find_tangents(torch)
     with torch.enable_grad():
         layout["sequence"] = _find_sequence(torch)
         layout["forward_thread"] = _find_thread(torch)
@@ -139,26 +142,28 @@ def _by_class(torch: Any, sizes: tuple[int, ...]) -> tuple[list[Any], list[Any]]
     )
 
 
+def _part(memory: bytes, at: int) -> int:
+    return int.from_bytes(memory[at : at + 8], sys.byteorder)
+
+
 def _word(tensor: Any, at: int) -> int:
-    return int.from_bytes(_lamina.probe_tensor(tensor)[at : at + 8], sys.byteorder)
+    return _part(_lamina.probe_tensor(tensor), at)
 
 
 def _find_keys(torch: Any) -> tuple[int, int]:
-    """The offset of the dispatch keys in the C++ object of a tensor, and the bit of its class; or -1."""
-    try:
-        plain, own = _by_class(torch, (3, 5))
-    except (AttributeError, TypeError, RuntimeError):
-        return -1, -1
-    fit = []
-    for at in range(8, len(_lamina.probe_tensor(plain[0])) - 7, 8):
-        bits = ~0
-        for x in own:
-            bits &= _word(x, at)
-        for x in plain:
-            bits &= ~_word(x, at)
-        if bits:
-            fit.append((at, (bits & -bits).bit_length() - 1))
-    return fit[0] if len(fit) == 1 else (-1, -1)
+    """The offset of the dispatch keys in the C++ object of a tensor, and the bit of its class."""
+    plain, own = _by_class(torch, (3, 5))
+    python, every = _bit_of(torch, "Python"), _bit_of(torch, "ADInplaceOrView")
+    fit = [
+        at
+        for at in range(8, len(_lamina.probe_tensor(plain[0])) - 7, 8)
+        if all(_word(x, at) & every for x in (*plain, *own))
+        and all(_word(x, at) & python for x in own)
+        and not any(_word(x, at) & python for x in plain)
+    ]
+    if len(fit) != 1:
+        raise NotFoundError(f"{len(fit)} places in a tensor look like its dispatch keys")
+    return fit[0], python.bit_length() - 1  # not a count: the number of a bit
 
 
 def _sparse(torch: Any) -> tuple[list[Any], list[Any]]:
@@ -174,16 +179,12 @@ def _sparse(torch: Any) -> tuple[list[Any], list[Any]]:
 
 def _find_sparse(torch: Any, keys: int) -> tuple[int, int]:
     """The bits among the dispatch keys of both kinds of sparse tensors; or -1."""
-    if keys < 0:
-        return -1, -1
     coo, compressed = (_own_bit(torch, keys, kind) for kind in _sparse(torch))
     return (coo, compressed) if coo != compressed and min(coo, compressed) >= 0 else (-1, -1)
 
 
 def _find_nested(torch: Any, keys: int) -> int:
     """The bit among the dispatch keys of nested tensors; or -1."""
-    if keys < 0:
-        return -1
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch calls them a prototype
         return _own_bit(torch, keys, [torch.nested.nested_tensor([torch.ones(2)])])
@@ -210,9 +211,112 @@ def _find_asks(torch: Any) -> int:
     return -1 if told else int(torch._C.DispatchKey.Python)
 
 
+# The sets of dispatch keys that tell what runs inside an operator, as LMX_KEYS (python/ext/torch/layout.h).
+# A torch without a key has no tensors or states of that kind, except for those of NEEDED.
+DEVICES = ("CPU", "CUDA", "XPU", "MPS", "HPU", "MTIA", "MAIA", "IPU", "XLA", "PrivateUse1")
+STATES = {
+    "below": ("ADInplaceOrView",),
+    "gradients": ("AutogradFunctionality",),
+    "autocast": tuple(f"Autocast{device}" for device in DEVICES),
+    "transforms": ("FuncTorchDynamicLayerFrontMode", "FuncTorchDynamicLayerBackMode"),
+    "wrapped": ("FuncTorchBatched", "BatchedNestedTensor", "FuncTorchGradWrapper", "Batched"),
+    "replayed": ("Functionalize",),
+    "turned": ("Conjugate", "Negative"),
+    "zeros": ("ZeroTensor",),
+}
+NEEDED = {"ADInplaceOrView", "AutogradFunctionality", "AutocastCPU", *STATES["transforms"]}
+NEEDED |= {"FuncTorchBatched", "FuncTorchGradWrapper", "Batched"}
+
+
+SMALLEST = 128  # bytes of a tensor's C++ object that each version of torch has, at least
+
+
+def _bit_of(torch: Any, key: str) -> int:
+    """The bit of a dispatch key in the words of a thread: a guard that includes the key, or one that excludes
+    it, changes it. 0: there is none."""
+    try:
+        number = torch._C._dispatch_key_parse(key)
+    except RuntimeError:
+        return 0
+    included, excluded, _ = _lamina.probe_thread()
+    with torch._C._IncludeDispatchKeyGuard(number):
+        included ^= _lamina.probe_thread()[0]
+    with torch._C._ExcludeDispatchKeyGuard(torch._C.DispatchKeySet(number)):
+        excluded ^= _lamina.probe_thread()[1]
+    return included | excluded
+
+
+def _find_states(torch: Any) -> Layout:
+    """The bits of each of STATES. They hold for a thread's words and for tensors'."""
+    if any(_lamina.probe_thread()[:2]):
+        raise NotFoundError("the dispatch keys of a thread are not where this torch keeps them")
+    bits = {key: _bit_of(torch, key) for keys in STATES.values() for key in keys}
+    wrong = [key for key, bit in bits.items() if bit & (bit - 1) or (key in NEEDED and not bit)]
+    if wrong:
+        raise NotFoundError(f"the dispatch keys {', '.join(wrong)} are not found")
+    return {state: reduce(int.__or__, (bits[key] for key in keys)) for state, keys in STATES.items()}
+
+
+def _find_hooks(torch: Any) -> int:
+    """The offset of the list of hooks in a thread's hooks for saved tensors: it is empty where the word is
+    that of its end, which follows. -1: not found."""
+    end = 32
+
+    def words() -> bytes:
+        return _lamina.probe_thread()[2]
+
+    before = words()
+    with torch.autograd.graph.saved_tensors_hooks(lambda x: x, lambda x: x):
+        inside = words()
+    after = words()
+    fit = [
+        at
+        for at in range(0, len(inside) - end - 7, 8)
+        if all(seen[at : at + 8] == seen[at + end : at + end + 8] for seen in (before, after))
+        and inside[at : at + 8] != inside[at + end : at + end + 8]
+    ]
+    return fit[0] if len(fit) == 1 else -1
+
+
+def _find_tangents(torch: Any) -> tuple[int, int]:
+    """The offset, in the C++ object of a tensor, of the address of its autograd data, and in that data the
+    offset of the address of its tangents."""
+    size = 112  # bytes of the data that are searched
+    plain = [torch.empty(3, 5), torch.empty(7), torch.empty(2, device="meta")]
+    leaves = [torch.empty(n, requires_grad=True) for n in (3, 4)]
+    with torch.enable_grad():
+        graded = [*leaves, leaves[0].exp(), leaves[1].view(2, 2)]
+
+    def is_address(word: int) -> bool:
+        return 4096 < word < 1 << 47 and word % 8 == 0  # not a count: an address
+
+    def is_data(at: int) -> bool:
+        seen = {_word(x, at) for x in graded}
+        return len(seen) == len(graded) and all(map(is_address, seen))
+
+    fit = [at for at in range(8, SMALLEST - 7, 8) if is_data(at) and not any(_word(x, at) for x in plain)]
+    if len(fit) != 1:
+        raise NotFoundError(f"{len(fit)} places in a tensor look like its autograd data")
+
+    def data(tensor: Any) -> bytes:
+        return _lamina.read_memory(((_word(tensor, fit[0]), size),))
+
+    ad = torch.autograd.forward_ad
+    with ad.dual_level():
+        duals = [ad.make_dual(x, torch.empty_like(x)) for x in (*plain[:2], *leaves)]
+        found = [
+            at
+            for at in range(8, size - 7, 8)
+            if all(is_address(_part(data(x), at)) for x in duals)
+            and not any(_part(data(x), at) for x in graded)
+        ]
+    pairs = [at for at in found if at + 8 in found]  # a std::shared_ptr has two addresses
+    if len(pairs) != 1:
+        raise NotFoundError(f"{len(pairs)} places in a tensor's autograd data look like its tangent")
+    return fit[0], pairs[0]
+
+
 def _misread_class(layout: Layout) -> str | None:
-    if layout["python"] < 0:
-        return None
     bit = 1 << layout["python"]  # not a count: a mask
     plain, own = _by_class(sys.modules["torch"], (2, 7))
     wrong = [x for x in plain if _word(x, layout["keys"]) & bit]
@@ -397,6 +501,38 @@ def _trials(torch: Any, empty: Callable[..., Any]) -> list[tuple[str, Callable[[
         ),
         ("aten::mul", partial(_twice, p), (((3,), f), ((), "int64")), (((3,), f),), fine),
         ("MulBackward0", lambda: None, (), (), node),
+        *_inner_trials(torch, empty),
+    ]
+
+
+def _inner_trials(
+    torch: Any, empty: Callable[..., Any]
+) -> list[tuple[str, Callable[[], Any], Any, Any, Any]]:
+    """Operations in which others run than their own work. Each of these is expected in a trial of its own."""
+    f, b, fine, passed = "float32", "bfloat16", ("forward", False, False), ("forward", True, False)
+    m, n, p, t = empty(3, 4), empty(4, 5), empty(6).requires_grad_(), empty(7)
+
+    def cast() -> None:
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            torch.mm(m, n)
+
+    def hook() -> None:
+        with torch.autograd.graph.saved_tensors_hooks(torch.erf, lambda x: x):
+            torch.exp(p)
+
+    def derive() -> None:
+        ad = torch.autograd.forward_ad
+        with ad.dual_level() if ad._current_level < 0 else ExitStack():
+            torch.exp(ad.make_dual(t, t))
+
+    both = ((3, 4), f), ((4, 5), f)
+    return [
+        ("aten::mm", cast, both, (((3, 5), b),), passed),
+        ("aten::mm", lambda: None, (((3, 4), b), ((4, 5), b)), (((3, 5), b),), fine),
+        ("aten::exp", hook, (((6,), f),), (((6,), f),), fine),
+        ("aten::erf", lambda: None, (((6,), f),), (((6,), f),), fine),
+        ("aten::exp", derive, (((7,), f),), (((7,), f),), fine),
+        ("aten::mul", lambda: None, (((7,), f), ((7,), f)), (((7,), f),), fine),
     ]
 
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 WAYS = ("observer", "dispatch", "calls")
-FORMAT = 7  # of that file; files of older versions are not read
+FORMAT = 8  # of that file; files of older versions are not read
 TIMEOUT = 180  # seconds for the proof in a separate process; most of it imports torch
 
 

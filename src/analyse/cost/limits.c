@@ -53,12 +53,26 @@ static bool when_called(const run *r) { return any_called(r, is_users); }
 static bool when_sized(const run *r) { return any_called(r, is_sized); }
 static bool when_stretched(const run *r) { return any_called(r, is_stretched); }
 
-/* True if torch.vmap ran: it runs operators on its own tensors, and inside them operators on the real
- * ones. */
+/* The number of elements of an operator's largest argument. */
+static int64_t most_elements(const lam_op *o) {
+    int64_t most = 0;
+    for (int32_t i = 0; i < o->sig->n_in; i++) {
+        const int64_t n = o->sig->in[i].is_tensor ? lmi_op_arg_numel(&o->sig->in[i]) : 0;
+        most = n > most ? n : most;
+    }
+    return most;
+}
+
+/* True if torch.vmap ran: it runs operators on its own tensors, of one example, and inside them operators on
+ * the real ones, which have all. Other operators that those inside them replace have the same elements. */
 static bool when_mapped(const run *r) {
+    const lam_op *ops = r->m->ops;
     for (int32_t i = 0; i < r->m->n_ops; i++) {
-        const lam_op *o = &r->m->ops[i];
-        if (o->phase == LAM_FORWARD && o->flags & LAM_OP_NODE && strstr(o->sig->name, "::")) return true;
+        if (ops[i].phase != LAM_FORWARD || !(ops[i].flags & LAM_OP_NODE) || !strstr(ops[i].sig->name, "::"))
+            continue;
+        const int64_t most = most_elements(&ops[i]);
+        for (int32_t k = i + 1; k < r->m->n_ops && ops[k].parent >= i; k++)
+            if (!(ops[k].flags & LAM_OP_NODE) && most_elements(&ops[k]) > most) return true;
     }
     return false;
 }

@@ -78,6 +78,14 @@ static const char *reason_for(lmi_work *w, const lmi_op_group *g, const lmi_fact
                 ": this torch selects the values in a kernel that is no operator: what that did is not seen");
         return lmi_buf_keep(&b, &w->c->arena);
     }
+    if (g->unseen == LMI_UNSEEN_TANGENT) {
+        lmi_putf(
+            &b,
+            "the operator %s: forward-mode AD computed a tangent inside it, of a view whose base got one "
+            "later; what that took is not seen",
+            g->name);
+        return lmi_buf_keep(&b, &w->c->arena);
+    }
     bool nothing = !g->rule && w->cv->no_rule == LMI_NR_NOTHING;
     if (!g->rule) lmi_put(&b, "no rule for ");
     lmi_put(&b, "the operator ");

@@ -29,8 +29,9 @@ static lam_status code_of(lmi_work *w, const lmi_rule *r, const lmi_rule_code **
 
 static lmi_role role_of(const lmi_work *w, const lam_op *o, const lmi_rule **rule) {
     const uint8_t *role = w->c->ops.role;
+    const int32_t owner = lmi_op_owner(o);
     *rule = NULL;
-    if (o->parent >= 0 && (role[o->parent] == LMI_ROLE_COUNTED || role[o->parent] == LMI_ROLE_INSIDE))
+    if (owner >= 0 && (role[owner] == LMI_ROLE_COUNTED || role[owner] == LMI_ROLE_INSIDE))
         return LMI_ROLE_INSIDE;
     if (o->flags & LAM_OP_VALUES) return LMI_ROLE_INSIDE;
     if (o->flags & (LAM_OP_FAILED | LAM_OP_NODE)) return LMI_ROLE_THROUGH;
@@ -245,7 +246,8 @@ static lam_status count_hidden(lmi_work *w, int32_t op, lmi_unseen unseen, lam_e
  * count it as 0. */
 static bool values_decide(const lmi_work *w, int32_t op) {
     const lam_op *o = &w->m->ops[op];
-    bool within = o->parent >= 0 && w->c->ops.role[o->parent] != LMI_ROLE_THROUGH;
+    const int32_t owner = lmi_op_owner(o);
+    bool within = owner >= 0 && w->c->ops.role[owner] != LMI_ROLE_THROUGH;
     return o->flags & LAM_OP_VALUES && !within && w->cv->no_rule != LMI_NR_NOTHING;
 }
 
@@ -460,7 +462,8 @@ static lam_status count_all(lmi_work *w, tally *t, lam_error *e) {
     uint8_t *role = w->c->ops.role;
     for (int32_t i = 0; i < w->m->n_ops; i++) {
         const lmi_rule *rule;
-        t->told[i] = w->m->ops[i].parent >= 0 ? t->told[w->m->ops[i].parent] : TOLD_NOTHING;
+        const int32_t owner = lmi_op_owner(&w->m->ops[i]);
+        t->told[i] = owner >= 0 ? t->told[owner] : TOLD_NOTHING;
         role[i] = LMI_ROLE_INSIDE;
         if (layer_tells(w, &w->m->ops[i]) || (w->untraced && w->untraced[i])) continue;
         role[i] = (uint8_t)role_of(w, &w->m->ops[i], &rule);
@@ -468,6 +471,7 @@ static lam_status count_all(lmi_work *w, tally *t, lam_error *e) {
             LAM_TRY(rule ? count_op(w, t, i, rule, e) : count_nothing(w, t, i, e));
         if (role[i] == LMI_ROLE_NO_RULE) LAM_TRY(count_unknown(w, t, i, e));
         if (w->m->ops[i].flags & LAM_OP_HIDES) LAM_TRY(count_hidden(w, i, LMI_UNSEEN_FUSED, e));
+        if (w->m->ops[i].flags & LAM_OP_DERIVED) LAM_TRY(count_hidden(w, i, LMI_UNSEEN_TANGENT, e));
         if (values_decide(w, i)) LAM_TRY(count_hidden(w, i, LMI_UNSEEN_VALUES, e));
         LAM_TRY(look_outside(w, &r, i, e));
         if (role[i] == LMI_ROLE_THROUGH && selects_unseen(w->m, i))
@@ -482,7 +486,8 @@ static lam_status count_all(lmi_work *w, tally *t, lam_error *e) {
          * that only allocate or make views say nothing about this work. */
         if (role[i] == LMI_ROLE_THROUGH && !t->computes[i] && w->cv->no_rule != LMI_NR_NOTHING)
             LAM_TRY(lmi_is_custom(o) ? count_unknown(w, t, i, e) : count_itself(w, t, i, e));
-        if (o->parent >= 0 && t->computes[i]) t->computes[o->parent] = true;
+        const int32_t owner = lmi_op_owner(o);
+        if (owner >= 0 && t->computes[i]) t->computes[owner] = true;
     }
     return LAM_OK;
 }

@@ -26,6 +26,7 @@ typedef enum lmi_unseen {
     LMI_UNSEEN_OUTSIDE, /* data was passed to numpy or similar, and this operator takes data from there */
     LMI_UNSEEN_VALUES,  /* LAM_OP_VALUES: values decide what runs, and there were none */
     LMI_UNSEEN_ORDER,   /* a quantile that a kernel selects, without an operator */
+    LMI_UNSEEN_TANGENT, /* LAM_OP_DERIVED: a tangent was computed inside it */
     LMI_UNSEEN_CUT      /* the capture ended before the run */
 } lmi_unseen;
 

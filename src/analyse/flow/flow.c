@@ -49,12 +49,12 @@ lam_status lmi_flow_build(lmi_stream *f, const lam_model *m, lmi_arena *a,
     for (int32_t i = 0; i < m->n_ops; i++) {
         const lam_op *o = &m->ops[i];
         f->last[i] = -1;
-        f->unit[i] = o->parent >= 0 && f->unit[o->parent] >= 0 ? f->unit[o->parent]
-                     : is_unit(self, o)                        ? i
-                                                               : -1;
+        const int32_t owner = lmi_op_owner(o);
+        f->unit[i] = owner >= 0 && f->unit[owner] >= 0 ? f->unit[owner] : is_unit(self, o) ? i : -1;
     }
     for (int32_t i = m->n_ops - 1; i >= 0; i--) {
-        int32_t up = m->ops[i].parent, mine = f->unit[i] == i && gives_tensor(&m->ops[i]) ? i : f->last[i];
+        int32_t up = lmi_op_owner(&m->ops[i]),
+                mine = f->unit[i] == i && gives_tensor(&m->ops[i]) ? i : f->last[i];
         if (up >= 0 && f->unit[up] < 0 && f->last[up] < mine) f->last[up] = mine;
     }
     return LAM_OK;

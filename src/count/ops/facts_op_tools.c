@@ -22,7 +22,8 @@ void lmi_op_inside(const lam_model *m, const lam_op *op, lmi_kind k, const lmi_s
     for (int32_t i = first + 1; left > 0 && i < m->n_ops; i++) {
         const lam_op *o = &m->ops[i];
         bool inside = false;
-        for (int32_t p = o->parent; p >= first && !inside; p = m->ops[p].parent) inside = p == first;
+        for (int32_t p = lmi_op_owner(o); p >= first && !inside; p = lmi_op_owner(&m->ops[p]))
+            inside = p == first;
         if (!inside) continue;
         left += o->n_children - 1;
         last = i;

@@ -156,11 +156,15 @@ static void batches_that_are_no_multiple(void **state) {
 
 static void operators_of_a_map(void **state) {
     (void)state;
-    for (int way = 0; way < 4; way++) {
+    for (int way = 0; way < 5; way++) {
         two t = around("Linear", 0, SH(2, 4)), u = around("Linear", 0, SH(2, 4));
         const op_at at = {t.net_call, -1, way == 1 ? LAM_BACKWARD : LAM_FORWARD, way == 2 ? 0 : LAM_OP_NODE};
-        net_op(&t.n, way == 3 ? "Function" : "aten::mul", at);
-        net_op(&u.n, way == 3 ? "Function" : "aten::mul", at);
+        const lam_op_arg one = T(0, 4), all = way == 4 ? T(0, 4) : T(0, 2, 4); /* 4: as by autocast */
+        for (int which = 0; which < 2; which++) {
+            net *n = which ? &u.n : &t.n;
+            int32_t outer = net_op_args(n, way == 3 ? "Function" : "aten::mul", at, &one, 1, &one, 1);
+            net_op_args(n, "aten::mul", (op_at){t.net_call, outer, at.phase, 0}, &all, 1, &all, 1);
+        }
         expect(&t.n, &mapped, way == 0);
         expect(&u.n, &also_mapped, way == 0);
     }

@@ -56,6 +56,45 @@ static void by_redispatch(void **state) {
     lam_model_free(m);
 }
 
+/* What runs inside an operator beside its work counts by itself, with what is inside it; and it says nothing
+ * about the work of a custom operator. */
+static void beside(void **state) {
+    (void)state;
+    net n = net_new();
+    net_calls k = net_plain(&n);
+    int32_t layer = net_mm(&n, (op_at){k.fc, -1, LAM_FORWARD, 0}, 2, 3, 4);
+    net_mm(&n, (op_at){k.fc, layer, LAM_FORWARD, 0}, 2, 3, 4);
+    int32_t hook = net_mm(&n, (op_at){k.fc, layer, LAM_FORWARD, LAM_OP_BESIDE}, 2, 4, 5);
+    net_mm(&n, (op_at){k.fc, hook, LAM_FORWARD, 0}, 2, 4, 5);
+    const lam_op_arg x = T(0, 2, 4);
+    int32_t custom = net_op_args(&n, "my::op", (op_at){k.mine, -1, LAM_FORWARD, 0}, &x, 1, &x, 1);
+    net_mm(&n, (op_at){k.mine, custom, LAM_FORWARD, LAM_OP_BESIDE}, 2, 4, 5);
+    lam_model *m = net_done(&n);
+    lam_costs *c = net_costs(m, "exact", false);
+    net_expect(net_row_of(c, FC)->metric[LAM_MACS], 24 + 40, LAM_EXACT);
+    net_expect(net_row_of(c, MINE)->metric[LAM_MACS], 40, LAM_AT_LEAST);
+    assert_string_equal(lam_costs_unruled_op(c, 0, NULL), "my::op");
+    lam_costs_free(c);
+    lam_model_free(m);
+}
+
+/* A tangent that was computed inside an operator and not seen. */
+static void derived(void **state) {
+    (void)state;
+    net n = net_new();
+    net_calls k = net_plain(&n);
+    net_mm(&n, (op_at){k.fc, -1, LAM_FORWARD, LAM_OP_DERIVED}, 2, 3, 4);
+    lam_model *m = net_done(&n);
+    lam_costs *c = net_costs(m, "exact", false);
+    net_expect(lam_costs_total(c, LAM_MACS), 24, LAM_AT_LEAST);
+    net_expect(net_row_of(c, FC)->metric[LAM_FLOPS], 48, LAM_AT_LEAST);
+    assert_non_null(
+        strstr(net_row_of(c, FC)->reason, "aten::mm: forward-mode AD computed a tangent inside it"));
+    assert_null(lam_costs_unruled_op(c, 0, NULL));
+    lam_costs_free(c);
+    lam_model_free(m);
+}
+
 /* Where values decide how an operator or a node goes on and there are none, what runs in it is set aside. No
  * way does dense work, and the tables that count nothing else do not care. */
 static void values_decide(void **state) {
@@ -400,6 +439,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(compiled_code),
         cmocka_unit_test(by_redispatch),
+        cmocka_unit_test(beside),
+        cmocka_unit_test(derived),
         cmocka_unit_test(values_decide),
         cmocka_unit_test(selected_by_a_kernel),
         cmocka_unit_test(through_numpy),
