@@ -573,6 +573,23 @@ def test_operators_inside_one_that_runs_alone_are_not_observed():
 
 
 @observed
+def test_a_profiler_beside_changes_nothing_that_is_noted():
+    """Then torch tells lamina of every operator, also of those inside one that runs alone."""
+    model, x = (
+        nn.Sequential(nn.Conv2d(4, 4, 3, groups=4), nn.Flatten(), nn.Linear(16, 3)),
+        torch.rand(2, 4, 4, 4),
+    )
+
+    def step():
+        model.zero_grad()
+        model(x).sum().backward()
+
+    alone = [(op["name"], op["phase"]) for op in seen(model, step)]
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]):
+        assert [(op["name"], op["phase"]) for op in seen(model, step)] == alone
+
+
+@observed
 @pytest.mark.parametrize("what", ["autocast", "hooks", "tangent"])
 def test_operators_inside_are_observed_where_others_may_run(what):
     conv, x = nn.Conv2d(2, 3, 3), torch.rand(1, 2, 8, 8)

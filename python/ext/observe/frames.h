@@ -31,6 +31,7 @@ typedef struct lmx_frame {
     bool told;         /* listeners are called for this operator */
     bool real, merged; /* the node itself; or the engine's work on a node that has begun */
     bool trial;        /* is_trial() holds for this or an operator around it */
+    bool alone;        /* of an operator: what runs inside it is its own work, and is not noted */
     uint8_t may;       /* of an operator: lmx_may */
     /* Of an operator: its kernel, or a mode that answers, was reached; its own work is done, since its result
      * is saved or a tangent computed; and 1 + index of the operator in a hook that got the result, or 0. */
@@ -53,7 +54,7 @@ uint8_t lmx_may_run(lmx_lane *lane, const lmx_layout *l, const lmx_frame *f, int
 /* An operator begins inside `around`, which may run more than its own work. Flags the operator if it is no
  * part of that work, or the operators around it if the work is done by those inside them. */
 void lmx_settle_inside(lmx_lane *lane, const lmx_layout *l, lmx_frame *around, lmx_frame *f, lmx_op *op);
-/* The operator ends. `quiet`: what ran inside it was not observed. Its results were packed last. */
-void lmx_settle_end(lmx_lane *lane, const lmx_layout *l, const lmx_frame *f, lmx_op *op, bool quiet);
+/* The operator ends. Its results were packed last. */
+void lmx_settle_end(lmx_lane *lane, const lmx_layout *l, const lmx_frame *f, lmx_op *op);
 
 #endif

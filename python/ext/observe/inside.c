@@ -144,13 +144,13 @@ static int32_t args_of(const lmx_lane *lane, lmx_args a) {
     return ((const lmx_part *)lane->parts.data)[a.part].n;
 }
 
-void lmx_settle_end(lmx_lane *lane, const lmx_layout *l, const lmx_frame *f, lmx_op *op, bool quiet) {
+void lmx_settle_end(lmx_lane *lane, const lmx_layout *l, const lmx_frame *f, lmx_op *op) {
     /* A checkpoint stops in the hook that got the last tensor it needs. */
     if (f->kept && f->n_out == 1 && op->out.part >= 0 && args_of(lane, op->out) == 0)
         op->out = lmx_lane_again(lane, ((const lmx_op *)lane->ops.data + f->kept - 1)->in);
     if ((f->may & (LMX_MAY_FILL | LMX_FILLED)) == LMX_MAY_FILL && knows_zeros(lmx_op_name(lane, op)))
         op->flags |= LAM_OP_NODE;
     /* A view may get its tangent only now, from the tensor that it is a view of. */
-    if (quiet && lane->tangents && !is_past_autograd(l, f) && !lmx_lane_named(lane, op->name)->free)
+    if (f->alone && lane->tangents && !is_past_autograd(l, f) && !lmx_lane_named(lane, op->name)->free)
         op->flags |= LAM_OP_DERIVED;
 }

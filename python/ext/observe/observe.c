@@ -162,7 +162,8 @@ static void open_told(const lmx_observer *o, lmx_lane *lane, const void *record)
     if (push_frame(lane, &f)) tell_op(o, &f, direct, true);
 }
 
-/* Hides the callback, unless others watch this thread too: they need every operator. */
+/* Hides the callback, which is faster than to ignore what runs inside, unless others watch this thread too:
+ * they need every operator. */
 static void be_quiet(const lmx_observer *o, const lmx_lane *lane, const void *record) {
     lmx_active *active = (lmx_active *)(void *)(lane->kept + o->layout->callbacks);
     if (quiet.record || active->n != 1 || !lmx_is_only(active, o->own)) return;
@@ -208,7 +209,7 @@ static void open_passage(const lmx_observer *o, lmx_lane *lane, lmx_frame *f, co
     push_frame(lane, f);
 }
 
-/* Notes the arguments of an operator. True if the operators inside it are not to be observed. */
+/* Notes the arguments of an operator. True if the operators inside it are not to be noted. */
 static bool take_arguments(lmx_observer *o, lmx_lane *lane, lmx_frame *f, bool real) {
     const lmx_layout *l = o->layout;
     lmx_op *op = (lmx_op *)lane->ops.data + f->op;
@@ -225,7 +226,7 @@ static bool take_arguments(lmx_observer *o, lmx_lane *lane, lmx_frame *f, bool r
     f->told = o->tells_ops && real;
     f->may = lmx_may_run(lane, l, f, op->name);
     if (around && around->may && around->noted && !around->is_node) lmx_settle_inside(lane, l, around, f, op);
-    return real && named->closes && !f->may && o->own;
+    return real && named->closes && !f->may;
 }
 
 static void open_operator(lmx_observer *o, lmx_lane *lane, const void *record, const char *name) {
@@ -265,7 +266,8 @@ static void open_operator(lmx_observer *o, lmx_lane *lane, const void *record, c
         if (!lmx_has_modes(o, api)) lmx_top_of(lane)->answer = (int32_t)lane->frames.n;
     }
     quiet = quiet && !classed && (!(lane->state[0] >> l->python & 1) || !lmx_has_modes(o, api));
-    if (quiet) be_quiet(o, lane, record);
+    lmx_top_of(lane)->alone = quiet;
+    if (quiet && o->own) be_quiet(o, lane, record);
     op->began = lmx_clock_stamp(lane->clock, lane->last);
 }
 
@@ -284,7 +286,7 @@ static bool runs_now(const lmx_lane *lane, const char *name) {
 static void note_unseen(lmx_observer *o, lmx_lane *lane, const char *name) {
     const lmx_frame *around = lmx_top_of(lane);
     lmx_frame f = {.op = around ? around->op : -1, .node = -1, .phase = LAM_FORWARD, .sequence = -1};
-    if (o->nodes_only || runs_now(lane, name)) return;
+    if (o->nodes_only || (around && around->alone) || runs_now(lane, name)) return;
     f.call = open_call(o);
     if (around && around->node >= 0) place_inside(o, lane, around, &f);
     lmx_op *op = note_op(lane, &f, name, LAM_OP_NODE | LAM_OP_HIDES);
@@ -362,7 +364,8 @@ static bool is_nobodys(const lmx_observer *o, const lmx_lane *lane, bool is_node
 }
 
 static void open_record(lmx_observer *o, lmx_lane *lane, const void *record, bool is_node) {
-    if (is_nobodys(o, lane, is_node)) return;
+    const lmx_frame *around = lmx_top_of(lane);
+    if (is_nobodys(o, lane, is_node) || (around && around->alone)) return;
     const char *name = api->name(record), *node = is_node ? name : engine_work(name);
     if (node && (is_node || !o->nodes_only))
         open_node(o, lane, record, node, is_node);
@@ -373,8 +376,7 @@ static void open_record(lmx_observer *o, lmx_lane *lane, const void *record, boo
 }
 
 /* An operator that raised has no outputs; some others have none either. */
-static void close_op(lmx_observer *o, lmx_lane *lane, const lmx_frame *f, const void *record, int64_t now,
-                     bool quiet) {
+static void close_op(lmx_observer *o, lmx_lane *lane, const lmx_frame *f, const void *record, int64_t now) {
     lmx_op *op = (lmx_op *)lane->ops.data + f->op;
     op->ended = now;
     int32_t n = 0;
@@ -383,7 +385,7 @@ static void close_op(lmx_observer *o, lmx_lane *lane, const lmx_frame *f, const 
         n = lmx_lane_pack(lane, o->layout,
                           own_of(lmx_outputs_of(o->layout, record), &known, api->n_outputs, record), -1);
         op->out = lmx_lane_take(lane);
-        if (f->may || quiet) lmx_settle_end(lane, o->layout, f, op, quiet);
+        if (f->may || f->alone) lmx_settle_end(lane, o->layout, f, op);
     }
     /* What raised was a hook, after the kernel: a checkpoint stops in the last one that it needs. */
     const bool done = f->done || (f->ran && f->may & LMX_MAY_HOOK);
@@ -392,14 +394,14 @@ static void close_op(lmx_observer *o, lmx_lane *lane, const lmx_frame *f, const 
 }
 
 /* Ignores a record whose start was not noted. Frames above the record's missed their end and are dropped. */
-static void close_frame(lmx_observer *o, lmx_lane *lane, const void *record, int64_t now, bool quiet) {
+static void close_frame(lmx_observer *o, lmx_lane *lane, const void *record, int64_t now) {
     size_t n = lane->frames.n;
     const lmx_frame *frames = lane->frames.data;
     while (n && frames[n - 1].record != record) n--;
     if (!n) return;
     lmx_frame f = frames[n - 1];
     lane->frames.n = n - 1;
-    if (f.noted) close_op(o, lane, &f, record, now, quiet);
+    if (f.noted) close_op(o, lane, &f, record, now);
     const lmx_frame *around = f.told ? lmx_top_of(lane) : NULL;
     if (f.told) tell_op(o, &f, around && around->is_node, false);
     if (!f.real) return;
@@ -482,13 +484,12 @@ static void *begin(int slot, void **context, const void *record, bool is_node) {
 }
 
 static void end(int slot, const void *record) {
-    const bool was_quiet = quiet.record == record;
-    if (was_quiet) end_quiet();
+    if (quiet.record == record) end_quiet();
     atomic_fetch_add(&slots[slot].busy, 1);
     lmx_observer *o = atomic_load(&slots[slot].observer);
     lmx_lane *lane = enter(o, slot);
     if (lane) {
-        close_frame(o, lane, record, lmx_clock_stamp(lane->clock, lane->last), was_quiet);
+        close_frame(o, lane, record, lmx_clock_stamp(lane->clock, lane->last));
         lane->inside = false;
     }
     atomic_fetch_sub(&slots[slot].busy, 1);
