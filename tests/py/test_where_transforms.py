@@ -243,7 +243,8 @@ def test_a_checkpoint_on_a_thread_of_torchs(reentrant, options):
             for report in (here, there)
         ]
         assert told[0][:2] == told[1][:2]
-        assert [threads for _, _, threads in told] == [{0}, {1}]
+        # Two passes may run on two threads of torch's.
+        assert told[0][2] == {0} and told[1][2] and 0 not in told[1][2]
 
 
 @pytest.mark.parametrize("run", [lambda work: work(), on_a_thread_of_torchs])
