@@ -73,7 +73,7 @@ typedef struct lam_tensor_info {
     int32_t dtype;        /* ScalarType number, -1 unknown */
     int32_t ndim;         /* -1: no shape (uninitialised) */
     const int64_t *sizes; /* ndim sizes; copied */
-    int64_t bytes;        /* numel * item size; -1: compute it from dtype and sizes */
+    int64_t bytes;        /* of the memory in which it is stored; -1: compute it from dtype and sizes */
     bool requires_grad;
     uint64_t storage, object; /* as in lam_op_arg */
 } lam_tensor_info;
@@ -81,8 +81,17 @@ LAM_API lam_status lam_build_tensor(lam_builder *b, const lam_tensor_info *info,
                                     lam_error *e);
 /* Notes that `elements` of a tensor that is sharded over several processes are in other processes. */
 LAM_API lam_status lam_build_elsewhere(lam_builder *b, int32_t tensor, int64_t elements, lam_error *e);
-/* Marks a tensor as the packed weight of a quantised layer: neither parameter nor buffer, described by its
- * unpacked shape and type. Its owner owns it as a buffer. */
+/* Notes that a tensor's memory lies in other tensors, which operators may read in its place. `bytes` replaces
+ * its bytes, and `local_bytes` is the part of them in this process; -1: unknown. Call it after
+ * lam_build_elsewhere. */
+LAM_API lam_status lam_build_wraps(lam_builder *b, int32_t tensor, int64_t bytes, int64_t local_bytes,
+                                   lam_error *e);
+/* Notes another tensor that operators read as if it were `tensor`, such as one that was gathered from shards;
+ * `storage` and `object` as in lam_op_arg. */
+LAM_API lam_status lam_build_alias(lam_builder *b, int32_t tensor, uint64_t storage, uint64_t object,
+                                   lam_error *e);
+/* Marks a tensor as the packed weight of a quantised layer: a parameter that is no tensor of torch's,
+ * described by its unpacked shape and type. Its owner owns it as a buffer. */
 LAM_API lam_status lam_build_packed(lam_builder *b, int32_t tensor, lam_error *e);
 /* Notes whether the tensor received a gradient (`came`) in a backward pass from all floating-point
  * outputs. */

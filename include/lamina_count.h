@@ -126,15 +126,17 @@ typedef struct lam_cost_row {
     int32_t event;
     int32_t place, module, depth;
     lam_count metric[LAM_N_METRICS];
-    /* as the convention's column of parameters shows them */
+    /* as the convention's column of parameters shows them; bytes: of the memory in which they are stored */
     lam_count params, grad_params, nograd_params, param_bytes, buffers, buffer_bytes;
-    lam_count packed, packed_bytes;   /* of packed quantised weights, which are no parameters */
+    lam_count logical_bytes;          /* what params take by their shapes and types */
+    lam_count packed, packed_bytes;   /* the part of them that quantised layers keep packed */
     lam_count total[LAM_N_METRICS];   /* this row and every row below it (calls made inside this call) */
     /* of this row alone; metric[] is of the forward */
     lam_count backward[LAM_N_METRICS], recompute[LAM_N_METRICS];
     lam_count total_backward[LAM_N_METRICS], total_recompute[LAM_N_METRICS]; /* with every row below it */
     lam_count local_params, local_bytes; /* the part of params and param_bytes that this process holds */
     lam_count total_params;           /* distinct parameters of the place and everything under it */
+    lam_count total_param_bytes, total_logical_bytes, total_local_bytes; /* the same of their bytes */
     lam_count running_stats; /* elements of running_mean and running_var among the buffers of this row */
     bool shared;     /* an earlier row counted one of its parameters or buffers */
     bool leaf;       /* no registered children */
@@ -174,9 +176,10 @@ LAM_API lam_status lam_costs_op(const lam_costs *c, int32_t op, lam_count out[LA
 /* The i-th name of operators without a rule, and how many ran; NULL past the last one. */
 LAM_API const char *lam_costs_unruled_op(const lam_costs *c, int32_t i, int32_t *n);
 
-/* Parameters of the whole model, each distinct tensor once (elements, bytes). */
+/* Parameters of the whole model, each distinct tensor once (elements, bytes); as in lam_cost_row. */
 typedef struct lam_param_totals {
     lam_count params, grad_params, nograd_params, param_bytes, buffers, buffer_bytes;
+    lam_count logical_bytes;
     lam_count packed, packed_bytes;
     lam_count in_rows; /* the sum of the rows' params column: the convention's own total */
     lam_count local_params, local_bytes; /* the part of params and param_bytes that this process holds */

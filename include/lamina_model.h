@@ -39,9 +39,11 @@ typedef struct lam_place {
 typedef struct lam_tensor {
     int32_t dtype;
     lam_shape shape;
-    int64_t numel, bytes; /* -1: unknown */
+    int64_t numel, bytes; /* bytes: of the memory in which it is stored; -1: unknown */
     int64_t elsewhere;    /* the part of numel that other processes hold */
+    int64_t local_bytes;  /* what this process stores of `bytes`; -1: unknown */
     bool requires_grad, packed;
+    bool wraps; /* its memory lies in other tensors */
     int8_t gradient; /* of a backward pass from all outputs: 1 received, -1 not received, 0 not checked */
     int32_t owner; /* the first module that owns it, -1 none */
     int32_t n_owners;

@@ -85,6 +85,7 @@ typedef struct lam_recorded_model { /* a root with one tree, and one kind of its
     bool went_back;         /* a backward pass was observed */
     int64_t least_calls, most_calls; /* calls of the root in a step */
     int64_t params, local_params, param_bytes; /* distinct ones; local: those in this process; -1 unknown */
+    int64_t local_bytes, logical_bytes; /* as in lam_cost_row; -1 unknown, as in files of older versions */
     int32_t n_places;
     bool warmed_up;       /* the root's first step is a warm-up and was left out, since there are others */
     int64_t n_steps;      /* recorded steps, without the warm-up */

@@ -50,6 +50,8 @@ def fit(
         TypeError: the model is no module, ``args`` no tuple, ``batch`` no whole number, or ``optimizer`` no
             name.
         ValueError: there is no such optimizer or type, or nothing has a batch axis.
+        UnsupportedError: the model is scripted or lazy, or gathers its parameters for each call (FSDP,
+            ZeRO-3).
         NeedsValuesError: the model reads values, which were not computed. If it reads them in train mode
             alone, :attr:`Fit.no_step` says so instead.
     """

@@ -155,6 +155,27 @@ static bool explained(const teller *t, int32_t i, lam_why *w) {
     return lam_costs_why(t->costs, t->row, i, w, NULL) == LAM_OK;
 }
 
+/* Prints the parameters in the layer, and their bytes if these are not what shapes and types give, or if
+ * other processes have a part of them. */
+static void say_parameters(const teller *t) {
+    const lam_cost_row *r = lam_costs_row(t->costs, t->row);
+    const struct {
+        const char *name;
+        lam_count bytes;
+    } all[] = {{"param_bytes", r->total_param_bytes},
+               {"logical_bytes", r->total_logical_bytes},
+               {"local_bytes", r->total_local_bytes}};
+    char text[64];
+    bool alike = lmi_is_same(all[0].bytes, all[1].bytes) && lmi_is_same(all[0].bytes, all[2].bytes);
+    lam_text_count(text, sizeof text, r->total_params, true);
+    lmi_say(t->c, "  %-10s %15s\n", "params", text);
+    for (int i = 0; i < 3 && !alike; i++) {
+        if (i > 0 && lmi_is_same(all[i].bytes, all[0].bytes)) continue;
+        lam_text_count(text, sizeof text, all[i].bytes, true);
+        lmi_say(t->c, "  %-13s %12s bytes\n", all[i].name, text);
+    }
+}
+
 /* Prints each metric of the row, with the formulas from explanation `from` on (-1: none), and then the
  * meaning of the facts in them. */
 static void say_numbers(const teller *t, int32_t at, int32_t from) {
@@ -168,10 +189,7 @@ static void say_numbers(const teller *t, int32_t at, int32_t from) {
         bool formula = from >= 0 && explained(t, from + i, &w);
         if (shown[i]) say_metric(t, &row, formula ? &w : NULL);
     }
-    const lam_cost_row *r = lam_costs_row(t->costs, t->row);
-    char params[64];
-    lam_text_count(params, sizeof params, r->total_params, true);
-    if (at == 0) lmi_say(t->c, "  %-10s %15s\n", "params", params);
+    if (at == 0) say_parameters(t);
     for (int32_t i = 0; i < LAM_N_METRICS && from >= 0; i++)
         if (shown[i] && explained(t, from + i, &w) && has_formula(&w)) say_named(t, &w, &facts);
 }
@@ -338,7 +356,11 @@ static lam_status json_row(lmi_cli *c, lam_costs *costs, int32_t row, lam_error 
     const lam_model *m = lam_costs_model(costs);
     const lam_cost_row *r = lam_costs_row(costs, row);
     const lam_event *ev = lam_model_event(m, r->event);
-    const lam_field params = {.name = "params", .type = LAM_FIELD_COUNT, .count = r->total_params};
+    const lam_field counts[] = {
+        {.name = "params", .type = LAM_FIELD_COUNT, .count = r->total_params},
+        {.name = "param_bytes", .type = LAM_FIELD_COUNT, .count = r->total_param_bytes},
+        {.name = "logical_bytes", .type = LAM_FIELD_COUNT, .count = r->total_logical_bytes},
+        {.name = "local_bytes", .type = LAM_FIELD_COUNT, .count = r->total_local_bytes}};
     lam_receiver to = lam_json_field(c->json, NULL);
     lmi_json_open(c, NULL, LAM_FIELD_OBJECT);
     lmi_json_text(c, "type", lam_model_module(m, r->module)->type);
@@ -348,7 +370,8 @@ static lam_status json_row(lmi_cli *c, lam_costs *costs, int32_t row, lam_error 
         lmi_json_text(c, "call", NULL);
     lmi_json_text(c, "rule", r->rule_kind);
     lmi_json_text(c, "reason", r->reason);
-    (void)to.field(to.self, &params);
+    for (int i = 0; i < 4; i++)
+        if (i < 2 || !lmi_is_same(counts[i].count, r->total_param_bytes)) (void)to.field(to.self, &counts[i]);
     lam_status s = lam_costs_tell(costs, LAM_COSTS_WHY, row, lam_json_field(c->json, "why"), e);
     if (s == LAM_OK) s = lam_costs_tell(costs, LAM_COSTS_FACTS, row, lam_json_field(c->json, "facts"), e);
     lmi_json_close(c);

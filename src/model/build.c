@@ -155,6 +155,11 @@ lam_status lmi_check_sizes(int32_t ndim, const int64_t *sizes, const char *what,
     return LAM_OK;
 }
 
+static lam_status check_bytes(int64_t bytes, const char *what, lam_error *e) {
+    if (bytes >= -1) return LAM_OK;
+    return lmi_fail(e, LAM_RANGE, what, "%lld can't be; -1 says that they are unknown", (long long)bytes);
+}
+
 lam_status lam_build_tensor(lam_builder *b, const lam_tensor_info *info, int32_t *index, lam_error *e) {
     lam_tensor t = {.dtype = info->dtype,
                     .shape = {.ndim = info->ndim},
@@ -163,15 +168,13 @@ lam_status lam_build_tensor(lam_builder *b, const lam_tensor_info *info, int32_t
                     .requires_grad = info->requires_grad,
                     .owner = -1};
     LAM_TRY(lmi_check_sizes(info->ndim, info->sizes, "a tensor's shape", e));
-    if (info->bytes < -1) {
-        return lmi_fail(e, LAM_RANGE, "a tensor's bytes", "%lld can't be; -1 says that they are unknown",
-                        (long long)info->bytes);
-    }
+    LAM_TRY(check_bytes(info->bytes, "a tensor's bytes", e));
     if (info->ndim >= 0) {
         LAM_TRY(lmi_copy_ints(b, info->sizes, info->ndim, &t.shape.sizes, e));
         t.numel = lmi_numel(t.shape);
     }
     if (t.bytes == -1) t.bytes = lmi_stored(t.numel, lam_dtype_bits(t.dtype));
+    t.local_bytes = t.bytes;
     LAM_TRY(lmi_keep_identity(b, info->storage, info->object, (int32_t)b->tensors.n, e));
     LAM_TRY(lmi_push(b, &b->tensors, "tensors", &t, e));
     if (index) *index = (int32_t)b->tensors.n - 1;
@@ -185,7 +188,25 @@ lam_status lam_build_elsewhere(lam_builder *b, int32_t tensor, int64_t elements,
         return lmi_fail(e, LAM_RANGE, "a tensor's part elsewhere", "%lld elements can't be, of %lld",
                         (long long)elements, (long long)t->numel);
     t->elsewhere = elements;
+    if (elements > 0 && t->bytes >= 0)
+        t->local_bytes = (int64_t)((lmi_wide)t->bytes * (t->numel - elements) / t->numel);
     return LAM_OK;
+}
+
+lam_status lam_build_wraps(lam_builder *b, int32_t tensor, int64_t bytes, int64_t local_bytes, lam_error *e) {
+    LAM_TRY(lmi_in_range(&b->tensors, tensor, "a tensor that wraps others", e));
+    LAM_TRY(check_bytes(bytes, "a tensor's bytes", e));
+    LAM_TRY(check_bytes(local_bytes, "a tensor's bytes in this process", e));
+    lam_tensor *t = (lam_tensor *)b->tensors.data + tensor;
+    t->wraps = true;
+    t->bytes = bytes;
+    t->local_bytes = local_bytes;
+    return LAM_OK;
+}
+
+lam_status lam_build_alias(lam_builder *b, int32_t tensor, uint64_t storage, uint64_t object, lam_error *e) {
+    LAM_TRY(lmi_in_range(&b->tensors, tensor, "a tensor that another stands for", e));
+    return lmi_keep_identity(b, storage, object, tensor, e);
 }
 
 lam_status lam_build_called_elsewhere(lam_builder *b, int32_t module, lam_error *e) {

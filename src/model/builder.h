@@ -97,6 +97,10 @@ lam_status lmi_keep_identity(lam_builder *b, uint64_t storage, uint64_t object, 
 lam_status lmi_keep_ties(lam_builder *b, const lam_op_info *o, const lam_op_sig *sig, uint32_t *at,
                          lam_error *e);
 
+/* Adds packed weights to the memory, if that was measured: they exist, and no allocator is seen to hold them.
+ * (memory.c) */
+lam_status lmi_hold_packed(lam_builder *b, lam_error *e);
+
 /* Fills the place and ordinal of every event, and the numbers of calls of modules and places. Children of
  * places and places of modules must be known; `scratch` has temporary data. LAM_RANGE if a called module has
  * no place. */

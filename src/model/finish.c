@@ -4,6 +4,7 @@
  * list. */
 #include "model/builder.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 static const uint64_t default_limit = UINT64_C(1) << 30;
@@ -218,24 +219,50 @@ static lam_status fill(lam_model *m, lmi_arena *scratch, lam_builder *b, lam_err
     return lmi_place_calls(m, scratch, e);
 }
 
+/* Names the first tensor whose memory lies in others that are not known, and the number of the others. */
+static lam_status note_unknown(lam_model *m, lam_error *e) {
+    const char *owner = NULL, *name = NULL;
+    int more = -1;
+    char text[512], others[32] = "";
+    for (int32_t i = 0; i < m->n_modules; i++) {
+        const lam_module *mod = &m->modules[i];
+        for (int32_t k = 0; k < mod->n_owned; k++) {
+            const lam_tensor *t = &m->tensors[mod->owned[k].tensor];
+            if (!t->wraps || t->local_bytes >= 0 || t->numel < 0 || t->owner != i || !mod->n_places) continue;
+            if (more++ >= 0) continue;
+            owner = m->places[mod->places[0]].path;
+            name = mod->owned[k].name;
+        }
+    }
+    if (!name) return LAM_OK;
+    if (more) snprintf(others, sizeof others, " and of %d more", more);
+    snprintf(text, sizeof text,
+             "the bytes of %.200s%s%.100s%s are not known, and no sum has them: its class does not name the "
+             "tensors that hold its values (__tensor_flatten__)",
+             owner, *owner ? "." : "", name, others);
+    return lam_model_add_note(m, text, e);
+}
+
+/* Makes the model of everything that was pushed. */
+static lam_status take_over(lam_model *m, lam_builder *b, lam_error *e) {
+    lmi_arena scratch;
+    LAM_TRY(lmi_hold_packed(b, e));
+    lmi_arena_init(&scratch, UINT64_MAX); /* bounded by what was pushed */
+    m->arena = b->arena;
+    lmi_arena_init(&b->arena, 0); /* now the model's */
+    m->memory = b->memory;
+    b->memory = NULL;
+    m->device = b->device;
+    b->device = NULL;
+    lam_status s = fill(m, &scratch, b, e);
+    lmi_arena_free(&scratch);
+    return s == LAM_OK ? note_unknown(m, e) : s;
+}
+
 lam_status lam_builder_finish(lam_builder *b, lam_model **out, lam_error *e) {
     *out = NULL;
     lam_model *m = calloc(1, sizeof *m);
-    lam_status s = LAM_NOMEM;
-    if (m) {
-        lmi_arena scratch;
-        lmi_arena_init(&scratch, UINT64_MAX); /* bounded by what was pushed */
-        m->arena = b->arena;
-        lmi_arena_init(&b->arena, 0); /* now the model's */
-        m->memory = b->memory;
-        b->memory = NULL;
-        m->device = b->device;
-        b->device = NULL;
-        s = fill(m, &scratch, b, e);
-        lmi_arena_free(&scratch);
-    } else {
-        s = lmi_nomem(e);
-    }
+    lam_status s = m ? take_over(m, b, e) : lmi_nomem(e);
     lam_builder_free(b);
     if (s == LAM_OK) {
         *out = m;

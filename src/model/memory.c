@@ -78,6 +78,30 @@ lam_status lam_build_span(lam_builder *b, const lam_span *span, lam_error *e) {
     return lmi_push_sized(b, &y->spans, "spans of memory", span, sizeof *span, MOST_SPANS, e);
 }
 
+lam_status lmi_hold_packed(lam_builder *b, lam_error *e) {
+    int64_t held = 0;
+    bool unknown = false;
+    for (size_t i = 0; b->memory && b->memory->seen && i < b->tensors.n; i++) {
+        const lam_tensor *t = lmi_vec_at(&b->tensors, i);
+        if (!t->packed) continue;
+        unknown = unknown || t->bytes < 0;
+        held += t->bytes > 0;
+        const lam_block block = {.bytes = t->bytes,
+                                 .call = -1,
+                                 .freed_call = -1,
+                                 .tensor = (int32_t)i,
+                                 .held = LAM_HELD_PARAMETER};
+        if (t->bytes > 0) LAM_TRY(lam_build_block(b, &block, e));
+    }
+    if (held)
+        LAM_TRY(lam_build_note(b,
+                               "memory holds packed weights in their unpacked size; torch's allocator does "
+                               "not show how much their layers take for them",
+                               e));
+    if (unknown) return lam_build_note(b, "memory lacks packed weights whose size is not known", e);
+    return LAM_OK;
+}
+
 bool lam_model_memory_seen(const lam_model *m) { return m->memory && m->memory->seen; }
 int32_t lam_model_n_blocks(const lam_model *m) { return m->memory ? (int32_t)m->memory->blocks.n : 0; }
 const lam_block *lam_model_block(const lam_model *m, int32_t i) {

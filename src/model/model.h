@@ -115,6 +115,10 @@ struct lam_model {
 int64_t lmi_numel(lam_shape s);
 /* Bytes of `n` elements of `bits` bits, rounded up to whole bytes; -1: unknown. */
 int64_t lmi_stored(int64_t n, int32_t bits);
+/* What the tensor takes by its shape and type, wherever it is stored; -1: unknown. */
+static inline int64_t lmi_logical_bytes(const lam_tensor *t) {
+    return lmi_stored(t->numel, lam_dtype_bits(t->dtype));
+}
 /* Bytes of a call's argument or result; -1: unknown. */
 int64_t lmi_arg_bytes(const lam_arg *a);
 static inline int64_t lmi_op_arg_numel(const lam_op_arg *a) {

@@ -333,6 +333,8 @@ static lam_status read_root(lam_recording *r, sqlite3_stmt *s, void *self, const
     LAM_TRY(lmi_db_int(&r->db, s, 2, true, INT64_MAX, "a model's parameters", &told->params, e));
     LAM_TRY(lmi_db_int(&r->db, s, 3, true, INT64_MAX, "a model's local parameters", &told->local_params, e));
     LAM_TRY(lmi_db_int(&r->db, s, 4, true, INT64_MAX, "the bytes of parameters", &told->param_bytes, e));
+    LAM_TRY(lmi_db_int(&r->db, s, 5, true, INT64_MAX, "a model's local bytes", &told->local_bytes, e));
+    LAM_TRY(lmi_db_int(&r->db, s, 6, true, INT64_MAX, "a model's logical bytes", &told->logical_bytes, e));
     return told->name ? LAM_OK : lmi_fail(e, LAM_IO, r->db.file, "it is damaged: a model has no name");
 }
 
@@ -360,14 +362,17 @@ static lam_status check_names(const lmi_db *d, lam_error *e) {
     return LAM_OK;
 }
 
+#define OF_MODELS   "SELECT id, name, params, local_params, param_bytes, "
+#define FROM_MODELS " FROM models WHERE run = ? ORDER BY id"
+
 static lam_status read_roots(lam_recording *r, int32_t last, lam_error *e) {
     sqlite3_stmt *s;
     lmi_taken got;
     set_ceiling(r, r->db.file);
     LAM_TRY(check_names(&r->db, e));
     LAM_TRY(lmi_db_prepare(&r->db, &s,
-                           "SELECT id, name, params, local_params, param_bytes FROM models WHERE run = ?"
-                           " ORDER BY id",
+                           r->db.version < 5 ? OF_MODELS "NULL, NULL" FROM_MODELS
+                                             : OF_MODELS "local_bytes, logical_bytes" FROM_MODELS,
                            e));
     sqlite3_bind_int64(s, 1, r->run.run);
     lam_status status = lmi_take_rows(r, s, read_root, NULL, sizeof(lmi_root), &got, e);

@@ -26,8 +26,8 @@ lam_status lmi_rows_open(lmi_rows *w, lmi_db *db, const lam_run_info *info, lam_
     lmi_vec_init(&w->models, sizeof(lmi_told));
     LAM_TRY(begin_run(w, info, e));
     LAM_TRY(lmi_db_prepare(db, &w->model,
-                           "INSERT INTO models (run, root, name, params, local_params, param_bytes)"
-                           " VALUES (?, ?, ?, ?, ?, ?)",
+                           "INSERT INTO models (run, root, name, params, local_params, param_bytes,"
+                           " local_bytes, logical_bytes) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
                            e));
     LAM_TRY(lmi_db_prepare(db, &w->place, "INSERT INTO places VALUES (?, ?, ?, ?, ?, ?, ?, ?)", e));
     LAM_TRY(lmi_db_prepare(db, &w->step,
@@ -62,8 +62,8 @@ static lam_status put_tree(lmi_rows *w, const lmi_packet *p, lam_error *e) {
     lmi_told *told = lmi_vec_push(&w->models);
     if (!told) return lmi_nomem(e);
     lmi_vec_init(&told->steps, sizeof(int64_t));
-    LAM_TRY(lmi_db_put(w->db, w->model, e, "iituuu", w->run, (int64_t)p->root, p->name, p->params, p->local,
-                       p->param_bytes));
+    LAM_TRY(lmi_db_put(w->db, w->model, e, "iituuuuu", w->run, (int64_t)p->root, p->name, p->params, p->local,
+                       p->param_bytes, p->local_bytes, p->logical_bytes));
     told->id = sqlite3_last_insert_rowid(w->db->db);
     for (int32_t i = 0; i < p->n_places; i++) {
         const lmi_place_row *r = &p->places[i];

@@ -27,6 +27,8 @@ static void add(int64_t *sum, int64_t n) {
     if (*sum >= 0) *sum = n < 0 || lmi_add_over(*sum, n, sum) ? UNKNOWN : *sum;
 }
 
+static bool is_parameter(const lam_owned *o, const lam_tensor *t) { return !o->is_buffer || t->packed; }
+
 /* Counts the parameters that the place itself owns; a tied one counts at its first owner. */
 static void count_params(const lam_model *m, const lam_place *p, lmi_place_row *to) {
     const lam_module *module = lam_model_module(m, p->module);
@@ -34,7 +36,7 @@ static void count_params(const lam_model *m, const lam_place *p, lmi_place_row *
     if (module->n_places && lam_model_place(m, module->places[0]) != p) return;
     for (int32_t i = 0; i < module->n_owned; i++) {
         const lam_tensor *t = lam_model_tensor(m, module->owned[i].tensor);
-        if (module->owned[i].is_buffer || t->owner != p->module) continue;
+        if (!is_parameter(&module->owned[i], t) || t->owner != p->module) continue;
         add(&to->params, t->numel);
         add(&to->local, t->numel < 0 ? UNKNOWN : t->numel - t->elsewhere);
     }
@@ -61,7 +63,10 @@ static void count_bytes(const lam_model *m, lmi_packet *p) {
         if (!module->n_places || module->places[0] != i) continue;
         for (int32_t k = 0; k < module->n_owned; k++) {
             const lam_tensor *t = lam_model_tensor(m, module->owned[k].tensor);
-            if (!module->owned[k].is_buffer && t->owner == place->module) add(&p->param_bytes, t->bytes);
+            if (!is_parameter(&module->owned[k], t) || t->owner != place->module) continue;
+            add(&p->param_bytes, t->bytes);
+            add(&p->local_bytes, t->local_bytes);
+            add(&p->logical_bytes, lmi_logical_bytes(t));
         }
     }
 }

@@ -79,4 +79,10 @@ static const char fourth[] =
     "UPDATE meta SET value = '4' WHERE key = 'schema';"
     "PRAGMA user_version = 4;";
 
-const char *const lmi_schemas[LMI_SCHEMA_VERSION] = {first, second, third, fourth};
+/* What this process holds of sharded parameters, and what their shapes and types give. */
+static const char fifth[] = "ALTER TABLE models ADD COLUMN local_bytes INTEGER;"
+                            "ALTER TABLE models ADD COLUMN logical_bytes INTEGER;"
+                            "UPDATE meta SET value = '5' WHERE key = 'schema';"
+                            "PRAGMA user_version = 5;";
+
+const char *const lmi_schemas[LMI_SCHEMA_VERSION] = {first, second, third, fourth, fifth};

@@ -22,7 +22,7 @@ typedef struct lmi_db {
     bool no_log;      /* opened to read, without a log file beside it */
 } lmi_db;
 
-enum { LMI_SCHEMA_VERSION = 4, LMI_APPLICATION = 0x4c414d4e /* "LAMN" */ };
+enum { LMI_SCHEMA_VERSION = 5, LMI_APPLICATION = 0x4c414d4e /* "LAMN" */ };
 
 /* The statements that upgrade the tables of version i to version i + 1. */
 extern const char *const lmi_schemas[LMI_SCHEMA_VERSION];
@@ -84,7 +84,7 @@ typedef struct lmi_packet {
     int32_t root, n_places; /* 0: a step, without a tree */
     const char *name;
     const lmi_place_row *places;
-    int64_t params, local, param_bytes;
+    int64_t params, local, param_bytes, local_bytes, logical_bytes;
     /* a step */
     int64_t number, unix_ns, t0_ns, calls, forward, backward, peak;
     int64_t device_forward, device_backward, device_peak;

@@ -9,10 +9,12 @@ import warnings
 
 import torch
 import torch.distributed as dist
+from stored_kit import Wrapper, quantised, storages
 from torch import nn
 from where_kit import by_path
 
 import lamina
+from lamina._observe import memory
 
 
 def net():
@@ -64,6 +66,105 @@ def steps(model, x):
     return [told(report) for report in reports]
 
 
+class Uneven(nn.Module):
+    """Layers that two processes can't halve; of what `cut` gives no gradient comes back."""
+
+    def __init__(self, cut):
+        super().__init__()
+        self.cut = cut
+        self.a, self.b, self.c = (
+            nn.Linear(16, 30),
+            nn.Sequential(nn.Linear(30, 30), nn.ReLU()),
+            nn.Linear(30, 5),
+        )
+
+    def forward(self, x):
+        h = torch.relu(self.a(x))
+        return self.c(self.b(h.detach() if self.cut else h))
+
+
+def stored(model, x):
+    """What a training step told of memory and gradients, beside what is there; and what a forward told while
+    the parameters may be gathered."""
+    optimizer = torch.optim.AdamW(model.parameters())
+
+    def step():
+        model(x).pow(2).mean().backward()
+        optimizer.step()
+
+    step()
+    optimizer.zero_grad()
+    with lamina.capture(model, memory=not memory.refused()) as watch:
+        step()
+    report = watch.report()
+    state = [v for s in optimizer.state.values() for v in s.values() if torch.is_tensor(v)]
+    there = {
+        "parameters": storages(model.parameters()),
+        "optimizer": storages(state),
+        "no_gradient": sorted(name for name, p in model.named_parameters() if p.grad is None),
+    }
+    with lamina.capture(model, memory=not memory.refused()) as forward:
+        model(x)
+    whole = forward.report().parameters
+    for part in model.modules():
+        if hasattr(part, "reshard"):
+            part.reshard()
+    there["gradients"] = storages(p.grad for p in model.parameters() if p.grad is not None)
+    gradients = None if memory.refused() else forward.report().memory.held["gradients"]
+    optimizer.zero_grad()
+    try:
+        refused = str(lamina.fit(model, x))
+    except lamina.LaminaError as error:
+        refused = str(error)
+    return {
+        "there": there,
+        "held": None if memory.refused() else {**report.memory.held, "gradients": gradients},
+        "no_gradient": sorted(report.no_gradient),
+        "why": sorted(set(report.no_gradient.values())),
+        "backward": sorted(lamina.inspect(model, x, backward=True).no_gradient),
+        "sizes": [int(whole[key]) for key in ("params", "local_params", "param_bytes", "local_bytes")],
+        "refused": refused,
+        "again": model(x).shape,
+    }
+
+
+def uneven(mesh, cut=False, **how):
+    from torch.distributed.fsdp import fully_shard
+
+    torch.manual_seed(0)
+    model = Uneven(cut)
+    for part in (model.b, model):
+        fully_shard(part, mesh=mesh, **how)
+    return model
+
+
+def sizes(parameter):
+    """The sizes that are told of a parameter."""
+    model = nn.Module()
+    model.weight = parameter
+    with lamina.capture(model, ops=False) as watch:
+        pass
+    told = watch.report("layers").parameters
+    return [
+        int(told[key]) for key in ("params", "local_params", "param_bytes", "logical_bytes", "local_bytes")
+    ]
+
+
+def wrapped(mesh, rank):
+    """A sharded tensor around a quantised one, and a quantised one around sharded tensors."""
+    from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
+    from torch.distributed.tensor._dtensor_spec import DTensorSpec, TensorMeta
+
+    whole = quantised(torch.rand(30, 8))
+    rows = slice(15 * rank, 15 * rank + 15)
+    part = Wrapper(whole.q[rows].clone(), whole.scale[rows].clone())
+    spec = DTensorSpec(mesh, (Shard(0),), tensor_meta=TensorMeta(whole.shape, (8, 1), torch.float32))
+    outside = nn.Parameter(DTensor(part, spec, requires_grad=False), requires_grad=False)
+    inside = Wrapper(*(distribute_tensor(t, mesh, [Shard(0)]) for t in whole.parts()))
+    copies = nn.Parameter(distribute_tensor(torch.rand(30, 8), mesh, [Replicate()]))
+    return [sizes(p) for p in (outside, nn.Parameter(inside, requires_grad=False), copies)]
+
+
 def main(rank, meet):
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
@@ -75,6 +176,17 @@ def main(rank, meet):
     for name, build in (("fsdp", sharded), ("tp", parallel)):
         try:
             results[name] = steps(build(mesh), x)
+        except ImportError as error:
+            results[name] = str(error)
+    cases = {
+        "stored": lambda: stored(uneven(mesh), x),
+        "stored without": lambda: stored(uneven(mesh, cut=True), x),
+        "stored gathered": lambda: stored(uneven(mesh, reshard_after_forward=False), x),
+        "wrapped": lambda: wrapped(mesh, rank),
+    }
+    for name, case in cases.items():
+        try:
+            results[name] = case()
         except ImportError as error:
             results[name] = str(error)
     sys.stdout.write("\n" + json.dumps(results) + "\n")

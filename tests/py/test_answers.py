@@ -224,6 +224,7 @@ def test_every_kind_is_asked_for():
 
 OPTIONAL = {
     "steps",  # of a recording
+    "logical_bytes", "local_bytes",  # where they differ from param_bytes
     "before_deviation", "after_deviation",  # of times
     "measured", "off",  # where the run was of the predicted kind
     "kind", "in_shapes", "out_shapes",  # of an operator

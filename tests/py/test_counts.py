@@ -525,23 +525,29 @@ def test_sparse_weights_store_indices_and_values(layout, stored):
     assert report.bytes_read == read and report.bytes_read.state == "exact"
 
 
-def quantised(net, dtype=torch.qint8):
+def quantised(net, dtype=torch.qint8, kinds=(nn.Linear, nn.LSTM)):
     quantize = pytest.importorskip("torch.ao.quantization").quantize_dynamic
     if torch.backends.quantized.engine == "none":
         pytest.skip("this torch has no engine for quantised layers")
-    return quantize(net, {nn.Linear, nn.LSTM}, dtype=dtype)
+    return quantize(net, set(kinds), dtype=dtype)
 
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(("dtype", "size"), [(torch.qint8, 1), (torch.float16, 2)])
-def test_packed_weights_are_no_parameters_and_are_told(dtype, size):
+def test_packed_weights_are_parameters_that_torch_does_not_list(dtype, size):
     net = quantised(nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4, bias=False)), dtype)
     report = exact(net, torch.ones(2, 8))
     elements, stored = 8 * 16 + 16 + 16 * 4, size * (8 * 16 + 16 * 4) + 4 * 16
-    assert report.params == 0 == sum(p.numel() for p in net.parameters())
+    assert sum(p.numel() for p in net.parameters()) == 0
     biases = report.parameters["packed"] - elements  # torch may make up a bias where there was none
     assert biases in (0, 4)
     assert report.parameters["packed_bytes"] == stored + 4 * biases
+    assert report.params == report.parameters["packed"] == report.parameters["nograd_params"]
+    assert report.parameters["param_bytes"] == report.parameters["packed_bytes"]
+    unpacked = 4 if dtype == torch.float16 else 1
+    logical = unpacked * (8 * 16 + 16 * 4) + 4 * (16 + biases)
+    assert report.parameters["logical_bytes"] == logical
+    assert sum(row.params for row in report.rows) == report.params
     assert report.macs == 2 * (8 * 16 + 16 * 4) and report.flops.state == "exact"
     assert report.bytes.state == "exact"
     first = next(row for row in report.rows if row.path == "0")
@@ -559,6 +565,14 @@ def test_packed_recurrence_counts_its_matrices():
     assert report.macs == 3 * 2 * matrices and report.macs.state == "exact"
     assert report.flops.state == "unknown"
     assert report.parameters["packed"] == matrices + 4 * 64  # each bias once
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_packed_cell_has_its_weights():
+    net = quantised(nn.Sequential(nn.LSTMCell(8, 16)), kinds={nn.LSTMCell})
+    report = exact(net, torch.ones(2, 8))
+    assert report.params == report.parameters["packed"] == 64 * 8 + 64 * 16 + 2 * 64
+    assert report.parameters["param_bytes"] == 64 * 8 + 64 * 16 + 2 * 64 * 4
 
 
 @pytest.mark.filterwarnings("ignore")

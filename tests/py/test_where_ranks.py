@@ -96,3 +96,34 @@ def test_layers_that_are_split(ranks):
         held = {path: local for path, params, local, _ in step["rows"] if params}
         assert held == {"0": SIZES["0"] // 2, "2": 32 * 8 // 2 + 8}  # the last bias is each rank's
         check_labels(rank, step)
+
+
+SHARDS = [(15 * 16 + 15) + (15 * 30 + 15) + (3 * 30 + 3), (15 * 16 + 15) + (15 * 30 + 15) + (2 * 30 + 2)]
+
+
+@pytest.mark.parametrize("way", ["stored", "stored without", "stored gathered"])
+def test_a_sharded_step_holds_the_shards(ranks, way):
+    """Parameters and state are those of this rank; the whole's sizes do not depend on what is gathered."""
+    for rank in range(2):
+        told = ranks[rank][way]
+        if isinstance(told, str):
+            pytest.skip(told)
+        if told["held"] is not None:
+            assert told["held"]["parameters"] == told["there"]["parameters"]
+            assert told["held"]["optimizer"] == told["there"]["optimizer"]
+            assert told["held"]["gradients"] == told["there"]["gradients"]
+        assert told["sizes"] == [sum(SHARDS), SHARDS[rank], 4 * sum(SHARDS), 4 * SHARDS[rank]]
+        assert told["no_gradient"] == told["backward"] == told["there"]["no_gradient"]
+        assert ("aten::detach" in "".join(told["why"])) == (way == "stored without")
+        assert "which gathers its parameters for each call" in told["refused"]
+        assert told["again"] == [4, 5]  # it still runs
+
+
+def test_shards_of_quantised_weights(ranks):
+    whole, logical = 30 * 8 + 4 * 30, 4 * 30 * 8
+    for rank in range(2):
+        told = ranks[rank]["wrapped"]
+        if isinstance(told, str):
+            pytest.skip(told)
+        assert told[0] == told[1] == [30 * 8, 15 * 8, whole, logical, whole // 2]
+        assert told[2] == [30 * 8, 30 * 8, logical, logical, logical]

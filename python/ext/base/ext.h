@@ -38,7 +38,7 @@ bool lmx_find_vectorcall(void); /* for module.c; false with an ImportError (look
     X(data_ptr) X(data) X(requires_grad) X(grad) X(_version) X(detach) X(clone) X(is_contiguous)          \
     X(copy_) X(items) X(clear) X(__call__) X(__dict__) X(__mro__) X(__module__) X(__name__)               \
     X(__qualname__) X(__class__) X(__torch_dispatch__) X(__dataclass_fields__) X(original_name)           \
-    X(_packed_params) X(_packed_weight) X(param) X(lamina_model) X(write) X(live) X(doctor) X(out) X(err) \
+    X(lamina_model) X(write) X(live) X(doctor) X(out) X(err) \
     X(_is_param) X(__enter__) X(__exit__) X(script) X(_world) X(_default_pg)
 
 typedef struct lmx_state lmx_state;

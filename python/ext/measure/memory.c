@@ -49,6 +49,7 @@ typedef struct memory {
     lmi_vec nodes;        /* open_span: running nodes */
     int64_t rss_open, rss_close, rss_most_open, rss_most_close;
     bool lost, other_devices;
+    PyObject *unnamed; /* a class that does not name the tensors that it wraps; NULL: there is none */
     int64_t opened_ns, closed_ns;
     bool afterwards;  /* blocks are reported after the run, with their times */
     PyObject *source; /* str */
@@ -66,12 +67,52 @@ static void tell_place(memory *y, const lmx_address_of *p, lam_held held, const 
     lmx_blocks_tell(y->alloc.blocks, p->address, p->bytes, (uint8_t)held, (uint64_t)(uintptr_t)of);
 }
 
-static bool tell(memory *y, PyObject *tensor, lam_held held, const void *of) {
+typedef struct part_of {
+    memory *y;
+    lam_held held;
+    const void *of;
+} part_of;
+
+static bool tell_part(void *self, PyObject *part) {
+    const part_of *w = self;
     lmx_address_of p;
-    if (!lmx_is_tensor(y->st, tensor)) return true;
-    if (!lmx_locate(y->st, &y->torch, tensor, &p)) return false;
-    tell_place(y, &p, held, of);
+    if (!lmx_locate(w->y->st, &w->y->torch, part, &p)) return false;
+    if (!p.address && !p.elsewhere) lmx_locate_storage(part, &p); /* an empty shard may be padded */
+    tell_place(w->y, &p, w->held, w->of);
     return true;
+}
+
+/* Naming its parts may run code of the tensor's class, which is not the model's work. */
+static bool tell_parts(memory *y, PyObject *tensor, part_of *w) {
+    lmx_part_visitor v = {.each = tell_part, .self = w};
+    bool was = y->capture->paused;
+    y->capture->paused = true;
+    bool ok = lmx_each_part(y->st, tensor, &v);
+    y->capture->paused = was;
+    if (v.unknown && !y->unnamed) {
+        y->unnamed = (PyObject *)Py_TYPE(tensor);
+        Py_INCREF(y->unnamed);
+    }
+    return ok;
+}
+
+/* A tensor without a memory of its own may be sparse. */
+static bool tell_plain(memory *y, PyObject *tensor, part_of *w) {
+    lmx_address_of p;
+    if (!lmx_locate(y->st, &y->torch, tensor, &p)) return false;
+    tell_place(y, &p, w->held, w->of);
+    PyObject *parts = p.address || p.elsewhere ? NULL : lmx_sparse_parts(tensor);
+    bool ok = parts || !PyErr_Occurred();
+    for (Py_ssize_t i = 0; ok && parts && i < PyList_Size(parts); i++)
+        ok = tell_part(w, PyList_GetItem(parts, i));
+    Py_XDECREF(parts);
+    return ok;
+}
+
+static bool tell(memory *y, PyObject *tensor, lam_held held, const void *of) {
+    part_of w = {y, held, of};
+    if (lmx_kind_of(y->st, tensor) == LMX_PLAIN) return tell_plain(y, tensor, &w);
+    return !lmx_is_tensor(y->st, tensor) || tell_parts(y, tensor, &w);
 }
 
 typedef struct owned_walk {
@@ -79,11 +120,23 @@ typedef struct owned_walk {
     lam_held held;
 } owned_walk;
 
+/* A parameter of another class than torch's is marked as one. Other tensors may warn when their gradient is
+ * read. */
+static bool is_parameter(lmx_state *st, PyObject *tensor) {
+    if (PyType_IsSubtype(Py_TYPE(tensor), st->torch.parameter)) return true;
+    if (!lmx_is_tensor(st, tensor) || lmx_kind_of(st, tensor) == LMX_PLAIN) return false;
+    PyObject *marked = PyObject_GetAttr(tensor, st->n__is_param);
+    bool yes = marked == Py_True;
+    Py_XDECREF(marked);
+    PyErr_Clear();
+    return yes;
+}
+
 static bool keep_owned(void *self, PyObject *name, PyObject *tensor) {
     const owned_walk *w = self;
     (void)name;
     if (tensor == Py_None) return true;
-    bool has_grad = PyType_IsSubtype(Py_TYPE(tensor), w->y->st->torch.parameter);
+    bool has_grad = is_parameter(w->y->st, tensor);
     owned *o = lmx_vec_push(&w->y->owned, sizeof *o, 1);
     if (!o) return PyErr_NoMemory() != NULL;
     *o = (owned){tensor, w->held, has_grad};
@@ -113,8 +166,20 @@ static void fetch_ahead(const memory *y, size_t i) {
     __builtin_prefetch(behind + 2 * (ptrdiff_t)LINE);
 }
 
+/* The shards of what FSDP2 has gathered, which its modules do not register meanwhile. */
+static bool find_shards(memory *y, lmx_capture *c) {
+    PyObject *pairs = lmx_gathered(c->st, &c->tree);
+    bool ok = pairs != NULL;
+    for (Py_ssize_t i = 1; ok && i < PyList_Size(pairs); i += 2) {
+        owned_walk w = {y, LAM_HELD_PARAMETER};
+        ok = keep_owned(&w, NULL, PyList_GetItem(pairs, i));
+    }
+    Py_XDECREF(pairs);
+    return ok;
+}
+
 static bool tell_model(memory *y, lmx_capture *c) {
-    bool ok = find_owned(y, c);
+    bool ok = find_owned(y, c) && find_shards(y, c);
     for (size_t i = 0; ok && i < y->owned.n; i++) {
         const owned *o = (const owned *)y->owned.data + i;
         fetch_ahead(y, i);
@@ -301,7 +366,21 @@ static void free_memory(lmx_listener *l) {
     pthread_mutex_destroy(&y->lock);
     Py_XDECREF(y->tensors);
     Py_XDECREF(y->source);
+    Py_XDECREF(y->unnamed);
     PyMem_Free(y);
+}
+
+static lam_status push_unnamed(const memory *y, lam_builder *b, lam_error *e) {
+    PyObject *name = y->unnamed ? PyObject_GetAttr(y->unnamed, y->st->n___name__) : NULL;
+    char text[320];
+    if (!name) return PyErr_Clear(), LAM_OK;
+    snprintf(
+        text, sizeof text,
+        "what tensors of the class %.100s hold is not known, and memory from before the capture lacks it: "
+        "the class does not name the tensors inside (__tensor_flatten__)",
+        lmx_utf8(name));
+    Py_DECREF(name);
+    return lam_build_note(b, text, e);
 }
 
 /* == building the model ================================================================================ */
@@ -356,7 +435,7 @@ static lam_status push_memory(memory *y, lam_builder *b, lam_error *e) {
     lam_status s = lam_build_memory(b, &info, e);
     if (s == LAM_OK && y->other_devices && !lmx_device_sized(y->capture))
         s = lam_build_note(b, "memory was measured of the CPU alone; some tensors are on another device", e);
-    return s;
+    return s == LAM_OK ? push_unnamed(y, b, e) : s;
 }
 
 static lam_status push(lmx_listener *l, lmx_capture *c, lam_builder *b, lam_error *e) {

@@ -5,7 +5,7 @@
 #include "base/ext.h"
 #include "modules/classes.h"
 #include "modules/snapshot.h"
-#include "modules/tree.h"
+#include "modules/teller.h"
 #include "observe/capture.h"
 #include "observe/listeners.h"
 #include "observe/observe.h"
@@ -26,31 +26,9 @@ typedef struct met {
     uint32_t flags;
 } met;
 
-typedef struct lmx_teller {
-    lmx_state *st;
-    lmx_capture *c;
-    lam_builder *b;
-    lam_error e;
-    lmi_vec classes;   /* met */
-    lmi_map by_type;   /* type -> class */
-    lmi_map by_tensor; /* tensor object -> tensor index */
-    PyObject *held;    /* list: tensors, so that no address is used twice */
-    PyObject *before;  /* called before user code runs; NULL: not given, or called already */
-    int32_t module;    /* the module that is being described */
-    bool is_buffer;
-    bool names_only; /* describes modules by name only, while the capture is open */
-    bool early;      /* the model has not run yet: no user code may run, */
-    bool given_up;   /* so if one needs it, all are described after the run */
-} teller;
+typedef lmx_teller teller;
 
-static bool check(teller *t, lam_status status) {
-    if (status == LAM_OK) return true;
-    lmx_raise(t->st, &t->e);
-    return false;
-}
-
-/* Call it before user code may run. False with an exception, or without one if none may run yet. */
-static bool may_run(teller *t) {
+bool lmx_teller_may_run(lmx_teller *t) {
     if (t->early) {
         t->given_up = true;
         return false;
@@ -62,7 +40,9 @@ static bool may_run(teller *t) {
     return !before || done;
 }
 
-static bool may_ask(teller *t, PyObject *value) { return lmx_asks_nobody(value, t->early) || may_run(t); }
+static bool may_ask(teller *t, PyObject *value) {
+    return lmx_asks_nobody(value, t->early) || lmx_teller_may_run(t);
+}
 
 /* == classes =========================================================================================== */
 
@@ -93,6 +73,9 @@ static void teller_free(teller *t) {
     lmi_map_free(&t->by_type);
     lmi_map_free(&t->by_tensor);
     Py_XDECREF(t->held);
+    Py_XDECREF(t->stored);
+    Py_XDECREF(t->gathered);
+    lmi_map_free(&t->by_pair);
     PyMem_Free(t);
 }
 
@@ -105,122 +88,13 @@ static bool push_attr(teller *t, PyObject *name, PyObject *o) {
     Py_INCREF(o); /* user code may take it out of the dict that holds it */
     bool ok = may_ask(t, o), told = ok && lmx_value_of(t->st, o, ints, &text, &v);
     ok = ok && !lmx_must_raise();
-    if (ok && told) ok = check(t, lam_build_attr(t->b, t->module, lmx_utf8(name), &v, &t->e));
+    if (ok && told) ok = lmx_told(t, lam_build_attr(t->b, t->module, lmx_utf8(name), &v, &t->e));
     Py_XDECREF(text);
     Py_DECREF(o);
     return ok;
 }
 
 /* == one module ======================================================================================== */
-
-/* Pushes whether the tensor got a gradient, if that was checked. */
-static bool push_gradient(teller *t, PyObject *tensor, int32_t index) {
-    PyObject *id = t->c->gradients ? PyLong_FromVoidPtr(tensor) : NULL;
-    PyObject *came = id ? PyDict_GetItemWithError(t->c->gradients, id) : NULL;
-    Py_XDECREF(id);
-    if (!came) return !PyErr_Occurred();
-    bool is_there = PyTuple_Check(came) && PyTuple_GetItem(came, 1) == Py_True;
-    return check(t, lam_build_gradient(t->b, index, is_there, &t->e));
-}
-
-static bool tensor_index(teller *t, PyObject *tensor, int32_t *index) {
-    *index = lmx_map_get(&t->by_tensor, tensor);
-    if (*index >= 0) return true;
-    if (PyList_Append(t->held, tensor) < 0) return false;
-    lmx_tensor d;
-    lmx_kind kind = lmx_kind_of(t->st, tensor);
-    if ((t->early ? !lmx_is_torchs(t->st, tensor) : kind != LMX_PLAIN) && !may_run(t)) return false;
-    if (!lmx_describe(t->st, tensor, kind, &d)) return false;
-    bool wanted;
-    if (!lmx_wants_grad(t->st, tensor, &wanted) && lmx_must_raise()) return false;
-    lam_tensor_info info = {.dtype = d.dtype,
-                            .ndim = d.ndim,
-                            .sizes = d.sizes,
-                            .bytes = -1,
-                            .requires_grad = wanted,
-                            .storage = d.memory,
-                            .object = d.object};
-    int64_t elsewhere = lmx_elsewhere(t->st, tensor, &d);
-    bool sparse = false;
-    lmx_sparse kept;
-    if (!d.storage && !lmx_sparse_read(tensor, &kept, &sparse)) return false;
-    if (sparse) info.bytes = kept.bytes;
-    if (sparse && info.bytes < 0) info.dtype = -1; /* the bytes that it takes are unknown */
-    if (!check(t, lam_build_tensor(t->b, &info, index, &t->e))) return false;
-    if (elsewhere && !check(t, lam_build_elsewhere(t->b, *index, elsewhere, &t->e))) return false;
-    if (!push_gradient(t, tensor, *index)) return false;
-    return lmx_map_put(&t->by_tensor, tensor, *index) || lmx_nomem();
-}
-
-static bool push_owned(void *self, PyObject *name, PyObject *tensor) {
-    teller *t = self;
-    int32_t index;
-    if (!lmx_is_tensor(t->st, tensor)) return true; /* None: registered and absent */
-    if (!tensor_index(t, tensor, &index)) return false;
-    return check(t, lam_build_owns(t->b, t->module, lmx_utf8(name), index, t->is_buffer, &t->e));
-}
-
-static bool push_tensors(teller *t, PyObject *module, PyObject *dict, PyObject *kind, bool is_buffer) {
-    t->is_buffer = is_buffer;
-    PyObject *owned = lmx_registered(t->st, module, dict, kind);
-    bool ok = (!owned || lmx_answers(owned) || may_run(t)) && lmx_each(t->st, owned, push_owned, t);
-    Py_XDECREF(owned);
-    return ok;
-}
-
-enum { HALF = 2, FLOAT32 = 6, FIRST_QUANTISED = 12, LAST_QUANTISED = 17 };
-
-/* A weight that is not quantised is packed in half precision and unpacks as float32. Integers are
- * settings. */
-static bool push_packed_tensor(teller *t, const char *name, const lmx_tensor *d) {
-    static const lam_tensor_info nothing = {.dtype = -1, .ndim = -1, .bytes = -1};
-    lam_tensor_info info = nothing;
-    int32_t index;
-    if (d) {
-        bool quantised = d->dtype >= FIRST_QUANTISED && d->dtype <= LAST_QUANTISED;
-        if (!quantised && d->dtype != FLOAT32) return true;
-        info.dtype = d->dtype;
-        info.ndim = d->ndim;
-        info.sizes = d->sizes;
-        if (!quantised && d->ndim > 1) info.bytes = HALF;
-        for (int32_t i = 0; info.bytes > 0 && i < d->ndim; i++) info.bytes *= d->sizes[i];
-    }
-    return check(t, lam_build_tensor(t->b, &info, &index, &t->e)) &&
-           check(t, lam_build_packed(t->b, index, &t->e)) &&
-           check(t, lam_build_owns(t->b, t->module, name, index, true, &t->e));
-}
-
-static bool push_packed_list(teller *t, const char *name, PyObject *tensors) {
-    uint64_t seen[16]; /* of one layer, which may hold a bias twice */
-    int n_seen = 0;
-    for (Py_ssize_t i = 0; i < PyList_Size(tensors); i++) {
-        PyObject *tensor = PyList_GetItem(tensors, i);
-        lmx_tensor d;
-        bool twice = false;
-        if (!lmx_describe(t->st, tensor, lmx_kind_of(t->st, tensor), &d)) return false;
-        for (int k = 0; d.storage && k < n_seen; k++) twice = twice || seen[k] == d.storage;
-        if (d.storage && n_seen < 16) seen[n_seen++] = d.storage;
-        if (!twice && !push_packed_tensor(t, name, &d)) return false;
-    }
-    return true;
-}
-
-/* Pushes the tensors that torch's own quantised layers keep packed for the machine. */
-static bool push_packed(teller *t, PyObject *dict, const lmx_class *k) {
-    if (!k->packs) return true;
-    if (!may_run(t)) return false;
-    PyObject *const names[] = {t->st->n__packed_params, t->st->n__packed_weight, t->st->n_param};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        bool told;
-        PyObject *tensors = lmx_unpacked(t->st, dict, names[i], &told);
-        if (!tensors && PyErr_Occurred()) return false;
-        bool ok = !tensors || (push_packed_list(t, lmx_utf8(names[i]), tensors) &&
-                               (told || push_packed_tensor(t, lmx_utf8(names[i]), NULL)));
-        Py_XDECREF(tensors);
-        if (!ok) return false;
-    }
-    return true;
-}
 
 /* Pushes, as an attribute with the value True, a tensor that is neither parameter nor buffer but serves as
  * one: old weight_norm, pruning and parametrizations make it from others. */
@@ -283,7 +157,8 @@ static bool push_word_attr(teller *t, PyObject *module, PyObject *dict, PyObject
     if (!of_class) return !lmx_must_raise();
     bool plain = of_class == Py_None || PyLong_Check(of_class) || PyUnicode_Check(of_class);
     Py_DECREF(of_class);
-    if ((t->early || !plain) && !may_run(t)) return false; /* values of classes are not in the snapshot */
+    if ((t->early || !plain) && !lmx_teller_may_run(t))
+        return false; /* values of classes are not in the snapshot */
     value = PyObject_GetAttr(module, name);
     bool ok = value ? push_attr(t, name, value) : !lmx_must_raise();
     Py_XDECREF(value);
@@ -331,14 +206,14 @@ static bool begin_module(teller *t, const lmx_node *node, const met *now, uint32
         .word = k->word,
         .flags = flags_of(node, now, own),
     };
-    return check(t, lam_build_module(t->b, &info, &t->module, &t->e));
+    return lmx_told(t, lam_build_module(t->b, &info, &t->module, &t->e));
 }
 
 static bool push_parts(teller *t, const lmx_node *node, const lmx_class *k, PyObject *dict) {
     PyObject *module = node->object;
-    return push_tensors(t, module, dict, t->st->n__parameters, false) &&
-           (t->c->brief || (push_tensors(t, module, dict, t->st->n__buffers, true) &&
-                            push_packed(t, dict, k) && push_attrs(t, module, dict, k, node)));
+    return lmx_push_tensors(t, module, dict, t->st->n__parameters, false) && lmx_push_packed(t, dict, k) &&
+           (t->c->brief || (lmx_push_tensors(t, module, dict, t->st->n__buffers, true) &&
+                            push_attrs(t, module, dict, k, node)));
 }
 
 /* Describes a module from its dict. */
@@ -377,7 +252,7 @@ static bool push_places(teller *t) {
     const lmx_tree *tree = &t->c->tree;
     for (size_t i = 0; i < tree->places.n; i++) {
         const lmx_place *p = lmx_place_at(tree, (int32_t)i);
-        if (!check(t, lam_build_place(t->b, p->parent, lmx_utf8(p->name), p->node, NULL, &t->e)))
+        if (!lmx_told(t, lam_build_place(t->b, p->parent, lmx_utf8(p->name), p->node, NULL, &t->e)))
             return false;
     }
     return true;
@@ -434,7 +309,7 @@ static bool push_call(teller *t, size_t i, lmi_vec *args) {
         info.t0_ns = lmx_clock_ns(&t->c->clock, call->began);
         info.t1_ns = lmx_clock_ns(&t->c->clock, call->ended);
     }
-    return check(t, lam_build_call(t->b, &info, NULL, &t->e));
+    return lmx_told(t, lam_build_call(t->b, &info, NULL, &t->e));
 }
 
 static bool push_calls(teller *t) {
@@ -463,7 +338,7 @@ static void mark_opaque(teller *t) {
 /* == notes ============================================================================================= */
 
 static bool push_note(teller *t, PyObject *text) {
-    bool ok = text && check(t, lam_build_note(t->b, lmx_utf8(text), &t->e));
+    bool ok = text && lmx_told(t, lam_build_note(t->b, lmx_utf8(text), &t->e));
     Py_XDECREF(text);
     return ok;
 }
@@ -514,13 +389,13 @@ static bool push_notes(teller *t) {
 }
 
 static bool push_ops(teller *t) {
-    if (t->c->timed && !check(t, lam_build_timed(t->b, &t->e))) return false;
-    if (t->c->no_backward && !check(t, lam_build_no_backward(t->b, &t->e))) return false;
-    if (t->c->observer && !check(t, lmx_push_operators(t->c->observer, t->b, &t->e))) return false;
+    if (t->c->timed && !lmx_told(t, lam_build_timed(t->b, &t->e))) return false;
+    if (t->c->no_backward && !lmx_told(t, lam_build_no_backward(t->b, &t->e))) return false;
+    if (t->c->observer && !lmx_told(t, lmx_push_operators(t->c->observer, t->b, &t->e))) return false;
     t->c->tensors_told = &t->by_tensor;
     lam_status s = lmx_tell_push(t->c, t->b, &t->e);
     t->c->tensors_told = NULL;
-    return check(t, s);
+    return lmx_told(t, s);
 }
 
 /* Reports that records could not be kept. */
@@ -533,13 +408,13 @@ static bool push_cut(teller *t) {
     snprintf(why, sizeof why, "%s after %zu %s, and what ran then was not seen; capture fewer iterations",
              c->full || lmx_observer_full(c->observer) ? "the capture was full" : "memory ran out",
              c->lost ? c->calls.n : lmx_observer_n(c->observer), c->lost ? "calls" : "operators");
-    return check(t, lam_build_cut(t->b, why, c->lost, since, &t->e));
+    return lmx_told(t, lam_build_cut(t->b, why, c->lost, since, &t->e));
 }
 
 static bool build(teller *t, lam_model **out) {
     lam_builder *b = t->b;
     t->b = NULL;
-    return check(t, lam_builder_finish(b, out, &t->e));
+    return lmx_told(t, lam_builder_finish(b, out, &t->e));
 }
 
 /* Pushes how each input was generated. */
@@ -578,9 +453,9 @@ static lam_status push_elsewhere(const lmx_capture *c, lam_builder *b, lam_error
 }
 
 static bool tell_the_rest(teller *t, lam_model **out) {
-    return push_places(t) && push_calls(t) && push_cut(t) && check(t, push_made(t->c, t->b, &t->e)) &&
-           check(t, push_provenance(t->c, t->b, &t->e)) && check(t, push_elsewhere(t->c, t->b, &t->e)) &&
-           push_ops(t) && push_notes(t) && build(t, out);
+    return push_places(t) && push_calls(t) && push_cut(t) && lmx_told(t, push_made(t->c, t->b, &t->e)) &&
+           lmx_told(t, push_provenance(t->c, t->b, &t->e)) &&
+           lmx_told(t, push_elsewhere(t->c, t->b, &t->e)) && push_ops(t) && push_notes(t) && build(t, out);
 }
 
 static teller *teller_new(lmx_capture *c) {
@@ -593,7 +468,8 @@ static teller *teller_new(lmx_capture *c) {
     if (c->phase == LMX_OPEN) lmx_clock_end(&c->clock); /* to convert its stamps so far */
     lmx_classes_ask(c->st->classes);
     t->held = PyList_New(0);
-    if (t->held && check(t, lam_builder_new(&t->b, MEMORY, &t->e))) return t;
+    t->stored = PyDict_New();
+    if (t->held && t->stored && lmx_told(t, lam_builder_new(&t->b, MEMORY, &t->e))) return t;
     teller_free(t);
     return NULL;
 }
@@ -662,7 +538,7 @@ bool lmx_describe_model(lmx_capture *c, PyObject *before, lam_model **out) {
     t->before = before;
     if (fresh) lmx_snapshot_doubt(c->snapshot);
     if (fresh) mark_opaque(t);
-    bool ok = (!fresh || push_modules(t)) && tell_the_rest(t, out);
+    bool ok = (!fresh || (lmx_find_gathered(t) && push_modules(t))) && tell_the_rest(t, out);
     teller_free(t);
     lmx_torch_forget_types(&c->st->torch);
     return ok;
@@ -674,7 +550,7 @@ bool lmx_describe_so_far(lmx_capture *c, lam_status (*push)(void *self, lam_buil
     if (!t) return false;
     t->names_only = true;
     lmx_capture_hold(c);
-    bool ok = push_modules(t) && push_places(t) && push_calls(t) && check(t, push(self, t->b, &t->e)) &&
+    bool ok = push_modules(t) && push_places(t) && push_calls(t) && lmx_told(t, push(self, t->b, &t->e)) &&
               build(t, out);
     lmx_capture_let_go(c);
     teller_free(t);

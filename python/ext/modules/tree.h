@@ -17,6 +17,9 @@ bool lmx_each_owned(lmx_state *st, const lmx_tree *tree, PyObject *kind,
                     bool (*each)(void *self, PyObject *name, PyObject *tensor), void *self);
 /* The dotted path of `name` under place `parent`, a new str. */
 PyObject *lmx_path(const lmx_tree *tree, int32_t parent, PyObject *name);
+/* The parameters that FSDP2 gathers for the modules of a tree, a new list: a gathered tensor, its shard, and
+ * so on. NULL with an exception. (gathered.c) */
+PyObject *lmx_gathered(lmx_state *st, const lmx_tree *tree);
 /* Builds the capture's model. `before`, or NULL, is called once before user code runs. False with an
  * exception. */
 bool lmx_describe_model(lmx_capture *c, PyObject *before, lam_model **out);

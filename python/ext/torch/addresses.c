@@ -53,7 +53,7 @@ int64_t lmx_ask(PyObject *o, const char *method) {
     return n;
 }
 
-static void by_attributes(PyObject *tensor, lmx_address_of *out) {
+void lmx_locate_storage(PyObject *tensor, lmx_address_of *out) {
     PyObject *storage = PyObject_CallMethod(tensor, "untyped_storage", NULL);
     PyErr_Clear();
     if (!storage) return;
@@ -85,11 +85,14 @@ bool lmx_locate(lmx_state *st, const lmx_allocator *f, PyObject *tensor, lmx_add
     lmx_tensor t;
     lmx_kind kind = lmx_kind_of(st, tensor);
     *out = (lmx_address_of){0, 0, false};
-    if (kind != LMX_PLAIN) return true; /* a tensor that wraps others has no memory */
+    if (kind != LMX_PLAIN) {
+        lmx_locate_storage(tensor, out); /* a tensor that wraps others has no address */
+        return true;
+    }
     if (st->torch.offset >= 0 && locate_handle(st, f, (char *)tensor + st->torch.offset, out)) return true;
     if (!lmx_describe(st, tensor, kind, &t)) return false;
     out->elsewhere = is_elsewhere(t.device);
-    if (t.device == LMX_CPU && t.storage) by_attributes(tensor, out);
+    if (t.device == LMX_CPU && t.storage) lmx_locate_storage(tensor, out);
     return true;
 }
 

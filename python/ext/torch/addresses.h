@@ -21,6 +21,9 @@ typedef struct lmx_address_of {
 /* False only for an exception that must reach the user. */
 bool lmx_locate(lmx_state *st, const lmx_allocator *f, PyObject *tensor, lmx_address_of *out);
 
+/* The same from Python's storage, also of a tensor without elements. */
+void lmx_locate_storage(PyObject *tensor, lmx_address_of *out);
+
 /* Reading a gradient from Python makes a Python object, hundreds in a step. torch's C++ function returns the
  * handle; it is used if it returns a known gradient, which this tests once. */
 void lmx_gradient_prove(lmx_state *st);

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Parameters that are sharded over several processes (torch.distributed.tensor.DTensor). Such a tensor
- * has the shape of the whole, and this process holds a tensor with its part. Operators on it run
- * operators on the parts, which are the work of this process. */
+ * Whether this process is one of several that run a model together. */
 #include "base/ext.h"
 #include "torch/tensor.h"
 
@@ -33,18 +31,4 @@ bool lmx_has_group(lmx_state *st) {
     Py_XDECREF(distributed);
     PyErr_Clear();
     return has;
-}
-
-int64_t lmx_elsewhere(lmx_state *st, PyObject *tensor, const lmx_tensor *whole) {
-    lmx_kind kind = lmx_kind_of(st, tensor);
-    PyObject *part = kind == LMX_PLAIN ? NULL : PyObject_GetAttrString(tensor, "_local_tensor");
-    lmx_tensor here;
-    int64_t all = 1, held = 1;
-    bool told = part && lmx_is_tensor(st, part) && lmx_describe(st, part, lmx_kind_of(st, part), &here) &&
-                here.ndim >= 0 && whole->ndim >= 0;
-    for (int32_t i = 0; told && i < whole->ndim; i++) all *= whole->sizes[i];
-    for (int32_t i = 0; told && i < here.ndim; i++) held *= here.sizes[i];
-    Py_XDECREF(part);
-    PyErr_Clear();
-    return told && held < all ? all - held : 0;
 }

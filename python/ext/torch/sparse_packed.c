@@ -86,6 +86,17 @@ bool lmx_sparse_read(PyObject *tensor, lmx_sparse *out, bool *sparse) {
     return lmx_forgive();
 }
 
+PyObject *lmx_sparse_parts(PyObject *tensor) {
+    int layout = layout_of(tensor);
+    PyObject *parts = layout < LMX_FORMS ? PyList_New(0) : NULL;
+    for (int i = 0; parts && i < LMX_PARTS && layouts[layout].parts[i]; i++) {
+        PyObject *part = PyObject_CallMethod(tensor, layouts[layout].parts[i], NULL);
+        if (!part || PyList_Append(parts, part) < 0) Py_CLEAR(parts);
+        Py_XDECREF(part);
+    }
+    return lmx_forgive() ? parts : NULL;
+}
+
 /* The calling convention for C++ objects is known for this machine only. */
 #if defined(__x86_64__) && defined(__linux__)
 enum { RETURNS = 1 };
@@ -206,9 +217,9 @@ static bool collect(lmx_state *st, PyObject *o, int depth, PyObject *into, bool 
     return ok;
 }
 
-PyObject *lmx_unpacked(lmx_state *st, PyObject *dict, PyObject *name, bool *told) {
-    PyObject *packed = lmx_get(dict, name), *tensors = packed && is_packed(packed) ? PyList_New(0) : NULL;
+PyObject *lmx_unpacked(lmx_state *st, PyObject *value, bool *told) {
+    PyObject *tensors = is_packed(value) ? PyList_New(0) : NULL;
     *told = true;
-    if (tensors && !collect(st, packed, 0, tensors, told)) Py_CLEAR(tensors);
+    if (tensors && !collect(st, value, 0, tensors, told)) Py_CLEAR(tensors);
     return tensors;
 }

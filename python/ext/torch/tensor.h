@@ -82,11 +82,13 @@ typedef struct lmx_sparse {
 bool lmx_sparse_read(PyObject *tensor, lmx_sparse *out, bool *sparse);
 /* The same of a handle, without touching Python. False: it is not sparse, or unknown. */
 bool lmx_sparse_of(const lmx_layout *l, const lmx_shim *s, const void *handle, lmx_sparse *out);
+/* The tensors of a sparse Python tensor, a new list; NULL, maybe with an exception: it is dense. */
+PyObject *lmx_sparse_parts(PyObject *tensor);
 /* Finds the functions of libtorch_cpu for this, if they are exported. */
 void lmx_sparse_load(lmx_shim *s, void *library);
-/* The unpacked tensors of the packed weights in dict[name], a new list; NULL without an exception if there
- * are none. `told` false: some could not be unpacked. */
-PyObject *lmx_unpacked(lmx_state *st, PyObject *dict, PyObject *name, bool *told);
+/* The unpacked tensors of packed weights, a new list; NULL without an exception if the value is something
+ * else. `told` false: some could not be unpacked. */
+PyObject *lmx_unpacked(lmx_state *st, PyObject *value, bool *told);
 
 /* == tensors inside values (find_tensors.c) ============================================================== */
 
@@ -121,7 +123,25 @@ bool lmx_find(lmx_finder *f, PyObject *value, int depth);
 
 /* True if torch has an initialised process group. Never fails (sharded.c). */
 bool lmx_has_group(lmx_state *st);
-/* The number of elements of a sharded tensor, from its full description, in other processes; 0 for others. */
-int64_t lmx_elsewhere(lmx_state *st, PyObject *tensor, const lmx_tensor *whole);
+
+/* == tensors whose memory lies in others (stored.c) ====================================================== */
+
+/* Calls `each` for the tensors in which a tensor's memory lies: itself, or those that it wraps, at any depth.
+ * `unknown`: some of them are not known. False with an exception. It may run the code of a tensor's class. */
+typedef struct lmx_part_visitor {
+    bool (*each)(void *self, PyObject *part);
+    void *self;
+    bool unknown;
+} lmx_part_visitor;
+bool lmx_each_part(lmx_state *st, PyObject *tensor, lmx_part_visitor *v);
+
+typedef struct lmx_stored {
+    int64_t bytes, here; /* of the whole tensor; in this process; -1: unknown */
+    int64_t elsewhere;   /* elements in other processes */
+    bool wraps;          /* false: it has memory itself, and the rest is not set */
+} lmx_stored;
+/* Measures a tensor that wraps others. Memory that was counted before counts no more: `seen`, a dict, has
+ * what was. False as lmx_describe. */
+bool lmx_weigh(lmx_state *st, PyObject *tensor, PyObject *seen, lmx_stored *out);
 
 #endif

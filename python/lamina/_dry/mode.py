@@ -730,10 +730,17 @@ def _tensors(value: Any) -> list[Any]:
 # -- around a forward ----------------------------------------------------------------------------------------
 
 
-def check(root: Any) -> None:
-    """Raises UnsupportedError if a dry run of this model can't be complete, before anything changes."""
+def check(root: Any, *, follow: bool) -> None:
+    """Raises UnsupportedError if a dry run of this model can't be complete, before anything changes.
+    ``follow`` as for ``run_once``."""
+    instead = "measure it with memory=True" if follow else "leave dry=True out to run the model"
     torch = sys.modules["torch"]
-    fsdp: Any = getattr(sys.modules.get("torch.distributed.fsdp"), "FullyShardedDataParallel", ())
+    sharded = sys.modules.get("torch.distributed.fsdp")
+    fsdp = tuple(
+        cls
+        for name in ("FullyShardedDataParallel", "FSDPModule")
+        if (cls := getattr(sharded, name, None)) is not None
+    )
     for path, module in modules(root):
         if isinstance(module, torch.jit.ScriptModule):
             kind = "is scripted or traced, and keeps its tensors where they can't be swapped"
@@ -744,9 +751,7 @@ def check(root: Any) -> None:
         else:
             continue
         name = f"{path} ({type(module).__name__})" if path else f"the model ({type(module).__name__})"
-        raise UnsupportedError(
-            f"a dry run can't run {name}, which {kind}; leave dry=True out to run the model"
-        )
+        raise UnsupportedError(f"a dry run can't run {name}, which {kind}; {instead}")
 
 
 @contextmanager

@@ -95,6 +95,10 @@ def start_of(tensors: Iterable[Any], *, whole: bool = False) -> list[Any]:
     """The gradients of the sum of ``tensors``: ones of the size of each. ``whole``: with memory for all their
     elements, as from a loss."""
     torch = sys.modules["torch"]
-    if whole:
-        return [torch.ones_like(t) for t in tensors]
-    return [torch.ones((), dtype=t.dtype, device=t.device).expand(t.shape) for t in tensors]
+
+    def ones(tensor: Any) -> Any:
+        if whole or hasattr(tensor, "__tensor_flatten__"):  # a gradient of its own class
+            return torch.ones_like(tensor)
+        return torch.ones((), dtype=tensor.dtype, device=tensor.device).expand(tensor.shape)
+
+    return [ones(tensor) for tensor in tensors]

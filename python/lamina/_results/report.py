@@ -265,7 +265,8 @@ class Report:
 
     @property
     def params(self) -> Count:
-        """Elements of all parameters of the model, shared ones once."""
+        """Elements of all parameters of the model, shared ones once, with weights that torch's quantised
+        layers keep packed."""
         return from_core(self._costs.params()["params"])
 
     @property
@@ -275,7 +276,9 @@ class Report:
 
     @property
     def parameters(self) -> dict[str, Count]:
-        """Parameters and buffers of the whole model in elements and bytes, as the core names them."""
+        """Parameters and buffers of the whole model in elements and bytes, as the core names them:
+        ``param_bytes`` are those of the memory in which parameters are stored, ``logical_bytes`` those of
+        their shapes and types, ``local_bytes`` what this process holds of sharded ones."""
         return {name: from_core(pair) for name, pair in self._costs.params().items()}
 
     # -- contents --------------------------------------------------------------------------------------------

@@ -47,7 +47,13 @@ PARAMETERS = {
     "buffer_bytes": "buffer_bytes",
 }
 # Fields that are omitted if they are redundant, and their value then: a number, or another total.
-MAYBE = {"packed": None, "packed_bytes": None, "local_params": "params", "local_bytes": "param_bytes"}
+MAYBE = {
+    "packed": None,
+    "packed_bytes": None,
+    "logical_bytes": "param_bytes",
+    "local_params": "params",
+    "local_bytes": "param_bytes",
+}
 # A row's fields that are copied as they are, with their types.
 PLAIN: dict[str, tuple[type, ...]] = {
     "path": (str,),

@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from .repeat import Measure
 
 NO_BACKWARD = "no backward pass ran: the model returned no floating-point tensor that needs a gradient"
+COLLECTIVES = (
+    "the peak of memory depends on when collectives end; what their threads allocate is in memory.elsewhere"
+)
 NOTHING = nullcontext()
 NO_OPS = Watched(ops=False)
 
@@ -67,7 +70,7 @@ def run_once(
     the forward is kept in the result, not raised, so that a caller can show the layers that ran before it.
     """
     run = Run(health)
-    how = _prepared(root, ops=ops, dry=dry, memory=memory)
+    how = _prepared(root, ops=ops, dry=dry, memory=memory, follow=follow)
     put_back = state_of_generators()
     wanted: Any = {"time": time is not None, "memory": memory, "health": health}
     watch, timed = new_watch(root, how=how, **wanted), None
@@ -177,7 +180,7 @@ def _followed(watch: _lamina.Capture, *, memory: bool) -> AbstractContextManager
     return Following(watch)
 
 
-def _prepared(root: Any, *, ops: bool | None, dry: bool, memory: bool) -> Watched:
+def _prepared(root: Any, *, ops: bool | None, dry: bool, memory: bool, follow: bool) -> Watched:
     """The way in which operators are watched. Raises if a request is impossible, before any state changes."""
     how = watched(ops)
     if dry and memory:
@@ -185,7 +188,7 @@ def _prepared(root: Any, *, ops: bool | None, dry: bool, memory: bool) -> Watche
     if dry:
         from .._dry.mode import check
 
-        check(root)
+        check(root, follow=follow)
     return how
 
 
@@ -231,9 +234,13 @@ def finish(watch: _lamina.Capture, before: Callable[[], None] | None = None) -> 
     codes = compiled_codes()
     if codes and (through := seen_through(codes)):
         watch.seen_through(through)
-    if ranks := note_of_ranks():
+    ranks = note_of_ranks()
+    if ranks is not None:
         watch.note(ranks)
-    return watch.model(before)
+    model = watch.model(before)
+    if ranks is not None and model.memory_measured():
+        model.add_note(COLLECTIVES)
+    return model
 
 
 def call_root(
@@ -259,9 +266,15 @@ def call_root(
 
 
 def _is_whole(parameter: Any) -> bool:
-    """True for a tensor that receives gradients itself, not through the tensors that it wraps or is sharded
-    over."""
-    return parameter.is_leaf and parameter.requires_grad and not hasattr(parameter, "__tensor_flatten__")
+    """True for a tensor that receives gradients itself, not through the tensors that it wraps."""
+    if not (parameter.is_leaf and parameter.requires_grad):
+        return False
+    named = getattr(parameter, "__tensor_flatten__", None)
+    try:
+        parts = [] if named is None else [getattr(parameter, name) for name in named()[0]]
+    except Exception:  # a class that does not name its parts
+        return False
+    return not any(getattr(part, "requires_grad", False) for part in parts)
 
 
 def _go_back(root: Any, result: object, watch: _lamina.Capture, *, whole: bool) -> bool:
@@ -282,5 +295,8 @@ def _go_back(root: Any, result: object, watch: _lamina.Capture, *, whole: bool) 
         torch.autograd.backward(ends, starts)
         watch.pause(True)  # noqa: FBT003
         watch.memory_gradients()
-        watch.gradients({id(p): (p, p.grad is not None) for p in parameters(root) if _is_whole(p)})
+        came = {id(p): (p, p.grad is not None) for p in parameters(root)}
+        watch.gradients(
+            {key: (p, is_there) for key, (p, is_there) in came.items() if is_there or _is_whole(p)}
+        )
     return True

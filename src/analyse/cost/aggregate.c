@@ -11,6 +11,9 @@ static void add_row(lam_cost_row *to, const lam_cost_row *from) {
     add(&to->grad_params, from->grad_params);
     add(&to->nograd_params, from->nograd_params);
     add(&to->param_bytes, from->param_bytes);
+    add(&to->logical_bytes, from->logical_bytes);
+    add(&to->local_params, from->local_params);
+    add(&to->local_bytes, from->local_bytes);
     add(&to->buffers, from->buffers);
     add(&to->buffer_bytes, from->buffer_bytes);
     add(&to->packed, from->packed);

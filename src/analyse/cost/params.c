@@ -3,27 +3,29 @@
  * Parameters and buffers: the row that shows a tensor, and the number of distinct ones under each place. */
 #include "analyse/cost/work.h"
 
-/* The part of the tensor's `n` elements (or bytes) that this process holds. */
-static lam_count local_of(const lam_tensor *t, int64_t n) {
-    if (n < 0 || t->elsewhere == 0) return lmi_count_of(n);
-    return lmi_exact((int64_t)((lmi_wide)n * (t->numel - t->elsewhere) / t->numel));
-}
-
 static void count_into(lam_count *to, lam_count n) { *to = lam_count_add(*to, n); }
+
+/* A sum with an unknown part is a lower bound. */
+static void add_bytes(lam_count *to, int64_t bytes) {
+    count_into(to, lmi_count_of(bytes));
+    if (to->state == LAM_UNKNOWN && (to->n > 0 || to->over > 0)) to->state = LAM_AT_LEAST;
+}
 
 static bool is_running_stat(const char *name) {
     return name && (strcmp(name, "running_mean") == 0 || strcmp(name, "running_var") == 0);
 }
 
-static void count_tensor(const lam_model *m, const lam_owned *o, lam_cost_row *row) {
-    const lam_tensor *t = &m->tensors[o->tensor];
+/* Packed weights are parameters that torch does not list, and so no other tool counts. */
+static bool counts_packed(const lmi_work *w) { return !w->c->released; }
+
+static void count_tensor(const lmi_work *w, const lam_owned *o, lam_cost_row *row) {
+    const lam_tensor *t = &w->m->tensors[o->tensor];
     lam_count n = lmi_count_of(t->numel), bytes = lmi_count_of(t->bytes);
     if (t->packed) {
         count_into(&row->packed, n);
         count_into(&row->packed_bytes, bytes);
-        return;
-    }
-    if (o->is_buffer) {
+        if (!counts_packed(w)) return;
+    } else if (o->is_buffer) {
         count_into(&row->buffers, n);
         count_into(&row->buffer_bytes, bytes);
         if (is_running_stat(o->name)) count_into(&row->running_stats, n);
@@ -31,9 +33,10 @@ static void count_tensor(const lam_model *m, const lam_owned *o, lam_cost_row *r
     }
     count_into(&row->params, n);
     count_into(t->requires_grad ? &row->grad_params : &row->nograd_params, n);
-    count_into(&row->param_bytes, bytes);
-    count_into(&row->local_params, local_of(t, t->numel));
-    count_into(&row->local_bytes, local_of(t, t->bytes));
+    count_into(&row->local_params, lmi_count_of(t->numel < 0 ? -1 : t->numel - t->elsewhere));
+    add_bytes(&row->param_bytes, t->bytes);
+    add_bytes(&row->logical_bytes, lmi_logical_bytes(t));
+    add_bytes(&row->local_bytes, t->local_bytes);
 }
 
 /* -- each tensor in one row -------------------------------------------------------------------- */
@@ -46,7 +49,7 @@ static void claim_own(lmi_work *w, int32_t mod, int32_t r) {
         int32_t *claimed = &w->claimed[mo->owned[i].tensor];
         if (*claimed == 0) {
             *claimed = r + 1;
-            count_tensor(w->m, &mo->owned[i], row);
+            count_tensor(w, &mo->owned[i], row);
         } else if (*claimed != r + 1) {
             row->shared = true;
         }
@@ -105,7 +108,7 @@ static lam_status of_module(lmi_work *w, lam_error *e) {
                 if (*seen == r + 1) continue;
                 if (*seen > 0) w->c->rows[r].shared = true;
                 *seen = r + 1;
-                count_tensor(w->m, &mod->owned[i], &w->c->rows[r]);
+                count_tensor(w, &mod->owned[i], &w->c->rows[r]);
             }
         }
     }
@@ -114,37 +117,59 @@ static lam_status of_module(lmi_work *w, lam_error *e) {
 
 /* -- distinct parameters under each place ------------------------------------------------------ */
 
+enum { ELEMENTS, STORED, LOGICAL, LOCAL, N_UNDER };
+
+/* Sums of the tensors under a place, and how many of these have an unknown number. */
 typedef struct under {
-    lmi_wide n;
-    int64_t unknown; /* tensors of unknown size */
+    lmi_wide n[N_UNDER];
+    int64_t unknown[N_UNDER];
 } under;
 
-static void weigh(void *sums, int32_t place, const lam_tensor *t, int sign) {
-    under *u = (under *)sums + place;
-    if (t->numel < 0)
-        u->unknown += sign;
-    else
-        u->n += sign * (lmi_wide)t->numel;
+typedef struct weighing {
+    under *sum; /* per place */
+    bool packed;
+} weighing;
+
+static void weigh(void *self, int32_t place, const lam_tensor *t, int sign) {
+    const weighing *w = self;
+    const int64_t numbers[N_UNDER] = {t->numel, t->bytes, lmi_logical_bytes(t), t->local_bytes};
+    under *u = &w->sum[place];
+    if (t->packed && !w->packed) return;
+    for (int k = 0; k < N_UNDER; k++) {
+        if (numbers[k] < 0)
+            u->unknown[k] += sign;
+        else
+            u->n[k] += sign * (lmi_wide)numbers[k];
+    }
 }
 
-static lam_count as_count(under u) {
+static lam_count as_count(const under *u, int k) {
     const lmi_wide half = (lmi_wide)INT64_MAX + 1;
-    lam_state state = u.unknown > 0 ? LAM_UNKNOWN : LAM_EXACT;
-    return lmi_settled((lam_count){(int64_t)(u.n % half), (uint32_t)(u.n / half), state});
+    lam_state state = u->unknown[k] == 0              ? LAM_EXACT
+                      : k == ELEMENTS || u->n[k] == 0 ? LAM_UNKNOWN
+                                                      : LAM_AT_LEAST;
+    return lmi_settled((lam_count){(int64_t)(u->n[k] % half), (uint32_t)(u->n[k] / half), state});
 }
 
 static lam_status totals_under(lmi_work *w, lam_error *e) {
     under *sum = lmi_alloc(&w->scratch, (uint64_t)w->m->n_places, sizeof *sum);
     if (!sum) return lmi_nomem(e);
-    LAM_TRY(lmi_tree_weigh(&w->tree, w->m, &w->scratch, weigh, sum, e));
+    weighing all = {sum, counts_packed(w)};
+    LAM_TRY(lmi_tree_weigh(&w->tree, w->m, &w->scratch, weigh, &all, e));
     for (int32_t i = w->m->n_places - 1; i >= 0; i--) {
         int32_t parent = w->m->places[i].parent;
-        if (parent < 0) continue;
-        sum[parent].n += sum[i].n;
-        sum[parent].unknown += sum[i].unknown;
+        for (int k = 0; parent >= 0 && k < N_UNDER; k++) {
+            sum[parent].n[k] += sum[i].n[k];
+            sum[parent].unknown[k] += sum[i].unknown[k];
+        }
     }
-    for (int32_t r = 0; r < w->c->n_rows; r++)
-        w->c->rows[r].total_params = as_count(sum[w->c->rows[r].place]);
+    for (int32_t r = 0; r < w->c->n_rows; r++) {
+        lam_cost_row *row = &w->c->rows[r];
+        row->total_params = as_count(&sum[row->place], ELEMENTS);
+        row->total_param_bytes = as_count(&sum[row->place], STORED);
+        row->total_logical_bytes = as_count(&sum[row->place], LOGICAL);
+        row->total_local_bytes = as_count(&sum[row->place], LOCAL);
+    }
     return LAM_OK;
 }
 
@@ -158,7 +183,7 @@ static lam_status whole_model(lmi_work *w, lam_error *e) {
     for (int32_t i = 0; i < m->n_modules; i++) {
         for (int32_t k = 0; k < m->modules[i].n_owned; k++) {
             const lam_owned *o = &m->modules[i].owned[k];
-            if (!seen[o->tensor]) count_tensor(m, o, &all);
+            if (!seen[o->tensor]) count_tensor(w, o, &all);
             seen[o->tensor] = true;
         }
     }
@@ -166,6 +191,7 @@ static lam_status whole_model(lmi_work *w, lam_error *e) {
                                       .grad_params = all.grad_params,
                                       .nograd_params = all.nograd_params,
                                       .param_bytes = all.param_bytes,
+                                      .logical_bytes = all.logical_bytes,
                                       .buffers = all.buffers,
                                       .buffer_bytes = all.buffer_bytes,
                                       .packed = all.packed,

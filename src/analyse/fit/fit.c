@@ -72,12 +72,13 @@ static void find_buffers(fit *w) {
 static lam_status hold_tensors(fit *w, lam_error *e) {
     for (int32_t i = 0; i < w->m->n_tensors; i++) {
         const lam_tensor *t = &w->m->tensors[i];
-        if (t->bytes < 0) {
+        if (t->local_bytes < 0) {
             w->f.gap = "the size of some parameter or buffer is not known";
             continue;
         }
-        LAM_TRY(hold(w, w->is_buffer[i] ? LAM_HELD_BUFFER : LAM_HELD_PARAMETER, place_of(w, t->owner),
-                     t->bytes, e));
+        bool buffer = w->is_buffer[i] && !t->packed;
+        LAM_TRY(
+            hold(w, buffer ? LAM_HELD_BUFFER : LAM_HELD_PARAMETER, place_of(w, t->owner), t->local_bytes, e));
     }
     return LAM_OK;
 }
@@ -165,8 +166,16 @@ static void give_out(fit *w, int32_t step) {
 
 /* == an optimizer ====================================================================================== */
 
+/* Bytes of the gradient in this process. That of a tensor that wraps others has the type of the tensor, not
+ * those of the others. */
+static int64_t gradient_of(const lam_tensor *t) {
+    int64_t all = t->wraps ? lmi_logical_bytes(t) : t->local_bytes;
+    if (!t->wraps || all < 0 || t->elsewhere == 0) return all;
+    return (int64_t)((lmi_wide)all * (t->numel - t->elsewhere) / t->numel);
+}
+
 static bool gets_gradient(const fit *w, const lam_tensor *t, int32_t i) {
-    return !w->is_buffer[i] && t->requires_grad && t->bytes >= 0;
+    return !w->is_buffer[i] && t->requires_grad && gradient_of(t) >= 0;
 }
 
 /* The optimizer keeps nothing for parameters without a gradient. Collects the bytes of the gradients by
@@ -192,7 +201,7 @@ static int64_t state_of(const fit *w, const lam_tensor *t, int64_t bytes) {
 
 /* Adds the state of a parameter that has none so far, for the gradients that are left. */
 static lam_status hold_state(fit *w, const lam_tensor *t, bool *done, int64_t *left, lam_error *e) {
-    int64_t bytes = t->bytes < *left ? t->bytes : *left;
+    int64_t bytes = gradient_of(t) < *left ? gradient_of(t) : *left;
     if (*done || bytes <= 0) return LAM_OK;
     *done = true;
     *left -= bytes;
@@ -225,9 +234,9 @@ static lam_status hold_optimizer(fit *w, int64_t *working, lam_error *e) {
     for (int32_t i = 0; i < w->m->n_tensors; i++) {
         const lam_tensor *t = &w->m->tensors[i];
         if (!gets_gradient(w, t, i)) continue;
-        int64_t now = w->with->held * before + w->with->working * t->bytes;
+        int64_t now = w->with->held * before + w->with->working * gradient_of(t);
         if (now > *working) *working = now;
-        before = t->bytes;
+        before = gradient_of(t);
     }
     return hold_states(w, e);
 }

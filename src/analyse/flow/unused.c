@@ -29,7 +29,7 @@ typedef struct search {
 
 /* The node of a Function has the flag in any case. */
 enum { SAYS = LAM_OP_GRAD | LAM_OP_NODE };
-enum { READ = 1, READ_LIVE = 2, READ_PASSES = 4 };
+enum { READ = 1, READ_LIVE = 2, READ_PASSES = 4, READ_WITHIN = 8 /* by an operator of a call */ };
 
 static bool is_float(int32_t dtype) {
     const char *name = lam_dtype_name(dtype);
@@ -143,6 +143,7 @@ static void note_read(search *s, int32_t op, int32_t in) {
     int32_t t = tensor_of(s, op, in);
     if (t < 0) return;
     s->read[t] |= READ;
+    if (s->m->ops[op].call >= 0) s->read[t] |= READ_WITHIN;
     if (s->live[op]) s->read[t] |= READ_LIVE;
     if (s->passes[op] && passes_on(s, op, in)) s->read[t] |= READ_PASSES;
 }
@@ -262,9 +263,16 @@ static bool idle(const search *s, int32_t place, const bool *busy) {
     return !busy[place] && s->m->modules[s->m->places[place].module].n_calls == 0;
 }
 
+/* True for a tensor that was gathered from its shards, at most, and not used. */
+static bool only_moved(const search *s, int32_t tensor) {
+    return s->m->tensors[tensor].wraps && !(s->read[tensor] & READ_LIVE);
+}
+
 static bool is_read(const search *s, const lam_module *mod) {
-    for (int32_t k = 0; k < mod->n_owned; k++)
-        if (s->read[mod->owned[k].tensor] & READ) return true;
+    for (int32_t k = 0; k < mod->n_owned; k++) {
+        int32_t t = mod->owned[k].tensor;
+        if (s->read[t] & READ && !only_moved(s, t)) return true;
+    }
     return false;
 }
 
@@ -411,7 +419,7 @@ enum { STOPS_MAX = 1000 }; /* parameters whose operator is searched: each takes 
 static void why_not(search *s, int32_t tensor, bool called, int32_t *looked, char *text, size_t size) {
     int32_t stop = -1;
     uint8_t read = s->read[tensor];
-    if (!(read & READ))
+    if (!(read & READ) || (!called && only_moved(s, tensor)))
         snprintf(text, size, called ? "no operator of the forward reads it" : LMI_OF_NEVER_CALLED);
     else if (!(read & READ_LIVE))
         snprintf(text, size, "what is computed from it reaches no output of the model");
@@ -460,7 +468,9 @@ static lam_status no_gradient(search *s, lam_error *e) {
         char text[256] = LMI_FROZEN;
         if (!all[t].parameter || gets_one(s, t)) continue;
         if (m->tensors[t].requires_grad) {
-            bool told = s->known && any && !all[t].opaque && !(s->read[t] & READ_PASSES);
+            /* What a tensor wraps may have been read in its place. */
+            bool unseen = m->tensors[t].wraps && !(s->read[t] & READ_WITHIN);
+            bool told = s->known && any && !all[t].opaque && !unseen && !(s->read[t] & READ_PASSES);
             if (!told && m->tensors[t].gradient == 0) continue;
             if (told) why_not(s, t, all[t].called, &looked, text, sizeof text);
             if (!told) snprintf(text, sizeof text, "the backward pass brought it none");

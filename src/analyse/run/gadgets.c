@@ -27,14 +27,16 @@ typedef struct weight {
 
 static void weigh(void *sums, int32_t place, const lam_tensor *t, int sign) {
     weight *w = (weight *)sums + place;
-    if (t->numel < 0 || t->bytes < 0) {
+    int64_t bytes = lmi_logical_bytes(t);
+    if (t->packed) return;
+    if (t->numel < 0 || bytes < 0) {
         w->unknown += sign;
         return;
     }
     w->all += sign * t->numel;
-    w->bytes += sign * t->bytes;
+    w->bytes += sign * bytes;
     w->wanted += t->requires_grad ? sign * t->numel : 0;
-    w->wanted_bytes += t->requires_grad ? sign * t->bytes : 0;
+    w->wanted_bytes += t->requires_grad ? sign * bytes : 0;
 }
 
 static void add_weight(weight *to, const weight *w) {

@@ -87,7 +87,7 @@ lam_status lmi_tree_weigh(const lmi_tree *t, const lam_model *m, lmi_arena *scra
         for (int32_t i = 0; i < mod->n_owned; i++) {
             int32_t tensor = mod->owned[i].tensor, before = last[tensor] - 1;
             const lam_tensor *owned = &m->tensors[tensor];
-            if (mod->owned[i].is_buffer || owned->packed || before == place) continue;
+            if ((mod->owned[i].is_buffer && !owned->packed) || before == place) continue;
             weigh(self, place, owned, 1);
             if (before >= 0) weigh(self, lmi_tree_common(t, m, before, place), owned, -1);
             last[tensor] = place + 1;

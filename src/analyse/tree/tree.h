@@ -20,7 +20,7 @@ typedef struct lmi_tree {
 lam_status lmi_tree_build(lmi_tree *t, const lam_model *m, lmi_arena *arena, lam_error *e);
 /* The deepest place at or above both: the root is above all. */
 int32_t lmi_tree_common(const lmi_tree *t, const lam_model *m, int32_t a, int32_t b);
-/* Calls `weigh` for parameters, but not for buffers and packed weights: with +1 for every place that owns the
+/* Calls `weigh` for parameters, packed ones too, but not for buffers: with +1 for every place that owns the
  * tensor, and with -1 for the deepest place above two neighbouring owners. Summed up the tree, a tensor then
  * counts once in every subtree that contains an owner. */
 lam_status lmi_tree_weigh(const lmi_tree *t, const lam_model *m, lmi_arena *scratch,

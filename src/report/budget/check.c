@@ -32,9 +32,11 @@ static bool total_of(const lmi_outline *o, const lmi_limited *of, lam_count *out
     case LMI_BACKWARD: *out = lam_count_add(metric[LAM_BACKWARD], metric[LAM_RECOMPUTE]); return o->backward;
     default: break;
     }
-    *out = of->metric >= 0                ? metric[LAM_FORWARD]
-           : of->own[0] == LMI_OWN_PARAMS ? o->params.params
-                                          : o->params.param_bytes;
+    *out = of->metric >= 0                       ? metric[LAM_FORWARD]
+           : of->own[0] == LMI_OWN_PARAMS        ? o->params.params
+           : of->own[0] == LMI_OWN_LOGICAL_BYTES ? o->params.logical_bytes
+           : of->own[0] == LMI_OWN_LOCAL_BYTES   ? o->params.local_bytes
+                                                 : o->params.param_bytes;
     return true;
 }
 

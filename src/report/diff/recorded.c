@@ -133,5 +133,8 @@ lam_status lmi_recorded_outline(lmi_diff_side *s, lam_error *e) {
     o->timed = o->own[LMI_OWN_TIME] != NULL;
     o->backward = m->went_back;
     o->params.params = o->params.in_rows = lmi_count_of(m->params);
+    o->params.param_bytes = lmi_count_of(m->param_bytes);
+    o->params.logical_bytes = lmi_count_of(m->logical_bytes < 0 ? m->param_bytes : m->logical_bytes);
+    o->params.local_bytes = lmi_count_of(m->local_bytes < 0 ? m->param_bytes : m->local_bytes);
     return take_run(s, e);
 }

@@ -42,14 +42,27 @@ static bool can_compare(const lam_diff *d, lmi_diff_metric k) {
 static bool can_compare_places(const lam_diff *d, lmi_diff_metric k) {
     const lmi_outline *a = &d->side[0].o, *b = &d->side[1].o;
     if (k == LMI_DIFF_PARAMS) return lmi_outlines_agree(a, b, LMI_OWN_PARAMS);
-    if (k == LMI_DIFF_PARAM_BYTES) return lmi_outlines_agree(a, b, LMI_OWN_PARAM_BYTES);
+    if (k >= LMI_DIFF_PARAM_BYTES && k <= LMI_DIFF_LOCAL_BYTES)
+        return lmi_outlines_agree(a, b, LMI_OWN_PARAM_BYTES);
     return can_compare(d, k);
+}
+
+/* True if the metric is not just the bytes of the parameters again, on both sides. */
+static bool says_more(const lam_diff *d, lmi_diff_metric k) {
+    bool more = k != LMI_DIFF_LOGICAL_BYTES && k != LMI_DIFF_LOCAL_BYTES;
+    for (int i = 0; i < 2; i++) {
+        const lmi_diff_side *s = &d->side[i];
+        lam_count n = lmi_diff_whole(s, k);
+        more = more || (n.state != LAM_UNKNOWN && !lmi_is_same(n, lmi_diff_whole(s, LMI_DIFF_PARAM_BYTES)));
+    }
+    return more;
 }
 
 static void find_metrics(lam_diff *d) {
     const lmi_diff_side *a = &d->side[0], *b = &d->side[1];
     for (int i = 0; i < LMI_DIFF_METRICS; i++) {
         lmi_diff_metric k = (lmi_diff_metric)i;
+        if (!says_more(d, k)) continue;
         d->by_place[i] = lmi_diff_has(a, k) && lmi_diff_has(b, k) && can_compare_places(d, k);
         d->whole[i] = lmi_diff_has_whole(a, k) && lmi_diff_has_whole(b, k) && can_compare(d, k);
     }
@@ -98,7 +111,9 @@ static const char *name_of_lack(const lmi_diff_side *s, const lmi_diff_side *oth
     switch (k) {
     case LMI_DIFF_STEP: return s->recording ? lmi_diff_kinds[k].title : NULL;
     case LMI_DIFF_ALLOCATED: return "memory";
-    case LMI_DIFF_RETAINED: return NULL;
+    case LMI_DIFF_RETAINED:
+    case LMI_DIFF_LOGICAL_BYTES:
+    case LMI_DIFF_LOCAL_BYTES: return NULL;
     case LMI_DIFF_PEAK: return lacks(s, other, LMI_DIFF_ALLOCATED) ? NULL : lmi_diff_kinds[k].title;
     case LMI_DIFF_NONFINITE: return "health";
     default: return lmi_diff_kinds[k].title;

@@ -78,6 +78,8 @@ static lam_count whole_of_recording(const lmi_diff_side *s, lmi_diff_metric k) {
     switch (k) {
     case LMI_DIFF_PARAMS: return lmi_count_of(m->params);
     case LMI_DIFF_PARAM_BYTES: return lmi_count_of(m->param_bytes);
+    case LMI_DIFF_LOGICAL_BYTES: return lmi_count_of(m->logical_bytes);
+    case LMI_DIFF_LOCAL_BYTES: return lmi_count_of(m->local_bytes);
     case LMI_DIFF_NONFINITE: return lmi_count_of(m->nonfinite);
     default: return of_middle(middle_of(s, k));
     }
@@ -111,6 +113,8 @@ lam_count lmi_diff_whole(const lmi_diff_side *s, lmi_diff_metric k) {
     switch (k) {
     case LMI_DIFF_PARAMS: return o->params.params;
     case LMI_DIFF_PARAM_BYTES: return o->params.param_bytes;
+    case LMI_DIFF_LOGICAL_BYTES: return o->params.logical_bytes;
+    case LMI_DIFF_LOCAL_BYTES: return o->params.local_bytes;
     case LMI_DIFF_MACS: return o->macs[LAM_FORWARD];
     case LMI_DIFF_FLOPS: return o->flops[LAM_FORWARD];
     case LMI_DIFF_MOVED: return o->bytes[LAM_FORWARD];

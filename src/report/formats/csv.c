@@ -15,6 +15,9 @@ static void whole(const lmi_job *j, lmi_line *out) {
                               .total_params = p.params,
                               .grad_params = p.grad_params,
                               .param_bytes = p.param_bytes,
+                              .logical_bytes = p.logical_bytes,
+                              .local_params = p.local_params,
+                              .local_bytes = p.local_bytes,
                               .buffers = p.buffers,
                               .buffer_bytes = p.buffer_bytes};
     for (int m = 0; m < LAM_N_METRICS; m++) {

@@ -36,9 +36,21 @@ static void tell_phases(lmi_teller *t, const lam_costs *c, const lam_count backw
     tell_end(t);
 }
 
-/* Writes what this process holds of parameters that are spread over several. */
-static void tell_local(lmi_teller *t, bool spread, lam_count params, lam_count bytes) {
-    if (!spread) return;
+/* What all rows tell or none does. */
+typedef struct told_bytes {
+    bool logical; /* parameters are stored in another size than their shapes and types give */
+    bool spread;  /* parameters are spread over several processes */
+} told_bytes;
+
+static told_bytes told_of(const lmi_job *j) {
+    const lam_param_totals p = lam_costs_params(j->c);
+    return (told_bytes){lmi_has_logical(&p), lmi_is_spread(j->m)};
+}
+
+/* Writes the bytes of parameters by their shapes and types, and what this process holds of them. */
+static void tell_bytes(lmi_teller *t, told_bytes told, lam_count logical, lam_count params, lam_count bytes) {
+    if (told.logical) lmi_tell_count(t, "logical_bytes", logical);
+    if (!told.spread) return;
     lmi_tell_count(t, "local_params", params);
     lmi_tell_count(t, "local_bytes", bytes);
 }
@@ -74,12 +86,12 @@ static void tell_place(lmi_teller *t, const lam_model *m, const lmi_line *l, con
     tell_tensors(t, "outputs", l->event ? l->event->out : NULL, l->event ? l->event->n_out : 0);
 }
 
-static void tell_costs(lmi_teller *t, const lam_costs *c, const lam_cost_row *r, bool spread) {
+static void tell_costs(lmi_teller *t, const lam_costs *c, const lam_cost_row *r, told_bytes told) {
     lmi_tell_count(t, "params", r->params);
     lmi_tell_count(t, "trainable", r->grad_params);
     lmi_tell_count(t, "frozen", r->nograd_params);
     lmi_tell_count(t, "param_bytes", r->param_bytes);
-    tell_local(t, spread, r->local_params, r->local_bytes);
+    tell_bytes(t, told, r->logical_bytes, r->local_params, r->local_bytes);
     lmi_tell_count(t, "buffers", r->buffers);
     lmi_tell_count(t, "buffer_bytes", r->buffer_bytes);
     tell_packed(t, r->packed, r->packed_bytes);
@@ -112,7 +124,7 @@ static void tell_health(lmi_teller *t, const lmi_job *j, int32_t call) {
 
 /* Computed once for all rows. */
 typedef struct of_rows {
-    bool spread;   /* lmi_is_spread, which reads every tensor */
+    told_bytes told;
     bool measured; /* times or memory */
     lmi_vec spans; /* of the backward, if `measured` */
 } of_rows;
@@ -124,7 +136,7 @@ static void put_row(const lmi_job *j, lmi_buf *b, int32_t i, const of_rows *all)
     lmi_line_of_row(j, i, &l);
     tell_object(t, NULL);
     tell_place(t, j->m, &l, r);
-    tell_costs(t, j->c, r, all->spread);
+    tell_costs(t, j->c, r, all->told);
     tell_field(t, "receptive_field", r, r->rf);
     tell_field(t, "rf_stride", r, r->rf_stride);
     tell_field(t, "rf_padding", r, r->rf_padding);
@@ -147,7 +159,7 @@ static void end_line(lmi_teller *t) {
 }
 
 static lam_status put_rows(lmi_job *j, lmi_teller *t) {
-    of_rows all = {.spread = lmi_is_spread(j->m), .measured = j->memory || lmi_has_times(j->c)};
+    of_rows all = {.told = told_of(j), .measured = j->memory || lmi_has_times(j->c)};
     lam_status s = all.measured ? lmi_backward_spans(j->m, &all.spans, j->e) : LAM_OK;
     tell_list(t, "rows");
     for (int32_t i = 0; s == LAM_OK && i < lam_costs_n_rows(j->c); i++) {
@@ -201,7 +213,7 @@ static void put_totals(const lmi_job *j, lmi_teller *t) {
     lmi_tell_count(t, "trainable", p.grad_params);
     lmi_tell_count(t, "frozen", p.nograd_params);
     lmi_tell_count(t, "param_bytes", p.param_bytes);
-    tell_local(t, lmi_is_spread(j->m), p.local_params, p.local_bytes);
+    tell_bytes(t, told_of(j), p.logical_bytes, p.local_params, p.local_bytes);
     lmi_tell_count(t, "buffers", p.buffers);
     lmi_tell_count(t, "buffer_bytes", p.buffer_bytes);
     tell_packed(t, p.packed, p.packed_bytes);

@@ -43,7 +43,8 @@ static bool gives_each_once(const lmi_outline *o) {
 bool lmi_outlines_agree(const lmi_outline *a, const lmi_outline *b, lmi_own_number k) {
     bool counted = a->convention && b->convention, alike = counted && !strcmp(a->convention, b->convention);
     if (k == LMI_OWN_PARAMS) return alike || (gives_each_once(a) && gives_each_once(b));
-    if (k == LMI_OWN_PARAM_BYTES) return alike || (counted && gives_each_once(a) && gives_each_once(b));
+    if (k == LMI_OWN_PARAM_BYTES || k == LMI_OWN_LOGICAL_BYTES || k == LMI_OWN_LOCAL_BYTES)
+        return alike || (counted && gives_each_once(a) && gives_each_once(b));
     return alike;
 }
 

@@ -90,6 +90,8 @@ static void add_metrics(lmi_taking *w, int32_t i, const lam_cost_row *r) {
     static const lam_metric of[] = {LAM_MACS, LAM_FLOPS, LAM_BYTES_READ, LAM_BYTES_WRITTEN};
     lmi_add_own(w, LMI_OWN_PARAMS, i, r->params);
     lmi_add_own(w, LMI_OWN_PARAM_BYTES, i, r->param_bytes);
+    lmi_add_own(w, LMI_OWN_LOGICAL_BYTES, i, r->logical_bytes);
+    lmi_add_own(w, LMI_OWN_LOCAL_BYTES, i, r->local_bytes);
     for (int k = 0; k < 4; k++) {
         if (!lmi_has_metric(w->c, of[k])) continue;
         lmi_add_own(w, LMI_OWN_MACS + k, i, r->metric[of[k]]);

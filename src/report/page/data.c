@@ -90,12 +90,15 @@ static void put_tree(block *k) {
     PUT(b, "]");
 }
 
+/* The page shows these of the whole model alone. */
+static bool is_of_the_whole(int c) { return c == LMI_OWN_LOGICAL_BYTES || c == LMI_OWN_LOCAL_BYTES; }
+
 static void put_columns(block *k) {
     lmi_buf *b = k->out;
     const lmi_outline *o = k->o;
     block_object(b, "col");
     for (int c = 0; c < LMI_N_OWN; c++) {
-        if (!o->own[c]) continue;
+        if (!o->own[c] || is_of_the_whole(c)) continue;
         block_list(b, lmi_own_names[c]);
         for (int32_t i = 0; i < o->n; i++) block_int(b, o->own[c][i]);
         PUT(b, "]");
@@ -103,7 +106,7 @@ static void put_columns(block *k) {
     PUT(b, "}");
     block_object(b, "state");
     for (int c = 0; c < LMI_N_OWN; c++) {
-        if (!o->state[c]) continue;
+        if (!o->state[c] || is_of_the_whole(c)) continue;
         block_object(b, lmi_own_names[c]);
         for (int32_t i = 0; i < o->n; i++) {
             if (!o->state[c][i]) continue;
@@ -209,6 +212,9 @@ static void put_totals(block *k) {
     put_count(b, "params", o->params.params);
     put_count(b, "trainable", o->params.grad_params);
     put_count(b, "param_bytes", o->params.param_bytes);
+    if (lmi_has_logical(&o->params)) put_count(b, "logical_bytes", o->params.logical_bytes);
+    if (!lmi_is_same(o->params.local_bytes, o->params.param_bytes))
+        put_count(b, "local_bytes", o->params.local_bytes);
     put_count(b, "buffers", o->params.buffers);
     put_count(b, "buffer_bytes", o->params.buffer_bytes);
     for (int i = 0; i < 3; i++) {
@@ -542,7 +548,7 @@ static void put_columns_before(block *k) {
     lmi_buf *b = k->out;
     block_object(b, "col");
     for (int c = 0; c < LMI_N_OWN; c++) {
-        if (!was->own[c]) continue;
+        if (!was->own[c] || is_of_the_whole(c)) continue;
         block_list(b, lmi_own_names[c]);
         for (int32_t i = 0; i < o->n; i++) block_int(b, o->was_at[i] < 0 ? 0 : was->own[c][o->was_at[i]]);
         PUT(b, "]");

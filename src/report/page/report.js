@@ -405,8 +405,11 @@ function tile(m) {
   const none = state === 2 && !totalOf(m)[0];
   if (state) value = none ? '<span class="q">?</span>' : `<span class="q">≥</span>\u202f${value}`;
   if (m.key === 'params' && data.tot && data.tot.param_bytes && data.tot.trainable) {
-    const {params, trainable, param_bytes: size} = data.tot;
-    note = `${bytes(size[0])}, ${trainable[0] === params[0] ? 'all' : count(trainable[0])} trainable`;
+    const {params, trainable, param_bytes: size, logical_bytes: logical, local_bytes: local} = data.tot;
+    const sized = ([n, state]) => state && !n ? '?' : (state ? '≥\u202f' : '') + bytes(n);
+    note = sized(size) + (logical ? `, logical size ${sized(logical)}` : '') +
+      (local ? `, in this process ${sized(local)}` : '') +
+      `, ${trainable[0] === params[0] ? 'all' : count(trainable[0])} trainable`;
   } else if (m.key === 'time' && spent) {
     label = phase && data.time.whole ? 'time of a step' : 'time, forward';
     value = time(spent[0]);

@@ -67,9 +67,17 @@ static void put_most(lmi_page *p, const lmi_picture_options *of) {
     lmi_put_share(&p->out, (double)lmi_shown_total(p->o, of, best), whole);
 }
 
+static void put_bytes(lmi_page *p, const char *before, lam_count n) {
+    bool bound = n.state != LAM_EXACT, none = bound && n.n == 0 && n.over == 0;
+    lmi_putf(&p->out, "%s%s", before, none ? "?" : bound ? "\u2265" LMI_NARROW : "");
+    if (!none) lmi_put_iec(&p->out, lmi_count_double(n));
+}
+
 static void put_parameters(lmi_page *p) {
     const lam_param_totals *t = &p->o->params;
-    lmi_put_iec(&p->out, lmi_count_double(t->param_bytes));
+    put_bytes(p, "", t->param_bytes);
+    if (lmi_has_logical(t)) put_bytes(p, ", logical size ", t->logical_bytes);
+    if (!lmi_is_same(t->local_bytes, t->param_bytes)) put_bytes(p, ", in this process ", t->local_bytes);
     if (t->nograd_params.n == 0 && t->nograd_params.state == LAM_EXACT)
         lmi_put(&p->out, ", all trainable");
     else {

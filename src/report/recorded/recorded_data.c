@@ -120,6 +120,8 @@ static void tell_model(lmi_teller *t, const lam_recording *r, int32_t i) {
     tell_known(t, "params", m->params);
     tell_known(t, "local_params", m->local_params);
     tell_known(t, "param_bytes", m->param_bytes);
+    tell_known(t, "local_bytes", m->local_bytes);
+    tell_known(t, "logical_bytes", m->logical_bytes);
     tell_known(t, "steps", m->n_steps);
     tell_truth(t, "first_step_left_out", m->warmed_up);
     tell_known(t, "last_step", m->last);

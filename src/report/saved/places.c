@@ -161,7 +161,7 @@ lam_status lmi_saved_place(const lmi_saved *s, const char *path, const char *wro
 /* -- numbers --------------------------------------------------------------------------------------------- */
 
 /* The path of each count in a row, and in the totals of a report whose rows have it. The rows of every report
- * have the first four. */
+ * have the first four. Where a report does not have the last two, they are the bytes of the parameters. */
 static const struct {
     lmi_own_number k;
     const char *path;
@@ -178,7 +178,9 @@ static const struct {
               {LMI_OWN_BACK_MACS, "recompute.macs"},
               {LMI_OWN_BACK_FLOPS, "recompute.flops"},
               {LMI_OWN_BACK_READ, "recompute.bytes_read"},
-              {LMI_OWN_BACK_WRITTEN, "recompute.bytes_written"}};
+              {LMI_OWN_BACK_WRITTEN, "recompute.bytes_written"},
+              {LMI_OWN_LOGICAL_BYTES, "logical_bytes"},
+              {LMI_OWN_LOCAL_BYTES, "local_bytes"}};
 /* Other numbers, and what a report has if the rows of calls have them. */
 static const struct {
     lmi_own_number k;
@@ -190,7 +192,13 @@ static const struct {
               {LMI_OWN_ALLOCATED, "memory.own.forward.allocated", "memory"},
               {LMI_OWN_RETAINED, "memory.own.forward.retained", "memory"},
               {LMI_OWN_PEAK, "memory.total.forward.peak", "memory"}};
-enum { N_ALWAYS = 4, N_COUNTS = sizeof counts / sizeof *counts, N_WHOLES = sizeof wholes / sizeof *wholes };
+enum {
+    STORED = 1,
+    N_ALWAYS = 4,
+    N_COUNTS = sizeof counts / sizeof *counts,
+    AS_STORED = N_COUNTS - 2,
+    N_WHOLES = sizeof wholes / sizeof *wholes
+};
 enum { TYPE, STATUS, INPUTS, OUTPUTS, HEALTH, BACK_HEALTH, FIRST };
 
 /* "8×64×56×56 float32, 8 int64 +2" for a list of tensors, as in an outline of a model. */
@@ -274,10 +282,13 @@ static lam_status add_row(lmi_saved *s, sqlite3_stmt *q, const numbered *has, in
     LAM_TRY(look(s, q, i));
     bool called = s->w.own[LMI_OWN_CALLS][i] > calls;
     int column = FIRST;
+    lam_count stored = lmi_unknown();
     for (int k = 0; k < N_COUNTS; k++, column++) {
         lam_count c;
         LAM_TRY(lmi_saved_count(s, q, column, &c));
-        if (has->counts[k] || c.state != LAM_UNKNOWN) lmi_add_own(&s->w, counts[k].k, i, c);
+        if (k == STORED) stored = c;
+        if (k >= AS_STORED && !has->counts[k]) c = stored;
+        if (k >= AS_STORED || has->counts[k] || c.state != LAM_UNKNOWN) lmi_add_own(&s->w, counts[k].k, i, c);
     }
     for (int k = 0; k < N_WHOLES; k++, column++) {
         int64_t n, *most = &s->w.own[LMI_OWN_PEAK][i];

@@ -44,6 +44,25 @@ static lam_status take_total(lmi_saved *s, const char *phase, const char *name, 
     return lmi_saved_each(s, sql, take_count, to);
 }
 
+/* A total that a report has only if it differs from another. */
+static lam_status take_total_or(lmi_saved *s, const char *name, lam_count otherwise, lam_count *to) {
+    char sql[96];
+    bool has = false;
+    snprintf(sql, sizeof sql, "SELECT json_type(?1, '$.totals.%s') = 'object'", name);
+    LAM_TRY(lmi_saved_truth(s, sql, &has));
+    *to = otherwise;
+    return has ? take_total(s, "", name, to) : LAM_OK;
+}
+
+static lam_status take_rarer(lmi_saved *s) {
+    lam_param_totals *p = &s->w.o->params;
+    LAM_TRY(take_total_or(s, "logical_bytes", p->param_bytes, &p->logical_bytes));
+    LAM_TRY(take_total_or(s, "local_params", p->params, &p->local_params));
+    LAM_TRY(take_total_or(s, "local_bytes", p->param_bytes, &p->local_bytes));
+    LAM_TRY(take_total_or(s, "packed", lmi_exact(0), &p->packed));
+    return take_total_or(s, "packed_bytes", lmi_exact(0), &p->packed_bytes);
+}
+
 /* A backward ran if its operators cost something, or an unknown amount. */
 static const char ran_back[] =
     "SELECT count(*) > 0 FROM (SELECT * FROM json_each(?1, '$.totals.backward') UNION ALL SELECT * FROM "
@@ -68,6 +87,7 @@ static lam_status take_totals(lmi_saved *s) {
     }
     for (size_t i = 0; i < sizeof params / sizeof *params; i++)
         LAM_TRY(take_total(s, "", params[i].name, params[i].to));
+    LAM_TRY(take_rarer(s));
     return lmi_saved_truth(s, ran_back, &o->backward);
 }
 

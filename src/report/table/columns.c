@@ -298,6 +298,11 @@ static bool when_device_backward_memory(const lmi_job *j) {
 static bool when_receptive_field(const lmi_job *j) { return j->o->receptive_field; }
 
 /* For data: every number that was measured has a column. */
+static bool when_logical(const lmi_job *j) {
+    const lam_param_totals p = lam_costs_params(j->c);
+    return lmi_has_logical(&p);
+}
+static bool when_spread(const lmi_job *j) { return lmi_is_spread(j->m); }
 static bool when_operators(const lmi_job *j) { return lmi_by_ops(j->c); }
 static bool when_timed(const lmi_job *j) { return lmi_has_times(j->c); }
 static bool when_device_timed(const lmi_job *j) { return lmi_has_device_times(j->c); }

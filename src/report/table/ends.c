@@ -146,6 +146,11 @@ static void tell_params(lmi_speaker *s) {
     lmi_putc(&s->text, ')');
     put_trainable(s, p.params, p.grad_params);
     lmi_tell(s, NULL, "total");
+    if (lmi_has_logical(&p)) {
+        lmi_put(&s->text, "logical size ");
+        lmi_put_bytes(&s->text, p.logical_bytes);
+        lmi_tell(s, NULL, NULL);
+    }
     if (lmi_is_spread(s->j->m)) {
         put_sized(s, "in this process ", p.local_params, p.local_bytes);
         lmi_tell(s, NULL, NULL);

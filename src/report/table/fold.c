@@ -31,7 +31,8 @@ static void put_key(const lmi_nodes *t, const lmi_job *j, int32_t i, const int64
             lmi_put_shape(key, lmi_arg_shape(&l->event->out[k]));
             lmi_putf(key, ":%d;", (int)l->event->out[k].dtype);
         }
-    const lam_count counts[] = {l->row.params, l->row.grad_params, l->row.param_bytes, l->row.buffers,
+    const lam_count counts[] = {l->row.params,        l->row.grad_params, l->row.param_bytes,
+                                l->row.logical_bytes, l->row.local_bytes, l->row.buffers,
                                 l->row.buffer_bytes};
     put_counts(counts, sizeof counts / sizeof *counts, key);
     put_counts(l->row.metric, LAM_N_METRICS, key);

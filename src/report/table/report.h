@@ -64,6 +64,8 @@ lam_count lmi_sum(lam_count a, lam_count b);
 bool lmi_has_metric(const lam_costs *c, lam_metric metric);
 /* True if parameters are sharded over several processes. */
 bool lmi_is_spread(const lam_model *m);
+/* True if parameters are stored in another size than their shapes and types give. */
+bool lmi_has_logical(const lam_param_totals *p);
 /* True if times were measured; of a backward pass; by a device's clock. */
 bool lmi_has_times(const lam_costs *c);
 bool lmi_has_backward_times(const lam_costs *c);

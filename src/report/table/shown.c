@@ -17,6 +17,8 @@ bool lmi_is_spread(const lam_model *m) {
     return false;
 }
 
+bool lmi_has_logical(const lam_param_totals *p) { return !lmi_is_same(p->param_bytes, p->logical_bytes); }
+
 int64_t lmi_add_time(int64_t a, int64_t b) { return a < 0 || b < 0 ? -1 : a + b; }
 
 bool lmi_has_times(const lam_costs *c) { return lam_costs_times(c) != NULL; }
@@ -82,6 +84,9 @@ void lmi_line_add(lmi_line *a, const lmi_line *b) {
     to->params = lmi_sum(to->params, from->params);
     to->grad_params = lmi_sum(to->grad_params, from->grad_params);
     to->param_bytes = lmi_sum(to->param_bytes, from->param_bytes);
+    to->logical_bytes = lmi_sum(to->logical_bytes, from->logical_bytes);
+    to->local_params = lmi_sum(to->local_params, from->local_params);
+    to->local_bytes = lmi_sum(to->local_bytes, from->local_bytes);
     to->buffers = lmi_sum(to->buffers, from->buffers);
     to->buffer_bytes = lmi_sum(to->buffer_bytes, from->buffer_bytes);
     lmi_line_add_times(a, b);

@@ -117,6 +117,7 @@ static void tell_own(lmi_teller *t, const lam_cost_row *row) {
     lmi_tell_count(t, "grad_params", row->grad_params);
     lmi_tell_count(t, "nograd_params", row->nograd_params);
     lmi_tell_count(t, "param_bytes", row->param_bytes);
+    lmi_tell_count(t, "logical_bytes", row->logical_bytes);
     lmi_tell_count(t, "local_params", row->local_params);
     lmi_tell_count(t, "local_bytes", row->local_bytes);
     lmi_tell_count(t, "buffers", row->buffers);
@@ -181,6 +182,7 @@ static void tell_params(lmi_teller *t, const lam_costs *c) {
     lmi_tell_count(t, "grad_params", p.grad_params);
     lmi_tell_count(t, "nograd_params", p.nograd_params);
     lmi_tell_count(t, "param_bytes", p.param_bytes);
+    lmi_tell_count(t, "logical_bytes", p.logical_bytes);
     lmi_tell_count(t, "buffers", p.buffers);
     lmi_tell_count(t, "buffer_bytes", p.buffer_bytes);
     lmi_tell_count(t, "packed", p.packed);

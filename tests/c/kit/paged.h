@@ -60,7 +60,8 @@ OOM_UNUSED static void paged_add(paged *p, lmi_own_number k, int32_t place, int6
     for (int32_t i = place; i >= 0; i = p->at[i].parent) p->total[k][i] += v;
     lam_count all = lmi_exact(p->total[k][0]);
     if (k == LMI_OWN_PARAMS) p->o.params.params = p->o.params.grad_params = all;
-    if (k == LMI_OWN_PARAM_BYTES) p->o.params.param_bytes = all;
+    if (k == LMI_OWN_PARAM_BYTES)
+        p->o.params.param_bytes = p->o.params.logical_bytes = p->o.params.local_bytes = all;
     if (k == LMI_OWN_MACS) p->o.macs[LAM_FORWARD] = all;
     if (k == LMI_OWN_FLOPS) p->o.flops[LAM_FORWARD] = all;
 }

@@ -334,6 +334,13 @@ static void bad_indices_are_refused(void **state) {
     orphan.parent = -2;
     REFUSED(LAM_RANGE, lam_build_call(b, &orphan, NULL, &last));
     REFUSED(LAM_RANGE, lam_build_call(b, &nobody, NULL, &last));
+    REFUSED(LAM_RANGE, lam_build_wraps(b, 0, 1, 1, &last));
+    REFUSED(LAM_RANGE, lam_build_alias(b, 0, 1, 1, &last));
+    assert_int_equal(lam_build_tensor(b, &(lam_tensor_info){.ndim = -1, .bytes = -1}, NULL, NULL), LAM_OK);
+    REFUSED(LAM_RANGE, lam_build_wraps(b, 0, -2, 1, &last));
+    REFUSED(LAM_RANGE, lam_build_wraps(b, 0, 1, -2, &last));
+    assert_int_equal(lam_build_wraps(b, 0, 9, -1, NULL), LAM_OK);
+    assert_int_equal(lam_build_alias(b, 0, 7, 8, NULL), LAM_OK);
     lam_builder_free(b);
 }
 

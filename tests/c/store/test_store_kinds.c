@@ -152,6 +152,13 @@ static void what_is_not_told(void **state) {
     assert_int_equal(lam_recording_model(r, 0)->gradients, -1);
     assert_int_equal(lam_recording_model(r, 0)->n_steps, 19);
     lam_recording_free(r);
+    r = changed("older.lamina", 0,
+                "ALTER TABLE models DROP COLUMN local_bytes; ALTER TABLE models DROP COLUMN logical_bytes;"
+                "PRAGMA user_version = 4");
+    assert_true(lam_recording_model(r, 0)->param_bytes > 0);
+    assert_int_equal(lam_recording_model(r, 0)->local_bytes, -1);
+    assert_int_equal(lam_recording_model(r, 0)->logical_bytes, -1);
+    lam_recording_free(r);
     r = changed("none.lamina", 0, "DELETE FROM layers; DELETE FROM steps");
     assert_int_equal(lam_recording_run(r)->n_models, 1);
     const lam_recorded_model *m = lam_recording_model(r, 0);

@@ -26,7 +26,7 @@ static void everything_that_was_measured(void **state) {
     assert_int_equal(p->n_rows, 3); /* the layer that was not called has none */
     assert_true(p->calls == 1 && p->forward == 400 && p->backward == 100 && !p->failed && p->looked);
     assert_true(p->device_forward == 1000 && p->device_backward == 500 && p->device_peak == 6200);
-    assert_int_equal(p->peak, 70 * FULL_KIB);
+    assert_int_equal(p->peak, 70 * FULL_KIB + 60); /* with a packed weight */
     assert_int_equal(p->first_bad, 1);
     assert_string_equal(p->bad, "NaN");
     const lmi_measure *root = row_of(p, 0), *conv = row_of(p, 1), *fc = row_of(p, 2);
@@ -169,9 +169,12 @@ static void all_of_it_comes_back(void **state) {
     const lam_recorded_place *fc = lam_recording_place(r, 0, 2);
     assert_true(m->n_steps == 2 && m->warmed_up && m->training && m->nonfinite == 3 && m->first_bad == 1);
     assert_true(m->device_forward_ns.median == 1000 && m->device_backward_ns.median == 500);
-    assert_true(m->device_peak_bytes.median == 6200 && m->peak_bytes.median == 70 * FULL_KIB);
-    assert_int_equal(m->params, 114);
-    assert_int_equal(m->local_params, 90); /* 24 lie elsewhere */
+    assert_true(m->device_peak_bytes.median == 6200 && m->peak_bytes.median == 70 * FULL_KIB + 60);
+    assert_int_equal(m->params, 129);       /* 15 are packed */
+    assert_int_equal(m->local_params, 105); /* 24 lie elsewhere */
+    assert_int_equal(m->param_bytes, 4 * 129);
+    assert_int_equal(m->local_bytes, 4 * 105);
+    assert_int_equal(m->logical_bytes, 4 * 129);
     assert_true(fc->device_forward_ns.median == 600 && fc->device_self_ns.median == 600);
     assert_true(fc->device_backward_ns.median == 500 && fc->device_recompute_ns.median == 0);
     assert_int_equal(fc->own_ns, 1100); /* by the device's clock */

@@ -5,6 +5,7 @@
 #include "kit/oom.h"
 
 #include "kit/net.h"
+#include "kit/stored_net.h"
 
 static const char *path(const lam_costs *c, int32_t i) {
     return lam_model_place(lam_costs_model(c), lam_costs_row(c, i)->place)->path;
@@ -82,6 +83,51 @@ static void spread_parameters(void **state) {
     expect(lam_costs_params(c).local_params, 48, LAM_EXACT);
     expect(lam_costs_params(c).local_bytes, 4 * 48, LAM_EXACT);
     expect(lam_costs_params(c).param_bytes, 4 * 60, LAM_EXACT);
+    lam_costs_free(c);
+    lam_model_free(m);
+}
+
+/* A parameter counts as it is stored, beside what its shape and type give and what is here of it. A packed
+ * weight is a parameter, but for tools that do not see it. */
+static void stored_parameters(void **state) {
+    (void)state;
+    lam_model *m = stored_net(false);
+    lam_costs *c = net_costs(m, "layers", false), *theirs = net_costs(m, "thoplw", true);
+    lam_param_totals p = lam_costs_params(c);
+    expect(p.params, 40 + 60 + 15, LAM_EXACT);
+    expect(p.in_rows, 115, LAM_EXACT);
+    expect(p.nograd_params, 15, LAM_EXACT);
+    expect(p.param_bytes, 14 + 240 + 60, LAM_EXACT);
+    expect(p.logical_bytes, 4 * 115, LAM_EXACT);
+    expect(p.local_params, 40 + 48 + 15, LAM_EXACT);
+    expect(p.local_bytes, 14 + 4 * 48 + 60, LAM_EXACT);
+    expect(p.packed, 15, LAM_EXACT);
+    expect(p.packed_bytes, 60, LAM_EXACT);
+    expect(lam_costs_row(c, 0)->total_params, 115, LAM_EXACT);
+    expect(lam_costs_row(c, 1)->param_bytes, 14, LAM_EXACT);
+    expect(lam_costs_row(c, 1)->logical_bytes, 160, LAM_EXACT);
+    expect(lam_costs_row(c, 3)->params, 15, LAM_EXACT);
+    p = lam_costs_params(theirs);
+    expect(p.params, 100, LAM_EXACT);
+    expect(p.param_bytes, 14 + 240, LAM_EXACT);
+    expect(p.packed, 15, LAM_EXACT);
+    lam_costs_free(theirs);
+    lam_costs_free(c);
+    lam_model_free(m);
+}
+
+/* Bytes that are not known make a sum a lower bound, and a note names the parameter. */
+static void parameters_of_unknown_bytes(void **state) {
+    (void)state;
+    lam_model *m = stored_net(true);
+    lam_costs *c = net_costs(m, "layers", false);
+    lam_param_totals p = lam_costs_params(c);
+    expect(p.params, 122, LAM_EXACT);
+    expect(p.param_bytes, 14 + 240 + 60, LAM_AT_LEAST);
+    expect(p.local_bytes, 14 + 4 * 48 + 60, LAM_AT_LEAST);
+    expect(p.logical_bytes, 4 * 122, LAM_EXACT);
+    assert_non_null(strstr(lam_model_note(m, 0), "the bytes of p.lost are not known"));
+    assert_null(lam_model_note(m, 1));
     lam_costs_free(c);
     lam_model_free(m);
 }
@@ -596,6 +642,8 @@ int main(void) {
         cmocka_unit_test(two_parents_torchscan),
         cmocka_unit_test(two_parents_thoplw),
         cmocka_unit_test(spread_parameters),
+        cmocka_unit_test(stored_parameters),
+        cmocka_unit_test(parameters_of_unknown_bytes),
         cmocka_unit_test(two_parents_every_call),
         cmocka_unit_test(tied),
         cmocka_unit_test(same_object_twice),

@@ -5,7 +5,7 @@
 #include "kit/oom.h"
 
 #include "kit/draw.h"
-#include "kit/graph_net.h"
+#include "kit/stored_net.h"
 
 enum { OPS = 12, LIVES = 40 };
 
@@ -110,6 +110,31 @@ static void gradients_are_of_the_layer_that_gives_them(void **state) {
         lam_fit_free(f);
         lam_model_free(m);
     }
+}
+
+/* A shard is there, not the whole, and so is the state for it; a packed weight is a parameter. The gradient
+ * of a tensor that wraps others has the tensor's own type. */
+static void what_is_here_counts(void **state) {
+    (void)state;
+    net n = net_new();
+    int32_t root = net_leaf(&n, "Mine");
+    int32_t shard = net_numbered(&n, root, "shard", 100, true, SH(10));
+    NET_OK(&n, lam_build_elsewhere(n.b, shard, 4, &n.e));
+    net_wrapped(&n, root, "wraps", 101, SH(5), 7, 7);
+    net_packed(&n, root, "packed", SH(3));
+    net_place(&n, -1, "", root);
+    int32_t call = net_call(&n, root, -1, SH(2), 0, SH(2), 0);
+    int32_t mine = net_relu(&n, (op_at){call, -1, LAM_BACKWARD, 0}, 2);
+    NET_OK(&n, lam_build_lifetime(n.b, &(lam_lifetime){24 + 20, mine, -1, LAM_TAKEN_TENSOR}, &n.e));
+    lam_model *m = net_done(&n);
+    lam_fit *f = NULL;
+    assert_int_equal(lam_fit_new(&f, m, "adam", NULL), LAM_OK);
+    assert_int_equal(f->part[LAM_HELD_PARAMETER].n, 24 + 7 + 12);
+    assert_int_equal(f->part[LAM_HELD_BUFFER].n, 0);
+    assert_int_equal(f->part[LAM_HELD_OPTIMIZER].n, 2 * (24 + 20) + 2 * 4);
+    assert_null(f->gap);
+    lam_fit_free(f);
+    lam_model_free(m);
 }
 
 /* Gradients are there when the optimizer steps, and what it works with meanwhile; what the backward began
@@ -365,6 +390,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_peak_is_the_most_at_any_moment),
         cmocka_unit_test(gradients_are_of_the_layer_that_gives_them),
+        cmocka_unit_test(what_is_here_counts),
         cmocka_unit_test(the_optimizers_step_may_be_the_peak),
         cmocka_unit_test(what_is_not_known_is_a_gap),
         cmocka_unit_test(what_a_cache_would_keep),

@@ -5,6 +5,7 @@
 
 #include "kit/graph_net.h"
 #include "kit/shown.h"
+#include "kit/stored_net.h"
 
 #include <stdlib.h>
 
@@ -239,6 +240,35 @@ static void expect_deaf(const lam_graph *g, const char *name_of, const char *par
     if (!part && !at) return;
     if (!part || !at) fail_msg("%s %s", name_of, at ? reason : "gets a gradient");
     if (!strstr(reason, part)) fail_msg("%s gets none because %s", name_of, reason);
+}
+
+/* Net(weight): neg(weight) + x, where operators read tensor `number` in the weight's place. */
+static lam_graph *wrapped_graph(uint64_t number, bool alias, bool detached, lam_model **m) {
+    net n = net_new();
+    int32_t root = net_leaf(&n, "Net");
+    net_place(&n, -1, "", root);
+    int32_t t = net_wrapped(&n, root, "weight", 100, SH(2, 8), 16, 16);
+    if (alias) NET_OK(&n, lam_build_alias(n.b, t, number, number, &n.e));
+    const lam_op_arg x = D(0, 1, 2, 8), y = D(0, 5, 2, 8);
+    const op_at at = {net_step_of(&n, root, -1, &x, &y), -1, LAM_FORWARD, LAM_OP_GRAD};
+    net_op_args(&n, detached ? "aten::detach" : "aten::neg", at, IN(D(0, number, 2, 8)), OUT(D(0, 3, 2, 8)));
+    net_op_args(&n, "aten::add", at, IN(x, D(1, 3, 2, 8)), OUT(y));
+    /* The optimizer reads the tensor itself, outside every call. */
+    net_op_args(&n, "aten::add_", (op_at){-1, -1, LAM_FORWARD, 0}, IN(D(0, 100, 2, 8)), OUT(D(0, 100, 2, 8)));
+    *m = net_done(&n);
+    return graph_of(*m);
+}
+
+/* Whether a tensor that wraps others gets a gradient is known only if it was read itself, or in its alias. */
+static void what_wraps_others_may_be_read_in_them(void **state) {
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        lam_model *m;
+        lam_graph *g = wrapped_graph(i == 3 ? 100 : 200, i == 1 || i == 2, i >= 2, &m);
+        expect_deaf(g, "weight", i < 2 ? NULL : "aten::detach in the model's own work passes no gradient on");
+        lam_graph_free(g);
+        lam_model_free(m);
+    }
 }
 
 static void results_that_nothing_uses(void **state) {
@@ -585,6 +615,7 @@ int main(void) {
         cmocka_unit_test(a_backward_inside_a_forward),
         cmocka_unit_test(what_is_cleared_in_place),
         cmocka_unit_test(a_parameter_that_the_forward_makes),
+        cmocka_unit_test(what_wraps_others_may_be_read_in_them),
         cmocka_unit_test(results_that_nothing_uses),
         cmocka_unit_test(what_a_wrapper_was_given_is_used),
         cmocka_unit_test(reasons_without_a_gradient),

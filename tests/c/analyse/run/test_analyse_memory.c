@@ -129,6 +129,35 @@ static void test_story(void **state) {
 }
 
 /* Of the gradients that are there at the peak those that were there before are told apart. */
+/* A packed weight is held from the beginning, by its layer; one of unknown size by nobody, which a note says.
+ */
+static void test_packed(void **state) {
+    (void)state;
+    for (int known = 0; known < 2; known++) {
+        small s = small_net();
+        lam_tensor_info t = {.dtype = known ? NET_FLOAT32 : -1,
+                             .ndim = 1,
+                             .sizes = (int64_t[]){5},
+                             .bytes = -1};
+        int32_t packed;
+        NET_OK(&s.n, lam_build_tensor(s.n.b, &t, &packed, &s.n.e));
+        NET_OK(&s.n, lam_build_packed(s.n.b, packed, &s.n.e));
+        NET_OK(&s.n, lam_build_owns(s.n.b, s.b, "_packed_params", packed, true, &s.n.e));
+        push_story(&s);
+        lam_model *m = net_done(&s.n);
+        lam_memory *y = NULL;
+        assert_int_equal(lam_memory_new(&y, m, NULL), LAM_OK);
+        const lam_memory_totals *all = lam_memory_total(y);
+        assert_int_equal(all->held[LAM_HELD_PARAMETER], 40 + 20 * known);
+        assert_int_equal(all->before, 40 + 20 * known);
+        assert_int_equal(lam_memory_held(y, 2)[LAM_HELD_PARAMETER], 20 * known);
+        assert_non_null(
+            strstr(lam_model_note(m, 0), known ? "in their unpacked size" : "whose size is not known"));
+        lam_memory_free(y);
+        lam_model_free(m);
+    }
+}
+
 static void test_old_gradients(void **state) {
     (void)state;
     small s = small_net();
@@ -419,15 +448,11 @@ static void test_oom(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_story),
-        cmocka_unit_test(test_old_gradients),
-        cmocka_unit_test(test_parts_of_the_course),
-        cmocka_unit_test(test_course),
-        cmocka_unit_test(test_random),
-        cmocka_unit_test(test_inside_itself),
-        cmocka_unit_test(test_done_again),
-        cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_not_measured),
+        cmocka_unit_test(test_story),         cmocka_unit_test(test_packed),
+        cmocka_unit_test(test_old_gradients), cmocka_unit_test(test_parts_of_the_course),
+        cmocka_unit_test(test_course),        cmocka_unit_test(test_random),
+        cmocka_unit_test(test_inside_itself), cmocka_unit_test(test_done_again),
+        cmocka_unit_test(test_refused),       cmocka_unit_test(test_not_measured),
         cmocka_unit_test(test_oom),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

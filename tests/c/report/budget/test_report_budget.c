@@ -6,9 +6,12 @@
 
 #include "kit/ops_net.h"
 #include "kit/shown.h"
+#include "kit/stored_net.h"
 
 #include "lamina_fields.h"
 #include "report/budget/budget.h"
+
+#include <stdio.h>
 
 static lam_budget *budget(void) {
     lam_budget *b = NULL;
@@ -141,6 +144,30 @@ static lam_model *model(bool unknown) {
     if (unknown) net_op(&n, "my::op", (op_at){c.mine, -1, LAM_FORWARD, 0});
     net_mm(&n, (op_at){-1, -1, LAM_FORWARD, 0}, 1, 2, 3);
     return net_done(&n);
+}
+
+/* Packed weights are in the number of parameters and in their bytes, and each of the three sizes has a limit.
+ */
+static void parameters_are_limited_as_they_are_stored(void **state) {
+    (void)state;
+    static const char *const of[] = {"params=%d", "param_bytes=%d", "logical_bytes=%d", "local_bytes=%d"};
+    static const int is[] = {115, 314, 460, 266};
+    lam_model *m = stored_net(false);
+    lam_costs *c = net_costs(m, "layers", false);
+    for (int i = 0; i < 4; i++)
+        for (int over = 0; over < 2; over++) {
+            char text[40];
+            snprintf(text, sizeof text, of[i], is[i] - over);
+            lam_budget *b = budget();
+            lam_check *k = NULL;
+            assert_int_equal(lam_budget_max(b, text, NULL), LAM_OK);
+            assert_int_equal(lam_check_new(&k, "net", c, b, NULL), LAM_OK);
+            assert_int_equal(lam_check_verdict(k), over ? LAM_OVER : LAM_WITHIN);
+            lam_check_free(k);
+            lam_budget_free(b);
+        }
+    lam_costs_free(c);
+    lam_model_free(m);
 }
 
 static void a_limit_is_the_last_number_within_it(void **state) {
@@ -366,6 +393,7 @@ static void every_allocation_fails(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(limits_are_read_in_the_tables_units),
+        cmocka_unit_test(parameters_are_limited_as_they_are_stored),
         cmocka_unit_test(wrong_limits_are_told_what_there_is),
         cmocka_unit_test(growth_is_a_share),
         cmocka_unit_test(what_is_limited_is_wanted),

@@ -5,6 +5,7 @@
 
 #include "kit/full_net.h"
 #include "kit/show.h"
+#include "kit/stored_net.h"
 
 #include "report/diff/diff.h"
 
@@ -174,6 +175,28 @@ static void another_convention(void **state) {
     assert_string_equal(e.text,
                         "'macs' can't be compared (the convention differs: before layers, now thoplw); there "
                         "are: params, param_bytes, calls");
+    pair_free(&x);
+}
+
+/* How parameters are stored, and what is here of them, is compared where it differs from their bytes. */
+static void how_parameters_are_stored(void **state) {
+    (void)state;
+    pair x = pair_of(small("Net", "fc", 3, false), stored_net(false), "layers", "layers");
+    written(&x, &(lam_diff_options){.rows = -1, .depth = -1, .by = "logical_bytes"});
+    show_has("+ q (Linear)");
+    written(&x, &(lam_diff_options){.rows = -1, .depth = -1, .format = "json"});
+    show_has("\"params\": {\"before\": {\"value\": 15, \"state\": \"exact\"}, \"after\": {\"value\": 115,");
+    show_has(
+        "\"param_bytes\": {\"before\": {\"value\": 60, \"state\": \"exact\"}, \"after\": {\"value\": 314,");
+    show_has(
+        "\"logical_bytes\": {\"before\": {\"value\": 60, \"state\": \"exact\"}, \"after\": {\"value\": 460,");
+    show_has(
+        "\"local_bytes\": {\"before\": {\"value\": 60, \"state\": \"exact\"}, \"after\": {\"value\": 266,");
+    pair_free(&x);
+    x = pair_of(small("Net", "fc", 3, false), small("Net", "fc", 5, false), "layers", "layers");
+    written(&x, NULL);
+    show_lacks("logical");
+    show_lacks("in this process");
     pair_free(&x);
 }
 
@@ -439,6 +462,7 @@ int main(void) {
         cmocka_unit_test(a_renamed_layer),
         cmocka_unit_test(a_layer_for_another),
         cmocka_unit_test(another_convention),
+        cmocka_unit_test(how_parameters_are_stored),
         cmocka_unit_test(another_mode),
         cmocka_unit_test(attributes_that_differ),
         cmocka_unit_test(equal_attributes),

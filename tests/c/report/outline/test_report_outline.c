@@ -207,7 +207,7 @@ static void test_findings_have_places(void **unused) {
     assert_non_null(o->health);
     assert_int_equal(o->n_unused, 2);
     assert_string_equal(o->unused[0][0], "idle");
-    assert_int_equal(o->n_notes, 2);
+    assert_int_equal(o->n_notes, 3); /* the last one is on the packed weight */
     assert_string_equal(o->note[0], "a \"note\"");
     assert_int_equal(o->n_left, 2); /* the device's memory and times */
     outline_leave(&x);

@@ -108,12 +108,12 @@ static void test_numbers_of_a_step(void **unused) {
     has(text, "\"time\":[200,100,100,0]");
     has(text, "\"ttime\":[400,100,100,0]");
     has(text, "\"btime\":[0,0,100,0]");
-    has(text, "\"held\":[0,4096,2048,0]}"); /* the last of `col` */
+    has(text, "\"held\":[0,4096,2048,60]}"); /* the last of `col` */
     has(text, "\"cats\":[\"parameters\",\"gradients\",\"optimizer\",\"buffers\",\"input\",\"activations\","
               "\"backward\",\"workspace\",\"other\"]");
-    has(text, "\"held\":{\"1\":[0,0,0,0,0,4096,0,0,0],\"2\":[0,0,0,0,0,2048,0,0,0]}");
+    has(text, "\"held\":{\"1\":[0,0,0,0,0,4096,0,0,0],\"2\":[0,0,0,0,0,2048,0,0,0],\"3\":[60,");
     has(text, "\"hl\":[0,2,");
-    has(text, "\"peak\":71680,\"before\":65536,");
+    has(text, "\"peak\":71740,\"before\":65596,");
     has(text, "\"peak_in\":\"fc\",\"peak_phase\":\"forward\",\"back\":0,");
     has(text, "\"rss\":{\"open\":1000,\"peak\":2000,\"close\":3000},\"source\":\"a test\"}");
     has(text, "\"unused\":[{\"path\":\"idle\",\"reason\":\"it was never called\"}");

@@ -45,7 +45,7 @@ static void as_data(void **state) {
     write_as(r, "csv", 0, 0);
     show_has(",device_forward_ns,device_forward_ns_deviation,");
     show_has("\n0,Net,1,1,1,1,1,fc,Linear,1,66,66,2,1,0,100,0,100,0,100,0,100,0,0,0,");
-    show_has("\n0,Net,1,1,1,1,1,idle,Linear,1,0,0,0,,,,,"); /* never called: nothing is known of it */
+    show_has("\n0,Net,1,1,1,1,1,idle,Linear,1,15,15,0,,,,,"); /* never called: its weight alone is known */
     lam_recording_free(r);
 }
 

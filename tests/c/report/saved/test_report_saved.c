@@ -10,6 +10,7 @@
 #include "kit/outlined.h"
 #include "kit/shown.h"
 #include "kit/step_net.h"
+#include "kit/stored_net.h"
 
 #define FILE_NAME "test_report_saved.json"
 #include "kit/saved.h"
@@ -126,6 +127,11 @@ static void same(const lmi_outline *a, const lmi_outline *b) {
     same_count(a->params.params, b->params.params);
     same_count(a->params.grad_params, b->params.grad_params);
     same_count(a->params.param_bytes, b->params.param_bytes);
+    same_count(a->params.logical_bytes, b->params.logical_bytes);
+    same_count(a->params.local_params, b->params.local_params);
+    same_count(a->params.local_bytes, b->params.local_bytes);
+    same_count(a->params.packed, b->params.packed);
+    same_count(a->params.packed_bytes, b->params.packed_bytes);
     same_count(a->params.buffers, b->params.buffers);
     assert_int_equal(b->ops_ran, a->ops_ran);
     assert_int_equal(b->ops_ruled, a->ops_ruled);
@@ -225,6 +231,12 @@ static void written_and_read(lam_model *m, const char *convention) {
     lam_model_free(m);
 }
 
+static void parameters_as_they_are_stored(void **state) {
+    (void)state;
+    written_and_read(stored_net(false), "layers");
+    written_and_read(stored_net(true), "layers");
+}
+
 static void a_whole_step(void **state) {
     (void)state;
     written_and_read(full_step(), "exact");
@@ -254,8 +266,12 @@ static void made_up_networks(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_whole_step),     cmocka_unit_test(operators), cmocka_unit_test(insides),
-        cmocka_unit_test(made_up_networks), cmocka_unit_test(layers),
+        cmocka_unit_test(parameters_as_they_are_stored),
+        cmocka_unit_test(a_whole_step),
+        cmocka_unit_test(operators),
+        cmocka_unit_test(insides),
+        cmocka_unit_test(made_up_networks),
+        cmocka_unit_test(layers),
     };
     return cmocka_run_group_tests(tests, NULL, remove_file);
 }

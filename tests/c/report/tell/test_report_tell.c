@@ -93,7 +93,7 @@ static void test_memory(void **state) {
     has("places=[{path='' type=");
     has("own={forward=(allocated=");
     has("held_below={other=");
-    has(" held={other=0 parameters=0 buffers=0 gradients=0 optimizer=0 input=65536 activations=6144 "
+    has(" held={other=0 parameters=60 buffers=0 gradients=0 optimizer=0 input=65536 activations=6144 "
         "backward=0 ");
     lam_memory_tell(y, hears(3));
     assert_int_equal(h.left, 0);
