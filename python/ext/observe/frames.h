@@ -47,6 +47,13 @@ static inline lmx_frame *lmx_top_of(const lmx_lane *lane) {
     return lane->frames.n ? (lmx_frame *)lane->frames.data + lane->frames.n - 1 : NULL;
 }
 
+/* True if what begins now is the work of an operator that runs alone. In a dry run an operator may be
+ * answered by others, which count. */
+static inline bool lmx_is_of_one_alone(const lmx_lane *lane, bool dry) {
+    const lmx_frame *around = lmx_top_of(lane);
+    return around && around->alone && !dry;
+}
+
 /* == inside.c ========================================================================================== */
 
 /* What may run inside the operator whose arguments were packed last, as lmx_may. 0: its own work alone. */

@@ -282,18 +282,11 @@ static bool runs_now(const lmx_lane *lane, const char *name) {
     return n && frames[n - 1].noted && strcmp(lmx_op_name(lane, &ops[frames[n - 1].op]), name) == 0;
 }
 
-/* True if what begins now is the work of an operator that runs alone. In a dry run an operator may be
- * answered by others, which count. */
-static bool is_inside_one_alone(const lmx_observer *o, const lmx_lane *lane) {
-    const lmx_frame *around = lmx_top_of(lane);
-    return around && around->alone && !o->capture->dry;
-}
-
 /* torch makes no record of this one. If the operator runs already, this is its way to the kernel. */
 static void note_unseen(lmx_observer *o, lmx_lane *lane, const char *name) {
     const lmx_frame *around = lmx_top_of(lane);
     lmx_frame f = {.op = around ? around->op : -1, .node = -1, .phase = LAM_FORWARD, .sequence = -1};
-    if (o->nodes_only || is_inside_one_alone(o, lane) || runs_now(lane, name)) return;
+    if (o->nodes_only || lmx_is_of_one_alone(lane, o->capture->dry) || runs_now(lane, name)) return;
     f.call = open_call(o);
     if (around && around->node >= 0) place_inside(o, lane, around, &f);
     lmx_op *op = note_op(lane, &f, name, LAM_OP_NODE | LAM_OP_HIDES);
@@ -371,7 +364,7 @@ static bool is_nobodys(const lmx_observer *o, const lmx_lane *lane, bool is_node
 }
 
 static void open_record(lmx_observer *o, lmx_lane *lane, const void *record, bool is_node) {
-    if (is_nobodys(o, lane, is_node) || is_inside_one_alone(o, lane)) return;
+    if (is_nobodys(o, lane, is_node) || lmx_is_of_one_alone(lane, o->capture->dry)) return;
     const char *name = api->name(record), *node = is_node ? name : engine_work(name);
     if (node && (is_node || !o->nodes_only))
         open_node(o, lane, record, node, is_node);
