@@ -229,6 +229,9 @@ LAM_API lam_status lam_build_timed(lam_builder *b, lam_error *e);
 /* Notes that a backward pass was requested and did not run: unless an operator of one is pushed, its cost is
  * unknown, not 0. */
 LAM_API lam_status lam_build_no_backward(lam_builder *b, lam_error *e);
+/* Notes that a backward pass raised: what ran of it is a lower bound. A node with LAM_OP_FAILED says the
+ * same, and names the layer. */
+LAM_API lam_status lam_build_backward_raised(lam_builder *b, lam_error *e);
 
 /* Notes that the model is incomplete: memory ran out, or a limit was reached. `why` is a sentence for the
  * report; numbers that may lack a part become "at least". Operators that started after `from_ns` are missing

@@ -169,6 +169,10 @@ LAM_API lam_count lam_costs_total(const lam_costs *c, lam_metric metric);
 /* The total of one phase; that of LAM_FORWARD equals lam_costs_total. Exactly 0 if operators were watched and
  * none ran in that phase; LAM_UNKNOWN for the other phases under a convention that counts calls. */
 LAM_API lam_count lam_costs_phase_total(const lam_costs *c, lam_phase phase, lam_metric metric);
+/* The MACs that the step needs of the model: of the forward and the backward, effective where that is known,
+ * with work that the backward repeats if `repeated`. What an optimizer and other code outside the calls run
+ * without gradients is left out. LAM_UNKNOWN under a convention that counts calls. */
+LAM_API lam_count lam_costs_model_macs(const lam_costs *c, bool repeated);
 /* Reads the counts of operator `op` alone; LAM_RANGE if out of range. `counted` is false if a counted
  * operator around it, or the operators inside it, count its work. */
 LAM_API lam_status lam_costs_op(const lam_costs *c, int32_t op, lam_count out[LAM_N_METRICS], bool *counted,

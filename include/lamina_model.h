@@ -86,6 +86,9 @@ LAM_API bool lam_model_timed(const lam_model *m);
 LAM_API bool lam_model_traced(const lam_model *m);
 LAM_API int32_t lam_model_n_ops(const lam_model *m);
 LAM_API const lam_op *lam_model_op(const lam_model *m, int32_t i);
+/* The innermost node in which the last backward pass raised; -1: it raised in none, or another pass or a
+ * forward ran after it. */
+LAM_API int32_t lam_model_failed_node(const lam_model *m);
 LAM_API int32_t lam_model_n_op_sigs(const lam_model *m);
 /* Sources: where the data of entry `in` of an operator's arguments comes from. LAM_SOURCE_NONE: the source
  * was not observed, the entry is no tensor, or an index is out of range. */

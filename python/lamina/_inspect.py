@@ -32,7 +32,7 @@ from ._run.repeat import Measure
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from contextlib import nullcontext
-    from types import TracebackType
+    from types import CodeType, TracebackType
 
     from typing_extensions import Unpack
 
@@ -210,17 +210,31 @@ def report_of(run: Run, convention: str | None = None, *, released: bool = False
         run.health.show_tail(run.model, run.error)
     report = Report(run.model, convention, released=released, **shown)
     if run.error is not None:
-        explain(run.error, report)
+        explain(run.error, report, run.failure(report.failure()))
         run.reraise()
     return report
 
 
-def explain(error: BaseException, report: Report) -> None:
-    """Attaches the partial table and the failing layer's name to an exception of a forward, if its class
-    allows that."""
+def from_backward(error: BaseException) -> bool:
+    """True if torch's engine was running a backward pass when the exception was raised."""
+    trace = error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_code is _engine_code():
+            return True
+        trace = trace.tb_next
+    return False
+
+
+def _engine_code() -> CodeType | None:
+    graph = sys.modules.get("torch.autograd.graph")
+    return getattr(getattr(graph, "_engine_run_backward", None), "__code__", None)
+
+
+def explain(error: BaseException, report: Report, failure: str | None) -> None:
+    """Attaches the partial table and the failing layer's name to an exception of a run, if its class allows
+    that."""
     with suppress(Exception):
         error.lamina_report = report  # type: ignore[attr-defined]
-    failure = report.failure()
     told = [f"{failure}\n{report}"] if failure else []
     if (advice := advise(error, 'mode="eval"', "dry=True")) is not None:
         told.append(advice)
@@ -328,6 +342,8 @@ class Capture:
                 self._end_compiler()
             self._stance.__exit__(kind, error, trace)
         self.error = error
+        if error is not None and from_backward(error):
+            watch.backward_raised()
         puts: list[Callable[[], None]] = []  # restore generators: describing a module may run user code
         try:
             if following is not None:

@@ -13,8 +13,10 @@ The numbers, all of one recorded step of this process:
 ``lamina/recompute_ms``     forward work that a backward pass repeats, if there was any
 ``lamina/other_ms``         the rest of the step: loss, autograd's engine, optimizer, other code
 ``lamina/step_ms``          the whole step by the wall clock, without the loading of data
-``lamina/flops``            floating-point operations, forward, backward and repeated
-``lamina/mfu``              their share of ``peak_flops`` over the step's time
+``lamina/flops``            floating-point operations of all that ran in the step
+``lamina/mfu``              model FLOPs utilization: two FLOPs a MAC of the model's forward and backward, as a
+                            share of ``peak_flops`` over the step's time
+``lamina/hfu``              hardware FLOPs utilization: the same with the MACs that the backward repeats
 ``lamina/samples_per_s``    samples a second
 ``lamina/tokens_per_s``     tokens a second, if the batch has ``input_ids``
 ``lamina/peak_memory``      the most memory in use at one moment, in bytes, the GPU's if the model is on one
@@ -22,8 +24,11 @@ The numbers, all of one recorded step of this process:
 ``lamina/first_bad/NAME``   1, where NAME is the layer that made the first one, or ``(no layer)``
 ==========================  ==================================================================================
 
-An unknown number is left out. If an operator could not be counted, FLOPs and MFU are lower bounds
-and are called ``lamina/flops_at_least`` and ``lamina/mfu_at_least``.
+The MACs are those that were counted, not multiples of the forward's, and effective ones where these are
+known. The loss belongs to the model, an optimizer does not. docs/callbacks.md has all of the definition.
+
+An unknown number is left out. If an operator could not be counted, FLOPs, MFU and HFU are lower bounds and
+are called ``lamina/flops_at_least``, ``lamina/mfu_at_least`` and ``lamina/hfu_at_least``.
 """
 
 from __future__ import annotations
@@ -60,7 +65,8 @@ class StepMeter:
         every: one in ``every`` steps is recorded: the first, and then one of every ``every``, at a position
             that moves, as in :func:`lamina.watch`.
         peak_flops: the peak performance of the device in FLOP/s: the manufacturer's figure for the model's
-            data type, or ``lamina.roof().flops`` for this machine's processor. Without it there is no MFU.
+            data type, or ``lamina.roof().flops`` for this machine's processor. Without it there is neither
+            MFU nor HFU.
         memory: measures the peak of memory.
         health: checks for NaN and Inf.
 
@@ -171,7 +177,11 @@ class StepMeter:
     ) -> dict[str, float]:
         metrics = _times(report, seconds)
         work = report.flops + report.backward.flops + report.recompute.flops  # not a count: C counted them
-        metrics |= self._speed(work, seconds)
+        metrics |= _named("flops", work, 1.0)
+        if self._peak is not None:
+            of_peak = 2 / seconds / self._peak  # not a count: a share, of two FLOPs for each MAC
+            metrics |= _named("mfu", report._model_macs(), of_peak)
+            metrics |= _named("hfu", report._model_macs(repeated=True), of_peak)
         for name, count in (("samples", samples), ("tokens", tokens)):
             if count is not None:
                 metrics[f"lamina/{name}_per_s"] = count / seconds  # not a count: a rate
@@ -180,15 +190,6 @@ class StepMeter:
             metrics["lamina/peak_memory"] = report.memory.peak if device is None else device.peak
         if self._health:
             metrics |= self._found(report)
-        return metrics
-
-    def _speed(self, work: Count, seconds: float) -> dict[str, float]:
-        if work.state == "unknown":
-            return {}
-        end = "" if work.state == "exact" else "_at_least"
-        metrics = {f"lamina/flops{end}": float(work)}
-        if self._peak is not None:
-            metrics[f"lamina/mfu{end}"] = work / seconds / self._peak  # not a count: a share
         return metrics
 
     def _found(self, report: Report) -> dict[str, float]:
@@ -209,6 +210,14 @@ class StepMeter:
         self.stopped = str(error) or type(error).__name__
         if sys.stderr is not None:
             sys.stderr.write(f"lamina: steps are recorded no more, the program goes on: {self.stopped}\n")
+
+
+def _named(name: str, work: Count, factor: float) -> dict[str, float]:
+    """A number that follows from a count, under the name that says what is known of it."""
+    if work.state == "unknown":
+        return {}
+    end = "" if work.state == "exact" else "_at_least"
+    return {f"lamina/{name}{end}": work * factor}  # not a count: a share
 
 
 def check_options(every: int, peak_flops: float | None) -> None:

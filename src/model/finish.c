@@ -216,7 +216,8 @@ static lam_status fill(lam_model *m, lmi_arena *scratch, lam_builder *b, lam_err
     lmi_seen_finish(m->seen);
     if (!give_attrs(m, scratch, &b->attrs) || !give_owned(m, scratch, &b->owned)) return lmi_nomem(e);
     if (!give_places(m, scratch) || !index_paths(m)) return lmi_nomem(e);
-    return lmi_place_calls(m, scratch, e);
+    LAM_TRY(lmi_place_calls(m, scratch, e));
+    return lmi_note_raised(m, b->backward_raised, e);
 }
 
 /* Names the first tensor whose memory lies in others that are not known, and the number of the others. */

@@ -90,6 +90,8 @@ struct lam_model {
     bool calls_cut;
     int64_t cut_ns;
     bool ops_seen, nodes_seen, timed, traced, no_backward;
+    bool backward_raised; /* a backward pass did */
+    int32_t failed_node; /* the last node in which a backward pass raised, the innermost; -1 */
     struct lam_model *timed_by; /* the model that gives its times; NULL: itself */
     int32_t n_ops, n_op_sigs;
     lam_op *ops;
@@ -149,6 +151,8 @@ char *lmi_join_path(lmi_arena *a, const char *parent, const char *name);
 const lmi_edge *lmi_model_edge(const lam_model *m, int32_t op, int32_t in);
 const lmi_edge *lmi_model_out_edge(const lam_model *m, int32_t event, int32_t out);
 
+/* Finds `failed_node`. If a backward pass raised, the model is incomplete, and `cut` says so. */
+lam_status lmi_note_raised(lam_model *m, bool raised, lam_error *e);
 /* Removes observations of backward passes without a node of this model: they are another model's, which ran
  * while a capture of this one was open. */
 void lmi_leave_out_passes(lam_model *m);

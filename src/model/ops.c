@@ -427,6 +427,12 @@ lam_status lam_build_no_backward(lam_builder *b, lam_error *e) {
     return LAM_OK;
 }
 
+lam_status lam_build_backward_raised(lam_builder *b, lam_error *e) {
+    if (!b) return lmi_fail(e, LAM_USAGE, "lam_build_backward_raised", "there is no builder; make one first");
+    b->backward_raised = true;
+    return LAM_OK;
+}
+
 /* A later reason does not replace the first one. */
 lam_status lam_build_cut(lam_builder *b, const char *why, bool calls, int64_t from_ns, lam_error *e) {
     if (!b) return lmi_fail(e, LAM_USAGE, "lam_build_cut", "there is no builder; make one first");

@@ -59,10 +59,11 @@ def test_numbers_of_a_step_are_those_of_a_capture():
     model = net()
     meter = StepMeter(model, every=1, peak_flops=1e9)
     (_, metrics), _ = loop(meter, model, 2, samples=6, tokens=48)
-    assert names(metrics) == ALWAYS | {"mfu", "samples_per_s", "tokens_per_s"}
+    assert names(metrics) == ALWAYS | {"mfu", "hfu", "samples_per_s", "tokens_per_s"}
     assert metrics["lamina/flops"] == flops_of_step(model, torch.ones(6, 8))
     seconds = metrics["lamina/step_ms"] / 1e3
-    assert metrics["lamina/mfu"] == pytest.approx(metrics["lamina/flops"] / seconds / 1e9)
+    macs = 6 * (8 * 16 + 16 * 4) + 6 * (8 * 16 + 2 * 16 * 4)
+    assert metrics["lamina/mfu"] == metrics["lamina/hfu"] == pytest.approx(2 * macs / seconds / 1e9)
     assert metrics["lamina/samples_per_s"] == pytest.approx(6 / seconds)
     assert metrics["lamina/tokens_per_s"] == pytest.approx(48 / seconds)
     parts = sum(metrics[f"lamina/{part}_ms"] for part in ("forward", "backward", "other"))
@@ -146,8 +147,8 @@ def test_work_that_cant_be_counted_makes_a_lower_bound():
 
     model = Odd()
     [(_, metrics)] = loop(StepMeter(model, peak_flops=1e12), model, 1)
-    assert {"flops_at_least", "mfu_at_least"} <= names(metrics)
-    assert not {"flops", "mfu"} & names(metrics)
+    assert {"flops_at_least", "mfu_at_least", "hfu_at_least"} <= names(metrics)
+    assert not {"flops", "mfu", "hfu"} & names(metrics)
 
 
 def test_the_first_bad_layer_has_a_name(capfd):
@@ -358,7 +359,7 @@ def test_lightning_logs_each_recorded_step(pl, tmp_path, called):
     assert isinstance(callback, pl.Callback)
     assert [step for step, _ in kept] == list(range(8))
     for _, metrics in kept:
-        assert names(metrics) == ALWAYS | {"mfu", "samples_per_s"}
+        assert names(metrics) == ALWAYS | {"mfu", "hfu", "samples_per_s"}
         assert metrics["lamina/samples_per_s"] == pytest.approx(3e3 / metrics["lamina/step_ms"])
         assert metrics["lamina/forward_ms"] > 0
         assert metrics["lamina/backward_ms"] > 0
@@ -440,7 +441,7 @@ def test_trainer_logs_each_recorded_step(tmp_path, accumulate):
     ours = [logs for logs in trainer.state.log_history if names(logs)]
     assert [logs["step"] for logs in ours] == [1, 2, 3, 4]
     for logs in ours:
-        assert names(logs) == ALWAYS | {"mfu", "samples_per_s", "tokens_per_s"}
+        assert names(logs) == ALWAYS | {"mfu", "hfu", "samples_per_s", "tokens_per_s"}
         seconds = logs["lamina/step_ms"] / 1e3
         assert logs["lamina/samples_per_s"] == pytest.approx(2 * accumulate / seconds)
         assert logs["lamina/tokens_per_s"] == pytest.approx(20 * accumulate / seconds)

@@ -122,6 +122,17 @@ static PyObject *capture_start(PyObject *self, PyObject *unused) {
     Py_RETURN_NONE;
 }
 
+/* A model may make or remove modules in its forward: then a walk of its own would find other ones. */
+static PyObject *capture_watch_as(PyObject *self, PyObject *other) {
+    lmx_capture *c = self_of(self);
+    const bool is_one = Py_TYPE(other) == (PyTypeObject *)c->st->capture_type;
+    if (!is_one || c->phase != LMX_NEW || c->tree.nodes.n || self_of(other)->root != c->root)
+        return lmx_fail(c->st, LAM_USAGE, NULL,
+                        "a capture watches as another one of its root, before it is started");
+    if (!lmx_tree_copy(&c->tree, &self_of(other)->tree)) return NULL;
+    Py_RETURN_NONE;
+}
+
 static PyObject *capture_stop(PyObject *self, PyObject *unused) {
     (void)unused;
     lmx_capture_detach(self_of(self));
@@ -137,6 +148,12 @@ static PyObject *capture_pause(PyObject *self, PyObject *paused) {
 static PyObject *capture_no_backward(PyObject *self, PyObject *unused) {
     (void)unused;
     self_of(self)->no_backward = true;
+    Py_RETURN_NONE;
+}
+
+static PyObject *capture_backward_raised(PyObject *self, PyObject *unused) {
+    (void)unused;
+    self_of(self)->backward_raised = true;
     Py_RETURN_NONE;
 }
 
@@ -321,12 +338,17 @@ static PyObject *capture_written(PyObject *self, PyObject *unused) {
 static PyMethodDef capture_methods[] = {
     {"start", capture_start, METH_NOARGS,
      PyDoc_STR("start($self, /)\n--\n\nLists the modules and opens the capture.")},
+    {"watch_as", capture_watch_as, METH_O,
+     PyDoc_STR("watch_as($self, other, /)\n--\n\nWatches the modules that another capture of the same root "
+               "watched, whatever the root has by then. Call it before start().")},
     {"stop", capture_stop, METH_NOARGS,
      PyDoc_STR("stop($self, /)\n--\n\nCloses the capture. A second call does nothing.")},
     {"pause", capture_pause, METH_O,
      PyDoc_STR("pause($self, paused, /)\n--\n\nStops noting operators while `paused` is True.")},
     {"no_backward", capture_no_backward, METH_NOARGS,
      PyDoc_STR("no_backward($self, /)\n--\n\nRecords that a backward pass was requested and did not run.")},
+    {"backward_raised", capture_backward_raised, METH_NOARGS,
+     PyDoc_STR("backward_raised($self, /)\n--\n\nRecords that a backward pass raised.")},
     {"note", capture_note, METH_O, PyDoc_STR("note($self, text, /)\n--\n\nAdds a sentence to the report.")},
     {"made", capture_made, METH_O,
      PyDoc_STR(

@@ -357,6 +357,11 @@ static bool push_twin(teller *t, const lmx_twin *twin) {
     return push_note(t, text);
 }
 
+static bool push_added(teller *t) {
+    PyObject *text = lmx_added_layers(t->c);
+    return text ? push_note(t, text) : !PyErr_Occurred();
+}
+
 static bool push_notes(teller *t) {
     for (Py_ssize_t i = 0; t->c->notes && i < PyList_Size(t->c->notes); i++) {
         PyObject *text = PyList_GetItem(t->c->notes, i);
@@ -370,6 +375,7 @@ static bool push_notes(teller *t) {
                    PyUnicode_FromString("another thread called layers of this model too: a capture sees the "
                                         "calls of the thread that opened it")))
         return false;
+    if (!push_added(t)) return false;
     if (t->c->replaced &&
         !push_note(t, PyUnicode_FromString("torch.nn.Module.__call__ was replaced by other code "
                                            "during the capture; theirs was left in place")))
@@ -391,6 +397,7 @@ static bool push_notes(teller *t) {
 static bool push_ops(teller *t) {
     if (t->c->timed && !lmx_told(t, lam_build_timed(t->b, &t->e))) return false;
     if (t->c->no_backward && !lmx_told(t, lam_build_no_backward(t->b, &t->e))) return false;
+    if (t->c->backward_raised && !lmx_told(t, lam_build_backward_raised(t->b, &t->e))) return false;
     if (t->c->observer && !lmx_told(t, lmx_push_operators(t->c->observer, t->b, &t->e))) return false;
     t->c->tensors_told = &t->by_tensor;
     lam_status s = lmx_tell_push(t->c, t->b, &t->e);

@@ -20,6 +20,9 @@ PyObject *lmx_path(const lmx_tree *tree, int32_t parent, PyObject *name);
 /* The parameters that FSDP2 gathers for the modules of a tree, a new list: a gathered tensor, its shard, and
  * so on. NULL with an exception. (gathered.c) */
 PyObject *lmx_gathered(lmx_state *st, const lmx_tree *tree);
+/* A note on the layers that the run added to the model; NULL, with an exception or without one: none of them
+ * was called. */
+PyObject *lmx_added_layers(lmx_capture *c);
 /* Builds the capture's model. `before`, or NULL, is called once before user code runs. False with an
  * exception. */
 bool lmx_describe_model(lmx_capture *c, PyObject *before, lam_model **out);

@@ -93,6 +93,7 @@ typedef struct lmx_capture {
     bool wants_nodes;       /* nodes of backward passes are watched, also if operators are not */
     bool timed;             /* times are measured */
     bool no_backward;       /* a backward pass was requested and did not run */
+    bool backward_raised;   /* it ran and raised */
     lmx_listener *listeners; /* NULL: none */
     const lmi_map *tensors_told; /* tensor object -> index, while listeners push; else NULL */
     bool brief;             /* notes callers, callees and times alone, and modules with what they own */

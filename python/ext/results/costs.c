@@ -257,6 +257,11 @@ static PyObject *costs_rf_seen(PyObject *self, PyObject *args) {
     return Py_BuildValue("(LL)", (long long)first, (long long)last);
 }
 
+static PyObject *costs_model_macs(PyObject *self, PyObject *repeated) {
+    const lam_costs *c = lmx_costs_settled(self);
+    return c ? lmx_count(lam_costs_model_macs(c, PyObject_IsTrue(repeated) > 0)) : NULL;
+}
+
 /* == the layer that raised ============================================================================= */
 
 static bool is_at_or_above(const lam_model *m, int32_t above, int32_t below) {
@@ -311,11 +316,27 @@ static PyObject *costs_failed_layer(PyObject *self, PyObject *unused) {
     return layer_text(m, lam_model_event(m, i));
 }
 
+/* The node of a backward pass that raised, and the layer whose forward made it. */
+static PyObject *failed_backward(const lam_model *m) {
+    int32_t i = lam_model_failed_node(m);
+    if (i < 0) Py_RETURN_NONE;
+    const lam_op *node = lam_model_op(m, i);
+    const lam_event *ev = lam_model_event(m, node->call);
+    if (!ev) return PyUnicode_FromFormat("raised in the backward pass, in %s", node->sig->name);
+    PyObject *layer = layer_text(m, ev), *got = layer ? shapes_text(ev) : NULL, *text = NULL;
+    if (got)
+        text = PyUnicode_FromFormat("raised in the backward of %U, in %s; its forward was given %U", layer,
+                                    node->sig->name, got);
+    Py_XDECREF(layer);
+    Py_XDECREF(got);
+    return text;
+}
+
 static PyObject *costs_failure(PyObject *self, PyObject *unused) {
     (void)unused;
     const lam_model *m = lam_costs_model(self_of(self)->costs);
     int32_t i = failed_call(m);
-    if (i < 0) Py_RETURN_NONE;
+    if (i < 0) return failed_backward(m);
     const lam_event *ev = lam_model_event(m, i);
     PyObject *layer = layer_text(m, ev), *got = layer ? shapes_text(ev) : NULL;
     PyObject *text = got ? PyUnicode_FromFormat("raised in %U, which was given %U", layer, got) : NULL;
@@ -486,6 +507,9 @@ static PyMethodDef costs_methods[] = {
      PyDoc_STR("totals($self, phase='forward', /)\n--\n\nReturns every metric of all that ran, by name.")},
     {"total", costs_total, METH_O,
      PyDoc_STR("total($self, metric, /)\n--\n\nReturns one metric of all that ran: (value, state).")},
+    {"model_macs", costs_model_macs, METH_O,
+     PyDoc_STR("model_macs($self, repeated, /)\n--\n\nReturns the MACs of the model's forward and backward, "
+               "effective where known, `repeated` with those that the backward repeats: (value, state).")},
     {"operator", costs_operator, METH_VARARGS,
      PyDoc_STR("operator($self, op, /)\n--\n\nReturns every metric of one operator alone, and whether it is "
                "counted itself.")},

@@ -10,6 +10,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 
+def core_path(path: object) -> object:
+    """A path as the core has it: that of the model itself, ``"."`` as in the command, is ``""``."""
+    return "" if path == "." else path
+
+
 def no_layer(path: object, paths: Iterable[str]) -> KeyError:
     """The error for a ``path`` without a layer, with the layers of similar names."""
     from difflib import get_close_matches

@@ -102,7 +102,7 @@ def _raise(run: Run) -> NoReturn:
     """Raises the forward's exception, with the failing layer, and with the layers that ran before it for the
     command to print."""
     error: Any = run.error
-    failure = run.model.costs().failure() if run.model is not None else None
+    failure = run.failure(run.model.costs().failure() if run.model is not None else None)
     told: Any = error
     if isinstance(error, SystemExit):
         told = _ToldError(f"{line_of(error)}; {failure}" if failure else line_of(error))

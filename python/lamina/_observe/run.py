@@ -20,6 +20,7 @@ class Run:
         self.health = health
         self.model: _lamina.Model | None = None
         self.error: BaseException | None = None
+        self.failed_in: str | None = None  # of the repeated runs: the one that raised it
         self.left: list[str] = []
         self.no_backward = False  # True: a backward was requested, and no output has a gradient
 
@@ -28,6 +29,12 @@ class Run:
         if self.model is not None:
             for text in self.left:
                 self.model.add_note(text)
+
+    def failure(self, layer: str | None) -> str | None:
+        """Where the model raised; ``layer``: of the run that is reported, None if it did not raise."""
+        if layer is None and self.failed_in is not None:
+            return f"raised in {self.failed_in}, not in the first run, which the table shows"
+        return layer
 
     def reraise(self) -> NoReturn:
         assert self.error is not None

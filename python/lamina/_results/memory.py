@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
-from .._base.modules import no_layer
+from .._base.modules import core_path, no_layer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -89,13 +89,13 @@ class _Used(Generic[R]):
         self._by_path: dict[str, R] = {row.path: row for row in reversed(rows)}
 
     def __getitem__(self, path: str) -> R:
-        """The row of the layer at a path; that of the whole model at ``""``.
+        """The row of the layer at a path; that of the whole model at ``""`` or ``"."``.
 
         Raises:
             KeyError: the model has no such place.
         """
         try:
-            return self._by_path[path]
+            return self._by_path[core_path(path)]  # type: ignore[index]
         except (KeyError, TypeError):
             raise no_layer(path, self._by_path) from None
 

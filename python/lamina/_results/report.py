@@ -13,7 +13,7 @@ from .. import _lamina
 from .._base.count import Count, from_core
 from .._base.errors import LaminaError, UsageError
 from .._base.files import save_text
-from .._base.modules import no_layer
+from .._base.modules import core_path, no_layer
 from .._base.terminal import takes_unicode, terminal_width, wants_color
 from .._old.layouts import check_options
 from .graph import Graph
@@ -67,7 +67,8 @@ class Row(Mapping[str, Any]):
     """One line of a report: a read-only mapping whose keys are attributes too (``row.path``,
     ``row["macs"]``).
 
-    Counts are :class:`Count`; shapes are tuples, None if unknown.
+    Counts are :class:`Count`; shapes are tuples, None if unknown. ``macs`` is of the row's own work;
+    ``total_macs``, or ``subtotal_macs`` as in CSV, includes every row below it. So do the others.
     """
 
     __slots__ = ("_fields",)
@@ -76,7 +77,8 @@ class Row(Mapping[str, Any]):
         object.__setattr__(self, "_fields", fields)
 
     def __getitem__(self, key: str) -> Any:
-        return _value(self._fields[key])  # converted on demand: a row has a hundred fields, and few are read
+        own = key if key in self._fields else key.replace("subtotal_", "total_", 1)
+        return _value(self._fields[own])  # converted on demand: a row has a hundred fields, and few are read
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
@@ -250,6 +252,11 @@ class Report:
         totals = self._costs.totals(phase)
         return Work(**{name: _value(value) for name, value in totals.items()})
 
+    def _model_macs(self, *, repeated: bool = False) -> Count:
+        """The MACs of the model's forward and backward, for its utilization; ``repeated``: with those that a
+        backward pass repeats."""
+        return from_core(self._costs.model_macs(repeated))
+
     @property
     def memory(self) -> Memory:
         """The memory of the run, layer by layer.
@@ -380,7 +387,7 @@ class Report:
             IndexError: the output has no such element.
         """
         for index, row in enumerate(self.rows):
-            if row["path"] != path or row["rf_axes"] is None:
+            if row["path"] != core_path(path) or row["rf_axes"] is None:
                 continue
             axes = row["rf_axes"]
             if len(element) != len(axes):
@@ -405,12 +412,13 @@ class Report:
         for the backward and for recomputation. ``phase`` names the phase, ``operator`` the operator (None:
         the row), ``times`` is the number of equal operators, and ``words`` describes that kind of operation.
         ``facts`` lists the facts whose values were substituted: their name in the formula, value and meaning.
+        The path of the model itself is "" or ".".
 
         Raises:
             KeyError: no row has that path.
         """
         for index, row in enumerate(self.rows):
-            if row["path"] == path:
+            if row["path"] == core_path(path):
                 return [{k: _value(v) for k, v in line.items()} for line in self._costs.why(index)]
         raise no_layer(path, (row["path"] for row in self.rows))
 

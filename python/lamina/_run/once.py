@@ -102,7 +102,7 @@ def run_once(
                 elif time is not None and not time.once and run.error is None:
                     from .repeat import measure
 
-                    timed = measure(root, given, named, time, run, shown, backward=backward)
+                    timed = measure(root, given, named, time, run, shown, backward=backward, like=watch)
         if not dry:
             run.model = finish(watch)
         if timed is not None and run.model is not None:
@@ -256,11 +256,17 @@ def call_root(
     their own memory."""
     try:
         result = root(*args, **kwargs)
-        if backward is not None:
-            run.no_backward = not _go_back(root, result, backward, whole=whole)
     except BaseException as error:
         if backward is not None:
             backward.no_backward()
+        return error
+    try:
+        if backward is not None:
+            run.no_backward = not _go_back(root, result, backward, whole=whole)
+    except BaseException as error:
+        assert backward is not None
+        backward.no_backward()
+        backward.backward_raised()
         return error
     return None
 

@@ -62,16 +62,19 @@ def measure(
     shown: Progress,
     *,
     backward: bool,
+    like: _lamina.Capture,
 ) -> _lamina.Capture | None:
     """A stopped capture of all timed runs, with every gradient restored; None if one of them raised: see
-    ``run.error``."""
+    ``run.error``. It watches the modules that ``like`` did: a forward may make or remove some."""
     watch = new_watch(root, time=True, told=True)
+    watch.watch_as(like)
     go_back = watch if backward else None
     with shown.by_hand(), _no_collection():
         for done in range(how.warmup):
             shown.at(f"warm-up run {done + 1} of {how.warmup}")
             run.error = call_root(root, args, kwargs, go_back, run)
             if run.error is not None:
+                run.failed_in = f"warm-up run {done + 1}"
                 return None
         watch.pause(False)  # noqa: FBT003
         watch.start()
@@ -80,6 +83,7 @@ def measure(
                 shown.at(f"timed run {done + 1} of {how.repeats or f'at most {MANY}'}")
                 run.error = call_root(root, args, kwargs, go_back, run)
                 if run.error is not None:
+                    run.failed_in = f"timed run {done + 1}"
                     return None
         finally:
             watch.stop()

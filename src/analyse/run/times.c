@@ -267,6 +267,14 @@ static void add_parts(lam_times *t) {
     }
 }
 
+/* A pass that raised never reached some layers: theirs is no time of 0. */
+static void forget_unreached(lam_times *t) {
+    for (int32_t i = 0; t->m->backward_raised && i < t->m->n_events; i++) {
+        lam_time *x = &t->of_event[i];
+        if (x->total[LAM_BACKWARD] == 0) x->self[LAM_BACKWARD] = x->total[LAM_BACKWARD] = -1;
+    }
+}
+
 static lam_status compute(lam_times *t, lam_error *e) {
     LAM_TRY(find_beats(t->m, &t->arena, &t->beats, e));
     t->of_event = lmi_alloc(&t->arena, (uint64_t)t->m->n_events, sizeof *t->of_event);
@@ -288,6 +296,7 @@ static lam_status compute(lam_times *t, lam_error *e) {
     if (s == LAM_OK && t->device) lmi_device_unknown(t);
     if (s == LAM_OK) s = sum_up(t, e);
     if (s != LAM_OK) return s;
+    forget_unreached(t);
     add_parts(t);
     return lmi_times_stats(t, e);
 }

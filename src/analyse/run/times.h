@@ -63,8 +63,8 @@ int32_t lmi_told_run(const lam_costs *c);
 /* A part of a time as rows show it: of all runs, or (costs with `beats`) of the shown run. */
 int64_t lmi_time_part(const lam_costs *c, const lam_times *t, lam_time_part part);
 
-/* The number of calls that are in some runs only. */
-int32_t lmi_times_varying(const lam_times *t);
+/* The number of calls that are in some runs only; 0 if no repeated runs were timed. */
+int32_t lmi_times_varying(const lam_costs *c);
 /* Outliers and operators (timestats.c). */
 lam_status lmi_times_stats(lam_times *t, lam_error *e);
 

@@ -65,10 +65,15 @@ int64_t lam_times_run(const lam_times *t, int32_t run, lam_time_part part) {
     return there ? t->parts[part][run] : -1;
 }
 
-int32_t lmi_times_varying(const lam_times *t) {
+/* The run that counts is one of the runs: a call of it that no timed run had counts too, and the reverse. */
+int32_t lmi_times_varying(const lam_costs *c) {
+    const lmi_beats *own = c->beats, *s = c->times ? &c->times->beats : NULL;
     int32_t n = 0;
-    for (int32_t i = 0; i < t->beats.n; i++)
-        n += t->beats.of_slot.start[i + 1] - t->beats.of_slot.start[i] < t->beats.n_runs;
+    for (int32_t p = 0; own && s && p < c->model->n_places; p++) {
+        int32_t i = own->first[p], k = s->first[p];
+        for (; i >= 0 || k >= 0; i = i < 0 ? i : own->next[i], k = k < 0 ? k : s->next[k])
+            n += i < 0 || k < 0 || s->of_slot.start[k + 1] - s->of_slot.start[k] < s->n_runs;
+    }
     return n;
 }
 
@@ -255,15 +260,15 @@ int64_t lam_costs_time_part(const lam_costs *c, lam_time_part part) {
     return lmi_time_part(c, c->times, part);
 }
 
-/* The time of the matching call in the shown run. All numbers of a report are of one run, so they add
- * up; medians would not. */
+/* The time of the matching call in the shown run, unknown if that had none. All numbers of a report are of
+ * one run, so they add up; medians would not. */
 static bool time_in_run(const lam_costs *c, const lam_times *t, int32_t event, lam_time *out) {
     const lmi_beats *own = c->beats, *s = &t->beats;
     int32_t slot = lmi_beat(s, own->place[own->of_event[event]], own->k[own->of_event[event]]);
     for (int p = 0; p < LAM_N_PHASES; p++) out->self[p] = out->total[p] = -1;
     for (int32_t i = slot < 0 ? 0 : s->of_slot.start[slot]; slot >= 0 && i < s->of_slot.start[slot + 1]; i++)
         if (s->run_of[s->of_slot.order[i]] == lmi_told_run(c)) *out = t->of_event[s->of_slot.order[i]];
-    return slot >= 0;
+    return true;
 }
 
 static bool time_of_row(const lam_costs *c, const lam_times *t, int32_t row, lam_time *out) {

@@ -341,7 +341,7 @@ static void tell_times(lmi_speaker *s) {
             lmi_putf(&s->text, "%d runs together", (int)runs);
         lmi_tell(s, LMI_DIM, NULL);
     }
-    int32_t varying = c->beats ? lmi_times_varying(t) : 0;
+    int32_t varying = lmi_times_varying(c);
     if (varying > 0) {
         lmi_putf(&s->text, "%d %s in some runs only", (int)varying,
                  varying == 1 ? "call happened" : "calls happened");

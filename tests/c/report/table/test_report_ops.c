@@ -123,6 +123,59 @@ static void no_backward(void **state) {
     lam_model_free(step);
 }
 
+/* A pass that raised is a lower bound, and the node in which it raised is named with its layer. */
+static void half_a_backward(void **state) {
+    (void)state;
+    for (int with_node = 0; with_node < 2; with_node++) {
+        net n = net_new();
+        net_calls k = net_plain(&n);
+        net_mm(&n, (op_at){k.mine, -1, LAM_FORWARD, 0}, 2, 4, 5);
+        net_mm(&n, (op_at){k.mine, -1, LAM_BACKWARD, 0}, 2, 5, 4);
+        const op_at raised = {k.act, -1, LAM_BACKWARD, LAM_OP_NODE | LAM_OP_FAILED};
+        int32_t node = with_node ? net_op(&n, "ReluBackward0", raised) : -1;
+        if (!with_node) NET_OK(&n, lam_build_backward_raised(n.b, &n.e));
+        lam_model *m = net_done(&n);
+        lam_costs *c = net_costs(m, "exact", false);
+        assert_int_equal(lam_model_failed_node(m), node);
+        net_expect(lam_costs_phase_total(c, LAM_FORWARD, LAM_MACS), 40, LAM_EXACT);
+        net_expect(lam_costs_phase_total(c, LAM_BACKWARD, LAM_MACS), 40, LAM_AT_LEAST);
+        assert_string_equal(
+            lam_costs_gap(c, 0),
+            with_node ? "the backward pass raised in ReluBackward0 of act (ReLU), and what was left "
+                        "of it to run is not counted"
+                      : "the backward pass raised, and what was left of it to run is not counted");
+        show_as(c, "text", 0);
+        show_has("incomplete the backward pass raised");
+        lam_costs_free(c);
+        lam_model_free(m);
+    }
+    assert_int_equal(lam_build_backward_raised(NULL, NULL), LAM_USAGE);
+}
+
+/* The program may catch the exception and go on: then no layer failed in the end. */
+static void caught_in_a_backward(void **state) {
+    (void)state;
+    for (int later = 0; later < 3; later++) {
+        net n = net_new();
+        net_calls k = net_plain(&n);
+        lam_op_info o = {.name = "ReluBackward0",
+                         .call = k.act,
+                         .parent = -1,
+                         .phase = LAM_BACKWARD,
+                         .flags = LAM_OP_NODE | LAM_OP_FAILED,
+                         .pass = 1};
+        NET_OK(&n, lam_build_op(n.b, &o, NULL, &n.e));
+        if (later == 1) net_mm(&n, (op_at){k.mine, -1, LAM_FORWARD, 0}, 2, 4, 5);
+        o.flags = LAM_OP_NODE;
+        o.pass = 2;
+        if (later == 2) NET_OK(&n, lam_build_op(n.b, &o, NULL, &n.e));
+        net_mm(&n, (op_at){-1, -1, LAM_FORWARD, 0}, 1, 1, 1); /* of no call, such as an optimizer's */
+        lam_model *m = net_done(&n);
+        assert_int_equal(lam_model_failed_node(m), later ? -1 : 0);
+        lam_model_free(m);
+    }
+}
+
 /* Where calls are counted every report is as if no operator had been watched. */
 static void calls_as_before(void **state) {
     (void)state;
@@ -399,6 +452,8 @@ int main(void) {
         cmocka_unit_test(narrow),
         cmocka_unit_test(forward_alone),
         cmocka_unit_test(no_backward),
+        cmocka_unit_test(half_a_backward),
+        cmocka_unit_test(caught_in_a_backward),
         cmocka_unit_test(calls_as_before),
         cmocka_unit_test(not_known),
         cmocka_unit_test(folded),
