@@ -153,7 +153,7 @@ typedef struct lam_op_arg {
     int32_t position; /* in the operator's schema, from 0 */
     bool is_tensor;
     bool sparse;      /* a tensor that does not store the elements that are 0 */
-    bool masks;       /* a mask (lam_word_op_mask), counted by lam_values_mask before the operator ran */
+    bool masks;       /* a mask, or ends of groups, whose values were read before the operator ran */
     int32_t dtype;    /* of a tensor: ScalarType number, -1 unknown */
     int32_t device;   /* c10 device type number, -1 unknown */
     int32_t ndim;     /* -1: shape unknown */
@@ -164,8 +164,8 @@ typedef struct lam_op_arg {
      * itself; 0 unknown. The model returns 0. */
     uint64_t storage, object;
     /* A sparse tensor: stored elements, stored elements and indices together, and the bytes of both; -1
-     * unknown. A mask: the counts of lam_values_mask; the builder returns LAM_RANGE for more than a tensor of
-     * this shape can have. No tensor is both. */
+     * unknown. A mask, or the ends of groups: what lam_values_mask or lam_values_ends found; the builder
+     * returns LAM_RANGE for more than a tensor of this shape can have. No tensor is both. */
     union {
         int64_t values;
         int64_t open;

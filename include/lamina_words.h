@@ -36,6 +36,9 @@ LAM_API bool lam_word_op_wraps(int32_t word);
 /* The position of the argument that masks scores; -1: none. A source counts its values with lam_values_mask;
  * effective counts leave out the masked work. */
 LAM_API int32_t lam_word_op_mask(int32_t word);
+/* The position of the argument that says where groups of rows end; -1: none. A source reads it with
+ * lam_values_ends; no count includes rows after the last group. */
+LAM_API int32_t lam_word_op_ends(int32_t word);
 
 /* The index of the rule that computes the results of operator `name` from its arguments alone, in the order
  * of the overload (src/vocab/shapes.def); -1 if there is none. */
@@ -106,16 +109,20 @@ typedef struct lam_stats {
 /* Computes statistics in one pass over the memory. LAM_UNSUPPORTED for types that are not floating-point. */
 LAM_API lam_status lam_values_stats(const lam_values *v, lam_stats *out, lam_error *e);
 
-/* The elements of an attention mask that keep their score. */
+/* The elements of an attention mask that keep their score; or where groups end, one after the other. */
 typedef struct lam_mask {
-    int64_t open; /* elements that keep their score */
-    int64_t rows; /* rows, along the last axis, with such an element; a tensor without axes is one row */
+    int64_t open; /* elements that keep their score; of groups: where the last one ends */
+    int64_t rows; /* rows, along the last axis, with such an element; a tensor without axes is one row. Of
+                     groups: those that are not empty */
 } lam_mask;
 /* Counts these elements in a strided array. In a bool mask they are the true elements. A mask of float64,
  * float32, float16 or bfloat16 is added to scores: they are all elements but -Inf and the lowest finite
  * number of the type, since softmax gives both the weight 0. Each element is read once; an expanded axis is
  * not walked. LAM_UNSUPPORTED for other types, LAM_RANGE for impossible sizes or strides. */
 LAM_API lam_status lam_values_mask(const lam_values *v, lam_mask *out, lam_error *e);
+/* Reads where groups end, along one axis of int32 or int64; none ends before the one before it.
+ * LAM_UNSUPPORTED for other values and types, LAM_RANGE as above. */
+LAM_API lam_status lam_values_ends(const lam_values *v, lam_mask *out, lam_error *e);
 
 /* == Workspaces of kernels ============================================================================= */
 

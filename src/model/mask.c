@@ -2,7 +2,8 @@
  *
  * Counts the scores of an attention that a mask in memory leaves, at the speed of memory: plain loops over
  * integers, which compilers vectorise. No number is interpreted: as integers, the bits of -Inf and of the
- * lowest finite number of a type are neighbours, so one comparison finds both. */
+ * lowest finite number of a type are neighbours, so one comparison finds both. Also reads where groups end.
+ */
 #include "model/values.h"
 
 typedef int64_t counter(const char *p, int64_t n, int64_t step, uint64_t lowest);
@@ -120,4 +121,33 @@ lam_status lam_values_mask(const lam_values *v, lam_mask *out, lam_error *e) {
     out->open *= w.times;
     out->rows *= w.times;
     return LAM_OK;
+}
+
+/* -- ends of groups -------------------------------------------------------------------------------- */
+
+static int64_t end_at(const char *p, int32_t bytes) {
+    int32_t few;
+    int64_t many;
+    memcpy(&few, p, sizeof few);
+    if (bytes == sizeof few) return few;
+    memcpy(&many, p, sizeof many);
+    return many;
+}
+
+lam_status lam_values_ends(const lam_values *v, lam_mask *out, lam_error *e) {
+    enum { INT32 = 3, INT64 = 4 };
+    const int32_t bytes = v->dtype == INT32 ? 4 : 8;
+    walk w = {0};
+    *out = (lam_mask){0};
+    bool ends = (v->dtype == INT32 || v->dtype == INT64) && v->ndim == 1;
+    if (ends) LAM_TRY(walk_of(v, bytes, &w, "lam_values_ends", e));
+    for (int64_t i = 0; ends && i < w.wide; i++) {
+        int64_t end = end_at((const char *)v->data + i * w.wide_step, bytes);
+        out->rows += end > out->open;
+        ends = end >= out->open;
+        out->open = end;
+    }
+    if (ends) return LAM_OK;
+    *out = (lam_mask){0};
+    return lmi_fail(e, LAM_UNSUPPORTED, "lam_values_ends", "these values are no ends of groups");
 }

@@ -33,11 +33,17 @@ static lam_status name_of(lam_builder *b, const char *name, lmi_op_name *out, la
 
 /* -- arguments ------------------------------------------------------------------------------------------- */
 
-/* Each counted row has at least one open element, and at most as many as it is long. */
+/* Ends of groups, which are whole numbers. */
+static bool is_ends(const lam_op_arg *a) { return a->dtype == 3 || a->dtype == 4; }
+
+/* Each counted row has at least one open element, and at most as many as it is long. A group that is not
+ * empty has at least one row. */
 static lam_status check_mask(const lam_op_arg *a, const char *name, lam_error *e) {
     int64_t all = 0, wide = a->ndim > 0 ? a->sizes[a->ndim - 1] : 1;
     bool fits = a->open_rows >= 0 && a->open >= a->open_rows;
-    if (fits && a->ndim >= 0) {
+    if (fits && is_ends(a)) {
+        fits = (a->ndim < 0 || a->open_rows <= wide) && (a->open_rows > 0 || a->open == 0);
+    } else if (fits && a->ndim >= 0) {
         fits = lmi_product(a->sizes, a->ndim, &all) && a->open <= all;
         if (fits && a->open) fits = a->open_rows <= all / wide && a->open <= a->open_rows * wide;
     }

@@ -6,16 +6,18 @@
 
 /* A role of slots.def per position; LMI_N_SLOTS is a position without a role. -1 ends. */
 typedef int16_t role;
-enum { MASKS = 1 << 14 }; /* added to the role of a mask */
+enum { MASKS = 1 << 14, ENDS = 1 << 13 }; /* added to the role of a mask, of ends of groups */
 
 #define ARG(ours)            LMI_S_##ours,
 #define MASK(ours)           LMI_S_##ours + MASKS,
+#define ENDS(ours)           LMI_S_##ours + ENDS,
 #define SKIP                 LMI_N_SLOTS,
 #define SIGNATURE(name, ...) static const role name##_roles[] = {__VA_ARGS__ - 1};
 #include "vocab/signatures_op.def"
 #undef SIGNATURE
 #undef SKIP
 #undef MASK
+#undef ENDS
 #undef ARG
 
 static const struct op_word {
@@ -83,12 +85,15 @@ lmi_kind lmi_op_kind(int32_t word) { return at(word) ? words[word].kind : LMI_N_
 bool lmi_op_composite(int32_t word) { return at(word) && words[word].composite; }
 bool lam_word_op_wraps(int32_t word) { return lmi_op_composite(word); }
 
-int32_t lam_word_op_mask(int32_t word) {
+static int32_t position_of(int32_t word, int32_t flag) {
     const role *roles = at(word) ? words[word].roles : NULL;
     for (int32_t i = 0; roles && roles[i] >= 0; i++)
-        if (roles[i] & MASKS) return i;
+        if (roles[i] & flag) return i;
     return -1;
 }
+
+int32_t lam_word_op_mask(int32_t word) { return position_of(word, MASKS); }
+int32_t lam_word_op_ends(int32_t word) { return position_of(word, ENDS); }
 int32_t lmi_op_each(int32_t word) { return at(word) ? words[word].each : 0; }
 int32_t lmi_op_last(int32_t word) { return at(word) ? words[word].last : 0; }
 
@@ -136,6 +141,6 @@ void lmi_bind_op(const lam_op_sig *sig, lmi_slots *out) {
     for (int32_t i = 0; i < sig->n_in; i++) {
         int32_t position = sig->in[i].position;
         if (position < 0 || position >= n_roles || roles[position] == LMI_N_SLOTS) continue;
-        fill(&out->at[roles[position] & ~MASKS], &sig->in[i]);
+        fill(&out->at[roles[position] & ~(MASKS | ENDS)], &sig->in[i]);
     }
 }

@@ -439,6 +439,125 @@ def test_a_mixture_counts_what_the_routing_ran():
     assert sum(row.bytes_read for row in report.rows if row.type == "Linear") >= table
 
 
+# -- products of groups --------------------------------------------------------------------------------------
+
+grouped = pytest.mark.skipif(not hasattr(torch, "_grouped_mm"), reason="this torch has no products of groups")
+
+
+def products(x, weight, *ends, **how):
+    """A module that multiplies groups, on this CPU; the ends are its buffer."""
+    net = Calls(lambda x: torch._grouped_mm(x, net.weight, offs=net.ends))
+    net.weight = nn.Parameter(weight)
+    net.ends = nn.Buffer(torch.tensor(ends, dtype=torch.int32)) if ends else None
+    try:
+        with torch.no_grad():
+            net(x)
+    except RuntimeError as error:
+        pytest.skip(f"not on this CPU: {error}")
+    real, dry = (exact(net, x, dry=dry, **how) for dry in (False, True))
+    for name in ("macs", "flops", "effective_macs", "bytes_read", "bytes_written"):
+        assert getattr(real, name) == getattr(dry, name)
+        assert getattr(real, name).state == getattr(dry, name).state == "exact"
+    assert real.macs == real.effective_macs
+    return real
+
+
+@grouped
+@pytest.mark.parametrize(
+    ("x", "weight", "ends", "macs", "read", "written"),
+    {
+        "all rows": ((32, 16), (2, 16, 8), (16, 32), 32 * 16 * 8, 32 * 16 + 2 * 16 * 8, 32 * 8),
+        "padding": ((32, 16), (2, 16, 8), (8, 16), 16 * 16 * 8, 16 * 16 + 2 * 16 * 8, 16 * 8),
+        "an empty group": ((32, 16), (3, 16, 8), (8, 8, 24), 24 * 16 * 8, 24 * 16 + 2 * 16 * 8, 24 * 8),
+        "no row": ((32, 16), (2, 16, 8), (0, 0), 0, 0, 0),
+        "one of many": (
+            (4, 16),
+            (8, 16, 32),
+            (0, 0, 4, 4, 4, 4, 4, 4),
+            4 * 16 * 32,
+            4 * 16 + 16 * 32,
+            4 * 32,
+        ),
+        "columns": ((2, 4, 16), (16, 32), (8, 24), 4 * 16 * 24, 2 * 4 * 16 + 16 * 24, 4 * 24),
+        "columns of one": ((2, 4, 16), (16, 32), (8, 8), 4 * 16 * 8, 4 * 16 + 16 * 8, 4 * 8),
+        "the inner axis": ((4, 32), (32, 8), (8, 24), 4 * 24 * 8, 4 * 24 + 24 * 8, 2 * 4 * 8),
+        "two stacks": ((2, 4, 16), (2, 16, 8), (), 2 * 4 * 16 * 8, 2 * 4 * 16 + 2 * 16 * 8, 2 * 4 * 8),
+    }.values(),
+)
+def test_groups_count_the_rows_and_matrices_that_they_have(x, weight, ends, macs, read, written):
+    report = products(torch.rand(x), torch.rand(weight), *ends)
+    assert report.macs == macs and report.flops == 2 * macs
+    assert report.bytes_read == 4 * (read + len(ends)) and report.bytes_written == 4 * written
+
+
+@grouped
+@pytest.mark.parametrize(("ends", "rows"), [((16, 32), 32), ((8, 16), 16)])
+def test_the_backward_of_groups_has_their_rows_too(ends, rows):
+    net = Calls(lambda x: torch._grouped_mm(x * 2, net.weight, offs=net.ends).relu())
+    net.weight, net.ends = (
+        nn.Parameter(torch.rand(2, 16, 8)),
+        nn.Buffer(torch.tensor(ends, dtype=torch.int32)),
+    )
+    for dry in (False, True):
+        report = exact(net, torch.rand(32, 16, requires_grad=True), backward=True, dry=dry)
+        assert (report.macs, report.backward.macs) == (rows * 16 * 8, 2 * rows * 16 * 8)
+        assert report.backward.macs.state == "exact"
+
+
+class Routed(nn.Module):
+    """Multiplies the two best of four experts for each token, as transformers' models do."""
+
+    def __init__(self, most=3):
+        super().__init__()
+        self.route, self.weight = nn.Linear(16, 4), nn.Parameter(torch.randn(4, 16, 8))
+        self.most = most
+
+    def forward(self, x):
+        chosen = self.route(x).topk(2).indices.reshape(-1)
+        if self.most < 3:
+            chosen = torch.where(chosen <= self.most, chosen, 4)  # the others are another machine's
+        experts, order = chosen.sort()
+        sizes = torch.histc(experts.float(), bins=4, min=0, max=3)
+        ends = sizes.cumsum(0, dtype=torch.int32)
+        return torch._grouped_mm(x[order // 2], self.weight, offs=ends).relu()
+
+
+@grouped
+def test_ends_that_a_dry_run_does_not_know_may_follow_from_the_routing():
+    x, net = torch.rand(8, 16), Routed()
+    real, dry = exact(net, x), exact(net, x, dry=True)
+    assert (real.macs, real.macs.state) == (dry.macs, dry.macs.state) == (8 * 16 * 4 + 16 * 16 * 8, "exact")
+    assert dry.bytes_read.state == "at least" and dry.bytes_read <= real.bytes_read
+    assert "which of its groups are empty" in dry.gaps[0]
+
+
+@grouped
+def test_otherwise_a_dry_run_says_how_many_they_can_be():
+    torch.manual_seed(1)
+    x, net = torch.rand(8, 16), Routed(most=1)
+    real, dry = exact(net, x), exact(net, x, dry=True)
+    assert real.macs.state == "exact" and 8 * 16 * 4 < real.macs < 8 * 16 * 4 + 16 * 16 * 8
+    assert (dry.macs, dry.macs.state) == (8 * 16 * 4, "at least")
+    assert dry.gaps == [
+        "the operator aten::_grouped_mm: where its groups end are values that were not read "
+        f"(1 run, at most {16 * 16 * 8} MACs)"
+    ]
+
+
+@grouped
+def test_ends_that_a_dry_run_has_overwritten_are_not_read():
+    def forward(x):
+        net.ends.copy_(x.sum(0)[:2].int() * 0 + 8)
+        return torch._grouped_mm(x, net.weight, offs=net.ends)
+
+    net = Calls(forward)
+    net.weight = nn.Parameter(torch.rand(2, 16, 8))
+    net.ends = nn.Buffer(torch.tensor([8, 16], dtype=torch.int32))
+    assert exact(net, torch.rand(32, 16)).macs == 8 * 16 * 8
+    assert exact(net, torch.rand(32, 16), dry=True).macs.state == "unknown"
+    assert net.ends.tolist() == [8, 16]
+
+
 def llama(**more):
     transformers = pytest.importorskip("transformers")
     config = transformers.LlamaConfig(

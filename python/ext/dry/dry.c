@@ -422,7 +422,10 @@ static PyObject *dry_serves(PyObject *self, PyObject *capture) {
     Py_XDECREF(d->capture);
     d->capture = capture;
     const lmx_record_api *api = lmx_record_api_of(d->st);
-    ((lmx_capture *)capture)->dry = 1 + (api && api->modes ? (int32_t)api->modes() : 0);
+    lmx_capture *c = (lmx_capture *)capture;
+    c->dry = 1 + (api && api->modes ? (int32_t)api->modes() : 0);
+    c->nowhere = lmx_fake_region();
+    lmx_reads_values(d->st); /* before the run, in which torch makes fake tensors only */
     Py_RETURN_NONE;
 }
 

@@ -76,6 +76,8 @@ bool lmx_dry_viewed(lmx_dry *d, PyObject *of, PyObject *view);
 bool lmx_dry_look_back(lmx_dry *d);
 /* Reads a tensor's layout; false without an exception if it is not strided. */
 bool lmx_plain_of(lmx_dry *d, PyObject *tensor, lmx_plain *out);
+/* The addresses of all fake tensors without values. */
+lmx_range lmx_fake_region(void);
 /* A new fake tensor at a separate address; NULL with an exception. */
 PyObject *lmx_fake(lmx_dry *d, PyTypeObject *type, const lmx_plain *p, bool requires_grad);
 /* A fake tensor with the values of a real one of the same sizes; NULL with an exception. */

@@ -51,13 +51,21 @@ static struct {
     uint64_t used;
 } region;
 
+static void reserve(void) {
+    if (region.at) return;
+    void *at = mmap(NULL, REGION, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    uintptr_t nowhere = (uintptr_t)1 << 60;
+    if (at == MAP_FAILED) memcpy(&at, &nowhere, sizeof at);
+    region.at = at;
+}
+
+lmx_range lmx_fake_region(void) {
+    reserve();
+    return (lmx_range){(uintptr_t)region.at, (uintptr_t)region.at + REGION};
+}
+
 static void *address_for(uint64_t bytes) {
-    if (!region.at) {
-        void *at = mmap(NULL, REGION, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-        uintptr_t nowhere = (uintptr_t)1 << 60;
-        if (at == MAP_FAILED) memcpy(&at, &nowhere, sizeof at);
-        region.at = at;
-    }
+    reserve();
     if (bytes > REGION) bytes = REGION;
     if (region.used > REGION - bytes) region.used = 0; /* all are used: starts again */
     char *at = region.at + region.used;

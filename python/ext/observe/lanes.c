@@ -25,6 +25,8 @@ lmx_lane *lmx_lane_new(void) {
 
 void lmx_lane_begin(lmx_lane *lane, lmx_observer *o, bool own) {
     lmx_clock *clock = &o->capture->clock;
+    lane->nowhere = o->capture->dry ? &o->capture->nowhere : NULL;
+    lane->reads = o->capture->st->torch.reads > 0;
     lane->number = own ? 0 : atomic_fetch_add(&o->others, 1) + 1;
     lane->most = o->capture->most_ops;
     lane->clock = clock;
@@ -170,6 +172,7 @@ static lmx_named about(const char *text) {
     const size_t n = strlen(text);
     const bool counts = word >= 0 && !lam_word_op_wraps(word);
     const bool writes = n > 1 && text[n - 1] == '_' && text[n - 2] != '_';
+    const int32_t mask = lam_word_op_mask(word), ends = lam_word_op_ends(word);
     return (lmx_named){.known = true,
                        .counts = counts,
                        /* The outer overload gets a list of real factors, which is not kept; the inner one
@@ -180,7 +183,7 @@ static lmx_named about(const char *text) {
                        .saves = writes && may_save(text),
                        .copies = strcmp(text, "aten::clone") == 0,
                        .fills = strcmp(text, "aten::zeros") == 0,
-                       .mask = (int16_t)lam_word_op_mask(word)};
+                       .mask = (int16_t)(mask < 0 ? ends : mask)};
 }
 
 const lmx_named *lmx_lane_named(lmx_lane *lane, int32_t name) {
@@ -398,7 +401,7 @@ static bool pack_tensor(lmx_lane *lane, const lmx_layout *l, size_t position, co
     lmx_sparse kept;
     lam_mask left;
     if (!memory && lmx_sparse_of(l, s, value, &kept)) return put_sparse(lane, head, object, sizes, &kept);
-    if (masks && head.n != LMX_NO_SHAPE && lmx_mask_at(l, s, value, &left))
+    if (masks && head.n != LMX_NO_SHAPE && lmx_mask_at(l, s, value, lane->nowhere, &left))
         return put_mask(lane, head, memory, object, sizes, &left);
     return put_tensor(lane, head, memory, object, sizes);
 }

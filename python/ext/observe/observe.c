@@ -56,7 +56,6 @@ static lmx_lane *new_lane(lmx_observer *o, int slot) {
     lane->thread = api->thread();
     lane->last_call = -1;
     lmx_lane_begin(lane, o, lane->thread == o->thread);
-    lane->reads = o->capture->st->torch.reads > 0 && !o->capture->dry;
     find_state(o, lane);
     lane->next = atomic_load(&o->lanes);
     while (!atomic_compare_exchange_weak(&o->lanes, &lane->next, lane)) {}

@@ -174,18 +174,19 @@ typedef struct lmx_lane {
     bool lost;        /* memory ran out */
     /* Of the tensors packed last: all their dispatch keys; and not 0 if one may have a tangent. */
     uint64_t keys, tangents;
-    bool reads;        /* values may be read: tensors have memory, and torch's functions return its address */
-    bool full;         /* the limit of operators was reached */
-    uint64_t most;     /* that limit, in bytes */
-    bool told;         /* the records were pushed and freed */
-    lmi_vec ops;       /* lmx_op */
-    lmi_vec words;     /* int64_t: of the parts, and of the arguments that are being packed */
-    lmi_vec parts;     /* lmx_part */
-    lmi_vec ids;       /* lmx_id */
-    size_t packed;     /* words that belong to parts; later ones are being packed */
-    size_t ids_packed; /* the same of ids */
-    int32_t n_packed;  /* arguments that are being packed */
-    int32_t *by_part;  /* hash table of 1 + index of parts, 0 empty */
+    bool reads; /* values may be read: torch's functions return the address of a tensor's memory */
+    const lmx_range *nowhere; /* of a dry run: the addresses of tensors without values; else NULL */
+    bool full;                /* the limit of operators was reached */
+    uint64_t most;            /* that limit, in bytes */
+    bool told;                /* the records were pushed and freed */
+    lmi_vec ops;              /* lmx_op */
+    lmi_vec words;            /* int64_t: of the parts, and of the arguments that are being packed */
+    lmi_vec parts;            /* lmx_part */
+    lmi_vec ids;              /* lmx_id */
+    size_t packed;            /* words that belong to parts; later ones are being packed */
+    size_t ids_packed;        /* the same of ids */
+    int32_t n_packed;         /* arguments that are being packed */
+    int32_t *by_part;         /* hash table of 1 + index of parts, 0 empty */
     size_t part_mask;
     lmi_vec names;            /* char: NUL-terminated texts, each preceded by its properties (lanes.c) */
     lmi_vec frames;           /* of observe.c: the open operators */
@@ -223,7 +224,7 @@ typedef struct lmx_named {
     bool free;          /* it computes and moves nothing */
     bool writes, saves; /* it writes in place; and its gradient may need what was overwritten */
     bool copies, fills; /* it is aten::clone; it is aten::zeros */
-    int16_t mask;       /* the position of the argument that masks scores, as lam_word_op_mask */
+    int16_t mask; /* the position of the argument whose values are read: a mask, or ends of groups; -1 */
 } lmx_named;
 /* Valid until the next name is looked up. */
 const lmx_named *lmx_lane_named(lmx_lane *lane, int32_t name);

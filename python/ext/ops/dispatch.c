@@ -82,12 +82,14 @@ typedef struct packer {
     bool masks; /* the value is a mask of scores, which is read too */
 } packer;
 
-/* Reads no mask in a dry run: fake tensors have no values, and those of real ones may be outdated. */
+/* Fake tensors have values in their own dry run alone, where those of real ones may be outdated. */
 static bool read_mask(const packer *p, PyObject *tensor, lmx_kind kind, const lmx_tensor *t, lam_mask *out) {
     const lmx_torch *torch = &p->st->torch;
-    if (!p->masks || !p->lane->reads || kind != LMX_PLAIN || t->ndim < 0 || !t->storage) return false;
-    if (torch->fake && PyType_IsSubtype(Py_TYPE(tensor), torch->fake)) return false;
-    return lmx_mask_at(lmx_layout_of(p->st), &torch->shim, (char *)tensor + torch->offset, out);
+    const bool fake = torch->fake && PyType_IsSubtype(Py_TYPE(tensor), torch->fake);
+    if (!p->masks || !p->lane->reads || kind != LMX_PLAIN || t->ndim < 0) return false;
+    if (p->lane->nowhere ? !fake : fake || !t->storage) return false;
+    const void *handle = (char *)tensor + torch->offset;
+    return lmx_mask_at(lmx_layout_of(p->st), &torch->shim, handle, p->lane->nowhere, out);
 }
 
 static bool pack_tensor(const packer *p, PyObject *tensor, lmx_kind kind) {
@@ -255,7 +257,6 @@ static PyObject *begin_op(PyObject *module, PyObject *args) {
     if (!op) return PyLong_FromLong(-1);
     int32_t at = (int32_t)lane->ops.n - 1;
     op->flags = (uint8_t)flags;
-    lane->reads = c->st->torch.reads > 0 && !c->dry;
     hold(c);
     const bool ok = pack_values(c, lane, values, operands, lmx_lane_named(lane, op->name)->mask, &in);
     op_at(lane, at)->in = in;

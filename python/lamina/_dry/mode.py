@@ -299,6 +299,7 @@ class _Run:
         """Notes that unknown values are written to ``tensor``, and so to all tensors of its memory."""
         if type(tensor) is self.known:
             storage = tensor.untyped_storage()
+            storage.fill_(0xFF)  # as numbers -1, which ends no group: the capture reads those from memory
             self.lost[storage._cdata] = self.torch.multiprocessing.reductions.StorageWeakRef(storage)
 
     def real(self, tensor: Any) -> Any:

@@ -32,7 +32,11 @@ void lmi_put_missing(lmi_buf *b, const lmi_rule *rule, const lmi_facts *facts,
         }
     formula = rule->formula[missing];
     const char *fact = formula ? missing_fact(formula, facts) : NULL;
-    if (fact)
+    if (fact && rule->kind == LMI_K_grouped_mm)
+        lmi_put(b, n[LAM_MACS].state == LAM_EXACT
+                       ? "which of its groups are empty, and so what it reads, was not seen"
+                       : "where its groups end are values that were not read");
+    else if (fact)
         lmi_putf(b, "the formula of %s needs `%s`, which %s", kind, fact, teller);
     else if (formula && lmi_kind_family(rule->kind) == LMI_F_op && (least || strcmp(formula, "unknown") == 0))
         lmi_put(b, lmi_kind_doc(rule->kind)); /* the kind's description gives the reason */
@@ -122,7 +126,10 @@ lam_status lmi_op_unsure(lmi_work *w, int32_t op, const lmi_rule *rule, const lm
         LAM_TRY(lmi_vec_put(&w->op_groups, &fresh, e));
         LAM_TRY(lmi_map_put_u64(&w->op_by_name, key_of(name, rule), at, e));
     }
-    ((lmi_op_group *)lmi_vec_at(&w->op_groups, (size_t)at))->runs++;
+    lmi_op_group *g = lmi_vec_at(&w->op_groups, (size_t)at);
+    int64_t most = facts && n && n[LAM_MACS].state != LAM_EXACT ? lmi_fact_get(facts, LMI_FACT_most) : -1;
+    if (most >= 0) g->most = lam_count_add(g->most, lmi_exact(most));
+    g->runs++;
     *group = (int32_t)at;
     return LAM_OK;
 }
@@ -137,7 +144,13 @@ static const char *gap_of(lmi_work *w, const lmi_op_group *g) {
     if (g->unseen == LMI_UNSEEN_CUT) return g->reason;
     lmi_buf b;
     lmi_buf_init(&b);
-    lmi_putf(&b, "%s (%d run%s)", g->reason, (int)g->runs, g->runs == 1 ? "" : "s");
+    lmi_putf(&b, "%s (%d run%s", g->reason, (int)g->runs, g->runs == 1 ? "" : "s");
+    if (!lmi_is_zero(g->most)) {
+        char most[48];
+        lam_text_digits(most, sizeof most, g->most);
+        lmi_putf(&b, ", at most %s MACs", most);
+    }
+    lmi_putc(&b, ')');
     return lmi_buf_keep(&b, &w->c->arena);
 }
 

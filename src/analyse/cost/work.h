@@ -36,6 +36,7 @@ typedef struct lmi_op_group {
     const lmi_rule *rule; /* NULL: there is none */
     lmi_unseen unseen;    /* it has unobserved work; no rule is missing */
     int32_t runs;
+    lam_count most; /* the most MACs that its runs can have; 0: not known */
     const char *reason;
 } lmi_op_group;
 

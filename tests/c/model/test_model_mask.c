@@ -142,12 +142,43 @@ static void what_cannot_be(void **state) {
     assert_int_equal(none.open + none.rows, 0);
 }
 
+/* -- ends of groups ------------------------------------------------------------------------------------ */
+
+static lam_mask ends_of(const void *data, int32_t dtype, int64_t n, int64_t step) {
+    lam_mask found = {-1, -1};
+    lam_values v = {data, dtype, 1, &n, &step};
+    assert_int_equal(lam_values_ends(&v, &found, NULL), LAM_OK);
+    return found;
+}
+
+static void ends(void **state) {
+    (void)state;
+    enum { INT32 = 3, INT64 = 4 };
+    const int32_t few[] = {2, 2, 5, 5, 9}, falls[] = {4, 3}, below[] = {-1, -1};
+    const int64_t many[] = {0, 7, 0, 8, 0, 8}, two = 2;
+    lam_mask got = ends_of(few, INT32, 5, 1);
+    assert_int_equal(got.open, 9);
+    assert_int_equal(got.rows, 3);
+    got = ends_of(many + 1, INT64, 3, 2);
+    assert_int_equal(got.open, 8);
+    assert_int_equal(got.rows, 2);
+    assert_int_equal(ends_of(NULL, INT32, 0, 1).open, 0);
+    const lam_values bad[] = {{falls, INT32, 1, &two, NULL},
+                              {below, INT32, 1, &two, NULL},
+                              {few, INT32, 0, NULL, NULL},
+                              {few, INT32, 2, (const int64_t[]){1, 2}, NULL},
+                              {few, FLOAT32, 1, &two, NULL}};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        assert_int_equal(lam_values_ends(&bad[i], &got, NULL), LAM_UNSUPPORTED);
+        assert_int_equal(got.open + got.rows, 0);
+    }
+    assert_int_equal(lam_values_ends(&(lam_values){NULL, INT64, 1, &two, NULL}, &got, NULL), LAM_USAGE);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_pattern),
-        cmocka_unit_test(every_length),
-        cmocka_unit_test(strides),
-        cmocka_unit_test(what_cannot_be),
+        cmocka_unit_test(ends),    cmocka_unit_test(every_pattern),  cmocka_unit_test(every_length),
+        cmocka_unit_test(strides), cmocka_unit_test(what_cannot_be),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -160,6 +160,33 @@ static void masks_that_fit(void **state) {
         x.open_rows = fit[i].rows;
         NET_OK(&n, lam_build_op(n.b, &o, NULL, &n.e));
     }
+    x = T(0, 2); /* ends of groups, of any size */
+    x.dtype = NET_INT64;
+    x.masks = true;
+    x.open = 1000;
+    x.open_rows = 2;
+    NET_OK(&n, lam_build_op(n.b, &o, NULL, &n.e));
+    x.open = x.open_rows = 0;
+    NET_OK(&n, lam_build_op(n.b, &o, NULL, &n.e));
+    x.ndim = -1;
+    NET_OK(&n, lam_build_op(n.b, &o, NULL, &n.e));
+    lam_model_free(net_done(&n));
+}
+
+static void ends_that_cannot_be(void **state) {
+    (void)state;
+    net n = net_new();
+    lam_op_arg x;
+    const lam_op_info o = {.name = "aten::mm", .call = -1, .parent = -1, .n_in = 1, .in = &x};
+    static const int64_t no_ends[][2] = {{-1, 0}, {1, -1}, {5, 0}, {1, 2}, {9, 3}};
+    for (size_t i = 0; i < sizeof no_ends / sizeof *no_ends; i++) {
+        x = T(0, 2);
+        x.dtype = 3;
+        x.masks = true;
+        x.open = no_ends[i][0];
+        x.open_rows = no_ends[i][1];
+        refused(&n, &o, LAM_RANGE, "a mask of its shape");
+    }
     lam_model_free(net_done(&n));
 }
 
@@ -339,9 +366,16 @@ static void out_of_memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(read_back),      cmocka_unit_test(seen_or_not), cmocka_unit_test(nodes_alone),
-        cmocka_unit_test(masks_that_fit), cmocka_unit_test(refusals),    cmocka_unit_test(names_are_shared),
-        cmocka_unit_test(limits),         cmocka_unit_test(many),        cmocka_unit_test(out_of_memory),
+        cmocka_unit_test(read_back),
+        cmocka_unit_test(seen_or_not),
+        cmocka_unit_test(nodes_alone),
+        cmocka_unit_test(masks_that_fit),
+        cmocka_unit_test(refusals),
+        cmocka_unit_test(ends_that_cannot_be),
+        cmocka_unit_test(names_are_shared),
+        cmocka_unit_test(limits),
+        cmocka_unit_test(many),
+        cmocka_unit_test(out_of_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -92,10 +92,13 @@ int32_t lam_word_op(const char *name) {
 }
 bool lam_word_op_wraps(int32_t word) { return word % 2 != 0; }
 const char *lam_word_op_kind(int32_t word) { return word < 0 ? NULL : "map"; }
-int32_t lam_word_op_mask(int32_t word) { return word < 0 ? -1 : word % 5; }
+/* Of each five words one has ends of groups, the others a mask. */
+int32_t lam_word_op_mask(int32_t word) { return word < 0 || word % 5 == 3 ? -1 : word % 5; }
+int32_t lam_word_op_ends(int32_t word) { return word < 0 || word % 5 != 3 ? -1 : 3; }
 bool lmx_reads_values(lmx_state *st) { return !st; }
-bool lmx_mask_at(const lmx_layout *l, const lmx_shim *s, const void *handle, lam_mask *out) {
-    return l && s && handle && out && false;
+bool lmx_mask_at(const lmx_layout *l, const lmx_shim *s, const void *handle, const lmx_range *nowhere,
+                 lam_mask *out) {
+    return l && s && handle && nowhere && out && false;
 }
 
 /* == the rest ========================================================================================== */

@@ -25,6 +25,10 @@ static void table_is_sorted(void **state) {
     assert_int_equal(lam_word_op_mask(lam_word_op("aten::scaled_dot_product_attention")), 3);
     const char *backward = "aten::_scaled_dot_product_flash_attention_for_cpu_backward";
     assert_int_equal(lam_word_op_mask(lam_word_op(backward)), 8);
+    assert_int_equal(lam_word_op_ends(lam_word_op("aten::_grouped_mm")), 2);
+    assert_int_equal(lam_word_op_ends(lam_word_op("aten::_scaled_grouped_mm")), 4);
+    assert_int_equal(lam_word_op_ends(lam_word_op("aten::_scaled_grouped_mm_v2")), 8);
+    assert_int_equal(lam_word_op_ends(lam_word_op("aten::mm")), -1);
     assert_int_equal(lam_word_op_mask(lam_word_op("torchvision::deform_conv2d")),
                      -1); /* its mask is a factor */
     assert_true(n > 1800);

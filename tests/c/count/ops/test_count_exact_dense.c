@@ -126,42 +126,150 @@ static void scaled(void **state) {
     op_says(24, -1, 32);
 }
 
-/* Rows of x are dealt out to matrices; every row meets one of them. */
-static void grouped(void **state) {
+/* -- groups -------------------------------------------------------------------------------------------- */
+
+/* Ends of groups over `size` rows; after the last group there may be rows left. */
+typedef struct groups {
+    int64_t n, end[5], used;
+} groups;
+
+static groups random_groups(int64_t size) {
+    groups g = {.n = pick(1, 4)};
+    for (int64_t j = 1; j <= g.n; j++) {
+        g.end[j] = coin() ? g.end[j - 1] : pick(g.end[j - 1], size);
+        g.used += g.end[j] > g.end[j - 1];
+    }
+    return g;
+}
+
+static void in_ends(int32_t position, const groups *g) {
+    in_tensor(position, SIZES(g->n));
+    lam_op_arg *a = &the.in[the.n_in - 1];
+    a->masks = true;
+    a->open = g->end[g->n];
+    a->open_rows = g->used;
+}
+
+static void op_grouped(const char *name) {
+    op_new(name);
+    the.dtype = 3; /* of ends, and the same of all */
+}
+
+/* One product of the group's matrices, each element of them read. */
+static void group_product(cells *x, int64_t x_at, int64_t x_row, int64_t x_step, cells *w, int64_t w_at,
+                          int64_t w_row, int64_t w_step, cells *y, int64_t y_at, int64_t y_row,
+                          const int64_t size[3]) {
+    for (int64_t r = 0; r < size[0]; r++)
+        for (int64_t q = 0; q < size[1]; q++) rd(x, x_at + r * x_row + q * x_step);
+    for (int64_t q = 0; q < size[1]; q++)
+        for (int64_t c = 0; c < size[2]; c++) rd(w, w_at + q * w_row + c * w_step);
+    for (int64_t r = 0; r < size[0]; r++)
+        for (int64_t c = 0; c < size[2]; c++) {
+            double acc = 0;
+            for (int64_t q = 0; q < size[1]; q++)
+                acc = mac(acc, rd(x, x_at + r * x_row + q * x_step), rd(w, w_at + q * w_row + c * w_step));
+            wr(y, y_at + r * y_row + c, acc);
+        }
+}
+
+/* Rows of x are dealt out to matrices; every row up to the last end meets one of them. */
+static void grouped_rows(void **state) {
     (void)state;
     for (int i = 0; more(i, 1000); i++) {
         reseed((uint64_t)i);
-        int64_t g = pick(1, 4), k = pick(0, 4), n = pick(0, 4), rows = pick(0, 6);
-        op_new("aten::_grouped_mm");
-        int64_t *end = calloc((size_t)g + 1, sizeof *end);
-        for (int64_t j = 1; j <= g; j++) end[j] = j == g ? rows : pick(end[j - 1], rows);
-        cells *x = cells_of(rows * k), *w = cells_of(g * k * n), *o = cells_of(g), *y = cells_of(rows * n);
-        for (int64_t j = 0; j < g; j++)
-            for (int64_t r = end[j]; r < end[j + 1]; r++)
-                for (int64_t c = 0; c < n; c++) {
-                    double acc = 0;
-                    for (int64_t q = 0; q < k; q++)
-                        acc = mac(acc, rd(x, r * k + q), rd(w, (j * k + q) * n + c));
-                    wr(y, r * n + c, acc);
-                }
-        read_whole(x, w, o);
+        int64_t k = pick(0, 4), n = pick(0, 4), rows = pick(0, 6);
+        const groups g = random_groups(rows);
+        op_grouped("aten::_grouped_mm");
+        cells *x = cells_of(rows * k), *w = cells_of(g.n * k * n), *o = cells_of(g.n),
+              *y = cells_of(rows * n);
+        for (int64_t j = 0; j < g.n; j++) {
+            const int64_t size[] = {g.end[j + 1] - g.end[j], k, n};
+            if (size[0]) group_product(x, g.end[j] * k, k, 1, w, j * k * n, n, 1, y, g.end[j] * n, n, size);
+        }
+        rd_all(o);
         in_tensor(0, SIZES(rows, k));
-        in_tensor(1, SIZES(g, k, n));
-        in_tensor(2, SIZES(g));
+        in_tensor(1, SIZES(g.n, k, n));
+        in_ends(2, &g);
         out_tensor(0, SIZES(rows, n));
         op_proves();
-        free(end);
     }
-    op_new("aten::_grouped_mm"); /* columns and rows dealt out together, as a weight's gradient is */
-    in_tensor(0, SIZES(5, 7));
-    in_tensor(1, SIZES(7, 3));
-    out_tensor(0, SIZES(4, 5, 3));
-    op_says(5 * 7 * 3, 2 * 5 * 7 * 3, 35 + 21 + 60);
-    op_new("aten::_grouped_mm"); /* columns dealt out */
+}
+
+/* Columns of the second factor are dealt out to matrices. */
+static void grouped_columns(void **state) {
+    (void)state;
+    for (int i = 0; more(i, 1000); i++) {
+        reseed((uint64_t)i);
+        int64_t high = pick(0, 4), k = pick(0, 4), wide = pick(0, 6);
+        const groups g = random_groups(wide);
+        op_grouped("aten::_grouped_mm");
+        cells *x = cells_of(g.n * high * k), *w = cells_of(k * wide), *o = cells_of(g.n),
+              *y = cells_of(high * wide);
+        for (int64_t j = 0; j < g.n; j++) {
+            const int64_t size[] = {high, k, g.end[j + 1] - g.end[j]};
+            if (size[2]) group_product(x, j * high * k, k, 1, w, g.end[j], wide, 1, y, g.end[j], wide, size);
+        }
+        rd_all(o);
+        in_tensor(0, SIZES(g.n, high, k));
+        in_tensor(1, SIZES(k, wide));
+        in_ends(2, &g);
+        out_tensor(0, SIZES(high, wide));
+        op_proves();
+    }
+}
+
+/* The inner axis is dealt out: one result for each group, 0 for an empty one. Scales are read whole. */
+static void grouped_inside(void **state) {
+    (void)state;
+    for (int i = 0; more(i, 1000); i++) {
+        reseed((uint64_t)i);
+        int64_t high = pick(0, 4), wide = pick(0, 4), inner = pick(0, 6);
+        const groups g = random_groups(inner);
+        bool scaled = coin();
+        op_grouped(scaled ? "aten::_scaled_grouped_mm" : "aten::_grouped_mm");
+        cells *x = cells_of(high * inner), *w = cells_of(inner * wide), *o = cells_of(g.n);
+        cells *y = cells_of(g.n * high * wide);
+        for (int64_t j = 0; j < g.n; j++) {
+            const int64_t size[] = {high, g.end[j + 1] - g.end[j], wide};
+            group_product(x, g.end[j], inner, 1, w, g.end[j] * wide, wide, 1, y, j * high * wide, wide, size);
+        }
+        rd_all(o);
+        in_tensor(0, SIZES(high, inner));
+        in_tensor(1, SIZES(inner, wide));
+        if (scaled) in_whole(2, SIZES(3));
+        if (scaled) in_whole(3, SIZES(2));
+        in_ends(scaled ? 4 : 2, &g);
+        out_tensor(0, SIZES(g.n, high, wide));
+        op_proves();
+    }
+}
+
+/* Without ends every row is in a group. Ends that were not read leave all unknown but the most it can be. */
+static void groups_of_unknown_size(void **state) {
+    (void)state;
+    op_new("aten::_grouped_mm");
+    in_tensor(0, SIZES(2, 4, 5));
+    in_tensor(1, SIZES(2, 5, 3));
+    out_tensor(0, SIZES(2, 4, 3));
+    op_says(2 * 4 * 5 * 3, 2 * 2 * 4 * 5 * 3, 40 + 30 + 24);
+    op_new("aten::_grouped_mm");
     in_tensor(0, SIZES(4, 5, 7));
     in_tensor(1, SIZES(7, 8));
     out_tensor(0, SIZES(5, 8));
     op_says(5 * 7 * 8, 2 * 5 * 7 * 8, 140 + 56 + 40);
+    op_new("aten::_grouped_mm");
+    in_tensor(0, SIZES(6, 4));
+    in_tensor(1, SIZES(3, 4, 8));
+    in_tensor(2, SIZES(3));
+    out_tensor(0, SIZES(6, 8));
+    op_says(-1, -1, -1);
+    const groups beyond = {.n = 3, .end = {0, 1, 2, 9}, .used = 3};
+    op_grouped("aten::_grouped_mm");
+    in_tensor(0, SIZES(6, 4));
+    in_tensor(1, SIZES(3, 4, 8));
+    in_ends(2, &beyond);
+    out_tensor(0, SIZES(6, 8));
+    op_says(-1, -1, -1);
 }
 
 static void complex_numbers(void **state) {
@@ -466,19 +574,14 @@ static void distances_backward(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(matrices),
-        cmocka_unit_test(batches),
-        cmocka_unit_test(vectors),
-        cmocka_unit_test(scaled),
-        cmocka_unit_test(grouped),
-        cmocka_unit_test(complex_numbers),
-        cmocka_unit_test(convolution),
-        cmocka_unit_test(kernels),
-        cmocka_unit_test(backward),
-        cmocka_unit_test(undecided),
-        cmocka_unit_test(fused),
-        cmocka_unit_test(distances),
-        cmocka_unit_test(distances_backward),
+        cmocka_unit_test(matrices),        cmocka_unit_test(batches),
+        cmocka_unit_test(vectors),         cmocka_unit_test(scaled),
+        cmocka_unit_test(grouped_rows),    cmocka_unit_test(grouped_columns),
+        cmocka_unit_test(grouped_inside),  cmocka_unit_test(groups_of_unknown_size),
+        cmocka_unit_test(complex_numbers), cmocka_unit_test(convolution),
+        cmocka_unit_test(kernels),         cmocka_unit_test(backward),
+        cmocka_unit_test(undecided),       cmocka_unit_test(fused),
+        cmocka_unit_test(distances),       cmocka_unit_test(distances_backward),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
