@@ -216,6 +216,8 @@ static lmi_edge edge_of_met(const lmi_data *d, const met *t, int32_t root) {
         e.made = o->made;
         e.nth = o->nth;
     }
+    e.as_data = e.owner >= 0 && e.made < 0 && t->seen && t->object &&
+                lmi_map_get_u64(&d->tensors, tensor_key(t->object)) < 0;
     if (s) e.write = s->write;
     if (o && s && s->when > o->when) {
         int32_t write = s->write >= 0 ? last_write(d, &e, t, s->write, o->when) : -1;

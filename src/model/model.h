@@ -17,6 +17,7 @@ typedef struct lmi_edge {
                       (Tensor.data); -1 */
     int16_t nth;
     bool through; /* `op` wrote through another view of its memory */
+    bool as_data; /* another tensor on the memory of a parameter, which no operator made (Tensor.data) */
 } lmi_edge;
 
 /* A write into memory: by the operator that allocated it, or later through a view. */

@@ -352,6 +352,154 @@ def test_a_backward_pass_shows_which_gradients_came(name, way, dry, monkeypatch)
     assert (report.no_gradient == {}) == (name == "gets one")
 
 
+class Cuts(nn.Module):
+    """Of four layers b gets no gradient; c, before it, gets one through a."""
+
+    def __init__(self, does, layer=lambda: nn.Linear(4, 4)):
+        super().__init__()
+        self.a, self.b, self.c, self.d, self.does = layer(), layer(), layer(), layer(), does
+
+    def forward(self, x):
+        h = self.c(x)
+        return self.a(h).sum() + self.does(self, h).sum()
+
+
+class Deaf(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return None
+
+
+@torch.no_grad()
+def quiet(layer, h):
+    return layer(h)
+
+
+def of_weights(net, indices):
+    return net.d.weight[indices]
+
+
+OWN = " in the model's own work "
+ON, AS_DATA = "passes no gradient on", "reads it as data (Tensor.data), which passes no gradient on"
+# What becomes of what b gives, and why b gets no gradient.
+CUT_BY = {
+    "detach": (lambda m, h: m.b(h).detach(), "aten::detach" + OWN + ON),
+    "a view": (lambda m, h: m.b(h).view(-1)[2:].detach(), "aten::detach" + OWN + ON),
+    "a chunk": (lambda m, h: m.b(h).chunk(2, 1)[0].detach(), "aten::detach" + OWN + ON),
+    "unbind": (lambda m, h: m.b(h).unbind(0)[1].detach(), "aten::detach" + OWN + ON),
+    "parts": (
+        lambda m, h: torch.cat([part.detach() for part in m.b(h).split(2, 1)]),
+        "aten::detach" + OWN + ON,
+    ),
+    "turned": (lambda m, h: m.b(h).t().reshape(2, -1).detach(), "aten::detach" + OWN + ON),
+    "in place": (lambda m, h: m.b(h).detach_(), "aten::detach_" + OWN + ON),
+    "its weight": (
+        lambda m, h: F.linear(h, m.b.weight.detach(), m.b.bias.detach()),
+        "aten::detach" + OWN + ON,
+    ),
+    "data": (lambda m, h: m.b(h).data * 2, "aten::mul" + OWN + AS_DATA),
+    "data of a view": (lambda m, h: m.b(h)[:, :2].data * 2, "aten::mul" + OWN + AS_DATA),
+    "no_grad": (lambda m, h: quiet(m.b, h), "aten::addmm in b ran without gradients (no_grad)"),
+    "item": (lambda m, h: h.detach() * m.b(h).sum().item(), "aten::item" + OWN + ON),
+    "a condition": (lambda m, h: h if m.b(h).sum() > 0 else -h, "aten::gt" + OWN + ON),
+    "a list": (
+        lambda m, h: torch.tensor(m.b(h).tolist()),
+        "aten::addmm in b gives what goes on without an operator",
+    ),
+    "whole numbers": (lambda m, h: m.b(h).to(torch.int32), "aten::to" + OWN + ON),
+    "argmax": (lambda m, h: F.one_hot(m.b(h).argmax(-1), 4), "aten::argmax" + OWN + ON),
+    "topk": (lambda m, h: of_weights(m, m.b(h).topk(1, -1).indices[:, 0]), "aten::topk" + OWN + ON),
+    "max": (lambda m, h: of_weights(m, m.b(h).max(-1)[1]), "aten::max" + OWN + ON),
+    "drawn": (
+        lambda m, h: of_weights(m, m.b(h).softmax(-1).multinomial(1)[:, 0]),
+        "aten::multinomial" + OWN + ON,
+    ),
+    "a mask": (lambda m, h: torch.where(m.b(h) > 0, h, 0), "aten::gt" + OWN + ON),
+    "positions": (lambda m, h: h[m.b(h)[:, 0].abs().nonzero()[:, 0]], "aten::nonzero" + OWN + ON),
+    "a search": (lambda m, h: torch.bucketize(m.b(h), torch.linspace(0, 1, 5)), "aten::bucketize" + OWN + ON),
+    "a function": (
+        lambda m, h: Deaf.apply(m.b(h)),
+        "the backward pass brought it none: Deaf" + OWN + "gave none",
+    ),
+    "a checkpoint": (
+        lambda m, h: checkpoint(m.b, h.detach(), use_reentrant=True),
+        "the backward pass brought it none: CheckpointFunction" + OWN + "gave none",
+    ),
+}
+
+
+@pytest.mark.skipif(bool(not_observed()), reason=str(not_observed()))
+@pytest.mark.parametrize("name", CUT_BY)
+@pytest.mark.filterwarnings("ignore:None of the inputs have requires_grad")
+def test_the_reason_is_the_operator_that_cuts_the_gradient(name):
+    does, why = CUT_BY[name]
+    net, x = Cuts(does), torch.rand(2, 4)
+    report = lamina.inspect(net, x, backward=True)
+    lacks = without(net, (x,), {})
+    assert {"b.weight", "b.bias"} <= set(report.no_gradient) == lacks
+    assert report.no_gradient["b.bias"].startswith(why)
+    assert not [reason for reason in report.no_gradient.values() if " in a " in reason or " in c " in reason]
+
+
+@pytest.mark.skipif(bool(not_observed()), reason=str(not_observed()))
+def test_so_it_is_behind_layers_of_images():
+    def does(m, h):
+        return m.b(h).flatten(2).detach()
+
+    net = Cuts(does, lambda: nn.Conv2d(3, 3, 1))
+    report = lamina.inspect(net, torch.rand(1, 3, 4, 4), backward=True)
+    assert report.no_gradient["b.weight"] == "aten::detach" + OWN + ON
+
+
+@pytest.mark.skipif(bool(not_observed()), reason=str(not_observed()))
+@pytest.mark.parametrize("guarded", [True, False])
+def test_a_gradient_inside_the_forward_may_have_none_itself(guarded):
+    def does(m, x):
+        with torch.enable_grad():
+            x = x.detach().requires_grad_()
+            return m.a(x) * torch.autograd.grad(m.b(x).tanh().sum(), x, create_graph=not guarded)[0]
+
+    report = lamina.inspect(Two(does), torch.rand(3, 4), backward=True)
+    told = report.no_gradient.get("b.weight")
+    assert (told is None) == (not guarded)
+    assert not guarded or told.endswith(
+        "ran in a backward pass inside the forward, without create_graph=True"
+    )
+
+
+class Half(nn.Module):
+    def __init__(self, detached):
+        super().__init__()
+        self.p, self.q = nn.Linear(4, 4), nn.Linear(4, 4)
+        self.detached: bool = detached
+
+    def forward(self, x):
+        y = self.q(x)
+        if self.detached:
+            y = y.detach()
+        return self.p(x) + y
+
+
+@pytest.mark.skipif(bool(not_observed()), reason=str(not_observed()))
+@pytest.mark.parametrize("how", ["script", "trace"])
+def test_scripted_children_have_reasons_too(how):
+    def made(detached):
+        child = Half(detached)
+        return torch.jit.script(child) if how == "script" else torch.jit.trace(child, torch.rand(3, 4))
+
+    inside, after = Two(lambda m, x: m.a(x) + m.b(x)), Two(lambda m, x: m.a(x) + m.b(x).detach())
+    inside.b, after.b = made(detached=True), made(detached=False)
+    told = lamina.inspect(inside, torch.rand(3, 4), backward=True).no_gradient
+    assert told == dict.fromkeys(("b.q.weight", "b.q.bias"), "aten::detach in b passes no gradient on")
+    told = lamina.inspect(after, torch.rand(3, 4), backward=True).no_gradient
+    assert set(told) == {"b.p.weight", "b.p.bias", "b.q.weight", "b.q.bias"}
+    assert set(told.values()) == {"aten::detach" + OWN + ON}
+
+
 def test_what_torch_leaves_alone_inside_an_operator_is_its_own_affair():
     class Repeats(nn.Module):
         def forward(self, x):

@@ -8,23 +8,37 @@
 
 #include <stdio.h>
 
+/* What ends every gradient that goes from an output to a result: the first such operator after it. */
+typedef enum cut_way {
+    CUT_UNKNOWN,
+    CUT_BY_OP,   /* the operator passes none on */
+    CUT_AS_DATA, /* it reads the memory through a tensor that no operator made (Tensor.data) */
+    CUT_LEAVES   /* its own result leaves torch (Tensor.numpy) */
+} cut_way;
+typedef struct cut {
+    int32_t op;
+    cut_way way;
+} cut;
+
 typedef struct search {
     lam_graph *g;
     const lam_model *m;
     lmi_arena scratch;
-    bool traced;   /* searches as a tracer does: a number that the program read is a constant */
-    bool known;    /* every output of the model has a known source */
-    bool *live;    /* per unit: an output depends on it */
-    bool *passes;  /* per unit: its result receives a gradient */
-    int32_t *stop; /* per unit that is live and has no gradient: the operator after it that stops one, -1 */
-    bool *inside;  /* per operator: of a forward, also of a backward pass that runs in one */
-    bool derives;  /* there is such a pass: results that nothing reads may be differentiated */
-    bool tells;    /* an output required gradients; if no output shows this, none did */
-    uint8_t *read; /* per tensor: how it is read */
-    bool *handed;  /* per unit: it made a result of some call */
-    bool *taken;   /* per unit: an operator reads its result */
-    int32_t stranger; /* the last operator that reads elements of unseen origin, -1 */
-    bool *in_vain;    /* per call: its results reach no output */
+    bool traced;       /* searches as a tracer does: a number that the program read is a constant */
+    bool known;        /* every output of the model has a known source */
+    bool *live;        /* per unit: an output depends on it */
+    bool *passes;      /* per unit: its result receives a gradient */
+    cut *cut;          /* per operator that is live and has no gradient */
+    int32_t *function; /* per operator that has one: the torch.autograd.Function that it or the next one is
+                          in, -1 */
+    bool *inside;      /* per operator: of a forward, also of a backward pass that runs in one */
+    bool derives;      /* there is such a pass: results that nothing reads may be differentiated */
+    bool tells;        /* an output required gradients; if no output shows this, none did */
+    uint8_t *read;     /* per tensor: how it is read */
+    bool *handed;      /* per unit: it made a result of some call */
+    bool *taken;       /* per unit: an operator reads its result */
+    int32_t stranger;  /* the last operator that reads elements of unseen origin, -1 */
+    bool *in_vain;     /* per call: its results reach no output */
 } search;
 
 /* The node of a Function has the flag in any case. */
@@ -122,11 +136,38 @@ static bool passes_on(const search *s, int32_t op, int32_t in) {
     return wants_gradient(s, op) || (writes_to(sig, in) && !lmi_only_view(&s->m->ops[op]));
 }
 
-static void mark(search *s, lmi_source from, bool passes, int32_t stop) {
+static void mark(search *s, lmi_source from, bool passes, cut c) {
     if (from.by != LMI_BY_OP) return;
     s->live[from.index] = true;
     s->passes[from.index] = s->passes[from.index] || passes;
-    s->stop[from.index] = stop;
+    if (!passes && c.way != CUT_UNKNOWN) s->cut[from.index] = c;
+}
+
+static cut cut_by(int32_t op) { return (cut){op, CUT_BY_OP}; }
+static const cut no_cut = {-1, CUT_UNKNOWN};
+
+/* Why no gradient of an operator's result reaches what made its argument. Whole numbers have none, so the
+ * operator that made them is the reason. */
+static cut cut_of(const search *s, int32_t op, int32_t in, lmi_source from) {
+    if (passes_on(s, op, in)) return s->cut[op];
+    bool number = !is_float(s->m->ops[op].sig->in[in].dtype);
+    return cut_by(number && from.by == LMI_BY_OP ? from.index : op);
+}
+
+/* The torch.autograd.Function that an operator is in, -1: none. */
+static int32_t function_around(const lam_model *m, int32_t op) {
+    for (int32_t i = op; i >= 0; i = m->ops[i].parent)
+        if (m->ops[i].flags & LAM_OP_NODE && m->ops[i].phase == LAM_FORWARD &&
+            !strstr(m->ops[i].sig->name, "::"))
+            return i;
+    return -1;
+}
+
+/* Of a path of gradients: the Function that is nearest to a result on its way to the outputs. */
+static void lead_through(search *s, lmi_source from, int32_t op) {
+    if (from.by != LMI_BY_OP || s->function[from.index] >= 0) return;
+    int32_t own = function_around(s->m, from.index);
+    s->function[from.index] = own >= 0 ? own : s->function[op];
 }
 
 /* The parameter or buffer that an argument is; negative: it is none. Its memory may be made or written in the
@@ -155,6 +196,8 @@ static void lift(search *s, int32_t op) {
     if (up < 0 || s->g->flow.unit[up] >= 0) return;
     s->live[up] = s->live[up] || s->live[op];
     s->passes[up] = s->passes[up] || s->passes[op];
+    if (s->cut[up].way == CUT_UNKNOWN) s->cut[up] = s->cut[op];
+    if (s->function[up] < 0) s->function[up] = s->function[op];
 }
 
 /* Tensor.data returns another tensor on the same memory, without an operator. */
@@ -181,6 +224,20 @@ static void find_strangers(search *s) {
     }
 }
 
+static void follow_one(search *s, int32_t op, int32_t in) {
+    lmi_source from = lmi_flow_from(&s->g->flow, op, in), data = maybe_from(s, op, in);
+    bool passes = s->passes[op] && passes_on(s, op, in);
+    mark(s, from, passes, cut_of(s, op, in, from));
+    mark(s, data, false, (cut){op, CUT_AS_DATA});
+    if (passes) lead_through(s, from, op);
+    lmi_givers parts = lmi_flow_givers(&s->g->flow, op, in);
+    parts.own = true;
+    while (lmi_flow_next(&parts, &from)) {
+        mark(s, from, passes, cut_of(s, op, in, from));
+        if (passes) lead_through(s, from, op);
+    }
+}
+
 /* An operator comes after its arguments, so one pass backwards is enough. */
 static void follow(search *s) {
     for (int32_t i = s->m->n_ops - 1; i >= 0; i--) {
@@ -188,21 +245,15 @@ static void follow(search *s) {
         if (!s->inside[i]) continue;
         bool unit = is_unit(s, i), around = s->g->flow.unit[i] < 0;
         if (unit && !s->live[i] && matters(s, i)) {
+            bool reads = lmi_op_kind(sig->word) == LMI_K_read || tells_size(sig);
             s->live[i] = true;
-            s->stop[i] = -1;
+            s->cut[i] = (cut){i, reads ? CUT_BY_OP : CUT_LEAVES};
         }
         lift(s, i);
         for (int32_t k = 0; k < sig->n_in; k++) {
             if (!sig->in[k].is_tensor) continue;
-            bool on = passes_on(s, i, k), goes_on = (unit || around) && s->live[i] && !overwrites(sig, k);
-            lmi_source from = lmi_flow_from(&s->g->flow, i, k);
             note_read(s, i, k);
-            if (goes_on) mark(s, from, s->passes[i] && on, on ? s->stop[i] : i);
-            if (goes_on) mark(s, maybe_from(s, i, k), false, -1);
-            lmi_givers parts = lmi_flow_givers(&s->g->flow, i, k);
-            parts.own = true;
-            while (goes_on && lmi_flow_next(&parts, &from))
-                mark(s, from, s->passes[i] && on, on ? s->stop[i] : i);
+            if ((unit || around) && s->live[i] && !overwrites(sig, k)) follow_one(s, i, k);
         }
     }
 }
@@ -248,10 +299,11 @@ static void start(search *s) {
             lmi_source from = lmi_flow_result(&s->g->flow, i, k);
             if (from.by == LMI_BY_NOTHING) s->known = false;
             s->tells = s->tells || (from.by == LMI_BY_OP && says_gradient(s, from.index));
-            mark(s, from, is_float(ev->out[k].dtype), -1);
+            bool passes = is_float(ev->out[k].dtype);
+            mark(s, from, passes, cut_by(from.index));
             lmi_givers parts = lmi_flow_result_givers(&s->g->flow, i, k);
             parts.own = true;
-            while (lmi_flow_next(&parts, &from)) mark(s, from, is_float(ev->out[k].dtype), -1);
+            while (lmi_flow_next(&parts, &from)) mark(s, from, passes, cut_by(from.index));
         }
     }
 }
@@ -402,13 +454,70 @@ static const char *place_of_op(const search *s, int32_t op) {
     return *path ? path : "the model's own work";
 }
 
-/* The operator after the readers of a tensor that stops every gradient. */
-static int32_t stop_of(const search *s, int32_t tensor) {
+/* A number that the program reads is read by an operator inside the one that it calls. */
+static int32_t as_called(const search *s, int32_t op) {
+    const lam_op *ops = s->m->ops;
+    bool reads = lmi_op_kind(ops[op].sig->word) == LMI_K_read;
+    while (reads && ops[op].parent >= 0 && lmi_is_torchs(ops[ops[op].parent].sig->name)) op = ops[op].parent;
+    return op;
+}
+
+/* The outermost call around an operator whose inside may be only partly visible, -1: none. */
+static int32_t opaque_call(const search *s, int32_t op) {
+    int32_t found = -1;
+    for (int32_t c = s->m->ops[op].call; c >= 0; c = s->m->events[c].parent)
+        if (s->m->modules[s->m->events[c].module].flags & LAM_MODULE_OPAQUE) found = c;
+    return found;
+}
+
+/* Scripted code detaches what it differentiates itself. If its results have no gradient, the reason comes
+ * after it. */
+static cut after_scripted(const search *s, cut c) {
+    int32_t call = c.op >= 0 ? opaque_call(s, c.op) : -1;
+    for (int32_t k = 0; call >= 0 && k < s->m->events[call].n_out; k++) {
+        lmi_source from = lmi_flow_result(&s->g->flow, call, k);
+        if (from.by != LMI_BY_OP || s->passes[from.index]) return c;
+        cut later = s->cut[from.index];
+        if (later.way != CUT_UNKNOWN && opaque_call(s, later.op) != call) return later;
+    }
+    return c;
+}
+
+/* What ends every gradient of a tensor: an operator that reads it, or one after these. */
+static cut cut_of_tensor(const search *s, int32_t tensor) {
+    cut found = no_cut;
+    for (int32_t i = 0; i < s->m->n_ops && found.way == CUT_UNKNOWN; i++) {
+        const lam_op_sig *sig = s->m->ops[i].sig;
+        for (int32_t k = 0; is_unit(s, i) && s->live[i] && k < sig->n_in; k++)
+            if (sig->in[k].is_tensor && found.way == CUT_UNKNOWN && tensor_of(s, i, k) == tensor)
+                found = passes_on(s, i, k) ? s->cut[i] : cut_by(i);
+    }
+    return after_scripted(s, found);
+}
+
+/* The operator that reads a tensor as data, if none reads the tensor itself; -1. */
+static int32_t data_reader(const search *s, int32_t tensor) {
+    int32_t found = -1;
     for (int32_t i = 0; i < s->m->n_ops; i++) {
         const lam_op_sig *sig = s->m->ops[i].sig;
-        for (int32_t k = 0; is_unit(s, i) && s->live[i] && k < sig->n_in; k++) {
-            if (sig->in[k].is_tensor && tensor_of(s, i, k) == tensor)
-                return passes_on(s, i, k) ? s->stop[i] : i;
+        for (int32_t k = 0; s->inside[i] && k < sig->n_in; k++) {
+            const lmi_edge *edge = lmi_model_edge(s->m, i, k);
+            if (!edge || edge->owner != tensor) continue;
+            if (!edge->as_data && edge->made < 0) return -1;
+            if (edge->as_data && found < 0) found = i;
+        }
+    }
+    return found;
+}
+
+/* The torch.autograd.Function that every gradient of a tensor comes through, as far as is known; -1 none. */
+static int32_t function_of_tensor(const search *s, int32_t tensor) {
+    for (int32_t i = 0; i < s->m->n_ops; i++) {
+        const lam_op_sig *sig = s->m->ops[i].sig;
+        for (int32_t k = 0; is_unit(s, i) && s->passes[i] && k < sig->n_in; k++) {
+            if (!sig->in[k].is_tensor || tensor_of(s, i, k) != tensor || !passes_on(s, i, k)) continue;
+            int32_t own = function_around(s->m, i);
+            return own >= 0 ? own : s->function[i];
         }
     }
     return -1;
@@ -416,20 +525,51 @@ static int32_t stop_of(const search *s, int32_t tensor) {
 
 enum { STOPS_MAX = 1000 }; /* parameters whose operator is searched: each takes a pass */
 
+/* "aten::detach in layer1 passes no gradient on". */
+static void say_cut(const search *s, cut c, char *text, size_t size) {
+    static const char *const says[] = {
+        [CUT_BY_OP] = "passes no gradient on",
+        [CUT_AS_DATA] = "reads it as data (Tensor.data), which passes no gradient on",
+        [CUT_LEAVES] =
+            "gives what goes on without an operator (numpy, Tensor.data), and without its gradient"};
+    const char *what = says[c.way];
+    int32_t op = as_called(s, c.op);
+    if (c.way == CUT_LEAVES && s->g->behind[op].by == LMI_BY_OP) op = s->g->behind[op].index;
+    if (c.way == CUT_BY_OP && !wants_gradient(s, c.op)) {
+        bool back = s->m->ops[op].phase == LAM_BACKWARD;
+        while (back && s->m->ops[op].parent >= 0 && !(s->m->ops[op].flags & LAM_OP_NODE))
+            op = s->m->ops[op].parent;
+        what = back ? "ran in a backward pass inside the forward, without create_graph=True"
+                    : "ran without gradients (no_grad)";
+    }
+    snprintf(text, size, "%.80s in %.100s %s", s->m->ops[op].sig->name, place_of_op(s, op), what);
+}
+
 static void why_not(search *s, int32_t tensor, bool called, int32_t *looked, char *text, size_t size) {
-    int32_t stop = -1;
+    cut c = no_cut;
     uint8_t read = s->read[tensor];
     if (!(read & READ) || (!called && only_moved(s, tensor)))
         snprintf(text, size, called ? "no operator of the forward reads it" : LMI_OF_NEVER_CALLED);
     else if (!(read & READ_LIVE))
         snprintf(text, size, "what is computed from it reaches no output of the model");
-    else if ((*looked)++ < STOPS_MAX && (stop = stop_of(s, tensor)) >= 0)
-        snprintf(text, size,
-                 wants_gradient(s, stop) ? "%.80s in %.100s passes no gradient on"
-                                         : "%.80s in %.100s ran without gradients (no_grad)",
-                 s->m->ops[stop].sig->name, place_of_op(s, stop));
+    else if ((*looked)++ < STOPS_MAX && (c = cut_of_tensor(s, tensor)).way != CUT_UNKNOWN)
+        say_cut(s, c, text, size);
     else
         snprintf(text, size, "no gradient of an output of the model leads to it");
+}
+
+/* A backward pass was run, and by the graph it should have brought a gradient. */
+static void none_came(search *s, int32_t tensor, int32_t *looked, char *text, size_t size) {
+    bool look = (*looked)++ < STOPS_MAX;
+    int32_t f = look && s->known ? function_of_tensor(s, tensor) : -1,
+            data = look ? data_reader(s, tensor) : -1;
+    if (data >= 0)
+        say_cut(s, (cut){data, CUT_AS_DATA}, text, size);
+    else if (f < 0)
+        snprintf(text, size, "the backward pass brought it none");
+    else
+        snprintf(text, size, "the backward pass brought it none: %.80s in %.100s gave none",
+                 s->m->ops[f].sig->name, place_of_op(s, f));
 }
 
 typedef struct owners {
@@ -470,10 +610,11 @@ static lam_status no_gradient(search *s, lam_error *e) {
         if (m->tensors[t].requires_grad) {
             /* What a tensor wraps may have been read in its place. */
             bool unseen = m->tensors[t].wraps && !(s->read[t] & READ_WITHIN);
-            bool told = s->known && any && !all[t].opaque && !unseen && !(s->read[t] & READ_PASSES);
+            bool hidden = all[t].opaque && !(m->tensors[t].gradient < 0 && s->read[t] & READ_LIVE);
+            bool told = s->known && any && !hidden && !unseen && !(s->read[t] & READ_PASSES);
             if (!told && m->tensors[t].gradient == 0) continue;
             if (told) why_not(s, t, all[t].called, &looked, text, sizeof text);
-            if (!told) snprintf(text, sizeof text, "the backward pass brought it none");
+            if (!told) none_came(s, t, &looked, text, sizeof text);
         }
         LAM_TRY(find(s, &s->g->no_gradient, s->g->tensor_name[t], text, e));
     }
@@ -486,11 +627,13 @@ static lam_status prepare(search *s, lam_error *e) {
     const lam_model *m = s->m;
     s->live = lmi_alloc(&s->scratch, (uint64_t)m->n_ops, sizeof *s->live);
     s->passes = lmi_alloc(&s->scratch, (uint64_t)m->n_ops, sizeof *s->passes);
-    s->stop = lmi_alloc(&s->scratch, (uint64_t)m->n_ops, sizeof *s->stop);
+    s->cut = lmi_alloc(&s->scratch, (uint64_t)m->n_ops, sizeof *s->cut);
+    s->function = lmi_alloc_none(&s->scratch, m->n_ops);
     s->read = lmi_alloc(&s->scratch, (uint64_t)m->n_tensors, sizeof *s->read);
     s->handed = lmi_alloc(&s->scratch, (uint64_t)m->n_ops, sizeof *s->handed);
     s->in_vain = lmi_alloc(&s->scratch, (uint64_t)m->n_events, sizeof *s->in_vain);
-    if (!s->live || !s->passes || !s->stop || !s->read || !s->handed || !s->in_vain) return lmi_nomem(e);
+    if (!s->live || !s->passes || !s->cut || !s->function || !s->read || !s->handed || !s->in_vain)
+        return lmi_nomem(e);
     s->inside = lmi_alloc(&s->scratch, (uint64_t)m->n_ops, sizeof *s->inside);
     if (!s->inside || !find_inside(s)) return lmi_nomem(e);
     s->taken = lmi_alloc(&s->scratch, (uint64_t)m->n_ops, sizeof *s->taken);

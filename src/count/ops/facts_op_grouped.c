@@ -66,6 +66,6 @@ void lmi_op_grouped(const lam_model *m, const lam_op *op, lmi_kind k, const lmi_
     const parts most = parts_of(x, z, out, all, -1), p = parts_of(x, z, out, rows, used);
     lmi_fact_set(f, LMI_FACT_red, lmi_axis(x, -1));
     lmi_fact_set(f, LMI_FACT_most, most.products);
-    lmi_fact_set(f, LMI_FACT_products, p.products);
+    lmi_fact_set(f, LMI_FACT_dealt, p.products);
     set_moved(op, s, &p, f);
 }
