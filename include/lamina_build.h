@@ -352,6 +352,7 @@ typedef struct lam_bad {
      * itself. 0: unknown. */
     int32_t origin;
     bool gone; /* OP and NODE: operators used all its results and returned finite values */
+    bool doubt; /* OP and a call's values: an argument could not be checked, and none was found to be bad */
     const char *name; /* copied, as all texts; NULL: none */
     const char *inside; /* NODE that was not `fed`: the operator in it that returned the value */
     const char *text;

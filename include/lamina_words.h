@@ -93,7 +93,7 @@ typedef struct lam_values {
 } lam_values;
 typedef struct lam_nonfinite {
     int64_t nan, inf; /* inf: of either sign */
-    int64_t negative; /* -Inf alone */
+    int64_t negative; /* -Inf alone; 0 for complex numbers */
     int64_t first;    /* index of the first non-finite element, in row-major order; -1: none */
 } lam_nonfinite;
 /* Counts NaN and Inf (of either sign) in a strided array of any type of torch, fp8 and complex included; each

@@ -270,5 +270,6 @@ lam_status lam_values_scan(const lam_values *v, lam_nonfinite *out, lam_error *e
     counter c = {f, search_for(f->bytes), l.times, out};
     lmi_each_run(&l, f, v->data, count_run, &c);
     if (out->nan || out->inf) out->first = first_of(v, f);
+    if (f->parts > 1) out->negative = 0; /* a complex number is never a mask */
     return LAM_OK;
 }

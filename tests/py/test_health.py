@@ -339,10 +339,128 @@ def test_what_changes_in_place_is_looked_at_again():
 
 
 def test_what_can_not_be_looked_at_is_unknown():
-    model = nn.Sequential(nn.Identity(), Do(lambda x: x.to_sparse()), Do(lambda x: x.to_dense()))
+    model = nn.Sequential(nn.Identity(), Do(lambda x: x.to_mkldnn()), Do(lambda x: x.to_dense()))
     health = lamina.inspect(model, torch.eye(3), health=True).health
     assert health.unseen >= 2
     assert [call.forward for call in health.calls] == ["fine", "fine", "unknown", "fine"]
+
+
+OLDER = "; it may be older: an input there could not be checked"
+
+
+@pytest.mark.parametrize("ops", [False, pytest.param(True, marks=observed)])
+def test_values_after_what_can_not_be_looked_at_may_be_older(ops):
+    layers = [Do(lambda x: x.to_mkldnn()), Do(lambda x: x * INF), Do(lambda x: x.to_dense())]
+    model = nn.Sequential(*layers)
+    with lamina.capture(model, health=True, ops=ops) as cap:
+        model(torch.rand(3, 3) + 1)
+    health = cap.report().health
+    assert health.first.path == "2" and health.sentence.endswith(OLDER)
+
+
+@observed
+def test_values_are_followed_through_what_can_not_be_looked_at():
+    layers = [Do(lambda x: (x * INF).to_mkldnn()), Do(lambda x: x.relu()), Do(lambda x: x.to_dense())]
+    health = lamina.inspect(nn.Sequential(*layers), torch.rand(3, 3) + 1, health=True).health
+    assert (health.first.path, health.first.op) == ("0", "aten::mul") and OLDER not in health.sentence
+
+
+def dense_of(x):
+    return x.to_dense() if x.layout != torch.strided else x
+
+
+WITH_A_NAN = torch.eye(4).masked_fill(torch.eye(4).roll(1, 0) > 0, NAN)
+STORED = {
+    "coordinates": (lambda x: (x / 0).to_sparse(), "aten::div"),
+    "rows": (lambda x: (x / 0).to_sparse_csr() @ x, "aten::div"),
+    "columns": (lambda x: (x / 0).to_sparse_csc(), "aten::div"),
+    "blocks": (lambda x: (x / 0).to_sparse_bsr((2, 2)), "aten::div"),
+    "from values": (
+        lambda x: torch.sparse.mm(torch.sparse_coo_tensor([[0, 1], [2, 3]], x[0, :2] / 0, (4, 4)), x),
+        "aten::div",
+    ),
+    "made sparse": (lambda x: x.to_sparse() / 0, "aten::div"),
+    "of compressed rows": (lambda x: x.to_sparse_csr() * INF, "aten::mul"),
+    "in place": (lambda x: x.to_sparse().mul_(INF), "aten::mul"),
+    "log1p": (lambda x: (x * 0 - 2).to_sparse().log1p(), "aten::log1p"),
+    "sum": (lambda x: torch.sparse.sum((x / 0).to_sparse(), 1), "aten::div"),
+    "softmax": (lambda x: torch.sparse.softmax((x / 0).to_sparse(), 1), "aten::div"),
+    "mask": (lambda x: (x / 0).sparse_mask(torch.ones(4, 4).to_sparse()), "aten::div"),
+    "added": (lambda x: (x / 0).to_sparse() + x.to_sparse(), "aten::div"),
+    "transposed": (lambda x: torch.sparse.mm((x / 0).to_sparse().t(), x), "aten::div"),
+    "sampled": (
+        lambda x: torch.sparse.sampled_addmm(torch.ones(4, 4).to_sparse_csr(), x / 0, x),
+        "aten::div",
+    ),
+    "read sparse": (lambda x: torch.sparse.mm(x.to_sparse(), x).neg().log(), "aten::log"),
+    "nested": (lambda x: torch.nested.as_nested_tensor([x / 0, x[:2]]).to_padded_tensor(0.0), "aten::div"),
+    "in nested": (
+        lambda x: (torch.nested.as_nested_tensor([x, x[:2]]) * INF).to_padded_tensor(0.0),
+        "aten::mul",
+    ),
+    "jagged": (
+        lambda x: torch.nested.nested_tensor([x, x[:2]], layout=torch.jagged).mul(INF).to_padded_tensor(0.0),
+        "aten::mul",
+    ),
+    "complex": (lambda x: (torch.complex(x, x) / 0).abs(), "aten::div"),
+    "complex, by a kernel": (lambda x: (torch.complex(x, x) * 2.2e38).abs() + 1, "aten::abs"),
+    "complex -Inf": (lambda x: (torch.complex(x, x) * 0).log().abs(), "aten::log"),
+}
+
+
+@observed
+@pytest.mark.parametrize("name", STORED)
+@pytest.mark.filterwarnings("ignore")  # torch calls some of these a beta or a prototype
+def test_values_that_are_stored_otherwise(name):
+    work, op = STORED[name]
+    model = nn.Sequential(nn.Identity(), Do(work), Do(dense_of))
+    health = lamina.inspect(model, torch.rand(4, 4) + 0.5, health=True).health
+    assert (health.first.path, health.first.op) == ("1", op), health.sentence
+    assert OLDER not in health.sentence
+
+
+@observed
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("form", ["coo", "csr", "nested"])
+def test_values_stored_otherwise_that_come_in(form):
+    x = {
+        "coo": WITH_A_NAN.to_sparse,
+        "csr": WITH_A_NAN.to_sparse_csr,
+        "nested": lambda: torch.nested.nested_tensor([WITH_A_NAN, torch.eye(4)]),
+    }[form]()
+    layer = Do(lambda a: a.to_padded_tensor(0.0) if a.is_nested else a @ torch.eye(4))
+    health = lamina.inspect(layer, x, health=True).health
+    assert health.first.input and health.sentence.startswith("NaN came in with an input of the model (Do)")
+
+
+@observed
+@pytest.mark.filterwarnings("ignore")
+def test_a_sparse_parameter_has_it():
+    class Sparse(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.w = nn.Parameter(WITH_A_NAN.to_sparse())
+
+        def forward(self, x):
+            return torch.sparse.mm(self.w, x)
+
+    health = lamina.inspect(Sparse(), torch.rand(4, 2), health=True).health
+    assert health.first.owned == "w" and "4 of 16 elements" in health.sentence
+
+
+@observed
+def test_parts_of_complex_numbers_are_counted():
+    health = lamina.inspect(Do(lambda x: torch.complex(x, x) / 0), torch.rand(2, 2) + 1, health=True).health
+    assert "8 of 8 real and imaginary parts, first at [0, 0]" in health.sentence
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_wrapped_sparse_tensors_are_not_read_beyond_their_end():
+    def gradient(x):
+        return torch.func.grad(lambda v: torch.sparse.mm(torch.eye(4).to_sparse(), v).log().sum())(x)
+
+    health = lamina.inspect(Do(gradient), torch.zeros(4, 4), health=True).health
+    assert health.first.value == "-Inf"
 
 
 class Stands(torch.Tensor):

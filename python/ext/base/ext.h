@@ -127,7 +127,9 @@ typedef struct lmx_shim {
         int32_t layout;
         /* Each makes a tensor of a sparse one, its values last. C++: `out` is where the handle is written. */
         void *(*parts[LMX_PARTS])(void *out, const void *tensor);
+        const void *table; /* the C++ class that has them; NULL: not exported */
     } forms[LMX_FORMS];
+    struct lmx_form nested; /* its only part has the values of all tensors in it, one after the other */
     void *(*room)(size_t bytes); /* memory for a handle, for `release`; NULL: stored elements are unknown */
     int32_t (*storage)(void *tensor, int64_t *out); /* bytes of its memory; may be NULL */
     /* As `data`, for reading: no warning for a fake tensor. May be NULL. */

@@ -112,6 +112,8 @@ static uint8_t phase_of(const lmx_capture *c, int32_t call) {
     return ((const lmx_call *)c->calls.data)[call].flags & LAM_CALL_AGAIN ? LAM_RECOMPUTE : LAM_FORWARD;
 }
 
+enum { FED = 1, UNREAD = 2 }; /* an argument of the call was bad; could not be checked */
+
 static uint8_t *fed_at(lmx_checkup *h, int32_t call) {
     while (h->fed.n <= (size_t)call) {
         uint8_t *to = lmx_vec_push(&h->fed, 1, 1);
@@ -128,6 +130,8 @@ static bool look_at_owned(void *self, PyObject *key, PyObject *tensor) {
     lmx_kind kind = lmx_kind_of(v->h->capture->st, tensor);
     if (tensor == Py_None || v->bad || kind != LMX_PLAIN) return true;
     if (!lmx_look_into(&v->h->looker, tensor, kind, &look, &seen)) return false;
+    uint8_t *fed = seen == LMX_NOT_TO_READ ? fed_at(v->h, v->call) : NULL;
+    if (fed) *fed |= UNREAD;
     bool buffer = v->index > 0;
     if (seen != LMX_SEEN || !lmx_look_bad(&look) || (buffer && lmx_look_masks(&look))) return true;
     v->bad = true;
@@ -181,13 +185,15 @@ static bool note_bad(visit *v, PyObject *tensor, const lmx_look *look) {
     if (is_given_mask(v, look)) clear_origin(v->h, look);
     uint8_t *fed = fed_at(v->h, v->call);
     bool worse = !lmx_look_masks(look);
-    if (v->side == LAM_BAD_INPUT && fed && worse) *fed = 1;
-    if (v->side != LAM_BAD_INPUT && !v->bad && worse && fed && !*fed && !look_at_module(v)) return false;
+    if (v->side == LAM_BAD_INPUT && fed && worse) *fed |= FED;
+    const bool passes = fed && *fed & FED;
+    if (v->side != LAM_BAD_INPUT && !v->bad && worse && fed && !passes && !look_at_module(v)) return false;
     v->bad = v->bad || worse;
     lmx_bad_record r = lmx_health_record(v->side, v->phase, v->call, v->index);
     r.bad.origin = origin_of(v->h, look);
+    r.bad.doubt = v->side != LAM_BAD_INPUT && fed && *fed == UNREAD;
     lmx_health_keep(v->h, &r, look, NULL);
-    if (worse && may_be_new(v, fed && *fed)) v->h->broke.seen = true;
+    if (worse && may_be_new(v, passes)) v->h->broke.seen = true;
     return true;
 }
 
@@ -243,6 +249,8 @@ static bool entered(lmx_listener *l, lmx_capture *c, int32_t call, const lmx_giv
     lmx_finder f = finder_of(c, &v);
     lmx_health_call_begins(h);
     bool ok = find_given(&f, given);
+    uint8_t *fed = v.unseen ? fed_at(h, call) : NULL;
+    if (fed) *fed |= UNREAD;
     if (ok) lmx_first_failure_tell(&h->broke, NULL);
     return ok;
 }

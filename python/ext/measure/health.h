@@ -43,7 +43,7 @@ typedef struct lmx_checkup {
     lmi_vec stats;       /* of entries of calls' results */
     lmx_gradients came;
     lmx_first_failure broke;
-    lmi_vec fed;                     /* uint8_t per call: an argument was bad */
+    lmi_vec fed;                     /* uint8_t per call: its arguments */
     lmi_vec entries;                 /* lmx_entry: arguments of open calls */
     uint8_t *marks;                  /* per module: ALLOWED, ASKED */
     PyObject *allowed, *asked, *ask; /* lists of modules; the function to call for `asked`; or NULL */

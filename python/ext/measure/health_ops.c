@@ -23,6 +23,8 @@ typedef struct opened {
     bool cancels;   /* several arguments had that */
     bool number;    /* a constant of the program was an argument, and it is bad */
     bool minus_inf; /* -Inf is among its arguments as a number */
+    bool unread;    /* an argument could not be checked */
+    bool handed;    /* the kernel of the operator around it made its bad argument, of fine ones */
     int32_t index;
     int32_t from, from_mask; /* the origins of its bad arguments, and of the masks among them; 0: unknown */
     int32_t pass;            /* of a node */
@@ -91,11 +93,14 @@ static int32_t each_value(lmx_checkup *h, const lmx_layout *l, lmx_values values
 }
 
 /* An undefined tensor has no type that could be read. */
-static bool look_at_value(lmx_checkup *h, const char *value, lmx_look *look) {
-    lmx_seen seen = lmx_look_at(&h->looker, value, false, look);
-    if (seen == LMX_SEEN) lmx_health_count(h, look, seen);
-    return seen == LMX_SEEN && lmx_look_bad(look);
+static bool look_at_value(lmx_checkup *h, const char *value, lmx_look *look, lmx_seen *seen) {
+    *seen = lmx_look_at(&h->looker, value, false, look);
+    if (*seen == LMX_SEEN) lmx_health_count(h, look, *seen);
+    return *seen == LMX_SEEN && lmx_look_bad(look);
 }
+
+/* What stands for the storage of a tensor whose values can't be read: its C++ object. */
+static uint64_t unread_at(const char *value) { return lmx_word_at(value, 0) | 1; }
 
 /* == origins of values ================================================================================= */
 
@@ -137,11 +142,25 @@ static bool is_written_number(lmx_checkup *h, const lmx_look *look) {
     return look->ndim == 0 && !trail_at(h, look->storage, false, &trail);
 }
 
+/* An argument that can't be read is taken to be bad if an operator made it of bad values. */
+static bool trace_unread(lmx_checkup *h, opened *o, const char *value) {
+    lmx_storage trail;
+    const bool found = trail_at(h, unread_at(value), false, &trail) && trail.origin;
+    if (found) comes_from(&o->from, trail.origin);
+    if (found) take(o, unread_at(value));
+    o->fed = o->fed || found;
+    o->unread = o->unread || !found;
+    return found;
+}
+
 static bool look_at_fed(lmx_checkup *h, void *self, const char *value, int32_t index) {
     opened *o = self;
     lmx_look look;
+    lmx_seen seen;
     lmx_storage trail;
-    if (!look_at_value(h, value, &look)) return false;
+    const bool bad = look_at_value(h, value, &look, &seen);
+    if (seen == LMX_NOT_TO_READ) return trace_unread(h, o, value);
+    if (!bad) return false;
     const bool mask = lmx_look_masks(&look);
     if (!mask && is_written_number(h, &look)) {
         o->number = true;
@@ -346,6 +365,9 @@ void lmx_health_op_began(lmx_listener *l, const lmx_op_run *op) {
     }
     o->minus_inf = given_as_number(op);
     each_value(h, op->layout, in, look_at_fed, o, 0, true);
+    if (!o->fed || o->from || !around || around->is_node) return;
+    o->from = around->from;
+    o->handed = !around->fed && !around->masked;
 }
 
 typedef struct results {
@@ -376,7 +398,8 @@ static bool is_its_own(const opened *o, const lmx_op_run *op, const lmx_look *lo
     for (int32_t i = 0; i < look->ndim; i++)
         if (mask->sizes[i] != look->sizes[i]) return false;
     const lam_nonfinite *f = &look->found;
-    return f->first < mask->found.first || f->nan + f->inf - f->negative > mask->found.negative;
+    if (f->first >= 0 && f->first < mask->found.first) return true;
+    return f->nan + f->inf - f->negative > mask->found.negative;
 }
 
 /* Makes a record of the operator if it made the bad values: no argument was bad, or only an intended
@@ -398,6 +421,7 @@ static void came_of(lmx_checkup *h, results *r, const lmx_look *look, int32_t in
     if (mask && fed && !r->origin) return;
     lmx_bad_record bad = lmx_health_record(LAM_BAD_OP, r->op->where.phase, r->op->where.call, index);
     bad.bad.fed = fed;
+    bad.bad.doubt = !fed && o->unread;
     bad.bad.origin = fed ? r->origin : LMX_ITSELF;
     lmx_health_name(bad.name, r->op->name);
     const int32_t id = lmx_health_keep(h, &bad, look, NULL);
@@ -448,7 +472,7 @@ static bool is_told(lmx_checkup *h, const opened *o, uint64_t storage) {
 static void gave_bad(lmx_checkup *h, results *r, const lmx_look *look, int32_t index) {
     const bool back = r->op->where.phase == LAM_BACKWARD, first = !r->o->gave;
     r->o->gave = true;
-    if (is_told(h, r->o, look->storage)) return;
+    if (r->o->handed || is_told(h, r->o, look->storage)) return;
     if (first && back) came_of_node(h, r, look, index);
     if (first && !back) came_of(h, r, look, index);
     if (back && !r->origin) return;
@@ -469,10 +493,24 @@ static void gave_fine(lmx_checkup *h, results *r, const lmx_look *look) {
     pthread_mutex_unlock(&h->lock);
 }
 
+/* A result that can't be read: of bad values it is taken to be bad. */
+static void gave_unread(lmx_checkup *h, results *r, const char *value) {
+    if (r->op->where.phase == LAM_BACKWARD) return;
+    if (r->o->fed && r->o->from) {
+        put_trail(h, unread_at(value), (lmx_storage){.origin = r->o->from});
+    } else if (h->trails.n) {
+        pthread_mutex_lock(&h->lock);
+        lmx_storage_drop(&h->trails, unread_at(value));
+        pthread_mutex_unlock(&h->lock);
+    }
+}
+
 static bool look_at_given(lmx_checkup *h, void *self, const char *value, int32_t index) {
     results *r = self;
     lmx_look look;
-    bool bad = look_at_value(h, value, &look);
+    lmx_seen seen;
+    bool bad = look_at_value(h, value, &look, &seen);
+    if (seen == LMX_NOT_TO_READ) gave_unread(h, r, value);
     if (r->unwritten) {
         if (look.data) mine.unwritten[mine.next_unwritten++ % UNWRITTEN] = look.data;
         gave_fine(h, r, &look);

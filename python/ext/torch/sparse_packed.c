@@ -104,14 +104,24 @@ enum { RETURNS = 1 };
 enum { RETURNS = 0 };
 #endif
 
+/* Objects of a class point past the two words with which its table of functions begins. */
+static void find_class(void *library, const char *name, const void **table) {
+    const char *at;
+    *table = lmx_symbol(library, name, &at) ? at + 2 * sizeof(void *) : NULL;
+}
+
 void lmx_sparse_load(lmx_shim *s, void *library) {
     bool all = RETURNS;
     for (int i = 0; i < LMX_FORMS; i++) {
         int32_t (*number)(void);
         s->forms[i].layout = lmx_symbol(library, layouts[i].number, &number) ? number() : -1;
+        find_class(library, i ? "_ZTVN2at19SparseCsrTensorImplE" : "_ZTVN2at16SparseTensorImplE",
+                   &s->forms[i].table);
         for (int k = 0; k < LMX_PARTS && layouts[i].functions[k]; k++)
             all = lmx_symbol(library, layouts[i].functions[k], &s->forms[i].parts[k]) && all;
     }
+    lmx_symbol(library, "_ZN2at6native13values_nestedERKNS_6TensorE", &s->nested.parts[0]);
+    find_class(library, "_ZTVN2at6native16NestedTensorImplE", &s->nested.table);
     lmx_symbol(library, "aoti_torch_get_layout", &s->layout);
     lmx_symbol(library, "aoti_torch_delete_tensor_object", &s->release);
     /* `release` frees with the process's operator delete, which the program or a preloaded library may
@@ -120,12 +130,28 @@ void lmx_sparse_load(lmx_shim *s, void *library) {
     if (!all || !s->release || !made) s->room = NULL;
 }
 
+static const void *class_of(const void *handle) {
+    const void *object = (const void *)(uintptr_t)lmx_word_at(handle, 0);
+    return (const void *)(uintptr_t)lmx_word_at(object, 0);
+}
+
+/* torch.func's wrappers of a sparse tensor have its layout, but are of another class: as one of its own they
+ * would be read beyond their end. */
+static bool has_parts(const lmx_shim *s, const struct lmx_form *form, const void *handle) {
+    return s->room && (!form->table || class_of(handle) == form->table);
+}
+
+static void *new_part(const lmx_shim *s, const struct lmx_form *form, int i, const void *tensor) {
+    void *part = s->room(sizeof(void *));
+    form->parts[i](part, tensor);
+    return part;
+}
+
 static void part_of(const lmx_shim *s, const struct lmx_form *form, int i, const void *tensor,
                     lmx_sparse *out) {
-    void *part = s->room(sizeof(void *));
+    void *part = new_part(s, form, i, tensor);
     int64_t dims = -1, *sizes, n = 1;
     int32_t dtype = -1;
-    form->parts[i](part, tensor);
     if (s->dim(part, &dims) || s->sizes(part, &sizes) || s->dtype(part, &dtype)) dims = -1;
     for (int64_t k = 0; k < dims; k++)
         if (__builtin_mul_overflow(n, sizes[k], &n)) dims = -1;
@@ -155,10 +181,22 @@ static int form_of(const lmx_layout *l, const lmx_shim *s, const void *handle) {
 bool lmx_sparse_of(const lmx_layout *l, const lmx_shim *s, const void *handle, lmx_sparse *out) {
     int i = form_of(l, s, handle);
     if (i == LMX_FORMS) return false;
-    *out = s->room && i < LMX_FORMS ? (lmx_sparse){0} : untold;
+    *out = i < LMX_FORMS && has_parts(s, &s->forms[i], handle) ? (lmx_sparse){0} : untold;
     for (int k = 0; k < LMX_PARTS && out->bytes >= 0 && s->forms[i].parts[k]; k++)
         part_of(s, &s->forms[i], k, handle, out);
     return true;
+}
+
+void *lmx_stored_values(const lmx_layout *l, const lmx_shim *s, const void *handle) {
+    const struct lmx_form *form = &s->nested;
+    int k = 0;
+    if (lmx_has_sizes(l, handle)) {
+        const int i = lmx_has_memory(l, handle) ? LMX_FORMS : form_of(l, s, handle);
+        if (i >= LMX_FORMS) return NULL;
+        form = &s->forms[i];
+        while (k + 1 < LMX_PARTS && form->parts[k + 1]) k++;
+    }
+    return form->table && form->parts[k] && has_parts(s, form, handle) ? new_part(s, form, k, handle) : NULL;
 }
 
 /* -- packed -------------------------------------------------------------------------------------------- */

@@ -85,6 +85,9 @@ bool lmx_sparse_read(PyObject *tensor, lmx_sparse *out, bool *sparse);
 bool lmx_sparse_of(const lmx_layout *l, const lmx_shim *s, const void *handle, lmx_sparse *out);
 /* The tensors of a sparse Python tensor, a new list; NULL, maybe with an exception: it is dense. */
 PyObject *lmx_sparse_parts(PyObject *tensor);
+/* A new handle of the tensor that has the values of a sparse or nested one, for `release`; NULL: it is
+ * neither, or they can't be read. */
+void *lmx_stored_values(const lmx_layout *l, const lmx_shim *s, const void *handle);
 /* Finds the functions of libtorch_cpu for this, if they are exported. */
 void lmx_sparse_load(lmx_shim *s, void *library);
 /* The unpacked tensors of packed weights, a new list; NULL without an exception if the value is something

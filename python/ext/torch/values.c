@@ -145,12 +145,41 @@ static void clear(lmx_look *out) {
     out->stats = (lam_stats){0};
 }
 
+/* The storage of the values of a sparse or nested tensor. */
+static uint64_t stored_at(const lmx_looker *k, const void *handle, int32_t dtype) {
+    const lmx_layout *l = lmx_layout_of(k->st);
+    void *values = lmx_stored_values(l, k->shim, handle);
+    where at;
+    const uint64_t begin = values && find_values(l, k->shim, k->gpu, values, dtype, &at) ? begin_of(&at) : 0;
+    if (values) k->shim->release(values);
+    return begin;
+}
+
 uint64_t lmx_look_storage(const lmx_looker *k, const void *handle) {
     void *h = (void *)(uintptr_t)handle;
     int32_t dtype;
     where at;
     if (lmx_is_undefined(k->shim, h) || k->shim->dtype(h, &dtype) || !lam_dtype_is_float(dtype)) return 0;
-    return find_values(lmx_layout_of(k->st), k->shim, k->gpu, h, dtype, &at) ? begin_of(&at) : 0;
+    if (!find_values(lmx_layout_of(k->st), k->shim, k->gpu, h, dtype, &at)) return stored_at(k, h, dtype);
+    return begin_of(&at);
+}
+
+/* Reads those values. Their indices are not the tensor's. */
+static lmx_seen look_at_stored(const lmx_looker *k, const void *handle, int32_t dtype, bool gil,
+                               lmx_look *out) {
+    const lmx_layout *l = lmx_layout_of(k->st);
+    void *values = lmx_stored_values(l, k->shim, handle);
+    lmx_seen seen = LMX_NOT_TO_READ;
+    where at;
+    if (!values) return seen;
+    if (find_values(l, k->shim, k->gpu, values, dtype, &at)) {
+        seen = read_checked(k, &at, gil, out);
+        if (seen == LMX_SEEN) out->storage = begin_of(&at);
+        out->whole = out->bytes == at.storage;
+        out->found.first = -1;
+    }
+    k->shim->release(values);
+    return seen;
 }
 
 lmx_seen lmx_look_at(const lmx_looker *k, const void *handle, bool gil, lmx_look *out) {
@@ -165,7 +194,7 @@ lmx_seen lmx_look_at(const lmx_looker *k, const void *handle, bool gil, lmx_look
     if (!lam_dtype_is_float(dtype)) return LMX_NEVER_BAD;
     bool found = find_values(lmx_layout_of(k->st), s, k->gpu, h, dtype, &at);
     if (at.v.sizes) keep_shape(out, dtype, at.v.ndim, at.v.sizes);
-    if (!found) return LMX_NOT_TO_READ;
+    if (!found) return look_at_stored(k, h, dtype, gil, out);
     lmx_seen seen = read_checked(k, &at, gil, out);
     if (seen == LMX_SEEN) out->storage = begin_of(&at);
     out->whole = out->bytes == at.storage;

@@ -4,6 +4,8 @@
  * elements, first at [0, 3, 1, 1]; 14 later layers pass it on". */
 #include "analyse/run/health.h"
 
+#include "model/values.h"
+
 #include <math.h>
 
 static const lam_module *module_of(const lam_model *m, int32_t call) {
@@ -35,13 +37,17 @@ static void put_first(lmi_buf *b, const lam_bad *bad) {
 
 static void put_amount(lmi_buf *b, const lam_model *m, const lam_bad *bad, const char *of) {
     const lam_nonfinite *f = &bad->found;
-    int64_t n = lmi_numel((lam_shape){bad->ndim, bad->sizes});
+    const int64_t elements = lmi_numel((lam_shape){bad->ndim, bad->sizes});
+    const lmi_form *form = lmi_form_of(bad->dtype);
+    const int32_t parts = form ? form->parts : 1;
+    const int64_t n = elements > INT64_MAX / 2 ? -1 : elements * parts;
     lmi_put(b, ": ");
     if (f->nan && f->inf)
         lmi_putf(b, "%lld NaN and %lld Inf", (long long)f->nan, (long long)f->inf);
     else
         lmi_putf(b, "%lld", (long long)f->nan + (long long)f->inf);
-    if (n >= 0) lmi_putf(b, " of %lld elements%s", (long long)n, of);
+    if (n >= 0)
+        lmi_putf(b, " of %lld %s%s", (long long)n, parts > 1 ? "real and imaginary parts" : "elements", of);
     const lam_event *ev = bad->side == LAM_BAD_OUTPUT ? &m->events[bad->call] : NULL;
     if (ev && ev->n_out > 1) lmi_putf(b, " of result number %d", (int)bad->index);
     put_first(b, bad);
@@ -123,6 +129,7 @@ static void put_finding(lmi_buf *b, const lam_model *m, const lam_finding *f, bo
     if (f->passed)
         lmi_putf(b, "; %d later layer%s", (int)f->passed, f->passed == 1 ? " passes it on" : "s pass it on");
     if (f->times > 1) lmi_putf(b, "; %d times", (int)f->times);
+    if (bad->doubt) lmi_put(b, "; it may be older: an input there could not be checked");
     if (f->explained) lmi_put(b, "; what was found before may be the cause");
 }
 

@@ -17,7 +17,8 @@ typedef struct met {
     int32_t from;
     const char *inside;
     int32_t index, origin;
-    bool gone;
+    bool gone, doubt;
+    int32_t dtype;
 } met;
 
 static const int64_t sizes[] = {2, 3};
@@ -69,12 +70,13 @@ static lam_status build(const met *all, int n, bool softmax, bool gradients, lam
             .gave = all[i].gave,
             .origin = all[i].origin,
             .gone = all[i].gone,
+            .doubt = all[i].doubt,
             .from = back && all[i].fed ? all[i].from : -1,
             .name = all[i].name,
             .inside = all[i].inside,
             .text = all[i].side == LAM_BAD_CHECK ? "too large" : NULL,
             .found = {.nan = all[i].nan, .inf = all[i].inf, .negative = all[i].negative, .first = 4},
-            .dtype = 6,
+            .dtype = all[i].dtype ? all[i].dtype : 6,
             .ndim = 2,
             .sizes = sizes,
         };
@@ -308,6 +310,18 @@ static void operators(void **state) {
     drop(&r);
     r = LOOK({.side = LAM_BAD_OP, .call = -1, .calls = 6, .nan = 1, .name = "aten::log"});
     says(&r, "NaN first outside of every layer by aten::log: 1 of 6 elements, first at [1, 1]");
+    drop(&r);
+}
+
+static void doubts(void **state) {
+    (void)state;
+    enum { COMPLEX64 = 9 };
+    run r = LOOK({.side = LAM_BAD_OUTPUT, .call = A, .calls = 2, .nan = 1, .doubt = true});
+    says(&r, "NaN first in a (Layer), forward call 1: 1 of 6 elements, first at [1, 1]; it may be older: an "
+             "input there could not be checked");
+    drop(&r);
+    r = LOOK({.side = LAM_BAD_OUTPUT, .call = A, .calls = 2, .nan = 1, .dtype = COMPLEX64});
+    says(&r, "NaN first in a (Layer), forward call 1: 1 of 12 real and imaginary parts, first at [1, 1]");
     drop(&r);
 }
 
@@ -582,6 +596,7 @@ int main(void) {
         cmocka_unit_test(operators), cmocka_unit_test(origins),       cmocka_unit_test(origins_of_gradients),
         cmocka_unit_test(backward),  cmocka_unit_test(losses),        cmocka_unit_test(checks),
         cmocka_unit_test(tail),      cmocka_unit_test(nobody_looked), cmocka_unit_test(no_memory),
+        cmocka_unit_test(doubts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
