@@ -91,8 +91,8 @@ struct lam_model {
     bool calls_cut;
     int64_t cut_ns;
     bool ops_seen, nodes_seen, timed, traced, no_backward;
-    bool backward_raised; /* a backward pass did */
-    int32_t failed_node; /* the last node in which a backward pass raised, the innermost; -1 */
+    bool backward_raised;       /* a backward pass did */
+    int32_t failed_node;        /* the last node in which a backward pass raised, the innermost; -1 */
     struct lam_model *timed_by; /* the model that gives its times; NULL: itself */
     int32_t n_ops, n_op_sigs;
     lam_op *ops;
@@ -140,6 +140,12 @@ bool lmi_inside_itself(const lam_model *m, const lam_event *call);
 static inline int32_t lmi_op_owner(const lam_op *o) { return o->flags & LAM_OP_BESIDE ? -1 : o->parent; }
 /* True for the name of one of torch's own operators. */
 static inline bool lmi_is_torchs(const char *op) { return strncmp(op, "aten::", 6) == 0; }
+/* True for the torch.autograd.Function of flex_attention, for its node in a backward pass, and for the
+ * operator as a dispatch mode sees it. */
+static inline bool lmi_is_flex(const char *op) {
+    return strncmp(op, "FlexAttentionAutogradOp", 23) == 0 ||
+           strncmp(op, "higher_order::flex_attention", 28) == 0;
+}
 /* The argument at a position of the schema that is no tensor; NULL: there is none. */
 const lam_value *lmi_sig_value(const lam_op_sig *s, int32_t position);
 /* The shape of the first tensor among the results; ndim -1: there is none. */

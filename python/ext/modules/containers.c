@@ -203,10 +203,30 @@ static bool empty_again(lmx_snapshot *s, PyObject *o) {
     return is_empty(o) || refill(s, o, lmx_container_type_of(o), NULL, 0);
 }
 
+/* True for a tensor of a dry run, and for a tuple with one. */
+static bool holds_fake(const lmx_snapshot *s, PyObject *value) {
+    PyTypeObject *fake = s->st->torch.fake;
+    if (!fake || !value) return false;
+    bool holds = PyType_IsSubtype(Py_TYPE(value), fake);
+    for (Py_ssize_t i = 0; !holds && PyTuple_CheckExact(value) && i < PyTuple_Size(value); i++)
+        holds = PyType_IsSubtype(Py_TYPE(PyTuple_GetItem(value, i)), fake);
+    return holds;
+}
+
+/* A dry run replaces the tensors of an object, and they must not stay after it. */
+static bool put_back(lmx_snapshot *s, PyObject *dict, PyObject **refs, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        PyObject *key = refs[2 * i], *was = lmx_ref(refs[2 * i + 1]);
+        if (PyUnicode_Check(key) && holds_fake(s, lmx_get(dict, key)) && PyDict_SetItem(dict, key, was) < 0)
+            return false;
+    }
+    return true;
+}
+
 bool lmx_container_restore(lmx_snapshot *s, const lmx_container *box) {
     PyObject **refs = (PyObject **)s->refs.data + box->at;
     if (box->name)
-        return is_same(s, box->object, box->type, refs, box->n) ||
+        return (put_back(s, box->object, refs, box->n) && is_same(s, box->object, box->type, refs, box->n)) ||
                lmx_problem(s, box->node, box->name, "was changed and could not be restored");
     bool ok = refill(s, box->object, box->type, refs, box->n);
     for (uint32_t i = 0; box->type == LMX_BOX_DICT && i < box->n; i++)

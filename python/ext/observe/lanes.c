@@ -183,6 +183,7 @@ static lmx_named about(const char *text) {
                        .saves = writes && may_save(text),
                        .copies = strcmp(text, "aten::clone") == 0,
                        .fills = strcmp(text, "aten::zeros") == 0,
+                       .picks = strcmp(text, "aten::where") == 0,
                        .mask = (int16_t)(mask < 0 ? ends : mask)};
 }
 
@@ -190,6 +191,13 @@ const lmx_named *lmx_lane_named(lmx_lane *lane, int32_t name) {
     lmx_named *head = head_of_name(lane, name);
     if (!head->known) *head = about((char *)(head + 1));
     return head;
+}
+
+int32_t lmx_lane_reads(lmx_lane *lane, const lmx_op *op) {
+    const lmx_named *named = lmx_lane_named(lane, op->name);
+    if (!named->picks || op->parent < 0) return named->mask;
+    const char *around = lmx_op_name(lane, (const lmx_op *)lane->ops.data + op->parent);
+    return strncmp(around, "FlexAttentionAutogradOp", 23) == 0 ? 0 : -1;
 }
 
 lmx_arity *lmx_lane_arity(lmx_lane *lane, const char *text) {

@@ -218,7 +218,7 @@ static bool take_arguments(lmx_observer *o, lmx_lane *lane, lmx_frame *f, bool r
     if (arity->out < 0 && api->n_outputs) arity->out = (int32_t)api->n_outputs(f->record);
     f->n_out = arity->out;
     lmx_lane_pack(lane, l, own_of(lmx_inputs_of(l, f->record), &arity->in, api->n_inputs, f->record),
-                  real && lane->reads ? named->mask : -1);
+                  real && lane->reads ? lmx_lane_reads(lane, op) : -1);
     op->in = lmx_lane_take(lane);
     real = real && !lmx_is_passed_on(o, lane);
     if (!real) op->flags |= LAM_OP_NODE;

@@ -198,8 +198,7 @@ def _mode() -> Any:
     def init(self: Any, *_: object) -> None:
         cast("Any", TorchDispatchMode).__init__(self)
 
-    # torch passes an operator that runs functions (torch.cond) only to modes that accept it; it ends the
-    # run.
+    # torch passes an operator that runs functions (torch.cond, flex_attention) only to modes that accept it.
     own = {"__init__": init, "__module__": __name__, "supports_higher_order_operators": True}
     own |= {"__enter__": _enter, "__exit__": _leave}
     return type("DryMode", (_lamina.Dry, TorchDispatchMode), own)
@@ -340,7 +339,7 @@ class _Run:
     def answer(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> Any:
         """Answers one operator: from values if all are known, otherwise by torch's own shape function."""
         if getattr(function, "_schema", None) is None:
-            self.block(f"runs {function}, which is not a plain operator")
+            return self._run_attention(function, args, kwargs or {})
         operator = self._learn(function)
         seen: list[Any] = []
         args = self._map(args, seen, self._as_fake)
@@ -360,6 +359,18 @@ class _Run:
             out = self._answer(operator, function, args, kwargs, seen)
             self.one_hot.gave(operator.name, out)
         return out
+
+    def _run_attention(self, function: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+        """Runs the operators that do the work of flex_attention on the CPU. Other operators that run
+        functions end the run."""
+        key: Any = getattr(self.torch._C, "DispatchKey", None)
+        kernel = getattr(function, "py_kernels", {}).get(getattr(key, "CompositeExplicitAutograd", None))
+        if str(function) != "flex_attention" or kernel is None:
+            self.block(f"runs {function}, which is not a plain operator")
+        seen: list[Any] = []
+        args = self._map(args, seen, self._as_fake)
+        with self.core:
+            return self.core.opened(kernel, args, self._map(kwargs, seen, self._as_fake))
 
     def _turning(self, seen: list[Any]) -> Any:
         """Lets torch compute conjugates for the operators inside that can't read them, as it does where no

@@ -7,6 +7,10 @@
 
 /* The counts of one operator under the costs' rules, user-defined ones included. */
 void lmi_costs_op(const lam_costs *c, int32_t op, lam_count out[LAM_N_METRICS]);
+/* True for an operator in flex_attention, as far as torch tells. The second leaves out of its effective
+ * counts the scores that the mask leaves out; unknown if the mask was not read. */
+bool lmi_in_flex(const lam_model *m, int32_t op);
+void lmi_flex_effective(const lam_model *m, int32_t op, lam_count n[LAM_N_METRICS]);
 
 /* The formula of metric `metric` under `rule` for these facts: the released one if `released` and it gives a
  * number, else the rule's; NULL if the rule has none. */

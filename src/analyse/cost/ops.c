@@ -69,9 +69,12 @@ static lmi_op_sum *sum_of(const lmi_work *w, int32_t op) {
     return &w->by_call[call >= 0 ? call : w->m->n_events];
 }
 
-static void add(lmi_work *w, tally *t, int32_t op, const lam_count n[LAM_N_METRICS], bool known) {
+static void add(lmi_work *w, tally *t, int32_t op, const lam_count of[LAM_N_METRICS], bool known) {
     const lam_op *o = &w->m->ops[op];
     lmi_op_sum *sum = sum_of(w, op);
+    lam_count n[LAM_N_METRICS];
+    memcpy(n, of, sizeof n);
+    lmi_flex_effective(w->m, op, n);
     for (int i = 0; i < LAM_N_METRICS; i++) {
         if (is_nothing(n[i])) continue;
         if (!lmi_is_effective(i) || t->told[op] != TOLD_SUM)
@@ -343,13 +346,16 @@ static bool adds_nothing(const lam_op_sig *sig) {
 }
 
 /* True if a mask was added to scores just before an operator makes weights of them, in one of torch's
- * attentions without an operator around it: the one that runs as matrix products under a dispatch mode, and
- * that of nn.MultiheadAttention when it also returns its weights. */
+ * attentions without an operator around it: the one that runs as matrix products under a dispatch mode, that
+ * of nn.MultiheadAttention when it also returns its weights, and flex_attention in inference mode. */
 static bool adds_mask(const lmi_work *w, int32_t op) {
     lmi_weighs how = weighs(w, op);
     const lam_op *last = how == LMI_WEIGHS_NONE ? NULL : op_before(w->m, op);
     if (!last) return false;
     const char *name = last->sig->name;
+    /* flex_attention finds the greatest score before, or in an older torch the rows without any. */
+    bool flex = strcmp(name, "aten::max") == 0 || strcmp(name, "aten::where") == 0;
+    if (how == LMI_WEIGHS_SAFELY && flex) return !lmi_in_flex(w->m, op);
     if (how == LMI_WEIGHS_SAFELY) return strcmp(name, "aten::add") == 0 || strcmp(name, "aten::add_") == 0;
     return strcmp(name, "aten::baddbmm") == 0 && !adds_nothing(last->sig);
 }
@@ -633,6 +639,7 @@ void lmi_costs_op(const lam_costs *c, int32_t op, lam_count out[LAM_N_METRICS]) 
         memcpy(out, at->n, sizeof at->n);
     else
         lmi_count_op(c->convention, c->model, op, out);
+    lmi_flex_effective(c->model, op, out);
 }
 
 /* -- public functions ---------------------------------------------------------------------------- */

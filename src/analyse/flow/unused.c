@@ -39,6 +39,8 @@ typedef struct search {
     bool *taken;       /* per unit: an operator reads its result */
     int32_t stranger;  /* the last operator that reads elements of unseen origin, -1 */
     bool *in_vain;     /* per call: its results reach no output */
+    bool masks;        /* flex_attention ran: it reads masks of blocks, whole numbers, without an operator */
+    bool *attends;     /* per call: flex_attention ran in inference mode, without a Function around it */
 } search;
 
 /* The node of a Function has the flag in any case. */
@@ -411,13 +413,22 @@ static bool ran_in_vain(const search *s, int32_t op) {
     if (!is_unit(s, op) || s->live[op] || s->handed[op] || s->g->of_op[op] < 0 || kind == LMI_K_fill ||
         o->call < 0 || is_torchs_own(s, op))
         return false;
-    bool gives = false;
+    bool gives = false, used = function_around(s->m, op) >= 0 || s->attends[o->call]; /* by its backward */
     for (int32_t i = 0; i < o->sig->n_out; i++) {
         if (!o->sig->out[i].is_tensor) continue;
+        if (used || (s->masks && !is_float(o->sig->out[i].dtype))) return false;
         if (o->sig->out[i].shares >= 0) return false; /* another tensor of this memory may be read */
         gives = true;
     }
     return gives && !s->in_vain[o->call];
+}
+
+static void find_flex(search *s) {
+    for (const lam_op *o = s->m->ops; o < s->m->ops + s->m->n_ops; o++) {
+        const bool alone = o->call >= 0 && o->parent < 0 && !strcmp(o->sig->name, "aten::_safe_softmax");
+        s->masks = s->masks || alone || lmi_is_flex(o->sig->name);
+        if (alone) s->attends[o->call] = true;
+    }
 }
 
 /* One sentence per place: the number of its operators, and the name of the first. */
@@ -425,7 +436,9 @@ static lam_status unused_work(search *s, lam_error *e) {
     const lam_model *m = s->m;
     int32_t *times = lmi_alloc(&s->scratch, (uint64_t)m->n_places, sizeof *times);
     int32_t *first = lmi_alloc(&s->scratch, (uint64_t)m->n_places, sizeof *first);
-    if (!times || !first) return lmi_nomem(e);
+    s->attends = lmi_alloc(&s->scratch, (uint64_t)m->n_events, sizeof *s->attends);
+    if (!times || !first || !s->attends) return lmi_nomem(e);
+    if (m->n_ops > 0) find_flex(s);
     for (int32_t i = 0; i < m->n_ops; i++) {
         if (!ran_in_vain(s, i)) continue;
         int32_t place = m->events[m->ops[i].call].place;
