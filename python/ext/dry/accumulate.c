@@ -8,15 +8,9 @@
 
 /* Makes another tensor of the same memory; NULL with an exception. */
 static PyObject *same_memory(lmx_dry *d, PyObject *tensor) {
-    PyObject *guard = PyObject_CallFunctionObjArgs(d->below, NULL);
-    PyObject *in = guard ? PyObject_CallMethodObjArgs(guard, d->st->n___enter__, NULL) : NULL, *done = NULL;
-    PyObject *out = in ? PyObject_CallFunctionObjArgs(d->subclass, d->fake, tensor, Py_False, NULL) : NULL;
-    if (out) done = PyObject_CallMethodObjArgs(guard, d->st->n___exit__, Py_None, Py_None, Py_None, NULL);
-    if (!done) Py_CLEAR(out);
-    Py_XDECREF(done);
-    Py_XDECREF(in);
-    Py_XDECREF(guard);
-    return out;
+    PyObject *guard = lmx_dry_below(d), *out = NULL;
+    if (guard) out = PyObject_CallFunctionObjArgs(d->subclass, d->fake, tensor, Py_False, NULL);
+    return lmx_dry_above(d, guard, out);
 }
 
 /* True if only the engine of autograd holds a gradient. */

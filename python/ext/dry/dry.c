@@ -238,24 +238,11 @@ static PyObject *each_as_subclass(lmx_dry *d, PyObject *type, PyObject *o) {
 static PyObject *by_view(lmx_dry *d, PyObject *function, PyObject *args, PyObject *kwargs) {
     PyObject *first = PyTuple_Check(args) && PyTuple_Size(args) > 0 ? PyTuple_GetItem(args, 0) : NULL;
     if (!first || !is_fake(d, first)) return NULL;
-    PyObject *guard = PyObject_CallFunctionObjArgs(d->below, NULL);
-    PyObject *in = guard ? PyObject_CallMethodObjArgs(guard, d->st->n___enter__, NULL) : NULL;
-    PyObject *made = NULL, *out = NULL;
-    if (in) {
-        PyObject *type, *value, *trace;
-        made = PyObject_Call(function, args, kwargs == Py_None ? NULL : kwargs);
-        out = made ? each_as_subclass(d, (PyObject *)Py_TYPE(first), made) : NULL;
-        PyErr_Fetch(&type, &value, &trace);
-        PyObject *done =
-            PyObject_CallMethodObjArgs(guard, d->st->n___exit__, Py_None, Py_None, Py_None, NULL);
-        if (!done) Py_CLEAR(out);
-        Py_XDECREF(done);
-        if (type) PyErr_Restore(type, value, trace);
-    }
+    PyObject *guard = lmx_dry_below(d), *made = NULL, *out = NULL;
+    if (guard) made = PyObject_Call(function, args, kwargs == Py_None ? NULL : kwargs);
+    if (made) out = each_as_subclass(d, (PyObject *)Py_TYPE(first), made);
     Py_XDECREF(made);
-    Py_XDECREF(in);
-    Py_XDECREF(guard);
-    return out;
+    return lmx_dry_above(d, guard, out);
 }
 
 static PyObject *by_others(lmx_dry *d, PyObject *function, PyObject *args, PyObject *kwargs) {
@@ -324,7 +311,9 @@ static PyObject *dry_dispatch(PyObject *self, PyObject *const *v, Py_ssize_t n) 
         d->turn = lmx_ledger_turn(c->ledger);
     }
     if (c) c->paused = true;
-    PyObject *out = answer(d, v[0], args ? args : none, n > 3 ? v[3] : NULL);
+    PyObject *given = args ? args : none, *kwargs = n > 3 ? v[3] : NULL;
+    PyObject *out = d->real ? PyObject_Call(v[0], given, kwargs == Py_None ? NULL : kwargs)
+                            : answer(d, v[0], given, kwargs);
     if (c) c->paused = paused;
     d->paused = before;
     d->op = op;
@@ -424,9 +413,22 @@ static PyObject *dry_serves(PyObject *self, PyObject *capture) {
     const lmx_record_api *api = lmx_record_api_of(d->st);
     lmx_capture *c = (lmx_capture *)capture;
     c->dry = 1 + (api && api->modes ? (int32_t)api->modes() : 0);
-    c->nowhere = lmx_fake_region();
+    c->nowhere = lmx_dry_address;
     lmx_reads_values(d->st); /* before the run, in which torch makes fake tensors only */
     Py_RETURN_NONE;
+}
+
+static PyObject *dry_owns(PyObject *self, PyObject *address) {
+    (void)self;
+    const unsigned long long at = PyLong_AsUnsignedLongLong(address);
+    return PyErr_Occurred() ? NULL : PyBool_FromLong(lmx_dry_address(at));
+}
+
+static PyObject *dry_real(PyObject *self, PyObject *real) {
+    lmx_dry *d = self_of(self);
+    PyObject *was = PyBool_FromLong(d->real);
+    d->real = PyObject_IsTrue(real) > 0;
+    return was;
 }
 
 /* From now on lifetimes of memory are noted, for the model of the current capture. */
@@ -510,6 +512,7 @@ static int dry_clear(PyObject *self) {
     lmx_dry *d = self_of(self);
     lmi_map_free(&d->functions);
     lmi_map_free(&d->swapped);
+    lmi_map_free(&d->wholes);
     lmi_vec_free(&d->entries);
     Py_CLEAR(d->fake);
     Py_CLEAR(d->known);
@@ -550,6 +553,11 @@ static PyMethodDef dry_methods[] = {
     {"opened", dry_opened, METH_VARARGS,
      PyDoc_STR("opened($self, function, args, kwargs, /)\n--\n\nCalls `function`. The operators that it runs "
                "are the model's.")},
+    {"owns", dry_owns, METH_O | METH_STATIC,
+     PyDoc_STR("owns(address, /)\n--\n\nReturns True for an address of a fake tensor.")},
+    {"real", dry_real, METH_O,
+     PyDoc_STR("real($self, real, /)\n--\n\nWhile `real` is True, operators run as in a real run. Returns "
+               "what it was before.")},
     {"caller", lmx_dry_caller, METH_O,
      PyDoc_STR("caller($self, level, /)\n--\n\nReturns the name of the operator `level` levels above the "
                "current one; None if it is not known.")},

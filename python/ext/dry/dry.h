@@ -41,11 +41,13 @@ typedef struct lmx_dry {
     int64_t turn;   /* of the operator that is answered (ledger.h) */
     lam_cpu cpu;
     bool given;    /* fake tensors now replace tensors from before the run */
+    bool real;     /* operators run: a module is being imported, and keeps what it makes */
     int32_t dtype; /* of floating-point tensors from before the run; -1: unchanged */
     lmx_blob_api api;
     lmi_map functions; /* an overload -> its entry */
     lmi_vec entries;
     lmi_map swapped; /* a real tensor -> index of its fake one in `held` */
+    lmi_map wholes;  /* memory of real tensors -> index in `held` of a fake tensor of all of it */
 } lmx_dry;
 
 /* Sizes and strides in elements. */
@@ -76,14 +78,18 @@ bool lmx_dry_viewed(lmx_dry *d, PyObject *of, PyObject *view);
 bool lmx_dry_look_back(lmx_dry *d);
 /* Reads a tensor's layout; false without an exception if it is not strided. */
 bool lmx_plain_of(lmx_dry *d, PyObject *tensor, lmx_plain *out);
-/* The addresses of all fake tensors without values. */
-lmx_range lmx_fake_region(void);
 /* A new fake tensor at a separate address; NULL with an exception. */
 PyObject *lmx_fake(lmx_dry *d, PyTypeObject *type, const lmx_plain *p, bool requires_grad);
 /* A fake tensor with the values of a real one of the same sizes; NULL with an exception. */
 PyObject *lmx_fake_with(lmx_dry *d, PyObject *tensor);
 /* The fake tensor for a real one, made once; NULL with an exception. */
 PyObject *lmx_fake_of(lmx_dry *d, PyObject *tensor);
+/* True for the address of a fake tensor. */
+bool lmx_dry_address(uint64_t address);
+/* lmx_dry_below begins a section in which modes and classes of tensors are disabled; its result goes to
+ * lmx_dry_above, which ends the section and returns `result`. NULL with an exception. */
+PyObject *lmx_dry_below(lmx_dry *d);
+PyObject *lmx_dry_above(lmx_dry *d, PyObject *guard, PyObject *result);
 /* The arguments of an operator, and the strides of those that are tensors. */
 typedef struct lmx_operands {
     int32_t n;

@@ -11,8 +11,16 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { STRIDED = 0, LINE = 64, KNOWN_VALUES = 1 << 16, KNOWN_BYTES = 1 << 26 };
-static const uint64_t REGION = (uint64_t)1 << 44; /* bytes of addresses; not of memory */
+enum {
+    STRIDED = 0,
+    LINE = 64,
+    KNOWN_VALUES = 1 << 16,
+    KNOWN_BYTES = 1 << 26,
+    SMALLEST = 1 << 20,
+    SHARE = 16
+};
+static const uint64_t REGION = (uint64_t)1 << 44;  /* bytes of addresses; not of memory */
+static const uint64_t NOWHERE = (uint64_t)1 << 60; /* addresses from here on are those of no process */
 
 /* == making one ======================================================================================== */
 
@@ -43,34 +51,65 @@ static uint64_t span(const lmx_plain *p) {
     return ((uint64_t)part + 7) / 8;
 }
 
-/* One region serves the whole process, under the GIL. It can be read, and reads as zeros, so that native
- * code that bypasses torch's operators does not crash; it takes no memory. If the process may not
- * reserve so many addresses, these are ones that no process has. */
-static struct {
-    char *at;
-    uint64_t used;
+/* Addresses of one kind; under the GIL, for the whole process. */
+typedef struct region {
+    uint64_t at, n, used;
 } region;
 
-static void reserve(void) {
-    if (region.at) return;
-    void *at = mmap(NULL, REGION, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    uintptr_t nowhere = (uintptr_t)1 << 60;
-    if (at == MAP_FAILED) memcpy(&at, &nowhere, sizeof at);
-    region.at = at;
+/* `readable` can be read, and reads as zeros, so that native code that bypasses torch's operators does not
+ * crash; it takes no memory. A process that may not reserve so many addresses reserves a small share of what
+ * it has left, which its own memory needs; tensors that do not fit get addresses that no process has. */
+static region readable, nowhere = {.at = NOWHERE, .n = REGION};
+
+static void *reserve(uint64_t bytes) {
+    void *at = mmap(NULL, bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return at == MAP_FAILED ? NULL : at;
 }
 
-lmx_range lmx_fake_region(void) {
-    reserve();
-    return (lmx_range){(uintptr_t)region.at, (uintptr_t)region.at + REGION};
+static void reserve_region(void) {
+    uint64_t n = REGION;
+    void *at = reserve(n);
+    while (!at && n > SMALLEST) at = reserve(n /= 2);
+    if (at && n < REGION) {
+        munmap(at, n);
+        at = reserve(n /= SHARE);
+    }
+    readable = (region){(uint64_t)(uintptr_t)at, at ? n : 0, 0};
+    if (!at) readable.at = NOWHERE;
 }
+
+static bool is_in(const region *r, uint64_t address) { return address >= r->at && address - r->at < r->n; }
+
+bool lmx_dry_address(uint64_t address) { return is_in(&readable, address) || is_in(&nowhere, address); }
 
 static void *address_for(uint64_t bytes) {
-    reserve();
+    if (!readable.at) reserve_region();
     if (bytes > REGION) bytes = REGION;
-    if (region.used > REGION - bytes) region.used = 0; /* all are used: starts again */
-    char *at = region.at + region.used;
-    region.used += (bytes + LINE) / LINE * LINE;
-    return at;
+    region *r = readable.n < REGION && readable.used + bytes + LINE > readable.n ? &nowhere : &readable;
+    if (r->used > r->n - bytes) r->used = 0; /* all are used: starts again */
+    uint64_t at = r->at + r->used;
+    r->used += (bytes + LINE) / LINE * LINE;
+    return (void *)(uintptr_t)at; /* NOLINT(performance-no-int-to-ptr) */
+}
+
+PyObject *lmx_dry_below(lmx_dry *d) {
+    PyObject *guard = PyObject_CallFunctionObjArgs(d->below, NULL);
+    PyObject *in = guard ? PyObject_CallMethodObjArgs(guard, d->st->n___enter__, NULL) : NULL;
+    if (!in) Py_CLEAR(guard);
+    Py_XDECREF(in);
+    return guard;
+}
+
+PyObject *lmx_dry_above(lmx_dry *d, PyObject *guard, PyObject *result) {
+    PyObject *type, *value, *trace;
+    if (!guard) return result;
+    PyErr_Fetch(&type, &value, &trace);
+    PyObject *done = PyObject_CallMethodObjArgs(guard, d->st->n___exit__, Py_None, Py_None, Py_None, NULL);
+    if (!done) Py_CLEAR(result);
+    Py_XDECREF(done);
+    Py_DECREF(guard);
+    if (type) PyErr_Restore(type, value, trace);
+    return result;
 }
 
 static PyObject *as_subclass(lmx_dry *d, PyTypeObject *type, PyObject *tensor, bool requires_grad) {
@@ -192,41 +231,132 @@ static PyObject *tuple_of(const int64_t *numbers, int32_t n) {
     return tuple;
 }
 
+/* A copy of `n` elements of the tensor's memory, from its first one or, if `all`, from the memory's. */
+static PyObject *clone_line(lmx_dry *d, PyObject *tensor, long long n, bool all) {
+    PyObject *detached = PyObject_CallMethodObjArgs(tensor, d->st->n_detach, NULL), *line = NULL;
+    if (detached && all) line = PyObject_CallMethod(detached, "as_strided", "((L)(i)i)", n, 1, 0);
+    if (detached && !all) line = PyObject_CallMethod(detached, "as_strided", "((L)(i))", n, 1);
+    PyObject *clone = line ? PyObject_CallMethodObjArgs(line, d->st->n_clone, NULL) : NULL;
+    Py_XDECREF(detached);
+    Py_XDECREF(line);
+    return clone;
+}
+
+/* A part of `whole`'s memory, laid out as `p`, as a tensor of ours. */
+static PyObject *part_of(lmx_dry *d, PyTypeObject *type, PyObject *whole, const lmx_plain *p, int64_t offset,
+                         bool requires_grad) {
+    PyObject *guard = lmx_dry_below(d), *part = NULL, *ours = NULL;
+    if (guard)
+        part = PyObject_CallMethod(whole, "as_strided", "NNL", tuple_of(p->sizes, p->ndim),
+                                   tuple_of(p->strides, p->ndim), (long long)offset);
+    if (part) ours = as_subclass(d, type, part, requires_grad);
+    Py_XDECREF(part);
+    return lmx_dry_above(d, guard, ours);
+}
+
 /* A tensor with known values has its own memory, copied from the first element to the last: torch's copy of
  * the tensor itself would close gaps between elements. */
 static PyObject *copy_of(lmx_dry *d, PyObject *tensor, const lmx_plain *p) {
     long long n = (long long)(span(p) * 8 / (uint64_t)lam_dtype_bits(p->dtype));
-    PyObject *detached = PyObject_CallMethodObjArgs(tensor, d->st->n_detach, NULL);
-    PyObject *line = detached ? PyObject_CallMethod(detached, "as_strided", "((L)(i))", n, 1) : NULL;
-    PyObject *clone = line ? PyObject_CallMethodObjArgs(line, d->st->n_clone, NULL) : NULL;
-    PyObject *copy = clone ? PyObject_CallMethod(clone, "as_strided", "NN", tuple_of(p->sizes, p->ndim),
-                                                 tuple_of(p->strides, p->ndim))
-                           : NULL;
-    PyObject *known = copy ? as_subclass(d, d->known, copy, false) : NULL;
-    Py_XDECREF(detached);
-    Py_XDECREF(line);
+    PyObject *clone = clone_line(d, tensor, n, false);
+    PyObject *known = clone ? part_of(d, d->known, clone, p, 0, false) : NULL;
     Py_XDECREF(clone);
-    Py_XDECREF(copy);
     return known;
 }
 
-static PyObject *new_fake_of(lmx_dry *d, PyObject *tensor) {
+/* The memory of a real tensor, which other tensors may share. */
+typedef struct whole {
+    const void *key;   /* its identity; NULL: unknown */
+    int64_t offset, n; /* the tensor's first element; the number of elements */
+    bool is_part;      /* the tensor is not all of it */
+} whole;
+
+static whole whole_of(const lmx_dry *d, PyObject *tensor, const lmx_plain *p) {
+    const lmx_shim *s = &d->st->torch.shim;
     void *handle = (char *)tensor + d->st->torch.offset;
-    lmx_plain p;
+    const int64_t bits = lam_dtype_bits(p->dtype);
+    int64_t bytes = 0;
+    whole w = {.key = (const void *)(uintptr_t)lmx_memory_here(d->st, tensor, LMX_PLAIN)}; /* NOLINT */
+    if (!s->offset || !s->storage || s->offset(handle, &w.offset) || s->storage(handle, &bytes))
+        return (whole){0};
+    w.n = bytes * 8 / bits;
+    w.is_part = w.offset || (uint64_t)w.n != span(p) * 8 / (uint64_t)bits;
+    return w;
+}
+
+static bool note_whole(lmx_dry *d, const whole *w, PyObject *fake) {
+    if (PyList_Append(d->held, fake) != 0) return false;
+    return lmx_map_put(&d->wholes, w->key, (int32_t)PyList_Size(d->held) - 1) || lmx_nomem();
+}
+
+/* The fake of all of a tensor's memory, of which the tensor is a part, in one line. */
+static PyObject *new_whole(lmx_dry *d, PyObject *tensor, int32_t dtype, const whole *w, bool known) {
+    static const int64_t one = 1;
+    if (!known) return lmx_fake(d, d->fake, &(lmx_plain){dtype, 1, &w->n, &one}, false);
+    PyObject *clone = clone_line(d, tensor, w->n, true);
+    PyObject *fake = clone ? as_subclass(d, d->known, clone, false) : NULL;
+    Py_XDECREF(clone);
+    return fake;
+}
+
+/* The fake of a tensor that is a part of its memory, or shares it with an earlier one; NULL without an
+ * exception if it does neither. */
+static PyObject *shared_fake(lmx_dry *d, PyObject *tensor, const lmx_plain *p, const whole *w, bool known,
+                             bool grad) {
+    const int32_t seen = w->key ? lmx_map_get(&d->wholes, w->key) : -1;
+    PyTypeObject *type = known ? d->known : d->fake;
+    lmx_plain laid;
+    if (seen >= 0) {
+        PyObject *all = PyList_GetItem(d->held, seen);
+        const bool alike = Py_TYPE(all) == type && lmx_plain_of(d, all, &laid) && laid.dtype == p->dtype;
+        return alike ? part_of(d, type, all, p, w->offset, grad) : NULL;
+    }
+    if (!w->key || !w->is_part || (known && w->n > KNOWN_VALUES)) return NULL;
+    PyObject *all = new_whole(d, tensor, p->dtype, w, known), *fake = NULL;
+    if (all && note_whole(d, w, all)) fake = part_of(d, type, all, p, w->offset, grad);
+    Py_XDECREF(all);
+    return fake;
+}
+
+/* Its fake, which has its own memory. */
+static PyObject *own_fake(lmx_dry *d, PyObject *tensor, const lmx_plain *p, const whole *w, bool known,
+                          bool grad) {
+    PyObject *fake = known ? copy_of(d, tensor, p) : lmx_fake(d, d->fake, p, grad);
+    const bool other = !fake || !w->key || w->is_part || lmx_map_get(&d->wholes, w->key) >= 0;
+    const bool noted = other || note_whole(d, w, fake);
+    if (!noted) Py_CLEAR(fake);
+    return fake;
+}
+
+/* A fake tensor under another class, as one that went through DLPack, is of ours again. */
+static PyObject *same_under_ours(lmx_dry *d, PyObject *tensor, bool requires_grad) {
+    PyObject *guard = lmx_dry_below(d);
+    return lmx_dry_above(d, guard, guard ? as_subclass(d, d->fake, tensor, requires_grad) : NULL);
+}
+
+static bool is_sparse(lmx_dry *d, void *handle) {
     lmx_sparse sparse; /* torch gives a sparse tensor in coordinates strides, as if it were dense */
+    return lmx_sparse_of(lmx_layout_of(d->st), &d->st->torch.shim, handle, &sparse);
+}
+
+static PyObject *new_fake_of(lmx_dry *d, PyObject *tensor) {
+    void *handle = (char *)tensor + d->st->torch.offset, *data = NULL;
+    lmx_plain p;
     int32_t device = -1;
-    if (!lmx_plain_of(d, tensor, &p)) return NULL;
-    if (lmx_sparse_of(lmx_layout_of(d->st), &d->st->torch.shim, handle, &sparse)) return NULL;
+    bool grad;
+    if (!lmx_plain_of(d, tensor, &p) || is_sparse(d, handle)) return NULL;
     d->st->torch.shim.device(handle, &device);
-    PyObject *grad = PyObject_GetAttr(tensor, d->st->n_requires_grad);
-    if (!grad) return NULL;
+    if (!lmx_wants_grad(d->st, tensor, &grad)) return NULL;
+    if (!d->st->torch.shim.data(handle, &data) && lmx_dry_address((uint64_t)(uintptr_t)data))
+        return same_under_ours(d, tensor, grad);
     bool is_parameter = PyType_IsSubtype(Py_TYPE(tensor), d->st->torch.parameter);
+    const bool known = keeps_values(&p, device, is_parameter);
+    const whole w = whole_of(d, tensor, &p);
     if (d->dtype >= 0 && is_real_number(p.dtype)) p.dtype = d->dtype;
     d->given = true;
-    PyObject *fake = keeps_values(&p, device, is_parameter) ? copy_of(d, tensor, &p)
-                                                            : lmx_fake(d, d->fake, &p, grad == Py_True);
+    PyObject *fake = shared_fake(d, tensor, &p, &w, known, grad && !known);
+    if (!fake && !PyErr_Occurred()) fake = own_fake(d, tensor, &p, &w, known, grad && !known);
     d->given = false;
-    Py_DECREF(grad);
     if (fake && !copy_attributes(d, tensor, fake, is_parameter)) Py_CLEAR(fake);
     return fake;
 }

@@ -98,7 +98,7 @@ typedef struct lmx_capture {
     const lmi_map *tensors_told; /* tensor object -> index, while listeners push; else NULL */
     bool brief;             /* notes callers, callees and times alone, and modules with what they own */
     int32_t dry;            /* of a dry run, without times: number of active modes, its own too; else 0 */
-    lmx_range nowhere;      /* of a dry run: the addresses of tensors without values */
+    lmx_is_fake nowhere;    /* of a dry run; else NULL */
     lmx_ledger *ledger;     /* lifetimes of memory in a dry run; NULL: not requested */
     lmx_observer *observer; /* of the operators; NULL: only calls are noted */
     lmx_dispatcher *dispatcher; /* operators come through the dispatch mode; NULL: from the observer */

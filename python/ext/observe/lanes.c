@@ -25,7 +25,7 @@ lmx_lane *lmx_lane_new(void) {
 
 void lmx_lane_begin(lmx_lane *lane, lmx_observer *o, bool own) {
     lmx_clock *clock = &o->capture->clock;
-    lane->nowhere = o->capture->dry ? &o->capture->nowhere : NULL;
+    lane->nowhere = o->capture->dry ? o->capture->nowhere : NULL;
     lane->reads = o->capture->st->torch.reads > 0;
     lane->number = own ? 0 : atomic_fetch_add(&o->others, 1) + 1;
     lane->most = o->capture->most_ops;

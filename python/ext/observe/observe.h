@@ -175,7 +175,7 @@ typedef struct lmx_lane {
     /* Of the tensors packed last: all their dispatch keys; and not 0 if one may have a tangent. */
     uint64_t keys, tangents;
     bool reads; /* values may be read: torch's functions return the address of a tensor's memory */
-    const lmx_range *nowhere; /* of a dry run: the addresses of tensors without values; else NULL */
+    lmx_is_fake nowhere; /* of a dry run; else NULL */
     bool full;                /* the limit of operators was reached */
     uint64_t most;            /* that limit, in bytes */
     bool told;                /* the records were pushed and freed */

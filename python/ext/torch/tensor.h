@@ -69,7 +69,7 @@ static inline bool lmx_is_tensor(lmx_state *st, PyObject *o)
  * the user, and if memory ran out. */
 bool lmx_describe(lmx_state *st, PyObject *tensor, lmx_kind kind, lmx_tensor *out);
 
-typedef struct lmx_range { uint64_t from, to; } lmx_range; /* addresses */
+typedef bool (*lmx_is_fake)(uint64_t address); /* true for the address of a tensor without values */
 /* The identity of the memory of a handle's tensor (an at::Tensor), the same for all its views; 0: unknown.
  * Python is not touched. */
 uint64_t lmx_memory_of(const lmx_layout *l, const lmx_shim *s, const void *handle);

@@ -64,7 +64,7 @@ uint64_t lmx_look_storage(const lmx_looker *k, const void *handle);
 bool lmx_reads_values(lmx_state *st);
 /* Counts the mask of an at::Tensor; false if its values can't be read. Only if lmx_reads_values(). It does
  * not touch Python. */
-bool lmx_mask_at(const lmx_layout *l, const lmx_shim *s, const void *handle, const lmx_range *nowhere,
+bool lmx_mask_at(const lmx_layout *l, const lmx_shim *s, const void *handle, lmx_is_fake nowhere,
                  lam_mask *out);
 /* Reads a Python tensor, or reuses what is known of it. A tensor that can't be read is LMX_NOT_TO_READ. False
  * only for an exception that must reach the user. */

@@ -19,7 +19,9 @@ from .._base.errors import NeedsValuesError, UnsupportedError
 from .._base.modules import modules
 from .._guard.redispatch import Redispatch
 from .fused import FUSED
-from .running import MOST_KNOWN, running, set_running
+from .process import EXPORTS, Process, tracer_of
+from .running import MOST_KNOWN, set_running
+from .tensors import NUMBER, address_of, forget, forget_no_more, is_of_address, knows, real, storage_of, types
 from .ways import ANYHOW, ELSEWHERE, INSTEAD, OneHot
 
 if TYPE_CHECKING:
@@ -33,7 +35,7 @@ BY_RULE, BY_VIEW, BY_OTHERS = 0, 1, 2  # as in python/ext/dry/dry.c
 
 # Operators that return values to the program, each with the cause in the program, for the error.
 READS = {
-    "aten::_local_scalar_dense": "needs a tensor's value as a number (.item(), an if, an index)",
+    "aten::_local_scalar_dense": NUMBER,
     "aten::equal": "needs to know whether two tensors are equal (torch.equal)",
     "aten::is_nonzero": "needs to know whether a tensor is zero (an if)",
     "aten::nonzero": "needs to know where a tensor is not zero (nonzero, a mask as an index)",
@@ -83,6 +85,8 @@ STATISTICS = (
     "aten::_native_batch_norm_legit",
     "aten::_batch_norm_with_update",
 )
+# These give a tensor other memory, which torch's own kernels can't for tensors without any.
+MOVED = ("aten::set_", "aten::resize_", "aten::resize_as_")
 ONEDNN = ("Mkldnn", "MkldnnTranspose", "???")  # its convolutions; torch has no name for the transposed one
 RECURRENT = ("aten::mkldnn_rnn_layer", "aten::mkldnn_rnn_layer_backward")
 _workspaces: dict[Any, Any] = {}  # bytes that oneDNN keeps of a forward, by type and shapes; "rule": it fits
@@ -92,87 +96,7 @@ class _Blocked(Exception):  # noqa: N818 - ends the run inside, even if the mode
     pass
 
 
-# -- tensors -------------------------------------------------------------------------------------------------
-
-
-ENDED = "this tensor is of a dry run that has ended and has no values"
-
-
-def _refuse(what: str) -> Callable[..., NoReturn]:
-    def refuse(*_: object, **__: object) -> NoReturn:
-        run = running()
-        if run is not None:
-            run.block(what)
-        raise NeedsValuesError(f"{ENDED}, and your code {what}")
-
-    return refuse
-
-
-@cache
-def types() -> tuple[type, type]:
-    """The class of fake tensors, and its subclass for tensors with known values."""
-    torch = sys.modules["torch"]
-
-    def outside(_: object, function: Any, *__: object, **___: object) -> NoReturn:
-        raise NeedsValuesError(f"{ENDED}, and your code runs {function}")
-
-    def told(self: Any, **_: object) -> str:
-        return f"<a tensor of a dry run, {tuple(self.shape)}, {self.dtype}, without values>"
-
-    def formatted(self: Any, spec: str) -> str:
-        return format(self.item() if self.dim() == 0 else repr(self), spec)
-
-    def made_again(_: type, data: Any, requires_grad: bool = True) -> Any:
-        """The constructor of a parameter class, for code that creates a parameter from new data."""
-        return torch.nn.Parameter(data, requires_grad)
-
-    fake = type(
-        "DryTensor",
-        (torch.Tensor,),
-        {
-            "__doc__": "A tensor of a dry run: sizes, strides and a type, and no values.",
-            "__module__": __name__,
-            "__new__": made_again,
-            "__torch_function__": torch._C._disabled_torch_function_impl,
-            "__torch_dispatch__": classmethod(cast("Any", outside)),
-            "__repr__": told,
-            "__format__": formatted,
-            "numpy": _refuse("needs its values as an array (.numpy())"),
-            "__array__": _refuse("needs its values as an array (numpy)"),
-            "tolist": _refuse("needs its values as a list (.tolist())"),
-            "storage": _refuse("needs its memory (.storage())"),
-            "__dlpack__": _refuse("needs its memory (DLPack)"),
-            "__reduce_ex__": _refuse("needs its values (pickle, torch.save)"),
-            "share_memory_": _refuse("needs its memory (.share_memory_())"),
-        },
-    )
-
-    def from_values(name: str) -> Callable[..., Any]:
-        refuse = getattr(fake, name)
-
-        def read(self: Any, *args: Any, **kwargs: Any) -> Any:
-            run = running()
-            if run is None or not run.knows(self):
-                return refuse(self)
-            run.watch.pause(True)  # noqa: FBT003 - a real run copies nothing for it
-            try:
-                values = run.real(self)
-            finally:
-                run.watch.pause(False)  # noqa: FBT003
-            return getattr(values, name)(*args, **kwargs)
-
-        return read
-
-    known = type(
-        "KnownDryTensor",
-        (fake,),
-        {
-            "__doc__": "A tensor of a dry run whose values are known.",
-            "__module__": __name__,
-            **{name: from_values(name) for name in ("numpy", "__array__", "tolist")},
-        },
-    )
-    return fake, known
+# -- torch's modes -------------------------------------------------------------------------------------------
 
 
 def _enter(mode: Any) -> Any:
@@ -206,7 +130,7 @@ def _mode() -> Any:
 
 def _holders(torch: Any, tensor: Any) -> tuple[int, int]:
     """The number of references to the tensor, and to its memory."""
-    return tensor._use_count(), torch._C._storage_Use_Count(tensor.untyped_storage()._cdata)
+    return tensor._use_count(), torch._C._storage_Use_Count(storage_of(tensor)._cdata)
 
 
 @cache
@@ -262,9 +186,6 @@ class _Run:
         self.known: Any
         self.fake, self.known = types()
         self.blocked: str | None = None
-        # Storages of known values to which unknown ones were written. They are held so that their addresses
-        # are not reused, but without their memory.
-        self.lost: dict[int, Any] = {}
         self.shadows: dict[int, tuple[Any, Any]] = {}  # real tensors of the model's own code
         self.reads_aside = 0  # how many of the next numbers a real run does not read
         self.one_hot = OneHot()
@@ -290,21 +211,33 @@ class _Run:
 
     # Values.
 
-    def knows(self, tensor: Any) -> bool:
-        """True if the values in the tensor's memory are those of a real run."""
-        return type(tensor) is self.known and tensor.untyped_storage()._cdata not in self.lost
+    knows = staticmethod(knows)
+    forget = staticmethod(forget)
+    real = staticmethod(real)
 
-    def forget(self, tensor: Any) -> None:
-        """Notes that unknown values are written to ``tensor``, and so to all tensors of its memory."""
-        if type(tensor) is self.known:
-            storage = tensor.untyped_storage()
-            storage.fill_(0xFF)  # as numbers -1, which ends no group: the capture reads those from memory
-            self.lost[storage._cdata] = self.torch.multiprocessing.reductions.StorageWeakRef(storage)
+    def copied(self, tensor: Any, copies: dict[int, Any]) -> Any:
+        """A copy of the tensor, in a copy of its memory which ``copies`` keeps for those that share it."""
+        torch, storage = self.torch, storage_of(tensor)
+        new = copies.get(storage._cdata)
+        if new is None:
+            self.watch.pause(True)  # noqa: FBT003 - in a real run this is no operator
+            line = self._over(type(tensor), storage, torch.uint8)
+            known = self.knows(tensor) and len(line) <= MOST_KNOWN
+            with torch._C._DisableTorchDispatch():
+                plain = torch.empty(len(line), dtype=torch.uint8, device="cpu" if known else "meta")
+                new = self.core.known(plain) if known else self.core.like(plain)
+            self.watch.pause(False)  # noqa: FBT003
+            copies[storage._cdata] = torch.ops.aten.copy_.default(new, line)
+        self.watch.pause(True)  # noqa: FBT003
+        at = tensor.storage_offset(), tensor.size(), tensor.stride()
+        part = self._over(type(new), storage_of(new), tensor.dtype, *at)
+        self.watch.pause(False)  # noqa: FBT003
+        return part
 
-    def real(self, tensor: Any) -> Any:
-        """The values of a known tensor, as an ordinary tensor."""
+    def _over(self, cls: type, storage: Any, dtype: Any, *at: Any) -> Any:
+        """A tensor of one of our classes over this storage."""
         with self.torch._C._DisableTorchDispatch():
-            return self.torch.ops.aten.clone.default(tensor)
+            return self._as(cls, self.torch.empty(0, dtype=dtype, device="cpu").set_(storage, *at))
 
     def lone(self, tensor: Any) -> bool:
         """True if only the engine of autograd holds a gradient and its memory."""
@@ -317,7 +250,8 @@ class _Run:
         if getattr(function, "_schema", None) is None:
             return str(function), BY_OTHERS, None
         learned = self._learn(function)
-        way = BY_OTHERS if learned.opened else BY_VIEW if learned.is_view else BY_RULE
+        others = learned.opened or learned.name in MOVED
+        way = BY_OTHERS if others else BY_VIEW if learned.is_view else BY_RULE
         return learned.name, way, ELSEWHERE.get(learned.name)
 
     def _learn(self, function: Any) -> _Operator:
@@ -344,6 +278,8 @@ class _Run:
         seen: list[Any] = []
         args = self._map(args, seen, self._as_fake)
         kwargs = self._map(kwargs or {}, seen, self._as_fake)
+        if operator.name == MOVED[0] and len(args) > 1 and self._is_ours(args[1]):
+            self.block("needs a tensor's memory (untyped_storage())")
         if operator.name in ELSEWHERE:
             instead = INSTEAD.get((self.core.caller(1) or "", operator.name))
             out = instead(self, function, args, kwargs) if instead else None
@@ -392,6 +328,8 @@ class _Run:
             known = False
         if operator.name in RECURRENT:
             return self._recurrent(function, args)
+        if operator.name in MOVED[1:]:
+            return self._resized(function, args, kwargs)
         if operator.is_view:
             return self._view(function, args, kwargs)
         if operator.name in AS_ARGUMENT and not known:
@@ -456,11 +394,17 @@ class _Run:
         fake = self.core.fake_of(tensor)
         if fake is tensor:
             self.block(f"works on a {type(tensor).__name__} with {tensor.layout} and {tensor.dtype}")
-        if type(fake) is self.fake and tensor.numel() <= MOST_KNOWN and tensor.device.type == "cpu":
+        small = tensor.numel() <= MOST_KNOWN and tensor.device.type == "cpu"
+        if type(fake) is self.fake and small and not self.core.owns(address_of(tensor)):
             # A literal or a global of the model's own code: its values are real.
             fake = self._as(self.known, tensor.detach().clone())
         self.shadows[id(tensor)] = (tensor, fake)
         return fake
+
+    def _is_ours(self, storage: Any) -> bool:
+        """True for the storage of a fake tensor without values."""
+        kind = self.torch.UntypedStorage
+        return isinstance(storage, kind) and self.core.owns(int(kind.data_ptr(storage)))
 
     def _is_small(self, seen: list[Any], args: Any, kwargs: Any) -> bool:
         numbers, work = [*args, *kwargs.values()], 1
@@ -498,6 +442,19 @@ class _Run:
             views = function(*self._map(args, seen, lambda t: t), **kwargs)
         cls = type(seen[0]) if seen else self.known  # torch gives the number that a tensor was made of
         return self._map(views, [], lambda t: t if isinstance(t, self.fake) else self._as(cls, t))
+
+    def _resized(self, function: Any, args: Any, kwargs: Any) -> Any:
+        """The tensor itself, with other memory if its own is too small for the new size."""
+        try:
+            return self._view(function, args, kwargs)
+        except RuntimeError:  # torch does not resize memory that it did not allocate
+            return self._by_meta(function, args, kwargs)
+
+    def _laid_out_as(self, fake: Any, meta: Any) -> Any:
+        """The tensor itself, with the size that an operator gave to its argument (``out=torch.empty(0)``)."""
+        if fake.size() != meta.size():
+            fake.data = self.core.like(meta)
+        return fake
 
     def _look(self, name: str, seen: list[Any], args: Any) -> Any:
         """Ends the run at an operator that returns values, or whose result's size depends on them. Returns
@@ -552,7 +509,7 @@ class _Run:
 
         def back(meta: Any) -> Any:
             if id(meta) in origin:
-                return new(meta) if fresh else origin[id(meta)]
+                return new(meta) if fresh else self._laid_out_as(origin[id(meta)], meta)
             if meta.layout is not torch.strided:
                 self.block(f"makes a tensor with {meta.layout}")
             if meta.device.type == "cpu":
@@ -791,13 +748,26 @@ def go_dry(
 
         dry.core.follow(dry.torch.get_num_threads(), dry.lone, Taken(dry))
     before = set_running(dry)
+    Process.open()
     try:
         with dry.core:
             yield given
     finally:
+        Process.close()
         set_running(before)
+        forget_no_more()
+        if dry.blocked is None:
+            dry.blocked = _cause(run.error)
         if dry.blocked is not None:
             run.error = _sentence(run, dry.blocked, follow=follow)
+
+
+def _cause(error: BaseException | None) -> str | None:
+    """What the program did, if an exception shows that a dry run can't follow it."""
+    if is_of_address(error):
+        return "needs the memory at a tensor's address (.data_ptr())"
+    tracer = tracer_of(error)
+    return None if tracer is None else f"{EXPORTS} ({tracer})"
 
 
 def _sentence(run: Run, blocked: str, *, follow: bool) -> NeedsValuesError:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from .. import _lamina
 from .fused import a_known_number, looks_at_one
 from .running import since
+from .tensors import address_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -244,13 +245,13 @@ def _in_place(run: _Run, function: Any, args: tuple[Any, ...], kwargs: dict[str,
     schema = function._schema
     twin = getattr(getattr(_aten(), schema.name.partition("::")[2] + "_"), schema.overload_name or "default")
     out = _opened(run, lambda: twin(*args, **kwargs))
-    run.written_over = out.data_ptr()
+    run.written_over = address_of(out)
     return out
 
 
 def _in_place_again(run: _Run, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The same, to the tensor that was just written to."""
-    if args[0].data_ptr() != run.written_over:
+    if address_of(args[0]) != run.written_over:
         return None
     return _in_place(run, function, args, kwargs)
 

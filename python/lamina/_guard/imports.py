@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Something is done around the first import of a module."""
+"""Something is done around the first import of a module, or of each."""
 
 from __future__ import annotations
 
@@ -12,17 +12,19 @@ if TYPE_CHECKING:
 
 class Finder:
     """As the first entry of ``sys.meta_path``: finds the module by the other finders, and has ``around`` call
-    the function that runs its code."""
+    the function that runs its code. Without a ``module``: of every module."""
 
-    def __init__(self, module: str, around: Callable[[Callable[[], None]], None]) -> None:
+    def __init__(self, module: str | None, around: Callable[[Callable[[], None]], None]) -> None:
         self._module, self._around = module, around
 
     def find_spec(self, name: str, *where: Any) -> Any:
-        if name != self._module:
+        if self._module is not None and name != self._module:
             return None
-        others = [getattr(finder, "find_spec", None) for finder in sys.meta_path if finder is not self]
+        finders = list(sys.meta_path)
+        after = finders[finders.index(self) + 1 :] if self in finders else finders
+        others = [getattr(finder, "find_spec", None) for finder in after]  # one before it asks this one too
         spec: Any = next((found for find in others if find and (found := find(name, *where))), None)
-        if spec is not None and spec.loader is not None:
+        if spec is not None and hasattr(spec.loader, "exec_module"):
             spec.loader = _Around(spec.loader, self._around)
         return spec
 
