@@ -144,6 +144,9 @@ typedef struct lmx_shim {
 typedef struct lmx_grads {
     bool (*wanted)(const void *impl);      /* requires_grad */
     const void *(*grad)(const void *impl); /* a reference to an at::Tensor */
+    /* The same to be written to, and a new handle of a tensor; NULL: not exported, or not as expected. */
+    void *(*slot)(void *impl);
+    int32_t (*handle)(void *tensor, void **out);
 } lmx_grads;
 
 /* How a Python value is searched for tensors. */

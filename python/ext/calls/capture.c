@@ -9,6 +9,7 @@
 #include "measure/memory.h"
 #include "modules/snapshot.h"
 #include "modules/tree.h"
+#include "observe/guard.h"
 #include "observe/ledger.h"
 #include "observe/listeners.h"
 #include "observe/observe.h"
@@ -201,6 +202,17 @@ static PyObject *capture_given(PyObject *self, PyObject *function) {
     Py_RETURN_NONE;
 }
 
+static PyObject *capture_guard(PyObject *self, PyObject *args) {
+    lmx_capture *c = self_of(self);
+    PyObject *addresses, *before_write;
+    if (!PyArg_ParseTuple(args, "OO:guard", &addresses, &before_write)) return NULL;
+    if (c->phase != LMX_NEW || c->guard)
+        return lmx_fail(c->st, LAM_USAGE, NULL, "a capture guards memory once, before it is started");
+    c->guard = lmx_guard_new(addresses, before_write);
+    if (!c->guard) return NULL;
+    Py_RETURN_NONE;
+}
+
 static PyObject *capture_gradients(PyObject *self, PyObject *received) {
     if (!PyDict_Check(received))
         return PyErr_Format(PyExc_TypeError, "gradients takes a dict, not %R", received);
@@ -222,6 +234,13 @@ static PyObject *capture_is_open(PyObject *self, void *unused) {
     return PyBool_FromLong(self_of(self)->phase == LMX_OPEN);
 }
 
+static PyObject *capture_alone(PyObject *self, void *unused) {
+    const lmx_capture *c = self_of(self);
+    (void)unused;
+    const bool others = c->observer && atomic_load(&c->observer->others) > 0;
+    return PyBool_FromLong(!others && !c->elsewhere && !c->strangers);
+}
+
 static PyObject *capture_n_ops(PyObject *self, void *unused) {
     (void)unused;
     return PyLong_FromSize_t(lmx_observer_n(self_of(self)->observer));
@@ -232,6 +251,8 @@ static void drop_records(lmx_capture *c) {
     request_identities(c, false);
     lmx_observer_free(c->observer);
     c->observer = NULL;
+    lmx_guard_free(c->guard);
+    c->guard = NULL;
     lmx_listeners_free(c);
     lmx_ledger_close(c->ledger);
     c->ledger = NULL;
@@ -300,6 +321,7 @@ static int capture_traverse(PyObject *self, visitproc visit, void *arg) {
     Py_VISIT(c->model);
     Py_VISIT(c->snapshot);
     int done = lmx_early_visit(c, visit, arg);
+    if (!done) done = lmx_guard_visit(c->guard, visit, arg);
     return done ? done : lmx_tree_visit(&c->tree, visit, arg);
 }
 
@@ -379,6 +401,11 @@ static PyMethodDef capture_methods[] = {
     {"memory_gradients", lmx_memory_gradients, METH_NOARGS,
      PyDoc_STR(
          "memory_gradients($self, /)\n--\n\nNotes the current gradients of the parameters, for memory.")},
+    {"guard", capture_guard, METH_VARARGS,
+     PyDoc_STR(
+         "guard($self, addresses, before_write, /)\n--\n\nCalls before_write(name, n, touched) before an "
+         "operator of `n` arguments runs on one of these (Snapshot.memory()); `touched` has (position, "
+         "address) of each. It returns the addresses that need no guard any more. Call it before start().")},
     {"gradients", capture_gradients, METH_O,
      PyDoc_STR("gradients($self, received, /)\n--\n\nTakes a dict: id of a parameter to whether a backward "
                "pass from all outputs gave it a gradient.")},
@@ -423,6 +450,7 @@ static PyGetSetDef capture_getset[] = {
     {"most", capture_most, capture_set_most, "Bytes that the records of calls may take; for start().", NULL},
     {"most_ops", capture_most, capture_set_most, "The same of operators, a thread.", "ops"},
     {"is_open", capture_is_open, NULL, "True between start() and stop().", NULL},
+    {"alone", capture_alone, NULL, "True if no other thread was seen to work for the model so far.", NULL},
     {"n_ops", capture_n_ops, NULL, "Operators noted so far; 0 once the model was built.", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };

@@ -287,6 +287,8 @@ static PyObject *answer(lmx_dry *d, PyObject *function, PyObject *args, PyObject
     if (!out && PyErr_Occurred()) return NULL;
     if (!elsewhere && !out && e.way == BY_RULE) out = by_rule(d, e.rule, args, kwargs);
     if (!elsewhere && e.way == BY_VIEW) out = by_view(d, function, args, kwargs);
+    /* A kernel for other kinds of tensors: Python refuses it. */
+    if (!out && e.way == BY_VIEW && PyErr_ExceptionMatches(PyExc_NotImplementedError)) PyErr_Clear();
     if (e.way == BY_VIEW && out && !lmx_dry_viewed(d, first, out)) Py_CLEAR(out);
     if (!out && !PyErr_Occurred()) out = by_others(d, function, args, kwargs);
     if (out && e.way != BY_VIEW && !note_workspace(d, &e, function, args, kwargs, out)) Py_CLEAR(out);

@@ -38,18 +38,7 @@ bool lmx_plain_of(lmx_dry *d, PyObject *tensor, lmx_plain *out) {
     return true;
 }
 
-/* Bytes from a tensor's first element to its last; 0 if they can't be computed. */
-static uint64_t span(const lmx_plain *p) {
-    int64_t last = 0, part;
-    for (int32_t i = 0; i < p->ndim; i++) {
-        if (p->sizes[i] == 0) return 0;
-        if (__builtin_mul_overflow(p->sizes[i] - 1, p->strides[i], &part)) return 0;
-        if (part < 0 || __builtin_add_overflow(last, part, &last)) return 0;
-    }
-    if (__builtin_add_overflow(last, 1, &last)) return 0;
-    if (__builtin_mul_overflow(last, lam_dtype_bits(p->dtype), &part)) return 0;
-    return ((uint64_t)part + 7) / 8;
-}
+static uint64_t span(const lmx_plain *p) { return lmx_span(p->dtype, p->ndim, p->sizes, p->strides); }
 
 /* Addresses of one kind; under the GIL, for the whole process. */
 typedef struct region {
@@ -388,58 +377,12 @@ static bool is_real(lmx_dry *d, PyObject *o) {
     return lmx_kind_of(d->st, o) == LMX_PLAIN && !PyType_IsSubtype(Py_TYPE(o), d->fake);
 }
 
-/* The tuple with its tensors replaced by fake ones; NULL with an exception, or without one if it holds
- * no tensors. */
-static PyObject *swapped_tuple(lmx_dry *d, PyObject *tuple) {
-    Py_ssize_t n = PyTuple_Size(tuple), real = 0;
-    for (Py_ssize_t i = 0; i < n; i++) real += is_real(d, PyTuple_GetItem(tuple, i));
-    PyObject *list = real ? PySequence_List(tuple) : NULL;
-    bool ok = list != NULL;
-    for (Py_ssize_t i = 0; ok && i < n; i++) {
-        PyObject *item = PyTuple_GetItem(tuple, i);
-        if (!is_real(d, item)) continue;
-        PyObject *fake = lmx_fake_of(d, item);
-        ok = fake && PyList_SetItem(list, i, fake) == 0;
-    }
-    PyObject *out = ok ? PyList_AsTuple(list) : NULL;
-    Py_XDECREF(list);
-    return out;
+/* The fake tensor for a real one; NULL without an exception for other values. */
+static PyObject *stand_in(void *self, PyObject *value) {
+    lmx_dry *d = self;
+    PyObject *fake = is_real(d, value) ? lmx_fake_of(d, value) : NULL;
+    if (fake == value) Py_CLEAR(fake);
+    return fake;
 }
 
-/* The replacement of a value; NULL with an exception, or without one if it needs none. */
-static PyObject *stand_in(lmx_dry *d, PyObject *value) {
-    if (is_real(d, value)) {
-        PyObject *fake = lmx_fake_of(d, value);
-        if (fake == value) Py_CLEAR(fake);
-        return fake;
-    }
-    return PyTuple_CheckExact(value) ? swapped_tuple(d, value) : NULL;
-}
-
-static bool put(PyObject *object, lmx_container_type type, PyObject *key, Py_ssize_t at, PyObject *value) {
-    if (type == LMX_BOX_LIST) {
-        Py_INCREF(value);
-        return PyList_SetItem(object, at, value) == 0;
-    }
-    return (PyDict_CheckExact(object) ? PyDict_SetItem(object, key, value)
-                                      : PyObject_SetItem(object, key, value)) == 0;
-}
-
-static bool swap_box(lmx_dry *d, lmx_snapshot *s, const lmx_container *box) {
-    PyObject **refs = (PyObject **)s->refs.data + box->at;
-    size_t step = box->type == LMX_BOX_DICT ? 2 : 1;
-    if (box->type != LMX_BOX_DICT && box->type != LMX_BOX_LIST) return true;
-    for (size_t i = 0; i < box->n; i++) {
-        PyObject *value = lmx_ref(refs[step * i + step - 1]), *in = stand_in(d, value);
-        bool ok = in ? put(box->object, box->type, refs[step * i], (Py_ssize_t)i, in) : !PyErr_Occurred();
-        Py_XDECREF(in);
-        if (!ok) return false;
-    }
-    return true;
-}
-
-bool lmx_swap(lmx_dry *d, lmx_snapshot *s) {
-    for (size_t i = 0; i < s->boxes.n; i++)
-        if (!swap_box(d, s, (lmx_container *)s->boxes.data + i)) return false;
-    return true;
-}
+bool lmx_swap(lmx_dry *d, lmx_snapshot *s) { return lmx_snapshot_replace(s, stand_in, d); }

@@ -128,7 +128,7 @@ bool lmx_problem(lmx_snapshot *s, int32_t node, PyObject *name, const char *what
     const lmx_tree *tree = &s->tree;
     int32_t place = 0;
     while ((size_t)place < tree->places.n && lmx_place_at(tree, place)->node != node) place++;
-    PyObject *path = lmx_path(tree, place, name);
+    PyObject *path = node < 0 ? (Py_INCREF(name), name) : lmx_path(tree, place, name);
     PyObject *text = path ? PyUnicode_FromFormat("%U %s", path, what) : NULL;
     bool ok = text && PyList_Append(s->problems, text) == 0;
     Py_XDECREF(path);

@@ -168,7 +168,7 @@ static PyObject *snapshot_new(PyTypeObject *type, PyObject *args, PyObject *kwar
     lmx_state *st = PyType_GetModuleState(type);
     if (!st || !lmx_torch_ready(st)) return NULL;
     lmx_snapshot *s = blank(st, type);
-    bool ok = s && lmx_walk(st, &s->tree, root);
+    bool ok = s && (root == Py_None || lmx_walk(st, &s->tree, root));
     for (size_t i = 0; ok && i < s->tree.nodes.n; i++) ok = take_node(s, (int32_t)i);
     if (!ok) Py_CLEAR(s);
     return (PyObject *)s;
@@ -183,6 +183,59 @@ PyObject *lmx_snapshot_for(lmx_capture *c) {
         ok = take_node(s, (int32_t)i) && lmx_early_module(c, (int32_t)i);
     if (!ok) Py_CLEAR(s);
     return (PyObject *)s;
+}
+
+/* == replacing ========================================================================================= */
+
+typedef struct replacer {
+    lmx_instead *instead;
+    void *self;
+} replacer;
+
+/* The replacement of a value; NULL with an exception, or without one if it needs none. */
+static PyObject *replaced(const replacer *r, PyObject *value, int depth) {
+    if (!PyTuple_CheckExact(value) || depth == DEEPEST) return r->instead(r->self, value);
+    PyObject *list = NULL;
+    for (Py_ssize_t i = 0; i < PyTuple_Size(value); i++) {
+        PyObject *item = replaced(r, PyTuple_GetItem(value, i), depth + 1);
+        if (item && !list) list = PySequence_List(value);
+        if ((!item && PyErr_Occurred()) || (item && (!list || PyList_SetItem(list, i, item) != 0))) {
+            Py_XDECREF(list);
+            return NULL;
+        }
+    }
+    PyObject *tuple = list ? PyList_AsTuple(list) : NULL;
+    Py_XDECREF(list);
+    return tuple;
+}
+
+static bool put(PyObject *object, lmx_container_type type, PyObject *key, Py_ssize_t at, PyObject *value) {
+    if (type == LMX_BOX_LIST) {
+        Py_INCREF(value);
+        return PyList_SetItem(object, at, value) == 0;
+    }
+    return (PyDict_CheckExact(object) ? PyDict_SetItem(object, key, value)
+                                      : PyObject_SetItem(object, key, value)) == 0;
+}
+
+static bool replace_in(const replacer *r, lmx_snapshot *s, const lmx_container *box) {
+    PyObject **refs = (PyObject **)s->refs.data + box->at;
+    size_t step = box->type == LMX_BOX_DICT ? 2 : 1;
+    if (box->type != LMX_BOX_DICT && box->type != LMX_BOX_LIST) return true;
+    for (size_t i = 0; i < box->n; i++) {
+        PyObject *value = lmx_ref(refs[step * i + step - 1]), *in = replaced(r, value, 0);
+        bool ok = in ? put(box->object, box->type, refs[step * i], (Py_ssize_t)i, in) : !PyErr_Occurred();
+        Py_XDECREF(in);
+        if (!ok) return false;
+    }
+    return true;
+}
+
+bool lmx_snapshot_replace(lmx_snapshot *s, lmx_instead *instead, void *self) {
+    const replacer r = {instead, self};
+    for (size_t i = 0; i < s->boxes.n; i++)
+        if (!replace_in(&r, s, (lmx_container *)s->boxes.data + i)) return false;
+    return true;
 }
 
 /* == comparing ========================================================================================= */
@@ -356,6 +409,24 @@ static void snapshot_dealloc(PyObject *self) {
 }
 
 static PyMethodDef snapshot_methods[] = {
+    {"keep", lmx_given_keep, METH_VARARGS,
+     PyDoc_STR(
+         "keep($self, name, value, parted=False, /)\n--\n\nKeeps a tensor or a random number generator too, "
+         "and returns True; False for any other value. Values of large tensors are kept by save(); `parted`: "
+         "not those of a tensor that is made of others.")},
+    {"memory", lmx_given_memory, METH_NOARGS,
+     PyDoc_STR(
+         "memory($self, /)\n--\n\nReturns the addresses by which Capture.guard() knows what was kept.")},
+    {"save", lmx_given_save, METH_O,
+     PyDoc_STR(
+         "save($self, address, /)\n--\n\nCopies the values of what is at one of these addresses, unless "
+         "they were copied before.")},
+    {"graphs", lmx_graphs, METH_NOARGS,
+     PyDoc_STR(
+         "graphs($self, /)\n--\n\nReturns (name, tensor) for each tensor of the modules that is the result "
+         "of a graph of autograd.")},
+    {"replace", lmx_replace, METH_O,
+     PyDoc_STR("replace($self, mapping, /)\n--\n\nReplaces tensors in the modules by id, until restore().")},
     {"wrote", snapshot_wrote, METH_O,
      PyDoc_STR("wrote($self, memory, /)\n--\n\nTakes the result of Capture.written(). Large tensors in that "
                "memory were changed, even if torch did not count it.")},
@@ -367,7 +438,7 @@ static PyMethodDef snapshot_methods[] = {
 
 static PyType_Slot snapshot_slots[] = {
     {Py_tp_doc, "Snapshot(root)\n--\n\nThe modules under `root` as they are now: dicts, modes, tensors, "
-                "gradients, generators."},
+                "gradients, generators. None: no modules, but what keep() is given."},
     {Py_tp_new, snapshot_new},
     {Py_tp_dealloc, snapshot_dealloc},
     {Py_tp_traverse, snapshot_traverse},

@@ -32,8 +32,13 @@ typedef struct lmx_kept { /* a parameter, a buffer or a tensor held as a plain a
     PyTypeObject *type;       /* strong: a lazy layer's tensors change theirs */
     size_t bytes_at, n_bytes; /* its values, in the snapshot's bytes */
     size_t sampled;           /* the number of bytes that `sample` covers; 0: no sample */
-    uint64_t memory;          /* if sampled: the identity of its memory, as operators report it; 0 unknown */
-    bool written;             /* an operator wrote to it in place */
+    /* If sampled, or of an argument: the identity of its memory, as operators report it; 0 unknown. */
+    uint64_t memory;
+    uint64_t object; /* of an argument: its own identity */
+    char *saved;     /* of an argument: its `n_saved` bytes from before the first write; or NULL */
+    size_t n_saved;
+    bool parted;  /* of an argument: its values are those of other tensors, which are kept too */
+    bool written; /* an operator wrote to it in place */
     uint64_t sample;
     int64_t version;        /* torch's count of writes; -1: unknown */
     uint64_t storage, form; /* form: a hash of its dtype, its device and, if known, its strides */
@@ -42,6 +47,8 @@ typedef struct lmx_kept { /* a parameter, a buffer or a tensor held as a plain a
     bool requires_grad, knows_grad; /* the latter: requires_grad is known */
 } lmx_kept;
 
+/* Of the modules under a root, or of a run's arguments: then there is no tree, nodes are -1, and each name is
+ * that of the argument. */
 typedef struct lmx_snapshot {
     PyObject_HEAD lmx_state *st;
     lmx_tree tree;
@@ -98,6 +105,20 @@ bool lmx_tensor_is_same(lmx_snapshot *s, const lmx_kept *kept, bool *untouched);
 bool lmx_tensor_was_written(lmx_kept *kept, PyObject *memory);
 bool lmx_tensor_restore(lmx_snapshot *s, lmx_kept *kept);
 void lmx_kept_free(lmx_kept *kept, const lmx_torch *t);
+/* Copies the values of an argument that is about to be written to. False with an exception. */
+bool lmx_tensor_save(lmx_snapshot *s, lmx_kept *kept);
+
+/* Calls `instead` for each value in the dicts and lists of modules, and in tuples there, and puts its result,
+ * a new reference, in its place: NULL without an exception leaves the value. False with an exception. */
+typedef PyObject *lmx_instead(void *self, PyObject *value);
+bool lmx_snapshot_replace(lmx_snapshot *s, lmx_instead *instead, void *self);
+
+/* The methods for the arguments of a run, and for tensors with a graph (given.c). */
+PyObject *lmx_given_keep(PyObject *self, PyObject *args);
+PyObject *lmx_given_memory(PyObject *self, PyObject *unused);
+PyObject *lmx_given_save(PyObject *self, PyObject *address);
+PyObject *lmx_graphs(PyObject *self, PyObject *unused);
+PyObject *lmx_replace(PyObject *self, PyObject *mapping);
 
 /* Notes that `name` of module `node` could not be restored, and clears the exception. False only for an
  * exception that must reach the user. */

@@ -10,6 +10,7 @@
 #include "modules/snapshot.h"
 #include "torch/tensor.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static PyObject *call(PyObject *o, PyObject *method, PyObject *arg) {
@@ -201,13 +202,57 @@ bool lmx_tensor_keep(lmx_snapshot *s, int32_t node, PyObject *name, PyObject *te
 
 void lmx_kept_free(lmx_kept *k, const lmx_torch *t) {
     if (k->held) t->shim.release(k->held);
+    free(k->saved);
     k->held = NULL;
+    k->saved = NULL;
     Py_CLEAR(k->tensor);
     Py_CLEAR(k->name);
     Py_CLEAR(k->clone);
     Py_CLEAR(k->grad);
     Py_CLEAR(k->data);
     Py_CLEAR(k->type);
+}
+
+/* == before a write ==================================================================================== */
+
+/* True if the tensor's memory has `n` bytes from its first element on: a program may have resized it. */
+static bool reaches(const lmx_state *st, PyObject *tensor, const lmx_tensor *d, size_t n) {
+    const lmx_shim *shim = &st->torch.shim;
+    void *handle = (char *)tensor + st->torch.offset;
+    int64_t offset = 0, bytes = 0;
+    if (!n || !d->storage) return !n;
+    if (st->torch.offset < 0 || !shim->storage || !shim->offset) return true;
+    if (shim->offset(handle, &offset) || shim->storage(handle, &bytes)) return true;
+    return offset * lam_dtype_bits(d->dtype) / 8 + (int64_t)n <= bytes;
+}
+
+/* The number of bytes at d->storage from the tensor's first element to its last; 0 if they are none of the
+ * CPU's memory. */
+static size_t span_of(lmx_state *st, PyObject *tensor, const lmx_tensor *d) {
+    const lmx_torch *t = &st->torch;
+    int64_t *strides = NULL;
+    if (d->device != LMX_CPU || !d->storage || lmx_kind_of(st, tensor) != LMX_PLAIN) return 0;
+    if (t->offset < 0 || !t->shim.strides || t->shim.strides((char *)tensor + t->offset, &strides))
+        return plain_bytes(st, tensor, d);
+    return (size_t)lmx_span(d->dtype, d->ndim, d->sizes, strides);
+}
+
+bool lmx_tensor_save(lmx_snapshot *s, lmx_kept *k) {
+    lmx_tensor d;
+    if (k->n_bytes || k->saved || k->clone || k->parted) return true;
+    if (!lmx_describe(s->st, k->tensor, lmx_kind_of(s->st, k->tensor), &d)) return false;
+    if (d.device == LMX_META) return true;
+    const size_t n = span_of(s->st, k->tensor, &d);
+    if (!n) {
+        k->clone = clone_of(s->st, k->tensor);
+        return k->clone != NULL;
+    }
+    if (!reaches(s->st, k->tensor, &d, n)) return true; /* there is nothing to copy */
+    k->saved = malloc(n);
+    if (!k->saved) return lmx_nomem();
+    memcpy(k->saved, (const void *)(uintptr_t)d.storage, n);
+    k->n_saved = n;
+    return true;
 }
 
 /* == comparing ========================================================================================= */
@@ -275,10 +320,20 @@ static bool give_back(lmx_snapshot *s, lmx_kept *k) {
 static bool put_bytes(lmx_snapshot *s, lmx_kept *k, lmx_tensor *d, bool moved) {
     if (moved && (!give_back(s, k) || !lmx_describe(s->st, k->tensor, lmx_kind_of(s->st, k->tensor), d)))
         return false;
-    if (plain_bytes(s->st, k->tensor, d) != k->n_bytes) return false;
+    if (plain_bytes(s->st, k->tensor, d) != k->n_bytes || !reaches(s->st, k->tensor, d, k->n_bytes))
+        return false;
     void *to = (void *)(uintptr_t)d->storage;
     const char *from = (const char *)s->bytes.data + k->bytes_at;
     if (memcmp(to, from, k->n_bytes) != 0) memcpy(to, from, k->n_bytes);
+    return true;
+}
+
+/* The same for the values from before the first write. */
+static bool put_saved(lmx_snapshot *s, lmx_kept *k, lmx_tensor *d, bool moved) {
+    if (moved && (!give_back(s, k) || !lmx_describe(s->st, k->tensor, lmx_kind_of(s->st, k->tensor), d)))
+        return false;
+    if (span_of(s->st, k->tensor, d) != k->n_saved || !reaches(s->st, k->tensor, d, k->n_saved)) return false;
+    memcpy((void *)(uintptr_t)d->storage, k->saved, k->n_saved);
     return true;
 }
 
@@ -310,7 +365,8 @@ static bool is_as_it_was(lmx_snapshot *s, lmx_kept *k, lmx_tensor *d, bool moved
         return false;
     if (!version_of(s->st, k->tensor, &version) || (k->version >= 0 && version != k->version)) return false;
     const char *data = (const char *)(uintptr_t)d->storage; /* NULL: it was freed */
-    return !k->written && (!k->sampled || (data && sample_of(data, k->sampled) == k->sample));
+    if (k->sampled && (!data || !reaches(s->st, k->tensor, d, k->sampled))) return false;
+    return !k->written && (!k->sampled || sample_of(data, k->sampled) == k->sample);
 }
 
 static bool restore_values(lmx_snapshot *s, lmx_kept *k) {
@@ -322,8 +378,11 @@ static bool restore_values(lmx_snapshot *s, lmx_kept *k) {
     if (!lmx_describe(s->st, k->tensor, lmx_kind_of(s->st, k->tensor), &d)) return false;
     bool moved = has_moved(s->st, k, &d);
     if (d.device == LMX_META && !moved) return true;
-    if (k->n_bytes || k->clone) {
-        bool put = k->n_bytes ? put_bytes(s, k, &d, moved) : put_clone(s, k, moved);
+    if (k->parted) return put_version(s, k);
+    if (k->n_bytes || k->saved || k->clone) {
+        bool put = k->n_bytes ? put_bytes(s, k, &d, moved)
+                   : k->saved ? put_saved(s, k, &d, moved)
+                              : put_clone(s, k, moved);
         return put ? put_version(s, k) : lmx_problem(s, k->node, k->name, written);
     }
     return is_as_it_was(s, k, &d, moved) || lmx_problem(s, k->node, k->name, written);

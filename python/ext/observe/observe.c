@@ -6,6 +6,7 @@
  * A callback learns only which operator runs, so each open capture has a slot with its own functions. */
 #include "observe/observe.h"
 #include "observe/frames.h"
+#include "observe/guard.h"
 #include "observe/listeners.h"
 #include "torch/values.h"
 
@@ -258,6 +259,10 @@ static void open_operator(lmx_observer *o, lmx_lane *lane, const void *record, c
     bool quiet = take_arguments(o, lane, &f, plain && !f.trial && !kept);
     const bool classed = lmx_is_classed(o, lane);
     if (!push_frame(lane, &f)) return;
+    if (o->capture->guard) {
+        lmx_guard_look(o->capture, lane, name, op->in, lmx_lane_arity(lane, name)->in);
+        op = (lmx_op *)lane->ops.data + f.op; /* on another thread, what it ran was noted */
+    }
     if (f.told) tell_op(o, &f, direct, true);
     if (classed) lmx_top_of(lane)->first = lmx_first_tensor(api, l, record);
     if (l->asks >= 0 && plain && lmx_asks_python(o, api, classed)) {

@@ -143,6 +143,16 @@ typedef struct lmx_packed {
     int16_t dtype, device;
 } lmx_packed;
 enum { LMX_NO_SHAPE = 255 };
+static inline bool lmx_packed_tensor(const lmx_packed *p) {
+    return p->kind == LMX_ARG_TENSOR || p->kind == LMX_ARG_SPARSE || p->kind == LMX_ARG_MASK;
+}
+/* The words of the argument, its own included. */
+static inline int32_t lmx_packed_words(const lmx_packed *p) {
+    int32_t more = p->kind == LMX_ARG_SPARSE ? (int32_t)(sizeof(lmx_sparse) / sizeof(int64_t))
+                   : p->kind == LMX_ARG_MASK ? (int32_t)(sizeof(lam_mask) / sizeof(int64_t))
+                                             : 0;
+    return 1 + more + (lmx_packed_tensor(p) && p->n == LMX_NO_SHAPE ? 0 : p->n);
+}
 
 /* Packed arguments, shared by equal ones. */
 typedef struct lmx_part {

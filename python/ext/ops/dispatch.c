@@ -6,6 +6,7 @@
 #include "ops/dispatch.h"
 #include "base/ext.h"
 #include "observe/capture.h"
+#include "observe/guard.h"
 #include "observe/observe.h"
 #include "process/clock.h"
 #include "torch/tensor.h"
@@ -260,6 +261,7 @@ static PyObject *begin_op(PyObject *module, PyObject *args) {
     hold(c);
     const bool ok = pack_values(c, lane, values, operands, lmx_lane_named(lane, op->name)->mask, &in);
     op_at(lane, at)->in = in;
+    if (ok && c->guard) lmx_guard_look(c, lane, name, in, (int32_t)PyTuple_Size(values));
     op_at(lane, at)->began = lmx_clock_stamp(lane->clock, lane->last);
     lane->open_op = at;
     let_go(c);

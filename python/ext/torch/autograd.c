@@ -46,13 +46,52 @@ void lmx_load_grads(lmx_torch *t, void *library) {
     lmx_grads *g = &t->grads;
     if (!t->shim.undefined || !lmx_symbol(library, "_ZNK3c1010TensorImpl4gradEv", &g->grad) ||
         !lmx_symbol(library, "_ZNK3c1010TensorImpl13requires_gradEv", &g->wanted))
-        *g = (lmx_grads){NULL, NULL};
+        *g = (lmx_grads){0};
+    if (!lmx_symbol(library, "_ZN3c1010TensorImpl12mutable_gradEv", &g->slot) ||
+        !lmx_symbol(library, "aoti_torch_new_tensor_handle", &g->handle))
+        g->slot = NULL;
 }
+
+/* == restoring ========================================================================================= */
+
+/* Exchanges a tensor's gradient for another: the words of two references. */
+static bool exchange(const lmx_torch *t, PyObject *tensor, PyObject *grad) {
+    void *handle = NULL, *word;
+    if (t->grads.handle((char *)grad + t->offset, &handle) || !handle) return false;
+    void *impl;
+    memcpy(&impl, (char *)tensor + t->offset, sizeof impl);
+    void *slot = t->grads.slot(impl);
+    memcpy(&word, slot, sizeof word);
+    memcpy(slot, handle, sizeof word);
+    memcpy(handle, &word, sizeof word);
+    return t->shim.release(handle) == 0; /* the old gradient */
+}
+
+PyObject *lmx_put_gradient(PyObject *module, PyObject *args) {
+    lmx_state *st = lmx_state_of(module);
+    PyObject *tensor, *grad;
+    if (!PyArg_ParseTuple(args, "OO:put_gradient", &tensor, &grad)) return NULL;
+    const lmx_torch *t = &st->torch;
+    const bool both = lmx_is_tensor(st, tensor) && lmx_is_tensor(st, grad);
+    if (!both || t->offset < 0 || !t->grads.wanted || !t->grads.slot) Py_RETURN_FALSE;
+    return PyBool_FromLong(exchange(t, tensor, grad));
+}
+
+/* == proving =========================================================================================== */
 
 /* True if the functions return these two values. */
 static bool tells(const lmx_torch *t, PyObject *probe, bool wanted, bool grad) {
     const void *impl = impl_of(t, probe);
     return t->grads.wanted(impl) == wanted && has_grad(t, impl) == grad;
+}
+
+/* True if the probe has the gradient that was put there. */
+static bool can_put(lmx_state *st, PyObject *probe, PyObject *grad) {
+    PyObject *now = exchange(&st->torch, probe, grad) ? PyObject_GetAttr(probe, st->n_grad) : NULL;
+    const bool same = now == grad;
+    Py_XDECREF(now);
+    return PyObject_SetAttr(probe, st->n_grad, Py_None) == 0 && same &&
+           tells(&st->torch, probe, false, false);
 }
 
 void lmx_prove_grads(lmx_state *st, PyObject *probe) {
@@ -64,6 +103,7 @@ void lmx_prove_grads(lmx_state *st, PyObject *probe) {
               PyObject_SetAttr(probe, st->n_grad, other) == 0 && tells(t, probe, true, true) &&
               PyObject_SetAttr(probe, st->n_grad, Py_None) == 0 && tells(t, probe, true, false) &&
               PyObject_SetAttr(probe, st->n_requires_grad, Py_False) == 0 && tells(t, probe, false, false);
+    if (ok && t->grads.slot && !can_put(st, probe, other)) t->grads.slot = NULL;
     Py_XDECREF(other);
     PyErr_Clear();
     if (!ok) t->grads.wanted = NULL;

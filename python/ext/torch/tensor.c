@@ -120,6 +120,18 @@ static void identify(lmx_state *st, PyObject *tensor, lmx_kind kind, lmx_tensor 
     out->memory = lmx_memory_here(st, tensor, kind);
 }
 
+uint64_t lmx_span(int32_t dtype, int32_t ndim, const int64_t *sizes, const int64_t *strides) {
+    int64_t last = 0, part;
+    for (int32_t i = 0; i < ndim; i++) {
+        if (sizes[i] == 0) return 0;
+        if (__builtin_mul_overflow(sizes[i] - 1, strides[i], &part)) return 0;
+        if (part < 0 || __builtin_add_overflow(last, part, &last)) return 0;
+    }
+    if (__builtin_add_overflow(last, 1, &last)) return 0;
+    if (__builtin_mul_overflow(last, lam_dtype_bits(dtype), &part)) return 0;
+    return ((uint64_t)part + 7) / 8;
+}
+
 /* -- through the C functions --------------------------------------------------------------------------- */
 
 static bool by_shim(const lmx_state *st, PyObject *tensor, lmx_tensor *out) {

@@ -44,6 +44,7 @@ void lmx_prove_hold(lmx_state *st, PyObject *probe);
 bool lmx_wants_grad(lmx_state *st, PyObject *tensor, bool *wanted);
 /* True if the tensor has no gradient now; false also if only its attribute shows that. */
 bool lmx_has_no_grad(lmx_state *st, PyObject *tensor);
+PyObject *lmx_put_gradient(PyObject *module, PyObject *args);
 void lmx_load_grads(lmx_torch *t, void *library); /* after its shim */
 void lmx_prove_grads(lmx_state *st, PyObject *probe); /* disables the functions if their results are wrong */
 
@@ -70,6 +71,8 @@ static inline bool lmx_is_tensor(lmx_state *st, PyObject *o)
 bool lmx_describe(lmx_state *st, PyObject *tensor, lmx_kind kind, lmx_tensor *out);
 
 typedef bool (*lmx_is_fake)(uint64_t address); /* true for the address of a tensor without values */
+/* Bytes from a tensor's first element to its last; 0 if they can't be computed. */
+uint64_t lmx_span(int32_t dtype, int32_t ndim, const int64_t *sizes, const int64_t *strides);
 /* The identity of the memory of a handle's tensor (an at::Tensor), the same for all its views; 0: unknown.
  * Python is not touched. */
 uint64_t lmx_memory_of(const lmx_layout *l, const lmx_shim *s, const void *handle);

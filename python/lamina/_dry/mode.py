@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, cast
 from .. import _lamina
 from .._base.errors import NeedsValuesError, UnsupportedError
 from .._base.modules import modules
+from .._guard.gradients import end_graphs, ending
 from .._guard.redispatch import Redispatch
 from .fused import FUSED
 from .process import EXPORTS, Process, tracer_of
@@ -25,9 +26,18 @@ from .tensors import NUMBER, address_of, forget, forget_no_more, is_of_address, 
 from .ways import ANYHOW, ELSEWHERE, INSTEAD, OneHot
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
+    from typing import Protocol
 
     from .._observe.run import Run
+
+    class Given(Protocol):
+        """The arguments of a run (_run/arguments.py), and the modules among them."""
+
+        inside: list[_lamina.Snapshot]
+
+        def given(self, instead: Callable[[Any], Any], /) -> tuple[tuple[Any, ...], dict[str, Any]]: ...
+
 
 MOST_WORK = 16777216  # the most values that are computed to know them
 MOST_ASKED = 268435456  # products of a recurrence that is run to measure its memory for the backward
@@ -85,6 +95,14 @@ STATISTICS = (
     "aten::_native_batch_norm_legit",
     "aten::_batch_norm_with_update",
 )
+# What torch's exceptions say where a nested tensor comes to code for others.
+NESTED = ("NestedTensorImpl", "SymIntArrayRef expected")
+# torch asks these of tensors that wrap others.
+QUERIES = {
+    *("prim::layout", "prim::device", "aten::dim", "aten::is_contiguous", "aten::is_strides_like_format"),
+    *("aten::is_non_overlapping_and_dense", "aten::size", "aten::stride", "aten::numel", "aten::sym_size"),
+    *("aten::storage_offset", "aten::sym_stride", "aten::sym_numel", "aten::sym_storage_offset"),
+}
 # These give a tensor other memory, which torch's own kernels can't for tensors without any.
 MOVED = ("aten::set_", "aten::resize_", "aten::resize_as_")
 ONEDNN = ("Mkldnn", "MkldnnTranspose", "???")  # its convolutions; torch has no name for the transposed one
@@ -186,6 +204,7 @@ class _Run:
         self.known: Any
         self.fake, self.known = types()
         self.blocked: str | None = None
+        self.unread: dict[Any, Any] = {}  # by a class of the program: that of its fake tensors
         self.shadows: dict[int, tuple[Any, Any]] = {}  # real tensors of the model's own code
         self.reads_aside = 0  # how many of the next numbers a real run does not read
         self.one_hot = OneHot()
@@ -243,6 +262,11 @@ class _Run:
         """True if only the engine of autograd holds a gradient and its memory."""
         return _holders(self.torch, tensor) == _holders_of_lone(self.torch)
 
+    def argument(self, tensor: Any) -> Any:
+        """What the run is given instead of a tensor of the caller's."""
+        fake = self.core.fake_of(tensor)
+        return fake if tensor.grad_fn is None or fake is tensor else ending(fake)
+
     # Operators.
 
     def about(self, function: Any) -> tuple[str, int, str | None]:
@@ -275,6 +299,8 @@ class _Run:
         if getattr(function, "_schema", None) is None:
             return self._run_attention(function, args, kwargs or {})
         operator = self._learn(function)
+        if operator.name in QUERIES:  # an exception here may end the process: torch declares some noexcept
+            return function(*args, **kwargs or {})
         seen: list[Any] = []
         args = self._map(args, seen, self._as_fake)
         kwargs = self._map(kwargs or {}, seen, self._as_fake)
@@ -438,8 +464,12 @@ class _Run:
     def _view(self, function: Any, args: Any, kwargs: Any) -> Any:
         """torch's own view of the memory, which reads none of it."""
         seen: list[Any] = []
+        given = self._map(args, seen, lambda t: t)
         with self.torch._C._DisableTorchDispatch():
-            views = function(*self._map(args, seen, lambda t: t), **kwargs)
+            try:
+                views = function(*given, **kwargs)
+            except NotImplementedError as error:  # a kernel for other kinds of tensors, as nested ones
+                self.unsure(function, error)
         cls = type(seen[0]) if seen else self.known  # torch gives the number that a tensor was made of
         return self._map(views, [], lambda t: t if isinstance(t, self.fake) else self._as(cls, t))
 
@@ -652,8 +682,12 @@ class _Run:
         return any(getattr(self.torch.Tag, name, None) in function.tags for name in names)
 
     def _has(self, function: Any, key: str) -> bool:
-        """True if the operator has a separate kernel for this dispatch key."""
-        return bool(self.torch._C._dispatch_has_kernel_for_dispatch_key(function.name(), key))
+        """True if the operator has a separate kernel for this dispatch key. torch's queries (prim::layout)
+        have none."""
+        try:
+            return bool(self.torch._C._dispatch_has_kernel_for_dispatch_key(function.name(), key))
+        except RuntimeError:
+            return False
 
     def _depends(self, function: Any) -> bool:
         return self._is(function, "dynamic_output_shape", "data_dependent_output")
@@ -728,20 +762,23 @@ def go_dry(
     run: Run,
     snapshot: _lamina.Snapshot,
     watch: _lamina.Capture,
-    args: tuple[object, ...],
-    kwargs: Mapping[str, object],
+    given: Given,
     *,
     follow: bool = False,
     dtype: str | None = None,
-) -> Iterator[tuple[tuple[object, ...], dict[str, object]]]:
-    """In the block the model's tensors are fake and operators compute nothing; yields the fake arguments.
-    ``snapshot.restore()`` restores the model's tensors. ``follow`` and ``dtype`` as for ``run_once``. An
-    operator that the run can't answer becomes its error."""
+    backward: bool = False,
+) -> Iterator[tuple[tuple[Any, ...], dict[str, Any]]]:
+    """In the block the model's tensors are fake and operators compute nothing; yields the arguments with fake
+    tensors. ``snapshot.restore()`` restores the model's tensors, ``given.put_back()`` those of the arguments.
+    ``follow`` and ``dtype`` as for ``run_once``. An operator that the run can't answer becomes its error."""
     dry = _Run(watch)
     if dtype is not None:
         dry.core.cast(dtype)
-    dry.core.swap(snapshot)
-    given = tuple(as_fakes(dry, v) for v in args), {k: as_fakes(dry, v) for k, v in kwargs.items()}
+    for each in (snapshot, *given.inside):
+        dry.core.swap(each)
+        if backward:
+            end_graphs(each, watch, dry.core.fake_of)
+    passed = given.given(dry.argument)
     if follow:
         _holders_of_lone(dry.torch)
         from .workspace import Taken
@@ -751,7 +788,7 @@ def go_dry(
     Process.open()
     try:
         with dry.core:
-            yield given
+            yield passed
     finally:
         Process.close()
         set_running(before)
@@ -766,6 +803,8 @@ def _cause(error: BaseException | None) -> str | None:
     """What the program did, if an exception shows that a dry run can't follow it."""
     if is_of_address(error):
         return "needs the memory at a tensor's address (.data_ptr())"
+    if isinstance(error, RuntimeError) and any(part in str(error) for part in NESTED):
+        return "works on a nested tensor"
     tracer = tracer_of(error)
     return None if tracer is None else f"{EXPORTS} ({tracer})"
 
@@ -776,17 +815,3 @@ def _sentence(run: Run, blocked: str, *, follow: bool) -> NeedsValuesError:
     error = NeedsValuesError(told if follow else f"{told}; leave dry=True out to run the model")
     error.__cause__ = run.error
     return error
-
-
-def as_fakes(run: _Run, value: Any) -> Any:
-    """``value`` with its tensors replaced by fake ones, in tuples, lists and dicts."""
-    torch = sys.modules["torch"]
-    if isinstance(value, torch.Tensor):
-        return run.core.fake_of(value)
-    if type(value) in (tuple, list):
-        return type(value)(as_fakes(run, v) for v in value)
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return type(value)(*(as_fakes(run, v) for v in value))
-    if type(value) is dict:
-        return {k: as_fakes(run, v) for k, v in value.items()}
-    return value

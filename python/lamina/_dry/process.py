@@ -10,11 +10,11 @@ from __future__ import annotations
 import sys
 import threading
 from traceback import walk_tb
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from .._guard.imports import Finder
 from .running import running
-from .tensors import Unread
+from .tensors import Unread, refuse
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -104,7 +104,7 @@ def _exports(own: Any) -> Any:
     def to_dlpack(tensor: Any, *args: Any, **kwargs: Any) -> Any:
         run = running()
         if run is not None and isinstance(tensor, (run.fake, Unread)):
-            tensor.__dlpack__()  # refuses
+            refuse("needs its memory (DLPack)")
         return own(tensor, *args, **kwargs)
 
     return to_dlpack
@@ -112,10 +112,11 @@ def _exports(own: Any) -> Any:
 
 def _callers() -> list[FrameType]:
     """The frames that run now, the outermost first."""
-    frames, frame = [], sys._getframe(1)
+    frames: list[FrameType] = []
+    frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         frames.append(frame)
-        frame = cast("Any", frame.f_back)
+        frame = frame.f_back
     return frames[::-1]
 
 

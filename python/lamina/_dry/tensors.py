@@ -98,7 +98,7 @@ class DryAddress:
     _as_parameter_ = property(_refuse)
 
     def __eq__(self, other: object) -> bool:
-        return self._at == _number(other)
+        return bool(self._at == _number(other))
 
     def __hash__(self) -> int:
         return hash(self._at)
@@ -286,11 +286,12 @@ class Unread:
     """A fake tensor under a class of the program: its values can't be read either."""
 
 
-@cache
 def _unread(cls: Any) -> Any:
-    if issubclass(cls, Unread):
-        return cls
-    return type(cls.__name__, (Unread, cls), {"__module__": cls.__module__, **_readers()})
+    run = running()
+    made: dict[Any, Any] = {} if run is None else run.unread
+    if not issubclass(cls, Unread) and cls not in made:
+        made[cls] = type(cls.__name__, (Unread, cls), {"__module__": cls.__module__, **_readers()})
+    return made.get(cls, cls)
 
 
 def _readers() -> dict[str, Any]:

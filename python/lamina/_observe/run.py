@@ -22,7 +22,12 @@ class Run:
         self.error: BaseException | None = None
         self.failed_in: str | None = None  # of the repeated runs: the one that raised it
         self.left: list[str] = []
+        self.alone = True  # its forward ran in one thread, as far as it was seen
         self.no_backward = False  # True: a backward was requested, and no output has a gradient
+
+    def leave(self, problems: list[str]) -> None:
+        """Takes what could not be restored, once each: the arguments are restored after every run."""
+        self.left += (text for text in problems if text not in self.left)
 
     def note_left(self) -> None:
         """Adds what could not be restored to the notes of the model, which is built before the restore."""

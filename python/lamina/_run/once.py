@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import sys
 from contextlib import contextmanager, nullcontext
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .. import _lamina
 from .._base.errors import UsageError
@@ -19,9 +20,21 @@ from .._base.ranks import note as note_of_ranks
 from .._base.terminal import progress
 from .._guard.compiled import Compiled, Compiler, compiled_codes, seen_through
 from .._guard.generators import state_of_generators
+from .._guard.gradients import (
+    end_graphs,
+    ended_at,
+    ends_at,
+    floats,
+    graph_of,
+    next_node,
+    no_gradients_left,
+    start_of,
+    without_graph,
+)
 from .._guard.sharded import reshard
 from .._observe.run import Run
 from .._observe.support import Watched, nodes, watched
+from .arguments import Arguments
 from .provenance import provenance
 
 if TYPE_CHECKING:
@@ -66,8 +79,9 @@ def run_once(
     ``health`` checks values. ``follow``, for a dry run with ``ops``: notes lifetimes of memory, with
     floating-point tensors of the model and of ``args`` as if of ``dtype``. ``made``: how each input tensor
     was made up; ``about``: facts for the provenance that only the caller knows.
-    ``args`` may be a function that makes them: its draws from the generators are undone too. An exception of
-    the forward is kept in the result, not raised, so that a caller can show the layers that ran before it.
+    ``args`` may be a function that makes them: its draws from the generators are undone too. What the forward
+    changes of them is undone. An exception of the forward is kept in the result, not raised, so that a caller
+    can show the layers that ran before it.
     """
     run = Run(health)
     how = _prepared(root, ops=ops, dry=dry, memory=memory, follow=follow)
@@ -78,22 +92,25 @@ def run_once(
     special = mode is not None or around is not None or callable(args) or dry or backward
     plain = not special and not any(wanted.values())
     snapshot = _snapshot(root, watch, plain=plain)
+    given: Arguments | None = None
     try:
         _set_mode(root, mode)
         set_up, shown = NOTHING if around is None else around, progress(_work(dry, follow, backward))
         said = NOTHING if time is not None and time.once else shown  # a thread would disturb a timed run
         with _modes(backward, real=backward or dry, unfused=unfused), Compiled(), set_up, said:
-            given = args() if callable(args) else args
-            told: AbstractContextManager[Any] = nullcontext((given, kwargs or {}))
+            given = Arguments(args() if callable(args) else args, kwargs or {}, root, watch)
+            back = Backward(watch, next_node(), whole=follow) if backward else None
             if dry:
                 from .._dry.mode import go_dry
 
-                told = go_dry(run, snapshot, watch, given, kwargs or {}, follow=follow, dtype=dtype)
-            with told as (given, named), _followed(watch, memory=memory):
+                ready = go_dry(run, snapshot, watch, given, follow=follow, dtype=dtype, backward=backward)
+            else:
+                ready = _made_ready(given, snapshot, watch, ops=how.ops, backward=backward)
+            with ready as (passed, named), _followed(watch, memory=memory):
                 compiler = Compiler(watch)
                 try:
                     watch.start()
-                    run.error = call_root(root, given, named, watch if backward else None, run, whole=follow)
+                    run.error = call_root(root, passed, named, back, run)
                 finally:
                     watch.stop()
                     compiler.close()
@@ -102,23 +119,57 @@ def run_once(
                 elif time is not None and not time.once and run.error is None:
                     from .repeat import measure
 
-                    timed = measure(root, given, named, time, run, shown, backward=backward, like=watch)
+                    timed = measure(root, given, time, run, shown, backward=backward, like=watch)
         if not dry:
             run.model = finish(watch)
         if timed is not None and run.model is not None:
             run.model.time_by(finish(timed))
     finally:
-        try:
-            reshard(modules(root))
-            snapshot.wrote(watch.written())
-            run.left += snapshot.restore()
-        except BaseException:  # a second Ctrl-C during restoring: start again
-            snapshot.restore()
-            raise
-        finally:
-            put_back()
+        _restore(root, given, snapshot, watch, run, put_back)
     run.note_left()
     return run
+
+
+def _restore(
+    root: Any,
+    given: Arguments | None,
+    snapshot: _lamina.Snapshot,
+    watch: _lamina.Capture,
+    run: Run,
+    generators: Callable[[], None],
+) -> None:
+    """Restores the model, the arguments and the generators; all of them also after a second Ctrl-C, which is
+    raised in the end."""
+    try:
+        reshard(modules(root))
+        snapshot.wrote(watch.written())
+        run.leave(snapshot.restore())
+    except BaseException:
+        snapshot.restore()
+        raise
+    finally:
+        try:
+            run.leave([] if given is None else given.put_back())
+        except BaseException:
+            if given is not None:
+                given.put_back()
+            raise
+        finally:
+            generators()
+
+
+@contextmanager
+def _made_ready(
+    given: Arguments, snapshot: _lamina.Snapshot, watch: _lamina.Capture, *, ops: bool, backward: bool
+) -> Iterator[tuple[tuple[Any, ...], dict[str, Any]]]:
+    """Yields the arguments for a run that computes."""
+    if ops:
+        given.guard(watch)
+    else:
+        given.copy()
+    for each in (snapshot, *given.inside) if backward else ():
+        end_graphs(each, watch)
+    yield given.given(without_graph)
 
 
 def _snapshot(root: Any, watch: _lamina.Capture, *, plain: bool) -> _lamina.Snapshot:
@@ -243,30 +294,32 @@ def finish(watch: _lamina.Capture, before: Callable[[], None] | None = None) -> 
     return model
 
 
+class Backward(NamedTuple):
+    """A backward pass after a forward: the capture that watches it, the number of the first node that this
+    thread made since the run began, and whether the gradients it begins with have their own memory."""
+
+    watch: _lamina.Capture
+    first: int
+    whole: bool = False
+
+
 def call_root(
-    root: Any,
-    args: tuple[object, ...],
-    kwargs: Mapping[str, object],
-    backward: _lamina.Capture | None,
-    run: Run,
-    *,
-    whole: bool = False,
+    root: Any, args: tuple[object, ...], kwargs: Mapping[str, object], back: Backward | None, run: Run
 ) -> BaseException | None:
-    """One forward, and with a capture a backward; returns their exception. ``whole``: from gradients with
-    their own memory."""
+    """One forward, and the backward if there is one to do; returns their exception."""
     try:
         result = root(*args, **kwargs)
     except BaseException as error:
-        if backward is not None:
-            backward.no_backward()
+        if back is not None:
+            back.watch.no_backward()
         return error
     try:
-        if backward is not None:
-            run.no_backward = not _go_back(root, result, backward, whole=whole)
+        if back is not None:
+            run.no_backward = not _go_back(root, result, back, run)
     except BaseException as error:
-        assert backward is not None
-        backward.no_backward()
-        backward.backward_raised()
+        assert back is not None
+        back.watch.no_backward()
+        back.watch.backward_raised()
         return error
     return None
 
@@ -283,25 +336,37 @@ def _is_whole(parameter: Any) -> bool:
     return not any(getattr(part, "requires_grad", False) for part in parts)
 
 
-def _go_back(root: Any, result: object, watch: _lamina.Capture, *, whole: bool) -> bool:
+def _name(root: Any, tensor: Any) -> str:
+    """A parameter's path; of any other tensor its shape."""
+    for path, module in modules(root):
+        for name, parameter in module._parameters.items():
+            if parameter is tensor:
+                return f"{path}.{name}" if path else name
+    return f"a tensor of the shape {tuple(tensor.shape)}"
+
+
+def _go_back(root: Any, result: object, back: Backward, run: Run) -> bool:
     """Back-propagates the sum of the floating-point tensors in ``result`` and restores every gradient. False
     if none has a gradient."""
-    from .._guard.gradients import floats, leaves, no_gradients_left, start_of
-
-    torch = sys.modules["torch"]
+    torch, watch = sys.modules["torch"], back.watch
     watch.pause(True)  # noqa: FBT003 - its preparation is not the model's work
     ends = floats(result)
     if not ends:
         watch.no_backward()
         watch.note(NO_BACKWARD)
         return False
-    with no_gradients_left([*parameters(root), *leaves(ends)]):
-        starts = start_of(ends, whole=whole)
+    own = list(parameters(root))
+    run.alone = run.alone and watch.alone
+    graph = graph_of(ends, back.first, alone=run.alone)
+    for node in graph.before:
+        watch.note(ends_at(f"the result of {node.name()}"))
+    with no_gradients_left([*own, *graph.leaves], run.left, partial(_name, root)), ended_at(graph):
+        starts = start_of(ends, whole=back.whole)
         watch.pause(False)  # noqa: FBT003
-        torch.autograd.backward(ends, starts)
+        torch.autograd.backward(ends, starts, retain_graph=bool(graph.before) or None)
         watch.pause(True)  # noqa: FBT003
         watch.memory_gradients()
-        came = {id(p): (p, p.grad is not None) for p in parameters(root)}
+        came = {id(p): (p, p.grad is not None) for p in own}
         watch.gradients(
             {key: (p, is_there) for key, (p, is_there) in came.items() if is_there or _is_whole(p)}
         )

@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .. import _lamina
 from .._base.errors import UsageError
-from .once import call_root, new_watch
+from .._guard.gradients import next_node, without_graph
+from .once import Backward, call_root, new_watch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from .._base.terminal import Progress
     from .._observe.run import Run
+    from .arguments import Arguments
 
 FEW, MANY = 5, 20  # runs by default: as many as fit into SECONDS, and between these
 SECONDS = 10.0
@@ -55,8 +57,7 @@ class Measure(NamedTuple):
 
 def measure(
     root: Any,
-    args: tuple[object, ...],
-    kwargs: Mapping[str, object],
+    given: Arguments,
     how: Measure,
     run: Run,
     shown: Progress,
@@ -65,25 +66,30 @@ def measure(
     like: _lamina.Capture,
 ) -> _lamina.Capture | None:
     """A stopped capture of all timed runs, with every gradient restored; None if one of them raised: see
-    ``run.error``. It watches the modules that ``like`` did: a forward may make or remove some."""
+    ``run.error``. It watches the modules that ``like`` did: a forward may make or remove some. Each run begins
+    with the arguments as they were."""
     watch = new_watch(root, time=True, told=True)
     watch.watch_as(like)
-    go_back = watch if backward else None
+
+    def failed(what: str) -> bool:
+        run.leave(given.put_back())
+        back = Backward(watch, next_node()) if backward else None
+        run.error = call_root(root, *given.given(without_graph), back, run)
+        if run.error is not None:
+            run.failed_in = what
+        return run.error is not None
+
     with shown.by_hand(), _no_collection():
         for done in range(how.warmup):
             shown.at(f"warm-up run {done + 1} of {how.warmup}")
-            run.error = call_root(root, args, kwargs, go_back, run)
-            if run.error is not None:
-                run.failed_in = f"warm-up run {done + 1}"
+            if failed(f"warm-up run {done + 1}"):
                 return None
         watch.pause(False)  # noqa: FBT003
         watch.start()
         try:
             for done in _rounds(how.repeats):
                 shown.at(f"timed run {done + 1} of {how.repeats or f'at most {MANY}'}")
-                run.error = call_root(root, args, kwargs, go_back, run)
-                if run.error is not None:
-                    run.failed_in = f"timed run {done + 1}"
+                if failed(f"timed run {done + 1}"):
                     return None
         finally:
             watch.stop()
