@@ -33,8 +33,8 @@ def fit(
 
     The model does not run: autograd, the model's code and the layers hold tensors without memory as long as
     they would hold real ones. The workspace of kernels is measured: each operator of up to 64 MiB and 2^31
-    products runs once, alone, on made-up tensors. The backward starts at the floating-point outputs; a loss
-    is not included.
+    products runs once, alone, on made-up tensors. The backward starts at the floating-point outputs and ends
+    at the inputs; a loss is not included. The model and its arguments are as before afterwards.
 
     Args:
         model: any ``torch.nn.Module``; it may be on the meta device.

@@ -78,10 +78,11 @@ def inspect(
         depth: shows layers down to this depth; deeper ones are folded into their ancestor.
         ops: watches every operator that runs; the default, unless ``convention`` counts layers.
         backward: runs the forward with gradients, then a backward pass from the sum of the floating-point
-            outputs. Every ``grad`` is restored afterwards, and ``report.backward`` has the cost.
+            outputs, which ends at the model's inputs. Every ``grad`` is restored afterwards, and
+            ``report.backward`` has the cost.
         time: runs the model several times more and measures the time of each layer, with ``backward`` its
             backward too. The table shows the median run, ``report.time`` all runs. The timed runs watch no
-            operators, and the model is not restored between them.
+            operators. The model is not restored between them; its arguments are.
         warmup: runs before the timed ones.
         repeats: timed runs; by default 5 to 20, as many as fit into ten seconds. With ``warmup=0,
             repeats=1`` the model runs once and that run is timed.
@@ -94,7 +95,8 @@ def inspect(
         strict: raises if an operator or a layer has no rule.
 
     Returns:
-        The report. The model and the random number generators are restored; ``notes`` names exceptions.
+        The report. The model, its arguments and the random number generators are restored; ``notes`` names
+        exceptions.
 
     Raises:
         TypeError: the model is no module, ``args`` no tuple or ``kwargs`` no mapping.

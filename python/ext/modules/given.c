@@ -87,16 +87,3 @@ PyObject *lmx_graphs(PyObject *self, PyObject *unused) {
         if (!add_graph(s, (lmx_kept *)s->kept.data + i, list)) Py_CLEAR(list);
     return list;
 }
-
-static PyObject *mapped(void *mapping, PyObject *value) {
-    PyObject *key = PyLong_FromVoidPtr(value), *other = key ? PyDict_GetItemWithError(mapping, key) : NULL;
-    Py_XDECREF(key);
-    Py_XINCREF(other);
-    return other;
-}
-
-PyObject *lmx_replace(PyObject *self, PyObject *mapping) {
-    if (!PyDict_Check(mapping)) return PyErr_Format(PyExc_TypeError, "replace takes a dict, not %R", mapping);
-    if (!lmx_snapshot_replace(self_of(self), mapped, mapping)) return NULL;
-    Py_RETURN_NONE;
-}

@@ -238,6 +238,19 @@ bool lmx_snapshot_replace(lmx_snapshot *s, lmx_instead *instead, void *self) {
     return true;
 }
 
+static PyObject *mapped(void *mapping, PyObject *value) {
+    PyObject *key = PyLong_FromVoidPtr(value), *other = key ? PyDict_GetItemWithError(mapping, key) : NULL;
+    Py_XDECREF(key);
+    Py_XINCREF(other);
+    return other;
+}
+
+static PyObject *snapshot_replace(PyObject *self, PyObject *mapping) {
+    if (!PyDict_Check(mapping)) return PyErr_Format(PyExc_TypeError, "replace takes a dict, not %R", mapping);
+    if (!lmx_snapshot_replace(self_of(self), mapped, mapping)) return NULL;
+    Py_RETURN_NONE;
+}
+
 /* == comparing ========================================================================================= */
 
 /* `box` and `kept`: the indices of the module's first box and tensor; they are set to its end. */
@@ -425,7 +438,7 @@ static PyMethodDef snapshot_methods[] = {
      PyDoc_STR(
          "graphs($self, /)\n--\n\nReturns (name, tensor) for each tensor of the modules that is the result "
          "of a graph of autograd.")},
-    {"replace", lmx_replace, METH_O,
+    {"replace", snapshot_replace, METH_O,
      PyDoc_STR("replace($self, mapping, /)\n--\n\nReplaces tensors in the modules by id, until restore().")},
     {"wrote", snapshot_wrote, METH_O,
      PyDoc_STR("wrote($self, memory, /)\n--\n\nTakes the result of Capture.written(). Large tensors in that "

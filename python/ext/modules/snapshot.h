@@ -118,7 +118,6 @@ PyObject *lmx_given_keep(PyObject *self, PyObject *args);
 PyObject *lmx_given_memory(PyObject *self, PyObject *unused);
 PyObject *lmx_given_save(PyObject *self, PyObject *address);
 PyObject *lmx_graphs(PyObject *self, PyObject *unused);
-PyObject *lmx_replace(PyObject *self, PyObject *mapping);
 
 /* Notes that `name` of module `node` could not be restored, and clears the exception. False only for an
  * exception that must reach the user. */

@@ -91,12 +91,15 @@ static bool keep_values(lmx_snapshot *s, lmx_kept *k, const lmx_tensor *d) {
     return lmx_forgive();
 }
 
-/* Hashes words spread over a tensor's bytes: torch does not count writes by `.data` and numpy. */
-static uint64_t sample_of(const char *data, size_t n) {
-    enum { READS = 16 };
+/* Hashes words spread over a tensor's bytes: torch does not count writes by `.data` and numpy. Of a model's
+ * many tensors a few words are read, of an argument all up to 16 MiB. */
+static uint64_t sample_of(const lmx_kept *k, const char *data) {
+    enum { FEW = 16, MANY = 1 << 21 };
     uint64_t sum = 0, word;
-    for (size_t i = 0; i < READS; i++) {
-        memcpy(&word, data + (n - sizeof word) / (READS - 1) * i, sizeof word);
+    const size_t n = k->sampled, words = n / sizeof word;
+    const size_t reads = k->node >= 0 ? FEW : words < MANY ? words : MANY;
+    for (size_t i = 0; i < reads; i++) {
+        memcpy(&word, data + (n - sizeof word) / (reads - 1) * i, sizeof word);
         sum = (sum ^ word) * UINT64_C(0x9e3779b97f4a7c15);
         sum ^= sum >> 32;
     }
@@ -106,7 +109,7 @@ static uint64_t sample_of(const char *data, size_t n) {
 static void take_sample(const lmx_state *st, lmx_kept *k, const lmx_tensor *d, size_t n) {
     k->memory = lmx_memory_here(st, k->tensor, LMX_PLAIN);
     k->sampled = n;
-    k->sample = sample_of((const char *)(uintptr_t)d->storage, n);
+    k->sample = sample_of(k, (const char *)(uintptr_t)d->storage);
 }
 
 /* For a tensor that is no buffer: copies it if it is small. */
@@ -270,7 +273,7 @@ static bool is_untouched(lmx_snapshot *s, const lmx_kept *k, const lmx_tensor *d
     if (k->clone || k->data) return false;
     const char *now = (const char *)(uintptr_t)d->storage;
     if (k->n_bytes && memcmp(now, (const char *)s->bytes.data + k->bytes_at, k->n_bytes) != 0) return false;
-    if (k->written || (k->sampled && sample_of(now, k->sampled) != k->sample)) return false;
+    if (k->written || (k->sampled && sample_of(k, now) != k->sample)) return false;
     if (k->n_bytes && k->version < 0) return true;
     return version_of(s->st, k->tensor, &version) && version == k->version;
 }
@@ -316,10 +319,15 @@ static bool give_back(lmx_snapshot *s, lmx_kept *k) {
     return k->data && PyObject_SetAttr(k->tensor, s->st->n_data, k->data) == 0;
 }
 
-/* Restores the tensor's memory and shape if it `moved`, and its values. */
+/* Restores the tensor's memory and shape, and describes it. */
+static bool bring_back(lmx_snapshot *s, lmx_kept *k, lmx_tensor *d) {
+    return give_back(s, k) && lmx_describe(s->st, k->tensor, lmx_kind_of(s->st, k->tensor), d);
+}
+
+/* Restores the tensor's memory and shape if it `moved`, or lies otherwise, and its values. */
 static bool put_bytes(lmx_snapshot *s, lmx_kept *k, lmx_tensor *d, bool moved) {
-    if (moved && (!give_back(s, k) || !lmx_describe(s->st, k->tensor, lmx_kind_of(s->st, k->tensor), d)))
-        return false;
+    const bool away = moved || plain_bytes(s->st, k->tensor, d) != k->n_bytes;
+    if (away && !bring_back(s, k, d)) return false;
     if (plain_bytes(s->st, k->tensor, d) != k->n_bytes || !reaches(s->st, k->tensor, d, k->n_bytes))
         return false;
     void *to = (void *)(uintptr_t)d->storage;
@@ -330,8 +338,7 @@ static bool put_bytes(lmx_snapshot *s, lmx_kept *k, lmx_tensor *d, bool moved) {
 
 /* The same for the values from before the first write. */
 static bool put_saved(lmx_snapshot *s, lmx_kept *k, lmx_tensor *d, bool moved) {
-    if (moved && (!give_back(s, k) || !lmx_describe(s->st, k->tensor, lmx_kind_of(s->st, k->tensor), d)))
-        return false;
+    if (moved && !bring_back(s, k, d)) return false;
     if (span_of(s->st, k->tensor, d) != k->n_saved || !reaches(s->st, k->tensor, d, k->n_saved)) return false;
     memcpy((void *)(uintptr_t)d->storage, k->saved, k->n_saved);
     return true;
@@ -361,12 +368,11 @@ static bool put_version(lmx_snapshot *s, const lmx_kept *k) {
 /* For a tensor that was only watched: false if its values changed, or may have. */
 static bool is_as_it_was(lmx_snapshot *s, lmx_kept *k, lmx_tensor *d, bool moved) {
     int64_t version = -1;
-    if (moved && (!give_back(s, k) || !lmx_describe(s->st, k->tensor, lmx_kind_of(s->st, k->tensor), d)))
-        return false;
+    if (moved && !bring_back(s, k, d)) return false;
     if (!version_of(s->st, k->tensor, &version) || (k->version >= 0 && version != k->version)) return false;
     const char *data = (const char *)(uintptr_t)d->storage; /* NULL: it was freed */
     if (k->sampled && (!data || !reaches(s->st, k->tensor, d, k->sampled))) return false;
-    return !k->written && (!k->sampled || sample_of(data, k->sampled) == k->sample);
+    return !k->written && (!k->sampled || sample_of(k, data) == k->sample);
 }
 
 static bool restore_values(lmx_snapshot *s, lmx_kept *k) {
@@ -396,12 +402,17 @@ bool lmx_tensor_was_written(lmx_kept *k, PyObject *memory) {
     return in >= 0;
 }
 
+/* A leaf has a graph if a value with a graph was written to it in place: it is taken from it. */
 static bool restore_flag(lmx_snapshot *s, const lmx_kept *k) {
     bool now;
     if (!k->knows_grad) return true;
     if (!lmx_wants_grad(s->st, k->tensor, &now)) return false;
     PyObject *was = k->requires_grad ? Py_True : Py_False;
-    return now == k->requires_grad || PyObject_SetAttr(k->tensor, s->st->n_requires_grad, was) == 0;
+    if (now == k->requires_grad || PyObject_SetAttr(k->tensor, s->st->n_requires_grad, was) == 0) return true;
+    if (k->requires_grad || !lmx_forgive()) return false;
+    PyObject *done = PyObject_CallMethod(k->tensor, "detach_", NULL);
+    Py_XDECREF(done);
+    return done != NULL;
 }
 
 static bool restore_grad(lmx_snapshot *s, const lmx_kept *k) {

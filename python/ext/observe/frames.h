@@ -63,5 +63,7 @@ uint8_t lmx_may_run(lmx_lane *lane, const lmx_layout *l, const lmx_frame *f, int
 void lmx_settle_inside(lmx_lane *lane, const lmx_layout *l, lmx_frame *around, lmx_frame *f, lmx_op *op);
 /* The operator ends. Its results were packed last. */
 void lmx_settle_end(lmx_lane *lane, const lmx_layout *l, const lmx_frame *f, lmx_op *op);
+/* True if the innermost running operator, apart from those flagged LAM_OP_NODE, has this name. */
+bool lmx_runs_now(const lmx_lane *lane, const char *name);
 
 #endif

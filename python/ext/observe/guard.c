@@ -115,3 +115,9 @@ void lmx_guard_look(lmx_capture *c, const lmx_lane *lane, const char *name, lmx_
         return;
     }
 }
+
+lmx_op *lmx_guard_open(lmx_capture *c, lmx_lane *lane, const char *name, int32_t op) {
+    const lmx_args in = ((const lmx_op *)lane->ops.data)[op].in;
+    lmx_guard_look(c, lane, name, in, lmx_lane_arity(lane, name)->in);
+    return (lmx_op *)lane->ops.data + op; /* on another thread, what was run before the write is noted */
+}

@@ -15,5 +15,7 @@ int lmx_guard_visit(lmx_guard *g, visitproc visit, void *arg);
 /* Called when the arguments `in` of an operator were packed, before it runs; with or without the GIL. What
  * `before_write` runs on the capture's thread is not noted. */
 void lmx_guard_look(lmx_capture *c, const lmx_lane *lane, const char *name, lmx_args in, int32_t n);
+/* The same for the operator `op` of the lane, as the observer noted it. Returns its record. */
+lmx_op *lmx_guard_open(lmx_capture *c, lmx_lane *lane, const char *name, int32_t op);
 
 #endif

@@ -8,6 +8,8 @@
 #include "observe/frames.h"
 #include "observe/observe.h"
 
+#include <string.h>
+
 static lmx_op *op_of(const lmx_lane *lane, const lmx_frame *f) { return (lmx_op *)lane->ops.data + f->op; }
 
 /* True if hooks for saved tensors are set on this thread: torch keeps them in a std::deque, and its first
@@ -153,4 +155,14 @@ void lmx_settle_end(lmx_lane *lane, const lmx_layout *l, const lmx_frame *f, lmx
     /* A view may get its tangent only now, from the tensor that it is a view of. */
     if (f->alone && lane->tangents && !is_past_autograd(l, f) && !lmx_lane_named(lane, op->name)->free)
         op->flags |= LAM_OP_DERIVED;
+}
+
+bool lmx_runs_now(const lmx_lane *lane, const char *name) {
+    const lmx_frame *frames = lane->frames.data;
+    const lmx_op *ops = lane->ops.data;
+    size_t n = lane->frames.n;
+    while (n && frames[n - 1].noted && strcmp(lmx_op_name(lane, &ops[frames[n - 1].op]), name) != 0 &&
+           ops[frames[n - 1].op].flags & LAM_OP_NODE)
+        n--;
+    return n && frames[n - 1].noted && strcmp(lmx_op_name(lane, &ops[frames[n - 1].op]), name) == 0;
 }

@@ -259,10 +259,7 @@ static void open_operator(lmx_observer *o, lmx_lane *lane, const void *record, c
     bool quiet = take_arguments(o, lane, &f, plain && !f.trial && !kept);
     const bool classed = lmx_is_classed(o, lane);
     if (!push_frame(lane, &f)) return;
-    if (o->capture->guard) {
-        lmx_guard_look(o->capture, lane, name, op->in, lmx_lane_arity(lane, name)->in);
-        op = (lmx_op *)lane->ops.data + f.op; /* on another thread, what it ran was noted */
-    }
+    if (o->capture->guard) op = lmx_guard_open(o->capture, lane, name, f.op);
     if (f.told) tell_op(o, &f, direct, true);
     if (classed) lmx_top_of(lane)->first = lmx_first_tensor(api, l, record);
     if (l->asks >= 0 && plain && lmx_asks_python(o, api, classed)) {
@@ -275,22 +272,11 @@ static void open_operator(lmx_observer *o, lmx_lane *lane, const void *record, c
     op->began = lmx_clock_stamp(lane->clock, lane->last);
 }
 
-/* True if the innermost running operator, apart from those flagged LAM_OP_NODE, has this name. */
-static bool runs_now(const lmx_lane *lane, const char *name) {
-    const lmx_frame *frames = lane->frames.data;
-    const lmx_op *ops = lane->ops.data;
-    size_t n = lane->frames.n;
-    while (n && frames[n - 1].noted && strcmp(lmx_op_name(lane, &ops[frames[n - 1].op]), name) != 0 &&
-           ops[frames[n - 1].op].flags & LAM_OP_NODE)
-        n--;
-    return n && frames[n - 1].noted && strcmp(lmx_op_name(lane, &ops[frames[n - 1].op]), name) == 0;
-}
-
 /* torch makes no record of this one. If the operator runs already, this is its way to the kernel. */
 static void note_unseen(lmx_observer *o, lmx_lane *lane, const char *name) {
     const lmx_frame *around = lmx_top_of(lane);
     lmx_frame f = {.op = around ? around->op : -1, .node = -1, .phase = LAM_FORWARD, .sequence = -1};
-    if (o->nodes_only || lmx_is_of_one_alone(lane, o->capture->dry) || runs_now(lane, name)) return;
+    if (o->nodes_only || lmx_is_of_one_alone(lane, o->capture->dry) || lmx_runs_now(lane, name)) return;
     f.call = open_call(o);
     if (around && around->node >= 0) place_inside(o, lane, around, &f);
     lmx_op *op = note_op(lane, &f, name, LAM_OP_NODE | LAM_OP_HIDES);

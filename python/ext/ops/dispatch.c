@@ -6,7 +6,6 @@
 #include "ops/dispatch.h"
 #include "base/ext.h"
 #include "observe/capture.h"
-#include "observe/guard.h"
 #include "observe/observe.h"
 #include "process/clock.h"
 #include "torch/tensor.h"

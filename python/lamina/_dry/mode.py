@@ -22,7 +22,17 @@ from .._guard.redispatch import Redispatch
 from .fused import FUSED
 from .process import EXPORTS, Process, tracer_of
 from .running import MOST_KNOWN, set_running
-from .tensors import NUMBER, address_of, forget, forget_no_more, is_of_address, knows, real, storage_of, types
+from .tensors import (
+    NUMBER,
+    address_of,
+    forget,
+    forget_no_more,
+    is_of_address,
+    knows,
+    real,
+    storage_of,
+    types,
+)
 from .ways import ANYHOW, ELSEWHERE, INSTEAD, OneHot
 
 if TYPE_CHECKING:
@@ -34,7 +44,7 @@ if TYPE_CHECKING:
     class Given(Protocol):
         """The arguments of a run (_run/arguments.py), and the modules among them."""
 
-        inside: list[_lamina.Snapshot]
+        inside: dict[_lamina.Snapshot, str]
 
         def given(self, instead: Callable[[Any], Any], /) -> tuple[tuple[Any, ...], dict[str, Any]]: ...
 

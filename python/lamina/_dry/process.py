@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a dry run changes in the process while it is open. All threads share it; it acts in those of dry runs.
 
-A module that the forward imports runs for real: its constants stay when the run is over. What would pass fake
-tensors around the mode of the run, or keep them, is refused: code that traces operators, and DLPack.
+A module that the forward imports runs for real: its constants stay when the run is over. Code that traces
+operators is refused: fake tensors would be constants of what it makes.
 """
 
 from __future__ import annotations
@@ -101,6 +101,8 @@ def _pushes(own: Any) -> Any:
 
 
 def _exports(own: Any) -> Any:
+    """torch passes memory to DLPack without an operator."""
+
     def to_dlpack(tensor: Any, *args: Any, **kwargs: Any) -> Any:
         run = running()
         if run is not None and isinstance(tensor, (run.fake, Unread)):

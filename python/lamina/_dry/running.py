@@ -23,6 +23,14 @@ def set_running(run: Any) -> Any:
     return before
 
 
+def caller() -> Any:
+    """The innermost frame that is not lamina's."""
+    frame: Any = sys._getframe(1)
+    while frame.f_back and frame.f_globals.get("__name__", "").startswith("lamina."):
+        frame = frame.f_back
+    return frame
+
+
 def since(*version: int) -> bool:
     """True for this version of torch and later ones. Some kernels' inner calls depend on the version, and no
     mode observes them."""

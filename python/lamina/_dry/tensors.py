@@ -20,7 +20,7 @@ from .running import running
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-ENDED = "this tensor is of a dry run that has ended and has no values"
+ENDED = "this tensor is of a dry run that has ended, or that runs on another thread, and has no values"
 NUMBER = "needs a tensor's value as a number (.item(), an if, an index)"
 
 # Memory of known values to which unknown ones were written, by its identity. It is held so that this is not
@@ -176,6 +176,7 @@ KNOWN_OF_STORAGE = {
 }
 READ_BY_STORAGE = {
     *("__copy__", "__deepcopy__", "__getitem__", "__iter__", "__reduce__", "__reduce_ex__", "__setitem__"),
+    "__len__",  # torch asks for it before it reads a storage as a sequence, and expects no exception later
 }
 
 
@@ -306,6 +307,7 @@ def _readers() -> dict[str, Any]:
         "_typed_storage": _refuser("needs its memory (.storage())"),
         "__dlpack__": _refuser("needs its memory (DLPack)"),
         "__reduce_ex__": _refuser("needs its values (pickle, torch.save)"),
+        **{name: _refuser(f"needs its values (.{name}())") for name in ("apply_", "map_", "map2_")},
         "share_memory_": _refuser("needs its memory (.share_memory_())"),
         "untyped_storage": _storage,
         "data_ptr": lambda self: DryAddress(address_of(self)),

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from .. import _lamina
 from .fused import a_known_number, looks_at_one
-from .running import since
+from .running import caller, since
 from .tensors import address_of
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ class OneHot:
 
     def instead(self, run: _Run, name: str, args: tuple[Any, ...]) -> Any:
         """The result of its comparison; None for another operator."""
-        frame = _caller()
+        frame = caller()
         if self.frame is not frame or self.at != frame.f_lasti:
             self.frame, self.at, self.numbers, self.classes = frame, frame.f_lasti, [], None
         if name != "aten::eq" or self.classes is None or args[1] is not self.classes:
@@ -132,13 +132,6 @@ class OneHot:
         self.classes = out if name == "aten::arange" else None
         if name == "aten::eq":
             self.frame = None
-
-
-def _caller() -> Any:
-    frame: Any = sys._getframe(1)
-    while frame.f_back and frame.f_globals.get("__name__", "").startswith("lamina."):
-        frame = frame.f_back
-    return frame
 
 
 def _singular_values(run: _Run, _: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -402,8 +395,8 @@ ANYHOW = ("aten::max", "aten::_local_scalar_dense", "aten::arange", "aten::eq")
 
 def _callers() -> dict[str, str]:
     found: dict[str, str] = {}
-    for caller, name in INSTEAD:
-        found[name] = found.get(name, "* " if name in ANYHOW else " ") + caller + " "
+    for outer, name in INSTEAD:
+        found[name] = found.get(name, "* " if name in ANYHOW else " ") + outer + " "
     return found
 
 

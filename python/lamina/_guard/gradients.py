@@ -97,7 +97,7 @@ def next_node() -> int:
 @contextmanager
 def ended_at(graph: Graph) -> Iterator[None]:
     """In the block no gradient passes the nodes ``graph.before``. A backward pass that keeps the graph runs
-    them and all behind them without a gradient, which costs nothing; functions of a program are not called."""
+    them and all behind them without a gradient, which costs nothing; a program's functions are not called."""
     torch = sys.modules["torch"]
     own = [node for node in graph.behind if isinstance(node, torch._C._FunctionBase)]
     hooks = [node.register_prehook(lambda gradients: tuple(None for _ in gradients)) for node in graph.before]

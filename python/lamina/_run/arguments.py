@@ -13,8 +13,19 @@ from __future__ import annotations
 import io
 import sys
 from collections import OrderedDict, deque
+from contextlib import suppress
 from functools import cache, partial
-from types import FunctionType, MemberDescriptorType, MethodType, ModuleType, SimpleNamespace
+from types import (
+    BuiltinMethodType,
+    FunctionType,
+    MemberDescriptorType,
+    MethodDescriptorType,
+    MethodType,
+    MethodWrapperType,
+    ModuleType,
+    SimpleNamespace,
+    WrapperDescriptorType,
+)
 from typing import TYPE_CHECKING, Any
 
 from .. import _lamina
@@ -31,7 +42,11 @@ HEAP_TYPE, IMMUTABLE_TYPE = 512, 256  # flags of CPython's types
 ABSENT: Any = object()
 
 # Values that no run changes, and objects that are not the program's: they are not looked into.
-PLAIN = (type(None), bool, int, float, complex, str, bytes, type, range, slice, type(...), ModuleType)
+PLAIN = (
+    *(type(None), bool, int, float, complex, str, bytes, range, slice, type(...)),
+    *(type, ModuleType, MethodDescriptorType, WrapperDescriptorType),
+)
+BOUND = (MethodType, BuiltinMethodType, MethodWrapperType)  # methods of an object
 MACHINERY = {
     *("_thread", "_weakref", "abc", "asyncio", "concurrent", "importlib", "inspect", "logging"),
     *("multiprocessing", "threading", "typing", "weakref"),
@@ -159,14 +174,16 @@ class _Slots(_Holder):
                 slot.__delete__(self.of)
 
 
-class _Cells(_Holder):
-    """The variables that a function closes over."""
+class _Function(_Holder):
+    """The defaults of a function, and the variables that it closes over."""
 
     def read(self) -> list[Any]:
-        return [_cell(cell) for cell in self.of.__closure__ or ()]
+        cells = [_cell(cell) for cell in self.of.__closure__ or ()]
+        return [self.of.__defaults__, self.of.__kwdefaults__, *cells]
 
     def write(self, values: list[Any]) -> None:
-        for cell, value in zip(self.of.__closure__ or (), values, strict=True):
+        self.of.__defaults__, self.of.__kwdefaults__ = values[:2]
+        for cell, value in zip(self.of.__closure__ or (), values[2:], strict=True):
             if value is not ABSENT:
                 cell.cell_contents = value
             elif _cell(cell) is not ABSENT:
@@ -243,6 +260,14 @@ def _cell(cell: Any) -> Any:
         return ABSENT
 
 
+def _alike(value: Any, parts: list[Any]) -> Any:
+    """Another tuple or frozenset of the class of ``value``, whose own constructor may compute."""
+    kind: Any = tuple if isinstance(value, tuple) else frozenset
+    if hasattr(value, "n_sequence_fields"):  # one of C's, as torch.max returns
+        return type(value)(parts)
+    return kind.__new__(type(value), parts)
+
+
 def _slots_of(cls: type) -> list[MemberDescriptorType]:
     """The slots that Python code declared. Other members are of types in C, and hold what is theirs."""
     return [
@@ -262,6 +287,14 @@ def _hides(cls: type) -> bool:
         return False
     own = next(vars(base)["__hash__"] for base in cls.__mro__ if "__hash__" in vars(base))
     return not issubclass(cls, BaseException) and own in (None, object.__hash__)
+
+
+def _is_memory(value: Any) -> bool:
+    """True for memory that can be written to, as an array of ctypes."""
+    try:
+        return not memoryview(value).readonly
+    except (TypeError, ValueError, BufferError):
+        return False
 
 
 def _is_python(cls: type) -> bool:
@@ -339,7 +372,12 @@ def _is_iterator(value: Any) -> bool:
 # -- what operators write ------------------------------------------------------------------------------------
 
 # These write to arguments of which their schema does not say so: running statistics, noise.
-UNDECLARED = {"batch_norm": (3, 4), "instance_norm": (3, 4), "rrelu_with_noise": (1,)}
+UNDECLARED = {
+    "batch_norm": (3, 4),
+    "batch_norm_update_stats": (1, 2),
+    "instance_norm": (3, 4),
+    "rrelu_with_noise": (1,),
+}
 
 
 @cache
@@ -351,7 +389,7 @@ def written_by(name: str, n: int) -> frozenset[int] | None:
     if not schemas:
         return None
     infos = ((at, a.alias_info) for s in schemas for at, a in enumerate(s.arguments))
-    more = (at for part, places in UNDECLARED.items() if part in name for at in places)
+    more = (at for part, places in UNDECLARED.items() if part in name for at in places if at < n)
     return frozenset((*(at for at, info in infos if info is not None and info.is_write), *more))
 
 
@@ -369,7 +407,7 @@ class Arguments:
         self.tensors: list[Any] = []
         self._given = args, dict(kwargs)
         self._kept = _lamina.Snapshot(None)
-        self.inside: list[_lamina.Snapshot] = []  # of modules that are passed
+        self.inside: dict[_lamina.Snapshot, str] = {}  # of modules that are passed, each with its name
         self._holders: list[_Holder] = []
         self._iterators: list[Any] = []
         self._sparse: list[tuple[Any, Any]] = []  # each with another tensor of the same parts
@@ -396,7 +434,10 @@ class Arguments:
                 )
                 return
             self._seen[id(value)] = value
-            todo += reversed(list(self._inside_of(name, value)))
+            try:
+                todo += reversed(list(self._inside_of(name, value)))
+            except Exception:  # a class of the program's that is not what it says may raise anything
+                self._doubt(name, value)
 
     def _hold(self, holder: _Holder) -> Iterable[tuple[str, Any]]:
         self._holders.append(holder)
@@ -406,7 +447,7 @@ class Arguments:
         """Remembers one value, and returns those inside it."""
         torch = sys.modules["torch"]
         if isinstance(value, torch.nn.Module):
-            self._keep_module(value)
+            self._keep_module(name, value)
             return ()
         if isinstance(value, torch.Tensor):
             self.tensors.append(value)
@@ -422,8 +463,8 @@ class Arguments:
         if isinstance(value, (tuple, frozenset)):
             found += [(f"{name}[{at}]", part) for at, part in enumerate(value)]
         elif isinstance(value, FunctionType):
-            return self._hold(_Cells(name, value))
-        elif isinstance(value, MethodType):
+            return [*self._hold(_Function(name, value)), *self._attributes(name, value)]
+        elif isinstance(value, BOUND):
             return [(name, value.__self__)]
         elif isinstance(value, partial):
             found += [(name, part) for part in (value.func, value.args, value.keywords)]
@@ -458,7 +499,7 @@ class Arguments:
             if _copied(value) is not None:
                 return [(name, part) for part in value.__reduce__()[1:]]
             self._doubt(name, value)
-        elif not isinstance(value, LOOKED_INTO) and _hides(cls):
+        elif not isinstance(value, LOOKED_INTO) and (_hides(cls) or _is_memory(value)):
             self._doubt(name, value)
         return ()
 
@@ -476,17 +517,17 @@ class Arguments:
             self._doubt(name, value)
         return ()
 
-    def _keep_module(self, value: Any) -> None:
+    def _keep_module(self, name: str, value: Any) -> None:
         if not self._own:
             self._own.update(id(module) for _, module in modules(self._root))
         if id(value) not in self._own:
-            self.inside.append(_lamina.Snapshot(value))
+            self.inside[_lamina.Snapshot(value)] = name
             self._own.update(id(module) for _, module in modules(value))
 
     def _attributes(self, name: str, value: Any) -> Iterable[tuple[str, Any]]:
         found: list[tuple[str, Any]] = []
         own = getattr(value, "__dict__", None)
-        if type(own) is dict and not isinstance(value, (FunctionType, MethodType)):
+        if type(own) is dict and not isinstance(value, BOUND):
             found += self._hold(_Attributes(name, value))
         slots = _slots_of(type(value))
         if slots:
@@ -496,12 +537,15 @@ class Arguments:
     # Before a write.
 
     def guard(self, watch: _lamina.Capture) -> None:
-        """Copies the values of tensors: each before an operator writes to it, if ``watch`` sees operators."""
-        watch.guard(self._kept.memory(), self._before_write)
+        """Copies the values of each tensor before an operator that ``watch`` sees writes to it."""
+        addresses = self._kept.memory()
+        self._save(addresses & {0})  # where these are unknown, operators can't be told from others
+        known = (snapshot.memory() - {0} for snapshot in self.inside)
+        watch.guard(addresses.union(*known), self._before_write)
 
     def copy(self) -> None:
         """Copies the values of all tensors, for a run whose operators are not watched."""
-        self._save(self._kept.memory())
+        self._save(self._kept.memory().union(*(snapshot.memory() for snapshot in self.inside)))
 
     def _before_write(self, name: str, n: int, touched: list[tuple[int, int]]) -> list[int]:
         places = written_by(name, n)
@@ -513,7 +557,8 @@ class Arguments:
         with torch.no_grad():
             for address in addresses:
                 try:
-                    self._kept.save(address)
+                    for snapshot in (self._kept, *self.inside):
+                        snapshot.save(address)
                 except Exception as error:  # restoring names what was written to
                     self._unsure.append(f"an argument could not be copied before it was written to: {error}")
                 saved.append(address)
@@ -543,8 +588,7 @@ class Arguments:
         parts = [self._instead(part) for part in value]
         if all(a is b for a, b in zip(parts, value, strict=True)):
             return value
-        kind: Any = tuple if isinstance(value, tuple) else frozenset
-        new = kind.__new__(type(value), parts)
+        new = _alike(value, parts)
         if hasattr(value, "__dict__"):
             vars(new).update(vars(value))
         self._new[id(value)] = new
@@ -562,11 +606,12 @@ class Arguments:
             except BaseException as error:
                 raised = error
         for tensor, same in self._sparse:
-            if not _has_parts_of(tensor, same):
-                tensor.data = same
-        for snapshot in (self._kept, *self.inside):
+            with suppress(RuntimeError):  # restoring its values then says that they could not be restored
+                if not _has_parts_of(tensor, same):
+                    tensor.data = same
+        for snapshot, name in {self._kept: "", **self.inside}.items():
             try:
-                problems += snapshot.restore()
+                problems += (f"{name}.{what}" if name else what for what in snapshot.restore())
             except BaseException as error:
                 raised = error
         self._new, self._unsure = {}, []
@@ -582,4 +627,4 @@ HOLDERS: list[tuple[type, type[_Holder]]] = [
     (deque, _Deque),
     (bytearray, _Bytes),
 ]
-LOOKED_INTO = (*(kind for kind, _ in HOLDERS), FunctionType, MethodType, SimpleNamespace, memoryview, partial)
+LOOKED_INTO = (*(kind for kind, _ in HOLDERS), *BOUND, FunctionType, SimpleNamespace, memoryview, partial)
