@@ -66,8 +66,8 @@ def measure(
     like: _lamina.Capture,
 ) -> _lamina.Capture | None:
     """A stopped capture of all timed runs, with every gradient restored; None if one of them raised: see
-    ``run.error``. It watches the modules that ``like`` did: a forward may make or remove some. Each run begins
-    with the arguments as they were."""
+    ``run.error``. It watches the modules that ``like`` did: a forward may make or remove some. Each run
+    begins with the arguments as they were."""
     watch = new_watch(root, time=True, told=True)
     watch.watch_as(like)
 
