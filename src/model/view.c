@@ -161,12 +161,26 @@ static const lmi_edge *edge_at(const lmi_edge *edges, const lam_op *o, int32_t i
     return edge;
 }
 
+/* The operator that names the view which an operator made: for as_strided, the view around it that returned
+ * its result. */
+static int32_t named(const lam_model *m, const lmi_edge *edges, int32_t made) {
+    const lam_op *o = &m->ops[made], *around = o->parent >= 0 ? &m->ops[o->parent] : NULL;
+    if (!around || strcmp(o->sig->name, "aten::as_strided") != 0) return made;
+    if (around->sig->n_out != 1 || around->sig->n_in == 0 || !around->sig->in[0].is_tensor) return made;
+    const lmi_edge *mine = edge_at(edges, o, 0), *its = edge_at(edges, around, 0);
+    const lam_op_arg *out = &o->sig->out[0], *whole = &around->sig->out[0];
+    bool same = out->ndim == whole->ndim && whole->shares == 0 && mine->made == its->made &&
+                mine->nth == its->nth && mine->owner == its->owner;
+    for (int32_t i = 0; same && i < out->ndim; i++) same = out->sizes[i] == whole->sizes[i];
+    return same ? o->parent : made;
+}
+
 enum { DEEPEST = 64 }; /* the most views of views that are followed */
 
 static bool place_at(const lam_model *m, const lmi_edge *edges, int32_t made, int32_t nth, int32_t ndim,
                      const int64_t *sizes, int depth, lmi_place *p) {
     if (made < 0) return lmi_place_whole(p, ndim, sizes);
-    const lam_op *o = &m->ops[made];
+    const lam_op *o = &m->ops[named(m, edges, made)];
     if (nth >= o->sig->n_out || depth == DEEPEST) return false;
     const lam_op_arg *out = &o->sig->out[nth];
     bool lift = !strncmp(o->sig->name, "aten::lift", 10); /* Python's own memory */
