@@ -83,8 +83,11 @@ def pools(rng, shape):
 
 
 def transposed(rng, shape):
-    k, s = rng.choice(((2, 2), (3, 2), (3, 1), (4, 3)))
-    return nn.ConvTranspose2d(CHANNELS, CHANNELS, k, s, padding=min(1, k - 2)), f"transposed{k}s{s}"
+    k, s = rng.choice(((2, 2), (3, 2), (3, 1), (4, 3), (1, 3)))
+    dilation, padding, more = rng.choice((1, 1, 2)), rng.randint(0, min(1, k - 1)), rng.randrange(s)
+    return nn.ConvTranspose2d(
+        CHANNELS, CHANNELS, k, s, padding=padding, output_padding=more, dilation=dilation
+    ), f"transposed{k}s{s}p{padding}+{more}d{dilation}"
 
 
 def resize(rng, shape):
@@ -111,13 +114,18 @@ def padded(rng, shape):
 
 
 def sliced(rng, shape):
-    a, step = rng.randint(0, 1), rng.choice((1, 1, 2))
-    return f"slice{a}:{step}", lambda x: x[:, :, a:, ::step], []
+    a, step, b, pace = rng.randint(0, 2), rng.choice((1, 1, 2)), rng.randint(0, 2), rng.choice((1, 2, 3))
+    return f"slice{a}:{step},{b}:{pace}", lambda x: x[:, :, a::step, b::pace], []
 
 
 def rolled(rng, shape):
+    by, axis = rng.randint(-3, 3), rng.choice((2, 3))
+    return f"roll{by}along{axis}", lambda x: x.roll(by, axis), []
+
+
+def rolled_in_one_row(rng, shape):
     by = rng.randint(-3, 3)
-    return f"roll{by}", lambda x: x.roll(by, 2), []
+    return f"rolled_in_one_row{by}", lambda x: x.flatten(1).roll(by, 1).view(x.shape), []
 
 
 def flipped(rng, shape):
@@ -283,13 +291,135 @@ def as_complex(rng, shape):
 
 
 def folded(rng, shape):
-    k = rng.choice((2, 3))
+    k, step, dilation = rng.choice((2, 3)), rng.choice((1, 2, 3)), rng.choice((1, 1, 2))
+    how = {"kernel_size": k, "stride": step, "padding": 1, "dilation": dilation}
+    return f"folded{how}", lambda x: F.fold(F.unfold(x, **how) * 2, x.shape[2:], **how), []
+
+
+def windows_as_channels(rng, shape):
+    step = rng.choice((1, 2))
 
     def work(x):
-        columns = F.unfold(x, k, padding=1)
-        return F.fold(columns * 2, x.shape[2:], k, padding=1)
+        rows, columns = ((n - 2) // step + 1 for n in x.shape[2:])
+        return F.unfold(x[:, 1:2], 2, stride=step).view(len(x), CHANNELS, rows, columns)
 
-    return f"folded{k}", work, []
+    return f"windows_as_channels{step}", work, []
+
+
+def interleaved(rng, shape):
+    """Even and odd elements along an axis are taken apart and put together again."""
+    axis = rng.choice((2, 3))
+    how = rng.choice(("again", "odd first", "after each other"))
+
+    def work(x):
+        n = x.shape[axis] // 2
+        even, odd = (x.narrow(axis, 0, 2 * n).unflatten(axis, (n, 2)).select(axis + 1, i) for i in (0, 1))
+        if how == "after each other":
+            return torch.stack([even, odd], axis).flatten(axis, axis + 1)
+        return torch.stack([even, odd] if how == "again" else [odd, even], axis + 1).flatten(axis, axis + 1)
+
+    return f"interleaved{axis} {how}", work, []
+
+
+def stacked(rng, shape):
+    axis, at, by = rng.choice((2, 3)), rng.choice((0, 1)), rng.randint(1, 3)
+
+    def work(x):
+        return torch.stack([x, x.roll(by, axis) * 2], axis + at).flatten(axis, axis + 1)
+
+    return f"stacked{axis}at{at}roll{by}", work, []
+
+
+def unfolded(rng, shape):
+    axis, size, step = rng.choice((2, 3)), rng.choice((2, 3)), rng.choice((1, 2, 3))
+    flat = rng.choice((True, False))
+
+    def work(x):
+        windows = x.unfold(axis, size, step)
+        return windows.movedim(-1, axis + 1).flatten(axis, axis + 1) if flat else windows.mean(-1)
+
+    return f"unfolded{axis}size{size}step{step}{'flat' if flat else 'mean'}", work, []
+
+
+def pixels(rng, shape):
+    def up(x):
+        return F.pixel_shuffle(torch.cat([x, x.flip(2), x.flip(3), x.roll(1, 2)], 1), 2)
+
+    def down(x):
+        h, w = (n // 2 * 2 for n in x.shape[2:])
+        return F.pixel_unshuffle(x[:, :1, :h, :w], 2)
+
+    return rng.choice((("pixels_up", up, []), ("pixels_down", down, [])))
+
+
+def viewed(rng, shape):
+    """Rows, columns and channels in another shape."""
+
+    def turned(x):
+        return x.flatten(2).view(len(x), CHANNELS, x.shape[3], x.shape[2])
+
+    def rows_to_channels(x):
+        return x[:, :, : x.shape[2] // 2 * 2].reshape(len(x), 2 * CHANNELS, -1, x.shape[3])[
+            :, 1 : 1 + CHANNELS
+        ]
+
+    def channels_to_rows(x):
+        return x.repeat(1, 2, 1, 1).reshape(len(x), CHANNELS, -1, x.shape[3])
+
+    def dealt(x):
+        n = x.shape[2] // 2 * 2
+        return x[:, :, :n].unflatten(2, (2, n // 2)).transpose(2, 3).flatten(2, 3)
+
+    work = rng.choice((turned, rows_to_channels, channels_to_rows, dealt))
+    return f"viewed_{work.__name__}", work, []
+
+
+def channels(rng, shape):
+    return rng.choice(
+        (
+            ("channels_shuffled", lambda x: F.channel_shuffle(x, 2), []),
+            ("channels_swapped", lambda x: torch.cat([x[:, 2:], x[:, :2].flip(2)], 1), []),
+        )
+    )
+
+
+def along(rng, shape):
+    """Operators along one axis."""
+    axis = rng.choice((2, 3))
+    name, work = rng.choice(
+        (
+            ("diff", lambda x: x.diff(dim=axis)),
+            ("glu", lambda x: F.glu(torch.cat([x, x.roll(1, axis)], axis), axis)),
+            ("half", lambda x: x.chunk(2, axis)[1]),
+            ("thrice", lambda x: x[:, :, :7, :7].repeat_interleave(3, axis)),
+            ("normalized", lambda x: F.normalize(x, dim=axis)),
+            ("cummax", lambda x: x.cummax(axis)[0]),
+            ("sorted", lambda x: x.sort(axis)[0]),
+            ("every_second", lambda x: x.index_select(axis, torch.arange(0, x.shape[axis], 2))),
+            ("mirrored_where", lambda x: torch.where(x > 0.5, x, x.flip(axis))),
+            ("one_of_all", lambda x: x.select(axis, 1).unsqueeze(axis).expand_as(x)),
+            ("unbound", lambda x: torch.stack(x.unbind(axis)[::-1], axis)),
+        )
+    )
+    return f"{name}{axis}", work, []
+
+
+def turned(rng, shape):
+    """Both axes at once."""
+    name, work = rng.choice(
+        (
+            ("rot90", lambda x: x.rot90(1, (2, 3))),
+            ("tril", lambda x: x.tril()),
+            ("diagonal", lambda x: x.diagonal(dim1=2, dim2=3).unsqueeze(2).expand(-1, -1, 5, -1)),
+            ("cut", lambda x: F.pad(x, (-1, 2, 1, -2))),
+            ("causal", lambda x: F.scaled_dot_product_attention(x, x, x, is_causal=True)),
+            (
+                "other_strides",
+                lambda x: x.contiguous().as_strided((len(x), CHANNELS, 5, 5), x.contiguous().stride()),
+            ),
+        )
+    )
+    return name, work, []
 
 
 def gathered(rng, shape):
@@ -350,6 +480,19 @@ ONE = [
     *(resize, resize_to, adaptive, padded, sliced, rolled, flipped, filled, in_parts, rows_in_parts, shifted),
     *(views_before, turned_write, split_rows, split_channels, unbound, recurrent, attention, waves),
     *(as_complex, folded, gathered, scattered, summed, stacked_axis, shuffled, linear_over),
+    *(
+        windows_as_channels,
+        rolled_in_one_row,
+        interleaved,
+        stacked,
+        unfolded,
+        pixels,
+        viewed,
+        channels,
+        along,
+        along,
+        turned,
+    ),
 ]
 
 
@@ -402,7 +545,7 @@ def draw(seed: int) -> tuple[Dag, torch.Tensor]:
 
 def depends(net: Dag, x: torch.Tensor) -> list[tuple[tuple[torch.Tensor, torch.Tensor], ...]]:
     """For each node, and for each of the input's last two axes: which of its positions change an element, and
-    which may. Each tensor is of (positions, rows, columns of the node's result)."""
+    which may. Each tensor is of (positions, channels, rows, columns of the node's result)."""
     places = [(axis, i) for axis in (2, 3) for i in range(x.shape[axis])]
     many = x.repeat(1 + 3 * len(places), 1, 1, 1)
     noise = torch.Generator().manual_seed(1)
@@ -421,7 +564,7 @@ def depends(net: Dag, x: torch.Tensor) -> list[tuple[tuple[torch.Tensor, torch.T
     told = []
     for y in found:
         changed = ((y[1:] - y[:1]).abs() > 1e-12).view(len(places), 3, *y.shape[1:])
-        does = changed[:, :2].any(1).any(1)
-        may = does | y[1:].isnan().view(len(places), 3, *y.shape[1:])[:, 2].any(1)
+        does = changed[:, :2].any(1)
+        may = does | y[1:].isnan().view(len(places), 3, *y.shape[1:])[:, 2]
         told.append(((does[: x.shape[2]], may[: x.shape[2]]), (does[x.shape[2] :], may[x.shape[2] :])))
     return told

@@ -495,16 +495,21 @@ def test_without_windows_the_axis_along_which_something_moves(forward, size):
     assert (row.rf, [axis["axis"] for axis in row.rf_axes]) == (size, [2])
 
 
-def test_mixed_axes_are_a_bound():
+def test_tokens_of_patches_see_their_rows_and_columns():
     class Patches(nn.Module):
         def forward(self, x):
             n, c, h, w = x.shape
             x = x.view(n, c, h // 4, 4, w // 4, 4).permute(0, 2, 4, 3, 5, 1)
             return x.reshape(n, (h // 4) * (w // 4), 16 * c)
 
-    root = rows(nn.Sequential(nn.Conv2d(3, 4, 3, padding=1), Patches(), nn.Linear(64, 2)), 2, 3, 16, 16)["2"]
-    assert root.rf_at_most
-    assert root.rf == 16
+    model = nn.Sequential(nn.Conv2d(3, 4, 3, padding=1), Patches(), nn.Linear(64, 2)).eval()
+    report = lamina.inspect(model, torch.rand(2, 3, 16, 16), receptive_field=True)
+    row = next(row for row in report.rows if row.path == "2")
+    assert (row.rf, row.rf_state, row.rf_at_most) == (6, "exact", False)
+    assert [axis["out_axis"] for axis in row.rf_axes] == [1, 1]
+    seen = [(0, 4), (3, 8), (7, 12), (11, 15)]
+    for token in range(16):
+        assert report.sees("2", token, token) == [seen[token // 4], seen[token % 4]]
 
 
 def test_tables_and_json():

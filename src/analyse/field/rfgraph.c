@@ -6,9 +6,9 @@
  * they read, so one pass forward computes all. */
 #include "analyse/field/rfgraph.h"
 #include "analyse/field/field.h"
+#include "analyse/field/rfempty.h"
+#include "analyse/field/rflead.h"
 #include "analyse/field/rfplace.h"
-#include "analyse/field/rfview.h"
-#include "analyse/field/route.h"
 #include "analyse/flow/flow.h"
 
 #include <stdio.h>
@@ -118,14 +118,14 @@ static bool check_shape(tracer *t, lmi_span *spans, const lam_op *from, const la
     if (same_shape(a, first)) return true;
     for (int32_t k = 0; ok && k < width(t); k++) {
         lmi_span *s = &spans[k];
-        bool mixed = s->kind == LMI_SPAN_FOLDED;
         s->stays = 0;
+        if (s->grid) s->loose = true;
+        if (s->grid && !lmi_span_all(&t->work, s, s->kind == LMI_SPAN_TRACK ? first.sizes[s->axis] : 1))
+            return false;
         if (way_of(t, from) == lmi_way_rnn && first.ndim == 3)
             ok = to_states(t, from, first, s);
         else if (s->kind == LMI_SPAN_TRACK && s->axis < first.ndim)
             ok = lmi_span_all(&t->work, s, first.sizes[s->axis]) && (s->loose = true);
-        else if (mixed)
-            ok = lmi_span_all(&t->work, s, 1) && (s->loose = true);
     }
     return ok;
 }
@@ -149,12 +149,14 @@ static bool is_written(const tracer *t, const lmi_write *w) { return t->flow.uni
 /* Makes every element that is read depend on everything that was written. */
 static bool blur(tracer *t, lmi_span *s, lam_shape shape) {
     int64_t n = s->kind == LMI_SPAN_TRACK && s->axis < shape.ndim ? shape.sizes[s->axis] : 1;
-    if (s->kind == LMI_SPAN_TRACK || s->kind == LMI_SPAN_FOLDED || s->kind == LMI_SPAN_FIXED) s->loose = true;
+    if (s->kind == LMI_SPAN_TRACK || s->kind == LMI_SPAN_FIXED) s->loose = true;
     s->stays = 0;
     return lmi_span_all(&t->work, s, n);
 }
 
-static bool put_write(tracer *t, const lmi_write *w, const lmi_place *mine, lmi_span *spans) {
+/* Puts a write over `spans`, those of a tensor of that shape. */
+static bool put_write(tracer *t, const lmi_write *w, const lmi_place *mine, lam_shape shape,
+                      lmi_span *spans) {
     lmi_span fresh[SPANS];
     lmi_place at;
     int32_t n = t->rf->n_slots;
@@ -165,11 +167,9 @@ static bool put_write(tracer *t, const lmi_write *w, const lmi_place *mine, lmi_
                      : blur(t, &fresh[k], (lam_shape){w->ndim, w->sizes})))
             return false;
     for (int32_t k = n; k < 2 * n; k++) lmi_rf_narrower(&spans[k], &fresh[k]);
-    if (placed) return lmi_rf_overlay(&t->work, n, spans, fresh, &at, mine);
+    if (placed) return lmi_rf_overlay(&t->work, t->rf, spans, fresh, &at, mine);
     for (int32_t k = 0; k < n; k++)
-        if (!blur(t, &spans[k], (lam_shape){w->ndim, w->sizes}) ||
-            !lmi_span_join(&t->work, &spans[k], &fresh[k], 1, 1))
-            return false;
+        if (!blur(t, &spans[k], shape) || !lmi_span_join(&t->work, &spans[k], &fresh[k], 1, 1)) return false;
     return true;
 }
 
@@ -212,22 +212,43 @@ static bool read_written(tracer *t, const lmi_edge *edge, lam_shape shape, int32
     for (int32_t k = 0; !ends && !to && k < width(t); k++)
         if (!blur(t, &spans[k], shape)) return false;
     while (n > 0)
-        if (!put_write(t, found[--n], to, spans)) return false;
-    return true;
+        if (!put_write(t, found[--n], to, shape, spans)) return false;
+    return lmi_rf_empty(&t->work, t->rf, spans, shape, false);
 }
 
 /* -- the fields of an argument ------------------------------------------------------------------- */
 
-static bool lead(tracer *t, lam_shape x, lam_shape out, const lmi_route *r, lmi_span *s, bool *windowed);
+static bool parts(const tracer *t, int32_t op) {
+    lmi_way way = way_of(t, &t->m->ops[op]);
+    return way == lmi_way_split || way == lmi_way_unbind;
+}
+
+/* Among the operators right inside `op`, or inside one of them that splits too, the number of the one that
+ * made a tensor, if there is one for each part; else -1. */
+static int32_t inside_in_order(const tracer *t, int32_t op, int32_t made) {
+    const lam_op *ops = t->m->ops;
+    int32_t at = made, before = 0, all = 0;
+    while (at >= 0 && ops[at].parent != op && (ops[at].parent < 0 || !parts(t, ops[at].parent)))
+        at = ops[at].parent;
+    int32_t in = at < 0 ? -1 : ops[at].parent, above = in;
+    while (above > op) above = ops[above].parent;
+    if (above != op) return -1;
+    for (int32_t i = in + 1; i < t->m->n_ops && ops[i].parent >= in; i++) {
+        all += ops[i].parent == in;
+        before += i < at && ops[i].parent == in;
+    }
+    return all == ops[op].sig->n_out ? before : -1;
+}
 
 /* The result of a splitting operator that the tensor is; -1: unknown. An operator inside it may have made the
- * tensor: the result then has the same shape and place. */
+ * tensor: its turn, or the place of the tensor, tells which part it is. */
 static int32_t which_part(const tracer *t, const lmi_edge *edge, int32_t op, const lam_op_arg *a) {
     const lam_model *m = t->m;
     const lam_op_sig *sig = m->ops[op].sig;
-    int32_t found = -1;
+    int32_t found = -1, turn = edge->made > op ? inside_in_order(t, op, edge->made) : -1;
     lmi_place mine, at;
     if (edge->made == op && edge->nth < sig->n_out) return edge->nth;
+    if (turn >= 0 && same_shape(a, (lam_shape){sig->out[turn].ndim, sig->out[turn].sizes})) return turn;
     bool placed =
         edge->made >= 0 && lmi_place_of(m, m->edges, edge->made, edge->nth, a->ndim, a->sizes, &mine);
     for (int32_t i = 0; i < sig->n_out; i++) {
@@ -247,18 +268,12 @@ static bool take_part(tracer *t, const lmi_edge *edge, int32_t op, const lam_op_
     const lam_op_sig *sig = t->m->ops[op].sig;
     int32_t in = lmi_first_tensor(&t->m->ops[op]);
     lmi_route r = {.among = -1};
-    bool windowed = false;
+    bool windowed[LMI_RF_SLOTS] = {false};
     if (in < 0 || sig->n_out == 0) return true;
     if (!lmi_route_part(&t->work, sig, in, which_part(t, edge, op, a), &r)) return false;
     lam_shape x = {sig->in[in].ndim, sig->in[in].sizes}, out = {a->ndim, a->sizes};
-    for (int32_t k = 0; k < width(t); k++)
-        if (!lead(t, x, out, &r, &spans[k], &windowed)) return false;
-    return true;
-}
-
-static bool parts(const tracer *t, int32_t op) {
-    lmi_way way = way_of(t, &t->m->ops[op]);
-    return way == lmi_way_split || way == lmi_way_unbind;
+    return lmi_rf_lead(&t->work, t->rf, x, out, &r, spans, windowed) &&
+           lmi_rf_empty(&t->work, t->rf, spans, out, false);
 }
 
 /* The spans of a tensor that comes from `s`. */
@@ -294,185 +309,7 @@ static bool spans_in(tracer *t, int32_t op, int32_t in, lmi_span *spans) {
                     spans);
 }
 
-/* -- views --------------------------------------------------------------------------------------- */
-
-/* Marks the span's axis of n elements as folded into an axis of outer x n x inner elements. */
-static bool fold(tracer *t, lmi_span *s, int64_t outer, int64_t n, int64_t inner, int32_t to) {
-    lmi_span *was = lmi_copy(&t->work, s, 1, sizeof *s);
-    if (!was || !lmi_span_all(&t->work, s, n)) return false;
-    if (s->kind != LMI_SPAN_FIXED) return true;
-    s->kind = LMI_SPAN_FOLDED;
-    s->axis = (int8_t)to;
-    s->was = was;
-    s->outer = outer;
-    s->n = n;
-    s->inner = inner;
-    return true;
-}
-
-/* Repeats each of the span's elements `inner` times: element o becomes that of o / inner. */
-static bool stretch(tracer *t, lmi_span *s, int64_t n, int64_t inner, int32_t to) {
-    if (inner > LMI_PERIOD_MAX) return fold(t, s, 1, n, inner, to);
-    int64_t *zeros = lmi_alloc(&t->work, (uint64_t)inner, sizeof *zeros);
-    if (!zeros) return false;
-    lmi_taps taps = {(int32_t)inner, 1, 1, zeros, zeros, NULL};
-    s->axis = (int8_t)to;
-    return lmi_span_window(&t->work, s, &taps, n, n * inner);
-}
-
-/* Moves the span to the major axis of a split: its elements depend on all elements of the minor axes. */
-static bool split(tracer *t, lmi_span *s, lam_shape out, int32_t major, int64_t inner, int64_t n) {
-    int64_t lo = 0, hi = inner - 1;
-    if (major >= LMI_AXES) return lmi_span_all(&t->work, s, n);
-    lmi_taps taps = {1, inner, 1, &lo, &hi, NULL};
-    bool exact = s->kind == LMI_SPAN_TRACK && s->period % inner == 0;
-    s->axis = (int8_t)major;
-    if (!lmi_span_window(&t->work, s, &taps, n, out.sizes[major])) return false;
-    s->loose = s->loose || (inner > 1 && !exact);
-    return true;
-}
-
-/* Restores the span of a folded axis that is split into the same axes as before. */
-static bool unfold(lmi_span *s, lam_shape out, const lmi_group *g) {
-    int64_t before = 1;
-    for (int32_t i = g->out; i < g->out_end && i < LMI_AXES; i++) {
-        if (before == s->outer && out.sizes[i] == s->n) {
-            bool least = s->least;
-            *s = *s->was;
-            s->axis = (int8_t)i;
-            s->least = s->least || least;
-            return true;
-        }
-        before *= out.sizes[i];
-    }
-    return false;
-}
-
-static bool follows(const lmi_span *s) { return s->kind == LMI_SPAN_TRACK || s->kind == LMI_SPAN_FOLDED; }
-
-static bool view_span(tracer *t, lmi_span *s, lam_shape in, lam_shape out) {
-    lmi_group g;
-    int64_t n = in.sizes[s->axis];
-    if (n == 0 || !lmi_find_group(in, out, s->axis, &g))
-        return lmi_span_all(&t->work, s, n) && (s->loose = true);
-    int64_t outer = lmi_axes_product(in, g.in, s->axis), inner = lmi_axes_product(in, s->axis + 1, g.in_end);
-    int32_t to = lmi_first_real(out, g.out, g.out_end);
-    bool one = to < g.out_end && to < LMI_AXES && lmi_axes_product(out, to, to + 1) == outer * n * inner;
-    if (n == 1 && outer * inner > 1) return lmi_span_all(&t->work, s, n);
-    if (g.out == g.out_end) return lmi_span_all(&t->work, s, n);
-    if (s->kind == LMI_SPAN_FOLDED) {
-        if (outer * inner == 1 && unfold(s, out, &g)) return true;
-        if (one && outer * inner == 1) {
-            s->axis = (int8_t)to;
-            return true;
-        }
-        s->loose = true;
-        return lmi_span_all(&t->work, s, n);
-    }
-    int64_t major = to < g.out_end ? out.sizes[to] : 0;
-    if (outer == 1 && major > 0 && major % n == 0) return stretch(t, s, n, major / n, to);
-    if (one) return fold(t, s, outer, n, inner, to);
-    if (outer == 1 && major > 0 && n % major == 0) return split(t, s, out, to, n / major, n);
-    lam_shape mid;
-    int64_t sizes[LMI_AXES];
-    if (lmi_refined(in, out, sizes, &mid) && mid.ndim != in.ndim && mid.ndim != out.ndim)
-        return view_span(t, s, in, mid) && (!follows(s) || view_span(t, s, mid, out));
-    s->loose = true;
-    return lmi_span_all(&t->work, s, n);
-}
-
 /* -- one operator -------------------------------------------------------------------------------- */
-
-/* Makes every element depend on the positions of element `one`. */
-static bool pick_one(tracer *t, lmi_span *s, int64_t one) {
-    lmi_reach *at = lmi_alloc(&t->work, 1, sizeof *at);
-    if (!at) return false;
-    *at = lmi_span_clipped(s, one);
-    s->kind = at->hi < at->lo ? LMI_SPAN_NONE : LMI_SPAN_FIXED;
-    s->period = 1;
-    s->at = at;
-    return true;
-}
-
-/* Lists for each of the n elements of a folded axis the positions that it depends on. */
-static bool spell_out(tracer *t, lmi_span *s, int64_t n) {
-    const lmi_span *was = s->was;
-    int64_t period = s->n * s->inner;
-    if (period > LMI_PERIOD_MAX || was->kind != LMI_SPAN_TRACK) {
-        s->loose = true;
-        return lmi_span_all(&t->work, s, n);
-    }
-    lmi_reach *at = lmi_alloc(&t->work, (uint64_t)period, sizeof *at);
-    if (!at) return false;
-    for (int64_t o = 0; o < period; o++) at[o] = lmi_span_clipped(was, o / s->inner);
-    s->kind = LMI_SPAN_TRACK;
-    s->at = at;
-    s->period = (int32_t)period;
-    s->shift = 0;
-    return true;
-}
-
-/* Maps a fixed span: its positions stay the same, but the axis that still holds them may move, and a window
- * may move along it. */
-static void stay(lam_shape x, lam_shape out, const lmi_route *r, lmi_span *s, bool *windowed) {
-    int32_t axis = s->stays - 1, to = axis;
-    lmi_group g;
-    if (axis < 0 || axis >= x.ndim) {
-        s->stays = 0;
-    } else if (r->view) {
-        bool alone = x.sizes[axis] > 0 && lmi_find_group(x, out, axis, &g) &&
-                     x.sizes[axis] == lmi_axes_product(x, g.in, g.in_end);
-        int32_t real = alone ? lmi_first_real(out, g.out, g.out_end) : out.ndim;
-        s->stays = (int8_t)(real < out.ndim && out.sizes[real] == x.sizes[axis] ? real + 1 : 0);
-    } else {
-        if (r->to[axis] != LMI_TO_ALL) to = r->to[axis];
-        bool there = to >= 0 && to < out.ndim && (r->taps[axis] || out.sizes[to] == x.sizes[axis]);
-        *windowed = *windowed || (there && r->taps[axis] && r->spatial);
-        s->stays = (int8_t)(there ? to + 1 : 0);
-    }
-}
-
-/* Maps a span through the operator along the route. */
-static bool lead(tracer *t, lam_shape x, lam_shape out, const lmi_route *r, lmi_span *s, bool *windowed) {
-    s->loose = s->loose || (r->some && (follows(s) || s->kind == LMI_SPAN_FIXED));
-    if (!follows(s)) {
-        if (s->kind == LMI_SPAN_FIXED) stay(x, out, r, s, windowed);
-        return true;
-    }
-    int32_t axis = s->axis, to = r->to[axis];
-    int64_t n = axis < x.ndim ? x.sizes[axis] : 1;
-    if (r->view) return view_span(t, s, x, out);
-    if (to == LMI_TO_ONE && s->kind == LMI_SPAN_TRACK) return pick_one(t, s, r->one);
-    if (to < 0 || to >= out.ndim) {
-        s->loose = s->loose || r->loose || to == LMI_TO_ONE;
-        bool same = to == LMI_TO_ALL && axis < out.ndim && x.ndim == out.ndim && out.sizes[axis] == n;
-        s->stays = (int8_t)(same ? axis + 1 : 0);
-        return lmi_span_all(&t->work, s, n);
-    }
-    bool spread = !r->taps[axis] && n != out.sizes[to];
-    s->loose = s->loose || (spread && n != 1);
-    if (spread) return lmi_span_all(&t->work, s, n);
-    s->axis = (int8_t)to;
-    if (!r->taps[axis]) return true;
-    if (s->kind == LMI_SPAN_FOLDED && !spell_out(t, s, n)) return false;
-    if (s->kind != LMI_SPAN_TRACK) return true;
-    *windowed = *windowed || (r->spatial && s->shift != 0);
-    s->loose = s->loose || r->loose;
-    return lmi_span_window(&t->work, s, r->taps[axis], n, out.sizes[to]);
-}
-
-/* Restricts the span of one concatenated argument to its part: elements of the others do not depend on it. */
-static bool part(tracer *t, lmi_span *s, const lmi_route *r, lam_shape out) {
-    if (r->among < 0 || r->among >= out.ndim || r->n_among == out.sizes[r->among]) return true;
-    int64_t n = out.sizes[r->among];
-    bool follows = s->kind == LMI_SPAN_TRACK && s->axis == r->among;
-    if (n > LMI_EACH_MAX && (follows || s->kind == LMI_SPAN_FIXED)) s->loose = true;
-    if (n > LMI_EACH_MAX) return !follows || lmi_span_all(&t->work, s, n);
-    if (s->kind != LMI_SPAN_FIXED) return true;
-    bool *in = lmi_alloc(&t->work, (uint64_t)n, sizeof *in);
-    for (int64_t o = 0; in && o < n; o++) in[o] = o >= r->before && o < r->before + r->n_among;
-    return in && lmi_span_mask(&t->work, s, r->among, n, in);
-}
 
 /* Marks slots along whose axis a product of matrices, as in a linear layer, sums the rows of its argument. */
 static void note_features(const tracer *t, const lam_op *o, lam_shape x, const lmi_route *r,
@@ -480,7 +317,7 @@ static void note_features(const tracer *t, const lam_op *o, lam_shape x, const l
     lmi_way way = way_of(t, o);
     if (way != lmi_way_linear && way != lmi_way_addmm && way != lmi_way_matmul) return;
     for (int32_t k = 0; k < t->rf->n_slots; k++) {
-        int32_t axis = follows(&spans[k]) ? spans[k].axis : spans[k].stays - 1;
+        int32_t axis = spans[k].kind == LMI_SPAN_TRACK ? spans[k].axis : spans[k].stays - 1;
         t->rf->slot[k].features |= axis >= 0 && axis == x.ndim - 1 && r->to[axis] == LMI_TO_ALL;
     }
 }
@@ -491,31 +328,22 @@ static bool join_in(tracer *t, const lam_op *o, int32_t in, const lmi_route *r, 
     lam_shape x = {sig->in[in].ndim, sig->in[in].sizes}, out = lmi_result_shape(sig);
     int32_t n = t->rf->n_slots;
     note_features(t, o, x, r, spans);
-    for (int32_t k = 0; k < width(t); k++)
-        if (!lead(t, x, out, r, &spans[k], &t->rf->slot[k % n].windowed)) return false;
-    if (several) lmi_rf_gaps(n, spans, sum, out, r->among < 0 ? 0 : UINT32_C(1) << r->among);
+    bool windowed[LMI_RF_SLOTS] = {false};
+    if (!lmi_rf_lead(&t->work, t->rf, x, out, r, spans, windowed)) return false;
+    for (int32_t k = 0; k < n; k++) {
+        t->rf->slot[k].windowed |= windowed[k];
+        if (!lmi_rf_part(&t->work, &spans[k], r, out)) return false;
+    }
+    if (!lmi_rf_empty(&t->work, t->rf, spans, out, r->among >= 0)) return false;
+    if (several && r->among < 0 && !lmi_rf_apart(&t->work, t->rf, spans, sum, out)) return false;
     for (int32_t k = 0; k < width(t); k++) {
         lmi_span *s = &spans[k];
         if (k >= n)
             lmi_rf_narrower(&sum[k], s);
-        else if (!part(t, s, r, out) ||
-                 !lmi_span_join(&t->work, &sum[k], s, lmi_rf_elements(&sum[k], out), lmi_rf_elements(s, out)))
+        else if (!lmi_rf_join(&t->work, &sum[k], s, out))
             return false;
     }
     return true;
-}
-
-/* If concatenated arguments have different fields along another axis, elements that differ along the
- * concatenated axis have different fields too. */
-static void mix_in(const tracer *t, const lmi_route *r, const lmi_span *first, const lmi_span *spans,
-                   lmi_span *sum) {
-    int32_t n = t->rf->n_slots;
-    uint32_t bits = r->among < 0 ? 0 : lmi_rf_along(sum, n, r->among) | lmi_rf_along(spans, n, r->among);
-    for (int32_t k = 0; bits && k < n; k++) {
-        bool alike = first[k].kind == spans[k].kind &&
-                     (first[k].kind == LMI_SPAN_NONE || lmi_span_equal(&first[k], &spans[k]));
-        if (!alike && !(sum[k].kind == LMI_SPAN_TRACK && sum[k].axis == r->among)) sum[k].mixed |= bits;
-    }
 }
 
 static bool all_unknown(tracer *t, const lam_op *o, lmi_span *spans, lmi_span *sum) {
@@ -535,7 +363,7 @@ static bool too_many_axes(const lam_op_sig *s, int32_t in) {
 static lam_status trace_op(tracer *t, int32_t op, lam_error *e) {
     const lam_op *o = &t->m->ops[op];
     lmi_way way = way_of(t, o);
-    lmi_span sum[SPANS] = {{0}}, spans[SPANS], first[SPANS];
+    lmi_span sum[SPANS] = {{0}}, spans[SPANS];
     bool any = false;
     for (int32_t i = 0; i < o->sig->n_in; i++) {
         if (!o->sig->in[i].is_tensor) continue;
@@ -547,8 +375,6 @@ static lam_status trace_op(tracer *t, int32_t op, lam_error *e) {
         bool odd = !way || too_many_axes(o->sig, i);
         if (!(odd ? all_unknown(t, o, spans, sum) : join_in(t, o, i, &r, any, spans, sum)))
             return lmi_nomem(e);
-        if (any) mix_in(t, &r, first, spans, sum);
-        if (!any) memcpy(first, spans, sizeof first);
         any = true;
     }
     for (int32_t k = 0; any && k < t->rf->n_slots; k++) lmi_span_even(&sum[k]);

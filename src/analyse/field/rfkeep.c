@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The fields of a graph; equal ones are stored once, since most operators have the field of a neighbour. */
+#include "analyse/field/grid.h"
 #include "analyse/field/rfgraph.h"
 
 void lmi_rf_fields_init(lmi_rf_fields *f, lmi_arena *a, int32_t width) {
@@ -25,7 +26,7 @@ const lmi_span *lmi_rf_field(const lmi_rf_fields *f, int32_t i) {
 /* The number of intervals in at[]. */
 static int64_t n_at(const lmi_span *s) {
     if (s->kind == LMI_SPAN_TRACK) return s->period;
-    return s->kind == LMI_SPAN_FIXED || s->kind == LMI_SPAN_FOLDED;
+    return s->kind == LMI_SPAN_FIXED;
 }
 
 /* Resets the members that the span's kind does not use. */
@@ -37,8 +38,7 @@ static lmi_span tidy(lmi_span s) {
     }
     if (!s.each) s.n_each = 0;
     if (n_at(&s) == 0) s.at = NULL;
-    if (s.kind != LMI_SPAN_FOLDED) s.was = NULL;
-    if (!s.was) s.outer = s.n = s.inner = 0;
+    if (n_at(&s) == 0) s.grid = NULL;
     return s;
 }
 
@@ -47,17 +47,26 @@ static void put_reaches(lmi_buf *b, const lmi_reach *r, int64_t n) {
 }
 
 /* Writes a span as bytes, which are equal for equal spans. */
-static void put_span(lmi_buf *b, const lmi_span *span) {
-    for (; span; span = span->kind == LMI_SPAN_FOLDED ? span->was : NULL) {
-        const lmi_span s = tidy(*span);
-        const int64_t told[] = {s.kind,  s.axis,   s.stays, s.loose, s.least, s.paths, s.period, s.shift,
-                                s.mixed, s.n_each, s.first, s.last,  s.outer, s.n,     s.inner};
+static void put_grid(lmi_buf *b, const lmi_grid *g) {
+    for (int32_t i = 0; i < LMI_AXES; i++) {
+        const lmi_digit *d = &g->of[i];
+        const int64_t told[] = {d->n, d->inner, d->each ? d->length : 0};
         lmi_putn(b, (const char *)told, sizeof told);
-        put_reaches(b, s.at, n_at(&s));
-        put_reaches(b, s.each, s.n_each);
-        lmi_put(b, s.why ? s.why : "");
-        lmi_putc(b, '\0');
+        if (d->each) lmi_putn(b, (const char *)d->each, (size_t)d->length * sizeof *d->each);
     }
+    put_reaches(b, g->at, lmi_grid_size(g));
+}
+
+static void put_span(lmi_buf *b, const lmi_span *span) {
+    const lmi_span s = tidy(*span);
+    const int64_t told[] = {s.kind,  s.axis,   s.stays, s.loose, s.least, s.paths, s.period,
+                            s.shift, s.n_each, s.first, s.last,  !s.grid, s.varies};
+    lmi_putn(b, (const char *)told, sizeof told);
+    put_reaches(b, s.at, n_at(&s));
+    put_reaches(b, s.each, s.n_each);
+    if (s.grid) put_grid(b, s.grid);
+    lmi_put(b, s.why ? s.why : "");
+    lmi_putc(b, '\0');
 }
 
 static void put_field(lmi_buf *b, const lmi_span *spans, int32_t width) {
@@ -65,18 +74,25 @@ static void put_field(lmi_buf *b, const lmi_span *spans, int32_t width) {
     for (int32_t k = 0; k < width; k++) put_span(b, &spans[k]);
 }
 
-static bool copy_span(lmi_arena *a, lmi_span *s) {
-    for (; s; s = (lmi_span *)(uintptr_t)s->was) {
-        const lmi_span from = tidy(*s);
-        *s = from;
-        s->why = lmi_strdup(a, from.why);
-        if (from.at) s->at = lmi_copy(a, from.at, (uint64_t)n_at(&from), sizeof *from.at);
-        if (from.each) s->each = lmi_copy(a, from.each, (uint64_t)from.n_each, sizeof *from.each);
-        if (from.was) s->was = lmi_copy(a, from.was, 1, sizeof from);
-        if (!s->why != !from.why || !s->at != !from.at || !s->each != !from.each || !s->was != !from.was)
-            return false;
+static const lmi_grid *copy_grid(lmi_arena *a, const lmi_grid *from) {
+    lmi_grid *g = lmi_copy(a, from, 1, sizeof *from);
+    if (!g || !(g->at = lmi_copy(a, from->at, (uint64_t)lmi_grid_size(from), sizeof *from->at))) return NULL;
+    for (int32_t i = 0; i < LMI_AXES; i++) {
+        const lmi_digit *d = &from->of[i];
+        if (d->each && !(g->of[i].each = lmi_copy(a, d->each, (uint64_t)d->length, sizeof *d->each)))
+            return NULL;
     }
-    return true;
+    return g;
+}
+
+static bool copy_span(lmi_arena *a, lmi_span *s) {
+    const lmi_span from = tidy(*s);
+    *s = from;
+    s->why = lmi_strdup(a, from.why);
+    if (from.at) s->at = lmi_copy(a, from.at, (uint64_t)n_at(&from), sizeof *from.at);
+    if (from.each) s->each = lmi_copy(a, from.each, (uint64_t)from.n_each, sizeof *from.each);
+    if (from.grid) s->grid = copy_grid(a, from.grid);
+    return !s->why == !from.why && !s->at == !from.at && !s->each == !from.each && !s->grid == !from.grid;
 }
 
 static const lmi_span *copy_field(lmi_arena *a, const lmi_span *spans, int32_t width) {

@@ -2,6 +2,8 @@
  *
  * Receptive fields of parts of memory that are written through one view and read through another. */
 #include "analyse/field/rfplace.h"
+#include "analyse/field/rfempty.h"
+#include "analyse/field/rflead.h"
 
 static int32_t axis_to(const lmi_place *p, int32_t base) {
     for (int32_t k = 0; k < p->n; k++)
@@ -19,90 +21,58 @@ static int64_t element_of(const lmi_place *p, int32_t b, int64_t at) {
 
 static int64_t base_of(const lmi_place *p, int32_t b, int64_t o) { return p->start[b] + o * p->step[b]; }
 
-static bool fix(lmi_arena *a, lmi_span *s, const lmi_reach *r) {
-    lmi_reach *at = lmi_alloc(a, 1, sizeof *at);
-    if (!at) return false;
-    *at = *r;
-    s->kind = r->hi < r->lo ? LMI_SPAN_NONE : LMI_SPAN_FIXED;
-    s->at = at;
-    s->each = NULL;
-    s->n_each = 0;
-    s->period = 1;
-    s->shift = 0;
-    s->stays = 0;
+/* The shape of the view at `p`. */
+static lam_shape shape_of(const lmi_place *p, int64_t *sizes) {
+    for (int32_t k = 0; k < p->n; k++) sizes[k] = p->of[k] < 0 ? 1 : p->count[p->of[k]];
+    return (lam_shape){p->n, sizes};
+}
+
+/* The route of an axis that both views have: along it the reader's elements are those of the written view
+ * that have the same place. */
+static bool move_axis(lmi_arena *a, const lmi_place *from, const lmi_place *to, int32_t axis, int32_t b,
+                      lmi_route *r) {
+    int64_t n = to->count[b], shift = to->step[b] / from->step[b], *first = lmi_alloc(a, 1, sizeof *first);
+    lmi_reach *each = lmi_alloc(a, (uint64_t)(n ? n : 1), sizeof *each);
+    lmi_taps *t = lmi_alloc(a, 1, sizeof *t);
+    if (!first || !each || !t) return false;
+    *first = lmi_floor_div(to->start[b] - from->start[b], from->step[b]);
+    for (int64_t o = 0; o < n; o++) {
+        int64_t at = element_of(from, b, base_of(to, b, o));
+        each[o] = at < 0 ? (lmi_reach){1, 0} : (lmi_reach){at, at};
+    }
+    *t = (lmi_taps){1, shift ? shift : 1, 1, first, first, each};
+    r->taps[axis] = t;
+    return true;
+}
+
+/* The route from the elements of one view to those of another. *any: some element is in both. */
+static bool move_route(lmi_arena *a, const lmi_place *from, const lmi_place *to, lmi_route *r, bool *any) {
+    *r = (lmi_route){.among = -1};
+    *any = true;
+    for (int32_t i = 0; i < LMI_AXES; i++) r->to[i] = LMI_TO_ALL;
+    for (int32_t i = 0; i < from->n; i++) {
+        int32_t b = from->of[i], k = b < 0 ? -1 : axis_to(to, b);
+        if (b < 0) continue;
+        r->to[i] = (int8_t)(k < 0 ? LMI_TO_ONE : k);
+        if (k < 0) r->one[i] = element_of(from, b, to->start[b]);
+        *any = *any && (k >= 0 || r->one[i] >= 0);
+        bool same =
+            from->start[b] == to->start[b] && from->step[b] == to->step[b] && from->count[b] == to->count[b];
+        if (k >= 0 && to->count[b] > LMI_EACH_MAX && !same)
+            r->to[i] = LMI_TO_ALL, r->unsure |= (uint8_t)(1u << i);
+        else if (k >= 0 && !same && !move_axis(a, from, to, i, b, r))
+            return false;
+    }
     return true;
 }
 
 bool lmi_rf_move(lmi_arena *a, lmi_span *s, const lmi_place *from, const lmi_place *to) {
-    if (s->kind == LMI_SPAN_FIXED && s->stays) {
-        int32_t b = s->stays <= from->n ? from->of[s->stays - 1] : -1;
-        int32_t k = b < 0 ? -1 : axis_to(to, b);
-        s->stays = (int8_t)(k >= 0 && from->count[b] == to->count[b] ? k + 1 : 0);
-    }
-    if (s->kind == LMI_SPAN_FOLDED) {
-        s->loose = true;
-        return lmi_span_all(a, s, 1);
-    }
-    if (s->kind != LMI_SPAN_TRACK) return true;
-    int32_t b = s->axis < from->n ? from->of[s->axis] : -1;
-    if (b < 0) return lmi_span_all(a, s, 1);
-    int32_t k = axis_to(to, b);
-    if (k < 0) {
-        int64_t o = element_of(from, b, to->start[b]);
-        lmi_reach r = o < 0 ? (lmi_reach){1, 0} : lmi_span_clipped(s, o);
-        return fix(a, s, &r);
-    }
-    int64_t n = to->count[b], first = lmi_floor_div(to->start[b] - from->start[b], from->step[b]);
-    if (n > LMI_EACH_MAX) {
-        s->loose = true;
-        return lmi_span_all(a, s, from->count[b]);
-    }
-    int64_t *pick = lmi_alloc(a, (uint64_t)(n ? n : 1), sizeof *pick);
-    if (!pick) return false;
-    for (int64_t o = 0; o < n; o++) pick[o] = element_of(from, b, base_of(to, b, o));
-    int64_t shift = to->step[b] / from->step[b];
-    lmi_taps taps = {
-        .period = 1, .shift = shift ? shift : 1, .step = 1, .lo = &first, .hi = &first, .pick = pick};
-    s->axis = (int8_t)k;
-    return lmi_span_window(a, s, &taps, from->count[b], n);
-}
-
-uint32_t lmi_rf_along(const lmi_span *spans, int32_t n, int32_t axis) {
-    uint32_t bits = 0;
-    for (int32_t k = 0; k < n; k++)
-        if (spans[k].kind == LMI_SPAN_TRACK && spans[k].axis == axis) bits |= UINT32_C(1) << k;
-    return bits;
-}
-
-static bool nowhere(const lmi_span *spans, int32_t n) {
-    for (int32_t k = 0; k < n; k++)
-        if (spans[k].kind != LMI_SPAN_NONE) return false;
-    return true;
-}
-
-/* True if by `whole` every element depends on all positions that any element depends on by `s`. */
-static bool covers(const lmi_span *whole, const lmi_span *s) {
-    if (s->kind == LMI_SPAN_NONE || lmi_span_equal(whole, s)) return true;
-    return whole->kind == LMI_SPAN_FIXED && whole->at[0].lo <= s->first && whole->at[0].hi >= s->last;
-}
-
-static uint32_t gaps_of(const lmi_span *spans, int32_t n, lam_shape shape, uint32_t but) {
-    uint32_t bits = 0;
-    for (int32_t k = 0; k < n; k++) {
-        bool apart = spans[k].kind == LMI_SPAN_TRACK && but >> spans[k].axis & 1;
-        if (!apart && lmi_span_gaps(&spans[k], lmi_rf_elements(&spans[k], shape))) bits |= UINT32_C(1) << k;
-    }
-    return bits;
-}
-
-void lmi_rf_gaps(int32_t n, const lmi_span *spans, lmi_span *sum, lam_shape shape, uint32_t but) {
-    if (nowhere(spans, n) || nowhere(sum, n)) return;
-    uint32_t here = gaps_of(spans, n, shape, but), there = gaps_of(sum, n, shape, but);
-    for (int32_t k = 0; k < n; k++) {
-        uint32_t others = ~(UINT32_C(1) << k);
-        if (here & others && !covers(&sum[k], &spans[k])) sum[k].mixed |= here;
-        if (there & others && !covers(&spans[k], &sum[k])) sum[k].mixed |= there;
-    }
+    int64_t x[LMI_PLACE_AXES], out[LMI_PLACE_AXES];
+    bool windowed = false, any;
+    lmi_route r;
+    if (!move_route(a, from, to, &r, &any)) return false;
+    if (!any) s->kind = LMI_SPAN_NONE;
+    return lmi_rf_step(a, shape_of(from, x), shape_of(to, out), &r, 0, s, &windowed);
 }
 
 void lmi_rf_narrower(lmi_span *s, const lmi_span *other) {
@@ -147,40 +117,54 @@ static bool find_region(lmi_arena *a, const lmi_place *at, const lmi_place *to, 
     return true;
 }
 
-/* If a part of one axis was written, old and new elements are separated along it. If parts of two or more
- * axes were written, elements may still depend on the old data. */
-static bool put_over(lmi_arena *a, lmi_span *old, lmi_span *fresh, const region *r, const uint32_t *along) {
-    int32_t p =
-        old->kind == LMI_SPAN_TRACK && old->axis < LMI_PLACE_AXES && r->in[old->axis] ? old->axis : r->axis;
-    bool tells = fresh->kind != LMI_SPAN_TRACK || fresh->axis == p;
-    bool kept = old->kind == LMI_SPAN_FIXED || (old->kind == LMI_SPAN_TRACK && old->axis == p);
-    bool differ = fresh->kind != old->kind || !lmi_span_equal(old, fresh);
-    if (differ && kept && r->parts == 1 && tells && !lmi_span_mask(a, old, p, r->n[p], r->out[p]))
-        return false;
-    if (differ && tells && !lmi_span_mask(a, fresh, p, r->n[p], r->in[p])) return false;
-    for (int32_t k = 0; differ && k < LMI_PLACE_AXES; k++)
-        if (r->in[k] && !(k == p && tells && (kept || old->kind == LMI_SPAN_NONE))) old->mixed |= along[k];
+/* If a part of one axis was written, and both follow at most that axis, they are separated along it. */
+static bool separate(lmi_arena *a, lmi_span *old, lmi_span *fresh, const region *r, bool *done) {
+    int32_t p = r->axis;
+    bool follow = (fresh->kind != LMI_SPAN_TRACK || fresh->axis == p) &&
+                  (old->kind != LMI_SPAN_TRACK || old->axis == p);
+    *done = r->parts == 1 && follow && !fresh->grid && !old->grid && !fresh->varies && !old->varies;
+    return !*done ||
+           (lmi_span_mask(a, old, p, r->n[p], r->out[p]) && lmi_span_mask(a, fresh, p, r->n[p], r->in[p]));
+}
+
+/* Elements differ along the axes of the region, and no grid says how. */
+static void lose_grid(lmi_span *s, const region *r) {
+    if (s->grid) s->varies |= lmi_grid_differ(s->grid);
+    for (int32_t k = 0; k < LMI_PLACE_AXES; k++)
+        if (r->in[k]) s->varies |= (uint8_t)(1u << k);
+    if (s->kind == LMI_SPAN_TRACK) s->varies &= (uint8_t) ~(1u << s->axis);
+    s->grid = NULL;
+}
+
+/* Old elements stay where the new ones were not written. */
+static bool put_over(lmi_arena *a, lmi_span *old, lmi_span *fresh, const region *r, lam_shape shape) {
+    lmi_grid was, now;
+    bool done;
+    if (!separate(a, old, fresh, r, &done)) return false;
+    if (done) return true;
+    if (!lmi_rf_grid(a, old, shape, &was) || !lmi_grid_box(a, &was, shape, r->in, false)) return false;
+    if (!lmi_rf_grid(a, fresh, shape, &now) || !lmi_grid_box(a, &now, shape, r->in, true)) return false;
+    if (was.at && now.at) return lmi_rf_settle(a, old, &was, shape) && lmi_rf_settle(a, fresh, &now, shape);
+    old->loose = old->loose || (old->kind == LMI_SPAN_TRACK && r->parts == 1 && old->axis == r->axis);
+    fresh->loose = fresh->loose || (fresh->kind == LMI_SPAN_TRACK && r->in[fresh->axis]);
+    lose_grid(old, r);
+    lose_grid(fresh, r);
     return true;
 }
 
-bool lmi_rf_overlay(lmi_arena *a, int32_t n, lmi_span *old, lmi_span *fresh, const lmi_place *at,
+bool lmi_rf_overlay(lmi_arena *a, const lmi_rf *rf, lmi_span *old, lmi_span *fresh, const lmi_place *at,
                     const lmi_place *to) {
-    uint32_t along[LMI_PLACE_AXES], but = 0;
-    int64_t sizes_to[LMI_PLACE_AXES];
+    int64_t sizes[LMI_PLACE_AXES];
     region r;
     if (!find_region(a, at, to, &r)) return false;
-    for (int32_t k = 0; k < to->n; k++) {
-        sizes_to[k] = to->of[k] < 0 ? 1 : to->count[to->of[k]];
-        if (r.in[k]) but |= UINT32_C(1) << k;
-    }
-    lam_shape shape = {to->n, sizes_to};
-    lmi_rf_gaps(n, fresh, old, shape, but);
-    for (int32_t k = 0; k < LMI_PLACE_AXES; k++)
-        along[k] = lmi_rf_along(old, n, k) | lmi_rf_along(fresh, n, k);
-    for (int32_t i = 0; i < n; i++) {
+    lam_shape shape = shape_of(to, sizes);
+    if (r.parts > 0 && !(lmi_rf_empty(a, rf, old, shape, true) && lmi_rf_empty(a, rf, fresh, shape, true)))
+        return false;
+    for (int32_t i = 0; i < rf->n_slots; i++) {
         lmi_span *s = &old[i], *f = &fresh[i];
-        if (r.parts > 0 && !put_over(a, s, f, &r, along)) return false;
-        if (!lmi_span_join(a, s, f, lmi_rf_elements(s, shape), lmi_rf_elements(f, shape))) return false;
+        bool differ = f->kind != s->kind || !lmi_span_equal(s, f);
+        if (r.parts > 0 && differ && !put_over(a, s, f, &r, shape)) return false;
+        if (!lmi_rf_join(a, s, f, shape)) return false;
         lmi_span_even(s);
     }
     return true;

@@ -3,6 +3,7 @@
  * The receptive fields of rows. From the graph: size, jump and padding for the columns, and exact fractions
  * for all axes for lam_costs_rf_axis. Accumulated over the rows: as torchscan did. */
 #include "analyse/field/field.h"
+#include "analyse/field/grid.h"
 #include "analyse/field/rfgraph.h"
 
 static void reduce(int64_t f[2]) {
@@ -40,16 +41,104 @@ static void fill_fixed(const lmi_span *s, lam_rf_axis *x) {
     x->end[0] = s->at[0].hi;
 }
 
-/* True if elements that differ along a shown axis may have smaller fields. */
-static bool mixes(const lmi_rf *rf, const lmi_span *s) {
+/* Axes of the tensor that spans of shown slots follow, one bit each. */
+static uint32_t told_axes(const lmi_rf *rf, const lmi_span *all) {
+    uint32_t bits = 0;
     for (int32_t k = 0; k < rf->n_slots; k++)
-        if (rf->slot[k].shown && s->mixed >> k & 1) return true;
+        if (rf->slot[k].shown && all[k].kind == LMI_SPAN_TRACK) bits |= 1u << all[k].axis;
+    return bits;
+}
+
+/* For each number along `axis`: what the span says of its indices, all together. NULL: memory ran out. */
+static lmi_reach *say(lmi_arena *a, const lmi_span *s, const lmi_digit *d) {
+    int64_t n = d->each ? d->length : d->inner * d->n;
+    lmi_reach *of = lmi_alloc(a, (uint64_t)d->n, sizeof *of);
+    for (int32_t i = 0; of && i < d->n; i++) of[i] = (lmi_reach){1, 0};
+    for (int64_t o = 0; of && o < n; o++) {
+        lmi_reach r = lmi_span_clipped(s, o), *to = &of[lmi_digit_at(d, o)];
+        if (r.hi >= r.lo)
+            *to = to->hi < to->lo ? r
+                                  : (lmi_reach){r.lo < to->lo ? r.lo : to->lo, r.hi > to->hi ? r.hi : to->hi};
+    }
+    return of;
+}
+
+/* For each axis, what the span of some slot that is shown and follows it says of each number: first of slot
+ * i, then of others; NULL: no slot follows it. */
+static bool say_all(lmi_arena *a, const lmi_rf *rf, int32_t i, const lmi_span *all, const lmi_grid *g,
+                    lmi_reach *said[LMI_AXES]) {
+    const lmi_span *s = &all[i];
+    for (int32_t k = 0; k < rf->n_slots; k++) {
+        bool other = rf->slot[k].shown && all[k].kind == LMI_SPAN_TRACK && all[k].axis != s->axis;
+        if ((!other && k != i) || said[all[k].axis]) continue;
+        if (!(said[all[k].axis] = say(a, &all[k], &g->of[all[k].axis]))) return false;
+    }
+    return true;
+}
+
+/* True if elements with the same index along the span's axis depend on different positions where the axes
+ * of others tell them apart. That an element depends on nothing may also be told by the span of another. */
+static bool grid_unites(const lmi_span *s, const lmi_grid *g, lmi_reach *const said[LMI_AXES]) {
+    for (int64_t o = 0; o < lmi_grid_size(g); o++) {
+        lmi_reach own = {1, 0}, one = g->at[o];
+        bool blind = false;
+        int64_t rest = o;
+        for (int32_t i = LMI_AXES - 1; i >= 0; i--) {
+            int64_t number = rest % g->of[i].n;
+            rest /= g->of[i].n;
+            if (i == s->axis) own = said[i][number];
+            blind = blind || (said[i] && said[i][number].hi < said[i][number].lo);
+        }
+        if (one.hi < one.lo ? !blind : one.lo != own.lo || one.hi != own.hi) return true;
+    }
     return false;
 }
 
-static void fill(const lmi_rf *rf, int32_t i, const lmi_span *all, lam_rf_axis *x) {
+/* True if, along some axis, every index has elements that depend on all that any element does. */
+static bool every_index_sees_all(const lmi_span *s, const lmi_grid *g) {
+    for (int32_t p = 0; p < LMI_AXES; p++) {
+        int64_t size = lmi_grid_size(g), inner = 1, found = 0;
+        for (int32_t i = p + 1; i < LMI_AXES; i++) inner *= g->of[i].n;
+        for (int64_t number = 0; number < g->of[p].n; number++) {
+            int64_t o = 0;
+            for (; o < size; o++)
+                if (o / inner % g->of[p].n == number && g->at[o].lo == s->at[0].lo &&
+                    g->at[o].hi == s->at[0].hi)
+                    break;
+            found += o < size;
+        }
+        if (g->of[p].n > 1 && found == g->of[p].n) return true;
+    }
+    return false;
+}
+
+/* Sets *unites if elements that the axes of shown spans tell apart depend on less than the span says. */
+static lam_status check_grid(const lmi_rf *rf, int32_t i, const lmi_span *all, bool *unites, lam_error *e) {
+    const lmi_span *s = &all[i];
+    uint32_t bits = s->varies | (s->grid ? lmi_grid_differ(s->grid) : 0u), told = told_axes(rf, all);
+    *unites = bits != 0;
+    if (s->kind == LMI_SPAN_FIXED && s->grid && !(bits & told)) *unites = !every_index_sees_all(s, s->grid);
+    if (s->kind != LMI_SPAN_TRACK || !bits) return LAM_OK;
+    *unites = bits & told & ~(1u << s->axis);
+    if (!*unites || !s->grid) return LAM_OK;
+    lmi_arena a;
+    lmi_grid g = *s->grid;
+    lmi_arena_init(&a, UINT64_MAX);
+    lam_status status = LAM_OK;
+    for (int32_t k = 0; k < LMI_AXES && status == LAM_OK; k++)
+        if (!((told | 1u << s->axis) >> k & 1) && !lmi_grid_merge(&a, &g, k)) status = lmi_nomem(e);
+    lmi_reach *said[LMI_AXES] = {NULL};
+    if (status == LAM_OK && !say_all(&a, rf, i, all, &g, said)) status = lmi_nomem(e);
+    if (status == LAM_OK) *unites = grid_unites(s, &g, said);
+    lmi_arena_free(&a);
+    return status;
+}
+
+static lam_status fill(const lmi_rf *rf, int32_t i, const lmi_span *all, lam_rf_axis *x, lam_error *e) {
     const lmi_rf_slot *slot = &rf->slot[i];
     const lmi_span *s = &all[i];
+    bool unites;
+    LAM_TRY(check_grid(rf, i, all, &unites, e));
     *x = (lam_rf_axis){.input = slot->input,
                        .axis = slot->axis,
                        .out_axis = -1,
@@ -59,14 +148,14 @@ static void fill(const lmi_rf *rf, int32_t i, const lmi_span *all, lam_rf_axis *
                        .end = {0, 1},
                        .shown = slot->shown,
                        .paths = s->paths,
-                       .at_most = s->loose || mixes(rf, s),
+                       .at_most = s->loose || unites,
                        .state = s->least ? LAM_AT_LEAST : LAM_EXACT,
                        .why = s->why};
-    if (s->kind == LMI_SPAN_NONE) return;
+    if (s->kind == LMI_SPAN_NONE) return LAM_OK;
     if (s->kind == LMI_SPAN_UNKNOWN) {
         x->reach = LAM_REACH_UNKNOWN;
         x->state = LAM_UNKNOWN;
-        return;
+        return LAM_OK;
     }
     x->size = lmi_span_size(s);
     x->narrow = lmi_span_size(&all[rf->n_slots + i]);
@@ -74,10 +163,10 @@ static void fill(const lmi_rf *rf, int32_t i, const lmi_span *all, lam_rf_axis *
         x->reach = LAM_REACH_WINDOW;
         x->out_axis = s->axis;
         fractions(s, x);
-        return;
+        return LAM_OK;
     }
-    x->at_most = x->at_most || s->kind == LMI_SPAN_FOLDED;
     fill_fixed(s, x);
+    return LAM_OK;
 }
 
 /* The row's spans, one for each followed axis; NULL: it has none. */
@@ -93,8 +182,7 @@ lam_status lam_costs_rf_axis(const lam_costs *c, int32_t row, int32_t i, lam_rf_
     if (!s || i < 0 || i >= c->rf->n_slots)
         return lmi_fail(e, LAM_RANGE, "lam_costs_rf_axis", "row %d has no axis %d that was followed",
                         (int)row, (int)i);
-    fill(c->rf, i, s, out);
-    return LAM_OK;
+    return fill(c->rf, i, s, out, e);
 }
 
 /* The number of elements of the row's first output along the followed axis; INT64_MAX: unknown. */
@@ -126,25 +214,28 @@ lam_status lam_costs_rf_seen(const lam_costs *c, int32_t row, int32_t i, int64_t
 
 /* -- the columns --------------------------------------------------------------------------------- */
 
-/* The shown axis with the largest field; an axis with an unknown field comes first. */
-static bool main_axis(const lam_costs *c, int32_t row, lam_rf_axis *out) {
-    bool any = false;
+/* The shown axis with the largest field; an axis with an unknown field comes first. Its input is -1 if there
+ * is none. */
+static lam_status main_axis(const lam_costs *c, int32_t row, lam_rf_axis *out, lam_error *e) {
+    *out = (lam_rf_axis){.input = -1};
     for (int32_t k = 0; k < c->rf->n_slots; k++) {
         lam_rf_axis x;
-        if (!c->rf->slot[k].shown || lam_costs_rf_axis(c, row, k, &x, NULL) != LAM_OK) continue;
+        if (!c->rf->slot[k].shown) continue;
+        LAM_TRY(lam_costs_rf_axis(c, row, k, &x, e));
         bool more = x.state == LAM_UNKNOWN ? out->state != LAM_UNKNOWN
                                            : out->state != LAM_UNKNOWN && x.size > out->size;
-        if (!any || more) *out = x;
-        any = true;
+        if (out->input < 0 || more) *out = x;
     }
-    return any;
+    return LAM_OK;
 }
 
-static void fill_columns(lam_costs *c) {
+static lam_status fill_columns(lam_costs *c, lam_error *e) {
     for (int32_t r = 0; r < c->n_rows; r++) {
-        lam_rf_axis x = {.input = -1};
+        lam_rf_axis x;
         lam_cost_row *row = &c->rows[r];
-        if (!c->rf->of_row[r] || !main_axis(c, r, &x)) continue;
+        if (!c->rf->of_row[r]) continue;
+        LAM_TRY(main_axis(c, r, &x, e));
+        if (x.input < 0) continue;
         bool window = x.reach == LAM_REACH_WINDOW;
         row->rf = (double)x.size;
         row->rf_stride = window ? (double)x.jump[0] / (double)x.jump[1] : (double)x.positions;
@@ -158,6 +249,7 @@ static void fill_columns(lam_costs *c) {
             row->rf_padding = (double)-lmi_span_at(s, 0).lo;
         }
     }
+    return LAM_OK;
 }
 
 /* -- over the rows ------------------------------------------------------------------------------- */
@@ -202,8 +294,7 @@ static lam_status fill_rows(lam_costs *c, lam_error *e) {
     }
     LAM_TRY(lmi_rfchain_fill(c, e));
     if (c->convention->rf == LMI_RF_GRAPH) LAM_TRY(lmi_rfgraph_fill(c, e));
-    if (c->rf) fill_columns(c);
-    return LAM_OK;
+    return c->rf ? fill_columns(c, e) : LAM_OK;
 }
 
 lam_status lmi_rf_need(const lam_costs *c, lam_error *e) {

@@ -12,6 +12,12 @@ bool lmi_way_point(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) 
     return true;
 }
 
+/* Elementwise on the first tensor; of others only the shape or the type is read. */
+bool lmi_way_first(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
+    r->unread = nth_tensor(s, in) > 0;
+    return lmi_way_point(a, s, in, r);
+}
+
 bool lmi_way_nothing(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
     (void)a, (void)s, (void)in;
     r->unread = true;
@@ -81,7 +87,7 @@ static void to_one(lmi_route *r, int32_t n, int32_t dim, int64_t one) {
     to_all(r);
     for (int32_t i = 0; i < n && i < LMI_AXES; i++) r->to[i] = (int8_t)(i < dim ? i : i - 1);
     if (dim < LMI_AXES) r->to[dim] = LMI_TO_ONE;
-    r->one = one;
+    if (dim < LMI_AXES) r->one[dim] = one;
 }
 
 bool lmi_way_select(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
@@ -126,7 +132,7 @@ bool lmi_route_part(lmi_arena *a, const lam_op_sig *s, int32_t in, int32_t nth, 
     if (gone) to_one(r, n, dim, nth);
     if (nth < 0 && dim < LMI_AXES) {
         r->to[dim] = LMI_TO_ALL;
-        r->loose = true;
+        r->unsure |= (uint8_t)(1u << dim);
     }
     if (gone || nth < 0) return true;
     for (int32_t i = 0; i < nth; i++) before += s->out[i].sizes[dim];
@@ -146,21 +152,35 @@ bool lmi_way_flip(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
     return true;
 }
 
-/* roll(x, shifts, dims): elements that leave at one end enter at the other. */
+/* Elements that leave an axis of n at one end enter it at the other. */
+static bool turn(lmi_arena *a, lmi_route *r, int32_t axis, int64_t n, int64_t by) {
+    lmi_reach *each;
+    if (!reads(a, n, &each)) return false;
+    for (int64_t o = 0; each && o < n; o++) each[o] = only(((o - by) % n + n) % n);
+    if (!tap_each(a, r, axis, -by, each)) return false;
+    if (!each) r->to[axis] = LMI_TO_ALL, r->unsure |= (uint8_t)(1u << axis);
+    return true;
+}
+
+/* roll(x, shifts, dims); without dims the elements are in one row. */
 bool lmi_way_roll(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
     const lam_value *dims = lmi_sig_value(s, 2);
     int32_t n = s->in[in].ndim;
-    if (!dims || dims->type != LAM_INTS || dims->n == 0) return lmi_way_spread(a, s, in, r);
+    int64_t by[LMI_AXES] = {0}, all;
     lmi_way_point(a, s, in, r);
-    for (int32_t k = 0; k < dims->n; k++) {
-        int64_t dim = dims->ints[k] < 0 ? dims->ints[k] + n : dims->ints[k], by = int_at(s, 1, k, 0), *pick;
-        if (dim < 0 || dim >= n) continue;
-        int64_t size = s->in[in].sizes[dim];
-        if (!picks(a, size, &pick)) return false;
-        for (int64_t o = 0; pick && o < size; o++) pick[o] = ((o - by) % size + size) % size;
-        if (!tap_pick(a, r, (int32_t)dim, -by, pick)) return false;
-        if (!pick) r->to[dim] = LMI_TO_ALL, r->loose = true;
+    if (!dims || dims->type != LAM_INTS || dims->n == 0) {
+        if (!lmi_product(s->in[in].sizes, n, &all)) return lmi_way_spread(a, s, in, r);
+        lmi_route *flat = then(a, r, 1, &all), *back = flat ? then(a, flat, 1, &all) : NULL;
+        r->view = true;
+        if (back) back->view = true;
+        return back && turn(a, flat, 0, all, int_at(s, 1, 0, 0));
     }
+    for (int32_t k = 0; k < dims->n; k++) {
+        int64_t dim = dims->ints[k] < 0 ? dims->ints[k] + n : dims->ints[k];
+        if (dim >= 0 && dim < n && dim < LMI_AXES) by[dim] += int_at(s, 1, k, 0);
+    }
+    for (int32_t i = 0; i < n && i < LMI_AXES; i++)
+        if (by[i] != 0 && !turn(a, r, i, s->in[in].sizes[i], by[i])) return false;
     return true;
 }
 
@@ -168,13 +188,14 @@ bool lmi_way_repeat(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r)
     lam_shape out = lmi_result_shape(s);
     lmi_way_point(a, s, in, r);
     for (int32_t i = 0; i < s->in[in].ndim && i < LMI_AXES; i++) {
-        int64_t size = s->in[in].sizes[i], *pick;
+        int64_t size = s->in[in].sizes[i];
         int32_t to = r->to[i];
+        lmi_reach *each;
         if (to < 0 || size <= 1 || out.sizes[to] == size) continue;
-        if (!picks(a, out.sizes[to], &pick)) return false;
-        for (int64_t o = 0; pick && o < out.sizes[to]; o++) pick[o] = o % size;
-        if (!tap_pick(a, r, i, 0, pick)) return false;
-        if (!pick) r->to[i] = LMI_TO_ALL, r->loose = true;
+        if (!reads(a, out.sizes[to], &each)) return false;
+        for (int64_t o = 0; each && o < out.sizes[to]; o++) each[o] = only(o % size);
+        if (!tap_each(a, r, i, 0, each)) return false;
+        if (!each) r->to[i] = LMI_TO_ALL, r->unsure |= (uint8_t)(1u << i);
     }
     return true;
 }
@@ -189,12 +210,13 @@ bool lmi_way_cat(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
     for (int32_t i = 0; i < in; i++)
         if (s->in[i].is_tensor && s->in[i].ndim == n) r->before += s->in[i].sizes[dim];
     r->among = dim;
+    r->n_parts = nth_tensor(s, s->n_in);
     r->n_among = s->in[in].sizes[dim];
-    int64_t *pick = NULL;
-    if (!picks(a, out.sizes[dim], &pick)) return false;
-    for (int64_t o = 0; pick && o < out.sizes[dim]; o++)
-        pick[o] = o >= r->before && o < r->before + r->n_among ? o - r->before : -1;
-    return tap_pick(a, r, dim, -r->before, pick);
+    lmi_reach *each;
+    if (!reads(a, out.sizes[dim], &each)) return false;
+    for (int64_t o = 0; each && o < out.sizes[dim]; o++)
+        each[o] = only(o >= r->before && o < r->before + r->n_among ? o - r->before : -1);
+    return tap_each(a, r, dim, -r->before, each);
 }
 
 bool lmi_way_stack(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
@@ -203,6 +225,7 @@ bool lmi_way_stack(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) 
     to_all(r);
     for (int32_t i = 0; i < n && i < LMI_AXES; i++) r->to[i] = (int8_t)(i < dim ? i : i + 1);
     r->among = dim;
+    r->n_parts = nth_tensor(s, s->n_in);
     r->before = nth_tensor(s, in);
     r->n_among = 1;
     return true;
@@ -225,10 +248,13 @@ bool lmi_way_scan(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
     return beginning(a, s, in, dim_at(s, 1, -1, s->in[in].ndim), r);
 }
 
-/* Two halves of an axis, of which one is the gate of the other. */
+/* Two halves of an axis, of which one is the gate of the other: element o reads o, and o of the second half.
+ */
 bool lmi_way_halves(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
-    r->loose = true;
-    return lmi_way_along(a, s, in, r);
+    int32_t n = s->in[in].ndim, dim = dim_at(s, 1, -1, n);
+    int64_t half = dim < 0 ? 0 : s->in[in].sizes[dim] / 2;
+    lmi_way_point(a, s, in, r);
+    return half < 1 || tap_same(a, r, dim, 1, half, 0, half);
 }
 
 /* Fourier transforms along some axes. */
@@ -292,7 +318,6 @@ bool lmi_way_gather(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r)
     lmi_way_point(a, s, in, r);
     for (int32_t i = 0; i < x.ndim && i < LMI_AXES && i < out.ndim; i++)
         if (i != dim && !tap_same(a, r, i, 1, 1, 0, 0)) return false;
-    r->spatial = false;
     r->to[dim] = LMI_TO_ALL;
     return true;
 }
@@ -384,13 +409,18 @@ bool lmi_way_norm(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
 bool lmi_way_batch_norm(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
     bool running = false;
     for (int32_t i = 0; i < s->n_in; i++) running = running || (s->in[i].is_tensor && s->in[i].position == 3);
-    return running && nth_tensor(s, in) == 0 ? lmi_way_point(a, s, in, r) : lmi_way_all(a, s, in, r);
+    if (running && nth_tensor(s, in) == 0) return lmi_way_point(a, s, in, r);
+    lmi_way_all(a, s, in, r);
+    if (nth_tensor(s, in) == 0) r->to[1] = 1;
+    return true;
 }
 
 /* instance_norm(x, weight, bias, mean, variance, use_input_stats, ...) */
 bool lmi_way_instance_norm(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
     if (int_at(s, 5, 0, 1) == 0 && nth_tensor(s, in) == 0) return lmi_way_point(a, s, in, r);
-    return lmi_way_group_norm(a, s, in, r);
+    lmi_way_all(a, s, in, r);
+    if (nth_tensor(s, in) == 0) r->to[0] = 0, r->to[1] = 1;
+    return true;
 }
 
 bool lmi_way_layer_norm(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
@@ -402,9 +432,18 @@ bool lmi_way_layer_norm(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route
     return true;
 }
 
+/* group_norm(x, groups, ...), native_group_norm(x, weight, bias, n, channels, positions, groups, epsilon):
+ * each channel depends on those of its group. */
 bool lmi_way_group_norm(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
+    int64_t groups = int_at(s, strstr(s->name, "native") ? 6 : 1, 0, 0), n, *lo, *hi;
     lmi_way_all(a, s, in, r);
-    if (nth_tensor(s, in) == 0) r->to[0] = 0;
+    if (nth_tensor(s, in) > 0 || s->in[in].ndim < 2) return true;
+    n = s->in[in].sizes[1];
+    r->to[0] = 0;
+    if (groups <= 1 || n % groups != 0 || n / groups > LMI_PERIOD_MAX) return true;
+    r->to[1] = 1;
+    if (!tap(a, r, 1, (int32_t)(n / groups), n / groups, 1, &lo, &hi)) return false;
+    for (int64_t o = 0; o < n / groups; o++) hi[o] = n / groups - 1;
     return true;
 }
 
@@ -498,14 +537,14 @@ static bool pad(lmi_arena *a, const lam_op_sig *s, int32_t in, padding how, lmi_
     const lam_value *by = lmi_sig_value(s, 1);
     lam_shape x = shape_in(s, in), out = lmi_result_shape(s);
     lmi_way_point(a, s, in, r);
-    r->spatial = how != PAD_NOTHING;
     for (int32_t k = 0; by && by->type == LAM_INTS && 2 * k + 1 < by->n && k < x.ndim; k++) {
         int32_t axis = x.ndim - 1 - k;
-        int64_t *pick = NULL;
-        if (how != PAD_NOTHING && !picks(a, out.sizes[axis], &pick)) return false;
-        for (int64_t o = 0; pick && o < out.sizes[axis]; o++)
-            pick[o] = padded(how, o - by->ints[2 * k], x.sizes[axis]);
-        if (!tap_pick(a, r, axis, -by->ints[2 * k], pick)) return false;
+        lmi_reach *each = NULL;
+        if (how != PAD_NOTHING && axis < LMI_AXES) r->spatial |= (uint8_t)(1u << axis);
+        if (how != PAD_NOTHING && !reads(a, out.sizes[axis], &each)) return false;
+        for (int64_t o = 0; each && o < out.sizes[axis]; o++)
+            each[o] = only(padded(how, o - by->ints[2 * k], x.sizes[axis]));
+        if (!tap_each(a, r, axis, -by->ints[2 * k], each)) return false;
     }
     return true;
 }
@@ -523,39 +562,71 @@ bool lmi_way_round(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) 
     return pad(a, s, in, PAD_ROUND, r);
 }
 
+/* channel_shuffle(x, groups): the channels are in another order. */
 bool lmi_way_channels(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
-    return mix(a, s, in, r, 1);
+    int64_t groups = int_at(s, 1, 0, 1), split[LMI_AXES];
+    int32_t n = s->in[in].ndim;
+    int8_t by[LMI_AXES];
+    lmi_way_point(a, s, in, r);
+    if (n < 2 || n + 1 > LMI_AXES || groups < 1 || s->in[in].sizes[1] % groups != 0)
+        return lmi_way_spread(a, s, in, r);
+    for (int32_t i = 0; i <= n; i++) by[i] = (int8_t)(i == 1 ? 2 : i == 2 ? 1 : i);
+    for (int32_t i = 0; i <= n; i++) split[i] = s->in[in].sizes[i > 1 ? i - 1 : i];
+    split[1] = groups;
+    split[2] = s->in[in].sizes[1] / groups;
+    return lmi_rearranged(a, r, n + 1, split, by);
 }
 
+/* pixel_shuffle(x, factor): the parts of a channel become the pixels of a square; and the reverse. */
 static bool shuffled(lmi_arena *a, const lam_op_sig *s, int32_t in, bool up, lmi_route *r) {
-    int64_t factor_of = int_at(s, 1, 0, 1), *lo, *hi;
-    int32_t n = s->in[in].ndim;
-    if (n < 3 || n > LMI_AXES || factor_of < 1 || factor_of > LMI_PERIOD_MAX)
-        return lmi_way_spread(a, s, in, r);
-    mix(a, s, in, r, n - 3);
-    r->spatial = true;
-    for (int32_t i = n - 2; i < n; i++) {
-        if (!up && !tap_same(a, r, i, factor_of, 1, 0, factor_of - 1)) return false;
-        if (up && !tap(a, r, i, (int32_t)factor_of, 1, 1, &lo, &hi)) return false;
+    int64_t by = int_at(s, 1, 0, 1), split[LMI_AXES];
+    int32_t n = s->in[in].ndim, c = n - 3;
+    int8_t order[LMI_AXES] = {0, 1, 2, 3, 4, 5, 6, 7};
+    lam_shape x = shape_in(s, in), out = lmi_result_shape(s);
+    lmi_way_point(a, s, in, r);
+    if (n < 3 || n + 2 > LMI_AXES || by < 1 || out.ndim != n) return lmi_way_spread(a, s, in, r);
+    const lam_shape less = up ? out : x, more = up ? x : out; /* with fewer channels, and with more */
+    const int64_t pixels[] = {less.sizes[c], more.sizes[n - 2], by, more.sizes[n - 1], by},
+                  parts[] = {less.sizes[c], by, by, more.sizes[n - 2], more.sizes[n - 1]};
+    const int8_t from_parts[] = {0, 3, 1, 4, 2}, from_pixels[] = {0, 2, 4, 1, 3};
+    for (int32_t i = 0; i < c; i++) split[i] = x.sizes[i];
+    for (int32_t i = 0; i < 5; i++) {
+        split[c + i] = up ? parts[i] : pixels[i];
+        order[c + i] = (int8_t)(c + (up ? from_parts[i] : from_pixels[i]));
     }
-    return true;
+    r->spatial = (uint8_t)(3u << (n - 2));
+    return lmi_rearranged(a, r, n + 2, split, order);
 }
 
 bool lmi_way_shuffle(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
     return shuffled(a, s, in, true, r);
 }
 bool lmi_way_unshuffle(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
-    r->loose = true;
     return shuffled(a, s, in, false, r);
 }
 
 /* Tensor.unfold(dim, size, step): the elements of the windows become a separate axis. */
 bool lmi_way_unfold(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
     int32_t n = s->in[in].ndim, dim = dim_at(s, 1, 0, n);
-    lmi_way_point(a, s, in, r);
-    for (int32_t i = 0; i < LMI_AXES; i++) r->to[i] = (int8_t)(i < n ? i : LMI_TO_ALL);
-    r->loose = true;
-    return dim < 0 || tap_same(a, r, dim, int_at(s, 3, 0, 1), 1, 0, int_at(s, 2, 0, 1) - 1);
+    int64_t size = int_at(s, 2, 0, 1), by = int_at(s, 3, 0, 1), *lo, *hi, sizes[LMI_AXES];
+    lam_shape out = lmi_result_shape(s);
+    to_all(r);
+    if (dim < 0 || out.ndim != n + 1 || out.ndim > LMI_AXES || size < 1 || size > LMI_PERIOD_MAX)
+        return lmi_way_spread(a, s, in, r);
+    for (int32_t i = 0; i < n; i++) {
+        r->to[i] = (int8_t)i;
+        sizes[i] = i == dim ? out.sizes[dim] * size : s->in[in].sizes[i];
+    }
+    if (!tap(a, r, dim, (int32_t)size, by, 1, &lo, &hi)) return false;
+    for (int64_t o = 0; o < size; o++) lo[o] = hi[o] = o;
+    lmi_route *split = then(a, r, n, sizes);
+    for (int32_t i = n; i > dim; i--) sizes[i] = i > dim + 1 ? s->in[in].sizes[i - 1] : size;
+    sizes[dim] = out.sizes[dim];
+    lmi_route *last = split ? then(a, split, n + 1, sizes) : NULL;
+    if (!last) return false;
+    split->view = true;
+    for (int32_t i = dim + 1; i <= n; i++) last->to[i] = (int8_t)(i == dim + 1 ? n : i - 1);
+    return true;
 }
 
 /* -- the table ----------------------------------------------------------------------------------- */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Readers of an operator's arguments and writers of routes, for route.c and routewin.c. */
+ * Readers of an operator's arguments and writers of routes, for the files that begin with route. */
 #ifndef LMI_ANALYSE_ROUTEARG_H
 #define LMI_ANALYSE_ROUTEARG_H
 
@@ -61,24 +61,55 @@ static inline bool tap_same(lmi_arena *a, lmi_route *r, int32_t axis, int64_t sh
     return true;
 }
 
-/* Allocates the indices of the elements that each of n elements reads; NULL if n is too large. */
-static inline bool picks(lmi_arena *a, int64_t n, int64_t **pick) {
-    *pick = NULL;
+/* Allocates what each of n elements reads; NULL if n is too large. */
+static inline bool reads(lmi_arena *a, int64_t n, lmi_reach **each) {
+    *each = NULL;
     if (n > LMI_EACH_MAX) return true;
-    *pick = lmi_alloc(a, (uint64_t)(n > 0 ? n : 1), sizeof **pick);
-    return *pick != NULL;
+    *each = lmi_alloc(a, (uint64_t)(n > 0 ? n : 1), sizeof **each);
+    return *each != NULL;
 }
 
-/* Taps that read one element each: pick[o], or o + at if `pick` is NULL. */
-static inline bool tap_pick(lmi_arena *a, lmi_route *r, int32_t axis, int64_t at, const int64_t *pick) {
+/* Element i alone, -1: none. */
+static inline lmi_reach only(int64_t i) { return i < 0 ? (lmi_reach){1, 0} : (lmi_reach){i, i}; }
+
+/* Taps that read each[o], or o + at if `each` is NULL. */
+static inline bool tap_each(lmi_arena *a, lmi_route *r, int32_t axis, int64_t at, const lmi_reach *each) {
     lmi_taps *t = lmi_alloc(a, 1, sizeof *t);
     int64_t *lo = lmi_alloc(a, 1, sizeof *lo);
     if (!t || !lo) return false;
     *lo = at;
-    *t = (lmi_taps){1, 1, 1, lo, lo, pick};
+    *t = (lmi_taps){1, 1, 1, lo, lo, each};
     if (axis >= 0 && axis < LMI_AXES) r->taps[axis] = t;
     return true;
 }
+
+/* The route leads to a tensor of these sizes first. Returns the route from there, on which each axis stays;
+ * NULL: memory ran out. */
+static inline lmi_route *then(lmi_arena *a, lmi_route *r, int32_t ndim, const int64_t *sizes) {
+    lmi_route *next = lmi_alloc(a, 1, sizeof *next);
+    int64_t *mid = lmi_copy(a, sizes, (uint64_t)ndim, sizeof *mid);
+    if (!next || !mid) return NULL;
+    next->among = -1;
+    for (int32_t i = 0; i < LMI_AXES; i++) next->to[i] = (int8_t)i;
+    r->mid = (lam_shape){ndim, mid};
+    r->then = next;
+    return next;
+}
+
+/* The route is of three steps: the axes are split as in `split`, permuted, and merged. by[i]: the split axis
+ * that becomes axis i. */
+bool lmi_rearranged(lmi_arena *a, lmi_route *r, int32_t n, const int64_t *split, const int8_t *by);
+
+/* The axes of windows: the last `rank` of n, one bit each. */
+static inline uint8_t lmi_last_axes(int32_t n, int32_t rank) {
+    uint8_t bits = 0;
+    for (int32_t i = n - rank < 0 ? 0 : n - rank; i < n && i < LMI_AXES; i++) bits |= (uint8_t)(1u << i);
+    return bits;
+}
+
+/* Along a resized axis, element o reads lo(o) .. hi(o), which `at` computes for in/out = p/q. */
+typedef void (*lmi_resized)(int64_t o, int64_t p, int64_t q, int64_t *lo, int64_t *hi);
+bool lmi_tap_resized(lmi_arena *a, lmi_route *r, int32_t axis, int64_t p, int64_t q, lmi_resized at);
 
 static inline bool mix(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r, int32_t dim) {
     lmi_way_point(a, s, in, r);

@@ -4,6 +4,8 @@
  * paths join. */
 #include "analyse/field/span.h"
 
+#include "analyse/field/grid.h"
+
 static const int64_t FAR = INT64_C(1) << 48; /* beyond every input: spans that reach it become unknown */
 enum {
     WORK_MAX = 1 << 22,
@@ -110,9 +112,16 @@ static lmi_reach hull(const lmi_span *s, int64_t n) {
     return all;
 }
 
+static void nowhere(lmi_span *s) {
+    *s = (lmi_span){.kind = LMI_SPAN_NONE, .least = s->least, .loose = s->loose};
+}
+
 static void bound(lmi_span *s, int64_t n) {
     lmi_reach all = hull(s, n);
-    if (nothing(&all)) return;
+    if (nothing(&all)) {
+        if (n <= 2 * ENDS) nowhere(s);
+        return;
+    }
     s->first = all.lo;
     s->last = all.hi;
 }
@@ -127,7 +136,7 @@ static void take_each(lmi_span *s, const lmi_reach *each, int64_t n) {
     bool told = true;
     for (int64_t o = 0; o < n; o++) widen(&all, each[o]);
     if (nothing(&all)) {
-        *s = (lmi_span){.kind = LMI_SPAN_NONE, .least = s->least, .loose = s->loose, .mixed = s->mixed};
+        nowhere(s);
         return;
     }
     s->first = all.lo;
@@ -135,6 +144,47 @@ static void take_each(lmi_span *s, const lmi_reach *each, int64_t n) {
     for (int64_t o = 0; o < n && told; o++) told = same_reach(clipped(s, o), each[o]);
     s->each = told ? NULL : each;
     s->n_each = told ? 0 : n;
+}
+
+lmi_reach lmi_taps_at(const lmi_taps *t, int64_t o, int64_t n) {
+    int64_t q = lmi_floor_div(o, t->period), r = o - q * t->period;
+    lmi_reach at = {t->lo[r] + q * t->shift, t->hi[r] + q * t->shift};
+    if (t->each) at = t->each[o];
+    if (at.lo < 0) at.lo += (-at.lo + t->step - 1) / t->step * t->step;
+    if (at.hi >= n) at.hi = n - 1;
+    return nothing(&at) ? NOTHING : at;
+}
+
+enum { PERIODS_TRIED = 64 };
+
+/* Looks for a short period that gives the same intervals, from those in the middle of the axis. */
+static bool find_period(lmi_arena *a, lmi_span *s) {
+    lmi_reach *at = lmi_alloc(a, PERIODS_TRIED, sizeof *at);
+    if (!at) return false;
+    for (int32_t p = 1; p <= PERIODS_TRIED && 2 * p <= s->n_each; p++) {
+        lmi_span t = *s;
+        int64_t q = s->n_each / 2 / p, from = q * p, o = 0;
+        while (o < p && nothing(&s->each[from - p + o])) o++;
+        if (o == p) continue;
+        t.shift = s->each[from + o].lo - s->each[from - p + o].lo;
+        if (t.shift == 0 && s->shift != 0) continue;
+        t.period = p;
+        t.at = at;
+        for (o = 0; o < p; o++)
+            at[o] = nothing(&s->each[from + o]) ? NOTHING : moved(s->each[from + o], -q * t.shift);
+        for (o = 0; o < s->n_each && same_reach(clipped(&t, o), s->each[o]);) o++;
+        if (o < s->n_each) continue;
+        t.each = NULL;
+        t.n_each = 0;
+        *s = t;
+        return true;
+    }
+    return true;
+}
+
+bool lmi_span_each(lmi_arena *a, lmi_span *s, const lmi_reach *each, int64_t n) {
+    take_each(s, each, n);
+    return s->kind != LMI_SPAN_TRACK || !s->each || find_period(a, s);
 }
 
 /* Computes the positions that each of out_n elements depends on, one by one. *each NULL: too many. */
@@ -146,12 +196,9 @@ static bool window_each(lmi_arena *a, const lmi_span *s, const lmi_taps *t, int6
     lmi_reach *to = lmi_alloc(a, (uint64_t)(out_n ? out_n : 1), sizeof *to);
     if (!to) return false;
     for (int64_t o = 0; o < out_n; o++) {
-        int64_t q = lmi_floor_div(o, t->period), r = o - q * t->period;
-        int64_t lo = t->lo[r] + q * t->shift, hi = t->hi[r] + q * t->shift;
+        lmi_reach at = lmi_taps_at(t, o, n);
         to[o] = NOTHING;
-        if (t->pick) lo = t->pick[o], hi = t->pick[o] < 0 ? -2 : t->pick[o];
-        if (lo < 0) lo += (-lo + t->step - 1) / t->step * t->step;
-        for (int64_t i = lo; i <= hi && i < n; i += t->step, work++) widen(&to[o], lmi_span_clipped(s, i));
+        for (int64_t i = at.lo; i <= at.hi; i += t->step, work++) widen(&to[o], lmi_span_clipped(s, i));
         if (work > WORK_MAX) return true;
     }
     *each = to;
@@ -163,7 +210,7 @@ bool lmi_span_window(lmi_arena *a, lmi_span *s, const lmi_taps *t, int64_t n, in
     if (period > LMI_PERIOD_MAX) return lmi_span_all(a, s, n) && (s->loose = true);
     lmi_reach *at = lmi_alloc(a, (uint64_t)period, sizeof *at), *each;
     if (!at || !window_each(a, s, t, n, out_n, &each)) return false;
-    if (!each && (s->each || t->pick)) return lmi_span_all(a, s, n) && (s->loose = true);
+    if (!each && (s->each || t->each)) return lmi_span_all(a, s, n) && (s->loose = true);
     for (int64_t o = 0; o < period; o++) {
         int64_t by = o / t->period * t->shift, r = o % t->period;
         at[o] = NOTHING;
@@ -191,7 +238,8 @@ bool lmi_span_window(lmi_arena *a, lmi_span *s, const lmi_taps *t, int64_t n, in
 }
 
 bool lmi_span_all(lmi_arena *a, lmi_span *s, int64_t n) {
-    if (s->kind == LMI_SPAN_FOLDED) s->kind = LMI_SPAN_FIXED;
+    s->grid = NULL;
+    s->varies = 0;
     if (s->kind != LMI_SPAN_TRACK) return true;
     lmi_reach *all = lmi_alloc(a, 1, sizeof *all);
     if (!all) return false;
@@ -224,11 +272,11 @@ void lmi_span_even(lmi_span *s) {
     for (int64_t o = 1; s->each && o < s->n_each; o++)
         if (!same_reach(s->each[0], s->each[o])) return;
     s->kind = LMI_SPAN_FIXED;
+    s->stays = (int8_t)((s->each && s->n_each == 1) || s->stays == s->axis + 1 ? s->axis + 1 : 0);
     if (s->each) s->at = s->each;
     s->each = NULL;
     s->period = 1;
     s->shift = 0;
-    s->stays = 0;
 }
 
 static int64_t size_of(const lmi_reach *r) { return nothing(r) ? 0 : r->hi - r->lo + 1; }
@@ -347,8 +395,8 @@ bool lmi_span_equal(const lmi_span *a, const lmi_span *b) {
     if (a->kind == LMI_SPAN_NONE && b->kind == LMI_SPAN_NONE) return true;
     return a->kind == b->kind && a->axis == b->axis && a->period == b->period && a->shift == b->shift &&
            a->loose == b->loose && a->paths == b->paths && a->first == b->first && a->last == b->last &&
-           a->outer == b->outer && a->n == b->n && a->inner == b->inner && a->at && b->at &&
-           a->n_each == b->n_each && !a->each == !b->each && a->mixed == b->mixed &&
+           a->at && b->at && !a->grid == !b->grid && (!a->grid || lmi_grid_equal(a->grid, b->grid)) &&
+           a->varies == b->varies && a->n_each == b->n_each && !a->each == !b->each &&
            memcmp(a->at, b->at, (size_t)a->period * sizeof *a->at) == 0 &&
            (!a->each || memcmp(a->each, b->each, (size_t)a->n_each * sizeof *a->each) == 0);
 }
@@ -377,7 +425,6 @@ static bool join_part(lmi_arena *a, lmi_span *s, const lmi_span *other, int64_t 
 
 bool lmi_span_join(lmi_arena *a, lmi_span *s, const lmi_span *other, int64_t n, int64_t other_n) {
     bool least = s->least || other->least;
-    uint32_t mixed = s->mixed | other->mixed;
     bool ok = true;
     if (other->kind == LMI_SPAN_NONE || lmi_span_equal(s, other)) {
         ;
@@ -393,6 +440,5 @@ bool lmi_span_join(lmi_arena *a, lmi_span *s, const lmi_span *other, int64_t n, 
         ok = join_fixed(a, s, *other, n, other_n);
     }
     s->least = least;
-    s->mixed = mixed;
     return ok;
 }

@@ -11,9 +11,7 @@
 typedef enum lmi_span_kind {
     LMI_SPAN_NONE,   /* depends on no position */
     LMI_SPAN_TRACK,  /* depends on those of at[], by the element's index along one of the tensor's axes */
-    LMI_SPAN_FIXED,  /* every element depends on those of at[0] */
-    LMI_SPAN_FOLDED, /* one of the tensor's axes holds the positions mixed with others; at[0] holds them all
-                      */
+    LMI_SPAN_FIXED,  /* every element depends on those of at[0], or, with a grid, on some of them */
     LMI_SPAN_UNKNOWN /* the operator that `why` names maps them in an unknown way */
 } lmi_span_kind;
 
@@ -21,6 +19,10 @@ typedef enum lmi_span_kind {
 typedef struct lmi_reach {
     int64_t lo, hi;
 } lmi_reach;
+
+typedef struct lmi_grid lmi_grid; /* grid.h */
+
+enum { LMI_AXES = 8 }; /* the axes of a tensor that are followed */
 
 typedef struct lmi_span {
     uint8_t kind; /* lmi_span_kind */
@@ -36,11 +38,11 @@ typedef struct lmi_span {
      * them: at padding, in concatenated parts; NULL: it can. */
     const lmi_reach *each;
     int64_t n_each;
-    uint32_t mixed; /* followed axes: elements that differ along one of them may depend on less */
     int64_t first, last; /* no existing element depends on positions beyond these */
-    /* FOLDED: the axis was outer x n x inner, and n followed `was` */
-    const struct lmi_span *was;
-    int64_t outer, n, inner;
+    /* What elements depend on that differ along other axes of the tensor too; NULL: all with the same index
+     * along `axis` are alike, unless along an axis that `varies` has a bit for. The above unites them. */
+    const lmi_grid *grid;
+    uint8_t varies;
     const char *why;
 } lmi_span;
 
@@ -55,7 +57,8 @@ typedef struct lmi_taps {
     int32_t period;
     int64_t shift, step;
     const int64_t *lo, *hi;
-    const int64_t *pick; /* the single input element that each element reads, -1 none; NULL: as above */
+    const lmi_reach
+        *each; /* from where to where each element reads, if the period can't tell; NULL: it can */
 } lmi_taps;
 
 static inline int64_t lmi_floor_div(int64_t a, int64_t b) { /* b > 0 */
@@ -68,12 +71,16 @@ bool lmi_span_input(lmi_arena *a, lmi_span *out, int32_t axis, int64_t n);
 lmi_reach lmi_span_at(const lmi_span *s, int64_t o);
 /* The same, clipped to existing positions; hi < lo: none. */
 lmi_reach lmi_span_clipped(const lmi_span *s, int64_t o);
+/* The elements that element o reads of an axis of n, in steps of `step`; hi < lo: none. */
+lmi_reach lmi_taps_at(const lmi_taps *t, int64_t o, int64_t n);
 /* Maps the span through taps along its axis, which has n elements before and out_n after. */
 bool lmi_span_window(lmi_arena *a, lmi_span *s, const lmi_taps *t, int64_t n, int64_t out_n);
 /* Every element now depends on everything that any of the axis' n elements depends on. */
 bool lmi_span_all(lmi_arena *a, lmi_span *s, int64_t n);
 /* Elements of an axis of n that are not in `in` depend on nothing. The span is fixed or follows that axis. */
 bool lmi_span_mask(lmi_arena *a, lmi_span *s, int32_t axis, int64_t n, const bool *in);
+/* The n elements of the span's axis depend on these positions. False: memory ran out. */
+bool lmi_span_each(lmi_arena *a, lmi_span *s, const lmi_reach *each, int64_t n);
 /* Makes the span fixed if all elements along the axis depend on the same positions. */
 void lmi_span_even(lmi_span *s);
 /* True if some of the axis' n elements depend on nothing. */

@@ -1,112 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Made-up chains of operators, and what each element of their results depends on: sets of input elements that
- * are carried along by the operators' definitions. */
+ * Made-up chains of operators, and what each element of their results depends on. */
 #ifndef LAMINA_TEST_REACH_CHAINS_H
 #define LAMINA_TEST_REACH_CHAINS_H
 
-#include "kit/oom.h"
-
-#include "kit/draw.h"
-#include "kit/graph_net.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-
-enum { AXES = 5, ELEMENTS = 512, LONGEST = 7, ARGS = 10 };
-
-/* A tensor, and for each element the elements of the input (64 at most) that it depends on. */
-typedef struct tensor {
-    uint64_t number;
-    int32_t ndim;
-    int64_t sizes[AXES];
-    uint64_t deps[ELEMENTS];
-} tensor;
-
-static int64_t count(const tensor *t) {
-    int64_t n = 1;
-    for (int32_t i = 0; i < t->ndim; i++) n *= t->sizes[i];
-    return n;
-}
-
-static void place_in(const tensor *t, int64_t element, int64_t at[AXES]) {
-    for (int32_t i = t->ndim - 1; i >= 0; i--) {
-        at[i] = element % t->sizes[i];
-        element /= t->sizes[i];
-    }
-}
-
-static int64_t element_at(const tensor *t, const int64_t at[AXES]) {
-    int64_t element = 0;
-    for (int32_t i = 0; i < t->ndim; i++) element = element * t->sizes[i] + at[i];
-    return element;
-}
-
-static lam_op_arg arg_of(int32_t position, const tensor *t) {
-    return data_of(position, t->number, t->number, t->sizes, t->ndim);
-}
+#include "kit/reach_images.h"
+#include "kit/reach_tensors.h"
 
 /* -- the operators ----------------------------------------------------------------------------- */
-
-typedef struct chain {
-    net n;
-    int32_t call, length;
-    tensor was, now; /* before the last operator, and after it */
-    bool padded;     /* what is told of an element that is padding alone, or comes of it, may be too much */
-    bool written;    /* so may what is told of a part, of which less was written than of the rest */
-    char text[512];
-    lam_op_arg in[ARGS];
-    int32_t n_in;
-    int64_t ints[ARGS][AXES * 2];
-} chain;
-
-static void put_ints(chain *c, int32_t position, int32_t n, ...) {
-    va_list more;
-    va_start(more, n);
-    for (int32_t i = 0; i < n; i++) c->ints[c->n_in][i] = va_arg(more, int64_t);
-    va_end(more);
-    c->in[c->n_in] = ints_at(position, c->ints[c->n_in], n);
-    c->n_in++;
-}
-
-static void put_int(chain *c, int32_t position, int64_t i) { c->in[c->n_in++] = int_at(position, i); }
-static void put_tensor(chain *c, int32_t position, const tensor *t) {
-    c->in[c->n_in++] = arg_of(position, t);
-}
-
-/* The operator ran on what was put; `now` is its result, of which the sizes are told. */
-static void ran(chain *c, const char *name) {
-    const lam_op_arg out = arg_of(0, &c->now);
-    net_op_args(&c->n, name, (op_at){c->call, -1, LAM_FORWARD, 0}, c->in, c->n_in, &out, 1);
-    snprintf(c->text + strlen(c->text), sizeof c->text - strlen(c->text), " %s", name + 6);
-}
-
-/* Element `from` of the one argument, found for each of the result's. */
-typedef bool (*reads)(const chain *c, const int64_t out[AXES], const int64_t in[AXES]);
-
-static void carry(chain *c, reads r) {
-    int64_t out[AXES], in[AXES];
-    for (int64_t o = 0; o < count(&c->now); o++) {
-        c->now.deps[o] = 0;
-        place_in(&c->now, o, out);
-        for (int64_t i = 0; i < count(&c->was); i++) {
-            place_in(&c->was, i, in);
-            if (r(c, out, in)) c->now.deps[o] |= c->was.deps[i];
-        }
-    }
-}
-
-/* What the operator in hand was drawn to do. */
-static int32_t dim;
-static int64_t first, step, window, by[AXES];
-
-static void start(chain *c) {
-    c->was = c->now;
-    c->now.number = c->was.number + 1;
-    c->n_in = 0;
-    dim = (int32_t)draw(0, c->was.ndim - 1);
-    put_tensor(c, 0, &c->was);
-}
 
 static bool by_order(const chain *c, const int64_t *out, const int64_t *in) {
     return element_at(&c->now, out) == element_at(&c->was, in);
@@ -199,7 +100,6 @@ static bool pad(chain *c) {
     step = window = 1;
     c->now.sizes[dim] += -first + 1;
     put_ints(c, 1, 2, -first, INT64_C(1));
-    c->padded = true;
     ran(c, "aten::constant_pad_nd");
     carry(c, windowed);
     return true;
@@ -406,6 +306,74 @@ static bool unfold(chain *c) {
     return true;
 }
 
+/* What is there after the last operator, and another tensor of that shape, along a new axis or one after the
+ * other: half of the elements of each, in this order. */
+static void join_halves(chain *c, const tensor *other, bool fresh) {
+    tensor one = c->now;
+    c->now.number++;
+    c->n_in = 0;
+    put_tensor(c, 0, &one);
+    put_tensor(c, 0, other);
+    put_int(c, 1, dim);
+    if (fresh) {
+        memmove(&c->now.sizes[dim + 1], &one.sizes[dim], sizeof *one.sizes * (size_t)(one.ndim - dim));
+        c->now.ndim++;
+    }
+    c->now.sizes[dim] = fresh ? 2 : 2 * one.sizes[dim];
+    ran(c, fresh ? "aten::stack" : "aten::cat");
+    for (int64_t o = 0; o < count(&c->now); o++) {
+        int64_t at[AXES], part = fresh ? 1 : one.sizes[dim];
+        place_in(&c->now, o, at);
+        const tensor *of = at[dim] / part ? other : &one;
+        at[dim] %= part;
+        if (fresh) memmove(&at[dim], &at[dim + 1], sizeof *at * (size_t)(AXES - dim - 1));
+        c->now.deps[o] = of->deps[element_at(of, at)];
+    }
+}
+
+static bool cat_flipped(chain *c) {
+    tensor before = c->was;
+    if (!flip(c)) return false;
+    dim = (int32_t)draw(0, before.ndim - 1);
+    join_halves(c, &before, false);
+    return true;
+}
+
+static bool stack_flipped(chain *c) {
+    tensor before = c->was;
+    if (before.ndim == AXES || !flip(c)) return false;
+    dim = (int32_t)draw(0, before.ndim);
+    join_halves(c, &before, true);
+    return true;
+}
+
+static bool rolled(const chain *c, const int64_t *out, const int64_t *in) {
+    int64_t n = count(&c->was);
+    return element_at(&c->now, out) == (element_at(&c->was, in) + first) % n;
+}
+
+/* Elements in one row. */
+static bool roll(chain *c) {
+    first = draw(0, 3);
+    put_ints(c, 1, 1, first);
+    ran(c, "aten::roll");
+    carry(c, rolled);
+    return true;
+}
+
+static bool gated(const chain *c, const int64_t *out, const int64_t *in) {
+    return others_same(c, out, in) && in[dim] % c->now.sizes[dim] == out[dim];
+}
+
+static bool glu(chain *c) {
+    if (c->was.sizes[dim] % 2) return false;
+    c->now.sizes[dim] /= 2;
+    put_int(c, 1, dim);
+    ran(c, "aten::glu");
+    carry(c, gated);
+    return true;
+}
+
 /* The first part of two. */
 static bool chunk(chain *c) {
     first = 0;
@@ -550,17 +518,20 @@ static bool write_part(chain *c) {
     dim = view_dim;
     first = view_first;
     step = 1;
-    c->written = true;
     if (late) read_late(c, &base, &view, late == 1 ? windowed : without_dim);
     return true;
 }
 
 typedef bool (*operator_of)(chain *c);
-static const operator_of operators[] = {view,        view,     permute,      slice,      flip,
-                                        pad,         pool,     softmax,      select_one, expand,
-                                        cat,         repeat,   meet_flipped, sum,        meet_at_two_paces,
-                                        meet_turned, stack,    unfold,       chunk,      index_select,
-                                        linear,      upsample, write_part,   write_part};
+static const operator_of operators[] = {
+    view,        view,     permute,        slice,         flip,
+    pad,         pool,     softmax,        select_one,    expand,
+    cat,         repeat,   meet_flipped,   sum,           meet_at_two_paces,
+    meet_turned, stack,    unfold,         chunk,         index_select,
+    linear,      upsample, write_part,     write_part,    cat_flipped,
+    cat_flipped, conv,     stack_flipped,  stack_flipped, roll,
+    glu,         conv,     group_norm,     shuffle,       shuffle,
+    columns,     columns,  channel_shuffle};
 
 /* -- chains ------------------------------------------------------------------------------------ */
 

@@ -301,8 +301,8 @@ static void operators_do_what_they_do(void **state) {
     expect("aten::mean", I(1, 1), D(0, 9, 1, 8), same);
     expect("aten::slice", N(1, 2), D(0, 9, 1, 4, 8), same);
     expect("aten::permute", I(1, 0, 2, 1), D(0, 9, 1, 8, 4), same);
-    expect("aten::view", I(1, 1, 32), D(0, 9, 1, 32), bound);
-    expect("aten::view", I(1, 1, 4, 2, 4), D(0, 9, 1, 4, 2, 4), (want){4, 4, LAM_EXACT, false, true});
+    expect("aten::view", I(1, 1, 32), D(0, 9, 1, 32), same);
+    expect("aten::view", I(1, 1, 4, 2, 4), D(0, 9, 1, 4, 2, 4), (want){4, 4, LAM_EXACT, false, false});
     expect("aten::index_select", N(1, 2), D(0, 9, 1, 4, 8), bound);
     expect("aten::zeros_like", N(1, 0), D(0, 9, 1, 4, 8), (want){0, 0, LAM_EXACT, false, false});
     expect("aten::avg_pool1d", I(1, 2), D(0, 9, 1, 4, 4), (want){2, 2, LAM_EXACT, false, false});
@@ -337,11 +337,14 @@ static void an_overload_inside_itself(void **state) {
     }
 }
 
-/* The two parts of a chunk have one shape, and an operator inside it makes them. Its second is known by its
- * place; if the place is unknown, each part may see the whole axis. */
+/* The two parts of a chunk have one shape, and operators inside it make them. The second is known by its
+ * place, or by its turn; if only one operator was seen inside, and the place is unknown, a part may see the
+ * whole axis. */
 static void parts_of_one_shape(void **state) {
     (void)state;
-    for (int placed = 0; placed < 2; placed++) {
+    enum { UNKNOWN, PLACE, TURN };
+    for (int how = UNKNOWN; how <= TURN; how++) {
+        const bool placed = how != UNKNOWN;
         net n = net_new();
         int32_t root = net_module(&n, "Mine", LAM_MODULE_LEAF);
         net_place(&n, -1, "", root);
@@ -351,8 +354,8 @@ static void parts_of_one_shape(void **state) {
         const op_at where = {r, -1, LAM_FORWARD, 0};
         const op_at inside = {r, net_op_args(&n, "aten::chunk", where, IN(x, N(1, 2), N(2, 2)), parts, 2),
                               LAM_FORWARD, 0};
-        for (int64_t i = 0; i < 2; i++)
-            net_op_args(&n, placed ? "aten::slice" : "aten::as_strided", inside,
+        for (int64_t i = how == UNKNOWN; i < 2; i++)
+            net_op_args(&n, how == PLACE ? "aten::slice" : "aten::as_strided", inside,
                         IN(x, N(1, 2), N(2, 4 * i), N(3, 4 * i + 4), N(4, 1)), OUT(parts[i]));
         net_op_args(&n, "aten::relu", where, IN(parts[1]), OUT(y));
         lam_model *m = net_done(&n);
@@ -474,6 +477,29 @@ static void what_is_written_in_a_part_leaves_the_rest(void **state) {
     lam_model_free(m);
 }
 
+/* A view of fewer axes, of which it is not known what it shows, is cleared. */
+static void what_is_written_may_be_anywhere(void **state) {
+    (void)state;
+    net n = net_new();
+    int32_t root = net_module(&n, "Mine", LAM_MODULE_LEAF);
+    net_place(&n, -1, "", root);
+    const lam_op_arg x = D(0, 1, 1, 4, 8), y = D(0, 2, 1, 4, 8), part = V(0, 3, 2, 1, 4);
+    const op_at where = {net_step_of(&n, root, -1, &x, &y), -1, LAM_FORWARD, 0};
+    net_op_args(&n, "aten::relu", where, IN(x), OUT(y));
+    net_op_args(&n, "aten::as_strided", where, IN(y), OUT(part));
+    net_op_args(&n, "aten::zero_", where, IN(part), OUT(part));
+    lam_model *m = net_done(&n);
+    lam_costs *c = net_costs(m, "exact", false);
+    for (int32_t axis = 0; axis < 2; axis++) {
+        lam_rf_axis of;
+        assert_int_equal(lam_costs_rf_axis(c, 0, axis, &of, NULL), LAM_OK);
+        assert_int_equal(of.size, x.sizes[1 + axis]);
+        assert_true(of.at_most && of.state == LAM_EXACT);
+    }
+    lam_costs_free(c);
+    lam_model_free(m);
+}
+
 static void field(void *arg, bool *ok) {
     lam_costs *c = NULL;
     lam_error e = {0};
@@ -537,28 +563,6 @@ static void what_is_written_is_read_through_another_view(void **state) {
     }
 }
 
-/* Positions that are mixed with others along an axis stay all of them. */
-static void what_is_mixed_stays_so(void **state) {
-    (void)state;
-    lmi_arena a;
-    const lmi_reach all = {2, 9};
-    const lmi_span was = {.kind = LMI_SPAN_TRACK};
-    lmi_span s = {.kind = LMI_SPAN_FOLDED,
-                  .period = 1,
-                  .at = &all,
-                  .first = 2,
-                  .last = 9,
-                  .was = &was,
-                  .outer = 2,
-                  .n = 8,
-                  .inner = 1};
-    lmi_place from = rows_of(false), to = rows_of(false);
-    lmi_arena_init(&a, UINT64_MAX);
-    assert_true(lmi_rf_move(&a, &s, &from, &to));
-    assert_true(s.loose && s.kind == LMI_SPAN_FIXED && s.at[0].lo == 2 && s.at[0].hi == 9);
-    lmi_arena_free(&a);
-}
-
 /* Shapes of the same elements: both are made of the refined one by merging its axes, and no coarser one would
  * do. */
 static void shapes_have_a_common_refinement(void **state) {
@@ -611,8 +615,8 @@ int main(void) {
         cmocka_unit_test(a_bound_outlives_a_view),
         cmocka_unit_test(a_part_of_unseen_memory_is_written),
         cmocka_unit_test(what_is_written_in_a_part_leaves_the_rest),
+        cmocka_unit_test(what_is_written_may_be_anywhere),
         cmocka_unit_test(what_is_written_is_read_through_another_view),
-        cmocka_unit_test(what_is_mixed_stays_so),
         cmocka_unit_test(shapes_have_a_common_refinement),
         cmocka_unit_test(memory_may_run_out),
     };
