@@ -128,6 +128,7 @@ typedef struct lam_call_info {
     int32_t module; /* the module object that was called */
     int32_t parent; /* the call around it, or -1; push parents before children */
     uint32_t flags; /* lam_call_flags */
+    int32_t regions; /* pieces of compiled code that began in it, without those in the calls inside it */
     int64_t t0_ns, t1_ns; /* begin and end, monotonic nanoseconds; 0: not measured */
     int32_t n_in, n_out;
     const lam_arg *in, *out;

@@ -53,6 +53,7 @@ typedef struct lam_event { /* one call of a module */
     int32_t module, place, parent, ordinal; /* ordinal: the k-th call of this module, from 0 */
     int32_t n_children_called; /* direct child calls */
     uint32_t flags;            /* lam_call_flags */
+    int32_t regions;           /* as in lam_call_info */
     int64_t t0_ns, t1_ns;
     int32_t n_in, n_out;
     const lam_arg *in, *out;

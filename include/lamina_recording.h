@@ -24,6 +24,7 @@ typedef struct lam_step_info {
     const char *name; /* the root's name; copied */
     int64_t number;   /* the number of its first call among the root's calls of this kind, from 0 */
     bool training, gradients; /* the kind: training mode, and whether torch made graphs */
+    int32_t compiled; /* compiled code ran in it: 1 yes, 0 no, -1 unknown */
     int64_t unix_ns, t0_ns; /* the start of the step: calendar time and monotonic time */
 } lam_step_info;
 
@@ -76,12 +77,13 @@ typedef struct lam_recorded_run {
 } lam_recorded_run;
 typedef struct lam_recorded_model { /* a root with one tree, and one kind of its steps */
     const char *name;
-    /* Steps of one kind agree in mode, in number of calls, in whether torch made graphs, and in whether a
-     * backward pass was observed. If there are more than three numbers of calls, steps of one call are one
-     * kind and steps of several calls another. */
+    /* Steps of one kind agree in mode, in number of calls, in whether torch made graphs, in whether compiled
+     * code ran, and in whether a backward pass was observed. If there are more than three numbers of calls,
+     * steps of one call are one kind and steps of several calls another. */
     int32_t kind, n_kinds;  /* the kind-th, from 0, of n_kinds of this root */
     bool training;          /* in train() mode */
     int32_t gradients;      /* torch made graphs: 1 yes, 0 no, -1 unknown */
+    int32_t compiled;       /* compiled code ran: 1 yes, 0 no, -1 unknown */
     bool went_back;         /* a backward pass was observed */
     int64_t least_calls, most_calls; /* calls of the root in a step */
     int64_t params, local_params, param_bytes; /* distinct ones; local: those in this process; -1 unknown */
@@ -113,6 +115,7 @@ typedef struct lam_recorded_place {
     lam_middle allocated_bytes, retained_bytes, peak_bytes;
     lam_middle device_forward_ns, device_self_ns, device_backward_ns, device_recompute_ns;
     lam_middle device_retained_bytes, device_peak_bytes;
+    lam_middle regions;  /* pieces of compiled code that began in it, without those in the layers inside it */
     int64_t own_ns;      /* self and backward together, by a GPU's clock if one was read; -1 unknown */
     int64_t nonfinite;   /* steps with a NaN or Inf in its results or gradients; -1: not checked */
 } lam_recorded_place;

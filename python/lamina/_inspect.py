@@ -19,8 +19,9 @@ from ._base.check import (
 )
 from ._base.errors import UsageError, advise
 from ._fit import fit
-from ._guard.compiled import AROUND, AS_IT_IS, Compiled, Compiler, compiled_codes
+from ._guard.compiled import AROUND, AS_IT_IS, Compiled, Compiler, compiled_codes, compiles_autograd
 from ._guard.generators import state_of_generators
+from ._guard.standing_entry import Recorded
 from ._observe.run import Run
 from ._observe.support import watched
 from ._results.fit import Again
@@ -31,7 +32,6 @@ from ._run.repeat import Measure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from contextlib import nullcontext
     from types import CodeType, TracebackType
 
     from typing_extensions import Unpack
@@ -253,6 +253,7 @@ class Capture:
     """
 
     _has_report = True  # for a user, who may also call report().fit() for another batch
+    _hooks_optimizers = True  # which torch's compiler would see
 
     def __init__(
         self,
@@ -271,7 +272,7 @@ class Capture:
         self._health = health
         self._watch: _lamina.Capture | None = None
         self._model: _lamina.Model | None = None
-        self._stance: Compiled | nullcontext[None] | None = None
+        self._stance: Compiled | Recorded | None = None
         self._compiler: Compiler | None = None
         self._again: Again | None = None
         self.error: BaseException | None = None
@@ -280,16 +281,15 @@ class Capture:
         grad = sys.modules["torch"].is_grad_enabled()
         self._again = Again(fit, self._root, args, kwargs, grad=grad, own=True)
 
-    def _new_stance(self, how: Watched) -> Compiled | nullcontext[None]:
+    def _new_stance(self, how: Watched) -> Compiled | Recorded:
         """The switch of torch's compiler for this capture. Under a dispatch mode compiled code runs layer by
-        layer. A watch (_watch.py) overrides this."""
+        layer."""
         return Compiled(AS_IT_IS if how.ops and how.dispatch is None else AROUND)
 
     def __enter__(self) -> Capture:
         if self._watch is not None:
             raise RuntimeError("this capture is open already; make another with lamina.capture(model)")
         how = watched(self._ops)
-        stance = self._new_stance(how)
         self._watch = new_watch(
             self._root,
             self._given,
@@ -298,6 +298,7 @@ class Capture:
             memory=self._memory,
             health=self._health,
         )
+        stance = self._new_stance(how)
         self._model = self.error = self._again = None
         if self._has_report:
             self._watch.provenance(provenance())
@@ -308,11 +309,11 @@ class Capture:
             if self._memory:
                 from ._observe.memory import Following
 
-                self._following = Following(self._watch)
+                self._following = Following(self._watch, hooks=self._hooks_optimizers)
                 self._following.open()
             if how.ops:
                 self._compiler = Compiler(self._watch)
-                if compiled_codes():
+                if compiled_codes() and isinstance(stance, Compiled):
                     self._compiler.open()
             self._watch.start()
         except BaseException:
@@ -387,6 +388,43 @@ class Capture:
         report = Report(self._model, convention, own=rules_of(rules), **shown)
         report._again = self._again
         return all_ruled(report) if strict else report
+
+
+class RecordedStep(Capture):
+    """The capture of a step that a recording or a callback chose: torch's compiler works in it as it does
+    otherwise. ``ops``: operators are counted, and all calls in the block are the step's. Without it only
+    those are that the root makes, or that its backward pass repeats. ``memory`` needs Optimizers.begin()."""
+
+    _hooks_optimizers = False
+
+    def __init__(self, model: Any, memory: bool, health: bool, *, ops: bool = False) -> None:
+        wanted = None
+        if health:
+            from ._observe.values import Wanted
+
+            wanted = Wanted()
+        # Under a dispatch mode torch compiles nothing; and autograd can't be compiled while operators are
+        # watched, since that reads sizes of tensors of which no Python object may exist yet.
+        dispatch = ops and watched(None).dispatch is not None
+        counts = ops and not (dispatch and _lamina.compiler_used()) and not compiles_autograd()
+        super().__init__(model, ops=None if counts else False, time=True, memory=memory, health=wanted)
+        self._has_report = ops
+
+    def _new_stance(self, _: Watched) -> Recorded:
+        assert self._watch is not None
+        self._watch.of_step(not self._has_report)
+        return Recorded()
+
+    def open(self) -> _lamina.Capture:
+        """Opens the capture."""
+        self.__enter__()
+        assert self._watch is not None
+        return self._watch
+
+    def close(self) -> _lamina.Model | None:
+        """Closes the capture and returns its model."""
+        self.__exit__(None, None, None)
+        return self._model
 
 
 def capture(

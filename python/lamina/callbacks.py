@@ -34,6 +34,7 @@ are called ``lamina/flops_at_least``, ``lamina/mfu_at_least`` and ``lamina/hfu_a
 from __future__ import annotations
 
 import sys
+import weakref
 from contextlib import contextmanager
 from importlib import import_module
 from time import perf_counter
@@ -41,11 +42,12 @@ from typing import TYPE_CHECKING, Any
 
 from . import _lamina
 from ._base.check import check_module
-from ._inspect import NOT_CALLED, capture
+from ._inspect import NOT_CALLED, RecordedStep
+from ._observe.memory import Optimizers
 from ._watch import EVERY, MOST_EVERY
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from ._base.count import Count
     from ._inspect import Capture
@@ -101,6 +103,7 @@ class StepMeter:
         self._begun = 0.0
         self._recording = False
         self._told: set[str] = set()
+        self._leave: Callable[[], object] | None = None  # ends following the optimizers
         self.metrics: dict[str, float] = {}
         self.first_bad: str | None = None
         self.stopped: str | None = None
@@ -134,13 +137,28 @@ class StepMeter:
         self._schedule.end_step(False)  # noqa: FBT003 - no backward pass follows: the next call is a step
         try:
             _wait_for_gpu()
-            looking = capture(self._model, time=True, memory=self._memory, health=self._health)
-            self._capture = looking.__enter__()
+            self._follow()
+            looking = RecordedStep(self._model, self._memory, self._health, ops=True)
+            looking.open()
+            self._capture = looking
         except Exception as error:
             self._give_up(error)
             return False
         self._recording, self._begun = True, perf_counter()
         return True
+
+    def _follow(self) -> None:
+        """Follows the optimizers of the process, until the training or this object ends."""
+        if self._memory and self._leave is None:
+            Optimizers.begin()
+            self._leave = weakref.finalize(self, Optimizers.end)
+
+    def leave(self) -> None:
+        """Ends what :meth:`begin` began; the next one begins it again."""
+        self.abort()
+        leave, self._leave = self._leave, None
+        if leave is not None:
+            leave()
 
     def close(self) -> None:
         """Ends the measurement of the layers before the step ends; otherwise :meth:`end` does this."""
@@ -330,7 +348,7 @@ class _LightningHooks:
 
     def _end(self) -> None:
         if self.meter is not None:
-            self.meter.abort()
+            self.meter.leave()
 
 
 class _TrainerHooks:
@@ -410,6 +428,8 @@ class _TrainerHooks:
 
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         self._end()
+        if self.meter is not None:
+            self.meter.leave()
 
     def _unwrap(self) -> None:
         own, self._own = self._own, None

@@ -257,6 +257,7 @@ lam_status lam_build_call(lam_builder *b, const lam_call_info *info, int32_t *in
                    .place = -1,
                    .parent = info->parent,
                    .flags = info->flags,
+                   .regions = info->regions,
                    .t0_ns = info->t0_ns,
                    .t1_ns = info->t1_ns,
                    .n_in = info->n_in,

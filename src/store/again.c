@@ -23,6 +23,7 @@ lmi_again *lmi_again_at(void *room, const lam_call_info *calls, int32_t n_calls,
         a->calls[i] = (lam_call_info){.module = c->module,
                                       .parent = c->parent,
                                       .flags = c->flags,
+                                      .regions = c->regions,
                                       .t0_ns = c->t0_ns,
                                       .t1_ns = c->t1_ns,
                                       .thread = c->thread};

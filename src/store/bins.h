@@ -33,7 +33,7 @@ void lmi_put_varint(lmi_buf *b, uint64_t n);
 
 /* -- the layers of many steps (rollup.c) ----------------------------------------------------------------- */
 
-enum { LMI_N_NUMBERS = 15 };
+enum { LMI_N_NUMBERS = 16, LMI_FIRST_NUMBERS = 15 /* before version 5 of the tables */ };
 /* The offsets of each number of a layer in lmi_measure, and of its median in lam_recorded_place, in the order
  * of the file. */
 typedef struct lmi_number {

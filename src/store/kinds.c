@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Separates the steps of a model by their kinds, since unlike steps are not summed up together. A kind is the
- * mode, whether torch made graphs, the number of calls, and whether a backward pass was seen. */
+ * mode, whether torch made graphs, whether compiled code ran, the number of calls, and whether a backward
+ * pass was seen. */
 #include "store/read.h"
 
 #include <stdlib.h>
@@ -12,12 +13,12 @@ enum { NUMBERS = 3 };
 
 /* Steps that differ at most in the number of calls. The kinds are reported in the order of in_order(). */
 typedef struct base {
-    int64_t training, gradients;
+    int64_t training, gradients, compiled;
     int64_t calls[NUMBERS];
     int32_t n_calls; /* above NUMBERS: too many to be separate kinds */
     bool went_back;
 } base;
-enum { MOST_BASES = 2 * 3 * 2 };
+enum { MOST_BASES = 2 * 3 * 3 * 2 };
 
 static bool is_like(const base *b, const lmi_step *s) {
     return b->training == s->training && b->gradients == s->gradients;
@@ -26,7 +27,8 @@ static bool is_like(const base *b, const lmi_step *s) {
 /* The index of the step's base; `n` if there is none. */
 static int32_t base_of(const base *of, int32_t n, const lmi_step *s) {
     for (int32_t k = 0; k < n; k++)
-        if (is_like(&of[k], s) && of[k].went_back == (s->backward >= 0)) return k;
+        if (is_like(&of[k], s) && of[k].compiled == s->compiled && of[k].went_back == (s->backward >= 0))
+            return k;
     for (int32_t k = 0; k < n && !lmi_speaks(s); k++)
         if (is_like(&of[k], s)) return k;
     return n;
@@ -49,8 +51,10 @@ static int32_t find_bases(const lmi_root *root, base of[MOST_BASES]) {
             int32_t k = base_of(of, n, s);
             if (pass != (s->failed ? 2 : !lmi_speaks(s)) || (pass && k < n) || k == MOST_BASES) continue;
             if (k == n)
-                of[n++] =
-                    (base){.training = s->training, .gradients = s->gradients, .went_back = s->backward >= 0};
+                of[n++] = (base){.training = s->training,
+                                 .gradients = s->gradients,
+                                 .compiled = s->compiled,
+                                 .went_back = s->backward >= 0};
             add_calls(&of[k], s->calls);
         }
     return n;
@@ -60,6 +64,7 @@ static int in_order(const void *x, const void *y) {
     const base *a = x, *b = y;
     if (a->training != b->training) return a->training > b->training ? -1 : 1;
     if (a->gradients != b->gradients) return a->gradients > b->gradients ? -1 : 1;
+    if (a->compiled != b->compiled) return a->compiled > b->compiled ? -1 : 1;
     return (int)b->went_back - (int)a->went_back;
 }
 
@@ -129,6 +134,7 @@ static lam_status take(lam_recording *r, const lmi_root *whole, const base *base
     *out = *whole;
     out->told.training = b->training == 1;
     out->told.gradients = (int32_t)b->gradients;
+    out->told.compiled = (int32_t)b->compiled;
     out->told.went_back = b->went_back;
     out->told.least_calls = -1;
     LAM_TRY(take_steps(r, whole, bases, n, k, nth, out, e));
@@ -150,7 +156,7 @@ static lam_status take(lam_recording *r, const lmi_root *whole, const base *base
 /* A model without steps has one kind, of which nothing is known. */
 static lam_status take_all(lam_recording *r, const lmi_root *whole, lmi_vec *to, lam_error *e) {
     const size_t before = to->n;
-    base bases[MOST_BASES] = {{.gradients = -1}};
+    base bases[MOST_BASES] = {{.gradients = -1, .compiled = -1}};
     int32_t n = find_bases(whole, bases);
     for (int32_t k = 0; k < n; k++) {
         int32_t numbers = bases[k].n_calls < NUMBERS ? bases[k].n_calls : NUMBERS;

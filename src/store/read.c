@@ -162,6 +162,7 @@ lam_status lmi_read_step(const lmi_db *d, sqlite3_stmt *s, const lmi_root *root,
         {&to->device_backward, true, LMI_MOST, "a step's backward time on a device"},
         {&to->device_peak, true, LMI_MOST, "a step's peak of a device's memory"},
         {&to->gradients, true, 1, "whether a step had gradients"},
+        {&to->compiled, true, 1, "whether compiled code ran in a step"},
     };
     const int n = (int)(sizeof columns / sizeof *columns);
     for (int i = 0; i < n; i++) {
@@ -178,24 +179,30 @@ lam_status lmi_read_step(const lmi_db *d, sqlite3_stmt *s, const lmi_root *root,
     " peak_bytes, looked, first_bad, "
 #define OF_DEVICE "device_forward_ns, device_backward_ns, device_peak_bytes"
 #define ALL_STEPS ", bad FROM steps WHERE model = ?1 ORDER BY id DESC"
-#define LAST_STEPS(gradients)                                                                                \
-    ", bad FROM (SELECT *, row_number() OVER (PARTITION BY training, " gradients ", calls,"                  \
+#define LAST_STEPS(kinds)                                                                                    \
+    ", bad FROM (SELECT *, row_number() OVER (PARTITION BY training, " kinds ", calls,"                      \
     " backward_ns IS NULL ORDER BY id DESC) AS nth FROM steps WHERE model = ?1)"                             \
     " WHERE nth <= ?2 ORDER BY id DESC"
 
 /* Selects all steps of a model, or the last ones of each kind. Version 1 of the tables has no columns of
- * devices, and version 2 has none of gradients. */
+ * devices, version 2 has none of gradients, and version 4 none of compiled code. */
 static const char *steps_of(const lmi_db *d, bool all) {
-    static const char *const of[3][2] = {{OF_STEPS "NULL, NULL, NULL, NULL" LAST_STEPS("1"),
-                                          OF_STEPS "NULL, NULL, NULL, NULL" ALL_STEPS},
-                                         {OF_STEPS OF_DEVICE ", NULL" LAST_STEPS("1"),
-                                          OF_STEPS OF_DEVICE ", NULL" ALL_STEPS},
-                                         {OF_STEPS OF_DEVICE ", gradients" LAST_STEPS("gradients"),
-                                          OF_STEPS OF_DEVICE ", gradients" ALL_STEPS}};
-    return of[d->version < 3 ? d->version - 1 : 2][all];
+#define BOTH(columns, kinds)                                                                                 \
+    { OF_STEPS columns LAST_STEPS(kinds), OF_STEPS columns ALL_STEPS }
+    static const char *const of[LMI_SCHEMA_VERSION][2] = {
+        BOTH("NULL, NULL, NULL, NULL, NULL", "1"),
+        BOTH(OF_DEVICE ", NULL, NULL", "1"),
+        BOTH(OF_DEVICE ", gradients, NULL", "gradients"),
+        BOTH(OF_DEVICE ", gradients, NULL", "gradients"),
+        BOTH(OF_DEVICE ", gradients, compiled", "gradients, compiled"),
+    };
+#undef BOTH
+    return of[d->version - 1][all];
 }
 
-const char *lmi_one_step(void) { return OF_STEPS OF_DEVICE ", gradients, bad FROM steps WHERE id = ?"; }
+const char *lmi_one_step(void) {
+    return OF_STEPS OF_DEVICE ", gradients, compiled, bad FROM steps WHERE id = ?";
+}
 
 static lam_status take_step(lam_recording *r, sqlite3_stmt *s, void *self, const lmi_vec *rows, void *row,
                             lam_error *e) {
@@ -228,10 +235,13 @@ bool lmi_rolled_up(const lmi_root *root, const lmi_step *s) {
 #define FROM_LAYERS " FROM layers WHERE step = ?"
 
 const char *lmi_layers(const lmi_db *d) {
-    return d->version < 2 ? OF_LAYERS "NULL, NULL, NULL, NULL, NULL, NULL" FROM_LAYERS
-                          : OF_LAYERS
-               "device_forward_ns, device_self_ns, device_backward_ns, device_recompute_ns,"
-               " device_retained_bytes, device_peak_bytes" FROM_LAYERS;
+#define OF_GPU                                                                                               \
+    "device_forward_ns, device_self_ns, device_backward_ns, device_recompute_ns, device_retained_bytes,"     \
+    " device_peak_bytes, "
+    return d->version < 2   ? OF_LAYERS "NULL, NULL, NULL, NULL, NULL, NULL, NULL" FROM_LAYERS
+           : d->version < 5 ? OF_LAYERS OF_GPU "NULL" FROM_LAYERS
+                            : OF_LAYERS OF_GPU "regions" FROM_LAYERS;
+#undef OF_GPU
 }
 
 lam_status lmi_read_layer(const lmi_db *d, sqlite3_stmt *s, const lmi_root *root, bool *more,
@@ -254,7 +264,8 @@ lam_status lmi_read_layer(const lmi_db *d, sqlite3_stmt *s, const lmi_root *root
                            &out->device_backward,
                            &out->device_recompute,
                            &out->device_retained,
-                           &out->device_peak};
+                           &out->device_peak,
+                           &out->regions};
     LAM_TRY(lmi_db_int(d, s, 0, false, most_place, "the place of a layer's row", &place, e));
     LAM_TRY(lmi_db_int(d, s, 1, false, LMI_MOST, "a layer's calls", to[0], e));
     for (int i = 1; i < (int)(sizeof to / sizeof *to); i++)

@@ -9,14 +9,14 @@
 /* One step of the file; -1: NULL. */
 typedef struct lmi_step {
     int64_t id, number, training, unix_ns, t0_ns, calls, failed, forward, backward, peak, looked, first_bad;
-    int64_t device_forward, device_backward, device_peak, gradients;
+    int64_t device_forward, device_backward, device_peak, gradients, compiled;
     bool bad;
 } lmi_step;
 
 /* A summary of the steps of one kind of a model. */
 typedef struct lmi_rollup {
     int64_t id, steps, last_step;
-    lmi_step like; /* mode, gradients, whether a backward pass was seen, calls (-1: several) */
+    lmi_step like; /* mode, gradients, compiled, whether a backward pass was seen, calls (-1: several) */
 } lmi_rollup;
 
 typedef struct lmi_root {

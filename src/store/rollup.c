@@ -26,6 +26,7 @@ const lmi_number lmi_numbers[LMI_N_NUMBERS] = {
     NUMBER(device_recompute, device_recompute_ns),
     NUMBER(device_retained, device_retained_bytes),
     NUMBER(device_peak, device_peak_bytes),
+    NUMBER(regions, regions),
 };
 
 /* == sums in memory ==================================================================================== */
@@ -92,7 +93,7 @@ static lam_status read_layer_sum(const lmi_db *d, sqlite3_stmt *s, int64_t most,
     const unsigned char *at = sqlite3_column_blob(s, 4); /* NULL if the blob is empty */
     if (!at) return damaged(d, e);
     const unsigned char *end = at + sqlite3_column_bytes(s, 4);
-    for (int k = 0; k < LMI_N_NUMBERS; k++) {
+    for (int k = 0; k < LMI_N_NUMBERS && (at < end || k < LMI_FIRST_NUMBERS); k++) {
         const lam_status status = lmi_bins_get(&sum->of[k], &at, end, steps);
         if (status != LAM_OK) return status == LAM_NOMEM ? lmi_nomem(e) : damaged(d, e);
     }
@@ -127,6 +128,7 @@ static lam_status read_rollup(lam_recording *r, sqlite3_stmt *s, void *self, con
     LAM_TRY(lmi_db_int(d, s, 4, true, LMI_MOST, "the calls of a rollup", &to->like.calls, e));
     LAM_TRY(lmi_db_int(d, s, 5, false, INT32_MAX, "the steps of a rollup", &to->steps, e));
     LAM_TRY(lmi_db_int(d, s, 6, false, INT64_MAX, "the last step of a rollup", &to->last_step, e));
+    LAM_TRY(lmi_db_int(d, s, 7, true, 1, "whether compiled code ran in a rollup", &to->like.compiled, e));
     to->like.backward = went_back ? 0 : -1;
     return LAM_OK;
 }
@@ -134,10 +136,14 @@ static lam_status read_rollup(lam_recording *r, sqlite3_stmt *s, void *self, con
 lam_status lmi_read_rollups(lam_recording *r, lmi_root *root, lam_error *e) {
     sqlite3_stmt *s;
     lmi_taken got;
-    LAM_TRY(lmi_db_prepare(&r->db, &s,
-                           "SELECT id, training, gradients, went_back, calls, steps, last_step FROM rollups"
-                           " WHERE model = ? ORDER BY id",
-                           e));
+    LAM_TRY(
+        lmi_db_prepare(&r->db, &s,
+                       r->db.version < 5
+                           ? "SELECT id, training, gradients, went_back, calls, steps, last_step, NULL"
+                             " FROM rollups WHERE model = ? ORDER BY id"
+                           : "SELECT id, training, gradients, went_back, calls, steps, last_step, compiled"
+                             " FROM rollups WHERE model = ? ORDER BY id",
+                       e));
     sqlite3_bind_int64(s, 1, root->id);
     LAM_TRY(lmi_take_rows(r, s, read_rollup, NULL, sizeof(lmi_rollup), &got, e));
     root->rollups = got.rows;
@@ -174,7 +180,7 @@ typedef struct rolling {
 } rolling;
 
 static bool same(const lmi_step *a, const lmi_step *b) {
-    return a->training == b->training && a->gradients == b->gradients &&
+    return a->training == b->training && a->gradients == b->gradients && a->compiled == b->compiled &&
            (a->backward >= 0) == (b->backward >= 0);
 }
 
@@ -233,10 +239,10 @@ static lam_status roll_up_steps(rolling *g, const int64_t *steps, size_t n, lam_
 static lam_status put_rollup(const lmi_db *d, int64_t model, int64_t last_step, growing *g, lam_error *e) {
     sqlite3_stmt *s;
     const lmi_step *like = &g->rollup.like;
-    LAM_TRY(lmi_db_prepare(d, &s, "INSERT OR REPLACE INTO rollups VALUES (?, ?, ?, ?, ?, ?, ?, ?)", e));
-    lam_status status =
-        lmi_db_put(d, s, e, "uiiiiuii", g->rollup.id ? g->rollup.id : -1, model, like->training,
-                   like->gradients, (int64_t)(like->backward >= 0), like->calls, g->rollup.steps, last_step);
+    LAM_TRY(lmi_db_prepare(d, &s, "INSERT OR REPLACE INTO rollups VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", e));
+    lam_status status = lmi_db_put(d, s, e, "uiiiiuiiu", g->rollup.id ? g->rollup.id : -1, model,
+                                   like->training, like->gradients, (int64_t)(like->backward >= 0),
+                                   like->calls, g->rollup.steps, last_step, like->compiled);
     lmi_db_done(s);
     if (!g->rollup.id) g->rollup.id = sqlite3_last_insert_rowid(d->db);
     return status;

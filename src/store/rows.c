@@ -33,15 +33,15 @@ lam_status lmi_rows_open(lmi_rows *w, lmi_db *db, const lam_run_info *info, lam_
     LAM_TRY(lmi_db_prepare(db, &w->step,
                            "INSERT INTO steps (model, number, training, started_unix_ns, started_ns, calls,"
                            " failed, forward_ns, backward_ns, peak_bytes, looked, first_bad, bad,"
-                           " device_forward_ns, device_backward_ns, device_peak_bytes, gradients)"
-                           " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                           " device_forward_ns, device_backward_ns, device_peak_bytes, gradients, compiled)"
+                           " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                            e));
     LAM_TRY(lmi_db_prepare(db, &w->layer,
                            "INSERT INTO layers (step, place, calls, forward_ns, forward_self_ns, backward_ns,"
                            " recompute_ns, allocated_bytes, retained_bytes, peak_bytes, nan, inf,"
                            " device_forward_ns, device_self_ns, device_backward_ns, device_recompute_ns,"
-                           " device_retained_bytes, device_peak_bytes)"
-                           " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                           " device_retained_bytes, device_peak_bytes, regions)"
+                           " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                            e));
     return lmi_db_prepare(db, &w->seen,
                           "UPDATE runs SET seen_unix_ns = ?1, dropped = ?2, ended_unix_ns = ?3 WHERE id = ?4",
@@ -76,20 +76,20 @@ static lam_status put_tree(lmi_rows *w, const lmi_packet *p, lam_error *e) {
 static lam_status put_step(lmi_rows *w, const lmi_packet *p, lam_error *e) {
     lmi_told *told = lmi_vec_at(&w->models, (size_t)p->model);
     if (!told) return lmi_fail(e, LAM_RANGE, NULL, "a step of a model that was not told");
-    LAM_TRY(lmi_db_put(w->db, w->step, e, "iiiiiiiuuuiutuuui", told->id, p->number, yes(p->training),
+    LAM_TRY(lmi_db_put(w->db, w->step, e, "iiiiiiiuuuiutuuuiu", told->id, p->number, yes(p->training),
                        p->unix_ns, p->t0_ns, p->calls, yes(p->failed), p->forward, p->backward, p->peak,
                        yes(p->looked), (int64_t)p->first_bad, p->bad, p->device_forward, p->device_backward,
-                       p->device_peak, yes(p->gradients)));
+                       p->device_peak, yes(p->gradients), (int64_t)p->compiled));
     const int64_t step = sqlite3_last_insert_rowid(w->db->db);
     int64_t *fresh = lmi_vec_push(&told->steps);
     if (!fresh) return lmi_nomem(e);
     *fresh = step;
     for (int32_t i = 0; i < p->n_rows; i++) {
         const lmi_measure *r = &p->rows[i];
-        LAM_TRY(lmi_db_put(w->db, w->layer, e, "iiiuuuuuuuuuuuuuuu", step, (int64_t)r->place, r->calls,
+        LAM_TRY(lmi_db_put(w->db, w->layer, e, "iiiuuuuuuuuuuuuuuuu", step, (int64_t)r->place, r->calls,
                            r->forward, r->self, r->backward, r->recompute, r->allocated, r->retained, r->peak,
                            r->nan, r->inf, r->device_forward, r->device_self, r->device_backward,
-                           r->device_recompute, r->device_retained, r->device_peak));
+                           r->device_recompute, r->device_retained, r->device_peak, r->regions));
     }
     if (told->steps.n < LMI_ROLL_UP) return LAM_OK;
     LAM_TRY(lmi_roll_up(w->db, told->id, told->steps.data, told->steps.n, e));

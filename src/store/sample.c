@@ -117,6 +117,7 @@ static void add_call(const lam_model *m, const lam_event *e, lmi_measure *all, l
         return;
     }
     at->calls++;
+    add(&at->regions, e->regions);
     if (!lmi_inside_itself(m, e)) add(&at->forward, ns);
     add(&at->self, ns);
     if (e->parent >= 0) {
@@ -229,11 +230,12 @@ static lam_status add_health(const lam_model *m, lmi_measure *all, lmi_packet *p
 
 /* -- all of it --------------------------------------------------------------------------------- */
 
-static void start_row(lmi_measure *at, int32_t place) {
+static void start_row(lmi_measure *at, int32_t place, int32_t compiled) {
     *at = (lmi_measure){.place = place};
     at->backward = at->allocated = at->retained = at->peak = at->nan = at->inf = UNKNOWN;
     at->device_forward = at->device_self = at->device_backward = at->device_recompute = UNKNOWN;
     at->device_retained = at->device_peak = UNKNOWN;
+    at->regions = compiled < 0 ? UNKNOWN : 0;
 }
 
 static lam_status add_measured(const lam_model *m, lmi_measure *all, lmi_packet *p, lam_error *e) {
@@ -261,10 +263,11 @@ lmi_packet *lmi_packet_step(const lam_model *m, const lam_step_info *info) {
     p->t0_ns = info->t0_ns;
     p->training = info->training;
     p->gradients = info->gradients;
+    p->compiled = info->compiled;
     p->backward = p->peak = p->first_bad = UNKNOWN;
     p->device_forward = p->device_backward = p->device_peak = UNKNOWN;
     p->rows = all;
-    for (int32_t i = 0; i < n; i++) start_row(&all[i], i);
+    for (int32_t i = 0; i < n; i++) start_row(&all[i], i, info->compiled);
     for (int32_t i = 0; i < lam_model_n_events(m); i++) add_call(m, lam_model_event(m, i), all, p);
     lam_error e = {0};
     if (add_measured(m, all, p, &e) != LAM_OK) {

@@ -79,10 +79,22 @@ static const char fourth[] =
     "UPDATE meta SET value = '4' WHERE key = 'schema';"
     "PRAGMA user_version = 4;";
 
-/* What this process holds of sharded parameters, and what their shapes and types give. */
-static const char fifth[] = "ALTER TABLE models ADD COLUMN local_bytes INTEGER;"
-                            "ALTER TABLE models ADD COLUMN logical_bytes INTEGER;"
-                            "UPDATE meta SET value = '5' WHERE key = 'schema';"
-                            "PRAGMA user_version = 5;";
+/* What this process holds of sharded parameters, and what their shapes and types give; whether compiled code
+ * ran in a step, and how often in each layer. */
+static const char fifth[] =
+    "ALTER TABLE models ADD COLUMN local_bytes INTEGER;"
+    "ALTER TABLE models ADD COLUMN logical_bytes INTEGER;"
+    "ALTER TABLE steps ADD COLUMN compiled INTEGER;"
+    "ALTER TABLE layers ADD COLUMN regions INTEGER;"
+    "ALTER TABLE rollups ADD COLUMN compiled INTEGER;"
+    "DROP VIEW IF EXISTS timeline;"
+    "CREATE VIEW timeline AS SELECT m.run, m.name AS model, s.number AS step, s.training, s.gradients,"
+    " s.compiled, p.path, p.type, l.calls, l.forward_ns, l.forward_self_ns, l.backward_ns, l.recompute_ns,"
+    " l.allocated_bytes, l.retained_bytes, l.peak_bytes, l.nan, l.inf, l.device_forward_ns, l.device_self_ns,"
+    " l.device_backward_ns, l.device_recompute_ns, l.device_retained_bytes, l.device_peak_bytes, l.regions"
+    " FROM layers l JOIN steps s ON s.id = l.step"
+    " JOIN models m ON m.id = s.model JOIN places p ON p.model = m.id AND p.place = l.place;"
+    "UPDATE meta SET value = '5' WHERE key = 'schema';"
+    "PRAGMA user_version = 5;";
 
 const char *const lmi_schemas[LMI_SCHEMA_VERSION] = {first, second, third, fourth, fifth};

@@ -69,6 +69,7 @@ typedef struct lmi_measure {
     int64_t total_backward; /* with that of the places below it; set by the reader only */
     int64_t calls, forward, self, backward, recompute, allocated, retained, peak, nan, inf;
     int64_t device_forward, device_self, device_backward, device_recompute, device_retained, device_peak;
+    int64_t regions;
 } lmi_measure;
 typedef struct lmi_place_row {
     int32_t parent, depth;
@@ -91,6 +92,7 @@ typedef struct lmi_packet {
     int32_t first_bad;
     const char *bad; /* "NaN", "Inf"; NULL: none, or not checked */
     bool training, gradients, failed, looked;
+    int32_t compiled; /* as in lam_step_info */
     int32_t n_rows;
     lmi_measure *rows;
 } lmi_packet;
@@ -122,10 +124,9 @@ typedef struct lmi_handed {
     lmi_again *again;
     lam_step_info info;
     uint64_t bytes;
-    size_t room; /* size of this piece */
-    int32_t
-        slot; /* where the writer keeps this model, or the model that `again` refers to; -1: nowhere */
-    char name[]; /* the root's name, for info; then the data of `again` */
+    size_t room;  /* size of this piece */
+    int32_t slot; /* where the writer keeps this model, or the model that `again` refers to; -1: nowhere */
+    char name[];  /* the root's name, for info; then the data of `again` */
 } lmi_handed;
 
 enum { LMI_RING = 1024, LMI_RING_BYTES = 64 << 20 };

@@ -279,9 +279,9 @@ def test_a_gpus_clock_comes_first_and_it_is_waited_for(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
     monkeypatch.setattr(torch.cuda, "synchronize", lambda: waited.append(None))
-    monkeypatch.setattr(
-        callbacks, "capture", lambda *_, **__: lamina.capture(model, memory=True, health=True)
-    )
+    untimed = lamina.capture(model, memory=True, health=True)
+    untimed.open = untimed.__enter__
+    monkeypatch.setattr(callbacks, "RecordedStep", lambda *_, **__: untimed)
     meter, none = StepMeter(model, every=2), Spent(0, 0)
     by_gpu = DeviceTime(Spent(9_000_000, 3_000_000), Spent(5_000_000, 5_000_000), none)
     timed = types.SimpleNamespace(time=Time(Spent(1, 1), Spent(1, 1), none, by_gpu))

@@ -166,7 +166,7 @@ def test_schedules_refuse_nonsense():
     with pytest.raises(TypeError, match="Schedule"):
         _lamina.Root(3, None, 0, "net", True, True)
     with pytest.raises(RuntimeError, match="__init__"):
-        _lamina.Root.__new__(_lamina.Root).on_begin(nn.Linear(1, 1), 3)
+        _lamina.Root.__new__(_lamina.Root).count(nn.Linear(1, 1))
 
 
 # -- real loops ----------------------------------------------------------------------------------------------
@@ -310,7 +310,6 @@ def every_root(file, **options):
     from lamina._command import script
     from lamina._guard.standing_entry import Rest
 
-    call, watching = nn.Module.__call__, [*Rest.watches]
     watch = _watch.Watch([], file=file, **options)
     script.find_roots(watch)
     try:
@@ -318,11 +317,7 @@ def every_root(file, **options):
     finally:
         watch.close()
         _lamina.find(None)
-        Rest.left.clear()
-        for compiling in [*Rest.watches]:  # the program's, which nothing ends
-            if compiling not in watching:
-                Rest.end(compiling)
-        nn.Module.__call__ = call
+        Rest.end()  # the program's, which nothing ends
 
 
 def rows(file, sql):

@@ -13,13 +13,12 @@ void lmx_capture_detach(lmx_capture *c);
 PyObject *lmx_rest(PyObject *module, PyObject *wanted);
 PyObject *lmx_in_place(PyObject *module, PyObject *unused); /* in_place(): true if the redirection is in
                                                              * place */
+/* compiling(True): torch's compiler begins to work on this thread. compiling(False): it has ended. Meanwhile
+ * it meets nothing of lamina's, and the captures of recorded steps ignore what it runs. */
+PyObject *lmx_compiling(PyObject *module, PyObject *works);
 /* find(finder): while the redirection stays, `finder` is called before each module that is called outside any
- * other; it returns None, or a function to call instead. find(None) ends that. within_found(): true during
- * such a call in this thread. */
+ * other; it returns None, or a function to call instead. find(None) ends that. */
 PyObject *lmx_find_roots(PyObject *module, PyObject *finder);
-PyObject *lmx_within_found(PyObject *module, PyObject *unused);
-/* behind(function): the original behind one of lamina's entries; any other function itself. */
-PyObject *lmx_behind(PyObject *module, PyObject *function);
 /* Notes one call of the root that ran without the capture, and closes the capture, which was never open. */
 bool lmx_note(lmx_capture *c, PyObject *const *args, Py_ssize_t n, PyObject *result);
 PyObject *lmx_one_call(PyObject *module, PyObject *args); /* capture.c */
@@ -27,7 +26,5 @@ PyObject *lmx_one_call(PyObject *module, PyObject *args); /* capture.c */
 /* A capture of callers, callees, times and nodes alone; open it with lmx_capture_open (capture.c). */
 lmx_capture *lmx_capture_brief(lmx_state *st, PyObject *root, bool nodes);
 bool lmx_capture_open(lmx_capture *c); /* False with an exception */
-bool lmx_rests(void);                  /* true if the redirection stays in place between captures
-                                        * (module_call.c) */
 
 #endif

@@ -52,7 +52,7 @@ lmx_capture *lmx_capture_brief(lmx_state *st, PyObject *root, bool nodes) {
     lmx_capture *c = make_capture(st, (PyTypeObject *)st->capture_type, root);
     if (!c) return NULL;
     c->wants_nodes = nodes;
-    c->timed = c->brief = true;
+    c->timed = c->brief = c->recorded = c->roots_only = true;
     return c;
 }
 
@@ -143,6 +143,12 @@ static PyObject *capture_stop(PyObject *self, PyObject *unused) {
 /* While paused, operators that run are not the model's and are not noted. */
 static PyObject *capture_pause(PyObject *self, PyObject *paused) {
     self_of(self)->paused = PyObject_IsTrue(paused) > 0;
+    Py_RETURN_NONE;
+}
+
+static PyObject *capture_of_step(PyObject *self, PyObject *roots_only) {
+    self_of(self)->recorded = true;
+    self_of(self)->roots_only = PyObject_IsTrue(roots_only) > 0;
     Py_RETURN_NONE;
 }
 
@@ -367,6 +373,11 @@ static PyMethodDef capture_methods[] = {
      PyDoc_STR("stop($self, /)\n--\n\nCloses the capture. A second call does nothing.")},
     {"pause", capture_pause, METH_O,
      PyDoc_STR("pause($self, paused, /)\n--\n\nStops noting operators while `paused` is True.")},
+    {"of_step", capture_of_step, METH_O,
+     PyDoc_STR(
+         "of_step($self, roots_only, /)\n--\n\nMakes it the capture of a recorded step: torch's compiler "
+         "may work while it is open, and what the compiler runs is not noted. `roots_only`: nor are calls "
+         "outside the calls of the root. Call it before start().")},
     {"no_backward", capture_no_backward, METH_NOARGS,
      PyDoc_STR("no_backward($self, /)\n--\n\nRecords that a backward pass was requested and did not run.")},
     {"backward_raised", capture_backward_raised, METH_NOARGS,

@@ -5,6 +5,7 @@
  * pointer where bytecode calls a function by its name, so there the function's code is swapped as well. All
  * this is verified: a class of lamina's is called in every way before, during and after a detour. */
 #include "calls/detour.h"
+#include "calls/compiler.h"
 #include "torch/tensor.h"
 
 #include <dlfcn.h>
@@ -18,9 +19,10 @@ static struct {
     size_t size;                                           /* of a function object */
     vectorcall usual_call;                                 /* what the pointer holds without a detour */
     void (*set_call)(PyObject *function, vectorcall call); /* NULL: this CPython has none */
-    lmx_detour_target target;                              /* of the detour in place, as the next two */
-    PyObject *only_object;       /* borrowed: only its calls go to C; NULL: all do */
-    PyObject *copy;              /* borrowed from the detour; NULL: none is in place */
+    lmx_detour *first;                                     /* the installed detours */
+    const lmx_detour *with_code; /* the last one with other code, which may have been copied; NULL: none */
+    bool limited; /* only calls of this object, borrowed, and of torch.compile's wrappers go to C */
+    PyObject *only_object;
     PyTypeObject *function_type; /* of functions */
     PyObject *code_name;         /* "__code__", kept so that removing needs no memory */
 } interpreter;
@@ -29,22 +31,26 @@ static struct {
 
 LMX_OFTEN static PyObject *enter_by_pointer(PyObject *function, PyObject *const *args, size_t n,
                                             PyObject *names) {
-    (void)function;
     const size_t flag = (size_t)1 << (8 * sizeof n - 1); /* args[-1] may be overwritten */
+    const lmx_detour *d = interpreter.first;
+    while (d && d->function != function) d = d->next;
+    if (!d) return interpreter.usual_call(function, args, n, names);
     /* Between recorded steps all calls of modules but the root's take this path (bench/watching.py). */
-    if (interpreter.only_object && interpreter.copy && (n & ~flag) && args[0] != interpreter.only_object) {
-        PyObject *copy = interpreter.copy;
+    if (interpreter.limited && (n & ~flag) && args[0] != interpreter.only_object &&
+        Py_TYPE(args[0]) != lmx_compiler_wrapper) {
+        PyObject *copy = d->copy;
         Py_INCREF(copy);
         PyObject *result = interpreter.usual_call(copy, args, n, names);
         Py_DECREF(copy);
         return result;
     }
-    return interpreter.target(args, (Py_ssize_t)(n & ~flag), names);
+    return d->target(d, args, (Py_ssize_t)(n & ~flag), names);
 }
 
 static PyObject *enter_by_code(PyObject *unused, PyObject *const *args, Py_ssize_t n, PyObject *names) {
     (void)unused;
-    return interpreter.target(args, n, names);
+    const lmx_detour *d = interpreter.with_code;
+    return d->target(d, args, n, names);
 }
 
 static PyMethodDef method = {
@@ -66,8 +72,7 @@ static void set_call_of(PyObject *function, vectorcall call) {
 
 /* == one detour ===================================================================================== */
 
-static void clear_detour(lmx_detour *detour) {
-    if (interpreter.copy == detour->copy) interpreter.copy = NULL;
+void lmx_detour_clear(lmx_detour *detour) {
     Py_CLEAR(detour->function);
     Py_CLEAR(detour->copy);
     Py_CLEAR(detour->own_code);
@@ -94,19 +99,19 @@ static bool is_ours(PyObject *code) {
     return ours;
 }
 
-static bool make_detour(lmx_detour *detour, PyObject *function) {
+static bool make_detour(lmx_detour *detour, PyObject *function, bool with_code) {
     PyObject *kit = PyImport_ImportModule("lamina._guard.twin"), *c = PyCFunction_New(&method, NULL);
     Py_INCREF(function);
     detour->function = function;
     detour->own_code = PyObject_GetAttr(function, interpreter.code_name);
     bool fits = kit && detour->own_code && !is_ours(detour->own_code);
     detour->copy = fits ? PyObject_CallMethod(kit, "twin_of", "O", function) : NULL;
-    if (detour->copy && c && interpreter.swaps_code)
+    if (detour->copy && c && with_code)
         detour->detour_code = PyObject_CallMethod(kit, "leading_to", "OO", c, function);
-    bool ok = detour->copy && c && (!interpreter.swaps_code || detour->detour_code);
+    bool ok = detour->copy && c && (!with_code || detour->detour_code);
     Py_XDECREF(kit);
     Py_XDECREF(c);
-    if (!ok) clear_detour(detour);
+    if (!ok) lmx_detour_clear(detour);
     PyErr_Clear();
     return ok;
 }
@@ -117,12 +122,24 @@ bool lmx_detour_install(lmx_detour *detour) {
         PyErr_Clear();
         return false;
     }
-    interpreter.copy = detour->copy;
+    if (detour->detour_code) interpreter.with_code = detour;
+    detour->next = interpreter.first;
+    interpreter.first = detour;
     set_call_of(detour->function, enter_by_pointer);
     return true;
 }
 
-void lmx_detour_limit_to(PyObject *object) { interpreter.only_object = object; }
+void lmx_detour_limit_to(bool limited, PyObject *object) {
+    interpreter.limited = limited;
+    interpreter.only_object = object;
+}
+
+static void unlink_detour(lmx_detour *detour) {
+    lmx_detour **at = &interpreter.first;
+    while (*at && *at != detour) at = &(*at)->next;
+    if (*at) *at = detour->next;
+    detour->next = NULL;
+}
 
 bool lmx_detour_remove(lmx_detour *detour, bool *ended) {
     bool own = has_code(detour->function, detour->detour_code ? detour->detour_code : detour->own_code);
@@ -130,12 +147,14 @@ bool lmx_detour_remove(lmx_detour *detour, bool *ended) {
              PyObject_SetAttr(detour->function, interpreter.code_name, detour->own_code) == 0;
     if (!*ended) PyErr_Clear();
     if (call_of(detour->function) == enter_by_pointer) set_call_of(detour->function, interpreter.usual_call);
+    unlink_detour(detour);
     return own;
 }
 
 /* == whether detours work here ====================================================================== */
 
-static PyObject *answer(PyObject *const *args, Py_ssize_t n, PyObject *names) {
+static PyObject *answer(const lmx_detour *detour, PyObject *const *args, Py_ssize_t n, PyObject *names) {
+    (void)detour;
     (void)args;
     (void)n;
     (void)names;
@@ -151,14 +170,14 @@ static bool every_call_returns(PyObject *kit, PyObject *wanted) {
 }
 
 static bool detours_every_call(PyObject *kit, PyObject *function) {
-    lmx_detour detour = {0};
-    interpreter.target = answer;
-    bool ok =
-        every_call_returns(kit, Py_None) && make_detour(&detour, function) && lmx_detour_install(&detour);
+    lmx_detour detour = {.target = answer};
+    bool ok = every_call_returns(kit, Py_None) && make_detour(&detour, function, interpreter.swaps_code) &&
+              lmx_detour_install(&detour);
     ok = ok && every_call_returns(kit, Py_True);
     bool ended = true;
     if (detour.function) ok = lmx_detour_remove(&detour, &ended) && ended && ok;
-    clear_detour(&detour);
+    lmx_detour_clear(&detour);
+    interpreter.with_code = NULL;
     return every_call_returns(kit, Py_None) && ok;
 }
 
@@ -198,8 +217,8 @@ static bool read_function_size(PyObject *function) {
 }
 
 static void probe_interpreter(void) {
-    PyObject *only = interpreter.only_object;
-    interpreter.only_object = NULL;
+    const bool limited = interpreter.limited;
+    interpreter.limited = false;
     interpreter.probed = true;
     *(void **)&interpreter.usual_call = dlsym(RTLD_DEFAULT, "_PyFunction_Vectorcall");
     *(void **)&interpreter.set_call = dlsym(RTLD_DEFAULT, "PyFunction_SetVectorcall");
@@ -216,53 +235,27 @@ static void probe_interpreter(void) {
     Py_XDECREF(function);
     Py_XDECREF(kit);
     PyErr_Clear();
-    interpreter.only_object = only;
+    interpreter.limited = limited;
 }
 
-/* == torch's compiler =============================================================================== */
+/* == preparing ====================================================================================== */
 
-/* A global of an imported module, a new reference; NULL without an exception if there is none. */
-static PyObject *global_of(const char *module, const char *name, bool *imported) {
-    PyObject *m = lmx_imported(module);
-    PyObject *value = m ? PyObject_GetAttrString(m, name) : NULL;
-    *imported = m != NULL;
-    Py_XDECREF(m);
-    PyErr_Clear();
-    return value;
-}
-
-/* True if code was compiled. torch._dynamo.reset() does not undo that, though it forgets the backends. */
-static bool has_compiled_code(void) {
-    bool imported;
-    PyObject *n = global_of("torch._dynamo.convert_frame", "FRAME_COUNTER", &imported);
-    bool yes = n && PyObject_IsTrue(n) == 1;
-    Py_XDECREF(n);
-    return yes;
-}
-
-/* True if this process gave code to torch's compiler, or if that can't be known. */
-static bool uses_compiler(void) {
-    bool imported;
-    PyObject *backends = global_of("torch._dynamo.eval_frame", "cached_backends", &imported), *key, *value;
-    bool yes = imported && (!backends || !PyDict_Check(backends));
-    Py_ssize_t at = 0;
-    while (backends && !yes && PyDict_Next(backends, &at, &key, &value)) yes = value != Py_None;
-    Py_XDECREF(backends);
-    return yes || (imported && has_compiled_code());
-}
-
-bool lmx_detour_prepare(lmx_detour *detour, PyObject *function, lmx_detour_target target) {
+bool lmx_detour_needs_code(void) {
     if (!interpreter.probed) probe_interpreter();
-    if (interpreter.swaps_code && uses_compiler())
-        return false; /* compiled code expects the function's own */
+    return interpreter.swaps_code;
+}
+
+bool lmx_detour_prepare(lmx_detour *detour, PyObject *function, lmx_detour_target target, bool with_code) {
+    with_code = lmx_detour_needs_code() && with_code;
     if (!interpreter.usable || Py_TYPE(function) != interpreter.function_type) return false;
-    interpreter.target = target;
     if (call_of(function) != interpreter.usual_call) return false;
-    if (detour->function == function && has_code(function, detour->own_code)) return true;
-    lmx_detour made = {0};
-    if (!make_detour(&made, function))
+    if (detour->function == function && (detour->detour_code != NULL) == with_code &&
+        has_code(function, detour->own_code))
+        return true;
+    lmx_detour made = {.target = target};
+    if (!make_detour(&made, function, with_code))
         return false; /* keeps the previous detour: its code may have been copied */
-    clear_detour(detour);
+    lmx_detour_clear(detour);
     *detour = made;
     return true;
 }

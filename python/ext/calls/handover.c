@@ -72,6 +72,7 @@ static bool list_calls(lmx_handover *h, const lmx_capture *c) {
         to[i] = (lam_call_info){.module = calls[i].module,
                                 .parent = calls[i].parent,
                                 .flags = calls[i].flags,
+                                .regions = calls[i].regions,
                                 .t0_ns = lmx_clock_ns(&c->clock, calls[i].began),
                                 .t1_ns = lmx_clock_ns(&c->clock, calls[i].ended),
                                 .thread = calls[i].thread};

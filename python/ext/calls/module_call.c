@@ -2,21 +2,19 @@
  * Module calls. While a capture is open, a call of a module reaches C first, because any hook of torch's own
  * costs twenty times as much. C finds the module by its address, notes the call, and calls the original.
  *
- * The function torch.nn.Module.__call__ gets a detour to C (detour.h), so that no class is changed. If that
- * fails, or if other code put something other than a function there, a C method takes its place.
- *
- * There is one torch.nn.Module in a process, so its entry is process-wide state: `entry`, guarded by the GIL.
- * It may stay while no capture is open (lmx_rest). Other code may replace Module.__call__ while our method is
- * installed, and keep a reference to our method. So our method must work after its capture closed, and must
- * not call the code that calls it. Each method therefore has a slot with its own original; a slot is used
- * again only for the same original, or once no reference to its method is left. */
+ * lamina's entry in torch.nn.Module (entry.h) may stay there while no capture is open (lmx_rest): then calls
+ * are counted for recorded steps. While torch's compiler works, nothing is counted or recorded in its thread.
+ */
 #include "base/ext.h"
 #include "calls/calls.h"
-#include "calls/detour.h"
+#include "calls/compiler.h"
+#include "calls/entry.h"
+#include "calls/own_call.h"
 #include "calls/root.h"
 #include "observe/capture.h"
 #include "observe/listeners.h"
 #include "observe/observe.h"
+#include "observe/regions.h"
 #include "ops/dispatch.h"
 #include "process/clock.h"
 #include "torch/tensor.h"
@@ -24,29 +22,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SLOTS = 8, NESTED = 8 };
+enum { NESTED = 8 };
 
-typedef struct slot {
-    PyObject *original, *method; /* strong; both stay after the capture closed */
-} slot;
-
+/* Process-wide, guarded by the GIL. */
 static struct {
-    slot *active;         /* the installed one; NULL: no capture is open and none rests */
-    slot *unrestored;     /* its original could not be restored yet, because memory ran out */
-    PyObject *dict;       /* Module.__dict__, kept so that restoring needs no memory */
-    PyObject *class_dict; /* the dict behind that proxy, or NULL */
-    lmx_capture *first;   /* open captures, newest first; not owned: each unlinks itself when it is dropped */
-    int resting;          /* above 0: it stays in place between captures (lmx_rest) */
-    lmx_detour detour;    /* of the function Module.__call__ */
-    slot detoured;        /* while the detour is in place: its copy and its function */
-    slot slots[SLOTS];
-} entry;
+    lmx_capture *first; /* open captures, newest first; not owned: each unlinks itself when it is dropped */
+    int resting;        /* above 0: the entry stays in place between captures (lmx_rest) */
+    unsigned long compiler; /* the thread on which torch's compiler works; 0: none */
+    bool hidden;            /* the entry is taken out meanwhile */
+} all;
 
 /* One call that is being recorded in one capture. */
 typedef struct frame {
     lmx_capture *capture; /* strong */
     int32_t module, call, inner, parent;
     bool hired;             /* with it the thread became the capture's worker */
+    bool own;               /* a call of the class's own __call__, in which another call may follow */
     const lmx_given *given; /* the caller's, until the call is left */
 } frame;
 
@@ -82,6 +73,14 @@ static bool finish_find(lmx_capture *c, const lmx_finder *f, bool ok) {
     PyErr_Clear();
     c->lost = true;
     return true;
+}
+
+/* Credits compiled code that has run since the last change of calls to the call that is open. */
+static void note_regions(lmx_capture *c) {
+    if (c->regions != LMX_REGIONS_COUNTED || c->worker || c->owner != PyThread_get_thread_ident()) return;
+    const uint64_t now = lmx_regions_here().begun;
+    if (c->open_call >= 0) call_at(c, c->open_call)->regions += (int32_t)(now - c->regions_before);
+    c->regions_before = now;
 }
 
 /* False only for an exception that must reach the user. */
@@ -165,6 +164,7 @@ static bool note_entry(frame *f, PyObject *self) {
     f->parent = c->open_call;
     f->call = f->inner = -1;
     if (c->busy || c->lost || c->phase != LMX_OPEN || is_inner_again(c, f->module)) return true;
+    note_regions(c);
     lmx_call call = {.module = f->module, .parent = f->parent, .in_at = c->words.n};
     if (c->worker) call.thread = c->workers_lane->number;
     PyObject *module = lmx_node_at(&c->tree, f->module)->object;
@@ -178,7 +178,7 @@ static bool note_entry(frame *f, PyObject *self) {
     f->call = push_call(c, &call);
     if (c->given && f->module == 0) report_root_arguments(c, g->args, g->n, g->names);
     if (c->phase != LMX_OPEN) return true;
-    if (self != module) c->alias_call = f->call;
+    if (self != module || f->own) c->alias_call = f->call;
     int32_t inner = lmx_node_at(&c->tree, f->module)->inner;
     if (f->call >= 0 && inner >= 0) {
         call.module = inner;
@@ -246,6 +246,7 @@ static void close_call(lmx_capture *c, int32_t i, const lmx_call *seen, int64_t 
 
 static bool note_exit(const frame *f, PyObject *result, int64_t now) {
     lmx_capture *c = f->capture;
+    note_regions(c);
     lmx_call seen = *call_at(c, f->call);
     bool ok = true;
     if (!result)
@@ -295,11 +296,20 @@ static bool hire(lmx_capture *c) {
     return true;
 }
 
+/* True if a call of that module may belong to the capture. A recorded step has the calls of its root, those
+ * inside them, and those that its backward pass repeats. The program may call the modules in between too. */
+static bool is_of_step(const lmx_capture *c, int32_t module) {
+    if (!c->recorded) return true;
+    return !c->paused && (module == 0 || !c->roots_only || c->open_call >= 0 || lmx_here(c).call >= 0);
+}
+
 /* Lists the open captures that take the calls of this thread and contain the module; returns their number. */
 static int find_captures(PyObject *self, frame *frames) {
     int n = 0;
-    for (lmx_capture *c = entry.first; c && n < NESTED; c = c->next) {
+    for (lmx_capture *c = all.first; c && n < NESTED; c = c->next) {
         int32_t module = lmx_map_get(&c->tree.index, self);
+        if (module < 0) module = lmx_map_get(&c->tree.index, lmx_compiler_inside(c->st, self));
+        if (module >= 0 && !is_of_step(c, module)) continue;
         const bool takes = lmx_takes_calls(c), hired = module >= 0 && !takes && !c->worker && hire(c);
         if (module < 0 && takes && c->open_call >= 0 && !c->busy)
             call_at(c, c->open_call)->flags |= LAM_CALL_STRANGERS;
@@ -309,33 +319,36 @@ static int find_captures(PyObject *self, frame *frames) {
             continue;
         }
         Py_INCREF((PyObject *)c);
-        frames[n++] = (frame){c, module, -1, -1, -1, hired, NULL};
+        frames[n++] = (frame){c, module, -1, -1, -1, hired, false, NULL};
     }
     return n;
 }
 
-/* `args` begins with the module. */
-LMX_OFTEN static PyObject *call_copy(PyObject *const *args, Py_ssize_t n, PyObject *names) {
-    PyObject *copy = entry.detoured.original;
-    Py_INCREF(copy);
-    PyObject *result = lmx_vectorcall(copy, args, (size_t)n, names);
-    Py_DECREF(copy);
+LMX_OFTEN static PyObject *call_original(const lmx_slot *s, PyObject *self, PyObject *const *args,
+                                         Py_ssize_t n, PyObject *names) {
+    PyObject *original = s->original;
+    if (s->detoured) {
+        Py_INCREF(original);
+        PyObject *result = lmx_vectorcall(original, args - 1, (size_t)n + 1, names);
+        Py_DECREF(original);
+        return result;
+    }
+    PyObject *few[16], **every = few;
+    size_t total = (size_t)n + (names ? (size_t)PyTuple_Size(names) : 0);
+    if (total + 1 > sizeof few / sizeof *few && !(every = PyMem_Malloc((total + 1) * sizeof *every)))
+        return PyErr_NoMemory();
+    every[0] = self;
+    for (size_t i = 0; i < total; i++) every[i + 1] = args[i];
+    PyObject *result = lmx_vectorcall(original, every, (size_t)n + 1, names);
+    if (every != few) PyMem_Free(every);
     return result;
 }
 
-LMX_OFTEN static PyObject *call_original(const slot *s, PyObject *self, PyObject *const *args, Py_ssize_t n,
-                                         PyObject *names) {
-    PyObject *original = s->original;
-    if (s == &entry.detoured) return call_copy(args - 1, n + 1, names); /* self lies before the others */
-    PyObject *few[16], **all = few;
-    size_t total = (size_t)n + (names ? (size_t)PyTuple_Size(names) : 0);
-    if (total + 1 > sizeof few / sizeof *few && !(all = PyMem_Malloc((total + 1) * sizeof *all)))
-        return PyErr_NoMemory();
-    all[0] = self;
-    for (size_t i = 0; i < total; i++) all[i + 1] = args[i];
-    PyObject *result = lmx_vectorcall(original, all, (size_t)n + 1, names);
-    if (all != few) PyMem_Free(all);
-    return result;
+/* True for a capture that may run Python where it notes a call, in a program that runs compiled code. */
+static bool runs_python(const frame *frames, int n) {
+    bool yes = false;
+    for (int i = 0; i < n; i++) yes = yes || (frames[i].capture->recorded && !frames[i].capture->brief);
+    return yes;
 }
 
 /* Closes the frames in reverse order. The exception of a failed call is saved before that and restored
@@ -344,6 +357,7 @@ static PyObject *leave_all(frame *frames, int n, PyObject *result) {
     PyObject *type = NULL, *value = NULL, *trace = NULL;
     bool failed = !result;
     if (failed) PyErr_Fetch(&type, &value, &trace);
+    PyObject *compiler = runs_python(frames, n) ? lmx_compiler_off() : NULL;
     /* Before Python 3.12 an error raised by C is no exception object yet. */
     if (failed && n > 0) PyErr_NormalizeException(&type, &value, &trace);
     while (n-- > 0) {
@@ -353,38 +367,52 @@ static PyObject *leave_all(frame *frames, int n, PyObject *result) {
         if (frames[n].hired) __atomic_store_n(&frames[n].capture->worker, 0, __ATOMIC_RELEASE);
         Py_DECREF(frames[n].capture);
     }
+    lmx_compiler_on(compiler);
     if (failed) PyErr_Restore(type, value, trace);
     return result;
 }
 
-static PyObject *call_captured(slot *s, PyObject *self, PyObject *const *args, Py_ssize_t n,
+static bool enter_all(frame *frames, int n, int *entered, PyObject *self, const lmx_given *given, bool own) {
+    bool ok = true;
+    PyObject *compiler = runs_python(frames, n) ? lmx_compiler_off() : NULL;
+    while (ok && *entered < n) {
+        frames[*entered].own = own;
+        ok = enter(&frames[(*entered)++], self, given);
+    }
+    lmx_compiler_on(compiler);
+    return ok;
+}
+
+static PyObject *call_captured(lmx_slot *s, PyObject *self, PyObject *const *args, Py_ssize_t n,
                                PyObject *names) {
     frame frames[NESTED];
     const lmx_given given = {args, n, names};
-    int n_frames = s == entry.active ? find_captures(self, frames) : 0;
+    int n_frames = s->own || s == lmx_entry ? find_captures(self, frames) : 0, entered = 0;
     PyObject *original = s->original;
     Py_INCREF(original);
-    PyObject *result;
-    int entered = 0;
-    bool ok = true;
-    while (ok && entered < n_frames) ok = enter(&frames[entered++], self, &given);
-    result = ok ? call_original(s, self, args, n, names) : NULL;
+    bool ok = enter_all(frames, n_frames, &entered, self, &given, s->own);
+    PyObject *result = ok ? call_original(s, self, args, n, names) : NULL;
     Py_DECREF(original);
     return n_frames ? leave_all(frames, n_frames, result) : result;
 }
 
-LMX_OFTEN static PyObject *call_root(slot *s, lmx_root *r, PyObject *self, PyObject *const *args,
-                                     Py_ssize_t n, PyObject *names) {
-    bool seen, ok = lmx_count_begin(r, self, is_training(r->st, self), &seen);
-    PyObject *result = NULL;
-    if (ok && entry.first)
-        result = call_captured(s, self, args, n, names);
-    else if (ok)
-        result = call_original(s, self, args, n, names);
-    return lmx_count_end(r, seen, result);
+/* The root that is this module, unless it is being called. */
+LMX_OFTEN static lmx_root *root_of(PyObject *module) {
+    lmx_root *r = lmx_roots;
+    while (r && (r->module != module || r->inside)) r = r->next;
+    return r;
 }
 
-static PyObject *call_module(slot *s, PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *names);
+/* Makes a call, counted for each root whose call it is. */
+LMX_OFTEN static PyObject *call_counted(lmx_slot *s, PyObject *self, PyObject *const *args, Py_ssize_t n,
+                                        PyObject *names) {
+    lmx_root *r = lmx_roots ? root_of(lmx_compiler_inside(lmx_roots->st, self)) : NULL;
+    if (!r && !all.first) return call_original(s, self, args, n, names);
+    if (!r) return call_captured(s, self, args, n, names);
+    bool seen, ok = lmx_count_begin(r, is_training(r->st, r->module), &seen);
+    PyObject *result = ok ? call_counted(s, self, args, n, names) : NULL;
+    return lmx_count_end(r, seen, result);
+}
 
 /* == roots that are not known yet ====================================================================== */
 
@@ -393,19 +421,20 @@ static __thread bool within_root; /* such a call is running in this thread */
 
 /* Begins such a call. Returns Py_None, a function to call instead, or NULL with an exception. */
 static PyObject *begin_found(PyObject *self) {
-    PyObject *finder = root_finder; /* the finder may unset itself */
+    PyObject *finder = root_finder, *compiler = lmx_compiler_off(); /* the finder may unset itself */
     within_root = true;
     Py_INCREF(finder);
     PyObject *instead = PyObject_CallFunctionObjArgs(finder, self, NULL);
     Py_DECREF(finder);
+    lmx_compiler_on(compiler);
     return instead;
 }
 
-static PyObject *call_outermost(slot *s, PyObject *self, PyObject *const *args, Py_ssize_t n,
+static PyObject *call_outermost(lmx_slot *s, PyObject *self, PyObject *const *args, Py_ssize_t n,
                                 PyObject *names) {
     PyObject *instead = begin_found(self), *result = NULL;
     if (instead == Py_None)
-        result = call_module(s, self, args, n, names);
+        result = call_counted(s, self, args, n, names);
     else if (instead)
         result = lmx_vectorcall(instead, args, (size_t)n, names);
     within_root = false;
@@ -413,39 +442,46 @@ static PyObject *call_outermost(slot *s, PyObject *self, PyObject *const *args, 
     return result;
 }
 
-LMX_OFTEN static PyObject *call_module(slot *s, PyObject *self, PyObject *const *args, Py_ssize_t n,
+/* True on the thread on which torch's compiler works: it may run layers on tensors without values. */
+static bool is_compiling(void) { return all.compiler && all.compiler == PyThread_get_thread_ident(); }
+
+LMX_OFTEN static PyObject *call_module(lmx_slot *s, PyObject *self, PyObject *const *args, Py_ssize_t n,
                                        PyObject *names) {
-    if (s == entry.active) {
-        if (root_finder && !within_root) return call_outermost(s, self, args, n, names);
-        for (lmx_root *r = lmx_roots; r; r = r->next)
-            if (r->module == self && !r->inside) return call_root(s, r, self, args, n, names);
-        if (!entry.first) return call_original(s, self, args, n, names);
-    }
-    return call_captured(s, self, args, n, names);
+    if (s != lmx_entry || is_compiling()) return call_captured(s, self, args, n, names);
+    if (root_finder && !within_root) return call_outermost(s, self, args, n, names);
+    return call_counted(s, self, args, n, names);
 }
 
-/* == the method itself ================================================================================= */
-
-#define METHOD(i)                                                                                            \
-    static PyObject *call_##i(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *names) {        \
-        return call_module(&entry.slots[i], self, args, n, names);                                           \
-    }
-/* clang-format off */
-METHOD(0) METHOD(1) METHOD(2) METHOD(3) METHOD(4) METHOD(5) METHOD(6) METHOD(7)
-
-#define DOC "__call__($self, /, *args, **kwargs)\n--\n\nCalls the module. A lamina capture is open."
-#define ENTRY(i) {"__call__", (PyCFunction)(void (*)(void))call_##i, METH_FASTCALL | METH_KEYWORDS, DOC}
-static PyMethodDef methods[SLOTS] = {ENTRY(0), ENTRY(1), ENTRY(2), ENTRY(3),
-                                     ENTRY(4), ENTRY(5), ENTRY(6), ENTRY(7)};
-/* clang-format on */
-
-LMX_OFTEN static PyObject *call_detoured(PyObject *const *args, Py_ssize_t n, PyObject *names) {
-    return n ? call_module(&entry.detoured, args[0], args + 1, n - 1, names) : call_copy(args, n, names);
+LMX_OFTEN static PyObject *call_detoured(const lmx_detour *d, PyObject *const *args, Py_ssize_t n,
+                                         PyObject *names) {
+    lmx_slot *s = lmx_entry;
+    /* Other code may have kept the detour's code, and lead here after it was taken out. */
+    if (n && s && s->original == d->copy) return call_module(s, args[0], args + 1, n - 1, names);
+    return lmx_vectorcall(d->copy, args, (size_t)n, names);
 }
 
-void lmx_calls_wanted(void) {
+/* The own __call__ of a root's class was called, maybe for another instance. */
+static PyObject *call_own(const lmx_detour *d, PyObject *const *args, Py_ssize_t n, PyObject *names) {
+    lmx_slot own = {d->copy, d->function, true, true};
+    PyObject *copy = d->copy;
+    Py_INCREF(copy);
+    PyObject *result = n && root_of(args[0]) && !is_compiling()
+                           ? call_counted(&own, args[0], args + 1, n - 1, names)
+                           : lmx_vectorcall(copy, args, (size_t)n, names);
+    Py_DECREF(copy);
+    return result;
+}
+
+/* Between recorded steps of one root, calls of all other modules need not come here. */
+static void limit_calls(void) {
     const lmx_root *r = lmx_roots;
-    lmx_detour_limit_to(entry.first || root_finder || (r && r->next) ? NULL : r ? r->module : Py_None);
+    const bool limited = !all.first && !root_finder && !(r && r->next);
+    lmx_detour_limit_to(limited, r ? r->module : NULL);
+}
+
+bool lmx_roots_changed(void) {
+    limit_calls();
+    return lmx_own_calls(lmx_roots, call_own);
 }
 
 PyObject *lmx_find_roots(PyObject *module, PyObject *finder) {
@@ -454,141 +490,34 @@ PyObject *lmx_find_roots(PyObject *module, PyObject *finder) {
     root_finder = finder == Py_None ? NULL : finder;
     Py_XINCREF(root_finder);
     Py_XDECREF(before);
-    lmx_calls_wanted();
+    limit_calls();
     Py_RETURN_NONE;
-}
-
-PyObject *lmx_within_found(PyObject *module, PyObject *unused) {
-    (void)module;
-    (void)unused;
-    return PyBool_FromLong(within_root);
 }
 
 /* == installing ======================================================================================== */
 
-/* The entry in Module's own dict, without attribute lookup; a new reference. */
-static PyObject *current_call(lmx_state *st) {
-    if (!entry.dict) entry.dict = PyObject_GetAttr((PyObject *)st->torch.module, st->n___dict__);
-    return entry.dict ? PyObject_GetItem(entry.dict, st->n___call__) : NULL;
-}
-
-/* The dict behind Module.__dict__; NULL if it can't be reached. */
-static PyObject *dict_behind(PyObject *proxy) {
-    PyObject *gc = PyImport_ImportModule("gc");
-    PyObject *shown = gc ? PyObject_CallMethod(gc, "get_referents", "O", proxy) : NULL;
-    PyObject *dict = shown && PyList_Check(shown) ? PyList_GetItem(shown, 0) : NULL;
-    if (dict && !PyDict_CheckExact(dict)) dict = NULL;
-    Py_XINCREF(dict);
-    Py_XDECREF(shown);
-    Py_XDECREF(gc);
-    PyErr_Clear();
-    return dict;
-}
-
-/* True if Module, and with it every subclass, has `call` as its __call__ now. */
-static bool is_set(lmx_state *st, PyObject *call) {
-    PyObject *found = PyObject_GetAttr((PyObject *)st->torch.module, st->n___call__);
-    Py_XDECREF(found);
-    PyErr_Clear();
-    return found == call;
-}
-
-/* Setting an attribute called __call__ checks the slots of every subclass that was ever imported: half a
- * millisecond, twice a capture. A Python function and a C method are reached through the same slot, so it
- * is enough to write the entry and to report that the type changed. */
-static bool set_quickly(lmx_state *st, PyObject *old, PyObject *call) {
-    if (!old || Py_TYPE(old) == &PyWrapperDescr_Type || Py_TYPE(call) == &PyWrapperDescr_Type) return false;
-    if (!entry.class_dict && entry.dict) entry.class_dict = dict_behind(entry.dict);
-    if (!entry.class_dict || lmx_get(entry.class_dict, st->n___call__) != old) return false;
-    if (PyDict_SetItem(entry.class_dict, st->n___call__, call) < 0) PyErr_Clear();
-    PyType_Modified(st->torch.module);
-    return is_set(st, call);
-}
-
-static bool set_call(lmx_state *st, PyObject *old, PyObject *call) {
-    return set_quickly(st, old, call) ||
-           PyObject_SetAttr((PyObject *)st->torch.module, st->n___call__, call) == 0;
-}
-
-/* The slot to install over `current`; NULL if other code still refers to every slot's method. */
-static slot *slot_for(PyObject *current) {
-    for (slot *s = entry.slots; s < entry.slots + SLOTS; s++)
-        if (s->method && (s->method == current || s->original == current)) return s;
-    for (slot *s = entry.slots; s < entry.slots + SLOTS; s++)
-        if (!s->method || Py_REFCNT(s->method) == 1) return s;
-    return NULL;
-}
-
-static bool prepare(lmx_state *st, slot *s, PyObject *current) {
-    if (s->method && (s->method == current || s->original == current)) return true;
-    PyObject *method = PyDescr_NewMethod(st->torch.module, &methods[s - entry.slots]);
-    if (!method) return false;
-    PyObject *old_method = s->method, *old_original = s->original;
-    Py_INCREF(current);
-    s->method = method;
-    s->original = current;
-    Py_XDECREF(old_method);
-    Py_XDECREF(old_original);
-    return true;
-}
-
-static bool put_detour(PyObject *current) {
-    if (!lmx_detour_prepare(&entry.detour, current, call_detoured) || !lmx_detour_install(&entry.detour))
-        return false;
-    entry.detoured = (slot){entry.detour.copy, current};
-    entry.active = &entry.detoured;
-    return true;
-}
-
-static bool put_method(lmx_state *st, PyObject *current) {
-    slot *s = slot_for(current);
-    bool ok = s && prepare(st, s, current) && (s->method == current || set_call(st, current, s->method));
-    if (!s)
-        lmx_fail(st, LAM_LIMIT, "torch.nn.Module.__call__",
-                 "it was replaced by others during %d captures, and what replaced it still calls lamina; "
-                 "undo that first",
-                 SLOTS);
-    if (ok) entry.active = s;
-    return ok;
-}
-
-static bool take_out_detour(void) {
-    bool ended, ours = lmx_detour_remove(&entry.detour, &ended);
-    entry.unrestored = ended ? NULL : &entry.detoured;
-    return ours;
-}
-
-static bool install(lmx_state *st) {
-    PyObject *current = current_call(st);
-    if (entry.active == &entry.detoured || entry.unrestored == &entry.detoured)
-        take_out_detour(); /* __call__ may be another function now */
-    entry.active = NULL;
-    bool detoured = current && entry.unrestored != &entry.detoured && put_detour(current);
-    bool ok = current && (detoured || put_method(st, current));
-    if (ok && entry.unrestored != &entry.detoured) entry.unrestored = NULL;
-    Py_XDECREF(current);
-    return ok;
-}
-
-/* Restores the very same objects. False if other code has replaced ours: its replacement stays. */
-static bool uninstall(lmx_state *st, slot *s) {
-    PyObject *current = current_call(st);
-    bool ours = !current || current == s->method;
-    if (s == &entry.detoured)
-        ours = take_out_detour() && ours;
-    else
-        entry.unrestored = ours && !set_call(st, current, s->original) ? s : NULL;
-    Py_XDECREF(current);
-    PyErr_Clear();
-    return ours;
-}
-
 static bool may_nest(lmx_capture *c) {
     int same_thread = 0;
-    for (lmx_capture *o = entry.first; o; o = o->next) same_thread += o->owner == c->owner;
+    for (lmx_capture *o = all.first; o; o = o->next) same_thread += o->owner == c->owner;
     if (same_thread < NESTED) return true;
     lmx_fail(c->st, LAM_LIMIT, NULL, "%d captures are open in this thread already; close some first", NESTED);
     return false;
+}
+
+/* Counts compiled code in the calls of a recorded step, once there may be such code. */
+static void count_regions(lmx_capture *c) {
+    const bool here = c->owner == PyThread_get_thread_ident();
+    if (!c->roots_only || c->regions != LMX_REGIONS_NONE || !here || !lmx_compiler_used()) return;
+    c->regions = lmx_regions_begin(c->st) ? LMX_REGIONS_COUNTED : LMX_REGIONS_UNKNOWN;
+    c->regions_before = lmx_regions_here().begun;
+    c->passes_before = lmx_regions_here().passes;
+}
+
+static void end_regions(lmx_capture *c) {
+    const unsigned long here = PyThread_get_thread_ident();
+    const lmx_capture *o = all.first; /* without this one */
+    while (o && (o->owner != here || o->regions != LMX_REGIONS_COUNTED)) o = o->next;
+    if (c->regions == LMX_REGIONS_COUNTED && c->owner == here && !o) lmx_regions_end();
 }
 
 static bool start_observing(lmx_capture *c) {
@@ -596,24 +525,23 @@ static bool start_observing(lmx_capture *c) {
     return (!c->wants_ops && !c->wants_nodes) || lmx_observe(c);
 }
 
-/* True if our detour or method is in place. Other code may have replaced it while it rested. */
-static bool is_installed(lmx_state *st) {
-    if (!entry.active || entry.first) return entry.active != NULL;
-    PyObject *current = current_call(st);
-    Py_XDECREF(current);
-    PyErr_Clear();
-    return current == entry.active->method;
-}
+static const lmx_targets targets = {call_module, call_detoured};
+
+/* True if our entry is in place. Other code may have replaced it while it rested. */
+static bool is_installed(lmx_state *st) { return all.first ? lmx_entry != NULL : lmx_entry_is_whole(st); }
+
+static bool install(lmx_state *st) { return lmx_entry_install(st, &targets, all.resting > 0); }
 
 bool lmx_capture_attach(lmx_capture *c) {
     c->owner = PyThread_get_thread_ident();
     c->open_call = -1;
     if (!may_nest(c) || (!is_installed(c->st) && !install(c->st))) return false;
-    c->next = entry.first;
-    entry.first = c;
-    lmx_calls_wanted();
+    c->next = all.first;
+    all.first = c;
+    limit_calls();
     c->phase = LMX_OPEN;
     lmx_clock_begin(&c->clock, !lmx_want_kernel_clock(c));
+    count_regions(c);
     if (lmx_tell_opened(c) && start_observing(c)) return true;
     lmx_capture_detach(c);
     c->phase = LMX_NEW;
@@ -621,12 +549,13 @@ bool lmx_capture_attach(lmx_capture *c) {
 }
 
 static void close_capture(lmx_capture *c) {
-    lmx_capture **at = &entry.first;
+    lmx_capture **at = &all.first;
     while (*at && *at != c) at = &(*at)->next;
     if (*at) *at = c->next;
-    lmx_calls_wanted();
+    limit_calls();
     c->next = NULL;
     c->phase = LMX_CLOSED;
+    if (c->roots_only) end_regions(c);
     lmx_clock_end(&c->clock);
     if (c->dispatcher)
         lmx_undispatch(c);
@@ -636,34 +565,59 @@ static void close_capture(lmx_capture *c) {
 }
 
 void lmx_capture_detach(lmx_capture *c) {
-    if (c->phase != LMX_OPEN && !entry.unrestored) return;
+    if (c->phase != LMX_OPEN && !lmx_entry_unrestored()) return;
     PyObject *type, *value, *trace;
     PyErr_Fetch(&type, &value, &trace);
     if (c->phase == LMX_OPEN) close_capture(c);
-    slot *s = entry.unrestored;
-    if (!entry.first && entry.active) {
-        lmx_torch_forget_types(&c->st->torch);
-        if (!entry.resting) {
-            s = entry.active;
-            entry.active = NULL;
-        }
-    }
-    if (s && !entry.active && !uninstall(c->st, s)) c->replaced = true;
+    if (!all.first && lmx_entry) lmx_torch_forget_types(&c->st->torch);
+    const bool idle = !all.first && !all.resting;
+    if ((idle || !lmx_entry) && !lmx_entry_remove(c->st)) c->replaced = true;
     PyErr_Restore(type, value, trace);
 }
 
 /* Each change of torch.nn.Module empties CPython's caches of every class of modules, and from 3.12 on a
  * class that was changed a thousand times is never cached again. So captures that follow each other leave
- * the method in place, which costs a call some nanoseconds. */
+ * the entry in place, which costs a call some nanoseconds. An open capture may have put in one that the
+ * compiler can see. */
+static bool begin_rest(lmx_state *st) {
+    all.resting++;
+    if (lmx_entry_shows()) lmx_entry_remove(st);
+    if (all.compiler || lmx_entry || install(st)) return true;
+    all.resting--;
+    return false;
+}
+
 PyObject *lmx_rest(PyObject *module, PyObject *wanted) {
     lmx_state *st = lmx_state_of(module);
-    int more = PyObject_IsTrue(wanted);
-    if (more < 0 || (more && (!lmx_torch_ready(st) || (!entry.active && !install(st))))) return NULL;
-    entry.resting += more ? 1 : entry.resting > 0 ? -1 : 0;
-    slot *s = entry.active;
-    if (!entry.resting && s && !entry.first) {
-        entry.active = NULL;
-        uninstall(st, s);
+    const int more = PyObject_IsTrue(wanted);
+    if (more < 0 || (more && (!lmx_torch_ready(st) || !begin_rest(st)))) return NULL;
+    if (!more && all.resting > 0 && --all.resting == 0 && !all.first) lmx_entry_remove(st);
+    Py_RETURN_NONE;
+}
+
+/* Captures of steps ignore what the compiler runs on this thread, and then count what it made. */
+static void pause_captures(bool works) {
+    for (lmx_capture *c = all.first; c; c = c->next) {
+        if (!c->recorded || c->owner != all.compiler) continue;
+        c->paused = works;
+        if (!works) count_regions(c);
+    }
+}
+
+PyObject *lmx_compiling(PyObject *module, PyObject *works) {
+    lmx_state *st = lmx_state_of(module);
+    const int now = PyObject_IsTrue(works);
+    if (now < 0) return NULL;
+    if (now) all.compiler = PyThread_get_thread_ident();
+    pause_captures(now);
+    if (!now) all.compiler = 0;
+    if (now && all.resting && lmx_entry_shows()) {
+        lmx_entry_remove(st);
+        all.hidden = true;
+    }
+    if (!now && all.hidden) {
+        all.hidden = false;
+        if ((all.first || all.resting) && !lmx_entry && !install(st)) return NULL;
     }
     Py_RETURN_NONE;
 }
@@ -671,21 +625,8 @@ PyObject *lmx_rest(PyObject *module, PyObject *wanted) {
 PyObject *lmx_in_place(PyObject *module, PyObject *unused) {
     (void)module;
     (void)unused;
-    return PyBool_FromLong(entry.active != NULL);
+    return PyBool_FromLong(lmx_entry != NULL);
 }
-
-/* The original behind one of our methods may be another of our methods. */
-PyObject *lmx_behind(PyObject *module, PyObject *function) {
-    (void)module;
-    for (int i = 0; i < 2 * SLOTS; i++) {
-        const slot *s = &entry.slots[i % SLOTS];
-        if (s->original && s->method == function) function = s->original;
-    }
-    Py_INCREF(function);
-    return function;
-}
-
-bool lmx_rests(void) { return entry.resting > 0; }
 
 bool lmx_note(lmx_capture *c, PyObject *const *args, Py_ssize_t n, PyObject *result) {
     frame f = {.capture = c, .call = -1, .inner = -1, .parent = -1};

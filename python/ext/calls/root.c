@@ -42,16 +42,13 @@ static int root_traverse(PyObject *self, visitproc visit, void *arg) {
     Py_VISIT(Py_TYPE(self));
     Py_VISIT((PyObject *)r->schedule);
     Py_VISIT(r->recorder);
-    Py_VISIT(r->start_callbacks);
     Py_VISIT((PyObject *)r->capture);
     Py_VISIT(r->close);
     return 0;
 }
 
 static int root_clear(PyObject *self) {
-    lmx_root *r = self_of(self);
-    lmx_drop_step(r);
-    Py_CLEAR(r->start_callbacks);
+    lmx_drop_step(self_of(self));
     return 0;
 }
 
@@ -80,22 +77,16 @@ static PyObject *none_if(bool ok) {
     Py_RETURN_NONE;
 }
 
-static PyObject *root_count(PyObject *self, PyObject *args) {
-    PyObject *module, *start_callbacks;
+static PyObject *root_count(PyObject *self, PyObject *module) {
     lmx_root *r = made(self);
-    if (!r || !PyArg_ParseTuple(args, "OO!:count", &module, &PyList_Type, &start_callbacks)) return NULL;
-    PyObject *before = r->start_callbacks;
-    Py_INCREF(start_callbacks);
-    r->start_callbacks = start_callbacks;
-    Py_XDECREF(before);
+    if (!r) return NULL;
     if (!r->module) {
         Py_INCREF(self);
         r->next = lmx_roots;
         lmx_roots = r;
     }
     r->module = module;
-    lmx_calls_wanted();
-    Py_RETURN_NONE;
+    return none_if(lmx_roots_changed());
 }
 
 static PyObject *root_uncount(PyObject *self, PyObject *unused) {
@@ -105,17 +96,9 @@ static PyObject *root_uncount(PyObject *self, PyObject *unused) {
     while (*at != r) at = &(*at)->next;
     *at = r->next;
     r->module = NULL;
-    lmx_calls_wanted();
+    const bool ok = lmx_roots_changed();
     Py_DECREF(self);
-    Py_RETURN_NONE;
-}
-
-static PyObject *root_on_begin(PyObject *self, PyObject *args) {
-    PyObject *module;
-    int kind;
-    lmx_root *r = made(self);
-    if (!r || !PyArg_ParseTuple(args, "Oi:on_begin", &module, &kind) || !lmx_is_kind(kind)) return NULL;
-    return none_if(lmx_on_begin(r, module, kind));
+    return none_if(ok);
 }
 
 static bool retire(lmx_root *r) {
@@ -128,36 +111,17 @@ static bool retire(lmx_root *r) {
         (void)unused;                                                                                        \
         return none_if(work(self_of(self)));                                                                 \
     }
-METHOD(root_on_end, lmx_on_end)
-METHOD(root_on_raise, lmx_on_raise)
-METHOD(root_on_compile, lmx_on_compile)
 METHOD(root_end_step, lmx_end_step)
 METHOD(root_retire, retire)
 #undef METHOD
 
-static PyObject *root_in_c(PyObject *self, void *unused) {
-    (void)unused;
-    return PyBool_FromLong(self_of(self)->module != NULL);
-}
-
 static PyMethodDef root_methods[] = {
-    {"count", root_count, METH_VARARGS,
-     PyDoc_STR("count($self, module, start_callbacks, /)\n--\n\nCounts the calls of `module` in C. "
-               "`start_callbacks` is torch's list of functions to call before it compiles; while it is "
-               "empty, Python opens the steps.")},
+    {"count", root_count, METH_O,
+     PyDoc_STR(
+         "count($self, module, /)\n--\n\nCounts the calls of `module`, and of torch.compile's wrappers of "
+         "it.")},
     {"uncount", root_uncount, METH_NOARGS,
      PyDoc_STR("uncount($self, /)\n--\n\nStops counting the calls of the module.")},
-    {"on_begin", root_on_begin, METH_VARARGS,
-     PyDoc_STR("on_begin($self, module, kind, /)\n--\n\nIs called when a call begins that the schedule did "
-               "not skip.")},
-    {"on_end", root_on_end, METH_NOARGS,
-     PyDoc_STR("on_end($self, /)\n--\n\nIs called when the call has ended.")},
-    {"on_raise", root_on_raise, METH_NOARGS,
-     PyDoc_STR("on_raise($self, /)\n--\n\nIs called when the call has raised.")},
-    {"on_compile", root_on_compile, METH_NOARGS,
-     PyDoc_STR(
-         "on_compile($self, /)\n--\n\nIs called before torch compiles, which must not happen inside a "
-         "capture: the step in progress is discarded, unless its capture keeps code from being compiled.")},
     {"end_step", root_end_step, METH_NOARGS,
      PyDoc_STR("end_step($self, /)\n--\n\nEnds the step in progress and records it.")},
     {"retire", root_retire, METH_NOARGS,
@@ -165,23 +129,19 @@ static PyMethodDef root_methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
-static PyGetSetDef root_getset[] = {
-    {"in_c", root_in_c, NULL, "True while C counts the calls.", NULL},
-    {NULL, NULL, NULL, NULL, NULL},
-};
-
 static PyType_Slot root_slots[] = {
     {Py_tp_doc,
      "Root(schedule, recorder, number, name, nodes, times_only)\n--\n\nThe steps of one root. A subclass has "
-     "open_step(module, waits) -> (Capture, close, compiles_nothing), which is called for each capture that "
-     "Python makes, and on_failure(error), which is called when a step can't be recorded."},
+     "open_step(module) -> (Capture, close), which is called for each capture that Python makes; "
+     "look(), which is called if torch's compiler does not report that it works; and on_failure(error), "
+     "which "
+     "is called when a step can't be recorded."},
     {Py_tp_new, PyType_GenericNew},
     {Py_tp_init, root_init},
     {Py_tp_dealloc, root_dealloc},
     {Py_tp_traverse, root_traverse},
     {Py_tp_clear, root_clear},
     {Py_tp_methods, root_methods},
-    {Py_tp_getset, root_getset},
     {0, NULL},
 };
 

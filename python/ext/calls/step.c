@@ -2,9 +2,11 @@
  * The recorded steps of a root, see root.h, from a step's first call to the recorder; and the counting of
  * calls in C, which takes one addition for most calls. */
 #include "calls/calls.h"
+#include "calls/compiler.h"
 #include "calls/root.h"
 #include "measure/device.h"
 #include "observe/observe.h"
+#include "observe/regions.h"
 #include "process/clock.h"
 
 #include <time.h>
@@ -75,7 +77,19 @@ static bool fail(lmx_root *r) {
 
 /* True if a backward pass was seen in the step, or can't be seen. */
 static bool went_back(const lmx_root *r) {
-    return !r->sees_nodes || lmx_observer_n(r->capture->observer) > 0;
+    const lmx_capture *c = r->capture;
+    const bool compiled = c->regions == LMX_REGIONS_COUNTED && c->owner == PyThread_get_thread_ident() &&
+                          lmx_regions_here().passes != c->passes_before;
+    return !r->sees_nodes || compiled || lmx_observer_n(c->observer) > 0;
+}
+
+/* Whether compiled code ran in the calls of a capture; -1: unknown. */
+static int32_t ran_compiled(const lmx_capture *c) {
+    const lmx_call *calls = c->calls.data;
+    for (size_t i = 0; i < c->calls.n; i++)
+        if (calls[i].regions > 0) return 1;
+    const bool known = c->regions == LMX_REGIONS_COUNTED || (!c->regions && !lmx_compiler_compiled());
+    return known ? 0 : -1;
 }
 
 static bool close_step(lmx_root *r, bool record) {
@@ -83,6 +97,7 @@ static bool close_step(lmx_root *r, bool record) {
     lmx_capture *c = take_step(r, &close);
     Py_INCREF((PyObject *)r);
     const bool known = record && lmx_number_tree(&r->handover, c, &r->about);
+    r->about.compiled = ran_compiled(c);
     PyObject *seen = close_capture(c, close);
     bool ok = (seen && (!record || hand_over(r, c, known, seen))) || fail(r);
     Py_XDECREF(seen);
@@ -119,8 +134,6 @@ void lmx_drop_step(lmx_root *r) {
     Py_DECREF((PyObject *)c);
 }
 
-bool lmx_on_compile(lmx_root *r) { return r->compiles_nothing || lmx_give_up_step(r); }
-
 /* == the begin of a step =============================================================================== */
 
 /* Ends the open step of a model that may not be called again, to make room for another. If its backward
@@ -137,35 +150,34 @@ static int64_t unix_now(void) {
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-/* True if code may be compiled without a report to lamina: Python can prevent that. */
-static bool needs_python(const lmx_root *r) {
-    return !r->module || !r->times_only || !lmx_rests() || PyList_Size(r->start_callbacks) < 1;
+/* Asks torch's compiler again to report when it works: torch._dynamo.reset() makes it forget that. */
+static bool ask_compiler(lmx_root *r) {
+    if (lmx_compiler_reports()) return true;
+    PyObject *done = PyObject_CallMethod((PyObject *)r, "look", NULL);
+    Py_XDECREF(done);
+    return done != NULL;
 }
 
-static lmx_capture *open_brief(lmx_root *r, PyObject *module) {
-    lmx_capture *c = lmx_capture_brief(r->st, module, r->sees_nodes);
+static lmx_capture *open_brief(lmx_root *r) {
+    lmx_capture *c = lmx_capture_brief(r->st, r->module, r->sees_nodes);
     if (!c || (lmx_device_listen(c, true, false) && lmx_capture_open(c))) return c;
     Py_DECREF((PyObject *)c);
     return NULL;
 }
 
-static lmx_capture *open_in_python(lmx_root *r, PyObject *module, PyObject **close) {
-    PyObject *seeks_start = r->schedule->seeks_start ? Py_True : Py_False, *c = NULL;
-    PyObject *opened = PyObject_CallMethod((PyObject *)r, "open_step", "OO", module, seeks_start);
-    int compiles_nothing;
-    if (!opened ||
-        !PyArg_ParseTuple(opened, "O!Op:open_step", r->st->capture_type, &c, close, &compiles_nothing)) {
+static lmx_capture *open_in_python(lmx_root *r, PyObject **close) {
+    PyObject *c = NULL, *opened = PyObject_CallMethod((PyObject *)r, "open_step", "O", r->module);
+    if (!opened || !PyArg_ParseTuple(opened, "O!O:open_step", r->st->capture_type, &c, close)) {
         Py_XDECREF(opened);
         return NULL;
     }
-    r->compiles_nothing = compiles_nothing != 0;
     Py_INCREF(c);
     Py_INCREF(*close);
     Py_DECREF(opened);
     return (lmx_capture *)c;
 }
 
-static bool open_step(lmx_root *r, PyObject *module, int kind) {
+static bool open_step(lmx_root *r, int kind) {
     PyObject *close = NULL;
     while (n_open >= MOST_OPEN)
         if (!give_way(first_open)) return false;
@@ -177,8 +189,9 @@ static bool open_step(lmx_root *r, PyObject *module, int kind) {
                                .unix_ns = unix_now(),
                                .t0_ns = lmx_now_ns()};
     r->thread = PyThread_get_thread_ident();
-    r->compiles_nothing = false;
-    lmx_capture *c = needs_python(r) ? open_in_python(r, module, &close) : open_brief(r, module);
+    if (!ask_compiler(r)) return false;
+    /* A step of which only the end is wanted, to find the start of the next one, is not recorded. */
+    lmx_capture *c = r->times_only || r->schedule->seeks_start ? open_brief(r) : open_in_python(r, &close);
     if (c) add_step(r, c, close);
     return c != NULL;
 }
@@ -199,7 +212,7 @@ static int goes_back(const lmx_root *r) {
 /* True if so many calls of modules were noted that the step gets no further call of the root. */
 static bool is_full(const lmx_root *r) { return r->capture->calls.n >= MOST_MODULE_CALLS; }
 
-static bool on_begin(lmx_root *r, PyObject *module, int kind) {
+static bool on_begin(lmx_root *r, int kind) {
     const int back = goes_back(r);
     if (back) return back > 0;
     if (r->capture) {
@@ -207,23 +220,19 @@ static bool on_begin(lmx_root *r, PyObject *module, int kind) {
         if (lmx_schedule_extend_step(r->schedule, kind, ended)) return true;
         if (!lmx_end_step(r)) return false;
     }
-    if (r->retired || !lmx_schedule_begin_step(r->schedule, kind)) return true;
-    if (open_step(r, module, kind)) return true;
+    /* Ending a step may have ended the watching of this root. */
+    if (r->retired || !r->module || !lmx_schedule_begin_step(r->schedule, kind)) return true;
+    if (open_step(r, kind)) return true;
     lmx_schedule_discard_step(r->schedule);
     return fail(r);
 }
 
-bool lmx_on_begin(lmx_root *r, PyObject *module, int kind) {
-    Py_INCREF((PyObject *)r);
-    bool ok = on_begin(r, module, kind);
-    Py_DECREF((PyObject *)r);
-    return ok;
+/* A step without gradients has ended: no backward will follow. */
+static bool on_end(lmx_root *r) {
+    return !r->capture || (r->schedule->kind & LMX_GRAD) != 0 || lmx_end_step(r);
 }
 
-/* Ends a step without gradients: no backward will follow. */
-bool lmx_on_end(lmx_root *r) { return !r->capture || (r->schedule->kind & LMX_GRAD) != 0 || lmx_end_step(r); }
-
-bool lmx_on_raise(lmx_root *r) {
+static bool on_raise(lmx_root *r) {
     const int back = r->capture ? goes_back(r) : 1;
     return back ? back > 0 : lmx_end_step(r);
 }
@@ -241,7 +250,7 @@ LMX_OFTEN static int grad_enabled(lmx_state *st) {
     return is;
 }
 
-LMX_OFTEN bool lmx_count_begin(lmx_root *r, PyObject *self, bool training, bool *seen) {
+LMX_OFTEN bool lmx_count_begin(lmx_root *r, bool training, bool *seen) {
     const int grad = grad_enabled(r->st), kind = (training ? LMX_TRAINING : 0) | (grad > 0 ? LMX_GRAD : 0);
     Py_INCREF((PyObject *)r);
     r->inside = true;
@@ -249,19 +258,21 @@ LMX_OFTEN bool lmx_count_begin(lmx_root *r, PyObject *self, bool training, bool 
     if (grad < 0) return false;
     if (lmx_schedule_skip_call(r->schedule, kind)) return true;
     *seen = true;
-    return lmx_on_begin(r, self, kind);
+    PyObject *compiler = lmx_compiler_off();
+    const bool ok = on_begin(r, kind);
+    lmx_compiler_on(compiler);
+    return ok;
 }
 
 static PyObject *report_end(lmx_root *r, PyObject *result) {
-    PyObject *type = NULL, *value = NULL, *trace = NULL;
-    if (result) {
-        if (!lmx_on_end(r)) Py_CLEAR(result);
-        return result;
-    }
-    PyErr_Fetch(&type, &value, &trace);
-    lmx_on_raise(r);
-    PyErr_Restore(type, value, trace);
-    return NULL;
+    PyObject *type = NULL, *value = NULL, *trace = NULL, *compiler;
+    if (!result) PyErr_Fetch(&type, &value, &trace);
+    compiler = lmx_compiler_off();
+    if (result && !on_end(r)) Py_CLEAR(result);
+    if (type) on_raise(r);
+    lmx_compiler_on(compiler);
+    if (type) PyErr_Restore(type, value, trace);
+    return result;
 }
 
 LMX_OFTEN PyObject *lmx_count_end(lmx_root *r, bool seen, PyObject *result) {

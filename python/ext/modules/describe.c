@@ -299,6 +299,7 @@ static bool push_call(teller *t, size_t i, lmi_vec *args) {
     lam_call_info info = {.module = call->module,
                           .parent = call->parent,
                           .flags = call->flags,
+                          .regions = call->regions,
                           .n_in = call->n_in,
                           .n_out = call->n_out,
                           .in = all,

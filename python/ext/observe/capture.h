@@ -43,6 +43,7 @@ typedef struct lmx_call {
     uint32_t flags;
     int32_t n_in, n_out;
     int32_t thread;       /* as lam_call_info.thread */
+    int32_t regions;      /* pieces of compiled code that ran in it, and in no call inside it */
     size_t in_at, out_at; /* words */
     int64_t began, ended; /* stamps of the capture's clock; 0 none */
 } lmx_call;
@@ -91,6 +92,12 @@ typedef struct lmx_capture {
     bool strangers; /* another thread called its modules while none was called on its own thread */
     bool *elsewhere; /* by module: another thread called it; NULL: none did */
     bool wants_ops, paused; /* paused: operators that run are not the model's */
+    /* Of a recorded step: torch's compiler may work while it is open, and what that runs is not noted.
+     * roots_only: nor are calls outside the calls of the root. */
+    bool recorded, roots_only;
+    enum { LMX_REGIONS_NONE, LMX_REGIONS_COUNTED, LMX_REGIONS_UNKNOWN } regions; /* of compiled code */
+    uint64_t regions_before; /* how many had begun on its thread at its last change of calls */
+    uint64_t passes_before;  /* how many compiled backward passes when it was opened */
     bool wants_nodes;       /* nodes of backward passes are watched, also if operators are not */
     bool timed;             /* times are measured */
     bool no_backward;       /* a backward pass was requested and did not run */

@@ -4,6 +4,7 @@
 #include "observe/capture.h"
 #include "observe/ledger.h"
 #include "observe/observe.h"
+#include "observe/regions.h"
 #include "process/clock.h"
 #include "torch/tensor.h"
 #include "torch/values.h"
@@ -125,9 +126,8 @@ static void unpack_ids(const lmx_lane *lane, lmx_args a, int32_t n, lam_identity
 
 /* torch's name for running compiled code, and of the node of its backward. */
 static bool is_compiled(const char *name) {
-    static const char region[] = "Torch-Compiled Region", node[] = "CompiledFunctionBackward";
-    if (name[0] != region[0] && name[0] != node[0]) return false; /* as with most names */
-    return strncmp(name, region, sizeof region - 1) == 0 || strcmp(name, node) == 0;
+    static const char node[] = "CompiledFunctionBackward";
+    return lmx_is_region(name) || (name[0] == node[0] && strcmp(name, node) == 0);
 }
 
 /* Compiled code runs fused work without an operator, unless it is known not to. */

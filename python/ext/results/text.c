@@ -3,6 +3,7 @@
 #include "base/ext.h"
 #include "base/tables.h"
 #include "calls/calls.h"
+#include "calls/compiler.h"
 #include "dry/kernel_memory.h"
 #include "measure/device.h"
 #include "measure/memory.h"
@@ -145,9 +146,17 @@ PyMethodDef lmx_text_methods[] = {
     {"rest", lmx_rest, METH_O,
      PyDoc_STR("rest($module, wanted, /)\n--\n\nKeeps lamina's entry in torch.nn.Module while no capture is "
                "open, from a call with True until as many calls with False.")},
-    {"behind", lmx_behind, METH_O,
-     PyDoc_STR("behind($module, function, /)\n--\n\nReturns the function that lamina's entry calls; any "
-               "other function is returned unchanged.")},
+    {"compiling", lmx_compiling, METH_O,
+     PyDoc_STR(
+         "compiling($module, works, /)\n--\n\nTells that torch's compiler begins to work on this thread, "
+         "or has ended. Meanwhile it meets nothing of lamina's, and nothing that it runs is recorded.")},
+    {"compiler_used", lmx_compiler_was_used, METH_NOARGS,
+     PyDoc_STR(
+         "compiler_used($module, /)\n--\n\nReturns True if this process gave code to torch's compiler, or "
+         "if that can't be known.")},
+    {"compiler_reports", lmx_compiler_report_to, METH_O,
+     PyDoc_STR("compiler_reports($module, list, /)\n--\n\nTakes torch's list of functions to call before it "
+               "compiles. While it is empty, roots ask for it again.")},
     {"in_place", lmx_in_place, METH_NOARGS,
      PyDoc_STR("in_place($module, /)\n--\n\nReturns True while calls of modules reach a capture, or would "
                "reach one.")},
@@ -155,9 +164,6 @@ PyMethodDef lmx_text_methods[] = {
      PyDoc_STR("find($module, finder, /)\n--\n\nCalls finder(module) for each module that is called outside "
                "any other, while calls reach C and no capture is open. It returns None, or a function to "
                "call instead. find(None) ends this.")},
-    {"within_found", lmx_within_found, METH_NOARGS,
-     PyDoc_STR("within_found($module, /)\n--\n\nReturns True during a call for which a finder was called, in "
-               "this thread.")},
     {"one_call", lmx_one_call, METH_VARARGS,
      PyDoc_STR("one_call($module, root, inputs, output, /)\n--\n\nReturns a Model that is this module alone, "
                "with this one call.")},

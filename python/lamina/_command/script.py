@@ -2,9 +2,8 @@
 """``lamina run``: a program as Python would run it, with a watch on every root module that it calls.
 
 A root is found at its first call from outside any other module, where calls of modules are redirected to C
-(python/ext/calls/module_call.c). If torch's compiler is used, a ``__call__`` in ``torch.nn.Module`` finds
-it: a Python function, which the compiler can trace. torch is not imported before the program imports it,
-since programs set environment variables before.
+(python/ext/calls/module_call.c). torch is not imported before the program imports it, since programs set
+environment variables before.
 """
 
 from __future__ import annotations
@@ -12,7 +11,6 @@ from __future__ import annotations
 import atexit
 import os
 import sys
-import threading
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from shlex import quote
@@ -93,7 +91,10 @@ class Script:
             return
         watch = self._watch
         if watch is None or not watch.began:
-            sys.stderr.write("lamina: nothing was recorded: this process called no model with parameters\n")
+            outside = " outside compiled code" if watch is not None and _lamina.compiler_used() else ""
+            sys.stderr.write(
+                f"lamina: nothing was recorded: this process called no model with parameters{outside}\n"
+            )
             return
         calls, steps, run = watch.totals
         if run == 0 or not Path(watch.file).exists():
@@ -187,50 +188,33 @@ def _is_last_of_ours(trace: TracebackType) -> bool:
 def find_roots(watch: Watch) -> None:
     """Watches every module with parameters that is called from outside any other module, from its first call
     on. Modules that torch itself calls, to repeat forward work or to compile, are not watched."""
+    from .._base.check import check_module
     from .._base.modules import parameters
     from .._guard.standing_entry import Rest
-    from .._watch import compiling_now, counts_in_c, first_call, torch_calls
+    from .._watch import torch_calls
 
-    base = sys.modules["torch"].nn.Module
-    compiling, again = compiling_now(), torch_calls()
+    again = torch_calls()
     seen: dict[int, ReferenceType[Any]] = {}  # by identity: a module may have no hash
-    inside = threading.local()
-    inside.any = False
 
-    def is_root(module: Any) -> bool:
-        """True for a new root, which is watched from now on."""
+    def is_new(module: Any) -> bool:
         key = id(module)
-        if key in seen or again():
-            return False
-        seen[key] = ref(module, lambda _: seen.pop(key, None))
-        if next(parameters(module), None) is None:
-            return False
-        Rest.look_again()
-        return watch.add_found(module)
+        new = key not in seen
+        if new:
+            seen[key] = ref(module, lambda _: seen.pop(key, None))
+        return new
 
-    def find(module: Any) -> Callable[..., Any] | None:
-        if not is_root(module) or counts_in_c(module):
-            return None
-        return lambda *args, **kwargs: first_call(base, module, args, kwargs)
+    def find(module: Any) -> None:
+        if id(module) in seen or again():
+            return
+        root = check_module(module)  # torch.compile may have wrapped it
+        is_new(module)
+        compilers = "compile_subgraph_reason" in vars(root)  # a graph that torch's compiler made
+        known = root is not module and not is_new(root)
+        if not known and not compilers and next(parameters(root), None) is not None:
+            watch.add_found(root)
 
-    def find_in_python() -> None:
-        original: Any = base.__call__
-        _lamina.find(None)
-
-        def __call__(self: Any, /, *args: Any, **kwargs: Any) -> Any:  # noqa: N807
-            if compiling() or getattr(inside, "any", False) or _lamina.within_found():
-                return original(self, *args, **kwargs)
-            inside.any = True
-            try:
-                return (
-                    first_call(base, self, args, kwargs) if is_root(self) else original(self, *args, **kwargs)
-                )
-            finally:
-                inside.any = False
-
-        base.__call__ = __call__
-
-    Rest.find(find, find_in_python, lambda: None)
+    Rest.begin()
+    _lamina.find(find)
 
 
 # -- imports -------------------------------------------------------------------------------------------------

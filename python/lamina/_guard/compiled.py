@@ -47,16 +47,17 @@ class Compiled:
     The switch is for the whole process. Captures nest and run in several threads, so layer by layer wins
     while any capture needs it, and the last one to close restores it. If nothing was compiled yet, there is
     nothing to bypass, and torch's compiler is not imported; if the model imports it, it is disabled at once.
-    An open object closes when it is garbage collected.
+    An open object closes when it is garbage collected. With None instead of a stance the compiler works as it
+    does otherwise, and only calls that torch does not record are reported (:class:`Redispatch`).
     """
 
     _lock = threading.RLock()  # an object may be garbage collected while another one changes the switch
-    _open: ClassVar[list[str]] = []
+    _open: ClassVar[list[str | None]] = []
     _back: partial[Any] | None = None  # restores the switch
     _now: str | None = None
     _inside = False  # the object is open; also if torch's compiler created a module itself
 
-    def __init__(self, stance: str = AROUND) -> None:
+    def __init__(self, stance: str | None = AROUND) -> None:
         self._mine = stance
         self._inside = False
 
@@ -86,8 +87,8 @@ class Compiled:
 
     @classmethod
     def _turn(cls) -> None:
-        wanted = AROUND if AROUND in cls._open else AS_IT_IS if cls._open else None
-        Redispatch.turn(wanted is not None)
+        wanted = next((stance for stance in (AROUND, AS_IT_IS) if stance in cls._open), None)
+        Redispatch.turn(cls.is_open())
         if cls._now is None and not Imported.look(cls.imported, wanted=wanted is not None):
             return
         if wanted == cls._now:
@@ -100,6 +101,11 @@ class Compiled:
         if wanted is not None:
             cls._back = _turned(wanted)
         cls._now = wanted
+
+    @classmethod
+    def is_open(cls) -> bool:
+        """True while any object is open."""
+        return bool(cls._open)
 
     @classmethod
     def asked(cls) -> None:
@@ -317,6 +323,11 @@ class Imported:
 
 
 FINDER: Any = Finder(COMPILER, Imported.around)
+
+
+def compiles_autograd() -> bool:
+    """True if the program asked torch to compile backward passes as a whole."""
+    return bool(getattr(sys.modules.get("torch._dynamo.config"), "compiled_autograd", False))
 
 
 def compiled_codes() -> Any:

@@ -3,17 +3,22 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 import time
+import weakref
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from types import FunctionType
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from .. import _lamina
 from .._base.errors import UnsupportedError
+from .._guard.twin import leading_to, twin_of
 from .support import in_a_thread
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from types import CodeType
 
 SOURCE = "every block that torch's allocator for the CPU handed out and took back"
 ANCHOR, ANCHORS = 4093, 16  # a size that no other code allocates, in bytes; tries
@@ -130,10 +135,12 @@ class Profiled:
 
 class Following:
     """A context around a capture of memory. It notes the optimizers that make a step, so that their tensors
-    can be identified, and runs the profiler if that measures the memory."""
+    can be identified, and runs the profiler if that measures the memory. Without ``hooks`` it takes all of
+    :class:`Optimizers`."""
 
-    def __init__(self, watch: _lamina.Capture) -> None:
+    def __init__(self, watch: _lamina.Capture, *, hooks: bool = True) -> None:
         self._watch = watch
+        self._hooks = hooks
         self._profiled = _waiting.pop(id(watch), None)
         self._seen: dict[int, Any] = {}
         self._handles: list[Any] = []
@@ -150,6 +157,8 @@ class Following:
         """Registers for torch's optimizer steps."""
         if self._profiled is not None:
             self._profiled.open()
+        if not self._hooks:
+            return
         module = sys.modules["torch.optim.optimizer"]
         self._handles.append(module.register_optimizer_step_pre_hook(self._before))
         self._handles.append(module.register_optimizer_step_post_hook(self._after))
@@ -172,17 +181,87 @@ class Following:
         torch = sys.modules["torch"]
         if self._profiled is not None:
             self._watch.memory_events(self._profiled.events())
-        for optimizer in self._seen.values():
+        for optimizer in [*self._seen.values()] if self._hooks else Optimizers.alive():
             for value, parameter in _kept(optimizer, torch):
                 self._watch.memory_state(value, parameter)
         self._seen.clear()
+
+
+class Optimizers:
+    """The optimizers of this process. Recorded steps use no hooks: torch's compiler would see them where it
+    compiles the step of an optimizer. Instead the garbage collector lists the optimizers once, and the
+    initializer of torch's class, which the compiler does not trace, reports new ones."""
+
+    _users = 0
+    _found: ClassVar[dict[int, weakref.ref[Any]]] = {}  # by identity: an optimizer may have no hash
+    _code: tuple[FunctionType, CodeType, CodeType] | None = None  # a method, its code, ours
+
+    @classmethod
+    def begin(cls) -> None:
+        """Begins to follow them, until as many calls of end()."""
+        cls._users += 1
+        if cls._users == 1:
+            cls._report()
+            cls._search()
+
+    @classmethod
+    def end(cls) -> None:
+        """Restores torch's class after the last call."""
+        cls._users -= 1
+        if cls._users:
+            return
+        if cls._code is not None:
+            method, own, ours = cls._code
+            if method.__code__ is ours:  # no other code has replaced it
+                method.__code__ = own
+        cls._code = None
+        cls._found.clear()
+
+    @classmethod
+    def alive(cls) -> list[Any]:
+        """All optimizers."""
+        if cls._code is None:
+            cls._search()
+        return [one for ref in [*cls._found.values()] if (one := ref()) is not None]
+
+    @classmethod
+    def _report(cls) -> None:
+        method = getattr(sys.modules["torch"].optim.Optimizer, "_patch_step_function", None)
+        if not isinstance(method, FunctionType):
+            return
+        twin: Any = twin_of(method)
+
+        def told(optimizer: Any, /, *args: Any, **kwargs: Any) -> Any:
+            cls._note(optimizer)
+            return twin(optimizer, *args, **kwargs)
+
+        own, ours = method.__code__, leading_to(told, method)
+        method.__code__ = ours
+        cls._code = (method, own, ours)
+
+    @classmethod
+    def _note(cls, optimizer: Any) -> None:
+        key = id(optimizer)
+        cls._found[key] = weakref.ref(optimizer, lambda _: cls._found.pop(key, None))
+
+    @classmethod
+    def _search(cls) -> None:
+        kinds, todo = set(), [sys.modules["torch"].optim.Optimizer]
+        while todo:
+            kind = todo.pop()
+            if kind not in kinds:
+                kinds.add(kind)
+                todo += kind.__subclasses__()
+        for one in gc.get_referrers(*kinds):  # an object refers to its class
+            if type(one) in kinds:
+                cls._note(one)
 
 
 def _kept(optimizer: Any, torch: Any) -> Iterator[tuple[Any, Any]]:
     """The tensors that an optimizer keeps, each with its parameter; None: for all. Some optimizers keep lists
     of them. One that treats all parameters as a single vector (LBFGS) keeps the tensors for all of them with
     the first."""
-    if not optimizer.state:
+    if not getattr(optimizer, "state", None):
         return
     sizes = [p.numel() for group in optimizer.param_groups for p in group["params"]]
     whole = sum(sizes) if len(sizes) > 1 else None  # not a count: the length of such a vector

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import os
-import threading
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +13,7 @@ from .._base.modules import parameters
 from .._command.project import number_text
 from .._guard.standing_entry import Rest
 from .._inspect import capture
-from .._watch import compiling_now, torch_calls
+from .._watch import torch_calls
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,8 +41,6 @@ class Watching:
         self._calls = 0
         self._over: dict[str, None] = {}  # the texts about calls, each once
         self._open = False
-        self._original: Any = None
-        self._ours: Any = None
         options = dict(marker.kwargs)
         baseline = options.pop("baseline", None)
         self._baseline = None if baseline is None else str(root.joinpath(os.fspath(baseline)))
@@ -74,7 +71,8 @@ class Watching:
             return
         self._again = torch_calls()
         self._open = True
-        Rest.find(self._find, self._find_in_python, self._compiles)
+        Rest.begin()
+        _lamina.find(self._find)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -83,11 +81,7 @@ class Watching:
             return
         self._open = False
         _lamina.find(None)
-        if self._find_in_python in Rest.left:
-            Rest.left.remove(self._find_in_python)
-        Rest.end(self._compiles)
-        if self._base.__dict__.get("__call__") is self._ours:
-            self._base.__call__ = self._original
+        Rest.end()
 
     def problem(self) -> str | None:
         """Why the test fails, as text; None: it doesn't."""
@@ -107,32 +101,6 @@ class Watching:
         if not self._is_root(module):
             return None
         return lambda *args, **kwargs: self._call(self._base.__call__, module, args, kwargs)
-
-    def _find_in_python(self) -> None:
-        """Finds roots in Python after torch's compiler was used, which must not trace lamina's entry."""
-        _lamina.find(None)
-        if not self._open:
-            return
-        original, watching, compiling = self._base.__call__, self, compiling_now()
-        inside = threading.local()
-
-        def __call__(self: Any, /, *args: Any, **kwargs: Any) -> Any:  # noqa: N807
-            if compiling() or getattr(inside, "any", False) or not watching._is_root(self):
-                return original(self, *args, **kwargs)
-            # A capture that the test itself opened has observed this call already and must not observe it
-            # twice.
-            call = original if _lamina.in_place() else watching._base.__call__
-            inside.any = True
-            try:
-                return watching._call(call, self, args, kwargs)
-            finally:
-                inside.any = False
-
-        self._original, self._ours = original, __call__
-        self._base.__call__ = __call__
-
-    def _compiles(self) -> None:
-        """Called before code is compiled; nothing to do: Rest then calls ``_find_in_python``."""
 
     def _is_root(self, module: Any) -> bool:
         return self._open and not self._again() and next(parameters(module), None) is not None

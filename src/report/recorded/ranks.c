@@ -10,8 +10,8 @@
 static bool is_same_kind(const lam_recorded_model *a, const lam_recorded_model *b) {
     if (a->last < 0) return true;
     bool calls = a->most_calls == b->most_calls || (a->least_calls < a->most_calls && b->most_calls > 1);
-    return a->training == b->training && a->gradients == b->gradients && a->went_back == b->went_back &&
-           calls;
+    return a->training == b->training && a->gradients == b->gradients && a->compiled == b->compiled &&
+           a->went_back == b->went_back && calls;
 }
 
 /* Processes may have called their models in another order. Of several of one name the first is taken. */

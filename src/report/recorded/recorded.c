@@ -77,7 +77,7 @@ lam_status lmi_recorded_sheet_end(lmi_sheet *t) {
 /* -- a model's layers -------------------------------------------------------------------------- */
 
 /* The data of a column: a table has the column only if some layer has the data. */
-enum { ALWAYS, BACKWARD, AGAIN, DEVICE, MEMORY, DEVICE_MEMORY, HEALTH, N_NEEDS };
+enum { ALWAYS, BACKWARD, AGAIN, DEVICE, MEMORY, DEVICE_MEMORY, HEALTH, COMPILED, N_NEEDS };
 
 typedef struct table {
     int64_t total; /* own time of all layers */
@@ -91,12 +91,13 @@ enum { OF_HOST = 2 };
 static const struct column {
     lmi_head head;
     int needs;
-    enum { PATH, TYPE, CALLS, NS, BYTES, SHARE, BAD_STEPS } what;
-    size_t field; /* NS, BYTES: the lam_middle of a place that it shows */
+    enum { PATH, TYPE, NUMBER, NS, BYTES, SHARE, BAD_STEPS } what;
+    size_t field; /* NUMBER, NS, BYTES: the lam_middle of a place that it shows */
 } columns[] = {
     {{"layer", LMI_LEFT, 0}, ALWAYS, PATH, 0},
     {{"type", LMI_LEFT, 9}, ALWAYS, TYPE, 0},
-    {{"calls", LMI_RIGHT, 10}, ALWAYS, CALLS, 0},
+    {{"calls", LMI_RIGHT, 10}, ALWAYS, NUMBER, AT(calls)},
+    {{"compiled", LMI_RIGHT, 0}, COMPILED, NUMBER, AT(regions)},
     {{"forward", LMI_RIGHT, OF_HOST}, ALWAYS, NS, AT(forward_ns)},
     {{"self", LMI_RIGHT, 8}, ALWAYS, NS, AT(self_ns)},
     {{"backward", LMI_RIGHT, OF_HOST - 1}, BACKWARD, NS, AT(total_backward_ns)},
@@ -127,12 +128,13 @@ static void put_share(lmi_buf *b, int64_t own, int64_t total) {
 }
 
 static void put_cell(lmi_buf *b, const struct column *c, const lam_recorded_place *p, int64_t total) {
-    lam_middle m = p->calls;
-    if (c->what == NS || c->what == BYTES) memcpy(&m, (const char *)p + c->field, sizeof m);
+    lam_middle m = {0};
+    if (c->what == NUMBER || c->what == NS || c->what == BYTES)
+        memcpy(&m, (const char *)p + c->field, sizeof m);
     switch (c->what) {
     case PATH: lmi_put(b, p->depth ? p->path : "(the model)"); break;
     case TYPE: lmi_put(b, p->type); break;
-    case CALLS:
+    case NUMBER:
         if (m.n) lmi_put_integer(b, m.median);
         break;
     case NS: lmi_put_median(b, m); break;
@@ -153,6 +155,7 @@ static void look(const lmi_recorded *w, int32_t model, table *t) {
         t->has[DEVICE] |= p->device_forward_ns.n || p->device_backward_ns.n;
         t->has[DEVICE_MEMORY] |= p->device_retained_bytes.n || p->device_peak_bytes.n;
         t->has[HEALTH] |= p->nonfinite >= 0;
+        t->has[COMPILED] |= p->regions.n && p->regions.median > 0;
     }
 }
 
@@ -230,7 +233,8 @@ static void put_device(lmi_recorded *w, const lam_recorded_model *m) {
 
 /* Writes "a training step of 2 calls"; the usual case is not mentioned. */
 void lmi_put_kind(lmi_buf *b, const lam_recorded_model *m) {
-    lmi_put(b, m->training ? "a training step" : "a step in eval mode");
+    lmi_put(b, m->compiled == 1 ? "a compiled " : "a ");
+    lmi_put(b, m->training ? "training step" : "step in eval mode");
     if (m->gradients == (m->training ? 0 : 1))
         lmi_put(b, m->training ? " without gradients" : " with gradients");
     if (m->least_calls < m->most_calls)
@@ -274,6 +278,10 @@ static void put_times(lmi_recorded *w, const lam_recorded_model *m) {
     lmi_putc(&w->out, '\n');
     if (m->least_calls < m->most_calls)
         lmi_put(&w->out, "! these steps differ in their calls, so medians are of unlike steps\n");
+    if (m->compiled == 1)
+        lmi_put(&w->out,
+                "compiled code ran in some layers, as one with all that is inside it: layers without "
+                "times ran there, or not at all\n");
 }
 
 static void put_health(lmi_recorded *w, int32_t model, const lam_recorded_model *m) {

@@ -23,7 +23,8 @@
     X("device_backward_ns", device_backward_ns)                                                              \
     X("device_recompute_ns", device_recompute_ns)                                                            \
     X("device_retained_bytes", device_retained_bytes)                                                        \
-    X("device_peak_bytes", device_peak_bytes)
+    X("device_peak_bytes", device_peak_bytes)                                                                \
+    X("regions", regions)
 
 static void csv_number(lmi_buf *b, int64_t n) {
     lmi_putc(b, ',');
@@ -36,6 +37,7 @@ static void csv_place(lmi_buf *b, const lam_recorded_run *run, const lam_recorde
     lmi_put_csv(b, m->name);
     lmi_putf(b, ",%d", (int)m->training);
     csv_number(b, m->gradients);
+    csv_number(b, m->compiled);
     csv_number(b, m->went_back);
     csv_number(b, m->least_calls);
     csv_number(b, m->most_calls);
@@ -57,8 +59,9 @@ static void csv_place(lmi_buf *b, const lam_recorded_run *run, const lam_recorde
 }
 
 lam_status lmi_recorded_csv(lmi_recorded *w) {
-    lmi_put(&w->out, "rank,model,training,gradients,went_back,least_calls,most_calls,path,type,depth,params,"
-                     "local_params,steps");
+    lmi_put(&w->out,
+            "rank,model,training,gradients,compiled,went_back,least_calls,most_calls,path,type,depth,params,"
+            "local_params,steps");
 #define X(name, field) lmi_put(&w->out, "," name "," name "_deviation");
     PLACE_NUMBERS(X)
 #undef X
@@ -87,6 +90,13 @@ static void tell_middle(lmi_teller *t, const char *name, lam_middle m) {
     tell_end(t);
 }
 
+static void tell_maybe(lmi_teller *t, const char *name, int32_t yes) {
+    if (yes < 0)
+        tell_none(t, name);
+    else
+        tell_truth(t, name, yes != 0);
+}
+
 static void tell_place(lmi_teller *t, const lam_recorded_place *p) {
     tell_object(t, NULL);
     tell_text(t, "path", p->path);
@@ -110,10 +120,8 @@ static void tell_model(lmi_teller *t, const lam_recording *r, int32_t i) {
     tell_known(t, "kind", m->kind);
     tell_known(t, "kinds", m->n_kinds);
     tell_truth(t, "training", m->training);
-    if (m->gradients < 0)
-        tell_none(t, "gradients");
-    else
-        tell_truth(t, "gradients", m->gradients);
+    tell_maybe(t, "gradients", m->gradients);
+    tell_maybe(t, "compiled", m->compiled);
     tell_truth(t, "went_back", m->went_back);
     tell_known(t, "least_calls", m->least_calls);
     tell_known(t, "most_calls", m->most_calls);

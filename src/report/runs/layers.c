@@ -33,6 +33,7 @@ static void put_name(lmi_runs *p, const lam_recorded_place *at, const char *root
     lmi_put_bdi(&p->w.out, at->depth ? at->path : root, LMI_RUNS_CELL);
     lmi_put(&p->w.out, "</code><span class=\"ty\">");
     lmi_put_bdi(&p->w.out, at->type, TYPE);
+    if (at->regions.n && at->regions.median > 0) lmi_put(&p->w.out, ", compiled");
     lmi_put(&p->w.out, "</span></th>");
 }
 
@@ -95,6 +96,10 @@ lam_status lmi_runs_layers(lmi_runs *p, int32_t model) {
     lmi_put(&p->w.out, "</tbody></table>");
     if (n > ROWS)
         lmi_putf(&p->w.out, "<p class=\"more\">and %d layers that take less time</p>", (int)(n - ROWS));
+    if (m->compiled == 1)
+        lmi_put(&p->w.out,
+                "<p class=\"more\">Compiled code runs as one with all that is inside it: layers that "
+                "are not listed ran there, or not at all.</p>");
     lmi_runs_scroll_end(p);
     free((void *)all);
     return LAM_OK;
