@@ -128,11 +128,11 @@ typedef struct lam_call_info {
     int32_t module; /* the module object that was called */
     int32_t parent; /* the call around it, or -1; push parents before children */
     uint32_t flags; /* lam_call_flags */
-    int32_t regions; /* pieces of compiled code that began in it, without those in the calls inside it */
     int64_t t0_ns, t1_ns; /* begin and end, monotonic nanoseconds; 0: not measured */
     int32_t n_in, n_out;
     const lam_arg *in, *out;
     int32_t thread; /* as in lam_op_info; another than 0 only if autograd's thread repeats forward work */
+    int32_t regions; /* pieces of compiled code that began in it, without those in the calls inside it */
 } lam_call_info;
 /* Pushes one call, in the order in which calls began. The builder finds the call's place: the child place of
  * the parent's place that holds this module, else the module's first place under the nearest common

@@ -23,8 +23,7 @@
     X("device_backward_ns", device_backward_ns)                                                              \
     X("device_recompute_ns", device_recompute_ns)                                                            \
     X("device_retained_bytes", device_retained_bytes)                                                        \
-    X("device_peak_bytes", device_peak_bytes)                                                                \
-    X("regions", regions)
+    X("device_peak_bytes", device_peak_bytes)
 
 static void csv_number(lmi_buf *b, int64_t n) {
     lmi_putc(b, ',');
@@ -37,7 +36,6 @@ static void csv_place(lmi_buf *b, const lam_recorded_run *run, const lam_recorde
     lmi_put_csv(b, m->name);
     lmi_putf(b, ",%d", (int)m->training);
     csv_number(b, m->gradients);
-    csv_number(b, m->compiled);
     csv_number(b, m->went_back);
     csv_number(b, m->least_calls);
     csv_number(b, m->most_calls);
@@ -55,17 +53,19 @@ static void csv_place(lmi_buf *b, const lam_recorded_run *run, const lam_recorde
     PLACE_NUMBERS(X)
 #undef X
     csv_number(b, p->nonfinite);
+    csv_number(b, m->compiled);
+    csv_number(b, p->regions.n ? p->regions.median : -1);
+    csv_number(b, p->regions.n ? p->regions.deviation : -1);
     lmi_putc(b, '\n');
 }
 
 lam_status lmi_recorded_csv(lmi_recorded *w) {
-    lmi_put(&w->out,
-            "rank,model,training,gradients,compiled,went_back,least_calls,most_calls,path,type,depth,params,"
-            "local_params,steps");
+    lmi_put(&w->out, "rank,model,training,gradients,went_back,least_calls,most_calls,path,type,depth,params,"
+                     "local_params,steps");
 #define X(name, field) lmi_put(&w->out, "," name "," name "_deviation");
     PLACE_NUMBERS(X)
 #undef X
-    lmi_put(&w->out, ",nonfinite_steps\n");
+    lmi_put(&w->out, ",nonfinite_steps,compiled,regions,regions_deviation\n");
     for (int32_t r = 0; r < w->n; r++) {
         const lam_recorded_model *m;
         const lam_recorded_place *p;
@@ -108,6 +108,7 @@ static void tell_place(lmi_teller *t, const lam_recorded_place *p) {
 #define X(name, field) tell_middle(t, name, p->field);
     PLACE_NUMBERS(X)
 #undef X
+    tell_middle(t, "regions", p->regions);
     tell_known(t, "nonfinite_steps", p->nonfinite);
     tell_end(t);
 }

@@ -64,9 +64,9 @@ static lam_status build_small(lam_builder *b, lam_error *e) {
     LAM_TRY(lam_build_provenance(b, "torch", "2.13.0", e));
     lam_arg in = {NULL, 0, 6, 0, 4, x, 1, 0, 0}, out = {NULL, 0, 6, 0, 4, y, 2, 0, 0},
             key = {"input", -1, 6, 0, 4, x, 1, 0, 0};
-    lam_call_info outer = {root, -1, LAM_CALL_TRAINING, 10, 90, 1, 1, &in, &out, 0};
+    lam_call_info outer = {root, -1, LAM_CALL_TRAINING, 10, 90, 1, 1, &in, &out, 0, 0};
     LAM_TRY(lam_build_call(b, &outer, &call, e));
-    lam_call_info inner = {conv, call, 0, 20, 80, 1, 1, &key, &out, 0};
+    lam_call_info inner = {conv, call, 0, 20, 80, 1, 1, &key, &out, 0, 0};
     return lam_build_call(b, &inner, NULL, e);
 }
 

@@ -115,6 +115,22 @@ static void modes_and_gradients_part_steps(void **state) {
     lam_recording_free(r);
 }
 
+/* Those in which compiled code ran come first. */
+static void compiled_code_parts_steps(void **state) {
+    (void)state;
+    lam_recording *r = changed("compiled.lamina", 0,
+                               "UPDATE steps SET compiled = number >= 100;"
+                               "UPDATE steps SET compiled = NULL WHERE number = 150;"
+                               "UPDATE layers SET regions = 2 WHERE place = 1");
+    static const int32_t right[] = {1, 0, -1};
+    assert_int_equal(lam_recording_run(r)->n_models, 3);
+    for (int32_t i = 0; i < 3; i++) assert_int_equal(lam_recording_model(r, i)->compiled, right[i]);
+    assert_int_equal(lam_recording_model(r, 2)->n_steps, 1);
+    assert_int_equal(lam_recording_place(r, 0, 1)->regions.median, 2);
+    assert_int_equal(lam_recording_place(r, 0, 0)->regions.median, 0);
+    lam_recording_free(r);
+}
+
 /* A step that raised has no backward pass for another reason. */
 static void steps_that_raised_are_no_kind(void **state) {
     (void)state;
@@ -173,6 +189,7 @@ int main(void) {
         cmocka_unit_test(numbers_of_calls_part_steps),
         cmocka_unit_test(many_numbers_are_one_kind),
         cmocka_unit_test(modes_and_gradients_part_steps),
+        cmocka_unit_test(compiled_code_parts_steps),
         cmocka_unit_test(steps_that_raised_are_no_kind),
         cmocka_unit_test(the_newest_of_each_kind),
         cmocka_unit_test(what_is_not_told),
