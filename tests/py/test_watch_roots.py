@@ -15,6 +15,7 @@ from contextlib import closing
 
 import pytest
 import torch
+import torch.distributed
 from conftest import environment, needs_recordings
 from torch import nn
 from torch.nn.utils import parametrize
@@ -25,6 +26,10 @@ import lamina
 
 needs_recordings()
 observed = pytest.mark.skipif(bool(not_observed()), reason=f"no operators: {not_observed()}")
+
+
+def has_gloo():
+    return torch.distributed.is_available() and torch.distributed.is_gloo_available()
 
 
 class Inner(nn.Module):
@@ -444,18 +449,200 @@ PROGRAM = """
 """
 
 
-@observed
-def test_a_program_whose_wrapper_trains_and_whose_inner_module_samples(tmp_path):
-    (tmp_path / "train.py").write_text(textwrap.dedent(PROGRAM))
+def run_program(tmp_path, text, *words):
+    """The calls of the layers in what a program records; ``words``: how it is started."""
+    (tmp_path / "train.py").write_text(textwrap.dedent(text))
     done = subprocess.run(
-        [sys.executable, "-m", "lamina", "run", "--every", "1", "train.py"],
-        env=environment(), cwd=tmp_path, capture_output=True, text=True, check=False,
+        [sys.executable, *words, "train.py"],
+        env=environment(OMP_NUM_THREADS="1"), cwd=tmp_path, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    calls, _ = told(tmp_path / "run.lamina")
+    (file,) = tmp_path.glob("*.lamina")
+    return told(file)[0]
+
+
+RUN = ("-m", "lamina", "run", "--every", "1")
+
+
+@observed
+def test_a_program_whose_wrapper_trains_and_whose_inner_module_samples(tmp_path):
     # The inner module is a root from its first own call on.
-    assert calls == {
+    assert run_program(tmp_path, PROGRAM, *RUN) == {
         "Wrap train": {"": 3, "inner": 3, "inner.layer": 3},
         "Inner train": {"": 2, "layer": 2},
         "Inner train no gradients": {"": 30, "layer": 30},
     }
+
+
+DISTRIBUTED = """
+    import contextlib, sys
+    import lamina, torch
+    from torch import nn
+    from torch.nn.parallel import DistributedDataParallel
+    meet = "file://" + sys.path[0] + "/meet"
+    torch.distributed.init_process_group("gloo", init_method=meet, rank=0, world_size=1)
+    class Net(nn.Sequential):
+        pass
+    ddp = DistributedDataParallel(Net(nn.Linear(8, 8), nn.ReLU()))
+    optimizer = torch.optim.SGD(ddp.parameters(), 0.1)
+    with WATCH:
+        for step in range(3):
+            for last in (False, True):
+                with contextlib.nullcontext() if last else ddp.no_sync():
+                    ddp(torch.rand(4, 8)).sum().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            with torch.no_grad():
+                for _ in range(10):
+                    ddp.module(torch.rand(4, 8))
+            ddp.module[0](torch.rand(4, 8))
+    torch.distributed.destroy_process_group()
+"""
+
+
+@observed
+@pytest.mark.skipif(not has_gloo(), reason="this torch has no gloo")
+@pytest.mark.parametrize("way", ["run", "watch"])
+def test_a_program_that_samples_from_what_data_parallelism_wraps(tmp_path, way):
+    watch = 'lamina.watch(ddp, every=1, file="run.lamina")' if way == "watch" else "contextlib.nullcontext()"
+    calls = run_program(tmp_path, DISTRIBUTED.replace("WATCH", watch), *(RUN if way == "run" else ()))
+    wrapper = {"": 6, "module": 6, "module.0": 6, "module.1": 6}
+    assert calls.pop("DistributedDataParallel train") == wrapper
+    if way == "run":
+        assert calls.pop("Net train") == {"": 4, "0": 4, "1": 4}
+        assert calls.pop("Net train no gradients") == {"": 30, "0": 30, "1": 30}
+        # Each model is one from its first call by itself on, so the layer is in two calls more a step.
+        layer = calls.pop("Linear train no gradients"), calls.pop("Linear train")
+        assert layer == ({"": 20}, {"": 7})
+    assert calls == {}
+
+
+ADAPTERS = """
+    import contextlib
+    import torch
+    from torch import nn
+    class Adapter(nn.Module):
+        def __init__(self, base):
+            super().__init__()
+            self.base, self.used = base, True
+            self.down, self.up = nn.Linear(8, 2, bias=False), nn.Linear(2, 8, bias=False)
+        def forward(self, x):
+            out = self.base(x)
+            return out + self.up(self.down(x)) if self.used else out
+    class Base(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(8, 8)
+        def forward(self, x):
+            return self.layer(x)
+        @torch.no_grad()
+        def generate(self, n):
+            for _ in range(n):
+                self(torch.rand(1, 8))
+    class Adapted(nn.Module):
+        def __init__(self, model):
+            super().__init__()
+            for parameter in model.parameters():
+                parameter.requires_grad = False
+            model.layer = Adapter(model.layer)
+            self.model = model
+        def __getattr__(self, name):
+            try:
+                return super().__getattr__(name)
+            except AttributeError:
+                return getattr(self.model, name)
+        @contextlib.contextmanager
+        def without(self):
+            self.model.layer.used = False
+            yield
+            self.model.layer.used = True
+        def forward(self, x):
+            return self.model(x)
+    model = Adapted(Base())
+    optimizer = torch.optim.SGD([p for p in model.parameters() if p.requires_grad], 0.1)
+    for _ in range(3):
+        with torch.no_grad(), model.without():
+            model(torch.rand(4, 8))
+        loss = model(torch.rand(4, 8)).square().mean()
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        model.generate(5)
+"""
+
+
+@observed
+def test_a_program_that_trains_adapters_and_samples(tmp_path):
+    """It samples from the model inside, through the wrapper; a pass without adapters is a step of its own."""
+
+    def times(n, prefix, adapters):
+        layers = ["", "layer", "layer.base", *(["layer.down", "layer.up"] if adapters else [])]
+        return {f"{prefix}{layer}".rstrip("."): n for layer in layers}
+
+    assert run_program(tmp_path, ADAPTERS, *RUN) == {
+        "Adapted train": {"": 3, **times(3, "model.", True)},
+        "Adapted train no gradients": {"": 3, **times(3, "model.", False)},
+        "Base train": times(2, "", True),
+        "Base train no gradients": {**times(17, "", False), "layer.down": 15, "layer.up": 15},
+    }
+
+
+OWNERS = """
+    import torch
+    from torch import nn
+    class Net(nn.Sequential):
+        pass
+    class Trainer(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.net = Net(nn.Linear(8, 8), nn.ReLU())
+            self.optimizer = torch.optim.SGD(self.net.parameters(), 0.1)
+        def forward(self, x):
+            for _ in range(2):
+                self.optimizer.zero_grad()
+                loss = self.net(x).square().mean()
+                loss.backward()
+                self.optimizer.step()
+            return loss.detach()
+    class Adversaries(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.maker, self.judge = nn.Linear(8, 8), nn.Linear(8, 1)
+            self.makers = torch.optim.SGD(self.maker.parameters(), 0.1)
+            self.judges = torch.optim.SGD(self.judge.parameters(), 0.1)
+        def forward(self, x):
+            with torch.no_grad():
+                made = self.maker(x)
+            (self.judge(made).mean() - self.judge(x).mean()).backward()
+            self.judges.step()
+            self.judges.zero_grad()
+            (-self.judge(self.maker(x)).mean()).backward()
+            self.makers.step()
+            self.makers.zero_grad()
+    class Methods(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.body = Net(nn.Linear(8, 8), nn.ReLU())
+            self.optimizer = torch.optim.SGD(self.parameters(), 0.1)
+        def forward(self, x):
+            return self.body(x)
+        def training_step(self, x):
+            self.optimizer.zero_grad()
+            self(x).sum().backward()
+            self.optimizer.step()
+    model = MODEL()
+    for _ in range(3):
+        CALL(torch.rand(4, 8))
+"""
+OWNER = [
+    ("Trainer", "model", {"Trainer train": {"": 3, "net": 6, "net.0": 6, "net.1": 6}}),
+    ("Adversaries", "model", {"Adversaries train": {"": 3, "maker": 6, "judge": 9}}),
+    ("Methods", "model.training_step", {"Methods train": {"": 3, "body": 3, "body.0": 3, "body.1": 3}}),
+]
+
+
+@observed
+@pytest.mark.parametrize(("model", "call", "expected"), OWNER, ids=[row[0] for row in OWNER])
+def test_a_program_whose_model_owns_its_optimizers(tmp_path, model, call, expected):
+    text = OWNERS.replace("MODEL", model).replace("CALL", call)
+    assert run_program(tmp_path, text, *RUN) == expected
