@@ -44,7 +44,8 @@ typedef enum lam_module_flags {
     LAM_MODULE_TRAINING = 4,    /* train() mode when the capture closed */
     LAM_MODULE_OPAQUE = 8,      /* scripted, traced or compiled: its inside is not visible */
     LAM_MODULE_LEAF = 16,       /* has no registered children */
-    LAM_MODULE_ELSEWHERE = 32   /* lam_build_called_elsewhere() */
+    LAM_MODULE_ELSEWHERE = 32,  /* lam_build_called_elsewhere() */
+    LAM_MODULE_INSIDE = 64      /* by lam_builder_finish(): in a module that hides the calls in it */
 } lam_module_flags;
 typedef struct lam_module_info {
     const char *type;      /* class name, "BasicBlock" */

@@ -30,6 +30,9 @@ typedef struct lam_live { /* a request to capture a live model */
     int64_t batch;                   /* replaces the first size of every input; 0: keep the sizes */
     const char *dtype;               /* of floating-point parameters, buffers and inputs; NULL: keep theirs */
     bool memory;                     /* measure memory */
+    /* The option that a dry run can't answer, as "--time". NULL: none, so a model that is larger than the
+     * memory may be followed as in a dry run, if its provenance then tells why as "dry_because". */
+    const char *needs_run;
 } lam_live;
 
 typedef struct lam_script { /* a request to run and record a program */

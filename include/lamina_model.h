@@ -122,6 +122,8 @@ LAM_API const char *lam_model_made(const lam_model *m, int32_t i);
  * NULL. A model without any was not captured from a live run. */
 LAM_API int32_t lam_model_n_provenance(const lam_model *m);
 LAM_API const char *lam_model_provenance(const lam_model *m, int32_t i, const char **name);
+/* The text of a fact of the provenance by its name, as "dry"; NULL: unknown. */
+LAM_API const char *lam_model_told(const lam_model *m, const char *name);
 /* The place whose dotted path is `path` ("layer1.0.conv1"), or -1. */
 LAM_API int32_t lam_model_find(const lam_model *m, const char *path);
 /* The attribute called `name` of module i, or NULL. */

@@ -77,6 +77,12 @@ typedef struct lam_plot_options {
  * measured; the sentence says how to measure them. */
 LAM_API lam_status lam_plot_write(const lam_costs *c, const lam_plot_options *o, lam_sink to, lam_error *e);
 
+/* Writes why a row has its numbers: each with its formula and the values put in, as `lamina why` does.
+ * `facts`: also each rule's own text and every fact; `ascii`: no other letters. LAM_RANGE: there is no such
+ * row. */
+LAM_API lam_status lam_why_write(const lam_costs *c, int32_t row, bool facts, bool ascii, lam_sink to,
+                                 lam_error *e);
+
 /* A model among others; models of one family have one colour and are joined by a line. */
 typedef struct lam_scatter_point { const char *name, *family; int64_t params, macs; } lam_scatter_point;
 /* Writes MACs against parameters of `n` models, both on logarithmic scales. LAM_RANGE: one is not above 0. */

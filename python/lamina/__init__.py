@@ -143,4 +143,4 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    return sorted(set(globals()) | set(__all__))
+    return sorted({name for name in globals() if name.startswith("_")} | set(__all__))

@@ -9,15 +9,17 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from . import _lamina
+from ._base.advice import PYTHON, advise, raised_in
 from ._base.check import (
     check_convention,
     check_mode,
     check_module,
+    check_whole,
     conventions,
     counts_ops,
     positional,
 )
-from ._base.errors import UsageError, advise
+from ._base.errors import UsageError
 from ._fit import fit
 from ._guard.compiled import AROUND, AS_IT_IS, Compiled, Compiler, compiled_codes, compiles_autograd
 from ._guard.generators import state_of_generators
@@ -113,6 +115,7 @@ def inspect(
     given = positional(args, kwargs, root)
     check_convention(convention)
     check_mode(mode)
+    check_depth(depth)
     own = rules_of(rules)
     wanted = looks(look, health=health, dry=dry, of=inspect)
     watched = wants_ops(ops, convention, needed=backward and not (time or memory or wanted))
@@ -123,6 +126,12 @@ def inspect(
     report = report_of(run, convention, own=own, receptive_field=receptive_field, **shown)
     report._again = Again(fit, root, given, kwargs, grad=backward)
     return all_ruled(report) if strict else report
+
+
+def check_depth(depth: Any) -> None:
+    """Raises for a depth that no table can have, before the model runs."""
+    if depth is not None:
+        check_whole("depth", depth, least=0)
 
 
 def _unfused(convention: str | None) -> bool:
@@ -212,7 +221,7 @@ def report_of(run: Run, convention: str | None = None, *, released: bool = False
         run.health.show_tail(run.model, run.error)
     report = Report(run.model, convention, released=released, **shown)
     if run.error is not None:
-        explain(run.error, report, run.failure(report.failure()))
+        explain(run.error, report, run.failure(report.failure()), run.root)
         run.reraise()
     return report
 
@@ -232,13 +241,13 @@ def _engine_code() -> CodeType | None:
     return getattr(getattr(graph, "_engine_run_backward", None), "__code__", None)
 
 
-def explain(error: BaseException, report: Report, failure: str | None) -> None:
-    """Attaches the partial table and the failing layer's name to an exception of a run, if its class allows
-    that."""
+def explain(error: BaseException, report: Report, failure: str | None, root: Any) -> None:
+    """Attaches the partial table, the failing layer's name and advice to an exception of a run, if its class
+    allows that."""
     with suppress(Exception):
         error.lamina_report = report  # type: ignore[attr-defined]
     told = [f"{failure}\n{report}"] if failure else []
-    if (advice := advise(error, 'mode="eval"', "dry=True")) is not None:
+    if (advice := advise(error, PYTHON, raised_in(root, report.rows))) is not None:
         told.append(advice)
     with suppress(Exception):
         for text in told:
@@ -324,6 +333,11 @@ class Capture:
             raise
         return self
 
+    def _told(self) -> bool:
+        """True if the totals say already that nothing was called."""
+        assert self._model is not None
+        return NOT_CALLED in self._model.costs().gaps()
+
     def _end_compiler(self) -> None:
         if self._compiler is not None:
             self._compiler.close()
@@ -352,7 +366,7 @@ class Capture:
             if following is not None:
                 following.tell()
             self._model = finish(watch, lambda: puts.append(state_of_generators()))
-            if self._has_report and not (self._again or self._model.events()):
+            if self._has_report and not (self._again or self._model.events()) and not self._told():
                 self._model.add_note(NOT_CALLED)
         finally:
             for put in puts:
@@ -383,6 +397,7 @@ class Capture:
                 "the capture was never opened; write: with lamina.capture(model) as cap: model(x)"
             )
         check_convention(convention)
+        check_depth(depth)
         shown: dict[str, Any] = {"receptive_field": receptive_field, "depth": depth}
         shown |= {"time": self._time, "memory": self._memory}
         report = Report(self._model, convention, own=rules_of(rules), **shown)

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from . import _lamina
 from ._base.check import check_module
 from ._base.errors import LaminaError
+from ._base.files import file_of
 from ._base.ranks import file_of_rank, rank_and_world
 from ._guard.standing_entry import Rest
 from ._inspect import RecordedStep
@@ -129,8 +130,7 @@ class Watch:
             raise ValueError(f"every is {every!r}; it is a whole number from 1: each which step is seen")
         if every > MOST_EVERY:
             raise ValueError(f"every is {every}; it is {MOST_EVERY} at most")
-        if not os.fspath(file):
-            raise ValueError("file is empty; name the file that is to be written")
+        file_of(file, "file")
         self._models = list({id(model): model for model in models}.values())
         for model in self._models:
             check_module(model)

@@ -257,7 +257,10 @@ def _wait_for_gpu() -> None:
 def _times(report: Report, seconds: float) -> dict[str, float]:
     spent = [row.time.device or row.time for row in report.rows if row.time is not None]
     metrics: dict[str, float] = {}
-    called = NOT_CALLED not in report.notes  # compiled code may be called in the model's place
+    called = NOT_CALLED not in (
+        *report.notes,
+        *report.gaps,
+    )  # compiled code may be called in the model's place
     for phase in ("forward", "backward", "recompute") if called else ():
         parts: list[Spent] = [getattr(each, phase) for each in spent]
         if any(part.self is None for part in parts):

@@ -59,6 +59,7 @@ typedef struct lmi_op_costs {
     int32_t ran[LAM_N_PHASES]; /* operators that count */
     int32_t known;             /* of these, those with numbers */
     lam_count total[LAM_N_PHASES][LAM_N_METRICS];
+    bool back; /* a backward pass ran, or may have; else the cost of one is unknown */
     int32_t n_unruled;
     const char **unruled;
     int32_t *unruled_runs;
@@ -101,6 +102,7 @@ struct lam_costs {
     lmi_rf *rf; /* receptive fields on the graph; NULL: none */
     bool rf_pending; /* receptive fields, also those of the rows, are not computed yet: lmi_rf_need */
     struct lmi_work *pending; /* the data that rows are made from; NULL: the rows exist */
+    bool none_called;         /* no layer was called, so a sum of 0 is not the model's cost */
     bool unsettled;           /* the rows could not be made */
 };
 
@@ -125,9 +127,15 @@ static inline bool lmi_only_elsewhere(const lam_module *mod) {
     return mod->n_calls == 0 && (mod->flags & LAM_MODULE_ELSEWHERE);
 }
 
-/* Bytes and effective counts are unknown under a convention that does not count them, also if nothing ran. */
+/* True if the module may have run inside a scripted, traced or compiled one, which shows none of its calls
+ * and has all of the work. */
+static inline bool lmi_is_inside(const lam_module *mod) {
+    return mod->n_calls == 0 && (mod->flags & LAM_MODULE_INSIDE);
+}
+
+/* A metric is unknown under a convention that does not count it, also if nothing ran. */
 static inline void lmi_no_opinion(const lam_costs *c, lam_count n[LAM_N_METRICS]) {
-    for (int i = LAM_DMAS + 1; i < LAM_N_METRICS; i++)
+    for (int i = 0; i < LAM_N_METRICS; i++)
         if (!c->has[i]) n[i] = lmi_unknown();
 }
 

@@ -10,8 +10,8 @@
 #include <string.h>
 
 static const lmi_verb verbs[] = {
-#define VERB(name, run, least, most, operands, options, summary, more)                                       \
-    {#name, run, least, most, operands, options, summary, more},
+#define VERB(name, run, least, most, operands, formats, options, summary, more)                              \
+    {#name, run, least, most, operands, formats, options, summary, more},
 #define NO_JSON(name, why)
 #include "cmd/verbs.def"
 #undef NO_JSON
@@ -20,7 +20,7 @@ static const lmi_verb verbs[] = {
 static const struct {
     const char *verb, *why;
 } without_json[] = {
-#define VERB(name, run, least, most, operands, options, summary, more)
+#define VERB(name, run, least, most, operands, formats, options, summary, more)
 #define NO_JSON(name, why) {#name, why},
 #include "cmd/verbs.def"
 #undef NO_JSON
@@ -36,7 +36,7 @@ const lmi_verb *lmi_verb_find(const char *name) {
     return NULL;
 }
 
-/* INT from 0, COUNT from 1, COLUMNS from 20 (a picture's units from 350) and 0, which is no limit */
+/* INT from 0, COUNT from 1, COLUMNS from 20 (a picture's units from 350) */
 typedef enum type { FLAG, TEXT, INT, COUNT, COLUMNS, CHOICE, LIST } type;
 
 typedef struct option {
@@ -172,6 +172,7 @@ static bool unknown_option(lmi_cli *c, const char *given, const char *name) {
     near.before = "--";
     for (int i = 0; i < N_OPTIONS; i++)
         if (takes(c->verb, &options[i])) lmi_near_put(&near, options[i].name);
+    lmi_near_put(&near, "version"); /* in place of a subcommand */
     char hint[96];
     const char *other = who_takes(name);
     if (other)
@@ -188,13 +189,13 @@ static bool set_int(lmi_cli *c, const option *o, const char *text) {
     char *end;
     long v = strtol(text, &end, 10), least = o->type == COUNT;
     bool units = strcmp(c->verb->name, "plot") == 0;
-    bool narrow = o->type == COLUMNS && v > 0 && v < (units ? LEAST_UNITS : NARROWEST);
+    bool narrow = o->type == COLUMNS && v >= 0 && v < (units ? LEAST_UNITS : NARROWEST);
     if (*text != '\0' && !*end && narrow) {
         if (units)
             lmi_complain(c, NULL, "--%s %s: a picture needs %d units at least; the default is 1008", o->name,
                          text, LEAST_UNITS);
         else
-            lmi_complain(c, NULL, "--%s %s: a table needs %d columns at least; 0 is as many as it takes",
+            lmi_complain(c, NULL, "--%s %s: a table needs %d columns at least; -w is as many as it takes",
                          o->name, text, NARROWEST);
         return false;
     }
@@ -285,14 +286,73 @@ static bool read_short(reader *r) {
     return true;
 }
 
-bool lmi_format_known(lmi_cli *c, const char *const *known, const char *of) {
-    const char *format = c->args.format;
-    lam_error e = {.at = -1};
+/* Writes "text, md" and `last` and "json" of "text md json". */
+static const char *list_formats(const lmi_verb *v, const char *last, char *to, size_t room) {
     size_t n = 0;
-    if (!format) return true;
-    for (; known[n]; n++)
-        if (strcmp(known[n], format) == 0) return true;
-    lmi_complain_of(c, &e, lmi_no_such(&e, "format", format, of, known, sizeof *known, n));
+    to[0] = '\0';
+    for (const char *s = v->formats; *s && n < room;) {
+        const size_t word = strcspn(s, " ");
+        const char *between = !n ? "" : s[word] ? ", " : last;
+        n += (size_t)snprintf(to + n, room - n, "%s%.*s", between, (int)word, s);
+        s += word + (s[word] == ' ');
+    }
+    return to;
+}
+
+bool lmi_format_known(lmi_cli *c, const char *of) {
+    const char *format = c->args.format;
+    char list[96];
+    if (!format || lmi_listed(c->verb->formats, format)) return true;
+    lmi_complain(c, NULL, "format: there is no format '%.60s' for %s; there are: %s", format, of,
+                 list_formats(c->verb, ", ", list, sizeof list));
+    return false;
+}
+
+static const struct {
+    const char *ending, *format; /* "": nothing here writes it */
+} endings[] = {{"csv", "csv"},  {"json", "json"}, {"md", "md"},   {"markdown", "md"}, {"html", "html"},
+               {"htm", "html"}, {"svg", "svg"},   {"dot", "dot"}, {"gv", "dot"},      {"txt", "text"},
+               {"png", ""},     {"jpg", ""},      {"jpeg", ""},   {"gif", ""},        {"pdf", ""},
+               {"xls", ""},     {"xlsx", ""},     {"tsv", ""},    {"yaml", ""},       {"yml", ""},
+               {"parquet", ""}, {"lamina", ""}};
+
+/* In capitals too. */
+static bool is_same(const char *ending, const char *small) {
+    for (; *ending && *small; ending++, small++)
+        if ((*ending >= 'A' && *ending <= 'Z' ? *ending + ('a' - 'A') : *ending) != *small) return false;
+    return *ending == *small;
+}
+
+/* NULL: the name tells none. */
+static const char *format_of_name(const char *file) {
+    const char *dot = strrchr(file, '.'), *slash = strrchr(file, '/');
+    if (!dot || dot == file || (slash && dot <= slash + 1)) return NULL;
+    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
+        if (is_same(dot + 1, endings[i].ending)) return endings[i].format;
+    return NULL;
+}
+
+/* What writes such a file. */
+static const char *who_writes(const char *format) {
+    if (strcmp(format, "svg") == 0) return "`lamina plot` and `lamina graph` draw SVG";
+    if (strcmp(format, "dot") == 0) return "`lamina graph` writes DOT";
+    if (strcmp(format, "html") == 0) return "`lamina report` writes pages, also of two models or reports";
+    if (strcmp(format, "") != 0) return "`lamina show` writes it";
+    return "no subcommand writes that: tables are csv, md, html or json, pictures svg";
+}
+
+bool lmi_format_by_ending(lmi_cli *c) {
+    const char *file = c->args.output, *format = lmi_is_to_file(c) ? format_of_name(file) : NULL;
+    char list[96], hint[192];
+    if (!format || c->args.format || !*c->verb->formats) return true;
+    if (*format && lmi_listed(c->verb->formats, format)) {
+        if (strchr(c->verb->formats, ' ')) c->args.format = format;
+        return true;
+    }
+    snprintf(hint, sizeof hint, "%s; name the file by what is to be in it%s", who_writes(format),
+             lmi_listed(c->verb->options, "format") ? ", or say it with --format" : "");
+    lmi_complain(c, hint, "-o %s: `lamina %s` writes %s, and not what the name says", file, c->verb->name,
+                 list_formats(c->verb, " or ", list, sizeof list));
     return false;
 }
 
@@ -334,18 +394,46 @@ static bool add_operand(lmi_cli *c, const char *word) {
     return true;
 }
 
+const char *lmi_usage(const lmi_verb *v, char *to, size_t room) {
+    lmi_shell_option unused;
+    const bool first = v->most < 0; /* what follows a program's name is the program's */
+    const char *some = lmi_option_at(v, 0, &unused) ? " [options]" : "", *space = *v->operands ? " " : "";
+    snprintf(to, room, "%s%s%s%s%s", v->name, first ? some : "", space, v->operands, first ? "" : some);
+    return to;
+}
+
 /* True for the first word of another program's command line. */
 static bool is_program(const lmi_cli *c, const char *word) {
     return c->verb->most < 0 && (c->args.module || word[0] != '-' || word[1] == '\0');
 }
 
-static void take_rest(const reader *r) {
+/* An option of lamina's behind the program's name is the program's. It is said, unless `--` came before. */
+static void point_at_options(const reader *r) {
+    const lmi_cli *c = r->c;
+    for (int i = r->at + !c->args.module; i < r->argc; i++) {
+        const char *word = r->argv[i];
+        const size_t n = strcspn(word, "=");
+        const option *o = n > 2 && strncmp(word, "--", 2) == 0 ? by_name(word + 2, n - 2) : NULL;
+        if (!o || !takes(c->verb, o)) continue;
+        lmi_remark(r->c,
+                   "%s stands behind the program, so the program gets it; lamina's own options come first: "
+                   "lamina %s "
+                   "%s%s%s %s",
+                   word, c->verb->name, word, o->type == FLAG || word[n] ? "" : " ",
+                   o->type == FLAG || word[n] ? "" : o->value, c->args.module ? "-m MODULE" : r->argv[r->at]);
+        return;
+    }
+}
+
+static void take_rest(const reader *r, bool apart) {
     r->c->args.rest = r->argv + r->at;
     r->c->args.n_rest = r->argc - r->at;
+    if (!apart) point_at_options(r);
 }
 
 bool lmi_parse(lmi_cli *c, int argc, const char *const *argv, int from) {
     reader r = {c, argc, argv, from};
+    char usage[96];
     bool only_operands = false, ok = true;
     for (; ok && r.at < argc; r.at++) {
         const char *word = argv[r.at];
@@ -357,11 +445,11 @@ bool lmi_parse(lmi_cli *c, int argc, const char *const *argv, int from) {
         else
             ok = word[1] == '-' ? read_long(&r) : read_short(&r);
     }
-    if (c->verb->most < 0) take_rest(&r);
+    if (ok && c->verb->most < 0) take_rest(&r, only_operands);
     ok = ok && json_alone(c);
     if (!ok || c->args.help || c->args.n_operands + c->args.n_rest >= c->verb->least) return ok;
     if (c->args.module) return ok;
-    lmi_complain(c, c->verb->more, "the usage is: lamina %s %s [options]", c->verb->name, c->verb->operands);
+    lmi_complain(c, c->verb->more, "the usage is: lamina %s", lmi_usage(c->verb, usage, sizeof usage));
     return false;
 }
 
@@ -414,9 +502,8 @@ static void help_option(lmi_cli *c, const lmi_verb *v, const option *o) {
 }
 
 void lmi_help_verb(lmi_cli *c, const lmi_verb *v) {
-    lmi_shell_option unused;
-    lmi_say(c, "usage: lamina %s%s%s%s\n", v->name, *v->operands ? " " : "", v->operands,
-            lmi_option_at(v, 0, &unused) ? " [options]" : "");
+    char usage[96];
+    lmi_say(c, "usage: lamina %s\n", lmi_usage(v, usage, sizeof usage));
     lmi_say_words(c, 0, 0, v->summary);
     if (v->more) lmi_say_words(c, 0, 0, v->more);
     for (int i = 0; i < N_OPTIONS; i++)

@@ -131,6 +131,7 @@ static lam_status run_model(session *s, const char *name, const lam_budget *b, l
     const char *path = saved_to(s);
     lam_live what = lmi_live_request(s->c, s->c->args.convention);
     lam_status status = lmi_live_model(s->c, &what, &m, e);
+    if (status == LAM_OK) lmi_say_dry(s->c, m);
     lam_cost_options by = lmi_cost_options(s->c, s->c->args.convention);
     if (status == LAM_OK) status = lam_costs_new(&costs, m, &by, e);
     if (status == LAM_OK) status = lam_check_new(&k, name, costs, b, e);
@@ -275,9 +276,7 @@ static void write_all(session *s) {
 
 static bool is_possible(lmi_cli *c) {
     const lmi_args *a = &c->args;
-    static const char *const formats[] = {"text", "json", "md", NULL};
-    if (!lmi_format_known(c, formats, "a check") || (a->junit && !may_replace(c, a->junit, xml_begins)))
-        return false;
+    if (!lmi_format_known(c, "a check") || (a->junit && !may_replace(c, a->junit, xml_begins))) return false;
     if (!a->renew || !a->n_operands || a->baseline) return true;
     lmi_complain(c, "give --save FILE", "--renew saves a baseline anew, and --baseline names none");
     return false;

@@ -16,6 +16,8 @@ typedef struct lmi_args {
     int32_t n_operands;
     const char *inputs[LMI_MAX_INPUTS + 1]; /* NULL-terminated, as the next one */
     const char *build[LMI_MAX_INPUTS + 1];
+    const char *old_inputs[LMI_MAX_INPUTS + 1], *new_inputs[LMI_MAX_INPUTS + 1]; /* of one side of two */
+    const char *old_build[LMI_MAX_INPUTS + 1], *new_build[LMI_MAX_INPUTS + 1];
     const char *mode, *convention, *format, *layout, *output, *color, *rules, *module, *file, *tensorboard;
     const char *optimizer, *dtype, *by, *sort, *given;
     const char *max[LMI_MAX_INPUTS + 1], *within[LMI_MAX_INPUTS + 1]; /* NULL-terminated */
@@ -37,6 +39,7 @@ typedef struct lmi_verb {
     int (*run)(lmi_cli *c);
     int32_t least, most;        /* operands; most -1: all from the first on belong to another program */
     const char *operands;       /* "TARGET LAYER" */
+    const char *formats;        /* of its output, separated by spaces, the default first */
     const char *options;        /* long names, separated by spaces */
     const char *summary, *more; /* one line; an example or a remark */
 } lmi_verb;
@@ -51,7 +54,7 @@ struct lmi_cli {
     lam_status out_status; /* the first failure to write */
     char line[LMI_LINE];   /* lmi_output_narrow: the current line so far */
     size_t n_line;
-    bool holds;            /* the output is held back until it is known if it fits on the screen */
+    bool holds; /* the output is held back until it is known if it fits on the screen */
     lmi_buf held;
     char *rules_text; /* of the --rules file, NULL: none */
     lam_rules *own;   /* the user's: from that file and from the model's code; NULL: none */
@@ -64,13 +67,17 @@ const lmi_verb *lmi_verb_at(int32_t i); /* NULL past the last one */
 const lmi_verb *lmi_verb_find(const char *name);
 /* Parses argv[from..] for c->verb. Prints an error and returns false on failure. */
 bool lmi_parse(lmi_cli *c, int argc, const char *const *argv, int from);
-/* Returns false, after an error, if --format names none of `known`, which ends with NULL; `of` is "a
- * difference". */
-bool lmi_format_known(lmi_cli *c, const char *const *known, const char *of);
+/* Returns false, after an error, if --format names none of the verb's formats; `of` is "a difference". */
+bool lmi_format_known(lmi_cli *c, const char *of);
+/* Takes the format from the ending of -o's file, unless a format is given. False, after an error, if the
+ * subcommand does not write what the ending names. */
+bool lmi_format_by_ending(lmi_cli *c);
 /* Prints an error for a surplus operand, with `hint` unless it looks like an input; returns false. */
 bool lmi_too_many(lmi_cli *c, const char *word, const char *hint);
 /* Prints a sentence from column `at` on, wrapped to the terminal; later lines begin at `indent`. */
 void lmi_say_words(lmi_cli *c, int32_t at, int32_t indent, const char *text);
+/* Writes the command line of a verb: "run [options] SCRIPT"; returns `to`. */
+const char *lmi_usage(const lmi_verb *v, char *to, size_t room);
 /* Prints the usage, options and remarks of a verb, at most 32 lines. */
 void lmi_help_verb(lmi_cli *c, const lmi_verb *v);
 /* The i-th option of a verb, but --help; false past the last one. */
@@ -78,7 +85,7 @@ bool lmi_option_at(const lmi_verb *v, int32_t i, lmi_shell_option *out);
 /* Why the subcommand has no --json; NULL: it has. */
 const char *lmi_no_json(const lmi_verb *v);
 bool lmi_is_format(const lmi_args *a, const char *name); /* false if no format is given */
-bool lmi_is_json(const lmi_args *a); /* by --json or --format json */
+bool lmi_is_json(const lmi_args *a);                     /* by --json or --format json */
 /* Returns false, after an error, for --repeats without --time. */
 bool lmi_repeats_fit(lmi_cli *c);
 /* Finds the candidate nearest to `word`, if one is near; else NULL. Call lmi_near_put for each candidate. */
@@ -103,13 +110,15 @@ bool lmi_is_one_of(lmi_cli *c, const char *word, const char *(*name)(int32_t i),
 void lmi_say(lmi_cli *c, const char *fmt, ...) LAM_PRINTF(2, 3);
 /* Prints "lamina: error: ..." and, unless NULL, "  hint: ..." to the error stream. */
 void lmi_complain(lmi_cli *c, const char *hint, const char *fmt, ...) LAM_PRINTF(3, 4);
+/* Prints "lamina: ..." to the error stream: no error. */
+void lmi_remark(lmi_cli *c, const char *fmt, ...) LAM_PRINTF(2, 3);
 /* The same for a lam_error; returns its exit code. */
 int lmi_complain_of(lmi_cli *c, const lam_error *e, lam_status s);
 int lmi_exit_code(lam_status s);
 /* The exit code after the output was written with status `s`: `code`, or after an error another. A sink that
  * failed is reported at the end. */
 int lmi_written(lmi_cli *c, const lam_error *e, lam_status s, int code);
-bool lmi_is_to_file(const lmi_cli *c); /* by -o */
+bool lmi_is_to_file(const lmi_cli *c);                     /* by -o */
 int32_t lmi_table_width(const lmi_cli *c, int32_t screen); /* columns; `screen`: those of the terminal */
 bool lmi_table_ascii(const lmi_cli *c);                    /* without letters beyond ASCII */
 /* Returns false, after an error, if no file can be written there: the path is empty, is a folder, or its
@@ -157,6 +166,8 @@ lam_status lmi_live_model(lmi_cli *c, const lam_live *what, lam_model **m, lam_e
  * Returns the exit code of `use`, or after an error that of the run. */
 typedef int (*lmi_use_model)(lmi_cli *c, const lam_model *m, const char *ran, void *self);
 int lmi_with_model(lmi_cli *c, const lam_live *what, lmi_use_model use, void *self);
+/* Says why the model was followed in a dry run, if nobody asked for one. */
+void lmi_say_dry(lmi_cli *c, const lam_model *m);
 /* Sets *code to LMI_EXIT_FINDING if health has a finding: a non-finite value, or a result of a check. */
 lam_status lmi_judge_health(const lam_model *m, int *code, lam_error *e);
 /* The request to the host for the arguments, to be counted under `convention`; NULL: the model's default. */
@@ -181,15 +192,23 @@ lam_status lmi_page_head(lmi_cli *c, const char *title, lam_error *e);
 /* A model, saved report or recording that an operand names. */
 typedef struct lmi_side {
     const char *operand;
+    const char *name;                         /* the operand, with what its side alone is given */
+    const char *const *inputs, *const *build; /* what it is given alone, besides --input and --build */
+    char *kept;                               /* `name`, unless it is the operand */
     bool saved, recorded;
     lam_status live; /* how the run ended; a failed one may leave a part */
     lam_error e;
     lam_model *m;
     lam_costs *costs;
 } lmi_side;
-lmi_side lmi_side_of(const char *operand);
-/* Runs the model unless it is a file, and counts it. Returns LMI_EXIT_OK unless nothing can be shown. */
-int lmi_side_run(lmi_cli *c, lmi_side *side);
+/* The operands as sides: one, or two. Returns false, after an error, if one is given something and takes
+ * nothing, or is no side of two. */
+bool lmi_sides_of(lmi_cli *c, lmi_side *sides, int32_t n);
+/* Explains arguments that are given to both sides, one of which does not take them; else NULL. */
+const char *lmi_given_to_both(const lmi_cli *c, const lmi_side *sides, int32_t n);
+/* Runs the model unless it is a file, and counts it. Returns LMI_EXIT_OK unless nothing can be shown. `hint`:
+ * to a model that can't be built or given its inputs; NULL: none. */
+int lmi_side_run(lmi_cli *c, lmi_side *side, const char *hint);
 void lmi_side_free(lmi_side *side);
 
 /* -- github.c ---------------------------------------------------------------------------------- */

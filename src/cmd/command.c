@@ -44,10 +44,15 @@ static void general_help(lmi_cli *c) {
                   "interrupted");
 }
 
-static int no_such_verb(lmi_cli *c, const char *word) {
+static lmi_near near_verb(const char *word) {
     lmi_near near = lmi_near_start(word);
     const lmi_verb *v;
     for (int32_t i = 0; (v = lmi_verb_at(i)); i++) lmi_near_put(&near, v->name);
+    return near;
+}
+
+static int no_such_verb(lmi_cli *c, const char *word) {
+    lmi_near near = near_verb(word);
     const char *targets =
         "a model is given as MODULE:NAME or FILE.py:NAME; `lamina help` lists the subcommands";
     lmi_complain(c, lmi_near_hint(&near, targets), "%s: there is no such subcommand", word);
@@ -70,7 +75,7 @@ static int describe(lmi_cli *c, void (*write)(const lmi_shell *t)) {
     for (; n < MOST_VERBS && (v = lmi_verb_at(n)); n++) {
         int32_t k = 0;
         while (k < MOST_OPTIONS && lmi_option_at(v, k, &at[k])) k++;
-        verbs[n] = (lmi_shell_verb){v->name, v->operands, v->summary, v->more, at, k};
+        verbs[n] = (lmi_shell_verb){v->name, v->operands, v->summary, v->more, v->most < 0, at, k};
         at += k;
     }
     write(&(lmi_shell){say_some, c, lam_version(), verbs, n});
@@ -221,14 +226,23 @@ static bool has_inputs(int argc, const char *const *argv) {
 }
 
 static void no_target(lmi_cli *c, const char *word) {
-    lmi_complain(c, NULL,
-                 "%s: a model is given as MODULE:NAME or FILE.py:NAME, with what builds it as NAME; write "
-                 "%s:NAME or %s.py:NAME",
-                 word, word, word);
+    struct stat st;
+    if (stat(word, &st) == 0 && S_ISDIR(st.st_mode))
+        lmi_complain(
+            c, NULL,
+            "%s: it is a folder, and a model is given as FILE.py:NAME, with what builds it as NAME; write "
+            "%s/FILE.py:NAME",
+            word, word);
+    else
+        lmi_complain(
+            c, NULL,
+            "%s: a model is given as MODULE:NAME or FILE.py:NAME, with what builds it as NAME; write "
+            "%s:NAME or %s.py:NAME",
+            word, word, word);
 }
 
 /* A subcommand, an option in place of one, or a target. A target names an attribute or a file, so a word with
- * neither a colon nor a path was meant as a subcommand. */
+ * neither a colon nor a path was meant as a subcommand, and so was one before a target. */
 static const lmi_verb *verb_of(lmi_cli *c, int argc, const char *const *argv, int *from) {
     const char *word = argc > 1 ? argv[1] : "help";
     *from = 2;
@@ -237,9 +251,12 @@ static const lmi_verb *verb_of(lmi_cli *c, int argc, const char *const *argv, in
     const lmi_verb *v = lmi_verb_find(word);
     if (v) return v;
     *from = 1;
+    struct stat st;
+    const bool there = *word && stat(word, &st) == 0;
     bool target = strpbrk(word, ":/\\") || strstr(word, ".py") || strstr(word, ".lamina");
-    if (word[0] == '-' || target) return lmi_verb_find("show");
-    if (has_inputs(argc, argv))
+    if (word[0] == '-' || target || (there && !S_ISDIR(st.st_mode))) return lmi_verb_find("show");
+    const bool before_another = argc > 2 && argv[2][0] != '-';
+    if (there || (has_inputs(argc, argv) && !before_another && !near_verb(word).best))
         no_target(c, word);
     else
         no_such_verb(c, word);
@@ -257,7 +274,7 @@ static int run(lmi_cli *c, int argc, const char *const *argv) {
         c->args.output = NULL;
         return help_of(c, c->verb);
     }
-    if (!lmi_output_allowed(c)) return LMI_EXIT_USAGE;
+    if (!lmi_format_by_ending(c) || !lmi_output_allowed(c)) return LMI_EXIT_USAGE;
     lmi_output_hold(c);
     return c->verb->run(c);
 }

@@ -43,6 +43,7 @@ static int write_comparison(lmi_cli *c, const lam_model *m, const char *ran, voi
     lam_error e = {0};
     lam_comparison *compared = NULL;
     (void)ran;
+    lmi_say_dry(c, m);
     lam_compare_options o = {.conventions = n->at,
                              .n = n->n,
                              .metric = a->flops ? LAM_FLOPS : LAM_MACS,
@@ -58,8 +59,7 @@ static int write_comparison(lmi_cli *c, const lam_model *m, const char *ran, voi
 int lmi_run_compare(lmi_cli *c) {
     names n;
     int code = LMI_EXIT_USAGE;
-    static const char *const formats[] = {"text", "md", "json", "csv", "html", NULL};
-    if (!lmi_format_known(c, formats, "a comparison")) return code;
+    if (!lmi_format_known(c, "a comparison")) return code;
     if (read_names(c, c->args.convention, &n)) {
         lam_live what = lmi_live_request(c, lam_convention_of(NULL));
         what.ops = what.unfused = true;

@@ -78,6 +78,17 @@ static int write_summary(lmi_cli *c, const lam_diff *d, lam_diff_options o) {
     return code;
 }
 
+static bool is_text(const lmi_args *a) { return !a->format || lmi_is_format(a, "text"); }
+
+/* Arguments of both sides make no difference. */
+static void say_given(lmi_cli *c, const lmi_side *sides) {
+    const char *hint = lmi_given_to_both(c, sides, N_SIDES);
+    if (!hint) return;
+    lmi_say(c, "\nboth      ");
+    for (int i = 0; c->args.build[i]; i++) lmi_say(c, " -k %s", c->args.build[i]);
+    lmi_say(c, "; --old-k and --new-k give one of them its own\n");
+}
+
 static int write_diff(lmi_cli *c, const lmi_side *sides) {
     lam_diff_side both[N_SIDES];
     lam_diff_options o = options_of(c);
@@ -87,11 +98,12 @@ static int write_diff(lmi_cli *c, const lmi_side *sides) {
         both[i] = (lam_diff_side){.costs = sides[i].costs,
                                   .file = sides[i].costs ? NULL : sides[i].operand,
                                   .run = sides[i].recorded && c->args.run > 0 ? c->args.run : 0,
-                                  .name = sides[i].operand,
+                                  .name = sides[i].name,
                                   .ran = sides[i].live != LAM_OK ? sides[i].e.text : NULL};
     lam_status s = lam_diff_new(&d, &both[0], &both[1], &e);
     if (s == LAM_OK) s = lam_diff_write(d, &o, c->out, &e);
     int code = lmi_written(c, &e, s, LMI_EXIT_OK);
+    if (s == LAM_OK && is_text(&c->args)) say_given(c, sides);
     if (s == LAM_OK) code = write_summary(c, d, o);
     if (s == LAM_OK && code == LMI_EXIT_OK && c->args.exit_code && lam_diff_modules(d) > 0)
         code = LMI_EXIT_FINDING;
@@ -101,7 +113,8 @@ static int write_diff(lmi_cli *c, const lmi_side *sides) {
 
 static int run_both(lmi_cli *c, lmi_side *sides) {
     int code = lmi_rules_wanted(c);
-    for (int i = 0; i < N_SIDES && code == LMI_EXIT_OK; i++) code = lmi_side_run(c, &sides[i]);
+    for (int i = 0; i < N_SIDES && code == LMI_EXIT_OK; i++)
+        code = lmi_side_run(c, &sides[i], lmi_given_to_both(c, sides, N_SIDES));
     if (code == LMI_EXIT_OK) code = write_diff(c, sides);
     for (int i = 0; i < N_SIDES; i++)
         if (sides[i].live != LAM_OK && sides[i].m) code = lmi_complain_of(c, &sides[i].e, sides[i].live);
@@ -109,13 +122,10 @@ static int run_both(lmi_cli *c, lmi_side *sides) {
 }
 
 int lmi_run_diff(lmi_cli *c) {
-    static const char *const formats[] = {"text", "md", "json", NULL};
-    lmi_side sides[N_SIDES];
-    for (int i = 0; i < N_SIDES; i++) sides[i] = lmi_side_of(c->args.operands[i]);
-    if (!lmi_format_known(c, formats, "a difference") || !known_metric(c) || !options_fit(c, sides) ||
-        !lmi_github_allowed(c))
-        return LMI_EXIT_USAGE;
-    int code = run_both(c, sides);
+    lmi_side sides[N_SIDES] = {0};
+    bool fits = lmi_format_known(c, "a difference") && known_metric(c) && lmi_sides_of(c, sides, N_SIDES) &&
+                options_fit(c, sides) && lmi_github_allowed(c);
+    int code = fits ? run_both(c, sides) : LMI_EXIT_USAGE;
     for (int i = 0; i < N_SIDES; i++) lmi_side_free(&sides[i]);
     return code;
 }

@@ -43,8 +43,7 @@ static bool is_dot(const lmi_args *a) { return !a->format || lmi_is_format(a, "d
 
 static bool format_known(lmi_cli *c) {
     const lmi_args *a = &c->args;
-    static const char *const formats[] = {"dot", "svg", "html", "json", NULL};
-    if (!lmi_format_known(c, formats, "a graph")) return false;
+    if (!lmi_format_known(c, "a graph")) return false;
     if (is_dot(a) || !a->ops) return true;
     lmi_complain(
         c, "leave --ops out; an operator has its own numbers in `lamina why`",
@@ -55,6 +54,7 @@ static bool format_known(lmi_cli *c) {
 static int write_graph(lmi_cli *c, const lam_model *m, const char *ran, void *self) {
     lam_error e = {0};
     (void)ran, (void)self;
+    lmi_say_dry(c, m);
     lam_status s = is_dot(&c->args)        ? write_dot(c, m, &e)
                    : lmi_is_json(&c->args) ? write_json(c, m, &e)
                                            : write_drawing(c, m, &e);

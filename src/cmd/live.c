@@ -62,29 +62,67 @@ static void put_asker(const lmi_cli *c, bool memory, lmi_buf *out) {
     lmi_put(out, memory ? "--memory" : a->roof ? "--roof" : a->repeats ? "--repeats" : "--time");
 }
 
-static lam_status fits_dry(const lmi_cli *c, const lam_live *what, lam_error *e) {
+/* Why a dry run can't answer, and in `asker` the option that asks for it; NULL: it can. */
+static const char *needs_run(const lmi_cli *c, const lam_live *what, lmi_buf *asker) {
     const char *why = what->time     ? "computes nothing, so there is no time to tell"
                       : what->memory ? "allocates nothing, so there is no memory to tell"
                       : what->health ? "computes no values to check"
                                      : NULL;
-    lmi_buf asker;
-    if (!what->dry || !why) return LAM_OK;
-    lmi_buf_init(&asker);
     if (what->time || what->memory)
-        put_asker(c, !what->time, &asker);
-    else
-        lmi_put(&asker, "--health");
-    lam_status s = lmi_fail(e, LAM_USAGE, NULL, "%s and --dry: a dry run %s; leave one of them out",
-                            lmi_buf_text(&asker), why);
+        put_asker(c, !what->time, asker);
+    else if (why)
+        lmi_put(asker, "--health");
+    return why;
+}
+
+/* A timeline shows when things ran. */
+static bool is_timeline(const lmi_args *a) {
+    return lmi_is_format(a, "trace") || lmi_is_format(a, "speedscope");
+}
+
+static lam_status fits_dry(const lmi_cli *c, const lam_live *what, lam_error *e) {
+    lmi_buf asker;
+    lmi_buf_init(&asker);
+    const char *why = what->dry ? needs_run(c, what, &asker) : NULL;
+    lam_status s = lmi_buf_status(&asker, e);
+    if (s == LAM_OK && why)
+        s = lmi_fail(e, LAM_USAGE, NULL, "%s and --dry: a dry run %s; leave one of them out",
+                     lmi_buf_text(&asker), why);
     lmi_buf_free(&asker);
     return s;
 }
 
+static lam_status ask_host(lmi_cli *c, const lam_live *what, lam_model **m, lam_error *e) {
+    lam_live asked = *what;
+    lmi_buf asker;
+    LAM_TRY(fits_dry(c, what, e));
+    lmi_buf_init(&asker);
+    const char *why = needs_run(c, what, &asker);
+    lam_status s = lmi_buf_status(&asker, e);
+    if (!why && is_timeline(&c->args)) {
+        lmi_putf(&asker, "--format %s", c->args.format);
+        why = "has no times";
+    }
+    asked.needs_run = why ? lmi_buf_text(&asker) : NULL;
+    if (s == LAM_OK && c->host->live) s = c->host->live(c->host->self, &asked, m, e);
+    lmi_buf_free(&asker);
+    return s;
+}
+
+/* What is no table and has no header says it on the error stream. */
+void lmi_say_dry(lmi_cli *c, const lam_model *m) {
+    const char *why = lam_model_told(m, "dry_because");
+    bool text = !c->args.format || lmi_is_format(&c->args, "text");
+    if (why && text && lmi_listed(c->verb->formats, "text"))
+        lmi_say(c, "a dry run: %s\n\n", why);
+    else if (why)
+        lmi_remark(c, "a dry run: %s", why);
+}
+
 lam_status lmi_live_model(lmi_cli *c, const lam_live *what, lam_model **m, lam_error *e) {
     *m = NULL;
-    LAM_TRY(fits_dry(c, what, e));
-    if (c->host->live) {
-        lam_status s = c->host->live(c->host->self, what, m, e);
+    if (c->host->live || what->dry) {
+        lam_status s = ask_host(c, what, m, e);
         if (s == LAM_OK && *m) return lmi_rules_registered(c, e);
         if (s != LAM_OK) {
             lam_error unused = {.at = -1};
@@ -119,6 +157,8 @@ lam_status lmi_judge_health(const lam_model *m, int *code, lam_error *e) {
 }
 
 lam_status lmi_live_roof(lmi_cli *c, lam_peak *out, lam_error *e) {
+    const lam_live what = lmi_live_request(c, c->args.convention);
+    LAM_TRY(fits_dry(c, &what, e));
     if (c->host->roof) return c->host->roof(c->host->self, out, e);
     return lmi_fail(e, LAM_UNSUPPORTED, NULL,
                     "what this machine can do is not known here; use the Python package's `lamina`");

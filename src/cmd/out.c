@@ -76,6 +76,15 @@ void lmi_complain(lmi_cli *c, const char *hint, const char *fmt, ...) {
     if (hint) say_error(c, "  hint: %s\n", hint);
 }
 
+void lmi_remark(lmi_cli *c, const char *fmt, ...) {
+    va_list args;
+    va_start(args, fmt);
+    say_error(c, "lamina: ");
+    (void)put_text(c->host->err, fmt, args);
+    say_error(c, "\n");
+    va_end(args);
+}
+
 int lmi_exit_code(lam_status s) {
     switch (s) {
     case LAM_OK: return LMI_EXIT_OK;
@@ -246,7 +255,8 @@ int lmi_output_end(lmi_cli *c, int code) {
     if (c->out_status == LAM_OK || c->out_errno == EPIPE)
         return code; /* a reader that has closed the pipe needs no message */
     const char *what = lmi_is_to_file(c) ? c->args.output : "the standard output";
-    lmi_complain(c, NULL, "%s: it could not be written: %s", what,
+    lmi_complain(c, lmi_is_to_file(c) ? "name a file in another folder or on another disk" : NULL,
+                 "%s: it could not be written: %s", what,
                  c->out_errno ? strerror(c->out_errno) : "the other end refused it");
     return LMI_EXIT_FAILED;
 }

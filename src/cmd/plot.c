@@ -38,6 +38,7 @@ static void measure(lmi_args *a, const lam_plot_options *o) {
 static int write_drawn(lmi_cli *c, const lam_model *m, const char *ran, void *self) {
     lam_error e = {0};
     (void)ran;
+    lmi_say_dry(c, m);
     return lmi_written(c, &e, write_plot(c, m, self, c->out, &e), LMI_EXIT_OK);
 }
 

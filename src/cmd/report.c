@@ -5,6 +5,8 @@
 #include "base/system.h"
 #include "cmd/cmd.h"
 
+#include <stdlib.h>
+
 /* -- which options fit -------------------------------------------------------------------------- */
 
 /* If a name with a colon is no file, the colon separates a module and an attribute of it, as in
@@ -17,9 +19,67 @@ static bool is_saved(const char *operand) {
     return stat(operand, &st) == 0 || !strchr(operand, ':');
 }
 
-lmi_side lmi_side_of(const char *operand) {
+static lmi_side side_of(const char *operand) {
     bool recorded = lam_recording_is(operand);
-    return (lmi_side){.operand = operand, .recorded = recorded, .saved = !recorded && is_saved(operand)};
+    return (lmi_side){.operand = operand,
+                      .name = operand,
+                      .recorded = recorded,
+                      .saved = !recorded && is_saved(operand)};
+}
+
+static void put_given(lmi_buf *b, const char *const *list) {
+    for (; *list; list++) {
+        lmi_putc(b, ' ');
+        lmi_put_clean(b, *list);
+    }
+}
+
+/* Names the side by what it alone is given, too: "net.py:Net width=64". */
+static bool name_side(lmi_cli *c, lmi_side *x) {
+    lmi_buf b;
+    if (!x->inputs[0] && !x->build[0]) return true;
+    lmi_buf_init(&b);
+    lmi_put(&b, x->operand);
+    put_given(&b, x->build);
+    put_given(&b, x->inputs);
+    lmi_putc(&b, '\0');
+    x->kept = b.bad ? NULL : strdup(b.s);
+    lmi_buf_free(&b);
+    if (x->kept) x->name = x->kept;
+    if (!x->kept) lmi_complain(c, NULL, "memory ran out");
+    return x->kept != NULL;
+}
+
+bool lmi_sides_of(lmi_cli *c, lmi_side *sides, int32_t n) {
+    const lmi_args *a = &c->args;
+    const char *const *const inputs[] = {a->old_inputs, a->new_inputs}, *const *const build[] = {
+                                                                            a->old_build, a->new_build};
+    for (int32_t i = 0; i < n; i++) sides[i] = side_of(a->operands[i]);
+    for (int32_t i = 0; i < 2; i++) {
+        const char *given = inputs[i][0] ? "i" : build[i][0] ? "k" : NULL, *which = i ? "new" : "old";
+        if (given && n < 2) {
+            lmi_complain(c, NULL, "--%s-%s is for one of two, and %s is alone; write -%s", which, given,
+                         sides[0].operand, given);
+            return false;
+        }
+        if (given && (sides[i].saved || sides[i].recorded)) {
+            lmi_complain(c, NULL, "--%s-%s is for a model that is run, and %s is a file of what ran", which,
+                         given, sides[i].operand);
+            return false;
+        }
+        if (n < 2) continue;
+        sides[i].inputs = inputs[i];
+        sides[i].build = build[i];
+        if (!name_side(c, &sides[i])) return false;
+    }
+    return true;
+}
+
+static bool is_live(const lmi_side *x) { return !x->saved && !x->recorded; }
+
+const char *lmi_given_to_both(const lmi_cli *c, const lmi_side *sides, int32_t n) {
+    if (n < 2 || !c->args.build[0] || !is_live(&sides[0]) || !is_live(&sides[1])) return NULL;
+    return "-k is given to both; --old-k and --new-k give one of them its own";
 }
 
 static bool is_recording(lmi_cli *c, const char *operand) {
@@ -55,13 +115,36 @@ static bool is_possible(lmi_cli *c, const lmi_side *sides, int32_t n) {
 
 /* -- the page ----------------------------------------------------------------------------------- */
 
-int lmi_side_run(lmi_cli *c, lmi_side *x) {
+static void take_inputs(lam_live *what, const char *const *inputs) {
+    what->inputs = inputs;
+    what->given = NULL;
+    for (what->n_inputs = 0; inputs[what->n_inputs];) what->n_inputs++;
+}
+
+/* Later ones override earlier ones of the same name. */
+static const char *const *join(const char **to, const char *const *all, const char *const *own) {
+    int32_t n = 0;
+    for (; *all; all++) to[n++] = *all;
+    for (; *own; own++) to[n++] = *own;
+    to[n] = NULL;
+    return to;
+}
+
+int lmi_side_run(lmi_cli *c, lmi_side *x, const char *hint) {
     if (x->saved || x->recorded) return LMI_EXIT_OK;
     lam_live what = lmi_live_request(c, c->args.convention);
     lam_error e = {0};
+    const char *build[2 * LMI_MAX_INPUTS + 1];
     what.target = x->operand;
+    if (x->inputs && x->inputs[0]) take_inputs(&what, x->inputs);
+    if (x->build && x->build[0]) what.build_kwargs = join(build, c->args.build, x->build);
     x->live = lmi_live_model(c, &what, &x->m, &x->e);
+    if (!x->m && x->live == LAM_USAGE && hint) {
+        lmi_complain(c, hint, "%s%s%s", x->e.where, x->e.where[0] ? ": " : "", x->e.text);
+        return LMI_EXIT_USAGE;
+    }
     if (!x->m) return lmi_complain_of(c, &x->e, x->live);
+    lmi_say_dry(c, x->m);
     lam_cost_options by = lmi_cost_options(c, c->args.convention);
     lam_status s = lam_costs_new(&x->costs, x->m, &by, &e);
     return s == LAM_OK ? LMI_EXIT_OK : lmi_complain_of(c, &e, s);
@@ -70,16 +153,17 @@ int lmi_side_run(lmi_cli *c, lmi_side *x) {
 void lmi_side_free(lmi_side *x) {
     lam_costs_free(x->costs);
     lam_model_free(x->m);
+    free(x->kept);
 }
 
 static lam_status write_page(lmi_cli *c, const lmi_side *sides, int32_t n, lam_page_options *o,
                              lam_error *e) {
     const lmi_side *after = &sides[n - 1], *before = n > 1 ? &sides[0] : NULL;
-    o->target = after->operand;
+    o->target = after->name;
     for (int32_t i = 0; i < n; i++)
         if (sides[i].live != LAM_OK) o->ran = sides[i].e.text;
     if (before) {
-        o->before = before->operand;
+        o->before = before->name;
         o->costs_before = before->costs;
         o->file_before = before->saved ? before->operand : NULL;
     }
@@ -99,7 +183,8 @@ static int check_values(lmi_cli *c, const lmi_side *x) {
 static int write_sides(lmi_cli *c, lmi_side *sides, int32_t n, lam_page_options *o) {
     lam_error e = {0};
     int code = LMI_EXIT_OK;
-    for (int32_t i = 0; i < n && code == LMI_EXIT_OK; i++) code = lmi_side_run(c, &sides[i]);
+    for (int32_t i = 0; i < n && code == LMI_EXIT_OK; i++)
+        code = lmi_side_run(c, &sides[i], lmi_given_to_both(c, sides, n));
     if (code != LMI_EXIT_OK) return code;
     lam_status s = write_page(c, sides, n, o, &e);
     code = lmi_written(c, &e, s, code);
@@ -121,12 +206,11 @@ int lmi_run_report(lmi_cli *c) {
         lmi_too_many(c, c->args.operands[2], "only recordings are shown side by side");
         return LMI_EXIT_USAGE;
     }
-    for (int32_t i = 0; i < n; i++) sides[i] = lmi_side_of(c->args.operands[i]);
-    if (!is_possible(c, sides, n)) return LMI_EXIT_USAGE;
-    int code = lmi_rules_wanted(c);
-    if (code != LMI_EXIT_OK) return code;
-    lam_status s = c->args.roof ? lmi_live_roof(c, &o.roof, &e) : LAM_OK;
-    code = s == LAM_OK ? write_sides(c, sides, n, &o) : lmi_complain_of(c, &e, s);
+    int code = lmi_sides_of(c, sides, n) && is_possible(c, sides, n) ? lmi_rules_wanted(c) : LMI_EXIT_USAGE;
+    if (code == LMI_EXIT_OK) {
+        lam_status s = c->args.roof ? lmi_live_roof(c, &o.roof, &e) : LAM_OK;
+        code = s == LAM_OK ? write_sides(c, sides, n, &o) : lmi_complain_of(c, &e, s);
+    }
     for (int32_t i = 0; i < n; i++) lmi_side_free(&sides[i]);
     return code;
 }

@@ -128,6 +128,8 @@ static inline int64_t lmi_op_arg_numel(const lam_op_arg *a) {
     return lmi_numel((lam_shape){a->ndim, a->sizes});
 }
 /* The phase of a call: LAM_RECOMPUTE if a backward pass repeats it. */
+/* True if an operator, a node or a call ran in a backward pass. */
+bool lmi_went_back(const lam_model *m);
 static inline lam_phase lmi_call_phase(const lam_event *c) {
     return c->flags & LAM_CALL_AGAIN ? LAM_RECOMPUTE : LAM_FORWARD;
 }

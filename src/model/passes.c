@@ -20,6 +20,14 @@ static bool is_node(const lam_op *op) {
     return op->phase == LAM_BACKWARD && (op->flags & LAM_OP_NODE) && fits(op->pass);
 }
 
+bool lmi_went_back(const lam_model *m) {
+    for (int32_t i = 0; i < m->n_ops; i++)
+        if (m->ops[i].phase != LAM_FORWARD) return true;
+    for (int32_t i = 0; i < m->n_events; i++)
+        if (lmi_call_phase(&m->events[i]) != LAM_FORWARD) return true;
+    return false;
+}
+
 /* The nodes of these passes lose their times, so no sum of times includes them. */
 void lmi_leave_out_passes(lam_model *m) {
     lmi_passes others = {{0}};

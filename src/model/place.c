@@ -103,6 +103,32 @@ static lam_status place_all(tree *t, lam_model *m, lam_error *e) {
     return LAM_OK;
 }
 
+/* A call of an opaque module without calls in it hides those of the modules below, and so does one that ran
+ * compiled code. */
+static lam_status find_inside(lam_model *m, lmi_arena *scratch, lam_error *e) {
+    bool any = false;
+    for (int32_t i = 0; i < m->n_modules && !any; i++) any = m->modules[i].flags & LAM_MODULE_OPAQUE;
+    for (int32_t i = 0; i < m->n_ops && !any; i++) any = m->ops[i].flags & LAM_OP_HIDES;
+    if (!any) return LAM_OK;
+    bool *hides = lmi_alloc(scratch, (uint64_t)m->n_modules, sizeof *hides);
+    bool *inside = lmi_alloc(scratch, (uint64_t)m->n_places, sizeof *inside);
+    if (!hides || !inside) return lmi_nomem(e);
+    for (int32_t i = 0; i < m->n_events; i++) {
+        const lam_event *c = &m->events[i];
+        if ((m->modules[c->module].flags & LAM_MODULE_OPAQUE) && c->n_children_called == 0)
+            hides[c->module] = true;
+    }
+    for (int32_t i = 0; i < m->n_ops; i++)
+        if ((m->ops[i].flags & LAM_OP_HIDES) && m->ops[i].call >= 0)
+            hides[m->events[m->ops[i].call].module] = true;
+    for (int32_t i = 0; i < m->n_places; i++) {
+        const lam_place *p = &m->places[i];
+        inside[i] = p->parent >= 0 && (inside[p->parent] || hides[m->places[p->parent].module]);
+        if (inside[i] && m->modules[p->module].n_calls == 0) m->modules[p->module].flags |= LAM_MODULE_INSIDE;
+    }
+    return LAM_OK;
+}
+
 lam_status lmi_place_calls(lam_model *m, lmi_arena *scratch, lam_error *e) {
     tree t = {0};
     bool shared = false;
@@ -110,6 +136,7 @@ lam_status lmi_place_calls(lam_model *m, lmi_arena *scratch, lam_error *e) {
     lam_status s = LAM_OK;
     if (shared) s = number_places(&t, scratch, m) ? link_twins(&t, scratch, m, e) : lmi_nomem(e);
     if (s == LAM_OK) s = place_all(shared ? &t : NULL, m, e);
+    if (s == LAM_OK) s = find_inside(m, scratch, e);
     lmi_map_free(&t.child);
     lmi_map_free(&t.last);
     return s;

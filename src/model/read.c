@@ -34,6 +34,12 @@ const char *lam_model_provenance(const lam_model *m, int32_t i, const char **nam
     return t->text;
 }
 
+const char *lam_model_told(const lam_model *m, const char *name) {
+    for (int32_t i = 0; i < m->n_provenance; i++)
+        if (strcmp(m->provenance[i].name, name) == 0) return m->provenance[i].text;
+    return NULL;
+}
+
 const char *lam_model_made(const lam_model *m, int32_t i) {
     return i >= 0 && i < m->n_made ? m->made[i] : NULL;
 }

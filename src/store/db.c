@@ -10,13 +10,26 @@
 
 enum { WAIT_MS = 2000, LONGEST_TEXT = 1 << 20 };
 
+/* What the reader of a damaged file may do; "": nothing is known. */
+static const char *then(int code) {
+    switch (code & 0xff) {
+    case SQLITE_NOTADB: return "; recordings are what `lamina run` and lamina.watch write";
+    case SQLITE_CORRUPT:
+        return "; it is damaged or not whole: copy it again, with its -wal file if there is one, or save "
+               "what can be "
+               "read with `sqlite3 FILE .recover`";
+    default: return "";
+    }
+}
+
 static lam_status db_fail(const lmi_db *d, const char *doing, lam_error *e) {
     int code = d->db ? sqlite3_extended_errcode(d->db) : SQLITE_NOMEM;
     if ((code & 0xff) == SQLITE_NOMEM) return lmi_nomem(e);
     const char *said = d->db ? sqlite3_errmsg(d->db) : sqlite3_errstr(code);
     const int system = d->db ? sqlite3_system_errno(d->db) : 0;
     const bool files = (code & 0xff) == SQLITE_CANTOPEN || (code & 0xff) == SQLITE_IOERR;
-    return lmi_fail(e, LAM_IO, d->file, "%s: %s", doing, files && system ? strerror(system) : said);
+    return lmi_fail(e, LAM_IO, d->file, "%s: %s%s", doing, files && system ? strerror(system) : said,
+                    then(code));
 }
 
 lam_status lmi_db_run(const lmi_db *d, const char *sql, lam_error *e) {

@@ -78,6 +78,19 @@ static lam_status read_run_row(lam_recording *r, sqlite3_stmt *s, lam_error *e) 
     return LAM_OK;
 }
 
+static lam_status no_run(const lam_recording *r, int64_t run, lam_error *e) {
+    sqlite3_stmt *s;
+    bool there = false;
+    LAM_TRY(lmi_db_prepare(&r->db, &s, "SELECT max(id) FROM runs", e));
+    lam_status status = lmi_db_next(&r->db, s, &there, e);
+    const int64_t last = there ? sqlite3_column_int64(s, 0) : 0;
+    lmi_db_done(s);
+    LAM_TRY(status);
+    if (last < 1) return lmi_fail(e, LAM_IO, r->db.file, "it holds no run: nothing was recorded");
+    return lmi_fail(e, LAM_USAGE, r->db.file, "it has no run %lld; its newest is run %lld", (long long)run,
+                    (long long)last);
+}
+
 static lam_status read_run(lam_recording *r, int64_t run, lam_error *e) {
     sqlite3_stmt *s;
     bool more = false;
@@ -90,9 +103,7 @@ static lam_status read_run(lam_recording *r, int64_t run, lam_error *e) {
                        e));
     sqlite3_bind_int64(s, 1, run);
     lam_status status = lmi_db_next(&r->db, s, &more, e);
-    if (status == LAM_OK && !more)
-        status = run ? lmi_fail(e, LAM_USAGE, r->db.file, "it has no run %lld", (long long)run)
-                     : lmi_fail(e, LAM_IO, r->db.file, "it holds no run: nothing was recorded");
+    if (status == LAM_OK && !more) status = no_run(r, run, e);
     if (status == LAM_OK) status = read_run_row(r, s, e);
     lmi_db_done(s);
     return status;

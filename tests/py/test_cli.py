@@ -211,7 +211,7 @@ def test_interrupt_is_130(net):
         time.sleep(0.1)
         child.send_signal(signal.SIGINT)
         _, err = child.communicate(timeout=60)
-    assert child.returncode == 130
+    assert child.returncode in (130, -signal.SIGINT)  # a shell shows 130 for both
     assert b"Traceback" not in err
 
 
@@ -239,7 +239,8 @@ def test_output_that_can_not_be_written_is_said_in_a_sentence():
         ["sh", "-c", 'exec "$@" >&-', "sh", *command],
         stderr=subprocess.PIPE, env=environment(), check=False, text=True,
     )  # fmt: skip
-    assert (closed.returncode, closed.stderr) == (0, "")
+    assert closed.returncode == 3
+    assert closed.stderr == "lamina: error: the output can't be written: Bad file descriptor\n"
 
 
 # -- in this process: what each piece says -------------------------------------------------------------------
@@ -309,7 +310,8 @@ def test_files_that_hold_no_model(tmp_path):
     )
     fails("syntax_1.py", "def f(:\n", r"syntax_1.py can't be run: SyntaxError: .*line 1", Exception)
     fails("empty_1.py", "", "has no 'net'")
-    fails("takes_1.py", "def net(width):\n    pass\n", "'width'; give what it takes with -k NAME=VALUE")
+    needs = "def net(width):\n    pass\n"
+    fails("takes_1.py", needs, "'width'; it takes .width.; give what it takes with -k NAME=VALUE")
     raises = "def net():\n    raise TypeError('inside')\n"
     fails("inside_1.py", raises, "inside_1.py:net: TypeError: inside, in line 2 of inside_1.py$", Exception)
     (tmp_path / "folder.py").mkdir()

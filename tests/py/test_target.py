@@ -167,9 +167,11 @@ def test_tensors_that_are_alive_are_limited_to_the_byte(make):
 @pytest.mark.parametrize("target", ["big.py:Net", "big.py:Goes", "big.py:Filled", "ready.py:net"])
 def test_a_model_larger_than_the_memory_is_refused_in_a_sentence(file, monkeypatch, target):
     monkeypatch.setattr(load, "available", lambda: 1 << 20)
-    with pytest.raises(Exception, match=r"needs more memory than there is \(1.00 MiB\); --dry") as told:
+    with pytest.raises(
+        Exception, match=r"needs (more memory|.*alone).* 1\.00 MiB|needs more memory than there is \(1"
+    ) as told:
         live.run_target(target, ["1x512"], None, [])
-    assert type(told.value).__name__ == "_ToldError"
+    assert type(told.value).__name__ == "_TooLargeToldError"
 
 
 def test_what_needs_the_values_of_a_large_tensor_is_built_where_it_fits(file, monkeypatch):
@@ -300,7 +302,7 @@ def test_errors_of_a_target_name_what_was_imported_and_the_line(tmp_path, monkey
 
 @pytest.mark.parametrize("text", ["width", "=3", "a b=3", ""])
 def test_a_build_argument_is_a_name_and_a_value(text):
-    with pytest.raises(UsageError, match=f"^{text!r} is no build argument; write name=value$"):
+    with pytest.raises(UsageError, match=f"^{text!r} is no build argument; write -k name=value$"):
         live.run_target("torch.nn:Linear", ["2x4"], None, [text])
 
 

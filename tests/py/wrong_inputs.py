@@ -110,7 +110,7 @@ SHOW = [
     Case(f"{NET} --depth 99999999999", 2, "to 2147483647", "--depth 99999999999"),
     Case(f"{NET} --depth", 2, "needs a value", "--depth", "N"),
     Case(f"{NET} --depth=", 2, "whole number", "--depth"),
-    Case(f"{NET} --width 10", 2, "needs 20 columns", "--width 10", "0 is as many as it takes"),
+    Case(f"{NET} --width 10", 2, "needs 20 columns", "--width 10", "-w is as many as it takes"),
     Case(f"{NET} --width wide", 2, "whole number", "--width wide"),
     Case(f"{NET} --color red", 2, "one of", "--color red", r"auto\|always\|never"),
     Case(f"{NET} --mode evil", 2, "one of", "--mode evil", r"eval\|train"),
@@ -147,8 +147,8 @@ SHOW = [
     Case(f"{NET} -o ''", 2, "no name of a file", "''", "name a file"),
 ]
 TARGETS = [
-    Case("wrongs.py", 2, "is a file", "wrongs.py", "path/to/file.py:name"),
-    Case("wrongs.py:", 2, "does not name a model", "wrongs.py:", "path/to/file.py:name"),
+    Case("wrongs.py", 2, "is a file", "wrongs.py", "write wrongs.py:NAME; it has small"),
+    Case("wrongs.py:", 2, "does not name a model", "wrongs.py:", "write wrongs.py:NAME; it has small"),
     Case(":small", 2, "does not name a model", ":small", "package.module:name"),
     Case("weights.pt:net", 2, "is a file", "weights.pt", "path/to/file.py:name"),
     Case("./weights.pt", 2, "is a file", "weights.pt", "code that builds the model"),
@@ -161,9 +161,9 @@ TARGETS = [
     Case("torchvison.models:resnet18", 2, "no module 'torchvison'", "", "did you mean torchvision"),
     Case("torch.nn:Linaer -i 1x4", 2, "has no 'Linaer'", "torch.nn", "did you mean Linear"),
     Case("torch.n:Linear -i 1x4", 2, "no module 'n'", "in torch"),
-    Case("wrongs.py:number", 2, "is an int", "wrongs.py:number", "name a module, or a class or function"),
-    Case("wrongs.py:state", 2, "is a dict", "wrongs.py:state", "name a module"),
-    Case("wrongs.py:nn", 2, "is a module", "wrongs.py:nn", "a class or function"),
+    Case("wrongs.py:number", 2, "is an int", "wrongs.py:number", r"name a torch\.nn\.Module, or a class"),
+    Case("wrongs.py:state", 2, "is a dict", "wrongs.py:state", r"name a torch\.nn\.Module"),
+    Case("wrongs.py:nn", 2, "is a Python module", "wrongs.py:nn", "a class or function"),
     Case("wrongs.py:text", 2, "a str", "wrongs.py:text", "torch.nn.Module"),
     Case("wrongs.py:needs -i 1x4", 2, "missing 1 required", "wrongs.py:needs", "-k NAME=VALUE"),
     Case(
@@ -296,7 +296,7 @@ FIT = [
     Case("fit text.lamina", 2, "is a file|does not name", "text.lamina", ":name"),
 ]
 RUN = [
-    Case("run", 2, "usage", r"lamina run \[-m MODULE"),
+    Case("run", 2, "usage", r"lamina run \[options\] -m MODULE"),
     Case("run nothere.py", 2, "No such file", "nothere.py"),
     Case("run --every 0 wrongs.py", 2, "whole number from 1", "--every 0"),
     Case("run --every often wrongs.py", 2, "whole number from 1", "--every often"),
@@ -450,7 +450,7 @@ PYTHON = [
     ),
     Case("lamina.inspect(m.small(), x, repeats=3)", ValueError, "timed", "repeats", "time=True"),
     Case("lamina.inspect(m.small(), x, time=True, repeats=0)", ValueError, "repeats=0", "", "1 or more"),
-    Case("lamina.inspect(m.small(), x, rules='nothere')", OSError, "No such file", "nothere"),
+    Case("lamina.inspect(m.small(), x, rules='nothere')", OSError, "there is no file", "nothere"),
     Case(
         "lamina.inspect(m.NoParams(), x, convention='layers', strict=True)",
         ValueError,
@@ -506,8 +506,8 @@ PYTHON = [
     Case("layers.no_gradient", ValueError, "report.no_gradient needs operators", "", "ops=True"),
     Case("layers.graph()", ValueError, "the graph needs operators", "", "ops=True"),
     Case("report.to_csv('there.csv')", FileExistsError, "there.csv", "", "overwrite=True"),
-    Case("report.to_csv('no/such/folder.csv')", OSError, "No such file", "no/such/folder.csv"),
-    Case("lamina.Report.load('nothere.json')", OSError, "No such file", "nothere.json"),
+    Case("report.to_csv('no/such/folder.csv')", OSError, "there is no folder", "no/such/folder.csv"),
+    Case("lamina.Report.load('nothere.json')", OSError, "there is no file", "nothere.json"),
     Case("lamina.Report.load('notes.txt')", ValueError, "not JSON", "notes.txt", "to_json"),
     Case("lamina.Count(3, 'roughly')", ValueError, "'roughly'", "", "'exact', 'at least'"),
 ]

@@ -1,17 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lets torchvision be imported beside a torch whose operators it was not built for.
 
-torchvision registers shape functions for its compiled operators when it is imported, and fails where its
-own library could not be loaded (a wheel built for CUDA beside a CPU torch). With this directory on
-PYTHONPATH, the two operators concerned are declared just before torchvision is imported, unless its own
-library loads and declares them: torch ends the process where both do. Nothing happens in a process that does
-not import it.
+torchvision registers shape functions for its compiled operators when it is imported, and fails where its own
+library could not be loaded (a wheel built for CUDA beside a CPU torch). With this directory on PYTHONPATH, or
+where tools/setup put it into .venv because torchvision could not be imported there, the two operators
+concerned are declared just before torchvision is imported, unless its own library loads and declares them:
+torch ends the process where both do. Nothing happens in a process that does not import it.
 """
 
-import importlib.abc
 import importlib.machinery
 import sys
-from pathlib import Path
 
 SCHEMAS = (
     "nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
@@ -20,7 +18,7 @@ SCHEMAS = (
 _kept = []  # the registration lasts as long as its library object
 
 
-class BeforeTorchvision(importlib.abc.MetaPathFinder):
+class BeforeTorchvision:
     """Finds nothing; it only notices that torchvision is about to be looked for."""
 
     def find_spec(self, fullname, path=None, target=None):
@@ -32,6 +30,8 @@ class BeforeTorchvision(importlib.abc.MetaPathFinder):
 
 def library():
     """torchvision's own library; None of a stand-in that has none, which needs no operators."""
+    from pathlib import Path
+
     spec = importlib.machinery.PathFinder.find_spec("torchvision")
     folders = (spec and spec.submodule_search_locations) or ()
     return next((file for folder in folders for file in Path(folder).glob("_C*.so")), None)
@@ -59,4 +59,5 @@ def declare(file):
         pass  # there already, or a torch without the interface: torchvision itself will say what is wrong
 
 
-sys.meta_path.insert(0, BeforeTorchvision())
+if not any(type(finder).__name__ == "BeforeTorchvision" for finder in sys.meta_path):
+    sys.meta_path.insert(0, BeforeTorchvision())

@@ -19,6 +19,13 @@ PyObject *lmx_compiling(PyObject *module, PyObject *works);
 /* find(finder): while the redirection stays, `finder` is called before each module that is called outside any
  * other; it returns None, or a function to call instead. find(None) ends that. */
 PyObject *lmx_find_roots(PyObject *module, PyObject *finder);
+/* The open capture that was opened last, or NULL; borrowed. */
+lmx_capture *lmx_first_open(void);
+/* last_words(what): a signal that ends the process is told in one line, which begins with `what` and names
+ * the layer that runs. end_at_interrupt(milliseconds): the process ends so long after a Ctrl-C, whatever it
+ * does. None ends either; both return whether they are on (signals.c). */
+PyObject *lmx_say_last_words(PyObject *module, PyObject *what);
+PyObject *lmx_interrupted(PyObject *module, PyObject *milliseconds);
 /* Notes one call of the root that ran without the capture, and closes the capture, which was never open. */
 bool lmx_note(lmx_capture *c, PyObject *const *args, Py_ssize_t n, PyObject *result);
 PyObject *lmx_one_call(PyObject *module, PyObject *args); /* capture.c */

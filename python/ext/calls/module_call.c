@@ -525,6 +525,8 @@ static bool start_observing(lmx_capture *c) {
     return (!c->wants_ops && !c->wants_nodes) || lmx_observe(c);
 }
 
+lmx_capture *lmx_first_open(void) { return all.first; }
+
 static const lmx_targets targets = {call_module, call_detoured};
 
 /* True if our entry is in place. Other code may have replaced it while it rested. */

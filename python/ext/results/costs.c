@@ -451,6 +451,18 @@ static PyObject *costs_plot(PyObject *self, PyObject *args) {
     return lmx_text_end(&text, self_of(self)->st, s, &e);
 }
 
+static PyObject *costs_why_text(PyObject *self, PyObject *row) {
+    const long at = PyLong_AsLong(row);
+    if (at == -1 && PyErr_Occurred()) return NULL;
+    lmx_text text = {0};
+    lam_error e = {.at = -1};
+    const lam_costs *c = lmx_costs_settled(self);
+    if (!c) return NULL;
+    const int32_t known = at < 0 || at >= lam_costs_n_rows(c) ? -1 : (int32_t)at;
+    lam_status s = lam_why_write(c, known, false, false, lmx_text_sink(&text), &e);
+    return lmx_text_end(&text, self_of(self)->st, s, &e);
+}
+
 /* -- budgets ------------------------------------------------------------------------------------------- */
 
 /* Calls `put` with each text of a list. */
@@ -532,6 +544,8 @@ static PyMethodDef costs_methods[] = {
          "rf_backwards($self, /)\n--\n\nReplaces receptive fields by those of torchscan 0.1.1, in place.")},
     {"why", costs_why, METH_VARARGS,
      PyDoc_STR("why($self, row, /)\n--\n\nReturns each number of a row with its formula.")},
+    {"why_text", costs_why_text, METH_O,
+     PyDoc_STR("why_text($self, row, /)\n--\n\nReturns the same as text, as `lamina why` prints it.")},
     {"times", costs_times, METH_NOARGS,
      PyDoc_STR("times($self, /)\n--\n\nReturns the times of the run, or None.")},
     {"speeds", costs_speeds, METH_VARARGS,

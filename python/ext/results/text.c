@@ -157,6 +157,14 @@ PyMethodDef lmx_text_methods[] = {
     {"compiler_reports", lmx_compiler_report_to, METH_O,
      PyDoc_STR("compiler_reports($module, list, /)\n--\n\nTakes torch's list of functions to call before it "
                "compiles. While it is empty, roots ask for it again.")},
+    {"last_words", lmx_say_last_words, METH_O,
+     PyDoc_STR("last_words($module, what, /)\n--\n\nFrom now on a signal that ends this process writes a "
+               "line that begins with `what` and names the layer that runs. None ends that. Returns whether "
+               "it is on.")},
+    {"end_at_interrupt", lmx_interrupted, METH_O,
+     PyDoc_STR("end_at_interrupt($module, milliseconds, /)\n--\n\nFrom now on this process ends so long "
+               "after a Ctrl-C, whatever it does, and at a second one. None ends that. Returns whether it is "
+               "on.")},
     {"in_place", lmx_in_place, METH_NOARGS,
      PyDoc_STR("in_place($module, /)\n--\n\nReturns True while calls of modules reach a capture, or would "
                "reach one.")},

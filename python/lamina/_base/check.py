@@ -40,6 +40,8 @@ def describe_object(value: object) -> str:
     if value is None:
         return "None"
     name = type(value).__name__
+    if name == "module":
+        return "a Python module"
     return f"{'an' if name[:1].lower() in 'aeiou' else 'a'} {name}"
 
 
@@ -120,6 +122,32 @@ def conventions() -> dict[str | None, bool]:
 def counts_ops(convention: str | None) -> bool:
     """True if the convention, or the default one, counts operators."""
     return conventions().get(convention, False)
+
+
+def check_whole(name: str, value: Any, *, least: int) -> None:
+    """Raises TypeError for a value that is no whole number, and ValueError for one below ``least``."""
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise TypeError(f"{name} is {value!r}; it is a whole number")
+    if value < least:
+        raise ValueError(f"{name}={value} is not possible; give {least} or more")
+
+
+def check_flag(name: str, value: Any) -> None:
+    """Raises TypeError for a value that is neither True nor False."""
+    if value is not True and value is not False and value not in (0, 1):
+        raise TypeError(f"{name} is {value!r}; it is True or False")
+
+
+def check_text(name: str, value: Any, example: str) -> None:
+    """Raises TypeError for a value that is neither None nor a text."""
+    if value is not None and not isinstance(value, str):
+        raise TypeError(f"{name} is {describe_object(value)}; it is named, as {example!r}")
+
+
+def check_roof(roof: Any) -> None:
+    """Raises TypeError for a value that is neither None nor a roof."""
+    if roof is not None and not (hasattr(roof, "flops") and hasattr(roof, "bytes")):
+        raise TypeError(f"roof is what lamina.roof() gives, not {roof!r}")
 
 
 def check_mode(mode: str | None) -> None:

@@ -57,22 +57,3 @@ class InternalError(LaminaError, RuntimeError):
 
 class CountError(LaminaError, RuntimeError):
     """A function that was registered for an operator's cost raised, or did not return a number."""
-
-
-def advise(error: BaseException, eval_mode: str, dry: str) -> str | None:
-    """A sentence with advice for a common exception of torch; None for others. ``eval_mode`` and ``dry`` are
-    the spellings of lamina's options for the reader of the sentence."""
-    import re
-
-    text = str(error)
-    if "Expected more than 1 value per channel when training" in text:
-        return f"in train mode, batch norm needs a larger batch; give one, or {eval_mode}"
-    tried = re.search(r"you tried to allocate (\d+) bytes", text)
-    if tried:
-        from .. import _lamina
-
-        size = _lamina.text_bytes(int(tried[1]))
-        return f"that is {size}, more than this machine gives; {dry} allocates nothing"
-    if "maximum recursion depth exceeded" in text:
-        return "sys.setrecursionlimit allows modules nested more deeply"
-    return None

@@ -3,11 +3,29 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    import os
+from .check import describe_object
+
+
+def file_of(path: object, name: str = "path") -> Path:
+    """The file that a path names.
+
+    Raises:
+        TypeError: ``path``, which the sentence calls ``name``, is no path.
+        ValueError: it is empty.
+        IsADirectoryError: it is a folder.
+    """
+    if not isinstance(path, (str, bytes, os.PathLike)):
+        raise TypeError(f"{name} is {describe_object(path)}; it is the name of a file")
+    text = os.fsdecode(path)
+    if not text:
+        raise ValueError(f"{name} is empty; name a file")
+    file = Path(text)
+    if file.is_dir():
+        raise IsADirectoryError(f"{text} is a folder; name a file in it")
+    return file
 
 
 def save_text(path: str | os.PathLike[str] | None, text: str, *, overwrite: bool) -> str:
@@ -15,10 +33,13 @@ def save_text(path: str | os.PathLike[str] | None, text: str, *, overwrite: bool
 
     Raises:
         FileExistsError: the file exists and ``overwrite`` is not True.
+        OSError: the file can't be written.
     """
     if path is None:
         return text
-    file = Path(path)
+    file = file_of(path)
+    if not file.parent.is_dir():
+        raise FileNotFoundError(f"{file}: there is no folder {file.parent}; make it, or name another file")
     try:
         with file.open("w" if overwrite else "x", encoding="utf-8", newline="") as to:
             to.write(text)

@@ -19,7 +19,11 @@ def no_layer(path: object, paths: Iterable[str]) -> KeyError:
     """The error for a ``path`` without a layer, with the layers of similar names."""
     from difflib import get_close_matches
 
-    near = get_close_matches(str(path), list(paths), n=3)
+    if not isinstance(path, str):
+        return KeyError(
+            f"a layer is named by its path, as 'layer1.0', '' is the whole model, and this is {path!r}"
+        )
+    near = get_close_matches(path, list(paths), n=3)
     return KeyError(f"no layer at {path!r}" + (f"; did you mean {', '.join(near)}?" if near else ""))
 
 

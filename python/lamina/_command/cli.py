@@ -5,6 +5,7 @@ part of doctor."""
 from __future__ import annotations
 
 import errno
+import io
 import os
 import sys
 from contextlib import contextmanager, redirect_stdout, suppress
@@ -22,19 +23,22 @@ if TYPE_CHECKING:
     from .script import Script
 
 FAILED, INTERNAL, INTERRUPTED, BROKEN_PIPE = 3, 4, 130, 141
+PATIENCE = 1500  # milliseconds that work may take to notice a Ctrl-C
 UNWRITTEN = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)  # output can't be written
 
 
 class Host:
     """The surroundings of the command: two streams, the terminal's width, and live models."""
 
-    def __init__(self, out: TextIO, err: TextIO) -> None:
+    def __init__(self, out: TextIO, err: TextIO, *, alone: bool = False) -> None:
         self.out = out
         self.err = err
+        self.alone = alone  # the process is the command's, and its signals are
         self.is_terminal = out.isatty()
         self.is_utf8 = takes_unicode(out)
         self.width, self.height = self._size()
         self._built: dict[Any, Any] = {}  # models that a subcommand with two runs has built
+        self._built_dry: dict[Any, Any] = {}  # those that were too large, without values
         self.wanted: Script | None = None
 
     def _size(self) -> tuple[int, int]:
@@ -50,24 +54,62 @@ class Host:
 
     def live(self, request: dict[str, Any]) -> _lamina.Model:
         """Builds and runs a live model once; for the request see :func:`lamina._command.live.run_target`."""
-        from .._base.errors import advise
+        from .._base.advice import COMMAND, advise
         from .._inspect import looks
         from .._run.repeat import Measure
-        from .live import run_target
 
         target, inputs, mode, build = (request.pop(name) for name in ("target", "inputs", "mode", "build"))
-        repeats, dry = request.pop("repeats"), request["dry"]
+        repeats, dry, needs_run = request.pop("repeats"), request["dry"], request.pop("needs_run")
         request["time"] = Measure(repeats=repeats or None).check(dry=dry, asked=request["time"])
         request["health"] = looks({}, health=request["health"], dry=dry)
         try:
-            with _aside(self.out, self.err):
-                return run_target(target, inputs, mode, build, built=self._built, **request)
+            with _aside(self.out, self.err), self._last_words(target):
+                return self._run(target, inputs, mode, build, needs_run, request)
         except Exception as error:
-            told = advise(error, "--mode eval", "--dry")
+            told = advise(error.__cause__ or error, COMMAND, getattr(error, "lamina_raised", None))
             if error.args and isinstance(error.args[0], str):
                 text = error.args[0].replace("leave dry=True out", "leave --dry out")
                 error.args = (text if told is None else f"{text}; {told}", *error.args[1:])
             raise
+
+    def _run(
+        self,
+        target: str,
+        inputs: Sequence[str],
+        mode: str | None,
+        build: Sequence[str],
+        needs_run: str | None,
+        request: dict[str, Any],
+    ) -> _lamina.Model:
+        """Runs the model; one that is larger than the memory is followed as in a dry run, unless the request
+        needs values or times."""
+        from .._target.load import _TooLargeToldError
+        from .live import run_target
+
+        try:
+            return run_target(target, inputs, mode, build, built=self._built, **request)
+        except _TooLargeToldError as error:
+            if request["dry"]:
+                raise
+            if needs_run:
+                raise _TooLargeToldError(
+                    f"{error}, so it can't run here, and {needs_run} needs a run; leave it out for a dry "
+                    "run, which follows the shapes, or ask `lamina fit` what a run would need"
+                ) from error
+            why = str(error)
+        request |= {"dry": True, "dry_because": why}
+        return run_target(target, inputs, mode, build, built=self._built_dry, **request)
+
+    @contextmanager
+    def _last_words(self, target: str) -> Iterator[None]:
+        """In the block, a signal that ends the process is told with the layer that ran."""
+        if self.alone:
+            _lamina.last_words(target)
+        try:
+            yield
+        finally:
+            if self.alone:
+                _lamina.last_words(None)
 
     def rules(self) -> tuple[Any, Any]:
         """The rules that the model's code has registered, and the function for metrics without a formula."""
@@ -113,9 +155,32 @@ class Host:
         return describe()
 
 
-def _stream(stream: TextIO | None) -> TextIO:
-    """The stream, or one that discards everything if it was closed before Python began."""
-    return Path(os.devnull).open("w", encoding="utf-8") if stream is None else stream
+class _Closed(io.TextIOBase):
+    """A standard output that was closed before Python began: writing to it fails."""
+
+    encoding = "utf-8"
+
+    def write(self, text: str, /) -> int:
+        if text:
+            raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+        return 0
+
+    def fileno(self) -> int:
+        return 1
+
+
+def _streams() -> tuple[TextIO, TextIO]:
+    """The standard streams. If they were closed before Python began, output is an error, and errors are
+    discarded; their numbers are taken, for a file that is opened later must not get them."""
+    for number, stream in ((1, sys.__stdout__), (2, sys.__stderr__)):
+        if stream is None:
+            with suppress(OSError):
+                here = os.open(os.devnull, os.O_WRONLY)
+                if here != number:
+                    os.dup2(here, number)
+                    os.close(here)
+    out: Any = _Closed() if sys.stdout is None else sys.stdout
+    return out, Path(os.devnull).open("w", encoding="utf-8") if sys.stderr is None else sys.stderr
 
 
 @contextmanager
@@ -175,16 +240,20 @@ def _complain(err: TextIO, text: str) -> None:
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command line (without the program's name) and returns its exit code: 0 fine, 1 a finding, 2
     usage, 3 the model failed, 4 an internal error, 130 interrupted."""
-    out, err = _stream(sys.stdout), _stream(sys.stderr)
+    out, err = _streams()
     for stream in (out, err):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")
-    host = Host(out, err)
+    host = Host(out, err, alone=argv is None)
+    if host.alone:
+        _lamina.end_at_interrupt(PATIENCE)
     try:
         words = ["lamina", *(sys.argv[1:] if argv is None else argv)]
         code = _lamina.command([word.encode("utf-8", "surrogateescape") for word in words], host)
         out.flush()
     except KeyboardInterrupt:
+        if host.alone:
+            _lamina.end_at_interrupt(None)  # it was heard: what is left is the end of the process
         return INTERRUPTED
     except SystemExit:  # the model's code raised it, and this was reported
         return FAILED
@@ -208,4 +277,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             f"internal error: {type(error).__name__}: {error}; LAMINA_DEBUG=1 shows where. Please report it.",
         )
         return INTERNAL
-    return code if host.wanted is None else host.wanted.run()
+    if host.wanted is None:
+        return code
+    _lamina.end_at_interrupt(None)  # the program's signals are its own
+    return host.wanted.run()

@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from .. import _lamina
+from .._base.advice import raised_in
 from .._base.dtypes import real_dtype
 from .._base.errors import NeedsValuesError, UnsupportedError, UsageError
 from .._base.terminal import progress
@@ -43,12 +44,14 @@ def run_target(
     health: Wanted | None = None,
     memory: bool = False,
     given: str | None = None,
+    dry_because: str | None = None,
 ) -> _lamina.Model:
     """Builds the model that ``target`` names, runs it once on made-up inputs, and returns the captured model.
     Floating-point inputs without a given value are drawn from [0, 1), booleans are True, and integers are
-    zeros, or ones if their name contains "mask". The seed is fixed, so every run is the same. ``given`` names
-    code that returns the inputs instead. ``batch``, unless 0, is the first size of every input. The other
-    keywords are those of :func:`lamina._run.run_once`. Models in ``built`` are not built again.
+    zeros, or ones if their name contains "mask". The seed is fixed, so every run is the same. ``given``
+    names code that returns the inputs instead. ``dry_because``: why the run is dry, if nobody asked for
+    that. ``batch``, unless 0, is the first size of every input. The other keywords are those of
+    :func:`lamina._run.run_once`. Models in ``built`` are not built again.
 
     Raises:
         UsageError: the target, an input or a build argument can't be understood, in a sentence.
@@ -72,6 +75,7 @@ def run_target(
         args, kwargs, made = made_up(root, target, inputs, dry=dry, batch=batch)
     options: dict[str, Any] = {"ops": ops, "backward": backward, "unfused": unfused, "dry": dry, "time": time}
     told = {"target": target, "build": " ".join(build), "inputs": given or " ".join(inputs)}
+    told |= {"dry_because": dry_because or ""}
     options |= {
         "about": {name: text.encode(errors="replace").decode() for name, text in told.items() if text},
         "follow": follow,
@@ -88,7 +92,7 @@ def run_target(
     except UnsupportedError as error:
         raise _spelled(error) from error
     if run.error is not None:
-        _raise(run)
+        _raise(run, root)
     assert run.model is not None
     return run.model
 
@@ -98,7 +102,7 @@ def _spelled(error: UnsupportedError) -> UnsupportedError:
     return type(error)(str(error).replace("dry=True", "--dry"))
 
 
-def _raise(run: Run) -> NoReturn:
+def _raise(run: Run, root: Any) -> NoReturn:
     """Raises the forward's exception, with the failing layer, and with the layers that ran before it for the
     command to print."""
     error: Any = run.error
@@ -112,6 +116,7 @@ def _raise(run: Run) -> NoReturn:
         told = _ToldError(f"{line_of(error)}; {failure}")
     if run.model is not None:
         told.lamina_model = run.model
+        told.lamina_raised = raised_in(root, run.model.costs().rows())
     if told is error:
         raise error
     raise told from error

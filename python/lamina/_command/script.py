@@ -57,7 +57,9 @@ class Script:
                 sys.stderr.write(f"lamina: error: {self._argv[0]}: it has no __main__.py\n")
                 return 2
             except OSError as error:
-                sys.stderr.write(f"lamina: error: {self._argv[0]}: {error.strerror}\n")
+                sys.stderr.write(
+                    f"lamina: error: {self._argv[0]}: {error.strerror}{_near_file(self._argv[0])}\n"
+                )
                 return 2
         after_import("torch", self._begin)
         _trim_tracebacks()
@@ -134,6 +136,16 @@ class Script:
         loader: Any = spec.loader
         more = {"__cached__": spec.cached, "__loader__": loader, "__package__": "", "__spec__": spec}
         _run_code(loader.get_code("__main__"), __file__=spec.origin, **more)
+
+
+def _near_file(path: str) -> str:
+    """``"; did you mean train.py?"``, or what is to be named."""
+    from difflib import get_close_matches
+
+    folder = Path(path).parent
+    names = [file.name for file in folder.iterdir()] if folder.is_dir() else []
+    near = get_close_matches(Path(path).name, names, n=1)
+    return f"; did you mean {folder.joinpath(near[0])}?" if near else "; name a Python program, or -m MODULE"
 
 
 def _main_of(path: str) -> ModuleSpec | None:

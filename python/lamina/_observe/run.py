@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -16,7 +16,8 @@ class Run:
     """The result of one forward: the core's ``model``, what it returned or raised, and what could not be
     restored."""
 
-    def __init__(self, health: Wanted | None = None) -> None:
+    def __init__(self, root: Any, health: Wanted | None = None) -> None:
+        self.root = root
         self.health = health
         self.model: _lamina.Model | None = None
         self.error: BaseException | None = None

@@ -237,7 +237,7 @@ def _line_of_layer(layer: dict[str, Any]) -> Line:
 
 
 def _line_of_row(row: dict[str, Any], show: Callable[[float], str]) -> Line:
-    is_own = row["event"] < 0 and not row["never_called"]
+    is_own = row["event"] < 0 and not (row["never_called"] or row.get("inside"))
     name = "[own parameters]" if is_own else row["name"] if row["path"] else row["type"].lower()
     shapes, known = row["out_shapes"], row["rf_state"] != "unknown"
     return Line(

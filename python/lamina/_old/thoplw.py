@@ -84,7 +84,7 @@ def table_of_rows(
             row["event"] >= 0,
         )
         for row in rows
-        if (row["counted"] if row["event"] >= 0 else not row["never_called"])
+        if (row["counted"] if row["event"] >= 0 else not (row["never_called"] or row.get("inside")))
     ]
     return table(lines, modules[0]["type"], kind, numbers)
 

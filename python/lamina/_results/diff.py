@@ -4,17 +4,19 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .. import _lamina
+from .._base.check import check_text
 from .._base.count import Count, from_core
+from .._base.errors import LaminaError
 from .._base.files import save_text
 from .._base.terminal import terminal_width
+from .report import Report, source_of
 
 if TYPE_CHECKING:
-    from .report import Report
+    import os
 
 ALL = -1  # levels of modules
 
@@ -77,7 +79,8 @@ class Diff:
         *,
         by: str | None = None,
     ) -> None:
-        self._sides = (*_side(before), *_side(after))
+        check_text("by", by, "macs")
+        self._sides = (*_side(before, "before"), *_side(after, "other"))
         self._by = by
         self._data: dict[str, Any] = json.loads(self.to_json())
 
@@ -152,6 +155,20 @@ class Diff:
 
     __repr__ = __str__
 
+    def _repr_html_(self) -> str | None:
+        """The page of the second side, with the changes since the first; None for recordings, which have no
+        such page."""
+        was, _, now, failed, part = *self._sides, True
+        try:
+            return _lamina.page(now, failed, 0.0, 0.0, was, part)
+        except (OSError, LaminaError):
+            return None
+
+    def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
+        """The output in a notebook: the changes of the totals and of the modules."""
+        page = self._repr_html_()
+        return {"text/plain": str(self)} | ({} if page is None else {"text/html": page})
+
     def show(
         self,
         *,
@@ -187,10 +204,8 @@ class Diff:
         return save_text(path, text, overwrite=overwrite)
 
 
-def _side(of: Report | str | os.PathLike[str]) -> tuple[object, str | None]:
-    if isinstance(of, (str, os.PathLike)):
-        return os.fsencode(of), None
-    return of._source(), of._failed()
+def _side(of: Report | str | os.PathLike[str], name: str) -> tuple[Any, str | None]:
+    return source_of(of, name), of._failed() if isinstance(of, Report) else None
 
 
 def _numbers(told: dict[str, Any]) -> dict[str, DiffNumber]:

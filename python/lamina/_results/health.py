@@ -109,8 +109,8 @@ class Health:
 
     @property
     def ok(self) -> bool:
-        """True if there is no finding."""
-        return not self.findings
+        """True if there is no finding, and something was checked."""
+        return not self.findings and self.tensors > 0
 
     def tail(self, n: int = 20) -> str:
         """Returns the last ``n`` calls before the first finding, or before the capture closed, one a line.

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
+from .._base.check import check_whole
 from .._base.modules import core_path, no_layer
 
 if TYPE_CHECKING:
@@ -32,8 +33,8 @@ class MemoryUse(NamedTuple):
 
 class MemoryRow(NamedTuple):
     """The memory of a place in the model. The first three are the layer itself, the totals include the layers
-    in it; ``held`` is the memory that it held at the model's peak, by use. ``None``: the backward can't be
-    split by layer here; ``report.notes`` has the reason."""
+    in it; ``held`` is the memory that it held at the model's peak, by use. ``None``: no backward ran, or it
+    can't be split by layer here, and ``report.notes`` has the reason."""
 
     path: str
     type: str
@@ -59,16 +60,17 @@ def _row(place: Mapping[str, Any]) -> MemoryRow:
 class DeviceMemoryRow(NamedTuple):
     """The GPU memory of a place in the model, from the allocator's statistics at the begin and end of its
     calls. The first three are the layer itself, the totals include the layers in it. ``freed`` counts all
-    frees during the call, ``retained`` is the increase at its end; ``peak`` includes the layers in it."""
+    frees during the call, ``retained`` is the increase at its end; ``peak`` includes the layers in it.
+    ``None``: no backward ran."""
 
     path: str
     type: str
     forward: MemoryUse
-    backward: MemoryUse
-    recompute: MemoryUse
+    backward: MemoryUse | None
+    recompute: MemoryUse | None
     total_forward: MemoryUse
-    total_backward: MemoryUse
-    total_recompute: MemoryUse
+    total_backward: MemoryUse | None
+    total_recompute: MemoryUse | None
 
 
 R = TypeVar("R", "MemoryRow", "DeviceMemoryRow")
@@ -81,7 +83,7 @@ class _Used(Generic[R]):
         self.peak: int = told["peak"]
         self.peak_allocated: int = told["peak_allocated"]
         self.peak_in: str | None = told["peak_in"]
-        self.peak_phase: Any = told["peak_phase"]
+        self.peak_phase: str | None = told["peak_phase"]
         self.allocated: int = told["allocated"]
         self.freed: int = told["freed"]
         self.before: int = told["before"]
@@ -108,14 +110,13 @@ class DeviceMemory(_Used[DeviceMemoryRow]):
         peak: the most memory in use at one moment.
         peak_allocated: ``peak`` less ``before``.
         peak_in: the path of the layer that ran at the peak; None: no layer.
-        peak_phase: its phase then, ``"forward"``, ``"backward"`` or ``"recompute"``.
+        peak_phase: its phase then, ``"forward"``, ``"backward"`` or ``"recompute"``; None: the peak was at
+            the beginning.
         allocated: allocated during the capture.
         freed: freed during the capture.
         before: in use at the beginning.
         rows: one :class:`DeviceMemoryRow` for each place of the model.
     """
-
-    peak_phase: str
 
     def __init__(self, told: Mapping[str, Any]) -> None:
         rows = [[place["path"], place["type"], *_uses(place)] for place in told["places"]]
@@ -133,8 +134,8 @@ class Memory(_Used[MemoryRow]):
             before (parameters, buffers, gradients, inputs, an optimizer's state).
         peak_allocated: the same without memory from before the capture; equal to torch's own counters.
         peak_in: the path of the layer that ran at the peak; None: no layer.
-        peak_phase: its phase then, ``"forward"``, ``"backward"`` or ``"recompute"``; None if no layer ran and
-            backward passes can't be split by layer.
+        peak_phase: its phase then, ``"forward"``, ``"backward"`` or ``"recompute"``; None if the peak was at
+            the beginning, or if no layer ran and backward passes can't be split by layer.
         allocated: allocated during the capture.
         freed: the part of it that was freed before the capture closed.
         before: known memory from before the capture.
@@ -152,8 +153,6 @@ class Memory(_Used[MemoryRow]):
         device: the memory of the GPU that the model is on, a :class:`DeviceMemory`; None if there is no GPU
             or it is unknown, with the reason in ``report.notes``.
     """
-
-    peak_phase: str | None
 
     def __init__(self, model: _lamina.Model) -> None:
         told = model.memory()
@@ -174,6 +173,7 @@ class Memory(_Used[MemoryRow]):
         Each is the maximum of its part of the run. Times are nanoseconds of the clock of
         ``time.monotonic_ns()``; the first, before anything was allocated, is 0.
         """
+        check_whole("points", points, least=1)
         return self._model.memory_course(points)
 
     def __repr__(self) -> str:

@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TextIO
 
 from .. import _lamina
+from .._base.check import check_convention, check_flag, check_roof, check_text, check_whole, describe_object
 from .._base.count import Count, from_core
 from .._base.errors import LaminaError, UsageError
 from .._base.files import save_text
@@ -59,6 +60,11 @@ OPTIONS = {
     "old_params": "old_params",
     "overhead_mb": "overhead_mb",
 }
+FLAGS = (
+    *("color", "ascii", "bars", "exact", "expand", "receptive_field", "effective_rf_stats", "bytes"),
+    *("why", "time", "page", "memory"),
+)
+LEAST = {"width": 20, "depth": 0, "max_depth": -1, "rows": 0}  # of options that are whole numbers
 # Options of the layouts of torchscan and thoplw, which lamina._old lays out.
 OLD_OPTIONS = ("effective_rf_stats", "wrap", "numbers", "old_params", "overhead_mb")
 
@@ -240,12 +246,14 @@ class Report:
 
     @property
     def backward(self) -> Work:
-        """The cost of backward passes; unknown under a convention that counts calls and not operators."""
+        """The cost of backward passes; unknown if none ran, or under a convention that counts calls and not
+        operators."""
         return self._phase("backward")
 
     @property
     def recompute(self) -> Work:
-        """Forward work that a backward pass repeats, as activation checkpointing does."""
+        """Forward work that a backward pass repeats, as activation checkpointing does; unknown if no backward
+        pass ran."""
         return self._phase("recompute")
 
     def _phase(self, phase: Literal["backward", "recompute"]) -> Work:
@@ -337,6 +345,7 @@ class Report:
         Raises:
             ValueError: there is no such convention; the sentence lists the known ones.
         """
+        check_convention(convention)
         report = Report(self._model, convention, own=self._first, **self._shown)
         report._again = self._again
         return report
@@ -406,11 +415,12 @@ class Report:
             "which ops=True does"
         )
 
-    def why(self, path: str) -> list[dict[str, Any]]:
-        """Explains the numbers of the layer at ``path``: one dict for each number, with the formula and its
-        values. If operators are counted, each of them follows with its name as the note, and then the same
-        for the backward and for recomputation. ``phase`` names the phase, ``operator`` the operator (None:
-        the row), ``times`` is the number of equal operators, and ``words`` describes that kind of operation.
+    def why(self, path: str) -> Whys:
+        """Explains the numbers of the layer at ``path``: a list of one dict for each number, with the formula
+        and its values, which prints as ``lamina why`` does. If operators are counted, each of them follows
+        with its name as the note, and then the same for the backward and for recomputation. ``phase`` names
+        the phase, ``operator`` the operator (None: the row), ``times`` is the number of equal operators, and
+        ``words`` describes that kind of operation.
         ``facts`` lists the facts whose values were substituted: their name in the formula, value and meaning.
         The path of the model itself is "" or ".".
 
@@ -419,7 +429,8 @@ class Report:
         """
         for index, row in enumerate(self.rows):
             if row["path"] == core_path(path):
-                return [{k: _value(v) for k, v in line.items()} for line in self._costs.why(index)]
+                lines = ({k: _value(v) for k, v in line.items()} for line in self._costs.why(index))
+                return Whys(lines, self._costs.why_text(index))
         raise no_layer(path, (row["path"] for row in self.rows))
 
     def graph(self) -> Graph:
@@ -519,6 +530,7 @@ class Report:
         Raises:
             ValueError: times were not measured.
         """
+        check_roof(roof)
         told = self._measured_times()
         if roof is None and told["device"] is None:
             from .roof import roof as of_this_machine
@@ -538,6 +550,7 @@ class Report:
         unknown = [name for name in given if name not in OPTIONS]
         if unknown:
             raise TypeError(f"a report has no option {unknown[0]!r}; it has {', '.join(OPTIONS)}")
+        _check(options)
         wanted = {OPTIONS[name]: value for name, value in given.items() if value is not None}
         old = {name: wanted.pop(name) for name in OLD_OPTIONS if name in wanted}
         check_options(old)
@@ -645,11 +658,10 @@ class Report:
         *,
         part: bool = False,
     ) -> str:
+        check_roof(roof)
         roof = self._shown.get("roof") if roof is None else roof
         limits = (0.0, 0.0) if roof is None else (roof.flops, roof.bytes)
-        was = None
-        if before is not None:
-            was = before._source() if isinstance(before, Report) else os.fsencode(before)
+        was = None if before is None else source_of(before, "before")
         return _lamina.page(self._source(), self._failed(), *limits, was, part)
 
     def _source(self) -> Any:
@@ -704,6 +716,10 @@ class Report:
         """
         from .picture import Picture
 
+        check_text("kind", kind, "icicle")
+        check_text("by", by, "macs")
+        check_whole("width", width, least=0)
+        check_roof(roof)
         if kind == "roofline" and roof is None and self._costs.times() is not None:
             from .roof import roof as of_this_machine
 
@@ -720,6 +736,54 @@ class Report:
         raise TypeError(
             "a Report holds its capture and can't be pickled; keep report.to_json() or report.rows"
         )
+
+
+class Whys(list[dict[str, Any]]):
+    """The explanations of a layer's numbers, as dicts; they print as ``lamina why`` prints them, also in a
+    notebook."""
+
+    def __init__(self, lines: Iterable[dict[str, Any]], text: str) -> None:
+        super().__init__(lines)
+        self._text = text
+
+    def __str__(self) -> str:
+        return self._text
+
+    __repr__ = __str__
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """The output in IPython, which prints the items of a list without asking the list."""
+        del cycle
+        printer.text(self._text)
+
+
+def _check(options: Mapping[str, Any]) -> None:
+    """Raises TypeError or ValueError, with the option's name, for a value that it can't have."""
+    for name, value in options.items():
+        if value is None:
+            continue
+        if name in FLAGS:
+            check_flag(name, value)
+        elif name in LEAST:
+            check_whole(name, value, least=LEAST[name])
+        elif name == "roof":
+            check_roof(value)
+
+
+def source_of(report: object, name: str) -> Any:
+    """What the core reads of a report, or of the name of a file.
+
+    Raises:
+        TypeError: ``report``, which the sentence calls ``name``, is neither.
+    """
+    if isinstance(report, Report):
+        return report._source()
+    if isinstance(report, (str, bytes, os.PathLike)):
+        return os.fsencode(report)
+    raise TypeError(
+        f"{name} is {describe_object(report)}; give a report, as of lamina.inspect, or the name of a file "
+        "that report.to_json or `lamina run` wrote"
+    )
 
 
 class NoRuleError(LaminaError, ValueError):

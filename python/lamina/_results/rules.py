@@ -8,12 +8,12 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 from .. import _lamina
 from .._base.count import Count
 from .._base.errors import CountError, FormatError
+from .._base.files import file_of
 from .._base.signature import takes
 
 Shape: TypeAlias = "tuple[int, ...] | None"
@@ -130,12 +130,11 @@ def rules_file(path: str | os.PathLike[str]) -> list[str]:
 
 def read_rules(path: Any) -> list[OwnRule]:
     """The rules of a file, without registering them; raises as :func:`rules_file`."""
-    if not isinstance(path, (str, os.PathLike)):
-        from .._base.check import describe_object
-
-        raise TypeError(f"rules is {describe_object(path)}; it is the name of a file")
+    file = file_of(path, "rules")
+    if not file.exists():
+        raise FileNotFoundError(f"rules: there is no file {file}; docs/your-own-rules.md shows one")
     try:
-        text = Path(path).read_text("utf-8")
+        text = file.read_text("utf-8")
     except UnicodeDecodeError as error:
         raise FormatError(f"{os.fspath(path)}: it is not UTF-8 text; {error.reason}") from None
     return [OwnRule(name, formulas, {}) for name, formulas in _lamina.read_rules(text, os.fspath(path))]

@@ -6,12 +6,12 @@ from __future__ import annotations
 import json
 import os
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from .. import _lamina
 from .._base.count import STATES
 from .._base.errors import FormatError, LaminaError, UsageError
+from .._base.files import file_of
 from .._base.terminal import terminal_width
 from .report import Report, Row
 
@@ -171,6 +171,7 @@ class _Reader:
         if not 0 <= fields["depth"] <= DEEPEST:
             self.fail(f"{where}.depth", f"is not from 0 to {DEEPEST}")
         fields["never_called"] = fields["status"] in ("never called", "called elsewhere")
+        fields["inside"] = fields["status"] == "not seen"
         call = self.get(d, "call", where, int, type(None))
         fields["ordinal"] = -1 if call is None else call
         fields["rule_kind"] = self.get(d, "rule", where, str, type(None))
@@ -340,8 +341,9 @@ def _cells(row: Row, *, exact: bool) -> tuple[str, ...]:
     label = f"{'  ' * row.depth}{row.name} ({row.type})" if row.depth else row.type  # not a count: the indent
     shape = row.out_shapes[0] if row.out_shapes else None
     output = "?" if row.out_shapes and shape is None else ",".join(map(str, shape or ()))
-    counts = ["-" if row.never_called else _count(row[name], exact=exact) for _, name in SHOWN]
-    label += f" [{row.status}]" if row.never_called else ""
+    idle = row.never_called or row.inside
+    counts = ["-" if idle else _count(row[name], exact=exact) for _, name in SHOWN]
+    label += f" [{row.status}]" if idle else ""
     return (label, output, _count(row.total_params, exact=exact), *counts)
 
 
@@ -361,8 +363,13 @@ def _no_number(text: str) -> NoReturn:
 
 def load(path: str | os.PathLike[str]) -> SavedReport:
     """The report in a file; see :meth:`Report.load`."""
-    name = os.fsdecode(path)
-    with Path(name).open("rb") as file:
+    from_file = file_of(path)
+    name = str(from_file)
+    if not from_file.exists():
+        raise FileNotFoundError(
+            f"there is no file {name}; report.to_json(path) and `lamina show TARGET --json -o FILE` write one"
+        )
+    with from_file.open("rb") as file:
         data = file.read(LARGEST + 1)  # not a count: one more byte shows that the file is longer
     read = _Reader(name)
     if len(data) > LARGEST:

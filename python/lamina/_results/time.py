@@ -10,7 +10,8 @@ if TYPE_CHECKING:
 
 
 class Spent(NamedTuple):
-    """The time of one phase, with the calls inside (``total``) and without them (``self``)."""
+    """The time of one phase, with the calls inside (``total``) and without them (``self``); None if unknown,
+    as of a backward pass if none ran."""
 
     total: int | None
     self: int | None
@@ -106,7 +107,8 @@ class Times(NamedTuple):
 
     Attributes:
         runs: the number of runs.
-        forward: the calls of a run.
+        forward: the calls of a run. This and the next five are None if unknown, all but ``forward`` and
+            ``whole`` also if no backward pass ran.
         backward: the nodes that these calls made.
         recompute: forward work that a backward pass repeats.
         engine: autograd between its nodes.

@@ -83,7 +83,7 @@ def run_once(
     changes of them is undone. An exception of the forward is kept in the result, not raised, so that a caller
     can show the layers that ran before it.
     """
-    run = Run(health)
+    run = Run(root, health)
     how = _prepared(root, ops=ops, dry=dry, memory=memory, follow=follow)
     put_back = state_of_generators()
     wanted: Any = {"time": time is not None, "memory": memory, "health": health}

@@ -137,6 +137,15 @@ def _default(dtype: Any, name: str) -> str:
     return "ones" if "mask" in name.lower() else "zeros"
 
 
+def _range(dtype: Any) -> str:
+    """The values that a type holds."""
+    torch = sys.modules["torch"]
+    if dtype is torch.bool:
+        return "it holds True and False"
+    info = torch.finfo(dtype) if dtype.is_floating_point or dtype.is_complex else torch.iinfo(dtype)
+    return f"it holds {info.min} to {info.max}"
+
+
 def _holds(given: _Input, dtype: Any, *numbers: Any) -> None:
     """Raises UsageError if a type can't hold these numbers."""
     torch = sys.modules["torch"]
@@ -150,7 +159,7 @@ def _holds(given: _Input, dtype: Any, *numbers: Any) -> None:
             whole = isinstance(number, int) or number.is_integer()
             fits = whole and torch.iinfo(dtype).min <= number <= torch.iinfo(dtype).max
         if not fits:
-            raise UsageError(f"{given.text!r}: {name} can't hold {number}")
+            raise UsageError(f"{given.text!r}: {name} can't hold {number}; {_range(dtype)}")
 
 
 def _filled(given: _Input, dtype: Any, value: str, device: Any, number: int) -> Any:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from .. import _lamina
 from .._base.check import describe_object
 from .._base.errors import UsageError
+from .._base.signature import takes
 from .._base.terminal import progress
 from .limit import TooLargeError, available, large_on_meta, limited
 
@@ -22,11 +23,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from types import ModuleType
 
+NAMES_SHOWN = 4  # the most files that an error names
 MOST_REAL = 1073741824  # the most bytes of a model that is built with real tensors for a dry run
 
 
 class _ToldError(Exception):
     """An exception of user code, as one sentence."""
+
+
+class _TooLargeToldError(_ToldError):
+    """The model is larger than the memory, as one sentence without advice."""
 
 
 def line_of(error: BaseException) -> str:
@@ -88,11 +94,70 @@ def split(target: str, what: str = "model") -> tuple[str, str]:
             f"{where} is a file without Python code; write path/to/file.py:name, with code that builds the "
             f"{what} and loads the file into it"
         )
+    if S_ISDIR(_mode(target)):
+        raise UsageError(
+            f"{target} is a folder and names no {what}; write {Path(target, 'FILE.py')}:NAME"
+            f"{_files_in(target)}"
+        )
+    if S_ISREG(_mode(target)) and (told := _other_file(target)):
+        raise UsageError(told)
     why = f"is a file and names no {what}" if S_ISREG(_mode(target)) else f"does not name a {what}"
+    file = target.removesuffix(":")
+    if file.endswith(".py") and S_ISREG(_mode(file)):
+        raise UsageError(f"{target!r} {why}; write {file}:NAME{_defined_in(file)}")
     text = f"{target!r} {why}; write package.module:name or path/to/file.py:name"
     if what == "model" and target and why.startswith("is") and not target.endswith(".py"):
         text += ", with code that builds the model and loads the file into it"
     raise UsageError(text)
+
+
+def _files_in(folder: str) -> str:
+    """``"; it has net.py and train.py"``: the Python files of a folder."""
+    files = sorted(file.name for file in Path(folder).glob("*.py"))[:NAMES_SHOWN]
+    return f"; it has {', '.join(files)}" if files else "; it has no Python file"
+
+
+def _defined_in(file: str) -> str:
+    """``"; it has Net and make_net"``: the classes and functions of a file, which is read and not run."""
+    import ast
+
+    try:
+        tree = ast.parse(Path(file).read_bytes())
+    except (OSError, SyntaxError, ValueError):
+        return ""
+    kinds = (ast.ClassDef, ast.FunctionDef)
+    return _listed([node.name for node in tree.body if isinstance(node, kinds)])
+
+
+def _listed(names: Iterable[str]) -> str:
+    """``"; it has Net, make_net, ..."``, of names that are not private."""
+    public = [name for name in names if not name.startswith("_")]
+    more = ", ..." if len(public) > NAMES_SHOWN else ""
+    return (
+        f"; it has {', '.join(public[:NAMES_SHOWN])}{more}" if public else "; it has no class and no function"
+    )
+
+
+def _other_file(path: str) -> str | None:
+    """The sentence for a file that lamina itself wrote: what shows it. None for other files."""
+    try:
+        with Path(path).open("rb") as file:
+            begins = file.read(64)
+    except OSError:
+        return None
+    if begins.startswith(b"SQLite format 3\0"):
+        return f"{path} is a recording and no model; `lamina show {path}` and `lamina report {path}` show it"
+    if path.endswith(".json") and b'"schema": "lamina.report/' not in begins:
+        return (
+            f"{path} is neither a model nor a report that lamina saved; `lamina show TARGET --json -o FILE` "
+            "saves one, and a model is FILE.py:NAME"
+        )
+    if b'"schema": "lamina.report/' not in begins:
+        return None
+    return (
+        f"{path} is a saved report and no model; `lamina report {path} -o report.html` shows it, and "
+        f"`lamina diff {path} TARGET` compares a model, a recording or another report with it"
+    )
 
 
 def _mode(path: str) -> int:
@@ -109,8 +174,33 @@ def load(where: str, path: str, files: dict[Any, Any]) -> Any:
     for name in path.split("."):
         owner, value = value, getattr(value, name, None)
         if value is None:
-            raise UsageError(f"{where} has no {path!r}{near(name, dir(owner))}")
+            raise UsageError(f"{where} has no {path!r}{_instead(owner, name, where)}")
     return value
+
+
+def _instead(owner: Any, name: str, where: str) -> str:
+    """What there is in place of a name that an object lacks."""
+    if callable(getattr(owner, "create_model", None)):
+        known = _known_models(owner)
+        which = name if name in known or not known else "NAME"
+        return (
+            f"; its models are built by name: {where}:create_model -k model_name={which}{near(name, known)}"
+        )
+    if is_folder := getattr(owner, "__file__", "") is None and list(getattr(owner, "__path__", ())):
+        folder = os.path.relpath(is_folder[0])
+        return f"; it is a folder: write {Path(folder, 'FILE.py')}:{name}{_files_in(folder)}"
+    if hint := near(name, dir(owner)):
+        return hint
+    own = getattr(owner, "__name__", None)
+    return _listed(n for n, v in vars(owner).items() if callable(v) and getattr(v, "__module__", None) == own)
+
+
+def _known_models(owner: Any) -> list[str]:
+    """The names of a package that lists its models, as timm and torchvision.models do."""
+    try:
+        return [str(name) for name in owner.list_models()]
+    except Exception:
+        return []
 
 
 def _file(path: str, files: dict[Any, Any]) -> Any:
@@ -196,10 +286,9 @@ def _within(make: Callable[[], Any], target: str, *, dry: bool, again: bool) -> 
     meta device, where tensors have sizes and no memory: in a dry run it stays there; otherwise only its size
     is measured, if it can be made ``again`` afterwards, unlike an import."""
     torch = sys.modules["torch"]
-    here, state = available(), torch.get_rng_state()
+    here, state, needed = available(), torch.get_rng_state(), None
     some = MOST_REAL if here is None else min(here, MOST_REAL)
-    soon = some if dry else here // 4 if here is not None and again else here  # not a count: memory
-    made, error = _tried(make, nullcontext(), soon, dry=dry)
+    made, error = _tried(make, nullcontext(), some if dry or again else here, dry=dry)
     if error is None:
         return made
     if not isinstance(error, TooLargeError):
@@ -208,16 +297,19 @@ def _within(make: Callable[[], Any], target: str, *, dry: bool, again: bool) -> 
         return _on_meta(make, target, some, here)
     if again:
         made, error = _tried(make, large_on_meta(), some)
-        if error is not None or here is None or _nbytes(made) <= here:
+        needed = _nbytes(made) if error is None else None
+        if needed is None or here is None or needed <= here:
             torch.set_rng_state(state)
             made, error = _tried(make, nullcontext(), here)
             if error is None:
                 return made
             if not isinstance(error, TooLargeError):
                 raise error
-    raise _ToldError(
-        f"{target} needs more memory than there is ({_lamina.text_bytes(here or 0)}); --dry follows the "
-        "shapes and takes none, `lamina fit` predicts what it needs"
+    there = _lamina.text_bytes(here or 0)
+    if needed is None or needed <= (here or 0):
+        raise _TooLargeToldError(f"{target} needs more memory than there is ({there})")
+    raise _TooLargeToldError(
+        f"{target} needs {_lamina.text_bytes(needed)} for its parameters alone, and there are {there}"
     )
 
 
@@ -269,7 +361,8 @@ def _module(value: Any, where: str, target: str, arguments: dict[str, Any]) -> A
         return value
     if not callable(value):
         raise UsageError(
-            f"{target} is {describe_object(value)}; name a module, or a class or function that builds one"
+            f"{target} is {describe_object(value)}; name a torch.nn.Module, or a class or function that "
+            "builds one"
         )
     built = call(value, arguments, where, target, "give what it takes with -k NAME=VALUE")
     if not isinstance(built, torch.nn.Module):
@@ -284,9 +377,36 @@ def call(function: Any, arguments: dict[str, Any], where: str, target: str, othe
     except (Exception, SystemExit) as error:
         trace = error.__traceback__
         if isinstance(error, TypeError) and (trace is None or trace.tb_next is None):
-            raise UsageError(f"{target}: {line_of(error)}; {otherwise}") from None
+            raise UsageError(
+                f"{target}: {line_of(error)}; {_takes(function, arguments, otherwise)}"
+            ) from None
         file = where if where.endswith(".py") else getattr(sys.modules.get(where), "__file__", None)
-        raise _told(error, f"{target}: ", file) from error
+        told = _told(error, f"{target}: ", file)
+        raise _ToldError(f"{told}{_given(arguments, where)}") from error
+
+
+def _takes(function: Callable[..., Any], arguments: dict[str, Any], otherwise: str) -> str:
+    """What a function takes in place of what it was given."""
+    wanted = takes(function)
+    if wanted is None:
+        return otherwise
+    names = list(wanted.parameters)
+    unknown = next((name for name in arguments if name not in names), None)
+    hint = near(unknown, names) if unknown else ""
+    shown = ", ".join(map(str, wanted.parameters.values()))
+    other = "; what is no number, text, list or dict is built by a function of yours that takes nothing"
+    return f"it takes ({shown}){hint}; {otherwise}{'' if hint else other}"
+
+
+def _given(arguments: dict[str, Any], where: str) -> str:
+    """What was given to a function that raised, and the models of near names in a package that lists its
+    models."""
+    if not arguments:
+        return ""
+    shown = f"; it was built with {', '.join(f'-k {name}={value!r}' for name, value in arguments.items())}"
+    known = _known_models(sys.modules.get(where))
+    texts = [value for value in arguments.values() if isinstance(value, str) and value not in known]
+    return shown + "".join(near(text, known) for text in texts[:1])
 
 
 def _keyword(text: str) -> tuple[str, Any]:
@@ -295,7 +415,7 @@ def _keyword(text: str) -> tuple[str, Any]:
 
     name, equals, value = text.partition("=")
     if not equals or not name.isidentifier():
-        raise UsageError(f"{text!r} is no build argument; write name=value")
+        raise UsageError(f"{text!r} is no build argument; write -k name=value")
     try:
         return name, literal_eval(value)
     except (ValueError, SyntaxError):

@@ -290,7 +290,8 @@ static lam_status keep_causes(job *j, lam_compared *row, lam_error *e) {
 
 /* Copies all that the row keeps of the costs, which are freed after the row is filled. */
 static lam_status fill_row(job *j, const parts *p, lam_compared *row, lam_error *e) {
-    const char *gap = lam_costs_gap(p->costs, 0);
+    const char *gap =
+        j->phase == LAM_FORWARD || p->costs->ops.back ? lam_costs_gap(p->costs, 0) : "no backward pass ran";
     lam_count ref = lam_costs_phase_total(j->ref.costs, j->phase, j->metric);
     lam_count its = lam_costs_phase_total(p->costs, j->phase, j->metric);
     *row = (lam_compared){.convention = p->cv->name,

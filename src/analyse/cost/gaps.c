@@ -6,6 +6,8 @@
 
 enum { MAX_NAMES = 3 };
 
+static const char none_called[] = "no layer of the model was called while the capture was open";
+
 static const char *type_of(const lmi_work *w, int32_t module) {
     const char *type = w->m->modules[module].type;
     return type && *type ? type : "?";
@@ -117,7 +119,7 @@ static lam_status unused_of_row(lmi_work *w, const lam_cost_row *row, lam_error 
     const lam_module *mod = &w->m->modules[row->module];
     bool holds = row->params.n > 0 || row->params.over > 0;
     bool container = row->event >= 0 && !row->counted && !lmi_plain_holder(mod);
-    bool never = row->never_called && !lmi_only_elsewhere(mod);
+    bool never = row->never_called && !lmi_only_elsewhere(mod) && !lmi_is_inside(mod);
     if (!holds || (!never && !container)) return LAM_OK;
     lmi_group *g;
     LAM_TRY(group_of(w, never ? LMI_CAUSE_NEVER : LMI_CAUSE_UNUSED, row->module, row->place, &g, e));
@@ -207,16 +209,16 @@ static void say_gap(const lmi_work *w, const lmi_group *g, lmi_buf *b) {
 
 static lam_status write_gaps(lmi_work *w, lam_error *e) {
     lam_costs *c = w->c;
-    c->gaps = lmi_alloc(&c->arena, (uint64_t)w->groups.n + w->op_groups.n, sizeof *c->gaps);
+    c->gaps = lmi_alloc(&c->arena, (uint64_t)w->groups.n + w->op_groups.n + 1, sizeof *c->gaps);
     if (!c->gaps) return lmi_nomem(e);
+    if (c->none_called) c->gaps[c->n_gaps++] = none_called;
     for (size_t i = 0; i < w->groups.n; i++) {
         lmi_buf b;
         lmi_buf_init(&b);
         say_gap(w, lmi_vec_at(&w->groups, i), &b);
         say_who_counts(w, lmi_vec_at(&w->groups, i), &b);
-        c->gaps[i] = lmi_buf_keep(&b, &w->c->arena);
-        if (!c->gaps[i]) return lmi_nomem(e);
-        c->n_gaps++;
+        c->gaps[c->n_gaps] = lmi_buf_keep(&b, &w->c->arena);
+        if (!c->gaps[c->n_gaps++]) return lmi_nomem(e);
     }
     return lmi_op_gaps(w, c->n_gaps, e);
 }

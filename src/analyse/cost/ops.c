@@ -83,7 +83,6 @@ static void add(lmi_work *w, tally *t, int32_t op, const lam_count of[LAM_N_METR
     }
     t->computes[op] = costs_some(w->c, LAM_MACS, n[LAM_MACS]) || costs_some(w->c, LAM_FLOPS, n[LAM_FLOPS]);
     sum->any = true;
-    w->back = w->back || o->phase != LAM_FORWARD;
     w->c->ops.ran[o->phase]++;
     w->c->ops.known += known;
 }
@@ -240,7 +239,6 @@ static lam_status count_hidden(lmi_work *w, int32_t op, lmi_unseen unseen, lam_e
             (i != LAM_MACS && i != LAM_EFFECTIVE_MACS))
             sum->n[o->phase][i] = lmi_count_add(sum->n[o->phase][i], least);
     sum->any = true;
-    w->back = w->back || o->phase != LAM_FORWARD;
     w->c->ops.ran[o->phase]++;
     return unsure(w, op, NULL, NULL, NULL, unseen, e);
 }
@@ -312,7 +310,6 @@ static lam_status tell_effective(lmi_work *w, tally *t, int32_t op, lam_error *e
     for (int i = LAM_EFFECTIVE_MACS; i < LAM_N_METRICS; i++)
         sum->n[o->phase][i] = lmi_count_add(sum->n[o->phase][i], told[i]);
     if (!fused) sum->masked |= 1u << LAM_BACKWARD;
-    w->back = w->back || o->phase != LAM_FORWARD;
     t->told[op] = TOLD_SUM;
     return LAM_OK;
 }
@@ -471,6 +468,7 @@ static lam_status count_all(lmi_work *w, tally *t, lam_error *e) {
         const int32_t owner = lmi_op_owner(&w->m->ops[i]);
         t->told[i] = owner >= 0 ? t->told[owner] : TOLD_NOTHING;
         role[i] = LMI_ROLE_INSIDE;
+        w->c->ops.back = w->c->ops.back || w->m->ops[i].phase != LAM_FORWARD;
         if (layer_tells(w, &w->m->ops[i]) || (w->untraced && w->untraced[i])) continue;
         role[i] = (uint8_t)role_of(w, &w->m->ops[i], &rule);
         if (role[i] == LMI_ROLE_COUNTED)
@@ -505,7 +503,7 @@ static lam_status count_cut(lmi_work *w, lam_error *e) {
     const lam_model *m = w->m;
     int32_t group;
     if (!m->cut) return LAM_OK;
-    w->back = true;
+    w->c->ops.back = true;
     LAM_TRY(lmi_cut_short(w, &group, e));
     for (int32_t i = 0; i <= m->n_events; i++) {
         lmi_op_sum *sum = &w->by_call[i];
@@ -561,10 +559,10 @@ void lmi_ops_price(lmi_work *w, int32_t event, lmi_price *p) {
 
 /* -- the other phases of the rows ---------------------------------------------------------------- */
 
-/* Fills the row's backward and recomputed numbers; `own` NULL: they stay 0. */
+/* Fills the row's backward and recomputed numbers. */
 static void fill_phases(const lam_costs *c, lam_cost_row *row, const lmi_op_sum *own,
                         const lmi_op_sum *whole) {
-    for (int i = 0; own && i < LAM_N_METRICS; i++) {
+    for (int i = 0; i < LAM_N_METRICS; i++) {
         row->backward[i] = lmi_settled(own->n[LAM_BACKWARD][i]);
         row->recompute[i] = lmi_settled(own->n[LAM_RECOMPUTE][i]);
         row->total_backward[i] = lmi_settled(whole->n[LAM_BACKWARD][i]);
@@ -574,6 +572,12 @@ static void fill_phases(const lam_costs *c, lam_cost_row *row, const lmi_op_sum 
     lmi_no_opinion(c, row->recompute);
     lmi_no_opinion(c, row->total_backward);
     lmi_no_opinion(c, row->total_recompute);
+}
+
+static void unknown_phases(lam_cost_row *row) {
+    for (int i = 0; i < LAM_N_METRICS; i++)
+        row->backward[i] = row->recompute[i] = row->total_backward[i] = row->total_recompute[i] =
+            lmi_unknown();
 }
 
 static void add_sum(lmi_op_sum *to, const lmi_op_sum *from) {
@@ -589,18 +593,16 @@ static void sum_phase(lmi_work *w, lam_phase p) {
     lmi_no_opinion(w->c, total);
 }
 
-/* False if a backward pass was requested and none ran, or if the convention counts calls. */
-static bool tells_backward(const lmi_work *w) { return lmi_by_ops(w->c) && (w->back || !w->m->no_backward); }
+/* True for a phase whose cost is known: a backward pass that did not run has none, and calls alone show none.
+ */
+static bool tells(const lmi_work *w, int phase) {
+    return lmi_by_ops(w->c) && (phase == LAM_FORWARD || w->c->ops.back);
+}
 
-/* If only a forward ran, the other phases are 0 and are not summed. */
 void lmi_ops_totals(lmi_work *w) {
-    bool by_ops = lmi_by_ops(w->c);
     for (int p = 0; p < LAM_N_PHASES; p++) {
-        if (by_ops && (p == LAM_FORWARD || w->back))
-            sum_phase(w, (lam_phase)p);
-        else if (by_ops)
-            lmi_no_opinion(w->c, w->c->ops.total[p]);
-        for (int i = 0; !tells_backward(w) && p != LAM_FORWARD && i < LAM_N_METRICS; i++)
+        if (tells(w, p)) sum_phase(w, (lam_phase)p);
+        for (int i = 0; !tells(w, p) && p != LAM_FORWARD && i < LAM_N_METRICS; i++)
             w->c->ops.total[p][i] = lmi_unknown();
     }
 }
@@ -608,28 +610,26 @@ void lmi_ops_totals(lmi_work *w) {
 /* Calls are numbered in the order in which they began, so a backward loop visits children before parents. */
 static lam_status subtotals(lmi_work *w, lam_error *e) {
     const lam_model *m = w->m;
-    lmi_op_sum *whole = NULL;
-    if (w->back) {
-        whole = lmi_copy(&w->scratch, w->by_call, (uint64_t)m->n_events + 1, sizeof *whole);
-        if (!whole) return lmi_nomem(e);
-    }
-    for (int32_t i = m->n_events - 1; whole && i >= 0; i--)
+    lmi_op_sum *whole = lmi_copy(&w->scratch, w->by_call, (uint64_t)m->n_events + 1, sizeof *whole);
+    lmi_op_sum none = {0};
+    if (!whole) return lmi_nomem(e);
+    for (int32_t i = m->n_events - 1; i >= 0; i--)
         if (m->events[i].parent >= 0) add_sum(&whole[m->events[i].parent], &whole[i]);
     for (int32_t r = 0; r < w->c->n_rows; r++) {
         lam_cost_row *row = &w->c->rows[r];
         int32_t at = row->event >= 0 ? row->event : m->n_events;
-        if (row->event >= 0 || lmi_is_outside(row))
-            fill_phases(w->c, row, whole ? &w->by_call[at] : NULL, whole ? &whole[at] : NULL);
+        bool ran = row->event >= 0 || lmi_is_outside(row);
+        fill_phases(w->c, row, ran ? &w->by_call[at] : &none, ran ? &whole[at] : &none);
+        const lam_module *mod = &m->modules[row->module];
+        bool unseen = lmi_only_elsewhere(mod) || (row->never_called && lmi_is_inside(mod));
+        if (!ran && unseen) unknown_phases(row);
     }
     return LAM_OK;
 }
 
 lam_status lmi_ops_rows(lmi_work *w, lam_error *e) {
-    if (tells_backward(w)) return subtotals(w, e);
-    lmi_op_sum unknown = {0};
-    for (int p = LAM_BACKWARD; p < LAM_N_PHASES; p++)
-        for (int i = 0; i < LAM_N_METRICS; i++) unknown.n[p][i] = lmi_unknown();
-    for (int32_t r = 0; r < w->c->n_rows; r++) fill_phases(w->c, &w->c->rows[r], &unknown, &unknown);
+    if (tells(w, LAM_BACKWARD)) return subtotals(w, e);
+    for (int32_t r = 0; r < w->c->n_rows; r++) unknown_phases(&w->c->rows[r]);
     return LAM_OK;
 }
 

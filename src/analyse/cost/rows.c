@@ -103,6 +103,10 @@ static int by_place(const void *a, const void *b) {
     return x->event < y->event ? -1 : x->event > y->event;
 }
 
+static void set_unknown(lam_count n[LAM_N_METRICS]) {
+    for (int i = 0; i < LAM_N_METRICS; i++) n[i] = lmi_unknown();
+}
+
 static void fill_row(const lmi_work *w, const lmi_item *it, lam_cost_row *row) {
     const lam_place *p = &w->m->places[it->place];
     const lam_module *mod = &w->m->modules[p->module];
@@ -124,6 +128,10 @@ static void fill_row(const lmi_work *w, const lmi_item *it, lam_cost_row *row) {
     }
     if (it->event < 0) {
         row->never_called = !w->tree.live[it->place] && !(lmi_plain_holder(mod) && p->n_children == 0);
+        const bool inside = lmi_is_inside(mod) && row->never_called && !w->c->released;
+        if (w->m->n_events > 0 && !lmi_only_elsewhere(mod) && !inside) return;
+        set_unknown(row->metric);
+        set_unknown(row->total);
         return;
     }
     const lmi_price *price = &w->c->prices[it->event];
@@ -168,6 +176,15 @@ static bool works_elsewhere(const lam_model *m) {
     return false;
 }
 
+/* If no layer of the model was called, nothing is no number of it. */
+static void forget_nothing(lam_costs *c) {
+    for (int k = 0; k < LAM_N_METRICS; k++) {
+        if (!lmi_is_zero(c->total[k])) continue;
+        c->total[k] = lmi_unknown();
+        c->none_called = true;
+    }
+}
+
 /* Sums the calls, each of which has a row; in the released form, the rows that the tool chose. */
 void lmi_find_total(lmi_work *w) {
     lam_costs *c = w->c;
@@ -181,6 +198,7 @@ void lmi_find_total(lmi_work *w) {
         c->total[k] = lmi_settled((lam_count){c->total[k].n, c->total[k].over, LAM_AT_LEAST});
     /* Without a place there is no row for operators outside every call. */
     if (lmi_by_ops(c) && w->m->n_places == 0) memcpy(c->total, c->ops.total[LAM_FORWARD], sizeof c->total);
+    if (!c->released && !elsewhere && w->m->n_events == 0) forget_nothing(c);
 }
 
 lam_status lmi_rows(lmi_work *w, lam_error *e) {

@@ -104,7 +104,6 @@ typedef struct lmi_work {
     lmi_map by_type[LMI_N_CAUSES];
     int32_t *claimed;     /* per tensor: 1 + the row that counted it, 0 none */
     lmi_op_sum *by_call;  /* one an event, and one for work outside every call */
-    bool back;            /* it has another phase than the forward */
     lmi_sig_cost *by_sig; /* one a signature */
     bool *untraced;       /* per operator: the tool's graph does not have it; NULL: it has all */
     int32_t *added;       /* per module: how often its calls are added up (LMI_PLACES); NULL: once */

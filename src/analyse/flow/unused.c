@@ -336,8 +336,8 @@ static lam_status never_called(search *s, lam_error *e) {
     if (!busy) return lmi_nomem(e);
     for (int32_t i = m->n_places - 1; i >= 0; i--) {
         const lam_module *mod = &m->modules[m->places[i].module];
-        bool holds = lmi_plain_holder(mod) && m->places[i].n_children == 0;
-        busy[i] = busy[i] || mod->n_calls > 0 || holds || is_read(s, mod) || lmi_only_elsewhere(mod);
+        busy[i] = busy[i] || mod->n_calls > 0 || is_read(s, mod) || lmi_only_elsewhere(mod) ||
+                  lmi_is_inside(mod) || (lmi_plain_holder(mod) && m->places[i].n_children == 0);
         if (busy[i] && m->places[i].parent >= 0) busy[m->places[i].parent] = true;
     }
     for (int32_t i = 1; i < m->n_places; i++)

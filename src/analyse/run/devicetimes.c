@@ -12,8 +12,10 @@ static const lam_device_span *at(const lam_times *t, size_t i) { return lmi_vec_
 lam_status lmi_device_begin(lam_times *t, lam_error *e) {
     t->of_call = lmi_alloc(&t->arena, (uint64_t)t->m->n_events, sizeof *t->of_call);
     if (!t->of_call) return lmi_nomem(e);
-    for (size_t i = 0; i < t->device->n; i++)
+    for (size_t i = 0; i < t->device->n; i++) {
         if (!at(t, i)->node) t->of_call[at(t, i)->call] = at(t, i);
+        t->back = t->back || (at(t, i)->node && t->m->nodes_seen);
+    }
     return LAM_OK;
 }
 

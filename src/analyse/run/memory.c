@@ -200,7 +200,10 @@ lam_status lmi_memory_sum_up(lam_memory *y, lam_error *e) {
 /* -- places ---------------------------------------------------------------------------------------------- */
 
 void lmi_memory_places(lam_memory *y) {
+    y->back = lmi_went_back(y->m);
     for (int32_t i = 0; i < y->m->n_events; i++) {
+        for (int p = LAM_BACKWARD; p < LAM_N_PHASES; p++)
+            y->back = y->back || y->calls[i].own[p].allocated || y->calls[i].own[p].freed;
         int32_t place = y->m->events[i].place;
         if (place < 0) continue;
         bool inside = lmi_inside_itself(y->m, &y->m->events[i]);
@@ -294,6 +297,17 @@ void lam_memory_free(lam_memory *y) {
     if (!y) return;
     lmi_arena_free(&y->arena);
     free(y);
+}
+
+bool lmi_memory_tells(const lam_memory *y, lam_phase phase) {
+    return phase == LAM_FORWARD || (y->back && !y->total.info.forward_only);
+}
+
+/* Outside every call the peak may have been in a backward, if the memory of that is unknown; a peak at the
+ * beginning is in no phase. */
+const char *lmi_peak_phase(const lam_memory_totals *x) {
+    bool known = x->peak_call >= 0 || (x->peak_order > 0 && !x->info.forward_only);
+    return known ? lam_phase_name((lam_phase)x->peak_phase) : NULL;
 }
 
 const lam_memory_totals *lam_memory_total(const lam_memory *y) { return &y->total; }

@@ -10,6 +10,7 @@ enum { LMI_MEMORY_CHUNK = 64 }; /* orders that are summed up together */
 struct lam_memory {
     lmi_arena arena;
     const lam_model *m;
+    bool back;      /* a backward pass ran */
     bool by_device; /* orders are readings of a device's allocator; nothing is held */
     lam_memory_totals total;
     int64_t n;         /* orders: 0 is the opening */
@@ -35,6 +36,10 @@ lam_status lmi_memory_sum_up(lam_memory *y, lam_error *e);
 void lmi_memory_places(lam_memory *y);
 /* The use of a block; needs `last`. */
 lam_held lmi_memory_held_as(const lam_memory *y, const lam_block *k);
+/* True if the numbers of a phase are known: of a backward, if one ran and its memory is known by layer. */
+bool lmi_memory_tells(const lam_memory *y, lam_phase phase);
+/* The name of the phase that the peak was in; NULL: unknown, or none. */
+const char *lmi_peak_phase(const lam_memory_totals *x);
 /* Fills `holds` and `held_at` (course.c). */
 lam_status lmi_memory_holds(lam_memory *y, lam_error *e);
 

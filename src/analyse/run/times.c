@@ -230,8 +230,8 @@ static void start(lam_times *t) {
         const lam_event *ev = &t->m->events[i];
         lam_time *x = &t->of_event[i];
         bool known = t->device ? lmi_device_total(t, i) >= 0 : lmi_has_time(ev->t0_ns, ev->t1_ns);
+        if (!t->back) x->self[LAM_BACKWARD] = x->self[LAM_RECOMPUTE] = -1;
         x->self[lmi_call_phase(ev)] = known ? 0 : -1;
-        if (!t->m->nodes_seen) x->self[LAM_BACKWARD] = x->self[LAM_RECOMPUTE] = -1;
     }
 }
 
@@ -254,14 +254,14 @@ static lam_status sum_up(lam_times *t, lam_error *e) {
     return LAM_OK;
 }
 
-/* An unknown part of a run leaves the others; without nodes there is only the forward. */
+/* Without a backward pass, or if its nodes were not seen, there is only the forward. */
 static void add_parts(lam_times *t) {
     for (int32_t r = 0; r < t->beats.n_runs; r++) {
         int64_t whole = 0;
         for (int p = 0; p < LAM_TIME_WHOLE; p++) {
-            bool back = p != LAM_TIME_FORWARD;
-            if (back && !t->m->nodes_seen) t->parts[p][r] = -1;
-            if (!back || t->m->nodes_seen) whole = plus(whole, t->parts[p][r]);
+            bool told = p == LAM_TIME_FORWARD || t->back;
+            if (!told) t->parts[p][r] = -1;
+            if (told) whole = plus(whole, t->parts[p][r]);
         }
         t->parts[LAM_TIME_WHOLE][r] = whole;
     }
@@ -284,6 +284,7 @@ static lam_status compute(lam_times *t, lam_error *e) {
         t->parts[p] = lmi_alloc(&t->arena, (uint64_t)t->beats.n_runs + 1, sizeof *t->parts[p]);
         if (!t->parts[p]) return lmi_nomem(e);
     }
+    t->back = t->m->nodes_seen && lmi_went_back(t->m);
     if (t->device) LAM_TRY(lmi_device_begin(t, e));
     start(t);
     walk w = {.t = t};

@@ -247,7 +247,7 @@ int32_t lmi_told_run(const lam_costs *c) { return c->beats && c->times ? c->time
 
 int64_t lmi_time_part(const lam_costs *c, const lam_times *t, lam_time_part part) {
     int64_t sum = 0;
-    if (!t || (unsigned)part >= LAM_N_TIME_PARTS) return -1;
+    if (!t || (unsigned)part >= LAM_N_TIME_PARTS || t->beats.n_runs == 0) return -1;
     if (c->beats) return lam_times_run(t, lmi_told_run(c), part);
     for (int32_t r = 0; r < t->beats.n_runs; r++) {
         if (t->parts[part][r] < 0) return -1;

@@ -226,8 +226,9 @@ static void man_option(const lmi_shell *t, const lmi_shell_option *o) {
 static void man_verb(const lmi_shell *t, const lmi_shell_verb *v) {
     roff(t, ".SS ", v->name, "\n");
     roff(t, "\\fBlamina ", v->name, "\\fR");
+    if (v->n_options && v->options_first) say(t, " [options]");
     if (*v->operands) roff(t, " ", v->operands, "");
-    say(t, v->n_options ? " [options]\n.PP\n" : "\n.PP\n");
+    say(t, v->n_options && !v->options_first ? " [options]\n.PP\n" : "\n.PP\n");
     roff(t, "", v->summary, "\n");
     if (v->more) roff(t, "", v->more, "\n");
     for (int32_t i = 0; i < v->n_options; i++) man_option(t, &v->options[i]);

@@ -4,6 +4,7 @@
 #ifndef LMI_SHELL_H
 #define LMI_SHELL_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -16,6 +17,7 @@ typedef struct lmi_shell_option {
 
 typedef struct lmi_shell_verb {
     const char *name, *operands, *summary, *more; /* operands "a|b": one of these; more may be NULL */
+    bool options_first;                           /* before the operands */
     const lmi_shell_option *options;
     int32_t n_options;
 } lmi_shell_verb;

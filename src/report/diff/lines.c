@@ -18,30 +18,17 @@ typedef struct listing {
 
 /* -- the change of a place itself ------------------------------------------------------------------------ */
 
-static bool has_moved(const lam_diff *d, int32_t i) {
-    const lmi_outline *o = &d->both;
-    int32_t was = o->was_at[i], now = o->now_at[i];
-    if (i == 0 || was < 0 || now < 0) return false;
-    const lmi_outlined *a = &d->side[0].o.at[was], *b = &d->side[1].o.at[now];
-    return strcmp(a->name, b->name) != 0 || a->parent != o->was_at[o->at[i].parent];
-}
-
 static lmi_change change_of(const lam_diff *d, int32_t i) {
-    const lmi_outline *o = &d->both;
-    return o->was_at[i] < 0   ? LMI_ADDED
-           : o->now_at[i] < 0 ? LMI_REMOVED
-           : o->differs[i]    ? LMI_CHANGED
-           : d->moved[i]      ? LMI_RENAMED
-                              : LMI_SAME;
+    return lmi_outline_change(&d->both, i, d->moved[i]);
 }
 
 /* A place in a renamed one is renamed with it. */
 void lmi_diff_count(lam_diff *d) {
     for (int32_t i = 0; i < d->both.n; i++) {
         int32_t up = d->both.at[i].parent;
-        d->moved[i] = has_moved(d, i) || (up >= 0 && d->moved[up]);
-        d->n[change_of(d, i)]++;
+        d->moved[i] = lmi_outline_moved(&d->both, i) || (up >= 0 && d->moved[up]);
     }
+    lmi_outline_count(&d->both, d->n);
 }
 
 /* -- numbers --------------------------------------------------------------------------------------------- */
@@ -114,7 +101,7 @@ static lam_status add_whole(listing *t, int32_t *i, lmi_change change, int32_t m
 
 static bool begins_move(const lam_diff *d, int32_t i) {
     int32_t up = d->both.at[i].parent;
-    return d->moved[i] && (up < 0 || !d->moved[up] || has_moved(d, i));
+    return d->moved[i] && (up < 0 || !d->moved[up] || lmi_outline_moved(&d->both, i));
 }
 
 static lam_status add_place(listing *t, int32_t *i) {

@@ -13,8 +13,9 @@ typedef struct writer {
     const lam_diff_options *o;
     bool md;
     int32_t n;                     /* number of lines shown */
+    int32_t idle;                  /* number of containers that are left out */
     bool column[LMI_DIFF_METRICS]; /* columns besides `by` */
-    lmi_buf out, attr;             /* attr: one attribute that differs */
+    lmi_buf out, attr, lacks;      /* attr: one attribute that differs; lacks: columns without room */
     lam_error *e;
 } writer;
 
@@ -44,6 +45,7 @@ static lam_status end_table(writer *w, lmi_sheet *t, void (*below)(writer *w, in
             lmi_sheet_row(t, r, 0, 0);
             if (below) below(w, r);
         }
+        if (t->s == LAM_OK && !t->cell->bad && below) lmi_sheet_left_out(t, &w->lacks);
     } else if (t->s == LAM_OK && !t->cell->bad) {
         put_md_row(w, t, 0);
         for (int32_t k = 0; k < t->n; k++)
@@ -134,32 +136,68 @@ static bool put_attribute(writer *w, const lmi_outlined *was, const lmi_outlined
 
 static bool is_sum(const lmi_diff_line *l) { return l->whole && l->change == LMI_CHANGED; }
 
-/* Writes the attributes that differ, below the row of their module. Row 0 has the heads, and the last row may
- * sum up lines that are not shown. */
-static void put_attributes(writer *w, int32_t row) {
+/* The type and the shapes of a module that differ: "in 2x32 -> 2x64; out 2x4 -> 2x8". */
+static void put_unlike(const writer *w, lmi_buf *b, const lmi_outlined *was, const lmi_outlined *now) {
+    put_changed(b, "", was->type, now->type, false);
+    if (!w->d->side[0].o.convention || !w->d->side[1].o.convention) return;
+    put_changed(b, "in", was->in, now->in, true);
+    put_changed(b, "out", was->out, now->out, true);
+}
+
+/* True if that is wider than its column. Then the column has the names alone, and the rest is below. */
+static bool is_wide(const writer *w, const lmi_outlined *was, const lmi_outlined *now) {
+    lmi_buf b;
+    lmi_buf_init(&b);
+    put_unlike(w, &b, was, now);
+    const size_t cap = w->o->width < WIDE ? CHANGED : WIDE_CHANGED;
+    bool wide = !w->md && w->o->width > 0 && lmi_width(lmi_buf_text(&b)) > cap;
+    lmi_buf_free(&b);
+    return wide;
+}
+
+/* Where the lines below a row have come to. */
+typedef struct below {
+    size_t at, most;
+} below;
+
+static void put_below(writer *w, below *to, const char *text) {
     enum { MARGIN = 4 };
+    const size_t columns = lmi_width(text);
+    if (!*text) return;
+    bool same_line = to->at && to->at + 2 + columns < to->most;
+    if (!same_line) {
+        lmi_put(&w->out, to->at ? ",\n" : "");
+        lmi_pad(&w->out, ' ', MARGIN);
+        to->at = MARGIN;
+    } else {
+        lmi_put(&w->out, ", ");
+        to->at += 2;
+    }
+    lmi_put(&w->out, text);
+    to->at += columns;
+}
+
+/* Writes the attributes that differ, and what is too wide for its column, below the row of their module. Row
+ * 0 has the heads, and the last row may sum up lines that are not shown. */
+static void put_attributes(writer *w, int32_t row) {
     const lmi_diff_line *l = row > 0 && row <= w->n ? line_at(w, row - 1) : NULL;
     const lmi_outlined *was = l ? lmi_diff_outlined(w->d, 0, l->place) : NULL,
                        *now = l ? lmi_diff_outlined(w->d, 1, l->place) : NULL;
-    const size_t most = w->o->width > 0 ? (size_t)w->o->width : SIZE_MAX;
-    size_t at = 0;
+    below to = {0, w->o->width > 0 ? (size_t)w->o->width : SIZE_MAX};
     if (!was || !now || is_sum(l)) return;
-    for (int32_t i = 0; put_attribute(w, was, now, i); i++) {
-        const char *text = lmi_buf_text(&w->attr);
-        const size_t columns = lmi_width(text);
-        bool same_line = at && at + 2 + columns < most;
-        if (!same_line) {
-            lmi_put(&w->out, at ? ",\n" : "");
-            lmi_pad(&w->out, ' ', MARGIN);
-            at = MARGIN;
-        } else {
-            lmi_put(&w->out, ", ");
-            at += 2;
-        }
-        lmi_put(&w->out, text);
-        at += columns;
+    for (int32_t i = 0; put_attribute(w, was, now, i); i++) put_below(w, &to, lmi_buf_text(&w->attr));
+    if (is_wide(w, was, now)) {
+        lmi_buf_clear(&w->attr);
+        put_unlike(w, &w->attr, was, now);
+        put_below(w, &to, lmi_buf_text(&w->attr));
     }
-    if (at) lmi_putc(&w->out, '\n');
+    if (to.at) lmi_putc(&w->out, '\n');
+}
+
+static void put_word(lmi_buf *b, const char *word, const char *was, const char *now) {
+    if (strcmp(was, now) == 0) return;
+    if (b->n && b->s[b->n - 1]) lmi_put(b, ", ");
+    lmi_put(b, word);
 }
 
 static void put_what(writer *w, lmi_buf *b, const lmi_diff_line *l) {
@@ -170,15 +208,23 @@ static void put_what(writer *w, lmi_buf *b, const lmi_diff_line *l) {
         lmi_putf(b, "%d in it differ%s", (int)l->modules, l->modules == 1 ? "s" : "");
         return;
     }
-    bool shapes = w->d->side[0].o.convention && w->d->side[1].o.convention;
-    put_changed(b, "", was->type, now->type, false);
+    if (is_wide(w, was, now)) {
+        put_word(b, "type", was->type, now->type);
+        put_word(b, "in", was->in, now->in);
+        put_word(b, "out", was->out, now->out);
+        return;
+    }
+    if (w->md) put_changed(b, "", was->type, now->type, false);
     for (int32_t i = 0; w->md && put_attribute(w, was, now, i); i++) {
         if (b->n && b->s[b->n - 1]) lmi_put(b, "; ");
         lmi_put(b, lmi_buf_text(&w->attr));
     }
-    if (!shapes) return;
-    put_changed(b, "in", was->in, now->in, true);
-    put_changed(b, "out", was->out, now->out, true);
+    if (!w->md) {
+        put_unlike(w, b, was, now);
+    } else if (w->d->side[0].o.convention && w->d->side[1].o.convention) {
+        put_changed(b, "in", was->in, now->in, true);
+        put_changed(b, "out", was->out, now->out, true);
+    }
 }
 
 static bool differs_in(const writer *w, lmi_diff_metric k) {
@@ -351,6 +397,17 @@ static void put_counts(writer *w) {
                              : "modules are");
 }
 
+/* Says what the page does not show. */
+static void put_left_out(writer *w) {
+    if (w->idle)
+        lmi_putf(&w->out, "%d of them hold%s modules that changed, and %s differ%s in shapes alone: %s.\n",
+                 (int)w->idle, w->idle == 1 ? "s" : "", w->idle == 1 ? "it" : "they", w->idle == 1 ? "s" : "",
+                 w->o->command ? "-n 0 lists them" : "rows=0 lists them");
+    if (w->lacks.n)
+        lmi_putf(&w->out, "not shown: %s (%d columns); %s\n", lmi_buf_text(&w->lacks), (int)w->o->width,
+                 w->o->command ? "-w shows all" : "a larger width shows all");
+}
+
 /* True if known parts of two lower bounds are compared. */
 static bool is_rough(const writer *w) {
     bool rough = false;
@@ -384,30 +441,62 @@ static lam_status write_all(writer *w) {
     LAM_TRY(put_modules(w));
     bool differs = put_totals(w, &s);
     LAM_TRY(s);
-    if (!differs && !w->l->at.n) {
+    if (!differs && !w->l->at.n && !w->idle) {
         if (!w->out.bad) w->out.n = begun; /* totals that are all equal say nothing */
         put_nothing(w);
         return LAM_OK;
     }
     lmi_putc(&w->out, '\n');
     put_counts(w);
+    put_left_out(w);
     if (is_rough(w)) lmi_put(&w->out, w->md ? "\n" : "");
     if (is_rough(w))
         lmi_put(&w->out, "~: both numbers are lower bounds, and their known parts are compared.\n");
     return LAM_OK;
 }
 
+/* True for a container that differs in shapes alone, since something in it changed. */
+static bool is_idle(writer *w, const lmi_diff_line *l) {
+    const lmi_outlined *was = lmi_diff_outlined(w->d, 0, l->place),
+                       *now = lmi_diff_outlined(w->d, 1, l->place);
+    if (!was || !now || l->whole || l->moved || l->change != LMI_CHANGED || !now->n_children) return false;
+    if (strcmp(was->type, now->type) != 0 || put_attribute(w, was, now, 0)) return false;
+    for (int k = 0; k < LMI_DIFF_METRICS; k++)
+        if (w->d->by_place[k] && !lmi_is_same(l->was[k], l->now[k])) return false;
+    return true;
+}
+
+/* Leaves out the idle containers, unless all lines were asked for. */
+static lam_status choose_lines(writer *w, lmi_diff_lines *to, const lmi_diff_lines *all) {
+    to->by = all->by;
+    for (size_t i = 0; i < all->at.n; i++) {
+        const lmi_diff_line *l = lmi_vec_at(&all->at, i);
+        if (w->o->rows != 0 && is_idle(w, l))
+            w->idle++;
+        else
+            LAM_TRY(lmi_vec_put(&to->at, l, w->e));
+    }
+    int32_t rows = w->o->rows < 0 ? DEFAULT_ROWS : w->o->rows;
+    w->n = rows > 0 && (size_t)rows < to->at.n ? rows : (int32_t)to->at.n;
+    return LAM_OK;
+}
+
 lam_status lmi_diff_text(const lam_diff *d, const lmi_diff_lines *l, const lam_diff_options *o, lam_sink to,
                          lam_error *e) {
-    writer w = {.d = d, .l = l, .o = o, .e = e, .md = o->format && strcmp(o->format, "md") == 0};
-    int32_t rows = o->rows < 0 ? DEFAULT_ROWS : o->rows;
-    w.n = rows > 0 && (size_t)rows < l->at.n ? rows : (int32_t)l->at.n;
+    lmi_diff_lines chosen;
+    writer w = {.d = d, .l = &chosen, .o = o, .e = e, .md = o->format && strcmp(o->format, "md") == 0};
+    lmi_vec_init(&chosen.at, sizeof(lmi_diff_line));
     lmi_buf_init(&w.out);
     lmi_buf_init(&w.attr);
-    lam_status s = write_all(&w);
+    lmi_buf_init(&w.lacks);
+    lam_status s = choose_lines(&w, &chosen, l);
+    if (s == LAM_OK) s = write_all(&w);
     if (s == LAM_OK) s = lmi_buf_status(&w.attr, e);
+    if (s == LAM_OK) s = lmi_buf_status(&w.lacks, e);
     if (s == LAM_OK) s = lmi_buf_flush(&w.out, to, e);
+    lmi_buf_free(&w.lacks);
     lmi_buf_free(&w.attr);
     lmi_buf_free(&w.out);
+    lmi_vec_free(&chosen.at);
     return s;
 }

@@ -24,10 +24,10 @@ static void tell_tensors(lmi_teller *t, const char *name, const lam_arg *args, i
     tell_list_end(t);
 }
 
-/* Writes the other phases, if operators were watched. */
+/* Writes the other phases, if operators were watched and a backward pass ran. */
 static void tell_phases(lmi_teller *t, const lam_costs *c, const lam_count backward[LAM_N_METRICS],
                         const lam_count recompute[LAM_N_METRICS]) {
-    if (!lmi_by_ops(c)) return;
+    if (!c->ops.back) return;
     tell_object(t, "backward");
     lmi_metric_fields(t, c, backward);
     tell_end(t);
@@ -104,13 +104,6 @@ static void tell_costs(lmi_teller *t, const lam_costs *c, const lam_cost_row *r,
     tell_end(t);
 }
 
-static void tell_field(lmi_teller *t, const char *name, const lam_cost_row *r, double v) {
-    if (r->event < 0 || r->rf_state == LAM_UNKNOWN)
-        tell_none(t, name);
-    else
-        tell_real(t, name, v);
-}
-
 static void tell_health(lmi_teller *t, const lmi_job *j, int32_t call) {
     if (!j->health) return;
     if (call < 0) {
@@ -137,9 +130,9 @@ static void put_row(const lmi_job *j, lmi_buf *b, int32_t i, const of_rows *all)
     tell_object(t, NULL);
     tell_place(t, j->m, &l, r);
     tell_costs(t, j->c, r, all->told);
-    tell_field(t, "receptive_field", r, r->rf);
-    tell_field(t, "rf_stride", r, r->rf_stride);
-    tell_field(t, "rf_padding", r, r->rf_padding);
+    lmi_tell_reach(t, "receptive_field", r, r->rf);
+    lmi_tell_reach(t, "rf_stride", r, r->rf_stride);
+    lmi_tell_reach(t, "rf_padding", r, r->rf_padding);
     lmi_axes_fields(t, "receptive_fields", j->c, i);
     if (lmi_has_times(j->c)) lmi_time_fields(t, j->c, i);
     if (all->measured) lmi_span_fields(t, j->m, &all->spans, r->event);

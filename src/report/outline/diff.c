@@ -410,6 +410,29 @@ static lam_status unite(lmi_outline *o, match *t) {
     return renumber(o, b, t->e);
 }
 
+bool lmi_outline_moved(const lmi_outline *both, int32_t i) {
+    int32_t was = both->was_at[i];
+    if (i == 0 || was < 0 || both->now_at[i] < 0) return false;
+    const lmi_outlined *a = &both->was->at[was], *b = &both->at[i];
+    return strcmp(a->name, b->name) != 0 || a->parent != both->was_at[b->parent];
+}
+
+lmi_change lmi_outline_change(const lmi_outline *both, int32_t i, bool moved) {
+    return both->was_at[i] < 0   ? LMI_ADDED
+           : both->now_at[i] < 0 ? LMI_REMOVED
+           : both->differs[i]    ? LMI_CHANGED
+           : moved               ? LMI_RENAMED
+                                 : LMI_SAME;
+}
+
+void lmi_outline_count(const lmi_outline *both, int32_t n[LMI_RENAMED + 1]) {
+    for (int32_t i = 0; i < both->n; i++) {
+        bool moved = false;
+        for (int32_t up = i; up >= 0 && !moved; up = both->at[up].parent) moved = lmi_outline_moved(both, up);
+        n[lmi_outline_change(both, i, moved)]++;
+    }
+}
+
 lam_status lmi_outline_diff(lmi_outline *o, const lmi_outline *before, const lmi_outline *after,
                             lam_error *e) {
     lmi_arena scratch;

@@ -26,7 +26,7 @@ extern const char *const lmi_family_name[LMI_N_FAMILIES];  /* "convolution", "at
 extern const char *const lmi_family_title[LMI_N_FAMILIES]; /* "convolution", "attention, recurrent", ... */
 
 typedef enum lmi_place_state {
-    LMI_CALLED, LMI_NEVER_CALLED, LMI_CALLED_ELSEWHERE, LMI_OWN_PARAMETERS, LMI_OUTSIDE_CALLS,
+    LMI_CALLED, LMI_NEVER_CALLED, LMI_CALLED_ELSEWHERE, LMI_NOT_SEEN, LMI_OWN_PARAMETERS, LMI_OUTSIDE_CALLS,
     LMI_CONTAINER_ALONE /* a container without calls, such as a ModuleList */
 } lmi_place_state;
 extern const char *const lmi_state_names[LMI_CONTAINER_ALONE]; /* "called", "never called", ... */
@@ -175,6 +175,12 @@ void lmi_outline_free(lmi_outline *o);
  * failure. */
 lam_status lmi_outline_diff(lmi_outline *o, const lmi_outline *before, const lmi_outline *after,
                             lam_error *e);
+/* True if a place of both has another name than before, or stands in another place. */
+bool lmi_outline_moved(const lmi_outline *both, int32_t i);
+/* What became of a place itself; `moved`: it, or a place that it is in. */
+lmi_change lmi_outline_change(const lmi_outline *both, int32_t i, bool moved);
+/* Adds the numbers of places by what became of them. */
+void lmi_outline_count(const lmi_outline *both, int32_t n[LMI_RENAMED + 1]);
 /* The i-th attribute that both have and that differs, before and after; false past the last one. */
 bool lmi_changed_attr(const lmi_outlined *was, const lmi_outlined *now, int32_t i, lam_attr out[2]);
 /* True if both count a number by place, by the same rules: outlines without a convention have no counts but

@@ -92,10 +92,11 @@ static void add_metrics(lmi_taking *w, int32_t i, const lam_cost_row *r) {
     lmi_add_own(w, LMI_OWN_PARAM_BYTES, i, r->param_bytes);
     lmi_add_own(w, LMI_OWN_LOGICAL_BYTES, i, r->logical_bytes);
     lmi_add_own(w, LMI_OWN_LOCAL_BYTES, i, r->local_bytes);
+    if (w->at[i].state == LMI_NOT_SEEN) return; /* what is around it has its work */
     for (int k = 0; k < 4; k++) {
         if (!lmi_has_metric(w->c, of[k])) continue;
         lmi_add_own(w, LMI_OWN_MACS + k, i, r->metric[of[k]]);
-        if (!lmi_by_ops(w->c)) continue;
+        if (!w->c->ops.back) continue;
         lmi_add_own(w, LMI_OWN_BACK_MACS + k, i, r->backward[of[k]]);
         lmi_add_own(w, LMI_OWN_BACK_MACS + k, i, r->recompute[of[k]]);
     }
@@ -129,13 +130,17 @@ void lmi_sum_total_times(lmi_taking *w) {
 const char *const lmi_state_names[LMI_CONTAINER_ALONE] = {[LMI_CALLED] = "called",
                                                           [LMI_NEVER_CALLED] = "never called",
                                                           [LMI_CALLED_ELSEWHERE] = "called elsewhere",
+                                                          [LMI_NOT_SEEN] = "not seen",
                                                           [LMI_OWN_PARAMETERS] = "own parameters",
                                                           [LMI_OUTSIDE_CALLS] = "outside calls"};
 
 static lmi_place_state state_of(const lmi_taking *w, const lam_cost_row *r) {
     if (r->event >= 0) return LMI_CALLED;
+    const lam_module *mod = &w->m->modules[r->module];
     if (r->never_called)
-        return lmi_only_elsewhere(&w->m->modules[r->module]) ? LMI_CALLED_ELSEWHERE : LMI_NEVER_CALLED;
+        return lmi_only_elsewhere(mod) ? LMI_CALLED_ELSEWHERE
+               : lmi_is_inside(mod)    ? LMI_NOT_SEEN
+                                       : LMI_NEVER_CALLED;
     return lmi_is_outside(r) ? LMI_OUTSIDE_CALLS : LMI_OWN_PARAMETERS;
 }
 

@@ -161,16 +161,6 @@ void lmi_page_put_sign(lmi_page *p, int32_t place) {
     lmi_put(&p->out, "</span>");
 }
 
-/* A place that holds a changed one is not counted again. */
-static void count_changes(const lmi_outline *o, int32_t n[LMI_RENAMED + 1]) {
-    for (int32_t i = 0; i < o->n; i++) {
-        bool holds = false;
-        for (int32_t k = i + 1; o->change[i] == LMI_CHANGED && k < o->at[i].end && !holds; k++)
-            holds = o->change[k] != LMI_SAME;
-        n[o->change[i]] += !holds;
-    }
-}
-
 static double difference_of(const lmi_page *p, const lmi_page_number *n, int32_t i) {
     double a = lmi_count_double(count_at(p->o->was, n, p->o->was_at[i]));
     return (p->o->now_at[i] < 0 ? 0 : lmi_count_double(count_at(p->o, n, i))) - a;
@@ -196,7 +186,7 @@ static int find_largest(const lmi_page *p, const lmi_page_number *by, int32_t pl
 
 void lmi_page_changes_say(lmi_page *p) {
     int32_t n[LMI_RENAMED + 1] = {0}, place[NAMED];
-    count_changes(p->o, n);
+    lmi_outline_count(p->o, n);
     if (!n[LMI_ADDED] && !n[LMI_REMOVED] && !n[LMI_CHANGED] && !n[LMI_RENAMED]) {
         lmi_put(&p->out, "<b>The same modules,</b> with equal shapes and counts.");
         return;

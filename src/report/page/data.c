@@ -22,6 +22,7 @@
  * base, dst       for a difference: numbers before, by place of both trees; lmi_change by place
  * renamed, left   {place: its path before}; what was left out
  * health, unused, nograd, gaps, notes, ops, time   as in the JSON of a report */
+#include "analyse/run/memory.h"
 #include "report/page/block.h"
 #include "report/page/page.h"
 
@@ -300,9 +301,7 @@ static void put_memory(block *k) {
     block_int_field(b, "before", m->before);
     block_int_field(b, "allocated", m->allocated);
     path_field(k, "peak_in", k->o->peak_place);
-    /* Outside every call the peak may have been in a backward, if the memory of that is unknown. */
-    bool guess = m->info.forward_only && m->peak_call < 0;
-    block_text_field(b, "peak_phase", guess ? NULL : lam_phase_name((lam_phase)m->peak_phase));
+    block_text_field(b, "peak_phase", lmi_peak_phase(m));
     known_field(b, "back", k->o->backward_us);
     block_key(b, "held");
     put_categories(b, m->held);

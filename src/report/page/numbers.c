@@ -30,12 +30,19 @@ const lmi_page_number *lmi_page_number_of(const lmi_page *p, lmi_own_number by) 
     return NULL;
 }
 
+/* That of the run which the rows show; of a model that was not called itself, the median of its runs. */
+static lam_count time_of(const lmi_outline *o) {
+    const int64_t *whole = o->own[LMI_OWN_TOTAL_TIME];
+    if (!o->timed) return lmi_unknown();
+    return lmi_exact(whole && whole[0] > 0 ? whole[0] : o->time[LAM_TIME_FORWARD].median);
+}
+
 lam_count lmi_page_total_of(const lmi_outline *o, const lmi_page_number *n) {
     switch (n->of.by) {
     case LMI_OWN_PARAMS: return o->params.params;
     case LMI_OWN_MACS: return o->macs[LAM_FORWARD];
     case LMI_OWN_FLOPS: return o->flops[LAM_FORWARD];
-    case LMI_OWN_TIME: return o->timed ? lmi_exact(o->time[LAM_TIME_FORWARD].median) : lmi_unknown();
+    case LMI_OWN_TIME: return time_of(o);
     case LMI_OWN_HELD: return o->memory ? lmi_exact(o->memory->peak) : lmi_unknown();
     default: return o->bytes[LAM_FORWARD];
     }

@@ -17,7 +17,7 @@ const findAll = (selector, from = document) => from.querySelectorAll(selector);
 const PHASES = ['forward', 'backward', 'recompute'];
 const CHANGES = ['', 'added', 'removed', 'changed', 'renamed'].map((word, k) =>
   ({word, sign: ' +−~>'[k].trim(), tag: ['', 'add', 'del', 'chg', 'ren'][k]}));
-const STATUS = ['', 'never called', 'called elsewhere', 'own parameters', 'outside calls', ''];
+const STATUS = ['', 'never called', 'called elsewhere', 'not seen', 'own parameters', 'outside calls', ''];
 
 /* ---- Text. Names are not trusted: control and bidi characters are spelt out, the rest is escaped ---- */
 
@@ -501,8 +501,7 @@ function tagsOf(i, run) {
       change.tag, renamed ? `was ${show(old, 300)}` : '');
   }
   if (run.length > 1) {
-    tags += `<button class="tag noprint" data-unfold="${i}" tabindex="-1">×${run.length} equal` +
-      `${open[i] ? ', one shown' : ''}</button>`;
+    tags += `<button class="tag noprint" data-unfold="${i}" tabindex="-1">×${run.length} equal, each</button>`;
   }
   if (health) tags += health === 2 ? tag('NaN first', 'del') : tag('NaN', 'chg');
   if (STATUS[data.st[i]]) tags += tag(STATUS[data.st[i]]);
@@ -519,14 +518,15 @@ function outputText(i) {
 
 function numberCell(m, i, run) {
   const total = totalOf(m), state = stateOf(m)[i];
-  const v = run.length > 1 ? run.reduce((sum, c) => sum + total[c], 0) : total[i];
-  const words = valueText(m, i, run.length > 1 ? v : toShow(m, i));
+  const n = run.length, v = run.reduce((sum, c) => sum + total[c], 0);
+  const one = n > 1 ? Math.floor(v / n) : total[i], now = n > 1 ? one : toShow(m, i);
+  const words = valueText(m, i, now);
   const bar = state === 2 && !v || !total[0] ? 0 : Math.min(50, Math.round(50 * v / total[0]));
-  const was = numberBefore(m, run), now = run.length > 1 ? v : toShow(m, i);
+  const all = numberBefore(m, run), was = n > 1 && all !== null ? Math.floor(all / n) : all;
   const change = !before ? '' :
     `<span class="dl">${was === null || was === now ? '' : difference(was, now)}</span>`;
   const classes = ['n', m === metric && 'hot', bar && 'w' + bar, state && 'al'].filter(Boolean).join(' ');
-  return `<td class="${classes}" data-m="${m.key}" title="${exactText(v, state)}` +
+  return `<td class="${classes}" data-m="${m.key}" title="${exactText(one, state)}` +
     `${exactDifference(was, now)}">${words === '0' ? '<span class="dim">0</span>' : words}${change}</td>`;
 }
 
@@ -625,7 +625,7 @@ function icicleBox(out, run, x, w, level, times) {
   const total = totalOf(metric, out.of), i = run[0], y = out.y + level * (ICICLE_ROW + 1) + 1;
   const all = total[i] * times, sign = changeOf(i).sign && changeOf(i).sign + ' ';
   const value = out.of === data ? valueText(metric, i, all) : metric.format(all);
-  const alone = i === top ? pathOf(i) : nameOf(i);
+  const alone = i === top ? pathOf(i) : times > 1 ? `${nameOf(i)} ×${times}` : nameOf(i);
   const name = sign + (run.length > 1 ? `${runName(run)} ×${run.length} ${typeOf(i)}` : alone);
   out.deep = Math.max(out.deep, level + 1);
   const note = (times > 1 ? `, ${times} equal modules together` : '') + (sign && ', ' + changeOf(i).word);

@@ -76,7 +76,7 @@ static void put_tags(lmi_page *p, int32_t i) {
     const lmi_outlined *at = &p->o->at[i];
     const int64_t *calls = p->o->own[LMI_OWN_CALLS];
     uint8_t health = at->health[0] > at->health[1] ? at->health[0] : at->health[1];
-    if (at->n_run > 1) lmi_putf(&p->out, "<span class=\"tag\">×%d equal</span>", (int)at->n_run);
+    if (at->n_run > 1) lmi_putf(&p->out, "<span class=\"tag\">×%d equal, each</span>", (int)at->n_run);
     if (health == LAM_HEALTH_BORN) lmi_put(&p->out, "<span class=\"tag del\">NaN first</span>");
     if (health == LAM_HEALTH_PASSED) lmi_put(&p->out, "<span class=\"tag chg\">NaN</span>");
     if (at->state != LMI_CALLED && at->state != LMI_CONTAINER_ALONE)
@@ -124,6 +124,7 @@ static void put_number(lmi_page *p, int32_t k, int32_t i) {
     lam_state state = lmi_shown_state(p->o, of, i);
     int64_t v = sum_of(p->o, of, i);
     int bar = whole > 0 ? (int)(BARS * ((double)v / whole) + .5) : 0;
+    v /= p->o->at[i].n_run > 1 ? p->o->at[i].n_run : 1; /* as in the text report, the number is one's */
     lmi_putf(&p->out, "<td class=\"n%s", k == p->by ? " hot" : "");
     if (bar > 0) lmi_putf(&p->out, " w%d", bar < BARS ? bar : BARS);
     lmi_put(&p->out, state == LAM_EXACT ? "\">" : " al\">");

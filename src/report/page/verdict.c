@@ -32,7 +32,13 @@ static void put_subject(lmi_page *p) {
         lmi_page_put_both(p, was ? was->mode : NULL, p->o->mode, TARGET);
         lmi_put(&p->out, " mode · ");
     }
-    if (dry && strcmp(dry, "yes") == 0) lmi_put(&p->out, "dry run, nothing was computed · ");
+    const char *why = lmi_outline_told(p->o, "dry_because");
+    if (dry && strcmp(dry, "yes") == 0) {
+        lmi_put(&p->out, "dry run, nothing was computed");
+        if (why) lmi_put(&p->out, ": ");
+        if (why) lmi_put_html(&p->out, why);
+        lmi_put(&p->out, " · ");
+    }
     put_count(p, p->o->modules, "module");
     lmi_put(&p->out, ", ");
     put_count(p, p->o->calls, "call");

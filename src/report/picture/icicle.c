@@ -62,6 +62,7 @@ static void draw_box(icicle *d, int32_t place, double x, double w, int32_t depth
     lmi_buf_init(&text);
     lmi_buf_init(&value);
     put_text(d, &text, place, run);
+    if (run == 1 && times > 1) lmi_putf(&text, " \u00d7%.0f", times); /* a part of equal modules */
     put_value(d, &value, place, times * total(d, place));
     lmi_svg_put(d->s, "<rect class=\"o thin f-");
     lmi_svg_put(d->s, lmi_family_class[d->o->at[place].family]);
@@ -70,7 +71,7 @@ static void draw_box(icicle *d, int32_t place, double x, double w, int32_t depth
     lmi_put(&d->s->body, lmi_buf_text(&value));
     lmi_svg_put(d->s, ", ");
     lmi_put_share(&d->s->body, times * total(d, place), d->whole);
-    if (run > 1) lmi_putf(&d->s->body, ", %d equal modules together", (int)run);
+    if (times > 1) lmi_putf(&d->s->body, ", %.0f equal modules together", times);
     lmi_svg_put(d->s, "</title></rect>");
     put_label(d, &text, &value, x, y, w);
     lmi_buf_used(&text, &d->s->body);

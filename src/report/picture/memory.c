@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Memory over time: the area of what was in use, its peak, and below it lanes of the places at work. */
+#include "analyse/run/memory.h"
 #include "report/picture/svg.h"
 
 #include <math.h>
@@ -100,7 +101,8 @@ static void put_peak_place(course *d) {
     lmi_buf path;
     lmi_buf_init(&path);
     if (d->o->peak_place >= 0) lmi_outline_label(d->o, d->o->peak_place, &path);
-    lmi_putf(&d->s->body, ", %s of ", phase_name(d->o->memory->peak_phase));
+    bool known = lmi_peak_phase(d->o->memory) != NULL;
+    lmi_putf(&d->s->body, ", %s of ", known ? phase_name(d->o->memory->peak_phase) : "run");
     lmi_put_name(&d->s->body, path.n ? path.s : "no layer", 34);
     lmi_buf_used(&path, &d->s->body);
 }

@@ -118,7 +118,7 @@ static lam_status put_each(lmi_recorded *w) {
         put_state(w, run, t.cell);
         lmi_end_cell(&t);
     }
-    return lmi_recorded_sheet_end(&t);
+    return lmi_recorded_sheet_end(w, &t);
 }
 
 /* -- how far apart ----------------------------------------------------------------------------- */
@@ -255,7 +255,7 @@ static lam_status put_stragglers(lmi_recorded *w) {
             lmi_put(t.cell, "?");
         lmi_end_cell(&t);
     }
-    return lmi_recorded_sheet_end(&t);
+    return lmi_recorded_sheet_end(w, &t);
 }
 
 static void put_name(lmi_recorded *w) {

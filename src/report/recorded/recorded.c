@@ -69,8 +69,15 @@ void lmi_recorded_sheet(lmi_sheet *t, lmi_recorded *w, const lmi_head *heads, in
     for (int32_t k = 0; k < n; k++) lmi_sheet_column(t, &heads[k]);
 }
 
-lam_status lmi_recorded_sheet_end(lmi_sheet *t) {
+lam_status lmi_recorded_sheet_end(lmi_recorded *w, lmi_sheet *t) {
+    lmi_buf lacks;
+    lmi_buf_init(&lacks);
     lmi_sheet_write(t, NAME, LEAST_NAME);
+    const size_t from = w->out.n;
+    if (t->s == LAM_OK && !t->cell->bad && lmi_sheet_left_out(t, &lacks))
+        lmi_putf(t->out, "not shown: %s (%d columns); -w shows all\n", lmi_buf_text(&lacks), (int)t->width);
+    lmi_buf_used(&lacks, t->out);
+    lmi_recorded_wrap(w, from);
     return lmi_sheet_free(t);
 }
 
@@ -206,7 +213,7 @@ static lam_status put_layers(lmi_recorded *w, int32_t model) {
         if (sheet.bar_last) lmi_sheet_share(&sheet, share_of(places[i]->own_ns, t.total));
     }
     lmi_putc(&w->out, '\n');
-    lam_status s = lmi_recorded_sheet_end(&sheet);
+    lam_status s = lmi_recorded_sheet_end(w, &sheet);
     if (left) lmi_putf(&w->out, "and %d more\n", (int)left);
     free((void *)places);
     return s;
@@ -247,24 +254,62 @@ void lmi_put_kind(lmi_buf *b, const lam_recorded_model *m) {
         lmi_put(b, " without a backward pass");
 }
 
-/* " every 12 ms +- 1 ms" */
-static void put_pace(lmi_recorded *w, lam_middle m) {
-    if (!m.n) return;
-    lmi_put(&w->out, " every ");
+static void put_spread(lmi_recorded *w, lam_middle m) {
     lmi_put_median(&w->out, m);
     if (m.n < 2) return; /* a single one has no deviation */
     lmi_put(&w->out, w->o->ascii ? " +- " : " \302\261 ");
     lmi_put_median(&w->out, (lam_middle){m.deviation, 0, 1});
 }
 
+/* " every 12 ms +- 1 ms" */
+static void put_pace(lmi_recorded *w, lam_middle m) {
+    if (!m.n) return;
+    lmi_put(&w->out, " every ");
+    put_spread(w, m);
+}
+
+enum { NAMED = 3 }; /* layers */
+
+static void put_few(lmi_recorded *w, const lam_recorded_model *m) {
+    const lam_recorded_run *run = lam_recording_run(w->all[0]);
+    if (m->n_steps >= LMI_FEW_STEPS) return;
+    lmi_putf(&w->out, "! medians of %lld step%s: other steps may be far from them", (long long)m->n_steps,
+             m->n_steps == 1 ? "" : "s");
+    if (run->every > 1) lmi_put(&w->out, "; `lamina run --every 1` records each");
+    lmi_putc(&w->out, '\n');
+}
+
+/* "most of its time in slow 94.2%, last 3.1%, first 1.9%" */
+static void put_slowest(lmi_recorded *w, int32_t model, const lam_recorded_model *m) {
+    const lam_recorded_place *most[NAMED] = {NULL}, *p;
+    int64_t total = 0;
+    int n = 0;
+    for (int32_t i = 0; i < m->n_places; i++) {
+        p = lam_recording_place(w->all[0], model, i);
+        if (!p || p->own_ns <= 0) continue;
+        if (lmi_add_over(total, p->own_ns, &total)) total = INT64_MAX;
+        int at = n < NAMED ? n++ : NAMED - 1;
+        if (at == NAMED - 1 && most[at] && most[at]->own_ns >= p->own_ns) continue;
+        for (; at > 0 && most[at - 1]->own_ns < p->own_ns; at--) most[at] = most[at - 1];
+        most[at] = p;
+    }
+    if (n < 2) return;
+    lmi_put(&w->out, "most time of its own in ");
+    for (int i = 0; i < n; i++) {
+        lmi_putf(&w->out, "%s%s ", i ? ", " : "", most[i]->depth ? most[i]->path : "the model itself");
+        put_share(&w->out, most[i]->own_ns, total);
+    }
+    lmi_putc(&w->out, '\n');
+}
+
 static void put_times(lmi_recorded *w, const lam_recorded_model *m) {
     lmi_put_kind(&w->out, m);
     put_pace(w, m->step_ns);
     lmi_put(&w->out, ": forward ");
-    lmi_put_median(&w->out, m->forward_ns);
+    put_spread(w, m->forward_ns);
     if (m->backward_ns.n) {
         lmi_put(&w->out, ", backward ");
-        lmi_put_median(&w->out, m->backward_ns);
+        put_spread(w, m->backward_ns);
     }
     if (m->peak_bytes.n) {
         lmi_put(&w->out, ", peak ");
@@ -282,6 +327,7 @@ static void put_times(lmi_recorded *w, const lam_recorded_model *m) {
         lmi_put(&w->out,
                 "compiled code ran in some layers, as one with all that is inside it: layers without "
                 "times ran there, or not at all\n");
+    put_few(w, m);
 }
 
 static void put_health(lmi_recorded *w, int32_t model, const lam_recorded_model *m) {
@@ -337,14 +383,28 @@ static lam_status put_model(lmi_recorded *w, int32_t model) {
     }
     lmi_putc(&w->out, '\n');
     if (m->n_steps) put_times(w, m);
+    if (m->n_steps && !w->o->rows) put_slowest(w, model, m);
     put_health(w, model, m);
     lmi_recorded_wrap(w, from);
     return m->n_steps && !(w->o->first_kinds && m->kind) ? put_layers(w, model) : LAM_OK;
 }
 
+/* The command without the folders of Python and of its program. */
+static void put_command(lmi_buf *b, const char *command) {
+    for (int word = 0; *command; word++) {
+        size_t n = strcspn(command, " ");
+        const char *name = command;
+        for (size_t i = 0; i < n && word < 2 && *command == '/'; i++)
+            if (command[i] == '/') name = command + i + 1;
+        lmi_putf(b, "%.*s%s", (int)(command + n - name), name, command[n] ? " " : "");
+        command += n + (command[n] == ' ');
+    }
+}
+
 static void put_run(lmi_recorded *w, const lam_recorded_run *run) {
     lmi_putf(&w->out, "run %lld", (long long)run->run);
-    if (run->command) lmi_putf(&w->out, ": %s", run->command);
+    if (run->command) lmi_put(&w->out, ": ");
+    if (run->command) put_command(&w->out, run->command);
     if (run->world > 1) lmi_putf(&w->out, ", rank %d of %d", (int)run->rank, (int)run->world);
     lmi_put(&w->out, "; began ");
     lmi_put_when(&w->out, run->started_unix_ns);

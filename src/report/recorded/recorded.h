@@ -18,6 +18,8 @@ typedef struct lmi_recorded {
     int32_t model;      /* the model of the first recording that is compared with those of its name */
 } lmi_recorded;
 
+enum { LMI_FEW_STEPS = 10 }; /* medians of fewer say little */
+
 /* For qsort of pointers to places: the one with the most own time first. */
 int lmi_by_own_time(const void *a, const void *b);
 
@@ -60,6 +62,7 @@ void lmi_put_when(lmi_buf *b, int64_t unix_ns); /* "2026-01-31 12:00:00 UTC" */
 void lmi_recorded_wrap(lmi_recorded *w, size_t from);
 /* Begins a table as wide as the page, with `n` columns. */
 void lmi_recorded_sheet(lmi_sheet *t, lmi_recorded *w, const lmi_head *heads, int32_t n);
-lam_status lmi_recorded_sheet_end(lmi_sheet *t); /* writes it, unless something failed, and frees it */
+/* Writes it, unless something failed, with the names of the columns that had no room, and frees it. */
+lam_status lmi_recorded_sheet_end(lmi_recorded *w, lmi_sheet *t);
 
 #endif

@@ -81,6 +81,9 @@ static void begin_section(lmi_runs *p, const char *id, int32_t model, const char
     lmi_put(&p->w.out, ", ");
     lmi_put_kind(&p->w.out, m);
     if (m->warmed_up) lmi_put(&p->w.out, "; the first step, a warm-up, is left out");
+    if (m->n_steps < LMI_FEW_STEPS)
+        lmi_putf(&p->w.out, "; <b>medians of %lld step%s</b>, from which others may be far",
+                 (long long)m->n_steps, m->n_steps == 1 ? "" : "s");
     lmi_put(&p->w.out, "</span></div>");
 }
 

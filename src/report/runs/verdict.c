@@ -145,7 +145,7 @@ static together add_up(const lmi_runs *p) {
         const lam_recorded_model *m = lmi_recorded_model(&p->w, i);
         t.dropped += lam_recording_run(p->w.all[i])->dropped;
         if (!m) continue;
-        t.steps += m->n_steps;
+        t.steps += m->n_steps + m->warmed_up;
         t.failed += m->failed;
         if (m->last > t.newest) t.newest = m->last;
         if (m->nonfinite < 0) continue;

@@ -14,7 +14,8 @@ enum { LARGEST = 1 << 29 }; /* of a file, in bytes: SQLite's own limit is 1e9 */
 /* -- the file -------------------------------------------------------------------------------------------- */
 
 static lam_status unreadable(const lmi_saved *s) {
-    return lmi_fail(s->w.e, LAM_IO, s->file, "it can't be read: %s", strerror(errno));
+    return lmi_fail(s->w.e, LAM_IO, s->file, "it can't be read: %s%s", strerror(errno),
+                    errno == ENOENT ? "; `lamina show TARGET --json -o FILE` writes a report" : "");
 }
 
 static lam_status read_all(lmi_saved *s, FILE *f) {

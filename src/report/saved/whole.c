@@ -206,6 +206,7 @@ static lam_status take_memory_row(lmi_saved *s, sqlite3_stmt *q, void *to) {
     s->w.o->memory = y;
     LAM_TRY(lmi_saved_text(s, q, 9, &y->info.source));
     LAM_TRY(lmi_saved_text(s, q, 10, &phase));
+    y->peak_order = *phase != '\0'; /* the peak came after the beginning, in a known phase */
     if (*phase) LAM_TRY(lmi_saved_phase_of(s, phase, &y->peak_phase));
     if (sqlite3_column_type(q, 11) == SQLITE_NULL) return LAM_OK;
     LAM_TRY(lmi_saved_text(s, q, 11, &path));

@@ -65,8 +65,27 @@ static const char *health_word(lam_health_state s, const char *fine) {
     }
 }
 
+/* True if a value was born in what the place does itself, between its layers. */
+static bool born_in_own(const lmi_line *l, lam_phase phase) {
+    const lam_finding *f;
+    for (int32_t i = 0; (f = lam_health_finding(l->job->health, i)) != NULL; i++) {
+        if (f->own && f->phase == phase && lam_model_place(l->job->m, f->place) == l->place) return true;
+    }
+    return false;
+}
+
+static void put_own_health(const lmi_line *l, lmi_buf *out) {
+    bool forward = born_in_own(l, LAM_FORWARD), back = born_in_own(l, LAM_BACKWARD);
+    lmi_put(out, forward ? "born here" : back ? "" : "-");
+    if (back) lmi_put(out, forward ? ", born here backward" : "born here backward");
+}
+
 static void cell_own_health(const lmi_line *l, lmi_buf *out) {
-    if (l->own || !l->event) {
+    if (l->own && l->place) {
+        put_own_health(l, out);
+        return;
+    }
+    if (!l->event) {
         lmi_putc(out, '-');
         return;
     }

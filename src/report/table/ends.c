@@ -93,6 +93,16 @@ static void tell_health(lmi_speaker *s) {
     lmi_tell(s, LMI_DIM, "");
 }
 
+/* Shapes alone were followed, on request or for a reason. */
+static void tell_dry(lmi_speaker *s) {
+    const char *dry = lam_model_told(s->j->m, "dry"), *why = lam_model_told(s->j->m, "dry_because");
+    if (!dry || strcmp(dry, "yes") != 0) return;
+    lmi_put(&s->text, "dry run");
+    if (why) lmi_put(&s->text, ": ");
+    if (why) lmi_put_clean(&s->text, why);
+    lmi_tell(s, why ? LMI_WARN : NULL, NULL);
+}
+
 lam_status lmi_own_head(lmi_job *j, lmi_say say, void *to) {
     lmi_speaker s;
     lmi_buf title;
@@ -112,6 +122,7 @@ lam_status lmi_own_head(lmi_job *j, lmi_say say, void *to) {
         lmi_putf(&s.text, "convention %s", j->c->convention->name);
         lmi_tell(&s, NULL, NULL);
     }
+    tell_dry(&s);
     tell_health(&s);
     return lmi_said(&s);
 }

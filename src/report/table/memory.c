@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Memory of the host and of a device in reports: cells, and the lines below lamina's table. */
+#include "analyse/run/memory.h"
 #include "report/table/report.h"
 
 /* What a device retained is an increase, which may be negative. */
@@ -78,14 +79,9 @@ void lmi_memory_key(const lmi_job *j, const lmi_line *l, lmi_buf *key) {
     put_key(j->device_memory, index_of(l), key);
 }
 
-/* A backward pass may have run without its memory being known by layer. */
-static bool is_known(const lam_memory *y, lam_phase phase) {
-    return phase == LAM_FORWARD || !lam_memory_total(y)->info.forward_only;
-}
-
 bool lmi_has_backward_memory(const lam_memory *y) {
     const lam_memory_row *root = y ? lam_memory_place(y, 0) : NULL;
-    return root && is_known(y, LAM_BACKWARD) &&
+    return root && lmi_memory_tells(y, LAM_BACKWARD) &&
            root->total[LAM_BACKWARD].allocated + root->total[LAM_RECOMPUTE].allocated > 0;
 }
 
@@ -144,7 +140,7 @@ void lmi_tell_memory(lmi_speaker *s) {
 
 /* Writes nothing if the number is unknown, or nothing was called. */
 void lmi_put_call_use(const lmi_line *l, const lam_memory *y, lam_phase phase, size_t at, lmi_buf *out) {
-    if (!y || !l->event || !is_known(y, phase)) return;
+    if (!y || !l->event || !lmi_memory_tells(y, phase)) return;
     const lam_memory_row *row = lam_memory_call(y, (int32_t)(l->event - l->job->m->events));
     if (row) lmi_putf(out, "%lld", (long long)*(const int64_t *)((const char *)&row->own[phase] + at));
 }

@@ -100,6 +100,17 @@ static bool counts(const lmi_job *j, const lmi_line *self) {
     return false;
 }
 
+/* A scripted, traced or compiled module has the work of what is inside it, whose own is unknown. */
+static void add_child(lmi_nodes *t, const lmi_node *node) {
+    lmi_line line = node->line;
+    if (node->parent < 0) return;
+    lmi_line *above = &t->at[node->parent].line;
+    if (line.never_called && lmi_is_inside(line.module) && !lmi_is_inside(above->module))
+        for (int i = 0; i < LAM_N_METRICS; i++)
+            line.row.metric[i] = line.row.backward[i] = line.row.recompute[i] = lmi_exact(0);
+    lmi_line_add(above, &line);
+}
+
 static void sum_up(const lmi_job *j, lmi_nodes *t) {
     if (t->outside.outside) { /* its row has the root's place */
         lmi_line_add(&t->at[0].line, &t->outside);
@@ -122,7 +133,7 @@ static void sum_up(const lmi_job *j, lmi_nodes *t) {
         int32_t *head = node->parent < 0 ? &t->first : &t->at[node->parent].first_child;
         node->next = *head;
         *head = i;
-        if (node->parent >= 0) lmi_line_add(&t->at[node->parent].line, &node->line);
+        add_child(t, node);
     }
 }
 

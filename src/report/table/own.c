@@ -91,12 +91,37 @@ static void set_bars(page *p) {
         if (p->columns.at[k]->cell == lmi_cell_share) lmi_sheet_bars(&p->sheet, k - 1, k);
 }
 
+/* Columns that no option asked for are left out first, and those that only go with others. */
+static bool is_minor(const lmi_column *c) {
+    static const char *const ids[] = {"name",      "output",    "own_params", "own_macs",
+                                      "own_flops", "own_share", "own_dmas",   "own_bwd_flops"};
+    for (size_t i = 0; i < sizeof ids / sizeof *ids; i++)
+        if (strcmp(ids[i], c->id) == 0) return true;
+    return false;
+}
+
+static int rank_in(const lmi_column *c, bool asked) {
+    enum { FIRST = 100 };
+    return c->rank && !asked ? c->rank + FIRST : c->rank;
+}
+
+/* A share is left out before its column, which an option may have named. */
+static int rank_of(const page *p, const lmi_column *c) {
+    const char *by = p->j->o->by;
+    const lmi_column *of = lmi_column_find(lmi_figure_find(p->j, by)->column);
+    const int whole = rank_in(of, by || !is_minor(of));
+    if (c == of) return whole;
+    if (c->cell != lmi_cell_share) return rank_in(c, !is_minor(c));
+    const int share = rank_in(c, by != NULL);
+    return share > whole ? share : whole + 1;
+}
+
 static void fill(page *p) {
     lmi_sheet *t = &p->sheet;
     const bool each = any_each(p);
     for (int32_t k = 0; k < p->columns.n; k++) {
         const lmi_column *c = p->columns.at[k];
-        lmi_sheet_column(t, &(lmi_head){c->title, c->align, c->rank});
+        lmi_sheet_column(t, &(lmi_head){c->title, c->align, rank_of(p, c)});
     }
     if (each) lmi_sheet_column(t, &(lmi_head){"", LMI_LEFT, 1});
     if (each) t->dim = p->columns.n;
@@ -148,13 +173,26 @@ static void say(void *to, const char *style, const char *label, const char *text
     if (*text) lmi_flow_item(&t->f, style, text);
 }
 
+/* Explains "1x64 +2" if the table has it. */
+static lam_status tell_outputs(page *p, talk *to) {
+    lmi_speaker s;
+    bool more = false;
+    for (int32_t i = p->t->first; !more && i >= 0; i = lmi_nodes_next(p->t, p->j, i)) {
+        const lmi_line *l = &p->t->at[i].line;
+        more = l->event && !l->own && l->event->n_out > 1;
+    }
+    if (!more || p->columns.n < 2 || !p->sheet.widths[1]) return LAM_OK;
+    lmi_speak(&s, p->j, say, to);
+    lmi_put(&s.text, "+1: another tensor beside the one that is shown");
+    lmi_tell(&s, LMI_DIM, "output");
+    return lmi_said(&s);
+}
+
 /* Names the columns that the page had no room for. */
 static lam_status tell_not_shown(page *p, talk *to) {
     lmi_speaker s;
-    int32_t n = 0;
     lmi_speak(&s, p->j, say, to);
-    for (int32_t k = 1; k < p->columns.n; k++)
-        if (!p->sheet.widths[k]) lmi_putf(&s.text, "%s%s", n++ ? ", " : "", p->columns.at[k]->title);
+    int32_t n = lmi_sheet_left_out(&p->sheet, &s.text);
     if (n) {
         lmi_putf(&s.text, " (%d columns): %s", (int)p->width,
                  p->j->o->command ? "-w shows all" : "a larger width shows all");
@@ -210,6 +248,7 @@ static lam_status put_page(page *p) {
     LAM_TRY(put_table(p));
     lmi_putc(&p->j->out, '\n');
     LAM_TRY(lmi_own_foot(p->j, say, &t));
+    LAM_TRY(tell_outputs(p, &t));
     LAM_TRY(tell_not_shown(p, &t));
     LAM_TRY(tell_next(p, &t));
     lmi_flow_end(&t.f);

@@ -19,7 +19,7 @@ static const char *by_exact(const lmi_job *j) { return to_do(j, "-c exact", "con
 
 /* Layers are calls that do work themselves, in contrast to containers, which only call their children. */
 typedef struct tally {
-    int64_t known, all, never, elsewhere;
+    int64_t known, all, never, elsewhere, inside;
     bool hidden; /* a forward may have done work that counting by layers does not see */
 } tally;
 
@@ -27,9 +27,12 @@ static tally count_layers(const lam_costs *c) {
     tally t = {0};
     for (int32_t i = 0; i < lam_costs_n_rows(c); i++) {
         const lam_cost_row *r = lam_costs_row(c, i);
-        bool there = r->never_called && lmi_only_elsewhere(lam_model_module(c->model, r->module));
+        const lam_module *mod = lam_model_module(c->model, r->module);
+        bool there = r->never_called && lmi_only_elsewhere(mod);
+        bool inside = r->never_called && !there && lmi_is_inside(mod);
         t.elsewhere += there;
-        t.never += r->never_called && !there;
+        t.inside += inside;
+        t.never += r->never_called && !there && !inside;
         if (r->event < 0) continue;
         t.hidden = t.hidden || c->prices[r->event].cause == LMI_CAUSE_HIDDEN;
         if (!r->counted) continue;
@@ -132,10 +135,10 @@ static int32_t tell_taken_for_nothing(lmi_speaker *s, const tally *t) {
     return n_gaps(s->j->c) - (names < NAMES ? names : NAMES);
 }
 
-static void tell_idle(lmi_speaker *s, int64_t n, const char *what) {
+static void tell_idle(lmi_speaker *s, int64_t n, const char *one, const char *more, bool warn) {
     if (n == 0) return;
-    lmi_putf(&s->text, "%lld layer%s %s %s", (long long)n, n == 1 ? "" : "s", n == 1 ? "was" : "were", what);
-    lmi_tell(s, LMI_WARN, NULL);
+    lmi_putf(&s->text, "%lld layer%s", (long long)n, n == 1 ? one : more);
+    lmi_tell(s, warn ? LMI_WARN : NULL, NULL);
 }
 
 void lmi_tell_complete(lmi_speaker *s) {
@@ -143,6 +146,11 @@ void lmi_tell_complete(lmi_speaker *s) {
     tally t = count(c);
     bool gaps = lam_costs_gap(c, 0) != NULL, unruled = false;
     int32_t left = 0;
+    if (c->none_called) {
+        lmi_put(&s->text, lam_costs_gap(c, 0));
+        lmi_tell(s, LMI_WARN, "incomplete");
+        return;
+    }
     if (c->convention->no_rule == LMI_NR_NOTHING && (gaps || t.known < t.all)) {
         left = tell_taken_for_nothing(s, &t);
     } else if (gaps || t.known < t.all) {
@@ -158,8 +166,11 @@ void lmi_tell_complete(lmi_speaker *s) {
         if (!all) lmi_putf(&s->text, "; work outside layers is not seen, %s counts it", by_exact(s->j));
         lmi_tell(s, NULL, all ? "complete" : "counted");
     }
-    tell_idle(s, t.never, "never called");
-    tell_idle(s, t.elsewhere, "called by other threads alone");
+    tell_idle(s, t.never, " was never called", "s were never called", true);
+    tell_idle(s, t.elsewhere, " was called by other threads alone", "s were called by other threads alone",
+              true);
+    tell_idle(s, t.inside, " is inside scripted, traced or compiled code, which shows no calls",
+              "s are inside scripted, traced or compiled code, which shows no calls", false);
     tell_where(s, unruled, left);
 }
 

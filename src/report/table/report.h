@@ -52,7 +52,7 @@ typedef struct lmi_line {
     const struct lmi_line *total; /* the whole, for ratios; NULL: the line is the whole itself */
 } lmi_line;
 
-/* "called", "never called", "called elsewhere", "own parameters", "outside calls" or "total". */
+/* "called", "never called", "called elsewhere", "not seen", "own parameters", "outside calls" or "total". */
 const char *lmi_line_status(const lmi_line *l);
 void lmi_line_of_row(const lmi_job *j, int32_t row, lmi_line *out);
 /* Adds b's numbers to a's. */
@@ -180,6 +180,8 @@ void lmi_sheet_share(lmi_sheet *t, double share);
 /* Finds the widths. Columns are left out until the first one has `fair` columns of the page, and it is cut to
  * what is left then, but to no less than `least`. */
 void lmi_sheet_fit(lmi_sheet *t, size_t fair, size_t least);
+/* Appends the titles of the columns that were left out, "MACs, %"; returns their number. */
+int32_t lmi_sheet_left_out(const lmi_sheet *t, lmi_buf *to);
 /* Writes a row from column `first` on; `owed` spaces are wanted before it. */
 void lmi_sheet_row(lmi_sheet *t, int32_t row, int32_t first, size_t owed);
 /* Fits the table and writes all of it. */

@@ -40,7 +40,8 @@ lam_count lmi_total(const lam_costs *c, lam_metric metric) {
 const char *lmi_line_status(const lmi_line *l) {
     if (l->index < 0) return "total";
     if (l->event) return "called";
-    if (l->never_called) return lmi_only_elsewhere(l->module) ? "called elsewhere" : "never called";
+    if (l->never_called && lmi_only_elsewhere(l->module)) return "called elsewhere";
+    if (l->never_called) return lmi_is_inside(l->module) ? "not seen" : "never called";
     return l->outside ? "outside calls" : "own parameters";
 }
 

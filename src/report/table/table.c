@@ -107,6 +107,13 @@ void lmi_sheet_fit(lmi_sheet *t, size_t fair, size_t least) {
     if (t->widths[0] > room) t->widths[0] = room > least ? room : least;
 }
 
+int32_t lmi_sheet_left_out(const lmi_sheet *t, lmi_buf *to) {
+    int32_t n = 0;
+    for (int32_t k = 1; k < t->n; k++)
+        if (!t->widths[k] && *t->heads[k].title) lmi_putf(to, "%s%s", n++ ? ", " : "", t->heads[k].title);
+    return n;
+}
+
 static const char *style_of(const lmi_sheet *t, int32_t row, int32_t k, const char *cell) {
     if (row == 0) return LMI_BOLD;
     return *cell == '?' || *cell == '>' ? LMI_WARN : *cell == '-' || (t->dim && k == t->dim) ? LMI_DIM : NULL;

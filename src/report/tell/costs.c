@@ -37,6 +37,13 @@ void lmi_metric_fields(lmi_teller *t, const lam_costs *c, const lam_count metric
 
 /* -- receptive fields ------------------------------------------------------------------------------------ */
 
+void lmi_tell_reach(lmi_teller *t, const char *name, const lam_cost_row *row, double v) {
+    if (row->event < 0 || row->rf_state == LAM_UNKNOWN)
+        tell_none(t, name);
+    else
+        tell_real(t, name, v);
+}
+
 static void tell_axis(lmi_teller *t, const lam_rf_axis *x) {
     static const char *const reaches[] = {"nothing", "window", "whole", "part", "unknown"};
     tell_object(t, NULL);
@@ -97,8 +104,8 @@ static void tell_call(lmi_teller *t, const lam_event *ev) {
     tell_dtypes(t, "in_dtypes", ev->in, ev->n_in);
     tell_dtypes(t, "out_dtypes", ev->out, ev->n_out);
     tell_truth(t, "failed", ev->flags & LAM_CALL_FAILED);
-    tell_int(t, "t0_ns", ev->t0_ns);
-    tell_int(t, "t1_ns", ev->t1_ns);
+    tell_known(t, "t0_ns", ev->t0_ns > 0 ? ev->t0_ns : -1); /* a dry run has no times */
+    tell_known(t, "t1_ns", ev->t1_ns > 0 ? ev->t1_ns : -1);
 }
 
 static void tell_place(lmi_teller *t, const lam_model *m, const lam_cost_row *row) {
@@ -112,7 +119,8 @@ static void tell_place(lmi_teller *t, const lam_model *m, const lam_cost_row *ro
     tell_int(t, "depth", row->depth);
 }
 
-static void tell_own(lmi_teller *t, const lam_cost_row *row) {
+static void tell_own(lmi_teller *t, const lam_cost_row *row, const lam_module *mod) {
+    const bool inside = row->never_called && lmi_is_inside(mod);
     lmi_tell_count(t, "params", row->params);
     lmi_tell_count(t, "grad_params", row->grad_params);
     lmi_tell_count(t, "nograd_params", row->nograd_params);
@@ -128,11 +136,12 @@ static void tell_own(lmi_teller *t, const lam_cost_row *row) {
     lmi_tell_count(t, "running_stats", row->running_stats);
     tell_truth(t, "shared", row->shared);
     tell_truth(t, "leaf", row->leaf);
-    tell_truth(t, "never_called", row->never_called);
+    tell_truth(t, "never_called", row->never_called && !inside);
+    tell_truth(t, "inside", inside); /* of code that shows no calls */
     tell_truth(t, "counted", row->counted);
-    tell_real(t, "rf", row->rf);
-    tell_real(t, "rf_stride", row->rf_stride);
-    tell_real(t, "rf_padding", row->rf_padding);
+    lmi_tell_reach(t, "rf", row, row->rf);
+    lmi_tell_reach(t, "rf_stride", row, row->rf_stride);
+    lmi_tell_reach(t, "rf_padding", row, row->rf_padding);
     tell_truth(t, "rf_at_most", row->rf_at_most);
     tell_truth(t, "rf_whole", row->rf_whole);
     tell_text(t, "rule_kind", row->rule_kind);
@@ -145,7 +154,7 @@ static void tell_row(lmi_teller *t, const lam_costs *c, int32_t i, number_names 
                                            row->total_backward, row->recompute, row->total_recompute};
     tell_object(t, NULL);
     tell_place(t, c->model, row);
-    tell_own(t, row);
+    tell_own(t, row, lam_model_module(c->model, row->module));
     for (int k = 0; k < N_SUMS; k++) tell_numbers(t, c, &names[k], sums[k]);
     tell_text(t, "rf_state", lam_state_name(row->rf_state));
     tell_call(t, lam_model_event(c->model, row->event));

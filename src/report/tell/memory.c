@@ -4,6 +4,7 @@
 #include "report/tell/tell.h"
 
 #include "analyse/run/course.h"
+#include "analyse/run/memory.h"
 
 static void tell_use(lmi_teller *t, const char *name, const lam_memory_use *use) {
     tell_record(t, name);
@@ -17,7 +18,7 @@ static void tell_use(lmi_teller *t, const char *name, const lam_memory_use *use)
 static void tell_uses(lmi_teller *t, const char *name, const lam_memory *y, const lam_memory_use *use) {
     tell_object(t, name);
     for (int p = 0; p < LAM_N_PHASES; p++) {
-        if (p == LAM_FORWARD || !y->total.info.forward_only)
+        if (lmi_memory_tells(y, (lam_phase)p))
             tell_use(t, lam_phase_name((lam_phase)p), &use[p]);
         else
             tell_none(t, lam_phase_name((lam_phase)p));
@@ -138,7 +139,7 @@ void lmi_span_fields(lmi_teller *t, const lam_model *m, const lmi_vec *spans, in
 
 void lmi_memory_fields(lmi_teller *t, const char *name, const lam_memory *y) {
     const lam_memory_totals *x = &y->total;
-    bool host = !y->by_device, guess = x->info.forward_only && x->peak_call < 0;
+    bool host = !y->by_device;
     tell_object(t, name);
     tell_text(t, "source", x->info.source);
     tell_int(t, "peak", x->peak);
@@ -148,8 +149,7 @@ void lmi_memory_fields(lmi_teller *t, const char *name, const lam_memory *y) {
     tell_int(t, "before", x->before);
     if (host) tell_int(t, "elsewhere", x->elsewhere);
     tell_text(t, "peak_in", lmi_path_of_call(y->m, x->peak_call));
-    /* Outside every call the peak may have been in a backward, if the memory of that is unknown. */
-    tell_text(t, "peak_phase", guess ? NULL : lam_phase_name((lam_phase)x->peak_phase));
+    tell_text(t, "peak_phase", lmi_peak_phase(x));
     if (host) tell_holders(t, y);
     if (host || !t->brief) {
         tell_list(t, "places");

@@ -174,6 +174,8 @@ void lmi_unused_fields(lmi_teller *t, const lam_graph *g);
 void lmi_no_gradient_fields(lmi_teller *t, const lam_graph *g);
 /* costs.c: the metrics of one thing; in `brief` without those that the convention does not count */
 void lmi_metric_fields(lmi_teller *t, const lam_costs *c, const lam_count metric[LAM_N_METRICS]);
+/* A number of a row's receptive field; none where that is unknown. */
+void lmi_tell_reach(lmi_teller *t, const char *name, const lam_cost_row *row, double v);
 void lmi_axes_fields(lmi_teller *t, const char *name, const lam_costs *c, int32_t row);
 void lmi_unruled_fields(lmi_teller *t, const char *name, const lam_costs *c);
 void lmi_unruled_ops_fields(lmi_teller *t, const char *name, const lam_costs *c);

@@ -175,7 +175,7 @@ static void wrong_words(void **state) {
         {"show a:b --batch 2", "hint: `lamina fit` has it; `lamina help show` lists the options of this"},
         {"show a:b -b 8",
          "-b: `lamina show` has no such option\n  hint: `lamina help show` lists its options"},
-        {"show a:b --width 19", "--width 19: a table needs 20 columns at least; 0 is as many as it takes"},
+        {"show a:b --width 19", "--width 19: a table needs 20 columns at least; -w is as many as it takes"},
         {"plot icicle a:b --width 349",
          "--width 349: a picture needs 350 units at least; the default is 1008"},
         {"show a:b --dry --time", "--time and --dry: a dry run computes nothing"},

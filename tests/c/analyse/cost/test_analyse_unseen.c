@@ -435,8 +435,55 @@ static void full_and_finished(void **state) {
     lam_model_free(m);
 }
 
+/* Nothing that ran is no number: neither of the model, nor of a layer, nor of a phase. */
+static void nothing_was_called(void **state) {
+    (void)state;
+    static const char *const conventions[] = {"exact", "layers", "torch", "fvcore", "torchscan"};
+    for (size_t i = 0; i < sizeof conventions / sizeof *conventions; i++) {
+        net n = net_new();
+        int32_t root = net_place(&n, -1, "", net_module(&n, "Net", 0));
+        net_place(&n, root, "fc", net_linear(&n, 3, 4));
+        NET_OK(&n, lam_build_ops_seen(n.b, &n.e));
+        lam_model *m = net_done(&n);
+        lam_costs *c = net_costs(m, conventions[i], false);
+        for (int p = 0; p < LAM_N_PHASES; p++)
+            for (int k = 0; k < LAM_N_METRICS; k++)
+                net_expect(lam_costs_phase_total(c, (lam_phase)p, (lam_metric)k), 0, LAM_UNKNOWN);
+        net_expect(lam_costs_params(c).params, 16, LAM_EXACT);
+        assert_string_equal(lam_costs_gap(c, 0),
+                            "no layer of the model was called while the capture was open");
+        for (int32_t r = 0; r < lam_costs_n_rows(c); r++) {
+            const lam_cost_row *row = lam_costs_row(c, r);
+            const lam_count *sums[] = {row->metric,         row->total,     row->backward,
+                                       row->total_backward, row->recompute, row->total_recompute};
+            for (size_t s = 0; s < sizeof sums / sizeof *sums; s++)
+                for (int k = 0; k < LAM_N_METRICS; k++) net_expect(sums[s][k], 0, LAM_UNKNOWN);
+        }
+        lam_costs_free(c);
+        lam_model_free(m);
+    }
+}
+
+/* What else ran meanwhile is counted, and says nothing of what it has none of. */
+static void something_else_was_called(void **state) {
+    (void)state;
+    net n = net_new();
+    net_place(&n, -1, "", net_linear(&n, 3, 4));
+    net_mm(&n, (op_at){-1, -1, LAM_FORWARD, 0}, 1, 2, 3);
+    lam_model *m = net_done(&n);
+    lam_costs *c = net_costs(m, "exact", false);
+    net_expect(lam_costs_total(c, LAM_MACS), 6, LAM_EXACT);
+    lam_costs_free(c);
+    c = net_costs(m, "layers", false);
+    net_expect(lam_costs_total(c, LAM_MACS), 0, LAM_UNKNOWN);
+    lam_costs_free(c);
+    lam_model_free(m);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(nothing_was_called),
+        cmocka_unit_test(something_else_was_called),
         cmocka_unit_test(compiled_code),
         cmocka_unit_test(by_redispatch),
         cmocka_unit_test(beside),

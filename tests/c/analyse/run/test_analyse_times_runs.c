@@ -111,10 +111,10 @@ static void check_calls(const made *d, const found *f, const lam_times *t) {
         lam_time x;
         assert_true(lam_times_event(t, i, &x));
         assert_int_equal(x.self[LAM_FORWARD], f->self[i][0]);
-        assert_int_equal(x.self[LAM_BACKWARD], f->self[i][1]);
+        assert_int_equal(x.self[LAM_BACKWARD], d->n_nodes ? f->self[i][1] : -1);
         assert_int_equal(x.total[LAM_FORWARD], d->t1[i] - d->t0[i]);
         assert_int_equal(x.total[LAM_FORWARD], total[i][0]);
-        assert_int_equal(x.total[LAM_BACKWARD], total[i][1]);
+        assert_int_equal(x.total[LAM_BACKWARD], d->n_nodes ? total[i][1] : -1);
         for (int k = 0; k < 2 && d->parent[i] >= 0; k++) total[d->parent[i]][k] += total[i][k];
     }
 }
@@ -134,7 +134,8 @@ static void every_nanosecond_is_somebodys(void **state) {
         for (int32_t r = 0; r < d.n_runs; r++) {
             int64_t all = 0;
             for (int p = 0; p < LAM_TIME_WHOLE; p++) {
-                assert_int_equal(lam_times_run(t, r, (lam_time_part)p), f.part[r][p]);
+                bool ran = p == LAM_TIME_FORWARD || d.n_nodes > 0;
+                assert_int_equal(lam_times_run(t, r, (lam_time_part)p), ran ? f.part[r][p] : -1);
                 all += f.part[r][p];
             }
             assert_int_equal(lam_times_run(t, r, LAM_TIME_WHOLE), all);
@@ -145,8 +146,9 @@ static void every_nanosecond_is_somebodys(void **state) {
             for (int32_t r = 1; r < d.n_runs; r++)
                 if (lam_times_run(t, r, (lam_time_part)p) > lam_times_run(t, most, (lam_time_part)p))
                     most = r;
-            assert_true(lam_times_part(t, (lam_time_part)p, &s));
-            assert_int_equal(s.most_run, most);
+            bool told = lam_times_part(t, (lam_time_part)p, &s);
+            assert_int_equal(told, p == LAM_TIME_FORWARD || p == LAM_TIME_WHOLE || d.n_nodes > 0);
+            if (told) assert_int_equal(s.most_run, most);
         }
         lam_times_free(t);
         lam_model_free(m);

@@ -14,10 +14,11 @@ static const lmi_shell_option options[] = {{"input", 'i', "FILE...", "the input'
                                            {"color", 'c', "always|never or so", "a value with spaces"},
                                            {"file", 0, "FILENAME", NULL},
                                            {"exact", 0, NULL, NULL}};
-static const lmi_shell_verb verbs[] = {{"show", "TARGET...", "Show [each] layer: it's fine.", NULL, options,
-                                        7},
-                                       {"completion", "bash|zsh", "Print a script.", "More of it.", NULL, 0},
-                                       {"help", "[SUBCOMMAND]", "Print help.", NULL, NULL, 0}};
+static const lmi_shell_verb verbs[] = {{"show", "TARGET...", "Show [each] layer: it's fine.", NULL, false,
+                                        options, 7},
+                                       {"completion", "bash|zsh", "Print a script.", "More of it.", false,
+                                        NULL, 0},
+                                       {"help", "[SUBCOMMAND]", "Print help.", NULL, false, NULL, 0}};
 
 static void put(void *to, const char *text, size_t n) { assert_int_equal(show_put(to, text, n), LAM_OK); }
 

@@ -95,7 +95,7 @@ static void test_a_run_is_one_box(void **state) {
     has(svg, "80 equal modules together</title>");
     static const double w[] = {999, 999, 249, 749};
     for (int i = 0; i < 4; i++) assert_true(number_after(svg, " width=\"", i) == w[i]);
-    has(svg, "<title>0.y (Block): 2.40\u202fK, 75\u202f%</title>");
+    has(svg, "<title>0.y (Block): 2.40\u202fK, 75\u202f%, 80 equal modules together</title>");
     free(l);
 }
 

@@ -31,7 +31,7 @@ static void numbers_of_a_run(void **state) {
     (void)state;
     lam_recording *r = recorded("run.lamina", 0, 1, 1, NULL);
     paged(&r, 1);
-    show_has("steps recorded</span><span class=\"v\">5</span>");
+    show_has("steps recorded</span><span class=\"v\">6</span>");
     show_has("the newest is step 500");
     show_has("median step</span><span class=\"v\">5.00" S "ms</span><span class=\"w\">±" S "0" S
              "ns, 4 steps");
@@ -215,7 +215,7 @@ static void verdict_of_all(void **state) {
             "UPDATE runs SET dropped = 1; UPDATE steps SET failed = 1 WHERE number = 400")};
     paged(all, 3);
     show_has("3 recordings: counts are of all, times and memory of the worst");
-    show_has("steps recorded</span><span class=\"v\">14</span>");
+    show_has("steps recorded</span><span class=\"v\">17</span>");
     show_has("forward</span><span class=\"v\">3.50" S
              "µs</span><span class=\"w\">slowest of 3: <bdi>rank 1</bdi>, ±");
     show_has("peak memory</span><span class=\"v\">2.00" S
@@ -252,7 +252,7 @@ static void a_part(void **state) {
     lam_recording *r = recorded("part.lamina", 0, 1, 1, NULL);
     assert_int_equal(lam_recording_part(r, show_sink(), &e), LAM_OK);
     show_has("<div class=\"lamina\" role=\"group\" aria-label=\"lamina: recording\">");
-    show_has("steps recorded</span><span class=\"v\">5</span>");
+    show_has("steps recorded</span><span class=\"v\">6</span>");
     show_has("<td class=\"n hot w34\">68" S "%</td>");
     static const char *const never[] = {" id=", "<h1", "<section", "<script", "href=", "role=\"region\""};
     for (size_t i = 0; i < sizeof never / sizeof *never; i++) show_lacks(never[i]);
