@@ -65,6 +65,45 @@ class Detector(nn.Module):
         return self.head(list(self.features(x).values()))
 
 
+def perceptron() -> nn.Module:
+    return nn.Sequential(nn.Linear(256, 1024), nn.ReLU(), nn.Linear(1024, 256))
+
+
+def parallel(**options: Any) -> nn.Module:
+    """Under DistributedDataParallel, in a group of this process alone."""
+    import tempfile
+
+    import torch.distributed as dist
+
+    if not dist.is_initialized():
+        meet = tempfile.mkdtemp()
+        dist.init_process_group("gloo", init_method=f"file://{meet}/meet", rank=0, world_size=1)
+    return nn.parallel.DistributedDataParallel(perceptron(), **options)
+
+
+def quantised() -> nn.Module:
+    """Weights of torchao in 8 bits."""
+    from torchao import quantization
+
+    model = perceptron()
+    quantization.quantize_(model, quantization.Int8WeightOnlyConfig())
+    return model
+
+
+class Loop(nn.Module):
+    """A cell of little work, a thousand times."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cell = nn.GRUCell(8, 8)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        state = torch.zeros(2, 8)
+        for _ in range(1000):
+            state = self.cell(x, state)
+        return state
+
+
 class Recurrent(nn.Module):
     """A language model or a classifier of sequences."""
 

@@ -318,10 +318,6 @@ LAM_API lam_peak lam_costs_peak(const lam_costs *c, lam_peak measured);
 
 /* == Will it fit ======================================================================================= */
 
-/* The name of the i-th known optimizer ("adamw"), the default first, and its description; NULL past the last
- * one. */
-LAM_API const char *lam_optimizer_name(int32_t i, const char **what);
-
 /* The memory that one layer holds at the peak, without its children. */
 typedef struct lam_fit_row {
     int32_t place; /* -1: outside every call */
@@ -331,9 +327,9 @@ typedef struct lam_fit_row {
  * how long autograd and the model's code held each tensor. */
 typedef struct lam_fit {
     lam_count peak, part[LAM_N_HELD]; /* the peak and its parts; LAM_AT_LEAST: see `gap` */
-    int32_t op;                       /* the operator that runs then; -1: none, or the optimizer's step */
+    int32_t op;                       /* the operator that runs then; -1: none, or in the optimizer's step */
     const char *at;                   /* its name, "the optimizer's step", or "before the first operator" */
-    const char *optimizer;            /* NULL: no step is made */
+    const char *optimizer;            /* of the step that was followed; NULL: none was */
     bool backward;                    /* there was a backward pass */
     const char *gap;                  /* why the peak may be higher; NULL: it is not */
     const char *rough;                /* why it may be some per cent lower or higher; NULL: it is not */
@@ -346,9 +342,8 @@ typedef struct lam_fit {
     int32_t n_rows;
     const lam_fit_row *rows; /* the largest first */
 } lam_fit;
-/* Computes the fit of model `m`. `optimizer` NULL: none. LAM_USAGE if memory was not followed, or there is no
- * such optimizer. */
-LAM_API lam_status lam_fit_new(lam_fit **out, const lam_model *m, const char *optimizer, lam_error *e);
+/* Computes the fit of model `m`. LAM_USAGE if memory was not followed. */
+LAM_API lam_status lam_fit_new(lam_fit **out, const lam_model *m, lam_error *e);
 LAM_API void lam_fit_free(lam_fit *f); /* NULL is allowed */
 /* Writes the fit of a forward pass, a training step, or both (NULL: left out) as "text" (format NULL), "json"
  * or "html" (an element for a notebook). `m` is the model of one of them. `measured`: the peaks that an

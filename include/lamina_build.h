@@ -407,17 +407,25 @@ typedef enum lam_taken {
     LAM_TAKEN_SEED,     /* a tensor that a backward pass starts from */
     LAM_TAKEN_WORKSPACE, /* memory of an operator beside its results, while it runs */
     LAM_TAKEN_ROUGHLY,   /* a workspace whose size is some per cent less or more */
-    LAM_TAKEN_UNKNOWN    /* a workspace that may be larger */
+    LAM_TAKEN_UNKNOWN,   /* a workspace that may be larger */
+    LAM_TAKEN_STATE,     /* kept by an optimizer between steps */
+    LAM_TAKEN_GRADIENT   /* memory for gradients that is kept between steps */
 } lam_taken;
 typedef struct lam_lifetime {
     int64_t bytes;
     /* allocated in operator `made` (-1: before the first), freed before the one after `freed` (-1: never) */
     int32_t made, freed;
     lam_taken what;
+    int32_t tensor; /* LAM_TAKEN_STATE: the parameter that it is kept for; -1: several, or unknown */
 } lam_lifetime;
 /* Pushes a lifetime, in the order of allocation, after the operators. LAM_RANGE for an operator that was not
  * pushed. */
 LAM_API lam_status lam_build_lifetime(lam_builder *b, const lam_lifetime *l, lam_error *e);
+/* Notes why more memory may be taken than the lifetimes tell. */
+LAM_API lam_status lam_build_more(lam_builder *b, const char *why, lam_error *e);
+/* Notes that the operators from `op` on are the step of the optimizer `name`. `decided`: made-up values may
+ * decide which ones these are. */
+LAM_API lam_status lam_build_step(lam_builder *b, const char *name, int32_t op, bool decided, lam_error *e);
 
 #ifdef __cplusplus
 }

@@ -29,6 +29,8 @@ typedef struct lam_live { /* a request to capture a live model */
     bool follow;                     /* with `dry`: note when memory would be allocated and freed */
     int64_t batch;                   /* replaces the first size of every input; 0: keep the sizes */
     const char *dtype;               /* of floating-point parameters, buffers and inputs; NULL: keep theirs */
+    /* with `follow` and `backward`: what makes the step that follows; "" the default; NULL: no step */
+    const char *optimizer;
     bool memory;                     /* measure memory */
     /* The option that a dry run can't answer, as "--time". NULL: none, so a model that is larger than the
      * memory may be followed as in a dry run, if its provenance then tells why as "dry_because". */

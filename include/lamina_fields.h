@@ -77,7 +77,7 @@ LAM_API void lam_speeds_tell(const lam_costs *c, lam_peak peak, bool inside, lam
 typedef enum lam_tables_part {
     LAM_TABLES_CONVENTIONS,
     LAM_TABLES_RULES, /* of convention `i` */
-    LAM_TABLES_FACTS, LAM_TABLES_OPTIMIZERS
+    LAM_TABLES_FACTS
 } lam_tables_part;
 LAM_API void lam_check_tell(const lam_check *k, lam_receiver to);
 LAM_API void lam_rules_tell(const lam_rules *rules, lam_receiver to); /* user-defined rules */

@@ -133,6 +133,9 @@ typedef struct lam_cpu {
     bool half;              /* it computes in float16 */
 } lam_cpu;
 LAM_API lam_cpu lam_cpu_here(int32_t threads); /* the CPU of this machine */
+/* True if this CPU is known to lack instructions for products of matrices in `dtype`, a floating-point type
+ * of 16 bits: torch's own loops compute them, a hundred times slower, and without a workspace. */
+LAM_API bool lam_cpu_lacks(int32_t dtype);
 /* The index of the rule for operator `name`; -1: none, its workspace is negligible. */
 LAM_API int32_t lam_workspace_rule(const char *name);
 /* True if, on some processors, the rule's result differs by some per cent for these arguments. */

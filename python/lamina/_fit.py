@@ -7,15 +7,16 @@ import math
 import sys
 from typing import TYPE_CHECKING, Any
 
-from . import _lamina
-from ._base.check import check_module, describe_object, positional
+from ._base.check import check_module, positional
 from ._base.dtypes import real_dtype
+from ._base.errors import UnsupportedError, UsageError
+from ._dry.optimizer import maker as maker  # the command's too
 from ._dry.running import MOST_KNOWN
 from ._results.fit import LARGEST, Fit, tensors_in
 from ._run.once import run_once
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 NO_GRADIENT = "no parameter gets a gradient from the output"
 
@@ -26,8 +27,9 @@ def fit(
     kwargs: Mapping[str, Any] | None = None,
     *,
     batch: int | None = None,
-    optimizer: str | None = None,
+    optimizer: str | Callable[[list[Any]], Any] | None = None,
     dtype: Any = None,
+    step: bool = True,
 ) -> Fit:
     """Predicts the peak memory of a forward pass and of a training step of ``model``, on a CPU.
 
@@ -42,14 +44,19 @@ def fit(
         kwargs: the keyword arguments.
         batch: the number of examples: replaces the first axis of the first tensor, and of every tensor
             whose first axis has the same size.
-        optimizer: the optimizer of the step: ``"adamw"`` (the default), ``"sgd"``, ``"sgd-momentum"``, ...
+        optimizer: what makes the step. A name is a class of ``torch.optim``, in lower case, with options that
+            are set: ``"adamw"`` (the default), ``"sgd"``, ``"sgd-momentum"``, ``"adamw-fused"``. A function
+            takes the list of the model's parameters and returns an optimizer, anybody's, or a list of them:
+            ``lambda p: torch.optim.AdamW(p, foreach=True)``.
         dtype: predicts as if floating-point parameters, buffers and inputs were of this type, as
             ``torch.bfloat16``.
+        step: False predicts the forward pass alone, which takes less time; :attr:`Fit.step` is then None.
 
     Raises:
-        TypeError: the model is no module, ``args`` no tuple, ``batch`` no whole number, or ``optimizer`` no
-            name.
-        ValueError: there is no such optimizer or type, or nothing has a batch axis.
+        TypeError: the model is no module, ``args`` no tuple, ``batch`` no whole number, or ``optimizer``
+            neither a name nor a function.
+        ValueError: there is no such optimizer or type, the optimizer can't be made of these parameters,
+            nothing has a batch axis, or ``optimizer`` is given with ``step=False``.
         UnsupportedError: the model is scripted or lazy, or gathers its parameters for each call (FSDP,
             ZeRO-3).
         NeedsValuesError: the model reads values, which were not computed. If it reads them in train mode
@@ -57,34 +64,45 @@ def fit(
     """
     root = check_module(model)
     given, named = positional(args, kwargs, root), dict(kwargs or {})
-    optimizer = _optimizer(optimizer)
+    if not step and optimizer is not None:
+        raise UsageError("step=False: no optimizer makes a step then; leave it or optimizer out")
+    by = maker(optimizer) if step else None
     name = None if dtype is None else _dtype(dtype)
     if batch is not None:
         given, named = of_batch(given, named, batch)
-    runs = [
-        run_once(root, given, named, mode=mode, ops=True, backward=step, dry=True, follow=True, dtype=name)
-        for mode, step in (("eval", False), ("train", True))
-    ]
-    forward, step = runs
-    for run in runs:
-        if run.error is not None and (run is forward or not isinstance(run.error, Exception)):
-            run.reraise()
+    options: Any = {"ops": True, "dry": True, "follow": True, "dtype": name}
+    forward = run_once(root, given, named, mode="eval", **options)
+    if forward.error is not None:
+        forward.reraise()
     assert forward.model is not None
-    why = NO_GRADIENT if step.no_backward else None
-    if step.error is not None:
-        why = str(step.error) or type(step.error).__name__
-    return Fit(forward.model, step.model if why is None else None, optimizer, no_step=why)
+    if by is None:
+        return Fit(forward.model, None)
+    if hooked := _hooked(root):
+        return Fit(forward.model, None, no_step=hooked)
+    whole = run_once(root, given, named, mode="train", backward=True, optimizer=by, **options)
+    if whole.error is not None and (_is_usage(whole.error) or not isinstance(whole.error, Exception)):
+        whole.reraise()
+    why = NO_GRADIENT if whole.no_backward else None
+    if whole.error is not None:
+        why = str(whole.error) or type(whole.error).__name__
+    return Fit(forward.model, whole.model if why is None else None, no_step=why)
 
 
-def _optimizer(name: str | None) -> str:
-    known = _lamina.optimizers()
-    if name is None:
-        return next(iter(known))
-    if not isinstance(name, str):
-        raise TypeError(f"an optimizer is named, as 'sgd', and this is {describe_object(name)}")
-    if name not in known:
-        raise ValueError(f"there is no optimizer {name!r}; there are: {', '.join(known)}")
-    return name
+def _hooked(root: Any) -> str | None:
+    """Why a step can't be followed if code runs as soon as a parameter has its gradient, as an optimizer in
+    the backward pass: it knows the real parameters. None: no such code."""
+    for name, parameter in root.named_parameters():
+        if getattr(parameter, "_post_accumulate_grad_hooks", None):
+            return (
+                f"code runs as soon as {name} has its gradient (register_post_accumulate_grad_hook); a dry "
+                "run can't follow that; remove the hook to predict a step without it"
+            )
+    return None
+
+
+def _is_usage(error: BaseException) -> bool:
+    """True if the optimizer does not fit the model: the caller's mistake, not a limit of dry runs."""
+    return isinstance(error, UsageError) and not isinstance(error, UnsupportedError)
 
 
 def _dtype(dtype: Any) -> str:

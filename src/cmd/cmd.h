@@ -28,7 +28,7 @@ typedef struct lmi_args {
     int32_t n_rest;
     bool released, flops, backward, strict, dry, ops, facts, rf, bytes, force, wide, ascii, exact, expand;
     bool time, once, help, man, json;
-    bool memory, health, roof, why, no_bars, no_pager;
+    bool memory, health, roof, why, no_bars, no_pager, no_step;
     bool github, exit_code, renew, allow_incomplete;
 } lmi_args;
 

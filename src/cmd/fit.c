@@ -14,26 +14,26 @@ static lam_live request(const lmi_cli *c, bool step) {
     what.mode = step ? "train" : "eval";
     what.batch = c->args.batch > 0 ? c->args.batch : 0; /* 0: as in the inputs */
     what.dtype = c->args.dtype;
+    what.optimizer = c->args.no_step ? NULL : c->args.optimizer ? c->args.optimizer : "";
     return what;
 }
 
-static lam_status follow(lmi_cli *c, bool step, const char *optimizer, lam_model **m, lam_fit **f,
-                         lam_error *e) {
+static lam_status follow(lmi_cli *c, bool step, lam_model **m, lam_fit **f, lam_error *e) {
     lam_live what = request(c, step);
     lam_status s = lmi_live_model(c, &what, m, e);
-    return s == LAM_OK ? lam_fit_new(f, *m, optimizer, e) : s;
+    return s == LAM_OK ? lam_fit_new(f, *m, e) : s;
 }
 
-static const char *optimizer_name(int32_t i) { return lam_optimizer_name(i, NULL); }
-
 int lmi_run_fit(lmi_cli *c) {
-    const char *optimizer = c->args.optimizer ? c->args.optimizer : optimizer_name(0);
     lam_error e = {0}, of_step = {0}, written = {0};
     lam_model *m[2] = {NULL, NULL};
     lam_fit *f[2] = {NULL, NULL};
-    if (!lmi_is_one_of(c, optimizer, optimizer_name, "unknown optimizer", NULL)) return LMI_EXIT_USAGE;
-    lam_status s = follow(c, false, NULL, &m[0], &f[0], &e), trained = LAM_OK;
-    if (s == LAM_OK) trained = follow(c, true, optimizer, &m[1], &f[1], &of_step);
+    if (c->args.no_step && c->args.optimizer) {
+        lmi_complain(c, NULL, "--no-step: no optimizer makes a step then; leave it or --optimizer out");
+        return LMI_EXIT_USAGE;
+    }
+    lam_status s = follow(c, false, &m[0], &f[0], &e), trained = LAM_OK;
+    if (s == LAM_OK && !c->args.no_step) trained = follow(c, true, &m[1], &f[1], &of_step);
     bool step = f[1] && f[1]->backward;
     bool text = !c->args.format || lmi_is_format(&c->args, "text");
     int code = LMI_EXIT_OK;
@@ -44,7 +44,7 @@ int lmi_run_fit(lmi_cli *c) {
             put = lam_fit_write(f[0], step ? f[1] : NULL, m[step], NULL, c->args.format, c->args.exact,
                                 c->out, &written);
         code = lmi_written(c, &written, put, code);
-        if (trained == LAM_OK && !step && text)
+        if (trained == LAM_OK && !step && text && !c->args.no_step)
             lmi_say(c, "\nno training step: no parameter gets a gradient from the output\n");
     }
     for (int i = 0; i < 2; i++) {

@@ -43,6 +43,9 @@ struct lam_builder {
     int64_t cut_ns;
     lmi_vec ops;     /* lam_op */
     lmi_vec lifetimes; /* lam_lifetime */
+    const char *optimizer, *more; /* as in lam_model */
+    int32_t step;
+    bool decided;
     bool ops_seen, nodes_seen, timed, no_backward, backward_raised;
     lmi_vec op_names; /* lmi_op_name */
     lmi_map op_by_name; /* index into op_names */

@@ -202,6 +202,10 @@ static lam_status fill(lam_model *m, lmi_arena *scratch, lam_builder *b, lam_err
     TAKE(ops);
     TAKE(identities);
     TAKE(lifetimes);
+    m->more = b->more;
+    m->optimizer = b->optimizer;
+    m->step = b->optimizer ? b->step : m->n_ops;
+    m->decided = b->decided;
     m->n_op_sigs = (int32_t)b->sigs.n;
     m->cut = b->cut;
     m->calls_cut = b->calls_cut;

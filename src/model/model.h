@@ -106,6 +106,10 @@ struct lam_model {
     int32_t *out_sources_at, n_out_sources_at;
     int32_t n_lifetimes;
     lam_lifetime *lifetimes; /* of a dry run's tensors */
+    const char *more;        /* why more may be taken than they tell; NULL: not more */
+    const char *optimizer;   /* whose step was followed; NULL: none */
+    int32_t step;            /* the first operator of that step */
+    bool decided;            /* made-up values may decide which operators it has */
     /* the arrays that are not in the arena, the one of `ties` or `edges` first; freed with the model */
     void *storage[16];
     int32_t n_storage;

@@ -114,6 +114,21 @@ static int64_t layer_norm_backward(const asked *a) {
     return copied(a, 0) + copied(a, 1) + 2 * lmi_bytes(lmi_asked_tensor(a, 5)) * a->cpu.threads;
 }
 
+/* Two sums for each channel of an example, in 32 bits at least. With channels last and many positions each
+ * thread has its own, and there are two more for each group. */
+static int64_t group_norm_backward(const asked *a) {
+    enum { X = 1, EXAMPLES = 5, CHANNELS = 6, POSITIONS = 7, GROUPS = 8, MANY = 2048, AXES = 5 };
+    static const int8_t last[AXES] = {1, 4, 3, 2, 0};
+    const lam_op_arg *x = lmi_asked_tensor(a, X);
+    if (!x) return 0;
+    const bool by_channel =
+        x->ndim == 4 ? is_channels_last(a, X) : x->ndim == AXES && !in_rows(a, X) && is_dense(a, X, last);
+    const int64_t examples = lmi_times(2 * lmi_most(lmi_item(x), 4), lmi_asked_number(a, EXAMPLES, 0, 0));
+    const int64_t sums = lmi_times(examples, lmi_asked_number(a, CHANNELS, 0, 0));
+    if (!by_channel || lmi_asked_number(a, POSITIONS, 0, 0) < MANY) return sums;
+    return sums + lmi_times(sums, a->cpu.threads) + lmi_times(examples, lmi_asked_number(a, GROUPS, 0, 0));
+}
+
 static int64_t strided_twice(const asked *a) { return 2 * lmi_most(copied(a, 0), copied(a, 1)); }
 
 /* A copy along one axis after another. */
@@ -201,8 +216,7 @@ bool lam_workspace_rough(int32_t rule, const lam_op_arg *in, int32_t n_in) {
         const char *type = in[i].is_tensor ? lam_dtype_name(in[i].dtype) : "float32";
         if (!strstr(type, "float")) return true;
         if (rules[rule].sure == FLOATS) continue;
-        if (strcmp(type, "bfloat16") == 0) return true;
-        if (strcmp(type, "float16") == 0 && lam_cpu_here(1).half) return true;
+        if (lam_dtype_bits(in[i].dtype) == 16 && in[i].is_tensor && !lam_cpu_lacks(in[i].dtype)) return true;
     }
     return false;
 }
@@ -216,20 +230,37 @@ int64_t lam_workspace(int32_t rule, const lam_op_arg *in, const int64_t *const *
 }
 
 #if defined(__x86_64__) && defined(__GNUC__)
-/* True if a processor with avx512bw also has avx512fp16, a feature that compilers before GCC 12 and Clang 15
- * don't know by name. */
-static bool has_avx512fp16(void) {
-    uint32_t a = 7, b, c = 0, d;
+/* Two features that older compilers don't know by name. */
+enum { AVX512FP16 = 1, AVX_NE_CONVERT = 2 };
+
+static int features(void) {
+    uint32_t a = 7, b, c = 0, d, more = 7, part = 1, e;
     __asm__("cpuid" : "+a"(a), "=b"(b), "+c"(c), "=d"(d));
-    return d >> 23 & 1;
+    if (a == 0) return d >> 23 & 1 ? AVX512FP16 : 0;
+    __asm__("cpuid" : "+a"(more), "=b"(b), "+c"(part), "=d"(e));
+    return (d >> 23 & 1 ? AVX512FP16 : 0) | (e >> 5 & 1 ? AVX_NE_CONVERT : 0);
 }
+
+static bool is_wide(void) { return __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl"); }
 #endif
 
 lam_cpu lam_cpu_here(int32_t threads) {
     lam_cpu cpu = {threads > 0 ? threads : 1, 8, false};
 #if defined(__x86_64__) && defined(__GNUC__)
-    if (__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl")) cpu.lanes = 16;
-    cpu.half = cpu.lanes == 16 && has_avx512fp16();
+    if (is_wide()) cpu.lanes = 16;
+    cpu.half = is_wide() && features() & AVX512FP16;
 #endif
     return cpu;
+}
+
+bool lam_cpu_lacks(int32_t dtype) {
+#if defined(__x86_64__) && defined(__GNUC__)
+    const char *name = lam_dtype_name(dtype);
+    if (!__builtin_cpu_supports("avx2") || features() & AVX_NE_CONVERT) return false;
+    if (strcmp(name, "bfloat16") == 0) return !is_wide();
+    return strcmp(name, "float16") == 0 && !(features() & AVX512FP16);
+#else
+    (void)dtype;
+    return false;
+#endif
 }

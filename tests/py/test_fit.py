@@ -24,32 +24,10 @@ from conftest import why_no_fit
 from torch import nn
 
 import lamina
-from lamina import _lamina
+from lamina._dry import mode
 from lamina._dry.running import MOST_KNOWN
 from lamina._fit import of_batch
 from lamina._run import once
-
-OPTIMIZERS = {
-    "sgd": (torch.optim.SGD, {}),
-    "sgd-momentum": (torch.optim.SGD, {"momentum": 0.9}),
-    "adam": (torch.optim.Adam, {}),
-    "adamw": (torch.optim.AdamW, {}),
-    "adam-amsgrad": (torch.optim.Adam, {"amsgrad": True}),
-    "nadam": (torch.optim.NAdam, {}),
-    "adamax": (torch.optim.Adamax, {}),
-    "rmsprop": (torch.optim.RMSprop, {}),
-    "adagrad": (torch.optim.Adagrad, {}),
-    "adadelta": (torch.optim.Adadelta, {}),
-    "sgd-nesterov": (torch.optim.SGD, {"momentum": 0.9, "nesterov": True}),
-    "adamw-fused": (torch.optim.AdamW, {"fused": True}),
-    "radam": (torch.optim.RAdam, {}),
-    "adafactor": (getattr(torch.optim, "Adafactor", None), {}),
-    "rmsprop-momentum": (torch.optim.RMSprop, {"momentum": 0.9}),
-    "rmsprop-centered": (torch.optim.RMSprop, {"centered": True}),
-    "rprop": (torch.optim.Rprop, {}),
-    "asgd": (torch.optim.ASGD, {}),
-}
-
 
 WHY = why_no_fit()
 pytestmark = pytest.mark.skipif(WHY is not None, reason=str(WHY))
@@ -183,23 +161,6 @@ def test_the_peaks_are_those_that_the_allocator_counts(name):
     # what lies above the model itself is what there is to predict
     assert abs(fit.forward.bytes - forward) <= max(0.05 * (forward - base), 2048)
     assert abs(fit.step.bytes - step) <= max(0.05 * (step - base), 2048)
-
-
-@pytest.mark.parametrize("name", OPTIMIZERS)
-def test_optimizers(name):
-    model = nn.Sequential(nn.Linear(256, 512), nn.Linear(512, 256), nn.Linear(256, 64))
-    x = torch.randn(2, 256)
-    make, options = OPTIMIZERS[name]
-    fit = lamina.fit(model, x, optimizer=name)
-    optimizer = make(model.parameters(), lr=1e-3, **options)
-    measured = allocated.step_peak(model, (x,), {}, optimizer) + allocated.held(model, (x,), {})
-    assert abs(fit.step.bytes - measured) <= 0.01 * measured
-    assert fit.step.parts["optimizer"] == allocated.kept(optimizer)
-    assert fit.step.optimizer == name
-
-
-def test_every_optimizer_is_held_against_torch():
-    assert set(_lamina.optimizers()) == set(OPTIMIZERS)
 
 
 def test_parts_and_rows_add_up():
@@ -389,7 +350,8 @@ def test_a_recurrent_step_in_16_bits(sizes):
         pytest.skip("this processor runs it in another way")
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
     measured = allocated.step_peak(model, (x,), {}, optimizer) + allocated.held(model, (x,), {})
-    assert abs(fit.step.bytes - measured) <= 0.06 * measured
+    assert fit.step.rough is None  # measured by oneDNN's kernel for this processor
+    assert abs(fit.step.bytes - measured) <= 0.01 * measured
 
 
 class Masked(nn.Module):
@@ -595,10 +557,6 @@ def test_a_step_of_another_kind_is_not_compared():
 
 def test_what_is_asked_for_must_be_possible():
     model, x = nn.Linear(4, 2), torch.rand(3, 4)
-    with pytest.raises(TypeError, match="named, as 'sgd', and this is a SGD"):
-        lamina.fit(model, x, optimizer=torch.optim.SGD(model.parameters(), 0.1))
-    with pytest.raises(TypeError, match="and this is the class Adam"):
-        lamina.fit(model, x, optimizer=torch.optim.Adam)
     with pytest.raises(TypeError, match=r"batch is 2\.5"):
         lamina.fit(model, x, batch=2.5)
     for batch in (1 << 62, 10**30):
@@ -648,8 +606,6 @@ def test_what_a_dry_run_cannot_follow():
 
 def test_what_is_refused():
     model, x = case("branches")
-    with pytest.raises(ValueError, match="there is no optimizer 'lion'; there are: adamw, adam"):
-        lamina.fit(model, x, optimizer="lion")
     with pytest.raises(ValueError, match="'int8' is not a floating-point type"):
         lamina.fit(model, x, dtype="int8")
     with pytest.raises(ValueError, match="batch=0 is not possible"):
@@ -750,3 +706,45 @@ def test_zeros_without_memory():
             return torch.func.jvp(lambda y: self.fc(y).tanh(), (x,), (torch.ones_like(x),))
 
     assert lamina.fit(Forward(), torch.rand(5, 8)).step.bytes > layer.weight.numel() * 4
+
+
+class Loop(nn.Module):
+    def __init__(self, cell, times):
+        super().__init__()
+        self.cell, self.times = cell, times
+
+    def forward(self, x):
+        state = torch.zeros(2, 8)
+        state = (state, state) if isinstance(self.cell, nn.LSTMCell) else state
+        for _ in range(self.times):
+            state = self.cell(x, state)
+        return state[0] if isinstance(state, tuple) else state
+
+
+class Gate(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b, self.norm = nn.Linear(8, 8), nn.Linear(8, 8), nn.LayerNorm(8)
+
+    def forward(self, x, state):
+        return self.norm(torch.tanh(self.a(x) + self.b(state)) * torch.sigmoid(state)).clone()
+
+
+@pytest.mark.parametrize("cell", [nn.RNNCell(8, 8), nn.GRUCell(8, 8), nn.LSTMCell(8, 8), Gate()])
+def test_operators_that_repeat_are_answered_as_before(monkeypatch, cell):
+    """Python is asked for the first of them alone, so a loop takes as long as its operators."""
+    asked = []
+    answer = mode._Run.answer
+    monkeypatch.setattr(
+        mode._Run, "answer", lambda self, f, *rest: (asked.append(f), answer(self, f, *rest))[1]
+    )
+    counts, peaks = [], []
+    for times in (20, 200):
+        asked.clear()
+        model, x = Loop(cell, times), torch.rand(2, 8)
+        peaks.append(lamina.fit(model, x, optimizer="sgd").step)
+        counts.append(len(asked))
+    assert counts[0] == counts[1]
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    measured = allocated.step_peak(model, (x,), {}, optimizer) + allocated.held(model, (x,), {})
+    assert abs(peaks[1].bytes - measured) <= 0.01 * measured

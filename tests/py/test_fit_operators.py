@@ -247,6 +247,24 @@ def test_what_is_too_much_work_is_named(monkeypatch):
 
 
 @needs_allocator
+@pytest.mark.parametrize("last", [False, True])
+@pytest.mark.parametrize("side", [8, 48])
+def test_the_backward_of_a_group_norm_of_any_size_is_known(monkeypatch, last, side):
+    net = nn.Sequential(nn.Conv2d(3, 64, 1), nn.GroupNorm(8, 64), nn.SiLU())
+    x = torch.rand(4, 3, side, side)
+    if last:
+        x = x.contiguous(memory_format=torch.channels_last)
+    workspace._measured.clear()
+    measured = lamina.fit(net, x, optimizer="sgd").step
+    workspace._measured.clear()
+    monkeypatch.setattr(workspace, "MOST_BYTES", 1)
+    ruled = lamina.fit(net, x, optimizer="sgd").step
+    workspace._measured.clear()
+    assert measured.at == "aten::native_group_norm_backward"
+    assert (ruled.bytes, ruled.at, ruled.gap, ruled.rough) == (measured.bytes, measured.at, None, None)
+
+
+@needs_allocator
 @pytest.mark.parametrize("name", ["logsumexp", "kthvalue"])
 def test_what_a_few_examples_take_tells_what_all_of_them_take(monkeypatch, name):
     workspace._measured.clear()

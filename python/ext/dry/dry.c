@@ -23,7 +23,9 @@ typedef enum way { BY_RULE, BY_VIEW, BY_OTHERS } way;
 typedef struct entry {
     int32_t rule, workspace;
     way way;
-    bool adds, writes;     /* aten::add; it writes to its first argument */
+    bool adds, writes; /* aten::add; it writes to its first argument */
+    bool unsafe;       /* a view that autograd does not treat as one */
+    lmx_repeats repeats;
     const char *elsewhere; /* callers with another path in a real run, between spaces; or NULL */
 } entry;
 
@@ -50,14 +52,17 @@ static bool learn(lmx_dry *d, PyObject *function, entry *out) {
     PyObject *told = PyObject_CallFunctionObjArgs(d->about, function, NULL);
     PyObject *callers;
     const char *name;
-    int answer;
-    bool ok = told && PyTuple_Check(told) && PyArg_ParseTuple(told, "siO", &name, &answer, &callers);
+    int answer, repeats;
+    bool ok =
+        told && PyTuple_Check(told) && PyArg_ParseTuple(told, "siOi", &name, &answer, &callers, &repeats);
     if (ok)
         *out = (entry){answer == BY_RULE ? lam_shape_rule(name) : -1,
                        lam_workspace_rule(name),
                        (enum way)answer,
                        strcmp(name, "aten::add") == 0,
                        writes(name),
+                       strstr(name, "unsafe_") != NULL,
+                       (enum lmx_repeats)repeats,
                        NULL};
     /* The text lives as long as the entry. */
     if (ok && callers != Py_None)
@@ -249,31 +254,49 @@ static PyObject *by_others(lmx_dry *d, PyObject *function, PyObject *args, PyObj
     return PyObject_CallFunctionObjArgs(d->slow, function, args, kwargs ? kwargs : Py_None, NULL);
 }
 
-/* Notes the operator's workspace: measured, or predicted by a rule, or unknown. */
-static bool note_workspace(lmx_dry *d, const entry *e, PyObject *function, PyObject *args, PyObject *kwargs,
-                           PyObject *out) {
-    lmx_ledger *ledger = lmx_ledger_of(d);
-    if (!ledger || lmx_ledger_turn(ledger) != d->turn) return true;
+/* Asks for the operator's workspace: measured, or predicted by a rule, or unknown. */
+static bool ask_workspace(lmx_dry *d, const entry *e, PyObject *function, PyObject *args, PyObject *kwargs,
+                          PyObject *out, lmx_noted *noted) {
     reading r;
     bool read = e->workspace >= 0 && read_positional(&r, d, args);
     bool rough = !read || lam_workspace_rough(e->workspace, r.in, r.n);
     PyObject *told = PyObject_CallFunctionObjArgs(d->taken, function, args, kwargs ? kwargs : Py_None, out,
                                                   rough ? Py_False : Py_True, NULL);
     if (!told) return false;
-    int64_t bytes = 0, left = 0;
-    lam_taken what = LAM_TAKEN_UNKNOWN;
-    if (PyTuple_Check(told) && PyTuple_Size(told) == 3 && whole(PyTuple_GetItem(told, 0), &bytes) &&
-        whole(PyTuple_GetItem(told, 1), &left)) {
-        what = PyTuple_GetItem(told, 2) == Py_True ? LAM_TAKEN_WORKSPACE : LAM_TAKEN_ROUGHLY;
-        if (left >= 0) lmx_ledger_left(ledger, left);
+    *noted = (lmx_noted){LAM_TAKEN_UNKNOWN, 0, -1};
+    if (PyTuple_Check(told) && PyTuple_Size(told) == 3 && whole(PyTuple_GetItem(told, 0), &noted->bytes) &&
+        whole(PyTuple_GetItem(told, 1), &noted->left))
+        noted->what = PyTuple_GetItem(told, 2) == Py_True ? LAM_TAKEN_WORKSPACE : LAM_TAKEN_ROUGHLY;
+    if (noted->what == LAM_TAKEN_UNKNOWN && read) {
+        noted->what = rough ? LAM_TAKEN_ROUGHLY : LAM_TAKEN_WORKSPACE;
+        noted->bytes = lam_workspace(e->workspace, r.in, r.strides, r.n, d->cpu);
     }
-    if (what == LAM_TAKEN_UNKNOWN && read) {
-        what = rough ? LAM_TAKEN_ROUGHLY : LAM_TAKEN_WORKSPACE;
-        bytes = lam_workspace(e->workspace, r.in, r.strides, r.n, d->cpu);
-    }
-    lmx_ledger_note(ledger, bytes, what);
     Py_DECREF(told);
     return true;
+}
+
+static void note_workspace(lmx_ledger *ledger, const lmx_noted *noted) {
+    if (noted->left >= 0) lmx_ledger_left(ledger, noted->left);
+    lmx_ledger_note(ledger, noted->bytes, noted->what);
+}
+
+/* True if the answered operator's memory is followed, and no operator was answered inside it. */
+static lmx_ledger *ledger_of(const lmx_dry *d) {
+    lmx_ledger *ledger = lmx_ledger_of(d);
+    return ledger && lmx_ledger_turn(ledger) == d->turn ? ledger : NULL;
+}
+
+/* Completes an answer that was not given before: asks for its workspace, and keeps it under `key`, if any.
+ * `to_first`: the sum was written to the first operand. False with an exception. */
+static bool complete(lmx_dry *d, const entry *e, PyObject *key, PyObject *function, PyObject *args,
+                     PyObject *kwargs, PyObject *out, bool to_first) {
+    lmx_noted noted = {LAM_TAKEN_UNKNOWN, 0, -1};
+    lmx_ledger *ledger = e->way == BY_VIEW ? NULL : ledger_of(d);
+    if (ledger && !ask_workspace(d, e, function, args, kwargs, out, &noted)) return false;
+    if (ledger) note_workspace(ledger, &noted);
+    bool whole = ledger || e->way == BY_VIEW || !lmx_ledger_of(d);
+    if (!key || to_first || d->special || !whole) return true;
+    return lmx_repeats_keep(d, key, args, out, e->repeats, &noted);
 }
 
 static PyObject *answer(lmx_dry *d, PyObject *function, PyObject *args, PyObject *kwargs) {
@@ -285,26 +308,34 @@ static PyObject *answer(lmx_dry *d, PyObject *function, PyObject *args, PyObject
     PyObject *out = NULL;
     if (!elsewhere && e.adds && lmx_ledger_of(d)) out = lmx_added_in_place(d, args);
     if (!out && PyErr_Occurred()) return NULL;
-    if (!elsewhere && !out && e.way == BY_RULE) out = by_rule(d, e.rule, args, kwargs);
-    if (!elsewhere && e.way == BY_VIEW) out = by_view(d, function, args, kwargs);
+    bool to_first = out != NULL;
+    PyObject *key = elsewhere ? NULL : lmx_repeats_key(d, e.repeats, function, args, kwargs);
+    lmx_noted noted;
+    bool given = key && lmx_repeats_given(d, key, args, &out, &noted);
+    if (given && out && e.way != BY_VIEW && lmx_ledger_of(d)) note_workspace(lmx_ledger_of(d), &noted);
+    if (!given && !elsewhere && !out && e.way == BY_RULE) out = by_rule(d, e.rule, args, kwargs);
+    if (!given && !elsewhere && e.way == BY_VIEW) out = by_view(d, function, args, kwargs);
     /* A kernel for other kinds of tensors: Python refuses it. */
     if (!out && e.way == BY_VIEW && PyErr_ExceptionMatches(PyExc_NotImplementedError)) PyErr_Clear();
-    if (e.way == BY_VIEW && out && !lmx_dry_viewed(d, first, out)) Py_CLEAR(out);
+    if (e.way == BY_VIEW && !e.unsafe && out && !lmx_dry_viewed(d, first, out)) Py_CLEAR(out);
     if (!out && !PyErr_Occurred()) out = by_others(d, function, args, kwargs);
-    if (out && e.way != BY_VIEW && !note_workspace(d, &e, function, args, kwargs, out)) Py_CLEAR(out);
-    return out;
+    if (out && !given && !complete(d, &e, key, function, args, kwargs, out, to_first)) Py_CLEAR(out);
+    Py_XDECREF(key);
+    return out && d->suppose && e.way == BY_RULE && !e.writes ? lmx_supposed(d, function, out) : out;
 }
 
 /* __torch_dispatch__(function, types, args=(), kwargs=None), as of a mode */
 static PyObject *dry_dispatch(PyObject *self, PyObject *const *v, Py_ssize_t n) {
     lmx_dry *d = self_of(self);
+    if (PyErr_CheckSignals()) return NULL; /* backward passes may run no Python */
     if (n < 2 || n > 4)
         return PyErr_Format(PyExc_TypeError, "__torch_dispatch__ takes 2 to 4 arguments, not %zd", n);
     PyObject *args = n > 2 ? v[2] : NULL, *none = args ? NULL : PyTuple_New(0);
     if (!args && !none) return NULL;
     lmx_capture *c = (lmx_capture *)d->capture;
-    bool paused = c && c->paused, before = d->paused;
+    bool paused = c && c->paused, before = d->paused, special = d->special;
     d->paused = paused;
+    d->special = false;
     int32_t op = d->op;
     int64_t turn = d->turn;
     if (c && c->ledger) {
@@ -318,6 +349,7 @@ static PyObject *dry_dispatch(PyObject *self, PyObject *const *v, Py_ssize_t n) 
                             : answer(d, v[0], given, kwargs);
     if (c) c->paused = paused;
     d->paused = before;
+    d->special = special;
     d->op = op;
     d->turn = turn;
     Py_XDECREF(none);
@@ -340,6 +372,10 @@ static bool load(lmx_dry *d) {
     d->subclass = attribute((PyObject *)st->torch.tensor, "_make_subclass");
     d->steal = attribute(aoti, "alloc_tensors_by_stealing_from_void_ptrs");
     d->below = attribute(low, "_DisableTorchDispatch");
+    static const char *const plain[LMX_N_PLAIN] = {"device", "dtype", "layout", "memory_format"};
+    PyObject *torch = lmx_imported("torch");
+    for (int i = 0; i < LMX_N_PLAIN; i++) d->plain[i] = attribute(torch, plain[i]);
+    Py_XDECREF(torch);
     bool ok = library && st->torch.offset >= 0 && d->subclass && d->steal && d->below &&
               lmx_symbol(library, "aoti_torch_create_tensor_from_blob", &d->api.make) &&
               lmx_symbol(library, "aoti_torch_get_strides", &d->api.strides);
@@ -375,7 +411,8 @@ static PyObject *dry_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
     d->about = about;
     d->dtype = -1;
     d->held = PyList_New(0);
-    if (!d->held || !load(d)) Py_CLEAR(d);
+    d->repeats = PyDict_New();
+    if (!d->held || !d->repeats || !load(d)) Py_CLEAR(d);
     if (d && !st->torch.fake) {
         Py_INCREF(fake);
         st->torch.fake = (PyTypeObject *)fake;
@@ -399,6 +436,7 @@ static PyObject *dry_opened(PyObject *self, PyObject *args) {
     PyObject *function, *given, *kwargs;
     if (!PyArg_ParseTuple(args, "OO!O!:opened", &function, &PyTuple_Type, &given, &PyDict_Type, &kwargs))
         return NULL;
+    d->special = true;
     if (c) c->paused = d->paused;
     PyObject *out = lmx_dispatch_inside(c, function, given, kwargs);
     if (c) c->paused = true;
@@ -467,6 +505,16 @@ static PyObject *dry_cast(PyObject *self, PyObject *name) {
     Py_RETURN_NONE;
 }
 
+static PyObject *dry_suppose(PyObject *self, PyObject *suppose) {
+    lmx_dry *d = self_of(self);
+    Py_CLEAR(d->suppose);
+    if (suppose != Py_None) {
+        Py_INCREF(suppose);
+        d->suppose = suppose;
+    }
+    Py_RETURN_NONE;
+}
+
 static PyObject *dry_with(PyObject *self, PyObject *tensor) {
     lmx_dry *d = self_of(self);
     if (!PyObject_TypeCheck(tensor, d->st->torch.tensor))
@@ -507,6 +555,9 @@ static int dry_traverse(PyObject *self, visitproc visit, void *arg) {
     Py_VISIT(d->seen_last);
     Py_VISIT(d->chain);
     Py_VISIT(d->rebuilt);
+    Py_VISIT(d->repeats);
+    Py_VISIT(d->suppose);
+    for (int i = 0; i < LMX_N_PLAIN; i++) Py_VISIT(d->plain[i]);
     return 0;
 }
 
@@ -531,6 +582,10 @@ static int dry_clear(PyObject *self) {
     Py_CLEAR(d->seen_last);
     Py_CLEAR(d->chain);
     Py_CLEAR(d->rebuilt);
+    Py_CLEAR(d->repeats);
+    Py_CLEAR(d->suppose);
+    for (int i = 0; i < LMX_N_PLAIN; i++) Py_CLEAR(d->plain[i]);
+    lmi_vec_free(&d->words);
     return 0;
 }
 
@@ -575,6 +630,23 @@ static PyMethodDef dry_methods[] = {
     {"decided", lmx_dry_decided, METH_O,
      PyDoc_STR("decided($self, level, /)\n--\n\nMarks the operator `level` levels above: values decide which "
                "operators a real run has instead.")},
+    {"before", lmx_dry_before, METH_O,
+     PyDoc_STR("before($self, what, /)\n--\n\nTakes new memory for what is there before the run: `what` is "
+               "\"state\", of an optimizer, or \"gradient\"; None: no longer.")},
+    {"belongs", lmx_dry_belongs, METH_VARARGS,
+     PyDoc_STR("belongs($self, tensor, parameter, /)\n--\n\nNotes that an optimizer keeps `tensor` for "
+               "`parameter`; None: for no single parameter. False if its memory is not followed.")},
+    {"step", lmx_dry_step, METH_VARARGS,
+     PyDoc_STR(
+         "step($self, name, op, decided, /)\n--\n\nNotes that the operators from number `op` on are the "
+         "step of the optimizer `name`. `decided`: made-up values may decide which ones these are.")},
+    {"done", lmx_dry_done, METH_NOARGS,
+     PyDoc_STR("done($self, /)\n--\n\nReturns the number of operators so far.")},
+    {"more", lmx_dry_more, METH_O,
+     PyDoc_STR("more($self, why, /)\n--\n\nNotes why more memory may be taken than is followed.")},
+    {"suppose", dry_suppose, METH_O,
+     PyDoc_STR("suppose($self, suppose, /)\n--\n\nReplaces an operator's results, if there may be an unknown "
+               "one of one element, by `suppose(function, results)`; None: no longer.")},
     {"fake_of", dry_fake_of, METH_O,
      PyDoc_STR(
          "fake_of($self, tensor, /)\n--\n\nReturns the fake tensor of a real one, the same each time.")},

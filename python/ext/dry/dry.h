@@ -20,6 +20,15 @@ typedef struct lmx_blob_api {
                      void *context);
 } lmx_blob_api;
 
+/* When an operator's answer is that of an earlier one with equal arguments (repeats.c). */
+typedef enum lmx_repeats {
+    LMX_REPEATS_NEVER,
+    LMX_REPEATS_PURE,   /* always: it makes new tensors, which depend on sizes alone */
+    LMX_REPEATS_WRITES, /* unless values are known that it writes to; it returns arguments */
+    LMX_REPEATS_VIEWS   /* if torch's C functions make views; it makes some of its first argument */
+} lmx_repeats;
+enum { LMX_DEVICE, LMX_N_PLAIN = 4 }; /* types of torch whose objects are arguments */
+
 typedef struct lmx_dry {
     PyObject_HEAD lmx_state *st;
     PyTypeObject *fake, *known; /* of a tensor without values, and its subclass with values */
@@ -46,8 +55,13 @@ typedef struct lmx_dry {
     lmx_blob_api api;
     lmi_map functions; /* an overload -> its entry */
     lmi_vec entries;
-    lmi_map swapped; /* a real tensor -> index of its fake one in `held` */
-    lmi_map wholes;  /* memory of real tensors -> index in `held` of a fake tensor of all of it */
+    lmi_map swapped;   /* a real tensor -> index of its fake one in `held` */
+    lmi_map wholes;    /* memory of real tensors -> index in `held` of a fake tensor of all of it */
+    PyObject *repeats; /* dict: answers by operator and arguments, both as bytes */
+    PyObject *plain[LMX_N_PLAIN];
+    lmi_vec words;     /* in use while one of these is written */
+    bool special;      /* the answer has effects of its own: it is not kept */
+    PyObject *suppose; /* gives values to unknown results of one element; NULL: they stay unknown */
 } lmx_dry;
 
 /* Sizes and strides in elements. */
@@ -55,6 +69,12 @@ typedef struct lmx_plain {
     int32_t dtype, ndim;
     const int64_t *sizes, *strides;
 } lmx_plain;
+
+/* The workspace that was noted for an operator, and the bytes of its results (-1: by their shapes). */
+typedef struct lmx_noted {
+    lam_taken what;
+    int64_t bytes, left;
+} lmx_noted;
 
 /* The lifetimes of memory; NULL: not requested. */
 static inline lmx_ledger *lmx_ledger_of(const lmx_dry *d) {
@@ -69,6 +89,12 @@ PyObject *lmx_dry_here(PyObject *self, PyObject *unused);
 PyObject *lmx_dry_aside(PyObject *self, PyObject *args);
 PyObject *lmx_dry_whole(PyObject *self, PyObject *level);
 PyObject *lmx_dry_decided(PyObject *self, PyObject *level);
+/* Methods of the type for what is there before a step (kept.c). */
+PyObject *lmx_dry_before(PyObject *self, PyObject *what);
+PyObject *lmx_dry_belongs(PyObject *self, PyObject *args);
+PyObject *lmx_dry_step(PyObject *self, PyObject *args);
+PyObject *lmx_dry_done(PyObject *self, PyObject *unused);
+PyObject *lmx_dry_more(PyObject *self, PyObject *why);
 /* After a view was written to, torch's backward goes through the views of that memory in one operator, but
  * for tensor subclasses in the operators that made them: it makes those views again and drops them. Call
  * these for the target of an in-place operator, for each new view, and for each operator before it is
@@ -82,6 +108,11 @@ bool lmx_plain_of(lmx_dry *d, PyObject *tensor, lmx_plain *out);
 PyObject *lmx_fake(lmx_dry *d, PyTypeObject *type, const lmx_plain *p, bool requires_grad);
 /* A fake tensor with the values of a real one of the same sizes; NULL with an exception. */
 PyObject *lmx_fake_with(lmx_dry *d, PyObject *tensor);
+/* Another tensor of the memory of a fake one, of its class; NULL with an exception. `offset`: in elements,
+ * from its own first one. Call it below torch's dispatch. */
+PyObject *lmx_fake_view(lmx_dry *d, PyObject *tensor, const lmx_plain *p, int64_t offset);
+/* The answer, with supposed values for results of one unknown number. Takes `out`; NULL with an exception. */
+PyObject *lmx_supposed(lmx_dry *d, PyObject *function, PyObject *out);
 /* The fake tensor for a real one, made once; NULL with an exception. */
 PyObject *lmx_fake_of(lmx_dry *d, PyObject *tensor);
 /* True for the address of a fake tensor. */
@@ -104,6 +135,14 @@ bool lmx_is_dense(const lam_op_arg *a, const int64_t *strides);
 /* The result of aten::add if torch would write it to the first operand; NULL with an exception, or without
  * one if it would not. */
 PyObject *lmx_added_in_place(lmx_dry *d, PyObject *args);
+/* The key of an operator with these arguments; NULL without an exception if its answer can't be kept. */
+PyObject *lmx_repeats_key(lmx_dry *d, lmx_repeats as, PyObject *function, PyObject *args, PyObject *kwargs);
+/* Keeps an answer if it can be made anew: if its tensors are arguments, or new. False with an exception. */
+bool lmx_repeats_keep(lmx_dry *d, PyObject *key, PyObject *args, PyObject *out, lmx_repeats as,
+                      const lmx_noted *noted);
+/* True if there is an answer: `*noted` is set, and `*out`, unless there is one, made (NULL with an
+ * exception). */
+bool lmx_repeats_given(lmx_dry *d, PyObject *key, PyObject *args, PyObject **out, lmx_noted *noted);
 /* Replaces the tensors of the snapshot's modules with fake ones. False with an exception. */
 bool lmx_swap(lmx_dry *d, lmx_snapshot *s);
 

@@ -112,7 +112,7 @@ static bool make(lmx_dry *d, const lmx_plain *p, void *at, void *own, void **han
     int64_t bytes = (int64_t)span(p);
     lmx_ledger *ledger = d->given ? NULL : lmx_ledger_of(d);
     if (!ledger) return d->api.make(at, p->ndim, p->sizes, p->strides, 0, p->dtype, LMX_CPU, 0, handle) == 0;
-    void *ticket = lmx_ledger_take(ledger, bytes, own);
+    void *ticket = lmx_ledger_take(ledger, at, bytes, own);
     if (!ticket) {
         free(own);
         return false;
@@ -178,6 +178,28 @@ PyObject *lmx_fake_with(lmx_dry *d, PyObject *tensor) {
     else
         memset(own, 0, span(&p)); /* zeros that torch keeps without memory, for forward-mode gradients */
     return fake_over(d, d->known, &p, false, own, own);
+}
+
+PyObject *lmx_supposed(lmx_dry *d, PyObject *function, PyObject *out) {
+    lmx_plain p;
+    int64_t n = 1;
+    bool many = PyTuple_Check(out) || PyList_Check(out);
+    if (!many && (Py_TYPE(out) != d->fake || !lmx_plain_of(d, out, &p))) return out;
+    for (int32_t i = 0; !many && i < p.ndim && n == 1; i++) n = p.sizes[i];
+    if (n != 1) return out;
+    PyObject *known = PyObject_CallFunctionObjArgs(d->suppose, function, out, NULL);
+    Py_DECREF(out);
+    return known;
+}
+
+PyObject *lmx_fake_view(lmx_dry *d, PyObject *tensor, const lmx_plain *p, int64_t offset) {
+    void *handle = (char *)tensor + d->st->torch.offset, *made = NULL;
+    if (d->st->torch.shim.again(handle, p->ndim, p->sizes, p->strides, offset, &made))
+        return lmx_fail(d->st, LAM_UNSUPPORTED, NULL, "torch made no view of %d axes", (int)p->ndim);
+    PyObject *plain = tensor_of(d, made);
+    PyObject *view = plain ? as_subclass(d, Py_TYPE(tensor), plain, false) : NULL;
+    Py_XDECREF(plain);
+    return view;
 }
 
 /* == the fake of a real tensor ========================================================================= */

@@ -24,7 +24,8 @@ static const char *above(const lmx_dry *d, size_t level) {
 }
 
 static void mark(PyObject *self, size_t level, uint8_t flag) {
-    const lmx_dry *d = (lmx_dry *)self;
+    lmx_dry *d = (lmx_dry *)self;
+    d->special = true;
     lmx_capture *c = (lmx_capture *)d->capture;
     if (dispatched(d)) /* callers are unknown, so `level` is 0 */
         lmx_dispatch_mark(c, lmx_dispatch_op(c), flag);

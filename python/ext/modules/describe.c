@@ -399,9 +399,9 @@ static bool push_ops(teller *t) {
     if (t->c->timed && !lmx_told(t, lam_build_timed(t->b, &t->e))) return false;
     if (t->c->no_backward && !lmx_told(t, lam_build_no_backward(t->b, &t->e))) return false;
     if (t->c->backward_raised && !lmx_told(t, lam_build_backward_raised(t->b, &t->e))) return false;
-    if (t->c->observer && !lmx_told(t, lmx_push_operators(t->c->observer, t->b, &t->e))) return false;
     t->c->tensors_told = &t->by_tensor;
-    lam_status s = lmx_tell_push(t->c, t->b, &t->e);
+    lam_status s = t->c->observer ? lmx_push_operators(t->c->observer, t->b, &t->e) : LAM_OK;
+    if (s == LAM_OK) s = lmx_tell_push(t->c, t->b, &t->e);
     t->c->tensors_told = NULL;
     return lmx_told(t, s);
 }

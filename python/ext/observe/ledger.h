@@ -15,19 +15,29 @@ lmx_ledger *lmx_ledger_new(void);
 void lmx_ledger_at(lmx_ledger *l, int32_t op, bool outside);
 /* The run is over: remaining tensors live until its end. */
 void lmx_ledger_over(lmx_ledger *l);
-/* Notes an allocation of `bytes`. The result is the context for lmx_ledger_drop(), which notes the free and
- * calls free() on `own`. NULL: memory ran out. */
-void *lmx_ledger_take(lmx_ledger *l, int64_t bytes, void *own);
+/* Notes an allocation of `bytes` at `at`. The result is the context for lmx_ledger_drop(), which notes the
+ * free and calls free() on `own`. NULL: memory ran out. */
+void *lmx_ledger_take(lmx_ledger *l, const void *at, int64_t bytes, void *own);
 void lmx_ledger_drop(void *data, void *context);
 /* The number of calls of lmx_ledger_at. While it stays, no other operator was answered inside this one. */
 int64_t lmx_ledger_turn(lmx_ledger *l);
 /* Sets the memory that the results of the operator answered last hold together, in place of what their shapes
  * say. Does nothing if they have no memory of this ledger. */
 void lmx_ledger_left(lmx_ledger *l, int64_t bytes);
+/* What is allocated from now on was there before the run began: `what` is LAM_TAKEN_STATE or
+ * LAM_TAKEN_GRADIENT; LAM_TAKEN_TENSOR: no longer. Memory that is freed meanwhile was never there. */
+void lmx_ledger_before(lmx_ledger *l, lam_taken what);
+/* Such memory at `at` is kept for a parameter; NULL: for several. False if there is none. */
+bool lmx_ledger_belongs(lmx_ledger *l, const void *at, const PyObject *parameter);
+/* Why more memory may be taken than is noted. False if memory ran out. */
+bool lmx_ledger_more(lmx_ledger *l, const char *why);
+/* The step of the optimizer `name` begins with operator `op`; `decided` as in lam_build_step. */
+bool lmx_ledger_step(lmx_ledger *l, const char *name, int32_t op, bool decided);
 /* Notes memory that the operator took while it ran, beside its results. */
 void lmx_ledger_note(lmx_ledger *l, int64_t bytes, lam_taken what);
-/* Pushes what was noted, after the operators, of which those of its thread are the first. */
-lam_status lmx_ledger_push(lmx_ledger *l, lam_builder *b, lam_error *e);
+/* Pushes what was noted, after the operators, of which those of its thread are the first. `tensors`: from a
+ * parameter to its index. */
+lam_status lmx_ledger_push(lmx_ledger *l, const lmi_map *tensors, lam_builder *b, lam_error *e);
 void lmx_ledger_close(lmx_ledger *l); /* NULL is allowed */
 
 #endif

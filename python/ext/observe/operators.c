@@ -313,6 +313,7 @@ lam_status lmx_push_operators(const lmx_observer *o, lam_builder *b, lam_error *
         n += done;
         if (s == LAM_NOMEM || s == LAM_LIMIT) return cut_short(lane, done, n, !others, b, e);
     }
-    if (s == LAM_OK && o->capture->ledger) s = lmx_ledger_push(o->capture->ledger, b, e);
+    if (s == LAM_OK && o->capture->ledger)
+        s = lmx_ledger_push(o->capture->ledger, o->capture->tensors_told, b, e);
     return s;
 }

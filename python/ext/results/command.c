@@ -120,14 +120,15 @@ static PyObject *truth(bool value) { return value ? Py_True : Py_False; }
 static PyObject *ask_live(host *h, const lam_live *what) {
     PyObject *ops = what->ops && what->or_layers ? Py_None : truth(what->ops);
     PyObject *request =
-        Py_BuildValue("{s:N,s:N,s:N,s:N,s:N,s:N,s:O,s:O,s:O,s:O,s:O,s:O,s:O,s:O,s:i,s:L,s:N}", "target",
+        Py_BuildValue("{s:N,s:N,s:N,s:N,s:N,s:N,s:O,s:O,s:O,s:O,s:O,s:O,s:O,s:O,s:N,s:i,s:L,s:N}", "target",
                       word(what->target), "inputs", texts(what->inputs, what->n_inputs), "mode",
                       lmx_str(what->mode), "build", texts(what->build_kwargs, -1), "dtype",
                       lmx_str(what->dtype), "given", word(what->given), "ops", ops, "backward",
                       truth(what->backward), "unfused", truth(what->unfused), "dry", truth(what->dry), "time",
                       truth(what->time), "follow", truth(what->follow), "health", truth(what->health),
-                      "memory", truth(what->memory), "repeats", (int)what->repeats, "batch",
-                      what->batch > 0 ? (long long)what->batch : 0LL, "needs_run", lmx_str(what->needs_run));
+                      "memory", truth(what->memory), "optimizer", word(what->optimizer), "repeats",
+                      (int)what->repeats, "batch", what->batch > 0 ? (long long)what->batch : 0LL,
+                      "needs_run", lmx_str(what->needs_run));
     PyObject *model = NULL;
     if (request) model = PyObject_CallMethodObjArgs(h->self, h->st->n_live, request, NULL);
     Py_XDECREF(request);

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from .. import _lamina
 from .._base.advice import raised_in
+from .._base.check import describe_object
 from .._base.dtypes import real_dtype
 from .._base.errors import NeedsValuesError, UnsupportedError, UsageError
 from .._base.terminal import progress
 from .._run.once import run_once
 from .._target.inputs import SEED, from_code, made_up
-from .._target.load import _ToldError, line_of, split
+from .._target.load import _ToldError, line_of, load, split
 from .._target.load import build as built_of
 
 if TYPE_CHECKING:
@@ -45,12 +46,14 @@ def run_target(
     memory: bool = False,
     given: str | None = None,
     dry_because: str | None = None,
+    optimizer: str | None = None,
 ) -> _lamina.Model:
     """Builds the model that ``target`` names, runs it once on made-up inputs, and returns the captured model.
     Floating-point inputs without a given value are drawn from [0, 1), booleans are True, and integers are
     zeros, or ones if their name contains "mask". The seed is fixed, so every run is the same. ``given``
     names code that returns the inputs instead. ``dry_because``: why the run is dry, if nobody asked for
-    that. ``batch``, unless 0, is the first size of every input. The other keywords are those of
+    that. ``batch``, unless 0, is the first size of every input. ``optimizer`` is a name of an optimizer, code
+    that makes one, or "" for the default; None: none. The other keywords are those of
     :func:`lamina._run.run_once`. Models in ``built`` are not built again.
 
     Raises:
@@ -65,6 +68,7 @@ def run_target(
     if dtype is not None:
         dtype = real_dtype(dtype)
     built = {} if built is None else built
+    by = None if optimizer is None else _maker(optimizer, built)
     which = (target, *build)
     if which not in built:
         built[which] = built_of(target, build, built, dry=dry)
@@ -83,6 +87,7 @@ def run_target(
         "health": health,
         "memory": memory,
         "made": made,
+        "optimizer": by if backward else None,
     }
     try:
         try:
@@ -95,6 +100,18 @@ def run_target(
         _raise(run, root)
     assert run.model is not None
     return run.model
+
+
+def _maker(optimizer: str, files: dict[Any, Any]) -> Any:
+    """What makes the optimizer. In Python a name is a str, and code is its function."""
+    from .._fit import maker
+
+    if ":" not in optimizer:
+        return maker(optimizer or None)
+    function = load(*split(optimizer, "function"), files)
+    if not callable(function):
+        raise UsageError(f"{optimizer} is {describe_object(function)}, not a function of the parameters")
+    return maker(function)
 
 
 def _spelled(error: UnsupportedError) -> UnsupportedError:

@@ -20,6 +20,7 @@ from .._base.modules import modules
 from .._guard.gradients import end_graphs, ending
 from .._guard.redispatch import Redispatch
 from .fused import FUSED
+from .parallel import Buckets
 from .process import EXPORTS, Process, tracer_of
 from .running import MOST_KNOWN, set_running
 from .tensors import (
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
 MOST_WORK = 16777216  # the most values that are computed to know them
 MOST_ASKED = 268435456  # products of a recurrence that is run to measure its memory for the backward
 BY_RULE, BY_VIEW, BY_OTHERS = 0, 1, 2  # as in python/ext/dry/dry.c
+NEVER, PURE, WRITES, VIEWS = 0, 1, 2, 3  # as in python/ext/dry/dry.h: whether an answer may be given again
 
 # Operators that return values to the program, each with the cause in the program, for the error.
 READS = {
@@ -117,6 +119,15 @@ QUERIES = {
 MOVED = ("aten::set_", "aten::resize_", "aten::resize_as_")
 ONEDNN = ("Mkldnn", "MkldnnTranspose", "???")  # its convolutions; torch has no name for the transposed one
 RECURRENT = ("aten::mkldnn_rnn_layer", "aten::mkldnn_rnn_layer_backward")
+# Of a test, the result that lets an optimizer go on: all values are finite, none is zero.
+USUAL = ("aten::all", "aten::isfinite", "aten::ne", "aten::gt", "aten::ge")
+# Operators that talk to other processes, which a dry run never does; the one that leaves all values as they
+# are, if the processes agree.
+COMMUNICATES, SENDS = ("c10d::", "_c10d_functional::", "c10d_functional::"), "c10d::broadcast_"
+# Views that their schemas do not declare.
+UNSAFE_VIEWS = ("aten::_unsafe_view", "aten::unsafe_split", "aten::unsafe_split_with_sizes")
+# The answers of these are more than sizes, or depend on more: on values, or on whether gradients are wanted.
+UNLIKE = (*RECURRENT, *BY_VALUES, "aten::index", "aten::_neg_view")
 _workspaces: dict[Any, Any] = {}  # bytes that oneDNN keeps of a forward, by type and shapes; "rule": it fits
 
 
@@ -227,6 +238,10 @@ class _Run:
         self.by_values = False  # the workspace of the answered operator depends on values
         self.written_over = 0  # the address that was written to instead of a new tensor
         self.weighs = False  # a cross entropy sums the weights of its targets
+        self.buckets: Buckets
+        self.subject = "the model"  # what is followed, for the error
+        self.guesses: dict[int, Any] = {}  # storages of supposed values and of what is computed from them
+        self.guessed = False  # such a value was read
         self.core = _mode()(self.fake, self.known, self.answer, self.about)
         self.core.serves(watch)
         self.watch = watch
@@ -268,9 +283,29 @@ class _Run:
         with self.torch._C._DisableTorchDispatch():
             return self._as(cls, self.torch.empty(0, dtype=dtype, device="cpu").set_(storage, *at))
 
+    def supposed(self, function: Any, results: Any) -> Any:
+        """The results, with a value for each unknown one of one element: one, the position zero, or True if
+        that is usual. An optimizer may read it, for example a norm as a factor."""
+
+        def suppose(result: Any) -> Any:
+            if type(result) is not self.fake or result.numel() != 1:
+                return result
+            usual = result.is_floating_point() or result.is_complex() or function._schema.name in USUAL
+            with self.torch._C._DisableTorchDispatch():
+                value = self.core.known(self.torch.full(result.shape, usual, dtype=result.dtype))
+            self._guess(value)
+            return value
+
+        return self._map(results, [], suppose)
+
+    def _guess(self, tensor: Any) -> None:
+        storage = tensor.untyped_storage()
+        self.guesses[storage._cdata] = self.torch.multiprocessing.reductions.StorageWeakRef(storage)
+
     def lone(self, tensor: Any) -> bool:
         """True if only the engine of autograd holds a gradient and its memory."""
-        return _holders(self.torch, tensor) == _holders_of_lone(self.torch)
+        alone = _holders_of_lone(self.torch)
+        return tensor._use_count() == alone[0] and _holders(self.torch, tensor) == alone
 
     def argument(self, tensor: Any) -> Any:
         """What the run is given instead of a tensor of the caller's."""
@@ -279,21 +314,28 @@ class _Run:
 
     # Operators.
 
-    def about(self, function: Any) -> tuple[str, int, str | None]:
-        """An operator's name, how C answers it, and the callers for which this class does (``_dry.ways``)."""
+    def about(self, function: Any) -> tuple[str, int, str | None, int]:
+        """An operator's name, how C answers it, the callers for which this class does (``_dry.ways``), and
+        whether the answer may be given again for equal arguments."""
         if getattr(function, "_schema", None) is None:
-            return str(function), BY_OTHERS, None
+            return str(function), BY_OTHERS, None, NEVER
         learned = self._learn(function)
         others = learned.opened or learned.name in MOVED
         way = BY_OTHERS if others else BY_VIEW if learned.is_view else BY_RULE
-        return learned.name, way, ELSEWHERE.get(learned.name)
+        if way == BY_OTHERS or learned.name in UNLIKE or learned.name in ANYHOW:
+            again = NEVER
+        elif way == BY_VIEW:
+            again = VIEWS
+        else:
+            again = PURE if _is_plain(function._schema) and not learned.writes else WRITES
+        return learned.name, way, ELSEWHERE.get(learned.name), again
 
     def _learn(self, function: Any) -> _Operator:
         """The properties that do not change between runs, read from torch once."""
         learned = _learned.get(function)
         if learned is None:
             schema = function._schema
-            is_view = self._is(function, "inplace_view") or _is_view(schema)
+            is_view = self._is(function, "inplace_view") or _is_view(schema) or schema.name in UNSAFE_VIEWS
             writes = [
                 (at, argument.name)
                 for at, argument in enumerate(schema.arguments)
@@ -355,9 +397,12 @@ class _Run:
     def _answer(self, operator: _Operator, function: Any, args: Any, kwargs: Any, seen: list[Any]) -> Any:
         if operator.name == "aten::_to_copy" and str(kwargs.get("device")) == "meta":
             self.core.aside()  # the destination of the copy has no memory
-        known = not operator.drawn and all(self.knows(tensor) for tensor in seen)
+        others = operator.name.startswith(COMMUNICATES)
+        known = not (operator.drawn or others) and all(self.knows(tensor) for tensor in seen)
         if not known or not self._is_small(seen, args, kwargs):
             args = self._look(operator.name, seen, args)
+            for tensor in seen if others and operator.name != SENDS else ():
+                self.forget(tensor)
             for at, name in operator.writes:
                 for tensor in _tensors(args[at] if at < len(args) else kwargs.get(name)):
                     self.forget(tensor)
@@ -368,6 +413,8 @@ class _Run:
             return self._resized(function, args, kwargs)
         if operator.is_view:
             return self._view(function, args, kwargs)
+        if not function._schema.returns and not known:
+            return None
         if operator.name in AS_ARGUMENT and not known:
             empty = self.torch.ops.aten.empty_like.default
             made = [self._by_meta(empty, (args[at],), {}) for at in AS_ARGUMENT[operator.name]]
@@ -375,7 +422,7 @@ class _Run:
         if operator.name in EMPTY and not known:
             return self._in_type(operator.name, seen, self._with_empty(function, args, kwargs))
         if known:
-            return self._compute(function, args, kwargs)
+            return self._compute(function, args, kwargs, seen)
         out = self._by_meta(function, args, kwargs)
         if operator.name == "aten::convolution_backward":
             return self._by_channels(args, self._with_weight(args, out))
@@ -454,7 +501,9 @@ class _Run:
             work *= max(tensor.numel(), 1)  # not a count: as above
         return work <= MOST_WORK
 
-    def _compute(self, function: Any, args: Any, kwargs: Any) -> Any:
+    def _compute(self, function: Any, args: Any, kwargs: Any, seen: list[Any]) -> Any:
+        guess = bool(self.guesses) and any(t.untyped_storage()._cdata in self.guesses for t in seen)
+        self.guessed = self.guessed or (guess and function._schema.name in READS)
         with self.torch._C._DisableTorchDispatch():
             out = function(*args, **self._here(kwargs, "cpu"))
 
@@ -462,10 +511,21 @@ class _Run:
             if isinstance(tensor, self.fake):
                 return tensor
             if tensor.layout is not self.torch.strided:
-                self.block(f"makes a tensor with {tensor.layout}")
+                self.block(self._other(tensor.layout))
             return self.core.known(tensor) if tensor.numel() <= MOST_KNOWN else self.core.like(tensor)
 
-        return self._map(out, [], wrap)
+        results: list[Any] = []
+        out = self._map(out, results, wrap)
+        for result in results if guess else []:
+            self._guess(result)
+        return out
+
+    def _other(self, layout: Any) -> str:
+        """What is told of a tensor with a layout that is not followed."""
+        in_backward = self.torch._C._current_graph_task_id() >= 0
+        if layout is self.torch.sparse_coo and in_backward:
+            return "makes a sparse gradient (sparse=False makes a dense one, which can be followed)"
+        return f"makes a tensor with {layout}"
 
     def _as(self, cls: type, tensor: Any) -> Any:
         """The same memory as a tensor of one of our classes."""
@@ -527,10 +587,8 @@ class _Run:
         stores: dict[int, Any] = {}  # of a meta storage
 
         by_values = function._schema.name in BY_VALUES
-        # A shape function may return its argument where the kernel allocates memory. Operators that are
-        # called unsafe (_unsafe_view, unsafe_split) are views that their schema does not declare.
-        plain = all(result.alias_info is None for result in function._schema.returns)
-        fresh = plain and "unsafe_" not in function._schema.name
+        # If it shares no memory with an argument, its shape function may return one nevertheless.
+        fresh = _is_plain(function._schema) and not function._schema.name.startswith("c10d::")
 
         def to_meta(fake: Any) -> Any:
             if by_values and fake.dtype == torch.int64 and self.knows(fake):
@@ -551,7 +609,7 @@ class _Run:
             if id(meta) in origin:
                 return new(meta) if fresh else self._laid_out_as(origin[id(meta)], meta)
             if meta.layout is not torch.strided:
-                self.block(f"makes a tensor with {meta.layout}")
+                self.block(self._other(meta.layout))
             if meta.device.type == "cpu":
                 return self.core.known(meta)  # it was computed from values
             fake = stores.get(meta.untyped_storage()._cdata)
@@ -731,6 +789,11 @@ def _of_layer(steps: int, examples: int, wide: int, hidden: int) -> list[tuple[i
     return [(steps, examples, wide), (gates, wide), (gates, hidden), (gates,), (gates,), state, state]
 
 
+def _is_plain(schema: Any) -> bool:
+    """True if no result shares memory with an argument."""
+    return all(result.alias_info is None for result in schema.returns)
+
+
 def _is_view(schema: Any) -> bool:
     infos = [result.alias_info for result in schema.returns]
     return bool(infos) and all(info is not None and not info.is_write for info in infos)
@@ -770,6 +833,7 @@ def check(root: Any, *, follow: bool) -> None:
 @contextmanager
 def go_dry(
     run: Run,
+    root: Any,
     snapshot: _lamina.Snapshot,
     watch: _lamina.Capture,
     given: Given,
@@ -789,6 +853,7 @@ def go_dry(
         if backward:
             end_graphs(each, watch, dry.core.fake_of)
     passed = given.given(dry.argument)
+    dry.buckets = Buckets(dry, root)
     if follow:
         _holders_of_lone(dry.torch)
         from .workspace import Taken
@@ -797,7 +862,7 @@ def go_dry(
     before = set_running(dry)
     Process.open()
     try:
-        with dry.core:
+        with dry.buckets.open(follow=follow), dry.core:
             yield passed
     finally:
         Process.close()
@@ -806,7 +871,7 @@ def go_dry(
         if dry.blocked is None:
             dry.blocked = _cause(run.error)
         if dry.blocked is not None:
-            run.error = _sentence(run, dry.blocked, follow=follow)
+            run.error = _sentence(run, dry.subject, dry.blocked, follow=follow)
 
 
 def _cause(error: BaseException | None) -> str | None:
@@ -819,9 +884,9 @@ def _cause(error: BaseException | None) -> str | None:
     return None if tracer is None else f"{EXPORTS} ({tracer})"
 
 
-def _sentence(run: Run, blocked: str, *, follow: bool) -> NeedsValuesError:
+def _sentence(run: Run, subject: str, blocked: str, *, follow: bool) -> NeedsValuesError:
     where = None if run.model is None else run.model.costs().failed_layer()
-    told = f"a dry run can't follow {where or 'the model'}: it {blocked}, and nothing was computed"
+    told = f"a dry run can't follow {where or subject}: it {blocked}, and nothing was computed"
     error = NeedsValuesError(told if follow else f"{told}; leave dry=True out to run the model")
     error.__cause__ = run.error
     return error

@@ -7,6 +7,7 @@ core has rules (src/vocab/workspace.def); those without a rule are run on fewer 
 from __future__ import annotations
 
 import math
+import mmap
 import sys
 from contextlib import suppress
 from functools import partial
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from .. import _lamina
 from .._observe.memory import refused
+from .._observe.support import in_a_thread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -27,10 +29,15 @@ MOST_WORK = 2147483648
 # The same for convolutions, whose workspace does not follow from a few examples, and for all convolutions of
 # a run.
 LARGE_BYTES, LARGE_WORK, LARGE_IN_ALL = 536870912, 68719476736, 274877906944
+SLOWER = 64  # how much more work a product is if the processor has no instructions for its type
+# More work than this runs in another thread, so that Ctrl-C is heard meanwhile.
+LONG = 4294967296
+UNTOUCHED = 16777216  # bytes: tensors of more are zeros that take no memory
 MOST_KEPT = 65536  # the most results that are kept
 BLOCK = 4096
 OURS = ("aten", "torchvision")  # the namespaces whose operators are run
 PRODUCTS = {"aten::mm": (0, 1), "aten::bmm": (0, 1), "aten::addmm": (1, 2), "aten::baddbmm": (1, 2)}
+RECURRENT = ("aten::mkldnn_rnn_layer", "aten::mkldnn_rnn_layer_backward")
 CONVOLUTIONS = ("aten::convolution", "aten::convolution_backward")
 # Parts of names of operators that work on whole rows, or matrices, for each element.
 SQUARES = (
@@ -43,11 +50,14 @@ SQUARES = (
     "triangular",
     "cdist",
     "pdist",
-    "rnn",
     "ldl",
 )
 TIMES = 16  # the most passes of such an operator over a row
-KNOWN = ("aten::_softmax_backward_data", "aten::_log_softmax_backward_data")  # these have no workspace
+KNOWN = (  # these have no workspace
+    "aten::_softmax_backward_data",
+    "aten::_log_softmax_backward_data",
+    "aten::_local_scalar_dense",
+)
 FROM_ONE = ("lu_", "ldl")  # parts of names of operators whose integers are positions from 1
 # The workspace of the first depends on values; torch takes another path to the second in aten::linalg_lu.
 ROUGHLY = ("aten::linalg_matrix_exp", "aten::lu_unpack")
@@ -135,11 +145,14 @@ class Taken:
         schema = getattr(function, "_schema", None)
         if schema is None or schema.name.partition("::")[0] not in OURS:
             return *NOTHING, []  # the fit names operators of other libraries beside the peak
+        if schema.name == RECURRENT[1] and args[0].dtype == self.torch.float32:
+            return None  # a rule sized what its forward kept, which the kernel would trust
         dear = self._is_dear(schema.name, args, tensors, out)
         if not self.can or (dear and not self._is_worth_it(schema.name, args, tensors, out)):
             if not tensors or self._is_map(function, tensors) or schema.name in KNOWN:
                 return *NOTHING, []
-            return self._of_fewer(function, args, kwargs, tensors, out) if self.can and not ruled else None
+            fewer = self.can and not ruled and schema.name not in RECURRENT
+            return self._of_fewer(function, args, kwargs, tensors, out) if fewer else None
         taken = self._of(function, args, kwargs, tensors, lambda shape: shape)
         if taken is None:
             return None
@@ -175,7 +188,11 @@ class Taken:
             made = {id(t): make(t, function._schema.name) for t in tensors}
             given = self.run._map(args, [], lambda t: made[id(t)])
             named = self.run._map({**kwargs, **self._own(kwargs)}, [], lambda t: made[id(t)])
-            most, left, out = _lamina.taken(function, given, named)
+            if self._work(function._schema.name, given, list(made.values())) > LONG:
+                threads = self.torch.get_num_threads  # torch sets their number when a thread first asks
+                most, left, out = in_a_thread(lambda: threads() and _lamina.taken(function, given, named))
+            else:
+                most, left, out = _lamina.taken(function, given, named)
         return max(most - left, 0), left, out
 
     def _of_fewer(
@@ -195,6 +212,9 @@ class Taken:
             def sized(shape: Any) -> Any:
                 return (n, *shape[1:]) if shape and shape[0] == examples else shape
 
+            made = (math.prod((*sized(t.shape), t.element_size())) for t in _tensors(out))
+            if sum(made) > LARGE_BYTES:  # not a count: whether there is room for the results
+                return None
             listed = self._listed(args, sized)
             # The results show whether there are as many channels as examples in some tensor.
             for whole in ([], tensors[1:], *([t] for t in tensors[1:])):
@@ -228,14 +248,18 @@ class Taken:
         """True if an expensive operator is run nevertheless: a convolution, unless this run had too many."""
         if name not in CONVOLUTIONS:
             return False
-        work = self._of_convolution(name, args)
+        work = self._work(name, args, tensors)
         if _size([*tensors, *_tensors(out)]) > LARGE_BYTES or work > min(LARGE_WORK, self.left):
             return False
         self.left -= work
         return True
 
     def _work(self, name: str, args: Any, tensors: list[Any]) -> int:
-        """The number of products or, if unknown, of elements."""
+        """The number of products or, if unknown, of elements; more if they are slow."""
+        slow = any(_lamina.lacks(str(t.dtype).removeprefix("torch.")) for t in tensors)
+        return self._products(name, args, tensors) * (SLOWER if slow else 1)  # not a count: of work
+
+    def _products(self, name: str, args: Any, tensors: list[Any]) -> int:
         if name in PRODUCTS:
             x, y = (args[at] for at in PRODUCTS[name])
             return math.prod((x.numel(), y.shape[-1]))
@@ -244,6 +268,9 @@ class Taken:
         images = [t for t in tensors if t.dim() == 4]  # not a count: axes
         if "attention" in name and len(images) > 1:
             return math.prod((images[0].numel(), images[1].shape[-2]))
+        if name in RECURRENT:
+            x, *weights = args[:3]
+            return sum(math.prod((*x.shape[:2], w.numel())) for w in weights)  # not a count: of work
         if any(part in name for part in SQUARES):
             return max(math.prod((TIMES, t.numel(), *t.shape[-1:])) for t in tensors)
         return sum(t.numel() for t in tensors)  # not a count: of work
@@ -273,6 +300,10 @@ class Taken:
             shape = sized(shape)
         if self.run.knows(fake) and shape == fake.shape:
             return self.run.real(fake)
+        axes = zip(shape, fake.stride(), strict=True)
+        last = sum((n - 1) * s for n, s in axes)  # not a count: a position
+        if (last + 1) * fake.element_size() > UNTOUCHED:  # not a count: whether it takes memory
+            return _zeros(torch, shape, fake.stride(), fake.dtype, last + 1)
         tensor = torch.empty_strided(shape, fake.stride(), dtype=fake.dtype, device="cpu")
         memory = torch.empty(0, dtype=fake.dtype, device="cpu").set_(tensor.untyped_storage())
         if not (tensor.is_floating_point() or tensor.is_complex()):
@@ -294,6 +325,12 @@ class Taken:
         if whole:
             memory[:whole].view(-1, BLOCK).copy_(block)
         memory[whole:].copy_(block[: memory.numel() - whole])
+
+
+def _zeros(torch: Any, shape: Any, stride: Any, dtype: Any, elements: int) -> Any:
+    """Zeros that take memory only when they are written to."""
+    memory = mmap.mmap(-1, elements * dtype.itemsize)  # not a count: bytes
+    return torch.frombuffer(memory, dtype=dtype).as_strided(shape, stride)
 
 
 def _size(tensors: list[Any]) -> int:

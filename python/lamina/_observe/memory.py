@@ -182,7 +182,7 @@ class Following:
         if self._profiled is not None:
             self._watch.memory_events(self._profiled.events())
         for optimizer in [*self._seen.values()] if self._hooks else Optimizers.alive():
-            for value, parameter in _kept(optimizer, torch):
+            for value, parameter in kept(optimizer, torch):
                 self._watch.memory_state(value, parameter)
         self._seen.clear()
 
@@ -257,7 +257,7 @@ class Optimizers:
                 cls._note(one)
 
 
-def _kept(optimizer: Any, torch: Any) -> Iterator[tuple[Any, Any]]:
+def kept(optimizer: Any, torch: Any) -> Iterator[tuple[Any, Any]]:
     """The tensors that an optimizer keeps, each with its parameter; None: for all. Some optimizers keep lists
     of them. One that treats all parameters as a single vector (LBFGS) keeps the tensors for all of them with
     the first."""

@@ -34,7 +34,8 @@ class Peak:
         at: the operator that runs at the peak, or ``"the optimizer's step"``.
         rows: the layers that hold memory at the peak, the largest first: ``path`` (None outside every
             layer), ``bytes`` and its parts.
-        optimizer: the optimizer of the step, None for a forward pass.
+        optimizer: the optimizer of the step: its name as given, or the name of its class; None for a forward
+            pass.
         gap: why the peak may be higher, or None.
         rough: why it may be some per cent lower or higher, or None.
         measured, off: the measured peak of :meth:`Fit.beside`, and the error of the prediction in per cent;
@@ -62,8 +63,8 @@ class Fit:
     Attributes:
         forward: the :class:`Peak` of a forward pass in eval mode without gradients.
         step: the :class:`Peak` of a training step: forward, backward and the optimizer's step; or None.
-        no_step: why ``step`` is None, in a sentence: no parameter gets a gradient, or the model can't be
-            followed in train mode.
+        no_step: why ``step`` is None, in a sentence: no parameter gets a gradient, or the model in train
+            mode, or the optimizer's step, can't be followed. None if no step was asked for.
         apart: of :meth:`lamina.Report.fit`, why the measured peak is not compared with a prediction: the run
             was of another kind. None if it is compared, or nothing was measured.
         cached_layers, cache_bytes: the number of layers with causal attention, and the bytes of a cache of
@@ -76,12 +77,11 @@ class Fit:
         self,
         forward: _lamina.Model,
         step: _lamina.Model | None,
-        optimizer: str,
         measured: tuple[int, int] = (UNKNOWN, UNKNOWN),
         no_step: str | None = None,
         apart: str | None = None,
     ) -> None:
-        self._given = forward, step, optimizer
+        self._given = forward, step
         self._measured = measured
         self.no_step = no_step
         self.apart = apart

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TextIO
 
@@ -442,7 +442,14 @@ class Report:
         self._need_ops("the graph")
         return Graph(self._model)
 
-    def fit(self, *, batch: int | None = None, optimizer: str | None = None, dtype: Any = None) -> Fit:
+    def fit(
+        self,
+        *,
+        batch: int | None = None,
+        optimizer: str | Callable[[list[Any]], Any] | None = None,
+        dtype: Any = None,
+        step: bool = True,
+    ) -> Fit:
         """Predicts the peak memory of a forward pass and of a training step by a dry run of the model with
         the arguments of its first call; see :func:`lamina.fit`.
 
@@ -460,7 +467,7 @@ class Report:
             raise ValueError(
                 "this report does not know what its model was called with; use lamina.fit(model, args)"
             )
-        fit = self._again.fit(batch=batch, optimizer=optimizer, dtype=dtype)
+        fit = self._again.fit(batch=batch, optimizer=optimizer, dtype=dtype, step=step)
         same = batch is None and dtype is None and self._model.memory_measured()
         return self._again.beside(fit, self.memory, self._model) if same else fit
 

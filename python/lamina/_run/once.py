@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
 
+    from .._dry.optimizer import Maker
     from .._observe.values import Wanted
     from .repeat import Measure
 
@@ -68,6 +69,7 @@ def run_once(
     health: Wanted | None = None,
     follow: bool = False,
     dtype: str | None = None,
+    optimizer: Maker | None = None,
     made: Sequence[str] = (),
     about: Mapping[str, str] | None = None,
 ) -> Run:
@@ -77,7 +79,8 @@ def run_once(
     back-propagates the sum of the floating-point outputs; ``unfused`` makes every layer run its own forward.
     ``dry`` computes nothing: every tensor is fake. ``time`` measures times, ``memory`` allocations;
     ``health`` checks values. ``follow``, for a dry run with ``ops``: notes lifetimes of memory, with
-    floating-point tensors of the model and of ``args`` as if of ``dtype``. ``made``: how each input tensor
+    floating-point tensors of the model and of ``args`` as if of ``dtype``; ``optimizer``: a step of it too.
+    ``made``: how each input tensor
     was made up; ``about``: facts for the provenance that only the caller knows.
     ``args`` may be a function that makes them: its draws from the generators are undone too. What the forward
     changes of them is undone. An exception of the forward is kept in the result, not raised, so that a caller
@@ -99,11 +102,13 @@ def run_once(
         said = NOTHING if time is not None and time.once else shown  # a thread would disturb a timed run
         with _modes(backward, real=backward or dry, unfused=unfused), Compiled(), set_up, said:
             given = Arguments(args() if callable(args) else args, kwargs or {}, root, watch)
-            back = Backward(watch, next_node(), whole=follow) if backward else None
+            back = Backward(watch, next_node(), follow, optimizer) if backward else None
             if dry:
                 from .._dry.mode import go_dry
 
-                ready = go_dry(run, snapshot, watch, given, follow=follow, dtype=dtype, backward=backward)
+                ready = go_dry(
+                    run, root, snapshot, watch, given, follow=follow, dtype=dtype, backward=backward
+                )
             else:
                 ready = _made_ready(given, snapshot, watch, ops=how.ops, backward=backward)
             with ready as (passed, named), _followed(watch, memory=memory):
@@ -296,11 +301,13 @@ def finish(watch: _lamina.Capture, before: Callable[[], None] | None = None) -> 
 
 class Backward(NamedTuple):
     """A backward pass after a forward: the capture that watches it, the number of the first node that this
-    thread made since the run began, and whether the gradients it begins with have their own memory."""
+    thread made since the run began, whether the gradients it begins with have their own memory, and the
+    optimizer of which a step follows in a dry run, or None."""
 
     watch: _lamina.Capture
     first: int
     whole: bool = False
+    optimizer: Maker | None = None
 
 
 def call_root(
@@ -345,6 +352,15 @@ def _name(root: Any, tensor: Any) -> str:
     return f"a tensor of the shape {tuple(tensor.shape)}"
 
 
+def _received(*, whole: bool) -> AbstractContextManager[object]:
+    """The context around the backward pass of a dry run whose memory is followed."""
+    if not whole:
+        return NOTHING
+    from .._dry.running import running
+
+    return running().buckets.receive()  # type: ignore[no-any-return]
+
+
 def _go_back(root: Any, result: object, back: Backward, run: Run) -> bool:
     """Back-propagates the sum of the floating-point tensors in ``result`` and restores every gradient. False
     if none has a gradient."""
@@ -362,9 +378,15 @@ def _go_back(root: Any, result: object, back: Backward, run: Run) -> bool:
         watch.note(ends_at(f"the result of {node.name()}"))
     with no_gradients_left([*own, *graph.leaves], run.left, partial(_name, root)), ended_at(graph):
         starts = start_of(ends, whole=back.whole)
-        watch.pause(False)  # noqa: FBT003
-        torch.autograd.backward(ends, starts, retain_graph=bool(graph.before) or None)
-        watch.pause(True)  # noqa: FBT003
+        with _received(whole=back.whole):
+            watch.pause(False)  # noqa: FBT003
+            torch.autograd.backward(ends, starts, retain_graph=bool(graph.before) or None)
+            watch.pause(True)  # noqa: FBT003
+        del starts
+        if back.optimizer is not None:
+            from .._dry.optimizer import follow_step
+
+            follow_step(root, back.optimizer)
         watch.memory_gradients()
         came = {id(p): (p, p.grad is not None) for p in own}
         watch.gradients(

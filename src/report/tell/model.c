@@ -158,7 +158,8 @@ static void tell_each(lmi_teller *t, const lam_model *m, int32_t n,
 }
 
 static void tell_lifetimes(lmi_teller *t, const lam_model *m) {
-    static const char *const names[] = {"tensor", "seed", "workspace", "roughly", "unknown"};
+    static const char *const names[] = {"tensor",  "seed",  "workspace", "roughly",
+                                        "unknown", "state", "gradient"};
     tell_list(t, NULL);
     for (int32_t i = 0; i < lam_model_n_lifetimes(m); i++) {
         const lam_lifetime *l = lam_model_lifetime(m, i);

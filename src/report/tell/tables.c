@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The built-in tables: conventions, their rules, facts, optimizers. */
+ * The built-in tables: conventions, their rules and facts. */
 #include "report/tell/tell.h"
 
 static void tell_conventions(lmi_teller *t) {
@@ -46,13 +46,6 @@ static void tell_facts(lmi_teller *t) {
     tell_end(t);
 }
 
-static void tell_optimizers(lmi_teller *t) {
-    const char *what;
-    tell_object(t, NULL);
-    for (int32_t i = 0; lam_optimizer_name(i, &what); i++) tell_text(t, lam_optimizer_name(i, NULL), what);
-    tell_end(t);
-}
-
 void lam_rules_tell(const lam_rules *rules, lam_receiver to) {
     lmi_teller t = lmi_tell_to(to);
     lam_rule r;
@@ -75,6 +68,5 @@ void lam_tables_tell(lam_tables_part part, int32_t i, lam_receiver to) {
     case LAM_TABLES_CONVENTIONS: tell_conventions(&t); break;
     case LAM_TABLES_RULES: tell_rules(&t, i); break;
     case LAM_TABLES_FACTS: tell_facts(&t); break;
-    case LAM_TABLES_OPTIMIZERS: tell_optimizers(&t); break;
     }
 }

@@ -215,7 +215,7 @@ static void wrong_lines(void **state) {
                                         "compare m:two --format svg",
                                         "graph m:two",
                                         "graph m:two --format pdf",
-                                        "fit m:two --optimizer nothing",
+                                        "fit m:two --no-step --optimizer sgd",
                                         "fit m:two --batch 0",
                                         "check",
                                         "check m:two",

@@ -233,8 +233,6 @@ static void test_tables(void **state) {
     has("{kind='conv' formula={macs=");
     lam_tables_tell(LAM_TABLES_FACTS, 0, hears(-1));
     has("out='");
-    lam_tables_tell(LAM_TABLES_OPTIMIZERS, 0, hears(-1));
-    has("adamw='");
     assert_int_equal(lam_rules_new(&rules, &e), LAM_OK);
     assert_int_equal(lam_rules_read(rules, "mine::op  macs = out", "here", &e), LAM_OK);
     lam_rules_tell(rules, hears(-1));
