@@ -164,7 +164,8 @@ class Dry:
         fake: type,
         known: type,
         slow: Callable[[Any, tuple[Any, ...], dict[str, Any] | None], Any],
-        about: Callable[[Any], tuple[str, int, str | None, int]],
+        about: Callable[[Any], tuple[str, int, str | None, int, bool]],
+        ask: Callable[[Any, tuple[Any, ...], dict[str, Any] | None, bool, int], None],
     ) -> Dry: ...
     def __torch_dispatch__(
         self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None, /

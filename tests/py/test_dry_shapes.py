@@ -340,7 +340,7 @@ def counting(run):
         left.append(function)
         return run.answer(function, args, kwargs)
 
-    mode = dry._mode()(run.fake, run.known, slow, run.about)
+    mode = dry._mode()(run.fake, run.known, slow, run.about, lambda *_: None)
     mode.serves(_lamina.Capture(torch.nn.Identity()))
     run.core = mode
     return left

@@ -311,7 +311,7 @@ def test_no_memory_of_c_piles_up(what):
 def test_a_dry_run_lets_go_of_the_capture_before():
     """A mode serves one capture at a time."""
     first, second = _lamina.Capture(NET), _lamina.Capture(NET)
-    mode = _lamina.Dry(torch.Tensor, torch.Tensor, print, print)
+    mode = _lamina.Dry(torch.Tensor, torch.Tensor, print, print, print)
     before = sys.getrefcount(first)
     mode.serves(first)
     assert sys.getrefcount(first) == before + 1

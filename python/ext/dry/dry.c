@@ -25,6 +25,7 @@ typedef struct entry {
     way way;
     bool adds, writes; /* aten::add; it writes to its first argument */
     bool unsafe;       /* a view that autograd does not treat as one */
+    bool asks;         /* torch's kernel is asked what it accepts */
     lmx_repeats repeats;
     const char *elsewhere; /* callers with another path in a real run, between spaces; or NULL */
 } entry;
@@ -52,9 +53,9 @@ static bool learn(lmx_dry *d, PyObject *function, entry *out) {
     PyObject *told = PyObject_CallFunctionObjArgs(d->about, function, NULL);
     PyObject *callers;
     const char *name;
-    int answer, repeats;
-    bool ok =
-        told && PyTuple_Check(told) && PyArg_ParseTuple(told, "siOi", &name, &answer, &callers, &repeats);
+    int answer, repeats, asks;
+    bool ok = told && PyTuple_Check(told) &&
+              PyArg_ParseTuple(told, "siOip", &name, &answer, &callers, &repeats, &asks);
     if (ok)
         *out = (entry){answer == BY_RULE ? lam_shape_rule(name) : -1,
                        lam_workspace_rule(name),
@@ -62,6 +63,7 @@ static bool learn(lmx_dry *d, PyObject *function, entry *out) {
                        strcmp(name, "aten::add") == 0,
                        writes(name),
                        strstr(name, "unsafe_") != NULL,
+                       asks != 0,
                        (enum lmx_repeats)repeats,
                        NULL};
     /* The text lives as long as the entry. */
@@ -156,21 +158,6 @@ static bool push_one(reading *r, int32_t position, PyObject *o) {
     return whole(o, &a->value.i);
 }
 
-/* True if no keyword argument can change a shape. */
-static bool harmless(PyObject *kwargs) {
-    static const char *const names[] = {"alpha", "beta", "value", "approximate"};
-    PyObject *key, *value;
-    Py_ssize_t at = 0;
-    if (!kwargs || kwargs == Py_None) return true;
-    while (PyDict_Next(kwargs, &at, &key, &value)) {
-        const char *name = lmx_utf8(key);
-        size_t i = 0;
-        while (i < sizeof names / sizeof *names && strcmp(names[i], name) != 0) i++;
-        if (i == sizeof names / sizeof *names) return false;
-    }
-    return true;
-}
-
 static bool read_positional(reading *r, lmx_dry *d, PyObject *args) {
     Py_ssize_t n = PyTuple_Check(args) ? PyTuple_Size(args) : -1;
     r->d = d;
@@ -215,7 +202,7 @@ static PyObject *pack(const reading *r, lam_order order, const lam_result *out, 
 static PyObject *by_rule(lmx_dry *d, int32_t rule, PyObject *args, PyObject *kwargs) {
     lam_result out[LAM_MAX_RESULTS];
     reading r;
-    if (rule < 0 || !harmless(kwargs) || !read_positional(&r, d, args)) return NULL;
+    if (rule < 0 || !lmx_dry_harmless(kwargs) || !read_positional(&r, d, args)) return NULL;
     int32_t n = lam_shape_run(rule, r.in, r.n, out);
     if (n == 0) return NULL;
     /* Known values become unknown when something unknown is written to them. */
@@ -239,9 +226,13 @@ static PyObject *each_as_subclass(lmx_dry *d, PyObject *type, PyObject *o) {
     return list;
 }
 
+static PyObject *first_of(PyObject *args) {
+    return PyTuple_Check(args) && PyTuple_Size(args) > 0 ? PyTuple_GetItem(args, 0) : NULL;
+}
+
 /* torch's own kernel makes the view. It touches no data: it makes another tensor at the address. */
 static PyObject *by_view(lmx_dry *d, PyObject *function, PyObject *args, PyObject *kwargs) {
-    PyObject *first = PyTuple_Check(args) && PyTuple_Size(args) > 0 ? PyTuple_GetItem(args, 0) : NULL;
+    PyObject *first = first_of(args);
     if (!first || !is_fake(d, first)) return NULL;
     PyObject *guard = lmx_dry_below(d), *made = NULL, *out = NULL;
     if (guard) made = PyObject_Call(function, args, kwargs == Py_None ? NULL : kwargs);
@@ -302,7 +293,7 @@ static bool complete(lmx_dry *d, const entry *e, PyObject *key, PyObject *functi
 static PyObject *answer(lmx_dry *d, PyObject *function, PyObject *args, PyObject *kwargs) {
     entry e;
     if (!entry_of(d, function, &e) || !lmx_dry_look_back(d)) return NULL;
-    PyObject *first = PyTuple_Check(args) && PyTuple_Size(args) > 0 ? PyTuple_GetItem(args, 0) : NULL;
+    PyObject *first = first_of(args);
     if (e.writes && first && is_fake(d, first) && !lmx_dry_wrote(d, first)) return NULL;
     bool elsewhere = lmx_dry_elsewhere(d, e.elsewhere);
     PyObject *out = NULL;
@@ -312,8 +303,10 @@ static PyObject *answer(lmx_dry *d, PyObject *function, PyObject *args, PyObject
     PyObject *key = elsewhere ? NULL : lmx_repeats_key(d, e.repeats, function, args, kwargs);
     lmx_noted noted;
     bool given = key && lmx_repeats_given(d, key, args, &out, &noted);
+    bool refused = !given && e.asks && !lmx_dry_ask(d, function, args, kwargs);
+    if (refused) Py_CLEAR(out);
     if (given && out && e.way != BY_VIEW && lmx_ledger_of(d)) note_workspace(lmx_ledger_of(d), &noted);
-    if (!given && !elsewhere && !out && e.way == BY_RULE) out = by_rule(d, e.rule, args, kwargs);
+    if (!given && !elsewhere && !out && !refused && e.way == BY_RULE) out = by_rule(d, e.rule, args, kwargs);
     if (!given && !elsewhere && e.way == BY_VIEW) out = by_view(d, function, args, kwargs);
     /* A kernel for other kinds of tensors: Python refuses it. */
     if (!out && e.way == BY_VIEW && PyErr_ExceptionMatches(PyExc_NotImplementedError)) PyErr_Clear();
@@ -391,10 +384,10 @@ static bool load(lmx_dry *d) {
 }
 
 static PyObject *dry_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
-    static char *names[] = {"fake", "known", "slow", "about", NULL};
-    PyObject *fake, *known, *slow, *about;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!O!OO:Dry", names, &PyType_Type, &fake, &PyType_Type,
-                                     &known, &slow, &about))
+    static char *names[] = {"fake", "known", "slow", "about", "ask", NULL};
+    PyObject *fake, *known, *slow, *about, *ask;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!O!OOO:Dry", names, &PyType_Type, &fake, &PyType_Type,
+                                     &known, &slow, &about, &ask))
         return NULL;
     lmx_state *st = lmx_state_of_type(type);
     if (!st || !lmx_torch_ready(st)) return NULL;
@@ -405,10 +398,12 @@ static PyObject *dry_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
     Py_INCREF(known);
     Py_INCREF(slow);
     Py_INCREF(about);
+    Py_INCREF(ask);
     d->fake = (PyTypeObject *)fake;
     d->known = (PyTypeObject *)known;
     d->slow = slow;
     d->about = about;
+    d->ask = ask;
     d->dtype = -1;
     d->held = PyList_New(0);
     d->repeats = PyDict_New();
@@ -544,6 +539,7 @@ static int dry_traverse(PyObject *self, visitproc visit, void *arg) {
     Py_VISIT(d->known);
     Py_VISIT(d->slow);
     Py_VISIT(d->about);
+    Py_VISIT(d->ask);
     Py_VISIT(d->lone);
     Py_VISIT(d->taken);
     Py_VISIT(d->subclass);
@@ -564,6 +560,7 @@ static int dry_traverse(PyObject *self, visitproc visit, void *arg) {
 static int dry_clear(PyObject *self) {
     lmx_dry *d = self_of(self);
     lmi_map_free(&d->functions);
+    lmi_map_free(&d->asked);
     lmi_map_free(&d->swapped);
     lmi_map_free(&d->wholes);
     lmi_vec_free(&d->entries);
@@ -571,6 +568,7 @@ static int dry_clear(PyObject *self) {
     Py_CLEAR(d->known);
     Py_CLEAR(d->slow);
     Py_CLEAR(d->about);
+    Py_CLEAR(d->ask);
     Py_CLEAR(d->lone);
     Py_CLEAR(d->taken);
     Py_CLEAR(d->subclass);
@@ -669,8 +667,9 @@ static PyMethodDef dry_methods[] = {
 
 static PyType_Slot dry_slots[] = {
     {Py_tp_doc,
-     "Dry(fake, known, slow, about)\n--\n\nAnswers operators on tensors of the class `fake` (`known` is its "
-     "subclass with values) with more of them, without computing."},
+     "Dry(fake, known, slow, about, ask)\n--\n\nAnswers operators on tensors of the class `fake` (`known` is "
+     "its subclass with values) with more of them, without computing. `ask(function, args, kwargs, "
+     "elsewhere, number)` raises if the kernel refuses such arguments; `number`: their hash."},
     {Py_tp_new, dry_new},
     {Py_tp_dealloc, dry_dealloc},
     {Py_tp_traverse, dry_traverse},

@@ -33,6 +33,7 @@ typedef struct lmx_dry {
     PyObject_HEAD lmx_state *st;
     PyTypeObject *fake, *known; /* of a tensor without values, and its subclass with values */
     PyObject *slow, *about;     /* answers if no rule does; describes an operator */
+    PyObject *ask;              /* raises if torch's kernel does not accept such arguments */
     PyObject *lone;             /* true if only autograd's engine holds a tensor; NULL: not needed */
     PyObject *taken;            /* returns an operator's workspace; NULL: not needed */
     /* torch's: makes a tensor of a subclass, takes a tensor from a handle, a guard that disables this mode */
@@ -49,11 +50,13 @@ typedef struct lmx_dry {
     int32_t op;     /* index of the operator noted last before the answer */
     int64_t turn;   /* of the operator that is answered (ledger.h) */
     lam_cpu cpu;
+    bool elsewhere; /* a tensor from before the run is not on the CPU */
     bool given;    /* fake tensors now replace tensors from before the run */
     bool real;     /* operators run: a module is being imported, and keeps what it makes */
     int32_t dtype; /* of floating-point tensors from before the run; -1: unchanged */
     lmx_blob_api api;
     lmi_map functions; /* an overload -> its entry */
+    lmi_map asked;     /* a hash of an operator and the types of its arguments (ask.c) */
     lmi_vec entries;
     lmi_map swapped;   /* a real tensor -> index of its fake one in `held` */
     lmi_map wholes;    /* memory of real tensors -> index in `held` of a fake tensor of all of it */
@@ -102,6 +105,11 @@ PyObject *lmx_dry_more(PyObject *self, PyObject *why);
 bool lmx_dry_wrote(lmx_dry *d, PyObject *tensor);
 bool lmx_dry_viewed(lmx_dry *d, PyObject *of, PyObject *view);
 bool lmx_dry_look_back(lmx_dry *d);
+/* True if no keyword argument can change a shape. */
+bool lmx_dry_harmless(PyObject *kwargs);
+/* Asks once whether torch's kernel accepts arguments of these types, and of these sizes if they are small
+ * (_dry/kernels.py). False with the kernel's exception. */
+bool lmx_dry_ask(lmx_dry *d, PyObject *function, PyObject *args, PyObject *kwargs);
 /* Reads a tensor's layout; false without an exception if it is not strided. */
 bool lmx_plain_of(lmx_dry *d, PyObject *tensor, lmx_plain *out);
 /* A new fake tensor at a separate address; NULL with an exception. */

@@ -357,6 +357,7 @@ static PyObject *new_fake_of(lmx_dry *d, PyObject *tensor) {
     bool grad;
     if (!lmx_plain_of(d, tensor, &p) || is_sparse(d, handle)) return NULL;
     d->st->torch.shim.device(handle, &device);
+    d->elsewhere = d->elsewhere || device != LMX_CPU;
     if (!lmx_wants_grad(d->st, tensor, &grad)) return NULL;
     if (!d->st->torch.shim.data(handle, &data) && lmx_dry_address((uint64_t)(uintptr_t)data))
         return same_under_ours(d, tensor, grad);

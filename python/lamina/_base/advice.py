@@ -133,7 +133,7 @@ def _size(layer: Any, shape: Sequence[int] | None) -> str | None:
     channels = next((n for n in _sizes(layer, "in_channels", "num_features", "num_channels")), None)
     if channels is None:
         return None
-    dims = weight.dim() if weight is not None and hasattr(layer, "in_channels") else len(shape)
+    dims = weight.dim() if hasattr(weight, "dim") and hasattr(layer, "in_channels") else len(shape)
     if len(shape) not in (dims, dims - 1):
         return f"it takes {dims} dimensions, a batch first, and its input has {len(shape)}"
     at = 1 if len(shape) == dims and len(shape) > 1 else 0

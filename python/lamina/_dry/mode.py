@@ -20,6 +20,7 @@ from .._base.modules import modules
 from .._guard.gradients import end_graphs, ending
 from .._guard.redispatch import Redispatch
 from .fused import FUSED
+from .kernels import ask, checks_its_shapes
 from .parallel import Buckets
 from .process import EXPORTS, Process, tracer_of
 from .running import MOST_KNOWN, set_running
@@ -78,6 +79,8 @@ AS_ARGUMENT = {
 }
 # The shapes of these depend on the values of integer tensors.
 BY_VALUES = ("aten::_pack_padded_sequence",)
+# The CPU takes bytes as targets of these; torch's shape functions do not.
+BY_BYTES = "aten::nll_loss"
 # The CPU returns these with columns in order; torch's shape functions do not.
 BY_COLUMNS = {"aten::_linalg_svd": (0, 2), "aten::linalg_eig": (1,)}
 # The CPU lays out the first result of these as this argument, by channels or in rows; torch's shape functions
@@ -118,6 +121,7 @@ QUERIES = {
 # These give a tensor other memory, which torch's own kernels can't for tensors without any.
 MOVED = ("aten::set_", "aten::resize_", "aten::resize_as_")
 ONEDNN = ("Mkldnn", "MkldnnTranspose", "???")  # its convolutions; torch has no name for the transposed one
+KERNELS = ("CPU", "CompositeExplicitAutograd", "CompositeExplicitAutogradNonFunctional")
 RECURRENT = ("aten::mkldnn_rnn_layer", "aten::mkldnn_rnn_layer_backward")
 # Of a test, the result that lets an optimizer go on: all values are finite, none is zero.
 USUAL = ("aten::all", "aten::isfinite", "aten::ne", "aten::gt", "aten::ge")
@@ -242,7 +246,7 @@ class _Run:
         self.subject = "the model"  # what is followed, for the error
         self.guesses: dict[int, Any] = {}  # storages of supposed values and of what is computed from them
         self.guessed = False  # such a value was read
-        self.core = _mode()(self.fake, self.known, self.answer, self.about)
+        self.core = _mode()(self.fake, self.known, self.answer, self.about, partial(ask, self))
         self.core.serves(watch)
         self.watch = watch
 
@@ -314,11 +318,12 @@ class _Run:
 
     # Operators.
 
-    def about(self, function: Any) -> tuple[str, int, str | None, int]:
-        """An operator's name, how C answers it, the callers for which this class does (``_dry.ways``), and
-        whether the answer may be given again for equal arguments."""
+    def about(self, function: Any) -> tuple[str, int, str | None, int, bool]:
+        """An operator's name, how C answers it, the callers for which this class does (``_dry.ways``),
+        whether the answer may be given again for equal arguments, and whether its kernel is asked what it
+        accepts."""
         if getattr(function, "_schema", None) is None:
-            return str(function), BY_OTHERS, None, NEVER
+            return str(function), BY_OTHERS, None, NEVER, False
         learned = self._learn(function)
         others = learned.opened or learned.name in MOVED
         way = BY_OTHERS if others else BY_VIEW if learned.is_view else BY_RULE
@@ -328,7 +333,13 @@ class _Run:
             again = VIEWS
         else:
             again = PURE if _is_plain(function._schema) and not learned.writes else WRITES
-        return learned.name, way, ELSEWHERE.get(learned.name), again
+        asks = way == BY_RULE and learned.name not in READS and self._has_kernel(function, learned)
+        return learned.name, way, ELSEWHERE.get(learned.name), again, asks
+
+    def _has_kernel(self, function: Any, learned: _Operator) -> bool:
+        """True if torch has a kernel that may run on a few elements."""
+        mine = any(map(partial(self._has, function), KERNELS))
+        return mine and not self._depends(function) and checks_its_shapes(function, learned.name)
 
     def _learn(self, function: Any) -> _Operator:
         """The properties that do not change between runs, read from torch once."""
@@ -442,8 +453,8 @@ class _Run:
         spelled = f"{schema.name}.{schema.overload_name}" if schema.overload_name else schema.name
         if spelled in FUSED:
             return FUSED[spelled]
-        explicit = ("CompositeExplicitAutograd", "CompositeExplicitAutogradNonFunctional")
-        if self._has(function, "CPU") or not any(self._has(function, key) for key in explicit):
+        cpu, *explicit = KERNELS
+        if self._has(function, cpu) or not any(self._has(function, key) for key in explicit):
             return None
         keys = self.torch._C.DispatchKeySet(self.torch._C.DispatchKey.CPU)
         return partial(Redispatch.own(), function, keys)
@@ -587,6 +598,7 @@ class _Run:
         stores: dict[int, Any] = {}  # of a meta storage
 
         by_values = function._schema.name in BY_VALUES
+        by_bytes = function._schema.name.startswith(BY_BYTES)
         # If it shares no memory with an argument, its shape function may return one nevertheless.
         fresh = _is_plain(function._schema) and not function._schema.name.startswith("c10d::")
 
@@ -595,7 +607,8 @@ class _Run:
                 return self.real(fake)
             meta = metas.get(id(fake))
             if meta is None:
-                meta = torch.empty_strided(fake.size(), fake.stride(), dtype=fake.dtype, device="meta")
+                dtype = torch.int64 if by_bytes and fake.dtype is torch.uint8 else fake.dtype
+                meta = torch.empty_strided(fake.size(), fake.stride(), dtype=dtype, device="meta")
                 metas[id(fake)] = meta
                 origin[id(meta)] = stores[meta.untyped_storage()._cdata] = fake
             return meta
