@@ -216,16 +216,15 @@ class Again:
         the run."""
         calls = seen.events()
         roots = [call for call in calls if call["parent"] < 0]
-        backward = [row.backward for row in memory.rows]
         if any(call["failed"] for call in roots):
             return fit._not_beside("the run ended in an error")
         if any(_taken(call) != _taken(roots[0]) for call in roots):
             return fit._not_beside("the run called the model in several ways, and the first is predicted")
-        if None in backward:
+        if "backward" not in memory.held:
             return fit._not_beside(
                 "backward passes can't be seen here, so it is not known whether there was one"
             )
-        if any(use.allocated for use in backward if use is not None):
+        if any(row.backward is not None and row.backward.allocated for row in memory.rows):
             why = self._no_such_step(fit, memory, training=roots[0]["training"])
             return fit.beside(step=memory.peak) if why is None else fit._not_beside(why)
         why = self._no_such_forward(seen, training=any(call["training"] for call in calls))
