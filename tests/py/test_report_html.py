@@ -168,7 +168,7 @@ def test_a_difference(report, tmp_path):
         (title,) = page.text_of("h1", id="h-verdict")
         assert "→" in title
         assert "was 649, +1.5\u202f%" in text
-        assert "0 modules added, 0 removed, 1 changed, 0 renamed." in text
+        assert "0 modules added, 0 removed, 2 changed, 0 renamed." in text
         assert "not measured before" not in text[: text.index("<script")]
         (block,) = page.text_of("script", type="application/json", id="data")
         assert len(json.loads(block)["dst"]) == json.loads(block)["N"]

@@ -445,9 +445,9 @@ def test_runs_of_equal_blocks_fold(chromium, pages):
         i = place(window, "model.layers.0")
         row = f'#rows > [data-i="{i}"]'
         assert window.texts(f"{row} bdi.mono") == ["0…79"]
-        assert window.texts(f"{row} .tag")[0].startswith("\u00d780 equal")
+        assert window.texts(f"{row} .tag")[0] == "\u00d780 equal, each"
         total = totals_by_path(pages["llama_of_80_layers"][0], "macs")
-        assert number(window.attributes(f'{row} [data-m="macs"]', "title")[0]) == total["model.layers"][0]
+        assert number(window.attributes(f'{row} [data-m="macs"]', "title")[0]) == total["model.layers.0"][0]
         assert window.count(f'#ifig [data-i="{i}"]') == 1
         window.page.click(f"{row} [data-unfold]")
         assert window.count('#rows > tr[aria-level="4"]') >= 80

@@ -385,10 +385,12 @@ function mostOf(m) {
   return most ? `<bdi>${show(paths[most], 22)}</bdi> ${share(total[most], total[0])}` : '';
 }
 
-/* The number of the whole model in a tile: for time the median of the runs, for memory the peak. */
+const spentIn = of => of.time && (phase && of.time.whole || of.time.forward);
+
+/* A tile's number: the peak, the first row's, or the runs' median. */
 function wholeOf(m, of) {
-  const spent = m.key === 'time' && of.time && (phase && of.time.whole || of.time.forward);
-  return spent ? spent[0] : m.key === 'peak' && of.mem ? of.mem.peak : totalOf(m, of)[0];
+  const spent = m.key === 'time' && spentIn(of), own = totalOf(m, of)[0];
+  return m.key === 'peak' && of.mem ? of.mem.peak : spent && (phase || !own) ? spent[0] : own;
 }
 
 function noteBefore(m) {
@@ -399,7 +401,7 @@ function noteBefore(m) {
 }
 
 function tile(m) {
-  const told = toldTotal(m), spent = data.time && (phase && data.time.whole || data.time.forward);
+  const told = toldTotal(m), spent = spentIn(data);
   let label = m.title + phaseText(m), value = m.format(totalOf(m)[0]), note = mostOf(m);
   const state = told ? told[1] : stateOf(m)[0];
   const none = state === 2 && !totalOf(m)[0];
@@ -412,7 +414,7 @@ function tile(m) {
       `, ${trainable[0] === params[0] ? 'all' : count(trainable[0])} trainable`;
   } else if (m.key === 'time' && spent) {
     label = phase && data.time.whole ? 'time of a step' : 'time, forward';
-    value = time(spent[0]);
+    value = time(wholeOf(m, data));
     note = `±\u202f${time(spent[1])}, ${plural(data.time.runs, 'run', 'runs')}`;
   } else if (m.key === 'peak') {
     label = 'peak memory';
