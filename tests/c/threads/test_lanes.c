@@ -96,7 +96,12 @@ const char *lam_word_op_kind(int32_t word) { return word < 0 ? NULL : "map"; }
 int32_t lam_word_op_mask(int32_t word) { return word < 0 || word % 5 == 3 ? -1 : word % 5; }
 int32_t lam_word_op_ends(int32_t word) { return word < 0 || word % 5 != 3 ? -1 : 3; }
 bool lmx_reads_values(lmx_state *st) { return !st; }
-bool lmx_mask_at(const lmx_layout *l, const lmx_shim *s, const void *handle, const lmx_range *nowhere,
+/* No capture here guards arguments. */
+lmx_op *lmx_guard_open(lmx_capture *c, lmx_lane *lane, const char *name, int32_t op) {
+    expect(false, name, c->guard != NULL, op);
+    return (lmx_op *)lane->ops.data + op;
+}
+bool lmx_mask_at(const lmx_layout *l, const lmx_shim *s, const void *handle, lmx_is_fake nowhere,
                  lam_mask *out) {
     return l && s && handle && nowhere && out && false;
 }
