@@ -54,12 +54,47 @@ def test_a_wrong_shape_keeps_its_exception_and_gets_the_table():
     assert report.macs == 48
     assert [row.path for row in report.rows if row.failed] == ["", "1", "1.1"]
     if hasattr(caught.value, "__notes__"):
-        (note,) = caught.value.__notes__
+        note, takes = caught.value.__notes__
+        assert "it takes 5 features" in takes
         first, _, table = note.partition("\n")
         assert "1.1" in first
         assert "Linear" in first
         assert "(3, 4)" in first
         assert "Linear" in table
+
+
+class Guarded(nn.Conv2d):
+    """One of its attributes raises."""
+
+    def forward(self, x):
+        raise RuntimeError("no good")
+
+    @property
+    def in_channels(self):
+        raise RuntimeError("not for you")
+
+    @in_channels.setter
+    def in_channels(self, n):
+        pass
+
+
+class Packed(nn.Module):
+    """Its weight is a method, as that of a quantised layer."""
+
+    in_channels = 3
+
+    def weight(self):
+        return torch.rand(4, 3, 1, 1)
+
+    def forward(self, x):
+        raise RuntimeError("no good")
+
+
+@pytest.mark.parametrize("layer", [Guarded(3, 4, 1), Packed()], ids=["raises", "method"])
+def test_advice_on_a_layer_hides_no_exception(layer):
+    with pytest.raises(RuntimeError, match="no good") as caught:
+        lamina.inspect(nn.Sequential(layer), x(1, 3, 4, 4))
+    assert caught.value.lamina_report.rows[1].failed
 
 
 @pytest.mark.parametrize("call", ["summary", "profile", "crawl_module"])

@@ -70,7 +70,10 @@ def advise(error: BaseException, spell: Spelling, raised: Raised | None = None) 
         )
     if "meta" in text and "device" in text:
         return f"what is on the meta device has no values; {spell.dry} follows shapes alone"
-    return None if raised is None else _of_layer(raised, text, spell)
+    try:
+        return None if raised is None else _of_layer(raised, text, spell)
+    except Exception:  # an attribute of somebody's layer may be anything, and raise
+        return None
 
 
 # -- a recursion ---------------------------------------------------------------------------------------------
@@ -133,7 +136,8 @@ def _size(layer: Any, shape: Sequence[int] | None) -> str | None:
     channels = next((n for n in _sizes(layer, "in_channels", "num_features", "num_channels")), None)
     if channels is None:
         return None
-    dims = weight.dim() if hasattr(weight, "dim") and hasattr(layer, "in_channels") else len(shape)
+    ndim = getattr(weight, "ndim", None)  # of a quantised layer ``weight`` is a method
+    dims = ndim if isinstance(ndim, int) and hasattr(layer, "in_channels") else len(shape)
     if len(shape) not in (dims, dims - 1):
         return f"it takes {dims} dimensions, a batch first, and its input has {len(shape)}"
     at = 1 if len(shape) == dims and len(shape) > 1 else 0
