@@ -460,10 +460,9 @@ def test_a_replaced_call_is_seen_through_and_stays(tmp_path):
 # -- what can go wrong ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("where", ["a folder", "no folder", "another file"])
+@pytest.mark.parametrize("where", ["no folder", "another file"])
 def test_a_file_that_cannot_be_written_stops_the_recording_only(tmp_path, capsys, where):
     file = {
-        "a folder": tmp_path,
         "no folder": tmp_path / "absent/run.lamina",
         "another file": tmp_path / "text",
     }[where]
@@ -479,6 +478,12 @@ def test_a_file_that_cannot_be_written_stops_the_recording_only(tmp_path, capsys
     assert "__call__" not in nn.Sequential.__dict__
     if where == "another file":
         assert file.read_text() == "something of the user's\n" * 100
+
+
+def test_a_folder_is_no_file_to_record_into(tmp_path):
+    with pytest.raises(IsADirectoryError, match="is a folder; name a file in it"):
+        lamina.watch(net(), every=1, file=tmp_path)
+    assert list(tmp_path.iterdir()) == []
 
 
 def program(tmp_path, text, name="train.py"):
@@ -724,7 +729,9 @@ def test_show_and_live_print_tables(recording):
     code, told, errors = command("show", recording)
     assert (code, errors) == (0, "")
     assert "Sequential: 212 params; 5 steps seen up to step 10, the first left out\n" in told
-    assert [line.split()[0] for line in told.splitlines()[5:]] == ["layer", "(the", "0", "1", "2"]
+    assert "! medians of 5 steps: other steps may be far from them" in told
+    table = told.split("\n\n")[-1].splitlines()
+    assert [line.split()[0] for line in table] == ["layer", "(the", "0", "1", "2"]
     code, told, errors = command("live", "--once", recording, "-n", "2")
     assert (code, errors) == (0, "")
     assert "and 2 more" in told
