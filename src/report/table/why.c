@@ -288,19 +288,19 @@ static void say_phases(const teller *t) {
 }
 
 static lam_status say_row(const teller *t, lam_error *e) {
+    lam_why w;
+    const char *note = NULL, *words = NULL;
+    for (int32_t i = 0; i < LAM_N_METRICS; i++) {
+        lam_status s = lam_costs_why(t->costs, t->row, i, &w, e); /* also if there is no such row */
+        if (s != LAM_OK) return s;
+        if (w.note) note = w.note;
+        if (w.words) words = w.words;
+    }
     const lam_model *m = lam_costs_model(t->costs);
     const lam_cost_row *r = lam_costs_row(t->costs, t->row);
     const lam_event *ev = lam_model_event(m, r->event);
     const lam_place *p = lam_model_place(m, r->place);
     const lam_module *mod = lam_model_module(m, r->module);
-    lam_why w;
-    const char *note = NULL, *words = NULL;
-    for (int32_t i = 0; i < LAM_N_METRICS; i++) {
-        lam_status s = lam_costs_why(t->costs, t->row, i, &w, e);
-        if (s != LAM_OK) return s;
-        if (w.note) note = w.note;
-        if (w.words) words = w.words;
-    }
     lmi_put_clean(t->out, *p->path ? p->path : "the whole model");
     lmi_put(t->out, " (");
     lmi_put_clean(t->out, mod->type);

@@ -552,6 +552,12 @@ static void nothing_called(void **state) {
     }
     show(c, NULL);
     assert_true(has("Linear [never called]"));
+    for (int32_t row = -1; row <= 1; row++) {
+        lam_error e = {0};
+        lam_status s = lam_why_write(c, row, true, true, show_sink(), &e);
+        assert_int_equal(s, row == 0 ? LAM_OK : LAM_RANGE);
+        assert_int_equal(shown_n != 0, row == 0);
+    }
     lam_costs_free(c);
     lam_model_free(m);
 }
