@@ -17,7 +17,7 @@ PyObject *lmx_compiler_unwrapped(lmx_state *st, PyObject *wrapper);
 static inline PyObject *lmx_compiler_inside(lmx_state *st, PyObject *module) {
     return Py_TYPE(module) == lmx_compiler_wrapper ? lmx_compiler_unwrapped(st, module) : module;
 }
-/* compiler_reports(list): torch's list of functions to call before it compiles; None: it is not known. */
+/* compiler_reports(to): torch's list of functions to call before it compiles; None: it is not known. */
 PyObject *lmx_compiler_report_to(PyObject *module, PyObject *list);
 /* False if other code has emptied that list. */
 bool lmx_compiler_reports(void);

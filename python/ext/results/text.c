@@ -155,7 +155,7 @@ PyMethodDef lmx_text_methods[] = {
          "compiler_used($module, /)\n--\n\nReturns True if this process gave code to torch's compiler, or "
          "if that can't be known.")},
     {"compiler_reports", lmx_compiler_report_to, METH_O,
-     PyDoc_STR("compiler_reports($module, list, /)\n--\n\nTakes torch's list of functions to call before it "
+     PyDoc_STR("compiler_reports($module, to, /)\n--\n\nTakes torch's list of functions to call before it "
                "compiles. While it is empty, roots ask for it again.")},
     {"last_words", lmx_say_last_words, METH_O,
      PyDoc_STR("last_words($module, what, /)\n--\n\nFrom now on a signal that ends this process writes a "
