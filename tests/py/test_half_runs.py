@@ -187,11 +187,13 @@ def test_after_a_pass_that_went_well_no_layer_has_failed():
     assert cap.report().backward.macs.state == "at least"
 
 
-def test_an_error_before_the_pass_begins_leaves_nothing_unknown():
+def test_an_error_before_the_pass_begins_is_no_pass():
     net = nn.Linear(8, 4)
     with lamina.capture(net) as cap, suppress(RuntimeError):
         net(x()).backward()  # it is no scalar
-    assert cap.report().macs.state == cap.report().backward.macs.state == "exact"
+    report = cap.report()
+    assert (report.macs.state, report.backward.macs.state) == ("exact", "unknown")
+    assert report.failure() is None and "incomplete" not in str(report) and "backward" not in str(report)
 
 
 @observed

@@ -165,7 +165,7 @@ def test_the_numbers_are_those_of_the_text(shown):
     assert [f'<th scope="row">{row.convention}</th>' in compared for row in shown["comparison"].rows] == [
         True
     ] * 4
-    assert 'steps recorded</span><span class="v">11</span>' in shown["watch"]._repr_mimebundle_()["text/html"]
+    assert 'steps recorded</span><span class="v">12</span>' in shown["watch"]._repr_mimebundle_()["text/html"]
 
 
 def lamina_text(count) -> str:

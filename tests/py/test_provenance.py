@@ -129,11 +129,12 @@ def test_a_system_without_such_a_file_has_no_name(tmp_path):
     assert processor(str(tmp_path / "none")) is None
 
 
-def test_recorded_steps_carry_none(tmp_path, net):
+def test_recorded_steps_carry_none(net):
     """A capture of one step of a watch has no provenance: its recording has its own."""
-    from lamina._watch import _DetailedCapture
+    from lamina._inspect import RecordedStep
 
-    assert not _DetailedCapture._has_report and lamina.Capture._has_report
+    assert not RecordedStep(net, memory=False, health=False)._has_report
+    assert lamina.capture(net)._has_report
 
 
 def test_a_capture_takes_a_dict_of_texts(net):

@@ -43,7 +43,7 @@ def test_a_page_of_recordings(tmp_path, window):
                 "Side by side",
                 "How it was measured",
             ]
-            assert seen.texts(".tile .v")[0] == "58"  # of both; the first of 30 steps is a warm-up
+            assert seen.texts(".tile .v")[0] == "60"  # of both, with their first steps
             assert "slowest of 2: run" in seen.texts(".tile .w")[1]
             assert seen.count("#steps0 svg") == 2
             assert seen.count("#steps0 details tbody tr") == 29
