@@ -200,7 +200,9 @@ def test_what_cannot_be_run(folder):
         env=environment(), cwd=folder, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 2
-    assert done.stderr == "lamina: error: absent.py: No such file or directory\n"
+    assert done.stderr == (
+        "lamina: error: absent.py: No such file or directory; name a Python program, or -m MODULE\n"
+    )
     for words in ([], ["--every", "0", "train.py"]):
         done = subprocess.run(
             [sys.executable, "-m", "lamina", "run", *words],
