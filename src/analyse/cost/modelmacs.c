@@ -54,6 +54,7 @@ lam_count lam_costs_model_macs(const lam_costs *c, bool repeated) {
     for (int32_t r = 0; r < c->n_rows; r++) {
         const lam_cost_row *row = &c->rows[r];
         sum = lam_count_add(sum, needed(row->metric));
+        if (!c->ops.back) continue; /* a pass that did not run adds nothing, and its cost is unknown */
         sum = lam_count_add(sum, needed(row->backward));
         if (repeated) sum = lam_count_add(sum, needed(row->recompute));
     }
