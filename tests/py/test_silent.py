@@ -77,8 +77,7 @@ def test_a_model_that_gives_nothing_to_go_back_from_has_no_backward(net):
     }
     assert {row.backward_macs.state for row in report.rows} == {"unknown"}
     told = json.loads(report.to_json())
-    assert told["totals"]["backward"]["macs"] == {"value": None, "state": "unknown"}
-    assert told["rows"][1]["subtotal"]["backward"]["flops"] == {"value": None, "state": "unknown"}
+    assert "backward" not in told["totals"] and "backward" not in told["rows"][1]["subtotal"]
     assert report.macs.state == "exact" and report.macs > 0
 
 
@@ -88,8 +87,8 @@ def test_neither_has_one_that_raised_before(tmp_path):
     assert caught.value.lamina_report.backward.macs.state == "unknown"
 
 
-def test_where_no_backward_was_asked_for_it_is_0():
-    assert lamina.inspect(nn.Linear(4, 4), x()).backward.macs.state == "exact"
+def test_where_no_backward_was_asked_for_it_is_unknown():
+    assert lamina.inspect(nn.Linear(4, 4), x()).backward.macs.state == "unknown"
 
 
 # -- scripted modules in the old tools' functions ------------------------------------------------------------
