@@ -494,7 +494,7 @@ const tag = (words, kind = '', title = '') =>
 
 /* The tags after a name: how it was called, what is wrong with it. */
 function tagsOf(i, run) {
-  const calls = columnOf('calls')[i], health = healthOf(i);
+  const calls = columnOf('calls')[i], health = healthOf(i), n = run.length;
   const change = changeOf(i), old = oldPathOf(i);
   let tags = '';
   if (change.word) {
@@ -502,8 +502,8 @@ function tagsOf(i, run) {
     tags += tag(`${esc(change.sign)} ${change.word}${renamed ? ` from <bdi>${show(name, 30)}</bdi>` : ''}`,
       change.tag, renamed ? `was ${show(old, 300)}` : '');
   }
-  if (run.length > 1) {
-    tags += `<button class="tag noprint" data-unfold="${i}" tabindex="-1">×${run.length} equal, each</button>`;
+  if (n > 1) {
+    tags += `<button class="tag noprint" data-unfold="${i}" tabindex="-1">×${n} equal, each</button>`;
   }
   if (health) tags += health === 2 ? tag('NaN first', 'del') : tag('NaN', 'chg');
   if (STATUS[data.st[i]]) tags += tag(STATUS[data.st[i]]);
