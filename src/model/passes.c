@@ -69,7 +69,9 @@ lam_status lmi_note_raised(lam_model *m, bool raised, lam_error *e) {
     m->failed_node = -1;
     for (int32_t i = 0; i < m->n_ops; i++) {
         const lam_op *o = &m->ops[i];
-        if (o->phase != LAM_FORWARD && (~o->flags & (LAM_OP_NODE | LAM_OP_FAILED)) == 0) m->failed_node = i;
+        /* In a recomputation an operator that a mode answers has the flag too, and a checkpoint stops in it.
+         */
+        if (o->phase == LAM_BACKWARD && (~o->flags & (LAM_OP_NODE | LAM_OP_FAILED)) == 0) m->failed_node = i;
     }
     m->backward_raised = raised || m->failed_node >= 0;
     if (!m->backward_raised) return LAM_OK;
