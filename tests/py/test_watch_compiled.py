@@ -269,6 +269,7 @@ def test_nothing_is_left_of_a_watch_that_ends_while_the_compiler_works(tmp_path)
 
 
 def test_the_optimizers_of_a_process_are_found_without_hooks():
+    gc.collect()  # a recording that another test left open ends here
     model, method = nn.Linear(4, 4), torch.optim.Optimizer._patch_step_function
     code, hooks = method.__code__, sys.modules["torch.optim.optimizer"]._global_optimizer_pre_hooks
     early, before = torch.optim.Adam(model.parameters()), dict(hooks)

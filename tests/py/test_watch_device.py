@@ -109,7 +109,8 @@ def test_they_are_shown_and_exported(tmp_path, device):
     record(file, memory=True)
     text = shown(file, "--width", "200").splitlines()
     assert "; on the device forward 6.00 us, backward 10.0 us, peak 1.00 MiB" in text[3]
-    assert text[5].endswith("device  bwd device  share  retained  peak  dev retained  dev peak")
+    (head,) = [line for line in text if line.startswith("layer")]
+    assert head.endswith("device  bwd device  share  retained  peak  dev retained  dev peak")
     slowest = shown(file, "-n", "1", "--width", "200").splitlines()
     assert any(line.startswith("1 ") and "75.0%" in line for line in slowest)
     told = json.loads(shown(file, "--format", "json"))["runs"][0]["models"][0]
@@ -157,7 +158,7 @@ def test_an_old_recording_is_read_as_it_is(old):
 def test_an_old_recording_takes_another_run(old, device):
     record(old)
     assert rows(old, "PRAGMA user_version") == [(5,)]
-    assert rows(old, "SELECT value FROM meta WHERE key = 'schema'") == [("4",)]
+    assert rows(old, "SELECT value FROM meta WHERE key = 'schema'") == [("5",)]
     assert rows(old, "SELECT forward_ns, device_forward_ns FROM timeline WHERE run = 1") == [
         (9000, None),
         (8000, None),
