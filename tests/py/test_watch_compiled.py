@@ -149,7 +149,7 @@ def test_tables_and_pages_say_what_was_compiled(did, tmp_path, capsys):
     file = str(did.folder / "watch.lamina")
     runs = rows(file, "SELECT run, name FROM models WHERE name IN ('a_layer', 'from_the_fourth_step_on')")
     (run_of_a_layer,) = (run for run, name in runs if name == "a_layer")
-    assert cli.main(["show", file, "--run", str(run_of_a_layer)]) == 0
+    assert cli.main(["show", file, "--run", str(run_of_a_layer), "--width", "200"]) == 0
     told = capsys.readouterr().out
     assert "\na compiled training step every " in told
     assert "\ncompiled code ran in some layers, as one with all that is inside it" in told
