@@ -53,19 +53,17 @@ def test_without_a_backward_pass_csv_has_no_number_of_one():
 
 
 def test_without_a_backward_pass_json_has_no_number_of_one():
-    def numbers(value, at=()):
+    def names(value):
+        for inner in value.values() if isinstance(value, dict) else value:
+            if isinstance(inner, (dict, list)):
+                yield from names(inner)
         if isinstance(value, dict):
-            if set(value) == {"value", "state"}:
-                yield at, value
-            for name, inner in value.items():
-                yield from numbers(inner, (*at, name))
-        elif isinstance(value, list):
-            for inner in value:
-                yield from numbers(inner, at)
+            yield from value
 
-    told = json.loads(lamina.inspect(net(), torch.rand(3, 4)).to_json())
-    of_one = [number for at, number in numbers(told) if set(at) & set(PHASES)]
-    assert all(number == {"value": None, "state": "unknown"} for number in of_one)
+    for backward in (False, True):
+        told = json.loads(lamina.inspect(net(), torch.rand(3, 4), backward=backward).to_json())
+        of_one = set(PHASES) & {*names(told["totals"]), *names(told["rows"])}
+        assert of_one == (set(PHASES) if backward else set())
 
 
 def test_a_backward_pass_that_ran_has_numbers():
