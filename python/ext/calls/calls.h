@@ -13,8 +13,8 @@ void lmx_capture_detach(lmx_capture *c);
 PyObject *lmx_rest(PyObject *module, PyObject *wanted);
 PyObject *lmx_in_place(PyObject *module, PyObject *unused); /* in_place(): true if the redirection is in
                                                              * place */
-/* compiling(True): torch's compiler begins to work on this thread. compiling(False): it has ended. Meanwhile
- * it meets nothing of lamina's, and the captures of recorded steps ignore what it runs. */
+/* compiling(True): torch's compiler begins to work on this thread. compiling(False): it has ended. Between
+ * these it traces nothing of lamina's, and the captures of recorded steps ignore what it runs. */
 PyObject *lmx_compiling(PyObject *module, PyObject *works);
 /* find(finder): while the redirection stays, `finder` is called before each module that is called outside any
  * other; it returns None, or a function to call instead. find(None) ends that. */

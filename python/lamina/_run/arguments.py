@@ -34,14 +34,14 @@ from .._base.modules import modules
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-MOST = 65536  # the most values that are looked at
+MOST = 65536  # the most values that are read
 MOST_BYTES = 268435456  # the most of an array of numbers, whose writes can't be seen before they happen
 CONSTANTS = ("torch",)  # home of types whose objects never change: dtype, layout, memory_format
 LOST = "was changed and could not be restored"
 HEAP_TYPE, IMMUTABLE_TYPE = 512, 256  # flags of CPython's types
 ABSENT: Any = object()
 
-# Values that no run changes, and objects that are not the program's: they are not looked into.
+# Values that no run changes, and objects that are not the program's: their contents are not read.
 PLAIN = (
     *(type(None), bool, int, float, complex, str, bytes, range, slice, type(...)),
     *(type, ModuleType, MethodDescriptorType, WrapperDescriptorType),
@@ -59,7 +59,7 @@ MACHINERY = {
 class _Holder:
     """A mutable object and what it held: places, and the value at each."""
 
-    keeps_its_own = False  # nothing stands in for what it holds: a tensor that is made of others
+    keeps_its_own = False  # nothing replaces what it holds: a tensor that is made of others
 
     def __init__(self, name: str, of: Any) -> None:
         self.name, self.of = name, of
