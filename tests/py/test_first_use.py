@@ -152,8 +152,8 @@ def test_a_difference_is_a_page_in_a_notebook():
     assert shown["text/plain"] == str(diff) and "lamina" in shown["text/html"]
 
 
-def test_why_prints_as_the_command_does(capsys):
-    sys.path.insert(0, ".")
+def test_why_prints_as_the_command_does(capsys, monkeypatch, tmp_path):
+    monkeypatch.syspath_prepend(tmp_path)
     import mine
 
     report = lamina.inspect(mine.MLP().eval(), torch.rand(2, 4))
@@ -161,7 +161,8 @@ def test_why_prints_as_the_command_does(capsys):
     assert lines[0]["metric"] == "macs" and isinstance(lines, list)
     assert str(lines) == repr(lines)
     printed = said(capsys, "why", "mine.py:MLP", "0", "-i", "2x4").out
-    assert str(lines) and printed.startswith(str(lines))
+    shown = str(lines).split()  # the command wraps lines at the width of a terminal
+    assert shown and printed.split()[: len(shown)] == shown
 
 
 # -- one thing, one number -----------------------------------------------------------------------------------
@@ -317,7 +318,8 @@ def test_an_interrupt_is_heard_by_a_model_that_listens_to_nothing(again):
         for _ in range(1 + again):
             child.send_signal(signal.SIGINT)
         out, err = child.communicate(timeout=300)
-    assert child.returncode == -signal.SIGINT and out == ""
+    # A shell says 130 for both; on a busy machine Python may come first.
+    assert child.returncode in (-signal.SIGINT, 128 + signal.SIGINT) and out == ""
     assert err == "lamina: error: interrupted\n"
 
 

@@ -105,8 +105,7 @@ def test_zsh(tmp_path):
     told = shell("zsh", "-f", "-c", ZSH.format(path=path, words="lamina fit ''", at=3))
     assert told[1] == "arguments"
     assert any(
-        re.match(r"\*--optimizer\[what makes the step: ?.*\]:NAME: $", line.replace("\\", ""))
-        for line in told
+        re.match(r"\*--optimizer\[adamw \(default\),.*\]:NAME: $", line.replace("\\", "")) for line in told
     )
     assert any(line.startswith("*-o[") and line.endswith(":FILE:_files") for line in told)
     told = shell("zsh", "-f", "-c", ZSH.format(path=path, words="lamina net.py:Net ''", at=3))

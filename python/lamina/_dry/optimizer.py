@@ -67,7 +67,7 @@ def _by_name(text: str) -> Callable[[list[Any]], Any]:
     if cls is None:
         close = difflib.get_close_matches(name.lower(), _classes(), 1)
         near = f", did you mean {close[0]}?" if close else ";"
-        raise UsageError(f"there is no optimizer {text!r}{near} there are: {', '.join(names())}")
+        raise UsageError(f"unknown optimizer {text!r}{near} there are: {', '.join(names())}")
     takes = inspect.signature(cls).parameters
     given: dict[str, Any] = {}
     for option in options:
