@@ -270,3 +270,8 @@ def test_an_exception_that_refuses_attributes_and_notes_comes_through(look):
     with pytest.raises(Frozen) as caught:
         look(Raises(), x())
     assert caught.value.code == 3
+
+
+def test_a_flag_that_is_a_text_is_refused():
+    with pytest.raises(TypeError, match="again is 'x'; it is True or False"):
+        lamina.roof(again="x")

@@ -8,6 +8,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from .._base.check import check_flag
 from .._base.machine import Kept, processor
 from .._base.terminal import progress
 
@@ -34,6 +35,7 @@ def roof(*, again: bool = False) -> Roof:
     """Returns this machine's roof. Measuring takes a second, on the first call or with ``again``. Other work
     on the machine lowers the result, so the best of several tries counts, and a report raises it to the speed
     of its run."""
+    check_flag("again", again)
     torch: Any = sys.modules["torch"]
     threads = torch.get_num_threads()
     kept = Kept(
