@@ -145,6 +145,9 @@ bool lmx_is_dense(const lam_op_arg *a, const int64_t *strides);
 PyObject *lmx_added_in_place(lmx_dry *d, PyObject *args);
 /* The key of an operator with these arguments; NULL without an exception if its answer can't be kept. */
 PyObject *lmx_repeats_key(lmx_dry *d, lmx_repeats as, PyObject *function, PyObject *args, PyObject *kwargs);
+/* A hash of an operator and the types of its arguments, and of their sizes and numbers if the tensors are
+ * small. 0: all values are known, or an argument can't be read. */
+uint64_t lmx_repeats_question(lmx_dry *d, PyObject *function, PyObject *args, PyObject *kwargs);
 /* Keeps an answer if it can be made anew: if its tensors are arguments, or new. False with an exception. */
 bool lmx_repeats_keep(lmx_dry *d, PyObject *key, PyObject *args, PyObject *out, lmx_repeats as,
                       const lmx_noted *noted);

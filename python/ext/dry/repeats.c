@@ -10,6 +10,7 @@
 #include <string.h>
 
 enum { MOST_WORDS = 1024, MOST_TENSORS = 64, MOST_KEPT = 65536, DEPTH = 2 };
+enum { SMALL = 256 }; /* elements: MOST of _dry/kernels.py */
 
 /* Begins each part of a key, or of an answer. */
 enum part { TENSOR, VIEW, SEEN, NUMBER, FRACTION, TRUTH, NONE, LIST, TUPLE, OBJECT, TEXT };
@@ -21,6 +22,8 @@ typedef struct reading {
     lmx_dry *d;
     const PyObject *seen[MOST_TENSORS];
     int32_t n_seen, known, dtype; /* dtype: of the last one */
+    int64_t elements;             /* of all of them, at least */
+    bool question, types;         /* for a question to a kernel; of types alone, without sizes and numbers */
 } reading;
 
 static bool put(lmx_dry *d, int64_t word) {
@@ -52,7 +55,10 @@ static bool read_tensor(reading *r, PyObject *o) {
     r->seen[r->n_seen++] = o;
     r->known += Py_TYPE(o) == r->d->known;
     r->dtype = p.dtype;
-    return put_plain(r->d, &p);
+    int64_t n = 1;
+    for (int32_t i = 0; i < p.ndim && n <= SMALL; i++) n *= p.sizes[i] <= SMALL ? p.sizes[i] : SMALL + 1;
+    r->elements += n;
+    return r->types ? put_two(r->d, TENSOR, p.dtype) && put(r->d, p.ndim) : put_plain(r->d, &p);
 }
 
 /* A device, as text: its objects are made anew each time. */
@@ -74,6 +80,7 @@ static bool read_text(reading *r, PyObject *o) {
 
 static bool read_number(reading *r, PyObject *o) {
     if (PyBool_Check(o)) return put_two(r->d, TRUTH, o == Py_True);
+    if (r->types) return put(r->d, PyLong_Check(o) ? NUMBER : FRACTION);
     if (PyLong_Check(o)) {
         int64_t n = PyLong_AsLongLong(o);
         bool fits = !PyErr_Occurred();
@@ -92,7 +99,7 @@ static bool read_object(reading *r, PyObject *o) {
     int k = 0;
     while (k < LMX_N_PLAIN && r->d->plain[k] != (PyObject *)type) k++;
     if (k == LMX_DEVICE || PyUnicode_Check(o)) return read_text(r, o);
-    return k < LMX_N_PLAIN && put_two(r->d, OBJECT, (int64_t)(uintptr_t)o);
+    return (k < LMX_N_PLAIN || r->question) && put_two(r->d, OBJECT, (int64_t)(uintptr_t)o);
 }
 
 static bool read_one(reading *r, PyObject *o, int depth) {
@@ -143,6 +150,17 @@ PyObject *lmx_repeats_key(lmx_dry *d, lmx_repeats as, PyObject *function, PyObje
     PyObject *key = PyBytes_FromStringAndSize(words, (Py_ssize_t)(d->words.n * sizeof(int64_t)));
     if (!key) PyErr_Clear();
     return key;
+}
+
+uint64_t lmx_repeats_question(lmx_dry *d, PyObject *function, PyObject *args, PyObject *kwargs) {
+    reading r = {.d = d, .question = true, .types = true};
+    bool read = PyTuple_Check(args) && read_all(&r, function, args, kwargs);
+    if (!read || r.n_seen == r.known) return 0;
+    if (r.elements <= SMALL) {
+        r = (reading){.d = d, .question = true};
+        if (!read_all(&r, function, args, kwargs)) return 0;
+    }
+    return lmi_hash(d->words.data, d->words.n * sizeof(int64_t)) | 1;
 }
 
 /* == answers =========================================================================================== */

@@ -256,7 +256,7 @@ static void open_operator(lmx_observer *o, lmx_lane *lane, const void *record, c
     if (!op) return;
     f.op = (int32_t)(lane->ops.n - 1);
     f.noted = true;
-    bool quiet = take_arguments(o, lane, &f, plain && !f.trial && !kept);
+    bool alone = take_arguments(o, lane, &f, plain && !f.trial && !kept);
     const bool classed = lmx_is_classed(o, lane);
     if (!push_frame(lane, &f)) return;
     if (o->capture->guard) op = lmx_guard_open(o->capture, lane, name, f.op);
@@ -266,9 +266,9 @@ static void open_operator(lmx_observer *o, lmx_lane *lane, const void *record, c
         op->flags |= LAM_OP_NODE;
         if (!lmx_has_modes(o, api)) lmx_top_of(lane)->answer = (int32_t)lane->frames.n;
     }
-    quiet = quiet && !classed && (!(lane->state[0] >> l->python & 1) || !lmx_has_modes(o, api));
-    lmx_top_of(lane)->alone = quiet;
-    if (quiet && o->own) be_quiet(o, lane, record);
+    alone = alone && !classed && (!(lane->state[0] >> l->python & 1) || !lmx_has_modes(o, api));
+    lmx_top_of(lane)->alone = alone;
+    if (alone && o->own) be_quiet(o, lane, record);
     op->began = lmx_clock_stamp(lane->clock, lane->last);
 }
 

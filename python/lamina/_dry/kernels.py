@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-MOST = 256  # elements in all tensors of an operator that is tried in their own shapes; SMALL in dry/ask.c
+MOST = 256  # elements in all tensors of an operator that is tried in their own shapes; SMALL in dry/repeats.c
 TYPES = re.compile(
     r"type|not implemented for|\bbool|integral|floating|"
     r"\b(Byte|Char|Short|Int|Long|Half|BFloat16|Float|Double|Complex\w+|Bool)\b"
@@ -70,10 +70,10 @@ def _refusal(run: Any, function: Any, args: Any, kwargs: Any) -> Exception | Non
     given: Any = (args, kwargs)
     tries = [(0, given)] if whole else [(2, given), (1, _ones(given))]
     for size, (positional, named) in tries:
-        error, again = (
-            _tried(run, function, positional, named, partial(_filled, run, size, v)) for v in (0, 1)
-        )
-        if error is None or again is None:
+        attempt = partial(_tried, run, function, positional, named)
+        error = attempt(partial(_filled, run, size, 0))
+        again = None if error is None else attempt(partial(_filled, run, size, 1))
+        if again is None:
             return None
         if whole or TYPES.search(str(error)):
             return error if str(again) == str(error) else None

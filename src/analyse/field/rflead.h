@@ -21,7 +21,5 @@ bool lmi_rf_join(lmi_arena *a, lmi_span *s, const lmi_span *other, lam_shape sha
 bool lmi_rf_settle(lmi_arena *a, lmi_span *s, const lmi_grid *g, lam_shape shape);
 /* The grid of a span of a tensor of that shape. */
 bool lmi_rf_grid(lmi_arena *a, const lmi_span *s, lam_shape shape, lmi_grid *g);
-/* True if the span follows an axis, or has a grid. */
-static inline bool lmi_rf_follows(const lmi_span *s) { return s->kind == LMI_SPAN_TRACK || s->grid; }
 
 #endif
