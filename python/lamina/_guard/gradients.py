@@ -133,7 +133,7 @@ def _end() -> Any:
 
 
 def ending(tensor: Any) -> Any:
-    """What stands in for the result of a graph: another tensor of its memory, with a graph that ends at once,
+    """A replacement for the result of a graph: another tensor of its memory, with a graph that ends at once,
     at a leaf. So the backward pass of a run does as much as for a leaf, and the graph behind ``tensor`` stays
     whole. The forward may write to it in place, as to ``tensor``, and not to a leaf."""
     torch = sys.modules["torch"]
@@ -146,7 +146,7 @@ def ending(tensor: Any) -> Any:
 
 
 def without_graph(tensor: Any) -> Any:
-    """The tensor, or what stands in for it if it is the result of a graph."""
+    """The tensor, or its replacement if it is the result of a graph."""
     return tensor if tensor.grad_fn is None else ending(tensor)
 
 
