@@ -19,7 +19,7 @@ from lamina._target import load
 
 MODELS = textwrap.dedent(
     """
-    import ctypes, sys
+    import ctypes, itertools, os
     import torch
     from torch import nn
 
@@ -41,8 +41,8 @@ MODELS = textwrap.dedent(
 
     class Deaf(nn.Module):
         def forward(self, x):
-            print("ready", file=sys.stderr, flush=True)
-            return sum(range(10**14))  # for days, in C
+            # All of it is one call into C: Python hears no signal from before the line is written on.
+            return sum(itertools.chain(map(os.write, [2], [b"ready\\n"]), itertools.repeat(0)))
 
     class Large(nn.Module):
         def __init__(self):
