@@ -75,7 +75,11 @@ int lmi_rules_wanted(lmi_cli *c) {
         return LMI_EXIT_USAGE;
     }
     c->rules_text = text;
-    return count_by(c, false, &e) == LAM_OK ? LMI_EXIT_OK : lmi_complain_of(c, &e, e.status);
+    if (count_by(c, false, &e) != LAM_OK) return lmi_complain_of(c, &e, e.status);
+    lam_rule first;
+    if (lam_rules_at(c->own, 0, &first)) return LMI_EXIT_OK;
+    lmi_complain(c, NULL, "--rules %s: it has no rules; `lamina rules torchscan` prints some", path);
+    return LMI_EXIT_USAGE;
 }
 
 lam_status lmi_rules_registered(lmi_cli *c, lam_error *e) {

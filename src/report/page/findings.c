@@ -164,7 +164,7 @@ static void find_activations(findings *f, double share) {
         lmi_put_shown_of(&p->out, o, &macs->of, holder);
         lmi_put(&p->out, " MACs.");
     } else
-        lmi_put(&p->out, "A smaller batch makes it smaller in proportion.");
+        lmi_put(&p->out, "A smaller batch or a smaller input makes it smaller.");
     end(f, x);
 }
 

@@ -523,6 +523,8 @@ static void rules_of_ones_own(void **state) {
     OUT_HAS("14,0"); /* two of them beside all the rest */
     assert_int_equal(with_rules(bad, sizeof bad - 1, "m:step -c exact"), 2);
     ERR_HAS("lamina_rules_");
+    assert_int_equal(with_rules("# none\n", 7, "m:step"), 2);
+    ERR_HAS(": it has no rules; `lamina rules torchscan` prints some");
     assert_int_equal(with_rules("a\0b", 3, "m:step"), 2);
     ERR_HAS("it is not text");
     assert_int_equal(lamina("m:step --rules /no/such/file"), 2);

@@ -63,7 +63,7 @@ static void activations(void **state) {
     show_has("Checkpointing <bdi>b</bdi> would free at most that and cost its forward again: 600 MACs.");
     p->o.backward = false;
     findings_of(p);
-    show_has("A smaller batch makes it smaller in proportion.");
+    show_has("A smaller batch or a smaller input makes it smaller.");
     show_lacks("Checkpointing");
     free(p);
 }
