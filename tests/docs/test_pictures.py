@@ -32,7 +32,7 @@ TOOL = tool()
 
 
 def test_all_are_there() -> None:
-    assert {path.stem for path in PICTURES.iterdir()} == {*TOOL.COUNTED, *TOOL.MEASURED}
+    assert {path.stem for path in PICTURES.iterdir()} == {*TOOL.COUNTED, *TOOL.MEASURED, "page"}
 
 
 @pytest.mark.skipif(importlib.util.find_spec("torchvision") is None, reason="it draws torchvision's models")
