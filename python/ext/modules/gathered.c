@@ -44,7 +44,7 @@ static bool add_pair(lmx_state *st, PyObject *parameter, PyObject *pairs) {
     return ok;
 }
 
-static bool add_module(lmx_state *st, PyObject *module, PyObject *pairs) {
+static bool add_module(lmx_state *st, PyObject *module, void *pairs) {
     PyObject *groups = groups_of(module);
     bool ok = true;
     for (Py_ssize_t i = 0; ok && groups && i < PyList_Size(groups); i++) {
@@ -57,14 +57,38 @@ static bool add_module(lmx_state *st, PyObject *module, PyObject *pairs) {
     return ok;
 }
 
-PyObject *lmx_gathered(lmx_state *st, const lmx_tree *tree) {
-    PyObject *pairs = PyList_New(0);
-    PyTypeObject *sharded = pairs && lmx_has_group(st) ? sharded_class() : NULL;
-    for (size_t i = 0; sharded && pairs && i < tree->nodes.n; i++) {
+/* Calls `each(st, module, self)` for every module that FSDP2 shards, until it returns false. */
+static bool each_sharded(lmx_state *st, const lmx_tree *tree,
+                         bool (*each)(lmx_state *st, PyObject *module, void *self), void *self) {
+    PyTypeObject *sharded = lmx_has_group(st) ? sharded_class() : NULL;
+    bool ok = true;
+    for (size_t i = 0; sharded && ok && i < tree->nodes.n; i++) {
         PyObject *module = lmx_node_at(tree, (int32_t)i)->object;
-        if (!PyType_IsSubtype(Py_TYPE(module), sharded)) continue;
-        if (!add_module(st, module, pairs)) Py_CLEAR(pairs);
+        if (PyType_IsSubtype(Py_TYPE(module), sharded)) ok = each(st, module, self);
     }
     Py_XDECREF((PyObject *)sharded);
+    return ok;
+}
+
+PyObject *lmx_gathered(lmx_state *st, const lmx_tree *tree) {
+    PyObject *pairs = PyList_New(0);
+    if (pairs && !each_sharded(st, tree, add_module, pairs)) Py_CLEAR(pairs);
     return pairs;
+}
+
+/* Goes on after an exception, and keeps the first. */
+static bool reshard(lmx_state *st, PyObject *module, void *self) {
+    PyObject **raised = self, *done = PyObject_CallMethod(module, "reshard", NULL);
+    (void)st;
+    if (!done && raised[0]) PyErr_Clear();
+    if (!done && !raised[0]) PyErr_Fetch(&raised[0], &raised[1], &raised[2]);
+    Py_XDECREF(done);
+    return true;
+}
+
+bool lmx_reshard(lmx_state *st, const lmx_tree *tree) {
+    PyObject *raised[3] = {NULL, NULL, NULL};
+    each_sharded(st, tree, reshard, raised);
+    if (raised[0]) PyErr_Restore(raised[0], raised[1], raised[2]);
+    return !raised[0];
 }

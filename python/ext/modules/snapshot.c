@@ -168,7 +168,7 @@ static PyObject *snapshot_new(PyTypeObject *type, PyObject *args, PyObject *kwar
     lmx_state *st = PyType_GetModuleState(type);
     if (!st || !lmx_torch_ready(st)) return NULL;
     lmx_snapshot *s = blank(st, type);
-    bool ok = s && (root == Py_None || lmx_walk(st, &s->tree, root));
+    bool ok = s && (root == Py_None || lmx_walk(st, &s->tree, root)) && lmx_reshard(st, &s->tree);
     for (size_t i = 0; ok && i < s->tree.nodes.n; i++) ok = take_node(s, (int32_t)i);
     if (!ok) Py_CLEAR(s);
     return (PyObject *)s;
@@ -178,7 +178,7 @@ static PyObject *snapshot_new(PyTypeObject *type, PyObject *args, PyObject *kwar
 PyObject *lmx_snapshot_for(lmx_capture *c) {
     lmx_snapshot *s = blank(c->st, c->st->snapshot_type);
     bool ok = s && lmx_walk(c->st, &s->tree, c->root) && lmx_tree_copy(&c->tree, &s->tree);
-    ok = ok && lmx_early_begin(c);
+    ok = ok && lmx_reshard(c->st, &s->tree) && lmx_early_begin(c);
     for (size_t i = 0; ok && i < s->tree.nodes.n; i++)
         ok = take_node(s, (int32_t)i) && lmx_early_module(c, (int32_t)i);
     if (!ok) Py_CLEAR(s);
@@ -309,8 +309,7 @@ static void keep_first(PyObject *raised[3], bool ok) {
         PyErr_Fetch(&raised[0], &raised[1], &raised[2]);
 }
 
-static bool restore(lmx_snapshot *s) {
-    PyObject *raised[3] = {NULL, NULL, NULL};
+static void restore_kept(lmx_snapshot *s, PyObject *raised[3]) {
     for (size_t i = 0; i < s->tree.nodes.n; i++) keep_first(raised, restore_type(s, (int32_t)i));
     for (size_t i = 0; i < s->boxes.n; i++)
         keep_first(raised, lmx_container_restore(s, (lmx_container *)s->boxes.data + i));
@@ -319,6 +318,12 @@ static bool restore(lmx_snapshot *s) {
         keep_first(raised, lmx_tensor_restore(s, (lmx_kept *)s->kept.data + i));
     for (size_t i = 0; i < s->draws.n; i++)
         keep_first(raised, lmx_generator_restore(s, (lmx_generator *)s->draws.data + i));
+}
+
+static bool restore(lmx_snapshot *s) {
+    PyObject *raised[3] = {NULL, NULL, NULL};
+    keep_first(raised, lmx_reshard(s->st, &s->tree));
+    if (!s->untouched) restore_kept(s, raised);
     if (raised[0]) PyErr_Restore(raised[0], raised[1], raised[2]);
     return !raised[0];
 }
@@ -328,7 +333,7 @@ static PyObject *snapshot_restore(PyObject *self, PyObject *unused) {
     lmx_snapshot *s = self_of(self);
     if (s->problems) return lmx_fail(s->st, LAM_USAGE, NULL, "the snapshot is being restored already");
     s->problems = PyList_New(0);
-    bool ok = s->problems && (s->untouched || restore(s));
+    bool ok = s->problems && restore(s);
     s->untouched = false;
     PyObject *problems = s->problems;
     s->problems = NULL;

@@ -20,6 +20,10 @@ PyObject *lmx_path(const lmx_tree *tree, int32_t parent, PyObject *name);
 /* The parameters that FSDP2 gathers for the modules of a tree, a new list: a gathered tensor, its shard, and
  * so on. NULL with an exception. (gathered.c) */
 PyObject *lmx_gathered(lmx_state *st, const lmx_tree *tree);
+/* Gives each module that FSDP2 shards its shards again. FSDP2 notes elsewhere which parameters it has
+ * gathered, so if they alone were restored, its next forward would gather none. False with an exception, the
+ * first one; the other modules have theirs. (gathered.c) */
+bool lmx_reshard(lmx_state *st, const lmx_tree *tree);
 /* A note on the layers that the run added to the model; NULL, with an exception or without one: none of them
  * was called. */
 PyObject *lmx_added_layers(lmx_capture *c);

@@ -31,7 +31,6 @@ from .._guard.gradients import (
     start_of,
     without_graph,
 )
-from .._guard.sharded import reshard
 from .._observe.run import Run
 from .._observe.support import Watched, nodes, watched
 from .arguments import Arguments
@@ -146,7 +145,6 @@ def _restore(
     """Restores the model, the arguments and the generators; all of them also after a second Ctrl-C, which is
     raised in the end."""
     try:
-        reshard(modules(root))
         snapshot.wrote(watch.written())
         run.leave(snapshot.restore())
     except BaseException:
@@ -180,7 +178,6 @@ def _made_ready(
 def _snapshot(root: Any, watch: _lamina.Capture, *, plain: bool) -> _lamina.Snapshot:
     """A snapshot of the model. For a ``plain`` run no user code runs before the start, nor between finish()
     and restore()."""
-    reshard(modules(root))
     return watch.snapshot() if plain else _lamina.Snapshot(root)
 
 
