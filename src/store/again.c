@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A step of which only the calls and the nodes are handed over: its modules and places are those of a model
- * that the writer has. So the training thread copies some numbers, and the writer makes the model. */
+ * A step whose modules the writer already knows: the training thread copies only its calls and nodes, and the
+ * writer makes the model. */
 #include "model/model.h"
 #include "store/store.h"
 

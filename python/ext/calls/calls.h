@@ -9,7 +9,7 @@
 bool lmx_capture_attach(lmx_capture *c);
 /* Ends the redirection for this capture; allowed at any time, from any thread. Keeps a pending exception. */
 void lmx_capture_detach(lmx_capture *c);
-/* rest(True): the redirection stays while no capture is open, until rest(False) was called as often. */
+/* rest(True) keeps nn.Module redirected between captures; each one needs one rest(False). */
 PyObject *lmx_rest(PyObject *module, PyObject *wanted);
 PyObject *lmx_in_place(PyObject *module, PyObject *unused); /* in_place(): true if the redirection is in
                                                              * place */

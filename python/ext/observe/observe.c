@@ -194,7 +194,7 @@ static bool is_trial(const lmx_observer *o, const lmx_lane *lane, const lmx_fram
            lmx_first_tensor(api, o->layout, record) != answer->first;
 }
 
-/* torch makes the record of a mode or class in front of a kernel only when the operator reaches it. */
+/* torch reports a mode or a class of tensors only when an operator reaches it, just before the kernel. */
 static void open_passage(const lmx_observer *o, lmx_lane *lane, lmx_frame *f, const char *name) {
     lmx_frame *around = lmx_top_of(lane);
     bool noted = around && around->noted && !around->is_node;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * storages: the trail of memory with non-finite values, which leads to the operator or node that made them.
+ * storages: for each piece of memory, which operator or node first wrote NaN or Inf into it.
  * Results that an operator computes from such memory have the same origin, so the origin of a result is known
  * when it is found. Memory is identified by the address of its storage. Any thread; the caller holds the
  * lock. */

@@ -342,9 +342,9 @@ static bool adds_nothing(const lam_op_sig *sig) {
     return v && (v->type == LAM_FLOAT ? v->f == 0 : v->type == LAM_INT && v->i == 0);
 }
 
-/* True if a mask was added to scores just before an operator makes weights of them, in one of torch's
- * attentions without an operator around it: the one that runs as matrix products under a dispatch mode, that
- * of nn.MultiheadAttention when it also returns its weights, and flex_attention in inference mode. */
+/* True for the softmax of an attention that torch runs as separate operators, if a mask is added right before
+ * it. torch does so under a dispatch mode, in an nn.MultiheadAttention that returns its weights too, and in
+ * flex_attention in inference mode. */
 static bool adds_mask(const lmi_work *w, int32_t op) {
     lmi_weighs how = weighs(w, op);
     const lam_op *last = how == LMI_WEIGHS_NONE ? NULL : op_before(w->m, op);

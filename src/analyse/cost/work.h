@@ -19,7 +19,7 @@ typedef struct lmi_group { /* one cause for one class */
     const char *reason;
 } lmi_group;
 
-/* Unobserved work that an operator gives evidence of. */
+/* Work that was not seen, and that an operator that was seen gives evidence of. */
 typedef enum lmi_unseen {
     LMI_UNSEEN_NONE,
     LMI_UNSEEN_FUSED,   /* LAM_OP_HIDES: compiled code */

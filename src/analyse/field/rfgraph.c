@@ -110,8 +110,8 @@ static bool to_states(tracer *t, const lam_op *from, lam_shape first, lmi_span *
     return batch || s->kind != LMI_SPAN_TRACK || lmi_span_all(&t->work, s, first.sizes[s->axis]);
 }
 
-/* For a result that has another shape than the first, it is unknown which positions an element reads: each
- * may read all. */
+/* If a result's shape differs from that of the first result, each of its elements is taken to read
+ * everything. */
 static bool check_shape(tracer *t, lmi_span *spans, const lam_op *from, const lam_op_arg *a) {
     lam_shape first = lmi_result_shape(from->sig);
     bool ok = true;
