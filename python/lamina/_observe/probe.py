@@ -302,8 +302,9 @@ def _find_tangents(torch: Any) -> tuple[int, int]:
         return _lamina.read_memory(((_word(tensor, fit[0]), size),))
 
     ad = torch.autograd.forward_ad
-    with ad.dual_level():
-        duals = [ad.make_dual(x, torch.empty_like(x)) for x in (*plain[:2], *leaves)]
+    # Not by make_dual(), which first loads torch's decompositions: that takes long, and torch warns of it.
+    with ad.dual_level() as level:
+        duals = [torch._make_dual(x, torch.empty_like(x), level) for x in (*plain[:2], *leaves)]
         found = [
             at
             for at in range(8, size - 7, 8)
@@ -524,7 +525,7 @@ def _inner_trials(
     def derive() -> None:
         ad = torch.autograd.forward_ad
         with ad.dual_level() if ad._current_level < 0 else ExitStack():
-            torch.exp(ad.make_dual(t, t))
+            torch.exp(torch._make_dual(t, t, ad._current_level))
 
     both = ((3, 4), f), ((4, 5), f)
     return [

@@ -129,13 +129,12 @@ def run_once(
         if timed is not None and run.model is not None:
             run.model.time_by(finish(timed))
     finally:
-        _restore(root, given, snapshot, watch, run, put_back)
+        _restore(given, snapshot, watch, run, put_back)
     run.note_left()
     return run
 
 
 def _restore(
-    root: Any,
     given: Arguments | None,
     snapshot: _lamina.Snapshot,
     watch: _lamina.Capture,
