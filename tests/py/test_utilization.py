@@ -12,7 +12,8 @@ from torch.utils.checkpoint import checkpoint
 from where_kit import not_observed
 
 import lamina
-from lamina.callbacks import LightningCallback, StepMeter
+from lamina import callbacks
+from lamina.callbacks import StepMeter
 
 if not_observed():
     pytest.skip(f"what ran without gradients is not told: {not_observed()}", allow_module_level=True)
@@ -266,7 +267,7 @@ def test_lightning_runs_the_step_inside_the_optimizers(tmp_path):
         def configure_optimizers(self):
             return Products(self.parameters())
 
-    callback = LightningCallback(every=1, peak_flops=PEAK)
+    callback = callbacks.LightningCallback(every=1, peak_flops=PEAK)
     data = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(torch.rand(12, 8)), batch_size=6)
     pl.Trainer(
         max_epochs=1, accelerator="cpu", logger=False, callbacks=[callback], default_root_dir=tmp_path,
