@@ -36,7 +36,7 @@ asan: ## the C tests alone, under AddressSanitizer and UndefinedBehaviorSanitize
 	@$(IN_VENV) cmake --build build/asan
 	@$(IN_VENV) ctest --test-dir build/asan --output-on-failure -j $$(nproc)
 
-asan-ext: ## the extension under the same two, by the Python tests that reach it
+asan-ext: ## all Python tests, with the extension under the same two
 	@$(SETUP) test
 	@tools/sanitize
 
@@ -105,8 +105,10 @@ site: ## builds the pages of docs/ as a site in build/html, and checks its links
 	@$(SETUP) site
 	@$(VENV_PYTHON) tools/site
 
-release: ## builds a release into dist/, checks it, and prints what is left to do by hand
+release: ## if asan and asan-ext pass, builds a release into dist/, checks it, and prints what is left to do by hand
 	@$(SETUP) test
+	@$(IN_VENV) tools/release --texts
+	@$(MAKE) asan asan-ext
 	@$(IN_VENV) tools/release
 
 wheels: ## builds the wheels for Linux (or TARGETS=x86_64-gnu) and the source package, each twice, into dist/
