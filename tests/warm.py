@@ -19,7 +19,7 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
-LIMIT = 300.0  # seconds of a command
+LIMIT = 600.0  # seconds, after which what is still awaited never comes, however slow the machine is
 AT_START = ("PYTHON", "OMP_", "MKL_", "KMP_", "LANG", "LC_", "LD_", "TORCH_", "MALLOC_")
 
 

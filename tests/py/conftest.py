@@ -7,13 +7,17 @@ import gc
 import importlib.util
 import json
 import os
+import signal
 import subprocess
+import time
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
 import pytest
 
 import warm
+from warm import LIMIT
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
@@ -175,6 +179,28 @@ def environment(**extra: str) -> dict[str, str]:
     left_out += ("GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY")
     kept = {k: v for k, v in os.environ.items() if k not in left_out}
     return {**kept, "PYTHONPATH": os.pathsep.join(paths), **extra}
+
+
+def wait_until(there: Callable[[], object]) -> None:
+    """Waits for what another process or thread does, as long as it may take on a busy machine."""
+    end = time.monotonic() + LIMIT
+    while not there():
+        assert time.monotonic() < end, "it never came"
+        time.sleep(0.01)
+
+
+def steps_in(file: Path | str) -> int:
+    """The steps that a recording has on the disk, while it is written or afterwards."""
+    import sqlite3
+    from contextlib import closing
+
+    with closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True, timeout=LIMIT)) as db:
+        return int(db.execute("SELECT count(*) FROM steps").fetchone()[0])
+
+
+def hear_interrupts() -> None:
+    """Of a child process: a shell has its commands in the background ignore the signal."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,7 @@ import sys
 from types import SimpleNamespace
 
 import pytest
-from conftest import environment, needs_fit, needs_recordings
+from conftest import LIMIT, environment, needs_fit, needs_recordings
 from schemas import ANSWERS, closed, jsonschema, without_words, wrong
 
 from lamina._command import cli
@@ -143,7 +143,7 @@ def place(tmp_path_factory):
         ["run", "--every", "1", "--file", "again.lamina", "train.py"],
         ["show", "net.py:net", *IMAGE, "--json", "-o", "saved.json"],
     ):
-        subprocess.run([*command, *line], cwd=folder, env=environment(), check=True, timeout=100)
+        subprocess.run([*command, *line], cwd=folder, env=environment(), check=True, timeout=LIMIT)
     return folder
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from conftest import ROOT, environment
+from conftest import LIMIT, ROOT, environment
 
 import warm
 from lamina._base.errors import UsageError
@@ -53,7 +53,7 @@ def run(words, folder, **more):
     env["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{env['PATH']}"
     env.pop("COLUMNS", None)
     return subprocess.run(
-        words, cwd=folder, env=env, text=True, capture_output=True, check=False, timeout=300
+        words, cwd=folder, env=env, text=True, capture_output=True, check=False, timeout=LIMIT
     )
 
 

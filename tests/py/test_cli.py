@@ -11,12 +11,11 @@ import signal
 import subprocess
 import sys
 import textwrap
-import time
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from conftest import environment, needs_fit
+from conftest import LIMIT, environment, hear_interrupts, needs_fit
 
 from lamina import _inspect, _lamina
 from lamina._base.errors import UsageError
@@ -31,6 +30,7 @@ def net(tmp_path_factory):
         textwrap.dedent(
             """
             import dataclasses
+            import os
             import time
             import torch
             from torch import nn
@@ -53,8 +53,9 @@ def net(tmp_path_factory):
 
             class Sleeps(nn.Module):
                 def forward(self, x):
-                    print("ready", flush=True)
-                    time.sleep(60)
+                    os.write(2, b"ready\\n")
+                    while True:
+                        time.sleep(1)
 
             @dataclasses.dataclass
             class Kept:
@@ -196,21 +197,17 @@ def test_ascii_where_the_terminal_has_no_more(shell, net):
 def test_interrupt_is_130(net):
     command = [sys.executable, "-m", "lamina", "show", "nets_of_mine:Sleeps", "-i", "1x4"]
 
-    def heard():  # in the background, a shell has its commands ignore the signal
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
-
     with subprocess.Popen(
         command,
         cwd=net,
         env=environment(),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        preexec_fn=heard,
+        preexec_fn=hear_interrupts,
     ) as child:
         assert child.stderr.readline() == b"ready\n"
-        time.sleep(0.1)
         child.send_signal(signal.SIGINT)
-        _, err = child.communicate(timeout=60)
+        _, err = child.communicate(timeout=LIMIT)
     assert child.returncode in (130, -signal.SIGINT)  # a shell shows 130 for both
     assert b"Traceback" not in err
 

@@ -186,12 +186,12 @@ def test_ten_thousand_modules():
         return sequence({str(i): nn.Linear(1, 1) for i in range(n)})
 
     was, now = (lamina.inspect(deep(n), torch.ones(1, 1)) for n in (10_000, 9_000))
-    start = time.perf_counter()
+    start = time.thread_time()  # of this thread alone, however busy the machine is
     diff = was.diff(now)
-    took = time.perf_counter() - start
+    took = time.thread_time() - start
     assert len(diff.removed) == 1000
     assert diff.equal == 9001
-    assert took < 5  # a second on a machine that does nothing else
+    assert took < 5  # it takes less than one
 
 
 def test_texts_and_files(before, tmp_path, capsys):

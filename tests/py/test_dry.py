@@ -11,7 +11,7 @@ import threading
 import nets
 import pytest
 import torch
-from conftest import DATA
+from conftest import DATA, LIMIT
 from corpus_nets import build
 from ext_kit import module_call
 from test_nothing_left import fingerprint, generators
@@ -1003,14 +1003,14 @@ def test_two_at_a_time_leave_the_compiler_on(monkeypatch):
 
     def wait(y):
         inside.set()
-        other_ended.wait(60)
+        other_ended.wait(LIMIT)
         return y
 
     first = threading.Thread(target=lamina.inspect, args=(Asks(wait), torch.rand(2, 4)), kwargs={"dry": True})
 
     def end_first(y):
         first.start()
-        inside.wait(60)
+        inside.wait(LIMIT)
         return y
 
     lamina.inspect(

@@ -10,7 +10,7 @@ import textwrap
 
 import pytest
 import torch
-from conftest import environment
+from conftest import LIMIT, environment, hear_interrupts
 from torch import nn
 
 import lamina
@@ -307,17 +307,15 @@ def test_a_crash_in_a_callers_process_is_not_touched(folder):
 def test_an_interrupt_is_heard_by_a_model_that_listens_to_nothing(again):
     """The second Ctrl-C ends it at once."""
 
-    def heard():  # in the background, a shell has its commands ignore the signal
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
-
     with subprocess.Popen(
         [sys.executable, "-m", "lamina", "mine.py:Deaf", "-i", "1x4"],
-        env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=heard, text=True,
+        env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        preexec_fn=hear_interrupts, text=True,
     ) as child:  # fmt: skip
         assert child.stderr.readline() == "ready\n"
         for _ in range(1 + again):
             child.send_signal(signal.SIGINT)
-        out, err = child.communicate(timeout=300)
+        out, err = child.communicate(timeout=LIMIT)
     # A shell says 130 for both; on a busy machine Python may come first.
     assert child.returncode in (-signal.SIGINT, 128 + signal.SIGINT) and out == ""
     assert err == "lamina: error: interrupted\n"

@@ -6,10 +6,12 @@ from __future__ import annotations
 import copy
 import json
 import pickle
+import threading
 
 import nets
 import pytest
 import torch
+from conftest import LIMIT
 from torch import nn
 
 import lamina
@@ -320,10 +322,14 @@ def test_report_too_early():
 
 
 class Slow(nn.Module):
-    def forward(self, x):
-        import time
+    """Goes on once something was written, or after a while without it."""
 
-        time.sleep(0.25)
+    def __init__(self, written, seconds):
+        super().__init__()
+        self.wait = lambda: written.wait(seconds)
+
+    def forward(self, x):
+        self.wait()
         return x
 
 
@@ -333,20 +339,21 @@ class Terminal:
     encoding = "utf-8"
 
     def __init__(self, terminal):
-        self.terminal, self.text = terminal, ""
+        self.terminal, self.text, self.written = terminal, "", threading.Event()
 
     def isatty(self):
         return self.terminal
 
     def write(self, text):
         self.text += text
+        self.written.set()
 
     def flush(self):
         pass
 
 
 @pytest.mark.parametrize(
-    ("is_terminal", "after", "said"), [(True, 0.1, True), (True, 5, False), (False, 0.1, False)]
+    ("is_terminal", "after", "said"), [(True, 0.01, True), (True, LIMIT, False), (False, 0.01, False)]
 )
 def test_progress_on_a_terminal_and_late(is_terminal, after, said, monkeypatch):
     from lamina._base import terminal
@@ -354,7 +361,7 @@ def test_progress_on_a_terminal_and_late(is_terminal, after, said, monkeypatch):
     stderr = Terminal(is_terminal)
     monkeypatch.setattr("sys.stderr", stderr)
     monkeypatch.setattr(terminal, "PROGRESS_AFTER", after)
-    lamina.inspect(Slow(), x())
+    lamina.inspect(Slow(stderr.written, LIMIT if said else 0.1), x())
     assert ("lamina: running" in stderr.text) == said
     assert not said or stderr.text.endswith("\r\x1b[K")
 

@@ -8,12 +8,11 @@ import sqlite3
 import subprocess
 import sys
 import textwrap
-import time
 import zipfile
 from contextlib import closing
 
 import pytest
-from conftest import environment, needs_recordings
+from conftest import LIMIT, environment, hear_interrupts, needs_recordings, steps_in, wait_until
 
 needs_recordings()
 
@@ -174,18 +173,18 @@ def test_a_safe_path_stays_as_it_is(folder, target):
 @pytest.mark.parametrize(("sent", "code"), [(signal.SIGTERM, -15), (signal.SIGINT, -2)])
 def test_signals_are_the_programs(folder, sent, code):
     (folder / "train.py").write_text(
-        textwrap.dedent(PROGRAM) + "print('go', flush=True)\nimport time; time.sleep(60)"
+        textwrap.dedent(PROGRAM) + "print('go', flush=True)\nimport time\nwhile True: time.sleep(1)"
     )
     process = subprocess.Popen(
         [sys.executable, "-m", "lamina", "run", "train.py"],
         env=environment(), cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # background shells ignore it
+        preexec_fn=hear_interrupts,
     )  # fmt: skip
     process.stdout.readline()
     assert process.stdout.readline() == "go\n"
-    time.sleep(0.7)
+    wait_until(lambda: steps_in(folder / "run.lamina") == 2)
     process.send_signal(sent)
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=LIMIT)
     assert process.returncode == code
     if sent == signal.SIGINT:
         assert errors.splitlines()[-2] == "KeyboardInterrupt"
@@ -342,13 +341,21 @@ def test_a_program_is_compiled_as_python_compiles_it(folder):
 
 
 MOVED = """
-    import os, sys, time, torch
+    import contextlib, io, os, sqlite3, sys, time, torch
     net, to = torch.nn.Linear(4, 4), sys.argv[1:]
-    for i in range(120):
-        if i == 60:
-            os.rename("run.lamina", to[0]) if to else os.remove("run.lamina")
+    def step():
         net(torch.ones(1, 4)).sum().backward()
-        time.sleep(0.02)
+    for _ in range(60):
+        step()
+    with contextlib.closing(sqlite3.connect("run.lamina")) as file:
+        while file.execute("SELECT count(*) FROM steps").fetchone()[0] < 59:  # the last one goes on
+            time.sleep(0.01)
+    os.rename("run.lamina", to[0]) if to else os.remove("run.lamina")
+    with contextlib.redirect_stderr(io.StringIO()) as said:
+        while "stopped" not in said.getvalue():
+            step()
+            time.sleep(0.001)
+    sys.stderr.write(said.getvalue())
     print("trained")
 """
 
@@ -363,7 +370,7 @@ def test_a_file_that_is_moved_ends_the_recording_and_says_so(folder, to):
     assert not [*folder.glob("run.lamina*")]
     if to:
         steps, ended = recorded(folder, "SELECT count(*), max(ended_unix_ns) FROM steps, runs", to[0])[0]
-        assert 30 <= steps <= 80 and ended
+        assert steps == 59 and ended
 
 
 AFTER_MAIN = """
@@ -601,7 +608,7 @@ def test_layers_have_no_frames_of_ours(tmp_path):
             capture_output=True,
             text=True,
             check=True,
-            timeout=120,
+            timeout=LIMIT,
         )
         told.append(done.stdout.splitlines())
     plain, ours = told

@@ -11,7 +11,7 @@ import textwrap
 from pathlib import Path
 
 import pytest
-from conftest import environment, needs_recordings
+from conftest import LIMIT, environment, needs_recordings
 
 needs_recordings()
 sqlite3 = pytest.importorskip("sqlite3")
@@ -33,7 +33,7 @@ def told(tmp_path: Path, code: str, **more: str) -> list[str]:
     code = textwrap.dedent("    from lamina import _lamina\n" + code)
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=tmp_path, env=environment() | more, text=True, check=False,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=100,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=LIMIT,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout
     return done.stdout.splitlines()

@@ -22,18 +22,26 @@ from lamina._base import terminal
 
 BAR = "\x1b[37;44m"
 NETS = """
+    import os
+    import sys
     import time
     from torch import nn
+
+    def wait(until):  # a file is there, or so many seconds have passed
+        if isinstance(until, float):
+            time.sleep(until)
+        while isinstance(until, str) and not os.path.exists(until):
+            time.sleep(0.01)
 
     class Slow(nn.Module):
         def __init__(self, built=0.0, run=0.0, says="", fails=False):
             super().__init__()
-            time.sleep(built)
+            wait(built)
             self.fc, self.run, self.says, self.fails = nn.Linear(8, 8), run, says, fails
         def forward(self, x):
-            time.sleep(self.run)
+            wait(self.run)
             if self.says:
-                print(self.says)
+                sys.stdout.write(self.says + "\\n")
             if self.fails:
                 raise ValueError("as asked")
             return self.fc(x)
@@ -187,12 +195,14 @@ def test_a_finding_keeps_its_exit_code(nets):
 
 def test_progress_is_shown_and_erased(nets):
     out = nets / "out.txt"
-    given = ("show", "net.py:Slow", "-i", "1x8", "-k", "built=1.2", "-k", "run=1.2")
-    shown = on_terminal(*given, cwd=nets, out=out)
-    assert shown.code == 0
-    assert (
-        "lamina: building the model ... 1 s" in shown.raw and "lamina: running the model ... 1 s" in shown.raw
+    given = ("show", "net.py:Slow", "-i", "1x8", "-k", "built='built'", "-k", "run='ran'")
+    steps = (
+        ("\rlamina: building the model ... ", nets / "built"),
+        ("\rlamina: running the model ... ", nets / "ran"),
     )
+    shown = on_terminal(*given, cwd=nets, out=out, files=steps)
+    assert shown.code == 0
+    assert all(re.search(re.escape(text) + r"\d+ s\x1b\[K\r", shown.raw) for text, _ in steps)
     assert not any(shown.lines)
     assert "fc (Linear)" in out.read_text("utf-8")
 
@@ -213,13 +223,13 @@ def test_progress_leaves_nothing_after_an_error(nets):
         "-i",
         "1x8",
         "-k",
-        "run=1.2",
+        "run='ran'",
         "-k",
         "fails=True",
         "-k",
         "says='" + "w" * 50 + "'",
     )
-    shown = on_terminal(*given, cwd=nets)
+    shown = on_terminal(*given, cwd=nets, files=(("running the model", nets / "ran"),))
     assert shown.code == 3 and "lamina: running the model" in shown.raw
     assert "w" * 50 in shown.lines  # what the model prints replaces the line
     assert [line for line in shown.lines if "lamina:" in line] == [
@@ -228,7 +238,7 @@ def test_progress_leaves_nothing_after_an_error(nets):
 
 
 def test_progress_leaves_nothing_after_an_interrupt(nets):
-    given = ("show", "net.py:Slow", "-i", "1x8", "-k", "run=60")
+    given = ("show", "net.py:Slow", "-i", "1x8", "-k", "run='never'")
     shown = on_terminal(*given, cwd=nets, keys=(("running the model", b"\x03"),))
     assert shown.code in (130, -signal.SIGINT)
     assert "running the model" not in shown.text

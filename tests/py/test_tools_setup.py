@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
 import subprocess
@@ -10,7 +11,8 @@ import sys
 from importlib.machinery import SourceFileLoader
 from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -106,25 +108,51 @@ def test_a_failing_command_shows_its_output(setup: ModuleType, capsys: pytest.Ca
     assert printed.out == "setup: fetching it failed, trying again\n"
 
 
+def run_until(setup: ModuleType, monkeypatch: pytest.MonkeyPatch, shown: str, end: Path) -> None:
+    """A step that prints a line and ends once ``shown`` is on the screen; by its clock seven seconds pass at
+    once."""
+    seconds = itertools.chain([0], itertools.repeat(7))
+    monkeypatch.setattr(setup, "time", SimpleNamespace(monotonic=lambda: next(seconds)))
+
+    def look(text: str, **options: Any) -> None:
+        print(text, **options)
+        if shown in text:
+            end.touch()
+
+    monkeypatch.setattr(setup, "print", look, raising=False)
+    program = f"""
+import os, time
+print("Downloading it (3 MB)", flush=True)
+while not os.path.exists({str(end)!r}):
+    time.sleep(0.01)
+"""
+    setup.run(python(program), "step")
+
+
 def test_a_long_step_says_what_it_does(
-    setup: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    setup: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(setup, "EVERY", 0.2)
-    setup.run(python("import time; print('Downloading it (3 MB)', flush=True); time.sleep(1.5)"), "step")
+    monkeypatch.setattr(setup, "EVERY", 0.01)
+    run_until(setup, monkeypatch, "Downloading", tmp_path / "end")
     lines = capsys.readouterr().out.splitlines()
-    assert "setup: step, 1 s: Downloading it (3 MB)" in lines
-    assert 2 < len(lines) < 12
+    assert lines[-1] == "setup: step, 7 s: Downloading it (3 MB)"
+    assert {*lines[:-1]} <= {"setup: step, 7 s", lines[-1]}
 
 
 def test_on_a_terminal_one_line_is_rewritten(
-    setup: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    setup: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setattr(setup, "EVERY", 600.0)
     monkeypatch.setenv("COLUMNS", "20")
-    for term, expected in (("xterm", "\rsetup: step, 1 s: D\x1b[K\r\x1b[K"), ("dumb", "")):
-        monkeypatch.setenv("TERM", term)
-        setup.run(python("import time; print('Downloading', flush=True); time.sleep(1.5)"), "step")
-        assert capsys.readouterr().out == expected
+    monkeypatch.setenv("TERM", "dumb")
+    setup.run(python("print('Downloading it (3 MB)')"), "step")
+    assert not capsys.readouterr().out
+    monkeypatch.setenv("TERM", "xterm")
+    run_until(setup, monkeypatch, "7 s: D", tmp_path / "end")
+    *lines, shown, erased, end = capsys.readouterr().out.split("\x1b[K")
+    assert {*lines} <= {"\rsetup: step, 7 s", shown}
+    assert (shown, erased, end) == ("\rsetup: step, 7 s: D", "\r", "")
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from conftest import environment, needs_recordings
+from conftest import LIMIT, environment, hear_interrupts, needs_recordings, steps_in, wait_until
 from ext_kit import module_call
 from torch import nn
 from where_kit import not_observed
@@ -515,11 +515,11 @@ def run(path, *words, **more):
 
 def test_a_full_disk_stops_the_recording_only(tmp_path):
     """A process that may write no more into a file behaves as one on a full disk."""
-    path = program(tmp_path, """
+    path = program(tmp_path, f"""
         with lamina.watch(model, every=1, file="run.lamina") as watch:
             resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
             began = time.monotonic()
-            while watch.stopped is None and time.monotonic() - began < 60:
+            while watch.stopped is None and time.monotonic() - began < {LIMIT}:
                 step()
             for _ in range(10):
                 step()
@@ -533,35 +533,34 @@ def test_a_full_disk_stops_the_recording_only(tmp_path):
     assert command("show", tmp_path / "run.lamina")[0] == 0
 
 
-def test_a_kill_loses_a_second_at_most(tmp_path):
-    """A second is as long as it takes to make so many steps: none are made while all of this stands still."""
-    second = 100
-    path = program(tmp_path, f"""
+def test_a_kill_loses_nothing_that_was_written(tmp_path):
+    """A step is written within half a second: tests/c/store/test_store_record_sleep.c."""
+    path = program(tmp_path, """
         with lamina.watch(model, every=1, file="run.lamina"):
             for number in itertools.count():
                 step()
                 print(number, flush=True)
-                time.sleep(1 / {second})
+                time.sleep(0.01)
     """)  # fmt: skip
-    for wait in (0.7, 1.6):
+    file = tmp_path / "run.lamina"
+    for enough in (1, 90):
         process = subprocess.Popen(
             [sys.executable, str(path)], env=environment(), cwd=tmp_path, stdout=subprocess.PIPE, text=True
         )
-        while int(process.stdout.readline()) < second // 2:
-            pass
-        time.sleep(wait)
+        assert process.stdout.readline() == "0\n"
+        wait_until(lambda: steps_in(file) >= enough)  # noqa: B023
+        written = rows(file, "SELECT max(number) FROM steps")[0][0]
         process.kill()
         made = int(process.stdout.read().splitlines()[-1])
         process.wait()
         process.stdout.close()
-        file = tmp_path / "run.lamina"
         code, told, _ = command("show", file)
         assert code == 0
         assert f"the process that wrote it (pid {process.pid}) has ended without closing it" in told
         assert rows(file, "PRAGMA integrity_check") == [("ok",)]
         ((last, ended),) = rows(file, "SELECT max(s.number), ended_unix_ns FROM steps s, runs")
         assert ended is None
-        assert made - last <= second
+        assert written <= last <= made + 1  # it may have been killed before it printed the last one
         file.unlink()
         for beside in tmp_path.glob("run.lamina-*"):
             beside.unlink()
@@ -586,7 +585,7 @@ def test_workers_that_load_data_write_nothing(tmp_path):
             sys.exit(0)
         os.waitpid(child, 0)
     """)  # fmt: skip
-    done = run(path, timeout=120)
+    done = run(path, timeout=LIMIT)
     assert done.returncode == 0, done.stderr
     assert rows(tmp_path / "run.lamina", "SELECT count(*), max(number) FROM steps") == [(13, 12)]
     assert rows(tmp_path / "run.lamina", "SELECT count(*) FROM runs WHERE ended_unix_ns") == [(1,)]
@@ -608,7 +607,7 @@ def test_a_fork_in_a_recorded_step_ends_silently(tmp_path, more):
             step()
         assert watch.stopped is None
     """)  # fmt: skip
-    done = run(path, timeout=120)
+    done = run(path, timeout=LIMIT)
     assert (done.returncode, done.stderr) == (0, "")
     assert rows(tmp_path / "run.lamina", "SELECT count(*) FROM steps") == [(2,)]
 
@@ -741,11 +740,11 @@ def test_show_and_live_print_tables(recording):
 
 
 def test_live_follows(tmp_path):
-    path = program(tmp_path, """
+    path = program(tmp_path, f"""
         with lamina.watch(model, every=1, file="run.lamina"):
             print("go", flush=True)
             began = time.monotonic()
-            while not os.path.exists("enough") and time.monotonic() - began < 120:
+            while not os.path.exists("enough") and time.monotonic() - began < {LIMIT}:
                 step()
                 time.sleep(0.02)
     """)  # fmt: skip
@@ -754,7 +753,7 @@ def test_live_follows(tmp_path):
     )
     with process:
         assert process.stdout.readline() == "go\n"
-        time.sleep(0.5)
+        wait_until(lambda: steps_in(tmp_path / "run.lamina") > 1)
         live = subprocess.Popen(
             [sys.executable, "-m", "lamina", "live", str(tmp_path / "run.lamina")],
             env=environment(), stdout=subprocess.PIPE, text=True,
@@ -785,13 +784,13 @@ def test_live_ends_at_an_interrupt(recording, tmp_path):
     process = subprocess.Popen(
         [sys.executable, "-m", "lamina", "live", str(copy)],
         env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # background shells ignore it
+        preexec_fn=hear_interrupts,
     )  # fmt: skip
     assert process.stdout.readline().startswith("run 1")
     process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=30)
-    assert process.returncode == 130
-    assert errors == ""
+    _, errors = process.communicate(timeout=LIMIT)
+    # Where this machine is so busy that it does not hear it in time, it is ended.
+    assert (process.returncode, errors) in ((130, ""), (-signal.SIGINT, "lamina: error: interrupted\n"))
 
 
 def test_recordings_as_data(recording):

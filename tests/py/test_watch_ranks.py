@@ -4,13 +4,17 @@
 from __future__ import annotations
 
 import json
+import shutil
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
+from functools import cache
 from pathlib import Path
 
 import pytest
 import torch.distributed
-from conftest import environment, needs_recordings
+from conftest import LIMIT, environment, needs_recordings
 
 needs_recordings()
 
@@ -32,7 +36,7 @@ def train(folder, kind, world, fate="fine"):
         for rank in range(world)
     ]  # fmt: skip
     try:
-        told = [process.communicate(timeout=240)[1] for process in running]
+        told = [process.communicate(timeout=LIMIT)[1] for process in running]
     finally:
         for process in running:
             process.kill()
@@ -54,29 +58,54 @@ def show(folder, *words):
     return done.stdout
 
 
-@pytest.mark.parametrize(("kind", "world"), [("ddp", 2), ("ddp", 4), ("fsdp", 2)])
-def test_each_rank_writes_its_own(tmp_path, kind, world):
-    train(tmp_path, kind, world)
-    assert sorted(path.name for path in tmp_path.glob("run.*")) == [f"run.{r}.lamina" for r in range(world)]
-    told = json.loads(show(tmp_path, "--format", "json"))
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory):
+    """The folder of a run of two processes, by its kind."""
+
+    @cache
+    def run(kind):
+        folder = tmp_path_factory.mktemp(kind)
+        train(folder, kind, 2)
+        return folder
+
+    return run
+
+
+@pytest.mark.parametrize("kind", ["ddp", "fsdp"])
+def test_each_rank_writes_its_own(recorded, kind):
+    folder, world = recorded(kind), 2
+    assert sorted(path.name for path in folder.glob("run.*")) == [f"run.{r}.lamina" for r in range(world)]
+    told = json.loads(show(folder, "--format", "json"))
     assert [run["rank"] for run in told["runs"]] == list(range(world))
     for run in told["runs"]:
         assert run["world"] == world
         (model,) = run["models"]
         assert (model["params"], model["last_step"], model["steps"]) == (PARAMS, 8, 4)
         assert model["local_params"] == (PARAMS if kind == "ddp" else PARAMS // world)
-    text = show(tmp_path)
+    text = show(folder)
     assert text.startswith(f"{world} processes of {world}: ")
     assert f"local params {'1.00x'}" in text
     assert sum("ended after" in line for line in text.splitlines()) == world
 
 
-def test_a_slow_rank_is_named(tmp_path):
-    train(tmp_path, "ddp", 3, "slow")
+def test_a_slow_rank_is_named(recorded, tmp_path):
+    """A third file is made of another's; all times are alike but those of one layer in it."""
+    for rank, of in enumerate((0, 1, 1)):
+        file = tmp_path / f"run.{rank}.lamina"
+        shutil.copy(recorded("ddp") / f"run.{of}.lamina", file)
+        with closing(sqlite3.connect(file)) as db:
+            db.execute("UPDATE runs SET world = 3, rank = ?", (rank,))
+            db.execute("UPDATE layers SET forward_ns = 1000, forward_self_ns = 1000, backward_ns = 1000")
+            if rank == 2:
+                slow = "place = (SELECT place FROM places WHERE path = 'module.1')"
+                db.execute(
+                    f"UPDATE layers SET forward_ns = 20001000, forward_self_ns = 20001000 WHERE {slow}"
+                )
+            db.commit()
     told = json.loads(show(tmp_path, "--format", "json"))
     first = told["stragglers"][0]
     assert (first["rank"], first["path"]) == (2, "module.1")
-    assert first["slowest_ns"] - first["middle_ns"] > 15_000_000
+    assert first["slowest_ns"] - first["middle_ns"] == 20_000_000
     (line,) = (line for line in show(tmp_path).splitlines() if line.startswith("module.1 "))
     assert "rank 2" in line
 

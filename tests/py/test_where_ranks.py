@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import torch.distributed
+from conftest import LIMIT
 from where_kit import not_observed
 
 if not_observed():
@@ -38,7 +39,7 @@ def ranks(tmp_path_factory):
         for rank in range(2)
     ]  # fmt: skip
     try:
-        done = [process.communicate(timeout=240) for process in running]
+        done = [process.communicate(timeout=LIMIT) for process in running]
     finally:
         for process in running:
             process.kill()

@@ -16,9 +16,8 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-from conftest import environment
+from conftest import LIMIT, environment
 
-LONGEST = 120  # seconds of one command
 QUIET = 0.25  # seconds without output, after which keys are typed
 
 
@@ -55,18 +54,23 @@ def on_terminal(
     *argv: str,
     rows: int = 200,
     keys: tuple[tuple[str, bytes], ...] = (),
+    files: tuple[tuple[str, Path], ...] = (),
     out: Path | None = None,
     cwd: Path | None = None,
     **variables: str,
 ) -> Shown:
     """Runs ``python -m lamina``. ``keys``: what is typed once the text before it was written, and no more.
-    ``out``: its standard output, in place of the terminal."""
+    ``files``: what is made once the text before it was written. ``out``: its standard output, in place of the
+    terminal."""
     process, fd = pty.fork()
     if process == 0:
         _become(argv, rows, out, cwd, variables)
-    raw, left, end = b"", list(keys), time.monotonic() + LONGEST
+    raw, left, end = b"", list(keys), time.monotonic() + LIMIT
     while time.monotonic() < end and (piece := _read(fd)) is not None:
         raw += piece
+        for text, file in files:
+            if text.encode() in raw:
+                file.touch()
         if left and not piece and left[0][0].encode() in raw:
             os.write(fd, left.pop(0)[1])
     if time.monotonic() >= end:

@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One of several processes that train a model together under a watch; the last one may be slow, or die."""
+"""One of several processes that train a model together under a watch; they may be killed."""
 
 from __future__ import annotations
 
 import os
 import signal
+import sqlite3
 import sys
 import time
 import warnings
+from contextlib import closing
+from pathlib import Path
 
 import torch
 import torch.distributed as dist
@@ -16,33 +19,34 @@ from torch import nn
 import lamina
 
 
-class Slow(nn.Module):
-    """Takes its time in one process."""
-
-    def __init__(self, seconds):
-        super().__init__()
-        self.seconds = seconds
-
-    def forward(self, x):
-        time.sleep(self.seconds)
-        return x
-
-
-def net(seconds):
+def net():
     torch.manual_seed(0)
-    return nn.Sequential(nn.Linear(16, 32), Slow(seconds), nn.Linear(32, 8))
+    return nn.Sequential(nn.Linear(16, 32), nn.Identity(), nn.Linear(32, 8))
 
 
-def build(kind, seconds):
+def build(kind):
     if kind == "ddp":
-        return nn.parallel.DistributedDataParallel(net(seconds))
+        return nn.parallel.DistributedDataParallel(net())
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import fully_shard
 
-    model, mesh = net(seconds), init_device_mesh("cpu", (dist.get_world_size(),))
+    model, mesh = net(), init_device_mesh("cpu", (dist.get_world_size(),))
     for part in (model[0], model[2], model):
         fully_shard(part, mesh=mesh)
     return model
+
+
+def end(file, rank, world):
+    """Kills this process once its steps are on the disk and no other one waits for it."""
+    mine, written = Path(file).with_suffix(f".{rank}.lamina"), 0
+    while written < 3:  # 0, 2 and 4: the sixth goes on
+        time.sleep(0.01)
+        with closing(sqlite3.connect(mine)) as db:
+            written = db.execute("SELECT count(*) FROM steps").fetchone()[0]
+    Path(f"{file}.{rank}").touch()
+    while not all(Path(f"{file}.{other}").exists() for other in range(world)):
+        time.sleep(0.01)
+    os.kill(os.getpid(), signal.SIGKILL if rank == world - 1 else signal.SIGTERM)
 
 
 def main(kind, meet, file, fate):
@@ -50,8 +54,7 @@ def main(kind, meet, file, fate):
     torch.set_num_threads(1)
     rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     dist.init_process_group("gloo", init_method=f"file://{meet}", rank=rank, world_size=world)
-    last = rank == world - 1
-    model = build(kind, 0.02 if last and fate == "slow" else 0)
+    model = build(kind)
     optimizer = torch.optim.SGD(model.parameters(), 0.01)
     with lamina.watch(model, every=2, file=file, memory=True) as watch:
         for step in range(9):
@@ -60,8 +63,7 @@ def main(kind, meet, file, fate):
             loss.backward()
             optimizer.step()
             if fate == "dies" and step == 6:
-                time.sleep(0.8)  # what is done is on the disk
-                os.kill(os.getpid(), signal.SIGKILL if last else signal.SIGTERM)
+                end(file, rank, world)
     assert watch.stopped is None, watch.stopped
     dist.destroy_process_group()
 

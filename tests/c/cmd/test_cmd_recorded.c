@@ -169,7 +169,7 @@ static int times(const char *part) {
 }
 
 static void wait_until_written(const char *file) {
-    for (int i = 0; i < 500; i++) {
+    for (int i = 0; i < 60000; i++) {
         lam_recording *r;
         bool there = lam_recording_open(&r, file, 0, 0, NULL) == LAM_OK && lam_recording_model(r, 0);
         lam_recording_free(r);

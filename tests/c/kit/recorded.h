@@ -9,6 +9,8 @@
 
 #include <sqlite3.h>
 
+enum { LONGEST_MS = 600000 }; /* of a wait: what has not come by then never comes, however slow the machine */
+
 /* Run `run`, 0 for the last one, with its last `last` steps, 0 for all. */
 OOM_UNUSED static lam_recording *open_recording(const char *file, int64_t run, int32_t last) {
     lam_error e = {0};
@@ -30,6 +32,7 @@ OOM_UNUSED static int64_t number_in(const char *file, const char *sql) {
     sqlite3 *db;
     sqlite3_stmt *s;
     assert_int_equal(sqlite3_open(file, &db), SQLITE_OK);
+    assert_int_equal(sqlite3_busy_timeout(db, LONGEST_MS), SQLITE_OK);
     assert_int_equal(sqlite3_prepare_v2(db, sql, -1, &s, NULL), SQLITE_OK);
     assert_int_equal(sqlite3_step(s), SQLITE_ROW);
     const int64_t n = sqlite3_column_int64(s, 0);
@@ -50,6 +53,15 @@ OOM_UNUSED static const char *roll_up_recording(const char *file) {
 OOM_UNUSED static void wait_ms(int ms) {
     struct timespec t = {ms / 1000, ms % 1000 * 1000000L};
     nanosleep(&t, NULL);
+}
+
+/* Waits until the thread that writes has written so many steps. Ends a forked child, too, if they never come.
+ */
+OOM_UNUSED static void wait_for_steps(const char *file, int64_t n) {
+    for (int ms = 0; number_in(file, "SELECT count(*) FROM steps") < n; ms++) {
+        if (ms == LONGEST_MS) abort();
+        wait_ms(1);
+    }
 }
 
 #endif

@@ -116,6 +116,47 @@ OOM_UNUSED static void step_put(lam_recorder *r, int64_t number, int64_t slow, b
     if (lam_recorder_step(r, m, &info, &e) != LAM_OK) fail_msg("%s: %s", e.where, e.text);
 }
 
+enum { STEP_CALLS = 3, STEP_NODES = 2 };
+
+/* What step_model() has, without its tree. */
+OOM_UNUSED static void step_parts(int64_t slow, lam_call_info calls[STEP_CALLS],
+                                  lam_op_info nodes[STEP_NODES]) {
+    int64_t t = 1000000, first = STEP_FIRST * slow, back = t + 100000 * slow + STEP_BACK_SECOND;
+    static char name[] = "AddmmBackward0";
+    calls[0] = (lam_call_info){.parent = -1, .t0_ns = t, .t1_ns = t + STEP_ROOT_SELF + first + STEP_SECOND};
+    calls[1] = (lam_call_info){.module = 1, .t0_ns = t + 50, .t1_ns = t + 50 + first};
+    calls[2] = (lam_call_info){.module = 2, .t0_ns = t + 60 + first, .t1_ns = t + 60 + first + STEP_SECOND};
+    nodes[0] = (lam_op_info){.name = name, .call = 2, .t0_ns = back - STEP_BACK_SECOND, .t1_ns = back};
+    nodes[1] = (lam_op_info){.name = name, .call = 1, .t0_ns = back + 5, .t1_ns = back + 5 + STEP_BACK_FIRST};
+    for (int i = 0; i < STEP_CALLS; i++) calls[i].flags = LAM_CALL_TRAINING;
+    for (int i = 0; i < STEP_NODES; i++) {
+        nodes[i].parent = -1;
+        nodes[i].phase = LAM_BACKWARD;
+        nodes[i].flags = LAM_OP_NODE;
+    }
+}
+
+/* The same, of which only calls and nodes are handed over. */
+OOM_UNUSED static bool put_again(lam_recorder *w, int32_t root, int64_t number, int64_t slow, bool back) {
+    lam_call_info calls[STEP_CALLS];
+    lam_op_info nodes[STEP_NODES];
+    lam_step_info info = {.name = "Net",
+                          .root = root,
+                          .number = number,
+                          .training = back,
+                          .gradients = back,
+                          .unix_ns = INT64_C(1700000000000000000) + number * 5000000,
+                          .t0_ns = 1 + number * 5000000};
+    bool known = false;
+    step_parts(slow, calls, nodes);
+    assert_int_equal(lam_recorder_again(w, &info, calls, STEP_CALLS, nodes, back ? STEP_NODES : -1, &known,
+                                        NULL),
+                     LAM_OK);
+    memset(calls, 0xFF, sizeof calls); /* it was copied */
+    memset(nodes, 0xFF, sizeof nodes);
+    return known;
+}
+
 /* A finished run: steps 0, 100, ..., of which the first is ten times as slow, and one in eval mode. */
 OOM_UNUSED static const char *step_recording(const char *name, int32_t rank, int32_t world, int64_t slow) {
     const char *file = step_file(name);

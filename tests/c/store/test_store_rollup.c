@@ -324,9 +324,9 @@ _Noreturn static void record_and_die(const char *file) {
     lam_recorder *w = step_recorder(file, 0, 1);
     for (int64_t i = 0; i < LMI_ROLL_UP + 100; i++) {
         step_put(w, i, 1 + i % 3, true);
-        if (i % 200 == 199) usleep(300000);
+        if (i % 1000 == 999) wait_for_steps(file, i + 1); /* not all of them are queued */
     }
-    usleep(600000);
+    wait_for_steps(file, LMI_ROLL_UP + 100);
     raise(SIGKILL);
     _exit(1);
 }
