@@ -11,8 +11,6 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import subprocess
-import sys
 from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
@@ -101,15 +99,10 @@ def printed(command: str, folder: Path) -> str:
         return (folder / words[1]).read_text("utf-8").rstrip("\n")
     if words[0] not in ("lamina", "python"):
         raise AssertionError(f"a transcript runs lamina, python and cat only, not {words[0]!r}")
-    # torchvision, which a warm process has imported, imports the compiler, and dispatch tells of that.
-    if words[0] == "lamina" and "LAMINA_CAPTURE" not in settings:
-        done = warm.lamina(words[1:], cwd=folder, env=screen(**settings))
-    else:
-        words = [sys.executable, *([] if words[0] == "python" else ["-m", "lamina"]), *words[1:]]
-        done = subprocess.run(
-            words, cwd=folder, env=screen(**settings), text=True, capture_output=True,
-            stdin=subprocess.DEVNULL, check=False,
-        )  # fmt: skip
+    # torchvision imports the compiler, and dispatch tells of that.
+    vision = words[0] == "lamina" and "LAMINA_CAPTURE" not in settings
+    words[:1] = [] if words[0] == "python" else ["-m", "lamina"]
+    done = warm.python(*words, cwd=folder, env=screen(**settings), vision=vision)
     out = done.stdout
     if target:
         (folder / target).write_text(out, "utf-8")

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs `lamina ...` in a child process that has torch imported, which is most of what such a process takes.
+"""Runs `python ...` in a child process that has torch imported, which is most of what such a process takes.
 
-Each command is a fork of a process that imported torch, torchvision and nothing of lamina. It ends with the
-command: Python's own end goes through all objects of torch, which takes longer than most commands. Variables
-that are read when Python or torch starts have a process of their own. Tests of what lamina imports, and of
-its start and end, begin a Python of their own instead.
+Each is a fork of a process that imported torch, with ``vision`` torchvision too, and nothing of lamina.
+What a program gets is what Python gives one: arguments, folder, variables, path, ``__main__``, a fresh seed,
+signals; it ends with the code or signal that Python ends with (test_warm.py). It does not go through all
+objects of torch at its end, as Python does, which takes longer than most programs. Variables that are read
+when Python or torch starts have a parent of their own, and options of Python are refused. Tests of Python's
+start and end, of what is imported, and of signals begin a Python of their own.
 """
 
 from __future__ import annotations
@@ -13,87 +15,223 @@ import gc
 import json
 import os
 import select
+import signal
 import subprocess
 import sys
 import tempfile
+import types
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 LIMIT = 600.0  # seconds, after which what is still awaited never comes, however slow the machine is
 AT_START = ("PYTHON", "OMP_", "MKL_", "KMP_", "LANG", "LC_", "LD_", "TORCH_", "MALLOC_")
+BY_CHILD = ("PYTHONWARNINGS", "PYTHONDONTWRITEBYTECODE")  # what Python reads at its start and a child does
 
 
 class Parent:
-    """A Python with torch imported, which forks for each command."""
+    """A Python with torch imported, which forks for each program; several may run at a time."""
 
     ready: dict[tuple[tuple[str, str], ...], Parent] = {}
 
-    def __init__(self, env: dict[str, str]) -> None:
+    def __init__(self, env: dict[str, str], words: list[str]) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, __file__], env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            [sys.executable, __file__, *words], env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE
         )  # it ends when its standard input does, with the tests
+        self.told, self.running, self.ended = b"", set[int](), dict[int, int]()
 
     @classmethod
-    def of(cls, env: dict[str, str]) -> Parent:
-        key = tuple(sorted(item for item in env.items() if item[0].startswith(AT_START)))
+    def of(cls, env: dict[str, str], vision: bool) -> Parent:
+        given = {name: value for name, value in env.items() if name not in BY_CHILD}
+        # A child puts the other folders into its path.
+        common = [path for path in env.get("PYTHONPATH", "").split(os.pathsep) if path in SHARED]
+        given["PYTHONPATH"] = os.pathsep.join(common)
+        kept = sorted(item for item in given.items() if item[0].startswith(AT_START))
+        key = (*kept, ("torchvision", str(vision)))
         if key not in cls.ready:
-            cls.ready[key] = cls(env)
+            cls.ready[key] = cls(given, ["torchvision"] if vision else [])
         return cls.ready[key]
 
-    def tell(self, seconds: float) -> int:
-        """The next number that it writes: a child's process ID, or how the child ended."""
+    def line(self, seconds: float) -> list[int]:
+        """The next line that it writes: a child's process ID, and how a child ended."""
         assert self.process.stdout is not None
-        if not select.select([self.process.stdout], [], [], seconds)[0]:
-            raise TimeoutError
-        return int(self.process.stdout.readline())
+        while b"\n" not in self.told:
+            if not select.select([self.process.stdout], [], [], seconds)[0]:
+                raise TimeoutError
+            piece = os.read(self.process.stdout.fileno(), 4096)
+            if not piece:
+                raise EOFError(f"a warm Python ended: {self.process.wait()}")
+            self.told += piece
+        first, _, self.told = self.told.partition(b"\n")
+        return [int(word) for word in first.split()]
 
-    def run(self, request: dict[str, object]) -> int:
+    def ask(self, request: dict[str, object]) -> None:
         assert self.process.stdin is not None
-        self.process.stdin.write(json.dumps(request) + "\n")
+        self.process.stdin.write(json.dumps(request).encode() + b"\n")
         self.process.stdin.flush()
-        child = self.tell(LIMIT)
+
+    def fork(self, request: dict[str, object]) -> int:
+        """A child's process ID."""
+        self.ask(request)
+        while len(told := self.line(LIMIT)) == 2:
+            self.ended[told[0]] = told[1]
+        self.running.add(told[0])
+        return told[0]
+
+    def wait(self, child: int) -> int:
+        """How a child ended, as of subprocess."""
         try:
-            return self.tell(LIMIT)
+            while child not in self.ended:
+                process, code = self.line(LIMIT)
+                self.ended[process] = code
         except TimeoutError:
-            os.kill(child, 9)
-            self.tell(LIMIT)
+            self.kill(child)
             raise
+        self.running.discard(child)
+        return self.ended.pop(child)
+
+    def kill(self, child: int) -> None:
+        if child in self.running:
+            self.running.discard(child)
+            self.ask({"kill": child})
+
+
+class Running:
+    """A program that was started."""
+
+    def __init__(self, words: list[str], cwd: Path | str | None, env: dict[str, str], vision: bool) -> None:
+        self.args, self._folder = words, tempfile.TemporaryDirectory()
+        self._out, self._err = (Path(self._folder.name, name) for name in ("out", "err"))
+        self._parent = Parent.of(env, vision)
+        self.pid = self._parent.fork(
+            {
+                "words": words,
+                "cwd": str(cwd or Path.cwd()),
+                "env": env,
+                "out": str(self._out),
+                "err": str(self._err),
+            }
+        )
+
+    def kill(self) -> None:
+        """Kills it, if it has not ended."""
+        self._parent.kill(self.pid)
+
+    def end(self) -> subprocess.CompletedProcess[str]:
+        """What it printed and how it ended, once it has."""
+        try:
+            code = self._parent.wait(self.pid)
+            told = (path.read_text("utf-8", "surrogateescape") for path in (self._out, self._err))
+            return subprocess.CompletedProcess(["python", *self.args], code, *told)
+        finally:
+            self._folder.cleanup()
+
+
+def start(
+    *words: str | Path, cwd: Path | str | None = None, env: dict[str, str], vision: bool = False
+) -> Running:
+    """Starts `python WORDS` without a terminal or input, in this folder or another."""
+    return Running([str(word) for word in words], cwd, env, vision)
+
+
+def python(
+    *words: str | Path,
+    cwd: Path | str | None = None,
+    env: dict[str, str],
+    check: bool = False,
+    vision: bool = False,
+) -> subprocess.CompletedProcess[str]:
+    """What `python WORDS` prints and how it ends."""
+    done = start(*words, cwd=cwd, env=env, vision=vision).end()
+    if check and done.returncode:
+        raise subprocess.CalledProcessError(done.returncode, done.args, done.stdout, done.stderr)
+    return done
+
+
+def together(running: list[Running]) -> list[subprocess.CompletedProcess[str]]:
+    """What programs that wait for each other printed, and how they ended."""
+    try:
+        return [each.end() for each in running]
+    finally:
+        for each in running:
+            each.kill()
 
 
 def lamina(words: list[str], *, cwd: Path | str, env: dict[str, str]) -> subprocess.CompletedProcess[str]:
-    """What `lamina WORDS` prints and how it ends, without a terminal or input."""
-    with tempfile.TemporaryDirectory() as folder:
-        out, err = Path(folder, "out"), Path(folder, "err")
-        request = {"words": words, "cwd": str(cwd), "env": env, "out": str(out), "err": str(err)}
-        code = Parent.of(env).run(request)
-        return subprocess.CompletedProcess(["lamina", *words], code, out.read_text(), err.read_text())
+    """What `lamina WORDS` prints and how it ends; it has torchvision imported."""
+    return python("-m", "lamina", *words, cwd=cwd, env=env, vision=True)
+
+
+HERE = Path(__file__).resolve().parent
+# The folders of PYTHONPATH that more than one program has: the tests', and the one that lamina is in.
+SHARED = {str(HERE / name) for name in ("shim", "golden")}
+SHARED |= {str(Path(path).absolute()) for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path}
+
+
+# -- the other side ------------------------------------------------------------------------------------------
 
 
 def serve() -> None:
-    """Of the parent: forks for each line of its standard input, and says how the child ended."""
+    """Of the parent: forks for each line of its standard input, and says which child that is and how each
+    child ended."""
     import torch  # noqa: F401
 
-    with suppress(ImportError):  # tests that need it skip
-        import torchvision.models  # noqa: F401
+    if "torchvision" in sys.argv:
+        with suppress(ImportError):  # tests that need it skip
+            import torchvision.models  # noqa: F401
     gc.collect()
     # Otherwise each search for garbage goes through all objects of torch. Triton, if it was imported, would
     # print that its frozen objects leak.
     if "triton" not in sys.modules:
         gc.freeze()
-    for line in sys.stdin:
-        child = os.fork()
-        if not child:
-            become(json.loads(line))
-            return
-        print(child, flush=True)
-        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+    own = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
+    sys.path[:] = [path for path in sys.path[1:] if path not in own]
+    woken, wake = os.pipe()
+    os.set_blocking(wake, False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+    asked, children = b"", set[int]()
+    while True:
+        there, _, _ = select.select([0, woken], [], [])
+        if woken in there:
+            os.read(woken, 4096)
+            _tell_ended(children)
+        if 0 not in there:
+            continue
+        piece = os.read(0, 1 << 16)
+        if not piece:
+            os._exit(0)
+        *lines, asked = (asked + piece).split(b"\n")
+        for request in map(json.loads, lines):
+            if "kill" in request:
+                if request["kill"] in children:
+                    os.kill(request["kill"], signal.SIGKILL)
+                continue
+            child = os.fork()
+            if not child:
+                signal.set_wakeup_fd(-1)
+                signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+                os.close(woken)
+                os.close(wake)
+                become(request)
+            children.add(child)
+            os.write(1, f"{child}\n".encode())
 
 
-def become(request: dict[str, object]) -> None:
-    """Of a child: does what `python -m lamina` does, with torch imported already."""
-    import atexit
-    import runpy
-    import threading
+def _tell_ended(children: set[int]) -> None:
+    with suppress(ChildProcessError):
+        while True:
+            child, status = os.waitpid(-1, os.WNOHANG)
+            if not child:
+                return
+            children.discard(child)
+            os.write(1, f"{child} {os.waitstatus_to_exitcode(status)}\n".encode())
+
+
+def become(request: dict[str, Any]) -> None:
+    """Of a child: does what Python does with these words, with torch imported already. It does not return."""
+    import random
+    import warnings
 
     for number, name, flags in (
         (0, os.devnull, os.O_RDONLY),
@@ -106,20 +244,79 @@ def become(request: dict[str, object]) -> None:
     os.environ.clear()
     os.environ.update(request["env"])
     os.chdir(request["cwd"])
-    sys.path[0] = request["cwd"]  # as `python -m` has it
-    sys.argv[:] = ["lamina", *request["words"]]
-    code: object = None
+    random.seed()
+    sys.modules["torch"].default_generator.seed()
+    if asked := os.environ.get("PYTHONWARNINGS"):
+        sys.warnoptions[:] = asked.split(",")
+        warnings._processoptions(sys.warnoptions)  # type: ignore[attr-defined]
+    sys.dont_write_bytecode = bool(os.environ.get("PYTHONDONTWRITEBYTECODE"))
+    words = request["words"]
+    sys.orig_argv[:] = [sys.executable, *words]
+    given = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    sys.path[:0] = [str(Path(path).absolute()) for path in given if path]
+    main = sys.modules["__main__"] = types.ModuleType("__main__")
+    main.__dict__.update(__builtins__=sys.modules["builtins"], __annotations__={})
+    code = 0
     try:
-        runpy.run_module("lamina", run_name="__main__", alter_sys=True)
-    except SystemExit as ended:
-        code = ended.code
-    if code is None or isinstance(code, int):  # a text is Python's to print
-        threading._shutdown()
-        atexit._run_exitfuncs()
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit((code or 0) & 0xFF)
-    sys.exit(code)
+        _run(words, main.__dict__)
+    except BaseException as error:
+        code = _code_of(error)
+    _end(code)
+
+
+def _run(words: list[str], names: dict[str, Any]) -> None:
+    """Runs a program in the names of ``__main__``."""
+    import runpy
+    from importlib.machinery import BuiltinImporter, SourceFileLoader
+
+    is_safe = bool(os.environ.get("PYTHONSAFEPATH"))
+    if words[0] == "-c":
+        sys.argv[:] = ["-c", *words[2:]]
+        sys.path[:0] = [] if is_safe else [""]
+        names["__loader__"] = BuiltinImporter
+        exec(compile(words[1], "<string>", "exec", dont_inherit=True), names)
+    elif words[0] == "-m":
+        sys.argv[:] = ["-m", *words[2:]]
+        sys.path[:0] = [] if is_safe else [str(Path.cwd())]
+        runpy._run_module_as_main(words[1])  # type: ignore[attr-defined]
+    elif words[0].startswith("-"):
+        raise SystemExit(f"{words[0]}: an option of Python is read when it starts")
+    else:
+        sys.argv[:] = words
+        file = str(Path(words[0]).absolute())
+        sys.path[:0] = [] if is_safe else [str(Path(file).resolve().parent)]
+        names.update(__file__=file, __cached__=None, __loader__=SourceFileLoader("__main__", file))
+        exec(compile(Path(file).read_bytes(), file, "exec", dont_inherit=True), names)
+
+
+def _code_of(error: BaseException) -> int:
+    """The exit code with which Python ends after an exception, which it prints; minus a signal's number."""
+    if isinstance(error, SystemExit):
+        if error.code is None or isinstance(error.code, int):
+            return (error.code or 0) & 0xFF
+        print(error.code, file=sys.stderr)
+        return 1
+    trace = error.__traceback__
+    while trace is not None and trace.tb_frame.f_code.co_filename == __file__:
+        trace = trace.tb_next
+    sys.excepthook(type(error), error.with_traceback(trace), trace)
+    return -signal.SIGINT if isinstance(error, KeyboardInterrupt) else 1
+
+
+def _end(code: int) -> None:
+    import atexit
+    import threading
+
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:
+            with suppress(ValueError):  # it was closed
+                stream.flush()
+    if code < 0:
+        signal.signal(-code, signal.SIG_DFL)
+        os.kill(os.getpid(), -code)
+    os._exit(code)
 
 
 if __name__ == "__main__":

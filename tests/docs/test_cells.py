@@ -16,8 +16,6 @@ import io
 import re
 import shlex
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -28,6 +26,7 @@ from torch import nn
 
 import lamina
 import transcripts
+import warm
 from lamina._command.cli import main
 from lamina.callbacks import StepMeter
 
@@ -246,10 +245,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def lamina_runs(here: Path, words: list[str]) -> tuple[int, str]:
     """The exit code of a command, and what it complained of. A script has a process of its own."""
     if words[0] == "run":
-        command = [sys.executable, "-m", "lamina", *words]
-        done = subprocess.run(
-            command, cwd=here, env=transcripts.screen(), text=True, capture_output=True, check=False
-        )
+        done = warm.python("-m", "lamina", *words, cwd=here, env=transcripts.screen())
         return done.returncode, done.stderr
     told = io.StringIO()
     quiet, loud = contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(told)

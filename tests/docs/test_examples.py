@@ -8,13 +8,12 @@ one program, in a folder of its own; `prints: TEXT` in a comment says a line tha
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 import transcripts
+import warm
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("docs/*.md")), *sorted(ROOT.glob("skills/*/*.md"))]
@@ -54,9 +53,8 @@ def test_transcripts(page: Path, tmp_path: Path) -> None:
 def test_python(page: Path, tmp_path: Path) -> None:
     program = "\n".join(text for _, text in blocks(page, "python"))
     (tmp_path / "example.py").write_text(program, "utf-8")
-    command = [sys.executable, "example.py"]
-    env = transcripts.screen()
-    done = subprocess.run(command, cwd=tmp_path, env=env, text=True, capture_output=True, check=False)
+    vision = "torchvision" in program
+    done = warm.python("example.py", cwd=tmp_path, env=transcripts.screen(), vision=vision)
     if "built without SQLite" in done.stderr:
         pytest.skip("this lamina knows no recordings: it was built without SQLite")
     assert done.returncode == 0, done.stderr

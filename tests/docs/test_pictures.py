@@ -4,8 +4,6 @@
 from __future__ import annotations
 
 import importlib.util
-import subprocess
-import sys
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import ModuleType
@@ -14,6 +12,7 @@ from xml.etree import ElementTree
 import pytest
 
 import transcripts
+import warm
 
 ROOT = Path(__file__).resolve().parents[2]
 PICTURES = ROOT / "docs/pictures"
@@ -38,9 +37,8 @@ def test_all_are_there() -> None:
 @pytest.mark.skipif(importlib.util.find_spec("torchvision") is None, reason="it draws torchvision's models")
 @pytest.mark.parametrize("name", TOOL.COUNTED)
 def test_what_is_counted_is_unchanged(name: str, tmp_path: Path) -> None:
-    subprocess.run(
-        [sys.executable, ROOT / "tools/pictures", tmp_path, name], check=True, env=transcripts.screen()
-    )
+    tool = ROOT / "tools/pictures"
+    warm.python(tool, tmp_path, name, env=transcripts.screen(), check=True, vision=True)
     new, kept = ((folder / f"{name}.svg").read_text("utf-8") for folder in (tmp_path, PICTURES))
     assert new == kept, f"docs/pictures/{name}.svg is out of date; run `make docs`"
 

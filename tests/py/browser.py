@@ -65,11 +65,13 @@ class Window:
             )
         )
 
-    def faults(self) -> list[str]:
-        """What axe finds: the rule, and the first element."""
+    def faults(self, *rules: str) -> list[str]:
+        """What axe finds, by all that it looks at or by some rules: the rule, and the first element."""
         from axe_playwright_python.sync_playwright import Axe
 
-        found = Axe().run(self.page, options={"runOnly": RULES, "resultTypes": ["violations"]}).response
+        found = (
+            Axe().run(self.page, options={"runOnly": rules or RULES, "resultTypes": ["violations"]}).response
+        )
         return [f"{v['id']}: {v['nodes'][0]['html'][:200]}" for v in found["violations"]]
 
 

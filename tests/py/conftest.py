@@ -178,7 +178,7 @@ def environment(**extra: str) -> dict[str, str]:
     left_out = ("NO_COLOR", "FORCE_COLOR", "CLICOLOR_FORCE", "COLUMNS", "CI", "BUILD_NUMBER")
     left_out += ("GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY")
     kept = {k: v for k, v in os.environ.items() if k not in left_out}
-    return {**kept, "PYTHONPATH": os.pathsep.join(paths), **extra}
+    return {**kept, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(paths), **extra}
 
 
 def wait_until(there: Callable[[], object]) -> None:

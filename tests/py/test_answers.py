@@ -6,14 +6,14 @@ from __future__ import annotations
 
 import copy
 import json
-import subprocess
 import sys
 from types import SimpleNamespace
 
 import pytest
-from conftest import LIMIT, environment, needs_fit, needs_recordings
+from conftest import environment, needs_fit, needs_recordings
 from schemas import ANSWERS, closed, jsonschema, without_words, wrong
 
+import warm
 from lamina._command import cli
 
 NET = """
@@ -137,13 +137,12 @@ def place(tmp_path_factory):
     (folder / "torchvision").mkdir()
     for name, text in files.items():
         (folder / name).write_text(dedent(text))
-    command = [sys.executable, "-m", "lamina"]
     for line in (
         ["run", "--every", "1", "--memory", "--health", "train.py"],
         ["run", "--every", "1", "--file", "again.lamina", "train.py"],
         ["show", "net.py:net", *IMAGE, "--json", "-o", "saved.json"],
     ):
-        subprocess.run([*command, *line], cwd=folder, env=environment(), check=True, timeout=LIMIT)
+        warm.python("-m", "lamina", *line, cwd=folder, env=environment(), check=True)
     return folder
 
 

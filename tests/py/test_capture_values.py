@@ -9,10 +9,12 @@ from collections import OrderedDict, UserDict, namedtuple
 
 import pytest
 import torch
+from conftest import environment
 from ext_kit import fresh, seen, shapes
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
+import warm
 from lamina import _lamina
 
 CORES = {"attributes": fresh("attributes")}
@@ -373,15 +375,12 @@ def test_a_snapshot_keeps_buffers_without_an_operator_of_torchs():
 
 @pytest.mark.parametrize("version", ["1.13.1", "2.3.1+cpu"])
 def test_an_older_torch_is_refused_in_a_sentence(version):
-    import subprocess
-    import sys
-
     script = (
         f"import torch\ntorch.__version__ = {version!r}\nimport lamina\n"
         "try: lamina.inspect(torch.nn.Linear(2, 2), torch.ones(1, 2))\n"
         "except ValueError as error: print(error)\n"
     )
-    done = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True)
+    done = warm.python("-c", script, env=environment(), check=True)
     assert f"needs PyTorch 2.4 or later, and this is {version}: upgrade PyTorch" in done.stdout
     assert "lamina 0.1" in done.stdout
 

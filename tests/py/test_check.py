@@ -64,7 +64,8 @@ def lamina(folder, *words, **more):
 
 def by_pytest(folder, *words):
     path = os.pathsep.join([str(folder), environment()["PYTHONPATH"]])
-    return run([sys.executable, "-m", "pytest", "-q", *NO_CACHE, *words], folder, PYTHONPATH=path)
+    env = {name: value for name, value in environment(PYTHONPATH=path).items() if name != "COLUMNS"}
+    return warm.python("-m", "pytest", "-q", *NO_CACHE, *words, cwd=folder, env=env)
 
 
 # -- the made-up repository ----------------------------------------------------------------------------------

@@ -9,7 +9,6 @@ import csv
 import gc
 import io
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -17,12 +16,14 @@ from pathlib import Path
 
 import pytest
 import torch
+from conftest import environment
 from fake_gpu import FAKE_GPU, fake
 from test_health import ALL, check, step
 from torch import nn
 from where_kit import Calls, no_operators, on_a_thread_of_torchs
 
 import lamina
+import warm
 from lamina._observe import support
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -703,12 +704,10 @@ compiles = pytest.mark.skipif(not shutil.which("cc") or sys.platform != "linux",
 @pytest.mark.parametrize("fails", ["", "load", "memory", "launch"])
 def test_the_driver_searches(tmp_path, fails):
     cuda = compiled(tmp_path, CUDA, "libtorch_cuda.so", *CUDA_FLAGS)
-    compiled(tmp_path, DRIVER, "libcuda.so.1", *CUDA_FLAGS[1:])
-    env = {**os.environ, "FAILS": fails, "LD_LIBRARY_PATH": str(tmp_path)}
+    driver = compiled(tmp_path, DRIVER, "libcuda.so.1", *CUDA_FLAGS[1:])
     script = SCRIPT.split("class Layer")[0]
-    script = script.replace("import lamina\n", 'ctypes.CDLL("libcuda.so.1")\nimport lamina\n')
-    command = [sys.executable, "-c", script + SEARCHES, cuda, "0"]
-    ran = subprocess.run(command, capture_output=True, text=True, check=False, env=env)
+    script = script.replace("import lamina\n", f"ctypes.CDLL({str(driver)!r})\nimport lamina\n")
+    ran = warm.python("-c", script + SEARCHES, cuda, "0", env=environment(FAILS=fails))
     assert ran.returncode == 0, ran.stderr
     *told, counts = ran.stdout.splitlines()
     assert told == [f"{value} {value == 1.0} 0" for _ in range(4) for value in (1.0, float("inf"))]
@@ -735,9 +734,7 @@ def test_the_driver_searches(tmp_path, fails):
 )
 def test_the_functions_of_cuda_are_found(tmp_path, how, stream, known, says):
     library = compiled(tmp_path, CUDA, "libtorch_cuda.so", *CUDA_FLAGS, *how.split())
-    ran = subprocess.run(
-        [sys.executable, "-c", SCRIPT, library, str(stream)], capture_output=True, text=True, check=False
-    )
+    ran = warm.python("-c", SCRIPT, library, str(stream), env=environment())
     assert ran.returncode == 0, ran.stderr
     *untold, recorded, first, bytes, second, again, made, fine, bad, looked = ran.stdout.splitlines()
     assert fine.startswith("no NaN or Inf in ")

@@ -4,8 +4,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import time
 
 import pytest
@@ -14,6 +12,7 @@ from conftest import environment, needs_recordings
 from torch import nn
 
 import lamina
+import warm
 from lamina._results.diff import Diff
 
 
@@ -212,10 +211,7 @@ def test_texts_and_files(before, tmp_path, capsys):
 
 
 def command(*words, **env):
-    done = subprocess.run(
-        [sys.executable, "-m", "lamina", "diff", *map(str, words)],
-        env={**environment(), **env}, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    done = warm.python("-m", "lamina", "diff", *words, env=environment(**env), vision=True)
     return done.returncode, done.stdout, done.stderr
 
 

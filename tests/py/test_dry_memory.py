@@ -19,11 +19,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from conftest import environment
 from test_dry import numbers, offered, same, watched
 from torch import nn
 from torch.utils import _python_dispatch as modes
 
 import lamina
+import warm
 from lamina import _lamina
 from lamina._base.errors import NeedsValuesError
 
@@ -413,9 +415,7 @@ def test_a_first_export_is_refused_too():
         "    print(error)\n"
         "print(torch.export.export(nn.Linear(8, 8), (torch.rand(4, 8),)) is not None)\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, check=True
-    )
+    done = warm.python("-c", code, env=environment(PYTHONWARNINGS="ignore"), check=True)
     refused, works = done.stdout.splitlines()
     assert "it exports or traces itself (torch.export.export)" in refused
     assert works == "True"

@@ -14,6 +14,7 @@ from conftest import LIMIT, environment, hear_interrupts
 from torch import nn
 
 import lamina
+import warm
 from lamina._command.cli import main
 from lamina._target import load
 
@@ -266,10 +267,7 @@ def test_options_behind_a_program_are_pointed_at(folder):
     (folder / "train.py").write_text("import sys\nprint(sys.argv[1:])\n")
 
     def run(*words):
-        return subprocess.run(
-            [sys.executable, "-m", "lamina", "run", *words],
-            capture_output=True, env=environment(), check=False, text=True,
-        )  # fmt: skip
+        return warm.python("-m", "lamina", "run", *words, env=environment())
 
     done = run("train.py", "--every", "1")
     assert done.stdout == "['--every', '1']\n" and done.returncode == 0

@@ -12,12 +12,14 @@ import weakref
 
 import pytest
 import torch
+from conftest import environment
 from health_more import MORE, hidden
 from health_nets import FAULTS, INF, NAN, Do, Fault, chain, line, nan_input
 from torch import nn
 from where_kit import Calls
 
 import lamina
+import warm
 from lamina._observe import support
 
 observed = pytest.mark.skipif(bool(support.nodes()), reason=f"no nodes: {support.nodes()}")
@@ -763,9 +765,6 @@ def test_csv_tells_it():
 
 
 def test_the_command_says_so_with_its_exit_code(tmp_path):
-    import subprocess
-    import sys
-
     (tmp_path / "nets.py").write_text(
         "from torch import nn\n"
         "class Bad(nn.Module):\n"
@@ -774,12 +773,11 @@ def test_the_command_says_so_with_its_exit_code(tmp_path):
         "utf-8",
     )
     for name, code, told in (("nets.py:Bad", 1, "NaN first in"), ("torch.nn:Tanh", 0, "no NaN or Inf in ")):
-        command = [sys.executable, "-m", "lamina", "show", name, "-i", "2x3", "--health"]
-        done = subprocess.run(command, cwd=tmp_path, text=True, capture_output=True, check=False)
+        done = warm.lamina(["show", name, "-i", "2x3", "--health"], cwd=tmp_path, env=environment())
         assert done.returncode == code, done.stderr
         assert told in done.stdout
-    command = [sys.executable, "-m", "lamina", "show", "torch.nn:Tanh", "-i", "2x3", "--health", "--dry"]
-    assert subprocess.run(command, capture_output=True, check=False).returncode == 2
+    command = ["show", "torch.nn:Tanh", "-i", "2x3", "--health", "--dry"]
+    assert warm.lamina(command, cwd=tmp_path, env=environment()).returncode == 2
 
 
 def test_a_capture_that_looked_at_no_values_has_no_last_calls():

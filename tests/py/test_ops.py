@@ -8,7 +8,6 @@ import gc
 import json
 import os
 import platform
-import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -21,6 +20,7 @@ from torch.utils.checkpoint import checkpoint
 from where_kit import Calls, exact, no_operators, seen
 
 import lamina
+import warm
 from lamina._observe import support
 
 pytestmark = pytest.mark.skipif(bool(no_operators()), reason=f"no operators: {no_operators()}")
@@ -715,9 +715,7 @@ def test_where_operators_can_not_be_watched_layers_are_counted_and_a_note_says_s
 def in_process(code, **env):
     """Standard output of a Python with the same modules and another environment."""
     given = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p), **env}
-    return subprocess.run(
-        [sys.executable, "-c", code], env=given, capture_output=True, text=True, check=True
-    ).stdout
+    return warm.python("-c", code, env=given, check=True).stdout
 
 
 def test_calls_alone_can_be_forced():

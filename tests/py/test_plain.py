@@ -3,18 +3,19 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 import textwrap
 import types
 
 import pytest
 import torch
+from conftest import environment
 from torch import nn
 from torch._higher_order_ops import while_loop
 from where_kit import Calls, by_path, exact, not_observed
 
 import lamina
+import warm
 from lamina._guard.control_flow import OPERATORS
 
 if not_observed():
@@ -203,7 +204,7 @@ assert "torch._dynamo" not in sys.modules
 
 def in_a_fresh_process(body):
     code = FRESH + textwrap.dedent(body)
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    done = warm.python("-c", code, env=environment())
     assert done.returncode == 0, done.stderr[-3000:]
     return done.stdout.split()
 

@@ -2,18 +2,17 @@
 """How, where and when a report's run was made, against what Python and torch themselves tell."""
 
 import json
-import os
 import platform
 import re
-import subprocess
-import sys
 from datetime import UTC, datetime, timedelta
 
 import pytest
 import torch
+from conftest import environment
 from torch import nn
 
 import lamina
+import warm
 from lamina._base.machine import processor
 
 X = torch.rand(2, 4)
@@ -94,12 +93,10 @@ def test_the_command_tells_what_it_was_given(tmp_path):
     (tmp_path / "net.py").write_text(
         "import torch\nx = torch.rand(2, 4)\ndef net(width): return torch.nn.Linear(4, width)\n"
     )
-    command = [sys.executable, "-m", "lamina", "show", "net.py:net", "-k", "width=3", "--format", "json"]
+    command = ["show", "net.py:net", "-k", "width=3", "--format", "json"]
 
     def facts(*more):
-        done = subprocess.run(
-            [*command, *more], cwd=tmp_path, env=dict(os.environ), capture_output=True, text=True, check=True
-        )
+        done = warm.lamina([*command, *more], cwd=tmp_path, env=environment())
         return json.loads(done.stdout)["provenance"]
 
     told = facts("-i", "2x4", "--dry")

@@ -14,22 +14,28 @@ from contextlib import closing
 import pytest
 from conftest import LIMIT, environment, hear_interrupts, needs_recordings, steps_in, wait_until
 
+import warm
+
 needs_recordings()
 
-PROGRAM = """
+BEFORE_TORCH = """
     import sys
     assert "torch" not in sys.modules  # it may set variables before it imports torch
-    import pickle, os
+    from importlib.util import find_spec
+    assert find_spec("torch")  # a question, which imports nothing
+    import torch
+    assert torch.__spec__.loader.__class__.__name__ == "SourceFileLoader"
+    torch.nn.Linear(4, 4)(torch.ones(2, 4))
+"""
+PROGRAM = """
+    import pickle, os, sys
     from pathlib import Path
     here = Path(sys.path[0]).samefile(".")
     print(__name__, sys.argv[1:], Path(sys.argv[0]).name, Path(__file__).name, here)
     import beside
     assert sys.modules["__main__"].beside is beside
-    from importlib.util import find_spec
-    assert find_spec("torch")  # a question, which imports nothing
     import torch
     from torch import nn
-    assert torch.__spec__.loader.__class__.__name__ == "SourceFileLoader"
     class Net(nn.Module):
         def __init__(self):
             super().__init__()
@@ -58,15 +64,23 @@ def lamina(folder, *words, end="", module=False):
     path = folder / "train.py"
     path.write_text(textwrap.dedent(PROGRAM) + end)
     target = ["-m", "train"] if module else ["train.py"]
-    return subprocess.run(
-        [sys.executable, "-m", "lamina", "run", *target, *words],
-        env=environment(), cwd=folder, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    return warm.python("-m", "lamina", "run", *target, *words, cwd=folder, env=environment())
 
 
 def recorded(folder, sql, file="run.lamina"):
     with closing(sqlite3.connect(folder / file)) as db:
         return db.execute(sql).fetchall()
+
+
+def test_torch_is_imported_by_the_program(folder):
+    """In a Python of its own: others have imported torch."""
+    (folder / "train.py").write_text(textwrap.dedent(BEFORE_TORCH))
+    done = subprocess.run(
+        [sys.executable, "-m", "lamina", "run", "train.py"],
+        env=environment(), cwd=folder, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert recorded(folder, "SELECT name FROM models") == [("Linear",)]
 
 
 def test_every_root_is_found(folder):
@@ -87,7 +101,11 @@ def test_arguments_are_the_programs(folder, module):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="arguments are Unicode")
 def test_arguments_need_not_be_utf8(folder):
-    done = lamina(folder, "\udcff")
+    (folder / "train.py").write_text(textwrap.dedent(PROGRAM))
+    done = subprocess.run(
+        [sys.executable, "-m", "lamina", "run", "train.py", "\udcff"],
+        env=environment(), cwd=folder, capture_output=True, text=True, check=False,
+    )  # fmt: skip
     assert r"__main__ ['\udcff']" in done.stdout
     assert recorded(folder, "SELECT count(*) FROM models") == [(3,)], done.stderr
 
@@ -95,10 +113,8 @@ def test_arguments_need_not_be_utf8(folder):
 def test_options_come_before_the_program(folder):
     path = folder / "train.py"
     path.write_text(textwrap.dedent(PROGRAM))
-    done = subprocess.run(
-        [sys.executable, "-m", "lamina", "run", "--every", "3", "--file", "other.lamina", "train.py"],
-        env=environment(), cwd=folder, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    options = ("--every", "3", "--file", "other.lamina")
+    done = warm.python("-m", "lamina", "run", *options, "train.py", cwd=folder, env=environment())
     assert done.returncode == 0, done.stderr
     assert recorded(folder, "SELECT count(*) FROM steps WHERE model = 1", "other.lamina") == [(3,)]
     assert not (folder / "run.lamina").exists()
@@ -194,19 +210,13 @@ def test_signals_are_the_programs(folder, sent, code):
 
 
 def test_what_cannot_be_run(folder):
-    done = subprocess.run(
-        [sys.executable, "-m", "lamina", "run", "absent.py"],
-        env=environment(), cwd=folder, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    done = warm.python("-m", "lamina", "run", "absent.py", cwd=folder, env=environment())
     assert done.returncode == 2
     assert done.stderr == (
         "lamina: error: absent.py: No such file or directory; name a Python program, or -m MODULE\n"
     )
     for words in ([], ["--every", "0", "train.py"]):
-        done = subprocess.run(
-            [sys.executable, "-m", "lamina", "run", *words],
-            env=environment(), cwd=folder, capture_output=True, text=True, check=False,
-        )  # fmt: skip
+        done = warm.python("-m", "lamina", "run", *words, cwd=folder, env=environment())
         assert done.returncode == 2
         assert done.stderr.startswith("lamina: error: ")
 
@@ -230,10 +240,7 @@ def test_it_ends_with_what_was_recorded(folder):
 
 def test_a_program_without_models_makes_no_file(folder):
     (folder / "train.py").write_text("import torch\ntorch.ones(1) + 1\n")
-    done = subprocess.run(
-        [sys.executable, "-m", "lamina", "run", "train.py"],
-        env=environment(), cwd=folder, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    done = warm.python("-m", "lamina", "run", "train.py", cwd=folder, env=environment())
     said = "lamina: nothing was recorded: this process called no model with parameters\n"
     assert (done.returncode, done.stderr) == (0, said)
     assert not (folder / "run.lamina").exists()
@@ -244,10 +251,7 @@ QUIET = "ignore::DeprecationWarning,ignore::FutureWarning"  # Python's of a fork
 
 def run(folder, program, *words):
     (folder / "train.py").write_text(textwrap.dedent(program))
-    return subprocess.run(
-        [sys.executable, "-m", "lamina", "run", *words],
-        env=environment(PYTHONWARNINGS=QUIET), cwd=folder, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    return warm.python("-m", "lamina", "run", *words, cwd=folder, env=environment(PYTHONWARNINGS=QUIET))
 
 
 def test_what_python_could_not_begin_is_told_as_python_tells_it(folder):
@@ -316,17 +320,15 @@ TRACED = """
 """
 
 
-@pytest.mark.parametrize("more", [[], ["--memory"]])
 @pytest.mark.parametrize("program", [SEEN_BY_MODES, TRACED])
-def test_what_is_proved_in_the_first_call_is_not_seen_by_the_program(folder, program, more):
-    recording = run(folder, program, *more, "train.py")
-    plain = subprocess.run(
-        [sys.executable, "train.py"],
-        env=environment(), cwd=folder, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert (recording.returncode, plain.returncode) == (0, 0), recording.stderr
-    assert recording.stdout == plain.stdout
-    assert recorded(folder, "SELECT min(number) FROM steps") == [(0,)]
+def test_what_is_proved_in_the_first_call_is_not_seen_by_the_program(folder, program):
+    options = [["--file", "a.lamina"], ["--file", "b.lamina", "--memory"]]
+    both = [run(folder, program, *more, "train.py") for more in options]
+    plain = warm.python("train.py", cwd=folder, env=environment())
+    assert plain.returncode == 0
+    for recording, (_, file, *_) in zip(both, options, strict=True):
+        assert (recording.returncode, recording.stdout) == (0, plain.stdout), recording.stderr
+        assert recorded(folder, "SELECT min(number) FROM steps", file) == [(0,)]
 
 
 def test_a_program_is_compiled_as_python_compiles_it(folder):
@@ -481,10 +483,7 @@ def test_compiled_programs_stay_compiled(folder):
             """
         )
     )
-    done = subprocess.run(
-        [sys.executable, "-m", "lamina", "run", "train.py"],
-        env=environment(), cwd=folder, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    done = warm.python("-m", "lamina", "run", "train.py", cwd=folder, env=environment())
     assert done.returncode == 0, done.stderr
     # An older torch calls the layers in the function's code as modules, from outside any other.
     inlined = pytest.importorskip("torch._dynamo").config.inline_inbuilt_nn_modules
@@ -601,15 +600,7 @@ def test_layers_have_no_frames_of_ours(tmp_path):
     (tmp_path / "deep.py").write_text(textwrap.dedent(DEEP))
     told = []
     for words in ((), ("-m", "lamina", "run")):
-        done = subprocess.run(
-            [sys.executable, *words, "deep.py"],
-            cwd=tmp_path,
-            env=environment(),
-            capture_output=True,
-            text=True,
-            check=True,
-            timeout=LIMIT,
-        )
+        done = warm.python(*words, "deep.py", cwd=tmp_path, env=environment(), check=True)
         told.append(done.stdout.splitlines())
     plain, ours = told
     assert ours[1::2] == plain[1::2]

@@ -12,9 +12,11 @@ from pathlib import Path
 import pytest
 import report_nets
 import torch
+from conftest import environment
 from torch import nn
 
 import lamina
+import warm
 
 MODELS = ["resnet18", "vit_b_16", "sentiment", "not_exact", "nan", "small_llama", "checkpointed", "lists"]
 
@@ -110,9 +112,9 @@ def test_a_convention_that_counts_no_operators(tmp_path):
 
 def test_the_command_saves_all_that_a_page_shows(tmp_path):
     saved = tmp_path / "saved.json"
-    command = [sys.executable, "-m", "lamina", "show", "torch.nn:Linear", "-k", "in_features=4", "-k"]
-    command += ["out_features=3", "-i", "2x4", "--format", "json", "-o", str(saved)]
-    assert subprocess.run(command, check=False).returncode == 0
+    command = ["show", "torch.nn:Linear", "-k", "in_features=4", "-k", "out_features=3", "-i", "2x4"]
+    command += ["--format", "json", "-o", str(saved)]
+    assert warm.lamina(command, cwd=tmp_path, env=environment()).returncode == 0
     data = data_of(page_of(saved))
     assert data["why"] and data["left"] == []
 

@@ -7,8 +7,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import subprocess
-import sys
 
 import pytest
 import torch
@@ -18,6 +16,7 @@ from torch import nn
 from where_kit import Calls
 
 import lamina
+import warm
 from lamina._base.errors import NeedsValuesError
 from lamina._observe import memory, support
 
@@ -287,10 +286,7 @@ def folder(tmp_path):
 
 
 def command(folder, *words):
-    return subprocess.run(
-        [sys.executable, "-m", "lamina", *words],
-        env=environment(), capture_output=True, text=True, check=False, cwd=folder,
-    )  # fmt: skip
+    return warm.lamina([*words], cwd=folder, env=environment())
 
 
 def test_a_budget_counts_packed_weights(folder):

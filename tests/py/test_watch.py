@@ -26,6 +26,7 @@ from torch import nn
 from where_kit import not_observed
 
 import lamina
+import warm
 from lamina import _lamina, _watch
 from lamina._command import cli
 from lamina._guard import standing_entry
@@ -505,12 +506,8 @@ def program(tmp_path, text, name="train.py"):
 QUIET = "ignore::DeprecationWarning,ignore::FutureWarning"  # Python's of a fork, torch's of torch
 
 
-def run(path, *words, **more):
-    return subprocess.run(
-        [sys.executable, str(path), *map(str, words)],
-        env=environment(PYTHONWARNINGS=QUIET), cwd=path.parent, capture_output=True, text=True, check=False,
-        **more,
-    )  # fmt: skip
+def run(path, *words):
+    return warm.python(path, *words, cwd=path.parent, env=environment(PYTHONWARNINGS=QUIET))
 
 
 def test_a_full_disk_stops_the_recording_only(tmp_path):
@@ -585,7 +582,7 @@ def test_workers_that_load_data_write_nothing(tmp_path):
             sys.exit(0)
         os.waitpid(child, 0)
     """)  # fmt: skip
-    done = run(path, timeout=LIMIT)
+    done = run(path)
     assert done.returncode == 0, done.stderr
     assert rows(tmp_path / "run.lamina", "SELECT count(*), max(number) FROM steps") == [(13, 12)]
     assert rows(tmp_path / "run.lamina", "SELECT count(*) FROM runs WHERE ended_unix_ns") == [(1,)]
@@ -607,7 +604,7 @@ def test_a_fork_in_a_recorded_step_ends_silently(tmp_path, more):
             step()
         assert watch.stopped is None
     """)  # fmt: skip
-    done = run(path, timeout=LIMIT)
+    done = run(path)
     assert (done.returncode, done.stderr) == (0, "")
     assert rows(tmp_path / "run.lamina", "SELECT count(*) FROM steps") == [(2,)]
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 import gc
 import json
 import sqlite3
-import subprocess
 import sys
 from contextlib import closing
 from pathlib import Path
@@ -21,6 +20,7 @@ from torch import nn
 from where_kit import not_observed
 
 import lamina
+import warm
 from lamina._command import cli
 from lamina._observe.memory import Optimizers
 
@@ -45,11 +45,7 @@ def run(way, folder):
     kept = (
         folder / f"{way.replace(',', '_')}_code"
     )  # of no other way: what is found there is not compiled again
-    done = subprocess.run(
-        [sys.executable, *map(str, words)],
-        env=environment(TORCHINDUCTOR_CACHE_DIR=str(kept)), cwd=folder, capture_output=True,
-        text=True, check=False,
-    )  # fmt: skip
+    done = warm.python(*words, cwd=folder, env=environment(TORCHINDUCTOR_CACHE_DIR=str(kept)))
     assert done.returncode == 0, done.stderr
     told = {}
     for line in done.stdout.splitlines():
@@ -187,10 +183,7 @@ def test_a_program_that_calls_models_in_compiled_functions_alone(tmp_path):
     if not dynamo.config.inline_inbuilt_nn_modules:
         pytest.skip("this torch calls the layers in a compiled function as modules")
     (tmp_path / "train.py").write_text("".join(line.strip() + "\n" for line in PROGRAM.strip().splitlines()))
-    done = subprocess.run(
-        [sys.executable, "-m", "lamina", "run", "train.py"],
-        env=environment(), cwd=tmp_path, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    done = warm.python("-m", "lamina", "run", "train.py", cwd=tmp_path, env=environment())
     said = (
         "lamina: nothing was recorded: this process called no model with parameters outside compiled code\n"
     )

@@ -14,7 +14,9 @@ from pathlib import Path
 
 import pytest
 import torch.distributed
-from conftest import LIMIT, environment, needs_recordings
+from conftest import environment, needs_recordings
+
+import warm
 
 needs_recordings()
 
@@ -27,20 +29,10 @@ PARAMS = 16 * 32 + 32 + 32 * 8 + 8
 def train(folder, kind, world, fate="fine"):
     """Exit codes of all ranks."""
     worker = Path(__file__).with_name("watch_worker.py")
-    running = [
-        subprocess.Popen(
-            [sys.executable, str(worker), kind, str(folder / "meet"), str(folder / "run.lamina"), fate],
-            env={**environment(), "RANK": str(rank), "WORLD_SIZE": str(world), "OMP_NUM_THREADS": "1"},
-            stderr=subprocess.PIPE, text=True,
-        )
-        for rank in range(world)
-    ]  # fmt: skip
-    try:
-        told = [process.communicate(timeout=LIMIT)[1] for process in running]
-    finally:
-        for process in running:
-            process.kill()
-    codes = [process.returncode for process in running]
+    words = (worker, kind, folder / "meet", folder / "run.lamina", fate)
+    ranks = [environment(RANK=str(rank), WORLD_SIZE=str(world)) for rank in range(world)]
+    done = warm.together([warm.start(*words, env=env) for env in ranks])
+    told, codes = [process.stderr for process in done], [process.returncode for process in done]
     if fate != "dies":
         if any("ImportError" in text or "ModuleNotFoundError" in text for text in told):
             pytest.skip("this torch can't do that")

@@ -6,8 +6,6 @@ from __future__ import annotations
 
 import copy
 import sqlite3
-import subprocess
-import sys
 import textwrap
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -23,6 +21,7 @@ from torch.utils.checkpoint import checkpoint
 from where_kit import not_observed
 
 import lamina
+import warm
 
 needs_recordings()
 observed = pytest.mark.skipif(bool(not_observed()), reason=f"no operators: {not_observed()}")
@@ -452,10 +451,7 @@ PROGRAM = """
 def run_program(tmp_path, text, *words):
     """The calls of the layers in what a program records; ``words``: how it is started."""
     (tmp_path / "train.py").write_text(textwrap.dedent(text))
-    done = subprocess.run(
-        [sys.executable, *words, "train.py"],
-        env=environment(OMP_NUM_THREADS="1"), cwd=tmp_path, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    done = warm.python(*words, "train.py", cwd=tmp_path, env=environment())
     assert done.returncode == 0, done.stderr
     (file,) = tmp_path.glob("*.lamina")
     return told(file)[0]

@@ -4,15 +4,14 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import torch.distributed
-from conftest import LIMIT
+from conftest import environment
 from where_kit import not_observed
+
+import warm
 
 if not_observed():
     pytest.skip(f"no operators: {not_observed()}", allow_module_level=True)
@@ -29,23 +28,10 @@ def ranks(tmp_path_factory):
     """What each of the two saw, by way of working together."""
     meet = tmp_path_factory.mktemp("ranks") / "meet"
     worker = Path(__file__).with_name("ranks_worker.py")
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p), "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, str(worker)]
-    running = [
-        subprocess.Popen(
-            [*command, str(rank), str(meet)],
-            env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        )
-        for rank in range(2)
-    ]  # fmt: skip
-    try:
-        done = [process.communicate(timeout=LIMIT) for process in running]
-    finally:
-        for process in running:
-            process.kill()
-    for process, (_, errors) in zip(running, done, strict=True):
-        assert process.returncode == 0, errors[-3000:]
-    return [json.loads(out.strip().rpartition("\n")[2]) for out, _ in done]
+    done = warm.together([warm.start(worker, rank, meet, env=environment()) for rank in range(2)])
+    for process in done:
+        assert process.returncode == 0, process.stderr[-3000:]
+    return [json.loads(process.stdout.strip().rpartition("\n")[2]) for process in done]
 
 
 def of(ranks, way):
