@@ -12,6 +12,7 @@ start and end, of what is imported, and of signals begin a Python of their own.
 from __future__ import annotations
 
 import gc
+import io
 import json
 import os
 import select
@@ -90,6 +91,14 @@ class Parent:
         self.running.discard(child)
         return self.ended.pop(child)
 
+    def has_ended(self, child: int) -> bool:
+        """True once the child has ended; does not wait."""
+        with suppress(TimeoutError):
+            while child not in self.ended:
+                process, code = self.line(0)
+                self.ended[process] = code
+        return child in self.ended
+
     def kill(self, child: int) -> None:
         if child in self.running:
             self.running.discard(child)
@@ -97,21 +106,29 @@ class Parent:
 
 
 class Running:
-    """A program that was started."""
+    """A program that was started. ``tty``: the terminal that it is on, which it controls."""
 
-    def __init__(self, words: list[str], cwd: Path | str | None, env: dict[str, str], vision: bool) -> None:
+    def __init__(
+        self,
+        words: list[str],
+        cwd: Path | str | None,
+        env: dict[str, str],
+        vision: bool = False,
+        tty: str | None = None,
+        out: Path | None = None,
+    ) -> None:
         self.args, self._folder = words, tempfile.TemporaryDirectory()
         self._out, self._err = (Path(self._folder.name, name) for name in ("out", "err"))
         self._parent = Parent.of(env, vision)
+        where = {"in": os.devnull, "out": str(self._out), "err": str(self._err)}
+        if tty:
+            where = {"in": tty, "out": str(out or tty), "err": tty}
         self.pid = self._parent.fork(
-            {
-                "words": words,
-                "cwd": str(cwd or Path.cwd()),
-                "env": env,
-                "out": str(self._out),
-                "err": str(self._err),
-            }
+            {"words": words, "cwd": str(cwd or Path.cwd()), "env": env, "tty": bool(tty), **where}
         )
+
+    def has_ended(self) -> bool:
+        return self._parent.has_ended(self.pid)
 
     def kill(self) -> None:
         """Kills it, if it has not ended."""
@@ -121,7 +138,8 @@ class Running:
         """What it printed and how it ended, once it has."""
         try:
             code = self._parent.wait(self.pid)
-            told = (path.read_text("utf-8", "surrogateescape") for path in (self._out, self._err))
+            files = (self._out, self._err)
+            told = (path.read_text("utf-8", "surrogateescape") if path.exists() else "" for path in files)
             return subprocess.CompletedProcess(["python", *self.args], code, *told)
         finally:
             self._folder.cleanup()
@@ -233,14 +251,18 @@ def become(request: dict[str, Any]) -> None:
     import random
     import warnings
 
+    if request["tty"]:
+        os.setsid()  # so that the first terminal it opens is its own
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     for number, name, flags in (
-        (0, os.devnull, os.O_RDONLY),
-        (1, request["out"], os.O_WRONLY | os.O_CREAT),
-        (2, request["err"], os.O_WRONLY | os.O_CREAT),
+        (0, request["in"], os.O_RDWR if request["tty"] else os.O_RDONLY),
+        (1, request["out"], os.O_RDWR | os.O_CREAT),
+        (2, request["err"], os.O_RDWR | os.O_CREAT),
     ):
         there = os.open(name, flags, 0o600)
         os.dup2(there, number)
         os.close(there)
+    _open_streams()
     os.environ.clear()
     os.environ.update(request["env"])
     os.chdir(request["cwd"])
@@ -262,6 +284,26 @@ def become(request: dict[str, Any]) -> None:
     except BaseException as error:
         code = _code_of(error)
     _end(code)
+
+
+def _open_streams() -> None:
+    """Makes the standard streams anew, as Python makes them for what is open there."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        old, mode = getattr(sys, name), "w" if number else "r"
+        raw: Any = io.FileIO(number, mode, closefd=False)
+        raw.name = f"<{name}>"
+        buffer: Any = raw
+        if not number:
+            buffer = io.BufferedReader(raw)
+        elif not old.write_through:  # as with PYTHONUNBUFFERED
+            buffer = io.BufferedWriter(raw)
+        lines = not old.write_through and (number == 2 or (number == 1 and raw.isatty()))
+        stream: Any = io.TextIOWrapper(
+            buffer, old.encoding, old.errors, "\n", line_buffering=lines, write_through=old.write_through
+        )
+        stream.mode = mode
+        setattr(sys, name, stream)
+        setattr(sys, f"__{name}__", stream)
 
 
 def _run(words: list[str], names: dict[str, Any]) -> None:

@@ -9,6 +9,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 from functools import cache
@@ -51,6 +52,11 @@ def pytest_collection_finish():
     is a fifth of the time that the tests took."""
     gc.collect()
     gc.freeze()
+
+
+def pytest_unconfigure():
+    if "triton" in sys.modules:  # it would print that its frozen objects leak
+        gc.unfreeze()
 
 
 def needs_recordings() -> None:
@@ -211,6 +217,14 @@ def shell():
         return warm.lamina([*argv], cwd=cwd or ROOT, env=environment(**extra))
 
     return run
+
+
+@pytest.fixture(autouse=True, scope="module")
+def few_to_search():
+    """As at the end of the collection, for what the tests of other modules imported, torch's compiler above
+    all: with it each search takes a third of a second."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

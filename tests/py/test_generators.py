@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 import random
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 import torch
+from conftest import environment
 
+import warm
 from lamina._guard import generators
 from lamina._guard.generators import state_of_generators
 
@@ -96,4 +96,4 @@ for name in [name for name in sys.modules if name.startswith("numpy.random")]:
 generators.state_of_generators()()
 assert "numpy.random" not in sys.modules
 """
-    subprocess.run([sys.executable, "-c", code], check=True)
+    warm.python("-c", code, env=environment(), check=True)

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 import torch
 import torch.nn.functional as F
+from conftest import environment
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 from where_kit import Calls, exact, no_operators, seen
@@ -714,7 +715,7 @@ def test_where_operators_can_not_be_watched_layers_are_counted_and_a_note_says_s
 
 def in_process(code, **env):
     """Standard output of a Python with the same modules and another environment."""
-    given = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p), **env}
+    given = environment(PYTHONPATH=os.pathsep.join(p for p in sys.path if p), **env)
     return warm.python("-c", code, env=given, check=True).stdout
 
 

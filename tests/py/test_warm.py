@@ -18,6 +18,8 @@ print(__name__, sys.argv, sys.path[0], __package__, __spec__ and __spec__.name, 
 print(globals().get("__file__"), getattr(__loader__, "__name__", type(__loader__).__name__))
 print(sorted(globals()))
 print(sys.modules["__main__"].__dict__ is globals(), sys.orig_argv[1:], sys.flags.safe_path)
+for stream in (sys.stdin, sys.stdout, sys.stderr):
+    print(stream.name, stream.encoding, stream.errors, stream.line_buffering, stream.fileno(), stream.mode)
 print(sorted(os.environ.items()), os.getcwd(), sys.warnoptions, sys.dont_write_bytecode, sys.stdin.read())
 print([signal.getsignal(s) for s in (signal.SIGINT, signal.SIGCHLD, signal.SIGPIPE)], os.umask(0))
 atexit.register(print, "at the end")

@@ -8,15 +8,15 @@ import os
 import pty
 import re
 import select
-import signal
 import struct
-import sys
 import termios
 import time
 from pathlib import Path
 from typing import NamedTuple
 
 from conftest import LIMIT, environment
+
+import warm
 
 QUIET = 0.25  # seconds without output, after which keys are typed
 
@@ -62,20 +62,31 @@ def on_terminal(
     """Runs ``python -m lamina``. ``keys``: what is typed once the text before it was written, and no more.
     ``files``: what is made once the text before it was written. ``out``: its standard output, in place of the
     terminal."""
-    process, fd = pty.fork()
-    if process == 0:
-        _become(argv, rows, out, cwd, variables)
+    fd, tty = pty.openpty()
+    fcntl.ioctl(tty, termios.TIOCSWINSZ, struct.pack("HHHH", rows, 100, 0, 0))
+    env = environment(**{"TERM": "xterm", "LANG": "C.UTF-8", "PYTHONUTF8": "1", **variables})
+    for name in ("PAGER", "LAMINA_PAGER", "LESS", "LINES"):
+        if name not in variables:
+            env.pop(name, None)
+    words = ["-m", "lamina", *argv]
+    child = warm.Running(words, cwd, env, tty=os.ttyname(tty), out=out)
     raw, left, end = b"", list(keys), time.monotonic() + LIMIT
-    while time.monotonic() < end and (piece := _read(fd)) is not None:
+    while time.monotonic() < end:
+        if tty is not None and child.has_ended():
+            os.close(tty)  # what is left to be read is then followed by the end
+            tty = None
+        piece = _read(fd)
+        if piece is None:
+            break
         raw += piece
         for text, file in files:
             if text.encode() in raw:
                 file.touch()
         if left and not piece and left[0][0].encode() in raw:
             os.write(fd, left.pop(0)[1])
-    if time.monotonic() >= end:
-        os.kill(process, signal.SIGKILL)
-    code = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+    else:
+        child.kill()
+    code = child.end().returncode
     os.close(fd)
     assert not left, (left, raw)
     text = raw.decode(errors="replace").replace("\r\n", "\n")
@@ -90,22 +101,3 @@ def _read(fd: int) -> bytes | None:
         return os.read(fd, 65536) or None
     except OSError:
         return None
-
-
-def _become(
-    argv: tuple[str, ...], rows: int, out: Path | None, cwd: Path | None, more: dict[str, str]
-) -> None:
-    try:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)  # background shells ignore it
-        fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", rows, 100, 0, 0))
-        if cwd is not None:
-            os.chdir(cwd)
-        if out is not None:
-            os.dup2(os.open(out, os.O_WRONLY | os.O_CREAT), 1)
-        variables = environment(**{"TERM": "xterm", "LANG": "C.UTF-8", "PYTHONUTF8": "1", **more})
-        for name in ("PAGER", "LAMINA_PAGER", "LESS", "LINES"):
-            if name not in more:
-                variables.pop(name, None)
-        os.execve(sys.executable, [sys.executable, "-m", "lamina", *argv], variables)
-    finally:
-        os._exit(99)
