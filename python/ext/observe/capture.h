@@ -73,8 +73,8 @@ typedef struct lmx_capture {
     lmi_vec names; /* PyObject *: keywords */
     lmi_vec written; /* uint64_t: memory that operators wrote to in place, filled when they are pushed */
     unsigned long owner;       /* thread */
-    /* A thread of autograd that repeats forward work, 0: none. While it works, `calls` and `open_call` are its
-     * own; the owner's open call waits in `owners_call`. */
+    /* A thread of autograd that repeats forward work, 0: none. While it works, `calls` and `open_call` are
+     * its own; the owner's open call waits in `owners_call`. */
     unsigned long worker;
     const struct lmx_lane *workers_lane; /* observe.h */
     int32_t owners_call;
