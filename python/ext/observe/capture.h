@@ -32,8 +32,7 @@ typedef struct lmx_tree {
     lmi_map index; /* module object -> node */
 } lmx_tree;
 static inline lmx_node *lmx_node_at(const lmx_tree *t, int32_t i) { return (lmx_node *)t->nodes.data + i; }
-static inline lmx_place *lmx_place_at(const lmx_tree *t, int32_t i)
-{
+static inline lmx_place *lmx_place_at(const lmx_tree *t, int32_t i) {
     return (lmx_place *)t->places.data + i;
 }
 /* == captures (module_call.c, capture.c, describe.c) =================================================== */
@@ -51,28 +50,27 @@ typedef struct lmx_call {
 typedef struct lmx_observer lmx_observer;
 typedef struct lmx_ledger lmx_ledger;
 typedef struct lmx_dispatcher lmx_dispatcher;
-typedef struct lmx_guard lmx_guard; /* guard.h */
+typedef struct lmx_guard lmx_guard;   /* guard.h */
 typedef struct lmx_teller lmx_teller; /* describe.c */
 typedef enum lmx_phase { LMX_NEW, LMX_OPEN, LMX_CLOSED } lmx_phase;
 
 typedef struct lmx_capture {
-    PyObject_HEAD
-    lmx_state *st;
-    PyObject *root, *model; /* model: built once, on the first request */
-    PyObject *alias;        /* torch.compile's wrapper of the root, whose calls are the root's; or NULL */
-    PyObject *notes;        /* list of str, for the report; or NULL */
-    PyObject *made;         /* list of str, how each input was generated; or NULL */
-    PyObject *provenance;   /* dict of str: how, where and when the run was made; or NULL */
-    PyObject *open_regions; /* set of names of compiled code that runs operator by operator; or NULL */
+    PyObject_HEAD lmx_state *st;
+    PyObject *root, *model;   /* model: built once, on the first request */
+    PyObject *alias;          /* torch.compile's wrapper of the root, whose calls are the root's; or NULL */
+    PyObject *notes;          /* list of str, for the report; or NULL */
+    PyObject *made;           /* list of str, how each input was generated; or NULL */
+    PyObject *provenance;     /* dict of str: how, where and when the run was made; or NULL */
+    PyObject *open_regions;   /* set of names of compiled code that runs operator by operator; or NULL */
     struct lmx_capture *next; /* among the open ones */
     lmx_tree tree;
-    PyObject *snapshot; /* taken before the start; or NULL */
-    lmx_teller *early;  /* descriptions of modules made at that time; NULL: they are described at the end */
-    lmi_vec calls; /* lmx_call */
-    lmi_vec words; /* int64_t: the tensors of the calls */
-    lmi_vec names; /* PyObject *: keywords */
-    lmi_vec written; /* uint64_t: memory that operators wrote to in place, filled when they are pushed */
-    unsigned long owner;       /* thread */
+    PyObject *snapshot;  /* taken before the start; or NULL */
+    lmx_teller *early;   /* descriptions of modules made at that time; NULL: they are described at the end */
+    lmi_vec calls;       /* lmx_call */
+    lmi_vec words;       /* int64_t: the tensors of the calls */
+    lmi_vec names;       /* PyObject *: keywords */
+    lmi_vec written;     /* uint64_t: memory that operators wrote to in place, filled when they are pushed */
+    unsigned long owner; /* thread */
     /* A thread of autograd that repeats forward work, 0: none. While it works, `calls` and `open_call` are
      * its own; the owner's open call waits in `owners_call`. */
     unsigned long worker;
@@ -82,50 +80,49 @@ typedef struct lmx_capture {
     int32_t open_call;
     int32_t alias_call; /* the last one through the alias; -1 */
     lmx_phase phase;
-    bool busy;     /* tensors are being described: calls during that are not the model's */
-    bool counted;  /* among the state's `identities` */
-    bool lost;     /* memory for records ran out */
-    bool full;     /* the limit of records was reached */
+    bool busy;               /* tensors are being described: calls during that are not the model's */
+    bool counted;            /* among the state's `identities` */
+    bool lost;               /* memory for records ran out */
+    bool full;               /* the limit of records was reached */
     uint64_t most, most_ops; /* that limit, in bytes: of calls, and of operators a thread */
-    bool cut;      /* a value had more tensors or levels than are searched */
-    bool replaced; /* another Module.__call__ was found at the end */
-    bool strangers; /* another thread called its modules while none was called on its own thread */
-    bool *elsewhere; /* by module: another thread called it; NULL: none did */
-    bool wants_ops, paused; /* paused: operators that run are not the model's */
+    bool cut;                /* a value had more tensors or levels than are searched */
+    bool replaced;           /* another Module.__call__ was found at the end */
+    bool strangers;          /* another thread called its modules while none was called on its own thread */
+    bool *elsewhere;         /* by module: another thread called it; NULL: none did */
+    bool wants_ops, paused;  /* paused: operators that run are not the model's */
     /* Of a recorded step: torch's compiler may work while it is open, and what that runs is not noted.
      * roots_only: nor are calls outside the calls of the root. */
     bool recorded, roots_only;
     enum { LMX_REGIONS_NONE, LMX_REGIONS_COUNTED, LMX_REGIONS_UNKNOWN } regions; /* of compiled code */
-    uint64_t regions_before; /* how many had begun on its thread at its last change of calls */
-    uint64_t passes_before;  /* how many compiled backward passes when it was opened */
-    bool wants_nodes;       /* nodes of backward passes are watched, also if operators are not */
-    bool timed;             /* times are measured */
-    bool no_backward;       /* a backward pass was requested and did not run */
-    bool backward_raised;   /* it ran and raised */
-    lmx_listener *listeners; /* NULL: none */
+    uint64_t regions_before;     /* how many had begun on its thread at its last change of calls */
+    uint64_t passes_before;      /* how many compiled backward passes when it was opened */
+    bool wants_nodes;            /* nodes of backward passes are watched, also if operators are not */
+    bool timed;                  /* times are measured */
+    bool no_backward;            /* a backward pass was requested and did not run */
+    bool backward_raised;        /* it ran and raised */
+    lmx_listener *listeners;     /* NULL: none */
     const lmi_map *tensors_told; /* tensor object -> index, while listeners push; else NULL */
-    bool brief;             /* notes callers, callees and times alone, and modules with what they own */
-    int32_t dry;            /* of a dry run, without times: number of active modes, its own too; else 0 */
-    lmx_is_fake nowhere;    /* of a dry run; else NULL */
-    lmx_ledger *ledger;     /* lifetimes of memory in a dry run; NULL: not requested */
-    lmx_guard *guard;       /* of memory that operators may write to; NULL: none is guarded */
-    lmx_observer *observer; /* of the operators; NULL: only calls are noted */
+    bool brief;                  /* notes callers, callees and times alone, and modules with what they own */
+    int32_t dry;                /* of a dry run, without times: number of active modes, its own too; else 0 */
+    lmx_is_fake nowhere;        /* of a dry run; else NULL */
+    lmx_ledger *ledger;         /* lifetimes of memory in a dry run; NULL: not requested */
+    lmx_guard *guard;           /* of memory that operators may write to; NULL: none is guarded */
+    lmx_observer *observer;     /* of the operators; NULL: only calls are noted */
     lmx_dispatcher *dispatcher; /* operators come through the dispatch mode; NULL: from the observer */
-    PyObject *why; /* str: the reason for the dispatch mode, for a note; NULL: no note */
-    PyObject *raised; /* at the end of a call that raised: the exception; not owned */
+    PyObject *why;              /* str: the reason for the dispatch mode, for a note; NULL: no note */
+    PyObject *raised;           /* at the end of a call that raised: the exception; not owned */
     PyObject *gradients; /* dict: by address, a parameter and whether it got a gradient; NULL: not checked */
-    PyObject *given; /* called once with the arguments of the first call of the root; NULL: not needed */
-    int32_t holders; /* the number of readers and writers of the records, which may run user code */
-    bool owed;       /* the records are dropped when the last holder releases them */
+    PyObject *given;     /* called once with the arguments of the first call of the root; NULL: not needed */
+    int32_t holders;     /* the number of readers and writers of the records, which may run user code */
+    bool owed;           /* the records are dropped when the last holder releases them */
     void (*drop)(struct lmx_capture *c); /* drops them */
-    bool telling;    /* the model is being made */
+    bool telling;                        /* the model is being made */
 } lmx_capture;
 
 /* Between hold and let_go the records stay, even if the capture is closed and its model is built. The caller
  * has a reference. lmx_capture_let_go keeps a pending exception. */
 static inline void lmx_capture_hold(lmx_capture *c) { c->holders++; }
-static inline void lmx_capture_let_go(lmx_capture *c)
-{
+static inline void lmx_capture_let_go(lmx_capture *c) {
     if (--c->holders == 0 && c->owed) c->drop(c);
 }
 
