@@ -58,6 +58,12 @@ PRAGMA user_version = 1;
 """
 
 
+@pytest.fixture(autouse=True)
+def command(monkeypatch):
+    """A recording tells how its process was started, and what is shown of it is searched for words."""
+    monkeypatch.setattr(sys, "orig_argv", ["python", "train.py"])
+
+
 @pytest.fixture
 def device():
     fake("use", 1)
