@@ -144,8 +144,38 @@ size_t lmi_clean(char *s);
 /* The columns of a UTF-8 text on a terminal: one a code point, none for combining marks, two for wide East
  * Asian ones. */
 size_t lmi_width(const char *s);
+size_t lmi_width_of(const char *s, size_t bytes); /* of its first bytes */
 /* Byte length of the longest prefix of `s` that is at most `columns` wide. */
 size_t lmi_fit(const char *s, size_t columns);
+
+/* Words that flow (flow.c): one after another, and on a new line where the page ends. Set `color` and `whole`
+ * after the start. */
+typedef struct lmi_flow {
+    lmi_buf *out;
+    size_t width, indent; /* of the page; where a further line begins */
+    size_t column, owed;  /* where the line has come to; the spaces that are wanted before its next word */
+    bool fresh;           /* the line has no text yet, except its label */
+    bool color;
+    bool whole; /* a word wider than a line, such as a command, stays whole to be copied; else it is cut */
+} lmi_flow;
+/* width 0: no limit. An indent that leaves no room is none. */
+void lmi_flow_start(lmi_flow *f, lmi_buf *out, size_t width, size_t indent);
+/* Begins a line with its label; "": none. The text after it is `gap` spaces away; 0: at the indent, or behind
+ * a label that is longer. */
+void lmi_flow_label(lmi_flow *f, const char *style, const char *label, size_t gap);
+/* Writes words. Those on one line keep one space between them. */
+void lmi_flow_words(lmi_flow *f, const char *style, const char *text);
+/* Writes an item, which begins a new line if it does not fit as a whole. Items on one line have `between`
+ * between them, and a line that an item follows ends in what is before the first space of `between`. */
+void lmi_flow_item(lmi_flow *f, const char *style, const char *text, const char *between);
+void lmi_flow_end(lmi_flow *f); /* ends the line, if it has text */
+/* Writes a line that is laid out already, without its newline. One that is too wide flows: further lines
+ * begin below its last column, or if there is none in the left half `further` columns after its first. Words
+ * stay whole. */
+void lmi_flow_line(lmi_buf *out, size_t width, const char *line, size_t further);
+/* Text in an ANSI style; `style` NULL, or without colours: the text alone. */
+void lmi_put_painted(lmi_buf *b, bool color, const char *style, const char *text, size_t n);
+
 /* True if `word` is in `list`, whose words are separated by one space; false for an empty word. */
 bool lmi_listed(const char *list, const char *word);
 

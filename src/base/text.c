@@ -80,12 +80,15 @@ static size_t columns_of(uint32_t code) {
     return within(wide, COUNT(wide), code) ? 2 : 1;
 }
 
-size_t lmi_width(const char *s) {
+size_t lmi_width_of(const char *s, size_t bytes) {
     size_t columns = 0;
     uint32_t code;
-    for (size_t n; (n = lmi_utf8(s, &code)) != 0; s += n) columns += columns_of(code);
+    for (size_t n, at = 0; at < bytes && (n = lmi_utf8(s + at, &code)) != 0; at += n)
+        columns += columns_of(code);
     return columns;
 }
+
+size_t lmi_width(const char *s) { return lmi_width_of(s, SIZE_MAX); }
 
 size_t lmi_fit(const char *s, size_t columns) {
     const char *start = s;

@@ -472,21 +472,18 @@ bool lmi_option_at(const lmi_verb *v, int32_t i, lmi_shell_option *out) {
     return false;
 }
 
-void lmi_say_words(lmi_cli *c, int32_t at, int32_t indent, const char *text) {
-    int32_t width = c->host->width > 0 ? c->host->width : INT32_MAX;
-    if (width < indent + NARROWEST) width = indent + NARROWEST;
-    for (const char *s = text; *s; s += strspn(s, " ")) {
-        int32_t n = (int32_t)strcspn(s, " ");
-        bool breaks = s != text && n >= width - at;
-        if (breaks)
-            lmi_say(c, "\n%*s", (int)indent, "");
-        else if (s != text)
-            lmi_say(c, " ");
-        lmi_say(c, "%.*s", (int)n, s);
-        at = (breaks ? indent : at + (s != text)) + n;
-        s += n;
-    }
-    lmi_say(c, "\n");
+void lmi_say_words(lmi_cli *c, const char *label, int32_t indent, const char *text) {
+    enum { LEAST = 20, NARROW = 4 };
+    const int32_t width = c->host->width > 0 ? c->host->width : 0;
+    lmi_buf b;
+    lmi_flow f;
+    lmi_buf_init(&b);
+    lmi_flow_start(&f, &b, (size_t)width, (size_t)(width && width < indent + LEAST ? NARROW : indent));
+    f.whole = true;
+    if (*label) lmi_flow_label(&f, NULL, label, 0);
+    lmi_flow_words(&f, NULL, text);
+    lmi_flow_end(&f);
+    lmi_say_text(c, &b);
 }
 
 static void help_option(lmi_cli *c, const lmi_verb *v, const option *o) {
@@ -496,16 +493,14 @@ static void help_option(lmi_cli *c, const lmi_verb *v, const option *o) {
     if (o->letter) snprintf(letter, sizeof letter, "-%c, ", o->letter);
     snprintf(left, sizeof left, "  %s--%s%s%s", letter, o->name, o->value ? " " : "",
              o->value ? o->value : "");
-    int32_t n = (int32_t)strlen(left), at = n < COLUMN + 4 ? COLUMN + 4 : n + 1;
-    lmi_say(c, "%-*s", (int)at, left);
-    lmi_say_words(c, at, COLUMN + 4, help);
+    lmi_say_words(c, left, COLUMN + 4, help);
 }
 
 void lmi_help_verb(lmi_cli *c, const lmi_verb *v) {
     char usage[96];
     lmi_say(c, "usage: lamina %s\n", lmi_usage(v, usage, sizeof usage));
-    lmi_say_words(c, 0, 0, v->summary);
-    if (v->more) lmi_say_words(c, 0, 0, v->more);
+    lmi_say_words(c, "", 0, v->summary);
+    if (v->more) lmi_say_words(c, "", 0, v->more);
     for (int i = 0; i < N_OPTIONS; i++)
         if (takes(v, &options[i])) help_option(c, v, &options[i]);
 }

@@ -8,7 +8,7 @@
 #include "cmd/shell/shell.h"
 
 enum { LMI_EXIT_OK = 0, LMI_EXIT_FINDING = 1, LMI_EXIT_USAGE = 2, LMI_EXIT_FAILED = 3, LMI_EXIT_BUG = 4 };
-enum { LMI_MAX_INPUTS = 64, LMI_LINE = 4096 };
+enum { LMI_MAX_INPUTS = 64 };
 
 /* The parsed command line; options.def fills it. */
 typedef struct lmi_args {
@@ -52,8 +52,7 @@ struct lmi_cli {
     int fd;       /* of that file, -1: not open */
     int out_errno;
     lam_status out_status; /* the first failure to write */
-    char line[LMI_LINE];   /* lmi_output_narrow: the current line so far */
-    size_t n_line;
+    lmi_buf line;          /* lmi_output_narrow: the current line so far */
     bool holds; /* the output is held back until it is known if it fits on the screen */
     lmi_buf held;
     char *rules_text; /* of the --rules file, NULL: none */
@@ -74,8 +73,9 @@ bool lmi_format_known(lmi_cli *c, const char *of);
 bool lmi_format_by_ending(lmi_cli *c);
 /* Prints an error for a surplus operand, with `hint` unless it looks like an input; returns false. */
 bool lmi_too_many(lmi_cli *c, const char *word, const char *hint);
-/* Prints a sentence from column `at` on, wrapped to the terminal; later lines begin at `indent`. */
-void lmi_say_words(lmi_cli *c, int32_t at, int32_t indent, const char *text);
+/* Prints a sentence wrapped to the terminal. It begins behind the label, "": none, and as its later lines at
+ * `indent`, unless the terminal is too narrow for that. */
+void lmi_say_words(lmi_cli *c, const char *label, int32_t indent, const char *text);
 /* Writes the command line of a verb: "run [options] SCRIPT"; returns `to`. */
 const char *lmi_usage(const lmi_verb *v, char *to, size_t room);
 /* Prints the usage, options and remarks of a verb, at most 32 lines. */
@@ -108,6 +108,8 @@ bool lmi_is_one_of(lmi_cli *c, const char *word, const char *(*name)(int32_t i),
 
 /* Prints formatted text to the output; control characters except the newline become '?'. */
 void lmi_say(lmi_cli *c, const char *fmt, ...) LAM_PRINTF(2, 3);
+/* Prints a text and frees it. */
+void lmi_say_text(lmi_cli *c, lmi_buf *text);
 /* Prints "lamina: error: ..." and, unless NULL, "  hint: ..." to the error stream. */
 void lmi_complain(lmi_cli *c, const char *hint, const char *fmt, ...) LAM_PRINTF(3, 4);
 /* Prints "lamina: ..." to the error stream: no error. */

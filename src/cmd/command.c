@@ -4,6 +4,7 @@
 #include "base/system.h"
 #include "cmd/cmd.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,17 +30,18 @@ static void general_help(lmi_cli *c) {
             lam_version());
     lmi_say(c, "       lamina TARGET [options]      the same as lamina show TARGET\n\n");
     const lmi_verb *v;
+    char name[32];
     for (int32_t i = 0; (v = lmi_verb_at(i)); i++) {
         if (is_told_below(v)) continue;
-        lmi_say(c, "  %-12s ", v->name);
-        lmi_say_words(c, 15, 15, v->summary);
+        snprintf(name, sizeof name, "  %s", v->name);
+        lmi_say_words(c, name, 15, v->summary);
     }
     lmi_say(c, "\n");
     lmi_say_words(
-        c, 0, 0,
+        c, "", 0,
         "TARGET: MODULE:NAME or FILE.py:NAME. Also: `lamina help SUBCOMMAND`, `version`, `completion`.");
     lmi_say(c, "example: lamina show torchvision.models:resnet18 -i 1x3x224x224 --depth 2\n");
-    lmi_say_words(c, 0, 0,
+    lmi_say_words(c, "", 0,
                   "exit codes: 0 fine, 1 a finding, 2 usage, 3 model or file failed, 4 internal error, 130 "
                   "interrupted");
 }

@@ -56,6 +56,15 @@ void lmi_say(lmi_cli *c, const char *fmt, ...) {
     va_end(args);
 }
 
+void lmi_say_text(lmi_cli *c, lmi_buf *text) {
+    const lam_status s = lmi_buf_status(text, NULL);
+    if (s == LAM_OK)
+        lmi_say(c, "%s", lmi_buf_text(text));
+    else
+        remember(c, s);
+    lmi_buf_free(text);
+}
+
 static void say_error(lmi_cli *c, const char *fmt, ...) LAM_PRINTF(2, 3);
 static void say_error(lmi_cli *c, const char *fmt, ...) {
     va_list args;
@@ -209,35 +218,26 @@ void lmi_output_start(lmi_cli *c) {
     c->out = (lam_sink){put_watched, c};
 }
 
-/* The start of a line's last column, if there is room for text next to it: two blanks precede it. */
-static int32_t last_column(const char *line, int32_t width) {
-    int32_t column = (int32_t)strspn(line, " ");
-    for (int32_t i = column; i <= width / 2 && line[i]; i++)
-        if (i > 1 && line[i - 1] == ' ' && line[i - 2] == ' ' && line[i] != ' ') column = i;
-    return column;
-}
-
-/* Writes the collected line unchanged if it fits, otherwise as several lines. */
-static void end_line(lmi_cli *c, const char *end) {
-    const lam_sink gathering = c->out;
-    c->out = (lam_sink){put_watched, c};
-    c->line[c->n_line] = '\0';
-    if (c->n_line <= (size_t)c->host->width) {
-        lmi_say(c, "%s%s", c->line, end);
-    } else {
-        int32_t column = last_column(c->line, c->host->width), leading = (int32_t)strspn(c->line, " ");
-        lmi_say(c, "%.*s", (int)column, c->line);
-        lmi_say_words(c, column, column > leading ? column : leading + 2, c->line + column);
-    }
-    c->n_line = 0;
-    c->out = gathering;
+/* Writes the collected line: unchanged if it fits, otherwise as several lines. */
+static void end_line(lmi_cli *c) {
+    enum { FURTHER = 2 };
+    lmi_buf lines;
+    lmi_buf_init(&lines);
+    if (!c->line.bad) lmi_flow_line(&lines, (size_t)c->host->width, lmi_buf_text(&c->line), FURTHER);
+    lmi_buf_used(&c->line, &lines);
+    remember(c, lmi_buf_flush(&lines, (lam_sink){put_watched, c}, NULL));
+    lmi_buf_free(&lines);
 }
 
 static lam_status put_narrow(void *to, const char *bytes, size_t n) {
     lmi_cli *c = to;
-    for (size_t i = 0; i < n; i++) {
-        if (bytes[i] == '\n' || c->n_line + 1 == sizeof c->line) end_line(c, "\n");
-        if (bytes[i] != '\n') c->line[c->n_line++] = bytes[i];
+    for (size_t i = 0; i < n && c->out_status == LAM_OK; i++) {
+        if (bytes[i] != '\n') {
+            lmi_putc(&c->line, bytes[i]);
+            continue;
+        }
+        end_line(c);
+        remember(c, put_watched(c, "\n", 1));
     }
     return c->out_status;
 }
@@ -248,12 +248,14 @@ void lmi_output_narrow(lmi_cli *c) {
 }
 
 int lmi_output_end(lmi_cli *c, int code) {
-    if (c->n_line > 0) end_line(c, "");
+    end_line(c);
     show_held(c);
     if (c->fd >= 0 && close(c->fd) != 0) remember(c, LAM_IO);
     c->fd = -1;
     if (c->out_status == LAM_OK || c->out_errno == EPIPE)
         return code; /* a reader that has closed the pipe needs no message */
+    lam_error e = {.at = -1};
+    if (c->out_status == LAM_NOMEM) return lmi_complain_of(c, &e, lmi_nomem(&e));
     const char *what = lmi_is_to_file(c) ? c->args.output : "the standard output";
     lmi_complain(c, lmi_is_to_file(c) ? "name a file in another folder or on another disk" : NULL,
                  "%s: it could not be written: %s", what,

@@ -11,17 +11,19 @@ static void say_metric(lmi_cli *c, const lam_rule *r, lam_metric i) {
     if (released) lmi_say(c, "  %8s released: %s\n", "", released);
 }
 
-/* Prints as many spellings on a line as fit. */
+/* Prints as many spellings on a line as fit, also where the output has no width. */
 static void say_only(lmi_cli *c, const char *only) {
-    enum { BEFORE = 11, LINE = 101 };
-    const int32_t width = c->host->width > BEFORE ? c->host->width : LINE;
-    const size_t a_line = (size_t)(width - BEFORE);
-    for (const char *s = only, *label = "only"; s && *s; label = "") {
-        size_t n = strcspn(s, " ");
-        while (s[n] && n + 1 + strcspn(s + n + 1, " ") <= a_line) n += 1 + strcspn(s + n + 1, " ");
-        lmi_say(c, "  %-8s %.*s\n", label, (int)n, s);
-        s += n + strspn(s + n, " ");
-    }
+    enum { LABEL = 11, LINE = 101 };
+    lmi_buf b;
+    lmi_flow f;
+    if (!only) return;
+    lmi_buf_init(&b);
+    lmi_flow_start(&f, &b, c->host->width > LABEL ? (size_t)c->host->width : LINE, LABEL);
+    f.whole = true;
+    lmi_flow_label(&f, NULL, "  only", 0);
+    lmi_flow_words(&f, NULL, only);
+    lmi_flow_end(&f);
+    lmi_say_text(c, &b);
 }
 
 /* Prints the effective counts that differ from the dense ones. */

@@ -160,11 +160,30 @@ static void put_gaps(lmi_buf *b, const lam_check *k, const char *before) {
 
 /* -- text, Markdown, JSON -------------------------------------------------------------------------------- */
 
+/* A line for each limit, and below it the layers that are over it. */
+static void put_limits(writer *w, const lam_check *k) {
+    enum { MARGIN = 2 };
+    lmi_sheet t;
+    lmi_sheet_start(&t, &w->out, 0, false, NULL);
+    for (int i = 0; i < 2; i++) lmi_sheet_column(&t, &(lmi_head){"", LMI_LEFT, 0});
+    for (int32_t i = 0; i < k->n; i++) {
+        lmi_text_cell(&t, k->at[i].of->name);
+        put_limit(t.cell, &k->at[i]);
+        lmi_end_cell(&t);
+    }
+    lmi_sheet_fit(&t, 0, 0);
+    for (int32_t i = 0; t.s == LAM_OK && !t.cell->bad && i < k->n; i++) {
+        lmi_sheet_cells(&t, i + 1, 0, MARGIN);
+        put_below(&w->out, &k->at[i], "\n      ");
+        lmi_putc(&w->out, '\n');
+    }
+    if (lmi_sheet_free(&t) != LAM_OK) w->out.bad = true;
+}
+
 static void write_text(writer *w) {
     int n_bad = 0;
     for (int32_t i = 0; i < w->n; i++) {
         const lam_check *k = w->k[i];
-        int widest = 0;
         if (!k->n && !k->error && !k->n_notes) continue; /* nothing is limited */
         n_bad += k->verdict != LAM_WITHIN;
         lmi_put_clean(&w->out, k->name);
@@ -174,14 +193,7 @@ static void write_text(writer *w) {
             lmi_put_clean(&w->out, k->error);
             lmi_putc(&w->out, '\n');
         }
-        for (int32_t j = 0; j < k->n; j++)
-            if ((int)strlen(k->at[j].of->name) > widest) widest = (int)strlen(k->at[j].of->name);
-        for (int32_t j = 0; j < k->n; j++) {
-            lmi_putf(&w->out, "  %-*s  ", widest, k->at[j].of->name);
-            put_limit(&w->out, &k->at[j]);
-            put_below(&w->out, &k->at[j], "\n      ");
-            lmi_putc(&w->out, '\n');
-        }
+        put_limits(w, k);
         lmi_buf_clear(&w->line);
         put_gaps(&w->line, k, "\n  ");
         if (w->line.n) lmi_putf(&w->out, "%s\n", lmi_buf_text(&w->line) + 1);

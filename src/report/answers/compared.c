@@ -15,7 +15,8 @@ enum {
     NUMBER = 48,
     MOST = 3,  /* causes shown of a tool that was not named */
     ROOM = 30, /* columns that a sentence needs; with fewer it begins on a new line */
-    INDENT = 4
+    INDENT = 4,
+    GAP = 2
 };
 
 #define LEAST_SHARE .0005 /* a smaller one would be printed as 0.0 % */
@@ -23,7 +24,7 @@ enum {
 typedef struct writer {
     const lam_comparison *c;
     lmi_buf out;
-    size_t width;
+    size_t width, margin; /* of the page; where reasons begin */
     bool exact;
     const char *name; /* the tool whose causes are being written */
 } writer;
@@ -117,45 +118,23 @@ static bool put_remark(const writer *w, int32_t i, lmi_buf *b) {
 
 /* -- text -------------------------------------------------------------------------------------- */
 
-/* Writes words, with later lines indented by `margin`; the line has `used` columns already. */
-static void put_wrapped(writer *w, const char *text, size_t margin, size_t used) {
-    bool first = true;
-    for (const char *s = text + strspn(text, " "); *s; s += strspn(s, " ")) {
-        char word[256];
-        size_t n = strcspn(s, " "), cut = n < sizeof word ? n : sizeof word - 1;
-        memcpy(word, s, cut);
-        word[cut] = '\0';
-        size_t columns = lmi_width(word);
-        if (!first && used + 1 + columns > w->width) {
-            lmi_putc(&w->out, '\n');
-            lmi_pad(&w->out, ' ', margin);
-            used = margin;
-            first = true;
-        }
-        lmi_putf(&w->out, "%s%s", first ? "" : " ", word);
-        used += columns + !first;
-        first = false;
-        s += n;
+/* Writes a reason next to the row's numbers, which the flow is behind, or below the reason before. `part`:
+ * the width of a cause's part of the difference, 0: not shown. */
+static void put_reason(const writer *w, lmi_flow *f, size_t part, const char *number, const char *text) {
+    const size_t wide = part ? part + GAP : 0;
+    const bool narrow = w->margin + wide + ROOM > w->width;
+    const size_t column = narrow ? INDENT : w->margin;
+    if (narrow) lmi_flow_end(f);
+    f->indent = column + wide;
+    if (f->column == 0) f->owed = column;
+    if (part) {
+        f->owed += part - strlen(number);
+        lmi_flow_words(f, NULL, number);
+        f->owed = GAP;
+        f->fresh = true;
     }
-    lmi_putc(&w->out, '\n');
-}
-
-/* The column of reasons: `begun` is how much of the line the row's numbers have used. */
-typedef struct reasons {
-    size_t margin, part; /* where they begin; the width of a cause's part of the difference, 0: not shown */
-    size_t begun;
-} reasons;
-
-static void put_reason(writer *w, reasons *r, const char *part, const char *text) {
-    size_t start = r->margin + (r->part ? r->part + 2 : 0);
-    bool narrow = start + ROOM > w->width;
-    if (narrow && r->begun) lmi_putc(&w->out, '\n');
-    if (narrow) start = INDENT + (r->part ? r->part + 2 : 0);
-    size_t column = narrow ? INDENT : r->margin;
-    lmi_pad(&w->out, ' ', narrow ? column : column - r->begun);
-    if (r->part) lmi_putf(&w->out, "%*s  ", (int)r->part, part);
-    put_wrapped(w, text, start, start);
-    r->begun = 0;
+    lmi_flow_words(f, NULL, text);
+    lmi_flow_end(f);
 }
 
 static int32_t shown_causes(const writer *w, const lam_compared *row) {
@@ -174,7 +153,7 @@ static size_t part_width(const writer *w, const lam_compared *row, int32_t shown
     return wide;
 }
 
-static void put_reasons(writer *w, int32_t i, size_t margin, size_t begun) {
+static void put_reasons(writer *w, int32_t i, lmi_flow *f) {
     const lam_compared *row = &w->c->rows[i];
     int32_t shown = shown_causes(w, row);
     int64_t rest = 0;
@@ -183,21 +162,20 @@ static void put_reasons(writer *w, int32_t i, size_t margin, size_t begun) {
     lmi_buf_init(&b);
     w->name = row->convention;
     for (int32_t k = shown; k < row->n_causes; k++) rest += row->causes[k].difference;
-    reasons r = {margin, part_width(w, row, shown, rest), begun};
+    const size_t part = part_width(w, row, shown, rest);
     for (int32_t k = 0; k < shown; k++) {
         lmi_buf_clear(&b);
         put_cause(w, row, k, &b);
-        put_reason(w, &r, signed_number(w, n, row->causes[k].difference), lmi_buf_text(&b));
+        put_reason(w, f, part, signed_number(w, n, row->causes[k].difference), lmi_buf_text(&b));
     }
     if (shown < row->n_causes) {
-        b.n = 0;
+        lmi_buf_clear(&b);
         lmi_putf(&b, "%d smaller differences", (int)(row->n_causes - shown));
-        put_reason(w, &r, signed_number(w, n, rest), lmi_buf_text(&b));
+        put_reason(w, f, part, signed_number(w, n, rest), lmi_buf_text(&b));
     }
-    b.n = 0;
-    r.part = 0;
-    if (put_remark(w, i, &b)) put_reason(w, &r, "", lmi_buf_text(&b));
-    if (w->c->named && row->limits) put_reason(w, &r, "", row->limits);
+    lmi_buf_clear(&b);
+    if (put_remark(w, i, &b)) put_reason(w, f, 0, "", lmi_buf_text(&b));
+    if (w->c->named && row->limits) put_reason(w, f, 0, "", row->limits);
     lmi_buf_used(&b, &w->out);
 }
 
@@ -208,45 +186,51 @@ static void put_rest(writer *w) {
     if (w->c->named) return;
     snprintf(line, sizeof line, "%s-c NAME shows every difference of one tool; in Python conventions=\"%s\"",
              all ? "" : "-c all shows every tool, ", all ? "NAME" : "all");
+    lmi_flow f;
+    lmi_flow_start(&f, &w->out, w->width, 0);
+    f.whole = true;
     lmi_putc(&w->out, '\n');
-    put_wrapped(w, line, 0, 0);
+    lmi_flow_words(&f, NULL, line);
+    lmi_flow_end(&f);
 }
 
-enum { TOOL, COUNT, OFF, N_CELLS };
-typedef struct cells {
-    char at[N_CELLS][NUMBER];
-} cells;
-
-static void fill(const writer *w, int32_t i, cells *to) {
-    const lam_compared *row = &w->c->rows[i];
-    lam_metric m = w->c->metric;
-    snprintf(to->at[TOOL], NUMBER, "%s", row->convention);
-    number(w, to->at[COUNT], m == LAM_MACS ? row->macs : row->flops, row->convention, m);
-    difference(w, to->at[OFF], row, i);
+static void fill(const writer *w, lmi_sheet *t) {
+    static const char *const titles[][2] = {{"MACs", "bwd MACs"}, {"FLOPs", "bwd FLOPs"}};
+    const lam_metric m = w->c->metric;
+    char n[NUMBER];
+    lmi_sheet_column(t, &(lmi_head){"tool", LMI_LEFT, 0});
+    lmi_sheet_column(t, &(lmi_head){titles[m != LAM_MACS][w->c->phase != LAM_FORWARD], LMI_RIGHT, 0});
+    lmi_sheet_column(t, &(lmi_head){"off by", LMI_RIGHT, 0});
+    for (int32_t i = 0; i < w->c->n; i++) {
+        const lam_compared *row = &w->c->rows[i];
+        lmi_text_cell(t, row->convention);
+        lmi_text_cell(t, number(w, n, m == LAM_MACS ? row->macs : row->flops, row->convention, m));
+        lmi_text_cell(t, difference(w, n, row, i));
+    }
 }
 
 static void write_text(writer *w) {
-    size_t wide[N_CELLS] = {0}, margin = 0;
-    cells row, titles = {{"tool", "", "off by"}};
-    snprintf(titles.at[COUNT], NUMBER, "%s%s", phase_word(w), w->c->metric == LAM_MACS ? "MACs" : "FLOPs");
-    for (int32_t i = -1; i < w->c->n; i++) {
-        if (i >= 0) fill(w, i, &row);
-        for (int k = 0; k < N_CELLS; k++) {
-            size_t n = strlen(i < 0 ? titles.at[k] : row.at[k]);
-            if (n > wide[k]) wide[k] = n;
-        }
+    enum { LEAST_NAME = 4 };
+    lmi_sheet t;
+    lmi_flow f;
+    lmi_sheet_start(&t, &w->out, w->width, false, NULL);
+    lmi_flow_start(&f, &w->out, w->width, INDENT);
+    f.whole = true;
+    fill(w, &t);
+    lmi_sheet_fit(&t, w->width, LEAST_NAME);
+    w->margin = lmi_sheet_columns(&t) + GAP;
+    for (int32_t i = -1; t.s == LAM_OK && !t.cell->bad && i < w->c->n; i++) {
+        const size_t owed = lmi_sheet_cells(&t, i + 1, 0, 0) + GAP;
+        f.column = w->margin - owed;
+        f.owed = owed;
+        f.fresh = false;
+        if (i < 0) {
+            lmi_flow_words(&f, NULL, "because");
+            lmi_flow_end(&f);
+        } else
+            put_reasons(w, i, &f);
     }
-    for (int k = 0; k < N_CELLS; k++) margin += wide[k] + 2;
-    for (int32_t i = -1; i < w->c->n; i++) {
-        if (i >= 0) fill(w, i, &row);
-        const cells *at = i < 0 ? &titles : &row;
-        lmi_putf(&w->out, "%-*s  %*s  %*s", (int)wide[TOOL], at->at[TOOL], (int)wide[COUNT], at->at[COUNT],
-                 (int)wide[OFF], at->at[OFF]);
-        if (i < 0)
-            lmi_put(&w->out, "  because\n");
-        else
-            put_reasons(w, i, margin, margin - 2);
-    }
+    if (lmi_sheet_free(&t) != LAM_OK) w->out.bad = true;
     put_rest(w);
 }
 

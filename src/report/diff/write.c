@@ -155,43 +155,25 @@ static bool is_wide(const writer *w, const lmi_outlined *was, const lmi_outlined
     return wide;
 }
 
-/* Where the lines below a row have come to. */
-typedef struct below {
-    size_t at, most;
-} below;
-
-static void put_below(writer *w, below *to, const char *text) {
-    enum { MARGIN = 4 };
-    const size_t columns = lmi_width(text);
-    if (!*text) return;
-    bool same_line = to->at && to->at + 2 + columns < to->most;
-    if (!same_line) {
-        lmi_put(&w->out, to->at ? ",\n" : "");
-        lmi_pad(&w->out, ' ', MARGIN);
-        to->at = MARGIN;
-    } else {
-        lmi_put(&w->out, ", ");
-        to->at += 2;
-    }
-    lmi_put(&w->out, text);
-    to->at += columns;
-}
-
 /* Writes the attributes that differ, and what is too wide for its column, below the row of their module. Row
  * 0 has the heads, and the last row may sum up lines that are not shown. */
 static void put_attributes(writer *w, int32_t row) {
+    enum { MARGIN = 4 };
     const lmi_diff_line *l = row > 0 && row <= w->n ? line_at(w, row - 1) : NULL;
     const lmi_outlined *was = l ? lmi_diff_outlined(w->d, 0, l->place) : NULL,
                        *now = l ? lmi_diff_outlined(w->d, 1, l->place) : NULL;
-    below to = {0, w->o->width > 0 ? (size_t)w->o->width : SIZE_MAX};
+    lmi_flow f;
     if (!was || !now || is_sum(l)) return;
-    for (int32_t i = 0; put_attribute(w, was, now, i); i++) put_below(w, &to, lmi_buf_text(&w->attr));
+    lmi_flow_start(&f, &w->out, w->o->width > 0 ? (size_t)w->o->width : 0, MARGIN);
+    lmi_flow_label(&f, NULL, "", 0);
+    for (int32_t i = 0; put_attribute(w, was, now, i); i++)
+        lmi_flow_item(&f, NULL, lmi_buf_text(&w->attr), ", ");
     if (is_wide(w, was, now)) {
         lmi_buf_clear(&w->attr);
         put_unlike(w, &w->attr, was, now);
-        put_below(w, &to, lmi_buf_text(&w->attr));
+        lmi_flow_item(&f, NULL, lmi_buf_text(&w->attr), ", ");
     }
-    if (to.at) lmi_putc(&w->out, '\n');
+    lmi_flow_end(&f);
 }
 
 static void put_word(lmi_buf *b, const char *word, const char *was, const char *now) {

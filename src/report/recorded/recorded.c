@@ -50,14 +50,17 @@ void lmi_put_state(const lmi_recorded *w, const lam_recorded_run *run, lmi_buf *
 }
 
 void lmi_recorded_wrap(lmi_recorded *w, size_t from) {
-    char *line = w->out.bad || w->o->width <= 0 ? NULL : w->out.s + from, *end;
-    while (line && (end = strchr(line, '\n'))) {
-        char *at = line + lmi_fit(line, w->width);
-        while (at < end && at > line && *at != ' ') at--;
-        if (at == line) at = strpbrk(line, " \n"); /* a long word is alone on its line */
-        if (at < end) *at = '\n';
-        line = (at < end ? at : end) + 1;
+    lmi_buf lines;
+    if (w->out.bad || w->o->width <= 0) return;
+    lmi_buf_init(&lines);
+    lmi_put(&lines, w->out.s + from);
+    w->out.n = from;
+    for (char *line = lines.s, *end; line && (end = strchr(line, '\n')); line = end + 1) {
+        *end = '\0';
+        lmi_flow_line(&w->out, w->width, line, 0);
+        lmi_putc(&w->out, '\n');
     }
+    lmi_buf_used(&lines, &w->out);
 }
 
 /* The least width of the names' column before other columns are left out, and after that. */

@@ -163,14 +163,15 @@ static lam_status put_table(page *p) {
 
 typedef struct talk {
     lmi_flow f;
-    bool head; /* the first label is a title */
+    const char *between; /* two items of a line */
+    bool head;           /* the first label is a title */
 } talk;
 
 static void say(void *to, const char *style, const char *label, const char *text) {
     talk *t = to;
     if (label) lmi_flow_label(&t->f, t->head ? style : LMI_DIM, label, t->head ? 4 : 0);
     t->head = false;
-    if (*text) lmi_flow_item(&t->f, style, text);
+    if (*text) lmi_flow_item(&t->f, style, text, t->between);
 }
 
 /* Explains "1x64 +2" if the table has it. */
@@ -240,8 +241,10 @@ static lam_status tell_next(page *p, talk *to) {
 }
 
 static lam_status put_page(page *p) {
-    talk t = {.head = true};
-    lmi_flow_start(&t.f, p->j, p->width);
+    enum { LABEL = 11 }; /* columns of the labels, "incomplete" and a space */
+    talk t = {.head = true, .between = p->j->o->ascii ? " - " : " \u00b7 "};
+    lmi_flow_start(&t.f, &p->j->out, p->width, p->width > 4 * LABEL ? LABEL : p->width > 20 ? 2 : 0);
+    t.f.color = p->j->o->color;
     LAM_TRY(lmi_own_head(p->j, say, &t));
     lmi_flow_end(&t.f);
     lmi_putc(&p->j->out, '\n');

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Pieces of text: padding, wrapping, escaping, colours. */
+ * Pieces of text: the middle cut out, escaping, numbers that are no counts. */
 #include "report/table/report.h"
 
 #include <stdio.h>
@@ -85,106 +85,8 @@ void lmi_put_csv(lmi_buf *b, const char *s) {
     lmi_putc(b, '"');
 }
 
-void lmi_put_painted(lmi_buf *b, bool color, const char *style, const char *text, size_t n) {
-    bool paint = color && style && n > 0;
-    if (paint) lmi_putf(b, "\x1b[%sm", style);
-    lmi_putn(b, text, n);
-    if (paint) lmi_put(b, "\x1b[0m");
-}
-
 void lmi_paint(lmi_job *j, const char *style, const char *text, size_t n) {
     lmi_put_painted(&j->out, j->o->color, style, text, n);
-}
-
-/* -- flowing text -------------------------------------------------------------------------------------- */
-
-enum { LABEL = 11 }; /* columns of the labels, "incomplete" and a space */
-
-void lmi_flow_start(lmi_flow *f, lmi_job *j, size_t width) {
-    *f = (lmi_flow){.j = j, .width = width, .fresh = true};
-    f->indent = width > 4 * LABEL ? LABEL : width > 20 ? 2 : 0;
-}
-
-static void flow_break(lmi_flow *f) {
-    lmi_putc(&f->j->out, '\n');
-    lmi_pad(&f->j->out, ' ', f->indent);
-    f->column = f->indent;
-    f->fresh = true;
-}
-
-/* Writes one word; a word wider than the page is cut where the page ends. */
-static void flow_word(lmi_flow *f, const char *style, const char *word) {
-    for (const char *s = word; *s;) {
-        size_t room = f->width - f->column, wide = lmi_width(s), fits = lmi_fit(s, room);
-        if (wide > room && !f->fresh) {
-            flow_break(f);
-            continue;
-        }
-        uint32_t code;
-        if (fits == 0) fits = lmi_utf8(s, &code); /* a page of one column can't hold a wide character */
-        lmi_paint(f->j, style, s, fits);
-        f->column += wide > room ? room : wide;
-        f->fresh = false;
-        s += fits;
-    }
-}
-
-/* Words on the same line keep one space between them. */
-static void flow_words(lmi_flow *f, const char *style, char *words) {
-    char *next = NULL;
-    for (char *w = words; w; w = next) {
-        next = strchr(w, ' ');
-        if (next) *next++ = '\0';
-        if (!*w) continue;
-        if (w > words && !f->fresh) {
-            if (f->column + 1 + lmi_width(w) <= f->width) {
-                lmi_paint(f->j, style, " ", 1);
-                f->column++;
-            } else {
-                flow_break(f);
-            }
-        }
-        flow_word(f, style, w);
-    }
-}
-
-void lmi_flow_label(lmi_flow *f, const char *style, const char *label, size_t gap) {
-    lmi_flow_end(f);
-    lmi_flow_item(f, style, label);
-    f->owed = gap > 0 ? gap : f->column < f->indent ? f->indent - f->column : f->column > 0;
-    f->fresh = true;
-}
-
-void lmi_flow_item(lmi_flow *f, const char *style, const char *text) {
-    const char *dot = f->j->o->ascii ? " - " : " \u00b7 ";
-    lmi_buf words;
-    lmi_buf_init(&words);
-    lmi_put(&words, text);
-    /* The space between a label and its text is written with the text, so no line ends in spaces. */
-    if (f->owed && f->column + f->owed < f->width) {
-        lmi_pad(&f->j->out, ' ', f->owed);
-        f->column += f->owed;
-    } else if (f->owed) {
-        flow_break(f);
-    }
-    f->owed = 0;
-    if (!f->fresh) {
-        if (f->column + 3 + lmi_width(text) <= f->width) {
-            lmi_put(&f->j->out, dot);
-            f->column += 3;
-        } else {
-            flow_break(f);
-        }
-    }
-    /* Right after the dot the first word needs no further space, and it fits. */
-    if (words.s && !words.bad) flow_words(f, style, words.s);
-    lmi_buf_used(&words, &f->j->out);
-}
-
-void lmi_flow_end(lmi_flow *f) {
-    if (f->column > 0) lmi_putc(&f->j->out, '\n');
-    f->column = f->owed = 0;
-    f->fresh = true;
 }
 
 /* -- numbers that are no counts ------------------------------------------------------------------------ */

@@ -3,9 +3,9 @@
  * data. A report never computes, apart from percentages and the sums of folded rows.
  *
  * columns.c: the text of a cell. table.c: cells as columns of text, and as a table on a page. shown.c:
- * shapes, ties and sums. pieces.c: code points, padding, wrapping. nodes.c, fold.c: the tree of places behind
- * the table; figures.c: that tree as a list by size; own.c: the table; ends.c, reasons.c: the lines above and
- * below it. */
+ * shapes, ties and sums. pieces.c: escaping, and a text with its middle cut out. nodes.c, fold.c: the tree of
+ * places behind the table; figures.c: that tree as a list by size; own.c: the table; ends.c, reasons.c: the
+ * lines above and below it. */
 #ifndef LMI_REPORT_H
 #define LMI_REPORT_H
 
@@ -182,7 +182,11 @@ void lmi_sheet_share(lmi_sheet *t, double share);
 void lmi_sheet_fit(lmi_sheet *t, size_t fair, size_t least);
 /* Appends the titles of the columns that were left out, "MACs, %"; returns their number. */
 int32_t lmi_sheet_left_out(const lmi_sheet *t, lmi_buf *to);
-/* Writes a row from column `first` on; `owed` spaces are wanted before it. */
+size_t lmi_sheet_columns(const lmi_sheet *t); /* the width of a row, once fitted */
+/* Writes a row's cells from column `first` on, without ending the line; `owed` spaces are wanted before it.
+ * Returns the spaces that are wanted before what follows. */
+size_t lmi_sheet_cells(lmi_sheet *t, int32_t row, int32_t first, size_t owed);
+/* The same as a line. */
 void lmi_sheet_row(lmi_sheet *t, int32_t row, int32_t first, size_t owed);
 /* Fits the table and writes all of it. */
 void lmi_sheet_write(lmi_sheet *t, size_t fair, size_t least);
@@ -201,25 +205,11 @@ void lmi_put_json(lmi_buf *b, const char *s); /* a JSON string with its quotes; 
 void lmi_put_json_in_html(lmi_buf *b, const char *s);
 void lmi_put_csv(lmi_buf *b, const char *s); /* quoted if RFC 4180 requires it */
 
-/* Flowing text: items side by side with a dot between them, wrapped at the width. A line begins with its
- * label, in a separate column if the width allows. */
-typedef struct lmi_flow {
-    lmi_job *j;
-    size_t width, column, indent, owed; /* owed: spaces before the text after the label */
-    bool fresh;                         /* the line has no text yet, except its label */
-} lmi_flow;
-void lmi_flow_start(lmi_flow *f, lmi_job *j, size_t width);
-/* Begins a line; label "": under the one above. `gap` spaces follow the label; 0: to the labels' column. */
-void lmi_flow_label(lmi_flow *f, const char *style, const char *label, size_t gap);
-void lmi_flow_item(lmi_flow *f, const char *style, const char *text);
-void lmi_flow_end(lmi_flow *f);
-
-/* ANSI styles. `style` NULL, or colours switched off: the text alone. */
+/* ANSI styles. */
 #define LMI_BOLD "1"
 #define LMI_DIM  "2"
 #define LMI_WARN "33"
 #define LMI_BAR  "37;44" /* both colours are named, so a bar's text can be read on any background */
-void lmi_put_painted(lmi_buf *b, bool color, const char *style, const char *text, size_t n);
 void lmi_paint(lmi_job *j, const char *style, const char *text, size_t n);
 
 /* -- the lamina layout: the tree of places ------------------------------------------------------------- */

@@ -84,6 +84,8 @@ static size_t taken(const lmi_sheet *t) {
     return n;
 }
 
+size_t lmi_sheet_columns(const lmi_sheet *t) { return t->widths[0] + taken(t); }
+
 /* Leaves out the column of greatest rank, the leftmost of equal ones; false if all columns stay. */
 static bool leave_out_one(lmi_sheet *t) {
     int32_t worst = 0;
@@ -171,7 +173,7 @@ static void put_cell(lmi_sheet *t, bar *b, const char *style, const char *cell, 
 }
 
 /* Spaces are written only when something follows them, so that no line ends in spaces. */
-void lmi_sheet_row(lmi_sheet *t, int32_t row, int32_t first, size_t owed) {
+size_t lmi_sheet_cells(lmi_sheet *t, int32_t row, int32_t first, size_t owed) {
     bar b = {0};
     for (int32_t k = first; k < t->n; k++) {
         if (!t->widths[k]) continue;
@@ -195,6 +197,11 @@ void lmi_sheet_row(lmi_sheet *t, int32_t row, int32_t first, size_t owed) {
         }
         owed += right ? 0 : pad;
     }
+    return owed;
+}
+
+void lmi_sheet_row(lmi_sheet *t, int32_t row, int32_t first, size_t owed) {
+    lmi_sheet_cells(t, row, first, owed);
     lmi_putc(t->out, '\n');
 }
 

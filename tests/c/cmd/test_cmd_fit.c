@@ -8,6 +8,7 @@
 
 #include "kit/fakehost.h"
 #include "kit/graph_net.h"
+#include "kit/pages.h"
 
 static void took(net *n, int64_t bytes, int32_t made, int32_t freed) {
     const lam_lifetime l = {bytes, made, freed, LAM_TAKEN_TENSOR, -1};
@@ -174,43 +175,21 @@ static lam_status doctor(void *self, lam_sink to, lam_error *e) {
     return s == LAM_OK ? to.put(to.to, "ks\n", 3) : s;
 }
 
-/* The same words in the same order. */
-static void same_words(const char *a, const char *b) {
-    while (*a || *b) {
-        a += strspn(a, " \n");
-        b += strspn(b, " \n");
-        size_t n = strcspn(a, " \n");
-        if (n != strcspn(b, " \n") || memcmp(a, b, n) != 0) fail_msg("'%.30s' is '%.30s'", a, b);
-        a += n;
-        b += n;
-    }
-}
-
-/* A word that is longer stands alone in its line, or after what is left of it. */
-static void lines_fit(const char *text, size_t width) {
-    for (const char *s = text; *s; s += strcspn(s, "\n"), s += *s == '\n') {
-        size_t n = strcspn(s, "\n"), last = n;
-        while (last > 0 && s[last - 1] != ' ') last--;
-        if (n > width && last > width / 2 + 1)
-            fail_msg("%d columns are %d: %.*s", (int)width, (int)n, (int)n, s);
-    }
-}
-
 static void prose_fits_a_terminal(void **state) {
     (void)state;
     static const char *const lines[] = {"rules exact", "rules layers", "conventions",    "doctor",
                                         "fit m:fits",  "fit m:frozen", "why m:two a.fc", "why m:two ."};
     static char wide[sizeof fake_out.text];
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
-        for (int32_t width = 0; width <= 140; width += 20) {
+        for (int32_t width = 0; width <= 140; width += width < 20 ? 20 : 3) {
             lam_host h = fake_host();
             h.live = live;
             h.doctor = doctor;
             h.width = i == 3 ? 0 : width; /* it tells the width */
             assert_int_equal(fake_run(&h, lines[i]), 0);
             if (width == 0) memcpy(wide, fake_out.text, sizeof wide);
-            same_words(wide, fake_out.text);
-            if (h.width >= 60) lines_fit(fake_out.text, (size_t)width);
+            page_same_words(wide, fake_out.text, true);
+            if (h.width) page_fits(fake_out.text, (size_t)width, true);
         }
     }
     lam_host h = fake_host();
@@ -222,7 +201,7 @@ static void prose_fits_a_terminal(void **state) {
             "known\ncapture: works\n");
     h.width = 30;
     assert_int_equal(fake_run(&h, "conventions"), 0);
-    OUT_HAS("layers       multiplies and adds\n             of each layer type,\n");
+    OUT_HAS("layers       multiplies and\n             adds of each\n             layer type,\n");
 }
 
 /* What is read by programs, and files, have lines as long as they come. */

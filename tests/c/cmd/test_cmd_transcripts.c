@@ -88,15 +88,6 @@ static void showing(void **state) {
     page_golden("cmd-show");
 }
 
-/* Text is broken where its last column begins, if that is in the left half. */
-static void every_width(void **state) {
-    (void)state;
-    show_sink();
-    for (int32_t width = 20; width < 66; width++)
-        add((const char *const[]){width % 3 ? "why m:two a.fc" : "conventions", NULL}, width, width % 2);
-    page_golden("cmd-widths");
-}
-
 /* Where memory runs out, a line fails or prints all the same: what can be done without is asked for again. */
 static void no_memory_for_json(void **state) {
     (void)state;
@@ -335,7 +326,7 @@ int main(void) {
         cmocka_unit_test(with_json),
         cmocka_unit_test(pictures_and_tables),
         cmocka_unit_test(recordings),
-        cmocka_unit_test(every_width),
+
         cmocka_unit_test(spellings),
         cmocka_unit_test(what_may_be_typed_next),
         cmocka_unit_test(no_memory_for_json),

@@ -5,6 +5,7 @@
 #include "kit/oom.h"
 
 #include "kit/ops_net.h"
+#include "kit/pages.h"
 #include "kit/shown.h"
 
 static op_at in(int32_t call, int32_t parent) { return (op_at){call, parent, LAM_FORWARD, 0}; }
@@ -285,11 +286,14 @@ static void formats(void **state) {
         assert_int_equal(lam_compare_write(c, cases[i].format, 0, false, show_sink(), &e), LAM_OK);
         show_has(cases[i].part);
     }
-    for (int32_t width = 60; width <= 100; width += 20) {
+    assert_int_equal(lam_compare_write(c, "text", 1000, true, show_sink(), &e), LAM_OK);
+    char *wide = strdup(shown);
+    for (int32_t width = 24; width <= 140; width++) {
         assert_int_equal(lam_compare_write(c, "text", width, true, show_sink(), &e), LAM_OK);
-        for (const char *s = shown; *s; s += strcspn(s, "\n") + (s[strcspn(s, "\n")] != 0))
-            assert_true((int32_t)strcspn(s, "\n") <= width || !strchr(s, ' '));
+        page_fits(shown, (size_t)width, true);
+        if (width >= 30) page_same_words(wide, shown, true); /* names are whole */
     }
+    free(wide);
     assert_int_equal(lam_compare_write(c, "json", 0, false, show_sink(), &e), LAM_OK);
     show_has("\"conventions\": [\n{\"convention\": \"exact\", \"macs\": 926, \"macs_state\": \"exact\", ");
     show_has(",\n{\"convention\": \"torchinfo\", \"macs\": 32, ");
