@@ -179,21 +179,53 @@ void lmi_put_painted(lmi_buf *b, bool color, const char *style, const char *text
 /* True if `word` is in `list`, whose words are separated by one space; false for an empty word. */
 bool lmi_listed(const char *list, const char *word);
 
-/* -- map from text or from a 64-bit number to an index --------------------------------------------------- */
+/* -- map from text, a 64-bit number or any key to an index ----------------------------------------------- */
 
 /* A hash of n bytes; the same on every run. */
 uint64_t lmi_hash(const void *bytes, size_t n);
 
+/* The hash of a number: another number has another one. */
+static inline uint64_t lmi_hash_u64(uint64_t x) {
+    x *= UINT64_C(0x9e3779b97f4a7c15); /* 2^64 over the golden ratio */
+    return x ^ x >> 32;
+}
+
+/* One map for all: it holds values, which are not negative, by a hash. All its keys are texts, or numbers, or
+ * things of the caller's, who then compares them (lmi_map_next). Nothing is ever removed. */
+typedef struct lmi_map_slot {
+    uint64_t hash;
+    int64_t value; /* 1 + the value; 0: the slot is free */
+} lmi_map_slot;
 typedef struct lmi_map {
-    struct lmi_slot_ *slots;
+    lmi_map_slot *slots;
+    const char **texts; /* of each slot its key, if keys are texts; else NULL */
     size_t n, cap;
 } lmi_map;
 void lmi_map_init(lmi_map *m);
 void lmi_map_free(lmi_map *m);
-/* The stored index, or -1. Text keys are compared by content and are borrowed: they must outlive the map. */
+void lmi_map_clear(lmi_map *m); /* forgets all; keeps the memory */
+/* Makes room for n values by hashes or numbers, n below 2^31, so that adding them moves none. */
+lam_status lmi_map_reserve(lmi_map *m, size_t n, lam_error *e);
+/* The next value with the hash, or -1. The first call has *at = hash. Inlined, since recording and storing an
+ * operator look up its arguments (bench/operators.py). */
+static inline int64_t lmi_map_next(const lmi_map *m, uint64_t hash, size_t *at) {
+    if (!m->cap) return -1;
+    for (size_t i = *at;;) {
+        const lmi_map_slot *s = &m->slots[i++ & (m->cap - 1)];
+        if (s->value && s->hash != hash) continue;
+        *at = i;
+        return s->value - 1;
+    }
+}
+/* Adds a value, also if there are others with its hash. */
+lam_status lmi_map_add(lmi_map *m, uint64_t hash, int64_t value, lam_error *e);
+/* The stored value, or -1. Text keys are compared by content and are borrowed: they must outlive the map. */
 int64_t lmi_map_get(const lmi_map *m, const char *key);
 lam_status lmi_map_put(lmi_map *m, const char *key, int64_t value, lam_error *e); /* replaces */
-int64_t lmi_map_get_u64(const lmi_map *m, uint64_t key);
+static inline int64_t lmi_map_get_u64(const lmi_map *m, uint64_t key) {
+    size_t at = lmi_hash_u64(key);
+    return lmi_map_next(m, at, &at);
+}
 lam_status lmi_map_put_u64(lmi_map *m, uint64_t key, int64_t value, lam_error *e);
 lam_status lmi_map_copy(lmi_map *to, const lmi_map *from, lam_error *e);
 

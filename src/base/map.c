@@ -1,23 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A map from text or from a number to an index: open addressing, linear probing, at most half full.
+ * A map from text, a number or any key to an index: open addressing, linear probing, at most half full.
  * Nothing is ever removed, so a probe ends at the first empty slot. */
 #include "base/base.h"
 
 #include <stdlib.h>
 
-typedef struct lmi_slot_ {
-    uint64_t hash;
-    const char *text; /* NULL: the key is a number, which `hash`, a bijection, identifies */
-    int64_t value;
-    bool used;
-} slot;
-
-void lmi_map_init(lmi_map *m) { *m = (lmi_map){NULL, 0, 0}; }
+void lmi_map_init(lmi_map *m) { *m = (lmi_map){NULL, NULL, 0, 0}; }
 
 void lmi_map_free(lmi_map *m) {
     free(m->slots);
+    free(m->texts);
     lmi_map_init(m);
+}
+
+void lmi_map_clear(lmi_map *m) {
+    if (m->n) memset(m->slots, 0, m->cap * sizeof *m->slots);
+    m->n = 0;
 }
 
 /* The finaliser of splitmix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number generators",
@@ -41,68 +40,96 @@ uint64_t lmi_hash(const void *bytes, size_t n) {
     return mix(h ^ word);
 }
 
-static uint64_t hash_text(const char *s) { return lmi_hash(s, strlen(s)); }
-
-/* The slot of the key, or the empty slot for it. The map is never full, so this ends. */
-static slot *probe(const lmi_map *m, uint64_t hash, const char *text) {
-    size_t i = (size_t)hash & (m->cap - 1);
-    for (;; i = (i + 1) & (m->cap - 1)) {
-        slot *s = &m->slots[i];
-        if (!s->used) return s;
-        if (s->hash != hash || !s->text != !text) continue;
-        if (!text || strcmp(s->text, text) == 0) return s;
-    }
+/* Fills the first free slot for a hash. The map is never full, so this ends. */
+static inline void set(lmi_map *m, lmi_map_slot slot, const char *text) {
+    size_t i = (size_t)slot.hash & (m->cap - 1);
+    while (m->slots[i].value) i = (i + 1) & (m->cap - 1);
+    m->slots[i] = slot;
+    if (m->texts) m->texts[i] = text;
+    m->n++;
 }
 
 /* `cap` is a power of two. */
-static lam_status grow(lmi_map *m, size_t cap, lam_error *e) {
-    lmi_map bigger = {NULL, m->n, cap};
-    bigger.slots = calloc(bigger.cap, sizeof *bigger.slots);
-    if (!bigger.slots) return lmi_nomem(e);
-    for (size_t i = 0; i < m->cap; i++) {
-        const slot *s = &m->slots[i];
-        if (s->used) *probe(&bigger, s->hash, s->text) = *s;
+static lam_status grow(lmi_map *m, size_t cap, bool texts, lam_error *e) {
+    lmi_map bigger = {.cap = cap};
+    bigger.slots = calloc(cap, sizeof *bigger.slots);
+    bigger.texts = texts ? malloc(cap * sizeof *bigger.texts) : NULL;
+    if (!bigger.slots || (texts && !bigger.texts)) {
+        lmi_map_free(&bigger);
+        return lmi_nomem(e);
     }
+    for (size_t i = 0; m->slots && i < m->cap; i++)
+        if (m->slots[i].value) set(&bigger, m->slots[i], m->texts ? m->texts[i] : NULL);
     free(m->slots);
-    *m = bigger;
+    free(m->texts);
+    m->slots = bigger.slots;
+    m->texts = bigger.texts;
+    m->cap = cap;
     return LAM_OK;
+}
+
+lam_status lmi_map_reserve(lmi_map *m, size_t n, lam_error *e) {
+    size_t cap = 16;
+    while (cap / 2 < n) cap *= 2;
+    return cap > m->cap ? grow(m, cap, m->texts != NULL, e) : LAM_OK;
+}
+
+static lam_status add(lmi_map *m, uint64_t hash, const char *text, int64_t value, lam_error *e) {
+    if (m->n >= m->cap / 2) LAM_TRY(grow(m, m->cap ? m->cap * 2 : 16, text != NULL, e));
+    set(m, (lmi_map_slot){hash, value + 1}, text);
+    return LAM_OK;
+}
+
+lam_status lmi_map_add(lmi_map *m, uint64_t hash, int64_t value, lam_error *e) {
+    return add(m, hash, NULL, value, e);
+}
+
+/* The slot of a key; NULL: there is none. */
+static lmi_map_slot *find(const lmi_map *m, uint64_t hash, const char *text) {
+    for (size_t at = (size_t)hash; lmi_map_next(m, hash, &at) >= 0;) {
+        size_t i = (at - 1) & (m->cap - 1);
+        if (!text || strcmp(m->texts[i], text) == 0) return &m->slots[i];
+    }
+    return NULL;
 }
 
 static lam_status put(lmi_map *m, uint64_t hash, const char *text, int64_t value, lam_error *e) {
-    if (m->n >= m->cap / 2) LAM_TRY(grow(m, m->cap ? m->cap * 2 : 16, e));
-    slot *s = probe(m, hash, text);
-    if (!s->used) {
-        *s = (slot){hash, text, 0, true};
-        m->n++;
-    }
-    s->value = value;
+    lmi_map_slot *s = find(m, hash, text);
+    if (!s) return add(m, hash, text, value, e);
+    s->value = value + 1;
     return LAM_OK;
 }
 
-static int64_t get(const lmi_map *m, uint64_t hash, const char *text) {
-    if (m->cap == 0) return -1;
-    const slot *s = probe(m, hash, text);
-    return s->used ? s->value : -1;
-}
+static uint64_t hash_text(const char *s) { return lmi_hash(s, strlen(s)); }
 
-int64_t lmi_map_get(const lmi_map *m, const char *key) { return key ? get(m, hash_text(key), key) : -1; }
+int64_t lmi_map_get(const lmi_map *m, const char *key) {
+    const lmi_map_slot *s = key ? find(m, hash_text(key), key) : NULL;
+    return s ? s->value - 1 : -1;
+}
 
 lam_status lmi_map_put(lmi_map *m, const char *key, int64_t value, lam_error *e) {
     if (!key) return lmi_fail(e, LAM_USAGE, NULL, "a map's key is missing; give a text");
     return put(m, hash_text(key), key, value, e);
 }
 
-int64_t lmi_map_get_u64(const lmi_map *m, uint64_t key) { return get(m, mix(key), NULL); }
-
 lam_status lmi_map_put_u64(lmi_map *m, uint64_t key, int64_t value, lam_error *e) {
-    return put(m, mix(key), NULL, value, e);
+    return put(m, lmi_hash_u64(key), NULL, value, e);
+}
+
+static void *copy_of(const void *from, size_t bytes) {
+    void *to = malloc(bytes);
+    if (to) memcpy(to, from, bytes);
+    return to;
 }
 
 lam_status lmi_map_copy(lmi_map *to, const lmi_map *from, lam_error *e) {
     lmi_map copy = *from;
-    copy.slots = from->cap ? calloc(from->cap, sizeof *copy.slots) : NULL;
-    if (from->cap && !copy.slots) return lmi_nomem(e);
-    if (from->cap) memcpy(copy.slots, from->slots, from->cap * sizeof *copy.slots);
+    if (from->slots) copy.slots = copy_of(from->slots, from->cap * sizeof *copy.slots);
+    if (from->texts) copy.texts = copy_of(from->texts, from->cap * sizeof *copy.texts);
+    if (!copy.slots != !from->slots || !copy.texts != !from->texts) {
+        lmi_map_free(&copy);
+        return lmi_nomem(e);
+    }
     *to = copy;
     return LAM_OK;
 }

@@ -66,17 +66,15 @@ static void number(lmi_sketch *s) {
 }
 
 static lam_status begin(lmi_sketch *s, lam_error *e) {
-    s->row_at = lmi_alloc(&s->arena, (uint64_t)s->n_ranks + 2, sizeof *s->row_at);
-    s->row = lmi_alloc(&s->arena, (uint64_t)s->n_items, sizeof *s->row);
-    if (!s->row_at || !s->row) return lmi_nomem(e);
+    lmi_groups rows;
+    int32_t *rank = lmi_alloc(&s->arena, (uint64_t)s->n_items, sizeof *rank);
+    for (int32_t i = 0; rank && i < s->n_items; i++) rank[i] = s->item[i].rank;
+    if (!rank || !lmi_group_by(&s->arena, rank, s->n_items, s->n_ranks, &rows)) return lmi_nomem(e);
+    s->row_at = rows.start;
+    s->row = rows.order;
     s->widest = 0;
-    for (int32_t i = 0; i < s->n_items; i++) s->row_at[s->item[i].rank + 2]++;
-    for (int32_t r = 0; r < s->n_ranks; r++) {
-        if (s->row_at[r + 2] > s->widest) s->widest = s->row_at[r + 2];
-        s->row_at[r + 2] += s->row_at[r + 1];
-    }
-    for (int32_t i = 0; i < s->n_items; i++) /* row_at[r + 1] ends as the next rank's begin */
-        s->row[s->row_at[s->item[i].rank + 1]++] = i;
+    for (int32_t r = 0; r < s->n_ranks; r++)
+        if (s->row_at[r + 1] - s->row_at[r] > s->widest) s->widest = s->row_at[r + 1] - s->row_at[r];
     number(s);
     return LAM_OK;
 }

@@ -6,16 +6,12 @@
 
 lam_status lmi_sketch_lists(lmi_arena *a, lmi_lists *out, int32_t n, int32_t m, const lmi_line_ends *line,
                             bool by_to, lam_error *e) {
-    out->at = lmi_alloc(a, (uint64_t)n + 2, sizeof *out->at);
-    out->to = lmi_alloc(a, (uint64_t)m, sizeof *out->to);
-    if (!out->at || !out->to) return lmi_nomem(e);
-    int32_t *next = out->at + 1; /* the next free entry of each item; finally the begin of the next item */
-    for (int32_t i = 0; i < m; i++) next[(by_to ? line[i].to : line[i].from) + 1]++;
-    for (int32_t i = 0; i < n; i++) next[i + 1] += next[i];
-    for (int32_t i = 0; i < m; i++) {
-        int32_t at = by_to ? line[i].to : line[i].from;
-        out->to[next[at]++] = by_to ? line[i].from : line[i].to;
-    }
+    lmi_groups g;
+    int32_t *keys = lmi_alloc(a, (uint64_t)m, sizeof *keys);
+    for (int32_t i = 0; keys && i < m; i++) keys[i] = by_to ? line[i].to : line[i].from;
+    if (!keys || !lmi_group_by(a, keys, m, n, &g)) return lmi_nomem(e);
+    for (int32_t i = 0; i < m; i++) g.order[i] = by_to ? line[g.order[i]].from : line[g.order[i]].to;
+    *out = (lmi_lists){g.start, g.order};
     return LAM_OK;
 }
 

@@ -50,9 +50,7 @@ struct lam_builder {
     lmi_vec op_names; /* lmi_op_name */
     lmi_map op_by_name; /* index into op_names */
     lmi_vec sigs;       /* lam_op_sig *, in the arena */
-    int32_t *by_sig;    /* open addressing: 1 + index into sigs, 0 empty */
-    uint32_t *sig_hash; /* the hash of each slot of by_sig */
-    size_t sig_slots;
+    lmi_map by_sig;     /* indices into sigs, by a hash of what is compared */
     lmi_vec shares;     /* int32_t, of the results of the operator that is being pushed */
     lmi_vec again;      /* lam_op_arg: its arguments and results, if it was pushed by `like` alone */
     lmi_seen *seen;     /* of values; NULL: they were not checked */

@@ -16,7 +16,6 @@
 
 /* What an address holds at this point of the pass: the memory of tensors, or one tensor. */
 typedef struct lmi_known {
-    uint64_t key;     /* 0: the slot is free */
     uint64_t storage; /* of a tensor: its memory */
     int64_t numel;    /* elements; -1 unknown */
     int32_t dtype;
@@ -45,8 +44,8 @@ typedef struct lmi_data {
     lmi_edge *out_sources; /* as in lam_model */
     int32_t *out_sources_at;
     lmi_vec writes; /* lmi_write */
-    lmi_known *slots;
-    size_t n, cap;
+    lmi_map at;     /* of an address, as memory or as a tensor: its entry in `known` */
+    lmi_vec known;  /* lmi_known */
     uint32_t when;
     lmi_vec open;       /* lmi_open: operators that have not ended, each inside the previous one */
     lmi_vec results;    /* lmi_result: their results */
@@ -122,37 +121,18 @@ static uint64_t object_of(const lmi_tie *t) { return t->id[1] | (uint64_t)(t->id
 static uint64_t memory_key(uint64_t storage) { return storage << 1 | 1; }
 static uint64_t tensor_key(uint64_t object) { return object << 1; }
 
-static size_t probe(const lmi_known *slots, size_t cap, uint64_t key) {
-    size_t i = (size_t)(key * UINT64_C(0x9e3779b97f4a7c15) >> 20) & (cap - 1);
-    while (slots[i].key && slots[i].key != key) i = (i + 1) & (cap - 1);
-    return i;
-}
-
 static lmi_known *get(const lmi_data *d, uint64_t key) {
-    lmi_known *k = d->cap ? &d->slots[probe(d->slots, d->cap, key)] : NULL;
-    return k && k->key ? k : NULL;
+    int64_t i = lmi_map_get_u64(&d->at, key);
+    return i < 0 ? NULL : (lmi_known *)d->known.data + i;
 }
 
-static bool widen(lmi_data *d) {
-    size_t cap = d->cap ? d->cap * 2 : 512;
-    lmi_known *slots = calloc(cap, sizeof *slots);
-    if (!slots) return false;
-    for (size_t i = 0; i < d->cap; i++)
-        if (d->slots[i].key) slots[probe(slots, cap, d->slots[i].key)] = d->slots[i];
-    free(d->slots);
-    d->slots = slots;
-    d->cap = cap;
-    return true;
-}
-
-/* The entry of a key; a new one is empty. NULL: memory ran out. */
+/* The entry of a key; a new one is empty. It moves when another is put. NULL: memory ran out. */
 static lmi_known *put(lmi_data *d, uint64_t key) {
-    if (d->n * 2 >= d->cap && !widen(d)) return NULL;
-    lmi_known *k = &d->slots[probe(d->slots, d->cap, key)];
-    if (!k->key) {
-        d->n++;
-        *k = (lmi_known){.key = key, .numel = -1, .op = -1, .root = -1, .input = -1, .made = -1, .write = -1};
-    }
+    lmi_known *k = get(d, key);
+    if (k) return k;
+    k = lmi_vec_add(&d->known, 1);
+    if (!k || lmi_map_add(&d->at, lmi_hash_u64(key), (int64_t)d->known.n - 1, NULL) != LAM_OK) return NULL;
+    *k = (lmi_known){.numel = -1, .op = -1, .root = -1, .input = -1, .made = -1, .write = -1};
     return k;
 }
 
@@ -562,6 +542,7 @@ static lam_status see_all(lmi_data *d, lam_error *e) {
     const lam_model *m = d->m;
     d->edges = malloc((size_t)(m->n_ties ? m->n_ties : 1) * sizeof *d->edges);
     if (!d->edges) return lmi_nomem(e);
+    LAM_TRY(lmi_map_reserve(&d->at, 2 * (size_t)m->n_ops, e)); /* mostly a new object and its memory each */
     LAM_TRY(list_calls(d, e));
     for (int32_t i = 0; i < m->n_identities; i++) LAM_TRY(know_tensor(&d->tensors, &m->identities[i], e));
     for (int32_t i = 0; i < m->n_ops; i++) LAM_TRY(see_op(d, i, e));
@@ -588,6 +569,8 @@ static void settle(lam_model *m, lmi_data *d) {
 lam_status lam_model_find_sources(const lam_model *m, lam_error *e) {
     if (m->edges || m->n_ops == 0) return LAM_OK;
     lmi_data d = {.m = m, .call = -1, .root = -1, .entered = -1, .reached = -1, .left = -1};
+    lmi_map_init(&d.at);
+    lmi_vec_init(&d.known, sizeof(lmi_known));
     lmi_vec_init(&d.open, sizeof(lmi_open));
     lmi_vec_init(&d.results, sizeof(lmi_result));
     lmi_vec_init(&d.writes, sizeof(lmi_write));
@@ -598,7 +581,8 @@ lam_status lam_model_find_sources(const lam_model *m, lam_error *e) {
     free(d.edges);
     free(d.out_sources_at);
     free(d.out_sources);
-    free(d.slots);
+    lmi_map_free(&d.at);
+    lmi_vec_free(&d.known);
     free(d.by_end);
     free(d.settled);
     lmi_vec_free(&d.open);

@@ -37,6 +37,7 @@ lam_status lam_builder_new(lam_builder **out, uint64_t memory_limit, lam_error *
     lmi_vec_init(&b->lifetimes, sizeof(lam_lifetime));
     lmi_vec_init(&b->op_names, sizeof(lmi_op_name));
     lmi_map_init(&b->op_by_name);
+    lmi_map_init(&b->by_sig);
     lmi_vec_init(&b->sigs, sizeof(lam_op_sig *));
     lmi_vec_init(&b->shares, sizeof(int32_t));
     lmi_vec_init(&b->again, sizeof(lam_op_arg));
@@ -64,8 +65,7 @@ void lam_builder_free(lam_builder *b) {
     lmi_vec_free(&b->sigs);
     lmi_vec_free(&b->shares);
     lmi_vec_free(&b->again);
-    free(b->by_sig);
-    free(b->sig_hash);
+    lmi_map_free(&b->by_sig);
     lmi_memory_free(b->memory);
     lmi_device_free(b->device);
     lmi_seen_free(b->seen);
@@ -152,27 +152,12 @@ static bool give_places(lam_model *m, lmi_arena *scratch) {
     return true;
 }
 
-static void put_path(lam_model *m, int32_t place) {
-    const char *path = m->places[place].path;
-    uint64_t i = lmi_hash(path, strlen(path)) & m->path_mask;
-    while (m->by_path[i] >= 0) {
-        if (strcmp(m->places[m->by_path[i]].path, path) == 0)
-            return; /* if two places have one path, the first is found */
-        i = (i + 1) & m->path_mask;
-    }
-    m->by_path[i] = place;
-}
-
-/* At most half full, so a probe soon finds an empty slot. */
-static bool index_paths(lam_model *m) {
-    uint64_t slots = 4;
-    while (slots < 2 * (uint64_t)m->n_places) slots *= 2;
-    m->by_path = lmi_alloc(&m->arena, slots, sizeof *m->by_path);
-    if (!m->by_path) return false;
-    m->path_mask = slots - 1;
-    for (uint64_t i = 0; i < slots; i++) m->by_path[i] = -1;
-    for (int32_t i = 0; i < m->n_places; i++) put_path(m, i);
-    return true;
+/* If two places have one path, the first is found. */
+static lam_status index_paths(lam_model *m, lam_error *e) {
+    for (int32_t i = 0; i < m->n_places; i++)
+        if (lmi_map_get(&m->by_path, m->places[i].path) < 0)
+            LAM_TRY(lmi_map_put(&m->by_path, m->places[i].path, i, e));
+    return LAM_OK;
 }
 
 /* True if there are results, and none of them was pushed with an address. */
@@ -219,7 +204,8 @@ static lam_status fill(lam_model *m, lmi_arena *scratch, lam_builder *b, lam_err
     b->seen = NULL;
     lmi_seen_finish(m->seen);
     if (!give_attrs(m, scratch, &b->attrs) || !give_owned(m, scratch, &b->owned)) return lmi_nomem(e);
-    if (!give_places(m, scratch) || !index_paths(m)) return lmi_nomem(e);
+    if (!give_places(m, scratch)) return lmi_nomem(e);
+    LAM_TRY(index_paths(m, e));
     LAM_TRY(lmi_place_calls(m, scratch, e));
     return lmi_note_raised(m, b->backward_raised, e);
 }
@@ -306,6 +292,7 @@ void lam_model_free(lam_model *m) {
     lam_model_free(m->timed_by);
     for (int32_t i = 0; i < m->n_storage; i++) free(m->storage[i]);
     lmi_vec_free(&m->notes);
+    lmi_map_free(&m->by_path);
     lmi_memory_free(m->memory);
     lmi_device_free(m->device);
     lmi_seen_free(m->seen);

@@ -114,8 +114,7 @@ struct lam_model {
     void *storage[16];
     int32_t n_storage;
     lmi_seen *seen;     /* NULL: values were not checked */
-    int32_t *by_path;   /* open addressing: places by the hash of their path, -1 empty */
-    uint64_t path_mask; /* slots of by_path - 1 */
+    lmi_map by_path;    /* places by their path */
 };
 
 /* Elements of a shape; -1: unknown or too many. */

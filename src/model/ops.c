@@ -198,47 +198,14 @@ static bool is_like(const lam_builder *b, const lam_op_sig *s, const char *name,
     return true;
 }
 
-static uint32_t hash_of(const lam_builder *b, const char *name, const lam_op_info *o) {
+static uint64_t hash_of(const lam_builder *b, const char *name, const lam_op_info *o) {
     uint64_t h = mix((uint64_t)(uintptr_t)name, (uint64_t)(uint32_t)o->n_in << 32 | (uint32_t)o->n_out);
     for (int32_t i = 0; i < o->n_in; i++) h = hash_arg(h, &o->in[i]);
     for (int32_t i = 0; i < o->n_out; i++) h = mix(hash_arg(h, &o->out[i]), (uint32_t)shared(b, i));
-    return (uint32_t)(h ^ h >> 32);
+    return h ^ h >> 32;
 }
 
 static lam_op_sig *sig_at(const lam_builder *b, size_t i) { return ((lam_op_sig **)b->sigs.data)[i]; }
-
-/* The slot of a stored signature, or the free slot for a new one; at most half are used. */
-static size_t slot_of(const lam_builder *b, uint32_t hash, const char *name, const lam_op_info *o) {
-    size_t mask = b->sig_slots - 1, at = hash & mask;
-    for (; b->by_sig[at]; at = (at + 1) & mask) {
-        if (b->sig_hash[at] == hash && is_like(b, sig_at(b, (size_t)b->by_sig[at] - 1), name, o)) break;
-    }
-    return at;
-}
-
-static lam_status widen(lam_builder *b, lam_error *e) {
-    size_t n = b->sig_slots ? b->sig_slots * 2 : 256;
-    int32_t *by_sig = calloc(n, sizeof *by_sig);
-    uint32_t *hashes = calloc(n, sizeof *hashes);
-    if (!by_sig || !hashes) {
-        free(by_sig);
-        free(hashes);
-        return lmi_nomem(e);
-    }
-    for (size_t i = 0; i < b->sig_slots; i++) {
-        if (!b->by_sig[i]) continue;
-        size_t at = b->sig_hash[i] & (n - 1);
-        while (by_sig[at]) at = (at + 1) & (n - 1);
-        by_sig[at] = b->by_sig[i];
-        hashes[at] = b->sig_hash[i];
-    }
-    free(b->by_sig);
-    free(b->sig_hash);
-    b->by_sig = by_sig;
-    b->sig_hash = hashes;
-    b->sig_slots = n;
-    return LAM_OK;
-}
 
 /* The signature with its arguments and results in one piece of the arena. */
 static lam_status make(lam_builder *b, const lmi_op_name *name, const lam_op_info *o, lam_op_sig **out,
@@ -349,18 +316,19 @@ static lam_status like(lam_builder *b, const lam_op_info **told, lam_op_info *ag
 
 static lam_status intern(lam_builder *b, const lmi_op_name *name, const lam_op_info *o,
                          const lam_op_sig **out, lam_error *e) {
-    if (b->sigs.n * 2 >= b->sig_slots) LAM_TRY(widen(b, e));
     LAM_TRY(find_shares(b, o, e));
-    uint32_t hash = hash_of(b, name->name, o);
-    size_t at = slot_of(b, hash, name->name, o);
-    if (!b->by_sig[at]) {
+    uint64_t hash = hash_of(b, name->name, o);
+    int64_t i;
+    for (size_t at = (size_t)hash; (i = lmi_map_next(&b->by_sig, hash, &at)) >= 0;)
+        if (is_like(b, sig_at(b, (size_t)i), name->name, o)) break;
+    if (i < 0) {
         lam_op_sig *fresh;
         LAM_TRY(make(b, name, o, &fresh, e));
         LAM_TRY(lmi_push(b, &b->sigs, "operators' signatures", &fresh, e));
-        b->by_sig[at] = (int32_t)b->sigs.n;
-        b->sig_hash[at] = hash;
+        i = fresh->index;
+        LAM_TRY(lmi_map_add(&b->by_sig, hash, i, e));
     }
-    *out = sig_at(b, (size_t)b->by_sig[at] - 1);
+    *out = sig_at(b, (size_t)i);
     return LAM_OK;
 }
 

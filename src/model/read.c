@@ -55,12 +55,7 @@ const lam_op *lam_model_op(const lam_model *m, int32_t i) {
 }
 
 int32_t lam_model_find(const lam_model *m, const char *path) {
-    if (!path) return -1;
-    uint64_t i = lmi_hash(path, strlen(path)) & m->path_mask;
-    for (; m->by_path[i] >= 0; i = (i + 1) & m->path_mask) {
-        if (strcmp(m->places[m->by_path[i]].path, path) == 0) return m->by_path[i];
-    }
-    return -1;
+    return (int32_t)lmi_map_get(&m->by_path, path);
 }
 
 const lam_value *lam_model_attr(const lam_model *m, int32_t module, const char *name) {

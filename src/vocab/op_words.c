@@ -41,28 +41,26 @@ enum { N_WORDS = sizeof words / sizeof *words };
 
 static const struct op_word *at(int32_t word) { return word >= 0 && word < N_WORDS ? &words[word] : NULL; }
 
-/* Open addressing: 1 + the word, 0: none. A binary search would touch memory that is not in the cache,
- * and a capture looks up some thirty names. */
-enum { N_PLACES = 8192 };
-_Static_assert(N_WORDS * 2 < N_PLACES && N_WORDS < INT16_MAX, "half of the places stay free");
-static int16_t places[N_PLACES];
-
-static size_t place_of(const char *name, size_t n) { return lmi_hash(name, n) % N_PLACES; }
+/* Words by a hash of their names. A binary search would touch memory that is not in the cache, and a capture
+ * looks up some thirty names. The slots are static: nothing can fail where a program starts. */
+enum { N_PLACES = 4096 };
+_Static_assert(N_WORDS * 2 < N_PLACES, "half of the places stay free, so the map never grows");
+static lmi_map_slot slots[N_PLACES];
+static lmi_map places = {.slots = slots, .cap = N_PLACES};
 
 __attribute__((constructor)) static void place_words(void) {
-    for (int32_t i = 0; i < N_WORDS; i++) {
-        size_t at = place_of(words[i].name, strlen(words[i].name));
-        while (places[at]) at = (at + 1) % N_PLACES;
-        places[at] = (int16_t)(i + 1);
-    }
+    for (int32_t i = 0; i < N_WORDS; i++)
+        (void)lmi_map_add(&places, lmi_hash(words[i].name, strlen(words[i].name)), i, NULL);
 }
 
 static int32_t find(const char *name, size_t n) {
-    for (size_t at = place_of(name, n); places[at]; at = (at + 1) % N_PLACES) {
-        const char *spelling = words[places[at] - 1].name;
-        if (strncmp(spelling, name, n) == 0 && !spelling[n]) return places[at] - 1;
+    const uint64_t hash = lmi_hash(name, n);
+    int64_t i;
+    for (size_t at = (size_t)hash; (i = lmi_map_next(&places, hash, &at)) >= 0;) {
+        const char *spelling = words[i].name;
+        if (strncmp(spelling, name, n) == 0 && !spelling[n]) break;
     }
-    return -1;
+    return (int32_t)i;
 }
 
 static bool ends(const char *name, size_t n, const char *end) {

@@ -54,6 +54,14 @@ static inline void *lmx_vec_push(lmi_vec *v, size_t size, size_t more) {
     v->size = size;
     return lmi_vec_add(v, more);
 }
+/* Adds a copy of an item; sets *lost if memory ran out. */
+static inline void lmx_vec_keep(lmi_vec *v, size_t size, const void *item, bool *lost) {
+    void *at = lmx_vec_push(v, size, 1);
+    if (at)
+        memcpy(at, item, size);
+    else
+        *lost = true;
+}
 /* Removes the newest item with `key` at byte `at` and copies it to `out`; the order of the others may change.
  * False: there is none. */
 static inline bool lmx_vec_take(lmi_vec *v, size_t size, size_t at, const void *key, void *out) {

@@ -153,13 +153,9 @@ static void put_last(device *d, mark *m) {
 
 /* == calls and nodes ===================================================================================== */
 
-static void push_mark(device *d, const mark *m) {
+static void push_mark(device *d, lmi_vec *to, const mark *m) {
     pthread_mutex_lock(&d->lock);
-    mark *at = lmx_vec_push(&d->marks, sizeof *at, 1);
-    if (at)
-        *at = *m;
-    else
-        d->lost = true;
+    lmx_vec_keep(to, sizeof *m, m, &d->lost);
     pthread_mutex_unlock(&d->lock);
 }
 
@@ -173,11 +169,7 @@ static bool entered(lmx_listener *l, lmx_capture *c, int32_t call, const lmx_giv
     }
     mark m = {.call = call, .inner = c->open_call != call ? c->open_call : -1, .last = -1, .last_said = -1};
     put_first(d, &m);
-    mark *at = lmx_vec_push(&d->open, sizeof *at, 1);
-    if (at)
-        *at = m;
-    else
-        d->lost = true;
+    lmx_vec_keep(&d->open, sizeof m, &m, &d->lost);
     return true;
 }
 
@@ -195,7 +187,7 @@ static bool left(lmx_listener *l, lmx_capture *c, int32_t call, const lmx_given 
         const bool this_one = m.call == call;
         m.last = this_one ? end.last : -1;
         m.last_said = this_one ? end.last_said : -1;
-        push_mark(d, &m);
+        push_mark(d, &d->marks, &m);
         if (this_one) break;
     }
     return true;
@@ -214,13 +206,7 @@ static void node_began(lmx_listener *l, const lmx_node_run *node) {
               .host_ns = lmx_now_ns(),
               .record = node->record};
     put_first(d, &m);
-    pthread_mutex_lock(&d->lock);
-    mark *at = lmx_vec_push(&d->nodes, sizeof *at, 1);
-    if (at)
-        *at = m;
-    else
-        d->lost = true;
-    pthread_mutex_unlock(&d->lock);
+    push_mark(d, &d->nodes, &m);
 }
 
 static void node_ended(lmx_listener *l, const lmx_node_run *node) {
@@ -234,7 +220,7 @@ static void node_ended(lmx_listener *l, const lmx_node_run *node) {
     if (!known) return;
     m.last = end.last;
     m.last_said = end.last_said;
-    push_mark(d, &m);
+    push_mark(d, &d->marks, &m);
 }
 
 /* == opening and closing ================================================================================= */
@@ -258,7 +244,7 @@ static void closed(lmx_listener *l, lmx_capture *c) {
     device *d = device_of(l);
     if (!d->begun) return;
     if (d->open.n) left(l, c, -1, NULL, NULL);
-    for (size_t i = 0; i < d->nodes.n; i++) push_mark(d, (const mark *)d->nodes.data + i);
+    for (size_t i = 0; i < d->nodes.n; i++) push_mark(d, &d->marks, (const mark *)d->nodes.data + i);
     d->nodes.n = 0;
     ask(d);
     if (!d->stamps) return;

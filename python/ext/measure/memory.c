@@ -226,11 +226,8 @@ static lmx_whose whose(void *self) {
 
 /* The caller holds the lock. */
 static void put_span(memory *y, const open_span *o, int32_t call) {
-    lam_span *at = lmx_vec_push(&y->spans, sizeof *at, 1);
-    if (at)
-        *at = (lam_span){o->first, lmx_blocks_now(y->alloc.blocks), call, o->phase};
-    else
-        y->lost = true;
+    const lam_span span = {o->first, lmx_blocks_now(y->alloc.blocks), call, o->phase};
+    lmx_vec_keep(&y->spans, sizeof span, &span, &y->lost);
 }
 
 static void push_span(memory *y, const open_span *o, int32_t call) {
@@ -276,12 +273,9 @@ static bool entered(lmx_listener *l, lmx_capture *c, int32_t call, const lmx_giv
     Py_ssize_t n_args = outermost ? lmx_n_given(given) : 0;
     for (Py_ssize_t i = 0; i < n_args; i++)
         if (!tell_input(y, given->args[i], 0)) return false;
-    open_span *o = y->afterwards ? NULL : lmx_vec_push(&y->open, sizeof *o, 1);
     if (y->afterwards) return true;
-    if (o)
-        *o = (open_span){call, inner, lmx_here(c).phase, lmx_blocks_now(y->alloc.blocks), NULL};
-    else
-        y->lost = true;
+    const open_span o = {call, inner, lmx_here(c).phase, lmx_blocks_now(y->alloc.blocks), NULL};
+    lmx_vec_keep(&y->open, sizeof o, &o, &y->lost);
     return true;
 }
 
@@ -304,11 +298,8 @@ static void node_began(lmx_listener *l, const lmx_node_run *node) {
     memory *y = memory_of(l);
     if (node->where.call < 0 || y->alloc.forked) return;
     pthread_mutex_lock(&y->lock);
-    open_span *o = lmx_vec_push(&y->nodes, sizeof *o, 1);
-    if (o)
-        *o = (open_span){node->where.call, -1, LAM_BACKWARD, lmx_blocks_now(y->alloc.blocks), node->record};
-    else
-        y->lost = true;
+    const open_span o = {node->where.call, -1, LAM_BACKWARD, lmx_blocks_now(y->alloc.blocks), node->record};
+    lmx_vec_keep(&y->nodes, sizeof o, &o, &y->lost);
     pthread_mutex_unlock(&y->lock);
 }
 

@@ -39,11 +39,11 @@ static void release(lmx_lane *lane) {
     lmi_vec_free(&lane->words);
     lmi_vec_free(&lane->parts);
     lmi_vec_free(&lane->ids);
-    free(lane->by_part);
+    lmi_map_free(&lane->by_part);
     lmi_vec_free(&lane->names);
     lmi_vec_free(&lane->frames);
     lmi_vec_free(&lane->origins);
-    free(lane->by_text);
+    lmi_map_free(&lane->by_text);
     free(lane);
 }
 
@@ -51,7 +51,7 @@ static void make_empty(lmx_lane *lane) {
     lane->next = NULL;
     lane->thread = 0;
     lane->inside = lane->lost = lane->full = lane->told = false;
-    if (lane->parts.n) memset(lane->by_part, 0, (lane->part_mask + 1) * sizeof *lane->by_part);
+    lmi_map_clear(&lane->by_part);
     lane->ops.n = lane->words.n = lane->parts.n = lane->ids.n = lane->frames.n = lane->origins.n = 0;
     lane->packed = lane->ids_packed = 0;
     lane->n_packed = 0;
@@ -89,56 +89,20 @@ static lmx_named *head_of_name(const lmx_lane *lane, int32_t name) {
     return (lmx_named *)(void *)((char *)lane->names.data + name) - 1;
 }
 
-static size_t hash_of(const char *text, size_t n) {
-    uint64_t h = n, word;
-    for (; n >= sizeof word; n -= sizeof word, text += sizeof word) {
-        memcpy(&word, text, sizeof word);
-        h = (h ^ word) * 0x9E3779B97F4A7C15ull;
-        h ^= h >> 32;
-    }
-    word = 0;
-    memcpy(&word, text, n);
-    h = (h ^ word) * 0x9E3779B97F4A7C15ull;
-    return (size_t)(h ^ h >> 32);
-}
-
-static size_t place_of(const lmx_lane *lane, const char *text, size_t n) {
-    size_t at = hash_of(text, n) & lane->mask;
-    while (lane->by_text[at] >= 0 && strcmp((char *)lane->names.data + lane->by_text[at], text) != 0)
-        at = (at + 1) & lane->mask;
-    return at;
-}
-
-static bool widen_names(lmx_lane *lane) {
-    size_t cap = lane->by_text ? (lane->mask + 1) * 2 : 512;
-    int32_t *old = lane->by_text, *wide = malloc(cap * sizeof *wide);
-    size_t n = old ? lane->mask + 1 : 0;
-    if (!wide) return false;
-    memset(wide, 0xFF, cap * sizeof *wide);
-    lane->by_text = wide;
-    lane->mask = cap - 1;
-    for (size_t i = 0; i < n; i++) {
-        const char *text = (char *)lane->names.data + old[i];
-        if (old[i] >= 0) wide[place_of(lane, text, strlen(text))] = old[i];
-    }
-    free(old);
-    return true;
-}
-
 static int32_t add_name(lmx_lane *lane, const char *text) {
-    const size_t most = INT32_MAX / 2, before = sizeof(lmx_named);
-    if ((!lane->by_text || lane->n_names * 2 > lane->mask) && !widen_names(lane)) return -1;
-    size_t n = strlen(text), at = place_of(lane, text, n);
-    if (lane->by_text[at] >= 0) return lane->by_text[at];
+    const size_t most = INT32_MAX / 2, before = sizeof(lmx_named), n = strlen(text);
+    const uint64_t hash = lmi_hash(text, n);
+    int64_t name;
+    for (size_t at = (size_t)hash; (name = lmi_map_next(&lane->by_text, hash, &at)) >= 0;)
+        if (strcmp((char *)lane->names.data + name, text) == 0) return (int32_t)name;
     if (n > most || lane->names.n + n > most) return -1;
     char *to =
         lmx_vec_push(&lane->names, 1, before + (n + before) / before * before); /* heads stay aligned */
     if (!to) return -1;
     memset(to, 0, before);
     memcpy(to + before, text, n + 1);
-    lane->n_names++;
-    lane->by_text[at] = (int32_t)(to + before - (char *)lane->names.data);
-    return lane->by_text[at];
+    name = to + before - (char *)lane->names.data;
+    return lmi_map_add(&lane->by_text, hash, name, NULL) == LAM_OK ? (int32_t)name : -1;
 }
 
 static size_t place_of_address(const char *text) {
@@ -222,7 +186,7 @@ lmx_op *lmx_lane_op(lmx_lane *lane, const char *name, bool kept) {
 
 /* == parts: packed arguments that repeat =============================================================== */
 
-static uint32_t hash_words(const int64_t *words, size_t n) {
+static uint64_t hash_words(const int64_t *words, size_t n) {
     const uint64_t golden = 0x9E3779B97F4A7C15ull; /* 2^64 over the golden ratio */
     uint64_t a = n, b = ~(uint64_t)n;              /* two, so that one need not wait for the other */
     size_t i = 0;
@@ -234,52 +198,27 @@ static uint32_t hash_words(const int64_t *words, size_t n) {
     }
     if (i < n) a = (a ^ (uint64_t)words[i]) * golden;
     a = (a ^ (b << 32 | b >> 32)) * golden;
-    return (uint32_t)(a >> 32);
-}
-
-static size_t place_of_part(const lmx_lane *lane, const int64_t *words, size_t n, uint32_t hash) {
-    const lmx_part *parts = lane->parts.data;
-    size_t at = hash & lane->part_mask;
-    for (; lane->by_part[at]; at = (at + 1) & lane->part_mask) {
-        const lmx_part *p = &parts[lane->by_part[at] - 1];
-        if (p->hash == hash && p->n_words == n &&
-            (n == 0 || memcmp((int64_t *)lane->words.data + p->at, words, n * sizeof *words) == 0))
-            break;
-    }
-    return at;
-}
-
-static bool widen_parts(lmx_lane *lane) {
-    size_t cap = lane->by_part ? (lane->part_mask + 1) * 2 : 256;
-    int32_t *wide = calloc(cap, sizeof *wide);
-    const lmx_part *parts = lane->parts.data;
-    if (!wide) return false;
-    for (size_t i = 0; i < lane->parts.n; i++) {
-        size_t at = parts[i].hash & (cap - 1);
-        while (wide[at]) at = (at + 1) & (cap - 1);
-        wide[at] = (int32_t)i + 1;
-    }
-    free(lane->by_part);
-    lane->by_part = wide;
-    lane->part_mask = cap - 1;
-    return true;
+    return a ^ a >> 32;
 }
 
 /* Returns the index of the part that equals the words from `packed` on, which it adds if there is none. */
 static int32_t part_of(lmx_lane *lane) {
-    if ((!lane->by_part || lane->parts.n * 2 > lane->part_mask) && !widen_parts(lane)) return -1;
-    size_t n = lane->words.n - lane->packed;
-    const int64_t *words = n ? (int64_t *)lane->words.data + lane->packed : NULL;
-    uint32_t hash = hash_words(words, n);
-    size_t at = place_of_part(lane, words, n, hash);
-    if (!lane->by_part[at]) {
-        lmx_part *p = lmx_vec_push(&lane->parts, sizeof *p, 1);
-        if (!p) return -1;
-        *p = (lmx_part){(uint32_t)lane->packed, (uint32_t)n, hash, lane->n_packed};
-        lane->packed = lane->words.n;
-        lane->by_part[at] = (int32_t)lane->parts.n;
+    const size_t n = lane->words.n - lane->packed;
+    const int64_t *all = lane->words.data, *words = n ? all + lane->packed : NULL;
+    const uint64_t hash = hash_words(words, n);
+    int64_t i;
+    for (size_t at = (size_t)hash; (i = lmi_map_next(&lane->by_part, hash, &at)) >= 0;) {
+        const lmx_part *p = (const lmx_part *)lane->parts.data + i;
+        if (p->n_words == n && (n == 0 || memcmp(all + p->at, words, n * sizeof *words) == 0)) break;
     }
-    return lane->by_part[at] - 1;
+    if (i < 0) {
+        lmx_part *p = lmx_vec_push(&lane->parts, sizeof *p, 1);
+        i = (int64_t)lane->parts.n - 1;
+        if (!p || lmi_map_add(&lane->by_part, hash, i, NULL) != LAM_OK) return -1;
+        *p = (lmx_part){(uint32_t)lane->packed, (uint32_t)n, lane->n_packed};
+        lane->packed = lane->words.n;
+    }
+    return (int32_t)i;
 }
 
 lmx_args lmx_lane_take(lmx_lane *lane) {

@@ -156,7 +156,7 @@ static inline int32_t lmx_packed_words(const lmx_packed *p) {
 
 /* Packed arguments, shared by equal ones. */
 typedef struct lmx_part {
-    uint32_t at, n_words, hash; /* in the lane's words */
+    uint32_t at, n_words; /* in the lane's words */
     int32_t n;
 } lmx_part;
 
@@ -196,16 +196,14 @@ typedef struct lmx_lane {
     size_t packed;            /* words that belong to parts; later ones are being packed */
     size_t ids_packed;        /* the same of ids */
     int32_t n_packed;         /* arguments that are being packed */
-    int32_t *by_part;         /* hash table of 1 + index of parts, 0 empty */
-    size_t part_mask;
+    lmi_map by_part;          /* indices of parts, by a hash of their words */
     lmi_vec names;            /* char: NUL-terminated texts, each preceded by its properties (lanes.c) */
     lmi_vec frames;           /* of observe.c: the open operators */
     lmi_vec origins;          /* from sequence numbers to calls; other threads read them */
     atomic_bool origins_held; /* a lock of the origins */
     int32_t last_call;        /* of the last node with a number, -1 */
     int32_t open_op;          /* under a dispatch mode: the operator that is open, -1 */
-    int32_t *by_text;         /* hash table of offsets of names, -1 empty */
-    size_t n_names, mask;
+    lmi_map by_text;          /* offsets of names, by a hash of the text */
     struct {
         const char *at;
         int32_t name;

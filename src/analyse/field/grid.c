@@ -237,11 +237,12 @@ static bool find_same(const lmi_grid *g, int32_t axis, int32_t *first, bool *any
     *any = false;
     for (int32_t i = 0; ok && i < g->of[axis].n; i++) {
         uint64_t hash = hash_slice(g, axis, i);
-        int64_t known = lmi_map_get_u64(&seen, hash);
-        bool same = known >= 0 && same_slice(g, axis, known, i);
-        first[i] = same ? (int32_t)known : i;
-        *any = *any || same;
-        if (known < 0) ok = lmi_map_put_u64(&seen, hash, i, NULL) == LAM_OK;
+        int64_t known;
+        for (size_t at = (size_t)hash; (known = lmi_map_next(&seen, hash, &at)) >= 0;)
+            if (same_slice(g, axis, known, i)) break;
+        first[i] = known >= 0 ? (int32_t)known : i;
+        *any = *any || known >= 0;
+        if (known < 0) ok = lmi_map_add(&seen, hash, i, NULL) == LAM_OK;
     }
     lmi_map_free(&seen);
     return ok;

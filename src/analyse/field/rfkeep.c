@@ -105,9 +105,9 @@ static const lmi_span *copy_field(lmi_arena *a, const lmi_span *spans, int32_t w
 bool lmi_rf_keep(lmi_rf_fields *f, const lmi_span *spans, int32_t *index) {
     put_field(&f->told, spans, f->width);
     if (f->told.bad) return false;
-    uint64_t hash = lmi_hash(f->told.s, f->told.n);
-    int64_t known = lmi_map_get_u64(&f->by_hash, hash);
-    if (known >= 0) {
+    const uint64_t hash = lmi_hash(f->told.s, f->told.n);
+    int64_t known;
+    for (size_t at = (size_t)hash; (known = lmi_map_next(&f->by_hash, hash, &at)) >= 0;) {
         put_field(&f->other, lmi_rf_field(f, (int32_t)known), f->width);
         if (f->other.bad) return false;
         *index = (int32_t)known;
@@ -116,5 +116,5 @@ bool lmi_rf_keep(lmi_rf_fields *f, const lmi_span *spans, int32_t *index) {
     const lmi_span **to = lmi_vec_push(&f->all);
     if (!to || !(*to = copy_field(f->a, spans, f->width))) return false;
     *index = (int32_t)f->all.n - 1;
-    return lmi_map_put_u64(&f->by_hash, hash, *index, NULL) == LAM_OK;
+    return lmi_map_add(&f->by_hash, hash, *index, NULL) == LAM_OK;
 }

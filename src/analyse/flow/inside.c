@@ -290,17 +290,17 @@ static lam_status sign(lmi_insider *w, lam_error *e) {
     return lmi_buf_status(b, e);
 }
 
-/* The index of an equal inside; -1: there is none, and *key is the key for a new one. */
-static int64_t find_equal(const lmi_insider *w, uint64_t *key) {
-    *key = lmi_hash(w->text.s, w->text.n);
-    for (;; ++*key) {
-        int64_t i = lmi_map_get_u64(&w->by_hash, *key);
-        const signature *s = i < 0 ? NULL : lmi_vec_at(&w->signatures, (size_t)i);
-        if (!s || (s->n == w->text.n && memcmp(s->bytes, w->text.s, s->n) == 0)) return i;
+/* The index of an equal inside; -1: there is none. */
+static int64_t find_equal(const lmi_insider *w, uint64_t hash) {
+    int64_t i;
+    for (size_t at = (size_t)hash; (i = lmi_map_next(&w->by_hash, hash, &at)) >= 0;) {
+        const signature *s = lmi_vec_at(&w->signatures, (size_t)i);
+        if (s->n == w->text.n && memcmp(s->bytes, w->text.s, s->n) == 0) break;
     }
+    return i;
 }
 
-static lam_status keep(lmi_insider *w, uint64_t key, lam_error *e) {
+static lam_status keep(lmi_insider *w, uint64_t hash, lam_error *e) {
     lmi_arena *a = &w->out->arena;
     signature *s = lmi_vec_push(&w->signatures);
     lmi_inside *to = s ? lmi_vec_push(&w->made) : NULL;
@@ -311,7 +311,7 @@ static lam_status keep(lmi_insider *w, uint64_t key, lam_error *e) {
     to->way = lmi_copy(a, w->ways.data, w->ways.n, sizeof *to->way);
     if (!s->bytes || !to->unit || !to->way) return lmi_nomem(e);
     LAM_TRY(make_units(w, to, e));
-    return lmi_map_put_u64(&w->by_hash, key, (int64_t)w->made.n - 1, e);
+    return lmi_map_add(&w->by_hash, hash, (int64_t)w->made.n - 1, e);
 }
 
 static void count_places(lmi_insider *w, bool forget) {
@@ -325,7 +325,6 @@ static void count_places(lmi_insider *w, bool forget) {
 
 lam_status lmi_insider_add(lmi_insider *w, int32_t place, int32_t n, const lmi_inside_part *part,
                            int32_t n_readings, lmi_reading *reading, lam_error *e) {
-    uint64_t key;
     if (n == 0) return LAM_OK;
     w->place = place;
     w->n = n;
@@ -339,9 +338,10 @@ lam_status lmi_insider_add(lmi_insider *w, int32_t place, int32_t n, const lmi_i
     LAM_TRY(find_ways(w, e));
     count_places(w, false);
     LAM_TRY(sign(w, e));
-    int64_t equal = find_equal(w, &key);
+    const uint64_t hash = lmi_hash(w->text.s, w->text.n);
+    int64_t equal = find_equal(w, hash);
     w->out->of_place[place] = equal < 0 ? (int32_t)w->made.n : (int32_t)equal;
-    if (equal < 0) LAM_TRY(keep(w, key, e));
+    if (equal < 0) LAM_TRY(keep(w, hash, e));
     count_places(w, true);
     return LAM_OK;
 }

@@ -198,28 +198,27 @@ static lam_status sort_by_level(finder *f, sorted *s, lam_error *e) {
     uint64_t n_levels = f->levels.n, n_parts = f->parts.n, n_readings = f->readings.n;
     const lmi_inside_part *part = f->parts.data;
     const lmi_reading *reading = f->readings.data;
-    s->part_at = lmi_alloc(&f->scratch, n_levels + 2, sizeof *s->part_at);
-    s->reading_at = lmi_alloc(&f->scratch, n_levels + 2, sizeof *s->reading_at);
+    int32_t *levels = lmi_alloc(&f->scratch, n_parts + n_readings, sizeof *levels);
+    lmi_groups parts, readings;
     s->number = lmi_alloc(&f->scratch, n_parts, sizeof *s->number);
     s->part = lmi_alloc(&f->scratch, n_parts, sizeof *s->part);
     s->reading = lmi_alloc(&f->scratch, n_readings, sizeof *s->reading);
-    if (!s->part_at || !s->reading_at || !s->number || !s->part || !s->reading) return lmi_nomem(e);
-    for (uint64_t i = 0; i < n_parts; i++) s->part_at[part[i].level + 2]++;
-    for (uint64_t i = 0; i < n_readings; i++) s->reading_at[reading[i].level + 2]++;
-    for (uint64_t k = 2; k < n_levels + 2; k++) {
-        s->part_at[k] += s->part_at[k - 1];
-        s->reading_at[k] += s->reading_at[k - 1];
+    if (!levels || !s->number || !s->part || !s->reading) return lmi_nomem(e);
+    for (uint64_t i = 0; i < n_parts; i++) levels[i] = part[i].level;
+    for (uint64_t i = 0; i < n_readings; i++) levels[n_parts + i] = reading[i].level;
+    if (!lmi_group_by(&f->scratch, levels, (int32_t)n_parts, (int32_t)n_levels, &parts) ||
+        !lmi_group_by(&f->scratch, levels + n_parts, (int32_t)n_readings, (int32_t)n_levels, &readings))
+        return lmi_nomem(e);
+    s->part_at = parts.start;
+    s->reading_at = readings.start;
+    for (uint64_t k = 0; k < n_parts; k++) {
+        const int32_t i = parts.order[k];
+        s->part[k] = part[i];
+        s->number[i] = (int32_t)k - parts.start[part[i].level];
     }
-    int32_t *first = lmi_copy(&f->scratch, s->part_at + 1, n_levels + 1, sizeof *first);
-    if (!first) return lmi_nomem(e);
-    for (uint64_t i = 0; i < n_parts; i++) {
-        int32_t to = s->part_at[part[i].level + 1]++;
-        s->part[to] = part[i];
-        s->number[i] = to - first[part[i].level];
-    }
-    for (uint64_t i = 0; i < n_readings; i++) {
-        lmi_reading *to = &s->reading[s->reading_at[reading[i].level + 1]++];
-        *to = reading[i];
+    for (uint64_t k = 0; k < n_readings; k++) {
+        lmi_reading *to = &s->reading[k];
+        *to = reading[readings.order[k]];
         if (to->type != LMI_READS_IN) to->from = s->number[to->from];
         if (to->type != LMI_READ_OUTSIDE) to->to = s->number[to->to];
     }

@@ -8,7 +8,7 @@
 
 enum { SHORTEST = 3 };
 
-/* Keys of all kinds of places, and for each hash the last kind that has it. */
+/* Keys of all kinds of places. */
 typedef struct kinds {
     lmi_vec words; /* int64_t: the keys */
     lmi_vec at;    /* kind */
@@ -17,8 +17,8 @@ typedef struct kinds {
 } kinds;
 
 typedef struct kind {
-    size_t from, n;        /* its key in `words` */
-    int64_t place, before; /* before: another kind with this hash, -1 none */
+    size_t from, n; /* its key in `words` */
+    int64_t place;
 } kind;
 
 static const lmi_own_number compared[] = {LMI_OWN_PARAMS,       LMI_OWN_PARAM_BYTES, LMI_OWN_MACS,
@@ -49,32 +49,30 @@ static bool make_key(const lmi_taking *w, int32_t i, lmi_vec *key) {
     return ok;
 }
 
-/* The place with the key, or -1; *last: the last kind with its hash. */
-static int64_t find_kind(const kinds *all, uint64_t hash, int64_t *last) {
+/* The place with the key, or -1. */
+static int64_t find_kind(const kinds *all, uint64_t hash) {
     const int64_t *words = all->words.data, *key = all->key.data;
-    *last = lmi_map_get_u64(&all->by_hash, hash);
-    for (int64_t i = *last; i >= 0;) {
+    int64_t i;
+    for (size_t at = (size_t)hash; (i = lmi_map_next(&all->by_hash, hash, &at)) >= 0;) {
         const kind *k = lmi_vec_at(&all->at, (size_t)i);
         if (k->n == all->key.n && memcmp(words + k->from, key, k->n * sizeof *key) == 0) return k->place;
-        i = k->before;
     }
     return -1;
 }
 
 static lam_status classify(lmi_taking *w, kinds *all) {
     for (int32_t i = w->n - 1; i >= 0; i--) {
-        int64_t last;
         if (!make_key(w, i, &all->key)) return lmi_nomem(w->e);
         uint64_t hash = lmi_hash(all->key.data, all->key.n * sizeof(int64_t));
-        w->alike[i] = find_kind(all, hash, &last);
+        w->alike[i] = find_kind(all, hash);
         if (w->alike[i] >= 0) continue;
         w->alike[i] = i;
         kind *k = lmi_vec_push(&all->at);
         int64_t *words = lmi_vec_add(&all->words, all->key.n);
         if (!k || !words) return lmi_nomem(w->e);
         memcpy(words, all->key.data, all->key.n * sizeof *words);
-        *k = (kind){all->words.n - all->key.n, all->key.n, i, last};
-        LAM_TRY(lmi_map_put_u64(&all->by_hash, hash, (int64_t)all->at.n - 1, w->e));
+        *k = (kind){all->words.n - all->key.n, all->key.n, i};
+        LAM_TRY(lmi_map_add(&all->by_hash, hash, (int64_t)all->at.n - 1, w->e));
     }
     return LAM_OK;
 }

@@ -286,11 +286,65 @@ static void map_sweep(void *arg, bool *ok) {
     (void)arg;
     lmi_map m;
     lam_error e = {0};
+    static char keys[40][16];
+    lmi_map by_text, of_text;
     lmi_map_init(&m);
-    *ok = oom_check(lmi_map_put(&m, "text", 1, &e), &e);
+    lmi_map_init(&by_text);
+    lmi_map_init(&of_text);
+    *ok = oom_check(lmi_map_reserve(&m, 20, &e), &e);
     for (uint64_t i = 0; i < 100 && *ok; i++) *ok = oom_check(lmi_map_put_u64(&m, i, 2, &e), &e);
-    if (*ok) assert_int_equal(lmi_map_get(&m, "text"), 1);
+    for (int i = 0; i < 40 && *ok; i++) {
+        snprintf(keys[i], sizeof keys[i], "%d", i);
+        *ok = oom_check(lmi_map_put(&by_text, keys[i], i, &e), &e);
+    }
+    if (*ok) *ok = oom_check(lmi_map_copy(&of_text, &by_text, &e), &e);
+    if (*ok) assert_int_equal(lmi_map_get(&of_text, "7"), 7);
     lmi_map_free(&m);
+    lmi_map_free(&by_text);
+    lmi_map_free(&of_text);
+}
+
+/* Values whose keys are the caller's: all that were added with a hash are found, and no others. */
+static void map_holds_many_with_one_hash(void **state) {
+    (void)state;
+    lmi_map m;
+    lmi_map_init(&m);
+    size_t at = 5;
+    assert_int_equal(lmi_map_next(&m, 5, &at), -1);
+    for (int round = 0; round < 2; round++) {
+        for (int64_t i = 0; i < 300; i++)
+            assert_int_equal(lmi_map_add(&m, i % 7 ? (uint64_t)i : UINT64_MAX, i, NULL), LAM_OK);
+        for (uint64_t hash = 0; hash < 300; hash++) {
+            at = (size_t)hash;
+            assert_int_equal(lmi_map_next(&m, hash, &at), hash % 7 ? (int64_t)hash : -1);
+            if (hash % 7) assert_int_equal(lmi_map_next(&m, hash, &at), -1);
+        }
+        int64_t sum = 0, i, n = 0;
+        for (at = SIZE_MAX; (i = lmi_map_next(&m, UINT64_MAX, &at)) >= 0; n++) sum += i;
+        assert_int_equal(n, 43);
+        assert_int_equal(sum, 7 * 42 * 43 / 2);
+        lmi_map_clear(&m);
+        at = SIZE_MAX;
+        assert_int_equal(lmi_map_next(&m, UINT64_MAX, &at), -1);
+        assert_int_equal(m.n, 0);
+    }
+    const size_t cap = m.cap;
+    assert_int_equal(lmi_map_reserve(&m, cap / 2, NULL), LAM_OK);
+    assert_int_equal(m.cap, cap);
+    assert_int_equal(lmi_map_reserve(&m, cap / 2 + 1, NULL), LAM_OK);
+    assert_int_equal(m.cap, 2 * cap);
+    lmi_map_free(&m);
+}
+
+/* Other numbers have other hashes, so a number is found by its hash alone. */
+static void numbers_have_hashes_of_their_own(void **state) {
+    (void)state;
+    for (uint64_t i = 1; i; i <<= 1)
+        for (uint64_t k = i << 1; k; k <<= 1) {
+            assert_true(lmi_hash_u64(i) != lmi_hash_u64(k));
+            assert_true(lmi_hash_u64(i | k) != lmi_hash_u64(k));
+        }
+    assert_true(lmi_hash_u64(0) != lmi_hash_u64(1));
 }
 
 static void map_survives_lack_of_memory(void **state) {
@@ -330,6 +384,8 @@ int main(void) {
         cmocka_unit_test(map_finds_numbers),
         cmocka_unit_test(map_copy_is_apart),
         cmocka_unit_test(map_survives_lack_of_memory),
+        cmocka_unit_test(map_holds_many_with_one_hash),
+        cmocka_unit_test(numbers_have_hashes_of_their_own),
         cmocka_unit_test(hash_sees_every_byte),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
