@@ -197,7 +197,7 @@ typedef struct lmx_lane {
     size_t ids_packed;        /* the same of ids */
     int32_t n_packed;         /* arguments that are being packed */
     lmi_map by_part;          /* indices of parts, by a hash of their words */
-    lmi_vec names;            /* char: NUL-terminated texts, each preceded by its properties (lanes.c) */
+    lmi_vec names;            /* char: NUL-terminated texts, each preceded by its properties (thread_log.c) */
     lmi_vec frames;           /* of observe.c: the open operators */
     lmi_vec origins;          /* from sequence numbers to calls; other threads read them */
     atomic_bool origins_held; /* a lock of the origins */

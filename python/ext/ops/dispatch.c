@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Notes the operators that a dispatch mode in Python (_observe/dispatch.py) gets. The mode determines the
  * call and phase of an operator and runs it. Here the operator gets its record in the lane of its thread, and
- * Python's arguments and results are packed there as lanes.c packs torch's own. Everything here runs under
- * the GIL. */
+ * Python's arguments and results are packed there as thread_log.c packs torch's own. Everything here runs
+ * under the GIL. */
 #include "ops/dispatch.h"
 #include "base/ext.h"
 #include "observe/capture.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Receptive fields on the graph (rfgraph.c), the axes that are shown (rfaxes.c), and the fields' storage
- * (rfkeep.c). */
+ * (rfstore.c). */
 #ifndef LMI_ANALYSE_RFGRAPH_H
 #define LMI_ANALYSE_RFGRAPH_H
 

@@ -4,8 +4,8 @@
  *
  * columns.c: the text of a cell. table.c: cells as columns of text, and as a table on a page. shown.c:
  * shapes, ties and sums. pieces.c: escaping, and a text with its middle cut out. nodes.c, fold.c: the tree of
- * places behind the table; figures.c: that tree as a list by size; own.c: the table; ends.c, reasons.c: the
- * lines above and below it. */
+ * places behind the table; figures.c: that tree as a list by size; lamina_table.c: the table; ends.c,
+ * reasons.c: the lines above and below it. */
 #ifndef LMI_REPORT_H
 #define LMI_REPORT_H
 
