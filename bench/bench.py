@@ -25,6 +25,7 @@ from typing import NamedTuple
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import health
+import json_reader
 import measured
 import operators
 import page
@@ -325,6 +326,7 @@ def main() -> int:
     held.append(health.rows(options.rounds))
     held.append(watching.rows(options.rounds))
     held.append(page.rows())
+    held.append(json_reader.rows())
     return 0 if all(held) else 1
 
 

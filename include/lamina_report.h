@@ -13,6 +13,12 @@ extern "C" {
 
 /* == Reports =========================================================================================== */
 
+/* Reads a report that was saved as JSON as a model. Its costs, memory and health are those of the file; what
+ * needs the run itself, such as another convention, is LAM_USAGE. Free it with lam_model_free. LAM_IO: the
+ * file can't be read; LAM_FAILED: it is no such report; LAM_LIMIT: it is too large. */
+LAM_API lam_status lam_model_load(lam_model **out, const char *file, lam_error *e);
+LAM_API const char *lam_model_file(const lam_model *m); /* the file that it was read from; NULL: it ran */
+
 struct lam_report_options;
 /* Writes the table of a layout of another tool. */
 typedef lam_status (*lam_layout)(void *self, const lam_costs *c, const struct lam_report_options *o,
@@ -22,17 +28,17 @@ typedef struct lam_report_options {
     /* "text" (default), "csv", "md", "json", "html": the page of lam_page_write; a timeline: "trace"
      * (Chrome's trace events, which Perfetto reads) or "speedscope" */
     const char *format;
-    int32_t width;      /* columns of the terminal; 0: 100 */
-    int32_t max_depth;  /* -1: no limit. The lamina layout folds deeper rows into their ancestor */
+    int32_t width;     /* columns of the terminal; 0: 100 */
+    int32_t max_depth; /* -1: no limit. The lamina layout folds deeper rows into their ancestor */
     bool color, ascii, exact, expand; /* ANSI colours; no UTF-8; full digits; no folding of equal siblings */
     bool bars; /* with `color`, unless `ascii`: a bar as long as the share, behind the two columns that show
                 * the number and its share */
     bool receptive_field;
-    bool time;  /* the time of each row, if times were measured */
+    bool time;     /* the time of each row, if times were measured */
     lam_peak peak; /* not 0: with `time` also the speed relative to it, if FLOPs and bytes are counted */
-    bool memory; /* the memory that each row allocated and retained, if it was measured */
-    bool page;  /* json has the graph and the formulas too, which a page of the saved report shows */
-    bool bytes; /* elements moved, bytes read and written, arithmetic intensity, if they are counted */
+    bool memory;   /* the memory that each row allocated and retained, if it was measured */
+    bool page;     /* json has the graph and the formulas too, which a page of the saved report shows */
+    bool bytes;    /* elements moved, bytes read and written, arithmetic intensity, if they are counted */
     /* Of the lamina layout. why: every reason, shared tensor and note. by: the column whose share is `%`:
      * "macs", "flops", "params", "dmas", "bytes", "backward_macs", "backward_flops", "time" or "memory";
      * NULL: that of `sort`, else "time" with `time`, else "macs". sort: a list of layers instead of the tree,
@@ -52,10 +58,6 @@ LAM_API void lam_report_defaults(lam_report_options *o);
  * line ends with a newline. LAM_USAGE for an unknown layout or format; the sentence lists the known ones. */
 LAM_API lam_status lam_report_write(const lam_costs *c, const lam_report_options *o, lam_sink to,
                                     lam_error *e);
-/* Writes texts as a table, row by row, the titles first. The first column is aligned left, and cut if a line
- * is wider than `width` (0: no limit); the others are aligned right. LAM_USAGE: too many columns, or none. */
-LAM_API lam_status lam_table_write(const char *const *cells, int32_t n_columns, int32_t n_rows, int32_t width,
-                                   lam_sink to, lam_error *e);
 
 /* == Pictures ==========================================================================================
  * Complete SVG files: readable on light and dark pages, without a script, nothing loaded. */
@@ -65,13 +67,13 @@ typedef struct lam_plot_options {
      * top level. "memory": memory in use over time. "roofline": each layer's speed and the machine's
      * limits */
     const char *kind;
-    int32_t width;  /* units of the SVG; 0: 1008. Ignored by "graph", whose width follows from its nodes */
+    int32_t width; /* units of the SVG; 0: 1008. Ignored by "graph", whose width follows from its nodes */
     /* for "icicle" and "graph": "params", "param_bytes", "macs", "flops", "bytes", "time", "memory"
      * (allocated by the forward) or "peak" (held at the peak); NULL: "macs", or "params" if there are no
      * MACs */
     const char *by;
-    bool backward;  /* the backward's numbers are added to the forward's */
-    lam_peak roof;  /* for "roofline": the best that the machine reaches */
+    bool backward; /* the backward's numbers are added to the forward's */
+    lam_peak roof; /* for "roofline": the best that the machine reaches */
 } lam_plot_options;
 /* Writes the picture as one <svg> element. LAM_USAGE: there is no such kind, or its numbers were not
  * measured; the sentence says how to measure them. */
@@ -84,7 +86,10 @@ LAM_API lam_status lam_why_write(const lam_costs *c, int32_t row, bool facts, bo
                                  lam_error *e);
 
 /* A model among others; models of one family have one colour and are joined by a line. */
-typedef struct lam_scatter_point { const char *name, *family; int64_t params, macs; } lam_scatter_point;
+typedef struct lam_scatter_point {
+    const char *name, *family;
+    int64_t params, macs;
+} lam_scatter_point;
 /* Writes MACs against parameters of `n` models, both on logarithmic scales. LAM_RANGE: one is not above 0. */
 LAM_API lam_status lam_scatter_write(const char *title, const lam_scatter_point *at, int32_t n, lam_sink to,
                                      lam_error *e);
@@ -144,15 +149,19 @@ LAM_API lam_status lam_budget_within(lam_budget *b, const char *share, lam_error
 /* Compares the known part of a total that is not complete. */
 LAM_API void lam_budget_allow_incomplete(lam_budget *b);
 /* The measurements that the budget needs of a run. `any` false: it limits nothing. */
-typedef struct lam_budget_needs { bool any, backward, time, memory; } lam_budget_needs;
+typedef struct lam_budget_needs {
+    bool any, backward, time, memory;
+} lam_budget_needs;
 LAM_API lam_budget_needs lam_budget_wants(const lam_budget *b);
 /* Checks that the convention (NULL: the default) counts each metric that is limited by name; else
  * LAM_USAGE. */
 LAM_API lam_status lam_budget_fits(const lam_budget *b, const char *convention, lam_error *e);
 
 typedef enum lam_verdict { /* the worse the greater */
-    LAM_WITHIN, LAM_NOT_COMPLETE, LAM_OVER,
-    LAM_CHECK_FAILED /* there were no totals to compare */
+                           LAM_WITHIN,
+                           LAM_NOT_COMPLETE,
+                           LAM_OVER,
+                           LAM_CHECK_FAILED /* there were no totals to compare */
 } lam_verdict;
 LAM_API const char *lam_verdict_name(lam_verdict v); /* "within", "not complete", "over", "failed" */
 typedef struct lam_check lam_check;
@@ -163,7 +172,7 @@ LAM_API lam_status lam_check_new(lam_check **out, const char *name, const lam_co
                                  lam_error *e);
 /* Makes the check of a model that could not be run: LAM_CHECK_FAILED, with the sentence of `why`. */
 LAM_API lam_status lam_check_failed(lam_check **out, const char *name, const lam_error *why, lam_error *e);
-LAM_API void lam_check_free(lam_check *k); /* NULL is allowed */
+LAM_API void lam_check_free(lam_check *k);                 /* NULL is allowed */
 LAM_API lam_verdict lam_check_verdict(const lam_check *k); /* the worst of its limits */
 /* Writes checks as "text" (format NULL), "json", "md", "junit" (XML) or "github" (workflow commands, none for
  * totals within their limits). Text leaves out checks without limits. LAM_USAGE: there is no such format. */
@@ -174,8 +183,8 @@ LAM_API lam_status lam_checks_write(const lam_check *const *checks, int32_t n, c
  * Like snprintf: each function writes at most `size` bytes with the final NUL and returns the full length. */
 
 LAM_API int lam_text_count(char *buf, size_t size, lam_count c, bool exact); /* "1.81 G", ">= 1.81 G", "?" */
-LAM_API int lam_text_digits(char *buf, size_t size, lam_count c);   /* "1814073344", ">= 5", "?" */
-LAM_API int lam_text_bytes(char *buf, size_t size, lam_count bytes); /* IEC: "97.7 MiB" */
+LAM_API int lam_text_digits(char *buf, size_t size, lam_count c);            /* "1814073344", ">= 5", "?" */
+LAM_API int lam_text_bytes(char *buf, size_t size, lam_count bytes);         /* IEC: "97.7 MiB" */
 LAM_API int lam_text_shape(char *buf, size_t size, lam_shape s, const char *separator); /* "1,64,112,112" */
 /* "12.3 ms", "410 us", "85 ns"; "?" if ns is negative. As lam_text_count. */
 LAM_API int lam_text_time(char *buf, size_t size, int64_t ns);

@@ -8,6 +8,8 @@
 
 #include "count/rules/rules.h"
 
+/* The sentence for LMI_CAUSE_HIDDEN. */
+#define LMI_HIDDEN_WORK "what its own forward computes outside its layers is not seen by calls"
 /* Why a row's numbers are not exact, one sentence each (gaps.c). */
 typedef enum lmi_cause {
     LMI_CAUSE_NONE,
@@ -18,15 +20,15 @@ typedef enum lmi_cause {
     LMI_CAUSE_OPAQUE,      /* scripted, traced or compiled */
     LMI_CAUSE_FUSED,       /* one kernel ran it; under the convention's tool its own layers would run */
     LMI_CAUSE_NO_RULE,
-    LMI_CAUSE_UNUSED,      /* a container's own parameters, used by no layer */
-    LMI_CAUSE_NEVER,       /* parameters of a module that was never called */
+    LMI_CAUSE_UNUSED,           /* a container's own parameters, used by no layer */
+    LMI_CAUSE_NEVER,            /* parameters of a module that was never called */
     LMI_CAUSE_CALLED_ELSEWHERE, /* a module that only other threads called */
-    LMI_CAUSE_ELSEWHERE,   /* other threads called modules of the model during it */
-    LMI_CAUSE_STRANGERS,   /* it called modules outside the model */
-    LMI_CAUSE_LATER,       /* its forward is a generator or a coroutine: it runs after the call returned */
-    LMI_CAUSE_KERNEL,      /* scripted code in it ran kernels that are not operators */
-    LMI_CAUSE_CUT,         /* later calls were not noted */
-    LMI_CAUSE_OP,          /* an operator that ran in it has no rule or no number (opgaps.c) */
+    LMI_CAUSE_ELSEWHERE,        /* other threads called modules of the model during it */
+    LMI_CAUSE_STRANGERS,        /* it called modules outside the model */
+    LMI_CAUSE_LATER,  /* its forward is a generator or a coroutine: it runs after the call returned */
+    LMI_CAUSE_KERNEL, /* scripted code in it ran kernels that are not operators */
+    LMI_CAUSE_CUT,    /* later calls were not noted */
+    LMI_CAUSE_OP,     /* an operator that ran in it has no rule or no number (opgaps.c) */
     LMI_N_CAUSES
 } lmi_cause;
 
@@ -38,8 +40,8 @@ typedef struct lmi_price {
     int32_t places;       /* how often a tool of LMI_PLACES adds it; else 0 */
     /* the call does work itself; false for a container that only calls its children */
     bool counted;
-    bool omit;            /* left out by the convention or by the custom function */
-    bool custom;          /* the custom function gave the numbers */
+    bool omit;   /* left out by the convention or by the custom function */
+    bool custom; /* the custom function gave the numbers */
 } lmi_price;
 
 /* How one operator is counted. */
@@ -52,7 +54,7 @@ typedef enum lmi_role {
 
 /* The costs of operators; all 0 under a convention that counts calls. */
 typedef struct lmi_op_costs {
-    uint8_t *role;         /* lmi_role of each operator */
+    uint8_t *role; /* lmi_role of each operator */
     /* work[start[i]] .. work[start[i + 1] - 1]: operators that cost something, of phase p of call k for
      * i = k * LAM_N_PHASES + p; k = n_events: outside every call */
     int32_t *start, *work;
@@ -66,7 +68,7 @@ typedef struct lmi_op_costs {
 } lmi_op_costs;
 
 struct lmi_beats; /* times.h */
-struct lmi_rf; /* rfgraph.h */
+struct lmi_rf;    /* rfgraph.h */
 typedef struct lmi_rf lmi_rf;
 
 /* The counts that the caller's function gave for one operator. */
@@ -84,7 +86,7 @@ struct lam_costs {
     lmi_vec told; /* lmi_told, by operator */
     bool released;
     bool has[LAM_N_METRICS]; /* the convention counts the metric */
-    bool rf_backwards; /* the receptive fields are those of torchscan 0.1.1 */
+    bool rf_backwards;       /* the receptive fields are those of torchscan 0.1.1 */
     int32_t n_rows;
     lam_cost_row *rows;
     lmi_price *prices; /* one an event */
@@ -99,12 +101,36 @@ struct lam_costs {
     lam_times *times;        /* NULL: none were measured */
     lam_times *device_times; /* NULL: no device's clock was read */
     struct lmi_beats *beats; /* of the calls here, if times are those of another capture; else NULL */
-    lmi_rf *rf; /* receptive fields on the graph; NULL: none */
-    bool rf_pending; /* receptive fields, also those of the rows, are not computed yet: lmi_rf_need */
+    lmi_rf *rf;              /* receptive fields on the graph; NULL: none */
+    bool rf_pending;         /* receptive fields, also those of the rows, are not computed yet: lmi_rf_need */
     struct lmi_work *pending; /* the data that rows are made from; NULL: the rows exist */
     bool none_called;         /* no layer was called, so a sum of 0 is not the model's cost */
     bool unsettled;           /* the rows could not be made */
 };
+
+struct lmi_taking;
+struct lmi_outline_options;
+/* Results that came with a model, of a report that was saved: there is nothing to compute them from. What is
+ * made of them, such as by lam_costs_new, refers to them, and the model frees them. */
+typedef struct lmi_given {
+    lmi_arena arena;
+    const char *file;
+    lam_costs costs;
+    lam_peak roof;                      /* 0: it was not measured */
+    lam_memory *memory, *device_memory; /* NULL: it was not measured, as the next */
+    lam_health *health;
+    int32_t n_unused, n_no_gradient;              /* what a graph found, where operators were traced */
+    const char *(*unused)[2], *(*no_gradient)[2]; /* path, reason */
+    /* For an outline (report/outline/work.h): the families of its places; and what no model has. */
+    lam_status (*looks)(const struct lmi_given *g, struct lmi_taking *w);
+    lam_status (*rest)(const struct lmi_given *g, struct lmi_taking *w,
+                       const struct lmi_outline_options *options);
+} lmi_given;
+/* Fails: the model came from a file, and `what` needs a run ("the graph"). */
+static inline lam_status lmi_needs_run(const lam_model *m, const char *what, lam_error *e) {
+    return lmi_fail(e, LAM_USAGE, m->given->file,
+                    "%s needs the run, and the file has its numbers alone; give the model itself", what);
+}
 
 /* True if the convention counts operators. */
 static inline bool lmi_by_ops(const lam_costs *c) { return c->convention->op_rules != NULL; }

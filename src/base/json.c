@@ -315,10 +315,45 @@ static bool has_text(const lmi_json *j, uint32_t at, const char *text, size_t n)
     return j->v[at].n == n && memcmp(j->text + j->v[at].at, text, n) == 0;
 }
 
-uint32_t lmi_json_get(const lmi_json *j, uint32_t at, const char *name) {
-    size_t n = strlen(name);
+static uint32_t get(const lmi_json *j, uint32_t at, const char *name, size_t n) {
     LMI_JSON_NAMES(j, at, i) if (has_text(j, i, name, n)) return i + 1;
     return 0;
+}
+
+uint32_t lmi_json_get(const lmi_json *j, uint32_t at, const char *name) {
+    return get(j, at, name, strlen(name));
+}
+
+uint32_t lmi_json_find(const lmi_json *j, uint32_t at, const char *path) {
+    for (size_t n; at; path += n + 1) {
+        n = strcspn(path, ".");
+        at = get(j, at, path, n);
+        if (!path[n]) break;
+    }
+    return at;
+}
+
+void lmi_json_put_path(const lmi_json *j, uint32_t at, lmi_buf *out) {
+    const size_t from = out->n;
+    for (uint32_t in = LMI_JSON_ROOT, inside = 0; in != at; in = inside) {
+        uint32_t k = 0;
+        LMI_JSON_EACH(j, in, i) {
+            if (at < j->v[i].next) {
+                inside = i;
+                lmi_putf(out, "[%u]", k);
+                break;
+            }
+            k++;
+        }
+        LMI_JSON_NAMES(j, in, i) {
+            if (at >= j->v[i + 1].next) continue;
+            inside = i + 1;
+            if (out->n > from) lmi_putc(out, '.');
+            lmi_put_clean(out, j->text + j->v[i].at);
+            if (at == i) return; /* it is the name itself */
+            break;
+        }
+    }
 }
 
 uint32_t lmi_json_size(const lmi_json *j, uint32_t at) {

@@ -53,6 +53,11 @@ static inline lmi_json_kind lmi_json_is(const lmi_json *j, uint32_t at) {
 }
 /* The value of the first such name in the object at a position; 0 if it has none, or is no object. */
 uint32_t lmi_json_get(const lmi_json *j, uint32_t at, const char *name);
+/* The same by several names with dots between them, of objects in each other: "model.type". A name that has a
+ * dot itself is not found. */
+uint32_t lmi_json_find(const lmi_json *j, uint32_t at, const char *path);
+/* Appends how to get from the whole to the value at a position, which is not 0: "rows[3].macs.value". */
+void lmi_json_put_path(const lmi_json *j, uint32_t at, lmi_buf *out);
 /* The number of values in a list, or of names in an object; 0 for anything else. */
 uint32_t lmi_json_size(const lmi_json *j, uint32_t at);
 /* The text at a position, which ends in a NUL; NULL if the value is no text. */

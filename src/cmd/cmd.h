@@ -269,6 +269,10 @@ int lmi_run_export(lmi_cli *c);
 /* -- recorded.c -------------------------------------------------------------------------------- */
 /* The first given option that has a meaning only if a model runs; NULL: none. */
 const char *lmi_option_of_a_run(const lmi_args *a);
+/* True for a report that was saved as JSON, by its name. */
+bool lmi_is_saved(const char *operand);
+/* Returns false, after an error, if the operand is a saved report and an option needs a run. */
+bool lmi_saved_takes(lmi_cli *c, const char *operand);
 /* Returns false, after an error, if a page, which is for a browser, would go to a terminal. `file`: a
  * suggested name. */
 bool lmi_page_has_place(lmi_cli *c, const char *file);

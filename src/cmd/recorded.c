@@ -58,40 +58,51 @@ static lam_status write_page(const lmi_cli *c, const recordings *r, lam_error *e
     return lam_recording_page((const lam_recording *const *)r->at, r->n, c->out, e);
 }
 
-const char *lmi_option_of_a_run(const lmi_args *a) {
+/* The first given option that needs a run, or, unless `alone`, one that shapes the table of a model. */
+static const char *first_option(const lmi_args *a, bool alone) {
     const struct {
         const char *name;
-        bool given;
-    } options[] = {{"input", a->inputs[0]},
-                   {"inputs", a->given},
-                   {"mode", a->mode},
-                   {"build", a->build[0]},
-                   {"old-i", a->old_inputs[0]},
-                   {"new-i", a->new_inputs[0]},
-                   {"old-k", a->old_build[0]},
-                   {"new-k", a->new_build[0]},
-                   {"convention", a->convention},
-                   {"rules", a->rules},
-                   {"strict", a->strict},
-                   {"backward", a->backward},
-                   {"time", a->time},
-                   {"repeats", a->repeats},
-                   {"roof", a->roof},
-                   {"memory", a->memory},
-                   {"health", a->health},
-                   {"dry", a->dry},
-                   {"released", a->released},
-                   {"rf", a->rf},
-                   {"bytes", a->bytes},
-                   {"by", a->by},
-                   {"sort", a->sort},
-                   {"why", a->why},
-                   {"layout", a->layout},
-                   {"exact", a->exact},
-                   {"expand", a->expand}};
+        bool given, shapes;
+    } options[] = {{"input", a->inputs[0], false},
+                   {"inputs", a->given, false},
+                   {"mode", a->mode, false},
+                   {"build", a->build[0], false},
+                   {"old-i", a->old_inputs[0], false},
+                   {"new-i", a->new_inputs[0], false},
+                   {"old-k", a->old_build[0], false},
+                   {"new-k", a->new_build[0], false},
+                   {"convention", a->convention, true},
+                   {"rules", a->rules, false},
+                   {"strict", a->strict, true},
+                   {"backward", a->backward, false},
+                   {"time", a->time, false},
+                   {"repeats", a->repeats, false},
+                   {"roof", a->roof, false},
+                   {"memory", a->memory, false},
+                   {"health", a->health, false},
+                   {"dry", a->dry, false},
+                   {"released", a->released, false},
+                   {"rf", a->rf, true},
+                   {"bytes", a->bytes, true},
+                   {"by", a->by, true},
+                   {"sort", a->sort, true},
+                   {"why", a->why, true},
+                   {"layout", a->layout, false},
+                   {"exact", a->exact, true},
+                   {"expand", a->expand, true}};
     for (size_t i = 0; i < sizeof options / sizeof *options; i++)
-        if (options[i].given) return options[i].name;
+        if (options[i].given && !(alone && options[i].shapes)) return options[i].name;
     return NULL;
+}
+
+const char *lmi_option_of_a_run(const lmi_args *a) { return first_option(a, false); }
+
+bool lmi_saved_takes(lmi_cli *c, const char *operand) {
+    const char *option = lmi_is_saved(operand) ? first_option(&c->args, true) : NULL;
+    if (option)
+        lmi_complain(c, "a saved report is shown with what was measured in its run",
+                     "--%s is for a model that is run, and %s is a saved report", option, operand);
+    return !option;
 }
 
 static bool for_a_model(lmi_cli *c) {

@@ -11,7 +11,7 @@
 
 /* If a name with a colon is no file, the colon separates a module and an attribute of it, as in
  * net:made.json. */
-static bool is_saved(const char *operand) {
+bool lmi_is_saved(const char *operand) {
     static const char end[] = ".json";
     const size_t n = strlen(operand), tail = sizeof end - 1;
     struct stat st;
@@ -24,7 +24,7 @@ static lmi_side side_of(const char *operand) {
     return (lmi_side){.operand = operand,
                       .name = operand,
                       .recorded = recorded,
-                      .saved = !recorded && is_saved(operand)};
+                      .saved = !recorded && lmi_is_saved(operand)};
 }
 
 static void put_given(lmi_buf *b, const char *const *list) {

@@ -88,4 +88,6 @@ bool lam_model_device_timed(const lam_model *m) {
     return d && d->timed;
 }
 
-bool lam_model_device_memory_seen(const lam_model *m) { return m->device && m->device->bytes.n > 0; }
+bool lam_model_device_memory_seen(const lam_model *m) {
+    return m->device_given || (m->device && m->device->bytes.n > 0);
+}

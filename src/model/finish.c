@@ -289,6 +289,7 @@ lam_status lam_model_time_by(lam_model *m, lam_model *timed, lam_error *e) {
 
 void lam_model_free(lam_model *m) {
     if (!m) return;
+    if (m->given) m->free_given(m->given);
     lam_model_free(m->timed_by);
     for (int32_t i = 0; i < m->n_storage; i++) free(m->storage[i]);
     lmi_vec_free(&m->notes);

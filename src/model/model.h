@@ -75,8 +75,15 @@ typedef struct lmi_named_text {
     const char *name, *text;
 } lmi_named_text;
 
+struct lmi_given; /* analyse/costs.h */
+
 struct lam_model {
     lmi_arena arena;
+    /* The results of a report that was saved, in place of what they were computed from; NULL: observed. The
+     * second function frees them. */
+    struct lmi_given *given;
+    void (*free_given)(struct lmi_given *given);
+    bool device_given; /* it has the memory of a device */
     lmi_memory *memory; /* NULL: it was not measured */
     lmi_device *device; /* NULL: no device was measured */
     int32_t n_modules, n_places, n_tensors, n_events, n_made, n_provenance;

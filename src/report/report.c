@@ -36,6 +36,23 @@ typedef enum form {
 } form;
 static const char *const form_names[N_FORMS] = {"text", "csv", "md", "json", "html", "trace", "speedscope"};
 
+/* The JSON of a saved report is the file itself; a timeline needs the moments of the run. */
+static lam_status needs_run(const lam_model *m, lmi_writer write, lam_error *e) {
+    if (!m->given) return LAM_OK;
+    if (write == lmi_json) return lmi_fail(e, LAM_USAGE, m->given->file, "it is JSON already; copy the file");
+    return write == lmi_trace || write == lmi_speedscope ? lmi_needs_run(m, "a timeline", e) : LAM_OK;
+}
+
+/* A saved report is shown with everything that was measured. */
+static lam_report_options with_measured(const lam_costs *c, const lam_report_options *o) {
+    lam_report_options all = *o;
+    if (!c->model->given) return all;
+    all.time = lmi_has_times(c);
+    all.memory = lam_model_memory_seen(c->model);
+    all.peak = all.time && lmi_has_metric(c, LAM_BYTES_READ) ? c->model->given->roof : (lam_peak){0};
+    return all;
+}
+
 /* Writes a page with all that is known; it uses few options of a table, such as the roof. */
 static lam_status write_page(lmi_job *j) {
     const lam_page_options o = {.roof = j->o->peak, .command = j->o->command};
@@ -135,10 +152,13 @@ lam_status lam_report_write(const lam_costs *c, const lam_report_options *o, lam
     lmi_writer write = NULL;
     lam_report_defaults(&defaults);
     lmi_job j = {.c = c, .m = c->model, .o = o ? o : &defaults, .to = to, .e = e};
+    lam_report_options measured = with_measured(c, j.o);
+    if (j.m->given) j.o = &measured;
     LAM_TRY(lmi_rf_need(c, e));
     LAM_TRY(check(c, j.o, e));
     lam_status found = find_writer(j.o, &j.layout, &write, e);
     if (found != LAM_OK || !write) return found;
+    LAM_TRY(needs_run(j.m, write, e));
     LAM_TRY(check_table(&j, write == lmi_text_own || write == lmi_md_own || write == write_page, e));
     bool whole = write == lmi_json || write == lmi_csv_rows; /* these write all data */
     lam_status s = lam_model_looked(j.m) ? lam_health_new(&j.health, j.m, e) : LAM_OK;

@@ -508,6 +508,6 @@ PYTHON = [
     Case("report.to_csv('there.csv')", FileExistsError, "there.csv", "", "overwrite=True"),
     Case("report.to_csv('no/such/folder.csv')", OSError, "there is no folder", "no/such/folder.csv"),
     Case("lamina.Report.load('nothere.json')", OSError, "there is no file", "nothere.json"),
-    Case("lamina.Report.load('notes.txt')", ValueError, "not JSON", "notes.txt", "to_json"),
+    Case("lamina.Report.load('notes.txt')", ValueError, "no JSON", "notes.txt", "--json"),
     Case("lamina.Count(3, 'roughly')", ValueError, "'roughly'", "", "'exact', 'at least'"),
 ]

@@ -30,6 +30,15 @@ static PyObject *page(PyObject *module, PyObject *args) {
     return lmx_text_end(&text, st, s, &e);
 }
 
+static PyObject *load(PyObject *module, PyObject *file) {
+    lmx_state *st = lmx_state_of(module);
+    const char *name = PyBytes_AsString(file);
+    lam_model *m;
+    lam_error e = {.at = -1};
+    if (!name) return NULL;
+    return lam_model_load(&m, name, &e) == LAM_OK ? lmx_model_wrap(st, m) : lmx_raise(st, &e);
+}
+
 static PyObject *recording_part(PyObject *module, PyObject *file) {
     const char *name = PyBytes_AsString(file);
     lam_recording *r = NULL;
@@ -48,6 +57,9 @@ PyMethodDef lmx_page_methods[] = {
                "file, or a `part` of it for a notebook. `of` and `before` (what it is compared with, or "
                "None) are Costs, or names of saved reports as bytes. `ran`: why only a part of the model "
                "ran, or None. `flops` and `moved`: the machine's peaks per second.")},
+    {"load", load, METH_O,
+     PyDoc_STR("load($module, file, /)\n--\n\nReturns the Model of a report that was saved as JSON. `file` "
+               "is its name as bytes.")},
     {"recording_part", recording_part, METH_O,
      PyDoc_STR("recording_part($module, file, /)\n--\n\nReturns the newest run of a recording for a "
                "notebook. `file` is its name as bytes.")},

@@ -81,32 +81,6 @@ static PyObject *text_bytes(PyObject *module, PyObject *args) {
     return lmx_str(buf);
 }
 
-/* == tables ============================================================================================ */
-
-/* table(rows, width): a list of tuples of texts, all as long as the first. */
-static PyObject *text_table(PyObject *module, PyObject *args) {
-    PyObject *rows;
-    int width;
-    if (!PyArg_ParseTuple(args, "O!i:table", &PyList_Type, &rows, &width)) return NULL;
-    Py_ssize_t n = PyList_Size(rows), columns = n ? PyTuple_Size(PyList_GetItem(rows, 0)) : 0;
-    if (columns < 0) return NULL;
-    if (n > INT32_MAX || columns < 1 || columns > 64 || n > INT32_MAX / columns)
-        return PyErr_Format(PyExc_ValueError, "a table has rows, of 1 to 64 cells");
-    const char **cells = calloc((size_t)(n * columns), sizeof *cells);
-    if (!cells) return PyErr_NoMemory();
-    lam_status s = LAM_OK;
-    for (Py_ssize_t i = 0; s == LAM_OK && i < n * columns; i++) {
-        PyObject *cell = PyTuple_GetItem(PyList_GetItem(rows, i / columns), i % columns);
-        cells[i] = cell ? PyUnicode_AsUTF8AndSize(cell, NULL) : NULL;
-        if (!cells[i]) s = LAM_FAILED;
-    }
-    lmx_text t = {0};
-    lam_error e = {.at = -1};
-    if (s == LAM_OK) s = lam_table_write(cells, (int32_t)columns, (int32_t)n, width, lmx_text_sink(&t), &e);
-    free(cells);
-    return lmx_text_end(&t, lmx_state_of(module), s, &e);
-}
-
 PyMethodDef lmx_text_methods[] = {
     {"version", text_version, METH_NOARGS,
      PyDoc_STR("version($module, /)\n--\n\nReturns the version of the library.")},
@@ -119,9 +93,6 @@ PyMethodDef lmx_text_methods[] = {
      PyDoc_STR("diff($module, before, ran, after, ran_after, kind, by, width, exact, rows, depth, "
                "/)\n--\n\nReturns the difference of two Costs, or of two files named as bytes. `ran`: why "
                "only a part ran, or None.")},
-    {"table", text_table, METH_VARARGS,
-     PyDoc_STR(
-         "table($module, rows, width, /)\n--\n\nReturns texts as a table. The first row has the titles.")},
     {"text_count", text_count, METH_VARARGS,
      PyDoc_STR("text_count($module, count, exact=False, /)\n--\n\nReturns a count as text: '1.81 G', '>= "
                "1.81 G', '?'.")},

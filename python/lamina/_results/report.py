@@ -176,10 +176,10 @@ class Report:
 
     @staticmethod
     def load(path: str | os.PathLike[str]) -> Report:
-        """Reads a file of :meth:`to_json`: totals, rows, gaps, notes, provenance, convention and a table.
+        """Reads a file of :meth:`to_json`: totals, rows, gaps, notes, provenance, tables and pictures.
 
-        Methods that need the run itself, such as :meth:`under`, :meth:`graph` and :meth:`fit`, raise
-        ValueError.
+        It prints what the report of the run printed, with everything that was measured. What needs the run
+        itself, such as :meth:`under`, :meth:`graph` and :meth:`fit`, raises ValueError.
 
         Raises:
             OSError: the file can't be read.

@@ -51,6 +51,7 @@ static bool has_depth(const lam_costs *c, int32_t depth, int32_t *deepest) {
 lam_status lam_costs_aggregate(lam_costs *c, int32_t max_depth, lam_error *e) {
     int32_t deepest;
     LAM_TRY(lmi_rf_need(c, e));
+    if (c->model->given) return lmi_needs_run(c->model, "a sum over deeper rows", e);
     if (c->n_rows == 0)
         return lmi_fail(e, LAM_USAGE, "max_depth", "there is no row to aggregate; no layer was called");
     if (!has_depth(c, max_depth, &deepest)) {

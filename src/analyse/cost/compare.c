@@ -382,6 +382,7 @@ lam_status lam_compare_new(lam_comparison **out, const lam_model *m, const lam_c
     if (!m) return lmi_fail(e, LAM_USAGE, "lam_compare_new", "there is no model to compare counts of");
     if (!o) o = &usual;
     LAM_TRY(check(o, e));
+    if (m->given) return lmi_needs_run(m, "a comparison of conventions", e);
     lam_comparison *c = calloc(1, sizeof *c);
     if (!c) return lmi_nomem(e);
     c->metric = o->metric;

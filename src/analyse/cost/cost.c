@@ -82,12 +82,43 @@ static lam_status take_own(lam_costs *c, const lam_cost_options *o, lam_error *e
     return LAM_OK;
 }
 
+/* Counts of a file are as they are. */
+static lam_status check_given(const lam_costs *from, const lam_cost_options *o, lam_error *e) {
+    const char *file = from->model->given->file, *by = from->convention->name;
+    if (o->convention && strcmp(o->convention, by) != 0)
+        return lmi_fail(e, LAM_USAGE, file,
+                        "it was counted by %.40s; to count by %.40s needs the run: give the model itself", by,
+                        o->convention);
+    if (o->released && !from->released) return lmi_needs_run(from->model, "the form that a tool released", e);
+    return LAM_OK;
+}
+
+static lam_status take_given(lam_costs **out, const lam_costs *from, const lam_cost_options *o,
+                             lam_error *e) {
+    LAM_TRY(check_given(from, o, e));
+    lam_costs *c = calloc(1, sizeof *c);
+    if (!c) return lmi_nomem(e);
+    *c = *from;
+    lmi_arena_init(&c->arena, ARENA_LIMIT);
+    if (from->convention == &from->with_own) c->convention = &c->with_own;
+    if (from->times) c->times = lmi_times_copy(from->times);
+    if (from->device_times) c->device_times = lmi_times_copy(from->device_times);
+    if ((c->times != NULL) == (from->times != NULL) &&
+        (c->device_times != NULL) == (from->device_times != NULL)) {
+        *out = c;
+        return LAM_OK;
+    }
+    lam_costs_free(c);
+    return lmi_nomem(e);
+}
+
 lam_status lam_costs_new(lam_costs **out, const lam_model *m, const lam_cost_options *o, lam_error *e) {
     static const lam_cost_options defaults = {0};
     if (!out) return lmi_fail(e, LAM_USAGE, "lam_costs_new", "there is nowhere to put the result");
     *out = NULL;
     if (!m) return lmi_fail(e, LAM_USAGE, "lam_costs_new", "there is no model to cost");
     if (!o) o = &defaults;
+    if (m->given) return take_given(out, &m->given->costs, o, e);
     const lmi_convention *cv = lmi_convention_for(m, o->convention, e);
     if (!cv) return LAM_USAGE;
     lam_costs *c = calloc(1, sizeof *c);

@@ -51,7 +51,7 @@ static void say_fact(const lmi_work *w, int32_t event, lmi_buf *b) {
 static void say_reason(const lmi_work *w, const lmi_group *g, int32_t event, lmi_buf *b) {
     switch (g->cause) {
     case LMI_CAUSE_HIDDEN:
-        lmi_put(b, "what its own forward computes outside its layers is not seen by calls");
+        lmi_put(b, LMI_HIDDEN_WORK);
         break;
     case LMI_CAUSE_OWN_FORWARD:
         lmi_putf(b, "its forward is its own, so the rule of %s may miss work",

@@ -279,6 +279,7 @@ lam_status lmi_whys_at(lmi_whys *t, int32_t i, lam_why *out, lam_error *e) {
     if (row < 0 || row >= c->n_rows)
         return lmi_fail(e, LAM_RANGE, "lam_costs_why", "there is no row %d; the table has %d", (int)row,
                         (int)c->n_rows);
+    if (c->model->given) return lmi_needs_run(c->model, "the reason of a number", e);
     LAM_TRY(lmi_rf_need(c, e));
     const lam_cost_row *r = &c->rows[row];
     const lmi_price *p = r->event >= 0 ? &c->prices[r->event] : NULL;

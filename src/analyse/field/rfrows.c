@@ -275,6 +275,7 @@ lam_status lam_costs_rf_backwards(lam_costs *c, lam_error *e) {
     if (!c) return lmi_fail(e, LAM_USAGE, "lam_costs_rf_backwards", "there are no costs to work on");
     lam_rf sum = {1, 1, 0, LAM_EXACT};
     LAM_TRY(lmi_rf_need(c, e));
+    if (c->model->given) return lmi_needs_run(c->model, "another order of receptive fields", e);
     for (int32_t i = c->n_rows - 1; i >= 0; i--) {
         lam_rf own = row_rf(c, &c->rows[i]);
         sum.size = own.stride * (sum.size - 1) + own.size;

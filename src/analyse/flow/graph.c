@@ -200,6 +200,17 @@ static lam_status build(lam_graph *g, lam_error *e) {
     return lmi_graph_findings(g, e);
 }
 
+static lam_status take_findings(lmi_vec *to, int32_t n, const char *const (*from)[2], lam_error *e) {
+    for (int32_t i = 0; i < n; i++) LAM_TRY(lmi_vec_put(to, &(lmi_finding){from[i][0], from[i][1]}, e));
+    return LAM_OK;
+}
+
+/* Of a report that was saved: its findings alone, without a node. */
+static lam_status take_given(lam_graph *g, const lmi_given *from, lam_error *e) {
+    LAM_TRY(take_findings(&g->unused, from->n_unused, (const char *const(*)[2])from->unused, e));
+    return take_findings(&g->no_gradient, from->n_no_gradient, (const char *const(*)[2])from->no_gradient, e);
+}
+
 lam_status lam_graph_new(lam_graph **out, const lam_model *m, lam_error *e) {
     if (!out) return lmi_fail(e, LAM_USAGE, "lam_graph_new", "there is nowhere to put the result");
     *out = NULL;
@@ -219,7 +230,7 @@ lam_status lam_graph_new(lam_graph **out, const lam_model *m, lam_error *e) {
     lmi_vec_init(&g->unused, sizeof(lmi_finding));
     lmi_vec_init(&g->no_gradient, sizeof(lmi_finding));
     g->m = m;
-    lam_status s = build(g, e);
+    lam_status s = m->given ? take_given(g, m->given, e) : build(g, e);
     if (s == LAM_OK)
         *out = g;
     else

@@ -107,11 +107,12 @@ lam_status lam_device_memory_new(lam_memory **out, const lam_model *m, lam_error
         return lmi_fail(e, LAM_USAGE, "memory", "no device's memory was measured while the model ran");
     lam_memory *y = calloc(1, sizeof *y);
     if (!y) return lmi_nomem(e);
+    if (m->given) *y = *m->given->device_memory;
     lmi_arena_init(&y->arena, UINT64_MAX); /* bounded by what the model holds */
     y->m = m;
     y->by_device = true;
     y->total.info = (lam_memory_info){"the statistics of the device's allocator", -1, -1, -1, false};
-    lam_status s = fill(y, m->device, e);
+    lam_status s = m->given ? LAM_OK : fill(y, m->device, e);
     if (s == LAM_OK)
         *out = y;
     else

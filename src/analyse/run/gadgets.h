@@ -14,7 +14,7 @@ typedef struct lmi_gadget {
     int64_t forward_ns, backward_ns;       /* of all calls, with the calls inside */
     int64_t forward_bytes, backward_bytes; /* retained, likewise */
     int32_t calls;                         /* all of them */
-    bool hidden; /* its work is unknown: inside an opaque module, or called by another thread */
+    bool hidden;  /* its work is unknown: inside an opaque module, or called by another thread */
     int32_t same; /* the place that has the numbers of the same layer; -1 */
     /* The first call whose shapes are shown, of the last run with a call here, -1 none; and the first of its
      * repetitions in a backward pass, which receive the gradients. */

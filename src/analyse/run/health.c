@@ -481,6 +481,17 @@ static lam_status go(walk *w, const lam_looked *looked) {
     return lmi_health_tell(w->h, w->e);
 }
 
+static lam_status take_given(lam_health **out, lam_health *h, const lmi_vec *findings, lam_error *e) {
+    lam_finding *to = findings->n ? lmi_vec_add(&h->findings, findings->n) : NULL;
+    if (findings->n && !to) {
+        lam_health_free(h);
+        return lmi_nomem(e);
+    }
+    if (to) memcpy(to, findings->data, findings->n * sizeof *to);
+    *out = h;
+    return LAM_OK;
+}
+
 lam_status lam_health_new(lam_health **out, const lam_model *m, lam_error *e) {
     *out = NULL;
     const lam_looked *looked = lam_model_looked(m);
@@ -488,9 +499,11 @@ lam_status lam_health_new(lam_health **out, const lam_model *m, lam_error *e) {
         return lmi_fail(e, LAM_USAGE, NULL, "values were not checked; capture the model with health=True");
     lam_health *h = calloc(1, sizeof *h);
     if (!h) return lmi_nomem(e);
+    if (m->given) *h = *m->given->health;
     lmi_arena_init(&h->arena, UINT64_MAX);
     lmi_vec_init(&h->findings, sizeof(lam_finding));
     h->m = m;
+    if (m->given) return take_given(out, h, &m->given->health->findings, e);
     walk w = {.h = h, .m = m, .e = e, .leader = {-1, -1}, .node = -1};
     lmi_arena_init(&w.scratch, UINT64_MAX);
     lam_status s = go(&w, looked);

@@ -282,10 +282,11 @@ lam_status lam_memory_new(lam_memory **out, const lam_model *m, lam_error *e) {
                         "it was not measured; ask for it when the model runs (memory=True)");
     lam_memory *y = calloc(1, sizeof *y);
     if (!y) return lmi_nomem(e);
+    if (m->given) *y = *m->given->memory;
     lmi_arena_init(&y->arena, UINT64_MAX); /* bounded by what the model holds */
     y->m = m;
     y->total.info = m->memory->info;
-    lam_status s = fill(y, e);
+    lam_status s = m->given ? LAM_OK : fill(y, e);
     if (s == LAM_OK)
         *out = y;
     else

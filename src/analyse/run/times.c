@@ -346,6 +346,14 @@ lam_status lmi_times_of(lam_costs *c, lam_error *e) {
     return lam_model_device_timed(c->model) ? lam_device_times_new(&c->device_times, c->model, e) : LAM_OK;
 }
 
+lam_times *lmi_times_copy(const lam_times *of) {
+    lam_times *t = malloc(sizeof *t);
+    if (!t) return NULL;
+    *t = *of;
+    lmi_arena_init(&t->arena, UINT64_MAX);
+    return t;
+}
+
 void lam_times_free(lam_times *t) {
     if (!t) return;
     lmi_arena_free(&t->arena);

@@ -43,6 +43,7 @@ struct lam_times {
     int32_t told; /* the shown run, whose whole time is the median; -1 none */
     lam_outlier *outliers;
     lam_op_time *op_times;
+    const lam_spread *given; /* of each part, in a report that was saved: it does not tell single runs */
 };
 
 /* True for times that were read. */
@@ -66,6 +67,8 @@ int64_t lmi_time_part(const lam_costs *c, const lam_times *t, lam_time_part part
 
 /* The number of calls that are in some runs only; 0 if no repeated runs were timed. */
 int32_t lmi_times_varying(const lam_costs *c);
+/* A copy that shares the arrays of `of`, which must outlive it; NULL: memory ran out. */
+lam_times *lmi_times_copy(const lam_times *of);
 /* Outliers and operators (timestats.c). */
 lam_status lmi_times_stats(lam_times *t, lam_error *e);
 

@@ -40,7 +40,8 @@ static bool slot_spread(const lam_times *t, int32_t slot, lam_phase phase, bool 
 
 bool lam_times_place(const lam_times *t, int32_t place, int32_t k, lam_phase phase, bool total,
                      lam_spread *out) {
-    if (place < 0 || place >= t->m->n_places || k < 0 || (unsigned)phase >= LAM_N_PHASES) return false;
+    if (t->given || place < 0 || place >= t->m->n_places || k < 0 || (unsigned)phase >= LAM_N_PHASES)
+        return false;
     int32_t slot = lmi_beat(&t->beats, place, k);
     return slot >= 0 && slot_spread(t, slot, phase, total, out);
 }
@@ -48,6 +49,10 @@ bool lam_times_place(const lam_times *t, int32_t place, int32_t k, lam_phase pha
 bool lam_times_part(const lam_times *t, lam_time_part part, lam_spread *out) {
     int32_t n = 0, most = -1;
     if ((unsigned)part >= LAM_N_TIME_PARTS) return false;
+    if (t->given) {
+        *out = t->given[part];
+        return out->n > 0;
+    }
     const int64_t *of_run = t->parts[part];
     for (int32_t r = 0; r < t->beats.n_runs; r++) {
         if (of_run[r] < 0) continue;
@@ -61,7 +66,7 @@ bool lam_times_part(const lam_times *t, lam_time_part part, lam_spread *out) {
 }
 
 int64_t lam_times_run(const lam_times *t, int32_t run, lam_time_part part) {
-    bool there = run >= 0 && run < t->beats.n_runs && (unsigned)part < LAM_N_TIME_PARTS;
+    bool there = !t->given && run >= 0 && run < t->beats.n_runs && (unsigned)part < LAM_N_TIME_PARTS;
     return there ? t->parts[part][run] : -1;
 }
 
@@ -249,6 +254,7 @@ int64_t lmi_time_part(const lam_costs *c, const lam_times *t, lam_time_part part
     int64_t sum = 0;
     if (!t || (unsigned)part >= LAM_N_TIME_PARTS || t->beats.n_runs == 0) return -1;
     if (c->beats) return lam_times_run(t, lmi_told_run(c), part);
+    if (t->given) return t->given[part].n > 0 ? t->given[part].median : -1;
     for (int32_t r = 0; r < t->beats.n_runs; r++) {
         if (t->parts[part][r] < 0) return -1;
         sum += t->parts[part][r];

@@ -161,7 +161,7 @@ lam_status lam_budget_within(lam_budget *b, const char *text, lam_error *e) {
 
 lam_status lam_budget_baseline(lam_budget *b, const char *file, lam_error *e) {
     if (b->file) return lmi_fail(e, LAM_USAGE, file, "there is a baseline already, %s", b->file);
-    lam_status s = lmi_saved_outline(&b->baseline, file, e);
+    lam_status s = lmi_saved_outline(&b->baseline, file, &(lmi_outline_options){0}, e);
     size_t n = strlen(file) + 1;
     char *kept = s == LAM_OK ? malloc(n) : NULL;
     if (s == LAM_OK && !kept) s = lmi_nomem(e);

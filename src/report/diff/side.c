@@ -31,7 +31,8 @@ lam_status lmi_diff_open(lmi_diff_side *s, const lam_diff_side *from, lam_error 
     *s = (lmi_diff_side){.o = {.peak_place = -1, .backward_us = -1}, .model = -1, .ran = from->ran};
     if (!from->costs && !from->file)
         return lmi_fail(e, LAM_USAGE, "lam_diff_side", "it has neither costs nor a file");
-    s->kind = from->costs ? "model" : lam_recording_is(from->file) ? "recording" : "report";
+    const bool ran = from->costs && !lam_model_file(lam_costs_model(from->costs));
+    s->kind = ran ? "model" : from->costs ? "report" : lam_recording_is(from->file) ? "recording" : "report";
     if (from->costs || !lam_recording_is(from->file)) return LAM_OK;
     return lam_recording_open(&s->recording, from->file, from->run, 0, e);
 }
@@ -43,9 +44,10 @@ lam_status lmi_diff_take(lmi_diff_side *s, const lam_diff_side *from, lam_error 
     else if (from->costs)
         LAM_TRY(lmi_outline_new(&s->o, from->costs, &tree_alone, e));
     else
-        LAM_TRY(lmi_saved_outline(&s->o, from->file, e));
+        LAM_TRY(lmi_saved_outline(&s->o, from->file, &tree_alone, e));
     const char *target = lmi_outline_told(&s->o, "target");
-    s->name = from->name ? from->name : from->file ? from->file : target ? target : s->o.name;
+    const char *file = from->costs ? lam_model_file(lam_costs_model(from->costs)) : from->file;
+    s->name = from->name ? from->name : file ? file : target ? target : s->o.name;
     return LAM_OK;
 }
 

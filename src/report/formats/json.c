@@ -71,6 +71,28 @@ static void tell_attributes(lmi_teller *t, const lam_model *m, int32_t module) {
     tell_end(t);
 }
 
+/* Tells which tensors of the row's module an earlier module owns, or of which place the module is. */
+static void tell_ties(lmi_teller *t, const lam_model *m, const lam_place *p) {
+    const lam_module *mod = &m->modules[p->module];
+    bool any = false;
+    if (mod->n_places > 1 && mod->places[0] != (int32_t)(p - m->places)) {
+        tell_text(t, "same_module", m->places[mod->places[0]].path);
+        return;
+    }
+    for (int32_t i = 0; i < mod->n_owned; i++) {
+        const int32_t tensor = mod->owned[i].tensor, by = m->tensors[tensor].owner;
+        if (by < 0 || by == p->module || !m->modules[by].n_places) continue;
+        if (!any) tell_list(t, "tied");
+        any = true;
+        tell_object(t, NULL);
+        tell_text(t, "name", mod->owned[i].name);
+        tell_text(t, "owner", m->places[m->modules[by].places[0]].path);
+        tell_text(t, "owner_name", lmi_name_in(&m->modules[by], tensor));
+        tell_end(t);
+    }
+    if (any) tell_list_end(t);
+}
+
 static void tell_place(lmi_teller *t, const lam_model *m, const lmi_line *l, const lam_cost_row *r) {
     tell_text(t, "path", l->place->path);
     tell_text(t, "name", l->place->name);
@@ -82,6 +104,7 @@ static void tell_place(lmi_teller *t, const lam_model *m, const lmi_line *l, con
     tell_known(t, "call", l->event ? l->event->ordinal : -1);
     tell_truth(t, "leaf", r->leaf);
     tell_truth(t, "shared", r->shared);
+    tell_ties(t, m, l->place);
     tell_tensors(t, "inputs", l->event ? l->event->in : NULL, l->event ? l->event->n_in : 0);
     tell_tensors(t, "outputs", l->event ? l->event->out : NULL, l->event ? l->event->n_out : 0);
 }

@@ -8,6 +8,7 @@
 #include "analyse/run/times.h"
 #include "report/outline/work.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 enum { DEEPEST = 3 };
@@ -121,20 +122,28 @@ static int by_start(const void *a, const void *b) {
     return longest_first(a, b);
 }
 
-static lam_status keep_spans(course *c) {
-    lmi_outline *o = c->o;
-    lmi_at_work *all = c->spans.data;
-    size_t n = c->spans.n;
-    LAM_TRY(lmi_leave_out_spans(o, (int64_t)n, c->w->e));
+lam_status lmi_keep_spans(lmi_outline *o, lmi_vec *spans, lam_error *e) {
+    lmi_at_work *all = spans->data;
+    size_t n = spans->n;
+    char text[160];
     if (n > LMI_OUTLINE_SPANS) {
+        snprintf(text, sizeof text, "Below the memory over time the longest %d of %lld spans are shown.",
+                 LMI_OUTLINE_SPANS, (long long)n);
+        LAM_TRY(lmi_leave_out(o, e, text));
         qsort(all, n, sizeof *all, longest_first);
         n = LMI_OUTLINE_SPANS;
     }
     if (n) qsort(all, n, sizeof *all, by_start);
     o->at_work = n ? lmi_copy(&o->arena, all, n, sizeof *all) : NULL;
-    if (n && !o->at_work) return lmi_nomem(c->w->e);
+    if (n && !o->at_work) return lmi_nomem(e);
     o->n_at_work = (int32_t)n;
-    for (size_t i = 0; i < n; i++) {
+    return LAM_OK;
+}
+
+static lam_status keep_spans(course *c) {
+    lmi_outline *o = c->o;
+    LAM_TRY(lmi_keep_spans(o, &c->spans, c->w->e));
+    for (int32_t i = 0; i < o->n_at_work; i++) {
         lmi_at_work *at = &o->at_work[i];
         int64_t end = us_of(c, at->us + at->length);
         at->us = us_of(c, at->us);

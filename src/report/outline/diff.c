@@ -443,7 +443,9 @@ lam_status lmi_outline_diff(lmi_outline *o, const lmi_outline *before, const lmi
     memset(o->total, 0, sizeof o->total);
     memset(o->state, 0, sizeof o->state);
     o->held = o->held_total = NULL;
-    o->graph = NULL; /* `after` owns these */
+    o->costs = NULL; /* `after` owns these */
+    o->model = NULL;
+    o->graph = NULL;
     o->use = NULL;
     o->looks = NULL;
     o->was = before;

@@ -5,8 +5,6 @@
  * only if these say nothing, from the name of the class. */
 #include "report/outline/work.h"
 
-enum { NAMED = 3 }; /* tensors of a call that are named; the rest is counted */
-
 /* -- tensors --------------------------------------------------------------------------------------------- */
 
 static void put_tensor(lmi_buf *b, const lam_arg *a) {
@@ -15,14 +13,13 @@ static void put_tensor(lmi_buf *b, const lam_arg *a) {
     if (a->dtype >= 0) lmi_putf(b, " %s", lam_dtype_name(a->dtype));
 }
 
-/* "8×64×56×56 float32, 8 int64, 1 int64 +2" */
-static const char *tensors(lmi_taking *w, const lam_arg *args, int32_t n) {
+const char *lmi_take_tensors(lmi_taking *w, const lam_arg *args, int32_t n) {
     lmi_buf_clear(&w->text);
-    for (int32_t i = 0; i < n && i < NAMED; i++) {
+    for (int32_t i = 0; i < n && i < LMI_OUTLINE_TENSORS; i++) {
         if (i) lmi_put(&w->text, ", ");
         put_tensor(&w->text, &args[i]);
     }
-    if (n > NAMED) lmi_putf(&w->text, " +%d", (int)n - NAMED);
+    if (n > LMI_OUTLINE_TENSORS) lmi_putf(&w->text, " +%d", (int)n - LMI_OUTLINE_TENSORS);
     return w->text.bad ? NULL : lmi_take_text(w, lmi_buf_text(&w->text));
 }
 
@@ -149,8 +146,8 @@ lam_status lmi_take_looks(lmi_taking *w) {
     for (int32_t i = 0; i < w->n && w->m->n_places > 0; i++) {
         lmi_outlined *at = &w->at[i];
         const lam_event *call = w->call[i];
-        at->in = call ? tensors(w, call->in, call->n_in) : "";
-        at->out = call ? tensors(w, call->out, call->n_out) : "";
+        at->in = call ? lmi_take_tensors(w, call->in, call->n_in) : "";
+        at->out = call ? lmi_take_tensors(w, call->out, call->n_out) : "";
         if (!at->in || !at->out) return lmi_nomem(w->e);
         at->family = (uint8_t)family_of(w, i, ops);
         shown[i] = (lmi_shown_place){w->place[i], at->family};

@@ -39,7 +39,8 @@ static lam_status take_in_vain(lmi_outline *o, in_vain at, int32_t *n, const cha
 static lam_status take_graph(lmi_outline *o, const lam_costs *c, lam_error *e) {
     if (!lam_model_ops_seen(c->model) || !lam_model_traced(c->model)) return LAM_OK;
     LAM_TRY(lam_graph_new(&o->graph, c->model, e));
-    if (lam_graph_n_edges(o->graph) == 0) return LAM_OK; /* the sources of data are unknown */
+    if (!c->model->given && lam_graph_n_edges(o->graph) == 0)
+        return LAM_OK; /* the sources of data are unknown */
     LAM_TRY(take_in_vain(o, lam_graph_unused, &o->n_unused, &o->unused, e));
     return take_in_vain(o, lam_graph_no_gradient, &o->n_no_gradient, &o->no_gradient, e);
 }

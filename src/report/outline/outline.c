@@ -85,6 +85,7 @@ static lam_status take(lmi_taking *w, const lmi_outline_options *options) {
     LAM_TRY(lmi_take_places(w));
     LAM_TRY(lmi_take_numbers(w));
     LAM_TRY(lmi_take_looks(w));
+    if (w->m->given) LAM_TRY(w->m->given->looks(w->m->given, w));
     if (lam_model_memory_seen(w->m)) {
         LAM_TRY(lam_memory_new(&o->use, w->m, w->e));
         LAM_TRY(lmi_take_held(w));
@@ -96,6 +97,7 @@ static lam_status take(lmi_taking *w, const lmi_outline_options *options) {
     if (peak) o->peak_place = lmi_place_for(w->of_place, peak->place);
     LAM_TRY(lmi_take_notes(w));
     o->left_before = o->n_left;
+    if (w->m->given) return w->m->given->rest(w->m->given, w, options);
     if (options->course) LAM_TRY(lmi_take_course(w));
     if (options->formulas) LAM_TRY(lmi_take_formulas(w));
     if (options->levels) LAM_TRY(lmi_take_levels(w));
@@ -124,6 +126,8 @@ void lmi_outline_free(lmi_outline *o) {
     lam_graph_free(o->graph);
     lam_memory_free(o->use);
     lam_health_free(o->looks);
+    lam_costs_free(o->costs);
+    lam_model_free(o->model);
     lmi_arena_free(&o->arena);
     *o = (lmi_outline){.peak_place = -1, .backward_us = -1};
 }

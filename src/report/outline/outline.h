@@ -18,15 +18,27 @@ extern const char *const lmi_own_names[LMI_N_OWN]; /* "params", "macs", ... */
 
 /* The kind of a layer, for colours. */
 typedef enum lmi_layer_family {
-    LMI_CONVOLUTION, LMI_LINEAR, LMI_ATTENTION, LMI_NORMALISATION, LMI_ACTIVATION, LMI_EMBEDDING,
-    LMI_OTHER_FAMILY, LMI_CONTAINER, LMI_N_FAMILIES
+    LMI_CONVOLUTION,
+    LMI_LINEAR,
+    LMI_ATTENTION,
+    LMI_NORMALISATION,
+    LMI_ACTIVATION,
+    LMI_EMBEDDING,
+    LMI_OTHER_FAMILY,
+    LMI_CONTAINER,
+    LMI_N_FAMILIES
 } lmi_layer_family;
 extern const char *const lmi_family_class[LMI_N_FAMILIES]; /* of CSS: "conv", "lin", "att", ... */
 extern const char *const lmi_family_name[LMI_N_FAMILIES];  /* "convolution", "attention", ... */
 extern const char *const lmi_family_title[LMI_N_FAMILIES]; /* "convolution", "attention, recurrent", ... */
 
 typedef enum lmi_place_state {
-    LMI_CALLED, LMI_NEVER_CALLED, LMI_CALLED_ELSEWHERE, LMI_NOT_SEEN, LMI_OWN_PARAMETERS, LMI_OUTSIDE_CALLS,
+    LMI_CALLED,
+    LMI_NEVER_CALLED,
+    LMI_CALLED_ELSEWHERE,
+    LMI_NOT_SEEN,
+    LMI_OWN_PARAMETERS,
+    LMI_OUTSIDE_CALLS,
     LMI_CONTAINER_ALONE /* a container without calls, such as a ModuleList */
 } lmi_place_state;
 extern const char *const lmi_state_names[LMI_CONTAINER_ALONE]; /* "called", "never called", ... */
@@ -35,16 +47,16 @@ extern const char *const lmi_state_names[LMI_CONTAINER_ALONE]; /* "called", "nev
  * are i to end - 1. */
 typedef struct lmi_outlined {
     int32_t parent, end, depth, n_children; /* the root's parent is -1 */
-    const char *name, *type;  /* name: last component of the path */
-    const char *in, *out;     /* tensors as text: "8×64×56×56 float32, ... +2"; "" */
-    int32_t n_attrs;          /* 0: none, or unknown */
-    const lam_attr *attrs;    /* by lmi_module_attr */
-    uint8_t state, family;    /* lmi_place_state, lmi_layer_family */
-    uint8_t health[2];        /* lam_health_state, forward and backward */
-    int32_t run;              /* the first of its run of equal siblings; itself if first, or in none */
-    int32_t n_run;            /* for the first: the length of the run; else 1 */
-    int32_t others;           /* places that this one represents besides itself; see `left` */
-    int32_t level, formulas;  /* indices; -1: none */
+    const char *name, *type;                /* name: last component of the path */
+    const char *in, *out;                   /* tensors as text: "8×64×56×56 float32, ... +2"; "" */
+    int32_t n_attrs;                        /* 0: none, or unknown */
+    const lam_attr *attrs;                  /* by lmi_module_attr */
+    uint8_t state, family;                  /* lmi_place_state, lmi_layer_family */
+    uint8_t health[2];                      /* lam_health_state, forward and backward */
+    int32_t run;             /* the first of its run of equal siblings; itself if first, or in none */
+    int32_t n_run;           /* for the first: the length of the run; else 1 */
+    int32_t others;          /* places that this one represents besides itself; see `left` */
+    int32_t level, formulas; /* indices; -1: none */
 } lmi_outlined;
 
 typedef struct lmi_shown_place { /* a place of the model; in the order of an outline */
@@ -52,26 +64,28 @@ typedef struct lmi_shown_place { /* a place of the model; in the order of an out
     uint8_t family;
 } lmi_shown_place;
 
-typedef struct lmi_course_point { int64_t us, bytes; } lmi_course_point;
+typedef struct lmi_course_point {
+    int64_t us, bytes;
+} lmi_course_point;
 typedef struct lmi_at_work { /* a place at work, for the lanes below the course */
-    int32_t place, depth; /* depth: 1 to 3 */
+    int32_t place, depth;    /* depth: 1 to 3 */
     uint8_t phase;
     int64_t us, length;
 } lmi_at_work;
 
 typedef enum lmi_node_look { LMI_NODE_MODULE, LMI_NODE_OPERATORS, LMI_NODE_END } lmi_node_look;
 typedef struct lmi_level_node {
-    uint8_t type, look;   /* lmi_unit_type; how it is drawn */
-    const char *name;     /* of a module inside its level, or of an input; else NULL */
+    uint8_t type, look;     /* lmi_unit_type; how it is drawn */
+    const char *name;       /* of a module inside its level, or of an input; else NULL */
     const char *class_name; /* a module's type; else NULL */
-    int32_t nth, times;   /* of a module: which of its calls, from 1, of how many */
-    int32_t n_ops;        /* of operators */
+    int32_t nth, times;     /* of a module: which of its calls, from 1, of how many */
+    int32_t n_ops;          /* of operators */
     const char **op;
-    lam_shape shape;      /* of the result of the last one */
-    int32_t place;        /* of a module, in the first container that has this level; else -1 */
+    lam_shape shape;              /* of the result of the last one */
+    int32_t place;                /* of a module, in the first container that has this level; else -1 */
     lam_count macs, flops, bytes; /* of operators */
-    const char *label; /* its name; operators; "in" */
-    const char *note;  /* a module: "1/2" of several calls; operators: all of them or a shape; "" */
+    const char *label;            /* its name; operators; "in" */
+    const char *note; /* a module: "1/2" of several calls; operators: all of them or a shape; "" */
 } lmi_level_node;
 extern const char *const lmi_node_name[]; /* by lmi_unit_type, in a saved report: "input", "module", ... */
 /* The inside of a container; equal insides share a level. */
@@ -96,15 +110,18 @@ typedef struct lmi_formula_group { /* of one operator (or layer), n_equal times 
     int32_t n_equal, n;
     lmi_outlined_formula *at;
 } lmi_formula_group;
-typedef struct lmi_formulas { int32_t n; lmi_formula_group *at; } lmi_formulas;
+typedef struct lmi_formulas {
+    int32_t n;
+    lmi_formula_group *at;
+} lmi_formulas;
 
 typedef enum lmi_change { LMI_SAME, LMI_ADDED, LMI_REMOVED, LMI_CHANGED, LMI_RENAMED } lmi_change;
 
 typedef struct lmi_outline {
     lmi_arena arena;
     const char *name, *type_path; /* the root's type, short and in full; NULL: unknown */
-    const char *mode;      /* of the root's first call, "train" or "eval"; NULL: none was seen */
-    int32_t n;             /* places */
+    const char *mode;             /* of the root's first call, "train" or "eval"; NULL: none was seen */
+    int32_t n;                    /* places */
     lmi_outlined *at;
     int64_t *own[LMI_N_OWN];   /* NULL: unknown for all places, or zero for all */
     int64_t *total[LMI_N_OWN]; /* own numbers summed over everything at and below; as `own` */
@@ -122,28 +139,28 @@ typedef struct lmi_outline {
     const lam_memory_totals *memory; /* NULL: not measured */
     int32_t peak_place;              /* -1: none */
     int32_t n_points, n_at_work;
-    lmi_course_point *point;  /* at most 600, each the most of its piece */
+    lmi_course_point *point;     /* at most 600, each the most of its piece */
     int64_t (*part)[LAM_N_HELD]; /* the parts of each point's bytes; NULL: unknown */
-    lmi_at_work *at_work;     /* at most 4,000, the shortest are dropped */
-    int64_t backward_us;      /* when the backward began; -1: there is none */
+    lmi_at_work *at_work;        /* at most 4,000, the shortest are dropped */
+    int64_t backward_us;         /* when the backward began; -1: there is none */
     bool timed;
     lam_spread time[LAM_N_TIME_PARTS];
     int32_t repeats, outliers;
-    lam_peak roof;            /* 0: unknown */
+    lam_peak roof; /* 0: unknown */
     int32_t n_levels;
     lmi_level *level;
     int32_t n_formulas;
     lmi_formulas *formulas;
-    int32_t n_findings;       /* of health */
+    int32_t n_findings; /* of health */
     const lam_finding **finding;
-    int32_t *finding_place;   /* places of the outline; -1: outside of all, or of an input */
-    const char *health;       /* its sentence; NULL: values were not checked */
-    int64_t looked;           /* tensors that were checked */
+    int32_t *finding_place; /* places of the outline; -1: outside of all, or of an input */
+    const char *health;     /* its sentence; NULL: values were not checked */
+    int64_t looked;         /* tensors that were checked */
     int32_t n_unused, n_no_gradient, n_gaps, n_notes, n_left;
     const char *(*unused)[2], *(*no_gradient)[2]; /* path, reason */
     const char **gap, **note;
-    const char **left;        /* sentences on what was left out */
-    int32_t left_before;      /* how many are about the tree; the others are about the optional parts */
+    const char **left;   /* sentences on what was left out */
+    int32_t left_before; /* how many are about the tree; the others are about the optional parts */
     int32_t n_provenance;
     const char *(*provenance)[2]; /* "torch", "2.13.0"; in the order of the report */
     /* For a difference: the outline before, NULL: it is not a difference; and by place, its index before and
@@ -153,7 +170,9 @@ typedef struct lmi_outline {
     int32_t *was_at, *now_at;
     uint8_t *change;
     bool *differs;
-    lam_graph *graph;         /* private, as the next two; freed with the outline */
+    lam_costs *costs; /* private, as the next four; freed with the outline */
+    lam_model *model;
+    lam_graph *graph;
     lam_memory *use;
     lam_health *looks;
 } lmi_outline;
@@ -188,10 +207,19 @@ bool lmi_changed_attr(const lmi_outlined *was, const lmi_outlined *now, int32_t 
 bool lmi_outlines_agree(const lmi_outline *a, const lmi_outline *b, lmi_own_number k);
 /* Why numbers of both may not be compared. `so` follows what differs; false past the last one. */
 typedef enum lmi_unlike_reason {
-    LMI_UNLIKE_CONVENTION, LMI_UNLIKE_MODE, LMI_UNLIKE_INPUTS, LMI_UNLIKE_BACKWARD, LMI_UNLIKE_DRY,
-    LMI_UNLIKE_PROCESSOR, LMI_UNLIKE_THREADS, LMI_UNLIKE_TORCH, LMI_N_UNLIKE
+    LMI_UNLIKE_CONVENTION,
+    LMI_UNLIKE_MODE,
+    LMI_UNLIKE_INPUTS,
+    LMI_UNLIKE_BACKWARD,
+    LMI_UNLIKE_DRY,
+    LMI_UNLIKE_PROCESSOR,
+    LMI_UNLIKE_THREADS,
+    LMI_UNLIKE_TORCH,
+    LMI_N_UNLIKE
 } lmi_unlike_reason;
-typedef struct lmi_unlike { const char *what, *was, *now, *so; } lmi_unlike;
+typedef struct lmi_unlike {
+    const char *what, *was, *now, *so;
+} lmi_unlike;
 bool lmi_outlines_unlike(const lmi_outline *was, const lmi_outline *now, int32_t i, lmi_unlike *out);
 /* True if that alone is a reason. */
 bool lmi_is_unlike(const lmi_outline *was, const lmi_outline *now, lmi_unlike_reason why, lmi_unlike *out);

@@ -3,8 +3,6 @@
  * Helpers for taking an outline: texts that are kept once, sums of numbers, sentences on what is left out. */
 #include "report/outline/work.h"
 
-#include <stdio.h>
-
 const char *lmi_take_text(lmi_taking *w, const char *text) {
     if (!text || !*text) return "";
     int64_t known = lmi_map_get(&w->texts, text);
@@ -66,12 +64,4 @@ lam_status lmi_leave_out_device(lmi_outline *o, bool memory, bool times, lam_err
         LAM_TRY(lmi_leave_out(o, e, "Memory of the device is in the text and in the JSON of the report."));
     if (!times) return LAM_OK;
     return lmi_leave_out(o, e, "Times of the device are in the text and in the JSON of the report.");
-}
-
-lam_status lmi_leave_out_spans(lmi_outline *o, int64_t all, lam_error *e) {
-    char text[160];
-    if (all <= LMI_OUTLINE_SPANS) return LAM_OK;
-    snprintf(text, sizeof text, "Below the memory over time the longest %d of %lld spans are shown.",
-             LMI_OUTLINE_SPANS, (long long)all);
-    return lmi_leave_out(o, e, text);
 }

@@ -14,6 +14,7 @@
 
 enum {
     LMI_OUTLINE_PLACES = 20000, /* above this some are combined */
+    LMI_OUTLINE_TENSORS = 3,    /* of a call that are named; the others are counted */
     LMI_OUTLINE_POINTS = 600,   /* points of the course */
     LMI_OUTLINE_SPANS = 4000    /* spans below the course */
 };
@@ -25,7 +26,7 @@ typedef struct lmi_taking {
     lam_error *e;
     lmi_arena scratch; /* temporary memory */
     lmi_tree tree;
-    lmi_map texts;     /* equal texts have one address: lmi_take_text */
+    lmi_map texts; /* equal texts have one address: lmi_take_text */
     lmi_buf text;
     int32_t n;
     int32_t n_places;  /* of the model; for a saved report `n` before some are combined */
@@ -41,6 +42,9 @@ typedef struct lmi_taking {
 
 /* Returns the one address of equal texts; NULL: memory ran out. */
 const char *lmi_take_text(lmi_taking *w, const char *text);
+/* "8×64×56×56 float32, 8 int64, 1 int64 +2": of so many tensors, of which the first LMI_OUTLINE_TENSORS are
+ * read. NULL: memory ran out. */
+const char *lmi_take_tensors(lmi_taking *w, const lam_arg *args, int32_t n);
 /* Adds to a place's number. A sum that does not fit is the greatest number, and "at least". */
 void lmi_add_own(lmi_taking *w, lmi_own_number k, int32_t place, lam_count c);
 int64_t lmi_add_capped(int64_t a, int64_t b);
@@ -54,8 +58,8 @@ static inline int32_t lmi_place_for(const int32_t *of_place, int32_t place) {
 lam_status lmi_leave_out(lmi_outline *o, lam_error *e, const char *sentence);
 /* The same for a device whose memory, or times, were measured. */
 lam_status lmi_leave_out_device(lmi_outline *o, bool memory, bool times, lam_error *e);
-/* The same for spans, if not all of so many are kept. */
-lam_status lmi_leave_out_spans(lmi_outline *o, int64_t all, lam_error *e);
+/* Keeps spans, lmi_at_work in any order: the longest, by when they began. */
+lam_status lmi_keep_spans(lmi_outline *o, lmi_vec *spans, lam_error *e);
 
 lam_status lmi_take_places(lmi_taking *w);
 lam_status lmi_take_numbers(lmi_taking *w);

@@ -245,7 +245,7 @@ static lam_status take_outline(lmi_outline *o, const lam_costs *c, const char *f
                                lam_error *e) {
     const lmi_outline_options wanted = {
         .levels = !part, .formulas = !part, .course = !part, .drawn = !part, .roof = roof};
-    if (!c) return lmi_saved_outline(o, file, e);
+    if (!c) return lmi_saved_outline(o, file, &wanted, e);
     *o = (lmi_outline){0};
     LAM_TRY(lmi_rf_need(c, e)); /* rows are read below, where errors are not reported */
     return lmi_outline_new(o, c, &wanted, e);

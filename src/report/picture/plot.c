@@ -44,9 +44,11 @@ static lam_status check_roofline(const plot *j) {
         return lmi_fail(j->e, LAM_USAGE, "roofline",
                         "the convention %s does not count FLOPs and bytes; ask for exact",
                         j->c->convention->name);
-    const lam_peak *roof = &j->o->roof;
+    const lmi_given *saved = j->c->model->given;
+    const lam_peak *roof = saved ? &saved->roof : &j->o->roof;
     bool known = isfinite(roof->flops) && isfinite(roof->bytes) && roof->flops > 0 && roof->bytes > 0;
     if (known) return LAM_OK;
+    if (saved) return lmi_fail(j->e, LAM_USAGE, saved->file, "it has no roof; a run with `--roof` has one");
     return lmi_fail(j->e, LAM_USAGE, "roofline",
                     "what this machine can do was not measured; lamina.roof() does");
 }

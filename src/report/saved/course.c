@@ -2,135 +2,146 @@
  *
  * The memory in use over time, and the places at work below it: from their lists, or in an older report from
  * its rows. */
-#include "base/sqlite.h"
 #include "report/saved/saved.h"
 
-/* A moment before the first call becomes 0, as in an outline of a model. */
-static lam_status take_moment(const lmi_saved *s, sqlite3_stmt *q, int column, int64_t *out) {
-    if (sqlite3_column_type(q, column) != SQLITE_INTEGER)
-        return lmi_saved_wrong(s, "a moment in it is no whole number");
-    *out = sqlite3_column_int64(q, column);
+enum { DEEPEST = 3 }; /* levels of places at work that are shown */
+
+/* The k-th value of a list; 0: there is none. */
+static uint32_t nth(const lmi_saved *s, uint32_t list, int k) {
+    LMI_JSON_EACH(&s->j, list, i) if (k-- == 0) return i;
+    return 0;
+}
+
+/* Takes the k-th moment of a list, in microseconds. One before the first call becomes 0, as in an outline of
+ * a model. */
+static lam_status take_moment(const lmi_saved *s, uint32_t list, int k, int64_t *out) {
+    uint32_t at = nth(s, list, k);
+    if (!lmi_json_as_int(&s->j, at, out))
+        return lmi_saved_wrong(s, at ? at : list, "is no moment in whole numbers");
     if (*out < 0) *out = 0;
     return LAM_OK;
 }
 
-static lam_status take_point(lmi_saved *s, sqlite3_stmt *q, void *to) {
-    lmi_vec *points = to;
-    const lmi_course_point *last = points->n ? lmi_vec_at(points, points->n - 1) : NULL;
-    int64_t least = last ? last->us : 0;
-    lmi_course_point *p = lmi_vec_push(points);
-    if (!p) return lmi_nomem(s->w.e);
-    LAM_TRY(take_moment(s, q, 0, &p->us));
-    if (p->us < least) p->us = least;
-    LAM_TRY(lmi_saved_int(s, q, 1, &p->bytes));
-    return p->bytes >= 0 ? LAM_OK : lmi_saved_wrong(s, "a point of its memory has no bytes");
-}
-
-/* Takes the index of a point, a category and its bytes there. */
-static lam_status take_part(lmi_saved *s, sqlite3_stmt *q, void *to) {
-    lmi_outline *o = s->w.o;
-    int64_t i = sqlite3_column_type(q, 0) == SQLITE_INTEGER ? sqlite3_column_int64(q, 0) : -1, n;
-    const char *name;
-    (void)to;
-    LAM_TRY(lmi_saved_text(s, q, 1, &name));
-    LAM_TRY(lmi_saved_int(s, q, 2, &n));
-    if (i < 0 || i >= o->n_points || n < 0) return lmi_saved_wrong(s, "a part of its memory is at no point");
-    int64_t *part = &o->part[i][lmi_saved_held_of(name)];
-    *part = lmi_add_capped(*part, n);
+static lam_status take_points(lmi_saved *s, uint32_t list) {
+    lmi_outline *o = s->w->o;
+    int64_t last = 0;
+    LAM_TRY(lmi_saved_list(s, list, sizeof *o->point, &o->n_points, &o->point));
+    if (o->n_points > LMI_OUTLINE_POINTS) o->n_points = LMI_OUTLINE_POINTS;
+    int32_t n = 0;
+    LMI_JSON_EACH(&s->j, list, i) {
+        if (n >= o->n_points) break;
+        lmi_course_point *p = &o->point[n++];
+        LAM_TRY(take_moment(s, i, 0, &p->us));
+        if (p->us < last) p->us = last;
+        last = p->us;
+        LAM_TRY(lmi_saved_int(s, nth(s, i, 1), &p->bytes));
+        if (p->bytes < 0) return lmi_saved_wrong(s, i, "has no bytes");
+    }
     return LAM_OK;
 }
 
 /* Takes the parts of all points; they are dropped unless they add up to the whole. */
-static lam_status take_parts(lmi_saved *s) {
-    lmi_outline *o = s->w.o;
+static lam_status take_parts(lmi_saved *s, uint32_t all) {
+    lmi_outline *o = s->w->o;
     o->part = lmi_alloc(&o->arena, (uint64_t)o->n_points, sizeof *o->part);
-    if (!o->part) return lmi_nomem(s->w.e);
-    LAM_TRY(lmi_saved_each(s,
-                           "SELECT v.key, h.key, v.value FROM json_each(?1, '$.memory.course_held') h, "
-                           "json_each(h.value) v",
-                           take_part, NULL));
-    bool whole = true;
-    for (int32_t i = 0; i < o->n_points; i++) {
+    if (!o->part) return lmi_nomem(s->e);
+    LMI_JSON_NAMES(&s->j, all, h) {
+        const lam_held held = lmi_saved_held_of(lmi_json_as_text(&s->j, h));
+        int32_t n = 0;
+        LMI_JSON_EACH(&s->j, h + 1, i) {
+            int64_t bytes;
+            LAM_TRY(lmi_saved_int(s, i, &bytes));
+            if (n >= o->n_points || bytes < 0) return lmi_saved_wrong(s, i, "is at no point of the memory");
+            o->part[n][held] = lmi_add_capped(o->part[n][held], bytes);
+            n++;
+        }
+    }
+    for (int32_t i = 0; o->part && i < o->n_points; i++) {
         int64_t sum = 0;
         for (int h = 0; h < LAM_N_HELD; h++) sum = lmi_add_capped(sum, o->part[i][h]);
-        whole = whole && sum == o->point[i].bytes;
+        if (sum != o->point[i].bytes) o->part = NULL;
     }
-    if (!whole) o->part = NULL;
     return LAM_OK;
 }
 
-/* Adds a span from two moments, in the third column and the next. */
-static lam_status add_span(lmi_saved *s, sqlite3_stmt *q, lmi_vec *to, int32_t place, uint8_t phase) {
+/* Takes a span from the two moments of a list. */
+static lam_status take_span(const lmi_saved *s, uint32_t list, int32_t place, uint8_t phase,
+                            lmi_at_work *out) {
     int64_t end;
-    lmi_at_work *at = lmi_vec_push(to);
-    if (!at) return lmi_nomem(s->w.e);
-    *at = (lmi_at_work){.place = place, .depth = s->w.o->at[place].depth, .phase = phase};
-    LAM_TRY(take_moment(s, q, 2, &at->us));
-    LAM_TRY(take_moment(s, q, 3, &end));
-    if (end < at->us) return lmi_saved_wrong(s, "a layer in it ends before it begins");
-    at->length = end - at->us;
+    *out = (lmi_at_work){.place = place, .depth = s->w->o->at[place].depth, .phase = phase};
+    LAM_TRY(take_moment(s, list, 0, &out->us));
+    LAM_TRY(take_moment(s, list, 1, &end));
+    if (end < out->us) return lmi_saved_wrong(s, list, "ends before it begins");
+    out->length = end - out->us;
     return LAM_OK;
 }
 
-/* Takes a span of a place, by its path, and of a phase. */
-static lam_status take_at_work(lmi_saved *s, sqlite3_stmt *q, void *to) {
-    const char *path, *phase;
-    int32_t place;
-    uint8_t p;
-    LAM_TRY(lmi_saved_text(s, q, 0, &path));
-    LAM_TRY(lmi_saved_text(s, q, 1, &phase));
-    LAM_TRY(lmi_saved_place(s, path, "a module at work in it is in no row", &place));
-    LAM_TRY(lmi_saved_phase_of(s, phase, &p));
-    return add_span(s, q, to, lmi_place_for(s->w.of_place, place), p);
+/* They are in their order, and not too many. */
+static lam_status take_at_work(lmi_saved *s, uint32_t list) {
+    lmi_outline *o = s->w->o;
+    LAM_TRY(lmi_saved_list(s, list, sizeof *o->at_work, &o->n_at_work, &o->at_work));
+    if (o->n_at_work > LMI_OUTLINE_SPANS) o->n_at_work = LMI_OUTLINE_SPANS;
+    int32_t n = 0;
+    LMI_JSON_EACH(&s->j, list, i) {
+        int32_t place;
+        uint8_t phase;
+        if (n >= o->n_at_work) break;
+        LAM_TRY(lmi_saved_shown(s, lmi_saved_get(s, i, "path"), &place));
+        LAM_TRY(lmi_saved_phase(s, lmi_saved_get(s, i, "phase"), &phase));
+        LAM_TRY(take_span(s, lmi_saved_get(s, i, "span"), place, phase, &o->at_work[n++]));
+    }
+    return LAM_OK;
 }
 
-/* Takes a span of a row, of its forward or backward. */
-static lam_status take_span(lmi_saved *s, sqlite3_stmt *q, void *to) {
-    const int32_t *place = lmi_vec_at(&s->of_row, (size_t)sqlite3_column_int64(q, 0));
-    if (!place) return lmi_saved_wrong(s, "it changed while it was read");
-    return add_span(s, q, to, *place, sqlite3_column_int(q, 1) ? LAM_BACKWARD : LAM_FORWARD);
+static lam_status add_span(lmi_saved *s, uint32_t list, lmi_vec *to, int32_t place, uint8_t phase) {
+    lmi_at_work at;
+    LAM_TRY(take_span(s, list, place, phase, &at));
+    return lmi_vec_put(to, &at, s->e);
 }
 
-/* The spans of rows: phase and moments. Only three levels are shown, and of those the longest spans. */
-#define SPANS                                                                                                \
-    "(SELECT key AS at, 0 AS phase, json_extract(value, '$.span[0]') AS t0, json_extract(value, "            \
-    "'$.span[1]') AS t1, json_extract(value, '$.depth') AS depth FROM json_each(?1, '$.rows') UNION ALL "    \
-    "SELECT r.key, 1, json_extract(b.value, '$[0]'), json_extract(b.value, '$[1]'), json_extract(r.value, "  \
-    "'$.depth') FROM json_each(?1, '$.rows') r, json_each(r.value, '$.backward_spans') b)"
-#define SHOWN                                                                                                \
-    " FROM " SPANS " WHERE typeof(t0) = 'integer' AND typeof(t1) = 'integer' AND t1 >= t0 AND depth "        \
-    "BETWEEN 1 AND 3"
-static const char spans[] = "SELECT at, phase, t0, t1 FROM (SELECT *" SHOWN
-                            " ORDER BY t1 - t0 DESC, t0, at LIMIT 4000) ORDER BY t0, depth, t1 - t0 DESC, at";
-static const char backward[] =
-    "SELECT min(t0) FROM " SPANS " WHERE phase = 1 AND typeof(t0) = 'integer' HAVING min(t0) IS NOT NULL";
+/* Takes the spans of rows, a forward and its backwards, where these have both moments. */
+static lam_status take_spans(lmi_saved *s, lmi_vec *to) {
+    const int32_t *place = s->row_place;
+    LMI_JSON_EACH(&s->j, s->rows, row) {
+        uint32_t span = lmi_saved_get(s, row, "span"), back = lmi_saved_get(s, row, "backward_spans");
+        int32_t i = s->w->of_place[*place++], depth = s->w->o->at[i].depth;
+        if (depth < 1 || depth > DEEPEST) continue;
+        if (lmi_json_size(&s->j, span) == 2) LAM_TRY(add_span(s, span, to, i, LAM_FORWARD));
+        LMI_JSON_EACH(&s->j, back, k) LAM_TRY(add_span(s, k, to, i, LAM_BACKWARD));
+    }
+    return LAM_OK;
+}
 
-static lam_status take_backward(lmi_saved *s, sqlite3_stmt *q, void *to) { return take_moment(s, q, 0, to); }
+/* The backward begins with the first of its spans. */
+static lam_status take_backward(lmi_saved *s) {
+    LMI_JSON_EACH(&s->j, s->rows, row) {
+        uint32_t back = lmi_saved_get(s, row, "backward_spans");
+        LMI_JSON_EACH(&s->j, back, i) {
+            int64_t us;
+            LAM_TRY(take_moment(s, i, 0, &us));
+            if (s->w->o->backward_us < 0 || us < s->w->o->backward_us) s->w->o->backward_us = us;
+        }
+    }
+    return LAM_OK;
+}
 
-static lam_status count_spans(lmi_saved *s, sqlite3_stmt *q, void *to) {
-    (void)to;
-    return lmi_leave_out_spans(s->w.o, sqlite3_column_int64(q, 0), s->w.e);
+static lam_status take_work(lmi_saved *s) {
+    uint32_t list = lmi_saved_top(s, "at_work");
+    lmi_vec spans;
+    if (lmi_json_is(&s->j, list) == LMI_JSON_LIST) return take_at_work(s, list);
+    if (s->w->o->n != s->w->n) return LAM_OK; /* some places were combined */
+    lmi_vec_init(&spans, sizeof(lmi_at_work));
+    lam_status status = take_spans(s, &spans);
+    if (status == LAM_OK) status = lmi_keep_spans(s->w->o, &spans, s->e);
+    lmi_vec_free(&spans);
+    return status;
 }
 
 lam_status lmi_saved_course(lmi_saved *s) {
-    lmi_outline *o = s->w.o;
-    bool told;
-    if (!o->memory) return LAM_OK;
-    LAM_TRY(lmi_saved_list(s,
-                           "SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]') FROM "
-                           "json_each(?1, '$.memory.course') LIMIT 600",
-                           take_point, sizeof *o->point, &o->n_points, &o->point));
-    LAM_TRY(take_parts(s));
-    LAM_TRY(lmi_saved_truth(s, "SELECT json_type(?1, '$.at_work') = 'array'", &told));
-    if (told) {
-        LAM_TRY(lmi_saved_list(
-            s,
-            "SELECT json_extract(value, '$.path'), json_extract(value, '$.phase'), json_extract(value, "
-            "'$.span[0]'), json_extract(value, '$.span[1]') FROM json_each(?1, '$.at_work') LIMIT 4000",
-            take_at_work, sizeof *o->at_work, &o->n_at_work, &o->at_work));
-    } else if (o->n == s->w.n) { /* not if some places were combined */
-        LAM_TRY(lmi_saved_each(s, "SELECT count(*)" SHOWN, count_spans, NULL));
-        LAM_TRY(lmi_saved_list(s, spans, take_span, sizeof *o->at_work, &o->n_at_work, &o->at_work));
-    }
-    return lmi_saved_each(s, backward, take_backward, &o->backward_us);
+    uint32_t memory = lmi_saved_top(s, "memory");
+    if (!s->w->o->memory) return LAM_OK;
+    LAM_TRY(take_points(s, lmi_saved_get(s, memory, "course")));
+    LAM_TRY(take_parts(s, lmi_saved_get(s, memory, "course_held")));
+    LAM_TRY(take_work(s));
+    return take_backward(s);
 }

@@ -123,6 +123,10 @@ lam_status lmi_own_head(lmi_job *j, lmi_say say, void *to) {
         lmi_tell(&s, NULL, NULL);
     }
     tell_dry(&s);
+    if (j->m->given) {
+        lmi_put(&s.text, "saved");
+        lmi_tell(&s, NULL, NULL);
+    }
     tell_health(&s);
     return lmi_said(&s);
 }
@@ -284,7 +288,7 @@ static void tell_time_part(lmi_speaker *s, const lam_times *t, lam_time_part par
     lam_spread spread;
     lmi_put(&s->text, title);
     lmi_put_time(&s->text, lmi_time_part(c, t, part));
-    if (c->beats && lam_times_n_runs(t) > 1 && lam_times_part(t, part, &spread)) {
+    if ((c->beats || c->model->given) && lam_times_n_runs(t) > 1 && lam_times_part(t, part, &spread)) {
         lmi_put(&s->text, s->j->o->ascii ? " +- " : " \u00b1 ");
         lmi_put_time(&s->text, spread.deviation);
     }
@@ -348,6 +352,8 @@ static void tell_times(lmi_speaker *s) {
     if (runs > 1) {
         if (c->beats)
             lmi_putf(&s->text, "run %d of %d, the median", (int)lmi_told_run(c), (int)runs);
+        else if (c->model->given)
+            lmi_putf(&s->text, "medians of %d runs", (int)runs);
         else
             lmi_putf(&s->text, "%d runs together", (int)runs);
         lmi_tell(s, LMI_DIM, NULL);

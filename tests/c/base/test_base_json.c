@@ -297,6 +297,37 @@ static void make_value(lmi_buf *b, int depth, uint32_t *n) {
 }
 
 /* Walks all values by what they say of each other, and returns how many there are. */
+/* The path of a value leads to it again. */
+static void paths_lead_to_values(void **state) {
+    (void)state;
+    given g = read_text("{\"a\": [1, {\"b.c\": 2, \"d\": {\"e\": [[3]]}}], \"\": 4}");
+    const lmi_json *j = &g.j;
+    const struct {
+        const char *number, *path;
+    } all[] = {{"1", "a[0]"}, {"2", "a[1].b.c"}, {"3", "a[1].d.e[0][0]"}, {"4", ""}};
+    lmi_buf b;
+    lmi_buf_init(&b);
+    size_t found = 0;
+    for (uint32_t i = LMI_JSON_ROOT; i < j->n; i++) {
+        if (lmi_json_is(j, i) != LMI_JSON_NUMBER) continue;
+        lmi_buf_clear(&b);
+        lmi_json_put_path(j, i, &b);
+        assert_memory_equal(j->text + j->v[i].at, all[found].number, 1);
+        assert_string_equal(lmi_buf_text(&b), all[found++].path);
+    }
+    assert_int_equal(found, 4);
+    lmi_buf_clear(&b);
+    lmi_json_put_path(j, LMI_JSON_ROOT, &b);
+    assert_string_equal(lmi_buf_text(&b), "");
+    lmi_buf_free(&b);
+    uint32_t in = lmi_json_get(j, LMI_JSON_ROOT, "a") + 2; /* the second value of the list */
+    assert_int_equal(lmi_json_find(j, in, "d.e"), lmi_json_get(j, lmi_json_get(j, in, "d"), "e"));
+    assert_int_equal(lmi_json_find(j, in, "d.x") + lmi_json_find(j, in, "d.e.f"), 0);
+    assert_int_equal(lmi_json_find(j, in, "d."), 0);
+    assert_int_equal(lmi_json_find(j, 0, "d"), 0);
+    done(&g);
+}
+
 static uint32_t walk(const lmi_json *j, uint32_t at) {
     uint32_t n = 1, values = 0;
     assert_true(j->v[at].next > at && j->v[at].next <= j->n);
@@ -369,6 +400,7 @@ int main(void) {
         cmocka_unit_test(errors_name_the_byte),
         cmocka_unit_test(limits_hold),
         cmocka_unit_test(names_are_indexed),
+        cmocka_unit_test(paths_lead_to_values),
         cmocka_unit_test(random_texts_are_read_whole),
         cmocka_unit_test(lack_of_memory_is_told),
     };

@@ -177,10 +177,97 @@ static void job_summaries(void **state) {
     unsetenv("GITHUB_STEP_SUMMARY");
 }
 
+/* The output up to the line of the header that has the word `saved`, and what follows. */
+static void same_but_for_the_header(const char *options) {
+    char line[160], *live;
+    snprintf(line, sizeof line, "show m:step %s", options);
+    assert_int_equal(lamina(line), 0);
+    live = strdup(fake_out.text);
+    assert_non_null(live);
+    snprintf(line, sizeof line, "show after.json %s", options);
+    assert_int_equal(lamina(line), 0);
+    assert_int_equal(fake_lives, 0);
+    const char *was = live, *now = fake_out.text;
+    if (!strstr(options, "csv")) {
+        OUT_HAS("saved");
+        was = strstr(live, "\n\n");
+        now = strstr(fake_out.text, "\n\n");
+        assert_non_null(was);
+    }
+    assert_string_equal(now, was);
+    free(live);
+}
+
+static void the_table_of_a_saved_report(void **state) {
+    (void)state;
+    save("m:step", "after.json");
+    same_but_for_the_header("");
+    same_but_for_the_header("--format csv");
+    same_but_for_the_header("--format md");
+    same_but_for_the_header("--exact --expand --bytes");
+    same_but_for_the_header("--sort flops --rows 3");
+    same_but_for_the_header("-d 1 --by params");
+    same_but_for_the_header("-c exact");
+}
+
+static void what_needs_the_run(void **state) {
+    (void)state;
+    static const char *const options[] = {"--time",      "--memory", "--backward", "--health",    "--roof",
+                                          "--repeats 3", "--dry",    "-i 1x2",     "--mode train"};
+    save("m:step", "after.json");
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
+        char line[96];
+        snprintf(line, sizeof line, "show after.json %s", options[i]);
+        assert_int_equal(lamina(line), 2);
+        ERR_HAS(" is for a model that is run, and after.json is a saved report\n");
+        OUT_IS_EMPTY();
+    }
+    assert_int_equal(lamina("show after.json -c torch"), 2);
+    ERR_HAS("after.json: it was counted by exact; to count by torch needs the run");
+    assert_int_equal(lamina("show after.json --format trace"), 2);
+    ERR_HAS("after.json: a timeline needs the run");
+    assert_int_equal(lamina("show after.json --json"), 2);
+    ERR_HAS("after.json: it is JSON already; copy the file");
+    assert_int_equal(lamina("why after.json fc"), 2);
+    ERR_HAS("`lamina why` needs the run");
+    assert_int_equal(lamina("compare after.json"), 2);
+    assert_int_equal(lamina("plot icicle after.json --backward"), 2);
+    assert_int_equal(lamina("plot memory after.json"), 2);
+    assert_int_equal(lamina("check after.json --max macs=1 --time"), 2);
+    assert_int_equal(fake_lives, 0);
+}
+
+static void pictures_and_budgets_of_a_saved_report(void **state) {
+    (void)state;
+    save("m:step", "after.json");
+    static const char *const options[] = {"", "--by params"};
+    for (int i = 0; i < 2; i++) {
+        char line[96], *live;
+        snprintf(line, sizeof line, "plot icicle m:step %s", options[i]);
+        assert_int_equal(lamina(line), 0);
+        live = strdup(fake_out.text);
+        assert_non_null(live);
+        snprintf(line, sizeof line, "plot icicle after.json %s", options[i]);
+        assert_int_equal(lamina(line), 0);
+        assert_string_equal(fake_out.text, live);
+        free(live);
+    }
+    assert_int_equal(lamina("check after.json --max params=1T"), 0);
+    assert_int_equal(lamina("check after.json --max params=1"), 1);
+    assert_int_equal(lamina("check after.json --baseline after.json --allow-incomplete"), 0);
+    assert_int_equal(lamina("check after.json --max peak=1GiB"), 2);
+    assert_int_equal(fake_lives, 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(saved_reports), cmocka_unit_test(no_saved_report),
-        cmocka_unit_test(differences),   cmocka_unit_test(differences_that_cannot_be),
+        cmocka_unit_test(saved_reports),
+        cmocka_unit_test(no_saved_report),
+        cmocka_unit_test(differences),
+        cmocka_unit_test(the_table_of_a_saved_report),
+        cmocka_unit_test(what_needs_the_run),
+        cmocka_unit_test(pictures_and_budgets_of_a_saved_report),
+        cmocka_unit_test(differences_that_cannot_be),
         cmocka_unit_test(job_summaries),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -271,33 +271,6 @@ static void html_is_the_page(void **state) {
 
 /* -- what does not exist ------------------------------------------------------------------------------- */
 
-/* -- texts of the caller's own ------------------------------------------------------------------------- */
-
-static void texts_as_a_table(void **state) {
-    (void)state;
-    static const char *const cells[] = {"name", "n", "a\x1b[31m long name", "1,234", "\u5c42", "?"};
-    lam_error e = {0};
-    assert_int_equal(lam_table_write(cells, 2, 3, 0, show_sink(), &e), LAM_OK);
-    assert_string_equal(shown,
-                        "name                  n\na?[31m long name  1,234\n\u5c42                    ?\n");
-    assert_int_equal(lam_table_write(cells, 2, 3, 16, show_sink(), &e), LAM_OK);
-    assert_string_equal(shown, "name           n\na?[...ame  1,234\n\u5c42             ?\n");
-    assert_int_equal(lam_table_write(cells, 0, 3, 0, show_sink(), &e), LAM_USAGE);
-    assert_int_equal(lam_table_write(cells, 2, INT32_MAX, 0, show_sink(), &e), LAM_USAGE);
-    assert_int_equal(lam_table_write(NULL, 2, 3, 0, show_sink(), &e), LAM_USAGE);
-}
-
-static void write_texts(void *arg, bool *ok) {
-    static const char *const cells[] = {"name", "n", "a name that is cut", "1,234"};
-    (void)arg;
-    *ok = lam_table_write(cells, 2, 2, 12, show_sink(), NULL) == LAM_OK;
-}
-
-static void texts_without_memory(void **state) {
-    (void)state;
-    oom_sweep(write_texts, NULL);
-}
-
 static void refused(const lam_costs *c, lam_report_options o, const char *where, const char *says) {
     lam_error e = {0};
     assert_int_equal(lam_report_write(c, &o, show_sink(), &e), LAM_USAGE);
@@ -372,12 +345,11 @@ static void old_layouts(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(json_is_json),         cmocka_unit_test(json_fields),
-        cmocka_unit_test(json_halves),          cmocka_unit_test(json_large_numbers),
-        cmocka_unit_test(csv_keeps_its_cells),  cmocka_unit_test(md_rows),
-        cmocka_unit_test(html_is_closed),       cmocka_unit_test(html_is_small),
-        cmocka_unit_test(html_is_the_page),     cmocka_unit_test(texts_as_a_table),
-        cmocka_unit_test(texts_without_memory), cmocka_unit_test(usage),
+        cmocka_unit_test(json_is_json),        cmocka_unit_test(json_fields),
+        cmocka_unit_test(json_halves),         cmocka_unit_test(json_large_numbers),
+        cmocka_unit_test(csv_keeps_its_cells), cmocka_unit_test(md_rows),
+        cmocka_unit_test(html_is_closed),      cmocka_unit_test(html_is_small),
+        cmocka_unit_test(html_is_the_page),    cmocka_unit_test(usage),
         cmocka_unit_test(old_layouts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

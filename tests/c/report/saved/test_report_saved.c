@@ -213,7 +213,7 @@ static void read_again(const lam_costs *c) {
     lam_error e = {0};
     save(c);
     if (lmi_outline_new(&was, c, &all, &e) != LAM_OK) fail_msg("%s: %s", e.where, e.text);
-    if (lmi_saved_outline(&o, FILE_NAME, &e) != LAM_OK) fail_msg("%s: %s", e.where, e.text);
+    if (lmi_saved_outline(&o, FILE_NAME, &all, &e) != LAM_OK) fail_msg("%s: %s", e.where, e.text);
     same(&was, &o);
     same_levels(&was, &o);
     same_formulas(&was, &o);

@@ -10,10 +10,12 @@
 #define FILE_NAME "test_report_saved_strange.json"
 #include "kit/saved.h"
 
+static const lmi_outline_options with = {.levels = true, .formulas = true, .course = true, .drawn = true};
+
 static lam_status try_text(const char *text, lam_error *e) {
     lmi_outline o;
     put_file(text, strlen(text));
-    lam_status s = lmi_saved_outline(&o, FILE_NAME, e);
+    lam_status s = lmi_saved_outline(&o, FILE_NAME, &with, e);
     if (s == LAM_OK) {
         assert_true(o.n >= 1);
         for (int32_t i = 1; i < o.n; i++) assert_true(o.at[i].parent >= 0 && o.at[i].parent < i);
@@ -44,13 +46,13 @@ static void no_report(void **state) {
     static const char *const files[] = {"no/such/file.json", ".", "/dev/null"}; /* a pipe may never end */
     for (size_t i = 0; i < 3; i++) {
         lam_error e = {0};
-        assert_int_equal(lmi_saved_outline(&o, files[i], &e), LAM_IO);
+        assert_int_equal(lmi_saved_outline(&o, files[i], &with, &e), LAM_IO);
         assert_non_null(strstr(e.text, i ? "it is not a file" : "it can't be read: "));
         lmi_outline_free(&o);
     }
     refused("", "it is no JSON");
     refused("text", "it is no JSON");
-    refused("{\"schema\": \"lamina.report/1\"", "it is no JSON");
+    refused("{\"schema\": \"lamina.report/1\"", "neither a comma nor the end of the object at byte 28");
     refused("{}", "\"schema\"");
     refused("[]", "\"schema\"");
     refused("17", "\"schema\"");
@@ -60,23 +62,23 @@ static void no_report(void **state) {
 
 static void rows_that_are_none(void **state) {
     (void)state;
-    refused(ROWS("{}"), "a row of it has no path");
-    refused(ROWS("17"), "a row of it has no path");
-    refused(ROWS("null"), "a row of it has no path");
-    refused(ROWS("{\"path\": null}"), "a row of it has no path");
-    refused(ROWS("{\"path\": 5}"), "a row of it has no path");
-    refused(ROWS("{\"path\": []}"), "a row of it has no path");
+    refused(ROWS("{}"), "rows[0] has no path");
+    refused(ROWS("17"), "rows[0] has no path");
+    refused(ROWS("null"), "rows[0] has no path");
+    refused(ROWS("{\"path\": null}"), "rows[0] has no path");
+    refused(ROWS("{\"path\": 5}"), "rows[0] has no path");
+    refused(ROWS("{\"path\": []}"), "rows[0] has no path");
     taken(ROWS("")); /* the root alone */
     refused(REPORT("\"rows\": 3"), "it has no list of \"rows\"");
     refused(REPORT("\"rows\": {}"), "it has no list of \"rows\"");
     refused(REPORT("\"totals\": {}"), "it has no list of \"rows\"");
 #define CALL(call) "{\"path\": \"a\", \"status\": \"called\", \"call\": " call "}"
     taken(ROWS(CALL("0") ", " CALL("1")));
-    refused(ROWS(CALL("0") ", " CALL("1") ", " CALL("0")), "it has two rows of one call");
-    refused(ROWS(CALL("null") ", " CALL("null")), "it has two rows of one call");
+    refused(ROWS(CALL("0") ", " CALL("1") ", " CALL("0")), "is the second row of one call");
+    refused(ROWS(CALL("null") ", " CALL("null")), "is the second row of one call");
 #undef CALL
-    taken(ROWS(
-        "{\"path\": \"\"}, {\"path\": \"a\", \"type\": 3, \"status\": [], \"inputs\": 4, \"outputs\": {}}"));
+    taken(ROWS("{\"path\": \"\"}, {\"path\": \"a\", \"type\": null, \"status\": [], \"inputs\": 4, "
+               "\"outputs\": {}}"));
     taken(ROWS("{\"path\": \"a..b\"}, {\"path\": \".\"}, {\"path\": \"a.\"}, {\"path\": \"a.\"}"));
     taken(ROWS("{\"path\": \"a\\u0000b\"}, {\"path\": \"\\ud800\"}, {\"path\": \"\\u202e\"}"));
 }
@@ -87,24 +89,34 @@ static void numbers_that_are_none(void **state) {
     taken(MACS("0"));
     taken(MACS("9223372036854775807"));
     taken(MACS("39614081257132168796771975167"));
-    refused(MACS("39614081257132168796771975168"), "a number in it is larger than any");
-    refused(MACS("1e300"), "a number in it");
-    taken(MACS("null"));
-    refused(MACS("-1"), "a number in it");
-    refused(MACS("-9223372036854775808"), "a number in it");
-    refused(MACS("1.5"), "a number in it");
-    refused(MACS("\"12\""), "a number in it");
-    refused(MACS("[1]"), "a number in it");
-    refused(MACS("-1e300"), "a number in it");
+    refused(MACS("39614081257132168796771975168"), "is larger than any number");
+    refused(MACS("1e300"), "is larger than any number");
+    refused(MACS("null"), "rows[0].macs has a value that does not go with its state");
+    refused(ROWS("{\"path\": \"a\", \"macs\": {\"value\": 1, \"state\": \"unknown\"}}"), "does not go with");
+    taken(ROWS("{\"path\": \"a\", \"macs\": {\"value\": null, \"state\": \"unknown\"}}"));
+    refused(MACS("-1"), "is no whole number of at least 0");
+    refused(MACS("-9223372036854775808"), "is no whole number of at least 0");
+    refused(MACS("1.5"), "is no whole number of at least 0");
+    refused(MACS("\"12\""), "is no whole number of at least 0");
+    refused(MACS("[1]"), "is no whole number of at least 0");
+    refused(MACS("-1e300"), "is no whole number of at least 0");
     refused(ROWS("{\"path\": \"a\", \"macs\": {\"value\": 1, \"state\": \"sure\"}}"), "no known state");
-    refused(ROWS("{\"path\": \"a\", \"time\": {\"forward\": {\"self\": -5}}}"), "a number in it");
-    refused(ROWS("{\"path\": \"a\", \"time\": {\"forward\": {\"self\": 1e300}}}"),
-            "a number in it is larger than any");
-    refused(BARE("\"memory\": {\"peak\": -1}"), "a number in it");
-    taken(ROWS("{\"path\": \"a\", \"time\": 5, \"memory\": [], \"macs\": 3, \"health\": true}"));
-    refused(BARE("\"memory\": {\"peak\": 5, \"course\": [[0, -1]]}"), "a number in it");
-    refused(BARE("\"memory\": {\"peak\": 5, \"course\": [[\"x\", 1]]}"), "a moment in it");
-    refused(BARE("\"memory\": {\"peak\": 5, \"course\": [7]}"), "a moment in it");
+#define TIMED(self)                                                                                          \
+    REPORT("\"time\": {\"runs\": 1}, \"rows\": [{\"path\": \"a\", \"status\": \"called\", \"time\": "        \
+           "{\"forward\": {\"self\": " self "}}}]")
+    taken(TIMED("5"));
+    refused(TIMED("-5"), "rows[0].time.forward.self is no whole number of at least 0");
+    refused(TIMED("1e300"), "is larger than any number");
+    refused(REPORT("\"memory\": {\"peak\": 5}, \"rows\": [{\"path\": \"a\", \"status\": \"called\"}]"),
+            "rows[0] has no memory, which was measured");
+    refused(BARE("\"memory\": {\"peak\": -1}"), "is no whole number of at least 0");
+    taken(ROWS("{\"path\": \"a\", \"time\": 5, \"memory\": [], \"health\": true}"));
+    refused(ROWS("{\"path\": \"a\", \"macs\": 3}"), "rows[0].macs is no number with its state");
+    refused(BARE("\"notes\": 3"), "notes is no list");
+    refused(BARE("\"totals\": []"), "totals is no object");
+    refused(BARE("\"memory\": {\"peak\": 5, \"course\": [[0, -1]]}"), "is no whole number of at least 0");
+    refused(BARE("\"memory\": {\"peak\": 5, \"course\": [[\"x\", 1]]}"), "is no moment");
+    refused(BARE("\"memory\": {\"peak\": 5, \"course\": [7]}"), "is no moment");
     taken(BARE("\"memory\": {\"peak\": 5, \"course\": [[-9, 1], [3, 2], [1, 3]]}"));
     taken(BARE("\"memory\": {\"peak\": 5, \"course\": {}, \"held\": 5, \"places\": 3}"));
 }
@@ -112,17 +124,17 @@ static void numbers_that_are_none(void **state) {
 static void open_text(lmi_outline *o, const char *text) {
     lam_error e = {0};
     put_file(text, strlen(text));
-    if (lmi_saved_outline(o, FILE_NAME, &e) != LAM_OK) fail_msg("%s", e.text);
+    if (lmi_saved_outline(o, FILE_NAME, &with, &e) != LAM_OK) fail_msg("%s", e.text);
 }
 
 /* What a row lacks is not known; what no row of the report has is not counted. */
 static void what_rows_lack(void **state) {
     (void)state;
-    static const lmi_own_number lacks[] = {LMI_OWN_PARAMS, LMI_OWN_FLOPS, LMI_OWN_READ, LMI_OWN_TIME,
-                                           LMI_OWN_RETAINED};
+    static const lmi_own_number lacks[] = {LMI_OWN_PARAMS, LMI_OWN_FLOPS, LMI_OWN_READ, LMI_OWN_TIME};
     lmi_outline o;
     open_text(&o, REPORT("\"totals\": {\"bytes_read\": {\"value\": 5, \"state\": \"exact\"}}, \"time\": "
-                         "{\"forward\": {\"median\": 5}}, \"memory\": {\"peak\": 5}, \"rows\": [{\"path\": "
+                         "{\"runs\": 1, \"forward\": {\"n\": 1, \"median\": 5}}, "
+                         "\"rows\": [{\"path\": "
                          "\"a\", \"status\": \"called\", \"macs\": {\"value\": 3, \"state\": \"exact\"}}]"));
     for (size_t i = 0; i < sizeof lacks / sizeof *lacks; i++) {
         assert_non_null(o.state[lacks[i]]);
@@ -170,7 +182,7 @@ static void attributes(void **state) {
     lmi_outline o;
     lam_error e = {0};
     put_file(text, strlen(text));
-    if (lmi_saved_outline(&o, FILE_NAME, &e) != LAM_OK) fail_msg("%s", e.text);
+    if (lmi_saved_outline(&o, FILE_NAME, &with, &e) != LAM_OK) fail_msg("%s", e.text);
     assert_int_equal(o.n, 3);
     assert_int_equal(o.at[1].n_attrs, N);
     assert_int_equal(o.at[2].n_attrs, 0);
@@ -200,7 +212,7 @@ static void sums_that_are_too_large(void **state) {
         ROWS("{\"path\": \"a\", \"macs\": {\"value\": 9e18, \"state\": \"exact\"}}, {\"path\": "
              "\"b\", \"macs\": {\"value\": 9223372036854775807, \"state\": \"exact\"}}");
     put_file(text, sizeof text - 1);
-    lam_status s = lmi_saved_outline(&o, FILE_NAME, &e);
+    lam_status s = lmi_saved_outline(&o, FILE_NAME, &with, &e);
     assert_int_equal(
         s, LAM_FAILED); /* 9e18 is not written by lamina: it has no fraction, but no digits either */
     lmi_outline_free(&o);
@@ -213,12 +225,12 @@ static void memory_of_no_row(void **state) {
     (void)state;
     refused(REPORT("\"rows\": [{\"path\": \"a\"}], \"memory\": {\"peak\": 9, \"places\": [{\"path\": \"b\", "
                    "\"held\": {\"input\": 4}}]}"),
-            "its memory names a module that no row has");
+            "is the path of no row");
     refused(REPORT("\"rows\": [{\"path\": \"a\"}], \"memory\": {\"peak\": 9, \"peak_in\": \"a.b\"}"),
-            "its memory names a module that no row has");
+            "is the path of no row");
     refused(REPORT("\"rows\": [], \"memory\": {\"peak\": -9}, \"totals\": {\"macs\": {\"value\": -1, "
                    "\"state\": \"exact\"}}"),
-            "a number in it");
+            "is no whole number of at least 0");
     refused(BARE("\"memory\": {\"peak\": 9, \"peak_phase\": \"later\"}"), "a phase that is not");
     refused(
         BARE("\"health\": {\"sentence\": \"NaN\", \"findings\": [{\"text\": \"x\", \"phase\": \"later\"}]}"),
@@ -236,7 +248,7 @@ static void memory_of_an_unknown_category(void **state) {
     lam_error e = {0};
     lmi_outline o;
     put_file(text, sizeof text - 1);
-    assert_int_equal(lmi_saved_outline(&o, FILE_NAME, &e), LAM_OK);
+    assert_int_equal(lmi_saved_outline(&o, FILE_NAME, &with, &e), LAM_OK);
     assert_int_equal(o.memory->held[LAM_HELD_INPUT], 3);
     assert_int_equal(o.memory->held[LAM_HELD_OTHER], 6);
     assert_int_equal(o.held[1][LAM_HELD_INPUT], 4);
@@ -262,11 +274,12 @@ static void memory_of_an_unknown_category(void **state) {
 
 static void levels_that_are_none(void **state) {
     (void)state;
-    static const char none[] = "its levels are none that lamina writes";
+    static const char none[] = "is no level that lamina writes";
     taken(MORE("", ""));
     taken(MORE(LEVEL(IN_NODE ", " A_NODE("\"a\"", "0", "1") ", " OUT_NODE, "[0, 1], [0, 2], [1, 2]"), ""));
     taken(MORE(LEVEL(A_NODE("null", "1", "2"), ""), ""));
-    taken(MORE(LEVEL("{\"node\": \"operators\", \"operators\": [5], \"shape\": [2, 3]}", ""), ""));
+    taken(MORE(LEVEL("{\"node\": \"operators\", \"operators\": [\"f\"], \"shape\": [2, 3]}", ""), ""));
+    refused(MORE(LEVEL("{\"node\": \"operators\", \"operators\": [5]}", ""), ""), "operators[0] is no text");
     taken(MORE(LEVEL("{\"node\": \"input\"}, {\"node\": \"more\"}", "[0, 1]"), ""));
     refused(MORE("5", ""), none);
     refused(MORE("{}", ""), none);
@@ -276,10 +289,10 @@ static void levels_that_are_none(void **state) {
     refused(MORE(LEVEL("{\"node\": \"operators\"}", ""), ""), none);
     refused(MORE(LEVEL("{\"node\": \"operators\", \"operators\": []}", ""), ""), none);
     refused(MORE(LEVEL("{\"node\": \"operators\", \"operators\": [\"f\"], \"shape\": [-1]}", ""), ""),
-            "a number in it");
+            "is no whole number of at least 0");
     refused(MORE(LEVEL(A_NODE("\"a\"", "0", "0"), ""), ""), none);
     refused(MORE(LEVEL(A_NODE("\"a\"", "2", "2"), ""), ""), none);
-    refused(MORE(LEVEL(A_NODE("\"b\"", "0", "1"), ""), ""), "its levels name a module that no row has");
+    refused(MORE(LEVEL(A_NODE("\"b\"", "0", "1"), ""), ""), "is the path of no row");
     refused(MORE(LEVEL(IN_NODE ", " OUT_NODE, "[0, 2]"), ""), none);
     refused(MORE(LEVEL(IN_NODE ", " OUT_NODE, "[1, 0]"), ""), none);
     refused(MORE(LEVEL(IN_NODE ", " OUT_NODE, "[0, 0]"), ""), none);
@@ -290,15 +303,16 @@ static void levels_that_are_none(void **state) {
 
 static void formulas_that_are_none(void **state) {
     (void)state;
-    static const char none[] = "its formulas are none that lamina writes";
+    static const char none[] = "is no formula that lamina writes";
     taken(MORE("", WORK(", \"counts\": []")));
     taken(MORE("", WORK(", \"counts\": [{\"metric\": \"macs\", \"formula\": \"a\", \"value\": null}]")));
     refused(MORE("", "5"), none);
     refused(MORE("", "{\"paths\": [], \"work\": [5]}"), none);
     refused(MORE("", WORK("")), none);
     refused(MORE("", WORK(", \"counts\": [{\"metric\": \"time\"}]")), none);
-    refused(MORE("", WORK(", \"counts\": [{\"metric\": \"macs\", \"value\": -3}]")), "a number in it");
-    refused(MORE("", "{\"paths\": [\"b\"], \"work\": []}"), "its formulas name a module that no row has");
+    refused(MORE("", WORK(", \"counts\": [{\"metric\": \"macs\", \"value\": -3}]")),
+            "is no whole number of at least 0");
+    refused(MORE("", "{\"paths\": [\"b\"], \"work\": []}"), "is the path of no row");
 }
 
 /* An older lamina told of no places at work and of no roof; one that is told is checked. */
@@ -311,12 +325,12 @@ static void what_ran_when(void **state) {
     taken(AT_WORK("{\"path\": \"a\", \"phase\": \"backward\", \"span\": [3, 5]}"));
     refused(AT_WORK("{\"path\": \"a\", \"phase\": \"backward\", \"span\": [5, 3]}"), "ends before it begins");
     refused(AT_WORK("{\"path\": \"a\", \"phase\": \"later\", \"span\": [3, 5]}"), "a phase that is not");
-    refused(AT_WORK("{\"path\": \"b\", \"phase\": \"forward\", \"span\": [3, 5]}"), "is in no row");
-    refused(AT_WORK("{\"path\": \"a\", \"phase\": \"forward\", \"span\": [3]}"), "a moment in it");
+    refused(AT_WORK("{\"path\": \"b\", \"phase\": \"forward\", \"span\": [3, 5]}"), "is the path of no row");
+    refused(AT_WORK("{\"path\": \"a\", \"phase\": \"forward\", \"span\": [3]}"), "is no moment");
     taken(REPORT("\"rows\": [{\"path\": \"a\"}], \"roof\": {\"flops\": 1, \"bytes\": 2.5}"));
-    refused(BARE("\"roof\": {\"flops\": 0, \"bytes\": 2.5}"), "a limit of its roof");
-    refused(BARE("\"roof\": {\"flops\": 1e999, \"bytes\": 2.5}"), "a limit of its roof");
-    refused(BARE("\"tree\": [{\"type\": \"A\"}]"), "a place of its tree has no path");
+    refused(BARE("\"roof\": {\"flops\": 0, \"bytes\": 2.5}"), "is no number above 0");
+    refused(BARE("\"roof\": {\"flops\": 1e999, \"bytes\": 2.5}"), "is no number above 0");
+    refused(BARE("\"tree\": [{\"type\": \"A\"}]"), "tree[0] has no path");
 }
 
 /* A text of `n` times `piece` between two others. */
@@ -336,13 +350,13 @@ static void large_ones(void **state) {
     taken(text);
     free(text);
     text = repeated("{\"schema\": \"lamina.report/1\", \"rows\": [{\"path\": \"", "x.", 100000, "x\"}]}");
-    refused(text, "a path in it is deeper than any model");
+    refused(text, "rows[0] has a path that is deeper than any model");
     free(text);
     text = repeated("{\"schema\": \"lamina.report/1\", \"rows\": [{\"path\": \"", "x", 1 << 20, "\"}]}");
     taken(text);
     free(text);
     text = repeated("{\"schema\": \"lamina.report/1\", \"rows\": ", "[", 5000, "");
-    refused(text, "it is no JSON");
+    refused(text, "its lists and objects are more than 200 deep at byte 237");
     free(text);
     text = repeated("{\"schema\": \"lamina.report/1\", \"rows\": [{\"path\": \"a\"}", ", {\"path\": \"a\"}",
                     5000, "]}");
@@ -354,7 +368,7 @@ static void large_ones(void **state) {
  */
 static void changed_bytes(void **state) {
     (void)state;
-    static const char with[] = "\"0-9[]{}x,:";
+    static const char by[] = "\"0-9[]{}x,:";
     outlined x = outline_of(full_step(), "exact");
     save(x.c);
     char *text = malloc(shown_n + 1);
@@ -363,7 +377,7 @@ static void changed_bytes(void **state) {
     for (size_t i = 0, k = 0; i < shown_n; i += 1 + shown_n / (size_t)rounds(400), k++) {
         lam_error e = {0};
         char was = text[i];
-        text[i] = with[k % (sizeof with - 1)];
+        text[i] = by[k % (sizeof by - 1)];
         lam_status s = try_text(text, &e);
         if (s != LAM_OK && (s != LAM_FAILED || !*e.text)) fail_msg("byte %zu: %d %s", i, (int)s, e.text);
         text[i] = was;
@@ -412,7 +426,7 @@ static void changed_values(void **state) {
             assert_true(all + 8 < sizeof text);
             snprintf(text, sizeof text, "%.*s%s%s", (int)before, report, by[k], at + n);
             put_file(text, strlen(text));
-            lam_status s = lmi_saved_outline(&o, FILE_NAME, &e);
+            lam_status s = lmi_saved_outline(&o, FILE_NAME, &with, &e);
             n_told += (size_t)snprintf(told + n_told, sizeof told - n_told, "%d %.*s by %s: ", nth - 1,
                                        (int)(n < 30 ? n : 30), at, by[k]);
             if (s == LAM_OK)
@@ -433,7 +447,7 @@ static void changed_values(void **state) {
 static void read_it(void *arg, bool *ok) {
     lmi_outline o;
     lam_error e = {0};
-    *ok = oom_check(lmi_saved_outline(&o, arg, &e), &e);
+    *ok = oom_check(lmi_saved_outline(&o, arg, &with, &e), &e);
     lmi_outline_free(&o);
 }
 
