@@ -147,6 +147,10 @@ size_t lmi_width(const char *s);
 size_t lmi_width_of(const char *s, size_t bytes); /* of its first bytes */
 /* Byte length of the longest prefix of `s` that is at most `columns` wide. */
 size_t lmi_fit(const char *s, size_t columns);
+/* Puts a text in at most `columns`: dots stand for the middle of a wider one, whose end gets `end` columns;
+ * without room for anything beside them, its beginning is put. A mark that would combine with the dots is left
+ * out. */
+void lmi_put_middle(lmi_buf *b, const char *s, size_t columns, size_t end, const char *dots);
 
 /* Words that flow (flow.c): one after another, and on a new line where the page ends. Set `color` and `whole`
  * after the start. */
@@ -263,5 +267,27 @@ static inline lam_count lmi_count_add(lam_count a, lam_count b) {
 }
 /* The value, over * 2^63 + n; always fits. */
 lmi_wide lmi_count_wide(lam_count c);
+
+/* -- numbers as text: half is rounded up, and no locale has an effect ------------------------------------ */
+
+#define LMI_NARROW "\u202f" /* a no-break space between a number and its unit, between groups of digits */
+
+typedef enum lmi_number_unit { LMI_COUNTS, LMI_BYTES, LMI_TIMES } lmi_number_unit; /* LMI_TIMES: in ns */
+/* How a number is set: what stands before its unit; microseconds; minus. */
+typedef struct lmi_setting { const char *space, *micro, *minus; } lmi_setting;
+extern const lmi_setting lmi_plain, lmi_tight, lmi_typeset; /* "1.5 us", "1.5us", "1.5 µs" */
+
+/* Three significant digits and the unit: ">= 1.13 K", "12.0 MiB", "4.50 us", "?". */
+void lmi_put_quantity(lmi_buf *b, lmi_number_unit unit, lam_count c);
+/* The same of a double, rounded to a whole number first; "?" if it is negative, above 2^95 or NaN. */
+void lmi_put_scaled(lmi_buf *b, lmi_number_unit unit, double v, const lmi_setting *how);
+void lmi_put_digits(lmi_buf *b, double v); /* three significant digits, no unit: "0.08", "12.3", "410" */
+void lmi_put_fixed(lmi_buf *b, double v, int decimals); /* "?" if infinite or NaN */
+/* For JSON and CSV, rounded as printf does: the shortest form with at most 6 decimals; nine digits, "1e-05". */
+void lmi_put_real(lmi_buf *b, double v);
+void lmi_put_nine(lmi_buf *b, double v);
+/* "25 %", "6.5 %", "0.04 %", "0.0 %"; nothing if the whole is 0, "? %" if the part is negative or NaN. */
+void lmi_put_percent(lmi_buf *b, double part, double whole, const lmi_setting *how);
+void lmi_put_growth(lmi_buf *b, double percent, const lmi_setting *how); /* the same: "+25 %", "-6.5 %" */
 
 #endif

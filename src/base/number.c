@@ -41,57 +41,167 @@ static int all_digits(char *buf, size_t size, lam_count c, char separator) {
     return snprintf(buf, size, "%s%s%s", bound(c), sign, digits(v, separator, text));
 }
 
-/* Three significant digits in steps of `base`, rounded half up; a number that rounds to the next step uses
- * that step's unit. */
-static int scaled(char *buf, size_t size, lam_count c, unsigned base, const char *const *units, int n_units) {
+/* -- three significant digits and a unit ----------------------------------------------------------------- */
+
+const lmi_setting lmi_plain = {" ", "us", "-"};
+const lmi_setting lmi_tight = {"", "us", "-"};
+const lmi_setting lmi_typeset = {LMI_NARROW, "\u00b5s", "\u2212"};
+
+typedef struct scale {
+    unsigned base;
+    int n;
+    const char *unit[10];
+} scale;
+static const scale scales[] = {
+    [LMI_COUNTS] = {1000, 10, {"", "K", "M", "G", "T", "P", "E", "Z", "Y", "R"}},
+    [LMI_BYTES] = {1024, 10, {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB", "ZiB", "YiB", "RiB"}},
+    [LMI_TIMES] = {1000, 4, {"ns", "us", "ms", "s"}},
+};
+
+typedef struct digits_of {
+    uwide n;
+    int decimals, unit;
+} digits_of;
+
+/* The first three digits of a number, rounded half up, in the unit where fewer than `base` are left; a number
+ * that rounds to the next unit has that unit. Units below the first are not divided, and the last has no
+ * next. */
+static digits_of three_digits(const scale *s, uwide v) {
     static const unsigned tenth[] = {1, 10, 100};
-    const char *sign;
-    uwide v = magnitude(c, &sign), unit = 1;
+    uwide unit = 1;
     int u = 0;
-    while (u + 1 < n_units && v / unit >= base) {
-        unit *= base;
+    while (u + 1 < s->n && v / unit >= s->base) {
+        unit *= s->base;
         u++;
     }
-    if (u == 0) return snprintf(buf, size, "%s%s%u%s", bound(c), sign, (unsigned)v, units[0]);
-    for (int decimals = 2; decimals >= 0; decimals--) {
-        uwide q = (v * tenth[decimals] + unit / 2) / unit;
-        if (q >= (decimals ? 1000 : base)) continue;
-        unsigned whole = (unsigned)(q / tenth[decimals]), part = (unsigned)(q % tenth[decimals]);
-        if (decimals == 0) return snprintf(buf, size, "%s%s%u%s", bound(c), sign, whole, units[u]);
-        return snprintf(buf, size, "%s%s%u.%0*u%s", bound(c), sign, whole, decimals, part, units[u]);
+    if (u == 0) return (digits_of){v, 0, 0};
+    for (int decimals = 2; decimals > 0; decimals--) {
+        uwide n = (v / unit) * tenth[decimals] + (v % unit * tenth[decimals] + unit / 2) / unit;
+        if (n < 1000) return (digits_of){n, decimals, u};
     }
-    return snprintf(buf, size, "%s%s1.00%s", bound(c), sign, units[u + 1]);
+    uwide n = v / unit + (v % unit + unit / 2) / unit;
+    return n < s->base || u + 1 == s->n ? (digits_of){n, 0, u} : (digits_of){100, 2, u + 1};
+}
+
+static int scaled(char *buf, size_t size, lam_count c, lmi_number_unit in, const lmi_setting *how) {
+    const scale *s = &scales[in];
+    const char *sign, *name;
+    char text[64];
+    digits_of d = three_digits(s, magnitude(c, &sign));
+    const char *all = digits(d.n, 0, text);
+    int whole = (int)strlen(all) - d.decimals; /* there is at least one: the first of three is not 0 */
+    name = *s->unit[d.unit] == 'u' ? how->micro : s->unit[d.unit];
+    return snprintf(buf, size, "%s%s%.*s%s%s%s%s", bound(c), sign, whole, all, d.decimals ? "." : "",
+                    all + whole, *name ? how->space : "", name);
 }
 
 int lam_text_count(char *buf, size_t size, lam_count c, bool exact) {
-    static const char *const units[] = {"", " K", " M", " G", " T", " P", " E", " Z", " Y", " R"};
     if (exact || c.state == LAM_UNKNOWN) return all_digits(buf, size, c, ',');
-    return scaled(buf, size, c, 1000, units, 10);
+    return scaled(buf, size, c, LMI_COUNTS, &lmi_plain);
 }
 
 int lam_text_digits(char *buf, size_t size, lam_count c) { return all_digits(buf, size, c, 0); }
 
 int lam_text_bytes(char *buf, size_t size, lam_count bytes) {
-    static const char *const units[] = {" B",   " KiB", " MiB", " GiB", " TiB",
-                                        " PiB", " EiB", " ZiB", " YiB", " RiB"};
     if (bytes.state == LAM_UNKNOWN) return snprintf(buf, size, "%s", unknown_text);
-    return scaled(buf, size, bytes, 1024, units, 10);
+    return scaled(buf, size, bytes, LMI_BYTES, &lmi_plain);
 }
 
 int lam_text_time(char *buf, size_t size, int64_t ns) {
-    static const char *const units[] = {"ns", "us", "ms", "s"};
-    double v = (double)ns;
-    int unit = 0;
     if (ns < 0) return snprintf(buf, size, "%s", unknown_text);
-    for (; unit < 3 && v >= 999.5; unit++) v /= 1000;
-    if (unit == 0) return snprintf(buf, size, "%d ns", (int)ns);
-    /* Only whole numbers are printed, so that the locale has no effect. */
-    long long cents = (long long)(v * 100 + 0.5);
-    if (cents < 1000) return snprintf(buf, size, "%lld.%02lld %s", cents / 100, cents % 100, units[unit]);
-    long long tenths = (long long)(v * 10 + 0.5);
-    if (tenths < 1000) return snprintf(buf, size, "%lld.%lld %s", tenths / 10, tenths % 10, units[unit]);
-    return snprintf(buf, size, "%lld %s", (long long)(v + 0.5), units[unit]);
+    return scaled(buf, size, lmi_exact(ns), LMI_TIMES, &lmi_plain);
 }
+
+void lmi_put_quantity(lmi_buf *b, lmi_number_unit unit, lam_count c) {
+    char text[96];
+    if (c.state != LAM_UNKNOWN) scaled(text, sizeof text, c, unit, &lmi_plain);
+    lmi_put(b, c.state == LAM_UNKNOWN ? unknown_text : text);
+}
+
+void lmi_put_scaled(lmi_buf *b, lmi_number_unit unit, double v, const lmi_setting *how) {
+    char text[96];
+    if (!(v >= 0 && v < 0x1p95)) {
+        lmi_put(b, unknown_text);
+        return;
+    }
+    lmi_wide whole = (lmi_wide)v;
+    if (v - (double)whole >= .5) whole++;
+    scaled(text, sizeof text, lmi_of_wide(whole), unit, how);
+    lmi_put(b, text);
+}
+
+/* -- numbers that are no counts -------------------------------------------------------------------------- */
+
+/* The next double away from 0 if v is exactly halfway between two numbers of that many decimals: printf would
+ * choose the even one. Only sums of a few halves are halfway, and their products here are exact. */
+static double above_half(double v, int decimals) {
+    double tens = 1, halves = 2;
+    for (int i = 0; i < decimals; i++) tens *= 10, halves *= 2;
+    bool few = fabs(v) < 1e9 && v * halves == floor(v * halves);
+    return few && fabs(v) * tens - floor(fabs(v) * tens) == .5 ? nextafter(v, v < 0 ? -INFINITY : INFINITY)
+                                                               : v;
+}
+
+/* As printf: halfway is rounded to even. */
+static void put_printed(lmi_buf *b, double v, int decimals) {
+    char text[400], *p = text;
+    if (!isfinite(v)) {
+        lmi_put(b, unknown_text);
+        return;
+    }
+    snprintf(text, sizeof text, "%.*f", decimals, v);
+    /* The locale's decimal point, which may be several bytes long, becomes a point. */
+    for (bool point = false; *p; p++) {
+        if (strchr("+-0123456789", *p))
+            lmi_putc(b, *p);
+        else if (!point) {
+            lmi_putc(b, '.');
+            point = true;
+        }
+    }
+}
+
+void lmi_put_fixed(lmi_buf *b, double v, int decimals) { put_printed(b, above_half(v, decimals), decimals); }
+
+void lmi_put_digits(lmi_buf *b, double v) { lmi_put_fixed(b, v, v < 9.995 ? 2 : v < 99.95 ? 1 : 0); }
+
+void lmi_put_real(lmi_buf *b, double v) {
+    if (v > -1e15 && v < 1e15 && v == (double)(int64_t)v) {
+        put_printed(b, v, 0);
+        return;
+    }
+    size_t from = b->n;
+    put_printed(b, v, 6);
+    if (b->bad || !strchr(b->s + from, '.')) return;
+    while (b->s[b->n - 1] == '0') b->s[--b->n] = '\0';
+}
+
+void lmi_put_nine(lmi_buf *b, double v) {
+    size_t from = b->n;
+    lmi_putf(b, "%.9g", v);
+    for (size_t i = from; i < b->n && !b->bad; i++)
+        if (b->s[i] == ',') b->s[i] = '.'; /* independent of the host's locale */
+}
+
+/* -- per cents ------------------------------------------------------------------------------------------- */
+
+static void put_digits(lmi_buf *b, double percent, const lmi_setting *how) {
+    lmi_put_fixed(b, percent, percent >= 9.95 ? 0 : percent >= .0995 || percent == 0 ? 1 : 2);
+    lmi_putf(b, "%s%%", how->space);
+}
+
+void lmi_put_percent(lmi_buf *b, double part, double whole, const lmi_setting *how) {
+    if (!(whole > 0)) return;
+    double percent = 100 * part / whole;
+    put_digits(b, percent >= 0 && percent <= 1e300 ? percent : NAN, how);
+}
+
+void lmi_put_growth(lmi_buf *b, double percent, const lmi_setting *how) {
+    lmi_put(b, percent < 0 ? how->minus : "+");
+    put_digits(b, fabs(percent), how);
+}
+
+/* -- shapes, and units of rates -------------------------------------------------------------------------- */
 
 /* Appends to a buffer that may be too small, and adds the full length to *n. */
 static void append(char *buf, size_t size, size_t *n, const char *s) {

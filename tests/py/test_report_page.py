@@ -25,6 +25,7 @@ import warm
 PAGE = Path(__file__).resolve().parents[2] / "src/report/page"
 CSS = (PAGE / "report.css").read_text()
 JS = (PAGE / "report.js").read_text()
+NUMBERS = (Path(__file__).resolve().parents[1] / "data/numbers.tsv").read_text()
 SECTIONS = ["verdict", "modules", "icicle", "memory", "roofline", "graph", "prov"]
 SHOWN = {"params": "params", "macs": "macs", "flops": "flops", "bytes": "bytes"}  # ours: the report's
 
@@ -272,6 +273,20 @@ def check_measured_cells(window, report, data) -> None:
 
 def window_number(v: int) -> str:
     return f"{v:,}".replace(",", "\u202f")
+
+
+def test_numbers_read_as_in_c(resnet18):
+    """By the table that tests/c/base/test_base_number.c holds C against."""
+    lines = [line.split("\t") for line in NUMBERS.splitlines() if not line.startswith("#")]
+    given = [[kind, *map(float, number.split("/"))] for kind, number, _ in lines]
+    start = JS.index("/* ---- Numbers as text")
+    section = JS[start : JS.index("/* The change from", start)]
+    choose = "const of = {count, bytes, time, percent: share};"
+    said = resnet18.run(
+        f"given => {{ {section} {choose} return given.map(([kind, ...v]) => of[kind](...v)); }}", given
+    )
+    assert len(lines) >= 40
+    assert said == [text.replace(" ", "\u202f").replace("u", "µ") for *_, text in lines]
 
 
 def test_what_is_at_least_says_so(chromium, pages):

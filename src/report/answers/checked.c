@@ -6,7 +6,7 @@
 
 #include <stdio.h>
 
-enum { NUMBER = 48, MOST_GAPS = 8 };
+enum { MOST_GAPS = 8 };
 
 typedef struct writer {
     const lam_check *const *k;
@@ -16,42 +16,22 @@ typedef struct writer {
 
 /* -- sentences ------------------------------------------------------------------------------------------- */
 
-static void put_number(lmi_buf *b, const lmi_limited *of, lam_count c) {
-    char text[NUMBER];
-    if (c.state == LAM_UNKNOWN)
-        snprintf(text, sizeof text, "?");
-    else if (of->unit == LMI_BYTES)
-        lam_text_bytes(text, sizeof text, c);
-    else if (of->unit == LMI_TIME)
-        lam_text_time(text, sizeof text, c.n);
-    else
-        lam_text_count(text, sizeof text, c, false);
-    lmi_put(b, text);
-}
-
 static void put_signed(lmi_buf *b, const lmi_limited *of, int64_t n) {
     lmi_putc(b, n < 0 ? '-' : '+');
-    put_number(b, of, lmi_exact(n < 0 ? -n : n));
-}
-
-static void put_share(lmi_buf *b, double part, double whole, bool sign) {
-    double share = whole > 0 ? 100 * part / whole : 0, size = share < 0 ? -share : share;
-    if (sign) lmi_putc(b, share < 0 ? '-' : '+');
-    lmi_put_fixed(b, sign ? size : share, size >= 9.95 ? 0 : size >= .0995 || size == 0 ? 1 : 2);
-    lmi_put(b, " %");
+    lmi_put_quantity(b, of->unit, lmi_exact(n < 0 ? -n : n));
 }
 
 /* "28.3 M, was 27.1 M: +1.2 M (+4.4 %), within 5 %". */
 static void put_change(lmi_buf *b, const lmi_held_to *h) {
     lmi_wide now = lmi_count_wide(h->now), was = lmi_count_wide(h->was);
     lmi_put(b, ", was ");
-    put_number(b, h->of, h->was);
+    lmi_put_quantity(b, h->of->unit, h->was);
     if (h->now.state == LAM_EXACT && h->was.state == LAM_EXACT && now != was) {
         lmi_put(b, now > was ? ": +" : ": -");
-        put_number(b, h->of, lmi_of_wide(now > was ? now - was : was - now));
+        lmi_put_quantity(b, h->of->unit, lmi_of_wide(now > was ? now - was : was - now));
         lmi_put(b, " (");
         if (was > 0)
-            put_share(b, (double)(now - was), (double)was, true);
+            lmi_put_growth(b, 100 * (double)(now - was) / (double)was, &lmi_plain);
         else
             lmi_put(b, "new");
         lmi_putc(b, ')');
@@ -74,15 +54,15 @@ static void put_most(lmi_buf *b, const lmi_held_to *h) {
              h->text);
     if (h->verdict != LAM_OVER) return;
     lmi_put(b, " by ");
-    put_number(b, h->of, lmi_of_wide(over));
+    lmi_put_quantity(b, h->of->unit, lmi_of_wide(over));
     if (h->most <= 0) return;
     lmi_put(b, " (");
-    put_share(b, (double)over, (double)h->most, true);
+    lmi_put_growth(b, 100 * (double)over / (double)h->most, &lmi_plain);
     lmi_putc(b, ')');
 }
 
 static void put_limit(lmi_buf *b, const lmi_held_to *h) {
-    put_number(b, h->of, h->now);
+    lmi_put_quantity(b, h->of->unit, h->now);
     if (h->is_change)
         put_change(b, h);
     else
@@ -99,18 +79,18 @@ static void put_part(lmi_buf *b, const lmi_held_to *h, const lmi_grown *p) {
     if (p->change)
         put_signed(b, h->of, p->now - p->was);
     else
-        put_number(b, h->of, lmi_exact(p->now));
+        lmi_put_quantity(b, h->of->unit, lmi_exact(p->now));
     if (p->change == LMI_ADDED) lmi_put(b, ", new");
     if (!p->change && h->now.state == LAM_EXACT) {
         lmi_put(b, ", ");
-        put_share(b, (double)p->now, lmi_count_double(h->now), false);
+        lmi_put_percent(b, (double)p->now, lmi_count_double(h->now), &lmi_plain);
     }
     for (int i = 0; i < p->n_ops; i++) {
         lmi_put(b, i ? ", " : ", by its own ");
         lmi_put_clean(b, p->op[i].name);
         if (p->op[i].n > 1) lmi_putf(b, " x%d", (int)p->op[i].n);
         lmi_putc(b, ' ');
-        put_number(b, h->of, lmi_exact(p->op[i].value));
+        lmi_put_quantity(b, h->of->unit, lmi_exact(p->op[i].value));
     }
 }
 

@@ -6,12 +6,11 @@
 
 #include "report/outline/outline.h"
 
-typedef enum lmi_unit { LMI_COUNT, LMI_BYTES, LMI_TIME } lmi_unit;
-typedef enum lmi_needs { LMI_NOTHING, LMI_BACKWARD, LMI_TIMES, LMI_MEMORY } lmi_needs;
+typedef enum lmi_needs { LMI_NEEDS_NOTHING, LMI_NEEDS_BACKWARD, LMI_NEEDS_TIMES, LMI_NEEDS_MEMORY } lmi_needs;
 
 typedef struct lmi_limited {
     const char *name; /* "macs" */
-    lmi_unit unit;
+    lmi_number_unit unit;
     lmi_own_number own[2];
     lmi_needs needs;
     int32_t metric; /* lam_metric; -1: no convention counts it */

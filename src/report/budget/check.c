@@ -27,9 +27,13 @@ static bool total_of(const lmi_outline *o, const lmi_limited *of, lam_count *out
                               : of->metric == LAM_FLOPS ? o->flops
                                                         : o->bytes;
     switch (of->needs) {
-    case LMI_TIMES: *out = lmi_count_of(o->timed ? o->time[LAM_TIME_WHOLE].median : -1); return o->timed;
-    case LMI_MEMORY: *out = lmi_count_of(o->memory ? o->memory->peak : -1); return o->memory != NULL;
-    case LMI_BACKWARD: *out = lam_count_add(metric[LAM_BACKWARD], metric[LAM_RECOMPUTE]); return o->backward;
+    case LMI_NEEDS_TIMES:
+        *out = lmi_count_of(o->timed ? o->time[LAM_TIME_WHOLE].median : -1);
+        return o->timed;
+    case LMI_NEEDS_MEMORY: *out = lmi_count_of(o->memory ? o->memory->peak : -1); return o->memory != NULL;
+    case LMI_NEEDS_BACKWARD:
+        *out = lam_count_add(metric[LAM_BACKWARD], metric[LAM_RECOMPUTE]);
+        return o->backward;
     default: break;
     }
     *out = of->metric >= 0                       ? metric[LAM_FORWARD]
@@ -58,10 +62,10 @@ static void judge(const holding *w, lmi_held_to *h) {
 }
 
 static lam_status unmeasured(const holding *w, const lmi_limited *of, const char *where) {
-    static const char *const what[] = {[LMI_NOTHING] = "it was not counted",
-                                       [LMI_BACKWARD] = "no backward pass ran",
-                                       [LMI_TIMES] = "no times were measured",
-                                       [LMI_MEMORY] = "memory was not measured"};
+    static const char *const what[] = {[LMI_NEEDS_NOTHING] = "it was not counted",
+                                       [LMI_NEEDS_BACKWARD] = "no backward pass ran",
+                                       [LMI_NEEDS_TIMES] = "no times were measured",
+                                       [LMI_NEEDS_MEMORY] = "memory was not measured"};
     return lmi_fail(w->e, LAM_USAGE, of->name, "%s%s; leave its limit out, or measure it", what[of->needs],
                     where);
 }
@@ -118,7 +122,7 @@ static lam_status hold_to_baseline(holding *w, int i) {
     if (asked && !had) return unmeasured(w, of, " in the baseline's run");
     if (is != had) return note_missing(w, of, had);
     lmi_unlike u;
-    bool whole_run = of->needs == LMI_TIMES || of->needs == LMI_MEMORY;
+    bool whole_run = of->needs == LMI_NEEDS_TIMES || of->needs == LMI_NEEDS_MEMORY;
     bool apart = whole_run && lmi_is_unlike(was_of(w), w->now, LMI_UNLIKE_BACKWARD, &u);
     if (apart && asked) return no_whole_run(w, of, &u);
     if (!is || apart) return LAM_OK; /* a note says it */

@@ -43,7 +43,7 @@ static bool take(const lmi_outline *o, const lmi_outline *both, const lmi_limite
 static bool of_operator(const lam_costs *c, int32_t op, const lmi_limited *of, int64_t *out) {
     lam_count metric[LAM_N_METRICS];
     bool counted, back = lam_model_op(lam_costs_model(c), op)->phase != LAM_FORWARD;
-    if (back != (of->needs == LMI_BACKWARD)) return false;
+    if (back != (of->needs == LMI_NEEDS_BACKWARD)) return false;
     if (lam_costs_op(c, op, metric, &counted, NULL) != LAM_OK || !counted) return false;
     lam_count n = of->metric == LAM_BYTES_READ ? lam_metric_bytes(metric) : metric[of->metric];
     *out = n.over ? INT64_MAX : n.n;

@@ -9,7 +9,7 @@
 
 const lmi_limited lmi_limited_all[LMI_N_LIMITED] = {
 #define BUDGET(name, unit, own, more, needs, metric, always)                                                 \
-    {#name, LMI_##unit, {LMI_OWN_##own, LMI_OWN_##more}, LMI_##needs, metric, always},
+    {#name, LMI_##unit, {LMI_OWN_##own, LMI_OWN_##more}, LMI_NEEDS_##needs, metric, always},
 #include "report/budget/metrics.def"
 #undef BUDGET
 };
@@ -19,7 +19,7 @@ static const struct {
     const char *name;
     int64_t size;
 } units[][12] = {
-    [LMI_COUNT] =
+    [LMI_COUNTS] =
         {{"K", 1000}, {"M", 1000000}, {"G", 1000000000}, {"T", 1000000000000}, {"", 1}, {"k", 1000}},
     [LMI_BYTES] = {{"B", 1},
                    {"KiB", INT64_C(1) << 10},
@@ -32,7 +32,7 @@ static const struct {
                    {"TB", 1000000000000},
                    {"", 1},
                    {"KB", 1000}},
-    [LMI_TIME] = {{"ns", 1}, {"us", 1000}, {"ms", 1000000}, {"s", 1000000000}},
+    [LMI_TIMES] = {{"ns", 1}, {"us", 1000}, {"ms", 1000000}, {"s", 1000000000}},
 };
 
 lam_status lam_budget_new(lam_budget **out, lam_error *e) {
@@ -183,9 +183,9 @@ lam_budget_needs lam_budget_wants(const lam_budget *b) {
     for (int i = 0; i < LMI_N_LIMITED; i++) {
         if (!is_asked(b, i)) continue;
         needs.any = true;
-        needs.backward = needs.backward || lmi_limited_all[i].needs == LMI_BACKWARD;
-        needs.time = needs.time || lmi_limited_all[i].needs == LMI_TIMES;
-        needs.memory = needs.memory || lmi_limited_all[i].needs == LMI_MEMORY;
+        needs.backward = needs.backward || lmi_limited_all[i].needs == LMI_NEEDS_BACKWARD;
+        needs.time = needs.time || lmi_limited_all[i].needs == LMI_NEEDS_TIMES;
+        needs.memory = needs.memory || lmi_limited_all[i].needs == LMI_NEEDS_MEMORY;
     }
     return needs;
 }

@@ -9,7 +9,6 @@
 
 #include "report/outline/outline.h"
 
-typedef enum lmi_diff_unit { LMI_DIFF_COUNTS, LMI_DIFF_BYTES, LMI_DIFF_TIMES } lmi_diff_unit;
 typedef enum lmi_diff_metric {
 #define METRIC(id, name, title, unit, part, other) LMI_DIFF_##id,
 #include "report/diff/metrics.def"
@@ -18,7 +17,7 @@ typedef enum lmi_diff_metric {
 } lmi_diff_metric;
 typedef struct lmi_diff_kind {
     const char *name, *title;
-    lmi_diff_unit unit;
+    lmi_number_unit unit;
     int part[2]; /* lmi_own_number of a place; -1: none */
 } lmi_diff_kind;
 extern const lmi_diff_kind lmi_diff_kinds[LMI_DIFF_METRICS];
@@ -84,7 +83,7 @@ double lmi_delta_size(lmi_delta d);
 /* False if there is no percentage: a number is not exact, or the old one is 0. */
 bool lmi_delta_percent(lam_count was, lam_count now, double *out);
 void lmi_put_delta(lmi_buf *b, lmi_diff_metric k, lmi_delta d, bool exact); /* "+1.2 M", ">= -5", "?" */
-void lmi_put_percent(lmi_buf *b, lam_count was, lam_count now);             /* "+12%", "new", "gone", "" */
+void lmi_put_relative(lmi_buf *b, lam_count was, lam_count now);            /* "+12%", "new", "gone", "" */
 void lmi_put_number(lmi_buf *b, lmi_diff_metric k, lam_count c, bool exact);
 
 /* -- the modules that differ (lines.c) ------------------------------------------------------------------- */

@@ -29,18 +29,15 @@ bool lmi_delta_percent(lam_count was, lam_count now, double *out) {
 /* -- as text --------------------------------------------------------------------------------------------- */
 
 void lmi_put_number(lmi_buf *b, lmi_diff_metric k, lam_count c, bool exact) {
+    lmi_number_unit unit = lmi_diff_kinds[k].unit;
     char text[NUMBER];
-    lmi_diff_unit unit = lmi_diff_kinds[k].unit;
-    if (exact || unit == LMI_DIFF_COUNTS)
-        lam_text_count(text, sizeof text, c, exact);
-    else if (unit == LMI_DIFF_BYTES)
-        lam_text_bytes(text, sizeof text, c);
-    else
-        lam_text_time(text, sizeof text, c.state == LAM_UNKNOWN ? -1 : c.over ? INT64_MAX : c.n);
-    if (unit == LMI_DIFF_TIMES && c.state == LAM_AT_LEAST && !exact) lmi_put(b, ">= ");
+    if (!exact) {
+        lmi_put_quantity(b, unit, c);
+        return;
+    }
+    lam_text_count(text, sizeof text, c, true);
     lmi_put(b, text);
-    if (exact && c.state != LAM_UNKNOWN && unit != LMI_DIFF_COUNTS)
-        lmi_put(b, unit == LMI_DIFF_BYTES ? " B" : " ns");
+    if (c.state != LAM_UNKNOWN && unit != LMI_COUNTS) lmi_put(b, unit == LMI_BYTES ? " B" : " ns");
 }
 
 void lmi_put_delta(lmi_buf *b, lmi_diff_metric k, lmi_delta d, bool exact) {
@@ -59,7 +56,7 @@ void lmi_put_delta(lmi_buf *b, lmi_diff_metric k, lmi_delta d, bool exact) {
     lmi_put_number(b, k, lmi_of_wide(size), exact);
 }
 
-void lmi_put_percent(lmi_buf *b, lam_count was, lam_count now) {
+void lmi_put_relative(lmi_buf *b, lam_count was, lam_count now) {
     double percent;
     bool known = was.state == LAM_EXACT && now.state == LAM_EXACT;
     if (!known || lmi_is_same(was, now)) return;
@@ -67,10 +64,6 @@ void lmi_put_percent(lmi_buf *b, lam_count was, lam_count now) {
         lmi_put(b, "new");
     else if (lmi_is_zero(now))
         lmi_put(b, "gone");
-    else {
-        double size = percent < 0 ? -percent : percent;
-        lmi_putc(b, percent < 0 ? '-' : '+');
-        lmi_put_fixed(b, size, size >= 9.95 ? 0 : size >= .0995 ? 1 : 2);
-        lmi_putc(b, '%');
-    }
+    else
+        lmi_put_growth(b, percent, &lmi_tight);
 }

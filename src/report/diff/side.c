@@ -8,7 +8,7 @@
 #include <string.h>
 
 const lmi_diff_kind lmi_diff_kinds[LMI_DIFF_METRICS] = {
-#define METRIC(id, name, title, unit, part, other) {name, title, LMI_DIFF_##unit, {part, other}},
+#define METRIC(id, name, title, unit, part, other) {name, title, LMI_##unit, {part, other}},
 #include "report/diff/metrics.def"
 #undef METRIC
 };

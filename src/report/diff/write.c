@@ -245,7 +245,7 @@ static void put_numbers(writer *w, lmi_sheet *t, lmi_diff_metric k, lam_count wa
     lmi_end_cell(t);
     lmi_put_delta(t->cell, k, lmi_delta_of(was, now), w->o->exact);
     lmi_end_cell(t);
-    lmi_put_percent(t->cell, was, now);
+    lmi_put_relative(t->cell, was, now);
     lmi_end_cell(t);
 }
 

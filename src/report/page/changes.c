@@ -89,11 +89,8 @@ static void put_difference(lmi_page *p, const lmi_page_number *n, lam_count was,
         lmi_put(&p->out, "gone");
     else if (1000 * size < LEAST_PERCENT)
         lmi_put(&p->out, "≈");
-    else {
-        lmi_put(&p->out, percent > 0 ? "+" : "−");
-        lmi_put_fixed(&p->out, size, size >= 9.95 ? 0 : size >= .0995 ? 1 : 2);
-        lmi_put(&p->out, LMI_NARROW "%");
-    }
+    else
+        lmi_put_growth(&p->out, percent, &lmi_typeset);
 }
 
 static void put_count(lmi_page *p, const lmi_page_number *n, lam_count c) {

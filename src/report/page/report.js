@@ -40,6 +40,7 @@ function fitting(characters, room) {
 /* A text of at most `room` columns, cut in the middle. */
 function cut(s, room) {
   if (s.length <= 4 * room && width(s) <= room) return s;
+  if (room < 2) return fitting(Array.from(s.slice(0, 4)), room).join('');
   const first = Math.ceil(room * .6) - 1, last = room - first - 1;
   return fitting(Array.from(s.slice(0, 4 * first + 4)), first).join('') + '…' +
     fitting(Array.from(s.slice(-4 * last - 4)).reverse(), last).reverse().join('');
@@ -48,32 +49,25 @@ const ends = (s, n) => s.length > 2 * n ? s.slice(0, n) + s.slice(-n) : s; // fo
 const show = (s, room) => esc(cut(clean(ends(s, 4 * room)), room));
 const plural = (n, one, many) => `${exact(n)} ${n === 1 ? one : many}`;
 
-/* ---- Numbers: three digits, a narrow space, the unit ---- */
+/* ---- Numbers as text, as base/number.c writes them: half is rounded up ---- */
 
-/* Rounds as C does: a number halfway between two becomes the even one. */
-function fixed(x, places) {
-  const v = x * 10 ** places;
-  return (x * 8 % 1 === 0 && v % 2 === .5 ? Math.floor(v) / 10 ** places : x).toFixed(places);
-}
-const digits = x => fixed(x, x >= 99.95 ? 0 : x >= 9.995 ? 1 : 2);
+const digits = x => x.toFixed(x >= 99.95 ? 0 : x >= 9.995 ? 1 : 2);
 
-function scaled(v, base, units, small) {
-  if (v < base) return small(v);
-  let k = 0;
-  while (v >= base * .9995 && k < units.length) { v /= base; k++; }
-  return digits(v) + '\u202f' + units[k - 1];
+/* Three digits, a narrow space and the first unit with fewer than `base`. */
+function scaled(v, base, units) {
+  const n = BigInt(Math.round(v)), at = p => (n * 10n ** BigInt(p) + unit / 2n) / unit;
+  let unit = 1n, k = 0, p = 2;
+  for (; units[k + 1] && n >= unit * base; k++) unit *= base;
+  while (p && (!k || at(p) >= 1000n)) p--;
+  if (units[k + 1] && at(0) >= base) return '1.00\u202f' + units[k + 1];
+  const text = String(at(p));
+  return (p ? text.slice(0, -p) + '.' + text.slice(-p) : text) + (units[k] && '\u202f' + units[k]);
 }
-const plain = x => Number.isInteger(x) ? String(x) : digits(x);
-const count = v => scaled(v, 1000, ['K', 'M', 'G', 'T', 'P', 'E'], plain);
-const bytes = v => scaled(v, 1024, ['KiB', 'MiB', 'GiB', 'TiB', 'PiB', 'EiB'], x => x + '\u202fB');
-const time = ns => ns < 1000 ? Math.round(ns) + '\u202fns' :
-  scaled(ns / 1e3, 1000, ['ms', 's'], x => digits(x) + '\u202fµs');
-
-function share(a, b) {
-  if (!(b > 0)) return '';
-  const p = 100 * a / b;
-  return (p >= 99.95 ? '100' : fixed(p, p >= 9.95 ? 0 : 1)) + '\u202f%';
-}
+const count = v => scaled(v, 1000n, ['', 'K', 'M', 'G', 'T', 'P', 'E']);
+const bytes = v => scaled(v, 1024n, ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB', 'EiB']);
+const time = ns => scaled(ns, 1000n, ['ns', 'µs', 'ms', 's']);
+const percent = p => p.toFixed(p >= 9.95 ? 0 : p >= .0995 || !p ? 1 : 2) + '\u202f%';
+const share = (a, b) => b > 0 ? percent(100 * a / b) : '';
 
 /* The change from `a` to `b`, short: a cell has room for seven characters. */
 function difference(a, b) {
@@ -81,7 +75,7 @@ function difference(a, b) {
   if (!a || !b) return a ? 'gone' : 'new';
   const p = 100 * Math.abs(b - a) / a;
   if (p < .02) return '≈';
-  return (b > a ? '+' : '−') + fixed(p, p >= 9.95 ? 0 : p >= .0995 ? 1 : 2) + '\u202f%';
+  return (b > a ? '+' : '−') + percent(p);
 }
 const grouped = s => s.replace(/\B(?=(\d{3})+(?!\d))/g, '\u202f');
 /* All digits. Above 2^53 the last ones are unknown here, and at 2^63 the counter has stopped. */

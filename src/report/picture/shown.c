@@ -9,28 +9,27 @@ const lam_held lmi_held_order[LAM_N_HELD] = {
     LAM_HELD_ACTIVATION, LAM_HELD_BACKWARD, LAM_HELD_WORKSPACE, LAM_HELD_OTHER,
 };
 
-typedef enum unit { NO_UNIT, COUNTS, BYTES, TIMES } unit;
 enum { PARTS = 4 };
 
 /* The numbers that a picture may show: own numbers that add up to it, the first ones of the forward, the
  * others of the backward; -1: none. */
 typedef struct kind {
     const char *name, *title;
-    unit unit;
+    lmi_number_unit unit;
     int part[PARTS];
 } kind;
 static const kind kinds[LMI_N_OWN] = {
-    [LMI_OWN_PARAMS] = {"params", "params", COUNTS, {LMI_OWN_PARAMS, -1, -1, -1}},
-    [LMI_OWN_PARAM_BYTES] = {"param_bytes", "bytes of params", BYTES, {LMI_OWN_PARAM_BYTES, -1, -1, -1}},
-    [LMI_OWN_MACS] = {"macs", "MACs", COUNTS, {LMI_OWN_MACS, -1, LMI_OWN_BACK_MACS, -1}},
-    [LMI_OWN_FLOPS] = {"flops", "FLOPs", COUNTS, {LMI_OWN_FLOPS, -1, LMI_OWN_BACK_FLOPS, -1}},
+    [LMI_OWN_PARAMS] = {"params", "params", LMI_COUNTS, {LMI_OWN_PARAMS, -1, -1, -1}},
+    [LMI_OWN_PARAM_BYTES] = {"param_bytes", "bytes of params", LMI_BYTES, {LMI_OWN_PARAM_BYTES, -1, -1, -1}},
+    [LMI_OWN_MACS] = {"macs", "MACs", LMI_COUNTS, {LMI_OWN_MACS, -1, LMI_OWN_BACK_MACS, -1}},
+    [LMI_OWN_FLOPS] = {"flops", "FLOPs", LMI_COUNTS, {LMI_OWN_FLOPS, -1, LMI_OWN_BACK_FLOPS, -1}},
     [LMI_OWN_READ] = {"bytes",
                       "bytes moved",
-                      BYTES,
+                      LMI_BYTES,
                       {LMI_OWN_READ, LMI_OWN_WRITTEN, LMI_OWN_BACK_READ, LMI_OWN_BACK_WRITTEN}},
-    [LMI_OWN_TIME] = {"time", "time", TIMES, {LMI_OWN_TIME, -1, LMI_OWN_BACK_TIME, -1}},
-    [LMI_OWN_ALLOCATED] = {"memory", "allocated", BYTES, {LMI_OWN_ALLOCATED, -1, -1, -1}},
-    [LMI_OWN_HELD] = {"peak", "at peak", BYTES, {LMI_OWN_HELD, -1, -1, -1}},
+    [LMI_OWN_TIME] = {"time", "time", LMI_TIMES, {LMI_OWN_TIME, -1, LMI_OWN_BACK_TIME, -1}},
+    [LMI_OWN_ALLOCATED] = {"memory", "allocated", LMI_BYTES, {LMI_OWN_ALLOCATED, -1, -1, -1}},
+    [LMI_OWN_HELD] = {"peak", "at peak", LMI_BYTES, {LMI_OWN_HELD, -1, -1, -1}},
 };
 
 bool lmi_shown_find(const char *name, lmi_own_number *by) {
@@ -47,7 +46,7 @@ const char *lmi_shown_title(lmi_own_number by) { return kinds[by].title; }
 int64_t lmi_shown_total(const lmi_outline *o, const lmi_picture_options *p, int32_t place) {
     int64_t sum = 0;
     for (int i = 0; i < (p->backward ? PARTS : PARTS / 2); i++) {
-        int k = kinds[p->by].unit ? kinds[p->by].part[i] : -1;
+        int k = kinds[p->by].name ? kinds[p->by].part[i] : -1;
         if (k < 0 || !o->total[k]) continue;
         if (lmi_add_over(sum, o->total[k][place], &sum)) return INT64_MAX;
     }
@@ -64,19 +63,14 @@ static bool all_exact(const lmi_outline *o, int k, int32_t place) {
 lam_state lmi_shown_state(const lmi_outline *o, const lmi_picture_options *p, int32_t place) {
     bool exact = true;
     for (int i = 0; i < (p->backward ? PARTS : PARTS / 2); i++) {
-        int k = kinds[p->by].unit ? kinds[p->by].part[i] : -1;
+        int k = kinds[p->by].name ? kinds[p->by].part[i] : -1;
         exact = exact && (k < 0 || all_exact(o, k, place));
     }
     return exact ? LAM_EXACT : lmi_shown_total(o, p, place) > 0 ? LAM_AT_LEAST : LAM_UNKNOWN;
 }
 
 void lmi_put_shown(lmi_buf *b, lmi_own_number by, double v) {
-    if (kinds[by].unit == BYTES)
-        lmi_put_iec(b, v);
-    else if (kinds[by].unit == TIMES)
-        lmi_put_ns(b, v);
-    else
-        lmi_put_si(b, v);
+    lmi_put_scaled(b, kinds[by].unit, v, &lmi_typeset);
 }
 
 /* A container's whole time is the measured median, not the sum of its parts' medians. */

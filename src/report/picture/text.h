@@ -6,13 +6,10 @@
 
 #include "base/base.h"
 
-#define LMI_NARROW "\u202f" /* between a number and its unit, and between groups of digits */
-
 /* A value below 0, or NaN, is written as "?". */
 void lmi_put_si(lmi_buf *b, double v);      /* "512", "14.5 G" */
 void lmi_put_iec(lmi_buf *b, double bytes); /* "512 B", "592 MiB" */
 void lmi_put_ns(lmi_buf *b, double ns);     /* "85 ns", "410 µs", "12.3 ms", "5.00 s" */
-void lmi_put_digits(lmi_buf *b, double v);  /* three significant digits, no unit */
 void lmi_put_share(lmi_buf *b, double part, double whole); /* "25 %", "6.5 %"; "" if the whole is 0 */
 void lmi_put_full(lmi_buf *b, int64_t v);                  /* every digit, in groups: "14 512 586 752" */
 void lmi_put_power(lmi_buf *b, int32_t exponent); /* a power of ten for an axis: "0.01", "100 M", "1 G" */

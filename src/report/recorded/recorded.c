@@ -131,10 +131,12 @@ static double share_of(int64_t own, int64_t total) {
 
 static void put_share(lmi_buf *b, int64_t own, int64_t total) {
     double share = share_of(own, total);
-    if (share >= 0)
-        lmi_putf(b, "%.1f%%", 100.0 * share);
-    else
-        lmi_put(b, "?");
+    if (share < 0) {
+        lmi_putc(b, '?');
+        return;
+    }
+    lmi_put_fixed(b, 100 * share, 1);
+    lmi_putc(b, '%');
 }
 
 static void put_cell(lmi_buf *b, const struct column *c, const lam_recorded_place *p, int64_t total) {

@@ -51,7 +51,7 @@ static void cell_own_intensity(const lmi_line *l, lmi_buf *out) {
     else if (v < 0)
         lmi_putc(out, '?');
     else
-        lmi_put_intensity(out, v);
+        lmi_put_digits(out, v);
 }
 
 /* -- health ---------------------------------------------------------------------------------------------- */
@@ -142,7 +142,7 @@ static void put_speed(const lmi_line *l, double speed, lmi_buf *out) {
         lmi_putc(out, '?');
     } else {
         double v = lmi_unit_scale(speed, &prefix);
-        lmi_put_intensity(out, v);
+        lmi_put_digits(out, v);
         lmi_putf(out, " %s", prefix);
     }
 }

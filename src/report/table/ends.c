@@ -240,7 +240,7 @@ static void tell_bytes(lmi_speaker *s, const lam_count metric[LAM_N_METRICS]) {
     }
     double intensity = lam_metric_intensity(metric);
     if (intensity < 0) return;
-    lmi_put_intensity(&s->text, intensity);
+    lmi_put_digits(&s->text, intensity);
     lmi_put(&s->text, " FLOPs/byte");
     lmi_tell(s, NULL, NULL);
 }
@@ -336,9 +336,9 @@ static void tell_roof(lmi_speaker *s) {
     const char *reached = " (reached in this run)";
     const char *prefix;
     if (peak->flops <= 0 || peak->bytes <= 0) return;
-    lmi_put_intensity(&s->text, lmi_unit_scale(peak->flops, &prefix));
+    lmi_put_digits(&s->text, lmi_unit_scale(peak->flops, &prefix));
     lmi_putf(&s->text, " %sFLOP/s%s and ", prefix, peak->flops > measured->flops ? reached : "");
-    lmi_put_intensity(&s->text, lmi_unit_scale(peak->bytes, &prefix));
+    lmi_put_digits(&s->text, lmi_unit_scale(peak->bytes, &prefix));
     lmi_putf(&s->text, " %sB/s of memory%s", prefix, peak->bytes > measured->bytes ? reached : "");
     lmi_tell(s, LMI_DIM, "roof");
 }

@@ -251,12 +251,12 @@ static void put_label(const char *name, const char *range, const char *type, siz
     enum { LEAST = 4, BRACKETS = 3 }; /* columns of a class name that are still useful; " (" and ")" */
     size_t fixed = lmi_width(range), used = lmi_width(name) + fixed;
     if (!*name) {
-        lmi_put_middle(out, type, room, ascii);
+        lmi_put_cut(out, type, room, ascii);
     } else if (used > room) {
         const char *times = strrchr(range, ' '); /* " x4", which is left out last */
         if (room < fixed + LEAST && times) fixed = lmi_width(range = times);
         if (room <= fixed) range = "";
-        lmi_put_middle(out, name, *range ? room - fixed : room, ascii);
+        lmi_put_cut(out, name, *range ? room - fixed : room, ascii);
         lmi_put(out, range);
     } else {
         size_t left = room - used, want = lmi_width(type);
@@ -264,7 +264,7 @@ static void put_label(const char *name, const char *range, const char *type, siz
         lmi_put(out, range);
         if (!*type || left < BRACKETS + (want < LEAST ? want : LEAST)) return;
         lmi_put(out, " (");
-        lmi_put_middle(out, type, left - BRACKETS, ascii);
+        lmi_put_cut(out, type, left - BRACKETS, ascii);
         lmi_putc(out, ')');
     }
 }

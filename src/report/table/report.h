@@ -85,13 +85,6 @@ void lmi_put_time(lmi_buf *b, int64_t ns);
 int64_t lmi_add_time(int64_t a, int64_t b);  /* -1 if either is unknown */
 int64_t lmi_self_time(const lmi_line *l);    /* all phases, without the lines below it */
 void lmi_put_shape(lmi_buf *b, lam_shape s); /* "1x64x112x112" */
-/* "%.*f" in the C locale; "?" if infinite or NaN */
-void lmi_put_fixed(lmi_buf *b, double v, int decimals);
-/* the shortest form, with at most 6 decimals */
-void lmi_put_real(lmi_buf *b, double v);
-void lmi_put_nine(lmi_buf *b, double v); /* at most nine digits, "1e-05" */
-/* three digits, "0.08", "12.3", "410" */
-void lmi_put_intensity(lmi_buf *b, double v);
 lam_shape lmi_arg_shape(const lam_arg *a);
 /* "0.weight": a tensor by the path of the first place of a module that owns it, and its name there. */
 void lmi_put_tensor(lmi_buf *b, const lam_model *m, const lam_module *owner, const char *name);
@@ -195,7 +188,7 @@ lam_status lmi_sheet_free(lmi_sheet *t); /* returns the first failure */
 /* -- pieces of text ------------------------------------------------------------------------------------ */
 
 /* At most `columns` wide: an ellipsis replaces the middle. */
-void lmi_put_middle(lmi_buf *b, const char *s, size_t columns, bool ascii);
+void lmi_put_cut(lmi_buf *b, const char *s, size_t columns, bool ascii);
 /* writes `before` in front of each character of `of` */
 void lmi_put_escaped(lmi_buf *b, const char *s, const char *of, const char *before);
 void lmi_put_md(lmi_buf *b, const char *s); /* with a backslash before all that means something to Markdown */

@@ -130,8 +130,6 @@ void lmi_put_time(lmi_buf *b, int64_t ns) {
     lmi_put(b, text);
 }
 
-void lmi_put_intensity(lmi_buf *b, double v) { lmi_put_fixed(b, v, v < 9.995 ? 2 : v < 99.95 ? 1 : 0); }
-
 /* -- shapes -------------------------------------------------------------------------------------------- */
 
 lam_shape lmi_arg_shape(const lam_arg *a) { return (lam_shape){a->ndim, a->sizes}; }

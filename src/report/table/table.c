@@ -178,7 +178,7 @@ size_t lmi_sheet_cells(lmi_sheet *t, int32_t row, int32_t first, size_t owed) {
     for (int32_t k = first; k < t->n; k++) {
         if (!t->widths[k]) continue;
         lmi_buf_clear(&t->cut);
-        lmi_put_middle(&t->cut, lmi_sheet_cell(t, row, k), t->widths[k], t->ascii);
+        lmi_put_cut(&t->cut, lmi_sheet_cell(t, row, k), t->widths[k], t->ascii);
         const char *cell = lmi_buf_text(&t->cut);
         size_t w = lmi_width(cell), pad = t->widths[k] > w ? t->widths[k] - w : 0;
         size_t length = begins_bar(t, k) ? bar_length(t, row) : 0;

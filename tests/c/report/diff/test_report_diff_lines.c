@@ -406,7 +406,7 @@ static void delta_is(lam_count was, lam_count now, const char *wanted, const cha
     lmi_put_delta(&b, LMI_DIFF_MACS, lmi_delta_of(was, now), false);
     assert_string_equal(lmi_buf_text(&b), wanted);
     lmi_buf_clear(&b);
-    lmi_put_percent(&b, was, now);
+    lmi_put_relative(&b, was, now);
     assert_string_equal(lmi_buf_text(&b), percent);
     lmi_buf_free(&b);
 }

@@ -20,7 +20,7 @@ static const char *text_of(lmi_buf *b) {
 static const char *middle(const char *s, size_t columns, bool ascii) {
     lmi_buf b;
     lmi_buf_init(&b);
-    lmi_put_middle(&b, s, columns, ascii);
+    lmi_put_cut(&b, s, columns, ascii);
     return text_of(&b);
 }
 
@@ -77,7 +77,7 @@ static void intensities(void **state) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         lmi_buf b;
         lmi_buf_init(&b);
-        lmi_put_intensity(&b, cases[i].v);
+        lmi_put_digits(&b, cases[i].v);
         assert_string_equal(text_of(&b), cases[i].want);
     }
 }
