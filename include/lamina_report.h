@@ -58,6 +58,13 @@ LAM_API void lam_report_defaults(lam_report_options *o);
  * line ends with a newline. LAM_USAGE for an unknown layout or format; the sentence lists the known ones. */
 LAM_API lam_status lam_report_write(const lam_costs *c, const lam_report_options *o, lam_sink to,
                                     lam_error *e);
+/* What must be asked for so that a number is known: columns of bytes and elements moved; a backward pass;
+ * times; memory. */
+typedef enum lam_needs {
+    LAM_NEEDS_NOTHING, LAM_NEEDS_COLUMNS, LAM_NEEDS_BACKWARD, LAM_NEEDS_TIMES, LAM_NEEDS_MEMORY
+} lam_needs;
+/* Of the number called `name`, as "macs" or "peak"; of none LAM_NEEDS_NOTHING. */
+LAM_API lam_needs lam_number_needs(const char *name);
 
 /* == Pictures ==========================================================================================
  * Complete SVG files: readable on light and dark pages, without a script, nothing loaded. */

@@ -148,8 +148,8 @@ size_t lmi_width_of(const char *s, size_t bytes); /* of its first bytes */
 /* Byte length of the longest prefix of `s` that is at most `columns` wide. */
 size_t lmi_fit(const char *s, size_t columns);
 /* Puts a text in at most `columns`: dots stand for the middle of a wider one, whose end gets `end` columns;
- * without room for anything beside them, its beginning is put. A mark that would combine with the dots is left
- * out. */
+ * without room for anything beside them, its beginning is put. A mark that would combine with the dots is
+ * left out. */
 void lmi_put_middle(lmi_buf *b, const char *s, size_t columns, size_t end, const char *dots);
 
 /* Words that flow (flow.c): one after another, and on a new line where the page ends. Set `color` and `whole`
@@ -283,7 +283,7 @@ void lmi_put_quantity(lmi_buf *b, lmi_number_unit unit, lam_count c);
 void lmi_put_scaled(lmi_buf *b, lmi_number_unit unit, double v, const lmi_setting *how);
 void lmi_put_digits(lmi_buf *b, double v); /* three significant digits, no unit: "0.08", "12.3", "410" */
 void lmi_put_fixed(lmi_buf *b, double v, int decimals); /* "?" if infinite or NaN */
-/* For JSON and CSV, rounded as printf does: the shortest form with at most 6 decimals; nine digits, "1e-05". */
+/* For JSON and CSV, rounded as printf does: the shortest form with at most 6 decimals; nine digits. */
 void lmi_put_real(lmi_buf *b, double v);
 void lmi_put_nine(lmi_buf *b, double v);
 /* "25 %", "6.5 %", "0.04 %", "0.0 %"; nothing if the whole is 0, "? %" if the part is negative or NaN. */

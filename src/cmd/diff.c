@@ -21,10 +21,10 @@ static bool starts(const char *text, const char *with) { return strncmp(text, wi
 /* Turns on the measurement that modules are sorted by, for a model that runs. */
 static void measure_by(lmi_args *a) {
     const char *by = a->by ? a->by : "";
-    a->time = a->time || strcmp(by, "time") == 0 || strcmp(by, "backward_time") == 0;
+    lam_needs needs = lam_number_needs(by);
+    a->time = a->time || needs == LAM_NEEDS_TIMES;
     a->backward = a->backward || starts(by, "backward_");
-    a->memory =
-        a->memory || strcmp(by, "memory") == 0 || strcmp(by, "retained") == 0 || strcmp(by, "peak") == 0;
+    a->memory = a->memory || needs == LAM_NEEDS_MEMORY;
 }
 
 static bool options_fit(lmi_cli *c, const lmi_side *sides) {

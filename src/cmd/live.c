@@ -33,18 +33,16 @@ lam_live lmi_live_request(const lmi_cli *c, const char *convention) {
                       .memory = c->args.memory};
 }
 
-/* True if `text`, up to its equals sign, is a word of the list. */
-static bool is_among(const char *text, const char *const *list) {
+/* True if a text names, up to its equals sign, a number (or the picture of a roofline) with that need. */
+static bool asks_for(const char *text, lam_needs what) {
+    char name[32] = "";
     size_t n = strcspn(text, "=");
-    for (; *list; list++)
-        if (strlen(*list) == n && strncmp(*list, text, n) == 0) return true;
-    return false;
+    if (n < sizeof name) memcpy(name, text, n);
+    return lam_number_needs(name) == what || (what == LAM_NEEDS_TIMES && strcmp(name, "roofline") == 0);
 }
 
 /* What the user wrote that needs times (or memory): an option that implies them, or the option itself. */
 static void put_asker(const lmi_cli *c, bool memory, lmi_buf *out) {
-    static const char *const times[] = {"time", "backward_time", "roofline", NULL};
-    static const char *const bytes[] = {"memory", "peak", "retained", NULL};
     const lmi_args *a = &c->args;
     const char *sort[] = {a->sort, NULL}, *by[] = {a->by, NULL};
     const char *kind[] = {strcmp(c->verb->name, "plot") == 0 ? a->operands[0] : NULL, NULL};
@@ -53,7 +51,7 @@ static void put_asker(const lmi_cli *c, bool memory, lmi_buf *out) {
     } given[] = {{"--sort ", sort}, {"--by ", by}, {"--max ", a->max}, {"--within ", a->within}, {"", kind}};
     for (size_t i = 0; i < sizeof given / sizeof *given; i++) {
         for (const char *const *s = given[i].values; *s; s++) {
-            if (!is_among(*s, memory ? bytes : times)) continue;
+            if (!asks_for(*s, memory ? LAM_NEEDS_MEMORY : LAM_NEEDS_TIMES)) continue;
             lmi_put(out, given[i].option);
             lmi_put_clean(out, *s);
             return;

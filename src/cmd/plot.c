@@ -31,8 +31,9 @@ static bool is(const char *a, const char *b) { return a && strcmp(a, b) == 0; }
 
 /* Turns on the measurements that a picture needs. */
 static void measure(lmi_args *a, const lam_plot_options *o) {
-    a->time = is(o->kind, "roofline") || is(o->by, "time");
-    a->memory = is(o->kind, "memory") || is(o->by, "memory") || is(o->by, "peak");
+    lam_needs needs = o->by ? lam_number_needs(o->by) : LAM_NEEDS_NOTHING;
+    a->time = is(o->kind, "roofline") || needs == LAM_NEEDS_TIMES;
+    a->memory = is(o->kind, "memory") || needs == LAM_NEEDS_MEMORY;
 }
 
 static int write_drawn(lmi_cli *c, const lam_model *m, const char *ran, void *self) {

@@ -155,12 +155,11 @@ static bool is_one_model(lmi_cli *c) {
 
 /* An option for a column's share or order implies the column. */
 static void column_is_measured(lmi_args *a, const char *column) {
-    static const char back[] = "backward_";
-    if (!column) return;
-    a->time = a->time || strcmp(column, "time") == 0;
-    a->memory = a->memory || strcmp(column, "memory") == 0;
-    a->bytes = a->bytes || strcmp(column, "bytes") == 0 || strcmp(column, "dmas") == 0;
-    a->backward = a->backward || strncmp(column, back, strlen(back)) == 0;
+    lam_needs needs = column ? lam_number_needs(column) : LAM_NEEDS_NOTHING;
+    a->time = a->time || needs == LAM_NEEDS_TIMES;
+    a->memory = a->memory || needs == LAM_NEEDS_MEMORY;
+    a->bytes = a->bytes || needs == LAM_NEEDS_COLUMNS;
+    a->backward = a->backward || needs == LAM_NEEDS_BACKWARD;
 }
 
 int lmi_run_show(lmi_cli *c) {

@@ -13,8 +13,10 @@ ROOT = Path(__file__).resolve().parents[2]
 SPDX = "/* SPDX-License-Identifier: Apache-2.0 */\n"
 SPDX_PY = "# SPDX-License-Identifier: Apache-2.0\n"
 
+NUMBERS = ["params", "macs", "flops", "bytes", "time", "peak"]
+
 CLEAN = {
-    "src/LAYERS": "# rooms\nbase:\nmodel: base\ncmd:\n",
+    "src/LAYERS": "# rooms\nbase:\nmodel: base\nreport/numbers:\nreport/tell:\ncmd:\n",
     "src/base/base.h": SPDX + "#include <stdint.h>\nint lmi_one(void);\n",
     "src/base/one.c": SPDX + '#include "base/base.h"\n\nint lmi_one(void) { return 1; }\n',
     "src/model/model.c": SPDX
@@ -22,6 +24,7 @@ CLEAN = {
     "src/cmd/main.c": SPDX
     + '#include "lamina.h"\n#include <stdio.h>\n\nint main(void) { return puts("hello"); }\n',
     "src/count/rules/conventions.def": "CONVENTION(layers, X)\nCONVENTION(torchscan, X)\n",
+    "src/report/numbers/numbers.def": "".join(f'NUMBER(N, "{name}")\n' for name in NUMBERS),
     "include/lamina.h": SPDX + "int lam_version(void);\n",
     "python/ext/LAYERS": "process:\nbase: src/base\ntorch:\ncalls: torch\n",
     "python/ext/base/ext.h": SPDX + '#include <Python.h>\n#include "src/base/base.h"\n',
@@ -48,7 +51,8 @@ def check(root: Path) -> tuple[int, str]:
 
 def clean_tree(root: Path) -> Path:
     files = dict(CLEAN)
-    files["src/LAYERS"] = "base:\nmodel: base\ncount/rules: base model\ncount: model count/\ncmd:\n"
+    rooms = "base:\nmodel: base\ncount/rules: base model\ncount: model count/\n"
+    files["src/LAYERS"] = rooms + "report/numbers:\nreport/tell:\ncmd:\n"
     return seed(root, files)
 
 
@@ -199,6 +203,34 @@ SEEDED = [
         "names a field of a result",
     ),
     (
+        "numbers, a second table",
+        "src/report/diff/x.def",
+        "".join(f'METRIC(A, "{name}")\n' for name in NUMBERS),
+        1,
+        "lists numbers by name",
+    ),
+    (
+        "numbers, by words of a macro",
+        "src/report/budget/x.def",
+        "".join(f"BUDGET({name}, COUNT)\n" for name in NUMBERS),
+        1,
+        "lists numbers by name",
+    ),
+    (
+        "numbers, a switch of the command",
+        "src/cmd/x.c",
+        SPDX + "static const char *const all[] = {" + ", ".join(f'"{name}"' for name in NUMBERS) + "};\n",
+        2,
+        "lists numbers by name",
+    ),
+    (
+        "numbers, in the page's script",
+        "src/report/page/x.js",
+        "const METRICS = [\n" + "".join(f"  {{key: '{name}'}},\n" for name in NUMBERS) + "];\n",
+        2,
+        "lists numbers by name",
+    ),
+    (
         "convention, strcmp",
         "src/model/x.c",
         SPDX + 'int f(char *n) { return strcmp(n, "torchscan"); }\n',
@@ -255,6 +287,16 @@ QUIET = [
     ),
     ("snprintf", "src/base/x.c", SPDX + "int f(char *b) { return snprintf(b, 2, b); }\n"),
     ("a long initialiser", "src/base/x.c", SPDX + "static const int a[] = {\n" + "    1,\n" * 90 + "};\n"),
+    (
+        "numbers as fields of a result",
+        "src/report/tell/x.c",
+        SPDX + "".join(f'void {name}(void) {{ tell("{name}"); }}\n' for name in NUMBERS),
+    ),
+    (
+        "a few numbers together",
+        "src/cmd/x.c",
+        SPDX + 'static const char *const some[] = {"macs", "params", "peak", "time"};\n',
+    ),
     ("a long struct", "src/base/x.h", SPDX + "struct a {\n" + "    int a;\n" * 90 + "};\n"),
     ("extern C", "include/lamina.h", SPDX + 'extern "C" {\n' + "int f(void);\n" * 90 + "}\n"),
     (
@@ -303,6 +345,7 @@ def test_every_rule_is_seeded(tmp_path: Path) -> None:
         "long_files": "lines, more",
         "quiet": "never prints",
         "named_once": "names a field",
+        "numbers_once": "lists numbers by name",
         "convention_tests": "policy",
         "thin_python": "belong to C",
         "licence": "lacks the line",

@@ -16,7 +16,7 @@ typedef struct writer {
 
 /* -- sentences ------------------------------------------------------------------------------------------- */
 
-static void put_signed(lmi_buf *b, const lmi_limited *of, int64_t n) {
+static void put_signed(lmi_buf *b, const lmi_figure_info *of, int64_t n) {
     lmi_putc(b, n < 0 ? '-' : '+');
     lmi_put_quantity(b, of->unit, lmi_exact(n < 0 ? -n : n));
 }

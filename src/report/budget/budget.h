@@ -1,36 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
- * budget: a model's totals held against limits, and the layers that made a total exceed one. metrics.def:
- * what can be limited. limits.c: limits from texts. check.c: totals against limits. layers.c: the layers. */
+ * budget: a model's totals held against limits, and the layers that made a total exceed one. What can be
+ * limited is a list of numbers/numbers.def. limits.c: limits from texts. check.c: totals against limits.
+ * layers.c: the layers. */
 #ifndef LMI_REPORT_BUDGET_H
 #define LMI_REPORT_BUDGET_H
 
 #include "report/outline/outline.h"
 
-typedef enum lmi_needs { LMI_NEEDS_NOTHING, LMI_NEEDS_BACKWARD, LMI_NEEDS_TIMES, LMI_NEEDS_MEMORY } lmi_needs;
-
-typedef struct lmi_limited {
-    const char *name; /* "macs" */
-    lmi_number_unit unit;
-    lmi_own_number own[2];
-    lmi_needs needs;
-    int32_t metric; /* lam_metric; -1: no convention counts it */
-    bool always;    /* a baseline limits it by default */
-} lmi_limited;
-enum {
-#define BUDGET(name, ...) LMI_LIMITED_##name,
-#include "report/budget/metrics.def"
-#undef BUDGET
-    LMI_N_LIMITED
-};
-extern const lmi_limited lmi_limited_all[LMI_N_LIMITED];
-
 struct lam_budget {
     bool allow_incomplete;
-    bool limits[LMI_N_LIMITED];
-    int64_t most[LMI_N_LIMITED];
-    char text[LMI_N_LIMITED][32]; /* the limit as it was given, "2G" */
+    bool limits[LMI_N_FIGURES];
+    int64_t most[LMI_N_FIGURES];
+    char text[LMI_N_FIGURES][32]; /* the limit as it was given, "2G" */
     double within;                /* per cent; negative: not given, which is 0 */
-    double within_of[LMI_N_LIMITED]; /* negative: as `within` */
+    double within_of[LMI_N_FIGURES]; /* negative: as `within` */
     char *file;                      /* of the baseline; NULL: there is none */
     lmi_outline baseline;
 };
@@ -48,7 +31,7 @@ enum { LMI_MOST_PARTS = 5 };
 
 /* One total and one limit. */
 typedef struct lmi_held_to {
-    const lmi_limited *of;
+    const lmi_figure_info *of;
     lam_verdict verdict;
     lam_count now, was;
     bool is_change;   /* the limit is a baseline, `was`, and `within` per cent */

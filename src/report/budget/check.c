@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 
-enum { MOST_NOTES = LMI_N_LIMITED + LMI_N_UNLIKE + 1 };
+enum { MOST_NOTES = LMI_N_FIGURES + LMI_N_UNLIKE + 1 };
 
 typedef struct holding {
     lam_check *k;
@@ -21,27 +21,12 @@ static const lmi_outline *was_of(const holding *w) { return w->b->file ? &w->b->
 
 /* -- totals ---------------------------------------------------------------------------------------------- */
 
-/* Returns false if the total was not measured. */
-static bool total_of(const lmi_outline *o, const lmi_limited *of, lam_count *out) {
-    const lam_count *metric = of->metric == LAM_MACS    ? o->macs
-                              : of->metric == LAM_FLOPS ? o->flops
-                                                        : o->bytes;
-    switch (of->needs) {
-    case LMI_NEEDS_TIMES:
-        *out = lmi_count_of(o->timed ? o->time[LAM_TIME_WHOLE].median : -1);
-        return o->timed;
-    case LMI_NEEDS_MEMORY: *out = lmi_count_of(o->memory ? o->memory->peak : -1); return o->memory != NULL;
-    case LMI_NEEDS_BACKWARD:
-        *out = lam_count_add(metric[LAM_BACKWARD], metric[LAM_RECOMPUTE]);
-        return o->backward;
-    default: break;
-    }
-    *out = of->metric >= 0                       ? metric[LAM_FORWARD]
-           : of->own[0] == LMI_OWN_PARAMS        ? o->params.params
-           : of->own[0] == LMI_OWN_LOGICAL_BYTES ? o->params.logical_bytes
-           : of->own[0] == LMI_OWN_LOCAL_BYTES   ? o->params.local_bytes
-                                                 : o->params.param_bytes;
-    return true;
+/* Returns false if the total was not measured. The time that is limited is that of the whole run, with its
+ * backward if there is one. */
+static bool total_of(const lmi_outline *o, lmi_figure k, lam_count *out) {
+    bool run = k == LMI_FIGURE_TIME && o->timed;
+    *out = run ? lmi_count_of(o->time[LAM_TIME_WHOLE].median) : lmi_figure_whole(o, k);
+    return lmi_figure_measured(o, k);
 }
 
 /* -- verdicts -------------------------------------------------------------------------------------------- */
@@ -61,28 +46,29 @@ static void judge(const holding *w, lmi_held_to *h) {
     if (h->verdict > w->k->verdict) w->k->verdict = h->verdict;
 }
 
-static lam_status unmeasured(const holding *w, const lmi_limited *of, const char *where) {
-    static const char *const what[] = {[LMI_NEEDS_NOTHING] = "it was not counted",
-                                       [LMI_NEEDS_BACKWARD] = "no backward pass ran",
-                                       [LMI_NEEDS_TIMES] = "no times were measured",
-                                       [LMI_NEEDS_MEMORY] = "memory was not measured"};
+static lam_status unmeasured(const holding *w, const lmi_figure_info *of, const char *where) {
+    static const char *const what[] = {[LAM_NEEDS_NOTHING] = "it was not counted",
+                                       [LAM_NEEDS_COLUMNS] = "it was not counted",
+                                       [LAM_NEEDS_BACKWARD] = "no backward pass ran",
+                                       [LAM_NEEDS_TIMES] = "no times were measured",
+                                       [LAM_NEEDS_MEMORY] = "memory was not measured"};
     return lmi_fail(w->e, LAM_USAGE, of->name, "%s%s; leave its limit out, or measure it", what[of->needs],
                     where);
 }
 
-static lam_status hold_to_most(holding *w, int i) {
+static lam_status hold_to_most(holding *w, lmi_figure i) {
     lmi_held_to *h = &w->k->at[w->k->n++];
-    *h = (lmi_held_to){.of = &lmi_limited_all[i], .most = w->b->most[i]};
+    *h = (lmi_held_to){.of = &lmi_figures[i], .most = w->b->most[i]};
     h->text = lmi_strdup(&w->k->arena, w->b->text[i]);
     if (!h->text) return lmi_nomem(w->e);
-    if (!total_of(w->now, h->of, &h->now)) return unmeasured(w, h->of, "");
+    if (!total_of(w->now, i, &h->now)) return unmeasured(w, h->of, "");
     judge(w, h);
     return h->verdict == LAM_OVER ? lmi_find_parts(w->k, h, w->c, w->now, was_of(w) ? &w->both : NULL, w->e)
                                   : LAM_OK;
 }
 
 /* False for a metric that the convention never counts. */
-static bool is_counted(const holding *w, const lmi_limited *of) {
+static bool is_counted(const holding *w, const lmi_figure_info *of) {
     return of->metric < 0 || lmi_has_metric(w->c, (lam_metric)of->metric);
 }
 
@@ -93,14 +79,14 @@ static lam_status add_note(holding *w) {
 }
 
 /* Notes a metric that is not compared because only one of the two measured it. */
-static lam_status note_missing(holding *w, const lmi_limited *of, bool was) {
+static lam_status note_missing(holding *w, const lmi_figure_info *of, bool was) {
     lmi_putf(&w->text, "%s is not compared: %s did not measure it", of->name,
              was ? "this run" : "the baseline");
     return add_note(w);
 }
 
 /* Refuses a limit on a whole run, if only one of the two runs had a backward. */
-static lam_status no_whole_run(const holding *w, const lmi_limited *of, const lmi_unlike *u) {
+static lam_status no_whole_run(const holding *w, const lmi_figure_info *of, const lmi_unlike *u) {
     lmi_buf why;
     lmi_buf_init(&why);
     lmi_put_unlike(&why, u, true);
@@ -111,18 +97,18 @@ static lam_status no_whole_run(const holding *w, const lmi_limited *of, const lm
     return s;
 }
 
-static lam_status hold_to_baseline(holding *w, int i) {
-    const lmi_limited *of = &lmi_limited_all[i];
+static lam_status hold_to_baseline(holding *w, lmi_figure i) {
+    const lmi_figure_info *of = &lmi_figures[i];
     double within = w->b->within_of[i] >= 0 ? w->b->within_of[i] : w->b->within < 0 ? 0 : w->b->within;
     bool asked = w->b->within_of[i] >= 0;
     lam_count now, was;
     if ((!of->always && !asked) || !is_counted(w, of)) return LAM_OK;
-    bool is = total_of(w->now, of, &now), had = total_of(was_of(w), of, &was);
+    bool is = total_of(w->now, i, &now), had = total_of(was_of(w), i, &was);
     if (asked && !is) return unmeasured(w, of, "");
     if (asked && !had) return unmeasured(w, of, " in the baseline's run");
     if (is != had) return note_missing(w, of, had);
     lmi_unlike u;
-    bool whole_run = of->needs == LMI_NEEDS_TIMES || of->needs == LMI_NEEDS_MEMORY;
+    bool whole_run = of->needs == LAM_NEEDS_TIMES || of->needs == LAM_NEEDS_MEMORY;
     bool apart = whole_run && lmi_is_unlike(was_of(w), w->now, LMI_UNLIKE_BACKWARD, &u);
     if (apart && asked) return no_whole_run(w, of, &u);
     if (!is || apart) return LAM_OK; /* a note says it */
@@ -183,15 +169,16 @@ static lam_status keep_gaps(holding *w) {
 
 static lam_status hold(holding *w) {
     lam_check *k = w->k;
-    k->at = lmi_alloc(&k->arena, (uint64_t)2 * LMI_N_LIMITED, sizeof *k->at);
+    k->at = lmi_alloc(&k->arena, (uint64_t)2 * LMI_N_FIGURES, sizeof *k->at);
     k->note = lmi_alloc(&k->arena, MOST_NOTES, sizeof *k->note);
     k->convention = w->now->convention; /* it is static */
     if (!k->at || !k->note) return lmi_nomem(w->e);
     LAM_TRY(keep_gaps(w));
     LAM_TRY(compare(w));
-    for (int i = 0; i < LMI_N_LIMITED; i++) {
-        if (w->b->limits[i]) LAM_TRY(hold_to_most(w, i));
-        if (was_of(w)) LAM_TRY(hold_to_baseline(w, i));
+    lmi_figure f;
+    for (int i = 0; (f = lmi_figure_at(LMI_LIMITED, i)) != LMI_FIGURE_NO; i++) {
+        if (w->b->limits[f]) LAM_TRY(hold_to_most(w, f));
+        if (was_of(w)) LAM_TRY(hold_to_baseline(w, f));
     }
     return LAM_OK;
 }

@@ -18,16 +18,18 @@ static int more(const void *a, const void *b) {
     return p != q ? (p < q ? 1 : -1) : x->place - y->place;
 }
 
-static int64_t number(int64_t *const numbers[LMI_N_OWN], const lmi_limited *of, int32_t place) {
-    const int64_t *a = numbers[of->own[0]], *b = numbers[of->own[1]];
-    if (place < 0) return 0;
-    int64_t n = a ? a[place] : 0, sum;
-    if (of->own[0] == of->own[1] || !b) return n;
-    return lmi_add_over(n, b[place], &sum) ? INT64_MAX : sum;
+/* A figure's parts of a place; of times, which are limited with their backward, the backward's too. */
+static int64_t number(int64_t *const numbers[LMI_N_OWN], const lmi_figure_info *of, int32_t place) {
+    int64_t sum = 0;
+    for (int i = 0; i < 2 && place >= 0; i++)
+        if (of->part[i] != LMI_OWN_NO && numbers[of->part[i]])
+            if (lmi_add_over(sum, numbers[of->part[i]][place], &sum)) return INT64_MAX;
+    if (of->needs != LAM_NEEDS_TIMES || of->back == LMI_FIGURE_NO) return sum;
+    return lmi_add_over(sum, number(numbers, &lmi_figures[of->back], place), &sum) ? INT64_MAX : sum;
 }
 
 /* An added place is one candidate with everything in it; the places in it are none. */
-static bool take(const lmi_outline *o, const lmi_outline *both, const lmi_limited *of, int32_t i,
+static bool take(const lmi_outline *o, const lmi_outline *both, const lmi_figure_info *of, int32_t i,
                  candidate *out) {
     const lmi_outline *all = both ? both : o;
     bool added = both && both->change[i] == LMI_ADDED;
@@ -40,10 +42,10 @@ static bool take(const lmi_outline *o, const lmi_outline *both, const lmi_limite
 /* -- operators ------------------------------------------------------------------------------------------- */
 
 /* The number of an operator; false if it has none. */
-static bool of_operator(const lam_costs *c, int32_t op, const lmi_limited *of, int64_t *out) {
+static bool of_operator(const lam_costs *c, int32_t op, const lmi_figure_info *of, int64_t *out) {
     lam_count metric[LAM_N_METRICS];
     bool counted, back = lam_model_op(lam_costs_model(c), op)->phase != LAM_FORWARD;
-    if (back != (of->needs == LMI_NEEDS_BACKWARD)) return false;
+    if (back != (of->needs == LAM_NEEDS_BACKWARD)) return false;
     if (lam_costs_op(c, op, metric, &counted, NULL) != LAM_OK || !counted) return false;
     lam_count n = of->metric == LAM_BYTES_READ ? lam_metric_bytes(metric) : metric[of->metric];
     *out = n.over ? INT64_MAX : n.n;
@@ -60,7 +62,7 @@ static void add_operator(lmi_grown *p, struct lmi_grown_op op) {
 }
 
 /* Finds the operators that ran at a place itself, and adds up those of one name. */
-static lam_status find_operators(lam_check *k, lmi_grown *p, const lam_costs *c, const lmi_limited *of,
+static lam_status find_operators(lam_check *k, lmi_grown *p, const lam_costs *c, const lmi_figure_info *of,
                                  lam_error *e) {
     const lam_model *m = lam_costs_model(c);
     int32_t place = lam_model_find(m, p->path);

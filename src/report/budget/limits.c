@@ -7,13 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-const lmi_limited lmi_limited_all[LMI_N_LIMITED] = {
-#define BUDGET(name, unit, own, more, needs, metric, always)                                                 \
-    {#name, LMI_##unit, {LMI_OWN_##own, LMI_OWN_##more}, LMI_NEEDS_##needs, metric, always},
-#include "report/budget/metrics.def"
-#undef BUDGET
-};
-
 /* Units as the tables print them; after the one without a name, others that are understood. */
 static const struct {
     const char *name;
@@ -39,7 +32,7 @@ lam_status lam_budget_new(lam_budget **out, lam_error *e) {
     lam_budget *b = *out = calloc(1, sizeof *b);
     if (!b) return lmi_nomem(e);
     b->within = -1;
-    for (int i = 0; i < LMI_N_LIMITED; i++) b->within_of[i] = -1;
+    for (int i = 0; i < LMI_N_FIGURES; i++) b->within_of[i] = -1;
     return LAM_OK;
 }
 
@@ -55,19 +48,19 @@ void lam_budget_allow_incomplete(lam_budget *b) { b->allow_incomplete = true; }
 /* -- a metric and a number ------------------------------------------------------------------------------- */
 
 /* The metric of the n bytes before the equals sign. */
-static lam_status find_metric(const char *text, size_t n, int *out, lam_error *e) {
-    for (int i = 0; i < LMI_N_LIMITED; i++)
-        if (strlen(lmi_limited_all[i].name) == n && strncmp(lmi_limited_all[i].name, text, n) == 0) {
-            *out = i;
-            return LAM_OK;
-        }
+static lam_status find_metric(const char *text, size_t n, lmi_figure *out, lam_error *e) {
+    const char *names[LMI_N_FIGURES];
     char name[61];
+    size_t known = 0;
+    *out = lmi_figure_find(LMI_LIMITED, text, n);
+    if (*out != LMI_FIGURE_NO) return LAM_OK;
     snprintf(name, sizeof name, "%.*s", n > 40 ? 40 : (int)n, text);
-    return lmi_no_such(e, "metric", name, NULL, &lmi_limited_all[0].name, sizeof *lmi_limited_all,
-                       LMI_N_LIMITED);
+    for (lmi_figure k; (k = lmi_figure_at(LMI_LIMITED, (int)known)) != LMI_FIGURE_NO;)
+        names[known++] = lmi_figures[k].name;
+    return lmi_no_such(e, "metric", name, NULL, names, sizeof *names, known);
 }
 
-static lam_status no_unit(const char *text, const lmi_limited *of, const char *unit, lam_error *e) {
+static lam_status no_unit(const char *text, const lmi_figure_info *of, const char *unit, lam_error *e) {
     lmi_buf list;
     lmi_buf_init(&list);
     for (int i = 0; units[of->unit][i].name && *units[of->unit][i].name; i++)
@@ -104,7 +97,7 @@ static const char *read_digits(const char *s, int64_t *n, int64_t *tenth) {
 }
 
 /* Reads a number in whole units of the metric, rounded down. */
-static lam_status read_number(const char *text, const lmi_limited *of, const char *s, int64_t *out,
+static lam_status read_number(const char *text, const lmi_figure_info *of, const char *s, int64_t *out,
                               lam_error *e) {
     int64_t n, tenth;
     s = read_digits(s, &n, &tenth);
@@ -124,13 +117,13 @@ static lam_status read_number(const char *text, const lmi_limited *of, const cha
 
 lam_status lam_budget_max(lam_budget *b, const char *limit, lam_error *e) {
     const char *equals = strchr(limit, '=');
-    int i = 0;
+    lmi_figure i = LMI_FIGURE_MACS;
     if (!equals || equals == limit)
         return lmi_fail(e, LAM_USAGE, limit, "a limit is a metric and a number, as macs=2G or peak=200MiB");
     LAM_TRY(find_metric(limit, (size_t)(equals - limit), &i, e));
-    if (b->limits[i]) return lmi_fail(e, LAM_USAGE, limit, "%s has a limit already", lmi_limited_all[i].name);
+    if (b->limits[i]) return lmi_fail(e, LAM_USAGE, limit, "%s has a limit already", lmi_figures[i].name);
     const char *number = equals + 1 + strspn(equals + 1, " ");
-    LAM_TRY(read_number(limit, &lmi_limited_all[i], number, &b->most[i], e));
+    LAM_TRY(read_number(limit, &lmi_figures[i], number, &b->most[i], e));
     b->limits[i] = true;
     lmi_buf text = {.s = NULL};
     lmi_put_clean(&text, number);
@@ -144,7 +137,7 @@ lam_status lam_budget_max(lam_budget *b, const char *limit, lam_error *e) {
 lam_status lam_budget_within(lam_budget *b, const char *text, lam_error *e) {
     const char *equals = strchr(text, '='), *s = equals ? equals + 1 : text;
     int64_t n, tenth;
-    int i = 0;
+    lmi_figure i = LMI_FIGURE_MACS;
     if (equals) LAM_TRY(find_metric(text, (size_t)(equals - text), &i, e));
     s = read_digits(s + strspn(s, " "), &n, &tenth);
     if (s) s += strspn(s, " ");
@@ -180,12 +173,12 @@ static bool is_asked(const lam_budget *b, int i) { return b->limits[i] || (b->fi
 
 lam_budget_needs lam_budget_wants(const lam_budget *b) {
     lam_budget_needs needs = {.any = b->file != NULL};
-    for (int i = 0; i < LMI_N_LIMITED; i++) {
+    for (int i = 0; i < LMI_N_FIGURES; i++) {
         if (!is_asked(b, i)) continue;
         needs.any = true;
-        needs.backward = needs.backward || lmi_limited_all[i].needs == LMI_NEEDS_BACKWARD;
-        needs.time = needs.time || lmi_limited_all[i].needs == LMI_NEEDS_TIMES;
-        needs.memory = needs.memory || lmi_limited_all[i].needs == LMI_NEEDS_MEMORY;
+        needs.backward = needs.backward || lmi_figures[i].needs == LAM_NEEDS_BACKWARD;
+        needs.time = needs.time || lmi_figures[i].needs == LAM_NEEDS_TIMES;
+        needs.memory = needs.memory || lmi_figures[i].needs == LAM_NEEDS_MEMORY;
     }
     return needs;
 }
@@ -193,8 +186,8 @@ lam_budget_needs lam_budget_wants(const lam_budget *b) {
 lam_status lam_budget_fits(const lam_budget *b, const char *convention, lam_error *e) {
     int32_t by = lam_convention_find(convention ? convention : lam_convention_of(NULL));
     if (by < 0) return lmi_fail(e, LAM_USAGE, convention, "there is no such convention");
-    for (int i = 0; i < LMI_N_LIMITED; i++) {
-        const lmi_limited *of = &lmi_limited_all[i];
+    for (int i = 0; i < LMI_N_FIGURES; i++) {
+        const lmi_figure_info *of = &lmi_figures[i];
         if (!is_asked(b, i) || of->metric < 0) continue;
         if (!lam_convention_counts(by, (lam_metric)of->metric))
             return lmi_fail(e, LAM_USAGE, of->name, "the convention %s does not count it; %s does",

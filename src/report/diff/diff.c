@@ -55,7 +55,7 @@ lam_status lam_diff_write(const lam_diff *d, const lam_diff_options *o, lam_sink
     if (k == N_FORMATS)
         return lmi_no_such(e, "format", format, "a difference", formats, sizeof *formats, N_FORMATS);
     bool json = strcmp(format, "json") == 0;
-    lmi_diff_lines l = {.by = LMI_DIFF_METRICS};
+    lmi_diff_lines l = {.by = LMI_N_FIGURES};
     lmi_vec_init(&l.at, sizeof(lmi_diff_line));
     lam_status s = lmi_diff_list(&l, d, o->by, o->depth, e);
     if (s == LAM_OK) s = json ? lmi_diff_json(d, &l, to, e) : lmi_diff_text(d, &l, o, to, e);

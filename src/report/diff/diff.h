@@ -9,19 +9,7 @@
 
 #include "report/outline/outline.h"
 
-typedef enum lmi_diff_metric {
-#define METRIC(id, name, title, unit, part, other) LMI_DIFF_##id,
-#include "report/diff/metrics.def"
-#undef METRIC
-    LMI_DIFF_METRICS
-} lmi_diff_metric;
-typedef struct lmi_diff_kind {
-    const char *name, *title;
-    lmi_number_unit unit;
-    int part[2]; /* lmi_own_number of a place; -1: none */
-} lmi_diff_kind;
-extern const lmi_diff_kind lmi_diff_kinds[LMI_DIFF_METRICS];
-lmi_diff_metric lmi_diff_find(const char *name); /* LMI_DIFF_METRICS: there is none */
+lmi_figure lmi_diff_find(const char *name); /* LMI_N_FIGURES: there is none */
 
 typedef struct lmi_diff_side {
     lmi_outline o;
@@ -36,7 +24,7 @@ struct lam_diff {
     lmi_arena arena;
     lmi_diff_side side[2]; /* before, after */
     lmi_outline both;
-    bool by_place[LMI_DIFF_METRICS], whole[LMI_DIFF_METRICS]; /* both sides have it, and it can be compared */
+    bool by_place[LMI_N_FIGURES], whole[LMI_N_FIGURES]; /* both sides have it, and it can be compared */
     int32_t n_said, n[LMI_RENAMED + 1]; /* n: the number of places by lmi_change */
     const char **said;                  /* sentences: what is not compared, and why */
     bool *moved;                        /* of a place of both: its path or its name was another */
@@ -53,12 +41,10 @@ lam_status lmi_recorded_outline(lmi_diff_side *s, lam_error *e);
 /* NULL: the side is not a recording. */
 const lam_recorded_model *lmi_diff_recorded(const lmi_diff_side *s);
 /* True if the side has a metric: of each place, of the whole. */
-bool lmi_diff_has(const lmi_diff_side *s, lmi_diff_metric k);
-bool lmi_diff_has_whole(const lmi_diff_side *s, lmi_diff_metric k);
-lam_count lmi_diff_whole(const lmi_diff_side *s, lmi_diff_metric k);
-int64_t lmi_diff_whole_spread(const lmi_diff_side *s, lmi_diff_metric k); /* -1: unknown */
-/* A place's own number. */
-lam_count lmi_diff_own(const lmi_diff_side *s, lmi_diff_metric k, int32_t place);
+bool lmi_diff_has(const lmi_diff_side *s, lmi_figure k);
+bool lmi_diff_has_whole(const lmi_diff_side *s, lmi_figure k);
+lam_count lmi_diff_whole(const lmi_diff_side *s, lmi_figure k);
+int64_t lmi_diff_whole_spread(const lmi_diff_side *s, lmi_figure k); /* -1: unknown */
 
 /* -- a place of both (places.c) -------------------------------------------------------------------------- */
 
@@ -82,9 +68,9 @@ lmi_delta lmi_delta_of(lam_count was, lam_count now);
 double lmi_delta_size(lmi_delta d);
 /* False if there is no percentage: a number is not exact, or the old one is 0. */
 bool lmi_delta_percent(lam_count was, lam_count now, double *out);
-void lmi_put_delta(lmi_buf *b, lmi_diff_metric k, lmi_delta d, bool exact); /* "+1.2 M", ">= -5", "?" */
+void lmi_put_delta(lmi_buf *b, lmi_figure k, lmi_delta d, bool exact); /* "+1.2 M", ">= -5", "?" */
 void lmi_put_relative(lmi_buf *b, lam_count was, lam_count now);            /* "+12%", "new", "gone", "" */
-void lmi_put_number(lmi_buf *b, lmi_diff_metric k, lam_count c, bool exact);
+void lmi_put_number(lmi_buf *b, lmi_figure k, lam_count c, bool exact);
 
 /* -- the modules that differ (lines.c) ------------------------------------------------------------------- */
 
@@ -93,11 +79,11 @@ typedef struct lmi_diff_line {
     uint8_t change;    /* lmi_change */
     bool moved, whole; /* whole: with everything in it */
     int32_t modules;   /* modules in the line; of a whole that is in both: those that differ */
-    lam_count was[LMI_DIFF_METRICS], now[LMI_DIFF_METRICS];
+    lam_count was[LMI_N_FIGURES], now[LMI_N_FIGURES];
 } lmi_diff_line;
 typedef struct lmi_diff_lines {
     lmi_vec at; /* lmi_diff_line, the largest difference first */
-    lmi_diff_metric by;
+    lmi_figure by;
 } lmi_diff_lines;
 /* `by` NULL: the first metric that differs. depth -1: no limit. */
 lam_status lmi_diff_list(lmi_diff_lines *l, const lam_diff *d, const char *by, int32_t depth, lam_error *e);
@@ -107,7 +93,7 @@ void lmi_diff_count(lam_diff *d); /* fills moved and n */
 
 lam_status lmi_diff_say(lam_diff *d, lam_error *e);
 /* True if both sides have a metric, and what differs elsewhere forbids to compare it. */
-bool lmi_diff_is_unlike(const lam_diff *d, lmi_diff_metric k, lmi_unlike *why);
+bool lmi_diff_is_unlike(const lam_diff *d, lmi_figure k, lmi_unlike *why);
 lam_status lmi_diff_text(const lam_diff *d, const lmi_diff_lines *l, const lam_diff_options *o, lam_sink to,
                          lam_error *e);
 lam_status lmi_diff_json(const lam_diff *d, const lmi_diff_lines *l, lam_sink to, lam_error *e);

@@ -12,7 +12,7 @@ typedef struct listing {
     lmi_diff_lines *to;
     const lam_diff *d;
     lam_error *e;
-    lmi_diff_metric by;
+    lmi_figure by;
     int32_t depth;
 } listing;
 
@@ -33,31 +33,31 @@ void lmi_diff_count(lam_diff *d) {
 
 /* -- numbers --------------------------------------------------------------------------------------------- */
 
-static lam_count number_of(const lam_diff *d, int side, lmi_diff_metric k, int32_t place) {
+static lam_count number_of(const lam_diff *d, int side, lmi_figure k, int32_t place) {
     int32_t at = lmi_diff_at(d, side, place);
-    return at < 0 ? lmi_exact(0) : lmi_diff_own(&d->side[side], k, at);
+    return at < 0 ? lmi_exact(0) : lmi_figure_own(&d->side[side].o, k, at);
 }
 
 static void add_numbers(const lam_diff *d, lmi_diff_line *l, int32_t place) {
-    for (int i = 0; i < LMI_DIFF_METRICS; i++) {
-        lmi_diff_metric k = (lmi_diff_metric)i;
+    for (int i = 0; i < LMI_N_FIGURES; i++) {
+        lmi_figure k = (lmi_figure)i;
         if (!d->by_place[i]) continue;
         l->was[i] = lmi_sum(l->was[i], number_of(d, 0, k, place));
         l->now[i] = lmi_sum(l->now[i], number_of(d, 1, k, place));
     }
 }
 
-static int64_t spread_of(const lam_diff *d, int side, lmi_diff_metric k, int32_t place) {
+static int64_t spread_of(const lam_diff *d, int side, lmi_figure k, int32_t place) {
     int32_t at = lmi_diff_at(d, side, place);
-    const int64_t *spread = d->side[side].spread[lmi_diff_kinds[k].part[0]];
+    const int64_t *spread = d->side[side].spread[lmi_figures[k].part[0]];
     return at < 0 || !spread ? 0 : spread[at];
 }
 
-static bool is_measured(lmi_diff_metric k) { return k >= LMI_DIFF_TIME && k < LMI_DIFF_METRICS; }
+static bool is_measured(lmi_figure k) { return k >= LMI_FIGURE_TIME && k < LMI_N_FIGURES; }
 
 /* A measured number differs if medians are further apart than they spread. */
 static bool measured_differs(const listing *t, int32_t i) {
-    lmi_diff_metric k = t->by;
+    lmi_figure k = t->by;
     if (!is_measured(k)) return false;
     lmi_delta delta = lmi_delta_of(number_of(t->d, 0, k, i), number_of(t->d, 1, k, i));
     double spread = (double)spread_of(t->d, 0, k, i) + (double)spread_of(t->d, 1, k, i);
@@ -158,8 +158,8 @@ static lam_status sort_lines(listing *t) {
     if (!to) return lmi_nomem(t->e);
     for (size_t i = 0; i < n; i++) {
         to[i].line = all[i];
-        if (t->by != LMI_DIFF_METRICS) to[i].size = size_of(&all[i], t->by);
-        to[i].other = size_of(&all[i], LMI_DIFF_PARAMS);
+        if (t->by != LMI_N_FIGURES) to[i].size = size_of(&all[i], t->by);
+        to[i].other = size_of(&all[i], LMI_FIGURE_PARAMS);
     }
     qsort(to, n, sizeof *to, by_size);
     for (size_t i = 0; i < n; i++) all[i] = to[i].line;
@@ -172,9 +172,9 @@ static lam_status sort_lines(listing *t) {
 static lam_status no_metric(const lam_diff *d, const char *by, lam_error *e) {
     lmi_buf text;
     lmi_buf_init(&text);
-    lmi_diff_metric of = lmi_diff_find(by);
+    lmi_figure of = lmi_diff_find(by);
     lmi_unlike u;
-    if (of == LMI_DIFF_METRICS) {
+    if (of == LMI_N_FIGURES) {
         lmi_putf(&text, "there is no metric '%s'", by);
     } else if (lmi_diff_is_unlike(d, of, &u)) {
         lmi_putf(&text, "'%s' can't be compared (", by);
@@ -184,9 +184,9 @@ static lam_status no_metric(const lam_diff *d, const char *by, lam_error *e) {
         lmi_putf(&text, "'%s' is not known of the modules of both", by);
     }
     const char *before = "; there are: ";
-    for (int k = 0; k < LMI_DIFF_METRICS; k++) {
+    for (int k = 0; k < LMI_N_FIGURES; k++) {
         if (!d->by_place[k]) continue;
-        lmi_putf(&text, "%s%s", before, lmi_diff_kinds[k].name);
+        lmi_putf(&text, "%s%s", before, lmi_figures[k].name);
         before = ", ";
     }
     if (*before == ';') lmi_put(&text, "; there are: none");
@@ -196,29 +196,29 @@ static lam_status no_metric(const lam_diff *d, const char *by, lam_error *e) {
     return s;
 }
 
-static bool differs_anywhere(const lam_diff *d, lmi_diff_metric k) {
+static bool differs_anywhere(const lam_diff *d, lmi_figure k) {
     for (int32_t i = 0; i < d->both.n; i++)
         if (!lmi_is_same(number_of(d, 0, k, i), number_of(d, 1, k, i))) return true;
     return false;
 }
 
 /* Measured numbers always differ a little, so they come last. */
-static lmi_diff_metric first_that_differs(const lam_diff *d) {
-    static const lmi_diff_metric order[] = {LMI_DIFF_MACS,  LMI_DIFF_PARAMS,    LMI_DIFF_FLOPS,
-                                            LMI_DIFF_MOVED, LMI_DIFF_BACK_MACS, LMI_DIFF_PARAM_BYTES};
+static lmi_figure first_that_differs(const lam_diff *d) {
+    static const lmi_figure order[] = {LMI_FIGURE_MACS,  LMI_FIGURE_PARAMS,    LMI_FIGURE_FLOPS,
+                                       LMI_FIGURE_MOVED, LMI_FIGURE_BACK_MACS, LMI_FIGURE_PARAM_BYTES};
     bool recorded = d->side[0].recording || d->side[1].recording;
     for (size_t i = 0; i < sizeof order / sizeof *order; i++)
         if (d->by_place[order[i]] && differs_anywhere(d, order[i])) return order[i];
-    if (recorded && d->by_place[LMI_DIFF_TIME]) return LMI_DIFF_TIME;
+    if (recorded && d->by_place[LMI_FIGURE_TIME]) return LMI_FIGURE_TIME;
     for (size_t i = 0; i < sizeof order / sizeof *order; i++)
         if (d->by_place[order[i]]) return order[i];
-    return LMI_DIFF_METRICS;
+    return LMI_N_FIGURES;
 }
 
 lam_status lmi_diff_list(lmi_diff_lines *l, const lam_diff *d, const char *by, int32_t depth, lam_error *e) {
     listing t = {.to = l, .d = d, .e = e, .depth = depth};
     t.by = by ? lmi_diff_find(by) : first_that_differs(d);
-    if (by && (t.by == LMI_DIFF_METRICS || !d->by_place[t.by])) return no_metric(d, by, e);
+    if (by && (t.by == LMI_N_FIGURES || !d->by_place[t.by])) return no_metric(d, by, e);
     l->by = t.by;
     for (int32_t i = 0; i < d->both.n;) LAM_TRY(add_place(&t, &i));
     return sort_lines(&t);

@@ -28,8 +28,8 @@ bool lmi_delta_percent(lam_count was, lam_count now, double *out) {
 
 /* -- as text --------------------------------------------------------------------------------------------- */
 
-void lmi_put_number(lmi_buf *b, lmi_diff_metric k, lam_count c, bool exact) {
-    lmi_number_unit unit = lmi_diff_kinds[k].unit;
+void lmi_put_number(lmi_buf *b, lmi_figure k, lam_count c, bool exact) {
+    lmi_number_unit unit = lmi_figures[k].unit;
     char text[NUMBER];
     if (!exact) {
         lmi_put_quantity(b, unit, c);
@@ -40,7 +40,7 @@ void lmi_put_number(lmi_buf *b, lmi_diff_metric k, lam_count c, bool exact) {
     if (c.state != LAM_UNKNOWN && unit != LMI_COUNTS) lmi_put(b, unit == LMI_BYTES ? " B" : " ns");
 }
 
-void lmi_put_delta(lmi_buf *b, lmi_diff_metric k, lmi_delta d, bool exact) {
+void lmi_put_delta(lmi_buf *b, lmi_figure k, lmi_delta d, bool exact) {
     static const char *const before[] = {"", ">= ", "<= ", "~ ", ""};
     if (d.how == LMI_DELTA_UNKNOWN) {
         lmi_putc(b, '?');

@@ -7,13 +7,7 @@
 
 /* -- which metrics --------------------------------------------------------------------------------------- */
 
-static bool is_backward(lmi_diff_metric k) {
-    return k == LMI_DIFF_BACK_MACS || k == LMI_DIFF_BACK_FLOPS || k == LMI_DIFF_BACK_MOVED;
-}
-
-static bool is_counted(lmi_diff_metric k) {
-    return k == LMI_DIFF_MACS || k == LMI_DIFF_FLOPS || k == LMI_DIFF_MOVED;
-}
+static bool is_counted(lmi_figure k) { return lmi_figures[k].metric >= 0; }
 
 /* False if a step has several calls: its time is that of all of them, while a run of a model has one. */
 static bool is_one_call(const lmi_diff_side *s) {
@@ -21,47 +15,47 @@ static bool is_one_call(const lmi_diff_side *s) {
     return !m || (m->least_calls == 1 && m->most_calls == 1);
 }
 
-bool lmi_diff_is_unlike(const lam_diff *d, lmi_diff_metric k, lmi_unlike *why) {
+bool lmi_diff_is_unlike(const lam_diff *d, lmi_figure k, lmi_unlike *why) {
     const lmi_diff_side *a = &d->side[0], *b = &d->side[1];
     if (!lmi_diff_has(a, k) || !lmi_diff_has(b, k)) return false;
-    if (k == LMI_DIFF_PEAK) return lmi_is_unlike(&a->o, &b->o, LMI_UNLIKE_BACKWARD, why);
-    return (is_counted(k) || is_backward(k)) && lmi_is_unlike(&a->o, &b->o, LMI_UNLIKE_CONVENTION, why);
+    if (k == LMI_FIGURE_PEAK) return lmi_is_unlike(&a->o, &b->o, LMI_UNLIKE_BACKWARD, why);
+    return is_counted(k) && lmi_is_unlike(&a->o, &b->o, LMI_UNLIKE_CONVENTION, why);
 }
 
 static bool are_alike(const lam_diff *d) { return !d->side[0].recording == !d->side[1].recording; }
 
-static bool can_compare(const lam_diff *d, lmi_diff_metric k) {
+static bool can_compare(const lam_diff *d, lmi_figure k) {
     const lmi_outline *a = &d->side[0].o, *b = &d->side[1].o;
-    if (is_counted(k) || is_backward(k)) return lmi_outlines_agree(a, b, LMI_OWN_MACS);
-    if (k == LMI_DIFF_PEAK) return a->backward == b->backward;
-    if (k == LMI_DIFF_NONFINITE) return are_alike(d);
-    bool by_run = k >= LMI_DIFF_TIME && k <= LMI_DIFF_CALLS;
+    if (is_counted(k)) return lmi_outlines_agree(a, b, LMI_OWN_MACS);
+    if (k == LMI_FIGURE_PEAK) return a->backward == b->backward;
+    if (k == LMI_FIGURE_NONFINITE) return are_alike(d);
+    bool by_run = k >= LMI_FIGURE_TIME && k <= LMI_FIGURE_CALLS;
     return !by_run || are_alike(d) || (is_one_call(&d->side[0]) && is_one_call(&d->side[1]));
 }
 
-static bool can_compare_places(const lam_diff *d, lmi_diff_metric k) {
+static bool can_compare_places(const lam_diff *d, lmi_figure k) {
     const lmi_outline *a = &d->side[0].o, *b = &d->side[1].o;
-    if (k == LMI_DIFF_PARAMS) return lmi_outlines_agree(a, b, LMI_OWN_PARAMS);
-    if (k >= LMI_DIFF_PARAM_BYTES && k <= LMI_DIFF_LOCAL_BYTES)
+    if (k == LMI_FIGURE_PARAMS) return lmi_outlines_agree(a, b, LMI_OWN_PARAMS);
+    if (k >= LMI_FIGURE_PARAM_BYTES && k <= LMI_FIGURE_LOCAL_BYTES)
         return lmi_outlines_agree(a, b, LMI_OWN_PARAM_BYTES);
     return can_compare(d, k);
 }
 
 /* True if the metric is not just the bytes of the parameters again, on both sides. */
-static bool says_more(const lam_diff *d, lmi_diff_metric k) {
-    bool more = k != LMI_DIFF_LOGICAL_BYTES && k != LMI_DIFF_LOCAL_BYTES;
+static bool says_more(const lam_diff *d, lmi_figure k) {
+    bool more = k != LMI_FIGURE_LOGICAL_BYTES && k != LMI_FIGURE_LOCAL_BYTES;
     for (int i = 0; i < 2; i++) {
         const lmi_diff_side *s = &d->side[i];
         lam_count n = lmi_diff_whole(s, k);
-        more = more || (n.state != LAM_UNKNOWN && !lmi_is_same(n, lmi_diff_whole(s, LMI_DIFF_PARAM_BYTES)));
+        more = more || (n.state != LAM_UNKNOWN && !lmi_is_same(n, lmi_diff_whole(s, LMI_FIGURE_PARAM_BYTES)));
     }
     return more;
 }
 
 static void find_metrics(lam_diff *d) {
     const lmi_diff_side *a = &d->side[0], *b = &d->side[1];
-    for (int i = 0; i < LMI_DIFF_METRICS; i++) {
-        lmi_diff_metric k = (lmi_diff_metric)i;
+    for (int i = 0; i < LMI_N_FIGURES; i++) {
+        lmi_figure k = (lmi_figure)i;
         if (!says_more(d, k)) continue;
         d->by_place[i] = lmi_diff_has(a, k) && lmi_diff_has(b, k) && can_compare_places(d, k);
         d->whole[i] = lmi_diff_has_whole(a, k) && lmi_diff_has_whole(b, k) && can_compare(d, k);
@@ -101,32 +95,32 @@ static lam_status say_unlike(saying *t) {
     return LAM_OK;
 }
 
-static bool lacks(const lmi_diff_side *s, const lmi_diff_side *other, lmi_diff_metric k) {
+static bool lacks(const lmi_diff_side *s, const lmi_diff_side *other, lmi_figure k) {
     bool has = lmi_diff_has(s, k) || lmi_diff_has_whole(s, k);
     return !has && (lmi_diff_has(other, k) || lmi_diff_has_whole(other, k));
 }
 
 /* NULL: another metric's name covers it, or only a recording could have it. */
-static const char *name_of_lack(const lmi_diff_side *s, const lmi_diff_side *other, lmi_diff_metric k) {
+static const char *name_of_lack(const lmi_diff_side *s, const lmi_diff_side *other, lmi_figure k) {
     switch (k) {
-    case LMI_DIFF_STEP: return s->recording ? lmi_diff_kinds[k].title : NULL;
-    case LMI_DIFF_ALLOCATED: return "memory";
-    case LMI_DIFF_RETAINED:
-    case LMI_DIFF_LOGICAL_BYTES:
-    case LMI_DIFF_LOCAL_BYTES: return NULL;
-    case LMI_DIFF_PEAK: return lacks(s, other, LMI_DIFF_ALLOCATED) ? NULL : lmi_diff_kinds[k].title;
-    case LMI_DIFF_NONFINITE: return "health";
-    default: return lmi_diff_kinds[k].title;
+    case LMI_FIGURE_STEP: return s->recording ? lmi_figures[k].title : NULL;
+    case LMI_FIGURE_ALLOCATED: return "memory";
+    case LMI_FIGURE_RETAINED:
+    case LMI_FIGURE_LOGICAL_BYTES:
+    case LMI_FIGURE_LOCAL_BYTES: return NULL;
+    case LMI_FIGURE_PEAK: return lacks(s, other, LMI_FIGURE_ALLOCATED) ? NULL : lmi_figures[k].title;
+    case LMI_FIGURE_NONFINITE: return "health";
+    default: return lmi_figures[k].title;
     }
 }
 
 /* "run.lamina has no MACs, FLOPs and no shapes, so they are not compared." */
 static lam_status say_lacks(saying *t, int side) {
     const lmi_diff_side *s = &t->d->side[side], *other = &t->d->side[!side];
-    const char *lack[LMI_DIFF_METRICS + 1];
+    const char *lack[LMI_N_FIGURES + 1];
     int n = 0;
-    for (int i = 0; i < LMI_DIFF_METRICS; i++) {
-        lmi_diff_metric k = (lmi_diff_metric)i;
+    for (int i = 0; i < LMI_N_FIGURES; i++) {
+        lmi_figure k = (lmi_figure)i;
         if (lacks(s, other, k) && name_of_lack(s, other, k)) lack[n++] = name_of_lack(s, other, k);
     }
     if (s->recording && !other->recording) lack[n++] = "shapes";

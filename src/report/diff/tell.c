@@ -48,9 +48,9 @@ static void tell_delta(telling *w, lmi_delta d) {
     tell_end(t);
 }
 
-static void tell_number(telling *w, lmi_diff_metric k, lam_count was, lam_count now) {
+static void tell_number(telling *w, lmi_figure k, lam_count was, lam_count now) {
     double percent;
-    tell_object(&w->t, lmi_diff_kinds[k].name);
+    tell_object(&w->t, lmi_figures[k].name);
     lmi_tell_count(&w->t, "before", was);
     lmi_tell_count(&w->t, "after", now);
     tell_delta(w, lmi_delta_of(was, now));
@@ -60,15 +60,15 @@ static void tell_number(telling *w, lmi_diff_metric k, lam_count was, lam_count 
         tell_none(&w->t, "percent");
 }
 
-static void tell_spread(telling *w, const char *name, int side, lmi_diff_metric k) {
+static void tell_spread(telling *w, const char *name, int side, lmi_figure k) {
     int64_t spread = lmi_diff_whole_spread(&w->d->side[side], k);
     if (spread >= 0) tell_int(&w->t, name, spread);
 }
 
 static void tell_totals(telling *w) {
     tell_object(&w->t, "totals");
-    for (int i = 0; i < LMI_DIFF_METRICS; i++) {
-        lmi_diff_metric k = (lmi_diff_metric)i;
+    for (int i = 0; i < LMI_N_FIGURES; i++) {
+        lmi_figure k = (lmi_figure)i;
         if (!w->d->whole[i]) continue;
         tell_number(w, k, lmi_diff_whole(&w->d->side[0], k), lmi_diff_whole(&w->d->side[1], k));
         tell_spread(w, "before_deviation", 0, k);
@@ -117,9 +117,9 @@ static void tell_module(telling *w, const lmi_diff_line *l) {
     tell_int(&w->t, "modules", l->modules);
     tell_truth(&w->t, "whole", l->whole);
     tell_object(&w->t, "numbers");
-    for (int k = 0; k < LMI_DIFF_METRICS; k++) {
+    for (int k = 0; k < LMI_N_FIGURES; k++) {
         if (!w->d->by_place[k]) continue;
-        tell_number(w, (lmi_diff_metric)k, l->was[k], l->now[k]);
+        tell_number(w, (lmi_figure)k, l->was[k], l->now[k]);
         tell_end(&w->t);
     }
     tell_end(&w->t);
@@ -145,7 +145,7 @@ lam_status lmi_diff_json(const lam_diff *d, const lmi_diff_lines *l, lam_sink to
     tell_side(&w, "after", &d->side[1]);
     lmi_tell_sentences(&w.t, "not_compared", d->n_said, d->said);
     tell_totals(&w);
-    tell_text(&w.t, "by", l->by == LMI_DIFF_METRICS ? NULL : lmi_diff_kinds[l->by].name);
+    tell_text(&w.t, "by", l->by == LMI_N_FIGURES ? NULL : lmi_figures[l->by].name);
     tell_modules(&w, "added", l, LMI_ADDED);
     tell_modules(&w, "removed", l, LMI_REMOVED);
     tell_modules(&w, "changed", l, LMI_CHANGED);

@@ -12,10 +12,10 @@ typedef struct writer {
     const lmi_diff_lines *l;
     const lam_diff_options *o;
     bool md;
-    int32_t n;                     /* number of lines shown */
-    int32_t idle;                  /* number of containers that are left out */
-    bool column[LMI_DIFF_METRICS]; /* columns besides `by` */
-    lmi_buf out, attr, lacks;      /* attr: one attribute that differs; lacks: columns without room */
+    int32_t n;                  /* number of lines shown */
+    int32_t idle;               /* number of containers that are left out */
+    bool column[LMI_N_FIGURES]; /* columns besides `by` */
+    lmi_buf out, attr, lacks;   /* attr: one attribute that differs; lacks: columns without room */
     lam_error *e;
 } writer;
 
@@ -209,7 +209,7 @@ static void put_what(writer *w, lmi_buf *b, const lmi_diff_line *l) {
     }
 }
 
-static bool differs_in(const writer *w, lmi_diff_metric k) {
+static bool differs_in(const writer *w, lmi_figure k) {
     for (int32_t i = 0; i < w->n && w->d->by_place[k]; i++)
         if (!lmi_is_same(line_at(w, i)->was[k], line_at(w, i)->now[k])) return true;
     return false;
@@ -217,15 +217,16 @@ static bool differs_in(const writer *w, lmi_diff_metric k) {
 
 /* Bytes of parameters are shown only if the number of parameters is the same: else they say nothing new. */
 static void find_columns(writer *w) {
-    for (int i = 0; i < LMI_DIFF_METRICS; i++) {
-        lmi_diff_metric k = (lmi_diff_metric)i;
-        bool again = k == LMI_DIFF_CALLS || (k == LMI_DIFF_PARAM_BYTES && differs_in(w, LMI_DIFF_PARAMS));
+    for (int i = 0; i < LMI_N_FIGURES; i++) {
+        lmi_figure k = (lmi_figure)i;
+        bool again =
+            k == LMI_FIGURE_CALLS || (k == LMI_FIGURE_PARAM_BYTES && differs_in(w, LMI_FIGURE_PARAMS));
         w->column[i] = k != w->l->by && !again && differs_in(w, k);
     }
 }
 
 static void put_heads(writer *w, lmi_sheet *t) {
-    const char *by = w->l->by == LMI_DIFF_METRICS ? NULL : lmi_diff_kinds[w->l->by].title;
+    const char *by = w->l->by == LMI_N_FIGURES ? NULL : lmi_figures[w->l->by].title;
     lmi_sheet_column(t, &(lmi_head){"module", LMI_LEFT, 0});
     lmi_sheet_column(t, &(lmi_head){"change", LMI_LEFT, 1});
     if (by) {
@@ -234,11 +235,11 @@ static void put_heads(writer *w, lmi_sheet *t) {
         lmi_sheet_column(t, &(lmi_head){by, LMI_RIGHT, 0});
         lmi_sheet_column(t, &(lmi_head){"%", LMI_RIGHT, 4});
     }
-    for (int k = 0; k < LMI_DIFF_METRICS; k++)
-        if (w->column[k]) lmi_sheet_column(t, &(lmi_head){lmi_diff_kinds[k].title, LMI_RIGHT, 5 + k});
+    for (int k = 0; k < LMI_N_FIGURES; k++)
+        if (w->column[k]) lmi_sheet_column(t, &(lmi_head){lmi_figures[k].title, LMI_RIGHT, 5 + k});
 }
 
-static void put_numbers(writer *w, lmi_sheet *t, lmi_diff_metric k, lam_count was, lam_count now) {
+static void put_numbers(writer *w, lmi_sheet *t, lmi_figure k, lam_count was, lam_count now) {
     lmi_put_number(t->cell, k, was, w->o->exact);
     lmi_end_cell(t);
     lmi_put_number(t->cell, k, now, w->o->exact);
@@ -250,16 +251,16 @@ static void put_numbers(writer *w, lmi_sheet *t, lmi_diff_metric k, lam_count wa
 }
 
 static void put_others(writer *w, lmi_sheet *t, const lmi_diff_line *l) {
-    for (int k = 0; k < LMI_DIFF_METRICS; k++) {
+    for (int k = 0; k < LMI_N_FIGURES; k++) {
         if (!w->column[k]) continue;
-        lmi_put_delta(t->cell, (lmi_diff_metric)k, lmi_delta_of(l->was[k], l->now[k]), w->o->exact);
+        lmi_put_delta(t->cell, (lmi_figure)k, lmi_delta_of(l->was[k], l->now[k]), w->o->exact);
         lmi_end_cell(t);
     }
 }
 
 static void put_row(writer *w, lmi_sheet *t, const lmi_diff_line *l) {
-    lmi_diff_metric by = w->l->by;
-    if (by != LMI_DIFF_METRICS) put_numbers(w, t, by, l->was[by], l->now[by]);
+    lmi_figure by = w->l->by;
+    if (by != LMI_N_FIGURES) put_numbers(w, t, by, l->was[by], l->now[by]);
     put_others(w, t, l);
 }
 
@@ -268,7 +269,7 @@ static void put_rest(writer *w, lmi_sheet *t) {
     lmi_diff_line rest = {0};
     int32_t all = (int32_t)w->l->at.n;
     for (int32_t i = w->n; i < all; i++)
-        for (int k = 0; k < LMI_DIFF_METRICS; k++) {
+        for (int k = 0; k < LMI_N_FIGURES; k++) {
             rest.was[k] = lmi_sum(rest.was[k], line_at(w, i)->was[k]);
             rest.now[k] = lmi_sum(rest.now[k], line_at(w, i)->now[k]);
         }
@@ -299,7 +300,7 @@ static lam_status put_modules(writer *w) {
 
 /* -- totals ---------------------------------------------------------------------------------------------- */
 
-static bool is_within_spread(const writer *w, lmi_diff_metric k, lmi_delta d) {
+static bool is_within_spread(const writer *w, lmi_figure k, lmi_delta d) {
     int64_t a = lmi_diff_whole_spread(&w->d->side[0], k), b = lmi_diff_whole_spread(&w->d->side[1], k);
     return a >= 0 && b >= 0 && d.how == LMI_DELTA_EXACT && lmi_delta_size(d) <= (double)a + (double)b;
 }
@@ -313,13 +314,13 @@ static bool put_totals(writer *w, lam_status *s) {
     static const char *const heads[] = {"before", "now", "difference", "%"};
     for (int i = 0; i < 4; i++) lmi_sheet_column(&t, &(lmi_head){heads[i], LMI_RIGHT, 0});
     lmi_sheet_column(&t, &(lmi_head){"", LMI_LEFT, 1});
-    for (int i = 0; i < LMI_DIFF_METRICS; i++) {
-        lmi_diff_metric k = (lmi_diff_metric)i;
+    for (int i = 0; i < LMI_N_FIGURES; i++) {
+        lmi_figure k = (lmi_figure)i;
         if (!w->d->whole[i]) continue;
         lam_count was = lmi_diff_whole(&w->d->side[0], k), now = lmi_diff_whole(&w->d->side[1], k);
         lmi_delta delta = lmi_delta_of(was, now);
         any = any || !lmi_is_same(was, now);
-        lmi_text_cell(&t, lmi_diff_kinds[i].title);
+        lmi_text_cell(&t, lmi_figures[i].title);
         put_numbers(w, &t, k, was, now);
         lmi_text_cell(&t, is_within_spread(w, k, delta) && delta.n ? "within the spread of runs" : "");
     }
@@ -393,8 +394,8 @@ static void put_left_out(writer *w) {
 /* True if known parts of two lower bounds are compared. */
 static bool is_rough(const writer *w) {
     bool rough = false;
-    for (int i = 0; i < LMI_DIFF_METRICS; i++) {
-        lmi_diff_metric k = (lmi_diff_metric)i;
+    for (int i = 0; i < LMI_N_FIGURES; i++) {
+        lmi_figure k = (lmi_figure)i;
         for (int32_t n = 0; n < w->n && w->d->by_place[i]; n++)
             rough =
                 rough || lmi_delta_of(line_at(w, n)->was[i], line_at(w, n)->now[i]).how == LMI_DELTA_ROUGHLY;
@@ -443,7 +444,7 @@ static bool is_idle(writer *w, const lmi_diff_line *l) {
                        *now = lmi_diff_outlined(w->d, 1, l->place);
     if (!was || !now || l->whole || l->moved || l->change != LMI_CHANGED || !now->n_children) return false;
     if (strcmp(was->type, now->type) != 0 || put_attribute(w, was, now, 0)) return false;
-    for (int k = 0; k < LMI_DIFF_METRICS; k++)
+    for (int k = 0; k < LMI_N_FIGURES; k++)
         if (w->d->by_place[k] && !lmi_is_same(l->was[k], l->now[k])) return false;
     return true;
 }

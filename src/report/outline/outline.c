@@ -3,12 +3,6 @@
  * The outline as a whole: the totals as a report prints them, and its parts one after the other. */
 #include "report/outline/work.h"
 
-const char *const lmi_own_names[LMI_N_OWN] = {
-#define OWN(id, name) #name,
-#include "report/outline/numbers.def"
-#undef OWN
-};
-
 const char *const lmi_family_class[LMI_N_FAMILIES] = {"conv", "lin", "att",  "norm",
                                                       "act",  "emb", "pool", "box"};
 const char *const lmi_family_name[LMI_N_FAMILIES] = {"convolution", "linear",    "attention", "normalisation",

@@ -6,15 +6,8 @@
 #define LMI_REPORT_OUTLINE_H
 
 #include "draw/layout.h"
+#include "report/numbers/numbers.h"
 #include "report/table/report.h"
-
-typedef enum lmi_own_number {
-#define OWN(id, name) LMI_OWN_##id,
-#include "report/outline/numbers.def"
-#undef OWN
-    LMI_N_OWN
-} lmi_own_number;
-extern const char *const lmi_own_names[LMI_N_OWN]; /* "params", "macs", ... */
 
 /* The kind of a layer, for colours. */
 typedef enum lmi_layer_family {
@@ -228,6 +221,12 @@ void lmi_put_unlike(lmi_buf *b, const lmi_unlike *u, bool inside);
 void lmi_put_tensors(lmi_buf *b, const char *tensors); /* with x between sizes */
 /* The provenance's text under a label; NULL: none. */
 const char *lmi_outline_told(const lmi_outline *o, const char *label);
+/* A figure's number of the whole model: shared parameters count once. Unknown: it was not measured. */
+lam_count lmi_figure_whole(const lmi_outline *o, lmi_figure k);
+/* True if what it needs was measured. */
+bool lmi_figure_measured(const lmi_outline *o, lmi_figure k);
+lam_count lmi_figure_sum(const lmi_outline *o, lmi_figure k); /* over all places */
+lam_count lmi_figure_own(const lmi_outline *o, lmi_figure k, int32_t place); /* of a place itself */
 /* Makes the levels of a difference: those of after, with removed modules (both.c). */
 lam_status lmi_outline_join_levels(lmi_outline *o, lam_error *e);
 /* Appends the dotted path of a place. */

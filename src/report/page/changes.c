@@ -67,9 +67,7 @@ void lmi_page_put_both(lmi_page *p, const char *was, const char *now, int32_t co
 
 /* -- numbers ------------------------------------------------------------------------------------ */
 
-static bool is_counted(const lmi_page_number *n) {
-    return n->of.by != LMI_OWN_PARAMS && n->of.by != LMI_OWN_TIME && n->of.by != LMI_OWN_HELD;
-}
+static bool is_counted(const lmi_page_number *n) { return lmi_figures[n->of.by].metric >= 0; }
 
 bool lmi_page_is_alike(const lmi_page *p) {
     return !p->o->was || strcmp(p->o->was->convention, p->o->convention) == 0;
@@ -104,8 +102,7 @@ static void put_count(lmi_page *p, const lmi_page_number *n, lam_count c) {
 
 void lmi_page_put_was(lmi_page *p, const lmi_page_number *n) {
     const lmi_outline *was = p->o->was;
-    bool time = n->of.by == LMI_OWN_TIME, held = n->of.by == LMI_OWN_HELD;
-    if ((time && !was->timed) || (held && !was->memory)) {
+    if (!lmi_figure_measured(was, n->of.by)) {
         lmi_put(&p->out, "not measured before");
         return;
     }
@@ -125,21 +122,18 @@ static lam_count count_at(const lmi_outline *o, const lmi_page_number *n, int32_
     return (lam_count){v, v == INT64_MAX, lmi_shown_state(o, &n->of, place)};
 }
 
-static bool is_measured(const lmi_outline *o, const lmi_page_number *n) {
-    return n->of.by == LMI_OWN_TIME ? o->timed : n->of.by != LMI_OWN_HELD || o->memory;
-}
-
 void lmi_page_put_change(lmi_page *p, const lmi_page_number *n, int32_t place) {
     const lmi_outline *o = p->o, *was = o->was;
     if (!was) return;
     lmi_put(&p->out, "<span class=\"dl\">");
     lam_count a = count_at(was, n, o->was_at[place]);
     lam_count b = o->now_at[place] < 0 ? lmi_exact(0) : count_at(o, n, place);
-    if (place == 0 && n->of.by != LMI_OWN_TIME && n->of.by != LMI_OWN_HELD) { /* as the number beside it */
+    if (place == 0 && !lmi_page_is_measured(n)) { /* as the number beside it */
         a = lmi_page_total_of(was, n);
         b = lmi_page_total(p, n);
     }
-    if (!lmi_is_same(a, b) && is_measured(was, n) && is_measured(o, n)) put_difference(p, n, a, b);
+    if (!lmi_is_same(a, b) && lmi_figure_measured(was, n->of.by) && lmi_figure_measured(o, n->of.by))
+        put_difference(p, n, a, b);
     lmi_put(&p->out, "</span>");
 }
 
@@ -192,7 +186,7 @@ void lmi_page_changes_say(lmi_page *p) {
              n[LMI_ADDED] == 1 ? "" : "s", (int)n[LMI_REMOVED], (int)n[LMI_CHANGED], (int)n[LMI_RENAMED]);
     const lmi_page_number *by = p->n_numbers ? &p->number[p->by] : NULL;
     int found = by && lmi_page_is_alike(p) ? find_largest(p, by, place) : 0;
-    if (found) lmi_putf(&p->out, " Most of the difference in %s is in ", lmi_shown_title(by->of.by));
+    if (found) lmi_putf(&p->out, " Most of the difference in %s is in ", lmi_part_title(by->of.by));
     for (int k = 0; k < found; k++) {
         double v = difference_of(p, by, place[k]);
         if (k) lmi_put(&p->out, ", ");

@@ -5,26 +5,25 @@
  * depth-first order. A number for a text is its index in S, whose first text is empty. null: unknown.
  *
  * v, name, head   1, the root's type, what is known of the run
- * S               all texts
- * N, parent       the number of places; parent[0] is -1
- * nm ty inp out   names, types, tensors in and out, by place
- * st fam hl       lmi_place_state, lmi_layer_family; 2 where NaN or Inf began, 1 where it was passed on
- * col.K, state.K  numbers.def: the place's own; lam_state where it is not exact: {place: state}
- * held, cats      bytes at the peak by category: {place: [9]}; the categories' names
- * tot             [number, state] of the whole; b_...: backward and recomputation
- * mem             t, b: microseconds and bytes; parts: [category, bytes] of those that are held; spans:
- *                 [place, phase, start, length, depth]; back: when the backward began; peak, before,
- *                 peak_in, peak_phase, held, rss, source
- * roof            FLOP/s, bytes/s, threads
- * lv, lvof        drawings (draw/layout.h) and {place: drawing}. Nodes: n [look, label, note], w, h, x, y,
- *                 ranks r of r0 to r1, waypoints d, segments e, spine sp; bus: all lines that share a rail
- * why, whyof      formulas and {place: formulas}: [phase, operator, [metric, formula, filled in, value]]
- * base, dst       for a difference: numbers before, by place of both trees; lmi_change by place
- * renamed, left   {place: its path before}; what was left out
- * health, unused, nograd, gaps, notes, ops, time   as in the JSON of a report */
+ * num             the numbers that the page is viewed by: [name, title, unit (lmi_number_unit), columns of
+ * the forward, of the backward] S               all texts N, parent       the number of places; parent[0] is
+ * -1 nm ty inp out   names, types, tensors in and out, by place st fam hl       lmi_place_state,
+ * lmi_layer_family; 2 where NaN or Inf began, 1 where it was passed on col.K, state.K  numbers.def: the
+ * place's own; lam_state where it is not exact: {place: state} held, cats      bytes at the peak by category:
+ * {place: [9]}; the categories' names tot             [number, state] of the whole; b_...: backward and
+ * recomputation mem             t, b: microseconds and bytes; parts: [category, bytes] of those that are
+ * held; spans: [place, phase, start, length, depth]; back: when the backward began; peak, before, peak_in,
+ * peak_phase, held, rss, source roof            FLOP/s, bytes/s, threads lv, lvof        drawings
+ * (draw/layout.h) and {place: drawing}. Nodes: n [look, label, note], w, h, x, y, ranks r of r0 to r1,
+ * waypoints d, segments e, spine sp; bus: all lines that share a rail why, whyof      formulas and {place:
+ * formulas}: [phase, operator, [metric, formula, filled in, value]] base, dst       for a difference: numbers
+ * before, by place of both trees; lmi_change by place renamed, left   {place: its path before}; what was left
+ * out health, unused, nograd, gaps, notes, ops, time   as in the JSON of a report */
 #include "analyse/run/memory.h"
 #include "report/page/block.h"
 #include "report/page/page.h"
+
+#include <stdio.h>
 
 enum { LISTED = 200 }; /* entries of a list of unused modules, or of findings: no reader needs more */
 
@@ -88,6 +87,33 @@ static void put_tree(block *k) {
     PUT(b, "]");
     block_list(b, "fam");
     for (int32_t i = 0; i < o->n; i++) block_int(b, o->at[i].family);
+    PUT(b, "]");
+}
+
+static void put_parts_of(lmi_buf *b, lmi_figure k) {
+    PUT(b, ",[");
+    for (int i = 0; i < 2 && k != LMI_FIGURE_NO; i++) {
+        if (lmi_figures[k].part[i] == LMI_OWN_NO) continue;
+        block_next(b);
+        lmi_put_json_in_html(b, lmi_own_names[lmi_figures[k].part[i]]);
+    }
+    PUT(b, "]");
+}
+
+/* The numbers that the page is viewed by: name, title, unit, columns of the forward and of the backward. */
+static void put_figures(lmi_buf *b) {
+    lmi_figure k;
+    block_list(b, "num");
+    for (int i = 0; (k = lmi_figure_at(LMI_PAGED, i)) != LMI_FIGURE_NO; i++) {
+        block_tuple(b);
+        lmi_put_json_in_html(b, lmi_figures[k].name);
+        PUT(b, ",");
+        lmi_put_json_in_html(b, lmi_part_title(k));
+        block_int(b, lmi_figures[k].unit);
+        put_parts_of(b, k);
+        put_parts_of(b, lmi_figures[k].back);
+        PUT(b, "]");
+    }
     PUT(b, "]");
 }
 
@@ -202,13 +228,17 @@ static void put_head(block *k) {
 static bool is_known(lam_count c) { return c.state != LAM_UNKNOWN || c.n > 0; }
 
 /* Backward and recomputation are summed, as in the columns. */
+static void put_work(lmi_buf *b, const lmi_outline *o, lmi_figure k) {
+    char name[32];
+    lam_count back = lmi_figure_whole(o, lmi_figures[k].back);
+    put_count(b, lmi_figures[k].name, lmi_figure_whole(o, k));
+    snprintf(name, sizeof name, "b_%s", lmi_figures[k].name);
+    if (is_known(back)) put_count(b, name, back);
+}
+
 static void put_totals(block *k) {
     lmi_buf *b = k->out;
     const lmi_outline *o = k->o;
-    const struct {
-        const char *name, *back;
-        const lam_count *of;
-    } work[] = {{"macs", "b_macs", o->macs}, {"flops", "b_flops", o->flops}, {"bytes", "b_bytes", o->bytes}};
     block_object(b, "tot");
     put_count(b, "params", o->params.params);
     put_count(b, "trainable", o->params.grad_params);
@@ -218,11 +248,9 @@ static void put_totals(block *k) {
         put_count(b, "local_bytes", o->params.local_bytes);
     put_count(b, "buffers", o->params.buffers);
     put_count(b, "buffer_bytes", o->params.buffer_bytes);
-    for (int i = 0; i < 3; i++) {
-        lam_count back = lmi_sum(work[i].of[LAM_BACKWARD], work[i].of[LAM_RECOMPUTE]);
-        put_count(b, work[i].name, work[i].of[LAM_FORWARD]);
-        if (o->backward && is_known(back)) put_count(b, work[i].back, back);
-    }
+    lmi_figure f;
+    for (int i = 0; (f = lmi_figure_at(LMI_PAGED, i)) != LMI_FIGURE_NO; i++)
+        if (lmi_figures[f].metric >= 0) put_work(b, o, f);
     PUT(b, "}");
 }
 
@@ -618,6 +646,7 @@ static void put_all(block *k) {
     block_int_field(k->out, "v", 1);
     block_text_field(k->out, "name", o->name);
     put_head(k);
+    put_figures(k->out);
     put_tree(k);
     put_columns(k);
     put_health_marks(k);

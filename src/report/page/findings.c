@@ -58,7 +58,7 @@ static void find_unused(findings *f) {
     if (!p->o->n_unused || p->options->ran) return; /* only a part ran: the rest may be used */
     const char *path = p->o->unused[0][0];
     int32_t place = lmi_page_find(p, path);
-    const lmi_page_number *params = lmi_page_number_of(p, LMI_OWN_PARAMS);
+    const lmi_page_number *params = lmi_page_number_of(p, LMI_FIGURE_PARAMS);
     finding *x = begin(f, 8, WARN);
     if (p->o->n_unused == 1)
         lmi_put(&p->out, "<b>A module is not used.</b> ");
@@ -139,7 +139,7 @@ static void put_share_of_peak(lmi_page *p, lam_held held) {
 static void find_activations(findings *f, double share) {
     lmi_page *p = f->p;
     const lmi_outline *o = p->o;
-    const lmi_page_number *macs = lmi_page_number_of(p, LMI_OWN_MACS);
+    const lmi_page_number *macs = lmi_page_number_of(p, LMI_FIGURE_MACS);
     int32_t holder = o->held_total ? holder_of_activations(o) : 0;
     finding *x = begin(f, 5 + share, WARN);
     put_share_of_peak(p, LAM_HELD_ACTIVATION);
@@ -247,8 +247,8 @@ static void find_overhead(findings *f) {
 static void find_heavy_module(findings *f) {
     lmi_page *p = f->p;
     const lmi_outline *o = p->o;
-    const lmi_page_number *params = lmi_page_number_of(p, LMI_OWN_PARAMS);
-    const lmi_page_number *macs = lmi_page_number_of(p, LMI_OWN_MACS);
+    const lmi_page_number *params = lmi_page_number_of(p, LMI_FIGURE_PARAMS);
+    const lmi_page_number *macs = lmi_page_number_of(p, LMI_FIGURE_MACS);
     double whole = params ? (double)lmi_shown_total(o, &params->of, 0) : 0, most = MUCH_OF_ONE * whole;
     int32_t heavy = -1;
     for (int32_t i = 1; params && i < o->n; i++) {
@@ -279,7 +279,7 @@ static void find_heavy_module(findings *f) {
 static void find_equal_blocks(findings *f) {
     lmi_page *p = f->p;
     const lmi_outline *o = p->o;
-    const lmi_page_number *macs = lmi_page_number_of(p, LMI_OWN_MACS);
+    const lmi_page_number *macs = lmi_page_number_of(p, LMI_FIGURE_MACS);
     double whole = macs ? (double)lmi_shown_total(o, &macs->of, 0) : 0, most = MUCH_OF_ONE * whole;
     int32_t first = -1;
     for (int32_t i = 1; macs && i < o->n; i++) {

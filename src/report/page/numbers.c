@@ -3,28 +3,32 @@
  * Starts a page, and finds the numbers that it can be viewed by. */
 #include "report/page/page.h"
 
+bool lmi_page_is_measured(const lmi_page_number *n) {
+    lam_needs needs = lmi_figures[n->of.by].needs;
+    return needs == LAM_NEEDS_TIMES || needs == LAM_NEEDS_MEMORY;
+}
+
 static bool is_there(const lmi_outline *o, const lmi_picture_options *of) {
     return o->n && (lmi_shown_total(o, of, 0) > 0 || lmi_shown_state(o, of, 0) != LAM_EXACT);
 }
 
 void lmi_page_start(lmi_page *p, const lmi_outline *o, const lam_page_options *options, lam_sink to,
                     lam_error *e) {
-    static const char *const keys[LMI_PAGE_NUMBERS] = {"params", "macs", "flops", "bytes", "time", "peak"};
     *p = (lmi_page){.o = o, .options = options, .to = to, .e = e};
     lmi_buf_init(&p->out);
-    for (int k = 0; k < LMI_PAGE_NUMBERS; k++) {
-        lmi_picture_options of = {.width = LMI_PAGE_PICTURE};
-        if (!o->n || !lmi_shown_find(keys[k], &of.by)) continue;
-        bool counted = of.by != LMI_OWN_TIME && of.by != LMI_OWN_HELD; /* not measured is not 0 */
-        if (!is_there(o, &of) && !(counted && o->was && is_there(o->was, &of))) continue;
-        if (of.by == LMI_OWN_MACS) p->by = p->n_numbers;
-        p->number[p->n_numbers++] = (lmi_page_number){keys[k], of};
+    lmi_figure k;
+    for (int i = 0; o->n && (k = lmi_figure_at(LMI_PAGED, i)) != LMI_FIGURE_NO; i++) {
+        lmi_page_number n = {lmi_figures[k].name, {.width = LMI_PAGE_PICTURE, .by = k}};
+        bool counted = !lmi_page_is_measured(&n); /* not measured is not 0 */
+        if (!is_there(o, &n.of) && !(counted && o->was && is_there(o->was, &n.of))) continue;
+        if (k == LMI_FIGURE_MACS) p->by = p->n_numbers;
+        p->number[p->n_numbers++] = n;
     }
 }
 
 lam_status lmi_page_flush(lmi_page *p) { return lmi_buf_flush_much(&p->out, p->to, p->e); }
 
-const lmi_page_number *lmi_page_number_of(const lmi_page *p, lmi_own_number by) {
+const lmi_page_number *lmi_page_number_of(const lmi_page *p, lmi_figure by) {
     for (int32_t k = 0; k < p->n_numbers; k++)
         if (p->number[k].of.by == by) return &p->number[k];
     return NULL;
@@ -38,14 +42,7 @@ static lam_count time_of(const lmi_outline *o) {
 }
 
 lam_count lmi_page_total_of(const lmi_outline *o, const lmi_page_number *n) {
-    switch (n->of.by) {
-    case LMI_OWN_PARAMS: return o->params.params;
-    case LMI_OWN_MACS: return o->macs[LAM_FORWARD];
-    case LMI_OWN_FLOPS: return o->flops[LAM_FORWARD];
-    case LMI_OWN_TIME: return time_of(o);
-    case LMI_OWN_HELD: return o->memory ? lmi_exact(o->memory->peak) : lmi_unknown();
-    default: return o->bytes[LAM_FORWARD];
-    }
+    return n->of.by == LMI_FIGURE_TIME ? time_of(o) : lmi_figure_whole(o, n->of.by);
 }
 
 lam_count lmi_page_total(const lmi_page *p, const lmi_page_number *n) { return lmi_page_total_of(p->o, n); }
@@ -62,5 +59,5 @@ void lmi_page_put_total(lmi_page *p, const lmi_page_number *n) {
 }
 
 const char *lmi_page_phase(const lmi_page_number *n) {
-    return n->of.by == LMI_OWN_PARAMS || n->of.by == LMI_OWN_HELD ? "" : ", forward";
+    return lmi_figures[n->of.by].back == LMI_FIGURE_NO ? "" : ", forward";
 }

@@ -44,7 +44,7 @@ static lam_status put_modules(lmi_page *p) {
 /* Writes the line above each of the two pictures of a difference: which it is, and its number. */
 static void put_which(lmi_page *p, const char *which, const lmi_outline *o, const lmi_page_number *by) {
     lmi_putf(&p->out, "<p class=\"crumb\">%s", which);
-    if (by && o->own[by->of.by]) {
+    if (by && o->own[lmi_figures[by->of.by].part[0]]) {
         lmi_put(&p->out, ": ");
         lmi_put_shown_of(&p->out, o, &by->of, 0);
     }
@@ -55,7 +55,7 @@ static lam_status put_icicle(lmi_page *p) {
     const lmi_page_number *by = &p->number[p->by];
     lmi_put(&p->out, "<div class=\"crumb\"");
     lmi_page_id(p, "icrumb");
-    lmi_putf(&p->out, ">%s%s: ", lmi_shown_title(by->of.by), lmi_page_phase(by));
+    lmi_putf(&p->out, ">%s%s: ", lmi_part_title(by->of.by), lmi_page_phase(by));
     lmi_put_shown_of(&p->out, p->o, &by->of, 0);
     lmi_put(&p->out, " · <b>");
     lmi_page_path(p, 0, LMI_PAGE_CELL);
@@ -105,7 +105,7 @@ static lam_status put_graph(lmi_page *p) {
             "id=\"zin\" aria-label=\"larger\">+</button><button id=\"zfit\">fit</button><button "
             "id=\"gall\">close all</button></div><div class=\"fig sc\" id=\"gfig\" tabindex=\"0\" "
             "role=\"group\" aria-label=\"Graph; arrow keys move, Enter opens\">");
-    lmi_picture_graph(&p->out, p->o, by ? &by->of : &(lmi_picture_options){.by = LMI_OWN_PARAMS});
+    lmi_picture_graph(&p->out, p->o, by ? &by->of : &(lmi_picture_options){.by = LMI_FIGURE_PARAMS});
     lmi_put(&p->out, "</div>");
     put_legend(p);
     lmi_put(&p->out, "<details><summary>As a table</summary><div class=\"scroll\" id=\"gtab\" tabindex=\"0\" "

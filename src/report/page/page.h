@@ -12,7 +12,7 @@
 #include "report/picture/picture.h"
 #include "report/picture/text.h"
 
-enum { LMI_PAGE_NUMBERS = 6, LMI_PAGE_CELL = 46, LMI_PAGE_LINK = 60, LMI_PAGE_TITLE = 200,
+enum { LMI_PAGE_CELL = 46, LMI_PAGE_LINK = 60, LMI_PAGE_TITLE = 200,
        LMI_PAGE_LONG = 300, LMI_PAGE_PICTURE = 1008 };
 
 /* A number that every section can be viewed by, in the forward pass. */
@@ -28,7 +28,7 @@ typedef struct lmi_page {
     lam_sink to;
     lam_error *e;
     int32_t n_numbers; /* those that the model has, in the order of columns and tiles */
-    lmi_page_number number[LMI_PAGE_NUMBERS];
+    lmi_page_number number[LMI_N_FIGURES];
     int32_t by; /* which number the page shows at first: MACs, else the first */
 } lmi_page;
 
@@ -41,7 +41,8 @@ lam_status lmi_page_flush(lmi_page *p);
 void lmi_page_begin(lmi_buf *b, const char *script);
 void lmi_page_titled(lmi_buf *b, const char *kind);
 /* NULL: the page does not have it. */
-const lmi_page_number *lmi_page_number_of(const lmi_page *p, lmi_own_number by);
+const lmi_page_number *lmi_page_number_of(const lmi_page *p, lmi_figure by);
+bool lmi_page_is_measured(const lmi_page_number *n); /* times and memory: no convention counts them */
 lam_status lmi_page_write(lmi_page *p);
 /* Writes ` id="..."`; nothing in a part, since a document may have several. */
 void lmi_page_id(lmi_page *p, const char *id);

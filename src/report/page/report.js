@@ -119,14 +119,8 @@ for (const of of REPORTS) {
 /* ---- Metrics. A metric's number of a place is the sum of its own numbers at and below it. `of`: the report,
  * this one or the one before ---- */
 
-const METRICS = [
-  {key: 'params', title: 'params', format: count, forward: ['params'], backward: []},
-  {key: 'macs', title: 'MACs', format: count, forward: ['macs'], backward: ['bmacs']},
-  {key: 'flops', title: 'FLOPs', format: count, forward: ['flops'], backward: ['bflops']},
-  {key: 'bytes', title: 'bytes moved', format: bytes, forward: ['bread', 'bwritten'],
-    backward: ['bbread', 'bbwritten']},
-  {key: 'time', title: 'time', format: time, forward: ['time'], backward: ['btime']},
-  {key: 'peak', title: 'at peak', format: bytes, forward: ['held'], backward: []}];
+const METRICS = data.num.map(([key, title, unit, forward, backward]) =>
+  ({key, title, format: [count, bytes, time][unit], forward, backward}));
 let phase = 0; // 1: the backward too
 const kept = new Map();
 const keep = (key, make) => { if (!kept.has(key)) kept.set(key, make()); return kept.get(key); };

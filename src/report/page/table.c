@@ -128,7 +128,7 @@ static void put_number(lmi_page *p, int32_t k, int32_t i) {
     lmi_putf(&p->out, "<td class=\"n%s", k == p->by ? " hot" : "");
     if (bar > 0) lmi_putf(&p->out, " w%d", bar < BARS ? bar : BARS);
     lmi_put(&p->out, state == LAM_EXACT ? "\">" : " al\">");
-    if (i == 0 && of->by != LMI_OWN_TIME && of->by != LMI_OWN_HELD)
+    if (i == 0 && !lmi_page_is_measured(&p->number[k]))
         lmi_page_put_total(p, &p->number[k]);
     else if (p->o->at[i].n_run == 1 && (v > 0 || state != LAM_EXACT))
         lmi_put_shown_of(&p->out, p->o, of, i);
@@ -179,7 +179,7 @@ static lam_status put_table(lmi_page *p, int32_t depth) {
                      "class=\"l\"><span>output</span></th>");
     for (int32_t k = 0; k < p->n_numbers; k++)
         lmi_putf(&p->out, "<th scope=\"col\"%s><span>%s</span></th>", k == p->by ? " class=\"hot\"" : "",
-                 lmi_shown_title(p->number[k].of.by));
+                 lmi_part_title(p->number[k].of.by));
     lmi_put(&p->out, "</tr></thead><tbody");
     lmi_page_id(p, "rows");
     lmi_put(&p->out, ">\n");

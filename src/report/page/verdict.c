@@ -96,21 +96,21 @@ static void put_parameters(lmi_page *p) {
 static void put_tile(lmi_page *p, int32_t k) {
     const lmi_page_number *n = &p->number[k];
     const lam_spread *time = &p->o->time[LAM_TIME_FORWARD];
-    bool held = n->of.by == LMI_OWN_HELD, part = p->options->part;
+    bool part = p->options->part;
     if (part)
         lmi_put(&p->out, "<div class=\"tile\">");
     else
         lmi_putf(&p->out, "<button class=\"tile\" data-by=\"%s\" aria-pressed=\"%s\">", n->key,
                  k == p->by ? "true" : "false");
-    lmi_putf(&p->out, "<span class=\"k\">%s%s</span><span class=\"v\">",
-             held ? "peak memory" : lmi_shown_title(n->of.by), lmi_page_phase(n));
+    lmi_putf(&p->out, "<span class=\"k\">%s%s</span><span class=\"v\">", lmi_figures[n->of.by].title,
+             lmi_page_phase(n));
     lmi_page_put_total(p, n);
     lmi_put(&p->out, "</span><span class=\"w\">");
     if (p->o->was)
         lmi_page_put_was(p, n);
-    else if (n->of.by == LMI_OWN_PARAMS)
+    else if (n->of.by == LMI_FIGURE_PARAMS)
         put_parameters(p);
-    else if (n->of.by == LMI_OWN_TIME) {
+    else if (n->of.by == LMI_FIGURE_TIME) {
         lmi_put(&p->out, "±" LMI_NARROW);
         lmi_put_ns(&p->out, (double)time->deviation);
         lmi_put(&p->out, ", ");

@@ -70,15 +70,15 @@ static void draw_lines(const graph *d) {
 
 /* Writes the number that is shown, of an operator's work, if it is known and not 0. */
 static void put_work(const graph *d, const lmi_level_node *node) {
-    const lam_count *c = d->p->by == LMI_OWN_MACS    ? &node->macs
-                         : d->p->by == LMI_OWN_FLOPS ? &node->flops
-                         : d->p->by == LMI_OWN_READ  ? &node->bytes
-                                                     : NULL;
+    const lam_count *c = d->p->by == LMI_FIGURE_MACS    ? &node->macs
+                         : d->p->by == LMI_FIGURE_FLOPS ? &node->flops
+                         : d->p->by == LMI_FIGURE_MOVED ? &node->bytes
+                                                        : NULL;
     if (!c || c->state == LAM_UNKNOWN || lmi_count_double(*c) <= 0) return;
     lmi_put(&d->s->body, *node->note ? ": " : "");
     if (c->state == LAM_AT_LEAST) lmi_put(&d->s->body, "\u2265" LMI_NARROW);
     lmi_put_shown(&d->s->body, d->p->by, lmi_count_double(*c));
-    lmi_putf(&d->s->body, " %s", lmi_shown_title(d->p->by));
+    lmi_putf(&d->s->body, " %s", lmi_part_title(d->p->by));
 }
 
 /* Draws operators, or an input or output of the level. */
@@ -146,7 +146,7 @@ static void draw_module(const graph *d, const lmi_level_node *node, lmi_rect r) 
     if (d->titles) {
         lmi_svg_title(d->s, d->o, node->place);
         lmi_put_shown_of(&d->s->body, d->o, d->p, node->place);
-        lmi_putf(&d->s->body, " %s", lmi_shown_title(d->p->by));
+        lmi_putf(&d->s->body, " %s", lmi_part_title(d->p->by));
         if (*at->out) {
             lmi_svg_put(d->s, ", ");
             lmi_put_name(&d->s->body, at->out, 200);
@@ -161,7 +161,7 @@ static void draw_module(const graph *d, const lmi_level_node *node, lmi_rect r) 
 void lmi_picture_graph(lmi_buf *out, const lmi_outline *o, const lmi_picture_options *p) {
     const char *label = "Graph of the modules, inputs above, outputs below";
     int32_t level = o->n > 0 ? o->at[0].level : -1;
-    if (level < 0 || level >= o->n_levels || o->level[level].n == 0 || !lmi_shown_title(p->by)) {
+    if (level < 0 || level >= o->n_levels || o->level[level].n == 0 || !lmi_figures[p->by].at[LMI_DRAWN]) {
         lmi_svg_nothing(out, p, label, "There is no graph: no module of the top level ran in a watched run.");
         return;
     }

@@ -130,7 +130,8 @@ static void draw_all(icicle *d, double w) {
 }
 
 void lmi_picture_icicle(lmi_buf *out, const lmi_outline *o, const lmi_picture_options *p) {
-    const char *title = lmi_shown_title(p->by), *label = "Icicle: each box is a module, as wide as its share";
+    const char *title = lmi_figures[p->by].at[LMI_DRAWN] ? lmi_part_title(p->by) : NULL,
+               *label = "Icicle: each box is a module, as wide as its share";
     if (o->n == 0 || !title || lmi_shown_total(o, p, 0) <= 0) {
         lmi_svg_nothing(out, p, label, "There is nothing to draw: the whole is 0, or is not known.");
         return;

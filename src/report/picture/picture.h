@@ -9,7 +9,7 @@
 typedef struct lmi_picture_options {
     int32_t width;     /* units of the SVG; 0: 1008 */
     bool alone;        /* a separate file: with its style, a background and finer detail */
-    lmi_own_number by; /* the number that sets the widths of boxes and that nodes show */
+    lmi_figure by;     /* the number that sets the widths of boxes and that nodes show */
     bool backward;     /* the backward's numbers are added to the forward's */
 } lmi_picture_options;
 
@@ -26,13 +26,10 @@ extern const lam_held lmi_held_order[LAM_N_HELD]; /* from the bottom of a stack,
 
 /* -- what is shown of a place (shown.c) ---------------------------------------------------------------- */
 
-/* "macs", "bytes": read and written, "peak": held at the peak; false: there is none of that name. */
-bool lmi_shown_find(const char *name, lmi_own_number *by);
-const char *lmi_shown_title(lmi_own_number by); /* "MACs", "bytes moved"; NULL: no picture is by it */
 /* At and below a place; if not all of it is known, the known part. */
 int64_t lmi_shown_total(const lmi_outline *o, const lmi_picture_options *p, int32_t place);
 lam_state lmi_shown_state(const lmi_outline *o, const lmi_picture_options *p, int32_t place);
-void lmi_put_shown(lmi_buf *b, lmi_own_number by, double v); /* with its unit */
+void lmi_put_shown(lmi_buf *b, lmi_figure by, double v); /* with its unit */
 /* The same of a place with its state: "≥ 14.5 G", "?". */
 void lmi_put_shown_of(lmi_buf *b, const lmi_outline *o, const lmi_picture_options *p, int32_t place);
 

@@ -74,24 +74,30 @@ static const kind *find_kind(const char *name, lam_error *e) {
     return NULL;
 }
 
+static lam_status no_figure(const plot *j, const char *by) {
+    lmi_buf list;
+    lmi_buf_init(&list);
+    lmi_put_figures(&list, LMI_DRAWN);
+    lam_status s = lmi_buf_status(&list, j->e);
+    if (s == LAM_OK)
+        s = lmi_fail(j->e, LAM_USAGE, "by", "'%.40s' is not a number to draw by; these are: %s", by,
+                     lmi_buf_text(&list));
+    lmi_buf_free(&list);
+    return s;
+}
+
 /* Fails for a number that was not measured, or that the convention does not count. */
 static lam_status check_by(plot *j) {
     const char *by = j->o->by;
     if (!by) return LAM_OK;
-    if (!lmi_shown_find(by, &j->p.by))
-        return lmi_fail(j->e, LAM_USAGE, "by",
-                        "'%.40s' is not a number to draw by; these are: params, param_bytes, macs, flops, "
-                        "bytes, time, memory, peak",
-                        by);
-    lam_metric metric = j->p.by == LMI_OWN_MACS    ? LAM_MACS
-                        : j->p.by == LMI_OWN_FLOPS ? LAM_FLOPS
-                        : j->p.by == LMI_OWN_READ  ? LAM_BYTES_READ
-                                                   : LAM_N_METRICS;
-    if (metric != LAM_N_METRICS && !lmi_has_metric(j->c, metric))
+    j->p.by = lmi_figure_find(LMI_DRAWN, by, strlen(by));
+    if (j->p.by == LMI_FIGURE_NO) return no_figure(j, by);
+    const lmi_figure_info *f = &lmi_figures[j->p.by];
+    if (f->metric >= 0 && !lmi_has_metric(j->c, (lam_metric)f->metric))
         return lmi_fail(j->e, LAM_USAGE, "by", "the convention %s does not count %s; ask for exact",
                         j->c->convention->name, by);
-    if (j->p.by == LMI_OWN_TIME) return check_time(j);
-    return j->p.by == LMI_OWN_HELD || j->p.by == LMI_OWN_ALLOCATED ? check_memory(j) : LAM_OK;
+    if (f->needs == LAM_NEEDS_TIMES) return check_time(j);
+    return f->needs == LAM_NEEDS_MEMORY ? check_memory(j) : LAM_OK;
 }
 
 static lam_status check(plot *j, const kind *k) {
@@ -107,8 +113,8 @@ static lam_status check(plot *j, const kind *k) {
 /* The default: MACs, or for a model without MACs its parameters. */
 static void choose_by(plot *j, const lmi_outline *o) {
     if (j->o->by) return;
-    j->p.by = LMI_OWN_MACS;
-    if (o->n > 0 && lmi_shown_total(o, &j->p, 0) <= 0) j->p.by = LMI_OWN_PARAMS;
+    j->p.by = LMI_FIGURE_MACS;
+    if (o->n > 0 && lmi_shown_total(o, &j->p, 0) <= 0) j->p.by = LMI_FIGURE_PARAMS;
 }
 
 static lam_status draw(plot *j, const kind *k, lam_sink to) {

@@ -11,49 +11,24 @@ const lam_held lmi_held_order[LAM_N_HELD] = {
 
 enum { PARTS = 4 };
 
-/* The numbers that a picture may show: own numbers that add up to it, the first ones of the forward, the
- * others of the backward; -1: none. */
-typedef struct kind {
-    const char *name, *title;
-    lmi_number_unit unit;
-    int part[PARTS];
-} kind;
-static const kind kinds[LMI_N_OWN] = {
-    [LMI_OWN_PARAMS] = {"params", "params", LMI_COUNTS, {LMI_OWN_PARAMS, -1, -1, -1}},
-    [LMI_OWN_PARAM_BYTES] = {"param_bytes", "bytes of params", LMI_BYTES, {LMI_OWN_PARAM_BYTES, -1, -1, -1}},
-    [LMI_OWN_MACS] = {"macs", "MACs", LMI_COUNTS, {LMI_OWN_MACS, -1, LMI_OWN_BACK_MACS, -1}},
-    [LMI_OWN_FLOPS] = {"flops", "FLOPs", LMI_COUNTS, {LMI_OWN_FLOPS, -1, LMI_OWN_BACK_FLOPS, -1}},
-    [LMI_OWN_READ] = {"bytes",
-                      "bytes moved",
-                      LMI_BYTES,
-                      {LMI_OWN_READ, LMI_OWN_WRITTEN, LMI_OWN_BACK_READ, LMI_OWN_BACK_WRITTEN}},
-    [LMI_OWN_TIME] = {"time", "time", LMI_TIMES, {LMI_OWN_TIME, -1, LMI_OWN_BACK_TIME, -1}},
-    [LMI_OWN_ALLOCATED] = {"memory", "allocated", LMI_BYTES, {LMI_OWN_ALLOCATED, -1, -1, -1}},
-    [LMI_OWN_HELD] = {"peak", "at peak", LMI_BYTES, {LMI_OWN_HELD, -1, -1, -1}},
-};
-
-bool lmi_shown_find(const char *name, lmi_own_number *by) {
-    for (int i = 0; i < LMI_N_OWN; i++) {
-        if (!kinds[i].name || strcmp(kinds[i].name, name) != 0) continue;
-        *by = (lmi_own_number)i;
-        return true;
-    }
-    return false;
+/* The i-th part of a figure: those of the forward, then of its backward; LMI_OWN_NO: none. */
+static lmi_own_number part_of(const lmi_picture_options *p, int i) {
+    const lmi_figure_info *f = &lmi_figures[p->by];
+    if (i < PARTS / 2) return f->part[i];
+    return !p->backward || f->back == LMI_FIGURE_NO ? LMI_OWN_NO : lmi_figures[f->back].part[i - PARTS / 2];
 }
-
-const char *lmi_shown_title(lmi_own_number by) { return kinds[by].title; }
 
 int64_t lmi_shown_total(const lmi_outline *o, const lmi_picture_options *p, int32_t place) {
     int64_t sum = 0;
-    for (int i = 0; i < (p->backward ? PARTS : PARTS / 2); i++) {
-        int k = kinds[p->by].name ? kinds[p->by].part[i] : -1;
-        if (k < 0 || !o->total[k]) continue;
+    for (int i = 0; i < PARTS; i++) {
+        lmi_own_number k = part_of(p, i);
+        if (k == LMI_OWN_NO || !o->total[k]) continue;
         if (lmi_add_over(sum, o->total[k][place], &sum)) return INT64_MAX;
     }
     return sum;
 }
 
-static bool all_exact(const lmi_outline *o, int k, int32_t place) {
+static bool all_exact(const lmi_outline *o, lmi_own_number k, int32_t place) {
     const uint8_t *state = o->state[k];
     for (int32_t i = place; state && i < o->at[place].end; i++)
         if (state[i] != LAM_EXACT) return false;
@@ -62,21 +37,21 @@ static bool all_exact(const lmi_outline *o, int k, int32_t place) {
 
 lam_state lmi_shown_state(const lmi_outline *o, const lmi_picture_options *p, int32_t place) {
     bool exact = true;
-    for (int i = 0; i < (p->backward ? PARTS : PARTS / 2); i++) {
-        int k = kinds[p->by].name ? kinds[p->by].part[i] : -1;
-        exact = exact && (k < 0 || all_exact(o, k, place));
+    for (int i = 0; i < PARTS; i++) {
+        lmi_own_number k = part_of(p, i);
+        exact = exact && (k == LMI_OWN_NO || all_exact(o, k, place));
     }
     return exact ? LAM_EXACT : lmi_shown_total(o, p, place) > 0 ? LAM_AT_LEAST : LAM_UNKNOWN;
 }
 
-void lmi_put_shown(lmi_buf *b, lmi_own_number by, double v) {
-    lmi_put_scaled(b, kinds[by].unit, v, &lmi_typeset);
+void lmi_put_shown(lmi_buf *b, lmi_figure by, double v) {
+    lmi_put_scaled(b, lmi_figures[by].unit, v, &lmi_typeset);
 }
 
 /* A container's whole time is the measured median, not the sum of its parts' medians. */
 static double shown(const lmi_outline *o, const lmi_picture_options *p, int32_t place) {
     const int64_t *whole = o->own[LMI_OWN_TOTAL_TIME];
-    if (p->by == LMI_OWN_TIME && !p->backward && whole && whole[place] > 0) return (double)whole[place];
+    if (p->by == LMI_FIGURE_TIME && !p->backward && whole && whole[place] > 0) return (double)whole[place];
     return (double)lmi_shown_total(o, p, place);
 }
 

@@ -15,18 +15,6 @@ static bool known(lam_count c, double *out) {
     return c.state == LAM_EXACT || (c.state == LAM_AT_LEAST && *out > 0);
 }
 
-#define METRIC(name, counts, metric_)                                                                        \
-    static bool name(const lmi_line *l, double *out) { return known(l->row.counts[metric_], out); }
-METRIC(macs_of, metric, LAM_MACS)
-METRIC(flops_of, metric, LAM_FLOPS)
-METRIC(dmas_of, metric, LAM_DMAS)
-METRIC(backward_macs_of, backward, LAM_MACS)
-METRIC(backward_flops_of, backward, LAM_FLOPS)
-#undef METRIC
-
-static bool params_of(const lmi_line *l, double *out) { return known(l->row.params, out); }
-static bool bytes_of(const lmi_line *l, double *out) { return known(lam_metric_bytes(l->row.metric), out); }
-
 /* For the whole it is the run's time, which includes time outside all layers. */
 static bool time_of(const lmi_line *l, double *out) {
     int64_t ns = l->total ? lmi_self_time(l) : lam_costs_time_part(l->job->c, LAM_TIME_WHOLE);
@@ -43,51 +31,67 @@ static bool memory_of(const lmi_line *l, double *out) {
     return row != NULL;
 }
 
-static bool has_macs(const lmi_job *j) { return lmi_has_metric(j->c, LAM_MACS); }
-static bool has_flops(const lmi_job *j) { return lmi_has_metric(j->c, LAM_FLOPS); }
-static bool has_params(const lmi_job *j) { return j->c != NULL; }
-static bool has_dmas(const lmi_job *j) { return j->o->bytes && lmi_has_metric(j->c, LAM_DMAS); }
-static bool has_bytes(const lmi_job *j) { return j->o->bytes && lmi_has_metric(j->c, LAM_BYTES_READ); }
-static bool has_time(const lmi_job *j) { return j->o->time; }
-static bool has_memory(const lmi_job *j) { return j->o->memory; }
-static bool has_backward(const lmi_job *j) { return lmi_by_ops(j->c); }
+static bool counted_of(const lmi_figure_info *f, const lmi_line *l, double *out) {
+    const lam_count *counts = f->needs == LAM_NEEDS_BACKWARD ? l->row.backward : l->row.metric;
+    lam_count c = f->metric < 0                 ? l->row.params
+                  : f->metric == LAM_BYTES_READ ? lam_metric_bytes(counts)
+                                                : counts[f->metric];
+    return known(c, out);
+}
 
-static const char no_count[] = "the convention does not count them";
-static const char no_bytes[] = "bytes=True shows them, under a convention that counts them";
-static const lmi_figure figures[] = {
-    {"macs", "own_macs", has_macs, macs_of, no_count},
-    {"flops", "own_flops", has_flops, flops_of, no_count},
-    {"params", "own_params", has_params, params_of, NULL},
-    {"dmas", "own_dmas", has_dmas, dmas_of, no_bytes},
-    {"bytes", "own_written", has_bytes, bytes_of, no_bytes},
-    {"backward_macs", "own_bwd_macs", has_backward, backward_macs_of,
-     "the convention counts no backward pass"},
-    {"backward_flops", "own_bwd_flops", has_backward, backward_flops_of,
-     "the convention counts no backward pass"},
-    {"time", "own_self", has_time, time_of, "time=True measures it"},
-    {"memory", "mem_allocated", has_memory, memory_of, "memory=True measures it"},
+/* False if a line's number is unknown; *out is then the known part. */
+static bool number_of(lmi_figure k, const lmi_line *l, double *out) {
+    switch (lmi_figures[k].needs) {
+    case LAM_NEEDS_TIMES: return time_of(l, out);
+    case LAM_NEEDS_MEMORY: return memory_of(l, out);
+    default: return counted_of(&lmi_figures[k], l, out);
+    }
+}
+
+static bool is_there(const lmi_job *j, const lmi_figure_info *f) {
+    switch (f->needs) {
+    case LAM_NEEDS_TIMES: return j->o->time;
+    case LAM_NEEDS_MEMORY: return j->o->memory;
+    case LAM_NEEDS_BACKWARD: return lmi_by_ops(j->c);
+    case LAM_NEEDS_COLUMNS: return j->o->bytes && lmi_has_metric(j->c, (lam_metric)f->metric);
+    default: return f->metric < 0 ? j->c != NULL : lmi_has_metric(j->c, (lam_metric)f->metric);
+    }
+}
+
+static const char *const why_not[] = {
+    [LAM_NEEDS_NOTHING] = "the convention does not count them",
+    [LAM_NEEDS_COLUMNS] = "bytes=True shows them, under a convention that counts them",
+    [LAM_NEEDS_BACKWARD] = "the convention counts no backward pass",
+    [LAM_NEEDS_TIMES] = "time=True measures it",
+    [LAM_NEEDS_MEMORY] = "memory=True measures it",
 };
-enum { N_FIGURES = sizeof figures / sizeof *figures };
 
-const lmi_figure *lmi_figure_find(const lmi_job *j, const char *name) {
+lmi_figure lmi_sorted_by(const lmi_job *j, const char *name) {
     if (!name) name = j->o->sort; /* sorting by a column also shows its share */
-    if (!name) name = j->o->time ? "time" : has_macs(j) ? "macs" : "params";
-    for (int i = 0; i < N_FIGURES; i++)
-        if (strcmp(figures[i].name, name) == 0) return &figures[i];
-    return NULL;
+    if (name) return lmi_figure_find(LMI_SORTED, name, strlen(name));
+    bool macs = lmi_has_metric(j->c, LAM_MACS);
+    return j->o->time ? LMI_FIGURE_TIME : macs ? LMI_FIGURE_MACS : LMI_FIGURE_PARAMS;
+}
+
+static lam_status no_column(const char *option, const char *name, lam_error *e) {
+    lmi_buf list;
+    lmi_buf_init(&list);
+    lmi_put_figures(&list, LMI_SORTED);
+    lam_status s = lmi_buf_status(&list, e);
+    if (s == LAM_OK)
+        s = lmi_fail(e, LAM_USAGE, option,
+                     "'%.40s' is not a column to sort by or to be the share of; these are: %s", name,
+                     lmi_buf_text(&list));
+    lmi_buf_free(&list);
+    return s;
 }
 
 static lam_status check_one(const lmi_job *j, const char *option, const char *name, lam_error *e) {
-    const lmi_figure *f = lmi_figure_find(j, name);
-    if (f && f->is_there(j)) return LAM_OK;
-    if (f) return lmi_fail(e, LAM_USAGE, option, "there is no column '%s' here: %s", name, f->why_not);
-    char list[160] = "";
-    for (int i = 0; i < N_FIGURES; i++) {
-        if (i) strcat(list, ", ");
-        strcat(list, figures[i].name);
-    }
-    return lmi_fail(e, LAM_USAGE, option,
-                    "'%.40s' is not a column to sort by or to be the share of; these are: %s", name, list);
+    lmi_figure k = lmi_sorted_by(j, name);
+    if (k == LMI_FIGURE_NO) return no_column(option, name, e);
+    if (is_there(j, &lmi_figures[k])) return LAM_OK;
+    return lmi_fail(e, LAM_USAGE, option, "there is no column '%s' here: %s", name,
+                    why_not[lmi_figures[k].needs]);
 }
 
 lam_status lmi_figures_check(const lmi_job *j, lam_error *e) {
@@ -104,12 +108,12 @@ typedef enum share_state { SHARE_ELSEWHERE, SHARE_NONE, SHARE_UNKNOWN, SHARE_KNO
 
 /* The share of the known part: that the whole is a lower bound is shown elsewhere. */
 static share_state percent_of(const lmi_line *l, double *out) {
-    const lmi_figure *f = lmi_figure_find(l->job, l->job->o->by);
+    const lmi_figure k = lmi_sorted_by(l->job, l->job->o->by);
     double part, whole = 0;
-    if (f->of == time_of && l->split) return SHARE_ELSEWHERE; /* shown on its container's line */
-    if (l->never_called && f->of != params_of) return SHARE_NONE;
-    if (l->outside && f->of == memory_of) return SHARE_NONE; /* memory is reported by layer */
-    if (!f->of(l, &part) || (!f->of(l->total, &whole) && !(whole > 0))) return SHARE_UNKNOWN;
+    if (k == LMI_FIGURE_TIME && l->split) return SHARE_ELSEWHERE; /* shown on its container's line */
+    if (l->never_called && k != LMI_FIGURE_PARAMS) return SHARE_NONE;
+    if (l->outside && k == LMI_FIGURE_ALLOCATED) return SHARE_NONE; /* memory is reported by layer */
+    if (!number_of(k, l, &part) || (!number_of(k, l->total, &whole) && !(whole > 0))) return SHARE_UNKNOWN;
     *out = whole > 0 ? 100.0 * part / whole : 0;
     return SHARE_KNOWN;
 }
@@ -145,12 +149,12 @@ static int by_size(const void *a, const void *b) {
 }
 
 /* Unknown numbers come last, as their size is unknown. */
-static double size_of(const lmi_nodes *t, const lmi_figure *f, int32_t i) {
+static double size_of(const lmi_nodes *t, lmi_figure k, int32_t i) {
     lmi_line l;
     double size;
     lmi_nodes_line(t, i, &l);
-    if (l.never_called && !(f->of == params_of)) return -2;
-    return f->of(&l, &size) || size > 0 ? size : -1;
+    if (l.never_called && k != LMI_FIGURE_PARAMS) return -2;
+    return number_of(k, &l, &size) || size > 0 ? size : -1;
 }
 
 /* The first `n` entries become the children of the topmost line. */
@@ -169,7 +173,7 @@ static void relink(lmi_nodes *t, const entry *list, int32_t n) {
 }
 
 lam_status lmi_nodes_list(lmi_nodes *t, const lmi_job *j) {
-    const lmi_figure *f = lmi_figure_find(j, j->o->sort ? j->o->sort : j->o->by);
+    const lmi_figure k = lmi_sorted_by(j, j->o->sort ? j->o->sort : j->o->by);
     entry *list = lmi_alloc(&t->arena, (uint64_t)t->n, sizeof *list);
     int32_t n = 0;
     if (!list) return lmi_nomem(j->e);
@@ -177,7 +181,7 @@ lam_status lmi_nodes_list(lmi_nodes *t, const lmi_job *j) {
     for (int32_t i = lmi_nodes_next(t, j, t->first); i >= 0; i = lmi_nodes_next(t, j, i)) {
         t->at[i].line.split = false;
         if (lmi_nodes_open(t, j, i)) continue;
-        list[n] = (entry){size_of(t, f, i), i, n};
+        list[n] = (entry){size_of(t, k, i), i, n};
         n++;
     }
     if (n == 0) return LAM_OK; /* there is one layer, or the depth is 0 */

@@ -15,7 +15,7 @@ typedef struct page {
 } page;
 
 void lmi_own_columns(const lmi_job *j, lmi_columns *out) {
-    const char *share_of = lmi_figure_find(j, j->o->by)->column;
+    const char *share_of = lmi_figures[lmi_sorted_by(j, j->o->by)].column;
     lmi_columns all;
     lmi_columns_of(j, LMI_IN_TABLE, &all);
     out->n = 0;
@@ -108,7 +108,7 @@ static int rank_in(const lmi_column *c, bool asked) {
 /* A share is left out before its column, which an option may have named. */
 static int rank_of(const page *p, const lmi_column *c) {
     const char *by = p->j->o->by;
-    const lmi_column *of = lmi_column_find(lmi_figure_find(p->j, by)->column);
+    const lmi_column *of = lmi_column_find(lmi_figures[lmi_sorted_by(p->j, by)].column);
     const int whole = rank_in(of, by || !is_minor(of));
     if (c == of) return whole;
     if (c->cell != lmi_cell_share) return rank_in(c, !is_minor(c));

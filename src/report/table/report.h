@@ -10,6 +10,7 @@
 #define LMI_REPORT_H
 
 #include "analyse/costs.h"
+#include "report/numbers/numbers.h"
 
 struct lmi_layout;
 
@@ -273,16 +274,8 @@ void lmi_own_columns(const lmi_job *j, lmi_columns *out);
 
 /* -- figures: the keys of sorting and shares (figures.c) ----------------------------------------------- */
 
-typedef struct lmi_figure {
-    const char *name;   /* "macs" */
-    const char *column; /* of the lamina layout; the share follows it */
-    bool (*is_there)(const lmi_job *j);
-    /* False if it is unknown; *out is then the known part. */
-    bool (*of)(const lmi_line *l, double *out);
-    const char *why_not; /* what to do if there is none */
-} lmi_figure;
-/* NULL if there is none of that name; name NULL: the default. */
-const lmi_figure *lmi_figure_find(const lmi_job *j, const char *name);
+/* LMI_FIGURE_NO: there is none of that name to sort by; name NULL: the default. */
+lmi_figure lmi_sorted_by(const lmi_job *j, const char *name);
 /* Checks that `sort`, `by` and `rows` are possible. */
 lam_status lmi_figures_check(const lmi_job *j, lam_error *e);
 void lmi_cell_share(const lmi_line *l, lmi_buf *out);

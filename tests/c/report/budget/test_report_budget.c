@@ -40,17 +40,17 @@ static void limits_are_read_in_the_tables_units(void **state) {
         const char *text;
         int metric;
         int64_t most;
-    } of[] = {{"macs=2G", LMI_LIMITED_macs, 2000000000},
-              {"macs=1.5k", LMI_LIMITED_macs, 1500},
-              {"macs=1.81 K", LMI_LIMITED_macs, 1810},
-              {"params=7", LMI_LIMITED_params, 7},
-              {"flops= 0.0005T", LMI_LIMITED_flops, 500000000},
-              {"peak=200MiB", LMI_LIMITED_peak, 200 << 20},
-              {"peak=200MB", LMI_LIMITED_peak, 200000000},
-              {"bytes=10", LMI_LIMITED_bytes, 10},
-              {"param_bytes=1kB", LMI_LIMITED_param_bytes, 1000},
-              {"time=1.5ms", LMI_LIMITED_time, 1500000},
-              {"backward_macs=999999999999999999", LMI_LIMITED_backward_macs, 999999999999999999}};
+    } of[] = {{"macs=2G", LMI_FIGURE_MACS, 2000000000},
+              {"macs=1.5k", LMI_FIGURE_MACS, 1500},
+              {"macs=1.81 K", LMI_FIGURE_MACS, 1810},
+              {"params=7", LMI_FIGURE_PARAMS, 7},
+              {"flops= 0.0005T", LMI_FIGURE_FLOPS, 500000000},
+              {"peak=200MiB", LMI_FIGURE_PEAK, 200 << 20},
+              {"peak=200MB", LMI_FIGURE_PEAK, 200000000},
+              {"bytes=10", LMI_FIGURE_MOVED, 10},
+              {"param_bytes=1kB", LMI_FIGURE_PARAM_BYTES, 1000},
+              {"time=1.5ms", LMI_FIGURE_TIME, 1500000},
+              {"backward_macs=999999999999999999", LMI_FIGURE_BACK_MACS, 999999999999999999}};
     for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
         lam_budget *b = budget();
         lam_error e = {0};
@@ -107,7 +107,7 @@ static void growth_is_a_share(void **state) {
     assert_non_null(strstr(e.text, "there is no metric 'speed'"));
     assert_int_equal(lam_budget_within(b, "5%", NULL), LAM_OK);
     assert_int_equal(lam_budget_within(b, "macs=0.25 %", NULL), LAM_OK);
-    assert_true(b->within == 5 && b->within_of[LMI_LIMITED_macs] == 0.25);
+    assert_true(b->within == 5 && b->within_of[LMI_FIGURE_MACS] == 0.25);
     lam_budget_free(b);
 }
 

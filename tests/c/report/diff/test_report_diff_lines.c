@@ -403,7 +403,7 @@ static void usage(void **state) {
 static void delta_is(lam_count was, lam_count now, const char *wanted, const char *percent) {
     lmi_buf b;
     lmi_buf_init(&b);
-    lmi_put_delta(&b, LMI_DIFF_MACS, lmi_delta_of(was, now), false);
+    lmi_put_delta(&b, LMI_FIGURE_MACS, lmi_delta_of(was, now), false);
     assert_string_equal(lmi_buf_text(&b), wanted);
     lmi_buf_clear(&b);
     lmi_put_relative(&b, was, now);

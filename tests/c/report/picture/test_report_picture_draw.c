@@ -7,8 +7,8 @@
 
 #define BOX "<rect class=\"o thin"
 
-static const lmi_picture_options in_page = {.width = 1008, .by = LMI_OWN_MACS},
-                                 in_file = {.width = 1008, .by = LMI_OWN_MACS, .alone = true};
+static const lmi_picture_options in_page = {.width = 1008, .by = LMI_FIGURE_MACS},
+                                 in_file = {.width = 1008, .by = LMI_FIGURE_MACS, .alone = true};
 
 /* -- memory over time ---------------------------------------------------------------------------------- */
 
@@ -335,7 +335,7 @@ static void test_the_graph(void **state) {
     f.node[2].macs.state = LAM_EXACT;
     f.node[2].flops = f.node[2].macs, f.node[2].flops.n = 14;
     lmi_picture_options by_flops = in_file;
-    by_flops.by = LMI_OWN_FLOPS;
+    by_flops.by = LMI_FIGURE_FLOPS;
     has(drawn(lmi_picture_graph, &l->o, by_flops), "<title>add, view: 14 FLOPs</title>");
     svg = drawn(lmi_picture_graph, &l->o, in_file);
     assert_int_equal(count_of(svg, "<rect class=\"f-rest\""), 2);

@@ -213,7 +213,7 @@ static void of_an_icicle(void **state) {
     show_sink();
     for (int32_t width = 350; width < 3000; width *= 2)
         add_drawn(lmi_picture_icicle, &l->o,
-                  (lmi_picture_options){.width = width, .by = LMI_OWN_MACS, .alone = width == 700});
+                  (lmi_picture_options){.width = width, .by = LMI_FIGURE_MACS, .alone = width == 700});
     is_whole("pictures-icicle", true);
     free(l);
 }

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * numbers: what lamina tells of a model and of each of its modules, each number once (numbers.def). Columns
+ * to sort by, pictures, budgets, differences, the page and its script are lists of these. A figure is such a
+ * number. */
+#ifndef LMI_REPORT_NUMBERS_H
+#define LMI_REPORT_NUMBERS_H
+
+#include "base/base.h"
+
+/* What is kept of a place itself. */
+typedef enum lmi_own_number {
+#define OWN(id, name) LMI_OWN_##id,
+#define NUMBER(...)
+#include "report/numbers/numbers.def"
+#undef OWN
+#undef NUMBER
+    LMI_N_OWN,
+    LMI_OWN_NO = -1
+} lmi_own_number;
+extern const char *const lmi_own_names[LMI_N_OWN]; /* "params", "bread", ...: in the page's data */
+
+typedef enum lmi_figure {
+#define OWN(id, name)
+#define NUMBER(id, ...) LMI_FIGURE_##id,
+#include "report/numbers/numbers.def"
+#undef OWN
+#undef NUMBER
+    LMI_N_FIGURES,
+    LMI_FIGURE_NO = -1
+} lmi_figure;
+
+/* Lists of numbers that a user chooses from. */
+typedef enum lmi_figure_list { LMI_SORTED, LMI_DRAWN, LMI_LIMITED, LMI_PAGED, LMI_N_LISTS } lmi_figure_list;
+
+typedef struct lmi_figure_info {
+    const char *name, *title, *part_title; /* part_title NULL: `title` */
+    lmi_number_unit unit;
+    lam_needs needs;
+    int metric;             /* lam_metric; -1: none */
+    lmi_own_number part[2]; /* LMI_OWN_NO: none */
+    lmi_figure back;        /* in the backward pass, or LMI_FIGURE_NO */
+    bool adds_up;           /* the whole model's is the sum of its modules' */
+    uint8_t at[LMI_N_LISTS]; /* its position, from 1; 0: it is not in the list */
+    bool always;            /* a baseline limits it even if it is not named */
+    const char *column;     /* of lamina's table; NULL: none */
+} lmi_figure_info;
+extern const lmi_figure_info lmi_figures[LMI_N_FIGURES];
+
+/* The i-th of a list, from 0; LMI_FIGURE_NO past the last one. */
+lmi_figure lmi_figure_at(lmi_figure_list list, int i);
+/* Of the first n bytes of `name`; LMI_FIGURE_NO: it is not in the list. */
+lmi_figure lmi_figure_find(lmi_figure_list list, const char *name, size_t n);
+/* Writes the names of a list: "macs, flops, ...". */
+void lmi_put_figures(lmi_buf *b, lmi_figure_list list);
+const char *lmi_part_title(lmi_figure k); /* beside a place's part: "at peak" */
+
+#endif
