@@ -41,13 +41,20 @@ static bool can_compare_places(const lam_diff *d, lmi_figure k) {
     return can_compare(d, k);
 }
 
-/* True if the metric is not just the bytes of the parameters again, on both sides. */
+/* The number that a metric most often repeats; LMI_FIGURE_NO: none. */
+static lmi_figure same_as(lmi_figure k) {
+    if (k == LMI_FIGURE_TRAINABLE) return LMI_FIGURE_PARAMS;
+    return k == LMI_FIGURE_LOGICAL_BYTES || k == LMI_FIGURE_LOCAL_BYTES ? LMI_FIGURE_PARAM_BYTES
+                                                                        : LMI_FIGURE_NO;
+}
+
+/* True if the metric does not just repeat another on both sides. */
 static bool says_more(const lam_diff *d, lmi_figure k) {
-    bool more = k != LMI_FIGURE_LOGICAL_BYTES && k != LMI_FIGURE_LOCAL_BYTES;
-    for (int i = 0; i < 2; i++) {
+    bool more = same_as(k) == LMI_FIGURE_NO;
+    for (int i = 0; i < 2 && !more; i++) {
         const lmi_diff_side *s = &d->side[i];
         lam_count n = lmi_diff_whole(s, k);
-        more = more || (n.state != LAM_UNKNOWN && !lmi_is_same(n, lmi_diff_whole(s, LMI_FIGURE_PARAM_BYTES)));
+        more = n.state != LAM_UNKNOWN && !lmi_is_same(n, lmi_diff_whole(s, same_as(k)));
     }
     return more;
 }
@@ -106,6 +113,7 @@ static const char *name_of_lack(const lmi_diff_side *s, const lmi_diff_side *oth
     case LMI_FIGURE_STEP: return s->recording ? lmi_figures[k].title : NULL;
     case LMI_FIGURE_ALLOCATED: return "memory";
     case LMI_FIGURE_RETAINED:
+    case LMI_FIGURE_TRAINABLE:
     case LMI_FIGURE_LOGICAL_BYTES:
     case LMI_FIGURE_LOCAL_BYTES: return NULL;
     case LMI_FIGURE_PEAK: return lacks(s, other, LMI_FIGURE_ALLOCATED) ? NULL : lmi_figures[k].title;

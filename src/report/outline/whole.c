@@ -57,6 +57,7 @@ lam_count lmi_figure_whole(const lmi_outline *o, lmi_figure k) {
     if (lmi_figures[k].metric >= 0) return counted(o, &lmi_figures[k]);
     switch (k) {
     case LMI_FIGURE_PARAMS: return o->params.params;
+    case LMI_FIGURE_TRAINABLE: return o->params.grad_params;
     case LMI_FIGURE_PARAM_BYTES: return o->params.param_bytes;
     case LMI_FIGURE_LOGICAL_BYTES: return o->params.logical_bytes;
     case LMI_FIGURE_LOCAL_BYTES: return o->params.local_bytes;
