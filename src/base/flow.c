@@ -137,3 +137,27 @@ void lmi_flow_line(lmi_buf *out, size_t width, const char *line, size_t further)
     f.column = begun;
     lmi_flow_words(&f, NULL, line + at);
 }
+
+/* -- a name that is cut -------------------------------------------------------------------------------- */
+
+/* The last bytes of `s` that are at most `columns` wide, and do not begin with a mark that combines. */
+static const char *ending(const char *s, size_t columns) {
+    size_t width = lmi_width(s);
+    uint32_t code;
+    for (size_t n; (n = lmi_utf8(s, &code)) != 0 && (width > columns || !lmi_width_of(s, n)); s += n)
+        width -= lmi_width_of(s, n);
+    return s;
+}
+
+void lmi_put_middle(lmi_buf *b, const char *s, size_t columns, size_t end, const char *dots) {
+    size_t gap = lmi_width(dots);
+    if (lmi_width(s) <= columns)
+        lmi_put(b, s);
+    else if (columns <= gap)
+        lmi_putn(b, s, lmi_fit(s, columns));
+    else {
+        lmi_putn(b, s, lmi_fit(s, columns - gap - end));
+        lmi_put(b, dots);
+        lmi_put(b, ending(s, end));
+    }
+}

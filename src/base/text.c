@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Untrusted UTF-8: a decoder, and cleaning, measuring and cutting by it. Also words in a list. */
+ * Untrusted UTF-8: a decoder, and cleaning and measuring by it. Also words in a list. */
 #include "base/base.h"
 
 typedef struct range {
@@ -99,28 +99,6 @@ size_t lmi_fit(const char *s, size_t columns) {
         if (used > columns) break;
     }
     return (size_t)(s - start);
-}
-
-/* The last bytes of `s` that are at most `columns` wide, and do not begin with a mark that combines. */
-static const char *ending(const char *s, size_t columns) {
-    size_t width = lmi_width(s);
-    uint32_t code;
-    for (size_t n; (n = lmi_utf8(s, &code)) != 0 && (width > columns || columns_of(code) == 0); s += n)
-        width -= columns_of(code);
-    return s;
-}
-
-void lmi_put_middle(lmi_buf *b, const char *s, size_t columns, size_t end, const char *dots) {
-    size_t gap = lmi_width(dots);
-    if (lmi_width(s) <= columns)
-        lmi_put(b, s);
-    else if (columns <= gap)
-        lmi_putn(b, s, lmi_fit(s, columns));
-    else {
-        lmi_putn(b, s, lmi_fit(s, columns - gap - end));
-        lmi_put(b, dots);
-        lmi_put(b, ending(s, end));
-    }
 }
 
 bool lmi_listed(const char *list, const char *word) {
