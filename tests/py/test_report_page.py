@@ -11,6 +11,7 @@ import json
 import re
 import subprocess
 import sys
+from decimal import ROUND_HALF_UP, Decimal
 from pathlib import Path
 
 import browser
@@ -714,12 +715,13 @@ def difference(a: int, b: int) -> str:
     if share < 0.02:
         return "≈"
     places = 0 if share >= 9.95 else 1 if share >= 0.0995 else 2
-    return f"{'+' if b > a else MINUS}{share:.{places}f}\u202f%"
+    rounded = Decimal(share).quantize(Decimal(10) ** -places, ROUND_HALF_UP)  # an f-string: half to even
+    return f"{'+' if b > a else MINUS}{rounded}\u202f%"
 
 
 def test_differences_by_hand():
-    assert [difference(*pair) for pair in ((5, 5), (0, 5), (5, 0), (4, 8), (200, 199), (9, 8))] == [
-        "", "new", "gone", "+100\u202f%", "\u22120.5\u202f%", "\u221211\u202f%",
+    assert [difference(*pair) for pair in ((5, 5), (0, 5), (5, 0), (4, 8), (200, 199), (9, 8), (8, 9))] == [
+        "", "new", "gone", "+100\u202f%", "\u22120.5\u202f%", "\u221211\u202f%", "+13\u202f%",
     ]  # fmt: skip
 
 
