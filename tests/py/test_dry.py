@@ -526,6 +526,28 @@ DECIDED = {
 }
 
 
+@watched
+@pytest.mark.parametrize("other", ["a capture", "torch's profiler"])
+def test_what_another_observer_sees_changes_nothing(other):
+    """Others have torch make records of what runs inside an operator, which lamina does not note."""
+
+    class Runs(nn.Module):
+        def forward(self, x):
+            return WAYS[self.name](x)
+
+    def told():
+        net, x, forward = Runs(), torch.ones(4, 4), []
+        for net.name in WAYS:
+            forward.append(numbers(lamina.inspect(net, x, convention="exact", dry=True)))
+        masked = Learns(DECIDED["MaskedFillBackward1"])
+        back = lamina.inspect(masked, x, convention="exact", backward=True, dry=True)
+        return forward, numbers(back), int(back.backward.dmas)
+
+    alone = told()
+    with lamina.capture(nn.ReLU()) if other == "a capture" else torch.profiler.profile():
+        assert told() == alone
+
+
 @observed
 @pytest.mark.parametrize("node", DECIDED)
 def test_gradients_that_values_decide_are_lower_bounds(node):

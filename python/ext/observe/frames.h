@@ -47,11 +47,10 @@ static inline lmx_frame *lmx_top_of(const lmx_lane *lane) {
     return lane->frames.n ? (lmx_frame *)lane->frames.data + lane->frames.n - 1 : NULL;
 }
 
-/* True if what begins now is the work of an operator that runs alone. In a dry run an operator may be
- * answered by others, which count. */
-static inline bool lmx_is_of_one_alone(const lmx_lane *lane, bool dry) {
+/* True if what begins now is the work of an operator that runs alone. */
+static inline bool lmx_is_of_one_alone(const lmx_lane *lane) {
     const lmx_frame *around = lmx_top_of(lane);
-    return around && around->alone && !dry;
+    return around && around->alone;
 }
 
 /* == inside.c ========================================================================================== */

@@ -276,7 +276,7 @@ static void open_operator(lmx_observer *o, lmx_lane *lane, const void *record, c
 static void note_unseen(lmx_observer *o, lmx_lane *lane, const char *name) {
     const lmx_frame *around = lmx_top_of(lane);
     lmx_frame f = {.op = around ? around->op : -1, .node = -1, .phase = LAM_FORWARD, .sequence = -1};
-    if (o->nodes_only || lmx_is_of_one_alone(lane, o->capture->dry) || lmx_runs_now(lane, name)) return;
+    if (o->nodes_only || lmx_is_of_one_alone(lane) || lmx_runs_now(lane, name)) return;
     f.call = open_call(o);
     if (around && around->node >= 0) place_inside(o, lane, around, &f);
     lmx_op *op = note_op(lane, &f, name, LAM_OP_NODE | LAM_OP_HIDES);
@@ -354,7 +354,7 @@ static bool is_nobodys(const lmx_observer *o, const lmx_lane *lane, bool is_node
 }
 
 static void open_record(lmx_observer *o, lmx_lane *lane, const void *record, bool is_node) {
-    if (is_nobodys(o, lane, is_node) || lmx_is_of_one_alone(lane, o->capture->dry)) return;
+    if (is_nobodys(o, lane, is_node) || lmx_is_of_one_alone(lane)) return;
     const char *name = api->name(record), *node = is_node ? name : engine_work(name);
     if (node && (is_node || !o->nodes_only))
         open_node(o, lane, record, node, is_node);
@@ -669,10 +669,20 @@ size_t lmx_observer_own(const lmx_observer *o) {
     return own ? own->ops.n : 0;
 }
 
+/* The operator or node this many levels up. A mode that answers has a frame too, unless the callback is
+ * hidden. */
+static lmx_frame *frame_above(const lmx_lane *own, size_t level) {
+    for (size_t i = own ? own->frames.n : 0; i > 0; i--) {
+        lmx_frame *f = (lmx_frame *)own->frames.data + i - 1;
+        if ((f->noted || f->is_node) && level-- == 0) return f;
+    }
+    return NULL;
+}
+
 const char *lmx_observer_above(const lmx_observer *o, size_t level) {
     const lmx_lane *own = lmx_observer_lane(o, 0);
-    if (!own || own->frames.n <= level) return NULL;
-    const lmx_frame *f = (lmx_frame *)own->frames.data + own->frames.n - 1 - level;
+    const lmx_frame *f = frame_above(own, level);
+    if (!f) return NULL;
     if (f->is_node && !f->real) return "";
     return f->noted || (f->is_node && f->op >= 0) ? lmx_op_name(own, (lmx_op *)own->ops.data + f->op) : NULL;
 }
@@ -681,9 +691,10 @@ const char *lmx_observer_caller(const lmx_observer *o) { return lmx_observer_abo
 
 void lmx_observer_mark(lmx_observer *o, size_t level, uint8_t flag) {
     const lmx_lane *own = lmx_observer_lane(o, 0);
-    if (!own || own->frames.n <= level) return;
-    const lmx_frame *f = (lmx_frame *)own->frames.data + own->frames.n - 1 - level;
-    if (!f->noted || f->is_node) return;
+    lmx_frame *f = frame_above(own, level);
+    if (!f || !f->noted || f->is_node) return;
     ((lmx_op *)own->ops.data + f->op)->flags |= flag;
-    if (flag == LAM_OP_NODE && quiet.record == f->record) end_quiet(); /* now its operators count */
+    if (flag != LAM_OP_NODE) return;
+    f->alone = false; /* its operators count */
+    if (quiet.record == f->record) end_quiet();
 }
