@@ -147,7 +147,7 @@ size_t lmi_width(const char *s);
 size_t lmi_width_of(const char *s, size_t bytes); /* of its first bytes */
 /* Byte length of the longest prefix of `s` that is at most `columns` wide. */
 size_t lmi_fit(const char *s, size_t columns);
-/* Puts a text in at most `columns`: dots stand for the middle of a wider one, whose end gets `end` columns;
+/* Puts a text in at most `columns`: dots replace the middle of a wider one, whose end gets `end` columns;
  * without room for anything beside them, its beginning is put. A mark that would combine with the dots is
  * left out. */
 void lmi_put_middle(lmi_buf *b, const char *s, size_t columns, size_t end, const char *dots);
@@ -273,7 +273,7 @@ lmi_wide lmi_count_wide(lam_count c);
 #define LMI_NARROW "\u202f" /* a no-break space between a number and its unit, between groups of digits */
 
 typedef enum lmi_number_unit { LMI_COUNTS, LMI_BYTES, LMI_TIMES } lmi_number_unit; /* LMI_TIMES: in ns */
-/* How a number is set: what stands before its unit; microseconds; minus. */
+/* How a number is set: the space before its unit, microseconds, minus. */
 typedef struct lmi_setting { const char *space, *micro, *minus; } lmi_setting;
 extern const lmi_setting lmi_plain, lmi_tight, lmi_typeset; /* "1.5 us", "1.5us", "1.5 µs" */
 

@@ -30,8 +30,8 @@ static void start_line(lmi_flow *f) {
 
 static size_t room_of(const lmi_flow *f) { return f->width > f->column ? f->width - f->column : 0; }
 
-/* The spaces that are owed are written with the text that follows them, if it begins on this line: what is
- * behind a label always does. */
+/* The spaces that are owed are written with the text that follows them, if it begins on this line. The text
+ * of a label always does. */
 static void pay(lmi_flow *f, size_t columns) {
     if (!f->owed) return;
     size_t room = room_of(f);
@@ -112,8 +112,8 @@ void lmi_flow_end(lmi_flow *f) {
     f->fresh = true;
 }
 
-/* Where a line's last column begins in it, if that is in the left half, so that there is room for text next
- * to it: two blanks precede it. */
+/* Where a line's last column begins: after two blanks. 0 if that is in the right half, where text next to it
+ * has no room. */
 static size_t last_column(const char *line, size_t width) {
     size_t column = strspn(line, " "), half = lmi_fit(line, width / 2);
     if (column > half) return 0;

@@ -25,8 +25,7 @@ typedef struct lmi_json_value {
 } lmi_json_value;
 
 /* Position 0 is a value that is missing, so that a search in what was not found finds nothing. Position 1 is
- * the whole text's value. The values of a list stand behind it; in an object each name stands before its
- * value. */
+ * the whole text's value. The values of a list follow it; in an object each name precedes its value. */
 enum { LMI_JSON_ROOT = 1 };
 typedef struct lmi_json {
     const char *text;
@@ -73,8 +72,8 @@ bool lmi_json_as_real(const lmi_json *j, uint32_t at, double *out);
  * a name stands twice in it. */
 lam_status lmi_json_index(const lmi_json *j, uint32_t at, lmi_map *out, const char *where, lam_error *e);
 
-/* Walks the values of the list at a position, or the names of the object, each of whose values stands behind
- * its name. Anything else has none. */
+/* Walks the values of the list at a position, or the names of the object, each followed by its value.
+ * Anything else has none. */
 #define LMI_JSON_EACH(j, list, i)                                                                            \
     for (uint32_t i = (list) + 1, end_##i = lmi_json_end(j, list, LMI_JSON_LIST); i < end_##i;               \
          i = (j)->v[i].next)

@@ -101,6 +101,9 @@ bool lmx_nomem(void);
 /* Clears an ordinary exception, such as a missing attribute; false if memory ran out or the exception must
  * reach the user. True if nothing is pending. */
 bool lmx_forgive(void);
+/* Unless `ok`, there is an exception: keeps the first for the end, since one failure must not leave other
+ * things undone, and clears further ones. */
+void lmx_keep_first(PyObject *raised[3], bool ok);
 /* UTF-8 of a str, borrowed; "?" if it has none. Never leaves an exception. */
 const char *lmx_utf8(PyObject *text);
 /* The instance's dict, a new reference; NULL without an exception if it has none. */

@@ -61,6 +61,14 @@ bool lmx_forgive(void) {
     return !nomem && !lmx_must_raise();
 }
 
+void lmx_keep_first(PyObject *raised[3], bool ok) {
+    if (ok) return;
+    if (raised[0])
+        PyErr_Clear();
+    else
+        PyErr_Fetch(&raised[0], &raised[1], &raised[2]);
+}
+
 const char *lmx_utf8(PyObject *text) {
     const char *s = text && PyUnicode_Check(text) ? PyUnicode_AsUTF8AndSize(text, NULL) : NULL;
     if (!s) PyErr_Clear();

@@ -76,12 +76,10 @@ PyObject *lmx_gathered(lmx_state *st, const lmx_tree *tree) {
     return pairs;
 }
 
-/* Goes on after an exception, and keeps the first. */
 static bool reshard(lmx_state *st, PyObject *module, void *self) {
-    PyObject **raised = self, *done = PyObject_CallMethod(module, "reshard", NULL);
+    PyObject *done = PyObject_CallMethod(module, "reshard", NULL);
     (void)st;
-    if (!done && raised[0]) PyErr_Clear();
-    if (!done && !raised[0]) PyErr_Fetch(&raised[0], &raised[1], &raised[2]);
+    lmx_keep_first(self, done != NULL);
     Py_XDECREF(done);
     return true;
 }

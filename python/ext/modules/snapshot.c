@@ -300,29 +300,20 @@ static bool restore_training(lmx_snapshot *s, int32_t node) {
     return lmx_problem(s, node, s->st->n_training, "was changed and could not be restored");
 }
 
-/* Keeps the first exception for the end: one interrupted step must not leave the others undone. */
-static void keep_first(PyObject *raised[3], bool ok) {
-    if (ok) return;
-    if (raised[0])
-        PyErr_Clear();
-    else
-        PyErr_Fetch(&raised[0], &raised[1], &raised[2]);
-}
-
 static void restore_kept(lmx_snapshot *s, PyObject *raised[3]) {
-    for (size_t i = 0; i < s->tree.nodes.n; i++) keep_first(raised, restore_type(s, (int32_t)i));
+    for (size_t i = 0; i < s->tree.nodes.n; i++) lmx_keep_first(raised, restore_type(s, (int32_t)i));
     for (size_t i = 0; i < s->boxes.n; i++)
-        keep_first(raised, lmx_container_restore(s, (lmx_container *)s->boxes.data + i));
-    for (size_t i = 0; i < s->tree.nodes.n; i++) keep_first(raised, restore_training(s, (int32_t)i));
+        lmx_keep_first(raised, lmx_container_restore(s, (lmx_container *)s->boxes.data + i));
+    for (size_t i = 0; i < s->tree.nodes.n; i++) lmx_keep_first(raised, restore_training(s, (int32_t)i));
     for (size_t i = 0; i < s->kept.n; i++)
-        keep_first(raised, lmx_tensor_restore(s, (lmx_kept *)s->kept.data + i));
+        lmx_keep_first(raised, lmx_tensor_restore(s, (lmx_kept *)s->kept.data + i));
     for (size_t i = 0; i < s->draws.n; i++)
-        keep_first(raised, lmx_generator_restore(s, (lmx_generator *)s->draws.data + i));
+        lmx_keep_first(raised, lmx_generator_restore(s, (lmx_generator *)s->draws.data + i));
 }
 
 static bool restore(lmx_snapshot *s) {
     PyObject *raised[3] = {NULL, NULL, NULL};
-    keep_first(raised, lmx_reshard(s->st, &s->tree));
+    lmx_keep_first(raised, lmx_reshard(s->st, &s->tree));
     if (!s->untouched) restore_kept(s, raised);
     if (raised[0]) PyErr_Restore(raised[0], raised[1], raised[2]);
     return !raised[0];

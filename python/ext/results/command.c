@@ -28,11 +28,7 @@ typedef struct host {
 
 static void keep_exception(host *h) {
     PyObject **raised = h->raised;
-    if (raised[0]) {
-        PyErr_Clear();
-        return;
-    }
-    PyErr_Fetch(&raised[0], &raised[1], &raised[2]);
+    lmx_keep_first(raised, false);
     PyErr_NormalizeException(&raised[0], &raised[1], &raised[2]);
 }
 

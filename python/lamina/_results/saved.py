@@ -18,7 +18,7 @@ MEASURED = ("time", "memory", "roof")  # options of show() that need a run
 
 
 class SavedReport(Report):
-    """A report from a file: what it has, without the run; see :meth:`Report.load`."""
+    """A report from a file: its numbers, without the run; see :meth:`Report.load`."""
 
     def __init__(self, file: Path) -> None:
         self._file = file

@@ -115,7 +115,6 @@ static lam_status add_stats(const lmi_saved *s, lam_builder *b, uint32_t at, int
 static lam_status add_looked(const lmi_saved *s, lam_builder *b) {
     const uint32_t at = lmi_saved_top(s, "health");
     lam_looked l = {0};
-    int32_t call = 0;
     if (!lmi_saved_has(s, lmi_saved_get(s, at, "sentence"))) return LAM_OK;
     LAM_TRY(lmi_saved_int(s, lmi_saved_get(s, at, "tensors"), &l.tensors));
     LAM_TRY(lmi_saved_int(s, lmi_saved_get(s, at, "bytes"), &l.bytes));
@@ -124,15 +123,13 @@ static lam_status add_looked(const lmi_saved *s, lam_builder *b) {
     LAM_TRY(lmi_saved_truth(s, lmi_saved_get(s, at, "operators"), &l.operators));
     LAM_TRY(lmi_saved_truth(s, lmi_saved_get(s, at, "cut"), &l.cut));
     LAM_TRY(lam_build_looked(b, &l, s->e));
-    LMI_JSON_EACH(&s->j, s->rows, row) {
+    LMI_SAVED_EACH_CALL(s, row, call) {
         uint32_t list = lmi_json_find(&s->j, row, "health.stats");
         int32_t n = 0, outputs = (int32_t)lmi_saved_size(s, lmi_saved_get(s, row, "outputs"));
-        if (!lmi_json_equals(&s->j, lmi_saved_get(s, row, "status"), "called")) continue;
         LMI_JSON_EACH(&s->j, list, i) {
             if (n >= outputs) break;
             LAM_TRY(add_stats(s, b, i, call, n++));
         }
-        call++;
     }
     return LAM_OK;
 }

@@ -8,12 +8,6 @@
 
 static const char *const phases[LAM_N_PHASES] = {"forward", "backward", "recompute"};
 
-/* The rows of calls, by call. */
-#define EACH_CALL(s, row, call)                                                                              \
-    int32_t call = -1;                                                                                       \
-    LMI_JSON_EACH(&(s)->j, (s)->rows, row)                                                                   \
-    if (lmi_json_equals(&(s)->j, lmi_saved_get(s, row, "status"), "called") && ++call >= 0)
-
 /* -- times ----------------------------------------------------------------------------------------------- */
 
 static lam_status take_spread(const lmi_saved *s, uint32_t at, lam_spread *out) {
@@ -69,7 +63,7 @@ static lam_status take_times(lmi_saved *s, uint32_t at, bool device, lam_times *
         bool back = p != LAM_TIME_FORWARD && p != LAM_TIME_WHOLE && given[p].most > 0;
         t->back = t->back || back;
     }
-    EACH_CALL(s, row, call) {
+    LMI_SAVED_EACH_CALL(s, row, call) {
         const uint32_t of = lmi_json_find(&s->j, row, device ? "time.device" : "time");
         LAM_TRY(take_time(s, of, &t->of_event[call]));
     }
@@ -123,7 +117,7 @@ static lam_status take_calls(lmi_saved *s, lam_memory *y) {
     y->held = lmi_saved_room(s, (uint64_t)s->m->n_places, sizeof *y->held);
     y->below = lmi_saved_room(s, (uint64_t)s->m->n_places, sizeof *y->below);
     if (!y->calls || !y->places || !y->held || !y->below) return lmi_nomem(s->e);
-    EACH_CALL(s, row, call) {
+    LMI_SAVED_EACH_CALL(s, row, call) {
         const uint32_t at = lmi_saved_get(s, row, of);
         if (!lmi_saved_has(s, lmi_json_find(&s->j, at, "own.forward")))
             return lmi_saved_wrong(s, row, "has no memory, which was measured");
@@ -231,7 +225,7 @@ lam_status lmi_saved_health(lmi_saved *s) {
     h->backward = lmi_saved_room(s, (uint64_t)s->m->n_events, 1);
     for (int p = 0; p < 2; p++) h->places[p] = lmi_saved_room(s, (uint64_t)s->m->n_places, 1);
     if (!h->forward || !h->backward || !h->places[0] || !h->places[1]) return lmi_nomem(s->e);
-    EACH_CALL(s, row, call) {
+    LMI_SAVED_EACH_CALL(s, row, call) {
         for (int p = 0; p < 2; p++) {
             uint8_t now = state_of(s, lmi_json_find(&s->j, row, paths[p]));
             uint8_t *place = &h->places[p][s->m->events[call].place];

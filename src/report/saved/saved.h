@@ -79,6 +79,11 @@ lam_status lmi_saved_shape(const lmi_saved *s, uint32_t at, lmi_arena *a, lam_sh
 static inline uint32_t lmi_saved_size(const lmi_saved *s, uint32_t list) {
     return lmi_json_is(&s->j, list) == LMI_JSON_LIST ? lmi_json_size(&s->j, list) : 0;
 }
+/* Walks the rows of calls, by call. It declares `call`, so a block has one. */
+#define LMI_SAVED_EACH_CALL(s, row, call)                                                                    \
+    int32_t call = -1;                                                                                       \
+    LMI_JSON_EACH(&(s)->j, (s)->rows, row)                                                                   \
+    if (lmi_json_equals(&(s)->j, lmi_saved_get(s, row, "status"), "called") && ++call >= 0)
 
 lam_status lmi_saved_places(lmi_saved *s, lam_builder *b); /* and row_place */
 lam_status lmi_saved_ties(lmi_saved *s);                   /* places.c: into the model that was built */
