@@ -7,7 +7,7 @@
 #include "kit/net.h"
 
 #include "kit/fakehost.h"
-#include "kit/graph_net.h"
+#include "kit/ops_net.h"
 #include "kit/pages.h"
 
 static void took(net *n, int64_t bytes, int32_t made, int32_t freed) {

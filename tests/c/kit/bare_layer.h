@@ -1,41 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A model of one layer, built by hand, and the facts of its one call. */
+
+ * A model of one layer, and the facts of its one call. */
 #ifndef LAMINA_TEST_BARE_LAYER_H
 #define LAMINA_TEST_BARE_LAYER_H
 
 #include "count/count.h"
-#include "kit/oom.h"
+#include "kit/net.h"
 
-static lam_builder *builder;
+static net bare;
 static lam_model *model;
 static lmi_facts facts;
 
 OOM_UNUSED static int32_t add_place(int32_t parent, const char *name, const char *class_name,
                                     uint32_t flags) {
-    lam_module_info info = {.type = class_name,
-                            .type_path = class_name,
-                            .word = lam_word_module(class_name),
-                            .flags = flags};
-    int32_t module, place;
-    assert_int_equal(lam_build_module(builder, &info, &module, NULL), LAM_OK);
-    assert_int_equal(lam_build_place(builder, parent, name, module, &place, NULL), LAM_OK);
-    assert_int_equal(place, module);
+    const int32_t module = net_module(&bare, class_name, flags);
+    assert_int_equal(net_place(&bare, parent, name, module), module);
     return module;
 }
 
 OOM_UNUSED static void start(const char *class_name) {
-    assert_int_equal(lam_builder_new(&builder, 0, NULL), LAM_OK);
+    bare = net_new();
     add_place(-1, "", class_name, 0);
 }
 
-OOM_UNUSED static void attr_int(const char *name, int64_t v) {
-    lam_value value = {.type = LAM_INT, .i = v};
-    assert_int_equal(lam_build_attr(builder, 0, name, &value, NULL), LAM_OK);
-}
+OOM_UNUSED static void attr_int(const char *name, int64_t v) { net_int(&bare, 0, name, v); }
 
 OOM_UNUSED static void attr_ints(const char *name, int32_t n, const int64_t *v) {
-    lam_value value = {.type = LAM_INTS, .n = n, .ints = v};
-    assert_int_equal(lam_build_attr(builder, 0, name, &value, NULL), LAM_OK);
+    net_ints(&bare, 0, name, v, n);
 }
 
 OOM_UNUSED static void attr_type(const char *name, lam_value_type type, double f, const char *text) {
@@ -43,7 +34,7 @@ OOM_UNUSED static void attr_type(const char *name, lam_value_type type, double f
     if (type == LAM_TEXT) value.text = text;
     if (type == LAM_FLOAT) value.f = f;
     if (type == LAM_BOOL || type == LAM_INT) value.i = f != 0;
-    assert_int_equal(lam_build_attr(builder, 0, name, &value, NULL), LAM_OK);
+    NET_OK(&bare, lam_build_attr(bare.b, 0, name, &value, &bare.e));
 }
 
 #define SIZES(...)                                                                                           \
@@ -51,14 +42,11 @@ OOM_UNUSED static void attr_type(const char *name, lam_value_type type, double f
 #define UNKNOWN_SHAPE -1, NULL
 
 OOM_UNUSED static int32_t new_tensor(int32_t ndim, const int64_t *sizes) {
-    lam_tensor_info info = {.dtype = 6, .ndim = ndim, .sizes = sizes, .bytes = -1};
-    int32_t tensor;
-    assert_int_equal(lam_build_tensor(builder, &info, &tensor, NULL), LAM_OK);
-    return tensor;
+    return net_tensor(&bare, false, sizes, ndim);
 }
 
 OOM_UNUSED static void own(int32_t module, const char *name, int32_t ndim, const int64_t *sizes) {
-    assert_int_equal(lam_build_owns(builder, module, name, new_tensor(ndim, sizes), false, NULL), LAM_OK);
+    net_owns(&bare, module, name, new_tensor(ndim, sizes));
 }
 
 OOM_UNUSED static lam_arg arg(int32_t ndim, const int64_t *sizes) {
@@ -69,8 +57,8 @@ OOM_UNUSED static lam_arg arg(int32_t ndim, const int64_t *sizes) {
 OOM_UNUSED static void call(int32_t n_in, const lam_arg *in, int32_t n_out, const lam_arg *out) {
     lam_call_info info = {.parent = -1, .n_in = n_in, .n_out = n_out, .in = in, .out = out};
     int32_t event;
-    assert_int_equal(lam_build_call(builder, &info, &event, NULL), LAM_OK);
-    assert_int_equal(lam_builder_finish(builder, &model, NULL), LAM_OK);
+    NET_OK(&bare, lam_build_call(bare.b, &info, &event, &bare.e));
+    model = net_done(&bare);
     lmi_facts_of(model, 0, &facts);
 }
 

@@ -5,7 +5,7 @@
 #ifndef LAMINA_TEST_FULL_NET_H
 #define LAMINA_TEST_FULL_NET_H
 
-#include "kit/graph_net.h"
+#include "kit/ops_net.h"
 
 enum { FULL_KIB = 1024 };
 

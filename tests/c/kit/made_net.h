@@ -7,7 +7,7 @@
 #define LAMINA_TEST_MADE_NET_H
 
 #include "kit/draw.h"
-#include "kit/graph_net.h"
+#include "kit/ops_net.h"
 
 enum { MADE_MOST = 40, MADE_CHILDREN = 4, MADE_DEEPEST = 3, MADE_BLOCKS = 120 };
 

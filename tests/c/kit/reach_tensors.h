@@ -8,7 +8,7 @@
 #include "kit/oom.h"
 
 #include "kit/draw.h"
-#include "kit/graph_net.h"
+#include "kit/ops_net.h"
 
 #include <stdio.h>
 #include <stdlib.h>

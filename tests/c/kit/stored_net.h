@@ -4,7 +4,7 @@
 #ifndef LAMINA_TEST_STORED_NET_H
 #define LAMINA_TEST_STORED_NET_H
 
-#include "kit/graph_net.h"
+#include "kit/ops_net.h"
 
 /* A parameter of `module` that wraps others: `bytes` in all, `here` in this process, -1: unknown. */
 OOM_UNUSED static int32_t net_wrapped(net *n, int32_t module, const char *name, uint64_t number,

@@ -39,8 +39,8 @@ static int32_t run(net *n, const char *name, op_at where, const lam_op_arg *in, 
 #define RUN(n, name, where, ins, outs)                                                                       \
     run(n, name, where, ins, (int32_t)(sizeof(ins) / sizeof *(ins)), outs,                                   \
         (int32_t)(sizeof(outs) / sizeof *(outs)))
-#define IN(...)  ((const lam_op_arg[]){__VA_ARGS__})
-#define OUT(...) ((const lam_op_arg[]){__VA_ARGS__})
+#define INS(...)  ((const lam_op_arg[]){__VA_ARGS__})
+#define OUTS(...) ((const lam_op_arg[]){__VA_ARGS__})
 /* An operator that gives nothing back. */
 #define RUN_ONLY(n, name, where, ins)                                                                        \
     run(n, name, where, ins, (int32_t)(sizeof(ins) / sizeof *(ins)), NULL, 0)
@@ -57,17 +57,17 @@ static lam_op_arg whole_number(int32_t position, int64_t i) {
 static void views_that_were_made_before(void **state) {
     (void)state;
     net n = net_new();
-    RUN(&n, "aten::relu", OUTSIDE, IN(at(0, 2, 20, 8)), OUT(at(0, 4, 40, 8)));
+    RUN(&n, "aten::relu", OUTSIDE, INS(at(0, 2, 20, 8)), OUTS(at(0, 4, 40, 8)));
     const int64_t from[] = {0, 4, 2};
     for (int i = 0; i < 3; i++)
         RUN(&n, "aten::slice", OUTSIDE,
-            IN(at(0, 4, 40, 8), whole_number(1, 0), whole_number(2, from[i]), whole_number(3, from[i] + 4),
-               whole_number(4, 1)),
-            OUT(at(0, 4, (uint64_t)(42 + 2 * i), 4)));
-    int32_t first = RUN(&n, "aten::mul_", OUTSIDE, IN(at(0, 4, 42, 4)), OUT(at(0, 4, 42, 4)));
-    int32_t second = RUN(&n, "aten::mul_", OUTSIDE, IN(at(0, 4, 44, 4)), OUT(at(0, 4, 44, 4)));
-    int32_t one = RUN(&n, "aten::neg", OUTSIDE, IN(at(0, 4, 42, 4)), OUT(at(0, 6, 60, 4)));
-    int32_t other = RUN(&n, "aten::neg", OUTSIDE, IN(at(0, 4, 46, 4)), OUT(at(0, 8, 80, 4)));
+            INS(at(0, 4, 40, 8), whole_number(1, 0), whole_number(2, from[i]), whole_number(3, from[i] + 4),
+                whole_number(4, 1)),
+            OUTS(at(0, 4, (uint64_t)(42 + 2 * i), 4)));
+    int32_t first = RUN(&n, "aten::mul_", OUTSIDE, INS(at(0, 4, 42, 4)), OUTS(at(0, 4, 42, 4)));
+    int32_t second = RUN(&n, "aten::mul_", OUTSIDE, INS(at(0, 4, 44, 4)), OUTS(at(0, 4, 44, 4)));
+    int32_t one = RUN(&n, "aten::neg", OUTSIDE, INS(at(0, 4, 42, 4)), OUTS(at(0, 6, 60, 4)));
+    int32_t other = RUN(&n, "aten::neg", OUTSIDE, INS(at(0, 4, 46, 4)), OUTS(at(0, 8, 80, 4)));
     lam_model *m = net_done(&n);
     assert_int_equal(lam_model_source(m, one, 0), first);
     assert_int_equal(lam_model_source(m, other, 0), second);
@@ -78,15 +78,17 @@ static void views_that_were_made_before(void **state) {
 static void views_and_writes(void **state) {
     (void)state;
     net n = net_new();
-    int32_t made = RUN(&n, "aten::relu", OUTSIDE, IN(at(0, 2, 20, 8)), OUT(at(0, 4, 40, 8)));
-    int32_t first = RUN(&n, "aten::select", OUTSIDE, IN(at(0, 4, 40, 8)), OUT(at(0, 4, 42, 4)));
-    int32_t second = RUN(&n, "aten::select", OUTSIDE, IN(at(0, 4, 40, 8)), OUT(at(0, 4, 44, 4)));
-    int32_t both = RUN(&n, "aten::add", OUTSIDE, IN(at(0, 4, 42, 4), at(1, 4, 44, 4)), OUT(at(0, 6, 60, 4)));
-    int32_t kept = RUN(&n, "aten::contiguous", OUTSIDE, IN(at(0, 4, 40, 8)), OUT(at(0, 4, 40, 8)));
-    int32_t part = RUN(&n, "aten::mul_", OUTSIDE, IN(at(0, 4, 42, 4)), OUT(at(0, 4, 42, 4)));
-    int32_t used = RUN(&n, "aten::neg", OUTSIDE, IN(at(0, 4, 40, 8)), OUT(at(0, 8, 80, 8)));
-    int32_t given = RUN(&n, "aten::exp", OUTSIDE, IN(at(0, 8, 80, 8), at(1, 4, 40, 8)), OUT(at(0, 4, 40, 8)));
-    int32_t last = RUN(&n, "aten::neg", OUTSIDE, IN(at(0, 4, 44, 4)), OUT(at(0, 10, 100, 4)));
+    int32_t made = RUN(&n, "aten::relu", OUTSIDE, INS(at(0, 2, 20, 8)), OUTS(at(0, 4, 40, 8)));
+    int32_t first = RUN(&n, "aten::select", OUTSIDE, INS(at(0, 4, 40, 8)), OUTS(at(0, 4, 42, 4)));
+    int32_t second = RUN(&n, "aten::select", OUTSIDE, INS(at(0, 4, 40, 8)), OUTS(at(0, 4, 44, 4)));
+    int32_t both =
+        RUN(&n, "aten::add", OUTSIDE, INS(at(0, 4, 42, 4), at(1, 4, 44, 4)), OUTS(at(0, 6, 60, 4)));
+    int32_t kept = RUN(&n, "aten::contiguous", OUTSIDE, INS(at(0, 4, 40, 8)), OUTS(at(0, 4, 40, 8)));
+    int32_t part = RUN(&n, "aten::mul_", OUTSIDE, INS(at(0, 4, 42, 4)), OUTS(at(0, 4, 42, 4)));
+    int32_t used = RUN(&n, "aten::neg", OUTSIDE, INS(at(0, 4, 40, 8)), OUTS(at(0, 8, 80, 8)));
+    int32_t given =
+        RUN(&n, "aten::exp", OUTSIDE, INS(at(0, 8, 80, 8), at(1, 4, 40, 8)), OUTS(at(0, 4, 40, 8)));
+    int32_t last = RUN(&n, "aten::neg", OUTSIDE, INS(at(0, 4, 44, 4)), OUTS(at(0, 10, 100, 4)));
     lam_model *m = net_done(&n);
     assert_int_equal(lam_model_source(m, made, 0), LAM_SOURCE_NONE);
     assert_int_equal(lam_model_source(m, first, 0), made);
@@ -118,11 +120,12 @@ static void given_back_or_written(void **state) {
     } ops[] = {{"aten::dropout", 0, 0},  {"aten::contiguous", 0, 0}, {"aten::dropout_", 1, 0},
                {"aten::__iadd__", 1, 0}, {"my::dropout", 1, 0},      {"aten::exp", 1, 1}};
     net n = net_new();
-    int32_t made = RUN(&n, "aten::relu", OUTSIDE, IN(at(0, 2, 20, 8)), OUT(at(0, 4, 40, 8))), used[6], by[6];
+    int32_t made = RUN(&n, "aten::relu", OUTSIDE, INS(at(0, 2, 20, 8)), OUTS(at(0, 4, 40, 8))), used[6],
+            by[6];
     for (int i = 0; i < 6; i++) {
         lam_op_arg first = ops[i].given ? at(0, 8, 80, 8) : at(0, 4, 40, 8);
-        by[i] = RUN(&n, ops[i].name, OUTSIDE, IN(first, at(1, 4, 40, 8)), OUT(at(0, 4, 40, 8)));
-        used[i] = RUN(&n, "aten::neg", OUTSIDE, IN(at(0, 4, 40, 8)), OUT(at(0, 6, 60, 8)));
+        by[i] = RUN(&n, ops[i].name, OUTSIDE, INS(first, at(1, 4, 40, 8)), OUTS(at(0, 4, 40, 8)));
+        used[i] = RUN(&n, "aten::neg", OUTSIDE, INS(at(0, 4, 40, 8)), OUTS(at(0, 6, 60, 8)));
     }
     lam_model *m = net_done(&n);
     for (int i = 0; i < 6; i++) {
@@ -136,20 +139,20 @@ static void given_back_or_written(void **state) {
 static void nesting(void **state) {
     (void)state;
     net n = net_new();
-    int32_t x = RUN(&n, "aten::relu", OUTSIDE, IN(at(0, 2, 20, 8)), OUT(at(0, 4, 40, 8)));
-    int32_t outer = RUN(&n, "aten::relu_", OUTSIDE, IN(at(0, 4, 40, 8)), OUT(at(0, 4, 40, 8)));
-    int32_t inner = RUN(&n, "aten::clamp_", ((op_at){-1, outer, LAM_FORWARD, 0}), IN(at(0, 4, 40, 8)),
-                        OUT(at(0, 4, 40, 8)));
-    int32_t beside =
-        RUN(&n, "aten::neg", ((op_at){-1, outer, LAM_FORWARD, 0}), IN(at(0, 4, 40, 8)), OUT(at(0, 6, 60, 8)));
-    int32_t after = RUN(&n, "aten::neg", OUTSIDE, IN(at(0, 4, 40, 8)), OUT(at(0, 8, 80, 8)));
+    int32_t x = RUN(&n, "aten::relu", OUTSIDE, INS(at(0, 2, 20, 8)), OUTS(at(0, 4, 40, 8)));
+    int32_t outer = RUN(&n, "aten::relu_", OUTSIDE, INS(at(0, 4, 40, 8)), OUTS(at(0, 4, 40, 8)));
+    int32_t inner = RUN(&n, "aten::clamp_", ((op_at){-1, outer, LAM_FORWARD, 0}), INS(at(0, 4, 40, 8)),
+                        OUTS(at(0, 4, 40, 8)));
+    int32_t beside = RUN(&n, "aten::neg", ((op_at){-1, outer, LAM_FORWARD, 0}), INS(at(0, 4, 40, 8)),
+                         OUTS(at(0, 6, 60, 8)));
+    int32_t after = RUN(&n, "aten::neg", OUTSIDE, INS(at(0, 4, 40, 8)), OUTS(at(0, 8, 80, 8)));
     int32_t raised =
-        RUN_ONLY(&n, "aten::mul_", ((op_at){-1, -1, LAM_FORWARD, LAM_OP_FAILED}), IN(at(0, 8, 80, 8)));
-    int32_t sure = RUN(&n, "aten::neg", OUTSIDE, IN(at(0, 8, 80, 8)), OUT(at(0, 10, 100, 8)));
-    int32_t silent =
-        RUN_ONLY(&n, "aten::_foreach_add_", OUTSIDE, IN(at(0, 8, 80, 8), at(0, 10, 100, 8), at(1, 4, 40, 8)));
-    int32_t end = RUN(&n, "aten::cat", OUTSIDE, IN(at(0, 8, 80, 8), at(0, 10, 100, 8), at(0, 4, 40, 8)),
-                      OUT(at(0, 12, 120, 24)));
+        RUN_ONLY(&n, "aten::mul_", ((op_at){-1, -1, LAM_FORWARD, LAM_OP_FAILED}), INS(at(0, 8, 80, 8)));
+    int32_t sure = RUN(&n, "aten::neg", OUTSIDE, INS(at(0, 8, 80, 8)), OUTS(at(0, 10, 100, 8)));
+    int32_t silent = RUN_ONLY(&n, "aten::_foreach_add_", OUTSIDE,
+                              INS(at(0, 8, 80, 8), at(0, 10, 100, 8), at(1, 4, 40, 8)));
+    int32_t end = RUN(&n, "aten::cat", OUTSIDE, INS(at(0, 8, 80, 8), at(0, 10, 100, 8), at(0, 4, 40, 8)),
+                      OUTS(at(0, 12, 120, 24)));
     lam_model *m = net_done(&n);
     assert_int_equal(lam_model_source(m, outer, 0), x);
     assert_int_equal(lam_model_source(m, inner, 0), x);
@@ -168,19 +171,19 @@ static void nesting(void **state) {
 static void addresses_come_back(void **state) {
     (void)state;
     net n = net_new();
-    RUN(&n, "aten::relu", OUTSIDE, IN(at(0, 2, 20, 8)), OUT(at(0, 4, 40, 8)));
-    int32_t again = RUN(&n, "aten::exp", OUTSIDE, IN(at(0, 2, 20, 8)), OUT(at(0, 4, 40, 8)));
-    int32_t used = RUN(&n, "aten::neg", OUTSIDE, IN(at(0, 4, 40, 8)), OUT(at(0, 6, 60, 8)));
-    int32_t other = RUN(&n, "aten::neg", OUTSIDE, IN(at(0, 4, 46, 8)), OUT(at(0, 6, 60, 8)));
-    int32_t size = RUN(&n, "aten::neg", OUTSIDE, IN(at(0, 4, 40, 9)), OUT(at(0, 6, 60, 9)));
+    RUN(&n, "aten::relu", OUTSIDE, INS(at(0, 2, 20, 8)), OUTS(at(0, 4, 40, 8)));
+    int32_t again = RUN(&n, "aten::exp", OUTSIDE, INS(at(0, 2, 20, 8)), OUTS(at(0, 4, 40, 8)));
+    int32_t used = RUN(&n, "aten::neg", OUTSIDE, INS(at(0, 4, 40, 8)), OUTS(at(0, 6, 60, 8)));
+    int32_t other = RUN(&n, "aten::neg", OUTSIDE, INS(at(0, 4, 46, 8)), OUTS(at(0, 6, 60, 8)));
+    int32_t size = RUN(&n, "aten::neg", OUTSIDE, INS(at(0, 4, 40, 9)), OUTS(at(0, 6, 60, 9)));
     lam_op_arg ints = at(0, 4, 40, 8);
     ints.dtype = 4;
-    int32_t type = RUN(&n, "aten::neg", OUTSIDE, IN(ints), OUT(at(0, 6, 60, 8)));
+    int32_t type = RUN(&n, "aten::neg", OUTSIDE, INS(ints), OUTS(at(0, 6, 60, 8)));
     const op_at backward = {-1, -1, LAM_BACKWARD, 0};
-    int32_t saved = RUN(&n, "aten::neg", backward, IN(at(0, 4, 48, 8)), OUT(at(0, 6, 60, 8)));
-    int32_t larger = RUN(&n, "aten::neg", backward, IN(at(0, 4, 48, 800)), OUT(at(0, 6, 60, 800)));
-    int32_t lift = RUN(&n, "aten::lift_fresh", OUTSIDE, IN(at(0, 4, 40, 8)), OUT(at(0, 4, 40, 8)));
-    int32_t lifted = RUN(&n, "aten::neg", OUTSIDE, IN(at(0, 4, 40, 8)), OUT(at(0, 6, 60, 8)));
+    int32_t saved = RUN(&n, "aten::neg", backward, INS(at(0, 4, 48, 8)), OUTS(at(0, 6, 60, 8)));
+    int32_t larger = RUN(&n, "aten::neg", backward, INS(at(0, 4, 48, 800)), OUTS(at(0, 6, 60, 800)));
+    int32_t lift = RUN(&n, "aten::lift_fresh", OUTSIDE, INS(at(0, 4, 40, 8)), OUTS(at(0, 4, 40, 8)));
+    int32_t lifted = RUN(&n, "aten::neg", OUTSIDE, INS(at(0, 4, 40, 8)), OUTS(at(0, 6, 60, 8)));
     lam_model *m = net_done(&n);
     assert_int_equal(lam_model_source(m, used, 0), again);
     assert_int_equal(lam_model_source(m, other, 0), LAM_SOURCE_NONE);
@@ -197,11 +200,11 @@ static void addresses_come_back(void **state) {
 static void memory_alone(void **state) {
     (void)state;
     net n = net_new();
-    int32_t a = RUN(&n, "aten::relu", OUTSIDE, IN(at(0, 0, 0, 8)), OUT(at(0, 4, 0, 8)));
-    int32_t b = RUN(&n, "aten::view", OUTSIDE, IN(at(0, 4, 0, 8)), OUT(at(0, 4, 0, 8)));
-    int32_t c = RUN(&n, "aten::neg", OUTSIDE, IN(at(0, 4, 0, 8)), OUT(at(0, 6, 60, 8)));
-    int32_t d = RUN(&n, "aten::view", OUTSIDE, IN(at(0, 6, 60, 8)), OUT(at(0, 6, 0, 8)));
-    int32_t e = RUN(&n, "aten::neg", OUTSIDE, IN(at(0, 6, 60, 8)), OUT(at(0, 0, 0, 8)));
+    int32_t a = RUN(&n, "aten::relu", OUTSIDE, INS(at(0, 0, 0, 8)), OUTS(at(0, 4, 0, 8)));
+    int32_t b = RUN(&n, "aten::view", OUTSIDE, INS(at(0, 4, 0, 8)), OUTS(at(0, 4, 0, 8)));
+    int32_t c = RUN(&n, "aten::neg", OUTSIDE, INS(at(0, 4, 0, 8)), OUTS(at(0, 6, 60, 8)));
+    int32_t d = RUN(&n, "aten::view", OUTSIDE, INS(at(0, 6, 60, 8)), OUTS(at(0, 6, 0, 8)));
+    int32_t e = RUN(&n, "aten::neg", OUTSIDE, INS(at(0, 6, 60, 8)), OUTS(at(0, 0, 0, 8)));
     lam_model *m = net_done(&n);
     assert_int_equal(lam_model_source(m, a, 0), LAM_SOURCE_NONE);
     assert_int_equal(lam_model_source(m, b, 0), a);
@@ -250,19 +253,19 @@ static void calls_and_tensors(void **state) {
     }
     int32_t mm[2], add[2], before;
     clock_ns = 90;
-    before = RUN(&n, "aten::mul", OUTSIDE, IN(at(0, 2, 0, 8)), OUT(at(0, 6, 0, 8)));
+    before = RUN(&n, "aten::mul", OUTSIDE, INS(at(0, 2, 0, 8)), OUTS(at(0, 6, 0, 8)));
     for (int i = 0; i < 2; i++) {
         clock_ns = 110 + 50 * i;
         mm[i] = RUN(&n, "aten::mm", ((op_at){calls[2 * i + 1], -1, LAM_FORWARD, 0}),
-                    IN(at(0, 2, 0, 8), at(1, 4, 0, 8), at(2, 4, 46, 8)), OUT(at(0, 10, 0, 8)));
+                    INS(at(0, 2, 0, 8), at(1, 4, 0, 8), at(2, 4, 46, 8)), OUTS(at(0, 10, 0, 8)));
         clock_ns = 130 + 50 * i;
         add[i] = RUN(&n, "aten::add_", ((op_at){calls[2 * i], -1, LAM_FORWARD, 0}),
-                     IN(at(0, 10, 0, 8), at(1, 6, 0, 8)), OUT(at(0, 10, 0, 8)));
-        RUN(&n, "aten::neg", ((op_at){calls[2 * i], -1, LAM_FORWARD, 0}), IN(at(0, 10, 0, 8)),
-            OUT(at(0, 12, 0, 8)));
+                     INS(at(0, 10, 0, 8), at(1, 6, 0, 8)), OUTS(at(0, 10, 0, 8)));
+        RUN(&n, "aten::neg", ((op_at){calls[2 * i], -1, LAM_FORWARD, 0}), INS(at(0, 10, 0, 8)),
+            OUTS(at(0, 12, 0, 8)));
     }
     clock_ns = 200;
-    int32_t late = RUN(&n, "aten::neg", OUTSIDE, IN(at(0, 2, 0, 8)), OUT(at(0, 12, 0, 8)));
+    int32_t late = RUN(&n, "aten::neg", OUTSIDE, INS(at(0, 2, 0, 8)), OUTS(at(0, 12, 0, 8)));
     lam_model *m = net_done(&n);
     for (int i = 0; i < 2; i++) {
         assert_int_equal(lam_model_source_input(m, mm[i], 0), 0);
@@ -302,10 +305,10 @@ static void calls_without_times(void **state) {
     static const int caller[] = {1, 3, 2, 5, 0, 0}; /* the fourth runs nothing */
     clock_ns = 0;
     for (int i = 0; i < 6; i++)
-        ops[i] = RUN(&n, "aten::neg", ((op_at){calls[caller[i]], -1, LAM_FORWARD, 0}), IN(at(0, 2, 20, 8)),
-                     OUT(at(0, 10, 100, 8)));
-    RUN(&n, "aten::neg", ((op_at){calls[1], -1, LAM_BACKWARD, 0}), IN(at(0, 2, 20, 8)),
-        OUT(at(0, 10, 100, 8)));
+        ops[i] = RUN(&n, "aten::neg", ((op_at){calls[caller[i]], -1, LAM_FORWARD, 0}), INS(at(0, 2, 20, 8)),
+                     OUTS(at(0, 10, 100, 8)));
+    RUN(&n, "aten::neg", ((op_at){calls[1], -1, LAM_BACKWARD, 0}), INS(at(0, 2, 20, 8)),
+        OUTS(at(0, 10, 100, 8)));
     lam_model *m = net_done(&n);
     assert_int_equal(lam_model_call_output_source(m, calls[1], 0), ops[0]);
     assert_int_equal(lam_model_call_output_source(m, calls[3], 0), ops[1]);
@@ -533,7 +536,7 @@ static void long_lists(void **state) {
         out[i] = at(0, 2 + 2 * (uint64_t)(i + 7), 0, 4);
     }
     int32_t op = run(&n, "my::op_list", OUTSIDE, in, LONG, out, LONG);
-    int32_t next = RUN_ONLY(&n, "aten::neg", OUTSIDE, IN(at(0, 2 + 2 * 7, 0, 4)));
+    int32_t next = RUN_ONLY(&n, "aten::neg", OUTSIDE, INS(at(0, 2 + 2 * 7, 0, 4)));
     lam_model *m = net_done(&n);
     const lam_op_sig *s = lam_model_op(m, op)->sig;
     assert_int_equal(s->out[0].shares, 7);

@@ -4,7 +4,7 @@
  */
 #include "kit/oom.h"
 
-#include "kit/graph_net.h"
+#include "kit/ops_net.h"
 
 #include <math.h>
 

@@ -4,8 +4,8 @@
  * those of tests/data (shared_two_parents, tied_weight) or follow from what is known of the tools. */
 #include "kit/oom.h"
 
-#include "kit/net.h"
 #include "kit/stored_net.h"
+#include "kit/text_net.h"
 
 static const char *path(const lam_costs *c, int32_t i) {
     return lam_model_place(lam_costs_model(c), lam_costs_row(c, i)->place)->path;
@@ -192,14 +192,9 @@ static void tied(void **state) {
 /* -- one object twice in one Sequential, and one called again ---------------------------------- */
 
 static lam_model *twice_in_one(void) {
-    net n = net_new();
-    int32_t root = net_module(&n, "Sequential", 0), fc = net_linear(&n, 3, 3);
-    int32_t p = net_place(&n, -1, "", root);
-    net_place(&n, p, "0", fc);
-    net_place(&n, p, "1", fc);
-    int32_t r = net_call(&n, root, -1, SH(1, 3), 0, SH(1, 3), 0);
-    net_call(&n, fc, r, SH(1, 3), 0, SH(1, 3), 0);
-    net_call(&n, fc, r, SH(2, 3), 0, SH(2, 3), 0);
+    net n = net_of_text("Sequential(Linear 3 3 idle; =0 idle)", false, SH(1, 3));
+    net_call(&n, 1, 0, SH(1, 3), 0, SH(1, 3), 0);
+    net_call(&n, 1, 0, SH(2, 3), 0, SH(2, 3), 0);
     return net_done(&n);
 }
 
@@ -223,16 +218,9 @@ static void same_object_twice(void **state) {
 
 static void called_three_times(void **state) {
     (void)state;
-    net n = net_new();
-    int32_t root = net_module(&n, "Loop", 0), fc = net_linear(&n, 3, 3), other = net_linear(&n, 3, 3);
-    int32_t p = net_place(&n, -1, "", root);
-    net_place(&n, p, "fc", fc);
-    net_place(&n, p, "other", other);
-    int32_t r = net_call(&n, root, -1, SH(1, 3), 0, SH(3, 3), 0);
-    net_call(&n, fc, r, SH(1, 3), 0, SH(1, 3), 0);
-    net_call(&n, other, r, SH(1, 3), 0, SH(1, 3), 0);
-    net_call(&n, fc, r, SH(2, 3), 0, SH(2, 3), 0);
-    net_call(&n, fc, r, SH(3, 3), 0, SH(3, 3), 0);
+    net n = net_of_text("Loop(fc: Linear 3 3; other: Linear 3 3)", false, SH(1, 3));
+    net_call(&n, 1, 0, SH(2, 3), 0, SH(2, 3), 0);
+    net_call(&n, 1, 0, SH(3, 3), 0, SH(3, 3), 0);
     lam_model *m = net_done(&n);
     lam_costs *c = net_costs(m, "torchscan", true);
     PATHS(c, "", "fc", "other");
@@ -259,31 +247,13 @@ static void called_three_times(void **state) {
 /* Net(first, aux: Sequential(0: Linear, 1: ReLU), list: ModuleList(0, 1: Identity), params: ParameterList,
  * tail, spare Identity), with a parameter of its own; aux, list.1 and spare are never called. */
 static lam_model *with_gaps(void) {
-    net n = net_new();
-    int32_t root = net_module(&n, "Net", 0), first = net_linear(&n, 2, 2),
-            aux = net_module(&n, "Sequential", 0);
-    int32_t fc = net_linear(&n, 5, 10), relu = net_leaf(&n, "ReLU"), list = net_module(&n, "ModuleList", 0);
-    int32_t in_list = net_linear(&n, 2, 3), unused = net_leaf(&n, "Identity");
-    int32_t params = net_leaf(&n, "ParameterList"), tail = net_linear(&n, 3, 1),
-            spare = net_leaf(&n, "Identity");
-    net_param(&n, root, "table", SH(7));
-    net_buffer(&n, root, "index", SH(11));
-    net_param(&n, params, "0", SH(13));
-    int32_t p = net_place(&n, -1, "", root);
-    net_place(&n, p, "first", first);
-    int32_t pa = net_place(&n, p, "aux", aux);
-    net_place(&n, pa, "0", fc);
-    net_place(&n, pa, "1", relu);
-    int32_t pl = net_place(&n, p, "list", list);
-    net_place(&n, pl, "0", in_list);
-    net_place(&n, pl, "1", unused);
-    net_place(&n, p, "params", params);
-    net_place(&n, p, "tail", tail);
-    net_place(&n, p, "spare", spare);
-    int32_t r = net_call(&n, root, -1, SH(1, 2), 0, SH(1, 1), 0);
-    net_call(&n, first, r, SH(1, 2), 0, SH(1, 2), 0);
-    net_call(&n, in_list, r, SH(1, 2), 0, SH(1, 3), 0);
-    net_call(&n, tail, r, SH(1, 3), 0, SH(1, 1), 0);
+    net n = net_of_text("Net(first: Linear 2 2; aux: Sequential(Linear 5 10; ReLU) idle; "
+                        "list: ModuleList(Linear 2 3; Identity idle); params: ParameterList idle; "
+                        "tail: Linear 3 1; spare: Identity idle)",
+                        false, SH(1, 2));
+    net_param(&n, 0, "table", SH(7));
+    net_buffer(&n, 0, "index", SH(11));
+    net_param(&n, 8, "0", SH(13));
     return net_done(&n);
 }
 
@@ -342,23 +312,10 @@ static void never_called_is_named(void **state) {
 /* Net(a: Box(x, y), b: Box(x, y)): in each Box y is not called, and b itself is followed by nothing. */
 static void stands_in_the_tree(void **state) {
     (void)state;
-    net n = net_new();
-    int32_t root = net_module(&n, "Net", 0), p = net_place(&n, -1, "", root), box[2], x[2];
-    for (int i = 0; i < 2; i++) {
-        box[i] = net_module(&n, "Box", 0);
-        x[i] = net_linear(&n, 2, 2);
-        int32_t q = net_place(&n, p, i ? "b" : "a", box[i]);
-        net_place(&n, q, "early", net_linear(&n, 1, 1));
-        net_place(&n, q, "x", x[i]);
-        net_place(&n, q, "y", net_linear(&n, 1, 1));
-    }
-    net_place(&n, p, "z", net_linear(&n, 1, 1));
-    int32_t r = net_call(&n, root, -1, SH(1, 2), 0, SH(1, 2), 0);
-    for (int i = 0; i < 2; i++) {
-        int32_t q = net_call(&n, box[i], r, SH(1, 2), 0, SH(1, 2), 0);
-        net_call(&n, x[i], q, SH(1, 2), 0, SH(1, 2), 0);
-    }
-    lam_model *m = net_done(&n);
+    lam_model *m = text_model("Net(a: Box(early: Linear 1 1 idle; x: Linear 2 2; y: Linear 1 1 idle); "
+                              "b: Box(early: Linear 1 1 idle; x: Linear 2 2; y: Linear 1 1 idle); "
+                              "z: Linear 1 1 idle)",
+                              false, SH(1, 2));
     lam_costs *c = net_costs(m, "layers", false);
     PATHS(c, "", "a", "a.early", "a.x", "a.y", "b", "b.early", "b.x", "b.y", "z");
     lam_costs_free(c);

@@ -4,8 +4,8 @@
  * a search for the input positions that an output position depends on. */
 #include "kit/oom.h"
 
+#include "kit/chains.h"
 #include "kit/draw.h"
-#include "kit/net.h"
 #include "kit/shown.h"
 
 #include <math.h>
@@ -32,32 +32,6 @@ static void expect_rows(const lam_costs *c, const want *w, int32_t n) {
 #define L            LAM_AT_LEAST
 #define U            LAM_UNKNOWN
 
-/* A Sequential, or a user's class that calls the same layers in turn, fed with data that connects. */
-typedef struct layer {
-    int32_t module;
-    int32_t ndim;
-    int64_t out[4];
-} layer;
-
-static lam_model *chain_of(net *n, const char *type, const int64_t *in, int32_t ndim, const layer *layers,
-                           int32_t count, bool storages) {
-    int32_t root = net_module(n, type, 0), p = net_place(n, -1, "", root);
-    for (int32_t i = 0; i < count; i++) {
-        char name[16];
-        snprintf(name, sizeof name, "%d", (int)i);
-        net_place(n, p, name, layers[i].module);
-    }
-    const layer *last = &layers[count - 1];
-    int32_t r =
-        net_call(n, root, -1, in, ndim, storages, last->out, last->ndim, storages ? (uint64_t)count + 1 : 0);
-    for (int32_t i = 0; i < count; i++) {
-        const int64_t *x = i ? layers[i - 1].out : in;
-        net_call(n, layers[i].module, r, x, i ? layers[i - 1].ndim : ndim, storages ? (uint64_t)i + 1 : 0,
-                 layers[i].out, layers[i].ndim, storages ? (uint64_t)i + 2 : 0);
-    }
-    return net_done(n);
-}
-
 static int32_t adaptive(net *n, const char *type, int64_t out) {
     int32_t m = net_leaf(n, type);
     net_int(n, m, "output_size", out);
@@ -66,23 +40,13 @@ static int32_t adaptive(net *n, const char *type, int64_t out) {
 
 /* -- torchscan's recorded chains --------------------------------------------------------------- */
 
-static lam_model *encdec(const char *type, bool storages) {
-    net n = net_new();
-    layer l[] = {
-        {net_conv(&n, "Conv2d", 2, 1, 4, 3, 2, 1), 4, {1, 4, 14, 14}},
-        {net_leaf(&n, "Tanh"), 4, {1, 4, 14, 14}},
-        {net_conv(&n, "Conv2d", 2, 4, 8, 3, 2, 1), 4, {1, 8, 7, 7}},
-        {net_leaf(&n, "Sigmoid"), 4, {1, 8, 7, 7}},
-        {net_conv(&n, "ConvTranspose2d", 2, 8, 4, 2, 2, 0), 4, {1, 4, 14, 14}},
-        {net_leaf(&n, "ELU"), 4, {1, 4, 14, 14}},
-        {net_conv(&n, "ConvTranspose2d", 2, 4, 1, 2, 2, 0), 4, {1, 1, 28, 28}},
-    };
-    return chain_of(&n, type, SH(1, 1, 28, 28), l, 7, storages);
+static lam_model *encdec(bool own_forward, bool data) {
+    return text_model(own_forward ? "Net" CHAIN_ENCDEC : "Sequential" CHAIN_ENCDEC, data, SH(1, 1, 28, 28));
 }
 
 static void encdec_torchscan(void **state) {
     (void)state;
-    lam_model *m = encdec("Sequential", false);
+    lam_model *m = encdec(false, false);
     lam_costs *c = net_costs(m, "torchscan", true);
     ROWS(c, {1, 1, 0, E}, {3, 2, 1, E}, {3, 2, 1, E}, {7, 4, 3, E}, {7, 4, 3, E}, {-5, 2, 3, E},
          {-5, 2, 3, E}, {-11, 1, 3, E});
@@ -93,7 +57,7 @@ static void encdec_torchscan(void **state) {
 /* The true fields never shrink: a transposed convolution of kernel 2 and stride 2 sees one input position. */
 static void encdec_true(void **state) {
     (void)state;
-    lam_model *m = encdec("Sequential", false);
+    lam_model *m = encdec(false, false);
     static const char *const conventions[] = {"layers", "torchscan"};
     for (int i = 0; i < 2; i++) {
         lam_costs *c = net_costs(m, conventions[i], false);
@@ -105,17 +69,10 @@ static void encdec_true(void **state) {
 }
 
 static lam_model *conv1d(void) {
-    net n = net_new();
-    int32_t flatten = net_leaf(&n, "Flatten");
-    layer l[] = {
-        {net_conv(&n, "Conv1d", 1, 4, 8, 5, 2, 0), 3, {1, 8, 23}},
-        {net_leaf(&n, "BatchNorm1d"), 3, {1, 8, 23}},
-        {net_pool(&n, "MaxPool1d", 2, 2), 3, {1, 8, 11}},
-        {adaptive(&n, "AdaptiveMaxPool1d", 3), 3, {1, 8, 3}},
-        {flatten, 2, {1, 24}},
-        {net_linear(&n, 24, 2), 2, {1, 2}},
-    };
-    return chain_of(&n, "Sequential", SH(1, 4, 50), l, 6, true);
+    return text_model(
+        "Sequential(Conv1d 4 8 k5 s2; BatchNorm1d 8; MaxPool1d k2; AdaptiveMaxPool1d 3; Flatten; "
+        "Linear 24 2)",
+        true, SH(1, 4, 50));
 }
 
 static void conv1d_torchscan(void **state) {
@@ -146,13 +103,7 @@ static void conv1d_true(void **state) {
  * convolution. */
 static void backwards(void **state) {
     (void)state;
-    net n = net_new();
-    layer l[] = {
-        {net_conv(&n, "Conv1d", 1, 1, 1, 5, 2, 0), 3, {1, 1, 8}},
-        {net_leaf(&n, "ReLU"), 3, {1, 1, 8}},
-        {net_conv(&n, "Conv1d", 1, 1, 1, 3, 1, 1), 3, {1, 1, 8}},
-    };
-    lam_model *m = chain_of(&n, "Sequential", SH(1, 1, 19), l, 3, false);
+    lam_model *m = text_model("Sequential(Conv1d 1 1 k5 s2; ReLU; Conv1d 1 1 k3 p1)", false, SH(1, 1, 19));
     lam_costs *c = net_costs(m, "torchscan", true);
     assert_int_equal(lam_costs_rf_backwards(c, NULL), LAM_OK);
     ROWS(c, {9, 2, 2, E}, {9, 2, 2, E}, {3, 1, 1, E}, {3, 1, 1, E});
@@ -172,13 +123,13 @@ static void backwards(void **state) {
 
 static void own_forward_is_a_lower_bound(void **state) {
     (void)state;
-    lam_model *m = encdec("Net", true);
+    lam_model *m = encdec(true, true);
     lam_costs *c = net_costs(m, "layers", false);
     ROWS(c, {7, 1, 3, L}, {3, 2, 1, L}, {3, 2, 1, L}, {7, 4, 3, L}, {7, 4, 3, L}, {7, 2, 3, L}, {7, 2, 3, L},
          {7, 1, 3, L});
     lam_costs_free(c);
     lam_model_free(m);
-    m = encdec("Net", false); /* nothing tells whether the data connects */
+    m = encdec(true, false); /* nothing tells whether the data connects */
     c = net_costs(m, "layers", false);
     expect_row(c, 1, (want){1, 1, 0, U});
     expect_row(c, 7, (want){1, 1, 0, U});
@@ -244,14 +195,8 @@ static void two_inputs_and_two_runs(void **state) {
 
 static void norm_is_a_bound_and_upsampling_unknown(void **state) {
     (void)state;
-    net n = net_new();
-    layer l[] = {
-        {net_conv(&n, "Conv2d", 2, 1, 4, 3, 1, 1), 4, {1, 4, 8, 8}},
-        {net_leaf(&n, "GroupNorm"), 4, {1, 4, 8, 8}},
-        {net_leaf(&n, "Upsample"), 4, {1, 4, 16, 16}},
-        {net_leaf(&n, "ReLU"), 4, {1, 4, 16, 16}},
-    };
-    lam_model *m = chain_of(&n, "Sequential", SH(1, 1, 8, 8), l, 4, false);
+    lam_model *m =
+        text_model("Sequential(Conv2d 1 4 k3 p1; GroupNorm; Upsample; ReLU)", false, SH(1, 1, 8, 8));
     lam_costs *c = net_costs(m, "layers", false);
     ROWS(c, {1, 1, 0, U}, {3, 1, 1, E}, {3, 1, 1, L}, {1, 1, 0, U}, {1, 1, 0, U});
     lam_costs_free(c);
@@ -263,26 +208,19 @@ static void norm_is_a_bound_and_upsampling_unknown(void **state) {
 
 static void perceptron_and_generator(void **state) {
     (void)state;
-    net n = net_new();
-    layer mlp[] = {{net_linear(&n, 6, 4), 2, {1, 4}},
-                   {net_leaf(&n, "ReLU"), 2, {1, 4}},
-                   {net_linear(&n, 4, 2), 2, {1, 2}}};
-    lam_model *m = chain_of(&n, "Sequential", SH(1, 6), mlp, 3, false);
+    lam_model *m = text_model("Sequential(Linear 6 4; ReLU; Linear 4 2)", false, SH(1, 6));
     lam_costs *c = net_costs(m, "layers", false);
     ROWS(c, {6, 6, 0, E}, {6, 6, 0, E}, {6, 6, 0, E}, {6, 6, 0, E});
     lam_costs_free(c);
     lam_model_free(m);
-    n = net_new();
-    layer image[] = {{net_leaf(&n, "Flatten"), 2, {1, 784}}, {net_linear(&n, 784, 9), 2, {1, 9}}};
-    m = chain_of(&n, "Sequential", SH(1, 1, 28, 28), image, 2, false);
+    m = text_model("Sequential(Flatten; Linear 784 9)", false, SH(1, 1, 28, 28));
     c = net_costs(m, "layers", false);
     ROWS(c, {28, 28, 0, E}, {1, 1, 0, E}, {28, 28, 0, E});
     lam_costs_free(c);
     lam_model_free(m);
-    n = net_new();
-    layer tokens[] = {{net_linear(&n, 8, 4), 3, {1, 5, 4}}, {net_leaf(&n, "LSTM"), 3, {1, 5, 4}}};
-    net_bool(&n, tokens[1].module, "batch_first", true);
-    m = chain_of(&n, "Sequential", SH(1, 5, 8), tokens, 2, false);
+    net n = net_of_text("Sequential(Linear 8 4; LSTM)", false, SH(1, 5, 8));
+    net_bool(&n, 2, "batch_first", true);
+    m = net_done(&n);
     c = net_costs(m, "layers", false);
     ROWS(c, {5, 5, 0, E}, {1, 1, 0, E}, {5, 5, 0, E});
     lam_costs_free(c);

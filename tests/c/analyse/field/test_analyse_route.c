@@ -6,7 +6,7 @@
  * the formulas of PyTorch's documentation. */
 #include "kit/oom.h"
 
-#include "kit/graph_net.h"
+#include "kit/ops_net.h"
 
 #include "analyse/field/route.h"
 

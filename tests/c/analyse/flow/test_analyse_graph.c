@@ -3,7 +3,7 @@
  * The graph of the data: which nodes there are, who gave what to whom, and the text of it. */
 #include "kit/oom.h"
 
-#include "kit/graph_net.h"
+#include "kit/ops_net.h"
 #include "kit/shown.h"
 #include "kit/stored_net.h"
 

@@ -5,7 +5,7 @@
 
 #include "analyse/flow/levels.h"
 #include "kit/draw.h"
-#include "kit/level_net.h"
+#include "kit/ops_net.h"
 
 #include <stdio.h>
 

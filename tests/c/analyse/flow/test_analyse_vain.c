@@ -5,7 +5,7 @@
 #include "kit/oom.h"
 
 #include "kit/draw.h"
-#include "kit/graph_net.h"
+#include "kit/ops_net.h"
 
 enum {
     OPS = 16,

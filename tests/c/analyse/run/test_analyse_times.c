@@ -4,7 +4,6 @@
 #include "kit/oom.h"
 
 #include "kit/ops_net.h"
-#include "kit/timed_net.h"
 
 #include <stdlib.h>
 

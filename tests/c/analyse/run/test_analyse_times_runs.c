@@ -5,7 +5,7 @@
 #include "kit/oom.h"
 
 #include "kit/draw.h"
-#include "kit/timed_net.h"
+#include "kit/net.h"
 
 enum { CALLS = 40, PLACES = 8, NODES = 12, TIME = 4000 };
 

@@ -72,9 +72,9 @@ static void sums(void **state) {
     (void)state;
     start("Identity");
     int32_t t = new_tensor(SIZES(3)); /* one tensor under two names is one */
-    assert_int_equal(lam_build_owns(builder, 0, "a", t, false, NULL), LAM_OK);
-    assert_int_equal(lam_build_owns(builder, 0, "b", t, false, NULL), LAM_OK);
-    assert_int_equal(lam_build_owns(builder, 0, "c", new_tensor(SIZES(5)), true, NULL), LAM_OK);
+    assert_int_equal(lam_build_owns(bare.b, 0, "a", t, false, NULL), LAM_OK);
+    assert_int_equal(lam_build_owns(bare.b, 0, "b", t, false, NULL), LAM_OK);
+    assert_int_equal(lam_build_owns(bare.b, 0, "c", new_tensor(SIZES(5)), true, NULL), LAM_OK);
     const lam_arg in[] = {arg(SIZES(2, 3)), arg(SIZES(4))}, out[] = {arg(SIZES(2, 3)), arg(UNKNOWN_SHAPE)};
     call(2, in, 2, out);
     IS(ins, 10);
@@ -131,8 +131,8 @@ static void tie(int n) {
     add_place(0, "other", "Identity", 0);
     for (int i = 0; i < n; i++) {
         int32_t t = new_tensor(SIZES(1));
-        assert_int_equal(lam_build_owns(builder, 0, "a", t, false, NULL), LAM_OK);
-        assert_int_equal(lam_build_owns(builder, 1, "b", t, false, NULL), LAM_OK);
+        assert_int_equal(lam_build_owns(bare.b, 0, "a", t, false, NULL), LAM_OK);
+        assert_int_equal(lam_build_owns(bare.b, 1, "b", t, false, NULL), LAM_OK);
     }
     call1(arg(SIZES(2)), arg(SIZES(2)));
 }
@@ -160,13 +160,13 @@ static void a_tree_inside(void **state) {
     start("TransformerEncoder");
     for (int32_t i = 0; i < 3; i++) own(add_place(0, "fan", "Linear", 0), "weight", SIZES(10));
     int32_t place, deepest = 0;
-    assert_int_equal(lam_build_place(builder, 0, "again", 2, &place, NULL), LAM_OK);
+    assert_int_equal(lam_build_place(bare.b, 0, "again", 2, &place, NULL), LAM_OK);
     for (int32_t i = 0; i < DEPTH; i++) {
         lam_module_info info = {.type = "Sequential", .type_path = "", .word = lam_word_module("Sequential")};
         int32_t module;
-        assert_int_equal(lam_build_module(builder, &info, &module, NULL), LAM_OK);
+        assert_int_equal(lam_build_module(bare.b, &info, &module, NULL), LAM_OK);
         own(module, "weight", SIZES(1));
-        assert_int_equal(lam_build_place(builder, deepest, "deep", module, &deepest, NULL), LAM_OK);
+        assert_int_equal(lam_build_place(bare.b, deepest, "deep", module, &deepest, NULL), LAM_OK);
     }
     call1(arg(SIZES(2, 3, 4)), arg(SIZES(2, 3, 4)));
     IS(params, 0);
@@ -176,14 +176,14 @@ static void a_tree_inside(void **state) {
 /* Sums by name are of parameters, each once. */
 static void parameters_by_name(void **state) {
     (void)state;
-    assert_int_equal(lam_builder_new(&builder, 0, NULL), LAM_OK);
+    bare = net_new();
     add_place(-1, "", "Linear", LAM_MODULE_LEAF);
     own(0, "weight", SIZES(3, 4));
     own(0, "bias", SIZES(3));
     own(0, "in_proj_weight", SIZES(5));
     own(0, "scale", SIZES(11));
-    assert_int_equal(lam_build_owns(builder, 0, "tied_weight", 0, false, NULL), LAM_OK);
-    assert_int_equal(lam_build_owns(builder, 0, "old_bias", new_tensor(SIZES(7)), true, NULL), LAM_OK);
+    assert_int_equal(lam_build_owns(bare.b, 0, "tied_weight", 0, false, NULL), LAM_OK);
+    assert_int_equal(lam_build_owns(bare.b, 0, "old_bias", new_tensor(SIZES(7)), true, NULL), LAM_OK);
     call1(arg(SIZES(2, 4)), arg(SIZES(2, 3)));
     IS(plain_params, 15);
     IS(odd_params, 5);

@@ -47,7 +47,7 @@ static void bare_transformer(void **state) {
 }
 
 static void child_attr(int32_t module, const char *name, lam_value v) {
-    assert_int_equal(lam_build_attr(builder, module, name, &v, NULL), LAM_OK);
+    assert_int_equal(lam_build_attr(bare.b, module, name, &v, NULL), LAM_OK);
 }
 
 /* nn.Transformer with one encoder layer; what is NULL is left out. */
@@ -105,8 +105,8 @@ static void a_neighbours_child(void **state) {
     child_attr(linear, "out_features", (lam_value){.type = LAM_INT, .i = 32});
     const lam_arg x = arg(SIZES(6, 2, 16));
     const lam_call_info c = {.module = layer, .parent = -1, .n_in = 1, .n_out = 1, .in = &x, .out = &x};
-    assert_int_equal(lam_build_call(builder, &c, &event, NULL), LAM_OK);
-    assert_int_equal(lam_builder_finish(builder, &model, NULL), LAM_OK);
+    assert_int_equal(lam_build_call(bare.b, &c, &event, NULL), LAM_OK);
+    model = net_done(&bare);
     lmi_facts_of(model, event, &facts);
     UNKNOWN(ff);
 }
@@ -128,9 +128,9 @@ static void op_in(const char *class_name, const char *name) {
                              .value = {.type = LAM_INTS, .n = 3 - i, .ints = i == 1 ? wanted : other}};
     const lam_op_info op = {.name = name, .parent = -1, .n_in = 3, .n_out = 1, .in = in, .out = in};
     int32_t event, index;
-    assert_int_equal(lam_build_call(builder, &c, &event, NULL), LAM_OK);
-    assert_int_equal(lam_build_op(builder, &op, &index, NULL), LAM_OK);
-    assert_int_equal(lam_builder_finish(builder, &model, NULL), LAM_OK);
+    assert_int_equal(lam_build_call(bare.b, &c, &event, NULL), LAM_OK);
+    assert_int_equal(lam_build_op(bare.b, &op, &index, NULL), LAM_OK);
+    model = net_done(&bare);
     lmi_facts_of_op(model, index, &facts);
 }
 
@@ -212,7 +212,7 @@ static void who_needs_layers_unfused(void **state) {
 /* A parameter of no elements is known, and one whose size nobody knows makes the sum unknown. */
 static void parameters_of_no_elements(void **state) {
     for (int known = 0; known < 2; known++) {
-        assert_int_equal(lam_builder_new(&builder, 0, NULL), LAM_OK);
+        bare = net_new();
         add_place(-1, "", "Linear", LAM_MODULE_LEAF);
         if (known)
             own(0, "weight", SIZES(0, 4));

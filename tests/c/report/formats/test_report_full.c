@@ -5,10 +5,9 @@
 #include "kit/oom.h"
 
 #include "kit/full_net.h"
-#include "kit/level_net.h"
+#include "kit/ops_net.h"
 #include "kit/page_text.h"
 #include "kit/show.h"
-#include "kit/timed_net.h"
 
 static lam_report_options everything_as(const char *format) {
     lam_report_options o = show_options(NULL, format);

@@ -3,7 +3,7 @@
  * The levels of a difference: what was removed stands where it stood. */
 #include "kit/oom.h"
 
-#include "kit/level_net.h"
+#include "kit/ops_net.h"
 #include "kit/outlined.h"
 
 static const lmi_outline_options with_levels = {.levels = true, .drawn = true};

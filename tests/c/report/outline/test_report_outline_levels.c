@@ -3,7 +3,7 @@
  * Levels of an outline: texts, sizes and numbers of nodes, and how many levels there are. */
 #include "kit/oom.h"
 
-#include "kit/level_net.h"
+#include "kit/ops_net.h"
 #include "report/outline/work.h"
 
 #include <stdio.h>

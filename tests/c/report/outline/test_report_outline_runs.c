@@ -5,32 +5,19 @@
 
 #include "kit/ops_net.h"
 #include "kit/outlined.h"
+#include "kit/text_net.h"
 
 /* -- runs ------------------------------------------------------------------------------------------------ */
 
 /* Net(h0 ... h<n - 1>: Block(fc: Linear(4, 4), act: ReLU), tail: Linear). `odd`: that block's Linear has no
  * bias; `name`: what all begin with. */
 static net blocks(int n, int odd, const char *name) {
-    net k = net_new();
-    int32_t root = net_module(&k, "Net", 0), p = net_place(&k, -1, "", root);
-    int32_t r = net_call(&k, root, -1, SH(1, 4), 0, SH(1, 4), 0);
-    for (int i = 0; i < n; i++) {
-        char text[32];
-        int32_t block = net_module(&k, "Block", 0), fc = net_leaf(&k, "Linear"), act = net_leaf(&k, "ReLU");
-        net_param(&k, fc, "weight", SH(4, 4));
-        if (i != odd) net_param(&k, fc, "bias", SH(4));
-        snprintf(text, sizeof text, "%s%d", name, i);
-        int32_t b = net_place(&k, p, text, block);
-        net_place(&k, b, "fc", fc);
-        net_place(&k, b, "act", act);
-        int32_t c = net_call(&k, block, r, SH(1, 4), 0, SH(1, 4), 0);
-        net_call(&k, fc, c, SH(1, 4), 0, SH(1, 4), 0);
-        net_call(&k, act, c, SH(1, 4), 0, SH(1, 4), 0);
-    }
-    int32_t tail = net_linear(&k, 4, 4);
-    net_place(&k, p, "tail", tail);
-    net_call(&k, tail, r, SH(1, 4), 0, SH(1, 4), 0);
-    return k;
+    char text[1024] = "Net(";
+    for (int i = 0; i < n; i++)
+        snprintf(text + strlen(text), sizeof text - strlen(text),
+                 "%s%d: Block(fc: Linear 4 4 %s; act: ReLU); ", name, i, i == odd ? "nobias" : "");
+    snprintf(text + strlen(text), sizeof text - strlen(text), "tail: Linear 4 4)");
+    return net_of_text(text, false, SH(1, 4));
 }
 
 static void test_equal_siblings_are_a_run(void **unused) {

@@ -5,7 +5,7 @@
 #include "kit/oom.h"
 
 #include "kit/full_net.h"
-#include "kit/level_net.h"
+#include "kit/ops_net.h"
 #include "kit/page_text.h"
 #include "kit/paged.h"
 

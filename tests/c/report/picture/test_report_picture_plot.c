@@ -5,7 +5,6 @@
 #include "kit/full_net.h"
 #include "kit/little_outline.h"
 #include "kit/shown.h"
-#include "kit/timed_net.h"
 
 static const lam_peak roof = {1e12, 1e11};
 

@@ -3,8 +3,8 @@
  * Pictures as a whole, of models and of what is written by hand, held against transcripts: every kind, by
  * every number, at the widths where a picture changes. */
 #include "kit/full_net.h"
-#include "kit/level_net.h"
 #include "kit/little_outline.h"
+#include "kit/ops_net.h"
 #include "kit/page_text.h"
 
 #include "report/picture/svg.h"

@@ -4,7 +4,6 @@
 #include "kit/oom.h"
 
 #include "kit/full_net.h"
-#include "kit/level_net.h"
 #include "kit/made_net.h"
 #include "kit/ops_net.h"
 #include "kit/outlined.h"

@@ -3,8 +3,8 @@
  * Times by a device's clock: one walk a stream, what other streams make unknown, and how reports show it. */
 #include "kit/oom.h"
 
+#include "kit/net.h"
 #include "kit/show.h"
-#include "kit/timed_net.h"
 
 static void span(net *n, int32_t of, int32_t stream, int64_t t0, int64_t t1) {
     lam_device_span s = {.call = of, .stream = stream, .t0_ns = t0, .t1_ns = t1};

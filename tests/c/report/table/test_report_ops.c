@@ -4,7 +4,7 @@
  * where calls are counted. */
 #include "kit/oom.h"
 
-#include "kit/graph_net.h"
+#include "kit/ops_net.h"
 #include "kit/show.h"
 
 static void show_as(const lam_costs *c, const char *format, int32_t width) {

@@ -5,7 +5,7 @@
 
 #include "kit/chains.h"
 #include "kit/full_net.h"
-#include "kit/level_net.h"
+#include "kit/ops_net.h"
 #include "kit/pages.h"
 #include "kit/show.h"
 
