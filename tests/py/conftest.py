@@ -34,6 +34,8 @@ _spec.loader.exec_module(_shim)
 import torch  # noqa: E402
 from torch import nn  # noqa: E402
 
+from lamina._observe import support  # noqa: E402
+
 # Each processor runs tests; threads that wait for work would take its time from them.
 torch.set_num_threads(1)
 
@@ -225,6 +227,16 @@ def few_to_search():
     all: with it each search takes a third of a second."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(params=["observer", "dispatch"])
+def way(request, monkeypatch):
+    """How operators are watched: a test that asks for it runs in each way that this torch allows."""
+    monkeypatch.setenv("LAMINA_CAPTURE", request.param)
+    found = support.way()
+    if found.name != request.param:
+        pytest.skip(found.why)
+    return request.param
 
 
 @pytest.fixture(autouse=True)

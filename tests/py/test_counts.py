@@ -263,15 +263,15 @@ def says_unknown(report, backward=True):
     return True
 
 
-WAYS = [way for way in ("observer", "dispatch") if way == "dispatch" or support.way().name == way]
-hidden = pytest.mark.skipif(not SAFE, reason="under a mode of this torch, attention looks like products")
-PRODUCTS = [pytest.param(way, marks=hidden) if way == "dispatch" else way for way in WAYS]
+@pytest.fixture
+def seen_in_products(way):
+    if way == "dispatch" and not SAFE:
+        pytest.skip("under a mode of this torch, attention looks like products")
+    return way
 
 
-@pytest.mark.parametrize("way", PRODUCTS)
 @pytest.mark.parametrize("dropout", [0.0, 0.5], ids=["fused", "products"])
-def test_products_say_as_kernels_do_that_a_mask_was_not_read(monkeypatch, way, dropout):
-    monkeypatch.setenv("LAMINA_CAPTURE", way)
+def test_products_say_as_kernels_do_that_a_mask_was_not_read(seen_in_products, dropout):
     mask = MASKS["float32"](random_lets(6, 8))
     q, k = (torch.rand(2, 3, n, 4, requires_grad=True) for n in (6, 8))
     net = attention(attn_mask=mask, dropout_p=dropout)
@@ -281,9 +281,7 @@ def test_products_say_as_kernels_do_that_a_mask_was_not_read(monkeypatch, way, d
     assert says_unknown(exact(net, q, k, k, backward=True))
 
 
-@pytest.mark.parametrize("way", PRODUCTS)
-def test_what_is_not_attention_stays_in_a_lower_bound(monkeypatch, way):
-    monkeypatch.setenv("LAMINA_CAPTURE", way)
+def test_what_is_not_attention_stays_in_a_lower_bound(seen_in_products):
     linear, mask = nn.Linear(4, 4), random_lets(6, 6)
     net = Calls(lambda x: F.scaled_dot_product_attention(y := linear(x), y, y, attn_mask=mask, dropout_p=0.5))
     net.linear = linear
@@ -292,28 +290,25 @@ def test_what_is_not_attention_stays_in_a_lower_bound(monkeypatch, way):
     assert report.effective_macs == 2 * 6 * 4 * 4 and report.effective_macs.state == "at least"
 
 
-@pytest.mark.parametrize("way", PRODUCTS)
-def test_a_mask_with_the_other_sign_in_memory(monkeypatch, way):
+def test_a_mask_with_the_other_sign_in_memory(seen_in_products):
     """Memory has +Inf where the mask has -Inf. The dispatch mode is shown what torch made of it."""
     lets = random_lets(6, 8)
     memory = torch.zeros(6, 8).masked_fill(~lets, float("inf"))
     mask = torch.complex(torch.zeros(6, 8), memory).conj().imag
     assert mask.is_neg() and torch.equal(mask, MASKS["float32"](lets))
-    assert says_unknown(attended(mask, way, monkeypatch, dropout_p=0.5))
-    report = attended(mask, way, monkeypatch)
-    if way == "observer":
+    assert says_unknown(attended(mask, dropout_p=0.5))
+    report = attended(mask)
+    if seen_in_products == "observer":
         assert says_unknown(report)
     else:
         assert report.effective_macs == by_hand(mask)[0] * 8 and report.effective_macs.state == "exact"
-    plain = attended(mask.resolve_neg(), way, monkeypatch)
+    plain = attended(mask.resolve_neg())
     assert plain.effective_macs == by_hand(mask)[0] * 8 and plain.effective_macs.state == "exact"
 
 
-@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("dry", [False, True], ids=["run", "dry"])
 @pytest.mark.parametrize("argument", ["attn_mask", "key_padding_mask"])
-def test_multihead_attention_that_hands_out_its_weights(monkeypatch, way, argument, dry):
-    monkeypatch.setenv("LAMINA_CAPTURE", way)
+def test_multihead_attention_that_hands_out_its_weights(way, argument, dry):
     net, x = nn.MultiheadAttention(8, 2, batch_first=True), torch.rand(2, 6, 8)
     masks = {argument: ~random_lets(*((6, 6) if argument == "attn_mask" else (2, 6)))}
     dense = 4 * 2 * 6 * 8 * 8 + 2 * 2 * 36 * 8
@@ -328,9 +323,7 @@ def test_multihead_attention_that_hands_out_its_weights(monkeypatch, way, argume
         assert whole.backward.effective_macs.state == "exact" and "effective" not in str(whole)
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_fast_paths_with_a_mask(monkeypatch, way):
-    monkeypatch.setenv("LAMINA_CAPTURE", way)
+def test_fast_paths_with_a_mask(way):
     x, mask = torch.rand(2, 6, 8), ~(random_lets(6, 6) | torch.eye(6, dtype=torch.bool))
     layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True).eval()
     for net, args in ((layer.self_attn, (x, x, x)), (layer, (x,))):

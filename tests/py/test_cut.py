@@ -8,16 +8,10 @@ import json
 import pytest
 import torch
 from torch import nn
-from where_kit import not_observed
 
 from lamina import _lamina
 from lamina._observe import support
 from lamina._results.report import Report
-
-WAYS = [
-    pytest.param("observer", marks=pytest.mark.skipif(bool(not_observed()), reason=str(not_observed()))),
-    "dispatch",
-]
 
 ENOUGH = 1 << 30  # bytes
 
@@ -41,11 +35,7 @@ def look(most, most_ops, runs=1, *, backward=False):
     return watch.model()
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_operators_that_do_not_fit(way, monkeypatch):
-    monkeypatch.setenv("LAMINA_CAPTURE", way)
-    if support.way().name != way:
-        pytest.skip(support.way().why)
+def test_operators_that_do_not_fit(way):
     report = Report(look(ENOUGH, 8000, backward=True), "exact")
     whole = 50 * 2 * 16
     assert report.macs.state == "at least"

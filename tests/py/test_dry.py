@@ -257,13 +257,9 @@ def test_a_view_that_is_written_to(name):
 
 
 @watched
-@pytest.mark.parametrize("way", ["observer", "dispatch"])
 @pytest.mark.parametrize("name", ["layer", "attention", "weights"])
-def test_fused_attention(name, way, monkeypatch):
+def test_fused_attention(name, way):
     """What the fused kernels run on the CPU is seen inside them, however operators are watched."""
-    monkeypatch.setenv("LAMINA_CAPTURE", way)
-    if support.way().name != way:
-        pytest.skip(support.way().why)
     x = torch.rand(2, 7, 32)
     if name == "layer":
         same(nn.TransformerEncoderLayer(32, 4, 64, batch_first=True).eval(), x, convention="exact")
@@ -595,12 +591,9 @@ def test_a_bound_is_below_the_gradient_of_a_product_with_reflections(left, rows,
 
 
 @watched
-@pytest.mark.parametrize("way", ["", "dispatch"])
 @pytest.mark.parametrize("call", ["at once", "one by one", "again and again"])
-def test_what_looks_like_one_hot(monkeypatch, call, way):
+def test_what_looks_like_one_hot(call, way):
     """The comparison that torch's one_hot is for tensors with a class of their own may be the model's."""
-    if way:
-        monkeypatch.setenv("LAMINA_CAPTURE", way)
 
     class Compares(nn.Module):
         def run(self, function, *args):

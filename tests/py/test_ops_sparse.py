@@ -33,10 +33,6 @@ PARTS = {
 }
 # What a compressed tensor stores is known to observers only where torch tells its layout in C.
 TELLS = tells_layouts()
-WAYS = [
-    pytest.param("observer", marks=pytest.mark.skipif(bool(not_observed()), reason=str(not_observed()))),
-    "dispatch",
-]
 
 
 class Does(nn.Module):
@@ -65,19 +61,17 @@ def stored(tensor, form):
     )
 
 
-def look(monkeypatch, way, does, *args):
-    monkeypatch.setenv("LAMINA_CAPTURE", way)
+def look(does, *args):
     return lamina.inspect(Does(does), args, convention="exact")
 
 
-@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.filterwarnings("ignore")
-def test_products(form, way, monkeypatch):
+def test_products(form, way):
     sparse, x = FORMS[form](matrix()), torch.rand(8, 5)
     values, elements, size = stored(sparse, form)
     for does in (torch.mm, torch.matmul, torch.sparse.mm):
-        report = look(monkeypatch, way, does, sparse, x)
+        report = look(does, sparse, x)
         zeros = 30 if does is torch.sparse.mm else 0  # made, and added to
         assert (report.macs, report.macs.state) == (6 * 8 * 5, "exact")
         if way == "observer" and form != "coo" and not TELLS:
@@ -88,48 +82,44 @@ def test_products(form, way, monkeypatch):
         assert (report.bytes_read, report.bytes_written) == (size + 160 + 4 * zeros, 120 + 4 * zeros)
 
 
-@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.filterwarnings("ignore")
-def test_a_weight_that_is_sparse(way, monkeypatch):
+def test_a_weight_that_is_sparse(way):
     if way == "observer" and not TELLS:
         pytest.skip("what a compressed tensor stores is not known here")
     weight = FORMS["csr"](matrix())
     values, elements, _ = stored(weight, "csr")
-    report = look(monkeypatch, way, nn.functional.linear, torch.rand(3, 8), weight)
+    report = look(nn.functional.linear, torch.rand(3, 8), weight)
     assert (report.macs, report.effective_macs) == (3 * 8 * 6, 3 * values)
     assert report.dmas == elements + 24 + 18
-    report = look(monkeypatch, way, torch.addmm, torch.rand(6, 4), weight, torch.rand(8, 4))
+    report = look(torch.addmm, torch.rand(6, 4), weight, torch.rand(8, 4))
     assert (report.macs, report.effective_macs) == (6 * 8 * 4, 4 * values)
 
 
-@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.filterwarnings("ignore")
-def test_what_positions_decide_is_not_known(way, monkeypatch):
+def test_what_positions_decide_is_not_known(way):
     if way == "observer" and not TELLS:
         pytest.skip("what a compressed tensor stores is not known here")
     sparse = FORMS["csr"](matrix())
-    report = look(monkeypatch, way, lambda s: s @ s.t(), sparse)
+    report = look(lambda s: s @ s.t(), sparse)
     assert (report.macs, report.effective_macs.state) == (6 * 8 * 6, "unknown")
-    report = look(monkeypatch, way, torch.relu, sparse)
+    report = look(torch.relu, sparse)
     assert (report.flops.state, report.dmas) == ("unknown", 2 * stored(sparse, "csr")[1])
 
 
-@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.filterwarnings("ignore")
-def test_nothing_is_left_of_looking(way, monkeypatch):
+def test_nothing_is_left_of_looking(way):
     """Asking what a tensor stores takes no node number and leaves the tensor as it was."""
     sparse = FORMS["csr"](matrix()).requires_grad_()
     parts = [getattr(sparse.detach(), part)().data_ptr() for part in PARTS["csr"]]
     numbers = torch.autograd._get_sequence_nr
     before = numbers()
-    look(monkeypatch, way, torch.mm, sparse, torch.rand(8, 5))
+    look(torch.mm, sparse, torch.rand(8, 5))
     assert numbers() == before
     assert [getattr(sparse.detach(), part)().data_ptr() for part in PARTS["csr"]] == parts
 
 
-@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.filterwarnings("ignore")
-def test_reductions_of_products_and_products_that_are_sampled(way, monkeypatch):
+def test_reductions_of_products_and_products_that_are_sampled(way):
     if way == "observer" and not TELLS:
         pytest.skip("what a compressed tensor stores is not known here")
     sparse = FORMS["csr"](matrix())
@@ -138,12 +128,12 @@ def test_reductions_of_products_and_products_that_are_sampled(way, monkeypatch):
         torch.sparse.mm(sparse, other, "amax")
     except (RuntimeError, TypeError) as error:
         pytest.skip(f"not in this torch: {error}")
-    report = look(monkeypatch, way, torch.sparse.mm, sparse, other, "mean")
+    report = look(torch.sparse.mm, sparse, other, "mean")
     assert (report.macs, report.effective_macs) == (6 * 8 * 5, 4 * 5)
     assert (report.flops, report.flops.state) == (2 * 6 * 8 * 5 + 6 * 5, "exact")
-    report = look(monkeypatch, way, torch.sparse.mm, sparse, other, "amax")
+    report = look(torch.sparse.mm, sparse, other, "amax")
     assert (report.macs, report.flops, report.flops.state) == (0, 2 * 4 * 5, "exact")
-    report = look(monkeypatch, way, torch.sparse.sampled_addmm, sparse, torch.rand(6, 3), torch.rand(3, 8))
+    report = look(torch.sparse.sampled_addmm, sparse, torch.rand(6, 3), torch.rand(3, 8))
     assert (report.macs, report.effective_macs) == (6 * 3 * 8, 4 * 3)
     assert (report.flops, report.flops.state) == (2 * 6 * 3 * 8, "exact")
 

@@ -98,9 +98,7 @@ def close(ours, theirs):
 
 
 @pytest.mark.parametrize(("runs", "macs", "back", "calls"), CASES, ids=[c[0].__name__ for c in CASES])
-@pytest.mark.parametrize("way", ["observer", "dispatch"])
-def test_functions_run_as_in_python(runs, macs, back, calls, way, monkeypatch):
-    monkeypatch.setenv("LAMINA_CAPTURE", way)
+def test_functions_run_as_in_python(runs, macs, back, calls, way):
     net, x = make(runs)
     with lamina.capture(net, ops=True) as watch:
         ours = trained(Calls.__call__, net, x)

@@ -14,7 +14,6 @@ pytestmark = [
     pytest.mark.skipif(support.way().name == "calls", reason=f"no operators: {support.way().why}"),
     pytest.mark.skipif(not hasattr(torch.library, "_scoped_library"), reason="torch keeps the kernels"),
 ]
-WAYS = [way for way in ("observer", "dispatch") if way == "dispatch" or support.way().name == way]
 MODES = {"RNN": 1, "LSTM": 2, "GRU": 3}
 
 
@@ -89,11 +88,9 @@ LAYERS = {
 }
 
 
-@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", LAYERS)
 @pytest.mark.parametrize("sizes", [(), (4, 3, 3)], ids=["padded", "packed"])
-def test_a_fused_layer_counts_as_the_layer(monkeypatch, way, name, sizes):
-    monkeypatch.setenv("LAMINA_CAPTURE", way)
+def test_a_fused_layer_counts_as_the_layer(way, name, sizes):
     layer = LAYERS[name]().to("meta")
     x = torch.rand(
         *((10,) if sizes else (7, 3)), layer.input_size, dtype=layer.weight_ih_l0.dtype, device="meta"
@@ -134,10 +131,8 @@ class FusedCell(nn.Module):
         return torch.ops.aten._thnn_fused_lstm_cell(*gates, c, of.bias_ih, of.bias_hh)[0]
 
 
-@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize(("cell", "bias"), [(nn.LSTMCell, True), (nn.GRUCell, True), (nn.GRUCell, False)])
-def test_fused_steps(monkeypatch, way, cell, bias):
-    monkeypatch.setenv("LAMINA_CAPTURE", way)
+def test_fused_steps(way, cell, bias):
     gates, unit, back, sums = (4, 22, 23, 1) if cell is nn.LSTMCell else (3, 16, 16, 2)
     inputs = tuple(torch.rand(3, n, device="meta", requires_grad=True) for n in (4, 5, 5))
     report = lamina.inspect(FusedCell(cell(4, 5, bias=bias, device="meta")), inputs, backward=True)

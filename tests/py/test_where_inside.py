@@ -247,10 +247,8 @@ def test_hooks_of_torchs_that_compute_nothing(how, monkeypatch):
     assert [macs for macs, *_ in told] == [str(2 * ONCE), str(4 * ONCE), str(again)]
 
 
-@pytest.mark.parametrize("way", ["observer", "dispatch"])
-def test_hooks_in_a_backward_that_will_have_a_backward(way, monkeypatch):
+def test_hooks_in_a_backward_that_will_have_a_backward(way):
     """Its products are of the backward, not of a forward that is repeated."""
-    monkeypatch.setenv("LAMINA_CAPTURE", way)
     model, x = net(), rows().requires_grad_()
     with lamina.capture(model) as watch:
         double = torch.autograd.graph.saved_tensors_hooks(lambda t: t * 2, lambda t: t / 2)
@@ -396,9 +394,7 @@ class Doubled(torch.autograd.Function):
         return x @ w, 0
 
 
-@pytest.mark.parametrize("way", ["observer", "dispatch"])
-def test_a_function_s_own_tangent_and_batches(way, monkeypatch):
-    monkeypatch.setenv("LAMINA_CAPTURE", way)
+def test_a_function_s_own_tangent_and_batches(way):
     model = nn.Linear(8, 8)
 
     def apply(x):

@@ -13,22 +13,13 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from where_kit import Calls, by_path, exact, no_operators, tells_backends, work
 
 import lamina
-from lamina._observe import support
 
 if no_operators():
     pytest.skip(f"no operators: {no_operators()}", allow_module_level=True)
 aten = torch.ops.aten
 MACS = 2 * 4 * 8  # of the layer below
+pytestmark = pytest.mark.usefixtures("way")
 OLD = not hasattr(torch.compiler, "set_stance")  # before torch 2.6
-
-
-@pytest.fixture(params=["observer", "dispatch"], autouse=True)
-def watching(request, monkeypatch):
-    monkeypatch.setenv("LAMINA_CAPTURE", request.param)
-    way = support.way()
-    if way.name != request.param:
-        pytest.skip(way.why)
-    return request.param
 
 
 def captured(net, *given):
@@ -140,12 +131,12 @@ def test_a_mode_in_a_mode():
     assert forwards(net, x()) == (2 * MACS, "exact")
 
 
-def test_a_mode_that_is_on_and_not_asked(watching):
+def test_a_mode_that_is_on_and_not_asked(way):
     def forward(self, x):
         with Twice(), torch._C._DisableTorchDispatch():
             return self.fc(x)
 
-    if watching == "dispatch":
+    if way == "dispatch":
         pytest.skip("the dispatch mode is not asked either")
     assert forwards(Calls(forward, fc=layer()), x()) == (MACS, "exact")
 
@@ -261,11 +252,11 @@ def test_what_is_taken_out_of_a_wrapper_is_used():
         assert "parts" not in exact(net, torch.rand(1, 1, 9)).unused
 
 
-def test_a_class_of_tensors_with_memory_of_its_own(watching):
+def test_a_class_of_tensors_with_memory_of_its_own(way):
     def forward(self, a):
         return torch.mm(torch.Tensor._make_subclass(Doubled, a), torch.rand(4, 8))
 
-    if watching == "dispatch":
+    if way == "dispatch":
         pytest.skip("the class keeps what it runs from every mode")
     assert forwards(Calls(forward), x()) == (2 * MACS, "exact")
 
@@ -281,14 +272,14 @@ def test_what_a_class_keeps_from_every_mode_counts_once():
     assert forwards(net, x()) == (MACS, "exact")
 
 
-def test_a_class_without_an_answer_of_its_own_counts_once(watching):
-    if OLD and watching == "dispatch":
+def test_a_class_without_an_answer_of_its_own_counts_once(way):
+    if OLD and way == "dispatch":
         pytest.skip("this torch refuses such a tensor under a mode")
     named = type("Named", (torch.Tensor,), {})
     assert forwards(layer(), x().as_subclass(named)) == (MACS, "exact")
 
 
-def test_a_tensor_that_is_spread_over_processes(watching):
+def test_a_tensor_that_is_spread_over_processes(way):
     dist = pytest.importorskip("torch.distributed")
     spread = pytest.importorskip("torch.distributed.tensor")
     fakes = pytest.importorskip("torch.testing._internal.distributed.fake_pg")
@@ -305,7 +296,7 @@ def test_a_tensor_that_is_spread_over_processes(watching):
             kernel = spread.distribute_tensor(torch.rand(4, wide), mesh, [spread.Replicate()])
             return (whole @ kernel).to_local()
 
-        wide = 8 if watching == "observer" else 16  # torch remembers what it tried out for these shapes
+        wide = 8 if way == "observer" else 16  # torch remembers what it tried out for these shapes
         for _ in range(2):  # the first tries out on tensors without values what will come out
             assert forwards(Calls(forward), x()) == (4 * wide, "exact")
     finally:

@@ -258,10 +258,8 @@ def test_a_forward_is_followed_wherever_its_backward_runs(run):
     assert sizes == [[5, 5], [3, 3], [3, 3], [5, 5]]
 
 
-@pytest.mark.parametrize("way", ["observer", "dispatch"])
-def test_threads_have_numbers(way, monkeypatch):
+def test_threads_have_numbers(way):
     """The capture's own is 0, also where an earlier capture left its memory to a later one."""
-    monkeypatch.setenv("LAMINA_CAPTURE", way)
     model, numbers = nn.Linear(8, 3), []
     for run in (on_a_thread_of_torchs, lambda work: work(), lambda work: work()):
         with lamina.capture(model, time=True) as capture:
