@@ -318,8 +318,9 @@ def guarded(net, x):
     return net.b(x) * fixed
 
 
-# What becomes of a, of which only a backward pass shows that no gradient comes; and one where it does.
 NOT_OBSERVED = not_observed()  # whichever way a test takes
+
+# What becomes of a, of which only a backward pass shows that no gradient comes; and one where it does.
 DEAF = {
     "gives none": lambda net, x: GivesNone.apply(net.a(x), net.b(x)),
     "is marked": lambda net, x: net.b(x) + Marked.apply(net.a(x)),
