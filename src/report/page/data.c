@@ -11,14 +11,14 @@
  * lmi_layer_family; 2 where NaN or Inf began, 1 where it was passed on col.K, state.K  numbers.def: the
  * place's own; lam_state where it is not exact: {place: state} held, cats      bytes at the peak by category:
  * {place: [9]}; the categories' names tot             [number, state] of the whole; b_...: backward and
- * recomputation mem             t, b: microseconds and bytes; parts: [category, bytes] of those that are
- * held; spans: [place, phase, start, length, depth]; back: when the backward began; peak, before, peak_in,
- * peak_phase, held, rss, source roof            FLOP/s, bytes/s, threads lv, lvof        drawings
- * (draw/layout.h) and {place: drawing}. Nodes: n [look, label, note], w, h, x, y, ranks r of r0 to r1,
- * waypoints d, segments e, spine sp; bus: all lines that share a rail why, whyof      formulas and {place:
- * formulas}: [phase, operator, [metric, formula, filled in, value]] base, dst       for a difference: numbers
- * before, by place of both trees; lmi_change by place renamed, left   {place: its path before}; what was left
- * out health, unused, nograd, gaps, notes, ops, time   as in the JSON of a report */
+ * recomputation mem             t, b, at: microseconds, bytes and the place at work (-1: none); back: when
+ * the backward began; peak, before, peak_in, peak_phase, held, rss, source speed           {place: intensity,
+ * speed, bound, as text} lv, lvof        drawings (draw/layout.h) and {place: drawing}. Nodes: n [look,
+ * label, note], w, h, x, y, ranks r of r0 to r1, waypoints d, segments e, spine sp; bus: all lines that share
+ * a rail why, whyof      formulas and {place: formulas}: [phase, operator, [metric, formula, filled in,
+ * value]] base, dst       for a difference: numbers before, by place of both trees; lmi_change by place
+ * renamed, left   {place: its path before}; what was left out health, unused, nograd, gaps, notes, ops, time
+ * as in the JSON of a report */
 #include "analyse/run/memory.h"
 #include "report/page/block.h"
 #include "report/page/page.h"
@@ -264,37 +264,21 @@ static void put_points(block *k) {
     PUT(k->out, "]");
 }
 
-/* Writes the parts by category, from the lowest in a stack. */
-static void put_parts(block *k) {
-    const lmi_outline *o = k->o;
-    if (!o->part) return;
-    block_list(k->out, "parts");
-    for (int h = 0; h < LAM_N_HELD; h++) {
-        bool any = false;
-        for (int32_t i = 0; i < o->n_points; i++) any = any || o->part[i][lmi_held_order[h]] > 0;
-        if (!any) continue;
-        block_tuple(k->out);
-        block_int(k->out, h);
-        PUT(k->out, ",[");
-        for (int32_t i = 0; i < o->n_points; i++) block_int(k->out, o->part[i][lmi_held_order[h]]);
-        PUT(k->out, "]]");
-    }
-    PUT(k->out, "]");
-}
-
-static void put_spans(block *k) {
-    const lmi_outline *o = k->o;
-    block_list(k->out, "spans");
+/* The innermost place at work at a point of time; of several the one that began first; -1: none. */
+static int32_t at_work(const lmi_outline *o, int64_t us) {
+    const lmi_at_work *found = NULL;
     for (int32_t i = 0; i < o->n_at_work; i++) {
         const lmi_at_work *at = &o->at_work[i];
-        block_tuple(k->out);
-        block_int(k->out, at->place);
-        block_int(k->out, at->phase);
-        block_int(k->out, at->us);
-        block_int(k->out, at->length);
-        block_int(k->out, at->depth);
-        PUT(k->out, "]");
+        bool is = at->us <= us && us <= at->us + at->length;
+        if (is && (!found || at->depth > found->depth)) found = at;
     }
+    return found ? found->place : -1;
+}
+
+static void put_at_work(block *k) {
+    const lmi_outline *o = k->o;
+    block_list(k->out, "at");
+    for (int32_t i = 0; i < o->n_points; i++) block_int(k->out, at_work(o, o->point[i].us));
     PUT(k->out, "]");
 }
 
@@ -323,8 +307,7 @@ static void put_memory(block *k) {
     }
     block_object(b, "mem");
     put_points(k);
-    put_parts(k);
-    put_spans(k);
+    put_at_work(k);
     block_int_field(b, "peak", m->peak);
     block_int_field(b, "before", m->before);
     block_int_field(b, "allocated", m->allocated);
@@ -369,16 +352,23 @@ static void put_times(block *k) {
     PUT(b, "}");
 }
 
-static void put_roof(block *k) {
+/* How near places come to the machine's limits: intensity, speed, the limit and its share. */
+static void put_speeds(block *k) {
     lmi_buf *b = k->out;
-    if (k->o->roof.flops <= 0 || k->o->roof.bytes <= 0) {
-        block_text_field(b, "roof", NULL);
-        return;
+    lam_speed s;
+    block_object(b, "speed");
+    for (int32_t i = 0; i < k->o->n; i++) {
+        if (!lmi_place_speed_of(k->o, i, &k->o->roof, &s)) continue;
+        block_index(b, i);
+        PUT(b, "[\"");
+        lmi_put_digits(b, s.intensity);
+        PUT(b, " FLOP/byte\",\"");
+        lmi_put_si(b, s.flops);
+        lmi_putf(b, "FLOP/s\",\"%s, ", lmi_speed_bound(&s));
+        lmi_put_share(b, s.share, 1);
+        PUT(b, "\"]");
     }
-    block_list(b, "roof");
-    lmi_putf(b, "%.0f,%.0f,", k->o->roof.flops, k->o->roof.bytes);
-    put_number(b, lmi_outline_told(k->o, "threads"));
-    PUT(b, "]");
+    PUT(b, "}");
 }
 
 /* -- drawings and formulas ------------------------------------------------------------------------------- */
@@ -597,9 +587,7 @@ static void put_course_before(block *before) {
         return;
     }
     block_object(before->out, "mem");
-    put_points(before);
     block_int_field(before->out, "peak", m->peak);
-    path_field(before, "peak_in", before->o->peak_place);
     PUT(before->out, "}");
 }
 
@@ -653,7 +641,7 @@ static void put_all(block *k) {
     put_held(k);
     put_totals(k);
     put_memory(k);
-    put_roof(k);
+    put_speeds(k);
     put_levels(k);
     put_formulas(k);
     put_health(k);

@@ -216,9 +216,9 @@ static void find_overhead(findings *f) {
         return;
     }
     for (int32_t i = 0; i < o->n; i++) {
-        lmi_place_speed s;
+        lam_speed s;
         if (o->own[LMI_OWN_TIME][i] > 0) sum += (double)o->own[LMI_OWN_TIME][i];
-        if (!lmi_place_speed_of(o, i, &s) || s.bound != LMI_OVERHEAD) continue;
+        if (!lmi_place_speed_of(o, i, &o->roof, &s) || s.bound != LAM_BOUND_NEITHER) continue;
         slow += (double)s.ns;
         n++;
         if (s.ns > slowest) slowest = s.ns, worst = i;

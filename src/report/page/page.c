@@ -7,7 +7,7 @@
 #include "analyse/field/field.h"
 #include "report/saved/saved.h"
 
-enum { PICTURE = LMI_PAGE_PICTURE };
+enum { CHART = LMI_PAGE_CHART };
 
 /* -- the sections ---------------------------------------------------------------------------------------- */
 
@@ -44,7 +44,7 @@ static lam_status put_modules(lmi_page *p) {
 /* Writes the line above each of the two pictures of a difference: which it is, and its number. */
 static void put_which(lmi_page *p, const char *which, const lmi_outline *o, const lmi_page_number *by) {
     lmi_putf(&p->out, "<p class=\"crumb\">%s", which);
-    if (by && o->own[lmi_figures[by->of.by].part[0]]) {
+    if (o->own[lmi_figures[by->of.by].part[0]]) {
         lmi_put(&p->out, ": ");
         lmi_put_shown_of(&p->out, o, &by->of, 0);
     }
@@ -75,13 +75,9 @@ static lam_status put_icicle(lmi_page *p) {
 }
 
 static lam_status put_memory(lmi_page *p) {
-    lmi_put(&p->out, "<div class=\"fig\" id=\"mfig\" role=\"group\" aria-label=\"Memory over time\">");
-    if (p->o->was && p->o->was->memory && p->o->was->n_points > 1) {
-        put_which(p, "before", p->o->was, NULL);
-        lmi_picture_memory(&p->out, p->o->was, &(lmi_picture_options){.width = PICTURE});
-        put_which(p, "after", p->o, NULL);
-    }
-    lmi_picture_memory(&p->out, p->o, &(lmi_picture_options){.width = PICTURE});
+    lmi_put(&p->out, "<div class=\"fig\" id=\"mfig\" tabindex=\"0\" role=\"group\" aria-label=\"Memory over "
+                     "time; arrow keys move\">");
+    lmi_picture_memory(&p->out, p->o, &(lmi_picture_options){.width = CHART});
     lmi_put(&p->out, "</div><div id=\"mheld\">");
     lmi_page_holders(p);
     lmi_put(&p->out, "</div>");
@@ -89,8 +85,8 @@ static lam_status put_memory(lmi_page *p) {
 }
 
 static lam_status put_roofline(lmi_page *p) {
-    lmi_put(&p->out, "<div class=\"fig\" id=\"rfig\">");
-    lmi_picture_roofline(&p->out, p->o, &(lmi_picture_options){.width = PICTURE});
+    lmi_put(&p->out, "<div class=\"fig\" id=\"rfig\" tabindex=\"0\" role=\"group\" aria-label=\"Roofline\">");
+    lmi_picture_roofline(&p->out, p->o, &(lmi_picture_options){.width = CHART});
     lmi_put(&p->out, "</div><details><summary>As a table</summary><div class=\"scroll\" id=\"rtab\" "
                      "tabindex=\"0\" role=\"region\" aria-label=\"Roofline as a table\">");
     lmi_page_speeds(p);

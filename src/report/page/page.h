@@ -13,7 +13,8 @@
 #include "report/picture/text.h"
 
 enum { LMI_PAGE_CELL = 46, LMI_PAGE_LINK = 60, LMI_PAGE_TITLE = 200,
-       LMI_PAGE_LONG = 300, LMI_PAGE_PICTURE = 1008 };
+       LMI_PAGE_LONG = 300, LMI_PAGE_PICTURE = 1008,
+       LMI_PAGE_CHART = 900 /* memory over time and the roofline; on a narrow screen they scroll */ };
 
 /* A number that every section can be viewed by, in the forward pass. */
 typedef struct lmi_page_number {

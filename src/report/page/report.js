@@ -51,8 +51,6 @@ const plural = (n, one, many) => `${exact(n)} ${n === 1 ? one : many}`;
 
 /* ---- Numbers as text, as base/number.c writes them: half is rounded up ---- */
 
-const digits = x => x.toFixed(x >= 99.95 ? 0 : x >= 9.995 ? 1 : 2);
-
 /* Three digits, a narrow space and the first unit with fewer than `base`. */
 function scaled(v, base, units) {
   const n = BigInt(Math.round(v)), at = p => (n * 10n ** BigInt(p) + unit / 2n) / unit;
@@ -80,8 +78,6 @@ function difference(a, b) {
 const grouped = s => s.replace(/\B(?=(\d{3})+(?!\d))/g, '\u202f');
 /* All digits. Above 2^53 the last ones are unknown here, and at 2^63 the counter has stopped. */
 const exact = v => (v > 2 ** 53 ? 'about ' : '') + grouped(BigInt(Math.round(v)).toString());
-const decade = e => e < 0 ? (10 ** e).toFixed(-e) :
-  10 ** (e % 3) + ['', '\u202fK', '\u202fM', '\u202fG', '\u202fT', '\u202fP', '\u202fE'][Math.floor(e / 3)];
 
 /* ---- The tree of places. A parent comes before its children ---- */
 
@@ -207,17 +203,6 @@ function fromTo(m, i) {
 }
 const phaseText = m => m.backward.length ? phase ? ', forward + backward' : ', forward' : '';
 
-/* How near a place's own forward work comes to the roofs; null if unknown. */
-function speedOf(i, of = data) {
-  const ns = columnOf('time', of)[i], flops = columnOf('flops', of)[i];
-  const moved = columnOf('bread', of)[i] + columnOf('bwritten', of)[i];
-  if (!data.roof || !data.roof[0] || !data.roof[1] || ns < 1 || !flops || !moved) return null;
-  const rate = flops / ns * 1e9, compute = rate / data.roof[0], memory = moved / ns * 1e9 / data.roof[1];
-  const reached = Math.max(compute, memory);
-  const bound = reached < .1 ? 'overhead' : compute > memory ? 'compute' : 'memory';
-  return {ns, rate, intensity: flops / moved, reached, bound};
-}
-
 /* ---- Families, for colours; and runs of equal siblings, which fold ---- */
 
 const FAMILIES = ['conv', 'lin', 'att', 'norm', 'act', 'emb', 'pool', 'box'];
@@ -335,7 +320,7 @@ function redraw(draw) {
   if (next) next.focus({preventScroll: true});
 }
 
-/* Selects a place, or none (-1). `from`: the section it was selected in, which is not scrolled. `why`: the
+/* Selects a place, or none (-1). `from`: where it was selected, which is not scrolled. `why`: the
  * metric whose formulas are shown. `focus`: the row of the table gets the focus. */
 function select(i, {from = '', why = null, focus = false} = {}) {
   selected = i;
@@ -346,8 +331,10 @@ function select(i, {from = '', why = null, focus = false} = {}) {
   if (i < 0) return;
   const row = find(`#rows > [data-i="${i}"]`);
   if (row) { rove(row, focus); scrollInto(el('tscroll'), row); }
-  const box = from !== 'graph' && find(`#gfig [data-i="${i}"]`);
-  if (box) scrollInto(el('gfig'), box);
+  for (const id of ['gfig', 'mfig', 'rfig']) {
+    const e = id !== from && find(`#${id} [data-i="${i}"]`);
+    if (e) scrollInto(el(id), e);
+  }
 }
 
 /* Scrolls a frame, but not the page, until an element in it can be seen. */
@@ -681,210 +668,28 @@ function zoomIcicle(i) {
   mark();
 }
 
-/* ---- Memory over time ---- */
+/* ---- Memory over time: the picture is drawn already; a line follows the pointer ---- */
 
-const COURSE_HEIGHT = 230;
-let course = null; // the scale of the picture, for the crosshair
+const course = find('#mfig rect[data-us]');
+let point = -1; // of the course, where the line is; -1: there is none
 
-/* A round step of bytes, not below v. */
-function byteStep(v) {
-  let unit = 1;
-  while (unit * 1024 < v) unit *= 1024;
-  return unit * [1, 2, 5, 10, 20, 50, 100, 200, 256, 500, 512, 1024].find(k => k * unit >= v);
-}
-
-/* The modules at work, three lanes below the course. */
-function lanes(x, perMicrosecond) {
-  const out = [];
-  for (const [i, back, start, length, level] of memoryData.spans || []) {
-    const left = x(start), w = length * perMicrosecond, y = COURSE_HEIGHT + 8 + (level - 1) * 20;
-    if (level > 3 || w < .8) continue;
-    const words = fittingName(nameOf(i), Math.floor((w - 5) / CELL));
-    out.push(`<g class="cl" data-i="${i}">`, rect(left, y, Math.max(w - .5, .7), 18,
-      `rx="1.5" class="o thin f-${familyOf(i)}"><title>${show(pathOf(i), 200)}, ${PHASES[back]}: ` +
-      `${time(length * 1000)}</title></rect>`), words && label(left + 3, y + 13, 'm', esc(words)), '</g>');
-  }
-  return out.join('');
-}
-
-function drawMemory() {
-  const frame = el('mfig'), M = memoryData;
-  if (!frame || !M || !M.t || M.t.length < 2) return;
-  const w = frameWidth(frame), small = w < 600, left = 66, wide = w - left - 10, bottom = COURSE_HEIGHT;
-  const old = before && before.mem && before.mem.t.length > 1 ? before.mem : null;
-  const end = M.t[M.t.length - 1] || 1, last = Math.max(end, old ? old.t[old.t.length - 1] : 0);
-  const most = Math.max(M.peak, old ? old.peak : 0) * 1.1 || 1, out = [];
-  const x = t => left + wide * t / last, y = b => bottom - (bottom - 26) * b / most;
-  const across = b => `M${left} ${at(y(b))}H${w - 10}`;
-  for (let b = 0, step = byteStep(most / 4); b <= most; b += step) {
-    out.push(path('ax', across(b)), label(left - 8, y(b) + 4, 's d r', b ? bytes(b) : '0'));
-  }
-  const line = of => of.t.map((t, k) => `${at(x(t))} ${at(y(of.b[k]))}`).join('L');
-  const area = (css, b) => path(css, `M${left} ${bottom}L${line({t: M.t, b})}L${at(x(end))} ${bottom}Z`);
-  let sum = M.b; // each category is drawn in front of the one above it, from 0 on
-  for (const [k, held] of [...M.parts || []].reverse()) {
-    out.push(area('k' + k, sum));
-    sum = sum.map((b, i) => b - held[i]);
-  }
-  if (!M.parts) out.push(area('area', M.b));
-  if (old) {
-    const where = small || old.peak_in == null ? '' : ` in ${show(old.peak_in || 'the model itself', 34)}`;
-    out.push(path('was', 'M' + line(old)), label(left + wide / 2, bottom + 84, 's d c',
-      `dashed: before, peak ${bytes(old.peak)}${where}`));
-  }
-  if (M.before) {
-    out.push(path('roof2', across(M.before)), label(w - 12, y(M.before) - 5, 's d r halo',
-      `${small ? 'before' : 'there before the run'} ${bytes(M.before)}`));
-  }
-  if (M.back != null) {
-    const back = x(M.back);
-    out.push(path('ax2', `M${at(back)} 20V${bottom}`), label(back - 6, 16, 's d r', 'forward'),
-      label(back + 6, 16, 's d', 'backward'));
-  }
-  const peak = M.b.reduce((best, b, k) => b > M.b[best] ? k : best, 0);
-  const px = x(M.t[peak]), onLeft = px > w * .6;
-  const where = small ? '' : `, ${esc(M.peak_phase || 'run')} of ${show(M.peak_in ?? 'no layer', 34)}`;
-  out.push(path('pk', `M${at(px)} ${at(y(M.peak))}V${bottom + 66}`),
-    `<circle cx="${at(px)}" cy="${at(y(M.peak))}" r="4" fill="currentColor"/>`,
-    label(px + (onLeft ? -8 : 8), y(M.peak) - 6, `b halo ${onLeft ? 'r' : ''}`,
-      `peak ${bytes(M.peak)}${where}`),
-    lanes(x, wide / last), label(left, bottom + 84, 's d', '0'),
-    label(w - 10, bottom + 84, 's d r',
-      time(last * 1000) + (small || old ? '' : ' of the run that was watched')),
-    '<g id="cross"></g>');
-  let lx = left, ly = bottom + 94;
-  for (const [k] of M.parts || []) {
-    const name = data.cats[k], room = 15 + 6 * name.length;
-    if (lx > left && lx + room > w - 10) { lx = left; ly += 18; }
-    out.push(rect(lx, ly, 10, 10, `rx="2" class="k${k}"/>`), label(lx + 15, ly + 9, 's', name));
-    lx += room + 16;
-  }
-  const high = M.parts ? ly + 18 : bottom + 90;
-  frame.innerHTML = svg(w, high, `Memory over time: peak ${bytes(M.peak)}`, out.join(''));
-  course = {x, w, left, wide, last, point: -1};
-}
-
-/* Shows bytes, time and the module at work at one point of the course; -1: none. */
-function drawCross(point) {
-  const cross = el('cross'), M = memoryData;
-  if (!cross || point === course.point) return;
-  course.point = point;
-  if (point < 0) { cross.innerHTML = ''; return; }
-  const t = M.t[point], x = course.x(t), onLeft = x > course.w * .6;
-  const atWork = (M.spans || []).filter(s => t >= s[2] && t <= s[2] + s[3]).sort((a, b) => b[4] - a[4])[0];
-  const words = [bytes(M.b[point]), time(t * 1000)];
-  if (atWork) words.push(show(pathOf(atWork[0]), 40));
-  cross.innerHTML = path('ax2', `M${at(x)} 20V${COURSE_HEIGHT}`) +
-    label(x + (onLeft ? -6 : 6), COURSE_HEIGHT - 8, `s b halo ${onLeft ? 'r' : ''}`, words.join(' · '));
+/* Shows bytes, time and the module at work at one point of the course. */
+function drawCross(k) {
+  if (k === point) return;
+  point = k;
+  el('cross')?.remove();
+  if (k < 0) return;
+  const box = course.getBBox(), along = memoryData.t[k] / course.dataset.us, onLeft = along > .6;
+  const x = box.x + box.width * along, bottom = box.y + box.height, place = memoryData.at[k];
+  const words = [bytes(memoryData.b[k]), time(memoryData.t[k] * 1000)];
+  if (place >= 0) words.push(show(pathOf(place), 40));
+  course.insertAdjacentHTML('afterend', `<g id="cross">${path('ax2', `M${at(x)} ${box.y}V${bottom}`)}` +
+    `${label(x + (onLeft ? -6 : 6), bottom - 8, `s b halo ${onLeft ? 'r' : ''}`, words.join(' · '))}</g>`);
 }
 
 function moveCross(event) {
-  if (!course) return;
-  const box = find('svg', el('mfig')).getBoundingClientRect();
-  const x = (event.clientX - box.left) * course.w / box.width;
-  const t = (x - course.left) / course.wide * course.last;
-  let k = 0;
-  while (k + 1 < memoryData.t.length && memoryData.t[k + 1] <= t) k++;
-  drawCross(t < 0 ? -1 : k);
-}
-
-/* ---- How near to the machine's limits: a roofline ---- */
-
-/* The places that have a point, the longest first. */
-function rooflinePoints(of) {
-  const points = [];
-  for (let i = 0; i < N; i++) { const speed = speedOf(i, of); if (speed) points.push({i, ...speed}); }
-  return points.sort((a, b) => b.ns - a.ns);
-}
-
-/* The points before, hollow, each joined to the one after unless both coincide on the screen; without those
- * that took less than a two-hundredth of the time in both. */
-function pointsBefore(points, X, Y) {
-  const now = new Map(points.map(p => [p.i, p])), out = [], all = before ? rooflinePoints(before) : [];
-  const part = (p, list) => p ? p.ns / list.reduce((sum, q) => sum + q.ns, 0) : 0;
-  for (const was of all) {
-    const {i} = was, p = now.get(i), x = X(was.intensity), y = Y(was.rate);
-    if (part(was, all) < .005 && part(p, points) < .005 || p && Math.hypot(x - p.x, y - p.y) < 6) continue;
-    out.push(`<g class="cl" data-i="${i}">`, p ? path('was', `M${at(x)} ${at(y)}L${at(p.x)} ${at(p.y)}`) : '',
-      `<circle class="was" pointer-events="all" cx="${at(x)}" cy="${at(y)}" r="3.5"><title>${titleOf(i)}, ` +
-      `before: ${time(was.ns)}, ${count(was.rate)}FLOP/s, ${digits(was.intensity)} FLOP/byte, ${was.bound}` +
-      '</title></circle></g>');
-  }
-  return out.join('');
-}
-
-/* A label beside its circle, at the first of four positions where it covers nothing; '' if there is none. */
-function placedLabel(p, frame, taken) {
-  const words = cut(clean(paths[p.i].slice(-400) || typeOf(p.i)), 26), w = width(words) * 6.7;
-  const tries = [[p.r + 4, 4, ''], [-p.r - 4, 4, 'r'], [0, -p.r - 5, 'c'], [0, p.r + 13, 'c']];
-  for (const [dx, dy, anchor] of tries) {
-    const x = p.x + dx - (anchor === 'r' ? w : anchor === 'c' ? w / 2 : 0), y = p.y + dy - 10;
-    if (x < frame.left || x + w > frame.right || y < frame.top || y > frame.bottom - 12) continue;
-    if (taken.some(t => x < t[0] + t[2] && x + w > t[0] && y < t[1] + t[3] && y + 13 > t[1])) continue;
-    taken.push([x, y, w, 13]);
-    return label(p.x + dx, p.y + dy, `s m halo ${anchor}`, esc(words));
-  }
-  return '';
-}
-
-/* Axes, both roofs, the ridge, and the region below a tenth of both. */
-function roofs(frame, X, Y, range, small) {
-  const [compute, memory] = data.roof, ridge = compute / memory, xl = 10 ** range.x0, out = [];
-  const {left, right, top: above, bottom} = frame, low = Math.min(bottom, Y(memory * xl * .1));
-  const under = `L${at(X(ridge))} ${at(Y(compute * .1))}H${right}V${bottom}H${left}Z`;
-  out.push(path('zone', `M${at(left)} ${at(low)}${under}`),
-    label(right - 8, bottom - 6, 's d r', small ? 'overhead' : 'below a tenth of both: overhead'));
-  for (let e = range.x0; e <= range.x1; e++) {
-    const x = X(10 ** e);
-    out.push(path('ax', `M${at(x)} ${above}V${bottom}`), label(x, bottom + 16, 's d c', decade(e)));
-  }
-  for (let e = Math.ceil(range.y0); e <= range.y1; e++) {
-    const y = Y(10 ** e);
-    out.push(path('ax', `M${left} ${at(y)}H${right}`), label(left - 8, y + 4, 's d r', decade(e)));
-  }
-  out.push(path('roof', `M${left} ${at(Y(memory * xl))}L${at(X(ridge))} ${at(Y(compute))}H${right}`),
-    path('roof2', `M${at(X(ridge))} ${at(Y(compute))}V${bottom}`),
-    label(X(ridge) + 8, Y(compute) - 7, 's b', `${small ? '' : 'compute roof '}${count(compute)}FLOP/s`),
-    label(X(ridge) - 14, Y(compute) - 7, 's b r', `${small ? '' : 'memory roof '}${bytes(memory)}/s`),
-    label(X(ridge) + 5, bottom - 6, 's d', `ridge ${digits(ridge)} FLOP/byte`),
-    label((left + right) / 2, bottom + 34, 's d c', 'arithmetic intensity, FLOP a byte'),
-    label(4, 12, 's d', 'FLOP/s'));
-  return out.join('');
-}
-
-function drawRoofline() {
-  const figure = el('rfig'), points = figure ? rooflinePoints(data) : [];
-  if (!points.length) return;
-  const w = frameWidth(figure), small = w < 600, h = small ? 340 : 420, log = Math.log10;
-  const [compute, memory] = data.roof, frame = {left: 66, right: w - 16, top: 22, bottom: h - 40};
-  const sum = points.reduce((a, p) => a + p.ns, 0);
-  const all = REPORTS.flatMap(rooflinePoints); // the axes fit both
-  const rates = all.map(p => p.rate), intensities = all.map(p => p.intensity);
-  const range = {x0: Math.floor(log(Math.min(.2, compute / memory / 4, ...intensities))),
-    x1: Math.ceil(log(Math.max(compute / memory * 4, ...intensities))),
-    y1: log(Math.max(compute * 3.5, 1.4 * Math.max(...rates)))};
-  range.y0 = Math.max(Math.floor(log(Math.min(...rates))), range.y1 - 5.5);
-  const part = (v, low, high) => Math.max(0, (log(v) - low) / (high - low));
-  const X = v => frame.left + (frame.right - frame.left) * part(v, range.x0, range.x1);
-  const Y = v => frame.bottom + (frame.top - frame.bottom) * part(v, range.y0, range.y1);
-  for (const p of points) {
-    p.x = X(p.intensity);
-    p.y = Y(p.rate);
-    p.r = Math.max(3, Math.sqrt(p.ns / sum) * 46);
-  }
-  const taken = points.slice(0, 60).map(p => [p.x - p.r, p.y - p.r, 2 * p.r, 2 * p.r]);
-  taken.push([X(compute / memory) - 170, Y(compute) - 20, 360, 18],
-    [frame.right - 220, frame.bottom - 18, 220, 16]);
-  const labels = [];
-  const circles = points.map(p => {
-    if (labels.length < (small ? 3 : 9)) labels.push(...[placedLabel(p, frame, taken)].filter(Boolean));
-    return `<g class="cl" data-i="${p.i}"><circle class="o f-${familyOf(p.i)}" fill-opacity=".75" ` +
-      `cx="${at(p.x)}" cy="${at(p.y)}" r="${at(p.r)}"><title>${titleOf(p.i)}: ${time(p.ns)}, ` +
-      `${count(p.rate)}FLOP/s, ${digits(p.intensity)} FLOP/byte, ${p.bound}, ` +
-      `${share(p.reached, 1)}</title></circle></g>`;
-  });
-  figure.innerHTML = svg(w, h, "Roofline: each circle is a module's own forward work, as large as its time",
-    roofs(frame, X, Y, range, small) + pointsBefore(points, X, Y) + circles.join('') + labels.join(''));
+  const box = course.getBoundingClientRect(), t = (event.clientX - box.left) / box.width * course.dataset.us;
+  drawCross(memoryData.t.findLastIndex(start => start <= t));
 }
 
 /* ---- Graph. The writer has laid out each level; opening a box stretches the plane around it ---- */
@@ -1103,7 +908,7 @@ function drawPanel(why) {
       'marked in all of them, and here stand its numbers and their formulas. <kbd>?</kbd> lists keys.</p>';
     return;
   }
-  const calls = columnOf('calls')[i], speed = speedOf(i), held = data.held && data.held[i] || [];
+  const calls = columnOf('calls')[i], speed = data.speed[i], held = data.held && data.held[i] || [];
   const heldBefore = before && before.held && before.held[i] || [], old = oldPathOf(i);
   const both = memoryData && before && before.mem;
   const drawn = levelOf(0);
@@ -1122,9 +927,8 @@ function drawPanel(why) {
     facts.push(fact(m.title, part + alone, exactText(total[i], stateOf(m)[i]) + apart));
   }
   if (speed) {
-    facts.push(fact('intensity', `${digits(speed.intensity)} FLOP/byte`),
-      fact('reached', `${count(speed.rate)}FLOP/s`),
-      fact('bound by', `${speed.bound}, ${share(speed.reached, 1)}`));
+    const [intensity, reached, bound] = speed;
+    facts.push(fact('intensity', intensity), fact('reached', reached), fact('bound by', bound));
   }
   data.cats.forEach((category, k) => {
     const b = held[k] || 0, was = heldBefore[k] || 0;
@@ -1237,14 +1041,14 @@ function keyInPicture(key, figure) {
   const inGraph = figure.id === 'gfig', i = selected < 0 ? top : selected;
   if (figure.id === 'mfig') {
     if (!course || !/^Arrow(Left|Right)$/.test(key)) return false;
-    drawCross(Math.max(0, Math.min(memoryData.t.length - 1, course.point + (key === 'ArrowRight' ? 1 : -1))));
+    drawCross(Math.max(0, Math.min(memoryData.t.length - 1, point + (key === 'ArrowRight' ? 1 : -1))));
   } else if (key === 'Enter' || key === ' ') {
     if (inGraph) toggleOpen(i);
     else zoomIcicle(top === i || !kids[i].length ? Math.max(0, parent[top]) : i);
   } else if (/^Arrow/.test(key)) {
     const to = neighbour(i, key, inGraph);
     if (to !== undefined && !inGraph && !isIn(to, top)) zoomIcicle(Math.max(0, parent[top]));
-    if (to !== undefined) select(to, {from: figure.id});
+    if (to !== undefined) select(to);
   } else if (inGraph && '+-0'.includes(key)) zoomGraph({'+': 1.25, '-': .8, 0: 0}[key]);
   else return false;
   return true;
@@ -1278,7 +1082,7 @@ const clicks = {
   unfold: i => { unfolded.add(+i); redraw(drawRows); },
   more: () => { rowsShown += ROWS_AT_A_TIME; redraw(drawRows); },
   top: i => zoomIcicle(+i), graph: i => showInGraph(+i),
-  open: i => { toggleOpen(+i); select(+i, {from: 'graph'}); }};
+  open: i => { toggleOpen(+i); select(+i, {from: 'gfig'}); }};
 const buttons = {
   theme: switchTheme, keys: showKeys,
   zin: () => zoomGraph(1.25), zout: () => zoomGraph(.8), zfit: () => zoomGraph(0),
@@ -1301,7 +1105,7 @@ function onClick(event) {
   if (!e) return;
   const i = +e.dataset.i, inTable = e.parentNode.id === 'rows', cell = target.closest('td[data-m]');
   if (inTable && target.closest('.tw') && kids[i].length) toggleRow(i);
-  const from = inTable ? 'rows' : e.closest('#gfig') ? 'graph' : '';
+  const figure = e.closest('.fig'), from = inTable ? 'rows' : figure ? figure.id : '';
   select(i, {from, why: cell && cell.dataset.m, focus: inTable});
 }
 
@@ -1334,8 +1138,6 @@ function onResize() {
   if (innerWidth === drawnWidth) return;
   drawnWidth = innerWidth;
   redraw(drawIcicle);
-  drawMemory();
-  redraw(drawRoofline);
   mark();
 }
 
@@ -1344,8 +1146,6 @@ function start() {
   find('#tscroll table').setAttribute('role', 'treegrid');
   openFirstLevels();
   drawAll();
-  drawMemory();
-  drawRoofline();
   const graph = el('gfig');
   if (graph) graph.scrollLeft = (graph.scrollWidth - graph.clientWidth) / 2;
   for (const a of findAll('header nav a')) if (!el(a.hash.slice(1))) a.remove();
@@ -1361,8 +1161,7 @@ function start() {
     select(i);
   });
   el('find').addEventListener('input', later(80, event => search(event.target)));
-  if (el('mfig') && course) {
-    el('mfig').tabIndex = 0;
+  if (course) {
     for (const type of ['pointermove', 'pointerdown']) el('mfig').addEventListener(type, moveCross);
     el('mfig').addEventListener('pointerleave', () => drawCross(-1));
   }

@@ -116,36 +116,40 @@ void lmi_page_holders(lmi_page *p) {
 
 /* -- speeds ---------------------------------------------------------------------------------------------- */
 
+static bool speed_of(const lmi_page *p, int32_t place, lam_speed *out) {
+    return lmi_place_speed_of(p->o, place, &p->o->roof, out);
+}
+
 bool lmi_page_has_speeds(const lmi_page *p) {
-    lmi_place_speed s;
+    lam_speed s;
     for (int32_t i = 0; i < p->o->n; i++)
-        if (lmi_place_speed_of(p->o, i, &s)) return true;
+        if (speed_of(p, i, &s)) return true;
     return false;
 }
 
 void lmi_page_speeds_say(lmi_page *p) {
-    double time[3] = {0}, sum = 0;
+    double time[LAM_BOUND_NEITHER + 1] = {0}, sum = 0;
     for (int32_t i = 0; i < p->o->n; i++) {
-        lmi_place_speed s;
-        if (!lmi_place_speed_of(p->o, i, &s)) continue;
+        lam_speed s;
+        if (!speed_of(p, i, &s)) continue;
         time[s.bound] += (double)s.ns;
         sum += (double)s.ns;
     }
     lmi_put(&p->out, "Each circle is a module's own forward work; its area is its time. ");
-    lmi_put_share(&p->out, time[LMI_BY_COMPUTE], sum);
+    lmi_put_share(&p->out, time[LAM_BOUND_COMPUTE], sum);
     lmi_put(&p->out, " of the time is bound by compute, ");
-    lmi_put_share(&p->out, time[LMI_BY_MEMORY], sum);
+    lmi_put_share(&p->out, time[LAM_BOUND_MEMORY], sum);
     lmi_put(&p->out, " by memory, ");
-    lmi_put_share(&p->out, time[LMI_OVERHEAD], sum);
+    lmi_put_share(&p->out, time[LAM_BOUND_NEITHER], sum);
     lmi_put(&p->out, " is overhead.");
 }
 
 void lmi_page_speeds(lmi_page *p) {
     ranked list[SPEEDS];
     int32_t n = 0, all = 0;
-    lmi_place_speed s;
+    lam_speed s;
     for (int32_t i = 0; i < p->o->n; i++)
-        if (lmi_place_speed_of(p->o, i, &s)) rank(list, &n, SPEEDS, i, s.ns), all++;
+        if (speed_of(p, i, &s)) rank(list, &n, SPEEDS, i, s.ns), all++;
     lmi_putf(&p->out,
              "<table><caption>The %d of %d modules that take longest</caption><thead><tr><th "
              "scope=\"col\"><span>module</span></th><th scope=\"col\"><span>time</span></th><th "
@@ -154,7 +158,7 @@ void lmi_page_speeds(lmi_page *p) {
              "roof</span></th></tr></thead><tbody>\n",
              (int)n, (int)all);
     for (int32_t i = 0; i < n; i++) {
-        if (!lmi_place_speed_of(p->o, list[i].place, &s)) continue;
+        if (!speed_of(p, list[i].place, &s)) continue;
         lmi_putf(&p->out, "<tr data-i=\"%d\"><th scope=\"row\">", (int)list[i].place);
         lmi_page_link(p, list[i].place);
         lmi_put(&p->out, "</th><td>");
@@ -163,7 +167,7 @@ void lmi_page_speeds(lmi_page *p) {
         lmi_put_si(&p->out, s.flops);
         lmi_put(&p->out, "</td><td>");
         lmi_put_digits(&p->out, s.intensity);
-        lmi_putf(&p->out, "</td><td class=\"l\">%s</td><td>", lmi_place_bound_name[s.bound]);
+        lmi_putf(&p->out, "</td><td class=\"l\">%s</td><td>", lmi_speed_bound(&s));
         lmi_put_share(&p->out, s.share, 1);
         lmi_put(&p->out, "</td></tr>\n");
     }

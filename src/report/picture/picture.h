@@ -33,15 +33,9 @@ void lmi_put_shown(lmi_buf *b, lmi_figure by, double v); /* with its unit */
 /* The same of a place with its state: "≥ 14.5 G", "?". */
 void lmi_put_shown_of(lmi_buf *b, const lmi_outline *o, const lmi_picture_options *p, int32_t place);
 
-/* How near a place's own forward work comes to the machine's limits. */
-typedef enum lmi_place_bound { LMI_BY_COMPUTE, LMI_BY_MEMORY, LMI_OVERHEAD } lmi_place_bound;
-typedef struct lmi_place_speed {
-    double flops, intensity, share; /* FLOP/s; FLOP a byte; of the nearer roof */
-    int64_t ns;
-    lmi_place_bound bound; /* LMI_OVERHEAD: below a tenth of both roofs */
-} lmi_place_speed;
-extern const char *const lmi_place_bound_name[3]; /* "compute", "memory", "overhead" */
-/* False if its time, FLOPs or bytes are not known or 0, or the roof is not known. */
-bool lmi_place_speed_of(const lmi_outline *o, int32_t place, lmi_place_speed *out);
+/* How near a place's own forward work comes to the limits `roof` of a machine. False if its time, FLOPs or
+ * bytes are not known or 0, or the roof is not known. */
+bool lmi_place_speed_of(const lmi_outline *o, int32_t place, const lam_peak *roof, lam_speed *out);
+const char *lmi_speed_bound(const lam_speed *s); /* "compute", "memory"; "overhead": neither is near */
 
 #endif

@@ -1,27 +1,36 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The roofline: both limits of the machine, and below them a circle for each place, at the intensity and
- * speed of its own forward work; a circle's area is its time. */
+ * speed of its own forward work; a circle's area is its time. Of a difference the circles before are hollow,
+ * each joined to the one after. */
 #include "report/picture/svg.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-enum { LEFT = 66, TOP = 22, IN_PAGE = 48, IN_FILE = 2000, IN_THE_WAY = 60, NARROW = 600, LABEL = 15 };
+enum { LEFT = 66, TOP = 22, IN_PAGE = 400, IN_FILE = 2000, IN_THE_WAY = 60, NARROW = 600, LABEL = 15 };
+
+/* A difference shows circles before that took at least this share of the time, before or after, and that are
+ * farther than this from the circle after: others would be drawn on top of it. */
+static const double LEAST_SHARE = .005, LEAST_MOVE = 6;
 
 typedef struct circle {
     int32_t place;
-    lmi_place_speed speed;
+    lam_speed speed;
 } circle;
+
+typedef struct circles {
+    circle *at; /* the longest first */
+    int32_t n;
+    double sum; /* of all times */
+} circles;
 
 typedef struct chart {
     lmi_svg *s;
     const lmi_outline *o;
-    circle *at; /* the longest first */
-    int32_t n;
+    circles now, was; /* was: of a difference, by the places of both together */
     double w, h, right, below;
     double x0, x1, y0, y1; /* powers of ten at the ends of the axes */
-    double sum;            /* of all times */
 } chart;
 
 static double x_of(const chart *d, double v) {
@@ -38,33 +47,37 @@ static int longest_first(const void *a, const void *b) {
     return x->place < y->place ? -1 : 1;
 }
 
-/* Returns false if memory ran out. */
-static bool find_circles(chart *d) {
-    d->at = calloc((size_t)d->o->n + 1, sizeof *d->at);
-    if (!d->at) return false;
-    for (int32_t i = 0; i < d->o->n; i++) {
-        circle *c = &d->at[d->n];
-        c->place = i;
-        if (!lmi_place_speed_of(d->o, i, &c->speed)) continue;
-        d->sum += (double)c->speed.ns;
-        d->n++;
+/* `was`: those before. Returns false if memory ran out. */
+static bool find_circles(const lmi_outline *o, bool was, circles *c) {
+    const lmi_outline *of = was ? o->was : o;
+    c->at = calloc((size_t)o->n + 1, sizeof *c->at);
+    if (!c->at) return false;
+    for (int32_t i = 0; i < o->n && of; i++) {
+        int32_t place = was ? o->was_at[i] : i;
+        circle *to = &c->at[c->n];
+        if (place < 0 || !lmi_place_speed_of(of, place, &o->roof, &to->speed)) continue;
+        to->place = i;
+        c->sum += (double)to->speed.ns;
+        c->n++;
     }
-    qsort(d->at, (size_t)d->n, sizeof *d->at, longest_first);
+    qsort(c->at, (size_t)c->n, sizeof *c->at, longest_first);
     return true;
 }
 
 static void find_axes(chart *d) {
     const lam_peak *roof = &d->o->roof;
     const double ridge = roof->flops / roof->bytes; /* with room for its labels on both sides */
-    double x0 = fmin(.2, ridge / 4), x1 = ridge * 4, y0 = roof->flops;
-    for (int32_t i = 0; i < d->n; i++) {
-        x0 = fmin(x0, d->at[i].speed.intensity);
-        x1 = fmax(x1, d->at[i].speed.intensity);
-        y0 = fmin(y0, d->at[i].speed.flops);
+    double x0 = fmin(.2, ridge / 4), x1 = ridge * 4, y0 = roof->flops, y1 = 0;
+    for (int32_t i = 0; i < d->now.n + d->was.n; i++) {
+        const lam_speed *s = i < d->now.n ? &d->now.at[i].speed : &d->was.at[i - d->now.n].speed;
+        x0 = fmin(x0, s->intensity);
+        x1 = fmax(x1, s->intensity);
+        y0 = fmin(y0, s->flops);
+        y1 = fmax(y1, s->flops);
     }
     d->x0 = floor(log10(x0));
     d->x1 = ceil(log10(x1));
-    d->y1 = log10(roof->flops) + .55;
+    d->y1 = fmax(log10(roof->flops) + .55, log10(y1) + .15);
     d->y0 = fmax(floor(log10(y0)), d->y1 - 5.5);
 }
 
@@ -118,32 +131,61 @@ static void draw_roofs(chart *d) {
 }
 
 static double radius_of(const chart *d, const circle *c) {
-    return fmax(3, sqrt((double)c->speed.ns / d->sum) * 46);
+    return fmax(3, sqrt((double)c->speed.ns / d->now.sum) * 46);
+}
+
+/* Writes the end of a circle's title: "1.20 ms, 34.0 GFLOP/s, 5.12 FLOP/byte, memory, 45 %". */
+static void end_title(chart *d, const lam_speed *s) {
+    lmi_buf *b = &d->s->body;
+    lmi_put_ns(b, (double)s->ns);
+    lmi_put(b, ", ");
+    lmi_put_si(b, s->flops);
+    lmi_put(b, "FLOP/s, ");
+    lmi_put_digits(b, s->intensity);
+    lmi_putf(b, " FLOP/byte, %s, ", lmi_speed_bound(s));
+    lmi_put_share(b, s->share, 1);
+    lmi_put(b, "</title></circle>");
 }
 
 static void draw_circle(chart *d, const circle *c) {
-    lmi_buf *b = &d->s->body;
+    lmi_svg_begin_place(d->s, c->place);
     lmi_svg_put(d->s, "<circle class=\"o f-");
     lmi_svg_put(d->s, lmi_family_class[d->o->at[c->place].family]);
     LMI_DRAW(d->s, "\" fill-opacity=\".75\" cx=\"~\" cy=\"~\" r=\"~\">", x_of(d, c->speed.intensity),
              y_of(d, c->speed.flops), radius_of(d, c));
     lmi_svg_title(d->s, d->o, c->place);
-    lmi_put_ns(b, (double)c->speed.ns);
-    lmi_put(b, ", ");
-    lmi_put_si(b, c->speed.flops);
-    lmi_put(b, "FLOP/s, ");
-    lmi_put_digits(b, c->speed.intensity);
-    lmi_putf(b, " FLOP/byte, %s, ", lmi_place_bound_name[c->speed.bound]);
-    lmi_put_share(b, c->speed.share, 1);
-    lmi_put(b, "</title></circle>");
+    end_title(d, &c->speed);
+    lmi_svg_end_place(d->s);
+}
+
+static const circle *circle_after(const chart *d, int32_t place) {
+    for (int32_t i = 0; i < d->now.n; i++)
+        if (d->now.at[i].place == place) return &d->now.at[i];
+    return NULL;
+}
+
+static void draw_circle_before(chart *d, const circle *was) {
+    const circle *now = circle_after(d, was->place);
+    double x = x_of(d, was->speed.intensity), y = y_of(d, was->speed.flops);
+    double to = now ? x_of(d, now->speed.intensity) : 0, down = now ? y_of(d, now->speed.flops) : 0;
+    bool long_ = (double)was->speed.ns >= LEAST_SHARE * d->was.sum ||
+                 (now && (double)now->speed.ns >= LEAST_SHARE * d->now.sum);
+    if (!long_ || (now && hypot(x - to, y - down) < LEAST_MOVE)) return;
+    lmi_svg_begin_place(d->s, was->place);
+    if (now) LMI_DRAW(d->s, "<path class=\"was\" d=\"M~ ~L~ ~\"/>", x, y, to, down);
+    LMI_DRAW(d->s, "<circle class=\"was\" pointer-events=\"all\" cx=\"~\" cy=\"~\" r=\"3.5\">", x, y);
+    lmi_svg_title(d->s, d->o, was->place);
+    lmi_svg_put(d->s, "before: ");
+    end_title(d, &was->speed);
+    lmi_svg_end_place(d->s);
 }
 
 /* Labels the longest circles that have room beside, above or below them. */
 static void draw_labels(chart *d, lmi_room *room) {
     lmi_buf path;
     lmi_buf_init(&path);
-    for (int32_t i = 0, left = d->w < NARROW ? 3 : 9; i < d->n && left > 0; i++) {
-        const circle *c = &d->at[i];
+    for (int32_t i = 0, left = d->w < NARROW ? 3 : 9; i < d->now.n && left > 0; i++) {
+        const circle *c = &d->now.at[i];
         double r = radius_of(d, c), x = x_of(d, c->speed.intensity), y = y_of(d, c->speed.flops);
         const lmi_label corner[] = {{r + 4, 4, 's'}, {-r - 4, 4, 'e'}, {0, -r - 5, 'm'}, {0, r + 13, 'm'}};
         lmi_buf_clear(&path);
@@ -158,15 +200,16 @@ static void draw_labels(chart *d, lmi_room *room) {
 }
 
 static void draw_circles(chart *d) {
-    const int32_t most = d->s->alone ? IN_FILE : IN_PAGE, n = d->n < most ? d->n : most;
+    const int32_t most = d->s->alone ? IN_FILE : IN_PAGE, n = d->now.n < most ? d->now.n : most;
     lmi_room room = {.inside = {LEFT, TOP, d->right - LEFT, d->below - TOP}};
     double ridge = x_of(d, d->o->roof.flops / d->o->roof.bytes), roof = y_of(d, d->o->roof.flops);
     lmi_vec_init(&room.taken, sizeof(lmi_rect));
     lmi_room_take(&room, (lmi_rect){ridge - 170, roof - 20, 360, 15});
     const double tenth = y_of(d, d->o->roof.flops * .1); /* the zone's text is below it */
     lmi_room_take(&room, (lmi_rect){d->right - 220, tenth + 5, 212, LABEL});
+    for (int32_t i = 0; i < d->was.n && i < most; i++) draw_circle_before(d, &d->was.at[i]);
     for (int32_t i = 0; i < n; i++) {
-        const circle *c = &d->at[i];
+        const circle *c = &d->now.at[i];
         double r = radius_of(d, c);
         draw_circle(d, c);
         if (i < IN_THE_WAY)
@@ -176,9 +219,9 @@ static void draw_circles(chart *d) {
     draw_labels(d, &room);
     d->s->body.bad = d->s->body.bad || room.bad;
     lmi_vec_free(&room.taken);
-    if (n == d->n) return;
+    if (n == d->now.n) return;
     LMI_DRAW(d->s, "<text class=\"s d r\" x=\"~\" y=\"12\">", d->right);
-    lmi_putf(&d->s->body, "the %d longest of %d</text>", (int)n, (int)d->n);
+    lmi_putf(&d->s->body, "the %d longest of %d</text>", (int)n, (int)d->now.n);
 }
 
 static void draw_chart(chart *d, lmi_buf *out, const lmi_picture_options *p) {
@@ -200,13 +243,14 @@ static void draw_chart(chart *d, lmi_buf *out, const lmi_picture_options *p) {
 
 void lmi_picture_roofline(lmi_buf *out, const lmi_outline *o, const lmi_picture_options *p) {
     chart d = {.o = o};
-    if (!find_circles(&d))
+    if (!find_circles(o, false, &d.now) || !find_circles(o, true, &d.was))
         out->bad = true;
-    else if (d.n > 0)
+    else if (d.now.n > 0)
         draw_chart(&d, out, p);
     else
         lmi_svg_nothing(
             out, p, "Roofline",
             "Of no module time, FLOPs and bytes are known, or the limits of the machine are not.");
-    free(d.at);
+    free(d.now.at);
+    free(d.was.at);
 }

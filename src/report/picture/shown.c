@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The number of a place that a picture shows, with its unit and state; the speed of a place. */
+#include "analyse/cost/numbers.h"
 #include "report/picture/picture.h"
 #include "report/picture/text.h"
 
@@ -71,23 +72,21 @@ void lmi_put_shown_of(lmi_buf *b, const lmi_outline *o, const lmi_picture_option
 
 /* -- speed --------------------------------------------------------------------------------------------- */
 
-const char *const lmi_place_bound_name[3] = {"compute", "memory", "overhead"};
-
-static double known(const lmi_outline *o, lmi_own_number k, int32_t place) {
-    bool exact = o->own[k] && (!o->state[k] || o->state[k][place] == LAM_EXACT);
-    return exact && o->own[k][place] > 0 ? (double)o->own[k][place] : 0;
+static lam_count own_of(const lmi_outline *o, lmi_own_number k, int32_t place) {
+    if (!o->own[k]) return lmi_exact(0);
+    return (lam_count){o->own[k][place], 0, o->state[k] ? (lam_state)o->state[k][place] : LAM_EXACT};
 }
 
-bool lmi_place_speed_of(const lmi_outline *o, int32_t place, lmi_place_speed *out) {
-    double ns = known(o, LMI_OWN_TIME, place), flops = known(o, LMI_OWN_FLOPS, place);
-    double bytes = known(o, LMI_OWN_READ, place) + known(o, LMI_OWN_WRITTEN, place);
-    *out = (lmi_place_speed){.bound = LMI_OVERHEAD};
-    if (!(o->roof.flops > 0 && o->roof.bytes > 0 && ns > 0 && flops > 0 && bytes > 0)) return false;
-    double computed = flops / ns * 1e9 / o->roof.flops, moved = bytes / ns * 1e9 / o->roof.bytes;
-    out->flops = flops / ns * 1e9;
-    out->intensity = flops / bytes;
-    out->ns = (int64_t)ns;
-    out->share = computed > moved ? computed : moved;
-    if (out->share >= .1) out->bound = computed > moved ? LMI_BY_COMPUTE : LMI_BY_MEMORY;
-    return true;
+bool lmi_place_speed_of(const lmi_outline *o, int32_t place, const lam_peak *roof, lam_speed *out) {
+    lam_count time = own_of(o, LMI_OWN_TIME, place), work[LAM_N_METRICS];
+    for (int k = 0; k < LAM_N_METRICS; k++) work[k] = lmi_unknown();
+    work[LAM_FLOPS] = own_of(o, LMI_OWN_FLOPS, place);
+    work[LAM_BYTES_READ] = own_of(o, LMI_OWN_READ, place);
+    work[LAM_BYTES_WRITTEN] = own_of(o, LMI_OWN_WRITTEN, place);
+    *out = lmi_speed_of(work, time.state == LAM_EXACT ? time.n : 0, roof);
+    return out->bound != LAM_BOUND_UNKNOWN && out->flops > 0 && out->bytes > 0;
+}
+
+const char *lmi_speed_bound(const lam_speed *s) {
+    return s->bound == LAM_BOUND_NEITHER ? "overhead" : lam_bound_name(s->bound);
 }

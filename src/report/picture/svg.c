@@ -143,6 +143,14 @@ const char *lmi_svg_name(const lmi_outline *o, int32_t place) {
     return place > 0 ? o->at[place].name : o->at[0].type;
 }
 
+void lmi_svg_begin_place(lmi_svg *s, int32_t place) {
+    if (!s->alone) lmi_putf(&s->body, "<g class=\"cl\" data-i=\"%d\">", (int)place);
+}
+
+void lmi_svg_end_place(lmi_svg *s) {
+    if (!s->alone) lmi_svg_put(s, "</g>");
+}
+
 void lmi_svg_title(lmi_svg *s, const lmi_outline *o, int32_t place) {
     lmi_buf path;
     lmi_buf_init(&path);

@@ -27,6 +27,9 @@ void lmi_svg_draw(lmi_svg *s, const char *text, const double *at, size_t n);
 void lmi_svg_put(lmi_svg *s, const char *text);
 /* Writes a sentence in the place of a picture that has nothing to show. */
 void lmi_svg_nothing(lmi_buf *out, const lmi_picture_options *p, const char *label, const char *why);
+/* In a page, what is drawn between these is selected with a place, and selects it. */
+void lmi_svg_begin_place(lmi_svg *s, int32_t place);
+void lmi_svg_end_place(lmi_svg *s);
 /* Begins the <title> of a place: "layer1 (Sequential): ". The caller ends it. */
 void lmi_svg_title(lmi_svg *s, const lmi_outline *o, int32_t place);
 const char *lmi_svg_name(const lmi_outline *o, int32_t place); /* of the root: its type */

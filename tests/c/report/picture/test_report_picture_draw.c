@@ -44,7 +44,34 @@ static void test_the_course_of_memory(void **state) {
     assert_int_equal(count_of(svg, BOX), 2);
     svg = drawn(lmi_picture_memory, &l->o, in_page);
     has(svg, "d=\"M66 230 532 45 998 128L998 230Z\"");
-    assert_int_equal(count_of(svg, BOX), 1); /* the third lane is the script's */
+    assert_int_equal(count_of(svg, "<g class=\"cl\" data-i=\"1\">" BOX), 2); /* they answer to a selection */
+    has(svg, "<rect data-us=\"1000\" x=\"66\" y=\"20\" width=\"932\" height=\"210\" fill=\"none\"/>");
+    free(l);
+}
+
+/* Twice as long and twice as much before: both stand on one scale, where 2200 bytes are 204 high. */
+static void test_the_course_of_memory_before(void **state) {
+    (void)state;
+    little *l = little_new(), *was = little_new();
+    lmi_course_point point[] = {{0, 0}, {500, 1000}, {1000, 550}}, before[] = {{0, 0}, {2000, 2000}};
+    lam_memory_totals use = use_of_1000(), use_before = {.peak = 2000};
+    little_place(l, -1, "", 0);
+    little_place(was, -1, "", 0);
+    little_place(was, 0, "old", 0);
+    l->o.memory = &use, l->o.point = point, l->o.n_points = 3;
+    was->o.memory = &use_before, was->o.point = before, was->o.n_points = 2, was->o.peak_place = 1;
+    l->o.was = &was->o;
+    const char *svg = drawn(lmi_picture_memory, &l->o, in_page);
+    has(svg, "<path class=\"area\" d=\"M66 230 299 137 532 179L532 230Z\"/>"
+             "<path class=\"was\" d=\"M66 230 998 45\"/>");
+    has(svg, ">dashed: before, peak 1.95\u202fKiB in old</text>");
+    has(svg, ">2.00\u202fms</text>");
+    has(svg, "data-us=\"2000\"");
+    svg = drawn(lmi_picture_memory, &l->o, (lmi_picture_options){.width = 400});
+    has(svg, ">dashed: before, peak 1.95\u202fKiB</text>");
+    was->o.n_points = 1; /* no course */
+    lacks(drawn(lmi_picture_memory, &l->o, in_page), "dashed");
+    free(was);
     free(l);
 }
 
@@ -78,33 +105,35 @@ static void test_memory_by_what_holds_it(void **state) {
     free(l);
 }
 
-static void test_a_page_has_few_places_at_work(void **state) {
+static void test_the_longest_of_many_places_at_work(void **state) {
     (void)state;
+    enum { WORK = 900, MOST = 700 };
     little *l = little_new();
     static lmi_course_point point[600];
-    static lmi_at_work work[400];
+    static lmi_at_work work[WORK];
     lam_memory_totals use = use_of_1000();
     little_place(l, -1, "", 0);
     little_place(l, 0, "layer", 1);
     for (int i = 0; i < 600; i++) point[i] = (lmi_course_point){i * 1000, 400 + i % 600};
-    for (int i = 0; i < 400; i++) work[i] = (lmi_at_work){1, 1 + i % 3, LAM_FORWARD, i * 1500, 700 + i};
+    for (int i = 0; i < WORK; i++) work[i] = (lmi_at_work){1, 1 + i % 3, LAM_FORWARD, i * 600, 600 + i};
     l->o.memory = &use;
     l->o.point = point, l->o.n_points = 600;
-    l->o.at_work = work, l->o.n_at_work = 400;
+    l->o.at_work = work, l->o.n_at_work = WORK;
     const char *svg = drawn(lmi_picture_memory, &l->o, in_page);
-    assert_in_range(count_of(svg, BOX), 1, 70);
-    assert_true(strlen(svg) <= 20 * 1024);
-    svg = drawn(lmi_picture_memory, &l->o, in_file);
-    assert_int_equal(count_of(svg, BOX), 400);
+    assert_int_equal(count_of(svg, BOX), MOST);
+    assert_true(strlen(svg) <= 180 * 1024);
+    assert_int_equal(count_of(drawn(lmi_picture_memory, &l->o, in_file), BOX), MOST);
     /* Of equally long ones the first. */
-    for (int i = 0; i < 400; i++) work[i] = (lmi_at_work){1, 1, LAM_FORWARD, i * 1500, 1400};
+    for (int i = 0; i < WORK; i++) work[i] = (lmi_at_work){1, 1, LAM_FORWARD, i * 600, 700};
     svg = drawn(lmi_picture_memory, &l->o, in_page);
-    int32_t shown = count_of(svg, BOX);
-    assert_in_range(shown, 1, 70);
-    for (int32_t i = 1; i < shown; i++)
-        assert_true(number_after(svg, BOX " f-conv\" x=\"", i) >
-                    number_after(svg, BOX " f-conv\" x=\"", i - 1));
-    assert_true(number_after(svg, BOX " f-conv\" x=\"", 0) == 66);
+    assert_int_equal(count_of(svg, BOX), MOST);
+    static const char box[] = BOX " f-conv\" x=\"";
+    double last = 0;
+    for (const char *at = svg; (at = strstr(at, box)) != NULL;) {
+        double x = strtod(at += sizeof box - 1, NULL);
+        assert_true(last ? x > last : x == 66);
+        last = x;
+    }
     free(l);
 }
 
@@ -156,24 +185,36 @@ static void timed_free(timed *t) {
     free(t);
 }
 
+static bool speed_of(const timed *t, int32_t place, lam_speed *out) {
+    return lmi_place_speed_of(&t->l->o, place, &t->l->o.roof, out);
+}
+
 static void test_the_speed_of_a_place(void **state) {
     (void)state;
     timed *t = timed_new();
-    lmi_place_speed s;
+    lam_speed s;
     timed_place(t, "quick", 1000, 500, 6, 4);  /* 5e8 FLOP/s, 1e7 bytes/s: 0.5 and 0.1 */
     timed_place(t, "mover", 1000, 10, 50, 30); /* 0.01 and 0.8 */
     timed_place(t, "idle", 1000, 10, 1, 1);
     timed_place(t, "unknown", 1000, 0, 1, 1);
-    assert_true(lmi_place_speed_of(&t->l->o, 1, &s));
-    assert_true(s.flops == 5e8 && s.intensity == 50 && s.share == .5 && s.bound == LMI_BY_COMPUTE);
-    assert_true(lmi_place_speed_of(&t->l->o, 2, &s));
-    assert_true(s.share > .799 && s.share < .801 && s.bound == LMI_BY_MEMORY && s.ns == 1000);
-    assert_true(lmi_place_speed_of(&t->l->o, 3, &s));
-    assert_true(s.bound == LMI_OVERHEAD);
-    assert_false(lmi_place_speed_of(&t->l->o, 4, &s));
+    assert_true(speed_of(t, 1, &s));
+    assert_true(s.flops == 5e8 && s.intensity == 50 && s.share == .5 && s.bound == LAM_BOUND_COMPUTE);
+    assert_true(speed_of(t, 2, &s));
+    assert_true(s.share > .799 && s.share < .801 && s.bound == LAM_BOUND_MEMORY && s.ns == 1000);
+    assert_true(speed_of(t, 3, &s));
+    assert_true(s.bound == LAM_BOUND_NEITHER);
+    assert_false(speed_of(t, 4, &s));
+    assert_string_equal(lmi_speed_bound(&(lam_speed){.bound = LAM_BOUND_NEITHER}), "overhead");
+    assert_string_equal(lmi_speed_bound(&(lam_speed){.bound = LAM_BOUND_MEMORY}), "memory");
     uint8_t least[8] = {0, LAM_AT_LEAST};
-    t->l->o.state[LMI_OWN_FLOPS] = least;
-    assert_false(lmi_place_speed_of(&t->l->o, 1, &s));
+    static const lmi_own_number all[] = {LMI_OWN_FLOPS, LMI_OWN_READ, LMI_OWN_WRITTEN, LMI_OWN_TIME};
+    for (int i = 0; i < 4; i++) { /* of what is at least a number there is no speed */
+        t->l->o.state[all[i]] = least;
+        assert_false(speed_of(t, 1, &s));
+        assert_true(speed_of(t, 2, &s));
+        t->l->o.state[all[i]] = NULL;
+    }
+    assert_true(speed_of(t, 1, &s));
     timed_free(t);
 }
 
@@ -228,24 +269,63 @@ static void test_a_ridge_at_a_low_intensity_has_room_for_its_labels(void **state
 static void test_a_page_has_the_longest_circles(void **state) {
     (void)state;
     little *l = little_new();
-    static int64_t ns[200], flops[200], read[200];
+    enum { ALL = 500 };
+    static int64_t ns[ALL], flops[ALL], read[ALL];
     l->o.roof = (lam_peak){1e9, 1e8};
     l->o.own[LMI_OWN_TIME] = ns;
     l->o.own[LMI_OWN_FLOPS] = flops;
     l->o.own[LMI_OWN_READ] = read;
-    for (int i = 0; i < 200; i++) {
+    for (int i = 0; i < ALL; i++) {
         little_place(l, i ? 0 : -1, "layer", 0);
         ns[i] = 1000 + i, flops[i] = 1 + i * i, read[i] = 1 + i;
     }
     const char *svg = drawn(lmi_picture_roofline, &l->o, in_page);
-    assert_int_equal(count_of(svg, "<circle"), 48);
-    has(svg, ">the 48 longest of 200</text>");
-    assert_true(strlen(svg) <= 18 * 1024);
+    assert_int_equal(count_of(svg, "<circle"), 400);
+    has(svg, ">the 400 longest of 500</text>");
+    assert_true(strlen(svg) <= 100 * 1024);
     assert_in_range(count_of(svg, "s m halo"), 1, 9);
     svg = drawn(lmi_picture_roofline, &l->o, in_file);
-    assert_int_equal(count_of(svg, "<circle"), 200);
+    assert_int_equal(count_of(svg, "<circle"), ALL);
     lacks(svg, "longest of");
     free(l);
+}
+
+/* Each circle before is joined to the one after, unless there is none, or it did not move; what hardly took
+ * time in either is left out. */
+static void test_the_roofline_of_a_difference(void **state) {
+    (void)state;
+    timed *now = timed_new(), *was = timed_new();
+    int32_t was_at[] = {0, 1, 2, 4, 3};
+    timed_place(now, "moved", 1000, 100, 20, 10);
+    timed_place(now, "same", 1000, 100, 10, 10);
+    timed_place(now, "short", 1, 1, 1, 1);
+    timed_place(now, "gone", 0, 0, 0, 0);
+    timed_place(was, "moved", 8000, 100, 20, 10);
+    timed_place(was, "same", 1000, 100, 10, 10);
+    timed_place(was, "gone", 1000, 100, 1, 1);
+    timed_place(was, "short", 10, 1, 1, 1);
+    now->l->o.was = &was->l->o;
+    now->l->o.was_at = was_at;
+    was->l->o.roof = (lam_peak){0}; /* the machine after is what both are held against */
+    const char *svg = drawn(lmi_picture_roofline, &now->l->o, in_page);
+    assert_int_equal(count_of(svg, "<circle class=\"o "), 3);
+    assert_int_equal(count_of(svg, "<circle class=\"was\""), 2);
+    assert_int_equal(count_of(svg, "<path class=\"was\""), 1);
+    has(svg, "<g class=\"cl\" data-i=\"1\"><path class=\"was\"");
+    has(svg, "<g class=\"cl\" data-i=\"4\"><circle class=\"was\"");
+    has(svg,
+        "<title>moved (Block): before: 8.00\u202f\u00b5s, 12.5\u202fMFLOP/s, 3.33 FLOP/byte, overhead, ");
+    timed_free(was);
+    timed_free(now);
+}
+
+/* A machine that was said to be slower than what ran on it: the axis reaches beyond its roof. */
+static void test_circles_above_the_roof_are_in_the_picture(void **state) {
+    (void)state;
+    timed *t = timed_new();
+    timed_place(t, "quick", 1000, 100000000, 50, 50);
+    assert_true(number_after(drawn(lmi_picture_roofline, &t->l->o, in_file), " cy=\"", 0) > 22);
+    timed_free(t);
 }
 
 static void test_a_roofline_without_times(void **state) {
@@ -415,13 +495,16 @@ static void test_the_scatter(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_course_of_memory),
+        cmocka_unit_test(test_the_course_of_memory_before),
         cmocka_unit_test(test_memory_by_what_holds_it),
-        cmocka_unit_test(test_a_page_has_few_places_at_work),
+        cmocka_unit_test(test_the_longest_of_many_places_at_work),
         cmocka_unit_test(test_memory_that_was_not_measured),
         cmocka_unit_test(test_the_speed_of_a_place),
         cmocka_unit_test(test_circles_stand_below_the_roofs),
         cmocka_unit_test(test_a_ridge_at_a_low_intensity_has_room_for_its_labels),
         cmocka_unit_test(test_a_page_has_the_longest_circles),
+        cmocka_unit_test(test_the_roofline_of_a_difference),
+        cmocka_unit_test(test_circles_above_the_roof_are_in_the_picture),
         cmocka_unit_test(test_a_roofline_without_times),
         cmocka_unit_test(test_the_graph),
         cmocka_unit_test(test_a_graph_of_strangers_and_none),
