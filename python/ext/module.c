@@ -5,7 +5,6 @@
 #include "base/tables.h"
 #include "modules/classes.h"
 #include "observe/observe.h"
-#include "ops/dispatch.h"
 #include "results/results.h"
 #include "torch/tensor.h"
 
@@ -37,7 +36,6 @@ static int module_exec(PyObject *module) {
     }
     bool ok = PyModule_AddFunctions(module, lmx_probe_methods) == 0 &&
               PyModule_AddFunctions(module, lmx_own_methods) == 0 &&
-              PyModule_AddFunctions(module, lmx_dispatch_methods) == 0 &&
               PyModule_AddFunctions(module, lmx_fit_methods) == 0 &&
               PyModule_AddFunctions(module, lmx_page_methods) == 0 && intern_names(st) &&
               add_type(module, &lmx_capture_spec, &st->capture_type) &&

@@ -19,8 +19,12 @@ PyObject *lmx_compiling(PyObject *module, PyObject *works);
 /* find(finder): while the redirection stays, `finder` is called before each module that is called outside any
  * other; it returns None, or a function to call instead. find(None) ends that. */
 PyObject *lmx_find_roots(PyObject *module, PyObject *finder);
-/* The open capture that was opened last, or NULL; borrowed. */
-lmx_capture *lmx_first_open(void);
+/* The open captures, newest first (`next`); not owned: each removes itself when it is dropped (open.c). */
+extern lmx_capture *lmx_first_open;
+enum { LMX_NESTED = 8 };           /* in one thread */
+bool lmx_may_open(lmx_capture *c); /* False with an exception: too many are open in its thread */
+void lmx_add_open(lmx_capture *c);
+void lmx_remove_open(lmx_capture *c);
 /* last_words(what): a signal that ends the process is told in one line, which begins with `what` and names
  * the layer that runs. end_at_interrupt(milliseconds): the process ends so long after a Ctrl-C, whatever it
  * does. None ends either; both return whether they are on (signals.c). */
@@ -33,5 +37,14 @@ PyObject *lmx_one_call(PyObject *module, PyObject *args); /* capture.c */
 /* A capture of callers, callees, times and nodes alone; open it with lmx_capture_open (capture.c). */
 lmx_capture *lmx_capture_brief(lmx_state *st, PyObject *root, bool nodes);
 bool lmx_capture_open(lmx_capture *c); /* False with an exception */
+
+/* lmx_observe, lmx_unobserve and lmx_observe_call for a capture with a dispatch mode (dispatch.c). Only its
+ * own thread can remove the mode: closed by another, it notes nothing, and is removed when that thread opens
+ * or closes another. */
+bool lmx_dispatch(lmx_capture *c);
+void lmx_undispatch(lmx_capture *c);
+bool lmx_dispatch_call(lmx_capture *c);
+/* dispatched(mode, around, flags, entries, name, call, phase, n): what the mode calls. */
+PyObject *lmx_dispatched(PyObject *module, PyObject *args);
 
 #endif

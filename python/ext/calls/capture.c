@@ -13,7 +13,6 @@
 #include "observe/ledger.h"
 #include "observe/listeners.h"
 #include "observe/observe.h"
-#include "ops/dispatch.h"
 #include "torch/tensor.h"
 
 #include <stdlib.h>
@@ -30,7 +29,10 @@ static bool use_dispatch_mode(lmx_capture *c, PyObject *why) {
         Py_INCREF(why);
         c->why = why;
     }
-    return lmx_dispatcher_new(c);
+    PyObject *module = PyImport_ImportModule("lamina._observe.dispatch");
+    c->mode = module ? PyObject_CallMethod(module, "Mode", NULL) : NULL;
+    Py_XDECREF(module);
+    return c->mode;
 }
 
 static void drop_held_records(lmx_capture *c);
@@ -318,6 +320,7 @@ static int capture_traverse(PyObject *self, visitproc visit, void *arg) {
     Py_VISIT(Py_TYPE(self));
     Py_VISIT(c->root);
     Py_VISIT(c->given);
+    Py_VISIT(c->mode);
     Py_VISIT(c->gradients);
     Py_VISIT(c->alias);
     Py_VISIT(c->open_regions);
@@ -336,8 +339,7 @@ static int capture_clear(PyObject *self) {
     lmx_capture_detach(c);
     drop_records(c);
     lmi_vec_free(&c->written);
-    lmx_dispatcher_free(c->dispatcher);
-    c->dispatcher = NULL;
+    Py_CLEAR(c->mode);
     Py_CLEAR(c->why);
     Py_CLEAR(c->model);
     return 0;

@@ -15,19 +15,15 @@
 #include "observe/listeners.h"
 #include "observe/observe.h"
 #include "observe/regions.h"
-#include "ops/dispatch.h"
 #include "process/clock.h"
 #include "torch/tensor.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { NESTED = 8 };
-
 /* Process-wide, guarded by the GIL. */
 static struct {
-    lmx_capture *first; /* open captures, newest first; not owned: each unlinks itself when it is dropped */
-    int resting;        /* above 0: the entry stays in place between captures (lmx_rest) */
+    int resting;            /* above 0: the entry stays in place between captures (lmx_rest) */
     unsigned long compiler; /* the thread on which torch's compiler works; 0: none */
     bool hidden;            /* the entry is taken out meanwhile */
 } all;
@@ -119,9 +115,7 @@ static int32_t push_call(lmx_capture *c, const lmx_call *call) {
 }
 
 /* Reports to the observer of operators that another call is open now. True inside a backward pass. */
-static bool change_open_call(lmx_capture *c) {
-    return c->dispatcher ? lmx_dispatch_call(c) : lmx_observe_call(c);
-}
+static bool change_open_call(lmx_capture *c) { return c->mode ? lmx_dispatch_call(c) : lmx_observe_call(c); }
 
 /* True if this call was noted already, together with the call of the compiled wrapper around it. */
 static bool is_inner_again(const lmx_capture *c, int32_t module) {
@@ -306,7 +300,7 @@ static bool is_of_step(const lmx_capture *c, int32_t module) {
 /* Lists the open captures that take the calls of this thread and contain the module; returns their number. */
 static int find_captures(PyObject *self, frame *frames) {
     int n = 0;
-    for (lmx_capture *c = all.first; c && n < NESTED; c = c->next) {
+    for (lmx_capture *c = lmx_first_open; c && n < LMX_NESTED; c = c->next) {
         int32_t module = lmx_map_get(&c->tree.index, self);
         if (module < 0) module = lmx_map_get(&c->tree.index, lmx_compiler_inside(c->st, self));
         if (module >= 0 && !is_of_step(c, module)) continue;
@@ -385,7 +379,7 @@ static bool enter_all(frame *frames, int n, int *entered, PyObject *self, const 
 
 static PyObject *call_captured(lmx_slot *s, PyObject *self, PyObject *const *args, Py_ssize_t n,
                                PyObject *names) {
-    frame frames[NESTED];
+    frame frames[LMX_NESTED];
     const lmx_given given = {args, n, names};
     int n_frames = s->own || s == lmx_entry ? find_captures(self, frames) : 0, entered = 0;
     PyObject *original = s->original;
@@ -407,7 +401,7 @@ LMX_OFTEN static lmx_root *root_of(PyObject *module) {
 LMX_OFTEN static PyObject *call_counted(lmx_slot *s, PyObject *self, PyObject *const *args, Py_ssize_t n,
                                         PyObject *names) {
     lmx_root *r = lmx_roots ? root_of(lmx_compiler_inside(lmx_roots->st, self)) : NULL;
-    if (!r && !all.first) return call_original(s, self, args, n, names);
+    if (!r && !lmx_first_open) return call_original(s, self, args, n, names);
     if (!r) return call_captured(s, self, args, n, names);
     bool seen, ok = lmx_count_begin(r, is_training(r->st, r->module), &seen);
     PyObject *result = ok ? call_counted(s, self, args, n, names) : NULL;
@@ -475,7 +469,7 @@ static PyObject *call_own(const lmx_detour *d, PyObject *const *args, Py_ssize_t
 /* Between recorded steps of one root, calls of all other modules need not come here. */
 static void limit_calls(void) {
     const lmx_root *r = lmx_roots;
-    const bool limited = !all.first && !root_finder && !(r && r->next);
+    const bool limited = !lmx_first_open && !root_finder && !(r && r->next);
     lmx_detour_limit_to(limited, r ? r->module : NULL);
 }
 
@@ -496,14 +490,6 @@ PyObject *lmx_find_roots(PyObject *module, PyObject *finder) {
 
 /* == installing ======================================================================================== */
 
-static bool may_nest(lmx_capture *c) {
-    int same_thread = 0;
-    for (lmx_capture *o = all.first; o; o = o->next) same_thread += o->owner == c->owner;
-    if (same_thread < NESTED) return true;
-    lmx_fail(c->st, LAM_LIMIT, NULL, "%d captures are open in this thread already; close some first", NESTED);
-    return false;
-}
-
 /* Counts compiled code in the calls of a recorded step, once there may be such code. */
 static void count_regions(lmx_capture *c) {
     const bool here = c->owner == PyThread_get_thread_ident();
@@ -515,31 +501,30 @@ static void count_regions(lmx_capture *c) {
 
 static void end_regions(lmx_capture *c) {
     const unsigned long here = PyThread_get_thread_ident();
-    const lmx_capture *o = all.first; /* without this one */
+    const lmx_capture *o = lmx_first_open; /* without this one */
     while (o && (o->owner != here || o->regions != LMX_REGIONS_COUNTED)) o = o->next;
     if (c->regions == LMX_REGIONS_COUNTED && c->owner == here && !o) lmx_regions_end();
 }
 
 static bool start_observing(lmx_capture *c) {
-    if (c->dispatcher) return lmx_dispatch(c);
+    if (c->mode) return lmx_dispatch(c);
     return (!c->wants_ops && !c->wants_nodes) || lmx_observe(c);
 }
-
-lmx_capture *lmx_first_open(void) { return all.first; }
 
 static const lmx_targets targets = {call_module, call_detoured};
 
 /* True if our entry is in place. Other code may have replaced it while it rested. */
-static bool is_installed(lmx_state *st) { return all.first ? lmx_entry != NULL : lmx_entry_is_whole(st); }
+static bool is_installed(lmx_state *st) {
+    return lmx_first_open ? lmx_entry != NULL : lmx_entry_is_whole(st);
+}
 
 static bool install(lmx_state *st) { return lmx_entry_install(st, &targets, all.resting > 0); }
 
 bool lmx_capture_attach(lmx_capture *c) {
     c->owner = PyThread_get_thread_ident();
     c->open_call = -1;
-    if (!may_nest(c) || (!is_installed(c->st) && !install(c->st))) return false;
-    c->next = all.first;
-    all.first = c;
+    if (!lmx_may_open(c) || (!is_installed(c->st) && !install(c->st))) return false;
+    lmx_add_open(c);
     limit_calls();
     c->phase = LMX_OPEN;
     lmx_clock_begin(&c->clock, !lmx_want_kernel_clock(c));
@@ -551,15 +536,12 @@ bool lmx_capture_attach(lmx_capture *c) {
 }
 
 static void close_capture(lmx_capture *c) {
-    lmx_capture **at = &all.first;
-    while (*at && *at != c) at = &(*at)->next;
-    if (*at) *at = c->next;
+    lmx_remove_open(c);
     limit_calls();
-    c->next = NULL;
     c->phase = LMX_CLOSED;
     if (c->roots_only) end_regions(c);
     lmx_clock_end(&c->clock);
-    if (c->dispatcher)
+    if (c->mode)
         lmx_undispatch(c);
     else
         lmx_unobserve(c);
@@ -571,8 +553,8 @@ void lmx_capture_detach(lmx_capture *c) {
     PyObject *type, *value, *trace;
     PyErr_Fetch(&type, &value, &trace);
     if (c->phase == LMX_OPEN) close_capture(c);
-    if (!all.first && lmx_entry) lmx_torch_forget_types(&c->st->torch);
-    const bool idle = !all.first && !all.resting;
+    if (!lmx_first_open && lmx_entry) lmx_torch_forget_types(&c->st->torch);
+    const bool idle = !lmx_first_open && !all.resting;
     if ((idle || !lmx_entry) && !lmx_entry_remove(c->st)) c->replaced = true;
     PyErr_Restore(type, value, trace);
 }
@@ -593,13 +575,13 @@ PyObject *lmx_rest(PyObject *module, PyObject *wanted) {
     lmx_state *st = lmx_state_of(module);
     const int more = PyObject_IsTrue(wanted);
     if (more < 0 || (more && (!lmx_torch_ready(st) || !begin_rest(st)))) return NULL;
-    if (!more && all.resting > 0 && --all.resting == 0 && !all.first) lmx_entry_remove(st);
+    if (!more && all.resting > 0 && --all.resting == 0 && !lmx_first_open) lmx_entry_remove(st);
     Py_RETURN_NONE;
 }
 
 /* Captures of steps ignore what the compiler runs on this thread, and then count what it made. */
 static void pause_captures(bool works) {
-    for (lmx_capture *c = all.first; c; c = c->next) {
+    for (lmx_capture *c = lmx_first_open; c; c = c->next) {
         if (!c->recorded || c->owner != all.compiler) continue;
         c->paused = works;
         if (!works) count_regions(c);
@@ -619,7 +601,7 @@ PyObject *lmx_compiling(PyObject *module, PyObject *works) {
     }
     if (!now && all.hidden) {
         all.hidden = false;
-        if ((all.first || all.resting) && !lmx_entry && !install(st)) return NULL;
+        if ((lmx_first_open || all.resting) && !lmx_entry && !install(st)) return NULL;
     }
     Py_RETURN_NONE;
 }

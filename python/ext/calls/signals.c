@@ -41,7 +41,7 @@ static size_t put_path(char *to, size_t room, const lmx_tree *t, int32_t place) 
 
 /* "in layer1.0.conv1 (Conv2d)" */
 static size_t place_now(char *to, size_t room) {
-    const lmx_capture *c = lmx_first_open();
+    const lmx_capture *c = lmx_first_open;
     if (!c || c->open_call < 0 || (size_t)c->open_call >= c->calls.n) return 0;
     const int32_t module = ((const lmx_call *)c->calls.data)[c->open_call].module;
     size_t n = put(to, room, "in ", 3);

@@ -3,9 +3,7 @@
  * tensors are of a subclass (_dry/ways.py lists them, and what a real run does). */
 #include "base/ext.h"
 #include "dry/dry.h"
-#include "observe/capture.h"
-#include "observe/observe.h"
-#include "ops/dispatch.h"
+#include "observe/frames.h"
 
 #include <string.h>
 
@@ -16,7 +14,7 @@ static lmx_observer *observer_of(const lmx_dry *d) {
 
 /* True if operators are watched through torch's dispatch mode. Callers are unknown there, and not
  * needed: a mode makes a real run take these other paths too, except one (ANYHOW in _dry/ways.py). */
-static bool dispatched(const lmx_dry *d) { return d->capture && ((lmx_capture *)d->capture)->dispatcher; }
+static bool dispatched(const lmx_dry *d) { return d->capture && ((lmx_capture *)d->capture)->mode; }
 
 /* The operator or node this many levels above the one that is answered; NULL if unknown. */
 static const char *above(const lmx_dry *d, size_t level) {
@@ -26,11 +24,7 @@ static const char *above(const lmx_dry *d, size_t level) {
 static void mark(PyObject *self, size_t level, uint8_t flag) {
     lmx_dry *d = (lmx_dry *)self;
     d->special = true;
-    lmx_capture *c = (lmx_capture *)d->capture;
-    if (dispatched(d)) /* callers are unknown, so `level` is 0 */
-        lmx_dispatch_mark(c, lmx_dispatch_op(c), flag);
-    else if (observer_of(d))
-        lmx_observer_mark(observer_of(d), level, flag);
+    if (observer_of(d)) lmx_observer_mark(observer_of(d), dispatched(d) ? 0 : level, flag);
 }
 
 bool lmx_dry_elsewhere(const lmx_dry *d, const char *callers) {
@@ -50,18 +44,20 @@ PyObject *lmx_dry_caller(PyObject *self, PyObject *level) {
 
 PyObject *lmx_dry_here(PyObject *self, PyObject *unused) {
     const lmx_dry *d = (lmx_dry *)self;
+    const lmx_lane *own = dispatched(d) ? lmx_observer_lane(observer_of(d), 0) : NULL;
     (void)unused;
-    return PyLong_FromLong(dispatched(d) ? lmx_dispatch_op((lmx_capture *)d->capture) : -1);
+    return PyLong_FromLong(own && lmx_top_of(own) ? lmx_top_of(own)->op : -1);
 }
 
 PyObject *lmx_dry_aside(PyObject *self, PyObject *args) {
     const lmx_dry *d = (lmx_dry *)self;
+    const lmx_lane *own = dispatched(d) ? lmx_observer_lane(observer_of(d), 0) : NULL;
     int op = -1;
     if (!PyArg_ParseTuple(args, "|i:aside", &op)) return NULL;
     if (op < 0)
         mark(self, 0, LAM_OP_NODE);
-    else if (dispatched(d))
-        lmx_dispatch_mark((lmx_capture *)d->capture, op, LAM_OP_NODE);
+    else if (own && (size_t)op < own->ops.n)
+        ((lmx_op *)own->ops.data)[op].flags |= LAM_OP_NODE;
     Py_RETURN_NONE;
 }
 

@@ -431,7 +431,7 @@ static lam_looked looked_of(const lmx_checkup *h, const lmx_capture *c) {
                         .bytes = h->bytes,
                         .unseen = h->unseen,
                         .gradients = h->gradients && !lmx_observer_strange(c->observer),
-                        .operators = h->base.wants_operators && c->wants_ops && !c->dispatcher,
+                        .operators = h->base.wants_operators && c->wants_ops && !c->mode,
                         .cut = h->cut || h->came.lost};
 }
 

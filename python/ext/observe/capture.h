@@ -49,7 +49,6 @@ typedef struct lmx_call {
 
 typedef struct lmx_observer lmx_observer;
 typedef struct lmx_ledger lmx_ledger;
-typedef struct lmx_dispatcher lmx_dispatcher;
 typedef struct lmx_guard lmx_guard;   /* guard.h */
 typedef struct lmx_teller lmx_teller; /* describe.c */
 typedef enum lmx_phase { LMX_NEW, LMX_OPEN, LMX_CLOSED } lmx_phase;
@@ -103,14 +102,14 @@ typedef struct lmx_capture {
     lmx_listener *listeners;     /* NULL: none */
     const lmi_map *tensors_told; /* tensor object -> index, while listeners push; else NULL */
     bool brief;                  /* notes callers, callees and times alone, and modules with what they own */
-    int32_t dry;                /* of a dry run, without times: number of active modes, its own too; else 0 */
-    lmx_is_fake nowhere;        /* of a dry run; else NULL */
-    lmx_ledger *ledger;         /* lifetimes of memory in a dry run; NULL: not requested */
-    lmx_guard *guard;           /* of memory that operators may write to; NULL: none is guarded */
-    lmx_observer *observer;     /* of the operators; NULL: only calls are noted */
-    lmx_dispatcher *dispatcher; /* operators come through the dispatch mode; NULL: from the observer */
-    PyObject *why;              /* str: the reason for the dispatch mode, for a note; NULL: no note */
-    PyObject *raised;           /* at the end of a call that raised: the exception; not owned */
+    int32_t dry;            /* of a dry run, without times: number of active modes, its own too; else 0 */
+    lmx_is_fake nowhere;    /* of a dry run; else NULL */
+    lmx_ledger *ledger;     /* lifetimes of memory in a dry run; NULL: not requested */
+    lmx_guard *guard;       /* of memory that operators may write to; NULL: none is guarded */
+    lmx_observer *observer; /* of the operators; NULL: only calls are noted */
+    PyObject *mode;         /* the dispatch mode that operators come through; NULL: the observer */
+    PyObject *why;          /* str: the reason for the dispatch mode, for a note; NULL: no note */
+    PyObject *raised;       /* at the end of a call that raised: the exception; not owned */
     PyObject *gradients; /* dict: by address, a parameter and whether it got a gradient; NULL: not checked */
     PyObject *given;     /* called once with the arguments of the first call of the root; NULL: not needed */
     int32_t holders;     /* the number of readers and writers of the records, which may run user code */

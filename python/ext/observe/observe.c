@@ -51,15 +51,10 @@ static void find_state(const lmx_observer *o, lmx_lane *lane) {
 }
 
 static lmx_lane *new_lane(lmx_observer *o, int slot) {
-    lmx_lane *lane = lmx_lane_new();
+    lmx_lane *lane = lmx_lane_new(o, api->thread());
     if (!lane) return NULL;
     lane->api = api;
-    lane->thread = api->thread();
-    lane->last_call = -1;
-    lmx_lane_begin(lane, o, lane->thread == o->thread);
     find_state(o, lane);
-    lane->next = atomic_load(&o->lanes);
-    while (!atomic_compare_exchange_weak(&o->lanes, &lane->next, lane)) {}
     mine[slot].generation = o->generation;
     mine[slot].lane = lane;
     return lane;
@@ -680,7 +675,7 @@ static lmx_frame *frame_above(const lmx_lane *own, size_t level) {
 }
 
 const char *lmx_observer_above(const lmx_observer *o, size_t level) {
-    const lmx_lane *own = lmx_observer_lane(o, 0);
+    const lmx_lane *own = o->capture->mode ? NULL : lmx_observer_lane(o, 0);
     const lmx_frame *f = frame_above(own, level);
     if (!f) return NULL;
     if (f->is_node && !f->real) return "";

@@ -184,25 +184,24 @@ typedef struct lmx_lane {
     bool lost;        /* memory ran out */
     /* Of the tensors packed last: all their dispatch keys; and not 0 if one may have a tangent. */
     uint64_t keys, tangents;
-    bool reads; /* values may be read: torch's functions return the address of a tensor's memory */
+    bool reads;          /* values may be read: torch's functions return the address of a tensor's memory */
     lmx_is_fake nowhere; /* of a dry run; else NULL */
-    bool full;                /* the limit of operators was reached */
-    uint64_t most;            /* that limit, in bytes */
-    bool told;                /* the records were pushed and freed */
-    lmi_vec ops;              /* lmx_op */
-    lmi_vec words;            /* int64_t: of the parts, and of the arguments that are being packed */
-    lmi_vec parts;            /* lmx_part */
-    lmi_vec ids;              /* lmx_id */
-    size_t packed;            /* words that belong to parts; later ones are being packed */
-    size_t ids_packed;        /* the same of ids */
-    int32_t n_packed;         /* arguments that are being packed */
-    lmi_map by_part;          /* indices of parts, by a hash of their words */
-    lmi_vec names;            /* char: NUL-terminated texts, each preceded by its properties (thread_log.c) */
-    lmi_vec frames;           /* of observe.c: the open operators */
-    lmi_vec origins;          /* from sequence numbers to calls; other threads read them */
+    bool full;           /* the limit of operators was reached */
+    uint64_t most;       /* that limit, in bytes */
+    bool told;           /* the records were pushed and freed */
+    lmi_vec ops;         /* lmx_op */
+    lmi_vec words;       /* int64_t: of the parts, and of the arguments that are being packed */
+    lmi_vec parts;       /* lmx_part */
+    lmi_vec ids;         /* lmx_id */
+    size_t packed;       /* words that belong to parts; later ones are being packed */
+    size_t ids_packed;   /* the same of ids */
+    int32_t n_packed;    /* arguments that are being packed */
+    lmi_map by_part;     /* indices of parts, by a hash of their words */
+    lmi_vec names;       /* char: NUL-terminated texts, each preceded by its properties (thread_log.c) */
+    lmi_vec frames;      /* of observe.c: the open operators */
+    lmi_vec origins;     /* from sequence numbers to calls; other threads read them */
     atomic_bool origins_held; /* a lock of the origins */
     int32_t last_call;        /* of the last node with a number, -1 */
-    int32_t open_op;          /* under a dispatch mode: the operator that is open, -1 */
     lmi_map by_text;          /* offsets of names, by a hash of the text */
     struct {
         const char *at;
@@ -216,10 +215,10 @@ typedef struct lmx_lane {
     char *kept;
 } lmx_lane;
 
-lmx_lane *lmx_lane_new(void); /* an empty one, without a thread; NULL: memory ran out */
+/* Adds the lane of this thread, which is given by its number in torch, or by Python's under a dispatch mode.
+ * NULL: memory ran out. */
+lmx_lane *lmx_lane_new(lmx_observer *o, uint64_t thread);
 void lmx_lane_free(lmx_lane *lane);
-/* Gives it a number, a limit and the clock of its stamps; `own`: it is of the capture's thread. */
-void lmx_lane_begin(lmx_lane *lane, lmx_observer *o, bool own);
 /* The lane with this number; NULL: there is none. Numbers are up to o->others. */
 lmx_lane *lmx_observer_lane(const lmx_observer *o, int32_t number);
 /* The offset of a name among the lane's; -1: memory ran out. */
@@ -260,13 +259,12 @@ static inline uint64_t lmx_id_object(const lmx_id *id) {
  * reads no values. If memory runs out, `lost` is set. */
 int32_t lmx_lane_pack(lmx_lane *lane, const lmx_layout *l, lmx_values values, int32_t mask);
 
-/* Pack one value that was read elsewhere; return the number packed, 0 or 1. */
-int32_t lmx_lane_tensor(lmx_lane *lane, int32_t position, const lmx_tensor *t);
-int32_t lmx_lane_sparse(lmx_lane *lane, int32_t position, const lmx_tensor *t, const lmx_sparse *kept);
-int32_t lmx_lane_mask(lmx_lane *lane, int32_t position, const lmx_tensor *t, const lam_mask *left);
-/* Long texts are left out. */
+/* Pack one value that was read elsewhere. `kept`: of a sparse tensor; `left`: of a mask; else NULL. */
+void lmx_lane_tensor(lmx_lane *lane, int32_t position, const lmx_tensor *t, const lmx_sparse *kept,
+                     const lam_mask *left);
+void lmx_lane_value(lmx_lane *lane, int32_t position, lmx_arg_kind kind, const void *words, int32_t n);
+/* Leaves out long texts; returns the number packed, 0 or 1. */
 int32_t lmx_lane_text(lmx_lane *lane, int32_t position, const char *text, size_t n);
-int32_t lmx_lane_value(lmx_lane *lane, int32_t position, lmx_arg_kind kind, const int64_t *words, int32_t n);
 /* Notes that autograd's nodes from this sequence number on were made by `call`. lmx_lane_origin returns the
  * call of a node, -1: none; any thread may call it. */
 void lmx_lane_note_origin(lmx_lane *lane, int64_t sequence, int32_t call);
@@ -346,7 +344,7 @@ size_t lmx_observer_n(const lmx_observer *o);
 /* The number of noted operators of the capture's own thread. */
 size_t lmx_observer_own(const lmx_observer *o);
 /* The caller of the operator that the capture's thread runs now: its name, "" if autograd's engine adds
- * gradients, NULL for another or none. */
+ * gradients, NULL for another or none, and always under a dispatch mode, which does not see all. */
 const char *lmx_observer_caller(const lmx_observer *o);
 /* The name of the operator `level` levels above; level 0 is the running one. */
 const char *lmx_observer_above(const lmx_observer *o, size_t level);

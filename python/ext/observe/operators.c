@@ -305,7 +305,7 @@ lam_status lmx_push_operators(const lmx_observer *o, lam_builder *b, lam_error *
     const int32_t others = atomic_load(&o->others);
     size_t n = 0, done;
     if (s == LAM_OK && strange) s = push_strange(o, b, e);
-    if (s == LAM_OK && !o->capture->dispatcher && !strange) s = lam_build_nodes_seen(b, e);
+    if (s == LAM_OK && !o->capture->mode && !strange) s = lam_build_nodes_seen(b, e);
     for (int32_t i = 0; s == LAM_OK && i <= others; i++) { /* the capture's own thread first */
         lmx_lane *lane = lmx_observer_lane(o, i);
         if (!lane) continue;

@@ -18,12 +18,7 @@ enum { MAX_INTS = 32 };
 static _Atomic(lmx_lane *) spare;
 enum { SPARE_BYTES = 512 << 10, FRAME_BYTES = 64 };
 
-lmx_lane *lmx_lane_new(void) {
-    lmx_lane *lane = atomic_exchange(&spare, NULL);
-    return lane ? lane : calloc(1, sizeof *lane);
-}
-
-void lmx_lane_begin(lmx_lane *lane, lmx_observer *o, bool own) {
+static void prepare(lmx_lane *lane, lmx_observer *o, bool own) {
     lmx_clock *clock = &o->capture->clock;
     lane->nowhere = o->capture->dry ? o->capture->nowhere : NULL;
     lane->reads = o->capture->st->torch.reads > 0;
@@ -32,6 +27,17 @@ void lmx_lane_begin(lmx_lane *lane, lmx_observer *o, bool own) {
     lane->clock = clock;
     lane->own_last = 0;
     lane->last = own ? &clock->last : &lane->own_last;
+    lane->last_call = -1;
+}
+
+lmx_lane *lmx_lane_new(lmx_observer *o, uint64_t thread) {
+    lmx_lane *lane = atomic_exchange(&spare, NULL);
+    if (!lane && !(lane = calloc(1, sizeof *lane))) return NULL;
+    lane->thread = thread;
+    prepare(lane, o, thread == o->thread);
+    lane->next = atomic_load(&o->lanes);
+    while (!atomic_compare_exchange_weak(&o->lanes, &lane->next, lane)) {}
+    return lane;
 }
 
 static void release(lmx_lane *lane) {
@@ -445,23 +451,21 @@ static lmx_packed head_of(int32_t position, const lmx_tensor *t) {
                         (int16_t)t->dtype, (int16_t)t->device};
 }
 
-int32_t lmx_lane_tensor(lmx_lane *lane, int32_t position, const lmx_tensor *t) {
-    return put_tensor(lane, head_of(position, t), t->memory, t->object, t->sizes);
+void lmx_lane_tensor(lmx_lane *lane, int32_t position, const lmx_tensor *t, const lmx_sparse *kept,
+                     const lam_mask *left) {
+    const lmx_packed head = head_of(position, t);
+    if (kept)
+        put_sparse(lane, head, t->object, t->sizes, kept);
+    else if (left)
+        put_mask(lane, head, t->memory, t->object, t->sizes, left);
+    else
+        put_tensor(lane, head, t->memory, t->object, t->sizes);
 }
 
-int32_t lmx_lane_sparse(lmx_lane *lane, int32_t position, const lmx_tensor *t, const lmx_sparse *kept) {
-    return put_sparse(lane, head_of(position, t), t->object, t->sizes, kept);
-}
-
-int32_t lmx_lane_mask(lmx_lane *lane, int32_t position, const lmx_tensor *t, const lam_mask *left) {
-    return put_mask(lane, head_of(position, t), t->memory, t->object, t->sizes, left);
-}
-
-int32_t lmx_lane_value(lmx_lane *lane, int32_t position, lmx_arg_kind kind, const int64_t *words, int32_t n) {
+void lmx_lane_value(lmx_lane *lane, int32_t position, lmx_arg_kind kind, const void *words, int32_t n) {
     lmx_packed head = {.position = (uint16_t)position, .kind = (uint8_t)kind, .n = (uint8_t)n};
     int64_t *to = pack(lane, head, (size_t)n);
     if (to && n) memcpy(to, words, (size_t)n * sizeof *to);
-    return to != NULL;
 }
 
 /* == origins =========================================================================================== */

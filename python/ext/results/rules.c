@@ -145,6 +145,11 @@ static PyObject *own_op_kind(PyObject *module, PyObject *args) {
     return lmx_str(lam_word_op_kind(lam_word_op(name)));
 }
 
+static PyObject *own_op_wraps(PyObject *module, PyObject *name) {
+    (void)module;
+    return PyBool_FromLong(lam_word_op_wraps(lam_word_op(lmx_utf8(name))));
+}
+
 PyMethodDef lmx_own_methods[] = {
     {"read_rules", own_read, METH_VARARGS,
      PyDoc_STR("read_rules($module, text, origin, /)\n--\n\nReads the rules in a text. Returns names, and "
@@ -155,5 +160,8 @@ PyMethodDef lmx_own_methods[] = {
     {"op_kind", own_op_kind, METH_VARARGS,
      PyDoc_STR("op_kind($module, name, /)\n--\n\nReturns the kind of an operator, or None if its name is not "
                "known.")},
+    {"op_wraps", own_op_wraps, METH_O,
+     PyDoc_STR("op_wraps($module, name, /)\n--\n\nReturns True if the operator's work is done by the "
+               "operators that it calls.")},
     {NULL, NULL, 0, NULL},
 };

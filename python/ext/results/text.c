@@ -136,6 +136,11 @@ PyMethodDef lmx_text_methods[] = {
      PyDoc_STR("end_at_interrupt($module, milliseconds, /)\n--\n\nFrom now on this process ends so long "
                "after a Ctrl-C, whatever it does, and at a second one. None ends that. Returns whether it is "
                "on.")},
+    {"dispatched", lmx_dispatched, METH_VARARGS,
+     PyDoc_STR(
+         "dispatched($module, mode, around, flags, entries, name=None, call=-1, phase=0, n=0, /)\n--\n\n"
+         "Notes the begin of an operator with `n` arguments inside number `around` (-1: inside none), and "
+         "returns its number; -1: it is not noted. Without a name, its end and its results.")},
     {"in_place", lmx_in_place, METH_NOARGS,
      PyDoc_STR("in_place($module, /)\n--\n\nReturns True while calls of modules reach a capture, or would "
                "reach one.")},

@@ -25,7 +25,7 @@ class Redispatch:
 
     _codes: ClassVar[list[tuple[FunctionType, CodeType, CodeType]] | None] = None  # method, its code, ours
     is_open = False
-    listeners: ClassVar[list[Callable[[str], None]]] = []  # of modes: called with the operator's name
+    listeners: ClassVar[set[Callable[[str], None]]] = set()  # of modes: called with the operator's name
     itself: ClassVar[Any] = None  # torch's method without a report, for lamina's own calls
 
     @classmethod
