@@ -119,6 +119,8 @@ bool lmi_feed_shell(char *line, const char *text, size_t n) {
 
 /* -- files ------------------------------------------------------------------------------------- */
 
+ssize_t lmi_read_at(int fd, void *to, size_t n, uint64_t at) { return pread(fd, to, n, (off_t)at); }
+
 int lmi_wait_readable(int fd, int ms) {
     struct pollfd ready = {.fd = fd, .events = POLLIN};
     return poll(&ready, 1, ms);

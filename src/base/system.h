@@ -16,10 +16,10 @@
 
 #ifdef _WIN32
 #include <direct.h>
-#define O_CLOEXEC (_O_NOINHERIT | _O_BINARY) /* line ends are not changed */
-#define O_NONBLOCK 0
-#define mkdir(folder, mode) ((void)(mode), _mkdir(folder))
-#define lstat(file, out) stat(file, out)
+#define O_CLOEXEC            (_O_NOINHERIT | _O_BINARY) /* line ends are not changed */
+#define O_NONBLOCK           0
+#define mkdir(folder, mode)  ((void)(mode), _mkdir(folder))
+#define lstat(file, out)     stat(file, out)
 #define realpath(file, room) _fullpath(room, file, 0)
 enum { RTLD_NOW, RTLD_LOCAL = 0, RTLD_NOLOAD = 1 };
 typedef struct Dl_info {
@@ -62,6 +62,8 @@ bool lmi_feed_shell(char *line, const char *text, size_t n);
 
 /* Writes all of it; false, with errno, if that fails. */
 bool lmi_write_fd(int fd, const char *bytes, size_t n);
+/* As pread: reads up to n bytes from a position, and leaves the file's own position. */
+ssize_t lmi_read_at(int fd, void *to, size_t n, uint64_t at);
 /* As poll for reading does: 0 if nothing arrived in that time, -1 with errno. */
 int lmi_wait_readable(int fd, int ms);
 /* As rename: replaces an existing file. */

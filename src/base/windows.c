@@ -79,6 +79,15 @@ bool lmi_feed_shell(char *line, const char *text, size_t n) {
 
 /* -- files ------------------------------------------------------------------------------------- */
 
+ssize_t lmi_read_at(int fd, void *to, size_t n, uint64_t at) {
+    OVERLAPPED where = {.Offset = (DWORD)at, .OffsetHigh = (DWORD)(at >> 32)};
+    DWORD done = 0, most = n < 1u << 30 ? (DWORD)n : 1u << 30;
+    if (ReadFile((HANDLE)_get_osfhandle(fd), to, most, &done, &where)) return (ssize_t)done;
+    if (GetLastError() == ERROR_HANDLE_EOF) return 0;
+    errno = EIO;
+    return -1;
+}
+
 /* On Windows no such file is a pipe with a slow writer. */
 int lmi_wait_readable(int fd, int ms) {
     (void)fd, (void)ms;

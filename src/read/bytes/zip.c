@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Reads zip files, by APPNOTE.TXT 6.3.10 of PKWARE: the directory at the end (4.3.12 to 4.3.16), with sizes
+ * of 64 bits (4.5.3), and the header before an entry (4.3.7). Checksums are not compared: what loads these
+ * files does not always do so, and a reader that refuses what another loads can be evaded. */
+#include "read/bytes/zip.h"
+#include "base/inflate.h"
+
+#include <stdlib.h>
+
+enum {
+    HEADER = 30,
+    DIRECTORY = 46,
+    END = 22,
+    END64 = 56,
+    LOCATOR = 20,
+    MOST_COMMENT = 65535,
+    MOST_RATIO = 1032 /* of deflate: 258 bytes take 2 bits */
+};
+
+/* The directory, as the end of the file says. */
+typedef struct whole {
+    uint64_t at, size, entries;
+} whole;
+
+static lam_status read_end64(const lmi_zip *z, uint64_t locator, whole *out, lam_error *e) {
+    unsigned char l[LOCATOR], t[END64];
+    LAM_TRY(lmi_bytes_read(&z->of, locator, l, sizeof l, e));
+    uint64_t at = lmi_le64(l + 8);
+    if (lmi_le32(l) != 0x07064b50 || at > locator || locator - at < END64)
+        return lmi_bytes_bad(&z->of, locator, e, "no end of a directory with sizes of 64 bits");
+    LAM_TRY(lmi_bytes_read(&z->of, at, t, sizeof t, e));
+    if (lmi_le32(t) != 0x06064b50) return lmi_bytes_bad(&z->of, at, e, "no end of a directory");
+    *out = (whole){.entries = lmi_le64(t + 32), .size = lmi_le64(t + 40), .at = lmi_le64(t + 48)};
+    if (out->at > at || out->size > at - out->at)
+        return lmi_bytes_bad(&z->of, at, e, "a directory that is too large");
+    return LAM_OK;
+}
+
+/* Finds the end of the directory: the last one in the file, which a comment may follow. */
+static lam_status find_end(const lmi_zip *z, unsigned char *tail, whole *out, lam_error *e) {
+    uint64_t n = z->of.size < END + MOST_COMMENT ? z->of.size : END + MOST_COMMENT, first = z->of.size - n;
+    LAM_TRY(lmi_bytes_read(&z->of, first, tail, (size_t)n, e));
+    for (uint64_t i = n >= END ? n - END + 1 : 0; i-- > 0;) {
+        const unsigned char *t = tail + i;
+        if (lmi_le32(t) != 0x06054b50 || lmi_le16(t + 20) > n - i - END) continue;
+        uint64_t at = first + i;
+        *out = (whole){.entries = lmi_le16(t + 10), .size = lmi_le32(t + 12), .at = lmi_le32(t + 16)};
+        bool wide = out->entries == UINT16_MAX || out->size == UINT32_MAX || out->at == UINT32_MAX;
+        if (wide && at >= LOCATOR) return read_end64(z, at - LOCATOR, out, e);
+        if (lmi_le16(t + 4) || lmi_le16(t + 6))
+            return lmi_bytes_bad(&z->of, at, e, "a zip file of several disks");
+        if (out->at > at || out->size > at - out->at)
+            return lmi_bytes_bad(&z->of, at, e, "a directory that is too large");
+        return LAM_OK;
+    }
+    return lmi_fail(e, LAM_SYNTAX, z->of.name,
+                    "it begins as a zip file and has no directory at its end: it is cut off");
+}
+
+/* -- entries --------------------------------------------------------------------------------------------- */
+
+/* Takes the sizes of 64 bits that the extra field has in place of those that are all ones. */
+static bool widen(lmi_zip_entry *entry, const unsigned char *extra, size_t n) {
+    uint64_t *wide[] = {&entry->size, &entry->packed, &entry->at};
+    bool missing = false;
+    for (int i = 0; i < 3; i++) missing = missing || *wide[i] == UINT32_MAX;
+    for (size_t at = 0; missing && n - at >= 4;) {
+        size_t size = lmi_le16(extra + at + 2), used = 0;
+        const unsigned char *field = extra + at + 4;
+        if (size > n - at - 4) return false;
+        for (int i = 0; lmi_le16(extra + at) == 1 && i < 3; i++) {
+            if (*wide[i] != UINT32_MAX) continue;
+            if (size - used < 8) return false;
+            *wide[i] = lmi_le64(field + used);
+            used += 8;
+        }
+        missing = missing && lmi_le16(extra + at) != 1;
+        at += 4 + size;
+    }
+    return !missing;
+}
+
+/* Reads one entry of the directory at *d, of which `left` bytes are there, and moves *d behind it. */
+static lam_status read_entry(lmi_zip *z, const unsigned char **d, uint64_t left, uint64_t at, lam_error *e) {
+    const unsigned char *t = *d;
+    if (left < DIRECTORY || lmi_le32(t) != 0x02014b50)
+        return lmi_bytes_bad(&z->of, at, e, "no entry of its directory");
+    size_t name = lmi_le16(t + 28), extra = lmi_le16(t + 30), comment = lmi_le16(t + 32);
+    if (name + extra + comment > left - DIRECTORY)
+        return lmi_bytes_bad(&z->of, at, e, "an entry that is too long");
+    lmi_zip_entry *entry = &z->entry[z->n];
+    *entry = (lmi_zip_entry){.packed = lmi_le32(t + 20), .size = lmi_le32(t + 24), .at = lmi_le32(t + 42)};
+    entry->name = lmi_strndup(&z->arena, (const char *)t + DIRECTORY, name);
+    if (!entry->name) return lmi_nomem(e);
+    unsigned method = lmi_le16(t + 10);
+    if (lmi_le16(t + 8) & 0x2041)
+        return lmi_fail(e, LAM_UNSUPPORTED, z->of.name, "its entry '%s' is encrypted", entry->name);
+    if (method != 0 && method != 8)
+        return lmi_fail(e, LAM_UNSUPPORTED, z->of.name, "its entry '%s' is packed by method %u", entry->name,
+                        method);
+    entry->deflated = method == 8;
+    if (strlen(entry->name) != name) return lmi_bytes_bad(&z->of, at, e, "a NUL in a name");
+    if (!widen(entry, t + DIRECTORY + name, extra))
+        return lmi_bytes_bad(&z->of, at, e, "an entry without its sizes");
+    bool fits = entry->deflated ? entry->size / MOST_RATIO <= entry->packed : entry->size == entry->packed;
+    if (!fits) return lmi_bytes_bad(&z->of, at, e, "an entry with sizes that can't be");
+    if (lmi_map_get(&z->by_name, entry->name) >= 0)
+        return lmi_fail_at(e, LAM_SYNTAX, (int64_t)at, z->of.name, "it has two entries '%s'", entry->name);
+    LAM_TRY(lmi_map_put(&z->by_name, entry->name, z->n, e));
+    z->n++;
+    *d += DIRECTORY + name + extra + comment;
+    return LAM_OK;
+}
+
+static int by_position(const void *a, const void *b) {
+    const lmi_zip_entry *const *u = a, *const *v = b;
+    return ((*u)->at > (*v)->at) - ((*u)->at < (*v)->at);
+}
+
+/* Entries that share bytes are how a small file becomes a large one. */
+static lam_status check_overlaps(lmi_zip *z, uint64_t directory, lam_error *e) {
+    const lmi_zip_entry **order = malloc(((size_t)z->n + 1) * sizeof *order);
+    lam_status status = order ? LAM_OK : lmi_nomem(e);
+    if (!order) return status;
+    for (int32_t i = 0; i < z->n; i++) order[i] = &z->entry[i];
+    qsort(order, (size_t)z->n, sizeof *order, by_position);
+    for (int32_t i = 0; status == LAM_OK && i < z->n; i++) {
+        uint64_t end = i + 1 < z->n ? order[i + 1]->at : directory, at = order[i]->at;
+        uint64_t least = HEADER + strlen(order[i]->name);
+        if (at > end || end - at < least || end - at - least < order[i]->packed)
+            status =
+                lmi_fail_at(e, LAM_SYNTAX, (int64_t)at, z->of.name,
+                            "it is damaged: its entry '%s' reaches into what is behind it", order[i]->name);
+    }
+    free(order);
+    return status;
+}
+
+static lam_status read_directory(lmi_zip *z, unsigned char *tail, lam_error *e) {
+    whole w = {0};
+    LAM_TRY(find_end(z, tail, &w, e));
+    if (w.entries > w.size / DIRECTORY || w.entries > INT32_MAX)
+        return lmi_bytes_bad(&z->of, w.at, e, "more entries than its directory has room for");
+    lmi_bytes part;
+    char *d = NULL;
+    size_t n = 0;
+    LAM_TRY(lmi_bytes_part(&z->of, w.at, w.size, NULL, &part, e));
+    LAM_TRY(lmi_bytes_all(&part, UINT32_MAX, &d, &n, e));
+    z->entry = lmi_alloc(&z->arena, w.entries, sizeof *z->entry);
+    lam_status status = z->entry ? LAM_OK : lmi_nomem(e);
+    const unsigned char *at = (const unsigned char *)d, *end = at + n;
+    for (uint64_t i = 0; status == LAM_OK && i < w.entries; i++)
+        status = read_entry(z, &at, (uint64_t)(end - at), w.at + n - (uint64_t)(end - at), e);
+    free(d);
+    return status == LAM_OK ? check_overlaps(z, w.at, e) : status;
+}
+
+lam_status lmi_zip_open(lmi_zip *z, const lmi_bytes *of, lam_error *e) {
+    *z = (lmi_zip){.of = *of};
+    lmi_arena_init(&z->arena, UINT64_MAX);
+    lmi_map_init(&z->by_name);
+    unsigned char *tail = malloc(END + MOST_COMMENT);
+    lam_status status = tail ? read_directory(z, tail, e) : lmi_nomem(e);
+    free(tail);
+    return status;
+}
+
+void lmi_zip_free(lmi_zip *z) {
+    lmi_map_free(&z->by_name);
+    lmi_arena_free(&z->arena);
+    *z = (lmi_zip){0};
+}
+
+const lmi_zip_entry *lmi_zip_find(const lmi_zip *z, const char *name) {
+    int64_t i = lmi_map_get(&z->by_name, name);
+    return i < 0 ? NULL : &z->entry[i];
+}
+
+/* -- contents -------------------------------------------------------------------------------------------- */
+
+/* The bytes of an entry as they are in the file. Its header repeats what the directory says, and a file in
+ * which the two differ is read in two ways by two readers; the sizes may be zero there if they follow the
+ * entry (bit 3). */
+static lam_status packed_part(const lmi_zip *z, const lmi_zip_entry *entry, lmi_bytes *out, lam_error *e) {
+    unsigned char t[HEADER];
+    LAM_TRY(lmi_bytes_read(&z->of, entry->at, t, sizeof t, e));
+    size_t name = lmi_le16(t + 26), extra = lmi_le16(t + 28);
+    char there[256];
+    bool same = lmi_le32(t) == 0x04034b50 && name == strlen(entry->name);
+    uint64_t at = entry->at + HEADER;
+    for (size_t done = 0; same && done < name;) {
+        size_t n = name - done < sizeof there ? name - done : sizeof there;
+        LAM_TRY(lmi_bytes_read(&z->of, at + done, there, n, e));
+        same = memcmp(there, entry->name + done, n) == 0;
+        done += n;
+    }
+    uint32_t packed = lmi_le32(t + 18), size = lmi_le32(t + 22);
+    bool later = lmi_le16(t + 6) & 8, wide = packed == UINT32_MAX || size == UINT32_MAX;
+    same = same && (lmi_le16(t + 8) == 8) == entry->deflated && (lmi_le16(t + 8) & ~8) == 0;
+    same = same && (wide || (packed == entry->packed && size == entry->size) || (later && !packed && !size));
+    if (!same)
+        return lmi_fail_at(
+            e, LAM_SYNTAX, (int64_t)entry->at, z->of.name,
+            "it is damaged: the header of its entry '%s' says something else than the directory",
+            entry->name);
+    return lmi_bytes_part(&z->of, at + name + extra, entry->packed, entry->name, out, e);
+}
+
+lam_status lmi_zip_part(const lmi_zip *z, const lmi_zip_entry *entry, lmi_bytes *out, lam_error *e) {
+    if (entry->deflated)
+        return lmi_fail(e, LAM_UNSUPPORTED, z->of.name,
+                        "its entry '%s' is compressed, which it should not be", entry->name);
+    return packed_part(z, entry, out, e);
+}
+
+static lam_status inflate_all(const lmi_bytes *packed, const lmi_zip_entry *entry, char *to, lam_error *e) {
+    char *from = NULL;
+    size_t n = 0;
+    LAM_TRY(lmi_bytes_all(packed, UINT32_MAX, &from, &n, e));
+    lam_status status = lmi_inflate(from, n, to, (size_t)entry->size, entry->name, e);
+    free(from);
+    return status;
+}
+
+lam_status lmi_zip_all(const lmi_zip *z, const lmi_zip_entry *entry, uint64_t most, char **out, size_t *n,
+                       lam_error *e) {
+    lmi_bytes packed;
+    *out = NULL;
+    if (entry->size > most)
+        return lmi_fail(e, LAM_LIMIT, z->of.name, "its entry '%s' has %llu bytes, and at most %llu are read",
+                        entry->name, (unsigned long long)entry->size, (unsigned long long)most);
+    LAM_TRY(packed_part(z, entry, &packed, e));
+    if (!entry->deflated) return lmi_bytes_all(&packed, most, out, n, e);
+    *out = malloc((size_t)entry->size + 1);
+    if (!*out) return lmi_nomem(e);
+    *n = (size_t)entry->size;
+    lam_status status = inflate_all(&packed, entry, *out, e);
+    if (status == LAM_OK) return LAM_OK;
+    free(*out);
+    *out = NULL;
+    return status;
+}
