@@ -20,6 +20,7 @@
  *   lamina_count.h      conventions, rules, costs, comparisons
  *   lamina_analyse.h    receptive fields, the graph, memory, health, times, whether a run fits
  *   lamina_report.h     reports, and numbers as text
+ *   lamina_read.h       models from files
  *   lamina_fields.h, lamina_recording.h, lamina_command.h: results as fields, recordings, the command
  *   lamina_diff.h       differences of models, saved reports and recordings */
 #ifndef LAMINA_H
@@ -28,6 +29,7 @@
 #include "lamina_command.h"
 #include "lamina_diff.h"
 #include "lamina_fields.h"
+#include "lamina_read.h"
 #include "lamina_recording.h"
 
 #endif

@@ -235,6 +235,11 @@ LAM_API lam_status lam_build_no_backward(lam_builder *b, lam_error *e);
  * same, and names the layer. */
 LAM_API lam_status lam_build_backward_raised(lam_builder *b, lam_error *e);
 
+/* Notes that nothing of the model ran: the source, such as a file of weights, describes its modules and
+ * tensors alone. Every place has a row; what its call would cost, and which parameters are trainable, is
+ * unknown. `why` is a sentence for the report. */
+LAM_API lam_status lam_build_described(lam_builder *b, const char *why, lam_error *e);
+
 /* Notes that the model is incomplete: memory ran out, or a limit was reached. `why` is a sentence for the
  * report; numbers that may lack a part become "at least". Operators that started after `from_ns` are missing
  * (INT64_MAX: any operator of a backward pass may be); `calls`: any call may be missing too. The builder may

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from ._results.rules import registered as registered
     from ._results.rules import rules_file as rules_file
     from ._results.rules import unregister as unregister
+    from ._results.saved import read as read
     from ._watch import Watch as Watch
     from ._watch import watch as watch
     from .thoplw import LayersInfo as LayersInfo
@@ -76,6 +77,7 @@ _HOMES = {
     "fit": "_fit",
     "inspect": "_inspect",
     "profile": "thoplw",
+    "read": "_results.saved",
     "register": "_results.rules",
     "registered": "_results.rules",
     "roof": "_results.roof",
@@ -112,6 +114,7 @@ __all__ = [
     "fit",
     "inspect",
     "profile",
+    "read",
     "register",
     "registered",
     "roof",

@@ -158,7 +158,7 @@ static lam_status told_above(lam_error *e, bool *told) {
 /* Reads the limits, and turns on the measurements that they need. */
 static lam_status prepare(session *s, lam_budget *b, bool *told, lam_error *e) {
     lmi_args *a = &s->c->args;
-    if (!lmi_saved_takes(s->c, a->operands[0])) return told_above(e, told);
+    if (!lmi_file_takes(s->c, a->operands[0])) return told_above(e, told);
     if (saved_to(s) && !may_replace(s->c, saved_to(s), report_begins)) return told_above(e, told);
     lam_status status = read_budget(s, b, e);
     if (status != LAM_OK) return status;

@@ -53,7 +53,7 @@ struct lmi_cli {
     int out_errno;
     lam_status out_status; /* the first failure to write */
     lmi_buf line;          /* lmi_output_narrow: the current line so far */
-    bool holds; /* the output is held back until it is known if it fits on the screen */
+    bool holds;            /* the output is held back until it is known if it fits on the screen */
     lmi_buf held;
     char *rules_text; /* of the --rules file, NULL: none */
     lam_rules *own;   /* the user's: from that file and from the model's code; NULL: none */
@@ -197,8 +197,8 @@ typedef struct lmi_side {
     const char *name;                         /* the operand, with what its side alone is given */
     const char *const *inputs, *const *build; /* what it is given alone, besides --input and --build */
     char *kept;                               /* `name`, unless it is the operand */
-    bool saved, recorded;
-    lam_status live; /* how the run ended; a failed one may leave a part */
+    bool saved, recorded, file;               /* file: of a model */
+    lam_status live;                          /* how the run ended; a failed one may leave a part */
     lam_error e;
     lam_model *m;
     lam_costs *costs;
@@ -208,8 +208,10 @@ typedef struct lmi_side {
 bool lmi_sides_of(lmi_cli *c, lmi_side *sides, int32_t n);
 /* Explains arguments that are given to both sides, one of which does not take them; else NULL. */
 const char *lmi_given_to_both(const lmi_cli *c, const lmi_side *sides, int32_t n);
-/* Runs the model unless it is a file, and counts it. Returns LMI_EXIT_OK unless nothing can be shown. `hint`:
- * to a model that can't be built or given its inputs; NULL: none. */
+/* True if the side is a model that is run. */
+bool lmi_side_runs(const lmi_side *x);
+/* Runs the model, or reads its file, unless the file is of what ran; and counts it. Returns LMI_EXIT_OK
+ * unless nothing can be shown. `hint`: to a model that can't be built or given its inputs; NULL: none. */
 int lmi_side_run(lmi_cli *c, lmi_side *side, const char *hint);
 void lmi_side_free(lmi_side *side);
 
@@ -271,8 +273,12 @@ int lmi_run_export(lmi_cli *c);
 const char *lmi_option_of_a_run(const lmi_args *a);
 /* True for a report that was saved as JSON, by its name. */
 bool lmi_is_saved(const char *operand);
-/* Returns false, after an error, if the operand is a saved report and an option needs a run. */
-bool lmi_saved_takes(lmi_cli *c, const char *operand);
+/* True for a file of a model, or a folder with one (lam_read): not for a saved report. */
+bool lmi_is_file(const char *operand);
+/* The first given option that runs a model, NULL: none. Others shape what is counted. */
+const char *lmi_option_that_runs(const lmi_args *a);
+/* Returns false, after an error, if the operand is a file or a saved report and an option needs a run. */
+bool lmi_file_takes(lmi_cli *c, const char *operand);
 /* Returns false, after an error, if a page, which is for a browser, would go to a terminal. `file`: a
  * suggested name. */
 bool lmi_page_has_place(lmi_cli *c, const char *file);

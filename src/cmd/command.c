@@ -39,7 +39,8 @@ static void general_help(lmi_cli *c) {
     lmi_say(c, "\n");
     lmi_say_words(
         c, "", 0,
-        "TARGET: MODULE:NAME or FILE.py:NAME. Also: `lamina help SUBCOMMAND`, `version`, `completion`.");
+        "TARGET: MODULE:NAME, FILE.py:NAME or a file. Also: `lamina help SUBCOMMAND`, `version`, "
+        "`completion`.");
     lmi_say(c, "example: lamina show torchvision.models:resnet18 -i 1x3x224x224 --depth 2\n");
     lmi_say_words(c, "", 0,
                   "exit codes: 0 fine, 1 a finding, 2 usage, 3 model or file failed, 4 internal error, 130 "
@@ -255,6 +256,7 @@ static const lmi_verb *verb_of(lmi_cli *c, int argc, const char *const *argv, in
     *from = 1;
     struct stat st;
     const bool there = *word && stat(word, &st) == 0;
+    if (lmi_is_file(word)) return lmi_verb_find("show");
     bool target = strpbrk(word, ":/\\") || strstr(word, ".py") || strstr(word, ".lamina");
     if (word[0] == '-' || target || (there && !S_ISDIR(st.st_mode))) return lmi_verb_find("show");
     const bool before_another = argc > 2 && argv[2][0] != '-';

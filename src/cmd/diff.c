@@ -29,14 +29,15 @@ static void measure_by(lmi_args *a) {
 
 static bool options_fit(lmi_cli *c, const lmi_side *sides) {
     lmi_args ran = c->args;
-    bool live = false, recorded = false;
+    bool live = false, counted = false, recorded = false;
     for (int i = 0; i < N_SIDES; i++) {
-        live = live || (!sides[i].saved && !sides[i].recorded);
+        live = live || lmi_side_runs(&sides[i]);
+        counted = counted || sides[i].file;
         recorded = recorded || sides[i].recorded;
     }
     ran.by = NULL; /* these two are for every difference */
     ran.exact = false;
-    const char *option = live ? NULL : lmi_option_of_a_run(&ran);
+    const char *option = live ? NULL : counted ? lmi_option_that_runs(&ran) : lmi_option_of_a_run(&ran);
     if (option) {
         lmi_complain(c, "what files hold is compared as it was counted and measured",
                      "--%s is for a model that is run, and here is none", option);
@@ -47,7 +48,7 @@ static bool options_fit(lmi_cli *c, const lmi_side *sides) {
         return false;
     }
     if (live) measure_by(&c->args);
-    return lmi_repeats_fit(c) && (!live || lmi_convention_fits(c, c->args.convention));
+    return lmi_repeats_fit(c) && (!(live || counted) || lmi_convention_fits(c, c->args.convention));
 }
 
 /* -- writing ----------------------------------------------------------------------------------- */

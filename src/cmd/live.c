@@ -117,11 +117,15 @@ void lmi_say_dry(lmi_cli *c, const lam_model *m) {
         lmi_remark(c, "a dry run: %s", why);
 }
 
-/* Reads a saved report for a subcommand that its numbers are enough for. */
+/* Reads a model file, or a saved report for a subcommand that its numbers are enough for. */
 static lam_status load(const lmi_cli *c, const char *file, lam_model **m, lam_error *e) {
-    static const char *const enough[] = {"show", "plot", "check"};
-    for (size_t i = 0; i < sizeof enough / sizeof *enough; i++)
-        if (strcmp(c->verb->name, enough[i]) == 0) return lam_model_load(m, file, e);
+    const bool read = lmi_is_file(file);
+    if (lmi_listed(read ? "show plot check why report diff" : "show plot check", c->verb->name))
+        return lam_read(m, file, NULL, e);
+    if (read)
+        return lmi_fail(e, LAM_USAGE, file,
+                        "nothing of a file is run, and `lamina %s` needs the run: give the model itself",
+                        c->verb->name);
     return lmi_fail(
         e, LAM_USAGE, file,
         "it is a saved report, which has the numbers of a run; `lamina %s` needs the run: give the "
@@ -131,7 +135,7 @@ static lam_status load(const lmi_cli *c, const char *file, lam_model **m, lam_er
 
 lam_status lmi_live_model(lmi_cli *c, const lam_live *what, lam_model **m, lam_error *e) {
     *m = NULL;
-    if (lmi_is_saved(what->target)) return load(c, what->target, m, e);
+    if (lmi_is_saved(what->target) || lmi_is_file(what->target)) return load(c, what->target, m, e);
     if (c->host->live || what->dry) {
         lam_status s = ask_host(c, what, m, e);
         if (s == LAM_OK && *m) return lmi_rules_registered(c, e);

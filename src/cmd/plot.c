@@ -51,11 +51,12 @@ static int plot_model(lmi_cli *c) {
                           .by = a->by,
                           .backward = a->backward};
     if (a->n_operands > 2) return lmi_too_many(c, a->operands[2], NULL), LMI_EXIT_USAGE;
-    if (!lmi_saved_takes(c, a->operands[1])) return LMI_EXIT_USAGE;
+    if (!lmi_file_takes(c, a->operands[1])) return LMI_EXIT_USAGE;
     measure(a, &o);
     if (!lmi_convention_fits(c, a->convention)) return LMI_EXIT_USAGE;
     lam_status s = rehearse(c, o, &e);
-    if (s == LAM_OK && is(o.kind, "roofline") && !lmi_is_saved(a->operands[1]))
+    if (s == LAM_OK && is(o.kind, "roofline") && !lmi_is_saved(a->operands[1]) &&
+        !lmi_is_file(a->operands[1]))
         s = lmi_live_roof(c, &o.roof, &e);
     if (s != LAM_OK) return lmi_complain_of(c, &e, s);
     lam_live what = lmi_live_request(c, a->convention);

@@ -97,9 +97,15 @@ static const char *first_option(const lmi_args *a, bool alone) {
 
 const char *lmi_option_of_a_run(const lmi_args *a) { return first_option(a, false); }
 
-bool lmi_saved_takes(lmi_cli *c, const char *operand) {
-    const char *option = lmi_is_saved(operand) ? first_option(&c->args, true) : NULL;
-    if (option)
+const char *lmi_option_that_runs(const lmi_args *a) { return first_option(a, true); }
+
+bool lmi_file_takes(lmi_cli *c, const char *operand) {
+    const bool file = lmi_is_file(operand);
+    const char *option = file || lmi_is_saved(operand) ? first_option(&c->args, true) : NULL;
+    if (option && file)
+        lmi_complain(c, "nothing of a file is run", "--%s is for a model that is run, and %s is a file",
+                     option, operand);
+    else if (option)
         lmi_complain(c, "a saved report is shown with what was measured in its run",
                      "--%s is for a model that is run, and %s is a saved report", option, operand);
     return !option;

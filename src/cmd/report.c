@@ -19,13 +19,27 @@ bool lmi_is_saved(const char *operand) {
     return stat(operand, &st) == 0 || !strchr(operand, ':');
 }
 
+/* A file is known by its content. One that can't be read, or that nothing reads, is meant as a file if it is
+ * called as files of models are. */
+bool lmi_is_file(const char *operand) {
+    static const char *const ends[] = {".safetensors", ".gguf", ".pt", ".pth", ".bin", ".ckpt", ".pt2"};
+    const char *format = lam_read_format(operand), *dot = strrchr(operand, '.');
+    if (format) return strcmp(format, "report") != 0;
+    for (size_t i = 0; dot && !strchr(operand, ':') && i < sizeof ends / sizeof *ends; i++)
+        if (strcmp(dot, ends[i]) == 0) return true;
+    return false;
+}
+
 static lmi_side side_of(const char *operand) {
-    bool recorded = lam_recording_is(operand);
+    bool recorded = lam_recording_is(operand), file = !recorded && lmi_is_file(operand);
     return (lmi_side){.operand = operand,
                       .name = operand,
                       .recorded = recorded,
-                      .saved = !recorded && lmi_is_saved(operand)};
+                      .file = file,
+                      .saved = !recorded && !file && lmi_is_saved(operand)};
 }
+
+bool lmi_side_runs(const lmi_side *x) { return !x->saved && !x->recorded && !x->file; }
 
 static void put_given(lmi_buf *b, const char *const *list) {
     for (; *list; list++) {
@@ -62,9 +76,9 @@ bool lmi_sides_of(lmi_cli *c, lmi_side *sides, int32_t n) {
                          sides[0].operand, given);
             return false;
         }
-        if (given && (sides[i].saved || sides[i].recorded)) {
-            lmi_complain(c, NULL, "--%s-%s is for a model that is run, and %s is a file of what ran", which,
-                         given, sides[i].operand);
+        if (given && !lmi_side_runs(&sides[i])) {
+            lmi_complain(c, NULL, "--%s-%s is for a model that is run, and %s is a file%s", which, given,
+                         sides[i].operand, sides[i].file ? "" : " of what ran");
             return false;
         }
         if (n < 2) continue;
@@ -75,10 +89,8 @@ bool lmi_sides_of(lmi_cli *c, lmi_side *sides, int32_t n) {
     return true;
 }
 
-static bool is_live(const lmi_side *x) { return !x->saved && !x->recorded; }
-
 const char *lmi_given_to_both(const lmi_cli *c, const lmi_side *sides, int32_t n) {
-    if (n < 2 || !c->args.build[0] || !is_live(&sides[0]) || !is_live(&sides[1])) return NULL;
+    if (n < 2 || !c->args.build[0] || !lmi_side_runs(&sides[0]) || !lmi_side_runs(&sides[1])) return NULL;
     return "-k is given to both; --old-k and --new-k give one of them its own";
 }
 
@@ -91,11 +103,16 @@ static bool is_recording(lmi_cli *c, const char *operand) {
 
 /* Options for running or counting a model have no meaning if none is run. */
 static bool is_for_a_run(lmi_cli *c, const lmi_side *sides, int32_t n) {
-    for (int32_t i = 0; i < n; i++)
-        if (!sides[i].saved) return false;
-    const char *option = lmi_option_of_a_run(&c->args);
+    bool counted = false; /* a file's model is counted anew */
+    for (int32_t i = 0; i < n; i++) {
+        if (lmi_side_runs(&sides[i])) return false;
+        counted = counted || sides[i].file;
+    }
+    const char *option = counted ? lmi_option_that_runs(&c->args) : lmi_option_of_a_run(&c->args);
     if (!option) return false;
-    lmi_complain(c, "a saved report is shown with what was measured in its run",
+    lmi_complain(c,
+                 counted ? "nothing of a file is run"
+                         : "a saved report is shown with what was measured in its run",
                  "--%s is for a model that is run, and here is none", option);
     return true;
 }

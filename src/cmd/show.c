@@ -164,7 +164,7 @@ static void column_is_measured(lmi_args *a, const char *column) {
 
 int lmi_run_show(lmi_cli *c) {
     if (lam_recording_is(c->args.operands[0])) return lmi_show_recordings(c);
-    if (!is_one_model(c) || !lmi_saved_takes(c, c->args.operands[0])) return LMI_EXIT_USAGE;
+    if (!is_one_model(c) || !lmi_file_takes(c, c->args.operands[0])) return LMI_EXIT_USAGE;
     making with = {.l = layout_wanted(&c->args)};
     c->args.time = c->args.time || c->args.roof;
     column_is_measured(&c->args, c->args.by);

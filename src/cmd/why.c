@@ -133,6 +133,7 @@ static int why(lmi_cli *c, const lam_model *m, const char *ran, void *self) {
 int lmi_run_why(lmi_cli *c) {
     lmi_output_narrow(c);
     const char *convention = c->args.convention;
+    if (!lmi_file_takes(c, c->args.operands[0])) return LMI_EXIT_USAGE;
     int code = lmi_convention_fits(c, convention) ? lmi_rules_wanted(c) : LMI_EXIT_USAGE;
     if (code != LMI_EXIT_OK) return code;
     lam_live what = lmi_live_request(c, convention);

@@ -39,6 +39,7 @@ struct lam_builder {
     lmi_vec made;    /* const char * */
     lmi_vec provenance; /* lmi_named_text */
     const char *cut;
+    const char *described; /* as in lam_model */
     bool calls_cut;
     int64_t cut_ns;
     lmi_vec ops;     /* lam_op */

@@ -103,10 +103,12 @@ static lam_status place_all(tree *t, lam_model *m, lam_error *e) {
     return LAM_OK;
 }
 
-/* A call of an opaque module without calls in it hides those of the modules below, and so does one that ran
- * compiled code. */
+/* What no source observed may have run inside something that shows no calls: so is all of a model that is
+ * only described. A call of an opaque module without calls in it hides those of the modules below, and so
+ * does one that ran compiled code. */
 static lam_status find_inside(lam_model *m, lmi_arena *scratch, lam_error *e) {
     bool any = false;
+    for (int32_t i = 0; m->described && i < m->n_modules; i++) m->modules[i].flags |= LAM_MODULE_INSIDE;
     for (int32_t i = 0; i < m->n_modules && !any; i++) any = m->modules[i].flags & LAM_MODULE_OPAQUE;
     for (int32_t i = 0; i < m->n_ops && !any; i++) any = m->ops[i].flags & LAM_OP_HIDES;
     if (!any) return LAM_OK;

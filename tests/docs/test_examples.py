@@ -8,6 +8,7 @@ one program, in a folder of its own; `prints: TEXT` in a comment says a line tha
 from __future__ import annotations
 
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -37,6 +38,7 @@ def pages_with(language: str) -> list[Path]:
 @pytest.mark.parametrize("page", pages_with("console"), ids=lambda page: page.name)
 def test_transcripts(page: Path, tmp_path: Path) -> None:
     wrong = []
+    shutil.copytree(ROOT / "tests/data/files", tmp_path, dirs_exist_ok=True)  # that docs/files.md shows
     for line, text in blocks(page, "console"):
         differs, new = transcripts.differences(text, tmp_path)
         if differs and transcripts.REWRITE:

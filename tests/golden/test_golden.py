@@ -20,6 +20,7 @@ def test_transcript(path: Path, tmp_path: Path) -> None:
     text = path.read_text("utf-8")
     assert list(transcripts.steps(text)), "a transcript without a command tests nothing"
     shutil.copy(FOLDER / "samples.py", tmp_path / "net.py")  # for the screens that look at a file
+    shutil.copytree(FOLDER.parent / "data/files", tmp_path, dirs_exist_ok=True)
     wrong, new = transcripts.differences(text, tmp_path)
     if path.stem == "fit" and any("this torch does not report" in text for text in wrong):
         pytest.skip("this torch does not report when memory is freed")

@@ -30,13 +30,20 @@ static PyObject *page(PyObject *module, PyObject *args) {
     return lmx_text_end(&text, st, s, &e);
 }
 
-static PyObject *load(PyObject *module, PyObject *file) {
+static PyObject *read_file(PyObject *module, PyObject *args) {
     lmx_state *st = lmx_state_of(module);
-    const char *name = PyBytes_AsString(file);
+    const char *name;
+    int saved;
     lam_model *m;
     lam_error e = {.at = -1};
-    if (!name) return NULL;
-    return lam_model_load(&m, name, &e) == LAM_OK ? lmx_model_wrap(st, m) : lmx_raise(st, &e);
+    lam_status s;
+    if (!PyArg_ParseTuple(args, "yp:read", &name, &saved)) return NULL;
+    Py_BEGIN_ALLOW_THREADS
+    s = saved ? lam_model_load(&m, name, &e) : lam_read(&m, name, NULL, &e);
+    Py_END_ALLOW_THREADS
+    if (s != LAM_OK) return lmx_raise(st, &e);
+    saved = lam_model_file(m) != NULL;
+    return Py_BuildValue("NO", lmx_model_wrap(st, m), saved ? Py_True : Py_False);
 }
 
 static PyObject *recording_part(PyObject *module, PyObject *file) {
@@ -57,9 +64,9 @@ PyMethodDef lmx_page_methods[] = {
                "file, or a `part` of it for a notebook. `of` and `before` (what it is compared with, or "
                "None) are Costs, or names of saved reports as bytes. `ran`: why only a part of the model "
                "ran, or None. `flops` and `moved`: the machine's peaks per second.")},
-    {"load", load, METH_O,
-     PyDoc_STR("load($module, file, /)\n--\n\nReturns the Model of a report that was saved as JSON. `file` "
-               "is its name as bytes.")},
+    {"read", read_file, METH_VARARGS,
+     PyDoc_STR("read($module, file, saved, /)\n--\n\nReturns the Model in a file, and whether it is a report "
+               "that was saved as JSON. `file` is its name as bytes. `saved`: it must be such a report.")},
     {"recording_part", recording_part, METH_O,
      PyDoc_STR("recording_part($module, file, /)\n--\n\nReturns the newest run of a recording for a "
                "notebook. `file` is its name as bytes.")},

@@ -9,13 +9,13 @@ from pathlib import Path
 from .check import describe_object
 
 
-def file_of(path: object, name: str = "path") -> Path:
+def file_of(path: object, name: str = "path", *, folders: bool = False) -> Path:
     """The file that a path names.
 
     Raises:
         TypeError: ``path``, which the sentence calls ``name``, is no path.
         ValueError: it is empty.
-        IsADirectoryError: it is a folder.
+        IsADirectoryError: it is a folder, and ``folders`` is false.
     """
     if not isinstance(path, (str, bytes, os.PathLike)):
         raise TypeError(f"{name} is {describe_object(path)}; it is the name of a file")
@@ -23,7 +23,7 @@ def file_of(path: object, name: str = "path") -> Path:
     if not text:
         raise ValueError(f"{name} is empty; name a file")
     file = Path(text)
-    if file.is_dir():
+    if file.is_dir() and not folders:
         raise IsADirectoryError(f"{text} is a folder; name a file in it")
     return file
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A report that is read from the JSON of a file."""
+"""Reports that are read from files: the JSON of a report, or a model."""
 
 from __future__ import annotations
 
@@ -17,16 +17,18 @@ if TYPE_CHECKING:
 MEASURED = ("time", "memory", "roof")  # options of show() that need a run
 
 
-class SavedReport(Report):
-    """A report from a file: its numbers, without the run; see :meth:`Report.load`."""
+class FileReport(Report):
+    """A report of the model in a file, of which nothing ran; see :func:`lamina.read`."""
 
-    def __init__(self, file: Path) -> None:
+    _has = "nothing of a file is run"
+
+    def __init__(self, file: Path, model: _lamina.Model) -> None:
         self._file = file
-        super().__init__(_lamina.load(os.fsencode(file)))
+        super().__init__(model)
 
     def _needs_run(self, what: str) -> NoReturn:
         raise UsageError(
-            f"{self._file}: {what} needs the run, and the file has its numbers alone; "
+            f"{self._file}: {what} needs the run, and {self._has}; "
             "lamina.inspect(model, args) makes a report that can tell it"
         )
 
@@ -72,16 +74,44 @@ class SavedReport(Report):
         self._needs_run("report.health")
 
 
-def load(path: str | os.PathLike[str]) -> SavedReport:
+class SavedReport(FileReport):
+    """A report from a file: its numbers, without the run; see :meth:`Report.load`."""
+
+    _has = "the file has its numbers alone"
+
+
+def _read(file: Path, *, saved: bool) -> FileReport:
+    try:
+        model, is_saved = _lamina.read(os.fsencode(file), saved)
+    except (UsageError, UnsupportedError):
+        raise
+    except LaminaError as error:
+        raise FormatError(str(error)) from None
+    return SavedReport(file, model) if is_saved else FileReport(file, model)
+
+
+def load(path: str | os.PathLike[str]) -> FileReport:
     """The report in a file; see :meth:`Report.load`."""
     file = file_of(path)
     if not file.exists():
         raise FileNotFoundError(
             f"there is no file {file}; report.to_json(path) and `lamina show TARGET --json -o FILE` write one"
         )
-    try:
-        return SavedReport(file)
-    except (UsageError, UnsupportedError):
-        raise
-    except LaminaError as error:
-        raise FormatError(str(error)) from None
+    return _read(file, saved=True)
+
+
+def read(path: str | os.PathLike[str]) -> Report:
+    """Reads the model in a file: safetensors, GGUF, an index of shards, a folder with one of these, or a
+    report that :meth:`Report.to_json` saved.
+
+    Nothing of the file is run, and torch is not imported. ``params``, ``rows``, ``diff``, tables and pages
+    are as of a live model; what the file does not tell is unknown. docs/files.md says what each format tells.
+
+    Raises:
+        OSError: the file can't be read.
+        ValueError: no such format, or a damaged file; the sentence says where.
+    """
+    file = file_of(path, folders=True)
+    if not file.exists():
+        raise FileNotFoundError(f"there is no file {file}")
+    return _read(file, saved=False)

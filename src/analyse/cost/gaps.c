@@ -50,9 +50,7 @@ static void say_fact(const lmi_work *w, int32_t event, lmi_buf *b) {
 
 static void say_reason(const lmi_work *w, const lmi_group *g, int32_t event, lmi_buf *b) {
     switch (g->cause) {
-    case LMI_CAUSE_HIDDEN:
-        lmi_put(b, LMI_HIDDEN_WORK);
-        break;
+    case LMI_CAUSE_HIDDEN: lmi_put(b, LMI_HIDDEN_WORK); break;
     case LMI_CAUSE_OWN_FORWARD:
         lmi_putf(b, "its forward is its own, so the rule of %s may miss work",
                  lam_word_name(w->m->modules[g->module].word));
@@ -211,7 +209,7 @@ static lam_status write_gaps(lmi_work *w, lam_error *e) {
     lam_costs *c = w->c;
     c->gaps = lmi_alloc(&c->arena, (uint64_t)w->groups.n + w->op_groups.n + 1, sizeof *c->gaps);
     if (!c->gaps) return lmi_nomem(e);
-    if (c->none_called) c->gaps[c->n_gaps++] = none_called;
+    if (c->none_called) c->gaps[c->n_gaps++] = w->m->described ? w->m->described : none_called;
     for (size_t i = 0; i < w->groups.n; i++) {
         lmi_buf b;
         lmi_buf_init(&b);

@@ -32,7 +32,10 @@ static void count_tensor(const lmi_work *w, const lam_owned *o, lam_cost_row *ro
         return;
     }
     count_into(&row->params, n);
-    count_into(t->requires_grad ? &row->grad_params : &row->nograd_params, n);
+    if (w->m->described) /* which ones are trained is known of a live model alone */
+        row->grad_params = row->nograd_params = lmi_unknown();
+    else
+        count_into(t->requires_grad ? &row->grad_params : &row->nograd_params, n);
     count_into(&row->local_params, lmi_count_of(t->numel < 0 ? -1 : t->numel - t->elsewhere));
     add_bytes(&row->param_bytes, t->bytes);
     add_bytes(&row->logical_bytes, lmi_logical_bytes(t));
@@ -87,7 +90,7 @@ static void distinct(lmi_work *w) {
         if (lmi_is_outside(row)) continue; /* the root's tensors are in the root's own row */
         bool whole =
             row->never_called || (row->event == w->tree.first_event[row->place] && lmi_covers(w, row->place));
-        if (row->event < 0 && w->tree.live[row->place])
+        if (row->event < 0 && (w->tree.live[row->place] || w->m->described))
             claim_own(w, row->module, r);
         else if (row->event < 0 || whole)
             claim_below(w, r);

@@ -146,9 +146,20 @@ static void place_all(const lmi_work *w, const lmi_spare *s, const scan *k) {
     }
 }
 
+/* Of a model that is only described, every place has a row. */
+static void show_all(const lmi_work *w, lmi_spare *s) {
+    s->n = w->m->n_places;
+    for (int32_t pos = 0; pos < s->n; pos++) {
+        int32_t i = w->tree.order[pos];
+        s->shown[i] = true;
+        if (pos) s->next[w->tree.order[pos - 1]] = i;
+    }
+}
+
 lam_status lmi_spare_find(lmi_work *w, lmi_spare *s, lam_error *e) {
     scan k;
     LAM_TRY(allocate(w, s, &k, e));
+    if (w->m->described) return show_all(w, s), LAM_OK;
     measure_events(w, &k);
     measure_places(w, s, &k);
     s->n = 0;

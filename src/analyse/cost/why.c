@@ -254,6 +254,7 @@ static const char *why_none(const lam_costs *c, const lam_cost_row *r, const lmi
     if (p) return "it only calls its layers, and their work is theirs";
     if (lmi_only_elsewhere(&c->model->modules[r->module]))
         return "another thread called it, and what ran there is not seen";
+    if (c->model->described) return c->model->described;
     if (lmi_is_inside(&c->model->modules[r->module]))
         return "it is inside scripted, traced or compiled code, whose work is counted as a whole";
     return "it was never called";

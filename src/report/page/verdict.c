@@ -84,6 +84,7 @@ static void put_parameters(lmi_page *p) {
     put_bytes(p, "", t->param_bytes);
     if (lmi_has_logical(t)) put_bytes(p, ", logical size ", t->logical_bytes);
     if (!lmi_is_same(t->local_bytes, t->param_bytes)) put_bytes(p, ", in this process ", t->local_bytes);
+    if (t->grad_params.state == LAM_UNKNOWN) return;
     if (t->nograd_params.n == 0 && t->nograd_params.state == LAM_EXACT)
         lmi_put(&p->out, ", all trainable");
     else {

@@ -250,6 +250,7 @@ lam_status lmi_saved_rows(lmi_saved *s) {
     LAM_TRY(take_unruled(s));
     LAM_TRY(take_gaps(s));
     c->none_called = s->m->n_events == 0 && c->n_gaps > 0 && c->total[LAM_MACS].state == LAM_UNKNOWN;
+    if (c->none_called && s->m->n_modules && lmi_is_inside(&s->m->modules[0])) s->m->described = c->gaps[0];
     LAM_TRY(take_reasons(s, "unused", &s->given.n_unused, &s->given.unused));
     s->m->ops_seen = s->m->traced = lmi_json_is(&s->j, lmi_saved_top(s, "unused")) == LMI_JSON_LIST;
     return take_reasons(s, "no_gradient", &s->given.n_no_gradient, &s->given.no_gradient);

@@ -23,6 +23,19 @@ static void cell_own_params(const lmi_line *l, lmi_buf *out) {
     lmi_put_count(out, l->row.params, l->job->o->exact);
 }
 
+static void cell_own_stored(const lmi_line *l, lmi_buf *out) {
+    const lam_count n = l->row.param_bytes;
+    if (n.state == LAM_UNKNOWN || l->job->o->exact)
+        lmi_put_count(out, n, true);
+    else
+        lmi_put_bytes(out, n);
+}
+
+static void cell_own_types(const lmi_line *l, lmi_buf *out) {
+    const lam_value *v = l->place ? lam_model_attr(l->job->m, l->place->module, "dtype") : NULL;
+    if (v && v->type == LAM_TEXT) lmi_put_clean(out, v->text);
+}
+
 static void put_own_count(const lmi_line *l, lam_count c, lmi_buf *out) {
     if (l->never_called)
         lmi_putc(out, '-');
@@ -292,8 +305,13 @@ static void cell_reason(const lmi_line *l, lmi_buf *out) { lmi_put_clean(out, l-
 /* Whether a report has a column: first for lamina's table, where options decide. */
 static bool when_always(const lmi_job *j) { return j != NULL; }
 static bool when_never(const lmi_job *j) { return j == NULL; }
+static bool when_described(const lmi_job *j) { return j->m->described != NULL; }
+static bool when_ran(const lmi_job *j) { return !j->m->described; }
 static bool when_macs(const lmi_job *j) { return lmi_has_metric(j->c, LAM_MACS); }
 static bool when_flops(const lmi_job *j) { return lmi_has_metric(j->c, LAM_FLOPS); }
+/* What nothing computed is unknown in every line: it is said once, below the table. */
+static bool when_own_macs(const lmi_job *j) { return when_ran(j) && when_macs(j); }
+static bool when_own_flops(const lmi_job *j) { return when_ran(j) && when_flops(j); }
 static bool when_dmas(const lmi_job *j) { return j->o->bytes && lmi_has_metric(j->c, LAM_DMAS); }
 static bool when_bytes(const lmi_job *j) { return j->o->bytes && lmi_has_metric(j->c, LAM_BYTES_READ); }
 static bool when_speed(const lmi_job *j) { return j->peak.flops > 0 && lmi_has_metric(j->c, LAM_BYTES_READ); }

@@ -118,6 +118,11 @@ lam_status lmi_own_head(lmi_job *j, lmi_say say, void *to) {
         lmi_put(&s.text, call->flags & LAM_CALL_TRAINING ? "train mode" : "eval mode");
         lmi_tell(&s, NULL, NULL);
     }
+    const char *format = lam_model_told(j->m, "format");
+    if (format) {
+        lmi_put_clean(&s.text, format);
+        lmi_tell(&s, NULL, NULL);
+    }
     if (strcmp(j->c->convention->name, lam_convention_of(NULL)) != 0) {
         lmi_putf(&s.text, "convention %s", j->c->convention->name);
         lmi_tell(&s, NULL, NULL);
@@ -142,7 +147,7 @@ static void put_sized(lmi_speaker *s, const char *what, lam_count n, lam_count b
 }
 
 static void put_trainable(lmi_speaker *s, lam_count all, lam_count trainable) {
-    if (lmi_is_zero(all)) return;
+    if (lmi_is_zero(all) || trainable.state == LAM_UNKNOWN) return;
     lmi_put(&s->text, ", ");
     if (lmi_is_same(all, trainable))
         lmi_put(&s->text, "all");
@@ -161,7 +166,12 @@ static void tell_params(lmi_speaker *s) {
     lmi_putc(&s->text, ')');
     put_trainable(s, p.params, p.grad_params);
     lmi_tell(s, NULL, "total");
-    if (lmi_has_logical(&p)) {
+    const char *weights = lam_model_told(s->j->m, "weights");
+    if (weights) {
+        lmi_put_clean(&s->text, weights);
+        lmi_tell(s, NULL, NULL);
+    }
+    if (lmi_has_logical(&p) && (!s->j->m->described || p.logical_bytes.state == LAM_EXACT)) {
         lmi_put(&s->text, "logical size ");
         lmi_put_bytes(&s->text, p.logical_bytes);
         lmi_tell(s, NULL, NULL);

@@ -69,7 +69,7 @@ static const char *const why_not[] = {
 lmi_figure lmi_sorted_by(const lmi_job *j, const char *name) {
     if (!name) name = j->o->sort; /* sorting by a column also shows its share */
     if (name) return lmi_figure_find(LMI_SORTED, name, strlen(name));
-    bool macs = lmi_has_metric(j->c, LAM_MACS);
+    bool macs = lmi_has_metric(j->c, LAM_MACS) && !j->m->described;
     return j->o->time ? LMI_FIGURE_TIME : macs ? LMI_FIGURE_MACS : LMI_FIGURE_PARAMS;
 }
 

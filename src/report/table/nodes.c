@@ -129,7 +129,7 @@ static void sum_up(const lmi_job *j, lmi_nodes *t) {
         }
         show_call(&node->line, &node->self);
         node->line.row.reason = node->self.row.reason;
-        node->line.never_called = node->line.calls == 0 && !works(&node->line);
+        node->line.never_called = node->line.calls == 0 && !works(&node->line) && !j->m->described;
         int32_t *head = node->parent < 0 ? &t->first : &t->at[node->parent].first_child;
         node->next = *head;
         *head = i;

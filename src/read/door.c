@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The one way from a file to a model: its format by its first bytes, and the reader of that format. */
+#include "base/system.h"
+#include "read/gguf/gguf.h"
+#include "read/read.h"
+#include "read/safetensors/safetensors.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { HEAD = 1 << 16 };
+
+static const char no_graph[] =
+    "the file has weights and no graph: what a call of a layer computes, and its shapes, are not known";
+
+/* -- which format it is ---------------------------------------------------------------------------------- */
+
+/* The first character that is no white space, behind a mark of UTF-8. */
+static char first_letter(const char *text, size_t n) {
+    size_t i = n >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
+    while (i < n && strchr(" \t\r\n", text[i]) && text[i]) i++;
+    return i < n ? text[i] : '\0';
+}
+
+lam_status lmi_format_of(const lmi_bytes *of, lmi_format *out, lam_error *e) {
+    const size_t n = of->size < HEAD ? (size_t)of->size : HEAD;
+    char *head = malloc(n + 1);
+    *out = LMI_NO_FORMAT;
+    if (!head) return lmi_nomem(e);
+    lam_status s = lmi_bytes_read(of, 0, head, n, e);
+    head[n] = '\0';
+    if (s != LAM_OK)
+        ;
+    else if (lmi_is_gguf((unsigned char *)head, n))
+        *out = LMI_GGUF;
+    else if (lmi_is_safetensors((unsigned char *)head, n, of->size))
+        *out = LMI_SAFETENSORS;
+    else if (first_letter(head, n) == '{')
+        *out = strstr(head, "\"weight_map\"") && !strstr(head, "\"lamina.report/") ? LMI_INDEX : LMI_REPORT;
+    free(head);
+    return s;
+}
+
+static bool is_folder(const char *path) {
+    struct stat st;
+    return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+const char *lam_read_format(const char *path) {
+    static const char *const names[] = {NULL, "safetensors", "GGUF", "index", "report"};
+    lmi_bytes file;
+    lmi_format format = LMI_NO_FORMAT;
+    char *inside = NULL;
+    if (path && is_folder(path)) {
+        const bool any = lmi_in_folder(path, &inside, NULL) == LAM_OK;
+        free(inside);
+        return any ? "folder" : NULL;
+    }
+    if (!path || lmi_bytes_open(&file, path, NULL) != LAM_OK) return NULL;
+    lmi_format_of(&file, &format, NULL);
+    lmi_bytes_close(&file);
+    return names[format];
+}
+
+/* -- files of weights ------------------------------------------------------------------------------------ */
+
+lam_status lmi_add_weights(lmi_tensors *t, const lmi_bytes *of, lmi_format format, lam_error *e) {
+    if (format == LMI_SAFETENSORS) return lmi_safetensors_read(t, of, e);
+    return lmi_fail(e, LAM_FAILED, of->name, "it is no file of weights that an index can name");
+}
+
+static lam_status name_format(lmi_tensors *t, lam_error *e, const char *format, int32_t n_files) {
+    char text[64], files[32] = "";
+    if (n_files > 1) snprintf(files, sizeof files, ", %d files", (int)n_files);
+    snprintf(text, sizeof text, "%s%s", format, files);
+    t->format = lmi_strdup(&t->arena, text);
+    return t->format ? LAM_OK : lmi_nomem(e);
+}
+
+/* The later parts of a model in several files. */
+static lam_status add_part(lmi_tensors *t, const char *path, int64_t part, int64_t parts, lam_error *e) {
+    lmi_bytes file;
+    lmi_gguf told;
+    LAM_TRY(lmi_bytes_open(&file, path, e));
+    t->size += file.size;
+    lam_status s = lmi_gguf_read(t, &file, &told, e);
+    lmi_bytes_close(&file);
+    if (s == LAM_OK && (told.part != part || told.parts != parts))
+        s = lmi_fail(e, LAM_FAILED, path,
+                     "it says that it is part %lld of %lld, and its name says %lld of %lld",
+                     (long long)told.part + 1, (long long)told.parts, (long long)part + 1, (long long)parts);
+    return s;
+}
+
+static lam_status add_gguf(lmi_tensors *t, const lmi_bytes *of, lam_error *e) {
+    lmi_gguf told;
+    char format[32];
+    LAM_TRY(lmi_gguf_read(t, of, &told, e));
+    if (told.part > 0)
+        return lmi_fail(e, LAM_FAILED, of->name, "it is part %lld of %lld; give the first part",
+                        (long long)told.part + 1, (long long)told.parts);
+    if (told.parts < 0 || told.parts > 99999)
+        return lmi_fail(e, LAM_FAILED, of->name, "it is damaged: it can't be one of %lld files",
+                        (long long)told.parts);
+    for (int64_t i = 1; i < told.parts; i++) {
+        char *path;
+        LAM_TRY(lmi_gguf_part(of->name, i, told.parts, &path, e));
+        lam_status s = add_part(t, path, i, told.parts, e);
+        free(path);
+        LAM_TRY(s);
+    }
+    snprintf(format, sizeof format, "GGUF %u", (unsigned)told.version);
+    return name_format(t, e, format, told.parts > 1 ? (int32_t)told.parts : 1);
+}
+
+static lam_status add_all(lmi_tensors *t, const lmi_bytes *of, lmi_format format, lam_error *e) {
+    int32_t n = 1;
+    if (format == LMI_GGUF) return add_gguf(t, of, e);
+    if (format == LMI_INDEX)
+        LAM_TRY(lmi_add_index(t, of, &n, e));
+    else
+        LAM_TRY(lmi_add_weights(t, of, format, e));
+    LAM_TRY(lmi_add_config(t, of->name, e));
+    return name_format(t, e, "safetensors", n);
+}
+
+static lam_status read_weights(lam_model **out, const lmi_bytes *of, lmi_format format,
+                               const lam_read_options *o, lam_error *e) {
+    lmi_tensors t;
+    lmi_tensors_init(&t, of->size);
+    t.limit = o ? o->memory_limit : 0;
+    lam_status s = add_all(&t, of, format, e);
+    if (s == LAM_OK) s = lmi_tensors_model(&t, no_graph, out, e);
+    lmi_tensors_free(&t);
+    return s;
+}
+
+/* -- any file -------------------------------------------------------------------------------------------- */
+
+static lam_status read_file(lam_model **out, const char *path, const lam_read_options *o, lam_error *e) {
+    lmi_bytes file;
+    lmi_format format;
+    LAM_TRY(lmi_bytes_open(&file, path, e));
+    lam_status s = lmi_format_of(&file, &format, e);
+    if (s != LAM_OK)
+        ;
+    else if (format == LMI_REPORT)
+        s = lam_model_load(out, path, e);
+    else if (format == LMI_NO_FORMAT)
+        s = lmi_fail(
+            e, LAM_FAILED, path,
+            "it is no model file that lamina reads: by its first bytes it is neither safetensors, GGUF, "
+            "an index of weights nor a saved report");
+    else
+        s = read_weights(out, &file, format, o, e);
+    lmi_bytes_close(&file);
+    return s;
+}
+
+lam_status lam_read(lam_model **out, const char *path, const lam_read_options *o, lam_error *e) {
+    char *inside = NULL;
+    lam_error mine = {.at = -1};
+    if (!e) e = &mine;
+    if (!out) return lmi_fail(e, LAM_USAGE, "lam_read", "there is nowhere to put the model");
+    *out = NULL;
+    if (!path) return lmi_fail(e, LAM_USAGE, "lam_read", "there is no file to read");
+    lam_status s = is_folder(path) ? lmi_in_folder(path, &inside, e) : LAM_OK;
+    if (s == LAM_OK) s = read_file(out, inside ? inside : path, o, e);
+    free(inside);
+    /* What is wrong is the file, not how it was asked for. */
+    if (s == LAM_SYNTAX || s == LAM_RANGE) s = e->status = LAM_FAILED;
+    return s;
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * read: the model in a file, whatever its format. door.c: which format it is, and its reader. shards.c: files
+ * that are beside another. */
+#ifndef LMI_READ_H
+#define LMI_READ_H
+
+#include "read/tensors/tensors.h"
+
+typedef enum lmi_format {
+    LMI_NO_FORMAT,
+    LMI_SAFETENSORS,
+    LMI_GGUF,
+    LMI_INDEX,  /* JSON with a "weight_map" */
+    LMI_REPORT, /* any other JSON */
+    LMI_FOLDER
+} lmi_format;
+
+/* The format by the first bytes. */
+lam_status lmi_format_of(const lmi_bytes *of, lmi_format *out, lam_error *e);
+/* Adds the tensors of a file of weights to those of others. */
+lam_status lmi_add_weights(lmi_tensors *t, const lmi_bytes *of, lmi_format format, lam_error *e);
+
+/* The path of a file beside another; NULL: memory ran out. */
+char *lmi_beside(const char *path, const char *name);
+/* Adds the tensors of all shards that an index names. */
+lam_status lmi_add_index(lmi_tensors *t, const lmi_bytes *index, int32_t *n_files, lam_error *e);
+/* Takes what config.json beside a file tells; a file that is damaged is a note. */
+lam_status lmi_add_config(lmi_tensors *t, const char *path, lam_error *e);
+/* The one model file of a folder, in memory of malloc. LAM_FAILED: it has none, or several. */
+lam_status lmi_in_folder(const char *folder, char **out, lam_error *e);
+
+#endif

@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Files beside another: the shards of an index, config.json, the model file of a folder. An index is as
+ * little trusted as any file: it names only files of its own folder, and these are read as weights or not at
+ * all. */
+#include "base/system.h"
+#include "read/read.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { MOST_INDEX = 1 << 28, MOST_CONFIG = 1 << 24, DEEPEST = 64, MOST_FILES = 10000 };
+
+char *lmi_beside(const char *path, const char *name) {
+    const char *end = strrchr(path, '/');
+    const size_t n = end ? (size_t)(end + 1 - path) : 0;
+    char *out = malloc(n + strlen(name) + 1);
+    if (!out) return NULL;
+    memcpy(out, path, n);
+    strcpy(out + n, name);
+    return out;
+}
+
+/* -- an index -------------------------------------------------------------------------------------------- */
+
+typedef struct indexing {
+    lmi_tensors *t;
+    const lmi_bytes *index;
+    lmi_json j;
+    lmi_map seen; /* names of shards */
+    int32_t n_files;
+    lam_error *e;
+} indexing;
+
+static lam_status wrong(const indexing *x, uint32_t at, const char *what) {
+    lmi_buf path;
+    lmi_buf_init(&path);
+    lmi_json_put_path(&x->j, at, &path);
+    lam_status s = lmi_fail_at(x->e, LAM_SYNTAX, (int64_t)x->j.v[at].at, x->index->name,
+                               "%.200s %s, at byte %u", lmi_buf_text(&path), what, (unsigned)x->j.v[at].at);
+    lmi_buf_free(&path);
+    return s;
+}
+
+static bool is_plain_name(const char *name) {
+    return *name && !strpbrk(name, "/\\:") && strcmp(name, ".") != 0 && strcmp(name, "..") != 0;
+}
+
+static lam_status add_shard(indexing *x, uint32_t at) {
+    const char *name = lmi_json_as_text(&x->j, at);
+    lmi_bytes shard;
+    lmi_format format;
+    if (!name || !is_plain_name(name)) return wrong(x, at, "is no name of a file in the folder of the index");
+    if (lmi_map_get(&x->seen, name) >= 0) return LAM_OK;
+    LAM_TRY(lmi_map_put(&x->seen, name, 0, x->e));
+    char *path = lmi_beside(x->index->name, name);
+    if (!path) return lmi_nomem(x->e);
+    lam_status s = lmi_bytes_open(&shard, path, x->e);
+    if (s == LAM_OK) {
+        x->t->size += shard.size;
+        x->n_files++;
+        s = lmi_format_of(&shard, &format, x->e);
+        if (s == LAM_OK) s = lmi_add_weights(x->t, &shard, format, x->e);
+        lmi_bytes_close(&shard);
+    }
+    free(path);
+    return s;
+}
+
+static lam_status add_shards(indexing *x) {
+    const uint32_t map = lmi_json_get(&x->j, LMI_JSON_ROOT, "weight_map");
+    const int32_t named = (int32_t)lmi_json_size(&x->j, map);
+    if (lmi_json_is(&x->j, map) != LMI_JSON_OBJECT)
+        return wrong(x, map ? map : LMI_JSON_ROOT, "is no \"weight_map\"");
+    LMI_JSON_NAMES(&x->j, map, name) LAM_TRY(add_shard(x, name + 1));
+    LMI_JSON_NAMES(&x->j, map, name)
+    if (lmi_map_get(&x->t->by_name, lmi_json_as_text(&x->j, name)) < 0)
+        return wrong(x, name + 1, "does not have the tensor of this name");
+    if (lmi_tensors_n(x->t) > named)
+        return lmi_tensors_note(x->t, x->e, "%d tensors of the shards are not in the index",
+                                (int)(lmi_tensors_n(x->t) - named));
+    return LAM_OK;
+}
+
+lam_status lmi_add_index(lmi_tensors *t, const lmi_bytes *index, int32_t *n_files, lam_error *e) {
+    static const lmi_json_limits limits = {.depth = DEEPEST, .size = MOST_INDEX};
+    indexing x = {.t = t, .index = index, .e = e};
+    char *text = NULL;
+    size_t n = 0;
+    LAM_TRY(lmi_bytes_all(index, MOST_INDEX, &text, &n, e));
+    lam_status s = lmi_json_read(&x.j, text, n, &limits, index->name, e);
+    if (s == LAM_OK) {
+        lmi_map_init(&x.seen);
+        s = add_shards(&x);
+        lmi_map_free(&x.seen);
+        lmi_json_free(&x.j);
+    }
+    free(text);
+    *n_files = x.n_files;
+    return s;
+}
+
+/* -- config.json ----------------------------------------------------------------------------------------- */
+
+static lam_status take_config(lmi_tensors *t, const lmi_bytes *file, lam_error *e) {
+    static const lmi_json_limits limits = {.depth = DEEPEST, .size = MOST_CONFIG};
+    char *text = NULL;
+    size_t n = 0;
+    lmi_json j;
+    lam_error why = {.at = -1};
+    lam_status s = lmi_bytes_all(file, MOST_CONFIG, &text, &n, &why);
+    if (s == LAM_OK) s = lmi_json_read(&j, text, n, &limits, file->name, &why);
+    if (s == LAM_OK) {
+        s = lmi_tensors_config(t, &j, e);
+        lmi_json_free(&j);
+    } else if (s != LAM_NOMEM) {
+        s = lmi_tensors_note(t, e, "config.json beside it is not used: %.300s", why.text);
+    } else {
+        lmi_nomem(e);
+    }
+    free(text);
+    return s;
+}
+
+lam_status lmi_add_config(lmi_tensors *t, const char *path, lam_error *e) {
+    char *config = lmi_beside(path, "config.json");
+    lmi_bytes file;
+    if (!config) return lmi_nomem(e);
+    lam_status s = LAM_OK;
+    if (lmi_bytes_open(&file, config, NULL) == LAM_OK) {
+        s = take_config(t, &file, e);
+        lmi_bytes_close(&file);
+    }
+    free(config);
+    return s;
+}
+
+/* -- a folder -------------------------------------------------------------------------------------------- */
+
+/* What a folder has of each format: the first by name of its files, and how many there are. */
+typedef struct held {
+    char *name[LMI_FOLDER];
+    int32_t n[LMI_FOLDER];
+} held;
+
+static lam_status look_at(held *h, const char *folder, const char *name, lam_error *e) {
+    lmi_bytes file;
+    lmi_format format = LMI_NO_FORMAT;
+    char *path = malloc(strlen(folder) + strlen(name) + 2);
+    if (!path) return lmi_nomem(e);
+    sprintf(path, "%s/%s", folder, name);
+    if (lmi_bytes_open(&file, path, NULL) == LAM_OK) {
+        lmi_format_of(&file, &format, NULL);
+        lmi_bytes_close(&file);
+    }
+    if (format == LMI_NO_FORMAT || format == LMI_REPORT) {
+        free(path);
+        return LAM_OK;
+    }
+    h->n[format]++;
+    const bool first = !h->name[format] || strcmp(path, h->name[format]) < 0;
+    free(first ? h->name[format] : path);
+    if (first) h->name[format] = path;
+    return LAM_OK;
+}
+
+static lam_status look_through(held *h, const char *folder, DIR *dir, lam_error *e) {
+    lam_status s = LAM_OK;
+    int n = 0;
+    for (struct dirent *at; s == LAM_OK && n < MOST_FILES && (at = readdir(dir)) != NULL; n++)
+        if (at->d_name[0] != '.') s = look_at(h, folder, at->d_name, e);
+    return s;
+}
+
+lam_status lmi_in_folder(const char *folder, char **out, lam_error *e) {
+    static const lmi_format order[] = {LMI_INDEX, LMI_SAFETENSORS, LMI_GGUF};
+    held h = {0};
+    lmi_format found = LMI_NO_FORMAT;
+    DIR *dir = opendir(folder);
+    *out = NULL;
+    if (!dir) return lmi_fail(e, LAM_IO, folder, "it can't be read: %s", strerror(errno));
+    lam_status s = look_through(&h, folder, dir, e);
+    closedir(dir);
+    for (size_t i = 0; i < sizeof order / sizeof *order && !found; i++)
+        if (h.n[order[i]]) found = order[i];
+    if (s == LAM_OK && !found)
+        s = lmi_fail(e, LAM_FAILED, folder, "the folder has no model file that lamina reads");
+    if (s == LAM_OK && h.n[found] > 1)
+        s = lmi_fail(e, LAM_FAILED, folder,
+                     "the folder has %d model files, and no index of them; name one, as %s", (int)h.n[found],
+                     h.name[found]);
+    if (s == LAM_OK) {
+        *out = h.name[found];
+        h.name[found] = NULL;
+    }
+    for (int i = 0; i < LMI_FOLDER; i++) free(h.name[i]);
+    return s;
+}

@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Weights of few bits, which several tensors hold: the numbers, and their scales and zero points. Each
+ * becomes one tensor with the shape and type of its values and the bytes of all its parts. Which tensors
+ * belong together is told by their names; how many values a number of the file holds, by their shapes, by
+ * what a tensor of the file tells, or by config.json. */
+#include "read/tensors/tensors.h"
+
+#include <stdio.h>
+
+typedef struct joining {
+    lmi_tensors *t;
+    lmi_stored_tensor *x; /* the numbers */
+    int32_t id;
+    const char *stem; /* the name of the weight without the part that tells what it holds, and its length */
+    size_t n;
+    lmi_buf name; /* of a part that is looked for */
+    lam_error *e;
+    bool bad; /* memory ran out for it */
+} joining;
+
+/* The tensor whose name is the stem and `end`; NULL: there is none. */
+static lmi_stored_tensor *part(joining *k, const char *end) {
+    lmi_buf_clear(&k->name);
+    lmi_putn(&k->name, k->stem, k->n);
+    lmi_put(&k->name, end);
+    k->bad = k->bad || k->name.bad;
+    int64_t i = k->name.bad ? -1 : lmi_map_get(&k->t->by_name, k->name.s);
+    return i < 0 ? NULL : lmi_tensors_at(k->t, (int32_t)i);
+}
+
+/* Gives the weight the bytes of a part, whose own row is then left out. */
+static void take(joining *k, lmi_stored_tensor *from) {
+    if (!from || from->in >= 0 || from == k->x) return;
+    from->in = k->id;
+    if (from->bytes < 0 || k->x->bytes < 0 || lmi_add_over(k->x->bytes, from->bytes, &k->x->bytes))
+        k->x->bytes = -1;
+}
+
+static void take_all(joining *k, const char *const *ends) {
+    for (; *ends; ends++) take(k, part(k, *ends));
+}
+
+/* The type of the values is that of the scales, if these are wide enough; else what config.json says. */
+static int32_t values_of(const joining *k, const lmi_stored_tensor *scales) {
+    const bool wide = scales && lam_dtype_is_float(scales->dtype) && lam_dtype_bits(scales->dtype) >= 16;
+    return wide ? scales->dtype : k->t->of.dtype;
+}
+
+/* Makes the tensor a packed weight of these sizes; *axes with a size below 0 are unknown, and so is all. */
+static lam_status become(joining *k, const char *method, int64_t bits, int32_t dtype, int32_t ndim,
+                         const int64_t *sizes) {
+    char type[64];
+    int64_t numel = -1;
+    lmi_stored_tensor *x = k->x;
+    bool known = ndim >= 0;
+    for (int32_t i = 0; i < ndim; i++) known = known && sizes[i] >= 0;
+    known = known && lmi_product(sizes, ndim, &numel);
+    snprintf(type, sizeof type, bits > 0 ? "%.40s-int%d" : "%.40s", method, (int)bits);
+    x->packed = true;
+    x->dtype = dtype;
+    x->numel = known ? numel : -1;
+    x->ndim = known ? ndim : -1;
+    x->sizes = lmi_copy(&k->t->arena, sizes, known ? (uint64_t)ndim : 0, sizeof *sizes);
+    x->type = lmi_strdup(&k->t->arena, type);
+    return x->sizes && x->type ? LAM_OK : lmi_nomem(k->e);
+}
+
+/* n * a / b, where that is whole; else -1. */
+static int64_t scaled(int64_t n, int64_t a, int64_t b) {
+    const lmi_wide all = (lmi_wide)n * a;
+    return n < 0 || b <= 0 || all % b || all / b > INT64_MAX ? -1 : (int64_t)(all / b);
+}
+
+/* -- the methods ----------------------------------------------------------------------------------------- */
+
+static const char *const gptq_parts[] = {".qzeros", ".scales", ".g_idx", NULL};
+
+/* GPTQ packs along the inputs, [in * bits / 32, out], and AWQ along the outputs, [in, out * bits / 32]; both
+ * have scales of [groups, out]. */
+static lam_status join_qweight(joining *k) {
+    const lmi_stored_tensor *scales = part(k, ".scales"), *index = part(k, ".g_idx");
+    const lmi_told_of *of = &k->t->of;
+    const lmi_stored_tensor *x = k->x;
+    if (k->bad || !scales || x->ndim != 2 || scales->ndim != 2) return LAM_OK;
+    const int64_t out = scales->sizes[1], rows = x->sizes[0], columns = x->sizes[1];
+    const bool awq = columns != out;
+    int64_t bits = of->bits, in = rows;
+    if (awq) {
+        bits = out ? scaled(columns, 32, out) : bits;
+    } else {
+        in = index && index->ndim == 1 ? index->sizes[0] : bits ? scaled(rows, 32, bits) : -1;
+        bits = index && in > 0 ? scaled(rows, 32, in) : bits;
+    }
+    const int64_t sizes[] = {out, bits > 0 ? in : -1};
+    LAM_TRY(become(k, awq ? "awq" : "gptq", bits, values_of(k, scales), 2, sizes));
+    take_all(k, gptq_parts);
+    return LAM_OK;
+}
+
+static const char *const compressed_parts[] = {".weight_scale",
+                                               ".weight_zero_point",
+                                               ".weight_shape",
+                                               ".weight_g_idx",
+                                               ".weight_global_scale",
+                                               ".input_global_scale",
+                                               NULL};
+
+/* compressed-tensors: integers of 32 bits that hold values of `bits`, or bytes of two 4-bit floats. */
+static lam_status join_compressed(joining *k) {
+    const lmi_stored_tensor *shape = part(k, ".weight_shape"), *scales = part(k, ".weight_scale");
+    const lmi_stored_tensor *x = k->x;
+    const int64_t wide = lam_dtype_bits(x->dtype), bits = wide == 8 ? 4 : k->t->of.bits;
+    if (k->bad || x->ndim != 2) return LAM_OK;
+    int64_t sizes[] = {x->sizes[0], bits ? scaled(x->sizes[1], wide, bits) : -1};
+    if (shape && shape->shape[0] > 0) memcpy(sizes, shape->shape, sizeof sizes);
+    if (wide == 8)
+        LAM_TRY(become(k, "nvfp4", 0, k->t->of.dtype, 2, sizes));
+    else
+        LAM_TRY(become(k, "compressed", bits, values_of(k, scales), 2, sizes));
+    take_all(k, compressed_parts);
+    return LAM_OK;
+}
+
+static const char *const blocks_parts[] = {"_scales", NULL};
+
+/* MXFP4: [..., groups, 16] bytes, each two values, and a scale for each group of 32. */
+static lam_status join_blocks(joining *k) {
+    const lmi_stored_tensor *scales = part(k, "_scales"), *x = k->x;
+    int64_t sizes[LMI_MOST_AXES];
+    if (k->bad || !scales || x->ndim < 2 || x->ndim != scales->ndim + 1 || x->ndim > LMI_MOST_AXES)
+        return LAM_OK;
+    if (lam_dtype_bits(x->dtype) != 8 || x->sizes[x->ndim - 1] != 16) return LAM_OK;
+    memcpy(sizes, x->sizes, (size_t)x->ndim * sizeof *sizes);
+    sizes[x->ndim - 2] = scaled(sizes[x->ndim - 2], 32, 1);
+    LAM_TRY(become(k, "mxfp4", 0, k->t->of.dtype, x->ndim - 1, sizes));
+    take_all(k, blocks_parts);
+    return LAM_OK;
+}
+
+static const char *const mlx_parts[] = {".scales", ".biases", NULL};
+
+/* MLX: integers of 32 bits, [out, in * bits / 32], and scales of [out, in / group]. */
+static lam_status join_mlx(joining *k, const lmi_stored_tensor *scales) {
+    const lmi_stored_tensor *x = k->x;
+    const lmi_told_of *of = &k->t->of;
+    int64_t sizes[LMI_MOST_AXES], bits = of->bits;
+    const int32_t last = x->ndim - 1;
+    memcpy(sizes, x->sizes, (size_t)x->ndim * sizeof *sizes);
+    /* A layer may have other bits than the rest: what its scales tell about a group of the usual size wins.
+     */
+    if (of->group && scales->ndim == x->ndim) {
+        const int64_t in = scaled(scales->sizes[last], of->group, 1);
+        const int64_t told = in > 0 ? scaled(sizes[last], 32, in) : -1;
+        if (told > 0 && told <= 32) bits = told;
+    }
+    sizes[last] = bits > 0 ? scaled(sizes[last], 32, bits) : -1;
+    LAM_TRY(become(k, "mlx", bits, values_of(k, scales), x->ndim, sizes));
+    take_all(k, mlx_parts);
+    return LAM_OK;
+}
+
+static const char *const bnb4_parts[] = {".weight.absmax",
+                                         ".weight.quant_map",
+                                         ".weight.nested_absmax",
+                                         ".weight.nested_quant_map",
+                                         ".weight.quant_state.bitsandbytes__nf4",
+                                         ".weight.quant_state.bitsandbytes__fp4",
+                                         NULL};
+
+/* bitsandbytes tells the shape in JSON, which is the text of a tensor of bytes. */
+static lam_status join_bnb4(joining *k, const lmi_stored_tensor *state, const char *method) {
+    int64_t sizes[LMI_MOST_AXES];
+    int32_t ndim = -1, dtype = k->t->of.dtype;
+    size_t n = state->told ? strlen(state->told) : 0;
+    char *text = lmi_strndup(&k->t->arena, state->told ? state->told : "", n + 1);
+    lmi_json j;
+    const lmi_json_limits limits = {.depth = 8, .size = 1 << 16};
+    if (!text) return lmi_nomem(k->e);
+    if (n && lmi_json_read(&j, text, n, &limits, k->x->name, NULL) == LAM_OK) {
+        const uint32_t shape = lmi_json_get(&j, LMI_JSON_ROOT, "shape");
+        const char *name = lmi_json_as_text(&j, lmi_json_get(&j, LMI_JSON_ROOT, "dtype"));
+        if (name) dtype = lam_dtype_by_name(name);
+        if (lmi_json_is(&j, shape) == LMI_JSON_LIST && lmi_json_size(&j, shape) <= LMI_MOST_AXES) {
+            ndim = 0;
+            LMI_JSON_EACH(&j, shape, i) if (!lmi_json_as_int(&j, i, &sizes[ndim++])) sizes[ndim - 1] = -1;
+        }
+        lmi_json_free(&j);
+    }
+    LAM_TRY(become(k, method, 0, dtype, ndim, sizes));
+    take_all(k, bnb4_parts);
+    return LAM_OK;
+}
+
+static const char *const scale_parts[] = {
+    ".weight_scale", ".weight_scale_2",      ".weight_scale_inv",   ".scale", ".SCB", ".weight_format",
+    ".input_scale",  ".weight_global_scale", ".input_global_scale", NULL};
+
+/* Bytes with scales beside them: two 4-bit floats in each if a group of scales says so, else one value. */
+static lam_status join_bytes(joining *k, const lmi_stored_tensor *scales, const char *method) {
+    const lmi_stored_tensor *x = k->x;
+    int64_t sizes[LMI_MOST_AXES];
+    const int32_t last = x->ndim - 1;
+    memcpy(sizes, x->sizes, (size_t)x->ndim * sizeof *sizes);
+    const bool grouped =
+        scales->ndim == x->ndim && scales->sizes[last] > 0 && lam_dtype_bits(scales->dtype) == 8;
+    const int64_t group = grouped ? scaled(sizes[last], 2, scales->sizes[last]) : -1;
+    const bool halves = (x->dtype == lam_dtype_by_name("uint8") || x->dtype == lam_dtype_by_name("int8")) &&
+                        (group == 16 || group == 32);
+    if (halves) {
+        sizes[last] *= 2;
+        method = group == 16 ? "nvfp4" : "mxfp4";
+    }
+    /* such scales are float32 whatever the values are */
+    LAM_TRY(become(k, method, 0, k->t->of.dtype, x->ndim, sizes));
+    take_all(k, scale_parts);
+    return LAM_OK;
+}
+
+/* -- which method ---------------------------------------------------------------------------------------- */
+
+/* True if the name ends so: the stem is what is before. */
+static bool ends(joining *k, const char *end) {
+    const size_t all = strlen(k->x->name), n = strlen(end);
+    if (all < n || strcmp(k->x->name + all - n, end) != 0) return false;
+    k->n = all - n;
+    return true;
+}
+
+static lam_status join_weight(joining *k) {
+    static const char *const scales[] = {".weight_scale", ".weight_scale_inv", ".SCB", ".scale"};
+    static const char *const kinds[] = {"nf4", "fp4"};
+    char end[64];
+    const lmi_stored_tensor *other;
+    const int32_t bits = lam_dtype_bits(k->x->dtype);
+    if (k->x->ndim < 1 || k->x->ndim > LMI_MOST_AXES) return LAM_OK;
+    if (bits == 32 && !lam_dtype_is_float(k->x->dtype) && (other = part(k, ".scales")) != NULL)
+        return join_mlx(k, other);
+    if (bits != 8) return LAM_OK;
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        snprintf(end, sizeof end, ".weight.quant_state.bitsandbytes__%s", kinds[i]);
+        if ((other = part(k, end)) != NULL) return join_bnb4(k, other, kinds[i]);
+    }
+    for (size_t i = 0; i < sizeof scales / sizeof *scales; i++)
+        if ((other = part(k, scales[i])) != NULL)
+            return join_bytes(k, other, lam_dtype_is_float(k->x->dtype) ? "fp8" : "int8");
+    return LAM_OK;
+}
+
+static lam_status join(joining *k) {
+    if (k->x->ndim < 0 || k->x->in >= 0) return LAM_OK;
+    if (ends(k, ".qweight")) return join_qweight(k);
+    if (ends(k, ".weight_packed")) return join_compressed(k);
+    if (ends(k, "_blocks")) return join_blocks(k);
+    return ends(k, ".weight") ? join_weight(k) : LAM_OK;
+}
+
+lam_status lmi_tensors_join(lmi_tensors *t, lam_error *e) {
+    joining k = {.t = t, .e = e};
+    lam_status s = LAM_OK;
+    lmi_buf_init(&k.name);
+    for (k.id = 0; s == LAM_OK && k.id < lmi_tensors_n(t); k.id++) {
+        k.x = lmi_tensors_at(t, k.id);
+        k.stem = k.x->name;
+        s = join(&k);
+        if (s == LAM_OK && k.bad) s = lmi_nomem(e);
+    }
+    lmi_buf_free(&k.name);
+    return s;
+}

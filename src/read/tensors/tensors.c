@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The list of the tensors of a file, and the model that is made of them. */
+#include "read/tensors/tensors.h"
+
+#include <stdio.h>
+
+void lmi_tensors_init(lmi_tensors *t, uint64_t size) {
+    *t = (lmi_tensors){.of = {.method = "", .dtype = -1}, .format = "", .size = size};
+    lmi_arena_init(&t->arena, UINT64_MAX);
+    lmi_vec_init(&t->at, sizeof(lmi_stored_tensor));
+    lmi_map_init(&t->by_name);
+    lmi_vec_init(&t->attrs, sizeof(lam_attr));
+    lmi_vec_init(&t->notes, sizeof(const char *));
+}
+
+void lmi_tensors_free(lmi_tensors *t) {
+    lmi_vec_free(&t->at);
+    lmi_map_free(&t->by_name);
+    lmi_vec_free(&t->attrs);
+    lmi_vec_free(&t->notes);
+    lmi_arena_free(&t->arena);
+}
+
+lam_status lmi_tensors_add(lmi_tensors *t, const lmi_stored_tensor *info, const lmi_bytes *where, uint64_t at,
+                           lam_error *e) {
+    lmi_stored_tensor x = *info;
+    x.name = lmi_strdup(&t->arena, info->name);
+    if (!x.name) return lmi_nomem(e);
+    if (lmi_map_get(&t->by_name, x.name) >= 0)
+        return lmi_fail_at(e, LAM_SYNTAX, (int64_t)at, where->name, "it has two tensors '%s'", x.name);
+    x.numel = -1;
+    if (x.ndim >= 0 && !lmi_product(x.sizes, x.ndim, &x.numel))
+        return lmi_fail_at(e, LAM_SYNTAX, (int64_t)at, where->name,
+                           "it is damaged: the tensor '%s' has more elements than can be", x.name);
+    x.sizes = lmi_copy(&t->arena, x.sizes, x.ndim > 0 ? (uint64_t)x.ndim : 0, sizeof *x.sizes);
+    x.type = lmi_strdup(&t->arena, x.type ? x.type : lam_dtype_name(x.dtype));
+    if (!x.sizes || !x.type) return lmi_nomem(e);
+    x.same = x.in = -1;
+    if (t->at.n >= INT32_MAX) return lmi_fail(e, LAM_LIMIT, where->name, "it has too many tensors");
+    LAM_TRY(lmi_map_put(&t->by_name, x.name, (int64_t)t->at.n, e));
+    return lmi_vec_put(&t->at, &x, e);
+}
+
+lam_status lmi_tensors_attr(lmi_tensors *t, const char *name, const lam_value *v, lam_error *e) {
+    lam_attr a = {.name = lmi_strdup(&t->arena, name), .value = *v};
+    if (v->type == LAM_TEXT) a.value.text = lmi_strdup(&t->arena, v->text);
+    if (!a.name || (v->type == LAM_TEXT && !a.value.text)) return lmi_nomem(e);
+    return lmi_vec_put(&t->attrs, &a, e);
+}
+
+lam_status lmi_tensors_note(lmi_tensors *t, lam_error *e, const char *fmt, ...) {
+    char text[512];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    const char *copy = lmi_strdup(&t->arena, text);
+    return copy ? lmi_vec_put(&t->notes, &copy, e) : lmi_nomem(e);
+}
+
+/* -- what config.json tells ------------------------------------------------------------------------------ */
+
+static lam_status copy(lmi_tensors *t, const char *text, const char **out, lam_error *e) {
+    *out = lmi_strdup(&t->arena, text);
+    return *out ? LAM_OK : lmi_nomem(e);
+}
+
+/* The first of some names of the object at a position that is there. */
+static uint32_t either(const lmi_json *j, uint32_t at, const char *a, const char *b) {
+    uint32_t found = lmi_json_get(j, at, a);
+    return found ? found : lmi_json_get(j, at, b);
+}
+
+/* Numbers that can't be are left out: the names and shapes of the tensors may tell them. */
+static void take_bits(lmi_told_of *of, const lmi_json *j, uint32_t at) {
+    int64_t bits = 0, group = 0;
+    if (lmi_json_as_int(j, either(j, at, "bits", "w_bit"), &bits) && bits > 0 && bits <= 64) of->bits = bits;
+    if (lmi_json_as_int(j, either(j, at, "group_size", "q_group_size"), &group) && group > 0)
+        of->group = group;
+}
+
+lam_status lmi_tensors_config(lmi_tensors *t, const lmi_json *j, lam_error *e) {
+    const uint32_t classes = lmi_json_get(j, LMI_JSON_ROOT, "architectures");
+    const uint32_t packed = lmi_json_get(j, LMI_JSON_ROOT, "quantization_config");
+    const uint32_t mlx = packed ? 0 : lmi_json_get(j, LMI_JSON_ROOT, "quantization");
+    const char *type = NULL, *dtype = lmi_json_as_text(j, either(j, LMI_JSON_ROOT, "dtype", "torch_dtype"));
+    LMI_JSON_EACH(j, classes, i) if (!type) type = lmi_json_as_text(j, i);
+    if (type && *type) LAM_TRY(copy(t, type, &t->of.type, e));
+    if (dtype) t->of.dtype = lam_dtype_by_name(dtype);
+    const char *method = lmi_json_as_text(j, either(j, packed, "quant_method", "quant_algo"));
+    if (mlx) method = "mlx";
+    if (method) LAM_TRY(copy(t, method, &t->of.method, e));
+    take_bits(&t->of, j, mlx ? mlx : packed);
+    return LAM_OK;
+}
+
+/* -- the model ------------------------------------------------------------------------------------------- */
+
+/* Names and types alone tell which tensors a model's layers would register as buffers. */
+static lam_status note_buffers(lmi_tensors *t, lam_error *e) {
+    for (int32_t i = 0; i < lmi_tensors_n(t); i++)
+        if (lmi_tensors_at(t, i)->in < 0 && lmi_is_buffer(lmi_tensors_at(t, i)))
+            return lmi_tensors_note(t, e, "which tensors are buffers is told by their names and types");
+    return LAM_OK;
+}
+
+static lam_status tell(lmi_tensors *t, lam_builder *b, const char *why, lam_error *e) {
+    const char *mix = lmi_tensors_mix(t);
+    if (!mix) return lmi_nomem(e);
+    LAM_TRY(lam_build_described(b, why, e));
+    LAM_TRY(lam_build_ops_seen(b, e));
+    LAM_TRY(lam_build_provenance(b, "format", t->format, e));
+    if (*mix) LAM_TRY(lam_build_provenance(b, "weights", mix, e));
+    for (size_t i = 0; i < t->notes.n; i++)
+        LAM_TRY(lam_build_note(b, *(const char **)lmi_vec_at(&t->notes, i), e));
+    return LAM_OK;
+}
+
+lam_status lmi_tensors_model(lmi_tensors *t, const char *why, lam_model **out, lam_error *e) {
+    lam_builder *b;
+    LAM_TRY(lmi_tensors_join(t, e));
+    LAM_TRY(note_buffers(t, e));
+    LAM_TRY(lam_builder_new(&b, t->limit, e));
+    lam_status s = lmi_tensors_tree(t, b, e);
+    if (s == LAM_OK) s = tell(t, b, why, e);
+    if (s == LAM_OK) return lam_builder_finish(b, out, e);
+    lam_builder_free(b);
+    return s;
+}

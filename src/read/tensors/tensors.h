@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * tensors: the tensors that a file of weights names, and the tree of modules that their names tell.
+ *
+ * tensors.c: the list. tree.c: the modules. packed.c: weights that several tensors hold in few bits. told.c:
+ * sentences. */
+#ifndef LMI_READ_TENSORS_H
+#define LMI_READ_TENSORS_H
+
+#include "base/json.h"
+#include "read/bytes/bytes.h"
+#include "vocab/vocab.h"
+
+enum { LMI_MOST_AXES = 32 };
+
+typedef struct lmi_stored_tensor {
+    const char *name; /* "layers.0.up.weight" */
+    const char *type; /* "float16", "q4_K", "GPTQ of 4 bits" */
+    int32_t dtype;    /* as lam_tensor_info; of a packed weight that of its values */
+    int32_t ndim;     /* -1: unknown */
+    const int64_t *sizes;
+    int64_t numel, bytes; /* bytes: of the file; -1 unknown */
+    int32_t same;         /* the earlier tensor that this is another name of; -1: none */
+    int32_t in;           /* the tensor whose packed weight this is a part of; -1: none */
+    bool packed;
+    int64_t shape[2]; /* what the values of two numbers are, of a tensor that tells a shape; else 0 */
+    const char *told; /* its values, of a tensor that holds a text; NULL: none */
+} lmi_stored_tensor;
+
+/* What the file beside a model tells of all its weights (config.json). */
+typedef struct lmi_told_of {
+    const char *type;   /* of the model: "LlamaForCausalLM"; NULL: unknown */
+    const char *method; /* of the quantisation: "gptq", "mlx", ...; "": none or unknown */
+    int64_t bits, group;
+    int32_t dtype; /* of values; -1 unknown */
+} lmi_told_of;
+
+typedef struct lmi_tensors {
+    lmi_arena arena;
+    lmi_vec at; /* lmi_stored_tensor */
+    lmi_map by_name;
+    lmi_told_of of;
+    const char *format; /* "safetensors", "GGUF 3, 2 files" */
+    lmi_vec attrs;      /* lam_attr: of the whole model */
+    lmi_vec notes;      /* const char * */
+    uint64_t limit;     /* as for lam_builder_new */
+    uint64_t size;      /* the bytes of all files, which bound the memory that is used */
+} lmi_tensors;
+
+void lmi_tensors_init(lmi_tensors *t, uint64_t size);
+void lmi_tensors_free(lmi_tensors *t);
+static inline lmi_stored_tensor *lmi_tensors_at(const lmi_tensors *t, int32_t i) {
+    return lmi_vec_at(&t->at, (size_t)i);
+}
+static inline int32_t lmi_tensors_n(const lmi_tensors *t) { return (int32_t)t->at.n; }
+/* Adds a tensor, whose name, type and sizes are copied; numel is computed. LAM_SYNTAX: there is one of this
+ * name already, or its sizes are negative or too large. `where` and `at` are for the error. */
+lam_status lmi_tensors_add(lmi_tensors *t, const lmi_stored_tensor *info, const lmi_bytes *where, uint64_t at,
+                           lam_error *e);
+/* Adds an attribute of the whole model; the texts are copied. */
+lam_status lmi_tensors_attr(lmi_tensors *t, const char *name, const lam_value *v, lam_error *e);
+lam_status lmi_tensors_note(lmi_tensors *t, lam_error *e, const char *fmt, ...) LAM_PRINTF(3, 4);
+/* Takes what config.json tells: the position of its whole. */
+lam_status lmi_tensors_config(lmi_tensors *t, const lmi_json *j, lam_error *e);
+/* The model of them. `why`: as lam_build_described. */
+lam_status lmi_tensors_model(lmi_tensors *t, const char *why, lam_model **out, lam_error *e);
+
+/* -- inside this room ------------------------------------------------------------------------------------ */
+
+/* Joins the tensors that hold one packed weight. */
+lam_status lmi_tensors_join(lmi_tensors *t, lam_error *e);
+/* "4.83 bits a weight: q4_K 62 %, q6_K 38 %"; NULL: memory ran out. */
+const char *lmi_tensors_mix(lmi_tensors *t);
+/* True for what torch's layers register as a buffer, as far as name and type tell. */
+bool lmi_is_buffer(const lmi_stored_tensor *x);
+lam_status lmi_tensors_tree(lmi_tensors *t, lam_builder *b, lam_error *e);
+
+#endif

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * How many bits a weight takes, and which share of the weights is of which type. */
+#include "read/tensors/tensors.h"
+
+#include <stdlib.h>
+
+enum { TYPES_SHOWN = 6 };
+
+typedef struct share {
+    const char *type;
+    lmi_wide numel, bytes;
+} share;
+
+static int by_numel(const void *a, const void *b) {
+    const share *x = a, *y = b;
+    return (y->numel > x->numel) - (y->numel < x->numel);
+}
+
+static bool add(lmi_vec *all, lmi_map *known, const lmi_stored_tensor *x) {
+    int64_t i = lmi_map_get(known, x->type);
+    if (i < 0) {
+        const share fresh = {.type = x->type};
+        i = (int64_t)all->n;
+        if (lmi_vec_put(all, &fresh, NULL) != LAM_OK || lmi_map_put(known, x->type, i, NULL) != LAM_OK)
+            return false;
+    }
+    share *s = lmi_vec_at(all, (size_t)i);
+    s->numel += x->numel;
+    s->bytes += x->bytes;
+    return true;
+}
+
+static void put(lmi_buf *b, share *all, size_t n) {
+    share sum = {0};
+    qsort(all, n, sizeof *all, by_numel);
+    for (size_t i = 0; i < n; i++) {
+        sum.numel += all[i].numel;
+        sum.bytes += all[i].bytes;
+    }
+    if (sum.numel == 0) return;
+    lmi_put_digits(b, 8 * (double)sum.bytes / (double)sum.numel);
+    lmi_put(b, " bits a weight: ");
+    if (n == 1) {
+        lmi_putf(b, "all %s", all->type);
+        return;
+    }
+    for (size_t i = 0; i < n && i < TYPES_SHOWN; i++) {
+        lmi_putf(b, "%s%s ", i ? ", " : "", all[i].type);
+        lmi_put_percent(b, (double)all[i].numel, (double)sum.numel, &lmi_plain);
+    }
+    if (n > TYPES_SHOWN) lmi_putf(b, " and %zu more types", n - TYPES_SHOWN);
+}
+
+const char *lmi_tensors_mix(lmi_tensors *t) {
+    lmi_vec all;
+    lmi_map known;
+    lmi_buf text;
+    bool ok = true;
+    lmi_vec_init(&all, sizeof(share));
+    lmi_map_init(&known);
+    lmi_buf_init(&text);
+    for (int32_t i = 0; ok && i < lmi_tensors_n(t); i++) {
+        const lmi_stored_tensor *x = lmi_tensors_at(t, i);
+        if (x->in < 0 && x->same < 0 && !lmi_is_buffer(x) && x->numel > 0 && x->bytes >= 0)
+            ok = add(&all, &known, x);
+    }
+    if (ok && all.n) put(&text, all.data, all.n);
+    const char *out = ok ? lmi_buf_keep(&text, &t->arena) : NULL;
+    if (!ok) lmi_buf_free(&text);
+    lmi_vec_free(&all);
+    lmi_map_free(&known);
+    return out;
+}

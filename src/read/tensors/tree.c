@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The tree of modules that the names of tensors tell: `layers.0.up.weight` is the parameter `weight` of the
+ * module `layers.0.up`. Their order is that of the file, but numbered siblings are in the order of their
+ * numbers. Their classes are unknown. */
+#include "read/tensors/tensors.h"
+
+#include <stdlib.h>
+
+enum { DEEPEST = 32, LEAST_PLACES = 1 << 16, BYTES_A_PLACE = 64 };
+
+typedef struct node {
+    const char *name;
+    int32_t parent, n_children, module;
+    int64_t number; /* that the name is; -1: it is none */
+    int32_t anchor; /* the first numbered sibling, of a numbered one; else itself */
+} node;
+
+typedef struct growing {
+    lmi_tensors *t;
+    lam_builder *b;
+    lam_error *e;
+    lmi_vec nodes;        /* node */
+    lmi_map by_path;      /* of nodes, by their path with a dot behind it */
+    lmi_map first_number; /* of a node: its first numbered child */
+    int32_t *of;          /* of each tensor: its node */
+    int32_t *made;        /* of each tensor: its index in the model */
+    lmi_buf path;         /* the one that is looked for */
+    lmi_arena arena;
+} growing;
+
+static node *at(const growing *g, int32_t i) { return lmi_vec_at(&g->nodes, (size_t)i); }
+
+/* The number that a name is, without leading zeros; -1: it is none. */
+static int64_t number_of(const char *name) {
+    size_t n = strspn(name, "0123456789");
+    if (n == 0 || n > 9 || name[n] || (n > 1 && name[0] == '0')) return -1;
+    return strtoll(name, NULL, 10);
+}
+
+static lam_status check_room(const growing *g) {
+    if (g->nodes.n < LEAST_PLACES + g->t->size / BYTES_A_PLACE) return LAM_OK;
+    return lmi_fail(g->e, LAM_LIMIT, NULL,
+                    "its names tell more modules than a file of its size should have (%zu)", g->nodes.n);
+}
+
+static lam_status add_node(growing *g, int32_t parent, const char *name, int32_t *out) {
+    node x = {.name = name, .parent = parent, .number = number_of(name)};
+    LAM_TRY(check_room(g));
+    *out = x.anchor = (int32_t)g->nodes.n;
+    if (x.number >= 0 && parent >= 0) {
+        int64_t first = lmi_map_get_u64(&g->first_number, (uint64_t)parent);
+        if (first >= 0)
+            x.anchor = (int32_t)first;
+        else
+            LAM_TRY(lmi_map_put_u64(&g->first_number, (uint64_t)parent, *out, g->e));
+    }
+    return lmi_vec_put(&g->nodes, &x, g->e);
+}
+
+/* The node below *up of the path that is looked for; *up becomes it. */
+static lam_status new_node(growing *g, int32_t *up, const char *part, size_t n) {
+    const char *path = lmi_strndup(&g->arena, g->path.s, g->path.n), *name = lmi_strndup(&g->arena, part, n);
+    if (!path || !name) return lmi_nomem(g->e);
+    LAM_TRY(add_node(g, *up, name, up));
+    return lmi_map_put(&g->by_path, path, *up, g->e);
+}
+
+/* The node of the modules in a tensor's name; *last is what remains of the name. */
+static lam_status find_node(growing *g, const char *name, int32_t *out, const char **last) {
+    int32_t up = 0;
+    const char *from = name;
+    for (int depth = 0; depth < DEEPEST; depth++) {
+        const char *dot = strchr(from, '.');
+        if (!dot || dot == from || !dot[1]) break; /* an empty part names no module */
+        lmi_buf_clear(&g->path);
+        lmi_putn(&g->path, name, (size_t)(dot + 1 - name));
+        LAM_TRY(lmi_buf_status(&g->path, g->e));
+        int64_t known = lmi_map_get(&g->by_path, g->path.s);
+        if (known < 0)
+            LAM_TRY(new_node(g, &up, from, (size_t)(dot - from)));
+        else
+            up = (int32_t)known;
+        from = dot + 1;
+    }
+    *out = up;
+    *last = from;
+    return LAM_OK;
+}
+
+/* -- the order ------------------------------------------------------------------------------------------- */
+
+typedef struct sibling {
+    int32_t parent, anchor, id;
+    int64_t number;
+} sibling;
+
+static int by_order(const void *a, const void *b) {
+    const sibling *x = a, *y = b;
+    if (x->parent != y->parent) return x->parent < y->parent ? -1 : 1;
+    if (x->anchor != y->anchor) return x->anchor < y->anchor ? -1 : 1;
+    if (x->number != y->number) return x->number < y->number ? -1 : 1;
+    return (x->id > y->id) - (x->id < y->id);
+}
+
+static lam_status add_place(growing *g, int32_t id) {
+    node *x = at(g, id);
+    const char *type = id == 0 && g->t->of.type ? g->t->of.type : "?";
+    const lam_module_info mod = {.type = type,
+                                 .type_path = type,
+                                 .word = -1,
+                                 .flags = x->n_children ? 0 : LAM_MODULE_LEAF};
+    LAM_TRY(lam_build_module(g->b, &mod, &x->module, g->e));
+    /* A place has the number of its module, since each module has one place. */
+    return lam_build_place(g->b, x->parent < 0 ? -1 : at(g, x->parent)->module, x->name, x->module, NULL,
+                           g->e);
+}
+
+/* Adds the places, parents first and siblings in their order, which is all that the model needs: the parent
+ * of a node has a smaller number, so its level is complete before that of the node. */
+static lam_status add_places(growing *g) {
+    size_t n = g->nodes.n;
+    sibling *all = lmi_alloc(&g->arena, n, sizeof *all);
+    int32_t *first = lmi_alloc_none(&g->arena, (int32_t)n + 1),
+            *stack = lmi_alloc(&g->arena, n, sizeof *stack);
+    if (!all || !first || !stack) return lmi_nomem(g->e);
+    for (size_t i = 0; i < n; i++) {
+        const node *x = at(g, (int32_t)i);
+        all[i] = (sibling){x->parent, x->anchor, (int32_t)i, x->number};
+        if (x->parent >= 0) at(g, x->parent)->n_children++;
+    }
+    qsort(all, n, sizeof *all, by_order);
+    for (size_t i = n; i-- > 1;) first[all[i].parent] = (int32_t)i;
+    size_t depth = 0;
+    stack[depth++] = 0; /* positions in `all`; the root is the first, as its parent is -1 */
+    while (depth) {
+        int32_t pos = stack[depth - 1], id = all[pos].id;
+        LAM_TRY(add_place(g, id));
+        depth--;
+        if ((size_t)pos + 1 < n && all[pos + 1].parent == all[pos].parent) stack[depth++] = pos + 1;
+        if (first[id] >= 0) stack[depth++] = first[id];
+    }
+    return LAM_OK;
+}
+
+/* -- tensors --------------------------------------------------------------------------------------------- */
+
+bool lmi_is_buffer(const lmi_stored_tensor *x) {
+    static const char *const names[] = {"running_mean", "running_var", "num_batches_tracked"};
+    const char *dot = strrchr(x->name, '.'), *last = dot ? dot + 1 : x->name;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(last, names[i]) == 0) return true;
+    /* torch gives no gradient to such types, so a layer registers them as buffers unless they are packed */
+    return !x->packed && x->dtype >= 0 && !lam_dtype_is_float(x->dtype) && lam_dtype_bits(x->dtype) > 0;
+}
+
+/* A part of a packed weight has a name behind that of the module: "qweight" is the weight. */
+static const char *owned_name(const lmi_stored_tensor *x, const char *last) {
+    static const char *const packed[] = {"qweight", "weight_packed"};
+    for (size_t i = 0; x->packed && i < sizeof packed / sizeof *packed; i++)
+        if (strcmp(last, packed[i]) == 0) return "weight";
+    return last;
+}
+
+static lam_status add_tensor(growing *g, int32_t i, const char *last) {
+    const lmi_stored_tensor *x = lmi_tensors_at(g->t, i);
+    const int32_t module = at(g, g->of[i])->module;
+    if (x->in >= 0) return LAM_OK; /* its bytes are those of the weight */
+    if (x->same < 0) {
+        const lam_tensor_info info = {.dtype = x->dtype,
+                                      .ndim = x->ndim,
+                                      .sizes = x->sizes,
+                                      .bytes = x->bytes};
+        LAM_TRY(lam_build_tensor(g->b, &info, &g->made[i], g->e));
+        if (x->bytes < 0) LAM_TRY(lam_build_wraps(g->b, g->made[i], -1, -1, g->e));
+    } else {
+        g->made[i] = g->made[x->same];
+    }
+    return lam_build_owns(g->b, module, owned_name(x, last), g->made[i], lmi_is_buffer(x), g->e);
+}
+
+/* The types of a module's tensors, each once: "q4_K, float32". */
+static lam_status add_types(growing *g, int32_t *type_of, lmi_buf *text, int32_t from, int32_t to) {
+    const lmi_tensors *t = g->t;
+    lmi_buf_clear(text);
+    for (int32_t i = from; i < to; i++) {
+        const lmi_stored_tensor *x = lmi_tensors_at(t, type_of[i]);
+        if (x->in < 0 && !lmi_listed(lmi_buf_text(text), x->type)) {
+            if (text->n) lmi_putc(text, ' ');
+            lmi_put(text, x->type);
+        }
+    }
+    LAM_TRY(lmi_buf_status(text, g->e));
+    if (!text->n) return LAM_OK;
+    const lam_value v = {.type = LAM_TEXT, .text = text->s};
+    return lam_build_attr(g->b, at(g, g->of[type_of[from]])->module, "dtype", &v, g->e);
+}
+
+static lam_status add_attrs(growing *g, lmi_buf *text) {
+    const int32_t n = lmi_tensors_n(g->t);
+    lmi_groups by;
+    for (size_t i = 0; i < g->t->attrs.n; i++) {
+        const lam_attr *a = lmi_vec_at(&g->t->attrs, i);
+        LAM_TRY(lam_build_attr(g->b, 0, a->name, &a->value, g->e));
+    }
+    if (!lmi_group_by(&g->arena, g->of, n, (int32_t)g->nodes.n, &by)) return lmi_nomem(g->e);
+    for (size_t k = 0; k < g->nodes.n; k++)
+        if (by.start[k + 1] > by.start[k])
+            LAM_TRY(add_types(g, by.order, text, by.start[k], by.start[k + 1]));
+    return LAM_OK;
+}
+
+static lam_status grow(growing *g) {
+    const int32_t n = lmi_tensors_n(g->t);
+    const char **last = lmi_alloc(&g->arena, (uint64_t)n, sizeof *last);
+    int32_t root;
+    lmi_buf text;
+    g->of = lmi_alloc_none(&g->arena, n);
+    g->made = lmi_alloc_none(&g->arena, n);
+    if (!last || !g->of || !g->made) return lmi_nomem(g->e);
+    LAM_TRY(add_node(g, -1, "", &root));
+    for (int32_t i = 0; i < n; i++) {
+        const lmi_stored_tensor *x = lmi_tensors_at(g->t, i);
+        if (x->in < 0) LAM_TRY(find_node(g, x->name, &g->of[i], &last[i]));
+    }
+    LAM_TRY(add_places(g));
+    for (int32_t i = 0; i < n; i++)
+        if (g->of[i] >= 0) LAM_TRY(add_tensor(g, i, last[i]));
+    lmi_buf_init(&text);
+    lam_status s = add_attrs(g, &text);
+    lmi_buf_free(&text);
+    return s;
+}
+
+lam_status lmi_tensors_tree(lmi_tensors *t, lam_builder *b, lam_error *e) {
+    growing g = {.t = t, .b = b, .e = e};
+    lmi_vec_init(&g.nodes, sizeof(node));
+    lmi_map_init(&g.by_path);
+    lmi_map_init(&g.first_number);
+    lmi_buf_init(&g.path);
+    lmi_arena_init(&g.arena, UINT64_MAX);
+    lam_status s = grow(&g);
+    lmi_vec_free(&g.nodes);
+    lmi_map_free(&g.by_path);
+    lmi_map_free(&g.first_number);
+    lmi_buf_free(&g.path);
+    lmi_arena_free(&g.arena);
+    return s;
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Files of models from strangers, under libFuzzer: each is read and its table written, or refused with a
+ * sentence. The format is that of the first bytes. */
+#include "lamina.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
+
+static lam_status swallow(void *self, const char *bytes, size_t n) {
+    *(size_t *)self += n + (n && bytes[0] == '\n');
+    return LAM_OK;
+}
+
+static void show(const lam_model *m) {
+    lam_costs *c = NULL;
+    lam_error e = {.at = -1};
+    lam_report_options o;
+    size_t out = 0;
+    if (lam_costs_new(&c, m, NULL, &e) != LAM_OK) abort();
+    lam_report_defaults(&o);
+    o.why = true;
+    if (lam_report_write(c, &o, (lam_sink){swallow, &out}, &e) != LAM_OK || !out) abort();
+    o.format = "json";
+    if (lam_report_write(c, &o, (lam_sink){swallow, &out}, &e) != LAM_OK) abort();
+    lam_costs_free(c);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
+    char file[64];
+    lam_error e = {.at = -1};
+    lam_model *m = NULL;
+    snprintf(file, sizeof file, "fuzz_weights_%ld", (long)getpid());
+    FILE *f = fopen(file, "wb");
+    if (!f || fwrite(data, 1, n, f) != n || fclose(f) != 0) abort();
+    if (lam_read(&m, file, NULL, &e) != LAM_OK && (m || !e.text[0])) abort();
+    if (m && !lam_model_file(m)) show(m);
+    lam_model_free(m);
+    remove(file);
+    return 0;
+}

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writes the files of models beside it, of which tests/golden and docs/files.md have transcripts: `python3
+make.py`. Their values are zeros; only names, shapes and types matter."""
+
+from __future__ import annotations
+
+import json
+import math
+import struct
+from pathlib import Path
+
+HERE = Path(__file__).parent
+BYTES = {"F32": 4, "F16": 2, "BF16": 2, "I64": 8, "I32": 4}
+
+
+def safetensors(path: str, tensors: list[tuple[str, str, list[int]]]) -> None:
+    header, at = {}, 0
+    for name, dtype, shape in tensors:
+        end = at + math.prod(shape) * BYTES[dtype]
+        header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [at, end]}
+        at = end
+    text = json.dumps(header, separators=(",", ":")).encode()
+    (HERE / path).write_bytes(struct.pack("<Q", len(text)) + text + bytes(at))
+
+
+def text(value: str) -> bytes:
+    return struct.pack("<Q", len(value)) + value.encode()
+
+
+def gguf(path: str, keys: dict[str, str | int], tensors: list[tuple[str, list[int], int, int]]) -> None:
+    """Tensors are (name, shape, number of the type, bytes)."""
+    out = b"GGUF" + struct.pack("<IQQ", 3, len(tensors), len(keys))
+    for key, value in keys.items():
+        out += text(key)
+        out += struct.pack("<II", 4, value) if isinstance(value, int) else struct.pack("<I", 8) + text(value)
+    at = 0
+    for name, shape, kind, size in tensors:
+        sizes = b"".join(struct.pack("<Q", n) for n in reversed(shape))
+        out += text(name) + struct.pack("<I", len(shape)) + sizes + struct.pack("<IQ", kind, at)
+        at += size + -size % 32
+    (HERE / path).write_bytes(out + bytes(-len(out) % 32) + bytes(at))
+
+
+def block(i: int) -> list[tuple[str, list[int], int, int]]:
+    q4, q6 = 4 * 144, 4 * 210  # bytes of 4 blocks of 256 elements
+    return [
+        (f"blk.{i}.attn_norm.weight", [32], 0, 128),
+        (f"blk.{i}.attn_qkv.weight", [4, 256], 12, q4),
+        (f"blk.{i}.ffn_down.weight", [4, 256], 14, q6),
+    ]
+
+
+def main() -> None:
+    norm = [(f"bn.{name}", "F32", [8]) for name in ("weight", "bias", "running_mean", "running_var")]
+    stem = [("conv.weight", "F32", [8, 3, 3, 3]), ("conv.bias", "F32", [8])]
+    head = [("head.weight", "F16", [10, 8]), ("head.bias", "F16", [10])]
+    safetensors("net.safetensors", [*stem, *norm, ("bn.num_batches_tracked", "I64", []), *head])
+    keys = {"general.architecture": "llama", "general.name": "Tiny", "llama.block_count": 2}
+    ends = ("token_embd.weight", [4, 256], 14, 4 * 210), ("output_norm.weight", [32], 0, 128)
+    gguf("tiny.gguf", keys, [ends[0], *block(0), *block(1), ends[1]])
+    (HERE / "shards").mkdir(exist_ok=True)
+    names = {}
+    for i in range(2):
+        shard = f"model-0000{i + 1}-of-00002.safetensors"
+        layer = f"model.layers.{i}.up_proj"
+        safetensors(
+            f"shards/{shard}",
+            [
+                (f"{layer}.qweight", "I32", [8, 32]),
+                (f"{layer}.qzeros", "I32", [1, 4]),
+                (f"{layer}.scales", "F16", [1, 32]),
+                (f"model.layers.{i}.norm.weight", "F16", [64]),
+            ],
+        )
+        for end in ("up_proj.qweight", "up_proj.qzeros", "up_proj.scales", "norm.weight"):
+            names[f"model.layers.{i}.{end}"] = shard
+    index = {"metadata": {"total_size": 2464}, "weight_map": names}
+    (HERE / "shards/model.safetensors.index.json").write_text(json.dumps(index, indent=1))
+    config = {
+        "architectures": ["LlamaForCausalLM"],
+        "torch_dtype": "float16",
+        "quantization_config": {"quant_method": "gptq", "bits": 4, "group_size": 64},
+    }
+    (HERE / "shards/config.json").write_text(json.dumps(config, indent=1))
+    whole = (HERE / "net.safetensors").read_bytes()
+    (HERE / "cut.safetensors").write_bytes(whole[:-20])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Models that are read from files: what is in them is as in the live model, and the rest is unknown."""
+
+import json
+import math
+import struct
+import subprocess
+import sys
+
+import pytest
+import torch
+from torch import nn
+
+import lamina
+
+NAMES = {torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16", torch.int64: "I64"}
+
+
+def safetensors(path, tensors):
+    header, data = {}, b""
+    for name, tensor in tensors.items():
+        values = tensor.contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
+        place = [len(data), len(data) + len(values)]
+        header[name] = {"dtype": NAMES[tensor.dtype], "shape": list(tensor.shape), "data_offsets": place}
+        data += values
+    text = json.dumps(header).encode()
+    path.write_bytes(struct.pack("<Q", len(text)) + text + data)
+    return path
+
+
+@pytest.fixture
+def net():
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.Flatten(), nn.Linear(288, 4))
+
+
+def test_a_file_has_the_parameters_of_the_live_model(tmp_path, net):
+    live = lamina.inspect(net, torch.rand(1, 3, 8, 8))
+    report = lamina.read(safetensors(tmp_path / "net", net.state_dict()))
+    assert report.params == live.params
+    assert report.parameters["param_bytes"] == live.parameters["param_bytes"]
+    assert report.parameters["buffers"] == live.parameters["buffers"]
+    of = {row.path: row for row in report.rows}
+    for row in live.rows:
+        if row.params:
+            assert (of[row.path].params, of[row.path].param_bytes) == (row.params, row.param_bytes)
+            assert of[row.path].type == "?"
+
+
+def test_what_the_file_does_not_tell_is_unknown(tmp_path, net):
+    report = lamina.read(safetensors(tmp_path / "net", net.state_dict()))
+    assert report.macs.state == report.flops.state == "unknown"
+    assert report.parameters["grad_params"].state == "unknown"
+    assert any("no graph" in gap for gap in report.gaps)
+    assert not report.unruled
+    assert "MACs not known" in str(report)
+    assert report.provenance["format"] == "safetensors"
+    for what in (report.graph, report.speed, report.failure, lambda: report.sees("0", 0)):
+        with pytest.raises(ValueError, match="nothing of a file is run"):
+            what()
+    for name in ("time", "memory", "health"):
+        with pytest.raises(ValueError, match="nothing of a file is run"):
+            getattr(report, name)
+
+
+def test_files_and_runs_are_compared(tmp_path, net):
+    file = lamina.read(safetensors(tmp_path / "net", net.state_dict()))
+    net[4] = nn.Linear(288, 8)
+    later = lamina.read(safetensors(tmp_path / "later", net.state_dict()))
+    assert "4" in str(file.diff(later))
+    live = lamina.inspect(net, torch.rand(1, 3, 8, 8))
+    assert "params" in str(file.diff(live))
+    assert "<html" in file.to_html()
+    assert file.plot("icicle")
+
+
+def test_a_saved_report_of_a_file_prints_what_the_file_printed(tmp_path, net):
+    report = lamina.read(safetensors(tmp_path / "net", net.state_dict()))
+    report.to_json(tmp_path / "net.json")
+    saved = lamina.read(tmp_path / "net.json")
+    assert saved.params == report.params
+    assert str(saved).split("\n", 1)[1] == str(report).split("\n", 1)[1]
+    assert {row.status if hasattr(row, "status") else "" for row in saved.rows} == {
+        row.status if hasattr(row, "status") else "" for row in report.rows
+    }
+
+
+def test_json_of_a_file_is_valid(tmp_path, net):
+    report = lamina.read(safetensors(tmp_path / "net", net.state_dict()))
+    told = json.loads(report.to_json())
+    assert told["totals"]["macs"]["value"] is None
+    assert told["provenance"]["weights"].startswith("32.0 bits a weight")
+    row = next(row for row in told["rows"] if row["path"] == "1")
+    assert row["status"] == "not seen"
+    assert row["attributes"]["dtype"] == "float32 int64"
+    assert row["params"]["value"] == 16
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+def test_bytes_are_those_of_the_types(tmp_path, dtype):
+    weight = torch.zeros(6, 7, dtype=dtype)
+    report = lamina.read(safetensors(tmp_path / "net", {"fc.weight": weight}))
+    assert report.parameters["param_bytes"] == math.prod(weight.shape) * weight.element_size()
+
+
+def test_wrong_files_are_refused(tmp_path, net):
+    whole = safetensors(tmp_path / "net", net.state_dict())
+    whole.write_bytes(whole.read_bytes()[:-1])
+    with pytest.raises(ValueError, match="behind the end"):
+        lamina.read(whole)
+    with pytest.raises(FileNotFoundError, match="no file"):
+        lamina.read(tmp_path / "none")
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(ValueError, match="no model file"):
+        lamina.read(tmp_path / "folder")
+    with pytest.raises(TypeError):
+        lamina.read(7)
+    (tmp_path / "letter").write_text("Dear all")
+    with pytest.raises(ValueError, match="first bytes"):
+        lamina.read(tmp_path / "letter")
+
+
+def test_reading_does_not_import_torch(tmp_path, net):
+    safetensors(tmp_path / "net", net.state_dict())
+    program = "import sys, lamina; print(lamina.read('net').params, 'torch' in sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    params = sum(p.numel() for p in net.parameters())
+    assert done.stdout.split() == [str(params), "False"]
