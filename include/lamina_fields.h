@@ -59,7 +59,7 @@ typedef enum lam_graph_part {
 LAM_API void lam_graph_tell(const lam_graph *g, lam_graph_part part, lam_receiver to);
 
 typedef enum lam_costs_part {
-    LAM_COSTS_ROWS,
+    LAM_COSTS_ROWS,   /* objects without others in them, but for `time` and lists */
     LAM_COSTS_TOTALS, /* of phase `i` */
     LAM_COSTS_PARAMS, LAM_COSTS_UNRULED, LAM_COSTS_UNRULED_OPS, LAM_COSTS_GAPS,
     LAM_COSTS_TIMES,        /* LAM_FIELD_NONE if none were measured */
@@ -77,7 +77,8 @@ LAM_API void lam_speeds_tell(const lam_costs *c, lam_peak peak, bool inside, lam
 typedef enum lam_tables_part {
     LAM_TABLES_CONVENTIONS,
     LAM_TABLES_RULES, /* of convention `i` */
-    LAM_TABLES_FACTS
+    LAM_TABLES_FACTS,
+    LAM_TABLES_ROW /* of each field of LAM_COSTS_ROWS its name, path in JSON and column in CSV; "": none */
 } lam_tables_part;
 LAM_API void lam_check_tell(const lam_check *k, lam_receiver to);
 LAM_API void lam_rules_tell(const lam_rules *rules, lam_receiver to); /* user-defined rules */

@@ -32,6 +32,12 @@ static PyObject *text_conventions(PyObject *module, PyObject *unused) {
     return told(LAM_TABLES_CONVENTIONS, 0);
 }
 
+static PyObject *text_row_names(PyObject *module, PyObject *unused) {
+    (void)module;
+    (void)unused;
+    return told(LAM_TABLES_ROW, 0);
+}
+
 /* Fails with the core's error for an unknown convention, which lists the known ones. */
 static PyObject *no_convention(lmx_state *st, const char *name) {
     lam_builder *b = NULL;
@@ -89,6 +95,9 @@ PyMethodDef lmx_text_methods[] = {
                "default, and whether it counts operators.")},
     {"rules", text_rules, METH_VARARGS,
      PyDoc_STR("rules($module, convention, /)\n--\n\nReturns the rules of a convention.")},
+    {"row_names", text_row_names, METH_NOARGS,
+     PyDoc_STR("row_names($module, /)\n--\n\nReturns the name of each field of a row, its path in JSON, and "
+               "its column in CSV.")},
     {"diff", lmx_diff, METH_VARARGS,
      PyDoc_STR("diff($module, before, ran, after, ran_after, kind, by, width, exact, rows, depth, "
                "/)\n--\n\nReturns the difference of two Costs, or of two files named as bytes. `ran`: why "

@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TextIO
 
@@ -74,7 +75,8 @@ class Row(Mapping[str, Any]):
     ``row["macs"]``).
 
     Counts are :class:`Count`; shapes are tuples, None if unknown. ``macs`` is of the row's own work;
-    ``total_macs``, or ``subtotal_macs`` as in CSV, includes every row below it. So do the others.
+    ``total_macs`` includes every row below it. So do the others. Names of CSV and JSON work too:
+    ``row.subtotal_macs`` and ``row.trainable`` are ``row.total_macs`` and ``row.grad_params``.
     """
 
     __slots__ = ("_fields",)
@@ -83,7 +85,7 @@ class Row(Mapping[str, Any]):
         object.__setattr__(self, "_fields", fields)
 
     def __getitem__(self, key: str) -> Any:
-        own = key if key in self._fields else key.replace("subtotal_", "total_", 1)
+        own = key if key in self._fields else _row_aliases().get(key, key)
         return _value(self._fields[own])  # converted on demand: a row has a hundred fields, and few are read
 
     def __getattr__(self, name: str) -> Any:
@@ -108,6 +110,13 @@ class Row(Mapping[str, Any]):
 
     def __reduce__(self) -> tuple[type[Row], tuple[dict[str, Any]]]:
         return Row, (dict(self),)
+
+
+@cache
+def _row_aliases() -> dict[str, str]:
+    """The names that CSV and JSON have for fields of a row, each with the row's own."""
+    told = _lamina.row_names()
+    return {alias: name for name, path, csv in told for alias in (csv, path.replace(".", "_")) if alias}
 
 
 def _near(name: str, names: Iterable[str]) -> str:

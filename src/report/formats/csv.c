@@ -3,58 +3,83 @@
  * Comma-separated values (RFC 4180, lines end in a newline): one line per row of the costs, with plain
  * integers; an unknown number is an empty cell next to its state. The last line is the total. */
 #include "report/formats/formats.h"
+#include "report/tell/tell.h"
 
-/* Makes the total, which is the last line. */
-static void whole(const lmi_job *j, lmi_line *out) {
-    static const lam_place nowhere = {.name = "", .path = "total"};
-    static const lam_module nothing = {.type = ""};
-    lam_param_totals p = lam_costs_params(j->c);
-    *out = (lmi_line){.job = j, .index = -1, .place = &nowhere, .module = &nothing};
-    out->row = (lam_cost_row){.rf_state = LAM_UNKNOWN,
-                              .params = p.params,
-                              .total_params = p.params,
-                              .grad_params = p.grad_params,
-                              .param_bytes = p.param_bytes,
-                              .logical_bytes = p.logical_bytes,
-                              .local_params = p.local_params,
-                              .local_bytes = p.local_bytes,
-                              .buffers = p.buffers,
-                              .buffer_bytes = p.buffer_bytes};
-    for (int m = 0; m < LAM_N_METRICS; m++) {
-        out->row.metric[m] = out->row.total[m] = lmi_total(j->c, (lam_metric)m);
-        out->row.backward[m] = out->row.total_backward[m] =
-            lam_costs_phase_total(j->c, LAM_BACKWARD, (lam_metric)m);
-        out->row.recompute[m] = lam_costs_phase_total(j->c, LAM_RECOMPUTE, (lam_metric)m);
+static bool has_column(const lmi_rows *rows, int32_t i) {
+    return lmi_row_names[i].name[LMI_IN_CSV][0] && rows->has[lmi_row_names[i].when];
+}
+
+static void put_titles(lmi_buf *out, const lmi_rows *rows) {
+    for (int32_t i = 0; i < LMI_N_ROW_NAMES; i++) {
+        const char *title = lmi_row_names[i].name[LMI_IN_CSV];
+        if (!has_column(rows, i)) continue;
+        lmi_putf(out, "%s%s", i ? "," : "", title);
+        if (lmi_row_names[i].form == LMI_ROW_STATED) lmi_putf(out, ",%s_state", title);
+    }
+    lmi_putc(out, '\n');
+}
+
+static void put_value(const lam_field *f, lmi_row_form form, lmi_buf *out) {
+    switch (f->type) {
+    case LAM_FIELD_TRUTH: lmi_put(out, f->truth ? "true" : "false"); break;
+    case LAM_FIELD_INTEGER: lmi_putf(out, "%lld", (long long)f->integer); break;
+    case LAM_FIELD_REAL:
+        if (f->real - f->real == 0) (form == LMI_ROW_FIRST ? lmi_put_nine : lmi_put_real)(out, f->real);
+        break;
+    case LAM_FIELD_TEXT: lmi_put_clean(out, f->text); break;
+    case LAM_FIELD_COUNT:
+        if (f->count.state != LAM_UNKNOWN) lmi_put_plain(out, f->count);
+        break;
+    case LAM_FIELD_SIZES: lmi_put_shape(out, f->shape); break;
+    default: lmi_put(out, form == LMI_ROW_EACH ? "?" : "");
     }
 }
 
-static lam_status put_line(lmi_job *j, const lmi_columns *columns, const lmi_line *l, lmi_buf *cell) {
-    for (int32_t i = 0; i < columns->n; i++) {
+static void put_cell(const lmi_flat *flat, int32_t i, lmi_buf *cell) {
+    const lam_field *first = lmi_flat_first(flat, i);
+    for (const lam_field *f = first; f; f = lmi_flat_next(flat, f)) {
+        if (f != first) lmi_put(cell, "; ");
+        put_value(f, lmi_row_names[i].form, cell);
+    }
+}
+
+static lam_status put_line(lmi_job *j, const lmi_rows *rows, const lmi_flat *flat, lmi_buf *cell) {
+    for (int32_t i = 0; i < LMI_N_ROW_NAMES; i++) {
+        if (!has_column(rows, i)) continue;
         lmi_buf_clear(cell);
-        columns->at[i]->cell(l, cell);
+        put_cell(flat, i, cell);
         if (i) lmi_putc(&j->out, ',');
         lmi_put_csv(&j->out, lmi_buf_text(cell));
+        if (lmi_row_names[i].form == LMI_ROW_STATED)
+            lmi_putf(&j->out, ",%s", lam_state_name(lmi_flat_first(flat, i)->count.state));
     }
     lmi_putc(&j->out, '\n');
     LAM_TRY(lmi_buf_status(cell, j->e));
     return lmi_job_flush(j);
 }
 
-lam_status lmi_csv_rows(lmi_job *j) {
-    lmi_columns columns;
-    lmi_buf cell;
-    lmi_line l;
-    lam_status s = LAM_OK;
-    lmi_columns_of(j, LMI_IN_DATA, &columns);
-    lmi_buf_init(&cell);
-    for (int32_t i = 0; i < columns.n; i++) lmi_putf(&j->out, "%s%s", i ? "," : "", columns.at[i]->title);
-    lmi_putc(&j->out, '\n');
-    for (int32_t r = 0; s == LAM_OK && r < lam_costs_n_rows(j->c); r++) {
-        lmi_line_of_row(j, r, &l);
-        s = put_line(j, &columns, &l, &cell);
+static lam_status put_rows(lmi_job *j, const lmi_rows *rows, lmi_flat *flat, lmi_buf *cell) {
+    const int32_t n = lam_costs_n_rows(j->c);
+    for (int32_t i = 0; i <= n; i++) {
+        lmi_teller t = lmi_tell_to(lmi_flat_row(flat));
+        lmi_row_fields(&t, rows, i < n ? i : -1);
+        LAM_TRY(lmi_flat_status(flat, j->e));
+        LAM_TRY(put_line(j, rows, flat, cell));
     }
-    whole(j, &l);
-    if (s == LAM_OK) s = put_line(j, &columns, &l, &cell);
+    return LAM_OK;
+}
+
+lam_status lmi_csv_rows(lmi_job *j) {
+    lmi_rows rows;
+    lmi_flat *flat;
+    lmi_buf cell;
+    LAM_TRY(lmi_flat_new(&flat, LMI_IN_CSV, j->e));
+    lmi_buf_init(&cell);
+    lmi_rows_of(&rows, j->c);
+    lmi_rows_measured(&rows, j);
+    put_titles(&j->out, &rows);
+    lam_status s = put_rows(j, &rows, flat, &cell);
     lmi_buf_free(&cell);
+    lmi_flat_free(flat);
     return s;
 }

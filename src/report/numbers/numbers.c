@@ -63,3 +63,22 @@ lam_needs lam_number_needs(const char *name) {
         if (strcmp(lmi_figures[k].name, name) == 0) return lmi_figures[k].needs;
     return LAM_NEEDS_NOTHING;
 }
+
+/* -- the fields of a row --------------------------------------------------------------------------------- */
+
+const lmi_row_name lmi_row_names[LMI_N_ROW_NAMES] = {
+#define FIELD(path, python, csv, when, form) {path, {python, csv}, LMI_ROW_##when, LMI_ROW_##form},
+#include "report/numbers/row.def"
+};
+
+lam_param_totals lmi_row_owned(const lam_cost_row *row) {
+    return (lam_param_totals){
+#define OWNED(member, name, when, otherwise, csv, form) .member = row->member,
+#include "report/numbers/row.def"
+    };
+}
+
+void lmi_row_own(lam_cost_row *row, const lam_param_totals *owned) {
+#define OWNED(member, name, when, otherwise, csv, form) row->member = owned->member;
+#include "report/numbers/row.def"
+}

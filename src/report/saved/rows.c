@@ -1,65 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The rows of a saved report, its sums, and why they are not exact. */
+#include "report/numbers/numbers.h"
 #include "report/saved/saved.h"
-
-#include <stddef.h>
 
 /* -- numbers --------------------------------------------------------------------------------------------- */
 
-/* A count by its name in a row or among the totals, and where it is in a lam_cost_row or in lam_param_totals.
- * `otherwise`: the place of the count that it equals where it is missing. */
-typedef struct named {
-    const char *name;
-    size_t to;
-    int32_t otherwise; /* -1: none */
-} named;
-#define ROW(field) offsetof(lam_cost_row, field)
-#define ALL(field) offsetof(lam_param_totals, field)
-static const named row_counts[] = {{"params", ROW(params), -1},
-                                   {"trainable", ROW(grad_params), -1},
-                                   {"frozen", ROW(nograd_params), -1},
-                                   {"param_bytes", ROW(param_bytes), -1},
-                                   {"buffers", ROW(buffers), -1},
-                                   {"buffer_bytes", ROW(buffer_bytes), -1},
-                                   {"logical_bytes", ROW(logical_bytes), ROW(param_bytes)},
-                                   {"local_params", ROW(local_params), ROW(params)},
-                                   {"local_bytes", ROW(local_bytes), ROW(param_bytes)},
-                                   {"total_param_bytes", ROW(total_param_bytes), -1},
-                                   {"total_logical_bytes", ROW(total_logical_bytes), -1},
-                                   {"total_local_bytes", ROW(total_local_bytes), -1},
-                                   {"running_stats", ROW(running_stats), -1}},
-                   all_counts[] = {{"params", ALL(params), -1},
-                                   {"trainable", ALL(grad_params), -1},
-                                   {"frozen", ALL(nograd_params), -1},
-                                   {"param_bytes", ALL(param_bytes), -1},
-                                   {"buffers", ALL(buffers), -1},
-                                   {"buffer_bytes", ALL(buffer_bytes), -1},
-                                   {"logical_bytes", ALL(logical_bytes), ALL(param_bytes)},
-                                   {"local_params", ALL(local_params), ALL(params)},
-                                   {"local_bytes", ALL(local_bytes), ALL(param_bytes)},
-                                   {"params_in_rows", ALL(in_rows), -1}};
-enum { N_ROW = sizeof row_counts / sizeof *row_counts, N_ALL = sizeof all_counts / sizeof *all_counts };
-
-static lam_status take_counts(const lmi_saved *s, uint32_t from, const named *names, int n, void *to) {
-    for (int i = 0; i < n; i++) {
-        const uint32_t at = lmi_saved_get(s, from, names[i].name);
-        lam_count *c = (lam_count *)(void *)((char *)to + names[i].to);
-        if (!at && names[i].otherwise >= 0)
-            *c = *(lam_count *)(void *)((char *)to + names[i].otherwise);
-        else
-            LAM_TRY(lmi_saved_count(s, at, c));
-    }
+/* Takes what a row or the whole model owns. */
+static lam_status take_owned(const lmi_saved *s, uint32_t from, lam_param_totals *out) {
+    const lam_count unknown = lmi_unknown(), nothing = lmi_exact(0);
+    lam_param_totals all = {0};
+    uint32_t at;
+#define OWNED(member, name, when, otherwise, csv, form)                                                      \
+    at = lmi_saved_get(s, from, name);                                                                       \
+    if (at)                                                                                                  \
+        LAM_TRY(lmi_saved_count(s, at, &all.member));                                                        \
+    else                                                                                                     \
+        all.member = otherwise;
+#include "report/numbers/row.def"
+    *out = all;
     return LAM_OK;
-}
-
-/* Weights packed for the machine are told if there are any. */
-static lam_status take_packed(const lmi_saved *s, uint32_t from, lam_count *n, lam_count *bytes) {
-    const uint32_t at = lmi_saved_get(s, from, "packed");
-    *n = *bytes = lmi_exact(0);
-    if (!at) return LAM_OK;
-    LAM_TRY(lmi_saved_count(s, at, n));
-    return lmi_saved_count(s, lmi_saved_get(s, from, "packed_bytes"), bytes);
 }
 
 /* What the convention does not count is missing. */
@@ -104,9 +64,11 @@ static lam_status take_row(const lmi_saved *s, uint32_t row, int32_t place, int3
     const uint32_t status = lmi_saved_get(s, row, "status"), below = lmi_saved_get(s, row, "subtotal");
     lam_count *const own[] = {r->backward, r->recompute}, *const all[] = {r->total_backward,
                                                                           r->total_recompute};
+    lam_param_totals owned;
     *r = (lam_cost_row){.event = event, .place = place, .module = place, .depth = s->m->places[place].depth};
-    LAM_TRY(take_counts(s, row, row_counts, N_ROW, r));
-    LAM_TRY(take_packed(s, row, &r->packed, &r->packed_bytes));
+    LAM_TRY(take_owned(s, row, &owned));
+    lmi_row_own(r, &owned);
+    r->total_param_bytes = r->total_logical_bytes = r->total_local_bytes = r->running_stats = lmi_unknown();
     LAM_TRY(lmi_saved_count(s, lmi_saved_get(s, below, "params"), &r->total_params));
     LAM_TRY(take_metrics(s, row, r->metric));
     LAM_TRY(take_metrics(s, below, r->total));
@@ -242,8 +204,8 @@ lam_status lmi_saved_rows(lmi_saved *s) {
     LAM_TRY(take_metrics(s, lmi_saved_get(s, totals, "recompute"), c->ops.total[LAM_RECOMPUTE]));
     memcpy(c->ops.total[LAM_FORWARD], c->total, sizeof c->total);
     c->ops.back = lmi_saved_has(s, back);
-    LAM_TRY(take_counts(s, totals, all_counts, N_ALL, &c->params));
-    LAM_TRY(take_packed(s, totals, &c->params.packed, &c->params.packed_bytes));
+    LAM_TRY(take_owned(s, totals, &c->params));
+    LAM_TRY(lmi_saved_count(s, lmi_saved_get(s, totals, "params_in_rows"), &c->params.in_rows));
     LAM_TRY(take_convention(s));
     LAM_TRY(take_rows(s));
     LAM_TRY(take_operators(s));

@@ -189,120 +189,20 @@ static void cell_rf(const lmi_line *l, lmi_buf *out) {
     if (l->row.rf_whole) lmi_put(out, " (all)");
 }
 
-/* -- data ---------------------------------------------------------------------------------------------- */
-
-static void cell_path(const lmi_line *l, lmi_buf *out) { lmi_put_clean(out, l->place->path); }
-static void cell_place_name(const lmi_line *l, lmi_buf *out) { lmi_put_clean(out, l->place->name); }
-static void cell_type(const lmi_line *l, lmi_buf *out) { lmi_put_clean(out, l->module->type); }
-static void cell_depth(const lmi_line *l, lmi_buf *out) { lmi_putf(out, "%d", (int)l->depth); }
-
-static void cell_call(const lmi_line *l, lmi_buf *out) {
-    if (l->event) lmi_putf(out, "%d", (int)l->event->ordinal);
-}
-
-static void put_shapes(const lam_arg *args, int32_t n, lmi_buf *out) {
-    for (int32_t i = 0; i < n; i++) {
-        if (i) lmi_put(out, "; ");
-        lmi_put_shape(out, lmi_arg_shape(&args[i]));
-    }
-}
-
-static void cell_input_shapes(const lmi_line *l, lmi_buf *out) {
-    if (l->event) put_shapes(l->event->in, l->event->n_in, out);
-}
-
-static void cell_output_shapes(const lmi_line *l, lmi_buf *out) {
-    if (l->event) put_shapes(l->event->out, l->event->n_out, out);
-}
-
-static void cell_dtype(const lmi_line *l, lmi_buf *out) {
-    if (l->event && l->event->n_out > 0) lmi_put(out, lam_dtype_name(l->event->out[0].dtype));
-}
-
-static void plain(lmi_buf *out, lam_count c) {
-    if (c.state != LAM_UNKNOWN) lmi_put_plain(out, c);
-}
-
-static void cell_intensity(const lmi_line *l, lmi_buf *out) {
-    double v = lam_metric_intensity(l->row.metric);
-    if (v >= 0) lmi_put_real(out, v);
-}
-
-static void put_ns(int64_t ns, lmi_buf *out) {
-    if (ns >= 0) lmi_putf(out, "%lld", (long long)ns);
-}
-
-static int32_t call_of(const lmi_line *l) {
-    return l->event && l->job->health ? (int32_t)(l->event - lam_model_event(l->job->m, 0)) : -1;
-}
-
-static void put_health(const lmi_line *l, lam_phase phase, lmi_buf *out) {
-    int32_t call = call_of(l);
-    if (call >= 0) lmi_put(out, lam_health_name(lam_health_of(l->job->health, call, phase)));
-}
-
-static void cell_health(const lmi_line *l, lmi_buf *out) { put_health(l, LAM_FORWARD, out); }
-static void cell_backward_health(const lmi_line *l, lmi_buf *out) { put_health(l, LAM_BACKWARD, out); }
-
-static const lam_stats *stats_of(const lmi_line *l) {
-    int32_t call = call_of(l);
-    return call >= 0 && l->event->n_out > 0 ? lam_model_stats(l->job->m, call, 0) : NULL;
-}
-
-static void put_finite(lmi_buf *out, double v) {
-    if (v - v == 0) lmi_put_nine(out, v);
-}
-
-static void put_integer(lmi_buf *out, int64_t n) { lmi_putf(out, "%lld", (long long)n); }
-
 #define OWN(id, title, align, rank, when, cell, meaning)
-#define DATA(id, title, align, when, cell, meaning)
 #define OWN_COUNT(id, title, rank, when, count, meaning)                                                     \
     static void cell_##id(const lmi_line *l, lmi_buf *out) { put_own_count(l, count, out); }
 #define OWN_TIME(id, title, rank, when, ns, meaning)                                                         \
     static void cell_##id(const lmi_line *l, lmi_buf *out) { put_own_time(l, ns, out); }
-#define NUMBER(id, when, count, meaning)                                                                     \
-    static void cell_##id(const lmi_line *l, lmi_buf *out) { plain(out, count); }
-#define STATE(id, when, count)                                                                               \
-    static void cell_##id##_state(const lmi_line *l, lmi_buf *out) {                                         \
-        lmi_put(out, lam_state_name((count).state));                                                         \
-    }
-#define TIME(id, when, clock, which, phase, meaning)                                                         \
-    static void cell_##id(const lmi_line *l, lmi_buf *out) {                                                 \
-        lam_time t;                                                                                          \
-        if (l->event && clock(l->job->c, l->index, &t)) put_ns(t.which[phase], out);                         \
-    }
 #define OWN_USE(id, title, rank, when, memory_, phase, which, meaning)                                       \
     static void cell_##id(const lmi_line *l, lmi_buf *out) {                                                 \
         lmi_put_use(l, l->job->memory_, phase, offsetof(lam_memory_use, which), out);                        \
     }
-#define USE(id, when, memory_, phase, which, meaning)                                                        \
-    static void cell_##id(const lmi_line *l, lmi_buf *out) {                                                 \
-        lmi_put_call_use(l, l->job->memory_, phase, offsetof(lam_memory_use, which), out);                   \
-    }
-#define STATISTIC(id, put, meaning)                                                                          \
-    static void cell_##id(const lmi_line *l, lmi_buf *out) {                                                 \
-        const lam_stats *s = stats_of(l);                                                                    \
-        if (s) put(out, s->id);                                                                              \
-    }
 #include "report/table/columns.def"
-
-static void known_real(const lmi_line *l, double v, lmi_buf *out) {
-    if (l->event && l->row.rf_state != LAM_UNKNOWN && v - v == 0) lmi_put_real(out, v);
-}
-
-static void cell_rf_plain(const lmi_line *l, lmi_buf *out) { known_real(l, l->row.rf, out); }
-static void cell_rf_stride(const lmi_line *l, lmi_buf *out) { known_real(l, l->row.rf_stride, out); }
-static void cell_rf_padding(const lmi_line *l, lmi_buf *out) { known_real(l, l->row.rf_padding, out); }
-static void cell_shared(const lmi_line *l, lmi_buf *out) { lmi_put(out, l->row.shared ? "true" : "false"); }
-
-static void cell_status(const lmi_line *l, lmi_buf *out) { lmi_put(out, lmi_line_status(l)); }
-
-static void cell_reason(const lmi_line *l, lmi_buf *out) { lmi_put_clean(out, l->row.reason); }
 
 /* -- the table ----------------------------------------------------------------------------------------- */
 
-/* Whether a report has a column: first for lamina's table, where options decide. */
+/* Whether a report has a column: options decide. */
 static bool when_always(const lmi_job *j) { return j != NULL; }
 static bool when_never(const lmi_job *j) { return j == NULL; }
 static bool when_described(const lmi_job *j) { return j->m->described != NULL; }
@@ -334,31 +234,15 @@ static bool when_device_backward_memory(const lmi_job *j) {
 }
 static bool when_receptive_field(const lmi_job *j) { return j->o->receptive_field; }
 
-/* For data: every number that was measured has a column. */
-static bool when_logical(const lmi_job *j) {
-    const lam_param_totals p = lam_costs_params(j->c);
-    return lmi_has_logical(&p);
-}
-static bool when_spread(const lmi_job *j) { return lmi_is_spread(j->m); }
-static bool when_operators(const lmi_job *j) { return lmi_by_ops(j->c); }
-static bool when_timed(const lmi_job *j) { return lmi_has_times(j->c); }
-static bool when_device_timed(const lmi_job *j) { return lmi_has_device_times(j->c); }
-static bool when_memory_seen(const lmi_job *j) { return j->memory != NULL; }
-static bool when_device_memory_seen(const lmi_job *j) { return j->device_memory != NULL; }
-
 static const lmi_column columns[] = {
-#define OWN(id, title, align, rank, when, cell, doc)                                                         \
-    {#id, title, LMI_IN_TABLE, LMI_##align, rank, when_##when, cell, doc},
-#define DATA(id, title, align, when, cell, doc)                                                              \
-    {#id, title, LMI_IN_DATA, LMI_##align, 0, when_##when, cell, doc},
+#define OWN(id, title, align, rank, when, cell, doc) {#id, title, LMI_##align, rank, when_##when, cell, doc},
 #include "report/table/columns.def"
 };
 
-void lmi_columns_of(const lmi_job *j, lmi_part part, lmi_columns *out) {
+void lmi_columns_of(const lmi_job *j, lmi_columns *out) {
     out->n = 0;
     for (size_t i = 0; i < sizeof columns / sizeof *columns; i++)
-        if (columns[i].part == part && columns[i].when(j) && out->n < LMI_COLUMNS_MAX)
-            out->at[out->n++] = &columns[i];
+        if (columns[i].when(j)) out->at[out->n++] = &columns[i];
 }
 
 const lmi_column *lmi_column_find(const char *id) {

@@ -17,7 +17,7 @@ typedef struct page {
 void lmi_own_columns(const lmi_job *j, lmi_columns *out) {
     const char *share_of = lmi_figures[lmi_sorted_by(j, j->o->by)].column;
     lmi_columns all;
-    lmi_columns_of(j, LMI_IN_TABLE, &all);
+    lmi_columns_of(j, &all);
     out->n = 0;
     for (int32_t i = 0; i < all.n; i++) {
         out->at[out->n++] = all.at[i];

@@ -135,12 +135,3 @@ void lmi_tell_memory(lmi_speaker *s) {
     if (j->memory) tell_host(s, j->memory);
     if (j->device_memory) tell_device(s, j->device_memory, j->memory ? "" : "memory");
 }
-
-/* -- data: a call itself --------------------------------------------------------------------------------- */
-
-/* Writes nothing if the number is unknown, or nothing was called. */
-void lmi_put_call_use(const lmi_line *l, const lam_memory *y, lam_phase phase, size_t at, lmi_buf *out) {
-    if (!y || !l->event || !lmi_memory_tells(y, phase)) return;
-    const lam_memory_row *row = lam_memory_call(y, (int32_t)(l->event - l->job->m->events));
-    if (row) lmi_putf(out, "%lld", (long long)*(const int64_t *)((const char *)&row->own[phase] + at));
-}

@@ -41,7 +41,6 @@ typedef struct lmi_line {
     const lam_module *module;
     const lam_event *event; /* the first call; NULL: never called */
     lam_cost_row row;       /* its numbers: those of a row of the costs, or sums over several */
-    int32_t index;          /* of that row, -1: the whole; in data formats */
     int32_t depth, calls;
     lam_time time, device_time; /* by the host's clock and by a device's; self: without the lines below it */
     bool own;          /* a container's own work or parameters, without its children */
@@ -53,7 +52,8 @@ typedef struct lmi_line {
     const struct lmi_line *total; /* the whole, for ratios; NULL: the line is the whole itself */
 } lmi_line;
 
-/* "called", "never called", "called elsewhere", "not seen", "own parameters", "outside calls" or "total". */
+/* "called", "never called", "called elsewhere", "not seen", "own parameters" or "outside calls". */
+const char *lmi_row_status(const lam_module *m, const lam_event *ev, const lam_cost_row *row);
 const char *lmi_line_status(const lmi_line *l);
 void lmi_line_of_row(const lmi_job *j, int32_t row, lmi_line *out);
 /* Adds b's numbers to a's. */
@@ -98,12 +98,8 @@ const char *lmi_device_name(int32_t device);
 
 typedef enum lmi_align { LMI_LEFT, LMI_RIGHT } lmi_align;
 
-/* Which table a column is in: lamina's table or data. */
-typedef enum lmi_part { LMI_IN_TABLE, LMI_IN_DATA } lmi_part;
-
 typedef struct lmi_column {
     const char *id, *title;
-    lmi_part part;
     lmi_align align;
     int rank; /* on a narrow terminal the column of the greatest rank is left out first; 0: never */
     bool (*when)(const lmi_job *j); /* true if the report has it */
@@ -126,8 +122,8 @@ typedef struct lmi_layout {
 
 /* NULL: there is none. */
 const lmi_column *lmi_column_find(const char *id);
-/* The columns of a part that this report has, in their order. */
-void lmi_columns_of(const lmi_job *j, lmi_part part, lmi_columns *out);
+/* The columns that this report has, in their order. */
+void lmi_columns_of(const lmi_job *j, lmi_columns *out);
 
 /* The lamina layout as text. */
 lam_status lmi_text_own(lmi_job *j);
@@ -286,10 +282,9 @@ lam_status lmi_nodes_list(lmi_nodes *t, const lmi_job *j);
 
 /* -- memory (memory.c) --------------------------------------------------------------------------------- */
 
-/* A number of lam_memory_use, at an offset in it: of a place or its own work in lamina's table, with what was
- * recomputed in a backward; and of a call itself. */
+/* A number of lam_memory_use, at an offset in it, of a place or its own work, with what was recomputed in a
+ * backward. */
 void lmi_put_use(const lmi_line *l, const lam_memory *y, lam_phase phase, size_t at, lmi_buf *out);
-void lmi_put_call_use(const lmi_line *l, const lam_memory *y, lam_phase phase, size_t at, lmi_buf *out);
 void lmi_cell_at_peak(const lmi_line *l, lmi_buf *out);
 bool lmi_has_backward_memory(const lam_memory *y); /* NULL: no */
 /* True if memory is shown, and the place itself allocated or held some. */

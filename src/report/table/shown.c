@@ -37,19 +37,25 @@ lam_count lmi_total(const lam_costs *c, lam_metric metric) {
     return lmi_sum(lmi_exact(0), lam_costs_total(c, metric));
 }
 
+static const char *status(const lam_module *m, const lam_event *ev, bool never_called, bool outside) {
+    if (ev) return "called";
+    if (never_called && lmi_only_elsewhere(m)) return "called elsewhere";
+    if (never_called) return lmi_is_inside(m) ? "not seen" : "never called";
+    return outside ? "outside calls" : "own parameters";
+}
+
+const char *lmi_row_status(const lam_module *m, const lam_event *ev, const lam_cost_row *row) {
+    return status(m, ev, row->never_called, lmi_is_outside(row));
+}
+
 const char *lmi_line_status(const lmi_line *l) {
-    if (l->index < 0) return "total";
-    if (l->event) return "called";
-    if (l->never_called && lmi_only_elsewhere(l->module)) return "called elsewhere";
-    if (l->never_called) return lmi_is_inside(l->module) ? "not seen" : "never called";
-    return l->outside ? "outside calls" : "own parameters";
+    return status(l->module, l->event, l->never_called, l->outside);
 }
 
 void lmi_line_of_row(const lmi_job *j, int32_t row, lmi_line *out) {
     const lam_cost_row *r = lam_costs_row(j->c, row);
     *out = (lmi_line){.job = j,
                       .row = *r,
-                      .index = row,
                       .place = lam_model_place(j->m, r->place),
                       .module = lam_model_module(j->m, r->module),
                       .event = lam_model_event(j->m, r->event),
@@ -82,14 +88,8 @@ void lmi_line_add(lmi_line *a, const lmi_line *b) {
         to->backward[i] = lmi_sum(to->backward[i], from->backward[i]);
         to->recompute[i] = lmi_sum(to->recompute[i], from->recompute[i]);
     }
-    to->params = lmi_sum(to->params, from->params);
-    to->grad_params = lmi_sum(to->grad_params, from->grad_params);
-    to->param_bytes = lmi_sum(to->param_bytes, from->param_bytes);
-    to->logical_bytes = lmi_sum(to->logical_bytes, from->logical_bytes);
-    to->local_params = lmi_sum(to->local_params, from->local_params);
-    to->local_bytes = lmi_sum(to->local_bytes, from->local_bytes);
-    to->buffers = lmi_sum(to->buffers, from->buffers);
-    to->buffer_bytes = lmi_sum(to->buffer_bytes, from->buffer_bytes);
+#define OWNED(member, name, when, otherwise, csv, form) to->member = lmi_sum(to->member, from->member);
+#include "report/numbers/row.def"
     lmi_line_add_times(a, b);
     a->calls += b->calls;
 }

@@ -46,6 +46,21 @@ static void tell_facts(lmi_teller *t) {
     tell_end(t);
 }
 
+/* Names that a row's fields have elsewhere. What is of each thing in a list has no path. */
+static void tell_row_names(lmi_teller *t) {
+    tell_list(t, NULL);
+    for (int32_t i = 0; i < LMI_N_ROW_NAMES; i++) {
+        const lmi_row_name *of = &lmi_row_names[i];
+        if (!of->name[LMI_IN_PYTHON][0] || of->form == LMI_ROW_FIRST) continue;
+        tell_record(t, NULL);
+        tell_text(t, "name", of->name[LMI_IN_PYTHON]);
+        tell_text(t, "path", of->form == LMI_ROW_EACH ? "" : of->path);
+        tell_text(t, "csv", of->name[LMI_IN_CSV]);
+        tell_end(t);
+    }
+    tell_list_end(t);
+}
+
 void lam_rules_tell(const lam_rules *rules, lam_receiver to) {
     lmi_teller t = lmi_tell_to(to);
     lam_rule r;
@@ -68,5 +83,6 @@ void lam_tables_tell(lam_tables_part part, int32_t i, lam_receiver to) {
     case LAM_TABLES_CONVENTIONS: tell_conventions(&t); break;
     case LAM_TABLES_RULES: tell_rules(&t, i); break;
     case LAM_TABLES_FACTS: tell_facts(&t); break;
+    case LAM_TABLES_ROW: tell_row_names(&t); break;
     }
 }

@@ -4,6 +4,7 @@
 #ifndef LMI_TELL_H
 #define LMI_TELL_H
 
+#include "report/numbers/numbers.h"
 #include "report/table/quick.h"
 #include "report/table/report.h"
 
@@ -172,17 +173,49 @@ void lmi_time_fields(lmi_teller *t, const lam_costs *c, int32_t row);
 /* graph.c */
 void lmi_unused_fields(lmi_teller *t, const lam_graph *g);
 void lmi_no_gradient_fields(lmi_teller *t, const lam_graph *g);
-/* costs.c: the metrics of one thing; in `brief` without those that the convention does not count */
+/* row.c: the metrics of one thing; in `brief` without those that the convention does not count */
 void lmi_metric_fields(lmi_teller *t, const lam_costs *c, const lam_count metric[LAM_N_METRICS]);
-/* A number of a row's receptive field; none where that is unknown. */
-void lmi_tell_reach(lmi_teller *t, const char *name, const lam_cost_row *row, double v);
-void lmi_axes_fields(lmi_teller *t, const char *name, const lam_costs *c, int32_t row);
+/* The metrics of the other phases; in `brief` only if operators were watched and a backward pass ran. */
+void lmi_phase_fields(lmi_teller *t, const lam_costs *c, const lam_count backward[LAM_N_METRICS],
+                      const lam_count recompute[LAM_N_METRICS]);
 void lmi_unruled_fields(lmi_teller *t, const char *name, const lam_costs *c);
 void lmi_unruled_ops_fields(lmi_teller *t, const char *name, const lam_costs *c);
 void lmi_gaps_fields(lmi_teller *t, const char *name, const lam_costs *c);
 void lmi_notes_fields(lmi_teller *t, const char *name, const lam_model *m); /* model.c */
 void lmi_provenance_fields(lmi_teller *t, const char *name, const lam_model *m);
 void lmi_check_fields(lmi_teller *t, const lam_check *k); /* check.c */
+
+/* -- rows (row.c) -------------------------------------------------------------------------------------- */
+
+/* The rows of a report. After lmi_rows_of, whoever has them may set what was measured. */
+typedef struct lmi_rows {
+    const lam_costs *c;
+    const lam_memory *memory, *device_memory; /* NULL: not told, as the next two */
+    const lam_health *health;
+    const lmi_vec *spans; /* of lmi_backward_spans */
+    bool has[LMI_N_ROW_PARTS];
+} lmi_rows;
+void lmi_rows_of(lmi_rows *r, const lam_costs *c);
+void lmi_rows_measured(lmi_rows *r, const lmi_job *j);
+/* An object: row `i`, or -1: the whole, which has sums alone. Its names are the paths of row.def. */
+void lmi_row_fields(lmi_teller *t, const lmi_rows *r, int32_t i);
+void lmi_owned_fields(lmi_teller *t, const lmi_rows *r, const lam_param_totals *owned);
+
+/* A receiver of one row after another, which puts its fields under the names of Python or CSV (flat.c). */
+typedef struct lmi_flat lmi_flat;
+lam_status lmi_flat_new(lmi_flat **out, lmi_row_user user, lam_error *e);
+void lmi_flat_free(lmi_flat *f);
+lam_receiver lmi_flat_row(lmi_flat *f); /* begins a row */
+/* The fields of the row that have the i-th name of row.def: those of a list one by one, or an object with all
+ * that is in it, or one. NULL past the last one. */
+const lam_field *lmi_flat_first(const lmi_flat *f, int32_t i);
+const lam_field *lmi_flat_next(const lmi_flat *f, const lam_field *of);
+/* Tells the row as an object without others in it, in the order of row.def. */
+void lmi_flat_fields(lmi_teller *t, const lmi_flat *f);
+lam_status lmi_flat_status(const lmi_flat *f, lam_error *e);
+
+/* -- of outlines --------------------------------------------------------------------------------------- */
+
 struct lmi_outline;
 /* levels.c, for JSON only: the tree of places, the places at work, the insides of containers, the formulas,
  * and sentences on what these leave out */
