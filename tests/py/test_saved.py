@@ -70,6 +70,29 @@ def test_states_come_back(tmp_path):
     assert back.unruled == report.unruled == {"Odd": 1} and back.gaps == report.gaps != []
 
 
+def test_a_layer_of_which_one_call_is_unknown_is_not_said_to_be_fine(tmp_path):
+    class Sometimes(nn.Module):
+        def forward(self, x, give=True):
+            return x * 2 if give else None
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.fc, self.part = nn.Linear(4, 4), Sometimes()
+
+        def forward(self, x, first):
+            x = self.fc(x)
+            given = [self.part(x, give) for give in (first, not first)]
+            return given[0] if first else given[1]
+
+    for first in (True, False):
+        report = lamina.inspect(Net(), (torch.rand(2, 4), first), health=True)
+        back = saved(tmp_path / str(first), report)
+        shown = below(back._text(width=120))
+        line = next(line for line in shown.splitlines() if "part" in line)
+        assert line.rstrip().endswith(" ?") and shown == below(report._text(width=120))
+
+
 def test_it_prints_what_the_report_of_the_run_printed(tmp_path, net):
     report = lamina.inspect(net, torch.rand(1, 3, 8, 8))
     back = saved(tmp_path, report)

@@ -454,21 +454,28 @@ static int badness(lam_health_state s) {
     return s == LAM_HEALTH_BORN ? 3 : s == LAM_HEALTH_PASSED ? 2 : s == LAM_HEALTH_UNKNOWN ? 1 : 0;
 }
 
-static lam_status by_place(walk *w) {
-    lam_health *h = w->h;
+/* The worst state of the calls of each place. */
+void lmi_health_places(lam_health *h) {
+    enum { NO_CALL = 0xff };
     for (int side = 0; side < 2; side++) {
         const uint8_t *state = side ? h->backward : h->forward;
-        uint8_t *to = lmi_alloc(&h->arena, (uint64_t)w->m->n_places + 1, 1);
-        bool *met = lmi_alloc(&w->scratch, (uint64_t)w->m->n_places + 1, sizeof *met);
-        if (!to || !met) return lmi_nomem(w->e);
-        for (int32_t i = 0; i < w->m->n_events; i++) {
-            int32_t place = w->m->events[i].place;
-            if (met[place] && badness(state[i]) <= badness(to[place])) continue;
-            to[place] = state[i];
-            met[place] = true;
+        uint8_t *to = h->places[side];
+        memset(to, NO_CALL, (size_t)h->m->n_places);
+        for (int32_t i = 0; i < h->m->n_events; i++) {
+            uint8_t *at = &to[h->m->events[i].place];
+            if (*at == NO_CALL || badness(state[i]) > badness(*at)) *at = state[i];
         }
-        h->places[side] = to;
+        for (int32_t i = 0; i < h->m->n_places; i++)
+            if (to[i] == NO_CALL) to[i] = LAM_HEALTH_UNKNOWN;
     }
+}
+
+static lam_status by_place(walk *w) {
+    for (int side = 0; side < 2; side++) {
+        w->h->places[side] = lmi_alloc(&w->h->arena, (uint64_t)w->m->n_places + 1, 1);
+        if (!w->h->places[side]) return lmi_nomem(w->e);
+    }
+    lmi_health_places(w->h);
     return LAM_OK;
 }
 

@@ -14,6 +14,8 @@ struct lam_health {
     const char *sentence;
 };
 
+/* Fills `places`, which have room, from the states of calls. */
+void lmi_health_places(lam_health *h);
 /* Fills the findings' texts and the sentence. */
 lam_status lmi_health_tell(lam_health *h, lam_error *e);
 

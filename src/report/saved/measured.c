@@ -226,13 +226,10 @@ lam_status lmi_saved_health(lmi_saved *s) {
     for (int p = 0; p < 2; p++) h->places[p] = lmi_saved_room(s, (uint64_t)s->m->n_places, 1);
     if (!h->forward || !h->backward || !h->places[0] || !h->places[1]) return lmi_nomem(s->e);
     LMI_SAVED_EACH_CALL(s, row, call) {
-        for (int p = 0; p < 2; p++) {
-            uint8_t now = state_of(s, lmi_json_find(&s->j, row, paths[p]));
-            uint8_t *place = &h->places[p][s->m->events[call].place];
-            (p ? h->backward : h->forward)[call] = now;
-            if (now > *place) *place = now;
-        }
+        for (int p = 0; p < 2; p++)
+            (p ? h->backward : h->forward)[call] = state_of(s, lmi_json_find(&s->j, row, paths[p]));
     }
+    lmi_health_places(h);
     s->given.health = h;
     LAM_TRY(lmi_saved_word(s, lmi_saved_top(s, "health.sentence"), &h->sentence));
     return take_findings(s, lmi_saved_top(s, "health.findings"), &h->findings);
