@@ -50,8 +50,9 @@ static lam_status put_line(lmi_job *j, const lmi_rows *rows, const lmi_flat *fla
         put_cell(flat, i, cell);
         if (i) lmi_putc(&j->out, ',');
         lmi_put_csv(&j->out, lmi_buf_text(cell));
-        if (lmi_row_names[i].form == LMI_ROW_STATED)
-            lmi_putf(&j->out, ",%s", lam_state_name(lmi_flat_first(flat, i)->count.state));
+        if (lmi_row_names[i].form != LMI_ROW_STATED) continue;
+        lmi_putc(&j->out, ',');
+        lmi_put(&j->out, lam_state_name(lmi_flat_first(flat, i)->count.state));
     }
     lmi_putc(&j->out, '\n');
     LAM_TRY(lmi_buf_status(cell, j->e));
