@@ -12,6 +12,7 @@ typedef enum types { any, real, full, ints, truth } types;
 /* The arguments, and the common properties of their tensors. */
 typedef struct asked {
     const lam_op_arg *in;
+    int32_t word;                /* of the operator */
     int32_t n, n_tensors, dtype; /* dtype: of the first tensor */
     bool one_type;               /* all tensors are of that type */
 } asked;
@@ -39,6 +40,11 @@ static int64_t whole(const asked *a, int32_t position, int64_t otherwise) {
     return t->value.type == LAM_INT || t->value.type == LAM_BOOL ? t->value.i : otherwise;
 }
 
+/* The same of the argument with that role. */
+static int64_t whole_of(const asked *a, lmi_slot_id role, int64_t otherwise) {
+    return whole(a, lmi_op_position(a->word, role), otherwise);
+}
+
 /* The i-th number of a list of `n`, or a single number for all; false if it is unknown. */
 static bool entry(const asked *a, int32_t position, int32_t i, int32_t n, int64_t *out) {
     const lam_op_arg *t = at(a, position);
@@ -50,6 +56,10 @@ static bool entry(const asked *a, int32_t position, int32_t i, int32_t n, int64_
     if (t->value.type != LAM_INTS || (t->value.n != n && t->value.n != 1)) return false;
     *out = t->value.ints[t->value.n == 1 ? 0 : i];
     return true;
+}
+
+static bool entry_of(const asked *a, lmi_slot_id role, int32_t i, int32_t n, int64_t *out) {
+    return entry(a, lmi_op_position(a->word, role), i, n, out);
 }
 
 /* The i-th of a list of exactly `n`. */
@@ -200,8 +210,8 @@ static bool conv_axis(const asked *a, const lam_op_arg *x, const lam_op_arg *w, 
                       int64_t *out) {
     int64_t stride, pad, dilation, more, size = x->sizes[i + 2], window = w->sizes[i + 2];
     int32_t n = x->ndim - 2;
-    bool told = entry(a, 3, i, n, &stride) && entry(a, 4, i, n, &pad) && entry(a, 5, i, n, &dilation) &&
-                entry(a, 7, i, n, &more);
+    bool told = entry_of(a, LMI_S_stride, i, n, &stride) && entry_of(a, LMI_S_pad, i, n, &pad) &&
+                entry_of(a, LMI_S_dil, i, n, &dilation) && entry_of(a, LMI_S_outpad, i, n, &more);
     if (!told) return false;
     if (!transposed) return slide(size, window, stride, pad, dilation, false, out);
     if (stride <= 0 || dilation <= 0 || pad < 0 || size <= 0 || stride > INT32_MAX || size > INT32_MAX ||
@@ -211,12 +221,12 @@ static bool conv_axis(const asked *a, const lam_op_arg *x, const lam_op_arg *w, 
     return *out > 0;
 }
 
-/* convolution(x, w, b, stride, padding, dilation, transposed, output_padding, groups) */
+/* convolution(x, w, b, ...) */
 static int32_t conv(const asked *a, lam_result *out) {
     const lam_op_arg *x = tensor(a, 0), *w = tensor(a, 1), *b = tensor(a, 2);
     if (!x || !w || x->ndim < 3 || x->ndim > 5 || w->ndim != x->ndim || (!b && !is_none(at(a, 2)))) return 0;
-    bool transposed = whole(a, 6, 0) != 0;
-    int64_t groups = whole(a, 8, 0);
+    bool transposed = whole_of(a, LMI_S_transposed, 0) != 0;
+    int64_t groups = whole_of(a, LMI_S_groups, 0);
     if (groups <= 0 || x->sizes[0] <= 0 || w->sizes[0] % groups != 0) return 0;
     if (x->sizes[1] != (transposed ? w->sizes[0] : w->sizes[1] * groups)) return 0;
     int64_t channels = transposed ? w->sizes[1] * groups : w->sizes[0];
@@ -267,28 +277,31 @@ static int32_t unpool2d(const asked *a, lam_result *out) {
     return 1;
 }
 
-/* pool(x, kernel, stride, padding, then `dilated ? dilation : nothing`, ceil) */
-static int32_t pool(const asked *a, bool dilated, lam_result *out) {
+/* An argument that may be left out: then *out stays. */
+static bool entry_or(const asked *a, lmi_slot_id role, int32_t i, int32_t n, int64_t *out) {
+    return !at(a, lmi_op_position(a->word, role)) || entry_of(a, role, i, n, out);
+}
+
+/* pool(x, kernel, stride, ...) */
+static int32_t pool2d(const asked *a, lam_result *out) {
     enum { axes = 2 };
-    const lam_op_arg *x = tensor(a, 0), *strides = at(a, 2);
+    const lam_op_arg *x = tensor(a, 0), *strides = at(a, lmi_op_position(a->word, LMI_S_stride));
     if (!x || a->n_tensors != 1 || (x->ndim != axes + 1 && x->ndim != axes + 2)) return 0;
     bool by_window = !strides || (strides->value.type == LAM_INTS && strides->value.n == 0);
     copy_of(a, x, out);
     for (int32_t i = 0; i < axes; i++) {
         int64_t window, stride, pad = 0, dilation = 1, *size = &out->sizes[x->ndim - axes + i];
-        if (!entry(a, 1, i, axes, &window) || !entry(a, by_window ? 1 : 2, i, axes, &stride)) return 0;
-        if (at(a, 3) && !entry(a, 3, i, axes, &pad)) return 0;
-        if (dilated && at(a, 4) && !entry(a, 4, i, axes, &dilation)) return 0;
+        if (!entry_of(a, LMI_S_kernel, i, axes, &window)) return 0;
+        if (!entry_of(a, by_window ? LMI_S_kernel : LMI_S_stride, i, axes, &stride)) return 0;
+        if (!entry_or(a, LMI_S_pad, i, axes, &pad) || !entry_or(a, LMI_S_dil, i, axes, &dilation)) return 0;
         if (pad > window / 2) return 0;
-        if (!slide(*size, window, stride, pad, dilation, whole(a, dilated ? 5 : 4, 0) != 0, size)) return 0;
+        if (!slide(*size, window, stride, pad, dilation, whole_of(a, LMI_S_ceil, 0) != 0, size)) return 0;
     }
     return 1;
 }
 
-static int32_t pool2d(const asked *a, lam_result *out) { return pool(a, false, out); }
-
 static int32_t pool2d_indices(const asked *a, lam_result *out) {
-    if (!pool(a, true, out)) return 0;
+    if (!pool2d(a, out)) return 0;
     out[1] = out[0];
     out[1].dtype = LONG;
     return 2;
@@ -541,7 +554,7 @@ static int32_t in_place(const asked *a, const struct shape *s, int32_t n, lam_re
 int32_t lam_shape_run(int32_t rule, const lam_op_arg *in, int32_t n_in, lam_result out[LAM_MAX_RESULTS]) {
     if (rule < 0 || rule >= 2 * N_SHAPES || n_in < 0) return 0;
     const struct shape *s = &shapes[rule / 2];
-    asked a = {.in = in, .n = n_in};
+    asked a = {.in = in, .word = lam_word_op(s->name), .n = n_in};
     if (!look(&a, s)) return 0;
     int32_t n = s->run(&a, out);
     if (s->types == truth && n == 1) out->dtype = BOOL;

@@ -90,6 +90,13 @@ static int32_t position_of(int32_t word, int32_t flag) {
     return -1;
 }
 
+int32_t lmi_op_position(int32_t word, lmi_slot_id slot) {
+    const role *roles = at(word) ? words[word].roles : NULL;
+    for (int32_t i = 0; roles && roles[i] >= 0; i++)
+        if ((roles[i] & ~(MASKS | ENDS)) == (role)slot) return i;
+    return -1;
+}
+
 int32_t lam_word_op_mask(int32_t word) { return position_of(word, MASKS); }
 int32_t lam_word_op_ends(int32_t word) { return position_of(word, ENDS); }
 int32_t lmi_op_each(int32_t word) { return at(word) ? words[word].each : 0; }

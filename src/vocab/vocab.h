@@ -90,6 +90,8 @@ typedef struct lmi_complex_ops { int32_t each, last, step; } lmi_complex_ops;
 const lmi_complex_ops *lmi_op_complex(int32_t op_word);
 /* The number of spatial axes in the spelling: 2 for "aten::max_pool2d"; 0 if it has none. */
 int32_t lmi_op_rank(int32_t op_word);
+/* The position of the argument with that role; -1: the operator has none. */
+int32_t lmi_op_position(int32_t op_word, lmi_slot_id slot);
 /* Fills `out` from the operator's arguments by the signature of its word; -1 fills nothing. Never fails. */
 void lmi_bind_op(const lam_op_sig *sig, lmi_slots *out);
 

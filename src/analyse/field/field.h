@@ -10,8 +10,8 @@
  * they are unknown until the next try. */
 lam_status lmi_rf_need(const lam_costs *c, lam_error *e);
 
-/* The same if only a chain of layers has a receptive field (rfchain.c). */
-lam_status lmi_rfchain_fill(lam_costs *c, lam_error *e);
+/* The field of each call if only a chain of layers has one (rfchain.c). It is in `scratch`. */
+lam_status lmi_rfchain(const lam_costs *c, lmi_arena *scratch, const lam_rf **of_event, lam_error *e);
 
 /* Finds the fields on the data-flow graph, of the rows that it covers (rfgraph.c). */
 lam_status lmi_rfgraph_fill(lam_costs *c, lam_error *e);

@@ -158,35 +158,28 @@ static void visit(chain *k, int32_t event) {
 
 /* -- all of them ------------------------------------------------------------------------------- */
 
-static void assign(chain *k, lam_costs *c) {
-    for (int32_t i = c->model->n_events - 1; i >= 0; i--) {
+/* The fields of calls around layers: of what is called last in each. */
+static void finish(chain *k) {
+    for (int32_t i = k->m->n_events - 1; i >= 0; i--) {
         if (k->inside[i])
             k->at[i] = (lam_rf){1, 1, 0, LAM_UNKNOWN};
         else if (!is_layer(k, i))
             k->at[i] = k->at[k->last_child[i]];
     }
-    for (int32_t r = 0; r < c->n_rows; r++) {
-        int32_t event = c->rows[r].event;
-        lmi_rf_set(&c->rows[r], event < 0 ? (lam_rf){1, 1, 0, LAM_UNKNOWN} : k->at[event]);
-    }
 }
 
-lam_status lmi_rfchain_fill(lam_costs *c, lam_error *e) {
+lam_status lmi_rfchain(const lam_costs *c, lmi_arena *scratch, const lam_rf **of_event, lam_error *e) {
     uint64_t n = (uint64_t)c->model->n_events;
-    lmi_arena scratch;
-    lmi_arena_init(&scratch, UINT64_MAX);
     chain k = {.c = c, .m = c->model, .cv = *c->convention};
     k.cv.rf = LMI_RF_CHAIN;
-    k.inside = lmi_alloc(&scratch, n, sizeof *k.inside);
-    k.last_child = lmi_alloc(&scratch, n, sizeof *k.last_child);
-    k.depth = lmi_alloc(&scratch, n, sizeof *k.depth);
-    k.at = lmi_alloc(&scratch, n, sizeof *k.at);
-    bool ok = k.inside && k.last_child && k.depth && k.at;
-    if (ok) {
-        start(&k);
-        for (int32_t i = 0; i < c->model->n_events; i++) visit(&k, i);
-        assign(&k, c);
-    }
-    lmi_arena_free(&scratch);
-    return ok ? LAM_OK : lmi_nomem(e);
+    k.inside = lmi_alloc(scratch, n, sizeof *k.inside);
+    k.last_child = lmi_alloc(scratch, n, sizeof *k.last_child);
+    k.depth = lmi_alloc(scratch, n, sizeof *k.depth);
+    k.at = lmi_alloc(scratch, n, sizeof *k.at);
+    if (!k.inside || !k.last_child || !k.depth || !k.at) return lmi_nomem(e);
+    start(&k);
+    for (int32_t i = 0; i < c->model->n_events; i++) visit(&k, i);
+    finish(&k);
+    *of_event = k.at;
+    return LAM_OK;
 }

@@ -229,27 +229,44 @@ static lam_status main_axis(const lam_costs *c, int32_t row, lam_rf_axis *out, l
     return LAM_OK;
 }
 
-static lam_status fill_columns(lam_costs *c, lam_error *e) {
-    for (int32_t r = 0; r < c->n_rows; r++) {
-        lam_rf_axis x;
-        lam_cost_row *row = &c->rows[r];
-        if (!c->rf->of_row[r]) continue;
-        LAM_TRY(main_axis(c, r, &x, e));
-        if (x.input < 0) continue;
-        bool window = x.reach == LAM_REACH_WINDOW;
-        row->rf = (double)x.size;
-        row->rf_stride = window ? (double)x.jump[0] / (double)x.jump[1] : (double)x.positions;
-        row->rf_padding = 0;
-        row->rf_state = x.state;
-        row->rf_at_most = x.at_most;
-        row->rf_whole = x.reach == LAM_REACH_WHOLE;
-        for (int32_t k = 0; window && k < c->rf->n_slots; k++) {
-            const lmi_span *s = &c->rf->of_row[r][k];
-            if (c->rf->slot[k].input != x.input || c->rf->slot[k].axis != x.axis) continue;
-            row->rf_padding = (double)-lmi_span_at(s, 0).lo;
-        }
+static void put_axis(const lam_costs *c, int32_t r, const lam_rf_axis *x) {
+    lam_cost_row *row = &c->rows[r];
+    bool window = x->reach == LAM_REACH_WINDOW;
+    row->rf = (double)x->size;
+    row->rf_stride = window ? (double)x->jump[0] / (double)x->jump[1] : (double)x->positions;
+    row->rf_padding = 0;
+    row->rf_state = x->state;
+    row->rf_at_most = x->at_most;
+    row->rf_whole = x->reach == LAM_REACH_WHOLE;
+    for (int32_t k = 0; window && k < c->rf->n_slots; k++) {
+        const lmi_span *s = &c->rf->of_row[r][k];
+        if (c->rf->slot[k].input != x->input || c->rf->slot[k].axis != x->axis) continue;
+        row->rf_padding = (double)-lmi_span_at(s, 0).lo;
     }
+}
+
+/* By the graph where it shows an axis; by the chain of layers, which is followed once a row needs it,
+ * elsewhere. */
+static lam_status fill_row(lam_costs *c, int32_t r, lmi_arena *scratch, const lam_rf **chain, lam_error *e) {
+    lam_rf_axis x = {.input = -1};
+    const int32_t event = c->rows[r].event;
+    if (c->rf && c->rf->of_row[r]) LAM_TRY(main_axis(c, r, &x, e));
+    if (x.input < 0 && event >= 0 && !*chain) LAM_TRY(lmi_rfchain(c, scratch, chain, e));
+    if (x.input >= 0)
+        put_axis(c, r, &x);
+    else
+        lmi_rf_set(&c->rows[r], event < 0 ? (lam_rf){1, 1, 0, LAM_UNKNOWN} : (*chain)[event]);
     return LAM_OK;
+}
+
+static lam_status fill_columns(lam_costs *c, lam_error *e) {
+    const lam_rf *chain = NULL;
+    lam_status s = LAM_OK;
+    lmi_arena scratch;
+    lmi_arena_init(&scratch, UINT64_MAX);
+    for (int32_t r = 0; r < c->n_rows && s == LAM_OK; r++) s = fill_row(c, r, &scratch, &chain, e);
+    lmi_arena_free(&scratch);
+    return s;
 }
 
 /* -- over the rows ------------------------------------------------------------------------------- */
@@ -293,9 +310,8 @@ static lam_status fill_rows(lam_costs *c, lam_error *e) {
         forward(c);
         return LAM_OK;
     }
-    LAM_TRY(lmi_rfchain_fill(c, e));
     if (c->convention->rf == LMI_RF_GRAPH) LAM_TRY(lmi_rfgraph_fill(c, e));
-    return c->rf ? fill_columns(c, e) : LAM_OK;
+    return fill_columns(c, e);
 }
 
 lam_status lmi_rf_need(const lam_costs *c, lam_error *e) {

@@ -39,8 +39,8 @@ typedef bool (*lmi_way)(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route
     X(slice) X(split) X(unbind) X(flip) X(roll) X(repeat) X(cat) X(stack) X(along) X(halves) X(scan) \
     X(waves) X(masked) X(scatter) X(put) X(add_at) X(gather) X(instance_norm) X(rnn) X(as_complex) \
     X(as_real) X(again) X(sort) X(top) X(pick) X(reduce) X(norm) X(batch_norm) X(layer_norm) \
-    X(group_norm) X(matmul) X(addmm) X(linear) X(attend) X(sequence) X(embedding) X(conv) X(max_pool) \
-    X(avg_pool) X(adaptive) X(nearest) X(nearest_exact) X(linear_up) X(cubic) X(linear_aa) X(cubic_aa) \
+    X(group_norm) X(matmul) X(addmm) X(linear) X(attend) X(sequence) X(embedding) X(conv) X(pool) \
+    X(adaptive) X(nearest) X(nearest_exact) X(linear_up) X(cubic) X(linear_aa) X(cubic_aa) \
     X(grid) X(pad) X(mirror) X(edge) X(round) X(channels) X(shuffle) X(unshuffle) X(unfold) X(columns) \
     X(from_columns)
 /* clang-format on */

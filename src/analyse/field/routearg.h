@@ -14,6 +14,11 @@ static inline int64_t int_at(const lam_op_sig *s, int32_t position, int32_t k, i
     return v->ints[v->n == 1 ? 0 : k < v->n ? k : v->n - 1];
 }
 
+/* The same of the argument with that role. */
+static inline int64_t number(const lam_op_sig *s, lmi_slot_id role, int32_t k, int64_t fallback) {
+    return int_at(s, lmi_op_position(s->word, role), k, fallback);
+}
+
 static inline int32_t dim_at(const lam_op_sig *s, int32_t position, int64_t fallback, int32_t ndim) {
     int64_t d = int_at(s, position, 0, fallback);
     if (d < 0) d += ndim;

@@ -9,6 +9,11 @@ typedef struct window {
     int64_t k, stride, pad, dil;
 } window;
 
+/* The i-th window of k elements, by the operator's arguments. */
+static window window_at(const lam_op_sig *s, int32_t i, int64_t k) {
+    return (window){k, number(s, LMI_S_stride, i, 1), number(s, LMI_S_pad, i, 0), number(s, LMI_S_dil, i, 1)};
+}
+
 static bool tap_window(lmi_arena *a, lmi_route *r, int32_t axis, window w) {
     if (axis < 0 || axis >= LMI_AXES) return true;
     if (w.k <= 0 || w.stride <= 0 || w.dil <= 0) {
@@ -59,36 +64,29 @@ bool lmi_way_conv(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
         if (s->in[i].is_tensor && seen++ == 1) weight = i;
     if (which > 0 || weight < 0) return lmi_way_all(a, s, in, r);
     lam_shape w = shape_in(s, weight), out = lmi_result_shape(s);
-    bool transposed = int_at(s, 6, 0, 0) != 0;
+    bool transposed = number(s, LMI_S_transposed, 0, 0) != 0;
     lmi_way_point(a, s, in, r);
     r->spatial = lmi_last_axes(n, n - 2);
     if (n < 2 || n > LMI_AXES || w.ndim != n || out.ndim != n) return lmi_way_all(a, s, in, r);
-    if (!tap_groups(a, r, s->in[in].sizes[1], out.sizes[1], int_at(s, 8, 0, 1))) return false;
+    if (!tap_groups(a, r, s->in[in].sizes[1], out.sizes[1], number(s, LMI_S_groups, 0, 1))) return false;
     for (int32_t i = 2; i < n; i++) {
-        window at = {w.sizes[i], int_at(s, 3, i - 2, 1), int_at(s, 4, i - 2, 0), int_at(s, 5, i - 2, 1)};
+        window at = window_at(s, i - 2, w.sizes[i]);
         if (!(transposed ? tap_transposed(a, r, i, at) : tap_window(a, r, i, at))) return false;
     }
     return true;
 }
 
-static bool pool(lmi_arena *a, const lam_op_sig *s, int32_t in, bool dilated, lmi_route *r) {
+bool lmi_way_pool(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
     int32_t n = s->in[in].ndim, rank = lmi_op_rank(s->word);
     lmi_way_point(a, s, in, r);
     r->spatial = lmi_last_axes(n, rank);
     if (nth_tensor(s, in) > 0 || rank < 1 || n <= rank || n > LMI_AXES) return lmi_way_all(a, s, in, r);
     for (int32_t i = 0; i < rank; i++) {
-        int64_t k = int_at(s, 1, i, 0);
-        window w = {k, int_at(s, 2, i, k), int_at(s, 3, i, 0), dilated ? int_at(s, 4, i, 1) : 1};
+        window w = window_at(s, i, number(s, LMI_S_kernel, i, 0));
+        w.stride = number(s, LMI_S_stride, i, w.k); /* none is given: windows side by side */
         if (!tap_window(a, r, n - rank + i, w)) return false;
     }
     return true;
-}
-
-bool lmi_way_max_pool(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
-    return pool(a, s, in, true, r);
-}
-bool lmi_way_avg_pool(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
-    return pool(a, s, in, false, r);
 }
 
 /* Window o of an adaptive pool: floor(o*in/out) to ceil((o+1)*in/out) - 1. */
@@ -134,11 +132,10 @@ typedef struct window_row {
     int64_t n, count; /* count: of windows */
 } window_row;
 
-/* kernel, dilation, padding, stride, from position `at` on. False: they are not known, or no windows. */
-static bool window_rows(const lam_op_sig *s, int32_t at, const int64_t *sizes, window_row rows[2]) {
+/* False: they are not known, or there are no windows. */
+static bool window_rows(const lam_op_sig *s, const int64_t *sizes, window_row rows[2]) {
     for (int32_t i = 0; i < 2; i++) {
-        window w = {int_at(s, at, i, 0), int_at(s, at + 3, i, 1), int_at(s, at + 2, i, 0),
-                    int_at(s, at + 1, i, 1)};
+        window w = window_at(s, i, number(s, LMI_S_kernel, i, 0));
         if (w.k < 1 || w.stride < 1 || w.dil < 1) return false;
         rows[i] = (window_row){w, sizes[i], (sizes[i] + 2 * w.pad - w.dil * (w.k - 1) - 1) / w.stride + 1};
         if (rows[i].count < 1 || rows[i].count > LMI_PERIOD_MAX) return false;
@@ -153,7 +150,7 @@ bool lmi_way_columns(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r
     int32_t n = s->in[in].ndim, c = n - 3;
     int64_t sizes[LMI_AXES], split[LMI_AXES], *lo, *hi;
     window_row rows[2];
-    if ((n != 3 && n != 4) || !window_rows(s, 1, s->in[in].sizes + n - 2, rows))
+    if ((n != 3 && n != 4) || !window_rows(s, s->in[in].sizes + n - 2, rows))
         return lmi_way_spread(a, s, in, r);
     lmi_way_point(a, s, in, r);
     memcpy(sizes, s->in[in].sizes, (size_t)n * sizeof *sizes);
@@ -206,7 +203,7 @@ bool lmi_way_from_columns(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_rou
     int64_t split[LMI_AXES], sizes[LMI_AXES];
     window_row rows[2];
     lam_shape out = lmi_result_shape(s);
-    if ((n != 2 && n != 3) || out.ndim != n + 1 || !window_rows(s, 2, out.sizes + n - 1, rows))
+    if ((n != 2 && n != 3) || out.ndim != n + 1 || !window_rows(s, out.sizes + n - 1, rows))
         return lmi_way_spread(a, s, in, r);
     lmi_way_point(a, s, in, r);
     if (c == 1) split[0] = sizes[0] = s->in[in].sizes[0];
