@@ -11,30 +11,40 @@
 extern "C" {
 #endif
 
-typedef struct lam_live { /* a request to capture a live model */
-    const char *target;   /* "torchvision.models:resnet18" or "path/to/file.py:Net" */
-    int32_t n_inputs;
-    const char *const *inputs;       /* as given to -i: "1x3x224x224", "ids=1x16:int64=arange" */
-    const char *given;               /* "file.py:name" that supplies the inputs; NULL: `inputs` */
-    const char *mode;                /* "eval", "train", or NULL: keep the model's mode */
-    const char *const *build_kwargs; /* "weights=None", ...; NULL-terminated, may be NULL */
-    bool ops;                        /* watch operators too */
-    bool or_layers;                  /* with `ops`: if they can't be watched, layers alone and a note */
-    bool backward;                   /* also run a backward pass from the sum of the outputs */
-    bool unfused;                    /* every layer runs its own forward (lam_convention_unfused) */
-    bool dry;                        /* compute shapes and no values */
-    bool health;                     /* check for NaN and Inf */
-    bool time;                       /* measure times over `repeats` runs */
-    int32_t repeats;                 /* 0: the host chooses */
-    bool follow;                     /* with `dry`: note when memory would be allocated and freed */
-    int64_t batch;                   /* replaces the first size of every input; 0: keep the sizes */
-    const char *dtype;               /* of floating-point parameters, buffers and inputs; NULL: keep theirs */
-    /* with `follow` and `backward`: what makes the step that follows; "" the default; NULL: no step */
-    const char *optimizer;
-    bool memory;                     /* measure memory */
-    /* The option that a dry run can't answer, as "--time". NULL: none, so a model that is larger than the
-     * memory may be followed as in a dry run, if its provenance then tells why as "dry_because". */
-    const char *needs_run;
+enum { LAM_LIVE_WORDS = 128 }; /* the most of one list */
+
+/* A request to capture a live model, field by field. FLAG is a bool. WORD is a text; NULL: not given. WORDS
+ * are texts with NULL behind the last one. COUNT is a whole number from 1; 0: not given. A host may pass all
+ * on by their names. */
+#define LAM_LIVE(FLAG, WORD, WORDS, COUNT)                                                                   \
+    WORD(target)    /* "torchvision.models:resnet18" or "path/to/file.py:Net" */                             \
+    WORDS(inputs)   /* as given to -i: "1x3x224x224", "ids=1x16:int64=arange" */                             \
+    WORD(given)     /* "file.py:name" that supplies the inputs; NULL: `inputs` */                            \
+    COUNT(batch)    /* replaces the first size of every input; 0: keep the sizes */                          \
+    WORDS(build)    /* keyword arguments for what makes the model: "weights=None", ... */                    \
+    WORD(mode)      /* "eval", "train", or NULL: keep the model's mode */                                    \
+    WORD(dtype)     /* of floating-point parameters, buffers and inputs; NULL: keep theirs */                \
+    FLAG(ops)       /* watch operators too */                                                                \
+    FLAG(or_layers) /* with `ops`: if they can't be watched, layers alone and a note */                      \
+    FLAG(unfused)   /* every layer runs its own forward (lam_convention_unfused) */                          \
+    FLAG(backward)  /* also run a backward pass from the sum of the outputs */                               \
+    FLAG(dry)       /* compute shapes and no values */                                                       \
+    FLAG(follow)    /* with `dry`: note when memory would be allocated and freed */                          \
+    WORD(optimizer) /* with `follow` and `backward`: what makes the step that follows; "": the default */    \
+    FLAG(health)    /* check for NaN and Inf */                                                              \
+    FLAG(memory)    /* measure memory */                                                                     \
+    FLAG(time)      /* measure times over `repeats` runs */                                                  \
+    COUNT(repeats)  /* 0: the host chooses */                                                                \
+    /* The option that a dry run can't answer, as "--time". NULL: none, so a model that is larger than the   \
+     * memory may be followed as in a dry run, if its provenance then tells why as "dry_because". */         \
+    WORD(needs_run)
+
+#define LAM_LIVE_FLAG(name)  bool name;
+#define LAM_LIVE_WORD(name)  const char *name;
+#define LAM_LIVE_LIST(name)  const char *name[LAM_LIVE_WORDS + 1];
+#define LAM_LIVE_COUNT(name) int32_t name;
+typedef struct lam_live {
+    LAM_LIVE(LAM_LIVE_FLAG, LAM_LIVE_WORD, LAM_LIVE_LIST, LAM_LIVE_COUNT)
 } lam_live;
 
 typedef struct lam_script { /* a request to run and record a program */

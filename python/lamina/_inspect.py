@@ -21,14 +21,15 @@ from ._base.check import (
 )
 from ._base.errors import UsageError
 from ._fit import fit
-from ._guard.compiled import AROUND, AS_IT_IS, Compiled, Compiler, compiled_codes, compiles_autograd
+from ._guard.compiled import AROUND, AS_IT_IS, Compiled, compiles_autograd
 from ._guard.generators import state_of_generators
 from ._guard.standing_entry import Recorded
 from ._observe.run import Run
 from ._observe.support import watched
 from ._results.fit import Again
 from ._results.report import NoRuleError, Report
-from ._run.once import finish, new_watch, run_once
+from ._run.capture import Opened, new_watch
+from ._run.once import run_once
 from ._run.provenance import provenance
 from ._run.repeat import Measure
 
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
 
     from typing_extensions import Unpack
 
-    from ._observe.memory import Following
     from ._observe.support import Watched
     from ._observe.values import Look, Wanted
     from ._results.rules import OwnRule
@@ -277,12 +277,9 @@ class Capture:
         self._ops = ops
         self._time = time
         self._memory = memory
-        self._following: Following | None = None
         self._health = health
-        self._watch: _lamina.Capture | None = None
+        self._opened: Opened | None = None
         self._model: _lamina.Model | None = None
-        self._stance: Compiled | Recorded | None = None
-        self._compiler: Compiler | None = None
         self._again: Again | None = None
         self.error: BaseException | None = None
 
@@ -290,47 +287,24 @@ class Capture:
         grad = sys.modules["torch"].is_grad_enabled()
         self._again = Again(fit, self._root, args, kwargs, grad=grad, own=True)
 
-    def _new_stance(self, how: Watched) -> Compiled | Recorded:
+    def _new_stance(self, how: Watched, watch: _lamina.Capture) -> Compiled | Recorded:  # noqa: ARG002
         """The switch of torch's compiler for this capture. Under a dispatch mode compiled code runs layer by
         layer."""
         return Compiled(AS_IT_IS if how.ops and how.dispatch is None else AROUND)
 
     def __enter__(self) -> Capture:
-        if self._watch is not None:
+        if self._opened is not None:
             raise RuntimeError("this capture is open already; make another with lamina.capture(model)")
         how = watched(self._ops)
-        self._watch = new_watch(
-            self._root,
-            self._given,
-            how=how,
-            time=self._time,
-            memory=self._memory,
-            health=self._health,
-        )
-        stance = self._new_stance(how)
+        wanted: dict[str, Any] = {"time": self._time, "memory": self._memory, "health": self._health}
+        watch = new_watch(self._root, self._given, how=how, **wanted)
+        stance, hooks = self._new_stance(how, watch), self._hooks_optimizers
         self._model = self.error = self._again = None
         if self._has_report:
-            self._watch.provenance(provenance())
-            self._watch.given(self._note_given)
-        self._stance = stance
-        stance.__enter__()
-        try:
-            if self._memory:
-                from ._observe.memory import Following
-
-                self._following = Following(self._watch, hooks=self._hooks_optimizers)
-                self._following.open()
-            if how.ops:
-                self._compiler = Compiler(self._watch)
-                if compiled_codes() and isinstance(stance, Compiled):
-                    self._compiler.open()
-            self._watch.start()
-        except BaseException:
-            if self._following is not None:
-                self._following.close()
-            self._end_compiler()
-            stance.__exit__(*sys.exc_info())
-            raise
+            watch.provenance(provenance())
+            watch.given(self._note_given)
+        opened = Opened(watch, stance, ops=how.ops, memory=self._memory, hooks=hooks)
+        self._opened = opened.__enter__()
         return self
 
     def _told(self) -> bool:
@@ -338,34 +312,18 @@ class Capture:
         assert self._model is not None
         return NOT_CALLED in self._model.costs().gaps()
 
-    def _end_compiler(self) -> None:
-        if self._compiler is not None:
-            self._compiler.close()
-            self._compiler = None
-
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        assert self._watch is not None
-        assert self._stance is not None
-        watch, self._watch = self._watch, None
-        following, self._following = self._following, None
-        try:
-            watch.stop()
-        finally:
-            if following is not None:
-                following.close()
-            if self._compiler is not None:
-                self._end_compiler()
-            self._stance.__exit__(kind, error, trace)
+        assert self._opened is not None
+        opened, self._opened = self._opened, None
+        opened.__exit__(kind, error, trace)
         self.error = error
         if error is not None and from_backward(error):
-            watch.backward_raised()
+            opened.watch.backward_raised()
         puts: list[Callable[[], None]] = []  # restore generators: describing a module may run user code
         try:
-            if following is not None:
-                following.tell()
-            self._model = finish(watch, lambda: puts.append(state_of_generators()))
+            self._model = opened.model(lambda: puts.append(state_of_generators()))
             if self._has_report and not (self._again or self._model.events()) and not self._told():
                 self._model.add_note(NOT_CALLED)
         finally:
@@ -390,7 +348,7 @@ class Capture:
             ValueError: there is no such convention; the file of ``rules`` is malformed; or, with ``strict``,
                 a layer or operator has no rule. ``rules`` and ``strict`` are as in :func:`inspect`.
         """
-        if self._watch is not None:
+        if self._opened is not None:
             raise RuntimeError("the capture is still open; ask for its report after the with block")
         if self._model is None:
             raise RuntimeError(
@@ -425,16 +383,15 @@ class RecordedStep(Capture):
         super().__init__(model, ops=None if counts else False, time=True, memory=memory, health=wanted)
         self._has_report = ops
 
-    def _new_stance(self, _: Watched) -> Recorded:
-        assert self._watch is not None
-        self._watch.of_step(not self._has_report)
+    def _new_stance(self, how: Watched, watch: _lamina.Capture) -> Recorded:  # noqa: ARG002
+        watch.of_step(not self._has_report)
         return Recorded()
 
     def open(self) -> _lamina.Capture:
         """Opens the capture."""
         self.__enter__()
-        assert self._watch is not None
-        return self._watch
+        assert self._opened is not None
+        return self._opened.watch
 
     def close(self) -> _lamina.Model | None:
         """Closes the capture and returns its model."""

@@ -163,7 +163,7 @@ class StepMeter:
     def close(self) -> None:
         """Ends the measurement of the layers before the step ends; otherwise :meth:`end` does this."""
         open_capture = self._capture
-        if open_capture is not None and open_capture._watch is not None:
+        if open_capture is not None and open_capture._opened is not None:
             open_capture.__exit__(None, None, None)
 
     def abort(self) -> None:

@@ -36,36 +36,66 @@ const lmi_verb *lmi_verb_find(const char *name) {
     return NULL;
 }
 
-/* INT from 0, COUNT from 1, COLUMNS from 20 (a picture's units from 350) */
 typedef enum type { FLAG, TEXT, INT, COUNT, COLUMNS, CHOICE, LIST } type;
 
 typedef struct option {
     const char *name;
     char letter;
     type type;
+    lmi_of of;
     size_t at; /* the offset of its field in lmi_args */
     const char *value, *help;
 } option;
 
 static const option options[] = {
-#define OPTION(name, letter, type, field, value, help)                                                       \
-    {name, letter, type, offsetof(lmi_args, field), value, help},
+#define LIVE(name, letter, type, field, value, help)                                                         \
+    {name, letter, type, LMI_OF_LIVE, offsetof(lmi_args, live.field), value, help},
+#define OPTION(name, letter, type, of, field, value, help)                                                   \
+    {name, letter, type, LMI_OF_##of, offsetof(lmi_args, field), value, help},
 #define HELP(verb, option, help)
 #include "cmd/options.def"
 #undef HELP
 #undef OPTION
+#undef LIVE
 };
 static const struct special {
     const char *verb, *option, *help;
 } specials[] = {
-#define OPTION(name, letter, type, field, value, help)
+#define LIVE(name, letter, type, field, value, help)
+#define OPTION(name, letter, type, of, field, value, help)
 #define HELP(verb, option, help) {verb, option, help},
 #include "cmd/options.def"
 #undef HELP
 #undef OPTION
+#undef LIVE
 };
 enum { N_OPTIONS = sizeof options / sizeof *options, N_SPECIALS = sizeof specials / sizeof *specials };
 enum { COLUMN = 24, NARROWEST = 20, LEAST_UNITS = 350 };
+
+lmi_args lmi_no_args(void) {
+    lmi_args a = {0};
+    for (int i = 0; i < N_OPTIONS; i++)
+        if (options[i].type == INT || options[i].type == COLUMNS)
+            *(int32_t *)((char *)&a + options[i].at) = -1;
+    return a;
+}
+
+static bool is_given(const lmi_args *a, const option *o) {
+    const void *at = (const char *)a + o->at;
+    switch (o->type) {
+    case FLAG: return *(const bool *)at;
+    case INT:
+    case COLUMNS: return *(const int32_t *)at >= 0;
+    case COUNT: return *(const int32_t *)at != 0;
+    default: return *(const char *const *)at != NULL; /* a list: its first */
+    }
+}
+
+const char *lmi_option_of(const lmi_args *a, unsigned kinds) {
+    for (int i = 0; i < N_OPTIONS; i++)
+        if ((options[i].of & kinds) && is_given(a, &options[i])) return options[i].name;
+    return NULL;
+}
 
 /* -- which options a verb takes ---------------------------------------------------------------- */
 
@@ -370,8 +400,8 @@ bool lmi_is_format(const lmi_args *a, const char *name) { return a->format && st
 bool lmi_is_json(const lmi_args *a) { return lmi_is_format(a, "json"); }
 
 bool lmi_repeats_fit(lmi_cli *c) {
-    if (!c->args.repeats || c->args.time) return true;
-    lmi_complain(c, "add --time", "--repeats %d is of runs that are timed", (int)c->args.repeats);
+    if (!c->args.live.repeats || c->args.live.time) return true;
+    lmi_complain(c, "add --time", "--repeats %d is of runs that are timed", (int)c->args.live.repeats);
     return false;
 }
 

@@ -116,8 +116,8 @@ static int save(session *s, const lam_costs *costs, const char *path) {
     lmi_buf_init(&text);
     lam_report_defaults(&o);
     o.format = "json";
-    o.time = s->c->args.time;
-    o.memory = s->c->args.memory;
+    o.time = s->c->args.live.time;
+    o.memory = s->c->args.live.memory;
     lam_status status = lam_report_write(costs, &o, lmi_buf_sink(&text), &e);
     int code = status == LAM_OK ? write_file(s->c, path, &text) : lmi_complain_of(s->c, &e, status);
     lmi_buf_free(&text);
@@ -167,9 +167,9 @@ static lam_status prepare(session *s, lam_budget *b, bool *told, lam_error *e) {
         return lmi_fail(e, LAM_USAGE, NULL,
                         "there is nothing to hold it against; give --max macs=2G, --baseline FILE, or --save "
                         "FILE, which makes one");
-    a->backward = a->backward || needs.backward;
-    a->time = a->time || needs.time || a->repeats;
-    a->memory = a->memory || needs.memory;
+    a->live.backward = a->live.backward || needs.backward;
+    a->live.time = a->live.time || needs.time || a->live.repeats;
+    a->live.memory = a->live.memory || needs.memory;
     bool fits = lmi_convention_fits(s->c, a->convention) && lmi_rules_wanted(s->c) == LMI_EXIT_OK;
     return fits ? LAM_OK : told_above(e, told);
 }
@@ -196,7 +196,7 @@ static lam_status take_check(void *to, const char *file, int argc, const char *c
     lmi_cli *c = s->c;
     lam_error e = {0};
     bool told;
-    c->args = (lmi_args){.depth = -1, .width = -1, .rows = -1, .every = -1, .run = -1, .batch = -1};
+    c->args = lmi_no_args();
     c->args.force = s->own->force;
     c->args.output = s->own->output;
     if (is_text(s->own) && !s->is_told) lmi_say(c, "checks of %s\n", file);
@@ -218,12 +218,7 @@ static int check_all(session *s) {
     const lmi_args *a = s->own;
     lmi_cli *c = s->c;
     lam_error e = {.at = -1};
-    const char *option = a->max[0]             ? "max"
-                         : a->within[0]        ? "within"
-                         : a->baseline         ? "baseline"
-                         : a->save             ? "save"
-                         : a->allow_incomplete ? "allow-incomplete"
-                                               : lmi_option_of_a_run(a);
+    const char *option = lmi_option_of(a, LMI_OF_A_MODEL | LMI_OF_LIMIT);
     if (option) {
         lmi_complain(c, "name the TARGET, or write it into the file",
                      "--%s is for one target, and without one the checks of a file are run", option);

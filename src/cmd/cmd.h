@@ -10,26 +10,40 @@
 enum { LMI_EXIT_OK = 0, LMI_EXIT_FINDING = 1, LMI_EXIT_USAGE = 2, LMI_EXIT_FAILED = 3, LMI_EXIT_BUG = 4 };
 enum { LMI_MAX_INPUTS = 64 };
 
-/* The parsed command line; options.def fills it. */
+/* What an option is of (options.def), one bit each. */
+typedef enum lmi_of {
+    LMI_OF_ANY,
+    LMI_OF_LIVE = 1,
+    LMI_OF_RUN = 2,
+    LMI_OF_TABLE = 4,
+    LMI_OF_LIMIT = 8,
+    LMI_OF_A_RUN = LMI_OF_LIVE | LMI_OF_RUN,      /* a saved report takes none of these */
+    LMI_OF_A_MODEL = LMI_OF_A_RUN | LMI_OF_TABLE, /* a recording takes none of these */
+} lmi_of;
+
+/* The parsed command line. Fields of options: NULL, false, 0 or, of whole numbers that may be 0, -1: not
+ * given. */
+#define LMI_FIELD_FLAG(name)    bool name;
+#define LMI_FIELD_TEXT(name)    const char *name;
+#define LMI_FIELD_CHOICE(name)  const char *name;
+#define LMI_FIELD_LIST(name)    const char *name[LMI_MAX_INPUTS + 1]; /* NULL-terminated */
+#define LMI_FIELD_INT(name)     int32_t name;
+#define LMI_FIELD_COUNT(name)   int32_t name;
+#define LMI_FIELD_COLUMNS(name) int32_t name;
+/* NOLINTNEXTLINE(clang-analyzer-optin.performance.Padding): one command line, in the order of options.def */
 typedef struct lmi_args {
     const char **operands; /* as long as the whole command line */
     int32_t n_operands;
-    const char *inputs[LMI_MAX_INPUTS + 1]; /* NULL-terminated, as the next one */
-    const char *build[LMI_MAX_INPUTS + 1];
-    const char *old_inputs[LMI_MAX_INPUTS + 1], *new_inputs[LMI_MAX_INPUTS + 1]; /* of one side of two */
-    const char *old_build[LMI_MAX_INPUTS + 1], *new_build[LMI_MAX_INPUTS + 1];
-    const char *mode, *convention, *format, *layout, *output, *color, *rules, *module, *file, *tensorboard;
-    const char *optimizer, *dtype, *by, *sort, *given;
-    const char *max[LMI_MAX_INPUTS + 1], *within[LMI_MAX_INPUTS + 1]; /* NULL-terminated */
-    const char *baseline, *save, *junit;
-    int32_t depth, width, rows, every, run, batch; /* -1: not given */
-    int32_t repeats;                               /* 0: not given */
-    const char *const *rest;                       /* of a verb that runs another program: its command line */
+    const char *const *rest; /* of a verb that runs another program: its command line */
     int32_t n_rest;
-    bool released, flops, backward, strict, dry, ops, facts, rf, bytes, force, wide, ascii, exact, expand;
-    bool time, once, help, man, json;
-    bool memory, health, roof, why, no_bars, no_pager, no_step;
-    bool github, exit_code, renew, allow_incomplete;
+    lam_live live;
+#define LIVE(name, letter, type, field, value, help)
+#define OPTION(name, letter, type, of, field, value, help) LMI_FIELD_##type(field)
+#define HELP(verb, option, help)
+#include "cmd/options.def"
+#undef HELP
+#undef OPTION
+#undef LIVE
 } lmi_args;
 
 typedef struct lmi_cli lmi_cli;
@@ -64,6 +78,9 @@ struct lmi_cli {
 
 const lmi_verb *lmi_verb_at(int32_t i); /* NULL past the last one */
 const lmi_verb *lmi_verb_find(const char *name);
+lmi_args lmi_no_args(void);
+/* The first given option that is of one of `kinds`, bits of lmi_of; NULL: none. */
+const char *lmi_option_of(const lmi_args *a, unsigned kinds);
 /* Parses argv[from..] for c->verb. Prints an error and returns false on failure. */
 bool lmi_parse(lmi_cli *c, int argc, const char *const *argv, int from);
 /* Returns false, after an error, if --format names none of the verb's formats; `of` is "a difference". */
@@ -269,14 +286,10 @@ int lmi_run_live(lmi_cli *c);
 int lmi_run_export(lmi_cli *c);
 
 /* -- recorded.c -------------------------------------------------------------------------------- */
-/* The first given option that has a meaning only if a model runs; NULL: none. */
-const char *lmi_option_of_a_run(const lmi_args *a);
 /* True for a report that was saved as JSON, by its name. */
 bool lmi_is_saved(const char *operand);
 /* True for a file of a model, or a folder with one (lam_read): not for a saved report. */
 bool lmi_is_file(const char *operand);
-/* The first given option that runs a model, NULL: none. Others shape what is counted. */
-const char *lmi_option_that_runs(const lmi_args *a);
 /* Returns false, after an error, if the operand is a file or a saved report and an option needs a run. */
 bool lmi_file_takes(lmi_cli *c, const char *operand);
 /* Returns false, after an error, if a page, which is for a browser, would go to a terminal. `file`: a

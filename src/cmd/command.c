@@ -284,8 +284,7 @@ static int run(lmi_cli *c, int argc, const char *const *argv) {
 }
 
 int lam_command(int argc, const char *const *argv, const lam_host *host) {
-    lmi_cli c = {.host = host,
-                 .args = {.depth = -1, .width = -1, .rows = -1, .every = -1, .run = -1, .batch = -1}};
+    lmi_cli c = {.host = host, .args = lmi_no_args()};
     if (!host || argc < 0 || (argc > 0 && !argv)) return LMI_EXIT_BUG;
     lmi_output_start(&c);
     int code = lmi_output_end(&c, run(&c, argc, argv));

@@ -47,7 +47,7 @@ static int write_comparison(lmi_cli *c, const lam_model *m, const char *ran, voi
     lam_compare_options o = {.conventions = n->at,
                              .n = n->n,
                              .metric = a->flops ? LAM_FLOPS : LAM_MACS,
-                             .phase = a->backward ? LAM_BACKWARD : LAM_FORWARD};
+                             .phase = a->live.backward ? LAM_BACKWARD : LAM_FORWARD};
     int32_t width = lmi_table_width(c, c->host->width);
     lam_status s = lam_compare_new(&compared, m, &o, &e);
     if (s == LAM_OK) s = lmi_page_head(c, "comparison", &e);

@@ -22,9 +22,9 @@ static bool starts(const char *text, const char *with) { return strncmp(text, wi
 static void measure_by(lmi_args *a) {
     const char *by = a->by ? a->by : "";
     lam_needs needs = lam_number_needs(by);
-    a->time = a->time || needs == LAM_NEEDS_TIMES;
-    a->backward = a->backward || starts(by, "backward_");
-    a->memory = a->memory || needs == LAM_NEEDS_MEMORY;
+    a->live.time = a->live.time || needs == LAM_NEEDS_TIMES;
+    a->live.backward = a->live.backward || starts(by, "backward_");
+    a->live.memory = a->live.memory || needs == LAM_NEEDS_MEMORY;
 }
 
 static bool options_fit(lmi_cli *c, const lmi_side *sides) {
@@ -37,13 +37,13 @@ static bool options_fit(lmi_cli *c, const lmi_side *sides) {
     }
     ran.by = NULL; /* these two are for every difference */
     ran.exact = false;
-    const char *option = live ? NULL : counted ? lmi_option_that_runs(&ran) : lmi_option_of_a_run(&ran);
+    const char *option = live ? NULL : lmi_option_of(&ran, counted ? LMI_OF_A_RUN : LMI_OF_A_MODEL);
     if (option) {
         lmi_complain(c, "what files hold is compared as it was counted and measured",
                      "--%s is for a model that is run, and here is none", option);
         return false;
     }
-    if (c->args.run >= 0 && !recorded) {
+    if (c->args.run && !recorded) {
         lmi_complain(c, NULL, "--run is for recordings, and %s is none", sides[1].operand);
         return false;
     }
@@ -86,7 +86,7 @@ static void say_given(lmi_cli *c, const lmi_side *sides) {
     const char *hint = lmi_given_to_both(c, sides, N_SIDES);
     if (!hint) return;
     lmi_say(c, "\nboth      ");
-    for (int i = 0; c->args.build[i]; i++) lmi_say(c, " -k %s", c->args.build[i]);
+    for (int i = 0; c->args.live.build[i]; i++) lmi_say(c, " -k %s", c->args.live.build[i]);
     lmi_say(c, "; --old-k and --new-k give one of them its own\n");
 }
 
@@ -98,7 +98,7 @@ static int write_diff(lmi_cli *c, const lmi_side *sides) {
     for (int i = 0; i < N_SIDES; i++)
         both[i] = (lam_diff_side){.costs = sides[i].costs,
                                   .file = sides[i].costs ? NULL : sides[i].operand,
-                                  .run = sides[i].recorded && c->args.run > 0 ? c->args.run : 0,
+                                  .run = sides[i].recorded ? c->args.run : 0,
                                   .name = sides[i].name,
                                   .ran = sides[i].live != LAM_OK ? sides[i].e.text : NULL};
     lam_status s = lam_diff_new(&d, &both[0], &both[1], &e);

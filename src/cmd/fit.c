@@ -12,9 +12,7 @@ static lam_live request(const lmi_cli *c, bool step) {
     what.ops = what.dry = what.follow = true;
     what.backward = step;
     what.mode = step ? "train" : "eval";
-    what.batch = c->args.batch > 0 ? c->args.batch : 0; /* 0: as in the inputs */
-    what.dtype = c->args.dtype;
-    what.optimizer = c->args.no_step ? NULL : c->args.optimizer ? c->args.optimizer : "";
+    what.optimizer = c->args.no_step ? NULL : what.optimizer ? what.optimizer : "";
     return what;
 }
 
@@ -28,7 +26,7 @@ int lmi_run_fit(lmi_cli *c) {
     lam_error e = {0}, of_step = {0}, written = {0};
     lam_model *m[2] = {NULL, NULL};
     lam_fit *f[2] = {NULL, NULL};
-    if (c->args.no_step && c->args.optimizer) {
+    if (c->args.no_step && c->args.live.optimizer) {
         lmi_complain(c, NULL, "--no-step: no optimizer makes a step then; leave it or --optimizer out");
         return LMI_EXIT_USAGE;
     }

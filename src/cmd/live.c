@@ -10,27 +10,14 @@
 lam_live lmi_live_request(const lmi_cli *c, const char *convention) {
     int32_t by = lam_convention_find(convention);
     bool ops = !convention || lam_convention_counts_ops(by);
-    int32_t n = 0;
-    while (c->args.inputs[n]) n++;
-    bool measures = c->args.time || c->args.memory || c->args.health;
-    bool needed = c->args.backward && !measures;
-    return (lam_live){.target = c->args.operands[0],
-                      .n_inputs = n,
-                      .inputs = c->args.inputs,
-                      .given = c->args.given,
-                      .mode = c->args.mode       ? c->args.mode
-                              : c->args.backward ? "train"
-                                                 : "eval",
-                      .build_kwargs = c->args.build,
-                      .ops = ops || needed,
-                      .or_layers = !convention && !needed,
-                      .backward = c->args.backward,
-                      .unfused = lam_convention_unfused(by),
-                      .dry = c->args.dry,
-                      .time = c->args.time,
-                      .health = c->args.health,
-                      .repeats = c->args.repeats,
-                      .memory = c->args.memory};
+    lam_live what = c->args.live;
+    bool needed = what.backward && !(what.time || what.memory || what.health);
+    what.target = c->args.operands[0];
+    what.mode = what.mode ? what.mode : what.backward ? "train" : "eval";
+    what.ops = ops || needed;
+    what.or_layers = !convention && !needed;
+    what.unfused = lam_convention_unfused(by);
+    return what;
 }
 
 /* True if a text names, up to its equals sign, a number (or the picture of a roofline) with that need. */
@@ -57,7 +44,7 @@ static void put_asker(const lmi_cli *c, bool memory, lmi_buf *out) {
             return;
         }
     }
-    lmi_put(out, memory ? "--memory" : a->roof ? "--roof" : a->repeats ? "--repeats" : "--time");
+    lmi_put(out, memory ? "--memory" : a->roof ? "--roof" : a->live.repeats ? "--repeats" : "--time");
 }
 
 /* Why a dry run can't answer, and in `asker` the option that asks for it; NULL: it can. */
@@ -207,8 +194,8 @@ bool lmi_convention_fits(lmi_cli *c, const char *name) {
     char list[96], hint[160];
     if (!lmi_convention_known(c, name)) return false;
     int32_t i = lam_convention_find(name ? name : lam_convention_of(NULL));
-    bool measures = a->time || a->memory || a->health;
-    if (a->backward && !measures && !lam_convention_counts_ops(i)) {
+    bool measures = a->live.time || a->live.memory || a->live.health;
+    if (a->live.backward && !measures && !lam_convention_counts_ops(i)) {
         snprintf(hint, sizeof hint, "leave --backward out, or count by one of %s",
                  listed(lam_convention_counts_ops, list, sizeof list));
         lmi_complain(c, hint, "--backward: the convention '%s' counts the forward pass alone", name);

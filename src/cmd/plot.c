@@ -32,8 +32,8 @@ static bool is(const char *a, const char *b) { return a && strcmp(a, b) == 0; }
 /* Turns on the measurements that a picture needs. */
 static void measure(lmi_args *a, const lam_plot_options *o) {
     lam_needs needs = o->by ? lam_number_needs(o->by) : LAM_NEEDS_NOTHING;
-    a->time = is(o->kind, "roofline") || needs == LAM_NEEDS_TIMES;
-    a->memory = is(o->kind, "memory") || needs == LAM_NEEDS_MEMORY;
+    a->live.time = is(o->kind, "roofline") || needs == LAM_NEEDS_TIMES;
+    a->live.memory = is(o->kind, "memory") || needs == LAM_NEEDS_MEMORY;
 }
 
 static int write_drawn(lmi_cli *c, const lam_model *m, const char *ran, void *self) {
@@ -49,7 +49,7 @@ static int plot_model(lmi_cli *c) {
     lam_plot_options o = {.kind = a->operands[0],
                           .width = a->width > 0 ? a->width : 0,
                           .by = a->by,
-                          .backward = a->backward};
+                          .backward = a->live.backward};
     if (a->n_operands > 2) return lmi_too_many(c, a->operands[2], NULL), LMI_EXIT_USAGE;
     if (!lmi_file_takes(c, a->operands[1])) return LMI_EXIT_USAGE;
     measure(a, &o);
@@ -94,7 +94,7 @@ static int plot_table(lmi_cli *c) {
     lam_error e = {0};
     const lmi_args *a = &c->args;
     char title[96];
-    if (a->inputs[0] || a->by || a->mode || a->build[0] || a->given) {
+    if (a->live.inputs[0] || a->by || a->live.mode || a->live.build[0] || a->live.given) {
         lmi_complain(c, "leave them out", "-i, -k, --inputs, --mode and --by are of one model");
         return LMI_EXIT_USAGE;
     }

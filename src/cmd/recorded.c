@@ -26,12 +26,11 @@ static void close_all(recordings *r) {
 
 /* Opens every named file, `last` steps of each; none if one can't be read. */
 static lam_status open_all(const lmi_cli *c, int32_t last, recordings *r, lam_error *e) {
-    int64_t run = c->args.run > 0 ? c->args.run : 0;
     *r = (recordings){calloc((size_t)c->args.n_operands, sizeof *r->at), 0};
     lam_status s = r->at ? LAM_OK : LAM_NOMEM;
     if (!r->at) lmi_fail(e, s, NULL, "memory ran out");
     for (int32_t i = 0; s == LAM_OK && i < c->args.n_operands; i++) {
-        s = lam_recording_open(&r->at[i], c->args.operands[i], run, last, e);
+        s = lam_recording_open(&r->at[i], c->args.operands[i], c->args.run, last, e);
         if (s == LAM_OK) r->n++;
     }
     if (s != LAM_OK) close_all(r);
@@ -58,50 +57,9 @@ static lam_status write_page(const lmi_cli *c, const recordings *r, lam_error *e
     return lam_recording_page((const lam_recording *const *)r->at, r->n, c->out, e);
 }
 
-/* The first given option that needs a run, or, unless `alone`, one that shapes the table of a model. */
-static const char *first_option(const lmi_args *a, bool alone) {
-    const struct {
-        const char *name;
-        bool given, shapes;
-    } options[] = {{"input", a->inputs[0], false},
-                   {"inputs", a->given, false},
-                   {"mode", a->mode, false},
-                   {"build", a->build[0], false},
-                   {"old-i", a->old_inputs[0], false},
-                   {"new-i", a->new_inputs[0], false},
-                   {"old-k", a->old_build[0], false},
-                   {"new-k", a->new_build[0], false},
-                   {"convention", a->convention, true},
-                   {"rules", a->rules, false},
-                   {"strict", a->strict, true},
-                   {"backward", a->backward, false},
-                   {"time", a->time, false},
-                   {"repeats", a->repeats, false},
-                   {"roof", a->roof, false},
-                   {"memory", a->memory, false},
-                   {"health", a->health, false},
-                   {"dry", a->dry, false},
-                   {"released", a->released, false},
-                   {"rf", a->rf, true},
-                   {"bytes", a->bytes, true},
-                   {"by", a->by, true},
-                   {"sort", a->sort, true},
-                   {"why", a->why, true},
-                   {"layout", a->layout, false},
-                   {"exact", a->exact, true},
-                   {"expand", a->expand, true}};
-    for (size_t i = 0; i < sizeof options / sizeof *options; i++)
-        if (options[i].given && !(alone && options[i].shapes)) return options[i].name;
-    return NULL;
-}
-
-const char *lmi_option_of_a_run(const lmi_args *a) { return first_option(a, false); }
-
-const char *lmi_option_that_runs(const lmi_args *a) { return first_option(a, true); }
-
 bool lmi_file_takes(lmi_cli *c, const char *operand) {
     const bool file = lmi_is_file(operand);
-    const char *option = file || lmi_is_saved(operand) ? first_option(&c->args, true) : NULL;
+    const char *option = file || lmi_is_saved(operand) ? lmi_option_of(&c->args, LMI_OF_A_RUN) : NULL;
     if (option && file)
         lmi_complain(c, "nothing of a file is run", "--%s is for a model that is run, and %s is a file",
                      option, operand);
@@ -112,7 +70,7 @@ bool lmi_file_takes(lmi_cli *c, const char *operand) {
 }
 
 static bool for_a_model(lmi_cli *c) {
-    const char *option = lmi_option_of_a_run(&c->args);
+    const char *option = lmi_option_of(&c->args, LMI_OF_A_MODEL);
     if (option)
         lmi_complain(c, "a recording is shown with what was measured in its run",
                      "%s is a recording, and --%s is for models", c->args.operands[0], option);
@@ -225,9 +183,8 @@ int lmi_run_export(lmi_cli *c) {
                      "`lamina export` needs to know for which program");
         return LMI_EXIT_USAGE;
     }
-    int64_t run = c->args.run > 0 ? c->args.run : 0;
-    lam_status s =
-        lam_recording_tensorboard(c->args.operands[0], run, c->args.tensorboard, path, sizeof path, &e);
+    lam_status s = lam_recording_tensorboard(c->args.operands[0], c->args.run, c->args.tensorboard, path,
+                                             sizeof path, &e);
     if (s != LAM_OK) return lmi_complain_of(c, &e, s);
     if (!lmi_is_json(&c->args)) {
         lmi_say(c, "%s\n", path);
@@ -246,9 +203,9 @@ int lmi_run_run(lmi_cli *c) {
                        .n_argv = a->n_rest,
                        .argv = a->rest,
                        .file = a->file ? a->file : "run.lamina",
-                       .every = a->every >= 0 ? a->every : EVERY,
-                       .memory = a->memory,
-                       .health = a->health};
+                       .every = a->every ? a->every : EVERY,
+                       .memory = a->live.memory,
+                       .health = a->live.health};
     if (!c->host->script) {
         lmi_complain(c, NULL, "this host can't run a Python program");
         return LMI_EXIT_FAILED;

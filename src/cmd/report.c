@@ -90,7 +90,8 @@ bool lmi_sides_of(lmi_cli *c, lmi_side *sides, int32_t n) {
 }
 
 const char *lmi_given_to_both(const lmi_cli *c, const lmi_side *sides, int32_t n) {
-    if (n < 2 || !c->args.build[0] || !lmi_side_runs(&sides[0]) || !lmi_side_runs(&sides[1])) return NULL;
+    if (n < 2 || !c->args.live.build[0] || !lmi_side_runs(&sides[0]) || !lmi_side_runs(&sides[1]))
+        return NULL;
     return "-k is given to both; --old-k and --new-k give one of them its own";
 }
 
@@ -108,7 +109,7 @@ static bool is_for_a_run(lmi_cli *c, const lmi_side *sides, int32_t n) {
         if (lmi_side_runs(&sides[i])) return false;
         counted = counted || sides[i].file;
     }
-    const char *option = counted ? lmi_option_that_runs(&c->args) : lmi_option_of_a_run(&c->args);
+    const char *option = lmi_option_of(&c->args, counted ? LMI_OF_A_RUN : LMI_OF_A_MODEL);
     if (!option) return false;
     lmi_complain(c,
                  counted ? "nothing of a file is run"
@@ -120,41 +121,36 @@ static bool is_for_a_run(lmi_cli *c, const lmi_side *sides, int32_t n) {
 static bool is_possible(lmi_cli *c, const lmi_side *sides, int32_t n) {
     for (int32_t i = 0; i < n; i++)
         if (is_recording(c, sides[i].operand)) return false;
-    if (c->args.run >= 0) {
+    if (c->args.run) {
         lmi_complain(c, NULL, "--run is for recordings, and %s is none", c->args.operands[0]);
         return false;
     }
     if (!lmi_page_has_place(c, "report.html")) return false;
     if (is_for_a_run(c, sides, n)) return false;
-    c->args.time = c->args.time || c->args.roof;
+    c->args.live.time = c->args.live.time || c->args.roof;
     return lmi_repeats_fit(c) && lmi_convention_fits(c, c->args.convention);
 }
 
 /* -- the page ----------------------------------------------------------------------------------- */
 
-static void take_inputs(lam_live *what, const char *const *inputs) {
-    what->inputs = inputs;
-    what->given = NULL;
-    for (what->n_inputs = 0; inputs[what->n_inputs];) what->n_inputs++;
-}
+_Static_assert(2 * LMI_MAX_INPUTS <= LAM_LIVE_WORDS, "what is given to both and to one fits into one list");
 
-/* Later ones override earlier ones of the same name. */
-static const char *const *join(const char **to, const char *const *all, const char *const *own) {
-    int32_t n = 0;
-    for (; *all; all++) to[n++] = *all;
-    for (; *own; own++) to[n++] = *own;
-    to[n] = NULL;
-    return to;
+static void add_words(const char **to, const char *const *words) {
+    while (*to) to++;
+    while (*words) *to++ = *words++;
+    *to = NULL;
 }
 
 int lmi_side_run(lmi_cli *c, lmi_side *x, const char *hint) {
     if (x->saved || x->recorded) return LMI_EXIT_OK;
     lam_live what = lmi_live_request(c, c->args.convention);
     lam_error e = {0};
-    const char *build[2 * LMI_MAX_INPUTS + 1];
     what.target = x->operand;
-    if (x->inputs && x->inputs[0]) take_inputs(&what, x->inputs);
-    if (x->build && x->build[0]) what.build_kwargs = join(build, c->args.build, x->build);
+    if (x->inputs && x->inputs[0]) {
+        what.given = what.inputs[0] = NULL;
+        add_words(what.inputs, x->inputs);
+    }
+    if (x->build) add_words(what.build, x->build); /* later ones override earlier ones of the same name */
     x->live = lmi_live_model(c, &what, &x->m, &x->e);
     if (!x->m && x->live == LAM_USAGE && hint) {
         lmi_complain(c, hint, "%s%s%s", x->e.where, x->e.where[0] ? ": " : "", x->e.text);

@@ -44,8 +44,8 @@ static lam_report_options report_options(const lmi_cli *c, const layout *l) {
     o.expand = a->expand;
     o.receptive_field = a->rf;
     o.bytes = a->bytes;
-    o.time = a->time;
-    o.memory = a->memory;
+    o.time = a->live.time;
+    o.memory = a->live.memory;
     o.by = a->by;
     o.sort = a->sort;
     o.rows = a->rows > 0 ? a->rows : 0;
@@ -78,9 +78,9 @@ static bool add_option(char *line, size_t size, const char *option, const char *
 static bool typed(const lmi_cli *c, char *line, size_t size) {
     const lmi_args *a = &c->args;
     bool ok = c->host->out_is_terminal && !lmi_is_to_file(c) && add_word(line, size, a->operands[0]);
-    for (int i = 0; ok && a->inputs[i]; i++) ok = add_option(line, size, "-i", a->inputs[i]);
-    for (int i = 0; ok && a->build[i]; i++) ok = add_option(line, size, "-k", a->build[i]);
-    if (ok && a->mode) ok = add_option(line, size, "--mode", a->mode);
+    for (int i = 0; ok && a->live.inputs[i]; i++) ok = add_option(line, size, "-i", a->live.inputs[i]);
+    for (int i = 0; ok && a->live.build[i]; i++) ok = add_option(line, size, "-k", a->live.build[i]);
+    if (ok && a->live.mode) ok = add_option(line, size, "--mode", a->live.mode);
     return ok;
 }
 
@@ -145,7 +145,7 @@ static int show(lmi_cli *c, making *with) {
 
 /* Returns false, after an error, for several models: only recordings may be several. */
 static bool is_one_model(lmi_cli *c) {
-    if (c->args.run >= 0) {
+    if (c->args.run) {
         lmi_complain(c, NULL, "--run is for recordings, and %s is a model", c->args.operands[0]);
         return false;
     }
@@ -156,17 +156,17 @@ static bool is_one_model(lmi_cli *c) {
 /* An option for a column's share or order implies the column. */
 static void column_is_measured(lmi_args *a, const char *column) {
     lam_needs needs = column ? lam_number_needs(column) : LAM_NEEDS_NOTHING;
-    a->time = a->time || needs == LAM_NEEDS_TIMES;
-    a->memory = a->memory || needs == LAM_NEEDS_MEMORY;
+    a->live.time = a->live.time || needs == LAM_NEEDS_TIMES;
+    a->live.memory = a->live.memory || needs == LAM_NEEDS_MEMORY;
     a->bytes = a->bytes || needs == LAM_NEEDS_COLUMNS;
-    a->backward = a->backward || needs == LAM_NEEDS_BACKWARD;
+    a->live.backward = a->live.backward || needs == LAM_NEEDS_BACKWARD;
 }
 
 int lmi_run_show(lmi_cli *c) {
     if (lam_recording_is(c->args.operands[0])) return lmi_show_recordings(c);
     if (!is_one_model(c) || !lmi_file_takes(c, c->args.operands[0])) return LMI_EXIT_USAGE;
     making with = {.l = layout_wanted(&c->args)};
-    c->args.time = c->args.time || c->args.roof;
+    c->args.live.time = c->args.live.time || c->args.roof;
     column_is_measured(&c->args, c->args.by);
     column_is_measured(&c->args, c->args.sort);
     if (!lmi_repeats_fit(c) || !lmi_convention_fits(c, with.l.convention)) return LMI_EXIT_USAGE;

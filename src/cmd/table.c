@@ -215,11 +215,10 @@ static lam_status run_row(lmi_cli *c, const row *r, const lam_cost_options *o, l
     char target[64];
     snprintf(target, sizeof target, "torchvision.models:%s", r->model);
     lam_live what = {.target = target,
-                     .n_inputs = 1,
-                     .inputs = &r->input,
+                     .inputs = {r->input},
                      .mode = "eval",
-                     .build_kwargs = r->build,
-                     .dry = c->args.dry,
+                     .build = {r->build[0], r->build[1]},
+                     .dry = c->args.live.dry,
                      .ops = lam_convention_counts_ops(lam_convention_find(o->convention))};
     lam_model *m;
     lam_costs *costs = NULL;

@@ -16,7 +16,7 @@ PAGES = [ROOT / "README.md", *sorted(ROOT.glob("docs/*.md")), *sorted(ROOT.glob(
 DEFS = {name: (ROOT / f"src/cmd/{name}.def").read_text("utf-8") for name in ("verbs", "options")}
 OPTIONS = {
     name: letter if letter != "0" else ""
-    for name, letter in re.findall(r'^OPTION\("([\w-]+)", (?:\'(\w)\'|0),', DEFS["options"], re.M)
+    for name, letter in re.findall(r'^(?:OPTION|LIVE)\("([\w-]+)", (?:\'(\w)\'|0),', DEFS["options"], re.M)
 }
 VERBS = re.findall(r"^VERB\((\w+),", DEFS["verbs"], re.M)
 

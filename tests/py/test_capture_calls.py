@@ -705,3 +705,20 @@ def test_describing_a_layer_draws_no_number():
     torch.manual_seed(1)
     random.seed(1)
     assert drawn == (torch.rand(1).item(), random.random())
+
+
+def test_a_capture_that_could_not_begin_is_not_open(monkeypatch):
+    def refused(_):
+        raise RuntimeError("not now")
+
+    model = nn.Linear(3, 2)
+    capture = lamina.capture(model)
+    monkeypatch.setattr("lamina._guard.compiled.Compiled.__enter__", refused)
+    with pytest.raises(RuntimeError, match="not now"):
+        capture.__enter__()
+    monkeypatch.undo()
+    with pytest.raises(RuntimeError, match="was never opened"):
+        capture.report()
+    with capture:
+        model(X)
+    assert capture.report().params == 8

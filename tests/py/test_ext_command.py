@@ -61,6 +61,22 @@ def test_a_live_model_is_shown():
     assert (host.asked["target"], host.asked["inputs"]) == ("somewhere:Net", ["2x3"])
 
 
+def test_options_of_a_run_reach_the_host_by_their_names():
+    host = Host(model)
+    words = "somewhere:Net --inputs in.py:x --mode train -k a=1 -k b=2 --time --repeats 3 --memory --health"
+    host.run("lamina", "show", *words.split())  # which finds no times in that model
+    asked, plain = host.asked, Host(model)
+    assert plain.run() == 0
+    given = {"target": "somewhere:Net", "given": "in.py:x", "inputs": [], "build": ["a=1", "b=2"]}
+    given |= {"mode": "train", "time": True, "repeats": 3, "memory": True, "health": True}
+    given |= {"ops": True, "or_layers": True, "unfused": False, "follow": False, "dry": False}
+    given |= {"backward": False, "batch": 0, "dtype": None, "optimizer": None, "needs_run": "--repeats"}
+    assert asked == given
+    not_given = {"time": False, "repeats": 0, "memory": False, "health": False, "needs_run": None}
+    not_given |= {"given": None, "inputs": ["2x3"], "build": [], "mode": "eval"}
+    assert plain.asked == given | not_given
+
+
 def test_the_class_of_an_error_is_not_held():
     """It is looked up by each error, to find the exit status."""
 

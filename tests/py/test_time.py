@@ -21,7 +21,7 @@ import lamina
 from lamina._command import cli
 from lamina._observe import support
 from lamina._results import roof as roofs
-from lamina._run import once
+from lamina._run import capture
 
 observed = pytest.mark.skipif(bool(support.nodes()), reason=f"no nodes: {support.nodes()}")
 
@@ -126,7 +126,7 @@ def test_a_run_that_only_times_watches_no_operators():
 
 
 def test_why_a_backward_is_not_told_is_a_note(monkeypatch):
-    monkeypatch.setattr(once, "nodes", lambda: "because")
+    monkeypatch.setattr(capture, "nodes", lambda: "because")
     report = lamina.inspect(small(), (torch.randn(3, 6),), ops=False, backward=True, time=True)
     assert any("backward takes is not known: because" in note for note in report.notes)
     assert report._model.n_operators() == 0
@@ -430,7 +430,7 @@ def test_what_is_no_number_is_named(name):
 
 
 def test_without_nodes_the_backward_is_unknown_and_not_zero(monkeypatch):
-    monkeypatch.setattr(once, "nodes", lambda: "because")
+    monkeypatch.setattr(capture, "nodes", lambda: "because")
     with lamina.capture(small(), ops=False, time=True) as watch:
         step(watch._root, torch.randn(3, 6))
     report = watch.report()

@@ -110,22 +110,31 @@ static lam_status failed(host *h, lam_model **out, lam_error *e) {
     return *out ? LAM_FAILED : status;
 }
 
-static PyObject *truth(bool value) { return value ? Py_True : Py_False; }
+static bool add(PyObject *dict, const char *name, PyObject *value) {
+    const bool ok = value && PyDict_SetItemString(dict, name, value) == 0;
+    Py_XDECREF(value);
+    return ok;
+}
 
-/* The fields of the request by their names; `ops` is None for "or layers". */
+/* The fields of the request by their names. */
+static PyObject *asked(const lam_live *what) {
+    PyObject *all = PyDict_New();
+    bool ok = all != NULL;
+#define FLAG(name)  ok = ok && add(all, #name, PyBool_FromLong(what->name));
+#define WORD(name)  ok = ok && add(all, #name, word(what->name));
+#define WORDS(name) ok = ok && add(all, #name, texts(what->name, -1));
+#define COUNT(name) ok = ok && add(all, #name, PyLong_FromLong(what->name));
+    LAM_LIVE(FLAG, WORD, WORDS, COUNT)
+#undef COUNT
+#undef WORDS
+#undef WORD
+#undef FLAG
+    if (!ok) Py_CLEAR(all);
+    return all;
+}
+
 static PyObject *ask_live(host *h, const lam_live *what) {
-    PyObject *ops = what->ops && what->or_layers ? Py_None : truth(what->ops);
-    PyObject *request =
-        Py_BuildValue("{s:N,s:N,s:N,s:N,s:N,s:N,s:O,s:O,s:O,s:O,s:O,s:O,s:O,s:O,s:N,s:i,s:L,s:N}", "target",
-                      word(what->target), "inputs", texts(what->inputs, what->n_inputs), "mode",
-                      lmx_str(what->mode), "build", texts(what->build_kwargs, -1), "dtype",
-                      lmx_str(what->dtype), "given", word(what->given), "ops", ops, "backward",
-                      truth(what->backward), "unfused", truth(what->unfused), "dry", truth(what->dry), "time",
-                      truth(what->time), "follow", truth(what->follow), "health", truth(what->health),
-                      "memory", truth(what->memory), "optimizer", word(what->optimizer), "repeats",
-                      (int)what->repeats, "batch", what->batch > 0 ? (long long)what->batch : 0LL,
-                      "needs_run", lmx_str(what->needs_run));
-    PyObject *model = NULL;
+    PyObject *request = asked(what), *model = NULL;
     if (request) model = PyObject_CallMethodObjArgs(h->self, h->st->n_live, request, NULL);
     Py_XDECREF(request);
     return model;

@@ -53,18 +53,19 @@ class Host:
         return size.columns, 0
 
     def live(self, request: dict[str, Any]) -> _lamina.Model:
-        """Builds and runs a live model once; for the request see :func:`lamina._command.live.run_target`."""
+        """Builds and runs a live model once; the request has the fields of ``lam_live``, by their names."""
         from .._base.advice import COMMAND, advise
         from .._inspect import looks
         from .._run.repeat import Measure
 
-        target, inputs, mode, build = (request.pop(name) for name in ("target", "inputs", "mode", "build"))
         repeats, dry, needs_run = request.pop("repeats"), request["dry"], request.pop("needs_run")
         request["time"] = Measure(repeats=repeats or None).check(dry=dry, asked=request["time"])
         request["health"] = looks({}, health=request["health"], dry=dry)
+        if request.pop("or_layers") and request["ops"]:
+            request["ops"] = None
         try:
-            with _aside(self.out, self.err), self._last_words(target):
-                return self._run(target, inputs, mode, build, needs_run, request)
+            with _aside(self.out, self.err), self._last_words(request["target"]):
+                return self._run(request, needs_run)
         except Exception as error:
             told = advise(error.__cause__ or error, COMMAND, getattr(error, "lamina_raised", None))
             if error.args and isinstance(error.args[0], str):
@@ -72,22 +73,14 @@ class Host:
                 error.args = (text if told is None else f"{text}; {told}", *error.args[1:])
             raise
 
-    def _run(
-        self,
-        target: str,
-        inputs: Sequence[str],
-        mode: str | None,
-        build: Sequence[str],
-        needs_run: str | None,
-        request: dict[str, Any],
-    ) -> _lamina.Model:
+    def _run(self, request: dict[str, Any], needs_run: str | None) -> _lamina.Model:
         """Runs the model; one that is larger than the memory is followed as in a dry run, unless the request
         needs values or times."""
         from .._target.load import _TooLargeToldError
         from .live import run_target
 
         try:
-            return run_target(target, inputs, mode, build, built=self._built, **request)
+            return run_target(**request, built=self._built)
         except _TooLargeToldError as error:
             if request["dry"]:
                 raise
@@ -98,7 +91,7 @@ class Host:
                 ) from error
             why = str(error)
         request |= {"dry": True, "dry_because": why}
-        return run_target(target, inputs, mode, build, built=self._built_dry, **request)
+        return run_target(**request, built=self._built_dry)
 
     @contextmanager
     def _last_words(self, target: str) -> Iterator[None]:

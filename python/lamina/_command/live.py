@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from .._observe.run import Run
-    from .._observe.values import Wanted
-    from .._run.repeat import Measure
 
 
 def run_target(
@@ -33,27 +31,22 @@ def run_target(
     mode: str | None,
     build: Sequence[str],
     *,
-    ops: bool | None = False,
-    backward: bool = False,
-    unfused: bool = False,
-    dry: bool = False,
-    time: Measure | None = None,
-    follow: bool = False,
-    dtype: str | None = None,
-    batch: int = 0,
-    built: dict[Any, Any] | None = None,
-    health: Wanted | None = None,
-    memory: bool = False,
     given: str | None = None,
-    dry_because: str | None = None,
+    batch: int = 0,
+    dtype: str | None = None,
     optimizer: str | None = None,
+    dry: bool = False,
+    backward: bool = False,
+    dry_because: str | None = None,
+    built: dict[Any, Any] | None = None,
+    **how: Any,
 ) -> _lamina.Model:
     """Builds the model that ``target`` names, runs it once on made-up inputs, and returns the captured model.
     Floating-point inputs without a given value are drawn from [0, 1), booleans are True, and integers are
     zeros, or ones if their name contains "mask". The seed is fixed, so every run is the same. ``given``
     names code that returns the inputs instead. ``dry_because``: why the run is dry, if nobody asked for
     that. ``batch``, unless 0, is the first size of every input. ``optimizer`` is a name of an optimizer, code
-    that makes one, or "" for the default; None: none. The other keywords are those of
+    that makes one, or "" for the default; None: none. ``how``: the other keywords are those of
     :func:`lamina._run.run_once`. Models in ``built`` are not built again.
 
     Raises:
@@ -66,7 +59,7 @@ def run_target(
     torch = torch_module()
     torch.manual_seed(SEED)
     if dtype is not None:
-        dtype = real_dtype(dtype)
+        how["dtype"] = real_dtype(dtype)
     built = {} if built is None else built
     by = None if optimizer is None else _maker(optimizer, built)
     which = (target, *build)
@@ -77,23 +70,15 @@ def run_target(
         args, kwargs, made = from_code(root, target, given, built, batch=batch)
     else:
         args, kwargs, made = made_up(root, target, inputs, dry=dry, batch=batch)
-    options: dict[str, Any] = {"ops": ops, "backward": backward, "unfused": unfused, "dry": dry, "time": time}
     told = {"target": target, "build": " ".join(build), "inputs": given or " ".join(inputs)}
     told |= {"dry_because": dry_because or ""}
-    options |= {
-        "about": {name: text.encode(errors="replace").decode() for name, text in told.items() if text},
-        "follow": follow,
-        "dtype": dtype,
-        "health": health,
-        "memory": memory,
-        "made": made,
-        "optimizer": by if backward else None,
-    }
+    how["about"] = {name: text.encode(errors="replace").decode() for name, text in told.items() if text}
+    how |= {"made": made, "dry": dry, "backward": backward, "optimizer": by if backward else None}
     try:
         try:
-            run = run_once(root, args, kwargs, mode=mode, **options)
+            run = run_once(root, args, kwargs, mode=mode, **how)
         except NotImplementedError:  # a program of torch.export can't change its mode
-            run = run_once(root, args, kwargs, **options)
+            run = run_once(root, args, kwargs, **how)
     except UnsupportedError as error:
         raise _spelled(error) from error
     if run.error is not None:

@@ -134,9 +134,9 @@ class Profiled:
 
 
 class Following:
-    """A context around a capture of memory. It notes the optimizers that make a step, so that their tensors
-    can be identified, and runs the profiler if that measures the memory. Without ``hooks`` it takes all of
-    :class:`Optimizers`."""
+    """What is open around a capture of memory. It notes the optimizers that make a step, so that their
+    tensors can be identified, and runs the profiler if that measures the memory. Without ``hooks`` it takes
+    all of :class:`Optimizers`."""
 
     def __init__(self, watch: _lamina.Capture, *, hooks: bool = True) -> None:
         self._watch = watch
@@ -144,14 +144,6 @@ class Following:
         self._profiled = _waiting.pop(id(watch), None)
         self._seen: dict[int, Any] = {}
         self._handles: list[Any] = []
-
-    def __enter__(self) -> Following:
-        self.open()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-        self.tell()
 
     def open(self) -> None:
         """Registers for torch's optimizer steps."""

@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from .. import _lamina
 from .._base.errors import UsageError
 from .._base.modules import modules, parameters
-from .._base.ranks import note as note_of_ranks
 from .._base.terminal import progress
-from .._guard.compiled import Compiled, Compiler, compiled_codes, seen_through
+from .._guard.compiled import Compiled
 from .._guard.generators import state_of_generators
 from .._guard.gradients import (
     end_graphs,
@@ -32,8 +31,9 @@ from .._guard.gradients import (
     without_graph,
 )
 from .._observe.run import Run
-from .._observe.support import Watched, nodes, watched
+from .._observe.support import watched
 from .arguments import Arguments
+from .capture import Opened, new_watch
 from .provenance import provenance
 
 if TYPE_CHECKING:
@@ -41,15 +41,12 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from .._dry.optimizer import Maker
+    from .._observe.support import Watched
     from .._observe.values import Wanted
     from .repeat import Measure
 
 NO_BACKWARD = "no backward pass ran: the model returned no floating-point tensor that needs a gradient"
-COLLECTIVES = (
-    "the peak of memory depends on when collectives end; what their threads allocate is in memory.elsewhere"
-)
 NOTHING = nullcontext()
-NO_OPS = Watched(ops=False)
 
 
 def run_once(
@@ -90,6 +87,7 @@ def run_once(
     put_back = state_of_generators()
     wanted: Any = {"time": time is not None, "memory": memory, "health": health}
     watch, timed = new_watch(root, how=how, **wanted), None
+    opened = Opened(watch, Compiled(), ops=how.ops, memory=memory)
     _tell_source(watch, made, provenance(about, dry=dry, backward=backward))
     special = mode is not None or around is not None or callable(args) or dry or backward
     plain = not special and not any(wanted.values())
@@ -99,7 +97,7 @@ def run_once(
         _set_mode(root, mode)
         set_up, shown = NOTHING if around is None else around, progress(_work(dry, follow, backward))
         said = NOTHING if time is not None and time.once else shown  # a thread would disturb a timed run
-        with _modes(backward, real=backward or dry, unfused=unfused), Compiled(), set_up, said:
+        with _modes(backward, real=backward or dry, unfused=unfused), set_up, said:
             given = Arguments(args() if callable(args) else args, kwargs or {}, root, watch)
             back = Backward(watch, next_node(), follow, optimizer) if backward else None
             if dry:
@@ -110,24 +108,19 @@ def run_once(
                 )
             else:
                 ready = _made_ready(given, snapshot, watch, ops=how.ops, backward=backward)
-            with ready as (passed, named), _followed(watch, memory=memory):
-                compiler = Compiler(watch)
-                try:
-                    watch.start()
+            with ready as (passed, named):
+                with opened:
                     run.error = call_root(root, passed, named, back, run)
-                finally:
-                    watch.stop()
-                    compiler.close()
                 if dry:
-                    run.model = finish(watch)
+                    run.model = opened.model()
                 elif time is not None and not time.once and run.error is None:
                     from .repeat import measure
 
                     timed = measure(root, given, time, run, shown, backward=backward, like=watch)
         if not dry:
-            run.model = finish(watch)
+            run.model = opened.model()
         if timed is not None and run.model is not None:
-            run.model.time_by(finish(timed))
+            run.model.time_by(timed.model())
     finally:
         _restore(given, snapshot, watch, run, put_back)
     run.note_left()
@@ -223,15 +216,6 @@ def _no_fast_path() -> Iterator[None]:
         mha.set_fastpath_enabled(before)
 
 
-def _followed(watch: _lamina.Capture, *, memory: bool) -> AbstractContextManager[object]:
-    """The context that is open around a capture of memory."""
-    if not memory:
-        return NOTHING
-    from .._observe.memory import Following
-
-    return Following(watch)
-
-
 def _prepared(root: Any, *, ops: bool | None, dry: bool, memory: bool, follow: bool) -> Watched:
     """The way in which operators are watched. Raises if a request is impossible, before any state changes."""
     how = watched(ops)
@@ -242,57 +226,6 @@ def _prepared(root: Any, *, ops: bool | None, dry: bool, memory: bool, follow: b
 
         check(root, follow=follow)
     return how
-
-
-def new_watch(
-    root: Any,
-    alias: Any = None,
-    *,
-    how: Watched = NO_OPS,
-    time: bool = False,
-    memory: bool = False,
-    told: bool = False,
-    health: Wanted | None = None,
-) -> _lamina.Capture:
-    """A capture that has not started. If backward passes can't be split by layer, a note gives the reason,
-    unless ``told``."""
-    why = None
-    if time or memory or health is not None:
-        why = nodes()
-    watch = _lamina.Capture(root, how.ops, alias, how.dispatch, (time or memory) and why is None, time)
-    if how.why_not is not None:
-        watch.note(how.why_not)
-    if why is not None and time and not told:
-        watch.note(f"how long a layer's backward takes is not known: {why}")
-    if why is not None and memory:
-        watch.note(f"what a layer's backward allocates is not known: {why}")
-    if why is not None and health is not None:
-        watch.note(f"gradients were not checked: {why}")
-    if time or memory:
-        watch.measure_device(time, memory)
-    if memory:
-        from .._observe.memory import measure
-
-        measure(watch)
-    if health is not None:
-        health.begin(watch, root, gradients=why is None)
-    return watch
-
-
-def finish(watch: _lamina.Capture, before: Callable[[], None] | None = None) -> _lamina.Model:
-    """The model of a stopped capture, with the data that only Python has. ``before`` is called once before
-    user code runs, which is rare."""
-    watch.memory_gradients()
-    codes = compiled_codes()
-    if codes and (through := seen_through(codes)):
-        watch.seen_through(through)
-    ranks = note_of_ranks()
-    if ranks is not None:
-        watch.note(ranks)
-    model = watch.model(before)
-    if ranks is not None and model.memory_measured():
-        model.add_note(COLLECTIVES)
-    return model
 
 
 class Backward(NamedTuple):

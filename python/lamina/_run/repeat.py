@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .. import _lamina
 from .._base.errors import UsageError
+from .._guard.compiled import Compiled
 from .._guard.gradients import next_node, without_graph
-from .once import Backward, call_root, new_watch
+from .capture import Opened, new_watch
+from .once import Backward, call_root
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -64,12 +66,13 @@ def measure(
     *,
     backward: bool,
     like: _lamina.Capture,
-) -> _lamina.Capture | None:
-    """A stopped capture of all timed runs, with every gradient restored; None if one of them raised: see
+) -> Opened | None:
+    """The closed capture of all timed runs, with every gradient restored; None if one of them raised: see
     ``run.error``. It watches the modules that ``like`` did: a forward may make or remove some. Each run
     begins with the arguments as they were."""
     watch = new_watch(root, time=True, told=True)
     watch.watch_as(like)
+    opened = Opened(watch)
 
     def failed(what: str) -> bool:
         run.leave(given.put_back())
@@ -79,21 +82,18 @@ def measure(
             run.failed_in = what
         return run.error is not None
 
-    with shown.by_hand(), _no_collection():
+    with shown.by_hand(), _no_collection(), Compiled():
         for done in range(how.warmup):
             shown.at(f"warm-up run {done + 1} of {how.warmup}")
             if failed(f"warm-up run {done + 1}"):
                 return None
         watch.pause(False)  # noqa: FBT003
-        watch.start()
-        try:
+        with opened:
             for done in _rounds(how.repeats):
                 shown.at(f"timed run {done + 1} of {how.repeats or f'at most {MANY}'}")
                 if failed(f"timed run {done + 1}"):
                     return None
-        finally:
-            watch.stop()
-    return watch
+    return opened
 
 
 def _rounds(repeats: int | None) -> Iterator[int]:

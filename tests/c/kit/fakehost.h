@@ -42,12 +42,11 @@ static void fake_note(const lam_live *what) {
     fake_lives++;
     fake_asked = *what;
     int n = snprintf(s, left, "%s mode=%s", what->target, what->mode ? what->mode : "-");
-    for (int32_t i = 0; i < what->n_inputs; i++)
+    for (int32_t i = 0; what->inputs[i]; i++)
         n += snprintf(s + n, left - (size_t)n, " -i %s", what->inputs[i]);
     if (what->ops) n += snprintf(s + n, left - (size_t)n, " ops");
     if (what->backward) n += snprintf(s + n, left - (size_t)n, " backward");
-    for (const char *const *k = what->build_kwargs; k && *k; k++)
-        n += snprintf(s + n, left - (size_t)n, " %s", *k);
+    for (int32_t i = 0; what->build[i]; i++) n += snprintf(s + n, left - (size_t)n, " %s", what->build[i]);
 }
 
 static lam_status fake_fail(lam_error *e, const char *where, const char *text) {
