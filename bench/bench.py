@@ -2,8 +2,8 @@
 """What a look at a model costs: `make bench` prints ratios to one plain forward, with the bars to hold.
 
 Every run of a tool is paired with a plain forward just before it, tools take turns, and the figure is the
-median of the pairs' ratios; one process, one thread. A tool that is missing or fails on a model is named and
-skipped.
+median of the ratios of the pairs' CPU times; one process, one thread. A tool that is missing or fails on a
+model is named and skipped.
 """
 
 from __future__ import annotations
@@ -81,6 +81,7 @@ def torchvision_model(name: str) -> Callable[[], nn.Module]:
 CASES = [
     Case("resnet18", torchvision_model("resnet18"), (1, 3, 224, 224), 75, 1.06),
     Case("densenet121", torchvision_model("densenet121"), (1, 3, 224, 224), 15, 1.06),
+    Case("mobilenet_v3_small", torchvision_model("mobilenet_v3_small"), (1, 3, 224, 224), 75, 1.35),
     Case("tree of 1,367", tree, (1, 1), 25, 3.0),
 ]
 CAPTURE_BAR_NS = 300
@@ -158,7 +159,7 @@ def usable(model: nn.Module, x: torch.Tensor) -> dict[str, str]:
 
 
 def ratios(case: Case, rounds: int) -> tuple[float, dict[str, float], dict[str, str]]:
-    """Seconds of a plain forward, the median ratio a tool, and why a tool has none."""
+    """Seconds of CPU time of a plain forward, the median ratio a tool, and why a tool has none."""
     torch.manual_seed(0)
     model = case.build().eval()
     x = torch.rand(case.shape)
@@ -171,11 +172,11 @@ def ratios(case: Case, rounds: int) -> tuple[float, dict[str, float], dict[str, 
         for name in names[turn:] + names[:turn]:
             target = copy.deepcopy(model) if name in NEEDS_COPY else model
             forward(target, x)
-            base = timed(lambda target=target: forward(target, x))
+            base = operators.cpu(lambda target=target: forward(target, x))
             # As the forward before it, a tool runs once to be warm: the one before it left other things in
             # the caches.
             TOOLS[name](copy.deepcopy(model) if name in NEEDS_COPY else model, x)
-            taken = timed(lambda name=name, target=target: TOOLS[name](target, x))
+            taken = operators.cpu(lambda name=name, target=target: TOOLS[name](target, x))
             plain.append(base)
             found[name].append(taken / base)
             del target
@@ -292,7 +293,7 @@ def main() -> int:
     print(
         f"lamina {lamina.__version__}, torch {torch.__version__}, Python {sys.version.split()[0]}, one thread"
     )
-    print("ratio to one plain forward (1.00 would cost nothing), median of interleaved pairs")
+    print("CPU time over one plain forward's (1.00 would cost nothing), median of interleaved pairs")
     busy = os.getloadavg()[0]
     if busy > 1:
         print(f"note: other programs run here (load {busy:.1f}), so figures are higher than they would be")

@@ -136,6 +136,8 @@ def check_depth(depth: Any) -> None:
 
 def _unfused(convention: str | None) -> bool:
     """True if the tool of the convention's name makes every layer run its own forward."""
+    if convention is None:
+        return False
     return any(row["unfused"] for row in _lamina.conventions() if row["name"] == convention)
 
 

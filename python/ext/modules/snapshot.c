@@ -157,8 +157,20 @@ static bool take_node(lmx_snapshot *s, int32_t node) {
 
 static lmx_snapshot *blank(lmx_state *st, PyTypeObject *type) {
     lmx_snapshot *s = (lmx_snapshot *)PyType_GenericAlloc(type, 0);
-    if (s) s->st = st;
+    if (!s) return NULL;
+    s->st = st;
+    lmi_arena_init(&s->values, UINT64_MAX);
     return s;
+}
+
+/* Room for what most modules hold, so that little is moved while it grows. */
+static bool have_room(lmx_snapshot *s) {
+    enum { REFS = 32, TENSORS = 2, MOST = 1024 };
+    const size_t n = s->tree.nodes.n < MOST ? s->tree.nodes.n : MOST;
+    if (!lmx_vec_push(&s->refs, sizeof(PyObject *), REFS * n)) return lmx_nomem();
+    if (!lmx_vec_push(&s->kept, sizeof(lmx_kept), TENSORS * n)) return lmx_nomem();
+    s->refs.n = s->kept.n = 0;
+    return true;
 }
 
 static PyObject *snapshot_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
@@ -169,6 +181,7 @@ static PyObject *snapshot_new(PyTypeObject *type, PyObject *args, PyObject *kwar
     if (!st || !lmx_torch_ready(st)) return NULL;
     lmx_snapshot *s = blank(st, type);
     bool ok = s && (root == Py_None || lmx_walk(st, &s->tree, root)) && lmx_reshard(st, &s->tree);
+    ok = ok && have_room(s);
     for (size_t i = 0; ok && i < s->tree.nodes.n; i++) ok = take_node(s, (int32_t)i);
     if (!ok) Py_CLEAR(s);
     return (PyObject *)s;
@@ -178,7 +191,7 @@ static PyObject *snapshot_new(PyTypeObject *type, PyObject *args, PyObject *kwar
 PyObject *lmx_snapshot_for(lmx_capture *c) {
     lmx_snapshot *s = blank(c->st, c->st->snapshot_type);
     bool ok = s && lmx_walk(c->st, &s->tree, c->root) && lmx_tree_copy(&c->tree, &s->tree);
-    ok = ok && lmx_reshard(c->st, &s->tree) && lmx_early_begin(c);
+    ok = ok && lmx_reshard(c->st, &s->tree) && have_room(s) && lmx_early_begin(c);
     for (size_t i = 0; ok && i < s->tree.nodes.n; i++)
         ok = take_node(s, (int32_t)i) && lmx_early_module(c, (int32_t)i);
     if (!ok) Py_CLEAR(s);
@@ -382,7 +395,8 @@ static int snapshot_traverse(PyObject *self, visitproc visit, void *arg) {
 
 static int snapshot_clear(PyObject *self) {
     lmx_snapshot *s = self_of(self), old = *s;
-    s->types = s->training = s->boxes = s->refs = s->kept = s->bytes = s->draws = (lmi_vec){0};
+    s->types = s->training = s->boxes = s->refs = s->kept = s->draws = (lmi_vec){0};
+    lmi_arena_init(&s->values, UINT64_MAX);
     s->seen = s->within = (lmi_map){0};
     s->problems = NULL;
     lmx_tree_free(&s->tree);
@@ -402,7 +416,7 @@ static int snapshot_clear(PyObject *self) {
     Py_XDECREF(old.problems);
     lmi_vec_free(&old.boxes);
     lmi_vec_free(&old.kept);
-    lmi_vec_free(&old.bytes);
+    lmi_arena_free(&old.values);
     lmi_vec_free(&old.draws);
     lmi_map_free(&old.seen);
     lmi_map_free(&old.within);

@@ -25,13 +25,14 @@ static inline PyObject *lmx_mark_empty(PyObject *ref) { return (PyObject *)((uin
 
 typedef struct lmx_kept { /* a parameter, a buffer or a tensor held as a plain attribute */
     PyObject *tensor, *name;
-    PyObject *clone;          /* its values, if they are not in the snapshot's bytes; or NULL */
-    PyObject *grad;           /* of a parameter; NULL otherwise */
-    PyObject *data;           /* a tensor with its shape and memory; or NULL */
-    void *held;               /* the same from lmx_hold; or NULL */
-    PyTypeObject *type;       /* strong: a lazy layer's tensors change theirs */
-    size_t bytes_at, n_bytes; /* its values, in the snapshot's bytes */
-    size_t sampled;           /* the number of bytes that `sample` covers; 0: no sample */
+    PyObject *clone;    /* its values, if they are not in `bytes`; or NULL */
+    PyObject *grad;     /* of a parameter; NULL otherwise */
+    PyObject *data;     /* a tensor with its shape and memory; or NULL */
+    void *held;         /* the same from lmx_hold; or NULL */
+    PyTypeObject *type; /* strong: a lazy layer's tensors change theirs */
+    const char *bytes;  /* its values, in the snapshot's `values`, `n_bytes` of them */
+    size_t n_bytes;
+    size_t sampled; /* the number of bytes that `sample` covers; 0: no sample */
     /* If sampled, or of an argument: the identity of its memory, as operators report it; 0 unknown. */
     uint64_t memory;
     uint64_t object; /* of an argument: its own identity */
@@ -57,7 +58,7 @@ typedef struct lmx_snapshot {
     lmi_vec boxes;         /* lmx_container: every module's dict, and what is in it */
     lmi_vec refs;          /* PyObject *, some marked */
     lmi_vec kept;          /* lmx_kept */
-    lmi_vec bytes;         /* the values of buffers */
+    lmi_arena values;      /* of buffers and of small tensors */
     lmi_vec draws;         /* lmx_generator: random number generators that modules hold */
     lmi_map seen;          /* tensor -> kept */
     lmi_map within;        /* the containers that others hold, and the dicts of objects; each is kept once */

@@ -71,12 +71,9 @@ static void hold_on(lmx_snapshot *s, lmx_kept *k, const lmx_tensor *d) {
 static bool keep_bytes(lmx_snapshot *s, lmx_kept *k, const lmx_tensor *d) {
     size_t n = plain_bytes(s->st, k->tensor, d);
     if (!n) return lmx_forgive();
-    size_t at = s->bytes.n;
-    char *to = lmx_vec_push(&s->bytes, 1, n);
-    if (!to) return lmx_nomem();
-    memcpy(to, (const void *)(uintptr_t)d->storage, n);
+    k->bytes = lmi_copy(&s->values, (const void *)(uintptr_t)d->storage, n, 1);
+    if (!k->bytes) return lmx_nomem();
     hold_on(s, k, d);
-    k->bytes_at = at;
     k->n_bytes = k->held || k->data ? n : 0;
     return lmx_forgive();
 }
@@ -91,19 +88,28 @@ static bool keep_values(lmx_snapshot *s, lmx_kept *k, const lmx_tensor *d) {
     return lmx_forgive();
 }
 
+static uint64_t mixed(uint64_t sum, uint64_t word) {
+    sum = (sum ^ word) * UINT64_C(0x9e3779b97f4a7c15);
+    return sum ^ sum >> 32;
+}
+
 /* Hashes words spread over a tensor's bytes: torch does not count writes by `.data` and numpy. Of a model's
- * many tensors a few words are read, of an argument all up to 16 MiB. */
+ * many tensors a few words are read, of an argument all up to 16 MiB. Each word waits for the one before it
+ * in its lane alone. */
 static uint64_t sample_of(const lmx_kept *k, const char *data) {
-    enum { FEW = 16, MANY = 1 << 21 };
-    uint64_t sum = 0, word;
+    enum { FEW = 16, MANY = 1 << 21, LANES = 4 };
+    uint64_t sums[LANES] = {0}, word;
     const size_t n = k->sampled, words = n / sizeof word;
-    const size_t reads = k->node >= 0 ? FEW : words < MANY ? words : MANY;
+    const size_t reads = k->node >= 0   ? FEW
+                         : words < MANY ? words
+                                        : MANY,
+                 step = (n - sizeof word) / (reads - 1);
     for (size_t i = 0; i < reads; i++) {
-        memcpy(&word, data + (n - sizeof word) / (reads - 1) * i, sizeof word);
-        sum = (sum ^ word) * UINT64_C(0x9e3779b97f4a7c15);
-        sum ^= sum >> 32;
+        memcpy(&word, data + step * i, sizeof word);
+        sums[i % LANES] = mixed(sums[i % LANES], word);
     }
-    return sum;
+    for (size_t lane = 1; lane < LANES; lane++) sums[0] = mixed(sums[0], sums[lane]);
+    return sums[0];
 }
 
 static void take_sample(const lmx_state *st, lmx_kept *k, const lmx_tensor *d, size_t n) {
@@ -116,7 +122,7 @@ static void take_sample(const lmx_state *st, lmx_kept *k, const lmx_tensor *d, s
 static bool keep_little(lmx_snapshot *s, lmx_kept *k, const lmx_tensor *d) {
     const size_t n = plain_bytes(s->st, k->tensor, d);
     if (!lmx_forgive()) return false;
-    if (n && n <= SMALL && s->bytes.n + n <= MOST) return keep_bytes(s, k, d);
+    if (n && n <= SMALL && s->values.used + n <= MOST) return keep_bytes(s, k, d);
     if (lmx_kind_of(s->st, k->tensor) != LMX_PLAIN) return true;
     if (n >= SMALL) take_sample(s->st, k, d, n);
     if (d->storage) hold_on(s, k, d);
@@ -272,7 +278,7 @@ static bool is_untouched(lmx_snapshot *s, const lmx_kept *k, const lmx_tensor *d
     if (k->grad && (k->grad != Py_None || !lmx_has_no_grad(s->st, k->tensor))) return false;
     if (k->clone || k->data) return false;
     const char *now = (const char *)(uintptr_t)d->storage;
-    if (k->n_bytes && memcmp(now, (const char *)s->bytes.data + k->bytes_at, k->n_bytes) != 0) return false;
+    if (k->n_bytes && memcmp(now, k->bytes, k->n_bytes) != 0) return false;
     if (k->written || (k->sampled && sample_of(k, now) != k->sample)) return false;
     if (k->n_bytes && k->version < 0) return true;
     return version_of(s->st, k->tensor, &version) && version == k->version;
@@ -331,7 +337,7 @@ static bool put_bytes(lmx_snapshot *s, lmx_kept *k, lmx_tensor *d, bool moved) {
     if (plain_bytes(s->st, k->tensor, d) != k->n_bytes || !reaches(s->st, k->tensor, d, k->n_bytes))
         return false;
     void *to = (void *)(uintptr_t)d->storage;
-    const char *from = (const char *)s->bytes.data + k->bytes_at;
+    const char *from = k->bytes;
     if (memcmp(to, from, k->n_bytes) != 0) memcpy(to, from, k->n_bytes);
     return true;
 }
