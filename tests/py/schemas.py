@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The JSON Schemas of docs/, and what is asked of each."""
+"""The JSON Schemas of docs/ and of a page's data, and what is asked of each."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ referencing = pytest.importorskip("referencing")
 REPORT, ANSWERS = (
     json.loads((ROOT / f"docs/{name}.schema.json").read_text("utf-8")) for name in ("report", "answers")
 )
+BLOCK = json.loads((ROOT / "src/report/page/block.schema.json").read_text("utf-8"))
 FILES = referencing.Registry().with_resource("report.schema.json", referencing.Resource.from_contents(REPORT))
 
 

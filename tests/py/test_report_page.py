@@ -19,6 +19,7 @@ import pytest
 import report_nets
 import torch
 from conftest import environment
+from schemas import BLOCK, closed, names_of, wrong
 
 import lamina
 import warm
@@ -110,6 +111,14 @@ def test_every_class_of_the_script_has_a_style():
     assert not {name for name in names if not re.search(rf"\.{name}[^\w-]", CSS) and not name.endswith("-")}
 
 
+def test_the_script_reads_all_of_its_data():
+    """And the schema names each key in words, and every other key is wrong."""
+    assert closed(BLOCK)
+    assert not {key for key in names_of(BLOCK) if not re.search(rf"\b{key}\b", JS)} - {"version"}
+    assert not {key for key in names_of(BLOCK) if len(key) < 4} - {"own", "x", "y"}
+    assert not {key for key in re.findall(r"\bdata\.(\w+)", JS) if key not in BLOCK["properties"]}
+
+
 # -- pages, each written and opened once ---------------------------------------------------------------------
 
 
@@ -156,8 +165,8 @@ def data_of(window):
 
 def paths_of(data):
     paths = [""]
-    for i in range(1, data["N"]):
-        above, name = paths[data["parent"][i]], data["S"][data["nm"][i]]
+    for i in range(1, data["places"]):
+        above, name = paths[data["parent"][i]], data["texts"][data["names"][i]]
         paths.append(f"{above}.{name}" if above else name)
     return paths
 
@@ -191,10 +200,11 @@ def test_sections_are_filled_and_every_number_is_the_report_s(chromium, pages, n
     report, path = pages[name]
     with chromium.open(path) as window:
         data, totals = data_of(window), json.loads(report.to_json())["totals"]
+        assert wrong(data, BLOCK) == []
         sections = window.attributes("main > section", "id")
         assert sections == [s for s in SECTIONS if s in sections]
         assert {"verdict", "modules", "icicle", "graph", "prov"} <= set(sections)
-        assert ("memory" in sections) == bool(data["mem"])
+        assert ("memory" in sections) == bool(data["memory"])
         assert window.attributes("header nav a", "href") == [f"#{s}" for s in sections]
         check_pictures(window, data)
         for metric, key in SHOWN.items():
@@ -210,12 +220,12 @@ def test_sections_are_filled_and_every_number_is_the_report_s(chromium, pages, n
 
 
 def check_pictures(window, data) -> None:
-    assert window.count("#ifig g.cl") >= min(2, data["N"])
-    level = data["lv"][data["lvof"]["0"]]
-    assert window.count("#gfig [data-node]") == len(level["n"])
-    assert window.count("#gfig [data-line]") == len(level["e"])
-    assert window.count("#gfig .hd2") == sum(to < len(level["n"]) for _, to in level["e"])
-    if data["mem"]:
+    assert window.count("#ifig g.cl") >= min(2, data["places"])
+    level = data["drawings"][data["drawing_of"]["0"]]
+    assert window.count("#gfig [data-node]") == len(level["nodes"])
+    assert window.count("#gfig [data-line]") == len(level["segments"])
+    assert window.count("#gfig .hd2") == sum(to < len(level["nodes"]) for _, to in level["segments"])
+    if data["memory"]:
         assert window.count("#mfig g.cl") > 0
         assert window.count("#mfig .ax") >= 2
         areas = window.attributes('#mfig path[class^="k"]', "class")
@@ -223,7 +233,7 @@ def check_pictures(window, data) -> None:
         assert sorted(window.attributes('#mfig rect[class^="k"]', "class")) == sorted(areas)  # the legend
     if window.count("#rfig"):
         assert window.attributes("#rfig g:has(> circle.o)", "data-i")
-        assert set(window.attributes("#rfig g:has(> circle.o)", "data-i")) == data["speed"].keys()
+        assert set(window.attributes("#rfig g:has(> circle.o)", "data-i")) == data["speeds"].keys()
         assert len(window.texts("#rfig text.s.m")) <= 9
 
 
@@ -233,7 +243,7 @@ def check_cells(window, report, data) -> None:
     while window.count("[data-more]"):
         window.page.click("[data-more]")
     paths = paths_of(data)
-    assert window.count("#rows > tr") == data["N"]
+    assert window.count("#rows > tr") == data["places"]
     for metric in SHOWN:
         titles = window.attributes(f'#rows td[data-m="{metric}"]', "title")
         if not titles:
@@ -385,7 +395,7 @@ def test_hovering_a_line_marks_it(fresh):
     assert fresh.count(".lit") == 0
 
 
-def test_metric_and_phase_drive_all_pictures(fresh):
+def test_metric_and_phase_drive_all_pictures(fresh, pages):
     before = fresh.texts("#icrumb")[0]
     fresh.page.click('.tile[data-by="params"]')
     assert fresh.focus() == "button by=params"
@@ -397,8 +407,8 @@ def test_metric_and_phase_drive_all_pictures(fresh):
     assert "layer4" in fresh.texts("#gfig")[0]
     fresh.press("m", "b")
     assert fresh.run("() => location.hash") == "#step=1"
-    data = data_of(fresh)
-    both = sum(data["col"]["macs"]) + sum(data["col"]["bmacs"])
+    rows = json.loads(pages["resnet18"][0].to_json())["rows"]
+    both = sum(row["macs"]["value"] + row["backward"]["macs"]["value"] for row in rows if "backward" in row)
     assert fresh.attributes('#rows [data-i="0"] [data-m="macs"]', "title") == [window_number(both)]
     assert fresh.texts('.tile[data-by="macs"] .k') == ["MACs, forward + backward"]
 
@@ -442,8 +452,9 @@ def test_opening_in_the_graph_moves_nothing_else_apart(fresh):
     after = fresh.run(boxes)
     assert [b[0] for b in after] == [b[0] for b in before]
     assert all(a[1] + a[2] <= b[1] for a, b in itertools.pairwise(after))  # nothing overlaps
-    inside = data_of(fresh)["lv"][data_of(fresh)["lvof"][str(i)]]
-    assert fresh.count(f'#gfig [data-i="{i}"] [data-node]') == len(inside["n"])
+    data = data_of(fresh)
+    inside = data["drawings"][data["drawing_of"][str(i)]]
+    assert fresh.count(f'#gfig [data-i="{i}"] [data-node]') == len(inside["nodes"])
     now = fresh.run(f"() => document.querySelector('#gfig [data-i=\"{i}\"]').getBoundingClientRect().top")
     assert abs(now - top) < 2
     fresh.page.click("#gall")
@@ -820,7 +831,7 @@ def test_cells_of_a_difference_are_computed_ones(chromium, request, name):
             was, now = (totals_by_path(report, SHOWN[metric]) for report in (before, after))
             words = window.texts(f"{cell} .dl")
             titles = window.attributes(cell, "title")
-            assert len(words) == data["N"]
+            assert len(words) == data["places"]
             for i, path_now in enumerate(paths_of(data)):
                 a = was.get(old[i], (0, True))[0]
                 b = now.get(path_now, (0, True))[0]
@@ -839,7 +850,7 @@ def test_modules_that_only_one_report_has(chromium, deeper):
         assert set(window.texts("#rows bdi.mono")) == paths[1] - paths[0]
         assert window.count("#rows > tr") == 48
         assert paths[0] <= paths[1]
-        assert 2 not in data_of(window)["dst"]
+        assert 2 not in data_of(window)["changes"]
 
 
 def test_pictures_of_a_difference(chromium, changed):
@@ -850,7 +861,7 @@ def test_pictures_of_a_difference(chromium, changed):
         macs = [report["totals"]["macs"]["value"] for report in (before, after)]
         assert float(boxes[1]) / float(boxes[0]) == pytest.approx(macs[1] / macs[0], abs=0.003)  # one scale
         assert window.texts('#ifig [data-i="0"] tspan:first-child') == ["~ After"] * 2
-        removed = [i for i, change in enumerate(data["dst"]) if change == 2]
+        removed = [i for i, change in enumerate(data["changes"]) if change == 2]
         assert all(window.count(f'#ifig [data-i="{i}"]') <= 1 for i in removed)
         course = window.attributes("#mfig path.was", "d")
         assert len(course) == 1
@@ -863,7 +874,9 @@ def test_removed_modules_are_in_the_graph(chromium, changed):
         data, names = data_of(window), window.texts("#gfig .cl .m.b")
         assert [name for name in names if name[0] == MINUS] == [f"{MINUS} more", f"{MINUS} flat"]
         gone = {int(i) for i in window.attributes("#gfig .cl:has(> rect.removed)", "data-i")}
-        assert gone == {i for i, change in enumerate(data["dst"]) if change == 2 and not data["parent"][i]}
+        assert gone == {
+            i for i, change in enumerate(data["changes"]) if change == 2 and not data["parent"][i]
+        }
         more = window.attributes("#gfig .cl:has(> rect.removed) [data-open]", "data-open")
         window.page.locator(f'#gfig [data-open="{more[0]}"]').click()
         names = window.texts("#gfig .cl .m.b")
@@ -885,11 +898,11 @@ def test_the_roofline_of_a_difference(chromium, changed):
     """Which of them moved far enough to be drawn is up to the clock."""
     with chromium.open(changed[2]) as window:
         data = data_of(window)
-        added, removed = ({i for i, c in enumerate(data["dst"]) if c == change} for change in (1, 2))
+        added, removed = ({i for i, c in enumerate(data["changes"]) if c == change} for change in (1, 2))
         hollow = {int(i) for i in window.attributes("#rfig g:has(> circle.was)", "data-i")}
         joined = {int(i) for i in window.attributes("#rfig g:has(> path.was)", "data-i")}
         filled = {int(i) for i in window.attributes("#rfig g:has(> circle.o)", "data-i")}
-        assert filled == set(map(int, data["speed"])) and not filled & removed
+        assert filled == set(map(int, data["speeds"])) and not filled & removed
         assert hollow and not hollow & added
         assert joined == hollow - removed
         window.page.locator("#rfig g:has(> circle.was)").first.dispatch_event("click")

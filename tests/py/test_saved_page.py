@@ -93,7 +93,7 @@ def test_it_is_the_page_of_the_run(name, tmp_path):
     live = report.to_html(roof=report_nets.ROOF)
     page = page_of(saved)
     was, now = data_of(live), data_of(page)
-    assert was["lv"] and was["why"]
+    assert was["drawings"] and was["formulas"]
     assert now.keys() == was.keys()
     assert [key for key in was if now[key] != was[key]] == []
     sections = sections_of(live)
@@ -115,8 +115,9 @@ def test_the_command_saves_all_that_a_page_shows(tmp_path):
     command = ["show", "torch.nn:Linear", "-k", "in_features=4", "-k", "out_features=3", "-i", "2x4"]
     command += ["--format", "json", "-o", str(saved)]
     assert warm.lamina(command, cwd=tmp_path, env=environment()).returncode == 0
-    data = data_of(page_of(saved))
-    assert data["why"] and data["left"] == []
+    page = page_of(saved)
+    assert data_of(page)["formulas"]
+    assert "<h3>What was left out</h3><ul><li>nothing</li></ul>" in page
 
 
 def test_a_report_without_what_a_page_shows(tmp_path):
@@ -129,8 +130,8 @@ def test_a_report_without_what_a_page_shows(tmp_path):
     assert "a saved report that has no formulas and no graph; `lamina show TARGET --json`" in page
     assert {"verdict", "modules", "icicle", "memory", "prov"} == set(sections_of(page))
     data = data_of(page)
-    assert data["lv"] == data["why"] == [] and data["N"] == 15
-    assert set(data["mem"]["at"]) - {-1}
+    assert data["drawings"] == data["formulas"] == [] and data["places"] == 15
+    assert set(data["memory"]["at_work"]) - {-1}
 
 
 def test_python_reads_it_too(tmp_path):

@@ -3,18 +3,10 @@
  * The table of numbers, and the lists that are made of it. */
 #include "report/numbers/numbers.h"
 
-const char *const lmi_own_names[LMI_N_OWN] = {
-#define OWN(id, name) #name,
-#define NUMBER(...)
-#include "report/numbers/numbers.def"
-#undef OWN
-#undef NUMBER
-};
-
 #define IN(sorted, drawn, limited, paged)                                                                    \
     { sorted, drawn, limited, paged }
 const lmi_figure_info lmi_figures[LMI_N_FIGURES] = {
-#define OWN(id, name)
+#define OWN(id)
 #define NUMBER(id, name, title, part_title, unit, needs, metric, part, other, back, adds_up, at, always,     \
                column)                                                                                       \
     {name,                                                                                                   \

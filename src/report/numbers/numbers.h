@@ -9,7 +9,7 @@
 
 /* What is kept of a place itself. */
 typedef enum lmi_own_number {
-#define OWN(id, name) LMI_OWN_##id,
+#define OWN(id) LMI_OWN_##id,
 #define NUMBER(...)
 #include "report/numbers/numbers.def"
 #undef OWN
@@ -17,10 +17,9 @@ typedef enum lmi_own_number {
     LMI_N_OWN,
     LMI_OWN_NO = -1
 } lmi_own_number;
-extern const char *const lmi_own_names[LMI_N_OWN]; /* "params", "bread", ...: in the page's data */
 
 typedef enum lmi_figure {
-#define OWN(id, name)
+#define OWN(id)
 #define NUMBER(id, ...) LMI_FIGURE_##id,
 #include "report/numbers/numbers.def"
 #undef OWN

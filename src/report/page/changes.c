@@ -69,15 +69,24 @@ void lmi_page_put_both(lmi_page *p, const char *was, const char *now, int32_t co
 
 static bool is_counted(const lmi_page_number *n) { return lmi_figures[n->of.by].metric >= 0; }
 
-bool lmi_page_is_alike(const lmi_page *p) {
-    return !p->o->was || strcmp(p->o->was->convention, p->o->convention) == 0;
+bool lmi_page_is_alike(const lmi_outline *both) {
+    return !both->was || strcmp(both->was->convention, both->convention) == 0;
 }
 
-/* Writes "+102 %"; nothing if one of them is not exact, or was counted under another convention. */
+static bool has(const lmi_outline *o, const lmi_page_number *n) {
+    lmi_figure back = n->of.backward ? lmi_figures[n->of.by].back : LMI_FIGURE_NO;
+    return lmi_figure_measured(o, n->of.by) && (back == LMI_FIGURE_NO || lmi_figure_measured(o, back));
+}
+
+bool lmi_page_is_comparable(const lmi_outline *both, const lmi_page_number *n) {
+    return has(both->was, n) && has(both, n) && (!is_counted(n) || lmi_page_is_alike(both));
+}
+
+/* Writes "+102 %"; nothing if one of them is not exact, or if they can't be compared. */
 static void put_difference(lmi_page *p, const lmi_page_number *n, lam_count was, lam_count now) {
     double a = lmi_count_double(was), b = lmi_count_double(now);
     bool known = was.state == LAM_EXACT && now.state == LAM_EXACT;
-    if (!known || (is_counted(n) && !lmi_page_is_alike(p))) return;
+    if (!known || !lmi_page_is_comparable(p->o, n)) return;
     double percent = a > 0 ? 100 * (b - a) / a : 0, size = percent < 0 ? -percent : percent;
     if (a == b)
         lmi_putc(&p->out, '=');
@@ -102,7 +111,7 @@ static void put_count(lmi_page *p, const lmi_page_number *n, lam_count c) {
 
 void lmi_page_put_was(lmi_page *p, const lmi_page_number *n) {
     const lmi_outline *was = p->o->was;
-    if (!lmi_figure_measured(was, n->of.by)) {
+    if (!has(was, n)) {
         lmi_put(&p->out, "not measured before");
         return;
     }
@@ -116,24 +125,17 @@ void lmi_page_put_was(lmi_page *p, const lmi_page_number *n) {
     if (p->out.n == start) lmi_put(&p->out, "not comparable");
 }
 
-static lam_count count_at(const lmi_outline *o, const lmi_page_number *n, int32_t place) {
-    if (place < 0) return lmi_exact(0);
-    int64_t v = lmi_shown_total(o, &n->of, place);
-    return (lam_count){v, v == INT64_MAX, lmi_shown_state(o, &n->of, place)};
+/* After; of a removed place 0. */
+static lam_count count_now(const lmi_outline *both, const lmi_page_number *n, int32_t place) {
+    return lmi_page_count(both, n, both->now_at[place] < 0 ? -1 : place);
 }
 
 void lmi_page_put_change(lmi_page *p, const lmi_page_number *n, int32_t place) {
     const lmi_outline *o = p->o, *was = o->was;
     if (!was) return;
     lmi_put(&p->out, "<span class=\"dl\">");
-    lam_count a = count_at(was, n, o->was_at[place]);
-    lam_count b = o->now_at[place] < 0 ? lmi_exact(0) : count_at(o, n, place);
-    if (place == 0 && !lmi_page_is_measured(n)) { /* as the number beside it */
-        a = lmi_page_total_of(was, n);
-        b = lmi_page_total(p, n);
-    }
-    if (!lmi_is_same(a, b) && lmi_figure_measured(was, n->of.by) && lmi_figure_measured(o, n->of.by))
-        put_difference(p, n, a, b);
+    lam_count a = lmi_page_count(was, n, o->was_at[place]), b = count_now(o, n, place);
+    if (!lmi_is_same(a, b)) put_difference(p, n, a, b);
     lmi_put(&p->out, "</span>");
 }
 
@@ -153,8 +155,8 @@ void lmi_page_put_sign(lmi_page *p, int32_t place) {
 }
 
 static double difference_of(const lmi_page *p, const lmi_page_number *n, int32_t i) {
-    double a = lmi_count_double(count_at(p->o->was, n, p->o->was_at[i]));
-    return (p->o->now_at[i] < 0 ? 0 : lmi_count_double(count_at(p->o, n, i))) - a;
+    return lmi_count_double(count_now(p->o, n, i)) -
+           lmi_count_double(lmi_page_count(p->o->was, n, p->o->was_at[i]));
 }
 
 /* Finds the children of the root with the largest differences, the largest first. */
@@ -185,7 +187,7 @@ void lmi_page_changes_say(lmi_page *p) {
     lmi_putf(&p->out, "<b>%d module%s added, %d removed, %d changed, %d renamed.</b>", (int)n[LMI_ADDED],
              n[LMI_ADDED] == 1 ? "" : "s", (int)n[LMI_REMOVED], (int)n[LMI_CHANGED], (int)n[LMI_RENAMED]);
     const lmi_page_number *by = p->n_numbers ? &p->number[p->by] : NULL;
-    int found = by && lmi_page_is_alike(p) ? find_largest(p, by, place) : 0;
+    int found = by && lmi_page_is_alike(p->o) ? find_largest(p, by, place) : 0;
     if (found) lmi_putf(&p->out, " Most of the difference in %s is in ", lmi_part_title(by->of.by));
     for (int k = 0; k < found; k++) {
         double v = difference_of(p, by, place[k]);

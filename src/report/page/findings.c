@@ -313,7 +313,7 @@ static void find_changes(findings *f) {
 }
 
 static void find_unlike(findings *f) {
-    if (lmi_page_is_alike(f->p)) return;
+    if (lmi_page_is_alike(f->p->o)) return;
     finding *x = begin(f, 9.5, WARN);
     lmi_page_unlike_say(f->p);
     go_on(f, x);

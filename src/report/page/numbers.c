@@ -34,15 +34,40 @@ const lmi_page_number *lmi_page_number_of(const lmi_page *p, lmi_figure by) {
     return NULL;
 }
 
-/* That of the run which the rows show; of a model that was not called itself, the median of its runs. */
-static lam_count time_of(const lmi_outline *o) {
+lmi_page_number lmi_page_step(const lmi_page_number *n) {
+    lmi_page_number step = *n;
+    step.of.backward = true;
+    return step;
+}
+
+bool lmi_page_has_step(const lmi_outline *o, const lmi_page_number *n) {
+    lmi_figure back = lmi_figures[n->of.by].back;
+    for (int i = 0; i < 2 && back != LMI_FIGURE_NO; i++)
+        if (lmi_figures[back].part[i] != LMI_OWN_NO && o->own[lmi_figures[back].part[i]]) return true;
+    return false;
+}
+
+/* That of the run which the rows show; of a model that was not called itself, the median of its runs. Of a
+ * step it is the median too. */
+static lam_count time_of(const lmi_outline *o, bool step) {
     const int64_t *whole = o->own[LMI_OWN_TOTAL_TIME];
     if (!o->timed) return lmi_unknown();
-    return lmi_exact(whole && whole[0] > 0 ? whole[0] : o->time[LAM_TIME_FORWARD].median);
+    if (step && o->time[LAM_TIME_WHOLE].n) return lmi_exact(o->time[LAM_TIME_WHOLE].median);
+    return lmi_exact(!step && whole && whole[0] > 0 ? whole[0] : o->time[LAM_TIME_FORWARD].median);
 }
 
 lam_count lmi_page_total_of(const lmi_outline *o, const lmi_page_number *n) {
-    return n->of.by == LMI_FIGURE_TIME ? time_of(o) : lmi_figure_whole(o, n->of.by);
+    lmi_figure back = n->of.backward ? lmi_figures[n->of.by].back : LMI_FIGURE_NO;
+    if (n->of.by == LMI_FIGURE_TIME) return time_of(o, n->of.backward);
+    lam_count whole = lmi_figure_whole(o, n->of.by);
+    return back == LMI_FIGURE_NO ? whole : lmi_sum(whole, lmi_figure_whole(o, back));
+}
+
+lam_count lmi_page_count(const lmi_outline *o, const lmi_page_number *n, int32_t place) {
+    if (place < 0) return lmi_exact(0);
+    if (place == 0 && !lmi_page_is_measured(n)) return lmi_page_total_of(o, n);
+    int64_t v = lmi_shown_total(o, &n->of, place);
+    return (lam_count){v, v == INT64_MAX, lmi_shown_state(o, &n->of, place)};
 }
 
 lam_count lmi_page_total(const lmi_page *p, const lmi_page_number *n) { return lmi_page_total_of(p->o, n); }
@@ -59,5 +84,6 @@ void lmi_page_put_total(lmi_page *p, const lmi_page_number *n) {
 }
 
 const char *lmi_page_phase(const lmi_page_number *n) {
-    return lmi_figures[n->of.by].back == LMI_FIGURE_NO ? "" : ", forward";
+    if (lmi_figures[n->of.by].back == LMI_FIGURE_NO) return "";
+    return n->of.backward ? ", forward + backward" : ", forward";
 }

@@ -208,7 +208,7 @@ static void put_end(lmi_page *p) {
         lmi_putf(&p->out, "<dt>%s</dt><dd>%s</dd>", keys[i][0], keys[i][1]);
     lmi_put(&p->out, "</dl><form method=\"dialog\"><button>close</button></form></dialog>\n<script "
                      "type=\"application/json\" id=\"data\">");
-    lmi_page_data(&p->out, p->o);
+    lmi_page_data(p);
     lmi_put(&p->out, "</script>\n<script>");
     lmi_put(&p->out, (const char *)lmi_page_js);
     lmi_put(&p->out, "</script></body></html>\n");

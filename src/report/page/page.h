@@ -16,7 +16,7 @@ enum { LMI_PAGE_CELL = 46, LMI_PAGE_LINK = 60, LMI_PAGE_TITLE = 200,
        LMI_PAGE_LONG = 300, LMI_PAGE_PICTURE = 1008,
        LMI_PAGE_CHART = 900 /* memory over time and the roofline; on a narrow screen they scroll */ };
 
-/* A number that every section can be viewed by, in the forward pass. */
+/* A number that every section can be viewed by, in the forward pass or, by the script, in a step. */
 typedef struct lmi_page_number {
     const char *key; /* in links and in the script: "macs" */
     lmi_picture_options of;
@@ -53,8 +53,14 @@ void lmi_part_end(lmi_buf *b);
 /* A number of the whole model: shared parameters count once, and of memory it is the peak. */
 lam_count lmi_page_total(const lmi_page *p, const lmi_page_number *n);
 lam_count lmi_page_total_of(const lmi_outline *o, const lmi_page_number *n);
+/* The same of a place: at and below it; of the root the whole model's. -1: of no place, which is 0. */
+lam_count lmi_page_count(const lmi_outline *o, const lmi_page_number *n, int32_t place);
+/* The same number of a step, forward and backward; whether any place has one. */
+lmi_page_number lmi_page_step(const lmi_page_number *n);
+bool lmi_page_has_step(const lmi_outline *o, const lmi_page_number *n);
 void lmi_page_put_total(lmi_page *p, const lmi_page_number *n);
-const char *lmi_page_phase(const lmi_page_number *n); /* ", forward" if a backward could be added */
+/* ", forward" if a backward could be added, ", forward + backward" if it is. */
+const char *lmi_page_phase(const lmi_page_number *n);
 
 /* -- parts of the file; each function writes one element or more ----------------------------------------- */
 
@@ -70,7 +76,7 @@ void lmi_page_speeds(lmi_page *p);
 const lmi_level *lmi_page_top_level(const lmi_page *p); /* NULL: not taken */
 void lmi_page_lines(lmi_page *p); /* the lines of the top level, as a table */
 void lmi_page_sources(lmi_page *p);
-void lmi_page_data(lmi_buf *out, const lmi_outline *o); /* a JSON object that fits into an element */
+void lmi_page_data(lmi_page *p); /* a JSON object that fits into an element */
 
 /* -- names and links (links.c) --------------------------------------------------------------------------- */
 
@@ -96,7 +102,9 @@ void lmi_page_put_was(lmi_page *p, const lmi_page_number *n); /* "was 1.81 G, +1
 void lmi_page_put_change(lmi_page *p, const lmi_page_number *n, int32_t place);
 void lmi_page_put_sign(lmi_page *p, int32_t place); /* "+ added", "− removed", "~ changed", "> renamed" */
 void lmi_page_changes_say(lmi_page *p);
-bool lmi_page_is_alike(const lmi_page *p); /* true if both are counted by one convention */
+bool lmi_page_is_alike(const lmi_outline *both); /* true if both are counted by one convention */
+/* True if both have a number, and count it by one convention if it is counted. */
+bool lmi_page_is_comparable(const lmi_outline *both, const lmi_page_number *n);
 void lmi_page_unlike_say(lmi_page *p);
 void lmi_page_put_unlike(lmi_page *p); /* items on what differs between the runs */
 

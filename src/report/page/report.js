@@ -7,9 +7,8 @@
 /* ---- The data block, and short names for common functions ---- */
 
 const data = JSON.parse(document.getElementById('data').textContent);
-const {N, S, parent} = data;
-const memoryData = data.mem || null;
-const before = data.base || null; // the report before, on a page of a difference
+const {places: N, texts: S, parent, numbers: METRICS, memory: memoryData} = data; // block.schema.json
+const before = data.before; // of the report before, on a page of a difference; else null
 const REPORTS = before ? [before, data] : [data];
 const el = id => document.getElementById(id);
 const find = (selector, from = document) => from.querySelector(selector);
@@ -17,7 +16,6 @@ const findAll = (selector, from = document) => from.querySelectorAll(selector);
 const PHASES = ['forward', 'backward', 'recompute'];
 const CHANGES = ['', 'added', 'removed', 'changed', 'renamed'].map((word, k) =>
   ({word, sign: ' +−~>'[k].trim(), tag: ['', 'add', 'del', 'chg', 'ren'][k]}));
-const STATUS = ['', 'never called', 'called elsewhere', 'not seen', 'own parameters', 'outside calls', ''];
 
 /* ---- Text. Names are not trusted: control and bidi characters are spelt out, the rest is escaped ---- */
 
@@ -86,105 +84,51 @@ const depth = new Int32Array(N);
 const paths = new Array(N).fill('');
 const byPath = new Map([['', 0]]);
 for (let i = 1; i < N; i++) {
-  const p = parent[i], name = S[data.nm[i]];
+  const p = parent[i], name = S[data.names[i]];
   kids[p].push(i);
   depth[i] = depth[p] + 1;
   paths[i] = paths[p] ? paths[p] + '.' + name : name;
   byPath.set(paths[i], i);
 }
-const typeOf = i => S[data.ty[i]];
-const nameOf = i => i ? S[data.nm[i]] : typeOf(0);
+const typeOf = i => S[data.types[i]];
+const nameOf = i => i ? S[data.names[i]] : typeOf(0);
 const pathOf = i => paths[i] || typeOf(0); // to be shown
-const changeOf = i => CHANGES[data.dst ? data.dst[i] : 0];
-const oldPathOf = i => data.renamed && data.renamed[i] !== undefined ? data.renamed[i] : null;
+const statusOf = i => S[data.status[i] || 0];
+const callsOf = i => data.calls[i] || 1; // 1 too if it was not called
+const changeOf = i => CHANGES[before ? data.changes[i] : 0];
+const oldPathOf = i => before ? data.renamed[i] ?? null : null;
 const isIn = (i, above) => { while (i > above) i = parent[i]; return i === above; };
 
-const NONE = new Float64Array(N);
-const columnOf = (key, of = data) => of.col && of.col[key] || NONE;
-const summed = (keys, of) => {
-  const sum = new Float64Array(N);
-  for (const key of keys) { const c = columnOf(key, of); for (let i = 0; i < N; i++) sum[i] += c[i]; }
-  return sum;
-};
-for (const of of REPORTS) {
-  if (!of.held || of.col.held) continue;
-  of.col.held = new Float64Array(N);
-  for (const i in of.held) of.col.held[i] = of.held[i].reduce((a, b) => a + b, 0);
-}
-
-/* ---- Metrics. A metric's number of a place is the sum of its own numbers at and below it. `of`: the report,
- * this one or the one before ---- */
-
-const METRICS = data.num.map(([key, title, unit, forward, backward]) =>
-  ({key, title, format: [count, bytes, time][unit], forward, backward}));
-let phase = 0; // 1: the backward too
 const kept = new Map();
 const keep = (key, make) => { if (!kept.has(key)) kept.set(key, make()); return kept.get(key); };
-const columnsOf = m => phase ? [...m.forward, ...m.backward] : m.forward;
-const keepOf = (name, m, of, make) => keep([name, m.key, phase, of === before].join(), make);
-const ownOf = (m, of = data) => keepOf('own', m, of, () => summed(columnsOf(m), of));
 
-const totalOf = (m, of = data) => keepOf('total', m, of, () => {
-  const sum = Float64Array.from(ownOf(m, of));
-  for (let i = N - 1; i > 0; i--) sum[parent[i]] += sum[i];
-  const told = toldTotal(m, of);
-  if (told && told[0]) sum[0] = told[0]; // shared parameters count once
-  return sum;
-});
+/* ---- Metrics, as the writer has added them up. `of`: the report, this one or the one before ---- */
 
-/* The total as the text report prints it, with its state; null if it is unknown. */
-function toldTotal(m, of = data) {
-  const forward = of.tot && of.tot[m.key];
-  if (!forward || !phase || !m.backward.length) return forward || null;
-  const backward = of.tot['b_' + m.key];
-  return backward ? [forward[0] + backward[0], Math.max(forward[1], backward[1])] : null;
-}
-
-/* 0 exact, 1 at least, 2 unknown. A container of a place that is not exact has at least its number. */
-const stateOf = (m, of = data) => keepOf('state', m, of, () => {
-  const state = new Uint8Array(N), own = ownOf(m, of);
-  for (const c of columnsOf(m)) {
-    const sparse = of.state && of.state[c] || {};
-    for (const i in sparse) state[i] = Math.max(state[i], sparse[i]);
-  }
-  for (let i = N - 1; i >= 0; i--) {
-    if (own[i] >= 2 ** 63) state[i] = 1;
-    if (i && state[i]) state[parent[i]] = Math.max(state[parent[i]], 1);
-  }
-  const told = toldTotal(m, of);
-  if (told) state[0] = Math.max(told[1], told[0] ? 0 : state[0]);
-  return state;
-});
-const has = (m, of) => totalOf(m, of)[0] > 0 || stateOf(m, of)[0] > 0;
-const there = METRICS.filter(m => REPORTS.some(of => has(m, of)));
-if (!there.length) there.push(METRICS[0]);
-const hasBackward = METRICS.some(m => m.backward.some(key => data.col[key] || data.state && data.state[key]));
-let metric = there.find(m => m.key === 'macs') || there[0];
-
+const FORMATS = {counts: count, bytes, times: time};
+for (const m of METRICS) m.format = FORMATS[m.unit];
+let phase = 0; // 1: the backward too
+const viewOf = (m, of = data) => {
+  const views = of === before ? m.before : m;
+  return phase && views.step || views.forward;
+};
+const totalOf = (m, of) => viewOf(m, of).total;
+const stateAt = (m, i, of) => viewOf(m, of).state[i] || 0; // 0 exact, 1 at least, 2 unknown
+/* The number of a place itself, without those inside. */
+const ownAt = (m, i) => kids[i].length ? viewOf(m).own[i] || 0 : totalOf(m)[i];
 /* A container's median is not the sum of the medians inside: widths use the sum, text the median. */
-function toShow(m, i, of = data) {
-  const medians = columnOf('ttime', of);
-  return m.key === 'time' && !phase && medians[i] ? medians[i] : totalOf(m, of)[i];
-}
+const toShow = (m, i, of) => viewOf(m, of).shown[i] ?? totalOf(m, of)[i];
+const hasBackward = METRICS.some(m => m.step);
+const FIRST = METRICS.find(m => m.name === 'macs') || METRICS[0];
+let metric = FIRST;
+
 function valueText(m, i, v = toShow(m, i)) {
-  const state = stateOf(m)[i];
+  const state = stateAt(m, i);
   return state === 2 && !v ? '?' : (state ? '≥\u202f' : '') + (v ? m.format(v) : '0');
 }
 
-/* True if a report has measured a metric in this phase: a number that was not measured is not 0. */
-function isMeasured(m, of) {
-  if (m.key === 'peak') return !!of.mem;
-  if (m.key === 'time') return !!of.time && (!phase || !!of.time.backward);
-  return !!toldTotal(m, of);
-}
-
 /* True if the numbers of a place can be compared: measured and exact in both, by one convention. */
-function isComparable(m, i) {
-  if (!before || !isMeasured(m, data) || !isMeasured(m, before)) return false;
-  const counted = m.backward.length && m.key !== 'time';
-  if (counted && before.convention && before.convention !== data.head.convention) return false;
-  return !stateOf(m)[i] && !stateOf(m, before)[before.state ? i : 0];
-}
+const isComparable = (m, i) =>
+  !!before && viewOf(m, before).comparable && !stateAt(m, i) && !stateAt(m, i, before);
 
 /* The number before of a place, or of a run; null if it can't be compared. */
 function numberBefore(m, run) {
@@ -201,22 +145,20 @@ function fromTo(m, i) {
   const from = was && was !== toShow(m, i) ? `<span class="dim">${m.format(was)} →</span> ` : '';
   return `${from}${now} <span class="dim">${difference(was, toShow(m, i))}</span>`;
 }
-const phaseText = m => m.backward.length ? phase ? ', forward + backward' : ', forward' : '';
 
 /* ---- Families, for colours; and runs of equal siblings, which fold ---- */
 
-const FAMILIES = ['conv', 'lin', 'att', 'norm', 'act', 'emb', 'pool', 'box'];
-const familyOf = i => FAMILIES[data.fam[i]];
+const familyOf = i => data.families[data.family[i]];
 
 /* A number for each place; equal ones have equal types, shapes, numbers and insides. */
 const kindOf = (() => {
   const seen = new Map(), kind = new Int32Array(N);
-  const keys = ['params', 'macs', 'flops', 'bread', 'bwritten', 'bmacs', 'calls'];
-  const columns = REPORTS.flatMap(of => keys.map(key => columnOf(key, of)));
+  const counted = METRICS.filter(m => m.name !== 'time' && m.name !== 'peak');
+  const views = counted.flatMap(m => [m.forward, m.step, m.before?.forward, m.before?.step]).filter(Boolean);
   for (let i = N - 1; i >= 0; i--) {
-    const inside = kids[i].map(c => data.nm[c] + ':' + kind[c]).join();
-    const key = [data.ty[i], data.out[i], data.st[i], healthOf(i), changeOf(i).word,
-      columns.map(c => c[i]), inside].join('|');
+    const inside = kids[i].map(c => data.names[c] + ':' + kind[c]).join();
+    const key = [data.types[i], data.outputs[i], data.status[i], healthOf(i), changeOf(i).word, callsOf(i),
+      views.map(view => [view.total[i], view.state[i]]), inside].join('|');
     if (!seen.has(key)) seen.set(key, seen.size);
     kind[i] = seen.get(key);
   }
@@ -225,7 +167,7 @@ const kindOf = (() => {
 
 /* 2 where NaN or Inf began, 1 where it was passed on. */
 function healthOf(i) {
-  return data.hl ? data.hl[i] : 0;
+  return data.health ? data.health[i] : 0;
 }
 const stem = s => s.replace(/\d+$/, '');
 
@@ -280,7 +222,7 @@ function writeAddress() {
   if (starting) return;
   const parts = [];
   if (selected >= 0) parts.push('layer=' + encodeURIComponent(paths[selected].toWellFormed()));
-  if (metric !== (there.find(m => m.key === 'macs') || there[0])) parts.push('by=' + metric.key);
+  if (metric !== FIRST) parts.push('by=' + metric.name);
   if (phase) parts.push('step=1');
   history.replaceState(null, '', parts.length ? '#' + parts.join('&') : location.pathname + location.search);
 }
@@ -303,7 +245,7 @@ function placeOf(hash) {
 
 function readAddress() {
   const {by, step} = partsOf(location.hash);
-  metric = there.find(m => m.key === by) || metric;
+  metric = METRICS.find(m => m.name === by) || metric;
   if (step) phase = hasBackward ? 1 : 0;
   return placeOf(location.hash);
 }
@@ -345,64 +287,13 @@ function scrollInto(frame, e) {
   if (outside) frame.scrollLeft += a.left - b.left - 60;
 }
 
-/* ---- Verdict: the tiles follow the metric and the phase; findings do not change ---- */
+/* ---- Verdict: its tiles, written for both phases, follow the metric; findings do not change ---- */
 
-/* Where most of a metric is: the way down while one child has three fifths of all. */
-function mostOf(m) {
-  const total = totalOf(m);
-  let at = 0, most = 0;
-  for (;;) {
-    const next = kids[at].reduce((best, c) => best < 0 || total[c] > total[best] ? c : best, -1);
-    if (next < 0 || !total[next] || at && total[next] < .6 * total[0]) break;
-    at = most = next;
-    if (total[next] < .6 * total[0]) break;
-  }
-  return most ? `<bdi>${show(paths[most], 22)}</bdi> ${share(total[most], total[0])}` : '';
-}
-
-const spentIn = of => of.time && (phase && of.time.whole || of.time.forward);
-
-/* A tile's number: the peak, the first row's, or the runs' median. */
-function wholeOf(m, of) {
-  const spent = m.key === 'time' && spentIn(of), own = totalOf(m, of)[0];
-  return m.key === 'peak' && of.mem ? of.mem.peak : spent && (phase || !own) ? spent[0] : own;
-}
-
-function noteBefore(m) {
-  if (!isMeasured(m, before)) return 'not measured before';
-  const was = wholeOf(m, before), state = stateOf(m, before)[0];
-  const words = state && !was ? '?' : (state ? '≥\u202f' : '') + m.format(was);
-  return `was ${words}, ${isComparable(m, 0) ? difference(was, wholeOf(m, data)) : 'not comparable'}`;
-}
-
-function tile(m) {
-  const told = toldTotal(m), spent = spentIn(data);
-  let label = m.title + phaseText(m), value = m.format(totalOf(m)[0]), note = mostOf(m);
-  const state = told ? told[1] : stateOf(m)[0];
-  const none = state === 2 && !totalOf(m)[0];
-  if (state) value = none ? '<span class="q">?</span>' : `<span class="q">≥</span>\u202f${value}`;
-  if (m.key === 'params' && data.tot && data.tot.param_bytes && data.tot.trainable) {
-    const {params, trainable, param_bytes: size, logical_bytes: logical, local_bytes: local} = data.tot;
-    const sized = ([n, state]) => state && !n ? '?' : (state ? '≥\u202f' : '') + bytes(n);
-    note = sized(size) + (logical ? `, logical size ${sized(logical)}` : '') +
-      (local ? `, in this process ${sized(local)}` : '') +
-      `, ${trainable[0] === params[0] ? 'all' : count(trainable[0])} trainable`;
-  } else if (m.key === 'time' && spent) {
-    label = phase && data.time.whole ? 'time of a step' : 'time, forward';
-    value = time(wholeOf(m, data));
-    note = `±\u202f${time(spent[1])}, ${plural(data.time.runs, 'run', 'runs')}`;
-  } else if (m.key === 'peak') {
-    label = 'peak memory';
-    if (memoryData) value = bytes(memoryData.peak);
-  }
-  if (before) note = noteBefore(m);
-  return `<button class="tile" data-by="${m.key}" aria-pressed="${m === metric}">` +
-    `<span class="k">${label}</span><span class="v">${value}</span><span class="w">${note}</span></button>`;
-}
-
+const tiles = find('#verdict .tiles');
+const TILES = [tiles.innerHTML, hasBackward ? el('steps').innerHTML : ''];
 function drawTiles() {
-  const tiles = find('#verdict .tiles');
-  if (tiles) tiles.innerHTML = there.map(tile).join('');
+  tiles.innerHTML = TILES[phase];
+  for (const e of findAll('.tile')) e.setAttribute('aria-pressed', e.dataset.by === metric.name);
 }
 
 /* ---- Modules: a treegrid ---- */
@@ -469,7 +360,7 @@ const tag = (words, kind = '', title = '') =>
 
 /* The tags after a name: how it was called, what is wrong with it. */
 function tagsOf(i, run) {
-  const calls = columnOf('calls')[i], health = healthOf(i), n = run.length;
+  const calls = callsOf(i), health = healthOf(i), n = run.length;
   const change = changeOf(i), old = oldPathOf(i);
   let tags = '';
   if (change.word) {
@@ -481,20 +372,20 @@ function tagsOf(i, run) {
     tags += `<button class="tag noprint" data-unfold="${i}" tabindex="-1">×${n} equal, each</button>`;
   }
   if (health) tags += health === 2 ? tag('NaN first', 'del') : tag('NaN', 'chg');
-  if (STATUS[data.st[i]]) tags += tag(STATUS[data.st[i]]);
+  if (statusOf(i)) tags += tag(statusOf(i));
   if (calls > 1) tags += tag(`${exact(calls)} calls`);
   return tags;
 }
 
 /* The first tensor of several, and how many more there are. */
 function outputText(i) {
-  const tensors = S[data.out[i]].split(', ');
+  const tensors = S[data.outputs[i]].split(', ');
   const more = tensors.length > 1 ? ` +${tensors.length - 1}` : '';
   return show(tensors[0].replace(/ float32$/, ''), 34) + more;
 }
 
 function numberCell(m, i, run) {
-  const total = totalOf(m), state = stateOf(m)[i];
+  const total = totalOf(m), state = stateAt(m, i);
   const n = run.length, v = run.reduce((sum, c) => sum + total[c], 0);
   const one = n > 1 ? Math.floor(v / n) : total[i], now = n > 1 ? one : toShow(m, i);
   const words = valueText(m, i, now);
@@ -503,7 +394,7 @@ function numberCell(m, i, run) {
   const change = !before ? '' :
     `<span class="dl">${was === null || was === now ? '' : difference(was, now)}</span>`;
   const classes = ['n', m === metric && 'hot', bar && 'w' + bar, state && 'al'].filter(Boolean).join(' ');
-  return `<td class="${classes}" data-m="${m.key}" title="${exactText(one, state)}` +
+  return `<td class="${classes}" data-m="${m.name}" title="${exactText(one, state)}` +
     `${exactDifference(was, now)}">${words === '0' ? '<span class="dim">0</span>' : words}${change}</td>`;
 }
 
@@ -516,20 +407,20 @@ function rowHtml(run) {
     `<span class="tw" aria-hidden="true">${opens ? open[i] ? '▾' : '▸' : ''}</span>` +
     `<span class="sw b-${familyOf(i)}"></span><bdi class="mono">${show(label, pattern ? 70 : 46)}</bdi>` +
     `${i ? `<span class="ty"><bdi>${show(typeOf(i), 30)}</bdi></span>` : ''}${tagsOf(i, run)}</th>` +
-    `<td class="l dim">${outputText(i)}</td>${there.map(m => numberCell(m, i, run)).join('')}</tr>`;
+    `<td class="l dim">${outputText(i)}</td>${METRICS.map(m => numberCell(m, i, run)).join('')}</tr>`;
 }
 
 function headingHtml(m) {
   const by = sorted && sorted.metric === m ? sorted.way : 0;
   return `<th scope="col"${m === metric ? ' class="hot"' : ''}` +
     `${by ? ` aria-sort="${by > 0 ? 'descending' : 'ascending'}"` : ''}>` +
-    `<button data-sort="${m.key}">${m.title}${by ? by > 0 ? ' ↓' : ' ↑' : ''}</button></th>`;
+    `<button data-sort="${m.name}">${m.title}${by ? by > 0 ? ' ↓' : ' ↑' : ''}</button></th>`;
 }
 
 function drawRows() {
   const all = visibleRows(), left = all.length - rowsShown;
   el('thead').innerHTML = '<tr><th scope="col"><span>module</span></th>' +
-    '<th scope="col" class="l"><span>output</span></th>' + there.map(headingHtml).join('') + '</tr>';
+    '<th scope="col" class="l"><span>output</span></th>' + METRICS.map(headingHtml).join('') + '</tr>';
   el('rows').innerHTML = all.slice(0, rowsShown).map(rowHtml).join('');
   el('more').innerHTML = left > 0 ? `${plural(left, 'more row', 'more rows')}. ` +
     `<button data-more="1">show ${Math.min(left, ROWS_AT_A_TIME)} more</button>` :
@@ -636,9 +527,8 @@ function icicles(out, w) {
   for (const of of REPORTS) {
     const all = totalOf(metric, of)[top];
     if (before) {
-      const name = of === before ? before.name : data.head.target || data.name;
-      out.svg.push(label(1, out.y + 12, 's d', `${of === before ? 'before' : 'after'}: ` +
-        `<tspan>${show(name, 40)}</tspan>, <tspan>${metric.format(all)}</tspan>`));
+            out.svg.push(label(1, out.y + 12, 's d', `${of === before ? 'before' : 'after'}: ` +
+        `<tspan>${show(of.name, 40)}</tspan>, <tspan>${metric.format(all)}</tspan>`));
       out.y += 18;
     }
     Object.assign(out, {of, deep: 1});
@@ -658,7 +548,7 @@ function drawIcicle() {
     const name = `<bdi>${show(nameOf(i), 40)}</bdi>`;
     crumbs.unshift(i === top ? `<b>${name}</b>` : `<button class="link" data-top="${i}">${name}</button>`);
   }
-  el('icrumb').innerHTML = `${metric.title}${phaseText(metric)}: ${fromTo(metric, top)}` +
+  el('icrumb').innerHTML = `${viewOf(metric).label}: ${fromTo(metric, top)}` +
     `${top && !before ? `, ${share(total[top], total[0])} of the model` : ''} · ${crumbs.join(' › ')}`;
 }
 
@@ -679,9 +569,9 @@ function drawCross(k) {
   point = k;
   el('cross')?.remove();
   if (k < 0) return;
-  const box = course.getBBox(), along = memoryData.t[k] / course.dataset.us, onLeft = along > .6;
-  const x = box.x + box.width * along, bottom = box.y + box.height, place = memoryData.at[k];
-  const words = [bytes(memoryData.b[k]), time(memoryData.t[k] * 1000)];
+  const box = course.getBBox(), along = memoryData.times[k] / course.dataset.us, onLeft = along > .6;
+  const x = box.x + box.width * along, bottom = box.y + box.height, place = memoryData.at_work[k];
+  const words = [bytes(memoryData.bytes[k]), time(memoryData.times[k] * 1000)];
   if (place >= 0) words.push(show(pathOf(place), 40));
   course.insertAdjacentHTML('afterend', `<g id="cross">${path('ax2', `M${at(x)} ${box.y}V${bottom}`)}` +
     `${label(x + (onLeft ? -6 : 6), bottom - 8, `s b halo ${onLeft ? 'r' : ''}`, words.join(' · '))}</g>`);
@@ -689,7 +579,7 @@ function drawCross(k) {
 
 function moveCross(event) {
   const box = course.getBoundingClientRect(), t = (event.clientX - box.left) / box.width * course.dataset.us;
-  drawCross(memoryData.t.findLastIndex(start => start <= t));
+  drawCross(memoryData.times.findLastIndex(start => start <= t));
 }
 
 /* ---- Graph. The writer has laid out each level; opening a box stretches the plane around it ---- */
@@ -697,7 +587,7 @@ function moveCross(event) {
 const NODE_MODULE = 0, NODE_END = 2, NEST = 6; // a node of another kind is operators
 const opened = new Set(); // places that are drawn open
 let zoom = 1;
-const levelOf = i => data.lv && data.lvof && data.lvof[i] !== undefined ? data.lv[data.lvof[i]] : null;
+const levelOf = i => data.drawings[data.drawing_of[i]] || null;
 
 /* A monotone map that makes room: each part is [from, to, more], and its length grows by `more`. Where parts
  * overlap the densest is used, so order and alignment stay. */
@@ -720,11 +610,11 @@ function stretch(parts) {
 /* In ranks without an open node, nodes keep their distance to the spine, unless a trunk needs the room. */
 function keepDistance(L, inner, mapX) {
   const placed = L.x.map(mapX), spine = mapX(0);
-  for (let r = 0; r < L.r0.length; r++) {
+  for (let r = 0; r < L.tops.length; r++) {
     const items = [];
-    for (let k = 0; k < L.n.length; k++) if (L.r[k] === r) items.push([L.x[k], k]);
+    for (let k = 0; k < L.nodes.length; k++) if (L.rank[k] === r) items.push([L.x[k], k]);
     if (items.some(item => inner[item[1]])) continue;
-    for (const d of L.d) if (d[1] === r) items.push([d[0], -1]);
+    for (const d of L.waypoints) if (d[1] === r) items.push([d[0], -1]);
     items.sort((a, b) => a[0] - b[0]);
     for (const way of [1, -1]) {
       let last = null;
@@ -742,33 +632,37 @@ function keepDistance(L, inner, mapX) {
 
 /* The drawing of a place's inside: its size, and a function that draws it at a corner. */
 function drawLevel(p, nest) {
-  const L = levelOf(p), n = L.n.length, inner = {}, moreX = [], moreY = [];
+  const L = levelOf(p), n = L.nodes.length, inner = {}, moreX = [], moreY = [];
   const inside = name => byPath.get((paths[p] && paths[p] + '.') + S[name]);
-  const modules = L.n.map(([kind, name]) => kind === NODE_MODULE ? inside(name) : undefined);
+  const modules = L.nodes.map(([kind, name]) => kind === NODE_MODULE ? inside(name) : undefined);
   for (let k = 0; k < n; k++) {
-    const i = modules[k], again = parseInt(S[L.n[k][2]], 10) > 1; // a second call is drawn closed
+    const i = modules[k], again = parseInt(S[L.nodes[k][2]], 10) > 1; // a second call is drawn closed
     if (i === undefined || !opened.has(i) || !levelOf(i) || nest >= NEST || again) continue;
     const d = inner[k] = drawLevel(i, nest + 1);
-    d.boxWidth = Math.max(d.width + 28, L.w[k]);
-    d.boxHeight = Math.max(d.height + 52, L.h[k]);
-    moreX.push([L.x[k] - L.w[k] / 2, L.x[k] + L.w[k] / 2, d.boxWidth - L.w[k]]);
-    moreY.push([L.y[k], L.y[k] + L.h[k], d.boxHeight - L.h[k]]);
+    d.boxWidth = Math.max(d.width + 28, L.widths[k]);
+    d.boxHeight = Math.max(d.height + 52, L.heights[k]);
+    moreX.push([L.x[k] - L.widths[k] / 2, L.x[k] + L.widths[k] / 2, d.boxWidth - L.widths[k]]);
+    moreY.push([L.y[k], L.y[k] + L.heights[k], d.boxHeight - L.heights[k]]);
   }
   const mapX = stretch(moreX), mapY = stretch(moreY);
   const xs = moreX.length ? keepDistance(L, inner, mapX) : L.x;
   const middle = (map, v, half) => (map(v - half) + map(v + half)) / 2;
-  const nodes = L.n.map(([kind, name, note], k) => ({k, kind, i: modules[k], inner: inner[k],
-    key: p + ':' + k, name: S[name], note: S[note], rank: L.r[k],
-    w: inner[k] ? inner[k].boxWidth : L.w[k], h: inner[k] ? inner[k].boxHeight : L.h[k],
-    x: inner[k] ? middle(mapX, L.x[k], L.w[k] / 2) : xs[k],
-    y: inner[k] ? middle(mapY, L.y[k] + L.h[k] / 2, L.h[k] / 2) : mapY(L.y[k] + L.h[k] / 2)}));
-  const bends = L.d.map(([x, rank, source]) => ({x: mapX(x), rank, source}));
+  const middleOf = k => {
+    const half = L.heights[k] / 2;
+    return inner[k] ? middle(mapY, L.y[k] + half, half) : mapY(L.y[k] + half);
+  };
+  const nodes = L.nodes.map(([kind, name, note], k) => ({k, kind, i: modules[k], inner: inner[k],
+    key: p + ':' + k, name: S[name], note: S[note], rank: L.rank[k],
+    w: inner[k] ? inner[k].boxWidth : L.widths[k], h: inner[k] ? inner[k].boxHeight : L.heights[k],
+    x: inner[k] ? middle(mapX, L.x[k], L.widths[k] / 2) : xs[k],
+    y: middleOf(k)}));
+  const bends = L.waypoints.map(([x, rank, source]) => ({x: mapX(x), rank, source}));
   const left = Math.min(...nodes.map(q => q.x - q.w / 2), ...bends.map(b => b.x - 6));
   const right = Math.max(...nodes.map(q => q.x + q.w / 2), ...bends.map(b => b.x + 6));
   return {width: right - left, height: Math.max(...nodes.map(q => q.y + q.h / 2)), svg(x, y) {
     const dx = x - left, node = q => graphNode(L, nodes, q, p, q.x + dx - q.w / 2, q.y + y - q.h / 2);
     const line = ([a, b]) => graphLine(L, nodes, bends, a, b, mapY, dx, y);
-    return L.e.map(line).join('') + nodes.map(node).join('');
+    return L.segments.map(line).join('') + nodes.map(node).join('');
   }};
 }
 
@@ -776,8 +670,9 @@ function drawLevel(p, nest) {
 function graphLine(L, nodes, bends, from, to, mapY, dx, dy) {
   const n = nodes.length, a = nodes[from] || bends[from - n], b = nodes[to] || bends[to - n];
   const source = nodes[from < n ? from : a.source];
-  const ends = mapY(L.r1[a.rank]) + dy, begins = mapY(L.r0[b.rank]) + dy, half = at((ends + begins) / 2);
-  const ax = at(a.x + dx), bx = at(b.x + dx), start = from < n ? a.y + a.h / 2 + dy : mapY(L.r0[a.rank]) + dy;
+  const ends = mapY(L.bottoms[a.rank]) + dy, begins = mapY(L.tops[b.rank]) + dy;
+  const half = at((ends + begins) / 2);
+  const start = (from < n ? a.y + a.h / 2 : mapY(L.tops[a.rank])) + dy, ax = at(a.x + dx), bx = at(b.x + dx);
   const bend = Math.abs(a.x - b.x) < .6 ? 'V' : `C${ax} ${half} ${bx} ${half} ${bx} `;
   const tip = to < n ? b.y - b.h / 2 + dy : 0;
   const d = `M${ax} ${at(start)}V${at(ends)}${bend}${at(begins)}${to < n ? `V${at(tip - 1)}` : ''}`;
@@ -788,7 +683,7 @@ function graphLine(L, nodes, bends, from, to, mapY, dx, dy) {
 }
 
 function graphNode(L, nodes, q, p, x, y) {
-  const readers = L.bus ? L.bus.filter(e => e[0] === q.k).map(e => nodes[e[1]].name) : [];
+  const readers = L.rail ? L.rail.filter(e => e[0] === q.k).map(e => nodes[e[1]].name) : [];
   const gives = readers.length ? `, gives to ${show(readers.join(', '), 200)}` : '';
   if (q.i === undefined) {
     const end = q.kind === NODE_END, room = Math.floor((q.w - 14) / (end ? 6 : CELL));
@@ -804,7 +699,7 @@ function graphNode(L, nodes, q, p, x, y) {
   const room = Math.floor((q.w - (can ? 34 : 16)) / CELL) - (q.inner ? value.length + 2 : 0);
   const {sign, word} = changeOf(i), name = cut((sign && sign + ' ') + clean(q.name), Math.max(4, room));
   const left = room - width(name) - 1;
-  const known = own || stateOf(metric)[i] ? value : '–', call = q.note ? ' · call ' + esc(q.note) : '';
+  const known = own || stateAt(metric, i) ? value : '–', call = q.note ? ' · call ' + esc(q.note) : '';
   return `<g class="cl" data-i="${i}" data-node="${q.key}">` +
     rect(x, y, q.w, q.h, `rx="6" class="o ${word} f-${q.inner ? 'box' : familyOf(i)}"/>`) +
     label(x + 9, y + 18, '', `<tspan class="m b">${esc(name)}</tspan>` +
@@ -815,7 +710,7 @@ function graphNode(L, nodes, q, p, x, y) {
       q.inner.svg(x + (q.w - q.inner.width) / 2, y + 36) : label(x + 9, y + 34, 's',
       `<tspan>${known}</tspan> <tspan class="d">${own ? share(own, of) : ''}${call}</tspan>`)) +
     (bar ? rect(x + 8, y + q.h - 7, Math.min(bar, q.w - 16), 3, 'rx="1.5" class="bar"/>') : '') +
-    `<title>${titleOf(i)}: ${known} ${metric.title}, ${show(S[data.out[i]], 100)}` +
+    `<title>${titleOf(i)}: ${known} ${metric.title}, ${show(S[data.outputs[i]], 100)}` +
     `${word && ', ' + word}${gives}</title></g>`;
 }
 
@@ -877,7 +772,7 @@ function formulasHtml([phaseOf, name, formulas], wanted, hot) {
 
 /* The text in place of formulas, if there are none. */
 function withoutFormulas(i) {
-  if (['macs', 'flops', 'bread', 'bmacs', 'bflops'].some(c => columnOf(c)[i])) {
+  if (METRICS.some(m => FORMULAS_OF_METRIC[m.name] && ownAt(m, i))) {
     return `<code>lamina why ${show(pathOf(i), 160)}</code> prints how they come about.`;
   }
   if (changeOf(i).word === 'removed') return 'The report before alone has this module.';
@@ -887,7 +782,7 @@ function withoutFormulas(i) {
 
 /* Operators that compute first, then those that only move bytes. */
 function whyHtml(i, key) {
-  const block = data.whyof && data.whyof[i] !== undefined ? data.why[data.whyof[i]] : null;
+  const block = data.formulas[data.formulas_of[i]];
   if (!block) return `<p class="dim">${withoutFormulas(i)}</p>`;
   const wanted = FORMULAS_OF_METRIC[key];
   const asked = wanted ? block.filter(g => !g[0] || phase).map(g => formulasHtml(g, wanted, true)) : [];
@@ -908,29 +803,28 @@ function drawPanel(why) {
       'marked in all of them, and here stand its numbers and their formulas. <kbd>?</kbd> lists keys.</p>';
     return;
   }
-  const calls = columnOf('calls')[i], speed = data.speed[i], held = data.held && data.held[i] || [];
-  const heldBefore = before && before.held && before.held[i] || [], old = oldPathOf(i);
-  const both = memoryData && before && before.mem;
+  const calls = callsOf(i), speed = data.speeds[i], held = data.held[i] || [];
+  const both = memoryData && before?.held, heldBefore = both && both[i] || [], old = oldPathOf(i);
   const drawn = levelOf(0);
   const change = changeOf(i).word + (old === null ? '' : `, was <bdi>${show(old, 160)}</bdi>`);
-  const kind = [`<bdi>${show(typeOf(i), 60)}</bdi>`, change, STATUS[data.st[i]],
+  const kind = [`<bdi>${show(typeOf(i), 60)}</bdi>`, change, statusOf(i),
     calls > 1 && calls + ' calls'];
   const facts = [];
-  if (S[data.inp[i]]) facts.push(fact('in', show(S[data.inp[i]], 200)));
-  if (S[data.out[i]]) facts.push(fact('out', show(S[data.out[i]], 200)));
-  for (const m of there) {
-    const total = totalOf(m), own = ownOf(m)[i];
+  if (data.inputs[i]) facts.push(fact('in', show(S[data.inputs[i]], 200)));
+  if (data.outputs[i]) facts.push(fact('out', show(S[data.outputs[i]], 200)));
+  for (const m of METRICS) {
+    const total = totalOf(m), own = ownAt(m, i);
     const alone = kids[i].length && own ? `<br><span class="dim">own ${m.format(own)}</span>` : '';
     const part = before ? fromTo(m, i) :
       `${valueText(m, i)} <span class="dim">${share(total[i], total[0])}</span>`;
     const apart = before ? exactDifference(numberBefore(m, [i]), toShow(m, i)) : '';
-    facts.push(fact(m.title, part + alone, exactText(total[i], stateOf(m)[i]) + apart));
+    facts.push(fact(m.title, part + alone, exactText(total[i], stateAt(m, i)) + apart));
   }
   if (speed) {
     const [intensity, reached, bound] = speed;
     facts.push(fact('intensity', intensity), fact('reached', reached), fact('bound by', bound));
   }
-  data.cats.forEach((category, k) => {
+  data.categories.forEach((category, k) => {
     const b = held[k] || 0, was = heldBefore[k] || 0;
     const from = both && was !== b ? `<span class="dim">${bytes(was)} →</span> ` : '';
     if (b || from) facts.push(fact(`<i class="sw g${k}"></i>${category}`, from + bytes(b), exact(b)));
@@ -949,7 +843,7 @@ function drawPanel(why) {
 function drawControls() {
   const button = (name, value, on, words) =>
     `<button data-${name}="${value}" aria-pressed="${on}">${words}</button>`;
-  el('bym').innerHTML = there.map(m => button('by', m.key, m === metric, m.title)).join('');
+  el('bym').innerHTML = METRICS.map(m => button('by', m.name, m === metric, m.title)).join('');
   el('phase').hidden = !hasBackward;
   el('phase').innerHTML = button('phase', 0, !phase, 'forward') + button('phase', 1, !!phase, '+ backward');
 }
@@ -1041,7 +935,7 @@ function keyInPicture(key, figure) {
   const inGraph = figure.id === 'gfig', i = selected < 0 ? top : selected;
   if (figure.id === 'mfig') {
     if (!course || !/^Arrow(Left|Right)$/.test(key)) return false;
-    drawCross(Math.max(0, Math.min(memoryData.t.length - 1, point + (key === 'ArrowRight' ? 1 : -1))));
+    drawCross(Math.max(0, Math.min(memoryData.times.length - 1, point + (key === 'ArrowRight' ? 1 : -1))));
   } else if (key === 'Enter' || key === ' ') {
     if (inGraph) toggleOpen(i);
     else zoomIcicle(top === i || !kids[i].length ? Math.max(0, parent[top]) : i);
@@ -1057,7 +951,7 @@ function keyInPicture(key, figure) {
 const shortcuts = {
   '/': () => { el('modules').scrollIntoView(); el('find').focus(); },
   '?': showKeys, Escape: () => select(-1), b: () => setPhase(1 - phase), t: switchTheme,
-  m: () => setMetric(there[(there.indexOf(metric) + 1) % there.length])};
+  m: () => setMetric(METRICS[(METRICS.indexOf(metric) + 1) % METRICS.length])};
 
 function onKey(event) {
   const {key, target} = event;
@@ -1077,8 +971,8 @@ function onKey(event) {
 /* ---- Pointer. Clicks on elements with one of these attributes ---- */
 
 const clicks = {
-  by: key => setMetric(there.find(m => m.key === key)), phase: p => setPhase(+p),
-  sort: key => sortBy(there.find(m => m.key === key)), clear: () => select(-1),
+  by: name => setMetric(METRICS.find(m => m.name === name)), phase: p => setPhase(+p),
+  sort: name => sortBy(METRICS.find(m => m.name === name)), clear: () => select(-1),
   unfold: i => { unfolded.add(+i); redraw(drawRows); },
   more: () => { rowsShown += ROWS_AT_A_TIME; redraw(drawRows); },
   top: i => zoomIcicle(+i), graph: i => showInGraph(+i),

@@ -94,31 +94,65 @@ static void put_parameters(lmi_page *p) {
     }
 }
 
-static void put_tile(lmi_page *p, int32_t k) {
-    const lmi_page_number *n = &p->number[k];
-    const lam_spread *time = &p->o->time[LAM_TIME_FORWARD];
+/* A step's time, if whole steps were timed. */
+static bool is_of_a_step(const lmi_page *p, const lmi_page_number *n) {
+    return n->of.backward && p->o->time[LAM_TIME_WHOLE].n > 0;
+}
+
+static void put_spread(lmi_page *p, const lmi_page_number *n) {
+    const lam_spread *time = &p->o->time[is_of_a_step(p, n) ? LAM_TIME_WHOLE : LAM_TIME_FORWARD];
+    lmi_put(&p->out, "±" LMI_NARROW);
+    lmi_put_ns(&p->out, (double)time->deviation);
+    lmi_put(&p->out, ", ");
+    put_count(p, time->n, "run");
+}
+
+static void put_name(lmi_page *p, const lmi_page_number *n) {
+    if (n->of.by == LMI_FIGURE_TIME)
+        lmi_put(&p->out, is_of_a_step(p, n) ? "time of a step" : "time, forward");
+    else
+        lmi_putf(&p->out, "%s%s", lmi_figures[n->of.by].title, lmi_page_phase(n));
+}
+
+static void put_tile(lmi_page *p, const lmi_page_number *n, bool pressed) {
     bool part = p->options->part;
     if (part)
         lmi_put(&p->out, "<div class=\"tile\">");
     else
         lmi_putf(&p->out, "<button class=\"tile\" data-by=\"%s\" aria-pressed=\"%s\">", n->key,
-                 k == p->by ? "true" : "false");
-    lmi_putf(&p->out, "<span class=\"k\">%s%s</span><span class=\"v\">", lmi_figures[n->of.by].title,
-             lmi_page_phase(n));
+                 pressed ? "true" : "false");
+    lmi_put(&p->out, "<span class=\"k\">");
+    put_name(p, n);
+    lmi_put(&p->out, "</span><span class=\"v\">");
     lmi_page_put_total(p, n);
     lmi_put(&p->out, "</span><span class=\"w\">");
     if (p->o->was)
         lmi_page_put_was(p, n);
     else if (n->of.by == LMI_FIGURE_PARAMS)
         put_parameters(p);
-    else if (n->of.by == LMI_FIGURE_TIME) {
-        lmi_put(&p->out, "±" LMI_NARROW);
-        lmi_put_ns(&p->out, (double)time->deviation);
-        lmi_put(&p->out, ", ");
-        put_count(p, time->n, "run");
-    } else
+    else if (n->of.by == LMI_FIGURE_TIME)
+        put_spread(p, n);
+    else
         put_most(p, &n->of);
     lmi_put(&p->out, part ? "</span></div>" : "</span></button>");
+}
+
+/* The script shows the tiles of a step in the place of the others. */
+static void put_tiles(lmi_page *p) {
+    bool step = false;
+    lmi_put(&p->out, "<div class=\"tiles\">");
+    for (int32_t k = 0; k < p->n_numbers; k++) {
+        put_tile(p, &p->number[k], k == p->by);
+        step = step || lmi_page_has_step(p->o, &p->number[k]);
+    }
+    lmi_put(&p->out, "</div>\n");
+    if (p->options->part || !step) return;
+    lmi_put(&p->out, "<template id=\"steps\">");
+    for (int32_t k = 0; k < p->n_numbers; k++) {
+        lmi_page_number n = lmi_page_step(&p->number[k]);
+        put_tile(p, &n, k == p->by);
+    }
+    lmi_put(&p->out, "</template>\n");
 }
 
 /* -- exact or not ---------------------------------------------------------------------------------------- */
@@ -164,9 +198,8 @@ void lmi_page_verdict(lmi_page *p) {
         lmi_page_name(p, p->options->ran, LMI_PAGE_LONG);
         lmi_put(&p->out, "</div>\n");
     }
-    lmi_put(&p->out, "<div class=\"tiles\">");
-    for (int32_t k = 0; k < p->n_numbers; k++) put_tile(p, k);
-    lmi_put(&p->out, part ? "</div>\n" : "</div>\n<h2 class=\"vh\">Findings</h2>");
+    put_tiles(p);
+    if (!part) lmi_put(&p->out, "<h2 class=\"vh\">Findings</h2>");
     lmi_page_findings(p);
     lmi_put(&p->out, "<div class=\"exact\">");
     if (p->o->n_gaps)

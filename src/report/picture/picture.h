@@ -28,6 +28,10 @@ extern const lam_held lmi_held_order[LAM_N_HELD]; /* from the bottom of a stack,
 
 /* At and below a place; if not all of it is known, the known part. */
 int64_t lmi_shown_total(const lmi_outline *o, const lmi_picture_options *p, int32_t place);
+/* The same of a place itself. */
+int64_t lmi_shown_own(const lmi_outline *o, const lmi_picture_options *p, int32_t place);
+/* The number to show: of a container's time the median, which is not the sum of the medians inside. */
+int64_t lmi_shown(const lmi_outline *o, const lmi_picture_options *p, int32_t place);
 lam_state lmi_shown_state(const lmi_outline *o, const lmi_picture_options *p, int32_t place);
 void lmi_put_shown(lmi_buf *b, lmi_figure by, double v); /* with its unit */
 /* The same of a place with its state: "≥ 14.5 G", "?". */

@@ -29,6 +29,16 @@ int64_t lmi_shown_total(const lmi_outline *o, const lmi_picture_options *p, int3
     return sum;
 }
 
+int64_t lmi_shown_own(const lmi_outline *o, const lmi_picture_options *p, int32_t place) {
+    int64_t sum = 0;
+    for (int i = 0; i < PARTS; i++) {
+        lmi_own_number k = part_of(p, i);
+        if (k == LMI_OWN_NO || !o->own[k]) continue;
+        if (lmi_add_over(sum, o->own[k][place], &sum)) return INT64_MAX;
+    }
+    return sum;
+}
+
 static bool all_exact(const lmi_outline *o, lmi_own_number k, int32_t place) {
     const uint8_t *state = o->state[k];
     for (int32_t i = place; state && i < o->at[place].end; i++)
@@ -49,16 +59,15 @@ void lmi_put_shown(lmi_buf *b, lmi_figure by, double v) {
     lmi_put_scaled(b, lmi_figures[by].unit, v, &lmi_typeset);
 }
 
-/* A container's whole time is the measured median, not the sum of its parts' medians. */
-static double shown(const lmi_outline *o, const lmi_picture_options *p, int32_t place) {
+int64_t lmi_shown(const lmi_outline *o, const lmi_picture_options *p, int32_t place) {
     const int64_t *whole = o->own[LMI_OWN_TOTAL_TIME];
-    if (p->by == LMI_FIGURE_TIME && !p->backward && whole && whole[place] > 0) return (double)whole[place];
-    return (double)lmi_shown_total(o, p, place);
+    if (p->by == LMI_FIGURE_TIME && !p->backward && whole && whole[place] > 0) return whole[place];
+    return lmi_shown_total(o, p, place);
 }
 
 void lmi_put_shown_of(lmi_buf *b, const lmi_outline *o, const lmi_picture_options *p, int32_t place) {
     const lam_state state = lmi_shown_state(o, p, place);
-    double v = shown(o, p, place);
+    double v = (double)lmi_shown(o, p, place);
     if (state == LAM_UNKNOWN) {
         lmi_put(b, "?");
         return;

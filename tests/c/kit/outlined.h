@@ -15,6 +15,14 @@ typedef struct outlined {
     lmi_outline o;
 } outlined;
 
+static const char *const own_names[LMI_N_OWN] = { /* for messages */
+#define OWN(id) #id,
+#define NUMBER(...)
+#include "report/numbers/numbers.def"
+#undef OWN
+#undef NUMBER
+};
+
 static const lmi_outline_options outline_most = {.formulas = true, .course = true};
 
 /* Takes the model. `convention` NULL: the default one. */
@@ -57,14 +65,14 @@ OOM_UNUSED static void outline_own(const lmi_outline *o, const char *path, lmi_o
     int64_t got = o->own[k] ? o->own[k][i] : 0;
     lam_state told = o->state[k] ? (lam_state)o->state[k][i] : LAM_EXACT;
     if (got != n || told != state)
-        fail_msg("%s of '%s': %lld %s, expected %lld %s", lmi_own_names[k], path, (long long)got,
+        fail_msg("%s of '%s': %lld %s, expected %lld %s", own_names[k], path, (long long)got,
                  lam_state_name(told), (long long)n, lam_state_name(state));
 }
 
 OOM_UNUSED static void outline_total(const lmi_outline *o, const char *path, lmi_own_number k, int64_t n) {
     int64_t got = o->total[k] ? o->total[k][outline_find(o, path)] : 0;
     if (got != n)
-        fail_msg("%s below '%s': %lld, expected %lld", lmi_own_names[k], path, (long long)got, (long long)n);
+        fail_msg("%s below '%s': %lld, expected %lld", own_names[k], path, (long long)got, (long long)n);
 }
 
 /* For oom_sweep: the outline of costs. */

@@ -39,11 +39,11 @@ static void same_place(const lmi_outline *a, const lmi_outline *b, int32_t i) {
     assert_false(lmi_changed_attr(p, q, 0, unused));
     for (int k = 0; k < LMI_N_OWN; k++) {
         if (number(a->own, k, i) != number(b->own, k, i) || number(a->total, k, i) != number(b->total, k, i))
-            fail_msg("%s of place %d '%s': own %lld, was %lld; total %lld, was %lld", lmi_own_names[k],
+            fail_msg("%s of place %d '%s': own %lld, was %lld; total %lld, was %lld", own_names[k],
                      (int)i, p->name, (long long)number(b->own, k, i), (long long)number(a->own, k, i),
                      (long long)number(b->total, k, i), (long long)number(a->total, k, i));
         int was = a->state[k] ? a->state[k][i] : LAM_EXACT, now = b->state[k] ? b->state[k][i] : LAM_EXACT;
-        if (was != now) fail_msg("state of %s of '%s': %d, was %d", lmi_own_names[k], p->name, now, was);
+        if (was != now) fail_msg("state of %s of '%s': %d, was %d", own_names[k], p->name, now, was);
     }
     if (a->held) assert_memory_equal(a->held[i], b->held[i], sizeof a->held[i]);
     if (a->held) assert_memory_equal(a->held_total[i], b->held_total[i], sizeof a->held[i]);
