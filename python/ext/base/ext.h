@@ -16,76 +16,35 @@
 
 #include <string.h>
 
-#include "src/base/base.h"
+#include "native/handles.h"
+#include "native/vec.h"
 
 /* PyObject_Vectorcall: exported by 3.11, and in the limited API from 3.12 on, so it is looked for by name. */
 typedef PyObject *(*lmx_vectorcall_of)(PyObject *callable, PyObject *const *args, size_t n, PyObject *names);
 extern lmx_vectorcall_of lmx_vectorcall;
 bool lmx_find_vectorcall(void); /* for module.c; false with an ImportError (lookup.c) */
 
-/* Marks functions that run at each call of a watched model. They are placed together, since the model's own
- * work evicts them from the processor's caches. */
-#if defined(__GNUC__)
-#define LMX_OFTEN __attribute__((hot))
-#else
-#define LMX_OFTEN
-#endif
-
 /* Attribute names that are used often, interned once. */
-#define LMX_NAMES(X)                                                                                      \
-    X(_modules) X(_parameters) X(_buffers) X(_orig_mod) X(_compiled_call_impl) X(training)                \
-    X(parametrizations) X(weight) X(bias) X(max_norm) X(forward) X(shape) X(dtype) X(device) X(type)      \
-    X(data_ptr) X(data) X(requires_grad) X(grad) X(_version) X(detach) X(clone) X(is_contiguous)          \
-    X(copy_) X(items) X(clear) X(__call__) X(__dict__) X(__mro__) X(__module__) X(__name__)               \
-    X(__qualname__) X(__class__) X(__torch_dispatch__) X(__dataclass_fields__) X(original_name)           \
-    X(lamina_model) X(write) X(live) X(doctor) X(out) X(err) \
-    X(_is_param) X(__enter__) X(__exit__) X(script) X(_world) X(_default_pg)
+#define LMX_NAMES(X)                                                                                         \
+    X(_modules)                                                                                              \
+    X(_parameters) X(_buffers) X(_orig_mod) X(_compiled_call_impl) X(training) X(parametrizations) X(weight) \
+        X(bias) X(max_norm) X(forward) X(shape) X(dtype) X(device) X(type) X(data_ptr) X(data)               \
+            X(requires_grad) X(grad) X(_version) X(detach) X(clone) X(is_contiguous) X(copy_) X(items)       \
+                X(clear) X(__call__) X(__dict__) X(__mro__) X(__module__) X(__name__) X(__qualname__)        \
+                    X(__class__) X(__torch_dispatch__) X(__dataclass_fields__) X(original_name)              \
+                        X(lamina_model) X(write) X(live) X(doctor) X(out) X(err) X(_is_param) X(__enter__)   \
+                            X(__exit__) X(script) X(_world) X(_default_pg)
 
 typedef struct lmx_state lmx_state;
-typedef struct lmx_layout lmx_layout; /* observe/observe.h */
 typedef struct lmx_listener lmx_listener; /* observe/listeners.h */
 typedef struct lmx_classes lmx_classes;   /* modules/classes.h */
 
 /* == small things (lookup.c) ============================================================================= */
 
-/* The library's growable array; zeros are an empty one, since each push names the size of an element. New
- * elements are not zeroed. NULL if memory ran out, without an exception. */
-static inline void *lmx_vec_push(lmi_vec *v, size_t size, size_t more) {
-    v->size = size;
-    return lmi_vec_add(v, more);
-}
-/* Adds a copy of an item; sets *lost if memory ran out. */
-static inline void lmx_vec_keep(lmi_vec *v, size_t size, const void *item, bool *lost) {
-    void *at = lmx_vec_push(v, size, 1);
-    if (at)
-        memcpy(at, item, size);
-    else
-        *lost = true;
-}
-/* Removes the newest item with `key` at byte `at` and copies it to `out`; the order of the others may change.
- * False: there is none. */
-static inline bool lmx_vec_take(lmi_vec *v, size_t size, size_t at, const void *key, void *out) {
-    for (size_t i = v->n; i-- > 0;) {
-        char *item = (char *)v->data + i * size;
-        if (*(const void **)(void *)(item + at) != key) continue;
-        memcpy(out, item, size);
-        memmove(item, (char *)v->data + --v->n * size, size);
-        return true;
-    }
-    return false;
-}
 /* Lets the C library keep freed memory for the next capture. Call it once. */
 void lmx_keep_memory(void);
 /* Lets recordings use the SQLite of Python's module sqlite3, imported when one is opened (sqlite.c). */
 void lmx_share_sqlite(void);
-
-/* The library's map, from an object's address to an index. False if memory ran out, without an exception. */
-static inline int32_t lmx_map_get(const lmi_map *m, const void *key) { /* -1: absent */
-    return (int32_t)lmi_map_get_u64(m, (uintptr_t)key);
-}
-static inline bool lmx_map_put(lmi_map *m, const void *key, int32_t value) {
-    return lmi_map_put_u64(m, (uintptr_t)key, value, NULL) == LAM_OK;
-}
 
 /* A sink that keeps the bytes. */
 typedef struct lmx_text {
@@ -116,50 +75,6 @@ PyObject *lmx_registered(lmx_state *st, PyObject *module, PyObject *dict, PyObje
 
 /* == torch, inspected once (library.c) =================================================================== */
 
-enum { LMX_FORMS = 5, LMX_PARTS = 3 }; /* of sparse tensors: layouts, and the tensors that make one up */
-
-/* The C functions of libtorch that describe a tensor: names, types and meaning as in its stable C shim. */
-typedef struct lmx_shim {
-    int32_t (*dim)(void *tensor, int64_t *out);
-    int32_t (*sizes)(void *tensor, int64_t **out);
-    int32_t (*dtype)(void *tensor, int32_t *out);
-    int32_t (*device)(void *tensor, int32_t *out);
-    int32_t (*device_index)(void *tensor, int32_t *out); /* -1: the CPU's; may be NULL */
-    int32_t (*data)(void *tensor, void **out);
-    int32_t (*release)(void *tensor);
-    int32_t (*offset)(void *tensor, int64_t *out); /* of its first element in its memory; may be NULL */
-    /* The next three may be NULL: whether it is contiguous, its strides, another tensor of its memory. */
-    int32_t (*dense)(void *tensor, bool *out);
-    int32_t (*strides)(void *tensor, int64_t **out);
-    int32_t (*again)(void *tensor, int64_t ndim, const int64_t *sizes, const int64_t *strides, int64_t offset,
-                     void **out);
-    int32_t (*layout)(void *tensor, int32_t *out); /* may be NULL; dense tensors have none of these: */
-    struct lmx_form {
-        int32_t layout;
-        /* Each makes a tensor of a sparse one, its values last. C++: `out` is where the handle is written. */
-        void *(*parts[LMX_PARTS])(void *out, const void *tensor);
-        const void *table; /* the C++ class that has them; NULL: not exported */
-    } forms[LMX_FORMS];
-    struct lmx_form nested; /* its only part has the values of all tensors in it, one after the other */
-    void *(*room)(size_t bytes); /* memory for a handle, for `release`; NULL: stored elements are unknown */
-    int32_t (*storage)(void *tensor, int64_t *out); /* bytes of its memory; may be NULL */
-    /* As `data`, for reading: no warning for a fake tensor. May be NULL. */
-    int32_t (*peek)(void *tensor, const void **out);
-    /* C++: torch's negation bit: its values are the negated ones in memory, as of z.conj().imag. May be
-     * NULL. */
-    bool (*negated)(const void *tensor);
-    const void *undefined; /* the C++ object behind every undefined tensor; may be NULL */
-} lmx_shim;
-
-/* autograd's data of a tensor, by its C++ object; NULL: not exported (autograd.c). */
-typedef struct lmx_grads {
-    bool (*wanted)(const void *impl);      /* requires_grad */
-    const void *(*grad)(const void *impl); /* a reference to an at::Tensor */
-    /* The same to be written to, and a new handle of a tensor; NULL: not exported, or not as expected. */
-    void *(*slot)(void *impl);
-    int32_t (*handle)(void *tensor, void **out);
-} lmx_grads;
-
 /* How a Python value is searched for tensors. */
 typedef enum lmx_kind {
     LMX_IGNORE, /* holds no tensor that counts */
@@ -173,7 +88,7 @@ typedef enum lmx_kind {
     LMX_UNSEEN  /* a type that is not classified yet */
 } lmx_kind;
 
-enum { LMX_TYPES = 256, LMX_DTYPES = 96, LMX_DIMS = 64 };
+enum { LMX_TYPES = 256, LMX_DTYPES = 96 };
 
 typedef struct lmx_torch {
     bool ready, probed;
@@ -202,9 +117,9 @@ struct lmx_state {
     LMX_NAMES(X)
 #undef X
     lmx_torch torch;
-    lmx_layout *layout; /* of this torch's records */
-    bool watches_ops;          /* the layout was found, and may be used */
-    int identities;            /* the number of captures that need identities of memory: those of operators */
+    lmx_layout *layout;   /* of this torch's records */
+    bool watches_ops;     /* the layout was found, and may be used */
+    int identities;       /* the number of captures that need identities of memory: those of operators */
     lmx_classes *classes; /* of the modules seen so far */
 };
 

@@ -46,5 +46,7 @@ void lmx_undispatch(lmx_capture *c);
 bool lmx_dispatch_call(lmx_capture *c);
 /* dispatched(mode, around, flags, entries, name, call, phase, n): what the mode calls. */
 PyObject *lmx_dispatched(PyObject *module, PyObject *args);
+/* unseen(name): observers note an operator that is about to run without a record of torch (dispatch.c). */
+PyObject *lmx_unseen(PyObject *module, PyObject *name);
 
 #endif

@@ -4,12 +4,10 @@
  * of an operator and runs it. Here the operator gets its record in the lane of its thread, and its values are
  * packed there as thread_log.c packs torch's own. Everything here runs under the GIL. */
 #include "calls/calls.h"
-#include "observe/frames.h"
+#include "native/frames.h"
 #include "observe/guard.h"
 #include "process/clock.h"
 #include "torch/values.h"
-
-#include <stdlib.h>
 
 /* The lane of this thread; NULL: memory ran out. */
 static lmx_lane *lane_here(lmx_capture *c) {
@@ -140,11 +138,17 @@ PyObject *lmx_dispatched(PyObject *module, PyObject *args) {
     return at < -1 ? NULL : PyLong_FromLong(at);
 }
 
+PyObject *lmx_unseen(PyObject *module, PyObject *name) {
+    (void)module;
+    lmx_observe_unseen(lmx_utf8(name));
+    Py_RETURN_NONE;
+}
+
 bool lmx_dispatch(lmx_capture *c) {
     if (!c->dry) lmx_reads_values(c->st);
-    c->observer = calloc(1, sizeof *c->observer);
-    if (!c->observer) return lmx_nomem();
-    *c->observer = (lmx_observer){.capture = c, .thread = c->owner, .slot = -1};
+    c->observer = lmx_observer_new(c);
+    if (!c->observer) return false;
+    c->observer->thread = c->owner;
     PyObject *done = PyObject_CallMethod(c->mode, "open", NULL);
     Py_XDECREF(done);
     return done;

@@ -6,10 +6,11 @@
 #include "base/ext.h"
 #include "base/tables.h"
 #include "modules/snapshot.h"
+#include "native/ledger.h"
 #include "observe/capture.h"
-#include "observe/ledger.h"
 #include "observe/observe.h"
 #include "torch/tensor.h"
+#include "torch/values.h"
 
 #include <dlfcn.h>
 #include <stdlib.h>
@@ -487,7 +488,7 @@ static PyObject *dry_follow(PyObject *self, PyObject *args) {
     d->taken = taken;
     d->cpu = lam_cpu_here(n > 0 && n < INT32_MAX ? (int32_t)n : 1);
     c->ledger = lmx_ledger_new();
-    if (!c->ledger) return NULL;
+    if (!c->ledger) return PyErr_NoMemory();
     Py_RETURN_NONE;
 }
 

@@ -6,7 +6,7 @@
 #define LMX_DRY_H
 
 #include "modules/snapshot.h"
-#include "observe/ledger.h"
+#include "native/ledger.h"
 
 /* torch's functions that make tensors without memory; names and types as in libtorch's stable C shim. */
 typedef struct lmx_blob_api {
@@ -51,9 +51,9 @@ typedef struct lmx_dry {
     int64_t turn;   /* of the operator that is answered (ledger.h) */
     lam_cpu cpu;
     bool elsewhere; /* a tensor from before the run is not on the CPU */
-    bool given;    /* fake tensors now replace tensors from before the run */
-    bool real;     /* operators run: a module is being imported, and keeps what it makes */
-    int32_t dtype; /* of floating-point tensors from before the run; -1: unchanged */
+    bool given;     /* fake tensors now replace tensors from before the run */
+    bool real;      /* operators run: a module is being imported, and keeps what it makes */
+    int32_t dtype;  /* of floating-point tensors from before the run; -1: unchanged */
     lmx_blob_api api;
     lmi_map functions; /* an overload -> its entry */
     lmi_map asked;     /* a hash of an operator and the types of its arguments (ask.c) */

@@ -4,7 +4,7 @@
 #include "base/ext.h"
 #include "dry/dry.h"
 #include "modules/snapshot.h"
-#include "observe/ledger.h"
+#include "native/ledger.h"
 #include "torch/tensor.h"
 
 #include <stdlib.h>

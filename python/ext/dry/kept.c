@@ -3,8 +3,8 @@
  * makes it too, before the optimizer's step that is predicted, or before the forward. */
 #include "base/ext.h"
 #include "dry/dry.h"
+#include "native/ledger.h"
 #include "observe/capture.h"
-#include "observe/ledger.h"
 #include "observe/observe.h"
 #include "torch/tensor.h"
 

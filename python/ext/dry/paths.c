@@ -3,7 +3,8 @@
  * tensors are of a subclass (_dry/ways.py lists them, and what a real run does). */
 #include "base/ext.h"
 #include "dry/dry.h"
-#include "observe/frames.h"
+#include "native/frames.h"
+#include "observe/observe.h"
 
 #include <string.h>
 

@@ -3,8 +3,8 @@
  * answer is kept by the operator and its arguments, as sizes and numbers, and is made anew from that. */
 #include "base/ext.h"
 #include "dry/dry.h"
+#include "native/ledger.h"
 #include "observe/capture.h"
-#include "observe/ledger.h"
 #include "torch/tensor.h"
 
 #include <string.h>

@@ -4,6 +4,7 @@
  * can't be confused with it. Only torch knows the current stream: a C function returns it, or a C++
  * function whose result is checked against Python. */
 #include "measure/device.h"
+#include "native/cuda_search.h"
 #include "process/device_api.h"
 #include "process/device_values.h"
 #include "torch/tensor.h"

@@ -23,10 +23,6 @@ bool lmx_device_prove_memory(const lmx_streams *table, int device, char *why, si
 /* The table, if the values of a GPU's tensors can be read: checked once for each GPU that is current, with
  * tensors of known values. NULL: they can't be, or torch uses no GPU. Never fails. */
 const lmx_streams *lmx_device_reads(void);
-/* The threads of one launch of a search's kernel; more numbers than these are searched in a loop. */
-enum { LMX_SEARCHED_AT_ONCE = 1 << 18 };
-/* lmx_streams.search by a kernel of CUDA's driver (cuda_search.c); NULL if the driver is not loaded. */
-int (*lmx_cuda_search(void))(const lmx_search *s, void *stream, bool *found);
 /* pretend_device(address), for tests: the address of a lmx_streams that replaces a GPU; 1: the loaded parts
  * of CUDA, for the CPU's tensors; 0: a GPU again. None, or NULL with an exception. */
 PyObject *lmx_pretend_device(PyObject *module, PyObject *address);

@@ -6,8 +6,8 @@
 
 #include "measure/first_failure.h"
 #include "measure/gradients.h"
+#include "native/storages.h"
 #include "observe/listeners.h"
-#include "observe/storages.h"
 
 #include <stdatomic.h>
 

@@ -4,9 +4,9 @@
 #include "measure/first_failure.h"
 #include "measure/gradients.h"
 #include "measure/health.h"
+#include "native/storages.h"
 #include "observe/listeners.h"
 #include "observe/observe.h"
-#include "observe/storages.h"
 #include "torch/values.h"
 
 #include <string.h>

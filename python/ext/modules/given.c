@@ -4,7 +4,7 @@
 #include "base/ext.h"
 #include "modules/snapshot.h"
 #include "modules/tree.h"
-#include "torch/layout.h"
+#include "native/layout.h"
 #include "torch/tensor.h"
 
 static lmx_snapshot *self_of(PyObject *self) { return (lmx_snapshot *)self; }

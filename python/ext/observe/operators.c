@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Makes the model's operators from the lanes' records. */
 #include "base/ext.h"
+#include "native/ledger.h"
 #include "observe/capture.h"
-#include "observe/ledger.h"
 #include "observe/observe.h"
 #include "observe/regions.h"
 #include "process/clock.h"

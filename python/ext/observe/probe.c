@@ -438,12 +438,6 @@ static PyObject *use_layout(PyObject *module, PyObject *dict) {
     Py_RETURN_NONE;
 }
 
-static PyObject *unseen(PyObject *module, PyObject *name) {
-    (void)module;
-    lmx_observe_unseen(lmx_utf8(name));
-    Py_RETURN_NONE;
-}
-
 PyMethodDef lmx_probe_methods[] = {
     {"probe_record", probe_record, METH_VARARGS,
      PyDoc_STR("probe_record($module, name, call, args, nodes=False, quiet=-1, /)\n--\n\nSearches the record "
@@ -463,9 +457,6 @@ PyMethodDef lmx_probe_methods[] = {
     {"read_memory", read_memory, METH_O,
      PyDoc_STR("read_memory($module, places, /)\n--\n\nReturns the bytes at each place, joined. A place is "
                "an address and a number of bytes; both must be valid.")},
-    {"unseen", unseen, METH_O,
-     PyDoc_STR("unseen($module, name, /)\n--\n\nNotes, in each capture that observes this thread, that an "
-               "operator of this name is about to run in a way that torch keeps no record of.")},
     {"has_group", has_group, METH_NOARGS,
      PyDoc_STR("has_group($module, /)\n--\n\nReturns whether torch has a process group.")},
     {"why_refused", why_refused, METH_NOARGS,

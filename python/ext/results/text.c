@@ -145,6 +145,9 @@ PyMethodDef lmx_text_methods[] = {
      PyDoc_STR("end_at_interrupt($module, milliseconds, /)\n--\n\nFrom now on this process ends so long "
                "after a Ctrl-C, whatever it does, and at a second one. None ends that. Returns whether it is "
                "on.")},
+    {"unseen", lmx_unseen, METH_O,
+     PyDoc_STR("unseen($module, name, /)\n--\n\nNotes, in each capture that observes this thread, that an "
+               "operator of this name is about to run in a way that torch keeps no record of.")},
     {"dispatched", lmx_dispatched, METH_VARARGS,
      PyDoc_STR(
          "dispatched($module, mode, around, flags, entries, name=None, call=-1, phase=0, n=0, /)\n--\n\n"

@@ -3,7 +3,7 @@
  * which makes no Python object, otherwise by attributes. */
 #include "torch/addresses.h"
 #include "base/ext.h"
-#include "torch/layout.h"
+#include "native/layout.h"
 #include "torch/tensor.h"
 
 #include <dlfcn.h>

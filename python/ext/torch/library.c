@@ -62,12 +62,6 @@ void *lmx_torch_library(void) {
 }
 
 /* Copies, as POSIX recommends for making a function pointer of an object pointer. */
-bool lmx_symbol(void *library, const char *name, void *function) {
-    void *at = dlsym(library, name);
-    memcpy(function, &at, sizeof at);
-    return at != NULL;
-}
-
 void lmx_shim_load(lmx_shim *s, void *library) {
     lmx_symbol(library, "aoti_torch_get_dim", &s->dim);
     lmx_symbol(library, "aoti_torch_get_sizes", &s->sizes);
@@ -85,8 +79,6 @@ void lmx_shim_load(lmx_shim *s, void *library) {
     lmx_symbol(library, "_ZN3c1019UndefinedTensorImpl10_singletonE", &s->undefined);
     lmx_sparse_load(s, library);
 }
-
-bool lmx_shim_tells(const lmx_shim *s) { return s->dim && s->sizes && s->dtype && s->device; }
 
 static bool load_shim(lmx_torch *t) {
     void *library = lmx_torch_library();

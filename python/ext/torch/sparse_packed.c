@@ -3,7 +3,7 @@
  * weights that a quantised layer keeps packed for the machine, in an object that is not a tensor. The
  * layer's state has them unpacked. */
 #include "base/ext.h"
-#include "torch/layout.h"
+#include "native/layout.h"
 #include "torch/tensor.h"
 
 #include <dlfcn.h>
@@ -39,19 +39,6 @@ static const struct {
 };
 #undef CSR
 
-static const lmx_sparse untold = {-1, -1, -1};
-
-/* Adds one of the tensors, values last; -1 makes all unknown. */
-static void add_part(lmx_sparse *out, int64_t elements, int64_t item) {
-    int64_t bytes;
-    if (elements < 0 || item <= 0 || __builtin_mul_overflow(elements, item, &bytes) ||
-        __builtin_add_overflow(out->stored, elements, &out->stored) ||
-        __builtin_add_overflow(out->bytes, bytes, &out->bytes))
-        *out = untold;
-    else
-        out->values = elements;
-}
-
 /* The number that a method without arguments returns; -1 with an exception. */
 static int64_t ask(PyObject *tensor, const char *method) {
     PyObject *n = PyObject_CallMethod(tensor, method, NULL);
@@ -64,7 +51,7 @@ static void read_part(PyObject *tensor, const char *name, lmx_sparse *out) {
     PyObject *part = PyObject_CallMethod(tensor, name, NULL);
     int64_t n = part ? ask(part, "numel") : -1, item = n >= 0 ? ask(part, "element_size") : -1;
     Py_XDECREF(part);
-    add_part(out, n, item);
+    lmx_sparse_add(out, n, item);
 }
 
 static int layout_of(PyObject *tensor) {
@@ -80,7 +67,7 @@ static int layout_of(PyObject *tensor) {
 bool lmx_sparse_read(PyObject *tensor, lmx_sparse *out, bool *sparse) {
     int layout = layout_of(tensor);
     *sparse = layout < LMX_FORMS;
-    *out = *sparse ? (lmx_sparse){0} : untold;
+    *out = *sparse ? (lmx_sparse){0} : (lmx_sparse){-1, -1, -1};
     for (int i = 0; *sparse && i < LMX_PARTS && layouts[layout].parts[i] && out->bytes >= 0; i++)
         read_part(tensor, layouts[layout].parts[i], out);
     return lmx_forgive();
@@ -128,75 +115,6 @@ void lmx_sparse_load(lmx_shim *s, void *library) {
      * have replaced. */
     const bool made = lmx_symbol(RTLD_DEFAULT, "_Znwm", &s->room) || lmx_symbol(library, "_Znwm", &s->room);
     if (!all || !s->release || !made) s->room = NULL;
-}
-
-static const void *class_of(const void *handle) {
-    const void *object = (const void *)(uintptr_t)lmx_word_at(handle, 0);
-    return (const void *)(uintptr_t)lmx_word_at(object, 0);
-}
-
-/* torch.func's wrappers of a sparse tensor have its layout, but are of another class: as one of its own they
- * would be read beyond their end. */
-static bool has_parts(const lmx_shim *s, const struct lmx_form *form, const void *handle) {
-    return s->room && (!form->table || class_of(handle) == form->table);
-}
-
-static void *new_part(const lmx_shim *s, const struct lmx_form *form, int i, const void *tensor) {
-    void *part = s->room(sizeof(void *));
-    form->parts[i](part, tensor);
-    return part;
-}
-
-static void part_of(const lmx_shim *s, const struct lmx_form *form, int i, const void *tensor,
-                    lmx_sparse *out) {
-    void *part = new_part(s, form, i, tensor);
-    int64_t dims = -1, *sizes, n = 1;
-    int32_t dtype = -1;
-    if (s->dim(part, &dims) || s->sizes(part, &sizes) || s->dtype(part, &dtype)) dims = -1;
-    for (int64_t k = 0; k < dims; k++)
-        if (__builtin_mul_overflow(n, sizes[k], &n)) dims = -1;
-    add_part(out, dims < 0 ? -1 : n, lam_dtype_bits(dtype) / 8);
-    s->release(part);
-}
-
-/* The form of a sparse tensor in a torch that has no function for its layout. COO is form 0; the compressed
- * ones have the same key, so all of them are LMX_FORMS + 1, which has no entry in `forms`. */
-static int form_by_keys(const lmx_layout *l, const void *handle) {
-    if (l->keys < 0) return LMX_FORMS;
-    const void *object = (const void *)(uintptr_t)lmx_word_at(handle, 0);
-    uint64_t keys = lmx_word_at(object, (size_t)l->keys);
-    if (l->coo >= 0 && keys >> l->coo & 1) return 0;
-    return l->compressed >= 0 && keys >> l->compressed & 1 ? LMX_FORMS + 1 : LMX_FORMS;
-}
-
-static int form_of(const lmx_layout *l, const lmx_shim *s, const void *handle) {
-    int32_t layout = -1;
-    int i = 0;
-    if (!s->layout) return form_by_keys(l, handle);
-    if (s->layout((void *)(uintptr_t)handle, &layout)) return LMX_FORMS;
-    while (i < LMX_FORMS && s->forms[i].layout != layout) i++;
-    return i;
-}
-
-bool lmx_sparse_of(const lmx_layout *l, const lmx_shim *s, const void *handle, lmx_sparse *out) {
-    int i = form_of(l, s, handle);
-    if (i == LMX_FORMS) return false;
-    *out = i < LMX_FORMS && has_parts(s, &s->forms[i], handle) ? (lmx_sparse){0} : untold;
-    for (int k = 0; k < LMX_PARTS && out->bytes >= 0 && s->forms[i].parts[k]; k++)
-        part_of(s, &s->forms[i], k, handle, out);
-    return true;
-}
-
-void *lmx_stored_values(const lmx_layout *l, const lmx_shim *s, const void *handle) {
-    const struct lmx_form *form = &s->nested;
-    int k = 0;
-    if (lmx_has_sizes(l, handle)) {
-        const int i = lmx_has_memory(l, handle) ? LMX_FORMS : form_of(l, s, handle);
-        if (i >= LMX_FORMS) return NULL;
-        form = &s->forms[i];
-        while (k + 1 < LMX_PARTS && form->parts[k + 1]) k++;
-    }
-    return form->table && form->parts[k] && has_parts(s, form, handle) ? new_part(s, form, k, handle) : NULL;
 }
 
 /* -- packed -------------------------------------------------------------------------------------------- */

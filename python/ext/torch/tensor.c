@@ -3,7 +3,7 @@
  * (260 ns). */
 #include "torch/tensor.h"
 #include "base/ext.h"
-#include "torch/layout.h"
+#include "native/layout.h"
 
 /* -- what kind of value -------------------------------------------------------------------------------- */
 
@@ -87,19 +87,6 @@ lmx_kind lmx_classify(lmx_state *st, PyObject *o) {
 
 /* identity of memory */
 
-/* If the location of the memory is unknown, the address of its first element identifies it. */
-uint64_t lmx_memory_of(const lmx_layout *l, const lmx_shim *s, const void *handle) {
-    uint64_t object = lmx_word_at(handle, 0);
-    if (!object) return 0;
-    if (l->storage >= 0) return lmx_word_at((const void *)(uintptr_t)object, (size_t)l->storage);
-    void *at = (void *)(uintptr_t)handle, *data = NULL;
-    int64_t first = 0;
-    int32_t dtype = -1;
-    if (!s->data || !s->offset || s->data(at, &data) || s->offset(at, &first) || s->dtype(at, &dtype))
-        return 0;
-    return (uint64_t)(uintptr_t)data - (uint64_t)first * (uint64_t)lam_dtype_bits(dtype) / 8;
-}
-
 const lmx_layout *lmx_layout_of(const lmx_state *st) {
     static const lmx_layout unknown = {.storage = -1, .nested = -1};
     return st->watches_ops ? st->layout : &unknown;
@@ -118,18 +105,6 @@ static void identify(lmx_state *st, PyObject *tensor, lmx_kind kind, lmx_tensor 
     if (!st->identities) return;
     out->object = lmx_word_at((char *)tensor + st->torch.offset, 0);
     out->memory = lmx_memory_here(st, tensor, kind);
-}
-
-uint64_t lmx_span(int32_t dtype, int32_t ndim, const int64_t *sizes, const int64_t *strides) {
-    int64_t last = 0, part;
-    for (int32_t i = 0; i < ndim; i++) {
-        if (sizes[i] == 0) return 0;
-        if (__builtin_mul_overflow(sizes[i] - 1, strides[i], &part)) return 0;
-        if (part < 0 || __builtin_add_overflow(last, part, &last)) return 0;
-    }
-    if (__builtin_add_overflow(last, 1, &last)) return 0;
-    if (__builtin_mul_overflow(last, lam_dtype_bits(dtype), &part)) return 0;
-    return ((uint64_t)part + 7) / 8;
 }
 
 /* -- through the C functions --------------------------------------------------------------------------- */

@@ -15,24 +15,11 @@ PyObject *lmx_imported(const char *name);
 /* The libtorch_cpu of the torch that was imported; nothing is loaded. The caller closes the handle. NULL
  * without an exception. */
 void *lmx_torch_library(void);
-/* Stores a function that a library exports in the pointer at `function`; NULL and false if there is none. */
-bool lmx_symbol(void *library, const char *name, void *function);
 /* Loads the functions that the library has; NULL for the others. */
 void lmx_shim_load(lmx_shim *s, void *library);
-bool lmx_shim_tells(const lmx_shim *s); /* true if the functions that every tensor needs exist */
 void lmx_torch_clear(lmx_torch *t);
 int lmx_torch_visit(lmx_torch *t, visitproc visit, void *arg);
 PyObject *lmx_describe_status(PyObject *module, PyObject *unused);
-
-enum { LMX_CPU = 0, LMX_META = 14 }; /* c10::DeviceType, which is in no C header */
-
-typedef struct lmx_tensor {
-    int32_t dtype, device, ndim; /* -1: unknown */
-    uint64_t storage;        /* the address of its data; 0 unknown, or none */
-    uint64_t memory, object; /* identity of its memory, which views share; of itself; 0 unknown */
-    const int64_t *sizes; /* in `own` or in the tensor: valid while the tensor lives unchanged */
-    int64_t own[LMX_DIMS];
-} lmx_tensor;
 
 /* A handle to another tensor of the same memory, from a tensor's description; NULL: not possible. For
  * lmx_held, or the shim's `release`. (tensor_memory.c) */
@@ -45,24 +32,21 @@ bool lmx_wants_grad(lmx_state *st, PyObject *tensor, bool *wanted);
 /* True if the tensor has no gradient now; false also if only its attribute shows that. */
 bool lmx_has_no_grad(lmx_state *st, PyObject *tensor);
 PyObject *lmx_put_gradient(PyObject *module, PyObject *args);
-void lmx_load_grads(lmx_torch *t, void *library); /* after its shim */
+void lmx_load_grads(lmx_torch *t, void *library);     /* after its shim */
 void lmx_prove_grads(lmx_state *st, PyObject *probe); /* disables the functions if their results are wrong */
 
 lmx_kind lmx_classify(lmx_state *st, PyObject *o);
 /* True for a tensor of torch's own class: reading it runs no user code. */
-static inline bool lmx_is_torchs(const lmx_state *st, PyObject *o)
-{
+static inline bool lmx_is_torchs(const lmx_state *st, PyObject *o) {
     return Py_TYPE(o) == st->torch.tensor || Py_TYPE(o) == st->torch.parameter;
 }
-static inline lmx_kind lmx_kind_of(lmx_state *st, PyObject *o)
-{
+static inline lmx_kind lmx_kind_of(lmx_state *st, PyObject *o) {
     if (lmx_is_torchs(st, o)) return LMX_PLAIN;
     PyTypeObject *type = Py_TYPE(o);
     size_t at = ((uintptr_t)type >> 4 ^ (uintptr_t)type >> 12) & (LMX_TYPES - 1);
     return st->torch.types[at] == type ? (lmx_kind)st->torch.kinds[at] : lmx_classify(st, o);
 }
-static inline bool lmx_is_tensor(lmx_state *st, PyObject *o)
-{
+static inline bool lmx_is_tensor(lmx_state *st, PyObject *o) {
     lmx_kind kind = lmx_kind_of(st, o);
     return kind == LMX_PLAIN || kind == LMX_ODD;
 }
@@ -70,27 +54,15 @@ static inline bool lmx_is_tensor(lmx_state *st, PyObject *o)
  * the user, and if memory ran out. */
 bool lmx_describe(lmx_state *st, PyObject *tensor, lmx_kind kind, lmx_tensor *out);
 
-typedef bool (*lmx_is_fake)(uint64_t address); /* true for the address of a tensor without values */
-/* Bytes from a tensor's first element to its last; 0 if they can't be computed. */
-uint64_t lmx_span(int32_t dtype, int32_t ndim, const int64_t *sizes, const int64_t *strides);
-/* The identity of the memory of a handle's tensor (an at::Tensor), the same for all its views; 0: unknown.
- * Python is not touched. */
-uint64_t lmx_memory_of(const lmx_layout *l, const lmx_shim *s, const void *handle);
-/* The same of a Python tensor, as in captures of operators. */
+/* That of this torch; one in which nothing is known, if operators are not watched (tensor.c). */
+const lmx_layout *lmx_layout_of(const lmx_state *st);
+
+/* The identity of a Python tensor's memory (lmx_memory_of), as in captures of operators. */
 uint64_t lmx_memory_here(const lmx_state *st, PyObject *tensor, lmx_kind kind);
-/* The stored data of a sparse tensor: elements, elements and indices, and the bytes of both; -1 unknown. */
-typedef struct lmx_sparse {
-    int64_t values, stored, bytes;
-} lmx_sparse;
 /* Reads the Python tensor; *sparse false: it is dense. False as lmx_describe. */
 bool lmx_sparse_read(PyObject *tensor, lmx_sparse *out, bool *sparse);
-/* The same of a handle, without touching Python. False: it is not sparse, or unknown. */
-bool lmx_sparse_of(const lmx_layout *l, const lmx_shim *s, const void *handle, lmx_sparse *out);
 /* The tensors of a sparse Python tensor, a new list; NULL, maybe with an exception: it is dense. */
 PyObject *lmx_sparse_parts(PyObject *tensor);
-/* A new handle of the tensor that has the values of a sparse or nested one, for `release`; NULL: it is
- * neither, or they can't be read. */
-void *lmx_stored_values(const lmx_layout *l, const lmx_shim *s, const void *handle);
 /* Finds the functions of libtorch_cpu for this, if they are exported. */
 void lmx_sparse_load(lmx_shim *s, void *library);
 /* The unpacked tensors of packed weights, a new list; NULL without an exception if the value is something
@@ -114,8 +86,8 @@ typedef struct lmx_finder {
     int32_t budget;         /* values that may still be searched */
     /* a result: the entries of the outermost container are numbered, a lone tensor is 0 */
     bool numbered;
-    bool cut;               /* depth or budget ended the search */
-    bool values;            /* there are numbers or arrays too */
+    bool cut;    /* depth or budget ended the search */
+    bool values; /* there are numbers or arrays too */
     bool nomem;
     PyObject *path[LMX_DEPTH]; /* the containers that are open, to cut cycles */
     /* Called for each tensor instead of describing it in `words`; false as lmx_describe. NULL: none */

@@ -4,41 +4,13 @@
 #include "torch/values.h"
 #include "base/ext.h"
 #include "process/device_values.h"
-#include "torch/layout.h"
 #include "torch/tensor.h"
 
 enum { LONG = 1 << 20, WORTH_KNOWING = 1 << 14 }; /* bytes */
 
 /* == reading ============================================================================================= */
 
-static int64_t item_bytes(int32_t dtype) { return lam_dtype_bits(dtype) / 8; }
-
-/* True if the last element lies inside the tensor's memory. */
-static bool inside(const lam_values *v, int64_t offset, int64_t storage) {
-    int64_t last = offset, reach;
-    if (offset < 0) return false;
-    for (int32_t i = 0; i < v->ndim; i++) {
-        if (v->strides[i] < 0 || __builtin_mul_overflow(v->sizes[i] - 1, v->strides[i], &reach)) return false;
-        if (__builtin_add_overflow(last, reach, &last)) return false;
-    }
-    return !__builtin_mul_overflow(last + 1, item_bytes(v->dtype), &reach) && reach <= storage;
-}
-
-static int64_t count_of(const lam_values *v) {
-    int64_t n = 1;
-    for (int32_t i = 0; i < v->ndim; i++)
-        if (__builtin_mul_overflow(n, v->sizes[i], &n)) return -1;
-    return n;
-}
-
-/* The location of the values of a tensor: in this machine's memory, or in that of a GPU. */
-typedef struct where {
-    lam_values v;
-    int64_t offset, storage;
-    int32_t gpu; /* its index; -1: this machine's memory */
-} where;
-
-static lmx_seen read_values(const lmx_looker *k, const where *at, lmx_look *out) {
+static lmx_seen read_values(const lmx_looker *k, const lmx_where_values *at, lmx_look *out) {
     lam_stats *stats = k->wants_stats ? &out->stats : NULL;
     if (at->gpu >= 0)
         return lmx_device_values(k->gpu, at->gpu, &at->v, &out->found, stats) ? LMX_SEEN : LMX_NOT_TO_READ;
@@ -47,25 +19,15 @@ static lmx_seen read_values(const lmx_looker *k, const where *at, lmx_look *out)
     return LMX_SEEN;
 }
 
-static uint64_t begin_of(const where *at) {
-    return (uint64_t)(uintptr_t)at->v.data - (uint64_t)(at->offset * item_bytes(at->v.dtype));
-}
-
-/* True if the values are in memory. A tensor that represents others, such as a DTensor, has none: its
- * address is its offset alone. */
-static bool has_values(const where *at) {
-    return at->v.data && inside(&at->v, at->offset, at->storage) && begin_of(at);
-}
-
 /* Reads long ones without the GIL: the caller holds the tensor. */
-static lmx_seen read_checked(const lmx_looker *k, const where *at, bool gil, lmx_look *out) {
+static lmx_seen read_checked(const lmx_looker *k, const lmx_where_values *at, bool gil, lmx_look *out) {
     const lam_values *v = &at->v;
-    int64_t n = count_of(v);
+    int64_t n = lmx_count_values(v);
     out->gpu = at->gpu >= 0;
     out->data = (uint64_t)(uintptr_t)v->data;
     if (n == 0) return LMX_NEVER_BAD;
-    if (n < 0 || !has_values(at)) return LMX_NOT_TO_READ;
-    out->bytes = n * item_bytes(v->dtype);
+    if (n < 0 || !lmx_has_values(at)) return LMX_NOT_TO_READ;
+    out->bytes = n * (lam_dtype_bits(v->dtype) / 8);
     if (!gil || (out->bytes < LONG && at->gpu < 0)) return read_values(k, at, out);
     PyThreadState *state = PyEval_SaveThread();
     lmx_seen seen = read_values(k, at, out);
@@ -87,52 +49,6 @@ static void keep_shape(lmx_look *out, int32_t dtype, int64_t ndim, const int64_t
     for (int32_t i = 0; i < out->ndim; i++) out->sizes[i] = sizes[i];
 }
 
-/* The GPU that has the tensor, or -1 for the CPU; false: neither. */
-static bool find_device(const lmx_shim *s, const lmx_streams *gpu, void *h, int32_t *out) {
-    int32_t type, index = -1;
-    *out = -1;
-    if (s->device(h, &type)) return false;
-    if (!gpu || type != gpu->device_type) return type == LMX_CPU;
-    if (!s->device_index || s->device_index(h, &index)) return false;
-    *out = index < 0 ? 0 : index;
-    return true;
-}
-
-static bool find_values(const lmx_layout *l, const lmx_shim *s, const lmx_streams *gpu, void *h,
-                        int32_t dtype, where *out) {
-    int64_t ndim, *sizes, *strides;
-    void *data = NULL;
-    const void *peeked = NULL;
-    if (!find_device(s, gpu, h, &out->gpu) || !lmx_has_sizes(l, h)) return false;
-    if (s->dim(h, &ndim) || ndim < 0 || ndim > LMX_DIMS || s->sizes(h, &sizes)) return false;
-    out->v = (lam_values){NULL, dtype, (int32_t)ndim, sizes, NULL};
-    if (!lmx_has_memory(l, h)) return false;
-    if (s->strides(h, &strides) || s->storage(h, &out->storage) || s->offset(h, &out->offset)) return false;
-    if (s->peek ? s->peek(h, &peeked) : s->data(h, &data)) return false;
-    out->v.strides = strides;
-    out->v.data = s->peek ? peeked : data;
-    return true;
-}
-
-/* In a dry run small tensors of whole numbers have values, outside of the others' addresses. */
-static bool has_own(const where *at, lmx_is_fake nowhere) { return !nowhere((uintptr_t)at->v.data); }
-
-bool lmx_mask_at(const lmx_layout *l, const lmx_shim *s, const void *handle, lmx_is_fake nowhere,
-                 lam_mask *out) {
-    enum { INT32 = 3, INT64 = 4 };
-    void *h = (void *)(uintptr_t)handle;
-    int32_t dtype;
-    where at;
-    /* In a negated tensor -Inf is +Inf. A conjugated tensor is complex, and no mask. */
-    if (!s->negated || s->negated(h)) return false;
-    if (s->dtype(h, &dtype) || !find_values(l, s, NULL, h, dtype, &at)) return false;
-    int64_t n = count_of(&at.v);
-    if (n < 0 || (n > 0 && !has_values(&at))) return false;
-    const bool ends = dtype == INT32 || dtype == INT64;
-    if (nowhere && !(ends && has_own(&at, nowhere))) return false;
-    return (ends ? lam_values_ends : lam_values_mask)(&at.v, out, NULL) == LAM_OK;
-}
-
 static void clear(lmx_look *out) {
     out->found = (lam_nonfinite){.first = -1};
     out->data = out->storage = 0;
@@ -146,8 +62,9 @@ static void clear(lmx_look *out) {
 static uint64_t stored_at(const lmx_looker *k, const void *handle, int32_t dtype) {
     const lmx_layout *l = lmx_layout_of(k->st);
     void *values = lmx_stored_values(l, k->shim, handle);
-    where at;
-    const uint64_t begin = values && find_values(l, k->shim, k->gpu, values, dtype, &at) ? begin_of(&at) : 0;
+    lmx_where_values at;
+    const uint64_t begin =
+        values && lmx_find_values(l, k->shim, k->gpu, values, dtype, &at) ? lmx_begin_of_values(&at) : 0;
     if (values) k->shim->release(values);
     return begin;
 }
@@ -155,10 +72,10 @@ static uint64_t stored_at(const lmx_looker *k, const void *handle, int32_t dtype
 uint64_t lmx_look_storage(const lmx_looker *k, const void *handle) {
     void *h = (void *)(uintptr_t)handle;
     int32_t dtype;
-    where at;
+    lmx_where_values at;
     if (lmx_is_undefined(k->shim, h) || k->shim->dtype(h, &dtype) || !lam_dtype_is_float(dtype)) return 0;
-    if (!find_values(lmx_layout_of(k->st), k->shim, k->gpu, h, dtype, &at)) return stored_at(k, h, dtype);
-    return begin_of(&at);
+    if (!lmx_find_values(lmx_layout_of(k->st), k->shim, k->gpu, h, dtype, &at)) return stored_at(k, h, dtype);
+    return lmx_begin_of_values(&at);
 }
 
 /* Reads those values. Their indices are not the tensor's. */
@@ -167,11 +84,11 @@ static lmx_seen look_at_stored(const lmx_looker *k, const void *handle, int32_t 
     const lmx_layout *l = lmx_layout_of(k->st);
     void *values = lmx_stored_values(l, k->shim, handle);
     lmx_seen seen = LMX_NOT_TO_READ;
-    where at;
+    lmx_where_values at;
     if (!values) return seen;
-    if (find_values(l, k->shim, k->gpu, values, dtype, &at)) {
+    if (lmx_find_values(l, k->shim, k->gpu, values, dtype, &at)) {
         seen = read_checked(k, &at, gil, out);
-        if (seen == LMX_SEEN) out->storage = begin_of(&at);
+        if (seen == LMX_SEEN) out->storage = lmx_begin_of_values(&at);
         out->whole = out->bytes == at.storage;
         out->found.first = -1;
     }
@@ -183,17 +100,17 @@ lmx_seen lmx_look_at(const lmx_looker *k, const void *handle, bool gil, lmx_look
     const lmx_shim *s = k->shim;
     void *h = (void *)(uintptr_t)handle;
     int32_t dtype;
-    where at = {.v.sizes = NULL};
+    lmx_where_values at = {.v.sizes = NULL};
     clear(out);
     /* Its dtype is the number of a real dtype in a later torch, and each further question raises in C++. */
     if (lmx_is_undefined(s, h)) return LMX_NEVER_BAD;
     if (s->dtype(h, &dtype)) return LMX_NOT_TO_READ;
     if (!lam_dtype_is_float(dtype)) return LMX_NEVER_BAD;
-    bool found = find_values(lmx_layout_of(k->st), s, k->gpu, h, dtype, &at);
+    bool found = lmx_find_values(lmx_layout_of(k->st), s, k->gpu, h, dtype, &at);
     if (at.v.sizes) keep_shape(out, dtype, at.v.ndim, at.v.sizes);
     if (!found) return look_at_stored(k, h, dtype, gil, out);
     lmx_seen seen = read_checked(k, &at, gil, out);
-    if (seen == LMX_SEEN) out->storage = begin_of(&at);
+    if (seen == LMX_SEEN) out->storage = lmx_begin_of_values(&at);
     out->whole = out->bytes == at.storage;
     if (k->wants_stats && s->negated && s->negated(h)) turn_signs(&out->stats);
     return seen;
@@ -238,7 +155,7 @@ static bool ask_storage(const lmx_looker *k, PyObject *tensor, int64_t *out) {
 static lmx_seen by_attributes(const lmx_looker *k, PyObject *tensor, lmx_look *out) {
     lmx_tensor t;
     int64_t strides[LMX_DIMS];
-    where at = {.gpu = -1};
+    lmx_where_values at = {.gpu = -1};
     if (!lmx_describe(k->st, tensor, LMX_PLAIN, &t) || t.ndim < 0) return LMX_NOT_TO_READ;
     if (t.dtype >= 0 && !lam_dtype_is_float(t.dtype)) return LMX_NEVER_BAD;
     if (t.dtype < 0 || t.device != 0) return LMX_NOT_TO_READ;

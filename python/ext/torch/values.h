@@ -6,7 +6,6 @@
 #define LMX_VALUES_H
 
 #include "process/device_api.h"
-#include "torch/layout.h"
 #include "torch/tensor.h"
 
 typedef enum lmx_seen {
@@ -38,7 +37,7 @@ typedef struct lmx_looker {
     const lmx_shim *shim;
     bool by_shim; /* the functions were found, and were right for a test tensor */
     bool wants_stats;
-    const lmx_streams *gpu; /* NULL: a GPU's tensors can't be read */
+    const lmx_streams *gpu;                                /* NULL: a GPU's tensors can't be read */
     PyObject *n_version, *n_stride, *n_offset, *n_storage; /* interned names */
     /* Recent results, while they live: as arguments they need not be read again. */
     struct {
@@ -62,10 +61,6 @@ lmx_seen lmx_look_at(const lmx_looker *k, const void *handle, bool gil, lmx_look
 uint64_t lmx_look_storage(const lmx_looker *k, const void *handle);
 /* True if `by_shim` holds in this process. An error is cleared and means false. */
 bool lmx_reads_values(lmx_state *st);
-/* Counts the mask of an at::Tensor; false if its values can't be read. Only if lmx_reads_values(). It does
- * not touch Python. */
-bool lmx_mask_at(const lmx_layout *l, const lmx_shim *s, const void *handle, lmx_is_fake nowhere,
-                 lam_mask *out);
 /* Reads a Python tensor, or reuses what is known of it. A tensor that can't be read is LMX_NOT_TO_READ. False
  * only for an exception that must reach the user. */
 bool lmx_look_into(lmx_looker *k, PyObject *tensor, lmx_kind kind, lmx_look *out, lmx_seen *seen);

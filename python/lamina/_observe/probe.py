@@ -211,7 +211,7 @@ def _find_asks(torch: Any) -> int:
     return -1 if told else int(torch._C.DispatchKey.Python)
 
 
-# The sets of dispatch keys that tell what runs inside an operator, as LMX_KEYS (python/ext/torch/layout.h).
+# The sets of dispatch keys that tell what runs inside an operator, as LMX_KEYS (python/ext/native/layout.h).
 # A torch without a key has no tensors or states of that kind, except for those of NEEDED.
 DEVICES = ("CPU", "CUDA", "XPU", "MPS", "HPU", "MTIA", "MAIA", "IPU", "XLA", "PrivateUse1")
 STATES = {

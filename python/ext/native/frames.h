@@ -4,7 +4,7 @@
 #ifndef LMX_FRAMES_H
 #define LMX_FRAMES_H
 
-#include "observe/observe.h"
+#include "native/lane.h"
 
 /* What torch may run inside an operator beside the operator's own work. */
 typedef enum lmx_may {

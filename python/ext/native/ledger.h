@@ -4,10 +4,13 @@
 #ifndef LMX_LEDGER_H
 #define LMX_LEDGER_H
 
-#include "observe/observe.h"
+#include "lamina.h"
 
-/* NULL with an exception. */
-lmx_ledger *lmx_ledger_new(void);
+#include "native/vec.h"
+
+typedef struct lmx_ledger lmx_ledger;
+
+lmx_ledger *lmx_ledger_new(void); /* NULL: memory ran out */
 /* lmx_ledger_close stops noting; tensors that torch still holds keep the ledger until they are released. */
 
 /* An operator is about to be answered: `op` is its index among those of its thread, -1 for none. `outside`:
@@ -28,7 +31,7 @@ void lmx_ledger_left(lmx_ledger *l, int64_t bytes);
  * LAM_TAKEN_GRADIENT; LAM_TAKEN_TENSOR: no longer. Memory that is freed meanwhile was never there. */
 void lmx_ledger_before(lmx_ledger *l, lam_taken what);
 /* Such memory at `at` is kept for a parameter; NULL: for several. False if there is none. */
-bool lmx_ledger_belongs(lmx_ledger *l, const void *at, const PyObject *parameter);
+bool lmx_ledger_belongs(lmx_ledger *l, const void *at, const void *parameter);
 /* Why more memory may be taken than is noted. False if memory ran out. */
 bool lmx_ledger_more(lmx_ledger *l, const char *why);
 /* The step of the optimizer `name` begins with operator `op`; `decided` as in lam_build_step. */

@@ -2,7 +2,7 @@
  * Decides whether torch's kernels do an operator's work, or whether something before them (a transform, or a
  * mode or class of tensors in Python) answers: it runs other operators instead. Runs inside torch's
  * callbacks, without Python. */
-#include "observe/observe.h"
+#include "native/lane.h"
 
 /* functionalize() replaces an operator by others on the same shapes, after it ran once on tensors without
  * values; so there the operator itself counts. */
@@ -12,7 +12,7 @@ bool lmx_is_passed_on(const lmx_observer *o, const lmx_lane *lane) {
 }
 
 bool lmx_is_classed(const lmx_observer *o, const lmx_lane *lane) {
-    return !o->capture->dry && lane->keys >> o->layout->python & 1;
+    return !*o->dry && lane->keys >> o->layout->python & 1;
 }
 
 uint64_t lmx_first_tensor(const lmx_record_api *api, const lmx_layout *l, const void *record) {
@@ -22,7 +22,7 @@ uint64_t lmx_first_tensor(const lmx_record_api *api, const lmx_layout *l, const 
 }
 
 bool lmx_has_modes(const lmx_observer *o, const lmx_record_api *api) {
-    return api->modes && api->modes() > o->capture->dry;
+    return api->modes && api->modes() > *o->dry;
 }
 
 bool lmx_has_torchs_modes(const lmx_record_api *api, int64_t more_than) {
@@ -43,7 +43,7 @@ static bool asks_mode(const lmx_observer *o, const lmx_record_api *api) {
 
 /* True if this is the answer of a class, other than a dry run's, or of a mode that may run others. */
 bool lmx_passes_to_others(const lmx_observer *o, const lmx_record_api *api, const char *passage) {
-    return lmx_is_of_class(passage) ? !o->capture->dry : asks_mode(o, api);
+    return lmx_is_of_class(passage) ? !*o->dry : asks_mode(o, api);
 }
 
 /* True if such an answer is about to begin, for torch 2.4. */

@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Storages, and the origins of their values. An address that is used again gets the same entry. */
-#include "observe/storages.h"
-#include "base/ext.h"
-
-#include <stdatomic.h>
+#include "native/storages.h"
 
 typedef struct entry {
     lmx_storage trail;

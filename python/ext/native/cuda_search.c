@@ -3,8 +3,8 @@
  * which a capture may be measuring, and be operators of the model. The kernel is PTX, which the driver
  * compiles for its GPU; the driver is the one that torch's runtime has loaded. Bench row: a training step
  * on a GPU (bench/health.py). */
-#include "measure/device.h"
-#include "torch/tensor.h"
+#include "native/cuda_search.h"
+#include "native/shim.h"
 
 #include <dlfcn.h>
 #include <pthread.h>

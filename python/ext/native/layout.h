@@ -3,7 +3,7 @@
 #ifndef LMX_LAYOUT_H
 #define LMX_LAYOUT_H
 
-#include "base/ext.h"
+#include "native/shim.h"
 
 /* Offsets in this build of torch, in bytes into a RecordFunction, a list, (storage) a tensor's C++ object,
  * (callbacks) torch's data of a thread's callbacks, (hooks) that of its hooks for saved tensors, where the
@@ -25,17 +25,14 @@
 #define LMX_KEYS(X)                                                                                          \
     X(below) X(gradients) X(autocast) X(transforms) X(wrapped) X(replayed) X(turned) X(zeros)
 /* clang-format on */
-struct lmx_layout {
+typedef struct lmx_layout {
 #define X(name) int32_t name;
     LMX_LAYOUT(X)
 #undef X
 #define X(name) uint64_t name;
     LMX_KEYS(X)
 #undef X
-};
-
-/* That of this torch; one in which nothing is known, if operators are not watched (tensor.c). */
-const lmx_layout *lmx_layout_of(const lmx_state *st);
+} lmx_layout;
 
 static inline uint64_t lmx_word_at(const void *from, size_t bytes) {
     uint64_t word;

@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The records of one thread for a capture: operators, their names, and their arguments packed into
  * words. Runs inside torch's callbacks, with or without the GIL, without Python. */
-#include "base/ext.h"
-#include "observe/observe.h"
-#include "process/clock.h"
-#include "torch/tensor.h"
-#include "torch/values.h"
+#include "native/lane.h"
 
 #include <stdlib.h>
 #include <time.h>
@@ -19,11 +15,11 @@ static _Atomic(lmx_lane *) spare;
 enum { SPARE_BYTES = 512 << 10, FRAME_BYTES = 64 };
 
 static void prepare(lmx_lane *lane, lmx_observer *o, bool own) {
-    lmx_clock *clock = &o->capture->clock;
-    lane->nowhere = o->capture->dry ? o->capture->nowhere : NULL;
-    lane->reads = o->capture->st->torch.reads > 0;
+    lmx_clock *clock = o->clock;
+    lane->nowhere = *o->dry ? *o->nowhere : NULL;
+    lane->reads = *o->reads > 0;
     lane->number = own ? 0 : atomic_fetch_add(&o->others, 1) + 1;
-    lane->most = o->capture->most_ops;
+    lane->most = o->most;
     lane->clock = clock;
     lane->own_last = 0;
     lane->last = own ? &clock->last : &lane->own_last;

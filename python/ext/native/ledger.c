@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Lifetimes of memory. torch releases tensors in any thread, with or without the GIL, possibly long
  * after the run. So a ledger has a lock, and lives until the last tensor in it is gone. */
-#include "observe/ledger.h"
-#include "base/ext.h"
+#include "native/ledger.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -11,7 +10,7 @@
 typedef struct entry {
     lam_lifetime l;
     const void *at;
-    const PyObject *parameter; /* not owned: the dry run holds it */
+    const void *parameter; /* not owned: the dry run holds it */
 } entry;
 
 struct lmx_ledger {
@@ -48,7 +47,6 @@ lmx_ledger *lmx_ledger_new(void) {
         return l;
     }
     free(l);
-    PyErr_NoMemory();
     return NULL;
 }
 
@@ -100,7 +98,7 @@ void lmx_ledger_before(lmx_ledger *l, lam_taken what) {
     pthread_mutex_unlock(&l->lock);
 }
 
-bool lmx_ledger_belongs(lmx_ledger *l, const void *at, const PyObject *parameter) {
+bool lmx_ledger_belongs(lmx_ledger *l, const void *at, const void *parameter) {
     bool found = false;
     pthread_mutex_lock(&l->lock);
     entry *all = l->entries.data;

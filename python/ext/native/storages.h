@@ -6,7 +6,9 @@
 #ifndef LMX_STORAGES_H
 #define LMX_STORAGES_H
 
-#include "base/ext.h"
+#include "native/vec.h"
+
+#include <stdatomic.h>
 
 typedef struct lmx_storage {
     int32_t origin; /* the record of its origin, from 1; 0: unknown, or intended */

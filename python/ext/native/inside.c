@@ -5,8 +5,7 @@
  * computes tangents; a conjugate that the kernel can't read is computed. Each layer leaves its mark in the
  * dispatch keys that the thread excludes, and in those of the arguments. Runs inside torch's callbacks,
  * without Python. */
-#include "observe/frames.h"
-#include "observe/observe.h"
+#include "native/frames.h"
 
 #include <string.h>
 
