@@ -25,6 +25,11 @@ enum { LMX_NESTED = 8 };           /* in one thread */
 bool lmx_may_open(lmx_capture *c); /* False with an exception: too many are open in its thread */
 void lmx_add_open(lmx_capture *c);
 void lmx_remove_open(lmx_capture *c);
+/* Called for each module that is called outside any other; NULL: none (lmx_find_roots). */
+extern PyObject *lmx_root_finder;
+/* Call it when the open captures, the finder or the roots have changed. */
+void lmx_limit_calls(void);
+extern unsigned long lmx_compiler_thread; /* the one on which torch's compiler works; 0: none (attach.c) */
 /* last_words(what): a signal that ends the process is told in one line, which begins with `what` and names
  * the layer that runs. end_at_interrupt(milliseconds): the process ends so long after a Ctrl-C, whatever it
  * does. None ends either; both return whether they are on (signals.c). */

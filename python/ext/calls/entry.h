@@ -26,6 +26,7 @@ typedef struct lmx_targets {
     lmx_method_target method;
     lmx_detour_target detour;
 } lmx_targets;
+extern const lmx_targets lmx_call_targets; /* module_call.c */
 
 extern lmx_slot *lmx_entry; /* the installed one; NULL: none. Only entry.c sets it */
 /* Installs it. `traced`: torch's compiler may meet it, so it looks to that like torch's own function, if this

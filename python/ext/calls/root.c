@@ -24,6 +24,7 @@ static int root_init(PyObject *self, PyObject *args, PyObject *kwargs) {
         return -1;
     }
     r->st = st;
+    r->counting = &lmx_counts_steps;
     r->number = number;
     r->sees_nodes = nodes != 0;
     r->times_only = times_only != 0;

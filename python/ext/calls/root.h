@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * root: the type Root, a module whose calls are counted and of which some steps are recorded.
  *
- * Calls are counted in C (module_call.c), which reports them to lmx_count_begin and lmx_count_end. These open
- * a capture for a step, close it, and pass its observations to the recorder. Python makes the capture if more
- * than times is wanted. */
+ * Calls are counted in C (module_call.c), which reports them to the root's `counting`. That opens a
+ * capture for a step, closes it, and passes its observations to the recorder. Python makes the capture if
+ * more than times is wanted. */
 #ifndef LMX_ROOT_H
 #define LMX_ROOT_H
 
@@ -12,8 +12,18 @@
 
 #include <sys/types.h>
 
-typedef struct lmx_root {
+typedef struct lmx_root lmx_root;
+
+/* begin: a call of the root begins; *seen: its end must be reported. False with an exception: the call must
+ * not be made. end: that call ended with `result`, or NULL with an exception, which is kept. */
+typedef struct lmx_counting {
+    bool (*begin)(lmx_root *r, bool training, bool *seen);
+    PyObject *(*end)(lmx_root *r, bool seen, PyObject *result);
+} lmx_counting;
+
+struct lmx_root {
     PyObject_HEAD struct lmx_root *next; /* in lmx_roots */
+    const lmx_counting *counting;
     lmx_state *st;
     PyObject *module; /* its calls are counted; borrowed: the owner ends that before it is deleted; or NULL */
     lmx_schedule *schedule; /* strong; NULL until __init__ ran */
@@ -32,19 +42,15 @@ typedef struct lmx_root {
     PyObject *close;            /* closes a capture that Python made, strong; or NULL */
     lam_step_info about;
     unsigned long thread; /* on which it began */
-} lmx_root;
+};
 
 /* == counting (step.c) ================================================================================= */
 
 extern lmx_root *lmx_roots; /* those whose calls are counted; guarded by the GIL */
-bool lmx_roots_changed(
-    void); /* call it when that list has changed; false with an exception (module_call.c) */
+/* Call it when that list has changed. False with an exception (module_call.c). */
+bool lmx_roots_changed(void);
 
-/* A call of the root begins; *seen: its end must be reported. False with an exception: the call must not be
- * made. */
-bool lmx_count_begin(lmx_root *r, bool training, bool *seen);
-/* That call ended with `result`, or NULL with an exception, which is kept. */
-PyObject *lmx_count_end(lmx_root *r, bool seen, PyObject *result);
+extern const lmx_counting lmx_counts_steps;
 
 /* == steps (step.c): each is false with an exception that must reach the user =========================== */
 

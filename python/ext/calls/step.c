@@ -250,7 +250,7 @@ LMX_OFTEN static int grad_enabled(lmx_state *st) {
     return is;
 }
 
-LMX_OFTEN bool lmx_count_begin(lmx_root *r, bool training, bool *seen) {
+LMX_OFTEN static bool count_begin(lmx_root *r, bool training, bool *seen) {
     const int grad = grad_enabled(r->st), kind = (training ? LMX_TRAINING : 0) | (grad > 0 ? LMX_GRAD : 0);
     Py_INCREF((PyObject *)r);
     r->inside = true;
@@ -275,9 +275,11 @@ static PyObject *report_end(lmx_root *r, PyObject *result) {
     return result;
 }
 
-LMX_OFTEN PyObject *lmx_count_end(lmx_root *r, bool seen, PyObject *result) {
+LMX_OFTEN static PyObject *count_end(lmx_root *r, bool seen, PyObject *result) {
     if (seen) result = report_end(r, result);
     r->inside = false;
     Py_DECREF((PyObject *)r);
     return result;
 }
+
+const lmx_counting lmx_counts_steps = {count_begin, count_end};
