@@ -72,10 +72,10 @@ struct lmi_rf;    /* rfgraph.h */
 typedef struct lmi_rf lmi_rf;
 
 /* The counts that the caller's function gave for one operator. */
-typedef struct lmi_told {
+typedef struct lmi_answer {
     int32_t op;
     lam_count n[LAM_N_METRICS];
-} lmi_told;
+} lmi_answer;
 
 struct lam_costs {
     lmi_arena arena;
@@ -83,7 +83,7 @@ struct lam_costs {
     const lmi_convention *convention; /* a table's, or `with_own` */
     lmi_convention with_own;          /* the same with user-defined rules */
     lmi_own own;
-    lmi_vec told; /* lmi_told, by operator */
+    lmi_vec answers; /* lmi_answer, by operator */
     bool released;
     bool has[LAM_N_METRICS]; /* the convention counts the metric */
     bool rf_backwards;       /* the receptive fields are those of torchscan 0.1.1 */

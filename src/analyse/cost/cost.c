@@ -128,7 +128,7 @@ lam_status lam_costs_new(lam_costs **out, const lam_model *m, const lam_cost_opt
     c->convention = cv;
     c->released = o->released;
     for (int i = 0; i < LAM_N_METRICS; i++) c->has[i] = lmi_convention_tells(cv, (lam_metric)i);
-    lmi_vec_init(&c->told, sizeof(lmi_told));
+    lmi_vec_init(&c->answers, sizeof(lmi_answer));
     lam_status s = take_own(c, o, e);
     if (s == LAM_OK) s = compute(c, o, e);
     if (s == LAM_OK)
@@ -144,7 +144,7 @@ void lam_costs_free(lam_costs *c) {
     lam_times_free(c->times);
     lam_times_free(c->device_times);
     lmi_map_free(&c->own.by_name);
-    lmi_vec_free(&c->told);
+    lmi_vec_free(&c->answers);
     lmi_arena_free(&c->arena);
     free(c);
 }

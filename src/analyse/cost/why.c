@@ -136,7 +136,7 @@ static void work_of(const lam_costs *c, const lam_cost_row *r, lam_phase phase, 
             while (k < out->n && !are_alike(c, &out->at[k], &one)) k++;
             if (k == MOST_OPS) k = -1;
             /* A user-defined rule may give each operator other numbers. */
-            if (known.n < MOST_MET && c->told.n == 0) {
+            if (known.n < MOST_MET && c->answers.n == 0) {
                 known.sig[known.n] = sig;
                 known.at[known.n++] = k;
             }

@@ -19,7 +19,7 @@ typedef struct lmi_group { /* one cause for one class */
     const char *reason;
 } lmi_group;
 
-/* Work that was not seen, and that an operator that was seen gives evidence of. */
+/* Work lamina did not see but can infer from an operator it saw. */
 typedef enum lmi_unseen {
     LMI_UNSEEN_NONE,
     LMI_UNSEEN_FUSED,   /* LAM_OP_HIDES: compiled code */
@@ -67,14 +67,14 @@ typedef struct lmi_sig_cost {
     const lmi_rule *rule;
     lam_count n[LAM_N_METRICS];
     /* Of an operator that only calls others: what its signature says about effective counts. */
-    enum lmi_sig_tells {
-        LMI_TELLS_NEW,
-        LMI_TELLS_NOTHING,
-        LMI_TELLS_WHOLE, /* all work is effective */
-        LMI_TELLS_SELF,
-        LMI_TELLS_OF_LAYER
-    } tells;
-    const lam_count *told; /* LMI_TELLS_SELF: the numbers */
+    enum lmi_sig_attributes {
+        LMI_ATTRIBUTES_NEW,
+        LMI_ATTRIBUTES_NOTHING,
+        LMI_ATTRIBUTES_WHOLE, /* all work is effective */
+        LMI_ATTRIBUTES_SELF,
+        LMI_ATTRIBUTES_OF_LAYER
+    } attributes;
+    const lam_count *effective; /* LMI_ATTRIBUTES_SELF: the numbers */
     lmi_trip trip;
     lmi_weighs weighs;
 } lmi_sig_cost;

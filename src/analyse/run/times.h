@@ -61,7 +61,7 @@ void lmi_device_unknown(lam_times *t);
 
 /* Of costs with `beats`: the run that rows and parts show, the host's also if times are a device's; -1: they
  * show all runs together. */
-int32_t lmi_told_run(const lam_costs *c);
+int32_t lmi_shown_run(const lam_costs *c);
 /* A part of a time as rows show it: of all runs, or (costs with `beats`) of the shown run. */
 int64_t lmi_time_part(const lam_costs *c, const lam_times *t, lam_time_part part);
 

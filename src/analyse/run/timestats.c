@@ -248,12 +248,12 @@ lam_status lmi_times_stats(lam_times *t, lam_error *e) {
 const lam_times *lam_costs_times(const lam_costs *c) { return c->times; }
 const lam_times *lam_costs_device_times(const lam_costs *c) { return c->device_times; }
 
-int32_t lmi_told_run(const lam_costs *c) { return c->beats && c->times ? c->times->told : -1; }
+int32_t lmi_shown_run(const lam_costs *c) { return c->beats && c->times ? c->times->told : -1; }
 
 int64_t lmi_time_part(const lam_costs *c, const lam_times *t, lam_time_part part) {
     int64_t sum = 0;
     if (!t || (unsigned)part >= LAM_N_TIME_PARTS || t->beats.n_runs == 0) return -1;
-    if (c->beats) return lam_times_run(t, lmi_told_run(c), part);
+    if (c->beats) return lam_times_run(t, lmi_shown_run(c), part);
     if (t->given) return t->given[part].n > 0 ? t->given[part].median : -1;
     for (int32_t r = 0; r < t->beats.n_runs; r++) {
         if (t->parts[part][r] < 0) return -1;
@@ -273,7 +273,7 @@ static bool time_in_run(const lam_costs *c, const lam_times *t, int32_t event, l
     int32_t slot = lmi_beat(s, own->place[own->of_event[event]], own->k[own->of_event[event]]);
     for (int p = 0; p < LAM_N_PHASES; p++) out->self[p] = out->total[p] = -1;
     for (int32_t i = slot < 0 ? 0 : s->of_slot.start[slot]; slot >= 0 && i < s->of_slot.start[slot + 1]; i++)
-        if (s->run_of[s->of_slot.order[i]] == lmi_told_run(c)) *out = t->of_event[s->of_slot.order[i]];
+        if (s->run_of[s->of_slot.order[i]] == lmi_shown_run(c)) *out = t->of_event[s->of_slot.order[i]];
     return true;
 }
 

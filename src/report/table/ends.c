@@ -361,7 +361,7 @@ static void tell_times(lmi_speaker *s) {
     tell_time_parts(s, t, "time", "autograd engine ");
     if (runs > 1) {
         if (c->beats)
-            lmi_putf(&s->text, "run %d of %d, the median", (int)lmi_told_run(c), (int)runs);
+            lmi_putf(&s->text, "run %d of %d, the median", (int)lmi_shown_run(c), (int)runs);
         else if (c->model->given)
             lmi_putf(&s->text, "medians of %d runs", (int)runs);
         else
