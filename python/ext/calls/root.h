@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * root: the type Root, a module whose calls are counted and of which some steps are recorded.
  *
- * Calls are counted in C (module_call.c), which reports them to the root's `counting`. That opens a
- * capture for a step, closes it, and passes its observations to the recorder. Python makes the capture if
- * more than times is wanted. */
+ * Calls are counted in C (module_call.c), which reports them to the root's `counting`. That opens a capture
+ * for a step, closes it, and passes its observations to the recorder. Python makes the capture if more than
+ * times is wanted. */
 #ifndef LMX_ROOT_H
 #define LMX_ROOT_H
 

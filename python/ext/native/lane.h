@@ -189,7 +189,7 @@ typedef struct lmx_lane {
     int32_t n_packed;    /* arguments that are being packed */
     lmi_map by_part;     /* indices of parts, by a hash of their words */
     lmi_vec names;       /* char: NUL-terminated texts, each preceded by its properties (thread_log.c) */
-    lmi_vec frames;      /* of observe.c: the open operators */
+    lmi_vec frames;      /* lmx_frame (frames.h): the open operators and nodes */
     lmi_vec origins;     /* from sequence numbers to calls; other threads read them */
     atomic_bool origins_held; /* a lock of the origins */
     int32_t last_call;        /* of the last node with a number, -1 */

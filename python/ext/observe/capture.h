@@ -35,7 +35,8 @@ static inline lmx_node *lmx_node_at(const lmx_tree *t, int32_t i) { return (lmx_
 static inline lmx_place *lmx_place_at(const lmx_tree *t, int32_t i) {
     return (lmx_place *)t->places.data + i;
 }
-/* == captures (module_call.c, capture.c, describe.c) =================================================== */
+/* == captures (attach.c, noting.c, capture.c, describe.c) ===================================================
+ */
 
 typedef struct lmx_call {
     int32_t module, parent;

@@ -33,9 +33,9 @@ typedef struct lmx_node_run {
 typedef struct lmx_op_run {
     const void *record;
     const lmx_layout *layout;
-    const char *name;          /* "aten::convolution" */
-    const void *values;        /* its arguments, or after its end its results: IValues */
-    size_t n_values;           /* the number of values */
+    const char *name;   /* "aten::convolution" */
+    const void *values; /* its arguments, or after its end its results: IValues */
+    size_t n_values;    /* the number of values */
     lmx_where where;
     bool direct; /* it runs in a node, and in no other operator there */
     bool failed; /* it raised; set at its end only */

@@ -24,7 +24,7 @@ uint64_t lmx_add_callback(const lmx_record_api *api, const lmx_callback *c);
 /* Notes an operator that is about to run without a record of torch: its work is not observed. */
 void lmx_observe_unseen(const char *name);
 
-/* == operators (observe.c, operators.c, probe.c; see observe.h) ======================================== */
+/* == operators (observe.c, running.c, nodes.c, operators.c, probe.c) ==================================== */
 
 /* Starts watching operators, or only nodes of backward passes, of this thread and of threads that run a
  * backward pass for it. False with an exception. */

@@ -4,7 +4,7 @@
 Setting and removing the entry clears CPython's caches of every class of modules, so watches, which open one
 capture after another, leave it in place. torch's compiler reports when it begins to work and when it has
 ended: meanwhile C records nothing, and takes out of ``torch.nn.Module`` what the compiler could see
-(python/ext/calls/module_call.c).
+(python/ext/calls/attach.c).
 """
 
 from __future__ import annotations

@@ -463,10 +463,11 @@ class Report:
         the arguments of its first call; see :func:`lamina.fit`.
 
         If memory was measured, and neither ``batch`` nor ``dtype`` is given, the measured peak is compared
-        with the prediction, with the error in per cent. It is the forward pass's if that ran in eval mode
-        without gradients (existing gradients of parameters are left out). It is the step's if your own code
-        ran a backward in train mode in ``lamina.capture``, from no gradients, and with the optimizer's state
-        if ``optimizer`` has one. Otherwise :attr:`lamina.Fit.apart` names the difference.
+        with the prediction, with the error in per cent. A forward pass's peak is compared if it ran in eval
+        mode without gradients (existing gradients of parameters are left out). A step's peak is compared if
+        your own code ran forward and backward in train mode in ``lamina.capture``, without gradients before
+        it, and with the optimizer's state if ``optimizer`` has one. Otherwise :attr:`lamina.Fit.apart` says
+        why not.
 
         Raises:
             ValueError: the model no longer exists or was not called, or the report was loaded from a file;

@@ -74,9 +74,8 @@ def run_once(
     ``ops`` watches operators too, None if they can be watched. ``backward`` runs with gradients and then
     back-propagates the sum of the floating-point outputs; ``unfused`` makes every layer run its own forward.
     ``dry`` computes nothing: every tensor is fake. ``time`` measures times, ``memory`` allocations;
-    ``health`` checks values. ``follow``, for a dry run with ``ops``: notes lifetimes of memory, with
-    floating-point tensors of the model and of ``args`` as if of ``dtype``; ``optimizer``: a step of it too.
-    ``made``: how each input tensor
+    ``health`` checks values. ``follow``, for a dry run with ``ops``: records when memory is allocated and
+    freed, as if all floats were ``dtype``; ``optimizer``: a step of it too. ``made``: how each input tensor
     was made up; ``about``: facts for the provenance that only the caller knows.
     ``args`` may be a function that makes them: its draws from the generators are undone too. What the forward
     changes of them is undone. An exception of the forward is kept in the result, not raised, so that a caller
