@@ -16,16 +16,47 @@ typedef struct lam_read_options {
     uint64_t memory_limit; /* as for lam_builder_new */
 } lam_read_options;
 
-/* Reads the model in a file: safetensors, GGUF, an index of shards of weights (beside them), a report that
- * was saved as JSON; or the one in a folder. Formats are told by content. What the file does not tell is
- * unknown: without a graph, what a call would cost. `o` NULL: the defaults. Free the model with
- * lam_model_free. LAM_IO: it can't be read; LAM_FAILED: it is damaged, or no such file; LAM_UNSUPPORTED,
- * LAM_LIMIT: it has something that is not known, or too much. The error names the place. */
+/* Reads the model in a file: safetensors, GGUF, a checkpoint that torch.save or torch.jit.save wrote, an
+ * index of shards of weights (beside them), a report that was saved as JSON; or the one in a folder. Formats
+ * are told by content. What the file does not tell is unknown: without a graph, what a call would cost. `o`
+ * NULL: the defaults. Free the model with lam_model_free. LAM_IO: it can't be read; LAM_FAILED: it is
+ * damaged, or no such file; LAM_UNSUPPORTED, LAM_LIMIT: it has something that is not known, or too much. The
+ * error names the place. */
 LAM_API lam_status lam_read(lam_model **out, const char *path, const lam_read_options *o, lam_error *e);
 
-/* The format of a file by its first bytes: "safetensors", "GGUF", "index", "report" (another JSON text too),
- * or "folder" for one with such a file; NULL: it is none of these, or can't be read. */
+/* The format of a file by its first bytes: "safetensors", "GGUF", "checkpoint", "TorchScript", "index",
+ * "report" (another JSON text too), or "folder" for one with such a file; NULL: it is none of these, or can't
+ * be read. */
 LAM_API const char *lam_read_format(const char *path);
+
+/* == What loading a file would import ==================================================================
+ * A pickle names functions and classes that loading it imports and calls. They are listed without loading
+ * anything. */
+
+typedef enum lam_import_kind {
+    LAM_IMPORT_RUNS,  /* of a module whose functions run code, start programs, or read and write files */
+    LAM_IMPORT_OTHER, /* of any other module */
+    LAM_IMPORT_CLASS, /* the same, and by its name a class, as of a model that was saved whole */
+    LAM_IMPORT_KNOWN  /* known to be harmless, by module and name */
+} lam_import_kind;
+typedef struct lam_import {
+    const char *module, *name; /* "?" where the pickle makes them of something that is no text */
+    const char *where;         /* the entries of zip files that it is in; "": the file itself */
+    int64_t at;                /* the byte of the pickle that names it */
+    int32_t times;             /* how often it is named */
+    lam_import_kind kind;
+} lam_import;
+typedef struct lam_scan lam_scan;
+
+/* Lists what loading a file would import: a checkpoint, a pickle, a zip file with pickles; other formats of
+ * lam_read import nothing. What can't be read of it is no failure but a part of the result. Free it with
+ * lam_scan_free. LAM_IO: the file can't be read. */
+LAM_API lam_status lam_scan_new(lam_scan **out, const char *file, lam_error *e);
+LAM_API void lam_scan_free(lam_scan *s); /* NULL is allowed */
+/* The i-th import, each once, by kind; NULL past the last one. */
+LAM_API const lam_import *lam_scan_import(const lam_scan *s, int32_t i);
+/* The i-th part of the file that could not be read, and why; NULL past the last one. */
+LAM_API const char *lam_scan_unread(const lam_scan *s, int32_t i);
 
 #ifdef __cplusplus
 }

@@ -232,7 +232,7 @@ bool lmi_side_runs(const lmi_side *x);
 int lmi_side_run(lmi_cli *c, lmi_side *side, const char *hint);
 void lmi_side_free(lmi_side *side);
 
-/* -- github.c ---------------------------------------------------------------------------------- */
+/* -- out.c: the summary of a job ---------------------------------------------------------------- */
 
 /* Returns false, after an error, if --github is given but there is no job summary. Call it before any
  * work. */
@@ -271,6 +271,7 @@ int lmi_run_diff(lmi_cli *c);
 int lmi_run_why(lmi_cli *c);
 int lmi_run_compare(lmi_cli *c);
 int lmi_run_check(lmi_cli *c);
+int lmi_run_scan(lmi_cli *c);
 int lmi_run_graph(lmi_cli *c);
 int lmi_run_plot(lmi_cli *c);
 int lmi_run_fit(lmi_cli *c);

@@ -22,7 +22,8 @@ int lmi_run_version(lmi_cli *c) {
 /* True for subcommands that a sentence below the list describes, since the list would not fit on a screen
  * with them. */
 static bool is_told_below(const lmi_verb *v) {
-    return v->run == lmi_run_version || v->run == lmi_run_help || v->run == lmi_run_completion;
+    return v->run == lmi_run_version || v->run == lmi_run_help || v->run == lmi_run_completion ||
+           v->run == lmi_run_export;
 }
 
 static void general_help(lmi_cli *c) {
@@ -39,7 +40,7 @@ static void general_help(lmi_cli *c) {
     lmi_say(c, "\n");
     lmi_say_words(
         c, "", 0,
-        "TARGET: MODULE:NAME, FILE.py:NAME or a file. Also: `lamina help SUBCOMMAND`, `version`, "
+        "TARGET: MODULE:NAME, FILE.py:NAME or a file. Also: `lamina help SUBCOMMAND`, `export`, `version`, "
         "`completion`.");
     lmi_say(c, "example: lamina show torchvision.models:resnet18 -i 1x3x224x224 --depth 2\n");
     lmi_say_words(c, "", 0,

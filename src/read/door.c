@@ -5,6 +5,7 @@
 #include "read/gguf/gguf.h"
 #include "read/read.h"
 #include "read/safetensors/safetensors.h"
+#include "read/torch/checkpoint.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,21 +24,33 @@ static char first_letter(const char *text, size_t n) {
     return i < n ? text[i] : '\0';
 }
 
+static const lmi_format of_torch[] = {[LMI_TORCH_ZIP] = LMI_CHECKPOINT,
+                                      [LMI_TORCH_SCRIPT] = LMI_SCRIPT,
+                                      [LMI_TORCH_LEGACY] = LMI_LEGACY,
+                                      [LMI_TORCH_PICKLE] = LMI_PICKLE,
+                                      [LMI_TORCH_TAR] = LMI_TAR};
+
+static lam_status sniff(const lmi_bytes *of, char *head, size_t n, lmi_format *out, lam_error *e) {
+    lmi_torch_kind kind;
+    LAM_TRY(lmi_bytes_read(of, 0, head, n, e));
+    head[n] = '\0';
+    if (lmi_is_gguf((unsigned char *)head, n)) return *out = LMI_GGUF, LAM_OK;
+    /* before pickles, since a header's length may be the two bytes that a pickle begins with */
+    if (lmi_is_safetensors((unsigned char *)head, n, of->size)) return *out = LMI_SAFETENSORS, LAM_OK;
+    LAM_TRY(lmi_torch_kind_of(of, (unsigned char *)head, n, &kind, e));
+    if (kind != LMI_TORCH_NONE)
+        *out = of_torch[kind];
+    else if (first_letter(head, n) == '{')
+        *out = strstr(head, "\"weight_map\"") && !strstr(head, "\"lamina.report/") ? LMI_INDEX : LMI_REPORT;
+    return LAM_OK;
+}
+
 lam_status lmi_format_of(const lmi_bytes *of, lmi_format *out, lam_error *e) {
     const size_t n = of->size < HEAD ? (size_t)of->size : HEAD;
     char *head = malloc(n + 1);
     *out = LMI_NO_FORMAT;
     if (!head) return lmi_nomem(e);
-    lam_status s = lmi_bytes_read(of, 0, head, n, e);
-    head[n] = '\0';
-    if (s != LAM_OK)
-        ;
-    else if (lmi_is_gguf((unsigned char *)head, n))
-        *out = LMI_GGUF;
-    else if (lmi_is_safetensors((unsigned char *)head, n, of->size))
-        *out = LMI_SAFETENSORS;
-    else if (first_letter(head, n) == '{')
-        *out = strstr(head, "\"weight_map\"") && !strstr(head, "\"lamina.report/") ? LMI_INDEX : LMI_REPORT;
+    lam_status s = sniff(of, head, n, out, e);
     free(head);
     return s;
 }
@@ -48,7 +61,13 @@ static bool is_folder(const char *path) {
 }
 
 const char *lam_read_format(const char *path) {
-    static const char *const names[] = {NULL, "safetensors", "GGUF", "index", "report"};
+    static const char *const names[] = {[LMI_SAFETENSORS] = "safetensors",
+                                        [LMI_GGUF] = "GGUF",
+                                        [LMI_CHECKPOINT] = "checkpoint",
+                                        [LMI_LEGACY] = "checkpoint",
+                                        [LMI_SCRIPT] = "TorchScript",
+                                        [LMI_INDEX] = "index",
+                                        [LMI_REPORT] = "report"};
     lmi_bytes file;
     lmi_format format = LMI_NO_FORMAT;
     char *inside = NULL;
@@ -67,6 +86,8 @@ const char *lam_read_format(const char *path) {
 
 lam_status lmi_add_weights(lmi_tensors *t, const lmi_bytes *of, lmi_format format, lam_error *e) {
     if (format == LMI_SAFETENSORS) return lmi_safetensors_read(t, of, e);
+    for (int kind = LMI_TORCH_ZIP; kind <= LMI_TORCH_TAR; kind++)
+        if (of_torch[kind] == format) return lmi_checkpoint_read(t, of, (lmi_torch_kind)kind, e);
     return lmi_fail(e, LAM_FAILED, of->name, "it is no file of weights that an index can name");
 }
 
@@ -116,13 +137,16 @@ static lam_status add_gguf(lmi_tensors *t, const lmi_bytes *of, lam_error *e) {
 
 static lam_status add_all(lmi_tensors *t, const lmi_bytes *of, lmi_format format, lam_error *e) {
     int32_t n = 1;
+    const char *name = format == LMI_SCRIPT        ? "TorchScript"
+                       : format == LMI_SAFETENSORS ? "safetensors"
+                                                   : "checkpoint";
     if (format == LMI_GGUF) return add_gguf(t, of, e);
     if (format == LMI_INDEX)
-        LAM_TRY(lmi_add_index(t, of, &n, e));
+        LAM_TRY(lmi_add_index(t, of, &n, &name, e));
     else
         LAM_TRY(lmi_add_weights(t, of, format, e));
     LAM_TRY(lmi_add_config(t, of->name, e));
-    return name_format(t, e, "safetensors", n);
+    return name_format(t, e, name, n);
 }
 
 static lam_status read_weights(lam_model **out, const lmi_bytes *of, lmi_format format,
@@ -150,8 +174,8 @@ static lam_status read_file(lam_model **out, const char *path, const lam_read_op
     else if (format == LMI_NO_FORMAT)
         s = lmi_fail(
             e, LAM_FAILED, path,
-            "it is no model file that lamina reads: by its first bytes it is neither safetensors, GGUF, "
-            "an index of weights nor a saved report");
+            "it is no model file that lamina reads: by its first bytes it is neither safetensors, GGUF, a "
+            "checkpoint, an index of weights nor a saved report");
     else
         s = read_weights(out, &file, format, o, e);
     lmi_bytes_close(&file);

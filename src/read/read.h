@@ -10,6 +10,11 @@ typedef enum lmi_format {
     LMI_NO_FORMAT,
     LMI_SAFETENSORS,
     LMI_GGUF,
+    LMI_CHECKPOINT,
+    LMI_SCRIPT,
+    LMI_LEGACY,
+    LMI_PICKLE, /* no format of a model: for what is said of it */
+    LMI_TAR,
     LMI_INDEX,  /* JSON with a "weight_map" */
     LMI_REPORT, /* any other JSON */
     LMI_FOLDER
@@ -22,8 +27,9 @@ lam_status lmi_add_weights(lmi_tensors *t, const lmi_bytes *of, lmi_format forma
 
 /* The path of a file beside another; NULL: memory ran out. */
 char *lmi_beside(const char *path, const char *name);
-/* Adds the tensors of all shards that an index names. */
-lam_status lmi_add_index(lmi_tensors *t, const lmi_bytes *index, int32_t *n_files, lam_error *e);
+/* Adds the tensors of all shards that an index names; *format is that of the last one. */
+lam_status lmi_add_index(lmi_tensors *t, const lmi_bytes *index, int32_t *n_files, const char **format,
+                         lam_error *e);
 /* Takes what config.json beside a file tells; a file that is damaged is a note. */
 lam_status lmi_add_config(lmi_tensors *t, const char *path, lam_error *e);
 /* The one model file of a folder, in memory of malloc. LAM_FAILED: it has none, or several. */

@@ -29,6 +29,7 @@ typedef struct indexing {
     lmi_json j;
     lmi_map seen; /* names of shards */
     int32_t n_files;
+    lmi_format format; /* of the last shard */
     lam_error *e;
 } indexing;
 
@@ -49,7 +50,7 @@ static bool is_plain_name(const char *name) {
 static lam_status add_shard(indexing *x, uint32_t at) {
     const char *name = lmi_json_as_text(&x->j, at);
     lmi_bytes shard;
-    lmi_format format;
+    lmi_format format = LMI_NO_FORMAT;
     if (!name || !is_plain_name(name)) return wrong(x, at, "is no name of a file in the folder of the index");
     if (lmi_map_get(&x->seen, name) >= 0) return LAM_OK;
     LAM_TRY(lmi_map_put(&x->seen, name, 0, x->e));
@@ -60,6 +61,7 @@ static lam_status add_shard(indexing *x, uint32_t at) {
         x->t->size += shard.size;
         x->n_files++;
         s = lmi_format_of(&shard, &format, x->e);
+        x->format = format;
         if (s == LAM_OK) s = lmi_add_weights(x->t, &shard, format, x->e);
         lmi_bytes_close(&shard);
     }
@@ -82,7 +84,8 @@ static lam_status add_shards(indexing *x) {
     return LAM_OK;
 }
 
-lam_status lmi_add_index(lmi_tensors *t, const lmi_bytes *index, int32_t *n_files, lam_error *e) {
+lam_status lmi_add_index(lmi_tensors *t, const lmi_bytes *index, int32_t *n_files, const char **format,
+                         lam_error *e) {
     static const lmi_json_limits limits = {.depth = DEEPEST, .size = MOST_INDEX};
     indexing x = {.t = t, .index = index, .e = e};
     char *text = NULL;
@@ -97,6 +100,7 @@ lam_status lmi_add_index(lmi_tensors *t, const lmi_bytes *index, int32_t *n_file
     }
     free(text);
     *n_files = x.n_files;
+    *format = x.format == LMI_SAFETENSORS ? "safetensors" : "checkpoint";
     return s;
 }
 
@@ -153,7 +157,7 @@ static lam_status look_at(held *h, const char *folder, const char *name, lam_err
         lmi_format_of(&file, &format, NULL);
         lmi_bytes_close(&file);
     }
-    if (format == LMI_NO_FORMAT || format == LMI_REPORT) {
+    if (format == LMI_NO_FORMAT || format == LMI_REPORT || format == LMI_PICKLE || format == LMI_TAR) {
         free(path);
         return LAM_OK;
     }
@@ -173,7 +177,8 @@ static lam_status look_through(held *h, const char *folder, DIR *dir, lam_error 
 }
 
 lam_status lmi_in_folder(const char *folder, char **out, lam_error *e) {
-    static const lmi_format order[] = {LMI_INDEX, LMI_SAFETENSORS, LMI_GGUF};
+    static const lmi_format order[] = {LMI_INDEX,      LMI_SAFETENSORS, LMI_GGUF,
+                                       LMI_CHECKPOINT, LMI_SCRIPT,      LMI_LEGACY};
     held h = {0};
     lmi_format found = LMI_NO_FORMAT;
     DIR *dir = opendir(folder);

@@ -6,7 +6,9 @@ from __future__ import annotations
 
 import copy
 import json
+import shutil
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -113,6 +115,10 @@ ANSWERS_OF: dict[str, list[tuple[tuple[str, ...], int, str]]] = {
         (("table", "torchscan", "alexnet"), 1, "table/1"),
         (("table", "thoplw", "alexnet"), 1, "table/1"),
     ],
+    "scan": [
+        (("scan", "state.pt", "model.pt"), 1, "scan/1"),
+        (("scan", "none.pt"), 3, "scan/1"),
+    ],
     "doctor": [(("doctor",), 0, "doctor/1")],
     "version": [(("version",), 0, "version/1"), (("--version",), 0, "version/1")],
     "help": [(("help",), 0, "help/1"), (("help", "show"), 0, "help/1"), (("help", "no"), 2, "")],
@@ -135,6 +141,7 @@ def place(tmp_path_factory):
     files = {"net.py": NET, "train.py": TRAIN, "lamina.toml": CHECKS, "torchvision/__init__.py": ""}
     files["torchvision/models.py"] = "import torch\ndef alexnet(weights): return torch.nn.Conv2d(3, 1, 3)\n"
     (folder / "torchvision").mkdir()
+    shutil.copytree(Path(__file__).parents[1] / "data/files", folder, dirs_exist_ok=True)
     for name, text in files.items():
         (folder / name).write_text(dedent(text))
     for line in (

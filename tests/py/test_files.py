@@ -3,6 +3,8 @@
 
 import json
 import math
+import os
+import pickle
 import struct
 import subprocess
 import sys
@@ -12,6 +14,7 @@ import torch
 from torch import nn
 
 import lamina
+from lamina._command.cli import main
 
 NAMES = {torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16", torch.int64: "I64"}
 
@@ -94,6 +97,51 @@ def test_json_of_a_file_is_valid(tmp_path, net):
     assert row["status"] == "not seen"
     assert row["attributes"]["dtype"] == "float32 int64"
     assert row["params"]["value"] == 16
+
+
+@pytest.mark.parametrize("zipped", [True, False])
+def test_a_checkpoint_has_the_parameters_of_the_live_model(tmp_path, net, zipped):
+    live = lamina.inspect(net, torch.rand(1, 3, 8, 8))
+    state = net.state_dict()
+    state["tied"] = state["4.weight"]
+    training = {"epoch": 3, "state": state, "optimizer": torch.optim.Adam(net.parameters()).state_dict()}
+    torch.save(training, tmp_path / "net.pt", _use_new_zipfile_serialization=zipped)
+    report = lamina.read(tmp_path / "net.pt")
+    assert report.params == live.params
+    assert report.parameters["param_bytes"] == live.parameters["param_bytes"]
+    assert report.parameters["buffers"] == live.parameters["buffers"]
+    assert any("'state'" in note for note in report.notes)
+    assert main(["scan", str(tmp_path / "net.pt")]) == 0
+
+
+def test_a_module_that_was_saved_whole_has_its_classes(tmp_path, net):
+    torch.save(net, tmp_path / "net.pt")
+    report = lamina.read(tmp_path / "net.pt")
+    assert [row.type for row in report.rows] == [type(m).__name__ for m in net.modules()]
+    assert report.params == sum(p.numel() for p in net.parameters())
+    assert main(["scan", str(tmp_path / "net.pt")]) == 0
+
+
+def test_scripted_modules_have_their_tree(tmp_path, net):
+    torch.jit.script(net).save(str(tmp_path / "net.pt"))
+    report = lamina.read(tmp_path / "net.pt")
+    assert report.params == sum(p.numel() for p in net.parameters())
+    assert [row.type for row in report.rows][1:] == [type(m).__name__ for m in net]
+    assert main(["scan", str(tmp_path / "net.pt")]) == 0
+
+
+class Attack:
+    def __reduce__(self):
+        return os.system, ("true",)
+
+
+@pytest.mark.parametrize("protocol", range(6))
+def test_scan_finds_what_runs_code(tmp_path, capsys, protocol):
+    (tmp_path / "plain.pkl").write_bytes(pickle.dumps({"a": [Attack()]}, protocol=protocol))
+    torch.save({"a": Attack()}, tmp_path / "net.pt", pickle_protocol=max(protocol, 2))
+    for name in ("plain.pkl", "net.pt"):
+        assert main(["scan", str(tmp_path / name)]) == 1
+        assert "runs code      posix.system" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])

@@ -12,6 +12,7 @@ void lmi_tensors_init(lmi_tensors *t, uint64_t size) {
     lmi_map_init(&t->by_name);
     lmi_vec_init(&t->attrs, sizeof(lam_attr));
     lmi_vec_init(&t->notes, sizeof(const char *));
+    lmi_vec_init(&t->modules, sizeof(lmi_stored_module));
 }
 
 void lmi_tensors_free(lmi_tensors *t) {
@@ -19,6 +20,7 @@ void lmi_tensors_free(lmi_tensors *t) {
     lmi_map_free(&t->by_name);
     lmi_vec_free(&t->attrs);
     lmi_vec_free(&t->notes);
+    lmi_vec_free(&t->modules);
     lmi_arena_free(&t->arena);
 }
 
@@ -40,6 +42,12 @@ lam_status lmi_tensors_add(lmi_tensors *t, const lmi_stored_tensor *info, const 
     if (t->at.n >= INT32_MAX) return lmi_fail(e, LAM_LIMIT, where->name, "it has too many tensors");
     LAM_TRY(lmi_map_put(&t->by_name, x.name, (int64_t)t->at.n, e));
     return lmi_vec_put(&t->at, &x, e);
+}
+
+lam_status lmi_tensors_module(lmi_tensors *t, const char *path, const char *type, const char *type_path,
+                              lam_error *e) {
+    const lmi_stored_module m = {path, type, type_path};
+    return lmi_vec_put(&t->modules, &m, e);
 }
 
 lam_status lmi_tensors_attr(lmi_tensors *t, const char *name, const lam_value *v, lam_error *e) {
@@ -100,7 +108,8 @@ lam_status lmi_tensors_config(lmi_tensors *t, const lmi_json *j, lam_error *e) {
 /* Names and types alone tell which tensors a model's layers would register as buffers. */
 static lam_status note_buffers(lmi_tensors *t, lam_error *e) {
     for (int32_t i = 0; i < lmi_tensors_n(t); i++)
-        if (lmi_tensors_at(t, i)->in < 0 && lmi_is_buffer(lmi_tensors_at(t, i)))
+        if (lmi_tensors_at(t, i)->in < 0 && !lmi_tensors_at(t, i)->role_known &&
+            lmi_is_buffer(lmi_tensors_at(t, i)))
             return lmi_tensors_note(t, e, "which tensors are buffers is told by their names and types");
     return LAM_OK;
 }

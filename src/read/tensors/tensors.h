@@ -22,9 +22,15 @@ typedef struct lmi_stored_tensor {
     int32_t same;         /* the earlier tensor that this is another name of; -1: none */
     int32_t in;           /* the tensor whose packed weight this is a part of; -1: none */
     bool packed;
-    int64_t shape[2]; /* what the values of two numbers are, of a tensor that tells a shape; else 0 */
-    const char *told; /* its values, of a tensor that holds a text; NULL: none */
+    bool role_known, buffer; /* the file tells whether it is a buffer */
+    int64_t shape[2];        /* what the values of two numbers are, of a tensor that tells a shape; else 0 */
+    const char *told;        /* its values, of a tensor that holds a text; NULL: none */
 } lmi_stored_tensor;
+
+/* A module whose class the file tells. */
+typedef struct lmi_stored_module {
+    const char *path, *type, *type_path;
+} lmi_stored_module;
 
 /* What the file beside a model tells of all its weights (config.json). */
 typedef struct lmi_told_of {
@@ -39,6 +45,7 @@ typedef struct lmi_tensors {
     lmi_vec at; /* lmi_stored_tensor */
     lmi_map by_name;
     lmi_told_of of;
+    lmi_vec modules;    /* lmi_stored_module */
     const char *format; /* "safetensors", "GGUF 3, 2 files" */
     lmi_vec attrs;      /* lam_attr: of the whole model */
     lmi_vec notes;      /* const char * */
@@ -56,6 +63,9 @@ static inline int32_t lmi_tensors_n(const lmi_tensors *t) { return (int32_t)t->a
  * name already, or its sizes are negative or too large. `where` and `at` are for the error. */
 lam_status lmi_tensors_add(lmi_tensors *t, const lmi_stored_tensor *info, const lmi_bytes *where, uint64_t at,
                            lam_error *e);
+/* Notes the class of the module at a path; the texts must outlive the list. */
+lam_status lmi_tensors_module(lmi_tensors *t, const char *path, const char *type, const char *type_path,
+                              lam_error *e);
 /* Adds an attribute of the whole model; the texts are copied. */
 lam_status lmi_tensors_attr(lmi_tensors *t, const char *name, const lam_value *v, lam_error *e);
 lam_status lmi_tensors_note(lmi_tensors *t, lam_error *e, const char *fmt, ...) LAM_PRINTF(3, 4);

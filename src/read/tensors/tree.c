@@ -12,8 +12,9 @@ enum { DEEPEST = 32, LEAST_PLACES = 1 << 16, BYTES_A_PLACE = 64 };
 typedef struct node {
     const char *name;
     int32_t parent, n_children, module;
-    int64_t number; /* that the name is; -1: it is none */
-    int32_t anchor; /* the first numbered sibling, of a numbered one; else itself */
+    const char *type, *type_path; /* NULL: unknown */
+    int64_t number;               /* that the name is; -1: it is none */
+    int32_t anchor;               /* the first numbered sibling, of a numbered one; else itself */
 } node;
 
 typedef struct growing {
@@ -88,6 +89,24 @@ static lam_status find_node(growing *g, const char *name, int32_t *out, const ch
     return LAM_OK;
 }
 
+/* The modules whose classes are told, also those that own nothing. The path of one ends where a tensor's name
+ * would follow. */
+static lam_status add_classes(growing *g) {
+    for (size_t i = 0; i < g->t->modules.n; i++) {
+        const lmi_stored_module *m = lmi_vec_at(&g->t->modules, i);
+        char *name = lmi_alloc(&g->arena, strlen(m->path) + 3, 1);
+        const char *last;
+        int32_t id = 0;
+        if (!name) return lmi_nomem(g->e);
+        if (*m->path) strcat(strcpy(name, m->path), ".x");
+        if (*m->path) LAM_TRY(find_node(g, name, &id, &last));
+        if (*m->path && strcmp(last, "x") != 0) continue; /* deeper than modules are told apart */
+        at(g, id)->type = m->type;
+        at(g, id)->type_path = m->type_path;
+    }
+    return LAM_OK;
+}
+
 /* -- the order ------------------------------------------------------------------------------------------- */
 
 typedef struct sibling {
@@ -105,11 +124,13 @@ static int by_order(const void *a, const void *b) {
 
 static lam_status add_place(growing *g, int32_t id) {
     node *x = at(g, id);
-    const char *type = id == 0 && g->t->of.type ? g->t->of.type : "?";
+    const char *type = x->type ? x->type : id == 0 && g->t->of.type ? g->t->of.type : "?";
+    const bool torchs = x->type && strncmp(x->type_path, "torch.nn.", 9) == 0;
     const lam_module_info mod = {.type = type,
-                                 .type_path = type,
-                                 .word = -1,
-                                 .flags = x->n_children ? 0 : LAM_MODULE_LEAF};
+                                 .type_path = x->type_path ? x->type_path : type,
+                                 .word = torchs ? lam_word_module(x->type) : -1,
+                                 .flags = (x->n_children ? 0u : LAM_MODULE_LEAF) |
+                                          (torchs ? LAM_MODULE_EXACT : 0u)};
     LAM_TRY(lam_build_module(g->b, &mod, &x->module, g->e));
     /* A place has the number of its module, since each module has one place. */
     return lam_build_place(g->b, x->parent < 0 ? -1 : at(g, x->parent)->module, x->name, x->module, NULL,
@@ -148,6 +169,7 @@ static lam_status add_places(growing *g) {
 bool lmi_is_buffer(const lmi_stored_tensor *x) {
     static const char *const names[] = {"running_mean", "running_var", "num_batches_tracked"};
     const char *dot = strrchr(x->name, '.'), *last = dot ? dot + 1 : x->name;
+    if (x->role_known) return x->buffer;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strcmp(last, names[i]) == 0) return true;
     /* torch gives no gradient to such types, so a layer registers them as buffers unless they are packed */
@@ -219,6 +241,7 @@ static lam_status grow(growing *g) {
     g->made = lmi_alloc_none(&g->arena, n);
     if (!last || !g->of || !g->made) return lmi_nomem(g->e);
     LAM_TRY(add_node(g, -1, "", &root));
+    LAM_TRY(add_classes(g));
     for (int32_t i = 0; i < n; i++) {
         const lmi_stored_tensor *x = lmi_tensors_at(g->t, i);
         if (x->in < 0) LAM_TRY(find_node(g, x->name, &g->of[i], &last[i]));

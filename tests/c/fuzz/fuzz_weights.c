@@ -39,6 +39,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
     if (lam_read(&m, file, NULL, &e) != LAM_OK && (m || !e.text[0])) abort();
     if (m && !lam_model_file(m)) show(m);
     lam_model_free(m);
+    lam_scan *scan = NULL;
+    if (lam_scan_new(&scan, file, &e) != LAM_OK && !e.text[0]) abort();
+    lam_scan_free(scan);
     remove(file);
     return 0;
 }

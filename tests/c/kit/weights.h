@@ -13,7 +13,7 @@
 
 /* The n lowest bytes of a number, the lowest first. */
 OOM_UNUSED static void put_le(lmi_buf *b, uint64_t v, int n) {
-    for (int i = 0; i < n; i++) lmi_putc(b, (char)(v >> 8 * i));
+    for (int i = 0; i < n; i++) lmi_putc(b, (char)(i < 8 ? v >> 8 * i : 0));
 }
 
 OOM_UNUSED static void save_bytes(const char *file, const lmi_buf *b) {

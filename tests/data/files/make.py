@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import math
 import struct
+import zipfile
 from pathlib import Path
 
 HERE = Path(__file__).parent
@@ -50,7 +51,37 @@ def block(i: int) -> list[tuple[str, list[int], int, int]]:
     ]
 
 
+def word(value: str) -> bytes:
+    return b"X" + struct.pack("<I", len(value)) + value.encode()
+
+
+def pickled(key: str, elements: int, shape: tuple[int, ...]) -> bytes:
+    """The opcodes that rebuild a tensor of float32 from a storage."""
+    strides = [math.prod(shape[i + 1 :]) for i in range(len(shape))]
+    storage = b"(" + word("storage") + b"ctorch\nFloatStorage\n" + word(key) + word("cpu")
+    storage += b"J" + struct.pack("<i", elements) + b"tQ"
+    sizes, steps = (b"(" + b"".join(b"K" + bytes([n]) for n in v) + b"t" for v in (shape, strides))
+    call = b"ctorch._utils\n_rebuild_tensor_v2\n(" + storage + b"K\0" + sizes + steps
+    return call + b"\x89ccollections\nOrderedDict\n)RtR"
+
+
+def checkpoint(path: str, data: bytes, sizes: list[int]) -> None:
+    with zipfile.ZipFile(HERE / path, "w") as file:
+        for name, content in [("data.pkl", data), *((f"data/{i}", bytes(n)) for i, n in enumerate(sizes))]:
+            file.writestr(zipfile.ZipInfo(f"net/{name}"), content)
+
+
+def checkpoints() -> None:
+    weight, bias = pickled("0", 12, (3, 4)), pickled("1", 3, (3,))
+    names = word("fc.weight") + weight + word("fc.bias") + bias + word("tied.weight") + weight
+    checkpoint("state.pt", b"\x80\x02}(" + word("model") + b"}(" + names + b"uu.", [48, 12])
+    held = word("_parameters") + b"}(" + word("weight") + weight + b"u" + word("_modules") + b"}"
+    attack = b"cposix\nsystem\n" + word("true") + b"\x85R0"
+    checkpoint("model.pt", b"\x80\x02" + attack + b"cnet\nOwn\n)\x81}(" + held + b"ub.", [48])
+
+
 def main() -> None:
+    checkpoints()
     norm = [(f"bn.{name}", "F32", [8]) for name in ("weight", "bias", "running_mean", "running_var")]
     stem = [("conv.weight", "F32", [8, 3, 3, 3]), ("conv.bias", "F32", [8])]
     head = [("head.weight", "F16", [10, 8]), ("head.bias", "F16", [10])]

@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What loading a file would import: every name in every pickle of it, noted where a pickle names it and not
+ * where it is used. Pickles are found by content, in zip files too, and what could not be read is told. */
+#include "base/system.h"
+#include "read/read.h"
+#include "read/safetensors/safetensors.h"
+#include "read/torch/allowed.h"
+#include "read/torch/checkpoint.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { HEAD = 512, MOST_NESTED = 3, MOST_PICKLES = 1000, MOST_UNREAD = 100, LEAST_ENTRY = 64 << 20 };
+
+struct lam_scan {
+    lmi_arena arena;
+    lmi_vec imports; /* lam_import */
+    lmi_map by_name;
+    lmi_vec unread; /* const char * */
+    uint64_t size;  /* of the file, which bounds what is decompressed */
+    uint64_t made;  /* bytes that were decompressed */
+};
+
+/* -- what was found -------------------------------------------------------------------------------------- */
+
+static lam_status note_unread(lam_scan *s, const char *where, const char *why, lam_error *e) {
+    char text[sizeof((lam_error *)0)->text + 300];
+    if (s->unread.n >= MOST_UNREAD) return LAM_OK;
+    snprintf(text, sizeof text, "%.200s%s%s", where, *where ? ": " : "", why);
+    const char *copy = lmi_strdup(&s->arena, text);
+    return copy ? lmi_vec_put(&s->unread, &copy, e) : lmi_nomem(e);
+}
+
+/* The failure of a part of the file is one of the scan only if memory ran out. */
+static lam_status note_failed(lam_scan *s, const char *where, lam_status how, const lam_error *why,
+                              lam_error *e) {
+    return how == LAM_NOMEM ? lmi_nomem(e) : note_unread(s, where, why->text, e);
+}
+
+static lam_status note_import(lam_scan *s, const lmi_pickled_global *g, const char *where, lam_error *e) {
+    const size_t n = strlen(g->module), all = n + strlen(g->name) + 2;
+    char *key = lmi_alloc(&s->arena, all, 1);
+    if (!key) return lmi_nomem(e);
+    snprintf(key, all, "%s%c%s", g->module, '\n', g->name); /* of a harmless name no part has a line's end */
+    const int64_t known = lmi_map_get(&s->by_name, key);
+    if (known >= 0) {
+        ((lam_import *)lmi_vec_at(&s->imports, (size_t)known))->times++;
+        return LAM_OK;
+    }
+    const lam_import x = {.module = lmi_strdup(&s->arena, g->module),
+                          .name = lmi_strdup(&s->arena, g->name),
+                          .where = lmi_strdup(&s->arena, where),
+                          .at = (int64_t)g->at,
+                          .times = 1,
+                          .kind = lmi_import_kind(g->module, g->name)};
+    if (!x.module || !x.name || !x.where) return lmi_nomem(e);
+    LAM_TRY(lmi_map_put(&s->by_name, key, (int64_t)s->imports.n, e));
+    return lmi_vec_put(&s->imports, &x, e);
+}
+
+/* -- pickles --------------------------------------------------------------------------------------------- */
+
+/* Notes the imports of the pickles in a row, also of one that is damaged: a machine that runs it would have
+ * imported them before it came there. `last`: how many pickles there are; 0: as many as fill the bytes.
+ * `surely`: the bytes are a pickle, and not only like one. */
+static lam_status scan_pickles(lam_scan *s, const lmi_bytes *of, const char *where, int last, bool surely,
+                               lam_error *e) {
+    uint64_t at = 0;
+    for (int n = 0; at < of->size && (!last || n < last); n++) {
+        lmi_pickle p;
+        lam_error why = {.at = -1};
+        if (n == MOST_PICKLES) return note_unread(s, where, "it has more than 1000 pickles in a row", e);
+        lam_status status = lmi_pickle_read(&p, of, at, &why), noted = LAM_OK;
+        for (size_t i = 0; noted == LAM_OK && i < p.global.n; i++)
+            noted = note_import(s, lmi_vec_at(&p.global, i), where, e);
+        surely = surely || p.global.n || n;
+        at = p.end;
+        lmi_pickle_free(&p);
+        LAM_TRY(noted);
+        if (status == LAM_OK) continue;
+        return surely || status == LAM_NOMEM ? note_failed(s, where, status, &why, e) : LAM_OK;
+    }
+    return LAM_OK;
+}
+
+/* -- zip files ------------------------------------------------------------------------------------------- */
+
+static lam_status scan_bytes(lam_scan *s, const lmi_bytes *of, const char *where, bool named, int depth,
+                             lam_error *e);
+
+static bool ends_in(const char *name, const char *end) {
+    const size_t n = strlen(name), k = strlen(end);
+    return n >= k && strcmp(name + n - k, end) == 0;
+}
+
+/* True for a storage: torch reads its bytes as numbers. */
+static bool is_storage(const lmi_zip *z, const lmi_zip_entry *entry) {
+    size_t folder;
+    const lmi_zip_entry *pickle = lmi_torch_pickle(z, &folder);
+    return pickle && strncmp(entry->name, pickle->name, folder) == 0 &&
+           strncmp(entry->name + folder, "/data/", 6) == 0 && !strchr(entry->name + folder + 6, '/');
+}
+
+static lam_status open_entry(lam_scan *s, const lmi_zip *z, const lmi_zip_entry *entry, lmi_bytes *part,
+                             char **all, lam_error *why) {
+    size_t n;
+    if (!entry->deflated) return lmi_zip_part(z, entry, part, why);
+    s->made += entry->size;
+    if (s->made > LEAST_ENTRY + 4 * s->size)
+        return lmi_fail(why, LAM_LIMIT, NULL, "it decompresses to more than a file of its size should");
+    LAM_TRY(lmi_zip_all(z, entry, LEAST_ENTRY + 4 * s->size, all, &n, why));
+    *part = lmi_bytes_of(*all, n, entry->name);
+    return LAM_OK;
+}
+
+static lam_status scan_entry(lam_scan *s, const lmi_zip *z, const lmi_zip_entry *entry, const char *where,
+                             int depth, lam_error *e) {
+    char name[512], *all = NULL;
+    lmi_bytes part;
+    lam_error why = {.at = -1};
+    const bool named = ends_in(entry->name, ".pkl") || ends_in(entry->name, ".pickle");
+    if (is_storage(z, entry) || entry->size == 0) return LAM_OK;
+    snprintf(name, sizeof name, "%s%s%s", where, *where ? ", " : "", entry->name);
+    lam_status status = open_entry(s, z, entry, &part, &all, &why);
+    status = status == LAM_OK ? scan_bytes(s, &part, name, named, depth + 1, e)
+                              : note_failed(s, name, status, &why, e);
+    free(all);
+    return status;
+}
+
+static lam_status scan_zip(lam_scan *s, const lmi_bytes *of, const char *where, int depth, lam_error *e) {
+    lmi_zip z;
+    lam_error why = {.at = -1};
+    if (depth >= MOST_NESTED) return note_unread(s, where, "it is a zip file in too many others", e);
+    lam_status status = lmi_zip_open(&z, of, &why);
+    if (status != LAM_OK)
+        status = note_failed(s, where, status, &why, e);
+    else
+        for (int32_t i = 0; status == LAM_OK && i < z.n; i++)
+            status = scan_entry(s, &z, &z.entry[i], where, depth, e);
+    lmi_zip_free(&z);
+    return status;
+}
+
+/* -- any bytes ------------------------------------------------------------------------------------------- */
+
+/* A file by itself that no reader knows may be an old pickle, which has no mark. */
+static lam_status scan_unknown(lam_scan *s, const lmi_bytes *of, lmi_format format, lam_error *e) {
+    const size_t before = s->imports.n;
+    switch (format) {
+    case LMI_SAFETENSORS:
+    case LMI_GGUF:
+    case LMI_REPORT: return LAM_OK; /* nothing of these is imported */
+    case LMI_INDEX: return note_unread(s, "", "it is an index: scan the shards that it names", e);
+    case LMI_TAR: return note_unread(s, "", "it is a tar file, which is not read", e);
+    default: break;
+    }
+    LAM_TRY(scan_pickles(s, of, "", 0, false, e));
+    if (s->imports.n > before || s->unread.n) return LAM_OK;
+    return note_unread(s, "", "it is neither a pickle nor a format that is known", e);
+}
+
+static lam_status scan_bytes(lam_scan *s, const lmi_bytes *of, const char *where, bool named, int depth,
+                             lam_error *e) {
+    unsigned char head[HEAD];
+    lmi_format format;
+    lam_error why = {.at = -1};
+    const size_t n = of->size < HEAD ? (size_t)of->size : HEAD;
+    lam_status status = lmi_bytes_read(of, 0, head, n, &why);
+    if (status != LAM_OK) return note_failed(s, where, status, &why, e);
+    if (n >= 4 && memcmp(head, "PK\3\4", 4) == 0) return scan_zip(s, of, where, depth, e);
+    const bool marked = n >= 2 && head[0] == 0x80 && head[1] <= 5;
+    lmi_torch_kind kind;
+    LAM_TRY(lmi_torch_kind_of(of, head, n, &kind, e));
+    if (kind == LMI_TORCH_LEGACY) return scan_pickles(s, of, where, 5, true, e);
+    /* torch.load takes such a file for a pickle; it is one only if it can be read as one */
+    if (marked && !named && lmi_is_safetensors(head, n, of->size))
+        return scan_pickles(s, of, where, 0, false, e);
+    if (marked || named) return scan_pickles(s, of, where, 0, named || depth == 0, e);
+    if (depth) return LAM_OK;
+    LAM_TRY(lmi_format_of(of, &format, e));
+    return scan_unknown(s, of, format, e);
+}
+
+/* -- the scan -------------------------------------------------------------------------------------------- */
+
+static int by_kind(const void *a, const void *b) {
+    const lam_import *x = a, *y = b;
+    if (x->kind != y->kind) return x->kind < y->kind ? -1 : 1;
+    const int where = strcmp(x->where, y->where);
+    return where ? where : (x->at > y->at) - (x->at < y->at);
+}
+
+lam_status lam_scan_new(lam_scan **out, const char *file, lam_error *e) {
+    lmi_bytes of;
+    *out = NULL;
+    LAM_TRY(lmi_bytes_open(&of, file, e));
+    lam_scan *s = calloc(1, sizeof *s);
+    lam_status status = s ? LAM_OK : lmi_nomem(e);
+    if (s) {
+        lmi_arena_init(&s->arena, UINT64_MAX);
+        lmi_vec_init(&s->imports, sizeof(lam_import));
+        lmi_map_init(&s->by_name);
+        lmi_vec_init(&s->unread, sizeof(const char *));
+        s->size = of.size;
+        status = scan_bytes(s, &of, "", false, 0, e);
+    }
+    lmi_bytes_close(&of);
+    if (status == LAM_OK) {
+        if (s->imports.n) qsort(s->imports.data, s->imports.n, sizeof(lam_import), by_kind);
+        *out = s;
+    } else {
+        lam_scan_free(s);
+    }
+    return status;
+}
+
+void lam_scan_free(lam_scan *s) {
+    if (!s) return;
+    lmi_vec_free(&s->imports);
+    lmi_map_free(&s->by_name);
+    lmi_vec_free(&s->unread);
+    lmi_arena_free(&s->arena);
+    free(s);
+}
+
+const lam_import *lam_scan_import(const lam_scan *s, int32_t i) {
+    return i < 0 ? NULL : lmi_vec_at(&s->imports, (size_t)i);
+}
+
+const char *lam_scan_unread(const lam_scan *s, int32_t i) {
+    const char *const *text = i < 0 ? NULL : lmi_vec_at(&s->unread, (size_t)i);
+    return text ? *text : NULL;
+}

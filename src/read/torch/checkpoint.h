@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * checkpoint: what torch.save and torch.jit.save wrote: a zip file with a pickle and the bytes of storages,
+ * or a row of pickles with the storages behind them. */
+#ifndef LMI_READ_CHECKPOINT_H
+#define LMI_READ_CHECKPOINT_H
+
+#include "read/bytes/zip.h"
+#include "read/tensors/tensors.h"
+#include "read/torch/pickle.h"
+
+typedef enum lmi_torch_kind {
+    LMI_TORCH_NONE,
+    LMI_TORCH_ZIP,
+    LMI_TORCH_SCRIPT, /* a zip file that also has the code of its modules */
+    LMI_TORCH_LEGACY, /* of torch before 1.6 */
+    LMI_TORCH_PICKLE, /* a pickle that torch did not write */
+    LMI_TORCH_TAR     /* of torch before 0.2 */
+} lmi_torch_kind;
+
+/* The kind by the first bytes, of which there should be 512; a zip file's directory is read too. */
+lam_status lmi_torch_kind_of(const lmi_bytes *of, const unsigned char *head, size_t n, lmi_torch_kind *out,
+                             lam_error *e);
+/* The name of the folder of the zip file that has a data.pkl, and its length; NULL: there is none. */
+const lmi_zip_entry *lmi_torch_pickle(const lmi_zip *z, size_t *folder);
+/* Adds the tensors of the file, and the classes of modules that were saved whole. LAM_SYNTAX: it is damaged,
+ * or a tensor is not inside its storage; LAM_UNSUPPORTED: a format that is not read. */
+lam_status lmi_checkpoint_read(lmi_tensors *t, const lmi_bytes *of, lmi_torch_kind kind, lam_error *e);
+
+/* -- inside this room ------------------------------------------------------------------------------------ */
+
+/* The storages that the tensors of a pickle are in: of a zip file, or behind a legacy file's pickles. */
+typedef struct lmi_storages {
+    const lmi_zip *zip; /* NULL: legacy */
+    size_t folder;
+    const char *folder_name;
+    const lmi_bytes *of;
+    lmi_map elements; /* legacy: of a storage's name the elements that it has there */
+} lmi_storages;
+
+/* Walks what a pickle has, and adds its tensors and modules. */
+lam_status lmi_torch_walk(lmi_tensors *t, const lmi_pickle *p, const lmi_storages *in, lam_error *e);
+/* True, with *out, if the value is a tensor. LAM_SYNTAX: it is one that can't be. The name is not set. */
+lam_status lmi_torch_tensor(lmi_tensors *t, const lmi_pickle *p, const lmi_storages *in, int32_t value,
+                            lmi_stored_tensor *out, uint64_t *identity, bool *is_tensor, lam_error *e);
+/* torch's type of the elements of a storage's class; -1: bytes, or unknown. */
+int32_t lmi_torch_storage_type(const lmi_pickled_global *g);
+
+#endif

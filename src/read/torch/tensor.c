@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Tensors in a pickle: the call that would rebuild one has its storage, shape and strides as arguments. Each
+ * is held against the storage, which must be in the file. */
+#include "read/torch/checkpoint.h"
+
+#include <stdio.h>
+
+enum { MOST_WRAPPED = 8 };
+
+/* The arguments of a call, by the name of the function in torch._utils. */
+typedef struct rebuilding {
+    lmi_tensors *t;
+    const lmi_pickle *p;
+    const lmi_storages *in;
+    lmi_stored_tensor *out;
+    uint64_t *identity;
+    lam_error *e;
+} rebuilding;
+
+static bool is(const char *a, const char *b) { return strcmp(a, b) == 0; }
+
+static lam_status bad(const rebuilding *r, const char *what, const char *name) {
+    return lmi_fail(r->e, LAM_SYNTAX, r->in->of->name, "it is damaged: a tensor %s%s%.100s%s", what,
+                    name ? " '" : "", name ? name : "", name ? "'" : "");
+}
+
+int32_t lmi_torch_storage_type(const lmi_pickled_global *g) {
+    static const struct {
+        const char *name, *dtype;
+    } all[] = {{"FloatStorage", "float32"},
+               {"HalfStorage", "float16"},
+               {"BFloat16Storage", "bfloat16"},
+               {"DoubleStorage", "float64"},
+               {"LongStorage", "int64"},
+               {"IntStorage", "int32"},
+               {"ShortStorage", "int16"},
+               {"CharStorage", "int8"},
+               {"ByteStorage", "uint8"},
+               {"BoolStorage", "bool"},
+               {"ComplexFloatStorage", "complex64"},
+               {"ComplexDoubleStorage", "complex128"},
+               {"QInt8Storage", "qint8"},
+               {"QUInt8Storage", "quint8"},
+               {"QInt32Storage", "qint32"},
+               {"QUInt4x2Storage", "quint4x2"},
+               {"QUInt2x4Storage", "quint2x4"}};
+    for (size_t i = 0; g && i < sizeof all / sizeof *all; i++)
+        if (strcmp(all[i].name, g->name) == 0) return lam_dtype_by_name(all[i].dtype);
+    return -1;
+}
+
+/* The type of torch that a global such as torch.float16 is; -1: none. */
+static int32_t dtype_of(const lmi_pickle *p, int32_t value) {
+    const lmi_pickled_global *g = lmi_pickled_global_of(p, value);
+    return g && is(g->module, "torch") ? lam_dtype_by_name(g->name) : -1;
+}
+
+/* Whole numbers of a tuple, or of the torch.Size that a call makes of one. */
+static bool take_ints(const lmi_pickle *p, int32_t value, int64_t *out, int32_t *n) {
+    const lmi_pickled_call *size = lmi_pickled_call_of(p, value, "torch", "Size");
+    if (size) value = lmi_pickled_item(p, size->arguments, 0);
+    if (value < 0) return false;
+    const lmi_pickled kind = lmi_pickled_at(p, value)->kind;
+    const lmi_pickled_items items = lmi_pickled_items_of(p, value);
+    if ((kind != LMI_PICKLED_TUPLE && kind != LMI_PICKLED_LIST) || items.n > LMI_MOST_AXES) return false;
+    *n = 0;
+    for (int32_t c = items.first; c >= 0; c = lmi_pickled_cell_at(p, c)->next)
+        if (!lmi_pickled_int(p, lmi_pickled_cell_at(p, c)->value, &out[(*n)++])) return false;
+    return true;
+}
+
+/* -- storages -------------------------------------------------------------------------------------------- */
+
+typedef struct storage {
+    const char *name;
+    int64_t elements;
+    int32_t dtype;
+} storage;
+
+static bool take_storage(const rebuilding *r, int32_t value, storage *out) {
+    const lmi_pickled_value *v = value < 0 ? NULL : lmi_pickled_at(r->p, value);
+    if (!v || v->kind != LMI_PICKLED_KEPT) return false;
+    const char *what = lmi_pickled_text(r->p, lmi_pickled_item(r->p, v->id, 0));
+    out->name = lmi_pickled_text(r->p, lmi_pickled_item(r->p, v->id, 2));
+    out->dtype = lmi_torch_storage_type(lmi_pickled_global_of(r->p, lmi_pickled_item(r->p, v->id, 1)));
+    return what && strcmp(what, "storage") == 0 && out->name &&
+           lmi_pickled_int(r->p, lmi_pickled_item(r->p, v->id, 4), &out->elements) && out->elements >= 0;
+}
+
+/* Holds a storage of so many bytes against what the file has. */
+static lam_status check_storage(const rebuilding *r, const storage *s, int64_t bytes) {
+    char name[512];
+    if (!r->in->zip) {
+        const int64_t there = lmi_map_get(&r->in->elements, s->name);
+        return there >= s->elements ? LAM_OK
+                                    : bad(r, "is in a storage that the file does not have whole:", s->name);
+    }
+    const int n =
+        snprintf(name, sizeof name, "%.*s/data/%s", (int)r->in->folder, r->in->folder_name, s->name);
+    const lmi_zip_entry *entry = n > 0 && (size_t)n < sizeof name ? lmi_zip_find(r->in->zip, name) : NULL;
+    if (!entry) return bad(r, "is in a storage that the file does not have:", s->name);
+    if (entry->size < (uint64_t)bytes) return bad(r, "is in a storage whose entry is too short:", name);
+    return LAM_OK;
+}
+
+/* The elements of a storage that a view spans; -1: a size or stride can't be. */
+static int64_t span_of(const int64_t *sizes, const int64_t *strides, int32_t n, int64_t offset) {
+    lmi_wide last = offset;
+    bool none = false;
+    if (offset < 0) return -1;
+    for (int32_t i = 0; i < n; i++) {
+        if (sizes[i] < 0 || strides[i] < 0) return -1;
+        none = none || sizes[i] == 0;
+        last += (lmi_wide)(sizes[i] ? sizes[i] - 1 : 0) * strides[i];
+        if (last > INT64_MAX - 1) return -1;
+    }
+    return none ? offset : (int64_t)last + 1;
+}
+
+/* (storage, offset, size, stride, ...), with a type of its own for a storage of bytes. */
+static lam_status take_view(const rebuilding *r, int32_t arguments, int32_t dtype) {
+    int64_t sizes[LMI_MOST_AXES], strides[LMI_MOST_AXES], offset = -1, numel;
+    int32_t n = 0, n_strides = 0;
+    storage s;
+    if (!take_storage(r, lmi_pickled_item(r->p, arguments, 0), &s)) return bad(r, "has no storage", NULL);
+    const bool known = lmi_pickled_int(r->p, lmi_pickled_item(r->p, arguments, 1), &offset) &&
+                       take_ints(r->p, lmi_pickled_item(r->p, arguments, 2), sizes, &n) &&
+                       take_ints(r->p, lmi_pickled_item(r->p, arguments, 3), strides, &n_strides);
+    if (!known || n != n_strides) return bad(r, "has no shape and strides; its storage is", s.name);
+    const int32_t of_storage = s.dtype >= 0 ? lam_dtype_bits(s.dtype) : 8;
+    if (dtype < 0) dtype = s.dtype;
+    const int32_t bits = lam_dtype_bits(dtype);
+    const int64_t spanned = span_of(sizes, strides, n, offset);
+    if (spanned < 0 || !lmi_product(sizes, n, &numel))
+        return bad(r, "has a shape that can't be; its storage is", s.name);
+    const lmi_wide needed = (lmi_wide)spanned * bits, has = (lmi_wide)s.elements * of_storage;
+    if (has > (lmi_wide)INT64_MAX * 8) return bad(r, "has a storage that can't be:", s.name);
+    if (needed > has) return bad(r, "reaches behind the end of its storage", s.name);
+    LAM_TRY(check_storage(r, &s, (int64_t)(has / 8)));
+    r->out->dtype = dtype;
+    r->out->ndim = n;
+    r->out->sizes = lmi_copy(&r->t->arena, sizes, (uint64_t)n, sizeof *sizes);
+    if (!r->out->sizes) return lmi_nomem(r->e);
+    r->out->bytes = bits ? (int64_t)(((lmi_wide)numel * bits + 7) / 8) : -1;
+    const uint64_t parts[] = {lmi_hash(s.name, strlen(s.name)), (uint64_t)offset, (uint64_t)dtype,
+                              lmi_hash(sizes, (size_t)n * sizeof *sizes),
+                              lmi_hash(strides, (size_t)n * sizeof *strides)};
+    *r->identity = lmi_hash(parts, sizeof parts) | 1;
+    return LAM_OK;
+}
+
+/* A tensor on no device has a shape and no bytes. */
+static lam_status take_meta(const rebuilding *r, int32_t arguments) {
+    int64_t sizes[LMI_MOST_AXES];
+    int32_t n = 0;
+    if (!take_ints(r->p, lmi_pickled_item(r->p, arguments, 1), sizes, &n))
+        return bad(r, "on the meta device has no shape", NULL);
+    r->out->dtype = dtype_of(r->p, lmi_pickled_item(r->p, arguments, 0));
+    r->out->ndim = n;
+    r->out->bytes = 0;
+    r->out->sizes = lmi_copy(&r->t->arena, sizes, (uint64_t)n, sizeof *sizes);
+    return r->out->sizes ? LAM_OK : lmi_nomem(r->e);
+}
+
+/* What torch._utils.NAME makes of its arguments; *found is false if that is no tensor. */
+static lam_status rebuild(const rebuilding *r, const char *name, int32_t arguments, bool *found) {
+    static const char *const others[] = {"_rebuild_sparse_tensor",
+                                         "_rebuild_nested_tensor",
+                                         "_rebuild_sparse_csr_tensor",
+                                         "_rebuild_device_tensor_from_numpy",
+                                         "_rebuild_device_tensor_from_cpu_tensor",
+                                         "_rebuild_wrapper_subclass",
+                                         "_rebuild_xla_tensor"};
+    *found = true;
+    if (is(name, "_rebuild_tensor") || is(name, "_rebuild_tensor_v2") || is(name, "_rebuild_qtensor"))
+        return take_view(r, arguments, -1);
+    if (is(name, "_rebuild_tensor_v3"))
+        return take_view(r, arguments, dtype_of(r->p, lmi_pickled_item(r->p, arguments, 6)));
+    if (is(name, "_rebuild_meta_tensor_no_storage")) return take_meta(r, arguments);
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        if (!is(name, others[i])) continue;
+        r->out->ndim = r->out->dtype = -1;
+        r->out->bytes = -1;
+        return LAM_OK;
+    }
+    *found = false;
+    return LAM_OK;
+}
+
+lam_status lmi_torch_tensor(lmi_tensors *t, const lmi_pickle *p, const lmi_storages *in, int32_t value,
+                            lmi_stored_tensor *out, uint64_t *identity, bool *is_tensor, lam_error *e) {
+    static const int64_t none[1] = {0};
+    const rebuilding r = {t, p, in, out, identity, e};
+    *out = (lmi_stored_tensor){.dtype = -1, .ndim = -1, .bytes = -1, .sizes = none};
+    *is_tensor = false;
+    *identity = 0;
+    for (int depth = 0; depth < MOST_WRAPPED; depth++) {
+        const lmi_pickled_call *call = lmi_pickled_call_of(p, value, NULL, NULL);
+        const lmi_pickled_global *f = call ? lmi_pickled_global_of(p, call->function) : NULL;
+        if (!f) return LAM_OK;
+        if (is(f->module, "torch._utils") && strncmp(f->name, "_rebuild_parameter", 18) == 0) {
+            out->role_known = true; /* not a buffer */
+            value = lmi_pickled_item(p, call->arguments, 0);
+        } else if (is(f->module, "torch._tensor") && is(f->name, "_rebuild_from_type_v2")) {
+            const lmi_pickled_global *g = lmi_pickled_global_of(p, lmi_pickled_item(p, call->arguments, 0));
+            const int32_t arguments = lmi_pickled_item(p, call->arguments, 2);
+            return g && is(g->module, "torch._utils") ? rebuild(&r, g->name, arguments, is_tensor) : LAM_OK;
+        } else {
+            return is(f->module, "torch._utils") ? rebuild(&r, f->name, call->arguments, is_tensor) : LAM_OK;
+        }
+    }
+    return LAM_OK;
+}

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Files of models with bytes changed, cut out, or cut off: each is read or refused with a sentence, and is as
+ * large a model as its file may be. */
+#include "kit/draw.h"
+
+#include "base/base.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const char *const files[] = {"net.safetensors", "tiny.gguf", "state.pt", "model.pt"};
+enum { MOST = 1 << 16, CHANGES = 200 };
+
+static size_t whole(const char *name, char *bytes) {
+    char path[512];
+    snprintf(path, sizeof path, "%s/files/%s", LAMINA_TEST_DATA, name);
+    FILE *f = fopen(path, "rb");
+    assert_non_null(f);
+    const size_t n = fread(bytes, 1, MOST, f);
+    fclose(f);
+    return n;
+}
+
+/* Its costs have a row for each of its places. */
+static void counts(const lam_model *m) {
+    lam_costs *c = NULL;
+    lam_error e = {.at = -1};
+    assert_int_equal(lam_costs_new(&c, m, NULL, &e), LAM_OK);
+    assert_int_equal(lam_costs_n_rows(c), lam_model_n_places(m));
+    lam_costs_free(c);
+}
+
+static void reads(const char *bytes, size_t n) {
+    FILE *f = fopen("changed", "wb");
+    assert_non_null(f);
+    assert_int_equal(fwrite(bytes, 1, n, f), n);
+    fclose(f);
+    lam_model *m = NULL;
+    lam_scan *s = NULL;
+    lam_error e = {.at = -1};
+    const lam_status status = lam_read(&m, "changed", NULL, &e);
+    assert_true(status == LAM_OK ? m != NULL : e.text[0] && !m);
+    assert_true(status != LAM_SYNTAX && status != LAM_NOMEM && status != LAM_RANGE);
+    if (m && !lam_model_file(m)) counts(m);
+    lam_model_free(m);
+    assert_int_equal(lam_scan_new(&s, "changed", &e), LAM_OK);
+    lam_scan_free(s);
+}
+
+/* Most changes are where the format is: a header, or what a zip file has at its end. */
+static size_t place(size_t n) {
+    const size_t near = n < 600 ? n : 600;
+    return (size_t)draw(0, 3) ? (size_t)draw(0, (int64_t)near - 1)
+                              : n - 1 - (size_t)draw(0, (int64_t)near - 1);
+}
+
+static void changed_files_are_read_or_refused(void **state) {
+    (void)state;
+    static char from[MOST], to[MOST];
+    static const unsigned char odd[] = {0, 1, 0x7f, 0x80, 0xff, '{', '(', 'R', '.', 0x93};
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        size_t n = whole(files[i], from);
+        seed = 7 + (uint32_t)i;
+        for (int k = 0; k < rounds(CHANGES); k++) {
+            size_t m = n;
+            memcpy(to, from, n);
+            for (int64_t c = draw(1, 4); c > 0; c--) {
+                const size_t at = place(m);
+                if (draw(0, 9) == 0)
+                    m = at + 1;
+                else
+                    to[at] = (char)(draw(0, 1) ? odd[draw(0, sizeof odd - 1)] : (unsigned char)draw(0, 255));
+            }
+            reads(to, m);
+        }
+    }
+}
+
+/* Every prefix of a header, and every end that is missing. */
+static void files_that_are_cut_off_are_refused(void **state) {
+    (void)state;
+    static char from[MOST];
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        const size_t n = whole(files[i], from), step = 1 + n / 100;
+        for (size_t m = 0; m < n; m += step) reads(from, m);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(changed_files_are_read_or_refused),
+        cmocka_unit_test(files_that_are_cut_off_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

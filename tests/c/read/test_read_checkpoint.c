@@ -1,0 +1,449 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Checkpoints of torch, whole ones, damaged ones, and such that lie; and what loading files would import. */
+#include "kit/pickled.h"
+
+#include <unistd.h>
+
+static lam_error last;
+
+static lam_model *opened(const char *path) {
+    lam_model *m = NULL;
+    last = (lam_error){.at = -1};
+    if (lam_read(&m, path, NULL, &last) != LAM_OK) fail_msg("%s: %s", last.where, last.text);
+    return m;
+}
+
+static void refused(const char *path, lam_status how, const char *part) {
+    lam_model *m = NULL;
+    last = (lam_error){.at = -1};
+    lam_status s = lam_read(&m, path, NULL, &last);
+    assert_null(m);
+    if (s != how) fail_msg("%s: status %d, %s", path, (int)s, last.text);
+    if (!strstr(last.text, part)) fail_msg("%s: '%s' lacks '%s'", path, last.text, part);
+}
+
+static lam_param_totals totals_of(const lam_model *m) {
+    lam_costs *c = NULL;
+    assert_int_equal(lam_costs_new(&c, m, NULL, &last), LAM_OK);
+    lam_param_totals p = lam_costs_params(c);
+    lam_costs_free(c);
+    return p;
+}
+
+static void has(const char *path, int64_t params, int64_t bytes, int64_t buffers) {
+    lam_model *m = opened(path);
+    lam_param_totals p = totals_of(m);
+    assert_int_equal(p.params.n, params);
+    assert_int_equal(p.param_bytes.n, bytes);
+    assert_int_equal(p.buffers.n, buffers);
+    lam_model_free(m);
+}
+
+static const pk_view six = {"FloatStorage", "0", 6, 0, 2, {2, 3}, {3, 1}};
+static const pk_view half = {"HalfStorage", "1", 8, 4, 1, {4}, {1}};
+
+/* -- state dicts ----------------------------------------------------------------------------------------- */
+
+static void a_state_dict_has_its_tensors(void **state) {
+    (void)state;
+    static const size_t bytes[] = {24, 16};
+    lmi_buf b = pk_begin();
+    lmi_put(&b, "}(");
+    pk_text(&b, "fc.weight");
+    pk_tensor(&b, &six);
+    pk_text(&b, "tied.weight"); /* the same view of the same storage */
+    pk_tensor(&b, &six);
+    pk_text(&b, "fc.bias");
+    pk_tensor(&b, &half);
+    pk_text(&b, "bn.num_batches_tracked");
+    pk_tensor(&b, &(pk_view){"LongStorage", "1", 2, 1, 0, {0}, {0}});
+    lmi_put(&b, "u.");
+    save_zip("state.pt", &b, 2, bytes);
+    assert_string_equal(lam_read_format("state.pt"), "checkpoint");
+    has("state.pt", 6 + 4, 24 + 8, 1);
+    lam_model *m = opened("state.pt");
+    assert_true(lam_model_find(m, "tied") > 0);
+    assert_string_equal(lam_model_told(m, "format"), "checkpoint");
+    lam_model_free(m);
+}
+
+/* A checkpoint of a training has the state under a name, beside an optimizer's. */
+static void the_state_of_a_training_is_that_of_its_model(void **state) {
+    (void)state;
+    static const size_t bytes[] = {24, 16};
+    lmi_buf b = pk_begin();
+    lmi_put(&b, "}(");
+    pk_text(&b, "epoch");
+    pk_int(&b, 7);
+    pk_text(&b, "model");
+    lmi_put(&b, "}(");
+    pk_text(&b, "fc.weight");
+    pk_tensor(&b, &six);
+    lmi_put(&b, "u");
+    pk_text(&b, "optimizer");
+    lmi_put(&b, "}(");
+    pk_text(&b, "state");
+    lmi_put(&b, "}(");
+    pk_int(&b, 0);
+    pk_tensor(&b, &half);
+    lmi_put(&b, "u");
+    pk_text(&b, "param_groups");
+    lmi_put(&b, "]uu.");
+    save_zip("training.pt", &b, 2, bytes);
+    has("training.pt", 6, 24, 0);
+    lam_model *m = opened("training.pt");
+    assert_true(lam_model_find(m, "fc") > 0);
+    assert_string_equal(lam_model_note(m, 0), "its tensors are under 'model'");
+    assert_string_equal(lam_model_note(m, 1), "the state of an optimizer is left out");
+    lam_model_free(m);
+}
+
+/* Sequential(0: a class of somebody's own), saved whole, with a parameter, a buffer and a module without any.
+ */
+static void a_module_that_was_saved_whole_has_its_classes(void **state) {
+    (void)state;
+    static const size_t bytes[] = {24, 16};
+    lmi_buf b = pk_begin();
+    pk_global(&b, "torch.nn.modules.container", "Sequential");
+    lmi_put(&b, ")\x81}(");
+    pk_text(&b, "_parameters");
+    lmi_put(&b, "}");
+    pk_text(&b, "_buffers");
+    lmi_put(&b, "}");
+    pk_text(&b, "_modules");
+    lmi_put(&b, "}(");
+    pk_text(&b, "0");
+    pk_global(&b, "net", "Own");
+    lmi_put(&b, ")\x81}(");
+    pk_text(&b, "_parameters");
+    lmi_put(&b, "}(");
+    pk_text(&b, "weight");
+    pk_global(&b, "torch._utils", "_rebuild_parameter");
+    lmi_putc(&b, '(');
+    pk_tensor(&b, &six);
+    lmi_put(&b, "\x88)tRu");
+    pk_text(&b, "_buffers");
+    lmi_put(&b, "}(");
+    pk_text(&b, "mask");
+    pk_tensor(&b, &half);
+    lmi_put(&b, "u");
+    pk_text(&b, "_modules");
+    lmi_put(&b, "}ub");
+    pk_text(&b, "1");
+    pk_global(&b, "torch.nn.modules.activation", "ReLU");
+    lmi_put(&b, ")\x81}(");
+    pk_text(&b, "_modules");
+    lmi_put(&b, "}ubuub.");
+    save_zip("whole.pt", &b, 2, bytes);
+    has("whole.pt", 6, 24, 4);
+    lam_model *m = opened("whole.pt");
+    assert_int_equal(lam_model_n_places(m), 3);
+    assert_string_equal(lam_model_module(m, 0)->type, "Sequential");
+    assert_string_equal(lam_model_module(m, 1)->type_path, "net.Own");
+    assert_string_equal(lam_model_module(m, 2)->type, "ReLU");
+    assert_int_equal(lam_model_n_notes(m), 0); /* what is a buffer is told */
+    lam_model_free(m);
+}
+
+/* -- legacy files ---------------------------------------------------------------------------------------- */
+
+static lmi_buf legacy(const char *storage, int64_t elements) {
+    lmi_buf b = pk_begin();
+    lmi_putn(&b, "\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.", 13);
+    lmi_putn(&b, "\x80\x02M\xe9\x03.\x80\x02}.\x80\x02}(", 14);
+    pk_text(&b, "fc.weight");
+    pk_tensor(&b, &six);
+    lmi_putn(&b, "u.\x80\x02](", 6);
+    pk_text(&b, storage);
+    lmi_put(&b, "e.");
+    put_le(&b, (uint64_t)elements, 8);
+    lmi_pad(&b, '\0', 24);
+    return b;
+}
+
+static void legacy_files_have_their_storages_behind_the_pickles(void **state) {
+    (void)state;
+    static const struct {
+        const char *storage;
+        int64_t elements;
+        const char *says; /* NULL: it is whole */
+    } files[] = {{"0", 6, NULL},
+                 {"0", 7, "cut off"},
+                 {"0", 5, "does not have whole"},
+                 {"0", INT64_MAX, "longer than the file"},
+                 {"9", 6, "no tensor is in"}};
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        lmi_buf b = legacy(files[i].storage, files[i].elements);
+        save_bytes("legacy.pt", &b);
+        lmi_buf_free(&b);
+        assert_string_equal(lam_read_format("legacy.pt"), "checkpoint");
+        if (files[i].says)
+            refused("legacy.pt", LAM_FAILED, files[i].says);
+        else
+            has("legacy.pt", 6, 24, 0);
+    }
+}
+
+/* -- damaged files --------------------------------------------------------------------------------------- */
+
+static void save_one(const char *file, const pk_view *v, size_t bytes) {
+    lmi_buf b = pk_begin();
+    lmi_put(&b, "}(");
+    pk_text(&b, "w");
+    pk_tensor(&b, v);
+    lmi_put(&b, "u.");
+    save_zip(file, &b, 1, &bytes);
+}
+
+static void tensors_are_inside_their_storages(void **state) {
+    (void)state;
+    static const struct {
+        pk_view v;
+        size_t bytes;
+        const char *says;
+    } bad[] = {{{"FloatStorage", "0", 6, 1, 2, {2, 3}, {3, 1}}, 24, "behind the end of its storage"},
+               {{"FloatStorage", "0", 6, 0, 2, {2, 3}, {4, 1}}, 24, "behind the end of its storage"},
+               {{"FloatStorage", "0", 6, 0, 2, {-2, 3}, {3, 1}}, 24, "can't be"},
+               {{"FloatStorage", "0", 6, 0, 2, {2, 3}, {-3, 1}}, 24, "can't be"},
+               {{"FloatStorage", "0", 6, -1, 2, {2, 3}, {3, 1}}, 24, "can't be"},
+               {{"FloatStorage", "0", 6, 0, 2, {2, 3}, {3, 1}}, 23, "too short"},
+               {{"FloatStorage", "7", 6, 0, 2, {2, 3}, {3, 1}}, 24, "does not have: '7'"},
+               {{"FloatStorage", "0", -6, 0, 2, {2, 3}, {3, 1}}, 24, "no storage"}};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        save_one("bad.pt", &bad[i].v, bad[i].bytes);
+        refused("bad.pt", LAM_FAILED, bad[i].says);
+    }
+    save_one("empty.pt", &(pk_view){"FloatStorage", "0", 0, 0, 2, {0, 3}, {3, 1}}, 0);
+    has("empty.pt", 0, 0, 0);
+    save_one("expanded.pt", &(pk_view){"FloatStorage", "0", 1, 0, 2, {2, 3}, {0, 0}}, 4);
+    has("expanded.pt", 6, 24, 0);
+}
+
+static void save_pickle(const char *file, const char *bytes, size_t n) {
+    lmi_buf b = pk_begin();
+    lmi_putn(&b, bytes, n);
+    save_zip(file, &b, 0, NULL);
+}
+
+static void odd_pickles_are_bounded(void **state) {
+    (void)state;
+    lmi_buf b = pk_begin();
+    for (int i = 0; i < 100; i++) lmi_put(&b, "](");
+    for (int i = 0; i < 100; i++) lmi_put(&b, "]e");
+    lmi_put(&b, ".");
+    save_zip("deep.pt", &b, 0, NULL);
+    refused("deep.pt", LAM_LIMIT, "64 deep");
+    save_pickle("cycle.pt", "]q\0h\0a.", 7);
+    has("cycle.pt", 0, 0, 0);
+    save_pickle("number.pt", "K\1.", 3);
+    has("number.pt", 0, 0, 0);
+    save_pickle("cut.pt", "}(", 2);
+    refused("cut.pt", LAM_FAILED, "an opcode should be");
+    save_words("pickle", "\x80\x02K\1.");
+    refused("pickle", LAM_UNSUPPORTED, "torch.save did not write");
+    zipped z = zip_begin();
+    zip_add(&z, "a/b", "c", 1);
+    b = zip_end(&z);
+    save_bytes("other.zip", &b);
+    lmi_buf_free(&b);
+    assert_null(lam_read_format("other.zip"));
+    refused("other.zip", LAM_FAILED, "first bytes");
+    save_words("cut.zip", "PK\3\4 and no more");
+    refused("cut.zip", LAM_FAILED, "no directory at its end");
+}
+
+/* -- what loading would import --------------------------------------------------------------------------- */
+
+enum { CLEAN, FOUND, UNREAD };
+
+/* The verdict, with the first import that is not harmless. */
+static int scanned(const char *file, const char *first, lam_import_kind kind) {
+    lam_scan *s;
+    char name[256] = "";
+    last = (lam_error){.at = -1};
+    if (lam_scan_new(&s, file, &last) != LAM_OK) fail_msg("%s", last.text);
+    const lam_import *x = lam_scan_import(s, 0);
+    const bool found = x && x->kind != LAM_IMPORT_KNOWN;
+    if (found) snprintf(name, sizeof name, "%s.%s", x->module, x->name);
+    if (first) assert_string_equal(name, first);
+    if (first) assert_int_equal(x->kind, kind);
+    const int code = found ? FOUND : lam_scan_unread(s, 0) ? UNREAD : CLEAN;
+    lam_scan_free(s);
+    return code;
+}
+
+static int scanned_bytes(const char *bytes, size_t n, const char *first, lam_import_kind kind) {
+    lmi_buf b;
+    lmi_buf_init(&b);
+    lmi_putn(&b, bytes, n);
+    save_bytes("scanned", &b);
+    lmi_buf_free(&b);
+    return scanned("scanned", first, kind);
+}
+#define SCAN(bytes, first, kind) scanned_bytes(bytes, sizeof(bytes) - 1, first, kind)
+
+static void imports_are_found_where_they_are_named(void **state) {
+    (void)state;
+    assert_int_equal(SCAN("\x80\x02"
+                          "cos\nsystem\n.",
+                          "os.system", LAM_IMPORT_RUNS),
+                     FOUND);
+    assert_int_equal(SCAN("cos\nsystem\n(S'ls'\ntR.", "os.system", LAM_IMPORT_RUNS), FOUND); /* protocol 0 */
+    assert_int_equal(SCAN("(S'ls'\nios\nsystem\n.", "os.system", LAM_IMPORT_RUNS), FOUND);   /* INST */
+    assert_int_equal(SCAN("\x80\x02"
+                          "cos\nsystem\n0K\1.",
+                          "os.system", LAM_IMPORT_RUNS),
+                     FOUND); /* not used */
+    assert_int_equal(SCAN("\x80\x04\x8c\2os\x94\x8c\6system\x94\x93.", "os.system", LAM_IMPORT_RUNS), FOUND);
+    assert_int_equal(SCAN("\x80\x04\x8c\2osq\0"
+                          "0h\0\x8c\6system\x93.",
+                          "os.system", LAM_IMPORT_RUNS),
+                     FOUND);
+    assert_int_equal(SCAN("\x80\x04K\1\x8c\6system\x93.", "?.system", LAM_IMPORT_OTHER), FOUND);
+    assert_int_equal(SCAN("\x80\x02K\1.\x80\x02"
+                          "cos\nsystem\n.",
+                          "os.system", LAM_IMPORT_RUNS),
+                     FOUND); /* a second */
+    assert_int_equal(SCAN("\x80\x02"
+                          "cos\nsystem\n!",
+                          "os.system", LAM_IMPORT_RUNS),
+                     FOUND); /* then damaged */
+    assert_int_equal(SCAN("\x80\x02"
+                          "cnet\nOwn\n.",
+                          "net.Own", LAM_IMPORT_CLASS),
+                     FOUND);
+    assert_int_equal(SCAN("\x80\x02"
+                          "cnet\nmake\n.",
+                          "net.make", LAM_IMPORT_OTHER),
+                     FOUND);
+    assert_int_equal(SCAN("\x80\x02"
+                          "cnet\nOwn\ncos\nsystem\n.",
+                          "os.system", LAM_IMPORT_RUNS),
+                     FOUND);
+    assert_int_equal(SCAN("\x80\x02"
+                          "cbuiltins\neval\n.",
+                          "builtins.eval", LAM_IMPORT_RUNS),
+                     FOUND);
+    assert_int_equal(SCAN("\x80\x02"
+                          "ctorch.storage\n_load_from_bytes\n.",
+                          "torch.storage._load_from_bytes", LAM_IMPORT_OTHER),
+                     FOUND);
+    assert_int_equal(SCAN("\x80\x04\x8c\x09"
+                          "torch\nSiz\x8c\1e\x93.",
+                          "torch\nSiz.e", LAM_IMPORT_OTHER),
+                     FOUND);
+    assert_int_equal(SCAN("\x80\x02"
+                          "ccollections\nOrderedDict\ncbuiltins\nset\n0.",
+                          NULL, LAM_IMPORT_KNOWN),
+                     CLEAN);
+    assert_int_equal(SCAN("\x80\x02K\1.", NULL, LAM_IMPORT_KNOWN), CLEAN);
+    assert_int_equal(SCAN("\x80\x02K\1", NULL, LAM_IMPORT_KNOWN), UNREAD);
+    assert_int_equal(SCAN("\x80\x02K\1.and more", NULL, LAM_IMPORT_KNOWN), UNREAD);
+    assert_int_equal(SCAN("\x80\x02\x82\1.", NULL, LAM_IMPORT_KNOWN), UNREAD); /* the registry of copyreg */
+    assert_int_equal(SCAN("Dear Sir or Madam", NULL, LAM_IMPORT_KNOWN), UNREAD);
+    assert_int_equal(SCAN("{\"weight_map\":{}}", NULL, LAM_IMPORT_KNOWN), UNREAD);
+    assert_int_equal(SCAN("{\"a\":1}", NULL, LAM_IMPORT_KNOWN), CLEAN);
+}
+
+static void zip_files_are_scanned_to_their_inside(void **state) {
+    (void)state;
+    static const char bad[] = "\x80\x02"
+                              "cos\nsystem\n.";
+    static const size_t bytes[] = {24, 16};
+    save_one("scan.pt", &six, 24);
+    assert_int_equal(scanned("scan.pt", NULL, LAM_IMPORT_KNOWN), CLEAN);
+    zipped inner = zip_begin(), z = zip_begin();
+    zip_add(&inner, "net/data.pkl", bad, sizeof bad - 1);
+    lmi_buf b = zip_end(&inner);
+    zip_add(&z, "whole/weights.json", b.s, b.n);
+    lmi_buf_free(&b);
+    b = zip_end(&z);
+    save_bytes("nested.pt2", &b);
+    lmi_buf_free(&b);
+    assert_int_equal(scanned("nested.pt2", "os.system", LAM_IMPORT_RUNS), FOUND);
+    b = pk_begin();
+    lmi_put(&b, "}(");
+    pk_text(&b, "w");
+    pk_tensor(&b, &six);
+    lmi_put(&b, "u.");
+    save_zip("damaged.pt", &b, 2, bytes);
+    FILE *f = fopen("damaged.pt", "r+b");
+    fputs("PK\3\4 the header says something else", f);
+    fclose(f);
+    assert_int_equal(scanned("damaged.pt", NULL, LAM_IMPORT_KNOWN), UNREAD);
+    z = zip_begin();
+    zip_add(&z, "net/data.pkl", "\x80\x02N.", 4);
+    zip_add(&z, "net/data/0", bad, sizeof bad - 1); /* a storage is no pickle */
+    zip_add(&z, "net/more.pkl", bad, sizeof bad - 1);
+    b = zip_end(&z);
+    save_bytes("more.pt", &b);
+    lmi_buf_free(&b);
+    lam_scan *s;
+    assert_int_equal(lam_scan_new(&s, "more.pt", &last), LAM_OK);
+    assert_string_equal(lam_scan_import(s, 0)->where, "net/more.pkl");
+    assert_int_equal(lam_scan_import(s, 0)->at, 2);
+    assert_int_equal(lam_scan_import(s, 0)->times, 1);
+    assert_null(lam_scan_import(s, 1));
+    assert_null(lam_scan_import(s, -1));
+    lam_scan_free(s);
+    assert_int_equal(lam_scan_new(&s, "no/such", &last), LAM_IO);
+    assert_null(s);
+}
+
+/* The length of a header may be the bytes that a pickle begins with. */
+static void a_header_of_640_bytes_is_no_pickle(void **state) {
+    (void)state;
+    char header[700];
+    snprintf(header, sizeof header, "%-640s",
+             "{\"a\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]}}");
+    lmi_buf b = safetensors_of(header, 2);
+    save_bytes("640.safetensors", &b);
+    lmi_buf_free(&b);
+    assert_string_equal(lam_read_format("640.safetensors"), "safetensors");
+    assert_int_equal(scanned("640.safetensors", NULL, LAM_IMPORT_KNOWN), CLEAN);
+}
+
+/* -- memory ---------------------------------------------------------------------------------------------- */
+
+static void read_once(void *path, bool *ok) {
+    lam_model *m = NULL;
+    lam_error e = {.at = -1};
+    *ok = oom_check(lam_read(&m, path, NULL, &e), &e);
+    lam_model_free(m);
+}
+
+static void scan_once(void *path, bool *ok) {
+    lam_scan *s = NULL;
+    lam_error e = {.at = -1};
+    *ok = oom_check(lam_scan_new(&s, path, &e), &e);
+    lam_scan_free(s);
+}
+
+static void no_allocation_is_needed(void **state) {
+    (void)state;
+    a_module_that_was_saved_whole_has_its_classes(NULL);
+    oom_sweep(read_once, (void *)"whole.pt");
+    oom_sweep(scan_once, (void *)"whole.pt");
+    lmi_buf b = legacy("0", 6);
+    save_bytes("legacy.pt", &b);
+    lmi_buf_free(&b);
+    oom_sweep(read_once, (void *)"legacy.pt");
+    oom_sweep(scan_once, (void *)"legacy.pt");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_state_dict_has_its_tensors),
+        cmocka_unit_test(the_state_of_a_training_is_that_of_its_model),
+        cmocka_unit_test(a_module_that_was_saved_whole_has_its_classes),
+        cmocka_unit_test(legacy_files_have_their_storages_behind_the_pickles),
+        cmocka_unit_test(tensors_are_inside_their_storages),
+        cmocka_unit_test(odd_pickles_are_bounded),
+        cmocka_unit_test(imports_are_found_where_they_are_named),
+        cmocka_unit_test(zip_files_are_scanned_to_their_inside),
+        cmocka_unit_test(a_header_of_640_bytes_is_no_pickle),
+        cmocka_unit_test(no_allocation_is_needed),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
