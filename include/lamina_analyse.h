@@ -316,6 +316,13 @@ LAM_API bool lam_costs_speed_inside(const lam_costs *c, int32_t row, lam_phase p
  * measurement was too low. 0 stays 0. */
 LAM_API lam_peak lam_costs_peak(const lam_costs *c, lam_peak measured);
 
+/* == Tables ============================================================================================ */
+
+/* The rows among which the values of entry `in` of the outermost call's arguments choose, by an embedding:
+ * those of the smallest table that they choose from; -1: of none. `is_largest`: the run's largest table is
+ * among these. */
+LAM_API int64_t lam_model_table_rows(const lam_model *m, int32_t in, bool *is_largest);
+
 /* == Will it fit ======================================================================================= */
 
 /* The memory that one layer holds at the peak, without its children. */
@@ -333,9 +340,13 @@ typedef struct lam_fit {
     bool backward;                    /* there was a backward pass */
     const char *gap;                  /* why the peak may be higher; NULL: it is not */
     const char *rough;                /* why it may be some per cent lower or higher; NULL: it is not */
-    /* Layers with causal attention: their number, and the bytes of a cache of keys and values for a token. */
+    /* The cache that the forward left for the next one: the layers in which it grows, its bytes for each
+     * token of a sequence (-1: how it grows is not known, and `cache_why` says why), and the bytes of a
+     * sequence that do not grow, as states, full windows and what is allocated at once; -1: the forward left
+     * none. Without one: layers with causal attention, and the bytes of keys and values for a token. */
     int32_t cached_layers;
-    int64_t cache_bytes;
+    int64_t cache_bytes, cache_fixed;
+    const char *cache_why;
     /* The same for layers with self-attention under a mask that the model gives, which may be causal. */
     int32_t masked_layers;
     int64_t masked_bytes;

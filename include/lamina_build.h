@@ -261,6 +261,16 @@ LAM_API lam_status lam_build_provenance(lam_builder *b, const char *name, const 
 
 /* Freezes the model. The caller frees `*out` with lam_model_free; `b` is always freed, also on failure. */
 LAM_API lam_status lam_builder_finish(lam_builder *b, lam_model **out, lam_error *e);
+/* A tensor that a forward left for the next one, as keys or values: its layer, its bytes, and those after a
+ * step of one token more a sequence. `shared`: all sequences of the batch share it. */
+typedef struct lam_kept {
+    int32_t layer;
+    int64_t before, after;
+    bool shared;
+} lam_kept;
+/* Adds all that a forward of `batch` sequences left. `why`: how it grows is not known; NULL: it is. */
+LAM_API lam_status lam_model_keep(lam_model *m, const lam_kept *kept, int32_t n, int64_t batch,
+                                  const char *why, lam_error *e);
 /* Adds a note that is known only after the model was built, such as what could not be restored. */
 LAM_API lam_status lam_model_add_note(lam_model *m, const char *text, lam_error *e);
 LAM_API void lam_model_free(lam_model *m); /* NULL is allowed */

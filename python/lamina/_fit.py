@@ -10,13 +10,17 @@ from typing import TYPE_CHECKING, Any
 from ._base.check import check_module, positional
 from ._base.dtypes import real_dtype
 from ._base.errors import UnsupportedError, UsageError
+from ._base.signature import takes
 from ._dry.optimizer import maker as maker  # the command's too
 from ._dry.running import MOST_KNOWN
 from ._results.fit import LARGEST, Fit, tensors_in
+from ._run.held import kept_by
 from ._run.once import run_once
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+
+    from . import _lamina
 
 NO_GRADIENT = "no parameter gets a gradient from the output"
 
@@ -75,6 +79,7 @@ def fit(
     if forward.error is not None:
         forward.reraise()
     assert forward.model is not None
+    _keep(forward.model, root, given, named, name)
     if by is None:
         return Fit(forward.model, None)
     if hooked := _hooked(root):
@@ -86,6 +91,24 @@ def fit(
     if whole.error is not None:
         why = str(whole.error) or type(whole.error).__name__
     return Fit(forward.model, whole.model if why is None else None, no_step=why)
+
+
+def _keep(model: _lamina.Model, root: Any, args: tuple[Any, ...], kwargs: dict[str, Any], dtype: Any) -> None:
+    """Adds to the model what its forward leaves for the next one, if it is given tokens."""
+    wanted = takes(root.forward)
+    if wanted is None:
+        return
+    by_position = list(wanted.parameters)
+    inputs = model.events()[0]["inputs"]
+    rows = {entry: model.table_rows(entry) for entry in range(len(inputs))}
+    read = sorted((each[1], entry) for entry, each in rows.items() if each is not None)
+    ids = [inputs[entry]["name"] or by_position[inputs[entry]["position"]] for _, entry in read]
+    tensors = dict(zip(by_position, args, strict=False)) | kwargs
+    ids = [name for name in ids if hasattr(tensors.get(name), "dim")]  # not inside of a dict
+    if ids:
+        kept = kept_by(root, args, kwargs, ids, dtype=dtype)
+        if kept.tensors:
+            model.keep(*kept)
 
 
 def _hooked(root: Any) -> str | None:

@@ -77,6 +77,12 @@ typedef struct lmi_answer {
     lam_count n[LAM_N_METRICS];
 } lmi_answer;
 
+/* What a mask leaves of the scores on which an operator of an attention works. */
+typedef struct lmi_left {
+    int64_t scores, open; /* scores 0: it is of none; open -1: not known */
+    int64_t rows;         /* those with an open score, of a softmax */
+} lmi_left;
+
 struct lam_costs {
     lmi_arena arena;
     const lam_model *model;
@@ -98,6 +104,7 @@ struct lam_costs {
     int32_t n_gaps;
     const char **gaps;
     lmi_op_costs ops;
+    lmi_left *left;          /* per operator, of attention that is written out; NULL: none has a mask */
     lam_times *times;        /* NULL: none were measured */
     lam_times *device_times; /* NULL: no device's clock was read */
     struct lmi_beats *beats; /* of the calls here, if times are those of another capture; else NULL */

@@ -273,6 +273,21 @@ lam_status lam_model_add_note(lam_model *m, const char *text, lam_error *e) {
     return LAM_OK;
 }
 
+lam_status lam_model_keep(lam_model *m, const lam_kept *kept, int32_t n, int64_t batch, const char *why,
+                          lam_error *e) {
+    if (n < 0 || batch < 1) return lmi_fail(e, LAM_RANGE, "lam_model_keep", "there is no such cache");
+    for (int32_t i = 0; i < n; i++)
+        if (kept[i].before < 0 || kept[i].after < 0)
+            return lmi_fail(e, LAM_RANGE, "lam_model_keep", "a tensor can't have less than 0 bytes");
+    m->arena.limit = UINT64_MAX;
+    m->kept = lmi_copy(&m->arena, kept, (uint64_t)n, sizeof *kept);
+    m->kept_why = why ? lmi_strdup(&m->arena, why) : NULL;
+    if (!m->kept || (why && !m->kept_why)) return lmi_nomem(e);
+    m->n_kept = n;
+    m->kept_batch = batch;
+    return LAM_OK;
+}
+
 lam_status lam_model_time_by(lam_model *m, lam_model *timed, lam_error *e) {
     lam_status s = LAM_OK;
     if (!timed || !timed->timed || timed->timed_by)

@@ -83,7 +83,7 @@ struct lam_model {
      * second function frees them. */
     struct lmi_given *given;
     void (*free_given)(struct lmi_given *given);
-    bool device_given; /* it has the memory of a device */
+    bool device_given;  /* it has the memory of a device */
     lmi_memory *memory; /* NULL: it was not measured */
     lmi_device *device; /* NULL: no device was measured */
     int32_t n_modules, n_places, n_tensors, n_events, n_made, n_provenance;
@@ -122,8 +122,12 @@ struct lam_model {
     /* the arrays that are not in the arena, the one of `ties` or `edges` first; freed with the model */
     void *storage[16];
     int32_t n_storage;
-    lmi_seen *seen;     /* NULL: values were not checked */
-    lmi_map by_path;    /* places by their path */
+    lmi_seen *seen;       /* NULL: values were not checked */
+    lmi_map by_path;      /* places by their path */
+    const lam_kept *kept; /* what the forward left for the next one */
+    int32_t n_kept;
+    int64_t kept_batch;
+    const char *kept_why;
 };
 
 /* Elements of a shape; -1: unknown or too many. */

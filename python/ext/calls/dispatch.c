@@ -98,7 +98,7 @@ static int32_t begin(lmx_capture *c, lmx_lane *lane, lmx_op op, const char *name
     op.name = to->name;
     op.in = op.out = to->in;
     *to = op;
-    const bool ok = pack(c, lane, entries, lmx_lane_named(lane, op.name)->mask, &op.in);
+    const bool ok = pack(c, lane, entries, lmx_lane_mask_of(lane, op.name), &op.in);
     op_at(lane, at)->in = op.in;
     if (ok && c->guard) lmx_guard_look(c, lane, name, op.in, n);
     op_at(lane, at)->began = lmx_clock_stamp(lane->clock, lane->last);

@@ -236,33 +236,9 @@ static void push_span(memory *y, const open_span *o, int32_t call) {
     pthread_mutex_unlock(&y->lock);
 }
 
-static bool tell_input(memory *y, PyObject *value, int depth);
-
-static bool tell_held(memory *y, PyObject *value, int depth) {
-    Py_INCREF(value); /* reading a tensor's class may run user code, which may drop the tensor */
-    bool ok = tell_input(y, value, depth);
-    Py_DECREF(value);
-    return ok;
-}
-
-/* Marks the model's inputs: tensors, also in lists and dicts, a few levels deep. */
-static bool tell_input(memory *y, PyObject *value, int depth) {
-    enum { DEPTH = 4, MANY = 1024 };
-    bool ok = true;
-    if (lmx_is_tensor(y->st, value)) return tell(y, value, LAM_HELD_INPUT, NULL);
-    if (depth == DEPTH) return true;
-    if (PyTuple_Check(value))
-        for (Py_ssize_t i = 0; ok && i < PyTuple_Size(value) && i < MANY; i++)
-            ok = tell_held(y, PyTuple_GetItem(value, i), depth + 1);
-    else if (PyList_Check(value))
-        for (Py_ssize_t i = 0; ok && i < PyList_Size(value) && i < MANY; i++)
-            ok = tell_held(y, PyList_GetItem(value, i), depth + 1);
-    else if (PyDict_Check(value)) {
-        PyObject *key, *item;
-        for (Py_ssize_t at = 0, i = 0; ok && i < MANY && PyDict_Next(value, &at, &key, &item); i++)
-            ok = tell_held(y, item, depth + 1);
-    }
-    return ok;
+static bool tell_input(lmx_finder *f, PyObject *tensor, lmx_kind kind) {
+    (void)kind;
+    return tell(f->self, tensor, LAM_HELD_INPUT, NULL);
 }
 
 static bool entered(lmx_listener *l, lmx_capture *c, int32_t call, const lmx_given *given) {
@@ -271,8 +247,9 @@ static bool entered(lmx_listener *l, lmx_capture *c, int32_t call, const lmx_giv
     bool outermost = ((const lmx_call *)c->calls.data)[call].parent < 0;
     if (y->afterwards) outermost = false; /* other blocks may have their addresses by then */
     Py_ssize_t n_args = outermost ? lmx_n_given(given) : 0;
-    for (Py_ssize_t i = 0; i < n_args; i++)
-        if (!tell_input(y, given->args[i], 0)) return false;
+    lmx_finder f = {.st = y->st, .budget = LMX_BUDGET, .name = -1, .each = tell_input, .self = y};
+    for (Py_ssize_t i = 0; i < n_args; i++) /* inputs may be anywhere in them, as in a cache */
+        if (!lmx_find(&f, given->args[i], 0)) return false;
     if (y->afterwards) return true;
     const open_span o = {call, inner, lmx_here(c).phase, lmx_blocks_now(y->alloc.blocks), NULL};
     lmx_vec_keep(&y->open, sizeof o, &o, &y->lost);

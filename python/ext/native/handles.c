@@ -167,9 +167,13 @@ bool lmx_find_values(const lmx_layout *l, const lmx_shim *s, const lmx_streams *
     return true;
 }
 
-/* In a dry run small tensors of whole numbers have values, outside of the others' addresses. */
+/* In a dry run some tensors have values, outside of the others' addresses. Those that became unknown have
+ * all bits set, which is no number, no bool and no end of a group. */
 static bool has_own(const lmx_where_values *at, lmx_is_fake nowhere) {
-    return !nowhere((uintptr_t)at->v.data);
+    static const unsigned char lost[8] = {255, 255, 255, 255, 255, 255, 255, 255};
+    const int64_t item = lam_dtype_bits(at->v.dtype) / 8;
+    if (nowhere((uintptr_t)at->v.data)) return false;
+    return lmx_count_values(&at->v) == 0 || (item <= 8 && memcmp(at->v.data, lost, (size_t)item) != 0);
 }
 
 bool lmx_mask_at(const lmx_layout *l, const lmx_shim *s, const void *handle, lmx_is_fake nowhere,
@@ -184,6 +188,6 @@ bool lmx_mask_at(const lmx_layout *l, const lmx_shim *s, const void *handle, lmx
     int64_t n = lmx_count_values(&at.v);
     if (n < 0 || (n > 0 && !lmx_has_values(&at))) return false;
     const bool ends = dtype == INT32 || dtype == INT64;
-    if (nowhere && !(ends && has_own(&at, nowhere))) return false;
+    if (nowhere && !has_own(&at, nowhere)) return false;
     return (ends ? lam_values_ends : lam_values_mask)(&at.v, out, NULL) == LAM_OK;
 }

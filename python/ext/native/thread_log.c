@@ -150,6 +150,7 @@ static lmx_named about(const char *text) {
                        .copies = strcmp(text, "aten::clone") == 0,
                        .fills = strcmp(text, "aten::zeros") == 0,
                        .picks = strcmp(text, "aten::where") == 0,
+                       .adds = strcmp(text, "aten::add") == 0 || strcmp(text, "aten::add_") == 0,
                        .mask = (int16_t)(mask < 0 ? ends : mask)};
 }
 
@@ -159,11 +160,17 @@ const lmx_named *lmx_lane_named(lmx_lane *lane, int32_t name) {
     return head;
 }
 
+int32_t lmx_lane_mask_of(lmx_lane *lane, int32_t name) {
+    const lmx_named *named = lmx_lane_named(lane, name);
+    return lane->nowhere && named->adds ? 1 : named->mask;
+}
+
 int32_t lmx_lane_reads(lmx_lane *lane, const lmx_op *op) {
     const lmx_named *named = lmx_lane_named(lane, op->name);
-    if (!named->picks || op->parent < 0) return named->mask;
+    if (!named->picks || op->parent < 0) return lmx_lane_mask_of(lane, op->name);
     const char *around = lmx_op_name(lane, (const lmx_op *)lane->ops.data + op->parent);
-    return strncmp(around, "FlexAttentionAutogradOp", 23) == 0 ? 0 : -1;
+    /* In a dry run its mask may be one of values that are outdated. */
+    return !lane->nowhere && strncmp(around, "FlexAttentionAutogradOp", 23) == 0 ? 0 : -1;
 }
 
 lmx_arity *lmx_lane_arity(lmx_lane *lane, const char *text) {

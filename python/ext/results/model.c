@@ -43,6 +43,49 @@ static PyObject *model_add_note(PyObject *self, PyObject *text) {
     Py_RETURN_NONE;
 }
 
+static PyObject *model_table_rows(PyObject *self, PyObject *in) {
+    const lam_model *m = lmx_model_of(self);
+    const long at = m ? PyLong_AsLong(in) : -1;
+    if (!m || (at == -1 && PyErr_Occurred())) return NULL;
+    bool is_largest = false;
+    const int64_t rows = at < 0 || at > INT32_MAX ? -1 : lam_model_table_rows(m, (int32_t)at, &is_largest);
+    if (rows < 0) Py_RETURN_NONE;
+    return Py_BuildValue("(LN)", (long long)rows, PyBool_FromLong(is_largest));
+}
+
+/* One tensor of a cache: its layer, its bytes before and after a step, and whether sequences share it. */
+static bool read_kept(PyObject *item, lam_kept *kept) {
+    int shared = 0;
+    long long before = 0, after = 0;
+    if (!PyArg_ParseTuple(item, "iLLp:keep", &kept->layer, &before, &after, &shared)) return false;
+    kept->before = before;
+    kept->after = after;
+    kept->shared = shared;
+    return true;
+}
+
+static PyObject *model_keep(PyObject *self, PyObject *args) {
+    lmx_state *st = self_of(self)->st;
+    lam_model *m = lmx_model_of(self);
+    PyObject *list;
+    long long batch;
+    const char *why;
+    lam_error e = {.at = -1};
+    if (!m || !PyArg_ParseTuple(args, "O!Lz:keep", &PyList_Type, &list, &batch, &why)) return NULL;
+    const Py_ssize_t n = PyList_Size(list);
+    lam_kept *kept = calloc((size_t)n + 1, sizeof *kept);
+    bool ok = kept != NULL;
+    if (!ok) PyErr_NoMemory();
+    for (Py_ssize_t i = 0; ok && i < n; i++) ok = read_kept(PyList_GetItem(list, i), &kept[i]);
+    if (ok && lam_model_keep(m, kept, (int32_t)n, batch, why, &e) != LAM_OK) {
+        lmx_raise(st, &e);
+        ok = false;
+    }
+    free(kept);
+    if (!ok) return NULL;
+    Py_RETURN_NONE;
+}
+
 static PyObject *model_rf(PyObject *self, PyObject *args) {
     int event;
     const char *convention = NULL;
@@ -101,6 +144,14 @@ static PyMethodDef model_methods[] = {
                "which is empty afterwards.")},
     {"add_note", model_add_note, METH_O,
      PyDoc_STR("add_note($self, text, /)\n--\n\nAdds a note after the capture.")},
+    {"keep", model_keep, METH_VARARGS,
+     PyDoc_STR(
+         "keep($self, tensors, batch, why, /)\n--\n\nAdds what a forward kept for the next one: for each "
+         "tensor of a cache the number of its layer, its bytes before and after a step of one token, and "
+         "whether all `batch` sequences share it. `why`: how it grows is not known; else None.")},
+    {"table_rows", model_table_rows, METH_O,
+     PyDoc_STR("table_rows($self, entry, /)\n--\n\nReturns among how many rows of a table an argument of the "
+               "outermost call chooses, and whether it is the largest; None: of none.")},
     {"graph", lmx_graph, METH_NOARGS,
      PyDoc_STR("graph($self, /)\n--\n\nReturns the data-flow graph: nodes and edges as lists of dicts.")},
     {"findings", lmx_graph_findings, METH_NOARGS,

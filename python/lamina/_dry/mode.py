@@ -9,9 +9,11 @@ are computed and known, so that a model may read them. If a model reads other va
 
 from __future__ import annotations
 
+import math
 import sys
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from functools import cache, partial
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, cast
 
 from .. import _lamina
@@ -52,6 +54,10 @@ if TYPE_CHECKING:
 
 
 MOST_WORK = 16777216  # the most values that are computed to know them
+# Operators that make masks of others, and those that masks begin with if they are square: their results are
+# known however large, up to MOST_WORK. Those of operators that work element by element are, too.
+MASKS = {"aten::_to_copy", "aten::clone", "aten::index", "aten::tril", "aten::triu"}
+SQUARE = {"aten::full", "aten::ones", "aten::zeros"}
 MOST_ASKED = 268435456  # products of a recurrence that is run to measure its memory for the backward
 BY_RULE, BY_VIEW, BY_OTHERS = 0, 1, 2  # as in python/ext/dry/dry.c
 NEVER, PURE, WRITES, VIEWS = 0, 1, 2, 3  # as in python/ext/dry/dry.h: whether an answer may be given again
@@ -208,13 +214,15 @@ def _holders_of_lone(torch: Any) -> tuple[int, int]:
 
 class _Operator(NamedTuple):
     """The properties of an operator. ``opened``: runs the operators that it runs on the CPU, if these do its
-    work. ``drawn``: from a generator. ``writes``: positions and names of the arguments that it writes to."""
+    work. ``drawn``: from a generator. ``writes``: positions and names of the arguments that it writes to.
+    ``by_element``: each element of a result is made of one of each argument."""
 
     name: str
     is_view: bool
     opened: Any
     drawn: bool
     writes: list[tuple[int, str]]
+    by_element: bool
 
 
 _learned: dict[Any, _Operator] = {}
@@ -353,7 +361,14 @@ class _Run:
                 if argument.alias_info is not None and argument.alias_info.is_write
             ]
             drawn = self._is(function, "nondeterministic_seeded")
-            learned = _Operator(schema.name, is_view, self._opened(function, schema), drawn, writes)
+            learned = _Operator(
+                schema.name,
+                is_view,
+                self._opened(function, schema),
+                drawn,
+                writes,
+                self._is(function, "pointwise"),
+            )
             _learned[function] = learned
         return learned
 
@@ -410,7 +425,7 @@ class _Run:
             self.core.aside()  # the destination of the copy has no memory
         others = operator.name.startswith(COMMUNICATES)
         known = not (operator.drawn or others) and all(self.knows(tensor) for tensor in seen)
-        if not known or not self._is_small(seen, args, kwargs):
+        if not known or not self._is_small(operator, seen, args, kwargs):
             args = self._look(operator.name, seen, args)
             for tensor in seen if others and operator.name != SENDS else ():
                 self.forget(tensor)
@@ -433,7 +448,8 @@ class _Run:
         if operator.name in EMPTY and not known:
             return self._in_type(operator.name, seen, self._with_empty(function, args, kwargs))
         if known:
-            return self._compute(function, args, kwargs, seen)
+            most = MOST_WORK if self._makes_masks(operator, args) else MOST_KNOWN
+            return self._compute(function, args, kwargs, seen, most)
         out = self._by_meta(function, args, kwargs)
         if operator.name == "aten::convolution_backward":
             return self._by_channels(args, self._with_weight(args, out))
@@ -500,19 +516,32 @@ class _Run:
         kind = self.torch.UntypedStorage
         return isinstance(storage, kind) and self.core.owns(int(kind.data_ptr(storage)))
 
-    def _is_small(self, seen: list[Any], args: Any, kwargs: Any) -> bool:
+    def _makes_masks(self, operator: _Operator, args: Any) -> bool:
+        if operator.name in SQUARE:
+            size = args[0] if args else ()
+            return isinstance(size, (list, tuple)) and len(size) > 1 and size[-1] == size[-2]
+        return operator.by_element or operator.name in MASKS
+
+    def _is_small(self, operator: _Operator, seen: list[Any], args: Any, kwargs: Any) -> bool:
         numbers, work = [*args, *kwargs.values()], 1
         if not seen:
             for value in numbers:
                 for n in value if isinstance(value, (list, tuple)) else (value,):
                     if isinstance(n, int) and not isinstance(n, bool):
                         work *= max(abs(n), 1)  # not a count: how much would be computed
-            return work <= MOST_KNOWN
-        for tensor in seen:
-            work *= max(tensor.numel(), 1)  # not a count: as above
+            return work <= (MOST_WORK if self._makes_masks(operator, args) else MOST_KNOWN)
+        shapes = [tensor.shape for tensor in seen]
+        picks = operator.name == "aten::index" and all(t.dtype == self.torch.int64 for t in seen[1:])
+        if operator.by_element or picks:
+            with suppress(RuntimeError):  # the operator itself tells which shapes do not fit
+                work = math.prod(self.torch.broadcast_shapes(*shapes[picks:]))
+                kept = [n for n, by in zip_longest(shapes[0], args[1]) if by is None] if picks else []
+                return bool(work * math.prod(kept) <= MOST_WORK)  # not a count: as above
+        for shape in shapes:
+            work *= max(math.prod(shape), 1)  # not a count: as above
         return work <= MOST_WORK
 
-    def _compute(self, function: Any, args: Any, kwargs: Any, seen: list[Any]) -> Any:
+    def _compute(self, function: Any, args: Any, kwargs: Any, seen: list[Any], most: int) -> Any:
         guess = bool(self.guesses) and any(t.untyped_storage()._cdata in self.guesses for t in seen)
         self.guessed = self.guessed or (guess and function._schema.name in READS)
         with self.torch._C._DisableTorchDispatch():
@@ -523,7 +552,7 @@ class _Run:
                 return tensor
             if tensor.layout is not self.torch.strided:
                 self.block(self._other(tensor.layout))
-            return self.core.known(tensor) if tensor.numel() <= MOST_KNOWN else self.core.like(tensor)
+            return self.core.known(tensor) if tensor.numel() <= most else self.core.like(tensor)
 
         results: list[Any] = []
         out = self._map(out, results, wrap)

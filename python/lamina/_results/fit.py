@@ -67,8 +67,13 @@ class Fit:
             mode, or the optimizer's step, can't be followed. None if no step was asked for.
         apart: of :meth:`lamina.Report.fit`, why the measured peak is not compared with a prediction: the run
             was of another kind. None if it is compared, or nothing was measured.
-        cached_layers, cache_bytes: the number of layers with causal attention, and the bytes of a cache of
-            one token's keys and values for all of them.
+        cached_layers, cache_bytes: of a model that is given tokens and returns a cache, the number of layers
+            in which that grows, and the bytes by which a token of a sequence makes it grow, as a dry step
+            after the forward shows; None: that is not known, and ``cache_why`` says why. Of other models the
+            number of layers with causal attention, and the bytes of one token's keys and values for all of
+            them.
+        cache_fixed: the bytes of that cache that do not grow, a sequence: states, windows that are full, what
+            is allocated at once; with ``cache_why`` all that it holds. None: the model returns no cache.
         masked_layers, masked_bytes: the same for layers with self-attention through the model's own mask,
             which may be causal.
     """
@@ -89,7 +94,9 @@ class Fit:
         self.forward = Peak(told["forward"])
         self.step = Peak(told["step"]) if told["step"] else None
         self.cached_layers: int = told["forward"]["cached_layers"]
-        self.cache_bytes: int = told["forward"]["cache_bytes"]
+        self.cache_bytes: int | None = told["forward"]["cache_bytes"]
+        self.cache_fixed: int | None = told["forward"]["cache_fixed"]
+        self.cache_why: str | None = told["forward"]["cache_why"]
         self.masked_layers: int = told["forward"]["masked_layers"]
         self.masked_bytes: int = told["forward"]["masked_bytes"]
 

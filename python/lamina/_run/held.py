@@ -8,16 +8,18 @@ one returns it under the name of the argument that takes it.
 
 from __future__ import annotations
 
+import re
 import sys
 from collections import deque
-from inspect import signature
 from types import FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from .._base.signature import takes
 from .arguments import ABSENT, BOUND, PLAIN, _of_machinery, _parts_of, _slot, _slots_of
+from .once import run_once
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
 
 def tensors_held(value: object, name: str = "") -> list[tuple[str, Any]]:
@@ -72,14 +74,14 @@ def caches_of(root: Any, result: object) -> dict[str, Any]:
     Empty if ``result`` names no part, as a plain tuple does.
     """
     torch = sys.modules["torch"]
-    try:
-        takes = signature(root.forward).parameters
-    except (TypeError, ValueError):
-        return {}
+    wanted = takes(root.forward)
     return {
         name: value
         for name, value in _named(result).items()
-        if name in takes and not isinstance(value, torch.Tensor) and tensors_held(value)
+        if wanted is not None
+        and name in wanted.parameters
+        and not isinstance(value, torch.Tensor)
+        and tensors_held(value)
     }
 
 
@@ -90,3 +92,92 @@ def _named(result: Any) -> dict[str, Any]:
     if isinstance(result, tuple):
         return dict(zip(getattr(result, "_fields", ()), result, strict=False))
     return dict(getattr(result, "__dict__", {}))
+
+
+# -- a step --------------------------------------------------------------------------------------------------
+
+NO_STEP = "a call with one token more, and with what the last one left, returned no cache"
+
+
+class Kept(NamedTuple):
+    """What a forward left for the next one. ``tensors``: for each the number of its layer, its bytes, those
+    after a step of one token more, and whether the sequences share it. ``why``: how it grows is not known."""
+
+    tensors: list[tuple[int, int, int, bool]]
+    batch: int
+    why: str | None
+
+
+def kept_by(root: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], ids: list[str], **how: Any) -> Kept:
+    """Follows a forward and a step after it, in a dry run. ``ids``: the arguments that are tokens; the step
+    is given the last token of one of them, the last that it can be given. ``how``: options of the run.
+
+    Without a cache ``tensors`` is empty.
+    """
+    torch = sys.modules["torch"]
+    kept: list[Kept] = []
+
+    class Steps(torch.nn.Module):  # type: ignore[misc, name-defined]
+        def __init__(self) -> None:
+            super().__init__()
+            self.root = root
+
+        def forward(self, *args: Any, **kwargs: Any) -> None:
+            caches = caches_of(root, root(*args, **kwargs))
+            wanted = takes(root.forward)
+            if caches and wanted is not None:
+                bound = dict(wanted.bind(*args, **kwargs).arguments)
+                kept.append(_after_a_step(root, bound, caches, ids))
+
+    run_once(Steps(), args, kwargs, mode="eval", dry=True, **how)
+    return kept[0] if kept else Kept([], 1, None)
+
+
+def _after_a_step(root: Any, named: dict[str, Any], caches: dict[str, Any], ids: list[str]) -> Kept:
+    torch, why = sys.modules["torch"], NO_STEP
+    others = {name: value for name, value in named.items() if name not in caches}
+    plain = {name: value for name, value in others.items() if not isinstance(value, torch.Tensor)}
+    for name in reversed(ids):
+        last = named[name][..., -1:]
+        for more in (plain, others):
+            before = _sizes(caches)
+            try:
+                after = _sizes(caches_of(root, root(**{**more, name: last, **caches})))
+            except Exception as error:  # the model's own, which may want other arguments
+                why = str(error).partition("\n")[0] or type(error).__name__
+                continue
+            if after:
+                return _kept(before, after, named[name], None)
+    now = _sizes(caches)
+    return _kept(now, now, named[ids[-1]], why)
+
+
+def _sizes(caches: dict[str, Any]) -> dict[str, Any]:
+    """The bytes and the shape of each tensor of some caches, by its place."""
+    return {
+        place: (tensor.nbytes, tuple(tensor.shape))
+        for name, cache in caches.items()
+        for place, tensor in tensors_held(cache, name)
+    }
+
+
+def _kept(before: dict[str, Any], after: dict[str, Any], first: Any, why: str | None) -> Kept:
+    layers: dict[str, int] = {}
+    batch = first.shape[0] if first.dim() > 1 else 1
+    told = [
+        (
+            layers.setdefault(_layer(place), len(layers)),
+            before.get(place, (0,))[0],
+            nbytes,
+            batch not in shape,
+        )
+        for place, (nbytes, shape) in after.items()
+    ]
+    return Kept(sorted(told), batch, why)
+
+
+def _layer(place: str) -> str:
+    """What tells the layer of a tensor from others: the first index of its place, ``[2]`` of
+    ``cache.layers[2].keys``; without one what the tensor is an attribute of."""
+    index = re.search(r"\[[^]]*\]", place)
+    return index[0] if index else place.rpartition(".")[0]

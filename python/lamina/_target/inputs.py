@@ -15,6 +15,7 @@ from .._base.check import describe_object
 from .._base.errors import UsageError
 from .._base.modules import parameters
 from .._base.signature import takes
+from .._inspect import inspect
 from .limit import available
 from .load import call, load, near, split
 
@@ -229,8 +230,19 @@ def _told(value: str, given: _Input) -> str:
 # -- arguments -----------------------------------------------------------------------------------------------
 
 
+class _Made(NamedTuple):
+    """Arguments, and by the identity of each tensor how it was made and which ``-i`` it is of."""
+
+    args: list[Any]
+    kwargs: dict[str, Any]
+    how: dict[int, str]
+    number: dict[int, int]
+
+
 def made_up(root: Any, target: str, texts: Sequence[str], *, dry: bool, batch: int = 0) -> Given:
-    """The arguments made from all ``-i``.
+    """The arguments made from all ``-i``. Whole numbers without a value that choose rows of the model's
+    largest table, as the ids of a language model do, are random ones among those rows.
+
     Raises:
         UsageError: one is malformed or can't be made, or the forward takes other arguments.
     """
@@ -239,20 +251,54 @@ def made_up(root: Any, target: str, texts: Sequence[str], *, dry: bool, batch: i
     read = [_read(text, batch) for text in texts]
     wanted = takes(root.forward)
     names = _positional(wanted)
-    args: list[Any] = []
-    kwargs: dict[str, Any] = {}
-    made: dict[int, str] = {}  # by tensor
-    for number, given in enumerate(read):
-        name = given.path[-1] if given.path else names[len(args)] if len(args) < len(names) else ""
-        tensor, how = _tensor(given, name, like, number, dry=dry)
-        made[id(tensor)] = how
-        if given.path:
-            _put(kwargs, given, tensor)
-        else:
-            args.append(tensor)
+    made = _made(read, names, like, dry=dry)
     if wanted is not None:
-        _check(wanted, target, tuple(args), kwargs)
-    return Given(tuple(args), kwargs, [made[id(tensor)] for tensor in _tensors([args, kwargs])])
+        _check(wanted, target, tuple(made.args), made.kwargs)
+    rows = _rows_of_tables(root, read, made)
+    if rows:
+        read = [
+            given._replace(value=f"randint(0,{rows[number]})") if number in rows else given
+            for number, given in enumerate(read)
+        ]
+        made = _made(read, names, like, dry=dry)
+    told = [
+        made.how[id(tensor)] + (", the rows of its table" if made.number[id(tensor)] in rows else "")
+        for tensor in _tensors([made.args, made.kwargs])
+    ]
+    return Given(tuple(made.args), made.kwargs, told)
+
+
+def _made(read: Sequence[_Input], names: Sequence[str], like: Any, *, dry: bool) -> _Made:
+    made = _Made([], {}, {}, {})
+    for number, given in enumerate(read):
+        at = len(made.args)
+        name = given.path[-1] if given.path else names[at] if at < len(names) else ""
+        tensor, how = _tensor(given, name, like, number, dry=dry)
+        made.how[id(tensor)], made.number[id(tensor)] = how, number
+        if given.path:
+            _put(made.kwargs, given, tensor)
+        else:
+            made.args.append(tensor)
+    return made
+
+
+def _rows_of_tables(root: Any, read: Sequence[_Input], made: _Made) -> dict[int, int]:
+    """Among how many rows of the model's largest table the whole numbers of an ``-i`` without a value choose,
+    as a dry run shows; by the number of the ``-i``. Empty if the model can't be followed."""
+    tensors = _tensors([made.args, made.kwargs])
+    free = [
+        (entry, made.number[id(tensor)])
+        for entry, tensor in enumerate(tensors)
+        if made.how[id(tensor)] == "zeros" and read[made.number[id(tensor)]].value is None
+    ]
+    if not free:
+        return {}
+    try:
+        model = inspect(root, tuple(made.args), made.kwargs, dry=True)._model
+    except Exception:  # the run itself will tell, or does what can't be followed
+        return {}
+    rows = {number: model.table_rows(entry) for entry, number in free}
+    return {number: found[0] for number, found in rows.items() if found is not None and found[1]}
 
 
 def _tensors(value: Any) -> list[Any]:

@@ -28,8 +28,9 @@ static const lam_op_arg *mask_of(const lam_model *m, int32_t flex) {
     return mask && mask->masks ? mask : NULL;
 }
 
-static lam_count part_of(lam_count all, int64_t open, int64_t scores) {
-    const bool whole = all.state == LAM_EXACT && !all.over && scores > 0 && all.n % scores == 0;
+lam_count lmi_part_of(lam_count all, int64_t open, int64_t scores) {
+    const bool known = all.state == LAM_EXACT && !all.over && open >= 0;
+    const bool whole = known && scores > 0 && all.n % scores == 0;
     return whole ? lmi_exact(all.n / scores * open) : lmi_unknown();
 }
 
@@ -42,7 +43,7 @@ void lmi_flex_effective(const lam_model *m, int32_t op, lam_count n[LAM_N_METRIC
     if (scores > 0 && open == scores) return;
     for (int i = LAM_EFFECTIVE_MACS; i < LAM_N_METRICS; i++)
         if (product)
-            n[i] = part_of(n[i], open, scores);
+            n[i] = lmi_part_of(n[i], open, scores);
         else if (n[i].n > 0 || n[i].state != LAM_EXACT)
             n[i] = lmi_unknown(); /* softmax and others: it depends on which scores their elements are */
 }

@@ -11,6 +11,11 @@ void lmi_costs_op(const lam_costs *c, int32_t op, lam_count out[LAM_N_METRICS]);
  * counts the scores that the mask leaves out; unknown if the mask was not read. */
 bool lmi_in_flex(const lam_model *m, int32_t op);
 void lmi_flex_effective(const lam_model *m, int32_t op, lam_count n[LAM_N_METRICS]);
+/* The part of a count that `open` of all `scores` have, -1: not known; unknown too if they have unequal
+ * parts. */
+lam_count lmi_part_of(lam_count all, int64_t open, int64_t scores);
+/* The same for attention that is written as products around a softmax. */
+void lmi_left_effective(const lam_costs *c, int32_t op, lam_count n[LAM_N_METRICS]);
 
 /* The formula of metric `metric` under `rule` for these facts: the released one if `released` and it gives a
  * number, else the rule's; NULL if the rule has none. */

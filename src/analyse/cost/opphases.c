@@ -85,6 +85,7 @@ void lmi_costs_op(const lam_costs *c, int32_t op, lam_count out[LAM_N_METRICS]) 
     else
         lmi_count_op(c->convention, c->model, op, out);
     lmi_flex_effective(c->model, op, out);
+    lmi_left_effective(c, op, out);
 }
 
 /* -- public functions ---------------------------------------------------------------------------- */

@@ -38,6 +38,7 @@ static void add(lmi_work *w, lmi_tally *t, int32_t op, const lam_count of[LAM_N_
     lam_count n[LAM_N_METRICS];
     memcpy(n, of, sizeof n);
     lmi_flex_effective(w->m, op, n);
+    lmi_left_effective(w->c, op, n);
     for (int i = 0; i < LAM_N_METRICS; i++) {
         if (lmi_is_nothing(n[i])) continue;
         if (!lmi_is_effective(i) || t->attributed[op] != LMI_ATTRIBUTED_SUM)
@@ -339,6 +340,7 @@ lam_status lmi_ops_sum(lmi_work *w, lam_error *e) {
     if (!t.costs || !t.computes || !t.attributed || !w->c->ops.role || !w->by_call || !w->by_sig)
         return lmi_nomem(e);
     if (w->cv->sees == LMI_SEES_TRACED) LAM_TRY(lmi_untraced(w->m, &w->scratch, &w->untraced, e));
+    LAM_TRY(lmi_find_left(w, e));
     LAM_TRY(count_all(w, &t, e));
     lmi_forget_effective(w);
     LAM_TRY(count_cut(w, e));

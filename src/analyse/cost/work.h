@@ -113,6 +113,8 @@ typedef struct lmi_work {
     lmi_map op_by_name;
 } lmi_work;
 
+/* Finds which scores of written-out attention a mask leaves, in w->c->left (eager.c). */
+lam_status lmi_find_left(lmi_work *w, lam_error *e);
 /* Chooses the operators that count and sums them by call: fills c->ops and w->by_call. Does nothing if the
  * convention counts calls; LAM_USAGE if it counts operators and none were watched. */
 lam_status lmi_ops_sum(lmi_work *w, lam_error *e);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The size of a key-value cache per token. Attention with torch's causal flag needs a cache. Attention with a
- * mask that the model gives may need one; more can't be reported, since the values of the mask are unknown
- * here. The same applies to attention that is written as products around a softmax. */
+ * The size of a key-value cache per token. If a forward left one, it was seen to grow. Else: attention with
+ * torch's causal flag needs a cache. Attention with a mask that the model gives may need one; more can't be
+ * reported, since the values of the mask are unknown here. The same applies to attention that is written as
+ * products around a softmax. */
 #include "analyse/flow/flow.h"
 
 #include <string.h>
@@ -140,7 +141,31 @@ static void add_written_out(const lam_model *m, int32_t op, lam_fit *f) {
     add(bytes_of(m, scores, k, 3), bytes_of(m, op, v, 2), &f->masked_layers, &f->masked_bytes);
 }
 
+/* What the forward left for the next one was seen, and a step of one token more. */
+static void add_kept(const lam_model *m, lam_fit *f) {
+    f->cache_fixed = 0;
+    f->cache_why = m->kept_why;
+    int32_t last = -1;
+    for (int32_t i = 0; i < m->n_kept; i++) {
+        const lam_kept *k = &m->kept[i];
+        const int64_t among = k->shared ? 1 : m->kept_batch, grown = k->after - k->before;
+        if (grown > 0 && !m->kept_why) {
+            f->cache_bytes += grown / among;
+            if (k->layer > last) f->cached_layers++;
+            if (k->layer > last) last = k->layer;
+        } else {
+            f->cache_fixed += k->before / among;
+        }
+    }
+    if (m->kept_why) f->cache_bytes = -1;
+}
+
 void lmi_find_cache(const lam_model *m, lam_fit *f) {
+    f->cache_fixed = -1;
+    if (m->n_kept > 0) {
+        add_kept(m, f);
+        return;
+    }
     for (int32_t i = 0; i < m->n_ops; i++) {
         const lam_op *o = &m->ops[i];
         if (o->phase != LAM_FORWARD || inside_attention(m, i)) continue;

@@ -238,6 +238,7 @@ static lmi_op_family *const families[LMI_N_KINDS] = {
     [LMI_K_sort_all] = lmi_op_order,
     [LMI_K_choose] = lmi_op_order,
     [LMI_K_search] = lmi_op_order,
+    [LMI_K_among] = lmi_op_order,
     [LMI_K_look] = lmi_op_order,
     [LMI_K_fourier] = lmi_op_order,
     [LMI_K_pair_distance_backward] = lmi_op_dense,

@@ -58,6 +58,36 @@ static void searched(const lmi_slots *s, lmi_facts *f) {
     lmi_fact_set(f, LMI_FACT_tries, n < 0 || n == INT64_MAX ? -1 : halvings(n + 1));
 }
 
+/* n elements are put in order, then neighbours are compared. */
+static int64_t in_order(int64_t n) {
+    int64_t all = inserted(n);
+    return n < 1 || all < 0 || lmi_add_over(all, n - 1, &all) ? (n < 1 ? 0 : -1) : all;
+}
+
+/* Elements of an argument that may be a number. */
+static int64_t elements_of(const lmi_slots *s, lmi_slot_id role) {
+    return lmi_op_tensor(s, role) ? lmi_op_numel(s, role) : s->at[role].present ? 1 : -1;
+}
+
+/* torch compares each with each if there are few, and sorts else. */
+static void found(const lmi_slots *s, lmi_facts *f) {
+    int64_t n = elements_of(s, LMI_S_x), others = elements_of(s, LMI_S_x2), all = 0;
+    if (n < 0 || others < 0) return;
+    const lam_value *distinct = s->at[LMI_S_distinct].value;
+    if (n == 0 || (double)others < 10 * pow((double)n, 0.145)) {
+        all = lmi_times(n, others);
+    } else if (lmi_add_over(n, others, &all)) {
+        all = -1;
+    } else {
+        int64_t alone = 0, either = in_order(n), other = in_order(others);
+        bool once = distinct && distinct->type == LAM_BOOL && distinct->i;
+        if (!once && (either < 0 || other < 0 || lmi_add_over(either, other, &alone))) return;
+        all = in_order(all);
+        if (all < 0 || lmi_add_over(all, alone, &all)) all = -1;
+    }
+    lmi_fact_set(f, LMI_FACT_compares, all);
+}
+
 /* With an axis the count is unknown: a comparison of slices stops at the first difference. */
 static void looked(const lmi_slots *s, lmi_facts *f) {
     const lam_value *dim = s->at[LMI_S_dim].value;
@@ -89,6 +119,7 @@ void lmi_op_order(const lam_model *m, const lam_op *op, lmi_kind k, const lmi_sl
     (void)m;
     switch (k) {
     case LMI_K_search: searched(s, f); break;
+    case LMI_K_among: found(s, f); break;
     case LMI_K_look: looked(s, f); break;
     case LMI_K_fourier: transformed(op, s, f); break;
     case LMI_K_histogram: lmi_fact_set(f, LMI_FACT_each, lmi_op_each(op->sig->word)); break;

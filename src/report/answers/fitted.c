@@ -239,10 +239,31 @@ static void put_reason(writer *w, const char *what, const char *forward, const c
     lmi_putc(&w->out, '\n');
 }
 
+/* The cache that the forward left. */
+static void put_cache(writer *w, const lam_fit *f) {
+    char text[NUMBER];
+    if (f->cache_fixed < 0) return;
+    lmi_put(&w->out, "\nthe cache ");
+    if (f->cache_bytes > 0)
+        lmi_putf(&w->out, "grows by %s a token of a sequence, in %d layer%s",
+                 bytes_text(w, text, lmi_count_of(f->cache_bytes)), (int)f->cached_layers,
+                 f->cached_layers == 1 ? "" : "s");
+    if (f->cache_bytes > 0 && f->cache_fixed > 0) lmi_put(&w->out, "; ");
+    if (f->cache_fixed > 0 || f->cache_bytes == 0)
+        lmi_putf(&w->out, "%s a sequence %s", bytes_text(w, text, lmi_count_of(f->cache_fixed)),
+                 f->cache_why ? "after this forward" : "do not grow");
+    if (f->cache_why) {
+        lmi_put(&w->out, "; how it grows is not known: ");
+        lmi_put_clean(&w->out, f->cache_why);
+    }
+    lmi_putc(&w->out, '\n');
+}
+
 static void put_notes(writer *w) {
     char text[NUMBER];
     const lam_fit *f = w->fit[0] ? w->fit[0] : w->fit[1];
-    if (f->cached_layers > 0)
+    put_cache(w, f);
+    if (f->cached_layers > 0 && f->cache_fixed < 0)
         lmi_putf(&w->out, "\na key-value cache would take %s a token, in %d layer%s with causal attention\n",
                  bytes_text(w, text, lmi_count_of(f->cache_bytes)), (int)f->cached_layers,
                  f->cached_layers == 1 ? "" : "s");
@@ -412,6 +433,15 @@ static void put_json_row(writer *w, const lam_fit_row *row) {
     lmi_putc(&w->out, '}');
 }
 
+/* -1 is not known. */
+static void put_bytes_or_null(writer *w, const char *name, int64_t bytes) {
+    lmi_putf(&w->out, ",\"%s\":", name);
+    if (bytes < 0)
+        lmi_put(&w->out, "null");
+    else
+        lmi_putf(&w->out, "%lld", (long long)bytes);
+}
+
 static void put_run(writer *w, int32_t run) {
     const lam_fit *f = w->fit[run];
     double error;
@@ -431,8 +461,11 @@ static void put_run(writer *w, int32_t run) {
     lmi_put_json(&w->out, f->gap);
     lmi_put(&w->out, ",\"rough\":");
     lmi_put_json(&w->out, f->rough);
-    lmi_putf(&w->out, ",\"cached_layers\":%d,\"cache_bytes\":%lld", (int)f->cached_layers,
-             (long long)f->cache_bytes);
+    lmi_putf(&w->out, ",\"cached_layers\":%d", (int)f->cached_layers);
+    put_bytes_or_null(w, "cache_bytes", f->cache_bytes);
+    put_bytes_or_null(w, "cache_fixed", f->cache_fixed);
+    lmi_put(&w->out, ",\"cache_why\":");
+    lmi_put_json(&w->out, f->cache_why);
     lmi_putf(&w->out, ",\"masked_layers\":%d,\"masked_bytes\":%lld", (int)f->masked_layers,
              (long long)f->masked_bytes);
     if (error_of(w, run, &error))

@@ -237,6 +237,45 @@ static const lam_fit *attention(const attends *a, lam_model **m, lam_fit **f) {
     return *f;
 }
 
+/* Two sequences left four tensors: two grow, one is a state, and one is shared. */
+static void what_a_forward_kept(void **state) {
+    (void)state;
+    const lam_kept kept[] = {
+        {0, 96, 112, false}, {0, 96, 112, false}, {1, 40, 40, false}, {2, 48, 64, false}, {2, 8, 8, true}};
+    for (int known = 0; known < 2; known++) {
+        lam_model *m;
+        lam_fit *f;
+        lam_error e = {.at = -1};
+        attention(&(attends){6, 6, 1, false, false, false, false}, &m, &f);
+        lam_fit_free(f);
+        const char *why = known ? NULL : "a step was refused";
+        assert_int_equal(lam_model_keep(m, kept, 5, 2, why, &e), LAM_OK);
+        f = fit_of(m);
+        assert_int_equal(f->cached_layers, known ? 2 : 0);
+        assert_int_equal(f->cache_bytes, known ? (16 + 16 + 16) / 2 : -1);
+        assert_int_equal(f->cache_fixed, known ? 40 / 2 + 8 : (96 + 96 + 40 + 48) / 2 + 8);
+        assert_int_equal(f->cache_why != NULL, !known);
+        lam_fit_free(f);
+        lam_model_free(m);
+    }
+}
+
+static void a_cache_that_can_t_be(void **state) {
+    (void)state;
+    lam_model *m;
+    lam_fit *f;
+    lam_error e = {.at = -1};
+    attention(&(attends){6, 6, 1, false, false, false, false}, &m, &f);
+    lam_fit_free(f);
+    assert_int_equal(lam_model_keep(m, NULL, 0, 0, NULL, &e), LAM_RANGE);
+    assert_int_equal(lam_model_keep(m, &(lam_kept){0, -1, 8, false}, 1, 1, NULL, &e), LAM_RANGE);
+    f = fit_of(m);
+    assert_int_equal(f->cache_fixed, -1);
+    assert_int_equal(f->cached_layers, 1);
+    lam_fit_free(f);
+    lam_model_free(m);
+}
+
 static void what_a_cache_would_keep(void **state) {
     (void)state;
     const struct {
@@ -395,6 +434,8 @@ int main(void) {
         cmocka_unit_test(the_optimizers_step_may_be_the_peak),
         cmocka_unit_test(what_is_not_known_is_a_gap),
         cmocka_unit_test(what_a_cache_would_keep),
+        cmocka_unit_test(what_a_forward_kept),
+        cmocka_unit_test(a_cache_that_can_t_be),
         cmocka_unit_test(attention_that_is_written_out),
         cmocka_unit_test(memory_may_run_out),
     };

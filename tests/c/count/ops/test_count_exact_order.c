@@ -124,6 +124,43 @@ static void searches(void **state) {
     }
 }
 
+/* n elements are put in order, and neighbours are compared. */
+static void order(int64_t n) {
+    insert(n, n);
+    for (int64_t k = 1; k < n; k++) (void)less(1, 2);
+}
+
+static void looks_for_elements(void **state) {
+    (void)state;
+    for (int i = 0; more(i, RUNS); i++) {
+        reseed((uint64_t)i);
+        int64_t s[3], n = 1, others = pick(0, 30);
+        bool distinct = coin(), number = coin(), of_number = !number && coin();
+        int32_t ndim = of_number ? 0 : random_shape(0, 3, s);
+        for (int32_t k = 0; k < ndim; k++) n *= s[k];
+        op_new("aten::isin");
+        if (of_number)
+            in_int(0, 7);
+        else
+            in_whole(0, ndim, s);
+        if (number) others = 1;
+        if (number)
+            in_int(1, 7);
+        else
+            in_whole(1, 1, &others);
+        in_bool(2, distinct);
+        in_bool(3, coin());
+        out_whole(0, ndim, s);
+        if (n == 0 || (double)others < 10 * pow((double)n, 0.145)) {
+            for (int64_t k = 0; k < n * others; k++) (void)less(1, 2);
+        } else {
+            if (!distinct) order(n), order(others);
+            order(n + others);
+        }
+        op_proves();
+    }
+}
+
 static void looks(void **state) {
     (void)state;
     for (int i = 0; more(i, RUNS); i++) {
@@ -328,6 +365,7 @@ int main(void) {
         cmocka_unit_test(sorts_of_all),
         cmocka_unit_test(choices),
         cmocka_unit_test(searches),
+        cmocka_unit_test(looks_for_elements),
         cmocka_unit_test(looks),
         cmocka_unit_test(transforms),
         cmocka_unit_test(transforms_of_other_lengths),
