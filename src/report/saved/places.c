@@ -86,6 +86,17 @@ static lam_status grow_by(growing *g, uint32_t list, int32_t *of) {
     return LAM_OK;
 }
 
+/* Adds the places that modules were at first, which may have no row. */
+static lam_status grow_by_ties(growing *g) {
+    const lmi_json *j = &g->s->j;
+    LMI_JSON_EACH(j, g->s->rows, i) {
+        const char *path = lmi_json_as_text(j, lmi_json_get(j, i, "same_module"));
+        int32_t unused;
+        if (path) LAM_TRY(find_node(g, path, i, &unused));
+    }
+    return LAM_OK;
+}
+
 /* Fails if a row is there twice: one call, or one place without a call. */
 static lam_status check_repeated(lmi_saved *s, lmi_map *known, lmi_buf *key, lmi_arena *a) {
     const lmi_json *j = &s->j;
@@ -115,6 +126,7 @@ static lam_status grow(growing *g) {
     LAM_TRY(add_node(g, -1, "", "", 0, &root));
     LAM_TRY(grow_by(g, lmi_saved_top(s, "tree"), NULL));
     LAM_TRY(grow_by(g, s->rows, s->row_place));
+    LAM_TRY(grow_by_ties(g));
     lmi_map_init(&known);
     lmi_buf_init(&key);
     lam_status status = check_repeated(s, &known, &key, &g->arena);

@@ -256,6 +256,20 @@ static void layers(void **state) {
     written_and_read(net_two_parents(false), "torchscan");
 }
 
+/* A module is named by its first place, which may have no row: it was called at the second alone. */
+static void a_module_that_was_called_at_its_second_place(void **state) {
+    (void)state;
+    net n = net_new();
+    const int32_t root = net_module(&n, "Net", 0), box = net_module(&n, "Box", 0),
+                  spare = net_module(&n, "Spare", 0);
+    const int32_t p = net_place(&n, -1, "", root);
+    net_place(&n, net_place(&n, p, "spare", spare), "a", box);
+    net_place(&n, p, "b", box);
+    const int32_t r = net_call(&n, root, -1, SH(1, 4), 0, SH(1, 4), 0);
+    net_call(&n, box, r, SH(1, 4), 0, SH(1, 4), 0);
+    written_and_read(net_done(&n), "layers");
+}
+
 static void made_up_networks(void **state) {
     (void)state;
     static const char *const conventions[] = {"exact", "layers", "torchscan"};
@@ -269,6 +283,7 @@ int main(void) {
         cmocka_unit_test(a_whole_step),
         cmocka_unit_test(operators),
         cmocka_unit_test(insides),
+        cmocka_unit_test(a_module_that_was_called_at_its_second_place),
         cmocka_unit_test(made_up_networks),
         cmocka_unit_test(layers),
     };
