@@ -6,6 +6,7 @@
 #include "report/table/report.h"
 
 lam_status lmi_csv_rows(lmi_job *j);
+lam_status lmi_text_own(lmi_job *j);
 lam_status lmi_md_own(lmi_job *j);
 lam_status lmi_json(lmi_job *j);
 lam_status lmi_trace(lmi_job *j);

@@ -3,6 +3,7 @@
  * The default table as GitHub's Markdown: the same rows as the text, every column, and the text around
  * it as a list. */
 #include "report/formats/formats.h"
+#include "report/formats/nodes.h"
 
 typedef struct md {
     lmi_job *j;

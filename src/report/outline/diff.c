@@ -4,7 +4,7 @@
  * types, shapes and counts, as far as both outlines have them (with other inputs, equal types and
  * parameters); then the containers of places matched so, and places of equal paths in these. The union's tree
  * is that of `after`, with each removed place behind the sibling that it followed. */
-#include "report/outline/outline.h"
+#include "report/outline/work.h"
 
 #include <string.h>
 
@@ -98,13 +98,6 @@ static void find_common(match *t) {
     for (int k = 0; k < N_COUNTS; k++) t->counted[counts[k]] = lmi_outlines_agree(t->a, t->b, counts[k]);
 }
 
-static uint64_t mix(uint64_t h, uint64_t v) {
-    uint64_t both[2] = {h, v};
-    return lmi_hash(both, sizeof both);
-}
-
-static uint64_t mix_text(uint64_t h, const char *s) { return mix(h, lmi_hash(s, strlen(s))); }
-
 /* Children come after their parent, so in reverse order each key is complete before it is added to its
  * parent's. */
 static lam_status find_keys(match *t, const lmi_outline *o, uint64_t **out) {
@@ -112,13 +105,13 @@ static lam_status find_keys(match *t, const lmi_outline *o, uint64_t **out) {
     if (!key) return lmi_nomem(t->e);
     for (int32_t i = o->n - 1; i >= 0; i--) {
         const lmi_outlined *p = &o->at[i];
-        uint64_t h = mix_text(key[i], p->type);
-        if (t->shapes && !t->other_inputs) h = mix_text(mix_text(h, p->in), p->out);
+        uint64_t h = lmi_mix_text(key[i], p->type);
+        if (t->shapes && !t->other_inputs) h = lmi_mix_text(lmi_mix_text(h, p->in), p->out);
         for (int k = 0; k < N_COUNTS; k++)
             if (t->counted[counts[k]] && (k < N_PARAMETERS || !t->other_inputs))
-                h = mix(h, (uint64_t)own_of(o, counts[k], i));
-        key[i] = mix(h, (uint64_t)p->n_children);
-        if (p->parent >= 0) key[p->parent] = mix(key[p->parent], mix_text(key[i], p->name));
+                h = lmi_mix(h, (uint64_t)own_of(o, counts[k], i));
+        key[i] = lmi_mix(h, (uint64_t)p->n_children);
+        if (p->parent >= 0) key[p->parent] = lmi_mix(key[p->parent], lmi_mix_text(key[i], p->name));
     }
     *out = key;
     return LAM_OK;
@@ -193,7 +186,7 @@ static bool telling(const lmi_outline *o, int32_t i) {
 }
 
 static uint64_t key_of(const lmi_outline *o, const uint64_t *key, int32_t i, bool named) {
-    return named ? mix_text(key[i], o->at[i].name) : key[i];
+    return named ? lmi_mix_text(key[i], o->at[i].name) : key[i];
 }
 
 /* Matches the remaining places by key: the first of `before` with the first of `after`. `named`: only those
@@ -468,6 +461,7 @@ lam_status lmi_outline_diff(lmi_outline *o, const lmi_outline *before, const lmi
         if (s == LAM_OK) s = pair_paths(&t);
     }
     if (s == LAM_OK) s = unite(o, &t);
+    if (s == LAM_OK) s = lmi_find_runs_of_both(o, e);
     if (s == LAM_OK) s = lmi_outline_join_levels(o, e);
     lmi_map_free(&t.names);
     lmi_arena_free(&scratch);

@@ -28,7 +28,7 @@ static void fold_runs(const lmi_taking *w, fewer *f) {
     for (int32_t first = 0; first < w->n; first++) {
         int32_t up = w->at[first].parent;
         if (up >= 0 && (f->keep[up] != up || f->together[up])) f->keep[first] = f->keep[up];
-        if (f->keep[first] != first || w->at[first].n_run == 1) continue;
+        if (f->keep[first] != first || w->at[first].n_run < 3) continue; /* the second of two stays itself */
         int32_t second = w->at[first].end, i = second;
         for (int32_t k = 1; k < w->at[first].n_run; k++, i = w->at[i].end) f->keep[i] = second;
         f->together[second] = true;
@@ -87,7 +87,7 @@ static lam_status choose(lmi_taking *w, fewer *f) {
     if (!f->keep || !f->together) return lmi_nomem(w->e);
     for (int32_t i = 0; i < w->n; i++) f->keep[i] = i;
     f->n = w->n;
-    if (w->n <= LMI_OUTLINE_PLACES) return LAM_OK;
+    if (w->n <= LMI_OUTLINE_PLACES || w->table) return LAM_OK;
     fold_runs(w, f);
     count_kept(w, f);
     if (f->n <= LMI_OUTLINE_PLACES) return LAM_OK;
@@ -143,7 +143,7 @@ static lam_status name_together(lmi_taking *w, int32_t i, const char *last) {
     lmi_outlined *at = &w->at[i];
     const char *name = at->name;
     lmi_buf_clear(&w->text);
-    if (at->run != i)
+    if (at->run != i && w->at[at->run].n_run > 2)
         lmi_putf(&w->text, "%s\u2026%s (%d equal)", name, last + lmi_stem(last),
                  (int)w->at[at->run].n_run - 1);
     else
@@ -217,8 +217,10 @@ static void move_places(lmi_taking *w, const fewer *f, const int32_t *to) {
         at->parent = i ? to[w->at[i].parent] : -1;
         at->end = to[i] + 1;
         at->n_children = 0;
-        at->run = f->in_runs ? to[i] : to[at->run];
-        if (f->in_runs) at->n_run = 1;
+        if (f->n < w->n) { /* a place that stands for others is not equal to its siblings */
+            at->run = to[i];
+            at->n_run = 1;
+        }
         if (i) o->at[at->parent].n_children++;
     }
     lmi_find_ends(o->at, o->n);

@@ -151,9 +151,9 @@ lam_status lmi_take_looks(lmi_taking *w) {
         if (!at->in || !at->out) return lmi_nomem(w->e);
         at->family = (uint8_t)family_of(w, i, ops);
         shown[i] = (lmi_shown_place){w->place[i], at->family};
-        for (int back = 0; back < 2 && w->o->looks; back++)
+        for (int back = 0; back < 2 && w->health; back++)
             at->health[back] =
-                (uint8_t)lam_health_at(w->o->looks, w->place[i], back ? LAM_BACKWARD : LAM_FORWARD);
+                (uint8_t)lam_health_at(w->health, w->place[i], back ? LAM_BACKWARD : LAM_FORWARD);
     }
     return LAM_OK;
 }

@@ -80,12 +80,13 @@ static lam_status take(lmi_taking *w, const lmi_outline_options *options) {
     LAM_TRY(lmi_take_numbers(w));
     LAM_TRY(lmi_take_looks(w));
     if (w->m->given) LAM_TRY(w->m->given->looks(w->m->given, w));
-    if (lam_model_memory_seen(w->m)) {
+    if (lam_model_memory_seen(w->m) && !w->table) {
         LAM_TRY(lam_memory_new(&o->use, w->m, w->e));
         LAM_TRY(lmi_take_held(w));
     }
     LAM_TRY(lmi_find_runs(w));
     LAM_TRY(lmi_keep_places(w));
+    if (w->table) return LAM_OK;
     LAM_TRY(lmi_outline_sum(o, w->e));
     const lam_event *peak = o->memory ? lam_model_event(w->m, o->memory->peak_call) : NULL;
     if (peak) o->peak_place = lmi_place_for(w->of_place, peak->place);
@@ -100,7 +101,7 @@ static lam_status take(lmi_taking *w, const lmi_outline_options *options) {
 
 lam_status lmi_outline_new(lmi_outline *o, const lam_costs *c, const lmi_outline_options *options,
                            lam_error *e) {
-    lmi_taking w = {.o = o, .c = c, .m = c->model, .e = e};
+    lmi_taking w = {.o = o, .c = c, .m = c->model, .e = e, .table = options->table};
     *o = (lmi_outline){.peak_place = -1, .backward_us = -1};
     lmi_arena_init(&o->arena, UINT64_MAX);
     lmi_arena_init(&w.scratch, UINT64_MAX);
@@ -108,7 +109,8 @@ lam_status lmi_outline_new(lmi_outline *o, const lam_costs *c, const lmi_outline
     lmi_buf_init(&w.text);
     take_totals(o, c);
     take_times(o, c, options->roof);
-    lam_status s = lam_model_looked(w.m) ? lam_health_new(&o->looks, w.m, e) : LAM_OK;
+    lam_status s = lam_model_looked(w.m) && !w.table ? lam_health_new(&o->looks, w.m, e) : LAM_OK;
+    w.health = w.table ? w.table->health : o->looks;
     if (s == LAM_OK) s = take(&w, options);
     lmi_buf_free(&w.text);
     lmi_map_free(&w.texts);

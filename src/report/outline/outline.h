@@ -46,9 +46,9 @@ typedef struct lmi_outlined {
     const lam_attr *attrs;                  /* by lmi_module_attr */
     uint8_t state, family;                  /* lmi_place_state, lmi_layer_family */
     uint8_t health[2];                      /* lam_health_state, forward and backward */
-    int32_t run;             /* the first of its run of equal siblings; itself if first, or in none */
-    int32_t n_run;           /* for the first: the length of the run; else 1 */
-    int32_t others;          /* places that this one represents besides itself; see `left` */
+    int32_t run;    /* the first of its run of equal siblings (runs.c); itself if first, or in none */
+    int32_t n_run;  /* for the first: the length of the run; else 1 */
+    int32_t others; /* places that this one represents besides itself; see `left` */
     int32_t level, formulas; /* indices; -1: none */
 } lmi_outlined;
 
@@ -174,7 +174,15 @@ typedef struct lmi_outline_options {
     bool levels, formulas, course; /* what to take besides the tree and its numbers */
     bool drawn;                    /* levels get their drawings */
     lam_peak roof;
+    /* lamina's table, which is shown from the outline; NULL: another reader. It gets every place, runs whose
+     * memory and receptive field are equal where it shows them, and nothing but the tree. */
+    const lmi_job *table;
 } lmi_outline_options;
+/* Bytes of a name before the digits it ends in. */
+size_t lmi_stem(const char *name);
+/* The last place of a run, and where the places of a run end; of one that is in no run its own. */
+int32_t lmi_run_last(const lmi_outlined *at, int32_t first);
+int32_t lmi_run_end(const lmi_outlined *at, int32_t first);
 /* Place `i`, with no children, of which nothing else is known. */
 lmi_outlined lmi_outlined_new(int32_t i, int32_t parent, const char *name, const char *type);
 /* Takes the outline of costs, which must outlive it. Free it also on failure. */
@@ -225,7 +233,7 @@ const char *lmi_outline_told(const lmi_outline *o, const char *label);
 lam_count lmi_figure_whole(const lmi_outline *o, lmi_figure k);
 /* True if what it needs was measured. */
 bool lmi_figure_measured(const lmi_outline *o, lmi_figure k);
-lam_count lmi_figure_sum(const lmi_outline *o, lmi_figure k); /* over all places */
+lam_count lmi_figure_sum(const lmi_outline *o, lmi_figure k);                /* over all places */
 lam_count lmi_figure_own(const lmi_outline *o, lmi_figure k, int32_t place); /* of a place itself */
 /* Makes the levels of a difference: those of after, with removed modules (both.c). */
 lam_status lmi_outline_join_levels(lmi_outline *o, lam_error *e);

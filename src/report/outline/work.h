@@ -37,7 +37,8 @@ typedef struct lmi_taking {
     uint8_t *state[LMI_N_OWN];
     int64_t (*held)[LAM_N_HELD]; /* NULL: not measured */
     lam_event const **call;      /* the first at each place; NULL: none */
-    int64_t *alike;              /* places with equal numbers are equal: lmi_find_runs */
+    const lmi_job *table;        /* NULL: no table reads it */
+    const lam_health *health;    /* NULL: values were not checked */
 } lmi_taking;
 
 /* Returns the one address of equal texts; NULL: memory ran out. */
@@ -53,6 +54,14 @@ static inline bool lmi_is_shown_alone(int k) { return k == LMI_OWN_TOTAL_TIME ||
 /* The place of the outline that shows a place of the model, or represents it. */
 static inline int32_t lmi_place_for(const int32_t *of_place, int32_t place) {
     return of_place[place] >= 0 ? of_place[place] : -2 - of_place[place];
+}
+/* A hash with a number, or a text, added. */
+static inline uint64_t lmi_mix(uint64_t hash, uint64_t v) {
+    const uint64_t both[2] = {hash, v};
+    return lmi_hash(both, sizeof both);
+}
+static inline uint64_t lmi_mix_text(uint64_t hash, const char *s) {
+    return lmi_mix(hash, lmi_hash(s, strlen(s)));
 }
 /* Adds a sentence on what was left out. */
 lam_status lmi_leave_out(lmi_outline *o, lam_error *e, const char *sentence);
@@ -71,7 +80,9 @@ lmi_layer_family lmi_family_of_name(const char *type, bool holds);
 /* Fills the outline's totals from its own numbers. */
 lam_status lmi_outline_sum(lmi_outline *o, lam_error *e);
 lam_status lmi_take_held(lmi_taking *w);
+/* Marks the runs of equal siblings; of a difference after it was made. */
 lam_status lmi_find_runs(lmi_taking *w);
+lam_status lmi_find_runs_of_both(lmi_outline *o, lam_error *e);
 /* Moves the places into the outline: all, or the important ones if there are too many. */
 lam_status lmi_keep_places(lmi_taking *w);
 lam_status lmi_take_notes(lmi_taking *w);

@@ -85,6 +85,10 @@ static void put_tree(block *k) {
     block_list(b, "family");
     for (int32_t i = 0; i < o->n; i++) block_int(b, o->at[i].family);
     PUT(b, "]");
+    block_object(b, "run");
+    for (int32_t i = 0; i < o->n; i++)
+        if (o->at[i].n_run > 1) index_field(b, i, o->at[i].n_run);
+    PUT(b, "}");
 }
 
 /* -- numbers --------------------------------------------------------------------------------------------- */

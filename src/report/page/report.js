@@ -150,37 +150,18 @@ function fromTo(m, i) {
 
 const familyOf = i => data.families[data.family[i]];
 
-/* A number for each place; equal ones have equal types, shapes, numbers and insides. */
-const kindOf = (() => {
-  const seen = new Map(), kind = new Int32Array(N);
-  const counted = METRICS.filter(m => m.name !== 'time' && m.name !== 'peak');
-  const views = counted.flatMap(m => [m.forward, m.step, m.before?.forward, m.before?.step]).filter(Boolean);
-  for (let i = N - 1; i >= 0; i--) {
-    const inside = kids[i].map(c => data.names[c] + ':' + kind[c]).join();
-    const key = [data.types[i], data.outputs[i], data.status[i], healthOf(i), changeOf(i).word, callsOf(i),
-      views.map(view => [view.total[i], view.state[i]]), inside].join('|');
-    if (!seen.has(key)) seen.set(key, seen.size);
-    kind[i] = seen.get(key);
-  }
-  return kind;
-})();
-
 /* 2 where NaN or Inf began, 1 where it was passed on. */
 function healthOf(i) {
   return data.health ? data.health[i] : 0;
 }
 const stem = s => s.replace(/\d+$/, '');
 
-/* The children of a place in groups: at least three equal ones in a row, whose names differ only in their
- * number, are one group. */
+/* The children of a place in groups: a run of equal siblings is one group. */
 const runsOf = i => keep('runs ' + i, () => {
   const groups = [], all = kids[i];
   for (let a = 0, b; a < all.length; a = b) {
-    const name = nameOf(all[a]);
-    for (b = a + 1; b < all.length && kindOf[all[b]] === kindOf[all[a]] && /\d$/.test(name) &&
-      stem(nameOf(all[b])) === stem(name);) b++;
-    if (b - a >= 3) groups.push(all.slice(a, b));
-    else for (let c = a; c < b; c++) groups.push([all[c]]);
+    b = a + (data.run[all[a]] || 1);
+    groups.push(all.slice(a, b));
   }
   return groups;
 });

@@ -46,13 +46,6 @@ static int32_t find_depth(const lmi_outline *o, int32_t most) {
 
 /* -- a row ----------------------------------------------------------------------------------------------- */
 
-/* The last place of a run. */
-static int32_t last_of(const lmi_outline *o, int32_t first) {
-    int32_t last = first, stop = first > 0 ? o->at[o->at[first].parent].end : o->n;
-    for (int32_t i = o->at[first].end; i < stop && o->at[i].run == first; i = o->at[i].end) last = i;
-    return last;
-}
-
 /* "0…79": what the names of a run have in common, and the numbers at their end. */
 static void put_label(lmi_page *p, int32_t i) {
     const lmi_outline *o = p->o;
@@ -61,12 +54,8 @@ static void put_label(lmi_page *p, int32_t i) {
     lmi_buf_init(&label);
     lmi_put(&label, i ? at->name : at->type);
     if (at->n_run > 1) {
-        const lmi_outlined *last = &o->at[last_of(o, i)];
-        size_t stem = lmi_stem(at->name);
-        if (last->others > 0) /* it represents all but the first */
-            lmi_putf(&label, "…%lld", atoll(at->name + stem) + at->n_run - 1);
-        else
-            lmi_putf(&label, "…%s", last->name + lmi_stem(last->name));
+        const char *last = o->at[lmi_run_last(o->at, i)].name;
+        lmi_putf(&label, "…%s", last + lmi_stem(last));
     }
     lmi_page_name(p, lmi_buf_text(&label), LMI_PAGE_CELL);
     lmi_buf_used(&label, &p->out);
@@ -112,8 +101,8 @@ static void put_output(lmi_page *p, const char *out) {
 /* For a run the sum over all of it. */
 static int64_t sum_of(const lmi_outline *o, const lmi_picture_options *of, int32_t i) {
     int64_t sum = lmi_shown_total(o, of, i);
-    int32_t last = last_of(o, i);
-    for (int32_t k = o->at[i].end; k <= last; k = o->at[k].end)
+    const int32_t end = lmi_run_end(o->at, i);
+    for (int32_t k = o->at[i].end; k < end; k = o->at[k].end)
         if (lmi_add_over(sum, lmi_shown_total(o, of, k), &sum)) return INT64_MAX;
     return sum;
 }

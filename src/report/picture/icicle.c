@@ -23,14 +23,10 @@ static double total(const icicle *d, int32_t place) { return (double)lmi_shown_t
 static void put_text(const icicle *d, lmi_buf *b, int32_t place, int32_t run) {
     const lmi_outlined *at = d->o->at;
     const char *name = lmi_svg_name(d->o, place);
-    size_t stem = strlen(name);
-    int32_t last = place;
+    const char *last = at[lmi_run_last(at, place)].name;
     lmi_put(b, name);
     if (run == 1) return;
-    for (int32_t k = at[place].end; k < d->o->n && at[k].run == place; k = at[k].end) last = k;
-    while (stem > 0 && name[stem - 1] >= '0' && name[stem - 1] <= '9') stem--;
-    if (last != place && strncmp(at[last].name, name, stem) == 0)
-        lmi_putf(b, "\u2026%s", at[last].name + stem);
+    lmi_putf(b, "\u2026%s", last + lmi_stem(last));
     lmi_putf(b, " \u00d7%d %s", (int)run, at[place].type);
 }
 
@@ -88,13 +84,6 @@ static void draw_rest(icicle *d, double x, double w, int32_t depth, int64_t n) {
     if (depth >= d->rows) d->rows = depth + 1;
 }
 
-/* The sibling that follows a place and the run that it begins. */
-static int32_t after(const lmi_outline *o, int32_t place, int32_t parent_end) {
-    int32_t next = o->at[place].end;
-    while (o->at[place].n_run > 1 && next < parent_end && o->at[next].run == place) next = o->at[next].end;
-    return next;
-}
-
 /* `times`: how many equal places the box represents, with those around it. */
 static void draw_place(icicle *d, int32_t place, double x, double w, int32_t depth, double times) {
     const lmi_outlined *at = &d->o->at[place];
@@ -104,7 +93,7 @@ static void draw_place(icicle *d, int32_t place, double x, double w, int32_t dep
     times *= run;
     draw_box(d, place, x, w, depth, run, times);
     if (depth + 1 >= MOST_ROWS || !(whole > 0)) return;
-    for (int32_t k = place + 1; k < at->end; k = after(d->o, k, at->end)) {
+    for (int32_t k = place + 1; k < at->end; k = lmi_run_end(d->o->at, k)) {
         int32_t n = d->o->at[k].n_run > 1 ? d->o->at[k].n_run : 1;
         double wide = w * n * total(d, k) / whole;
         if (wide < d->least) {

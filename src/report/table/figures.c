@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The numbers that lines of lamina's table are sorted by and that shares are of; and the table as a list:
- * every layer with its path, the largest first. A container's own work is a separate line, so nothing is in
- * it twice. */
+ * The numbers that lines of lamina's table are sorted by and that shares are of. */
 #include "report/table/report.h"
 
 #include "analyse/run/times.h"
-
-#include <stdlib.h>
 
 /* False for an unknown number, and for "at least 0", which says nothing. */
 static bool known(lam_count c, double *out) {
@@ -39,8 +35,7 @@ static bool counted_of(const lmi_figure_info *f, const lmi_line *l, double *out)
     return known(c, out);
 }
 
-/* False if a line's number is unknown; *out is then the known part. */
-static bool number_of(lmi_figure k, const lmi_line *l, double *out) {
+bool lmi_figure_of_line(lmi_figure k, const lmi_line *l, double *out) {
     switch (lmi_figures[k].needs) {
     case LAM_NEEDS_TIMES: return time_of(l, out);
     case LAM_NEEDS_MEMORY: return memory_of(l, out);
@@ -113,7 +108,8 @@ static share_state percent_of(const lmi_line *l, double *out) {
     if (k == LMI_FIGURE_TIME && l->split) return SHARE_ELSEWHERE; /* shown on its container's line */
     if (l->never_called && k != LMI_FIGURE_PARAMS) return SHARE_NONE;
     if (l->outside && k == LMI_FIGURE_ALLOCATED) return SHARE_NONE; /* memory is reported by layer */
-    if (!number_of(k, l, &part) || (!number_of(k, l->total, &whole) && !(whole > 0))) return SHARE_UNKNOWN;
+    if (!lmi_figure_of_line(k, l, &part) || (!lmi_figure_of_line(k, l->total, &whole) && !(whole > 0)))
+        return SHARE_UNKNOWN;
     *out = whole > 0 ? 100.0 * part / whole : 0;
     return SHARE_KNOWN;
 }
@@ -133,62 +129,4 @@ double lmi_share(const lmi_line *l) {
     return percent_of(l, &percent) == SHARE_KNOWN ? percent / 100 : -1;
 }
 
-/* -- the list ------------------------------------------------------------------------------------------ */
-
 bool lmi_wants_list(const lam_report_options *o) { return o->sort || o->rows > 0; }
-
-typedef struct entry {
-    double size;
-    int32_t node, order;
-} entry;
-
-static int by_size(const void *a, const void *b) {
-    const entry *x = a, *y = b;
-    if (x->size != y->size) return x->size > y->size ? -1 : 1;
-    return x->order < y->order ? -1 : 1;
-}
-
-/* Unknown numbers come last, as their size is unknown. */
-static double size_of(const lmi_nodes *t, lmi_figure k, int32_t i) {
-    lmi_line l;
-    double size;
-    lmi_nodes_line(t, i, &l);
-    if (l.never_called && k != LMI_FIGURE_PARAMS) return -2;
-    return number_of(k, &l, &size) || size > 0 ? size : -1;
-}
-
-/* The first `n` entries become the children of the topmost line. */
-static void relink(lmi_nodes *t, const entry *list, int32_t n) {
-    int32_t *link = &t->at[t->first].first_child;
-    for (int32_t i = 0; i < n; i++) {
-        lmi_node *node = &t->at[list[i].node];
-        *link = list[i].node;
-        link = &node->next;
-        node->parent = t->first;
-        node->first_child = node->last = -1;
-        node->line.depth = t->at[t->first].line.depth + 1;
-        node->line.split = false;
-    }
-    *link = -1;
-}
-
-lam_status lmi_nodes_list(lmi_nodes *t, const lmi_job *j) {
-    const lmi_figure k = lmi_sorted_by(j, j->o->sort ? j->o->sort : j->o->by);
-    entry *list = lmi_alloc(&t->arena, (uint64_t)t->n, sizeof *list);
-    int32_t n = 0;
-    if (!list) return lmi_nomem(j->e);
-    if (t->first < 0) return LAM_OK;
-    for (int32_t i = lmi_nodes_next(t, j, t->first); i >= 0; i = lmi_nodes_next(t, j, i)) {
-        t->at[i].line.split = false;
-        if (lmi_nodes_open(t, j, i)) continue;
-        list[n] = (entry){size_of(t, k, i), i, n};
-        n++;
-    }
-    if (n == 0) return LAM_OK; /* there is one layer, or the depth is 0 */
-    qsort(list, (size_t)n, sizeof *list, by_size);
-    int32_t keep = j->o->rows > 0 && j->o->rows < n ? j->o->rows : n;
-    relink(t, list, keep);
-    t->left_out = n - keep;
-    t->flat = true;
-    return LAM_OK;
-}

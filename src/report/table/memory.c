@@ -62,23 +62,6 @@ bool lmi_has_own_memory(const lmi_line *l) {
            (has_own(j->memory, index_of(l)) || has_own(j->device_memory, index_of(l)));
 }
 
-static void put_key(const lam_memory *y, int32_t place, lmi_buf *key) {
-    const lam_memory_row *row = y ? lam_memory_place(y, place) : NULL;
-    const int64_t *held = y ? lam_memory_held_below(y, place) : NULL;
-    for (int p = 0; row && p < LAM_N_PHASES; p++) {
-        const lam_memory_use *u = &row->total[p];
-        lmi_putf(key, "/%lld,%lld,%lld", (long long)u->allocated, (long long)u->retained, (long long)u->peak);
-    }
-    for (int h = 0; held && h < LAM_N_HELD; h++) lmi_putf(key, ",%lld", (long long)held[h]);
-}
-
-/* Places whose memory differs are not folded. */
-void lmi_memory_key(const lmi_job *j, const lmi_line *l, lmi_buf *key) {
-    if (!j->o->memory || !l->place) return;
-    put_key(j->memory, index_of(l), key);
-    put_key(j->device_memory, index_of(l), key);
-}
-
 bool lmi_has_backward_memory(const lam_memory *y) {
     const lam_memory_row *root = y ? lam_memory_place(y, 0) : NULL;
     return root && lmi_memory_tells(y, LAM_BACKWARD) &&

@@ -3,9 +3,9 @@
  * data. A report never computes, apart from percentages and the sums of folded rows.
  *
  * columns.c: the text of a cell. table.c: cells as columns of text, and as a table on a page. shown.c:
- * shapes, ties and sums. pieces.c: escaping, and a text with its middle cut out. nodes.c, fold.c: the tree of
- * places behind the table; figures.c: that tree as a list by size; lamina_table.c: the table; ends.c,
- * reasons.c: the lines above and below it. */
+ * shapes, ties and sums. pieces.c: escaping, and a text with its middle cut out. figures.c: the
+ * numbers that lines are sorted by and that shares are of; ends.c, reasons.c: the lines above and below
+ * lamina's table, which report/formats writes. */
 #ifndef LMI_REPORT_H
 #define LMI_REPORT_H
 
@@ -43,10 +43,10 @@ typedef struct lmi_line {
     lam_cost_row row;       /* its numbers: those of a row of the costs, or sums over several */
     int32_t depth, calls;
     lam_time time, device_time; /* by the host's clock and by a device's; self: without the lines below it */
-    bool own;          /* a container's own work or parameters, without its children */
-    bool outside;      /* the operators that ran outside all calls */
-    bool never_called; /* neither it nor anything below it was called */
-    const char *label; /* lamina layout: the text of the name column */
+    bool own;                   /* a container's own work or parameters, without its children */
+    bool outside;               /* the operators that ran outside all calls */
+    bool never_called;          /* neither it nor anything below it was called */
+    const char *label;          /* lamina layout: the text of the name column */
     const lmi_job *job;
     bool split;                   /* lamina layout: a container's own work, split off as a line below it */
     const struct lmi_line *total; /* the whole, for ratios; NULL: the line is the whole itself */
@@ -125,9 +125,6 @@ const lmi_column *lmi_column_find(const char *id);
 /* The columns that this report has, in their order. */
 void lmi_columns_of(const lmi_job *j, lmi_columns *out);
 
-/* The lamina layout as text. */
-lam_status lmi_text_own(lmi_job *j);
-
 /* -- a table on a page --------------------------------------------------------------------------------- */
 
 /* A column of a table on a page. */
@@ -142,15 +139,15 @@ typedef struct lmi_sheet {
     lmi_buf *out;
     size_t width, cap; /* of the page; of a column aligned left that is not the first; 0: no limit */
     bool ascii, color;
-    int32_t dim; /* the column that is painted dim, 0: none */
+    int32_t dim;                 /* the column that is painted dim, 0: none */
     int32_t bar_first, bar_last; /* with colours, a bar behind them shows each row's share; 0: none */
     lmi_vec shares; /* double, one for each row below the titles, if there are bars; negative: no bar */
     int32_t n;
     lmi_head heads[LMI_COLUMNS_MAX];
     size_t widths[LMI_COLUMNS_MAX]; /* 0: left out */
-    lmi_buf text; /* the cells, row by row; the titles are the first row */
-    lmi_vec at;   /* size_t: where each cell begins in it */
-    lmi_buf *cell; /* where the next cell is written; lmi_end_cell ends it */
+    lmi_buf text;                   /* the cells, row by row; the titles are the first row */
+    lmi_vec at;                     /* size_t: where each cell begins in it */
+    lmi_buf *cell;                  /* where the next cell is written; lmi_end_cell ends it */
     lmi_buf cut;
     size_t begun; /* where that cell begins */
     lam_error *e;
@@ -202,49 +199,7 @@ void lmi_put_csv(lmi_buf *b, const char *s); /* quoted if RFC 4180 requires it *
 #define LMI_BAR  "37;44" /* both colours are named, so a bar's text can be read on any background */
 void lmi_paint(lmi_job *j, const char *style, const char *text, size_t n);
 
-/* -- the lamina layout: the tree of places ------------------------------------------------------------- */
-
-typedef struct lmi_node {
-    lmi_line line;                     /* sums over everything at and below; calls: made at or below */
-    lmi_line self;                     /* the place's own rows alone */
-    int32_t parent, first_child, next; /* -1: none */
-    int32_t fold;  /* the number of equal siblings that this node represents; 0: another represents it */
-    int32_t last;  /* the last of them */
-    int64_t times; /* product of the folds above and here: its times are the sum over that many */
-    bool used, has_rows;
-} lmi_node;
-
-typedef struct lmi_nodes {
-    lmi_arena arena;
-    int32_t n, first; /* first: the topmost node shown, -1 none */
-    lmi_node *at;
-    lmi_line whole;   /* the topmost node's, for shares */
-    lmi_line outside; /* what ran outside all calls, a line below the root; outside.outside false: nothing */
-    bool flat;        /* a list by size and no tree: names are paths */
-    int32_t left_out; /* the number of lines that the list leaves out */
-} lmi_nodes;
-
-/* The tree that is shown, folded by the options. Free it also on failure. */
-lam_status lmi_nodes_build(lmi_nodes *t, const lmi_job *j);
-lam_status lmi_nodes_fold(lmi_nodes *t, const lmi_job *j);
-void lmi_nodes_free(lmi_nodes *t);
-/* True if the node's children are shown below it. */
-bool lmi_nodes_open(const lmi_nodes *t, const lmi_job *j, int32_t i);
-/* True if the node represents several, each with the same numbers. */
-bool lmi_nodes_each(const lmi_nodes *t, int32_t i);
-/* The next node among i's siblings that is shown, and the one shown after i from top to bottom; -1: none. */
-int32_t lmi_nodes_sibling(const lmi_nodes *t, int32_t i);
-int32_t lmi_nodes_next(const lmi_nodes *t, const lmi_job *j, int32_t i);
-/* The node's line: if it represents several, the numbers of one and the mean of times. */
-void lmi_nodes_line(const lmi_nodes *t, int32_t i, lmi_line *out);
-/* Bytes of a name before the digits it ends in. */
-size_t lmi_stem(const char *name);
-/* Name, range and class in at most `room` columns. The class is cut first, then left out, then the name is
- * cut; the range stays as long as it can. */
-void lmi_nodes_label(const lmi_nodes *t, int32_t i, size_t room, bool ascii, lmi_buf *out);
-/* The marks of a node: " (2 calls)", " [never called]", " [called elsewhere]", " tied to 0.weight" or, if
- * `brief`, " [tied]". */
-void lmi_nodes_marks(const lmi_nodes *t, int32_t i, bool brief, lmi_buf *out);
+/* -- above and below lamina's table ---------------------------------------------------------------------- */
 
 /* The lines above and below the table: `say` is called for each item. label NULL: it follows the item before;
  * "": it begins a line under the same label; else it begins a line with that label. */
@@ -264,9 +219,6 @@ lam_status lmi_said(lmi_speaker *s);
 /* Says whether everything was counted, and with `why` lists each reason and note (reasons.c). */
 void lmi_tell_complete(lmi_speaker *s);
 lam_status lmi_tell_reasons(lmi_speaker *s);
-/* The columns that this report shows: without metrics that the convention does not count, with or without the
- * receptive field; the share follows its column. */
-void lmi_own_columns(const lmi_job *j, lmi_columns *out);
 
 /* -- figures: the keys of sorting and shares (figures.c) ----------------------------------------------- */
 
@@ -274,11 +226,12 @@ void lmi_own_columns(const lmi_job *j, lmi_columns *out);
 lmi_figure lmi_sorted_by(const lmi_job *j, const char *name);
 /* Checks that `sort`, `by` and `rows` are possible. */
 lam_status lmi_figures_check(const lmi_job *j, lam_error *e);
+/* False if a line's number is unknown; *out is then the known part. */
+bool lmi_figure_of_line(lmi_figure k, const lmi_line *l, double *out);
 void lmi_cell_share(const lmi_line *l, lmi_buf *out);
 double lmi_share(const lmi_line *l); /* 0 to 1; -1 where the cell has no number */
-/* The tree as a list, largest first, if the options request it. */
+/* True if the options request a list, largest first, in place of the tree. */
 bool lmi_wants_list(const lam_report_options *o);
-lam_status lmi_nodes_list(lmi_nodes *t, const lmi_job *j);
 
 /* -- memory (memory.c) --------------------------------------------------------------------------------- */
 
@@ -289,8 +242,6 @@ void lmi_cell_at_peak(const lmi_line *l, lmi_buf *out);
 bool lmi_has_backward_memory(const lam_memory *y); /* NULL: no */
 /* True if memory is shown, and the place itself allocated or held some. */
 bool lmi_has_own_memory(const lmi_line *l);
-/* The part of a place's folding key that is its memory, if memory is shown. */
-void lmi_memory_key(const lmi_job *j, const lmi_line *l, lmi_buf *key);
 void lmi_tell_memory(lmi_speaker *s);
 
 #endif

@@ -197,6 +197,21 @@ static void test_memory_and_spans_keep_their_places(void **state) {
     lmi_outline_free(&o);
 }
 
+/* Places of a run are equal in both: 3 and 4 became so, 5 was another. */
+static void test_runs_are_equal_before_and_after(void **state) {
+    (void)state;
+    static made both[2];
+    static const int32_t n_run[] = {1, 2, 1, 2, 1, 1};
+    lmi_outline o;
+    MAKE(both[0], {0, "", "Net", 0}, {1, "1", "Linear", 5}, {1, "2", "Linear", 5}, {1, "3", "Linear", 5},
+         {1, "4", "Linear", 5}, {1, "5", "Linear", 6});
+    MAKE(both[1], {0, "", "Net", 0}, {1, "1", "Linear", 5}, {1, "2", "Linear", 5}, {1, "3", "Linear", 7},
+         {1, "4", "Linear", 7}, {1, "5", "Linear", 7});
+    assert_int_equal(lmi_outline_diff(&o, &both[0].o, &both[1].o, NULL), LAM_OK);
+    for (int32_t i = 0; i < o.n; i++) assert_int_equal(o.at[i].n_run, n_run[i]);
+    lmi_outline_free(&o);
+}
+
 static void diff_once(void *arg, bool *ok) {
     made *both = arg;
     lmi_outline o;
@@ -227,6 +242,7 @@ int main(void) {
         cmocka_unit_test(test_places_without_numbers_are_not_renamed),
         cmocka_unit_test(test_equal_places_are_matched_in_their_order),
         cmocka_unit_test(test_memory_and_spans_keep_their_places),
+        cmocka_unit_test(test_runs_are_equal_before_and_after),
         cmocka_unit_test(test_every_allocation_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

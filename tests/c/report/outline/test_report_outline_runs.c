@@ -38,36 +38,66 @@ static void test_equal_siblings_are_a_run(void **unused) {
     outline_leave(&x);
 }
 
-/* One that differs inside parts a run: two before it are too few, three after it are not. */
+/* One that differs inside parts a run; two are enough for one. */
 static void test_a_different_inside_parts_a_run(void **unused) {
     (void)unused;
     net n = blocks(6, 2, "h");
     outlined x = outline_of(net_done(&n), "layers");
-    assert_int_equal(outline_at(&x.o, "h0")->n_run, 1);
-    assert_int_equal(outline_at(&x.o, "h1")->run, outline_find(&x.o, "h1"));
+    assert_int_equal(outline_at(&x.o, "h0")->n_run, 2);
+    assert_int_equal(outline_at(&x.o, "h1")->run, outline_find(&x.o, "h0"));
     assert_int_equal(outline_at(&x.o, "h2")->n_run, 1);
     assert_int_equal(outline_at(&x.o, "h3")->n_run, 3);
     assert_int_equal(outline_at(&x.o, "h5")->run, outline_find(&x.o, "h3"));
+    assert_int_equal(lmi_run_last(x.o.at, outline_find(&x.o, "h3")), outline_find(&x.o, "h5"));
+    assert_int_equal(lmi_run_end(x.o.at, outline_find(&x.o, "h3")), outline_find(&x.o, "tail"));
     outline_leave(&x);
 }
 
-static void test_names_of_a_run_end_in_numbers(void **unused) {
+static void test_names_of_a_run_count_on(void **unused) {
     (void)unused;
-    const char *const names[][3] = {{"a", "b", "c"},
-                                    {"x1", "y1", "z1"},
-                                    {"x", "x1", "x2"},
-                                    {"9", "10", "11"}};
-    for (int i = 0; i < 4; i++) {
+    static const struct {
+        const char *names[3];
+        int32_t n_run[3];
+    } all[] = {{{"a", "b", "c"}, {1, 1, 1}},    {{"x1", "y1", "z1"}, {1, 1, 1}},
+               {{"x", "x1", "x2"}, {1, 2, 1}},  {{"9", "10", "11"}, {3, 1, 1}},
+               {{"h1", "h3", "h4"}, {1, 2, 1}}, {{"h08", "h09", "h10"}, {3, 1, 1}},
+               {{"h2", "h1", "h0"}, {1, 1, 1}}, {{"99", "100", "102"}, {2, 1, 1}}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         net n = net_new();
         int32_t root = net_module(&n, "Net", 0), p = net_place(&n, -1, "", root);
         int32_t r = net_call(&n, root, -1, SH(1), 0, SH(1), 0);
         for (int k = 0; k < 3; k++) {
             int32_t act = net_leaf(&n, "ReLU");
-            net_place(&n, p, names[i][k], act);
+            net_place(&n, p, all[i].names[k], act);
             net_call(&n, act, r, SH(1), 0, SH(1), 0);
         }
         outlined x = outline_of(net_done(&n), "layers");
-        assert_int_equal(x.o.at[1].n_run, i == 3 ? 3 : 1);
+        for (int k = 0; k < 3; k++) assert_int_equal(x.o.at[1 + k].n_run, all[i].n_run[k]);
+        outline_leave(&x);
+    }
+}
+
+/* A layer that is tied to another, has a buffer or is called twice is not equal to its siblings. */
+static void test_equal_siblings_are_equal_in_all_counts(void **unused) {
+    (void)unused;
+    for (int odd = 0; odd < 4; odd++) {
+        net n = net_new();
+        int32_t root = net_module(&n, "Net", 0), p = net_place(&n, -1, "", root), weight = -1;
+        int32_t r = net_call(&n, root, -1, SH(1, 4), 0, SH(1, 4), 0);
+        for (int k = 0; k < 4; k++) {
+            char name[8];
+            int32_t fc = net_leaf(&n, "Linear");
+            if (k != 2 || odd != 1) weight = net_tensor(&n, true, SH(4, 4));
+            net_owns(&n, fc, "weight", weight);
+            if (k == 2 && odd == 2) net_buffer(&n, fc, "mask", SH(4));
+            snprintf(name, sizeof name, "%d", k);
+            net_place(&n, p, name, fc);
+            net_call(&n, fc, r, SH(1, 4), 0, SH(1, 4), 0);
+            if (k == 2 && odd == 3) net_call(&n, fc, r, SH(1, 4), 0, SH(1, 4), 0);
+        }
+        outlined x = outline_of(net_done(&n), "layers");
+        assert_int_equal(x.o.at[1].n_run, odd ? 2 : 4);
+        assert_int_equal(x.o.at[3].n_run, 1);
         outline_leave(&x);
     }
 }
@@ -231,6 +261,19 @@ static void test_others_have_the_sums(void **unused) {
     outline_leave(&x);
 }
 
+/* The last two of each stage are equal, and small: together with the others they are no run. */
+static int64_t last_two_equal(int i) { return all_different(i % 250 == 249 ? i - 1 : i); }
+
+static void test_two_equal_ones_are_among_the_others(void **unused) {
+    (void)unused;
+    net n = stages(100, 250, last_two_equal);
+    outlined x = outline_of(net_done(&n), "layers");
+    assert_int_equal(x.o.n, 1 + 100 * (1 + 5 + 1));
+    assert_int_equal(outline_at(&x.o, "stage7.others (245)")->others, 244);
+    for (int32_t i = 0; i < x.o.n; i++) assert_int_equal(x.o.at[i].run, i);
+    outline_leave(&x);
+}
+
 /* A chain has no siblings to put together, and stays as long as it is. */
 static void test_a_chain_stays_whole(void **unused) {
     (void)unused;
@@ -310,11 +353,13 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_equal_siblings_are_a_run),
         cmocka_unit_test(test_a_different_inside_parts_a_run),
-        cmocka_unit_test(test_names_of_a_run_end_in_numbers),
+        cmocka_unit_test(test_names_of_a_run_count_on),
+        cmocka_unit_test(test_equal_siblings_are_equal_in_all_counts),
         cmocka_unit_test(test_families_come_from_kinds),
         cmocka_unit_test(test_families_come_from_operators),
         cmocka_unit_test(test_runs_are_folded),
         cmocka_unit_test(test_others_have_the_sums),
+        cmocka_unit_test(test_two_equal_ones_are_among_the_others),
         cmocka_unit_test(test_a_chain_stays_whole),
         cmocka_unit_test(test_others_are_at_least),
         cmocka_unit_test(test_no_memory),

@@ -75,19 +75,6 @@ static void first_view(void **state) {
     free(p);
 }
 
-/* The last of a run of seven stands for five: names are counted on. */
-static void run_of_which_few_are_kept(void **state) {
-    (void)state;
-    paged *p = paged_net();
-    p->at[3].name = "h7";
-    p->at[3].n_run = 7;
-    p->at[5].others = 4;
-    paged_part(p, NULL, put_table);
-    show_has("<bdi>h7…13</bdi></span><span class=\"ty\"><bdi>Linear</bdi></span><span "
-             "class=\"tag\">×7 equal, each</span></th>");
-    free(p);
-}
-
 /* 24 rows are open, 25 are not; the root's children always are, 150 rows at most. */
 static void open_levels(void **state) {
     (void)state;
@@ -254,17 +241,11 @@ static void without_memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tiles),
-        cmocka_unit_test(not_exact),
-        cmocka_unit_test(first_view),
-        cmocka_unit_test(run_of_which_few_are_kept),
-        cmocka_unit_test(open_levels),
-        cmocka_unit_test(every_byte),
-        cmocka_unit_test(odd_names),
-        cmocka_unit_test(holders),
-        cmocka_unit_test(what_was_not_measured),
-        cmocka_unit_test(the_file),
-        cmocka_unit_test(without_memory),
+        cmocka_unit_test(tiles),      cmocka_unit_test(not_exact),
+        cmocka_unit_test(first_view), cmocka_unit_test(open_levels),
+        cmocka_unit_test(every_byte), cmocka_unit_test(odd_names),
+        cmocka_unit_test(holders),    cmocka_unit_test(what_was_not_measured),
+        cmocka_unit_test(the_file),   cmocka_unit_test(without_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,8 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The tree of places behind lamina's table: the rows of one place are one line, and lines are summed upwards.
- * Parents have smaller indices than their children, so loops replace recursion, however deep the tree is. */
-#include "report/table/report.h"
+ * Parents have smaller indices than their children, so loops replace recursion, however deep the tree is.
+ * Equal siblings are one line: the outline tells which. As a list it is every layer with its path, the
+ * largest first. */
+#include "report/formats/nodes.h"
+
+#include "report/outline/outline.h"
+
+#include <stdlib.h>
 
 static void start_node(const lmi_job *j, lmi_node *node, int32_t place) {
     const lam_place *p = lam_model_place(j->m, place);
@@ -159,30 +165,6 @@ static void split_own(const lmi_job *j, lmi_nodes *t) {
     }
 }
 
-lam_status lmi_nodes_build(lmi_nodes *t, const lmi_job *j) {
-    int32_t places = j->m->n_places;
-    uint64_t holders = 2; /* for what ran outside all calls, and what its root did itself */
-    lmi_arena_init(&t->arena, UINT64_MAX);
-    t->n = places;
-    t->first = -1;
-    t->flat = false;
-    t->left_out = 0;
-    t->outside = (lmi_line){0};
-    t->whole = (lmi_line){.job = j};
-    for (int32_t i = 0; i < places; i++) holders += lam_model_place(j->m, i)->n_children > 0;
-    t->at = lmi_alloc(&t->arena, (uint64_t)places + holders, sizeof *t->at);
-    if (!t->at) return lmi_nomem(j->e);
-    for (int32_t i = 0; i < places; i++) start_node(j, &t->at[i], i);
-    for (int32_t r = 0; r < lam_costs_n_rows(j->c); r++) add_row(j, t, r);
-    sum_up(j, t);
-    split_own(j, t);
-    if (t->first >= 0) t->whole = t->at[t->first].line;
-    if (lmi_wants_list(j->o)) return lmi_nodes_list(t, j);
-    return j->o->expand ? LAM_OK : lmi_nodes_fold(t, j);
-}
-
-void lmi_nodes_free(lmi_nodes *t) { lmi_arena_free(&t->arena); }
-
 bool lmi_nodes_open(const lmi_nodes *t, const lmi_job *j, int32_t i) {
     const lmi_node *node = &t->at[i];
     return node->first_child >= 0 && (j->o->max_depth < 0 || node->line.depth < j->o->max_depth);
@@ -224,6 +206,138 @@ void lmi_nodes_line(const lmi_nodes *t, int32_t i, lmi_line *out) {
     mean(&out->time, node->times);
     mean(&out->device_time, node->times);
 }
+
+/* -- equal siblings -------------------------------------------------------------------------------------- */
+
+/* Adds up the times of two equal subtrees, node by node, as they may differ. */
+static void merge_times(lmi_nodes *t, int32_t a, int32_t b) {
+    for (int32_t x = a, y = b;;) {
+        lmi_line_add_times(&t->at[x].line, &t->at[y].line);
+        lmi_line_add_times(&t->at[x].self, &t->at[y].self);
+        if (t->at[x].first_child >= 0 && t->at[y].first_child >= 0) {
+            x = t->at[x].first_child;
+            y = t->at[y].first_child;
+            continue;
+        }
+        while (x != a && (t->at[x].next < 0 || t->at[y].next < 0)) {
+            x = t->at[x].parent;
+            y = t->at[y].parent;
+        }
+        if (x == a) return;
+        x = t->at[x].next;
+        y = t->at[y].next;
+    }
+}
+
+/* Makes one line of each run. */
+static void fold_runs(lmi_nodes *t, const lmi_job *j, const lmi_outline *o) {
+    for (int32_t i = 0; i < o->n_shown; i++) {
+        if (o->at[i].n_run < 2) continue;
+        lmi_node *first = &t->at[o->shown[i].place];
+        for (int32_t k = o->at[i].end, n = 1; n < o->at[i].n_run; k = o->at[k].end, n++) {
+            first->last = o->shown[k].place;
+            first->fold++;
+            t->at[first->last].fold = 0;
+            if (lmi_has_times(j->c)) merge_times(t, o->shown[i].place, first->last);
+        }
+    }
+    for (int32_t i = 0; i < t->n; i++) {
+        lmi_node *node = &t->at[i];
+        node->times = (node->parent < 0 ? 1 : t->at[node->parent].times) * (node->fold > 0 ? node->fold : 1);
+    }
+}
+
+static lam_status fold(lmi_nodes *t, const lmi_job *j) {
+    lmi_outline o;
+    lam_status s = lmi_outline_new(&o, j->c, &(lmi_outline_options){.table = j}, j->e);
+    if (s == LAM_OK) fold_runs(t, j, &o);
+    lmi_outline_free(&o);
+    return s;
+}
+
+/* -- the list ------------------------------------------------------------------------------------------ */
+
+typedef struct entry {
+    double size;
+    int32_t node, order;
+} entry;
+
+static int by_size(const void *a, const void *b) {
+    const entry *x = a, *y = b;
+    if (x->size != y->size) return x->size > y->size ? -1 : 1;
+    return x->order < y->order ? -1 : 1;
+}
+
+/* Unknown numbers come last, as their size is unknown. */
+static double size_of(const lmi_nodes *t, lmi_figure k, int32_t i) {
+    lmi_line l;
+    double size;
+    lmi_nodes_line(t, i, &l);
+    if (l.never_called && k != LMI_FIGURE_PARAMS) return -2;
+    return lmi_figure_of_line(k, &l, &size) || size > 0 ? size : -1;
+}
+
+/* The first `n` entries become the children of the topmost line. */
+static void relink(lmi_nodes *t, const entry *list, int32_t n) {
+    int32_t *link = &t->at[t->first].first_child;
+    for (int32_t i = 0; i < n; i++) {
+        lmi_node *node = &t->at[list[i].node];
+        *link = list[i].node;
+        link = &node->next;
+        node->parent = t->first;
+        node->first_child = node->last = -1;
+        node->line.depth = t->at[t->first].line.depth + 1;
+        node->line.split = false;
+    }
+    *link = -1;
+}
+
+static lam_status list_by_size(lmi_nodes *t, const lmi_job *j) {
+    const lmi_figure k = lmi_sorted_by(j, j->o->sort ? j->o->sort : j->o->by);
+    entry *list = lmi_alloc(&t->arena, (uint64_t)t->n, sizeof *list);
+    int32_t n = 0;
+    if (!list) return lmi_nomem(j->e);
+    if (t->first < 0) return LAM_OK;
+    for (int32_t i = lmi_nodes_next(t, j, t->first); i >= 0; i = lmi_nodes_next(t, j, i)) {
+        t->at[i].line.split = false;
+        if (lmi_nodes_open(t, j, i)) continue;
+        list[n] = (entry){size_of(t, k, i), i, n};
+        n++;
+    }
+    if (n == 0) return LAM_OK; /* there is one layer, or the depth is 0 */
+    qsort(list, (size_t)n, sizeof *list, by_size);
+    int32_t keep = j->o->rows > 0 && j->o->rows < n ? j->o->rows : n;
+    relink(t, list, keep);
+    t->left_out = n - keep;
+    t->flat = true;
+    return LAM_OK;
+}
+
+/* -- all ------------------------------------------------------------------------------------------------- */
+
+lam_status lmi_nodes_build(lmi_nodes *t, const lmi_job *j) {
+    int32_t places = j->m->n_places;
+    uint64_t holders = 2; /* for what ran outside all calls, and what its root did itself */
+    lmi_arena_init(&t->arena, UINT64_MAX);
+    t->n = places;
+    t->first = -1;
+    t->flat = false;
+    t->left_out = 0;
+    t->outside = (lmi_line){0};
+    t->whole = (lmi_line){.job = j};
+    for (int32_t i = 0; i < places; i++) holders += lam_model_place(j->m, i)->n_children > 0;
+    t->at = lmi_alloc(&t->arena, (uint64_t)places + holders, sizeof *t->at);
+    if (!t->at) return lmi_nomem(j->e);
+    for (int32_t i = 0; i < places; i++) start_node(j, &t->at[i], i);
+    for (int32_t r = 0; r < lam_costs_n_rows(j->c); r++) add_row(j, t, r);
+    sum_up(j, t);
+    split_own(j, t);
+    if (t->first >= 0) t->whole = t->at[t->first].line;
+    if (lmi_wants_list(j->o)) return list_by_size(t, j);
+    return j->o->expand ? LAM_OK : fold(t, j);
+}
+
+void lmi_nodes_free(lmi_nodes *t) { lmi_arena_free(&t->arena); }
 
 /* -- names --------------------------------------------------------------------------------------------- */
 

@@ -2,7 +2,8 @@
  *
  * Lamina's table as text, never wider than the page. Columns are left out before names are cut; names are cut
  * in the middle. */
-#include "report/table/report.h"
+#include "report/formats/formats.h"
+#include "report/formats/nodes.h"
 
 enum { NARROWEST = 8, WIDEST = 1000, OUTPUT_CAP = 30, DEFAULT_WIDTH = 100, STEP = 3 };
 
