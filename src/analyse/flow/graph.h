@@ -23,9 +23,9 @@ struct lam_graph {
 };
 
 /* Reasons that a table shows in another form. */
-#define LMI_NEVER_CALLED    "it was never called"
-#define LMI_OF_NEVER_CALLED "its module was never called"
-#define LMI_FROZEN          "its requires_grad is False"
+#define LMI_WHY_NEVER_CALLED    "it was never called"
+#define LMI_WHY_OF_NEVER_CALLED "its module was never called"
+#define LMI_WHY_FROZEN          "its requires_grad is False"
 
 typedef struct lmi_finding {
     const char *path, *reason;

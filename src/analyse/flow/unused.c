@@ -342,7 +342,7 @@ static lam_status never_called(search *s, lam_error *e) {
     }
     for (int32_t i = 1; i < m->n_places; i++)
         if (idle(s, i, busy) && !idle(s, m->places[i].parent, busy))
-            LAM_TRY(find(s, &s->g->unused, m->places[i].path, LMI_NEVER_CALLED, e));
+            LAM_TRY(find(s, &s->g->unused, m->places[i].path, LMI_WHY_NEVER_CALLED, e));
     return LAM_OK;
 }
 
@@ -562,7 +562,7 @@ static void why_not(search *s, int32_t tensor, bool called, int32_t *looked, cha
     cut c = no_cut;
     uint8_t read = s->read[tensor];
     if (!(read & READ) || (!called && only_moved(s, tensor)))
-        snprintf(text, size, called ? "no operator of the forward reads it" : LMI_OF_NEVER_CALLED);
+        snprintf(text, size, called ? "no operator of the forward reads it" : LMI_WHY_OF_NEVER_CALLED);
     else if (!(read & READ_LIVE))
         snprintf(text, size, "what is computed from it reaches no output of the model");
     else if ((*looked)++ < STOPS_MAX && (c = cut_of_tensor(s, tensor)).way != CUT_UNKNOWN)
@@ -618,7 +618,7 @@ static lam_status no_gradient(search *s, lam_error *e) {
     find_owners(s, all);
     for (int32_t t = 0; t < m->n_tensors; t++) any = any || s->read[t];
     for (int32_t t = 0; t < m->n_tensors; t++) {
-        char text[256] = LMI_FROZEN;
+        char text[256] = LMI_WHY_FROZEN;
         if (!all[t].parameter || gets_one(s, t)) continue;
         if (m->tensors[t].requires_grad) {
             /* What a tensor wraps may have been read in its place. */

@@ -3,15 +3,15 @@
  * Lamina's table as text, never wider than the page. Columns are left out before names are cut; names are cut
  * in the middle. */
 #include "report/formats/formats.h"
-#include "report/formats/nodes.h"
+#include "report/formats/rows.h"
 
 enum { NARROWEST = 8, WIDEST = 1000, OUTPUT_CAP = 30, DEFAULT_WIDTH = 100, STEP = 3 };
 
 typedef struct page {
     lmi_job *j;
-    lmi_nodes *t;
+    lmi_rows *t;
     lmi_columns columns; /* the first is the name */
-    lmi_sheet sheet;     /* one row for each node that is shown */
+    lmi_sheet sheet;     /* one row for each of `t` */
     size_t width;
 } page;
 
@@ -29,35 +29,34 @@ void lmi_own_columns(const lmi_job *j, lmi_columns *out) {
 /* -- names --------------------------------------------------------------------------------------------- */
 
 /* Writes the branch before a name, at most `room` columns wide; if it is deeper, the depth as a number. */
-static void put_branch(const page *p, int32_t node, size_t room, lmi_buf *out) {
+static void put_branch(const page *p, int32_t row, size_t room, lmi_buf *out) {
     const char *const utf8[] = {"\u251c\u2500 ", "\u2514\u2500 ", "\u2502  ", "   "};
     const char *const ascii[] = {"|- ", "`- ", "|  ", "   "};
     const char *const *glyph = p->j->o->ascii ? ascii : utf8;
+    const lmi_row *at = p->t->at;
     bool last[WIDEST / STEP + 1];
+    int32_t depth = at[row].depth;
     if (p->t->flat) return;
-    int32_t depth = 0, at_depth = p->t->at[node].line.depth;
-    if ((size_t)at_depth > room / STEP || at_depth > WIDEST / STEP) {
-        lmi_putf(out, "[%d] ", (int)at_depth);
+    if ((size_t)depth > room / STEP || depth > WIDEST / STEP) {
+        lmi_putf(out, "[%d] ", (int)depth);
         return;
     }
-    for (int32_t i = node; p->t->at[i].parent >= 0; i = p->t->at[i].parent)
-        last[depth++] = lmi_nodes_sibling(p->t, i) < 0;
-    for (int32_t k = depth - 1; k > 0; k--) lmi_put(out, glyph[last[k] ? 3 : 2]);
-    if (depth > 0) lmi_put(out, glyph[last[0] ? 1 : 0]);
+    for (int32_t i = row; at[i].parent >= 0; i = at[i].parent) last[at[i].depth] = at[i].last;
+    for (int32_t k = 1; k < depth; k++) lmi_put(out, glyph[last[k] ? 3 : 2]);
+    if (depth > 0) lmi_put(out, glyph[last[depth] ? 1 : 0]);
 }
 
 /* Paints a name into the first column; `*used` is the number of columns that it takes. Marks are shortened
  * before the label. The parts are in `b`, each ended by a NUL. */
-static lam_status put_name(page *p, int32_t node, size_t *used, lmi_buf *b) {
+static lam_status put_name(page *p, int32_t row, size_t *used, lmi_buf *b) {
     enum { BRANCH, WHOLE, MARKS, BRIEF, LABEL, N_PARTS };
     const size_t width = p->sheet.widths[0];
-    const lmi_line *l = &p->t->at[node].line;
     size_t at[N_PARTS] = {0}, wide[N_PARTS];
     lmi_buf_clear(b);
     for (int k = BRANCH; k < LABEL; k++) {
-        if (k == BRANCH) put_branch(p, node, width / 2, b);
-        if (k == WHOLE) lmi_nodes_label(p->t, node, SIZE_MAX, p->j->o->ascii, b);
-        if (k == MARKS || k == BRIEF) lmi_nodes_marks(p->t, node, k == BRIEF, b);
+        if (k == BRANCH) put_branch(p, row, width / 2, b);
+        if (k == WHOLE) lmi_rows_label(p->t, row, SIZE_MAX, p->j->o->ascii, b);
+        if (k == MARKS || k == BRIEF) lmi_rows_marks(p->t, row, k == BRIEF, b);
         LAM_TRY(lmi_buf_status(b, p->j->e));
         wide[k] = lmi_width(b->s + at[k]);
         lmi_putc(b, '\0');
@@ -67,13 +66,14 @@ static lam_status put_name(page *p, int32_t node, size_t *used, lmi_buf *b) {
     size_t least = wide[WHOLE] < NARROWEST ? wide[WHOLE] : NARROWEST;
     int marks = wide[WHOLE] + wide[MARKS] > room ? BRIEF : MARKS;
     size_t of_marks = wide[marks] + least > room ? 0 : wide[marks];
-    lmi_nodes_label(p->t, node, room - of_marks, p->j->o->ascii, b);
+    lmi_rows_label(p->t, row, room - of_marks, p->j->o->ascii, b);
     LAM_TRY(lmi_buf_status(b, p->j->e));
     const char *label = b->s + at[LABEL], *mark = of_marks ? b->s + at[marks] : "";
-    const char *style = l->never_called ? LMI_DIM : p->t->at[node].first_child >= 0 ? LMI_BOLD : NULL;
+    const bool never = !p->t->at[row].own && p->t->sum[p->t->at[row].place].never_called;
+    const char *style = never ? LMI_DIM : lmi_rows_holds(p->t, row) ? LMI_BOLD : NULL;
     lmi_paint(p->j, LMI_DIM, b->s, branch);
     lmi_paint(p->j, style, label, strlen(label));
-    lmi_paint(p->j, l->never_called ? LMI_WARN : LMI_DIM, mark, strlen(mark));
+    lmi_paint(p->j, never ? LMI_WARN : LMI_DIM, mark, strlen(mark));
     *used = (room ? wide[BRANCH] : branch) + lmi_width(label) + of_marks;
     return LAM_OK;
 }
@@ -81,8 +81,8 @@ static lam_status put_name(page *p, int32_t node, size_t *used, lmi_buf *b) {
 /* -- columns ------------------------------------------------------------------------------------------- */
 
 static bool any_each(const page *p) {
-    for (int32_t i = p->t->first; i >= 0; i = lmi_nodes_next(p->t, p->j, i))
-        if (lmi_nodes_each(p->t, i)) return true;
+    for (int32_t i = 0; i < p->t->n; i++)
+        if (lmi_rows_each(p->t, i)) return true;
     return false;
 }
 
@@ -127,18 +127,18 @@ static void fill(page *p) {
     if (each) lmi_sheet_column(t, &(lmi_head){"", LMI_LEFT, 1});
     if (each) t->dim = p->columns.n;
     set_bars(p);
-    for (int32_t i = p->t->first; i >= 0; i = lmi_nodes_next(p->t, p->j, i)) {
+    for (int32_t i = 0; i < p->t->n; i++) {
         lmi_line l;
-        lmi_nodes_line(p->t, i, &l);
+        lmi_rows_line(p->t, i, &l);
         put_branch(p, i, p->width / 2, t->cell);
-        lmi_nodes_label(p->t, i, SIZE_MAX, p->j->o->ascii, t->cell);
-        lmi_nodes_marks(p->t, i, false, t->cell);
+        lmi_rows_label(p->t, i, SIZE_MAX, p->j->o->ascii, t->cell);
+        lmi_rows_marks(p->t, i, false, t->cell);
         lmi_end_cell(t);
         for (int32_t k = 1; k < p->columns.n; k++) {
             p->columns.at[k]->cell(&l, t->cell);
             lmi_end_cell(t);
         }
-        if (each) lmi_text_cell(t, lmi_nodes_each(p->t, i) ? "each" : "");
+        if (each) lmi_text_cell(t, lmi_rows_each(p->t, i) ? "each" : "");
         if (t->bar_last) lmi_sheet_share(t, lmi_share(&l));
     }
 }
@@ -152,7 +152,7 @@ static lam_status put_table(page *p) {
     fill(p);
     lmi_sheet_fit(&p->sheet, share > NARROWEST ? share : NARROWEST, 0);
     if (p->sheet.widths[0]) lmi_sheet_row(&p->sheet, row++, 0, 0);
-    for (int32_t i = p->t->first; row && s == LAM_OK && i >= 0; i = lmi_nodes_next(p->t, p->j, i)) {
+    for (int32_t i = 0; row && s == LAM_OK && i < p->t->n; i++) {
         size_t used = 0;
         s = put_name(p, i, &used, &name);
         if (s == LAM_OK) lmi_sheet_row(&p->sheet, row++, 1, p->sheet.widths[0] - used);
@@ -179,9 +179,10 @@ static void say(void *to, const char *style, const char *label, const char *text
 static lam_status tell_outputs(page *p, talk *to) {
     lmi_speaker s;
     bool more = false;
-    for (int32_t i = p->t->first; !more && i >= 0; i = lmi_nodes_next(p->t, p->j, i)) {
-        const lmi_line *l = &p->t->at[i].line;
-        more = l->event && !l->own && l->event->n_out > 1;
+    for (int32_t i = 0; !more && i < p->t->n; i++) {
+        const lmi_row *row = &p->t->at[i];
+        const lam_event *call = p->t->sum[row->place].event;
+        more = call && !row->own && call->n_out > 1;
     }
     if (!more || p->columns.n < 2 || !p->sheet.widths[1]) return LAM_OK;
     lmi_speak(&s, p->j, say, to);
@@ -260,7 +261,7 @@ static lam_status put_page(page *p) {
 }
 
 lam_status lmi_text_own(lmi_job *j) {
-    lmi_nodes t;
+    lmi_rows t;
     page p = {.j = j, .t = &t, .width = j->o->width == 0 ? DEFAULT_WIDTH : (size_t)j->o->width};
     if (p.width < NARROWEST) p.width = NARROWEST;
     if (p.width > WIDEST) p.width = WIDEST;
@@ -268,9 +269,9 @@ lam_status lmi_text_own(lmi_job *j) {
     lmi_sheet_start(&p.sheet, &j->out, p.width, j->o->ascii, j->e);
     p.sheet.cap = OUTPUT_CAP;
     p.sheet.color = j->o->color;
-    lam_status s = lmi_nodes_build(&t, j);
+    lam_status s = lmi_rows_new(&t, j);
     if (s == LAM_OK) s = put_page(&p);
     lam_status cells = lmi_sheet_free(&p.sheet);
-    lmi_nodes_free(&t);
+    lmi_rows_free(&t);
     return s == LAM_OK ? cells : s;
 }

@@ -3,7 +3,7 @@
  * The default table as GitHub's Markdown: the same rows as the text, every column, and the text around
  * it as a list. */
 #include "report/formats/formats.h"
-#include "report/formats/nodes.h"
+#include "report/formats/rows.h"
 
 typedef struct md {
     lmi_job *j;
@@ -33,17 +33,17 @@ static void put_titles(lmi_job *j, const lmi_columns *columns) {
     lmi_put(&j->out, "|\n");
 }
 
-static lam_status put_row(lmi_job *j, const lmi_nodes *t, int32_t node, const lmi_columns *columns,
+static lam_status put_row(lmi_job *j, const lmi_rows *t, int32_t row, const lmi_columns *columns,
                           lmi_buf *scratch) {
     lmi_line l;
-    lmi_nodes_line(t, node, &l);
+    lmi_rows_line(t, row, &l);
     for (int32_t i = 0; i < columns->n; i++) {
         lmi_buf_clear(scratch);
         lmi_put(&j->out, "| ");
         if (i == 0) {
-            lmi_nodes_label(t, node, SIZE_MAX, j->o->ascii, scratch);
-            lmi_nodes_marks(t, node, false, scratch);
-            if (lmi_nodes_each(t, node)) lmi_put(scratch, ", each");
+            lmi_rows_label(t, row, SIZE_MAX, j->o->ascii, scratch);
+            lmi_rows_marks(t, row, false, scratch);
+            if (lmi_rows_each(t, row)) lmi_put(scratch, ", each");
             for (int32_t d = 0; d < l.depth && d < 40; d++) lmi_put(&j->out, "&nbsp;&nbsp;");
         } else {
             columns->at[i]->cell(&l, scratch);
@@ -55,14 +55,14 @@ static lam_status put_row(lmi_job *j, const lmi_nodes *t, int32_t node, const lm
     return lmi_buf_status(scratch, j->e);
 }
 
-static lam_status put_rows(lmi_job *j, const lmi_nodes *t) {
+static lam_status put_rows(lmi_job *j, const lmi_rows *t) {
     lmi_columns columns;
     lmi_buf scratch;
     lam_status s = LAM_OK;
     lmi_own_columns(j, &columns);
     lmi_buf_init(&scratch);
     put_titles(j, &columns);
-    for (int32_t i = t->first; i >= 0 && s == LAM_OK; i = lmi_nodes_next(t, j, i)) {
+    for (int32_t i = 0; i < t->n && s == LAM_OK; i++) {
         s = put_row(j, t, i, &columns, &scratch);
         if (s == LAM_OK) s = lmi_job_flush(j);
     }
@@ -71,15 +71,15 @@ static lam_status put_rows(lmi_job *j, const lmi_nodes *t) {
 }
 
 lam_status lmi_md_own(lmi_job *j) {
-    lmi_nodes t;
+    lmi_rows t;
     md head = {j, false, true}, foot = {j, true, true};
-    lam_status s = lmi_nodes_build(&t, j);
+    lam_status s = lmi_rows_new(&t, j);
     if (s == LAM_OK) s = lmi_own_head(j, say, &head);
     lmi_put(&j->out, "\n\n");
     if (s == LAM_OK) s = put_rows(j, &t);
     lmi_putc(&j->out, '\n');
     if (s == LAM_OK) s = lmi_own_foot(j, say, &foot);
     lmi_putc(&j->out, '\n');
-    lmi_nodes_free(&t);
+    lmi_rows_free(&t);
     return s;
 }

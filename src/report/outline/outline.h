@@ -25,17 +25,6 @@ extern const char *const lmi_family_class[LMI_N_FAMILIES]; /* of CSS: "conv", "l
 extern const char *const lmi_family_name[LMI_N_FAMILIES];  /* "convolution", "attention", ... */
 extern const char *const lmi_family_title[LMI_N_FAMILIES]; /* "convolution", "attention, recurrent", ... */
 
-typedef enum lmi_place_state {
-    LMI_CALLED,
-    LMI_NEVER_CALLED,
-    LMI_CALLED_ELSEWHERE,
-    LMI_NOT_SEEN,
-    LMI_OWN_PARAMETERS,
-    LMI_OUTSIDE_CALLS,
-    LMI_CONTAINER_ALONE /* a container without calls, such as a ModuleList */
-} lmi_place_state;
-extern const char *const lmi_state_names[LMI_CONTAINER_ALONE]; /* "called", "never called", ... */
-
 /* Places are in depth-first order: a parent comes before its children, and the places at and below place i
  * are i to end - 1. */
 typedef struct lmi_outlined {

@@ -127,23 +127,6 @@ void lmi_sum_total_times(lmi_taking *w) {
     }
 }
 
-const char *const lmi_state_names[LMI_CONTAINER_ALONE] = {[LMI_CALLED] = "called",
-                                                          [LMI_NEVER_CALLED] = "never called",
-                                                          [LMI_CALLED_ELSEWHERE] = "called elsewhere",
-                                                          [LMI_NOT_SEEN] = "not seen",
-                                                          [LMI_OWN_PARAMETERS] = "own parameters",
-                                                          [LMI_OUTSIDE_CALLS] = "outside calls"};
-
-static lmi_place_state state_of(const lmi_taking *w, const lam_cost_row *r) {
-    if (r->event >= 0) return LMI_CALLED;
-    const lam_module *mod = &w->m->modules[r->module];
-    if (r->never_called)
-        return lmi_only_elsewhere(mod) ? LMI_CALLED_ELSEWHERE
-               : lmi_is_inside(mod)    ? LMI_NOT_SEEN
-                                       : LMI_NEVER_CALLED;
-    return lmi_is_outside(r) ? LMI_OUTSIDE_CALLS : LMI_OWN_PARAMETERS;
-}
-
 lam_status lmi_take_numbers(lmi_taking *w) {
     bool back = lmi_has_backward_times(w->c);
     for (int32_t r = 0; r < w->c->n_rows; r++) {
@@ -151,7 +134,8 @@ lam_status lmi_take_numbers(lmi_taking *w) {
         int32_t i = w->of_place[row->place];
         lmi_outlined *at = &w->at[i];
         if (row->event >= 0 && !w->call[i]) w->call[i] = lam_model_event(w->m, row->event);
-        if (at->state == LMI_CONTAINER_ALONE || row->event >= 0) at->state = (uint8_t)state_of(w, row);
+        if (at->state == LMI_CONTAINER_ALONE || row->event >= 0)
+            at->state = (uint8_t)lmi_row_state(&w->m->modules[row->module], row);
         add_metrics(w, i, row);
         add_times(w, i, r, row->event, back);
         w->own[LMI_OWN_CALLS][i] += row->event >= 0;

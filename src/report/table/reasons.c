@@ -214,7 +214,7 @@ static lam_status tell_graph(lmi_speaker *s, int64_t *vain, int64_t *deaf) {
     if (!lam_model_ops_seen(s->j->m) || !lam_model_traced(s->j->m)) return LAM_OK;
     LAM_TRY(lam_graph_new(&g, s->j->m, s->j->e));
     for (int32_t i = 0; (path = lam_graph_unused(g, i, &reason)) != NULL; i++) {
-        if (strcmp(reason, LMI_NEVER_CALLED) == 0) continue;
+        if (strcmp(reason, LMI_WHY_NEVER_CALLED) == 0) continue;
         ++*vain;
         if (!why) continue;
         lmi_put_clean(&s->text, *path ? path : "the model itself");
@@ -223,7 +223,7 @@ static lam_status tell_graph(lmi_speaker *s, int64_t *vain, int64_t *deaf) {
         lmi_tell(s, LMI_WARN, *vain > 1 ? "" : "unused");
     }
     for (int32_t i = 0; (path = lam_graph_no_gradient(g, i, &reason)) != NULL; i++) {
-        if (strcmp(reason, LMI_FROZEN) == 0 || strcmp(reason, LMI_OF_NEVER_CALLED) == 0) continue;
+        if (strcmp(reason, LMI_WHY_FROZEN) == 0 || strcmp(reason, LMI_WHY_OF_NEVER_CALLED) == 0) continue;
         ++*deaf;
         if (!why) continue;
         lmi_put_clean(&s->text, path);

@@ -52,8 +52,19 @@ typedef struct lmi_line {
     const struct lmi_line *total; /* the whole, for ratios; NULL: the line is the whole itself */
 } lmi_line;
 
-/* "called", "never called", "called elsewhere", "not seen", "own parameters" or "outside calls". */
-const char *lmi_row_status(const lam_module *m, const lam_event *ev, const lam_cost_row *row);
+/* What a row is of: a call, a module without one, or what a container holds or does itself. */
+typedef enum lmi_place_state {
+    LMI_CALLED,
+    LMI_NEVER_CALLED,
+    LMI_CALLED_ELSEWHERE,
+    LMI_NOT_SEEN,
+    LMI_OWN_PARAMETERS,
+    LMI_OUTSIDE_CALLS,
+    LMI_CONTAINER_ALONE /* of a place: a container without calls, such as a ModuleList */
+} lmi_place_state;
+extern const char *const lmi_state_names[LMI_CONTAINER_ALONE]; /* "called", "never called", ... */
+lmi_place_state lmi_row_state(const lam_module *m, const lam_cost_row *row); /* `m`: the row's */
+/* The name of a line's state. */
 const char *lmi_line_status(const lmi_line *l);
 void lmi_line_of_row(const lmi_job *j, int32_t row, lmi_line *out);
 /* Adds b's numbers to a's. */

@@ -37,19 +37,25 @@ lam_count lmi_total(const lam_costs *c, lam_metric metric) {
     return lmi_sum(lmi_exact(0), lam_costs_total(c, metric));
 }
 
-static const char *status(const lam_module *m, const lam_event *ev, bool never_called, bool outside) {
-    if (ev) return "called";
-    if (never_called && lmi_only_elsewhere(m)) return "called elsewhere";
-    if (never_called) return lmi_is_inside(m) ? "not seen" : "never called";
-    return outside ? "outside calls" : "own parameters";
+const char *const lmi_state_names[LMI_CONTAINER_ALONE] = {[LMI_CALLED] = "called",
+                                                          [LMI_NEVER_CALLED] = "never called",
+                                                          [LMI_CALLED_ELSEWHERE] = "called elsewhere",
+                                                          [LMI_NOT_SEEN] = "not seen",
+                                                          [LMI_OWN_PARAMETERS] = "own parameters",
+                                                          [LMI_OUTSIDE_CALLS] = "outside calls"};
+
+static lmi_place_state state_of(const lam_module *m, bool called, bool never_called, bool outside) {
+    if (called) return LMI_CALLED;
+    if (!never_called) return outside ? LMI_OUTSIDE_CALLS : LMI_OWN_PARAMETERS;
+    return lmi_only_elsewhere(m) ? LMI_CALLED_ELSEWHERE : lmi_is_inside(m) ? LMI_NOT_SEEN : LMI_NEVER_CALLED;
 }
 
-const char *lmi_row_status(const lam_module *m, const lam_event *ev, const lam_cost_row *row) {
-    return status(m, ev, row->never_called, lmi_is_outside(row));
+lmi_place_state lmi_row_state(const lam_module *m, const lam_cost_row *row) {
+    return state_of(m, row->event >= 0, row->never_called, lmi_is_outside(row));
 }
 
 const char *lmi_line_status(const lmi_line *l) {
-    return status(l->module, l->event, l->never_called, l->outside);
+    return lmi_state_names[state_of(l->module, l->event, l->never_called, l->outside)];
 }
 
 void lmi_line_of_row(const lmi_job *j, int32_t row, lmi_line *out) {

@@ -115,7 +115,7 @@ static void tell_ties(lmi_teller *t, const lam_model *m, const lam_place *p) {
 }
 
 static const char *status_of(const told_row *r) {
-    return r->index < 0 ? "total" : lmi_row_status(r->module, r->event, r->row);
+    return r->index < 0 ? "total" : lmi_state_names[lmi_row_state(r->module, r->row)];
 }
 
 static void tell_place(lmi_teller *t, const told_row *r) {

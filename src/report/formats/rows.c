@@ -1,0 +1,382 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The rows of lamina's table. The tree and its runs of equal siblings are the outline's; here the rows of the
+ * costs at one place become one line, and lines are summed upwards with every number that a column may show.
+ * Parents have smaller indices than their children, so loops replace recursion, however deep the tree is. As
+ * a list it is every layer with its path, the largest first. */
+#include "report/formats/rows.h"
+
+#include <stdlib.h>
+
+/* -- sums ------------------------------------------------------------------------------------------------ */
+
+static void start_line(const lmi_rows *t, int32_t i) {
+    const lam_place *p = lam_model_place(t->j->m, t->o.shown[i].place);
+    t->sum[i] = t->self[i] = (lmi_line){.job = t->j,
+                                        .place = p,
+                                        .module = lam_model_module(t->j->m, p->module),
+                                        .depth = p->depth,
+                                        .row.rf_state = LAM_UNKNOWN};
+    t->times[i] = 1;
+}
+
+/* Shapes and receptive field are those of one call. */
+static void show_call(lmi_line *to, const lmi_line *from) {
+    to->event = from->event;
+    to->row.rf = from->row.rf;
+    to->row.rf_state = from->row.rf_state;
+    to->row.rf_at_most = from->row.rf_at_most;
+    to->row.rf_whole = from->row.rf_whole;
+}
+
+/* Calls of one place share a line: the first gives shapes and receptive field. */
+static void add_row(lmi_rows *t, const int32_t *of_place, int32_t row) {
+    lmi_line l;
+    lmi_line_of_row(t->j, row, &l);
+    lmi_line *self = &t->self[of_place[l.place - t->j->m->places]];
+    if (l.outside) {
+        t->outside = l;
+        return;
+    }
+    if (l.event && lmi_inside_itself(t->j->m, l.event)) {
+        memset(l.time.total, 0, sizeof l.time.total);
+        memset(l.device_time.total, 0, sizeof l.device_time.total);
+    }
+    if (!self->event) show_call(self, &l);
+    if (!self->row.reason) self->row.reason = l.row.reason;
+    self->row.shared = self->row.shared || l.row.shared;
+    lmi_line_add(self, &l);
+}
+
+static bool some(lam_count c) { return c.n > 0 || c.over > 0; }
+
+static bool works(const lmi_line *l) {
+    return some(l->row.metric[LAM_MACS]) || some(l->row.metric[LAM_FLOPS]) ||
+           some(l->row.backward[LAM_MACS]) || some(l->row.backward[LAM_FLOPS]);
+}
+
+static void take(int64_t to[LAM_N_PHASES], const int64_t from[LAM_N_PHASES]) {
+    memcpy(to, from, LAM_N_PHASES * sizeof *to);
+}
+
+/* A scripted, traced or compiled module has the work of what is inside it, whose own is unknown. */
+static void add_child(lmi_rows *t, int32_t i) {
+    lmi_line line = t->sum[i], *above = &t->sum[t->o.at[i].parent];
+    if (line.never_called && lmi_is_inside(line.module) && !lmi_is_inside(above->module))
+        for (int k = 0; k < LAM_N_METRICS; k++)
+            line.row.metric[k] = line.row.backward[k] = line.row.recompute[k] = lmi_exact(0);
+    lmi_line_add(above, &line);
+}
+
+static void sum_up(lmi_rows *t) {
+    if (t->outside.outside) { /* its row has the root's place */
+        lmi_line_add(&t->sum[0], &t->outside);
+        memset(&t->outside.time, 0xff, sizeof t->outside.time); /* -1: it was not measured */
+        memset(&t->outside.device_time, 0xff, sizeof t->outside.device_time);
+    }
+    for (int32_t i = t->o.n_shown - 1; i >= 0; i--) {
+        lmi_line *sum = &t->sum[i], *self = &t->self[i];
+        lmi_line_add(sum, self);
+        /* A median of sums is not a sum of medians: a place that was called has its own measured time. */
+        if (self->calls > 0) {
+            take(sum->time.total, self->time.total);
+            take(sum->device_time.total, self->device_time.total);
+        }
+        show_call(sum, self);
+        sum->row.reason = self->row.reason;
+        sum->never_called = sum->calls == 0 && !works(sum) && !t->j->m->described;
+        if (i > 0) add_child(t, i);
+    }
+}
+
+/* -- which rows there are -------------------------------------------------------------------------------- */
+
+static bool shows(const lmi_job *j, lam_metric metric) {
+    return lmi_has_metric(j->c, metric) && (metric == LAM_MACS || metric == LAM_FLOPS || j->o->bytes);
+}
+
+/* True if a column that is shown has a number of the place's own work, or a question mark. Without operators
+ * no container's own work is seen, which the report says once. */
+static bool counts(const lmi_job *j, const lmi_line *self) {
+    static const lam_metric metrics[] = {LAM_MACS, LAM_FLOPS, LAM_DMAS, LAM_BYTES_READ, LAM_BYTES_WRITTEN};
+    bool called = self->calls > 0 && lmi_by_ops(j->c);
+    if (works(self)) return true;
+    for (size_t k = 0; k < sizeof metrics / sizeof *metrics; k++) {
+        lam_count n = self->row.metric[metrics[k]];
+        if (shows(j, metrics[k]) && (some(n) || (called && n.state != LAM_EXACT))) return true;
+    }
+    for (int k = LAM_MACS; k <= LAM_FLOPS && lmi_has_phase(j->c, LAM_BACKWARD); k++)
+        if (called && shows(j, (lam_metric)k) && self->row.backward[k].state != LAM_EXACT) return true;
+    return false;
+}
+
+/* True if the place itself holds or does something that is shown. A list has no line of the container that
+ * could show its own time and memory. */
+static bool has_own(const lmi_job *j, const lmi_line *self) {
+    bool list = lmi_wants_list(j->o);
+    return some(self->row.params) || self->row.params.state != LAM_EXACT || counts(j, self) ||
+           (list && j->o->time && lmi_self_time(self) > 0) || (list && lmi_has_own_memory(self));
+}
+
+static bool ran_outside(const lmi_rows *t, int32_t place) {
+    return place == 0 && t->outside.outside && counts(t->j, &t->outside);
+}
+
+static bool holds(const lmi_rows *t, int32_t place) {
+    return t->o.at[place].n_children > 0 || ran_outside(t, place);
+}
+
+static int32_t add(lmi_rows *t, lmi_row row) {
+    t->at[t->n] = row;
+    return t->n++;
+}
+
+/* Adds a place's row and, if it is open, what it holds or does itself as a row above its children, so that
+ * all of these rows add up to its own. */
+static void add_place(lmi_rows *t, int32_t i, int32_t parent) {
+    const int32_t depth = t->o.at[i].depth, most = t->j->o->max_depth;
+    const bool open = holds(t, i) && (most < 0 || depth < most);
+    const int32_t row = add(t, (lmi_row){.place = i, .parent = parent, .depth = depth, .open = open});
+    if (!open) return;
+    if (has_own(t->j, &t->self[i]))
+        add(t, (lmi_row){.place = i, .parent = row, .depth = depth + 1, .own = true});
+}
+
+/* `row`: by place, room for its row. */
+static void add_places(lmi_rows *t, int32_t *row) {
+    for (int32_t i = 0; i < t->o.n_shown;) {
+        const lmi_outlined *at = &t->o.at[i];
+        const int32_t up = at->parent;
+        if (t->folded && at->run != i) { /* the first of its run stands for it */
+            i = at->end;
+            continue;
+        }
+        row[i] = t->n;
+        add_place(t, i, up < 0 ? -1 : row[up]);
+        if (up >= 0) t->times[i] = t->times[up] * (t->folded ? at->n_run : 1);
+        i = t->at[row[i]].open ? i + 1 : at->end;
+    }
+    if (t->n > 0 && t->at[0].open && ran_outside(t, 0))
+        add(t, (lmi_row){.place = 0, .parent = 0, .depth = 1, .own = true, .outside = true});
+}
+
+/* Adds the times of the places of each run to those of the first, as they may differ. */
+static void add_times(lmi_rows *t) {
+    for (int32_t i = 0; i < t->o.n_shown; i++) {
+        const lmi_outlined *at = t->o.at;
+        const int32_t size = at[i].end - i;
+        for (int32_t n = 1, k = at[i].end; n < at[i].n_run; n++, k = at[k].end)
+            for (int32_t d = 0; d < size; d++) {
+                lmi_line_add_times(&t->sum[i + d], &t->sum[k + d]);
+                lmi_line_add_times(&t->self[i + d], &t->self[k + d]);
+            }
+    }
+}
+
+/* `seen`: by row, room for whether a row below it was seen. */
+static void find_last(lmi_rows *t, bool *seen) {
+    for (int32_t i = t->n - 1; i >= 0; i--) {
+        const int32_t up = t->at[i].parent;
+        t->at[i].last = up < 0 || !seen[up];
+        if (up >= 0) seen[up] = true;
+    }
+}
+
+/* -- the list -------------------------------------------------------------------------------------------- */
+
+typedef struct entry {
+    double size;
+    lmi_row row;
+    int32_t order;
+} entry;
+
+static int by_size(const void *a, const void *b) {
+    const entry *x = a, *y = b;
+    if (x->size != y->size) return x->size > y->size ? -1 : 1;
+    return x->order < y->order ? -1 : 1;
+}
+
+/* Unknown numbers come last, as their size is unknown. */
+static double size_of(const lmi_rows *t, lmi_figure k, int32_t i) {
+    lmi_line l;
+    double size;
+    lmi_rows_line(t, i, &l);
+    if (l.never_called && k != LMI_FIGURE_PARAMS) return -2;
+    return lmi_figure_of_line(k, &l, &size) || size > 0 ? size : -1;
+}
+
+/* Keeps the first row, and of those that are not open the largest, in their order, below it. */
+static lam_status list_by_size(lmi_rows *t) {
+    const lam_report_options *o = t->j->o;
+    const lmi_figure k = lmi_sorted_by(t->j, o->sort ? o->sort : o->by);
+    entry *list = lmi_alloc(&t->o.arena, (uint64_t)t->n, sizeof *list);
+    int32_t n = 0;
+    if (!list) return lmi_nomem(t->j->e);
+    if (t->n < 2) return LAM_OK; /* there is one layer, or the depth is 0 */
+    t->flat = true;
+    for (int32_t i = 1; i < t->n; i++)
+        if (!t->at[i].open) list[n] = (entry){size_of(t, k, i), t->at[i], n}, n++;
+    qsort(list, (size_t)n, sizeof *list, by_size);
+    t->n = 1 + (o->rows > 0 && o->rows < n ? o->rows : n);
+    t->left_out = 1 + n - t->n;
+    for (int32_t i = 1; i < t->n; i++) {
+        t->at[i] = list[i - 1].row;
+        t->at[i].parent = 0;
+        t->at[i].depth = t->at[0].depth + 1;
+    }
+    return LAM_OK;
+}
+
+/* -- all ------------------------------------------------------------------------------------------------- */
+
+static lam_status make(lmi_rows *t) {
+    const lmi_job *j = t->j;
+    const int32_t n = t->o.n_shown;
+    lmi_arena *a = &t->o.arena;
+    const uint64_t most = 2 * (uint64_t)n + 1; /* a row of each, of its own work, of what ran outside */
+    t->sum = lmi_alloc(a, (uint64_t)n, sizeof *t->sum);
+    t->self = lmi_alloc(a, (uint64_t)n, sizeof *t->self);
+    t->times = lmi_alloc(a, (uint64_t)n, sizeof *t->times);
+    t->at = lmi_alloc(a, most, sizeof *t->at);
+    int32_t *row = lmi_alloc(a, (uint64_t)n, sizeof *row);
+    int32_t *of_place = lmi_alloc(a, (uint64_t)j->m->n_places, sizeof *of_place);
+    bool *seen = lmi_alloc(a, most, sizeof *seen);
+    if (!t->sum || !t->self || !t->times || !t->at || !row || !of_place || !seen) return lmi_nomem(j->e);
+    for (int32_t i = 0; i < n; i++) {
+        of_place[t->o.shown[i].place] = i;
+        start_line(t, i);
+    }
+    for (int32_t r = 0; r < lam_costs_n_rows(j->c); r++) add_row(t, of_place, r);
+    sum_up(t);
+    t->folded = !j->o->expand && !lmi_wants_list(j->o);
+    if (t->folded && lmi_has_times(j->c)) add_times(t);
+    if (lam_costs_n_rows(j->c) > 0) add_places(t, row);
+    if (lmi_wants_list(j->o)) LAM_TRY(list_by_size(t));
+    find_last(t, seen);
+    return LAM_OK;
+}
+
+lam_status lmi_rows_new(lmi_rows *t, const lmi_job *j) {
+    *t = (lmi_rows){.j = j};
+    LAM_TRY(lmi_outline_new(&t->o, j->c, &(lmi_outline_options){.table = j}, j->e));
+    return make(t);
+}
+
+void lmi_rows_free(lmi_rows *t) { lmi_outline_free(&t->o); }
+
+bool lmi_rows_each(const lmi_rows *t, int32_t i) {
+    return t->folded && !t->at[i].own && t->o.at[t->at[i].place].n_run > 1;
+}
+
+bool lmi_rows_holds(const lmi_rows *t, int32_t i) {
+    return t->flat ? i == 0 : !t->at[i].own && holds(t, t->at[i].place);
+}
+
+/* Times are the sum over `n` equal places; each shows the mean. */
+static void mean(lam_time *t, int64_t n) {
+    for (int p = 0; p < LAM_N_PHASES; p++) {
+        t->self[p] = t->self[p] < 0 ? -1 : t->self[p] / n;
+        t->total[p] = t->total[p] < 0 ? -1 : t->total[p] / n;
+    }
+}
+
+static const lmi_line *line_of(const lmi_rows *t, int32_t i) {
+    const lmi_row *row = &t->at[i];
+    return row->outside ? &t->outside : row->own ? &t->self[row->place] : &t->sum[row->place];
+}
+
+void lmi_rows_line(const lmi_rows *t, int32_t i, lmi_line *out) {
+    const lmi_row *row = &t->at[i];
+    const lmi_line *self = &t->self[row->place];
+    *out = *line_of(t, i);
+    out->calls = row->own ? 0 : self->calls;
+    out->depth = row->depth;
+    out->total = &t->sum[0];
+    if (row->own) {
+        out->own = true;
+        out->split = !t->flat;
+        take(out->time.total, out->time.self);
+        take(out->device_time.total, out->device_time.self);
+    } else if (!t->flat && row->open) { /* in a list the topmost line is the whole */
+        take(out->time.self, self->time.self);
+        take(out->device_time.self, self->device_time.self);
+    }
+    mean(&out->time, t->times[row->place]);
+    mean(&out->device_time, t->times[row->place]);
+}
+
+/* -- names ----------------------------------------------------------------------------------------------- */
+
+/* The name without its class: "0", "[own parameters]"; the root's is empty. */
+static void put_name(const lmi_rows *t, int32_t i, lmi_buf *out) {
+    const lmi_row *row = &t->at[i];
+    const lmi_line *l = line_of(t, i);
+    bool holds = some(l->row.params) || l->row.params.state != LAM_EXACT;
+    if (t->flat || !row->own) lmi_put_clean(out, t->flat ? l->place->path : l->place->name);
+    if (t->flat && row->own && *l->place->path) lmi_putc(out, ' ');
+    if (row->own) lmi_put(out, row->outside ? "[outside calls]" : holds ? "[own parameters]" : "[own work]");
+}
+
+/* "..3 x4" if the row represents several places, else nothing. */
+static void put_range(const lmi_rows *t, int32_t i, lmi_buf *out) {
+    const int32_t place = t->at[i].place;
+    if (!lmi_rows_each(t, i)) return;
+    const char *end = t->o.at[lmi_run_last(t->o.at, place)].name;
+    lmi_put(out, "..");
+    lmi_put_clean(out, end + lmi_stem(end));
+    lmi_putf(out, " x%d", (int)t->o.at[place].n_run);
+}
+
+static void put_label(const char *name, const char *range, const char *type, size_t room, bool ascii,
+                      lmi_buf *out) {
+    enum { LEAST = 4, BRACKETS = 3 }; /* columns of a class name that are still useful; " (" and ")" */
+    size_t fixed = lmi_width(range), used = lmi_width(name) + fixed;
+    if (!*name) {
+        lmi_put_cut(out, type, room, ascii);
+    } else if (used > room) {
+        const char *times = strrchr(range, ' '); /* " x4", which is left out last */
+        if (room < fixed + LEAST && times) fixed = lmi_width(range = times);
+        if (room <= fixed) range = "";
+        lmi_put_cut(out, name, *range ? room - fixed : room, ascii);
+        lmi_put(out, range);
+    } else {
+        size_t left = room - used, want = lmi_width(type);
+        lmi_put(out, name);
+        lmi_put(out, range);
+        if (!*type || left < BRACKETS + (want < LEAST ? want : LEAST)) return;
+        lmi_put(out, " (");
+        lmi_put_cut(out, type, left - BRACKETS, ascii);
+        lmi_putc(out, ')');
+    }
+}
+
+void lmi_rows_label(const lmi_rows *t, int32_t i, size_t room, bool ascii, lmi_buf *out) {
+    lmi_buf name, range, type;
+    lmi_buf_init(&name);
+    lmi_buf_init(&range);
+    lmi_buf_init(&type);
+    put_name(t, i, &name);
+    put_range(t, i, &range);
+    if (!t->at[i].own) lmi_put_clean(&type, line_of(t, i)->module->type);
+    put_label(lmi_buf_text(&name), lmi_buf_text(&range), lmi_buf_text(&type), room, ascii, out);
+    lmi_buf_used(&name, out);
+    lmi_buf_used(&range, out);
+    lmi_buf_used(&type, out);
+}
+
+void lmi_rows_marks(const lmi_rows *t, int32_t i, bool brief, lmi_buf *out) {
+    const lmi_line *l = line_of(t, i);
+    const int32_t calls = t->self[t->at[i].place].calls;
+    if (t->at[i].own) return;
+    if (calls > 1) lmi_putf(out, " (%d calls)", (int)calls);
+    if (l->never_called) lmi_putf(out, " [%s]", lmi_line_status(l));
+    size_t from = out->n;
+    lmi_putc(out, ' ');
+    lmi_put_tie(out, t->j->m, l->place);
+    if (out->bad) return;
+    bool tied = out->n > from + 1;
+    if (tied && !brief) return;
+    out->n = from;
+    out->s[from] = '\0';
+    if (tied) lmi_put(out, " [tied]");
+}
