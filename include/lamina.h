@@ -22,7 +22,8 @@
  *   lamina_report.h     reports, and numbers as text
  *   lamina_read.h       models from files
  *   lamina_fields.h, lamina_recording.h, lamina_command.h: results as fields, recordings, the command
- *   lamina_diff.h       differences of models, saved reports and recordings */
+ *   lamina_diff.h       differences of models, saved reports and recordings
+ *   lamina_tokens.h     language models in tokens */
 #ifndef LAMINA_H
 #define LAMINA_H
 
@@ -31,5 +32,6 @@
 #include "lamina_fields.h"
 #include "lamina_read.h"
 #include "lamina_recording.h"
+#include "lamina_tokens.h"
 
 #endif

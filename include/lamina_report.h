@@ -148,6 +148,8 @@ LAM_API void lam_budget_free(lam_budget *b); /* NULL is allowed */
 /* Adds a limit: "macs=2G", "peak=200MiB", "time=20ms". LAM_USAGE: there is no such metric or unit (the
  * sentence lists the known ones), or the metric has a limit already. */
 LAM_API lam_status lam_budget_max(lam_budget *b, const char *limit, lam_error *e);
+/* Reads a number of bytes as a limit has it: "80GB", "200MiB". */
+LAM_API lam_status lam_budget_bytes(const char *text, int64_t *out, lam_error *e);
 /* Reads a report saved as JSON, whose totals are limits. LAM_IO: it can't be read; LAM_FAILED: it is no
  * report. */
 LAM_API lam_status lam_budget_baseline(lam_budget *b, const char *file, lam_error *e);

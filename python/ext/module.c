@@ -37,10 +37,12 @@ static int module_exec(PyObject *module) {
     bool ok = PyModule_AddFunctions(module, lmx_probe_methods) == 0 &&
               PyModule_AddFunctions(module, lmx_own_methods) == 0 &&
               PyModule_AddFunctions(module, lmx_fit_methods) == 0 &&
+              PyModule_AddFunctions(module, lmx_tokens_functions) == 0 &&
               PyModule_AddFunctions(module, lmx_page_methods) == 0 && intern_names(st) &&
               add_type(module, &lmx_capture_spec, &st->capture_type) &&
               add_type(module, &lmx_model_spec, &st->model_type) &&
               add_type(module, &lmx_costs_spec, &st->costs_type) &&
+              add_type(module, &lmx_tokens_spec, &st->tokens_type) &&
               add_type(module, &lmx_snapshot_spec, &st->snapshot_type) &&
               add_type(module, &lmx_dry_spec, &st->dry_type) &&
               add_type(module, &lmx_recorder_spec, &st->recorder_type) &&
@@ -56,6 +58,7 @@ static int module_traverse(PyObject *module, visitproc visit, void *arg) {
     Py_VISIT(st->capture_type);
     Py_VISIT(st->model_type);
     Py_VISIT(st->costs_type);
+    Py_VISIT(st->tokens_type);
     Py_VISIT(st->snapshot_type);
     Py_VISIT(st->dry_type);
     Py_VISIT(st->recorder_type);
@@ -71,6 +74,7 @@ static int module_clear(PyObject *module) {
     Py_CLEAR(st->capture_type);
     Py_CLEAR(st->model_type);
     Py_CLEAR(st->costs_type);
+    Py_CLEAR(st->tokens_type);
     Py_CLEAR(st->snapshot_type);
     Py_CLEAR(st->dry_type);
     Py_CLEAR(st->recorder_type);

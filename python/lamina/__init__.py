@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from ._results.rules import rules_file as rules_file
     from ._results.rules import unregister as unregister
     from ._results.saved import read as read
+    from ._results.tokens import Tokens as Tokens
+    from ._tokens import tokens as tokens
     from ._watch import Watch as Watch
     from ._watch import watch as watch
     from .thoplw import LayersInfo as LayersInfo
@@ -68,6 +70,7 @@ _HOMES = {
     "Report": "_results.report",
     "Roof": "_results.roof",
     "Row": "_results.report",
+    "Tokens": "_results.tokens",
     "Watch": "_watch",
     "callbacks": "",
     "capture": "_inspect",
@@ -84,6 +87,7 @@ _HOMES = {
     "rules_file": "_results.rules",
     "summary": "torchscan",
     "thoplw": "",
+    "tokens": "_tokens",
     "torch_inspector": "",
     "torchscan": "",
     "unregister": "_results.rules",
@@ -104,6 +108,7 @@ __all__ = [
     "Report",
     "Roof",
     "Row",
+    "Tokens",
     "Watch",
     "__version__",
     "callbacks",
@@ -121,6 +126,7 @@ __all__ = [
     "rules_file",
     "summary",
     "thoplw",
+    "tokens",
     "torch_inspector",
     "torchscan",
     "unregister",

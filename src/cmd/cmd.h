@@ -275,6 +275,7 @@ int lmi_run_scan(lmi_cli *c);
 int lmi_run_graph(lmi_cli *c);
 int lmi_run_plot(lmi_cli *c);
 int lmi_run_fit(lmi_cli *c);
+int lmi_run_tokens(lmi_cli *c);
 int lmi_run_rules(lmi_cli *c);
 int lmi_run_conventions(lmi_cli *c);
 int lmi_run_table(lmi_cli *c);

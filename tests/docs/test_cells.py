@@ -218,6 +218,8 @@ def words_of(command: str) -> list[str]:
             words += ["FILE.py:Model"]
         else:
             words += ["1x3x224x224"] if word == "..." else STANDS_FOR.get(word, [word])
+    if words[0] == "tokens":
+        return ["TALK.py:Talk" if word == "FILE.py:Model" else word for word in words]
     return words + (INPUT if "FILE.py:Model" in words and "-i" not in words else [])
 
 
@@ -231,6 +233,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     here = tmp_path_factory.mktemp("cells")
     (here / "FILE.py").write_text(MODEL, "utf-8")
     (here / "train.py").write_text(TRAIN, "utf-8")
+    talk = (ROOT / "docs/tokens.md").read_text("utf-8").partition("```python\n")[2]
+    (here / "TALK.py").write_text(talk.partition("```")[0], "utf-8")
     for command in (
         "run train.py --every 1 -o run.lamina",
         "FILE.py:Model -i 1x3x224x224 --json -o old.json",

@@ -198,3 +198,46 @@ def tuned() -> nn.Module:
     net[0] = nn.Conv2d(3, 8, 5, padding=2, bias=False)
     net[1] = nn.BatchNorm2d(8, eps=1e-3)
     return net
+
+
+class Keeping(nn.Module):
+    """Causal attention that keeps keys and values; with a window, those of its last tokens."""
+
+    def __init__(self, width: int, heads: int, window: int | None) -> None:
+        super().__init__()
+        self.heads, self.window = heads, window
+        self.qkv = nn.Linear(width, 3 * width, bias=False)
+        self.out = nn.Linear(width, width, bias=False)
+
+    def forward(
+        self, x: torch.Tensor, kept: tuple[torch.Tensor, torch.Tensor] | None
+    ) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]:
+        q, k, v = (t.unflatten(-1, (self.heads, -1)).transpose(1, 2) for t in self.qkv(x).chunk(3, -1))
+        if kept is not None:
+            k, v = torch.cat([kept[0], k], 2), torch.cat([kept[1], v], 2)
+        y = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=kept is None)
+        last = 0 if self.window is None else 1 - self.window
+        return self.out(y.transpose(1, 2).flatten(2)), (k[:, :, last:], v[:, :, last:])
+
+
+class Talker(nn.Module):
+    """A language model with a cache. One of its layers sees a window of eight tokens, if there is one."""
+
+    def __init__(self, width: int = 64, layers: int = 2, words: int = 100, window: bool = False) -> None:
+        super().__init__()
+        self.table = nn.Embedding(words, width)
+        self.layers = nn.ModuleList(
+            Keeping(width, 4, 8 if window and i == 0 else None) for i in range(layers)
+        )
+        self.mlps = nn.ModuleList(Block(width) for _ in range(layers))
+        self.head = nn.Linear(width, words, bias=False)
+
+    def forward(
+        self, ids: torch.Tensor, cache: list[tuple[torch.Tensor, torch.Tensor]] | None = None
+    ) -> dict[str, object]:
+        x, kept = self.table(ids), []
+        for i, (layer, mlp) in enumerate(zip(self.layers, self.mlps, strict=True)):
+            y, pair = layer(x, None if cache is None else cache[i])
+            x = mlp(x + y)
+            kept.append(pair)
+        return {"logits": self.head(x[:, -1:]), "cache": kept}

@@ -35,6 +35,14 @@ NET = """
         def forward(self, x):
             return self.first(self.first(x)).sort().values
 
+    class Talk(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.table, self.head = nn.Embedding(9, 4), nn.Linear(4, 9)
+
+        def forward(self, ids):
+            return self.head(self.table(ids))
+
     def other():
         return net(channels=4, window=5, bias=False, p=0.5)
 
@@ -101,6 +109,11 @@ ANSWERS_OF: dict[str, list[tuple[tuple[str, ...], int, str]]] = {
         (("graph", "net.py:Spare", "-i", "1x4", "--backward"), 0, "graph/1"),
     ],
     "fit": [(("fit", "net.py:net", *IMAGE), 0, "fit/1"), (("fit", "net.py:Spare", "-i", "1x4"), 0, "fit/1")],
+    "tokens": [
+        (("tokens", "net.py:Talk", "--prompt", "5", "--new", "3", "--dry"), 0, "tokens/1"),
+        (("tokens", "net.py:Talk", "--prompt", "5", "--device-memory", "1MB"), 0, "tokens/1"),
+        (("tokens", "net.py:Spare", "--dry"), 2, ""),
+    ],
     "live": [
         (("live", "run.lamina"), 0, "recording/2"),
         (("live", "run.lamina", "--once"), 0, "recording/2"),
@@ -210,7 +223,7 @@ def test_one_document(ask, place, argv, code, kind):
     assert told["schema"] == f"lamina.{kind}"
     assert told["schema_version"] == int(kind.rpartition("/")[2])
     assert wrong(told) == []
-    assert wrong({**told, "new": 1}) != []
+    assert wrong({**told, "unheard_of": 1}) != []
     for name in ("schema", "schema_version", "version"):
         assert wrong({key: value for key, value in told.items() if key != name}) != []
 
@@ -230,6 +243,7 @@ def test_every_kind_is_asked_for():
 
 OPTIONAL = {
     "steps",  # of a recording
+    "device_memory",  # of tokens, where one was named
     "logical_bytes", "local_bytes",  # where they differ from param_bytes
     "before_deviation", "after_deviation",  # of times
     "measured", "off",  # where the run was of the predicted kind

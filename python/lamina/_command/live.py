@@ -39,6 +39,9 @@ def run_target(
     backward: bool = False,
     dry_because: str | None = None,
     built: dict[Any, Any] | None = None,
+    tokens: str | None = None,
+    prompt: int = 0,
+    fresh: int = 0,
     **how: Any,
 ) -> _lamina.Model:
     """Builds the model that ``target`` names, runs it once on made-up inputs, and returns the captured model.
@@ -46,7 +49,8 @@ def run_target(
     zeros, or ones if their name contains "mask". The seed is fixed, so every run is the same. ``given``
     names code that returns the inputs instead. ``dry_because``: why the run is dry, if nobody asked for
     that. ``batch``, unless 0, is the first size of every input. ``optimizer`` is a name of an optimizer, code
-    that makes one, or "" for the default; None: none. ``how``: the other keywords are those of
+    that makes one, or "" for the default; None: none. ``tokens``: a language model generates ``fresh`` tokens
+    after ``prompt``, by :func:`_generated`. ``how``: the other keywords are those of
     :func:`lamina._run.run_once`. Models in ``built`` are not built again.
 
     Raises:
@@ -66,13 +70,16 @@ def run_target(
     if which not in built:
         built[which] = built_of(target, build, built, dry=dry)
     root = built[which]
+    about = {"target": target, "build": " ".join(build), "inputs": given or " ".join(inputs)}
+    about |= {"dry_because": dry_because or ""}
+    if tokens is not None:
+        further = from_code(root, target, given, built, batch=0) if given is not None else ((), {}, [])
+        return _generated(root, tokens, (prompt, fresh, batch), further, dry=dry, dtype=dtype, about=about)
     if given is not None:
         args, kwargs, made = from_code(root, target, given, built, batch=batch)
     else:
         args, kwargs, made = made_up(root, target, inputs, dry=dry, batch=batch)
-    told = {"target": target, "build": " ".join(build), "inputs": given or " ".join(inputs)}
-    told |= {"dry_because": dry_because or ""}
-    how["about"] = {name: text.encode(errors="replace").decode() for name, text in told.items() if text}
+    how["about"] = _texts(about)
     how |= {"made": made, "dry": dry, "backward": backward, "optimizer": by if backward else None}
     try:
         try:
@@ -83,6 +90,39 @@ def run_target(
         raise _spelled(error) from error
     if run.error is not None:
         _raise(run, root)
+    assert run.model is not None
+    return run.model
+
+
+def _texts(about: dict[str, str]) -> dict[str, str]:
+    return {name: text.encode(errors="replace").decode() for name, text in about.items() if text}
+
+
+def _generated(
+    root: Any,
+    which: str,
+    sizes: tuple[int, int, int],
+    further: tuple[Any, Any, Any],
+    *,
+    dry: bool,
+    dtype: str | None,
+    about: dict[str, str],
+) -> _lamina.Model:
+    """The model of a language model that generated: ``which`` of its steps, "sample" or "every", or of
+    sequences of other "lengths". ``further``: inputs that code gave, all of them by name."""
+    from .._tokens import Asked
+
+    args, kwargs, _ = further
+    if args:
+        raise UsageError("--inputs gives inputs of generate by name: return a dict")
+    prompt, new, batch = sizes
+    asked = Asked(root, prompt or None, new or None, batch or 1, inputs=kwargs, dtype=dtype)
+    try:
+        run = asked.run(which, dry=dry, about=_texts(about))
+    except UnsupportedError as error:
+        raise _spelled(error) from error
+    if run.error is not None:
+        _raise(run, asked.outer)
     assert run.model is not None
     return run.model
 

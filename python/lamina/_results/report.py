@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TextIO
@@ -21,6 +22,7 @@ from .._old.layouts import check_options
 from .graph import Graph
 from .rules import OwnRules
 from .time import Speed, row_time, times
+from .tokens import Tokens
 
 if TYPE_CHECKING:
     from .compare import Comparison
@@ -536,6 +538,14 @@ class Report:
         if self._health is None:
             self._health = health_of(self._model)
         return self._health
+
+    @property
+    def tokens(self) -> Tokens | None:
+        """A language model's calls as prefill and decode steps, in tokens. None if the root was not given
+        token ids that a table reads, or if operators were not counted."""
+        with suppress(UsageError):
+            return Tokens(_lamina.tokens(self._costs, None, "", (0, 0, 0), (False, False, False)))
+        return None
 
     def speed(self, roof: Roof | None = None, *, inside: bool = False) -> list[Speed]:
         """Returns the speed of each row's own work and its limit, relative to ``roof``: by default this

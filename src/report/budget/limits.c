@@ -115,6 +115,13 @@ static lam_status read_number(const char *text, const lmi_figure_info *of, const
     return no_unit(text, of, s, e);
 }
 
+lam_status lam_budget_bytes(const char *text, int64_t *out, lam_error *e) {
+    const char *s = text + strspn(text, " ");
+    if (!is_digit(*s) && *s != '.')
+        return lmi_fail(e, LAM_USAGE, text, "it is no number of bytes, as 80GB or 200MiB");
+    return read_number(text, &lmi_figures[LMI_FIGURE_PEAK], s, out, e);
+}
+
 lam_status lam_budget_max(lam_budget *b, const char *limit, lam_error *e) {
     const char *equals = strchr(limit, '=');
     lmi_figure i = LMI_FIGURE_MACS;

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A language model in tokens, a part of lamina.h: what a prompt and each new token cost, what a cache keeps,
+ * which parameters a token uses, what fits into a memory. */
+#ifndef LAMINA_TOKENS_H
+#define LAMINA_TOKENS_H
+
+#include "lamina_fields.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum lam_stage {
+    LAM_PREFILL, /* calls of the model that consume the prompt; they give the first new token */
+    LAM_DECODE,  /* the calls after it: steps, one for each further token */
+    LAM_N_STAGES
+} lam_stage;
+LAM_API const char *lam_stage_name(lam_stage s); /* "prefill", "decode" */
+
+/* Three ways to count one product of matrices, in multiply-accumulates of the whole batch. */
+typedef struct lam_token_macs {
+    lam_count executed;  /* all products that ran */
+    lam_count effective; /* without scores that a mask or a causal flag hides */
+    lam_count model; /* what the architecture needs, whoever implements it; LAM_UNKNOWN: see `why_model` */
+} lam_token_macs;
+
+/* One call of the language model, or a step between two that ran. */
+typedef struct lam_token_step {
+    int32_t event; /* its call; -1: it did not run, and is on the line through steps that did */
+    lam_stage stage;
+    int32_t step;        /* of decode, from 1; 0: prefill */
+    int64_t batch;       /* sequences; -1 unknown, as the next two */
+    int64_t fresh, keys; /* new tokens of a sequence; tokens that it sees, its own included */
+    lam_token_macs macs;
+    lam_count flops; /* of all operators */
+    /* Bytes of parameters that the call reads, each element once: of tables the rows that are looked up, of
+     * routed experts those that are hit. `weights_most`: the same where it is not known which experts are
+     * hit, and `weights` is then the least. */
+    lam_count weights, weights_most;
+    lam_count cache;      /* bytes that one sequence keeps after it; LAM_UNKNOWN: no cache was seen */
+    lam_count cache_read; /* bytes of cached keys, values and states that it attends to, of the batch, its own
+                             included; of the first call of a prompt 0 */
+    int32_t experts_least, experts_most; /* routed experts hit in a layer; -1: none, or not known */
+} lam_token_step;
+
+typedef struct lam_token_stage {
+    int32_t calls;
+    int64_t tokens; /* new tokens of the batch: of prefill the prompt's; -1 unknown */
+    lam_token_macs macs;
+    lam_count flops;
+    lam_count weights, weights_most, cache_read; /* bytes read, of all calls together */
+    const char *why_model;                       /* why macs.model is not known; NULL: it is */
+} lam_token_stage;
+
+typedef struct lam_token_params { /* elements, each distinct parameter once */
+    lam_count total;
+    lam_count active; /* used for a new token: without experts that it is not routed to, and encoders */
+    lam_count active_matrix; /* the part that a token is multiplied with: no tables, biases and norms */
+    int32_t experts, routed; /* in a layer: routed experts, and how many a token uses; 0: none were seen */
+    int32_t layers;          /* with routed experts */
+} lam_token_params;
+
+/* Cached tensors that grow alike: `bytes` a token of one sequence, until `cap` tokens; cap -1: for ever. */
+typedef struct lam_token_piece {
+    int64_t bytes, cap;
+    int32_t tensors;
+} lam_token_piece;
+typedef struct lam_token_cache {
+    bool seen;      /* some call kept something for the next one */
+    int64_t fixed;  /* bytes of a sequence that do not grow */
+    int64_t shared; /* bytes for all sequences together */
+    int32_t n_pieces;
+    const lam_token_piece *pieces; /* the smallest cap first */
+    int64_t tried;                 /* the most tokens that a run had: a larger cap would not have been seen */
+    int32_t dtype;                 /* of the largest part */
+    const char *gap;               /* why it is not known how it grows; NULL: it is */
+} lam_token_cache;
+
+/* A layer that multiplies more rows than the call has new tokens, as one that expands a latent cache. */
+typedef struct lam_token_wide {
+    int32_t place;        /* -1 outside every layer */
+    int32_t layers;       /* with this name, rows and tokens */
+    int64_t rows, tokens; /* of the last decode step */
+    lam_count macs;       /* of all of them */
+} lam_token_wide;
+
+typedef struct lam_tokens {
+    int64_t prompt, fresh, batch; /* tokens of a prompt, new tokens, sequences; -1 unknown */
+    bool asked_prompt, asked_fresh;
+    bool sampled;   /* decode steps between those that ran are filled in */
+    bool bent;      /* they are not on one line, so those between are not known: run every step */
+    bool cacheless; /* each step ran over all tokens */
+    lam_token_stage stage[LAM_N_STAGES];
+    int32_t n_steps;
+    const lam_token_step *steps; /* prefill first */
+    lam_token_params params;
+    lam_token_cache cache;
+    int32_t n_wide;
+    const lam_token_wide *wide;
+    int64_t weights; /* bytes of all parameters and buffers; -1 unknown */
+    int32_t dtype;   /* of most parameters */
+    int64_t logits;  /* positions of a sequence of the prefill that got logits; -1 unknown */
+    int32_t n_notes;
+    const char *const *notes;
+} lam_tokens;
+
+typedef struct lam_token_options {
+    const char *path;               /* of the language model: "" or NULL the root */
+    int64_t prompt, fresh, batch;   /* as asked for; 0: as in the calls */
+    bool given_prompt, given_fresh; /* the user named them */
+    /* Further sequences of calls stand for later steps of the first one. false: for themselves. */
+    bool sampled;
+    /* Costs of another run, of the same model on prompts of other lengths, for how its cache grows; NULL. */
+    const lam_costs *lengths;
+} lam_token_options;
+
+/* Reads a run of a language model in tokens. `c` must outlive the result and count operators. LAM_USAGE if
+ * the model was not called, or no call was given whole numbers that a table reads. */
+LAM_API lam_status lam_tokens_new(lam_tokens **out, lam_costs *c, const lam_token_options *o, lam_error *e);
+LAM_API void lam_tokens_free(lam_tokens *t); /* NULL is allowed */
+
+/* Bytes of the caches of `batch` sequences of `tokens` tokens each. LAM_AT_LEAST if a part is not known. */
+LAM_API lam_count lam_tokens_cache_at(const lam_tokens *t, int64_t tokens, int64_t batch);
+/* The most tokens of each of `batch` sequences whose caches fit beside the weights in `memory` bytes; 0: not
+ * one; INT64_MAX: there is no end. -1: not known, see t->cache.gap. Activations are not in it. */
+LAM_API int64_t lam_tokens_context(const lam_tokens *t, int64_t memory, int64_t batch);
+/* The most sequences of `tokens` tokens; as lam_tokens_context. */
+LAM_API int64_t lam_tokens_batch(const lam_tokens *t, int64_t memory, int64_t tokens);
+
+/* One object, as lam_costs_tell. */
+LAM_API void lam_tokens_tell(const lam_tokens *t, const lam_costs *c, lam_receiver to);
+/* Writes it as "text" (format NULL) or "json". `memory`: bytes of a device, for which it is told what fits;
+ * 0: none. `width`: columns of the page, 0: 100. */
+LAM_API lam_status lam_tokens_write(const lam_tokens *t, const lam_costs *c, int64_t memory,
+                                    const char *format, int32_t width, bool exact, lam_sink to, lam_error *e);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

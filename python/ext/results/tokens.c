@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The type Tokens: a run of a language model in tokens, with what fits into a memory. */
+#include "base/ext.h"
+#include "base/tables.h"
+#include "results/results.h"
+
+typedef struct lmx_tokens {
+    PyObject_HEAD lmx_state *st;
+    PyObject *costs, *lengths; /* strong: the tokens read them; NULL: none */
+    lam_tokens *tokens;
+} lmx_tokens;
+
+static lmx_tokens *self_of(PyObject *self) { return (lmx_tokens *)self; }
+
+static PyObject *tokens_of(PyObject *module, PyObject *args) {
+    lmx_state *st = lmx_state_of(module);
+    PyObject *costs, *lengths;
+    long long prompt, fresh, batch;
+    int given_prompt, given_fresh, sampled;
+    lam_token_options o = {0};
+    lam_error e = {.at = -1};
+    if (!PyArg_ParseTuple(args, "OOs(LLL)(ppp):tokens", &costs, &lengths, &o.path, &prompt, &fresh, &batch,
+                          &given_prompt, &given_fresh, &sampled))
+        return NULL;
+    if (Py_TYPE(costs) != st->costs_type || (lengths != Py_None && Py_TYPE(lengths) != st->costs_type))
+        return lmx_fail(st, LAM_USAGE, NULL, "tokens are read from Costs");
+    lam_costs *c = lmx_costs_settled(costs);
+    if (c && lengths != Py_None && !(o.lengths = lmx_costs_settled(lengths))) c = NULL;
+    lmx_tokens *self = c ? (lmx_tokens *)PyType_GenericAlloc(st->tokens_type, 0) : NULL;
+    if (!self) return NULL;
+    Py_INCREF(costs);
+    Py_INCREF(lengths);
+    self->st = st;
+    self->costs = costs;
+    self->lengths = lengths;
+    o.prompt = prompt;
+    o.fresh = fresh;
+    o.batch = batch;
+    o.given_prompt = given_prompt;
+    o.given_fresh = given_fresh;
+    o.sampled = sampled;
+    if (lam_tokens_new(&self->tokens, c, &o, &e) == LAM_OK) return (PyObject *)self;
+    Py_DECREF(self);
+    return lmx_raise(st, &e);
+}
+
+static void tokens_dealloc(PyObject *self) {
+    PyTypeObject *type = Py_TYPE(self);
+    lam_tokens_free(self_of(self)->tokens);
+    Py_XDECREF(self_of(self)->costs);
+    Py_XDECREF(self_of(self)->lengths);
+    PyObject_Free(self);
+    Py_DECREF(type);
+}
+
+static PyObject *tokens_told(PyObject *self, PyObject *unused) {
+    (void)unused;
+    lmx_sink t;
+    lam_costs *c = lmx_costs_settled(self_of(self)->costs);
+    if (!c) return NULL;
+    lam_tokens_tell(self_of(self)->tokens, c, lmx_sink_begin(&t));
+    return lmx_sink_end(&t);
+}
+
+static PyObject *tokens_bent(PyObject *self, PyObject *unused) {
+    (void)unused;
+    return PyBool_FromLong(self_of(self)->tokens->bent);
+}
+
+static PyObject *tokens_cache_at(PyObject *self, PyObject *args) {
+    long long tokens, batch;
+    if (!PyArg_ParseTuple(args, "LL:cache_at", &tokens, &batch)) return NULL;
+    lam_count n = lam_tokens_cache_at(self_of(self)->tokens, tokens, batch);
+    return lmx_count(n);
+}
+
+static PyObject *fits(PyObject *self, PyObject *args, const char *format,
+                      int64_t (*most)(const lam_tokens *t, int64_t memory, int64_t other)) {
+    long long memory, other;
+    if (!PyArg_ParseTuple(args, format, &memory, &other)) return NULL;
+    return PyLong_FromLongLong(most(self_of(self)->tokens, memory, other));
+}
+
+static PyObject *tokens_context(PyObject *self, PyObject *args) {
+    return fits(self, args, "LL:context", lam_tokens_context);
+}
+
+static PyObject *tokens_batch(PyObject *self, PyObject *args) {
+    return fits(self, args, "LL:batch", lam_tokens_batch);
+}
+
+static PyObject *tokens_write(PyObject *self, PyObject *args) {
+    const char *format = NULL;
+    long long memory;
+    int exact, width;
+    lmx_text text = {0};
+    lam_error e = {.at = -1};
+    if (!PyArg_ParseTuple(args, "zLip:write", &format, &memory, &width, &exact)) return NULL;
+    lam_costs *c = lmx_costs_settled(self_of(self)->costs);
+    if (!c) return NULL;
+    lam_status s = lam_tokens_write(self_of(self)->tokens, c, memory, format, width, exact != 0,
+                                    lmx_text_sink(&text), &e);
+    return lmx_text_end(&text, self_of(self)->st, s, &e);
+}
+
+PyMethodDef lmx_tokens_functions[] = {
+    {"tokens", tokens_of, METH_VARARGS,
+     PyDoc_STR("tokens($module, costs, lengths, path, sizes, given, /)\n--\n\nReturns the Tokens of a run. "
+               "`lengths`: Costs of the same model on prompts of other lengths, or None; `path`: of the "
+               "language model; `sizes`: prompt, new tokens and batch as asked for, 0 if they were not; "
+               "`given`: whether the first two were named, and whether the run has only some of the steps.")},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyMethodDef tokens_methods[] = {
+    {"told", tokens_told, METH_NOARGS, PyDoc_STR("told($self, /)\n--\n\nReturns all numbers as a dict.")},
+    {"bent", tokens_bent, METH_NOARGS,
+     PyDoc_STR("bent($self, /)\n--\n\nReturns True if steps that did not run can't be told from those that "
+               "did.")},
+    {"cache_at", tokens_cache_at, METH_VARARGS,
+     PyDoc_STR("cache_at($self, tokens, batch, /)\n--\n\nReturns bytes of the caches: (value, state).")},
+    {"context", tokens_context, METH_VARARGS,
+     PyDoc_STR("context($self, memory, batch, /)\n--\n\nReturns the most tokens a sequence that fit; -1 if "
+               "that is not known.")},
+    {"batch", tokens_batch, METH_VARARGS,
+     PyDoc_STR("batch($self, memory, tokens, /)\n--\n\nReturns the most sequences that fit; -1 if that is "
+               "not known.")},
+    {"write", tokens_write, METH_VARARGS,
+     PyDoc_STR("write($self, format, memory, width, exact, /)\n--\n\nReturns it as text or JSON.")},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot tokens_slots[] = {
+    {Py_tp_doc, "A run of a language model in tokens."},
+    {Py_tp_dealloc, tokens_dealloc},
+    {Py_tp_methods, tokens_methods},
+    {0, NULL},
+};
+
+PyType_Spec lmx_tokens_spec = {
+    "lamina._lamina.Tokens",
+    sizeof(lmx_tokens),
+    0,
+    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    tokens_slots,
+};

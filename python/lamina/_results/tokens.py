@@ -1,0 +1,273 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A language model in tokens: what a prompt and each new token cost, what a cache keeps, what fits."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+from .._base.check import check_whole
+from .._base.count import Count, from_core
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from .. import _lamina
+
+
+class TokenCount(Count):
+    """A :class:`lamina.Count` of a stage, with its share for each token.
+
+    Attributes:
+        a_token: the number divided by the new tokens of the stage; None if one of them is not known.
+    """
+
+    a_token: float | None
+
+    def __getnewargs__(self) -> tuple[int, str]:  # type: ignore[override]
+        return int(self), self.state
+
+
+def _count(pair: Any, each: float | None) -> TokenCount:
+    count = TokenCount(pair[0], pair[1])
+    count.a_token = each
+    return count
+
+
+class TokenStage:
+    """The prefill, or all decode steps, of the whole batch.
+
+    Attributes:
+        calls: calls of the model.
+        tokens: new tokens, of all sequences together; None if they are not known.
+        macs: multiply-accumulates of all products that ran, a :class:`TokenCount`.
+        effective_macs: the same without scores that a mask or a causal flag hides.
+        model_macs: what the architecture needs: visible scores, routed experts, no padding. If it is not
+            known, ``why_model`` says why.
+        flops: operations of all operators.
+        weights: bytes of parameters that the calls read, in each call once; ``weights_most``: the most, where
+            it is not known which experts are hit.
+        cache: bytes of cached keys, values and states that the calls attend to.
+        why_model: why ``model_macs`` is not known; None: it is.
+    """
+
+    def __init__(self, told: Mapping[str, Any]) -> None:
+        self.calls: int = told["calls"]
+        self.tokens: int | None = told["tokens"]
+        self.why_model: str | None = told["why_model"]
+        each = told["a_token"]
+        self.macs = _count(told["macs"], each["macs"])
+        self.effective_macs = _count(told["effective_macs"], each["effective_macs"])
+        self.model_macs = _count(told["model_macs"], each["model_macs"])
+        self.flops = _count(told["flops"], each["flops"])
+        self.weights = _count(told["weights"], each["weights"])
+        self.weights_most = _count(told["weights_most"], None)
+        self.cache = _count(told["cache"], each["cache"])
+
+    def __repr__(self) -> str:
+        return f"TokenStage(calls={self.calls}, tokens={self.tokens}, macs={self.macs!r})"
+
+
+class TokenStep:
+    """One call of the model.
+
+    Attributes:
+        stage: ``"prefill"`` or ``"decode"``.
+        step: the number of a decode step, from 1; 0: prefill.
+        call: the number of the call in the run; None: the step did not run, and its numbers are on the line
+            through those that did.
+        batch, new, keys: sequences; new tokens of each; tokens that each sees, its own included.
+        macs, effective_macs, model_macs, flops, weights, weights_most, cache: as of :class:`TokenStage`.
+        held: bytes of the cache of one sequence after the call.
+        experts: the least and the most routed experts that were hit in a layer; None: there are none.
+    """
+
+    def __init__(self, told: Mapping[str, Any]) -> None:
+        self.stage: str = told["stage"]
+        self.step: int = told["step"]
+        self.call: int | None = told["call"]
+        self.batch: int | None = told["batch"]
+        self.new: int | None = told["new"]
+        self.keys: int | None = told["keys"]
+        self.macs = from_core(told["macs"])
+        self.effective_macs = from_core(told["effective_macs"])
+        self.model_macs = from_core(told["model_macs"])
+        self.flops = from_core(told["flops"])
+        self.weights = from_core(told["weights"])
+        self.weights_most = from_core(told["weights_most"])
+        self.cache = from_core(told["cache"])
+        self.held = from_core(told["held"])
+        least, most = told["experts_least"], told["experts_most"]
+        self.experts: tuple[int, int] | None = None if least is None else (least, most)
+
+    def __repr__(self) -> str:
+        return f"TokenStep({self.stage}, step={self.step}, keys={self.keys}, macs={self.macs!r})"
+
+
+class TokenParams:
+    """Parameters, in elements; each distinct one counts once.
+
+    Attributes:
+        total: all of them.
+        active: those that are used for a new token: without experts that it is not routed to, and without
+            encoders.
+        active_matrix: those that a token is multiplied with: no tables, biases and norms.
+        experts, routed, layers: routed experts of a layer, how many of them a token uses, and layers with
+            experts; 0 if there are none.
+    """
+
+    def __init__(self, told: Mapping[str, Any]) -> None:
+        self.total = from_core(told["total"])
+        self.active = from_core(told["active"])
+        self.active_matrix = from_core(told["active_matrix"])
+        self.experts: int = told["experts"]
+        self.routed: int = told["routed"]
+        self.layers: int = told["layers"]
+
+    def __repr__(self) -> str:
+        own = f"total={self.total!r}, active={self.active!r}, active_matrix={self.active_matrix!r}"
+        return f"TokenParams({own})"
+
+
+class TokenPiece:
+    """Cached tensors of one sequence that grow alike.
+
+    Attributes:
+        bytes_a_token: bytes for each token.
+        until: tokens after which they grow no more, as a window does; None: they go on.
+        tensors: how many there are.
+    """
+
+    def __init__(self, told: Mapping[str, Any]) -> None:
+        self.bytes_a_token: int = told["bytes_a_token"]
+        self.until: int | None = told["until"]
+        self.tensors: int = told["tensors"]
+
+    def __repr__(self) -> str:
+        return f"TokenPiece(bytes_a_token={self.bytes_a_token}, until={self.until}, tensors={self.tensors})"
+
+
+class TokenCache:
+    """What the model keeps from one call to the next, in bytes of one sequence.
+
+    Attributes:
+        kind: ``"dynamic"`` if it grows, ``"fixed"`` if it does not, ``"none"`` if each call is given all
+            tokens; None if no cache was seen.
+        dtype: the type of its largest part.
+        fixed: bytes that do not grow; ``shared``: those that all sequences have together.
+        pieces: what grows, a list of :class:`TokenPiece`.
+        held: bytes after the last call.
+        tried: the most tokens of a run; a piece that ends later would not have been seen.
+        gap: why it is not known how the cache grows; None: it is.
+    """
+
+    def __init__(self, told: Mapping[str, Any], of: _lamina.Tokens) -> None:
+        self._of = of
+        self.kind: str | None = told["kind"]
+        self.dtype: str | None = told["dtype"]
+        self.fixed: int | None = told["fixed"]
+        self.shared: int | None = told["shared"]
+        self.pieces = [TokenPiece(piece) for piece in told["pieces"]]
+        self.held = from_core(told["held"])
+        self.tried: int | None = told["tried"]
+        self.gap: str | None = told["gap"]
+
+    def at(self, tokens: int, batch: int = 1) -> Count:
+        """Bytes of the caches of ``batch`` sequences of ``tokens`` tokens.
+
+        Raises:
+            TypeError, ValueError: one of them is no whole number, or below 1.
+        """
+        check_whole("tokens", tokens, least=1)
+        check_whole("batch", batch, least=1)
+        return from_core(self._of.cache_at(tokens, batch))
+
+    def __repr__(self) -> str:
+        return f"TokenCache(kind={self.kind!r}, fixed={self.fixed}, pieces={self.pieces!r})"
+
+
+class TokenWide:
+    """A layer that multiplies more rows than the call has new tokens.
+
+    Attributes:
+        path: the layer; ``layers``: how many there are of this name and size.
+        rows, tokens: of the last decode step.
+        macs: of all of these layers in it.
+    """
+
+    def __init__(self, told: Mapping[str, Any]) -> None:
+        self.path: str | None = told["path"]
+        self.layers: int = told["layers"]
+        self.rows: int = told["rows"]
+        self.tokens: int = told["tokens"]
+        self.macs = from_core(told["macs"])
+
+    def __repr__(self) -> str:
+        return f"TokenWide({self.path!r}, layers={self.layers}, rows={self.rows}, tokens={self.tokens})"
+
+
+class Tokens:
+    """A language model in tokens; ``print(t)`` shows it.
+
+    Attributes:
+        prompt, new, batch: tokens of a prompt, new tokens of a sequence, sequences.
+        prefill, decode: the two stages, each a :class:`TokenStage`.
+        steps: every call, the prefill's first; a list of :class:`TokenStep`.
+        params: a :class:`TokenParams`.
+        cache: a :class:`TokenCache`.
+        weights: bytes of all parameters; None: not known.
+        wide: layers that multiply more rows than there are new tokens, a list of :class:`TokenWide`.
+        gaps: why a number is not exact, a sentence each.
+    """
+
+    def __init__(self, core: _lamina.Tokens) -> None:
+        self._core = core
+        told = core.told()
+        self.prompt: int | None = told["prompt"]
+        self.new: int | None = told["new"]
+        self.batch: int | None = told["batch"]
+        self.dtype: str | None = told["dtype"]
+        self.logits: int | None = told["logits"]
+        self.prefill = TokenStage(told["prefill"])
+        self.decode = TokenStage(told["decode"])
+        self.steps = [TokenStep(step) for step in told["steps"]]
+        self.params = TokenParams(told["params"])
+        self.cache = TokenCache(told["cache"], core)
+        self.weights: int | None = told["weights"]
+        self.wide = [TokenWide(each) for each in told["wide"]]
+        self.gaps: list[str] = list(told["gaps"])
+
+    def context(self, memory: int, batch: int = 1) -> int | None:
+        """The most tokens of each of ``batch`` sequences whose caches fit beside the weights into ``memory``
+        bytes. None: it never ends, or it is not known how the cache grows (``cache.gap``). What a step takes
+        beside them is not in it."""
+        check_whole("memory", memory, least=1)
+        check_whole("batch", batch, least=1)
+        return _fits(self._core.context(memory, batch))
+
+    def batch_in(self, memory: int, context: int) -> int | None:
+        """The most sequences of ``context`` tokens that fit; as :meth:`context`."""
+        check_whole("memory", memory, least=1)
+        check_whole("context", context, least=1)
+        return _fits(self._core.batch(memory, context))
+
+    def __str__(self) -> str:
+        return self._core.write("text", 0, 0, False).removesuffix("\n")  # noqa: FBT003
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def show(self, *, width: int = 0, exact: bool = False) -> None:
+        """Prints it; ``exact``: numbers in full."""
+        sys.stdout.write(self._core.write("text", 0, width, exact))
+
+    def to_json(self) -> str:
+        """Returns everything as JSON, by the schema ``docs/answers.schema.json``."""
+        return self._core.write("json", 0, 0, False)  # noqa: FBT003
+
+
+NO_END = 0x7FFF_FFFF_FFFF_FFFF
+
+
+def _fits(most: int) -> int | None:
+    return None if most < 0 or most == NO_END else most

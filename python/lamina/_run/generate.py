@@ -1,0 +1,229 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A language model that generates: a module around it whose forward makes the calls of a prefill and of
+decode steps, at the lengths that are asked for."""
+
+from __future__ import annotations
+
+import sys
+from copy import deepcopy
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from .._base.errors import UsageError
+from .._base.signature import takes
+from .held import caches_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+NEW, IDS = "new", "input_ids"  # the inputs of a sequence: how it is generated, its token ids
+NAMES = ("input_ids", "ids", "idx", "tokens", "token_ids")  # of the argument; else it is the first one
+NAME = "model"  # of the language model in the module around it
+SEED = 0
+MOST_STEPS = 4  # as many are run, or else these: the first, the second, the one in the middle and the last
+# Tokens at which it is looked whether a cache still grows: of so many a dry run knows the ids.
+LONGEST = 65_536
+
+
+class Wanted(NamedTuple):
+    """A sequence to generate: tokens of its prompt, and new ones, of which the first comes of the prefill and
+    each further one of a step; ``decoder``: tokens that the decoder of an encoder begins with, 0: one."""
+
+    prompt: int
+    new: int
+    decoder: int = 0
+
+
+def sequences(how: Prompted, prompt: int, new: int, *, every: bool = False) -> list[Wanted]:
+    """The sequences that have the prefill and the steps to look at. A step that sees n tokens costs the same
+    after a prefill of n - 1 tokens as after a shorter one and further steps."""
+    if every or new - 1 <= MOST_STEPS:
+        return [Wanted(prompt, new)]
+    later = sorted({new // 2, new - 1} - {1, 2})  # not a count: which steps are run
+    return [Wanted(prompt, 3), *(_at(how, prompt, step, 2) for step in later)]
+
+
+def lengths(how: Prompted, prompt: int) -> list[Wanted]:
+    """Two sequences, one of few tokens and one of many, that show how the cache grows."""
+    last = min(how.limit or LONGEST, LONGEST)
+    return [Wanted(prompt, 1, n) if how.encoder else Wanted(n, 1) for n in (2, last)]
+
+
+def _at(how: Prompted, prompt: int, step: int, new: int) -> Wanted:
+    """A sequence whose first step is that step of one with the prompt."""
+    return Wanted(prompt, new, step) if how.encoder else Wanted(prompt + step - 1, new)
+
+
+class Prompted(NamedTuple):
+    """How a language model is prompted.
+
+    Attributes:
+        generates: it has the ``generate`` of transformers.
+        decoder: the prompt is the decoder's, as of a model that is given sound.
+        encoder: the prompt is the encoder's, and the decoder begins with one token.
+        rows: token ids are below this number.
+        limit: positions for which the model has a table; None: it has none.
+        own: the model's own limit of tokens; None: unknown.
+    """
+
+    generates: bool
+    decoder: bool
+    encoder: bool
+    rows: int
+    special: frozenset[int]
+    limit: int | None
+    own: int | None
+
+
+def _config(root: Any) -> Any:
+    """The configuration of the part that reads text."""
+    config = getattr(root, "config", None)
+    text = getattr(config, "get_text_config", None)
+    return text() if callable(text) else config
+
+
+def _whole(config: Any, *names: str) -> int | None:
+    for name in names:
+        value = getattr(config, name, None)
+        if isinstance(value, int) and not isinstance(value, bool) and value > 0:
+            return value
+    return None
+
+
+def prompted(root: Any) -> Prompted:
+    """How the model is prompted.
+
+    Raises:
+        UsageError: it has no table of tokens, so it is no language model.
+    """
+    torch = sys.modules["torch"]
+    config = getattr(root, "config", None)
+    generates = callable(getattr(root, "generate", None)) and hasattr(root, "generation_config")
+    tables = [m.num_embeddings for m in root.modules() if isinstance(m, torch.nn.Embedding)]
+    rows = _whole(_config(root), "vocab_size") or max(tables, default=0)
+    if tables and rows > max(tables):
+        rows = max(tables)
+    if not rows:
+        raise UsageError(
+            f"{type(root).__name__} is no language model: it has no table of tokens (torch.nn.Embedding)"
+        )
+    own = _whole(_config(root), "max_position_embeddings", "n_positions", "max_seq_len", "block_size")
+    limit = next((n for n in tables if own is not None and own <= n <= own + 8 and n != rows), None)
+    both = bool(getattr(config, "is_encoder_decoder", False))
+    by_ids = getattr(root, "main_input_name", "input_ids") == "input_ids"
+    ids = {value for name, value in vars(config).items() if name.endswith("token_id")} if config else set()
+    special = frozenset(value for value in ids if isinstance(value, int))
+    return Prompted(generates, both and not by_ids, both and by_ids, rows, special, limit and own, own)
+
+
+def random_ids(how: Prompted, batch: int, tokens: int, seed: int = SEED) -> Any:
+    """Token ids that are drawn from the table; ids with a meaning of their own, as that of an image, are left
+    out where there are others."""
+    torch = sys.modules["torch"]
+    draw = torch.Generator().manual_seed(seed)
+    ids = torch.randint(0, how.rows, (batch, tokens), generator=draw)
+    free = next((n for n in range(how.rows) if n not in how.special), 0)
+    for special in how.special:
+        ids[ids == special] = free
+    return ids
+
+
+def around(root: Any) -> Any:
+    """A module whose forward is given inputs of the language model and makes its calls."""
+    torch = sys.modules["torch"]
+
+    class Generating(torch.nn.Module):  # type: ignore[misc, name-defined]
+        def __init__(self) -> None:
+            super().__init__()
+            self.model = root
+
+        def forward(self, sequences: Sequence[Mapping[str, Any]]) -> None:
+            for each in sequences:
+                inputs = dict(each)
+                new = inputs.pop(NEW)
+                if isinstance(new, int):
+                    _call(self.model, inputs[IDS], new)
+                else:
+                    new.generate(self.model, inputs)
+
+    return Generating()
+
+
+class Config:
+    """How ``generate`` is to work: greedily, for so many tokens, whatever they are."""
+
+    def __init__(self, root: Any, new: int) -> None:
+        self.config = deepcopy(root.generation_config)
+        plain = {"do_sample": False, "num_beams": 1, "use_cache": True}
+        plain |= {"max_new_tokens": new, "min_new_tokens": new}
+        unset = ["eos_token_id", "pad_token_id", "max_length", "temperature", "top_k", "top_p"]
+        unset += ["suppress_tokens", "begin_suppress_tokens", "forced_decoder_ids"]
+        for option, value in (plain | dict.fromkeys(unset)).items():
+            setattr(self.config, option, value)
+
+    def generate(self, root: Any, inputs: Mapping[str, Any]) -> None:
+        """Generates. What is unset here would be taken from the model's own settings, which this replaces
+        meanwhile."""
+        own = root.generation_config
+        root.generation_config = self.config
+        try:
+            root.generate(**inputs, generation_config=self.config)
+        finally:
+            root.generation_config = own
+
+
+def inputs_of(
+    root: Any, how: Prompted, batch: int, given: Mapping[str, Any], wanted: Sequence[Wanted]
+) -> list[dict[str, Any]]:
+    """The inputs of each sequence, and what :func:`around` needs. ``given``: further inputs by name; token
+    ids among them are the beginning of each prompt."""
+    return [_inputs(root, how, batch, given, each) for each in wanted]
+
+
+def _inputs(root: Any, how: Prompted, batch: int, given: Mapping[str, Any], wanted: Wanted) -> dict[str, Any]:
+    name = "decoder_input_ids" if how.decoder else IDS
+    if not how.generates:
+        return {NEW: wanted.new, IDS: random_ids(how, batch, wanted.prompt + wanted.new - 1)}
+    config = Config(root, wanted.new)
+    if how.encoder:
+        inputs = {IDS: random_ids(how, batch, wanted.prompt), **given}
+    else:
+        inputs = {**given, **_prompt(how, batch, given, name, wanted.prompt)}
+    if wanted.decoder:
+        ids = random_ids(how, batch, wanted.decoder)
+        start = (getattr(each, "decoder_start_token_id", None) for each in (config.config, root.config))
+        ids[:, 0] = next((n for n in start if isinstance(n, int)), 0)
+        inputs["decoder_input_ids"] = ids
+    return {**inputs, NEW: config}
+
+
+def _prompt(how: Prompted, batch: int, given: Mapping[str, Any], name: str, tokens: int) -> dict[str, Any]:
+    """The ids of a prompt, which begins with ids that were given; other whole numbers a position, as types
+    and masks, go on as they end."""
+    torch = sys.modules["torch"]
+    first = given.get(name)
+    if first is None:
+        return {name: random_ids(how, batch, tokens)}
+    more = tokens - first.shape[1]  # not a count: how many ids are drawn
+    if more <= 0:
+        return {name: first}
+    out = {name: torch.cat([first, random_ids(how, first.shape[0], more)], 1)}
+    for other, value in given.items():
+        if other != name and isinstance(value, torch.Tensor) and value.shape == first.shape:
+            out[other] = torch.cat([value, value[:, -1:].expand(-1, more)], 1)
+    return out
+
+
+def _call(root: Any, ids: Any, new: int) -> None:
+    """The calls of a model without ``generate``: a step is given one token, and the cache that the call
+    before it gave; if that gave none, all tokens so far."""
+    prompt = ids.shape[1] - new + 1  # not a count: which ids are given
+    wanted = takes(root.forward)
+    name = next((name for name in NAMES if wanted is not None and name in wanted.parameters), None)
+
+    def call(given: Any, caches: dict[str, Any]) -> Any:
+        return root(given, **caches) if name is None else root(**{name: given}, **caches)
+
+    out = call(ids[:, :prompt], {})
+    for last in range(prompt + 1, ids.shape[1] + 1):
+        caches = caches_of(root, out)
+        out = call(ids[:, last - 1 : last] if caches else ids[:, :last], caches)

@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a language model costs, in tokens."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from . import _lamina
+from ._base.check import check_module, check_whole
+from ._base.dtypes import real_dtype
+from ._base.errors import UsageError
+from ._results.tokens import Tokens
+from ._run.generate import NAME, around, inputs_of, lengths, prompted, sequences
+from ._run.once import run_once
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ._observe.run import Run
+
+PROMPT, NEW = 1024, 128
+
+
+def tokens(
+    model: Any,
+    prompt: int | None = None,
+    new: int | None = None,
+    batch: int = 1,
+    *,
+    inputs: Mapping[str, Any] | None = None,
+    dry: bool = False,
+    dtype: Any = None,
+) -> Tokens:
+    """Counts a language model in tokens: a prefill of a prompt, and the decode steps after it.
+
+    The model generates once, greedily and never stopping early: by its own ``generate`` if it is one of
+    transformers, or else by calls over token ids. A prompt of P tokens and N new ones are one prefill, which
+    gives the first new token, and N - 1 steps. The model, its configuration and its cache are as before
+    afterwards.
+
+    Args:
+        model: a language model; for a dry run it may be on the meta device.
+        prompt: tokens of the prompt; 1,024 if it is not given. Of an encoder and a decoder it is the
+            encoder's length, and the decoder begins with one token.
+        new: new tokens of each sequence, 128 if it is not given.
+        batch: sequences.
+        inputs: further inputs of ``generate`` by name, as images. Token ids among them, as ``input_ids``, are
+            the beginning of the prompt, or all of it if ``prompt`` is not given.
+        dry: follows the shapes and computes nothing. Of many steps four are run; if they are on one line, the
+            others are on it too, or else every step is run.
+        dtype: counts as if floating-point parameters were of this type; for a dry run.
+
+    Raises:
+        TypeError: the model is no module, or ``prompt``, ``new`` or ``batch`` no whole number.
+        ValueError: one of them is below 1, the model is no language model, or the prompt and the new tokens
+            are more than the positions that it has.
+        NeedsValuesError: in a dry run, the model reads values, as for experts that run one by one.
+        Exception: an exception of the model propagates unchanged.
+    """
+    asked = Asked(model, prompt, new, batch, inputs=inputs, dtype=dtype)
+    longer = asked.longer()
+    found = asked.read("sample" if dry else "every", longer, dry=dry)
+    if found.bent():
+        found = asked.read("every", longer, dry=dry)
+    return Tokens(found)
+
+
+class Asked:
+    """What is asked of a language model, checked, and the runs that answer it."""
+
+    def __init__(
+        self,
+        model: Any,
+        prompt: int | None,
+        new: int | None,
+        batch: int,
+        *,
+        inputs: Mapping[str, Any] | None = None,
+        dtype: Any = None,
+    ) -> None:
+        root = check_module(model)
+        for name, value in (("prompt", prompt), ("new", new), ("batch", batch)):
+            if value is not None:
+                check_whole(name, value, least=1)
+        self.how = prompted(root)
+        self.given = dict(inputs or {})
+        ids = self.given.get("decoder_input_ids" if self.how.decoder else "input_ids")
+        length = None if ids is None else ids.shape[1]
+        self.told = (prompt is not None or length is not None, new is not None)
+        self.prompt, self.new = prompt or length or PROMPT, new or NEW
+        self.batch = batch if ids is None else ids.shape[0]
+        self.root, self.outer = root, around(root)
+        self.dtype = None if dtype is None else real_dtype(str(dtype))
+        self._check_positions()
+
+    def _check_positions(self) -> None:
+        """Raises if the model has no positions for so many tokens."""
+        how, last = self.how, self.new
+        if not how.encoder:
+            last += self.prompt - 1  # not a count: what is asked for
+        if how.limit is not None and last > how.limit:
+            raise UsageError(
+                f"{type(self.root).__name__} has positions for {how.limit} tokens, and a prompt of "
+                f"{self.prompt} and {self.new} new ones need {last}; ask for fewer"
+            )
+
+    def read(self, which: str, longer: _lamina.Costs | None, *, dry: bool) -> _lamina.Tokens:
+        run = self.run(which, dry=dry)
+        if run.error is not None:
+            run.reraise()
+        assert run.model is not None
+        sizes = (self.prompt, self.new, self.batch)
+        return _lamina.tokens(run.model.costs(), longer, NAME, sizes, (*self.told, True))
+
+    def longer(self) -> _lamina.Costs | None:
+        """A dry run of a short and of a long prompt; None if the model can't be followed."""
+        with suppress(Exception):
+            run = self.run("lengths", dry=True)
+            if run.error is None and run.model is not None:
+                return run.model.costs()
+        return None
+
+    def run(self, which: str, *, dry: bool, about: Mapping[str, str] | None = None) -> Run:
+        """The model generates: a "sample" of its steps, "every" one, or sequences of other "lengths"."""
+        batch, given = self.batch, self.given
+        if which == "lengths":
+            wanted, batch, given = lengths(self.how, self.prompt), 1, {}
+        else:
+            wanted = sequences(self.how, self.prompt, self.new, every=which == "every")
+        inputs = inputs_of(self.root, self.how, batch, given, wanted)
+        told = {"of": NAME, "prompt": self.prompt, "new": self.new, "batch": self.batch}
+        facts = {**(about or {}), **{f"tokens_{name}": str(value) for name, value in told.items()}}
+        return run_once(self.outer, (inputs,), mode="eval", ops=True, dry=dry, dtype=self.dtype, about=facts)

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The calls of a language model: which of them belong to one sequence of tokens, and how many tokens each was
+ * given. A call is given whole numbers that a table reads, and may be given tensors that the call before it
+ * gave: its cache. */
+#include "analyse/tokens/tokens.h"
+
+/* -- the ids that a call is given ---------------------------------------------------------------------- */
+
+static bool is_whole(int32_t dtype) {
+    enum { INT32 = 3, INT64 = 4 };
+    return dtype == INT32 || dtype == INT64;
+}
+
+static bool same_shape(int32_t ndim, const int64_t *a, int32_t other, const int64_t *b) {
+    return ndim == other && (ndim <= 0 || memcmp(a, b, (size_t)ndim * sizeof *a) == 0);
+}
+
+/* True if an operator of call `k` looks rows up by a tensor of this shape and type. */
+static bool is_looked_up(const lmi_token_run *r, int32_t k, const lam_arg *a) {
+    for (int32_t i = r->ops.start[k]; i < r->ops.start[k + 1]; i++) {
+        const lam_op *o = &r->m->ops[r->ops.order[i]];
+        lmi_slots slots;
+        if (lmi_op_kind(o->sig->word) != LMI_K_embedding) continue;
+        lmi_bind_op(o->sig, &slots);
+        const lam_op_arg *index = slots.at[LMI_S_index].tensor;
+        if (index && is_whole(index->dtype) && same_shape(a->ndim, a->sizes, index->ndim, index->sizes))
+            return true;
+    }
+    return false;
+}
+
+/* Of several tensors of whole numbers the tokens are those that are named so; positions, types and masks are
+ * none. Of two names of tokens the decoder's are the new ones. */
+static int rank_of(const lam_arg *a) {
+    if (!is_whole(a->dtype) || a->ndim < 1 || a->ndim > 2) return 0;
+    if (!a->name) return 1;
+    if (strcmp(a->name, "decoder_input_ids") == 0) return 4;
+    if (strcmp(a->name, "input_ids") == 0) return 3;
+    static const char *const others[] = {"position", "mask", "type", "labels"};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (strstr(a->name, others[i])) return 0;
+    return 2;
+}
+
+static void find_ids(const lmi_token_run *r, int32_t k, lmi_token_call *call) {
+    const lam_event *ev = &r->m->events[call->event];
+    int best = 0;
+    call->batch = call->fresh = call->source = -1;
+    for (int32_t i = 0; i < ev->n_in; i++) {
+        const lam_arg *a = &ev->in[i];
+        int rank = rank_of(a);
+        if (rank == 0 || !is_looked_up(r, k, a)) continue;
+        if (rank == 4 && best == 3) call->source = call->fresh;
+        if (rank == 3 && best == 4) call->source = a->sizes[a->ndim - 1];
+        if (rank <= best) continue;
+        best = rank;
+        call->batch = a->ndim == 2 ? a->sizes[0] : 1;
+        call->fresh = a->sizes[a->ndim - 1];
+    }
+}
+
+/* -- what one call gives to the next ------------------------------------------------------------------- */
+
+static uint64_t memory_of(const lam_arg *a) { return a->memory ? a->memory : a->storage; }
+
+/* True for the same tensor: memory alone may have been freed and given to another. */
+bool lmi_token_same(const lam_arg *a, const lam_arg *b) {
+    return memory_of(a) && memory_of(a) == memory_of(b) && a->dtype == b->dtype &&
+           same_shape(a->ndim, a->sizes, b->ndim, b->sizes);
+}
+
+/* True if a call was given a tensor that the call before it gave, other than token ids. */
+static bool is_given(const lam_model *m, int32_t before, int32_t event) {
+    const lam_event *a = &m->events[before], *b = &m->events[event];
+    for (int32_t i = 0; i < b->n_in; i++) {
+        if (is_whole(b->in[i].dtype)) continue;
+        for (int32_t j = 0; j < a->n_out; j++)
+            if (lmi_token_same(&b->in[i], &a->out[j])) return true;
+    }
+    return false;
+}
+
+/* -- the calls ------------------------------------------------------------------------------------------- */
+
+static bool is_within(const lmi_token_run *r, int32_t event) {
+    for (int32_t up = r->m->events[event].parent; up >= 0; up = r->m->events[up].parent)
+        if (r->m->events[up].module == r->module) return true;
+    return false;
+}
+
+static lam_status list_calls(lmi_token_run *r, lam_error *e) {
+    for (int32_t i = 0; i < r->m->n_events; i++) {
+        const lam_event *ev = &r->m->events[i];
+        if (ev->module != r->module || ev->flags & LAM_CALL_AGAIN || is_within(r, i)) continue;
+        lmi_token_call call = {.event = i, .failed = ev->flags & LAM_CALL_FAILED};
+        LAM_TRY(lmi_vec_put(&r->calls, &call, e));
+    }
+    return LAM_OK;
+}
+
+/* True for a call around one of the language model's, as of a module that generates. */
+static bool *around(const lmi_token_run *r) {
+    bool *out = lmi_alloc(r->arena, (uint64_t)r->m->n_events, sizeof *out);
+    for (size_t k = 0; out && k < r->calls.n; k++)
+        for (int32_t up = r->m->events[lmi_token_at(r, (int32_t)k)->event].parent; up >= 0;
+             up = r->m->events[up].parent)
+            out[up] = true;
+    return out;
+}
+
+/* A call inside one of the model's belongs to it. Another, such as of its encoder by a function that
+ * generates, belongs to the next one. */
+static lam_status assign(lmi_token_run *r, lam_error *e) {
+    const lam_model *m = r->m;
+    const int32_t n = (int32_t)r->calls.n;
+    r->call_of = lmi_alloc_none(r->arena, m->n_events);
+    int32_t *keys = lmi_alloc_none(r->arena, m->n_ops);
+    const bool *holds = around(r);
+    if (!r->call_of || !keys || !holds) return lmi_nomem(e);
+    for (int32_t i = 0, next = 0; i < m->n_events; i++) {
+        const int32_t up = m->events[i].parent;
+        if (next < n && lmi_token_at(r, next)->event == i)
+            r->call_of[i] = next++;
+        else if (up >= 0 && r->call_of[up] >= 0)
+            r->call_of[i] = r->call_of[up];
+        else if (!holds[i] && next < n)
+            r->call_of[i] = next;
+    }
+    for (int32_t i = 0; i < m->n_ops; i++)
+        if (m->ops[i].call >= 0 && m->ops[i].phase == LAM_FORWARD) keys[i] = r->call_of[m->ops[i].call];
+    return lmi_group_by(r->arena, keys, m->n_ops, n, &r->ops) ? LAM_OK : lmi_nomem(e);
+}
+
+lam_status lmi_token_calls(lmi_token_run *r, const char *path, lam_error *e) {
+    const int32_t place = lam_model_find(r->m, path ? path : "");
+    bool any = false;
+    if (place < 0) return lmi_fail(e, LAM_USAGE, "tokens", "the model has no layer '%s'", path);
+    r->module = r->m->places[place].module;
+    LAM_TRY(list_calls(r, e));
+    LAM_TRY(assign(r, e));
+    for (int32_t k = 0, sequence = -1; k < (int32_t)r->calls.n; k++) {
+        lmi_token_call *call = lmi_token_at(r, k), *before = k ? call - 1 : NULL;
+        find_ids(r, k, call);
+        call->given = before && is_given(r->m, before->event, call->event);
+        if (!call->given) sequence++;
+        call->sequence = sequence;
+        int64_t past = call->given ? before->keys : 0;
+        call->keys = past < 0 || call->fresh < 0 ? -1 : past + call->fresh;
+        any = any || call->fresh >= 0;
+    }
+    if (any) return LAM_OK;
+    return lmi_fail(e, LAM_USAGE, "tokens",
+                    r->calls.n
+                        ? "it is no language model: no call of it was given whole numbers that a table reads"
+                        : "the language model was not called");
+}
+
+bool lmi_token_prefills(const lmi_token_run *r, int32_t k) {
+    const lmi_token_call *call = lmi_token_at(r, k), *first = call;
+    if (!call->given) return true;
+    while (first->given) first--;
+    /* A prompt in chunks: calls of the first one's size, and what is left after several of them. */
+    if (first->fresh <= 1 || call->fresh <= 1 || call->fresh > first->fresh) return false;
+    for (const lmi_token_call *at = first + 1; at < call; at++)
+        if (at->fresh != first->fresh) return false;
+    return call->fresh == first->fresh || call > first + 1;
+}

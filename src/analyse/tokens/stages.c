@@ -1,0 +1,418 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The stages of a run: its calls as prefill and decode steps, the steps between those that ran, and their
+ * sums. */
+#include "analyse/tokens/tokens.h"
+
+#include <stdlib.h>
+
+typedef struct whole {
+    lam_tokens t; /* first: the public part */
+    lmi_arena arena;
+    lmi_vec steps; /* lam_token_step */
+    lmi_token_run run, lengths;
+    const lam_token_options *o;
+} whole;
+
+/* == what each call is =================================================================================== */
+
+/* Tokens of a sequence after its prompt. */
+static int64_t prompt_of(const lmi_token_run *r, int32_t k) {
+    const int32_t sequence = lmi_token_at(r, k)->sequence;
+    int64_t keys = -1;
+    while (k > 0 && lmi_token_at(r, k - 1)->sequence == sequence) k--;
+    for (; k < (int32_t)r->calls.n && lmi_token_at(r, k)->sequence == sequence; k++)
+        if (lmi_token_prefills(r, k)) keys = lmi_token_at(r, k)->keys;
+    return keys;
+}
+
+/* The step that a call stands for, 0: of prefill, -1: none, it only made a cache of that length. Without a
+ * cache, each step is a call over all tokens so far. */
+static int32_t step_of(const whole *w, int32_t k) {
+    const lmi_token_run *r = &w->run;
+    const lmi_token_call *call = lmi_token_at(r, k), *first = lmi_token_at(r, 0);
+    const int64_t from = w->o->sampled ? prompt_of(r, 0) : prompt_of(r, k);
+    if (w->t.cacheless && call->keys > first->keys) return (int32_t)(call->keys - first->keys);
+    if (!call->given) return !w->o->sampled || call->sequence == 0 ? 0 : -1;
+    if (lmi_token_prefills(r, k)) return !w->o->sampled || call->sequence == 0 ? 0 : -1;
+    const int64_t step = call->keys - from;
+    return call->keys < 0 || step < 1 || step > INT32_MAX ? 1 : (int32_t)step;
+}
+
+static lam_token_macs macs_of(const lmi_token_work *w) {
+    lam_count effective = w->metric[LAM_EFFECTIVE_MACS];
+    return (lam_token_macs){w->metric[LAM_MACS], effective, w->why_model ? lmi_unknown() : effective};
+}
+
+static lam_count kept(const whole *w, int32_t k) {
+    const lmi_token_run *r = &w->run;
+    const lmi_token_held *held = lmi_vec_at(&r->held, (size_t)k);
+    int64_t bytes = 0;
+    if (!held || held->n <= 0) return w->t.cacheless ? lmi_exact(0) : lmi_unknown();
+    for (int32_t i = 0; i < held->n; i++) {
+        const lmi_token_entry *entry = lmi_vec_at(&r->entries, (size_t)(held->first + i));
+        int64_t n = lmi_stored(entry->numel, lam_dtype_bits(entry->dtype));
+        bytes += entry->shared || held->batch < 1 ? n : n / held->batch;
+    }
+    return lmi_exact(bytes);
+}
+
+/* What a step attends to: its window is one token wider than what a window keeps. */
+static lam_count attended(const whole *w, const lmi_token_call *call) {
+    const lam_token_cache *c = &w->t.cache;
+    lmi_wide sum = c->fixed;
+    if (!call->given) return lmi_exact(0);
+    if (!c->seen || (c->gap && c->gap != lmi_token_no_longer) || call->keys < 0 || call->batch < 1)
+        return lmi_unknown();
+    for (int32_t i = 0; i < c->n_pieces; i++) {
+        const lam_token_piece *p = &c->pieces[i];
+        sum += (lmi_wide)p->bytes * (p->cap >= 0 && call->keys > p->cap ? p->cap + 1 : call->keys);
+    }
+    return lmi_of_wide(sum * call->batch + c->shared);
+}
+
+static lam_status add_call(whole *w, int32_t k, lam_error *e) {
+    const lmi_token_call *call = lmi_token_at(&w->run, k);
+    const lmi_token_work *work = &w->run.work[k];
+    const int32_t step = step_of(w, k);
+    if (step < 0) return LAM_OK;
+    const lam_token_step s = {.event = call->event,
+                              .stage = step ? LAM_DECODE : LAM_PREFILL,
+                              .step = step,
+                              .batch = call->batch,
+                              .fresh = w->t.cacheless && step ? 1 : call->fresh,
+                              .keys = call->keys,
+                              .macs = macs_of(work),
+                              .flops = work->metric[LAM_FLOPS],
+                              .weights = work->weights < work->weights_most ? lmi_at_least(work->weights)
+                                                                            : lmi_exact(work->weights),
+                              .weights_most = lmi_exact(work->weights_most),
+                              .cache = kept(w, k),
+                              .cache_read = attended(w, call),
+                              .experts_least = work->experts_least,
+                              .experts_most = work->experts_most};
+    if (work->why_model && !w->t.stage[s.stage].why_model) w->t.stage[s.stage].why_model = work->why_model;
+    return lmi_vec_put(&w->steps, &s, e);
+}
+
+static int by_step(const void *a, const void *b) {
+    const lam_token_step *x = a, *y = b;
+    if (x->step != y->step) return x->step < y->step ? -1 : 1;
+    return x->event < y->event ? -1 : x->event > y->event;
+}
+
+/* == steps between =========================================================================================
+ */
+
+/* The numbers of a step that are filled in, and NULL. */
+static lam_count *figure(lam_token_step *s, int i) {
+    lam_count *all[] = {&s->macs.executed, &s->macs.effective, &s->macs.model, &s->flops,
+                        &s->weights,       &s->weights_most,   &s->cache,      &s->cache_read};
+    return i < (int)(sizeof all / sizeof *all) ? all[i] : NULL;
+}
+
+/* The number on the line through those of two steps, at another one; false: it is no whole number. */
+static bool on_line(lam_count a, lam_count b, int32_t from, int32_t to, int32_t at, lam_count *out) {
+    const lmi_wide x = lmi_count_wide(a), y = lmi_count_wide(b), rise = (y - x) * (at - from);
+    out->state = a.state > b.state ? a.state : b.state;
+    if (rise % (to - from) != 0 || x + rise / (to - from) < 0) return false;
+    const lam_state state = out->state;
+    *out = lmi_of_wide(x + rise / (to - from));
+    out->state = state;
+    return true;
+}
+
+/* True if number `i` of all steps that ran is on the line through the first two. A cache is bytes that its
+ * own analysis tells; the weights that are read may differ by what is routed. */
+static bool is_straight(const lmi_vec *ran, int i) {
+    lam_token_step *a = lmi_vec_at(ran, 0), *b = lmi_vec_at(ran, 1);
+    for (size_t k = 2; b && k < ran->n; k++) {
+        lam_token_step *s = lmi_vec_at(ran, k);
+        lam_count expected;
+        if (!on_line(*figure(a, i), *figure(b, i), a->step, b->step, s->step, &expected) ||
+            !lmi_is_same(expected, *figure(s, i)))
+            return false;
+    }
+    return true;
+}
+
+static lam_status between(whole *w, const lam_token_step *a, const lam_token_step *b, const bool *straight,
+                          lam_error *e) {
+    for (int32_t step = a->step + 1; step < b->step; step++) {
+        lam_token_step x = *a, from = *a, to = *b;
+        x.event = -1;
+        x.step = step;
+        x.keys = a->keys < 0 ? -1 : a->keys + (step - a->step) * a->fresh;
+        for (int i = 0; figure(&x, i); i++)
+            if (!straight[i] ||
+                !on_line(*figure(&from, i), *figure(&to, i), a->step, b->step, step, figure(&x, i)))
+                *figure(&x, i) = lmi_unknown();
+        LAM_TRY(lmi_vec_put(&w->steps, &x, e));
+    }
+    return LAM_OK;
+}
+
+/* A step that ran in two sequences counts once. */
+static void drop_repeated(whole *w) {
+    lam_token_step *at = w->steps.data;
+    size_t n = 0;
+    for (size_t i = 0; i < w->steps.n; i++)
+        if (n == 0 || at[i].step == 0 || at[i].step != at[n - 1].step) at[n++] = at[i];
+    w->steps.n = n;
+}
+
+/* Fills in the steps between those that ran. */
+static lam_status fill_in(whole *w, lam_error *e) {
+    lmi_vec ran;
+    bool straight[16];
+    lam_status s = LAM_OK;
+    lmi_vec_init(&ran, sizeof(lam_token_step));
+    for (size_t i = 0; s == LAM_OK && i < w->steps.n; i++) {
+        const lam_token_step *step = lmi_vec_at(&w->steps, i);
+        if (step->stage == LAM_DECODE) s = lmi_vec_put(&ran, step, e);
+    }
+    lam_token_step unused = {0};
+    for (int i = 0; figure(&unused, i); i++) straight[i] = is_straight(&ran, i);
+    w->t.bent = !straight[0] || !straight[1] || !straight[2] || !straight[3];
+    for (size_t i = 1; s == LAM_OK && i < ran.n; i++)
+        s = between(w, lmi_vec_at(&ran, i - 1), lmi_vec_at(&ran, i), straight, e);
+    lmi_vec_free(&ran);
+    if (w->steps.n) qsort(w->steps.data, w->steps.n, sizeof(lam_token_step), by_step);
+    return s;
+}
+
+/* == sums ================================================================================================ */
+
+static lam_count plus(lam_count sum, lam_count n) { return lmi_settled(lmi_count_add(sum, n)); }
+
+static void sum_stages(whole *w) {
+    lam_tokens *t = &w->t;
+    for (int i = 0; i < LAM_N_STAGES; i++) {
+        lam_token_stage *s = &t->stage[i];
+        s->macs = (lam_token_macs){lmi_exact(0), lmi_exact(0), lmi_exact(0)};
+        s->flops = s->weights = s->weights_most = s->cache_read = lmi_exact(0);
+        for (size_t k = 0; k < w->steps.n; k++) {
+            const lam_token_step *step = lmi_vec_at(&w->steps, k);
+            if (step->stage != (lam_stage)i) continue;
+            s->calls++;
+            s->macs.executed = lmi_count_add(s->macs.executed, step->macs.executed);
+            s->macs.effective = lmi_count_add(s->macs.effective, step->macs.effective);
+            s->macs.model = lmi_count_add(s->macs.model, step->macs.model);
+            s->flops = lmi_count_add(s->flops, step->flops);
+            s->weights = lmi_count_add(s->weights, step->weights);
+            s->weights_most = lmi_count_add(s->weights_most, step->weights_most);
+            s->cache_read = lmi_count_add(s->cache_read, step->cache_read);
+            if (step->fresh < 0 || s->tokens < 0)
+                s->tokens = -1;
+            else
+                s->tokens += step->fresh * step->batch;
+        }
+        s->macs.executed = plus(s->macs.executed, lmi_exact(0));
+        s->macs.effective = plus(s->macs.effective, lmi_exact(0));
+        if (s->macs.model.state != LAM_EXACT) s->macs.model = lmi_unknown();
+        s->flops = plus(s->flops, lmi_exact(0));
+        if (s->macs.model.state != LAM_EXACT && !s->why_model)
+            s->why_model = "which scores a mask hides is not known";
+    }
+}
+
+/* == parameters ========================================================================================== */
+
+static bool owned_with(const lmi_token_run *r, int32_t a, int32_t b) {
+    return r->m->tensors[a].owner >= 0 && r->m->tensors[a].owner == r->m->tensors[b].owner;
+}
+
+/* Elements of a parameter that are used for one token. Beside a stack of matrices, of which a token takes
+ * some, what has a row for each of them is used as they are. */
+static int64_t active_of(const lmi_token_run *r, int32_t i, lam_stage stage, int64_t *matrix) {
+    const lam_model *m = r->m;
+    const lmi_token_use *u = &r->use[i];
+    const lam_tensor *t = &m->tensors[i];
+    *matrix = u->whole ? t->numel : u->part < t->numel ? u->part : t->numel;
+    if (!u->touched[stage]) return 0;
+    if (u->groups && !u->whole) return *matrix;
+    for (int32_t k = 0; k < m->n_tensors; k++) {
+        const lmi_token_use *stack = &r->use[k];
+        if (k == i || stack->groups < 2 || stack->whole || !owned_with(r, i, k)) continue;
+        if (t->shape.ndim < 1 || t->shape.sizes[0] != stack->groups) continue;
+        return t->numel / stack->groups * (stack->part / (m->tensors[k].numel / stack->groups));
+    }
+    return t->numel;
+}
+
+static void count_parameters(whole *w) {
+    const lmi_token_run *r = &w->run;
+    const lam_model *m = r->m;
+    int64_t total = 0, active = 0, matrix = 0, part;
+    const bool steps = w->t.stage[LAM_DECODE].calls > 0;
+    const lam_stage stage = steps && !w->t.cacheless ? LAM_DECODE : LAM_PREFILL;
+    lam_token_params *p = &w->t.params;
+    for (int32_t i = 0; i < m->n_tensors; i++) {
+        const lmi_token_use *u = &r->use[i];
+        if (!r->parameter[i] || m->tensors[i].numel < 0) continue;
+        total += m->tensors[i].numel;
+        active += active_of(r, i, stage, &part);
+        matrix += part;
+        if (u->groups < 2 || u->whole || m->tensors[i].numel < u->groups) continue;
+        p->experts = u->groups;
+        p->routed = (int32_t)(u->part / (m->tensors[i].numel / u->groups));
+    }
+    for (int32_t i = 0; i < m->n_modules && p->experts; i++) {
+        bool any = false;
+        for (int32_t k = 0; k < m->modules[i].n_owned; k++) {
+            const lmi_token_use *u = &r->use[m->modules[i].owned[k].tensor];
+            any = any || (u->groups == p->experts && !u->whole);
+        }
+        p->layers += any;
+    }
+    p->total = lmi_exact(total);
+    /* Of a prefill alone it is not known what is an encoder's. */
+    p->active = steps ? lmi_exact(active) : lmi_unknown();
+    p->active_matrix = steps ? lmi_exact(matrix) : lmi_unknown();
+}
+
+/* Bytes of everything that the model holds, and the type of most of its parameters. */
+static void weigh(whole *w) {
+    const lam_model *m = w->run.m;
+    int64_t of[128] = {0}, most = 0;
+    w->t.dtype = -1;
+    for (int32_t i = 0; i < m->n_tensors; i++) {
+        const lam_tensor *t = &m->tensors[i];
+        if (!w->run.parameter[i]) continue;
+        if (t->bytes < 0 || w->t.weights < 0)
+            w->t.weights = -1;
+        else
+            w->t.weights += t->bytes;
+        if (t->dtype >= 0 && t->dtype < 128 && t->numel > 0) of[t->dtype] += t->numel;
+    }
+    for (int32_t i = 0; i < 128; i++)
+        if (of[i] > most) {
+            most = of[i];
+            w->t.dtype = i;
+        }
+}
+
+/* == all ===================================================================================================
+ */
+
+static void find_cacheless(whole *w) {
+    const int32_t n = (int32_t)w->run.calls.n;
+    bool given = false, longer = false;
+    for (int32_t k = 0; k < n; k++) {
+        given = given || lmi_token_at(&w->run, k)->given;
+        longer = longer || lmi_token_at(&w->run, k)->keys > lmi_token_at(&w->run, 0)->keys;
+    }
+    w->t.cacheless = w->o->sampled && !given && longer;
+}
+
+static void head(whole *w) {
+    const lmi_token_call *first = lmi_token_at(&w->run, 0);
+    const lam_event *ev = &w->run.m->events[first->event];
+    lam_tokens *t = &w->t;
+    t->prompt = w->o->prompt > 0 ? w->o->prompt : first->source >= 0 ? first->source : prompt_of(&w->run, 0);
+    t->batch = w->o->batch > 0 ? w->o->batch : first->batch;
+    t->asked_prompt = w->o->given_prompt;
+    t->asked_fresh = w->o->given_fresh;
+    t->sampled = w->o->sampled;
+    t->logits = -1;
+    for (int32_t i = 0; i < ev->n_out && t->logits < 0; i++)
+        if (ev->out[i].ndim == 3 && ev->out[i].position >= 0 && !(w->run.holders >> ev->out[i].position & 1))
+            t->logits = ev->out[i].sizes[1];
+    if (t->cacheless && t->logits < 0) t->logits = first->fresh;
+}
+
+static lam_status fill_run(lmi_token_run *r, lam_costs *c, lmi_arena *a, const char *path, lam_error *e) {
+    r->c = c;
+    r->m = c->model;
+    r->arena = a;
+    LAM_TRY(lam_costs_settle(c, e));
+    if (!lmi_by_ops(c) || !c->model->ops_seen)
+        return lmi_fail(e, LAM_USAGE, "tokens", "tokens need operators to be counted, and layers alone were");
+    return lmi_token_calls(r, path, e);
+}
+
+/* A run of other lengths may have calls of the prefill alone, which don't show which results are kept. */
+static lam_status find_cache(whole *w, lam_error *e) {
+    const bool other = w->o->lengths != NULL;
+    if (other) {
+        lam_costs *c = (lam_costs *)(uintptr_t)w->o->lengths;
+        LAM_TRY(fill_run(&w->lengths, c, &w->arena, w->o->path, e));
+    }
+    LAM_TRY(lmi_token_kept(&w->run, e));
+    w->lengths.holders = w->run.holders;
+    if (other) LAM_TRY(lmi_token_kept(&w->lengths, e));
+    return lmi_token_growth(&w->run, other ? &w->lengths : NULL, &w->arena, &w->t.cache, e);
+}
+
+static lam_status build(whole *w, lam_costs *c, lam_error *e) {
+    LAM_TRY(fill_run(&w->run, c, &w->arena, w->o->path, e));
+    LAM_TRY(lmi_token_products(&w->run, e));
+    LAM_TRY(find_cache(w, e));
+    find_cacheless(w);
+    for (int32_t k = 0; k < (int32_t)w->run.calls.n; k++) LAM_TRY(add_call(w, k, e));
+    if (w->steps.n) qsort(w->steps.data, w->steps.n, sizeof(lam_token_step), by_step);
+    if (w->o->sampled) {
+        drop_repeated(w);
+        LAM_TRY(fill_in(w, e));
+    }
+    head(w);
+    sum_stages(w);
+    if (w->o->prompt > 0 && w->t.stage[LAM_PREFILL].tokens >= 0)
+        w->t.stage[LAM_PREFILL].tokens = w->o->prompt * w->t.batch;
+    w->t.fresh = w->o->fresh > 0 ? w->o->fresh : 1 + w->t.stage[LAM_DECODE].calls;
+    count_parameters(w);
+    weigh(w);
+    w->t.steps = w->steps.data;
+    w->t.n_steps = (int32_t)w->steps.n;
+    w->t.wide = w->run.wide.data;
+    w->t.n_wide = (int32_t)w->run.wide.n;
+    return LAM_OK;
+}
+
+static void begin(lmi_token_run *r) {
+    lmi_vec_init(&r->calls, sizeof(lmi_token_call));
+    lmi_vec_init(&r->wide, sizeof(lam_token_wide));
+    lmi_vec_init(&r->entries, sizeof(lmi_token_entry));
+    lmi_vec_init(&r->held, sizeof(lmi_token_held));
+}
+
+static void end(lmi_token_run *r) {
+    lmi_vec_free(&r->calls);
+    lmi_vec_free(&r->wide);
+    lmi_vec_free(&r->entries);
+    lmi_vec_free(&r->held);
+}
+
+lam_status lam_tokens_new(lam_tokens **out, lam_costs *c, const lam_token_options *o, lam_error *e) {
+    static const lam_token_options as_it_ran = {0};
+    if (!out || !c)
+        return lmi_fail(e, LAM_USAGE, "lam_tokens_new", "there are no costs, or nowhere to put the result");
+    *out = NULL;
+    if (c->model->given) return lmi_needs_run(c->model, "a table of tokens", e);
+    whole *w = calloc(1, sizeof *w);
+    if (!w) return lmi_nomem(e);
+    w->o = o ? o : &as_it_ran;
+    lmi_arena_init(&w->arena, UINT64_MAX);
+    lmi_vec_init(&w->steps, sizeof(lam_token_step));
+    begin(&w->run);
+    begin(&w->lengths);
+    lam_status s = build(w, c, e);
+    w->o = NULL;
+    if (s == LAM_OK)
+        *out = &w->t;
+    else
+        lam_tokens_free(&w->t);
+    return s;
+}
+
+void lam_tokens_free(lam_tokens *t) {
+    if (!t) return;
+    whole *w = (whole *)(void *)t;
+    end(&w->run);
+    end(&w->lengths);
+    lmi_vec_free(&w->steps);
+    lmi_arena_free(&w->arena);
+    free(w);
+}
+
+const char *lam_stage_name(lam_stage s) { return s == LAM_PREFILL ? "prefill" : "decode"; }

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * tokens: a run of a language model in tokens. calls.c finds the calls of the model and what they are given;
+ * products.c what each multiplies and which parameters it reads; cache.c what is kept from one call to the
+ * next and how it grows; stages.c the steps and their sums; fits.c what fits into a memory. */
+#ifndef LMI_ANALYSE_TOKENS_H
+#define LMI_ANALYSE_TOKENS_H
+
+#include "analyse/cost/numbers.h"
+#include "analyse/flow/flow.h"
+#include "model/view.h"
+
+/* One call of the language model that is in no other call of it. */
+typedef struct lmi_token_call {
+    int32_t event;
+    int32_t sequence;     /* of calls: each begins with one that was given no cache */
+    bool given;           /* a cache */
+    bool failed;          /* it raised */
+    int64_t batch, fresh; /* sequences, new tokens of one; -1 unknown */
+    int64_t source;       /* tokens that an encoder was given; -1: none */
+    int64_t keys;         /* tokens of a sequence after it; -1 unknown */
+} lmi_token_call;
+
+/* What one call, with what led to it, multiplies and reads. */
+typedef struct lmi_token_work {
+    lam_count metric[LAM_N_METRICS];
+    const char *why_model;         /* why the model's own MACs are not the effective ones; NULL: they are */
+    int64_t weights, weights_most; /* bytes; -1 unknown */
+    int32_t experts_least, experts_most;
+} lmi_token_work;
+
+/* A cached tensor after one call. */
+typedef struct lmi_token_entry {
+    int64_t numel;
+    int32_t dtype;
+    bool shared; /* by all sequences of the batch */
+} lmi_token_entry;
+/* The entries after one call. */
+typedef struct lmi_token_held {
+    int32_t first, n; /* in `entries`; n -1: no cache was seen */
+    int64_t keys, batch;
+} lmi_token_held;
+
+/* What is known of a parameter from the calls that were looked at. */
+typedef struct lmi_token_use {
+    bool touched[LAM_N_STAGES]; /* read at all */
+    bool whole;                 /* multiplied as a whole, in decode */
+    int64_t part;               /* elements of it that one token multiplies with, in decode */
+    int32_t groups;      /* it is a stack of so many matrices, of which a token takes some; 0: it is not */
+    int64_t stamp, read; /* the call that was looked at last, and the elements that this one read */
+    int64_t least, most; /* matrices of the stack that this call read */
+} lmi_token_use;
+
+typedef struct lmi_token_run {
+    const lam_costs *c;
+    const lam_model *m;
+    lmi_arena *arena;
+    int32_t module;       /* the language model */
+    lmi_vec calls;        /* lmi_token_call */
+    lmi_token_work *work; /* one a call */
+    int32_t *call_of;     /* per event: the call that it is in or leads to, -1 none */
+    lmi_groups ops;       /* the operators of each call */
+    lmi_token_use *use;   /* per tensor */
+    bool *parameter;      /* per tensor */
+    lmi_vec wide;         /* lam_token_wide */
+    lmi_vec entries;      /* lmi_token_entry */
+    lmi_vec held;         /* lmi_token_held, one a call */
+    uint64_t
+        holders; /* the results of a call that hold the cache, a bit each; set it if another run showed it */
+} lmi_token_run;
+
+static inline lmi_token_call *lmi_token_at(const lmi_token_run *r, int32_t k) {
+    return lmi_vec_at(&r->calls, (size_t)k);
+}
+
+/* Finds the calls of the module at `path`. LAM_USAGE if there are none, or none is given token ids. */
+lam_status lmi_token_calls(lmi_token_run *r, const char *path, lam_error *e);
+/* True for a call that consumes the prompt. */
+bool lmi_token_prefills(const lmi_token_run *r, int32_t k);
+/* True for the same tensor as the result of one call and an argument of a later one. */
+bool lmi_token_same(const lam_arg *a, const lam_arg *b);
+/* Fills r->work, r->use and r->wide. */
+lam_status lmi_token_products(lmi_token_run *r, lam_error *e);
+/* Fills r->entries and r->held. */
+lam_status lmi_token_kept(lmi_token_run *r, lam_error *e);
+/* How the cache grows, from the calls of a run and of another one (NULL). */
+lam_status lmi_token_growth(const lmi_token_run *r, const lmi_token_run *other, lmi_arena *to,
+                            lam_token_cache *out, lam_error *e);
+
+/* cache.gap, if the cache grew in a run and none of other lengths shows whether it goes on; it is known up to
+ * cache.tried. */
+extern const char lmi_token_no_longer[];
+
+#endif

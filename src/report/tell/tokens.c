@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A language model in tokens, as fields. */
+#include "report/tell/tell.h"
+
+/* For each token: unknown unless the number and the tokens are known. */
+static void tell_each(lmi_teller *t, const char *name, lam_count n, int64_t tokens) {
+    tell_known_real(t, name,
+                    n.state == LAM_UNKNOWN || tokens < 1 ? -1 : lmi_count_double(n) / (double)tokens);
+}
+
+static void tell_stage(lmi_teller *t, const lam_tokens *x, lam_stage which) {
+    const lam_token_stage *s = &x->stage[which];
+    tell_object(t, lam_stage_name(which));
+    tell_int(t, "calls", s->calls);
+    tell_known(t, "tokens", s->tokens);
+    lmi_tell_count(t, "macs", s->macs.executed);
+    lmi_tell_count(t, "effective_macs", s->macs.effective);
+    lmi_tell_count(t, "model_macs", s->macs.model);
+    lmi_tell_count(t, "flops", s->flops);
+    lmi_tell_count(t, "weights", s->weights);
+    lmi_tell_count(t, "weights_most", s->weights_most);
+    lmi_tell_count(t, "cache", s->cache_read);
+    tell_text(t, "why_model", s->why_model);
+    tell_object(t, "a_token");
+    tell_each(t, "macs", s->macs.executed, s->tokens);
+    tell_each(t, "effective_macs", s->macs.effective, s->tokens);
+    tell_each(t, "model_macs", s->macs.model, s->tokens);
+    tell_each(t, "flops", s->flops, s->tokens);
+    tell_each(t, "weights", s->weights, s->tokens);
+    tell_each(t, "cache", s->cache_read, s->tokens);
+    tell_end(t);
+    tell_end(t);
+}
+
+static void tell_step(lmi_teller *t, const lam_token_step *s) {
+    tell_object(t, NULL);
+    tell_text(t, "stage", lam_stage_name(s->stage));
+    tell_int(t, "step", s->step);
+    tell_known(t, "call", s->event);
+    tell_known(t, "batch", s->batch);
+    tell_known(t, "new", s->fresh);
+    tell_known(t, "keys", s->keys);
+    lmi_tell_count(t, "macs", s->macs.executed);
+    lmi_tell_count(t, "effective_macs", s->macs.effective);
+    lmi_tell_count(t, "model_macs", s->macs.model);
+    lmi_tell_count(t, "flops", s->flops);
+    lmi_tell_count(t, "weights", s->weights);
+    lmi_tell_count(t, "weights_most", s->weights_most);
+    lmi_tell_count(t, "cache", s->cache_read);
+    lmi_tell_count(t, "held", s->cache);
+    tell_known(t, "experts_least", s->experts_least);
+    tell_known(t, "experts_most", s->experts_most);
+    tell_end(t);
+}
+
+static void tell_params(lmi_teller *t, const lam_token_params *p) {
+    tell_object(t, "params");
+    lmi_tell_count(t, "total", p->total);
+    lmi_tell_count(t, "active", p->active);
+    lmi_tell_count(t, "active_matrix", p->active_matrix);
+    tell_int(t, "experts", p->experts);
+    tell_int(t, "routed", p->routed);
+    tell_int(t, "layers", p->layers);
+    tell_end(t);
+}
+
+static lam_count held_last(const lam_tokens *x) {
+    for (int32_t i = x->n_steps - 1; i >= 0; i--)
+        if (x->steps[i].cache.state == LAM_EXACT) return x->steps[i].cache;
+    return lmi_unknown();
+}
+
+static void tell_cache(lmi_teller *t, const lam_tokens *x) {
+    const lam_token_cache *c = &x->cache;
+    tell_object(t, "cache");
+    tell_text(t, "kind", lmi_cache_kind(x));
+    tell_text(t, "dtype", c->dtype >= 0 ? lam_dtype_name(c->dtype) : NULL);
+    tell_known(t, "fixed", c->seen || x->cacheless ? c->fixed : -1);
+    tell_known(t, "shared", c->seen || x->cacheless ? c->shared : -1);
+    tell_list(t, "pieces");
+    for (int32_t i = 0; i < c->n_pieces; i++) {
+        tell_object(t, NULL);
+        tell_int(t, "bytes_a_token", c->pieces[i].bytes);
+        tell_known(t, "until", c->pieces[i].cap);
+        tell_int(t, "tensors", c->pieces[i].tensors);
+        tell_end(t);
+    }
+    tell_list_end(t);
+    lmi_tell_count(t, "held", held_last(x));
+    tell_known(t, "tried", c->seen ? c->tried : -1);
+    tell_text(t, "gap", c->gap);
+    tell_end(t);
+}
+
+const char *lmi_cache_kind(const lam_tokens *x) {
+    if (x->cacheless) return "none";
+    if (!x->cache.seen) return NULL;
+    return x->cache.n_pieces ? "dynamic" : "fixed";
+}
+
+static void tell_wide(lmi_teller *t, const lam_tokens *x, const lam_model *m) {
+    tell_list(t, "wide");
+    for (int32_t i = 0; i < x->n_wide; i++) {
+        const lam_token_wide *w = &x->wide[i];
+        const lam_place *p = lam_model_place(m, w->place);
+        tell_object(t, NULL);
+        tell_text(t, "path", p ? p->path : NULL);
+        tell_int(t, "layers", w->layers);
+        tell_int(t, "rows", w->rows);
+        tell_int(t, "tokens", w->tokens);
+        lmi_tell_count(t, "macs", w->macs);
+        tell_end(t);
+    }
+    tell_list_end(t);
+}
+
+void lmi_tokens_fields(lmi_teller *t, const lam_tokens *x, const lam_costs *c) {
+    tell_known(t, "prompt", x->prompt);
+    tell_truth(t, "prompt_given", x->asked_prompt);
+    tell_known(t, "new", x->fresh);
+    tell_truth(t, "new_given", x->asked_fresh);
+    tell_known(t, "batch", x->batch);
+    tell_text(t, "dtype", x->dtype >= 0 ? lam_dtype_name(x->dtype) : NULL);
+    tell_known(t, "logits", x->logits);
+    tell_truth(t, "sampled", x->sampled);
+    tell_stage(t, x, LAM_PREFILL);
+    tell_stage(t, x, LAM_DECODE);
+    tell_params(t, &x->params);
+    tell_cache(t, x);
+    tell_known(t, "weights", x->weights);
+    tell_wide(t, x, lam_costs_model(c));
+    lmi_gaps_fields(t, "gaps", c);
+    tell_list(t, "steps");
+    for (int32_t i = 0; i < x->n_steps; i++) {
+        if (t->json) lmi_tell_line(t);
+        tell_step(t, &x->steps[i]);
+    }
+    tell_list_end(t);
+}
+
+void lam_tokens_tell(const lam_tokens *x, const lam_costs *c, lam_receiver to) {
+    lmi_teller t = lmi_tell_to(to);
+    tell_object(&t, NULL);
+    lmi_tokens_fields(&t, x, c);
+    tell_end(&t);
+}

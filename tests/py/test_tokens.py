@@ -1,0 +1,531 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Language models in tokens: stages, steps, parameters, caches and what fits are held against closed forms of
+families of transformers, written out here, and of a model without that library."""
+
+from __future__ import annotations
+
+import copy
+import json
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+import lamina
+from lamina._base.errors import NeedsValuesError
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "golden"))
+from samples import Talker, Zoo
+
+
+@dataclass
+class Truth:
+    """MACs of a whole batch and bytes of one sequence, as the family's own dimensions give them."""
+
+    prefill: int
+    steps: list[int]
+    hidden: int  # scores of the prefill that the mask hides, in MACs
+    total: int
+    active: int
+    matrix: int
+    pieces: list[tuple[int, int | None]]  # bytes a token, and the tokens until which it grows
+    fixed: int = 0
+    weights: list[int] = field(default_factory=list)  # bytes that each step reads
+
+
+def attends(queries: int, keys: int, heads: int, width: int) -> int:
+    return 2 * queries * keys * heads * width
+
+
+def dense(
+    p: int,
+    n: int,
+    b: int,
+    *,
+    d: int,
+    inner: int,
+    layers: int,
+    heads: int,
+    kv: int,
+    width: int,
+    vocab: int,
+    gated: bool = True,
+    tied: bool = False,
+    norms: int = 2,
+    extra: int = 0,
+    window: int | None = None,
+    windows: int = 0,
+    last: int = 0,
+) -> Truth:
+    """A decoder with grouped keys; ``windows`` of its layers see ``window`` tokens. ``extra``: parameters of
+    a layer that are no matrices, besides ``norms`` of the width; ``last``: such of the whole model."""
+    matrix = d * (heads + 2 * kv) * width + heads * width * d + d * inner * (3 if gated else 2)
+    whole = layers * matrix + d * vocab
+
+    def work(tokens: int, seen: list[int], capped: list[int]) -> int:
+        scores = sum((layers - windows) * k for k in seen) + sum(windows * k for k in capped)
+        return b * (tokens * layers * matrix + d * vocab + 2 * heads * width * scores)
+
+    def at(key: int) -> int:
+        return min(key, window) if window else key
+
+    prefill = work(p, [p] * p, [p] * p)
+    visible = work(p, list(range(1, p + 1)), [at(k) for k in range(1, p + 1)])
+    steps = [work(1, [k], [at(k)]) for k in range(p + 1, p + n)]
+    small = layers * (norms * d + extra) + last
+    total = whole + small + (0 if tied else d * vocab)
+    token = 2 * kv * width * 4
+    pieces: list[tuple[int, int | None]] = []
+    if windows and window:
+        pieces.append((windows * token, window - 1))
+    if layers > windows:
+        pieces.append(((layers - windows) * token, None))
+    rows = 0 if tied else b * d
+    reads = [4 * (whole + small + rows)] * (n - 1)
+    return Truth(prefill, steps, prefill - visible, total, total, whole, pieces, weights=reads)
+
+
+def llama() -> Any:
+    config = {"vocab_size": 60, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2}
+    config |= {"num_attention_heads": 4, "num_key_value_heads": 2, "tie_word_embeddings": False}
+    return ("Llama", config), {
+        "d": 32,
+        "inner": 48,
+        "layers": 2,
+        "heads": 4,
+        "kv": 2,
+        "width": 8,
+        "vocab": 60,
+        "last": 32,
+    }
+
+
+def qwen3() -> Any:
+    config = {"vocab_size": 60, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2}
+    config |= {
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "head_dim": 16,
+        "tie_word_embeddings": True,
+    }
+    return ("Qwen3", config), {
+        "d": 32,
+        "inner": 48,
+        "layers": 2,
+        "heads": 4,
+        "kv": 2,
+        "width": 16,
+        "vocab": 60,
+        "tied": True,
+        "extra": 32,
+        "last": 32,
+    }
+
+
+def gpt_neox() -> Any:
+    config = {"vocab_size": 60, "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2}
+    config |= {"num_attention_heads": 4, "tie_word_embeddings": False}
+    return ("GPTNeoX", config), {
+        "d": 32,
+        "inner": 64,
+        "layers": 2,
+        "heads": 4,
+        "kv": 4,
+        "width": 8,
+        "vocab": 60,
+        "gated": False,
+        "norms": 4,
+        "extra": 5 * 32 + 64,
+        "last": 64,
+    }
+
+
+def falcon() -> Any:
+    config = {"vocab_size": 60, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
+    config |= {"multi_query": True, "new_decoder_architecture": False, "parallel_attn": True, "bias": False}
+    config |= {"alibi": False, "bos_token_id": 1, "eos_token_id": 2}
+    return ("Falcon", config), {
+        "d": 32,
+        "inner": 128,
+        "layers": 2,
+        "heads": 4,
+        "kv": 1,
+        "width": 8,
+        "vocab": 60,
+        "gated": False,
+        "tied": True,
+        "last": 64,
+    }
+
+
+def gemma3() -> Any:
+    config = {"vocab_size": 60, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 3}
+    config |= {"num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 8, "sliding_window": 9}
+    config |= {"layer_types": ["sliding_attention", "sliding_attention", "full_attention"]}
+    return ("Gemma3", config), {
+        "d": 32,
+        "inner": 48,
+        "layers": 3,
+        "heads": 4,
+        "kv": 2,
+        "width": 8,
+        "vocab": 60,
+        "tied": True,
+        "norms": 4,
+        "extra": 16,
+        "last": 32,
+        "window": 9,
+        "windows": 2,
+    }
+
+
+DENSE = {"llama": llama, "qwen3": qwen3, "gpt_neox": gpt_neox, "falcon": falcon, "gemma3": gemma3}
+
+
+def of_transformers(name: str, config: dict[str, Any], attention: str = "sdpa") -> nn.Module:
+    transformers = pytest.importorskip("transformers")
+    transformers.utils.logging.set_verbosity_error()
+    kind = {"Gemma3": "Gemma3TextConfig"}.get(name, f"{name}Config")
+    model = getattr(transformers, f"{name}{'LMHeadModel' if name == 'GPT2' else 'ForCausalLM'}")
+    torch.manual_seed(0)
+    made: nn.Module = model._from_config(getattr(transformers, kind)(**config), attn_implementation=attention)
+    return made.eval()
+
+
+def decode(t: lamina.Tokens) -> list[Any]:
+    return [step for step in t.steps if step.stage == "decode"]
+
+
+def holds(t: lamina.Tokens, truth: Truth) -> None:
+    assert (int(t.prefill.macs), t.prefill.macs.state) == (truth.prefill, "exact")
+    assert [int(step.macs) for step in decode(t)] == truth.steps
+    assert t.decode.macs == sum(truth.steps)
+    assert t.decode.macs.state == "exact"
+    assert (t.params.total, t.params.active, t.params.active_matrix) == (
+        truth.total,
+        truth.active,
+        truth.matrix,
+    )
+    assert [(piece.bytes_a_token, piece.until) for piece in t.cache.pieces] == truth.pieces
+    assert t.cache.fixed == truth.fixed
+    assert [int(step.weights) for step in decode(t)] == truth.weights
+
+
+@pytest.mark.parametrize("dry", [False, True], ids=["real", "dry"])
+@pytest.mark.parametrize("family", DENSE)
+def test_dense_families_are_as_their_dimensions_say(family, dry):
+    (name, config), sizes = DENSE[family]()
+    truth = dense(14, 8, 2, **sizes)
+    t = lamina.tokens(of_transformers(name, config), prompt=14, new=8, batch=2, dry=dry)
+    holds(t, truth)
+    if t.prefill.effective_macs.state == "exact":
+        assert t.prefill.effective_macs == truth.prefill - truth.hidden
+    if t.prefill.model_macs.state == "exact":
+        assert t.prefill.model_macs == t.prefill.effective_macs
+    assert t.prefill.macs.a_token == truth.prefill / 28
+    assert t.decode.tokens == 14
+
+
+def test_a_window_that_fills_while_decoding_has_every_step_run():
+    (name, config), sizes = gemma3()
+    t = lamina.tokens(of_transformers(name, config), prompt=3, new=14, batch=1, dry=True)
+    assert [int(step.macs) for step in decode(t)] == dense(3, 14, 1, **sizes).steps
+    assert all(step.call is not None for step in t.steps)
+
+
+def test_steps_between_are_those_that_every_step_has():
+    (name, config), sizes = llama()
+    t = lamina.tokens(of_transformers(name, config), prompt=5, new=40, dry=True)
+    assert sum(step.call is not None for step in decode(t)) == 4
+    assert [int(step.macs) for step in decode(t)] == dense(5, 40, 1, **sizes).steps
+    assert [step.keys for step in decode(t)] == list(range(6, 45))
+
+
+def mixtral(**more: Any) -> nn.Module:
+    config = {"vocab_size": 60, "hidden_size": 32, "intermediate_size": 24, "num_hidden_layers": 2}
+    config |= {
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "num_local_experts": 6,
+        "sliding_window": None,
+    }
+    return of_transformers("Mixtral", {**config, "num_experts_per_tok": 2, **more})
+
+
+ONE_EXPERT = 3 * 32 * 24
+ATTENDS = 2 * (32 * (4 + 4) * 8 + 32 * 32)
+
+
+@pytest.mark.parametrize("dry", [False, True], ids=["real", "dry"])
+def test_routed_experts_count_as_they_are_routed(dry):
+    t = lamina.tokens(mixtral(), prompt=9, new=4, batch=1, dry=dry)
+    matrix = ATTENDS + 2 * (32 * 6 + 2 * ONE_EXPERT) + 32 * 60
+    assert (t.params.experts, t.params.routed, t.params.layers) == (6, 2, 2)
+    assert t.params.active_matrix == matrix
+    assert t.params.active == matrix + 32 * 60 + 5 * 32
+    assert t.params.total == t.params.active + 2 * 4 * ONE_EXPERT
+    assert [int(step.weights) for step in decode(t)] == [4 * (matrix + 32 + 5 * 32)] * 3
+    assert [int(step.macs) for step in decode(t)] == [matrix + 2 * 2 * 32 * key for key in (10, 11, 12)]
+
+
+def test_which_experts_are_hit_is_a_range_in_a_dry_run():
+    t = lamina.tokens(mixtral(), prompt=9, new=4, batch=2, dry=True)
+    real = lamina.tokens(mixtral(), prompt=9, new=4, batch=2)
+    for step, ran in zip(decode(t), decode(real), strict=True):
+        assert step.weights.state == "at least"
+        assert step.weights_most - step.weights == 2 * 2 * ONE_EXPERT * 4
+        assert ran.weights.state == "exact"
+        assert step.weights <= ran.weights <= step.weights_most
+        assert step.experts == (2, 4)
+
+
+def test_a_latent_cache_that_each_step_expands_is_named():
+    config = {"vocab_size": 60, "hidden_size": 32, "intermediate_size": 40, "moe_intermediate_size": 16}
+    config |= {
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 4,
+        "n_routed_experts": 4,
+    }
+    config |= {"num_experts_per_tok": 2, "kv_lora_rank": 16, "q_lora_rank": 12, "qk_rope_head_dim": 4}
+    config |= {
+        "qk_nope_head_dim": 6,
+        "v_head_dim": 5,
+        "n_group": 2,
+        "topk_group": 1,
+        "first_k_dense_replace": 1,
+    }
+    t = lamina.tokens(of_transformers("DeepseekV3", config), prompt=9, new=4)
+    assert [(piece.bytes_a_token, piece.until) for piece in t.cache.pieces] == [(2 * 20 * 4, None)]
+    assert [(wide.rows, wide.tokens, wide.layers) for wide in t.wide] == [(12, 1, 2)]
+    assert t.wide[0].path.endswith("kv_b_proj")
+    assert t.wide[0].macs == 2 * 12 * 16 * 4 * 11
+    assert t.decode.model_macs.state == "unknown"
+    assert "more rows" in t.decode.why_model
+    assert "more rows" in str(t)
+
+
+def test_a_state_space_keeps_a_fixed_state():
+    config = {
+        "vocab_size": 60,
+        "hidden_size": 16,
+        "num_heads": 4,
+        "head_dim": 8,
+        "state_size": 8,
+        "n_groups": 2,
+    }
+    config |= {"conv_kernel": 4, "chunk_size": 8, "num_hidden_layers": 2, "expand": 2}
+    t = lamina.tokens(of_transformers("Mamba2", config, "eager"), prompt=9, new=4)
+    state = 2 * (4 * 8 * 8 + (32 + 2 * 2 * 8) * 4) * 4
+    assert (t.cache.kind, t.cache.fixed, t.cache.pieces) == ("fixed", state, [])
+    assert t.cache.at(100_000) == t.cache.at(1) == state
+    assert t.decode.model_macs.state == "unknown"
+    assert t.decode.why_model is not None
+    assert t.decode.macs.state == "exact"
+
+
+def test_the_prompt_of_an_encoder_and_a_decoder_is_the_encoders():
+    transformers = pytest.importorskip("transformers")
+    config = transformers.T5Config(
+        vocab_size=60,
+        d_model=32,
+        d_kv=8,
+        d_ff=48,
+        num_layers=2,
+        num_decoder_layers=2,
+        num_heads=4,
+        relative_attention_num_buckets=8,
+        relative_attention_max_distance=20,
+        decoder_start_token_id=0,
+    )
+    model = transformers.T5ForConditionalGeneration(config).eval()
+    inner, mlp = 4 * 32 * 32, 2 * 32 * 48
+    encoder = 2 * (11 * (inner + mlp) + 2 * 11 * 11 * 32)
+    crossed = 2 * 11 * 2 * 32 * 32
+    step = [2 * (inner + 2 * 32 * 32 + mlp + 2 * k * 32 + 2 * 11 * 32) + 32 * 60 for k in (1, 2, 3)]
+    for dry in (False, True):
+        t = lamina.tokens(model, prompt=11, new=3, dry=dry)
+        assert t.prefill.macs == encoder + crossed + step[0]
+        assert [int(each.macs) for each in decode(t)] == step[1:]
+        assert (t.prefill.tokens, t.decode.tokens) == (11, 2)
+        assert [(piece.bytes_a_token, piece.until) for piece in t.cache.pieces] == [(2 * 2 * 32 * 4, None)]
+        assert t.cache.fixed == 2 * 2 * 32 * 11 * 4
+
+
+def test_a_table_of_positions_is_read_once_for_the_batch():
+    config = {"vocab_size": 60, "n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 40}
+    t = lamina.tokens(of_transformers("GPT2", config), prompt=9, new=3, batch=3)
+    layer = 12 * 32 * 32 + 13 * 32
+    assert [int(step.weights) for step in decode(t)] == [4 * (2 * layer + 2 * 32 + 60 * 32 + 32)] * 2
+    with pytest.raises(
+        ValueError, match=r"has positions for 40 tokens, and a prompt of 39 and 3 new ones need 41"
+    ):
+        lamina.tokens(of_transformers("GPT2", config), prompt=39, new=3)
+
+
+def test_a_real_generate_is_prefill_and_steps():
+    (name, config), sizes = llama()
+    model, truth = of_transformers(name, config), dense(7, 5, 2, **sizes)
+    with lamina.capture(model) as cap, torch.no_grad():
+        ids = torch.randint(3, 60, (2, 7))
+        model.generate(ids, max_new_tokens=5, min_new_tokens=5, do_sample=False)
+    t = cap.report().tokens
+    assert (t.prompt, t.new, t.batch, t.prefill.tokens, t.decode.tokens) == (7, 5, 2, 14, 8)
+    assert t.prefill.macs == truth.prefill
+    assert [int(step.macs) for step in decode(t)] == truth.steps
+    assert [step.keys for step in t.steps] == [7, 8, 9, 10, 11]
+    assert t.cache.at(11) == 11 * 2 * 2 * 2 * 8 * 4
+    assert t.cache.at(12).state == "unknown"
+    assert t.context(10**9) is None
+
+
+def test_a_prompt_in_chunks_is_prefill():
+    model = Talker(window=False)
+    with lamina.capture(model) as cap, torch.no_grad():
+        out = model(torch.zeros(1, 6, dtype=torch.long))
+        for tokens in (6, 3, 1, 1):
+            out = model(torch.zeros(1, tokens, dtype=torch.long), cache=out["cache"])
+    t = cap.report().tokens
+    assert [(step.stage, step.new) for step in t.steps] == [
+        ("prefill", 6),
+        ("prefill", 6),
+        ("prefill", 3),
+        ("decode", 1),
+        ("decode", 1),
+    ]
+    assert (t.prefill.tokens, t.prompt, t.decode.tokens) == (15, 15, 2)
+
+
+def test_a_run_of_no_language_model_has_no_tokens():
+    with lamina.capture(nn.Linear(2, 2)) as cap:
+        cap._root(torch.rand(1, 2))
+    assert cap.report().tokens is None
+    assert lamina.inspect(Talker(), torch.zeros(1, 4, dtype=torch.long), ops=False).tokens is None
+
+
+# -- a model of one's own ------------------------------------------------------------------------------------
+
+LAYER = 4 * 64 * 64 + 2 * 64 * 64
+
+
+@pytest.mark.parametrize("dry", [False, True], ids=["real", "dry"])
+def test_a_model_without_generate_is_given_what_it_returns(dry):
+    t = lamina.tokens(Talker(), prompt=10, new=9, batch=2, dry=dry)
+    assert t.prefill.macs == 2 * (10 * 2 * LAYER + 64 * 100 + 2 * 2 * 64 * 10 * 10)
+    assert t.prefill.effective_macs == 2 * (10 * 2 * LAYER + 64 * 100 + 2 * 2 * 64 * 55)
+    assert t.prefill.model_macs == t.prefill.effective_macs
+    steps = [2 * (2 * LAYER + 64 * 100 + 2 * 2 * 64 * key) for key in range(11, 19)]
+    assert [int(step.macs) for step in decode(t)] == steps
+    assert t.decode.macs.a_token == sum(steps) / 16
+    assert [(piece.bytes_a_token, piece.until, piece.tensors) for piece in t.cache.pieces] == [
+        (1024, None, 4)
+    ]
+    assert [int(step.held) for step in decode(t)] == [1024 * key for key in range(11, 19)]
+    assert [int(step.cache) for step in decode(t)] == [2 * 1024 * key for key in range(11, 19)]
+
+
+def test_a_cache_is_pieces_with_caps():
+    t = lamina.tokens(Talker(window=True), prompt=20, new=4, dry=True)
+    assert [(piece.bytes_a_token, piece.until) for piece in t.cache.pieces] == [(512, 7), (512, None)]
+    assert [t.cache.at(n) for n in (1, 7, 8, 1000)] == [1024, 7 * 1024, 7 * 1024 + 512, 7 * 512 + 512_000]
+    assert t.cache.at(8, batch=3) == 3 * t.cache.at(8)
+
+
+def test_what_fits_is_what_is_left_by_the_weights():
+    t = lamina.tokens(Talker(), prompt=20, new=4, dry=True)
+    weights = t.params.total * 4
+    assert t.weights == weights
+    assert t.context(weights + 1024 * 50 + 1023) == 50
+    assert t.context(weights + 1024 * 50, batch=5) == 10
+    assert t.batch_in(weights + 1024 * 50, 7) == 7
+    assert t.context(weights - 1) == 0
+    assert t.batch_in(weights - 1, 7) == 0
+
+
+def test_a_model_without_a_cache_is_given_all_tokens_again():
+    each = 4 * 2 * 16 * 16 + 16 * 50
+    for new in (2, 5, 6, 7, 9):
+        t = lamina.tokens(Zoo(), prompt=6, new=new, dry=True)
+        assert t.prefill.macs == 6 * each
+        assert [int(step.macs) for step in decode(t)] == [key * each for key in range(7, 6 + new)]
+        assert (t.decode.calls, t.decode.tokens) == (new - 1, new - 1)
+        assert (t.params.active, t.params.active_matrix) == (t.params.total - 17 * 16, each)  # one is unused
+    assert t.cache.kind == "none"
+    assert t.cache.at(1000) == 0
+
+
+def test_a_dry_run_of_a_model_on_meta():
+    with torch.device("meta"):
+        model = Talker()
+    real = lamina.tokens(Talker(), prompt=10, new=9)
+    t = lamina.tokens(model, prompt=10, new=9, dry=True)
+    assert [step.macs for step in t.steps] == [step.macs for step in real.steps]
+    assert [step.flops for step in t.steps] == [step.flops for step in real.steps]
+
+
+def test_the_model_is_as_before():
+    (name, config), _ = llama()
+    model = of_transformers(name, config).train()
+    before = copy.deepcopy(model.state_dict())
+    own, settings = model.generation_config, model.generation_config.to_dict()
+    lamina.tokens(model, prompt=5, new=3)
+    lamina.tokens(model, prompt=5, new=30, dry=True)
+    assert model.training
+    assert model.generation_config is own
+    assert own.to_dict() == settings
+    assert all(torch.equal(value, before[key]) for key, value in model.state_dict().items())
+
+
+def test_one_new_token_is_the_prefill_alone():
+    t = lamina.tokens(Talker(), prompt=5, new=1)
+    assert (t.prefill.calls, t.decode.calls, t.decode.macs) == (1, 0, 0)
+    assert t.decode.macs.a_token is None
+
+
+def test_sizes_that_were_not_given_are_marked():
+    told = json.loads(lamina.tokens(Talker(), dry=True).to_json())
+    assert (told["prompt"], told["prompt_given"], told["new"], told["new_given"]) == (1024, False, 128, False)
+    told = json.loads(lamina.tokens(Talker(), prompt=4, new=2).to_json())
+    assert (told["prompt"], told["prompt_given"], told["new"], told["new_given"]) == (4, True, 2, True)
+
+
+def test_bad_input_is_one_sentence():
+    with pytest.raises(ValueError, match=r"Linear is no language model: it has no table of tokens"):
+        lamina.tokens(nn.Linear(2, 2))
+    with pytest.raises(TypeError, match=r"lamina looks at a torch.nn.Module"):
+        lamina.tokens("gpt2")
+    for name in ("prompt", "new", "batch"):
+        with pytest.raises(ValueError, match=name):
+            lamina.tokens(Talker(), **{name: 0})
+        with pytest.raises(TypeError, match=name):
+            lamina.tokens(Talker(), **{name: 1.5})
+    with pytest.raises(ValueError, match="tokens"):
+        lamina.tokens(Talker(), prompt=4, new=2).cache.at(0)
+
+
+class Reads(Talker):
+    def forward(self, ids: torch.Tensor, cache: Any = None) -> Any:
+        out = super().forward(ids, cache)
+        assert out["logits"].sum().item() == out["logits"].sum().item()
+        return out
+
+
+def test_a_model_that_reads_values_is_run():
+    with pytest.raises(NeedsValuesError, match="needs a tensor's value"):
+        lamina.tokens(Reads(), prompt=4, new=2, dry=True)
+    assert lamina.tokens(Reads(), prompt=4, new=2).prefill.macs > 0
+
+
+def test_what_the_model_raises_propagates():
+    class Raises(Talker):
+        def forward(self, ids: torch.Tensor, cache: Any = None) -> Any:
+            if cache is not None:
+                raise ZeroDivisionError("in the first step")
+            return super().forward(ids, cache)
+
+    with pytest.raises(ZeroDivisionError, match="in the first step"):
+        lamina.tokens(Raises(), prompt=4, new=2)
