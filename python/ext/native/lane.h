@@ -156,6 +156,22 @@ typedef struct lmx_id {
     uint32_t low[2], high;
 } lmx_id;
 
+/* While an operator runs that counts for everything inside it, and whose own work alone can run there, the
+ * thread's callback is hidden from torch: most of the cost of watching is that torch prepares arguments for
+ * callbacks. */
+typedef struct lmx_quiet {
+    const void *record; /* of that operator; NULL: none runs */
+    lmx_active *active;
+    const lmx_callback *own;
+} lmx_quiet;
+/* Shows the callback again if that record hid it. If torch has rebuilt its list since then, the list is right
+ * already. */
+static inline void lmx_end_quiet(lmx_quiet *q, const void *record) {
+    if (!record || q->record != record) return;
+    if (q->active->n == 0 && lmx_is_only(q->active, q->own)) q->active->n = 1;
+    q->record = NULL;
+}
+
 /* The number of arguments and results of an operator's schema; -1 unknown. */
 typedef struct lmx_arity {
     int32_t in, out;
@@ -175,6 +191,7 @@ typedef struct lmx_lane {
     bool lost;        /* memory ran out */
     /* Of the tensors packed last: all their dispatch keys; and not 0 if one may have a tangent. */
     uint64_t keys, tangents;
+    lmx_quiet *quiet;    /* the thread's; NULL under a dispatch mode */
     bool reads;          /* values may be read: torch's functions return the address of a tensor's memory */
     lmx_is_fake nowhere; /* of a dry run; else NULL */
     bool full;           /* the limit of operators was reached */

@@ -24,6 +24,7 @@ static void prepare(lmx_lane *lane, lmx_observer *o, bool own) {
     lane->own_last = 0;
     lane->last = own ? &clock->last : &lane->own_last;
     lane->last_call = -1;
+    lane->quiet = NULL;
 }
 
 lmx_lane *lmx_lane_new(lmx_observer *o, uint64_t thread) {

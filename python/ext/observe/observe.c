@@ -28,6 +28,7 @@ static _Thread_local struct {
     lmx_lane *lane;
 } mine[SLOTS];
 
+static _Thread_local lmx_quiet quiet;
 const lmx_record_api *lmx_api;
 
 /* == lanes ============================================================================================= */
@@ -44,6 +45,7 @@ static lmx_lane *new_lane(lmx_observer *o, int slot) {
     lmx_lane *lane = lmx_lane_new(o, lmx_api->thread());
     if (!lane) return NULL;
     lane->api = lmx_api;
+    lane->quiet = &quiet;
     find_state(o, lane);
     mine[slot].generation = o->generation;
     mine[slot].lane = lane;
@@ -102,7 +104,7 @@ static void *begin(int slot, void **context, const void *record, bool is_node) {
 }
 
 static void end(int slot, const void *record) {
-    lmx_end_quiet(record);
+    lmx_end_quiet(&quiet, record);
     atomic_fetch_add(&slots[slot].busy, 1);
     lmx_observer *o = atomic_load(&slots[slot].observer);
     lmx_lane *lane = enter(o, slot);
@@ -114,7 +116,7 @@ static void end(int slot, const void *record) {
 }
 
 void lmx_observe_unseen(const char *name) {
-    for (int i = 0; lmx_api && !lmx_is_quiet() && i < SLOTS; i++) {
+    for (int i = 0; lmx_api && !quiet.record && i < SLOTS; i++) {
         atomic_fetch_add(&slots[i].busy, 1);
         lmx_observer *o = atomic_load(&slots[i].observer);
         lmx_lane *lane = o && o->thread == lmx_api->thread() ? enter(o, i) : NULL;
@@ -204,7 +206,7 @@ static void leave_everywhere(void) {
 /* == opening and closing =============================================================================== */
 
 static void remove_callbacks(int slot) {
-    lmx_end_quiet(NULL); /* it is this thread's, and torch is about to rebuild its list */
+    lmx_end_quiet(&quiet, quiet.record); /* it is this thread's, and torch is about to rebuild its list */
     while (slots[slot].n_handles) lmx_api->remove(slots[slot].handles[--slots[slot].n_handles]);
     slots[slot].taken = slots[slot].stale = false;
 }

@@ -5,17 +5,6 @@
 #include "observe/guard.h"
 #include "observe/listeners.h"
 
-/* While an operator runs that counts for everything inside it, and whose own work alone can run there, the
- * thread's callback is hidden from torch: most of the cost of watching is that torch prepares arguments for
- * callbacks. */
-static _Thread_local struct {
-    const void *record; /* of that operator; NULL: none runs */
-    lmx_active *active;
-    const lmx_callback *own;
-} quiet;
-
-bool lmx_is_quiet(void) { return quiet.record; }
-
 /* The operator's own values. `known`: their number when it last ran. The schema is read only if that
  * differs, since the processor has to wait for it. */
 static lmx_values own_of(lmx_values all, int32_t *known, size_t (*ask)(const void *), const void *record) {
@@ -53,17 +42,9 @@ void lmx_open_told(const lmx_observer *o, lmx_lane *lane, const void *record) {
  * they need every operator. */
 static void be_quiet(const lmx_observer *o, const lmx_lane *lane, const void *record) {
     lmx_active *active = (lmx_active *)(void *)(lane->kept + o->layout->callbacks);
-    if (quiet.record || active->n != 1 || !lmx_is_only(active, o->own)) return;
-    quiet.record = record;
-    quiet.active = active;
-    quiet.own = o->own;
+    if (lane->quiet->record || active->n != 1 || !lmx_is_only(active, o->own)) return;
+    *lane->quiet = (lmx_quiet){record, active, o->own};
     active->n = 0;
-}
-
-void lmx_end_quiet(const void *record) {
-    if (record && quiet.record != record) return;
-    if (quiet.record && quiet.active->n == 0 && lmx_is_only(quiet.active, quiet.own)) quiet.active->n = 1;
-    quiet.record = NULL;
 }
 
 /* True for nearly all names: compared here, since a call of the library's function takes longer. */
@@ -234,5 +215,5 @@ void lmx_observer_mark(lmx_observer *o, size_t level, uint8_t flag) {
     ((lmx_op *)own->ops.data + f->op)->flags |= flag;
     if (flag != LAM_OP_NODE) return;
     f->alone = false; /* its operators count */
-    lmx_end_quiet(f->record);
+    if (own->quiet) lmx_end_quiet(own->quiet, f->record);
 }

@@ -41,10 +41,6 @@ void lmx_note_unseen(lmx_observer *o, lmx_lane *lane, const char *name);
 /* Ends what that record began: an operator, or a node. Ignores one whose start was not noted. Frames above it
  * missed their end and are dropped. */
 void lmx_close_frame(lmx_observer *o, lmx_lane *lane, const void *record, int64_t now);
-/* True while the thread's callback is hidden from torch. lmx_end_quiet shows it again if that record, or NULL
- * any, hid it; if torch has rebuilt its list since then, the list is right already. */
-bool lmx_is_quiet(void);
-void lmx_end_quiet(const void *record);
 
 /* == nodes, and whose work it is (nodes.c) ============================================================= */
 
