@@ -162,6 +162,19 @@ static lam_status read_weights(lam_model **out, const lmi_bytes *of, lmi_format 
 
 /* -- any file -------------------------------------------------------------------------------------------- */
 
+static lam_status no_format(const lmi_bytes *of, lam_error *e) {
+    char head[4];
+    if (lmi_bytes_read(of, 0, head, sizeof head, NULL) == LAM_OK && memcmp(head, "PK\3\4", sizeof head) == 0)
+        return lmi_fail(
+            e, LAM_UNSUPPORTED, of->name,
+            "it is a zip file and no checkpoint: its folder has no data.pkl; archives of torch.export "
+            "(.pt2) are not read");
+    return lmi_fail(
+        e, LAM_FAILED, of->name,
+        "it is no model file that lamina reads: by its first bytes it is neither safetensors, GGUF, a "
+        "checkpoint, an index of weights nor a saved report");
+}
+
 static lam_status read_file(lam_model **out, const char *path, const lam_read_options *o, lam_error *e) {
     lmi_bytes file;
     lmi_format format;
@@ -172,10 +185,7 @@ static lam_status read_file(lam_model **out, const char *path, const lam_read_op
     else if (format == LMI_REPORT)
         s = lam_model_load(out, path, e);
     else if (format == LMI_NO_FORMAT)
-        s = lmi_fail(
-            e, LAM_FAILED, path,
-            "it is no model file that lamina reads: by its first bytes it is neither safetensors, GGUF, a "
-            "checkpoint, an index of weights nor a saved report");
+        s = no_format(&file, e);
     else
         s = read_weights(out, &file, format, o, e);
     lmi_bytes_close(&file);

@@ -63,8 +63,8 @@ lam_status lmi_tensors_note(lmi_tensors *t, lam_error *e, const char *fmt, ...) 
     va_start(args, fmt);
     vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
-    const char *copy = lmi_strdup(&t->arena, text);
-    return copy ? lmi_vec_put(&t->notes, &copy, e) : lmi_nomem(e);
+    const char *kept = lmi_strdup(&t->arena, text);
+    return kept ? lmi_vec_put(&t->notes, &kept, e) : lmi_nomem(e);
 }
 
 /* -- what config.json tells ------------------------------------------------------------------------------ */

@@ -98,9 +98,11 @@ static lam_status add_classes(growing *g) {
         const char *last;
         int32_t id = 0;
         if (!name) return lmi_nomem(g->e);
-        if (*m->path) strcat(strcpy(name, m->path), ".x");
-        if (*m->path) LAM_TRY(find_node(g, name, &id, &last));
-        if (*m->path && strcmp(last, "x") != 0) continue; /* deeper than modules are told apart */
+        if (*m->path) {
+            strcat(strcpy(name, m->path), ".x");
+            LAM_TRY(find_node(g, name, &id, &last));
+            if (strcmp(last, "x") != 0) continue; /* deeper than modules are told apart */
+        }
         at(g, id)->type = m->type;
         at(g, id)->type_path = m->type_path;
     }

@@ -128,7 +128,12 @@ static lam_status walk_object(walking *w, const frame *f, const char *path, cons
 
 static lam_status add_tensor(walking *w, const frame *f, const char *path, lmi_stored_tensor *x,
                              uint64_t identity) {
+    char number[24];
     x->name = *path ? path : "tensor";
+    if (lmi_map_get(&w->t->by_name, x->name) >= 0) { /* as of the names 0 and "0" of a dict */
+        snprintf(number, sizeof number, "[%d]", (int)lmi_tensors_n(w->t));
+        LAM_TRY(join(w, path, number, &x->name));
+    }
     if (f && f->role != ANY) {
         x->role_known = true;
         x->buffer = f->role == BUFFERS;
@@ -177,13 +182,13 @@ static lam_status visit(walking *w, const frame *f, const char *path, int32_t va
     return is_tensor ? add_tensor(w, f, path, &x, identity) : walk_container(w, f, path, value);
 }
 
-/* The name of an item: a text, or a whole number. */
+/* The name of an item: a text, a whole number, or its position if it is neither. */
 static const char *name_of(const walking *w, const frame *f, int32_t key, char *room, size_t size) {
     const char *text = f->pairs ? lmi_pickled_text(w->p, key) : NULL;
     int64_t n = f->index;
     if (text) return text;
-    if (f->pairs && !lmi_pickled_int(w->p, key, &n)) return "?";
-    snprintf(room, size, "%lld", (long long)n);
+    const bool other = f->pairs && !lmi_pickled_int(w->p, key, &n);
+    snprintf(room, size, other ? "[%lld]" : "%lld", other ? (long long)f->index : (long long)n);
     return room;
 }
 

@@ -68,6 +68,34 @@ static void a_state_dict_has_its_tensors(void **state) {
     lam_model_free(m);
 }
 
+/* A number and a text may read alike, and a name may be no text at all. */
+static void names_that_read_alike_are_two_tensors(void **state) {
+    (void)state;
+    static const size_t bytes[] = {24, 16};
+    lmi_buf b = pk_begin();
+    lmi_put(&b, "}(");
+    pk_int(&b, 0);
+    pk_tensor(&b, &six);
+    pk_text(&b, "0");
+    pk_tensor(&b, &half);
+    lmi_put(&b, "N"); /* None */
+    pk_tensor(&b, &six);
+    lmi_put(&b, "u.");
+    save_zip("alike.pt", &b, 2, bytes);
+    has("alike.pt", 6 + 4, 24 + 8, 0);
+}
+
+/* The shards of an index may be checkpoints. */
+static void an_index_joins_checkpoints(void **state) {
+    (void)state;
+    a_state_dict_has_its_tensors(NULL);
+    save_words("bin.index.json", "{\"weight_map\":{\"fc.weight\":\"state.pt\",\"fc.bias\":\"state.pt\"}}");
+    has("bin.index.json", 6 + 4, 24 + 8, 1);
+    lam_model *m = opened("bin.index.json");
+    assert_string_equal(lam_model_told(m, "format"), "checkpoint");
+    lam_model_free(m);
+}
+
 /* A checkpoint of a training has the state under a name, beside an optimizer's. */
 static void the_state_of_a_training_is_that_of_its_model(void **state) {
     (void)state;
@@ -248,7 +276,7 @@ static void odd_pickles_are_bounded(void **state) {
     save_bytes("other.zip", &b);
     lmi_buf_free(&b);
     assert_null(lam_read_format("other.zip"));
-    refused("other.zip", LAM_FAILED, "first bytes");
+    refused("other.zip", LAM_UNSUPPORTED, "no data.pkl");
     save_words("cut.zip", "PK\3\4 and no more");
     refused("cut.zip", LAM_FAILED, "no directory at its end");
 }
@@ -435,6 +463,8 @@ static void no_allocation_is_needed(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_state_dict_has_its_tensors),
+        cmocka_unit_test(names_that_read_alike_are_two_tensors),
+        cmocka_unit_test(an_index_joins_checkpoints),
         cmocka_unit_test(the_state_of_a_training_is_that_of_its_model),
         cmocka_unit_test(a_module_that_was_saved_whole_has_its_classes),
         cmocka_unit_test(legacy_files_have_their_storages_behind_the_pickles),
