@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from ._results.fit import Peak as Peak
     from ._results.report import NoRuleError as NoRuleError
     from ._results.report import Report as Report
-    from ._results.report import Row as Row
     from ._results.roof import Roof as Roof
     from ._results.roof import roof as roof
+    from ._results.rows import Row as Row
     from ._results.rules import register as register
     from ._results.rules import registered as registered
     from ._results.rules import rules_file as rules_file
@@ -69,7 +69,7 @@ _HOMES = {
     "Peak": "_results.fit",
     "Report": "_results.report",
     "Roof": "_results.roof",
-    "Row": "_results.report",
+    "Row": "_results.rows",
     "Tokens": "_results.tokens",
     "Watch": "_watch",
     "callbacks": "",

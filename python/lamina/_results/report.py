@@ -5,21 +5,21 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from functools import cache
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TextIO
+from typing import TYPE_CHECKING, Any, Literal, TextIO
 
 from .. import _lamina
-from .._base.check import check_convention, check_flag, check_roof, check_text, check_whole, describe_object
+from .._base.check import check_convention, check_roof, check_text, check_whole, describe_object
 from .._base.count import Count, from_core
 from .._base.errors import LaminaError, UsageError
 from .._base.files import save_text
 from .._base.modules import core_path, no_layer
 from .._base.terminal import takes_unicode, terminal_width, wants_color
-from .._old.layouts import check_options
 from .graph import Graph
+from .output import core_options
+from .rows import Row, Work, value_of
 from .rules import OwnRules
 from .time import Speed, row_time, times
 from .tokens import Tokens
@@ -34,120 +34,6 @@ if TYPE_CHECKING:
     from .roof import Roof
     from .rules import OwnRule
     from .time import Times
-
-# Options of show() and the writers, with the core's names of them.
-OPTIONS = {
-    "layout": "layout",
-    "format": "format",
-    "width": "width",
-    "depth": "max_depth",
-    "max_depth": "max_depth",
-    "color": "color",
-    "ascii": "ascii",
-    "bars": "bars",
-    "exact": "exact",
-    "expand": "expand",
-    "receptive_field": "receptive_field",
-    "effective_rf_stats": "effective_rf_stats",
-    "bytes": "bytes",
-    "why": "why",
-    "by": "by",
-    "sort": "sort",
-    "rows": "rows",
-    "time": "time",
-    "roof": "peak",
-    "page": "page",
-    "memory": "memory",
-    "wrap": "wrap",
-    "numbers": "numbers",
-    "old_params": "old_params",
-    "overhead_mb": "overhead_mb",
-}
-FLAGS = (
-    *("color", "ascii", "bars", "exact", "expand", "receptive_field", "effective_rf_stats", "bytes"),
-    *("why", "time", "page", "memory"),
-)
-LEAST = {"width": 20, "depth": 0, "max_depth": -1, "rows": 0}  # of options that are whole numbers
-# Options of the layouts of torchscan and thoplw, which lamina._old lays out.
-OLD_OPTIONS = ("effective_rf_stats", "wrap", "numbers", "old_params", "overhead_mb")
-
-
-class Row(Mapping[str, Any]):
-    """One line of a report: a read-only mapping whose keys are attributes too (``row.path``,
-    ``row["macs"]``).
-
-    Counts are :class:`Count`; shapes are tuples, None if unknown. ``macs`` is of the row's own work;
-    ``total_macs`` includes every row below it. So do the others. Names of CSV and JSON work too:
-    ``row.subtotal_macs`` and ``row.trainable`` are ``row.total_macs`` and ``row.grad_params``.
-    """
-
-    __slots__ = ("_fields",)
-
-    def __init__(self, fields: Mapping[str, Any]) -> None:
-        object.__setattr__(self, "_fields", fields)
-
-    def __getitem__(self, key: str) -> Any:
-        own = key if key in self._fields else _row_aliases().get(key, key)
-        return _value(self._fields[own])  # converted on demand: a row has a hundred fields, and few are read
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):
-            raise AttributeError(name)
-        try:
-            return self[name]
-        except KeyError:
-            raise AttributeError(f"a row has no {name!r}{_near(name, self._fields)}") from None
-
-    def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError("a row can't be changed; dict(row) is a copy that can")
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._fields)
-
-    def __len__(self) -> int:
-        return len(self._fields)
-
-    def __repr__(self) -> str:
-        return f"Row({dict(self)!r})"
-
-    def __reduce__(self) -> tuple[type[Row], tuple[dict[str, Any]]]:
-        return Row, (dict(self),)
-
-
-@cache
-def _row_aliases() -> dict[str, str]:
-    """The names that CSV and JSON have for fields of a row, each with the row's own."""
-    told = _lamina.row_names()
-    return {alias: name for name, path, csv in told for alias in (csv, path.replace(".", "_")) if alias}
-
-
-def _near(name: str, names: Iterable[str]) -> str:
-    from difflib import get_close_matches
-
-    near = get_close_matches(name, list(names), n=3)
-    return f"; did you mean {' or '.join(near)}?" if near else "; list(row) has the names of its fields"
-
-
-def _value(value: Any) -> Any:
-    """A field as the user sees it: the core's pairs of a number and a state's name become counts."""
-    pair = isinstance(value, tuple) and len(value) == 2
-    return from_core(value) if pair and isinstance(value[0], int) and isinstance(value[1], str) else value
-
-
-class Work(NamedTuple):
-    """The cost of one part of a run: multiply-accumulates, operations, elements read and written, and the
-    same in bytes. ``intensity`` is FLOPs a byte, None if unknown; the effective counts leave out masked
-    scores of attention."""
-
-    macs: Count
-    flops: Count
-    dmas: Count
-    bytes_read: Count
-    bytes_written: Count
-    bytes: Count
-    intensity: float | None
-    effective_macs: Count
-    effective_flops: Count
 
 
 class Report:
@@ -269,7 +155,7 @@ class Report:
 
     def _phase(self, phase: Literal["backward", "recompute"]) -> Work:
         totals = self._costs.totals(phase)
-        return Work(**{name: _value(value) for name, value in totals.items()})
+        return Work(**{name: value_of(value) for name, value in totals.items()})
 
     def _model_macs(self, *, repeated: bool = False) -> Count:
         """The MACs of the model's forward and backward, for its utilization; ``repeated``: with those that a
@@ -440,7 +326,7 @@ class Report:
         """
         for index, row in enumerate(self.rows):
             if row["path"] == core_path(path):
-                lines = ({k: _value(v) for k, v in line.items()} for line in self._costs.why(index))
+                lines = ({k: value_of(v) for k, v in line.items()} for line in self._costs.why(index))
                 return Whys(lines, self._costs.why_text(index))
         raise no_layer(path, (row["path"] for row in self.rows))
 
@@ -574,13 +460,7 @@ class Report:
 
     def _write(self, **options: Any) -> str:
         given = {**self._shown, **options}
-        unknown = [name for name in given if name not in OPTIONS]
-        if unknown:
-            raise TypeError(f"a report has no option {unknown[0]!r}; it has {', '.join(OPTIONS)}")
-        _check(options)
-        wanted = {OPTIONS[name]: value for name, value in given.items() if value is not None}
-        old = {name: wanted.pop(name) for name in OLD_OPTIONS if name in wanted}
-        check_options(old)
+        wanted, old = core_options(given, options)
         if wanted.get("format") == "html":
             return self.to_html(roof=given.get("roof"))
         costs, depth = self._costs, wanted.get("max_depth")
@@ -782,19 +662,6 @@ class Whys(list[dict[str, Any]]):
         """The output in IPython, which prints the items of a list without asking the list."""
         del cycle
         printer.text(self._text)
-
-
-def _check(options: Mapping[str, Any]) -> None:
-    """Raises TypeError or ValueError, with the option's name, for a value that it can't have."""
-    for name, value in options.items():
-        if value is None:
-            continue
-        if name in FLAGS:
-            check_flag(name, value)
-        elif name in LEAST:
-            check_whole(name, value, least=LEAST[name])
-        elif name == "roof":
-            check_roof(value)
 
 
 def source_of(report: object, name: str) -> Any:

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from .._base.count import Count
-    from .._results.report import Report, Row
+    from .._results.report import Report
+    from .._results.rows import Row
 
     CustomOp = Callable[[Any, tuple[Any, ...], Any], "int | None"]
 

@@ -12,7 +12,8 @@ from .. import _lamina
 from .._base.check import check_module, describe_object
 from .._base.modules import parameters
 from .._inspect import report_of
-from .._results.report import Report, Row
+from .._results.report import Report
+from .._results.rows import Row
 from .._run.once import run_once
 from .modules import CONVENTION, warn_unsupported
 from .process import get_process_gpu_ram
