@@ -4,6 +4,8 @@
  * of them may lie in a parameter: all of it, rows that are looked up, a matrix of a stack, or the matrices of
  * the groups that are not empty. */
 #include "analyse/tokens/tokens.h"
+#include "count/layers/layers.h"
+#include "count/ops/facts_op.h"
 
 enum { FAR = 24 };
 
