@@ -17,7 +17,7 @@ typedef struct looking {
     lam_stage stage;
     bool tells;     /* parameters are told by calls of its stage */
     bool last;      /* no such call comes after it */
-    int64_t table;  /* rows of the largest table that was looked up */
+    int32_t table;  /* that of the tokens; -1: none */
     int32_t routes; /* the size of the axis that a router chose from; 0: none did */
     lmi_map parts;  /* parts of stacks that were read in this call */
     bool *scores;   /* per operator: its product is one of an attention */
@@ -61,6 +61,13 @@ static int32_t comes_from(const lam_model *m, int32_t op, int32_t in,
     return -1;
 }
 
+/* True for an operator that an attention calls. */
+static bool in_attention(const lam_model *m, int32_t op) {
+    for (int32_t up = m->ops[op].parent; up >= 0; up = m->ops[up].parent)
+        if (is_attention(kind_of(m, up))) return true;
+    return false;
+}
+
 /* Marks the products before each softmax, and those that take its weights. */
 static void mark_scores(looking *l) {
     const lam_model *m = l->r->m;
@@ -71,6 +78,7 @@ static void mark_scores(looking *l) {
             if (from >= 0) l->scores[from] = true;
         }
         if (!is_product(m, op)) continue;
+        if (in_attention(m, op)) l->scores[op] = true;
         for (int32_t in = 0; in < m->ops[op].sig->n_in; in++)
             if (m->ops[op].sig->in[in].is_tensor && comes_from(m, op, in, is_softmax) >= 0)
                 l->scores[op] = true;
@@ -132,11 +140,22 @@ static int64_t rows_of(const lam_op_sig *sig, int32_t in) {
     return rows < 0 ? -1 : rows;
 }
 
-/* True if no table with more rows was looked up in this call before: that of the tokens has the most. */
-static bool is_of_tokens(looking *l, const lam_tensor *t) {
-    const int64_t size = t->shape.ndim > 0 ? t->shape.sizes[0] : 0;
-    if (size > l->table) l->table = size;
-    return size == l->table;
+/* The table of the tokens: of those that are looked up the one with the most rows, the first of equals; -1.
+ */
+static int32_t token_table(const looking *l) {
+    const lam_model *m = l->r->m;
+    int32_t found = -1;
+    int64_t most = 0;
+    for (int32_t i = l->r->ops.start[l->k]; i < l->r->ops.start[l->k + 1]; i++) {
+        const int32_t op = l->r->ops.order[i], in = lmi_first_tensor(&m->ops[op]);
+        if (kind_of(m, op) != LMI_K_embedding || in < 0) continue;
+        const int32_t tensor = lam_model_source_tensor(m, op, in);
+        const lam_shape shape = tensor >= 0 ? m->tensors[tensor].shape : (lam_shape){0, NULL};
+        if (shape.ndim < 1 || shape.sizes[0] <= most) continue;
+        found = tensor;
+        most = shape.sizes[0];
+    }
+    return found;
 }
 
 /* The stack of matrices with one row of the table for each, as experts with biases; NULL: there is none. */
@@ -157,7 +176,7 @@ static void read_rows(looking *l, int32_t tensor, lmi_token_use *u, int64_t rows
     const int64_t width = width_of(t), size = width > 0 ? t->numel / width : 0;
     const int64_t batch = lmi_token_at(l->r, l->k)->batch;
     if (rows == l->tokens && rows > 0) {
-        read_more(l, tensor, u, (is_of_tokens(l, t) ? rows : rows / batch) * width);
+        read_more(l, tensor, u, (tensor == l->table ? rows : rows / batch) * width);
         return;
     }
     const lmi_token_use *stack = stack_of(l, tensor, size);
@@ -358,6 +377,7 @@ static lam_status look_at_call(lmi_token_run *r, int32_t k, int32_t last, bool *
     l.stage = lmi_token_prefills(r, k) ? LAM_PREFILL : LAM_DECODE;
     l.tells = l.stage == (lmi_token_prefills(r, last) ? LAM_PREFILL : LAM_DECODE);
     l.routes = routes(&l);
+    l.table = token_table(&l);
     lmi_map_init(&l.parts);
     mark_scores(&l);
     for (int32_t i = r->ops.start[k]; s == LAM_OK && i < r->ops.start[k + 1]; i++)
