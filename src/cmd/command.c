@@ -23,7 +23,7 @@ int lmi_run_version(lmi_cli *c) {
  * with them. */
 static bool is_told_below(const lmi_verb *v) {
     return v->run == lmi_run_version || v->run == lmi_run_help || v->run == lmi_run_completion ||
-           v->run == lmi_run_export;
+           v->run == lmi_run_export || v->run == lmi_run_table;
 }
 
 static void general_help(lmi_cli *c) {
@@ -40,8 +40,8 @@ static void general_help(lmi_cli *c) {
     lmi_say(c, "\n");
     lmi_say_words(
         c, "", 0,
-        "TARGET: MODULE:NAME, FILE.py:NAME or a file. Also: `lamina help SUBCOMMAND`, `export`, `version`, "
-        "`completion`.");
+        "TARGET: MODULE:NAME, FILE.py:NAME or a file. Also: `lamina help SUBCOMMAND`, `table`, `export`, "
+        "`version`, `completion`.");
     lmi_say(c, "example: lamina show torchvision.models:resnet18 -i 1x3x224x224 --depth 2\n");
     lmi_say_words(c, "", 0,
                   "exit codes: 0 fine, 1 a finding, 2 usage, 3 model or file failed, 4 internal error, 130 "
