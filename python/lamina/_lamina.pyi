@@ -272,6 +272,7 @@ def tokens(
     /,
 ) -> Tokens: ...
 
+@final
 class Costs:
     """A model counted under one convention."""
 
@@ -347,7 +348,7 @@ def dispatched(
     around: int,
     flags: int,
     entries: list[tuple[int, Any, int]],
-    name: str = ...,
+    name: str | None = None,
     call: int = -1,
     phase: int = 0,
     n: int = 0,

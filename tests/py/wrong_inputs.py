@@ -151,7 +151,7 @@ TARGETS = [
     Case("wrongs.py:", 2, "does not name a model", "wrongs.py:", "write wrongs.py:NAME; it has small"),
     Case(":small", 2, "does not name a model", ":small", "package.module:name"),
     Case("weights.pt:net", 2, "is a file", "weights.pt", "path/to/file.py:name"),
-    Case("./weights.pt", 2, "is a file", "weights.pt", "code that builds the model"),
+    Case("./weights.pt", 3, "no directory at its end", "weights.pt", "it is cut off"),
     Case("wrongs.py:nothing", 2, "has no 'nothing'", "wrongs.py"),
     Case("wrongs.py:smal -i 1x3x8x8", 2, "has no 'smal'", "wrongs.py", "did you mean small"),
     Case("wrongs.py:small.inner -i 1x3x8x8", 2, "has no 'small.inner'", "wrongs.py"),
