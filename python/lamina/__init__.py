@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from ._results.rules import unregister as unregister
     from ._results.saved import read as read
     from ._results.tokens import Tokens as Tokens
+    from ._stage import stage as stage
     from ._tokens import tokens as tokens
     from ._watch import Watch as Watch
     from ._watch import watch as watch
@@ -85,6 +86,7 @@ _HOMES = {
     "registered": "_results.rules",
     "roof": "_results.roof",
     "rules_file": "_results.rules",
+    "stage": "_stage",
     "summary": "torchscan",
     "thoplw": "",
     "tokens": "_tokens",
@@ -124,6 +126,7 @@ __all__ = [
     "registered",
     "roof",
     "rules_file",
+    "stage",
     "summary",
     "thoplw",
     "tokens",

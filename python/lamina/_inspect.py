@@ -32,6 +32,7 @@ from ._run.capture import Opened, new_watch
 from ._run.once import run_once
 from ._run.provenance import provenance
 from ._run.repeat import Measure
+from ._stage import Stages
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -283,6 +284,7 @@ class Capture:
         self._opened: Opened | None = None
         self._model: _lamina.Model | None = None
         self._again: Again | None = None
+        self._stages: Stages | None = None
         self.error: BaseException | None = None
 
     def _note_given(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -302,11 +304,16 @@ class Capture:
         watch = new_watch(self._root, self._given, how=how, **wanted)
         stance, hooks = self._new_stance(how, watch), self._hooks_optimizers
         self._model = self.error = self._again = None
+        self._stages = None
         if self._has_report:
-            watch.provenance(provenance())
+            facts = provenance()
+            self._stages = Stages(watch, facts)
+            watch.provenance(facts)
             watch.given(self._note_given)
         opened = Opened(watch, stance, ops=how.ops, memory=self._memory, hooks=hooks)
         self._opened = opened.__enter__()
+        if self._stages is not None:
+            self._stages.open()
         return self
 
     def _told(self) -> bool:
@@ -319,6 +326,8 @@ class Capture:
     ) -> None:
         assert self._opened is not None
         opened, self._opened = self._opened, None
+        if self._stages is not None:
+            self._stages.close()
         opened.__exit__(kind, error, trace)
         self.error = error
         if error is not None and from_backward(error):

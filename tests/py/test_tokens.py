@@ -7,6 +7,7 @@ from __future__ import annotations
 import copy
 import json
 import sys
+import threading
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -398,6 +399,140 @@ def test_a_prompt_in_chunks_is_prefill():
         ("decode", 1),
     ]
     assert (t.prefill.tokens, t.prompt, t.decode.tokens) == (15, 15, 2)
+
+
+def squeezed(t: Any) -> str:
+    return " ".join(str(t).split())
+
+
+# -- what the user says of calls -----------------------------------------------------------------------------
+
+
+def ids(tokens: int) -> torch.Tensor:
+    return torch.zeros(1, tokens, dtype=torch.long)
+
+
+def seen(cap: Any) -> list[tuple[str, int | None, int | None]]:
+    return [(step.stage, step.new, step.keys) for step in cap.report().tokens.steps]
+
+
+def test_a_stage_says_what_calls_are():
+    model = Talker(window=False)
+    with lamina.capture(model) as cap, torch.no_grad():
+        with lamina.stage("prefill"):
+            out = model(ids(6))
+            out = model(ids(2), cache=out["cache"])
+        with lamina.stage("decode"):
+            out = model(ids(6), cache=out["cache"])
+        out = model(ids(1), cache=out["cache"])
+    assert seen(cap) == [("prefill", 6, 6), ("prefill", 2, 8), ("decode", 6, 14), ("decode", 1, 15)]
+    t = cap.report().tokens
+    assert (t.prompt, t.prefill.tokens, t.decode.tokens) == (8, 8, 7)
+    assert [int(step.cache) for step in t.steps] == [0, 8 * 1024, 14 * 1024, 15 * 1024]
+
+
+def test_without_a_stage_calls_of_the_first_length_are_the_prompts():
+    model = Talker(window=False)
+    with lamina.capture(model) as cap, torch.no_grad():
+        out = model(ids(6))
+        model(ids(6), cache=out["cache"])
+    assert [stage for stage, _, _ in seen(cap)] == ["prefill", "prefill"]
+
+
+def test_the_innermost_stage_holds():
+    model = Talker(window=False)
+    with lamina.stage("prefill"), lamina.capture(model) as cap, torch.no_grad():
+        out = model(ids(4))
+        with lamina.stage("decode"):
+            out = model(ids(4), cache=out["cache"])
+            with lamina.stage("prefill"), lamina.stage("prefill"):
+                out = model(ids(1), cache=out["cache"])
+            out = model(ids(1), cache=out["cache"])
+        model(ids(1), cache=out["cache"])
+    steps = sorted(cap.report().tokens.steps, key=lambda step: step.call)
+    assert [step.stage for step in steps] == ["prefill", "decode", "prefill", "decode", "prefill"]
+    assert [step.step for step in steps] == [0, 4, 0, 6, 0]
+    assert cap.report().tokens.prompt == 4
+
+
+def test_a_stage_ends_with_its_block_also_if_it_raises():
+    model = Talker(window=False)
+    with lamina.capture(model) as cap, torch.no_grad():
+        with pytest.raises(RuntimeError), lamina.stage("decode"):
+            raise RuntimeError
+        model(ids(3))
+    assert seen(cap) == [("prefill", 3, 3)]
+    assert "stages" not in cap.report().provenance
+
+
+def test_a_stage_holds_for_each_open_capture_of_its_thread():
+    model, other = Talker(window=False), Talker(window=False)
+    with lamina.capture(model) as outer, torch.no_grad():
+        model(ids(3))
+        with lamina.stage("decode"):
+            with lamina.capture(other) as inner:
+                other(ids(2))
+            thread = threading.Thread(target=lambda: lamina.stage("prefill").__enter__())
+            thread.start()
+            thread.join()
+            model(ids(1))
+    assert [stage for stage, _, _ in seen(outer)] == ["prefill", "decode"]
+    assert [stage for stage, _, _ in seen(inner)] == ["decode"]
+    assert inner.report().provenance["stages"] == "0 decode"
+
+
+def test_steps_whose_prompt_was_not_captured_see_unknown_tokens():
+    model = Talker(window=False)
+    with torch.no_grad():
+        out = model(ids(5))
+        with lamina.capture(model) as cap, lamina.stage("decode"):
+            out = model(ids(1), cache=out["cache"])
+            model(ids(1), cache=out["cache"])
+    assert seen(cap) == [("decode", 1, None), ("decode", 1, None)]
+    t = cap.report().tokens
+    assert (t.prompt, t.new, t.decode.tokens, t.cache.kind, t.cache.fixed) == (None, 2, 2, None, None)
+    assert t.cache.gap == "how many tokens its calls see is not known"
+    assert t.decode.cache.state == "unknown"
+    assert [int(step.held) for step in t.steps] == [6 * 1024, 7 * 1024]
+    assert "how it grows is not known: how many tokens its calls see is not known" in squeezed(t)
+
+
+def test_a_step_that_is_given_all_tokens_again_has_one_new_token():
+    model = Talker(window=False)
+    with lamina.capture(model) as cap, torch.no_grad():
+        model(ids(5))
+        with lamina.stage("decode"):
+            model(ids(6))
+            model(ids(7))
+    assert seen(cap) == [("prefill", 5, 5), ("decode", 1, 6), ("decode", 1, 7)]
+
+
+def test_how_many_of_many_given_tokens_are_new_is_not_known_without_a_cache():
+    model = Talker(window=False)
+    with lamina.capture(model) as cap, torch.no_grad():
+        model(ids(5))
+        with lamina.stage("decode"):
+            model(ids(9))
+    assert seen(cap) == [("prefill", 5, 5), ("decode", None, None)]
+    assert cap.report().tokens.decode.macs.a_token is None
+
+
+def test_a_saved_report_has_its_stages(tmp_path):
+    model = Talker(window=False)
+    with lamina.stage("decode"), lamina.capture(model) as cap, torch.no_grad():
+        model(ids(2))
+    cap.report().to_json(tmp_path / "run.json")
+    assert lamina.read(tmp_path / "run.json").provenance["stages"] == "0 decode"
+
+
+def test_a_stage_has_one_of_two_names():
+    with pytest.raises(ValueError, match=r"^there is no stage 'Prefill'; use 'prefill' or 'decode'$"):
+        lamina.stage("Prefill")
+    with pytest.raises(TypeError, match=r"^a stage is a str, 'prefill' or 'decode', not int$"):
+        lamina.stage(1)
+    with lamina.stage("decode") as entered:
+        Talker()(ids(2))
+    assert repr(entered) == "lamina.stage('decode')"
 
 
 def test_a_run_of_no_language_model_has_no_tokens():

@@ -254,6 +254,11 @@ static PyObject *capture_n_ops(PyObject *self, void *unused) {
     return PyLong_FromSize_t(lmx_observer_n(self_of(self)->observer));
 }
 
+static PyObject *capture_n_calls(PyObject *self, void *unused) {
+    (void)unused;
+    return PyLong_FromSize_t(self_of(self)->calls.n);
+}
+
 /* Drops the root, the tree and the records: the model, once it is built, does not need them. */
 static void drop_records(lmx_capture *c) {
     request_identities(c, false);
@@ -464,6 +469,7 @@ static PyGetSetDef capture_getset[] = {
     {"most_ops", capture_most, capture_set_most, "The same of operators, a thread.", "ops"},
     {"is_open", capture_is_open, NULL, "True between start() and stop().", NULL},
     {"alone", capture_alone, NULL, "True if no other thread was seen to work for the model so far.", NULL},
+    {"n_calls", capture_n_calls, NULL, "Calls noted so far; 0 once the model was built.", NULL},
     {"n_ops", capture_n_ops, NULL, "Operators noted so far; 0 once the model was built.", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };

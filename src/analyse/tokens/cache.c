@@ -219,11 +219,20 @@ static int by_cap(const void *a, const void *b) {
     return (p > q) - (p < q);
 }
 
+static bool keeps(const lmi_token_run *r) {
+    for (size_t k = 0; k < r->held.n; k++)
+        if (((const lmi_token_held *)lmi_vec_at(&r->held, k))->n > 0) return true;
+    return false;
+}
+
 static lam_status grow(growing *g, lmi_arena *to, lam_error *e) {
     int32_t n;
     if (!alike(g, &n)) {
-        if (g->entries >= 0) g->out->gap = "its calls keep different numbers of tensors";
-        g->out->seen = g->entries > 0;
+        if (g->entries >= 0)
+            g->out->gap = "its calls keep different numbers of tensors";
+        else if (keeps(g->run[0]))
+            g->out->gap = "how many tokens its calls see is not known";
+        g->out->seen = g->entries > 0 || keeps(g->run[0]);
         return LAM_OK;
     }
     g->out->seen = true;

@@ -5,6 +5,8 @@
  * gave: its cache. */
 #include "analyse/tokens/tokens.h"
 
+#include <stdlib.h>
+
 /* -- the ids that a call is given ---------------------------------------------------------------------- */
 
 static bool is_whole(int32_t dtype) {
@@ -109,6 +111,52 @@ static bool *around(const lmi_token_run *r) {
     return out;
 }
 
+const char *lam_stage_name(lam_stage s) { return s == LAM_PREFILL ? "prefill" : "decode"; }
+
+/* What the user said of calls, by provenance: "0 prefill, 3 decode, 7 -" says that calls from number 0 are of
+ * prefill, those from 3 of decode, and that the user said nothing of those from 7. */
+static void say_stages(lmi_token_run *r) {
+    const char *at = lam_model_told(r->m, "stages");
+    lam_stage said = LAM_N_STAGES;
+    for (size_t k = 0; k < r->calls.n; k++) {
+        lmi_token_call *call = lmi_token_at(r, (int32_t)k);
+        while (at && *at) {
+            char *name = NULL;
+            if (strtoll(at, &name, 10) > call->event) break;
+            while (*name == ' ') name++;
+            const size_t n = strcspn(name, ",");
+            said = LAM_N_STAGES;
+            for (int s = 0; s < LAM_N_STAGES; s++)
+                if (strlen(lam_stage_name((lam_stage)s)) == n &&
+                    strncmp(name, lam_stage_name((lam_stage)s), n) == 0)
+                    said = (lam_stage)s;
+            at = name + n + strspn(name + n, ", ");
+        }
+        call->said = said;
+    }
+}
+
+static bool any_given(const lmi_token_run *r) {
+    for (size_t k = 0; k < r->calls.n; k++)
+        if (lmi_token_at(r, (int32_t)k)->given) return true;
+    return false;
+}
+
+/* Tokens of a sequence after call `k`. A decode step to which no cache is seen to be given has one out of
+ * sight, and how long that is is not known; or, if no call of the run has one, it is given all tokens so far
+ * again: so it is with one token more. */
+static int64_t keys_after(lmi_token_run *r, int32_t k, bool caches) {
+    lmi_token_call *call = lmi_token_at(r, k), *before = k ? call - 1 : NULL;
+    const int64_t past = call->given ? before->keys : 0;
+    if (call->said == LAM_DECODE && !call->given) {
+        const bool longer = before && call->batch == before->batch && call->fresh > before->keys;
+        if (caches || !longer || before->keys < 0) return -1;
+        call->again = call->fresh == before->keys + 1 ? before->keys : -1;
+        if (call->again < 0) return -1;
+    }
+    return past < 0 || call->fresh < 0 ? -1 : past + call->fresh;
+}
+
 /* A call inside one of the model's belongs to it. Another, such as of its encoder by a function that
  * generates, belongs to the next one. */
 static lam_status assign(lmi_token_run *r, lam_error *e) {
@@ -139,16 +187,17 @@ lam_status lmi_token_calls(lmi_token_run *r, const char *path, lam_error *e) {
     r->module = r->m->places[place].module;
     LAM_TRY(list_calls(r, e));
     LAM_TRY(assign(r, e));
+    say_stages(r);
     for (int32_t k = 0, sequence = -1; k < (int32_t)r->calls.n; k++) {
         lmi_token_call *call = lmi_token_at(r, k), *before = k ? call - 1 : NULL;
         find_ids(r, k, call);
         call->given = before && is_given(r->m, before->event, call->event);
-        if (!call->given) sequence++;
+        if (!call->given && (k == 0 || call->said != LAM_DECODE)) sequence++;
         call->sequence = sequence;
-        int64_t past = call->given ? before->keys : 0;
-        call->keys = past < 0 || call->fresh < 0 ? -1 : past + call->fresh;
         any = any || call->fresh >= 0;
     }
+    const bool caches = any_given(r);
+    for (int32_t k = 0; k < (int32_t)r->calls.n; k++) lmi_token_at(r, k)->keys = keys_after(r, k, caches);
     if (any) return LAM_OK;
     return lmi_fail(e, LAM_USAGE, "tokens",
                     r->calls.n
@@ -158,11 +207,13 @@ lam_status lmi_token_calls(lmi_token_run *r, const char *path, lam_error *e) {
 
 bool lmi_token_prefills(const lmi_token_run *r, int32_t k) {
     const lmi_token_call *call = lmi_token_at(r, k), *first = call;
+    if (call->said != LAM_N_STAGES) return call->said == LAM_PREFILL;
     if (!call->given) return true;
     while (first->given) first--;
+    if (first->said == LAM_DECODE) return false;
     /* A prompt in chunks: calls of the first one's size, and what is left after several of them. */
     if (first->fresh <= 1 || call->fresh <= 1 || call->fresh > first->fresh) return false;
     for (const lmi_token_call *at = first + 1; at < call; at++)
-        if (at->fresh != first->fresh) return false;
+        if (at->fresh != first->fresh || at->said == LAM_DECODE) return false;
     return call->fresh == first->fresh || call > first + 1;
 }

@@ -16,13 +16,16 @@ typedef struct whole {
 
 /* == what each call is =================================================================================== */
 
-/* Tokens of a sequence after its prompt. */
+/* Tokens of a sequence after its prompt, which ends with the first step; -1 unknown. */
 static int64_t prompt_of(const lmi_token_run *r, int32_t k) {
     const int32_t sequence = lmi_token_at(r, k)->sequence;
     int64_t keys = -1;
     while (k > 0 && lmi_token_at(r, k - 1)->sequence == sequence) k--;
     for (; k < (int32_t)r->calls.n && lmi_token_at(r, k)->sequence == sequence; k++)
-        if (lmi_token_prefills(r, k)) keys = lmi_token_at(r, k)->keys;
+        if (lmi_token_prefills(r, k))
+            keys = lmi_token_at(r, k)->keys;
+        else if (keys >= 0)
+            break;
     return keys;
 }
 
@@ -33,10 +36,13 @@ static int32_t step_of(const whole *w, int32_t k) {
     const lmi_token_call *call = lmi_token_at(r, k), *first = lmi_token_at(r, 0);
     const int64_t from = w->o->sampled ? prompt_of(r, 0) : prompt_of(r, k);
     if (w->t.cacheless && call->keys > first->keys) return (int32_t)(call->keys - first->keys);
-    if (!call->given) return !w->o->sampled || call->sequence == 0 ? 0 : -1;
     if (lmi_token_prefills(r, k)) return !w->o->sampled || call->sequence == 0 ? 0 : -1;
     const int64_t step = call->keys - from;
-    return call->keys < 0 || step < 1 || step > INT32_MAX ? 1 : (int32_t)step;
+    if (call->keys >= 0 && from >= 0) return step < 1 || step > INT32_MAX ? 1 : (int32_t)step;
+    int32_t nth = 1; /* of the decode steps of the sequence */
+    for (int32_t i = k - 1; i >= 0 && lmi_token_at(r, i)->sequence == call->sequence; i--)
+        nth += !lmi_token_prefills(r, i);
+    return nth;
 }
 
 static lam_token_macs macs_of(const lmi_token_work *w) {
@@ -61,7 +67,7 @@ static lam_count kept(const whole *w, int32_t k) {
 static lam_count attended(const whole *w, const lmi_token_call *call) {
     const lam_token_cache *c = &w->t.cache;
     lmi_wide sum = c->fixed;
-    if (!call->given) return lmi_exact(0);
+    if (!call->given && (call->said != LAM_DECODE || call->again > 0)) return lmi_exact(0);
     if (!c->seen || (c->gap && c->gap != lmi_token_no_longer) || call->keys < 0 || call->batch < 1)
         return lmi_unknown();
     for (int32_t i = 0; i < c->n_pieces; i++) {
@@ -69,6 +75,10 @@ static lam_count attended(const whole *w, const lmi_token_call *call) {
         sum += (lmi_wide)p->bytes * (p->cap >= 0 && call->keys > p->cap ? p->cap + 1 : call->keys);
     }
     return lmi_of_wide(sum * call->batch + c->shared);
+}
+
+static int64_t fresh_of(const lmi_token_call *call) {
+    return call->fresh < 0 || call->again < 0 ? -1 : call->fresh - call->again;
 }
 
 static lam_status add_call(whole *w, int32_t k, lam_error *e) {
@@ -80,7 +90,7 @@ static lam_status add_call(whole *w, int32_t k, lam_error *e) {
                               .stage = step ? LAM_DECODE : LAM_PREFILL,
                               .step = step,
                               .batch = call->batch,
-                              .fresh = w->t.cacheless && step ? 1 : call->fresh,
+                              .fresh = w->t.cacheless && step ? 1 : fresh_of(call),
                               .keys = call->keys,
                               .macs = macs_of(work),
                               .flops = work->metric[LAM_FLOPS],
@@ -359,7 +369,8 @@ static lam_status build(whole *w, lam_costs *c, lam_error *e) {
     sum_stages(w);
     if (w->o->prompt > 0 && w->t.stage[LAM_PREFILL].tokens >= 0)
         w->t.stage[LAM_PREFILL].tokens = w->o->prompt * w->t.batch;
-    w->t.fresh = w->o->fresh > 0 ? w->o->fresh : 1 + w->t.stage[LAM_DECODE].calls;
+    w->t.fresh =
+        w->o->fresh > 0 ? w->o->fresh : (w->t.stage[LAM_PREFILL].calls > 0) + w->t.stage[LAM_DECODE].calls;
     count_parameters(w);
     weigh(w);
     w->t.steps = w->steps.data;
@@ -414,5 +425,3 @@ void lam_tokens_free(lam_tokens *t) {
     lmi_arena_free(&w->arena);
     free(w);
 }
-
-const char *lam_stage_name(lam_stage s) { return s == LAM_PREFILL ? "prefill" : "decode"; }

@@ -15,9 +15,11 @@ typedef struct lmi_token_call {
     int32_t sequence;     /* of calls: each begins with one that was given no cache */
     bool given;           /* a cache */
     bool failed;          /* it raised */
-    int64_t batch, fresh; /* sequences, new tokens of one; -1 unknown */
-    int64_t source;       /* tokens that an encoder was given; -1: none */
-    int64_t keys;         /* tokens of a sequence after it; -1 unknown */
+    lam_stage said;       /* by the user; LAM_N_STAGES: the user did not say */
+    int64_t batch, fresh; /* sequences, tokens of one that it is given; -1 unknown */
+    int64_t again;  /* of `fresh` those that were given before, as without a cache; -1: it is not known */
+    int64_t source; /* tokens that an encoder was given; -1: none */
+    int64_t keys;   /* tokens of a sequence after it; -1 unknown */
 } lmi_token_call;
 
 /* What one call, with what led to it, multiplies and reads. */

@@ -205,14 +205,20 @@ static void put_cache(writer *w) {
             if (p->cap >= 0) lmi_putf(&b, " up to %s tokens", whole(k, p->cap));
             lmi_putf(&b, " in %d tensors", (int)p->tensors);
         }
-        if (c->fixed || !c->n_pieces)
+        const char *kind = lmi_cache_kind(w->t); /* NULL: how it grows is not known */
+        if (!kind)
+            lmi_putf(&b, "how it grows is not known: %s", c->gap);
+        else if (c->fixed || !c->n_pieces)
             lmi_putf(&b, "%s%s fixed", c->n_pieces ? ", " : "", bytes(w, n, lmi_exact(c->fixed)));
         const lam_token_step *last = w->t->n_steps ? &w->t->steps[w->t->n_steps - 1] : NULL;
-        if (last && last->cache.state == LAM_EXACT)
+        if (last && last->cache.state == LAM_EXACT && last->keys < 0)
+            lmi_putf(&b, "; %s after the last call", bytes(w, n, last->cache));
+        else if (last && last->cache.state == LAM_EXACT)
             lmi_putf(&b, "; %s at %s tokens", bytes(w, n, last->cache), whole(k, last->keys));
-        if (c->dtype >= 0) lmi_putf(&b, "; %s, %s", lmi_cache_kind(w->t), lam_dtype_name(c->dtype));
-        if (c->gap)
-            lmi_putf(&b, "; %s%s", c->n_pieces ? "" : "how it grows is not known: ", c->gap);
+        if (c->dtype >= 0)
+            lmi_putf(&b, "; %s%s%s", kind ? kind : "", kind ? ", " : "", lam_dtype_name(c->dtype));
+        if (c->gap && kind)
+            lmi_putf(&b, "; %s", c->gap);
         else if (c->n_pieces)
             lmi_putf(&b, "; tried up to %s tokens", whole(k, c->tried));
     }

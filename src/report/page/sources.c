@@ -229,7 +229,7 @@ static void put_missing(lmi_page *p, const char *term, const char *option, const
 }
 
 /* The labels of the provenance that say what ran; the others say where. */
-static const char *const about_the_run[] = {"target", "build", "inputs", "mode", "dry", "backward"};
+static const char *const about_the_run[] = {"target", "build", "inputs", "mode", "dry", "backward", "stages"};
 static bool is_about_the_run(const char *label) {
     for (size_t i = 0; i < sizeof about_the_run / sizeof *about_the_run; i++)
         if (strcmp(about_the_run[i], label) == 0) return true;

@@ -76,8 +76,9 @@ static void tell_cache(lmi_teller *t, const lam_tokens *x) {
     tell_object(t, "cache");
     tell_text(t, "kind", lmi_cache_kind(x));
     tell_text(t, "dtype", c->dtype >= 0 ? lam_dtype_name(c->dtype) : NULL);
-    tell_known(t, "fixed", c->seen || x->cacheless ? c->fixed : -1);
-    tell_known(t, "shared", c->seen || x->cacheless ? c->shared : -1);
+    const bool known = (c->seen && (!c->gap || c->n_pieces)) || x->cacheless;
+    tell_known(t, "fixed", known ? c->fixed : -1);
+    tell_known(t, "shared", known ? c->shared : -1);
     tell_list(t, "pieces");
     for (int32_t i = 0; i < c->n_pieces; i++) {
         tell_object(t, NULL);
@@ -95,7 +96,7 @@ static void tell_cache(lmi_teller *t, const lam_tokens *x) {
 
 const char *lmi_cache_kind(const lam_tokens *x) {
     if (x->cacheless) return "none";
-    if (!x->cache.seen) return NULL;
+    if (!x->cache.seen || (x->cache.gap && !x->cache.n_pieces)) return NULL;
     return x->cache.n_pieces ? "dynamic" : "fixed";
 }
 
