@@ -454,6 +454,10 @@ static int badness(lam_health_state s) {
     return s == LAM_HEALTH_BORN ? 3 : s == LAM_HEALTH_PASSED ? 2 : s == LAM_HEALTH_UNKNOWN ? 1 : 0;
 }
 
+uint8_t lmi_worse_health(uint8_t a, uint8_t b) {
+    return badness((lam_health_state)b) > badness((lam_health_state)a) ? b : a;
+}
+
 /* The worst state of the calls of each place. */
 void lmi_health_places(lam_health *h) {
     enum { NO_CALL = 0xff };
@@ -463,7 +467,7 @@ void lmi_health_places(lam_health *h) {
         memset(to, NO_CALL, (size_t)h->m->n_places);
         for (int32_t i = 0; i < h->m->n_events; i++) {
             uint8_t *at = &to[h->m->events[i].place];
-            if (*at == NO_CALL || badness(state[i]) > badness(*at)) *at = state[i];
+            *at = *at == NO_CALL ? state[i] : lmi_worse_health(*at, state[i]);
         }
         for (int32_t i = 0; i < h->m->n_places; i++)
             if (to[i] == NO_CALL) to[i] = LAM_HEALTH_UNKNOWN;

@@ -14,6 +14,8 @@ struct lam_health {
     const char *sentence;
 };
 
+/* The worse of two states. Unknown is worse than fine: something was not checked. */
+uint8_t lmi_worse_health(uint8_t a, uint8_t b);
 /* Fills `places`, which have room, from the states of calls. */
 void lmi_health_places(lam_health *h);
 /* Fills the findings' texts and the sentence. */

@@ -110,8 +110,8 @@ static bool counts(const lmi_job *j, const lmi_line *self) {
     return false;
 }
 
-/* True if the place itself holds or does something that is shown. A list has no line of the container that
- * could show its own time and memory. */
+/* True if a container needs a line of its own. In the flat list no other line shows its own time or memory.
+ */
 static bool has_own(const lmi_job *j, const lmi_line *self) {
     bool list = lmi_wants_list(j->o);
     return some(self->row.params) || self->row.params.state != LAM_EXACT || counts(j, self) ||

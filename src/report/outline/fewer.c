@@ -4,6 +4,7 @@
  * equal siblings keep their first place and one that represents the others. Then siblings with a small share
  * of every number of the model become one place `others (N)` of their parent. A place that represents several
  * has their sums, so the sums of all places above do not change. */
+#include "analyse/run/health.h"
 #include "report/outline/work.h"
 
 #include <math.h>
@@ -117,8 +118,7 @@ static void add_place(lmi_taking *w, int32_t to, int32_t from) {
     }
     for (int h = 0; h < LAM_N_HELD && w->held; h++)
         w->held[to][h] = lmi_add_capped(w->held[to][h], w->held[from][h]);
-    for (int p = 0; p < 2; p++)
-        if (b->health[p] > a->health[p]) a->health[p] = b->health[p];
+    for (int p = 0; p < 2; p++) a->health[p] = lmi_worse_health(a->health[p], b->health[p]);
     a->n_attrs = 0; /* attributes belong to one module */
     a->others++;
 }

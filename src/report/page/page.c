@@ -134,8 +134,7 @@ static const section sections[] = {
      "What torch's allocator had handed out; the layers at work stand below.", has_course, put_memory},
     {"roofline", "Roofline", "How near to the machine's limits", NULL, lmi_page_has_speeds, put_roofline},
     {"graph", "Graph", "Graph",
-     "What gives its result to what. + opens a module in its place; nothing else moves apart from making "
-     "room.",
+     "Arrows lead from a module to the modules that use its result. + opens a module in its place.",
      has_graph, put_graph},
     {"prov", "How it was measured", "How it was measured", "", always, put_sources},
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The memory in use over time, and the places at work below it: from their lists, or in an older report from
- * its rows. */
+ * Reads the memory in use over time, and the places at work below it. Older reports have no such lists; then
+ * both are derived from the rows. */
 #include "report/saved/saved.h"
 
 enum { DEEPEST = 3 }; /* levels of places at work that are shown */

@@ -4,6 +4,7 @@
  * parameter, or before the model. What a source would have met is told, and the spot is found again. */
 #include "kit/oom.h"
 
+#include "analyse/run/health.h"
 #include "kit/draw.h"
 #include "kit/net.h"
 #include "kit/shown.h"
@@ -400,6 +401,15 @@ static void tell_findings(const lam_health *h) {
 }
 
 /* All that is told of some records in no particular order, as it was told before. */
+/* From best to worst. What was not checked is not said to be fine. */
+static void the_worst_of_several_states(void **state) {
+    (void)state;
+    static const uint8_t order[] = {LAM_HEALTH_FINE, LAM_HEALTH_UNKNOWN, LAM_HEALTH_PASSED, LAM_HEALTH_BORN};
+    for (int a = 0; a < 4; a++)
+        for (int b = 0; b < 4; b++)
+            assert_int_equal(lmi_worse_health(order[a], order[b]), order[a > b ? a : b]);
+}
+
 static void all_is_told_as_before(void **state) {
     (void)state;
     seed = 41;
@@ -425,9 +435,8 @@ static void all_is_told_as_before(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_spot_is_found),
-        cmocka_unit_test(each_finding_is_told_once),
-        cmocka_unit_test(memory_may_run_out),
+        cmocka_unit_test(the_spot_is_found),     cmocka_unit_test(each_finding_is_told_once),
+        cmocka_unit_test(memory_may_run_out),    cmocka_unit_test(the_worst_of_several_states),
         cmocka_unit_test(all_is_told_as_before),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
