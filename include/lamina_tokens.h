@@ -128,11 +128,45 @@ LAM_API int64_t lam_tokens_context(const lam_tokens *t, int64_t memory, int64_t 
 /* The most sequences of `tokens` tokens; as lam_tokens_context. */
 LAM_API int64_t lam_tokens_batch(const lam_tokens *t, int64_t memory, int64_t tokens);
 
+/* A device's peak as its maker publishes it, of dense products. */
+typedef struct lam_named_peak {
+    const char *name, *dtype, *source;
+    lam_peak best;
+} lam_named_peak;
+/* Reads "h100-sxm", of numbers of type `dtype` (NULL: the text names it), or "h100-sxm:bfloat16". LAM_USAGE
+ * if there is none. */
+LAM_API lam_status lam_peak_named(const char *text, const char *dtype, lam_named_peak *out, lam_error *e);
+
+/* What a peak allows of a stage: of all its calls together, in seconds; negative: unknown. */
+typedef struct lam_token_limit {
+    int32_t calls;
+    double compute, memory; /* that its products take, and reading weights and cache; either alone */
+    double least;           /* the sum over the calls of the longer of the two */
+    lam_bound bound;        /* LAM_BOUND_COMPUTE, LAM_BOUND_MEMORY or LAM_BOUND_UNKNOWN */
+    int64_t ns; /* that the calls took, each the median of its runs if they were timed apart; -1: unknown */
+    double mfu, mbu; /* shares of the peak that they reached then */
+    bool exact_flops,
+        exact_bytes; /* false: what is counted is a lower bound, and so is what follows from it */
+} lam_token_limit;
+typedef struct lam_token_bound {
+    lam_named_peak peak;
+    lam_token_limit stage[LAM_N_STAGES];
+    int64_t critical; /* the least batch at which computing limits the last decode step; INT64_MAX: there is
+                         none; -1: not known */
+    int64_t keys;     /* tokens that a sequence sees then */
+} lam_token_bound;
+/* `peak`: as for lam_peak_named; without a type that of most parameters. */
+LAM_API lam_status lam_tokens_bound(const lam_tokens *t, const lam_costs *c, const char *peak,
+                                    lam_token_bound *out, lam_error *e);
+/* Its fields as one object. */
+LAM_API void lam_tokens_bound_tell(const lam_token_bound *b, lam_receiver to);
+
 /* One object, as lam_costs_tell. */
 LAM_API void lam_tokens_tell(const lam_tokens *t, const lam_costs *c, lam_receiver to);
 /* Writes it as "text" (format NULL) or "json". `memory`: bytes of a device, for which it is told what fits;
- * 0: none. `width`: columns of the page, 0: 100. */
-LAM_API lam_status lam_tokens_write(const lam_tokens *t, const lam_costs *c, int64_t memory,
+ * 0: none. `peak`: of a device, as for lam_peak_named, for which bounds are told; NULL: none. `width`:
+ * columns of the page, 0: 100. */
+LAM_API lam_status lam_tokens_write(const lam_tokens *t, const lam_costs *c, int64_t memory, const char *peak,
                                     const char *format, int32_t width, bool exact, lam_sink to, lam_error *e);
 
 #ifdef __cplusplus

@@ -13,6 +13,7 @@ from ._base.errors import UsageError
 from ._results.tokens import Tokens
 from ._run.generate import NAME, around, inputs_of, lengths, prompted, sequences
 from ._run.once import run_once
+from ._run.repeat import Measure
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,6 +31,7 @@ def tokens(
     *,
     inputs: Mapping[str, Any] | None = None,
     dry: bool = False,
+    time: bool = False,
     dtype: Any = None,
 ) -> Tokens:
     """Counts a language model in tokens: a prefill of a prompt, and the decode steps after it.
@@ -49,18 +51,21 @@ def tokens(
             the beginning of the prompt, or all of it if ``prompt`` is not given.
         dry: follows the shapes and computes nothing. Of many steps four are run; if they are on one line, the
             others are on it too, or else every step is run.
+        time: times the calls too, in further runs that are not counted: 5 to 20 of them, as many as fit into
+            ten seconds. ``t.bound(peak)`` has the times, MFU and MBU.
         dtype: counts as if floating-point parameters were of this type; for a dry run.
 
     Raises:
         TypeError: the model is no module, or ``prompt``, ``new`` or ``batch`` no whole number.
-        ValueError: one of them is below 1, the model is no language model, or the prompt and the new tokens
-            are more than the positions that it has.
+        ValueError: one of them is below 1, the model is no language model, the prompt and the new tokens are
+            more than the positions that it has, or a dry run is to be timed.
         NeedsValuesError: in a dry run, the model reads values, as for experts that run one by one.
         Exception: an exception of the model propagates unchanged.
     """
+    measure = Measure().check(dry=dry, asked=time)
     asked = Asked(model, prompt, new, batch, inputs=inputs, dtype=dtype)
     longer = asked.longer()
-    found = asked.read("sample" if dry else "every", longer, dry=dry)
+    found = asked.read("sample" if dry else "every", longer, dry=dry, time=measure)
     if found.bent():
         found = asked.read("every", longer, dry=dry)
     return Tokens(found)
@@ -105,8 +110,10 @@ class Asked:
                 f"{self.prompt} and {self.new} new ones need {last}; ask for fewer"
             )
 
-    def read(self, which: str, longer: _lamina.Costs | None, *, dry: bool) -> _lamina.Tokens:
-        run = self.run(which, dry=dry)
+    def read(
+        self, which: str, longer: _lamina.Costs | None, *, dry: bool, time: Measure | None = None
+    ) -> _lamina.Tokens:
+        run = self.run(which, dry=dry, time=time)
         if run.error is not None:
             run.reraise()
         assert run.model is not None
@@ -121,7 +128,14 @@ class Asked:
                 return run.model.costs()
         return None
 
-    def run(self, which: str, *, dry: bool, about: Mapping[str, str] | None = None) -> Run:
+    def run(
+        self,
+        which: str,
+        *,
+        dry: bool,
+        about: Mapping[str, str] | None = None,
+        time: Measure | None = None,
+    ) -> Run:
         """The model generates: a "sample" of its steps, "every" one, or sequences of other "lengths"."""
         batch, given = self.batch, self.given
         if which == "lengths":
@@ -131,4 +145,5 @@ class Asked:
         inputs = inputs_of(self.root, self.how, batch, given, wanted)
         told = {"of": NAME, "prompt": self.prompt, "new": self.new, "batch": self.batch}
         facts = {**(about or {}), **{f"tokens_{name}": str(value) for name, value in told.items()}}
-        return run_once(self.outer, (inputs,), mode="eval", ops=True, dry=dry, dtype=self.dtype, about=facts)
+        how: dict[str, Any] = {"dry": dry, "dtype": self.dtype, "about": facts, "time": time}
+        return run_once(self.outer, (inputs,), mode="eval", ops=True, **how)

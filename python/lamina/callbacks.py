@@ -67,8 +67,8 @@ class StepMeter:
         every: one in ``every`` steps is recorded: the first, and then one of every ``every``, at a position
             that moves, as in :func:`lamina.watch`.
         peak_flops: the peak performance of the device in FLOP/s: the manufacturer's figure for the model's
-            data type, or ``lamina.roof().flops`` for this machine's processor. Without it there is neither
-            MFU nor HFU.
+            data type, also by the names of a device and a type, as ``"h100-sxm:bfloat16"``, or
+            ``lamina.roof().flops`` for this machine's processor. Without it there is neither MFU nor HFU.
         memory: measures the peak of memory.
         health: checks for NaN and Inf.
 
@@ -81,7 +81,8 @@ class StepMeter:
 
     Raises:
         TypeError: ``model`` is no ``torch.nn.Module``.
-        ValueError: ``every`` is no whole number from 1, or ``peak_flops`` is not above 0.
+        ValueError: ``every`` is no whole number from 1, or ``peak_flops`` is not above 0, or names no device
+            and type.
     """
 
     def __init__(  # noqa: D107
@@ -89,14 +90,14 @@ class StepMeter:
         model: Any,
         *,
         every: int = EVERY,
-        peak_flops: float | None = None,
+        peak_flops: float | str | None = None,
         memory: bool = True,
         health: bool = True,
     ) -> None:
         check_options(every, peak_flops)
         check_module(model)
         self._model = model  # as given: the module inside a compiled one is not called
-        self._peak = peak_flops
+        self._peak = peak_of(peak_flops)
         self._memory, self._health = memory, health
         self._schedule = _lamina.Schedule(every)
         self._capture: Capture | None = None
@@ -238,14 +239,20 @@ def _named(name: str, work: Count, factor: float) -> dict[str, float]:
     return {f"lamina/{name}{end}": work * factor}  # not a count: a share
 
 
-def check_options(every: int, peak_flops: float | None) -> None:
+def check_options(every: int, peak_flops: float | str | None) -> None:
     """Raises ValueError for invalid options."""
     if isinstance(every, bool) or not isinstance(every, int) or not 1 <= every <= MOST_EVERY:
         raise ValueError(
             f"every is {every!r}; it is a whole number from 1 to {MOST_EVERY}: one in so many is recorded"
         )
-    if peak_flops is not None and not peak_flops > 0:
-        raise ValueError(f"peak_flops is {peak_flops!r}; it is FLOP/s, above 0, such as 312e12")
+    peak = peak_of(peak_flops)
+    if peak is not None and not peak > 0:
+        raise ValueError(f"peak_flops is {peak!r}; it is FLOP/s, above 0, such as 312e12")
+
+
+def peak_of(peak_flops: float | str | None) -> float | None:
+    """FLOP/s, also of a device and a type that are named, as ``"h100-sxm:bfloat16"``."""
+    return _lamina.peak(peak_flops)[0] if isinstance(peak_flops, str) else peak_flops
 
 
 def _wait_for_gpu() -> None:
@@ -314,7 +321,7 @@ class _LightningHooks:
         self,
         *,
         every: int = EVERY,
-        peak_flops: float | None = None,
+        peak_flops: float | str | None = None,
         memory: bool = True,
         health: bool = True,
     ) -> None:
@@ -370,7 +377,7 @@ class _TrainerHooks:
         trainer: Any,
         *,
         every: int = EVERY,
-        peak_flops: float | None = None,
+        peak_flops: float | str | None = None,
         memory: bool = True,
         health: bool = True,
     ) -> None:

@@ -170,6 +170,10 @@ void lmi_put_real(lmi_buf *b, double v) {
         put_printed(b, v, 0);
         return;
     }
+    if (v > -1e-4 && v < 1e-4) { /* six decimals would say little, or nothing */
+        lmi_put_nine(b, v);
+        return;
+    }
     size_t from = b->n;
     put_printed(b, v, 6);
     if (b->bad || !strchr(b->s + from, '.')) return;

@@ -74,6 +74,8 @@ static lam_live generating(const lmi_cli *c, const char *tokens) {
     what.ops = true;
     what.or_layers = false;
     what.tokens = tokens;
+    what.time = strcmp(tokens, "every") == 0 && what.time;
+    if (!what.time) what.repeats = 0;
     return what;
 }
 
@@ -108,8 +110,8 @@ static lam_status read(const lmi_cli *c, const run *r, const run *lengths, lam_t
 static int write(lmi_cli *c, const lam_tokens *t, const run *r, int64_t memory) {
     lam_error e = {0};
     lmi_say_dry(c, r->m);
-    lam_status s = lam_tokens_write(t, r->c, memory, c->args.format, lmi_table_width(c, c->host->width),
-                                    c->args.exact, c->out, &e);
+    lam_status s = lam_tokens_write(t, r->c, memory, c->args.peak, c->args.format,
+                                    lmi_table_width(c, c->host->width), c->args.exact, c->out, &e);
     return lmi_written(c, &e, s, LMI_EXIT_OK);
 }
 
@@ -122,7 +124,14 @@ int lmi_run_tokens(lmi_cli *c) {
     if (!lmi_format_known(c, "a table of tokens")) return LMI_EXIT_USAGE;
     if (c->args.device_memory && lam_budget_bytes(c->args.device_memory, &memory, &e) != LAM_OK)
         return lmi_complain_of(c, &e, LAM_USAGE);
-    lam_live what = generating(c, c->args.live.dry ? "sample" : "every");
+    lam_named_peak unread;
+    if (c->args.peak && lam_peak_named(c->args.peak, "float32", &unread, &e) != LAM_OK)
+        return lmi_complain_of(c, &e, LAM_USAGE);
+    if (c->args.live.time && !c->args.peak) {
+        lmi_complain(c, NULL, "--time: what is timed is compared with a device's peak; give --peak NAME too");
+        return LMI_EXIT_USAGE;
+    }
+    lam_live what = generating(c, c->args.live.dry && !c->args.live.time ? "sample" : "every");
     lam_status s = generate(c, &what, &main, &e);
     if (s == LAM_OK) {
         lam_live longer = generating(c, "lengths");

@@ -112,6 +112,8 @@ ANSWERS_OF: dict[str, list[tuple[tuple[str, ...], int, str]]] = {
     "tokens": [
         (("tokens", "net.py:Talk", "--prompt", "5", "--new", "3", "--dry"), 0, "tokens/1"),
         (("tokens", "net.py:Talk", "--prompt", "5", "--device-memory", "1MB"), 0, "tokens/1"),
+        (("tokens", "net.py:Talk", "--prompt", "5", "--new", "3", "--dry", "--peak", "l4"), 0, "tokens/1"),
+        (("tokens", "net.py:Talk", "--new", "3", "--time", "--repeats", "1", "--peak", "l4"), 0, "tokens/1"),
         (("tokens", "net.py:Spare", "--dry"), 2, ""),
     ],
     "live": [

@@ -19,7 +19,7 @@ from torch.utils.data import DataLoader, Dataset
 import lamina
 from lamina import callbacks
 from lamina._results.time import DeviceTime, Spent, Time
-from lamina.callbacks import MOST_EVERY, StepMeter, check_options
+from lamina.callbacks import MOST_EVERY, StepMeter, check_options, peak_of
 
 ALWAYS = {"forward_ms", "backward_ms", "other_ms", "step_ms", "flops", "peak_memory", "nonfinite"}
 
@@ -217,12 +217,16 @@ def test_an_error_of_our_own_does_not_end_the_training(monkeypatch, capfd):
         ({"every": MOST_EVERY + 1}, "every is 2147483648"),
         ({"peak_flops": 0}, "peak_flops is 0; it is FLOP/s"),
         ({"peak_flops": float("nan")}, "peak_flops is nan"),
+        ({"peak_flops": "h100"}, "there is no peak 'h100'"),
+        ({"peak_flops": "h100-sxm"}, "has one peak for each type; name it, as in h100-sxm:bfloat16"),
     ],
 )
 def test_wrong_options(options, said):
     with pytest.raises(ValueError, match=said):
         StepMeter(net(), **options)
     check_options(every=1, peak_flops=1e-9)
+    check_options(every=1, peak_flops="h100-sxm:bfloat16")
+    assert peak_of("h100-sxm:bfloat16") == 989e12
     check_options(every=MOST_EVERY, peak_flops=None)
 
 

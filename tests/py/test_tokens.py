@@ -405,6 +405,112 @@ def squeezed(t: Any) -> str:
     return " ".join(str(t).split())
 
 
+# -- against a device's peak ---------------------------------------------------------------------------------
+
+
+class Wide(nn.Module):
+    """A language model with a cache of eight numbers a token beside large matrices."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table, self.head = nn.Embedding(50, 256), nn.Linear(256, 50)
+        self.up, self.small, self.out = nn.Linear(256, 512), nn.Linear(256, 8), nn.Linear(512, 256)
+
+    def forward(self, ids: torch.Tensor, cache: Any = None) -> dict[str, Any]:
+        x = self.table(ids)
+        kept = self.small(x) if cache is None else torch.cat([cache, self.small(x)], 1)
+        x = self.out(self.up(x)) + kept.sum((1, 2), keepdim=True)
+        return {"logits": self.head(x[:, -1:]), "cache": kept}
+
+
+H100 = {"flops": 67e12, "bytes": 3.35e12}  # of float32, without TF32
+
+
+def test_a_stage_takes_at_least_the_longer_of_computing_and_reading():
+    t = lamina.tokens(Talker(), prompt=10, new=9, batch=2, dry=True)
+    b = t.bound("h100-sxm")
+    assert (b.peak, b.dtype, b.flops, b.bytes) == ("h100-sxm", "float32", H100["flops"], H100["bytes"])
+    for stage, limit in ((t.prefill, b.prefill), (t.decode, b.decode)):
+        compute = 2 * int(stage.effective_macs) / H100["flops"] * 1e9
+        memory = (int(stage.weights) + int(stage.cache)) / H100["bytes"] * 1e9
+        assert limit.compute == pytest.approx(compute)
+        assert limit.memory == pytest.approx(memory)
+        assert limit.least == pytest.approx(max(compute, memory))
+        assert limit.bound == ("compute" if compute > memory else "memory")
+        assert (limit.time, limit.mfu, limit.mbu) == (None, None, None)
+
+
+def test_a_long_prompt_is_bound_by_compute():
+    b = lamina.tokens(Talker(), prompt=1024, new=3, dry=True).bound("h100-sxm")
+    assert (b.prefill.bound, b.decode.bound) == ("compute", "memory")
+
+
+def test_from_the_critical_batch_on_a_step_is_bound_by_compute():
+    least = lamina.tokens(Wide(), prompt=1, new=2, dry=True).bound("h100-sxm").critical_batch
+    assert least is not None
+    assert least > 2
+    at = [lamina.tokens(Wide(), 1, 2, n, dry=True).bound("h100-sxm") for n in (least - 2, least + 2)]
+    assert [b.decode.bound for b in at] == ["memory", "compute"]
+    assert all(least - 1 <= b.critical_batch <= least + 1 for b in at)
+
+
+def test_where_a_cache_is_read_for_longer_than_it_is_computed_with_memory_binds_every_batch():
+    b = lamina.tokens(Talker(), prompt=1024, new=3, dry=True).bound("h100-sxm")
+    assert (b.critical_batch, b.always_memory, b.keys) == (None, True, 1026)
+    many = lamina.tokens(Talker(), prompt=1024, new=3, batch=512, dry=True).bound("h100-sxm")
+    assert many.decode.bound == "memory"
+
+
+def test_the_critical_batch_of_routed_experts_is_not_known():
+    b = lamina.tokens(mixtral(), prompt=9, new=4).bound("h100-sxm")
+    assert (b.critical_batch, b.always_memory, b.decode.exact_bytes) == (None, False, True)
+
+
+def test_shares_of_the_peak_follow_from_the_time():
+    b = lamina.tokens(Talker(), prompt=10, new=3, time=True).bound("h100-sxm")
+    for limit in (b.prefill, b.decode):
+        assert limit.time is not None
+        assert limit.mfu == pytest.approx(limit.compute / limit.time)
+        assert limit.mbu == pytest.approx(limit.memory / limit.time)
+
+
+def test_the_calls_of_a_timed_capture_have_their_own_times():
+    model = Talker()
+    with lamina.capture(model, time=True) as cap, torch.no_grad():
+        out = model(torch.zeros(1, 300, dtype=torch.long))
+        for _ in range(3):
+            out = model(torch.zeros(1, 1, dtype=torch.long), cache=out["cache"])
+    report = cap.report()
+    b = report.tokens.bound("h100-sxm")
+    assert b.prefill.time is not None
+    assert b.decode.time is not None
+    calls = [row.time.forward.total for row in report.rows if row.path == "" and row.time is not None]
+    assert len(calls) == 4
+    assert (b.prefill.time, b.decode.time) == (calls[0], sum(calls[1:]))
+
+
+def test_a_peak_is_of_a_type_and_dense():
+    t = lamina.tokens(Talker(), prompt=4, new=2, dry=True, dtype=torch.bfloat16)
+    assert t.bound("h100-sxm").flops == 989e12
+    assert t.bound("h100-sxm:float8_e4m3fn").flops == 1979e12
+    assert t.bound("h200-sxm:float32").bytes == 4.8e12
+    assert t.bound("a100-80gb-sxm").dtype == "bfloat16"
+
+
+def test_a_peak_that_is_not_known_is_one_sentence():
+    t = lamina.tokens(Talker(), prompt=4, new=2, dry=True, dtype=torch.bfloat16)
+    with pytest.raises(ValueError, match=r"there is no peak 'h100'; there are: a100-40gb, .*v100-sxm2"):
+        t.bound("h100")
+    with pytest.raises(
+        ValueError, match=r"no peak of t4 is known for bfloat16; known are those for float16, "
+    ):
+        t.bound("t4")
+    with pytest.raises(ValueError, match="no peak of t4 is known for "):
+        t.bound("t4:")
+    with pytest.raises(ValueError, match="a dry run computes nothing, so there is no time to tell"):
+        lamina.tokens(Talker(), dry=True, time=True)
+
+
 # -- what the user says of calls -----------------------------------------------------------------------------
 
 

@@ -62,6 +62,30 @@ static PyObject *tokens_told(PyObject *self, PyObject *unused) {
     return lmx_sink_end(&t);
 }
 
+static PyObject *tokens_bound(PyObject *self, PyObject *args) {
+    const char *peak;
+    lam_token_bound bound;
+    lam_error e = {.at = -1};
+    lmx_sink t;
+    if (!PyArg_ParseTuple(args, "s:bound", &peak)) return NULL;
+    lam_costs *c = lmx_costs_settled(self_of(self)->costs);
+    if (!c) return NULL;
+    if (lam_tokens_bound(self_of(self)->tokens, c, peak, &bound, &e) != LAM_OK)
+        return lmx_raise(self_of(self)->st, &e);
+    lam_tokens_bound_tell(&bound, lmx_sink_begin(&t));
+    return lmx_sink_end(&t);
+}
+
+/* peak(text): FLOPs and bytes a second of a device, of which the text names the type of numbers. */
+static PyObject *peak_named(PyObject *module, PyObject *text) {
+    lam_named_peak peak;
+    lam_error e = {.at = -1};
+    const char *name = PyUnicode_AsUTF8AndSize(text, NULL);
+    if (!name) return NULL;
+    if (lam_peak_named(name, NULL, &peak, &e) != LAM_OK) return lmx_raise(lmx_state_of(module), &e);
+    return Py_BuildValue("(dd)", peak.best.flops, peak.best.bytes);
+}
+
 static PyObject *tokens_bent(PyObject *self, PyObject *unused) {
     (void)unused;
     return PyBool_FromLong(self_of(self)->tokens->bent);
@@ -98,7 +122,7 @@ static PyObject *tokens_write(PyObject *self, PyObject *args) {
     if (!PyArg_ParseTuple(args, "zLip:write", &format, &memory, &width, &exact)) return NULL;
     lam_costs *c = lmx_costs_settled(self_of(self)->costs);
     if (!c) return NULL;
-    lam_status s = lam_tokens_write(self_of(self)->tokens, c, memory, format, width, exact != 0,
+    lam_status s = lam_tokens_write(self_of(self)->tokens, c, memory, NULL, format, width, exact != 0,
                                     lmx_text_sink(&text), &e);
     return lmx_text_end(&text, self_of(self)->st, s, &e);
 }
@@ -109,11 +133,16 @@ PyMethodDef lmx_tokens_functions[] = {
                "`lengths`: Costs of the same model on prompts of other lengths, or None; `path`: of the "
                "language model; `sizes`: prompt, new tokens and batch as asked for, 0 if they were not; "
                "`given`: whether the first two were named, and whether the run has only some of the steps.")},
+    {"peak", peak_named, METH_O,
+     PyDoc_STR("peak($module, text, /)\n--\n\nReturns the FLOPs and bytes a second of a device, as "
+               "\"h100-sxm:bfloat16\".")},
     {NULL, NULL, 0, NULL},
 };
 
 static PyMethodDef tokens_methods[] = {
     {"told", tokens_told, METH_NOARGS, PyDoc_STR("told($self, /)\n--\n\nReturns all numbers as a dict.")},
+    {"bound", tokens_bound, METH_VARARGS,
+     PyDoc_STR("bound($self, peak, /)\n--\n\nReturns what the peak of a device allows, as a dict.")},
     {"bent", tokens_bent, METH_NOARGS,
      PyDoc_STR("bent($self, /)\n--\n\nReturns True if steps that did not run can't be told from those that "
                "did.")},

@@ -19,7 +19,7 @@ from .._target.load import _ToldError, line_of, load, split
 from .._target.load import build as built_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from types import ModuleType
 
     from .._observe.run import Run
@@ -74,7 +74,8 @@ def run_target(
     about |= {"dry_because": dry_because or ""}
     if tokens is not None:
         further = from_code(root, target, given, built, batch=0) if given is not None else ((), {}, [])
-        return _generated(root, tokens, (prompt, fresh, batch), further, dry=dry, dtype=dtype, about=about)
+        how = {"dry": dry, "about": _texts(about), "time": how["time"]}
+        return _generated(root, tokens, (prompt, fresh, batch), further, dtype, how)
     if given is not None:
         args, kwargs, made = from_code(root, target, given, built, batch=batch)
     else:
@@ -103,10 +104,8 @@ def _generated(
     which: str,
     sizes: tuple[int, int, int],
     further: tuple[Any, Any, Any],
-    *,
-    dry: bool,
     dtype: str | None,
-    about: dict[str, str],
+    how: Mapping[str, Any],
 ) -> _lamina.Model:
     """The model of a language model that generated: ``which`` of its steps, "sample" or "every", or of
     sequences of other "lengths". ``further``: inputs that code gave, all of them by name."""
@@ -118,7 +117,7 @@ def _generated(
     prompt, new, batch = sizes
     asked = Asked(root, prompt or None, new or None, batch or 1, inputs=kwargs, dtype=dtype)
     try:
-        run = asked.run(which, dry=dry, about=_texts(about))
+        run = asked.run(which, **how)
     except UnsupportedError as error:
         raise _spelled(error) from error
     if run.error is not None:

@@ -206,6 +206,65 @@ class TokenWide:
         return f"TokenWide({self.path!r}, layers={self.layers}, rows={self.rows}, tokens={self.tokens})"
 
 
+class TokenLimit:
+    """What a peak allows of a stage, of all its calls together, in nanoseconds.
+
+    Attributes:
+        calls: how many there are.
+        compute, memory: what its products take at the peak, and reading weights and cache, either alone;
+            None: not known, as the next.
+        least: the sum over the calls of the longer of the two.
+        bound: ``"compute"`` or ``"memory"``, which takes longer; ``"unknown"``.
+        time: what the calls took, each the median of its runs; None: they were not timed.
+        mfu, mbu: the shares of the peak that they reached: of FLOPs, and of bytes.
+        exact_flops, exact_bytes: False: the count is a lower bound, and so is what follows from it.
+    """
+
+    def __init__(self, told: Mapping[str, Any]) -> None:
+        self.calls: int = told["calls"]
+        self.compute: float | None = told["compute"]
+        self.memory: float | None = told["memory"]
+        self.least: float | None = told["least"]
+        self.bound: str = told["bound"]
+        self.time: int | None = told["time"]
+        self.mfu: float | None = told["mfu"]
+        self.mbu: float | None = told["mbu"]
+        self.exact_flops: bool = told["exact_flops"]
+        self.exact_bytes: bool = told["exact_bytes"]
+
+    def __repr__(self) -> str:
+        return f"TokenLimit(bound={self.bound!r}, least={self.least}, time={self.time}, mfu={self.mfu})"
+
+
+class TokenBound:
+    """What the peak of a device allows.
+
+    Attributes:
+        peak, dtype, source: the device, the type of numbers of its peak, and where the peak is from.
+        flops, bytes: the peak: dense FLOPs and bytes a second.
+        prefill, decode: each a :class:`TokenLimit`.
+        critical_batch: about the least batch at which computing limits the last decode step, if the rows of
+            tables that each sequence reads are taken as those of this run; None: there is none
+            (``always_memory``), or it is not known.
+        keys: the tokens that a sequence sees in that step; None: not known.
+    """
+
+    def __init__(self, told: Mapping[str, Any]) -> None:
+        self.peak: str = told["peak"]
+        self.dtype: str = told["dtype"]
+        self.source: str = told["source"]
+        self.flops: float = told["flops"]
+        self.bytes: float = told["bytes"]
+        self.prefill = TokenLimit(told["prefill"])
+        self.decode = TokenLimit(told["decode"])
+        self.critical_batch: int | None = told["critical_batch"]
+        self.always_memory: bool = told["always_memory"]
+        self.keys: int | None = told["keys"]
+
+    def __repr__(self) -> str:
+        return f"TokenBound({self.peak!r}, prefill={self.prefill!r}, decode={self.decode!r})"
+
+
 class Tokens:
     """A language model in tokens; ``print(t)`` shows it.
 
@@ -250,6 +309,17 @@ class Tokens:
         check_whole("memory", memory, least=1)
         check_whole("context", context, least=1)
         return _fits(self._core.batch(memory, context))
+
+    def bound(self, peak: str) -> TokenBound:
+        """What the peak of a device allows: the least times, what limits them and, of a run that was timed,
+        MFU and MBU. ``peak`` is a device, as ``"h100-sxm"``, with the peak for the type of most parameters,
+        or with another one, as ``"h100-sxm:bfloat16"``. Peaks are the maker's, of dense products.
+
+        Raises:
+            TypeError: ``peak`` is no str.
+            ValueError: there is no such device, or no peak of it for this type.
+        """
+        return TokenBound(self._core.bound(peak))
 
     def __str__(self) -> str:
         return self._core.write("text", 0, 0, False).removesuffix("\n")  # noqa: FBT003

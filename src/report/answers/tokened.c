@@ -13,6 +13,7 @@ typedef struct writer {
     const lam_costs *c;
     const lam_model *m;
     int64_t memory;
+    const lam_token_bound *bound; /* NULL: no peak was named */
     lmi_buf out;
     size_t width;
     bool exact;
@@ -331,6 +332,53 @@ static void put_capacity(writer *w) {
     lmi_buf_free(&b);
 }
 
+static void put_seconds(lmi_buf *to, double seconds) {
+    char text[NUMBER];
+    lam_text_time(text, sizeof text, (int64_t)(seconds * 1e9 + 0.5));
+    lmi_put(to, text);
+}
+
+static void put_limit(writer *w, lam_stage which) {
+    const lam_token_limit *x = &w->bound->stage[which];
+    lmi_buf b;
+    lmi_buf_init(&b);
+    if (x->calls == 0) return;
+    if (x->least < 0) {
+        lmi_put(&b, "how long it takes at least is not known");
+    } else {
+        lmi_put(&b, "at least ");
+        put_seconds(&b, x->least / x->calls);
+        lmi_putf(&b, " a %s, bound by %s", which == LAM_PREFILL ? "call" : "step", lam_bound_name(x->bound));
+    }
+    if (x->ns >= 0) {
+        lmi_put(&b, "; took ");
+        put_seconds(&b, (double)x->ns / 1e9 / x->calls);
+        if (x->mfu >= 0) lmi_putf(&b, ", MFU %s%.3g %%", x->exact_flops ? "" : ">= ", 100 * x->mfu);
+        if (x->mbu >= 0) lmi_putf(&b, ", MBU %s%.3g %%", x->exact_bytes ? "" : ">= ", 100 * x->mbu);
+    }
+    line(w, lam_stage_name(which), &b);
+    lmi_buf_free(&b);
+}
+
+static void put_bound(writer *w) {
+    const lam_token_bound *x = w->bound;
+    char n[NUMBER], k[NUMBER];
+    lmi_buf b;
+    if (!x) return;
+    lmi_buf_init(&b);
+    lmi_putf(&b, "%s: %.4g TFLOP/s of %s, dense, and %.4g TB/s (%s)", x->peak.name, x->peak.best.flops / 1e12,
+             x->peak.dtype, x->peak.best.bytes / 1e12, x->peak.source);
+    line(w, "peak", &b);
+    for (int s = 0; s < LAM_N_STAGES; s++) put_limit(w, (lam_stage)s);
+    if (x->critical == INT64_MAX)
+        lmi_putf(&b, "at %s tokens a step is bound by memory at every batch", whole(k, x->keys));
+    else if (x->critical >= 0)
+        lmi_putf(&b, "at %s tokens a step is bound by compute from about batch %s on", whole(k, x->keys),
+                 whole(n, x->critical));
+    if (x->critical >= 0) line(w, "batch", &b);
+    lmi_buf_free(&b);
+}
+
 static void put_sums(writer *w) {
     lmi_buf b;
     lmi_buf_init(&b);
@@ -349,6 +397,7 @@ static void put_text(writer *w) {
     put_parameters(w);
     put_cache(w);
     put_capacity(w);
+    put_bound(w);
     put_wide(w);
     put_reasons(w);
 }
@@ -374,12 +423,17 @@ static void put_json(writer *w) {
         tell_most(&t, "batch", lam_tokens_batch(w->t, w->memory, keys));
         tell_end(&t);
     }
+    if (w->bound) {
+        tell_object(&t, "bound");
+        lmi_bound_fields(&t, w->bound);
+        tell_end(&t);
+    }
     tell_end(&t);
     lmi_putc(&w->out, '\n');
 }
 
-lam_status lam_tokens_write(const lam_tokens *t, const lam_costs *c, int64_t memory, const char *format,
-                            int32_t width, bool exact, lam_sink to, lam_error *e) {
+lam_status lam_tokens_write(const lam_tokens *t, const lam_costs *c, int64_t memory, const char *peak,
+                            const char *format, int32_t width, bool exact, lam_sink to, lam_error *e) {
     static const struct {
         const char *name;
         void (*put)(writer *w);
@@ -390,7 +444,10 @@ lam_status lam_tokens_write(const lam_tokens *t, const lam_costs *c, int64_t mem
     while (format && k < N_FORMATS && strcmp(format, formats[k].name) != 0) k++;
     if (k == N_FORMATS)
         return lmi_no_such(e, "format", format, "tokens", &formats[0].name, sizeof *formats, N_FORMATS);
+    lam_token_bound bound;
+    if (peak) LAM_TRY(lam_tokens_bound(t, c, peak, &bound, e));
     writer w = {.t = t,
+                .bound = peak ? &bound : NULL,
                 .c = c,
                 .m = lam_costs_model(c),
                 .memory = memory,

@@ -146,3 +146,37 @@ void lam_tokens_tell(const lam_tokens *x, const lam_costs *c, lam_receiver to) {
     lmi_tokens_fields(&t, x, c);
     tell_end(&t);
 }
+
+static void tell_limit(lmi_teller *t, lam_stage which, const lam_token_limit *x) {
+    tell_object(t, lam_stage_name(which));
+    tell_int(t, "calls", x->calls);
+    tell_known_real(t, "compute", x->compute * 1e9);
+    tell_known_real(t, "memory", x->memory * 1e9);
+    tell_known_real(t, "least", x->least * 1e9);
+    tell_text(t, "bound", lam_bound_name(x->bound));
+    tell_known(t, "time", x->ns);
+    tell_known_real(t, "mfu", x->mfu);
+    tell_known_real(t, "mbu", x->mbu);
+    tell_truth(t, "exact_flops", x->exact_flops);
+    tell_truth(t, "exact_bytes", x->exact_bytes);
+    tell_end(t);
+}
+
+void lmi_bound_fields(lmi_teller *t, const lam_token_bound *b) {
+    tell_text(t, "peak", b->peak.name);
+    tell_text(t, "dtype", b->peak.dtype);
+    tell_text(t, "source", b->peak.source);
+    tell_known_real(t, "flops", b->peak.best.flops);
+    tell_known_real(t, "bytes", b->peak.best.bytes);
+    for (int s = 0; s < LAM_N_STAGES; s++) tell_limit(t, (lam_stage)s, &b->stage[s]);
+    tell_known(t, "critical_batch", b->critical == INT64_MAX ? -1 : b->critical);
+    tell_truth(t, "always_memory", b->critical == INT64_MAX);
+    tell_known(t, "keys", b->keys);
+}
+
+void lam_tokens_bound_tell(const lam_token_bound *b, lam_receiver to) {
+    lmi_teller t = lmi_tell_to(to);
+    tell_object(&t, NULL);
+    lmi_bound_fields(&t, b);
+    tell_end(&t);
+}

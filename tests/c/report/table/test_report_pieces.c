@@ -50,7 +50,9 @@ static void reals(void **state) {
                  {0.5, "0.5"},
                  {-3.25, "-3.25"},
                  {1e14, "100000000000000"},
-                 {1.0 / 3, "0.333333"}};
+                 {1.0 / 3, "0.333333"},
+                 {1.5e-8, "1.5e-08"},
+                 {-2e-5, "-2e-05"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         lmi_buf b;
         lmi_buf_init(&b);
