@@ -245,7 +245,7 @@ def test_every_kind_is_asked_for():
 
 OPTIONAL = {
     "steps",  # of a recording
-    "device_memory",  # of tokens, where one was named
+    "device_memory", "bound",  # of tokens, where one was named, and where a device was
     "logical_bytes", "local_bytes",  # where they differ from param_bytes
     "before_deviation", "after_deviation",  # of times
     "measured", "off",  # where the run was of the predicted kind
