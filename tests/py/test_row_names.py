@@ -10,6 +10,7 @@ import pickle
 
 import pytest
 import torch
+from test_schema import Odd
 from torch import nn
 
 import lamina
@@ -18,18 +19,6 @@ from lamina import _lamina
 NAMES = _lamina.row_names()
 MEASURED = {"time": True, "repeats": 1, "warmup": 0, "memory": True, "stats": True}
 IMAGE, LINE = torch.rand(2, 3, 8, 8), torch.rand(2, 4)
-
-
-class Odd(nn.Module):
-    """A shared layer, one that is never called, and work that no rule of a convention of layers knows."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.first, self.spare = nn.Linear(4, 4), nn.Linear(4, 2)
-        self.again = self.first
-
-    def forward(self, x):
-        return self.first(self.again(x)).sort().values
 
 
 def images() -> nn.Module:

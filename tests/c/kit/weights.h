@@ -134,4 +134,25 @@ OOM_UNUSED static lmi_buf gguf_made(int version) {
     return b;
 }
 
+/* -- reading them ---------------------------------------------------------------------------------------- */
+
+static lam_error last;
+
+OOM_UNUSED static lam_model *opened(const char *path) {
+    lam_model *m = NULL;
+    last = (lam_error){.at = -1};
+    if (lam_read(&m, path, NULL, &last) != LAM_OK) fail_msg("%s: %s", last.where, last.text);
+    return m;
+}
+
+/* The file is refused by a sentence that has `part` in it. */
+OOM_UNUSED static void refused(const char *path, lam_status how, const char *part) {
+    lam_model *m = NULL;
+    last = (lam_error){.at = -1};
+    lam_status s = lam_read(&m, path, NULL, &last);
+    assert_null(m);
+    if (s != how || last.status != how) fail_msg("%s: status %d, %s", path, (int)s, last.text);
+    if (!strstr(last.text, part)) fail_msg("%s: '%s' lacks '%s'", path, last.text, part);
+}
+
 #endif

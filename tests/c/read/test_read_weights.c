@@ -6,24 +6,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static lam_error last;
-
-static lam_model *opened(const char *path) {
-    lam_model *m = NULL;
-    last = (lam_error){.at = -1};
-    if (lam_read(&m, path, NULL, &last) != LAM_OK) fail_msg("%s: %s", last.where, last.text);
-    return m;
-}
-
-static void refused(const char *path, lam_status how, const char *part) {
-    lam_model *m = NULL;
-    last = (lam_error){.at = -1};
-    lam_status s = lam_read(&m, path, NULL, &last);
-    assert_null(m);
-    if (s != how || last.status != how) fail_msg("%s: status %d, %s", path, (int)s, last.text);
-    if (!strstr(last.text, part)) fail_msg("%s: '%s' lacks '%s'", path, last.text, part);
-}
-
 static void refused_bytes(lmi_buf b, lam_status how, const char *part) {
     save_bytes("bad.weights", &b);
     lmi_buf_free(&b);
