@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A language model in tokens, a part of lamina.h: what a prompt and each new token cost, what a cache keeps,
- * which parameters a token uses, what fits into a memory. */
+ * A language model in tokens, a part of lamina.h: costs of a prompt and of each new token, bytes of the
+ * cache, parameters that a token uses, and the longest context and largest batch in a memory. */
 #ifndef LAMINA_TOKENS_H
 #define LAMINA_TOKENS_H
 
@@ -22,8 +22,20 @@ LAM_API const char *lam_stage_name(lam_stage s); /* "prefill", "decode" */
 typedef struct lam_token_macs {
     lam_count executed;  /* all products that ran */
     lam_count effective; /* without scores that a mask or a causal flag hides */
-    lam_count model; /* what the architecture needs, whoever implements it; LAM_UNKNOWN: see `why_model` */
+    lam_count model; /* the need of the architecture, in any implementation; LAM_UNKNOWN: see `why_model` */
 } lam_token_macs;
+
+/* What a call costs, or all calls of a stage together. */
+typedef struct lam_token_cost {
+    lam_token_macs macs;
+    lam_count flops; /* of all operators */
+    /* Bytes of parameters that are read, in a call each element once: of tables the rows that are looked up,
+     * of routed experts those that are hit. `weights_most`: the same where it is not known which experts are
+     * hit, and `weights` is then the least. */
+    lam_count weights, weights_most;
+    lam_count cache_read; /* bytes of cached keys, values and states that are attended to, of the batch, the
+                             call's own included; of the first call of a prompt 0 */
+} lam_token_cost;
 
 /* One call of the language model, or a step between two that ran. */
 typedef struct lam_token_step {
@@ -32,25 +44,16 @@ typedef struct lam_token_step {
     int32_t step;        /* of decode, from 1; 0: prefill */
     int64_t batch;       /* sequences; -1 unknown, as the next two */
     int64_t fresh, keys; /* new tokens of a sequence; tokens that it sees, its own included */
-    lam_token_macs macs;
-    lam_count flops; /* of all operators */
-    /* Bytes of parameters that the call reads, each element once: of tables the rows that are looked up, of
-     * routed experts those that are hit. `weights_most`: the same where it is not known which experts are
-     * hit, and `weights` is then the least. */
-    lam_count weights, weights_most;
-    lam_count cache;      /* bytes that one sequence keeps after it; LAM_UNKNOWN: no cache was seen */
-    lam_count cache_read; /* bytes of cached keys, values and states that it attends to, of the batch, its own
-                             included; of the first call of a prompt 0 */
+    lam_token_cost cost;
+    lam_count cache; /* bytes that one sequence keeps after it; LAM_UNKNOWN: no cache was seen */
     int32_t experts_least, experts_most; /* routed experts hit in a layer; -1: none, or not known */
 } lam_token_step;
 
 typedef struct lam_token_stage {
     int32_t calls;
     int64_t tokens; /* new tokens of the batch: of prefill the prompt's; -1 unknown */
-    lam_token_macs macs;
-    lam_count flops;
-    lam_count weights, weights_most, cache_read; /* bytes read, of all calls together */
-    const char *why_model;                       /* why macs.model is not known; NULL: it is */
+    lam_token_cost cost;
+    const char *why_model; /* why cost.macs.model is not known; NULL: it is */
 } lam_token_stage;
 
 typedef struct lam_token_params { /* elements, each distinct parameter once */
@@ -107,7 +110,7 @@ typedef struct lam_tokens {
 
 typedef struct lam_token_options {
     const char *path;               /* of the language model: "" or NULL the root */
-    int64_t prompt, fresh, batch;   /* as asked for; 0: as in the calls */
+    int64_t prompt, fresh, batch;   /* that were requested; 0: as in the calls */
     bool given_prompt, given_fresh; /* the user named them */
     /* Further sequences of calls stand for later steps of the first one. false: for themselves. */
     bool sampled;

@@ -30,11 +30,12 @@ static void bound_stage(const lam_tokens *t, const lam_costs *c, lam_stage which
                         lam_token_limit *to) {
     *to = (lam_token_limit){.mfu = -1, .mbu = -1, .least = 0, .ns = 0};
     for (int32_t i = 0; i < t->n_steps; i++) {
-        const lam_token_step *s = &t->steps[i];
-        if (s->stage != which) continue;
+        const lam_token_step *step = &t->steps[i];
+        const lam_token_cost *s = &step->cost;
+        if (step->stage != which) continue;
         const double compute = seconds(work_of(&s->macs), 2, best->flops);
         const double memory = seconds(lmi_count_add(s->weights, s->cache_read), 1, best->bytes);
-        const int64_t ns = time_of(c, s->event);
+        const int64_t ns = time_of(c, step->event);
         to->calls++;
         to->compute = compute < 0 || to->compute < 0 ? -1 : to->compute + compute;
         to->memory = memory < 0 || to->memory < 0 ? -1 : to->memory + memory;
@@ -48,7 +49,7 @@ static void bound_stage(const lam_tokens *t, const lam_costs *c, lam_stage which
     if (to->least >= 0) to->bound = to->compute > to->memory ? LAM_BOUND_COMPUTE : LAM_BOUND_MEMORY;
     if (to->ns > 0 && to->compute >= 0) to->mfu = to->compute * 1e9 / (double)to->ns;
     if (to->ns > 0 && to->memory >= 0) to->mbu = to->memory * 1e9 / (double)to->ns;
-    const lam_token_stage *s = &t->stage[which];
+    const lam_token_cost *s = &t->stage[which].cost;
     to->exact_flops = work_of(&s->macs).state == LAM_EXACT;
     to->exact_bytes = s->weights.state == LAM_EXACT && s->cache_read.state == LAM_EXACT;
 }
@@ -56,16 +57,17 @@ static void bound_stage(const lam_tokens *t, const lam_costs *c, lam_stage which
 /* Of a step whose weights are read once whatever the batch is, and whose products and cache are each
  * sequence's own: the batch from which computing takes longer than reading. */
 static int64_t critical(const lam_tokens *t, const lam_peak *best, int64_t *keys) {
-    const lam_token_step *s = t->n_steps ? &t->steps[t->n_steps - 1] : NULL;
+    const lam_token_step *last = t->n_steps ? &t->steps[t->n_steps - 1] : NULL;
     *keys = -1;
-    if (!s || s->stage != LAM_DECODE || s->batch < 1 || t->params.experts > 0) return -1;
+    if (!last || last->stage != LAM_DECODE || last->batch < 1 || t->params.experts > 0) return -1;
+    const lam_token_cost *s = &last->cost;
     const lam_count work = work_of(&s->macs);
     if (work.state != LAM_EXACT || s->weights.state != LAM_EXACT || s->cache_read.state != LAM_EXACT)
         return -1;
-    *keys = s->keys;
+    *keys = last->keys;
     const double own =
         (2 * lmi_count_double(work) / best->flops - lmi_count_double(s->cache_read) / best->bytes) /
-        (double)s->batch;
+        (double)last->batch;
     if (own <= 0) return INT64_MAX;
     const double n = lmi_count_double(s->weights) / best->bytes / own;
     if (n >= 1e15) return INT64_MAX;

@@ -45,9 +45,15 @@ static int32_t step_of(const whole *w, int32_t k) {
     return nth;
 }
 
-static lam_token_macs macs_of(const lmi_token_work *w) {
-    lam_count effective = w->metric[LAM_EFFECTIVE_MACS];
-    return (lam_token_macs){w->metric[LAM_MACS], effective, w->why_model ? lmi_unknown() : effective};
+static lam_token_cost cost_of(const lmi_token_work *w, lam_count cache_read) {
+    const lam_count effective = w->metric[LAM_EFFECTIVE_MACS];
+    return (lam_token_cost){
+        {w->metric[LAM_MACS], effective, w->why_model ? lmi_unknown() : effective},
+        w->metric[LAM_FLOPS],
+        w->weights < w->weights_most ? lmi_at_least(w->weights) : lmi_exact(w->weights),
+        lmi_exact(w->weights_most),
+        cache_read,
+    };
 }
 
 static lam_count kept(const whole *w, int32_t k) {
@@ -92,13 +98,8 @@ static lam_status add_call(whole *w, int32_t k, lam_error *e) {
                               .batch = call->batch,
                               .fresh = w->t.cacheless && step ? 1 : fresh_of(call),
                               .keys = call->keys,
-                              .macs = macs_of(work),
-                              .flops = work->metric[LAM_FLOPS],
-                              .weights = work->weights < work->weights_most ? lmi_at_least(work->weights)
-                                                                            : lmi_exact(work->weights),
-                              .weights_most = lmi_exact(work->weights_most),
+                              .cost = cost_of(work, attended(w, call)),
                               .cache = kept(w, k),
-                              .cache_read = attended(w, call),
                               .experts_least = work->experts_least,
                               .experts_most = work->experts_most};
     if (work->why_model && !w->t.stage[s.stage].why_model) w->t.stage[s.stage].why_model = work->why_model;
@@ -114,12 +115,15 @@ static int by_step(const void *a, const void *b) {
 /* == steps between =========================================================================================
  */
 
-/* The numbers of a step that are filled in, and NULL. */
-static lam_count *figure(lam_token_step *s, int i) {
-    lam_count *all[] = {&s->macs.executed, &s->macs.effective, &s->macs.model, &s->flops,
-                        &s->weights,       &s->weights_most,   &s->cache,      &s->cache_read};
+/* The numbers of a cost, and NULL. */
+static lam_count *part_of(lam_token_cost *c, int i) {
+    lam_count *all[] = {&c->macs.executed, &c->macs.effective, &c->macs.model, &c->flops,
+                        &c->weights,       &c->weights_most,   &c->cache_read};
     return i < (int)(sizeof all / sizeof *all) ? all[i] : NULL;
 }
+
+/* The numbers of a step that are filled in, and NULL. */
+static lam_count *figure(lam_token_step *s, int i) { return i == 0 ? &s->cache : part_of(&s->cost, i - 1); }
 
 /* The number on the line through those of two steps, at another one; false: it is no whole number. */
 static bool on_line(lam_count a, lam_count b, int32_t from, int32_t to, int32_t at, lam_count *out) {
@@ -183,7 +187,8 @@ static lam_status fill_in(whole *w, lam_error *e) {
     }
     lam_token_step unused = {0};
     for (int i = 0; figure(&unused, i); i++) straight[i] = is_straight(&ran, i);
-    w->t.bent = !straight[0] || !straight[1] || !straight[2] || !straight[3];
+    /* What is multiplied and computed: the four behind the cache. */
+    w->t.bent = !straight[1] || !straight[2] || !straight[3] || !straight[4];
     for (size_t i = 1; s == LAM_OK && i < ran.n; i++)
         s = between(w, lmi_vec_at(&ran, i - 1), lmi_vec_at(&ran, i), straight, e);
     lmi_vec_free(&ran);
@@ -193,36 +198,29 @@ static lam_status fill_in(whole *w, lam_error *e) {
 
 /* == sums ================================================================================================ */
 
-static lam_count plus(lam_count sum, lam_count n) { return lmi_settled(lmi_count_add(sum, n)); }
-
 static void sum_stages(whole *w) {
     lam_tokens *t = &w->t;
     for (int i = 0; i < LAM_N_STAGES; i++) {
         lam_token_stage *s = &t->stage[i];
-        s->macs = (lam_token_macs){lmi_exact(0), lmi_exact(0), lmi_exact(0)};
-        s->flops = s->weights = s->weights_most = s->cache_read = lmi_exact(0);
+        for (int p = 0; part_of(&s->cost, p); p++) *part_of(&s->cost, p) = lmi_exact(0);
         for (size_t k = 0; k < w->steps.n; k++) {
-            const lam_token_step *step = lmi_vec_at(&w->steps, k);
+            lam_token_step *step = lmi_vec_at(&w->steps, k);
             if (step->stage != (lam_stage)i) continue;
             s->calls++;
-            s->macs.executed = lmi_count_add(s->macs.executed, step->macs.executed);
-            s->macs.effective = lmi_count_add(s->macs.effective, step->macs.effective);
-            s->macs.model = lmi_count_add(s->macs.model, step->macs.model);
-            s->flops = lmi_count_add(s->flops, step->flops);
-            s->weights = lmi_count_add(s->weights, step->weights);
-            s->weights_most = lmi_count_add(s->weights_most, step->weights_most);
-            s->cache_read = lmi_count_add(s->cache_read, step->cache_read);
+            for (int p = 0; part_of(&s->cost, p); p++)
+                *part_of(&s->cost, p) = lmi_count_add(*part_of(&s->cost, p), *part_of(&step->cost, p));
             if (step->fresh < 0 || s->tokens < 0)
                 s->tokens = -1;
             else
                 s->tokens += step->fresh * step->batch;
         }
-        s->macs.executed = plus(s->macs.executed, lmi_exact(0));
-        s->macs.effective = plus(s->macs.effective, lmi_exact(0));
-        if (s->macs.model.state != LAM_EXACT) s->macs.model = lmi_unknown();
-        s->flops = plus(s->flops, lmi_exact(0));
-        if (s->macs.model.state != LAM_EXACT && !s->why_model)
-            s->why_model = "which scores a mask hides is not known";
+        lam_token_macs *macs = &s->cost.macs;
+        macs->executed = lmi_settled(macs->executed);
+        macs->effective = lmi_settled(macs->effective);
+        s->cost.flops = lmi_settled(s->cost.flops);
+        if (macs->model.state == LAM_EXACT) continue;
+        macs->model = lmi_unknown();
+        if (!s->why_model) s->why_model = "which scores a mask hides is not known";
     }
 }
 

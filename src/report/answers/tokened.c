@@ -60,7 +60,8 @@ static lam_count each_token(lam_count macs, int64_t tokens) {
 }
 
 static lam_count figure(const lam_token_step *s, int i) {
-    const lam_count all[] = {s->macs.executed, s->macs.effective, s->macs.model, s->weights, s->cache_read};
+    const lam_count all[] = {s->cost.macs.executed, s->cost.macs.effective, s->cost.macs.model,
+                             s->cost.weights, s->cost.cache_read};
     return all[i];
 }
 
@@ -126,8 +127,8 @@ static void put_calls(writer *w, lmi_buf *to, lam_stage stage) {
              stage == LAM_PREFILL ? "call" : "step", s->calls == 1 ? "" : "s");
     if (s->calls && same && fresh > 0)
         lmi_putf(to, " of %s token%s", whole(each, fresh), fresh == 1 ? "" : "s");
-    const bool effective = s->macs.effective.state == LAM_EXACT;
-    lam_count macs = effective ? s->macs.effective : s->macs.executed;
+    const bool effective = s->cost.macs.effective.state == LAM_EXACT;
+    lam_count macs = effective ? s->cost.macs.effective : s->cost.macs.executed;
     if (s->calls)
         lmi_putf(to, ", %s%sFLOPs %s", count(w, all, each_token(macs, 1)), w->exact ? " " : "",
                  effective ? "effective" : "executed");

@@ -9,11 +9,7 @@ static void tell_each(lmi_teller *t, const char *name, lam_count n, int64_t toke
                     n.state == LAM_UNKNOWN || tokens < 1 ? -1 : lmi_count_double(n) / (double)tokens);
 }
 
-static void tell_stage(lmi_teller *t, const lam_tokens *x, lam_stage which) {
-    const lam_token_stage *s = &x->stage[which];
-    tell_object(t, lam_stage_name(which));
-    tell_int(t, "calls", s->calls);
-    tell_known(t, "tokens", s->tokens);
+static void tell_cost(lmi_teller *t, const lam_token_cost *s) {
     lmi_tell_count(t, "macs", s->macs.executed);
     lmi_tell_count(t, "effective_macs", s->macs.effective);
     lmi_tell_count(t, "model_macs", s->macs.model);
@@ -21,14 +17,22 @@ static void tell_stage(lmi_teller *t, const lam_tokens *x, lam_stage which) {
     lmi_tell_count(t, "weights", s->weights);
     lmi_tell_count(t, "weights_most", s->weights_most);
     lmi_tell_count(t, "cache", s->cache_read);
+}
+
+static void tell_stage(lmi_teller *t, const lam_tokens *x, lam_stage which) {
+    const lam_token_stage *s = &x->stage[which];
+    tell_object(t, lam_stage_name(which));
+    tell_int(t, "calls", s->calls);
+    tell_known(t, "tokens", s->tokens);
+    tell_cost(t, &s->cost);
     tell_text(t, "why_model", s->why_model);
     tell_object(t, "a_token");
-    tell_each(t, "macs", s->macs.executed, s->tokens);
-    tell_each(t, "effective_macs", s->macs.effective, s->tokens);
-    tell_each(t, "model_macs", s->macs.model, s->tokens);
-    tell_each(t, "flops", s->flops, s->tokens);
-    tell_each(t, "weights", s->weights, s->tokens);
-    tell_each(t, "cache", s->cache_read, s->tokens);
+    tell_each(t, "macs", s->cost.macs.executed, s->tokens);
+    tell_each(t, "effective_macs", s->cost.macs.effective, s->tokens);
+    tell_each(t, "model_macs", s->cost.macs.model, s->tokens);
+    tell_each(t, "flops", s->cost.flops, s->tokens);
+    tell_each(t, "weights", s->cost.weights, s->tokens);
+    tell_each(t, "cache", s->cost.cache_read, s->tokens);
     tell_end(t);
     tell_end(t);
 }
@@ -41,13 +45,7 @@ static void tell_step(lmi_teller *t, const lam_token_step *s) {
     tell_known(t, "batch", s->batch);
     tell_known(t, "new", s->fresh);
     tell_known(t, "keys", s->keys);
-    lmi_tell_count(t, "macs", s->macs.executed);
-    lmi_tell_count(t, "effective_macs", s->macs.effective);
-    lmi_tell_count(t, "model_macs", s->macs.model);
-    lmi_tell_count(t, "flops", s->flops);
-    lmi_tell_count(t, "weights", s->weights);
-    lmi_tell_count(t, "weights_most", s->weights_most);
-    lmi_tell_count(t, "cache", s->cache_read);
+    tell_cost(t, &s->cost);
     lmi_tell_count(t, "held", s->cache);
     tell_known(t, "experts_least", s->experts_least);
     tell_known(t, "experts_most", s->experts_most);
