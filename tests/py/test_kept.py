@@ -210,6 +210,37 @@ def test_eager_attention_has_the_effective_counts_of_torchs():
     assert counts[0].state == "exact"
 
 
+class Written(nn.Module):
+    """Attention of two heads, whose scores are both made before either softmax."""
+
+    def __init__(self, hide):
+        super().__init__()
+        self.hide = hide
+
+    def forward(self, x):
+        first, second = (x @ x.mT) * 0.5, torch.tanh((x @ x.mT) / 2)
+        return torch.softmax(self.hide(first), -1) @ x + torch.softmax(second, -1) @ x
+
+
+@pytest.mark.parametrize(
+    "hide",
+    [
+        lambda scores: scores + torch.full((8, 8), float("-inf")).triu(1),
+        lambda scores: scores.masked_fill(torch.ones(8, 8, dtype=torch.bool).triu(1), float("-inf")),
+        lambda scores: torch.where(torch.ones(8, 8, dtype=torch.bool).tril(), scores, float("-inf")),
+        lambda scores: torch.add(scores, torch.full((8, 8), float("-inf")).triu(1), out=scores) * 2,
+        lambda scores: scores,
+    ],
+    ids=["added", "filled", "chosen", "added in place", "none"],
+)
+def test_each_softmax_counts_what_its_own_mask_leaves(hide):
+    report = lamina.inspect(Written(hide), (torch.rand(2, 3, 8, 4),))
+    heads, masked = 6, hide(torch.zeros(8, 8)).isinf().sum().item()
+    assert int(report.macs) == heads * 4 * 64 * 4
+    assert int(report.effective_macs) == heads * 2 * (2 * 64 - masked) * 4
+    assert report.effective_macs.state == "exact"
+
+
 @pytest.mark.parametrize("eager", [False, True])
 def test_windows_are_exact_in_a_dry_run(eager):
     config = {"attn_implementation": "eager"} if eager else {}

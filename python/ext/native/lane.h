@@ -233,13 +233,15 @@ lmx_lane *lmx_observer_lane(const lmx_observer *o, int32_t number);
 int32_t lmx_lane_name(lmx_lane *lane, const char *text);
 /* What the name of an operator says. */
 typedef struct lmx_named {
-    bool known;         /* the rest is set */
-    bool counts;        /* it counts, and the operators inside it do not */
-    bool closes;        /* and they need not be observed */
-    bool free;          /* it computes and moves nothing */
-    bool writes, saves; /* it writes in place; and its gradient may need what was overwritten */
-    bool copies, fills; /* it is aten::clone; it is aten::zeros */
-    bool picks, adds;   /* it is aten::where; it is aten::add or aten::add_ */
+    bool known;          /* the rest is set */
+    bool counts;         /* it counts, and the operators inside it do not */
+    bool closes;         /* and they need not be observed */
+    bool free;           /* it computes and moves nothing */
+    bool writes, saves;  /* it writes in place; and its gradient may need what was overwritten */
+    bool copies, fills;  /* it is aten::clone; it is aten::zeros */
+    bool picks, adds;    /* it is aten::where; it is aten::add or aten::add_ */
+    bool weighs;         /* it is aten::_softmax, whose values are read for what a mask hid */
+    bool product, keeps; /* it computes scores; it moves or scales them, and hides none */
     int16_t mask; /* the position of the argument whose values are read: a mask, or ends of groups; -1 */
 } lmx_named;
 /* Valid until the next name is looked up. */

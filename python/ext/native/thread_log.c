@@ -133,25 +133,39 @@ static bool may_save(const char *name) {
     return true;
 }
 
+/* False for operators that may hide scores from a softmax, such as one that adds a mask. */
+static bool only_scales(const char *name) {
+    static const char *const all[] = {"aten::mul",   "aten::mul_",  "aten::div",
+                                      "aten::div_",  "aten::tanh",  "aten::_to_copy",
+                                      "aten::copy_", "aten::clone", "aten::zeros"};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (strcmp(name, all[i]) == 0) return true;
+    return false;
+}
+
 static lmx_named about(const char *text) {
     const int32_t word = lam_word_op(text);
     const char *kind = lam_word_op_kind(word);
     const size_t n = strlen(text);
     const bool counts = word >= 0 && !lam_word_op_wraps(word);
     const bool writes = n > 1 && text[n - 1] == '_' && text[n - 2] != '_';
+    const bool free = kind && strcmp(kind, "free") == 0;
     const int32_t mask = lam_word_op_mask(word), ends = lam_word_op_ends(word);
     return (lmx_named){.known = true,
                        .counts = counts,
                        /* The outer overload gets a list of real factors, which is not kept; the inner one
                         * gets each. */
                        .closes = counts && !strstr(text, "upsample_"),
-                       .free = kind && strcmp(kind, "free") == 0,
+                       .free = free,
                        .writes = writes,
                        .saves = writes && may_save(text),
                        .copies = strcmp(text, "aten::clone") == 0,
                        .fills = strcmp(text, "aten::zeros") == 0,
                        .picks = strcmp(text, "aten::where") == 0,
                        .adds = strcmp(text, "aten::add") == 0 || strcmp(text, "aten::add_") == 0,
+                       .weighs = strcmp(text, "aten::_softmax") == 0,
+                       .product = strcmp(text, "aten::mm") == 0 || strcmp(text, "aten::bmm") == 0,
+                       .keeps = free || lam_word_op_wraps(word) || only_scales(text),
                        .mask = (int16_t)(mask < 0 ? ends : mask)};
 }
 
@@ -338,6 +352,35 @@ static uint64_t tangents_of(const lmx_layout *l, uint64_t object) {
     return data ? lmx_word_at((void *)(uintptr_t)data, (size_t)l->tangent) : 0;
 }
 
+/* The identities of the first tensor of some arguments, if the first of them is one; NULL: it is not. */
+static const lmx_id *first_id(const lmx_lane *lane, const lmx_args *args) {
+    const lmx_part *part = args->part < 0 ? NULL : (const lmx_part *)lane->parts.data + args->part;
+    lmx_packed head;
+    if (!part || !part->n_words || args->ids_at >= lane->ids.n) return NULL;
+    memcpy(&head, (const int64_t *)lane->words.data + part->at, sizeof head);
+    return lmx_packed_tensor(&head) ? (const lmx_id *)lane->ids.data + args->ids_at : NULL;
+}
+
+/* True if no mask hid a score from the softmax that is packed: a product made its scores, and they were only
+ * moved and scaled since. Reading scores takes a third of a softmax's time, so it is left out for them. */
+static bool hides_none(lmx_lane *lane, uint64_t memory, uint64_t object) {
+    enum { FAR = 64 };
+    const int64_t last = (int64_t)lane->ops.n - 1;
+    if (last < 0 || !lmx_lane_named(lane, ((const lmx_op *)lane->ops.data + last)->name)->weighs)
+        return false;
+    for (int64_t i = last - 1; i >= 0 && i > last - FAR; i--) {
+        const lmx_op *op = (const lmx_op *)lane->ops.data + i;
+        const lmx_id *out = first_id(lane, &op->out), *in = first_id(lane, &op->in);
+        if (!out || (lmx_id_object(out) != object && (!memory || lmx_id_memory(out) != memory))) continue;
+        const lmx_named *named = lmx_lane_named(lane, op->name);
+        if (named->product) return true;
+        if (!named->keeps || !in) return false;
+        memory = lmx_id_memory(in);
+        object = lmx_id_object(in);
+    }
+    return false;
+}
+
 static bool pack_tensor(lmx_lane *lane, const lmx_layout *l, size_t position, const char *value, bool masks) {
     const lmx_shim *s = &lane->api->shim;
     void *handle = (void *)(uintptr_t)value;
@@ -358,7 +401,8 @@ static bool pack_tensor(lmx_lane *lane, const lmx_layout *l, size_t position, co
     lmx_sparse kept;
     lam_mask left;
     if (!memory && lmx_sparse_of(l, s, value, &kept)) return put_sparse(lane, head, object, sizes, &kept);
-    if (masks && head.n != LMX_NO_SHAPE && lmx_mask_at(l, s, value, lane->nowhere, &left))
+    masks = masks && head.n != LMX_NO_SHAPE && !hides_none(lane, memory, object);
+    if (masks && lmx_mask_at(l, s, value, lane->nowhere, &left))
         return put_mask(lane, head, memory, object, sizes, &left);
     return put_tensor(lane, head, memory, object, sizes);
 }
