@@ -368,6 +368,34 @@ def test_a_table_of_positions_is_read_once_for_the_batch():
         lamina.tokens(of_transformers("GPT2", config), prompt=39, new=3)
 
 
+class Rows(nn.Module):
+    """Token ``i`` also looks up a row of ``kinds``, all of them the first; positions are looked up by one
+    index for the batch, or by one for each sequence."""
+
+    def __init__(self, each):
+        super().__init__()
+        self.each = each
+        self.table, self.places, self.kinds = (nn.Embedding(n, 8) for n in (50, 30, 2))
+        self.head = nn.Linear(8, 50, bias=False)
+
+    def forward(self, ids):
+        places = torch.arange(ids.shape[1])
+        places = places.expand_as(ids) if self.each else places
+        x = self.table(ids) + self.places(places) + self.kinds(torch.zeros_like(ids))
+        return self.head(x)
+
+
+@pytest.mark.parametrize("each", [False, True])
+@pytest.mark.parametrize("dry", [False, True])
+def test_rows_that_may_repeat_are_a_lower_bound(each, dry):
+    t = lamina.tokens(Rows(each), prompt=9, new=2, batch=2, dry=dry)
+    for step, tokens in zip(t.steps, (9, 10), strict=True):
+        assert (int(step.weights), step.weights.state) == (
+            4 * 8 * (50 + 2 * tokens + tokens + 1),
+            "at least",
+        )
+
+
 def test_a_real_generate_is_prefill_and_steps():
     (name, config), sizes = llama()
     model, truth = of_transformers(name, config), dense(7, 5, 2, **sizes)

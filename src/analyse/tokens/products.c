@@ -169,14 +169,17 @@ static const lmi_token_use *stack_of(const looking *l, int32_t tensor, int64_t s
     return NULL;
 }
 
-/* Rows of a table: those of tokens are looked up for each, those of positions once for the batch. Other
- * indices may repeat a row. */
+/* Rows of a table: those of tokens are looked up for each, those of positions once for the batch, whose
+ * indices may be given once too. Other indices may repeat a row, as those of a table with fewer rows than
+ * positions. */
 static void read_rows(looking *l, int32_t tensor, lmi_token_use *u, int64_t rows) {
     const lam_tensor *t = &l->r->m->tensors[tensor];
     const int64_t width = width_of(t), size = width > 0 ? t->numel / width : 0;
     const int64_t batch = lmi_token_at(l->r, l->k)->batch;
-    if (rows == l->tokens && rows > 0) {
-        read_more(l, tensor, u, (tensor == l->table ? rows : rows / batch) * width);
+    const bool tokens = tensor == l->table && rows == l->tokens;
+    const int64_t positions = batch > 0 ? l->tokens / batch : 0;
+    if (rows > 0 && (tokens || ((rows == l->tokens || rows == positions) && positions <= size))) {
+        read_more(l, tensor, u, (tokens ? rows : positions) * width);
         return;
     }
     const lmi_token_use *stack = stack_of(l, tensor, size);
