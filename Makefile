@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # `make` or `make help` says what there is. Every target prepares what it needs, so each works on a fresh checkout.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test asan asan-ext proof valgrind fuzz quick mutants coverage lint fmt bench bench-fit golden docs site wheels wheels-check platforms test-pythons release clean
+.PHONY: help setup demo install uninstall test asan asan-ext proof valgrind fuzz quick mutants coverage lint fmt bench bench-fit golden docs site wheels wheels-check platforms test-pythons release clean
 SHELL := /bin/bash
 
 # The Python that makes .venv: the one that made it before, or python3; `make PYTHON=python3.12 demo` takes another.
@@ -10,6 +10,9 @@ SETUP = command -v "$(PYTHON)" >/dev/null || { echo "make: there is no $(PYTHON)
     "installed, as in make PYTHON=python3.12 demo" >&2; exit 1; }; "$(PYTHON)" tools/setup
 VENV_PYTHON := .venv/bin/python
 FUZZ_SECONDS := 60
+# Where `make install` puts lamina; DESTDIR goes before it.
+PREFIX := /usr/local
+DESTDIR :=
 IN_VENV := PATH="$(CURDIR)/.venv/bin:$$PATH"
 TESTS := -DLAMINA_TESTS=ON -DLAMINA_WERROR=ON -DCMAKE_BUILD_TYPE=Debug
 C_FILES = $(shell git ls-files "*.c")
@@ -25,6 +28,12 @@ setup: ## installs what is missing, builds lamina, puts it into .venv
 demo: ## sets up, builds, and prints real models' tables
 	@$(SETUP) demo
 	@tools/demo
+
+install: ## the native command, library, manual and completions under PREFIX (PREFIX=~/.local); needs no Python
+	@tools/install add "$(PREFIX)" "$(DESTDIR)"
+
+uninstall: ## removes from PREFIX exactly what make install put there
+	@tools/install remove "$(PREFIX)" "$(DESTDIR)"
 
 test: ## runs everything that is tested; the closing lines count it and say what was skipped and why
 	@$(SETUP) test

@@ -91,14 +91,19 @@ static bool spawn(char *line, const int ends[2], const struct sigaction before[N
     return ok;
 }
 
-/* False if the shell says that there is no such program. */
-static bool ended_well(pid_t pid) {
+/* The exit code of a process, once it has ended; 0: a signal ended it. */
+static int result_of(pid_t pid) {
     int status = 0;
     pid_t done;
     do {
         done = waitpid(pid, &status, 0);
     } while (done < 0 && errno == EINTR);
-    int code = done == pid && WIFEXITED(status) ? WEXITSTATUS(status) : 0;
+    return done == pid && WIFEXITED(status) ? WEXITSTATUS(status) : 0;
+}
+
+/* False if the shell says that there is no such program. */
+static bool ended_well(pid_t pid) {
+    const int code = result_of(pid);
     return code != 126 && code != 127;
 }
 
@@ -115,6 +120,42 @@ bool lmi_feed_shell(char *line, const char *text, size_t n) {
     ok = ok && ended_well(pid);
     restore_signals(before);
     return ok;
+}
+
+/* -- a question to a program -------------------------------------------------------------------- */
+
+/* Starts it with nothing to read, and with the pipe's end to write to. */
+static bool start_program(const char *const *argv, const int ends[2], pid_t *pid) {
+    posix_spawn_file_actions_t files;
+    if (posix_spawn_file_actions_init(&files) != 0) return false;
+    bool ok = posix_spawn_file_actions_adddup2(&files, ends[1], STDOUT_FILENO) == 0 &&
+              posix_spawn_file_actions_addclose(&files, ends[0]) == 0 &&
+              posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0) == 0 &&
+              posix_spawn_file_actions_addopen(&files, STDERR_FILENO, "/dev/null", O_WRONLY, 0) == 0 &&
+              posix_spawnp(pid, argv[0], &files, NULL, (char *const *)(void *)argv, environ) == 0;
+    posix_spawn_file_actions_destroy(&files);
+    return ok;
+}
+
+bool lmi_ask_program(const char *const *argv, char *to, size_t room) {
+    enum { LONGEST_MS = 5000 };
+    int ends[2];
+    pid_t pid;
+    size_t n = 0;
+    if (pipe(ends) != 0) return false;
+    const bool started = start_program(argv, ends, &pid);
+    close(ends[1]);
+    for (bool more = started; more && n + 1 < room;) {
+        more = lmi_wait_readable(ends[0], LONGEST_MS) > 0 && read(ends[0], to + n, 1) == 1 && to[n] != '\n';
+        n += more;
+    }
+    to[n] = '\0';
+    close(ends[0]);
+    if (started) {
+        (void)kill(pid, SIGKILL); /* one that has ended is only waited for */
+        (void)result_of(pid);
+    }
+    return n > 0;
 }
 
 /* -- files ------------------------------------------------------------------------------------- */

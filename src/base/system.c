@@ -4,6 +4,8 @@
 #include "base/system.h"
 
 #include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
 
 enum { NS = 1000000000 };
 
@@ -44,6 +46,54 @@ const char *lmi_no_models(void) {
 #else
     return NULL;
 #endif
+}
+
+/* -- programs ---------------------------------------------------------------------------------- */
+
+#ifdef _WIN32
+#define BETWEEN ";"
+#define ENDING  ".exe"
+#define MAY_RUN F_OK
+#else
+#define BETWEEN ":"
+#define ENDING  ""
+#define MAY_RUN X_OK
+#endif
+
+enum { MOST_FOLDERS = 256 };
+typedef struct identity {
+    dev_t device;
+    ino_t file;
+} identity;
+
+/* A folder of PATH that is empty is the current one. */
+static bool is_program(const char *folder, size_t n, const char *name, char *to, size_t room,
+                       struct stat *st) {
+    const int wrote = snprintf(to, room, "%.*s/%s" ENDING, n ? (int)n : 1, n ? folder : ".", name);
+    return wrote > 0 && (size_t)wrote < room && stat(to, st) == 0 && S_ISREG(st->st_mode) &&
+           access(to, MAY_RUN) == 0;
+}
+
+/* Windows gives files no numbers (0): there each is another one. */
+static bool is_among(const identity *seen, int n, const struct stat *st) {
+    for (int i = 0; i < n; i++)
+        if (st->st_ino && seen[i].file == st->st_ino && seen[i].device == st->st_dev) return true;
+    return false;
+}
+
+bool lmi_in_path(const char *name, int i, char *to, size_t room) {
+    identity seen[MOST_FOLDERS];
+    struct stat st;
+    const char *at = getenv("PATH");
+    for (int n = 0; at && n <= i && n < MOST_FOLDERS;) {
+        const size_t length = strcspn(at, BETWEEN);
+        if (is_program(at, length, name, to, room, &st) && !is_among(seen, n, &st)) {
+            if (n == i) return true;
+            seen[n++] = (identity){st.st_dev, st.st_ino};
+        }
+        at = at[length] ? at + length + 1 : NULL;
+    }
+    return false;
 }
 
 /* -- files ------------------------------------------------------------------------------------- */

@@ -58,6 +58,12 @@ bool lmi_is_gone(const char *host, int64_t pid);
 /* Runs a shell command with the text as its standard input, and waits for it. False: there is no such
  * program. */
 bool lmi_feed_shell(char *line, const char *text, size_t n);
+/* The i-th program of this name in PATH, in the order in which a shell looks; a file that has several names
+ * is found once. False past the last one, and for paths longer than `room`. */
+bool lmi_in_path(const char *name, int i, char *to, size_t room);
+/* Runs a program, by its path or found in PATH, with arguments that NULL ends, and copies the first line that
+ * it writes within five seconds. False: there is none. */
+bool lmi_ask_program(const char *const *argv, char *to, size_t room);
 
 /* -- files ----------------------------------------------------------------------------------------------- */
 

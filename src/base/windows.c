@@ -110,6 +110,13 @@ int64_t lmi_disk_size(const char *file) {
     return low == INVALID_FILE_SIZE ? 0 : (int64_t)((uint64_t)high << 32 | low);
 }
 
+/* -- programs ------------------------------------------------------------------------------------ */
+
+bool lmi_ask_program(const char *const *argv, char *to, size_t room) {
+    (void)argv, (void)to, (void)room;
+    return false;
+}
+
 /* -- libraries --------------------------------------------------------------------------------- */
 
 /* Never loads from the current folder. */

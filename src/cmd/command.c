@@ -155,6 +155,40 @@ int lmi_run_help(lmi_cli *c) {
     return name && !v ? no_such_verb(c, name) : help_of(c, v);
 }
 
+/* pip's command is a script for Python; its first lines name one. */
+static const char *made_of(const char *program) {
+    char head[512] = "";
+    const int fd = open(program, O_RDONLY | O_CLOEXEC);
+    const ssize_t n = fd >= 0 ? read(fd, head, sizeof head - 1) : 0;
+    if (fd >= 0) close(fd);
+    const bool script = n > 1 && head[0] == '#' && head[1] == '!';
+    return !script ? "native" : strstr(head, "python") ? "Python" : "a script";
+}
+
+static void say_program(lmi_cli *c, const char *program) {
+    static const char before[] = "lamina ";
+    const char *const argv[] = {program, "--version", NULL};
+    char line[64];
+    lmi_say(c, "%s (%s, ", program, made_of(program));
+    if (lmi_ask_program(argv, line, sizeof line) && strncmp(line, before, sizeof before - 1) == 0)
+        lmi_say(c, "%s)", line + sizeof before - 1);
+    else
+        lmi_say(c, "version unknown)");
+}
+
+/* Which `lamina` a shell runs, and which others are behind it. */
+static void say_programs(lmi_cli *c) {
+    char program[4096];
+    bool any = lmi_in_path("lamina", 0, program, sizeof program);
+    lmi_say(c, "command: %s", any ? "" : "no lamina is in PATH");
+    if (any) say_program(c, program);
+    for (int i = 1; any && lmi_in_path("lamina", i, program, sizeof program); i++) {
+        lmi_say(c, i == 1 ? " runs; behind it in PATH: " : ", ");
+        say_program(c, program);
+    }
+    lmi_say(c, "\n");
+}
+
 /* Calls the host first: the native command is then replaced by Python, which reports both. */
 static lam_status say_abilities(lmi_cli *c, lam_error *e) {
     lam_status s = LAM_OK;
@@ -163,7 +197,9 @@ static lam_status say_abilities(lmi_cli *c, lam_error *e) {
     else
         lmi_say(c, "models: none can be run from here\n");
     lmi_say(c, "lamina: %s\nsystem: %s", lam_version(), lmi_system());
-    lmi_say(c, "%s%s\nconventions:", *lmi_system_lacks() ? ": " : "", lmi_system_lacks());
+    lmi_say(c, "%s%s\n", *lmi_system_lacks() ? ": " : "", lmi_system_lacks());
+    say_programs(c);
+    lmi_say(c, "conventions:");
     for (int32_t i = 0; i < lam_n_conventions(); i++) lmi_say(c, " %s", lam_convention_name(i));
     lmi_say(c, "\nrecordings: ");
     lam_sqlite copy;

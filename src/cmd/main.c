@@ -61,8 +61,16 @@ static lam_status live(void *self, const lam_live *what, lam_model **out, lam_er
     return become_python(self, e);
 }
 
+/* Python reports on both, if it has the package; else what this command can do is still reported. */
 static lam_status doctor(void *self, lam_sink to, lam_error *e) {
+    static const char has[] = "from importlib.util import find_spec; print(find_spec('lamina') is not None)";
+    const char *const argv[] = {python(), "-c", has, NULL};
+    char line[8] = "";
     (void)to;
+    if (lmi_ask_program(argv, line, sizeof line) && strcmp(line, "False") == 0)
+        return lmi_fail(e, LAM_UNSUPPORTED, python(),
+                        "it does not have the package lamina, which live models need (pip install lamina); "
+                        "LAMINA_PYTHON may name a Python that has it");
     return become_python(self, e);
 }
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`cmake --install` serves other programs: pkg-config, a CMake package, both libraries, the command."""
+"""`cmake --install` serves other programs: pkg-config, a CMake package, both libraries, the command.
+
+`make install` puts the same under a prefix, and `make uninstall` takes away exactly that."""
 
 from __future__ import annotations
 
@@ -140,3 +142,104 @@ def test_native_command(prefix: Path) -> None:
     command = prefix / "bin/lamina"
     assert version() in run(command, "--version")
     assert "torchscan" in run(command, "rules", "torchscan")
+
+
+def test_native_doctor_where_python_has_no_lamina(prefix: Path, tmp_path: Path) -> None:
+    python = tmp_path / "python"
+    python.write_text("#!/bin/sh\necho False\n")
+    python.chmod(0o755)
+    env = os.environ | {"LAMINA_PYTHON": str(python), "PATH": f"{prefix / 'bin'}{os.pathsep}/usr/bin:/bin"}
+    done = subprocess.run(
+        [prefix / "bin/lamina", "doctor"], env=env, text=True, capture_output=True, check=False
+    )
+    assert done.returncode == 3
+    assert "does not have the package lamina" in done.stderr
+    assert f"\ncommand: {prefix}/bin/lamina (native, {version()})" in done.stdout
+
+
+# -- make install ------------------------------------------------------------------------------------------
+
+
+def make(prefix: Path, *words: str, fails: bool = False) -> str:
+    """What make says. It is built where the fixture built it, so that nothing is compiled twice."""
+    env = os.environ | {"BUILD": str(prefix.parent / "build"), "MAKEFLAGS": "", "MAKELEVEL": ""}
+    done = subprocess.run(
+        ["make", "-s", "-C", str(ROOT), *words],
+        env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
+    )  # fmt: skip
+    assert (done.returncode != 0) == fails, done.stdout
+    return done.stdout
+
+
+def tree(folder: Path) -> dict[str, bytes | None]:
+    """All below a folder: the bytes of files, None for folders."""
+    every = sorted(folder.rglob("*"))
+    return {str(each.relative_to(folder)): each.read_bytes() if each.is_file() else None for each in every}
+
+
+def test_uninstall_leaves_what_was_there_before(prefix: Path, tmp_path: Path) -> None:
+    home = tmp_path / "a home" / "local"
+    (home / "bin").mkdir(parents=True)
+    (home / "share/man/man1").mkdir(parents=True)
+    (home / "share/man/man1/other.1").write_text("another program's\n")
+    before = tree(tmp_path)
+    said = make(prefix, "install", f"PREFIX={home}")
+    assert said.startswith(f"install: {home}/bin/lamina and ")
+    assert version() in run(home / "bin/lamina", "--version")
+    assert (home / "share/man/man1/lamina.1").is_file()
+    assert "files were removed from" in make(prefix, "uninstall", f"PREFIX={home}")
+    assert tree(tmp_path) == before
+
+
+def test_what_others_put_into_a_folder_of_ours_stays(prefix: Path, tmp_path: Path) -> None:
+    make(prefix, "install", f"PREFIX={tmp_path / 'p'}")
+    (tmp_path / "p/include/theirs.h").write_text("")
+    make(prefix, "uninstall", f"PREFIX={tmp_path / 'p'}")
+    assert set(tree(tmp_path)) == {"p", "p/include", "p/include/theirs.h"}
+
+
+def test_destdir_goes_before_every_path(prefix: Path, tmp_path: Path) -> None:
+    stage = tmp_path / "stage"
+    make(prefix, "install", "PREFIX=/opt/lamina", f"DESTDIR={stage}")
+    assert [each.name for each in stage.iterdir()] == ["opt"]
+    assert version() in run(stage / "opt/lamina/bin/lamina", "--version")
+    make(prefix, "uninstall", "PREFIX=/opt/lamina", f"DESTDIR={stage}")
+    assert tree(tmp_path) == {}
+
+
+def test_an_installation_over_an_older_one_leaves_nothing_of_it(prefix: Path, tmp_path: Path) -> None:
+    make(prefix, "install", f"PREFIX={tmp_path}")
+    after = tree(tmp_path)
+    (tmp_path / "include/lamina_old.h").write_text("")
+    with (tmp_path / "share/lamina/installed").open("a") as listed:
+        listed.write("f include/lamina_old.h\n")
+    make(prefix, "install", f"PREFIX={tmp_path}")
+    assert tree(tmp_path) == after
+    make(prefix, "uninstall", f"PREFIX={tmp_path}")
+    assert tree(tmp_path) == {}
+
+
+def test_a_command_that_pip_put_there_is_not_replaced(prefix: Path, tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/lamina").write_text("#!/usr/bin/python3\n")
+    before = tree(tmp_path)
+    said = make(prefix, "install", f"PREFIX={tmp_path}", fails=True)
+    assert f"{tmp_path}/bin/lamina is there, and another program put it there" in said
+    assert tree(tmp_path) == before
+    assert "has no lamina that make install put there" in make(
+        prefix, "uninstall", f"PREFIX={tmp_path}", fails=True
+    )
+    assert tree(tmp_path) == before
+
+
+def test_a_home_that_the_shell_left_as_it_is(
+    prefix: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("PATH", f"{tmp_path / 'first'}{os.pathsep}{os.environ['PATH']}")
+    (tmp_path / "first").mkdir()
+    (tmp_path / "first/lamina").write_text("#!/bin/sh\n")
+    (tmp_path / "first/lamina").chmod(0o755)
+    said = make(prefix, "install", "PREFIX=~/.local")
+    assert (tmp_path / ".local/bin/lamina").is_file()
+    assert f"{tmp_path}/first/lamina comes first in PATH" in said

@@ -553,38 +553,6 @@ static void rules(void **state) {
     assert_int_equal(count_lines(fake_out.text), lam_n_conventions());
 }
 
-static lam_status well(void *self, lam_sink to, lam_error *e) {
-    (void)self, (void)e;
-    return to.put(to.to, "torch: here\n", 12);
-}
-
-static lam_status ill(void *self, lam_sink to, lam_error *e) {
-    (void)self, (void)to;
-    return fake_fail(e, "torch", "it can't be imported");
-}
-
-static void doctor(void **state) {
-    (void)state;
-    lam_host h = fake_host();
-    assert_int_equal(fake_run(&h, "doctor"), 0);
-    OUT_HAS("models: none can be run from here\n");
-    OUT_HAS("lamina: " LAM_VERSION "\nsystem: ");
-    OUT_HAS("\nrecordings: by SQLite 3.");
-    OUT_HAS("\noutput: not a terminal in UTF-8\n"); /* its width is not known, and not 0 */
-    OUT_HAS("conventions: exact layers torchscan thoplw torch fvcore ptflops deepspeed torchinfo\n");
-    h = fake_host();
-    h.doctor = well;
-    h.width = 72;
-    assert_int_equal(fake_run(&h, "doctor"), 0);
-    OUT_HAS("torch: here\n");
-    OUT_HAS(", 72 columns\n");
-    h = fake_host();
-    h.doctor = ill;
-    assert_int_equal(fake_run(&h, "doctor"), 3);
-    ERR_HAS("torch: it can't be imported");
-    OUT_HAS("conventions: ");
-}
-
 /* A name from a stranger does not drive the terminal, and a long one is printed whole. */
 static lam_status live_hostile(void *self, const lam_live *what, lam_model **out, lam_error *e) {
     (void)self, (void)what, (void)e;
@@ -652,7 +620,6 @@ int main(void) {
         cmocka_unit_test(rules),
         cmocka_unit_test(other_tools),
         cmocka_unit_test(rules_of_ones_own),
-        cmocka_unit_test(doctor),
         cmocka_unit_test(hostile_names),
         cmocka_unit_test(out_of_memory),
     };
