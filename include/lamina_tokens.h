@@ -123,6 +123,29 @@ typedef struct lam_token_options {
 LAM_API lam_status lam_tokens_new(lam_tokens **out, lam_costs *c, const lam_token_options *o, lam_error *e);
 LAM_API void lam_tokens_free(lam_tokens *t); /* NULL is allowed */
 
+/* A run of a language model whose costs are needed. */
+typedef struct lam_token_run {
+    const char *which; /* as `tokens` of lam_live: "sample", "every" or "lengths" */
+    bool dry, time;    /* it computes nothing; its calls are timed */
+    bool may_fail;     /* what it tells is not needed: its costs are `lengths` of lam_token_options */
+    bool tells;        /* after it the tokens can be read */
+} lam_token_run;
+/* The run to make after `made` others. False: no further one is needed. `t`: the tokens so far, NULL: they
+ * were not read yet. `dry`, `time`: of the options. */
+LAM_API bool lam_tokens_next(lam_token_run *out, int32_t made, const lam_tokens *t, bool dry, bool time);
+
+/* A sequence to generate: `fresh` tokens after `prompt`, of which the first comes of the prefill and each
+ * further one of a step. `decoder`: tokens that the decoder behind an encoder begins with; 0: as ever. */
+typedef struct lam_token_sequence {
+    int64_t prompt, fresh, decoder;
+} lam_token_sequence;
+enum { LAM_TOKEN_SEQUENCES = 3 };
+/* The sequences of the run `which`, for a model that is asked for `fresh` tokens after `prompt`; returns how
+ * many. `encoder`: the prompt is an encoder's; `limit`: positions of the model, 0: it has no table of
+ * them. */
+LAM_API int32_t lam_tokens_sequences(lam_token_sequence out[LAM_TOKEN_SEQUENCES], const char *which,
+                                     int64_t prompt, int64_t fresh, bool encoder, int64_t limit);
+
 /* Bytes of the caches of `batch` sequences of `tokens` tokens each. LAM_AT_LEAST if a part is not known. */
 LAM_API lam_count lam_tokens_cache_at(const lam_tokens *t, int64_t tokens, int64_t batch);
 /* The most tokens of each of `batch` sequences whose caches fit beside the weights in `memory` bytes; 0: not

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from . import _lamina
@@ -11,7 +12,7 @@ from ._base.check import check_module, check_whole
 from ._base.dtypes import real_dtype
 from ._base.errors import UsageError
 from ._results.tokens import Tokens
-from ._run.generate import NAME, around, inputs_of, lengths, prompted, sequences
+from ._run.generate import NAME, around, inputs_of, prompted, sequences
 from ._run.once import run_once
 from ._run.repeat import Measure
 
@@ -64,11 +65,7 @@ def tokens(
     """
     measure = Measure().check(dry=dry, asked=time)
     asked = Asked(model, prompt, new, batch, inputs=inputs, dtype=dtype)
-    longer = asked.longer()
-    found = asked.read("sample" if dry else "every", longer, dry=dry, time=measure)
-    if found.bent():
-        found = asked.read("every", longer, dry=dry)
-    return Tokens(found)
+    return Tokens(asked.read(dry=dry, time=measure))
 
 
 class Asked:
@@ -110,23 +107,32 @@ class Asked:
                 f"{self.prompt} and {self.new} new ones need {last}; ask for fewer"
             )
 
-    def read(
-        self, which: str, longer: _lamina.Costs | None, *, dry: bool, time: Measure | None = None
-    ) -> _lamina.Tokens:
+    def read(self, *, dry: bool, time: Measure | None = None) -> _lamina.Tokens:
+        """The tokens of the runs that they need."""
+        costs: _lamina.Costs | None = None
+        longer, found = None, None
+        for made in count():
+            wanted = _lamina.tokens_next(made, found, dry, time is not None)
+            if wanted is None:
+                break
+            which, follows, times, may_fail, tells = wanted
+            if may_fail:
+                with suppress(Exception):  # a model that can't be followed shows what it shows
+                    longer = self._costs(which, dry=follows)
+            else:
+                costs = self._costs(which, dry=follows, time=time if times else None)
+            if tells and costs is not None:
+                sizes = (self.prompt, self.new, self.batch)
+                found = _lamina.tokens(costs, longer, NAME, sizes, (*self.told, True))
+        assert found is not None
+        return found
+
+    def _costs(self, which: str, *, dry: bool, time: Measure | None = None) -> _lamina.Costs:
         run = self.run(which, dry=dry, time=time)
         if run.error is not None:
             run.reraise()
         assert run.model is not None
-        sizes = (self.prompt, self.new, self.batch)
-        return _lamina.tokens(run.model.costs(), longer, NAME, sizes, (*self.told, True))
-
-    def longer(self) -> _lamina.Costs | None:
-        """A dry run of a short and of a long prompt; None if the model can't be followed."""
-        with suppress(Exception):
-            run = self.run("lengths", dry=True)
-            if run.error is None and run.model is not None:
-                return run.model.costs()
-        return None
+        return run.model.costs()
 
     def run(
         self,
@@ -137,11 +143,9 @@ class Asked:
         time: Measure | None = None,
     ) -> Run:
         """The model generates: a "sample" of its steps, "every" one, or sequences of other "lengths"."""
-        batch, given = self.batch, self.given
-        if which == "lengths":
-            wanted, batch, given = lengths(self.how, self.prompt), 1, {}
-        else:
-            wanted = sequences(self.how, self.prompt, self.new, every=which == "every")
+        # One sequence shows how a cache grows; inputs that were given fix its length.
+        batch, given = (1, {}) if which == "lengths" else (self.batch, self.given)
+        wanted = sequences(self.how, which, self.prompt, self.new)
         inputs = inputs_of(self.root, self.how, batch, given, wanted)
         told = {"of": NAME, "prompt": self.prompt, "new": self.new, "batch": self.batch}
         facts = {**(about or {}), **{f"tokens_{name}": str(value) for name, value in told.items()}}

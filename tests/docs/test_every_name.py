@@ -13,7 +13,7 @@ import lamina
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted(ROOT.glob("docs/*.md")), *sorted(ROOT.glob("skills/*/*.md"))]
-DEFS = {name: (ROOT / f"src/cmd/{name}.def").read_text("utf-8") for name in ("verbs", "options")}
+DEFS = {name: (ROOT / f"src/cmd/line/{name}.def").read_text("utf-8") for name in ("verbs", "options")}
 OPTIONS = {
     name: letter if letter != "0" else ""
     for name, letter in re.findall(r'^(?:OPTION|LIVE)\("([\w-]+)", (?:\'(\w)\'|0),', DEFS["options"], re.M)

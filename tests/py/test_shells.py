@@ -13,7 +13,7 @@ import pytest
 from conftest import environment
 
 ROOT = Path(__file__).resolve().parents[2]
-VERBS = re.findall(r"^VERB\((\w+),", (ROOT / "src/cmd/verbs.def").read_text("utf-8"), re.M)
+VERBS = re.findall(r"^VERB\((\w+),", (ROOT / "src/cmd/line/verbs.def").read_text("utf-8"), re.M)
 
 
 def lamina(*words):

@@ -76,6 +76,36 @@ static PyObject *tokens_bound(PyObject *self, PyObject *args) {
     return lmx_sink_end(&t);
 }
 
+static PyObject *tokens_next(PyObject *module, PyObject *args) {
+    lmx_state *st = lmx_state_of(module);
+    PyObject *so_far;
+    int made, dry, time;
+    lam_token_run next;
+    if (!PyArg_ParseTuple(args, "iOpp:tokens_next", &made, &so_far, &dry, &time)) return NULL;
+    const lam_tokens *t = Py_TYPE(so_far) == st->tokens_type ? self_of(so_far)->tokens : NULL;
+    if (!lam_tokens_next(&next, made, t, dry != 0, time != 0)) Py_RETURN_NONE;
+    return Py_BuildValue("(sOOOO)", next.which, next.dry ? Py_True : Py_False, next.time ? Py_True : Py_False,
+                         next.may_fail ? Py_True : Py_False, next.tells ? Py_True : Py_False);
+}
+
+static PyObject *token_sequences(PyObject *module, PyObject *args) {
+    (void)module;
+    const char *which;
+    long long prompt, fresh, limit;
+    int encoder;
+    lam_token_sequence all[LAM_TOKEN_SEQUENCES];
+    if (!PyArg_ParseTuple(args, "sLLpL:token_sequences", &which, &prompt, &fresh, &encoder, &limit))
+        return NULL;
+    const int32_t n = lam_tokens_sequences(all, which, prompt, fresh, encoder != 0, limit);
+    PyObject *out = PyTuple_New(n);
+    for (int32_t i = 0; out && i < n; i++) {
+        PyObject *each = Py_BuildValue("(LLL)", (long long)all[i].prompt, (long long)all[i].fresh,
+                                       (long long)all[i].decoder);
+        if (!each || PyTuple_SetItem(out, i, each) < 0) Py_CLEAR(out);
+    }
+    return out;
+}
+
 /* peak(text): FLOPs and bytes a second of a device, of which the text names the type of numbers. */
 static PyObject *peak_named(PyObject *module, PyObject *text) {
     lam_named_peak peak;
@@ -84,11 +114,6 @@ static PyObject *peak_named(PyObject *module, PyObject *text) {
     if (!name) return NULL;
     if (lam_peak_named(name, NULL, &peak, &e) != LAM_OK) return lmx_raise(lmx_state_of(module), &e);
     return Py_BuildValue("(dd)", peak.best.flops, peak.best.bytes);
-}
-
-static PyObject *tokens_bent(PyObject *self, PyObject *unused) {
-    (void)unused;
-    return PyBool_FromLong(self_of(self)->tokens->bent);
 }
 
 static PyObject *tokens_cache_at(PyObject *self, PyObject *args) {
@@ -133,6 +158,14 @@ PyMethodDef lmx_tokens_functions[] = {
                "`lengths`: Costs of the same model on prompts of other lengths, or None; `path`: of the "
                "language model; `sizes`: prompt, new tokens and batch as asked for, 0 if they were not; "
                "`given`: whether the first two were named, and whether the run has only some of the steps.")},
+    {"tokens_next", tokens_next, METH_VARARGS,
+     PyDoc_STR("tokens_next($module, made, so_far, dry, time, /)\n--\n\nReturns the run to make after "
+               "`made` others: which, if it is dry, is timed, may fail, and if the tokens can be read then; "
+               "None if no further one is needed. `so_far`: the Tokens that were read last, or None.")},
+    {"token_sequences", token_sequences, METH_VARARGS,
+     PyDoc_STR("token_sequences($module, which, prompt, new, encoder, limit, /)\n--\n\nReturns the sequences "
+               "of a run: of each the tokens of its prompt, the new ones, and those that a decoder behind an "
+               "encoder begins with, 0 as ever.")},
     {"peak", peak_named, METH_O,
      PyDoc_STR("peak($module, text, /)\n--\n\nReturns the FLOPs and bytes a second of a device, as "
                "\"h100-sxm:bfloat16\".")},
@@ -143,9 +176,6 @@ static PyMethodDef tokens_methods[] = {
     {"told", tokens_told, METH_NOARGS, PyDoc_STR("told($self, /)\n--\n\nReturns all numbers as a dict.")},
     {"bound", tokens_bound, METH_VARARGS,
      PyDoc_STR("bound($self, peak, /)\n--\n\nReturns what the peak of a device allows, as a dict.")},
-    {"bent", tokens_bent, METH_NOARGS,
-     PyDoc_STR("bent($self, /)\n--\n\nReturns True if steps that did not run can't be told from those that "
-               "did.")},
     {"cache_at", tokens_cache_at, METH_VARARGS,
      PyDoc_STR("cache_at($self, tokens, batch, /)\n--\n\nReturns bytes of the caches: (value, state).")},
     {"context", tokens_context, METH_VARARGS,

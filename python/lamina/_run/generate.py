@@ -8,6 +8,7 @@ import sys
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from .. import _lamina
 from .._base.errors import UsageError
 from .._base.signature import takes
 from .held import caches_of
@@ -19,9 +20,6 @@ NEW, IDS = "new", "input_ids"  # the inputs of a sequence: how it is generated, 
 NAMES = ("input_ids", "ids", "idx", "tokens", "token_ids")  # of the argument; else it is the first one
 NAME = "model"  # of the language model in the module around it
 SEED = 0
-MOST_STEPS = 4  # as many are run, or else these: the first, the second, the one in the middle and the last
-# Tokens at which it is looked whether a cache still grows: of so many a dry run knows the ids.
-LONGEST = 65_536
 
 
 class Wanted(NamedTuple):
@@ -33,24 +31,11 @@ class Wanted(NamedTuple):
     decoder: int = 0
 
 
-def sequences(how: Prompted, prompt: int, new: int, *, every: bool = False) -> list[Wanted]:
-    """The sequences that have the prefill and the steps to look at. A step that sees n tokens costs the same
-    after a prefill of n - 1 tokens as after a shorter one and further steps."""
-    if every or new - 1 <= MOST_STEPS:
-        return [Wanted(prompt, new)]
-    later = sorted({new // 2, new - 1} - {1, 2})  # not a count: which steps are run
-    return [Wanted(prompt, 3), *(_at(how, prompt, step, 2) for step in later)]
-
-
-def lengths(how: Prompted, prompt: int) -> list[Wanted]:
-    """Two sequences, one of few tokens and one of many, that show how the cache grows."""
-    last = min(how.limit or LONGEST, LONGEST)
-    return [Wanted(prompt, 1, n) if how.encoder else Wanted(n, 1) for n in (2, last)]
-
-
-def _at(how: Prompted, prompt: int, step: int, new: int) -> Wanted:
-    """A sequence whose first step is that step of one with the prompt."""
-    return Wanted(prompt, new, step) if how.encoder else Wanted(prompt + step - 1, new)
+def sequences(how: Prompted, which: str, prompt: int, new: int) -> list[Wanted]:
+    """The sequences of a run: for a "sample" of the decode steps, "every" one of them, or two of other
+    "lengths", one of few tokens and one of many, that show how the cache grows."""
+    every = _lamina.token_sequences(which, prompt, new, how.encoder, how.limit or 0)
+    return [Wanted(*each) for each in every]
 
 
 class Prompted(NamedTuple):

@@ -22,25 +22,11 @@ static bool holds(const holders *h, const lam_arg *a) {
     return a->position >= 0 && a->position < MOST_OUT && h->bits >> a->position & 1;
 }
 
-/* Per operator before call `k`: an operator of the call read what it made. */
-static bool *read_before(const lmi_token_run *r, int32_t k) {
-    const lam_model *m = r->m;
-    bool *out = calloc((size_t)(m->n_ops ? m->n_ops : 1), sizeof *out);
-    for (int32_t i = r->ops.start[k]; out && i < r->ops.start[k + 1]; i++) {
-        const int32_t op = r->ops.order[i];
-        for (int32_t in = 0; in < m->ops[op].sig->n_in; in++) {
-            int32_t from = m->ops[op].sig->in[in].is_tensor ? lam_model_source(m, op, in) : -1;
-            if (from >= 0) out[from] = true;
-        }
-    }
-    return out;
-}
-
 /* Finds the holders by a call and the one before it. */
 static bool find_holders(const lmi_token_run *r, int32_t k, holders *h) {
     const lam_event *before = &r->m->events[lmi_token_at(r, k - 1)->event];
     const lam_event *now = &r->m->events[lmi_token_at(r, k)->event];
-    bool *read = read_before(r, k);
+    bool *read = lmi_token_read(r, k);
     if (!read) return false;
     for (int32_t j = 0; j < before->n_out; j++) {
         const lam_arg *gave = &before->out[j];

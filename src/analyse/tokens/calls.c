@@ -72,15 +72,41 @@ bool lmi_token_same(const lam_arg *a, const lam_arg *b) {
            same_shape(a->ndim, a->sizes, b->ndim, b->sizes);
 }
 
-/* True if a call was given a tensor that the call before it gave, other than token ids. */
-static bool is_given(const lam_model *m, int32_t before, int32_t event) {
-    const lam_event *a = &m->events[before], *b = &m->events[event];
-    for (int32_t i = 0; i < b->n_in; i++) {
-        if (is_whole(b->in[i].dtype)) continue;
-        for (int32_t j = 0; j < a->n_out; j++)
-            if (lmi_token_same(&b->in[i], &a->out[j])) return true;
+bool *lmi_token_read(const lmi_token_run *r, int32_t k) {
+    const lam_model *m = r->m;
+    bool *out = calloc((size_t)(m->n_ops ? m->n_ops : 1), sizeof *out);
+    for (int32_t i = r->ops.start[k]; out && i < r->ops.start[k + 1]; i++) {
+        const int32_t op = r->ops.order[i];
+        for (int32_t in = 0; in < m->ops[op].sig->n_in; in++) {
+            int32_t from = m->ops[op].sig->in[in].is_tensor ? lam_model_source(m, op, in) : -1;
+            if (from >= 0) out[from] = true;
+        }
     }
+    return out;
+}
+
+/* True if the event was given what the one before it gave as its result `j`. */
+static bool gives(const lam_event *before, int32_t j, const lam_event *now) {
+    for (int32_t i = 0; i < now->n_in; i++)
+        if (!is_whole(now->in[i].dtype) && lmi_token_same(&now->in[i], &before->out[j])) return true;
     return false;
+}
+
+/* Sets `out` if call `k` was given a tensor that the call before it gave, other than token ids, and read it.
+ * A tensor that was made anew, as by an encoder for another sequence, may be at the same address. */
+static lam_status is_given(const lmi_token_run *r, int32_t k, bool *out, lam_error *e) {
+    const int32_t event = lmi_token_at(r, k - 1)->event;
+    const lam_event *before = &r->m->events[event], *now = &r->m->events[lmi_token_at(r, k)->event];
+    bool *read = NULL;
+    *out = false;
+    for (int32_t j = 0; j < before->n_out && !*out; j++) {
+        if (!gives(before, j, now)) continue;
+        const int32_t from = lam_model_call_output_source(r->m, event, j);
+        if (from >= 0 && !read && !(read = lmi_token_read(r, k))) return lmi_nomem(e);
+        *out = from < 0 || read[from];
+    }
+    free(read);
+    return LAM_OK;
 }
 
 /* -- the calls ------------------------------------------------------------------------------------------- */
@@ -191,7 +217,7 @@ lam_status lmi_token_calls(lmi_token_run *r, const char *path, lam_error *e) {
     for (int32_t k = 0, sequence = -1; k < (int32_t)r->calls.n; k++) {
         lmi_token_call *call = lmi_token_at(r, k), *before = k ? call - 1 : NULL;
         find_ids(r, k, call);
-        call->given = before && is_given(r->m, before->event, call->event);
+        if (before) LAM_TRY(is_given(r, k, &call->given, e));
         if (!call->given && (k == 0 || call->said != LAM_DECODE)) sequence++;
         call->sequence = sequence;
         any = any || call->fresh >= 0;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * tokens: a run of a language model in tokens. calls.c finds the calls of the model and what they are given;
  * products.c what each multiplies and which parameters it reads; cache.c what is kept from one call to the
- * next and how it grows; stages.c the steps and their sums; fits.c what fits into a memory. */
+ * next and how it grows; stages.c the steps and their sums; fits.c what fits into a memory; plan.c which runs
+ * tell all this. */
 #ifndef LMI_ANALYSE_TOKENS_H
 #define LMI_ANALYSE_TOKENS_H
 
@@ -80,6 +81,8 @@ lam_status lmi_token_calls(lmi_token_run *r, const char *path, lam_error *e);
 bool lmi_token_prefills(const lmi_token_run *r, int32_t k);
 /* True for the same tensor as the result of one call and an argument of a later one. */
 bool lmi_token_same(const lam_arg *a, const lam_arg *b);
+/* Per operator of the model: an operator of call `k` read what it made. To be freed; NULL: memory ran out. */
+bool *lmi_token_read(const lmi_token_run *r, int32_t k);
 /* Fills r->work, r->use and r->wide. */
 lam_status lmi_token_products(lmi_token_run *r, lam_error *e);
 /* Fills r->entries and r->held. */

@@ -2,7 +2,7 @@
  *
  * The output of the command: text, its destination, and errors of writing; the summary of a job. */
 #include "base/system.h"
-#include "cmd/cmd.h"
+#include "cmd/line/line.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,18 +2,25 @@
  *
  * The table of subcommands, and the command line: long options with = or the next word as their value, short
  * ones alone, together or with their value attached, `--` before operands that look like options. */
-#include "cmd/cmd.h"
+#include "cmd/line/line.h"
 
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+/* What the subcommands do stands above this room, which only has them in its table. */
+#define VERB(name, run, least, most, operands, formats, options, summary, more) int run(lmi_cli *c);
+#define NO_JSON(name, why)
+#include "cmd/line/verbs.def"
+#undef NO_JSON
+#undef VERB
+
 static const lmi_verb verbs[] = {
 #define VERB(name, run, least, most, operands, formats, options, summary, more)                              \
     {#name, run, least, most, operands, formats, options, summary, more},
 #define NO_JSON(name, why)
-#include "cmd/verbs.def"
+#include "cmd/line/verbs.def"
 #undef NO_JSON
 #undef VERB
 };
@@ -22,7 +29,7 @@ static const struct {
 } without_json[] = {
 #define VERB(name, run, least, most, operands, formats, options, summary, more)
 #define NO_JSON(name, why) {#name, why},
-#include "cmd/verbs.def"
+#include "cmd/line/verbs.def"
 #undef NO_JSON
 #undef VERB
 };
@@ -53,7 +60,7 @@ static const option options[] = {
 #define OPTION(name, letter, type, of, field, value, help)                                                   \
     {name, letter, type, LMI_OF_##of, offsetof(lmi_args, field), value, help},
 #define HELP(verb, option, help)
-#include "cmd/options.def"
+#include "cmd/line/options.def"
 #undef HELP
 #undef OPTION
 #undef LIVE
@@ -64,7 +71,7 @@ static const struct special {
 #define LIVE(name, letter, type, field, value, help)
 #define OPTION(name, letter, type, of, field, value, help)
 #define HELP(verb, option, help) {verb, option, help},
-#include "cmd/options.def"
+#include "cmd/line/options.def"
 #undef HELP
 #undef OPTION
 #undef LIVE

@@ -3,7 +3,7 @@
  * The pager: output that is higher than the terminal is held back and shown a screen at a time, by the
  * program that LAMINA_PAGER or PAGER names, else by less. As git does it, a shell runs the program's line. */
 #include "base/system.h"
-#include "cmd/cmd.h"
+#include "cmd/line/line.h"
 
 #include <stdio.h>
 #include <stdlib.h>

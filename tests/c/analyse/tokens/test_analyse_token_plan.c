@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Which runs of a language model are made, and which sequences it generates in them. */
+#include "kit/oom.h"
+
+#include "lamina.h"
+
+static void expect(int32_t made, const lam_tokens *t, bool dry, bool time, const char *which, bool is_dry,
+                   bool timed, bool may_fail, bool tells) {
+    lam_token_run r;
+    assert_true(lam_tokens_next(&r, made, t, dry, time));
+    assert_string_equal(r.which, which);
+    assert_int_equal(r.dry, is_dry);
+    assert_int_equal(r.time, timed);
+    assert_int_equal(r.may_fail, may_fail);
+    assert_int_equal(r.tells, tells);
+}
+
+static void a_real_run_makes_every_step_and_lengths_are_followed_dry(void **state) {
+    (void)state;
+    lam_token_run r;
+    const lam_tokens straight = {.bent = false};
+    expect(0, NULL, false, false, "every", false, false, false, false);
+    expect(1, NULL, false, false, "lengths", true, false, true, true);
+    assert_false(lam_tokens_next(&r, 2, &straight, false, false));
+    assert_false(lam_tokens_next(&r, 2, NULL, false, false));
+    expect(0, NULL, false, true, "every", false, true, false, false);
+    expect(1, NULL, false, true, "lengths", true, false, true, true);
+}
+
+static void a_dry_run_makes_a_sample_and_every_step_only_if_that_is_bent(void **state) {
+    (void)state;
+    lam_token_run r;
+    const lam_tokens straight = {.bent = false}, bent = {.bent = true};
+    expect(0, NULL, true, false, "sample", true, false, false, false);
+    expect(1, NULL, true, false, "lengths", true, false, true, true);
+    assert_false(lam_tokens_next(&r, 2, &straight, true, false));
+    expect(2, &bent, true, false, "every", true, false, false, true);
+    assert_false(lam_tokens_next(&r, 3, &bent, true, false));
+}
+
+static void check(const lam_token_sequence *s, int64_t prompt, int64_t fresh, int64_t decoder) {
+    assert_int_equal(s->prompt, prompt);
+    assert_int_equal(s->fresh, fresh);
+    assert_int_equal(s->decoder, decoder);
+}
+
+static void a_sample_has_the_first_two_steps_the_middle_one_and_the_last(void **state) {
+    (void)state;
+    lam_token_sequence s[LAM_TOKEN_SEQUENCES];
+    for (int64_t fresh = 6; fresh < 200; fresh++) {
+        assert_int_equal(lam_tokens_sequences(s, "sample", 1024, fresh, false, 0), 3);
+        check(&s[0], 1024, 3, 0);
+        check(&s[1], 1024 + fresh / 2 - 1, 2, 0); /* a step sees as many tokens after a longer prompt */
+        check(&s[2], 1024 + fresh - 2, 2, 0);
+        assert_true(fresh / 2 > 2 && fresh - 1 > fresh / 2);
+    }
+    assert_int_equal(lam_tokens_sequences(s, "sample", 1024, 128, true, 0), 3);
+    check(&s[1], 1024, 2, 64); /* behind an encoder the decoder's own tokens count the steps */
+    check(&s[2], 1024, 2, 127);
+}
+
+static void few_steps_and_every_step_are_one_sequence(void **state) {
+    (void)state;
+    lam_token_sequence s[LAM_TOKEN_SEQUENCES];
+    for (int64_t fresh = 1; fresh < 6; fresh++) {
+        assert_int_equal(lam_tokens_sequences(s, "sample", 7, fresh, false, 0), 1);
+        check(&s[0], 7, fresh, 0);
+    }
+    assert_int_equal(lam_tokens_sequences(s, "every", 7, 1000, true, 0), 1);
+    check(&s[0], 7, 1000, 0);
+}
+
+static void lengths_are_two_tokens_and_as_many_as_there_are_positions(void **state) {
+    (void)state;
+    lam_token_sequence s[LAM_TOKEN_SEQUENCES];
+    assert_int_equal(lam_tokens_sequences(s, "lengths", 9, 5, false, 1024), 2);
+    check(&s[0], 2, 1, 0);
+    check(&s[1], 1024, 1, 0);
+    const int64_t none[] = {0, INT64_C(1) << 40};
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(lam_tokens_sequences(s, "lengths", 9, 5, true, none[i]), 2);
+        check(&s[0], 9, 1, 2);
+        check(&s[1], 9, 1, 65536);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_real_run_makes_every_step_and_lengths_are_followed_dry),
+        cmocka_unit_test(a_dry_run_makes_a_sample_and_every_step_only_if_that_is_bent),
+        cmocka_unit_test(a_sample_has_the_first_two_steps_the_middle_one_and_the_last),
+        cmocka_unit_test(few_steps_and_every_step_are_one_sequence),
+        cmocka_unit_test(lengths_are_two_tokens_and_as_many_as_there_are_positions),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
