@@ -38,8 +38,8 @@ enum { LAM_LIVE_WORDS = 128 }; /* the most of one list */
     /* A language model is to generate: "sample" decode steps of those that are asked for, "every" one of    \
      * them, or "lengths": prompts of few and of many tokens. NULL: it is called once. */                    \
     WORD(tokens)                                                                                             \
-    COUNT(prompt)   /* tokens of the prompt; 0: as the host likes, as the next */                            \
-    COUNT(fresh)    /* new tokens of each sequence */                                                        \
+    COUNT(prompt) /* tokens of the prompt; 0: as the host likes, as the next */                              \
+    COUNT(fresh)  /* new tokens of each sequence */                                                          \
     /* The option that a dry run can't answer, as "--time". NULL: none, so a model that is larger than the   \
      * memory may be followed as in a dry run, if its provenance then tells why as "dry_because". */         \
     WORD(needs_run)
@@ -58,7 +58,7 @@ typedef struct lam_script { /* a request to run and record a program */
     const char *const *argv; /* the program's arguments; without `module`, its file comes first */
     const char *file;        /* the recording's file */
     int32_t every;           /* record one in `every` steps */
-    bool memory, health; /* also measure the memory of layers; check for NaN and Inf */
+    bool memory, health;     /* also measure the memory of layers; check for NaN and Inf */
 } lam_script;
 
 /* Receives one check from the configuration file `file` of a project, as arguments of `lamina check`. */
@@ -69,7 +69,8 @@ typedef struct lam_host {
     void *self;
     lam_sink out, err;
     bool out_is_terminal, out_is_utf8;
-    int32_t width; /* of the terminal, in columns; 0 unknown */
+    bool err_is_terminal; /* then long work shows there how far it is */
+    int32_t width;        /* of the terminal, in columns; 0 unknown */
     /* The height in lines, if the terminal is the process's standard output: a higher output is shown by a
      * pager, which writes there directly. 0: no pager */
     int32_t height;
@@ -80,10 +81,11 @@ typedef struct lam_host {
     /* Runs a script, now or after the command has ended; NULL: not supported. Pointers are borrowed from the
      * command line. */
     lam_status (*script)(void *self, const lam_script *what, lam_error *e);
-    /* Waits; any status but LAM_OK ends the command. NULL: the command waits itself. */
+    /* Waits; any status but LAM_OK ends the command. NULL: the command waits itself. Long work calls it with
+     * 0 now and then. */
     lam_status (*wait)(void *self, int32_t milliseconds);
     lam_status (*roof)(void *self, lam_peak *out, lam_error *e); /* this machine's peak; NULL: unknown */
-    lam_layout lay_out; /* as in lam_report_options */
+    lam_layout lay_out;                                          /* as in lam_report_options */
     /* Adds the rules that the code of a model has registered to `to`. It is called after each run of a model;
      * `to` is valid until the command ends or `rules` is called again. NULL: none */
     lam_status (*rules)(void *self, lam_rules *to, lam_error *e);

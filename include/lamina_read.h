@@ -6,7 +6,7 @@
 #ifndef LAMINA_READ_H
 #define LAMINA_READ_H
 
-#include "lamina_report.h"
+#include "lamina_diff.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -28,6 +28,60 @@ LAM_API lam_status lam_read(lam_model **out, const char *path, const lam_read_op
  * "report" (another JSON text too), or "folder" for one with such a file; NULL: it is none of these, or can't
  * be read. */
 LAM_API const char *lam_read_format(const char *path);
+
+/* == Weights against weights ===========================================================================
+ * The tensors of two files by their values: safetensors, GGUF, checkpoints, an index of them, a folder with
+ * one of these, in any mix. They are read in pieces, so memory does not grow with them. */
+
+typedef enum lam_weights_change {
+    LAM_WEIGHTS_EQUAL,
+    LAM_WEIGHTS_CHANGED, /* another value, type or shape */
+    LAM_WEIGHTS_ADDED,
+    LAM_WEIGHTS_REMOVED,
+    LAM_WEIGHTS_RENAMED, /* the same bytes under another name */
+    LAM_WEIGHTS_UNKNOWN, /* it could not be compared */
+    LAM_N_WEIGHTS_CHANGES
+} lam_weights_change;
+typedef struct lam_tensor_change {
+    lam_weights_change change;
+    const char *was, *name; /* its names before and after; NULL: there it does not exist */
+    const char *type[2];    /* before and after: "float16", "q4_K"; NULL as its name */
+    int32_t ndim[2];        /* -1: unknown */
+    const int64_t *sizes[2];
+    int64_t elements; /* -1: unknown */
+    const char *why;  /* why values are not compared; NULL: they are, or it is on one side only */
+    /* Of the values, if `compared`; of an equal tensor all are 0. */
+    bool compared;
+    int64_t differ;         /* elements whose values differ */
+    double squares, before; /* the sums of the squares of all differences, and of all values before */
+    double largest;         /* the largest absolute difference */
+    int64_t nonfinite[2];   /* values that are NaN or Inf; no sum has their elements */
+} lam_tensor_change;
+typedef struct lam_weights_options {
+    /* Called now and then, with the bytes that were read and those that will be; any status but LAM_OK ends
+     * the work, and is returned. NULL: none. */
+    lam_status (*watch)(void *self, uint64_t done, uint64_t all);
+    void *self;
+} lam_weights_options;
+typedef struct lam_weights_diff lam_weights_diff;
+
+/* Compares the tensors of two files. They belong together by their names; of a GGUF file and another one also
+ * by those of Hugging Face's for the same part; of the rest those with equal bytes. `o` NULL: the defaults.
+ * Free it with lam_weights_diff_free. As lam_read; LAM_UNSUPPORTED: a file is none of weights. */
+LAM_API lam_status lam_weights_diff_new(lam_weights_diff **out, const char *before, const char *after,
+                                        const lam_weights_options *o, lam_error *e);
+LAM_API void lam_weights_diff_free(lam_weights_diff *d); /* NULL is allowed */
+/* The i-th tensor, in the order of the files; NULL past the last one. */
+LAM_API const lam_tensor_change *lam_weights_tensor(const lam_weights_diff *d, int32_t i);
+/* The number of tensors that are not equal. */
+LAM_API int32_t lam_weights_differ(const lam_weights_diff *d);
+/* The metrics that modules can be sorted by: "relative" (the norm of the difference over that of the values
+ * before; the default), "norm", "largest", "differ" (the share of elements that differ), "elements"; NULL
+ * past the last one. */
+LAM_API const char *lam_weights_metric(int32_t i);
+/* Writes the difference by module: `by` is one of those metrics. Else as lam_diff_write. */
+LAM_API lam_status lam_weights_diff_write(const lam_weights_diff *d, const lam_diff_options *o, lam_sink to,
+                                          lam_error *e);
 
 /* == What loading a file would import ==================================================================
  * A pickle names functions and classes that loading it imports and calls. They are listed without loading

@@ -38,7 +38,8 @@ static int module_exec(PyObject *module) {
               PyModule_AddFunctions(module, lmx_own_methods) == 0 &&
               PyModule_AddFunctions(module, lmx_fit_methods) == 0 &&
               PyModule_AddFunctions(module, lmx_tokens_functions) == 0 &&
-              PyModule_AddFunctions(module, lmx_page_methods) == 0 && intern_names(st) &&
+              PyModule_AddFunctions(module, lmx_page_methods) == 0 &&
+              PyModule_AddFunctions(module, lmx_weights_methods) == 0 && intern_names(st) &&
               add_type(module, &lmx_capture_spec, &st->capture_type) &&
               add_type(module, &lmx_model_spec, &st->model_type) &&
               add_type(module, &lmx_costs_spec, &st->costs_type) &&

@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     from ._results.rules import unregister as unregister
     from ._results.saved import read as read
     from ._results.tokens import Tokens as Tokens
+    from ._results.weights import WeightsDiff as WeightsDiff
+    from ._results.weights import diff_weights as diff_weights
     from ._stage import stage as stage
     from ._tokens import tokens as tokens
     from ._watch import Watch as Watch
@@ -73,11 +75,13 @@ _HOMES = {
     "Row": "_results.rows",
     "Tokens": "_results.tokens",
     "Watch": "_watch",
+    "WeightsDiff": "_results.weights",
     "callbacks": "",
     "capture": "_inspect",
     "clever_format": "thoplw",
     "compare": "_compare",
     "crawl_module": "torchscan",
+    "diff_weights": "_results.weights",
     "fit": "_fit",
     "inspect": "_inspect",
     "profile": "thoplw",
@@ -112,12 +116,14 @@ __all__ = [
     "Row",
     "Tokens",
     "Watch",
+    "WeightsDiff",
     "__version__",
     "callbacks",
     "capture",
     "clever_format",
     "compare",
     "crawl_module",
+    "diff_weights",
     "fit",
     "inspect",
     "profile",

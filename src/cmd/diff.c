@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * `lamina diff`: the difference of two models, saved reports or recordings. */
+#include "base/system.h"
 #include "cmd/cmd.h"
 
 #include <stdio.h>
@@ -122,7 +123,91 @@ static int run_both(lmi_cli *c, lmi_side *sides) {
     return code;
 }
 
+/* -- weights ----------------------------------------------------------------------------------- */
+
+enum { FIRST_NS = 500000000, EVERY_NS = 100000000 };
+
+/* The line of progress on a terminal, of work that takes longer than half a second. */
+typedef struct progress {
+    lmi_cli *c;
+    int64_t began, last; /* last: when it was written; 0: never */
+    bool ended;          /* by the host */
+} progress;
+
+static void write_progress(progress *p, const char *text) {
+    const lam_sink to = p->c->host->err;
+    to.put(to.to, text, strlen(text));
+}
+
+static lam_status watch(void *self, uint64_t done, uint64_t all) {
+    progress *p = self;
+    char text[64];
+    const int64_t now = lmi_unix_now();
+    if (now - (p->last ? p->last + EVERY_NS : p->began + FIRST_NS) < 0) return LAM_OK;
+    p->last = now;
+    if (p->c->host->err_is_terminal) {
+        snprintf(text, sizeof text, "\r\033[Kcomparing weights, %d %%",
+                 all ? (int)(100 * (double)done / (double)all) : 0);
+        write_progress(p, text);
+    }
+    lam_status s = p->c->host->wait ? p->c->host->wait(p->c->host->self, 0) : LAM_OK;
+    p->ended = s != LAM_OK;
+    return s;
+}
+
+static int write_weights(lmi_cli *c, const lam_weights_diff *d) {
+    lam_diff_options o = options_of(c);
+    lam_error e = {0};
+    lmi_buf md;
+    lam_status s = lam_weights_diff_write(d, &o, c->out, &e);
+    int code = lmi_written(c, &e, s, LMI_EXIT_OK);
+    if (s == LAM_OK && c->args.github) {
+        lmi_buf_init(&md);
+        o.format = "md";
+        o.command = false;
+        s = lam_weights_diff_write(d, &o, lmi_buf_sink(&md), &e);
+        code = s == LAM_OK ? lmi_github_summary(c, &md) : lmi_complain_of(c, &e, s);
+        lmi_buf_free(&md);
+    }
+    const bool found = c->args.exit_code && lam_weights_differ(d) > 0;
+    return code == LMI_EXIT_OK && found ? LMI_EXIT_FINDING : code;
+}
+
+static bool weights_fit(lmi_cli *c) {
+    for (int i = 0; i < N_SIDES; i++) {
+        if (lmi_is_file(c->args.operands[i])) continue;
+        lmi_complain(c, "give safetensors, GGUF, a checkpoint, an index of them, or a folder with one",
+                     "--weights compares two files of weights, and %s is none", c->args.operands[i]);
+        return false;
+    }
+    lmi_args others = c->args;
+    others.by = NULL;
+    others.exact = false;
+    const char *option = lmi_option_of(&others, LMI_OF_A_MODEL);
+    if (option || c->args.run)
+        lmi_complain(c, "nothing of a file is run", "--%s is not for weights", option ? option : "run");
+    else
+        return !c->args.by ||
+               lmi_is_one_of(c, c->args.by, lam_weights_metric, "--by: there is no metric", NULL);
+    return false;
+}
+
+static int diff_weights(lmi_cli *c) {
+    progress p = {.c = c, .began = lmi_unix_now()};
+    const lam_weights_options o = {watch, &p};
+    lam_weights_diff *d = NULL;
+    lam_error e = {0};
+    if (!lmi_format_known(c, "a difference") || !weights_fit(c) || !lmi_github_allowed(c))
+        return LMI_EXIT_USAGE;
+    lam_status s = lam_weights_diff_new(&d, c->args.operands[0], c->args.operands[1], &o, &e);
+    if (p.last && c->host->err_is_terminal) write_progress(&p, "\r\033[K");
+    int code = s == LAM_OK ? write_weights(c, d) : p.ended ? LMI_EXIT_FAILED : lmi_complain_of(c, &e, s);
+    lam_weights_diff_free(d);
+    return code;
+}
+
 int lmi_run_diff(lmi_cli *c) {
+    if (c->args.weights) return diff_weights(c);
     lmi_side sides[N_SIDES] = {0};
     bool fits = lmi_format_known(c, "a difference") && known_metric(c) && lmi_sides_of(c, sides, N_SIDES) &&
                 options_fit(c, sides) && lmi_github_allowed(c);

@@ -103,6 +103,7 @@ int main(int argc, char **argv) {
                      .script = script,
                      .checks = checks};
     host.out_is_terminal = isatty(STDOUT_FILENO) == 1;
+    host.err_is_terminal = isatty(STDERR_FILENO) == 1;
     host.out_is_utf8 = lmi_is_terminal_utf8();
     if (host.out_is_terminal) {
         lmi_terminal_size(&host.width, &host.height);

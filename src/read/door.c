@@ -105,7 +105,8 @@ static lam_status add_part(lmi_tensors *t, const char *path, int64_t part, int64
     lmi_gguf told;
     LAM_TRY(lmi_bytes_open(&file, path, e));
     t->size += file.size;
-    lam_status s = lmi_gguf_read(t, &file, &told, e);
+    lam_status s = lmi_tensors_in(t, &file, e);
+    if (s == LAM_OK) s = lmi_gguf_read(t, &file, &told, e);
     lmi_bytes_close(&file);
     if (s == LAM_OK && (told.part != part || told.parts != parts))
         s = lmi_fail(e, LAM_FAILED, path,
@@ -140,6 +141,7 @@ static lam_status add_all(lmi_tensors *t, const lmi_bytes *of, lmi_format format
     const char *name = format == LMI_SCRIPT        ? "TorchScript"
                        : format == LMI_SAFETENSORS ? "safetensors"
                                                    : "checkpoint";
+    LAM_TRY(lmi_tensors_in(t, of, e));
     if (format == LMI_GGUF) return add_gguf(t, of, e);
     if (format == LMI_INDEX)
         LAM_TRY(lmi_add_index(t, of, &n, &name, e));
@@ -157,6 +159,29 @@ static lam_status read_weights(lam_model **out, const lmi_bytes *of, lmi_format 
     lam_status s = add_all(&t, of, format, e);
     if (s == LAM_OK) s = lmi_tensors_model(&t, no_graph, out, e);
     lmi_tensors_free(&t);
+    return s;
+}
+
+static lam_status read_tensors(lmi_tensors *t, const char *path, lam_error *e) {
+    lmi_bytes file;
+    lmi_format format;
+    LAM_TRY(lmi_bytes_open(&file, path, e));
+    t->size += file.size;
+    lam_status s = lmi_format_of(&file, &format, e);
+    if (s == LAM_OK && (format == LMI_NO_FORMAT || format == LMI_REPORT))
+        s = lmi_fail(
+            e, LAM_UNSUPPORTED, path,
+            "it is no file of weights: neither safetensors, GGUF, a checkpoint nor an index of them");
+    if (s == LAM_OK) s = add_all(t, &file, format, e);
+    lmi_bytes_close(&file);
+    return s;
+}
+
+lam_status lmi_read_tensors(lmi_tensors *t, const char *path, lam_error *e) {
+    char *inside = NULL;
+    lam_status s = is_folder(path) ? lmi_in_folder(path, &inside, e) : LAM_OK;
+    if (s == LAM_OK) s = read_tensors(t, inside ? inside : path, e);
+    free(inside);
     return s;
 }
 

@@ -62,6 +62,7 @@ static lam_status add_shard(indexing *x, uint32_t at) {
         x->n_files++;
         s = lmi_format_of(&shard, &format, x->e);
         x->format = format;
+        if (s == LAM_OK) s = lmi_tensors_in(x->t, &shard, x->e);
         if (s == LAM_OK) s = lmi_add_weights(x->t, &shard, format, x->e);
         lmi_bytes_close(&shard);
     }

@@ -241,6 +241,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "check FILE.py:Model -i 1x3x224x224 --save macs.json",
     ):
         lamina_runs(here, shlex.split(command))
+    for name in ("base.safetensors", "tuned.safetensors"):
+        shutil.copy(ROOT / "tests/data/files" / name, here / name)
     for name in ("before.lamina", "after.lamina"):
         shutil.copy(here / "run.lamina", here / name)
     return here

@@ -86,6 +86,9 @@ ANSWERS_OF: dict[str, list[tuple[tuple[str, ...], int, str]]] = {
         (("diff", "run.lamina", "again.lamina"), 0, "diff/1"),
         (("diff", "saved.json", "run.lamina", "--depth", "0"), 0, "diff/1"),
         (("diff", "saved.json", "saved.json"), 0, "diff/1"),
+        (("diff", "base.safetensors", "tuned.safetensors", "--weights"), 0, "weights/1"),
+        (("diff", "base.safetensors", "small.gguf", "--weights", "--exit-code"), 1, "weights/1"),
+        (("diff", "base.safetensors", "net.py:net", "--weights"), 2, ""),
     ],
     "why": [
         (("why", "net.py:net", "0", *IMAGE), 0, "why/1"),

@@ -10,5 +10,6 @@ extern PyType_Spec lmx_capture_spec, lmx_model_spec, lmx_costs_spec, lmx_snapsho
 extern PyMethodDef lmx_text_methods[]; /* text.c */
 extern PyMethodDef lmx_fit_methods[];  /* fit.c */
 extern PyMethodDef lmx_page_methods[]; /* page.c */
+extern PyMethodDef lmx_weights_methods[]; /* weights.c */
 extern PyMethodDef lmx_tokens_functions[]; /* tokens.c */
 #endif

@@ -313,6 +313,7 @@ static int run(host *h, int argc, const char **argv) {
         .err = {put, &h->err},
         .out_is_terminal = flag(h->self, "is_terminal"),
         .out_is_utf8 = flag(h->self, "is_utf8"),
+        .err_is_terminal = flag(h->self, "err_is_terminal"),
         .width = size_of(h->self, "width"),
         .height = size_of(h->self, "height"),
         .live = live,

@@ -35,6 +35,7 @@ class Host:
         self.err = err
         self.alone = alone  # the process is the command's, and its signals are
         self.is_terminal = out.isatty()
+        self.err_is_terminal = err.isatty()
         self.is_utf8 = takes_unicode(out)
         self.width, self.height = self._size()
         self._built: dict[Any, Any] = {}  # models that a subcommand with two runs has built

@@ -242,7 +242,9 @@ static lam_status take_tensor(reading *r) {
                                     .dtype = type->dtype ? lam_dtype_by_name(type->dtype) : -1,
                                     .ndim = n,
                                     .sizes = sizes,
-                                    .bytes = (int64_t)bytes};
+                                    .bytes = (int64_t)bytes,
+                                    .placed = true,
+                                    .at = offset};
     return lmi_tensors_add(r->t, &info, r->c.of, at, r->e);
 }
 
@@ -270,6 +272,7 @@ static lam_status check_extents(reading *r) {
                                "it is damaged or cut off: the tensor '%.100s', at byte %llu of the data, %s",
                                lmi_tensors_at(r->t, x->id)->name, (unsigned long long)x->from, what);
         end = x->from + x->bytes;
+        lmi_tensors_at(r->t, x->id)->at += data;
     }
     return LAM_OK;
 }

@@ -139,7 +139,9 @@ static lam_status take_tensor(reading *r, uint32_t name, uint32_t value) {
                            .dtype = type && type->dtype ? lam_dtype_by_name(type->dtype) : -1,
                            .ndim = n,
                            .sizes = sizes,
-                           .bytes = where[1] - where[0]};
+                           .bytes = where[1] - where[0],
+                           .placed = true,
+                           .at = r->data + (uint64_t)where[0]};
     if (where[1] <= (int64_t)(r->of->size - r->data)) LAM_TRY(take_values(r, &x, place));
     return lmi_tensors_add(r->t, &x, r->of, LENGTH + r->j.v[name].at, r->e);
 }

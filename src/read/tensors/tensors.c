@@ -2,6 +2,7 @@
  *
  * The list of the tensors of a file, and the model that is made of them. */
 #include "read/tensors/tensors.h"
+#include "base/system.h"
 
 #include <stdio.h>
 
@@ -13,15 +14,30 @@ void lmi_tensors_init(lmi_tensors *t, uint64_t size) {
     lmi_vec_init(&t->attrs, sizeof(lam_attr));
     lmi_vec_init(&t->notes, sizeof(const char *));
     lmi_vec_init(&t->modules, sizeof(lmi_stored_module));
+    lmi_vec_init(&t->files, sizeof(lmi_bytes));
 }
 
 void lmi_tensors_free(lmi_tensors *t) {
+    for (size_t i = 0; i < t->files.n; i++) lmi_bytes_close(lmi_vec_at(&t->files, i));
+    lmi_vec_free(&t->files);
     lmi_vec_free(&t->at);
     lmi_map_free(&t->by_name);
     lmi_vec_free(&t->attrs);
     lmi_vec_free(&t->notes);
     lmi_vec_free(&t->modules);
     lmi_arena_free(&t->arena);
+}
+
+lam_status lmi_tensors_in(lmi_tensors *t, const lmi_bytes *of, lam_error *e) {
+    lmi_bytes kept = *of;
+    if (!t->keep) return LAM_OK;
+    kept.name = lmi_strdup(&t->arena, of->name);
+    if (!kept.name) return lmi_nomem(e);
+    if (kept.fd >= 0 && (kept.fd = dup(of->fd)) < 0)
+        return lmi_fail(e, LAM_IO, of->name, "it can't be kept open: %s", strerror(errno));
+    lam_status s = lmi_vec_put(&t->files, &kept, e);
+    if (s != LAM_OK) lmi_bytes_close(&kept);
+    return s;
 }
 
 lam_status lmi_tensors_add(lmi_tensors *t, const lmi_stored_tensor *info, const lmi_bytes *where, uint64_t at,
@@ -39,6 +55,8 @@ lam_status lmi_tensors_add(lmi_tensors *t, const lmi_stored_tensor *info, const 
     x.type = lmi_strdup(&t->arena, x.type ? x.type : lam_dtype_name(x.dtype));
     if (!x.sizes || !x.type) return lmi_nomem(e);
     x.same = x.in = -1;
+    x.file = x.placed && t->files.n ? (int32_t)t->files.n - 1 : -1;
+    x.raw = (lmi_raw){x.type, x.dtype, x.ndim, x.sizes, x.numel, x.bytes};
     if (t->at.n >= INT32_MAX) return lmi_fail(e, LAM_LIMIT, where->name, "it has too many tensors");
     LAM_TRY(lmi_map_put(&t->by_name, x.name, (int64_t)t->at.n, e));
     return lmi_vec_put(&t->at, &x, e);

@@ -12,6 +12,14 @@
 
 enum { LMI_MOST_AXES = 32 };
 
+/* What a file says of a tensor. */
+typedef struct lmi_raw {
+    const char *type;
+    int32_t dtype, ndim;
+    const int64_t *sizes;
+    int64_t numel, bytes;
+} lmi_raw;
+
 typedef struct lmi_stored_tensor {
     const char *name; /* "layers.0.up.weight" */
     const char *type; /* "float16", "q4_K", "GPTQ of 4 bits" */
@@ -25,6 +33,15 @@ typedef struct lmi_stored_tensor {
     bool role_known, buffer; /* the file tells whether it is a buffer */
     int64_t shape[2];        /* what the values of two numbers are, of a tensor that tells a shape; else 0 */
     const char *told;        /* its values, of a tensor that holds a text; NULL: none */
+    /* where its values are, of a list that keeps its files: from byte `at` of a file on, in steps of
+     * elements. `file` -1: they are not there to be read, and `unread` says why. `strides` NULL: row by row.
+     */
+    bool placed; /* `at` is set; lmi_tensors_add sets `file` */
+    int32_t file;
+    uint64_t at;
+    const int64_t *strides;
+    const char *unread;
+    lmi_raw raw; /* as the file has it, also of a packed weight */
 } lmi_stored_tensor;
 
 /* A module whose class the file tells. */
@@ -49,6 +66,8 @@ typedef struct lmi_tensors {
     const char *format; /* "safetensors", "GGUF 3, 2 files" */
     lmi_vec attrs;      /* lam_attr: of the whole model */
     lmi_vec notes;      /* const char * */
+    bool keep;          /* the bytes of tensors can be read until the list is freed */
+    lmi_vec files;      /* lmi_bytes, that it keeps */
     uint64_t limit;     /* as for lam_builder_new */
     uint64_t size;      /* the bytes of all files, which bound the memory that is used */
 } lmi_tensors;
@@ -63,6 +82,8 @@ static inline int32_t lmi_tensors_n(const lmi_tensors *t) { return (int32_t)t->a
  * name already, or its sizes are negative or too large. `where` and `at` are for the error. */
 lam_status lmi_tensors_add(lmi_tensors *t, const lmi_stored_tensor *info, const lmi_bytes *where, uint64_t at,
                            lam_error *e);
+/* The tensors that are added next are in this file. Call it before its reader. */
+lam_status lmi_tensors_in(lmi_tensors *t, const lmi_bytes *of, lam_error *e);
 /* Notes the class of the module at a path; the texts must outlive the list. */
 lam_status lmi_tensors_module(lmi_tensors *t, const char *path, const char *type, const char *type_path,
                               lam_error *e);
@@ -71,13 +92,13 @@ lam_status lmi_tensors_attr(lmi_tensors *t, const char *name, const lam_value *v
 lam_status lmi_tensors_note(lmi_tensors *t, lam_error *e, const char *fmt, ...) LAM_PRINTF(3, 4);
 /* Takes what config.json tells: the position of its whole. */
 lam_status lmi_tensors_config(lmi_tensors *t, const lmi_json *j, lam_error *e);
+/* Joins the tensors that hold one packed weight. */
+lam_status lmi_tensors_join(lmi_tensors *t, lam_error *e);
 /* The model of them. `why`: as lam_build_described. */
 lam_status lmi_tensors_model(lmi_tensors *t, const char *why, lam_model **out, lam_error *e);
 
 /* -- inside this room ------------------------------------------------------------------------------------ */
 
-/* Joins the tensors that hold one packed weight. */
-lam_status lmi_tensors_join(lmi_tensors *t, lam_error *e);
 /* "4.83 bits a weight: q4_K 62 %, q6_K 38 %"; NULL: memory ran out. */
 const char *lmi_tensors_mix(lmi_tensors *t);
 /* True for what torch's layers register as a buffer, as far as name and type tell. */

@@ -55,6 +55,18 @@ lam_status lmi_torch_kind_of(const lmi_bytes *of, const unsigned char *head, siz
     return LAM_OK;
 }
 
+/* True if the file says that its numbers are in the other byte order; older torch says nothing. */
+static bool is_turned(const lmi_zip *z, size_t folder) {
+    char path[512], *order = NULL;
+    size_t n = 0;
+    snprintf(path, sizeof path, "%.*s/byteorder", (int)folder, z->entry[0].name);
+    const lmi_zip_entry *entry = lmi_zip_find(z, path);
+    const bool big = entry && lmi_zip_all(z, entry, 64, &order, &n, NULL) == LAM_OK && n >= 3 &&
+                     memcmp(order, "big", 3) == 0;
+    free(order);
+    return big;
+}
+
 /* -- zip files ------------------------------------------------------------------------------------------- */
 
 static lam_status read_whole(lmi_tensors *t, const lmi_zip *z, const lmi_bytes *of, lam_error *e) {
@@ -70,7 +82,11 @@ static lam_status read_whole(lmi_tensors *t, const lmi_zip *z, const lmi_bytes *
     } else {
         LAM_TRY(lmi_zip_part(z, entry, &part, e));
     }
-    const lmi_storages in = {.zip = z, .folder = folder, .folder_name = z->entry[0].name, .of = of};
+    const lmi_storages in = {.zip = z,
+                             .folder = folder,
+                             .folder_name = z->entry[0].name,
+                             .of = of,
+                             .turned = t->keep && is_turned(z, folder)};
     lam_status s = lmi_pickle_read(&p, &part, 0, e);
     if (s == LAM_OK) s = lmi_torch_walk(t, &p, &in, e);
     lmi_pickle_free(&p);
@@ -119,6 +135,7 @@ static lam_status find_storages(const lmi_pickle *names, const lmi_map *bits, lm
         const uint64_t bytes = (uint64_t)(((lmi_wide)n * wide + 7) / 8);
         LAM_TRY(lmi_bytes_part(in->of, pos + 8, bytes, name, &none, e));
         LAM_TRY(lmi_map_put(&in->elements, name, (int64_t)n, e));
+        LAM_TRY(lmi_map_put(&in->places, name, (int64_t)(pos + 8), e));
         pos += 8 + bytes;
     }
     return LAM_OK;
@@ -142,6 +159,7 @@ static lam_status read_legacy(lmi_tensors *t, const lmi_bytes *of, lam_error *e)
     lam_status s = LAM_OK;
     int n = 0;
     lmi_map_init(&in.elements);
+    lmi_map_init(&in.places);
     for (uint64_t at = 0; s == LAM_OK && n < ALL; n++) {
         s = lmi_pickle_read(&p[n], of, at, e);
         at = p[n].end;
@@ -149,6 +167,7 @@ static lam_status read_legacy(lmi_tensors *t, const lmi_bytes *of, lam_error *e)
     if (s == LAM_OK) s = read_saved(t, &p[SAVED], &p[NAMES], &in, e);
     for (int i = 0; i < n; i++) lmi_pickle_free(&p[i]);
     lmi_map_free(&in.elements);
+    lmi_map_free(&in.places);
     return s;
 }
 

@@ -35,6 +35,8 @@ typedef struct lmi_storages {
     const char *folder_name;
     const lmi_bytes *of;
     lmi_map elements; /* legacy: of a storage's name the elements that it has there */
+    lmi_map places;   /* legacy: and the byte that they begin at */
+    bool turned;      /* its numbers are in the other byte order */
 } lmi_storages;
 
 /* Walks what a pickle has, and adds its tensors and modules. */

@@ -76,6 +76,7 @@ typedef struct storage {
     const char *name;
     int64_t elements;
     int32_t dtype;
+    const lmi_zip_entry *entry; /* of a zip file, once it was found */
 } storage;
 
 static bool take_storage(const rebuilding *r, int32_t value, storage *out) {
@@ -89,7 +90,7 @@ static bool take_storage(const rebuilding *r, int32_t value, storage *out) {
 }
 
 /* Holds a storage of so many bytes against what the file has. */
-static lam_status check_storage(const rebuilding *r, const storage *s, int64_t bytes) {
+static lam_status check_storage(const rebuilding *r, storage *s, int64_t bytes) {
     char name[512];
     if (!r->in->zip) {
         const int64_t there = lmi_map_get(&r->in->elements, s->name);
@@ -101,7 +102,55 @@ static lam_status check_storage(const rebuilding *r, const storage *s, int64_t b
     const lmi_zip_entry *entry = n > 0 && (size_t)n < sizeof name ? lmi_zip_find(r->in->zip, name) : NULL;
     if (!entry) return bad(r, "is in a storage that the file does not have:", s->name);
     if (entry->size < (uint64_t)bytes) return bad(r, "is in a storage whose entry is too short:", name);
+    s->entry = entry;
     return LAM_OK;
+}
+
+/* The byte of the file that a storage begins at; false: it is compressed, or damaged. */
+static bool find_storage(const rebuilding *r, const storage *s, uint64_t *at) {
+    lmi_bytes part;
+    if (!s->entry) {
+        const int64_t place = lmi_map_get(&r->in->places, s->name);
+        *at = (uint64_t)place;
+        return place >= 0;
+    }
+    if (lmi_zip_part(r->in->zip, s->entry, &part, NULL) != LAM_OK) return false;
+    *at = part.start - r->in->of->start;
+    return true;
+}
+
+static bool is_by_rows(const int64_t *sizes, const int64_t *strides, int32_t n) {
+    lmi_wide step = 1;
+    for (int32_t i = n - 1; i >= 0; i--) {
+        if (sizes[i] > 1 && strides[i] != step) return false;
+        step *= sizes[i];
+    }
+    return true;
+}
+
+/* Says where the values of a view are. One that has elements of its storage several times is not read: its
+ * values may be more than the file has. */
+static lam_status place_view(const rebuilding *r, const storage *s, const int64_t *strides, int64_t offset,
+                             int64_t spanned) {
+    lmi_stored_tensor *x = r->out;
+    int64_t numel = 0;
+    uint64_t at = 0;
+    const int32_t bits = lam_dtype_bits(x->dtype);
+    if (!r->t->keep || x->unread) return LAM_OK;
+    if (r->in->turned)
+        x->unread = "its numbers are in the other byte order";
+    else if (bits % 8 || bits == 0)
+        x->unread = "its elements are no whole bytes";
+    else if (!lmi_product(x->sizes, x->ndim, &numel) || numel > spanned - offset)
+        x->unread = "it has elements of its storage several times";
+    else if (!find_storage(r, s, &at))
+        x->unread = "its storage is compressed or damaged";
+    if (x->unread) return LAM_OK;
+    x->placed = true;
+    x->at = at + (uint64_t)offset * (uint64_t)(bits / 8);
+    if (is_by_rows(x->sizes, strides, x->ndim)) return LAM_OK;
+    x->strides = lmi_copy(&r->t->arena, strides, (uint64_t)x->ndim, sizeof *strides);
+    return x->strides ? LAM_OK : lmi_nomem(r->e);
 }
 
 /* The elements of a storage that a view spans; -1: a size or stride can't be. */
@@ -122,7 +171,7 @@ static int64_t span_of(const int64_t *sizes, const int64_t *strides, int32_t n, 
 static lam_status take_view(const rebuilding *r, int32_t arguments, int32_t dtype) {
     int64_t sizes[LMI_MOST_AXES], strides[LMI_MOST_AXES], offset = -1, numel;
     int32_t n = 0, n_strides = 0;
-    storage s;
+    storage s = {0};
     if (!take_storage(r, lmi_pickled_item(r->p, arguments, 0), &s)) return bad(r, "has no storage", NULL);
     const bool known = lmi_pickled_int(r->p, lmi_pickled_item(r->p, arguments, 1), &offset) &&
                        take_ints(r->p, lmi_pickled_item(r->p, arguments, 2), sizes, &n) &&
@@ -147,7 +196,7 @@ static lam_status take_view(const rebuilding *r, int32_t arguments, int32_t dtyp
                               lmi_hash(sizes, (size_t)n * sizeof *sizes),
                               lmi_hash(strides, (size_t)n * sizeof *strides)};
     *r->identity = lmi_hash(parts, sizeof parts) | 1;
-    return LAM_OK;
+    return place_view(r, &s, strides, offset, spanned);
 }
 
 /* A tensor on no device has a shape and no bytes. */
@@ -159,6 +208,7 @@ static lam_status take_meta(const rebuilding *r, int32_t arguments) {
     r->out->dtype = dtype_of(r->p, lmi_pickled_item(r->p, arguments, 0));
     r->out->ndim = n;
     r->out->bytes = 0;
+    r->out->unread = "it is on the meta device and has no values";
     r->out->sizes = lmi_copy(&r->t->arena, sizes, (uint64_t)n, sizeof *sizes);
     return r->out->sizes ? LAM_OK : lmi_nomem(r->e);
 }
@@ -173,6 +223,7 @@ static lam_status rebuild(const rebuilding *r, const char *name, int32_t argumen
                                          "_rebuild_wrapper_subclass",
                                          "_rebuild_xla_tensor"};
     *found = true;
+    if (is(name, "_rebuild_qtensor")) r->out->unread = "its scales are not read";
     if (is(name, "_rebuild_tensor") || is(name, "_rebuild_tensor_v2") || is(name, "_rebuild_qtensor"))
         return take_view(r, arguments, -1);
     if (is(name, "_rebuild_tensor_v3"))
@@ -182,6 +233,7 @@ static lam_status rebuild(const rebuilding *r, const char *name, int32_t argumen
         if (!is(name, others[i])) continue;
         r->out->ndim = r->out->dtype = -1;
         r->out->bytes = -1;
+        r->out->unread = "it is kept in a way that is not read";
         return LAM_OK;
     }
     *found = false;

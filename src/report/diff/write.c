@@ -28,30 +28,17 @@ static void begin_table(writer *w, lmi_sheet *t) {
     t->cap = w->md || w->o->width <= 0 ? 0 : w->o->width < WIDE ? CHANGED : WIDE_CHANGED;
 }
 
-static void put_md_row(writer *w, const lmi_sheet *t, int32_t row) {
-    for (int32_t k = 0; k < t->n; k++) {
-        lmi_put(&w->out, "| ");
-        lmi_put_md(&w->out, lmi_sheet_cell(t, row, k));
-        lmi_putc(&w->out, ' ');
-    }
-    lmi_put(&w->out, "|\n");
-}
-
 /* `below`, unless NULL, writes lines below a row. */
 static lam_status end_table(writer *w, lmi_sheet *t, void (*below)(writer *w, int32_t row)) {
-    if (!w->md) {
+    if (w->md) {
+        lmi_sheet_md(t);
+    } else {
         lmi_sheet_fit(t, NAME, LEAST_NAME);
         for (int32_t r = 0; t->s == LAM_OK && !t->cell->bad && r < lmi_sheet_rows(t); r++) {
             lmi_sheet_row(t, r, 0, 0);
             if (below) below(w, r);
         }
         if (t->s == LAM_OK && !t->cell->bad && below) lmi_sheet_left_out(t, &w->lacks);
-    } else if (t->s == LAM_OK && !t->cell->bad) {
-        put_md_row(w, t, 0);
-        for (int32_t k = 0; k < t->n; k++)
-            lmi_put(&w->out, t->heads[k].align == LMI_RIGHT ? "|---:" : "|:---");
-        lmi_put(&w->out, "|\n");
-        for (int32_t r = 1; r < lmi_sheet_rows(t); r++) put_md_row(w, t, r);
     }
     return lmi_sheet_free(t);
 }

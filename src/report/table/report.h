@@ -188,6 +188,7 @@ size_t lmi_sheet_cells(lmi_sheet *t, int32_t row, int32_t first, size_t owed);
 void lmi_sheet_row(lmi_sheet *t, int32_t row, int32_t first, size_t owed);
 /* Fits the table and writes all of it. */
 void lmi_sheet_write(lmi_sheet *t, size_t fair, size_t least);
+void lmi_sheet_md(lmi_sheet *t); /* writes all of it as a table of Markdown */
 lam_status lmi_sheet_free(lmi_sheet *t); /* returns the first failure */
 
 /* -- pieces of text ------------------------------------------------------------------------------------ */

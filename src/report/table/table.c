@@ -209,3 +209,20 @@ void lmi_sheet_write(lmi_sheet *t, size_t fair, size_t least) {
     lmi_sheet_fit(t, fair, least);
     for (int32_t r = 0; !failed(t) && r < lmi_sheet_rows(t); r++) lmi_sheet_row(t, r, 0, 0);
 }
+
+static void put_md_row(lmi_sheet *t, int32_t row) {
+    for (int32_t k = 0; k < t->n; k++) {
+        lmi_put(t->out, "| ");
+        lmi_put_md(t->out, lmi_sheet_cell(t, row, k));
+        lmi_putc(t->out, ' ');
+    }
+    lmi_put(t->out, "|\n");
+}
+
+void lmi_sheet_md(lmi_sheet *t) {
+    if (failed(t)) return;
+    put_md_row(t, 0);
+    for (int32_t k = 0; k < t->n; k++) lmi_put(t->out, t->heads[k].align == LMI_RIGHT ? "|---:" : "|:---");
+    lmi_put(t->out, "|\n");
+    for (int32_t r = 1; r < lmi_sheet_rows(t); r++) put_md_row(t, r);
+}

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes the files of models beside it, of which tests/golden and docs/files.md have transcripts: `python3
-make.py`. Their values are zeros; only names, shapes and types matter."""
+make.py`. Their values are zeros, where only names, shapes and types matter."""
 
 from __future__ import annotations
 
@@ -14,21 +14,23 @@ HERE = Path(__file__).parent
 BYTES = {"F32": 4, "F16": 2, "BF16": 2, "I64": 8, "I32": 4}
 
 
-def safetensors(path: str, tensors: list[tuple[str, str, list[int]]]) -> None:
+def safetensors(path: str, tensors: list[tuple[str, str, list[int]]], data: bytes | None = None) -> None:
     header, at = {}, 0
     for name, dtype, shape in tensors:
         end = at + math.prod(shape) * BYTES[dtype]
         header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [at, end]}
         at = end
     text = json.dumps(header, separators=(",", ":")).encode()
-    (HERE / path).write_bytes(struct.pack("<Q", len(text)) + text + bytes(at))
+    (HERE / path).write_bytes(struct.pack("<Q", len(text)) + text + (data or bytes(at)))
 
 
 def text(value: str) -> bytes:
     return struct.pack("<Q", len(value)) + value.encode()
 
 
-def gguf(path: str, keys: dict[str, str | int], tensors: list[tuple[str, list[int], int, int]]) -> None:
+def gguf(
+    path: str, keys: dict[str, str | int], tensors: list[tuple[str, list[int], int, int]], data: bytes = b""
+) -> None:
     """Tensors are (name, shape, number of the type, bytes)."""
     out = b"GGUF" + struct.pack("<IQQ", 3, len(tensors), len(keys))
     for key, value in keys.items():
@@ -39,7 +41,7 @@ def gguf(path: str, keys: dict[str, str | int], tensors: list[tuple[str, list[in
         sizes = b"".join(struct.pack("<Q", n) for n in reversed(shape))
         out += text(name) + struct.pack("<I", len(shape)) + sizes + struct.pack("<IQ", kind, at)
         at += size + -size % 32
-    (HERE / path).write_bytes(out + bytes(-len(out) % 32) + bytes(at))
+    (HERE / path).write_bytes(out + bytes(-len(out) % 32) + data + bytes(at - len(data)))
 
 
 def block(i: int) -> list[tuple[str, list[int], int, int]]:
@@ -80,8 +82,43 @@ def checkpoints() -> None:
     checkpoint("model.pt", b"\x80\x02" + attack + b"cnet\nOwn\n)\x81}(" + held + b"ub.", [48])
 
 
+def row(i: int, tuned: float = 0) -> list[float]:
+    """32 values of a weight, and how much they were tuned."""
+    return [((7 * i + 5 * k) % 17 - 8) / 9 + tuned * (k % 3 - 1) for k in range(32)]
+
+
+def q8(values: list[float]) -> bytes:
+    """A block of q8_0, whose numbers are 64ths."""
+    return struct.pack("<e32b", 1 / 64, *(round(64 * v) for v in values))
+
+
+def tuned() -> None:
+    """A model, what a training made of it, and the model in few bits."""
+    up = [(f"model.layers.{i}.mlp.up_proj.weight", "F16", [4, 32]) for i in range(2)]
+    ends = [("model.embed_tokens.weight", "F32", [2, 32]), ("model.norm.weight", "F32", [32])]
+    rows = [row(i) for i in range(8)]
+    embed = struct.pack("<64f", *row(20), *row(21))
+    norm = struct.pack("<32f", *[1.0] * 32)
+    ups = [b"".join(struct.pack("<32e", *row(i, tuned / 64)) for i in range(8)) for tuned in (0, 1)]
+    half = len(ups[0]) // 2
+    safetensors("base.safetensors", [ends[0], *up, ends[1]], embed + ups[0] + norm)
+    bad = norm[:-4] + struct.pack("<f", math.nan)
+    head = ("score.weight", "F32", [1, 32])
+    data = embed + ups[0][:half] + ups[1][half:] + bad + bytes(128)
+    safetensors("tuned.safetensors", [ends[0], *up, ends[1], head], data)
+    small = [(f"blk.{i}.ffn_up.weight", [4, 32], 8, 136) for i in range(2)]
+    packed = [b"".join(q8(values) for values in rows[k : k + 4]) for k in (0, 4)]
+    gguf(
+        "small.gguf",
+        {"general.architecture": "llama"},
+        [("token_embd.weight", [2, 32], 0, 256), *small, ("output_norm.weight", [32], 0, 128)],
+        embed + b"".join(p + bytes(-len(p) % 32) for p in packed) + norm,
+    )
+
+
 def main() -> None:
     checkpoints()
+    tuned()
     norm = [(f"bn.{name}", "F32", [8]) for name in ("weight", "bias", "running_mean", "running_var")]
     stem = [("conv.weight", "F32", [8, 3, 3, 3]), ("conv.bias", "F32", [8])]
     head = [("head.weight", "F16", [10, 8]), ("head.bias", "F16", [10])]

@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The weights of two files against each other, tensor by tensor."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from typing import Any, Literal, NamedTuple
+
+from .. import _lamina
+from .._base.errors import FormatError, LaminaError, UnsupportedError, UsageError
+from .._base.files import file_of, save_text
+from .._base.terminal import terminal_width
+
+ALL = -1  # levels of modules, or as many rows as a screen has
+
+Change = Literal["equal", "changed", "added", "removed", "renamed", "not compared"]
+
+
+class WeightNumbers(NamedTuple):
+    """How much values changed; each is None if they were not compared.
+
+    ``norm``: the L2 norm of the difference, without values that are NaN or Inf. ``relative``: that norm over
+    the norm of the values before; None too if those are all 0. ``largest``: the largest absolute difference.
+    ``differ``: the share of elements whose values differ, from 0 to 1, and ``elements_differ`` their number.
+    ``before_nonfinite`` and ``nonfinite``: values that were, and are, NaN or Inf.
+    """
+
+    relative: float | None
+    norm: float | None
+    largest: float | None
+    differ: float | None
+    elements_differ: int | None
+    before_nonfinite: int | None
+    nonfinite: int | None
+
+
+class TensorChange(NamedTuple):
+    """A tensor that is not equal in both files. An added one has no ``before_name``, a removed one no
+    ``name``. ``why``: why its values are not compared, a sentence; None if they are, or if it is in one file
+    only."""
+
+    change: Change
+    name: str | None
+    type: str | None
+    shape: tuple[int, ...] | None
+    before_name: str | None
+    before_type: str | None
+    before_shape: tuple[int, ...] | None
+    elements: int | None
+    numbers: WeightNumbers
+    why: str | None
+
+
+class ModuleWeights(NamedTuple):
+    """What differs in a module: how many of its tensors became what, and the numbers of those that changed,
+    which have ``elements`` elements. ``whole``: everything in the module was added, or removed. ``path`` is
+    ``""`` for the whole model."""
+
+    path: str
+    whole: bool
+    equal: int
+    changed: int
+    added: int
+    removed: int
+    renamed: int
+    not_compared: int
+    elements: int
+    numbers: WeightNumbers
+
+
+class WeightsDiff:
+    """The weights of two files, compared by :func:`lamina.diff_weights`; ``str()`` is a table by module, the
+    largest change first. It is false if all tensors are equal."""
+
+    def __init__(
+        self, before: str | os.PathLike[str], after: str | os.PathLike[str], *, by: str | None
+    ) -> None:
+        self._found = _compare(before, after)
+        self._by = by
+        self._data: dict[str, Any] = json.loads(self._write("json"))
+
+    def _write(
+        self,
+        kind: str,
+        *,
+        width: int = 0,
+        exact: bool = False,
+        rows: int | None = None,
+        depth: int | None = None,
+    ) -> str:
+        return _lamina.weights_text(
+            self._found,
+            kind,
+            self._by,
+            width,
+            exact,
+            ALL if rows is None else rows,
+            ALL if depth is None else depth,
+        )
+
+    # -- as data -------------------------------------------------------------------------------------------
+
+    @property
+    def tensors(self) -> list[TensorChange]:
+        """The tensors that are not equal, in the order of the second file."""
+        return [_tensor(told) for told in self._data["tensors"]]
+
+    @property
+    def modules(self) -> list[ModuleWeights]:
+        """The modules with such a tensor, the largest change first."""
+        return [_module(told) for told in self._data["modules"]]
+
+    @property
+    def total(self) -> ModuleWeights:
+        """The whole."""
+        return _module({"path": "", "whole": False, **self._data["total"]})
+
+    @property
+    def notes(self) -> list[str]:
+        """What the files leave unknown, one sentence each."""
+        return list(self._data["notes"])
+
+    def __bool__(self) -> bool:
+        return bool(self._data["tensors"])
+
+    # -- as text -------------------------------------------------------------------------------------------
+
+    def __str__(self) -> str:
+        return self._write("text", width=terminal_width()).removesuffix("\n")
+
+    __repr__ = __str__
+
+    def show(
+        self,
+        *,
+        width: int | None = None,
+        exact: bool = False,
+        rows: int | None = None,
+        depth: int | None = None,
+    ) -> None:
+        """Prints the table: ``rows`` of the largest changes (0: all; default: 20), with modules deeper than
+        ``depth`` summed up; ``exact`` prints nine digits."""
+        text = self._write("text", width=width or terminal_width(), exact=exact, rows=rows, depth=depth)
+        sys.stdout.write(text)
+
+    def to_json(self, path: str | os.PathLike[str] | None = None, *, overwrite: bool = False) -> str:
+        """Returns everything as JSON with a schema number, and writes it to ``path`` if it is given.
+
+        Raises:
+            FileExistsError: the file exists and ``overwrite`` is not True.
+        """
+        return save_text(path, self._write("json"), overwrite=overwrite)
+
+    def to_markdown(
+        self,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        overwrite: bool = False,
+        exact: bool = False,
+        rows: int | None = None,
+        depth: int | None = None,
+    ) -> str:
+        """Returns the table in Markdown; see :meth:`show` and :meth:`to_json`."""
+        text = self._write("md", exact=exact, rows=rows, depth=depth)
+        return save_text(path, text, overwrite=overwrite)
+
+
+def _compare(before: str | os.PathLike[str], after: str | os.PathLike[str]) -> object:
+    files = file_of(before, "before", folders=True), file_of(after, "after", folders=True)
+    for file in files:
+        if not file.exists():
+            raise FileNotFoundError(f"there is no file {file}")
+    try:
+        return _lamina.weights(*map(os.fsencode, files))
+    except (UsageError, UnsupportedError):
+        raise
+    except LaminaError as error:
+        raise FormatError(str(error)) from None
+
+
+def _numbers(told: dict[str, Any]) -> WeightNumbers:
+    values: list[Any] = [told.pop(name) for name in WeightNumbers._fields]
+    values[:4] = [None if value is None else float(value) for value in values[:4]]
+    return WeightNumbers(*values)
+
+
+def _module(told: dict[str, Any]) -> ModuleWeights:
+    told = dict(told)
+    return ModuleWeights(numbers=_numbers(told), **told)
+
+
+def _tensor(told: dict[str, Any]) -> TensorChange:
+    told = dict(told)
+    numbers = _numbers(told)
+    for name in ("shape", "before_shape"):
+        told[name] = None if told[name] is None else tuple(told[name])
+    return TensorChange(numbers=numbers, **told)
+
+
+def diff_weights(
+    before: str | os.PathLike[str], after: str | os.PathLike[str], *, by: str | None = None
+) -> WeightsDiff:
+    """Compares the tensors of two files by their values: safetensors, GGUF, checkpoints of torch, an index of
+    shards, or a folder with one of these, in any mix.
+
+    Tensors belong together by their names; of a GGUF file and another one also by the names that llama.cpp
+    and transformers have for the same part; of the rest those with the same bytes. ``by``: what modules are
+    sorted by: ``"relative"`` (default), ``"norm"``, ``"largest"``, ``"differ"`` or ``"elements"``. The files
+    are read once or twice, in pieces of a few MiB; nothing of them is run, and torch is not imported.
+
+    Raises:
+        OSError: a file can't be read.
+        ValueError: a file is none of weights, or damaged, or there is no such metric; the sentence
+            says where.
+    """
+    return WeightsDiff(before, after, by=by)
