@@ -36,7 +36,8 @@ enum { LAM_LIVE_WORDS = 128 }; /* the most of one list */
     FLAG(time)      /* measure times over `repeats` runs */                                                  \
     COUNT(repeats)  /* 0: the host chooses */                                                                \
     /* A language model is to generate: "sample" decode steps of those that are asked for, "every" one of    \
-     * them, or "lengths": prompts of few and of many tokens. NULL: it is called once. */                    \
+     * them, or "lengths": prompts of few and of many tokens. "forward": it is called once on a prompt,      \
+     * unless `inputs` or `given` give its input. NULL: it is called once. */                                \
     WORD(tokens)                                                                                             \
     COUNT(prompt) /* tokens of the prompt; 0: as the host likes, as the next */                              \
     COUNT(fresh)  /* new tokens of each sequence */                                                          \

@@ -245,6 +245,7 @@ typedef struct lam_compared {
     /* The layers for which, and reasons why, the tool itself may print another number for this run's forward;
      * NULL: it prints the same. */
     const char *limits;
+    const char *formula, *source; /* in tokens: of a training step, and where it is from; NULL */
 } lam_compared;
 typedef struct lam_comparison lam_comparison;
 /* Compares LAM_MACS or LAM_FLOPS of the forward or the backward. n 0: the conventions that count operators;

@@ -187,6 +187,24 @@ LAM_API lam_status lam_tokens_bound(const lam_tokens *t, const lam_costs *c, con
 /* Its fields as one object. */
 LAM_API void lam_tokens_bound_tell(const lam_token_bound *b, lam_receiver to);
 
+/* Conventions of a token: formulas by which others tell the FLOPs of a forward or of a training step. */
+LAM_API int32_t lam_n_token_conventions(void);
+LAM_API const char *lam_token_convention(int32_t i); /* "titan"; NULL past the last one */
+/* LAM_USAGE, with the names, if there is none of that name; LAM_OK for "all". */
+LAM_API lam_status lam_token_convention_known(const char *name, lam_error *e);
+typedef struct lam_token_compare {
+    const char *const *conventions; /* n 0, or "all" among them: every one */
+    int32_t n;
+    bool training;     /* the forward and the backward pass of the run, and what is computed again */
+    bool given_length; /* the user named the length of a sequence */
+} lam_token_compare;
+/* Compares the FLOPs of a run of a language model with what the conventions say by its configuration, which
+ * is the fact `config` of its provenance: "hidden_size=64 layer_types=full_attention,sliding_attention". The
+ * first row is the run's own count. The rows have FLOPs of all tokens. `c` must count operators. LAM_USAGE if
+ * it is no language model, or there is no such convention. */
+LAM_API lam_status lam_compare_tokens(lam_comparison **out, lam_costs *c, const lam_token_compare *o,
+                                      lam_error *e);
+
 /* One object, as lam_costs_tell. */
 LAM_API void lam_tokens_tell(const lam_tokens *t, const lam_costs *c, lam_receiver to);
 /* Writes it as "text" (format NULL) or "json". `memory`: bytes of a device, for which it is told what fits;

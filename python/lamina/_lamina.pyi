@@ -231,6 +231,8 @@ class Model:
         exact: bool = False,
         flops: bool = False,
         backward: bool = False,
+        tokens: bool = False,
+        given: bool = False,
         /,
     ) -> str: ...
     def rf(self, event: int, convention: str | None = None, /) -> tuple[float, float, float, _State]: ...
@@ -274,6 +276,7 @@ def tokens_next(
 def token_sequences(
     which: str, prompt: int, new: int, encoder: bool, limit: int, /
 ) -> tuple[tuple[int, int, int], ...]: ...
+def token_convention(name: str, /) -> None: ...
 def tokens(
     costs: Costs,
     lengths: Costs | None,

@@ -12,7 +12,7 @@ from ._base.check import check_module, check_whole
 from ._base.dtypes import real_dtype
 from ._base.errors import UsageError
 from ._results.tokens import Tokens
-from ._run.generate import NAME, around, inputs_of, prompted, sequences
+from ._run.generate import NAME, around, inputs_of, once, prompted, sequences
 from ._run.once import run_once
 from ._run.repeat import Measure
 
@@ -133,6 +133,10 @@ class Asked:
             run.reraise()
         assert run.model is not None
         return run.model.costs()
+
+    def once(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The arguments of one call on the prompt."""
+        return once(self.root, self.how, self.batch, self.prompt)
 
     def run(
         self,

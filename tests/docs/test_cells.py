@@ -218,7 +218,7 @@ def words_of(command: str) -> list[str]:
             words += ["FILE.py:Model"]
         else:
             words += ["1x3x224x224"] if word == "..." else STANDS_FOR.get(word, [word])
-    if words[0] == "tokens":
+    if words[0] == "tokens" or "--tokens" in words:
         return ["TALK.py:Talk" if word == "FILE.py:Model" else word for word in words]
     return words + (INPUT if "FILE.py:Model" in words and "-i" not in words else [])
 

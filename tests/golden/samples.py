@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import torch
 from torch import nn
 
@@ -231,6 +233,7 @@ class Talker(nn.Module):
         )
         self.mlps = nn.ModuleList(Block(width) for _ in range(layers))
         self.head = nn.Linear(width, words, bias=False)
+        self.last = 1  # positions that get logits; 0: all of them
 
     def forward(
         self, ids: torch.Tensor, cache: list[tuple[torch.Tensor, torch.Tensor]] | None = None
@@ -240,4 +243,19 @@ class Talker(nn.Module):
             y, pair = layer(x, None if cache is None else cache[i])
             x = mlp(x + y)
             kept.append(pair)
-        return {"logits": self.head(x[:, -1:]), "cache": kept}
+        return {"logits": self.head(x[:, -self.last :]), "cache": kept}
+
+
+class Told(Talker):
+    """The same with logits of all positions and a configuration in transformers' words."""
+
+    def __init__(self, width: int = 64, layers: int = 2, words: int = 100) -> None:
+        super().__init__(width, layers, words)
+        self.last = 0
+        self.config = SimpleNamespace(
+            hidden_size=width,
+            num_hidden_layers=layers,
+            num_attention_heads=4,
+            intermediate_size=width,
+            vocab_size=words,
+        )

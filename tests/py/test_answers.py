@@ -99,6 +99,7 @@ ANSWERS_OF: dict[str, list[tuple[tuple[str, ...], int, str]]] = {
     "compare": [
         (("compare", "net.py:net", *IMAGE, "-c", "all"), 0, "compare/1"),
         (("compare", "net.py:Spare", "-i", "1x4", "--backward", "--flops"), 0, "compare/1"),
+        (("compare", "net.py:Talk", "--tokens", "--prompt", "9", "--backward"), 0, "compare/1"),
     ],
     "check": [
         (("check", "net.py:net", *IMAGE, "--max", "macs=1", "--max", "params=1M"), 1, "check/1"),

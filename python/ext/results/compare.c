@@ -5,10 +5,26 @@
 
 #include <stdlib.h>
 
-static lam_status write_text(const lam_model *m, const lam_compare_options *o, const char *format,
-                             int32_t width, bool exact, lam_sink to, lam_error *e) {
+/* What is compared: counts of operators and layers, or the FLOPs of a language model's tokens. */
+typedef struct request {
+    lam_compare_options counts;
+    lam_token_compare tokens;
+    bool in_tokens;
+} request;
+
+static lam_status compare(lam_comparison **out, const lam_model *m, const request *r, lam_error *e) {
+    lam_costs *costs = NULL;
+    if (!r->in_tokens) return lam_compare_new(out, m, &r->counts, e);
+    lam_status s = lam_costs_new(&costs, m, NULL, e);
+    if (s == LAM_OK) s = lam_compare_tokens(out, costs, &r->tokens, e);
+    lam_costs_free(costs);
+    return s;
+}
+
+static lam_status write_text(const lam_model *m, const request *r, const char *format, int32_t width,
+                             bool exact, lam_sink to, lam_error *e) {
     lam_comparison *c = NULL;
-    lam_status s = lam_compare_new(&c, m, o, e);
+    lam_status s = compare(&c, m, r, e);
     if (s == LAM_OK) s = lam_compare_write(c, format, width, exact, to, e);
     lam_compare_free(c);
     return s;
@@ -19,9 +35,9 @@ PyObject *lmx_compared(PyObject *self, PyObject *args) {
     if (!lmx_model_of(self)) return NULL;
     PyObject *list, *held;
     const char *format = NULL;
-    int width = 0, exact = 0, flops = 0, backward = 0, n;
-    if (!PyArg_ParseTuple(args, "O!|zippp:compare", &PyList_Type, &list, &format, &width, &exact, &flops,
-                          &backward))
+    int width = 0, exact = 0, flops = 0, backward = 0, tokens = 0, given = 0, n;
+    if (!PyArg_ParseTuple(args, "O!|zippppp:compare", &PyList_Type, &list, &format, &width, &exact, &flops,
+                          &backward, &tokens, &given))
         return NULL;
     held = PyList_GetSlice(list, 0, PyList_Size(list)); /* another thread may change the list */
     const char **names = held ? lmx_words(held, &n) : NULL;
@@ -29,10 +45,11 @@ PyObject *lmx_compared(PyObject *self, PyObject *args) {
     lam_error e = {.at = -1};
     lam_status s = LAM_NOMEM;
     if (names) {
-        lam_compare_options o = {names, n, flops ? LAM_FLOPS : LAM_MACS,
-                                 backward ? LAM_BACKWARD : LAM_FORWARD};
+        const request r = {{names, n, flops ? LAM_FLOPS : LAM_MACS, backward ? LAM_BACKWARD : LAM_FORWARD},
+                           {names, n, backward != 0, given != 0},
+                           tokens != 0};
         m->borrowers++;
-        s = write_text(m->model, &o, format, width, exact != 0, lmx_text_sink(&text), &e);
+        s = write_text(m->model, &r, format, width, exact != 0, lmx_text_sink(&text), &e);
         m->borrowers--;
     }
     free(names);

@@ -133,7 +133,8 @@ static PyMethodDef model_methods[] = {
     {"compare", lmx_compared, METH_VARARGS,
      PyDoc_STR(
          "compare($self, conventions, kind=None, width=0, exact=False, flops=False, backward=False, "
-         "/)\n--\n\nReturns the forward's totals under several conventions, and why they differ, as text.")},
+         "tokens=False, given=False, /)\n--\n\nReturns the forward's totals under several conventions, and "
+         "why they differ, as text. `tokens`: conventions of a token; `given`: its length was named.")},
     {"rf", model_rf, METH_VARARGS,
      PyDoc_STR("rf($self, event, convention=None, /)\n--\n\nReturns receptive field, stride, padding and "
                "state of one call alone.")},

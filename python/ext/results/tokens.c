@@ -116,6 +116,15 @@ static PyObject *peak_named(PyObject *module, PyObject *text) {
     return Py_BuildValue("(dd)", peak.best.flops, peak.best.bytes);
 }
 
+/* token_convention(name): raises unless a convention of a token has that name. */
+static PyObject *token_convention(PyObject *module, PyObject *text) {
+    lam_error e = {.at = -1};
+    const char *name = PyUnicode_AsUTF8AndSize(text, NULL);
+    if (!name) return NULL;
+    if (lam_token_convention_known(name, &e) != LAM_OK) return lmx_raise(lmx_state_of(module), &e);
+    Py_RETURN_NONE;
+}
+
 static PyObject *tokens_cache_at(PyObject *self, PyObject *args) {
     long long tokens, batch;
     if (!PyArg_ParseTuple(args, "LL:cache_at", &tokens, &batch)) return NULL;
@@ -169,6 +178,9 @@ PyMethodDef lmx_tokens_functions[] = {
     {"peak", peak_named, METH_O,
      PyDoc_STR("peak($module, text, /)\n--\n\nReturns the FLOPs and bytes a second of a device, as "
                "\"h100-sxm:bfloat16\".")},
+    {"token_convention", token_convention, METH_O,
+     PyDoc_STR("token_convention($module, name, /)\n--\n\nRaises ValueError unless it names a convention of "
+               "a token, as \"titan\", or all.")},
     {NULL, NULL, 0, NULL},
 };
 

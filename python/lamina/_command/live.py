@@ -13,6 +13,7 @@ from .._base.check import describe_object
 from .._base.dtypes import real_dtype
 from .._base.errors import NeedsValuesError, UnsupportedError, UsageError
 from .._base.terminal import progress
+from .._run.generate import config_words
 from .._run.once import run_once
 from .._target.inputs import SEED, from_code, made_up
 from .._target.load import _ToldError, line_of, load, split
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from .._observe.run import Run
+
+
+FORWARD = "forward"  # of `tokens`: one call of a language model
 
 
 def run_target(
@@ -50,7 +54,7 @@ def run_target(
     names code that returns the inputs instead. ``dry_because``: why the run is dry, if nobody asked for
     that. ``batch``, unless 0, is the first size of every input. ``optimizer`` is a name of an optimizer, code
     that makes one, or "" for the default; None: none. ``tokens``: a language model generates ``fresh`` tokens
-    after ``prompt``, by :func:`_generated`. ``how``: the other keywords are those of
+    after ``prompt``, by :func:`_generated`, or is called once on it. ``how``: the other keywords are those of
     :func:`lamina._run.run_once`. Models in ``built`` are not built again.
 
     Raises:
@@ -72,11 +76,19 @@ def run_target(
     root = built[which]
     about = {"target": target, "build": " ".join(build), "inputs": given or " ".join(inputs)}
     about |= {"dry_because": dry_because or ""}
-    if tokens is not None:
+    if tokens == FORWARD:
+        about["config"] = config_words(root)
+    elif tokens is not None:
         further = from_code(root, target, given, built, batch=0) if given is not None else ((), {}, [])
         how = {"dry": dry, "about": _texts(about), "time": how["time"]}
         return _generated(root, tokens, (prompt, fresh, batch), further, dtype, how)
-    if given is not None:
+    made: list[str]
+    if tokens == FORWARD and given is None and not inputs:
+        from .._tokens import Asked
+
+        args, kwargs = Asked(root, prompt or None, 1, batch or 1).once()
+        made = []
+    elif given is not None:
         args, kwargs, made = from_code(root, target, given, built, batch=batch)
     else:
         args, kwargs, made = made_up(root, target, inputs, dry=dry, batch=batch)

@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import json
 import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .. import _lamina
 from .._base.check import check_convention, describe_object
 from .._base.count import Count, from_core
+from .._base.errors import UsageError
 from .._base.terminal import terminal_width
 
 if TYPE_CHECKING:
@@ -36,6 +38,8 @@ class Compared(NamedTuple):
     ``causes``. It is None if the number is not counted or unknown, or the reference is not exact; ``gap``,
     here or of the reference, then has the reason, and ``causes`` are those that are known.
     ``limits``: the cases in which the tool itself may print another number, with the reasons; or None.
+    Of a comparison in tokens, numbers are of all tokens and ``a_token`` are the FLOPs for each; None: they
+    are not known. ``formula`` is the convention's own, of a training step, ``source`` where it is from.
     """
 
     convention: str
@@ -46,10 +50,14 @@ class Compared(NamedTuple):
     gap: str | None
     causes: tuple[Cause, ...]
     limits: str | None = None
+    a_token: float | None = None
+    formula: str | None = None
+    source: str | None = None
 
 
 class Comparison:
-    """One capture under several conventions; the first row is the reference, ``exact``.
+    """One capture under several conventions; the first row is the reference, ``exact``, or in tokens
+    ``counted``.
 
     ``print(comparison)`` is a table with the causes beside each number: the three largest, or all of them
     if the conventions were named. ``rows`` and the JSON have every cause.
@@ -62,11 +70,18 @@ class Comparison:
         *,
         flops: bool = False,
         backward: bool = False,
+        tokens: tuple[bool, bool] = (False, False),
     ) -> None:
         self._model = model
-        self._conventions = names_of(conventions)
-        self._what = flops, backward
+        self._conventions = names_of(conventions, tokens=tokens[0])
+        self._what = flops, backward, *tokens
         self._data: dict[str, Any] = json.loads(self.to_json())
+
+    @property
+    def tokens(self) -> int | None:
+        """The tokens of all sequences; None: they are not known, or it is no comparison in tokens."""
+        told: dict[str, Any] = self._data.get("tokens", {})
+        return told.get("tokens")
 
     @property
     def rows(self) -> list[Compared]:
@@ -111,8 +126,8 @@ class Comparison:
         return {"text/plain": str(self), "text/html": self._repr_html_()}
 
 
-def names_of(conventions: Any) -> list[str]:
-    """The conventions as a list, after a check that they exist."""
+def names_of(conventions: Any, *, tokens: bool = False) -> list[str]:
+    """The conventions as a list, after a check that they exist, as those of tokens or of layers."""
     if isinstance(conventions, str):
         conventions = (conventions,)
     if not isinstance(conventions, (list, tuple, set, frozenset)):
@@ -120,9 +135,28 @@ def names_of(conventions: Any) -> list[str]:
     for name in conventions:
         if name is None:
             raise TypeError("a convention is None; it is named, as 'exact'")
-        if name != "all":
-            check_convention(name)
+        if tokens:
+            _lamina.token_convention(name)
+        elif name != "all":
+            _check(name)
     return list(conventions)
+
+
+def _check(name: Any) -> None:
+    """Raises unless it is a convention of layers or operators."""
+    try:
+        check_convention(name)
+    except ValueError:
+        if not _of_tokens(name):
+            raise
+        raise UsageError(f"{name!r} is a convention of a token; give tokens=True too") from None
+
+
+def _of_tokens(name: str) -> bool:
+    with suppress(ValueError):
+        _lamina.token_convention(name)
+        return True
+    return False
 
 
 def _row(row: dict[str, Any]) -> Compared:
@@ -131,4 +165,4 @@ def _row(row: dict[str, Any]) -> Compared:
     )
     causes = tuple(Cause(c["text"], c["note"], c["difference"], c["calls"]) for c in row["causes"])
     known = (row["convention"], macs, flops, params, row["difference"], row["gap"])
-    return Compared(*known, causes, row["limits"])
+    return Compared(*known, causes, row["limits"], row.get("a_token"), row.get("formula"), row.get("source"))

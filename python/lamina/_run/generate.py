@@ -112,6 +112,42 @@ def random_ids(how: Prompted, batch: int, tokens: int, seed: int = SEED) -> Any:
     return ids
 
 
+def once(root: Any, how: Prompted, batch: int, tokens: int) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The arguments of one call on a prompt, whose results are of all positions: without a cache. A decoder
+    beside an encoder is given one token."""
+    ids, wanted = random_ids(how, batch, tokens), takes(root.forward)
+    names = () if wanted is None else wanted.parameters
+    name = "decoder_input_ids" if how.decoder else next((name for name in NAMES if name in names), None)
+    kwargs: dict[str, Any] = {} if name is None else {name: ids}
+    if how.encoder:
+        kwargs["decoder_input_ids"] = _first(root, root.config, how, batch, 1)
+    if "use_cache" in names:
+        kwargs["use_cache"] = False
+    return (ids,) if name is None else (), kwargs
+
+
+def config_words(root: Any) -> str:
+    """The whole numbers and lists of the configuration of the part that reads text, as "hidden_size=64
+    layer_types=full_attention,full_attention"; "": it has none."""
+    config = _config(root)
+    if config is None:
+        return ""
+    names = {*getattr(config, "__dict__", ()), *(getattr(config, "attribute_map", None) or ())}
+    texts = ((name, _word(getattr(config, name, None))) for name in sorted(names))
+    return " ".join(f"{name}={text}" for name, text in texts if text is not None and name.isidentifier())
+
+
+def _word(value: Any) -> str | None:
+    """A whole number, or a list of numbers or names; None: it is something else."""
+    if isinstance(value, int):
+        return str(int(value))
+    if not isinstance(value, (list, tuple)) or not value:
+        return None
+    texts = [str(each) for each in value if isinstance(each, (int, str))]
+    plain = len(texts) == len(value) and all(text.replace("_", "").isalnum() for text in texts)
+    return ",".join(texts) if plain else None
+
+
 def around(root: Any) -> Any:
     """A module whose forward is given inputs of the language model and makes its calls."""
     torch = sys.modules["torch"]
@@ -174,11 +210,16 @@ def _inputs(root: Any, how: Prompted, batch: int, given: Mapping[str, Any], want
     else:
         inputs = {**given, **_prompt(how, batch, given, name, wanted.prompt)}
     if wanted.decoder:
-        ids = random_ids(how, batch, wanted.decoder)
-        start = (getattr(each, "decoder_start_token_id", None) for each in (config.config, root.config))
-        ids[:, 0] = next((n for n in start if isinstance(n, int)), 0)
-        inputs["decoder_input_ids"] = ids
+        inputs["decoder_input_ids"] = _first(root, config.config, how, batch, wanted.decoder)
     return {**inputs, NEW: config}
+
+
+def _first(root: Any, config: Any, how: Prompted, batch: int, tokens: int) -> Any:
+    """The ids that the decoder of an encoder begins with."""
+    ids = random_ids(how, batch, tokens)
+    start = (getattr(each, "decoder_start_token_id", None) for each in (config, root.config))
+    ids[:, 0] = next((n for n in start if isinstance(n, int)), 0)
+    return ids
 
 
 def _prompt(how: Prompted, batch: int, given: Mapping[str, Any], name: str, tokens: int) -> dict[str, Any]:

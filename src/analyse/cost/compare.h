@@ -6,6 +6,13 @@
 #include "analyse/costs.h"
 #include "count/count.h"
 
+/* Of a comparison in tokens (analyse/tokens/compare.c), whose FLOPs are those of all tokens. */
+typedef struct lmi_token_comparison {
+    bool there, training, hides, given, dry; /* hides: counted without what a mask hides */
+    int64_t tokens, batch, length;
+    const char *model; /* its class */
+} lmi_token_comparison;
+
 struct lam_comparison {
     lmi_arena arena;
     int32_t n;
@@ -13,6 +20,7 @@ struct lam_comparison {
     lam_metric metric;
     lam_phase phase;
     bool named; /* the caller named its conventions */
+    lmi_token_comparison tokens;
 };
 
 /* The texts of the LIMIT lines that apply to this run; NULL: none does (limits.c). */

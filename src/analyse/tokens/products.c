@@ -23,15 +23,13 @@ typedef struct looking {
     bool *scores;   /* per operator: its product is one of an attention */
 } looking;
 
-static bool counts(const lam_costs *c, int32_t op) {
+bool lmi_token_counts(const lam_costs *c, int32_t op) {
     return c->ops.role[op] == LMI_ROLE_COUNTED || c->ops.role[op] == LMI_ROLE_NO_RULE;
 }
 
 static lmi_kind kind_of(const lam_model *m, int32_t op) { return lmi_op_kind(m->ops[op].sig->word); }
 
-static bool is_attention(lmi_kind k) {
-    return k == LMI_K_attend || k == LMI_K_attend_flash || k == LMI_K_attend_efficient;
-}
+static bool is_attention(lmi_kind k) { return lmi_token_attends(k); }
 
 /* -- products of an attention that is written out ----------------------------------------------------- */
 
@@ -285,7 +283,7 @@ static lam_status multiply(looking *l, int32_t op, int32_t in, int32_t tensor, l
     return l->stage == LAM_DECODE && rows > l->tokens ? note_wide(l, op, rows, macs, e) : LAM_OK;
 }
 
-static bool is_convolution(lmi_kind k) {
+bool lmi_token_convolves(lmi_kind k) {
     return k == LMI_K_conv || k == LMI_K_conv_either || k == LMI_K_conv_packed || k == LMI_K_conv_fused;
 }
 
@@ -293,7 +291,7 @@ static bool is_convolution(lmi_kind k) {
 static const char *unlike_model(const looking *l, int32_t op, int32_t tensor, const lmi_facts *f) {
     const lmi_kind k = kind_of(l->r->m, op);
     if (is_attention(k) || l->scores[op]) return NULL;
-    if (is_convolution(k) && tensor >= 0) {
+    if (lmi_token_convolves(k) && tensor >= 0) {
         const lam_tensor *t = &l->r->m->tensors[tensor];
         int64_t window = 1, out = lmi_fact_get(f, LMI_FACT_out), in = lmi_fact_get(f, LMI_FACT_ins);
         for (int32_t i = 2; i < t->shape.ndim; i++) window *= t->shape.sizes[i];
@@ -313,7 +311,7 @@ static lam_status look(looking *l, int32_t op, lam_error *e) {
     const bool multiplies = lmi_kind_multiplies(kind_of(m, op));
     int32_t owner = -1;
     lmi_facts facts;
-    if (!counts(l->r->c, op)) return LAM_OK;
+    if (!lmi_token_counts(l->r->c, op)) return LAM_OK;
     if (multiplies) lmi_costs_op(l->r->c, op, n);
     for (int32_t i = 0; i < o->sig->n_in; i++) {
         if (!o->sig->in[i].is_tensor) continue;
@@ -381,6 +379,7 @@ static lam_status look_at_call(lmi_token_run *r, int32_t k, int32_t last, bool *
     l.tells = l.stage == (lmi_token_prefills(r, last) ? LAM_PREFILL : LAM_DECODE);
     l.routes = routes(&l);
     l.table = token_table(&l);
+    if (l.table >= 0) r->table = l.table;
     lmi_map_init(&l.parts);
     mark_scores(&l);
     for (int32_t i = r->ops.start[k]; s == LAM_OK && i < r->ops.start[k + 1]; i++)
@@ -404,8 +403,9 @@ static bool find_parameters(lmi_token_run *r) {
 }
 
 lam_status lmi_token_products(lmi_token_run *r, lam_error *e) {
-    bool *scores = lmi_alloc(r->arena, (uint64_t)r->m->n_ops, sizeof *scores);
+    bool *scores = r->scores = lmi_alloc(r->arena, (uint64_t)r->m->n_ops, sizeof *scores);
     int32_t step = -1;
+    r->table = -1;
     if (!scores || !find_parameters(r)) return lmi_nomem(e);
     LAM_TRY(lam_model_find_sources(r->m, e));
     sum_up(r);

@@ -64,6 +64,8 @@ typedef struct lmi_token_run {
     lmi_groups ops;       /* the operators of each call */
     lmi_token_use *use;   /* per tensor */
     bool *parameter;      /* per tensor */
+    bool *scores;         /* per operator: its product is one of an attention that is written out */
+    int32_t table;        /* that of the tokens; -1: none */
     lmi_vec wide;         /* lam_token_wide */
     lmi_vec entries;      /* lmi_token_entry */
     lmi_vec held;         /* lmi_token_held, one a call */
@@ -83,8 +85,14 @@ bool lmi_token_prefills(const lmi_token_run *r, int32_t k);
 bool lmi_token_same(const lam_arg *a, const lam_arg *b);
 /* Per operator of the model: an operator of call `k` read what it made. To be freed; NULL: memory ran out. */
 bool *lmi_token_read(const lmi_token_run *r, int32_t k);
-/* Fills r->work, r->use and r->wide. */
+/* Fills r->work, r->use, r->wide, r->scores and r->table. */
 lam_status lmi_token_products(lmi_token_run *r, lam_error *e);
+/* True for an operator that counts; for an attention in one operator; for a convolution. */
+bool lmi_token_counts(const lam_costs *c, int32_t op);
+static inline bool lmi_token_attends(lmi_kind k) {
+    return k == LMI_K_attend || k == LMI_K_attend_flash || k == LMI_K_attend_efficient;
+}
+bool lmi_token_convolves(lmi_kind k);
 /* Fills r->entries and r->held. */
 lam_status lmi_token_kept(lmi_token_run *r, lam_error *e);
 /* How the cache grows, from the calls of a run and of another one (NULL). */

@@ -16,7 +16,8 @@ enum {
     MOST = 3,  /* causes shown of a tool that was not named */
     ROOM = 30, /* columns that a sentence needs; with fewer it begins on a new line */
     INDENT = 4,
-    GAP = 2
+    GAP = 2,
+    TOOL = 13 /* where the formula of a convention begins */
 };
 
 #define LEAST_SHARE .0005 /* a smaller one would be printed as 0.0 % */
@@ -31,9 +32,26 @@ typedef struct writer {
 
 /* -- numbers ----------------------------------------------------------------------------------- */
 
+/* `n` of all tokens for one of them, rounded; or as it is, of a comparison that is not in tokens. */
+static lmi_wide a_token(const writer *w, lmi_wide n) {
+    const lmi_wide tokens = w->c->tokens.tokens;
+    if (!w->c->tokens.there || tokens < 1) return n;
+    return n < 0 ? -((-n + tokens / 2) / tokens) : (n + tokens / 2) / tokens;
+}
+
+static const char *each_token(const writer *w, char *to, lam_count n) {
+    const lam_state state = w->c->tokens.tokens < 1 ? LAM_UNKNOWN : n.state;
+    n = state == LAM_UNKNOWN ? n : lmi_of_wide(a_token(w, lmi_count_wide(n)));
+    n.state = state;
+    lam_text_count(to, NUMBER, n, w->exact);
+    return to;
+}
+
 /* A metric that the tool does not count is a dash, an unknown number a question mark. */
 static const char *number(const writer *w, char *to, lam_count n, const char *convention, lam_metric metric) {
-    if (!lmi_compare_tells(lmi_convention_named(convention, NULL), metric, w->c->phase))
+    if (w->c->tokens.there)
+        lam_text_count(to, NUMBER, n, w->exact);
+    else if (!lmi_compare_tells(lmi_convention_named(convention, NULL), metric, w->c->phase))
         snprintf(to, NUMBER, "-");
     else
         lam_text_count(to, NUMBER, n, w->exact);
@@ -41,9 +59,10 @@ static const char *number(const writer *w, char *to, lam_count n, const char *co
 }
 
 static const char *signed_number(const writer *w, char *to, int64_t n) {
-    to[0] = n < 0 ? '-' : '+';
-    lam_text_count(to + 1, NUMBER - 1, lmi_of_wide(n < 0 ? -(lmi_wide)n : n), w->exact);
-    if (n == 0) snprintf(to, NUMBER, "0");
+    const lmi_wide each = a_token(w, n);
+    to[0] = each < 0 ? '-' : '+';
+    lam_text_count(to + 1, NUMBER - 1, lmi_of_wide(each < 0 ? -each : each), w->exact);
+    if (each == 0) snprintf(to, NUMBER, "0");
     return to;
 }
 
@@ -52,6 +71,8 @@ static const char *difference(const writer *w, char *to, const lam_compared *row
         to[0] = '\0';
     else if (row->told)
         signed_number(w, to, row->difference);
+    else if (w->c->tokens.there)
+        lam_text_count(to, NUMBER, lmi_unknown(), w->exact);
     else
         number(w, to, (lam_count){.state = LAM_UNKNOWN}, row->convention, w->c->metric);
     return to;
@@ -92,8 +113,30 @@ static void put_cause(const writer *w, const lam_compared *row, int32_t i, lmi_b
     put_note(w, cause->note, b);
 }
 
+/* The same of a comparison in tokens. */
+static bool put_token_remark(const writer *w, int32_t i, lmi_buf *b) {
+    const lam_compared *row = &w->c->rows[i], *ref = &w->c->rows[0];
+    if (row->gap)
+        lmi_putf(b, "%s%s",
+                 i == 0 && ref->flops.state == LAM_AT_LEAST ? "at least: " : "not known: ", row->gap);
+    else if (i == 0)
+        lmi_put(b, w->c->tokens.hides
+                       ? "2 for each multiply-accumulate, without scores that a mask hides"
+                       : "2 for each multiply-accumulate, those of all scores: which of them a "
+                         "mask hides is not known");
+    else if (row->n_causes)
+        return false;
+    else
+        lmi_put(b, row->told ? "the same"
+                   : ref->flops.state == LAM_EXACT
+                       ? "the difference does not fit into 63 bits"
+                       : "how far it is off is not known, as the count is not exact");
+    return true;
+}
+
 /* Writes the remark on row `i` besides its causes; false if there is none. */
 static bool put_remark(const writer *w, int32_t i, lmi_buf *b) {
+    if (w->c->tokens.there) return put_token_remark(w, i, b);
     const lam_compared *row = &w->c->rows[i], *ref = &w->c->rows[0];
     const lmi_convention *cv = lmi_convention_named(row->convention, NULL);
     const bool macs = w->c->metric == LAM_MACS;
@@ -179,10 +222,43 @@ static void put_reasons(writer *w, int32_t i, lmi_flow *f) {
     lmi_buf_used(&b, &w->out);
 }
 
+/* "Llama, batch 2, 1,024 tokens (--prompt), a training step, a dry run" */
+static void put_token_head(writer *w) {
+    const lmi_token_comparison *t = &w->c->tokens;
+    if (!t->there) return;
+    lmi_put_clean(&w->out, t->model);
+    if (t->batch > 0) lmi_putf(&w->out, ", batch %lld", (long long)t->batch);
+    if (t->length > 0) {
+        lmi_put(&w->out, ", ");
+        lmi_put_grouped(&w->out, lmi_exact(t->length));
+        lmi_putf(&w->out, " tokens%s", t->given ? "" : " (--prompt)");
+    }
+    lmi_putf(&w->out, ", a %s%s\n\n", t->training ? "training step" : "forward", t->dry ? ", a dry run" : "");
+}
+
+/* The formulas of the conventions that were named, each with its source. */
+static void put_token_formulas(writer *w) {
+    lmi_flow f;
+    lmi_buf b;
+    lmi_buf_init(&b);
+    if (w->c->named) lmi_putc(&w->out, '\n');
+    for (int32_t i = 1; w->c->named && i < w->c->n; i++) {
+        const lam_compared *row = &w->c->rows[i];
+        lmi_buf_clear(&b);
+        lmi_putf(&b, "%s; %s", row->formula, row->source);
+        lmi_flow_start(&f, &w->out, w->width, TOOL);
+        lmi_flow_label(&f, NULL, row->convention, 0);
+        lmi_flow_words(&f, NULL, lmi_buf_text(&b));
+        lmi_flow_end(&f);
+    }
+    lmi_buf_used(&b, &w->out);
+}
+
 /* Says where the other causes are, unless the caller named the tools. */
 static void put_rest(writer *w) {
     char line[160];
-    bool all = w->c->n > 1 && w->c->n >= lam_n_conventions();
+    bool all = w->c->n > 1 && (w->c->n >= lam_n_conventions() || w->c->tokens.there);
+    if (w->c->tokens.there) put_token_formulas(w);
     if (w->c->named) return;
     snprintf(line, sizeof line, "%s-c NAME shows every difference of one tool; in Python conventions=\"%s\"",
              all ? "" : "-c all shows every tool, ", all ? "NAME" : "all");
@@ -199,12 +275,16 @@ static void fill(const writer *w, lmi_sheet *t) {
     const lam_metric m = w->c->metric;
     char n[NUMBER];
     lmi_sheet_column(t, &(lmi_head){"tool", LMI_LEFT, 0});
-    lmi_sheet_column(t, &(lmi_head){titles[m != LAM_MACS][w->c->phase != LAM_FORWARD], LMI_RIGHT, 0});
+    const char *title =
+        w->c->tokens.there ? "FLOPs a token" : titles[m != LAM_MACS][w->c->phase != LAM_FORWARD];
+    lmi_sheet_column(t, &(lmi_head){title, LMI_RIGHT, 0});
     lmi_sheet_column(t, &(lmi_head){"off by", LMI_RIGHT, 0});
     for (int32_t i = 0; i < w->c->n; i++) {
         const lam_compared *row = &w->c->rows[i];
         lmi_text_cell(t, row->convention);
-        lmi_text_cell(t, number(w, n, m == LAM_MACS ? row->macs : row->flops, row->convention, m));
+        lmi_text_cell(t, w->c->tokens.there
+                             ? each_token(w, n, row->flops)
+                             : number(w, n, m == LAM_MACS ? row->macs : row->flops, row->convention, m));
         lmi_text_cell(t, difference(w, n, row, i));
     }
 }
@@ -213,6 +293,7 @@ static void write_text(writer *w) {
     enum { LEAST_NAME = 4 };
     lmi_sheet t;
     lmi_flow f;
+    put_token_head(w);
     lmi_sheet_start(&t, &w->out, w->width, false, NULL);
     lmi_flow_start(&f, &w->out, w->width, INDENT);
     f.whole = true;
@@ -247,12 +328,18 @@ static void all_titles(const writer *w, columns *to) {
     snprintf(to->at[MACS], NUMBER, "%sMACs", phase);
     snprintf(to->at[FLOPS], NUMBER, "%sFLOPs", phase);
     if (w->c->metric == LAM_FLOPS) snprintf(to->at[AGAINST], NUMBER, "FLOPs off by");
+    if (!w->c->tokens.there) return;
+    snprintf(to->at[MACS], NUMBER, "FLOPs a token");
+    snprintf(to->at[AGAINST], NUMBER, "off by");
 }
 
 static void all_cells(const writer *w, int32_t i, columns *to) {
     const lam_compared *row = &w->c->rows[i];
     snprintf(to->at[0], NUMBER, "%s", row->convention);
-    number(w, to->at[MACS], row->macs, row->convention, LAM_MACS);
+    if (w->c->tokens.there)
+        each_token(w, to->at[MACS], row->flops);
+    else
+        number(w, to->at[MACS], row->macs, row->convention, LAM_MACS);
     number(w, to->at[FLOPS], row->flops, row->convention, LAM_FLOPS);
     lam_text_count(to->at[PARAMS], NUMBER, row->params, w->exact);
     difference(w, to->at[AGAINST], row, i);
@@ -317,8 +404,10 @@ static void put_verdict(writer *w) {
         if (by > off) off = by, worst = row;
     }
     lmi_putf(&w->out, "<p class=\"h1\">%s: ", ref->convention);
-    lmi_put_html(&w->out, number(w, text, whole, ref->convention, w->c->metric));
-    lmi_putf(&w->out, " %s%s</p>\n<p class=\"sub\">", phase_word(w), macs ? "MACs" : "FLOPs");
+    lmi_put_html(&w->out, w->c->tokens.there ? each_token(w, text, whole)
+                                             : number(w, text, whole, ref->convention, w->c->metric));
+    lmi_putf(&w->out, " %s%s%s</p>\n<p class=\"sub\">", phase_word(w), macs ? "MACs" : "FLOPs",
+             w->c->tokens.there ? " a token" : "");
     if (!worst)
         lmi_put(&w->out, "No other number is known to differ.");
     else {
@@ -369,7 +458,7 @@ static void tell_count(lmi_teller *t, const char *name, const char *state, lam_c
     tell_text(t, state, lam_state_name(n.state));
 }
 
-static void tell_row(lmi_teller *t, const lam_compared *row) {
+static void tell_row(const writer *w, lmi_teller *t, const lam_compared *row) {
     tell_object(t, NULL);
     tell_text(t, "convention", row->convention);
     tell_count(t, "macs", "macs_state", row->macs);
@@ -381,6 +470,13 @@ static void tell_row(lmi_teller *t, const lam_compared *row) {
         tell_none(t, "difference");
     tell_text(t, "gap", row->gap);
     tell_text(t, "limits", row->limits);
+    if (w->c->tokens.there) {
+        const bool known = row->flops.state != LAM_UNKNOWN && w->c->tokens.tokens > 0;
+        tell_known_real(t, "a_token",
+                        known ? lmi_count_double(row->flops) / (double)w->c->tokens.tokens : -1);
+        tell_text(t, "formula", row->formula);
+        tell_text(t, "source", row->source);
+    }
     tell_list(t, "causes");
     for (int32_t k = 0; k < row->n_causes; k++) {
         tell_object(t, NULL);
@@ -394,16 +490,29 @@ static void tell_row(lmi_teller *t, const lam_compared *row) {
     tell_end(t);
 }
 
+static void tell_tokens(lmi_teller *t, const lmi_token_comparison *x) {
+    tell_object(t, "tokens");
+    tell_text(t, "model", x->model);
+    tell_known(t, "batch", x->batch > 0 ? x->batch : -1);
+    tell_known(t, "length", x->length);
+    tell_known(t, "tokens", x->tokens);
+    tell_truth(t, "length_given", x->given);
+    tell_truth(t, "hidden_left_out", x->hides);
+    tell_truth(t, "dry", x->dry);
+    tell_end(t);
+}
+
 static void write_json(writer *w) {
     lmi_teller t = lmi_tell_json(&w->out);
     lmi_tell_document(&t, "compare", 1);
     tell_text(&t, "reference", w->c->rows[0].convention);
     tell_text(&t, "metric", lam_metric_name(w->c->metric));
-    tell_text(&t, "phase", lam_phase_name(w->c->phase));
+    tell_text(&t, "phase", w->c->tokens.training ? "training" : lam_phase_name(w->c->phase));
+    if (w->c->tokens.there) tell_tokens(&t, &w->c->tokens);
     tell_list(&t, "conventions");
     for (int32_t i = 0; i < w->c->n; i++) {
         lmi_tell_line(&t);
-        tell_row(&t, &w->c->rows[i]);
+        tell_row(w, &t, &w->c->rows[i]);
     }
     lmi_putc(&w->out, '\n');
     tell_list_end(&t);
