@@ -96,6 +96,10 @@ typedef struct lam_host {
     /* Calls `take` for each check of the project that the current folder belongs to. LAM_USAGE: it has none,
      * or its file is malformed. NULL: not supported */
     lam_status (*checks)(void *self, lam_take_check take, void *to, lam_error *e);
+    /* The process ends with this command. If the command line names files of models alone, it may then be
+     * confined for good, before they are read: it opens no other files, has no network and starts no
+     * programs, as far as the system can do that. */
+    bool may_confine;
 } lam_host;
 
 /* Runs one command line (argv[0] is skipped) and returns its exit code: 0 success; 1 a finding; 2 wrong

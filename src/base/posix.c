@@ -158,6 +158,36 @@ bool lmi_ask_program(const char *const *argv, char *to, size_t room) {
     return n > 0;
 }
 
+/* -- another process --------------------------------------------------------------------------- */
+
+bool lmi_hand_start(lmi_hand *all, int n, int i, int (*work)(void *of, int from), void *of) {
+    int ends[2];
+    if (pipe(ends) != 0) return false;
+    const pid_t pid = fork();
+    if (pid == 0) {
+        for (int k = 0; k < n; k++) /* else the others would not see the end of their bytes */
+            if (all[k].pid) close(all[k].to);
+        close(ends[1]);
+        _exit(work(of, ends[0])); /* what is to be done at the end of the program is this process's */
+    }
+    close(ends[0]);
+    if (pid > 0)
+        all[i] = (lmi_hand){pid, ends[1]};
+    else
+        close(ends[1]);
+    return pid > 0;
+}
+
+int lmi_hand_end(lmi_hand *h) {
+    struct sigaction before[N_SIGNALS];
+    ignore_signals(before);
+    close(h->to);
+    const int result = result_of((pid_t)h->pid);
+    restore_signals(before);
+    *h = (lmi_hand){0, -1};
+    return result;
+}
+
 /* -- files ------------------------------------------------------------------------------------- */
 
 ssize_t lmi_read_at(int fd, void *to, size_t n, uint64_t at) { return pread(fd, to, n, (off_t)at); }

@@ -65,6 +65,38 @@ bool lmi_in_path(const char *name, int i, char *to, size_t room);
  * it writes within five seconds. False: there is none. */
 bool lmi_ask_program(const char *const *argv, char *to, size_t room);
 
+/* Another process, which does one thing with the bytes that this one writes to it: this one, once confined,
+ * can't do it itself. */
+typedef struct lmi_hand {
+    int64_t pid; /* 0: there is none */
+    int to;
+} lmi_hand;
+/* Starts `all[i]`, of the `n` that this process may have: it runs work(of, from), which reads from `from`
+ * until the end, and ends with the result, 0 to 255. Call it before there are threads. False: it can't be
+ * started. */
+bool lmi_hand_start(lmi_hand *all, int n, int i, int (*work)(void *of, int from), void *of);
+/* Ends the bytes, waits for it, and returns its result. While it waits, keys that interrupt are for the
+ * other. */
+int lmi_hand_end(lmi_hand *h);
+
+/* -- confinement (confine.c) ----------------------------------------------------------------------------- */
+
+/* What this process can't do any more once it is confined, bits: open files other than those that are
+ * allowed; use the network, start programs, touch other processes, run code that it did not load. */
+enum { LMI_NO_OTHER_FILES = 1, LMI_NO_OTHER_CALLS = 2 };
+enum { LMI_MAY_READ = 1, LMI_MAY_LIST = 2 }; /* a file; the names in a folder */
+typedef struct lmi_confinement {
+    int rules; /* -1: files can't be confined */
+} lmi_confinement;
+
+unsigned lmi_can_confine(void); /* the bits that this system has */
+lmi_confinement lmi_confine_begin(void);
+/* Allows one file, or the list of one folder; what is not there can't be allowed. */
+void lmi_confine_allow(const lmi_confinement *c, const char *path, unsigned may);
+/* Confines this process and its later threads for good. What is open stays open. Returns the bits that hold.
+ */
+unsigned lmi_confine_end(lmi_confinement *c);
+
 /* -- files ----------------------------------------------------------------------------------------------- */
 
 /* Writes all of it; false, with errno, if that fails. */

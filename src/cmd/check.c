@@ -8,8 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { LONGEST_PATH = 4096 };
-
 typedef struct session {
     lmi_cli *c;
     const lmi_args *own; /* the options of the command line */
@@ -42,31 +40,6 @@ static bool may_replace(lmi_cli *c, const char *path, const char *begins) {
 }
 
 static const char report_begins[] = "{\n\"schema\": \"lamina.report/", xml_begins[] = "<?xml";
-
-/* Writes a new file beside it first, so that the old one is whole until it is replaced. A device or a pipe is
- * no file to replace: it is written to. */
-static int write_file(lmi_cli *c, const char *path, const lmi_buf *text) {
-    char beside[LONGEST_PATH];
-    struct stat st;
-    const bool replaced = stat(path, &st) != 0 || S_ISREG(st.st_mode);
-    int n = snprintf(beside, sizeof beside, "%s%s", path, replaced ? ".new" : "");
-    errno = ENAMETOOLONG; /* the reason if fopen is not called */
-    FILE *f = n > 0 && (size_t)n < sizeof beside ? fopen(beside, "wb") : NULL;
-    bool ok = f && fwrite(lmi_buf_text(text), 1, text->n, f) == text->n;
-    int why = errno;
-    if (f && fclose(f) != 0 && ok) {
-        ok = false;
-        why = errno;
-    }
-    if (ok && replaced && lmi_rename(beside, path) != 0) {
-        ok = false;
-        why = errno;
-    }
-    if (ok) return LMI_EXIT_OK;
-    if (f && replaced) remove(beside);
-    lmi_complain(c, NULL, "%s: it could not be written: %s", path, strerror(why));
-    return LMI_EXIT_FAILED;
-}
 
 /* -- one target -------------------------------------------------------------------------------- */
 
@@ -119,7 +92,8 @@ static int save(session *s, const lam_costs *costs, const char *path) {
     o.time = s->c->args.live.time;
     o.memory = s->c->args.live.memory;
     lam_status status = lam_report_write(costs, &o, lmi_buf_sink(&text), &e);
-    int code = status == LAM_OK ? write_file(s->c, path, &text) : lmi_complain_of(s->c, &e, status);
+    int code = status == LAM_OK ? lmi_replace_file(s->c, LMI_TO_SAVED, path, &text)
+                                : lmi_complain_of(s->c, &e, status);
     lmi_buf_free(&text);
     return code;
 }
@@ -254,7 +228,8 @@ static void write_junit(session *s) {
     lam_error e = {0};
     lmi_buf_init(&xml);
     lam_status status = write_as(s, "junit", lmi_buf_sink(&xml), &e);
-    worsen(s, status == LAM_OK ? write_file(s->c, s->own->junit, &xml) : lmi_complain_of(s->c, &e, status));
+    worsen(s, status == LAM_OK ? lmi_replace_file(s->c, LMI_TO_JUNIT, s->own->junit, &xml)
+                               : lmi_complain_of(s->c, &e, status));
     lmi_buf_free(&xml);
 }
 

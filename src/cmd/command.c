@@ -189,6 +189,20 @@ static void say_programs(lmi_cli *c) {
     lmi_say(c, "\n");
 }
 
+static void say_confinement(lmi_cli *c) {
+    const unsigned can = lmi_can_confine();
+    const bool files = can & LMI_NO_OTHER_FILES, calls = can & LMI_NO_OTHER_CALLS;
+    lmi_say(c, "confinement: %s\n",
+            files && calls
+                ? "the native command reads files of models without other files (landlock), network "
+                  "and programs (seccomp)"
+            : files ? "the native command reads files of models without other files (landlock); this "
+                      "system can't keep it from network and programs"
+            : calls ? "the native command reads files of models without network and programs (seccomp); "
+                      "this system can't keep it from other files (it has no landlock)"
+                    : "none: this system has neither landlock nor seccomp");
+}
+
 /* Calls the host first: the native command is then replaced by Python, which reports both. */
 static lam_status say_abilities(lmi_cli *c, lam_error *e) {
     lam_status s = LAM_OK;
@@ -199,6 +213,7 @@ static lam_status say_abilities(lmi_cli *c, lam_error *e) {
     lmi_say(c, "lamina: %s\nsystem: %s", lam_version(), lmi_system());
     lmi_say(c, "%s%s\n", *lmi_system_lacks() ? ": " : "", lmi_system_lacks());
     say_programs(c);
+    say_confinement(c);
     lmi_say(c, "conventions:");
     for (int32_t i = 0; i < lam_n_conventions(); i++) lmi_say(c, " %s", lam_convention_name(i));
     lmi_say(c, "\nrecordings: ");
@@ -282,8 +297,10 @@ static void no_target(lmi_cli *c, const char *word) {
 }
 
 /* A subcommand, an option in place of one, or a target. A target names an attribute or a file, so a word with
- * neither a colon nor a path was meant as a subcommand, and so was one before a target. */
-static const lmi_verb *verb_of(lmi_cli *c, int argc, const char *const *argv, int *from) {
+ * neither a colon nor a path was meant as a subcommand, and so was one before a target. *folder is set to a
+ * word that is a target if the folder of this name has a model's file. */
+static const lmi_verb *verb_of(lmi_cli *c, int argc, const char *const *argv, int *from,
+                               const char **folder) {
     const char *word = argc > 1 ? argv[1] : "help";
     *from = 2;
     if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0) return lmi_verb_find("help");
@@ -293,11 +310,13 @@ static const lmi_verb *verb_of(lmi_cli *c, int argc, const char *const *argv, in
     *from = 1;
     struct stat st;
     const bool there = *word && stat(word, &st) == 0;
-    if (lmi_is_file(word)) return lmi_verb_find("show");
+    const bool is_folder = there && S_ISDIR(st.st_mode);
+    if (!there && lmi_is_file(word)) return lmi_verb_find("show");
     bool target = strpbrk(word, ":/\\") || strstr(word, ".py") || strstr(word, ".lamina");
-    if (word[0] == '-' || target || (there && !S_ISDIR(st.st_mode))) return lmi_verb_find("show");
+    if (is_folder && !target) *folder = word;
+    if (word[0] == '-' || target || there) return lmi_verb_find("show");
     const bool before_another = argc > 2 && argv[2][0] != '-';
-    if (there || (has_inputs(argc, argv) && !before_another && !near_verb(word).best))
+    if (has_inputs(argc, argv) && !before_another && !near_verb(word).best)
         no_target(c, word);
     else
         no_such_verb(c, word);
@@ -306,10 +325,11 @@ static const lmi_verb *verb_of(lmi_cli *c, int argc, const char *const *argv, in
 
 static int run(lmi_cli *c, int argc, const char *const *argv) {
     int from;
+    const char *folder = NULL;
     lam_error e = {.status = LAM_NOMEM, .text = "memory ran out"};
     c->args.operands = calloc((size_t)argc + 1, sizeof *c->args.operands);
     if (!c->args.operands) return lmi_complain_of(c, &e, LAM_NOMEM);
-    c->verb = verb_of(c, argc, argv, &from);
+    c->verb = verb_of(c, argc, argv, &from, &folder);
     if (!c->verb || !lmi_parse(c, argc, argv, from)) return LMI_EXIT_USAGE;
     if (c->args.help) {
         c->args.output = NULL;
@@ -317,11 +337,17 @@ static int run(lmi_cli *c, int argc, const char *const *argv) {
     }
     if (!lmi_format_by_ending(c) || !lmi_output_allowed(c)) return LMI_EXIT_USAGE;
     lmi_output_hold(c);
+    if (!lmi_confine(c)) return LMI_EXIT_FAILED;
+    if (folder && !lmi_is_file(folder)) {
+        no_target(c, folder);
+        return LMI_EXIT_USAGE;
+    }
     return c->verb->run(c);
 }
 
 int lam_command(int argc, const char *const *argv, const lam_host *host) {
-    lmi_cli c = {.host = host, .args = lmi_no_args()};
+    lmi_hand hands[LMI_HANDS] = {0};
+    lmi_cli c = {.host = host, .args = lmi_no_args(), .hands = hands};
     if (!host || argc < 0 || (argc > 0 && !argv)) return LMI_EXIT_BUG;
     lmi_output_start(&c);
     int code = lmi_output_end(&c, run(&c, argc, argv));

@@ -107,6 +107,7 @@ void lmi_say_dry(lmi_cli *c, const lam_model *m) {
 /* Reads a model file, or a saved report for a subcommand that its numbers are enough for. */
 static lam_status load(const lmi_cli *c, const char *file, lam_model **m, lam_error *e) {
     const bool read = lmi_is_file(file);
+    if (!read && !lmi_is_saved(file)) return lam_read(m, file, NULL, e); /* which says why it is none */
     if (lmi_listed(read ? "show plot check why report diff" : "show plot check", c->verb->name))
         return lam_read(m, file, NULL, e);
     if (read)
@@ -122,7 +123,8 @@ static lam_status load(const lmi_cli *c, const char *file, lam_model **m, lam_er
 
 lam_status lmi_live_model(lmi_cli *c, const lam_live *what, lam_model **m, lam_error *e) {
     *m = NULL;
-    if (lmi_is_saved(what->target) || lmi_is_file(what->target)) return load(c, what->target, m, e);
+    if (c->confined || lmi_is_saved(what->target) || lmi_is_file(what->target))
+        return load(c, what->target, m, e);
     if (c->host->live || what->dry) {
         lam_status s = ask_host(c, what, m, e);
         if (s == LAM_OK && *m) return lmi_rules_registered(c, e);

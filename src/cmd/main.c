@@ -102,6 +102,9 @@ int main(int argc, char **argv) {
                      .doctor = lmi_no_models() ? NULL : doctor,
                      .script = script,
                      .checks = checks};
+#ifndef LAMINA_UNCONFINED /* what sanitizers and counters of coverage do at the end needs files */
+    host.may_confine = true;
+#endif
     host.out_is_terminal = isatty(STDOUT_FILENO) == 1;
     host.err_is_terminal = isatty(STDERR_FILENO) == 1;
     host.out_is_utf8 = lmi_is_terminal_utf8();

@@ -5,10 +5,15 @@
 
 from __future__ import annotations
 
+import ctypes
+import json
 import os
+import platform
 import re
 import shutil
+import struct
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -155,6 +160,77 @@ def test_native_doctor_where_python_has_no_lamina(prefix: Path, tmp_path: Path) 
     assert done.returncode == 3
     assert "does not have the package lamina" in done.stderr
     assert f"\ncommand: {prefix}/bin/lamina (native, {version()})" in done.stdout
+
+
+# -- the confinement of the command ------------------------------------------------------------------------
+
+FILES = ROOT / "tests/data/files"
+# The numbers of the system calls of landlock (three) and of seccomp.
+NUMBERS = {"x86_64": (444, 445, 446, 317), "aarch64": (444, 445, 446, 277)}
+
+
+def without(*calls: int) -> None:
+    """From now on these system calls fail in this process, as in an older kernel, or in a container."""
+    code = [(0x20, 0, 0, 0)]  # load the number of the call
+    for each in calls:
+        code += [(0x15, 0, 1, each), (0x06, 0, 0, 0x00050000 | 38)]  # if it is this one: ENOSYS
+    code.append((0x06, 0, 0, 0x7FFF0000))  # allow it
+    program = b"".join(struct.pack("=HBBI", *each) for each in code)
+    held = ctypes.create_string_buffer(program)
+    whole = struct.pack("@HP", len(code), ctypes.addressof(held))
+    libc = ctypes.CDLL(None, use_errno=True)
+    assert libc.prctl(38, 1, 0, 0, 0) == 0  # PR_SET_NO_NEW_PRIVS
+    assert libc.prctl(22, 2, whole) == 0  # PR_SET_SECCOMP, SECCOMP_MODE_FILTER
+
+
+def lamina(prefix: Path, *words: str | Path, missing: tuple[int, ...] = ()) -> tuple[int, str, str]:
+    done = subprocess.run(
+        [prefix / "bin/lamina", *words], env=os.environ | {"LAMINA_PYTHON": "there-is-no-python"}, text=True,
+        capture_output=True, check=False, preexec_fn=(lambda: without(*missing)) if missing else None,
+    )  # fmt: skip
+    return done.returncode, done.stdout, done.stderr
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="landlock and seccomp are Linux'")
+def test_where_the_kernel_can_not_confine_files_are_read_as_well(prefix: Path, tmp_path: Path) -> None:
+    *landlock, seccomp = NUMBERS[platform.machine()]
+    told = set()
+    for missing in ((), tuple(landlock), (*landlock, seccomp)):
+        said = []
+        for words in (
+            ("show", FILES / "state.pt"),
+            ("show", FILES / "shards", "--json"),
+            ("scan", FILES / "model.pt"),
+            ("show", FILES / "cut.safetensors"),
+            ("report", FILES / "tiny.gguf", "-f", "-o", tmp_path / "page.html"),
+        ):
+            said.append(lamina(prefix, *words, missing=missing))
+        said.append((0, (tmp_path / "page.html").read_text("utf-8"), ""))
+        told.add(tuple(said))
+        doctor = lamina(prefix, "doctor", missing=missing)[1]
+        if missing:
+            assert ("has neither landlock" if seccomp in missing else "it has no landlock") in doctor
+    assert len(told) == 1
+    assert [each[0] for each in said] == [0, 0, 1, 3, 0, 0]
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="landlock and seccomp are Linux'")
+def test_the_command_is_confined_while_it_writes_what_it_read(prefix: Path, tmp_path: Path) -> None:
+    """Its output is larger than a pipe, which nobody reads until the process has been looked at."""
+    if "(landlock), network and programs (seccomp)" not in lamina(prefix, "doctor")[1]:
+        pytest.skip("this kernel has not both")
+    tensors = {f"{i}.weight": {"dtype": "U8", "shape": [1], "data_offsets": [i, i + 1]} for i in range(3000)}
+    header = json.dumps(tensors).encode()
+    (tmp_path / "m.safetensors").write_bytes(struct.pack("<Q", len(header)) + header + bytes(3000))
+    command: list[str | Path] = [prefix / "bin/lamina", "show", tmp_path / "m.safetensors", "--json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as child:
+        assert child.stdout
+        first = child.stdout.read(1)
+        status = Path(f"/proc/{child.pid}/status").read_text()
+        rest = child.stdout.read()
+    assert re.search(r"^NoNewPrivs:\s*1$", status, re.M)
+    assert re.search(r"^Seccomp:\s*2$", status, re.M)
+    assert len(json.loads(first + rest)["rows"]) > 3000
 
 
 # -- make install ------------------------------------------------------------------------------------------

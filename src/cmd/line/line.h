@@ -58,6 +58,16 @@ typedef struct lmi_verb {
     const char *summary, *more; /* one line; an example or a remark */
 } lmi_verb;
 
+/* What another process writes to, once this one is confined. */
+typedef enum lmi_hand_of {
+    LMI_TO_OUTPUT, /* the file of -o */
+    LMI_TO_PAGER,
+    LMI_TO_SUMMARY, /* of a job of GitHub Actions */
+    LMI_TO_SAVED,   /* the file of check's --save */
+    LMI_TO_JUNIT,
+    LMI_HANDS
+} lmi_hand_of;
+
 struct lmi_cli {
     const lam_host *host;
     const lmi_verb *verb;
@@ -72,6 +82,8 @@ struct lmi_cli {
     char *rules_text; /* of the --rules file, NULL: none */
     lam_rules *own;   /* the user's: from that file and from the model's code; NULL: none */
     lam_json *json;   /* the JSON answer that is being built */
+    bool confined;    /* no file is opened and no Python started any more, but what lmi_confine allowed */
+    struct lmi_hand *hands; /* LMI_HANDS of them (base/system.h) */
 };
 
 /* -- args.c ------------------------------------------------------------------------------------ */
@@ -147,6 +159,11 @@ bool lmi_may_be_file(lmi_cli *c, const char *path);
 bool lmi_output_allowed(lmi_cli *c);
 /* Sends the output to the file of -o, which is created with the first byte. */
 void lmi_output_start(lmi_cli *c);
+/* Writes to the file of -o, and closes it; false, with errno, if that fails. */
+bool lmi_output_put(lmi_cli *c, const char *bytes, size_t n);
+bool lmi_output_close(lmi_cli *c);
+/* Gives a text, or none (NULL), to the process that holds its destination; returns what that returned. */
+int lmi_hand_text(lmi_cli *c, lmi_hand_of which, const lmi_buf *text);
 /* From now on breaks lines wider than the terminal between words; output to a file, and JSON, are
  * unchanged. */
 void lmi_output_narrow(lmi_cli *c);
@@ -176,6 +193,14 @@ bool lmi_pager_wanted(const lmi_cli *c);
 bool lmi_is_higher(const lmi_buf *held, int32_t width, int32_t height);
 /* Shows what is held, and waits for the pager to end. False: it could not be started and showed nothing. */
 bool lmi_page(const lmi_buf *held);
+
+/* -- confine.c --------------------------------------------------------------------------------- */
+
+/* Confines this process to what the command line names, if that is files of models alone, and if the host
+ * lets it. Call it before a file is read. False: after an error. */
+bool lmi_confine(lmi_cli *c);
+/* Replaces a file, or makes it; returns an exit code, after an error if it can't be written. */
+int lmi_replace_file(lmi_cli *c, lmi_hand_of which, const char *path, const lmi_buf *text);
 
 /* -- out.c: the summary of a job ---------------------------------------------------------------- */
 

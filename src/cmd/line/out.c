@@ -157,15 +157,26 @@ static bool open_file(lmi_cli *c) {
     return c->fd >= 0;
 }
 
-static lam_status put_file(void *to, const char *bytes, size_t n) {
-    lmi_cli *c = to;
-    if (c->fd < 0 && !open_file(c)) return LAM_IO;
-    return lmi_write_fd(c->fd, bytes, n) ? LAM_OK : LAM_IO;
+bool lmi_output_put(lmi_cli *c, const char *bytes, size_t n) {
+    return (c->fd >= 0 || open_file(c)) && lmi_write_fd(c->fd, bytes, n);
+}
+
+bool lmi_output_close(lmi_cli *c) {
+    const bool closed = c->fd < 0 || close(c->fd) == 0;
+    c->fd = -1;
+    return closed;
+}
+
+static bool put_file(lmi_cli *c, const char *bytes, size_t n) {
+    const lmi_hand *hand = &c->hands[LMI_TO_OUTPUT];
+    return hand->pid ? lmi_write_fd(hand->to, bytes, n) : lmi_output_put(c, bytes, n);
 }
 
 static lam_status put_now(lmi_cli *c, const char *bytes, size_t n) {
     errno = 0;
-    lam_status s = lmi_is_to_file(c) ? put_file(c, bytes, n) : c->host->out.put(c->host->out.to, bytes, n);
+    lam_status s = !lmi_is_to_file(c)      ? c->host->out.put(c->host->out.to, bytes, n)
+                   : put_file(c, bytes, n) ? LAM_OK
+                                           : LAM_IO;
     remember(c, s);
     return s;
 }
@@ -192,10 +203,27 @@ static void release(lmi_cli *c) {
     lmi_buf_free(&held);
 }
 
+/* -- what other processes hold ------------------------------------------------------------------ */
+
+int lmi_hand_text(lmi_cli *c, lmi_hand_of which, const lmi_buf *text) {
+    if (text)
+        (void)lmi_write_fd(c->hands[which].to, lmi_buf_text(text), text->n); /* it tells what went wrong */
+    return lmi_hand_end(&c->hands[which]);
+}
+
+static void end_hands(lmi_cli *c) {
+    for (int i = 0; i < LMI_HANDS; i++)
+        if (c->hands[i].pid) (void)lmi_hand_end(&c->hands[i]);
+}
+
+static bool page(lmi_cli *c) {
+    return c->hands[LMI_TO_PAGER].pid ? lmi_hand_text(c, LMI_TO_PAGER, &c->held) == 0 : lmi_page(&c->held);
+}
+
 static void show_held(lmi_cli *c) {
     const lam_host *host = c->host;
     bool paged = c->holds && lmi_is_higher(&c->held, host->width, host->height);
-    bool shown = paged && lmi_page(&c->held);
+    bool shown = paged && page(c);
     if (shown) c->held.n = 0;
     release(c);
     if (paged && !shown && lmi_pager_named())
@@ -247,11 +275,21 @@ void lmi_output_narrow(lmi_cli *c) {
         c->out = (lam_sink){put_narrow, c};
 }
 
+/* The process that holds the file says at the end what went wrong there. */
+static void end_file(lmi_cli *c) {
+    const int why = c->hands[LMI_TO_OUTPUT].pid ? lmi_hand_text(c, LMI_TO_OUTPUT, NULL) : 0;
+    if (why) {
+        c->out_status = LAM_IO;
+        c->out_errno = why;
+    }
+    if (!lmi_output_close(c)) remember(c, LAM_IO);
+}
+
 int lmi_output_end(lmi_cli *c, int code) {
     end_line(c);
     show_held(c);
-    if (c->fd >= 0 && close(c->fd) != 0) remember(c, LAM_IO);
-    c->fd = -1;
+    end_file(c);
+    end_hands(c);
     if (c->out_status == LAM_OK || c->out_errno == EPIPE)
         return code; /* a reader that has closed the pipe needs no message */
     lam_error e = {.at = -1};
@@ -359,6 +397,7 @@ static bool append(int fd, const char *markdown, size_t n) {
 int lmi_github_summary(lmi_cli *c, const lmi_buf *markdown) {
     const char *file = summary_file();
     if (!c->args.github || !file) return LMI_EXIT_OK;
+    if (c->hands[LMI_TO_SUMMARY].pid) return lmi_hand_text(c, LMI_TO_SUMMARY, markdown);
     int fd = open(file, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
     bool written = fd >= 0 && append(fd, lmi_buf_text(markdown), markdown->n);
     if (!written) lmi_complain(c, NULL, "%s: the job summary can't be written: %s", file, strerror(errno));
