@@ -59,9 +59,14 @@ LAM_API void lam_report_defaults(lam_report_options *o);
 LAM_API lam_status lam_report_write(const lam_costs *c, const lam_report_options *o, lam_sink to,
                                     lam_error *e);
 /* What must be asked for so that a number is known: columns of bytes and elements moved; a backward pass;
- * times; memory. */
+ * times; memory; that a language model generates (lam_tokens). */
 typedef enum lam_needs {
-    LAM_NEEDS_NOTHING, LAM_NEEDS_COLUMNS, LAM_NEEDS_BACKWARD, LAM_NEEDS_TIMES, LAM_NEEDS_MEMORY
+    LAM_NEEDS_NOTHING,
+    LAM_NEEDS_COLUMNS,
+    LAM_NEEDS_BACKWARD,
+    LAM_NEEDS_TIMES,
+    LAM_NEEDS_MEMORY,
+    LAM_NEEDS_TOKENS
 } lam_needs;
 /* Of the number called `name`, as "macs" or "peak"; of none LAM_NEEDS_NOTHING. */
 LAM_API lam_needs lam_number_needs(const char *name);
@@ -159,11 +164,11 @@ LAM_API lam_status lam_budget_within(lam_budget *b, const char *share, lam_error
 LAM_API void lam_budget_allow_incomplete(lam_budget *b);
 /* The measurements that the budget needs of a run. `any` false: it limits nothing. */
 typedef struct lam_budget_needs {
-    bool any, backward, time, memory;
+    bool any, backward, time, memory, tokens;
 } lam_budget_needs;
 LAM_API lam_budget_needs lam_budget_wants(const lam_budget *b);
-/* Checks that the convention (NULL: the default) counts each metric that is limited by name; else
- * LAM_USAGE. */
+/* Checks that the convention (NULL: the default) counts each metric that is limited by name, and that limits
+ * in tokens, which are of a model that generates, stand with no others; else LAM_USAGE. */
 LAM_API lam_status lam_budget_fits(const lam_budget *b, const char *convention, lam_error *e);
 
 typedef enum lam_verdict { /* the worse the greater */

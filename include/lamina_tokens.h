@@ -213,6 +213,10 @@ LAM_API void lam_tokens_tell(const lam_tokens *t, const lam_costs *c, lam_receiv
 LAM_API lam_status lam_tokens_write(const lam_tokens *t, const lam_costs *c, int64_t memory, const char *peak,
                                     const char *format, int32_t width, bool exact, lam_sink to, lam_error *e);
 
+/* As lam_check_new, of a language model that generated: `c` are the costs that `t` was read from. */
+LAM_API lam_status lam_check_tokens(lam_check **out, const char *name, const lam_tokens *t,
+                                    const lam_costs *c, const lam_budget *b, lam_error *e);
+
 #ifdef __cplusplus
 }
 #endif

@@ -98,6 +98,23 @@ static int save(session *s, const lam_costs *costs, const char *path) {
     return code;
 }
 
+/* Keeps a check of limits that were compared. */
+static void judged(session *s, lam_check *k) {
+    worsen(s, lam_check_verdict(k) == LAM_WITHIN ? LMI_EXIT_OK : LMI_EXIT_FINDING);
+    keep(s, k);
+}
+
+static lam_status run_tokens(session *s, const char *name, const lam_budget *b, lam_error *e) {
+    lmi_generated g = {0};
+    lam_check *k = NULL;
+    lam_status status = lmi_generate(s->c, &g, e);
+    if (status == LAM_OK) lmi_say_dry(s->c, g.m);
+    if (status == LAM_OK) status = lam_check_tokens(&k, name, g.t, g.c, b, e);
+    if (status == LAM_OK) judged(s, k);
+    lmi_generated_free(&g);
+    return status;
+}
+
 static lam_status run_model(session *s, const char *name, const lam_budget *b, lam_error *e) {
     lam_model *m = NULL;
     lam_costs *costs = NULL;
@@ -114,10 +131,7 @@ static lam_status run_model(session *s, const char *name, const lam_budget *b, l
         if (code == LMI_EXIT_OK && is_text(s->own)) lmi_say(s->c, "%s: saved as %s\n", name, path);
         worsen(s, code);
     }
-    if (status == LAM_OK) {
-        worsen(s, lam_check_verdict(k) == LAM_WITHIN ? LMI_EXIT_OK : LMI_EXIT_FINDING);
-        keep(s, k);
-    }
+    if (status == LAM_OK) judged(s, k);
     lam_costs_free(costs);
     lam_model_free(m);
     return status;
@@ -127,6 +141,36 @@ static lam_status run_model(session *s, const char *name, const lam_budget *b, l
 static lam_status told_above(lam_error *e, bool *told) {
     *told = true;
     return lmi_fail(e, LAM_USAGE, NULL, "its options are wrong; the error stream says how");
+}
+
+/* The first option that a model which generates does not take; NULL: none is given. */
+static const char *of_one_run(const lmi_args *a) {
+    const struct {
+        bool given;
+        const char *name;
+    } all[] = {{a->live.inputs[0], "input"},   {a->live.mode, "mode"},
+               {a->live.backward, "backward"}, {a->live.time, "time"},
+               {a->live.repeats, "repeats"},   {a->live.memory, "memory"},
+               {a->convention, "convention"},  {a->baseline, "baseline"},
+               {a->within[0], "within"},       {a->save, "save"}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (all[i].given) return all[i].name;
+    return NULL;
+}
+
+/* Checks that limits in tokens and the options fit together. */
+static lam_status fits_tokens(const lmi_args *a, bool in_tokens, lam_error *e) {
+    const char *other = in_tokens ? of_one_run(a) : NULL, *own = a->live.prompt ? "prompt" : "new";
+    if (other)
+        return lmi_fail(e, LAM_USAGE, NULL,
+                        "--%s is of one run, and limits in tokens are of a model that generates after random "
+                        "token ids; make two checks of them",
+                        other);
+    if (in_tokens || (!a->live.prompt && !a->live.fresh)) return LAM_OK;
+    return lmi_fail(e, LAM_USAGE, NULL,
+                    "--%s is for limits in tokens, and there is none; give --max decode_macs_a_token=16G, "
+                    "prefill_macs_a_token=15G or cache=20GiB",
+                    own);
 }
 
 /* Reads the limits, and turns on the measurements that they need. */
@@ -141,6 +185,8 @@ static lam_status prepare(session *s, lam_budget *b, bool *told, lam_error *e) {
         return lmi_fail(e, LAM_USAGE, NULL,
                         "there is nothing to hold it against; give --max macs=2G, --baseline FILE, or --save "
                         "FILE, which makes one");
+    LAM_TRY(fits_tokens(a, needs.tokens, e));
+    if (needs.tokens) return lmi_rules_wanted(s->c) == LMI_EXIT_OK ? LAM_OK : told_above(e, told);
     a->live.backward = a->live.backward || needs.backward;
     a->live.time = a->live.time || needs.time || a->live.repeats;
     a->live.memory = a->live.memory || needs.memory;
@@ -155,7 +201,7 @@ static void check_target(session *s, bool alone) {
     bool told = false;
     lam_status status = lam_budget_new(&b, &e);
     if (status == LAM_OK) status = prepare(s, b, &told, &e);
-    if (status == LAM_OK) status = run_model(s, name, b, &e);
+    if (status == LAM_OK) status = (lam_budget_wants(b).tokens ? run_tokens : run_model)(s, name, b, &e);
     if (status != LAM_OK) {
         if (alone && !told) lmi_complain_of(s->c, &e, status);
         fail(s, name, &e, lmi_exit_code(status));

@@ -61,6 +61,19 @@ bool lmi_side_runs(const lmi_side *x);
 int lmi_side_run(lmi_cli *c, lmi_side *side, const char *hint);
 void lmi_side_free(lmi_side *side);
 
+/* -- tokens.c ---------------------------------------------------------------------------------- */
+
+/* A language model that generated. */
+typedef struct lmi_generated {
+    lam_model *m, *longer; /* longer: prompts of other lengths, by which a cache's growth is known */
+    lam_costs *c, *longer_c;
+    lam_tokens *t; /* NULL: there are none */
+} lmi_generated;
+/* Makes the runs that the options ask for, and reads them; of a model that failed, what ran until then. Free
+ * it also after an error. */
+lam_status lmi_generate(lmi_cli *c, lmi_generated *g, lam_error *e);
+void lmi_generated_free(lmi_generated *g);
+
 /* -- table.c ----------------------------------------------------------------------------------- */
 
 enum { LMI_MOST_PUBLISHED = 64 };

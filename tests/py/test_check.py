@@ -227,6 +227,85 @@ def test_a_failing_target_hides_no_other(repository):
     assert "1 failed, 1 passed, 3 deselected" in said.stdout, said.stdout + said.stderr
 
 
+TALKER = """
+import torch
+from torch import nn
+
+
+class Talker(nn.Module):
+    def __init__(self, width=8, odd=False):
+        super().__init__()
+        self.table, self.head = nn.Embedding(10, width), nn.Linear(width, 10, bias=False)
+        self.odd = odd
+
+    def forward(self, ids, cache=None):
+        x = self.table(ids)
+        kept = x if cache is None else torch.cat([cache[0], x], 1)
+        if self.odd:
+            x = torch.ops.odd.twice(x)
+        return {"logits": self.head(x + kept.mean(1, keepdim=True)), "cache": [kept]}
+
+
+torch.library.define("odd::twice", "(Tensor x) -> Tensor")
+
+
+@torch.library.impl("odd::twice", "cpu")
+def twice(x):
+    return torch.from_numpy(x.detach().numpy() * 2)
+"""
+
+
+def test_limits_in_tokens_are_held_against_a_model_that_generates(tmp_path):
+    (tmp_path / "talk.py").write_text(TALKER, "utf-8")
+    (tmp_path / "lamina.toml").write_text(
+        textwrap.dedent(
+            """
+            [[check]]
+            target = "talk.py:Talker"
+            prompt = 5
+            new = 3
+            max = { decode_macs_a_token = 80, prefill_macs_a_token = "0.08K", cache = "224B" }
+            [[check]]
+            target = "talk.py:Talker"
+            dry = true
+            prompt = 5
+            new = 3
+            max = { decode_macs_a_token = 79, cache = 223 }
+            [[check]]
+            target = "talk.py:Talker"
+            prompt = 5
+            max = { macs = "1G" }
+            """
+        ),
+        "utf-8",
+    )
+    done = lamina(tmp_path, "--format", "json")
+    told = json.loads(done.stdout)
+    assert done.returncode == 2, done.stderr
+    within, over, wrong = told["checks"]
+    assert [check["verdict"] for check in told["checks"]] == ["within", "over", "failed"]
+    numbers = {each["metric"]: each["now"] for each in within["limits"]}
+    # 8 x 10 products a token; 5 + 3 - 1 tokens of 8 float32 in the cache.
+    assert numbers == {
+        "decode_macs_a_token": {"value": 80, "state": "exact"},
+        "prefill_macs_a_token": {"value": 80, "state": "exact"},
+        "cache": {"value": 224, "state": "exact"},
+    }
+    assert [each["verdict"] for each in over["limits"]] == ["over", "over"]
+    assert "--prompt is for limits in tokens, and there is none" in wrong["error"]
+    assert within["notes"] == ["it generated 3 tokens after a prompt of 5"]
+
+
+def test_a_number_in_tokens_that_is_not_known_is_not_within(tmp_path):
+    (tmp_path / "talk.py").write_text(TALKER, "utf-8")
+    limit = ("talk.py:Talker", "-k", "odd=True", "--prompt=5", "--new=3", "--max=decode_macs_a_token=1M")
+    done = lamina(tmp_path, *limit)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "not complete: it is a lower bound" in done.stdout
+    done = lamina(tmp_path, *limit, "--allow-incomplete")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def words(text, folder, name="lamina.toml"):
     (folder / name).write_text(text, "utf-8")
     return read_checks(folder)
@@ -251,6 +330,8 @@ def test_keys_are_the_options(tmp_path, monkeypatch):
         dry = false
         allow_incomplete = true
         repeats = 7
+        prompt = 64
+        new = 3
         """,
         tmp_path,
         "pyproject.toml",
@@ -258,7 +339,7 @@ def test_keys_are_the_options(tmp_path, monkeypatch):
     assert file == "pyproject.toml"
     options = """--input=ids=1x16:int64 --input=1x3 --inputs=data.py:batch --build=weights=None --mode=train
         --convention=layers --baseline=saved/macs.json --within=macs=5% --within=params=0% --max=peak=200MiB
-        --max=macs=2000000000 --backward --allow-incomplete --repeats=7"""
+        --max=macs=2000000000 --backward --allow-incomplete --repeats=7 --prompt=64 --new=3"""
     assert checks == [[*options.split(), "--", "sub/net.py:Net"]]
 
 

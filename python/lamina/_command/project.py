@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 TEXTS = ("inputs", "mode", "convention", "rules", "baseline")
 LISTS = ("input", "build", "max", "within")  # a text, a list of texts, or a table of NAME=VALUE
 FLAGS = ("backward", "time", "memory", "dry", "allow-incomplete")
-COUNTS = ("repeats",)
+COUNTS = ("repeats", "prompt", "new")
 KEYS = ("target", *TEXTS, *LISTS, *FLAGS, *COUNTS)
 PATHS = ("baseline", "rules")  # relative to the folder of the file
 

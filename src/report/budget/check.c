@@ -2,15 +2,17 @@
  *
  * Totals held against limits. */
 #include "report/budget/budget.h"
+#include "report/table/report.h"
 
 #include <stdlib.h>
 
-enum { MOST_NOTES = LMI_N_FIGURES + LMI_N_UNLIKE + 1 };
+enum { MOST_NOTES = LMI_N_FIGURES + LMI_N_UNLIKE + 2 };
 
 typedef struct holding {
     lam_check *k;
     const lam_budget *b;
     const lam_costs *c;
+    const lam_tokens *t; /* NULL: no language model generated */
     const lmi_outline *now;
     lmi_outline both; /* the difference, if there is a baseline */
     lmi_buf text;
@@ -20,6 +22,26 @@ typedef struct holding {
 static const lmi_outline *was_of(const holding *w) { return w->b->file ? &w->b->baseline : NULL; }
 
 /* -- totals ---------------------------------------------------------------------------------------------- */
+
+/* For each of the tokens, rounded up: of a model that is over its limit by a part of one it is over too. */
+static lam_count each(lam_count n, int64_t tokens) {
+    if (n.state == LAM_UNKNOWN || tokens < 1) return lmi_unknown();
+    lam_count share = lmi_of_wide((lmi_count_wide(n) + tokens - 1) / tokens);
+    share.state = n.state;
+    return share;
+}
+
+/* Returns false if the total was not measured, as of decode steps without one. */
+static bool in_tokens(const lam_tokens *t, lmi_figure k, lam_count *out) {
+    if (!t) return false;
+    const lam_token_stage *s = &t->stage[k == LMI_FIGURE_PREFILL_MACS ? LAM_PREFILL : LAM_DECODE];
+    if (k != LMI_FIGURE_CACHE) {
+        *out = each(s->cost.macs.executed, s->tokens);
+        return s->calls > 0;
+    }
+    *out = t->n_steps ? t->steps[t->n_steps - 1].cache : lmi_unknown();
+    return true;
+}
 
 /* Returns false if the total was not measured. The time that is limited is that of the whole run, with its
  * backward if there is one. */
@@ -47,13 +69,16 @@ static void judge(const holding *w, lmi_held_to *h) {
 }
 
 static lam_status unmeasured(const holding *w, const lmi_figure_info *of, const char *where) {
-    static const char *const what[] = {[LAM_NEEDS_NOTHING] = "it was not counted",
-                                       [LAM_NEEDS_COLUMNS] = "it was not counted",
-                                       [LAM_NEEDS_BACKWARD] = "no backward pass ran",
-                                       [LAM_NEEDS_TIMES] = "no times were measured",
-                                       [LAM_NEEDS_MEMORY] = "memory was not measured"};
+    static const char *const what[] = {
+        [LAM_NEEDS_NOTHING] = "it was not counted",     [LAM_NEEDS_COLUMNS] = "it was not counted",
+        [LAM_NEEDS_BACKWARD] = "no backward pass ran",  [LAM_NEEDS_TIMES] = "no times were measured",
+        [LAM_NEEDS_MEMORY] = "memory was not measured", [LAM_NEEDS_TOKENS] = "no language model generated"};
     return lmi_fail(w->e, LAM_USAGE, of->name, "%s%s; leave its limit out, or measure it", what[of->needs],
                     where);
+}
+
+static bool is_measured(const holding *w, lmi_figure k, lam_count *out) {
+    return lmi_figures[k].needs == LAM_NEEDS_TOKENS ? in_tokens(w->t, k, out) : total_of(w->now, k, out);
 }
 
 static lam_status hold_to_most(holding *w, lmi_figure i) {
@@ -61,7 +86,10 @@ static lam_status hold_to_most(holding *w, lmi_figure i) {
     *h = (lmi_held_to){.of = &lmi_figures[i], .most = w->b->most[i]};
     h->text = lmi_strdup(&w->k->arena, w->b->text[i]);
     if (!h->text) return lmi_nomem(w->e);
-    if (!total_of(w->now, i, &h->now)) return unmeasured(w, h->of, "");
+    if (!is_measured(w, i, &h->now) && w->t)
+        return lmi_fail(w->e, LAM_USAGE, h->of->name,
+                        "no token is decoded after 1 new one; let it generate 2 or more");
+    if (!is_measured(w, i, &h->now)) return unmeasured(w, h->of, "");
     judge(w, h);
     return h->verdict == LAM_OVER ? lmi_find_parts(w->k, h, w->c, w->now, was_of(w) ? &w->both : NULL, w->e)
                                   : LAM_OK;
@@ -167,6 +195,17 @@ static lam_status keep_gaps(holding *w) {
     return LAM_OK;
 }
 
+/* Notes what the numbers in tokens are of. */
+static lam_status note_tokens(holding *w) {
+    const lam_tokens *t = w->t;
+    if (!t) return LAM_OK;
+    lmi_put(&w->text, "it generated ");
+    lmi_put_grouped(&w->text, lmi_exact(t->fresh));
+    lmi_putf(&w->text, " token%s after a prompt of ", t->fresh == 1 ? "" : "s");
+    lmi_put_grouped(&w->text, lmi_exact(t->prompt));
+    return add_note(w);
+}
+
 static lam_status hold(holding *w) {
     lam_check *k = w->k;
     k->at = lmi_alloc(&k->arena, (uint64_t)2 * LMI_N_FIGURES, sizeof *k->at);
@@ -174,6 +213,7 @@ static lam_status hold(holding *w) {
     k->convention = w->now->convention; /* it is static */
     if (!k->at || !k->note) return lmi_nomem(w->e);
     LAM_TRY(keep_gaps(w));
+    LAM_TRY(note_tokens(w));
     LAM_TRY(compare(w));
     lmi_figure f;
     for (int i = 0; (f = lmi_figure_at(LMI_LIMITED, i)) != LMI_FIGURE_NO; i++) {
@@ -193,10 +233,15 @@ static lam_status new_check(lam_check **out, const char *name, lam_error *e) {
 
 lam_status lam_check_new(lam_check **out, const char *name, const lam_costs *c, const lam_budget *b,
                          lam_error *e) {
+    return lam_check_tokens(out, name, NULL, c, b, e);
+}
+
+lam_status lam_check_tokens(lam_check **out, const char *name, const lam_tokens *t, const lam_costs *c,
+                            const lam_budget *b, lam_error *e) {
     lmi_outline now;
     lam_status s = new_check(out, name, e);
     if (s == LAM_OK) {
-        holding w = {.k = *out, .b = b, .c = c, .now = &now, .e = e};
+        holding w = {.k = *out, .b = b, .c = c, .t = t, .now = &now, .e = e};
         lmi_buf_init(&w.text);
         s = lmi_outline_new(&now, c, &(lmi_outline_options){0}, e);
         if (s == LAM_OK) s = hold(&w);

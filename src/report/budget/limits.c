@@ -186,8 +186,24 @@ lam_budget_needs lam_budget_wants(const lam_budget *b) {
         needs.backward = needs.backward || lmi_figures[i].needs == LAM_NEEDS_BACKWARD;
         needs.time = needs.time || lmi_figures[i].needs == LAM_NEEDS_TIMES;
         needs.memory = needs.memory || lmi_figures[i].needs == LAM_NEEDS_MEMORY;
+        needs.tokens = needs.tokens || lmi_figures[i].needs == LAM_NEEDS_TOKENS;
     }
     return needs;
+}
+
+/* Refuses limits in tokens beside others, which are of one run. */
+static lam_status fits_tokens(const lam_budget *b, lam_error *e) {
+    const char *in_tokens = NULL, *other = b->file ? "a baseline" : NULL;
+    for (int i = 0; i < LMI_N_FIGURES; i++) {
+        if (!is_asked(b, i)) continue;
+        if (lmi_figures[i].needs == LAM_NEEDS_TOKENS)
+            in_tokens = lmi_figures[i].name;
+        else
+            other = lmi_figures[i].name;
+    }
+    if (!in_tokens || !other) return LAM_OK;
+    return lmi_fail(e, LAM_USAGE, in_tokens,
+                    "it is of a model that generates, and %s of one run; make two checks of them", other);
 }
 
 lam_status lam_budget_fits(const lam_budget *b, const char *convention, lam_error *e) {
@@ -200,5 +216,5 @@ lam_status lam_budget_fits(const lam_budget *b, const char *convention, lam_erro
             return lmi_fail(e, LAM_USAGE, of->name, "the convention %s does not count it; %s does",
                             lam_convention_name(by), lam_convention_of(NULL));
     }
-    return LAM_OK;
+    return fits_tokens(b, e);
 }
