@@ -29,6 +29,7 @@ import json_reader
 import measured
 import operators
 import page
+import tokens
 import torch
 import watching
 from torch import nn
@@ -328,6 +329,7 @@ def main() -> int:
     held.append(watching.rows(options.rounds))
     held.append(page.rows())
     held.append(json_reader.rows())
+    held.append(tokens.rows(options.rounds))
     return 0 if all(held) else 1
 
 
