@@ -120,7 +120,8 @@ typedef struct lam_token_options {
 
 /* Reads a run of a language model in tokens. `c` must outlive the result and count operators. LAM_USAGE if
  * the model was not called, or no call was given whole numbers that a table reads. */
-LAM_API lam_status lam_tokens_new(lam_tokens **out, lam_costs *c, const lam_token_options *o, lam_error *e);
+LAM_API lam_status lam_tokens_new(lam_tokens **out, const lam_costs *c, const lam_token_options *o,
+                                  lam_error *e);
 LAM_API void lam_tokens_free(lam_tokens *t); /* NULL is allowed */
 
 /* A run of a language model whose costs are needed. */

@@ -798,3 +798,48 @@ def test_what_the_model_raises_propagates():
 
     with pytest.raises(ZeroDivisionError, match="in the first step"):
         lamina.tokens(Raises(), prompt=4, new=2)
+
+
+# -- the page ------------------------------------------------------------------------------------------------
+
+
+def test_a_page_and_a_notebook_show_a_run_in_tokens():
+    net = Talker().eval()
+    with lamina.capture(net) as cap, torch.no_grad():
+        out = net(torch.randint(0, 100, (1, 12)))
+        for _ in range(3):
+            out = net(out["logits"].argmax(-1), cache=out["cache"])
+    report = cap.report()
+    for html in (report.to_html(), report._repr_html_()):
+        assert '<th scope="row">prefill</th>' in html
+        assert '<th scope="row">decode</th>' in html
+        assert "1.00 KiB a token in 4 tensors" in html
+    page = report.to_html()
+    assert '<section id="tokens"' in page
+    assert '<a href="#tokens">' in page
+    assert "<kbd>1</kbd>…<kbd>8</kbd>" in page
+
+
+def test_a_page_of_a_prompt_alone_has_no_decode():
+    html = lamina.inspect(Talker().eval(), torch.zeros(1, 5, dtype=torch.long)).to_html()
+    assert '<th scope="row">prefill</th>' in html
+    assert '<th scope="row">decode</th>' not in html
+
+
+@pytest.mark.parametrize("convention", ["exact", "layers"])
+def test_a_page_of_two_steps_of_a_cnn_has_no_tokens(convention):
+    net = nn.Sequential(nn.Conv2d(3, 4, 3), nn.Flatten(), nn.Linear(4 * 36, 2)).eval()
+    with lamina.capture(net) as cap, torch.no_grad():
+        net(torch.rand(1, 3, 8, 8))
+        net(torch.rand(1, 3, 8, 8))
+    report = cap.report(convention=convention)
+    assert 'id="tokens"' not in report.to_html()
+    assert "<kbd>1</kbd>…<kbd>7</kbd>" in report.to_html()
+
+
+def test_a_difference_and_a_page_of_layers_have_no_tokens(tmp_path):
+    net, ids = Talker().eval(), torch.zeros(1, 5, dtype=torch.long)
+    report = lamina.inspect(net, ids)
+    assert 'id="tokens"' not in lamina.inspect(net, ids, convention="layers").to_html()
+    report.to_json(tmp_path / "before.json")
+    assert 'id="tokens"' not in report.to_html(before=tmp_path / "before.json")

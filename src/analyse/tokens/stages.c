@@ -329,11 +329,12 @@ static void head(whole *w) {
     if (t->cacheless && t->logits < 0) t->logits = first->fresh;
 }
 
-static lam_status fill_run(lmi_token_run *r, lam_costs *c, lmi_arena *a, const char *path, lam_error *e) {
+static lam_status fill_run(lmi_token_run *r, const lam_costs *c, lmi_arena *a, const char *path,
+                           lam_error *e) {
     r->c = c;
     r->m = c->model;
     r->arena = a;
-    LAM_TRY(lam_costs_settle(c, e));
+    LAM_TRY(lam_costs_settle((lam_costs *)(uintptr_t)c, e)); /* it changes no number */
     if (!lmi_by_ops(c) || !c->model->ops_seen)
         return lmi_fail(e, LAM_USAGE, "tokens", "tokens need operators to be counted, and layers alone were");
     return lmi_token_calls(r, path, e);
@@ -342,17 +343,14 @@ static lam_status fill_run(lmi_token_run *r, lam_costs *c, lmi_arena *a, const c
 /* A run of other lengths may have calls of the prefill alone, which don't show which results are kept. */
 static lam_status find_cache(whole *w, lam_error *e) {
     const bool other = w->o->lengths != NULL;
-    if (other) {
-        lam_costs *c = (lam_costs *)(uintptr_t)w->o->lengths;
-        LAM_TRY(fill_run(&w->lengths, c, &w->arena, w->o->path, e));
-    }
+    if (other) LAM_TRY(fill_run(&w->lengths, w->o->lengths, &w->arena, w->o->path, e));
     LAM_TRY(lmi_token_kept(&w->run, e));
     w->lengths.holders = w->run.holders;
     if (other) LAM_TRY(lmi_token_kept(&w->lengths, e));
     return lmi_token_growth(&w->run, other ? &w->lengths : NULL, &w->arena, &w->t.cache, e);
 }
 
-static lam_status build(whole *w, lam_costs *c, lam_error *e) {
+static lam_status build(whole *w, const lam_costs *c, lam_error *e) {
     LAM_TRY(fill_run(&w->run, c, &w->arena, w->o->path, e));
     LAM_TRY(lmi_token_products(&w->run, e));
     LAM_TRY(find_cache(w, e));
@@ -392,7 +390,7 @@ static void end(lmi_token_run *r) {
     lmi_vec_free(&r->held);
 }
 
-lam_status lam_tokens_new(lam_tokens **out, lam_costs *c, const lam_token_options *o, lam_error *e) {
+lam_status lam_tokens_new(lam_tokens **out, const lam_costs *c, const lam_token_options *o, lam_error *e) {
     static const lam_token_options as_it_ran = {0};
     if (!out || !c)
         return lmi_fail(e, LAM_USAGE, "lam_tokens_new", "there are no costs, or nowhere to put the result");

@@ -22,6 +22,8 @@ static bool has_numbers(const lmi_page *p) { return p->n_numbers > 0; }
 static bool has_course(const lmi_page *p) { return p->o->memory && p->o->n_points > 1; }
 static bool has_graph(const lmi_page *p) { return lmi_page_top_level(p) != NULL; }
 
+static bool has_tokens(const lmi_page *p) { return p->tokens != NULL; }
+
 static void put_legend(lmi_page *p) {
     bool seen[LMI_N_FAMILIES] = {false};
     for (int32_t i = 0; i < p->o->n; i++) seen[p->o->at[i].family] = true;
@@ -111,6 +113,11 @@ static lam_status put_graph(lmi_page *p) {
     return LAM_OK;
 }
 
+static lam_status put_tokens(lmi_page *p) {
+    lmi_page_tokens(p);
+    return LAM_OK;
+}
+
 static lam_status put_sources(lmi_page *p) {
     lmi_page_sources(p);
     return LAM_OK;
@@ -125,6 +132,9 @@ static lam_status put_verdict(lmi_page *p) {
  * table. */
 static const section sections[] = {
     {"verdict", "Verdict", NULL, NULL, always, put_verdict},
+    {"tokens", "Tokens", "In tokens",
+     "A prefill takes the prompt; each further token takes a step of decode. FLOPs are two for a MAC.",
+     has_tokens, put_tokens},
     {"modules", "Modules", "Modules",
      "Bars are shares of the whole model. A click on a number tells how it comes about.", always,
      put_modules},
@@ -191,7 +201,6 @@ static void put_header(lmi_page *p) {
 
 static void put_end(lmi_page *p) {
     static const char *const keys[][2] = {
-        {"<kbd>1</kbd>…<kbd>7</kbd>", "a section"},
         {"<kbd>/</kbd>", "search modules, a regular expression"},
         {"<kbd>m</kbd>", "the next metric, in all pictures"},
         {"<kbd>b</kbd>", "with or without the backward pass"},
@@ -203,6 +212,7 @@ static void put_end(lmi_page *p) {
     lmi_put(&p->out, "<footer>Made by lamina, offline: this file loads nothing and sends nothing.</footer>"
                      "</main>\n<aside aria-label=\"Selected module\" aria-live=\"polite\" tabindex=\"0\">"
                      "</aside></div>\n<dialog id=\"help\" aria-label=\"Keys\"><h2>Keys</h2><dl>");
+    lmi_putf(&p->out, "<dt><kbd>1</kbd>…<kbd>%d</kbd></dt><dd>a section</dd>", N_SECTIONS - !has_tokens(p));
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         lmi_putf(&p->out, "<dt>%s</dt><dd>%s</dd>", keys[i][0], keys[i][1]);
     lmi_put(&p->out, "</dl><form method=\"dialog\"><button>close</button></form></dialog>\n<script "
@@ -231,6 +241,7 @@ static lam_status write_part(lmi_page *p) {
     if (has_numbers(p)) LAM_TRY(put_icicle(p));
     if (always(p)) LAM_TRY(lmi_page_table(p));
     if (always(p)) LAM_TRY(lmi_page_deeper_table(p));
+    if (has_tokens(p)) lmi_page_tokens(p);
     lmi_part_end(&p->out);
     return lmi_buf_flush(&p->out, p->to, p->e);
 }
@@ -246,12 +257,25 @@ static lam_status take_outline(lmi_outline *o, const lam_costs *c, const char *f
     return lmi_outline_new(o, c, &wanted, e);
 }
 
-static lam_status write_outline(const lmi_outline *o, const lam_page_options *options, lam_sink to,
-                                lam_error *e) {
+/* What ran in tokens, if it is a language model. `c` NULL: a saved report, which does not have them. */
+static lam_status take_tokens(lam_tokens **out, const lam_costs *c, lam_error *e) {
+    lam_error none = {.at = -1};
+    *out = NULL;
+    if (!c || lam_model_file(lam_costs_model(c))) return LAM_OK;
+    return lam_tokens_new(out, c, &(lam_token_options){0}, &none) == LAM_NOMEM ? lmi_nomem(e) : LAM_OK;
+}
+
+static lam_status write_outline(const lmi_outline *o, const lam_costs *c, const lam_page_options *options,
+                                lam_sink to, lam_error *e) {
     lmi_page p;
+    lam_tokens *t;
+    LAM_TRY(take_tokens(&t, o->was ? NULL : c, e));
     lmi_page_start(&p, o, options, to, e);
+    p.tokens = t;
+    p.costs = c;
     lam_status s = options->part ? write_part(&p) : lmi_page_write(&p);
     lmi_buf_free(&p.out);
+    lam_tokens_free(t);
     return s;
 }
 
@@ -266,12 +290,12 @@ static lam_status write_page(const lam_costs *c, const char *file, const lam_pag
                          e);
         if (s == LAM_OK) {
             s = lmi_outline_diff(&both, &before, &o, e);
-            if (s == LAM_OK) s = write_outline(&both, options, to, e);
+            if (s == LAM_OK) s = write_outline(&both, c, options, to, e);
             lmi_outline_free(&both);
         }
         lmi_outline_free(&before);
     } else if (s == LAM_OK) {
-        s = write_outline(&o, options, to, e);
+        s = write_outline(&o, c, options, to, e);
     }
     lmi_outline_free(&o);
     return s;

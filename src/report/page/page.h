@@ -3,9 +3,9 @@
  * script (report.js) replaces that by an interactive version, and adds the panel of the selected module.
  *
  * page.c: the file. verdict.c: the tiles and the sentence on exactness. findings.c: what to do first.
- * table.c: the modules. sources.c: what holds the peak, the tables behind pictures, how it was measured.
- * changes.c: differences. data.c: the block of data that the script reads. part.c: the frame of a part of the
- * page in a notebook. numbers.c, links.c: helpers. */
+ * table.c: the modules. tokens.c: a language model in tokens. sources.c: what holds the peak, the tables
+ * behind pictures, how it was measured. changes.c: differences. data.c: the block of data that the script
+ * reads. part.c: the frame of a part of the page in a notebook. numbers.c, links.c: helpers. */
 #ifndef LMI_REPORT_PAGE_H
 #define LMI_REPORT_PAGE_H
 
@@ -30,6 +30,8 @@ typedef struct lmi_page {
     lam_error *e;
     int32_t n_numbers; /* those that the model has, in the order of columns and tiles */
     lmi_page_number number[LMI_N_FIGURES];
+    const lam_tokens *tokens; /* of a language model that ran, and the costs that they are of; NULL: none */
+    const lam_costs *costs;
     int32_t by; /* which number the page shows at first: MACs, else the first */
 } lmi_page;
 
@@ -76,6 +78,7 @@ void lmi_page_speeds(lmi_page *p);
 const lmi_level *lmi_page_top_level(const lmi_page *p); /* NULL: not taken */
 void lmi_page_lines(lmi_page *p); /* the lines of the top level, as a table */
 void lmi_page_sources(lmi_page *p);
+void lmi_page_tokens(lmi_page *p); /* of p->tokens */
 void lmi_page_data(lmi_page *p); /* a JSON object that fits into an element */
 
 /* -- names and links (links.c) --------------------------------------------------------------------------- */

@@ -184,10 +184,9 @@ void lmi_gaps_fields(lmi_teller *t, const char *name, const lam_costs *c);
 void lmi_notes_fields(lmi_teller *t, const char *name, const lam_model *m); /* model.c */
 void lmi_provenance_fields(lmi_teller *t, const char *name, const lam_model *m);
 void lmi_check_fields(lmi_teller *t, const lam_check *k); /* check.c */
-/* tokens.c: a language model in tokens; "dynamic", "fixed", "none", NULL: no cache was seen */
+/* tokens.c: a language model in tokens */
 void lmi_tokens_fields(lmi_teller *t, const lam_tokens *x, const lam_costs *c);
 void lmi_bound_fields(lmi_teller *t, const lam_token_bound *b);
-const char *lmi_cache_kind(const lam_tokens *x);
 
 /* -- rows (row.c) -------------------------------------------------------------------------------------- */
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A language model in tokens, as fields. */
+#include "report/table/tokens.h"
 #include "report/tell/tell.h"
 
 /* For each token: unknown unless the number and the tokens are known. */
@@ -90,12 +91,6 @@ static void tell_cache(lmi_teller *t, const lam_tokens *x) {
     tell_known(t, "tried", c->seen ? c->tried : -1);
     tell_text(t, "gap", c->gap);
     tell_end(t);
-}
-
-const char *lmi_cache_kind(const lam_tokens *x) {
-    if (x->cacheless) return "none";
-    if (!x->cache.seen || (x->cache.gap && !x->cache.n_pieces)) return NULL;
-    return x->cache.n_pieces ? "dynamic" : "fixed";
 }
 
 static void tell_wide(lmi_teller *t, const lam_tokens *x, const lam_model *m) {
