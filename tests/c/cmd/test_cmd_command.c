@@ -172,7 +172,7 @@ static void wrong_words(void **state) {
         {"show a:b --rf=1", "--rf=1: --rf takes no value"},
         {"show a:b -c layer", "unknown convention 'layer'\n  hint: did you mean layers?"},
         {"net -i 1x4", "net: a model is given as MODULE:NAME or FILE.py:NAME"},
-        {"show a:b --batch 2", "hint: `lamina fit` has it; `lamina help show` lists the options of this"},
+        {"show a:b --batch 2", "hint: `lamina compare` has it; `lamina help show` lists the options of this"},
         {"show a:b -b 8",
          "-b: `lamina show` has no such option\n  hint: `lamina help show` lists its options"},
         {"show a:b --width 19", "--width 19: a table needs 20 columns at least; -w is as many as it takes"},
