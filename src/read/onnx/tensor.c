@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Tensors of a file: type, shape and where their elements are; and what a file states of values. Elements are
+ * passed over. */
+#include "read/onnx/reader.h"
+
+static const uint8_t bits[LMI_ONNX_N_TYPES] = {[LMI_ONNX_FLOAT] = 32,
+                                               [LMI_ONNX_UINT8] = 8,
+                                               [LMI_ONNX_INT8] = 8,
+                                               [LMI_ONNX_UINT16] = 16,
+                                               [LMI_ONNX_INT16] = 16,
+                                               [LMI_ONNX_INT32] = 32,
+                                               [LMI_ONNX_INT64] = 64,
+                                               [LMI_ONNX_BOOL] = 8,
+                                               [LMI_ONNX_FLOAT16] = 16,
+                                               [LMI_ONNX_DOUBLE] = 64,
+                                               [LMI_ONNX_UINT32] = 32,
+                                               [LMI_ONNX_UINT64] = 64,
+                                               [LMI_ONNX_COMPLEX64] = 64,
+                                               [LMI_ONNX_COMPLEX128] = 128,
+                                               [LMI_ONNX_BFLOAT16] = 16,
+                                               [LMI_ONNX_FLOAT8E4M3FN] = 8,
+                                               [LMI_ONNX_FLOAT8E4M3FNUZ] = 8,
+                                               [LMI_ONNX_FLOAT8E5M2] = 8,
+                                               [LMI_ONNX_FLOAT8E5M2FNUZ] = 8,
+                                               [LMI_ONNX_UINT4] = 4,
+                                               [LMI_ONNX_INT4] = 4,
+                                               [LMI_ONNX_FLOAT4E2M1] = 4,
+                                               [LMI_ONNX_FLOAT8E8M0] = 8,
+                                               [LMI_ONNX_UINT2] = 2,
+                                               [LMI_ONNX_INT2] = 2};
+
+int32_t lmi_onnx_bits(int32_t type) { return type > 0 && type < LMI_ONNX_N_TYPES ? bits[type] : 0; }
+
+/* -- shapes ---------------------------------------------------------------------------------------------- */
+
+static lam_status symbol(lmi_onnx_reader *r, const char *name, int32_t *out, lam_error *e) {
+    const lmi_onnx_symbol fresh = {name, -1};
+    lmi_vec *all = &r->m->symbols;
+    int64_t known = lmi_map_get(&r->m->by_symbol, name);
+    *out = (int32_t)known;
+    if (known >= 0 || !*name) return LAM_OK;
+    *out = (int32_t)all->n;
+    LAM_TRY(lmi_vec_put(all, &fresh, e));
+    return lmi_map_put(&r->m->by_symbol, name, *out, e);
+}
+
+static lam_status axis(lmi_onnx_reader *r, const lmi_field *of, int64_t *size, int32_t *named, lam_error *e) {
+    lmi_field f = {0};
+    bool more;
+    *size = *named = -1;
+    LAM_TRY(lmi_wire_is(&r->c, of, LMI_WIRE_LENGTH, "an axis", e));
+    for (;;) {
+        const char *name;
+        LAM_TRY(lmi_wire_next(&r->c, of->end, &f, &more, e));
+        if (!more) return LAM_OK;
+        if (f.number == 1) {
+            LAM_TRY(lmi_wire_is(&r->c, &f, LMI_WIRE_VARINT, "a size", e));
+            *size = (int64_t)f.value < 0 ? -1 : (int64_t)f.value;
+        } else if (f.number == 2) {
+            LAM_TRY(lmi_wire_text(&r->c, &f, &r->m->arena, LMI_PIECE, &name, e));
+            LAM_TRY(symbol(r, name, named, e));
+        }
+    }
+}
+
+static lam_status shape(lmi_onnx_reader *r, const lmi_field *of, lmi_onnx_value *out, lam_error *e) {
+    int64_t sizes[LMI_ONNX_MOST_AXES];
+    int32_t symbols[LMI_ONNX_MOST_AXES], n = 0;
+    lmi_field f = {0};
+    bool more, named = false;
+    LAM_TRY(lmi_wire_is(&r->c, of, LMI_WIRE_LENGTH, "a shape", e));
+    for (;;) {
+        LAM_TRY(lmi_wire_next(&r->c, of->end, &f, &more, e));
+        if (!more) break;
+        if (f.number != 1) continue;
+        if (n == LMI_ONNX_MOST_AXES) return LAM_OK; /* more than any operator takes: unknown */
+        LAM_TRY(axis(r, &f, &sizes[n], &symbols[n], e));
+        named = named || symbols[n] >= 0;
+        n++;
+    }
+    out->ndim = n;
+    out->sizes = lmi_copy(&r->m->arena, sizes, (uint64_t)n, sizeof *sizes);
+    out->symbols = named ? lmi_copy(&r->m->arena, symbols, (uint64_t)n, sizeof *symbols) : NULL;
+    return out->sizes && (!named || out->symbols) ? LAM_OK : lmi_nomem(e);
+}
+
+static lam_status tensor_type(lmi_onnx_reader *r, const lmi_field *of, lmi_onnx_value *out, lam_error *e) {
+    lmi_field f = {0};
+    bool more;
+    LAM_TRY(lmi_wire_is(&r->c, of, LMI_WIRE_LENGTH, "a type", e));
+    for (;;) {
+        LAM_TRY(lmi_wire_next(&r->c, of->end, &f, &more, e));
+        if (!more) return LAM_OK;
+        if (f.number == 1) {
+            LAM_TRY(lmi_wire_is(&r->c, &f, LMI_WIRE_VARINT, "a type of elements", e));
+            out->type = f.value < LMI_ONNX_N_TYPES ? (int32_t)f.value : LMI_ONNX_NO_TYPE;
+        } else if (f.number == 2) {
+            LAM_TRY(shape(r, &f, out, e));
+        }
+    }
+}
+
+/* A TypeProto; `inner`: it is of the elements of another one. */
+static lam_status type_of(lmi_onnx_reader *r, const lmi_field *of, bool inner, lmi_onnx_value *out,
+                          lam_error *e) {
+    enum { TENSOR = 1, SEQUENCE = 4, MAP = 5, OPAQUE = 7, SPARSE = 8, OPTIONAL = 9 };
+    lmi_field f = {0}, g;
+    bool more;
+    LAM_TRY(lmi_wire_is(&r->c, of, LMI_WIRE_LENGTH, "a type", e));
+    for (;;) {
+        LAM_TRY(lmi_wire_next(&r->c, of->end, &f, &more, e));
+        if (!more) return LAM_OK;
+        if (f.number == TENSOR) {
+            LAM_TRY(tensor_type(r, &f, out, e));
+        } else if ((f.number == SEQUENCE || f.number == OPTIONAL) && !inner) {
+            LAM_TRY(lmi_wire_is(&r->c, &f, LMI_WIRE_LENGTH, "a type", e));
+            out->kind = f.number == SEQUENCE ? LMI_ONNX_SEQUENCE : LMI_ONNX_OPTIONAL;
+            g = (lmi_field){0};
+            LAM_TRY(lmi_wire_next(&r->c, f.end, &g, &more, e));
+            /* Made by recursion of depth 2 at most. */
+            if (more && g.number == 1) LAM_TRY(type_of(r, &g, true, out, e));
+        } else if (f.number == SEQUENCE || f.number == OPTIONAL || f.number == MAP || f.number == OPAQUE ||
+                   f.number == SPARSE) {
+            out->kind = LMI_ONNX_OTHER;
+        }
+    }
+}
+
+lam_status lmi_onnx_stated_read(lmi_onnx_reader *r, const lmi_field *of, lmi_onnx_value *out,
+                                const char **name, lam_error *e) {
+    lmi_field f = {0};
+    bool more;
+    *out = (lmi_onnx_value){.name = "", .ndim = -1, .producer = -1};
+    *name = "";
+    LAM_TRY(lmi_wire_is(&r->c, of, LMI_WIRE_LENGTH, "what is stated of a value", e));
+    for (;;) {
+        LAM_TRY(lmi_wire_next(&r->c, of->end, &f, &more, e));
+        if (!more) return LAM_OK;
+        if (f.number == 1) LAM_TRY(lmi_wire_text(&r->c, &f, &r->m->arena, LMI_PIECE, name, e));
+        if (f.number == 2) LAM_TRY(type_of(r, &f, false, out, e));
+    }
+}
+
+/* -- tensors --------------------------------------------------------------------------------------------- */
+
+static lam_status put_sizes(lmi_onnx_reader *r, lmi_vec *dims, lmi_onnx_value *out, uint64_t at,
+                            lam_error *e) {
+    out->ndim = (int32_t)dims->n;
+    out->sizes = lmi_copy(&r->m->arena, dims->data, dims->n, sizeof(int64_t));
+    if (!out->sizes) return lmi_nomem(e);
+    for (int32_t i = 0; i < out->ndim; i++)
+        if (out->sizes[i] < 0)
+            return lmi_onnx_bad(r, at, e, "a tensor has an axis of %lld", (long long)out->sizes[i]);
+    return LAM_OK;
+}
+
+/* What the fields of a tensor tell beside its shape. */
+typedef struct told {
+    bool raw, fields, external;
+    uint64_t raw_at, raw_bytes;
+} told;
+
+static lam_status one_field(lmi_onnx_reader *r, const lmi_field *f, lmi_vec *dims, lmi_onnx_value *out,
+                            told *t, const char **name, lam_error *e) {
+    enum {
+        DIMS = 1,
+        TYPE,
+        FLOATS = 4,
+        INT32S,
+        TEXTS,
+        INT64S,
+        NAME,
+        RAW,
+        DOUBLES,
+        UINT64S,
+        EXTERNAL = 13,
+        LOCATION
+    };
+    switch (f->number) {
+    case DIMS: return lmi_wire_ints(&r->c, f, dims, LMI_ONNX_MOST_AXES, "axes of a tensor", e);
+    case TYPE:
+        LAM_TRY(lmi_wire_is(&r->c, f, LMI_WIRE_VARINT, "a tensor's type", e));
+        out->type = f->value < LMI_ONNX_N_TYPES ? (int32_t)f->value : LMI_ONNX_NO_TYPE;
+        return LAM_OK;
+    case NAME: return lmi_wire_text(&r->c, f, &r->m->arena, LMI_PIECE, name, e);
+    case RAW:
+        LAM_TRY(lmi_wire_is(&r->c, f, LMI_WIRE_LENGTH, "a tensor's data", e));
+        t->raw = true;
+        t->raw_at = f->start;
+        t->raw_bytes = f->end - f->start;
+        return LAM_OK;
+    case FLOATS:
+    case INT32S:
+    case TEXTS:
+    case INT64S:
+    case DOUBLES:
+    case UINT64S: t->fields = true; return LAM_OK;
+    case EXTERNAL: t->external = true; return LAM_OK;
+    case LOCATION:
+        LAM_TRY(lmi_wire_is(&r->c, f, LMI_WIRE_VARINT, "where a tensor's data is", e));
+        t->external = f->value == 1;
+        return LAM_OK;
+    default: return LAM_OK;
+    }
+}
+
+/* The bytes that elements of this type and shape take in raw_data; false: unknown. */
+bool lmi_onnx_raw_bytes(const lmi_onnx_value *v, uint64_t *out) {
+    int64_t n, all;
+    const int32_t each = lmi_onnx_bits(v->type);
+    if (v->ndim < 0 || each == 0 || !lmi_product(v->sizes, v->ndim, &n)) return false;
+    if (lmi_mul_over(n, (int64_t)each, &all) || lmi_add_over(all, 7, &all)) return false;
+    *out = (uint64_t)all / 8;
+    return true;
+}
+
+static lam_status place(lmi_onnx_reader *r, const lmi_field *of, const told *t, lmi_onnx_value *out,
+                        const char *name, lam_error *e) {
+    uint64_t need = 0;
+    const bool known = lmi_onnx_raw_bytes(out, &need);
+    out->bytes = known ? need : 0;
+    if (t->external) {
+        out->where = LMI_ONNX_EXTERNAL;
+    } else if (t->raw) {
+        if (!known && out->type != LMI_ONNX_NO_TYPE)
+            return lmi_onnx_bad(r, of->at, e, "tensor '%s' has data, but its type or shape can't have any",
+                                name);
+        if (known && need != t->raw_bytes)
+            return lmi_onnx_bad(r, of->at, e, "tensor '%s' has %llu bytes, and its type and shape take %llu",
+                                name, (unsigned long long)t->raw_bytes, (unsigned long long)need);
+        out->where = LMI_ONNX_RAW;
+        out->at = t->raw_at;
+        out->bytes = t->raw_bytes;
+    } else if (t->fields) {
+        out->where = LMI_ONNX_FIELDS;
+        out->at = of->start;
+        out->bytes = of->end - of->start;
+    } else if (known && need == 0) {
+        out->where = LMI_ONNX_MEMORY;
+        out->memory = "";
+    }
+    return LAM_OK;
+}
+
+static lam_status dense(lmi_onnx_reader *r, const lmi_field *of, lmi_vec *dims, lmi_onnx_value *out,
+                        const char **name, lam_error *e) {
+    lmi_field f = {0};
+    told t = {0};
+    bool more;
+    LAM_TRY(lmi_wire_is(&r->c, of, LMI_WIRE_LENGTH, "a tensor", e));
+    for (;;) {
+        LAM_TRY(lmi_wire_next(&r->c, of->end, &f, &more, e));
+        if (!more) break;
+        LAM_TRY(one_field(r, &f, dims, out, &t, name, e));
+    }
+    LAM_TRY(put_sizes(r, dims, out, of->at, e));
+    return place(r, of, &t, out, *name, e);
+}
+
+static lam_status sparse_of(lmi_onnx_reader *r, const lmi_field *of, lmi_vec *dims, lmi_onnx_value *out,
+                            const char **name, lam_error *e) {
+    lmi_field f = {0};
+    lmi_vec inner;
+    bool more;
+    LAM_TRY(lmi_wire_is(&r->c, of, LMI_WIRE_LENGTH, "a sparse tensor", e));
+    for (;;) {
+        lam_status s = LAM_OK;
+        LAM_TRY(lmi_wire_next(&r->c, of->end, &f, &more, e));
+        if (!more) break;
+        if (f.number == 1) {
+            lmi_vec_init(&inner, sizeof(int64_t));
+            s = dense(r, &f, &inner, out, name, e);
+            lmi_vec_free(&inner);
+        } else if (f.number == 3) {
+            s = lmi_wire_ints(&r->c, &f, dims, LMI_ONNX_MOST_AXES, "axes of a tensor", e);
+        }
+        LAM_TRY(s);
+    }
+    LAM_TRY(put_sizes(r, dims, out, of->at, e));
+    out->where = LMI_ONNX_SPARSE;
+    out->at = of->start;
+    out->bytes = of->end - of->start;
+    return LAM_OK;
+}
+
+lam_status lmi_onnx_tensor_read(lmi_onnx_reader *r, const lmi_field *of, bool sparse, lmi_onnx_value *out,
+                                const char **name, lam_error *e) {
+    lmi_vec dims;
+    *out = (lmi_onnx_value){.name = "", .ndim = -1, .producer = -1};
+    *name = "";
+    lmi_vec_init(&dims, sizeof(int64_t));
+    lam_status s = sparse ? sparse_of(r, of, &dims, out, name, e) : dense(r, of, &dims, out, name, e);
+    lmi_vec_free(&dims);
+    return s;
+}
