@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * infer: types and shapes of all values of an ONNX graph, and the elements of small tensors.
+ *
+ * infer.c: lmi_onnx_infer of graph.h, the walk over graphs and the table of operators (rules.def).
+ * infer_flow.c: nodes with bodies, sequences. infer_step.c: what rules share. infer_layout.c, infer_layer.c,
+ * infer_pick.c: the rules of shapes. infer_fold.c: the elements of small tensors.
+ *
+ * A rule that is not sure says nothing, and the result is unknown. */
+#ifndef LMI_READ_ONNX_INFER_H
+#define LMI_READ_ONNX_INFER_H
+
+#include "read/onnx/graph.h"
+
+enum {
+    LMI_MOST_CELLS = 1 << 16, /* elements of a tensor that are folded */
+    LMI_ALL_CELLS = 1 << 20,  /* of all tensors together */
+    LMI_MOST_INTS = 64,       /* of a list of axes, pads, ... */
+    LMI_MOST_DEPTH = 64,      /* of graphs in graphs */
+    LMI_MOST_TIMES = 1 << 10  /* that a loop is followed for what it adds up to */
+};
+
+/* An element: `f` of types with fractions, rounded to the type; `i` of all others, a bool is 0 or 1. */
+typedef struct lmi_cell {
+    union {
+        int64_t i;
+        double f;
+    };
+    bool known;
+} lmi_cell;
+
+/* What inference knows of a value beside its type and shape. */
+typedef struct lmi_value_known {
+    const lmi_cell *cells; /* all elements, in order; NULL: nothing is known of them */
+    int64_t *own;          /* memory for its sizes, of `room` axes */
+    int32_t room;
+    bool looked;              /* the elements of a constant were read, or can't be */
+    bool varies;              /* it is made by a body that may run more than once */
+    int64_t count;            /* of a sequence; 1 or 0 of an optional; -1: unknown */
+    int32_t kind, type, ndim; /* what the file states; ndim -1 and type 0: nothing */
+    const int64_t *sizes;
+    const int32_t *symbols;
+} lmi_value_known;
+
+typedef struct lmi_infer {
+    lmi_onnx_model *m;
+    lmi_value_known *known; /* of each value */
+    lmi_arena scratch;
+    int64_t work;  /* elements and nodes that may still be computed, so that no file takes long */
+    int64_t cells; /* that may still be kept */
+    int32_t loops; /* bodies around the node, which may run more than once */
+    int32_t depth; /* of the graph that is walked */
+    void (*walk)(struct lmi_infer *c, const lmi_onnx_graph *g); /* infers the nodes of a graph */
+    lam_status bad;                                             /* the first failure */
+    lam_error *e;
+} lmi_infer;
+
+/* One node, while its rule runs. */
+typedef struct lmi_node_at {
+    lmi_infer *all;
+    lmi_onnx_node *n;
+    const struct lmi_onnx_rule *rule;
+    const char *why; /* why a result is unknown; NULL: nobody said */
+} lmi_node_at;
+
+/* The operators of ONNX, by which folding tells them apart. */
+typedef enum lmi_onnx_op {
+#define OP(name, ...) LMI_OP_##name,
+#define ML(name, ...)
+#define MS(name, ...)
+#include "read/onnx/rules.def"
+#undef OP
+#undef ML
+#undef MS
+    LMI_OP_OTHER
+} lmi_onnx_op;
+
+typedef void lmi_onnx_rule_fn(lmi_node_at *s);
+typedef struct lmi_onnx_rule {
+    const char *name;
+    lmi_onnx_rule_fn *shape;
+    const char *in;         /* the arguments that the rule works with, a digit each; "": all */
+    const char *types;      /* of the results, a letter each, the last for all further ones; see rules.def */
+    lmi_onnx_rule_fn *fold; /* NULL: none; runs if the first result is small */
+    lmi_onnx_op op;
+} lmi_onnx_rule;
+
+/* The rule of an operator; NULL: there is none. */
+const lmi_onnx_rule *lmi_onnx_rule_of(const char *domain, const char *op);
+
+/* -- infer_step.c: what rules share ---------------------------------------------------------------------- */
+
+/* The i-th argument that the rule works with; NULL: it is left out. */
+const lmi_onnx_value *lmi_arg(const lmi_node_at *s, int32_t i);
+int32_t lmi_n_args(const lmi_node_at *s); /* how many there can be */
+/* The argument, if its shape is known, at least its number of axes; else NULL, and says why. */
+const lmi_onnx_value *lmi_shaped(lmi_node_at *s, int32_t i);
+bool lmi_whole(const lmi_onnx_value *v); /* all sizes are known */
+/* The elements, if all sizes are known and they are few enough to be folded. */
+bool lmi_few(const lmi_onnx_value *v, int64_t *n);
+
+/* Gives a value its sizes, in memory of its own. */
+void lmi_set_sizes(lmi_infer *c, lmi_onnx_value *v, int32_t ndim, const int64_t *sizes);
+/* States the shape of result k, which need not exist. */
+void lmi_set(lmi_node_at *s, int32_t k, int32_t ndim, const int64_t *sizes);
+void lmi_set_as(lmi_node_at *s, int32_t k, const lmi_onnx_value *v); /* that of a value, if it is known */
+void lmi_set_type(lmi_node_at *s, int32_t k, int32_t type);
+void lmi_set_scalar(lmi_node_at *s, int32_t k);
+/* The result is a tensor of unknown sizes, as many as told. */
+void lmi_set_axes(lmi_node_at *s, int32_t k, int32_t ndim);
+/* States that memory ran out. */
+void lmi_out_of_memory(lmi_infer *c);
+
+int32_t lmi_index_of(const lmi_infer *c, const lmi_onnx_value *v);
+lmi_value_known *lmi_known_of(const lmi_infer *c, const lmi_onnx_value *v);
+
+/* All elements of a value; NULL: nothing is known of them. */
+const lmi_cell *lmi_cells(lmi_infer *c, const lmi_onnx_value *v);
+/* Memory for n elements, all unknown; NULL: no more may be kept, or memory ran out. */
+lmi_cell *lmi_cells_new(lmi_infer *c, int64_t n);
+/* Gives result k its elements. */
+void lmi_cells_set(lmi_node_at *s, int32_t k, const lmi_cell *cells);
+bool lmi_is_real(int32_t type); /* with fractions: floats of any width */
+/* Rounds to a type of floats, or wraps to the width of one of integers. False: it can't be held. */
+bool lmi_fit_real(int32_t type, double *f);
+bool lmi_fit_int(int32_t type, int64_t *i);
+/* The bits of a float of any width. */
+void lmi_real_bits(int32_t type, double f, uint64_t *out);
+
+/* A list of integers: an attribute of older versions, an input of newer ones. */
+typedef struct lmi_ints {
+    bool given;
+    bool all;  /* it is known as a whole */
+    int32_t n; /* -1: unknown */
+    int64_t at[LMI_MOST_INTS];
+    bool known[LMI_MOST_INTS];
+} lmi_ints;
+/* By the name of the attribute, NULL: none, or from the i-th argument of the node, -1: none. */
+lmi_ints lmi_list(lmi_node_at *s, const char *attr, int32_t input);
+/* A list that is an attribute alone: its i-th number, or `otherwise`. */
+int64_t lmi_nth(const lmi_node_at *s, const char *attr, int32_t i, int64_t otherwise);
+/* One integer, in the same two places. False: it is there and unknown. */
+bool lmi_one(lmi_node_at *s, const char *attr, int32_t input, int64_t otherwise, int64_t *out);
+bool lmi_attr_is(const lmi_node_at *s, const char *attr, const char *text);
+
+/* Makes an axis count from the front; false: it is out of range. */
+static inline bool lmi_axis_of(int64_t *axis, int32_t ndim) {
+    if (*axis < 0) *axis += ndim;
+    return *axis >= 0 && *axis < ndim;
+}
+/* Sums and products of sizes, -1 if one is unknown or the result does not fit. */
+int64_t lmi_size_plus(int64_t a, int64_t b);
+int64_t lmi_size_times(int64_t a, int64_t b);
+int64_t lmi_size_all(const int64_t *sizes, int32_t n);
+
+/* A shape that grows while arguments are broadcast to it; begins with ndim 0. */
+typedef struct lmi_shape {
+    int32_t ndim;
+    int64_t at[LMI_ONNX_MOST_AXES];
+} lmi_shape;
+/* False: sizes that do not go together, or unknown. */
+bool lmi_broadcast(lmi_shape *to, int32_t ndim, const int64_t *sizes);
+
+/* Which axes a reduction goes over, of x->ndim. False: unknown. */
+bool lmi_reduced_axes(lmi_node_at *s, const lmi_onnx_value *x, bool *reduced);
+/* What a Slice takes: attributes of older versions, inputs of newer ones. */
+typedef struct lmi_slices {
+    lmi_ints from, to, axes, steps;
+} lmi_slices;
+lmi_slices lmi_slices_of(lmi_node_at *s);
+/* How many elements a slice takes of an axis, and the first of them; -1: unknown. */
+int64_t lmi_slice(int64_t size, int64_t from, int64_t to, int64_t step, int64_t *first);
+
+/* -- the rules that the table names ------------------------------------------------------------------------
+ */
+
+#define OP(name, shape, in, types, fold) lmi_onnx_rule_fn lmi_infer_##shape, lmi_fold_##fold;
+#define ML                               OP
+#define MS                               OP
+#include "read/onnx/rules.def"
+#undef OP
+#undef ML
+#undef MS
+
+#endif

@@ -1,0 +1,518 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Rules of shapes: convolutions, pools and what else slides a window, resizing, products of matrices,
+ * recurrent layers, attention. */
+#include "read/onnx/infer.h"
+
+#include <math.h>
+
+/* -- windows -------------------------------------------------------------------------------------------- */
+
+/* A window along one axis. */
+typedef struct lmi_window_axis {
+    int64_t size, kernel, stride, dilation, before, after;
+} lmi_window_axis;
+
+static int64_t ceil_div(int64_t a, int64_t b) { return a / b + (a % b != 0); }
+
+/* How many windows there are. Numbers that are out of all range give -1. */
+static int64_t windows(const lmi_window_axis *w, bool up, bool same) {
+    const int64_t most = INT64_C(1) << 40;
+    if (w->size < 0 || w->stride < 1 || w->size > most || w->stride > most) return -1;
+    if (same) return ceil_div(w->size, w->stride);
+    if (w->kernel < 1 || w->dilation < 1 || w->kernel > most || w->dilation > most / w->kernel) return -1;
+    if (w->before < -most || w->before > most || w->after < -most || w->after > most) return -1;
+    int64_t room = w->size + w->before + w->after - ((w->kernel - 1) * w->dilation + 1);
+    if (room < 0) return -1;
+    int64_t n = (up ? ceil_div(room, w->stride) : room / w->stride) + 1;
+    if (up && (n - 1) * w->stride >= w->size + w->before) n--; /* a window has to begin inside of the input */
+    return n;
+}
+
+static bool is_same(const lmi_node_at *s) {
+    return lmi_attr_is(s, "auto_pad", "SAME_UPPER") || lmi_attr_is(s, "auto_pad", "SAME_LOWER");
+}
+
+/* The window of axis i of `rank`, by the node's attributes. */
+static lmi_window_axis window_of(const lmi_node_at *s, int32_t i, int32_t rank, int64_t size,
+                                 int64_t kernel) {
+    bool none = lmi_attr_is(s, "auto_pad", "VALID");
+    return (lmi_window_axis){.size = size,
+                             .kernel = lmi_nth(s, "kernel_shape", i, kernel),
+                             .stride = lmi_nth(s, "strides", i, 1),
+                             .dilation = lmi_nth(s, "dilations", i, 1),
+                             .before = none ? 0 : lmi_nth(s, "pads", i, 0),
+                             .after = none ? 0 : lmi_nth(s, "pads", rank + i, 0)};
+}
+
+/* A result has the places that `at` of an argument has, with channels last or second. */
+static bool channels_last(const lmi_node_at *s) {
+    return lmi_onnx_int(s->n, "channels_last", 0) != 0 || strncmp(s->n->op, "Nhwc", 4) == 0;
+}
+
+void lmi_infer_conv(lmi_node_at *s) {
+    const lmi_onnx_value *x = lmi_shaped(s, 0), *w = lmi_arg(s, 1);
+    if (!x || x->ndim < 3) return;
+    int32_t rank = x->ndim - 2;
+    bool last = channels_last(s), weight = w && w->ndim == x->ndim;
+    lmi_shape to = {.ndim = x->ndim};
+    to.at[0] = x->sizes[0];
+    to.at[last ? x->ndim - 1 : 1] = weight ? w->sizes[0] : -1;
+    for (int32_t i = 0; i < rank; i++) {
+        int32_t at = (last ? 1 : 2) + i;
+        lmi_window_axis a = window_of(s, i, rank, x->sizes[at], weight && !last ? w->sizes[2 + i] : -1);
+        to.at[at] = windows(&a, false, is_same(s));
+    }
+    lmi_set(s, 0, to.ndim, to.at);
+}
+
+void lmi_infer_pool(lmi_node_at *s) {
+    const lmi_onnx_value *x = lmi_shaped(s, 0);
+    if (!x || x->ndim < 3) return;
+    int32_t rank = x->ndim - 2;
+    bool last = channels_last(s), up = lmi_onnx_int(s->n, "ceil_mode", 0) != 0;
+    lmi_shape to = {.ndim = x->ndim};
+    to.at[0] = x->sizes[0];
+    to.at[last ? x->ndim - 1 : 1] = x->sizes[last ? x->ndim - 1 : 1];
+    for (int32_t i = 0; i < rank; i++) {
+        int32_t at = (last ? 1 : 2) + i;
+        lmi_window_axis a = window_of(s, i, rank, x->sizes[at], -1);
+        to.at[at] = windows(&a, up, is_same(s));
+    }
+    for (int32_t k = 0; k < s->n->n_out; k++) lmi_set(s, k, to.ndim, to.at);
+}
+
+/* The places that a transposed convolution, or an unpooling, makes of `a`. */
+static int64_t spread(const lmi_window_axis *a, int64_t more) {
+    const int64_t most = INT64_C(1) << 30;
+    if (a->size < 0 || a->size > most || a->stride < 1 || a->stride > most || a->kernel < 1 ||
+        a->kernel > most || a->dilation < 1 || a->dilation > most || more < 0 || more > most ||
+        a->before < -most || a->before > most || a->after < -most || a->after > most)
+        return -1;
+    int64_t n = a->stride * (a->size - 1) + more + (a->kernel - 1) * a->dilation + 1 - a->before - a->after;
+    return n < 0 ? -1 : n;
+}
+
+void lmi_infer_conv_transpose(lmi_node_at *s) {
+    const lmi_onnx_value *x = lmi_shaped(s, 0), *w = lmi_arg(s, 1);
+    if (!x || x->ndim < 3) return;
+    int32_t rank = x->ndim - 2;
+    bool weight = w && w->ndim == x->ndim;
+    lmi_shape to = {.ndim = x->ndim};
+    lmi_ints want = lmi_list(s, "output_shape", -1);
+    bool moving = lmi_n_args(s) > 2;
+    lmi_ints pads = {0};
+    if (moving) pads = lmi_list(s, NULL, 2);
+    to.at[0] = x->sizes[0];
+    to.at[1] = weight ? lmi_size_times(w->sizes[1], lmi_onnx_int(s->n, "group", 1)) : -1;
+    for (int32_t i = 0; i < rank; i++) {
+        lmi_window_axis a = window_of(s, i, rank, x->sizes[2 + i], weight ? w->sizes[2 + i] : -1);
+        if (want.given && want.n >= rank)
+            to.at[2 + i] = want.at[want.n - rank + i];
+        else if (is_same(s))
+            to.at[2 + i] = lmi_size_times(a.size, a.stride);
+        else if (moving && (!pads.all || pads.n != 2 * rank))
+            to.at[2 + i] = -1;
+        else {
+            if (moving) a.before = pads.at[i], a.after = pads.at[rank + i];
+            to.at[2 + i] = spread(&a, lmi_nth(s, "output_padding", i, 0));
+        }
+    }
+    lmi_set(s, 0, to.ndim, to.at);
+}
+
+void lmi_infer_max_unpool(lmi_node_at *s) {
+    const lmi_onnx_value *x = lmi_shaped(s, 0);
+    lmi_ints want = lmi_list(s, NULL, 2);
+    if (!x || x->ndim < 3) return;
+    lmi_shape to = {.ndim = x->ndim};
+    to.at[0] = x->sizes[0];
+    to.at[1] = x->sizes[1];
+    for (int32_t i = 0; i < x->ndim - 2; i++) {
+        lmi_window_axis a = window_of(s, i, x->ndim - 2, x->sizes[2 + i], -1);
+        to.at[2 + i] = spread(&a, 0);
+    }
+    if (!want.given)
+        lmi_set(s, 0, to.ndim, to.at);
+    else if (want.all && want.n == x->ndim)
+        lmi_set(s, 0, x->ndim, want.at);
+    else
+        lmi_set_axes(s, 0, x->ndim);
+}
+
+void lmi_infer_col2im(lmi_node_at *s) {
+    const lmi_onnx_value *x = lmi_shaped(s, 0);
+    lmi_ints image = lmi_list(s, NULL, 1), block = lmi_list(s, NULL, 2);
+    if (!x || x->ndim != 3 || image.n < 0 || image.n + 2 > LMI_ONNX_MOST_AXES) return;
+    lmi_shape to = {.ndim = image.n + 2};
+    int64_t each = block.all ? lmi_size_all(block.at, block.n) : -1;
+    to.at[0] = x->sizes[0];
+    to.at[1] = each > 0 && x->sizes[1] >= 0 ? x->sizes[1] / each : -1;
+    for (int32_t i = 0; i < image.n; i++) to.at[2 + i] = image.known[i] ? image.at[i] : -1;
+    lmi_set(s, 0, to.ndim, to.at);
+}
+
+/* Regions of an image: one result a region, of the wanted height and width. */
+static void regions(lmi_node_at *s, int64_t height, int64_t width) {
+    const lmi_onnx_value *x = lmi_shaped(s, 0), *rois = lmi_arg(s, 1);
+    int64_t sizes[] = {rois && rois->ndim == 2 ? rois->sizes[0] : -1, x && x->ndim == 4 ? x->sizes[1] : -1,
+                       height, width};
+    lmi_set(s, 0, 4, sizes);
+}
+
+void lmi_infer_roi_align(lmi_node_at *s) {
+    regions(s, lmi_onnx_int(s->n, "output_height", 1), lmi_onnx_int(s->n, "output_width", 1));
+}
+
+void lmi_infer_roi_pool(lmi_node_at *s) {
+    regions(s, lmi_nth(s, "pooled_shape", 0, -1), lmi_nth(s, "pooled_shape", 1, -1));
+}
+
+void lmi_infer_crop_and_resize(lmi_node_at *s) {
+    lmi_ints size = lmi_list(s, NULL, 3);
+    regions(s, size.n == 2 && size.known[0] ? size.at[0] : -1,
+            size.n == 2 && size.known[1] ? size.at[1] : -1);
+}
+
+/* The places of a grid, whose last axis holds coordinates, with the channels of the first argument. */
+void lmi_infer_grid_sample(lmi_node_at *s) {
+    const lmi_onnx_value *x = lmi_shaped(s, 0), *grid = lmi_arg(s, 1);
+    if (!x || x->ndim < 3) return;
+    lmi_shape to = {.ndim = x->ndim};
+    for (int32_t i = 0; i < x->ndim; i++)
+        to.at[i] = i < 2 ? x->sizes[i] : grid && grid->ndim == x->ndim ? grid->sizes[i - 1] : -1;
+    lmi_set(s, 0, to.ndim, to.at);
+}
+
+void lmi_infer_affine_grid(lmi_node_at *s) {
+    lmi_ints size = lmi_list(s, NULL, 1);
+    if (size.n != 4 && size.n != 5) return;
+    lmi_shape to = {.ndim = size.n};
+    for (int32_t i = 0; i < size.n - 1; i++) {
+        int32_t from = i ? i + 1 : 0;
+        to.at[i] = size.known[from] ? size.at[from] : -1;
+    }
+    to.at[size.n - 1] = size.n - 2;
+    lmi_set(s, 0, to.ndim, to.at);
+}
+
+/* -- resizing -------------------------------------------------------------------------------------------- */
+
+/* By the smallest or largest of the factors that the wanted sizes are of the axes' sizes. */
+static void keep_ratio(lmi_shape *to, const int64_t *axes, int32_t n, const lmi_ints *want, bool larger) {
+    double factor = larger ? 0 : INFINITY;
+    for (int32_t i = 0; i < n; i++) {
+        int64_t size = to->at[axes[i]];
+        double f = size > 0 && want->known[i] ? (double)want->at[i] / (double)size : NAN;
+        factor = isnan(f) || isnan(factor) ? NAN : larger ? fmax(factor, f) : fmin(factor, f);
+    }
+    for (int32_t i = 0; i < n; i++) {
+        int64_t *at = &to->at[axes[i]];
+        double size = floor((double)*at * factor + 0.5);
+        *at = *at >= 0 && size >= 0 && size < 0x1p53 ? (int64_t)size : -1;
+    }
+}
+
+/* By factors, in the precision of float, as the definition computes it. */
+static void scale(lmi_node_at *s, lmi_shape *to, const int64_t *axes, int32_t n, const lmi_onnx_value *by) {
+    const lmi_onnx_attribute *a = lmi_onnx_attr(s->n, "scales");
+    int64_t n_by = -1;
+    const lmi_cell *cells =
+        by && lmi_few(by, &n_by) && by->type == LMI_ONNX_FLOAT ? lmi_cells(s->all, by) : NULL;
+    bool old = !by && a && a->type == 6 && a->n == n;
+    bool cropped = lmi_attr_is(s, "coordinate_transformation_mode", "tf_crop_and_resize");
+    for (int32_t i = 0; i < n; i++) {
+        int64_t *at = &to->at[axes[i]];
+        double f = old ? (double)a->floats[i] : cells && n_by == n && cells[i].known ? cells[i].f : NAN;
+        float size = floorf((float)*at * (float)f);
+        *at = *at >= 0 && !cropped && size >= 0 && size < 0x1p53F ? (int64_t)size : -1;
+    }
+}
+
+void lmi_infer_resize(lmi_node_at *s) {
+    const lmi_onnx_value *x = lmi_shaped(s, 0), *by, *sizes;
+    bool early = strcmp(s->n->op, "Upsample") == 0 || (s->n->opset && s->n->opset < 11);
+    if (!x) return;
+    by = lmi_onnx_in(s->all->m, s->n, early ? 1 : 2);
+    sizes = early ? NULL : lmi_onnx_in(s->all->m, s->n, 3);
+    lmi_shape to = {.ndim = x->ndim};
+    memcpy(to.at, x->sizes, (size_t)x->ndim * sizeof *to.at);
+    lmi_ints list = lmi_list(s, "axes", -1), want = lmi_list(s, NULL, early ? -1 : 3);
+    int64_t axes[LMI_ONNX_MOST_AXES];
+    int32_t n = list.given ? list.n : x->ndim;
+    if (n < 0 || n > x->ndim) return;
+    for (int32_t i = 0; i < n; i++) {
+        axes[i] = list.given ? list.at[i] : i;
+        if (!lmi_axis_of(&axes[i], x->ndim)) return;
+    }
+    if (sizes && !(sizes->ndim == 1 && sizes->sizes[0] == 0)) {
+        if (want.n != n) lmi_set_axes(s, 0, x->ndim);
+        bool larger = lmi_attr_is(s, "keep_aspect_ratio_policy", "not_smaller");
+        if (want.n != n) return;
+        if (larger || lmi_attr_is(s, "keep_aspect_ratio_policy", "not_larger"))
+            keep_ratio(&to, axes, n, &want, larger);
+        else
+            for (int32_t i = 0; i < n; i++) to.at[axes[i]] = want.known[i] ? want.at[i] : -1;
+    } else
+        scale(s, &to, axes, n, by);
+    lmi_set(s, 0, to.ndim, to.at);
+}
+
+/* -- products ------------------------------------------------------------------------------------------- */
+
+/* The product of the last two axes of a and b, either transposed; the others are broadcast. */
+static void product(lmi_node_at *s, bool flip_a, bool flip_b) {
+    const lmi_onnx_value *a = lmi_shaped(s, 0), *b = lmi_shaped(s, 1);
+    if (!a || !b || a->ndim < 1 || b->ndim < 1) return;
+    lmi_shape to = {0};
+    if (!lmi_broadcast(&to, a->ndim > 2 ? a->ndim - 2 : 0, a->sizes) ||
+        !lmi_broadcast(&to, b->ndim > 2 ? b->ndim - 2 : 0, b->sizes)) {
+        s->why = "the shapes of its arguments do not go together";
+        return;
+    }
+    if (a->ndim > 1) to.at[to.ndim++] = a->sizes[a->ndim - (flip_a ? 1 : 2)];
+    if (b->ndim > 1) to.at[to.ndim++] = b->sizes[b->ndim - (flip_b ? 2 : 1)];
+    lmi_set(s, 0, to.ndim, to.at);
+}
+
+void lmi_infer_matmul(lmi_node_at *s) {
+    if (lmi_onnx_int(s->n, "transBatchA", 0) || lmi_onnx_int(s->n, "transBatchB", 0)) return;
+    product(s, lmi_onnx_int(s->n, "transA", 0) != 0, lmi_onnx_int(s->n, "transB", 0) != 0);
+}
+
+void lmi_infer_gemm(lmi_node_at *s) {
+    const lmi_onnx_value *a = lmi_arg(s, 0), *b = lmi_arg(s, 1);
+    int64_t sizes[] = {-1, -1};
+    if (a && a->ndim == 2) sizes[0] = a->sizes[lmi_onnx_int(s->n, "transA", 0) ? 1 : 0];
+    if (b && b->ndim == 2) sizes[1] = b->sizes[lmi_onnx_int(s->n, "transB", 0) ? 0 : 1];
+    lmi_set(s, 0, 2, sizes);
+}
+
+/* The axes of the first argument, whose last becomes the attribute N. */
+void lmi_infer_matmul_packed(lmi_node_at *s) {
+    const lmi_onnx_value *x = lmi_shaped(s, 0);
+    if (!x || x->ndim < 1) return;
+    lmi_shape to = {.ndim = x->ndim};
+    memcpy(to.at, x->sizes, (size_t)x->ndim * sizeof *to.at);
+    to.at[x->ndim - 1] = lmi_onnx_int(s->n, "N", -1);
+    lmi_set(s, 0, to.ndim, to.at);
+}
+
+/* -- einsum ---------------------------------------------------------------------------------------------- */
+
+/* The axes that the letters of an equation name. */
+typedef struct lmi_letters {
+    int64_t size[128]; /* 0: not seen; else 1 + the size, or -1: unknown */
+    lmi_shape dots;    /* what "..." stands for */
+    bool bad;
+} lmi_letters;
+
+static void letter(lmi_letters *l, char c, int64_t size) {
+    int64_t *at = &l->size[(unsigned char)c & 127];
+    if (*at == 0 || *at == 2 || (*at < 0 && size >= 0)) *at = size < 0 ? -1 : 1 + size; /* 1 is broadcast */
+}
+
+/* Letters that stand in a term of an equation; dots count as none. */
+static int32_t n_letters(const char *term, const char *end, bool *dots) {
+    int32_t n = 0;
+    *dots = false;
+    for (; term < end; term++) {
+        if (*term == '.')
+            *dots = true;
+        else if (*term != ' ')
+            n++;
+    }
+    return n;
+}
+
+static void bind_term(lmi_letters *l, const char *term, const char *end, const lmi_onnx_value *x) {
+    bool dots;
+    int32_t n = n_letters(term, end, &dots), more = x->ndim - n, at = 0;
+    if (more < 0 || (more > 0 && !dots)) l->bad = true;
+    for (; term < end && !l->bad; term++) {
+        if (term[0] == '.') {
+            if (!lmi_broadcast(&l->dots, more, x->sizes + at)) l->bad = true;
+            at += more;
+            while (term + 1 < end && term[1] == '.') term++;
+        } else if (*term != ' ')
+            letter(l, *term, x->sizes[at++]);
+    }
+}
+
+/* The letters of the result: those behind "->", or the ones that stand once, in order. */
+static void put_letters(lmi_letters *l, const char *equation, const char *arrow, lmi_shape *to) {
+    char once[130] = "...";
+    size_t n = 3;
+    if (!arrow) {
+        for (int c = 'A'; c <= 'z'; c++) {
+            const char *first = strchr(equation, c);
+            if (first && (first[1] == 0 || !strchr(first + 1, c)) && n + 1 < sizeof once) once[n++] = (char)c;
+        }
+    }
+    for (const char *c = arrow ? arrow + 2 : once; *c && !l->bad; c++) {
+        if (*c == '.') {
+            for (int32_t i = 0; i < l->dots.ndim && to->ndim < LMI_ONNX_MOST_AXES; i++)
+                to->at[to->ndim++] = l->dots.at[i];
+            while (c[1] == '.') c++;
+        } else if (*c != ' ') {
+            int64_t size = l->size[(unsigned char)*c & 127];
+            if (size == 0 || to->ndim == LMI_ONNX_MOST_AXES)
+                l->bad = true;
+            else
+                to->at[to->ndim++] = size < 0 ? -1 : size - 1;
+        }
+    }
+}
+
+void lmi_infer_einsum(lmi_node_at *s) {
+    const lmi_onnx_attribute *a = lmi_onnx_attr(s->n, "equation");
+    lmi_letters l = {0};
+    lmi_shape to = {0};
+    if (!a || !a->s) return;
+    const char *at = a->s, *arrow = strstr(a->s, "->");
+    for (int32_t i = 0; i < s->n->n_in; i++) {
+        const lmi_onnx_value *x = lmi_shaped(s, i);
+        const char *end = at + strcspn(at, ",-");
+        if (!x) return;
+        bind_term(&l, at, end, x);
+        at = *end == ',' ? end + 1 : end;
+    }
+    put_letters(&l, a->s, arrow, &to);
+    if (!l.bad) lmi_set(s, 0, to.ndim, to.at);
+}
+
+/* -- recurrent layers ------------------------------------------------------------------------------------ */
+
+/* LSTM, GRU, RNN: all steps, then the last states. `hidden` from the attribute, or an axis of the weights. */
+static void recurrent(lmi_node_at *s, int32_t hidden_axis) {
+    const lmi_onnx_value *x = lmi_shaped(s, 0), *w = lmi_arg(s, 1), *r = lmi_arg(s, 2);
+    if (!x || x->ndim != 3) return;
+    bool batch_first = lmi_onnx_int(s->n, "layout", 0) != 0;
+    int64_t hidden = lmi_onnx_int(s->n, "hidden_size", r && r->ndim == 3 ? r->sizes[hidden_axis] : -1);
+    int64_t ways = lmi_attr_is(s, "direction", "bidirectional") ? 2 : w && w->ndim == 3 ? w->sizes[0] : 1;
+    int64_t steps = x->sizes[batch_first ? 1 : 0], batch = x->sizes[batch_first ? 0 : 1];
+    const int64_t all[2][4] = {{steps, ways, batch, hidden}, {batch, steps, ways, hidden}};
+    const int64_t last[2][3] = {{ways, batch, hidden}, {batch, ways, hidden}};
+    lmi_set(s, 0, 4, all[batch_first]);
+    lmi_set(s, 1, 3, last[batch_first]);
+    lmi_set(s, 2, 3, last[batch_first]);
+}
+
+void lmi_infer_recurrent(lmi_node_at *s) { recurrent(s, 2); }
+
+void lmi_infer_quantized_lstm(lmi_node_at *s) { recurrent(s, 1); }
+
+/* -- attention ------------------------------------------------------------------------------------------- */
+
+/* One of query, key and value: with heads as an axis (4), or inside of the last (3). */
+typedef struct lmi_heads {
+    int64_t batch, heads, steps, each;
+} lmi_heads;
+
+static bool heads_of(const lmi_onnx_value *x, int64_t heads, lmi_heads *out) {
+    *out = (lmi_heads){-1, heads, -1, -1};
+    if (!x || (x->ndim != 3 && x->ndim != 4)) return false;
+    const int64_t *d = x->sizes;
+    if (x->ndim == 4)
+        *out = (lmi_heads){d[0], d[1], d[2], d[3]};
+    else
+        *out = (lmi_heads){d[0], heads, d[1], heads > 0 && d[2] >= 0 ? d[2] / heads : -1};
+    return true;
+}
+
+void lmi_infer_attention(lmi_node_at *s) {
+    const lmi_onnx_value *x = lmi_shaped(s, 0), *past = lmi_arg(s, 3);
+    int64_t n = lmi_onnx_int(s->n, "q_num_heads", -1);
+    lmi_heads q, k, v;
+    if (!heads_of(x, n, &q)) return;
+    heads_of(lmi_arg(s, 1), lmi_onnx_int(s->n, "kv_num_heads", n), &k);
+    heads_of(lmi_arg(s, 2), lmi_onnx_int(s->n, "kv_num_heads", n), &v);
+    int64_t before = !past ? 0 : past->ndim == 4 ? past->sizes[2] : -1;
+    int64_t steps = lmi_size_plus(k.steps, before);
+    const int64_t y4[] = {q.batch, q.heads, q.steps, v.each};
+    const int64_t y3[] = {q.batch, q.steps, lmi_size_times(q.heads, v.each)};
+    const int64_t key[] = {q.batch, k.heads, steps, k.each}, value[] = {q.batch, v.heads, steps, v.each};
+    const int64_t scores[] = {q.batch, q.heads, q.steps, steps};
+    lmi_set(s, 0, x->ndim, x->ndim == 4 ? y4 : y3);
+    lmi_set(s, 1, 4, key);
+    lmi_set(s, 2, 4, value);
+    lmi_set(s, 3, 4, scores);
+}
+
+void lmi_infer_linear_attention(lmi_node_at *s) {
+    int64_t n_q = lmi_onnx_int(s->n, "q_num_heads", -1), n = lmi_onnx_int(s->n, "kv_num_heads", -1);
+    lmi_heads q, k, v;
+    if (!heads_of(lmi_shaped(s, 0), n_q, &q)) return;
+    heads_of(lmi_arg(s, 1), n, &k);
+    heads_of(lmi_arg(s, 2), n, &v);
+    const int64_t y[] = {q.batch, q.steps, lmi_size_times(n_q, v.each)},
+                  state[] = {q.batch, n, k.each, v.each};
+    lmi_set(s, 0, 3, y);
+    lmi_set(s, 1, 4, state);
+}
+
+void lmi_infer_causal_conv(lmi_node_at *s) {
+    const lmi_onnx_value *x = lmi_shaped(s, 0), *w = lmi_arg(s, 1);
+    if (!x || x->ndim != 3 || lmi_onnx_int(s->n, "channels_last", 0)) return;
+    int64_t k = w && w->ndim == 3 ? w->sizes[2] : -1;
+    const int64_t state[] = {x->sizes[0], x->sizes[1], k > 0 ? k - 1 : -1};
+    lmi_set_as(s, 0, x);
+    lmi_set(s, 1, 3, state);
+}
+
+/* Attention of com.microsoft, which multiplies by its weights itself: input, weights, bias, past. */
+void lmi_infer_packed_attention(lmi_node_at *s) {
+    const lmi_onnx_value *x = lmi_shaped(s, 0), *w = lmi_arg(s, 1), *past = lmi_arg(s, 2);
+    if (!x || x->ndim != 3) return;
+    int64_t all = w && w->ndim == 2 && w->sizes[1] >= 0 ? w->sizes[1] / 3 : -1;
+    int64_t wide = lmi_nth(s, "qkv_hidden_sizes", 2, all), n = lmi_onnx_int(s->n, "num_heads", -1);
+    const int64_t y[] = {x->sizes[0], x->sizes[1], wide};
+    lmi_set(s, 0, 3, y);
+    if (lmi_onnx_attr(s->n, "qkv_hidden_sizes") || lmi_onnx_int(s->n, "past_present_share_buffer", 0)) return;
+    int64_t before = !past ? 0 : past->ndim == 5 ? past->sizes[3] : -1;
+    const int64_t present[] = {2, x->sizes[0], n, lmi_size_plus(x->sizes[1], before),
+                               n > 0 && wide >= 0 ? wide / n : -1};
+    lmi_set(s, 1, 5, present);
+}
+
+/* MultiHeadAttention: query, key, value, past key. */
+void lmi_infer_multi_head(lmi_node_at *s) {
+    const lmi_onnx_value *q = lmi_shaped(s, 0), *k = lmi_arg(s, 1), *v = lmi_arg(s, 2), *past = lmi_arg(s, 3);
+    int64_t n = lmi_onnx_int(s->n, "num_heads", -1);
+    if (!q || q->ndim != 3 || !k || !v || (v->ndim != 3 && v->ndim != 4)) return;
+    lmi_heads of;
+    heads_of(v, n, &of);
+    int64_t before = !past ? 0 : past->ndim == 4 ? past->sizes[2] : -1;
+    int64_t steps =
+        v->ndim == 4 && past ? -1 : lmi_size_plus(v->ndim == 4 ? v->sizes[2] : v->sizes[1], before);
+    int64_t each = q->sizes[2] >= 0 && n > 0 ? q->sizes[2] / n : -1;
+    const int64_t y[] = {q->sizes[0], q->sizes[1], lmi_size_times(n, of.each)};
+    const int64_t key[] = {q->sizes[0], n, steps, each}, value[] = {q->sizes[0], n, steps, of.each};
+    lmi_set(s, 0, 3, y);
+    if (lmi_onnx_int(s->n, "past_present_share_buffer", 0)) return;
+    lmi_set(s, 1, 4, key);
+    lmi_set(s, 2, 4, value);
+}
+
+/* GroupQueryAttention: query, which holds key and value too if there is no key. The caches that it returns
+ * are as long as the run needs. */
+void lmi_infer_group_query(lmi_node_at *s) {
+    const lmi_onnx_value *q = lmi_shaped(s, 0), *k = lmi_arg(s, 1), *past = lmi_arg(s, 2);
+    int64_t n = lmi_onnx_int(s->n, "num_heads", -1), n_kv = lmi_onnx_int(s->n, "kv_num_heads", -1);
+    if (!q || q->ndim != 3) return;
+    int64_t all = lmi_size_plus(n, lmi_size_times(2, n_kv)), each = -1;
+    if (k)
+        each = q->sizes[2] >= 0 && n > 0 ? q->sizes[2] / n : -1;
+    else if (q->sizes[2] >= 0 && all > 0)
+        each = q->sizes[2] / all;
+    const int64_t y[] = {q->sizes[0], q->sizes[1], lmi_size_times(n, each)};
+    const int64_t present[] = {q->sizes[0], n_kv, -1, past && past->ndim == 4 ? past->sizes[3] : each};
+    lmi_set(s, 0, 3, y);
+    lmi_set(s, 1, 4, present);
+    lmi_set(s, 2, 4, present);
+}
+
+/* The determinant of the last two axes. */
+void lmi_infer_det(lmi_node_at *s) {
+    const lmi_onnx_value *x = lmi_shaped(s, 0);
+    if (x && x->ndim >= 2) lmi_set(s, 0, x->ndim - 2, x->sizes);
+}
