@@ -240,6 +240,10 @@ LAM_API lam_status lam_build_backward_raised(lam_builder *b, lam_error *e);
  * unknown. `why` is a sentence for the report. */
 LAM_API lam_status lam_build_described(lam_builder *b, const char *why, lam_error *e);
 
+/* Notes that the source, such as a file for inference, does not say which parameters are trainable: their
+ * number is then unknown, and requires_grad of lam_tensor_info is ignored. */
+LAM_API lam_status lam_build_trainable_unknown(lam_builder *b, lam_error *e);
+
 /* Notes that the model is incomplete: memory ran out, or a limit was reached. `why` is a sentence for the
  * report; numbers that may lack a part become "at least". Operators that started after `from_ns` are missing
  * (INT64_MAX: any operator of a backward pass may be); `calls`: any call may be missing too. The builder may

@@ -40,6 +40,7 @@ struct lam_builder {
     lmi_vec provenance; /* lmi_named_text */
     const char *cut;
     const char *described; /* as in lam_model */
+    bool trainable_unknown;
     bool calls_cut;
     int64_t cut_ns;
     lmi_vec ops;     /* lam_op */

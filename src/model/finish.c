@@ -194,6 +194,7 @@ static lam_status fill(lam_model *m, lmi_arena *scratch, lam_builder *b, lam_err
     m->n_op_sigs = (int32_t)b->sigs.n;
     m->cut = b->cut;
     m->described = b->described;
+    m->trainable_unknown = b->trainable_unknown || b->described;
     m->calls_cut = b->calls_cut;
     m->cut_ns = b->cut_ns;
     m->ops_seen = b->ops_seen;

@@ -97,6 +97,8 @@ struct lam_model {
     const char *cut; /* why observations are missing; NULL: none are */
     /* why no call was observed, of a source that describes modules and tensors alone; NULL: it ran */
     const char *described;
+    bool trainable_unknown; /* which parameters are trainable is not told; so it is of a model that is
+                               described */
     bool calls_cut;
     int64_t cut_ns;
     bool ops_seen, nodes_seen, timed, traced, no_backward;

@@ -400,6 +400,13 @@ lam_status lam_build_described(lam_builder *b, const char *why, lam_error *e) {
     return lmi_copy_text(b, why, "why nothing ran", &b->described, e);
 }
 
+lam_status lam_build_trainable_unknown(lam_builder *b, lam_error *e) {
+    if (!b)
+        return lmi_fail(e, LAM_USAGE, "lam_build_trainable_unknown", "there is no builder; make one first");
+    b->trainable_unknown = true;
+    return LAM_OK;
+}
+
 lam_status lam_build_no_backward(lam_builder *b, lam_error *e) {
     if (!b) return lmi_fail(e, LAM_USAGE, "lam_build_no_backward", "there is no builder; make one first");
     b->no_backward = true;

@@ -3,6 +3,7 @@
  * The one way from a file to a model: its format by its first bytes, and the reader of that format. */
 #include "base/system.h"
 #include "read/gguf/gguf.h"
+#include "read/onnx/onnx.h"
 #include "read/read.h"
 #include "read/safetensors/safetensors.h"
 #include "read/torch/checkpoint.h"
@@ -37,6 +38,7 @@ static lam_status sniff(const lmi_bytes *of, char *head, size_t n, lmi_format *o
     if (lmi_is_gguf((unsigned char *)head, n)) return *out = LMI_GGUF, LAM_OK;
     /* before pickles, since a header's length may be the two bytes that a pickle begins with */
     if (lmi_is_safetensors((unsigned char *)head, n, of->size)) return *out = LMI_SAFETENSORS, LAM_OK;
+    if (lmi_is_onnx((unsigned char *)head, n, of->size)) return *out = LMI_ONNX, LAM_OK;
     LAM_TRY(lmi_torch_kind_of(of, (unsigned char *)head, n, &kind, e));
     if (kind != LMI_TORCH_NONE)
         *out = of_torch[kind];
@@ -63,6 +65,7 @@ static bool is_folder(const char *path) {
 const char *lam_read_format(const char *path) {
     static const char *const names[] = {[LMI_SAFETENSORS] = "safetensors",
                                         [LMI_GGUF] = "GGUF",
+                                        [LMI_ONNX] = "ONNX",
                                         [LMI_CHECKPOINT] = "checkpoint",
                                         [LMI_LEGACY] = "checkpoint",
                                         [LMI_SCRIPT] = "TorchScript",
@@ -196,7 +199,7 @@ static lam_status no_format(const lmi_bytes *of, lam_error *e) {
             "(.pt2) are not read");
     return lmi_fail(
         e, LAM_FAILED, of->name,
-        "it is no model file that lamina reads: by its first bytes it is neither safetensors, GGUF, a "
+        "it is no model file that lamina reads: by its first bytes it is neither safetensors, GGUF, ONNX, a "
         "checkpoint, an index of weights nor a saved report");
 }
 
@@ -209,6 +212,8 @@ static lam_status read_file(lam_model **out, const char *path, const lam_read_op
         ;
     else if (format == LMI_REPORT)
         s = lam_model_load(out, path, e);
+    else if (format == LMI_ONNX)
+        s = lmi_onnx_model_of(out, &file, NULL, o ? o->memory_limit : 0, e);
     else if (format == LMI_NO_FORMAT)
         s = no_format(&file, e);
     else

@@ -10,6 +10,7 @@ typedef enum lmi_format {
     LMI_NO_FORMAT,
     LMI_SAFETENSORS,
     LMI_GGUF,
+    LMI_ONNX,
     LMI_CHECKPOINT,
     LMI_SCRIPT,
     LMI_LEGACY,

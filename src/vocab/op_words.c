@@ -32,6 +32,7 @@ static const struct op_word {
 #define WRAP(spelling, kind, signature, each, last)                                                          \
     {spelling, signature##_roles, LMI_K_##kind, true, each, last},
 #include "vocab/names_aten.def"
+#include "vocab/names_onnx.def"
 #include "vocab/names_other.def"
 #undef WRAP
 #undef NAME
@@ -43,7 +44,7 @@ static const struct op_word *at(int32_t word) { return word >= 0 && word < N_WOR
 
 /* Words by a hash of their names. A binary search would touch memory that is not in the cache, and a capture
  * looks up some thirty names. The slots are static: nothing can fail where a program starts. */
-enum { N_PLACES = 4096 };
+enum { N_PLACES = 8192 };
 _Static_assert(N_WORDS * 2 < N_PLACES, "half of the places stay free, so the map never grows");
 static lmi_map_slot slots[N_PLACES];
 static lmi_map places = {.slots = slots, .cap = N_PLACES};

@@ -32,7 +32,7 @@ static void count_tensor(const lmi_work *w, const lam_owned *o, lam_cost_row *ro
         return;
     }
     count_into(&row->params, n);
-    if (w->m->described) /* which ones are trained is known of a live model alone */
+    if (w->m->trainable_unknown) /* which ones are trained is known of a live model alone */
         row->grad_params = row->nograd_params = lmi_unknown();
     else
         count_into(t->requires_grad ? &row->grad_params : &row->nograd_params, n);

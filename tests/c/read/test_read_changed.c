@@ -9,7 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *const files[] = {"net.safetensors", "tiny.gguf", "state.pt", "model.pt"};
+static const char *const files[] = {"net.safetensors", "tiny.gguf",  "state.pt",
+                                    "model.pt",        "image.onnx", "odd.onnx"};
 enum { MOST = 1 << 16, CHANGES = 200 };
 
 static size_t whole(const char *name, char *bytes) {

@@ -116,7 +116,167 @@ def tuned() -> None:
     )
 
 
+# -- ONNX: messages of protocol buffers, as pairs of a field and its content
+
+
+def varint(n: int) -> bytes:
+    n, out = n % 2**64, b""
+    while n > 127:
+        out, n = out + bytes([n & 127 | 128]), n >> 7
+    return out + bytes([n])
+
+
+def message(*fields: tuple[int, int | float | str | bytes]) -> bytes:
+    out = b""
+    for number, value in fields:
+        if isinstance(value, int):
+            out += varint(number << 3) + varint(value)
+        elif isinstance(value, float):
+            out += varint(number << 3 | 5) + struct.pack("<f", value)
+        else:
+            content = value.encode() if isinstance(value, str) else value
+            out += varint(number << 3 | 2) + varint(len(content)) + content
+    return out
+
+
+FLOAT, INT8, INT64, BOOL = 1, 3, 7, 9
+
+
+def tensor(name: str, kind: int, shape: list[int], *data: tuple[int, int | float | str | bytes]) -> bytes:
+    """Of zeros, unless `data` has the fields of its elements."""
+    zeros = (9, bytes(math.prod(shape) * {FLOAT: 4, INT8: 1, INT64: 8, BOOL: 1}[kind]))
+    return message(*((1, n) for n in shape), (2, kind), (8, name), *(data or [zeros]))
+
+
+def stated(name: str, kind: int, shape: list[int | str]) -> bytes:
+    axes = [(1, message((1, n) if isinstance(n, int) else (2, n))) for n in shape]
+    return message((1, name), (2, message((1, message((1, kind), (2, message(*axes)))))))
+
+
+def attribute(name: str, value: int | float | str | list[int] | tuple[int, bytes]) -> bytes:
+    """A tuple: a tensor or a graph, by its field and its bytes."""
+    if isinstance(value, list):
+        return message((1, name), *((8, n) for n in value), (20, 7))
+    if isinstance(value, tuple):
+        return message((1, name), value, (20, value[0] - 1))
+    field = {int: 3, float: 2, str: 4}[type(value)]
+    return message((1, name), (field, value), (20, {3: 2, 2: 1, 4: 3}[field]))
+
+
+def node(op: str, name: str, inputs: str, outputs: str, *attributes: bytes, domain: str = "") -> bytes:
+    """Names of inputs and outputs are separated by spaces; "-": left out."""
+    ins = [(1, "" if word == "-" else word) for word in inputs.split()]
+    outs = [(2, word) for word in outputs.split()]
+    return message(*ins, *outs, (3, name), (4, op), *((5, a) for a in attributes), (7, domain))
+
+
+def graph(nodes: list[bytes], inputs: list[bytes], outputs: list[bytes], *more: tuple[int, bytes]) -> bytes:
+    """`more`: initialisers (5), stated values (13), sparse initialisers (15)."""
+    ends = [(11, x) for x in inputs] + [(12, x) for x in outputs]
+    return message(*((1, n) for n in nodes), (2, "main"), *more, *ends)
+
+
+def onnx(path: str, main: bytes, *more: tuple[int, bytes]) -> None:
+    opsets = [(8, message((1, domain), (2, version))) for domain, version in (("", 20), ("own", 1))]
+    (HERE / path).write_bytes(message((1, 9), (2, "pytorch"), (3, "2.13.0"), (7, main), *opsets, *more))
+
+
+def image_net() -> None:
+    """As torch's exporter names it: modules are in the names of nodes and of initialisers."""
+    window = [attribute("kernel_shape", [2, 2]), attribute("strides", [2, 2])]
+    nodes = [
+        node(
+            "Conv",
+            "/stem/conv/Conv",
+            "image stem.conv.weight stem.conv.bias",
+            "c",
+            attribute("pads", [1] * 4),
+        ),
+        node("Relu", "/stem/relu/Relu", "c", "r"),
+        node("MaxPool", "/pool/MaxPool", "r", "p", *window),
+        node("Flatten", "/Flatten", "p", "f"),
+        node("Gemm", "/head/Gemm", "f head.weight head.bias", "label", attribute("transB", 1)),
+    ]
+    weights = [
+        ("stem.conv.weight", [8, 3, 3, 3]),
+        ("stem.conv.bias", [8]),
+        ("head.weight", [10, 128]),
+        ("head.bias", [10]),
+    ]
+    main = graph(
+        nodes,
+        [stated("image", FLOAT, [1, 3, 8, 8])],
+        [stated("label", FLOAT, [1, 10])],
+        *((5, tensor(name, FLOAT, shape)) for name, shape in weights),
+    )
+    onnx("image.onnx", main)
+
+
+def odd_net() -> None:
+    """All that a file may have beside: a function, branches, a loop, constants and elements in every form."""
+    branch = [
+        graph([node("Neg" if i else "Abs", "", "s", f"b{i}")], [], [stated(f"b{i}", FLOAT, [2, 4])])
+        for i in range(2)
+    ]
+    body = graph(
+        [node("Identity", "", "go", "on"), node("Add", "", "had step", "has")],
+        [stated("i", INT64, []), stated("go", BOOL, []), stated("had", FLOAT, [2, 4])],
+        [stated("on", BOOL, []), stated("has", FLOAT, [2, 4])],
+    )
+    nodes = [
+        node("Constant", "", "", "w", attribute("value", (5, tensor("", FLOAT, [4, 4])))),
+        node("Constant", "", "", "times", attribute("value_int", 3)),
+        node("MatMul", "mix", "x w", "m"),
+        node("Scale", "scale", "m", "s", attribute("by", 2.0), domain="own"),
+        node(
+            "If",
+            "which",
+            "flag",
+            "b",
+            attribute("then_branch", (6, branch[0])),
+            attribute("else_branch", (6, branch[1])),
+        ),
+        node("Loop", "again", "times - b", "l", attribute("body", (6, body))),
+        node("MatMulInteger", "whole", "q v", "n"),
+        node("Gather", "rows", "far ids", "g"),
+        node("Add", "sum", "l packed", "y"),
+    ]
+    sparse = message((1, tensor("thin", FLOAT, [1])), (2, tensor("", INT64, [1])), (3, 2), (3, 4))
+    outside = message(
+        (1, 5), (1, 4), (2, FLOAT), (8, "far"), (13, message((1, "location"), (2, "far.bin"))), (14, 1)
+    )
+    main = graph(
+        nodes,
+        [
+            stated("x", FLOAT, ["n", 4]),
+            stated("q", INT8, ["n", 4]),
+            stated("ids", INT64, [3]),
+            stated("flag", BOOL, []),
+        ],
+        [stated(name, FLOAT, []) for name in "yng"],
+        (5, tensor("packed", FLOAT, [4], (4, struct.pack("<4f", 1, 2, 3, 4)))),
+        (5, tensor("step", FLOAT, [1], (4, 0.5))),
+        (5, tensor("v", INT8, [4, 4], (5, b"".join(varint(n) for n in range(-8, 8))))),
+        (5, outside),
+        (15, sparse),
+        (13, stated("m", FLOAT, ["n", 4])),
+    )
+    scale = message(
+        (1, "Scale"),
+        (4, "a"),
+        (5, "z"),
+        (6, "by"),
+        (7, node("Constant", "", "", "k", message((1, "value_float"), (20, 1), (21, "by")))),
+        (7, node("Mul", "times", "a k", "z")),
+        (9, message((1, ""), (2, 20))),
+        (10, "own"),
+    )
+    onnx("odd.onnx", main, (25, scale))
+
+
 def main() -> None:
+    image_net()
+    odd_net()
     checkpoints()
     tuned()
     norm = [(f"bn.{name}", "F32", [8]) for name in ("weight", "bias", "running_mean", "running_var")]

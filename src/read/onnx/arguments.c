@@ -1,0 +1,602 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Nodes as operators: each argument and attribute at the position where the signature of the operator's word
+ * has the role (operators.def, vocab/signatures_op.def). */
+#include "read/onnx/source.h"
+
+#include <stdio.h>
+
+enum { FEW = LMI_ONNX_MOST_AXES, LIST_BYTES = FEW * 8 };
+
+int32_t lmi_onnx_dtype(int32_t type) {
+    static const int8_t numbers[LMI_ONNX_N_TYPES] = {[LMI_ONNX_NO_TYPE] = -1,
+                                                     [LMI_ONNX_FLOAT] = 6,
+                                                     [LMI_ONNX_UINT8] = 0,
+                                                     [LMI_ONNX_INT8] = 1,
+                                                     [LMI_ONNX_UINT16] = 27,
+                                                     [LMI_ONNX_INT16] = 2,
+                                                     [LMI_ONNX_INT32] = 3,
+                                                     [LMI_ONNX_INT64] = 4,
+                                                     [LMI_ONNX_STRING] = -1,
+                                                     [LMI_ONNX_BOOL] = 11,
+                                                     [LMI_ONNX_FLOAT16] = 5,
+                                                     [LMI_ONNX_DOUBLE] = 7,
+                                                     [LMI_ONNX_UINT32] = 28,
+                                                     [LMI_ONNX_UINT64] = 29,
+                                                     [LMI_ONNX_COMPLEX64] = 9,
+                                                     [LMI_ONNX_COMPLEX128] = 10,
+                                                     [LMI_ONNX_BFLOAT16] = 15,
+                                                     [LMI_ONNX_FLOAT8E4M3FN] = 24,
+                                                     [LMI_ONNX_FLOAT8E4M3FNUZ] = 26,
+                                                     [LMI_ONNX_FLOAT8E5M2] = 23,
+                                                     [LMI_ONNX_FLOAT8E5M2FNUZ] = 25,
+                                                     [LMI_ONNX_UINT4] = 33,
+                                                     [LMI_ONNX_INT4] = 40,
+                                                     [LMI_ONNX_FLOAT4E2M1] = 45,
+                                                     [LMI_ONNX_FLOAT8E8M0] = 44,
+                                                     [LMI_ONNX_UINT2] = 31,
+                                                     [LMI_ONNX_INT2] = 38};
+    return type > 0 && type < LMI_ONNX_N_TYPES ? numbers[type] : -1;
+}
+
+/* -- one argument ------------------------------------------------------------------------------------------
+ */
+
+/* True if every size is known. */
+static bool is_known(const lmi_onnx_value *v) {
+    int64_t n;
+    return v && v->ndim >= 0 && v->kind == LMI_ONNX_TENSOR && lmi_product(v->sizes, v->ndim, &n);
+}
+
+lam_op_arg lmi_onnx_arg(const lmi_onnx_model *m, int32_t value, int32_t position) {
+    const lmi_onnx_value *v = lmi_onnx_value_at(m, value);
+    const bool known = is_known(v);
+    return (lam_op_arg){.position = position,
+                        .is_tensor = true,
+                        .dtype = v ? lmi_onnx_dtype(v->type) : -1,
+                        .device = -1,
+                        .shares = -1,
+                        .ndim = known ? v->ndim : -1,
+                        .sizes = known ? v->sizes : NULL,
+                        .storage = (uint64_t)(value + 1),
+                        .object = (uint64_t)(value + 1)};
+}
+
+static lam_status put(lmi_onnx_op *o, const lam_op_arg *a) { return lmi_vec_put(&o->in, a, o->e); }
+
+/* The i-th argument, if it is there. */
+static lam_status tensor(lmi_onnx_op *o, int32_t i, int32_t position) {
+    if (i >= o->n->n_in || o->n->in[i] < 0) return LAM_OK;
+    const lam_op_arg a = lmi_onnx_arg(o->m, o->n->in[i], position);
+    return put(o, &a);
+}
+
+/* The same as if it had another shape, with as many elements. */
+static lam_status shaped(lmi_onnx_op *o, int32_t i, int32_t position, int32_t ndim, const int64_t *sizes) {
+    if (i >= o->n->n_in || o->n->in[i] < 0) return LAM_OK;
+    lam_op_arg a = lmi_onnx_arg(o->m, o->n->in[i], position);
+    a.ndim = ndim;
+    a.sizes = lmi_copy(o->a, sizes, (uint64_t)(ndim > 0 ? ndim : 0), sizeof *sizes);
+    return a.sizes ? put(o, &a) : lmi_nomem(o->e);
+}
+
+static lam_status value(lmi_onnx_op *o, int32_t position, lam_value v) {
+    const lam_op_arg a = {
+        .position = position, .dtype = -1, .device = -1, .ndim = -1, .shares = -1, .value = v};
+    return put(o, &a);
+}
+
+static lam_status whole(lmi_onnx_op *o, int32_t position, int64_t i) {
+    return value(o, position, (lam_value){.type = LAM_INT, .i = i});
+}
+
+static lam_status flag(lmi_onnx_op *o, int32_t position, bool is) {
+    return value(o, position, (lam_value){.type = LAM_BOOL, .i = is});
+}
+
+static lam_status list(lmi_onnx_op *o, int32_t position, const int64_t *ints, int32_t n) {
+    int64_t *copy = lmi_copy(o->a, ints, (uint64_t)n, sizeof *copy);
+    if (!copy) return lmi_nomem(o->e);
+    return value(o, position, (lam_value){.type = LAM_INTS, .n = n, .ints = copy});
+}
+
+static const lmi_onnx_value *in(const lmi_onnx_op *o, int32_t i) { return lmi_onnx_in(o->m, o->n, i); }
+
+/* "onnx::Conv", and behind a dot a form of it. */
+static lam_status name(lmi_onnx_op *o, const char *form) {
+    lmi_buf_clear(&o->name);
+    lmi_put_clean(&o->name, *o->n->domain ? o->n->domain : "onnx");
+    lmi_put(&o->name, "::");
+    lmi_put_clean(&o->name, o->n->op);
+    if (*form) lmi_putf(&o->name, ".%s", form);
+    return lmi_buf_status(&o->name, o->e);
+}
+
+static lam_status form_of_rank(lmi_onnx_op *o, const char *form, int32_t rank) {
+    char text[32];
+    snprintf(text, sizeof text, "%s%dd", form, (int)rank);
+    return name(o, rank >= 1 && rank <= 3 ? text : "");
+}
+
+/* The whole numbers of an argument or, before they were one, of an attribute. False: they are not known, or
+ * there are none. */
+static lam_status numbers(lmi_onnx_op *o, int32_t i, const char *attribute, int64_t to[FEW], int32_t *n) {
+    const lmi_onnx_attribute *a = attribute ? lmi_onnx_attr(o->n, attribute) : NULL;
+    lmi_onnx_value *v = lmi_onnx_in(o->m, o->n, i);
+    const void *raw;
+    *n = 0;
+    if (a && a->ints && a->n <= FEW) memcpy(to, a->ints, (size_t)a->n * sizeof *to), *n = a->n;
+    if (a || !v || (v->type != LMI_ONNX_INT64 && v->type != LMI_ONNX_INT32)) return LAM_OK;
+    LAM_TRY(lmi_onnx_elements(o->m, v, LIST_BYTES, &raw, o->e));
+    const size_t each = v->type == LMI_ONNX_INT64 ? 8 : 4;
+    if (!raw || v->bytes / each > FEW) return LAM_OK;
+    *n = (int32_t)(v->bytes / each);
+    for (int32_t k = 0; k < *n; k++)
+        to[k] = each == 8 ? (int64_t)lmi_le64((const char *)raw + 8 * k)
+                          : (int64_t)(int32_t)lmi_le32((const char *)raw + 4 * k);
+    return LAM_OK;
+}
+
+/* -- most of them ------------------------------------------------------------------------------------------
+ */
+
+static lam_status plain(lmi_onnx_op *o) {
+    for (int32_t i = 0; i < o->n->n_in; i++) LAM_TRY(tensor(o, i, i));
+    return LAM_OK;
+}
+
+static lam_status first(lmi_onnx_op *o) { return tensor(o, 0, 0); }
+
+static lam_status variadic(lmi_onnx_op *o) {
+    if (o->n->n_in > 2) LAM_TRY(name(o, "many"));
+    return plain(o);
+}
+
+static lam_status concat(lmi_onnx_op *o) {
+    for (int32_t i = 0; i < o->n->n_in; i++) LAM_TRY(tensor(o, i, 0));
+    return whole(o, 1, lmi_onnx_int(o->n, "axis", 0));
+}
+
+static lam_status axis(lmi_onnx_op *o) {
+    LAM_TRY(first(o));
+    return whole(o, 1, lmi_onnx_int(o->n, "axis", 0));
+}
+
+/* Up to opset 12 all axes from one on were normalised as if they were one. */
+static lam_status softmax(lmi_onnx_op *o) {
+    const lmi_onnx_value *x = in(o, 0);
+    const bool old = o->n->opset < 13;
+    int64_t at = lmi_onnx_int(o->n, "axis", old ? 1 : -1);
+    if (!old || !is_known(x) || x->ndim == 0) {
+        LAM_TRY(first(o));
+        return whole(o, 1, at);
+    }
+    int64_t flat[2] = {1, 1};
+    if (at < 0) at += x->ndim;
+    for (int32_t i = 0; i < x->ndim; i++) flat[i >= at] *= x->sizes[i]; /* the whole product fits */
+    if (at == x->ndim - 1) {
+        LAM_TRY(first(o));
+        return whole(o, 1, -1);
+    }
+    LAM_TRY(shaped(o, 0, 0, 2, flat));
+    return whole(o, 1, 1);
+}
+
+static lam_status cumsum(lmi_onnx_op *o) {
+    int64_t at[FEW];
+    int32_t n;
+    LAM_TRY(first(o));
+    LAM_TRY(numbers(o, 1, NULL, at, &n));
+    return n == 1 ? whole(o, 1, at[0]) : LAM_OK;
+}
+
+static lam_status reduce(lmi_onnx_op *o) {
+    int64_t at[FEW];
+    int32_t n;
+    LAM_TRY(first(o));
+    LAM_TRY(numbers(o, 1, "axes", at, &n));
+    LAM_TRY(n ? list(o, 1, at, n) : LAM_OK);
+    return flag(o, 2, lmi_onnx_int(o->n, "keepdims", 1) != 0);
+}
+
+static lam_status clip(lmi_onnx_op *o) {
+    static const char *const ends[] = {"min", "max"};
+    LAM_TRY(first(o));
+    for (int32_t i = 0; i < 2; i++) {
+        const lmi_onnx_attribute *a = lmi_onnx_attr(o->n, ends[i]);
+        LAM_TRY(tensor(o, i + 1, i + 1));
+        if (a && o->n->n_in < 2) LAM_TRY(value(o, i + 1, (lam_value){.type = LAM_FLOAT, .f = (double)a->f}));
+    }
+    return LAM_OK;
+}
+
+static lam_status gelu(lmi_onnx_op *o) {
+    const lmi_onnx_attribute *a = lmi_onnx_attr(o->n, "approximate");
+    LAM_TRY(first(o));
+    return value(o, 1, (lam_value){.type = LAM_TEXT, .text = a && a->s ? a->s : "none"});
+}
+
+static lam_status topk(lmi_onnx_op *o) {
+    int64_t k[FEW];
+    int32_t n;
+    LAM_TRY(first(o));
+    LAM_TRY(numbers(o, 1, NULL, k, &n));
+    if (n == 0 && lmi_onnx_attr(o->n, "k")) k[0] = lmi_onnx_int(o->n, "k", 0), n = 1;
+    if (n == 1) LAM_TRY(whole(o, 1, k[0]));
+    return whole(o, 2, lmi_onnx_int(o->n, "axis", -1));
+}
+
+/* -- products ----------------------------------------------------------------------------------------------
+ */
+
+/* The second factor is behind scale and zero point of the first one in QLinearMatMul. */
+static lam_status product(lmi_onnx_op *o) {
+    LAM_TRY(tensor(o, 0, 0));
+    return tensor(o, strcmp(o->n->op, "QLinearMatMul") == 0 ? 3 : 1, 1);
+}
+
+/* A factor as it is multiplied: with its axes exchanged where an attribute says so. */
+static lam_status factor(lmi_onnx_op *o, int32_t i, int32_t position, const char *turned) {
+    const lmi_onnx_value *v = in(o, i);
+    if (!is_known(v) || v->ndim != 2 || lmi_onnx_int(o->n, turned, 0) == 0) return tensor(o, i, position);
+    const int64_t sizes[] = {v->sizes[1], v->sizes[0]};
+    return shaped(o, i, position, 2, sizes);
+}
+
+/* alpha*A*B + beta*C, as addmm(C, A, B). */
+static lam_status gemm(lmi_onnx_op *o) {
+    static const char *const names[] = {"beta", "alpha"};
+    LAM_TRY(tensor(o, 2, 0));
+    LAM_TRY(factor(o, 0, 1, "transA"));
+    LAM_TRY(factor(o, 1, 2, "transB"));
+    for (int32_t i = 0; i < 2; i++) {
+        const lmi_onnx_attribute *a = lmi_onnx_attr(o->n, names[i]);
+        const double by = a ? (double)a->f : 1;
+        LAM_TRY(value(o, 3 + i, (lam_value){.type = LAM_FLOAT, .f = i == 0 && o->n->n_in < 3 ? 1 : by}));
+    }
+    return LAM_OK;
+}
+
+/* The product of the sizes of the letters that both factors have and the result has not; -1: the equation is
+ * of another kind than a product. */
+static int64_t contracted(const lmi_onnx_op *o, const char *equation) {
+    const lmi_onnx_value *x = in(o, 0);
+    const char *comma = strchr(equation, ','), *arrow = strstr(equation, "->");
+    int64_t red = 1;
+    int32_t axis = 0;
+    if (!comma || !arrow || strchr(comma + 1, ',') || strchr(equation, '.') || !is_known(x) ||
+        o->n->n_in != 2)
+        return -1;
+    for (const char *p = equation; p < comma; p++) {
+        if (*p == ' ') continue;
+        if (axis >= x->ndim || memchr(equation, *p, (size_t)(p - equation))) return -1; /* a diagonal */
+        const int64_t size = x->sizes[axis++];
+        if (strchr(arrow, *p)) continue;
+        if (!memchr(comma, *p, (size_t)(arrow - comma)) || lmi_mul_over(red, size, &red)) return -1;
+    }
+    for (const char *p = comma + 1; p < arrow;
+         p++) /* a letter that only the second factor has is summed alone */
+        if (*p != ' ' && !strchr(arrow, *p) && !memchr(equation, *p, (size_t)(comma - equation))) return -1;
+    return axis == x->ndim ? red : -1;
+}
+
+static lam_status einsum(lmi_onnx_op *o) {
+    const lmi_onnx_attribute *a = lmi_onnx_attr(o->n, "equation");
+    const lmi_onnx_value *x = in(o, 0);
+    const int64_t red = a && a->s ? contracted(o, a->s) : -1;
+    int64_t all;
+    if (red < 1 || !lmi_product(x->sizes, x->ndim, &all)) return plain(o);
+    const int64_t flat[] = {all / red, red};
+    LAM_TRY(name(o, "product"));
+    LAM_TRY(shaped(o, 0, 0, 2, flat));
+    return tensor(o, 1, 1);
+}
+
+/* -- windows -----------------------------------------------------------------------------------------------
+ */
+
+/* What of the padding is before the first element, where the file only says that the sizes fit. */
+static int64_t same_pad(bool lower, int64_t size, int64_t k, int64_t stride, int64_t dil) {
+    if (stride < 1 || k < 1 || size < 1 || dil < 1 || k > INT32_MAX || dil > INT32_MAX || stride > INT32_MAX)
+        return 0;
+    const int64_t outs = (size - 1) / stride, reach = (k - 1) * dil + 1;
+    int64_t all;
+    if (lmi_mul_over(outs, stride, &all) || lmi_add_over(all, reach - size, &all) || all <= 0) return 0;
+    return lower ? all - all / 2 : all / 2;
+}
+
+typedef struct window {
+    int64_t k[FEW], stride[FEW], dil[FEW], pad[FEW], outpad[FEW];
+} window;
+
+static void spread(const lmi_onnx_node *n, const char *attribute, int64_t otherwise, int32_t rank,
+                   int64_t *to) {
+    const lmi_onnx_attribute *a = lmi_onnx_attr(n, attribute);
+    for (int32_t i = 0; i < rank; i++) to[i] = a && a->ints && i < a->n ? a->ints[i] : otherwise;
+}
+
+/* The windows over the last `rank` axes of the first argument. */
+static void window_of(const lmi_onnx_op *o, int32_t rank, window *w) {
+    const lmi_onnx_attribute *how = lmi_onnx_attr(o->n, "auto_pad");
+    const bool same = how && how->s && strncmp(how->s, "SAME", 4) == 0;
+    const lmi_onnx_value *x = in(o, 0);
+    spread(o->n, "strides", 1, rank, w->stride);
+    spread(o->n, "dilations", 1, rank, w->dil);
+    spread(o->n, "pads", 0, rank, w->pad);
+    spread(o->n, "output_padding", 0, rank, w->outpad);
+    for (int32_t i = 0; same && i < rank; i++)
+        w->pad[i] = x && x->ndim == rank + 2 ? same_pad(strcmp(how->s, "SAME_LOWER") == 0, x->sizes[i + 2],
+                                                        w->k[i], w->stride[i], w->dil[i])
+                                             : 0;
+}
+
+static lam_status conv(lmi_onnx_op *o) {
+    const bool linear = strcmp(o->n->op, "QLinearConv") == 0, integer = strcmp(o->n->op, "ConvInteger") == 0;
+    const lmi_onnx_value *w = in(o, linear ? 3 : 1);
+    const int32_t rank = w && w->ndim > 2 && w->ndim <= FEW ? w->ndim - 2 : 0;
+    const bool turned = strcmp(o->n->op, "ConvTranspose") == 0;
+    window at;
+    LAM_TRY(tensor(o, 0, 0));
+    LAM_TRY(tensor(o, linear ? 3 : 1, 1));
+    if (!integer) LAM_TRY(tensor(o, linear ? 8 : 2, 2));
+    for (int32_t i = 0; i < rank; i++) at.k[i] = w->sizes[i + 2];
+    window_of(o, rank, &at);
+    LAM_TRY(list(o, 3, at.stride, rank));
+    LAM_TRY(list(o, 4, at.pad, rank));
+    LAM_TRY(list(o, 5, at.dil, rank));
+    LAM_TRY(flag(o, 6, turned));
+    LAM_TRY(list(o, 7, at.outpad, rank));
+    return whole(o, 8, lmi_onnx_int(o->n, "group", 1));
+}
+
+static lam_status pool(lmi_onnx_op *o) {
+    const lmi_onnx_attribute *k = lmi_onnx_attr(o->n, "kernel_shape");
+    const int32_t rank = k && k->ints && k->n <= FEW ? k->n : 0;
+    const bool max = strcmp(o->n->op, "MaxPool") == 0;
+    window at;
+    LAM_TRY(form_of_rank(o, "", rank));
+    LAM_TRY(tensor(o, 0, 0));
+    spread(o->n, "kernel_shape", 0, rank, at.k);
+    window_of(o, rank, &at);
+    LAM_TRY(list(o, 1, at.k, rank));
+    LAM_TRY(list(o, 2, at.stride, rank));
+    LAM_TRY(list(o, 3, at.pad, rank));
+    if (max) LAM_TRY(list(o, 4, at.dil, rank));
+    return flag(o, max ? 5 : 4, lmi_onnx_int(o->n, "ceil_mode", 0) != 0);
+}
+
+static lam_status global_pool(lmi_onnx_op *o) {
+    const lmi_onnx_value *x = in(o, 0);
+    LAM_TRY(form_of_rank(o, "", is_known(x) ? x->ndim - 2 : 2));
+    return first(o);
+}
+
+static lam_status resize(lmi_onnx_op *o) {
+    const lmi_onnx_attribute *mode = lmi_onnx_attr(o->n, "mode");
+    const lmi_onnx_value *x = in(o, 0);
+    const char *how = mode && mode->s ? mode->s : "nearest";
+    const int32_t rank = is_known(x) ? x->ndim - 2 : 2;
+    const bool known =
+        strcmp(how, "nearest") == 0 || strcmp(how, "linear") == 0 || (strcmp(how, "cubic") == 0 && rank == 2);
+    if (known && lmi_onnx_int(o->n, "antialias", 0) == 0) LAM_TRY(form_of_rank(o, how, rank));
+    return first(o);
+}
+
+/* -- normalisations ----------------------------------------------------------------------------------------
+ */
+
+static lam_status batch_norm(lmi_onnx_op *o) {
+    LAM_TRY(plain(o));
+    return flag(o, 5, lmi_onnx_int(o->n, "training_mode", 0) != 0);
+}
+
+/* The shape of what is normalised, at 1, is that of the last axes. */
+static lam_status layer_norm(lmi_onnx_op *o) {
+    const lmi_onnx_value *x = in(o, 0);
+    int64_t at = lmi_onnx_int(o->n, "axis", -1);
+    LAM_TRY(first(o));
+    if (is_known(x) && at < 0) at += x->ndim;
+    if (is_known(x) && at >= 0 && at < x->ndim) LAM_TRY(list(o, 1, x->sizes + at, x->ndim - (int32_t)at));
+    LAM_TRY(tensor(o, 1, 2));
+    return tensor(o, 2, 3);
+}
+
+static lam_status group_norm(lmi_onnx_op *o) {
+    LAM_TRY(first(o));
+    LAM_TRY(whole(o, 1, lmi_onnx_int(o->n, "num_groups", 0)));
+    LAM_TRY(tensor(o, 1, 2));
+    return tensor(o, 2, 3);
+}
+
+/* -- parts and other orders --------------------------------------------------------------------------------
+ */
+
+static lam_status transpose(lmi_onnx_op *o) {
+    const lmi_onnx_attribute *a = lmi_onnx_attr(o->n, "perm");
+    const lmi_onnx_value *x = in(o, 0);
+    int64_t order[FEW];
+    LAM_TRY(first(o));
+    if (a && a->ints && a->n <= FEW) return list(o, 1, a->ints, a->n);
+    if (!x || x->ndim < 0) return LAM_OK;
+    for (int32_t i = 0; i < x->ndim; i++) order[i] = x->ndim - 1 - i;
+    return list(o, 1, order, x->ndim);
+}
+
+static lam_status slice(lmi_onnx_op *o) {
+    int64_t from[FEW], to[FEW], axes[FEW], steps[FEW];
+    int32_t n, n_to, n_axes, n_steps;
+    LAM_TRY(first(o));
+    LAM_TRY(numbers(o, 1, "starts", from, &n));
+    LAM_TRY(numbers(o, 2, "ends", to, &n_to));
+    LAM_TRY(numbers(o, 3, "axes", axes, &n_axes));
+    LAM_TRY(numbers(o, 4, NULL, steps, &n_steps));
+    const bool told = o->n->n_in <= 3 || n_axes == 1, stepped = o->n->n_in <= 4 || n_steps == 1;
+    if (n != 1 || n_to != 1 || !told || !stepped) return name(o, "axes");
+    LAM_TRY(whole(o, 1, n_axes ? axes[0] : 0));
+    LAM_TRY(whole(o, 2, from[0]));
+    LAM_TRY(whole(o, 3, to[0]));
+    return whole(o, 4, n_steps ? steps[0] : 1);
+}
+
+static lam_status split(lmi_onnx_op *o) {
+    LAM_TRY(first(o));
+    return whole(o, 2, lmi_onnx_int(o->n, "axis", 0));
+}
+
+static lam_status gather(lmi_onnx_op *o) {
+    const lmi_onnx_value *index = in(o, 1);
+    const int64_t at = lmi_onnx_int(o->n, "axis", 0);
+    int64_t one[FEW];
+    int32_t n;
+    if (index && index->ndim == 0) {
+        LAM_TRY(name(o, "one"));
+        LAM_TRY(first(o));
+        LAM_TRY(whole(o, 1, at));
+        LAM_TRY(numbers(o, 1, NULL, one, &n));
+        return n == 1 ? whole(o, 2, one[0]) : LAM_OK;
+    }
+    if (at == 0) return plain(o);
+    LAM_TRY(name(o, "axis"));
+    LAM_TRY(first(o));
+    LAM_TRY(whole(o, 1, at));
+    return tensor(o, 1, 2);
+}
+
+static lam_status gather_elements(lmi_onnx_op *o) {
+    LAM_TRY(first(o));
+    LAM_TRY(whole(o, 1, lmi_onnx_int(o->n, "axis", 0)));
+    return tensor(o, 1, 2);
+}
+
+/* torch's list of paddings begins with the last axis, the two ends of each side by side. */
+static lam_status pad(lmi_onnx_op *o) {
+    const lmi_onnx_attribute *mode = lmi_onnx_attr(o->n, "mode");
+    int64_t by[FEW], mine[FEW];
+    int32_t n;
+    if (mode && mode->s && strcmp(mode->s, "constant") != 0) {
+        const bool known =
+            strcmp(mode->s, "reflect") == 0 || strcmp(mode->s, "edge") == 0 || strcmp(mode->s, "wrap") == 0;
+        if (known) LAM_TRY(name(o, mode->s));
+    }
+    LAM_TRY(first(o));
+    if (o->n->n_in > 3) return LAM_OK; /* of some axes */
+    LAM_TRY(numbers(o, 1, "pads", by, &n));
+    for (int32_t i = 0; i < n / 2; i++) {
+        mine[2 * i] = by[n / 2 - 1 - i];
+        mine[2 * i + 1] = by[n / 2 * 2 - 1 - i];
+    }
+    return n ? list(o, 1, mine, n / 2 * 2) : LAM_OK;
+}
+
+static lam_status depth_to_space(lmi_onnx_op *o) {
+    const lmi_onnx_attribute *mode = lmi_onnx_attr(o->n, "mode");
+    if (mode && mode->s && strcmp(mode->s, "CRD") == 0) LAM_TRY(name(o, "crd"));
+    LAM_TRY(first(o));
+    return whole(o, 1, lmi_onnx_int(o->n, "blocksize", 0));
+}
+
+/* -- recurrences and attention -----------------------------------------------------------------------------
+ */
+
+/* As one layer of cuDNN's: x, the number of weights of a layer, the weight, the state, mode, hidden size,
+ * layers, dropout, training, both ways. */
+static lam_status recurrent(lmi_onnx_op *o) {
+    enum { RELU, TANH, LSTM, GRU };
+    const lmi_onnx_attribute *acts = lmi_onnx_attr(o->n, "activations"),
+                             *way = lmi_onnx_attr(o->n, "direction");
+    const lmi_onnx_value *w2 = in(o, 2);
+    const bool both = way && way->s && strcmp(way->s, "bidirectional") == 0, bias = in(o, 3) != NULL;
+    const bool relu = acts && acts->strings && acts->n > 0 && strcmp(acts->strings[0], "Relu") == 0;
+    const int64_t mode = strcmp(o->n->op, "LSTM") == 0  ? LSTM
+                         : strcmp(o->n->op, "GRU") == 0 ? GRU
+                         : relu                         ? RELU
+                                                        : TANH;
+    const int64_t hidden =
+        lmi_onnx_int(o->n, "hidden_size", is_known(w2) && w2->ndim == 3 ? w2->sizes[2] : -1);
+    const int64_t state[] = {hidden};
+    LAM_TRY(tensor(o, 0, 0));
+    for (int32_t i = 1; i <= 3; i++) LAM_TRY(tensor(o, i, 1));
+    LAM_TRY(whole(o, 2, bias ? 4 : 2));
+    if (in(o, 5)) {
+        LAM_TRY(tensor(o, 5, 4));
+    } else if (hidden > 0) {
+        const lam_op_arg h = {.position = 4,
+                              .is_tensor = true,
+                              .dtype = -1,
+                              .device = -1,
+                              .shares = -1,
+                              .ndim = 1,
+                              .sizes = lmi_copy(o->a, state, 1, sizeof *state)};
+        if (!h.sizes) return lmi_nomem(o->e);
+        LAM_TRY(put(o, &h));
+    }
+    LAM_TRY(whole(o, 6, mode));
+    if (hidden > 0) LAM_TRY(whole(o, 7, hidden));
+    LAM_TRY(whole(o, 9, 1));
+    LAM_TRY(value(o, 11, (lam_value){.type = LAM_FLOAT, .f = 0}));
+    LAM_TRY(flag(o, 12, false));
+    return flag(o, 13, both);
+}
+
+/* (batch, positions, heads * width) as (batch, heads, positions, width). */
+static lam_status of_heads(lmi_onnx_op *o, int32_t i, const char *heads) {
+    const lmi_onnx_value *v = in(o, i);
+    const int64_t n = lmi_onnx_int(o->n, heads, 0);
+    if (!is_known(v) || v->ndim != 3) return tensor(o, i, i);
+    if (n < 1 || v->sizes[2] % n != 0) return shaped(o, i, i, -1, v->sizes);
+    const int64_t sizes[] = {v->sizes[0], n, v->sizes[1], v->sizes[2] / n};
+    return shaped(o, i, i, 4, sizes);
+}
+
+/* Keys and values of earlier positions make the work unknown: they are not in the shape of the key. */
+static lam_status attention(lmi_onnx_op *o) {
+    if (in(o, 4) || in(o, 5)) return first(o);
+    LAM_TRY(of_heads(o, 0, "q_num_heads"));
+    LAM_TRY(of_heads(o, 1, "kv_num_heads"));
+    LAM_TRY(of_heads(o, 2, "kv_num_heads"));
+    LAM_TRY(tensor(o, 3, 3));
+    return flag(o, 5, lmi_onnx_int(o->n, "is_causal", 0) != 0);
+}
+
+/* -- the table ---------------------------------------------------------------------------------------------
+ */
+
+#define OPERATOR(domain, name, how, settings) {domain, name, how, settings},
+static const struct operator_row {
+    const char *domain, *name;
+    lam_status (*how)(lmi_onnx_op *);
+    uint32_t settings;
+} rows[] = {
+#include "read/onnx/operators.def"
+};
+#undef OPERATOR
+
+static const struct operator_row *row_of(const lmi_onnx_node *n) {
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (strcmp(rows[i].name, n->op) == 0 && strcmp(rows[i].domain, n->domain) == 0) return &rows[i];
+    return NULL;
+}
+
+bool lmi_onnx_is_setting(const lmi_onnx_node *n, int32_t i) {
+    const struct operator_row *row = row_of(n);
+    return row && i < 32 && (row->settings >> i & 1);
+}
+
+void lmi_onnx_op_init(lmi_onnx_op *o, lmi_onnx_model *m, lmi_arena *a, lam_error *e) {
+    *o = (lmi_onnx_op){.m = m, .a = a, .e = e};
+    lmi_buf_init(&o->name);
+    lmi_vec_init(&o->in, sizeof(lam_op_arg));
+}
+
+void lmi_onnx_op_free(lmi_onnx_op *o) {
+    lmi_buf_free(&o->name);
+    lmi_vec_free(&o->in);
+}
+
+lam_status lmi_onnx_op_of(lmi_onnx_op *o, const lmi_onnx_node *n) {
+    const struct operator_row *row = row_of(n);
+    o->n = n;
+    o->in.n = 0;
+    LAM_TRY(name(o, ""));
+    return row ? row->how(o) : plain(o);
+}

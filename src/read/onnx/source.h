@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * A graph as a source of a model.
+ *
+ * source.c: what is pushed. scopes.c: which module a node is of. weights.c: which constants are parameters.
+ * arguments.c: a node as an operator. */
+#ifndef LMI_READ_ONNX_SOURCE_H
+#define LMI_READ_ONNX_SOURCE_H
+
+#include "read/onnx/reader.h"
+#include "vocab/vocab.h"
+
+/* -- operators ---------------------------------------------------------------------------------------------
+ */
+
+/* A node as an operator of lam_build_op. */
+typedef struct lmi_onnx_op {
+    lmi_onnx_model *m;
+    const lmi_onnx_node *n;
+    lmi_buf name; /* "onnx::Conv" */
+    lmi_vec in;   /* lam_op_arg */
+    lmi_arena *a; /* of lists in arguments */
+    lam_error *e;
+} lmi_onnx_op;
+void lmi_onnx_op_init(lmi_onnx_op *o, lmi_onnx_model *m, lmi_arena *a, lam_error *e);
+void lmi_onnx_op_free(lmi_onnx_op *o);
+/* Fills name and arguments of a node. */
+lam_status lmi_onnx_op_of(lmi_onnx_op *o, const lmi_onnx_node *n);
+/* The value as an argument or a result at a position. */
+lam_op_arg lmi_onnx_arg(const lmi_onnx_model *m, int32_t value, int32_t position);
+/* True if the i-th argument of the node is no weight, whatever it holds. */
+bool lmi_onnx_is_setting(const lmi_onnx_node *n, int32_t i);
+int32_t lmi_onnx_dtype(int32_t type); /* torch's number; -1: it has none */
+
+/* -- modules -----------------------------------------------------------------------------------------------
+ */
+
+enum { LMI_ONNX_MOST_PARTS = 32 };
+
+/* A call of a module, as the names of nodes tell it; 0 is that of the whole model. */
+typedef struct lmi_onnx_scope_of {
+    int32_t parent;   /* -1: none */
+    const char *path; /* of the module, "layer1.0.conv1" */
+    const char *type; /* of the module, "torch.nn.modules.conv.Conv2d", or an operator; NULL: not told */
+} lmi_onnx_scope_of;
+typedef struct lmi_onnx_scopes {
+    lmi_vec at;     /* lmi_onnx_scope_of, parents first */
+    int32_t *of;    /* of each node of the model; -1: it is not pushed */
+    bool named;     /* some node names a module */
+    int32_t folded; /* batch normalisations that are part of a convolution */
+    lmi_map by_key; /* the last call of a module by what names it */
+    lmi_map folded_by;
+    int32_t n_open, open[LMI_ONNX_MOST_PARTS]; /* those around the last node */
+} lmi_onnx_scopes;
+lam_status lmi_onnx_scopes_of(lmi_onnx_scopes *s, const lmi_onnx_model *m, lmi_arena *a, lam_error *e);
+void lmi_onnx_scopes_free(lmi_onnx_scopes *s);
+
+/* The initialiser or constant that a value is, by whatever name; -1: it is none. */
+int32_t lmi_onnx_stored(const lmi_onnx_model *m, int32_t value);
+/* True for a node that only gives a stored tensor another name. */
+bool lmi_onnx_names_stored(const lmi_onnx_model *m, const lmi_onnx_node *n);
+/* "layer1.0.conv1" of "layer1.0.conv1.weight", in memory of the arena; "": it names no module. */
+lam_status lmi_onnx_owner_path(const char *name, lmi_arena *a, const char **out, lam_error *e);
+
+/* -- weights -----------------------------------------------------------------------------------------------
+ */
+
+typedef enum lmi_onnx_role { LMI_ONNX_NO_WEIGHT, LMI_ONNX_PARAMETER, LMI_ONNX_BUFFER } lmi_onnx_role;
+/* How nodes read a constant. */
+typedef struct lmi_onnx_use {
+    int32_t first; /* the first node that reads it; -1: none */
+    bool weight, setting, statistic, int32;
+    int32_t tensor, place; /* 1 + the tensor that was made of it, 0: none; and whose it is */
+} lmi_onnx_use;
+/* Adds what a node reads; `uses`: one a value of the model. */
+void lmi_onnx_look_at(const lmi_onnx_model *m, lmi_onnx_use *uses, int32_t node);
+/* `named`: its name is that of a module's tensor. */
+lmi_onnx_role lmi_onnx_role_of(const lmi_onnx_value *v, const lmi_onnx_use *u, bool named);
+
+/* The model of a graph. */
+lam_status lmi_onnx_build(lam_model **out, lmi_onnx_model *m, uint64_t memory_limit, lam_error *e);
+
+#endif

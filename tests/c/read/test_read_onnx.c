@@ -1,0 +1,391 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Models from ONNX files: whole ones, damaged ones, and such that lie. */
+#include "kit/weights.h"
+
+/* -- messages of protocol buffers --------------------------------------------------------------------------
+ */
+
+static void put_varint(lmi_buf *b, uint64_t n) {
+    for (; n > 127; n >>= 7) lmi_putc(b, (char)((n & 127) | 128));
+    lmi_putc(b, (char)n);
+}
+
+static void put_number(lmi_buf *b, uint64_t field, uint64_t n) {
+    put_varint(b, field << 3);
+    put_varint(b, n);
+}
+
+static void put_bytes(lmi_buf *b, uint64_t field, const char *bytes, size_t n) {
+    put_varint(b, field << 3 | 2);
+    put_varint(b, n);
+    lmi_putn(b, bytes, n);
+}
+
+static void put_word(lmi_buf *b, uint64_t field, const char *word) {
+    put_bytes(b, field, word, strlen(word));
+}
+
+/* Puts a message, and frees it. */
+static void put_message(lmi_buf *b, uint64_t field, lmi_buf *inner) {
+    put_bytes(b, field, lmi_buf_text(inner), inner->n);
+    lmi_buf_free(inner);
+}
+
+/* A node of words: "Conv in1,in2 out name". */
+static lmi_buf node_of(const char *words) {
+    char op[64], in[64], out[64], name[64];
+    lmi_buf b;
+    lmi_buf_init(&b);
+    assert_int_equal(sscanf(words, "%63s %63s %63s %63s", op, in, out, name), 4);
+    for (char *p = strtok(in, ","); p; p = strtok(NULL, ",")) put_word(&b, 1, strcmp(p, "-") ? p : "");
+    for (char *p = strtok(out, ","); p; p = strtok(NULL, ",")) put_word(&b, 2, p);
+    put_word(&b, 3, strcmp(name, "-") ? name : "");
+    put_word(&b, 4, op);
+    return b;
+}
+
+static void put_node(lmi_buf *graph, const char *words) {
+    lmi_buf n = node_of(words);
+    put_message(graph, 1, &n);
+}
+
+/* An initialiser, or with another field a tensor: "name type 2,3 bytes". */
+static void put_tensor(lmi_buf *to, uint64_t field, const char *words) {
+    char name[64], shape[64];
+    size_t bytes;
+    int type;
+    lmi_buf b, data;
+    lmi_buf_init(&b);
+    lmi_buf_init(&data);
+    assert_int_equal(sscanf(words, "%63s %d %63s %zu", name, &type, shape, &bytes), 4);
+    for (char *p = strtok(shape, ","); p; p = strtok(NULL, ","))
+        if (strcmp(p, "-") != 0) put_number(&b, 1, (uint64_t)strtoll(p, NULL, 10));
+    put_number(&b, 2, (uint64_t)type);
+    put_word(&b, 8, name);
+    lmi_pad(&data, '\0', bytes);
+    put_message(&b, 9, &data);
+    put_message(to, field, &b);
+}
+
+/* An input (field 11), output (12) or stated value (13) of float: "name 2,3". */
+static void put_stated(lmi_buf *graph, uint64_t field, const char *words) {
+    char name[64], shape[64];
+    lmi_buf b, type, tensor, sizes, axis;
+    lmi_buf_init(&b);
+    lmi_buf_init(&type);
+    lmi_buf_init(&tensor);
+    lmi_buf_init(&sizes);
+    assert_int_equal(sscanf(words, "%63s %63s", name, shape), 2);
+    for (char *p = strtok(shape, ","); p; p = strtok(NULL, ",")) {
+        lmi_buf_init(&axis);
+        if (*p >= '0' && *p <= '9')
+            put_number(&axis, 1, (uint64_t)strtoll(p, NULL, 10));
+        else
+            put_word(&axis, 2, p);
+        put_message(&sizes, 1, &axis);
+    }
+    put_number(&tensor, 1, 1);
+    put_message(&tensor, 2, &sizes);
+    put_message(&type, 1, &tensor);
+    put_word(&b, 1, name);
+    put_message(&b, 2, &type);
+    put_message(graph, field, &b);
+}
+
+static lmi_buf model_of(lmi_buf *graph) {
+    lmi_buf b, opset;
+    lmi_buf_init(&b);
+    lmi_buf_init(&opset);
+    put_number(&b, 1, 8);
+    put_number(&opset, 2, 17);
+    put_message(&b, 8, &opset);
+    put_message(&b, 7, graph);
+    return b;
+}
+
+static lmi_buf begun(void) {
+    lmi_buf b;
+    lmi_buf_init(&b);
+    return b;
+}
+
+/* Saves the model of a graph, which is freed. */
+static void save_graph(const char *file, lmi_buf *graph) {
+    lmi_buf b = model_of(graph);
+    save_bytes(file, &b);
+    lmi_buf_free(&b);
+}
+
+static void refused_graph(lmi_buf *graph, lam_status how, const char *part) {
+    save_graph("bad.onnx", graph);
+    refused("bad.onnx", how, part);
+}
+
+/* -- what is read ------------------------------------------------------------------------------------------
+ */
+
+static lam_costs *costs_of(const lam_model *m) {
+    lam_costs *c = NULL;
+    assert_int_equal(lam_costs_new(&c, m, NULL, &last), LAM_OK);
+    return c;
+}
+
+static const lam_cost_row *row_of(lam_costs *c, const char *path) {
+    const lam_model *m = lam_costs_model(c);
+    for (int32_t i = 0; i < lam_costs_n_rows(c); i++)
+        if (strcmp(lam_model_place(m, lam_costs_row(c, i)->place)->path, path) == 0)
+            return lam_costs_row(c, i);
+    fail_msg("no row of '%s'", path);
+    return NULL;
+}
+
+static void is_exactly(lam_count n, int64_t value) {
+    assert_int_equal(n.state, LAM_EXACT);
+    assert_int_equal(n.n, value);
+}
+
+static void the_layers_of_a_file_have_their_costs(void **state) {
+    (void)state;
+    const char *file = LAMINA_TEST_DATA "/files/image.onnx";
+    assert_string_equal(lam_read_format(file), "ONNX");
+    lam_model *m = opened(file);
+    lam_costs *c = costs_of(m);
+    is_exactly(lam_costs_total(c, LAM_MACS), 8 * 8 * 8 * 27 + 10 * 128);
+    is_exactly(row_of(c, "stem.conv")->metric[LAM_MACS], 8 * 8 * 8 * 27);
+    is_exactly(row_of(c, "stem.conv")->params, 8 * 27 + 8);
+    is_exactly(row_of(c, "head")->params, 1290);
+    is_exactly(lam_costs_params(c).params, 224 + 1290);
+    assert_int_equal(lam_costs_params(c).grad_params.state, LAM_UNKNOWN);
+    assert_string_equal(lam_model_told(m, "format"), "ONNX 9, opset 20");
+    lam_costs_free(c);
+    lam_model_free(m);
+}
+
+/* Parameters in initialisers, in a Constant, sparse, in fields of their type, and in another file. */
+static void what_a_file_leaves_open_is_unknown(void **state) {
+    (void)state;
+    lam_model *m = opened(LAMINA_TEST_DATA "/files/odd.onnx");
+    lam_costs *c = costs_of(m);
+    is_exactly(lam_costs_params(c).params, 16 + 4 + 16 + 20 + 8);
+    assert_int_equal(lam_costs_total(c, LAM_MACS).state, LAM_UNKNOWN);
+    assert_non_null(strstr(lam_model_note(m, 0), "x (n×4)"));
+    assert_non_null(strstr(lam_model_note(m, 1), "other files"));
+    lam_costs_free(c);
+    lam_model_free(m);
+}
+
+static void nodes_are_put_after_what_they_read(void **state) {
+    (void)state;
+    lmi_buf g = begun();
+    put_node(&g, "Relu b c -");
+    put_node(&g, "MatMul a,w b -");
+    put_tensor(&g, 5, "w 1 4,2 32");
+    put_stated(&g, 11, "a 3,4");
+    put_stated(&g, 12, "c 3,2");
+    save_graph("order.onnx", &g);
+    lam_model *m = opened("order.onnx");
+    lam_costs *c = costs_of(m);
+    is_exactly(lam_costs_total(c, LAM_MACS), 3 * 2 * 4);
+    is_exactly(lam_costs_total(c, LAM_FLOPS), 2 * 3 * 2 * 4 + 6);
+    assert_string_equal(lam_model_module(m, row_of(c, "b")->module)->type, "MatMul");
+    lam_costs_free(c);
+    lam_model_free(m);
+}
+
+/* An initialiser that two modules read is one tensor of both. */
+static void a_shared_initialiser_counts_once(void **state) {
+    (void)state;
+    lmi_buf g = begun();
+    put_node(&g, "MatMul a,w b /one/MatMul");
+    put_node(&g, "MatMul b,w c /two/MatMul");
+    put_tensor(&g, 5, "w 1 4,4 64");
+    put_stated(&g, 11, "a 3,4");
+    put_stated(&g, 12, "c 3,4");
+    save_graph("shared.onnx", &g);
+    lam_model *m = opened("shared.onnx");
+    lam_costs *c = costs_of(m);
+    is_exactly(lam_costs_params(c).params, 16);
+    is_exactly(lam_costs_total(c, LAM_MACS), 2 * 3 * 4 * 4);
+    is_exactly(row_of(c, "one")->params, 16);
+    assert_true(row_of(c, "two")->shared);
+    lam_costs_free(c);
+    lam_model_free(m);
+}
+
+/* -- what is refused ---------------------------------------------------------------------------------------
+ */
+
+static void refused_bytes(const char *bytes, size_t n, lam_status how, const char *part) {
+    lmi_buf b = begun();
+    lmi_putn(&b, bytes, n);
+    save_bytes("bad.onnx", &b);
+    lmi_buf_free(&b);
+    refused("bad.onnx", how, part);
+}
+
+static void wires_that_are_damaged_are_refused(void **state) {
+    (void)state;
+    static const struct {
+        const char *bytes;
+        size_t n;
+        const char *part;
+    } cases[] = {
+        {"\x08\x08\x3a\x7f\x0a", 5, "longer than its message, at byte 2"},
+        {"\x08\x08\x3a\x03\x0a\x7f\x01", 7, "longer than its message, at byte 4"},
+        {"\x08\x08\x3a\x04\x0a\x02\x0b\x00", 8, "such as a group"},
+        {"\x08\x08\x3a\x03\x0a\x01\x80", 7, "does not end in its message"},
+        {"\x08\x08\x3a\x0e\x0a\x0c\x18\xff\xff\xff\xff\xff\xff\xff\xff\xff\x7f", 18, "more than 64 bits"},
+        {"\x08\x08\x3a\x04\x0a\x02\x00\x01", 8, "without a number"},
+        {"\x08\x08\x3a\x04\x0a\x02\x08\x01", 8, "another kind"},
+        {"\x08\x08\x3a\x02\x0a\x00", 6, "has no operator"},
+        {"\x08\x08\x3a\x00\x3a\x00", 6, "two graphs"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        refused_bytes(cases[i].bytes, cases[i].n, LAM_FAILED, cases[i].part);
+}
+
+static void texts_are_no_models(void **state) {
+    (void)state;
+    static const char *const texts[] = {":\n", ":0", "\x08\x08", "plain", "::::"};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        save_words("text", texts[i]);
+        assert_null(lam_read_format("text"));
+    }
+}
+
+static void graphs_that_lie_are_refused(void **state) {
+    (void)state;
+    lmi_buf g = begun();
+    put_node(&g, "Relu a b -");
+    put_node(&g, "Relu b a -");
+    refused_graph(&g, LAM_FAILED, "reads what is made from its own result");
+    g = begun();
+    put_node(&g, "Relu nowhere b -");
+    refused_graph(&g, LAM_FAILED, "nothing makes 'nowhere'");
+    g = begun();
+    put_stated(&g, 11, "a 1");
+    put_node(&g, "Relu a b -");
+    put_node(&g, "Abs a b -");
+    refused_graph(&g, LAM_FAILED, "two things have the name 'b'");
+    g = begun();
+    put_tensor(&g, 5, "w 1 2,3 20");
+    refused_graph(&g, LAM_FAILED, "'w' has 20 bytes, and its type and shape take 24");
+    g = begun();
+    put_tensor(&g, 5, "w 1 -3 20");
+    refused_graph(&g, LAM_FAILED, "an axis of -3");
+    g = begun();
+    put_tensor(&g, 5, "w 1 1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1 4");
+    save_graph("many.onnx", &g);
+    lam_model_free(opened("many.onnx"));
+    g = begun();
+    put_tensor(&g, 5, "w 1 4611686018427387904,4611686018427387904 0");
+    refused_graph(&g, LAM_FAILED, "has data, but its type or shape can't have any");
+}
+
+/* A graph in the branch of an If, n times. */
+static lmi_buf nested(int n) {
+    lmi_buf g = begun();
+    put_node(&g, "Abs x y -");
+    for (int i = 0; i < n; i++) {
+        lmi_buf node = node_of("If c y -"), a = begun(), outer = begun();
+        put_word(&a, 1, "then_branch");
+        put_message(&a, 6, &g);
+        put_message(&node, 5, &a);
+        put_message(&outer, 1, &node);
+        g = outer;
+    }
+    return g;
+}
+
+static void graphs_in_graphs_have_a_limit(void **state) {
+    (void)state;
+    lmi_buf g = nested(40);
+    put_stated(&g, 11, "x 1");
+    put_stated(&g, 11, "c 1");
+    refused_graph(&g, LAM_FAILED, "at a depth of more than 32");
+    g = nested(8);
+    put_stated(&g, 11, "x 1");
+    put_stated(&g, 11, "c 1");
+    save_graph("nested.onnx", &g);
+    lam_model_free(opened("nested.onnx"));
+}
+
+/* A function whose nodes are calls of another one, or of Relu. */
+static void put_function(lmi_buf *model, const char *name, const char *calls, int times) {
+    lmi_buf f = begun();
+    put_word(&f, 1, name);
+    put_word(&f, 4, "a");
+    put_word(&f, 5, "b");
+    put_word(&f, 10, "own");
+    for (int i = 0; i < times; i++) {
+        char text[64], out[16] = "b";
+        if (i) snprintf(out, sizeof out, "b%d", i);
+        snprintf(text, sizeof text, "%s a %s -", calls, out);
+        lmi_buf n = node_of(text);
+        put_word(&n, 7, strncmp(text, "Relu", 4) ? "own" : "");
+        put_message(&f, 7, &n);
+    }
+    put_message(model, 25, &f);
+}
+
+static void functions_have_limits(void **state) {
+    (void)state;
+    for (int many = 0; many < 3; many++) {
+        lmi_buf g = begun(), n = node_of("F x y -");
+        put_word(&n, 7, "own");
+        put_message(&g, 1, &n);
+        put_stated(&g, 11, "x 1");
+        lmi_buf m = model_of(&g);
+        if (many == 2) {
+            put_function(&m, "F", "Relu", 0);
+        } else if (many) { /* each calls the next one 40 times */
+            put_function(&m, "F", "G", 40);
+            put_function(&m, "G", "H", 40);
+            put_function(&m, "H", "I", 40);
+            put_function(&m, "I", "J", 40);
+            put_function(&m, "J", "Relu", 40);
+        } else {
+            put_function(&m, "F", "F", 1);
+        }
+        save_bytes("calls.onnx", &m);
+        lmi_buf_free(&m);
+        if (many == 1)
+            refused("calls.onnx", LAM_LIMIT, "more nodes and names than a file of its size");
+        else
+            refused("calls.onnx", LAM_FAILED,
+                    many ? "does not make its result 0" : "at a depth of more than 32");
+    }
+}
+
+/* -- when memory runs out ----------------------------------------------------------------------------------
+ */
+
+static void read_once(void *path, bool *ok) {
+    lam_model *m = NULL;
+    lam_error e = {.at = -1};
+    *ok = oom_check(lam_read(&m, path, NULL, &e), &e);
+    lam_model_free(m);
+}
+
+static void memory_may_run_out_anywhere(void **state) {
+    (void)state;
+    oom_sweep(read_once, (void *)LAMINA_TEST_DATA "/files/image.onnx");
+    oom_sweep(read_once, (void *)LAMINA_TEST_DATA "/files/odd.onnx");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_layers_of_a_file_have_their_costs),
+        cmocka_unit_test(what_a_file_leaves_open_is_unknown),
+        cmocka_unit_test(nodes_are_put_after_what_they_read),
+        cmocka_unit_test(a_shared_initialiser_counts_once),
+        cmocka_unit_test(wires_that_are_damaged_are_refused),
+        cmocka_unit_test(texts_are_no_models),
+        cmocka_unit_test(graphs_that_lie_are_refused),
+        cmocka_unit_test(graphs_in_graphs_have_a_limit),
+        cmocka_unit_test(functions_have_limits),
+        cmocka_unit_test(memory_may_run_out_anywhere),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
