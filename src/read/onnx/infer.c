@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Inference of an ONNX graph: what is given and stated of its values, and the walk over its nodes. */
+ * Inference of an ONNX graph: the table of operators, given and stated shapes, the walk over the nodes. */
 #include "read/onnx/infer.h"
 
 #include <stdlib.h>
 
-enum { MOST_WORK = 1 << 23, MOST_KEPT = 1 << 12 };
+enum {
+    MOST_WORK = 1 << 17,   /* nodes that are run in loops, in each of two ways */
+    MOST_EFFORT = 1 << 24, /* elements of large tensors that are read */
+    MOST_ALL = 1 << 20,    /* elements that are kept, 16 bytes each */
+    MOST_KEPT = 1 << 12    /* elements of a tensor that becomes a constant */
+};
 
 /* -- the table of operators -------------------------------------------------------------------------------
  */
@@ -67,7 +72,7 @@ static void take_stated(lmi_infer *c, lmi_onnx_value *v) {
     const lmi_value_known *known = lmi_known_of(c, v);
     if (!v->type) v->type = known->type;
     if (v->ndim < 0 && v->kind == LMI_ONNX_TENSOR) v->kind = known->kind;
-    /* Nobody holds the elements of a sequence to the one shape that a file states. */
+    /* A file may state one shape for a sequence whose elements have several. */
     if (known->ndim < 0 || v->kind != LMI_ONNX_TENSOR || known->kind != LMI_ONNX_TENSOR) return;
     if (v->ndim < 0) {
         lmi_set_sizes(c, v, known->ndim, known->sizes);
@@ -99,6 +104,7 @@ static int32_t type_by(const lmi_node_at *s, char letter) {
     case 'd': type = lmi_onnx_int(n, "dtype", type_of(s, 0)); break;
     case 'r': type = lmi_onnx_int(n, "dtype", LMI_ONNX_FLOAT); break;
     case 'm': type = lmi_onnx_int(n, "dtype", LMI_ONNX_INT32); break;
+    case 'n': type = n->opset && n->opset < 10 ? type_of(s, 0) : LMI_ONNX_BOOL; break;
     case 'w': type = lmi_onnx_int(n, "output_datatype", LMI_ONNX_FLOAT); break;
     case 'h': type = lmi_onnx_int(n, "stash_type", LMI_ONNX_FLOAT); break;
     case 'e': type = lmi_onnx_int(n, "output_dtype", type_of(s, 1)); break;
@@ -128,12 +134,20 @@ static void apply(lmi_node_at *s) {
     if (y && !lmi_known_of(s->all, y)->cells && lmi_few(y, &n)) s->rule->fold(s);
 }
 
+/* True for nodes whose bodies may run more than once. */
+static bool repeats(const lmi_onnx_rule *r) {
+    return r && (r->op == LMI_OP_Loop || r->op == LMI_OP_Scan || r->op == LMI_OP_SequenceMap);
+}
+
 static void run(lmi_infer *c, lmi_onnx_node *n) {
     lmi_node_at s = {.all = c, .n = n, .rule = lmi_onnx_rule_of(n->domain, n->op)};
     n->taken = -1;
     n->times = 1;
     n->why = NULL;
-    c->work--;
+    if (c->following > 0)
+        c->tries--;
+    else if (c->loops > 0 && --c->work < 0)
+        c->tired = true;
     for (int32_t k = 0; k < n->n_out; k++) {
         lmi_onnx_value *v = lmi_onnx_out(c->m, n, k);
         if (v) forget(c, v);
@@ -142,10 +156,15 @@ static void run(lmi_infer *c, lmi_onnx_node *n) {
         apply(&s);
     else
         s.why = "there is no rule for the operator";
-    bool known = true;
+    bool known = true, gone = c->tired && repeats(s.rule);
+    if (gone) {
+        n->times = -1;
+        s.why = "its body is more work than is done for a shape";
+    }
     for (int32_t k = 0; k < n->n_out; k++) {
         lmi_onnx_value *v = lmi_onnx_out(c->m, n, k);
         if (!v) continue;
+        if (gone) forget(c, v);
         take_stated(c, v);
         known = known && lmi_whole(v);
     }
@@ -154,9 +173,9 @@ static void run(lmi_infer *c, lmi_onnx_node *n) {
 }
 
 static void walk(lmi_infer *c, const lmi_onnx_graph *g) {
-    if (c->depth > LMI_MOST_DEPTH) return;
+    if (c->depth == LMI_MOST_DEPTH) return;
     c->depth++;
-    for (int32_t i = 0; i < g->n_nodes && c->bad == LAM_OK; i++) run(c, lmi_onnx_node_at(c->m, g->nodes[i]));
+    for (int32_t i = 0; i < g->n_nodes && !lmi_enough(c); i++) run(c, lmi_onnx_node_at(c->m, g->nodes[i]));
     c->depth--;
 }
 
@@ -346,12 +365,25 @@ static lam_status infer(lmi_infer *c, const lmi_onnx_given *given) {
     LAM_TRY(apply_given(c, given));
     for (size_t i = 0; i < c->m->values.n && c->bad == LAM_OK; i++) remember(c, &values[i]);
     if (c->bad == LAM_OK) walk(c, c->m->graph);
+    for (size_t i = 0; i < c->m->values.n && c->tired; i++) {
+        if (!c->known[i].varies) continue;
+        forget(c, &values[i]); /* of a body that may not have been run again with what it carries on */
+        take_stated(c, &values[i]);
+    }
     for (size_t i = 0; i < c->m->values.n && c->bad == LAM_OK; i++) c->bad = publish(c, &values[i]);
     return c->bad;
 }
 
 lam_status lmi_onnx_infer(lmi_onnx_model *m, const lmi_onnx_given *given, lam_error *e) {
-    lmi_infer c = {.m = m, .work = MOST_WORK, .cells = LMI_ALL_CELLS, .walk = walk, .bad = LAM_OK, .e = e};
+    lmi_infer c = {.m = m,
+                   .few = {MOST_ALL, MOST_ALL / 2},
+                   .many = MOST_ALL,
+                   .effort = MOST_EFFORT,
+                   .work = MOST_WORK,
+                   .tries = MOST_WORK,
+                   .walk = walk,
+                   .bad = LAM_OK,
+                   .e = e};
     lmi_arena_init(&c.scratch, UINT64_MAX);
     lam_status s = infer(&c, given);
     lmi_arena_free(&c.scratch);

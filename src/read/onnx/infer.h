@@ -13,10 +13,12 @@
 
 enum {
     LMI_MOST_CELLS = 1 << 16, /* elements of a tensor that are folded */
-    LMI_ALL_CELLS = 1 << 20,  /* of all tensors together */
-    LMI_MOST_INTS = 64,       /* of a list of axes, pads, ... */
-    LMI_MOST_DEPTH = 64,      /* of graphs in graphs */
-    LMI_MOST_TIMES = 1 << 10  /* that a loop is followed for what it adds up to */
+    LMI_MOST_REALS =
+        1 << 12,         /* the same of a constant of floats: larger ones are weights, of no use for shapes */
+    LMI_FEW_CELLS = 64,  /* what shapes are made of: counted apart, so that weights leave room for them */
+    LMI_MOST_INTS = 64,  /* of a list of axes, pads, ... */
+    LMI_MOST_DEPTH = 64, /* of graphs in graphs */
+    LMI_MOST_TIMES = 1 << 10 /* that a loop is followed for what it adds up to */
 };
 
 /* An element: `f` of types with fractions, rounded to the type; `i` of all others, a bool is 0 or 1. */
@@ -45,10 +47,15 @@ typedef struct lmi_infer {
     lmi_onnx_model *m;
     lmi_value_known *known; /* of each value */
     lmi_arena scratch;
-    int64_t work;  /* elements and nodes that may still be computed, so that no file takes long */
-    int64_t cells; /* that may still be kept */
-    int32_t loops; /* bodies around the node, which may run more than once */
-    int32_t depth; /* of the graph that is walked */
+    int64_t few[2],
+        many; /* elements that may still be kept: of small tensors, beside and in loops; of large ones */
+    int64_t effort;    /* elements of large tensors that may still be read */
+    int64_t work;      /* nodes of loops that may still be run for what is true of all rounds */
+    int64_t tries;     /* and to follow loops round by round */
+    int32_t following; /* loops around the node that are followed */
+    bool tired;        /* there was more work: what loops give is unknown */
+    int32_t loops;     /* bodies around the node, which may run more than once */
+    int32_t depth;     /* of the graph that is walked */
     void (*walk)(struct lmi_infer *c, const lmi_onnx_graph *g); /* infers the nodes of a graph */
     lam_status bad;                                             /* the first failure */
     lam_error *e;
@@ -59,10 +66,10 @@ typedef struct lmi_node_at {
     lmi_infer *all;
     lmi_onnx_node *n;
     const struct lmi_onnx_rule *rule;
-    const char *why; /* why a result is unknown; NULL: nobody said */
+    const char *why; /* why a result is unknown; NULL: the rule gave no reason */
 } lmi_node_at;
 
-/* The operators of ONNX, by which folding tells them apart. */
+/* The operators of ONNX, for folding. */
 typedef enum lmi_onnx_op {
 #define OP(name, ...) LMI_OP_##name,
 #define ML(name, ...)
@@ -115,6 +122,12 @@ lmi_value_known *lmi_known_of(const lmi_infer *c, const lmi_onnx_value *v);
 
 /* All elements of a value; NULL: nothing is known of them. */
 const lmi_cell *lmi_cells(lmi_infer *c, const lmi_onnx_value *v);
+/* True if the bodies of loops are to be run no more: for now, or for good. */
+static inline bool lmi_enough(const lmi_infer *c) {
+    return c->bad != LAM_OK || (c->loops > 0 && (c->tired || (c->following > 0 && c->tries < 0)));
+}
+/* True if n more elements may be read; counts them. All that is done with elements is bounded so. */
+bool lmi_afford(lmi_infer *c, int64_t n);
 /* Memory for n elements, all unknown; NULL: no more may be kept, or memory ran out. */
 lmi_cell *lmi_cells_new(lmi_infer *c, int64_t n);
 /* Gives result k its elements. */

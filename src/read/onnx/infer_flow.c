@@ -147,9 +147,9 @@ static void settle(lmi_rounds *r) {
     bool changed = true;
     r->s->all->loops++;
     for (int32_t i = 0; i < r->carried; i++) r->state[i].cells = NULL;
-    for (int32_t k = 0; k < 2 * LMI_ONNX_MOST_AXES && changed && r->s->all->bad == LAM_OK; k++) {
+    for (int32_t k = 0; changed && !lmi_enough(r->s->all); k++) {
         changed = false;
-        if (k > 8 || r->s->all->work <= 0) {
+        if (k > 8) {
             for (int32_t i = 0; i < r->carried; i++)
                 r->state[i] = (lmi_fact){.kind = r->state[i].kind, .ndim = -1, .count = -1};
         }
@@ -190,15 +190,16 @@ static bool follow(lmi_rounds *r, int64_t most, int32_t go, int64_t *times) {
     lmi_infer *c = r->s->all;
     int64_t i = 0;
     c->loops++;
+    c->following++;
     for (; i < most && go == 1; i++) {
-        if (i == LMI_MOST_TIMES || c->work <= 0 || c->bad != LAM_OK) {
-            go = -1;
-            break;
-        }
         lmi_fact round = integer(c, i, false), yes = integer(c, 1, true);
         put_fact(c, body_in(r->s, r->body, 0), &round);
         put_fact(c, body_in(r->s, r->body, 1), &yes);
         round_once(r);
+        if (i == LMI_MOST_TIMES || lmi_enough(c)) {
+            go = -1;
+            break;
+        }
         go = truth_of(c, r->body->n_outputs ? lmi_onnx_value_at(c->m, r->body->outputs[0]) : NULL);
         for (int32_t k = 0; k < r->carried; k++) {
             const int32_t at = r->out + k;
@@ -214,6 +215,7 @@ static bool follow(lmi_rounds *r, int64_t most, int32_t go, int64_t *times) {
                 agree(&r->given[k], &one);
         }
     }
+    c->following--;
     c->loops--;
     *times = i;
     return i == most || go == 0;

@@ -112,7 +112,7 @@ void lmi_fold_cast(lmi_node_at *s) {
             c->i = x.cells[i].f != 0;
         else if (!real && x.real) {
             double f = trunc(c->f);
-            c->known = c->known && f >= -0x1p62 && f <= 0x1p62;
+            c->known = c->known && fabs(f) <= 4611686018427387904.0;
             int64_t before = c->known ? (int64_t)f : 0;
             c->i = before;
             fit(y->type, c);
@@ -306,7 +306,7 @@ void lmi_fold_reduce(lmi_node_at *s) {
     int64_t n, all;
     if (!may_fold(s->all, lmi_arg(s, 0)) || !operand(s, 0, &x) || !lmi_few(y, &n) || !lmi_few(x.v, &all))
         return;
-    if (!lmi_reduced_axes(s, x.v, reduced) || (all == 0 && n > 0)) return;
+    if (!lmi_reduced_axes(s, x.v, reduced) || (all == 0 && n > 0) || !lmi_afford(s->all, all)) return;
     lmi_cell *cells = lmi_cells_new(s->all, n);
     for (int64_t i = 0; cells && i < all; i++) {
         int64_t at = 0, step = 1, k = i;
@@ -484,11 +484,11 @@ void lmi_fold_fill(lmi_node_at *s) {
 void lmi_fold_gather(lmi_node_at *s) {
     const lmi_onnx_value *x = lmi_arg(s, 0), *i = lmi_arg(s, 1), *y = lmi_onnx_out(s->all->m, s->n, 0);
     int64_t axis = lmi_onnx_int(s->n, "axis", 0), n, n_i;
-    const lmi_cell *at = i && lmi_known_of(s->all, i)->cells ? lmi_known_of(s->all, i)->cells : NULL;
-    if (!x || !i || !lmi_few(y, &n) || !lmi_few(i, &n_i) || !lmi_axis_of(&axis, x->ndim)) return;
-    const lmi_cell *from = lmi_cells(s->all, x);
-    if (from && !at) at = lmi_cells(s->all, i);
-    if (!from || !at || n_i == 0) return;
+    if (!may_fold(s->all, x) || !may_fold(s->all, i) || !lmi_few(y, &n) || !lmi_few(i, &n_i) || n_i == 0)
+        return;
+    if (!lmi_axis_of(&axis, x->ndim)) return;
+    const lmi_cell *at = lmi_cells(s->all, i), *from = at ? lmi_cells(s->all, x) : NULL;
+    if (!from) return;
     int64_t inner = lmi_size_all(x->sizes + axis + 1, x->ndim - (int32_t)axis - 1), size = x->sizes[axis];
     lmi_cell *cells = lmi_cells_new(s->all, n);
     for (int64_t k = 0; cells && k < n; k++) {
@@ -621,7 +621,7 @@ void lmi_fold_nonzero(lmi_node_at *s) {
     const lmi_onnx_value *x = lmi_arg(s, 0), *y = lmi_onnx_out(s->all->m, s->n, 0);
     const lmi_cell *from = lmi_cells(s->all, x);
     int64_t n, all, found = 0;
-    if (!from || !lmi_few(y, &n) || !lmi_few(x, &all)) return;
+    if (!from || !lmi_few(y, &n) || !lmi_few(x, &all) || !lmi_afford(s->all, all)) return;
     lmi_cell *cells = lmi_cells_new(s->all, n);
     for (int64_t i = 0; cells && i < all; i++) {
         if (!is_set(x, &from[i])) continue;

@@ -44,7 +44,7 @@ static lmi_window_axis window_of(const lmi_node_at *s, int32_t i, int32_t rank, 
                              .after = none ? 0 : lmi_nth(s, "pads", rank + i, 0)};
 }
 
-/* A result has the places that `at` of an argument has, with channels last or second. */
+/* Whether the channels are the last axis; else they are the second. */
 static bool channels_last(const lmi_node_at *s) {
     return lmi_onnx_int(s->n, "channels_last", 0) != 0 || strncmp(s->n->op, "Nhwc", 4) == 0;
 }

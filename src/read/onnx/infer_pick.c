@@ -57,7 +57,7 @@ void lmi_infer_compress(lmi_node_at *s) {
     const lmi_cell *cells = lmi_cells(s->all, by);
     int64_t all = 0, n = cells ? 0 : -1;
     if (!x) return;
-    if (cells) lmi_few(by, &all);
+    if (cells && (!lmi_few(by, &all) || !lmi_afford(s->all, all))) n = -1;
     for (int64_t i = 0; i < all && n >= 0; i++) n = cells[i].known ? n + (cells[i].i != 0) : -1;
     if (axis)
         with_axis(s, 0, x, axis->i, n);
@@ -89,7 +89,7 @@ void lmi_infer_nonzero(lmi_node_at *s) {
     int64_t sizes[] = {x && x->ndim >= 0 ? x->ndim : -1, -1}, n;
     const lmi_cell *cells = lmi_cells(s->all, x);
     s->why = "it depends on values that are known only when the model runs";
-    if (cells && lmi_few(x, &n)) {
+    if (x && cells && lmi_few(x, &n) && lmi_afford(s->all, n)) {
         sizes[1] = 0;
         for (int64_t i = 0; i < n && sizes[1] >= 0; i++)
             sizes[1] = cells[i].known ? sizes[1] + !is_zero(x, &cells[i]) : -1;
@@ -97,28 +97,31 @@ void lmi_infer_nonzero(lmi_node_at *s) {
     lmi_set(s, 0, 2, sizes);
 }
 
+/* True if rows a and b of an axis of `rows`, with `inner` elements behind each, are the same. */
+static bool same_rows(const lmi_onnx_value *x, const lmi_cell *cells, int64_t all, int64_t rows,
+                      int64_t inner, int64_t a, int64_t b) {
+    for (int64_t from = 0; from < all; from += rows * inner) {
+        for (int64_t k = 0; k < inner; k++) {
+            const lmi_cell *one = &cells[from + a * inner + k], *two = &cells[from + b * inner + k];
+            if (lmi_is_real(x->type) ? one->f != two->f : one->i != two->i) return false;
+        }
+    }
+    return true;
+}
+
 /* How many different rows an axis has, or elements there are (axis -1); -1: unknown. */
 static int64_t n_unique(lmi_node_at *s, const lmi_onnx_value *x, int64_t axis) {
     const lmi_cell *cells = lmi_cells(s->all, x);
-    int64_t all, rows, inner, n = 0;
+    int64_t all, n = 0;
     if (!cells || !lmi_few(x, &all) || all == 0) return cells && all == 0 && axis < 0 ? 0 : -1;
-    rows = axis < 0 ? all : x->sizes[axis];
-    inner = axis < 0 ? 1 : lmi_size_all(x->sizes + axis + 1, x->ndim - (int32_t)axis - 1);
-    if (all > 1 << 10) return -1;
+    int64_t rows = axis < 0 ? all : x->sizes[axis];
+    int64_t inner = axis < 0 ? 1 : lmi_size_all(x->sizes + axis + 1, x->ndim - (int32_t)axis - 1);
+    if (!lmi_afford(s->all, all * rows)) return -1;
     for (int64_t i = 0; i < all; i++)
         if (!cells[i].known || (lmi_is_real(x->type) && isnan(cells[i].f))) return -1;
-    s->all->work -= all * rows;
     for (int64_t a = 0; a < rows; a++) {
         bool seen = false;
-        for (int64_t b = 0; b < a && !seen; b++) {
-            bool differ = false;
-            for (int64_t i = 0; i < all && !differ; i++) {
-                if (i / inner % rows != a) continue;
-                const lmi_cell *one = &cells[i], *two = &cells[i + (b - a) * inner];
-                differ = lmi_is_real(x->type) ? one->f != two->f : one->i != two->i;
-            }
-            seen = !differ;
-        }
+        for (int64_t b = 0; b < a && !seen; b++) seen = same_rows(x, cells, all, rows, inner, a, b);
         n += !seen;
     }
     return n;
@@ -182,14 +185,15 @@ static bool number(lmi_node_at *s, int32_t i, double *f, int64_t *n) {
 
 void lmi_infer_range(lmi_node_at *s) {
     const lmi_onnx_value *x = lmi_arg(s, 0);
-    double f[3], n = -1;
+    double f[3] = {0}, n = -1;
     int64_t i[3] = {0}, size = -1;
     i[2] = 1;
     f[2] = 1;
     bool known = number(s, 0, &f[0], &i[0]) && number(s, 1, &f[1], &i[1]) &&
                  (s->n->n_in < 3 || number(s, 2, &f[2], &i[2]));
     bool real = x && lmi_is_real(x->type);
-    if (known && real && f[2] != 0) n = ceil((f[1] - f[0]) / f[2]);
+    double span = f[1] - f[0], sum = f[0]; /* engines subtract and add in the type */
+    if (known && real && f[2] != 0 && lmi_fit_real(x->type, &span)) n = ceil(span / f[2]);
     const int64_t most = INT64_C(1) << 62;
     if (known && !real && i[2] != 0 && i[0] > -most && i[0] < most && i[1] > -most && i[1] < most) {
         int64_t gap = i[2] > 0 ? i[1] - i[0] : i[0] - i[1], step = i[2] > 0 ? i[2] : -(i[2] + 1);
@@ -208,6 +212,10 @@ void lmi_infer_range(lmi_node_at *s) {
         else
             cells[k].i = i[0] + k * i[2];
         cells[k].known = real ? lmi_fit_real(x->type, &cells[k].f) : lmi_fit_int(x->type, &cells[k].i);
+        if (!real) continue;
+        cells[k].known = cells[k].known && cells[k].f == sum; /* they add, or multiply */
+        sum += f[2];
+        if (!lmi_fit_real(x->type, &sum)) sum = NAN;
     }
     lmi_cells_set(s, 0, cells);
 }

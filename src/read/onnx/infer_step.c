@@ -42,13 +42,13 @@ bool lmi_whole(const lmi_onnx_value *v) {
 bool lmi_few(const lmi_onnx_value *v, int64_t *n) {
     int64_t all = 1; /* without axes of size 0, so that no distance of elements is too large either */
     *n = 1;
-    for (int32_t i = 0; i < v->ndim; i++) {
+    for (int32_t i = 0; v && i < v->ndim; i++) {
         if (v->sizes[i] < 0 || v->sizes[i] > LMI_MOST_CELLS) return false;
         *n *= v->sizes[i];
         all *= v->sizes[i] ? v->sizes[i] : 1;
         if (all > LMI_MOST_CELLS) return false;
     }
-    return v->ndim >= 0;
+    return v && v->ndim >= 0;
 }
 
 /* -- results --------------------------------------------------------------------------------------------- */
@@ -255,12 +255,18 @@ static bool has_cells(int32_t type) {
     return lmi_is_real(type) || lmi_fit_int(type, &zero);
 }
 
+bool lmi_afford(lmi_infer *c, int64_t n) {
+    if (n > LMI_FEW_CELLS && c->effort < n) return false;
+    if (n > LMI_FEW_CELLS) c->effort -= n;
+    return true;
+}
+
 lmi_cell *lmi_cells_new(lmi_infer *c, int64_t n) {
-    if (n < 0 || n > LMI_MOST_CELLS || n > c->cells || n > c->work) return NULL;
+    int64_t *left = n > LMI_FEW_CELLS ? &c->many : &c->few[c->loops > 0];
+    if (n < 0 || n > LMI_MOST_CELLS || n > *left || !lmi_afford(c, n)) return NULL;
     lmi_cell *cells = lmi_alloc(&c->scratch, (uint64_t)n, sizeof *cells);
     if (!cells) lmi_out_of_memory(c);
-    c->cells -= n;
-    c->work -= n;
+    *left -= n;
     return cells;
 }
 
@@ -270,7 +276,9 @@ const lmi_cell *lmi_cells(lmi_infer *c, const lmi_onnx_value *v) {
     lmi_value_known *known = lmi_known_of(c, v);
     if (known->cells || known->looked || v->where == LMI_ONNX_NOWHERE) return known->cells;
     known->looked = true;
-    if (!lmi_few(v, &n) || !has_cells(v->type) || n > c->cells) return NULL;
+    if (!lmi_few(v, &n) || !has_cells(v->type)) return NULL;
+    if (n > c->many && n > LMI_FEW_CELLS) return NULL;
+    if (lmi_is_real(v->type) && n > LMI_MOST_REALS) return NULL;
     const void *raw = NULL;
     lmi_onnx_value *own = &((lmi_onnx_value *)c->m->values.data)[lmi_index_of(c, v)];
     lam_status status = lmi_onnx_elements(c->m, own, (uint64_t)LMI_MOST_CELLS * 8, &raw, c->e);
