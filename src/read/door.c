@@ -4,6 +4,7 @@
 #include "base/system.h"
 #include "read/gguf/gguf.h"
 #include "read/onnx/onnx.h"
+#include "read/pt2/pt2.h"
 #include "read/read.h"
 #include "read/safetensors/safetensors.h"
 #include "read/torch/checkpoint.h"
@@ -33,6 +34,7 @@ static const lmi_format of_torch[] = {[LMI_TORCH_ZIP] = LMI_CHECKPOINT,
 
 static lam_status sniff(const lmi_bytes *of, char *head, size_t n, lmi_format *out, lam_error *e) {
     lmi_torch_kind kind;
+    bool program = false;
     LAM_TRY(lmi_bytes_read(of, 0, head, n, e));
     head[n] = '\0';
     if (lmi_is_gguf((unsigned char *)head, n)) return *out = LMI_GGUF, LAM_OK;
@@ -40,7 +42,10 @@ static lam_status sniff(const lmi_bytes *of, char *head, size_t n, lmi_format *o
     if (lmi_is_safetensors((unsigned char *)head, n, of->size)) return *out = LMI_SAFETENSORS, LAM_OK;
     if (lmi_is_onnx((unsigned char *)head, n, of->size)) return *out = LMI_ONNX, LAM_OK;
     LAM_TRY(lmi_torch_kind_of(of, (unsigned char *)head, n, &kind, e));
-    if (kind != LMI_TORCH_NONE)
+    if (kind == LMI_TORCH_NONE && strncmp(head, "PK\3\4", 4) == 0) LAM_TRY(lmi_is_pt2(of, &program, e));
+    if (program)
+        *out = LMI_PT2;
+    else if (kind != LMI_TORCH_NONE)
         *out = of_torch[kind];
     else if (first_letter(head, n) == '{')
         *out = strstr(head, "\"weight_map\"") && !strstr(head, "\"lamina.report/") ? LMI_INDEX : LMI_REPORT;
@@ -69,6 +74,7 @@ const char *lam_read_format(const char *path) {
                                         [LMI_CHECKPOINT] = "checkpoint",
                                         [LMI_LEGACY] = "checkpoint",
                                         [LMI_SCRIPT] = "TorchScript",
+                                        [LMI_PT2] = "pt2",
                                         [LMI_INDEX] = "index",
                                         [LMI_REPORT] = "report"};
     lmi_bytes file;
@@ -195,8 +201,8 @@ static lam_status no_format(const lmi_bytes *of, lam_error *e) {
     if (lmi_bytes_read(of, 0, head, sizeof head, NULL) == LAM_OK && memcmp(head, "PK\3\4", sizeof head) == 0)
         return lmi_fail(
             e, LAM_UNSUPPORTED, of->name,
-            "it is a zip file and no checkpoint: its folder has no data.pkl; archives of torch.export "
-            "(.pt2) are not read");
+            "it is a zip file, and neither a checkpoint nor an archive of torch.export: it has no data.pkl "
+            "and no program");
     return lmi_fail(
         e, LAM_FAILED, of->name,
         "it is no model file that lamina reads: by its first bytes it is neither safetensors, GGUF, ONNX, a "
@@ -214,6 +220,8 @@ static lam_status read_file(lam_model **out, const char *path, const lam_read_op
         s = lam_model_load(out, path, e);
     else if (format == LMI_ONNX)
         s = lmi_onnx_model_of(out, &file, NULL, o ? o->memory_limit : 0, e);
+    else if (format == LMI_PT2)
+        s = lmi_pt2_read(&file, o, out, e);
     else if (format == LMI_NO_FORMAT)
         s = no_format(&file, e);
     else

@@ -16,6 +16,7 @@ typedef enum lmi_format {
     LMI_LEGACY,
     LMI_PICKLE, /* no format of a model: for what is said of it */
     LMI_TAR,
+    LMI_PT2,
     LMI_INDEX,  /* JSON with a "weight_map" */
     LMI_REPORT, /* any other JSON */
     LMI_FOLDER

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The tree of modules: those of the program's list, in its order, and what the nodes and the names of weights
+ * tell beyond it. Only the nodes tell classes. */
+#include "read/pt2/pt2.h"
+
+enum { DEEPEST = 64, LEAST_MODULES = 1 << 16, BYTES_A_MODULE = 64, LEAST_NAMES = 16 << 20 };
+
+static lam_status check_room(const lmi_pt2 *p) {
+    if (p->modules.n < LEAST_MODULES + p->of->size / BYTES_A_MODULE &&
+        p->names < LEAST_NAMES + 2 * p->of->size)
+        return LAM_OK;
+    return lmi_fail(p->e, LAM_LIMIT, p->of->name,
+                    "its program names more modules than a file of its size should have (%zu)", p->modules.n);
+}
+
+static lam_status add(lmi_pt2 *p, int32_t parent, const char *path, const char *name, int32_t *out) {
+    const lmi_pt2_module m = {.path = path, .name = name, .parent = parent, .index = -1};
+    p->names += strlen(path) + 1;
+    LAM_TRY(check_room(p));
+    *out = (int32_t)p->modules.n;
+    LAM_TRY(lmi_map_put(&p->by_path, path, *out, p->e));
+    return lmi_vec_put(&p->modules, &m, p->e);
+}
+
+lam_status lmi_pt2_module_of(lmi_pt2 *p, const char *path, size_t n, int32_t *out) {
+    const char *whole = lmi_strndup(&p->arena, path, n);
+    int32_t up = 0, depth = 0;
+    if (!whole) return lmi_nomem(p->e);
+    const int64_t known = lmi_map_get(&p->by_path, whole);
+    *out = (int32_t)known;
+    if (known >= 0) return LAM_OK;
+    for (size_t from = 0; from < n; depth++) {
+        const size_t part = strcspn(whole + from, ".");
+        const bool last = from + part >= n || depth + 1 >= DEEPEST;
+        const size_t end = last ? n : from + part;
+        const char *here = last ? whole : lmi_strndup(&p->arena, whole, end);
+        const char *name = lmi_strndup(&p->arena, whole + from, end - from);
+        if (!here || !name) return lmi_nomem(p->e);
+        const int64_t there = lmi_map_get(&p->by_path, here);
+        if (there >= 0)
+            up = (int32_t)there;
+        else
+            LAM_TRY(add(p, up, here, name, &up));
+        from = end + 1;
+    }
+    *out = up;
+    return LAM_OK;
+}
+
+/* A shared module has a place for each of its paths, and the first one alone is called. */
+lam_status lmi_pt2_modules(lmi_pt2 *p) {
+    const lmi_json *j = &p->j;
+    int32_t m;
+    LAM_TRY(add(p, -1, "", "", &m));
+    LMI_JSON_EACH(j, lmi_json_get(j, p->module, "module_call_graph"), i) {
+        const char *path = lmi_json_as_text(j, lmi_json_get(j, i, "fqn"));
+        if (!path) return lmi_pt2_bad(p, i, "a module without a name");
+        LAM_TRY(lmi_pt2_module_of(p, path, strlen(path), &m));
+    }
+    for (size_t i = 0; i < p->weights.n; i++) {
+        const char *name = lmi_pt2_weight_at(p, (int32_t)i)->name, *dot = strrchr(name, '.');
+        if (dot) LAM_TRY(lmi_pt2_module_of(p, name, (size_t)(dot - name), &m));
+    }
+    return LAM_OK;
+}
+
+/* -- into the model -------------------------------------------------------------------------------------- */
+
+static lam_status push(lmi_pt2 *p, int32_t i) {
+    lmi_pt2_module *m = lmi_pt2_module_at(p, i);
+    const char *path = m->type_path ? m->type_path : "?", *dot = strrchr(path, '.');
+    const char *type = dot && dot[1] ? dot + 1 : path;
+    const bool torchs = strncmp(path, "torch.nn.", 9) == 0;
+    const lam_module_info info = {.type = type,
+                                  .type_path = path,
+                                  .word = lam_word_module(torchs ? type : path),
+                                  .flags = (m->n ? 0u : LAM_MODULE_LEAF) | (torchs ? LAM_MODULE_EXACT : 0u) |
+                                           (p->training ? LAM_MODULE_TRAINING : 0u) |
+                                           ((p->stacks && !p->hides) || i == 0 ? 0u : LAM_MODULE_INSIDE)};
+    LAM_TRY(lam_build_module(p->b, &info, &m->index, p->e));
+    /* A place has the number of its module, since each module has one place. */
+    return lam_build_place(p->b, m->parent < 0 ? -1 : lmi_pt2_module_at(p, m->parent)->index, m->name,
+                           m->index, NULL, p->e);
+}
+
+/* Parents first, and siblings in their order. */
+lam_status lmi_pt2_places(lmi_pt2 *p) {
+    const int32_t n = (int32_t)p->modules.n;
+    int32_t *parent = lmi_alloc(&p->arena, (uint64_t)n, sizeof *parent),
+            *stack = lmi_alloc(&p->arena, (uint64_t)n, sizeof *stack), depth = 0;
+    lmi_groups by;
+    if (!parent || !stack) return lmi_nomem(p->e);
+    for (int32_t i = 0; i < n; i++) parent[i] = lmi_pt2_module_at(p, i)->parent;
+    if (!lmi_group_by(&p->arena, parent, n, n, &by)) return lmi_nomem(p->e);
+    for (int32_t i = 0; i < n; i++) lmi_pt2_module_at(p, i)->n = by.start[i + 1] - by.start[i];
+    stack[depth++] = 0;
+    while (depth) {
+        const int32_t i = stack[--depth];
+        LAM_TRY(push(p, i));
+        for (int32_t k = by.start[i + 1]; k-- > by.start[i];) stack[depth++] = by.order[k];
+    }
+    return LAM_OK;
+}

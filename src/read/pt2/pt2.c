@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A read from its beginning to the model. */
+#include "read/pt2/pt2.h"
+
+#include <stdlib.h>
+
+enum { LEAST_MEMORY = 64 << 20 };
+
+static lam_status read_all(lmi_pt2 *p, lam_model **out) {
+    LAM_TRY(lmi_pt2_program(p));
+    LAM_TRY(lmi_pt2_symbols(p));
+    LAM_TRY(lmi_pt2_weights(p));
+    LAM_TRY(lmi_pt2_modules(p));
+    LAM_TRY(lmi_pt2_walk(p));
+    LAM_TRY(lam_builder_new(&p->b, p->o ? p->o->memory_limit : 0, p->e));
+    return lmi_pt2_build(p, out);
+}
+
+static void init(lmi_pt2 *p) {
+    lmi_arena_init(&p->arena, LEAST_MEMORY + 4 * p->of->size);
+    lmi_map_init(&p->hints);
+    lmi_vec_init(&p->hint, sizeof(int64_t));
+    lmi_vec_init(&p->weights, sizeof(lmi_pt2_weight));
+    lmi_map_init(&p->by_weight);
+    lmi_map_init(&p->by_store);
+    lmi_map_init(&p->placeholders);
+    lmi_map_init(&p->inputs);
+    lmi_vec_init(&p->modules, sizeof(lmi_pt2_module));
+    lmi_map_init(&p->by_path);
+    lmi_vec_init(&p->values, sizeof(lmi_pt2_value));
+    lmi_vec_init(&p->scopes, sizeof(lmi_pt2_scope));
+    lmi_vec_init(&p->calls, sizeof(lmi_pt2_call));
+    lmi_vec_init(&p->ends, sizeof(lmi_pt2_end));
+    lmi_vec_init(&p->steps, sizeof(lmi_pt2_step));
+    lmi_map_init(&p->calls_by_key);
+    lmi_map_init(&p->known_ends);
+    lmi_vec_init(&p->open, sizeof(int32_t));
+    lmi_vec_init(&p->keys, sizeof(const char *));
+    lmi_vec_init(&p->in, sizeof(lam_op_arg));
+    lmi_vec_init(&p->out, sizeof(lam_op_arg));
+    lmi_vec_init(&p->floats, sizeof(double));
+    lmi_vec_init(&p->more_in, sizeof(lam_op_arg));
+    lmi_vec_init(&p->more_out, sizeof(lam_op_arg));
+    lmi_vec_init(&p->in_value, sizeof(int32_t));
+    lmi_vec_init(&p->out_value, sizeof(int32_t));
+    lmi_buf_init(&p->name);
+    lmi_buf_init(&p->path);
+}
+
+static void release(lmi_pt2 *p) {
+    for (size_t i = 0; i < p->scopes.n; i++) {
+        lmi_pt2_scope *s = lmi_vec_at(&p->scopes, i);
+        lmi_map_free(&s->by_name);
+        lmi_map_free(&s->sized);
+    }
+    lmi_map *const maps[] = {&p->hints,   &p->by_weight,    &p->by_store,   &p->placeholders,
+                             &p->by_path, &p->calls_by_key, &p->known_ends, &p->inputs};
+    lmi_vec *const vecs[] = {&p->hint,     &p->weights,   &p->modules, &p->values,   &p->scopes, &p->calls,
+                             &p->ends,     &p->steps,     &p->open,    &p->keys,     &p->in,     &p->out,
+                             &p->in_value, &p->out_value, &p->more_in, &p->more_out, &p->floats};
+    for (size_t i = 0; i < sizeof maps / sizeof *maps; i++) lmi_map_free(maps[i]);
+    for (size_t i = 0; i < sizeof vecs / sizeof *vecs; i++) lmi_vec_free(vecs[i]);
+    lmi_buf_free(&p->name);
+    lmi_buf_free(&p->path);
+    lmi_json_free(&p->j);
+    free(p->text);
+    lmi_zip_free(&p->zip);
+    lmi_arena_free(&p->arena);
+    lam_builder_free(p->b);
+}
+
+lam_status lmi_pt2_read(const lmi_bytes *of, const lam_read_options *o, lam_model **out, lam_error *e) {
+    lmi_pt2 p = {.of = of, .o = o, .e = e};
+    init(&p);
+    lam_status s = read_all(&p, out);
+    release(&p);
+    return s;
+}

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Arguments of operators as torch's schemas have them: a file names each, and leaves out those that have
+ * their default. */
+#include "read/pt2/pt2.h"
+
+#include <stdlib.h>
+
+/* Names in the order of the schema, from the first position, with "=" and the value that a rule would miss.
+ */
+#define SCHEMA(op, arguments) {op, arguments},
+static const struct schema {
+    const char *op, *arguments;
+} schemas[] = {
+#include "read/pt2/schema.def"
+};
+#undef SCHEMA
+
+static const char *arguments_of(const char *op) {
+    for (size_t i = 0; i < sizeof schemas / sizeof *schemas; i++)
+        if (lmi_listed(schemas[i].op, op)) return schemas[i].arguments;
+    return NULL;
+}
+
+/* The next argument of a list: its name has *n bytes, and its default *value_n, 0 none. */
+static const char *next_argument(const char *at, size_t *n, const char **value, size_t *value_n) {
+    at += strspn(at, " ");
+    const size_t all = strcspn(at, " ");
+    *n = strcspn(at, "= ");
+    *value = at + *n + (*n < all);
+    *value_n = (size_t)(at + all - *value);
+    return at;
+}
+
+int32_t lmi_pt2_position(const char *op, const char *argument) {
+    const char *at = arguments_of(op), *value;
+    size_t n, value_n;
+    for (int32_t i = 0; at && *at; i++, at = value + value_n) {
+        at = next_argument(at, &n, &value, &value_n);
+        if (strlen(argument) == n && memcmp(at, argument, n) == 0) return i;
+    }
+    return -1;
+}
+
+static bool is_told(const lmi_pt2 *p, int32_t position) {
+    for (size_t i = 0; i < p->in.n; i++)
+        if (((const lam_op_arg *)p->in.data)[i].position == position) return true;
+    return false;
+}
+
+static bool is(const char *value, size_t n, const char *word) {
+    return strlen(word) == n && memcmp(value, word, n) == 0;
+}
+
+static lam_status add_default(lmi_pt2 *p, int32_t position, const char *value, size_t n) {
+    lam_op_arg a = {.position = position, .dtype = -1, .device = -1, .ndim = -1};
+    const int32_t none = -1;
+    if (is(value, n, "true") || is(value, n, "false")) {
+        a.value = (lam_value){.type = LAM_BOOL, .i = *value == 't'};
+    } else if (is(value, n, "[]")) {
+        a.value = (lam_value){.type = LAM_INTS, .n = 0};
+    } else if ((*value >= '0' && *value <= '9') || *value == '-') {
+        a.value = (lam_value){.type = LAM_INT, .i = strtoll(value, NULL, 10)};
+    } else if (*value == '\'') {
+        a.value = (lam_value){.type = LAM_TEXT, .text = lmi_strndup(&p->arena, value + 1, n - 2)};
+        if (!a.value.text) return lmi_nomem(p->e);
+    }
+    LAM_TRY(lmi_vec_put(&p->in, &a, p->e));
+    return lmi_vec_put(&p->in_value, &none, p->e);
+}
+
+lam_status lmi_pt2_defaults(lmi_pt2 *p, const char *op) {
+    const char *at = arguments_of(op), *value;
+    size_t n, value_n;
+    for (int32_t i = 0; at && *at; i++, at = value + value_n) {
+        at = next_argument(at, &n, &value, &value_n);
+        if (value_n && !is_told(p, i)) LAM_TRY(add_default(p, i, value, value_n));
+    }
+    return LAM_OK;
+}

@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Sizes that are expressions. The file has the value that each had in the example. Where a symbol gets
+ * another value, expressions are computed, in either of the two forms that torch wrote: "12*s0 + 1", and the
+ * constructors of sympy, "Add(Mul(Integer(12), Symbol('s0', integer=True)), Integer(1))". */
+#include "read/pt2/pt2.h"
+
+#include <stdlib.h>
+
+enum { DEEPEST = 64 };
+
+/* -- expressions ----------------------------------------------------------------------------------------- */
+
+typedef struct reading {
+    lmi_pt2 *p;
+    const char *at;
+    int depth;
+    bool unknown; /* of a part, or the text is not understood */
+} reading;
+
+static int64_t sum(reading *r);
+
+static void pass_spaces(reading *r) {
+    while (*r->at == ' ') r->at++;
+}
+
+static bool take(reading *r, const char *token) {
+    const size_t n = strlen(token);
+    pass_spaces(r);
+    if (strncmp(r->at, token, n) != 0) return false;
+    r->at += n;
+    return true;
+}
+
+static int64_t fail(reading *r) {
+    r->unknown = true;
+    return -1;
+}
+
+static int64_t symbol(reading *r, const char *name, size_t n) {
+    char text[64];
+    if (n >= sizeof text) return fail(r);
+    memcpy(text, name, n);
+    text[n] = '\0';
+    const int64_t i = lmi_map_get(&r->p->hints, text);
+    const int64_t *hint = i < 0 ? NULL : lmi_vec_at(&r->p->hint, (size_t)i);
+    return hint && *hint >= 0 ? *hint : fail(r);
+}
+
+static int64_t floor_div(reading *r, int64_t a, int64_t b) {
+    if (b == 0 || (a == INT64_MIN && b == -1)) return fail(r);
+    return a / b - ((a % b != 0) && ((a < 0) != (b < 0)));
+}
+
+static int64_t power(reading *r, int64_t base, int64_t n) {
+    int64_t product = 1;
+    if (n < 0 || n > 62) return fail(r);
+    for (int64_t i = 0; i < n; i++)
+        if (lmi_mul_over(product, base, &product)) return fail(r);
+    return product;
+}
+
+typedef enum function {
+    NONE,
+    ADD,
+    MUL,
+    POW,
+    FLOOR,
+    CEIL,
+    MOD,
+    LARGEST,
+    LEAST,
+    SAME,
+    EXACT,
+    BITS_LEFT,
+    BITS_RIGHT
+} function;
+
+static function function_of(const char *name, size_t n) {
+    static const struct {
+        const char *name;
+        function is;
+    } all[] = {{"Add", ADD},          {"Mul", MUL},      {"Pow", POW},       {"FloorDiv", FLOOR},
+               {"CleanDiv", EXACT},   {"CeilDiv", CEIL}, {"Mod", MOD},       {"PythonMod", MOD},
+               {"Max", LARGEST},      {"Min", LEAST},    {"Integer", SAME},  {"PowByNatural", POW},
+               {"TruncToInt", SAME},  {"floor", SAME},   {"Identity", SAME}, {"LShift", BITS_LEFT},
+               {"RShift", BITS_RIGHT}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (strlen(all[i].name) == n && memcmp(all[i].name, name, n) == 0) return all[i].is;
+    return NONE;
+}
+
+static int64_t apply(reading *r, function f, int64_t a, int64_t b) {
+    int64_t v = 0;
+    switch (f) {
+    case ADD: return lmi_add_over(a, b, &v) ? fail(r) : v;
+    case MUL: return lmi_mul_over(a, b, &v) ? fail(r) : v;
+    case POW: return power(r, a, b);
+    case EXACT: return b == 0 || a % b != 0 ? fail(r) : floor_div(r, a, b);
+    case FLOOR: return floor_div(r, a, b);
+    case CEIL: return a == INT64_MIN ? fail(r) : -floor_div(r, -a, b);
+    case MOD: v = floor_div(r, a, b); return r->unknown ? -1 : a - v * b;
+    case LARGEST: return a > b ? a : b;
+    case LEAST: return a < b ? a : b;
+    case BITS_LEFT: v = power(r, 2, b); return r->unknown || lmi_mul_over(a, v, &v) ? fail(r) : v;
+    case BITS_RIGHT: v = power(r, 2, b); return r->unknown ? -1 : floor_div(r, a, v);
+    default: return fail(r);
+    }
+}
+
+/* "Symbol('s0', integer=True)", behind its name. */
+static int64_t quoted_symbol(reading *r) {
+    if (!take(r, "(") || !take(r, "'")) return fail(r);
+    const size_t n = strcspn(r->at, "'");
+    const int64_t v = symbol(r, r->at, n);
+    const char *end = strchr(r->at, ')');
+    if (!end) return fail(r);
+    r->at = end + 1;
+    return v;
+}
+
+static int64_t call(reading *r, const char *name, size_t n) {
+    const function f = function_of(name, n);
+    if (f == NONE || !take(r, "(")) return fail(r);
+    int64_t v = sum(r);
+    for (int32_t i = 1; !r->unknown && take(r, ","); i++) {
+        const int64_t next = sum(r);
+        if (r->unknown || (i > 1 && f != ADD && f != MUL && f != LARGEST && f != LEAST)) return fail(r);
+        v = apply(r, f, v, next);
+    }
+    return take(r, ")") && !r->unknown ? v : fail(r);
+}
+
+static int64_t item(reading *r) {
+    pass_spaces(r);
+    if (take(r, "(")) {
+        const int64_t v = sum(r);
+        return take(r, ")") ? v : fail(r);
+    }
+    if (take(r, "-")) return -item(r);
+    if (*r->at >= '0' && *r->at <= '9') {
+        char *end;
+        const int64_t v = strtoll(r->at, &end, 10);
+        if (v == INT64_MAX || *end == '.') return fail(r);
+        r->at = end;
+        return v;
+    }
+    const char *name = r->at;
+    const size_t n = strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.");
+    if (n == 0) return fail(r);
+    r->at += n;
+    if (n == 6 && memcmp(name, "Symbol", n) == 0) return quoted_symbol(r);
+    return *r->at == '(' ? call(r, name, n) : symbol(r, name, n);
+}
+
+/* Powers bind before products, and these before sums. */
+static int64_t factor(reading *r) {
+    if (++r->depth > DEEPEST) return fail(r);
+    int64_t v = item(r);
+    if (!r->unknown && take(r, "**")) v = power(r, v, item(r));
+    r->depth--;
+    return v;
+}
+
+static int64_t product(reading *r) {
+    int64_t v = factor(r);
+    while (!r->unknown) {
+        if (take(r, "//"))
+            v = floor_div(r, v, factor(r));
+        else if (take(r, "*"))
+            v = apply(r, MUL, v, factor(r));
+        else if (take(r, "/"))
+            v = apply(r, EXACT, v, factor(r));
+        else
+            break;
+    }
+    return v;
+}
+
+static int64_t sum(reading *r) {
+    int64_t v = product(r);
+    while (!r->unknown) {
+        int64_t next;
+        if (take(r, "+")) {
+            v = apply(r, ADD, v, product(r));
+        } else if (take(r, "-")) {
+            next = product(r);
+            v = next == INT64_MIN ? fail(r) : apply(r, ADD, v, -next);
+        } else {
+            break;
+        }
+    }
+    return v;
+}
+
+static int64_t evaluate(lmi_pt2 *p, const char *text) {
+    reading r = {.p = p, .at = text};
+    const int64_t v = sum(&r);
+    pass_spaces(&r);
+    return r.unknown || *r.at || v < 0 ? -1 : v;
+}
+
+/* -- symbols --------------------------------------------------------------------------------------------- */
+
+/* The symbol that an expression is, and the length of its name; NULL: it is more than one. */
+static const char *lone_symbol(const char *text, size_t *length) {
+    static const char head[] = "Symbol('";
+    const bool quoted = strncmp(text, head, sizeof head - 1) == 0;
+    if (quoted) text += sizeof head - 1;
+    const size_t n = strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_");
+    if (n == 0 || (text[0] >= '0' && text[0] <= '9')) return NULL;
+    if (quoted ? text[n] != '\'' || strchr(text, ')') != text + strlen(text) - 1 : text[n] != '\0')
+        return NULL;
+    *length = n;
+    return text;
+}
+
+static lam_status note_symbol(lmi_pt2 *p, uint32_t expression) {
+    const lmi_json *j = &p->j;
+    const char *text = lmi_json_as_text(j, lmi_json_get(j, expression, "expr_str"));
+    size_t n;
+    const char *symbol = text ? lone_symbol(text, &n) : NULL;
+    int64_t hint = -1;
+    if (!symbol) return LAM_OK;
+    const char *name = lmi_strndup(&p->arena, symbol, n);
+    if (!name) return lmi_nomem(p->e);
+    if (lmi_map_get(&p->hints, name) >= 0) return LAM_OK;
+    lmi_json_as_int(j, lmi_json_find(j, expression, "hint.as_int"), &hint);
+    LAM_TRY(lmi_map_put(&p->hints, name, (int64_t)p->hint.n, p->e));
+    return lmi_vec_put(&p->hint, &hint, p->e);
+}
+
+/* The sizes of the tensors that come in have all symbols, but those that values decide. */
+lam_status lmi_pt2_symbols(lmi_pt2 *p) {
+    const lmi_json *j = &p->j;
+    const uint32_t values = lmi_json_get(j, p->graph, "tensor_values");
+    LMI_JSON_NAMES(j, values, i) {
+        LMI_JSON_EACH(j, lmi_json_get(j, i + 1, "sizes"), k) {
+            const uint32_t expression = lmi_json_get(j, k, "as_expr");
+            if (expression && lmi_json_is(j, expression) == LMI_JSON_OBJECT)
+                LAM_TRY(note_symbol(p, expression));
+        }
+    }
+    return LAM_OK;
+}
+
+lam_status lmi_pt2_size(lmi_pt2 *p, uint32_t at, int64_t *out) {
+    const lmi_json *j = &p->j;
+    const uint32_t expression = lmi_json_get(j, at, "as_expr");
+    *out = -1;
+    if (lmi_json_as_int(j, at, out)) return LAM_OK;
+    if (lmi_json_is(j, at) != LMI_JSON_OBJECT) return lmi_pt2_bad(p, at, "a size should be here");
+    if (!expression || lmi_json_is(j, expression) != LMI_JSON_OBJECT) {
+        if (lmi_json_as_int(j, lmi_json_get(j, at, "as_int"), out)) return LAM_OK;
+        return lmi_pt2_bad(p, at, "a size that is no whole number");
+    }
+    const char *text = lmi_json_as_text(j, lmi_json_get(j, expression, "expr_str"));
+    if (lmi_json_as_int(j, lmi_json_find(j, expression, "hint.as_int"), out)) return LAM_OK;
+    if (text) *out = evaluate(p, text);
+    return LAM_OK;
+}

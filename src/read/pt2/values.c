@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The tensors of a graph, and arguments and results of its nodes. Each name of a tensor stands for one
+ * tensor; an operator in place, and a view, are told by what the operator is. */
+#include "read/pt2/pt2.h"
+
+enum { MOST_AXES = 32, FIRST_WEIGHT = 1 << 30, AFTER_ALL = 64 };
+
+/* -- tensors --------------------------------------------------------------------------------------------- */
+
+/* torch's number of a type, of the number that the file has for it. */
+static int32_t dtype_of(int64_t told) {
+    static const int8_t later[] = {27, 24, 23, 26, 25, 44, 28, 29}; /* from 28 on */
+    if (told >= 1 && told <= 12) return (int32_t)told - 1;
+    if (told == 13) return 15;
+    return told >= 28 && told < 28 + (int64_t)sizeof later ? later[told - 28] : -1;
+}
+
+static int32_t device_of(const lmi_json *j, uint32_t at) {
+    static const struct {
+        const char *name;
+        int32_t number;
+    } all[] = {{"cpu", 0}, {"cuda", 1}, {"xpu", 12}, {"mps", 13}, {"meta", 14}, {"hpu", 15}, {"xla", 9}};
+    const char *type = lmi_json_as_text(j, lmi_json_get(j, at, "type"));
+    for (size_t i = 0; type && i < sizeof all / sizeof *all; i++)
+        if (strcmp(all[i].name, type) == 0) return all[i].number;
+    return -1;
+}
+
+/* Whether the strides that the file tells are others than those of elements one after the other. */
+static lam_status find_scattered(lmi_pt2 *p, uint32_t at, lmi_pt2_value *v) {
+    const uint32_t strides = lmi_json_get(&p->j, at, "strides");
+    int64_t all[MOST_AXES], want = 1;
+    int32_t k = 0;
+    if (v->ndim < 0 || lmi_json_size(&p->j, strides) != (uint32_t)v->ndim) return LAM_OK;
+    LMI_JSON_EACH(&p->j, strides, i) LAM_TRY(lmi_pt2_size(p, i, &all[k++]));
+    for (int32_t i = v->ndim - 1; i >= 0 && !v->scattered; i--) {
+        v->scattered = v->sizes[i] != 1 && all[i] >= 0 && all[i] != want;
+        if (lmi_mul_over(want, v->sizes[i], &want)) break;
+    }
+    return LAM_OK;
+}
+
+lam_status lmi_pt2_tensor(lmi_pt2 *p, uint32_t at, lmi_pt2_value *out) {
+    const lmi_json *j = &p->j;
+    const uint32_t sizes = lmi_json_get(j, at, "sizes");
+    int64_t all[MOST_AXES], dtype = -1;
+    int32_t n = 0;
+    bool known = true;
+    *out = (lmi_pt2_value){.weight = -1, .call = -1, .step = -1};
+    if (lmi_json_is(j, sizes) != LMI_JSON_LIST) return lmi_pt2_bad(p, at, "a tensor without sizes");
+    if (lmi_json_size(j, sizes) > MOST_AXES) return lmi_pt2_bad(p, sizes, "a tensor of more than 32 axes");
+    LMI_JSON_EACH(j, sizes, i) {
+        LAM_TRY(lmi_pt2_size(p, i, &all[n]));
+        if (lmi_json_get(j, i, "as_int") && all[n] < 0 &&
+            lmi_json_is(j, lmi_json_get(j, i, "as_int")) == LMI_JSON_NUMBER)
+            return lmi_pt2_bad(p, i, "a size below 0");
+        known = known && all[n] >= 0;
+        n++;
+    }
+    lmi_json_as_int(j, lmi_json_get(j, at, "dtype"), &dtype);
+    out->dtype = dtype_of(dtype);
+    out->device = device_of(j, lmi_json_get(j, at, "device"));
+    out->ndim = known ? n : -1;
+    out->sizes = lmi_copy(&p->arena, all, (uint64_t)(known ? n : 0), sizeof *all);
+    return out->sizes ? find_scattered(p, at, out) : lmi_nomem(p->e);
+}
+
+static uint64_t identity(int64_t number) { return (uint64_t)(number + 1) << 4; }
+
+static void identify(lmi_pt2 *p, lmi_pt2_value *v, const char *name, int32_t index) {
+    const int64_t told = lmi_map_get(&p->placeholders, name);
+    const int32_t weight = lmi_pt2_first(p, (int32_t)told);
+    v->weight = weight;
+    v->storage = v->object = identity(weight < 0 ? index : FIRST_WEIGHT + weight);
+}
+
+lam_status lmi_pt2_scope_of(lmi_pt2 *p, uint32_t graph, int32_t *out) {
+    const lmi_json *j = &p->j;
+    const uint32_t values = lmi_json_get(j, graph, "tensor_values");
+    lmi_pt2_scope fresh = {.graph = graph}, *s;
+    lmi_map_init(&fresh.by_name);
+    lmi_map_init(&fresh.sized);
+    *out = (int32_t)p->scopes.n;
+    LAM_TRY(lmi_vec_put(&p->scopes, &fresh, p->e));
+    s = lmi_vec_at(&p->scopes, (size_t)*out);
+    LMI_JSON_NAMES(j, values, i) {
+        const char *name = lmi_json_as_text(j, i);
+        lmi_pt2_value v;
+        if (lmi_map_get(&s->by_name, name) >= 0) return lmi_pt2_bad(p, i, "a second tensor of this name");
+        if (p->values.n >= FIRST_WEIGHT) return lmi_pt2_bad(p, i, "too many tensors");
+        LAM_TRY(lmi_pt2_tensor(p, i + 1, &v));
+        identify(p, &v, *out ? "" : name, (int32_t)p->values.n);
+        LAM_TRY(lmi_map_put(&s->by_name, name, (int64_t)p->values.n, p->e));
+        LAM_TRY(lmi_vec_put(&p->values, &v, p->e));
+    }
+    const uint32_t sized = lmi_json_get(j, graph, "sym_int_values");
+    if (lmi_json_is(j, sized) != LMI_JSON_OBJECT) return LAM_OK;
+    lmi_map_free(&s->sized);
+    return lmi_pt2_index(p, sized, &s->sized);
+}
+
+int32_t lmi_pt2_named(const lmi_pt2 *p, int32_t scope, const char *name) {
+    const lmi_pt2_scope *s = lmi_vec_at(&p->scopes, (size_t)scope);
+    return name ? (int32_t)lmi_map_get(&s->by_name, name) : -1;
+}
+
+/* -- operators ------------------------------------------------------------------------------------------- */
+
+lam_status lmi_pt2_operator(lmi_pt2 *p, uint32_t node, const char **out) {
+    static const char head[] = "torch.ops.";
+    const uint32_t target = lmi_json_get(&p->j, node, "target");
+    const char *text = lmi_json_as_text(&p->j, target);
+    *out = NULL;
+    if (!text) return lmi_pt2_bad(p, node, "a node without a target");
+    if (strncmp(text, head, sizeof head - 1) != 0) return LAM_OK;
+    text += sizeof head - 1;
+    const size_t room = strcspn(text, "."), at = room + (text[room] == '.');
+    const size_t n = strcspn(text + at, ".");
+    if (room == 0 || n == 0) return lmi_pt2_bad(p, target, "a target that names no operator");
+    if (strncmp(text + at, "sym_", 4) == 0) return LAM_OK;
+    lmi_buf_clear(&p->name);
+    lmi_putn(&p->name, text, room);
+    lmi_put(&p->name, "::");
+    lmi_putn(&p->name, text + at, n);
+    LAM_TRY(lmi_buf_status(&p->name, p->e));
+    *out = p->name.s;
+    return LAM_OK;
+}
+
+/* -- arguments ------------------------------------------------------------------------------------------- */
+
+/* The list that an entry is put into, and where. */
+typedef struct target {
+    lmi_vec *args, *values;
+    int32_t scope, position;
+} target;
+
+static lam_status put(lmi_pt2 *p, const target *t, const lam_op_arg *a, int32_t value) {
+    LAM_TRY(lmi_vec_put(t->args, a, p->e));
+    return lmi_vec_put(t->values, &value, p->e);
+}
+
+static lam_status put_value(lmi_pt2 *p, const target *t, lam_value v) {
+    const lam_op_arg a = {.position = t->position, .dtype = -1, .device = -1, .ndim = -1, .value = v};
+    return put(p, t, &a, -1);
+}
+
+static lam_status put_tensor(lmi_pt2 *p, const target *t, uint32_t at) {
+    const uint32_t name = lmi_json_get(&p->j, at, "name");
+    const char *text = lmi_json_as_text(&p->j, name);
+    const int32_t index = lmi_pt2_named(p, t->scope, text);
+    if (index < 0) return lmi_pt2_bad(p, name ? name : at, "a tensor that the graph does not have");
+    const lmi_pt2_value *v = lmi_pt2_value_at(p, index);
+    const lam_op_arg a = {.position = t->position,
+                          .is_tensor = true,
+                          .dtype = v->dtype,
+                          .device = v->device,
+                          .ndim = v->ndim,
+                          .sizes = v->sizes,
+                          .storage = v->storage,
+                          .object = v->object};
+    return put(p, t, &a, index);
+}
+
+static lam_status put_tensors(lmi_pt2 *p, const target *t, uint32_t list) {
+    LMI_JSON_EACH(&p->j, list, i) {
+        uint32_t at = i;
+        const uint32_t inside = lmi_json_get(&p->j, i, "as_tensor");
+        if (!inside && !lmi_json_get(&p->j, i, "name")) continue; /* None */
+        if (inside && lmi_json_is(&p->j, inside) == LMI_JSON_NULL) continue;
+        if (inside) at = inside;
+        LAM_TRY(put_tensor(p, t, at));
+    }
+    return LAM_OK;
+}
+
+/* A size that a node computed, by its name, or a number. False: it is not known. */
+static bool sized(lmi_pt2 *p, int32_t scope, uint32_t at, int64_t *out, lam_status *s) {
+    const lmi_pt2_scope *in = lmi_vec_at(&p->scopes, (size_t)scope);
+    const char *name = lmi_json_as_text(&p->j, lmi_json_get(&p->j, at, "as_name"));
+    const int64_t value = name ? lmi_map_get(&in->sized, name) : -1;
+    if (!name) {
+        if (lmi_json_as_int(&p->j, at, out)) return true;
+        return lmi_json_as_int(&p->j, lmi_json_get(&p->j, at, "as_int"), out);
+    }
+    if (value < 0) return false;
+    *s = lmi_pt2_size(p, (uint32_t)value, out);
+    return *out >= 0;
+}
+
+static lam_status put_ints(lmi_pt2 *p, const target *t, uint32_t list, bool bools) {
+    const uint32_t n = lmi_json_size(&p->j, list);
+    int64_t *ints = lmi_alloc(&p->arena, n, sizeof *ints);
+    lam_status s = LAM_OK;
+    int32_t k = 0;
+    if (!ints) return lmi_nomem(p->e);
+    LMI_JSON_EACH(&p->j, list, i) {
+        if (bools)
+            ints[k++] = lmi_json_is(&p->j, i) == LMI_JSON_TRUE;
+        else if (!sized(p, t->scope, i, &ints[k++], &s))
+            return s; /* entries that are unknown are left out */
+    }
+    return put_value(p, t, (lam_value){.type = LAM_INTS, .n = k, .ints = ints});
+}
+
+static lam_status put_scalar(lmi_pt2 *p, const target *t, const char *kind, uint32_t at) {
+    lam_value v = {.type = LAM_INT};
+    lam_status s = LAM_OK;
+    if (strcmp(kind, "as_int") == 0 && lmi_json_as_int(&p->j, at, &v.i)) return put_value(p, t, v);
+    if (strcmp(kind, "as_scalar_type") == 0 && lmi_json_as_int(&p->j, at, &v.i)) {
+        v.i = dtype_of(v.i);
+        return v.i < 0 ? LAM_OK : put_value(p, t, v);
+    }
+    if (strcmp(kind, "as_sym_int") == 0) return sized(p, t->scope, at, &v.i, &s) ? put_value(p, t, v) : s;
+    if (strcmp(kind, "as_bool") == 0) {
+        v = (lam_value){.type = LAM_BOOL, .i = lmi_json_is(&p->j, at) == LMI_JSON_TRUE};
+        return put_value(p, t, v);
+    }
+    v.type = LAM_FLOAT;
+    if (strcmp(kind, "as_float") == 0 && lmi_json_as_real(&p->j, at, &v.f)) return put_value(p, t, v);
+    if (strcmp(kind, "as_string") != 0 || !lmi_json_as_text(&p->j, at)) return LAM_OK;
+    return put_value(p, t, (lam_value){.type = LAM_TEXT, .text = lmi_json_as_text(&p->j, at)});
+}
+
+/* No rule reads them as arguments. */
+static lam_status keep_floats(lmi_pt2 *p, uint32_t list) {
+    double f;
+    LMI_JSON_EACH(&p->j, list, i)
+    if (lmi_json_as_real(&p->j, i, &f)) LAM_TRY(lmi_vec_put(&p->floats, &f, p->e));
+    return LAM_OK;
+}
+
+static lam_status put_argument(lmi_pt2 *p, const target *t, uint32_t argument) {
+    const char *kind;
+    const uint32_t at = lmi_pt2_union(p, argument, &kind);
+    if (!at || strcmp(kind, "as_none") == 0) return put_value(p, t, (lam_value){.type = LAM_NONE});
+    if (strcmp(kind, "as_tensor") == 0) return put_tensor(p, t, at);
+    if (strcmp(kind, "as_tensors") == 0 || strcmp(kind, "as_optional_tensors") == 0)
+        return put_tensors(p, t, at);
+    if (strcmp(kind, "as_optional_tensor") == 0) return put_argument(p, t, at);
+    if (strcmp(kind, "as_ints") == 0 || strcmp(kind, "as_sym_ints") == 0) return put_ints(p, t, at, false);
+    if (strcmp(kind, "as_bools") == 0) return put_ints(p, t, at, true);
+    if (strcmp(kind, "as_floats") == 0) return keep_floats(p, at);
+    return put_scalar(p, t, kind, at);
+}
+
+/* Keywords that the schema's table lacks have no role: they come after all positions. */
+static int32_t position_of(const lmi_pt2 *p, const char *op, uint32_t input, int32_t index) {
+    const char *name = lmi_json_as_text(&p->j, lmi_json_get(&p->j, input, "name"));
+    int64_t kind = 1;
+    const int32_t known = op && name ? lmi_pt2_position(op, name) : -1;
+    lmi_json_as_int(&p->j, lmi_json_get(&p->j, input, "kind"), &kind);
+    return known >= 0 ? known : kind == 2 ? AFTER_ALL + index : index;
+}
+
+static lam_status read_inputs(lmi_pt2 *p, uint32_t node, const char *op, int32_t scope) {
+    target t = {&p->in, &p->in_value, scope, 0};
+    int32_t index = 0;
+    LMI_JSON_EACH(&p->j, lmi_json_get(&p->j, node, "inputs"), i) {
+        t.position = position_of(p, op, i, index++);
+        LAM_TRY(put_argument(p, &t, lmi_json_get(&p->j, i, "arg")));
+    }
+    return LAM_OK;
+}
+
+static lam_status read_outputs(lmi_pt2 *p, uint32_t node, int32_t scope) {
+    target t = {&p->out, &p->out_value, scope, 0};
+    LMI_JSON_EACH(&p->j, lmi_json_get(&p->j, node, "outputs"), i) {
+        const char *kind;
+        const uint32_t at = lmi_pt2_union(p, i, &kind);
+        if (at && strcmp(kind, "as_tensor") == 0) LAM_TRY(put_tensor(p, &t, at));
+        if (at && (strcmp(kind, "as_tensors") == 0 || strcmp(kind, "as_optional_tensors") == 0))
+            LAM_TRY(put_tensors(p, &t, at));
+        t.position++;
+    }
+    return LAM_OK;
+}
+
+/* -- views and operators in place ------------------------------------------------------------------------ */
+
+static const lam_op_arg *first_tensor(const lmi_pt2 *p) {
+    for (size_t i = 0; i < p->in.n; i++) {
+        const lam_op_arg *a = lmi_vec_at(&p->in, i);
+        if (a->is_tensor) return a;
+    }
+    return NULL;
+}
+
+/* A result of a view has the memory of its first argument, one in place is it. */
+static void share(lmi_pt2 *p, const char *op) {
+    const lam_op_arg *from = first_tensor(p);
+    const size_t n = strlen(op);
+    const bool in_place = op[n - 1] == '_' && op[n - 2] != '_';
+    const int32_t word = lam_word_op(op);
+    const char *kind = lam_word_op_kind(word);
+    const bool view = kind && strcmp(kind, "free") == 0 && !strstr(op, "empty");
+    if (!from || !(view || in_place)) return;
+    for (size_t i = 0; i < p->out.n; i++) {
+        lam_op_arg *a = lmi_vec_at(&p->out, i);
+        lmi_pt2_value *v = lmi_pt2_value_at(p, ((const int32_t *)p->out_value.data)[i]);
+        if (a->dtype != from->dtype || a->device != from->device) continue;
+        v->storage = a->storage = from->storage;
+        if (in_place && i == 0) v->object = a->object = from->object;
+    }
+}
+
+lam_status lmi_pt2_node(lmi_pt2 *p, uint32_t node, int32_t scope) {
+    const char *op;
+    p->in.n = p->out.n = p->in_value.n = p->out_value.n = p->floats.n = 0;
+    LAM_TRY(lmi_pt2_operator(p, node, &op));
+    LAM_TRY(read_inputs(p, node, op, scope));
+    LAM_TRY(read_outputs(p, node, scope));
+    if (op) share(p, op);
+    return LAM_OK;
+}

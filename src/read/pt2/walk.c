@@ -1,0 +1,420 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The nodes in the order in which they run, and the calls of modules around them. A node names the modules
+ * that it ran in, from the outside in. A call goes on as long as nodes that follow each other name it; what
+ * they read from outside of it is its input, and what others read of it is its output. */
+#include "read/pt2/pt2.h"
+
+enum { DEEPEST_STACK = 256, DEEPEST_GRAPH = 48, UNIQUE_KEYS = 8, OUTSIDE = -2 };
+
+/* -- stacks of modules ----------------------------------------------------------------------------------- */
+
+/* A piece of a text. */
+typedef struct piece {
+    const char *at;
+    size_t n;
+} piece;
+
+/* A module that a node ran in: "L__self__conv@1,conv,torch.nn.modules.conv.Conv2d". */
+typedef struct entry {
+    piece key, path, type;
+} entry;
+
+/* The next part up to a separator that is in no brackets. */
+static piece next_part(const char **at, const char *end, char separator) {
+    const char *from = *at, *to = from;
+    for (int depth = 0; to < end && (depth > 0 || *to != separator); to++)
+        depth += (*to == '[' || *to == '(') - (depth > 0 && (*to == ']' || *to == ')'));
+    *at = to < end ? to + 1 : end;
+    return (piece){from, (size_t)(to - from)};
+}
+
+static bool starts(const char *at, const char *end, const char *with) {
+    const size_t n = strlen(with);
+    return (size_t)(end - at) >= n && memcmp(at, with, n) == 0;
+}
+
+/* Puts the path of a module as state_dict has it. Until PyTorch 2.7 it is an expression:
+ * "L['self'].conv", "getattr(L['self'].layers, '0').conv", "L['self']._modules['a']". */
+static void put_path(lmi_buf *b, piece path) {
+    const char *at = path.at, *end = at + path.n;
+    while (starts(at, end, "getattr(")) at += 8;
+    if (!starts(at, end, "L['")) {
+        lmi_putn(b, path.at, path.n);
+        return;
+    }
+    while (at < end && *at != ']') at++;
+    at += at < end;
+    while (at < end) {
+        if (starts(at, end, "._modules['") || starts(at, end, "['") || starts(at, end, ", '")) {
+            at = memchr(at, '\'', (size_t)(end - at));
+            at++;
+            const char *to = memchr(at, '\'', (size_t)(end - at));
+            if (b->n) lmi_putc(b, '.');
+            lmi_putn(b, at, (size_t)((to ? to : end) - at));
+            at = to ? to + 1 : end;
+            at += at < end && (*at == ']' || *at == ')');
+        } else if (*at == '.') {
+            at += 1;
+            if (b->n) lmi_putc(b, '.');
+        } else {
+            lmi_putc(b, *at++);
+        }
+    }
+}
+
+/* The class of "<class 'a.B'>" too. */
+static piece plain_type(piece type) {
+    if (starts(type.at, type.at + type.n, "<class '") && type.n > 10)
+        return (piece){type.at + 8, type.n - 10};
+    return type;
+}
+
+/* The entries of a node's stack, the root's first. */
+static lam_status read_stack(lmi_pt2 *p, uint32_t at, lmi_vec *out) {
+    const char *text = lmi_json_as_text(&p->j, at), *end = text + p->j.v[at].n;
+    out->n = 0;
+    while (text < end) {
+        const piece one = next_part(&text, end, ';');
+        const char *from = one.at, *to = one.at + one.n;
+        entry x;
+        x.key = next_part(&from, to, ',');
+        if (from >= to) return lmi_pt2_bad(p, at, "a stack of modules without the path of one");
+        x.path = next_part(&from, to, ',');
+        x.type = plain_type((piece){from, (size_t)(to - from)});
+        if (out->n >= DEEPEST_STACK) return lmi_pt2_bad(p, at, "more than 256 modules in each other");
+        LAM_TRY(lmi_vec_put(out, &x, p->e));
+    }
+    return LAM_OK;
+}
+
+/* -- calls ----------------------------------------------------------------------------------------------- */
+
+static int32_t top(const lmi_pt2 *p) { return *(int32_t *)lmi_vec_at(&p->open, p->open.n - 1); }
+
+static lam_status open_call(lmi_pt2 *p, int32_t call, const char *key) {
+    LAM_TRY(lmi_vec_put(&p->open, &call, p->e));
+    return lmi_vec_put(&p->keys, &key, p->e);
+}
+
+static lam_status new_call(lmi_pt2 *p, int32_t module, const char *key) {
+    const int32_t parent = p->open.n ? top(p) : -1, index = (int32_t)p->calls.n;
+    const lmi_pt2_call c = {.module = module,
+                            .parent = parent,
+                            .depth = (int32_t)p->open.n,
+                            .first_in = -1,
+                            .last_in = -1,
+                            .first_out = -1,
+                            .last_out = -1,
+                            .last = -1};
+    LAM_TRY(lmi_vec_put(&p->calls, &c, p->e));
+    LAM_TRY(lmi_map_put(&p->calls_by_key, key, index, p->e));
+    return open_call(p, index, key);
+}
+
+static lam_status tell_type(lmi_pt2 *p, int32_t module, piece type) {
+    lmi_pt2_module *m = lmi_pt2_module_at(p, module);
+    if (m->type_path || !type.n) return LAM_OK;
+    m->type_path = lmi_strndup(&p->arena, type.at, type.n);
+    return m->type_path ? LAM_OK : lmi_nomem(p->e);
+}
+
+/* Opens the call of an entry in the innermost one: again, where keys are of one call each. */
+static lam_status open_entry(lmi_pt2 *p, const entry *x) {
+    const char *key = lmi_strndup(&p->arena, x->key.at, x->key.n);
+    int32_t module;
+    if (!key) return lmi_nomem(p->e);
+    lmi_buf_clear(&p->path);
+    put_path(&p->path, x->path);
+    LAM_TRY(lmi_buf_status(&p->path, p->e));
+    LAM_TRY(lmi_pt2_module_of(p, lmi_buf_text(&p->path), p->path.n, &module));
+    LAM_TRY(tell_type(p, module, x->type));
+    const int64_t before = p->schema >= UNIQUE_KEYS ? lmi_map_get(&p->calls_by_key, key) : -1;
+    if (before >= 0 && lmi_pt2_call_at(p, (int32_t)before)->parent == top(p) &&
+        lmi_pt2_call_at(p, (int32_t)before)->module == module)
+        return open_call(p, (int32_t)before, key);
+    return new_call(p, module, key);
+}
+
+static bool is_open(const lmi_pt2 *p, size_t level, const entry *x) {
+    if (level >= p->open.n) return false;
+    const char *key = *(const char **)lmi_vec_at(&p->keys, level);
+    return strlen(key) == x->key.n && memcmp(key, x->key.at, x->key.n) == 0;
+}
+
+/* Ends the calls that a node is not in, and begins those that it is in. */
+static lam_status enter(lmi_pt2 *p, const lmi_vec *stack) {
+    const entry *all = stack->data;
+    size_t i = 0, level = 1;
+    if (stack->n && all[0].path.n == 0) LAM_TRY(tell_type(p, 0, all[i++].type));
+    for (; i < stack->n && is_open(p, level, &all[i]); i++) level++;
+    while (p->open.n > level) {
+        lmi_vec_pop(&p->open);
+        lmi_vec_pop(&p->keys);
+    }
+    for (; i < stack->n; i++) LAM_TRY(open_entry(p, &all[i]));
+    return LAM_OK;
+}
+
+/* -- what goes into calls and comes out ------------------------------------------------------------------ */
+
+static lam_status add_end(lmi_pt2 *p, int32_t call, int32_t value, bool out) {
+    const uint64_t key = (uint64_t)(uint32_t)call << 32 | (uint64_t)(uint32_t)value << 1 | out;
+    const int32_t index = (int32_t)p->ends.n;
+    const lmi_pt2_end end = {value, -1};
+    lmi_pt2_call *c = lmi_pt2_call_at(p, call);
+    if (lmi_map_get_u64(&p->known_ends, key) >= 0) return LAM_OK;
+    LAM_TRY(lmi_map_put_u64(&p->known_ends, key, 0, p->e));
+    LAM_TRY(lmi_vec_put(&p->ends, &end, p->e));
+    int32_t *first = out ? &c->first_out : &c->first_in, *last = out ? &c->last_out : &c->last_in;
+    if (*last >= 0)
+        ((lmi_pt2_end *)p->ends.data)[*last].next = index;
+    else
+        *first = index;
+    *last = index;
+    ++*(out ? &c->n_out : &c->n_in);
+    return LAM_OK;
+}
+
+static int32_t depth_of(const lmi_pt2 *p, int32_t call) {
+    return call < 0 ? -1 : lmi_pt2_call_at(p, call)->depth;
+}
+static int32_t above(const lmi_pt2 *p, int32_t call) { return lmi_pt2_call_at(p, call)->parent; }
+
+/* A tensor is read in a call; OUTSIDE: it is a result of the whole. */
+static lam_status use(lmi_pt2 *p, int32_t value, int32_t call) {
+    const lmi_pt2_value *v = lmi_pt2_value_at(p, value);
+    int32_t from = v->call, to = call == OUTSIDE ? -1 : call;
+    if (v->weight >= 0) return LAM_OK;
+    if (call == OUTSIDE && from < 0) from = 0; /* an input that is returned as it is */
+    while (from != to) {
+        if (depth_of(p, to) >= depth_of(p, from)) {
+            LAM_TRY(add_end(p, to, value, false));
+            to = above(p, to);
+        } else {
+            LAM_TRY(add_end(p, from, value, true));
+            from = above(p, from);
+        }
+    }
+    return LAM_OK;
+}
+
+/* A call whose results nobody reads returns those of its last operator. */
+static lam_status end_unread(lmi_pt2 *p) {
+    for (int32_t i = 0; i < (int32_t)p->calls.n; i++) {
+        const lmi_pt2_call c = *lmi_pt2_call_at(p, i);
+        if (c.n_out || c.last < 0) continue;
+        const lmi_pt2_step *s = lmi_vec_at(&p->steps, (size_t)c.last);
+        LAM_TRY(lmi_pt2_node(p, s->node, s->scope));
+        for (size_t k = 0; k < p->out.n; k++)
+            LAM_TRY(add_end(p, i, ((const int32_t *)p->out_value.data)[k], true));
+    }
+    return LAM_OK;
+}
+
+/* -- graphs ---------------------------------------------------------------------------------------------- */
+
+static lam_status walk(lmi_pt2 *p, int32_t scope, int32_t depth);
+
+/* In training the layers that are told apart by it say so; a model is in one mode as a whole. */
+static void note_mode(lmi_pt2 *p, const char *op) {
+    const bool norm = strstr(op, "batch_norm") != NULL, drop = strncmp(op, "aten::dropout", 13) == 0;
+    for (size_t i = 0; (norm || drop) && i < p->in.n; i++) {
+        const lam_op_arg *a = lmi_vec_at(&p->in, i);
+        p->training = p->training || (a->position == (norm ? 5 : 2) && !a->is_tensor &&
+                                      a->value.type == LAM_BOOL && a->value.i);
+    }
+}
+
+/* Notes who made the results of a node, and which call reads its arguments. */
+static lam_status note(lmi_pt2 *p, uint32_t node, int32_t scope) {
+    const int32_t call = top(p), step = (int32_t)p->steps.n;
+    const lmi_pt2_step s = {.node = node, .scope = scope, .call = call};
+    if (p->steps.n >= INT32_MAX) return lmi_pt2_bad(p, node, "too many nodes");
+    LAM_TRY(lmi_vec_put(&p->steps, &s, p->e));
+    for (size_t i = 0; i < p->in.n; i++) {
+        const int32_t v = ((const int32_t *)p->in_value.data)[i];
+        if (v >= 0) LAM_TRY(use(p, v, call));
+    }
+    for (size_t i = 0; i < p->out.n; i++) {
+        lmi_pt2_value *v = lmi_pt2_value_at(p, ((const int32_t *)p->out_value.data)[i]);
+        v->call = call;
+        v->step = step;
+    }
+    for (int32_t c = call; c >= 0; c = above(p, c)) lmi_pt2_call_at(p, c)->last = step;
+    return LAM_OK;
+}
+
+/* A graph's input is the tensor that the node around it passes. */
+static lam_status pass_in(lmi_pt2 *p, int32_t scope, const lmi_vec *operands) {
+    const lmi_pt2_scope *s = lmi_vec_at(&p->scopes, (size_t)scope);
+    size_t k = 0;
+    LMI_JSON_EACH(&p->j, lmi_json_get(&p->j, s->graph, "inputs"), i) {
+        const char *name = lmi_json_as_text(&p->j, lmi_json_find(&p->j, i, "as_tensor.name"));
+        const int32_t inner = lmi_pt2_named(p, scope, name);
+        if (inner < 0) continue;
+        while (k < operands->n && ((const int32_t *)operands->data)[k] < 0) k++;
+        if (k >= operands->n) return lmi_pt2_bad(p, i, "a graph with more inputs than it gets");
+        const lmi_pt2_value *from = lmi_pt2_value_at(p, ((const int32_t *)operands->data)[k++]);
+        lmi_pt2_value *to = lmi_pt2_value_at(p, inner);
+        to->storage = from->storage;
+        to->object = from->object;
+        to->weight = from->weight;
+        to->call = from->call;
+        to->step = from->step;
+    }
+    return LAM_OK;
+}
+
+static lam_status pass_out(lmi_pt2 *p, int32_t scope, const lmi_vec *results) {
+    const lmi_pt2_scope *s = lmi_vec_at(&p->scopes, (size_t)scope);
+    size_t k = 0;
+    LMI_JSON_EACH(&p->j, lmi_json_get(&p->j, s->graph, "outputs"), i) {
+        const char *name = lmi_json_as_text(&p->j, lmi_json_find(&p->j, i, "as_tensor.name"));
+        const int32_t inner = lmi_pt2_named(p, scope, name);
+        if (inner < 0 || k >= results->n) continue;
+        const lmi_pt2_value *from = lmi_pt2_value_at(p, inner);
+        lmi_pt2_value *to = lmi_pt2_value_at(p, ((const int32_t *)results->data)[k++]);
+        to->storage = from->storage;
+        to->object = from->object;
+        to->call = from->call;
+        to->step = from->step;
+    }
+    return LAM_OK;
+}
+
+/* The graph among a node's arguments; 0: it has none. */
+static uint32_t graph_of(const lmi_pt2 *p, uint32_t node) {
+    LMI_JSON_EACH(&p->j, lmi_json_get(&p->j, node, "inputs"), i) {
+        const uint32_t graph = lmi_json_find(&p->j, i, "arg.as_graph.graph");
+        if (graph && lmi_json_is(&p->j, graph) == LMI_JSON_OBJECT) return graph;
+    }
+    return 0;
+}
+
+/* True for an operator that runs its graph once, and does nothing else. */
+static bool runs_once(const char *op) {
+    static const char *const all[] = {"higher_order::wrap_with_set_grad_enabled",
+                                      "higher_order::wrap_with_autocast", "higher_order::wrap",
+                                      "higher_order::tag_activation_checkpoint",
+                                      "higher_order::invoke_subgraph"};
+    for (size_t i = 0; op && i < sizeof all / sizeof *all; i++)
+        if (strcmp(op, all[i]) == 0) return true;
+    return false;
+}
+
+static lam_status walk_inner(lmi_pt2 *p, uint32_t graph, int32_t depth) {
+    lmi_vec operands, results;
+    int32_t scope = -1;
+    lmi_vec_init(&operands, sizeof(int32_t));
+    lmi_vec_init(&results, sizeof(int32_t));
+    lam_status s = LAM_OK;
+    for (size_t i = 0; s == LAM_OK && i < p->in_value.n; i++)
+        s = lmi_vec_put(&operands, lmi_vec_at(&p->in_value, i), p->e);
+    for (size_t i = 0; s == LAM_OK && i < p->out_value.n; i++)
+        s = lmi_vec_put(&results, lmi_vec_at(&p->out_value, i), p->e);
+    if (s == LAM_OK) s = lmi_pt2_scope_of(p, graph, &scope);
+    if (s == LAM_OK) s = pass_in(p, scope, &operands);
+    if (s == LAM_OK) s = walk(p, scope, depth + 1);
+    if (s == LAM_OK) s = pass_out(p, scope, &results);
+    lmi_vec_free(&operands);
+    lmi_vec_free(&results);
+    return s;
+}
+
+static lam_status walk_node(lmi_pt2 *p, uint32_t node, int32_t scope, int32_t depth, lmi_vec *stack) {
+    const uint32_t told = lmi_json_find(&p->j, node, "metadata.nn_module_stack");
+    const char *op;
+    if (lmi_json_as_text(&p->j, told) && p->j.v[told].n) {
+        p->stacks = true;
+        LAM_TRY(read_stack(p, told, stack));
+        LAM_TRY(enter(p, stack));
+    }
+    LAM_TRY(lmi_pt2_node(p, node, scope));
+    LAM_TRY(lmi_pt2_operator(p, node, &op));
+    const uint32_t graph = runs_once(op) ? graph_of(p, node) : 0;
+    if (graph) return walk_inner(p, graph, depth);
+    p->hides = p->hides || graph_of(p, node);
+    if (op) note_mode(p, op);
+    return op ? note(p, node, scope) : LAM_OK;
+}
+
+static lam_status walk(lmi_pt2 *p, int32_t scope, int32_t depth) {
+    const uint32_t graph = ((lmi_pt2_scope *)lmi_vec_at(&p->scopes, (size_t)scope))->graph;
+    const uint32_t nodes = lmi_json_get(&p->j, graph, "nodes");
+    lmi_vec stack;
+    lam_status s = LAM_OK;
+    if (lmi_json_is(&p->j, nodes) != LMI_JSON_LIST) return lmi_pt2_bad(p, graph, "a graph without nodes");
+    if (depth > DEEPEST_GRAPH) return lmi_pt2_bad(p, graph, "more than 48 graphs in each other");
+    lmi_vec_init(&stack, sizeof(entry));
+    LMI_JSON_EACH(&p->j, nodes, i) {
+        s = walk_node(p, i, scope, depth, &stack);
+        if (s != LAM_OK) break;
+    }
+    lmi_vec_free(&stack);
+    return s;
+}
+
+/* -- the backward pass ----------------------------------------------------------------------------------- */
+
+/* What a result of the whole is: "user_output", "loss_output", "gradient_to_parameter"; its tensor in *name.
+ */
+static const char *result_kind(const lmi_pt2 *p, uint32_t spec, const char **name) {
+    const char *kind;
+    const uint32_t at = lmi_pt2_union(p, spec, &kind), arg = lmi_json_get(&p->j, at, "arg");
+    *name = lmi_json_as_text(&p->j, lmi_json_get(&p->j, arg, "name"));
+    if (!*name) *name = lmi_json_as_text(&p->j, lmi_json_find(&p->j, arg, "as_tensor.name"));
+    return kind;
+}
+
+static bool is_gradient(const char *kind) { return strncmp(kind, "gradient_to", 11) == 0; }
+
+/* A program with gradients among its results has no mark where its backward begins: it is all that the other
+ * results do not need. */
+static lam_status find_backward(lmi_pt2 *p, uint32_t specs) {
+    bool *needed = lmi_alloc(&p->arena, p->values.n, sizeof *needed);
+    const char *name;
+    if (!needed) return lmi_nomem(p->e);
+    LMI_JSON_EACH(&p->j, specs, i) {
+        const bool gradient = is_gradient(result_kind(p, i, &name));
+        const int32_t v = lmi_pt2_named(p, 0, name);
+        if (!gradient && v >= 0) needed[v] = true;
+    }
+    for (size_t i = p->steps.n; i-- > 0;) {
+        lmi_pt2_step *s = lmi_vec_at(&p->steps, i);
+        bool any = false;
+        LAM_TRY(lmi_pt2_node(p, s->node, s->scope));
+        for (size_t k = 0; k < p->out_value.n; k++) any = any || needed[((int32_t *)p->out_value.data)[k]];
+        s->backward = !any;
+        for (size_t k = 0; any && k < p->in_value.n; k++) {
+            const int32_t v = ((int32_t *)p->in_value.data)[k];
+            if (v >= 0) needed[v] = true;
+        }
+    }
+    return LAM_OK;
+}
+
+/* -- all of it ------------------------------------------------------------------------------------------- */
+
+static lam_status use_results(lmi_pt2 *p, uint32_t specs) {
+    const char *name;
+    LMI_JSON_EACH(&p->j, specs, i) {
+        const char *kind = result_kind(p, i, &name);
+        const int32_t v = lmi_pt2_named(p, 0, name);
+        const bool result = strcmp(kind, "user_output") == 0 || strcmp(kind, "loss_output") == 0;
+        p->joint = p->joint || is_gradient(kind);
+        if (result && v >= 0) LAM_TRY(use(p, v, OUTSIDE));
+    }
+    return LAM_OK;
+}
+
+lam_status lmi_pt2_walk(lmi_pt2 *p) {
+    const uint32_t specs = lmi_json_get(&p->j, p->signature, "output_specs");
+    int32_t scope;
+    LAM_TRY(lmi_pt2_scope_of(p, p->graph, &scope));
+    LAM_TRY(new_call(p, 0, ""));
+    LAM_TRY(walk(p, scope, 0));
+    LAM_TRY(use_results(p, specs));
+    LAM_TRY(end_unread(p));
+    return p->joint ? find_backward(p, specs) : LAM_OK;
+}

@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Archives of torch.export: the samples, which have the three ways in which weights are kept, and programs
+ * that are made here, whole ones and damaged ones. */
+#include "kit/archive.h"
+
+static lam_costs *costs_of(const lam_model *m) {
+    lam_costs *c = NULL;
+    assert_int_equal(lam_costs_new(&c, m, NULL, &last), LAM_OK);
+    return c;
+}
+
+static lam_model *sample(const char *name) {
+    char path[512];
+    snprintf(path, sizeof path, "%s/files/%s", LAMINA_TEST_DATA, name);
+    assert_string_equal(lam_read_format(path), "pt2");
+    return opened(path);
+}
+
+/* Row i: its path, its type, its output's shape as "2x4", parameters and MACs; -1: unknown. */
+static void is_row(lam_costs *c, int32_t i, const char *path, const char *type, const char *shape,
+                   int64_t params, int64_t macs) {
+    const lam_model *m = lam_costs_model(c);
+    const lam_cost_row *r = lam_costs_row(c, i);
+    const lam_event *ev = r->event < 0 ? NULL : lam_model_event(m, r->event);
+    char text[64] = "";
+    assert_string_equal(lam_model_place(m, r->place)->path, path);
+    assert_string_equal(lam_model_module(m, r->module)->type, type);
+    for (int32_t k = 0; ev && ev->n_out && k < ev->out[0].ndim; k++)
+        snprintf(text + strlen(text), sizeof text - strlen(text), "%s%lld", k ? "x" : "",
+                 (long long)ev->out[0].sizes[k]);
+    assert_string_equal(text, shape);
+    assert_int_equal(r->params.n, params);
+    assert_int_equal(r->metric[LAM_MACS].state == LAM_UNKNOWN ? -1 : r->metric[LAM_MACS].n, macs);
+}
+
+/* -- samples --------------------------------------------------------------------------------------------- */
+
+static void a_program_is_a_table(void **state) {
+    (void)state;
+    lam_model *m = sample("net.pt2");
+    lam_costs *c = costs_of(m);
+    is_row(c, 0, "", "Net", "2x10", 0, 0);
+    is_row(c, 1, "conv", "Conv2d", "2x4x8x8", 148, 18432);
+    is_row(c, 2, "bn", "BatchNorm2d", "2x4x8x8", 8, 0);
+    is_row(c, 3, "act", "?", "", 0, 0);
+    is_row(c, 4, "conv", "Conv2d", "2x4x8x8", 0, 18432);
+    is_row(c, 5, "head", "Linear", "2x10", 2560, 5120);
+    is_row(c, 6, "tied", "?", "", 0, 0);
+    is_row(c, 7, "spare", "?", "", 15, 0);
+    assert_int_equal(lam_costs_n_rows(c), 8);
+    lam_param_totals p = lam_costs_params(c);
+    assert_int_equal(p.params.n, 2731);
+    assert_int_equal(p.buffers.n, 8);
+    const lam_module *conv = lam_model_module(m, lam_costs_row(c, 1)->module);
+    assert_string_equal(conv->type_path, "torch.nn.modules.conv.Conv2d");
+    assert_true(conv->flags & LAM_MODULE_EXACT);
+    assert_string_equal(lam_model_told(m, "torch"), "2.13.0");
+    lam_costs_free(c);
+    lam_model_free(m);
+}
+
+/* Tied weights are told by a checkpoint in the archive alone. */
+static void an_older_program_is_a_table(void **state) {
+    (void)state;
+    lam_model *m = sample("old.pt2");
+    lam_costs *c = costs_of(m);
+    is_row(c, 0, "", "Old", "3x5", 0, 0);
+    is_row(c, 1, "emb", "Embedding", "3x4", 20, 0);
+    is_row(c, 2, "blocks.0", "Block", "3x4", 0, 0);
+    is_row(c, 3, "blocks.0.fc", "Linear", "3x4", 16, 96);
+    is_row(c, 4, "head", "Linear", "3x5", 0, 60);
+    assert_int_equal(lam_costs_params(c).params.n, 36);
+    lam_costs_free(c);
+    lam_model_free(m);
+}
+
+/* One graph runs once; which of two, and how often another, is unknown and a lower bound. */
+static void graphs_in_a_graph_are_walked_or_named(void **state) {
+    (void)state;
+    lam_model *m = sample("branch.pt2");
+    lam_costs *c = costs_of(m);
+    const lam_cost_row *root = lam_costs_row(c, 0);
+    assert_int_equal(root->metric[LAM_MACS].state, LAM_AT_LEAST);
+    assert_int_equal(root->metric[LAM_MACS].n, 128);
+    assert_int_equal(lam_model_n_ops(m), 4);
+    assert_non_null(strstr(lam_model_note(m, 0), "higher_order::cond runs one of its graphs"));
+    assert_non_null(strstr(lam_model_note(m, 1), "as often as"));
+    lam_costs_free(c);
+    lam_model_free(m);
+}
+
+/* -- programs that are made here ------------------------------------------------------------------------- */
+
+#define TENSOR(name, sizes)    "\"" name "\":{\"dtype\":7,\"sizes\":[" sizes "],\"requires_grad\":false}"
+#define INT(n)                 "{\"as_int\":" n "}"
+#define EXPRESSION(text, hint) "{\"as_expr\":{\"expr_str\":\"" text "\",\"hint\":" hint "}}"
+#define STACK                  "\"metadata\":{\"nn_module_stack\":\"L__self__,,net.Net\"}"
+#define RELU                                                                                                 \
+    "{\"target\":\"torch.ops.aten.relu.default\",\"inputs\":[{\"name\":\"self\",\"arg\":{\"as_tensor\":"     \
+    "{\"name\":\"x\"}},\"kind\":1}],\"outputs\":[{\"as_tensor\":{\"name\":\"y\"}}]," STACK "}"
+
+static void save_program(const char *file, const char *nodes, const char *values, const char *modules) {
+    lmi_buf b;
+    lmi_buf_init(&b);
+    lmi_putf(
+        &b,
+        "{\"graph_module\":{\"graph\":{\"inputs\":[{\"as_tensor\":{\"name\":\"x\"}}],\"outputs\":"
+        "[{\"as_tensor\":{\"name\":\"y\"}}],\"nodes\":[%s],\"tensor_values\":{%s},"
+        "\"sym_int_values\":{}},\"signature\":{\"input_specs\":[{\"user_input\":{\"arg\":{"
+        "\"as_tensor\":{\"name\":\"x\"}}}}],\"output_specs\":[{\"user_output\":{\"arg\":{\"as_tensor\":"
+        "{\"name\":\"y\"}}}}]},\"module_call_graph\":[%s]},\"schema_version\":{\"major\":8,\"minor\":20}}",
+        nodes, values, modules);
+    save_archive(file, "m/models/model.json", b.s);
+    lmi_buf_free(&b);
+}
+
+/* An expression whose value the file does not have is computed from its symbols. */
+static void sizes_are_computed_in_both_grammars(void **state) {
+    (void)state;
+    static const struct {
+        const char *text;
+        int64_t n;
+    } all[] = {
+        {"12*s0 + 1", 37},
+        {"2*(s0 + 1) - 3", 5},
+        {"s0**2", 9},
+        {"((s0 - 1)//2)", 1},
+        {"Mod(s0, 2)", 1},
+        {"Symbol('s0', positive=True, integer=True)", 3},
+        {"Add(FloorDiv(Add(Symbol('s0', positive=True, integer=True), Integer(-1)), Integer(2)), Integer(1))",
+         2},
+        {"Mul(Integer(2), Pow(Symbol('s0', integer=True), Integer(2)))", 18},
+        {"Max(s0, 7)", 7},
+        {"CeilDiv(s0, 2)", 2},
+        {"u0", -1},
+        {"s0 + u0", -1},
+        {"s0//0", -1},
+        {"s0**99", -1},
+        {"s0 - 9", -1},
+        {"Add(s0", -1},
+        {"((((((((s0))))))))", 3},
+        {"sin(s0)", -1}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        char values[1024];
+        snprintf(values, sizeof values,
+                 TENSOR("x", EXPRESSION("s0", "{\"as_int\":3}")) "," TENSOR("y", EXPRESSION("%s", "null")),
+                 all[i].text);
+        save_program("sized.pt2", RELU, values, "{\"fqn\":\"\"}");
+        lam_model *m = opened("sized.pt2");
+        const lam_arg *out = lam_model_event(m, 0)->out;
+        assert_int_equal(out->ndim, all[i].n < 0 ? -1 : 1);
+        if (all[i].n >= 0) assert_int_equal(out->sizes[0], all[i].n);
+        lam_costs *c = costs_of(m);
+        assert_int_equal(lam_costs_row(c, 0)->metric[LAM_FLOPS].state,
+                         all[i].n < 0 ? LAM_UNKNOWN : LAM_EXACT);
+        lam_costs_free(c);
+        lam_model_free(m);
+    }
+}
+
+static void refused_program(const char *nodes, const char *values, const char *part) {
+    save_program("bad.pt2", nodes, values, "{\"fqn\":\"\"}");
+    refused("bad.pt2", LAM_FAILED, part);
+}
+
+#define TWO TENSOR("x", INT("2")) "," TENSOR("y", INT("2"))
+
+static void damaged_programs_are_refused_with_the_place(void **state) {
+    (void)state;
+    refused_program("7", TWO, "a node without a target, at graph_module.graph.nodes[0], byte");
+    refused_program("{\"target\":\"torch.ops.\"}", TWO, "names no operator");
+    refused_program(RELU, TENSOR("x", INT("2")),
+                    "that the graph does not have, at graph_module.graph.nodes[0].outputs[0]");
+    refused_program(RELU, TENSOR("x", INT("-2")) "," TENSOR("y", INT("2")), "a size below 0");
+    refused_program(RELU, TENSOR("x", INT("\"a\"")) "," TENSOR("y", INT("2")), "no whole number");
+    refused_program(RELU, TENSOR("x", "7.5") "," TENSOR("y", INT("2")), "a size should be here");
+    refused_program(RELU, TWO "," TENSOR("x", INT("2")), "twice");
+    refused_program(RELU, "\"x\":{\"sizes\":7}", "a tensor without sizes");
+    save_program("bad.pt2", RELU, TWO, "{}");
+    refused("bad.pt2", LAM_FAILED, "a module without a name");
+    save_archive("bad.pt2", "m/models/model.json", "{\"graph_module\":{}}");
+    refused("bad.pt2", LAM_FAILED, "it has no graph");
+    save_archive("bad.pt2", "serialized_exported_program.json", "[1,");
+    refused("bad.pt2", LAM_FAILED, "serialized_exported_program.json");
+    save_archive("bad.pt2", "m/models/a/model.json", "{}");
+    refused("bad.pt2", LAM_UNSUPPORTED, "neither a checkpoint nor an archive");
+}
+
+/* Stacks, graphs and paths in each other have a limit, and so have sizes. */
+static void depths_are_bounded(void **state) {
+    (void)state;
+    lmi_buf b;
+    lmi_buf_init(&b);
+    lmi_put(&b, "{\"target\":\"torch.ops.aten.relu.default\",\"metadata\":{\"nn_module_stack\":\"k,,R");
+    for (int i = 0; i < 300; i++) lmi_putf(&b, ";k%d,m%d,T", i, i);
+    lmi_put(&b, "\"}}");
+    refused_program(b.s, TWO, "more than 256 modules in each other");
+    lmi_buf_clear(&b);
+    for (int i = 0; i < 60; i++)
+        lmi_put(&b, "{\"target\":\"torch.ops.higher_order.wrap.default\",\"inputs\":[{\"arg\":{\"as_graph\":{"
+                    "\"graph\":"
+                    "{\"tensor_values\":{},\"nodes\":[");
+    lmi_put(&b, "7");
+    for (int i = 0; i < 60; i++) lmi_put(&b, "]}}}}]}");
+    refused_program(b.s, TWO, "more than 48 graphs in each other");
+    lmi_buf_clear(&b);
+    for (int i = 0; i < 3000; i++) {
+        lmi_putf(&b, "%s{\"fqn\":\"", i ? "," : "");
+        for (int k = 0; k < 60; k++) lmi_putf(&b, "%s%x", k ? "." : "", i + k);
+        lmi_put(&b, "\"}");
+    }
+    save_program("bad.pt2", RELU, TWO, b.s);
+    refused("bad.pt2", LAM_LIMIT, "names more modules");
+    lmi_buf_free(&b);
+}
+
+static void read_once(void *name, bool *ok) {
+    char path[512];
+    lam_model *m = NULL;
+    lam_error e = {.at = -1};
+    snprintf(path, sizeof path, "%s/files/%s", LAMINA_TEST_DATA, (const char *)name);
+    *ok = oom_check(lam_read(&m, path, NULL, &e), &e);
+    lam_model_free(m);
+}
+
+static void no_allocation_is_needed(void **state) {
+    (void)state;
+    oom_sweep(read_once, (void *)"net.pt2");
+    oom_sweep(read_once, (void *)"old.pt2");
+    oom_sweep(read_once, (void *)"branch.pt2");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_program_is_a_table),
+        cmocka_unit_test(an_older_program_is_a_table),
+        cmocka_unit_test(graphs_in_a_graph_are_walked_or_named),
+        cmocka_unit_test(sizes_are_computed_in_both_grammars),
+        cmocka_unit_test(damaged_programs_are_refused_with_the_place),
+        cmocka_unit_test(depths_are_bounded),
+        cmocka_unit_test(no_allocation_is_needed),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,314 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Archives of torch.export: every row of a module that ran an operator is as in the live model."""
+
+import io
+import json
+import warnings
+import zipfile
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+import lamina
+from lamina._command.cli import main
+
+FIELDS = "macs", "flops", "params", "buffers", "receptive_field"
+
+
+class Does(nn.Module):
+    """Runs a function of its modules."""
+
+    def __init__(self, does, **modules):
+        super().__init__()
+        self.does = does
+        for name, module in modules.items():
+            setattr(self, name, module)
+
+    def forward(self, *inputs):
+        return self.does(self, *inputs)
+
+
+class Attention(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.qkv, self.out = nn.Linear(16, 48), nn.Linear(16, 16)
+
+    def forward(self, x):
+        batch, steps, width = x.shape
+        q, k, v = (t.view(batch, steps, 2, 8).transpose(1, 2) for t in self.qkv(x).chunk(3, -1))
+        y = F.scaled_dot_product_attention(q, k, v)
+        return self.out(y.transpose(1, 2).reshape(batch, steps, width))
+
+
+class Tied(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.emb, self.head = nn.Embedding(50, 16), nn.Linear(16, 50, bias=False)
+        self.head.weight = self.emb.weight
+
+    def forward(self, x):
+        return self.head(self.emb(x))
+
+
+def a_chain(self, x):
+    for each in self.each:
+        x = each(x)
+    return x
+
+
+def image(*shape):
+    return torch.zeros(shape)
+
+
+def tokens(*shape):
+    return torch.zeros(shape, dtype=torch.long)
+
+
+NETS = {
+    "groups and dilation": lambda: (
+        nn.Sequential(
+            nn.Conv2d(4, 8, 3, stride=2, dilation=2, groups=4),
+            nn.BatchNorm2d(8),
+            nn.ReLU(),
+            nn.MaxPool2d(3, 2, 1),
+            nn.AdaptiveAvgPool2d(1),
+            nn.Flatten(),
+            nn.Linear(8, 3),
+        ),
+        [image(2, 4, 32, 32)],
+    ),
+    "padding that is the same": lambda: (
+        nn.Sequential(nn.Conv2d(4, 8, 4, padding="same"), nn.Conv2d(8, 8, 3, padding="same")),
+        [image(1, 4, 16, 16)],
+    ),
+    "transposed": lambda: (
+        nn.Sequential(
+            nn.ConvTranspose2d(4, 8, 3, stride=2, padding=1, output_padding=1), nn.ReLU(inplace=True)
+        ),
+        [image(1, 4, 8, 8)],
+    ),
+    "one and three axes": lambda: (
+        Does(lambda self, x, y: (self.a(x), self.b(y)), a=nn.Conv1d(3, 4, 3), b=nn.Conv3d(1, 2, 3)),
+        [image(1, 3, 10), image(1, 1, 5, 5, 5)],
+    ),
+    "attention": lambda: (
+        nn.Sequential(
+            Attention(), nn.LayerNorm(16), nn.Linear(16, 64), nn.GELU(), nn.Dropout(), nn.Linear(64, 16)
+        ),
+        [image(2, 7, 16)],
+    ),
+    "multihead attention": lambda: (
+        Does(lambda self, x: self.m(x, x, x)[0], m=nn.MultiheadAttention(16, 4, batch_first=True)),
+        [image(2, 5, 16)],
+    ),
+    "an encoder": lambda: (
+        nn.TransformerEncoder(
+            nn.TransformerEncoderLayer(16, 2, 32, batch_first=True), 2, enable_nested_tensor=False
+        ),
+        [image(2, 7, 16)],
+    ),
+    "lstm": lambda: (
+        Does(
+            lambda self, x: self.fc(self.lstm(x)[0][:, -1]),
+            lstm=nn.LSTM(8, 16, 2, bidirectional=True, batch_first=True),
+            fc=nn.Linear(32, 4),
+        ),
+        [image(2, 6, 8)],
+    ),
+    "lstm with a projection": lambda: (
+        Does(lambda self, x: self.lstm(x)[0], lstm=nn.LSTM(8, 16, 2, proj_size=4)),
+        [image(6, 2, 8)],
+    ),
+    "gru": lambda: (Does(lambda self, x: self.gru(x)[0], gru=nn.GRU(8, 16, 2)), [image(6, 2, 8)]),
+    "rnn": lambda: (Does(lambda self, x: self.rnn(x)[0], rnn=nn.RNN(8, 16)), [image(6, 2, 8)]),
+    "tied weights": lambda: (Tied(), [tokens(2, 5)]),
+    "called twice": lambda: (
+        Does(lambda self, x: self.conv(torch.relu(self.conv(x))), conv=nn.Conv2d(4, 4, 3, padding=1)),
+        [image(1, 4, 8, 8)],
+    ),
+    "called on its own result": lambda: (
+        Does(lambda self, x: self.block(self.block(x)), block=nn.Sequential(nn.Conv2d(4, 4, 3), nn.ReLU())),
+        [image(1, 4, 16, 16)],
+    ),
+    "a list of modules": lambda: (
+        Does(a_chain, each=nn.ModuleList([nn.Linear(8, 8), nn.Linear(8, 4)])),
+        [image(2, 8)],
+    ),
+    "a layer that is not called": lambda: (
+        Does(lambda self, x: self.a(x), a=nn.Linear(4, 4), b=nn.Linear(4, 4)),
+        [image(2, 4)],
+    ),
+    "losses": lambda: (
+        Does(lambda self, x, y: F.cross_entropy(self.a(x), y), a=nn.Linear(5, 5)),
+        [image(4, 5), tokens(4)],
+    ),
+    "padding layers": lambda: (
+        nn.Sequential(nn.ReflectionPad2d(1), nn.ReplicationPad2d(1), nn.ZeroPad2d(2), nn.CircularPad2d(1)),
+        [image(1, 2, 6, 6)],
+    ),
+    "normalisation": lambda: (
+        nn.Sequential(
+            nn.GroupNorm(2, 4), nn.InstanceNorm2d(4), nn.RMSNorm(6), nn.Softmax(-1), nn.LogSoftmax(-1)
+        ),
+        [image(2, 4, 6, 6)],
+    ),
+    "activations": lambda: (
+        nn.Sequential(nn.ELU(), nn.SiLU(), nn.LeakyReLU(), nn.PReLU(), nn.ReLU6(), nn.GELU("tanh"), nn.GLU()),
+        [image(2, 8)],
+    ),
+    "resizing": lambda: (
+        nn.Sequential(
+            nn.Upsample(scale_factor=2), nn.Upsample(scale_factor=2, mode="bilinear"), nn.PixelShuffle(2)
+        ),
+        [image(1, 4, 6, 6)],
+    ),
+    "products": lambda: (
+        Does(lambda self, x, y: (x @ y, torch.bmm(x, y), torch.baddbmm(x @ y, x, y, alpha=2))),
+        [image(2, 3, 4), image(2, 4, 5)],
+    ),
+    "cells": lambda: (
+        Does(
+            lambda self, x: (self.a(x, self.a(x)), self.b(x, self.b(x)), self.c(x)),
+            a=nn.LSTMCell(8, 16),
+            b=nn.GRUCell(8, 16),
+            c=nn.RNNCell(8, 16),
+        ),
+        [image(2, 8)],
+    ),
+    "train: normalisation and dropout": lambda: (
+        nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.Dropout(0.3), nn.ReLU()),
+        [image(2, 3, 8, 8)],
+    ),
+}
+
+
+@pytest.fixture(autouse=True)
+def plain_attention():
+    """A run in eval mode has a kernel of its own for nn.MultiheadAttention, which an export has not."""
+    before = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    yield
+    torch.backends.mha.set_fastpath_enabled(before)
+
+
+def export(path, net, inputs, **options):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        program = torch.export.export(net, tuple(inputs), **options)
+        torch.export.save(program, path)
+    return path
+
+
+def rows_of(report):
+    found = {}
+    for row in report.rows:
+        if row.type != "?":
+            found.setdefault(row.path, []).append(row)
+    return found
+
+
+def told(row):
+    return [row.out_shapes[:1], *(row.get(name) for name in FIELDS)]
+
+
+@pytest.mark.parametrize("name", NETS)
+def test_every_row_is_that_of_the_live_model(tmp_path, name):
+    net, inputs = NETS[name]()
+    net.train(name.startswith("train"))
+    file = lamina.read(export(tmp_path / "net.pt2", net, inputs))
+    live = lamina.inspect(net, tuple(inputs))
+    assert (file.macs, file.flops, file.params) == (live.macs, live.flops, live.params)
+    of = rows_of(file)
+    for path, rows in rows_of(live).items():
+        if path in of:
+            assert [told(row) for row in of[path]] == [told(row) for row in rows], path
+        else:
+            assert all(row.get("status") == "never called" or not row.macs for row in rows), path
+    assert set(of) <= set(rows_of(live))
+
+
+def test_a_convention_that_counts_layers_counts_them_in_a_file(tmp_path, capsys):
+    net, inputs = NETS["groups and dilation"]()
+    path = export(tmp_path / "net.pt2", net.eval(), inputs)
+    assert main(["show", str(path), "-c", "layers", "--json"]) == 0
+    totals = json.loads(capsys.readouterr().out)["totals"]
+    live = json.loads(lamina.inspect(net, tuple(inputs), convention="layers").to_json())["totals"]
+    assert {name: totals[name] for name in ("macs", "flops")} == {
+        name: live[name] for name in ("macs", "flops")
+    }
+
+
+def test_a_program_that_was_decomposed_has_the_same_macs(tmp_path):
+    net, inputs = NETS["groups and dilation"]()
+    program = torch.export.export(net.eval(), tuple(inputs)).run_decompositions()
+    torch.export.save(program, tmp_path / "net.pt2")
+    assert lamina.read(tmp_path / "net.pt2").macs == lamina.inspect(net, tuple(inputs)).macs
+
+
+def test_sizes_of_any_batch_are_those_of_the_example(tmp_path):
+    net = nn.Sequential(nn.Linear(4, 3), nn.ReLU())
+    shapes = {"input": {0: torch.export.Dim("batch", min=1, max=64)}}
+    file = lamina.read(export(tmp_path / "net.pt2", net, [image(5, 4)], dynamic_shapes=shapes))
+    assert (file.macs, file.rows[0].out_shapes) == (60, ((5, 3),))
+
+
+def repacked(path, to):
+    """The same program in the layout of PyTorch 2.5: flat, with a checkpoint of the weights."""
+    with zipfile.ZipFile(path) as file:
+        program = json.loads(file.read(next(n for n in file.namelist() if n.endswith("models/model.json"))))
+    program["schema_version"] = {"major": 7, "minor": 3}
+    for node in program["graph_module"]["graph"]["nodes"]:
+        for item in node["inputs"]:
+            item.pop("kind", None)
+    weights = io.BytesIO()
+    torch.save(torch.export.load(path).state_dict, weights)
+    with zipfile.ZipFile(to, "w") as file:
+        file.writestr("serialized_exported_program.json", json.dumps(program))
+        file.writestr("serialized_state_dict.pt", weights.getvalue())
+        file.writestr("version", "1.1")
+    return to
+
+
+@pytest.mark.parametrize("name", ["tied weights", "groups and dilation", "lstm"])
+def test_older_layouts_have_the_same_table(tmp_path, name):
+    net, inputs = NETS[name]()
+    path = export(tmp_path / "net.pt2", net.eval(), inputs)
+    now, before = lamina.read(path), lamina.read(repacked(path, tmp_path / "old.pt2"))
+    assert [told(row) for row in before.rows] == [told(row) for row in now.rows]
+    assert before.params == now.params
+
+
+def test_a_module_without_an_operator_has_a_row_of_unknown_type(tmp_path):
+    net = nn.Sequential(nn.Linear(4, 4), nn.Identity())
+    rows = lamina.read(export(tmp_path / "net.pt2", net, [image(1, 4)])).rows
+    assert [(row.path, row.type) for row in rows] == [("", "Sequential"), ("0", "Linear"), ("1", "?")]
+
+
+def test_branches_are_a_lower_bound_and_are_named(tmp_path):
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a, self.b = nn.Linear(8, 8), nn.Linear(8, 8)
+
+        def forward(self, x):
+            y = self.a(x)
+            return torch.cond(y.sum() > 0, lambda x: self.b(x), lambda x: x * 2, (y,))
+
+    file = lamina.read(export(tmp_path / "net.pt2", Net(), [image(2, 8)]))
+    assert (file.macs.state, int(file.macs)) == ("at least", 128)
+    assert any("higher_order::cond runs one of its graphs" in note for note in file.notes)
+
+
+def test_a_file_reports_what_a_run_reports(tmp_path):
+    net, inputs = NETS["groups and dilation"]()
+    file = lamina.read(export(tmp_path / "net.pt2", net.eval(), inputs))
+    assert "aten::convolution" in str(file.why("0"))
+    assert "<html" in file.to_html()
+    assert file.plot("icicle")
+    assert "receptive_field" in file.to_csv()
+    assert str(file.diff(lamina.inspect(net, tuple(inputs))))
+    saved = tmp_path / "net.json"
+    file.to_json(saved)
+    assert lamina.read(saved).macs == file.macs
