@@ -12,8 +12,17 @@
 extern "C" {
 #endif
 
+/* A value for a size that a program leaves open. `name`: "batch", the first axis of its inputs, if that is
+ * open; "x.1", an axis of the input x, from 0; or the name that the file has for the size. */
+typedef struct lam_read_size {
+    const char *name;
+    int64_t value;
+} lam_read_size;
+
 typedef struct lam_read_options {
-    uint64_t memory_limit; /* as for lam_builder_new */
+    uint64_t memory_limit;      /* as for lam_builder_new */
+    const lam_read_size *sizes; /* in place of those of the file's example */
+    int32_t n_sizes;
 } lam_read_options;
 
 /* Reads the model in a file: an archive of torch.export, ONNX, safetensors, GGUF, a checkpoint that torch.save

@@ -4,6 +4,8 @@
  * model to rehearse a report on, a sink for it, the head of a page. */
 #include "cmd/cmd.h"
 
+#include <stdlib.h>
+
 #include <stdio.h>
 #include <string.h>
 
@@ -104,12 +106,42 @@ void lmi_say_dry(lmi_cli *c, const lam_model *m) {
         lmi_remark(c, "a dry run: %s", why);
 }
 
+/* Sizes that are given as NAME=N; their names are in `names`. */
+static lam_status read_sizes(const lmi_cli *c, char names[][64], lam_read_size *out, int32_t *n,
+                             lam_error *e) {
+    for (*n = 0; c->args.set[*n]; ++*n) {
+        const char *text = c->args.set[*n], *equals = strrchr(text, '=');
+        const size_t length = equals ? (size_t)(equals - text) : 0;
+        char *end = NULL;
+        const long long value = equals ? strtoll(equals + 1, &end, 10) : -1;
+        if (length == 0 || length >= 64 || !equals[1] || *end || value < 0)
+            return lmi_fail(e, LAM_USAGE, text, "--set takes a name and a whole number, as batch=8");
+        memcpy(names[*n], text, length);
+        names[*n][length] = '\0';
+        out[*n] = (lam_read_size){names[*n], value};
+    }
+    return LAM_OK;
+}
+
+static lam_status read_file(const lmi_cli *c, const char *file, lam_model **m, lam_error *e) {
+    char names[LMI_MAX_INPUTS][64];
+    lam_read_size sizes[LMI_MAX_INPUTS];
+    lam_read_options o = {.sizes = sizes};
+    LAM_TRY(read_sizes(c, names, sizes, &o.n_sizes, e));
+    return lam_read(m, file, &o, e);
+}
+
 /* Reads a model file, or a saved report for a subcommand that its numbers are enough for. */
 static lam_status load(const lmi_cli *c, const char *file, lam_model **m, lam_error *e) {
     const bool read = lmi_is_file(file);
-    if (!read && !lmi_is_saved(file)) return lam_read(m, file, NULL, e); /* which says why it is none */
-    if (lmi_listed(read ? "show plot check why report diff" : "show plot check", c->verb->name))
-        return lam_read(m, file, NULL, e);
+    if (!read && !lmi_is_saved(file)) return read_file(c, file, m, e); /* which says why it is none */
+    const bool counts = read && strcmp(c->verb->name, "compare") == 0;
+    if (counts || lmi_listed(read ? "show plot check why report diff" : "show plot check", c->verb->name)) {
+        LAM_TRY(read_file(c, file, m, e));
+        if (!counts || lam_model_n_events(*m)) return LAM_OK;
+        lam_model_free(*m);
+        *m = NULL;
+    }
     if (read)
         return lmi_fail(e, LAM_USAGE, file,
                         "nothing of a file is run, and `lamina %s` needs the run: give the model itself",
@@ -125,6 +157,9 @@ lam_status lmi_live_model(lmi_cli *c, const lam_live *what, lam_model **m, lam_e
     *m = NULL;
     if (c->confined || lmi_is_saved(what->target) || lmi_is_file(what->target))
         return load(c, what->target, m, e);
+    if (c->args.set[0])
+        return lmi_fail(e, LAM_USAGE, what->target,
+                        "--set is for a file that leaves sizes open; give the input by -i");
     if (c->host->live || what->dry) {
         lam_status s = ask_host(c, what, m, e);
         if (s == LAM_OK && *m) return lmi_rules_registered(c, e);

@@ -254,6 +254,37 @@ def test_sizes_of_any_batch_are_those_of_the_example(tmp_path):
     assert (file.macs, file.rows[0].out_shapes) == (60, ((5, 3),))
 
 
+def test_sizes_that_are_open_can_be_given(tmp_path):
+    net = nn.Sequential(nn.Conv1d(4, 6, 3, stride=2), nn.ReLU(), nn.Flatten(0, 1))
+    free = {0: torch.export.Dim("batch", min=1, max=64), 2: torch.export.Dim("steps", min=5, max=1000)}
+    path = export(tmp_path / "net.pt2", net, [image(3, 4, 20)], dynamic_shapes={"input": free})
+    for sizes, shape in (
+        ({"batch": 8}, (8, 20)),
+        ({"input.2": 99}, (3, 99)),
+        ({"batch": 2, "input.2": 7}, (2, 7)),
+    ):
+        live = lamina.inspect(net, image(shape[0], 4, shape[1]))
+        assert [told(row) for row in lamina.read(path, sizes=sizes).rows] == [told(row) for row in live.rows]
+
+
+def test_sizes_that_can_not_be_given_are_refused(tmp_path, capsys):
+    net = nn.Sequential(nn.Linear(4, 3))
+    free = {"input": {0: torch.export.Dim("batch", min=1, max=64)}}
+    path = export(tmp_path / "net.pt2", net, [image(5, 4)], dynamic_shapes=free)
+    with pytest.raises(lamina.LaminaError, match="it was exported for 1 to 64"):
+        lamina.read(path, sizes={"batch": 65})
+    with pytest.raises(lamina.LaminaError, match="no size 'depth' is open in it; these are: input"):
+        lamina.read(path, sizes={"depth": 2})
+    with pytest.raises(lamina.LaminaError, match="with all sizes fixed"):
+        lamina.read(export(tmp_path / "fixed.pt2", net, [image(5, 4)]), sizes={"batch": 2})
+    with pytest.raises(TypeError):
+        lamina.read(path, sizes={"batch": "8"})
+    assert main(["show", str(path), "--set", "batch=8", "--exact"]) == 0
+    assert "96 MACs" in capsys.readouterr().out
+    assert main(["show", str(path), "--set", "batch"]) == 2
+    assert "as batch=8" in capsys.readouterr().err
+
+
 def repacked(path, to):
     """The same program in the layout of PyTorch 2.5: flat, with a checkpoint of the weights."""
     with zipfile.ZipFile(path) as file:

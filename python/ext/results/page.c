@@ -30,18 +30,35 @@ static PyObject *page(PyObject *module, PyObject *args) {
     return lmx_text_end(&text, st, s, &e);
 }
 
+enum { MOST_SIZES = 64 };
+
+/* Reads {"batch": 8}; the names stay those of `given`. */
+static bool take_sizes(PyObject *given, lam_read_size *out, int32_t *n) {
+    PyObject *name, *value;
+    Py_ssize_t at = 0;
+    for (*n = 0; PyDict_Next(given, &at, &name, &value); ++*n) {
+        if (*n == MOST_SIZES)
+            return PyErr_Format(PyExc_ValueError, "sizes: more than %d", MOST_SIZES) != NULL;
+        out[*n] = (lam_read_size){lmx_utf8(name), PyLong_AsLongLong(value)};
+        if (PyErr_Occurred()) return false;
+    }
+    return true;
+}
+
 static PyObject *read_file(PyObject *module, PyObject *args) {
     lmx_state *st = lmx_state_of(module);
     const char *name;
+    PyObject *given;
     int saved;
     lam_model *m;
     lam_error e = {.at = -1};
     lam_status s;
-    if (!PyArg_ParseTuple(args, "yp:read", &name, &saved)) return NULL;
-    Py_BEGIN_ALLOW_THREADS
-    s = saved ? lam_model_load(&m, name, &e) : lam_read(&m, name, NULL, &e);
-    Py_END_ALLOW_THREADS
-    if (s != LAM_OK) return lmx_raise(st, &e);
+    lam_read_size sizes[MOST_SIZES];
+    lam_read_options o = {.sizes = sizes};
+    if (!PyArg_ParseTuple(args, "ypO!:read", &name, &saved, &PyDict_Type, &given)) return NULL;
+    if (!take_sizes(given, sizes, &o.n_sizes)) return NULL;
+    Py_BEGIN_ALLOW_THREADS s = saved ? lam_model_load(&m, name, &e) : lam_read(&m, name, &o, &e);
+    Py_END_ALLOW_THREADS if (s != LAM_OK) return lmx_raise(st, &e);
     saved = lam_model_file(m) != NULL;
     return Py_BuildValue("NO", lmx_model_wrap(st, m), saved ? Py_True : Py_False);
 }
@@ -65,8 +82,9 @@ PyMethodDef lmx_page_methods[] = {
                "None) are Costs, or names of saved reports as bytes. `ran`: why only a part of the model "
                "ran, or None. `flops` and `moved`: the machine's peaks per second.")},
     {"read", read_file, METH_VARARGS,
-     PyDoc_STR("read($module, file, saved, /)\n--\n\nReturns the Model in a file, and whether it is a report "
-               "that was saved as JSON. `file` is its name as bytes. `saved`: it must be such a report.")},
+     PyDoc_STR("read($module, file, saved, sizes, /)\n--\n\nReturns the Model in a file, and whether it is a "
+               "report that was saved as JSON. `file` is its name as bytes. `saved`: it must be such a "
+               "report. `sizes`: a dict of names and values for sizes that it leaves open.")},
     {"recording_part", recording_part, METH_O,
      PyDoc_STR("recording_part($module, file, /)\n--\n\nReturns the newest run of a recording for a "
                "notebook. `file` is its name as bytes.")},

@@ -12,6 +12,7 @@ from .._base.files import file_of
 from .report import Report
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
 MEASURED = ("time", "memory", "roof")  # options of show() that need a run
@@ -80,9 +81,9 @@ class SavedReport(FileReport):
     _has = "the file has its numbers alone"
 
 
-def _read(file: Path, *, saved: bool) -> FileReport:
+def _read(file: Path, *, saved: bool, sizes: Mapping[str, int] | None = None) -> FileReport:
     try:
-        model, is_saved = _lamina.read(os.fsencode(file), saved)
+        model, is_saved = _lamina.read(os.fsencode(file), saved, dict(sizes or {}))
     except (UsageError, UnsupportedError):
         raise
     except LaminaError as error:
@@ -100,7 +101,7 @@ def load(path: str | os.PathLike[str]) -> FileReport:
     return _read(file, saved=True)
 
 
-def read(path: str | os.PathLike[str]) -> Report:
+def read(path: str | os.PathLike[str], *, sizes: Mapping[str, int] | None = None) -> Report:
     """Reads the model in a file: an archive of torch.export, ONNX, safetensors, GGUF, a checkpoint of torch,
     TorchScript, an index of shards, a folder with one of these, or a report that :meth:`Report.to_json`
     saved.
@@ -108,11 +109,18 @@ def read(path: str | os.PathLike[str]) -> Report:
     Nothing of the file is run, and torch is not imported. ``params``, ``rows``, ``diff``, tables and pages
     are as of a live model; what the file does not tell is unknown. docs/files.md says what each format tells.
 
+    Args:
+        path: The file, or its folder.
+        sizes: Values for sizes that an archive of torch.export leaves open, in place of those of its example:
+            ``{"batch": 8}``, or ``{"x.1": 224}`` for axis 1 of the input ``x``.
+
     Raises:
         OSError: the file can't be read.
         ValueError: no such format, or a damaged file; the sentence says where.
+        lamina.LaminaError: ``sizes`` names a size that is not open in the file, or has a value that it was not
+            exported for.
     """
     file = file_of(path, folders=True)
     if not file.exists():
         raise FileNotFoundError(f"there is no file {file}")
-    return _read(file, saved=False)
+    return _read(file, saved=False, sizes=sizes)

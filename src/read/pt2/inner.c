@@ -325,25 +325,97 @@ static lam_status subtract(lmi_pt2 *p, const lam_op_info *op, int32_t index) {
     return lmi_inner_push(p, op, index, "aten::sub", NULL);
 }
 
-/* -- linear ---------------------------------------------------------------------------------------------- */
+/* -- products -------------------------------------------------------------------------------------------- */
+
+/* Pushes the product of all rows with a matrix, with what the sums start from; NULL: 0. */
+static lam_status push_rows(lmi_pt2 *p, const lam_op_info *op, int32_t index, const lam_op_arg *start,
+                            int64_t rows, const lam_op_arg *w) {
+    const int64_t left[2] = {rows, w->sizes[1]}, right[2] = {w->sizes[1], w->sizes[0]},
+                  made[2] = {rows, w->sizes[0]};
+    const int32_t first = start ? 1 : 0;
+    lam_op_arg x, y, out;
+    LAM_TRY(lmi_inner_made(p, lmi_inner_at(op, 0, 0), left, 2, &x));
+    LAM_TRY(lmi_inner_made(p, w, right, 2, &y));
+    LAM_TRY(lmi_inner_made(p, &op->out[0], made, 2, &out));
+    lmi_inner_begin(p);
+    LAM_TRY(lmi_inner_give(p, start, 0));
+    LAM_TRY(lmi_inner_give(p, &x, first));
+    LAM_TRY(lmi_inner_give(p, &y, first + 1));
+    for (int32_t i = 0; start && i < 2; i++)
+        LAM_TRY(lmi_inner_value(p, 3 + i, (lam_value){.type = LAM_INT, .i = 1}));
+    LAM_TRY(lmi_inner_result(p, &out));
+    return lmi_inner_push(p, op, index, start ? "aten::addmm" : "aten::mm", NULL);
+}
 
 /* Where rows do not lie one after the other, the bias is added afterwards, and not where the sum starts. */
-static lam_status add_bias(lmi_pt2 *p, const lam_op_info *op, int32_t index) {
-    const lam_op_arg *x = lmi_inner_at(op, 0, 0), *b = lmi_inner_tensor(op, 2);
+static lam_status multiply_rows(lmi_pt2 *p, const lam_op_info *op, int32_t index) {
+    const lam_op_arg *x = lmi_inner_tensor(op, 0), *w = lmi_inner_tensor(op, 1), *b = lmi_inner_tensor(op, 2);
     const int32_t value = p->in_value.n ? *(int32_t *)p->in_value.data : -1;
-    if (!x || !x->is_tensor || x->ndim < 3 || !b || value < 0 || op->n_out != 1 ||
-        !lmi_pt2_value_at(p, value)->scattered)
+    const bool after = b && x && x->ndim > 2 && value >= 0 && lmi_pt2_value_at(p, value)->scattered;
+    int64_t rows;
+    if (!x || !w || x->ndim < 1 || w->ndim != 2 || op->n_out != 1 || x->sizes[x->ndim - 1] != w->sizes[1] ||
+        !lmi_product(x->sizes, x->ndim - 1, &rows))
         return LAM_OK;
-    lmi_inner_begin(p);
-    LAM_TRY(lmi_inner_give(p, x, 0));
-    LAM_TRY(lmi_inner_move(p, op, 1, 1));
-    LAM_TRY(lmi_inner_result(p, &op->out[0]));
-    LAM_TRY(lmi_inner_push(p, op, index, "aten::linear", NULL));
+    LAM_TRY(push_rows(p, op, index, after ? NULL : b, rows, w));
+    if (!after) return LAM_OK;
     lmi_inner_begin(p);
     LAM_TRY(lmi_inner_give(p, &op->out[0], 0));
     LAM_TRY(lmi_inner_give(p, b, 1));
     LAM_TRY(lmi_inner_result(p, &op->out[0]));
     return lmi_inner_push(p, op, index, "aten::add_", NULL);
+}
+
+/* The same with the arguments and the result as views, so that fields are followed. */
+static lam_status multiply_views(lmi_pt2 *p, const lam_op_info *op, int32_t index, const int64_t *sizes,
+                                 int32_t n) {
+    const int64_t batch = n > 3 ? sizes[3] : 1, left[3] = {batch, sizes[0], sizes[1]},
+                  right[3] = {batch, sizes[1], sizes[2]}, made[3] = {batch, sizes[0], sizes[2]};
+    const int32_t skip = n > 3 ? 0 : 1, axes = 3 - skip;
+    lam_op_arg x, y, out;
+    LAM_TRY(lmi_inner_made(p, lmi_inner_at(op, 0, 0), left + skip, axes, &x));
+    LAM_TRY(lmi_inner_made(p, lmi_inner_at(op, 1, 0), right + skip, axes, &y));
+    LAM_TRY(lmi_inner_made(p, &op->out[0], made + skip, axes, &out));
+    LAM_TRY(lmi_inner_view(p, op, index, lmi_inner_at(op, 0, 0), &x));
+    LAM_TRY(lmi_inner_view(p, op, index, lmi_inner_at(op, 1, 0), &y));
+    lmi_inner_begin(p);
+    LAM_TRY(lmi_inner_give(p, &x, 0));
+    LAM_TRY(lmi_inner_give(p, &y, 1));
+    LAM_TRY(lmi_inner_result(p, &out));
+    LAM_TRY(lmi_inner_push(p, op, index, n > 3 ? "aten::bmm" : "aten::mm", NULL));
+    return lmi_inner_view(p, op, index, &out, &op->out[0]);
+}
+
+/* True if all axes but the last two are equal. */
+static bool same_batch(const lam_op_arg *a, const lam_op_arg *b) {
+    return a->ndim == b->ndim && a->ndim > 2 &&
+           memcmp(a->sizes, b->sizes, (size_t)(a->ndim - 2) * sizeof *a->sizes) == 0;
+}
+
+/* Rows of all batches times one matrix, or a batch of products. */
+static lam_status multiply(lmi_pt2 *p, const lam_op_info *op, int32_t index) {
+    const lam_op_arg *x = lmi_inner_tensor(op, 0), *y = lmi_inner_tensor(op, 1);
+    int64_t n;
+    if (!x || !y || op->n_out != 1 || x->ndim < 2 || y->ndim < 2 ||
+        x->sizes[x->ndim - 1] != y->sizes[y->ndim - 2])
+        return LAM_OK;
+    const int64_t left = x->sizes[x->ndim - 2], inner = x->sizes[x->ndim - 1], right = y->sizes[y->ndim - 1];
+    if (y->ndim == 2 && lmi_product(x->sizes, x->ndim - 1, &n))
+        return multiply_views(p, op, index, (int64_t[]){n, inner, right}, 3);
+    if (!same_batch(x, y) || !lmi_product(x->sizes, x->ndim - 2, &n)) return LAM_OK;
+    return multiply_views(p, op, index, (int64_t[]){left, inner, right, n}, 4);
+}
+
+/* The kernel of a CPU, where nothing is dropped and heads are not shared. */
+static lam_status attend(lmi_pt2 *p, const lam_op_info *op, int32_t index) {
+    static const int32_t to[] = {0, 1, 2, 5,
+                                 3, 4, 6}; /* of query, key, value, mask, dropout, causal, scale */
+    const lam_op_arg *dropout = lmi_inner_at(op, 4, 0), *q = lmi_inner_tensor(op, 0);
+    const bool drops = dropout && dropout->value.type == LAM_FLOAT && dropout->value.f != 0;
+    if (drops || lmi_inner_int(op, 7, 0) || !q || q->ndim != 4 || op->n_out != 1) return LAM_OK;
+    lmi_inner_begin(p);
+    for (int32_t i = 0; i < 7; i++) LAM_TRY(lmi_inner_move(p, op, i, to[i]));
+    LAM_TRY(lmi_inner_result(p, &op->out[0]));
+    return lmi_inner_push(p, op, index, "aten::_scaled_dot_product_flash_attention_for_cpu", NULL);
 }
 
 /* -- normalisation --------------------------------------------------------------------------------------- */
@@ -476,7 +548,9 @@ lam_status lmi_pt2_inner(lmi_pt2 *p, const lam_op_info *op, int32_t index) {
         {"aten::lstm aten::gru aten::rnn_tanh aten::rnn_relu", lmi_inner_recurrent},
         {"aten::lstm_cell aten::gru_cell aten::rnn_tanh_cell aten::rnn_relu_cell", lmi_inner_cell},
         {"aten::einsum", lmi_inner_contract},
-        {"aten::linear", add_bias},
+        {"aten::linear", multiply_rows},
+        {"aten::matmul", multiply},
+        {"aten::scaled_dot_product_attention", attend},
         {"aten::binary_cross_entropy_with_logits", binary_cross_entropy},
         {"aten::one_hot", one_hot},
         {"aten::diff", subtract},

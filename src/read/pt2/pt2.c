@@ -5,7 +5,10 @@
 
 #include <stdlib.h>
 
-enum { LEAST_MEMORY = 64 << 20 };
+enum { LEAST_MEMORY = 32 << 20 };
+
+/* What a file of its size may take, here and again as a model. */
+static uint64_t room_of(const lmi_pt2 *p) { return LEAST_MEMORY + 2 * p->of->size; }
 
 static lam_status read_all(lmi_pt2 *p, lam_model **out) {
     LAM_TRY(lmi_pt2_program(p));
@@ -13,12 +16,12 @@ static lam_status read_all(lmi_pt2 *p, lam_model **out) {
     LAM_TRY(lmi_pt2_weights(p));
     LAM_TRY(lmi_pt2_modules(p));
     LAM_TRY(lmi_pt2_walk(p));
-    LAM_TRY(lam_builder_new(&p->b, p->o ? p->o->memory_limit : 0, p->e));
+    LAM_TRY(lam_builder_new(&p->b, p->o && p->o->memory_limit ? p->o->memory_limit : room_of(p), p->e));
     return lmi_pt2_build(p, out);
 }
 
 static void init(lmi_pt2 *p) {
-    lmi_arena_init(&p->arena, LEAST_MEMORY + 4 * p->of->size);
+    lmi_arena_init(&p->arena, room_of(p));
     lmi_map_init(&p->hints);
     lmi_vec_init(&p->hint, sizeof(int64_t));
     lmi_vec_init(&p->weights, sizeof(lmi_pt2_weight));
@@ -35,6 +38,7 @@ static void init(lmi_pt2 *p) {
     lmi_vec_init(&p->steps, sizeof(lmi_pt2_step));
     lmi_map_init(&p->calls_by_key);
     lmi_map_init(&p->known_ends);
+    lmi_map_init(&p->schemas);
     lmi_vec_init(&p->open, sizeof(int32_t));
     lmi_vec_init(&p->keys, sizeof(const char *));
     lmi_vec_init(&p->in, sizeof(lam_op_arg));
@@ -54,8 +58,8 @@ static void release(lmi_pt2 *p) {
         lmi_map_free(&s->by_name);
         lmi_map_free(&s->sized);
     }
-    lmi_map *const maps[] = {&p->hints,   &p->by_weight,    &p->by_store,   &p->placeholders,
-                             &p->by_path, &p->calls_by_key, &p->known_ends, &p->inputs};
+    lmi_map *const maps[] = {&p->hints,        &p->by_weight,  &p->by_store, &p->placeholders, &p->by_path,
+                             &p->calls_by_key, &p->known_ends, &p->inputs,   &p->schemas};
     lmi_vec *const vecs[] = {&p->hint,     &p->weights,   &p->modules, &p->values,   &p->scopes, &p->calls,
                              &p->ends,     &p->steps,     &p->open,    &p->keys,     &p->in,     &p->out,
                              &p->in_value, &p->out_value, &p->more_in, &p->more_out, &p->floats};

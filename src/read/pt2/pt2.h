@@ -109,6 +109,7 @@ typedef struct lmi_pt2 {
     lmi_vec in, out;             /* lam_op_arg: of the node that is read */
     lmi_vec more_in, more_out;   /* lam_op_arg: of an operator inside it */
     lmi_vec floats;              /* double: the list of them among the arguments */
+    lmi_map schemas;             /* of hashes of operators' names: their lines in schema.def */
     int64_t fresh;               /* tensors that operators inside others made */
     lmi_vec in_value, out_value; /* int32_t: of each entry its value; -1: none */
     lmi_buf name, path;          /* of the operator; of what an error names */
@@ -177,7 +178,7 @@ lam_status lmi_pt2_places(lmi_pt2 *p);
 lam_status lmi_pt2_build(lmi_pt2 *p, lam_model **out);
 
 /* The position of an argument of this name in the operator's schema; -1: not known. */
-int32_t lmi_pt2_position(const char *op, const char *argument);
+lam_status lmi_pt2_position(lmi_pt2 *p, const char *op, const char *argument, int32_t *out);
 /* Adds the values of arguments that the file leaves out, as far as a rule reads them. */
 lam_status lmi_pt2_defaults(lmi_pt2 *p, const char *op);
 /* Pushes the operators that `op`, the operator with this index in the model, calls. */

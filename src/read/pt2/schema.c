@@ -16,10 +16,21 @@ static const struct schema {
 };
 #undef SCHEMA
 
-static const char *arguments_of(const char *op) {
-    for (size_t i = 0; i < sizeof schemas / sizeof *schemas; i++)
-        if (lmi_listed(schemas[i].op, op)) return schemas[i].arguments;
-    return NULL;
+enum { N_SCHEMAS = sizeof schemas / sizeof *schemas };
+
+/* The arguments of an operator; *out NULL: it is not listed. Programs have thousands of nodes and some thirty
+ * operators, so each is searched once. */
+static lam_status arguments_of(lmi_pt2 *p, const char *op, const char **out) {
+    const uint64_t hash = lmi_hash(op, strlen(op));
+    int64_t i = lmi_map_get_u64(&p->schemas, hash);
+    *out = NULL;
+    if (i == N_SCHEMAS) return LAM_OK;
+    if (i < 0 || !lmi_listed(schemas[i].op, op)) {
+        for (i = 0; i < N_SCHEMAS && !lmi_listed(schemas[i].op, op);) i++;
+        LAM_TRY(lmi_map_put_u64(&p->schemas, hash, i, p->e));
+    }
+    if (i < N_SCHEMAS) *out = schemas[i].arguments;
+    return LAM_OK;
 }
 
 /* The next argument of a list: its name has *n bytes, and its default *value_n, 0 none. */
@@ -32,14 +43,16 @@ static const char *next_argument(const char *at, size_t *n, const char **value, 
     return at;
 }
 
-int32_t lmi_pt2_position(const char *op, const char *argument) {
-    const char *at = arguments_of(op), *value;
+lam_status lmi_pt2_position(lmi_pt2 *p, const char *op, const char *argument, int32_t *out) {
+    const char *at, *value;
     size_t n, value_n;
+    *out = -1;
+    LAM_TRY(arguments_of(p, op, &at));
     for (int32_t i = 0; at && *at; i++, at = value + value_n) {
         at = next_argument(at, &n, &value, &value_n);
-        if (strlen(argument) == n && memcmp(at, argument, n) == 0) return i;
+        if (strlen(argument) == n && memcmp(at, argument, n) == 0) *out = i;
     }
-    return -1;
+    return LAM_OK;
 }
 
 static bool is_told(const lmi_pt2 *p, int32_t position) {
@@ -70,8 +83,9 @@ static lam_status add_default(lmi_pt2 *p, int32_t position, const char *value, s
 }
 
 lam_status lmi_pt2_defaults(lmi_pt2 *p, const char *op) {
-    const char *at = arguments_of(op), *value;
+    const char *at, *value;
     size_t n, value_n;
+    LAM_TRY(arguments_of(p, op, &at));
     for (int32_t i = 0; at && *at; i++, at = value + value_n) {
         at = next_argument(at, &n, &value, &value_n);
         if (value_n && !is_told(p, i)) LAM_TRY(add_default(p, i, value, value_n));

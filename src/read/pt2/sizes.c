@@ -7,7 +7,7 @@
 
 #include <stdlib.h>
 
-enum { DEEPEST = 64 };
+enum { DEEPEST = 64, MOST_NAME = 64, MOST_AXES = 32 };
 
 /* -- expressions ----------------------------------------------------------------------------------------- */
 
@@ -38,7 +38,7 @@ static int64_t fail(reading *r) {
 }
 
 static int64_t symbol(reading *r, const char *name, size_t n) {
-    char text[64];
+    char text[MOST_NAME];
     if (n >= sizeof text) return fail(r);
     memcpy(text, name, n);
     text[n] = '\0';
@@ -230,6 +230,103 @@ static lam_status note_symbol(lmi_pt2 *p, uint32_t expression) {
     return lmi_vec_put(&p->hint, &hint, p->e);
 }
 
+/* -- sizes that are given -------------------------------------------------------------------------------- */
+
+/* The symbol that axis `axis` of an input is; -1: its size is fixed, or more than a symbol. */
+static int64_t symbol_of(lmi_pt2 *p, uint32_t tensor, int64_t axis) {
+    const lmi_json *j = &p->j;
+    LMI_JSON_EACH(j, lmi_json_get(j, tensor, "sizes"), i) {
+        size_t n;
+        if (axis-- > 0) continue;
+        const char *text = lmi_json_as_text(j, lmi_json_find(j, i, "as_expr.expr_str"));
+        const char *symbol = text ? lone_symbol(text, &n) : NULL;
+        char name[MOST_NAME];
+        if (!symbol || n >= sizeof name) return -1;
+        memcpy(name, symbol, n);
+        name[n] = '\0';
+        return lmi_map_get(&p->hints, name);
+    }
+    return -1;
+}
+
+/* The name of the i-th input of the program that is a tensor; NULL past the last one. */
+static const char *input_at(const lmi_pt2 *p, int32_t i) {
+    const lmi_json *j = &p->j;
+    LMI_JSON_EACH(j, lmi_json_get(j, p->signature, "input_specs"), spec) {
+        const char *name = lmi_json_as_text(j, lmi_json_find(j, spec, "user_input.arg.as_tensor.name"));
+        if (name && i-- == 0) return name;
+    }
+    return NULL;
+}
+
+/* The symbol of a name that was given: that of an axis of an input, of the first axes of all, or itself. */
+static int64_t find_symbol(lmi_pt2 *p, const char *name) {
+    const lmi_json *j = &p->j;
+    const uint32_t values = lmi_json_get(j, p->graph, "tensor_values");
+    const int64_t known = lmi_map_get(&p->hints, name);
+    const char *input;
+    if (known >= 0) return known;
+    for (int32_t i = 0; (input = input_at(p, i)); i++) {
+        const size_t n = strlen(input);
+        const bool axis =
+            strncmp(name, input, n) == 0 && name[n] == '.' && name[n + 1] >= '0' && name[n + 1] <= '9';
+        if (!axis && strcmp(name, "batch") != 0) continue;
+        const int64_t found =
+            symbol_of(p, lmi_json_get(j, values, input), axis ? strtoll(name + n + 1, NULL, 10) : 0);
+        if (axis || found >= 0) return found;
+    }
+    return -1;
+}
+
+static lam_status no_such_size(lmi_pt2 *p, const char *name) {
+    lmi_buf known;
+    const char *input;
+    lmi_buf_init(&known);
+    const uint32_t values = lmi_json_get(&p->j, p->graph, "tensor_values");
+    for (int32_t i = 0; (input = input_at(p, i)); i++)
+        for (int64_t axis = 0; axis < MOST_AXES; axis++)
+            if (symbol_of(p, lmi_json_get(&p->j, values, input), axis) >= 0)
+                lmi_putf(&known, "%s%s.%d", known.n ? ", " : "", input, (int)axis);
+    lam_status s = lmi_buf_status(&known, p->e);
+    if (s == LAM_OK && known.n)
+        s = lmi_fail(p->e, LAM_USAGE, p->of->name, "no size '%s' is open in it; these are: %s", name,
+                     known.s);
+    else if (s == LAM_OK)
+        s = lmi_fail(p->e, LAM_USAGE, p->of->name,
+                     "no size '%s' is open in it: it was exported with all sizes fixed", name);
+    lmi_buf_free(&known);
+    return s;
+}
+
+/* The program was made for sizes in a range. */
+static lam_status check_range(lmi_pt2 *p, int64_t symbol, const lam_read_size *given) {
+    const lmi_json *j = &p->j;
+    const uint32_t ranges = lmi_json_get(j, LMI_JSON_ROOT, "range_constraints");
+    int64_t least = 0, most = INT64_MAX;
+    LMI_JSON_NAMES(j, ranges, i) {
+        if (lmi_map_get(&p->hints, lmi_json_as_text(j, i)) != symbol) continue;
+        lmi_json_as_int(j, lmi_json_get(j, i + 1, "min_val"), &least);
+        lmi_json_as_int(j, lmi_json_get(j, i + 1, "max_val"), &most);
+    }
+    if (given->value >= least && given->value <= most) return LAM_OK;
+    if (most == INT64_MAX)
+        return lmi_fail(p->e, LAM_USAGE, p->of->name, "%s can't be %lld: it was exported for %lld and more",
+                        given->name, (long long)given->value, (long long)least);
+    return lmi_fail(p->e, LAM_USAGE, p->of->name, "%s can't be %lld: it was exported for %lld to %lld",
+                    given->name, (long long)given->value, (long long)least, (long long)most);
+}
+
+static lam_status set_sizes(lmi_pt2 *p) {
+    for (int32_t i = 0; p->o && i < p->o->n_sizes; i++) {
+        const lam_read_size *given = &p->o->sizes[i];
+        const int64_t symbol = find_symbol(p, given->name);
+        if (symbol < 0) return no_such_size(p, given->name);
+        LAM_TRY(check_range(p, symbol, given));
+        *(int64_t *)lmi_vec_at(&p->hint, (size_t)symbol) = given->value;
+    }
+    return LAM_OK;
+}
+
 /* The sizes of the tensors that come in have all symbols, but those that values decide. */
 lam_status lmi_pt2_symbols(lmi_pt2 *p) {
     const lmi_json *j = &p->j;
@@ -241,7 +338,7 @@ lam_status lmi_pt2_symbols(lmi_pt2 *p) {
                 LAM_TRY(note_symbol(p, expression));
         }
     }
-    return LAM_OK;
+    return set_sizes(p);
 }
 
 lam_status lmi_pt2_size(lmi_pt2 *p, uint32_t at, int64_t *out) {
@@ -255,7 +352,8 @@ lam_status lmi_pt2_size(lmi_pt2 *p, uint32_t at, int64_t *out) {
         return lmi_pt2_bad(p, at, "a size that is no whole number");
     }
     const char *text = lmi_json_as_text(j, lmi_json_get(j, expression, "expr_str"));
-    if (lmi_json_as_int(j, lmi_json_find(j, expression, "hint.as_int"), out)) return LAM_OK;
+    const bool given = p->o && p->o->n_sizes > 0;
+    if (!given && lmi_json_as_int(j, lmi_json_find(j, expression, "hint.as_int"), out)) return LAM_OK;
     if (text) *out = evaluate(p, text);
     return LAM_OK;
 }

@@ -246,19 +246,21 @@ static lam_status put_argument(lmi_pt2 *p, const target *t, uint32_t argument) {
 }
 
 /* Keywords that the schema's table lacks have no role: they come after all positions. */
-static int32_t position_of(const lmi_pt2 *p, const char *op, uint32_t input, int32_t index) {
+static lam_status position_of(lmi_pt2 *p, const char *op, uint32_t input, int32_t index, int32_t *out) {
     const char *name = lmi_json_as_text(&p->j, lmi_json_get(&p->j, input, "name"));
     int64_t kind = 1;
-    const int32_t known = op && name ? lmi_pt2_position(op, name) : -1;
+    *out = -1;
+    if (op && name) LAM_TRY(lmi_pt2_position(p, op, name, out));
     lmi_json_as_int(&p->j, lmi_json_get(&p->j, input, "kind"), &kind);
-    return known >= 0 ? known : kind == 2 ? AFTER_ALL + index : index;
+    if (*out < 0) *out = kind == 2 ? AFTER_ALL + index : index;
+    return LAM_OK;
 }
 
 static lam_status read_inputs(lmi_pt2 *p, uint32_t node, const char *op, int32_t scope) {
     target t = {&p->in, &p->in_value, scope, 0};
     int32_t index = 0;
     LMI_JSON_EACH(&p->j, lmi_json_get(&p->j, node, "inputs"), i) {
-        t.position = position_of(p, op, i, index++);
+        LAM_TRY(position_of(p, op, i, index++, &t.position));
         LAM_TRY(put_argument(p, &t, lmi_json_get(&p->j, i, "arg")));
     }
     return LAM_OK;

@@ -5,7 +5,14 @@
  * they read from outside of it is its input, and what others read of it is its output. */
 #include "read/pt2/pt2.h"
 
-enum { DEEPEST_STACK = 256, DEEPEST_GRAPH = 48, UNIQUE_KEYS = 8, OUTSIDE = -2 };
+enum {
+    DEEPEST_STACK = 256,
+    DEEPEST_GRAPH = 48,
+    UNIQUE_KEYS = 8,
+    OUTSIDE = -2,
+    LEAST_ENDS = 1 << 19,
+    BYTES_AN_END = 32
+};
 
 /* -- stacks of modules ----------------------------------------------------------------------------------- */
 
@@ -164,6 +171,9 @@ static lam_status add_end(lmi_pt2 *p, int32_t call, int32_t value, bool out) {
     const lmi_pt2_end end = {value, -1};
     lmi_pt2_call *c = lmi_pt2_call_at(p, call);
     if (lmi_map_get_u64(&p->known_ends, key) >= 0) return LAM_OK;
+    if (p->ends.n > LEAST_ENDS + p->of->size / BYTES_AN_END)
+        return lmi_fail(p->e, LAM_LIMIT, p->of->name,
+                        "its program passes more tensors between modules than a file of its size should");
     LAM_TRY(lmi_map_put_u64(&p->known_ends, key, 0, p->e));
     LAM_TRY(lmi_vec_put(&p->ends, &end, p->e));
     int32_t *first = out ? &c->first_out : &c->first_in, *last = out ? &c->last_out : &c->last_in;
@@ -199,15 +209,22 @@ static lam_status use(lmi_pt2 *p, int32_t value, int32_t call) {
     return LAM_OK;
 }
 
-/* A call whose results nobody reads returns those of its last operator. */
+/* A call whose results no operator reads returns those of its last operator. */
 static lam_status end_unread(lmi_pt2 *p) {
-    for (int32_t i = 0; i < (int32_t)p->calls.n; i++) {
-        const lmi_pt2_call c = *lmi_pt2_call_at(p, i);
-        if (c.n_out || c.last < 0) continue;
-        const lmi_pt2_step *s = lmi_vec_at(&p->steps, (size_t)c.last);
+    const int32_t calls = (int32_t)p->calls.n, steps = (int32_t)p->steps.n;
+    int32_t *last = lmi_alloc(&p->arena, (uint64_t)calls, sizeof *last);
+    lmi_groups by;
+    if (!last) return lmi_nomem(p->e);
+    for (int32_t i = 0; i < calls; i++)
+        last[i] = lmi_pt2_call_at(p, i)->n_out ? -1 : lmi_pt2_call_at(p, i)->last;
+    if (!lmi_group_by(&p->arena, last, calls, steps, &by)) return lmi_nomem(p->e);
+    for (int32_t k = 0; k < steps; k++) {
+        const lmi_pt2_step *s = lmi_vec_at(&p->steps, (size_t)k);
+        if (by.start[k] == by.start[k + 1]) continue;
         LAM_TRY(lmi_pt2_node(p, s->node, s->scope));
-        for (size_t k = 0; k < p->out.n; k++)
-            LAM_TRY(add_end(p, i, ((const int32_t *)p->out_value.data)[k], true));
+        for (int32_t i = by.start[k]; i < by.start[k + 1]; i++)
+            for (size_t out = 0; out < p->out.n; out++)
+                LAM_TRY(add_end(p, by.order[i], ((const int32_t *)p->out_value.data)[out], true));
     }
     return LAM_OK;
 }
