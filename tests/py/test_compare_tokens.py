@@ -37,7 +37,8 @@ FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
         | {"num_hidden_layers": 3, "head_dim": 8, "sliding_window": 9}
         | {"layer_types": ["sliding_attention", "sliding_attention", "full_attention"]},
     ),
-    "gpt2": ("GPT2", {"vocab_size": 60, "n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 40}),
+    # More positions than tokens: the table of positions is the larger one.
+    "gpt2": ("GPT2", {"vocab_size": 36, "n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 40}),
     "gpt_neox": (
         "GPTNeoX",
         SMALL | {"intermediate_size": 64, "vocab_size": 96, "tie_word_embeddings": False},
@@ -411,6 +412,30 @@ def test_layers_that_are_no_attention_have_no_term():
     )
     gap = lamina.compare(model, tokens=True, prompt=LENGTH)["titan"].gap
     assert gap.startswith("it needs a term for layers of another kind than attention, ")
+
+
+def test_a_property_of_a_configuration_is_read_too():
+    class Config(SimpleNamespace):
+        @property
+        def layers_block_type(self) -> list[str]:
+            return ["mamba", "attention"]
+
+    model = Talker()
+    model.config = Config(hidden_size=64, num_hidden_layers=2, num_attention_heads=4)
+    assert "another kind than attention" in lamina.compare(model, tokens=True, prompt=LENGTH)["titan"].gap
+
+
+def test_matrices_of_an_mlp_may_be_in_modules_of_their_own():
+    transformers = pytest.importorskip("transformers")
+    words = {"vocab_size": 36, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
+    config = transformers.BertConfig(**words, intermediate_size=48, is_decoder=True)
+    c = lamina.compare(transformers.BertLMHeadModel(config), tokens=True, prompt=LENGTH)
+    other = 2 * LENGTH * 2 * 32 * 32  # the head has a matrix of its own before that of the table
+    sums = texts(c["megatron"])
+    half = "takes half of all scores, and not what is on the diagonal too"
+    assert sums.pop(half) < 0
+    assert sum(sums.values()) == -other // 2
+    adds_up(c["megatron"])
 
 
 def test_a_state_space_lacks_heads_and_its_products_are_a_reason():

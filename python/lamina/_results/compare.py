@@ -149,7 +149,9 @@ def _check(name: Any) -> None:
     except ValueError:
         if not _of_tokens(name):
             raise
-        raise UsageError(f"{name!r} is a convention of a token; give tokens=True too") from None
+        raise UsageError(
+            f"{name!r} is a convention of a token: lamina.compare(model, tokens=True) compares those"
+        ) from None
 
 
 def _of_tokens(name: str) -> bool:

@@ -132,7 +132,8 @@ def config_words(root: Any) -> str:
     config = _config(root)
     if config is None:
         return ""
-    names = {*getattr(config, "__dict__", ()), *(getattr(config, "attribute_map", None) or ())}
+    names = {"layer_types", "layers_block_type"}  # which may be properties
+    names |= {*getattr(config, "__dict__", ()), *(getattr(config, "attribute_map", None) or ())}
     texts = ((name, _word(getattr(config, name, None))) for name in sorted(names))
     return " ".join(f"{name}={text}" for name, text in texts if text is not None and name.isidentifier())
 

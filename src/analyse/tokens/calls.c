@@ -34,7 +34,7 @@ static bool is_looked_up(const lmi_token_run *r, int32_t k, const lam_arg *a) {
 
 /* Of several tensors of whole numbers the tokens are those that are named so; positions, types and masks are
  * none. Of two names of tokens the decoder's are the new ones. */
-static int rank_of(const lam_arg *a) {
+int lmi_token_rank(const lam_arg *a) {
     if (!is_whole(a->dtype) || a->ndim < 1 || a->ndim > 2) return 0;
     if (!a->name) return 1;
     if (strcmp(a->name, "decoder_input_ids") == 0) return 4;
@@ -51,7 +51,7 @@ static void find_ids(const lmi_token_run *r, int32_t k, lmi_token_call *call) {
     call->batch = call->fresh = call->source = -1;
     for (int32_t i = 0; i < ev->n_in; i++) {
         const lam_arg *a = &ev->in[i];
-        int rank = rank_of(a);
+        int rank = lmi_token_rank(a);
         if (rank == 0 || !is_looked_up(r, k, a)) continue;
         if (rank == 4 && best == 3) call->source = call->fresh;
         if (rank == 3 && best == 4) call->source = a->sizes[a->ndim - 1];

@@ -105,7 +105,10 @@ static void weigh(comparing *j, const lmi_token_formula *f) {
     lmi_wide ran = j->times * forward(j, LMI_PART_experts);
     if (f->flags & LMI_WITHOUT_IDLE && experts > 0 && routed >= 0) {
         const lmi_wide active = t.experts * routed / experts;
-        reason(j, each * active - ran, "counts biases of routed experts as products", NULL);
+        reason(j, each * active - ran,
+               each * active > ran ? "counts biases of routed experts as products"
+                                   : "counts the routed experts that a token takes, and more of them ran",
+               NULL);
     } else {
         reason(j, each * t.experts - ran, "counts all routed experts, of which a token takes some", NULL);
     }

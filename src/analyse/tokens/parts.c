@@ -333,17 +333,25 @@ static int64_t matrices_in(lam_shape s, int64_t hidden, int64_t inner) {
     return 0;
 }
 
-/* The length of the path of what holds the matrices of one MLP: the module of a stack, or the one around a
- * layer. */
-static size_t holder(const char *path, bool stack) {
+/* The length of the path of the layer that a matrix is in: up to the last number before the matrix's own
+ * name, or what is around it. A stack has a name of its own. */
+static size_t layer_of(const char *path, bool stack) {
     const char *dot = strrchr(path, '.');
-    return stack || !dot ? strlen(path) : (size_t)(dot - path);
+    const size_t around = stack ? strlen(path) : dot ? (size_t)(dot - path) : 0;
+    for (size_t i = around; i > 0; i--) {
+        size_t from = i;
+        while (from > 0 && isdigit((unsigned char)path[from - 1])) from--;
+        const bool ends = i == around || path[i] == '.';
+        if (ends && from < i && (from == 0 || path[from - 1] == '.')) return i;
+    }
+    return around;
 }
 
 int64_t lmi_mlp_matrices(const lmi_token_run *r, const lmi_parts *p, int64_t hidden, const lmi_widths *w) {
     int64_t matrices = 0, mlps = 0;
     const char *before = NULL;
     size_t before_n = 0;
+    lmi_part part = LMI_PART_other;
     for (int32_t i = 0; hidden > 0 && i < p->n; i++) {
         const lmi_used *u = &p->used[i];
         const lam_shape s = r->m->tensors[u->tensor].shape;
@@ -354,9 +362,10 @@ int64_t lmi_mlp_matrices(const lmi_token_run *r, const lmi_parts *p, int64_t hid
         const int64_t here = u->use == LMI_USE_MATRIX ? matrices_in(s, hidden, inner) : 0;
         if (!here) continue;
         const char *path = path_of(r->m, u->tensor);
-        const size_t size = holder(path, s.ndim == 3);
-        mlps += !before || size != before_n || strncmp(before, path, size) != 0;
+        const size_t size = layer_of(path, s.ndim == 3);
+        mlps += !before || part != u->part || size != before_n || strncmp(before, path, size) != 0;
         before = path;
+        part = u->part;
         before_n = size;
         matrices += here;
     }

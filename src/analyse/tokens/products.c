@@ -138,20 +138,36 @@ static int64_t rows_of(const lam_op_sig *sig, int32_t in) {
     return rows < 0 ? -1 : rows;
 }
 
-/* The table of the tokens: of those that are looked up the one with the most rows, the first of equals; -1.
- */
+/* True if the index of a lookup is an input of the run that may be tokens. */
+static bool by_tokens(const lam_model *m, int32_t op) {
+    const lam_op *o = &m->ops[op];
+    lmi_slots slots;
+    lmi_bind_op(o->sig, &slots);
+    const lam_op_arg *index = slots.at[LMI_S_index].tensor;
+    const int32_t in = index ? lam_model_source_input(m, op, (int32_t)(index - o->sig->in)) : LAM_SOURCE_NONE;
+    int32_t event = o->call;
+    while (event >= 0 && m->events[event].parent >= 0) event = m->events[event].parent;
+    return in >= 0 && event >= 0 && in < m->events[event].n_in &&
+           lmi_token_rank(&m->events[event].in[in]) > 0;
+}
+
+/* The table of the tokens: of those that the run's input is looked up in, or else of all, the one with the
+ * most rows, the first of equals; -1. */
 static int32_t token_table(const looking *l) {
     const lam_model *m = l->r->m;
     int32_t found = -1;
     int64_t most = 0;
+    bool sure = false;
     for (int32_t i = l->r->ops.start[l->k]; i < l->r->ops.start[l->k + 1]; i++) {
         const int32_t op = l->r->ops.order[i], in = lmi_first_tensor(&m->ops[op]);
         if (kind_of(m, op) != LMI_K_embedding || in < 0) continue;
         const int32_t tensor = lam_model_source_tensor(m, op, in);
         const lam_shape shape = tensor >= 0 ? m->tensors[tensor].shape : (lam_shape){0, NULL};
-        if (shape.ndim < 1 || shape.sizes[0] <= most) continue;
+        const bool given = by_tokens(m, op);
+        if (shape.ndim < 1 || (sure && !given) || (shape.sizes[0] <= most && sure == given)) continue;
         found = tensor;
         most = shape.sizes[0];
+        sure = given;
     }
     return found;
 }

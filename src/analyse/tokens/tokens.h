@@ -81,6 +81,8 @@ static inline lmi_token_call *lmi_token_at(const lmi_token_run *r, int32_t k) {
 lam_status lmi_token_calls(lmi_token_run *r, const char *path, lam_error *e);
 /* True for a call that consumes the prompt. */
 bool lmi_token_prefills(const lmi_token_run *r, int32_t k);
+/* How much an argument looks like the tokens, by its type, shape and name; 0: it is something else. */
+int lmi_token_rank(const lam_arg *a);
 /* True for the same tensor as the result of one call and an argument of a later one. */
 bool lmi_token_same(const lam_arg *a, const lam_arg *b);
 /* Per operator of the model: an operator of call `k` read what it made. To be freed; NULL: memory ran out. */

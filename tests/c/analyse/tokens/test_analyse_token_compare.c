@@ -6,17 +6,20 @@
 
 #include "kit/ops_net.h"
 
-enum { INT64 = 4, TABLE = 1, HEAD = 2, NORM = 3, IDS = 5, ROWS = 6 };
+enum { INT64 = 4, TABLE = 1, HEAD = 2, NORM = 3, PLACES = 4, IDS = 5, ROWS = 6 };
 
-/* 2 sequences of 3 tokens, a table of 10 rows of 4, a head of the same size: 240 MACs. */
-static lam_model *talk(const char *config, bool trains) {
+/* 2 sequences of 3 tokens, a table of 10 rows of 4, a head of the same size: 240 MACs. `places`: with a table
+ * of 20 positions too, which no input looks up. */
+static lam_model *talk_with(const char *config, bool trains, bool places) {
     net n = net_new();
     const int32_t root = net_module(&n, "Talk", 0), table = net_leaf(&n, "Embedding");
     const int32_t norm = net_leaf(&n, "LayerNorm"), head = net_leaf(&n, "Linear");
     net_numbered(&n, table, "weight", TABLE, true, SH(10, 4));
     net_numbered(&n, norm, "weight", NORM, true, SH(4));
     net_numbered(&n, head, "weight", HEAD, true, SH(10, 4));
-    const int32_t p = net_place(&n, -1, "", root);
+    const int32_t p = net_place(&n, -1, "", root), more = net_leaf(&n, "Embedding");
+    if (places) net_numbered(&n, more, "weight", PLACES, true, SH(20, 4));
+    net_place(&n, p, "more", more);
     net_place(&n, p, "table", table);
     net_place(&n, p, "norm", norm);
     net_place(&n, p, "head", head);
@@ -30,6 +33,9 @@ static lam_model *talk(const char *config, bool trains) {
     lam_op_arg index = D(1, IDS, 2, 3);
     index.dtype = INT64;
     net_op_args(&n, "aten::embedding", at, IN(D(0, TABLE, 10, 4), index), OUT(D(0, ROWS, 6, 4)));
+    lam_op_arg counted = D(1, 30, 1, 3);
+    counted.dtype = INT64;
+    if (places) net_op_args(&n, "aten::embedding", at, IN(D(0, PLACES, 20, 4), counted), OUT(D(0, 31, 3, 4)));
     net_op_args(&n, "aten::mm", in_head, IN(D(0, ROWS, 6, 4), V(1, 20, HEAD, 4, 10)), OUT(D(0, 21, 6, 10)));
     if (trains) {
         const int32_t node = net_op(&n, "MmBackward0", (op_at){inside, -1, LAM_BACKWARD, LAM_OP_NODE});
@@ -41,19 +47,25 @@ static lam_model *talk(const char *config, bool trains) {
     return net_done(&n);
 }
 
+static lam_model *talk(const char *config, bool trains) { return talk_with(config, trains, false); }
+
 typedef struct held {
     lam_model *m;
     lam_costs *costs;
     lam_comparison *c;
 } held;
 
-static held compare(const char *config, const char *name, bool trains) {
-    held h = {.m = talk(config, trains)};
+static held compare_in(lam_model *m, const char *name, bool trains) {
+    held h = {.m = m};
     lam_error e = {0};
     const lam_token_compare o = {.conventions = &name, .n = name != NULL, .training = trains};
     h.costs = net_costs(h.m, NULL, false);
     if (lam_compare_tokens(&h.c, h.costs, &o, &e) != LAM_OK) fail_msg("%s", e.text);
     return h;
+}
+
+static held compare(const char *config, const char *name, bool trains) {
+    return compare_in(talk(config, trains), name, trains);
 }
 
 static void drop(held *h) {
@@ -98,6 +110,17 @@ static void a_table_and_scores_that_are_none_are_reasons(void **state) {
     drop(&h);
     h = compare(config, "llm-foundry", false);
     expect(&h, 2 * 6 * 44 + 288, 2, "counts parameters that the run did not use", 48);
+    drop(&h);
+}
+
+static void the_table_of_tokens_is_the_one_that_the_input_looks_up(void **state) {
+    (void)state;
+    const char *config = "hidden_size=4 num_attention_heads=2 num_hidden_layers=1";
+    held h = compare_in(talk_with(config, false, true), "palm", false);
+    expect(&h, 2 * 6 * 84 + 288, 3, "counts the table of tokens as a product; a token looks up one row", 480);
+    drop(&h);
+    h = compare_in(talk_with(config, false, true), "llm-foundry", false);
+    expect(&h, 2 * 6 * (44 + 80) + 288, 3, "counts other tables, as of positions, as products", 960);
     drop(&h);
 }
 
@@ -213,6 +236,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_counted_is_two_for_each_product),
         cmocka_unit_test(a_table_and_scores_that_are_none_are_reasons),
+        cmocka_unit_test(the_table_of_tokens_is_the_one_that_the_input_looks_up),
         cmocka_unit_test(a_backward_pass_that_is_less_than_twice_the_forward_is_a_reason),
         cmocka_unit_test(what_a_configuration_does_not_tell_is_named),
         cmocka_unit_test(layers_with_experts_are_those_that_the_configuration_lists),
