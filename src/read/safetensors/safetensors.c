@@ -104,10 +104,12 @@ static lam_status take_values(const reading *r, lmi_stored_tensor *x, const exte
     static const char *const shapes = ".weight_shape", *const states = ".weight.quant_state.";
     const size_t n = strlen(x->name), tail = strlen(shapes);
     unsigned char two[16];
-    if (n >= tail && strcmp(x->name + n - tail, shapes) == 0 && strcmp(x->type, "int64") == 0 &&
-        x->bytes == sizeof two) {
-        LAM_TRY(lmi_bytes_read(r->of, r->data + (uint64_t)place->from, two, sizeof two, r->e));
-        for (int i = 0; i < 2; i++) x->shape[i] = (int64_t)lmi_le64(two + 8 * i);
+    const bool wide = strcmp(x->type, "int64") == 0 && x->bytes == sizeof two;
+    const bool narrow = strcmp(x->type, "int32") == 0 && x->bytes == sizeof two / 2;
+    if (n >= tail && strcmp(x->name + n - tail, shapes) == 0 && (wide || narrow)) {
+        LAM_TRY(lmi_bytes_read(r->of, r->data + (uint64_t)place->from, two, (size_t)x->bytes, r->e));
+        for (int i = 0; i < 2; i++)
+            x->shape[i] = wide ? (int64_t)lmi_le64(two + 8 * i) : (int64_t)(int32_t)lmi_le32(two + 4 * i);
     }
     if (strstr(x->name, states) && strcmp(x->type, "uint8") == 0 && x->bytes <= MOST_TOLD) {
         char *text = lmi_alloc(&r->t->arena, (uint64_t)x->bytes + 1, 1);

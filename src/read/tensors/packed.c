@@ -106,16 +106,39 @@ static const char *const compressed_parts[] = {".weight_scale",
                                                ".input_global_scale",
                                                NULL};
 
+/* The bits of `columns` values that fill `words` numbers of 32 bits, each of which holds as many whole values
+ * as it has room for; `told` if it is possible; 0: unknown. */
+static int64_t bits_of(int64_t columns, int64_t words, int64_t told) {
+    int64_t found = 0;
+    for (int64_t bits = 1; bits <= 16; bits++) {
+        const int64_t each = 32 / bits;
+        if (columns <= 0 || (columns - 1) / each + 1 != words) continue;
+        if (bits == told) return told;
+        found = found ? -1 : bits;
+    }
+    return found > 0 ? found : 0;
+}
+
+/* A scale that is an exponent alone: of groups of 32 values, as MXFP4 has it. */
+static bool is_exponent(const lmi_stored_tensor *scales) {
+    return scales && (scales->dtype == lam_dtype_by_name("uint8") ||
+                      scales->dtype == lam_dtype_by_name("float8_e8m0fnu"));
+}
+
 /* compressed-tensors: integers of 32 bits that hold values of `bits`, or bytes of two 4-bit floats. */
 static lam_status join_compressed(joining *k) {
     const lmi_stored_tensor *shape = part(k, ".weight_shape"), *scales = part(k, ".weight_scale");
     const lmi_stored_tensor *x = k->x;
-    const int64_t wide = lam_dtype_bits(x->dtype), bits = wide == 8 ? 4 : k->t->of.bits;
+    const int64_t wide = lam_dtype_bits(x->dtype);
+    const bool told = shape && shape->shape[0] > 0;
     if (k->bad || x->ndim != 2) return LAM_OK;
+    const int64_t bits = wide == 8 ? 4
+                         : told    ? bits_of(shape->shape[1], x->sizes[1], k->t->of.bits)
+                                   : k->t->of.bits;
     int64_t sizes[] = {x->sizes[0], bits ? scaled(x->sizes[1], wide, bits) : -1};
-    if (shape && shape->shape[0] > 0) memcpy(sizes, shape->shape, sizeof sizes);
+    if (told) memcpy(sizes, shape->shape, sizeof sizes);
     if (wide == 8)
-        LAM_TRY(become(k, "nvfp4", 0, k->t->of.dtype, 2, sizes));
+        LAM_TRY(become(k, is_exponent(scales) ? "mxfp4" : "nvfp4", 0, k->t->of.dtype, 2, sizes));
     else
         LAM_TRY(become(k, "compressed", bits, values_of(k, scales), 2, sizes));
     take_all(k, compressed_parts);
@@ -140,12 +163,22 @@ static lam_status join_blocks(joining *k) {
 
 static const char *const mlx_parts[] = {".scales", ".biases", NULL};
 
+/* The configuration of the layer of the weight, or of all. */
+static const lmi_told_of *layer_of(joining *k) {
+    lmi_buf_clear(&k->name);
+    lmi_putn(&k->name, k->stem, k->n);
+    k->bad = k->bad || k->name.bad;
+    const int64_t i = k->name.bad ? -1 : lmi_map_get(&k->t->by_layer, lmi_buf_text(&k->name));
+    return i < 0 ? &k->t->of : (const lmi_told_of *)lmi_vec_at(&k->t->layers, (size_t)i);
+}
+
 /* MLX: integers of 32 bits, [out, in * bits / 32], and scales of [out, in / group]. */
 static lam_status join_mlx(joining *k, const lmi_stored_tensor *scales) {
     const lmi_stored_tensor *x = k->x;
-    const lmi_told_of *of = &k->t->of;
+    const lmi_told_of *of = layer_of(k);
     int64_t sizes[LMI_MOST_AXES], bits = of->bits;
     const int32_t last = x->ndim - 1;
+    const bool floats = of->mode && *of->mode && strcmp(of->mode, "affine") != 0;
     memcpy(sizes, x->sizes, (size_t)x->ndim * sizeof *sizes);
     /* A layer may have other bits than the rest: what its scales tell about a group of the usual size wins.
      */
@@ -155,7 +188,7 @@ static lam_status join_mlx(joining *k, const lmi_stored_tensor *scales) {
         if (told > 0 && told <= 32) bits = told;
     }
     sizes[last] = bits > 0 ? scaled(sizes[last], 32, bits) : -1;
-    LAM_TRY(become(k, "mlx", bits, values_of(k, scales), x->ndim, sizes));
+    LAM_TRY(become(k, floats ? of->mode : "mlx", floats ? 0 : bits, values_of(k, scales), x->ndim, sizes));
     take_all(k, mlx_parts);
     return LAM_OK;
 }
@@ -195,9 +228,12 @@ static lam_status join_bnb4(joining *k, const lmi_stored_tensor *state, const ch
 static const char *const scale_parts[] = {
     ".weight_scale", ".weight_scale_2",      ".weight_scale_inv",   ".scale", ".SCB", ".weight_format",
     ".input_scale",  ".weight_global_scale", ".input_global_scale", NULL};
+/* of experts, whose weights are one tensor that is not called `weight` */
+static const char *const expert_parts[] = {"_scale", "_scale_inv", "_scale_2", "_input_scale", NULL};
 
 /* Bytes with scales beside them: two 4-bit floats in each if a group of scales says so, else one value. */
-static lam_status join_bytes(joining *k, const lmi_stored_tensor *scales, const char *method) {
+static lam_status join_bytes(joining *k, const lmi_stored_tensor *scales, const char *method,
+                             const char *const *parts) {
     const lmi_stored_tensor *x = k->x;
     int64_t sizes[LMI_MOST_AXES];
     const int32_t last = x->ndim - 1;
@@ -213,7 +249,7 @@ static lam_status join_bytes(joining *k, const lmi_stored_tensor *scales, const 
     }
     /* such scales are float32 whatever the values are */
     LAM_TRY(become(k, method, 0, k->t->of.dtype, x->ndim, sizes));
-    take_all(k, scale_parts);
+    take_all(k, parts);
     return LAM_OK;
 }
 
@@ -243,8 +279,17 @@ static lam_status join_weight(joining *k) {
     }
     for (size_t i = 0; i < sizeof scales / sizeof *scales; i++)
         if ((other = part(k, scales[i])) != NULL)
-            return join_bytes(k, other, lam_dtype_is_float(k->x->dtype) ? "fp8" : "int8");
+            return join_bytes(k, other, lam_dtype_is_float(k->x->dtype) ? "fp8" : "int8", scale_parts);
     return LAM_OK;
+}
+
+static lam_status join_experts(joining *k) {
+    k->n = strlen(k->x->name);
+    if (k->x->ndim < 2 || k->x->ndim > LMI_MOST_AXES || lam_dtype_bits(k->x->dtype) != 8) return LAM_OK;
+    const lmi_stored_tensor *scales = part(k, "_scale");
+    if (!scales) scales = part(k, "_scale_inv");
+    if (!scales) return LAM_OK;
+    return join_bytes(k, scales, lam_dtype_is_float(k->x->dtype) ? "fp8" : "int8", expert_parts);
 }
 
 static lam_status join(joining *k) {
@@ -252,7 +297,7 @@ static lam_status join(joining *k) {
     if (ends(k, ".qweight")) return join_qweight(k);
     if (ends(k, ".weight_packed")) return join_compressed(k);
     if (ends(k, "_blocks")) return join_blocks(k);
-    return ends(k, ".weight") ? join_weight(k) : LAM_OK;
+    return ends(k, ".weight") ? join_weight(k) : join_experts(k);
 }
 
 lam_status lmi_tensors_join(lmi_tensors *t, lam_error *e) {

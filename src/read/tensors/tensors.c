@@ -15,11 +15,15 @@ void lmi_tensors_init(lmi_tensors *t, uint64_t size) {
     lmi_vec_init(&t->notes, sizeof(const char *));
     lmi_vec_init(&t->modules, sizeof(lmi_stored_module));
     lmi_vec_init(&t->files, sizeof(lmi_bytes));
+    lmi_vec_init(&t->layers, sizeof(lmi_told_of));
+    lmi_map_init(&t->by_layer);
 }
 
 void lmi_tensors_free(lmi_tensors *t) {
     for (size_t i = 0; i < t->files.n; i++) lmi_bytes_close(lmi_vec_at(&t->files, i));
     lmi_vec_free(&t->files);
+    lmi_vec_free(&t->layers);
+    lmi_map_free(&t->by_layer);
     lmi_vec_free(&t->at);
     lmi_map_free(&t->by_name);
     lmi_vec_free(&t->attrs);
@@ -83,42 +87,6 @@ lam_status lmi_tensors_note(lmi_tensors *t, lam_error *e, const char *fmt, ...) 
     va_end(args);
     const char *kept = lmi_strdup(&t->arena, text);
     return kept ? lmi_vec_put(&t->notes, &kept, e) : lmi_nomem(e);
-}
-
-/* -- what config.json tells ------------------------------------------------------------------------------ */
-
-static lam_status copy(lmi_tensors *t, const char *text, const char **out, lam_error *e) {
-    *out = lmi_strdup(&t->arena, text);
-    return *out ? LAM_OK : lmi_nomem(e);
-}
-
-/* The first of some names of the object at a position that is there. */
-static uint32_t either(const lmi_json *j, uint32_t at, const char *a, const char *b) {
-    uint32_t found = lmi_json_get(j, at, a);
-    return found ? found : lmi_json_get(j, at, b);
-}
-
-/* Numbers that can't be are left out: the names and shapes of the tensors may tell them. */
-static void take_bits(lmi_told_of *of, const lmi_json *j, uint32_t at) {
-    int64_t bits = 0, group = 0;
-    if (lmi_json_as_int(j, either(j, at, "bits", "w_bit"), &bits) && bits > 0 && bits <= 64) of->bits = bits;
-    if (lmi_json_as_int(j, either(j, at, "group_size", "q_group_size"), &group) && group > 0)
-        of->group = group;
-}
-
-lam_status lmi_tensors_config(lmi_tensors *t, const lmi_json *j, lam_error *e) {
-    const uint32_t classes = lmi_json_get(j, LMI_JSON_ROOT, "architectures");
-    const uint32_t packed = lmi_json_get(j, LMI_JSON_ROOT, "quantization_config");
-    const uint32_t mlx = packed ? 0 : lmi_json_get(j, LMI_JSON_ROOT, "quantization");
-    const char *type = NULL, *dtype = lmi_json_as_text(j, either(j, LMI_JSON_ROOT, "dtype", "torch_dtype"));
-    LMI_JSON_EACH(j, classes, i) if (!type) type = lmi_json_as_text(j, i);
-    if (type && *type) LAM_TRY(copy(t, type, &t->of.type, e));
-    if (dtype) t->of.dtype = lam_dtype_by_name(dtype);
-    const char *method = lmi_json_as_text(j, either(j, packed, "quant_method", "quant_algo"));
-    if (mlx) method = "mlx";
-    if (method) LAM_TRY(copy(t, method, &t->of.method, e));
-    take_bits(&t->of, j, mlx ? mlx : packed);
-    return LAM_OK;
 }
 
 /* -- the model ------------------------------------------------------------------------------------------- */

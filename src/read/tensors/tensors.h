@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * tensors: the tensors that a file of weights names, and the tree of modules that their names tell.
  *
- * tensors.c: the list. tree.c: the modules. packed.c: weights that several tensors hold in few bits. told.c:
- * sentences. */
+ * tensors.c: the list. config.c: config.json. tree.c: the modules. packed.c: weights that several tensors
+ * hold in few bits. told.c: sentences. */
 #ifndef LMI_READ_TENSORS_H
 #define LMI_READ_TENSORS_H
 
@@ -54,7 +54,8 @@ typedef struct lmi_told_of {
     const char *type;   /* of the model: "LlamaForCausalLM"; NULL: unknown */
     const char *method; /* of the quantisation: "gptq", "mlx", ...; "": none or unknown */
     int64_t bits, group;
-    int32_t dtype; /* of values; -1 unknown */
+    const char *mode; /* of MLX: "affine", "mxfp4"; NULL or "": not told */
+    int32_t dtype;    /* of values; -1 unknown */
 } lmi_told_of;
 
 typedef struct lmi_tensors {
@@ -62,6 +63,8 @@ typedef struct lmi_tensors {
     lmi_vec at; /* lmi_stored_tensor */
     lmi_map by_name;
     lmi_told_of of;
+    lmi_vec layers; /* lmi_told_of, of those that differ from the rest */
+    lmi_map by_layer;
     lmi_vec modules;    /* lmi_stored_module */
     const char *format; /* "safetensors", "GGUF 3, 2 files" */
     lmi_vec attrs;      /* lam_attr: of the whole model */

@@ -189,7 +189,47 @@ static void packed_weights_have_the_shape_of_their_values(void **state) {
           "8.02 bits a weight: all fp8");
     holds("l.weight I8 32,64 2048; l.SCB F32 32 128", bf16, 2048, 2048 + 128, 4096,
           "8.50 bits a weight: all int8");
+    holds("l.qweight I32 16,32 2048; l.qzeros I32 2,8 64; l.scales F16 2,32 128; l.g_idx I32 64 256", "{}",
+          2048, 2048 + 64 + 128 + 256, 4096, "9.75 bits a weight: all gptq-int8");
+    holds("l.weight_packed U8 32,32 1024; l.weight_scale U8 32,2 64", bf16, 2048, 1024 + 64, 4096,
+          "4.25 bits a weight: all mxfp4");
     holds("l.weight F16 32,64 4096", "{ broken", 2048, 4096, 4096, "16.0 bits a weight: all float16");
+}
+
+/* What config.json says of all layers, of groups of them, or of a single one. */
+static void bits_are_told_in_several_ways(void **state) {
+    (void)state;
+    static const char packed[] = "l.weight_packed I32 32,8 1024; l.weight_scale BF16 32,2 128";
+    holds(packed,
+          "{\"quantization_config\":{\"quant_method\":\"compressed-tensors\",\"config_groups\":{\"group_0\":"
+          "{\"weights\":{\"num_bits\":4,\"group_size\":32}}}}}",
+          2048, 1024 + 128, 4096, "4.50 bits a weight: all compressed-int4");
+    holds(packed, /* which of them the layer is in is not told */
+          "{\"quantization_config\":{\"config_groups\":{\"a\":{\"weights\":{\"num_bits\":4}},"
+          "\"b\":{\"weights\":{\"num_bits\":8}}}}}",
+          -1, 1024 + 128, -1, NULL);
+    holds("l.qweight I32 8,32 1024; l.qzeros I32 2,4 32; l.scales F16 2,32 128",
+          "{\"text_config\":{\"quantization_config\":{\"quant_method\":\"gptq\",\"bits\":4}}}", 2048,
+          1024 + 32 + 128, 4096, NULL);
+    holds("l.a.weight U32 32,8 1024; l.a.scales BF16 32,1 64; l.a.biases BF16 32,1 64; "
+          "l.b.weight U32 32,16 2048; l.b.scales BF16 32,2 128; l.b.biases BF16 32,2 128",
+          "{\"quantization\":{\"group_size\":64,\"bits\":4,\"l.b\":{\"group_size\":32,\"bits\":8}}}", 4096,
+          1024 + 128 + 2048 + 256, 8192, "6.75 bits a weight: mlx-int4 50 %, mlx-int8 50 %");
+    holds("l.weight U32 32,8 1024; l.scales U8 32,2 64",
+          "{\"dtype\":\"bfloat16\",\"quantization\":{\"group_size\":32,\"bits\":4,\"mode\":\"mxfp4\"}}", 2048,
+          1024 + 64, 4096, "4.25 bits a weight: all mxfp4");
+}
+
+/* Experts of a layer are one tensor, with its scales under its name. */
+static void experts_have_their_scales(void **state) {
+    (void)state;
+    static const char bf16[] = "{\"text_config\":{\"dtype\":\"bfloat16\"}}";
+    holds("e.gate_up_proj F8_E4M3 4,64,32 8192; e.gate_up_proj_scale_inv F32 4,1,1 16", bf16, 8192, 8192 + 16,
+          16384, "8.02 bits a weight: all fp8");
+    holds("e.down_proj U8 4,32,32 4096; e.down_proj_scale F8_E8M0 4,32,2 256", bf16, 8192, 4096 + 256, 16384,
+          "4.25 bits a weight: all mxfp4");
+    holds("e.down_proj U8 4,32,32 4096; e.down_proj_scale F8_E4M3 4,32,4 512; e.down_proj_scale_2 F32 4 16",
+          bf16, 8192, 4096 + 512 + 16, 16384, "4.52 bits a weight: all nvfp4");
 }
 
 /* bitsandbytes tells the shape in the bytes of a tensor, and compressed-tensors in another. */
@@ -221,6 +261,24 @@ static void tensors_that_tell_a_shape_are_read(void **state) {
     m = opened("shape.safetensors");
     c = costs_of(m);
     is_exactly(lam_costs_params(c).params, 32 * 65);
+    assert_string_equal(lam_model_told(m, "weights"), "4.98 bits a weight: all compressed-int4");
+    lam_costs_free(c);
+    lam_model_free(m);
+}
+
+/* The same as two numbers of 32 bits. */
+static void a_shape_may_be_of_32_bits(void **state) {
+    (void)state;
+    lmi_buf b =
+        safetensors_made("l.weight_packed I32 32,7 896; l.weight_scale F16 32,2 128; l.weight_shape I32 2 8");
+    b.s[b.n - 8] = 32;
+    b.s[b.n - 4] = 65; /* 10 values of 3 bits each */
+    save_bytes("shape.safetensors", &b);
+    lmi_buf_free(&b);
+    lam_model *m = opened("shape.safetensors");
+    lam_costs *c = costs_of(m);
+    is_exactly(lam_costs_params(c).params, 32 * 65);
+    assert_string_equal(lam_model_told(m, "weights"), "3.97 bits a weight: all compressed-int3");
     lam_costs_free(c);
     lam_model_free(m);
 }
@@ -247,6 +305,11 @@ static void an_index_joins_its_shards(void **state) {
         lam_costs_free(c);
         lam_model_free(m);
     }
+    save_words(index, "{\"metadata\":{\"total_size\":99},\"weight_map\":{\"a.weight\":\"one.safetensors\"}}");
+    lam_model *lies = opened(index);
+    assert_string_equal(lam_model_note(lies, 0),
+                        "the index says that its tensors take 99 bytes, and they take 16");
+    lam_model_free(lies);
     static const char *const bad[][2] = {
         {"{\"weight_map\":{\"a\":\"../whole/one.safetensors\"}}", "no name of a file in the folder"},
         {"{\"weight_map\":{\"a\":\"/etc/passwd\"}}", "no name of a file in the folder"},
@@ -514,7 +577,10 @@ int main(void) {
         cmocka_unit_test(every_type_of_safetensors_has_its_bytes),
         cmocka_unit_test(damaged_safetensors_are_refused),
         cmocka_unit_test(packed_weights_have_the_shape_of_their_values),
+        cmocka_unit_test(bits_are_told_in_several_ways),
+        cmocka_unit_test(experts_have_their_scales),
         cmocka_unit_test(tensors_that_tell_a_shape_are_read),
+        cmocka_unit_test(a_shape_may_be_of_32_bits),
         cmocka_unit_test(an_index_joins_its_shards),
         cmocka_unit_test(a_folder_is_its_one_model),
         cmocka_unit_test(gguf_has_its_types_as_they_are_mixed),
