@@ -25,17 +25,17 @@ typedef struct lam_read_options {
     int32_t n_sizes;
 } lam_read_options;
 
-/* Reads the model in a file: an archive of torch.export, ONNX, safetensors, GGUF, a checkpoint that torch.save
- * or torch.jit.save wrote, an index of shards of weights (beside them), a report that was saved as JSON; or
- * the one in a folder. Formats are told by content. What the file does not tell is unknown: without a graph,
- * what a call would cost. `o` NULL: the defaults. Free the model with lam_model_free. LAM_IO: it can't be
- * read; LAM_FAILED: it is damaged, or no such file; LAM_UNSUPPORTED, LAM_LIMIT: it has something that is not
- * known, or too much. The error names the place. */
+/* Reads the model in a file: an archive of torch.export, ONNX, safetensors, GGUF, a checkpoint that
+ * torch.save or torch.jit.save wrote, an index of shards of weights (beside them), a report that was saved as
+ * JSON; or the one in a folder. Formats are told by content. What the file does not tell is unknown: without
+ * a graph, what a call would cost. `o` NULL: the defaults. Free the model with lam_model_free. LAM_IO: it
+ * can't be read; LAM_FAILED: it is damaged, or no such file; LAM_UNSUPPORTED, LAM_LIMIT: it has something
+ * that is not known, or too much. The error names the place. */
 LAM_API lam_status lam_read(lam_model **out, const char *path, const lam_read_options *o, lam_error *e);
 
-/* The format of a file by its first bytes: "safetensors", "GGUF", "ONNX", "checkpoint", "TorchScript", "pt2"
- * (of torch.export), "index", "report" (another JSON text too), or "folder" for one with such a file; NULL: it
- * is none of these, or can't be read. */
+/* The format of a file by its first bytes: "safetensors", "GGUF", "ONNX", "checkpoint", "TorchScript",
+ * "pt2" (of torch.export), "index", "report" (another JSON text too), or "folder" for one with such a file;
+ * NULL: it is none of these, or can't be read. */
 LAM_API const char *lam_read_format(const char *path);
 
 /* == Weights against weights ===========================================================================

@@ -117,8 +117,8 @@ def read(path: str | os.PathLike[str], *, sizes: Mapping[str, int] | None = None
     Raises:
         OSError: the file can't be read.
         ValueError: no such format, or a damaged file; the sentence says where.
-        lamina.LaminaError: ``sizes`` names a size that is not open in the file, or has a value that it was not
-            exported for.
+        lamina.LaminaError: ``sizes`` names a size that is not open in the file, or has a value that it was
+            not exported for.
     """
     file = file_of(path, folders=True)
     if not file.exists():
