@@ -103,7 +103,17 @@ int32_t lmi_n_args(const lmi_node_at *s); /* how many there can be */
 const lmi_onnx_value *lmi_shaped(lmi_node_at *s, int32_t i);
 bool lmi_whole(const lmi_onnx_value *v); /* all sizes are known */
 /* The elements, if all sizes are known and they are few enough to be folded. */
-bool lmi_few(const lmi_onnx_value *v, int64_t *n);
+static inline bool lmi_few(const lmi_onnx_value *v, int64_t *n) {
+    int64_t all = 1; /* without axes of size 0, so that no distance of elements is too large either */
+    *n = 1;
+    for (int32_t i = 0; v && i < v->ndim; i++) {
+        if (v->sizes[i] < 0 || v->sizes[i] > LMI_MOST_CELLS) return false;
+        *n *= v->sizes[i];
+        all *= v->sizes[i] ? v->sizes[i] : 1;
+        if (all > LMI_MOST_CELLS) return false;
+    }
+    return v && v->ndim >= 0;
+}
 
 /* Gives a value its sizes, in memory of its own. */
 void lmi_set_sizes(lmi_infer *c, lmi_onnx_value *v, int32_t ndim, const int64_t *sizes);

@@ -246,7 +246,7 @@ static void fold_extreme(lmi_node_at *s, const int32_t *args, const bool *larger
     for (int32_t k = 0; k < n_args; k++) {
         const lmi_onnx_value *x = lmi_onnx_in(s->all->m, s->n, args[k]);
         const lmi_cell *of = lmi_cells(s->all, x);
-        if (!of || lmi_is_real(x->type) != lmi_is_real(y->type) || !spreads(y, x)) return;
+        if (!x || !of || lmi_is_real(x->type) != lmi_is_real(y->type) || !spreads(y, x)) return;
         if (!cells && !(cells = lmi_cells_new(s->all, n))) return;
         for (int64_t i = 0; i < n; i++) {
             const lmi_cell *c = &of[source_of(y, x, i)];
@@ -376,7 +376,7 @@ void lmi_fold_same(lmi_node_at *s) {
 
 void lmi_fold_transpose(lmi_node_at *s) {
     const lmi_onnx_value *x = lmi_arg(s, 0);
-    int64_t step[LMI_ONNX_MOST_AXES];
+    int64_t step[LMI_ONNX_MOST_AXES] = {0};
     lmi_moves by = {0};
     if (!x || x->ndim < 0) return;
     steps_of(x, step);
@@ -391,9 +391,9 @@ void lmi_fold_transpose(lmi_node_at *s) {
 /* Expand and Tile: an axis of the argument begins anew. */
 static void repeat(lmi_node_at *s) {
     const lmi_onnx_value *x = lmi_arg(s, 0), *y = lmi_onnx_out(s->all->m, s->n, 0);
-    int64_t step[LMI_ONNX_MOST_AXES];
+    int64_t step[LMI_ONNX_MOST_AXES] = {0};
     lmi_moves by = {0};
-    if (!x || !lmi_whole(x) || y->ndim < x->ndim) return;
+    if (!x || !y || !lmi_whole(x) || y->ndim < x->ndim) return;
     steps_of(x, step);
     for (int32_t d = 0; d < x->ndim; d++) {
         by.step[y->ndim - x->ndim + d] = step[d];
@@ -444,7 +444,7 @@ void lmi_fold_concat(lmi_node_at *s) {
     if (!lmi_few(y, &n) || !lmi_axis_of(&axis, y->ndim)) return;
     for (int32_t i = 0; i < s->n->n_in && !any; i++) {
         const lmi_onnx_value *x = lmi_onnx_in(s->all->m, s->n, i);
-        any = x && lmi_known_of(s->all, x)->cells; /* of constants alone nobody makes a shape */
+        any = x && lmi_known_of(s->all, x)->cells; /* constants alone are mostly weights */
         any = any || (x && x->where != LMI_ONNX_NOWHERE && y->ndim <= 1);
     }
     lmi_cell *cells = any ? lmi_cells_new(s->all, n) : NULL;

@@ -237,7 +237,7 @@ void lmi_infer_resize(lmi_node_at *s) {
     lmi_shape to = {.ndim = x->ndim};
     memcpy(to.at, x->sizes, (size_t)x->ndim * sizeof *to.at);
     lmi_ints list = lmi_list(s, "axes", -1), want = lmi_list(s, NULL, early ? -1 : 3);
-    int64_t axes[LMI_ONNX_MOST_AXES];
+    int64_t axes[LMI_ONNX_MOST_AXES] = {0};
     int32_t n = list.given ? list.n : x->ndim;
     if (n < 0 || n > x->ndim) return;
     for (int32_t i = 0; i < n; i++) {

@@ -53,8 +53,9 @@ bool lmi_reduced_axes(lmi_node_at *s, const lmi_onnx_value *x, bool *reduced) {
     bool all = axes.n == 0 && !lmi_onnx_int(s->n, "noop_with_empty_axes", 0);
     for (int32_t i = 0; i < x->ndim; i++) reduced[i] = all;
     for (int32_t i = 0; i < axes.n; i++) {
-        if (!lmi_axis_of(&axes.at[i], x->ndim)) return false;
-        reduced[axes.at[i]] = true;
+        int64_t axis = axes.at[i];
+        if (!lmi_axis_of(&axis, x->ndim)) return false;
+        reduced[axis] = true;
     }
     return true;
 }
@@ -219,8 +220,9 @@ void lmi_infer_squeeze(lmi_node_at *s) {
         gone[i] = x->sizes[i] == 1;
     }
     for (int32_t i = 0; i < axes.n; i++) {
-        if (!lmi_axis_of(&axes.at[i], x->ndim)) return;
-        gone[axes.at[i]] = true;
+        int64_t axis = axes.at[i];
+        if (!lmi_axis_of(&axis, x->ndim)) return;
+        gone[axis] = true;
     }
     lmi_shape to = {0};
     for (int32_t i = 0; i < x->ndim; i++)
@@ -239,8 +241,9 @@ void lmi_infer_unsqueeze(lmi_node_at *s) {
         return;
     }
     for (int32_t i = 0; i < axes.n; i++) {
-        if (!lmi_axis_of(&axes.at[i], ndim) || added[axes.at[i]]) return;
-        added[axes.at[i]] = true;
+        int64_t axis = axes.at[i];
+        if (!lmi_axis_of(&axis, ndim) || added[axis]) return;
+        added[axis] = true;
     }
     lmi_shape to = {.ndim = ndim};
     for (int32_t i = 0; i < ndim; i++) to.at[i] = added[i] ? 1 : x->sizes[at++];

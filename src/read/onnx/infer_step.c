@@ -39,18 +39,6 @@ bool lmi_whole(const lmi_onnx_value *v) {
     return v->ndim >= 0;
 }
 
-bool lmi_few(const lmi_onnx_value *v, int64_t *n) {
-    int64_t all = 1; /* without axes of size 0, so that no distance of elements is too large either */
-    *n = 1;
-    for (int32_t i = 0; v && i < v->ndim; i++) {
-        if (v->sizes[i] < 0 || v->sizes[i] > LMI_MOST_CELLS) return false;
-        *n *= v->sizes[i];
-        all *= v->sizes[i] ? v->sizes[i] : 1;
-        if (all > LMI_MOST_CELLS) return false;
-    }
-    return v && v->ndim >= 0;
-}
-
 /* -- results --------------------------------------------------------------------------------------------- */
 
 void lmi_set_sizes(lmi_infer *c, lmi_onnx_value *v, int32_t ndim, const int64_t *sizes) {
