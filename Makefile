@@ -10,6 +10,7 @@ SETUP = command -v "$(PYTHON)" >/dev/null || { echo "make: there is no $(PYTHON)
     "installed, as in make PYTHON=python3.12 demo" >&2; exit 1; }; "$(PYTHON)" tools/setup
 VENV_PYTHON := .venv/bin/python
 FUZZ_SECONDS := 60
+FUZZ_RUNS := 1000
 # Where `make install` puts lamina; DESTDIR goes before it.
 PREFIX := /usr/local
 DESTDIR :=
@@ -61,15 +62,11 @@ valgrind: ## the C tests under valgrind
 	    LAMINA_ROUNDS=40 valgrind --quiet --leak-check=full --errors-for-leak-kinds=all --error-exitcode=9 "$$test" \
 	    >/dev/null 2>build/valgrind.log || { cat build/valgrind.log; exit 1; }; done; echo "valgrind: clean"
 
-fuzz: ## feeds made-up texts and damaged recordings to what reads them, FUZZ_SECONDS (60) each
+fuzz: ## feeds made-up texts and damaged files to what reads them, FUZZ_SECONDS (60) each; FUZZ_RUNS (1000) a format
 	@$(SETUP) fuzz
 	@$(IN_VENV) cmake -G Ninja -S . -B build/fuzz -DLAMINA_FUZZ=ON -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_COMPILER=clang
 	@$(IN_VENV) cmake --build build/fuzz --target fuzzers
-	@for target in build/fuzz/tests/c/fuzz/fuzz_*; do [ -x "$$target" ] && [ ! -d "$$target" ] || continue; \
-	    mkdir -p build/fuzz/found-$$(basename $$target); \
-	    $$target -max_total_time=$(FUZZ_SECONDS) -close_fd_mask=1 build/fuzz/found-$$(basename $$target) \
-	    tests/c/fuzz/corpus/$$(basename $$target) || exit 1; \
-	    done; echo "fuzz: nothing was found"
+	@$(IN_VENV) tools/fuzz $(FUZZ_SECONDS) $(FUZZ_RUNS)
 
 quick: ## the tests that see ROOM (make quick ROOM=analyse/field, python/ext/calls, python/lamina/_run), once
 	@$(SETUP) test

@@ -6,16 +6,18 @@
 
 #include "base/base.h"
 
+#include <dirent.h>
 #include <stdio.h>
 #include <string.h>
 
 static const char *const files[] = {"net.safetensors", "tiny.gguf", "state.pt", "model.pt",  "image.onnx",
                                     "odd.onnx",        "net.pt2",   "old.pt2",  "branch.pt2"};
-enum { MOST = 1 << 16, CHANGES = 200 };
+#define CORPUS LAMINA_TEST_DATA "/../c/fuzz/corpus/fuzz_weights"
+enum { MOST = 1 << 20, CHANGES = 200, CHANGES_OF_CORPUS = 20 };
 
-static size_t whole(const char *name, char *bytes) {
+static size_t whole(const char *folder, const char *name, char *bytes) {
     char path[512];
-    snprintf(path, sizeof path, "%s/files/%s", LAMINA_TEST_DATA, name);
+    snprintf(path, sizeof path, "%s/%s", folder, name);
     FILE *f = fopen(path, "rb");
     assert_non_null(f);
     const size_t n = fread(bytes, 1, MOST, f);
@@ -56,26 +58,48 @@ static size_t place(size_t n) {
                               : n - 1 - (size_t)draw(0, (int64_t)near - 1);
 }
 
+/* One to four bytes of the first n are others; the length may be less. */
+static size_t change(const char *from, char *to, size_t n) {
+    static const unsigned char odd[] = {0, 1, 0x7f, 0x80, 0xff, '{', '(', 'R', '.', 0x93};
+    size_t m = n;
+    memcpy(to, from, n);
+    for (int64_t c = draw(1, 4); c > 0; c--) {
+        const size_t at = place(m);
+        if (draw(0, 9) == 0)
+            m = at + 1;
+        else
+            to[at] = (char)(draw(0, 1) ? odd[draw(0, sizeof odd - 1)] : (unsigned char)draw(0, 255));
+    }
+    return m;
+}
+
 static void changed_files_are_read_or_refused(void **state) {
     (void)state;
     static char from[MOST], to[MOST];
-    static const unsigned char odd[] = {0, 1, 0x7f, 0x80, 0xff, '{', '(', 'R', '.', 0x93};
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
-        size_t n = whole(files[i], from);
+        const size_t n = whole(LAMINA_TEST_DATA "/files", files[i], from);
         seed = 7 + (uint32_t)i;
-        for (int k = 0; k < rounds(CHANGES); k++) {
-            size_t m = n;
-            memcpy(to, from, n);
-            for (int64_t c = draw(1, 4); c > 0; c--) {
-                const size_t at = place(m);
-                if (draw(0, 9) == 0)
-                    m = at + 1;
-                else
-                    to[at] = (char)(draw(0, 1) ? odd[draw(0, sizeof odd - 1)] : (unsigned char)draw(0, 255));
-            }
-            reads(to, m);
-        }
+        for (int k = 0; k < rounds(CHANGES); k++) reads(to, change(from, to, n));
     }
+}
+
+/* The corpus of the fuzzers has a file of every format and kind. */
+static void changed_files_of_the_corpus_are_read_or_refused(void **state) {
+    (void)state;
+    static char from[MOST], to[MOST];
+    int n_files = 0;
+    DIR *dir = opendir(CORPUS);
+    assert_non_null(dir);
+    for (struct dirent *at; (at = readdir(dir)) != NULL;) {
+        const size_t n = at->d_name[0] == '.' ? 0 : whole(CORPUS, at->d_name, from);
+        if (!n) continue;
+        n_files++;
+        seed = 11; /* the same changes, in whichever order the files come */
+        reads(from, n);
+        for (int k = 0; k < CHANGES_OF_CORPUS; k++) reads(to, change(from, to, n));
+    }
+    closedir(dir);
+    assert_true(n_files > 10);
 }
 
 /* Every prefix of a header, and every end that is missing. */
@@ -83,7 +107,7 @@ static void files_that_are_cut_off_are_refused(void **state) {
     (void)state;
     static char from[MOST];
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
-        const size_t n = whole(files[i], from), step = 1 + n / 100;
+        const size_t n = whole(LAMINA_TEST_DATA "/files", files[i], from), step = 1 + n / 100;
         for (size_t m = 0; m < n; m += step) reads(from, m);
     }
 }
@@ -91,6 +115,7 @@ static void files_that_are_cut_off_are_refused(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(changed_files_are_read_or_refused),
+        cmocka_unit_test(changed_files_of_the_corpus_are_read_or_refused),
         cmocka_unit_test(files_that_are_cut_off_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
