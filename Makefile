@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # `make` or `make help` says what there is. Every target prepares what it needs, so each works on a fresh checkout.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo install uninstall test asan asan-ext proof valgrind fuzz quick mutants coverage lint fmt bench bench-fit golden docs site wheels wheels-check platforms test-pythons release clean
+.PHONY: help setup demo install uninstall test asan asan-ext proof valgrind fuzz quick mutants coverage lint fmt bench bench-fit bench-files golden docs site wheels wheels-check platforms test-pythons release clean
 SHELL := /bin/bash
 
 # The Python that makes .venv: the one that made it before, or python3; `make PYTHON=python3.12 demo` takes another.
@@ -97,6 +97,10 @@ bench: ## what a capture costs, beside other tools, with the bars to hold
 bench-fit: ## predicted peaks of memory against measured ones, with the bars to hold
 	@$(SETUP) bench-fit
 	@OMP_NUM_THREADS=1 PYTHONPATH=tests/shim:tests/py $(VENV_PYTHON) bench/fit.py
+
+bench-files: ## what the native command takes for files of models, beside other tools, with the bars to hold
+	@$(SETUP) demo
+	@$(IN_VENV) $(VENV_PYTHON) bench/files.py
 
 golden: ## rewrites the expected transcripts in tests/golden and docs; look at the diff before you keep it
 	@$(SETUP) demo

@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+TYPE_CHECKING = False  # as in lamina/__init__.py
+
+if TYPE_CHECKING:
+    from typing import Any
 
 
 class LaminaError(Exception):

@@ -7,15 +7,28 @@ import os
 import sys
 import time
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, TextIO
+
+TYPE_CHECKING = False  # as in lamina/__init__.py
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from threading import Event, Thread
+    from typing import TextIO
 
 PROGRESS_AFTER = 0.5  # seconds
 WIDTH = 100  # without a terminal
 UNICODE = ("utf8", "utf16", "utf32", "cp65001")
+
+
+def size_of(stream: TextIO | None) -> os.terminal_size:
+    """Columns and lines by COLUMNS and LINES, else of the stream's terminal, as shutil has it; 0: unknown."""
+    told = [os.environ.get(name, "") for name in ("COLUMNS", "LINES")]
+    size = [int(each) if each.isdecimal() else 0 for each in told]
+    if not all(size) and stream is not None:
+        with suppress(OSError, ValueError, AttributeError):
+            there = os.get_terminal_size(stream.fileno())
+            size = [one or other for one, other in zip(size, there, strict=True)]
+    return os.terminal_size(size)
 
 
 def progress(what: str) -> Progress:

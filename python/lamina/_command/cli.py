@@ -9,16 +9,16 @@ import io
 import os
 import sys
 from contextlib import contextmanager, redirect_stdout, suppress
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from .. import _lamina
 from .._base.errors import CountError
-from .._base.terminal import takes_unicode
+from .._base.terminal import size_of, takes_unicode
+
+TYPE_CHECKING = False  # importing typing, pathlib or shutil takes longer than reading a file of a model
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from typing import TextIO
+    from typing import Any, TextIO
 
     from .script import Script
 
@@ -45,9 +45,7 @@ class Host:
     def _size(self) -> tuple[int, int]:
         """Columns and lines of the terminal; 0 without a terminal and COLUMNS. 0 lines too unless the
         terminal is the process's standard output, where a pager writes."""
-        import shutil
-
-        size = shutil.get_terminal_size((0, 0))
+        size = size_of(sys.__stdout__)
         with suppress(OSError, ValueError, AttributeError):  # a stream without a file
             if self.is_terminal and self.out.fileno() == 1:
                 return size.columns, size.lines
@@ -138,6 +136,8 @@ class Host:
     def checks(self) -> tuple[str, list[list[str]]]:
         """The file with the checks of the project around the current folder, and the arguments of each
         check."""
+        from pathlib import Path
+
         from .project import read_checks
 
         return read_checks(Path.cwd())
@@ -174,7 +174,8 @@ def _streams() -> tuple[TextIO, TextIO]:
                     os.dup2(here, number)
                     os.close(here)
     out: Any = _Closed() if sys.stdout is None else sys.stdout
-    return out, Path(os.devnull).open("w", encoding="utf-8") if sys.stderr is None else sys.stderr
+    err = io.TextIOWrapper(io.FileIO(os.devnull, "w"), "utf-8") if sys.stderr is None else sys.stderr
+    return out, err
 
 
 @contextmanager
