@@ -33,9 +33,9 @@ typedef struct lam_read_options {
  * that is not known, or too much. The error names the place. */
 LAM_API lam_status lam_read(lam_model **out, const char *path, const lam_read_options *o, lam_error *e);
 
-/* The format of a file by its first bytes: "safetensors", "GGUF", "ONNX", "checkpoint", "TorchScript",
- * "pt2" (of torch.export), "index", "report" (another JSON text too), or "folder" for one with such a file;
- * NULL: it is none of these, or can't be read. */
+/* The format of a file by its first bytes: "safetensors", "GGUF", "ONNX", "checkpoint", "TorchScript", "pt2"
+ * (of torch.export), "ExecuTorch", "index", "report" (another JSON text too), or "folder" for one with such
+ * a file; NULL: it is none of these, or can't be read. */
 LAM_API const char *lam_read_format(const char *path);
 
 /* == Weights against weights ===========================================================================

@@ -22,8 +22,8 @@ bool lmi_is_saved(const char *operand) {
 /* A file is known by its content. One that can't be read, or that nothing reads, is meant as a file if it is
  * called as files of models are. */
 bool lmi_is_file(const char *operand) {
-    static const char *const ends[] = {".safetensors", ".gguf", ".pt",  ".pth",
-                                       ".bin",         ".ckpt", ".pt2", ".onnx"};
+    static const char *const ends[] = {".safetensors", ".gguf", ".pt",   ".pth", ".bin",
+                                       ".ckpt",        ".pt2",  ".onnx", ".pte"};
     const char *format = lam_read_format(operand), *dot = strrchr(operand, '.');
     if (format) return strcmp(format, "report") != 0;
     for (size_t i = 0; dot && !strchr(operand, ':') && i < sizeof ends / sizeof *ends; i++)

@@ -5,6 +5,7 @@
 #include "read/gguf/gguf.h"
 #include "read/onnx/onnx.h"
 #include "read/pt2/pt2.h"
+#include "read/pte/pte.h"
 #include "read/read.h"
 #include "read/safetensors/safetensors.h"
 #include "read/torch/checkpoint.h"
@@ -16,6 +17,8 @@ enum { HEAD = 1 << 16 };
 
 static const char no_graph[] =
     "the file has weights and no graph: what a call of a layer computes, and its shapes, are not known";
+static const char no_program[] =
+    "the program of the file is not read: its layers, their shapes and weights are not known";
 
 /* -- which format it is ---------------------------------------------------------------------------------- */
 
@@ -38,6 +41,7 @@ static lam_status sniff(const lmi_bytes *of, char *head, size_t n, lmi_format *o
     LAM_TRY(lmi_bytes_read(of, 0, head, n, e));
     head[n] = '\0';
     if (lmi_is_gguf((unsigned char *)head, n)) return *out = LMI_GGUF, LAM_OK;
+    if (lmi_is_pte((unsigned char *)head, n)) return *out = LMI_PTE, LAM_OK;
     /* before pickles, since a header's length may be the two bytes that a pickle begins with */
     if (lmi_is_safetensors((unsigned char *)head, n, of->size)) return *out = LMI_SAFETENSORS, LAM_OK;
     if (lmi_is_onnx((unsigned char *)head, n, of->size)) return *out = LMI_ONNX, LAM_OK;
@@ -75,6 +79,7 @@ const char *lam_read_format(const char *path) {
                                         [LMI_LEGACY] = "checkpoint",
                                         [LMI_SCRIPT] = "TorchScript",
                                         [LMI_PT2] = "pt2",
+                                        [LMI_PTE] = "ExecuTorch",
                                         [LMI_INDEX] = "index",
                                         [LMI_REPORT] = "report"};
     lmi_bytes file;
@@ -152,6 +157,8 @@ static lam_status add_all(lmi_tensors *t, const lmi_bytes *of, lmi_format format
                                                    : "checkpoint";
     LAM_TRY(lmi_tensors_in(t, of, e));
     if (format == LMI_GGUF) return add_gguf(t, of, e);
+    if (format == LMI_PTE) LAM_TRY(lmi_pte_read(t, of, e));
+    if (format == LMI_PTE) return name_format(t, e, "ExecuTorch", 1);
     if (format == LMI_INDEX)
         LAM_TRY(lmi_add_index(t, of, &n, &name, e));
     else
@@ -166,7 +173,7 @@ static lam_status read_weights(lam_model **out, const lmi_bytes *of, lmi_format 
     lmi_tensors_init(&t, of->size);
     t.limit = o ? o->memory_limit : 0;
     lam_status s = add_all(&t, of, format, e);
-    if (s == LAM_OK) s = lmi_tensors_model(&t, no_graph, out, e);
+    if (s == LAM_OK) s = lmi_tensors_model(&t, format == LMI_PTE ? no_program : no_graph, out, e);
     lmi_tensors_free(&t);
     return s;
 }
@@ -177,7 +184,7 @@ static lam_status read_tensors(lmi_tensors *t, const char *path, lam_error *e) {
     LAM_TRY(lmi_bytes_open(&file, path, e));
     t->size += file.size;
     lam_status s = lmi_format_of(&file, &format, e);
-    if (s == LAM_OK && (format == LMI_NO_FORMAT || format == LMI_REPORT))
+    if (s == LAM_OK && (format == LMI_NO_FORMAT || format == LMI_REPORT || format == LMI_PTE))
         s = lmi_fail(
             e, LAM_UNSUPPORTED, path,
             "it is no file of weights: neither safetensors, GGUF, a checkpoint nor an index of them");

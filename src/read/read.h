@@ -14,6 +14,7 @@ typedef enum lmi_format {
     LMI_CHECKPOINT,
     LMI_SCRIPT,
     LMI_LEGACY,
+    LMI_PTE,
     LMI_PICKLE, /* no format of a model: for what is said of it */
     LMI_TAR,
     LMI_PT2,

@@ -145,20 +145,22 @@ static lam_status scan_zip(lam_scan *s, const lmi_bytes *of, const char *where, 
 
 /* -- any bytes ------------------------------------------------------------------------------------------- */
 
-/* A file by itself that no reader knows may be an old pickle, which has no mark. */
+/* A file by itself may be an old pickle, which has no mark, also if it begins as another format does: the
+ * first bytes of GGUF are a number to a machine for pickles, and what follows is run. */
 static lam_status scan_unknown(lam_scan *s, const lmi_bytes *of, lmi_format format, lam_error *e) {
     const size_t before = s->imports.n;
+    LAM_TRY(scan_pickles(s, of, "", 0, false, e));
+    if (s->imports.n > before || s->unread.n) return LAM_OK;
     switch (format) {
     case LMI_SAFETENSORS:
     case LMI_GGUF:
+    case LMI_PTE:
+    case LMI_ONNX:
     case LMI_REPORT: return LAM_OK; /* nothing of these is imported */
     case LMI_INDEX: return note_unread(s, "", "it is an index: scan the shards that it names", e);
     case LMI_TAR: return note_unread(s, "", "it is a tar file, which is not read", e);
-    default: break;
+    default: return note_unread(s, "", "it is neither a pickle nor a format that is known", e);
     }
-    LAM_TRY(scan_pickles(s, of, "", 0, false, e));
-    if (s->imports.n > before || s->unread.n) return LAM_OK;
-    return note_unread(s, "", "it is neither a pickle nor a format that is known", e);
 }
 
 static lam_status scan_bytes(lam_scan *s, const lmi_bytes *of, const char *where, bool named, int depth,

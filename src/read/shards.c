@@ -196,8 +196,8 @@ static lam_status look_through(held *h, const char *folder, DIR *dir, lam_error 
 }
 
 lam_status lmi_in_folder(const char *folder, char **out, lam_error *e) {
-    static const lmi_format order[] = {LMI_INDEX,      LMI_SAFETENSORS, LMI_GGUF,
-                                       LMI_CHECKPOINT, LMI_SCRIPT,      LMI_LEGACY};
+    static const lmi_format order[] = {LMI_INDEX,  LMI_SAFETENSORS, LMI_GGUF, LMI_CHECKPOINT,
+                                       LMI_SCRIPT, LMI_LEGACY,      LMI_PTE};
     held h = {0};
     lmi_format found = LMI_NO_FORMAT;
     DIR *dir = opendir(folder);

@@ -103,8 +103,8 @@ def load(path: str | os.PathLike[str]) -> FileReport:
 
 def read(path: str | os.PathLike[str], *, sizes: Mapping[str, int] | None = None) -> Report:
     """Reads the model in a file: an archive of torch.export, ONNX, safetensors, GGUF, a checkpoint of torch,
-    TorchScript, an index of shards, a folder with one of these, or a report that :meth:`Report.to_json`
-    saved.
+    TorchScript, ExecuTorch, an index of shards, a folder with one of these, or a report that
+    :meth:`Report.to_json` saved.
 
     Nothing of the file is run, and torch is not imported. ``params``, ``rows``, ``diff``, tables and pages
     are as of a live model; what the file does not tell is unknown. docs/files.md says what each format tells.

@@ -414,6 +414,29 @@ static void a_header_of_640_bytes_is_no_pickle(void **state) {
     assert_int_equal(scanned("640.safetensors", NULL, LAM_IMPORT_KNOWN), CLEAN);
 }
 
+/* To a machine for pickles G and the eight bytes behind it are a number, and what follows is run. */
+static void a_pickle_that_begins_as_another_format_is_found(void **state) {
+    (void)state;
+    static const char run[] = "cos\nsystem\n(S'id'\ntR.";
+    static const struct {
+        const char *format, head[10];
+    } cases[] = {{"GGUF", "GGUF\3\0\0\0\0"}, {"safetensors", "G\0\0\0\0\0\0\0{"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        lmi_buf b;
+        lmi_buf_init(&b);
+        lmi_putn(&b, cases[i].head, 9);
+        lmi_put(&b, run);
+        lmi_pad(&b, ' ', 200);
+        save_bytes("both.bin", &b);
+        lmi_buf_free(&b);
+        assert_string_equal(lam_read_format("both.bin"), cases[i].format);
+        assert_int_equal(scanned("both.bin", "os.system", LAM_IMPORT_RUNS), FOUND);
+    }
+    save_words("both.bin", "cos\nET12\n."); /* as the name of an ExecuTorch program is */
+    assert_string_equal(lam_read_format("both.bin"), "ExecuTorch");
+    assert_int_equal(scanned("both.bin", "os.ET12", LAM_IMPORT_RUNS), FOUND);
+}
+
 /* -- memory ---------------------------------------------------------------------------------------------- */
 
 static void read_once(void *path, bool *ok) {
@@ -444,6 +467,7 @@ static void no_allocation_is_needed(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_pickle_that_begins_as_another_format_is_found),
         cmocka_unit_test(a_state_dict_has_its_tensors),
         cmocka_unit_test(names_that_read_alike_are_two_tensors),
         cmocka_unit_test(an_index_joins_checkpoints),

@@ -310,6 +310,8 @@ def main() -> None:
         "quantization_config": {"quant_method": "gptq", "bits": 4, "group_size": 64},
     }
     (HERE / "shards/config.json").write_text(json.dumps(config, indent=1))
+    header = struct.pack("<I", 48) + b"ET12eh00" + struct.pack("<IQQQ", 32, 96, 128, 64)
+    (HERE / "tiny.pte").write_bytes(header + bytes(192 - len(header)))
     whole = (HERE / "net.safetensors").read_bytes()
     (HERE / "cut.safetensors").write_bytes(whole[:-20])
 
