@@ -196,7 +196,8 @@ LAM_API void lam_health_free(lam_health *h);                                   /
 LAM_API const lam_finding *lam_health_finding(const lam_health *h, int32_t i); /* NULL past the last one */
 /* The state of a call: of its outputs in the forward, of gradients in the backward. */
 LAM_API lam_health_state lam_health_of(const lam_health *h, int32_t call, lam_phase phase);
-/* The worst state of the calls at a place. */
+/* The worst state of the calls at a place. Of a model that is only described that of the module's tensors;
+ * PASSED: a module in it has a value that is not finite. */
 LAM_API lam_health_state lam_health_at(const lam_health *h, int32_t place, lam_phase phase);
 /* "fine", "passed", "born" or "unknown". */
 LAM_API const char *lam_health_name(lam_health_state s);

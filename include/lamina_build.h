@@ -350,20 +350,23 @@ typedef enum lam_bad_side {
     LAM_BAD_INPUT,  /* entry `index` of a call's `in`, when the call began */
     LAM_BAD_OUTPUT, /* entry `index` of a call's `out`, when the call ended */
     LAM_BAD_WRITTEN, /* entry `index` of a call's `in`, finite when it began and not when it ended */
-    LAM_BAD_OWNED,  /* `name`, a parameter or buffer of the call's module, when the call ended */
+    /* `name`, a parameter or buffer of the call's module, when the call ended; of a model that is only
+     * described one of the module at `place` */
+    LAM_BAD_OWNED,
     LAM_BAD_OP,     /* result `index` of operator `name` */
     LAM_BAD_NODE,   /* node `name` of a backward pass received (`fed`) or returned a non-finite gradient */
     LAM_BAD_GRAD_INPUT,  /* the gradient of entry `index` of a call's `in` */
     LAM_BAD_GRAD_OUTPUT, /* the gradient of entry `index` of a call's `out`, from all its uses */
     /* These two are no values: */
     LAM_BAD_CHECK,  /* the user's check `name` returned `text` for entry `index` of a call's `out` */
-    LAM_BAD_UNSEEN, /* entry `index` of a call's `out` could not be checked */
+    LAM_BAD_UNSEEN, /* entry `index` of a call's `out`, or `name` as above, could not be checked */
     LAM_N_BAD_SIDES
 } lam_bad_side;
 typedef struct lam_bad {
     lam_bad_side side;
     lam_phase phase;
     int32_t call;  /* the innermost open call; of a node the call whose forward made it; -1: outside all */
+    int32_t place; /* of a model that is only described, whose `call` is -1 */
     int32_t calls, index; /* calls: the number of calls that had begun; index: -1 none */
     bool fed, gave; /* fed: the input of the OP or NODE was bad; gave: of a NODE, `inside` returned it */
     int32_t from;  /* NODE that was `fed`: the call of the node that ran before it, `inside`; -1 none */

@@ -19,8 +19,19 @@ typedef struct lam_read_size {
     int64_t value;
 } lam_read_size;
 
+/* Follows work that reads many bytes: it is called now and then, with the bytes that were read and those that
+ * will be. Any status but LAM_OK ends the work, and is returned. */
+typedef struct lam_watcher {
+    lam_status (*watch)(void *self, uint64_t done, uint64_t all);
+    void *self;
+} lam_watcher;
+
 typedef struct lam_read_options {
-    uint64_t memory_limit;      /* as for lam_builder_new */
+    uint64_t memory_limit; /* as for lam_builder_new */
+    /* Looks for NaN and Inf in the weights: lam_health_new then tells where they are. It reads all values,
+     * and the other options read none. */
+    bool health;
+    const lam_watcher *watcher; /* of that; NULL: none */
     const lam_read_size *sizes; /* in place of those of the file's example */
     int32_t n_sizes;
 } lam_read_options;
@@ -66,19 +77,13 @@ typedef struct lam_tensor_change {
     double largest;         /* the largest absolute difference */
     int64_t nonfinite[2];   /* values that are NaN or Inf; no sum has their elements */
 } lam_tensor_change;
-typedef struct lam_weights_options {
-    /* Called now and then, with the bytes that were read and those that will be; any status but LAM_OK ends
-     * the work, and is returned. NULL: none. */
-    lam_status (*watch)(void *self, uint64_t done, uint64_t all);
-    void *self;
-} lam_weights_options;
 typedef struct lam_weights_diff lam_weights_diff;
 
 /* Compares the tensors of two files. They belong together by their names; of a GGUF file and another one also
- * by those of Hugging Face's for the same part; of the rest those with equal bytes. `o` NULL: the defaults.
+ * by those of Hugging Face's for the same part; of the rest those with equal bytes. `watcher` NULL: none.
  * Free it with lam_weights_diff_free. As lam_read; LAM_UNSUPPORTED: a file is none of weights. */
 LAM_API lam_status lam_weights_diff_new(lam_weights_diff **out, const char *before, const char *after,
-                                        const lam_weights_options *o, lam_error *e);
+                                        const lam_watcher *watcher, lam_error *e);
 LAM_API void lam_weights_diff_free(lam_weights_diff *d); /* NULL is allowed */
 /* The i-th tensor, in the order of the files; NULL past the last one. */
 LAM_API const lam_tensor_change *lam_weights_tensor(const lam_weights_diff *d, int32_t i);

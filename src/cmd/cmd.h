@@ -97,6 +97,18 @@ lam_cost_options lmi_cost_options(const lmi_cli *c, const char *convention);
  * LMI_EXIT_OK. */
 int lmi_strict(lmi_cli *c, const lam_costs *costs);
 
+/* -- progress.c -------------------------------------------------------------------------------- */
+
+/* Follows long work: after half a second a line on the terminal's error stream shows how far it is, and the
+ * host may end it. */
+typedef struct lmi_progress {
+    lmi_cli *c;
+    const char *what;
+    int64_t began, last; /* last: when the line was written; 0: never */
+} lmi_progress;
+lam_watcher lmi_progress_begin(lmi_progress *p, lmi_cli *c, const char *what); /* `what` is a literal */
+void lmi_progress_end(const lmi_progress *p);                                  /* takes the line away */
+
 /* -- the verbs --------------------------------------------------------------------------------- */
 int lmi_run_show(lmi_cli *c);
 int lmi_run_report(lmi_cli *c);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * `lamina diff`: the difference of two models, saved reports or recordings. */
-#include "base/system.h"
 #include "cmd/cmd.h"
 
 #include <stdio.h>
@@ -38,6 +37,7 @@ static bool options_fit(lmi_cli *c, const lmi_side *sides) {
     }
     ran.by = NULL; /* these two are for every difference */
     ran.exact = false;
+    if (counted) ran.live.health = false; /* weights of files are checked */
     const char *option = live ? NULL : lmi_option_of(&ran, counted ? LMI_OF_A_RUN : LMI_OF_A_MODEL);
     if (option) {
         lmi_complain(c, "what files hold is compared as it was counted and measured",
@@ -125,36 +125,6 @@ static int run_both(lmi_cli *c, lmi_side *sides) {
 
 /* -- weights ----------------------------------------------------------------------------------- */
 
-enum { FIRST_NS = 500000000, EVERY_NS = 100000000 };
-
-/* The line of progress on a terminal, of work that takes longer than half a second. */
-typedef struct progress {
-    lmi_cli *c;
-    int64_t began, last; /* last: when it was written; 0: never */
-    bool ended;          /* by the host */
-} progress;
-
-static void write_progress(progress *p, const char *text) {
-    const lam_sink to = p->c->host->err;
-    to.put(to.to, text, strlen(text));
-}
-
-static lam_status watch(void *self, uint64_t done, uint64_t all) {
-    progress *p = self;
-    char text[64];
-    const int64_t now = lmi_unix_now();
-    if (now - (p->last ? p->last + EVERY_NS : p->began + FIRST_NS) < 0) return LAM_OK;
-    p->last = now;
-    if (p->c->host->err_is_terminal) {
-        snprintf(text, sizeof text, "\r\033[Kcomparing weights, %d %%",
-                 all ? (int)(100 * (double)done / (double)all) : 0);
-        write_progress(p, text);
-    }
-    lam_status s = p->c->host->wait ? p->c->host->wait(p->c->host->self, 0) : LAM_OK;
-    p->ended = s != LAM_OK;
-    return s;
-}
-
 static int write_weights(lmi_cli *c, const lam_weights_diff *d) {
     lam_diff_options o = options_of(c);
     lam_error e = {0};
@@ -193,15 +163,15 @@ static bool weights_fit(lmi_cli *c) {
 }
 
 static int diff_weights(lmi_cli *c) {
-    progress p = {.c = c, .began = lmi_unix_now()};
-    const lam_weights_options o = {watch, &p};
+    lmi_progress p;
     lam_weights_diff *d = NULL;
     lam_error e = {0};
     if (!lmi_format_known(c, "a difference") || !weights_fit(c) || !lmi_github_allowed(c))
         return LMI_EXIT_USAGE;
-    lam_status s = lam_weights_diff_new(&d, c->args.operands[0], c->args.operands[1], &o, &e);
-    if (p.last && c->host->err_is_terminal) write_progress(&p, "\r\033[K");
-    int code = s == LAM_OK ? write_weights(c, d) : p.ended ? LMI_EXIT_FAILED : lmi_complain_of(c, &e, s);
+    const lam_watcher watcher = lmi_progress_begin(&p, c, "comparing weights");
+    lam_status s = lam_weights_diff_new(&d, c->args.operands[0], c->args.operands[1], &watcher, &e);
+    lmi_progress_end(&p);
+    int code = s == LAM_OK ? write_weights(c, d) : lmi_complain_of(c, &e, s);
     lam_weights_diff_free(d);
     return code;
 }

@@ -123,16 +123,20 @@ static lam_status read_sizes(const lmi_cli *c, char names[][64], lam_read_size *
     return LAM_OK;
 }
 
-static lam_status read_file(const lmi_cli *c, const char *file, lam_model **m, lam_error *e) {
+static lam_status read_file(lmi_cli *c, const char *file, lam_model **m, lam_error *e) {
     char names[LMI_MAX_INPUTS][64];
     lam_read_size sizes[LMI_MAX_INPUTS];
-    lam_read_options o = {.sizes = sizes};
+    lmi_progress p;
+    const lam_watcher watcher = lmi_progress_begin(&p, c, "looking for NaN and Inf");
+    lam_read_options o = {.sizes = sizes, .health = c->args.live.health, .watcher = &watcher};
     LAM_TRY(read_sizes(c, names, sizes, &o.n_sizes, e));
-    return lam_read(m, file, &o, e);
+    lam_status s = lam_read(m, file, &o, e);
+    lmi_progress_end(&p);
+    return s;
 }
 
 /* Reads a model file, or a saved report for a subcommand that its numbers are enough for. */
-static lam_status load(const lmi_cli *c, const char *file, lam_model **m, lam_error *e) {
+static lam_status load(lmi_cli *c, const char *file, lam_model **m, lam_error *e) {
     const bool read = lmi_is_file(file);
     if (!read && !lmi_is_saved(file)) return read_file(c, file, m, e); /* which says why it is none */
     const bool counts = read && strcmp(c->verb->name, "compare") == 0;

@@ -110,7 +110,9 @@ static bool is_for_a_run(lmi_cli *c, const lmi_side *sides, int32_t n) {
         if (lmi_side_runs(&sides[i])) return false;
         counted = counted || sides[i].file;
     }
-    const char *option = lmi_option_of(&c->args, counted ? LMI_OF_A_RUN : LMI_OF_A_MODEL);
+    lmi_args given = c->args;
+    if (counted) given.live.health = false; /* weights of files are checked */
+    const char *option = lmi_option_of(&given, counted ? LMI_OF_A_RUN : LMI_OF_A_MODEL);
     if (!option) return false;
     lmi_complain(c,
                  counted ? "nothing of a file is run"

@@ -57,6 +57,8 @@ lam_status lam_build_bad(lam_builder *b, const lam_bad *bad, lam_error *e) {
         return lmi_fail(e, LAM_RANGE, what, "there is no side %d or no phase %d", (int)bad->side,
                         (int)bad->phase);
     if (bad->call != -1) LAM_TRY(lmi_in_range(&b->events, bad->call, "the call of what is not finite", e));
+    if (bad->call == -1 && (bad->side == LAM_BAD_OWNED || bad->side == LAM_BAD_UNSEEN))
+        LAM_TRY(lmi_in_range(&b->places, bad->place, "the place of what is not finite", e));
     if (bad->from != -1) LAM_TRY(lmi_in_range(&b->events, bad->from, "the call of the node before", e));
     if (bad->calls < 0 || (size_t)bad->calls > b->events.n)
         return lmi_fail(e, LAM_RANGE, what, "it can't have been met after %d calls of %zu", bad->calls,

@@ -35,7 +35,7 @@ static lam_status take_side(lam_weights_diff *d, lmi_tensors *t, const char *pat
     return take_notes(d, t, side, e);
 }
 
-static lam_status compare(lam_weights_diff *d, const char *const path[2], const lam_weights_options *o,
+static lam_status compare(lam_weights_diff *d, const char *const path[2], const lam_watcher *o,
                           lam_error *e) {
     lmi_tensors t[2];
     const lmi_tensors *const both[2] = {&t[0], &t[1]};
@@ -48,7 +48,7 @@ static lam_status compare(lam_weights_diff *d, const char *const path[2], const 
 }
 
 lam_status lam_weights_diff_new(lam_weights_diff **out, const char *before, const char *after,
-                                const lam_weights_options *o, lam_error *e) {
+                                const lam_watcher *o, lam_error *e) {
     const char *const path[2] = {before, after};
     lam_error mine = {.at = -1};
     if (!e) e = &mine;

@@ -9,6 +9,7 @@
 #include "read/read.h"
 #include "read/safetensors/safetensors.h"
 #include "read/torch/checkpoint.h"
+#include "read/weights/weights.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -172,7 +173,9 @@ static lam_status read_weights(lam_model **out, const lmi_bytes *of, lmi_format 
     lmi_tensors t;
     lmi_tensors_init(&t, of->size);
     t.limit = o ? o->memory_limit : 0;
+    t.keep = o && o->health;
     lam_status s = add_all(&t, of, format, e);
+    if (s == LAM_OK && t.keep) s = lmi_weights_check(&t, o->watcher, e);
     if (s == LAM_OK) s = lmi_tensors_model(&t, format == LMI_PTE ? no_program : no_graph, out, e);
     lmi_tensors_free(&t);
     return s;
@@ -184,7 +187,8 @@ static lam_status read_tensors(lmi_tensors *t, const char *path, lam_error *e) {
     LAM_TRY(lmi_bytes_open(&file, path, e));
     t->size += file.size;
     lam_status s = lmi_format_of(&file, &format, e);
-    if (s == LAM_OK && (format == LMI_NO_FORMAT || format == LMI_REPORT || format == LMI_PTE))
+    const bool others = format == LMI_ONNX || format == LMI_PT2 || format == LMI_PTE;
+    if (s == LAM_OK && (format == LMI_NO_FORMAT || format == LMI_REPORT || others))
         s = lmi_fail(
             e, LAM_UNSUPPORTED, path,
             "it is no file of weights: neither safetensors, GGUF, a checkpoint nor an index of them");
@@ -223,6 +227,11 @@ static lam_status read_file(lam_model **out, const char *path, const lam_read_op
     lam_status s = lmi_format_of(&file, &format, e);
     if (s != LAM_OK)
         ;
+    else if (o && o->health && (format == LMI_ONNX || format == LMI_PT2))
+        s = lmi_fail(
+            e, LAM_UNSUPPORTED, path,
+            "NaN and Inf are looked for in the weights of safetensors, GGUF and checkpoints, and not in "
+            "this format");
     else if (format == LMI_REPORT)
         s = lam_model_load(out, path, e);
     else if (format == LMI_ONNX)

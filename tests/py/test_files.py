@@ -61,9 +61,11 @@ def test_what_the_file_does_not_tell_is_unknown(tmp_path, net):
     for what in (report.graph, report.speed, report.failure, lambda: report.sees("0", 0)):
         with pytest.raises(ValueError, match="nothing of a file is run"):
             what()
-    for name in ("time", "memory", "health"):
+    for name in ("time", "memory"):
         with pytest.raises(ValueError, match="nothing of a file is run"):
             getattr(report, name)
+    with pytest.raises(ValueError, match=r"lamina\.read\(path, health=True\)"):
+        _ = report.health
 
 
 def test_files_and_runs_are_compared(tmp_path, net):
@@ -176,3 +178,54 @@ def test_reading_does_not_import_torch(tmp_path, net):
     )
     params = sum(p.numel() for p in net.parameters())
     assert done.stdout.split() == [str(params), "False"]
+
+
+@pytest.mark.parametrize("form", ["safetensors", "zip", "legacy"])
+def test_weights_that_are_not_finite_are_found(tmp_path, net, form):
+    state = net.state_dict()
+    state["0.weight"][2, 1, 0, 2] = math.nan
+    state["4.bias"][1:3] = -math.inf
+    file = tmp_path / "net"
+    if form == "safetensors":
+        safetensors(file, state)
+    else:
+        torch.save(state, file, _use_new_zipfile_serialization=form == "zip")
+    report = lamina.read(file, health=True)
+    first, second = report.health.findings
+    assert (first.path, first.owned, first.nan, first.first) == ("0", "weight", 1, (2, 1, 0, 2))
+    assert (second.path, second.owned, second.inf, second.first) == ("4", "bias", 2, (1,))
+    states = {row["path"]: row["health"]["forward"] for row in json.loads(report.to_json())["rows"]}
+    assert (states[""], states["0"], states["1"], states["4"]) == ("passed", "born", "fine", "born")
+    assert "NaN first in 0 (?), which has it in its weight: 1 of 216 elements" in str(report)
+    assert main(["show", str(file), "--health"]) == 1
+    report.to_json(tmp_path / "saved.json")
+    saved = lamina.Report.load(tmp_path / "saved.json")
+    assert (
+        str(saved).partition("\n")[2] == str(report).partition("\n")[2]
+    )  # the first line says that it is one
+    assert "born here" in str(saved)
+
+
+def test_a_layer_that_has_a_nan_is_not_folded_with_others(tmp_path):
+    state = {f"layers.{i}.up.weight": torch.ones(4, 4) for i in range(6)}
+    state["layers.3.up.weight"][1, 1] = math.nan
+    report = lamina.read(safetensors(tmp_path / "net", state), health=True)
+    states = {row["path"]: row["health"]["forward"] for row in json.loads(report.to_json())["rows"]}
+    assert [states[f"layers.{i}.up"] for i in range(6)] == ["fine"] * 3 + ["born"] + ["fine"] * 2
+    assert [line.split()[-1] for line in str(report).splitlines() if "up (?)" in line].count("here") == 1
+
+
+def test_weights_that_no_file_has_are_unknown(tmp_path):
+    state = {
+        "a.wide": torch.ones(1).expand(3),
+        "b.meta": torch.empty(2, device="meta"),
+        "c.here": torch.ones(2),
+    }
+    torch.save(state, tmp_path / "net.pt")
+    report = lamina.read(tmp_path / "net.pt", health=True)
+    assert report.health.sentence == "no NaN or Inf in 1 tensor; 2 could not be checked"
+    states = {row["path"]: row["health"]["forward"] for row in json.loads(report.to_json())["rows"]}
+    assert (states["a"], states["b"], states["c"]) == ("unknown", "unknown", "fine")
+    for name in ("a.wide", "b.meta"):
+        assert any(name in note for note in report.notes)
+    assert main(["show", str(tmp_path / "net.pt"), "--health"]) == 0

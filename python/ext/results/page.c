@@ -49,16 +49,21 @@ static PyObject *read_file(PyObject *module, PyObject *args) {
     lmx_state *st = lmx_state_of(module);
     const char *name;
     PyObject *given;
-    int saved;
+    int saved, health;
     lam_model *m;
     lam_error e = {.at = -1};
     lam_status s;
     lam_read_size sizes[MOST_SIZES];
     lam_read_options o = {.sizes = sizes};
-    if (!PyArg_ParseTuple(args, "ypO!:read", &name, &saved, &PyDict_Type, &given)) return NULL;
+    if (!PyArg_ParseTuple(args, "ypO!p:read", &name, &saved, &PyDict_Type, &given, &health)) return NULL;
     if (!take_sizes(given, sizes, &o.n_sizes)) return NULL;
-    Py_BEGIN_ALLOW_THREADS s = saved ? lam_model_load(&m, name, &e) : lam_read(&m, name, &o, &e);
-    Py_END_ALLOW_THREADS if (s != LAM_OK) return lmx_raise(st, &e);
+    PyThreadState *state = PyEval_SaveThread();
+    const lam_watcher watcher = lmx_hear(&state);
+    o.health = health != 0;
+    o.watcher = &watcher;
+    s = saved ? lam_model_load(&m, name, &e) : lam_read(&m, name, &o, &e);
+    PyEval_RestoreThread(state);
+    if (s != LAM_OK) return PyErr_Occurred() ? NULL : lmx_raise(st, &e);
     saved = lam_model_file(m) != NULL;
     return Py_BuildValue("NO", lmx_model_wrap(st, m), saved ? Py_True : Py_False);
 }
@@ -82,9 +87,11 @@ PyMethodDef lmx_page_methods[] = {
                "None) are Costs, or names of saved reports as bytes. `ran`: why only a part of the model "
                "ran, or None. `flops` and `moved`: the machine's peaks per second.")},
     {"read", read_file, METH_VARARGS,
-     PyDoc_STR("read($module, file, saved, sizes, /)\n--\n\nReturns the Model in a file, and whether it is a "
-               "report that was saved as JSON. `file` is its name as bytes. `saved`: it must be such a "
-               "report. `sizes`: a dict of names and values for sizes that it leaves open.")},
+     PyDoc_STR(
+         "read($module, file, saved, sizes, health, /)\n--\n\nReturns the Model in a file, and whether it "
+         "is a report that was saved as JSON. `file` is its name as bytes. `saved`: it must be such a "
+         "report. `sizes`: a dict of names and values for sizes that it leaves open. `health`: looks for "
+         "NaN and Inf in weights.")},
     {"recording_part", recording_part, METH_O,
      PyDoc_STR("recording_part($module, file, /)\n--\n\nReturns the newest run of a recording for a "
                "notebook. `file` is its name as bytes.")},

@@ -33,6 +33,8 @@ PyObject *lmx_sink_end(lmx_sink *t);
 lam_costs *lmx_costs_settled(PyObject *self);
 /* diff(before, ran, after, ran, kind, by, width, exact, rows, depth) */
 PyObject *lmx_diff(PyObject *module, PyObject *args);
+/* Hears signals while files are read without the lock of the interpreter: `*state` is that of the thread. */
+lam_watcher lmx_hear(PyThreadState **state);
 /* scan_values(address, dtype, n, repeats=1, stats=False): (nan, inf, index of the first) of n numbers at an
  * address; with `stats` from their statistics, which have no first. For the bench. */
 PyObject *lmx_scan_values(PyObject *module, PyObject *args);

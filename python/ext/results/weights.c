@@ -15,6 +15,8 @@ static lam_status hear(void *self, uint64_t done, uint64_t all) {
     return fine ? LAM_OK : LAM_FAILED;
 }
 
+lam_watcher lmx_hear(PyThreadState **state) { return (lam_watcher){hear, state}; }
+
 static void free_weights(PyObject *capsule) { lam_weights_diff_free(PyCapsule_GetPointer(capsule, NAME)); }
 
 static PyObject *weights(PyObject *module, PyObject *args) {
@@ -23,8 +25,8 @@ static PyObject *weights(PyObject *module, PyObject *args) {
     lam_error e = {.at = -1};
     if (!PyArg_ParseTuple(args, "yy:weights", &before, &after)) return NULL;
     PyThreadState *state = PyEval_SaveThread();
-    const lam_weights_options o = {hear, &state};
-    lam_status s = lam_weights_diff_new(&d, before, after, &o, &e);
+    const lam_watcher watcher = lmx_hear(&state);
+    lam_status s = lam_weights_diff_new(&d, before, after, &watcher, &e);
     PyEval_RestoreThread(state);
     if (s != LAM_OK) return PyErr_Occurred() ? NULL : lmx_raise(lmx_state_of(module), &e);
     PyObject *capsule = PyCapsule_New(d, NAME, free_weights);

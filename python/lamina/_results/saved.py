@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from .health import Health
+
 MEASURED = ("time", "memory", "roof")  # options of show() that need a run
 
 
@@ -23,8 +25,9 @@ class FileReport(Report):
 
     _has = "nothing of a file is run"
 
-    def __init__(self, file: Path, model: _lamina.Model) -> None:
+    def __init__(self, file: Path, model: _lamina.Model, *, checked: bool = False) -> None:
         self._file = file
+        self._checked = checked
         super().__init__(model)
 
     def _needs_run(self, what: str) -> NoReturn:
@@ -70,9 +73,20 @@ class FileReport(Report):
         self._needs_run("report.memory")
 
     @property
-    def health(self) -> NoReturn:
-        """Raises ValueError: the file has no values."""
-        self._needs_run("report.health")
+    def health(self) -> Health:
+        """Where NaN and Inf are in the weights.
+
+        Raises:
+            ValueError: they were not checked; ``lamina.read(path, health=True)`` checks them.
+        """
+        if not self._checked:
+            self._not_checked()
+        return super().health
+
+    def _not_checked(self) -> NoReturn:
+        raise UsageError(
+            f"{self._file}: its weights were not checked; lamina.read(path, health=True) checks them"
+        )
 
 
 class SavedReport(FileReport):
@@ -80,15 +94,20 @@ class SavedReport(FileReport):
 
     _has = "the file has its numbers alone"
 
+    def _not_checked(self) -> NoReturn:
+        self._needs_run("report.health")
 
-def _read(file: Path, *, saved: bool, sizes: Mapping[str, int] | None = None) -> FileReport:
+
+def _read(
+    file: Path, *, saved: bool, sizes: Mapping[str, int] | None = None, health: bool = False
+) -> FileReport:
     try:
-        model, is_saved = _lamina.read(os.fsencode(file), saved, dict(sizes or {}))
+        model, is_saved = _lamina.read(os.fsencode(file), saved, dict(sizes or {}), health)
     except (UsageError, UnsupportedError):
         raise
     except LaminaError as error:
         raise FormatError(str(error)) from None
-    return SavedReport(file, model) if is_saved else FileReport(file, model)
+    return SavedReport(file, model) if is_saved else FileReport(file, model, checked=health)
 
 
 def load(path: str | os.PathLike[str]) -> FileReport:
@@ -101,7 +120,9 @@ def load(path: str | os.PathLike[str]) -> FileReport:
     return _read(file, saved=True)
 
 
-def read(path: str | os.PathLike[str], *, sizes: Mapping[str, int] | None = None) -> Report:
+def read(
+    path: str | os.PathLike[str], *, sizes: Mapping[str, int] | None = None, health: bool = False
+) -> Report:
     """Reads the model in a file: an archive of torch.export, ONNX, safetensors, GGUF, a checkpoint of torch,
     TorchScript, ExecuTorch, an index of shards, a folder with one of these, or a report that
     :meth:`Report.to_json` saved.
@@ -113,6 +134,8 @@ def read(path: str | os.PathLike[str], *, sizes: Mapping[str, int] | None = None
         path: The file, or its folder.
         sizes: Values for sizes that an archive of torch.export leaves open, in place of those of its example:
             ``{"batch": 8}``, or ``{"x.1": 224}`` for axis 1 of the input ``x``.
+        health: Look for NaN and Inf in all weights, which ``report.health`` then has. Archives of
+            torch.export and ONNX are refused then.
 
     Raises:
         OSError: the file can't be read.
@@ -123,4 +146,4 @@ def read(path: str | os.PathLike[str], *, sizes: Mapping[str, int] | None = None
     file = file_of(path, folders=True)
     if not file.exists():
         raise FileNotFoundError(f"there is no file {file}")
-    return _read(file, saved=False, sizes=sizes)
+    return _read(file, saved=False, sizes=sizes, health=bool(health))

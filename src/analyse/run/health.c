@@ -72,7 +72,7 @@ static bool same_finding(const walk *w, const lam_finding *a, const lam_finding 
 /* A finding with the same place and kind as an earlier one is not added. */
 static lam_status find(walk *w, lam_finding f) {
     lam_finding *all = w->h->findings.data;
-    f.place = place_of(w, f.call);
+    if (!w->m->described) f.place = place_of(w, f.call);
     f.times = 1;
     for (size_t i = 0; i < w->h->findings.n; i++) {
         if (!same_finding(w, &all[i], &f)) continue;
@@ -386,8 +386,21 @@ static lam_status on_check(walk *w, int32_t i, const lam_bad *bad) {
                                  .bad = i});
 }
 
+/* A tensor of a model that is only described: it has no calls. */
+static lam_status on_described(walk *w, int32_t i, const lam_bad *bad) {
+    if (bad->side != LAM_BAD_OWNED) return LAM_OK;
+    return find(w, (lam_finding){.phase = LAM_FORWARD,
+                                 .call = -1,
+                                 .place = bad->place,
+                                 .before = -1,
+                                 .after = -1,
+                                 .owned = bad->name,
+                                 .bad = i});
+}
+
 static lam_status one(walk *w, int32_t i) {
     const lam_bad *bad = bad_at(w, i);
+    if (w->m->described) return on_described(w, i, bad);
     bool of_call = bad->side != LAM_BAD_OP && bad->side != LAM_BAD_NODE;
     if (of_call && bad->call < 0) return LAM_OK;
     switch (bad->side) {
@@ -474,12 +487,31 @@ void lmi_health_places(lam_health *h) {
     }
 }
 
+/* The places of a model that is only described, by the tensors of their modules. */
+static void described_places(lam_health *h) {
+    memset(h->places[0], LAM_HEALTH_FINE, (size_t)h->m->n_places);
+    memset(h->places[1], LAM_HEALTH_UNKNOWN, (size_t)h->m->n_places);
+    for (int32_t i = 0; i < lam_model_n_bad(h->m); i++) {
+        const lam_bad *bad = lam_model_bad(h->m, i);
+        uint8_t *to = &h->places[0][bad->place];
+        *to = lmi_worse_health(*to, bad->side == LAM_BAD_OWNED ? LAM_HEALTH_BORN : LAM_HEALTH_UNKNOWN);
+    }
+    for (int32_t i = h->m->n_places; i-- > 1;) { /* a parent comes before its children */
+        const uint8_t state = h->places[0][i];
+        uint8_t *up = &h->places[0][h->m->places[i].parent];
+        *up = lmi_worse_health(*up, state == LAM_HEALTH_BORN ? LAM_HEALTH_PASSED : state);
+    }
+}
+
 static lam_status by_place(walk *w) {
     for (int side = 0; side < 2; side++) {
         w->h->places[side] = lmi_alloc(&w->h->arena, (uint64_t)w->m->n_places + 1, 1);
         if (!w->h->places[side]) return lmi_nomem(w->e);
     }
-    lmi_health_places(w->h);
+    if (w->m->described)
+        described_places(w->h);
+    else
+        lmi_health_places(w->h);
     return LAM_OK;
 }
 

@@ -8,17 +8,15 @@
 
 #include <math.h>
 
-static const lam_module *module_of(const lam_model *m, int32_t call) {
-    return &m->modules[m->events[call].module];
-}
-
-static void put_call(lmi_buf *b, const lam_model *m, int32_t call) {
-    const char *path = m->places[m->events[call].place].path;
+static void put_place(lmi_buf *b, const lam_model *m, int32_t place) {
+    const char *path = m->places[place].path;
     lmi_put_clean(b, *path ? path : "the model");
     lmi_put(b, " (");
-    lmi_put_clean(b, module_of(m, call)->type);
+    lmi_put_clean(b, m->modules[m->places[place].module].type);
     lmi_putc(b, ')');
 }
+
+static void put_call(lmi_buf *b, const lam_model *m, int32_t call) { put_place(b, m, m->events[call].place); }
 
 static const char *kind_of(const lam_bad *bad) {
     const char *kind = lam_bad_kind(bad);
@@ -74,7 +72,9 @@ static void put_inside(lmi_buf *b, const lam_bad *bad) {
 static void put_where(lmi_buf *b, const lam_model *m, const lam_finding *f) {
     bool back = f->phase == LAM_BACKWARD;
     if (back) lmi_put(b, "the backward of ");
-    if (f->call < 0)
+    if (m->described)
+        put_place(b, m, f->place);
+    else if (f->call < 0)
         lmi_put(b, back ? "what ran outside of every layer" : "outside of every layer");
     else if (f->own)
         put_between(b, m, f);
@@ -122,7 +122,7 @@ static void put_finding(lmi_buf *b, const lam_model *m, const lam_finding *f, bo
         put_amount(b, m, bad, "");
     } else {
         lmi_putf(b, "%s %s %s", kind_of(bad), first ? "first" : "also",
-                 f->call < 0 && f->phase != LAM_BACKWARD ? "" : "in ");
+                 f->call < 0 && f->phase != LAM_BACKWARD && !m->described ? "" : "in ");
         put_where(b, m, f);
         put_amount(b, m, bad, f->phase == LAM_BACKWARD ? " of a gradient" : "");
     }
@@ -138,13 +138,14 @@ static lam_status keep(lam_health *h, lmi_buf *b, const char **to, lam_error *e)
     return *to ? LAM_OK : lmi_nomem(e);
 }
 
-static void put_none(lmi_buf *b, const lam_looked *l) {
+static void put_none(lmi_buf *b, const lam_model *m) {
+    const lam_looked *l = lam_model_looked(m);
     if (l->tensors)
         lmi_putf(b, "no NaN or Inf in %lld tensor%s", (long long)l->tensors, l->tensors == 1 ? "" : "s");
     else
         lmi_put(b, "there was no value to check");
     if (l->unseen) lmi_putf(b, "; %lld could not be checked", (long long)l->unseen);
-    if (!l->gradients) lmi_put(b, "; no gradient was checked");
+    if (!l->gradients && !m->described) lmi_put(b, "; no gradient was checked");
 }
 
 static lam_status tell(lam_health *h, lmi_buf *b, lam_error *e) {
@@ -159,7 +160,7 @@ static lam_status tell(lam_health *h, lmi_buf *b, lam_error *e) {
         h->sentence = all[0].text;
         return LAM_OK;
     }
-    put_none(b, lam_model_looked(h->m));
+    put_none(b, h->m);
     return keep(h, b, &h->sentence, e);
 }
 

@@ -84,6 +84,7 @@ struct lmi_cli {
     lam_json *json;   /* the JSON answer that is being built */
     bool confined;    /* no file is opened and no Python started any more, but what lmi_confine allowed */
     struct lmi_hand *hands; /* LMI_HANDS of them (base/system.h) */
+    bool stopped;     /* the host ended the work, and says so itself */
 };
 
 /* -- args.c ------------------------------------------------------------------------------------ */

@@ -107,6 +107,7 @@ int lmi_exit_code(lam_status s) {
 
 int lmi_complain_of(lmi_cli *c, const lam_error *e, lam_status s) {
     const char *text = e->text[0] ? e->text : lam_status_name(s);
+    if (c->stopped) return lmi_exit_code(s);
     lmi_complain(c, NULL, "%s%s%s", e->where, e->where[0] ? ": " : "", text);
     return lmi_exit_code(s);
 }

@@ -41,7 +41,10 @@ typedef struct lmi_stored_tensor {
     uint64_t at;
     const int64_t *strides;
     const char *unread;
-    lmi_raw raw; /* as the file has it, also of a packed weight */
+    /* of a list whose values were checked */
+    lam_nonfinite found;
+    const char *unseen; /* why they could not be; NULL: they were */
+    lmi_raw raw;        /* as the file has it, also of a packed weight */
 } lmi_stored_tensor;
 
 /* A module whose class the file tells. */
@@ -70,6 +73,7 @@ typedef struct lmi_tensors {
     lmi_vec attrs;      /* lam_attr: of the whole model */
     lmi_vec notes;      /* const char * */
     bool keep;          /* the bytes of tensors can be read until the list is freed */
+    bool checked;       /* values were checked for NaN and Inf */
     lmi_vec files;      /* lmi_bytes, that it keeps */
     uint64_t limit;     /* as for lam_builder_new */
     uint64_t size;      /* the bytes of all files, which bound the memory that is used */

@@ -203,6 +203,53 @@ static lam_status add_tensor(growing *g, int32_t i, const char *last) {
     return lam_build_owns(g->b, module, owned_name(x, last), g->made[i], lmi_is_buffer(x), g->e);
 }
 
+/* -- values ---------------------------------------------------------------------------------------------- */
+
+static const char *last_of(const char *name) {
+    const char *dot = strrchr(name, '.');
+    return dot && dot[1] ? dot + 1 : name;
+}
+
+/* -Inf alone is mostly a mask, where a layer registers it as a buffer. */
+static bool is_mask(const lmi_stored_tensor *x) {
+    return x->found.nan == 0 && x->found.inf == x->found.negative && lmi_is_buffer(x);
+}
+
+/* A part of a packed weight belongs to the module of the weight. A place has the number of its module. */
+static lam_status add_bad(growing *g, int32_t i) {
+    const lmi_stored_tensor *x = lmi_tensors_at(g->t, i);
+    const int32_t owner = g->of[x->in < 0 ? i : x->in];
+    const bool bad = x->found.nan || x->found.inf;
+    if (x->same >= 0 || owner < 0 || (!x->unseen && (!bad || is_mask(x)))) return LAM_OK;
+    const lam_bad found = {.side = x->unseen ? LAM_BAD_UNSEEN : LAM_BAD_OWNED,
+                           .phase = LAM_FORWARD,
+                           .call = -1,
+                           .from = -1,
+                           .index = -1,
+                           .place = at(g, owner)->module,
+                           .name = last_of(x->name),
+                           .found = x->found,
+                           .dtype = x->raw.dtype,
+                           .ndim = x->raw.ndim,
+                           .sizes = x->raw.sizes};
+    return lam_build_bad(g->b, &found, g->e);
+}
+
+static lam_status add_looked(growing *g) {
+    lam_looked looked = {0};
+    if (!g->t->checked) return LAM_OK;
+    for (int32_t i = 0; i < lmi_tensors_n(g->t); i++) {
+        const lmi_stored_tensor *x = lmi_tensors_at(g->t, i);
+        if (x->same >= 0) continue;
+        looked.unseen += x->unseen != NULL;
+        looked.tensors += x->unseen == NULL;
+        looked.bytes += x->unseen || x->raw.bytes < 0 ? 0 : x->raw.bytes;
+    }
+    LAM_TRY(lam_build_looked(g->b, &looked, g->e));
+    for (int32_t i = 0; i < lmi_tensors_n(g->t); i++) LAM_TRY(add_bad(g, i));
+    return LAM_OK;
+}
+
 /* The types of a module's tensors, each once: "q4_K, float32". */
 static lam_status add_types(growing *g, int32_t *type_of, lmi_buf *text, int32_t from, int32_t to) {
     const lmi_tensors *t = g->t;
@@ -251,6 +298,7 @@ static lam_status grow(growing *g) {
     LAM_TRY(add_places(g));
     for (int32_t i = 0; i < n; i++)
         if (g->of[i] >= 0) LAM_TRY(add_tensor(g, i, last[i]));
+    LAM_TRY(add_looked(g));
     lmi_buf_init(&text);
     lam_status s = add_attrs(g, &text);
     lmi_buf_free(&text);

@@ -328,7 +328,7 @@ static lam_status match(matching *k) {
     return list(k);
 }
 
-lam_status lmi_weights_match(lam_weights_diff *d, const lmi_tensors *const t[2], const lam_weights_options *o,
+lam_status lmi_weights_match(lam_weights_diff *d, const lmi_tensors *const t[2], const lam_watcher *o,
                              lam_error *e) {
     matching k = {.d = d, .t = {t[0], t[1]}, .w = {.o = o}, .e = e};
     k.most = LEAST_BYTES + MOST_TIMES * (t[0]->size + t[1]->size);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * weights: the values of tensors in files: read piece by piece, as numbers, and those of two files compared.
  *
- * pieces.c: the bytes of a tensor, row by row. blocks.c: the types of few bits. numbers.c: values
- * as numbers. compare.c: two tensors. match.c: which tensors of two files belong together. lines.c: sums by
- * module. */
+ * check.c: NaN and Inf. pieces.c: the bytes of a tensor, row by row. blocks.c: the types of few bits.
+ * numbers.c: values as numbers. compare.c: two tensors. match.c: which tensors of two files belong together.
+ * lines.c: sums by module. */
 #ifndef LMI_READ_WEIGHTS_H
 #define LMI_READ_WEIGHTS_H
 
@@ -58,11 +58,17 @@ bool lmi_is_wide(const lmi_stored_type *type); /* whole numbers of 64 bits */
 /* The values of n elements, whole blocks, as numbers; a value that is not finite is NaN or an infinity. */
 void lmi_stored_numbers(const lmi_stored_type *type, const unsigned char *bytes, int64_t n, double *to);
 
+/* -- values that are not finite ----------------------------------------------------------------------------
+ */
+
+/* Looks for NaN and Inf in all tensors of a list. Each gets what was found, or why it was not checked. */
+lam_status lmi_weights_check(lmi_tensors *t, const lam_watcher *watcher, lam_error *e);
+
 /* -- two tensors ----------------------------------------------------------------------------------------- */
 
 typedef struct lmi_watching {
-    const lam_weights_options *o; /* NULL: none */
-    uint64_t done, all;           /* bytes */
+    const lam_watcher *o; /* NULL: none */
+    uint64_t done, all;   /* bytes */
 } lmi_watching;
 /* Notes that so many bytes are read; returns what the watcher says. */
 lam_status lmi_watched(lmi_watching *w, uint64_t bytes, lam_error *e);
@@ -84,7 +90,7 @@ struct lam_weights_diff {
 };
 
 /* Matches the tensors of two files, and compares those that belong together. */
-lam_status lmi_weights_match(lam_weights_diff *d, const lmi_tensors *const t[2], const lam_weights_options *o,
+lam_status lmi_weights_match(lam_weights_diff *d, const lmi_tensors *const t[2], const lam_watcher *o,
                              lam_error *e);
 /* The name that the tensor of a GGUF file has in files of Hugging Face's, by a table of words, in `room`;
  * NULL: none. */

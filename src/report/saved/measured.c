@@ -215,8 +215,19 @@ static lam_status take_findings(lmi_saved *s, uint32_t list, lmi_vec *out) {
     return LAM_OK;
 }
 
+static const char *const health_paths[2] = {"health.forward", "health.backward"};
+
+/* The states of places without calls, by their rows. */
+static void take_described(const lmi_saved *s, lam_health *h) {
+    int32_t n = 0;
+    LMI_JSON_EACH(&s->j, s->rows, row) {
+        const int32_t place = s->row_place[n++];
+        for (int p = 0; p < 2; p++)
+            h->places[p][place] = state_of(s, lmi_json_find(&s->j, row, health_paths[p]));
+    }
+}
+
 lam_status lmi_saved_health(lmi_saved *s) {
-    static const char *const paths[2] = {"health.forward", "health.backward"};
     if (!lam_model_looked(s->m)) return LAM_OK;
     lam_health *h = lmi_saved_room(s, 1, sizeof *h);
     if (!h) return lmi_nomem(s->e);
@@ -227,9 +238,10 @@ lam_status lmi_saved_health(lmi_saved *s) {
     if (!h->forward || !h->backward || !h->places[0] || !h->places[1]) return lmi_nomem(s->e);
     LMI_SAVED_EACH_CALL(s, row, call) {
         for (int p = 0; p < 2; p++)
-            (p ? h->backward : h->forward)[call] = state_of(s, lmi_json_find(&s->j, row, paths[p]));
+            (p ? h->backward : h->forward)[call] = state_of(s, lmi_json_find(&s->j, row, health_paths[p]));
     }
     lmi_health_places(h);
+    if (s->m->described) take_described(s, h);
     s->given.health = h;
     LAM_TRY(lmi_saved_word(s, lmi_saved_top(s, "health.sentence"), &h->sentence));
     return take_findings(s, lmi_saved_top(s, "health.findings"), &h->findings);

@@ -17,6 +17,18 @@ static void tell_layer(lmi_teller *t, const lam_model *m, int32_t call) {
     tell_ordinal(t, ev);
 }
 
+/* The layer of a finding; of a model that is only described it has a place and no call. */
+static void tell_found(lmi_teller *t, const lam_model *m, const lam_finding *f) {
+    const lam_place *p = m->described ? lam_model_place(m, f->place) : NULL;
+    if (!p) {
+        tell_layer(t, m, f->call);
+        return;
+    }
+    tell_text(t, "path", p->path);
+    tell_text(t, "type", lam_model_module(m, p->module)->type);
+    tell_ordinal(t, NULL);
+}
+
 static void tell_finding(lmi_teller *t, const lam_model *m, const lam_finding *f) {
     const lam_bad *bad = lam_model_bad(m, f->bad);
     int64_t at[LAM_MAX_AXES];
@@ -24,7 +36,7 @@ static void tell_finding(lmi_teller *t, const lam_model *m, const lam_finding *f
     tell_object(t, NULL);
     tell_text(t, "text", f->text);
     tell_text(t, "phase", lam_phase_name(f->phase));
-    tell_layer(t, m, f->call);
+    tell_found(t, m, f);
     tell_text(t, "before", lmi_path_of_call(m, f->before));
     tell_text(t, "after", lmi_path_of_call(m, f->after));
     tell_truth(t, "own", f->own);
@@ -60,6 +72,13 @@ static void tell_stats(lmi_teller *t, const lam_stats *s) {
     lmi_tell_digits(t, "mean", s->mean);
     lmi_tell_digits(t, "headroom", s->headroom);
     tell_end(t);
+}
+
+void lmi_health_place_fields(lmi_teller *t, const lam_health *h, int32_t place) {
+    tell_text(t, "forward", lam_health_name(lam_health_at(h, place, LAM_FORWARD)));
+    tell_text(t, "backward", lam_health_name(lam_health_at(h, place, LAM_BACKWARD)));
+    tell_list(t, "stats");
+    tell_list_end(t);
 }
 
 void lmi_health_call_fields(lmi_teller *t, const lam_health *h, int32_t call) {

@@ -226,14 +226,18 @@ static void tell_field(lmi_teller *t, const told_row *r) {
 
 /* -- what was measured ----------------------------------------------------------------------------------- */
 
-static void tell_health(lmi_teller *t, const lam_health *h, int32_t call) {
+static void tell_health(lmi_teller *t, const lam_health *h, const told_row *r) {
+    const int32_t call = r->row->event;
     if (!h) return;
-    if (call < 0) {
+    if (call < 0 && !r->m->described) {
         tell_none(t, "health");
         return;
     }
     tell_object(t, "health");
-    lmi_health_call_fields(t, h, call);
+    if (call < 0)
+        lmi_health_place_fields(t, h, r->row->place);
+    else
+        lmi_health_call_fields(t, h, call);
     tell_end(t);
 }
 
@@ -242,7 +246,7 @@ static void tell_measured(lmi_teller *t, const told_row *r) {
     const int32_t call = r->row->event;
     if (of->has[LMI_ROW_TIMED] || !t->brief) lmi_time_fields(t, of->c, r->index);
     if (of->spans) lmi_span_fields(t, r->m, of->spans, call);
-    tell_health(t, of->health, call);
+    tell_health(t, of->health, r);
     if (of->memory) lmi_memory_call_fields(t, "memory", of->memory, call);
     if (of->device_memory) lmi_memory_call_fields(t, "device_memory", of->device_memory, call);
 }

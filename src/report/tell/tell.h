@@ -167,6 +167,7 @@ void lmi_span_fields(lmi_teller *t, const lam_model *m, const lmi_vec *spans, in
 /* health.c */
 void lmi_health_fields(lmi_teller *t, const char *name, const lam_health *h);
 void lmi_health_call_fields(lmi_teller *t, const lam_health *h, int32_t call);
+void lmi_health_place_fields(lmi_teller *t, const lam_health *h, int32_t place); /* of one without calls */
 /* times.c: nothing if no times were measured */
 void lmi_times_fields(lmi_teller *t, const char *name, const lam_costs *c);
 void lmi_time_fields(lmi_teller *t, const lam_costs *c, int32_t row);

@@ -29,6 +29,23 @@ static void show(const lam_model *m) {
     lam_costs_free(c);
 }
 
+/* The values of its tensors: they are equal to themselves, or can't be compared. */
+static void look(const char *file) {
+    const lam_read_options o = {.health = true};
+    lam_weights_diff *d = NULL;
+    lam_model *m = NULL;
+    lam_error e = {.at = -1};
+    if (lam_read(&m, file, &o, &e) != LAM_OK && (m || !e.text[0])) abort();
+    lam_model_free(m);
+    e = (lam_error){.at = -1};
+    if (lam_weights_diff_new(&d, file, file, NULL, &e) != LAM_OK && (d || !e.text[0])) abort();
+    for (int32_t i = 0; d && lam_weights_tensor(d, i); i++) {
+        const lam_weights_change change = lam_weights_tensor(d, i)->change;
+        if (change != LAM_WEIGHTS_EQUAL && change != LAM_WEIGHTS_UNKNOWN) abort();
+    }
+    lam_weights_diff_free(d);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
     char file[64];
     lam_error e = {.at = -1};
@@ -39,6 +56,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
     if (lam_read(&m, file, NULL, &e) != LAM_OK && (m || !e.text[0])) abort();
     if (m && !lam_model_file(m)) show(m);
     lam_model_free(m);
+    look(file);
     lam_scan *scan = NULL;
     if (lam_scan_new(&scan, file, &e) != LAM_OK && !e.text[0]) abort();
     lam_scan_free(scan);

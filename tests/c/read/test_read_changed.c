@@ -10,8 +10,10 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *const files[] = {"net.safetensors", "tiny.gguf", "state.pt", "model.pt",  "image.onnx",
-                                    "odd.onnx",        "net.pt2",   "old.pt2",  "branch.pt2"};
+static const char *const files[] = {"net.safetensors", "tiny.gguf",  "state.pt",         "model.pt",
+                                    "image.onnx",      "odd.onnx",   "net.pt2",          "old.pt2",
+                                    "branch.pt2",      "small.gguf", "tuned.safetensors"};
+#define FILES  LAMINA_TEST_DATA "/files"
 #define CORPUS LAMINA_TEST_DATA "/../c/fuzz/corpus/fuzz_weights"
 enum { MOST = 1 << 20, CHANGES = 200, CHANGES_OF_CORPUS = 20 };
 
@@ -34,7 +36,28 @@ static void counts(const lam_model *m) {
     lam_costs_free(c);
 }
 
-static void reads(const char *bytes, size_t n) {
+/* A change of one byte of a value is no failure, and any other is that of lam_read. */
+static void compares(const char *folder, const char *name, lam_status read) {
+    char path[512];
+    const lam_read_options o = {.health = true};
+    lam_weights_diff *d = NULL;
+    lam_model *m = NULL;
+    lam_error e = {.at = -1};
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    const lam_status compared = lam_weights_diff_new(&d, path, "changed", NULL, &e);
+    assert_true(compared == LAM_OK ? d != NULL : e.text[0] && !d);
+    if (read == LAM_OK && compared != LAM_OK)
+        assert_int_equal(compared, LAM_UNSUPPORTED); /* a saved report */
+    for (int32_t i = 0; d && lam_weights_tensor(d, i); i++)
+        assert_true(lam_weights_tensor(d, i)->change < LAM_N_WEIGHTS_CHANGES);
+    lam_weights_diff_free(d);
+    e = (lam_error){.at = -1};
+    const lam_status checked = lam_read(&m, "changed", &o, &e);
+    assert_true(checked == read || checked == LAM_UNSUPPORTED); /* formats whose weights are not read */
+    lam_model_free(m);
+}
+
+static void reads(const char *folder, const char *name, const char *bytes, size_t n) {
     FILE *f = fopen("changed", "wb");
     assert_non_null(f);
     assert_int_equal(fwrite(bytes, 1, n, f), n);
@@ -47,6 +70,7 @@ static void reads(const char *bytes, size_t n) {
     assert_true(status != LAM_SYNTAX && status != LAM_NOMEM && status != LAM_RANGE);
     if (m && !lam_model_file(m)) counts(m);
     lam_model_free(m);
+    compares(folder, name, status);
     assert_int_equal(lam_scan_new(&s, "changed", &e), LAM_OK);
     lam_scan_free(s);
 }
@@ -77,9 +101,9 @@ static void changed_files_are_read_or_refused(void **state) {
     (void)state;
     static char from[MOST], to[MOST];
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
-        const size_t n = whole(LAMINA_TEST_DATA "/files", files[i], from);
+        const size_t n = whole(FILES, files[i], from);
         seed = 7 + (uint32_t)i;
-        for (int k = 0; k < rounds(CHANGES); k++) reads(to, change(from, to, n));
+        for (int k = 0; k < rounds(CHANGES); k++) reads(FILES, files[i], to, change(from, to, n));
     }
 }
 
@@ -95,8 +119,8 @@ static void changed_files_of_the_corpus_are_read_or_refused(void **state) {
         if (!n) continue;
         n_files++;
         seed = 11; /* the same changes, in whichever order the files come */
-        reads(from, n);
-        for (int k = 0; k < CHANGES_OF_CORPUS; k++) reads(to, change(from, to, n));
+        reads(CORPUS, at->d_name, from, n);
+        for (int k = 0; k < CHANGES_OF_CORPUS; k++) reads(CORPUS, at->d_name, to, change(from, to, n));
     }
     closedir(dir);
     assert_true(n_files > 10);
@@ -107,8 +131,8 @@ static void files_that_are_cut_off_are_refused(void **state) {
     (void)state;
     static char from[MOST];
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
-        const size_t n = whole(LAMINA_TEST_DATA "/files", files[i], from), step = 1 + n / 100;
-        for (size_t m = 0; m < n; m += step) reads(from, m);
+        const size_t n = whole(FILES, files[i], from), step = 1 + n / 100;
+        for (size_t m = 0; m < n; m += step) reads(FILES, files[i], from, m);
     }
 }
 

@@ -447,7 +447,7 @@ static void work_can_be_stopped_and_files_may_shrink(void **state) {
     snprintf(list, sizeof list, "w U8 %d %d", N, N);
     save("a.st", list, data, N);
     save("b.st", list, data, N);
-    const lam_weights_options stop = {stop_at_once, &calls}, cut = {shorten, (void *)"b.st"};
+    const lam_watcher stop = {stop_at_once, &calls}, cut = {shorten, (void *)"b.st"};
     last = (lam_error){.at = -1};
     assert_int_equal(lam_weights_diff_new(&d, "a.st", "b.st", &stop, &last), LAM_FAILED);
     assert_null(d);
