@@ -34,6 +34,11 @@ typedef struct lam_read_options {
     const lam_watcher *watcher; /* of that; NULL: none */
     const lam_read_size *sizes; /* in place of those of the file's example */
     int32_t n_sizes;
+    /* Of an ONNX file: the shapes of its inputs, and values that decide shapes or branches:
+     * "images=1x3x640x640", "1x3x640x640" for the next one, "sr=scalar:int64=16000". Sizes that the file
+     * only names have then the sizes that they get. */
+    const char *const *inputs;
+    int32_t n_inputs;
 } lam_read_options;
 
 /* Reads the model in a file: an archive of torch.export, ONNX, safetensors, GGUF, a checkpoint that
@@ -41,7 +46,8 @@ typedef struct lam_read_options {
  * JSON; or the one in a folder. Formats are told by content. What the file does not tell is unknown: without
  * a graph, what a call would cost. `o` NULL: the defaults. Free the model with lam_model_free. LAM_IO: it
  * can't be read; LAM_FAILED: it is damaged, or no such file; LAM_UNSUPPORTED, LAM_LIMIT: it has something
- * that is not known, or too much. The error names the place. */
+ * that is not known, or too much; LAM_USAGE: the file has no such input or size. The error names the place.
+ */
 LAM_API lam_status lam_read(lam_model **out, const char *path, const lam_read_options *o, lam_error *e);
 
 /* The format of a file by its first bytes: "safetensors", "GGUF", "ONNX", "checkpoint", "TorchScript", "pt2"

@@ -123,25 +123,28 @@ static lam_status read_sizes(const lmi_cli *c, char names[][64], lam_read_size *
     return LAM_OK;
 }
 
-static lam_status read_file(lmi_cli *c, const char *file, lam_model **m, lam_error *e) {
+static lam_status read_file(lmi_cli *c, const lam_live *what, lam_model **m, lam_error *e) {
     char names[LMI_MAX_INPUTS][64];
     lam_read_size sizes[LMI_MAX_INPUTS];
     lmi_progress p;
     const lam_watcher watcher = lmi_progress_begin(&p, c, "looking for NaN and Inf");
     lam_read_options o = {.sizes = sizes, .health = c->args.live.health, .watcher = &watcher};
     LAM_TRY(read_sizes(c, names, sizes, &o.n_sizes, e));
-    lam_status s = lam_read(m, file, &o, e);
+    o.inputs = what->inputs;
+    while (what->inputs[o.n_inputs]) o.n_inputs++;
+    lam_status s = lam_read(m, what->target, &o, e);
     lmi_progress_end(&p);
     return s;
 }
 
 /* Reads a model file, or a saved report for a subcommand that its numbers are enough for. */
-static lam_status load(lmi_cli *c, const char *file, lam_model **m, lam_error *e) {
+static lam_status load(lmi_cli *c, const lam_live *what, lam_model **m, lam_error *e) {
+    const char *file = what->target;
     const bool read = lmi_is_file(file);
-    if (!read && !lmi_is_saved(file)) return read_file(c, file, m, e); /* which says why it is none */
+    if (!read && !lmi_is_saved(file)) return read_file(c, what, m, e); /* which says why it is none */
     const bool counts = read && strcmp(c->verb->name, "compare") == 0;
     if (counts || lmi_listed(read ? "show plot check why report diff" : "show plot check", c->verb->name)) {
-        LAM_TRY(read_file(c, file, m, e));
+        LAM_TRY(read_file(c, what, m, e));
         if (!counts || lam_model_n_events(*m)) return LAM_OK;
         lam_model_free(*m);
         *m = NULL;
@@ -159,8 +162,7 @@ static lam_status load(lmi_cli *c, const char *file, lam_model **m, lam_error *e
 
 lam_status lmi_live_model(lmi_cli *c, const lam_live *what, lam_model **m, lam_error *e) {
     *m = NULL;
-    if (c->confined || lmi_is_saved(what->target) || lmi_is_file(what->target))
-        return load(c, what->target, m, e);
+    if (c->confined || lmi_is_saved(what->target) || lmi_is_file(what->target)) return load(c, what, m, e);
     if (c->args.set[0])
         return lmi_fail(e, LAM_USAGE, what->target,
                         "--set is for a file that leaves sizes open; give the input by -i");

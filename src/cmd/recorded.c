@@ -59,8 +59,11 @@ static lam_status write_page(const lmi_cli *c, const recordings *r, lam_error *e
 
 bool lmi_file_takes(lmi_cli *c, const char *operand) {
     const bool file = lmi_is_file(operand);
+    const char *format = file ? lam_read_format(operand) : NULL;
     lmi_args given = c->args;
     if (file) given.live.health = false; /* its weights are checked */
+    /* a graph that was not run has the sizes that its inputs are given */
+    if (format && strcmp(format, "ONNX") == 0) given.live.inputs[0] = NULL;
     const char *option = file || lmi_is_saved(operand) ? lmi_option_of(&given, LMI_OF_A_RUN) : NULL;
     if (option && file)
         lmi_complain(c, "nothing of a file is run", "--%s is for a model that is run, and %s is a file",

@@ -235,7 +235,7 @@ static lam_status read_file(lam_model **out, const char *path, const lam_read_op
     else if (format == LMI_REPORT)
         s = lam_model_load(out, path, e);
     else if (format == LMI_ONNX)
-        s = lmi_onnx_model_of(out, &file, NULL, o ? o->memory_limit : 0, e);
+        s = lmi_onnx_model_of(out, &file, o, e);
     else if (format == LMI_PT2)
         s = lmi_pt2_read(&file, o, out, e);
     else if (format == LMI_NO_FORMAT)

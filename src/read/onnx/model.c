@@ -192,13 +192,13 @@ void lmi_onnx_free(lmi_onnx_model *m) {
     lmi_arena_free(&m->arena);
 }
 
-lam_status lmi_onnx_model_of(lam_model **out, const lmi_bytes *file, const lmi_onnx_given *given,
-                             uint64_t memory_limit, lam_error *e) {
+lam_status lmi_onnx_model_of(lam_model **out, const lmi_bytes *file, const lam_read_options *o,
+                             lam_error *e) {
+    const uint64_t limit = o && o->memory_limit ? o->memory_limit : LEAST_MEMORY + 3 * file->size;
     lmi_onnx_model m;
     lam_status s = lmi_onnx_parse(&m, file, e);
-    if (s == LAM_OK) s = lmi_onnx_infer(&m, given, e);
-    if (s == LAM_OK)
-        s = lmi_onnx_build(out, &m, memory_limit ? memory_limit : LEAST_MEMORY + 3 * file->size, e);
+    if (s == LAM_OK) s = lmi_onnx_infer_with(&m, o, e);
+    if (s == LAM_OK) s = lmi_onnx_build(out, &m, limit, e);
     lmi_onnx_free(&m);
     return s;
 }

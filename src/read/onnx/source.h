@@ -61,6 +61,12 @@ bool lmi_onnx_names_stored(const lmi_onnx_model *m, const lmi_onnx_node *n);
 /* "layer1.0.conv1" of "layer1.0.conv1.weight", in memory of the arena; "": it names no module. */
 lam_status lmi_onnx_owner_path(const char *name, lmi_arena *a, const char **out, lam_error *e);
 
+/* -- what is given -----------------------------------------------------------------------------------------
+ */
+
+/* lmi_onnx_infer with the inputs and sizes that `o` gives; NULL: none. */
+lam_status lmi_onnx_infer_with(lmi_onnx_model *m, const lam_read_options *o, lam_error *e);
+
 /* -- weights -----------------------------------------------------------------------------------------------
  */
 
