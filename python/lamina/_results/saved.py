@@ -132,8 +132,8 @@ def read(
 
     Args:
         path: The file, or its folder.
-        sizes: Values for sizes that an ONNX file leaves open, or an archive of torch.export, in place of those
-            of its example: ``{"batch": 8}``, or ``{"x.1": 224}`` for axis 1 of the input ``x``.
+        sizes: Values for sizes that an ONNX file leaves open, or an archive of torch.export, in place of
+            those of its example: ``{"batch": 8}``, or ``{"x.1": 224}`` for axis 1 of the input ``x``.
         health: Look for NaN and Inf in all weights, which ``report.health`` then has. Archives of
             torch.export and ONNX are refused then.
 
