@@ -28,7 +28,8 @@ PAGE = Path(__file__).resolve().parents[2] / "src/report/page"
 CSS = (PAGE / "report.css").read_text()
 JS = (PAGE / "report.js").read_text()
 NUMBERS = (Path(__file__).resolve().parents[1] / "data/numbers.tsv").read_text()
-SECTIONS = ["verdict", "modules", "icicle", "memory", "roofline", "graph", "prov"]
+SECTIONS = ["verdict", "tokens", "modules", "icicle", "memory", "roofline", "graph", "prov"]
+WITHOUT_TOKENS = [section for section in SECTIONS if section != "tokens"]
 SHOWN = {"params": "params", "macs": "macs", "flops": "flops", "bytes": "bytes"}  # ours: the report's
 
 
@@ -205,6 +206,7 @@ def test_sections_are_filled_and_every_number_is_the_report_s(chromium, pages, n
         assert sections == [s for s in SECTIONS if s in sections]
         assert {"verdict", "modules", "icicle", "graph", "prov"} <= set(sections)
         assert ("memory" in sections) == bool(data["memory"])
+        assert ("tokens" in sections) == (report.tokens is not None)
         assert window.attributes("header nav a", "href") == [f"#{s}" for s in sections]
         check_pictures(window, data)
         for metric, key in SHOWN.items():
@@ -328,7 +330,7 @@ def test_without_javascript_all_is_there(chromium, pages):
     path = pages.path("resnet18")
     with chromium.open(path, java_script_enabled=False) as window:
         page = window.page
-        for section in SECTIONS:
+        for section in WITHOUT_TOKENS:
             assert page.locator(f"#{section}").is_visible()
             assert page.locator(f"#{section}").inner_text().strip()
         for figure in ("ifig", "mfig", "rfig", "gfig"):
@@ -549,7 +551,7 @@ def test_the_keyboard_alone(fresh):
     fresh.page.locator("#mfig").focus()
     fresh.press("ArrowRight")
     assert fresh.count("#cross text") == 1
-    for key, section in enumerate(SECTIONS, 1):
+    for key, section in enumerate(WITHOUT_TOKENS, 1):
         fresh.press(str(key))
         top = fresh.run(f"() => document.getElementById('{section}').getBoundingClientRect().top")
         left = fresh.run("() => document.documentElement.scrollHeight - innerHeight - scrollY")

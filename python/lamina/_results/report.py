@@ -519,8 +519,8 @@ class Report:
         self, path: str | os.PathLike[str] | None = None, *, overwrite: bool = False, **options: Any
     ) -> str:
         """Returns the report as JSON with a schema number; see :meth:`to_csv`. A file also gets the graph and
-        the formulas, so that ``lamina report FILE`` shows all that :meth:`to_html` does; ``page=True`` or
-        ``False`` overrides this."""
+        the formulas, so that ``lamina report FILE`` shows all that :meth:`to_html` does but a language model
+        in tokens; ``page=True`` or ``False`` overrides this."""
         options = {"page": path is not None, **options}
         return self._save("json", path, options, overwrite=overwrite)
 
