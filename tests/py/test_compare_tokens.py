@@ -17,6 +17,7 @@ import torch
 from torch import nn
 
 import lamina
+from lamina._command.cli import main
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "golden"))
 from samples import Talker, Zoo
@@ -543,6 +544,13 @@ def test_a_model_that_is_no_language_model_is_refused():
         lamina.compare(nn.Linear(3, 3), torch.ones(2, 3), tokens=True)
     with pytest.raises(ValueError, match="positions for 40 tokens"):
         lamina.compare(of_transformers("gpt2"), tokens=True, prompt=41)
+
+
+def test_a_file_of_which_nothing_runs_is_refused(tmp_path, capfd):
+    path = tmp_path / "talk.pt2"
+    torch.export.save(torch.export.export(Zoo(), (torch.zeros(1, 8, dtype=torch.long),)), path)
+    assert main(["compare", str(path), "--tokens"]) == 2
+    assert "nothing of a file is run, and --tokens needs the run" in capfd.readouterr().err
 
 
 def test_an_operator_without_a_rule_leaves_the_difference_unknown():
