@@ -38,7 +38,8 @@ static bool axes(const lam_op_info *op, int32_t position, int64_t *out, lam_valu
     if ((a && a->is_tensor) || n < 1 || n > MOST_AXES) return false;
     if (a && a->value.type == LAM_TEXT) return *v = a->value, true; /* padding="same" */
     const bool list = a && a->value.type == LAM_INTS;
-    if (list && a->value.n == 0) return axes(op, 1, out, v); /* a stride that is the window's */
+    if (list && a->value.n == 0)
+        return position != 1 && axes(op, 1, out, v); /* a stride that is the window's */
     for (int32_t i = 0; i < n; i++)
         out[i] = list                            ? a->value.ints[i < a->value.n ? i : a->value.n - 1]
                  : a && a->value.type == LAM_INT ? a->value.i

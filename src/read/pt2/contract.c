@@ -31,6 +31,7 @@ static bool read_operand(const char *at, size_t n, const lam_op_arg *a, operand 
             out->size[label] = a->sizes[axis] > out->size[label] ? a->sizes[axis] : out->size[label];
             axis++;
         } else if (at[i] == '.' && i + 2 < n && at[i + 1] == '.' && at[i + 2] == '.') {
+            if (others > a->ndim - axis) return false; /* a second "..." */
             for (int32_t k = 0; k < others; k++, axis++) out->size[52 + others - 1 - k] = a->sizes[axis];
             i += 2;
         } else if (at[i] != ' ') {
