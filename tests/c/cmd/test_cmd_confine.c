@@ -86,6 +86,9 @@ static void every_screen_is_that_of_an_unconfined_process(void **state) {
         {"show " DATA "state.pt --format md", NULL},
         {"show " DATA "model.pt -o confine.html", "confine.html"},
         {"show " DATA "cut.safetensors -o confine.txt", "confine.txt"}, /* no file is left */
+        {"show " DATA "net.safetensors --health", NULL},
+        {"show " DATA "image.onnx --json", NULL},
+        {"show " DATA "net.pt2 --json", NULL},
         {"why " DATA "net.safetensors .", NULL},
         {"report " DATA "tiny.gguf -o confine.html", "confine.html"},
         {"report " DATA "tiny.gguf " DATA "net.safetensors -o confine.html", "confine.html"},
