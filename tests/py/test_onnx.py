@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """ONNX files that torch's exporters write: costs and parameters are those of the live model."""
 
+import json
 import re
 import warnings
 from pathlib import Path
@@ -10,6 +11,7 @@ import torch
 from torch import nn
 
 import lamina
+from lamina._command.cli import main
 
 onnx = pytest.importorskip("onnx")
 pytest.importorskip("onnxscript")
@@ -164,6 +166,22 @@ def test_a_report_of_an_onnx_file_has_every_form(tmp_path):
     assert '"lamina.report/' in file.to_json()
     file.to_json(tmp_path / "net.json")
     assert lamina.read(tmp_path / "net.json").macs == file.macs
+
+
+@pytest.mark.parametrize(
+    "given", [["-i", "x=5x4x19x21"], ["-i", "5x4x19x21"], ["--set", "n=5"], ["--set", "batch=5"]]
+)
+def test_open_sizes_are_given(given, tmp_path, capsys):
+    model, x = made("pools")
+    path = tmp_path / "net.onnx"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        names = {"input_names": ["x"], "dynamic_axes": {"x": {0: "n"}}}
+        torch.onnx.export(model, (x,), path, dynamo=False, **names)
+    assert lamina.read(path).macs.state == "unknown"
+    live = lamina.inspect(model, torch.rand(5, 4, 19, 21))
+    assert main(["show", str(path), *given, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["totals"]["macs"]["value"] == int(live.macs)
 
 
 def test_words_are_operators_that_onnx_has():
