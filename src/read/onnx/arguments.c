@@ -598,5 +598,7 @@ lam_status lmi_onnx_op_of(lmi_onnx_op *o, const lmi_onnx_node *n) {
     o->n = n;
     o->in.n = 0;
     LAM_TRY(name(o, ""));
+    /* torch's own operator of this name only calls others, and a node calls none */
+    if (lam_word_op_wraps(lam_word_op(lmi_buf_text(&o->name)))) LAM_TRY(name(o, "node"));
     return row ? row->how(o) : plain(o);
 }
