@@ -232,6 +232,9 @@ static lam_status read_file(lam_model **out, const char *path, const lam_read_op
             e, LAM_UNSUPPORTED, path,
             "NaN and Inf are looked for in the weights of safetensors, GGUF and checkpoints, and not in "
             "this format");
+    else if (o && o->n_inputs && format != LMI_ONNX)
+        s = lmi_fail(e, LAM_USAGE, path,
+                     "its inputs have the sizes that the file says; those of an ONNX file can be given");
     else if (format == LMI_REPORT)
         s = lam_model_load(out, path, e);
     else if (format == LMI_ONNX)

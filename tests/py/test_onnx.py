@@ -192,3 +192,18 @@ def test_words_are_operators_that_onnx_has():
     rows = re.findall(r'^OPERATOR\("", "(\w+)"', OPERATORS.read_text(), re.MULTILINE)
     assert set(rows) <= known
     assert rows == sorted(rows)
+
+
+def test_shapes_of_inputs_can_be_given_by_name_or_in_order():
+    files = Path(__file__).parents[1] / "data" / "files"
+    for inputs in (
+        {"x": (2, 4), "q": [2, 4], "flag": "scalar:bool=1"},
+        {"x": torch.empty(2, 4), "q": "2x4", "flag": "scalar:bool=1"},
+        ["2x4", (2, 4), (3,), "scalar:bool=1"],
+    ):
+        report = lamina.read(files / "odd.onnx", inputs=inputs)
+        assert (int(report.macs), report.macs.state) == (64, "exact")
+    with pytest.raises(lamina.LaminaError, match="has no input"):
+        lamina.read(files / "odd.onnx", inputs={"nothing": (2, 4)})
+    with pytest.raises(lamina.LaminaError, match="its inputs have the sizes that the file says"):
+        lamina.read(files / "net.pt2", inputs=[(2, 4)])

@@ -45,18 +45,29 @@ static bool take_sizes(PyObject *given, lam_read_size *out, int32_t *n) {
     return true;
 }
 
+/* Reads a tuple of texts; they stay those of `given`. */
+static bool take_inputs(PyObject *given, const char *out[MOST_SIZES], int32_t *n) {
+    if (PyTuple_Size(given) > MOST_SIZES)
+        return PyErr_Format(PyExc_ValueError, "inputs: more than %d", MOST_SIZES) != NULL;
+    for (*n = 0; *n < PyTuple_Size(given); ++*n)
+        if (!(out[*n] = lmx_utf8(PyTuple_GetItem(given, *n)))) return false;
+    return true;
+}
+
 static PyObject *read_file(PyObject *module, PyObject *args) {
     lmx_state *st = lmx_state_of(module);
-    const char *name;
-    PyObject *given;
+    const char *name, *inputs[MOST_SIZES];
+    PyObject *given, *shapes;
     int saved, health;
     lam_model *m;
     lam_error e = {.at = -1};
     lam_status s;
     lam_read_size sizes[MOST_SIZES];
-    lam_read_options o = {.sizes = sizes};
-    if (!PyArg_ParseTuple(args, "ypO!p:read", &name, &saved, &PyDict_Type, &given, &health)) return NULL;
-    if (!take_sizes(given, sizes, &o.n_sizes)) return NULL;
+    lam_read_options o = {.sizes = sizes, .inputs = inputs};
+    if (!PyArg_ParseTuple(args, "ypO!O!p:read", &name, &saved, &PyTuple_Type, &shapes, &PyDict_Type, &given,
+                          &health))
+        return NULL;
+    if (!take_inputs(shapes, inputs, &o.n_inputs) || !take_sizes(given, sizes, &o.n_sizes)) return NULL;
     PyThreadState *state = PyEval_SaveThread();
     const lam_watcher watcher = lmx_hear(&state);
     o.health = health != 0;
@@ -88,10 +99,11 @@ PyMethodDef lmx_page_methods[] = {
                "ran, or None. `flops` and `moved`: the machine's peaks per second.")},
     {"read", read_file, METH_VARARGS,
      PyDoc_STR(
-         "read($module, file, saved, sizes, health, /)\n--\n\nReturns the Model in a file, and whether it "
-         "is a report that was saved as JSON. `file` is its name as bytes. `saved`: it must be such a "
-         "report. `sizes`: a dict of names and values for sizes that it leaves open. `health`: looks for "
-         "NaN and Inf in weights.")},
+         "read($module, file, saved, inputs, sizes, health, /)\n--\n\nReturns the Model in a file, and "
+         "whether it is "
+         "a report that was saved as JSON. `file` is its name as bytes. `saved`: it must be such a report. "
+         "`inputs`: a tuple of texts, as of -i. `sizes`: a dict of names and values for sizes that it leaves "
+         "open. `health`: looks for NaN and Inf in weights.")},
     {"recording_part", recording_part, METH_O,
      PyDoc_STR("recording_part($module, file, /)\n--\n\nReturns the newest run of a recording for a "
                "notebook. `file` is its name as bytes.")},

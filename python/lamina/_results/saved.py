@@ -12,7 +12,7 @@ from .._base.files import file_of
 from .report import Report
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from .health import Health
@@ -99,10 +99,15 @@ class SavedReport(FileReport):
 
 
 def _read(
-    file: Path, *, saved: bool, sizes: Mapping[str, int] | None = None, health: bool = False
+    file: Path,
+    *,
+    saved: bool,
+    inputs: Sequence[str] = (),
+    sizes: Mapping[str, int] | None = None,
+    health: bool = False,
 ) -> FileReport:
     try:
-        model, is_saved = _lamina.read(os.fsencode(file), saved, dict(sizes or {}), health)
+        model, is_saved = _lamina.read(os.fsencode(file), saved, tuple(inputs), dict(sizes or {}), health)
     except (UsageError, UnsupportedError):
         raise
     except LaminaError as error:
@@ -120,8 +125,18 @@ def load(path: str | os.PathLike[str]) -> FileReport:
     return _read(file, saved=True)
 
 
+def _as_text(shape: Any) -> str:
+    """A shape as `-i` of the command takes it."""
+    shape = getattr(shape, "shape", shape)  # of a tensor or an array
+    return shape if isinstance(shape, str) else "x".join(str(int(n)) for n in shape) or "scalar"
+
+
 def read(
-    path: str | os.PathLike[str], *, sizes: Mapping[str, int] | None = None, health: bool = False
+    path: str | os.PathLike[str],
+    *,
+    inputs: dict[str, Any] | Sequence[Any] = (),
+    sizes: Mapping[str, int] | None = None,
+    health: bool = False,
 ) -> Report:
     """Reads the model in a file: an archive of torch.export, ONNX, safetensors, GGUF, a checkpoint of torch,
     TorchScript, ExecuTorch, an index of shards, a folder with one of these, or a report that
@@ -132,6 +147,8 @@ def read(
 
     Args:
         path: The file, or its folder.
+        inputs: Shapes of the inputs of an ONNX file, by name or in order: ``{"images": (1, 3, 640, 640)}``. A
+            text may have values, as those that decide a shape or a branch: ``{"sr": "scalar:int64=16000"}``.
         sizes: Values for sizes that an ONNX file leaves open, or an archive of torch.export, in place of
             those of its example: ``{"batch": 8}``, or ``{"x.1": 224}`` for axis 1 of the input ``x``.
         health: Look for NaN and Inf in all weights, which ``report.health`` then has. Archives of
@@ -140,10 +157,14 @@ def read(
     Raises:
         OSError: the file can't be read.
         ValueError: no such format, or a damaged file; the sentence says where.
-        lamina.LaminaError: ``sizes`` names a size that is not open in the file, or has a value that it was
-            not exported for.
+        lamina.LaminaError: ``inputs`` or ``sizes`` names what is not in the file or not open in it, or has a
+            value that it was not exported for.
     """
     file = file_of(path, folders=True)
     if not file.exists():
         raise FileNotFoundError(f"there is no file {file}")
-    return _read(file, saved=False, sizes=sizes, health=bool(health))
+    if isinstance(inputs, dict):
+        shapes = [f"{name}={_as_text(shape)}" for name, shape in inputs.items()]
+    else:
+        shapes = [_as_text(shape) for shape in inputs]
+    return _read(file, saved=False, inputs=shapes, sizes=sizes, health=bool(health))

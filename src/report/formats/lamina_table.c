@@ -224,15 +224,18 @@ static const char *largest(const lmi_job *j) {
     return path;
 }
 
-/* Suggests commands to run next. */
+/* Suggests commands to run next: of a file, which is not run, the one that explains a number. */
 static lam_status tell_next(page *p, talk *to) {
     const lam_report_options *o = p->j->o;
+    const bool is_file = lam_model_told(p->j->m, "format") != NULL;
+    const char *path = largest(p->j);
     lmi_speaker s;
-    if (!o->next) return LAM_OK;
+    if (!o->next || (is_file && strcmp(path, ".") == 0)) return LAM_OK;
     lmi_speak(&s, p->j, say, to);
     lmi_putf(&s.text, "lamina why %s ", o->next);
-    lmi_put_clean(&s.text, largest(p->j));
+    lmi_put_clean(&s.text, path);
     lmi_tell(&s, LMI_DIM, "next");
+    if (is_file) return lmi_said(&s);
     lmi_putf(&s.text, "lamina compare %s", o->next);
     lmi_tell(&s, LMI_DIM, NULL);
     if (!o->memory) lmi_put(&s.text, "--memory ");

@@ -113,12 +113,12 @@ lam_status lmi_own_head(lmi_job *j, lmi_say say, void *to) {
     lmi_put_clean(&title, root ? lam_model_module(j->m, root->module)->type : "empty model");
     lmi_tell(&s, LMI_BOLD, lmi_buf_text(&title));
     lmi_buf_used(&title, &s.text);
-    if (call) {
-        tell_inputs(&s, call);
+    const char *format = lam_model_told(j->m, "format");
+    if (call) tell_inputs(&s, call);
+    if (call && (!format || strncmp(format, "ONNX", 4) != 0)) { /* which does not say it */
         lmi_put(&s.text, call->flags & LAM_CALL_TRAINING ? "train mode" : "eval mode");
         lmi_tell(&s, NULL, NULL);
     }
-    const char *format = lam_model_told(j->m, "format");
     if (format) {
         lmi_put_clean(&s.text, format);
         lmi_tell(&s, NULL, NULL);
