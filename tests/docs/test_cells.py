@@ -117,6 +117,7 @@ FORMAT = re.compile(r"^lamina\.\w+/\d+$")  # the name of a format of JSON, which
 @pytest.mark.parametrize("page", [page for page in PAGES if python_of(page)], ids=lambda page: page.name)
 def test_python(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    shutil.copy(ROOT / "tests/data/files/image.onnx", tmp_path)
     base, names, row = names_of(), {}, 0
     for number, code, tree in python_of(page):
         if number != row:
@@ -241,7 +242,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "check FILE.py:Model -i 1x3x224x224 --save macs.json",
     ):
         lamina_runs(here, shlex.split(command))
-    for name in ("base.safetensors", "tuned.safetensors"):
+    for name in ("base.safetensors", "tuned.safetensors", "image.onnx"):
         shutil.copy(ROOT / "tests/data/files" / name, here / name)
     for name in ("before.lamina", "after.lamina"):
         shutil.copy(here / "run.lamina", here / name)

@@ -254,6 +254,7 @@ OPTIONAL = {
     "before_deviation", "after_deviation",  # of times
     "measured", "off",  # where the run was of the predicted kind
     "kind", "in_shapes", "out_shapes",  # of an operator
+    "tokens", "a_token", "formula", "source",  # of a comparison, where it is one in tokens
     "other", "parameters", "buffers", "gradients", "optimizer", "input", "activations", "backward",
     "workspace",  # of a row, where it holds none
 }  # fmt: skip

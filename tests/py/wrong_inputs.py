@@ -102,7 +102,7 @@ SHOW = [
     Case("--frobnicate", 2, "no such option", "--frobnicate", "`lamina help show`"),
     Case(f"{NET} --detph 2", 2, "no such option", "--detph", "did you mean --depth"),
     Case(f"{NET} -b 8", 2, "no such option", "-b", "`lamina help show`"),
-    Case(f"{NET} --batch 8", 2, "no such option", "--batch", "`lamina fit` has it"),
+    Case(f"{NET} --batch 8", 2, "no such option", "--batch", "`lamina compare` has it"),
     Case(f"{NET} --optimizer sgd", 2, "no such option", "--optimizer", "`lamina fit` has it"),
     Case(f"{NET} --tensorboard d", 2, "no such option", "--tensorboard", "`lamina export` has it"),
     Case(f"{NET} --depth two", 2, "whole number from 0", "--depth two"),

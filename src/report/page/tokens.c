@@ -7,9 +7,9 @@
 static void put_stages(lmi_page *p, const lmi_token_words *w) {
     lmi_buf cell;
     lmi_putf(&p->out,
-             "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Stages in tokens\">"
+             "<div class=\"scroll\" tabindex=\"0\" role=\"%s\" aria-label=\"Stages in tokens\">"
              "<table><caption>%s</caption><thead><tr><th scope=\"col\"><span>stage</span></th>",
-             lmi_token_caption);
+             p->options->part ? "group" : "region", lmi_token_caption);
     for (int i = 0; i < LMI_TOKEN_COLUMNS; i++)
         lmi_putf(&p->out, "<th scope=\"col\"><span>%s</span></th>", lmi_token_columns[i]);
     lmi_put(&p->out, "</tr></thead><tbody>\n");
