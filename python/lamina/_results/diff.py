@@ -4,21 +4,17 @@
 from __future__ import annotations
 
 import json
-import sys
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .. import _lamina
 from .._base.check import check_text
 from .._base.count import Count, from_core
 from .._base.errors import LaminaError
-from .._base.files import save_text
-from .._base.terminal import terminal_width
+from .changes import ALL, Changes
 from .report import Report, source_of
 
 if TYPE_CHECKING:
     import os
-
-ALL = -1  # levels of modules
 
 
 class DiffNumber(NamedTuple):
@@ -64,7 +60,7 @@ class DiffModule(NamedTuple):
     numbers: dict[str, DiffNumber]
 
 
-class Diff:
+class Diff(Changes):
     """The difference of two reports; ``str()`` is a table, the largest difference first.
 
     Modules are matched by path, then by equal types, shapes and counts at another path. ``totals`` has the
@@ -150,11 +146,6 @@ class Diff:
 
     # -- as text -------------------------------------------------------------------------------------------
 
-    def __str__(self) -> str:
-        return self._write("text", width=terminal_width()).removesuffix("\n")
-
-    __repr__ = __str__
-
     def _repr_html_(self) -> str | None:
         """The page of the second side, with the changes since the first; None for recordings, which have no
         such page."""
@@ -168,40 +159,6 @@ class Diff:
         """The output in a notebook: the changes of the totals and of the modules."""
         page = self._repr_html_()
         return {"text/plain": str(self)} | ({} if page is None else {"text/html": page})
-
-    def show(
-        self,
-        *,
-        width: int | None = None,
-        exact: bool = False,
-        rows: int | None = None,
-        depth: int | None = None,
-    ) -> None:
-        """Prints the table: ``rows`` of the largest differences (0: all; default: 20), with modules deeper
-        than ``depth`` summed up; ``exact`` prints numbers in full."""
-        text = self._write("text", width=width or terminal_width(), exact=exact, rows=rows, depth=depth)
-        sys.stdout.write(text)
-
-    def to_json(self, path: str | os.PathLike[str] | None = None, *, overwrite: bool = False) -> str:
-        """Returns everything as JSON with a schema number, and writes it to ``path`` if it is given.
-
-        Raises:
-            FileExistsError: the file exists and ``overwrite`` is not True.
-        """
-        return save_text(path, self._write("json"), overwrite=overwrite)
-
-    def to_markdown(
-        self,
-        path: str | os.PathLike[str] | None = None,
-        *,
-        overwrite: bool = False,
-        exact: bool = False,
-        rows: int | None = None,
-        depth: int | None = None,
-    ) -> str:
-        """Returns the tables in Markdown; see :meth:`show` and :meth:`to_json`."""
-        text = self._write("md", exact=exact, rows=rows, depth=depth)
-        return save_text(path, text, overwrite=overwrite)
 
 
 def _side(of: Report | str | os.PathLike[str], name: str) -> tuple[Any, str | None]:

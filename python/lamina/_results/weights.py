@@ -5,15 +5,12 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from typing import Any, Literal, NamedTuple
 
 from .. import _lamina
 from .._base.errors import FormatError, LaminaError, UnsupportedError, UsageError
-from .._base.files import file_of, save_text
-from .._base.terminal import terminal_width
-
-ALL = -1  # levels of modules, or as many rows as a screen has
+from .._base.files import file_of
+from .changes import ALL, Changes
 
 Change = Literal["equal", "changed", "added", "removed", "renamed", "not compared"]
 
@@ -70,7 +67,7 @@ class ModuleWeights(NamedTuple):
     numbers: WeightNumbers
 
 
-class WeightsDiff:
+class WeightsDiff(Changes):
     """The weights of two files, compared by :func:`lamina.diff_weights`; ``str()`` is a table by module, the
     largest change first. It is false if all tensors are equal."""
 
@@ -124,47 +121,6 @@ class WeightsDiff:
 
     def __bool__(self) -> bool:
         return bool(self._data["tensors"])
-
-    # -- as text -------------------------------------------------------------------------------------------
-
-    def __str__(self) -> str:
-        return self._write("text", width=terminal_width()).removesuffix("\n")
-
-    __repr__ = __str__
-
-    def show(
-        self,
-        *,
-        width: int | None = None,
-        exact: bool = False,
-        rows: int | None = None,
-        depth: int | None = None,
-    ) -> None:
-        """Prints the table: ``rows`` of the largest changes (0: all; default: 20), with modules deeper than
-        ``depth`` summed up; ``exact`` prints nine digits."""
-        text = self._write("text", width=width or terminal_width(), exact=exact, rows=rows, depth=depth)
-        sys.stdout.write(text)
-
-    def to_json(self, path: str | os.PathLike[str] | None = None, *, overwrite: bool = False) -> str:
-        """Returns everything as JSON with a schema number, and writes it to ``path`` if it is given.
-
-        Raises:
-            FileExistsError: the file exists and ``overwrite`` is not True.
-        """
-        return save_text(path, self._write("json"), overwrite=overwrite)
-
-    def to_markdown(
-        self,
-        path: str | os.PathLike[str] | None = None,
-        *,
-        overwrite: bool = False,
-        exact: bool = False,
-        rows: int | None = None,
-        depth: int | None = None,
-    ) -> str:
-        """Returns the table in Markdown; see :meth:`show` and :meth:`to_json`."""
-        text = self._write("md", exact=exact, rows=rows, depth=depth)
-        return save_text(path, text, overwrite=overwrite)
 
 
 def _compare(before: str | os.PathLike[str], after: str | os.PathLike[str]) -> object:
