@@ -155,4 +155,24 @@ OOM_UNUSED static void refused(const char *path, lam_status how, const char *par
     if (!strstr(last.text, part)) fail_msg("%s: '%s' lacks '%s'", path, last.text, part);
 }
 
+OOM_UNUSED static lam_costs *costs_of(const lam_model *m) {
+    lam_costs *c = NULL;
+    assert_int_equal(lam_costs_new(&c, m, NULL, &last), LAM_OK);
+    return c;
+}
+
+OOM_UNUSED static const lam_cost_row *row_of(lam_costs *c, const char *path) {
+    const lam_model *m = lam_costs_model(c);
+    for (int32_t i = 0; i < lam_costs_n_rows(c); i++)
+        if (strcmp(lam_model_place(m, lam_costs_row(c, i)->place)->path, path) == 0)
+            return lam_costs_row(c, i);
+    fail_msg("no row of '%s'", path);
+    return NULL;
+}
+
+OOM_UNUSED static void is_exactly(lam_count n, int64_t value) {
+    assert_int_equal(n.state, LAM_EXACT);
+    assert_int_equal(n.n, value);
+}
+
 #endif

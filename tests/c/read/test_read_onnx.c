@@ -125,26 +125,6 @@ static void refused_graph(lmi_buf *graph, lam_status how, const char *part) {
 /* -- what is read ------------------------------------------------------------------------------------------
  */
 
-static lam_costs *costs_of(const lam_model *m) {
-    lam_costs *c = NULL;
-    assert_int_equal(lam_costs_new(&c, m, NULL, &last), LAM_OK);
-    return c;
-}
-
-static const lam_cost_row *row_of(lam_costs *c, const char *path) {
-    const lam_model *m = lam_costs_model(c);
-    for (int32_t i = 0; i < lam_costs_n_rows(c); i++)
-        if (strcmp(lam_model_place(m, lam_costs_row(c, i)->place)->path, path) == 0)
-            return lam_costs_row(c, i);
-    fail_msg("no row of '%s'", path);
-    return NULL;
-}
-
-static void is_exactly(lam_count n, int64_t value) {
-    assert_int_equal(n.state, LAM_EXACT);
-    assert_int_equal(n.n, value);
-}
-
 static void the_layers_of_a_file_have_their_costs(void **state) {
     (void)state;
     const char *file = LAMINA_TEST_DATA "/files/image.onnx";

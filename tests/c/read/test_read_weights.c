@@ -12,26 +12,6 @@ static void refused_bytes(lmi_buf b, lam_status how, const char *part) {
     refused("bad.weights", how, part);
 }
 
-static lam_costs *costs_of(const lam_model *m) {
-    lam_costs *c = NULL;
-    assert_int_equal(lam_costs_new(&c, m, NULL, &last), LAM_OK);
-    return c;
-}
-
-static const lam_cost_row *row_of(lam_costs *c, const char *path) {
-    const lam_model *m = lam_costs_model(c);
-    for (int32_t i = 0; i < lam_costs_n_rows(c); i++)
-        if (strcmp(lam_model_place(m, lam_costs_row(c, i)->place)->path, path) == 0)
-            return lam_costs_row(c, i);
-    fail_msg("no row of '%s'", path);
-    return NULL;
-}
-
-static void is_exactly(lam_count n, int64_t value) {
-    assert_int_equal(n.state, LAM_EXACT);
-    assert_int_equal(n.n, value);
-}
-
 /* -- safetensors ----------------------------------------------------------------------------------------- */
 
 static void the_names_of_tensors_are_a_tree(void **state) {

@@ -4,12 +4,6 @@
  * that are made here, whole ones and damaged ones. */
 #include "kit/archive.h"
 
-static lam_costs *costs_of(const lam_model *m) {
-    lam_costs *c = NULL;
-    assert_int_equal(lam_costs_new(&c, m, NULL, &last), LAM_OK);
-    return c;
-}
-
 static lam_model *sample(const char *name) {
     char path[512];
     snprintf(path, sizeof path, "%s/files/%s", LAMINA_TEST_DATA, name);
@@ -187,6 +181,32 @@ static void damaged_programs_are_refused_with_the_place(void **state) {
     refused("bad.pt2", LAM_UNSUPPORTED, "neither a checkpoint nor an archive");
 }
 
+/* Arguments that no operator takes are read as unknown, or as what they say. */
+static void odd_arguments_are_read(void **state) {
+    (void)state;
+    static const char *const all[] = {
+        "einsum.default\",\"inputs\":[{\"arg\":{\"as_string\":\"......->\"}},{\"arg\":{\"as_tensors\":[{"
+        "\"name\":\"x\"}]}}]",
+        "einsum.default\",\"inputs\":[{\"arg\":{\"as_string\":\"a...b...,a->\"}},"
+        "{\"arg\":{\"as_tensors\":[{\"name\":\"x\"},{\"name\":\"x\"}]}}]",
+        "max_pool1d.default\",\"inputs\":[{\"arg\":{\"as_tensor\":{\"name\":\"x\"}}},{\"arg\":{\"as_ints\":[]"
+        "}},"
+        "{\"arg\":{\"as_ints\":[]}}]",
+        "conv1d.default\",\"inputs\":[{\"arg\":{\"as_tensor\":{\"name\":\"x\"}}}]"};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        char node[512];
+        snprintf(node, sizeof node,
+                 "{\"target\":\"torch.ops.aten.%s,\"outputs\":[{\"as_tensor\":{\"name\":\"y\"}}]}", all[i]);
+        save_program("odd.pt2", node, TWO, "{\"fqn\":\"\"}");
+        lam_model *m = opened("odd.pt2");
+        lam_costs *c = costs_of(m);
+        assert_true(lam_costs_row(c, 0)->metric[LAM_FLOPS].state != LAM_EXACT ||
+                    lam_costs_row(c, 0)->metric[LAM_FLOPS].n <= 2 * 2);
+        lam_costs_free(c);
+        lam_model_free(m);
+    }
+}
+
 /* Stacks, graphs and paths in each other have a limit, and so have sizes. */
 static void depths_are_bounded(void **state) {
     (void)state;
@@ -238,6 +258,7 @@ int main(void) {
         cmocka_unit_test(graphs_in_a_graph_are_walked_or_named),
         cmocka_unit_test(sizes_are_computed_in_both_grammars),
         cmocka_unit_test(damaged_programs_are_refused_with_the_place),
+        cmocka_unit_test(odd_arguments_are_read),
         cmocka_unit_test(depths_are_bounded),
         cmocka_unit_test(no_allocation_is_needed),
     };
