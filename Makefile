@@ -99,7 +99,7 @@ bench-fit: ## predicted peaks of memory against measured ones, with the bars to 
 	@OMP_NUM_THREADS=1 PYTHONPATH=tests/shim:tests/py $(VENV_PYTHON) bench/fit.py
 
 bench-files: ## what the native command takes for files of models, beside other tools, with the bars to hold
-	@$(SETUP) demo
+	@$(SETUP) test
 	@$(IN_VENV) $(VENV_PYTHON) bench/files.py
 
 golden: ## rewrites the expected transcripts in tests/golden and docs; look at the diff before you keep it
