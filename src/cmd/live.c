@@ -130,8 +130,10 @@ static lam_status read_file(lmi_cli *c, const lam_live *what, lam_model **m, lam
     const lam_watcher watcher = lmi_progress_begin(&p, c, "looking for NaN and Inf");
     lam_read_options o = {.sizes = sizes, .health = c->args.live.health, .watcher = &watcher};
     LAM_TRY(read_sizes(c, names, sizes, &o.n_sizes, e));
+    const char *format = lam_read_format(what->target);
     o.inputs = what->inputs;
-    while (what->inputs[o.n_inputs]) o.n_inputs++;
+    /* in a difference the inputs may be for the other side, which is run */
+    while (format && strcmp(format, "ONNX") == 0 && what->inputs[o.n_inputs]) o.n_inputs++;
     lam_status s = lam_read(m, what->target, &o, e);
     lmi_progress_end(&p);
     return s;

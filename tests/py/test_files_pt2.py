@@ -343,3 +343,13 @@ def test_a_file_reports_what_a_run_reports(tmp_path):
     saved = tmp_path / "net.json"
     file.to_json(saved)
     assert lamina.read(saved).macs == file.macs
+
+
+def test_a_live_model_is_compared_with_its_file(tmp_path, capsys):
+    net = "from torch import nn\n\n\ndef net():\n    return nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU())\n"
+    (tmp_path / "net.py").write_text(net)
+    names: dict = {}
+    exec(net, names)
+    file = export(tmp_path / "net.pt2", names["net"]().eval(), [image(1, 3, 8, 8)])
+    assert main(["diff", f"{tmp_path / 'net.py'}:net", str(file), "-i", "1x3x8x8", "--exit-code"]) == 0
+    assert "3 modules are equal" in capsys.readouterr().out
