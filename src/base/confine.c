@@ -231,14 +231,13 @@ static bool can_filter(void) {
     const uint32_t action = SECCOMP_RET_ERRNO;
     return syscall(SYS_seccomp, SECCOMP_GET_ACTION_AVAIL, 0, &action) == 0;
 }
-#else
-static bool can_filter(void) { return false; }
 #endif
 
 /* -- both ------------------------------------------------------------------------------------------------ */
 
 #ifdef HAS_LANDLOCK
 #ifndef PROCESSOR
+static bool can_filter(void) { return false; }
 static bool filter_calls(void) { return false; }
 #endif
 

@@ -3,6 +3,8 @@
 #include "observe/listeners.h"
 #include "observe/capture.h"
 
+#include <stdlib.h>
+
 void lmx_listen(lmx_capture *c, lmx_listener *l) {
     lmx_listener **at = &c->listeners;
     while (*at) at = &(*at)->next;

@@ -5,6 +5,8 @@
 #include "measure/memory.h"
 #include "results/results.h"
 
+#include <stdlib.h>
+
 static lmx_model *self_of(PyObject *self) { return (lmx_model *)self; }
 
 /* == parts as data ===================================================================================== */

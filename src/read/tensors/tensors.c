@@ -100,7 +100,7 @@ static lam_status note_buffers(lmi_tensors *t, lam_error *e) {
     return LAM_OK;
 }
 
-static lam_status tell(lmi_tensors *t, lam_builder *b, const char *why, lam_error *e) {
+static lam_status tell_format(lmi_tensors *t, lam_builder *b, const char *why, lam_error *e) {
     const char *mix = lmi_tensors_mix(t);
     if (!mix) return lmi_nomem(e);
     LAM_TRY(lam_build_described(b, why, e));
@@ -118,7 +118,7 @@ lam_status lmi_tensors_model(lmi_tensors *t, const char *why, lam_model **out, l
     LAM_TRY(note_buffers(t, e));
     LAM_TRY(lam_builder_new(&b, t->limit, e));
     lam_status s = lmi_tensors_tree(t, b, e);
-    if (s == LAM_OK) s = tell(t, b, why, e);
+    if (s == LAM_OK) s = tell_format(t, b, why, e);
     if (s == LAM_OK) return lam_builder_finish(b, out, e);
     lam_builder_free(b);
     return s;
