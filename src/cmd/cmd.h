@@ -136,7 +136,9 @@ int lmi_run_export(lmi_cli *c);
 /* True for a report that was saved as JSON, by its name. */
 bool lmi_is_saved(const char *operand);
 /* True for a file of a model, or a folder with one (lam_read): not for a saved report. */
-bool lmi_is_file(const char *operand);
+bool lmi_is_file(lmi_cli *c, const char *operand);
+/* lam_read_format of an operand, which is read for it once. */
+const char *lmi_format(lmi_cli *c, const char *operand);
 /* Returns false, after an error, if the operand is a file or a saved report and an option needs a run. */
 bool lmi_file_takes(lmi_cli *c, const char *operand);
 /* Returns false, after an error, if a page, which is for a browser, would go to a terminal. `file`: a

@@ -311,7 +311,7 @@ static const lmi_verb *verb_of(lmi_cli *c, int argc, const char *const *argv, in
     struct stat st;
     const bool there = *word && stat(word, &st) == 0;
     const bool is_folder = there && S_ISDIR(st.st_mode);
-    if (!there && lmi_is_file(word)) return lmi_verb_find("show");
+    if (!there && lmi_is_file(c, word)) return lmi_verb_find("show");
     bool target = strpbrk(word, ":/\\") || strstr(word, ".py") || strstr(word, ".lamina");
     if (is_folder && !target) *folder = word;
     if (word[0] == '-' || target || there) return lmi_verb_find("show");
@@ -338,7 +338,7 @@ static int run(lmi_cli *c, int argc, const char *const *argv) {
     if (!lmi_format_by_ending(c) || !lmi_output_allowed(c)) return LMI_EXIT_USAGE;
     lmi_output_hold(c);
     if (!lmi_confine(c)) return LMI_EXIT_FAILED;
-    if (folder && !lmi_is_file(folder)) {
+    if (folder && !lmi_is_file(c, folder)) {
         no_target(c, folder);
         return LMI_EXIT_USAGE;
     }

@@ -99,7 +99,7 @@ static bool options_fit(lmi_cli *c) {
     if (!a->tokens && a->live.prompt)
         lmi_complain(c, "add --tokens, or give an input by -i",
                      "--prompt: it is the length of a language model's input");
-    else if (a->tokens && lmi_is_file(a->operands[0]))
+    else if (a->tokens && lmi_is_file(c, a->operands[0]))
         lmi_complain(c, "give the model itself, as FILE.py:NAME",
                      "%s: nothing of a file is run, and --tokens needs the run", a->operands[0]);
     else if (a->tokens && a->flops)

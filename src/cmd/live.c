@@ -130,7 +130,7 @@ static lam_status read_file(lmi_cli *c, const lam_live *what, lam_model **m, lam
     const lam_watcher watcher = lmi_progress_begin(&p, c, "looking for NaN and Inf");
     lam_read_options o = {.sizes = sizes, .health = c->args.live.health, .watcher = &watcher};
     LAM_TRY(read_sizes(c, names, sizes, &o.n_sizes, e));
-    const char *format = lam_read_format(what->target);
+    const char *format = lmi_format(c, what->target);
     o.inputs = what->inputs;
     /* in a difference the inputs may be for the other side, which is run */
     while (format && strcmp(format, "ONNX") == 0 && what->inputs[o.n_inputs]) o.n_inputs++;
@@ -142,7 +142,7 @@ static lam_status read_file(lmi_cli *c, const lam_live *what, lam_model **m, lam
 /* Reads a model file, or a saved report for a subcommand that its numbers are enough for. */
 static lam_status load(lmi_cli *c, const lam_live *what, lam_model **m, lam_error *e) {
     const char *file = what->target;
-    const bool read = lmi_is_file(file);
+    const bool read = lmi_is_file(c, file);
     if (!read && !lmi_is_saved(file)) return read_file(c, what, m, e); /* which says why it is none */
     const bool counts = read && strcmp(c->verb->name, "compare") == 0;
     if (counts || lmi_listed(read ? "show plot check why report diff" : "show plot check", c->verb->name)) {
@@ -164,7 +164,7 @@ static lam_status load(lmi_cli *c, const lam_live *what, lam_model **m, lam_erro
 
 lam_status lmi_live_model(lmi_cli *c, const lam_live *what, lam_model **m, lam_error *e) {
     *m = NULL;
-    if (c->confined || lmi_is_saved(what->target) || lmi_is_file(what->target)) return load(c, what, m, e);
+    if (c->confined || lmi_is_saved(what->target) || lmi_is_file(c, what->target)) return load(c, what, m, e);
     if (c->args.set[0])
         return lmi_fail(e, LAM_USAGE, what->target,
                         "--set is for a file that leaves sizes open; give the input by -i");

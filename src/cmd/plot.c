@@ -56,7 +56,7 @@ static int plot_model(lmi_cli *c) {
     if (!lmi_convention_fits(c, a->convention)) return LMI_EXIT_USAGE;
     lam_status s = rehearse(c, o, &e);
     if (s == LAM_OK && is(o.kind, "roofline") && !lmi_is_saved(a->operands[1]) &&
-        !lmi_is_file(a->operands[1]))
+        !lmi_is_file(c, a->operands[1]))
         s = lmi_live_roof(c, &o.roof, &e);
     if (s != LAM_OK) return lmi_complain_of(c, &e, s);
     lam_live what = lmi_live_request(c, a->convention);

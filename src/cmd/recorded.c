@@ -58,8 +58,8 @@ static lam_status write_page(const lmi_cli *c, const recordings *r, lam_error *e
 }
 
 bool lmi_file_takes(lmi_cli *c, const char *operand) {
-    const bool file = lmi_is_file(operand);
-    const char *format = file ? lam_read_format(operand) : NULL;
+    const bool file = lmi_is_file(c, operand);
+    const char *format = file ? lmi_format(c, operand) : NULL;
     lmi_args given = c->args;
     if (file) given.live.health = false; /* its weights are checked */
     /* a graph that was not run has the sizes that its inputs are given */

@@ -19,20 +19,29 @@ bool lmi_is_saved(const char *operand) {
     return stat(operand, &st) == 0 || !strchr(operand, ':');
 }
 
+const char *lmi_format(lmi_cli *c, const char *operand) {
+    const int most = (int)(sizeof c->formats / sizeof *c->formats);
+    for (int i = 0; i < most && i < c->n_formats; i++)
+        if (c->formats[i].operand == operand) return c->formats[i].format;
+    const char *format = lam_read_format(operand);
+    c->formats[c->n_formats++ % most] = (lmi_operand_format){operand, format};
+    return format;
+}
+
 /* A file is known by its content. One that can't be read, or that nothing reads, is meant as a file if it is
  * called as files of models are. */
-bool lmi_is_file(const char *operand) {
+bool lmi_is_file(lmi_cli *c, const char *operand) {
     static const char *const ends[] = {".safetensors", ".gguf", ".pt",   ".pth", ".bin",
                                        ".ckpt",        ".pt2",  ".onnx", ".pte"};
-    const char *format = lam_read_format(operand), *dot = strrchr(operand, '.');
+    const char *format = lmi_format(c, operand), *dot = strrchr(operand, '.');
     if (format) return strcmp(format, "report") != 0;
     for (size_t i = 0; dot && !strchr(operand, ':') && i < sizeof ends / sizeof *ends; i++)
         if (strcmp(dot, ends[i]) == 0) return true;
     return false;
 }
 
-static lmi_side side_of(const char *operand) {
-    bool recorded = lam_recording_is(operand), file = !recorded && lmi_is_file(operand);
+static lmi_side side_of(lmi_cli *c, const char *operand) {
+    bool recorded = lam_recording_is(operand), file = !recorded && lmi_is_file(c, operand);
     return (lmi_side){.operand = operand,
                       .name = operand,
                       .recorded = recorded,
@@ -69,7 +78,7 @@ bool lmi_sides_of(lmi_cli *c, lmi_side *sides, int32_t n) {
     const lmi_args *a = &c->args;
     const char *const *const inputs[] = {a->old_inputs, a->new_inputs}, *const *const build[] = {
                                                                             a->old_build, a->new_build};
-    for (int32_t i = 0; i < n; i++) sides[i] = side_of(a->operands[i]);
+    for (int32_t i = 0; i < n; i++) sides[i] = side_of(c, a->operands[i]);
     for (int32_t i = 0; i < 2; i++) {
         const char *given = inputs[i][0] ? "i" : build[i][0] ? "k" : NULL, *which = i ? "new" : "old";
         if (given && n < 2) {

@@ -68,6 +68,10 @@ typedef enum lmi_hand_of {
     LMI_HANDS
 } lmi_hand_of;
 
+typedef struct lmi_operand_format {
+    const char *operand, *format; /* lam_read_format */
+} lmi_operand_format;
+
 struct lmi_cli {
     const lam_host *host;
     const lmi_verb *verb;
@@ -83,8 +87,10 @@ struct lmi_cli {
     lam_rules *own;   /* the user's: from that file and from the model's code; NULL: none */
     lam_json *json;   /* the JSON answer that is being built */
     bool confined;    /* no file is opened and no Python started any more, but what lmi_confine allowed */
-    struct lmi_hand *hands; /* LMI_HANDS of them (base/system.h) */
-    bool stopped;     /* the host ended the work, and says so itself */
+    struct lmi_hand *hands;        /* LMI_HANDS of them (base/system.h) */
+    bool stopped;                  /* the host ended the work, and says so itself */
+    lmi_operand_format formats[2]; /* of the operands that were looked at last, see lmi_format */
+    int n_formats;
 };
 
 /* -- args.c ------------------------------------------------------------------------------------ */
