@@ -123,14 +123,7 @@ typedef struct field {
 } field;
 static const field fields[] = {
 #define FIELD(name, words, otherwise) {#name, words, otherwise},
-#define FORMULA(convention, name, words, source, flags, scores)
-#define TERM(convention, part, text)
-#define NOTE(convention, part, condition, text)
 #include "analyse/tokens/formulas.def"
-#undef NOTE
-#undef TERM
-#undef FORMULA
-#undef FIELD
 };
 enum { N_FIELDS = sizeof fields / sizeof *fields };
 
@@ -221,33 +214,19 @@ static const struct {
     int flags;
     enum lmi_scores scores;
 } formulas[] = {
-#define NO_WEIGHTS LMI_NO_WEIGHTS
-#define ALL        LMI_SCORES_ALL
-#define HALF       LMI_SCORES_HALF
-#define WINDOWS    LMI_SCORES_WINDOWS
-#define FIELD(name, words, otherwise)
+#define NO_WEIGHTS                                              LMI_NO_WEIGHTS
+#define ALL                                                     LMI_SCORES_ALL
+#define HALF                                                    LMI_SCORES_HALF
+#define WINDOWS                                                 LMI_SCORES_WINDOWS
 #define FORMULA(convention, name, words, source, flags, scores) {name, words, source, flags, scores},
-#define TERM(convention, part, text)
-#define NOTE(convention, part, condition, text)
 #include "analyse/tokens/formulas.def"
-#undef NOTE
-#undef TERM
-#undef FORMULA
-#undef FIELD
 };
 enum { N_FORMULAS = sizeof formulas / sizeof *formulas };
 
 /* A number for each convention, as its terms name it. */
 enum {
-#define FIELD(name, words, otherwise)
 #define FORMULA(convention, name, words, source, flags, scores) OF_##convention,
-#define TERM(convention, part, text)
-#define NOTE(convention, part, condition, text)
 #include "analyse/tokens/formulas.def"
-#undef NOTE
-#undef TERM
-#undef FORMULA
-#undef FIELD
     N_OF
 };
 enum { LMI_PART_weights = -1 };
@@ -256,30 +235,16 @@ static const struct {
     int of, part;
     const char *text;
 } terms[] = {
-#define FIELD(name, words, otherwise)
-#define FORMULA(convention, name, words, source, flags, scores)
 #define TERM(convention, part, text) {OF_##convention, LMI_PART_##part, text},
-#define NOTE(convention, part, condition, text)
 #include "analyse/tokens/formulas.def"
-#undef NOTE
-#undef TERM
-#undef FORMULA
-#undef FIELD
 };
 
 static const struct {
     int of, part;
     const char *condition, *text;
 } notes[] = {
-#define FIELD(name, words, otherwise)
-#define FORMULA(convention, name, words, source, flags, scores)
-#define TERM(convention, part, text)
 #define NOTE(convention, part, condition, text) {OF_##convention, LMI_PART_##part, condition, text},
 #include "analyse/tokens/formulas.def"
-#undef NOTE
-#undef TERM
-#undef FORMULA
-#undef FIELD
 };
 
 static const char *note_of(const lmi_names *x, int of, int part) {

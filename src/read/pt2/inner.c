@@ -82,20 +82,22 @@ lam_status lmi_inner_push(lmi_pt2 *p, const lam_op_info *op, int32_t parent, con
     return lam_build_op(p->b, &info, index, p->e);
 }
 
-lam_status lmi_inner_view(lmi_pt2 *p, const lam_op_info *op, int32_t index, const lam_op_arg *from,
-                          const lam_op_arg *to) {
+static lam_status reshape(lmi_pt2 *p, const lam_op_info *op, int32_t index, const lam_op_arg *from,
+                          const lam_op_arg *to, const char *name) {
     lmi_inner_begin(p);
     LAM_TRY(lmi_inner_give(p, from, 0));
     LAM_TRY(lmi_inner_result(p, to));
-    return lmi_inner_push(p, op, index, "aten::view", NULL);
+    return lmi_inner_push(p, op, index, name, NULL);
+}
+
+lam_status lmi_inner_view(lmi_pt2 *p, const lam_op_info *op, int32_t index, const lam_op_arg *from,
+                          const lam_op_arg *to) {
+    return reshape(p, op, index, from, to, "aten::view");
 }
 
 lam_status lmi_inner_place(lmi_pt2 *p, const lam_op_info *op, int32_t index, const lam_op_arg *from,
                            const lam_op_arg *to) {
-    lmi_inner_begin(p);
-    LAM_TRY(lmi_inner_give(p, from, 0));
-    LAM_TRY(lmi_inner_result(p, to));
-    return lmi_inner_push(p, op, index, "aten::as_strided", NULL);
+    return reshape(p, op, index, from, to, "aten::as_strided");
 }
 
 lam_status lmi_inner_product(lmi_pt2 *p, const lam_op_info *op, int32_t index, const lam_op_arg *a,

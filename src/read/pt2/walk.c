@@ -262,6 +262,14 @@ static lam_status note(lmi_pt2 *p, uint32_t node, int32_t scope) {
     return LAM_OK;
 }
 
+/* Notes that a value is the tensor `from` under another name. */
+static void is_also(lmi_pt2_value *to, const lmi_pt2_value *from) {
+    to->storage = from->storage;
+    to->object = from->object;
+    to->call = from->call;
+    to->step = from->step;
+}
+
 /* A graph's input is the tensor that the node around it passes. */
 static lam_status pass_in(lmi_pt2 *p, int32_t scope, const lmi_vec *operands) {
     const lmi_pt2_scope *s = lmi_vec_at(&p->scopes, (size_t)scope);
@@ -274,11 +282,8 @@ static lam_status pass_in(lmi_pt2 *p, int32_t scope, const lmi_vec *operands) {
         if (k >= operands->n) return lmi_pt2_bad(p, i, "a graph with more inputs than it gets");
         const lmi_pt2_value *from = lmi_pt2_value_at(p, ((const int32_t *)operands->data)[k++]);
         lmi_pt2_value *to = lmi_pt2_value_at(p, inner);
-        to->storage = from->storage;
-        to->object = from->object;
+        is_also(to, from);
         to->weight = from->weight;
-        to->call = from->call;
-        to->step = from->step;
     }
     return LAM_OK;
 }
@@ -291,11 +296,7 @@ static lam_status pass_out(lmi_pt2 *p, int32_t scope, const lmi_vec *results) {
         const int32_t inner = lmi_pt2_named(p, scope, name);
         if (inner < 0 || k >= results->n) continue;
         const lmi_pt2_value *from = lmi_pt2_value_at(p, inner);
-        lmi_pt2_value *to = lmi_pt2_value_at(p, ((const int32_t *)results->data)[k++]);
-        to->storage = from->storage;
-        to->object = from->object;
-        to->call = from->call;
-        to->step = from->step;
+        is_also(lmi_pt2_value_at(p, ((const int32_t *)results->data)[k++]), from);
     }
     return LAM_OK;
 }
