@@ -4,9 +4,15 @@
 from __future__ import annotations
 
 import os
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from .check import describe_object
+from .errors import FormatError, LaminaError, UnsupportedError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 def file_of(path: object, name: str = "path", *, folders: bool = False) -> Path:
@@ -26,6 +32,31 @@ def file_of(path: object, name: str = "path", *, folders: bool = False) -> Path:
     if file.is_dir() and not folders:
         raise IsADirectoryError(f"{text} is a folder; name a file in it")
     return file
+
+
+def model_file(path: object, name: str = "path") -> Path:
+    """The file of a model, or a folder with one, that a path names.
+
+    Raises:
+        TypeError, ValueError: as of :func:`file_of`.
+        FileNotFoundError: there is none.
+    """
+    file = file_of(path, name, folders=True)
+    if not file.exists():
+        raise FileNotFoundError(f"there is no file {file}")
+    return file
+
+
+@contextmanager
+def damage_is_a_value_error() -> Iterator[None]:
+    """In the block an error of lamina's about a file is a FormatError, but what was asked wrongly, and what
+    can't be read here, are as they are."""
+    try:
+        yield
+    except (UsageError, UnsupportedError):
+        raise
+    except LaminaError as error:
+        raise FormatError(str(error)) from None
 
 
 def save_text(path: str | os.PathLike[str] | None, text: str, *, overwrite: bool) -> str:

@@ -18,17 +18,21 @@ ALL = -1  # levels of modules, or as many rows as a screen has
 class Changes:
     """A table of what changed; ``str()`` is that table."""
 
-    if TYPE_CHECKING:  # what each kind has
+    if TYPE_CHECKING:  # what each kind of changes has
 
-        def _write(
-            self,
-            kind: str,
-            *,
-            width: int = 0,
-            exact: bool = False,
-            rows: int | None = None,
-            depth: int | None = None,
-        ) -> str: ...
+        def _text(self, kind: str, width: int, exact: bool, rows: int, depth: int) -> str: ...
+
+    def _write(
+        self,
+        kind: str,
+        *,
+        width: int = 0,
+        exact: bool = False,
+        rows: int | None = None,
+        depth: int | None = None,
+    ) -> str:
+        most = ALL if rows is None else rows
+        return self._text(kind, width, exact, most, ALL if depth is None else depth)
 
     def __str__(self) -> str:
         return self._write("text", width=terminal_width()).removesuffix("\n")

@@ -10,7 +10,7 @@ from .. import _lamina
 from .._base.check import check_text
 from .._base.count import Count, from_core
 from .._base.errors import LaminaError
-from .changes import ALL, Changes
+from .changes import Changes
 from .report import Report, source_of
 
 if TYPE_CHECKING:
@@ -80,17 +80,8 @@ class Diff(Changes):
         self._by = by
         self._data: dict[str, Any] = json.loads(self.to_json())
 
-    def _write(
-        self,
-        kind: str,
-        *,
-        width: int = 0,
-        exact: bool = False,
-        rows: int | None = None,
-        depth: int | None = None,
-    ) -> str:
-        most = ALL if rows is None else rows
-        return _lamina.diff(*self._sides, kind, self._by, width, exact, most, ALL if depth is None else depth)
+    def _text(self, kind: str, width: int, exact: bool, rows: int, depth: int) -> str:
+        return _lamina.diff(*self._sides, kind, self._by, width, exact, rows, depth)
 
     # -- as data -------------------------------------------------------------------------------------------
 

@@ -7,8 +7,8 @@ import os
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from .. import _lamina
-from .._base.errors import FormatError, LaminaError, UnsupportedError, UsageError
-from .._base.files import file_of
+from .._base.errors import UsageError
+from .._base.files import damage_is_a_value_error, file_of, model_file
 from .report import Report
 
 if TYPE_CHECKING:
@@ -106,12 +106,8 @@ def _read(
     sizes: Mapping[str, int] | None = None,
     health: bool = False,
 ) -> FileReport:
-    try:
+    with damage_is_a_value_error():
         model, is_saved = _lamina.read(os.fsencode(file), saved, tuple(inputs), dict(sizes or {}), health)
-    except (UsageError, UnsupportedError):
-        raise
-    except LaminaError as error:
-        raise FormatError(str(error)) from None
     return SavedReport(file, model) if is_saved else FileReport(file, model, checked=health)
 
 
@@ -160,9 +156,7 @@ def read(
         lamina.LaminaError: ``inputs`` or ``sizes`` names what is not in the file or not open in it, or has a
             value that it was not exported for.
     """
-    file = file_of(path, folders=True)
-    if not file.exists():
-        raise FileNotFoundError(f"there is no file {file}")
+    file = model_file(path)
     if isinstance(inputs, dict):
         shapes = [f"{name}={_as_text(shape)}" for name, shape in inputs.items()]
     else:

@@ -8,9 +8,8 @@ import os
 from typing import Any, Literal, NamedTuple
 
 from .. import _lamina
-from .._base.errors import FormatError, LaminaError, UnsupportedError, UsageError
-from .._base.files import file_of
-from .changes import ALL, Changes
+from .._base.files import damage_is_a_value_error, model_file
+from .changes import Changes
 
 Change = Literal["equal", "changed", "added", "removed", "renamed", "not compared"]
 
@@ -78,24 +77,8 @@ class WeightsDiff(Changes):
         self._by = by
         self._data: dict[str, Any] = json.loads(self._write("json"))
 
-    def _write(
-        self,
-        kind: str,
-        *,
-        width: int = 0,
-        exact: bool = False,
-        rows: int | None = None,
-        depth: int | None = None,
-    ) -> str:
-        return _lamina.weights_text(
-            self._found,
-            kind,
-            self._by,
-            width,
-            exact,
-            ALL if rows is None else rows,
-            ALL if depth is None else depth,
-        )
+    def _text(self, kind: str, width: int, exact: bool, rows: int, depth: int) -> str:
+        return _lamina.weights_text(self._found, kind, self._by, width, exact, rows, depth)
 
     # -- as data -------------------------------------------------------------------------------------------
 
@@ -124,16 +107,9 @@ class WeightsDiff(Changes):
 
 
 def _compare(before: str | os.PathLike[str], after: str | os.PathLike[str]) -> object:
-    files = file_of(before, "before", folders=True), file_of(after, "after", folders=True)
-    for file in files:
-        if not file.exists():
-            raise FileNotFoundError(f"there is no file {file}")
-    try:
+    files = [model_file(path, name) for path, name in ((before, "before"), (after, "after"))]
+    with damage_is_a_value_error():
         return _lamina.weights(*map(os.fsencode, files))
-    except (UsageError, UnsupportedError):
-        raise
-    except LaminaError as error:
-        raise FormatError(str(error)) from None
 
 
 def _numbers(told: dict[str, Any]) -> WeightNumbers:
