@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * onnx: models in the ONNX format, read from protobuf's wire without trust.
  *
- * This header is what the parts of the room share: the graph in memory, as a file tells it, which inference
- * then completes. Everything is in the model's arena. */
+ * This header is what the parts of the room share: the graph in memory. Inference completes what
+ * the file leaves out. Everything is in the model's arena. */
 #ifndef LMI_READ_ONNX_GRAPH_H
 #define LMI_READ_ONNX_GRAPH_H
 
@@ -79,7 +79,8 @@ typedef struct lmi_onnx_value {
     int32_t producer;       /* the node whose result it is; -1: none */
     struct lmi_onnx_graph *graph; /* where it is defined; NULL: of an attribute */
 
-    /* a constant: an initialiser that nobody replaces, the result of a Constant, or folded by inference */
+    /* a constant: an initialiser, the result of a Constant, or folded by inference; no input that was given
+     * replaces it */
     int32_t where;      /* lmi_onnx_where */
     const void *memory; /* LMI_ONNX_MEMORY */
     uint64_t at;        /* in the file */
@@ -142,7 +143,7 @@ typedef struct lmi_onnx_symbol {
 typedef struct lmi_onnx_model {
     lmi_arena arena;
     const lmi_bytes *file;
-    unsigned char *piece; /* LMI_PIECE bytes, for whoever reads on */
+    unsigned char *piece; /* LMI_PIECE bytes, of the part of the file that is read */
     lmi_vec values;       /* lmi_onnx_value, of all graphs */
     lmi_vec nodes;        /* lmi_onnx_node, of all graphs */
     lmi_vec symbols;      /* lmi_onnx_symbol */

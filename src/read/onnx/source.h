@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * A graph as a source of a model.
  *
- * source.c: what is pushed. scopes.c: which module a node is of. weights.c: which constants are parameters.
- * arguments.c: a node as an operator. */
+ * source.c pushes the model; scopes.c finds the module of a node, and weights.c the constants that are
+ * parameters. arguments.c: a node as an operator. */
 #ifndef LMI_READ_ONNX_SOURCE_H
 #define LMI_READ_ONNX_SOURCE_H
 
@@ -27,7 +27,7 @@ void lmi_onnx_op_free(lmi_onnx_op *o);
 lam_status lmi_onnx_op_of(lmi_onnx_op *o, const lmi_onnx_node *n);
 /* The value as an argument or a result at a position. */
 lam_op_arg lmi_onnx_arg(const lmi_onnx_model *m, int32_t value, int32_t position);
-/* True if the i-th argument of the node is no weight, whatever it holds. */
+/* True if the i-th argument of the node is never a weight. */
 bool lmi_onnx_is_setting(const lmi_onnx_node *n, int32_t i);
 int32_t lmi_onnx_dtype(int32_t type); /* torch's number; -1: it has none */
 
@@ -36,7 +36,7 @@ int32_t lmi_onnx_dtype(int32_t type); /* torch's number; -1: it has none */
 
 enum { LMI_ONNX_MOST_PARTS = 32 };
 
-/* A call of a module, as the names of nodes tell it; 0 is that of the whole model. */
+/* A call of a module, by the names of nodes; 0 is that of the whole model. */
 typedef struct lmi_onnx_scope_of {
     int32_t parent;   /* -1: none */
     const char *path; /* of the module, "layer1.0.conv1" */

@@ -37,7 +37,7 @@ typedef struct lmi_pt2_module {
     int32_t n;             /* children */
     int32_t index;         /* in the model */
     const char *type_path; /* NULL: unknown */
-    bool described;        /* its attributes were told by one of its operators */
+    bool described;        /* its attributes were read from one of its operators */
 } lmi_pt2_module;
 
 /* A tensor of a graph. */
@@ -67,7 +67,7 @@ typedef struct lmi_pt2_call {
     int32_t last; /* the last step in it, or in a call in it */
 } lmi_pt2_call;
 
-/* A tensor that goes into a call or comes out of it. */
+/* A tensor among the arguments or results of a call. */
 typedef struct lmi_pt2_end {
     int32_t value, next;
 } lmi_pt2_end;
