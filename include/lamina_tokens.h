@@ -54,6 +54,11 @@ typedef struct lam_token_stage {
     int64_t tokens; /* new tokens of the batch: of prefill the prompt's; -1 unknown */
     lam_token_cost cost;
     const char *why_model; /* why cost.macs.model is not known; NULL: it is */
+    /* Bytes that a call takes at its peak beside the weights and the cache that it leaves, of the batch, by
+     * the run `followed` of lam_token_options: of the prefill the most of its calls, and of the first step of
+     * decode, which sees `followed_keys` tokens; -1: it is not known. */
+    lam_count activations;
+    int64_t followed_keys;
 } lam_token_stage;
 
 typedef struct lam_token_params { /* elements, each distinct parameter once */
@@ -101,11 +106,11 @@ typedef struct lam_tokens {
     lam_token_cache cache;
     int32_t n_wide;
     const lam_token_wide *wide;
-    int64_t weights; /* bytes of all parameters and buffers; -1 unknown */
-    int32_t dtype;   /* of most parameters */
-    int64_t logits;  /* positions of a sequence of the prefill that got logits; -1 unknown */
-    int32_t n_notes;
-    const char *const *notes;
+    int64_t weights;             /* bytes of all parameters and buffers; -1 unknown */
+    int32_t dtype;               /* of most parameters */
+    int64_t logits;              /* positions of a sequence of the prefill that got logits; -1 unknown */
+    const char *why_activations; /* why those of a stage are not known, or at least so many; NULL: they are */
+    const char *rough_activations; /* why they may be some per cent lower or higher; NULL: they are not */
 } lam_tokens;
 
 typedef struct lam_token_options {
@@ -116,6 +121,10 @@ typedef struct lam_token_options {
     bool sampled;
     /* Costs of another run, of the same model on prompts of other lengths, for how its cache grows; NULL. */
     const lam_costs *lengths;
+    /* Costs of a further run, on the same prompt, whose memory was followed; NULL: there is none, and
+     * `not_followed` says why, or the caller made none (NULL). */
+    const lam_costs *followed;
+    const char *not_followed;
 } lam_token_options;
 
 /* Reads a run of a language model in tokens. `c` must outlive the result and count operators. LAM_USAGE if
@@ -124,16 +133,29 @@ LAM_API lam_status lam_tokens_new(lam_tokens **out, const lam_costs *c, const la
                                   lam_error *e);
 LAM_API void lam_tokens_free(lam_tokens *t); /* NULL is allowed */
 
+/* What the costs of a run are needed for. */
+typedef enum lam_token_purpose {
+    LAM_RUN_STEPS,   /* they are what is read in tokens */
+    LAM_RUN_LENGTHS, /* `lengths` of lam_token_options; the run may fail */
+    LAM_RUN_MEMORY   /* `followed`; the run may fail */
+} lam_token_purpose;
 /* A run of a language model whose costs are needed. */
 typedef struct lam_token_run {
-    const char *which; /* as `tokens` of lam_live: "sample", "every" or "lengths" */
-    bool dry, time;    /* it computes nothing; its calls are timed */
-    bool may_fail;     /* what it tells is not needed: its costs are `lengths` of lam_token_options */
-    bool tells;        /* after it the tokens can be read */
+    lam_token_purpose purpose;
+    const char *which;      /* as `tokens` of lam_live: "sample", "every", "lengths" or "first" */
+    bool dry, time, follow; /* it computes nothing; its calls are timed; its memory is followed */
+    bool tells;             /* after it the tokens can be read */
 } lam_token_run;
+typedef struct lam_token_plan {
+    bool dry, time; /* of the options */
+    bool memory;    /* what calls take beside weights and cache is wanted too */
+} lam_token_plan;
 /* The run to make after `made` others. False: no further one is needed. `t`: the tokens so far, NULL: they
- * were not read yet. `dry`, `time`: of the options. */
-LAM_API bool lam_tokens_next(lam_token_run *out, int32_t made, const lam_tokens *t, bool dry, bool time);
+ * were not read yet. */
+LAM_API bool lam_tokens_next(lam_token_run *out, int32_t made, const lam_tokens *t,
+                             const lam_token_plan *plan);
+/* Its fields as one object. */
+LAM_API void lam_tokens_run_tell(const lam_token_run *r, lam_receiver to);
 
 /* A sequence to generate: `fresh` tokens after `prompt`, of which the first comes of the prefill and each
  * further one of a step. `decoder`: tokens that the decoder behind an encoder begins with; 0: as ever. */
@@ -154,6 +176,17 @@ LAM_API lam_count lam_tokens_cache_at(const lam_tokens *t, int64_t tokens, int64
 LAM_API int64_t lam_tokens_context(const lam_tokens *t, int64_t memory, int64_t batch);
 /* The most sequences of `tokens` tokens; as lam_tokens_context. */
 LAM_API int64_t lam_tokens_batch(const lam_tokens *t, int64_t memory, int64_t tokens);
+/* What fits into a memory, and how many tokens and sequences less with the activations of a stage, if each
+ * sequence takes as many as one of the run that was followed; -1: not known. */
+typedef struct lam_token_capacity {
+    int64_t memory;
+    int64_t context;       /* lam_tokens_context of one sequence */
+    int64_t tokens, batch; /* lam_tokens_batch of sequences as long as those that were generated */
+    int64_t context_less[LAM_N_STAGES], batch_less[LAM_N_STAGES];
+} lam_token_capacity;
+LAM_API lam_token_capacity lam_tokens_capacity(const lam_tokens *t, int64_t memory);
+/* Its fields as one object. */
+LAM_API void lam_tokens_capacity_tell(const lam_tokens *t, const lam_token_capacity *x, lam_receiver to);
 
 /* A device's peak as its maker publishes it, of dense products. */
 typedef struct lam_named_peak {

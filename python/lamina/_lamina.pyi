@@ -2,7 +2,7 @@
 """The C extension. A count is a pair ``(value, state)``. src/report/tell names the fields of results."""
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Literal, Protocol, final, type_check_only
+from typing import Any, Literal, Protocol, TypedDict, final, type_check_only
 
 _State = Literal["exact", "at least", "unknown"]
 _Count = tuple[int, _State]
@@ -12,6 +12,15 @@ _Told = Literal["omit"] | Mapping[str, int | _Count | None] | tuple[int | _Count
 @type_check_only
 class _Writer(Protocol):
     def write(self, text: str, /) -> object: ...
+
+@type_check_only
+class _TokenRun(TypedDict):
+    purpose: Literal["steps", "lengths", "memory"]
+    which: str
+    dry: bool
+    time: bool
+    follow: bool
+    tells: bool
 
 @type_check_only
 class _Host(Protocol):
@@ -265,14 +274,13 @@ class Tokens:
     def told(self) -> dict[str, Any]: ...
     def bound(self, peak: str, /) -> dict[str, Any]: ...
     def cache_at(self, tokens: int, batch: int, /) -> _Count: ...
+    def capacity(self, memory: int, /) -> dict[str, Any]: ...
     def context(self, memory: int, batch: int, /) -> int: ...
     def batch(self, memory: int, tokens: int, /) -> int: ...
     def write(self, form: str | None, memory: int, width: int, exact: bool, /) -> str: ...
 
 def peak(text: str, /) -> tuple[float, float]: ...
-def tokens_next(
-    made: int, so_far: Tokens | None, dry: bool, time: bool, /
-) -> tuple[str, bool, bool, bool, bool] | None: ...
+def tokens_next(made: int, so_far: Tokens | None, plan: tuple[bool, bool, bool], /) -> _TokenRun | None: ...
 def token_sequences(
     which: str, prompt: int, new: int, encoder: bool, limit: int, /
 ) -> tuple[tuple[int, int, int], ...]: ...
@@ -280,6 +288,7 @@ def token_convention(name: str, /) -> None: ...
 def tokens(
     costs: Costs,
     lengths: Costs | None,
+    followed: Costs | str | None,
     path: str,
     sizes: tuple[int, int, int],
     given: tuple[bool, bool, bool],

@@ -34,6 +34,7 @@ def tokens(
     dry: bool = False,
     time: bool = False,
     dtype: Any = None,
+    device_memory: int | None = None,
 ) -> Tokens:
     """Counts a language model in tokens: a prefill of a prompt, and the decode steps after it.
 
@@ -55,17 +56,22 @@ def tokens(
         time: times the calls too, in further runs that are not counted: 5 to 20 of them, as many as fit into
             ten seconds. ``t.bound(peak)`` has the times, MFU and MBU.
         dtype: counts as if floating-point parameters were of this type; for a dry run.
+        device_memory: bytes of a memory, for which ``t.capacity`` tells what fits, and how much less with a
+            call's activations. These are predicted by a further dry run, as by :func:`lamina.fit`.
 
     Raises:
-        TypeError: the model is no module, or ``prompt``, ``new`` or ``batch`` no whole number.
+        TypeError: the model is no module, or ``prompt``, ``new``, ``batch`` or ``device_memory`` no whole
+            number.
         ValueError: one of them is below 1, the model is no language model, the prompt and the new tokens are
             more than the positions that it has, or a dry run is to be timed.
         NeedsValuesError: in a dry run, the model reads values, as for experts that run one by one.
         Exception: an exception of the model propagates unchanged.
     """
     measure = Measure().check(dry=dry, asked=time)
+    if device_memory is not None:
+        check_whole("device_memory", device_memory, least=1)
     asked = Asked(model, prompt, new, batch, inputs=inputs, dtype=dtype)
-    return Tokens(asked.read(dry=dry, time=measure))
+    return Tokens(asked.read(dry=dry, time=measure, memory=device_memory is not None), device_memory)
 
 
 class Asked:
@@ -107,28 +113,35 @@ class Asked:
                 f"{self.prompt} and {self.new} new ones need {last}; ask for fewer"
             )
 
-    def read(self, *, dry: bool, time: Measure | None = None) -> _lamina.Tokens:
-        """The tokens of the runs that they need."""
+    def read(self, *, dry: bool, time: Measure | None = None, memory: bool = False) -> _lamina.Tokens:
+        """The tokens of the runs that they need; ``memory``: activations too."""
         costs: _lamina.Costs | None = None
         longer, found = None, None
+        followed: _lamina.Costs | str | None = None
+        plan = (dry, time is not None, memory)
         for made in count():
-            wanted = _lamina.tokens_next(made, found, dry, time is not None)
+            wanted = _lamina.tokens_next(made, found, plan)
             if wanted is None:
                 break
-            which, follows, times, may_fail, tells = wanted
-            if may_fail:
+            if wanted["purpose"] == "lengths":
                 with suppress(Exception):  # a model that can't be followed shows what it shows
-                    longer = self._costs(which, dry=follows)
+                    longer = self._costs(wanted)
+            elif wanted["purpose"] == "memory":
+                try:
+                    followed = self._costs(wanted)
+                except Exception as error:  # the result has the reason
+                    followed = str(error) or type(error).__name__
             else:
-                costs = self._costs(which, dry=follows, time=time if times else None)
-            if tells and costs is not None:
+                costs = self._costs(wanted, time)
+            if wanted["tells"] and costs is not None:
                 sizes = (self.prompt, self.new, self.batch)
-                found = _lamina.tokens(costs, longer, NAME, sizes, (*self.told, True))
+                found = _lamina.tokens(costs, longer, followed, NAME, sizes, (*self.told, True))
         assert found is not None
         return found
 
-    def _costs(self, which: str, *, dry: bool, time: Measure | None = None) -> _lamina.Costs:
-        run = self.run(which, dry=dry, time=time)
+    def _costs(self, wanted: _lamina._TokenRun, time: Measure | None = None) -> _lamina.Costs:
+        dry, follow = wanted["dry"], wanted["follow"]
+        run = self.run(wanted["which"], dry=dry, follow=follow, time=time if wanted["time"] else None)
         if run.error is not None:
             run.reraise()
         assert run.model is not None
@@ -145,13 +158,21 @@ class Asked:
         dry: bool,
         about: Mapping[str, str] | None = None,
         time: Measure | None = None,
+        follow: bool = False,
     ) -> Run:
-        """The model generates: a "sample" of its steps, "every" one, or sequences of other "lengths"."""
+        """The model generates: a "sample" of its steps, "every" one, the "first" alone, or sequences of other
+        "lengths". ``follow``: its memory is followed."""
         # One sequence shows how a cache grows; inputs that were given fix its length.
         batch, given = (1, {}) if which == "lengths" else (self.batch, self.given)
         wanted = sequences(self.how, which, self.prompt, self.new)
         inputs = inputs_of(self.root, self.how, batch, given, wanted)
         told = {"of": NAME, "prompt": self.prompt, "new": self.new, "batch": self.batch}
         facts = {**(about or {}), **{f"tokens_{name}": str(value) for name, value in told.items()}}
-        how: dict[str, Any] = {"dry": dry, "dtype": self.dtype, "about": facts, "time": time}
+        how: dict[str, Any] = {
+            "dry": dry,
+            "dtype": self.dtype,
+            "about": facts,
+            "time": time,
+            "follow": follow,
+        }
         return run_once(self.outer, (inputs,), mode="eval", ops=True, **how)

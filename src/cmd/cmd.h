@@ -66,7 +66,9 @@ void lmi_side_free(lmi_side *side);
 /* A language model that generated. */
 typedef struct lmi_generated {
     lam_model *m, *longer; /* longer: prompts of other lengths, by which a cache's growth is known */
-    lam_costs *c, *longer_c;
+    lam_model *followed;   /* a run whose memory was followed; NULL: it was not wanted, or `unfollowed` says why */
+    lam_costs *c, *longer_c, *followed_c;
+    lam_error unfollowed;
     lam_tokens *t; /* NULL: there are none */
 } lmi_generated;
 /* Makes the runs that the options ask for, and reads them; of a model that failed, what ran until then. Free

@@ -19,6 +19,7 @@ void lmi_generated_free(lmi_generated *g) {
     g->t = NULL;
     end(&g->m, &g->c);
     end(&g->longer, &g->longer_c);
+    end(&g->followed, &g->followed_c);
 }
 
 /* Generates once; there is what ran also if the model failed. */
@@ -29,6 +30,7 @@ static lam_status run(lmi_cli *c, const lam_token_run *how, lam_model **m, lam_c
     what.tokens = how->which;
     what.dry = how->dry;
     what.time = how->time;
+    what.follow = how->follow;
     if (!what.time) what.repeats = 0;
     end(m, costs);
     lam_status s = lmi_live_model(c, &what, m, e);
@@ -53,23 +55,32 @@ static lam_status read(const lmi_cli *c, lmi_generated *g, lam_error *e) {
                                  .given_prompt = c->args.live.prompt > 0,
                                  .given_fresh = c->args.live.fresh > 0,
                                  .sampled = true,
-                                 .lengths = g->longer_c};
+                                 .lengths = g->longer_c,
+                                 .followed = g->followed_c,
+                                 .not_followed = g->unfollowed.text[0] ? g->unfollowed.text : NULL};
     return lam_tokens_new(&g->t, g->c, &o, e);
 }
 
+/* A run whose memory is followed, or why it can't be. */
+static void follow(lmi_cli *c, const lam_token_run *how, lmi_generated *g) {
+    g->unfollowed = (lam_error){.at = -1};
+    if (run(c, how, &g->followed, &g->followed_c, &g->unfollowed) != LAM_OK)
+        end(&g->followed, &g->followed_c);
+}
+
 lam_status lmi_generate(lmi_cli *c, lmi_generated *g, lam_error *e) {
-    const lam_live *asked = &c->args.live;
+    const lam_token_plan plan = {c->args.live.dry, c->args.live.time, c->args.device_memory != NULL};
     lam_token_run next;
     lam_error unused = {.at = -1};
     lam_status s = LAM_OK;
-    for (int32_t made = 0; s == LAM_OK && lam_tokens_next(&next, made, g->t, asked->dry, asked->time);
-         made++) {
+    for (int32_t made = 0; s == LAM_OK && lam_tokens_next(&next, made, g->t, &plan); made++) {
         lam_tokens_free(g->t);
         g->t = NULL;
-        if (next.may_fail)
-            (void)run(c, &next, &g->longer, &g->longer_c, &unused);
-        else
-            s = run(c, &next, &g->m, &g->c, e);
+        switch (next.purpose) {
+        case LAM_RUN_LENGTHS: (void)run(c, &next, &g->longer, &g->longer_c, &unused); break;
+        case LAM_RUN_MEMORY: follow(c, &next, g); break;
+        default: s = run(c, &next, &g->m, &g->c, e); break;
+        }
         if (s == LAM_OK && next.tells) s = read(c, g, e);
     }
     if (s != LAM_OK && g->c && !g->t) (void)read(c, g, &unused);

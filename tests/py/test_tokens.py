@@ -715,6 +715,73 @@ def test_what_fits_is_what_is_left_by_the_weights():
     assert t.batch_in(weights - 1, 7) == 0
 
 
+def taken_by(model: nn.Module, *args: Any) -> tuple[int, int]:
+    """Bytes that a real call takes at its peak, by the allocator, and those of the cache that it leaves."""
+    taken = lamina.inspect(model, args, memory=True).memory
+    assert taken is not None
+    with torch.no_grad():
+        kept = [each for pair in model(*args)["cache"] for each in pair]
+    return taken.peak_allocated, sum(each.nbytes for each in kept)
+
+
+@pytest.mark.parametrize("dry", [False, True], ids=["real", "dry"])
+def test_activations_are_what_a_call_takes_beside_weights_and_cache(dry):
+    model = Talker()
+    t = lamina.tokens(model, prompt=40, new=5, batch=2, dry=dry, device_memory=1_000_000)
+    assert t.capacity is not None
+    taken = t.capacity.activations
+    assert (taken.why, taken.rough) == (None, None)
+    peak, left = taken_by(model, torch.zeros(2, 40, dtype=torch.long))
+    assert (taken.prefill.bytes, taken.prefill.bytes.state) == (peak - left, "exact")
+    assert (taken.prefill.keys, taken.decode.keys) == (40, 41)
+    with torch.no_grad():
+        out = model(torch.zeros(2, 40, dtype=torch.long))
+    cached = {each.untyped_storage().data_ptr(): each.untyped_storage().nbytes() for pair in out["cache"]
+              for each in pair}  # fmt: skip
+    peak, left = taken_by(model, torch.zeros(2, 1, dtype=torch.long), out["cache"])
+    before = sum(cached.values()) + out["logits"].nbytes  # what the loop holds while a step runs
+    assert taken.decode.bytes == before + peak - left
+
+
+def test_what_fits_with_activations_is_what_fits_beside_a_sequences_share_of_them():
+    t = lamina.tokens(Talker(), prompt=40, new=5, batch=2, dry=True, device_memory=1_000_000)
+    fits = t.capacity
+    assert fits is not None
+    assert (fits.bytes, fits.tokens) == (1_000_000, 44)
+    assert (fits.context, fits.batch) == (t.context(1_000_000), t.batch_in(1_000_000, 44))
+    for taken in (fits.activations.prefill, fits.activations.decode):
+        each = -(-int(taken.bytes) // 2)
+        assert taken.context_less == fits.context - t.context(1_000_000 - each)
+        room, cache = 1_000_000 - t.weights, int(t.cache.at(44))
+        assert taken.batch_less == room // cache - room // (cache + each)
+    told = json.loads(t.to_json())["device_memory"]
+    assert told["activations"]["decode"]["bytes"]["value"] == fits.activations.decode.bytes
+    assert "in a prefill of 40 tokens, with which" in squeezed(t)
+    assert lamina.tokens(Talker(), prompt=4, new=2, dry=True).capacity is None
+
+
+def test_activations_that_can_not_be_followed_are_not_known_and_the_reason_is_told():
+    t = lamina.tokens(mixtral(), prompt=9, new=3, device_memory=1_000_000_000)
+    taken = t.capacity.activations
+    if taken.why is None:  # this transformers' experts can be followed
+        assert taken.prefill.bytes.state == "exact"
+        return
+    assert taken.why.startswith("a dry run can't follow")
+    assert (taken.prefill.bytes.state, taken.decode.context_less) == ("unknown", None)
+    assert f"activations not known: {taken.why}" in squeezed(t)
+
+
+def test_activations_without_a_cache_and_of_a_prefill_alone():
+    t = lamina.tokens(Zoo(), prompt=6, new=3, dry=True, device_memory=1_000_000)
+    assert t.capacity.activations.decode.keys == 7
+    assert t.capacity.activations.decode.bytes > t.capacity.activations.prefill.bytes > 0
+    t = lamina.tokens(Talker(), prompt=6, new=1, dry=True, device_memory=1_000_000)
+    assert t.capacity.activations.prefill.bytes.state == "unknown"
+    assert t.capacity.activations.why == "which of the memory is a cache was not seen"
+    with pytest.raises(ValueError, match="device_memory=0 is not possible"):
+        lamina.tokens(Talker(), dry=True, device_memory=0)
+
+
 def test_a_model_without_a_cache_is_given_all_tokens_again():
     each = 4 * 2 * 16 * 16 + 16 * 50
     for new in (2, 5, 6, 7, 9):

@@ -6,7 +6,7 @@
 
 typedef struct lmx_tokens {
     PyObject_HEAD lmx_state *st;
-    PyObject *costs, *lengths; /* strong: the tokens read them; NULL: none */
+    PyObject *costs, *lengths, *followed; /* strong: the tokens read them; NULL: none */
     lam_tokens *tokens;
 } lmx_tokens;
 
@@ -14,25 +14,31 @@ static lmx_tokens *self_of(PyObject *self) { return (lmx_tokens *)self; }
 
 static PyObject *tokens_of(PyObject *module, PyObject *args) {
     lmx_state *st = lmx_state_of(module);
-    PyObject *costs, *lengths;
+    PyObject *costs, *lengths, *followed;
     long long prompt, fresh, batch;
     int given_prompt, given_fresh, sampled;
     lam_token_options o = {0};
     lam_error e = {.at = -1};
-    if (!PyArg_ParseTuple(args, "OOs(LLL)(ppp):tokens", &costs, &lengths, &o.path, &prompt, &fresh, &batch,
-                          &given_prompt, &given_fresh, &sampled))
+    if (!PyArg_ParseTuple(args, "OOOs(LLL)(ppp):tokens", &costs, &lengths, &followed, &o.path, &prompt,
+                          &fresh, &batch, &given_prompt, &given_fresh, &sampled))
         return NULL;
-    if (Py_TYPE(costs) != st->costs_type || (lengths != Py_None && Py_TYPE(lengths) != st->costs_type))
+    const bool told = PyUnicode_Check(followed);
+    if (Py_TYPE(costs) != st->costs_type || (lengths != Py_None && Py_TYPE(lengths) != st->costs_type) ||
+        (followed != Py_None && !told && Py_TYPE(followed) != st->costs_type))
         return lmx_fail(st, LAM_USAGE, NULL, "tokens are read from Costs");
     lam_costs *c = lmx_costs_settled(costs);
     if (c && lengths != Py_None && !(o.lengths = lmx_costs_settled(lengths))) c = NULL;
+    if (c && told && !(o.not_followed = PyUnicode_AsUTF8AndSize(followed, NULL))) c = NULL;
+    if (c && !told && followed != Py_None && !(o.followed = lmx_costs_settled(followed))) c = NULL;
     lmx_tokens *self = c ? (lmx_tokens *)PyType_GenericAlloc(st->tokens_type, 0) : NULL;
     if (!self) return NULL;
     Py_INCREF(costs);
     Py_INCREF(lengths);
+    Py_INCREF(followed);
     self->st = st;
     self->costs = costs;
     self->lengths = lengths;
+    self->followed = followed;
     o.prompt = prompt;
     o.fresh = fresh;
     o.batch = batch;
@@ -49,6 +55,7 @@ static void tokens_dealloc(PyObject *self) {
     lam_tokens_free(self_of(self)->tokens);
     Py_XDECREF(self_of(self)->costs);
     Py_XDECREF(self_of(self)->lengths);
+    Py_XDECREF(self_of(self)->followed);
     PyObject_Free(self);
     Py_DECREF(type);
 }
@@ -79,13 +86,15 @@ static PyObject *tokens_bound(PyObject *self, PyObject *args) {
 static PyObject *tokens_next(PyObject *module, PyObject *args) {
     lmx_state *st = lmx_state_of(module);
     PyObject *so_far;
-    int made, dry, time;
+    int made, dry, time, memory;
     lam_token_run next;
-    if (!PyArg_ParseTuple(args, "iOpp:tokens_next", &made, &so_far, &dry, &time)) return NULL;
+    lmx_sink sink;
+    if (!PyArg_ParseTuple(args, "iO(ppp):tokens_next", &made, &so_far, &dry, &time, &memory)) return NULL;
     const lam_tokens *t = Py_TYPE(so_far) == st->tokens_type ? self_of(so_far)->tokens : NULL;
-    if (!lam_tokens_next(&next, made, t, dry != 0, time != 0)) Py_RETURN_NONE;
-    return Py_BuildValue("(sOOOO)", next.which, next.dry ? Py_True : Py_False, next.time ? Py_True : Py_False,
-                         next.may_fail ? Py_True : Py_False, next.tells ? Py_True : Py_False);
+    const lam_token_plan plan = {dry != 0, time != 0, memory != 0};
+    if (!lam_tokens_next(&next, made, t, &plan)) Py_RETURN_NONE;
+    lam_tokens_run_tell(&next, lmx_sink_begin(&sink));
+    return lmx_sink_end(&sink);
 }
 
 static PyObject *token_sequences(PyObject *module, PyObject *args) {
@@ -132,6 +141,16 @@ static PyObject *tokens_cache_at(PyObject *self, PyObject *args) {
     return lmx_count(n);
 }
 
+static PyObject *tokens_capacity(PyObject *self, PyObject *args) {
+    long long memory;
+    lmx_sink t;
+    if (!PyArg_ParseTuple(args, "L:capacity", &memory)) return NULL;
+    const lam_tokens *tokens = self_of(self)->tokens;
+    const lam_token_capacity all = lam_tokens_capacity(tokens, memory);
+    lam_tokens_capacity_tell(tokens, &all, lmx_sink_begin(&t));
+    return lmx_sink_end(&t);
+}
+
 static PyObject *fits(PyObject *self, PyObject *args, const char *format,
                       int64_t (*most)(const lam_tokens *t, int64_t memory, int64_t other)) {
     long long memory, other;
@@ -163,14 +182,18 @@ static PyObject *tokens_write(PyObject *self, PyObject *args) {
 
 PyMethodDef lmx_tokens_functions[] = {
     {"tokens", tokens_of, METH_VARARGS,
-     PyDoc_STR("tokens($module, costs, lengths, path, sizes, given, /)\n--\n\nReturns the Tokens of a run. "
-               "`lengths`: Costs of the same model on prompts of other lengths, or None; `path`: of the "
-               "language model; `sizes`: prompt, new tokens and batch as asked for, 0 if they were not; "
-               "`given`: whether the first two were named, and whether the run has only some of the steps.")},
+     PyDoc_STR(
+         "tokens($module, costs, lengths, followed, path, sizes, given, /)\n--\n\nReturns the Tokens of "
+         "a run. `lengths`: Costs of the same model on prompts of other lengths, or None; `followed`: "
+         "Costs of a run whose memory was followed, or why there are none, or None; `path`: of the "
+         "language model; `sizes`: prompt, new tokens and batch as asked for, 0 if they were not; "
+         "`given`: whether the first two were named, and whether the run has only some of the steps.")},
     {"tokens_next", tokens_next, METH_VARARGS,
-     PyDoc_STR("tokens_next($module, made, so_far, dry, time, /)\n--\n\nReturns the run to make after "
-               "`made` others: which, if it is dry, is timed, may fail, and if the tokens can be read then; "
-               "None if no further one is needed. `so_far`: the Tokens that were read last, or None.")},
+     PyDoc_STR(
+         "tokens_next($module, made, so_far, plan, /)\n--\n\nReturns the run to make after `made` "
+         "others, a dict: its purpose, which sequences, if it is dry, is timed, is followed, and if the "
+         "tokens can be read then; None if no further one is needed. `so_far`: the Tokens that were read "
+         "last, or None; `plan`: whether to run dry, to time, and to tell activations.")},
     {"token_sequences", token_sequences, METH_VARARGS,
      PyDoc_STR("token_sequences($module, which, prompt, new, encoder, limit, /)\n--\n\nReturns the sequences "
                "of a run: of each the tokens of its prompt, the new ones, and those that a decoder behind an "
@@ -190,6 +213,8 @@ static PyMethodDef tokens_methods[] = {
      PyDoc_STR("bound($self, peak, /)\n--\n\nReturns what the peak of a device allows, as a dict.")},
     {"cache_at", tokens_cache_at, METH_VARARGS,
      PyDoc_STR("cache_at($self, tokens, batch, /)\n--\n\nReturns bytes of the caches: (value, state).")},
+    {"capacity", tokens_capacity, METH_VARARGS,
+     PyDoc_STR("capacity($self, memory, /)\n--\n\nReturns what fits into a memory, as a dict.")},
     {"context", tokens_context, METH_VARARGS,
      PyDoc_STR("context($self, memory, batch, /)\n--\n\nReturns the most tokens a sequence that fit; -1 if "
                "that is not known.")},

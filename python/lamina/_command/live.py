@@ -80,7 +80,7 @@ def run_target(
         about["config"] = config_words(root)
     elif tokens is not None:
         further = from_code(root, target, given, built, batch=0) if given is not None else ((), {}, [])
-        how = {"dry": dry, "about": _texts(about), "time": how["time"]}
+        how = {"dry": dry, "about": _texts(about), "time": how["time"], "follow": how["follow"]}
         return _generated(root, tokens, (prompt, fresh, batch), further, dtype, how)
     made: list[str]
     if tokens == FORWARD and given is None and not inputs:

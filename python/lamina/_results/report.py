@@ -430,7 +430,7 @@ class Report:
         """A language model's calls as prefill and decode steps, in tokens. None if the root was not given
         token ids that a table reads, or if operators were not counted."""
         with suppress(UsageError):
-            return Tokens(_lamina.tokens(self._costs, None, "", (0, 0, 0), (False, False, False)))
+            return Tokens(_lamina.tokens(self._costs, None, None, "", (0, 0, 0), (False, False, False)))
         return None
 
     def speed(self, roof: Roof | None = None, *, inside: bool = False) -> list[Speed]:

@@ -186,6 +186,67 @@ class TokenCache:
         return f"TokenCache(kind={self.kind!r}, fixed={self.fixed}, pieces={self.pieces!r})"
 
 
+class TokenTaken:
+    """What a call takes at its peak beside the weights and the cache that it leaves: activations and the
+    workspace of operators.
+
+    Attributes:
+        bytes: of the whole batch.
+        keys: tokens that a sequence sees in that call; None: not known, as the next.
+        context_less, batch_less: by how much the context and the batch of :class:`TokenCapacity` are less if
+            each sequence takes as many bytes as one of this call.
+    """
+
+    def __init__(self, told: Mapping[str, Any]) -> None:
+        self.bytes = from_core(told["bytes"])
+        self.keys: int | None = told["keys"]
+        self.context_less: int | None = told["context_less"]
+        self.batch_less: int | None = told["batch_less"]
+
+    def __repr__(self) -> str:
+        return f"TokenTaken(bytes={self.bytes!r}, keys={self.keys})"
+
+
+class TokenActivations:
+    """What calls take beside weights and cache.
+
+    Attributes:
+        prefill, decode: of the prefill, and of the first decode step, each a :class:`TokenTaken`.
+        why: why they are not known, or lower bounds; None: they are exact.
+        rough: why they may be some per cent lower or higher; None: they are not.
+    """
+
+    def __init__(self, told: Mapping[str, Any]) -> None:
+        self.prefill = TokenTaken(told["prefill"])
+        self.decode = TokenTaken(told["decode"])
+        self.why: str | None = told["why"]
+        self.rough: str | None = told["rough"]
+
+    def __repr__(self) -> str:
+        return f"TokenActivations(prefill={self.prefill!r}, decode={self.decode!r})"
+
+
+class TokenCapacity:
+    """What fits into a memory beside the weights.
+
+    Attributes:
+        bytes: the memory.
+        context: the most tokens of one sequence; None: without end, or not known, as the next.
+        tokens, batch: tokens of a sequence that was generated, and the most sequences that are as long.
+        activations: a :class:`TokenActivations`, which ``context`` and ``batch`` leave out.
+    """
+
+    def __init__(self, told: Mapping[str, Any]) -> None:
+        self.bytes: int = told["bytes"]
+        self.context: int | None = told["context"]
+        self.tokens: int | None = told["tokens"]
+        self.batch: int | None = told["batch"]
+        self.activations = TokenActivations(told["activations"])
+
+    def __repr__(self) -> str:
+        return f"TokenCapacity(bytes={self.bytes}, context={self.context}, batch={self.batch})"
+
+
 class TokenWide:
     """A layer that multiplies more rows than the call has new tokens.
 
@@ -277,10 +338,13 @@ class Tokens:
         weights: bytes of all parameters; None: not known.
         wide: layers that multiply more rows than there are new tokens, a list of :class:`TokenWide`.
         gaps: why a number is not exact, a sentence each.
+        capacity: what fits into the ``device_memory`` that was asked for, a :class:`TokenCapacity`; None:
+            none was.
     """
 
-    def __init__(self, core: _lamina.Tokens) -> None:
+    def __init__(self, core: _lamina.Tokens, memory: int | None = None) -> None:
         self._core = core
+        self._memory = memory or 0
         told = core.told()
         self.prompt: int | None = told["prompt"]
         self.new: int | None = told["new"]
@@ -295,11 +359,12 @@ class Tokens:
         self.weights: int | None = told["weights"]
         self.wide = [TokenWide(each) for each in told["wide"]]
         self.gaps: list[str] = list(told["gaps"])
+        self.capacity = None if memory is None else TokenCapacity(core.capacity(memory))
 
     def context(self, memory: int, batch: int = 1) -> int | None:
         """The most tokens of each of ``batch`` sequences whose caches fit beside the weights into ``memory``
-        bytes. None: it never ends, or it is not known how the cache grows (``cache.gap``). What a step takes
-        beside them is not in it."""
+        bytes. None: it never ends, or it is not known how the cache grows (``cache.gap``). What a call takes
+        beside them is not in it: ``capacity`` has it."""
         check_whole("memory", memory, least=1)
         check_whole("batch", batch, least=1)
         return _fits(self._core.context(memory, batch))
@@ -322,18 +387,18 @@ class Tokens:
         return TokenBound(self._core.bound(peak))
 
     def __str__(self) -> str:
-        return self._core.write("text", 0, 0, False).removesuffix("\n")  # noqa: FBT003
+        return self._core.write("text", self._memory, 0, False).removesuffix("\n")  # noqa: FBT003
 
     def __repr__(self) -> str:
         return str(self)
 
     def show(self, *, width: int = 0, exact: bool = False) -> None:
         """Prints it; ``exact``: numbers in full."""
-        sys.stdout.write(self._core.write("text", 0, width, exact))
+        sys.stdout.write(self._core.write("text", self._memory, width, exact))
 
     def to_json(self) -> str:
         """Returns everything as JSON, by the schema ``docs/answers.schema.json``."""
-        return self._core.write("json", 0, 0, False)  # noqa: FBT003
+        return self._core.write("json", self._memory, 0, False)  # noqa: FBT003
 
 
 NO_END = 0x7FFF_FFFF_FFFF_FFFF

@@ -9,13 +9,20 @@ enum { MOST_STEPS = 4 }; /* as many are run, or else these: the first, the secon
 /* Tokens at which it is looked whether a cache still grows: of so many a dry run knows the ids. */
 enum { LONGEST = 65536 };
 
-static const char SAMPLE[] = "sample", EVERY[] = "every", LENGTHS[] = "lengths";
+static const char SAMPLE[] = "sample", EVERY[] = "every", LENGTHS[] = "lengths", FIRST[] = "first";
 
-bool lam_tokens_next(lam_token_run *out, int32_t made, const lam_tokens *t, bool dry, bool time) {
+bool lam_tokens_next(lam_token_run *out, int32_t made, const lam_tokens *t, const lam_token_plan *plan) {
+    if (made > 0 && !plan->memory) made++;
+    const bool sample = plan->dry && !plan->time;
     switch (made) {
-    case 0: *out = (lam_token_run){dry && !time ? SAMPLE : EVERY, dry, time, false, false}; return true;
-    case 1: *out = (lam_token_run){LENGTHS, true, false, true, true}; return true;
-    case 2: *out = (lam_token_run){EVERY, dry, time, false, true}; return t && t->bent;
+    case 0:
+        *out = (lam_token_run){LAM_RUN_STEPS, sample ? SAMPLE : EVERY, .dry = plan->dry, .time = plan->time};
+        return true;
+    case 1: *out = (lam_token_run){LAM_RUN_MEMORY, FIRST, .dry = true, .follow = true}; return true;
+    case 2: *out = (lam_token_run){LAM_RUN_LENGTHS, LENGTHS, .dry = true, .tells = true}; return true;
+    case 3:
+        *out = (lam_token_run){LAM_RUN_STEPS, EVERY, .dry = plan->dry, .time = plan->time, .tells = true};
+        return t && t->bent;
     default: return false;
     }
 }
@@ -35,6 +42,8 @@ int32_t lam_tokens_sequences(lam_token_sequence out[LAM_TOKEN_SEQUENCES], const 
         return 2;
     }
     out[0] = (lam_token_sequence){prompt, fresh, 0};
+    if (strcmp(which, FIRST) == 0 && fresh > 2) out[0].fresh = 2;
+    if (strcmp(which, FIRST) == 0) return 1;
     if (strcmp(which, EVERY) == 0 || fresh - 1 <= MOST_STEPS) return 1;
     out[0].fresh = 3; /* the prefill and two steps */
     out[1] = from_step(prompt, fresh / 2, encoder);

@@ -10,7 +10,7 @@ typedef struct whole {
     lam_tokens t; /* first: the public part */
     lmi_arena arena;
     lmi_vec steps; /* lam_token_step */
-    lmi_token_run run, lengths;
+    lmi_token_run run, lengths, followed;
     const lam_token_options *o;
 } whole;
 
@@ -350,11 +350,29 @@ static lam_status find_cache(whole *w, lam_error *e) {
     return lmi_token_growth(&w->run, other ? &w->lengths : NULL, &w->arena, &w->t.cache, e);
 }
 
+/* What calls take beside weights and cache. */
+static lam_status follow(whole *w, lam_error *e) {
+    for (int s = 0; s < LAM_N_STAGES; s++) {
+        w->t.stage[s].activations = lmi_unknown();
+        w->t.stage[s].followed_keys = -1;
+    }
+    if (w->o->not_followed) {
+        w->t.why_activations = lmi_strdup(&w->arena, w->o->not_followed);
+        if (!w->t.why_activations) return lmi_nomem(e);
+    }
+    if (!w->o->followed) return LAM_OK;
+    LAM_TRY(fill_run(&w->followed, w->o->followed, &w->arena, w->o->path, e));
+    w->followed.holders = w->run.holders;
+    LAM_TRY(lmi_token_kept(&w->followed, e));
+    return lmi_token_space(&w->followed, &w->t, &w->arena, e);
+}
+
 static lam_status build(whole *w, const lam_costs *c, lam_error *e) {
     LAM_TRY(fill_run(&w->run, c, &w->arena, w->o->path, e));
     LAM_TRY(lmi_token_products(&w->run, e));
     LAM_TRY(find_cache(w, e));
     find_cacheless(w);
+    LAM_TRY(follow(w, e));
     for (int32_t k = 0; k < (int32_t)w->run.calls.n; k++) LAM_TRY(add_call(w, k, e));
     if (w->steps.n) qsort(w->steps.data, w->steps.n, sizeof(lam_token_step), by_step);
     if (w->o->sampled) {
@@ -403,6 +421,7 @@ lam_status lam_tokens_new(lam_tokens **out, const lam_costs *c, const lam_token_
     lmi_vec_init(&w->steps, sizeof(lam_token_step));
     begin(&w->run);
     begin(&w->lengths);
+    begin(&w->followed);
     lam_status s = build(w, c, e);
     w->o = NULL;
     if (s == LAM_OK)
@@ -417,6 +436,7 @@ void lam_tokens_free(lam_tokens *t) {
     whole *w = (whole *)(void *)t;
     end(&w->run);
     end(&w->lengths);
+    end(&w->followed);
     lmi_vec_free(&w->steps);
     lmi_arena_free(&w->arena);
     free(w);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * tokens: a run of a language model in tokens. calls.c finds the calls of the model and what they are given;
  * products.c what each multiplies and which parameters it reads; cache.c what is kept from one call to the
- * next and how it grows; stages.c the steps and their sums; fits.c what fits into a memory; plan.c which runs
- * tell all this. */
+ * next and how it grows; stages.c the steps and their sums; space.c what a call takes beside weights and
+ * cache; fits.c what fits into a memory; plan.c which runs tell all this. */
 #ifndef LMI_ANALYSE_TOKENS_H
 #define LMI_ANALYSE_TOKENS_H
 
@@ -97,6 +97,8 @@ static inline bool lmi_token_attends(lmi_kind k) {
 bool lmi_token_convolves(lmi_kind k);
 /* Fills r->entries and r->held. */
 lam_status lmi_token_kept(lmi_token_run *r, lam_error *e);
+/* Fills the activations of `t` from a run whose memory was followed; texts are kept in `to`. */
+lam_status lmi_token_space(const lmi_token_run *r, lam_tokens *t, lmi_arena *to, lam_error *e);
 /* How the cache grows, from the calls of a run and of another one (NULL). */
 lam_status lmi_token_growth(const lmi_token_run *r, const lmi_token_run *other, lmi_arena *to,
                             lam_token_cache *out, lam_error *e);

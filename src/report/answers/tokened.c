@@ -67,10 +67,6 @@ static void put_text(writer *w) {
 /* -- JSON
  * ---------------------------------------------------------------------------------------------------- */
 
-static void tell_most(lmi_teller *t, const char *name, int64_t n) {
-    tell_known(t, name, n == INT64_MAX ? -1 : n);
-}
-
 static void put_json(writer *w) {
     const lmi_token_words *x = &w->words;
     lmi_teller t = lmi_tell_json(&w->out);
@@ -78,12 +74,9 @@ static void put_json(writer *w) {
     tell_text(&t, "model", lmi_token_type(x));
     lmi_tokens_fields(&t, x->t, x->c);
     if (x->memory) {
-        const int64_t keys = x->t->prompt > 0 ? x->t->prompt + x->t->fresh - 1 : x->t->cache.tried;
+        const lam_token_capacity fits = lam_tokens_capacity(x->t, x->memory);
         tell_object(&t, "device_memory");
-        tell_int(&t, "bytes", x->memory);
-        tell_most(&t, "context", lam_tokens_context(x->t, x->memory, 1));
-        tell_known(&t, "tokens", keys);
-        tell_most(&t, "batch", lam_tokens_batch(x->t, x->memory, keys));
+        lmi_capacity_fields(&t, x->t, &fits);
         tell_end(&t);
     }
     if (x->bound) {

@@ -276,29 +276,68 @@ static const char *most(char to[NUMBER], int64_t n) {
     return to;
 }
 
+/* "2.1 KiB in a prefill of 4 tokens, with which 2 tokens or 1 sequence less fit" */
+static void put_taken(const lmi_token_words *w, const lam_token_capacity *fits, lam_stage which,
+                      lmi_buf *to) {
+    const lam_token_stage *s = &w->t->stage[which];
+    const int64_t tokens = fits->context_less[which], sequences = fits->batch_less[which];
+    char n[NUMBER], k[NUMBER];
+    lmi_putf(to, "%s in a %s %s %s token%s", bytes(w, n, s->activations),
+             which == LAM_PREFILL ? "prefill" : "step", which == LAM_PREFILL ? "of" : "at",
+             whole(k, s->followed_keys), s->followed_keys == 1 ? "" : "s");
+    if ((tokens < 0 && sequences < 0) || (fits->context == 0 && fits->batch == 0)) return;
+    lmi_put(to, ", with which ");
+    if (tokens >= 0) lmi_putf(to, "%s token%s", whole(n, tokens), tokens == 1 ? "" : "s");
+    if (tokens >= 0 && sequences >= 0) lmi_put(to, " or ");
+    if (sequences >= 0) lmi_putf(to, "%s sequence%s", whole(n, sequences), sequences == 1 ? "" : "s");
+    lmi_put(to, " less fit");
+}
+
+/* What calls take beside weights and cache, and how much less fits with it. */
+static void put_activations(const lmi_token_words *w, const lam_token_capacity *fits) {
+    const lam_tokens *t = w->t;
+    bool any = false;
+    char n[NUMBER];
+    lmi_buf b;
+    lmi_buf_init(&b);
+    for (int s = 0; s < LAM_N_STAGES; s++) {
+        if (t->stage[s].activations.state == LAM_UNKNOWN) continue;
+        if (any) lmi_put(&b, "; ");
+        put_taken(w, fits, (lam_stage)s, &b);
+        any = true;
+    }
+    if (!any) lmi_put(&b, "not known");
+    if (any && t->batch > 1) lmi_putf(&b, "; of %s sequences", whole(n, t->batch));
+    if (t->why_activations) lmi_put(&b, any ? "; at least, since " : ": ");
+    if (t->why_activations) lmi_put_clean(&b, t->why_activations);
+    if (t->rough_activations) lmi_put(&b, "; roughly: ");
+    if (t->rough_activations) lmi_put_clean(&b, t->rough_activations);
+    w->line(w->to, "activations", &b);
+    lmi_buf_free(&b);
+}
+
 static void put_capacity(const lmi_token_words *w) {
     const lam_tokens *t = w->t;
     char n[NUMBER], k[NUMBER];
     lmi_buf b;
     if (!w->memory) return;
+    const lam_token_capacity fits = lam_tokens_capacity(t, w->memory);
     lmi_buf_init(&b);
     lmi_putf(&b, "weights %s", bytes(w, n, lmi_count_of(t->weights)));
-    const int64_t context = lam_tokens_context(t, w->memory, 1);
-    const int64_t keys = t->prompt > 0 && t->fresh > 0 ? t->prompt + t->fresh - 1 : t->cache.tried;
     if (t->weights >= 0 && t->weights <= w->memory)
         lmi_putf(&b, ", %s are left", bytes(w, n, lmi_exact(w->memory - t->weights)));
     else if (t->weights > w->memory)
         lmi_put(&b, ", which don't fit");
-    if (context < 0)
+    if (fits.context < 0)
         lmi_put(&b, "; how much the cache takes is not known");
     else
-        lmi_putf(&b, "; batch 1: %s tokens; %s tokens: batch %s", most(n, context), whole(k, keys),
-                 most((char[NUMBER]){0}, lam_tokens_batch(t, w->memory, keys)));
-    lmi_put(&b, "; activations are not in it");
+        lmi_putf(&b, "; batch 1: %s tokens; %s tokens: batch %s", most(n, fits.context),
+                 whole(k, fits.tokens), most((char[NUMBER]){0}, fits.batch));
     char label[NUMBER];
     snprintf(label, sizeof label, "in %s", bytes(w, n, lmi_exact(w->memory)));
     w->line(w->to, label, &b);
     lmi_buf_free(&b);
+    put_activations(w, &fits);
 }
 
 static void put_seconds(lmi_buf *to, double seconds) {

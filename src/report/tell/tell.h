@@ -188,6 +188,7 @@ void lmi_check_fields(lmi_teller *t, const lam_check *k); /* check.c */
 /* tokens.c: a language model in tokens */
 void lmi_tokens_fields(lmi_teller *t, const lam_tokens *x, const lam_costs *c);
 void lmi_bound_fields(lmi_teller *t, const lam_token_bound *b);
+void lmi_capacity_fields(lmi_teller *t, const lam_tokens *x, const lam_token_capacity *c);
 
 /* -- rows (row.c) -------------------------------------------------------------------------------------- */
 

@@ -140,6 +140,19 @@ void lam_tokens_tell(const lam_tokens *x, const lam_costs *c, lam_receiver to) {
     tell_end(&t);
 }
 
+void lam_tokens_run_tell(const lam_token_run *r, lam_receiver to) {
+    static const char *const purposes[] = {"steps", "lengths", "memory"};
+    lmi_teller t = lmi_tell_to(to);
+    tell_object(&t, NULL);
+    tell_text(&t, "purpose", purposes[r->purpose]);
+    tell_text(&t, "which", r->which);
+    tell_truth(&t, "dry", r->dry);
+    tell_truth(&t, "time", r->time);
+    tell_truth(&t, "follow", r->follow);
+    tell_truth(&t, "tells", r->tells);
+    tell_end(&t);
+}
+
 static void tell_limit(lmi_teller *t, lam_stage which, const lam_token_limit *x) {
     tell_object(t, lam_stage_name(which));
     tell_int(t, "calls", x->calls);
@@ -165,6 +178,37 @@ void lmi_bound_fields(lmi_teller *t, const lam_token_bound *b) {
     tell_known(t, "critical_batch", b->critical == INT64_MAX ? -1 : b->critical);
     tell_truth(t, "always_memory", b->critical == INT64_MAX);
     tell_known(t, "keys", b->keys);
+}
+
+/* A number that may be without end, which is not told. */
+static void tell_most(lmi_teller *t, const char *name, int64_t n) {
+    tell_known(t, name, n == INT64_MAX ? -1 : n);
+}
+
+void lmi_capacity_fields(lmi_teller *t, const lam_tokens *x, const lam_token_capacity *c) {
+    tell_int(t, "bytes", c->memory);
+    tell_most(t, "context", c->context);
+    tell_known(t, "tokens", c->tokens);
+    tell_most(t, "batch", c->batch);
+    tell_object(t, "activations");
+    for (int s = 0; s < LAM_N_STAGES; s++) {
+        tell_object(t, lam_stage_name((lam_stage)s));
+        lmi_tell_count(t, "bytes", x->stage[s].activations);
+        tell_known(t, "keys", x->stage[s].followed_keys);
+        tell_known(t, "context_less", c->context_less[s]);
+        tell_known(t, "batch_less", c->batch_less[s]);
+        tell_end(t);
+    }
+    tell_text(t, "why", x->why_activations);
+    tell_text(t, "rough", x->rough_activations);
+    tell_end(t);
+}
+
+void lam_tokens_capacity_tell(const lam_tokens *x, const lam_token_capacity *c, lam_receiver to) {
+    lmi_teller t = lmi_tell_to(to);
+    tell_object(&t, NULL);
+    lmi_capacity_fields(&t, x, c);
+    tell_end(&t);
 }
 
 void lam_tokens_bound_tell(const lam_token_bound *b, lam_receiver to) {

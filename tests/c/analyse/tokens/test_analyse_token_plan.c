@@ -5,38 +5,65 @@
 
 #include "lamina.h"
 
-static void expect(int32_t made, const lam_tokens *t, bool dry, bool time, const char *which, bool is_dry,
-                   bool timed, bool may_fail, bool tells) {
+static const lam_token_plan real = {false, false, false}, timed = {false, true, false},
+                            dry = {true, false, false};
+
+static void expect(int32_t made, const lam_tokens *t, const lam_token_plan *plan,
+                   const lam_token_run *wanted) {
     lam_token_run r;
-    assert_true(lam_tokens_next(&r, made, t, dry, time));
-    assert_string_equal(r.which, which);
-    assert_int_equal(r.dry, is_dry);
-    assert_int_equal(r.time, timed);
-    assert_int_equal(r.may_fail, may_fail);
-    assert_int_equal(r.tells, tells);
+    assert_true(lam_tokens_next(&r, made, t, plan));
+    assert_int_equal(r.purpose, wanted->purpose);
+    assert_string_equal(r.which, wanted->which);
+    assert_int_equal(r.dry, wanted->dry);
+    assert_int_equal(r.time, wanted->time);
+    assert_int_equal(r.follow, wanted->follow);
+    assert_int_equal(r.tells, wanted->tells);
 }
+
+static const lam_token_run lengths = {LAM_RUN_LENGTHS, "lengths", .dry = true, .tells = true};
 
 static void a_real_run_makes_every_step_and_lengths_are_followed_dry(void **state) {
     (void)state;
     lam_token_run r;
     const lam_tokens straight = {.bent = false};
-    expect(0, NULL, false, false, "every", false, false, false, false);
-    expect(1, NULL, false, false, "lengths", true, false, true, true);
-    assert_false(lam_tokens_next(&r, 2, &straight, false, false));
-    assert_false(lam_tokens_next(&r, 2, NULL, false, false));
-    expect(0, NULL, false, true, "every", false, true, false, false);
-    expect(1, NULL, false, true, "lengths", true, false, true, true);
+    expect(0, NULL, &real, &(lam_token_run){LAM_RUN_STEPS, .which = "every"});
+    expect(1, NULL, &real, &lengths);
+    assert_false(lam_tokens_next(&r, 2, &straight, &real));
+    assert_false(lam_tokens_next(&r, 2, NULL, &real));
+    expect(0, NULL, &timed, &(lam_token_run){LAM_RUN_STEPS, "every", .time = true});
+    expect(1, NULL, &timed, &lengths);
 }
 
 static void a_dry_run_makes_a_sample_and_every_step_only_if_that_is_bent(void **state) {
     (void)state;
     lam_token_run r;
     const lam_tokens straight = {.bent = false}, bent = {.bent = true};
-    expect(0, NULL, true, false, "sample", true, false, false, false);
-    expect(1, NULL, true, false, "lengths", true, false, true, true);
-    assert_false(lam_tokens_next(&r, 2, &straight, true, false));
-    expect(2, &bent, true, false, "every", true, false, false, true);
-    assert_false(lam_tokens_next(&r, 3, &bent, true, false));
+    expect(0, NULL, &dry, &(lam_token_run){LAM_RUN_STEPS, "sample", .dry = true});
+    expect(1, NULL, &dry, &lengths);
+    assert_false(lam_tokens_next(&r, 2, &straight, &dry));
+    expect(2, &bent, &dry, &(lam_token_run){LAM_RUN_STEPS, "every", .dry = true, .tells = true});
+    assert_false(lam_tokens_next(&r, 3, &bent, &dry));
+}
+
+static void memory_is_followed_in_a_dry_run_of_the_first_step_before_anything_is_read(void **state) {
+    (void)state;
+    lam_token_run r;
+    const lam_tokens bent = {.bent = true};
+    const lam_token_plan plans[] = {{false, false, true}, {false, true, true}, {true, false, true}};
+    for (int i = 0; i < 3; i++) {
+        expect(1, NULL, &plans[i], &(lam_token_run){LAM_RUN_MEMORY, "first", .dry = true, .follow = true});
+        expect(2, NULL, &plans[i], &lengths);
+        assert_false(lam_tokens_next(&r, 3, NULL, &plans[i]));
+        assert_true(lam_tokens_next(&r, 3, &bent, &plans[i]));
+        assert_int_equal(r.purpose, LAM_RUN_STEPS);
+        assert_false(lam_tokens_next(&r, 4, &bent, &plans[i]));
+    }
+    lam_token_sequence s[LAM_TOKEN_SEQUENCES];
+    for (int64_t fresh = 1; fresh < 9; fresh++) {
+        assert_int_equal(lam_tokens_sequences(s, "first", 7, fresh, false, 0), 1);
+        assert_int_equal(s[0].prompt, 7);
+        assert_int_equal(s[0].fresh, fresh > 1 ? 2 : 1);
+    }
 }
 
 static void check(const lam_token_sequence *s, int64_t prompt, int64_t fresh, int64_t decoder) {
@@ -89,6 +116,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_real_run_makes_every_step_and_lengths_are_followed_dry),
         cmocka_unit_test(a_dry_run_makes_a_sample_and_every_step_only_if_that_is_bent),
+        cmocka_unit_test(memory_is_followed_in_a_dry_run_of_the_first_step_before_anything_is_read),
         cmocka_unit_test(a_sample_has_the_first_two_steps_the_middle_one_and_the_last),
         cmocka_unit_test(few_steps_and_every_step_are_one_sequence),
         cmocka_unit_test(lengths_are_two_tokens_and_as_many_as_there_are_positions),
