@@ -255,7 +255,7 @@ LAM_API lam_status lam_build_note(lam_builder *b, const char *text, lam_error *e
 
 /* Notes how the next input of the root's first call was generated: "rand", "zeros", ... In the order of the
  * inputs; not called for tensors that the user gave. */
-LAM_API lam_status lam_build_made(lam_builder *b, const char *text, lam_error *e);
+LAM_API lam_status lam_build_input_origin(lam_builder *b, const char *text, lam_error *e);
 
 /* Notes one fact about how, where and when the run was made, for the report: "torch", "2.13.0". The text of
  * an earlier fact with the same name is replaced. A source leaves out unknown facts. docs/json.md lists the
@@ -384,14 +384,14 @@ typedef struct lam_bad {
     int32_t dtype, ndim;  /* of the tensor; -1 unknown */
     const int64_t *sizes; /* copied */
 } lam_bad;
-typedef struct lam_looked {
+typedef struct lam_checked {
     int64_t tensors, bytes;    /* the tensors that were checked, and their bytes */
     int64_t unseen;            /* tensors that could not be checked: on another device, no memory, sparse */
     bool gradients, operators; /* gradients, and results of operators, were checked too */
     bool cut;                  /* some non-finite values were not kept */
-} lam_looked;
+} lam_checked;
 /* Notes that values were checked. */
-LAM_API lam_status lam_build_looked(lam_builder *b, const lam_looked *looked, lam_error *e);
+LAM_API lam_status lam_build_checked(lam_builder *b, const lam_checked *looked, lam_error *e);
 LAM_API lam_status lam_build_bad(lam_builder *b, const lam_bad *bad, lam_error *e);
 /* Pushes statistics of entry `out` of a call's results. */
 LAM_API lam_status lam_build_stats(lam_builder *b, int32_t call, int32_t out, const lam_stats *s,

@@ -117,7 +117,7 @@ LAM_API const lam_tensor *lam_model_tensor(const lam_model *m, int32_t i);
 LAM_API const lam_event *lam_model_event(const lam_model *m, int32_t i);
 LAM_API const char *lam_model_note(const lam_model *m, int32_t i);
 /* How input i of the root's first call was generated; NULL if the user gave it. */
-LAM_API const char *lam_model_made(const lam_model *m, int32_t i);
+LAM_API const char *lam_model_input_origin(const lam_model *m, int32_t i);
 /* Provenance, as pushed: the text of fact i, and its name unless `name` is NULL. Past the last one both are
  * NULL. A model without any was not captured from a live run. */
 LAM_API int32_t lam_model_n_provenance(const lam_model *m);
@@ -139,11 +139,11 @@ LAM_API bool lam_model_device_memory_seen(const lam_model *m);
 /* == Values ============================================================================================ */
 
 /* The i-th gradient, by call, inputs before outputs, and by index; NULL past the last one. There are none
- * unless gradients were watched (lam_looked.gradients). */
+ * unless gradients were watched (lam_checked.gradients). */
 LAM_API const lam_grad *lam_model_grad(const lam_model *m, int32_t i);
 /* The index of the first gradient of `call` or of a later call. */
 LAM_API int32_t lam_model_first_grad(const lam_model *m, int32_t call);
-LAM_API const lam_looked *lam_model_looked(const lam_model *m); /* NULL: values were not checked */
+LAM_API const lam_checked *lam_model_checked(const lam_model *m); /* NULL: values were not checked */
 LAM_API int32_t lam_model_n_bad(const lam_model *m);
 LAM_API const lam_bad *lam_model_bad(const lam_model *m, int32_t i);
 /* Reads the indices of the first non-finite element, one for each axis. Returns the number of axes; -1: the

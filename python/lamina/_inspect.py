@@ -31,7 +31,7 @@ from ._results.report import NoRuleError, Report
 from ._run.capture import Opened, new_watch
 from ._run.once import run_once
 from ._run.provenance import provenance
-from ._run.repeat import Measure
+from ._run.repeat import Repeats
 from ._stage import Stages
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from ._observe.support import Watched
-    from ._observe.values import Look, Wanted
+    from ._observe.values import Checks, Look
     from ._results.rules import OwnRule
 
 NOT_CALLED = "no layer of the model was called while the capture was open"
@@ -120,7 +120,7 @@ def inspect(
     own = rules_of(rules)
     wanted = looks(look, health=health, dry=dry, of=inspect)
     watched = wants_ops(ops, convention, needed=backward and not (time or memory or wanted))
-    how = Measure(warmup, repeats).check(dry=dry, asked=time)
+    how = Repeats(warmup, repeats).check(dry=dry, asked=time)
     options: dict[str, Any] = {"ops": watched, "time": how, "memory": memory, "health": wanted, "dry": dry}
     run = run_once(root, given, kwargs, mode=mode, backward=backward, unfused=_unfused(convention), **options)
     shown: dict[str, Any] = {"depth": depth, "time": time, "memory": memory}
@@ -161,7 +161,7 @@ def wants_ops(asked: bool | None, convention: str | None, *, needed: bool) -> bo
 
 def looks(
     options: Look, *, health: bool, dry: bool = False, of: Callable[..., object] | None = None
-) -> Wanted | None:
+) -> Checks | None:
     """The values to check; None: none. Any option that needs values implies ``health``. ``of``: the function
     that received the options, whose own option names are also valid."""
     if not options and not health:
@@ -175,9 +175,9 @@ def looks(
         return None
     if dry:
         raise UsageError("a dry run computes no values to check; leave dry or health out")
-    from ._observe.values import Wanted
+    from ._observe.values import Checks
 
-    return Wanted(**options)
+    return Checks(**options)
 
 
 # Other tools' names for the input or its sizes.
@@ -273,7 +273,7 @@ class Capture:
         ops: bool | None = None,
         time: bool = False,
         memory: bool = False,
-        health: Wanted | None = None,
+        health: Checks | None = None,
     ) -> None:
         self._root = check_module(model)
         self._given = model
@@ -384,9 +384,9 @@ class RecordedStep(Capture):
     def __init__(self, model: Any, memory: bool, health: bool, *, ops: bool = False) -> None:
         wanted = None
         if health:
-            from ._observe.values import Wanted
+            from ._observe.values import Checks
 
-            wanted = Wanted()
+            wanted = Checks()
         # Under a dispatch mode torch compiles nothing; and autograd can't be compiled while operators are
         # watched, since that reads sizes of tensors of which no Python object may exist yet.
         dispatch = ops and watched(None).dispatch is not None

@@ -14,7 +14,7 @@ from ._base.errors import UsageError
 from ._results.tokens import Tokens
 from ._run.generate import NAME, around, inputs_of, once, prompted, sequences
 from ._run.once import run_once
-from ._run.repeat import Measure
+from ._run.repeat import Repeats
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -67,7 +67,7 @@ def tokens(
         NeedsValuesError: in a dry run, the model reads values, as for experts that run one by one.
         Exception: an exception of the model propagates unchanged.
     """
-    measure = Measure().check(dry=dry, asked=time)
+    measure = Repeats().check(dry=dry, asked=time)
     if device_memory is not None:
         check_whole("device_memory", device_memory, least=1)
     asked = Asked(model, prompt, new, batch, inputs=inputs, dtype=dtype)
@@ -113,7 +113,7 @@ class Asked:
                 f"{self.prompt} and {self.new} new ones need {last}; ask for fewer"
             )
 
-    def read(self, *, dry: bool, time: Measure | None = None, memory: bool = False) -> _lamina.Tokens:
+    def read(self, *, dry: bool, time: Repeats | None = None, memory: bool = False) -> _lamina.Tokens:
         """The tokens of the runs that they need; ``memory``: activations too."""
         costs: _lamina.Costs | None = None
         longer, found = None, None
@@ -139,7 +139,7 @@ class Asked:
         assert found is not None
         return found
 
-    def _costs(self, wanted: _lamina._TokenRun, time: Measure | None = None) -> _lamina.Costs:
+    def _costs(self, wanted: _lamina._TokenRun, time: Repeats | None = None) -> _lamina.Costs:
         dry, follow = wanted["dry"], wanted["follow"]
         run = self.run(wanted["which"], dry=dry, follow=follow, time=time if wanted["time"] else None)
         if run.error is not None:
@@ -157,7 +157,7 @@ class Asked:
         *,
         dry: bool,
         about: Mapping[str, str] | None = None,
-        time: Measure | None = None,
+        time: Repeats | None = None,
         follow: bool = False,
     ) -> Run:
         """The model generates: a "sample" of its steps, "every" one, the "first" alone, or sequences of other

@@ -33,7 +33,7 @@ typedef enum lmi_cause {
 } lmi_cause;
 
 /* The cost of one call, whether or not it becomes a row. */
-typedef struct lmi_price {
+typedef struct lmi_call_cost {
     lam_count metric[LAM_N_METRICS];
     const lmi_rule *rule; /* NULL: none */
     uint8_t cause;        /* lmi_cause */
@@ -42,7 +42,7 @@ typedef struct lmi_price {
     bool counted;
     bool omit;   /* left out by the convention or by the custom function */
     bool custom; /* the custom function gave the numbers */
-} lmi_price;
+} lmi_call_cost;
 
 /* How one operator is counted. */
 typedef enum lmi_role {
@@ -67,8 +67,8 @@ typedef struct lmi_op_costs {
     int32_t *unruled_runs;
 } lmi_op_costs;
 
-struct lmi_beats; /* times.h */
-struct lmi_rf;    /* rfgraph.h */
+struct lmi_call_slots; /* times.h */
+struct lmi_rf;         /* rfgraph.h */
 typedef struct lmi_rf lmi_rf;
 
 /* The counts that the caller's function gave for one operator. */
@@ -95,7 +95,7 @@ struct lam_costs {
     bool rf_backwards;       /* the receptive fields are those of torchscan 0.1.1 */
     int32_t n_rows;
     lam_cost_row *rows;
-    lmi_price *prices; /* one an event */
+    lmi_call_cost *prices; /* one an event */
     lam_count total[LAM_N_METRICS];
     lam_param_totals params;
     int32_t n_unruled;
@@ -104,18 +104,18 @@ struct lam_costs {
     int32_t n_gaps;
     const char **gaps;
     lmi_op_costs ops;
-    lmi_left *left;          /* per operator, of attention that is written out; NULL: none has a mask */
-    lam_times *times;        /* NULL: none were measured */
-    lam_times *device_times; /* NULL: no device's clock was read */
-    struct lmi_beats *beats; /* of the calls here, if times are those of another capture; else NULL */
-    lmi_rf *rf;              /* receptive fields on the graph; NULL: none */
-    bool rf_pending;         /* receptive fields, also those of the rows, are not computed yet: lmi_rf_need */
+    lmi_left *left;               /* per operator, of attention that is written out; NULL: none has a mask */
+    lam_times *times;             /* NULL: none were measured */
+    lam_times *device_times;      /* NULL: no device's clock was read */
+    struct lmi_call_slots *slots; /* of the calls here, if times are those of another capture; else NULL */
+    lmi_rf *rf;                   /* receptive fields on the graph; NULL: none */
+    bool rf_pending; /* receptive fields, also those of the rows, are not computed yet: lmi_rf_need */
     struct lmi_work *pending; /* the data that rows are made from; NULL: the rows exist */
     bool none_called;         /* no layer was called, so a sum of 0 is not the model's cost */
     bool unsettled;           /* the rows could not be made */
 };
 
-struct lmi_taking;
+struct lmi_filling;
 struct lmi_outline_options;
 /* Results that came with a model, of a report that was saved: there is nothing to compute them from. What is
  * made of them, such as by lam_costs_new, refers to them, and the model frees them. */
@@ -129,8 +129,8 @@ typedef struct lmi_given {
     int32_t n_unused, n_no_gradient;              /* what a graph found, where operators were traced */
     const char *(*unused)[2], *(*no_gradient)[2]; /* path, reason */
     /* For an outline (report/outline/work.h): the families of its places; and what no model has. */
-    lam_status (*looks)(const struct lmi_given *g, struct lmi_taking *w);
-    lam_status (*rest)(const struct lmi_given *g, struct lmi_taking *w,
+    lam_status (*looks)(const struct lmi_given *g, struct lmi_filling *w);
+    lam_status (*rest)(const struct lmi_given *g, struct lmi_filling *w,
                        const struct lmi_outline_options *options);
 } lmi_given;
 /* Fails: the model came from a file, and `what` needs a run ("the graph"). */
@@ -151,7 +151,7 @@ static inline bool lmi_plain_holder(const lam_module *mod) {
 }
 
 /* True for a call whose inside is not visible: of a scripted, traced or compiled module. */
-static inline bool lmi_sealed(const lam_model *m, const lam_event *ev) {
+static inline bool lmi_is_opaque_call(const lam_model *m, const lam_event *ev) {
     return (m->modules[ev->module].flags & LAM_MODULE_OPAQUE) && ev->n_children_called == 0;
 }
 

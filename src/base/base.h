@@ -248,14 +248,14 @@ int64_t lmi_gcd(int64_t a, int64_t b);
 
 /* -- counts (lam_count, see lamina_count.h) -------------------------------------------------------------- */
 
-__extension__ typedef __int128 lmi_wide;
+__extension__ typedef __int128 lmi_int128;
 /* >=1e12 T, 1e9 G, 1e6 M, 1e3 k, else ""; negative numbers never scale. */
 double lmi_unit_scale(double value, const char **prefix);
 lam_count lmi_exact(int64_t n);
 lam_count lmi_unknown(void);
 lam_count lmi_at_least(int64_t n);
 lam_count lmi_count_of(int64_t n);          /* exact, or unknown if it is negative */
-lam_count lmi_of_wide(lmi_wide n);          /* the exact count of a number that is not negative */
+lam_count lmi_of_wide(lmi_int128 n);          /* the exact count of a number that is not negative */
 bool lmi_is_zero(lam_count c);              /* exactly 0 */
 bool lmi_is_same(lam_count a, lam_count b); /* in state and known part */
 double lmi_count_double(lam_count c);
@@ -266,7 +266,7 @@ static inline lam_count lmi_count_add(lam_count a, lam_count b) {
     return simple ? sum : lam_count_add(a, b);
 }
 /* The value, over * 2^63 + n; always fits. */
-lmi_wide lmi_count_wide(lam_count c);
+lmi_int128 lmi_count_wide(lam_count c);
 
 /* -- numbers as text: half is rounded up, and no locale has an effect ------------------------------------ */
 

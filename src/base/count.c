@@ -10,7 +10,7 @@ lam_count lmi_unknown(void) { return make(0, LAM_UNKNOWN); }
 lam_count lmi_at_least(int64_t n) { return make(n, LAM_AT_LEAST); }
 lam_count lmi_count_of(int64_t n) { return n < 0 ? lmi_unknown() : lmi_exact(n); }
 
-lam_count lmi_of_wide(lmi_wide n) {
+lam_count lmi_of_wide(lmi_int128 n) {
     return (lam_count){(int64_t)(n & INT64_MAX), (uint32_t)(n >> 63), LAM_EXACT};
 }
 
@@ -26,15 +26,15 @@ const char *lam_metric_name(lam_metric m) {
     return (unsigned)m < LAM_N_METRICS ? names[m] : "?";
 }
 
-lmi_wide lmi_count_wide(lam_count c) { return (lmi_wide)c.over * ((lmi_wide)1 << 63) + c.n; }
+lmi_int128 lmi_count_wide(lam_count c) { return (lmi_int128)c.over * ((lmi_int128)1 << 63) + c.n; }
 
 /* A sum beyond 95 bits becomes the largest value, as a lower bound; no real model reaches it. */
 lam_count lam_count_add(lam_count a, lam_count b) {
     int64_t small;
     if (!(a.over | b.over) && a.n >= 0 && b.n >= 0 && !lmi_add_over(a.n, b.n, &small))
         return make(small, a.state > b.state ? a.state : b.state);
-    const lmi_wide least = INT64_MIN, most = ((lmi_wide)UINT32_MAX << 63) + INT64_MAX;
-    lmi_wide sum = lmi_count_wide(a) + lmi_count_wide(b);
+    const lmi_int128 least = INT64_MIN, most = ((lmi_int128)UINT32_MAX << 63) + INT64_MAX;
+    lmi_int128 sum = lmi_count_wide(a) + lmi_count_wide(b);
     lam_state state = a.state > b.state ? a.state : b.state;
     if (sum > most || sum < least) {
         sum = sum > most ? most : least;

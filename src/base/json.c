@@ -369,12 +369,12 @@ bool lmi_json_equals(const lmi_json *j, uint32_t at, const char *text) {
     return lmi_json_is(j, at) == LMI_JSON_TEXT && has_text(j, at, text, strlen(text));
 }
 
-bool lmi_json_as_wide(const lmi_json *j, uint32_t at, lmi_wide *out) {
+bool lmi_json_as_wide(const lmi_json *j, uint32_t at, lmi_int128 *out) {
     if (lmi_json_is(j, at) != LMI_JSON_NUMBER) return false;
     const char *p = j->text + j->v[at].at, *end = p + j->v[at].n;
     bool negative = *p == '-';
-    const lmi_wide most = ((lmi_wide)UINT32_MAX << 63) + INT64_MAX;
-    lmi_wide v = 0;
+    const lmi_int128 most = ((lmi_int128)UINT32_MAX << 63) + INT64_MAX;
+    lmi_int128 v = 0;
     for (p += negative; p < end; p++) {
         if (*p < '0' || *p > '9') return false;
         v = v * 10 + (*p - '0');
@@ -385,7 +385,7 @@ bool lmi_json_as_wide(const lmi_json *j, uint32_t at, lmi_wide *out) {
 }
 
 bool lmi_json_as_int(const lmi_json *j, uint32_t at, int64_t *out) {
-    lmi_wide v;
+    lmi_int128 v;
     if (!lmi_json_as_wide(j, at, &v) || v > INT64_MAX || v < INT64_MIN) return false;
     *out = (int64_t)v;
     return true;

@@ -65,7 +65,7 @@ bool lmi_json_equals(const lmi_json *j, uint32_t at, const char *text);
 /* False, with *out unchanged: the value is no whole number without fraction and exponent, or does not fit. */
 bool lmi_json_as_int(const lmi_json *j, uint32_t at, int64_t *out);
 /* The same, up to 95 bits (lam_count). */
-bool lmi_json_as_wide(const lmi_json *j, uint32_t at, lmi_wide *out);
+bool lmi_json_as_wide(const lmi_json *j, uint32_t at, lmi_int128 *out);
 /* False: the value is no number, or one of more than 255 characters. One that is too large is infinite. */
 bool lmi_json_as_real(const lmi_json *j, uint32_t at, double *out);
 /* Maps the names of the object at a position, which must stay, to the positions of their values. LAM_SYNTAX:

@@ -14,7 +14,7 @@ static const char unknown_text[] = "?";
 static const char *bound(lam_count c) { return c.state == LAM_AT_LEAST ? ">= " : ""; }
 
 static uwide magnitude(lam_count c, const char **sign) {
-    lmi_wide v = lmi_count_wide(c);
+    lmi_int128 v = lmi_count_wide(c);
     *sign = v < 0 ? "-" : "";
     return v < 0 ? (uwide)0 - (uwide)v : (uwide)v;
 }
@@ -124,7 +124,7 @@ void lmi_put_scaled(lmi_buf *b, lmi_number_unit unit, double v, const lmi_settin
         lmi_put(b, unknown_text);
         return;
     }
-    lmi_wide whole = (lmi_wide)v;
+    lmi_int128 whole = (lmi_int128)v;
     if (v - (double)whole >= .5) whole++;
     scaled(text, sizeof text, lmi_of_wide(whole), unit, how);
     lmi_put(b, text);

@@ -86,7 +86,7 @@ typedef lam_status (*lmi_take_model)(void *self, const char *label, const lam_co
  * run. */
 int lmi_published_run(lmi_cli *c, int32_t at, const char *convention, lmi_take_model take, void *self);
 
-/* -- own.c ------------------------------------------------------------------------------------- */
+/* -- user_rules.c ------------------------------------------------------------------------------------- */
 
 /* Reads the --rules file, if there is one. Returns LMI_EXIT_OK, or after an error the exit code. */
 int lmi_rules_wanted(lmi_cli *c);

@@ -196,7 +196,7 @@ int lmi_with_model(lmi_cli *c, const lam_live *what, lmi_use_model use, void *se
 
 lam_status lmi_judge_health(const lam_model *m, int *code, lam_error *e) {
     lam_health *h;
-    if (!lam_model_looked(m)) return LAM_OK;
+    if (!lam_model_checked(m)) return LAM_OK;
     LAM_TRY(lam_health_new(&h, m, e));
     if (lam_health_finding(h, 0)) *code = LMI_EXIT_FINDING;
     lam_health_free(h);

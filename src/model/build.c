@@ -189,7 +189,7 @@ lam_status lam_build_elsewhere(lam_builder *b, int32_t tensor, int64_t elements,
                         (long long)elements, (long long)t->numel);
     t->elsewhere = elements;
     if (elements > 0 && t->bytes >= 0)
-        t->local_bytes = (int64_t)((lmi_wide)t->bytes * (t->numel - elements) / t->numel);
+        t->local_bytes = (int64_t)((lmi_int128)t->bytes * (t->numel - elements) / t->numel);
     return LAM_OK;
 }
 
@@ -280,7 +280,7 @@ lam_status lam_build_note(lam_builder *b, const char *text, lam_error *e) {
     return lmi_push(b, &b->notes, "notes", &copy, e);
 }
 
-lam_status lam_build_made(lam_builder *b, const char *text, lam_error *e) {
+lam_status lam_build_input_origin(lam_builder *b, const char *text, lam_error *e) {
     const char *copy;
     LAM_TRY(lmi_copy_text(b, text, "how an input was made up", &copy, e));
     return lmi_push(b, &b->made, "inputs that were made up", &copy, e);

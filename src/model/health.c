@@ -14,7 +14,7 @@ typedef struct stat {
 } stat;
 
 struct lmi_seen {
-    lam_looked looked;
+    lam_checked looked;
     lmi_vec bad;   /* lam_bad */
     lmi_vec stats; /* stat, by call and then by result once the model is frozen */
     lmi_vec grads; /* lam_grad, likewise */
@@ -36,7 +36,7 @@ void lmi_seen_free(lmi_seen *s) {
     free(s);
 }
 
-lam_status lam_build_looked(lam_builder *b, const lam_looked *looked, lam_error *e) {
+lam_status lam_build_checked(lam_builder *b, const lam_checked *looked, lam_error *e) {
     LAM_TRY(lmi_needs(looked, "what was checked", e));
     lmi_seen *s = seen_of(b);
     if (!s) return lmi_nomem(e);
@@ -129,7 +129,7 @@ void lmi_seen_leave_out(lmi_seen *s, const lmi_passes *others) {
     s->bad.n = n;
 }
 
-const lam_looked *lam_model_looked(const lam_model *m) { return m->seen ? &m->seen->looked : NULL; }
+const lam_checked *lam_model_checked(const lam_model *m) { return m->seen ? &m->seen->looked : NULL; }
 
 int32_t lam_model_n_bad(const lam_model *m) { return m->seen ? (int32_t)m->seen->bad.n : 0; }
 

@@ -40,7 +40,7 @@ const char *lam_model_told(const lam_model *m, const char *name) {
     return NULL;
 }
 
-const char *lam_model_made(const lam_model *m, int32_t i) {
+const char *lam_model_input_origin(const lam_model *m, int32_t i) {
     return i >= 0 && i < m->n_made ? m->made[i] : NULL;
 }
 

@@ -161,7 +161,7 @@ lam_status lam_report_write(const lam_costs *c, const lam_report_options *o, lam
     LAM_TRY(needs_run(j.m, write, e));
     LAM_TRY(check_table(&j, write == lmi_text_own || write == lmi_md_own || write == write_page, e));
     bool whole = write == lmi_json || write == lmi_csv_rows; /* these write all data */
-    lam_status s = lam_model_looked(j.m) ? lam_health_new(&j.health, j.m, e) : LAM_OK;
+    lam_status s = lam_model_checked(j.m) ? lam_health_new(&j.health, j.m, e) : LAM_OK;
     if (s == LAM_OK && lam_model_memory_seen(j.m) && (j.o->memory || whole))
         s = lam_memory_new(&j.memory, j.m, e);
     if (s == LAM_OK && lam_model_device_memory_seen(j.m) && (j.o->memory || whole))

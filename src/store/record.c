@@ -86,7 +86,7 @@ static lam_status put_step(lam_recorder *r, lmi_handed *h, int64_t number, lam_e
 }
 
 static bool only_timed(const lam_model *m) {
-    return lam_model_timed(m) && !lam_model_memory_seen(m) && !lam_model_looked(m);
+    return lam_model_timed(m) && !lam_model_memory_seen(m) && !lam_model_checked(m);
 }
 
 /* Keeps the model in the step's slot and takes ownership of it. */

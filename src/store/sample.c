@@ -217,7 +217,7 @@ static lam_status add_health(const lam_model *m, lmi_measure *all, lmi_packet *p
     lam_health *h;
     LAM_TRY(lam_health_new(&h, m, e));
     const lam_finding *first = lam_health_finding(h, 0);
-    p->looked = first || lam_model_looked(m)->tensors > 0;
+    p->looked = first || lam_model_checked(m)->tensors > 0;
     if (first) {
         const char *kind = first->bad >= 0 ? lam_bad_kind(lam_model_bad(m, first->bad)) : NULL;
         p->first_bad = first->input ? UNKNOWN : first->place; /* an input of the model is made by no layer */
@@ -243,7 +243,7 @@ static lam_status add_measured(const lam_model *m, lmi_measure *all, lmi_packet 
     if (lam_model_device_timed(m)) LAM_TRY(add_device_times(m, all, p, e));
     if (lam_model_memory_seen(m)) LAM_TRY(add_memory(m, false, all, p, e));
     if (lam_model_device_memory_seen(m)) LAM_TRY(add_memory(m, true, all, p, e));
-    return lam_model_looked(m) ? add_health(m, all, p, e) : LAM_OK;
+    return lam_model_checked(m) ? add_health(m, all, p, e) : LAM_OK;
 }
 
 static bool has_something(const lmi_measure *at) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * store: recordings of a run's steps, in an SQLite file. schema.c: its tables. db.c: SQLite with lam_error.
- * sample.c: a model as the rows of one step. again.c: a step without its tree. ring.c: the queue from the
- * training thread to the writing thread. record.c: the recorder and the writing thread. rollup.c, bins.c:
+ * sample.c: a model as the rows of one step. compact_step.c: a step without its tree. ring.c: the queue from
+ * the training thread to the writing thread. record.c: the recorder and the writing thread. rollup.c, bins.c:
  * summaries of many steps. read.c, kinds.c, middle.c, recording.c: the reader of untrusted files. events.c:
  * scalars for TensorBoard. absent.c replaces all these in a build without SQLite. */
 #ifndef LMI_STORE_H
@@ -105,7 +105,7 @@ uint64_t lmi_tree_hash(const lam_model *m);
 
 /* -- the queue between the threads (ring.c) -------------------------------------------------------------- */
 
-/* Calls and nodes of a step, in one piece of memory with their names (again.c). */
+/* Calls and nodes of a step, in one piece of memory with their names (compact_step.c). */
 typedef struct lmi_again {
     int32_t n_calls, n_nodes; /* -1: none were recorded */
     lam_call_info *calls;
@@ -138,7 +138,8 @@ typedef struct lmi_ring {
 bool lmi_ring_push(lmi_ring *r, lmi_handed *h); /* false: full; the caller still owns it */
 lmi_handed *lmi_ring_pop(lmi_ring *r);          /* NULL: empty */
 
-/* -- memory of queued steps (spares.c) ------------------------------------------------------------------- */
+/* -- memory of queued steps (buffer_pool.c)
+ * ------------------------------------------------------------------- */
 
 /* Free pieces for reuse by later steps: memory that malloc() returned a hundred steps later would no longer
  * be in a cache. Thread-safe. */

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The type Capture: the window in which the calls under one root are noted. */
-#include "observe/capture.h"
 #include "base/ext.h"
 #include "base/tables.h"
 #include "calls/calls.h"
@@ -13,6 +12,7 @@
 #include "observe/guard.h"
 #include "observe/listeners.h"
 #include "observe/observe.h"
+#include "observe/open_capture.h"
 #include "torch/tensor.h"
 
 #include <stdlib.h>

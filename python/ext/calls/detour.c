@@ -100,7 +100,7 @@ static bool is_ours(PyObject *code) {
 }
 
 static bool make_detour(lmx_detour *detour, PyObject *function, bool with_code) {
-    PyObject *kit = PyImport_ImportModule("lamina._guard.twin"), *c = PyCFunction_New(&method, NULL);
+    PyObject *kit = PyImport_ImportModule("lamina._guard.code_copy"), *c = PyCFunction_New(&method, NULL);
     Py_INCREF(function);
     detour->function = function;
     detour->own_code = PyObject_GetAttr(function, interpreter.code_name);
@@ -223,7 +223,7 @@ static void probe_interpreter(void) {
     *(void **)&interpreter.usual_call = dlsym(RTLD_DEFAULT, "_PyFunction_Vectorcall");
     *(void **)&interpreter.set_call = dlsym(RTLD_DEFAULT, "PyFunction_SetVectorcall");
     interpreter.code_name = PyUnicode_InternFromString("__code__");
-    PyObject *kit = interpreter.code_name ? PyImport_ImportModule("lamina._guard.twin") : NULL;
+    PyObject *kit = interpreter.code_name ? PyImport_ImportModule("lamina._guard.code_copy") : NULL;
     PyObject *function = kit ? PyObject_GetAttrString(kit, "FUNCTION") : NULL;
     if (function && read_function_size(function) &&
         (interpreter.set_call ? find_offset_by_setting(function)

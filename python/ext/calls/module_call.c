@@ -12,9 +12,9 @@
 #include "calls/noting.h"
 #include "calls/own_call.h"
 #include "calls/root.h"
-#include "observe/capture.h"
 #include "observe/listeners.h"
 #include "observe/observe.h"
+#include "observe/open_capture.h"
 #include "torch/tensor.h"
 
 #include <stdlib.h>

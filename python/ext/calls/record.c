@@ -2,7 +2,7 @@
  * The type Recorder, which writes the steps of a run to a file. It waits for disks without the GIL. */
 #include "base/ext.h"
 #include "base/tables.h"
-#include "calls/handover.h"
+#include "calls/send_step.h"
 
 typedef struct recorder {
     PyObject_HEAD lmx_state *st;

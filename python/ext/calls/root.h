@@ -7,8 +7,8 @@
 #ifndef LMX_ROOT_H
 #define LMX_ROOT_H
 
-#include "calls/handover.h"
 #include "calls/schedule.h"
+#include "calls/send_step.h"
 
 #include <sys/types.h>
 

@@ -3,7 +3,7 @@
  * allocated unless a name is not ASCII. */
 #include "process/signals.h"
 #include "calls/calls.h"
-#include "observe/capture.h"
+#include "observe/open_capture.h"
 
 #include <string.h>
 

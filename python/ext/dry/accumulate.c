@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Sums that torch writes in place, except under a mode. */
 #include "dry/dry.h"
-#include "observe/capture.h"
 #include "observe/observe.h"
+#include "observe/open_capture.h"
 
 #include <string.h>
 

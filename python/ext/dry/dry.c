@@ -7,8 +7,8 @@
 #include "base/tables.h"
 #include "modules/snapshot.h"
 #include "native/ledger.h"
-#include "observe/capture.h"
 #include "observe/observe.h"
+#include "observe/open_capture.h"
 #include "torch/tensor.h"
 #include "torch/values.h"
 

@@ -85,7 +85,7 @@ static inline lmx_ledger *lmx_ledger_of(const lmx_dry *d) {
 }
 
 /* True if one of `callers`, each between spaces, called the operator that is answered; NULL: none. Below are
- * the methods of the type for callers and counting (paths.c). */
+ * the methods of the type for callers and counting (fake_kernels.c). */
 bool lmx_dry_elsewhere(const lmx_dry *d, const char *callers);
 PyObject *lmx_dry_caller(PyObject *self, PyObject *level);
 PyObject *lmx_dry_here(PyObject *self, PyObject *unused);

@@ -4,8 +4,8 @@
 #include "base/ext.h"
 #include "dry/dry.h"
 #include "native/ledger.h"
-#include "observe/capture.h"
 #include "observe/observe.h"
+#include "observe/open_capture.h"
 #include "torch/tensor.h"
 
 /* The ledger; NULL with an exception if memory is not followed. */

@@ -4,7 +4,7 @@
 #include "base/ext.h"
 #include "dry/dry.h"
 #include "native/ledger.h"
-#include "observe/capture.h"
+#include "observe/open_capture.h"
 #include "torch/tensor.h"
 
 #include <string.h>

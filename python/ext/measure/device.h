@@ -4,7 +4,7 @@
 #ifndef LMX_DEVICE_H
 #define LMX_DEVICE_H
 
-#include "observe/capture.h"
+#include "observe/open_capture.h"
 #include "process/device_api.h"
 
 /* -- the table (cuda.c) ---------------------------------------------------------------------------------- */

@@ -4,7 +4,7 @@
 #include "measure/first_failure.h"
 #include "base/ext.h"
 #include "modules/tree.h"
-#include "observe/capture.h"
+#include "observe/open_capture.h"
 
 enum { TRIES = 16 };
 

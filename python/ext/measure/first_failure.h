@@ -3,7 +3,7 @@
 #ifndef LMX_FIRST_FAILURE_H
 #define LMX_FIRST_FAILURE_H
 
-#include "observe/capture.h"
+#include "observe/open_capture.h"
 
 #include <stdatomic.h>
 

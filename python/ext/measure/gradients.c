@@ -4,7 +4,7 @@
  * itself. */
 #include "measure/gradients.h"
 #include "base/ext.h"
-#include "observe/capture.h"
+#include "observe/open_capture.h"
 #include "torch/tensor.h"
 #include "torch/values.h"
 

@@ -3,7 +3,7 @@
 #ifndef LMX_GRADIENTS_H
 #define LMX_GRADIENTS_H
 
-#include "observe/capture.h"
+#include "observe/open_capture.h"
 #include "torch/values.h"
 
 #include <pthread.h>

@@ -8,9 +8,9 @@
 #include "measure/gradients.h"
 #include "modules/tree.h"
 #include "native/storages.h"
-#include "observe/capture.h"
 #include "observe/listeners.h"
 #include "observe/observe.h"
+#include "observe/open_capture.h"
 #include "process/import_table.h"
 #include "torch/tensor.h"
 #include "torch/values.h"
@@ -426,21 +426,21 @@ static lam_status push_record(const lmx_checkup *h, const lmx_bad_record *r, lam
     return s == LAM_OK ? push_gradients(h, r, &bad, b, e) : s;
 }
 
-static lam_looked looked_of(const lmx_checkup *h, const lmx_capture *c) {
-    return (lam_looked){.tensors = h->tensors,
-                        .bytes = h->bytes,
-                        .unseen = h->unseen,
-                        .gradients = h->gradients && !lmx_observer_strange(c->observer),
-                        .operators = h->base.wants_operators && c->wants_ops && !c->mode,
-                        .cut = h->cut || h->came.lost};
+static lam_checked looked_of(const lmx_checkup *h, const lmx_capture *c) {
+    return (lam_checked){.tensors = h->tensors,
+                         .bytes = h->bytes,
+                         .unseen = h->unseen,
+                         .gradients = h->gradients && !lmx_observer_strange(c->observer),
+                         .operators = h->base.wants_operators && c->wants_ops && !c->mode,
+                         .cut = h->cut || h->came.lost};
 }
 
 static lam_status push_found(lmx_checkup *h, const lmx_capture *c, lam_builder *b, lam_error *e) {
     const lmx_bad_record *all = h->records.data;
     const statistics *stats = h->stats.data;
-    const lam_looked looked = looked_of(h, c);
+    const lam_checked looked = looked_of(h, c);
     lmx_gradients_sort(&h->came);
-    lam_status s = lam_build_looked(b, &looked, e);
+    lam_status s = lam_build_checked(b, &looked, e);
     for (size_t i = 0; s == LAM_OK && i < h->records.n; i++) s = push_record(h, &all[i], b, e);
     for (size_t i = 0; s == LAM_OK && i < h->stats.n; i++)
         s = lam_build_stats(b, stats[i].call, stats[i].out, &stats[i].s, e);

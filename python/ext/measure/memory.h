@@ -5,7 +5,7 @@
 
 #include "process/resident_memory.h"
 #include "base/ext.h"
-#include "observe/capture.h"
+#include "observe/open_capture.h"
 
 /* measure_memory(source, afterwards=False): from the start of the capture on; the report shows `source`.
  * None, or NULL with an exception. */

@@ -4,11 +4,11 @@
  * a property of torch's: attributes come from the instance's dict. */
 #include "base/ext.h"
 #include "modules/classes.h"
+#include "modules/describer.h"
 #include "modules/snapshot.h"
-#include "modules/teller.h"
-#include "observe/capture.h"
 #include "observe/listeners.h"
 #include "observe/observe.h"
+#include "observe/open_capture.h"
 #include "process/clock.h"
 #include "torch/tensor.h"
 
@@ -26,9 +26,9 @@ typedef struct met {
     uint32_t flags;
 } met;
 
-typedef lmx_teller teller;
+typedef lmx_describer describer;
 
-bool lmx_teller_may_run(lmx_teller *t) {
+bool lmx_describer_may_run(lmx_describer *t) {
     if (t->early) {
         t->given_up = true;
         return false;
@@ -40,14 +40,14 @@ bool lmx_teller_may_run(lmx_teller *t) {
     return !before || done;
 }
 
-static bool may_ask(teller *t, PyObject *value) {
-    return lmx_asks_nobody(value, t->early) || lmx_teller_may_run(t);
+static bool may_ask(describer *t, PyObject *value) {
+    return lmx_asks_nobody(value, t->early) || lmx_describer_may_run(t);
 }
 
 /* == classes =========================================================================================== */
 
 /* The class, added if it is new; NULL with an exception. The pointer is valid until the next call. */
-static const met *class_of(teller *t, PyTypeObject *type) {
+static const met *class_of(describer *t, PyTypeObject *type) {
     int32_t i = lmx_map_get(&t->by_type, type);
     if (i >= 0) return (met *)t->classes.data + i;
     i = (int32_t)t->classes.n;
@@ -63,7 +63,7 @@ static const met *class_of(teller *t, PyTypeObject *type) {
     return at;
 }
 
-static void teller_free(teller *t) {
+static void describer_free(describer *t) {
     if (!t) return;
     t->st->classes->asked--;
     lam_builder_free(t->b);
@@ -81,7 +81,7 @@ static void teller_free(teller *t) {
 
 /* == values ============================================================================================ */
 
-static bool push_attr(teller *t, PyObject *name, PyObject *o) {
+static bool push_attr(describer *t, PyObject *name, PyObject *o) {
     int64_t ints[LMX_MAX_INTS];
     PyObject *text = NULL;
     lam_value v;
@@ -98,7 +98,7 @@ static bool push_attr(teller *t, PyObject *name, PyObject *o) {
 
 /* Pushes, as an attribute with the value True, a tensor that is neither parameter nor buffer but serves as
  * one: old weight_norm, pruning and parametrizations make it from others. */
-static bool push_present(teller *t, PyObject *dict, PyObject *name) {
+static bool push_present(describer *t, PyObject *dict, PyObject *name) {
     PyObject *value = lmx_get(dict, name);
     return !value || !lmx_is_tensor(t->st, value) || push_attr(t, name, value);
 }
@@ -109,7 +109,7 @@ static bool push_parametrized(void *self, PyObject *name, PyObject *unused) {
 }
 
 typedef struct stems {
-    teller *t;
+    describer *t;
     PyObject *dict;
 } stems;
 
@@ -135,7 +135,7 @@ static bool push_stem(void *self, PyObject *name, PyObject *unused) {
     return true;
 }
 
-static bool push_made_tensors(teller *t, PyObject *dict, const lmx_node *node) {
+static bool push_made_tensors(describer *t, PyObject *dict, const lmx_node *node) {
     if (node->parametrized) {
         PyObject *made = lmx_get(lmx_get(dict, t->st->n__modules), t->st->n_parametrizations);
         PyObject *inner = made ? lmx_dict_of(made) : NULL;
@@ -150,14 +150,14 @@ static bool push_made_tensors(teller *t, PyObject *dict, const lmx_node *node) {
 }
 
 /* Attributes of the class, and properties of a subclass, count too if the instance has none of that name. */
-static bool push_word_attr(teller *t, PyObject *module, PyObject *dict, PyObject *name) {
+static bool push_word_attr(describer *t, PyObject *module, PyObject *dict, PyObject *name) {
     PyObject *value = lmx_get(dict, name);
     if (value) return push_attr(t, name, value);
     PyObject *of_class = PyObject_GetAttr((PyObject *)Py_TYPE(module), name);
     if (!of_class) return !lmx_must_raise();
     bool plain = of_class == Py_None || PyLong_Check(of_class) || PyUnicode_Check(of_class);
     Py_DECREF(of_class);
-    if ((t->early || !plain) && !lmx_teller_may_run(t))
+    if ((t->early || !plain) && !lmx_describer_may_run(t))
         return false; /* values of classes are not in the snapshot */
     value = PyObject_GetAttr(module, name);
     bool ok = value ? push_attr(t, name, value) : !lmx_must_raise();
@@ -165,7 +165,7 @@ static bool push_word_attr(teller *t, PyObject *module, PyObject *dict, PyObject
     return ok;
 }
 
-static bool push_attrs(teller *t, PyObject *module, PyObject *dict, const lmx_class *k,
+static bool push_attrs(describer *t, PyObject *module, PyObject *dict, const lmx_class *k,
                        const lmx_node *node) {
     if (k->word < 0) return true;
     for (int32_t i = 0; i < k->n_attrs; i++)
@@ -173,7 +173,7 @@ static bool push_attrs(teller *t, PyObject *module, PyObject *dict, const lmx_cl
     return push_made_tensors(t, dict, node);
 }
 
-static bool is_training(teller *t, PyObject *module, PyObject *dict) {
+static bool is_training(describer *t, PyObject *module, PyObject *dict) {
     PyObject *training = lmx_get(dict, t->st->n_training);
     if (training) return training == Py_True;
     training = PyObject_GetAttr(module, t->st->n_training); /* a scripted module keeps it in C++ */
@@ -183,7 +183,7 @@ static bool is_training(teller *t, PyObject *module, PyObject *dict) {
 }
 
 /* The flags that the module's dict determines. */
-static uint32_t own_flags(teller *t, const lmx_node *node, const lmx_class *k, PyObject *dict) {
+static uint32_t own_flags(describer *t, const lmx_node *node, const lmx_class *k, PyObject *dict) {
     uint32_t flags = is_training(t, node->object, dict) ? LAM_MODULE_TRAINING : 0;
     bool other = k->word >= 0 && !node->compiled && lmx_get(dict, t->st->n_forward);
     return other ? flags | LAM_MODULE_OWN_FORWARD : flags;
@@ -198,7 +198,7 @@ static uint32_t flags_of(const lmx_node *node, const met *now, uint32_t own) {
 }
 
 /* Begins the module `t->module`. */
-static bool begin_module(teller *t, const lmx_node *node, const met *now, uint32_t own, PyObject *type) {
+static bool begin_module(describer *t, const lmx_node *node, const met *now, uint32_t own, PyObject *type) {
     const lmx_class *k = now->class;
     lam_module_info info = {
         .type = lmx_utf8(type),
@@ -209,7 +209,7 @@ static bool begin_module(teller *t, const lmx_node *node, const met *now, uint32
     return lmx_told(t, lam_build_module(t->b, &info, &t->module, &t->e));
 }
 
-static bool push_parts(teller *t, const lmx_node *node, const lmx_class *k, PyObject *dict) {
+static bool push_parts(describer *t, const lmx_node *node, const lmx_class *k, PyObject *dict) {
     PyObject *module = node->object;
     return lmx_push_tensors(t, module, dict, t->st->n__parameters, false) && lmx_push_packed(t, dict, k) &&
            (t->c->brief || (lmx_push_tensors(t, module, dict, t->st->n__buffers, true) &&
@@ -217,7 +217,7 @@ static bool push_parts(teller *t, const lmx_node *node, const lmx_class *k, PyOb
 }
 
 /* Describes a module from its dict. */
-static bool look_through(teller *t, lmx_node *node, const met *now, PyObject *dict) {
+static bool look_through(describer *t, lmx_node *node, const met *now, PyObject *dict) {
     const lmx_class *k = now->class;
     if (t->early && (k->script || node->compiled || node->opaque)) {
         t->given_up = true; /* what it hides is known only after the run */
@@ -233,7 +233,7 @@ static bool look_through(teller *t, lmx_node *node, const met *now, PyObject *di
     return ok;
 }
 
-static bool push_module(teller *t, lmx_node *node) {
+static bool push_module(describer *t, lmx_node *node) {
     const met *now = class_of(t, Py_TYPE(node->object));
     if (!now) return false;
     PyObject *dict = lmx_dict_of(node->object);
@@ -242,13 +242,13 @@ static bool push_module(teller *t, lmx_node *node) {
     return ok;
 }
 
-static bool push_modules(teller *t) {
+static bool push_modules(describer *t) {
     for (size_t i = 0; i < t->c->tree.nodes.n; i++)
         if (!push_module(t, lmx_node_at(&t->c->tree, (int32_t)i))) return false;
     return true;
 }
 
-static bool push_places(teller *t) {
+static bool push_places(describer *t) {
     const lmx_tree *tree = &t->c->tree;
     for (size_t i = 0; i < tree->places.n; i++) {
         const lmx_place *p = lmx_place_at(tree, (int32_t)i);
@@ -274,7 +274,7 @@ static void decode(const lmx_capture *c, size_t at, int32_t n, lam_arg *out) {
 }
 
 /* Finds out once, of a scripted module that was called, if it hides kernels; no, if torch can't tell. */
-static bool ask_for_kernels(teller *t, lmx_node *node) {
+static bool ask_for_kernels(describer *t, lmx_node *node) {
     if (!node->scripted || node->hides || !t->c->wants_ops) return true;
     PyObject *kit = PyImport_ImportModule("lamina._observe.scripted");
     PyObject *yes = kit ? PyObject_CallMethod(kit, "hides", "O", node->object) : NULL;
@@ -284,7 +284,7 @@ static bool ask_for_kernels(teller *t, lmx_node *node) {
     return lmx_forgive();
 }
 
-static bool push_call(teller *t, size_t i, lmi_vec *args) {
+static bool push_call(describer *t, size_t i, lmi_vec *args) {
     const lmi_vec *calls = &t->c->calls;
     lmx_node *node = lmx_node_at(&t->c->tree, ((const lmx_call *)calls->data)[i].module);
     if (!ask_for_kernels(t, node)) return false;
@@ -313,7 +313,7 @@ static bool push_call(teller *t, size_t i, lmi_vec *args) {
     return lmx_told(t, lam_build_call(t->b, &info, NULL, &t->e));
 }
 
-static bool push_calls(teller *t) {
+static bool push_calls(describer *t) {
     lmi_vec args = {0};
     bool ok = true;
     for (size_t i = 0; ok && i < t->c->calls.n; i++) ok = push_call(t, i, &args);
@@ -323,7 +323,7 @@ static bool push_calls(teller *t) {
 
 /* Marks compiled modules in which no call was seen. One that was compiled in place is marked already; of a
  * wrapper its inner module is marked. */
-static void mark_opaque(teller *t) {
+static void mark_opaque(describer *t) {
     const lmx_call *calls = t->c->calls.data;
     lmx_tree *tree = &t->c->tree;
     for (size_t i = 0; i < tree->nodes.n; i++) {
@@ -338,13 +338,13 @@ static void mark_opaque(teller *t) {
 
 /* == notes ============================================================================================= */
 
-static bool push_note(teller *t, PyObject *text) {
+static bool push_note(describer *t, PyObject *text) {
     bool ok = text && lmx_told(t, lam_build_note(t->b, lmx_utf8(text), &t->e));
     Py_XDECREF(text);
     return ok;
 }
 
-static bool push_twin(teller *t, const lmx_twin *twin) {
+static bool push_twin(describer *t, const lmx_twin *twin) {
     const lmx_tree *tree = &t->c->tree;
     PyObject *again = lmx_path(tree, twin->place, twin->name), *first = NULL;
     for (size_t i = (size_t)twin->place + 1; !first && i < tree->places.n; i++) {
@@ -358,12 +358,12 @@ static bool push_twin(teller *t, const lmx_twin *twin) {
     return push_note(t, text);
 }
 
-static bool push_added(teller *t) {
+static bool push_added(describer *t) {
     PyObject *text = lmx_added_layers(t->c);
     return text ? push_note(t, text) : !PyErr_Occurred();
 }
 
-static bool push_notes(teller *t) {
+static bool push_notes(describer *t) {
     for (Py_ssize_t i = 0; t->c->notes && i < PyList_Size(t->c->notes); i++) {
         PyObject *text = PyList_GetItem(t->c->notes, i);
         Py_INCREF(text);
@@ -395,7 +395,7 @@ static bool push_notes(teller *t) {
                                              LMX_BUDGET, LMX_DEPTH));
 }
 
-static bool push_ops(teller *t) {
+static bool push_ops(describer *t) {
     if (t->c->timed && !lmx_told(t, lam_build_timed(t->b, &t->e))) return false;
     if (t->c->no_backward && !lmx_told(t, lam_build_no_backward(t->b, &t->e))) return false;
     if (t->c->backward_raised && !lmx_told(t, lam_build_backward_raised(t->b, &t->e))) return false;
@@ -407,7 +407,7 @@ static bool push_ops(teller *t) {
 }
 
 /* Reports that records could not be kept. */
-static bool push_cut(teller *t) {
+static bool push_cut(describer *t) {
     const lmx_capture *c = t->c;
     int64_t since = 0;
     bool ops = lmx_observer_lost(c->observer, &since);
@@ -419,7 +419,7 @@ static bool push_cut(teller *t) {
     return lmx_told(t, lam_build_cut(t->b, why, c->lost, since, &t->e));
 }
 
-static bool build(teller *t, lam_model **out) {
+static bool build(describer *t, lam_model **out) {
     lam_builder *b = t->b;
     t->b = NULL;
     return lmx_told(t, lam_builder_finish(b, out, &t->e));
@@ -429,7 +429,7 @@ static bool build(teller *t, lam_model **out) {
 static lam_status push_made(const lmx_capture *c, lam_builder *b, lam_error *e) {
     lam_status s = LAM_OK;
     for (Py_ssize_t i = 0; s == LAM_OK && c->made && i < PyList_Size(c->made); i++)
-        s = lam_build_made(b, lmx_utf8(PyList_GetItem(c->made, i)), e);
+        s = lam_build_input_origin(b, lmx_utf8(PyList_GetItem(c->made, i)), e);
     return s;
 }
 
@@ -460,32 +460,32 @@ static lam_status push_elsewhere(const lmx_capture *c, lam_builder *b, lam_error
     return s;
 }
 
-static bool tell_the_rest(teller *t, lam_model **out) {
+static bool tell_the_rest(describer *t, lam_model **out) {
     return push_places(t) && push_calls(t) && push_cut(t) && lmx_told(t, push_made(t->c, t->b, &t->e)) &&
            lmx_told(t, push_provenance(t->c, t->b, &t->e)) &&
            lmx_told(t, push_elsewhere(t->c, t->b, &t->e)) && push_ops(t) && push_notes(t) && build(t, out);
 }
 
-static teller *teller_new(lmx_capture *c) {
-    teller *t = PyMem_Calloc(1, sizeof *t);
+static describer *describer_new(lmx_capture *c) {
+    describer *t = PyMem_Calloc(1, sizeof *t);
     if (!t) {
         PyErr_NoMemory();
         return NULL;
     }
-    *t = (teller){.st = c->st, .c = c, .e = {.at = -1}};
+    *t = (describer){.st = c->st, .c = c, .e = {.at = -1}};
     if (c->phase == LMX_OPEN) lmx_clock_end(&c->clock); /* to convert its stamps so far */
     lmx_classes_ask(c->st->classes);
     t->held = PyList_New(0);
     t->stored = PyDict_New();
     if (t->held && t->stored && lmx_told(t, lam_builder_new(&t->b, MEMORY, &t->e))) return t;
-    teller_free(t);
+    describer_free(t);
     return NULL;
 }
 
 /* == before the run ==================================================================================== */
 
 bool lmx_early_begin(lmx_capture *c) {
-    c->early = teller_new(c);
+    c->early = describer_new(c);
     if (c->early) c->early->early = true;
     return c->early != NULL;
 }
@@ -498,20 +498,20 @@ bool lmx_early_module(lmx_capture *c, int32_t node) {
 }
 
 void lmx_early_drop(lmx_capture *c) {
-    teller *t = c->early;
+    describer *t = c->early;
     c->early = NULL;
-    teller_free(t);
+    describer_free(t);
 }
 
 int lmx_early_visit(const lmx_capture *c, visitproc visit, void *arg) {
-    const teller *t = c->early;
+    const describer *t = c->early;
     if (!t) return 0;
     Py_VISIT(t->held);
     for (size_t i = 0; i < t->classes.n; i++) Py_VISIT(((const met *)t->classes.data)[i].type);
     return 0;
 }
 
-static bool classes_are_same(teller *t, bool *same) {
+static bool classes_are_same(describer *t, bool *same) {
     const met *all = t->classes.data;
     for (size_t i = 0; *same && i < t->classes.n; i++) {
         uint32_t flags;
@@ -523,15 +523,15 @@ static bool classes_are_same(teller *t, bool *same) {
 }
 
 /* The descriptions from before the run if they are still valid; else NULL, with or without an exception. */
-static teller *still_true(lmx_capture *c) {
-    teller *t = c->early;
+static describer *still_true(lmx_capture *c) {
+    describer *t = c->early;
     c->early = NULL;
     bool same = t && !c->gradients;
     if (same && classes_are_same(t, &same) && same && lmx_snapshot_holds(c->snapshot)) {
         t->early = false;
         return t;
     }
-    teller_free(t);
+    describer_free(t);
     return NULL;
 }
 
@@ -540,27 +540,27 @@ static teller *still_true(lmx_capture *c) {
 bool lmx_describe_model(lmx_capture *c, PyObject *before, lam_model **out) {
     if (lmx_observer_told(c->observer)) PyErr_NoMemory();
     if (PyErr_Occurred()) return false;
-    teller *t = still_true(c);
-    const bool fresh = !t && !PyErr_Occurred() && (t = teller_new(c));
+    describer *t = still_true(c);
+    const bool fresh = !t && !PyErr_Occurred() && (t = describer_new(c));
     if (!t) return false;
     t->before = before;
     if (fresh) lmx_snapshot_doubt(c->snapshot);
     if (fresh) mark_opaque(t);
     bool ok = (!fresh || (lmx_find_gathered(t) && push_modules(t))) && tell_the_rest(t, out);
-    teller_free(t);
+    describer_free(t);
     lmx_torch_forget_types(&c->st->torch);
     return ok;
 }
 
 bool lmx_describe_so_far(lmx_capture *c, lam_status (*push)(void *self, lam_builder *b, lam_error *e),
                          void *self, lam_model **out) {
-    teller *t = teller_new(c);
+    describer *t = describer_new(c);
     if (!t) return false;
     t->names_only = true;
     lmx_capture_hold(c);
     bool ok = push_modules(t) && push_places(t) && push_calls(t) && lmx_told(t, push(self, t->b, &t->e)) &&
               build(t, out);
     lmx_capture_let_go(c);
-    teller_free(t);
+    describer_free(t);
     return ok;
 }

@@ -2,14 +2,14 @@
  * The tensors of a module as facts of a model: parameters, buffers and packed weights, where their memory
  * lies, and whether they got a gradient. */
 #include "base/ext.h"
-#include "modules/teller.h"
-#include "observe/capture.h"
+#include "modules/describer.h"
+#include "observe/open_capture.h"
 #include "torch/tensor.h"
 
-typedef lmx_teller teller;
+typedef lmx_describer describer;
 
 /* Pushes whether the tensor got a gradient, if that was checked. */
-static bool push_gradient(teller *t, PyObject *tensor, int32_t index) {
+static bool push_gradient(describer *t, PyObject *tensor, int32_t index) {
     PyObject *id = t->c->gradients ? PyLong_FromVoidPtr(tensor) : NULL;
     PyObject *came = id ? PyDict_GetItemWithError(t->c->gradients, id) : NULL;
     Py_XDECREF(id);
@@ -19,7 +19,7 @@ static bool push_gradient(teller *t, PyObject *tensor, int32_t index) {
 }
 
 /* Pushes where a tensor's memory lies: in others, and in other processes. */
-static bool push_inside(teller *t, PyObject *tensor, int32_t index) {
+static bool push_inside(describer *t, PyObject *tensor, int32_t index) {
     lmx_stored s;
     if (!lmx_weigh(t->st, tensor, t->stored, &s)) return false;
     if (!s.wraps) return true;
@@ -27,7 +27,7 @@ static bool push_inside(teller *t, PyObject *tensor, int32_t index) {
            lmx_told(t, lam_build_wraps(t->b, index, s.bytes, s.here, &t->e));
 }
 
-bool lmx_find_gathered(teller *t) {
+bool lmx_find_gathered(describer *t) {
     t->gathered = lmx_gathered(t->st, &t->c->tree);
     for (Py_ssize_t i = 0; t->gathered && i < PyList_Size(t->gathered); i++)
         if (!lmx_map_put(&t->by_pair, PyList_GetItem(t->gathered, i), (int32_t)i)) return lmx_nomem();
@@ -35,13 +35,13 @@ bool lmx_find_gathered(teller *t) {
 }
 
 /* What FSDP2 gathered is described as the shards, which this process keeps. */
-static PyObject *kept_for(teller *t, PyObject *tensor) {
+static PyObject *kept_for(describer *t, PyObject *tensor) {
     int32_t at = lmx_map_get(&t->by_pair, tensor);
     return at < 0 || at % 2 ? tensor : PyList_GetItem(t->gathered, at + 1);
 }
 
 /* Operators read what was gathered of a shard in its place. */
-static bool push_gathered(teller *t, PyObject *shard, int32_t index) {
+static bool push_gathered(describer *t, PyObject *shard, int32_t index) {
     int32_t at = lmx_map_get(&t->by_pair, shard);
     if (at < 0) return true;
     PyObject *gathered = PyList_GetItem(t->gathered, at - 1);
@@ -50,10 +50,10 @@ static bool push_gathered(teller *t, PyObject *shard, int32_t index) {
            lmx_told(t, lam_build_alias(t->b, index, d.memory, d.object, &t->e));
 }
 
-static bool push_tensor(teller *t, PyObject *tensor, int32_t *index) {
+static bool push_tensor(describer *t, PyObject *tensor, int32_t *index) {
     lmx_tensor d;
     lmx_kind kind = lmx_kind_of(t->st, tensor);
-    if ((t->early ? !lmx_is_torchs(t->st, tensor) : kind != LMX_PLAIN) && !lmx_teller_may_run(t))
+    if ((t->early ? !lmx_is_torchs(t->st, tensor) : kind != LMX_PLAIN) && !lmx_describer_may_run(t))
         return false;
     if (!lmx_describe(t->st, tensor, kind, &d)) return false;
     bool wanted;
@@ -75,7 +75,7 @@ static bool push_tensor(teller *t, PyObject *tensor, int32_t *index) {
     return push_gradient(t, tensor, *index) && push_gathered(t, tensor, *index);
 }
 
-static bool tensor_index(teller *t, PyObject *tensor, int32_t *index) {
+static bool tensor_index(describer *t, PyObject *tensor, int32_t *index) {
     PyObject *kept = kept_for(t, tensor);
     *index = lmx_map_get(&t->by_tensor, kept);
     if (*index < 0) {
@@ -86,18 +86,18 @@ static bool tensor_index(teller *t, PyObject *tensor, int32_t *index) {
 }
 
 static bool push_owned(void *self, PyObject *name, PyObject *tensor) {
-    teller *t = self;
+    describer *t = self;
     int32_t index;
     if (!lmx_is_tensor(t->st, tensor)) return true; /* None: registered and absent */
     if (!tensor_index(t, tensor, &index)) return false;
     return lmx_told(t, lam_build_owns(t->b, t->module, lmx_utf8(name), index, t->is_buffer, &t->e));
 }
 
-bool lmx_push_tensors(teller *t, PyObject *module, PyObject *dict, PyObject *kind, bool is_buffer) {
+bool lmx_push_tensors(describer *t, PyObject *module, PyObject *dict, PyObject *kind, bool is_buffer) {
     t->is_buffer = is_buffer;
     PyObject *owned = lmx_registered(t->st, module, dict, kind);
     bool ok =
-        (!owned || lmx_answers(owned) || lmx_teller_may_run(t)) && lmx_each(t->st, owned, push_owned, t);
+        (!owned || lmx_answers(owned) || lmx_describer_may_run(t)) && lmx_each(t->st, owned, push_owned, t);
     Py_XDECREF(owned);
     return ok;
 }
@@ -106,7 +106,7 @@ enum { HALF = 2, FLOAT32 = 6, FIRST_QUANTISED = 12, LAST_QUANTISED = 17 };
 
 /* A weight that is not quantised is packed in half precision and unpacks as float32. Integers are
  * settings. */
-static bool push_packed_tensor(teller *t, const char *name, const lmx_tensor *d) {
+static bool push_packed_tensor(describer *t, const char *name, const lmx_tensor *d) {
     static const lam_tensor_info nothing = {.dtype = -1, .ndim = -1, .bytes = -1};
     lam_tensor_info info = nothing;
     int32_t index;
@@ -124,7 +124,7 @@ static bool push_packed_tensor(teller *t, const char *name, const lmx_tensor *d)
            lmx_told(t, lam_build_owns(t->b, t->module, name, index, true, &t->e));
 }
 
-static bool push_packed_list(teller *t, const char *name, PyObject *tensors) {
+static bool push_packed_list(describer *t, const char *name, PyObject *tensors) {
     uint64_t seen[16]; /* of one layer, which may hold a bias twice */
     int n_seen = 0;
     for (Py_ssize_t i = 0; i < PyList_Size(tensors); i++) {
@@ -140,7 +140,7 @@ static bool push_packed_list(teller *t, const char *name, PyObject *tensors) {
 }
 
 /* `item`: a name and a value of a layer's dict. */
-static bool push_packed_value(teller *t, PyObject *item) {
+static bool push_packed_value(describer *t, PyObject *item) {
     PyObject *name = PyTuple_GetItem(item, 0);
     bool told;
     PyObject *tensors = lmx_unpacked(t->st, PyTuple_GetItem(item, 1), &told);
@@ -151,9 +151,9 @@ static bool push_packed_value(teller *t, PyObject *item) {
     return ok;
 }
 
-bool lmx_push_packed(teller *t, PyObject *dict, const lmx_class *k) {
+bool lmx_push_packed(describer *t, PyObject *dict, const lmx_class *k) {
     if (!k->packs) return true;
-    if (!lmx_teller_may_run(t)) return false;
+    if (!lmx_describer_may_run(t)) return false;
     PyObject *items = dict && PyDict_Check(dict) ? PyDict_Items(dict) : PyList_New(0);
     bool ok = items != NULL;
     for (Py_ssize_t i = 0; ok && i < PyList_Size(items); i++)

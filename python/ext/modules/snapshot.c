@@ -6,7 +6,7 @@
 #include "base/ext.h"
 #include "base/tables.h"
 #include "modules/tree.h"
-#include "observe/capture.h"
+#include "observe/open_capture.h"
 #include "torch/tensor.h"
 
 #include <stdlib.h>

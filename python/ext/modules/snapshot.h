@@ -4,7 +4,7 @@
 #define LMX_SNAPSHOT_H
 
 #include "base/ext.h"
-#include "observe/capture.h"
+#include "observe/open_capture.h"
 
 typedef enum lmx_container_type { LMX_BOX_NONE, LMX_BOX_DICT, LMX_BOX_LIST, LMX_BOX_SET } lmx_container_type;
 

@@ -3,7 +3,7 @@
 #ifndef LMX_TREE_H
 #define LMX_TREE_H
 
-#include "observe/capture.h"
+#include "observe/open_capture.h"
 
 /* Walks the tree under `root` in registration order. The tree holds references to its objects. False with an
  * exception. */

@@ -4,7 +4,7 @@
  * a place under every parent. */
 #include "base/ext.h"
 #include "modules/tree.h"
-#include "observe/capture.h"
+#include "observe/open_capture.h"
 
 #include <stdlib.h>
 

@@ -10,7 +10,7 @@
 
 #include <stdatomic.h>
 
-typedef struct lmx_capture lmx_capture; /* observe/capture.h */
+typedef struct lmx_capture lmx_capture; /* observe/open_capture.h */
 typedef struct lmx_observer lmx_observer;
 
 enum { LMX_IVALUE = 16, LMX_IVALUE_TAG = 8 }; /* bytes of an IValue; offset of its tag. Verified */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Names of arguments: of keywords, and of the entries of dicts. */
-#include "observe/capture.h"
+#include "observe/open_capture.h"
 
 enum { MAX_KEYWORDS = 1024 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The listeners of a capture, called in the order in which they were added. */
 #include "observe/listeners.h"
-#include "observe/capture.h"
+#include "observe/open_capture.h"
 
 #include <stdlib.h>
 

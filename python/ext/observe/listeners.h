@@ -5,7 +5,7 @@
 #ifndef LMX_LISTENERS_H
 #define LMX_LISTENERS_H
 
-#include "observe/capture.h"
+#include "observe/open_capture.h"
 
 typedef struct lmx_where {
     int32_t call;  /* the innermost open one, or the one whose forward made the running node; -1 none */

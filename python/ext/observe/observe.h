@@ -7,7 +7,7 @@
 
 #include "base/ext.h"
 #include "native/lane.h"
-#include "observe/capture.h"
+#include "observe/open_capture.h"
 #include "torch/tensor.h"
 
 #include <pthread.h>

@@ -2,8 +2,8 @@
  * Makes the model's operators from the lanes' records. */
 #include "base/ext.h"
 #include "native/ledger.h"
-#include "observe/capture.h"
 #include "observe/observe.h"
+#include "observe/open_capture.h"
 #include "observe/regions.h"
 #include "process/clock.h"
 #include "torch/tensor.h"

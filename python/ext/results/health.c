@@ -33,7 +33,7 @@ static lam_health *health_of(PyObject *self) {
 PyObject *lmx_health(PyObject *self, PyObject *unused) {
     (void)unused;
     const lam_model *m = lmx_model_of(self);
-    if (m && !lam_model_looked(m)) Py_RETURN_NONE;
+    if (m && !lam_model_checked(m)) Py_RETURN_NONE;
     lam_health *h = health_of(self);
     lmx_sink t;
     if (!h) return NULL;

@@ -55,10 +55,10 @@ class Host:
         """Builds and runs a live model once; the request has the fields of ``lam_live``, by their names."""
         from .._base.advice import COMMAND, advise
         from .._inspect import looks
-        from .._run.repeat import Measure
+        from .._run.repeat import Repeats
 
         repeats, dry, needs_run = request.pop("repeats"), request["dry"], request.pop("needs_run")
-        request["time"] = Measure(repeats=repeats or None).check(dry=dry, asked=request["time"])
+        request["time"] = Repeats(repeats=repeats or None).check(dry=dry, asked=request["time"])
         request["health"] = looks({}, health=request["health"], dry=dry)
         if request.pop("or_layers") and request["ops"]:
             request["ops"] = None

@@ -21,6 +21,7 @@ from .._base.errors import NeedsValuesError, UnsupportedError
 from .._base.modules import modules
 from .._guard.gradients import end_graphs, ending
 from .._guard.redispatch import Redispatch
+from .decompositions import ANYHOW, ELSEWHERE, INSTEAD, OneHot
 from .fused import FUSED
 from .kernels import ask, checks_its_shapes
 from .parallel import Buckets
@@ -37,7 +38,6 @@ from .tensors import (
     storage_of,
     types,
 )
-from .ways import ANYHOW, ELSEWHERE, INSTEAD, OneHot
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -327,9 +327,8 @@ class _Run:
     # Operators.
 
     def about(self, function: Any) -> tuple[str, int, str | None, int, bool]:
-        """An operator's name, how C answers it, the callers for which this class does (``_dry.ways``),
-        whether the answer may be given again for equal arguments, and whether its kernel is asked what it
-        accepts."""
+        """An operator's name, how C answers it, the callers for which this class does, whether the answer may
+        be given again for equal arguments, and whether its kernel is asked what it accepts."""
         if getattr(function, "_schema", None) is None:
             return str(function), BY_OTHERS, None, NEVER, False
         learned = self._learn(function)

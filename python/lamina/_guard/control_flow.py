@@ -71,7 +71,7 @@ def _make() -> list[Swap]:
 
 def _unaware(kernel: FunctionType) -> Any:
     """A copy of the kernel that finds no open mode, although lamina's may be open."""
-    from .twin import twin_of
+    from .code_copy import twin_of
 
     return twin_of(kernel, {**kernel.__globals__, ASKS: lambda: None})
 

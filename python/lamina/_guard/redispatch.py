@@ -46,7 +46,7 @@ class Redispatch:
 
     @classmethod
     def _make(cls) -> None:
-        from .twin import leading_to, twin_of
+        from .code_copy import leading_to, twin_of
 
         operator = sys.modules["torch"]._ops.OpOverload
         method = cls.itself = operator.redispatch

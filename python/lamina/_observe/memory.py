@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from .. import _lamina
 from .._base.errors import UnsupportedError
-from .._guard.twin import leading_to, twin_of
+from .._guard.code_copy import leading_to, twin_of
 from .support import in_a_thread
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ _waiting: dict[int, Profiled] = {}
 
 
 def measure(watch: _lamina.Capture) -> None:
-    """Makes a capture that has not started measure memory too, inside a :class:`Following`.
+    """Makes a capture that has not started measure memory too, inside a :class:`MemoryTrace`.
 
     Raises:
         UnsupportedError: memory can't be measured; the sentence says why.
@@ -133,7 +133,7 @@ class Profiled:
         return told
 
 
-class Following:
+class MemoryTrace:
     """What is open around a capture of memory. It notes the optimizers that make a step, so that their
     tensors can be identified, and runs the profiler if that measures the memory. Without ``hooks`` it takes
     all of :class:`Optimizers`."""

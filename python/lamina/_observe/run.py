@@ -9,14 +9,14 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from .. import _lamina
-    from .values import Wanted
+    from .values import Checks
 
 
 class Run:
     """The result of one forward: the core's ``model``, what it returned or raised, and what could not be
     restored."""
 
-    def __init__(self, root: Any, health: Wanted | None = None) -> None:
+    def __init__(self, root: Any, health: Checks | None = None) -> None:
         self.root = root
         self.health = health
         self.model: _lamina.Model | None = None

@@ -36,7 +36,7 @@ class Look(TypedDict, total=False):
     checks: Mapping[Which, Check]
 
 
-class Wanted:
+class Checks:
     """The values to check, and how."""
 
     def __init__(

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
 
-    from .._observe.memory import Following
-    from .._observe.values import Wanted
+    from .._observe.memory import MemoryTrace
+    from .._observe.values import Checks
 
 COLLECTIVES = (
     "the peak of memory depends on when collectives end; what their threads allocate is in memory.elsewhere"
@@ -33,7 +33,7 @@ def new_watch(
     time: bool = False,
     memory: bool = False,
     told: bool = False,
-    health: Wanted | None = None,
+    health: Checks | None = None,
 ) -> _lamina.Capture:
     """A capture that has not started. If backward passes can't be split by layer, a note gives the reason,
     unless ``told``."""
@@ -80,16 +80,16 @@ class Opened:
         self._ops = ops
         self._memory = memory
         self._hooks = hooks
-        self._following: Following | None = None
+        self._following: MemoryTrace | None = None
         self._compiler: Compiler | None = None
 
     def __enter__(self) -> Opened:
         self._stance.__enter__()
         try:
             if self._memory:
-                from .._observe.memory import Following
+                from .._observe.memory import MemoryTrace
 
-                self._following = Following(self.watch, hooks=self._hooks)
+                self._following = MemoryTrace(self.watch, hooks=self._hooks)
                 self._following.open()
             if self._ops or self._memory:
                 self._compiler = Compiler(self.watch)

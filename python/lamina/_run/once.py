@@ -42,8 +42,8 @@ if TYPE_CHECKING:
 
     from .._dry.optimizer import Maker
     from .._observe.support import Watched
-    from .._observe.values import Wanted
-    from .repeat import Measure
+    from .._observe.values import Checks
+    from .repeat import Repeats
 
 NO_BACKWARD = "no backward pass ran: the model returned no floating-point tensor that needs a gradient"
 NOTHING = nullcontext()
@@ -60,9 +60,9 @@ def run_once(
     backward: bool = False,
     unfused: bool = False,
     dry: bool = False,
-    time: Measure | None = None,
+    time: Repeats | None = None,
     memory: bool = False,
-    health: Wanted | None = None,
+    health: Checks | None = None,
     follow: bool = False,
     dtype: str | None = None,
     optimizer: Maker | None = None,

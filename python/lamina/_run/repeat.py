@@ -26,7 +26,7 @@ FEW, MANY = 5, 20  # runs by default: as many as fit into SECONDS, and between t
 SECONDS = 10.0
 
 
-class Measure(NamedTuple):
+class Repeats(NamedTuple):
     """The number of runs: ``warmup`` unwatched, then ``repeats``; None: 5 to 20, as many as fit into ten
     seconds."""
 
@@ -38,11 +38,11 @@ class Measure(NamedTuple):
         """True if the one run that counts everything is timed too."""
         return self.warmup == 0 and self.repeats == 1
 
-    def check(self, *, dry: bool, asked: bool) -> Measure | None:
+    def check(self, *, dry: bool, asked: bool) -> Repeats | None:
         """Returns itself, None if times were not requested. Raises ValueError for a bad number, TypeError for
         a value that is no number."""
         if not asked:
-            if self != Measure():
+            if self != Repeats():
                 raise ValueError("warmup and repeats are of runs that are timed; give time=True too")
             return None
         if dry:
@@ -60,7 +60,7 @@ class Measure(NamedTuple):
 def measure(
     root: Any,
     given: Arguments,
-    how: Measure,
+    how: Repeats,
     run: Run,
     shown: Progress,
     *,

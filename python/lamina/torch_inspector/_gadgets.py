@@ -15,7 +15,7 @@ from .._base.errors import UsageError
 from .._base.ranks import file_of_rank
 from .._inspect import Capture
 from .._observe.memory import refused
-from .._observe.values import Wanted
+from .._observe.values import Checks
 
 if TYPE_CHECKING:
     import os
@@ -93,7 +93,7 @@ class InspectorGadgets:
             return
         memory = refused() is None
         wanted: Any = {"ops": False, "time": True, "memory": memory}
-        captures = [Capture(given, health=Wanted(), **wanted) for given in self._given]
+        captures = [Capture(given, health=Checks(), **wanted) for given in self._given]
         with ExitStack() as stack:
             for capture in captures:
                 stack.enter_context(capture)

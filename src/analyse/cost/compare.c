@@ -127,7 +127,7 @@ static const char *short_name(const char *op) { return lmi_is_torchs(op) ? op + 
 /* The note of a layer that the tool adds up by places, if its number differs from that of its calls. */
 static const char *note_of_places(const job *j, const parts *p, int32_t event) {
     if (p->cv->repeated != LMI_PLACES || event >= j->m->n_events) return NULL;
-    const lmi_price *price = &p->costs->prices[event];
+    const lmi_call_cost *price = &p->costs->prices[event];
     if (!price->rule || price->places == 1) return NULL;
     return price->places ? "Each place of a module adds all of its calls."
                          : "What lies below a layer with a hook is not added up.";

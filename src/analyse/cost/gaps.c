@@ -42,7 +42,7 @@ static lam_status group_of(lmi_work *w, lmi_cause cause, int32_t module, int32_t
 }
 
 static void say_fact(const lmi_work *w, int32_t event, lmi_buf *b) {
-    const lmi_price *p = &w->c->prices[event];
+    const lmi_call_cost *p = &w->c->prices[event];
     lmi_facts facts;
     lmi_facts_of(w->m, event, &facts);
     lmi_put_missing(b, p->rule, &facts, p->metric, "this call does not tell");
@@ -91,7 +91,7 @@ static void reason_by_ops(const lmi_work *w, lam_cost_row *row) {
 }
 
 static lam_status reason_of_row(lmi_work *w, lam_cost_row *row, lam_error *e) {
-    const lmi_price *p = row->event >= 0 ? &w->c->prices[row->event] : NULL;
+    const lmi_call_cost *p = row->event >= 0 ? &w->c->prices[row->event] : NULL;
     if (lmi_is_outside(row) || (p && p->cause == LMI_CAUSE_OP)) reason_by_ops(w, row);
     if (p && p->cause == LMI_CAUSE_CUT) row->reason = w->m->cut;
     if (p && (p->cause == LMI_CAUSE_OP || p->cause == LMI_CAUSE_CUT)) return LAM_OK;

@@ -347,7 +347,7 @@ lam_status lmi_ops_sum(lmi_work *w, lam_error *e) {
     return list_work(w, &t, e);
 }
 
-void lmi_ops_price(lmi_work *w, int32_t event, lmi_price *p) {
+void lmi_ops_price(lmi_work *w, int32_t event, lmi_call_cost *p) {
     const lam_event *ev = &w->m->events[event];
     const lmi_op_sum *sum = &w->by_call[event];
     for (int i = 0; i < LAM_N_METRICS; i++) p->metric[i] = lmi_settled(sum->n[LAM_FORWARD][i]);

@@ -73,7 +73,7 @@ static void claim_below(lmi_work *w, int32_t r) {
 static void first_seen(lmi_work *w) {
     for (int32_t r = 0; r < w->c->n_rows; r++) {
         const lam_cost_row *row = &w->c->rows[r];
-        bool sealed = row->event >= 0 && lmi_sealed(w->m, &w->m->events[row->event]);
+        bool sealed = row->event >= 0 && lmi_is_opaque_call(w->m, &w->m->events[row->event]);
         if (row->leaf || sealed) claim_own(w, row->module, r);
         if (sealed) claim_below(w, r);
     }
@@ -124,7 +124,7 @@ enum { ELEMENTS, STORED, LOGICAL, LOCAL, N_UNDER };
 
 /* Sums of the tensors under a place, and how many of these have an unknown number. */
 typedef struct under {
-    lmi_wide n[N_UNDER];
+    lmi_int128 n[N_UNDER];
     int64_t unknown[N_UNDER];
 } under;
 
@@ -142,12 +142,12 @@ static void weigh(void *self, int32_t place, const lam_tensor *t, int sign) {
         if (numbers[k] < 0)
             u->unknown[k] += sign;
         else
-            u->n[k] += sign * (lmi_wide)numbers[k];
+            u->n[k] += sign * (lmi_int128)numbers[k];
     }
 }
 
 static lam_count as_count(const under *u, int k) {
-    const lmi_wide half = (lmi_wide)INT64_MAX + 1;
+    const lmi_int128 half = (lmi_int128)INT64_MAX + 1;
     lam_state state = u->unknown[k] == 0              ? LAM_EXACT
                       : k == ELEMENTS || u->n[k] == 0 ? LAM_UNKNOWN
                                                       : LAM_AT_LEAST;

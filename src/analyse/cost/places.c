@@ -68,7 +68,7 @@ static void measure_places(const lmi_work *w, const lmi_spare *s, scan *k) {
 /* True for a layer with a rule. If operators are counted, calls have no rules; the kind of the layer
  * decides. */
 static bool is_known_layer(const lmi_work *w, int32_t event) {
-    const lmi_price *p = &w->c->prices[event];
+    const lmi_call_cost *p = &w->c->prices[event];
     if (!lmi_by_ops(w->c)) return p->counted && p->rule;
     lmi_kind kind = lmi_word_kind(w->m->modules[w->m->events[event].module].word);
     return p->counted && kind < LMI_N_KINDS && lmi_kind_family(kind) != LMI_F_hold;

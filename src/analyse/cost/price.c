@@ -61,7 +61,9 @@ static bool fused(const lmi_work *w, const lam_event *ev) {
 }
 
 /* True for calls whose inside the tool counts and this run did not observe. */
-static bool closed(const lmi_work *w, const lam_event *ev) { return lmi_sealed(w->m, ev) || fused(w, ev); }
+static bool closed(const lmi_work *w, const lam_event *ev) {
+    return lmi_is_opaque_call(w->m, ev) || fused(w, ev);
+}
 
 static bool counts(const lmi_work *w, const lam_event *ev, const lmi_rule *r) {
     const lam_module *mod = &w->m->modules[ev->module];
@@ -80,7 +82,7 @@ static bool counts(const lmi_work *w, const lam_event *ev, const lmi_rule *r) {
 
 /* -- numbers ----------------------------------------------------------------------------------- */
 
-static void worsen(lmi_price *p, lam_state state, lmi_cause cause) {
+static void worsen(lmi_call_cost *p, lam_state state, lmi_cause cause) {
     for (int i = 0; i < LAM_N_METRICS; i++) {
         lam_count *n = &p->metric[i];
         if (n->state < state) *n = lmi_settled((lam_count){n->n, n->over, state});
@@ -89,18 +91,18 @@ static void worsen(lmi_price *p, lam_state state, lmi_cause cause) {
 }
 
 /* Makes the numbers lower bounds; an earlier cause stays. */
-static void doubt(lmi_price *p, lmi_cause cause) {
+static void doubt(lmi_call_cost *p, lmi_cause cause) {
     worsen(p, LAM_AT_LEAST, p->cause ? (lmi_cause)p->cause : cause);
 }
 
 /* A container's own metrics are 0; work that its forward does besides calling children is not observed. */
-static void price_container(const lmi_work *w, const lam_event *ev, lmi_price *p) {
+static void price_container(const lmi_work *w, const lam_event *ev, lmi_call_cost *p) {
     if (!lmi_plain_holder(&w->m->modules[ev->module]) && w->cv->hidden == LMI_HIDDEN_AT_LEAST)
         worsen(p, LAM_AT_LEAST, LMI_CAUSE_HIDDEN);
     if (ev->flags & LAM_CALL_FAILED) worsen(p, LAM_AT_LEAST, LMI_CAUSE_FAILED);
 }
 
-static void price_by_rule(lmi_work *w, int32_t event, lmi_price *p) {
+static void price_by_rule(lmi_work *w, int32_t event, lmi_call_cost *p) {
     const lam_event *ev = &w->m->events[event];
     const lmi_rule *r = p->rule;
     lmi_facts facts;
@@ -118,8 +120,8 @@ static void price_by_rule(lmi_work *w, int32_t event, lmi_price *p) {
 }
 
 /* Adds the count of the layer's hook to those of the functions that were called in it. */
-static lam_status price_by_hook(lmi_work *w, int32_t event, lmi_price *p, lam_error *e) {
-    lmi_price own = {.rule = lmi_rule_for(w->cv, &w->m->modules[w->m->events[event].module])};
+static lam_status price_by_hook(lmi_work *w, int32_t event, lmi_call_cost *p, lam_error *e) {
+    lmi_call_cost own = {.rule = lmi_rule_for(w->cv, &w->m->modules[w->m->events[event].module])};
     if (!own.rule) return LAM_OK;
     LAM_TRY(parse_rule(w, own.rule, e));
     price_by_rule(w, event, &own);
@@ -135,7 +137,7 @@ static lam_status price_by_hook(lmi_work *w, int32_t event, lmi_price *p, lam_er
 }
 
 /* Applies a user-defined rule: its numbers are complete, even if the layer's class may hide work. */
-static void price_own(const lmi_work *w, int32_t event, lmi_price *p) {
+static void price_own(const lmi_work *w, int32_t event, lmi_call_cost *p) {
     const lam_event *ev = &w->m->events[event];
     lmi_facts facts;
     lmi_facts_of(w->m, event, &facts);
@@ -150,7 +152,7 @@ static void price_own(const lmi_work *w, int32_t event, lmi_price *p) {
     lmi_own_effective(p->metric);
 }
 
-static bool price_custom(const lmi_work *w, int32_t event, lmi_price *p) {
+static bool price_custom(const lmi_work *w, int32_t event, lmi_call_cost *p) {
     lam_count out[LAM_N_METRICS];
     bool omit = false;
     for (int i = 0; i < LAM_N_METRICS; i++) out[i] = lmi_unknown();
@@ -164,7 +166,7 @@ static bool price_custom(const lmi_work *w, int32_t event, lmi_price *p) {
 }
 
 static lam_status price_seen(lmi_work *w, int32_t event, lam_error *e) {
-    lmi_price *p = &w->c->prices[event];
+    lmi_call_cost *p = &w->c->prices[event];
     const lam_event *ev = &w->m->events[event];
     const lam_module *mod = &w->m->modules[ev->module];
     if (price_custom(w, event, p)) return LAM_OK;
@@ -201,7 +203,7 @@ static lam_status price_seen(lmi_work *w, int32_t event, lam_error *e) {
 }
 
 static lam_status price_event(lmi_work *w, int32_t event, lam_error *e) {
-    lmi_price *p = &w->c->prices[event];
+    lmi_call_cost *p = &w->c->prices[event];
     LAM_TRY(price_seen(w, event, e));
     bool elsewhere = (w->m->events[event].flags & LAM_CALL_ELSEWHERE) && !w->c->released;
     if (elsewhere && !p->custom) doubt(p, LMI_CAUSE_ELSEWHERE);

@@ -61,7 +61,7 @@ static int32_t released_place(const lmi_work *w, const lam_event *ev, const bool
 }
 
 static bool is_row(const lmi_work *w, int32_t event) {
-    const lmi_price *p = &w->c->prices[event];
+    const lmi_call_cost *p = &w->c->prices[event];
     if (p->omit) return false;
     return w->cv->which != LMI_RULED || p->counted;
 }
@@ -134,7 +134,7 @@ static void fill_row(const lmi_work *w, const lmi_item *it, lam_cost_row *row) {
         set_unknown(row->total);
         return;
     }
-    const lmi_price *price = &w->c->prices[it->event];
+    const lmi_call_cost *price = &w->c->prices[it->event];
     row->counted = price->counted;
     row->rule_kind = price->rule ? lmi_rule_name(price->rule) : NULL;
     for (int i = 0; i < LAM_N_METRICS; i++) row->metric[i] = price->metric[i];

@@ -250,7 +250,7 @@ static lam_status why_by_ops(lmi_whys *t, const lam_cost_row *r, int32_t i, lam_
 /* -- conventions that count calls ------------------------------------------------------------------------ */
 
 /* Why a row has no work of its own. */
-static const char *why_none(const lam_costs *c, const lam_cost_row *r, const lmi_price *p) {
+static const char *why_none(const lam_costs *c, const lam_cost_row *r, const lmi_call_cost *p) {
     if (p) return "it only calls its layers, and their work is theirs";
     if (lmi_only_elsewhere(&c->model->modules[r->module]))
         return "another thread called it, and what ran there is not seen";
@@ -283,7 +283,7 @@ lam_status lmi_whys_at(lmi_whys *t, int32_t i, lam_why *out, lam_error *e) {
     if (c->model->given) return lmi_needs_run(c->model, "the reason of a number", e);
     LAM_TRY(lmi_rf_need(c, e));
     const lam_cost_row *r = &c->rows[row];
-    const lmi_price *p = r->event >= 0 ? &c->prices[r->event] : NULL;
+    const lmi_call_cost *p = r->event >= 0 ? &c->prices[r->event] : NULL;
     bool layer = p && (p->custom || (p->rule && p->rule->name)); /* explained as a whole */
     if (lmi_by_ops(c) && i >= 0 && r->counted && !layer) return why_by_ops(t, r, i, out, e);
     if (i < 0 || i >= LAM_N_METRICS)
@@ -307,7 +307,7 @@ lam_status lmi_whys_at(lmi_whys *t, int32_t i, lam_why *out, lam_error *e) {
 
 bool lam_costs_fact(const lam_costs *c, int32_t row, int32_t i, const char **name, int64_t *value) {
     if (row < 0 || row >= c->n_rows || i < 0 || c->rows[row].event < 0) return false;
-    const lmi_price *p = &c->prices[c->rows[row].event];
+    const lmi_call_cost *p = &c->prices[c->rows[row].event];
     lmi_facts facts;
     lmi_facts_of(c->model, c->rows[row].event, &facts);
     for (int32_t f = 0; f < LMI_N_FACTS; f++) {

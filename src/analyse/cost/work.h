@@ -125,7 +125,7 @@ void lmi_ask(const lmi_work *w, int32_t op, int32_t event, const lmi_rule *rule,
 /* The user-defined rule for a call's layer; it replaces the operators that its forward runs. NULL: none. */
 const lmi_rule *lmi_own_layer(const lmi_work *w, int32_t event);
 /* The numbers of an event from its operators. */
-void lmi_ops_price(lmi_work *w, int32_t event, lmi_price *p);
+void lmi_ops_price(lmi_work *w, int32_t event, lmi_call_cost *p);
 /* Fill c->ops.total, and after the rows their backward and recomputed numbers; LAM_UNKNOWN if the convention
  * counts calls. */
 void lmi_ops_totals(lmi_work *w);

@@ -2,7 +2,7 @@
  *
  * Tables of positions over the indices along several axes (grid.h). */
 #include "analyse/field/grid.h"
-#include "analyse/field/rfview.h"
+#include "analyse/field/rfreshape.h"
 
 static const lmi_digit ALIKE = {.n = 1, .inner = 1};
 

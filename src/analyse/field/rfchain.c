@@ -24,7 +24,7 @@ typedef struct chain {
 /* True for a call that is one layer: it called no module, or only parametrizations, which make its
  * weights. */
 static bool is_layer(const chain *k, int32_t event) {
-    const lmi_price *p = &k->c->prices[event];
+    const lmi_call_cost *p = &k->c->prices[event];
     const lam_module *mod = &k->m->modules[k->m->events[event].module];
     lmi_kind kind = p->rule ? lmi_rule_kind(p->rule, mod) : LMI_N_KINDS;
     if (k->m->events[event].n_children_called == 0) return true;

@@ -4,7 +4,7 @@
  * overwritten. An element of a tensor has a span for each axis of the input, and each says it on its own. */
 #include "analyse/field/rfempty.h"
 #include "analyse/field/rflead.h"
-#include "analyse/field/rfplace.h"
+#include "analyse/field/rfmemory.h"
 
 /* Spans i and k are of two axes of one input. */
 static bool of_one_input(const lmi_rf *rf, int32_t i, int32_t k) {

@@ -8,7 +8,7 @@
 #include "analyse/field/field.h"
 #include "analyse/field/rfempty.h"
 #include "analyse/field/rflead.h"
-#include "analyse/field/rfplace.h"
+#include "analyse/field/rfmemory.h"
 #include "analyse/flow/flow.h"
 
 #include <stdio.h>
@@ -381,8 +381,8 @@ static lam_status trace_op(tracer *t, int32_t op, lam_error *e) {
     return keep(t, sum, &t->of[op]) ? LAM_OK : lmi_nomem(e);
 }
 
-/* True for an operator with its own line in reach.def: it represents the operators inside it. An operator
- * whose only inside is another overload of it (which fills in defaults) is transparent. */
+/* True for an operator with its own line in rf_operators.def: it represents the operators inside it. An
+ * operator whose only inside is another overload of it (which fills in defaults) is transparent. */
 static bool is_unit(void *self, const lam_op *o) {
     const tracer *t = self;
     const lam_op *next = o + 1;

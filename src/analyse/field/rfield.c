@@ -142,7 +142,7 @@ lam_rf lmi_rf_own(const lam_model *m, int32_t event, const lmi_convention *cv) {
     const lam_module *mod = &m->modules[m->events[event].module];
     if (cv->rf == LMI_RF_FORWARD) {
         const lmi_rule *rule = lmi_rule_for(cv, mod);
-        if (lmi_sealed(m, &m->events[event])) return rf_unknown();
+        if (lmi_is_opaque_call(m, &m->events[event])) return rf_unknown();
         if (!(mod->flags & LAM_MODULE_LEAF) || lmi_plain_holder(mod)) return rf(1, 1, 0);
         return rule ? rf_torchscan(m, event, lmi_rule_kind(rule, mod)) : rf_unknown();
     }

@@ -3,8 +3,8 @@
  * Spans through operators. A span that follows one axis is mapped as a whole, with its period. Where elements
  * differ along other axes too, a grid is mapped beside it and says what the span does not. */
 #include "analyse/field/rflead.h"
-#include "analyse/field/rfplace.h"
-#include "analyse/field/rfview.h"
+#include "analyse/field/rfmemory.h"
+#include "analyse/field/rfreshape.h"
 
 /* -- grids --------------------------------------------------------------------------------------- */
 

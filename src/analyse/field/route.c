@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How operators map positions: one function for each way of reach.def. It fills the route of one argument:
- * the axes of the result that its axes become, and the elements read along them. False: memory ran out. */
+ * How operators map positions: one function for each way of rf_operators.def. It fills the route of one
+ * argument: the axes of the result that its axes become, and the elements read along them. False: memory ran
+ * out. */
 #include "analyse/field/routearg.h"
 
 /* -- elementwise --------------------------------------------------------------------------------- */
@@ -640,7 +641,7 @@ bool lmi_ways_build(lmi_ways *w, lmi_arena *a) {
     if (!w->by_word || !w->named) return false;
 #define REACH_KIND(kind, how) by_kind[LMI_K_##kind] = lmi_way_##how;
 #define REACH(spelling, how)
-#include "analyse/field/reach.def"
+#include "analyse/field/rf_operators.def"
 #undef REACH_KIND
 #undef REACH
     for (int32_t i = 0; i < w->n; i++) w->by_word[i] = by_kind[lmi_op_kind(i)];
@@ -650,7 +651,7 @@ bool lmi_ways_build(lmi_ways *w, lmi_arena *a) {
         const char *spelling;
         lmi_way how;
     } named[] = {
-#include "analyse/field/reach.def"
+#include "analyse/field/rf_operators.def"
     };
 #undef REACH_KIND
 #undef REACH

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * route: how an operator maps positions of its arguments to its result (reach.def). */
+ * route: how an operator maps positions of its arguments to its result (rf_operators.def). */
 #ifndef LMI_ANALYSE_ROUTE_H
 #define LMI_ANALYSE_ROUTE_H
 
@@ -31,8 +31,8 @@ typedef struct lmi_route {
 
 typedef bool (*lmi_way)(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r);
 
-/* Every way by its name in reach.def: in route.c, those of windows in routewin.c. Each returns false if
- * memory ran out. */
+/* Every way by its name in rf_operators.def: in route.c, those of windows in routewin.c. Each returns false
+ * if memory ran out. */
 /* clang-format off */
 #define LMI_WAYS(X) \
     X(point) X(first) X(nothing) X(some) X(copy) X(all) X(spread) X(view) X(permute) X(swap) X(select) \
@@ -48,7 +48,7 @@ typedef bool (*lmi_way)(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route
 LMI_WAYS(X)
 #undef X
 
-/* The line of reach.def for each operator's word. */
+/* The line of rf_operators.def for each operator's word. */
 typedef struct lmi_ways {
     lmi_way *by_word;
     bool *named; /* it has its own line */

@@ -54,7 +54,7 @@ static void forget_node(lam_times *t, const lam_device_span *node) {
     if (node->call >= 0)
         t->of_event[node->call].self[LAM_BACKWARD] = -1;
     else
-        t->parts[LAM_TIME_OUTSIDE][lmi_run_at(&t->beats, node->host_ns)] = -1;
+        t->parts[LAM_TIME_OUTSIDE][lmi_run_at(&t->slots, node->host_ns)] = -1;
 }
 
 void lmi_device_unknown(lam_times *t) {

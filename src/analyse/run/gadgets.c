@@ -166,7 +166,7 @@ static void all_unknown(lam_gadgets *g, bool forward, bool backward) {
 
 static void add_values(lam_gadgets *g) {
     const lam_model *m = g->m;
-    const lam_looked *looked = lam_model_looked(m);
+    const lam_checked *looked = lam_model_checked(m);
     g->gradients = looked && (looked->gradients || (lam_model_nodes_seen(m) && !any_node(m)));
     for (int32_t i = 0; i < lam_model_n_bad(m); i++) {
         const lam_bad *bad = lam_model_bad(m, i);

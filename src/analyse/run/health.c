@@ -419,7 +419,7 @@ static lam_status one(walk *w, int32_t i) {
     return LAM_OK;
 }
 
-static void first_states(lam_health *h, const lam_looked *looked) {
+static void first_states(lam_health *h, const lam_checked *looked) {
     const lam_model *m = h->m;
     for (int32_t i = 0; i < m->n_events; i++) {
         h->forward[i] = m->events[i].n_out > 0 ? LAM_HEALTH_FINE : LAM_HEALTH_UNKNOWN;
@@ -515,7 +515,7 @@ static lam_status by_place(walk *w) {
     return LAM_OK;
 }
 
-static lam_status go(walk *w, const lam_looked *looked) {
+static lam_status go(walk *w, const lam_checked *looked) {
     LAM_TRY(allocate(w));
     first_states(w->h, looked);
     for (int32_t i = 0; i < lam_model_n_bad(w->m); i++) LAM_TRY(one(w, i));
@@ -537,7 +537,7 @@ static lam_status take_given(lam_health **out, lam_health *h, const lmi_vec *fin
 
 lam_status lam_health_new(lam_health **out, const lam_model *m, lam_error *e) {
     *out = NULL;
-    const lam_looked *looked = lam_model_looked(m);
+    const lam_checked *looked = lam_model_checked(m);
     if (!looked)
         return lmi_fail(e, LAM_USAGE, NULL, "values were not checked; capture the model with health=True");
     lam_health *h = calloc(1, sizeof *h);

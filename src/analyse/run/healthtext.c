@@ -139,7 +139,7 @@ static lam_status keep(lam_health *h, lmi_buf *b, const char **to, lam_error *e)
 }
 
 static void put_none(lmi_buf *b, const lam_model *m) {
-    const lam_looked *l = lam_model_looked(m);
+    const lam_checked *l = lam_model_checked(m);
     if (l->tensors)
         lmi_putf(b, "no NaN or Inf in %lld tensor%s", (long long)l->tensors, l->tensors == 1 ? "" : "s");
     else

@@ -15,7 +15,7 @@ static const uint64_t ARENA_LIMIT = UINT64_C(4) << 30;
 static bool is_outermost(const lam_event *ev) { return ev->parent < 0 && lmi_call_phase(ev) == LAM_FORWARD; }
 
 /* The next slot of a place in a run; a new one if earlier runs had no such call. */
-static int32_t next_slot(lmi_beats *s, int32_t place, int32_t last) {
+static int32_t next_slot(lmi_call_slots *s, int32_t place, int32_t last) {
     int32_t i = last < 0 ? s->first[place] : s->next[last];
     if (i >= 0) return i;
     i = s->n++;
@@ -26,7 +26,7 @@ static int32_t next_slot(lmi_beats *s, int32_t place, int32_t last) {
     return i;
 }
 
-static bool slots_alloc(lmi_arena *a, const lam_model *m, lmi_beats *s) {
+static bool slots_alloc(lmi_arena *a, const lam_model *m, lmi_call_slots *s) {
     uint64_t n = (uint64_t)m->n_events;
     s->of_event = lmi_alloc(a, n, sizeof *s->of_event);
     s->run_of = lmi_alloc(a, n, sizeof *s->run_of);
@@ -38,8 +38,8 @@ static bool slots_alloc(lmi_arena *a, const lam_model *m, lmi_beats *s) {
     return s->of_event && s->run_of && s->place && s->next && s->k && s->began && s->first;
 }
 
-static lam_status find_beats(const lam_model *m, lmi_arena *a, lmi_beats *out, lam_error *e) {
-    lmi_beats s = {0};
+static lam_status find_call_slots(const lam_model *m, lmi_arena *a, lmi_call_slots *out, lam_error *e) {
+    lmi_call_slots s = {0};
     int32_t *last = lmi_alloc(a, (uint64_t)m->n_places, sizeof *last);
     int32_t *run_of_place = lmi_alloc_none(a, m->n_places);
     int32_t root = -1, run = -1;
@@ -59,7 +59,7 @@ static lam_status find_beats(const lam_model *m, lmi_arena *a, lmi_beats *out, l
     return lmi_group_by(a, s.of_event, m->n_events, s.n, &out->of_slot) ? LAM_OK : lmi_nomem(e);
 }
 
-int32_t lmi_beat(const lmi_beats *s, int32_t place, int32_t k) {
+int32_t lmi_call_slot(const lmi_call_slots *s, int32_t place, int32_t k) {
     int32_t i = s->first[place];
     while (i >= 0 && k-- > 0) i = s->next[i];
     return i;
@@ -113,7 +113,7 @@ lam_status lmi_spans_find(const lam_model *m, bool (*wanted)(const lam_model *m,
     return LAM_OK;
 }
 
-int32_t lmi_run_at(const lmi_beats *s, int64_t ns) {
+int32_t lmi_run_at(const lmi_call_slots *s, int64_t ns) {
     int32_t from = 0, to = s->n_runs;
     while (from < to) {
         int32_t mid = from + (to - from) / 2;
@@ -145,7 +145,7 @@ static work work_of(const lam_times *t, const lmi_span *s) {
 }
 
 static int32_t run_of(const lam_times *t, const work *w) {
-    return w->call >= 0 ? t->beats.run_of[w->call] : lmi_run_at(&t->beats, w->host_ns);
+    return w->call >= 0 ? t->slots.run_of[w->call] : lmi_run_at(&t->slots, w->host_ns);
 }
 
 static void credit(lam_times *t, const lmi_span *s, int64_t self) {
@@ -247,7 +247,7 @@ static lam_status sum_up(lam_times *t, lam_error *e) {
             x->total[p] = plus(x->total[p], x->self[p]);
             if (t->device && p == (int)lmi_call_phase(&m->events[i])) x->total[p] = lmi_device_total(t, i);
             int64_t *to = parent[i] >= 0 ? &t->of_event[parent[i]].total[p]
-                                         : &t->parts[LAM_TIME_FORWARD + p][t->beats.run_of[i]];
+                                         : &t->parts[LAM_TIME_FORWARD + p][t->slots.run_of[i]];
             *to = plus(*to, x->total[p]);
         }
     }
@@ -256,7 +256,7 @@ static lam_status sum_up(lam_times *t, lam_error *e) {
 
 /* Without a backward pass, or if its nodes were not seen, there is only the forward. */
 static void add_parts(lam_times *t) {
-    for (int32_t r = 0; r < t->beats.n_runs; r++) {
+    for (int32_t r = 0; r < t->slots.n_runs; r++) {
         int64_t whole = 0;
         for (int p = 0; p < LAM_TIME_WHOLE; p++) {
             bool told = p == LAM_TIME_FORWARD || t->back;
@@ -276,12 +276,12 @@ static void forget_unreached(lam_times *t) {
 }
 
 static lam_status compute(lam_times *t, lam_error *e) {
-    LAM_TRY(find_beats(t->m, &t->arena, &t->beats, e));
+    LAM_TRY(find_call_slots(t->m, &t->arena, &t->slots, e));
     t->of_event = lmi_alloc(&t->arena, (uint64_t)t->m->n_events, sizeof *t->of_event);
     t->scratch = lmi_alloc(&t->arena, (uint64_t)t->m->n_events + 1, sizeof *t->scratch);
     if (!t->of_event || !t->scratch) return lmi_nomem(e);
     for (int p = 0; p < LAM_N_TIME_PARTS; p++) {
-        t->parts[p] = lmi_alloc(&t->arena, (uint64_t)t->beats.n_runs + 1, sizeof *t->parts[p]);
+        t->parts[p] = lmi_alloc(&t->arena, (uint64_t)t->slots.n_runs + 1, sizeof *t->parts[p]);
         if (!t->parts[p]) return lmi_nomem(e);
     }
     t->back = t->m->nodes_seen && lmi_went_back(t->m);
@@ -338,9 +338,9 @@ lam_status lam_device_times_new(lam_times **out, const lam_model *m, lam_error *
 lam_status lmi_times_of(lam_costs *c, lam_error *e) {
     if (!c->model->timed) return LAM_OK;
     if (c->model->timed_by) {
-        c->beats = lmi_alloc(&c->arena, 1, sizeof *c->beats);
-        if (!c->beats) return lmi_nomem(e);
-        LAM_TRY(find_beats(c->model, &c->arena, c->beats, e));
+        c->slots = lmi_alloc(&c->arena, 1, sizeof *c->slots);
+        if (!c->slots) return lmi_nomem(e);
+        LAM_TRY(find_call_slots(c->model, &c->arena, c->slots, e));
     }
     LAM_TRY(lam_times_new(&c->times, c->model, e));
     return lam_model_device_timed(c->model) ? lam_device_times_new(&c->device_times, c->model, e) : LAM_OK;

@@ -6,16 +6,16 @@
 #include "analyse/costs.h"
 
 /* Calls of one place that come k-th in their runs share a slot. */
-typedef struct lmi_beats {
+typedef struct lmi_call_slots {
     int32_t n, n_runs;
     int32_t *of_event, *run_of; /* of each call */
     int32_t *first, *place;     /* a place's first slot, -1 none; a slot's place */
     int32_t *next, *k;          /* a slot's next one of the same place, -1 none; its k */
     int64_t *began;             /* when each run began */
     lmi_groups of_slot;         /* the calls of each slot, in their order */
-} lmi_beats;
+} lmi_call_slots;
 /* The slot of the k-th call of a place in a run, -1. */
-int32_t lmi_beat(const lmi_beats *s, int32_t place, int32_t k);
+int32_t lmi_call_slot(const lmi_call_slots *s, int32_t place, int32_t k);
 
 /* A call, or an operator. Of a device: one of its spans, is_op of a node, and the stream. */
 typedef struct lmi_span {
@@ -34,7 +34,7 @@ struct lam_times {
     const lam_model *m;
     const lmi_vec *device; /* lam_device_span: times are those of a device's clock; NULL: the host's */
     const lam_device_span **of_call; /* there: of each call, NULL none */
-    lmi_beats beats;
+    lmi_call_slots slots;
     lam_time *of_event;
     int64_t *parts[LAM_N_TIME_PARTS]; /* of each run */
     int64_t *scratch;                 /* room for one number a run */
@@ -49,7 +49,7 @@ struct lam_times {
 /* True for times that were read. */
 static inline bool lmi_has_time(int64_t t0, int64_t t1) { return t0 > 0 && t1 >= t0; }
 /* The last run that had begun at `ns`. */
-int32_t lmi_run_at(const lmi_beats *s, int64_t ns);
+int32_t lmi_run_at(const lmi_call_slots *s, int64_t ns);
 
 /* By a device's clock (devicetimes.c): of_call, and the spans of all streams. */
 lam_status lmi_device_begin(lam_times *t, lam_error *e);
@@ -59,10 +59,10 @@ int64_t lmi_device_total(const lam_times *t, int32_t event);
 /* After the walk: marks own times that are unknown because of other streams or a missing node's time. */
 void lmi_device_unknown(lam_times *t);
 
-/* Of costs with `beats`: the run that rows and parts show, the host's also if times are a device's; -1: they
+/* Of costs with `slots`: the run that rows and parts show, the host's also if times are a device's; -1: they
  * show all runs together. */
 int32_t lmi_shown_run(const lam_costs *c);
-/* A part of a time as rows show it: of all runs, or (costs with `beats`) of the shown run. */
+/* A part of a time as rows show it: of all runs, or (costs with `slots`) of the shown run. */
 int64_t lmi_time_part(const lam_costs *c, const lam_times *t, lam_time_part part);
 
 /* The number of calls that are in some runs only; 0 if no repeated runs were timed. */

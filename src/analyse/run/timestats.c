@@ -24,7 +24,7 @@ static int64_t time_of(const lam_times *t, int32_t event, lam_phase phase, bool 
 }
 
 static bool slot_spread(const lam_times *t, int32_t slot, lam_phase phase, bool total, lam_spread *out) {
-    const lmi_beats *s = &t->beats;
+    const lmi_call_slots *s = &t->slots;
     int32_t n = 0, most = -1;
     for (int32_t i = s->of_slot.start[slot]; i < s->of_slot.start[slot + 1]; i++) {
         int64_t ns = time_of(t, s->of_slot.order[i], phase, total);
@@ -42,7 +42,7 @@ bool lam_times_place(const lam_times *t, int32_t place, int32_t k, lam_phase pha
                      lam_spread *out) {
     if (t->given || place < 0 || place >= t->m->n_places || k < 0 || (unsigned)phase >= LAM_N_PHASES)
         return false;
-    int32_t slot = lmi_beat(&t->beats, place, k);
+    int32_t slot = lmi_call_slot(&t->slots, place, k);
     return slot >= 0 && slot_spread(t, slot, phase, total, out);
 }
 
@@ -54,7 +54,7 @@ bool lam_times_part(const lam_times *t, lam_time_part part, lam_spread *out) {
         return out->n > 0;
     }
     const int64_t *of_run = t->parts[part];
-    for (int32_t r = 0; r < t->beats.n_runs; r++) {
+    for (int32_t r = 0; r < t->slots.n_runs; r++) {
         if (of_run[r] < 0) continue;
         if (most < 0 || of_run[r] > of_run[most]) most = r;
         t->scratch[n++] = of_run[r];
@@ -66,13 +66,13 @@ bool lam_times_part(const lam_times *t, lam_time_part part, lam_spread *out) {
 }
 
 int64_t lam_times_run(const lam_times *t, int32_t run, lam_time_part part) {
-    bool there = !t->given && run >= 0 && run < t->beats.n_runs && (unsigned)part < LAM_N_TIME_PARTS;
+    bool there = !t->given && run >= 0 && run < t->slots.n_runs && (unsigned)part < LAM_N_TIME_PARTS;
     return there ? t->parts[part][run] : -1;
 }
 
 /* The run that counts is one of the runs: a call of it that no timed run had counts too, and the reverse. */
 int32_t lmi_times_varying(const lam_costs *c) {
-    const lmi_beats *own = c->beats, *s = c->times ? &c->times->beats : NULL;
+    const lmi_call_slots *own = c->slots, *s = c->times ? &c->times->slots : NULL;
     int32_t n = 0;
     for (int32_t p = 0; own && s && p < c->model->n_places; p++) {
         int32_t i = own->first[p], k = s->first[p];
@@ -82,7 +82,7 @@ int32_t lmi_times_varying(const lam_costs *c) {
     return n;
 }
 
-int32_t lam_times_n_runs(const lam_times *t) { return t->beats.n_runs; }
+int32_t lam_times_n_runs(const lam_times *t) { return t->slots.n_runs; }
 
 bool lam_times_event(const lam_times *t, int32_t event, lam_time *out) {
     if (event < 0 || event >= t->m->n_events) return false;
@@ -108,7 +108,7 @@ static int64_t own_of(const lam_time *x) {
 }
 
 static int64_t usual_of_slot(const lam_times *t, int32_t slot) {
-    const lmi_beats *s = &t->beats;
+    const lmi_call_slots *s = &t->slots;
     int32_t n = 0;
     for (int32_t i = s->of_slot.start[slot]; i < s->of_slot.start[slot + 1]; i++)
         t->scratch[n++] = own_of(&t->of_event[s->of_slot.order[i]]);
@@ -124,8 +124,8 @@ static void blame(lam_outlier *o, int32_t place, int64_t late) {
 static void explain(const lam_times *t, const int64_t *usual, lam_outlier *o) {
     lam_spread s;
     for (int32_t i = 0; i < t->m->n_events; i++)
-        if (t->beats.run_of[i] == o->run)
-            blame(o, t->m->events[i].place, own_of(&t->of_event[i]) - usual[t->beats.of_event[i]]);
+        if (t->slots.run_of[i] == o->run)
+            blame(o, t->m->events[i].place, own_of(&t->of_event[i]) - usual[t->slots.of_event[i]]);
     for (int p = LAM_TIME_ENGINE; p <= LAM_TIME_OUTSIDE; p++)
         if (lam_times_part(t, (lam_time_part)p, &s)) blame(o, -1, t->parts[p][o->run] - s.median);
 }
@@ -134,13 +134,13 @@ static lam_status find_outliers(lam_times *t, lam_error *e) {
     lam_spread whole;
     const int64_t *of_run = t->parts[LAM_TIME_WHOLE];
     if (!lam_times_part(t, LAM_TIME_WHOLE, &whole) || whole.n < FEWEST_RUNS) return LAM_OK;
-    for (int32_t r = 0; r < t->beats.n_runs; r++) t->n_outliers += is_late(&whole, of_run[r]);
+    for (int32_t r = 0; r < t->slots.n_runs; r++) t->n_outliers += is_late(&whole, of_run[r]);
     if (t->n_outliers == 0) return LAM_OK;
     t->outliers = lmi_alloc(&t->arena, (uint64_t)t->n_outliers, sizeof *t->outliers);
-    int64_t *usual = lmi_alloc(&t->arena, (uint64_t)t->beats.n, sizeof *usual);
+    int64_t *usual = lmi_alloc(&t->arena, (uint64_t)t->slots.n, sizeof *usual);
     if (!t->outliers || !usual) return lmi_nomem(e);
-    for (int32_t i = 0; i < t->beats.n; i++) usual[i] = usual_of_slot(t, i);
-    for (int32_t r = 0, n = 0; r < t->beats.n_runs; r++) {
+    for (int32_t i = 0; i < t->slots.n; i++) usual[i] = usual_of_slot(t, i);
+    for (int32_t r = 0, n = 0; r < t->slots.n_runs; r++) {
         if (!is_late(&whole, of_run[r])) continue;
         t->outliers[n] = (lam_outlier){.run = r, .whole = of_run[r], .median = whole.median, .place = -1};
         explain(t, usual, &t->outliers[n++]);
@@ -158,11 +158,11 @@ bool lam_times_outlier(const lam_times *t, int32_t i, lam_outlier *out) {
 static int32_t median_run(lam_times *t) {
     int32_t n = 0;
     const int64_t *whole = t->parts[LAM_TIME_WHOLE];
-    for (int32_t r = 0; r < t->beats.n_runs; r++)
+    for (int32_t r = 0; r < t->slots.n_runs; r++)
         if (whole[r] >= 0) t->scratch[n++] = whole[r];
     if (n == 0) return -1;
     qsort(t->scratch, (size_t)n, sizeof *t->scratch, lmi_by_size);
-    for (int32_t r = 0; r < t->beats.n_runs; r++)
+    for (int32_t r = 0; r < t->slots.n_runs; r++)
         if (whole[r] == t->scratch[(n - 1) / 2]) return r;
     return -1;
 }
@@ -248,14 +248,14 @@ lam_status lmi_times_stats(lam_times *t, lam_error *e) {
 const lam_times *lam_costs_times(const lam_costs *c) { return c->times; }
 const lam_times *lam_costs_device_times(const lam_costs *c) { return c->device_times; }
 
-int32_t lmi_shown_run(const lam_costs *c) { return c->beats && c->times ? c->times->told : -1; }
+int32_t lmi_shown_run(const lam_costs *c) { return c->slots && c->times ? c->times->told : -1; }
 
 int64_t lmi_time_part(const lam_costs *c, const lam_times *t, lam_time_part part) {
     int64_t sum = 0;
-    if (!t || (unsigned)part >= LAM_N_TIME_PARTS || t->beats.n_runs == 0) return -1;
-    if (c->beats) return lam_times_run(t, lmi_shown_run(c), part);
+    if (!t || (unsigned)part >= LAM_N_TIME_PARTS || t->slots.n_runs == 0) return -1;
+    if (c->slots) return lam_times_run(t, lmi_shown_run(c), part);
     if (t->given) return t->given[part].n > 0 ? t->given[part].median : -1;
-    for (int32_t r = 0; r < t->beats.n_runs; r++) {
+    for (int32_t r = 0; r < t->slots.n_runs; r++) {
         if (t->parts[part][r] < 0) return -1;
         sum += t->parts[part][r];
     }
@@ -269,8 +269,8 @@ int64_t lam_costs_time_part(const lam_costs *c, lam_time_part part) {
 /* The time of the matching call in the shown run, unknown if that had none. All numbers of a report are of
  * one run, so they add up; medians would not. */
 static bool time_in_run(const lam_costs *c, const lam_times *t, int32_t event, lam_time *out) {
-    const lmi_beats *own = c->beats, *s = &t->beats;
-    int32_t slot = lmi_beat(s, own->place[own->of_event[event]], own->k[own->of_event[event]]);
+    const lmi_call_slots *own = c->slots, *s = &t->slots;
+    int32_t slot = lmi_call_slot(s, own->place[own->of_event[event]], own->k[own->of_event[event]]);
     for (int p = 0; p < LAM_N_PHASES; p++) out->self[p] = out->total[p] = -1;
     for (int32_t i = slot < 0 ? 0 : s->of_slot.start[slot]; slot >= 0 && i < s->of_slot.start[slot + 1]; i++)
         if (s->run_of[s->of_slot.order[i]] == lmi_shown_run(c)) *out = t->of_event[s->of_slot.order[i]];
@@ -279,7 +279,7 @@ static bool time_in_run(const lam_costs *c, const lam_times *t, int32_t event, l
 
 static bool time_of_row(const lam_costs *c, const lam_times *t, int32_t row, lam_time *out) {
     if (!t || row < 0 || row >= c->n_rows || c->rows[row].event < 0) return false;
-    if (c->beats) return time_in_run(c, t, c->rows[row].event, out);
+    if (c->slots) return time_in_run(c, t, c->rows[row].event, out);
     return lam_times_event(t, c->rows[row].event, out);
 }
 

@@ -17,23 +17,23 @@ typedef struct comparing {
     lmi_parts parts;
     lmi_names names;
     bool training;
-    lmi_wide times; /* what a formula multiplies a forward by */
-    lmi_wide counted;
-    bool known;     /* `counted` is */
-    lmi_vec causes; /* lam_cause, of the row that is being filled */
-    lmi_wide told;  /* their sum */
+    lmi_int128 times; /* what a formula multiplies a forward by */
+    lmi_int128 counted;
+    bool known;      /* `counted` is */
+    lmi_vec causes;  /* lam_cause, of the row that is being filled */
+    lmi_int128 told; /* their sum */
     lam_error *e;
     lam_status s;
 } comparing;
 
 /* -- reasons ----------------------------------------------------------------------------------------- */
 
-static int64_t small(lmi_wide n) {
+static int64_t small(lmi_int128 n) {
     return n > INT64_MAX ? INT64_MAX : n < INT64_MIN ? INT64_MIN : (int64_t)n;
 }
 
 /* Adds a reason, of `n` FLOPs of all tokens, or to the reason of that text; the text is kept. */
-static void reason(comparing *j, lmi_wide n, const char *text, const char *note) {
+static void reason(comparing *j, lmi_int128 n, const char *text, const char *note) {
     const lam_cause c = {.text = text, .note = note, .difference = small(n)};
     if (n == 0 || j->s != LAM_OK) return;
     for (size_t i = 0; text && i < j->causes.n; i++) {
@@ -55,10 +55,10 @@ static const char *kept(comparing *j, lmi_buf *b) {
 }
 
 /* "leaves out routers"; "counts the head as 1.2 M, not 2.4 M" a token. */
-static const char *say_part(comparing *j, lmi_part p, lmi_wide its, lmi_wide counted) {
+static const char *say_part(comparing *j, lmi_part p, lmi_int128 its, lmi_int128 counted) {
     char a[48], b[48];
     lmi_buf text;
-    const lmi_wide tokens = j->parts.tokens;
+    const lmi_int128 tokens = j->parts.tokens;
     lmi_buf_init(&text);
     if (its == 0) {
         lmi_putf(&text, "leaves out %s", lmi_part_what(p));
@@ -73,11 +73,11 @@ static const char *say_part(comparing *j, lmi_part p, lmi_wide its, lmi_wide cou
     return kept(j, &text);
 }
 
-static lmi_wide forward(const comparing *j, lmi_part p) { return 2 * j->parts.macs[p][LAM_FORWARD]; }
+static lmi_int128 forward(const comparing *j, lmi_part p) { return 2 * j->parts.macs[p][LAM_FORWARD]; }
 
 /* What the formula takes of the parameters in each part, in elements. */
 typedef struct taken {
-    lmi_wide part[LMI_N_PARTS], tokens, tables, small, unused, experts;
+    lmi_int128 part[LMI_N_PARTS], tokens, tables, small, unused, experts;
 } taken;
 
 static taken take(const comparing *j, int flags) {
@@ -85,12 +85,12 @@ static taken take(const comparing *j, int flags) {
     for (int32_t i = 0; i < j->parts.n; i++) {
         const lmi_used *u = &j->parts.used[i];
         if (lmi_is_without(u, flags)) continue;
-        lmi_wide *to = u->expert                  ? &t.experts
-                       : u->use == LMI_USE_MATRIX ? &t.part[u->part]
-                       : u->use == LMI_USE_TOKENS ? &t.tokens
-                       : u->use == LMI_USE_TABLE  ? &t.tables
-                       : u->use == LMI_USE_SMALL  ? &t.small
-                                                  : &t.unused;
+        lmi_int128 *to = u->expert                  ? &t.experts
+                         : u->use == LMI_USE_MATRIX ? &t.part[u->part]
+                         : u->use == LMI_USE_TOKENS ? &t.tokens
+                         : u->use == LMI_USE_TABLE  ? &t.tables
+                         : u->use == LMI_USE_SMALL  ? &t.small
+                                                    : &t.unused;
         *to += u->numel;
     }
     return t;
@@ -98,13 +98,13 @@ static taken take(const comparing *j, int flags) {
 
 /* The reasons of a formula that multiplies each token with parameters. */
 static void weigh(comparing *j, const lmi_token_formula *f) {
-    const lmi_wide each = 2 * j->times * j->parts.tokens;
+    const lmi_int128 each = 2 * j->times * j->parts.tokens;
     const int64_t experts = lmi_named(&j->names, "num_experts"),
                   routed = lmi_named(&j->names, "num_experts_per_tok");
     taken t = take(j, f->flags);
-    lmi_wide ran = j->times * forward(j, LMI_PART_experts);
+    lmi_int128 ran = j->times * forward(j, LMI_PART_experts);
     if (f->flags & LMI_WITHOUT_IDLE && experts > 0 && routed >= 0) {
-        const lmi_wide active = t.experts * routed / experts;
+        const lmi_int128 active = t.experts * routed / experts;
         reason(j, each * active - ran,
                each * active > ran ? "counts biases of routed experts as products"
                                    : "counts the routed experts that a token takes, and more of them ran",
@@ -118,7 +118,7 @@ static void weigh(comparing *j, const lmi_token_formula *f) {
     reason(j, each * t.unused, "counts parameters that the run did not use", NULL);
     for (int p = 0; p < LMI_PART_scores; p++) {
         if (p == LMI_PART_experts) continue;
-        const lmi_wide its = each * t.part[p], counted = j->times * forward(j, (lmi_part)p);
+        const lmi_int128 its = each * t.part[p], counted = j->times * forward(j, (lmi_part)p);
         if (p == LMI_PART_head && its == 0)
             reason(j, -counted, "leaves out the head, which is also the table of tokens", NULL);
         else if (its != counted)
@@ -129,17 +129,17 @@ static void weigh(comparing *j, const lmi_token_formula *f) {
 }
 
 /* Scores that a causal mask alone leaves, of all scores of sequences of that length. */
-static lmi_wide causal(const comparing *j, lmi_wide all) {
-    const lmi_wide length = j->parts.length;
+static lmi_int128 causal(const comparing *j, lmi_int128 all) {
+    const lmi_int128 length = j->parts.length;
     return length > 0 ? all * (length + 1) / (2 * length) : all;
 }
 
 /* The reasons of the formula's scores. */
 static void attend(comparing *j, const lmi_token_formula *f) {
     const lmi_term *term = &f->part[LMI_PART_scores];
-    const lmi_wide x = j->times, all = 2 * j->parts.dense, ran = forward(j, LMI_PART_scores);
+    const lmi_int128 x = j->times, all = 2 * j->parts.dense, ran = forward(j, LMI_PART_scores);
     const bool causes = ran <= causal(j, all) && ran < all;
-    const lmi_wide left = causes ? causal(j, all) : ran;
+    const lmi_int128 left = causes ? causal(j, all) : ran;
     if (!term->there) {
         reason(j, -x * ran, "leaves out scores of attention", NULL);
         return;
@@ -184,8 +184,8 @@ static void each_part(comparing *j, const lmi_token_formula *f) {
     for (int p = 0; p < LMI_N_PARTS; p++) {
         const lmi_term *term = &f->part[p];
         if (p == LMI_PART_scores || p == LMI_PART_other || (p == LMI_PART_projections && !apart)) continue;
-        const lmi_wide also = p == LMI_PART_mlp && !apart ? f->part[LMI_PART_projections].flops : 0;
-        const lmi_wide its = j->times * (term->flops + also), counted = j->times * forward(j, (lmi_part)p);
+        const lmi_int128 also = p == LMI_PART_mlp && !apart ? f->part[LMI_PART_projections].flops : 0;
+        const lmi_int128 its = j->times * (term->flops + also), counted = j->times * forward(j, (lmi_part)p);
         if (its == counted) continue;
         reason(j, its - counted, term->note ? term->note : say_part(j, (lmi_part)p, its, counted), NULL);
     }
@@ -194,9 +194,9 @@ static void each_part(comparing *j, const lmi_token_formula *f) {
 /* The reasons of a backward pass that is taken as twice the forward. */
 static void go_back(comparing *j) {
     const lmi_parts *p = &j->parts;
-    const lmi_wide scores =
+    const lmi_int128 scores =
         p->macs[LMI_PART_scores][LAM_BACKWARD] - 2 * p->macs[LMI_PART_scores][LAM_FORWARD];
-    lmi_wide less = scores < 0 ? -scores : 0;
+    lmi_int128 less = scores < 0 ? -scores : 0;
     for (int i = 0; i < LMI_N_PARTS; i++)
         if (i != LMI_PART_scores) less += 2 * p->macs[i][LAM_FORWARD] - p->macs[i][LAM_BACKWARD];
     if (scores > 0)
@@ -214,21 +214,21 @@ static void go_back(comparing *j) {
 
 static int larger(const void *a, const void *b) {
     const lam_cause *x = a, *y = b;
-    const lmi_wide n = x->difference < 0 ? -(lmi_wide)x->difference : x->difference;
-    const lmi_wide k = y->difference < 0 ? -(lmi_wide)y->difference : y->difference;
+    const lmi_int128 n = x->difference < 0 ? -(lmi_int128)x->difference : x->difference;
+    const lmi_int128 k = y->difference < 0 ? -(lmi_int128)y->difference : y->difference;
     return n != k ? (n > k ? -1 : 1) : strcmp(x->text, y->text);
 }
 
 /* -- rows -------------------------------------------------------------------------------------------- */
 
-static lmi_wide total(const lmi_token_formula *f) {
-    lmi_wide n = f->weights.flops;
+static lmi_int128 total(const lmi_token_formula *f) {
+    lmi_int128 n = f->weights.flops;
     for (int p = 0; p < LMI_N_PARTS; p++) n += f->part[p].flops;
     return n;
 }
 
 static lam_status find_reasons(comparing *j, const lmi_token_formula *f, lam_compared *row) {
-    const lmi_wide off = j->times * total(f) - j->counted;
+    const lmi_int128 off = j->times * total(f) - j->counted;
     j->told = 0;
     j->causes.n = 0;
     if (f->flags & LMI_NO_WEIGHTS)
@@ -261,7 +261,7 @@ static lam_status compare_one(comparing *j, int32_t formula) {
         lmi_buf_free(&lacks);
         return put;
     }
-    const lmi_wide n = j->times * total(&f);
+    const lmi_int128 n = j->times * total(&f);
     const bool fits = n <= INT64_MAX && j->counted <= INT64_MAX;
     *row = (lam_compared){.convention = f.name,
                           .macs = lmi_unknown(),

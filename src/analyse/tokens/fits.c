@@ -8,11 +8,11 @@ static const int64_t END = INT64_C(1) << 40; /* tokens beyond which a cache that
 
 /* Bytes of one sequence's own cache; as a wide number, which can't overflow: bytes and tokens are of 63 bits.
  */
-static lmi_wide sequence(const lam_token_cache *c, int64_t tokens) {
-    lmi_wide sum = c->fixed;
+static lmi_int128 sequence(const lam_token_cache *c, int64_t tokens) {
+    lmi_int128 sum = c->fixed;
     for (int32_t i = 0; i < c->n_pieces; i++) {
         const lam_token_piece *p = &c->pieces[i];
-        sum += (lmi_wide)p->bytes * (p->cap >= 0 && tokens > p->cap ? p->cap : tokens);
+        sum += (lmi_int128)p->bytes * (p->cap >= 0 && tokens > p->cap ? p->cap : tokens);
     }
     return sum;
 }
@@ -31,7 +31,7 @@ lam_count lam_tokens_cache_at(const lam_tokens *t, int64_t tokens, int64_t batch
 }
 
 /* Bytes that are left for caches; false: not known. */
-static bool room(const lam_tokens *t, lmi_wide memory, lmi_wide *out) {
+static bool room(const lam_tokens *t, lmi_int128 memory, lmi_int128 *out) {
     *out = memory - t->weights - t->cache.shared;
     const bool grows = !t->cache.gap || t->cache.gap == lmi_token_no_longer;
     return t->weights >= 0 && grows && (t->cache.seen || t->cacheless);
@@ -39,8 +39,8 @@ static bool room(const lam_tokens *t, lmi_wide memory, lmi_wide *out) {
 
 /* As lam_tokens_context, if each sequence takes `more` bytes besides. */
 static int64_t context_with(const lam_tokens *t, int64_t memory, int64_t batch, int64_t more) {
-    lmi_wide left;
-    if (batch < 1 || !room(t, memory - (lmi_wide)more * batch, &left)) return -1;
+    lmi_int128 left;
+    if (batch < 1 || !room(t, memory - (lmi_int128)more * batch, &left)) return -1;
     if (sequence(&t->cache, 1) * batch > left) return 0;
     if (sequence(&t->cache, END) * batch <= left) return INT64_MAX;
     int64_t low = 1, high = END; /* low fits, high does not */
@@ -56,12 +56,12 @@ static int64_t context_with(const lam_tokens *t, int64_t memory, int64_t batch, 
 
 /* As lam_tokens_batch, if each sequence takes `more` bytes besides. */
 static int64_t batch_with(const lam_tokens *t, int64_t memory, int64_t tokens, int64_t more) {
-    lmi_wide left, each;
+    lmi_int128 left, each;
     if (tokens < 1 || !known_to(t, tokens) || !room(t, memory, &left)) return -1;
     each = sequence(&t->cache, tokens) + more;
     if (left < each || left < 0) return 0;
     if (each == 0) return INT64_MAX;
-    const lmi_wide n = left / each;
+    const lmi_int128 n = left / each;
     return n > INT64_MAX ? INT64_MAX : (int64_t)n;
 }
 

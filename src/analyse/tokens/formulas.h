@@ -35,11 +35,11 @@ typedef struct lmi_used {
 /* A run split into parts, in multiply-accumulates. */
 typedef struct lmi_parts {
     int64_t tokens, batch, length;
-    lmi_wide macs[LMI_N_PARTS][LAM_N_PHASES]; /* effective ones, where they are known */
-    lmi_wide dense;                           /* of all scores of the forward */
-    lam_count whole[LAM_N_PHASES];            /* of the run, as `macs` */
-    bool hides;                               /* the effective ones are known: without what a mask hides */
-    bool again;                               /* an operator computes the scores again in the backward */
+    lmi_int128 macs[LMI_N_PARTS][LAM_N_PHASES]; /* effective ones, where they are known */
+    lmi_int128 dense;                           /* of all scores of the forward */
+    lam_count whole[LAM_N_PHASES];              /* of the run, as `macs` */
+    bool hides;                                 /* the effective ones are known: without what a mask hides */
+    bool again;                                 /* an operator computes the scores again in the backward */
     int32_t n;
     lmi_used *used; /* of each distinct parameter */
 } lmi_parts;
@@ -77,7 +77,7 @@ bool lmi_is_without(const lmi_used *u, int flags);
 
 typedef struct lmi_term {
     bool there;
-    lmi_wide flops;   /* of a forward of all tokens */
+    lmi_int128 flops; /* of a forward of all tokens */
     const char *note; /* what it does otherwise than the run; NULL */
 } lmi_term;
 typedef struct lmi_formula_of_tokens {

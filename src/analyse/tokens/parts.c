@@ -284,9 +284,9 @@ static lam_count whole(const splitting *s, lam_phase phase) {
 
 /* Scores that a mask hides may be known of an attention as a whole, and not of the products in it. */
 static void hide(lmi_parts *out, lam_phase phase) {
-    lmi_wide *scores = &out->macs[LMI_PART_scores][phase], sum = 0;
+    lmi_int128 *scores = &out->macs[LMI_PART_scores][phase], sum = 0;
     for (int p = 0; p < LMI_N_PARTS; p++) sum += out->macs[p][phase];
-    const lmi_wide over = sum - lmi_count_wide(out->whole[phase]);
+    const lmi_int128 over = sum - lmi_count_wide(out->whole[phase]);
     if (out->whole[phase].state == LAM_EXACT && over > 0 && over <= *scores) *scores -= over;
 }
 

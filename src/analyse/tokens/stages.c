@@ -72,13 +72,13 @@ static lam_count kept(const whole *w, int32_t k) {
 /* What a step attends to: its window is one token wider than what a window keeps. */
 static lam_count attended(const whole *w, const lmi_token_call *call) {
     const lam_token_cache *c = &w->t.cache;
-    lmi_wide sum = c->fixed;
+    lmi_int128 sum = c->fixed;
     if (!call->given && (call->said != LAM_DECODE || call->again > 0)) return lmi_exact(0);
     if (!c->seen || (c->gap && c->gap != lmi_token_no_longer) || call->keys < 0 || call->batch < 1)
         return lmi_unknown();
     for (int32_t i = 0; i < c->n_pieces; i++) {
         const lam_token_piece *p = &c->pieces[i];
-        sum += (lmi_wide)p->bytes * (p->cap >= 0 && call->keys > p->cap ? p->cap + 1 : call->keys);
+        sum += (lmi_int128)p->bytes * (p->cap >= 0 && call->keys > p->cap ? p->cap + 1 : call->keys);
     }
     return lmi_of_wide(sum * call->batch + c->shared);
 }
@@ -127,7 +127,7 @@ static lam_count *figure(lam_token_step *s, int i) { return i == 0 ? &s->cache :
 
 /* The number on the line through those of two steps, at another one; false: it is no whole number. */
 static bool on_line(lam_count a, lam_count b, int32_t from, int32_t to, int32_t at, lam_count *out) {
-    const lmi_wide x = lmi_count_wide(a), y = lmi_count_wide(b), rise = (y - x) * (at - from);
+    const lmi_int128 x = lmi_count_wide(a), y = lmi_count_wide(b), rise = (y - x) * (at - from);
     out->state = a.state > b.state ? a.state : b.state;
     if (rise % (to - from) != 0 || x + rise / (to - from) < 0) return false;
     const lam_state state = out->state;

@@ -233,24 +233,24 @@ lam_status lmi_formula_parse(lmi_formula *out, const char *text, lam_error *e) {
 enum { BITS = 95 }; /* of a lam_count's number, without its sign */
 
 /* True if a result is too large for a lam_count. */
-static bool outgrows(lmi_wide v) { return v >= (lmi_wide)1 << BITS || v <= -((lmi_wide)1 << BITS); }
+static bool outgrows(lmi_int128 v) { return v >= (lmi_int128)1 << BITS || v <= -((lmi_int128)1 << BITS); }
 
-static bool multiply(lmi_wide a, lmi_wide b, lmi_wide *r) {
-    const lmi_wide most = ((lmi_wide)1 << BITS) - 1, x = a < 0 ? -a : a, y = b < 0 ? -b : b;
+static bool multiply(lmi_int128 a, lmi_int128 b, lmi_int128 *r) {
+    const lmi_int128 most = ((lmi_int128)1 << BITS) - 1, x = a < 0 ? -a : a, y = b < 0 ? -b : b;
     if (x && y > most / x) return true;
     *r = a * b;
     return false;
 }
 
 /* Python's //: the quotient is rounded down, not towards zero. True if there is no result. */
-static bool divide(lmi_wide a, lmi_wide b, lmi_wide *r) {
+static bool divide(lmi_int128 a, lmi_int128 b, lmi_int128 *r) {
     if (b == 0) return true;
     *r = a / b - (a % b != 0 && (a < 0) != (b < 0));
     return false;
 }
 
 /* One operation on two numbers that a count can hold. True if there is no result. */
-static bool binary(op code, lmi_wide a, lmi_wide b, lmi_wide *r) {
+static bool binary(op code, lmi_int128 a, lmi_int128 b, lmi_int128 *r) {
     switch (code) {
     case OP_ADD: *r = a + b; return outgrows(*r);
     case OP_SUB: *r = a - b; return outgrows(*r);
@@ -282,8 +282,8 @@ static int32_t operands(op code) {
     }
 }
 
-static lam_count count_of(lmi_wide v, lam_state state) {
-    const lmi_wide one = (lmi_wide)1 << 63; /* the unit of `over` */
+static lam_count count_of(lmi_int128 v, lam_state state) {
+    const lmi_int128 one = (lmi_int128)1 << 63; /* the unit of `over` */
     if (v < INT64_MIN) return lmi_unknown();
     if (v < one) return (lam_count){.n = (int64_t)v, .state = state};
     return (lam_count){.n = (int64_t)(v % one), .over = (uint32_t)(v / one), .state = state};
@@ -292,7 +292,7 @@ static lam_count count_of(lmi_wide v, lam_state state) {
 /* Runs the code. `known` NULL: every value is known. A push takes one step, so the stack is never larger than
  * the code. No operation absorbs an unknown, so the first one makes the result unknown. */
 static lam_count run(const lmi_formula *f, const int64_t *values, const bool *known) {
-    lmi_wide stack[LMI_FORMULA_MAX];
+    lmi_int128 stack[LMI_FORMULA_MAX];
     int32_t n = 0; /* values on the stack */
     bool least = false;
     for (int32_t i = 0; i < f->n; i++) {
@@ -344,7 +344,7 @@ lam_status lam_formula_eval(const char *formula, const char *const *names, const
 typedef struct node {
     op op; /* OP_NUMBER, OP_NEGATE or an operation on two */
     int32_t a, b;
-    lmi_wide v;
+    lmi_int128 v;
     bool known;
     bool plain; /* a constant of the rule, or a truth value; not a size */
     int32_t fact;
@@ -356,7 +356,7 @@ typedef struct writer {
     int32_t n;
 } writer;
 
-static int32_t leaf(writer *w, lmi_wide v, bool known, bool plain, int32_t fact) {
+static int32_t leaf(writer *w, lmi_int128 v, bool known, bool plain, int32_t fact) {
     w->at[w->n] = (node){OP_NUMBER, -1, -1, v, known, plain, fact};
     return w->n++;
 }

@@ -54,7 +54,7 @@ typedef struct lmi_rule {
     const char *name; /* of the operator or layer of a user-defined rule; NULL in a table */
 } lmi_rule;
 
-/* User-defined rules (own.c). They take precedence over the convention's. */
+/* User-defined rules (user_rules.c). They take precedence over the convention's. */
 typedef struct lmi_own {
     const lmi_rule *rules;
     lmi_map by_name; /* freed by the owner */

@@ -233,7 +233,7 @@ static lam_status take_tensor(reading *r) {
     if (!lmi_product(sizes, n, &numel)) return bad(r, at, "a tensor of more elements than can be");
     const int64_t row = n ? sizes[n - 1] : 1;
     if (row % type->elements) return bad(r, at, "a tensor whose rows are no whole blocks of its type");
-    const lmi_wide bytes = (lmi_wide)numel / type->elements * type->bytes;
+    const lmi_int128 bytes = (lmi_int128)numel / type->elements * type->bytes;
     if (bytes > INT64_MAX) return bad(r, at, "a tensor of more bytes than can be");
     const extent x = {offset, (uint64_t)bytes, lmi_tensors_n(r->t)};
     LAM_TRY(lmi_vec_put(&r->extents, &x, r->e));

@@ -95,7 +95,7 @@ static lam_status take_ints(const reading *r, uint32_t owner, const char *name, 
 static int64_t bytes_of(const known_type *type, const int64_t *sizes, int32_t n) {
     int64_t numel;
     if (!type || !lmi_product(sizes, n, &numel)) return -1;
-    const lmi_wide bits = (lmi_wide)numel * type->bits;
+    const lmi_int128 bits = (lmi_int128)numel * type->bits;
     return bits % 8 || bits / 8 > INT64_MAX ? -1 : (int64_t)(bits / 8);
 }
 

@@ -68,7 +68,7 @@ static lam_status become(joining *k, const char *method, int64_t bits, int32_t d
 
 /* n * a / b, where that is whole; else -1. */
 static int64_t scaled(int64_t n, int64_t a, int64_t b) {
-    const lmi_wide all = (lmi_wide)n * a;
+    const lmi_int128 all = (lmi_int128)n * a;
     return n < 0 || b <= 0 || all % b || all / b > INT64_MAX ? -1 : (int64_t)(all / b);
 }
 

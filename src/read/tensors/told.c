@@ -9,7 +9,7 @@ enum { TYPES_SHOWN = 6 };
 
 typedef struct share {
     const char *type;
-    lmi_wide numel, bytes;
+    lmi_int128 numel, bytes;
 } share;
 
 static int by_numel(const void *a, const void *b) {

@@ -236,7 +236,7 @@ static lam_status add_bad(growing *g, int32_t i) {
 }
 
 static lam_status add_looked(growing *g) {
-    lam_looked looked = {0};
+    lam_checked looked = {0};
     if (!g->t->checked) return LAM_OK;
     for (int32_t i = 0; i < lmi_tensors_n(g->t); i++) {
         const lmi_stored_tensor *x = lmi_tensors_at(g->t, i);
@@ -245,7 +245,7 @@ static lam_status add_looked(growing *g) {
         looked.tensors += x->unseen == NULL;
         looked.bytes += x->unseen || x->raw.bytes < 0 ? 0 : x->raw.bytes;
     }
-    LAM_TRY(lam_build_looked(g->b, &looked, g->e));
+    LAM_TRY(lam_build_checked(g->b, &looked, g->e));
     for (int32_t i = 0; i < lmi_tensors_n(g->t); i++) LAM_TRY(add_bad(g, i));
     return LAM_OK;
 }

@@ -132,7 +132,7 @@ static lam_status find_storages(const lmi_pickle *names, const lmi_map *bits, lm
         const uint64_t n = lmi_le64(count);
         if (n > in->of->size * 8)
             return lmi_bytes_bad(in->of, pos, e, "a storage that is longer than the file");
-        const uint64_t bytes = (uint64_t)(((lmi_wide)n * wide + 7) / 8);
+        const uint64_t bytes = (uint64_t)(((lmi_int128)n * wide + 7) / 8);
         LAM_TRY(lmi_bytes_part(in->of, pos + 8, bytes, name, &none, e));
         LAM_TRY(lmi_map_put(&in->elements, name, (int64_t)n, e));
         LAM_TRY(lmi_map_put(&in->places, name, (int64_t)(pos + 8), e));

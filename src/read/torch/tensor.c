@@ -120,7 +120,7 @@ static bool find_storage(const rebuilding *r, const storage *s, uint64_t *at) {
 }
 
 static bool is_by_rows(const int64_t *sizes, const int64_t *strides, int32_t n) {
-    lmi_wide step = 1;
+    lmi_int128 step = 1;
     for (int32_t i = n - 1; i >= 0; i--) {
         if (sizes[i] > 1 && strides[i] != step) return false;
         step *= sizes[i];
@@ -155,13 +155,13 @@ static lam_status place_view(const rebuilding *r, const storage *s, const int64_
 
 /* The elements of a storage that a view spans; -1: a size or stride can't be. */
 static int64_t span_of(const int64_t *sizes, const int64_t *strides, int32_t n, int64_t offset) {
-    lmi_wide last = offset;
+    lmi_int128 last = offset;
     bool none = false;
     if (offset < 0) return -1;
     for (int32_t i = 0; i < n; i++) {
         if (sizes[i] < 0 || strides[i] < 0) return -1;
         none = none || sizes[i] == 0;
-        last += (lmi_wide)(sizes[i] ? sizes[i] - 1 : 0) * strides[i];
+        last += (lmi_int128)(sizes[i] ? sizes[i] - 1 : 0) * strides[i];
         if (last > INT64_MAX - 1) return -1;
     }
     return none ? offset : (int64_t)last + 1;
@@ -183,15 +183,15 @@ static lam_status take_view(const rebuilding *r, int32_t arguments, int32_t dtyp
     const int64_t spanned = span_of(sizes, strides, n, offset);
     if (spanned < 0 || !lmi_product(sizes, n, &numel))
         return bad(r, "has a shape that can't be; its storage is", s.name);
-    const lmi_wide needed = (lmi_wide)spanned * bits, has = (lmi_wide)s.elements * of_storage;
-    if (has > (lmi_wide)INT64_MAX * 8) return bad(r, "has a storage that can't be:", s.name);
+    const lmi_int128 needed = (lmi_int128)spanned * bits, has = (lmi_int128)s.elements * of_storage;
+    if (has > (lmi_int128)INT64_MAX * 8) return bad(r, "has a storage that can't be:", s.name);
     if (needed > has) return bad(r, "reaches behind the end of its storage", s.name);
     LAM_TRY(check_storage(r, &s, (int64_t)(has / 8)));
     r->out->dtype = dtype;
     r->out->ndim = n;
     r->out->sizes = lmi_copy(&r->t->arena, sizes, (uint64_t)n, sizeof *sizes);
     if (!r->out->sizes) return lmi_nomem(r->e);
-    r->out->bytes = bits ? (int64_t)(((lmi_wide)numel * bits + 7) / 8) : -1;
+    r->out->bytes = bits ? (int64_t)(((lmi_int128)numel * bits + 7) / 8) : -1;
     const uint64_t parts[] = {lmi_hash(s.name, strlen(s.name)), (uint64_t)offset, (uint64_t)dtype,
                               lmi_hash(sizes, (size_t)n * sizeof *sizes),
                               lmi_hash(strides, (size_t)n * sizeof *strides)};

@@ -82,8 +82,8 @@ static void add_wide(const unsigned char *a, const unsigned char *b, int64_t n, 
                      lam_tensor_change *to) {
     for (int64_t i = 0; i < n; i++) {
         const uint64_t was = lmi_le64(a + 8 * i), now = lmi_le64(b + 8 * i);
-        const lmi_wide from = is_signed ? (lmi_wide)(int64_t)was : (lmi_wide)was,
-                       by = (is_signed ? (lmi_wide)(int64_t)now : (lmi_wide)now) - from;
+        const lmi_int128 from = is_signed ? (lmi_int128)(int64_t)was : (lmi_int128)was,
+                         by = (is_signed ? (lmi_int128)(int64_t)now : (lmi_int128)now) - from;
         const double d = fabs((double)by);
         to->before += (double)from * (double)from;
         to->squares += d * d;

@@ -22,8 +22,8 @@ static void put_signed(lmi_buf *b, const lmi_figure_info *of, int64_t n) {
 }
 
 /* "28.3 M, was 27.1 M: +1.2 M (+4.4 %), within 5 %". */
-static void put_change(lmi_buf *b, const lmi_held_to *h) {
-    lmi_wide now = lmi_count_wide(h->now), was = lmi_count_wide(h->was);
+static void put_change(lmi_buf *b, const lmi_limit_result *h) {
+    lmi_int128 now = lmi_count_wide(h->now), was = lmi_count_wide(h->was);
     lmi_put(b, ", was ");
     lmi_put_quantity(b, h->of->unit, h->was);
     if (h->now.state == LAM_EXACT && h->was.state == LAM_EXACT && now != was) {
@@ -45,8 +45,8 @@ static void put_change(lmi_buf *b, const lmi_held_to *h) {
 }
 
 /* "28.3 M, over 2M by 26.3 M (+1315 %)". */
-static void put_most(lmi_buf *b, const lmi_held_to *h) {
-    lmi_wide over = lmi_count_wide(h->now) - h->most;
+static void put_most(lmi_buf *b, const lmi_limit_result *h) {
+    lmi_int128 over = lmi_count_wide(h->now) - h->most;
     lmi_putf(b, ", %s %s",
              h->verdict == LAM_OVER     ? "over"
              : h->verdict == LAM_WITHIN ? "within"
@@ -61,7 +61,7 @@ static void put_most(lmi_buf *b, const lmi_held_to *h) {
     lmi_putc(b, ')');
 }
 
-static void put_limit(lmi_buf *b, const lmi_held_to *h) {
+static void put_limit(lmi_buf *b, const lmi_limit_result *h) {
     lmi_put_quantity(b, h->of->unit, h->now);
     if (h->is_change)
         put_change(b, h);
@@ -71,7 +71,7 @@ static void put_limit(lmi_buf *b, const lmi_held_to *h) {
 }
 
 /* "extra (Conv2d): +116 M, new", "the model itself (Net): +3 M, its own work: aten::conv2d 3 M". */
-static void put_part(lmi_buf *b, const lmi_held_to *h, const lmi_grown *p) {
+static void put_part(lmi_buf *b, const lmi_limit_result *h, const lmi_growth *p) {
     lmi_put_clean(b, *p->path ? p->path : "the model itself");
     lmi_put(b, " (");
     lmi_put_clean(b, p->type);
@@ -94,7 +94,7 @@ static void put_part(lmi_buf *b, const lmi_held_to *h, const lmi_grown *p) {
     }
 }
 
-static void put_more(lmi_buf *b, const lmi_held_to *h) {
+static void put_more(lmi_buf *b, const lmi_limit_result *h) {
     lmi_putf(b, "%d more layer%s", (int)h->n_more, h->n_more == 1 ? "" : "s");
 }
 
@@ -115,7 +115,7 @@ static const char *verdict_text(const lam_check *k) {
 }
 
 /* Writes everything below a limit, each on a line after `before`. */
-static void put_below(lmi_buf *b, const lmi_held_to *h, const char *before) {
+static void put_below(lmi_buf *b, const lmi_limit_result *h, const char *before) {
     for (int32_t i = 0; i < h->n_parts; i++) {
         lmi_put(b, before);
         put_part(b, h, &h->part[i]);
@@ -240,7 +240,7 @@ static void put_name(writer *w, const lam_check *k) {
 }
 
 /* Writes <failure> or <error> with a sentence, and the parts below it. */
-static void put_bad(writer *w, const lam_check *k, const lmi_held_to *h) {
+static void put_bad(writer *w, const lam_check *k, const lmi_limit_result *h) {
     const char *tag = h ? "failure" : "error";
     lmi_putf(&w->out, "<%s message=\"", tag);
     if (h) {
@@ -259,7 +259,7 @@ static void put_bad(writer *w, const lam_check *k, const lmi_held_to *h) {
     lmi_putf(&w->out, "</%s>", tag);
 }
 
-static void put_case(writer *w, const lam_check *k, const lmi_held_to *h) {
+static void put_case(writer *w, const lam_check *k, const lmi_limit_result *h) {
     lmi_put(&w->out, "    <testcase classname=\"");
     put_name(w, k);
     lmi_put(&w->out, "\" name=\"");
@@ -323,7 +323,7 @@ static void put_command(writer *w, bool property) {
 }
 
 /* "::error file=net.py,title=...::...": with a file if the target names one. */
-static void put_annotation(writer *w, const lam_check *k, const lmi_held_to *h) {
+static void put_annotation(writer *w, const lam_check *k, const lmi_limit_result *h) {
     const char *colon = strrchr(k->name, ':');
     size_t n = colon ? (size_t)(colon - k->name) : 0;
     lmi_put(&w->out, "::error ");

@@ -33,8 +33,8 @@ typedef struct writer {
 /* -- numbers ----------------------------------------------------------------------------------- */
 
 /* `n` of all tokens for one of them, rounded; or as it is, of a comparison that is not in tokens. */
-static lmi_wide a_token(const writer *w, lmi_wide n) {
-    const lmi_wide tokens = w->c->tokens.tokens;
+static lmi_int128 a_token(const writer *w, lmi_int128 n) {
+    const lmi_int128 tokens = w->c->tokens.tokens;
     if (!w->c->tokens.there || tokens < 1) return n;
     return n < 0 ? -((-n + tokens / 2) / tokens) : (n + tokens / 2) / tokens;
 }
@@ -59,7 +59,7 @@ static const char *number(const writer *w, char *to, lam_count n, const char *co
 }
 
 static const char *signed_number(const writer *w, char *to, int64_t n) {
-    const lmi_wide each = a_token(w, n);
+    const lmi_int128 each = a_token(w, n);
     to[0] = each < 0 ? '-' : '+';
     lam_text_count(to + 1, NUMBER - 1, lmi_of_wide(each < 0 ? -each : each), w->exact);
     if (each == 0) snprintf(to, NUMBER, "0");

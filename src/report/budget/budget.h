@@ -19,29 +19,29 @@ struct lam_budget {
 };
 
 /* A layer that made a total exceed its limit. */
-typedef struct lmi_grown {
+typedef struct lmi_growth {
     const char *path, *type; /* path "": the model itself */
     uint8_t change;          /* lmi_change; LMI_SAME where there is no baseline */
     bool whole;              /* the numbers include everything below it */
     int64_t was, now;
     int32_t n_ops; /* operators that a container runs itself, the largest first */
-    struct lmi_grown_op { const char *name; int32_t n; int64_t value; } op[3];
-} lmi_grown;
+    struct lmi_growth_op { const char *name; int32_t n; int64_t value; } op[3];
+} lmi_growth;
 enum { LMI_MOST_PARTS = 5 };
 
 /* One total and one limit. */
-typedef struct lmi_held_to {
+typedef struct lmi_limit_result {
     const lmi_figure_info *of;
     lam_verdict verdict;
     lam_count now, was;
     bool is_change;   /* the limit is a baseline, `was`, and `within` per cent */
     double within;
-    lmi_wide most;
+    lmi_int128 most;
     const char *text; /* "2G", "5 %" */
     const char *why;  /* why the total is not complete; NULL: it is */
     int32_t n_parts, n_more; /* n_more: parts that are left out, also those of more than 64 bits */
-    lmi_grown part[LMI_MOST_PARTS];
-} lmi_held_to;
+    lmi_growth part[LMI_MOST_PARTS];
+} lmi_limit_result;
 
 struct lam_check {
     lmi_arena arena;
@@ -49,12 +49,12 @@ struct lam_check {
     const char *error; /* why the check failed; NULL: it did not */
     lam_verdict verdict; /* the worst */
     int32_t n, n_gaps, n_notes;
-    lmi_held_to *at;
+    lmi_limit_result *at;
     const char **gap, **note;
 };
 
 /* Finds the parts of a total: those of `both`, an lmi_outline_diff, that grew; NULL: the largest of `o`. */
-lam_status lmi_find_parts(lam_check *k, lmi_held_to *h, const lam_costs *c, const lmi_outline *o,
+lam_status lmi_find_parts(lam_check *k, lmi_limit_result *h, const lam_costs *c, const lmi_outline *o,
                           const lmi_outline *both, lam_error *e);
 
 #endif

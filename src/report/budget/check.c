@@ -53,14 +53,14 @@ static bool total_of(const lmi_outline *o, lmi_figure k, lam_count *out) {
 
 /* -- verdicts -------------------------------------------------------------------------------------------- */
 
-static const char *why_not(const lmi_held_to *h) {
+static const char *why_not(const lmi_limit_result *h) {
     if (h->now.state == LAM_UNKNOWN) return "it is not known";
     if (h->now.state == LAM_AT_LEAST) return "it is a lower bound";
     if (!h->is_change || h->was.state == LAM_EXACT) return NULL;
     return h->was.state == LAM_UNKNOWN ? "the baseline's is not known" : "the baseline's is a lower bound";
 }
 
-static void judge(const holding *w, lmi_held_to *h) {
+static void judge(const holding *w, lmi_limit_result *h) {
     bool limited = !h->is_change || h->was.state != LAM_UNKNOWN;
     bool over = limited && h->now.state != LAM_UNKNOWN && lmi_count_wide(h->now) > h->most;
     h->why = why_not(h);
@@ -82,8 +82,8 @@ static bool is_measured(const holding *w, lmi_figure k, lam_count *out) {
 }
 
 static lam_status hold_to_most(holding *w, lmi_figure i) {
-    lmi_held_to *h = &w->k->at[w->k->n++];
-    *h = (lmi_held_to){.of = &lmi_figures[i], .most = w->b->most[i]};
+    lmi_limit_result *h = &w->k->at[w->k->n++];
+    *h = (lmi_limit_result){.of = &lmi_figures[i], .most = w->b->most[i]};
     h->text = lmi_strdup(&w->k->arena, w->b->text[i]);
     if (!h->text) return lmi_nomem(w->e);
     if (!is_measured(w, i, &h->now) && w->t)
@@ -114,10 +114,10 @@ static lam_status note_missing(holding *w, const lmi_figure_info *of, bool was) 
 }
 
 /* Refuses a limit on a whole run, if only one of the two runs had a backward. */
-static lam_status no_whole_run(const holding *w, const lmi_figure_info *of, const lmi_unlike *u) {
+static lam_status no_whole_run(const holding *w, const lmi_figure_info *of, const lmi_setup_change *u) {
     lmi_buf why;
     lmi_buf_init(&why);
-    lmi_put_unlike(&why, u, true);
+    lmi_put_setup_change(&why, u, true);
     lam_status s =
         lmi_fail(w->e, LAM_USAGE, of->name,
                  "it can't be compared (%s); leave its limit out, or measure both alike", lmi_buf_text(&why));
@@ -135,15 +135,15 @@ static lam_status hold_to_baseline(holding *w, lmi_figure i) {
     if (asked && !is) return unmeasured(w, of, "");
     if (asked && !had) return unmeasured(w, of, " in the baseline's run");
     if (is != had) return note_missing(w, of, had);
-    lmi_unlike u;
+    lmi_setup_change u;
     bool whole_run = of->needs == LAM_NEEDS_TIMES || of->needs == LAM_NEEDS_MEMORY;
-    bool apart = whole_run && lmi_is_unlike(was_of(w), w->now, LMI_UNLIKE_BACKWARD, &u);
+    bool apart = whole_run && lmi_is_setup_change(was_of(w), w->now, LMI_UNLIKE_BACKWARD, &u);
     if (apart && asked) return no_whole_run(w, of, &u);
     if (!is || apart) return LAM_OK; /* a note says it */
-    lmi_held_to *h = &w->k->at[w->k->n++];
-    *h = (lmi_held_to){.of = of, .now = now, .was = was, .is_change = true, .within = within};
-    lmi_wide base = lmi_count_wide(was);
-    h->most = base + (within > 0 ? (lmi_wide)((double)base * within / 100) : 0);
+    lmi_limit_result *h = &w->k->at[w->k->n++];
+    *h = (lmi_limit_result){.of = of, .now = now, .was = was, .is_change = true, .within = within};
+    lmi_int128 base = lmi_count_wide(was);
+    h->most = base + (within > 0 ? (lmi_int128)((double)base * within / 100) : 0);
     lmi_put_real(&w->text, within);
     lmi_put(&w->text, " %");
     h->text = lmi_buf_keep(&w->text, &w->k->arena);
@@ -156,16 +156,16 @@ static lam_status hold_to_baseline(holding *w, lmi_figure i) {
 
 /* Notes what else differs than the model's code: then its numbers may well differ. */
 static lam_status note_unlike(holding *w) {
-    lmi_unlike u;
+    lmi_setup_change u;
     for (int32_t i = 0; lmi_outlines_unlike(was_of(w), w->now, i, &u); i++) {
-        lmi_put_unlike(&w->text, &u, true);
+        lmi_put_setup_change(&w->text, &u, true);
         lmi_put(&w->text, u.so);
         LAM_TRY(add_note(w));
     }
-    u = (lmi_unlike){"The build arguments differ", lmi_outline_told(was_of(w), "build"),
-                     lmi_outline_told(w->now, "build"), NULL};
+    u = (lmi_setup_change){"The build arguments differ", lmi_outline_told(was_of(w), "build"),
+                           lmi_outline_told(w->now, "build"), NULL};
     if (!u.was || !*u.was || !u.now || !*u.now || strcmp(u.was, u.now) == 0) return LAM_OK;
-    lmi_put_unlike(&w->text, &u, true);
+    lmi_put_setup_change(&w->text, &u, true);
     return add_note(w);
 }
 

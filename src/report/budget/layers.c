@@ -53,7 +53,7 @@ static bool of_operator(const lam_costs *c, int32_t op, const lmi_figure_info *o
 }
 
 /* Adds an operator to the list, which stays sorted by value; if the list is full, the smallest is dropped. */
-static void add_operator(lmi_grown *p, struct lmi_grown_op op) {
+static void add_operator(lmi_growth *p, struct lmi_growth_op op) {
     enum { ROOM = sizeof p->op / sizeof *p->op };
     int i = p->n_ops < ROOM ? p->n_ops++ : ROOM;
     for (; i > 0 && op.value > p->op[i - 1].value; i--)
@@ -62,7 +62,7 @@ static void add_operator(lmi_grown *p, struct lmi_grown_op op) {
 }
 
 /* Finds the operators that ran at a place itself, and adds up those of one name. */
-static lam_status find_operators(lam_check *k, lmi_grown *p, const lam_costs *c, const lmi_figure_info *of,
+static lam_status find_operators(lam_check *k, lmi_growth *p, const lam_costs *c, const lmi_figure_info *of,
                                  lam_error *e) {
     const lam_model *m = lam_costs_model(c);
     int32_t place = lam_model_find(m, p->path);
@@ -70,7 +70,7 @@ static lam_status find_operators(lam_check *k, lmi_grown *p, const lam_costs *c,
     lmi_vec sums;
     lam_status s = LAM_OK;
     lmi_map_init(&names);
-    lmi_vec_init(&sums, sizeof(struct lmi_grown_op));
+    lmi_vec_init(&sums, sizeof(struct lmi_growth_op));
     for (int32_t i = 0; i < lam_model_n_ops(m) && s == LAM_OK; i++) {
         const lam_op *op = lam_model_op(m, i);
         const lam_event *call = lam_model_event(m, op->call);
@@ -78,17 +78,17 @@ static lam_status find_operators(lam_check *k, lmi_grown *p, const lam_costs *c,
         if (!call || call->place != place || !of_operator(c, i, of, &value)) continue;
         int64_t at = lmi_map_get(&names, op->sig->name);
         if (at < 0) {
-            struct lmi_grown_op *new = lmi_vec_push(&sums);
+            struct lmi_growth_op *new = lmi_vec_push(&sums);
             at = (int64_t)sums.n - 1;
             s = new ? lmi_map_put(&names, op->sig->name, at, e) : lmi_nomem(e);
             if (new) new->name = op->sig->name;
         }
-        struct lmi_grown_op *sum = lmi_vec_at(&sums, (size_t)at);
+        struct lmi_growth_op *sum = lmi_vec_at(&sums, (size_t)at);
         if (s != LAM_OK || !sum) break;
         sum->n++;
         if (lmi_add_over(sum->value, value, &sum->value)) sum->value = INT64_MAX;
     }
-    const struct lmi_grown_op *all = sums.data;
+    const struct lmi_growth_op *all = sums.data;
     for (size_t i = 0; s == LAM_OK && i < sums.n; i++) add_operator(p, all[i]);
     for (int i = 0; s == LAM_OK && i < p->n_ops; i++) {
         p->op[i].name = lmi_strdup(&k->arena, p->op[i].name);
@@ -101,13 +101,13 @@ static lam_status find_operators(lam_check *k, lmi_grown *p, const lam_costs *c,
 
 /* -- layers ---------------------------------------------------------------------------------------------- */
 
-static lam_status keep(lam_check *k, lmi_held_to *h, const lam_costs *c, const lmi_outline *all,
+static lam_status keep(lam_check *k, lmi_limit_result *h, const lam_costs *c, const lmi_outline *all,
                        const candidate *from, lam_error *e) {
-    lmi_grown *p = &h->part[h->n_parts++];
+    lmi_growth *p = &h->part[h->n_parts++];
     lmi_buf path;
     lmi_buf_init(&path);
     lmi_outline_path(all, from->place, &path);
-    *p = (lmi_grown){.was = from->was, .now = from->now, .whole = from->whole};
+    *p = (lmi_growth){.was = from->was, .now = from->now, .whole = from->whole};
     if (all->change) p->change = from->whole ? LMI_ADDED : LMI_CHANGED;
     p->path = lmi_buf_keep(&path, &k->arena);
     p->type = lmi_strdup(&k->arena, all->at[from->place].type);
@@ -116,7 +116,7 @@ static lam_status keep(lam_check *k, lmi_held_to *h, const lam_costs *c, const l
     return own && h->of->metric >= 0 ? find_operators(k, p, c, h->of, e) : LAM_OK;
 }
 
-lam_status lmi_find_parts(lam_check *k, lmi_held_to *h, const lam_costs *c, const lmi_outline *o,
+lam_status lmi_find_parts(lam_check *k, lmi_limit_result *h, const lam_costs *c, const lmi_outline *o,
                           const lmi_outline *both, lam_error *e) {
     const lmi_outline *all = both ? both : o;
     candidate *found = calloc((size_t)all->n + 1, sizeof *found);

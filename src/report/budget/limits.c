@@ -106,7 +106,7 @@ static lam_status read_number(const char *text, const lmi_figure_info *of, const
     s += strspn(s, " ");
     for (int i = 0; units[of->unit][i].name; i++) {
         if (strcmp(units[of->unit][i].name, s) != 0) continue;
-        lmi_wide value = (lmi_wide)n * units[of->unit][i].size / tenth;
+        lmi_int128 value = (lmi_int128)n * units[of->unit][i].size / tenth;
         if (value > INT64_MAX)
             return lmi_fail(e, LAM_USAGE, text, "the limit is larger than any number here");
         *out = (int64_t)value;

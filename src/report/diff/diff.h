@@ -50,7 +50,7 @@ int64_t lmi_diff_whole_spread(const lmi_diff_side *s, lmi_figure k); /* -1: unkn
 
 /* Its index before (0) or after (1); -1: it does not exist there. */
 int32_t lmi_diff_at(const lam_diff *d, int side, int32_t place);
-const lmi_outlined *lmi_diff_outlined(const lam_diff *d, int side, int32_t place); /* NULL: none */
+const lmi_outline_place *lmi_diff_outlined(const lam_diff *d, int side, int32_t place); /* NULL: none */
 void lmi_diff_path(const lam_diff *d, int side, int32_t place, lmi_buf *out);      /* of one that exists */
 
 /* -- differences of numbers (numbers.c) ------------------------------------------------------------------ */
@@ -61,7 +61,7 @@ typedef enum lmi_certainty {
 } lmi_certainty;
 extern const char *const lmi_certainty_name[LMI_DELTA_UNKNOWN + 1];
 typedef struct lmi_delta {
-    lmi_wide n;
+    lmi_int128 n;
     lmi_certainty how;
 } lmi_delta;
 lmi_delta lmi_delta_of(lam_count was, lam_count now);
@@ -93,7 +93,7 @@ void lmi_diff_count(lam_diff *d); /* fills moved and n */
 
 lam_status lmi_diff_say(lam_diff *d, lam_error *e);
 /* True if both sides have a metric, and what differs elsewhere forbids to compare it. */
-bool lmi_diff_is_unlike(const lam_diff *d, lmi_figure k, lmi_unlike *why);
+bool lmi_diff_is_unlike(const lam_diff *d, lmi_figure k, lmi_setup_change *why);
 lam_status lmi_diff_text(const lam_diff *d, const lmi_diff_lines *l, const lam_diff_options *o, lam_sink to,
                          lam_error *e);
 lam_status lmi_diff_json(const lam_diff *d, const lmi_diff_lines *l, lam_sink to, lam_error *e);

@@ -173,12 +173,12 @@ static lam_status no_metric(const lam_diff *d, const char *by, lam_error *e) {
     lmi_buf text;
     lmi_buf_init(&text);
     lmi_figure of = lmi_diff_find(by);
-    lmi_unlike u;
+    lmi_setup_change u;
     if (of == LMI_N_FIGURES) {
         lmi_putf(&text, "there is no metric '%s'", by);
     } else if (lmi_diff_is_unlike(d, of, &u)) {
         lmi_putf(&text, "'%s' can't be compared (", by);
-        lmi_put_unlike(&text, &u, true);
+        lmi_put_setup_change(&text, &u, true);
         lmi_putc(&text, ')');
     } else {
         lmi_putf(&text, "'%s' is not known of the modules of both", by);

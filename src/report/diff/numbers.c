@@ -51,7 +51,7 @@ void lmi_put_delta(lmi_buf *b, lmi_figure k, lmi_delta d, bool exact) {
         lmi_putc(b, '0');
         return;
     }
-    lmi_wide size = d.n < 0 ? -d.n : d.n;
+    lmi_int128 size = d.n < 0 ? -d.n : d.n;
     lmi_putc(b, d.n < 0 ? '-' : '+');
     lmi_put_number(b, k, lmi_of_wide(size), exact);
 }

@@ -7,7 +7,7 @@ int32_t lmi_diff_at(const lam_diff *d, int side, int32_t place) {
     return side ? d->both.now_at[place] : d->both.was_at[place];
 }
 
-const lmi_outlined *lmi_diff_outlined(const lam_diff *d, int side, int32_t place) {
+const lmi_outline_place *lmi_diff_outlined(const lam_diff *d, int side, int32_t place) {
     int32_t at = lmi_diff_at(d, side, place);
     return at < 0 ? NULL : &d->side[side].o.at[at];
 }

@@ -50,7 +50,7 @@ static void take_places(lmi_diff_side *s) {
     lmi_outline *o = &s->o;
     const lam_recorded_place *p;
     for (int32_t i = 0; i < o->n && (p = lam_recording_place(s->recording, s->model, i)); i++) {
-        lmi_outlined *at = &o->at[i];
+        lmi_outline_place *at = &o->at[i];
         *at = lmi_outlined_new(i, p->parent, last_name(p->path), p->type ? p->type : "");
         at->depth = p->depth;
         at->state = p->n_steps ? LMI_CALLED : LMI_NEVER_CALLED;

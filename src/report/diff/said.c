@@ -15,11 +15,11 @@ static bool is_one_call(const lmi_diff_side *s) {
     return !m || (m->least_calls == 1 && m->most_calls == 1);
 }
 
-bool lmi_diff_is_unlike(const lam_diff *d, lmi_figure k, lmi_unlike *why) {
+bool lmi_diff_is_unlike(const lam_diff *d, lmi_figure k, lmi_setup_change *why) {
     const lmi_diff_side *a = &d->side[0], *b = &d->side[1];
     if (!lmi_diff_has(a, k) || !lmi_diff_has(b, k)) return false;
-    if (k == LMI_FIGURE_PEAK) return lmi_is_unlike(&a->o, &b->o, LMI_UNLIKE_BACKWARD, why);
-    return is_counted(k) && lmi_is_unlike(&a->o, &b->o, LMI_UNLIKE_CONVENTION, why);
+    if (k == LMI_FIGURE_PEAK) return lmi_is_setup_change(&a->o, &b->o, LMI_UNLIKE_BACKWARD, why);
+    return is_counted(k) && lmi_is_setup_change(&a->o, &b->o, LMI_UNLIKE_CONVENTION, why);
 }
 
 static bool are_alike(const lam_diff *d) { return !d->side[0].recording == !d->side[1].recording; }
@@ -92,10 +92,10 @@ static lam_status end_sentence(saying *t) {
 }
 
 static lam_status say_unlike(saying *t) {
-    lmi_unlike u;
+    lmi_setup_change u;
     const lmi_outline *was = &t->d->side[0].o, *now = &t->d->side[1].o;
     for (int32_t i = 0; lmi_outlines_unlike(was, now, i, &u); i++) {
-        lmi_put_unlike(&t->text, &u, false);
+        lmi_put_setup_change(&t->text, &u, false);
         lmi_putf(&t->text, "%s.", u.so);
         LAM_TRY(end_sentence(t));
     }

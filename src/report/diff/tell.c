@@ -35,7 +35,7 @@ static void tell_side(telling *w, const char *name, const lmi_diff_side *s) {
 
 static void tell_delta(telling *w, lmi_delta d) {
     lmi_teller *t = &w->t;
-    lmi_wide size = d.n < 0 ? -d.n : d.n;
+    lmi_int128 size = d.n < 0 ? -d.n : d.n;
     tell_object(t, "difference");
     if (d.how == LMI_DELTA_UNKNOWN)
         tell_none(t, "value");
@@ -89,7 +89,8 @@ static void tell_path(telling *w, const char *name, int side, int32_t place) {
 
 /* Writes the attributes of the module itself that both sides have and that differ. */
 static void tell_attributes(telling *w, int32_t place) {
-    const lmi_outlined *was = lmi_diff_outlined(w->d, 0, place), *now = lmi_diff_outlined(w->d, 1, place);
+    const lmi_outline_place *was = lmi_diff_outlined(w->d, 0, place),
+                            *now = lmi_diff_outlined(w->d, 1, place);
     lam_attr changed[2];
     tell_object(&w->t, "attributes");
     for (int32_t i = 0; was && now && lmi_changed_attr(was, now, i, changed); i++) {
@@ -107,7 +108,7 @@ static void tell_module(telling *w, const lmi_diff_line *l) {
     lmi_putc(w->t.json, '\n');
     tell_object(&w->t, NULL);
     for (int side = 1; side >= 0; side--) {
-        const lmi_outlined *p = lmi_diff_outlined(w->d, side, l->place);
+        const lmi_outline_place *p = lmi_diff_outlined(w->d, side, l->place);
         tell_path(w, names[side][0], side, l->place);
         tell_text(&w->t, names[side][1], p ? p->type : NULL);
         tell_tensors(w, names[side][2], p ? p->in : NULL);

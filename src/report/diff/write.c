@@ -56,8 +56,8 @@ static void put_path(writer *w, lmi_buf *b, int side, int32_t place) {
 /* "> features -> stem (Sequential, 12 modules)" */
 static void put_module(writer *w, lmi_buf *b, const lmi_diff_line *l) {
     static const char sign[] = " +-~>";
-    const lmi_outlined *was = lmi_diff_outlined(w->d, 0, l->place),
-                       *now = lmi_diff_outlined(w->d, 1, l->place);
+    const lmi_outline_place *was = lmi_diff_outlined(w->d, 0, l->place),
+                            *now = lmi_diff_outlined(w->d, 1, l->place);
     lmi_putf(b, "%c ", sign[l->change]);
     if (l->moved) {
         put_path(w, b, 0, l->place);
@@ -109,7 +109,7 @@ static void put_value(lmi_buf *b, const lam_value *v) {
 }
 
 /* "kernel_size 3x3 -> 5x5", the i-th attribute that differs; false past the last one. */
-static bool put_attribute(writer *w, const lmi_outlined *was, const lmi_outlined *now, int32_t i) {
+static bool put_attribute(writer *w, const lmi_outline_place *was, const lmi_outline_place *now, int32_t i) {
     lam_attr changed[2];
     lmi_buf_clear(&w->attr);
     if (!lmi_changed_attr(was, now, i, changed)) return false;
@@ -124,7 +124,8 @@ static bool put_attribute(writer *w, const lmi_outlined *was, const lmi_outlined
 static bool is_sum(const lmi_diff_line *l) { return l->whole && l->change == LMI_CHANGED; }
 
 /* The type and the shapes of a module that differ: "in 2x32 -> 2x64; out 2x4 -> 2x8". */
-static void put_unlike(const writer *w, lmi_buf *b, const lmi_outlined *was, const lmi_outlined *now) {
+static void put_unlike(const writer *w, lmi_buf *b, const lmi_outline_place *was,
+                       const lmi_outline_place *now) {
     put_changed(b, "", was->type, now->type, false);
     if (!w->d->side[0].o.convention || !w->d->side[1].o.convention) return;
     put_changed(b, "in", was->in, now->in, true);
@@ -132,7 +133,7 @@ static void put_unlike(const writer *w, lmi_buf *b, const lmi_outlined *was, con
 }
 
 /* True if that is wider than its column. Then the column has the names alone, and the rest is below. */
-static bool is_wide(const writer *w, const lmi_outlined *was, const lmi_outlined *now) {
+static bool is_wide(const writer *w, const lmi_outline_place *was, const lmi_outline_place *now) {
     lmi_buf b;
     lmi_buf_init(&b);
     put_unlike(w, &b, was, now);
@@ -147,8 +148,8 @@ static bool is_wide(const writer *w, const lmi_outlined *was, const lmi_outlined
 static void put_attributes(writer *w, int32_t row) {
     enum { MARGIN = 4 };
     const lmi_diff_line *l = row > 0 && row <= w->n ? line_at(w, row - 1) : NULL;
-    const lmi_outlined *was = l ? lmi_diff_outlined(w->d, 0, l->place) : NULL,
-                       *now = l ? lmi_diff_outlined(w->d, 1, l->place) : NULL;
+    const lmi_outline_place *was = l ? lmi_diff_outlined(w->d, 0, l->place) : NULL,
+                            *now = l ? lmi_diff_outlined(w->d, 1, l->place) : NULL;
     lmi_flow f;
     if (!was || !now || is_sum(l)) return;
     lmi_flow_start(&f, &w->out, w->o->width > 0 ? (size_t)w->o->width : 0, MARGIN);
@@ -170,8 +171,8 @@ static void put_word(lmi_buf *b, const char *word, const char *was, const char *
 }
 
 static void put_what(writer *w, lmi_buf *b, const lmi_diff_line *l) {
-    const lmi_outlined *was = lmi_diff_outlined(w->d, 0, l->place),
-                       *now = lmi_diff_outlined(w->d, 1, l->place);
+    const lmi_outline_place *was = lmi_diff_outlined(w->d, 0, l->place),
+                            *now = lmi_diff_outlined(w->d, 1, l->place);
     if (!was || !now) return;
     if (is_sum(l)) {
         lmi_putf(b, "%d in it differ%s", (int)l->modules, l->modules == 1 ? "s" : "");
@@ -427,8 +428,8 @@ static lam_status write_all(writer *w) {
 
 /* True for a container that differs in shapes alone, since something in it changed. */
 static bool is_idle(writer *w, const lmi_diff_line *l) {
-    const lmi_outlined *was = lmi_diff_outlined(w->d, 0, l->place),
-                       *now = lmi_diff_outlined(w->d, 1, l->place);
+    const lmi_outline_place *was = lmi_diff_outlined(w->d, 0, l->place),
+                            *now = lmi_diff_outlined(w->d, 1, l->place);
     if (!was || !now || l->whole || l->moved || l->change != LMI_CHANGED || !now->n_children) return false;
     if (strcmp(was->type, now->type) != 0 || put_attribute(w, was, now, 0)) return false;
     for (int k = 0; k < LMI_N_FIGURES; k++)

@@ -130,9 +130,9 @@ static void put_lists(const lmi_job *j, lmi_teller *t) {
     end_line(t);
     lmi_gaps_fields(t, "gaps", j->c);
     end_line(t);
-    if (lam_model_made(j->m, 0)) {
+    if (lam_model_input_origin(j->m, 0)) {
         tell_list(t, "made_up");
-        for (int32_t i = 0; (made = lam_model_made(j->m, i)) != NULL; i++) tell_text(t, NULL, made);
+        for (int32_t i = 0; (made = lam_model_input_origin(j->m, i)) != NULL; i++) tell_text(t, NULL, made);
         tell_list_end(t);
         end_line(t);
     }

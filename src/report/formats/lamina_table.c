@@ -177,7 +177,7 @@ static void say(void *to, const char *style, const char *label, const char *text
 
 /* Explains "1x64 +2" if the table has it. */
 static lam_status tell_outputs(page *p, talk *to) {
-    lmi_speaker s;
+    lmi_items s;
     bool more = false;
     for (int32_t i = 0; !more && i < p->t->n; i++) {
         const lmi_row *row = &p->t->at[i];
@@ -185,27 +185,27 @@ static lam_status tell_outputs(page *p, talk *to) {
         more = call && !row->own && call->n_out > 1;
     }
     if (!more || p->columns.n < 2 || !p->sheet.widths[1]) return LAM_OK;
-    lmi_speak(&s, p->j, say, to);
+    lmi_items_begin(&s, p->j, say, to);
     lmi_put(&s.text, "+1: another tensor beside the one that is shown");
-    lmi_tell(&s, LMI_DIM, "output");
-    return lmi_said(&s);
+    lmi_items_send(&s, LMI_DIM, "output");
+    return lmi_items_end(&s);
 }
 
 /* Names the columns that the page had no room for. */
 static lam_status tell_not_shown(page *p, talk *to) {
-    lmi_speaker s;
-    lmi_speak(&s, p->j, say, to);
+    lmi_items s;
+    lmi_items_begin(&s, p->j, say, to);
     int32_t n = lmi_sheet_left_out(&p->sheet, &s.text);
     if (n) {
         lmi_putf(&s.text, " (%d columns): %s", (int)p->width,
                  p->j->o->command ? "-w shows all" : "a larger width shows all");
-        lmi_tell(&s, LMI_DIM, "not shown");
+        lmi_items_send(&s, LMI_DIM, "not shown");
     }
     if (p->t->left_out) {
         lmi_putf(&s.text, "%d smaller line%s", (int)p->t->left_out, p->t->left_out == 1 ? "" : "s");
-        lmi_tell(&s, LMI_DIM, n ? "" : "not shown");
+        lmi_items_send(&s, LMI_DIM, n ? "" : "not shown");
     }
-    return lmi_said(&s);
+    return lmi_items_end(&s);
 }
 
 /* The path of the call with the most MACs of its own; "." if there is none. */
@@ -229,20 +229,20 @@ static lam_status tell_next(page *p, talk *to) {
     const lam_report_options *o = p->j->o;
     const bool is_file = lam_model_told(p->j->m, "format") != NULL;
     const char *path = largest(p->j);
-    lmi_speaker s;
+    lmi_items s;
     if (!o->next || (is_file && strcmp(path, ".") == 0)) return LAM_OK;
-    lmi_speak(&s, p->j, say, to);
+    lmi_items_begin(&s, p->j, say, to);
     lmi_putf(&s.text, "lamina why %s ", o->next);
     lmi_put_clean(&s.text, path);
-    lmi_tell(&s, LMI_DIM, "next");
-    if (is_file) return lmi_said(&s);
+    lmi_items_send(&s, LMI_DIM, "next");
+    if (is_file) return lmi_items_end(&s);
     lmi_putf(&s.text, "lamina compare %s", o->next);
-    lmi_tell(&s, LMI_DIM, NULL);
+    lmi_items_send(&s, LMI_DIM, NULL);
     if (!o->memory) lmi_put(&s.text, "--memory ");
     if (!o->time) lmi_put(&s.text, "--time ");
     if (!lmi_has_phase(p->j->c, LAM_BACKWARD)) lmi_put(&s.text, "--backward");
-    if (s.text.n) lmi_tell(&s, LMI_DIM, NULL);
-    return lmi_said(&s);
+    if (s.text.n) lmi_items_send(&s, LMI_DIM, NULL);
+    return lmi_items_end(&s);
 }
 
 static lam_status put_page(page *p) {
@@ -250,12 +250,12 @@ static lam_status put_page(page *p) {
     talk t = {.head = true, .between = p->j->o->ascii ? " - " : " \u00b7 "};
     lmi_flow_start(&t.f, &p->j->out, p->width, p->width > 4 * LABEL ? LABEL : p->width > 20 ? 2 : 0);
     t.f.color = p->j->o->color;
-    LAM_TRY(lmi_own_head(p->j, say, &t));
+    LAM_TRY(lmi_head_items(p->j, say, &t));
     lmi_flow_end(&t.f);
     lmi_putc(&p->j->out, '\n');
     LAM_TRY(put_table(p));
     lmi_putc(&p->j->out, '\n');
-    LAM_TRY(lmi_own_foot(p->j, say, &t));
+    LAM_TRY(lmi_foot_items(p->j, say, &t));
     LAM_TRY(tell_outputs(p, &t));
     LAM_TRY(tell_not_shown(p, &t));
     LAM_TRY(tell_next(p, &t));

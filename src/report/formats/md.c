@@ -74,11 +74,11 @@ lam_status lmi_md_own(lmi_job *j) {
     lmi_rows t;
     md head = {j, false, true}, foot = {j, true, true};
     lam_status s = lmi_rows_new(&t, j);
-    if (s == LAM_OK) s = lmi_own_head(j, say, &head);
+    if (s == LAM_OK) s = lmi_head_items(j, say, &head);
     lmi_put(&j->out, "\n\n");
     if (s == LAM_OK) s = put_rows(j, &t);
     lmi_putc(&j->out, '\n');
-    if (s == LAM_OK) s = lmi_own_foot(j, say, &foot);
+    if (s == LAM_OK) s = lmi_foot_items(j, say, &foot);
     lmi_putc(&j->out, '\n');
     lmi_rows_free(&t);
     return s;

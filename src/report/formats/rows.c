@@ -145,7 +145,7 @@ static void add_place(lmi_rows *t, int32_t i, int32_t parent) {
 /* `row`: by place, room for its row. */
 static void add_places(lmi_rows *t, int32_t *row) {
     for (int32_t i = 0; i < t->o.n_shown;) {
-        const lmi_outlined *at = &t->o.at[i];
+        const lmi_outline_place *at = &t->o.at[i];
         const int32_t up = at->parent;
         if (t->folded && at->run != i) { /* the first of its run stands for it */
             i = at->end;
@@ -163,7 +163,7 @@ static void add_places(lmi_rows *t, int32_t *row) {
 /* Adds the times of the places of each run to those of the first, as they may differ. */
 static void add_times(lmi_rows *t) {
     for (int32_t i = 0; i < t->o.n_shown; i++) {
-        const lmi_outlined *at = t->o.at;
+        const lmi_outline_place *at = t->o.at;
         const int32_t size = at[i].end - i;
         for (int32_t n = 1, k = at[i].end; n < at[i].n_run; n++, k = at[k].end)
             for (int32_t d = 0; d < size; d++) {

@@ -14,9 +14,9 @@
 enum { DEEPEST = 3 };
 
 typedef struct course {
-    const lmi_taking *w;
+    const lmi_filling *w;
     lmi_outline *o;
-    lmi_vec spans; /* lmi_at_work; in nanoseconds until they are kept */
+    lmi_vec spans; /* lmi_active; in nanoseconds until they are kept */
     int64_t began;
 } course;
 
@@ -43,7 +43,7 @@ static lam_status take_points(course *c) {
 /* -- places at work -------------------------------------------------------------------------------------- */
 
 static lam_status add_span(course *c, int32_t place, uint8_t phase, int64_t t0, int64_t t1) {
-    const lmi_at_work at = {place, c->o->at[place].depth, phase, t0, t1 - t0};
+    const lmi_active at = {place, c->o->at[place].depth, phase, t0, t1 - t0};
     return lmi_vec_put(&c->spans, &at, c->w->e);
 }
 
@@ -77,7 +77,7 @@ static lam_status add_node(course *c, lanes *l, const lmi_span *s) {
     end_lanes(l, c->o->at[place].depth + 1);
     for (; c->o->at[place].depth > 0; place = c->o->at[place].parent) {
         int32_t depth = c->o->at[place].depth;
-        lmi_at_work *at = l->span[depth] < 0 ? NULL : lmi_vec_at(&c->spans, (size_t)l->span[depth]);
+        lmi_active *at = l->span[depth] < 0 ? NULL : lmi_vec_at(&c->spans, (size_t)l->span[depth]);
         if (at && at->place == place) {
             if (s->t1 - at->us > at->length) at->length = s->t1 - at->us;
             continue;
@@ -109,21 +109,21 @@ static lam_status add_spans(course *c, const lmi_vec *all) {
 }
 
 static int longest_first(const void *a, const void *b) {
-    const lmi_at_work *x = a, *y = b;
+    const lmi_active *x = a, *y = b;
     if (x->length != y->length) return x->length > y->length ? -1 : 1;
     if (x->us != y->us) return x->us < y->us ? -1 : 1;
     return x->place < y->place ? -1 : x->place > y->place;
 }
 
 static int by_start(const void *a, const void *b) {
-    const lmi_at_work *x = a, *y = b;
+    const lmi_active *x = a, *y = b;
     if (x->us != y->us) return x->us < y->us ? -1 : 1;
     if (x->depth != y->depth) return x->depth < y->depth ? -1 : 1;
     return longest_first(a, b);
 }
 
 lam_status lmi_keep_spans(lmi_outline *o, lmi_vec *spans, lam_error *e) {
-    lmi_at_work *all = spans->data;
+    lmi_active *all = spans->data;
     size_t n = spans->n;
     char text[160];
     if (n > LMI_OUTLINE_SPANS) {
@@ -144,7 +144,7 @@ static lam_status keep_spans(course *c) {
     lmi_outline *o = c->o;
     LAM_TRY(lmi_keep_spans(o, &c->spans, c->w->e));
     for (int32_t i = 0; i < o->n_at_work; i++) {
-        lmi_at_work *at = &o->at_work[i];
+        lmi_active *at = &o->at_work[i];
         int64_t end = us_of(c, at->us + at->length);
         at->us = us_of(c, at->us);
         at->length = end - at->us;
@@ -152,12 +152,12 @@ static lam_status keep_spans(course *c) {
     return LAM_OK;
 }
 
-lam_status lmi_take_course(lmi_taking *w) {
+lam_status lmi_take_course(lmi_filling *w) {
     course k = {.w = w, .o = w->o};
     lmi_vec all;
     if (!w->o->use) return LAM_OK;
     lmi_vec_init(&all, sizeof(lmi_span));
-    lmi_vec_init(&k.spans, sizeof(lmi_at_work));
+    lmi_vec_init(&k.spans, sizeof(lmi_active));
     lam_status s = lmi_spans_find(w->m, is_node, &all, w->e);
     if (s == LAM_OK) s = add_spans(&k, &all);
     if (s == LAM_OK) s = take_points(&k);

@@ -79,7 +79,8 @@ static bool same_value(const lam_value *a, const lam_value *b) {
     }
 }
 
-bool lmi_changed_attr(const lmi_outlined *was, const lmi_outlined *now, int32_t i, lam_attr out[2]) {
+bool lmi_changed_attr(const lmi_outline_place *was, const lmi_outline_place *now, int32_t i,
+                      lam_attr out[2]) {
     for (int32_t j = 0; j < now->n_attrs; j++) {
         const lam_attr *b = &now->attrs[j], *a = NULL;
         for (int32_t k = 0; k < was->n_attrs && !a; k++)
@@ -104,7 +105,7 @@ static lam_status find_keys(match *t, const lmi_outline *o, uint64_t **out) {
     uint64_t *key = lmi_alloc(t->arena, (uint64_t)o->n, sizeof *key);
     if (!key) return lmi_nomem(t->e);
     for (int32_t i = o->n - 1; i >= 0; i--) {
-        const lmi_outlined *p = &o->at[i];
+        const lmi_outline_place *p = &o->at[i];
         uint64_t h = lmi_mix_text(key[i], p->type);
         if (t->shapes && !t->other_inputs) h = lmi_mix_text(lmi_mix_text(h, p->in), p->out);
         for (int k = 0; k < N_COUNTS; k++)
@@ -262,8 +263,8 @@ static lam_status walk(lmi_outline *o, match *t, const chain *c, int32_t *order)
     if (!index) return lmi_nomem(t->e);
     int32_t n = 0;
     for (int32_t id = 0; id >= 0;) {
-        const lmi_outlined *from = id < nb ? &t->b->at[id] : &t->a->at[id - nb];
-        lmi_outlined *p = &o->at[n];
+        const lmi_outline_place *from = id < nb ? &t->b->at[id] : &t->a->at[id - nb];
+        lmi_outline_place *p = &o->at[n];
         order[n] = id;
         index[id] = n;
         *p = *from;
@@ -286,7 +287,7 @@ static lam_status walk(lmi_outline *o, match *t, const chain *c, int32_t *order)
 }
 
 static bool differs(const match *t, int32_t i, int32_t j) {
-    const lmi_outlined *p = &t->a->at[i], *q = &t->b->at[j];
+    const lmi_outline_place *p = &t->a->at[i], *q = &t->b->at[j];
     for (int k = 0; k < N_COUNTS; k++) {
         lmi_own_number c = counts[k];
         if (!t->counted[c]) continue;
@@ -406,7 +407,7 @@ static lam_status unite(lmi_outline *o, match *t) {
 bool lmi_outline_moved(const lmi_outline *both, int32_t i) {
     int32_t was = both->was_at[i];
     if (i == 0 || was < 0 || both->now_at[i] < 0) return false;
-    const lmi_outlined *a = &both->was->at[was], *b = &both->at[i];
+    const lmi_outline_place *a = &both->was->at[was], *b = &both->at[i];
     return strcmp(a->name, b->name) != 0 || a->parent != both->was_at[b->parent];
 }
 

@@ -12,7 +12,7 @@
 enum { MOST_BYTES = 500 * 1000, OF_GROUP = 12, OF_FORMULA = 24 }; /* approximate, as the page writes them */
 
 typedef struct taking {
-    lmi_taking *w;
+    lmi_filling *w;
     const lam_costs *c;
     lmi_map blocks, works; /* by the text of a block; by the operators that ran, to explain equal work once */
     lmi_vec all, groups, lines; /* lmi_formulas; for the current block: lmi_formula_group and its formulas */
@@ -129,7 +129,7 @@ static lam_status keep_block(taking *t) {
 /* True if the row is explained by its operators, false if by its layer as a whole. */
 static bool by_ops(const taking *t, int32_t row) {
     const lam_cost_row *r = &t->c->rows[row];
-    const lmi_price *p = &t->c->prices[r->event];
+    const lmi_call_cost *p = &t->c->prices[r->event];
     return lmi_by_ops(t->c) && r->counted && !p->custom && !(p->rule && p->rule->name);
 }
 
@@ -221,7 +221,7 @@ static lam_status take_all(taking *t) {
     return lmi_leave_out(t->w->o, t->w->e, text);
 }
 
-lam_status lmi_take_formulas(lmi_taking *w) {
+lam_status lmi_take_formulas(lmi_filling *w) {
     taking t = {.w = w, .c = w->c};
     lmi_map_init(&t.blocks);
     lmi_map_init(&t.works);

@@ -14,7 +14,7 @@ typedef struct counted {
 
 /* -- one level ----------------------------------------------------------------------------------- */
 
-static lam_status take_ops(lmi_taking *w, const lmi_unit *u, lmi_level_node *to) {
+static lam_status take_ops(lmi_filling *w, const lmi_unit *u, lmi_level_node *to) {
     const char **op = lmi_alloc(&w->o->arena, (uint64_t)u->n_ops, sizeof *op);
     if (!op) return lmi_nomem(w->e);
     for (int32_t i = 0; i < u->n_ops; i++) op[i] = w->m->ops[u->ops[i]].sig->name;
@@ -24,7 +24,7 @@ static lam_status take_ops(lmi_taking *w, const lmi_unit *u, lmi_level_node *to)
     return LAM_OK;
 }
 
-static lam_status take_level(lmi_taking *w, const lmi_inside *from, lmi_level *to) {
+static lam_status take_level(lmi_filling *w, const lmi_inside *from, lmi_level *to) {
     LAM_TRY(lmi_level_new(to, &w->o->arena, from->n, from->n_ways, w->e));
     to->cut = from->cut;
     for (int32_t i = 0; i < to->n; i++) {
@@ -70,7 +70,7 @@ static lam_count beginning(const lam_costs *c, lam_metric metric) {
 }
 
 /* Either an operator counts or those inside it: each belongs to the node of the operator that contains it. */
-static lam_status count_ops(lmi_taking *w, const lmi_insides *from) {
+static lam_status count_ops(lmi_filling *w, const lmi_insides *from) {
     counted *of_op = lmi_alloc(&w->scratch, (uint64_t)w->m->n_ops, sizeof *of_op);
     if (!of_op) return lmi_nomem(w->e);
     for (int32_t k = 0; k < w->o->n_levels; k++)
@@ -93,7 +93,7 @@ static lam_status count_ops(lmi_taking *w, const lmi_insides *from) {
 
 /* -- all levels ---------------------------------------------------------------------------------- */
 
-static lam_status take_levels(lmi_taking *w, const lmi_insides *from) {
+static lam_status take_levels(lmi_filling *w, const lmi_insides *from) {
     lmi_outline *o = w->o;
     int64_t bytes = 0;
     int32_t found = from->n;
@@ -119,7 +119,7 @@ static lam_status take_levels(lmi_taking *w, const lmi_insides *from) {
 }
 
 /* Makes the graph; *there: it has edges. If not, adds a sentence on why there are no levels. */
-static lam_status have_graph(lmi_taking *w, bool *there) {
+static lam_status have_graph(lmi_filling *w, bool *there) {
     lmi_outline *o = w->o;
     lam_error why = {0};
     lam_status s = o->graph ? LAM_OK : lam_graph_new(&o->graph, w->m, &why);
@@ -133,7 +133,7 @@ static lam_status have_graph(lmi_taking *w, bool *there) {
     return lmi_leave_out(o, w->e, lmi_buf_text(&w->text));
 }
 
-lam_status lmi_take_levels(lmi_taking *w) {
+lam_status lmi_take_levels(lmi_filling *w) {
     bool there;
     lmi_insides from = {0};
     lmi_buf_clear(&w->text);

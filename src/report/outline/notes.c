@@ -4,7 +4,7 @@
  * reasons why numbers are not exact, notes of the run. They are as in the JSON of a report. */
 #include "report/outline/work.h"
 
-static lam_status take_findings(const lmi_taking *w) {
+static lam_status take_findings(const lmi_filling *w) {
     lmi_outline *o = w->o;
     int32_t n = 0;
     if (!o->looks) return LAM_OK;
@@ -19,13 +19,14 @@ static lam_status take_findings(const lmi_taking *w) {
     }
     o->n_findings = n;
     o->health = lam_health_sentence(o->looks);
-    o->looked = lam_model_looked(w->m)->tensors;
+    o->looked = lam_model_checked(w->m)->tensors;
     return LAM_OK;
 }
 
-typedef const char *(*in_vain)(const lam_graph *, int32_t, const char **);
+typedef const char *(*unused_at)(const lam_graph *, int32_t, const char **);
 
-static lam_status take_in_vain(lmi_outline *o, in_vain at, int32_t *n, const char *(**out)[2], lam_error *e) {
+static lam_status take_in_vain(lmi_outline *o, unused_at at, int32_t *n, const char *(**out)[2],
+                               lam_error *e) {
     int32_t found = 0;
     const char *reason;
     while (at(o->graph, found, &reason)) found++;
@@ -66,13 +67,13 @@ static lam_status take_provenance(lmi_outline *o, const lam_model *m, lam_error 
 }
 
 /* Takes the root's type, and the mode of its first call. */
-static void take_root(const lmi_taking *w) {
+static void take_root(const lmi_filling *w) {
     const lam_event *call = w->call[0];
     if (w->m->n_places > 0) w->o->type_path = w->m->modules[w->m->places[0].module].type_path;
     if (call) w->o->mode = call->flags & LAM_CALL_TRAINING ? "train" : "eval";
 }
 
-lam_status lmi_take_notes(lmi_taking *w) {
+lam_status lmi_take_notes(lmi_filling *w) {
     lmi_outline *o = w->o;
     take_root(w);
     LAM_TRY(take_provenance(o, w->m, w->e));

@@ -73,7 +73,7 @@ lam_status lmi_outline_sum(lmi_outline *o, lam_error *e) {
     return LAM_OK;
 }
 
-static lam_status take(lmi_taking *w, const lmi_outline_options *options) {
+static lam_status take(lmi_filling *w, const lmi_outline_options *options) {
     lmi_outline *o = w->o;
     if (w->m->n_places > 0) LAM_TRY(lmi_tree_build(&w->tree, w->m, &w->scratch, w->e));
     LAM_TRY(lmi_take_places(w));
@@ -101,7 +101,7 @@ static lam_status take(lmi_taking *w, const lmi_outline_options *options) {
 
 lam_status lmi_outline_new(lmi_outline *o, const lam_costs *c, const lmi_outline_options *options,
                            lam_error *e) {
-    lmi_taking w = {.o = o, .c = c, .m = c->model, .e = e, .table = options->table};
+    lmi_filling w = {.o = o, .c = c, .m = c->model, .e = e, .table = options->table};
     *o = (lmi_outline){.peak_place = -1, .backward_us = -1};
     lmi_arena_init(&o->arena, UINT64_MAX);
     lmi_arena_init(&w.scratch, UINT64_MAX);
@@ -109,7 +109,7 @@ lam_status lmi_outline_new(lmi_outline *o, const lam_costs *c, const lmi_outline
     lmi_buf_init(&w.text);
     take_totals(o, c);
     take_times(o, c, options->roof);
-    lam_status s = lam_model_looked(w.m) && !w.table ? lam_health_new(&o->looks, w.m, e) : LAM_OK;
+    lam_status s = lam_model_checked(w.m) && !w.table ? lam_health_new(&o->looks, w.m, e) : LAM_OK;
     w.health = w.table ? w.table->health : o->looks;
     if (s == LAM_OK) s = take(&w, options);
     lmi_buf_free(&w.text);

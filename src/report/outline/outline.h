@@ -27,7 +27,7 @@ extern const char *const lmi_family_title[LMI_N_FAMILIES]; /* "convolution", "at
 
 /* Places are in depth-first order: a parent comes before its children, and the places at and below place i
  * are i to end - 1. */
-typedef struct lmi_outlined {
+typedef struct lmi_outline_place {
     int32_t parent, end, depth, n_children; /* the root's parent is -1 */
     const char *name, *type;                /* name: last component of the path */
     const char *in, *out;                   /* tensors as text: "8×64×56×56 float32, ... +2"; "" */
@@ -39,7 +39,7 @@ typedef struct lmi_outlined {
     int32_t n_run;  /* for the first: the length of the run; else 1 */
     int32_t others; /* places that this one represents besides itself; see `left` */
     int32_t level, formulas; /* indices; -1: none */
-} lmi_outlined;
+} lmi_outline_place;
 
 typedef struct lmi_shown_place { /* a place of the model; in the order of an outline */
     int32_t place;
@@ -49,11 +49,11 @@ typedef struct lmi_shown_place { /* a place of the model; in the order of an out
 typedef struct lmi_course_point {
     int64_t us, bytes;
 } lmi_course_point;
-typedef struct lmi_at_work { /* a place at work, for the lanes below the course */
-    int32_t place, depth;    /* depth: 1 to 3 */
+typedef struct lmi_active { /* a place at work, for the lanes below the course */
+    int32_t place, depth;   /* depth: 1 to 3 */
     uint8_t phase;
     int64_t us, length;
-} lmi_at_work;
+} lmi_active;
 
 typedef enum lmi_node_look { LMI_NODE_MODULE, LMI_NODE_OPERATORS, LMI_NODE_END } lmi_node_look;
 typedef struct lmi_level_node {
@@ -104,7 +104,7 @@ typedef struct lmi_outline {
     const char *name, *type_path; /* the root's type, short and in full; NULL: unknown */
     const char *mode;             /* of the root's first call, "train" or "eval"; NULL: none was seen */
     int32_t n;                    /* places */
-    lmi_outlined *at;
+    lmi_outline_place *at;
     int64_t *own[LMI_N_OWN];   /* NULL: unknown for all places, or zero for all */
     int64_t *total[LMI_N_OWN]; /* own numbers summed over everything at and below; as `own` */
     uint8_t *state[LMI_N_OWN]; /* lam_state of `own`; NULL: all exact */
@@ -123,7 +123,7 @@ typedef struct lmi_outline {
     int32_t n_points, n_at_work;
     lmi_course_point *point;     /* at most 600, each the most of its piece */
     int64_t (*part)[LAM_N_HELD]; /* the parts of each point's bytes; NULL: unknown */
-    lmi_at_work *at_work;        /* at most 4,000, the shortest are dropped */
+    lmi_active *at_work;         /* at most 4,000, the shortest are dropped */
     int64_t backward_us;         /* when the backward began; -1: there is none */
     bool timed;
     lam_spread time[LAM_N_TIME_PARTS];
@@ -170,10 +170,10 @@ typedef struct lmi_outline_options {
 /* Bytes of a name before the digits it ends in. */
 size_t lmi_stem(const char *name);
 /* The last place of a run, and where the places of a run end; of one that is in no run its own. */
-int32_t lmi_run_last(const lmi_outlined *at, int32_t first);
-int32_t lmi_run_end(const lmi_outlined *at, int32_t first);
+int32_t lmi_run_last(const lmi_outline_place *at, int32_t first);
+int32_t lmi_run_end(const lmi_outline_place *at, int32_t first);
 /* Place `i`, with no children, of which nothing else is known. */
-lmi_outlined lmi_outlined_new(int32_t i, int32_t parent, const char *name, const char *type);
+lmi_outline_place lmi_outlined_new(int32_t i, int32_t parent, const char *name, const char *type);
 /* Takes the outline of costs, which must outlive it. Free it also on failure. */
 lam_status lmi_outline_new(lmi_outline *o, const lam_costs *c, const lmi_outline_options *options,
                            lam_error *e);
@@ -191,7 +191,7 @@ lmi_change lmi_outline_change(const lmi_outline *both, int32_t i, bool moved);
 /* Adds the numbers of places by what became of them. */
 void lmi_outline_count(const lmi_outline *both, int32_t n[LMI_RENAMED + 1]);
 /* The i-th attribute that both have and that differs, before and after; false past the last one. */
-bool lmi_changed_attr(const lmi_outlined *was, const lmi_outlined *now, int32_t i, lam_attr out[2]);
+bool lmi_changed_attr(const lmi_outline_place *was, const lmi_outline_place *now, int32_t i, lam_attr out[2]);
 /* True if both count a number by place, by the same rules: outlines without a convention have no counts but
  * those of parameters. */
 bool lmi_outlines_agree(const lmi_outline *a, const lmi_outline *b, lmi_own_number k);
@@ -207,14 +207,15 @@ typedef enum lmi_unlike_reason {
     LMI_UNLIKE_TORCH,
     LMI_N_UNLIKE
 } lmi_unlike_reason;
-typedef struct lmi_unlike {
+typedef struct lmi_setup_change {
     const char *what, *was, *now, *so;
-} lmi_unlike;
-bool lmi_outlines_unlike(const lmi_outline *was, const lmi_outline *now, int32_t i, lmi_unlike *out);
+} lmi_setup_change;
+bool lmi_outlines_unlike(const lmi_outline *was, const lmi_outline *now, int32_t i, lmi_setup_change *out);
 /* True if that alone is a reason. */
-bool lmi_is_unlike(const lmi_outline *was, const lmi_outline *now, lmi_unlike_reason why, lmi_unlike *out);
+bool lmi_is_setup_change(const lmi_outline *was, const lmi_outline *now, lmi_unlike_reason why,
+                         lmi_setup_change *out);
 /* Appends "The mode differs: before train, now eval"; inside a sentence, "the mode differs: ...". */
-void lmi_put_unlike(lmi_buf *b, const lmi_unlike *u, bool inside);
+void lmi_put_setup_change(lmi_buf *b, const lmi_setup_change *u, bool inside);
 void lmi_put_tensors(lmi_buf *b, const char *tensors); /* with x between sizes */
 /* The provenance's text under a label; NULL: none. */
 const char *lmi_outline_told(const lmi_outline *o, const char *label);
@@ -224,7 +225,7 @@ lam_count lmi_figure_whole(const lmi_outline *o, lmi_figure k);
 bool lmi_figure_measured(const lmi_outline *o, lmi_figure k);
 lam_count lmi_figure_sum(const lmi_outline *o, lmi_figure k);                /* over all places */
 lam_count lmi_figure_own(const lmi_outline *o, lmi_figure k, int32_t place); /* of a place itself */
-/* Makes the levels of a difference: those of after, with removed modules (both.c). */
+/* Makes the levels of a difference: those of after, with removed modules (union.c). */
 lam_status lmi_outline_join_levels(lmi_outline *o, lam_error *e);
 /* Appends the dotted path of a place. */
 void lmi_outline_path(const lmi_outline *o, int32_t place, lmi_buf *out);

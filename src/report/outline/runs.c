@@ -30,15 +30,15 @@ static bool follows(const char *name, const char *after) {
     return strcmp(name, next) == 0;
 }
 
-int32_t lmi_run_last(const lmi_outlined *at, int32_t first) {
+int32_t lmi_run_last(const lmi_outline_place *at, int32_t first) {
     int32_t last = first;
     for (int32_t k = 1; k < at[first].n_run; k++) last = at[last].end;
     return last;
 }
 
-int32_t lmi_run_end(const lmi_outlined *at, int32_t first) { return at[lmi_run_last(at, first)].end; }
+int32_t lmi_run_end(const lmi_outline_place *at, int32_t first) { return at[lmi_run_last(at, first)].end; }
 
-static void mark_runs(lmi_outlined *at, const uint64_t *key, int32_t parent) {
+static void mark_runs(lmi_outline_place *at, const uint64_t *key, int32_t parent) {
     for (int32_t first = parent + 1; first < at[parent].end;) {
         int32_t n = 1, last = first, next = at[first].end;
         while (next < at[parent].end && key[next] == key[first] && follows(at[next].name, at[last].name)) {
@@ -52,9 +52,9 @@ static void mark_runs(lmi_outlined *at, const uint64_t *key, int32_t parent) {
     }
 }
 
-static void find_runs(lmi_outlined *at, uint64_t *key, int32_t n) {
+static void find_runs(lmi_outline_place *at, uint64_t *key, int32_t n) {
     for (int32_t i = n - 1; i >= 0; i--) {
-        const lmi_outlined *p = &at[i];
+        const lmi_outline_place *p = &at[i];
         const uint64_t looks = p->state | p->family << 8 | p->health[0] << 16 | p->health[1] << 20;
         key[i] = lmi_mix_text(lmi_mix_text(lmi_mix_text(lmi_mix(key[i], looks), p->type), p->in), p->out);
         for (int32_t k = i + 1; k < p->end; k = at[k].end)
@@ -104,7 +104,7 @@ static uint64_t add_use(uint64_t key, const lam_memory *y, int32_t place) {
     return held ? lmi_mix(key, lmi_hash(held, LAM_N_HELD * sizeof *held)) : key;
 }
 
-lam_status lmi_find_runs(lmi_taking *w) {
+lam_status lmi_find_runs(lmi_filling *w) {
     const lmi_job *j = w->table;
     uint64_t *key = lmi_alloc(&w->scratch, (uint64_t)w->n, sizeof *key);
     if (!key) return lmi_nomem(w->e);

@@ -6,7 +6,7 @@
 /* -- places ---------------------------------------------------------------------------------------------- */
 
 /* A place is shown if it has rows, or one below it has; the root always. */
-static bool *shown_places(lmi_taking *w) {
+static bool *shown_places(lmi_filling *w) {
     bool *shown = lmi_alloc(&w->scratch, (uint64_t)w->m->n_places, sizeof *shown);
     if (!shown) return NULL;
     if (w->m->n_places > 0) shown[0] = true;
@@ -16,7 +16,7 @@ static bool *shown_places(lmi_taking *w) {
     return shown;
 }
 
-static bool arrays(lmi_taking *w, int32_t n) {
+static bool arrays(lmi_filling *w, int32_t n) {
     w->at = lmi_alloc(&w->scratch, (uint64_t)n, sizeof *w->at);
     w->place = lmi_alloc(&w->scratch, (uint64_t)n, sizeof *w->place);
     w->call = lmi_alloc(&w->scratch, (uint64_t)n, sizeof *w->call);
@@ -32,14 +32,14 @@ static bool arrays(lmi_taking *w, int32_t n) {
 }
 
 /* Makes the outline of a model without places: one empty place. */
-static void no_places(lmi_taking *w) {
+static void no_places(lmi_filling *w) {
     w->o->name = "empty model";
     w->at[0] = lmi_outlined_new(0, -1, "", "");
     w->n = 1;
 }
 
 /* With room for `bias`, which lmi_module_attr may add. */
-static bool add_attrs(lmi_taking *w, lmi_outlined *at, int32_t module) {
+static bool add_attrs(lmi_filling *w, lmi_outline_place *at, int32_t module) {
     const int32_t most = w->m->modules[module].n_attrs + 1;
     lam_attr one, *to = NULL;
     for (int32_t i = 0; lmi_module_attr(w->m, module, i, &one); i++) {
@@ -52,10 +52,10 @@ static bool add_attrs(lmi_taking *w, lmi_outlined *at, int32_t module) {
     return true;
 }
 
-static bool add_place(lmi_taking *w, int32_t place) {
+static bool add_place(lmi_filling *w, int32_t place) {
     const lam_place *p = &w->m->places[place];
     int32_t i = w->n++;
-    lmi_outlined *at = &w->at[i];
+    lmi_outline_place *at = &w->at[i];
     *at = lmi_outlined_new(i, p->parent < 0 ? -1 : w->of_place[p->parent], lmi_take_text(w, p->name),
                            lmi_take_text(w, w->m->modules[p->module].type));
     at->depth = p->depth;
@@ -65,7 +65,7 @@ static bool add_place(lmi_taking *w, int32_t place) {
     return at->name && at->type && add_attrs(w, at, p->module);
 }
 
-lam_status lmi_take_places(lmi_taking *w) {
+lam_status lmi_take_places(lmi_filling *w) {
     int32_t n = 0, places = w->m->n_places;
     bool *shown = shown_places(w);
     if (!shown) return lmi_nomem(w->e);
@@ -86,7 +86,7 @@ lam_status lmi_take_places(lmi_taking *w) {
 
 /* -- numbers --------------------------------------------------------------------------------------------- */
 
-static void add_metrics(lmi_taking *w, int32_t i, const lam_cost_row *r) {
+static void add_metrics(lmi_filling *w, int32_t i, const lam_cost_row *r) {
     static const lam_metric of[] = {LAM_MACS, LAM_FLOPS, LAM_BYTES_READ, LAM_BYTES_WRITTEN};
     lmi_add_own(w, LMI_OWN_PARAMS, i, r->params);
     lmi_add_own(w, LMI_OWN_PARAM_BYTES, i, r->param_bytes);
@@ -102,7 +102,7 @@ static void add_metrics(lmi_taking *w, int32_t i, const lam_cost_row *r) {
     }
 }
 
-static void add_times(lmi_taking *w, int32_t i, int32_t row, int32_t event, bool back) {
+static void add_times(lmi_filling *w, int32_t i, int32_t row, int32_t event, bool back) {
     lam_time t;
     if (event < 0 || !lmi_has_times(w->c)) return;
     if (!lam_costs_time(w->c, row, &t)) /* no timed run has this call */
@@ -117,7 +117,7 @@ static void add_times(lmi_taking *w, int32_t i, int32_t row, int32_t event, bool
 
 /* A median of sums is not a sum of medians: a place that was called has a measured time, a container that was
  * not called has the sum of its children's. */
-void lmi_sum_total_times(lmi_taking *w) {
+void lmi_sum_total_times(lmi_filling *w) {
     for (int32_t i = w->n - 1; i > 0; i--) {
         int32_t up = w->at[i].parent;
         if (w->own[LMI_OWN_CALLS][up] > 0) continue;
@@ -127,12 +127,12 @@ void lmi_sum_total_times(lmi_taking *w) {
     }
 }
 
-lam_status lmi_take_numbers(lmi_taking *w) {
+lam_status lmi_take_numbers(lmi_filling *w) {
     bool back = lmi_has_backward_times(w->c);
     for (int32_t r = 0; r < w->c->n_rows; r++) {
         const lam_cost_row *row = &w->c->rows[r];
         int32_t i = w->of_place[row->place];
-        lmi_outlined *at = &w->at[i];
+        lmi_outline_place *at = &w->at[i];
         if (row->event >= 0 && !w->call[i]) w->call[i] = lam_model_event(w->m, row->event);
         if (at->state == LMI_CONTAINER_ALONE || row->event >= 0)
             at->state = (uint8_t)lmi_row_state(&w->m->modules[row->module], row);

@@ -211,7 +211,7 @@ void lmi_page_unlike_say(lmi_page *p) {
 }
 
 void lmi_page_put_unlike(lmi_page *p) {
-    lmi_unlike u;
+    lmi_setup_change u;
     for (int32_t i = 0; p->o->was && lmi_outlines_unlike(p->o->was, p->o, i, &u); i++) {
         lmi_putf(&p->out, "<li>%s: before ", u.what);
         lmi_page_name(p, u.was, LMI_PAGE_LONG);

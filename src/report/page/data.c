@@ -47,7 +47,7 @@ static void put_texts(block *k, const char *name, const char *const *at, int32_t
 
 /* -- places ---------------------------------------------------------------------------------------------- */
 
-/* `offset`: of a text in lmi_outlined. */
+/* `offset`: of a text in lmi_outline_place. */
 static void text_column(block *k, const char *name, size_t offset) {
     block_list(k->out, name);
     for (int32_t i = 0; i < k->o->n; i++) {
@@ -66,10 +66,10 @@ static void put_tree(block *k) {
     block_list(b, "parent");
     for (int32_t i = 0; i < o->n; i++) block_int(b, o->at[i].parent);
     PUT(b, "]");
-    text_column(k, "names", offsetof(lmi_outlined, name));
-    text_column(k, "types", offsetof(lmi_outlined, type));
-    text_column(k, "inputs", offsetof(lmi_outlined, in));
-    text_column(k, "outputs", offsetof(lmi_outlined, out));
+    text_column(k, "names", offsetof(lmi_outline_place, name));
+    text_column(k, "types", offsetof(lmi_outline_place, type));
+    text_column(k, "inputs", offsetof(lmi_outline_place, in));
+    text_column(k, "outputs", offsetof(lmi_outline_place, out));
     block_object(b, "status");
     for (int32_t i = 0; i < o->n; i++) {
         uint8_t state = o->at[i].state;
@@ -230,9 +230,9 @@ static void put_points(block *k) {
 
 /* The innermost place at work at a point of time; of several the one that began first; -1: none. */
 static int32_t at_work(const lmi_outline *o, int64_t us) {
-    const lmi_at_work *found = NULL;
+    const lmi_active *found = NULL;
     for (int32_t i = 0; i < o->n_at_work; i++) {
-        const lmi_at_work *at = &o->at_work[i];
+        const lmi_active *at = &o->at_work[i];
         bool is = at->us <= us && us <= at->us + at->length;
         if (is && (!found || at->depth > found->depth)) found = at;
     }
@@ -334,7 +334,7 @@ static void put_level(block *k, const lmi_level *l) {
     PUT(b, "}");
 }
 
-/* The places that have a drawing, or formulas: `offset`, in lmi_outlined, of its index. */
+/* The places that have a drawing, or formulas: `offset`, in lmi_outline_place, of its index. */
 static void put_indices(block *k, const char *name, size_t offset) {
     block_object(k->out, name);
     for (int32_t i = 0; i < k->o->n; i++) {
@@ -352,7 +352,7 @@ static void put_levels(block *k) {
     block_list(b, "drawings");
     for (int32_t i = 0; i < k->o->n_levels; i++) put_level(k, &k->o->level[i]);
     PUT(b, "]");
-    put_indices(k, "drawing_of", offsetof(lmi_outlined, level));
+    put_indices(k, "drawing_of", offsetof(lmi_outline_place, level));
 }
 
 /* "aten::mm", or "aten::mm ×3" of three. */
@@ -398,7 +398,7 @@ static void put_formulas(block *k) {
         PUT(b, "]");
     }
     PUT(b, "]");
-    put_indices(k, "formulas_of", offsetof(lmi_outlined, formulas));
+    put_indices(k, "formulas_of", offsetof(lmi_outline_place, formulas));
 }
 
 /* -- a difference ---------------------------------------------------------------------------------------- */

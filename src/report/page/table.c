@@ -49,7 +49,7 @@ static int32_t find_depth(const lmi_outline *o, int32_t most) {
 /* "0…79": what the names of a run have in common, and the numbers at their end. */
 static void put_label(lmi_page *p, int32_t i) {
     const lmi_outline *o = p->o;
-    const lmi_outlined *at = &o->at[i];
+    const lmi_outline_place *at = &o->at[i];
     lmi_buf label;
     lmi_buf_init(&label);
     lmi_put(&label, i ? at->name : at->type);
@@ -62,7 +62,7 @@ static void put_label(lmi_page *p, int32_t i) {
 }
 
 static void put_tags(lmi_page *p, int32_t i) {
-    const lmi_outlined *at = &p->o->at[i];
+    const lmi_outline_place *at = &p->o->at[i];
     const int64_t *calls = p->o->own[LMI_OWN_CALLS];
     uint8_t health = at->health[0] > at->health[1] ? at->health[0] : at->health[1];
     if (at->n_run > 1) lmi_putf(&p->out, "<span class=\"tag\">×%d equal, each</span>", (int)at->n_run);
@@ -133,7 +133,7 @@ static void put_number(lmi_page *p, int32_t k, int32_t i) {
 }
 
 static void put_row(lmi_page *p, int32_t i) {
-    const lmi_outlined *at = &p->o->at[i];
+    const lmi_outline_place *at = &p->o->at[i];
     lmi_putf(&p->out, "<tr data-i=\"%d\"><th scope=\"row\"><span class=\"ind", (int)i);
     if (at->depth) lmi_putf(&p->out, " i%d", at->depth < INDENTS ? (int)at->depth : INDENTS);
     lmi_putf(&p->out, "\"></span><span class=\"sw b-%s\"></span><span class=\"mono\">",

@@ -49,7 +49,7 @@ static void put_subject(lmi_page *p) {
 
 /* The child with the largest number; -1: none has any. */
 static int32_t largest_child(const lmi_page *p, const lmi_picture_options *of, int32_t place) {
-    const lmi_outlined *at = p->o->at;
+    const lmi_outline_place *at = p->o->at;
     int32_t best = -1;
     int64_t most = 0;
     for (int32_t i = place + 1; i < at[place].end; i = at[i].end) {

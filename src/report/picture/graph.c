@@ -102,7 +102,7 @@ static void draw_pill(const graph *d, const lmi_level_node *node, lmi_rect r) {
 
 /* Writes the name, and as much of the type as fits beside it. */
 static void put_names(const graph *d, const lmi_level_node *node, lmi_rect r) {
-    const lmi_outlined *at = &d->o->at[node->place];
+    const lmi_outline_place *at = &d->o->at[node->place];
     bool opens = !d->s->alone && at->level >= 0; /* the script draws a button beside it */
     int32_t room = (int32_t)((r.w - (opens ? 34 : 16)) / LMI_COLUMN), wide = lmi_name_width(node->label);
     if (room < 4) room = 4;
@@ -138,7 +138,7 @@ static void put_number(const graph *d, const lmi_level_node *node, lmi_rect r) {
 }
 
 static void draw_module(const graph *d, const lmi_level_node *node, lmi_rect r) {
-    const lmi_outlined *at = &d->o->at[node->place];
+    const lmi_outline_place *at = &d->o->at[node->place];
     bool gone = d->o->change && d->o->change[node->place] == LMI_REMOVED;
     lmi_svg_put(d->s, gone ? "<rect class=\"o removed f-" : "<rect class=\"o f-");
     lmi_svg_put(d->s, lmi_family_class[at->family]);

@@ -21,7 +21,7 @@ static double total(const icicle *d, int32_t place) { return (double)lmi_shown_t
 
 /* "0…79 ×80 Block": a run of equal siblings is one box, as wide as all of them. */
 static void put_text(const icicle *d, lmi_buf *b, int32_t place, int32_t run) {
-    const lmi_outlined *at = d->o->at;
+    const lmi_outline_place *at = d->o->at;
     const char *name = lmi_svg_name(d->o, place);
     const char *last = at[lmi_run_last(at, place)].name;
     lmi_put(b, name);
@@ -86,7 +86,7 @@ static void draw_rest(icicle *d, double x, double w, int32_t depth, int64_t n) {
 
 /* `times`: how many equal places the box represents, with those around it. */
 static void draw_place(icicle *d, int32_t place, double x, double w, int32_t depth, double times) {
-    const lmi_outlined *at = &d->o->at[place];
+    const lmi_outline_place *at = &d->o->at[place];
     int32_t run = place > 0 && at->n_run > 1 ? at->n_run : 1;
     double whole = total(d, place), left = x, rest = 0;
     int64_t n_rest = 0;

@@ -161,7 +161,7 @@ static void draw_phases(course *d) {
     LMI_DRAW(d->s, "<text class=\"s d\" x=\"~\" y=\"16\">backward</text>", x + 6);
 }
 
-static void draw_work(course *d, const lmi_at_work *w, double x, double wide) {
+static void draw_work(course *d, const lmi_active *w, double x, double wide) {
     double y = BELOW + 8 + (w->depth - 1) * LANE;
     const char *name = lmi_svg_name(d->o, w->place);
     int32_t room = (int32_t)floor((wide - 5) / LMI_COLUMN), whole = lmi_name_width(name);
@@ -201,12 +201,12 @@ static void draw_lanes(course *d) {
         return;
     }
     for (int32_t i = 0; i < all; i++) {
-        const lmi_at_work *w = &d->o->at_work[i];
+        const lmi_active *w = &d->o->at_work[i];
         if (w->depth <= LANES && d->wide * (double)w->length / d->us >= .8) seen[n++] = (span){w->length, i};
     }
     if (n > MOST) qsort(seen, (size_t)n, sizeof *seen, longest_first);
     for (int32_t i = 0; i < n && i < MOST; i++) {
-        const lmi_at_work *w = &d->o->at_work[seen[i].i];
+        const lmi_active *w = &d->o->at_work[seen[i].i];
         draw_work(d, w, x_of(d, (double)w->us), d->wide * (double)w->length / d->us);
     }
     free(seen);

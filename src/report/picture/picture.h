@@ -24,7 +24,7 @@ void lmi_picture_scatter(lmi_buf *out, const char *title, const lam_scatter_poin
 
 extern const lam_held lmi_held_order[LAM_N_HELD]; /* from the bottom of a stack, in the colours k0 to k8 */
 
-/* -- what is shown of a place (shown.c) ---------------------------------------------------------------- */
+/* -- what is shown of a place (metrics.c) ---------------------------------------------------------------- */
 
 /* At and below a place; if not all of it is known, the known part. */
 int64_t lmi_shown_total(const lmi_outline *o, const lmi_picture_options *p, int32_t place);

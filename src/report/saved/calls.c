@@ -114,7 +114,7 @@ static lam_status add_stats(const lmi_saved *s, lam_builder *b, uint32_t at, int
 /* Adds how many values were checked, and the statistics of each call's results. */
 static lam_status add_looked(const lmi_saved *s, lam_builder *b) {
     const uint32_t at = lmi_saved_top(s, "health");
-    lam_looked l = {0};
+    lam_checked l = {0};
     if (!lmi_saved_has(s, lmi_saved_get(s, at, "sentence"))) return LAM_OK;
     LAM_TRY(lmi_saved_int(s, lmi_saved_get(s, at, "tensors"), &l.tensors));
     LAM_TRY(lmi_saved_int(s, lmi_saved_get(s, at, "bytes"), &l.bytes));
@@ -122,7 +122,7 @@ static lam_status add_looked(const lmi_saved *s, lam_builder *b) {
     LAM_TRY(lmi_saved_truth(s, lmi_saved_get(s, at, "gradients"), &l.gradients));
     LAM_TRY(lmi_saved_truth(s, lmi_saved_get(s, at, "operators"), &l.operators));
     LAM_TRY(lmi_saved_truth(s, lmi_saved_get(s, at, "cut"), &l.cut));
-    LAM_TRY(lam_build_looked(b, &l, s->e));
+    LAM_TRY(lam_build_checked(b, &l, s->e));
     LMI_SAVED_EACH_CALL(s, row, call) {
         uint32_t list = lmi_json_find(&s->j, row, "health.stats");
         int32_t n = 0, outputs = (int32_t)lmi_saved_size(s, lmi_saved_get(s, row, "outputs"));
@@ -136,7 +136,7 @@ static lam_status add_looked(const lmi_saved *s, lam_builder *b) {
 
 lam_status lmi_saved_run(lmi_saved *s, lam_builder *b) {
     LAM_TRY(add_texts(s, b, lmi_saved_top(s, "notes"), lam_build_note));
-    LAM_TRY(add_texts(s, b, lmi_saved_top(s, "made_up"), lam_build_made));
+    LAM_TRY(add_texts(s, b, lmi_saved_top(s, "made_up"), lam_build_input_origin));
     LAM_TRY(add_provenance(s, b));
     LAM_TRY(add_memory(s, b));
     LAM_TRY(add_looked(s, b));

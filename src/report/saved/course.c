@@ -66,9 +66,9 @@ static lam_status take_parts(lmi_saved *s, uint32_t all) {
 
 /* Takes a span from the two moments of a list. */
 static lam_status take_span(const lmi_saved *s, uint32_t list, int32_t place, uint8_t phase,
-                            lmi_at_work *out) {
+                            lmi_active *out) {
     int64_t end;
-    *out = (lmi_at_work){.place = place, .depth = s->w->o->at[place].depth, .phase = phase};
+    *out = (lmi_active){.place = place, .depth = s->w->o->at[place].depth, .phase = phase};
     LAM_TRY(take_moment(s, list, 0, &out->us));
     LAM_TRY(take_moment(s, list, 1, &end));
     if (end < out->us) return lmi_saved_wrong(s, list, "ends before it begins");
@@ -94,7 +94,7 @@ static lam_status take_at_work(lmi_saved *s, uint32_t list) {
 }
 
 static lam_status add_span(lmi_saved *s, uint32_t list, lmi_vec *to, int32_t place, uint8_t phase) {
-    lmi_at_work at;
+    lmi_active at;
     LAM_TRY(take_span(s, list, place, phase, &at));
     return lmi_vec_put(to, &at, s->e);
 }
@@ -130,7 +130,7 @@ static lam_status take_work(lmi_saved *s) {
     lmi_vec spans;
     if (lmi_json_is(&s->j, list) == LMI_JSON_LIST) return take_at_work(s, list);
     if (s->w->o->n != s->w->n) return LAM_OK; /* some places were combined */
-    lmi_vec_init(&spans, sizeof(lmi_at_work));
+    lmi_vec_init(&spans, sizeof(lmi_active));
     lam_status status = take_spans(s, &spans);
     if (status == LAM_OK) status = lmi_keep_spans(s->w->o, &spans, s->e);
     lmi_vec_free(&spans);

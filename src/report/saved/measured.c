@@ -57,7 +57,7 @@ static lam_status take_times(lmi_saved *s, uint32_t at, bool device, lam_times *
     t->told = -1;
     t->of_event = lmi_saved_room(s, (uint64_t)s->m->n_events, sizeof *t->of_event);
     if (!t->of_event) return lmi_nomem(s->e);
-    LAM_TRY(lmi_saved_small(s, lmi_saved_top(s, "time.runs"), &t->beats.n_runs));
+    LAM_TRY(lmi_saved_small(s, lmi_saved_top(s, "time.runs"), &t->slots.n_runs));
     for (int p = 0; p < LAM_N_TIME_PARTS; p++) {
         LAM_TRY(take_spread(s, lmi_saved_get(s, at, parts[p]), &given[p]));
         bool back = p != LAM_TIME_FORWARD && p != LAM_TIME_WHOLE && given[p].most > 0;
@@ -228,7 +228,7 @@ static void take_described(const lmi_saved *s, lam_health *h) {
 }
 
 lam_status lmi_saved_health(lmi_saved *s) {
-    if (!lam_model_looked(s->m)) return LAM_OK;
+    if (!lam_model_checked(s->m)) return LAM_OK;
     lam_health *h = lmi_saved_room(s, 1, sizeof *h);
     if (!h) return lmi_nomem(s->e);
     h->m = s->m;

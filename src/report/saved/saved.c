@@ -133,8 +133,8 @@ static lam_status fill(lmi_saved *s) {
     return lmi_saved_health(s);
 }
 
-static lam_status take_looks(const lmi_given *given, lmi_taking *w);
-static lam_status take_rest(const lmi_given *given, lmi_taking *w, const lmi_outline_options *options);
+static lam_status take_looks(const lmi_given *given, lmi_filling *w);
+static lam_status take_rest(const lmi_given *given, lmi_filling *w, const lmi_outline_options *options);
 
 lam_status lam_model_load(lam_model **out, const char *file, lam_error *e) {
     *out = NULL;
@@ -164,7 +164,7 @@ const char *lam_model_file(const lam_model *m) { return m->given ? m->given->fil
 /* -- an outline ------------------------------------------------------------------------------------------ */
 
 /* The families of layers, which operators may have decided. An older lamina wrote no tree. */
-static lam_status take_looks(const lmi_given *given, lmi_taking *w) {
+static lam_status take_looks(const lmi_given *given, lmi_filling *w) {
     lmi_saved s = *(const lmi_saved *)given;
     s.w = w;
     s.e = w->e;
@@ -196,7 +196,7 @@ static lam_status take_head(lmi_saved *s) {
     return take_number(s, "operators.known", &o->ops_ruled);
 }
 
-static lam_status take_rest(const lmi_given *given, lmi_taking *w, const lmi_outline_options *options) {
+static lam_status take_rest(const lmi_given *given, lmi_filling *w, const lmi_outline_options *options) {
     lmi_saved s = *(const lmi_saved *)given;
     s.w = w;
     s.e = w->e;

@@ -28,7 +28,7 @@ typedef struct lmi_saved {
     int32_t *row_place;   /* of each row */
     int32_t *first_place; /* of each place: the first that has its module */
     lmi_vec owners;       /* int32_t: the module that owns each tensor; ties alone name tensors */
-    lmi_taking *w;        /* the outline that is being made; NULL: none */
+    lmi_filling *w;       /* the outline that is being made; NULL: none */
     lam_error *e;
 } lmi_saved;
 

@@ -79,7 +79,7 @@ lam_status lmi_saved_word(const lmi_saved *s, uint32_t at, const char **out) {
 lam_status lmi_saved_count(const lmi_saved *s, uint32_t at, lam_count *out) {
     const lmi_json *j = &s->j;
     uint32_t value = lmi_json_get(j, at, "value"), state = lmi_json_get(j, at, "state");
-    lmi_wide n = 0;
+    lmi_int128 n = 0;
     int i = LAM_EXACT;
     *out = lmi_unknown();
     if (!lmi_saved_has(s, at)) return LAM_OK;

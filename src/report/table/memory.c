@@ -70,7 +70,7 @@ bool lmi_has_backward_memory(const lam_memory *y) {
 
 /* -- the lines below it ---------------------------------------------------------------------------------- */
 
-static void tell_peak(lmi_speaker *s, const lam_memory *y, const char *whose, const char *label) {
+static void tell_peak(lmi_items *s, const lam_memory *y, const char *whose, const char *label) {
     const lam_memory_totals *t = lam_memory_total(y);
     const lam_event *ev = lam_model_event(s->j->m, t->peak_call);
     lmi_putf(&s->text, "%speak ", whose);
@@ -81,38 +81,38 @@ static void tell_peak(lmi_speaker *s, const lam_memory *y, const char *whose, co
         lmi_put_clean(&s->text, *path ? path : "the model itself");
         lmi_putf(&s->text, " (%s)", lam_phase_name((lam_phase)t->peak_phase));
     }
-    lmi_tell(s, LMI_BOLD, label);
+    lmi_items_send(s, LMI_BOLD, label);
 }
 
-static void tell_bytes(lmi_speaker *s, const char *what, int64_t bytes) {
+static void tell_bytes(lmi_items *s, const char *what, int64_t bytes) {
     lmi_putf(&s->text, "%s ", what);
     lmi_put_bytes(&s->text, exactly(bytes));
 }
 
-static void tell_host(lmi_speaker *s, const lam_memory *y) {
+static void tell_host(lmi_items *s, const lam_memory *y) {
     const lam_memory_totals *t = lam_memory_total(y);
     tell_peak(s, y, "", "memory");
     for (int i = 1; i <= LAM_N_HELD; i++) {
         int h = i % LAM_N_HELD; /* the category of unknown contents comes last */
         if (!t->held[h]) continue;
         tell_bytes(s, lam_held_name((lam_held)h), t->held[h]);
-        lmi_tell(s, NULL, NULL);
+        lmi_items_send(s, NULL, NULL);
     }
     tell_bytes(s, "allocated in the run", t->allocated);
     tell_bytes(s, ", at most", t->peak_allocated);
     lmi_put(&s->text, " at a time");
-    lmi_tell(s, LMI_DIM, "");
+    lmi_items_send(s, LMI_DIM, "");
 }
 
-static void tell_device(lmi_speaker *s, const lam_memory *y, const char *label) {
+static void tell_device(lmi_items *s, const lam_memory *y, const char *label) {
     tell_peak(s, y, "device memory: ", label);
     tell_bytes(s, "of that before it", lam_memory_total(y)->before);
-    lmi_tell(s, NULL, NULL);
+    lmi_items_send(s, NULL, NULL);
     tell_bytes(s, "allocated in the run", lam_memory_total(y)->allocated);
-    lmi_tell(s, LMI_DIM, NULL);
+    lmi_items_send(s, LMI_DIM, NULL);
 }
 
-void lmi_tell_memory(lmi_speaker *s) {
+void lmi_tell_memory(lmi_items *s) {
     const lmi_job *j = s->j;
     if (!j->o->memory) return;
     if (j->memory) tell_host(s, j->memory);

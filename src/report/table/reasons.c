@@ -55,7 +55,7 @@ static tally count(const lam_costs *c) {
 
 /* Writes "3 of 44 operators have no rule: mylib::scale_mm (2), mylib::attn (1)"; returns how many names there
  * are. */
-static int32_t put_unruled(lmi_speaker *s, const tally *t) {
+static int32_t put_unruled(lmi_items *s, const tally *t) {
     const lam_costs *c = s->j->c;
     bool ops = lmi_by_ops(c);
     int64_t sum = 0;
@@ -90,17 +90,17 @@ static const char *first_other(const lam_costs *c) {
     return NULL;
 }
 
-static void tell_where(lmi_speaker *s, bool unruled, int32_t left) {
+static void tell_where(lmi_items *s, bool unruled, int32_t left) {
     bool more = left > 0 && !s->j->o->why;
     if (!unruled && !more) return;
     if (unruled) lmi_put(&s->text, "docs/your-own-rules.md shows how to give one");
     if (unruled && more) lmi_put(&s->text, "; ");
     if (more) lmi_putf(&s->text, "%s lists every reason", to_do(s->j, "--why", "why=True"));
-    lmi_tell(s, LMI_DIM, "");
+    lmi_items_send(s, LMI_DIM, "");
 }
 
 /* Returns how many reasons it did not list. */
-static int32_t tell_incomplete(lmi_speaker *s, const tally *t, bool *unruled) {
+static int32_t tell_incomplete(lmi_items *s, const tally *t, bool *unruled) {
     const lam_costs *c = s->j->c;
     int32_t names = put_unruled(s, t), left = n_gaps(c) - names;
     bool said = names > 0;
@@ -121,34 +121,34 @@ static int32_t tell_incomplete(lmi_speaker *s, const tally *t, bool *unruled) {
         lmi_put_clean(&s->text, gap ? gap : "some numbers are not known");
         left--;
     }
-    lmi_tell(s, LMI_WARN, "incomplete");
+    lmi_items_send(s, LMI_WARN, "incomplete");
     *unruled = names > 0;
     return left > names - NAMES ? left : names - NAMES;
 }
 
 /* A tool that counts work without a rule as 0 is never complete, but its numbers are never uncertain. */
-static int32_t tell_taken_for_nothing(lmi_speaker *s, const tally *t) {
+static int32_t tell_taken_for_nothing(lmi_items *s, const tally *t) {
     int32_t names = put_unruled(s, t);
     lmi_putf(&s->text, "%s%s takes what it has no rule for as 0", names ? "; " : "",
              s->j->c->convention->name);
-    lmi_tell(s, NULL, "counted");
+    lmi_items_send(s, NULL, "counted");
     return n_gaps(s->j->c) - (names < NAMES ? names : NAMES);
 }
 
-static void tell_idle(lmi_speaker *s, int64_t n, const char *one, const char *more, bool warn) {
+static void tell_idle(lmi_items *s, int64_t n, const char *one, const char *more, bool warn) {
     if (n == 0) return;
     lmi_putf(&s->text, "%lld layer%s", (long long)n, n == 1 ? one : more);
-    lmi_tell(s, warn ? LMI_WARN : NULL, NULL);
+    lmi_items_send(s, warn ? LMI_WARN : NULL, NULL);
 }
 
-void lmi_tell_complete(lmi_speaker *s) {
+void lmi_items_complete(lmi_items *s) {
     const lam_costs *c = s->j->c;
     tally t = count(c);
     bool gaps = lam_costs_gap(c, 0) != NULL, unruled = false;
     int32_t left = 0;
     if (c->none_called) {
         lmi_put(&s->text, lam_costs_gap(c, 0));
-        lmi_tell(s, LMI_WARN, "incomplete");
+        lmi_items_send(s, LMI_WARN, "incomplete");
         return;
     }
     if (c->convention->no_rule == LMI_NR_NOTHING && (gaps || t.known < t.all)) {
@@ -158,13 +158,13 @@ void lmi_tell_complete(lmi_speaker *s) {
     } else if (lmi_by_ops(c)) {
         lmi_putf(&s->text, "every operator that ran is counted (%lld of %lld)", (long long)t.known,
                  (long long)t.all);
-        lmi_tell(s, NULL, "complete");
+        lmi_items_send(s, NULL, "complete");
     } else {
         bool all = c->convention->hidden == LMI_HIDDEN_AT_LEAST;
         lmi_putf(&s->text, "every layer that ran is counted (%lld of %lld)", (long long)t.known,
                  (long long)t.all);
         if (!all) lmi_putf(&s->text, "; work outside layers is not seen, %s counts it", by_exact(s->j));
-        lmi_tell(s, NULL, all ? "complete" : "counted");
+        lmi_items_send(s, NULL, all ? "complete" : "counted");
     }
     tell_idle(s, t.never, " was never called", "s were never called", true);
     tell_idle(s, t.elsewhere, " was called by other threads alone", "s were called by other threads alone",
@@ -176,7 +176,7 @@ void lmi_tell_complete(lmi_speaker *s) {
 
 /* -- with `why`: each reason --------------------------------------------------------------------------- */
 
-static void tell_ties(lmi_speaker *s) {
+static void tell_ties(lmi_items *s) {
     const lam_model *m = s->j->m;
     bool any = false;
     bool once = s->j->c->convention->params != LMI_OF_MODULE;
@@ -190,24 +190,24 @@ static void tell_ties(lmi_speaker *s) {
             lmi_put(&s->text, " is ");
             lmi_put_tensor(&s->text, m, owner, lmi_name_in(owner, mod->owned[k].tensor));
             lmi_put(&s->text, once ? ", counted once" : ", counted in each layer");
-            lmi_tell(s, NULL, any ? "" : "tied");
+            lmi_items_send(s, NULL, any ? "" : "tied");
             any = true;
         }
     }
 }
 
-static void tell_gaps(lmi_speaker *s) {
+static void tell_gaps(lmi_items *s) {
     const char *gap;
     for (int32_t i = 0; (gap = lam_costs_gap(s->j->c, i)) != NULL; i++) {
         lmi_put_clean(&s->text, gap);
-        lmi_tell(s, LMI_WARN, i ? "" : "why");
+        lmi_items_send(s, LMI_WARN, i ? "" : "why");
     }
 }
 
 /* Adds the findings of the data-flow graph: layers whose results were not used, and parameters that require a
  * gradient and get none, except those that were never called or are frozen, which are shown elsewhere. `why`:
  * lists each; else only counts them. */
-static lam_status tell_graph(lmi_speaker *s, int64_t *vain, int64_t *deaf) {
+static lam_status tell_graph(lmi_items *s, int64_t *vain, int64_t *deaf) {
     lam_graph *g = NULL;
     const char *path, *reason;
     bool why = s->j->o->why;
@@ -220,7 +220,7 @@ static lam_status tell_graph(lmi_speaker *s, int64_t *vain, int64_t *deaf) {
         lmi_put_clean(&s->text, *path ? path : "the model itself");
         lmi_put(&s->text, ": ");
         lmi_put_clean(&s->text, reason);
-        lmi_tell(s, LMI_WARN, *vain > 1 ? "" : "unused");
+        lmi_items_send(s, LMI_WARN, *vain > 1 ? "" : "unused");
     }
     for (int32_t i = 0; (path = lam_graph_no_gradient(g, i, &reason)) != NULL; i++) {
         if (strcmp(reason, LMI_WHY_FROZEN) == 0 || strcmp(reason, LMI_WHY_OF_NEVER_CALLED) == 0) continue;
@@ -229,24 +229,24 @@ static lam_status tell_graph(lmi_speaker *s, int64_t *vain, int64_t *deaf) {
         lmi_put_clean(&s->text, path);
         lmi_put(&s->text, " gets no gradient: ");
         lmi_put_clean(&s->text, reason);
-        lmi_tell(s, LMI_WARN, *vain + *deaf > 1 ? "" : "unused");
+        lmi_items_send(s, LMI_WARN, *vain + *deaf > 1 ? "" : "unused");
     }
     lam_graph_free(g);
     return LAM_OK;
 }
 
-static void tell_notes(lmi_speaker *s) {
+static void tell_notes(lmi_items *s) {
     static const char untraced[] =
         "not known: which outputs are unused, and which parameters get no gradient: this "
         "torch does not tell whose memory a tensor has";
     bool any = lam_model_n_notes(s->j->m) > 0;
     for (int32_t i = 0; i < lam_model_n_notes(s->j->m); i++) {
         lmi_put_clean(&s->text, lam_model_note(s->j->m, i));
-        lmi_tell(s, NULL, i ? "" : "notes");
+        lmi_items_send(s, NULL, i ? "" : "notes");
     }
     if (!lam_model_ops_seen(s->j->m) || lam_model_traced(s->j->m)) return;
     lmi_put(&s->text, untraced);
-    lmi_tell(s, NULL, any ? "" : "notes");
+    lmi_items_send(s, NULL, any ? "" : "notes");
 }
 
 static void put_number_of(lmi_buf *b, int64_t n, const char *one, const char *several) {
@@ -255,7 +255,7 @@ static void put_number_of(lmi_buf *b, int64_t n, const char *one, const char *se
 }
 
 /* Adds the numbers of other findings and notes; a single note is shown itself, as it takes no more room. */
-static void tell_numbers(lmi_speaker *s, int64_t vain, int64_t deaf) {
+static void tell_numbers(lmi_items *s, int64_t vain, int64_t deaf) {
     lmi_buf *b = &s->text;
     if (!vain && !deaf && lam_model_n_notes(s->j->m) == 1) {
         tell_notes(s);
@@ -266,10 +266,10 @@ static void tell_numbers(lmi_speaker *s, int64_t vain, int64_t deaf) {
     put_number_of(b, lam_model_n_notes(s->j->m), "note", "notes");
     if (!b->n) return;
     lmi_putf(b, ": %s shows them", to_do(s->j, "--why", "why=True"));
-    lmi_tell(s, vain || deaf ? LMI_WARN : LMI_DIM, "notes");
+    lmi_items_send(s, vain || deaf ? LMI_WARN : LMI_DIM, "notes");
 }
 
-lam_status lmi_tell_reasons(lmi_speaker *s) {
+lam_status lmi_items_reasons(lmi_items *s) {
     int64_t vain = 0, deaf = 0;
     bool why = s->j->o->why;
     if (why) tell_ties(s);

@@ -2,9 +2,9 @@
  * report: a report that is being written, and the table. Columns (columns.def) and layouts (layouts.def) are
  * data. A report never computes, apart from percentages and the sums of folded rows.
  *
- * columns.c: the text of a cell. table.c: cells as columns of text, and as a table on a page. shown.c:
- * shapes, ties and sums. pieces.c: escaping, and a text with its middle cut out. figures.c: the
- * numbers that lines are sorted by and that shares are of; ends.c, reasons.c: the lines above and below
+ * columns.c: the text of a cell. table.c: cells as columns of text, and as a table on a page. row_data.c:
+ * shapes, ties and sums. escape.c: escaping, and a text with its middle cut out. sort_keys.c: the numbers
+ * that lines are sorted by and that shares are of; head_and_totals.c, reasons.c: the lines above and below
  * lamina's table, which report/formats writes. */
 #ifndef LMI_REPORT_H
 #define LMI_REPORT_H
@@ -215,24 +215,25 @@ void lmi_paint(lmi_job *j, const char *style, const char *text, size_t n);
 
 /* The lines above and below the table: `say` is called for each item. label NULL: it follows the item before;
  * "": it begins a line under the same label; else it begins a line with that label. */
-typedef void (*lmi_say)(void *to, const char *style, const char *label, const char *text);
-lam_status lmi_own_head(lmi_job *j, lmi_say say, void *to);
-lam_status lmi_own_foot(lmi_job *j, lmi_say say, void *to);
-/* Builds items in `text`: `lmi_tell` sends the item, `lmi_said` ends it and returns LAM_NOMEM on failure. */
-typedef struct lmi_speaker {
+typedef void (*lmi_item_fn)(void *to, const char *style, const char *label, const char *text);
+lam_status lmi_head_items(lmi_job *j, lmi_item_fn say, void *to);
+lam_status lmi_foot_items(lmi_job *j, lmi_item_fn say, void *to);
+/* Builds items in `text`: `lmi_items_send` sends the item; `lmi_items_end`, after the last, returns LAM_NOMEM
+ * if memory ran out. */
+typedef struct lmi_items {
     lmi_job *j;
-    lmi_say say;
+    lmi_item_fn say;
     void *to;
     lmi_buf text;
-} lmi_speaker;
-void lmi_speak(lmi_speaker *s, lmi_job *j, lmi_say say, void *to);
-void lmi_tell(lmi_speaker *s, const char *style, const char *label);
-lam_status lmi_said(lmi_speaker *s);
+} lmi_items;
+void lmi_items_begin(lmi_items *s, lmi_job *j, lmi_item_fn say, void *to);
+void lmi_items_send(lmi_items *s, const char *style, const char *label);
+lam_status lmi_items_end(lmi_items *s);
 /* Says whether everything was counted, and with `why` lists each reason and note (reasons.c). */
-void lmi_tell_complete(lmi_speaker *s);
-lam_status lmi_tell_reasons(lmi_speaker *s);
+void lmi_items_complete(lmi_items *s);
+lam_status lmi_items_reasons(lmi_items *s);
 
-/* -- figures: the keys of sorting and shares (figures.c) ----------------------------------------------- */
+/* -- figures: the keys of sorting and shares (sort_keys.c) ----------------------------------------------- */
 
 /* LMI_FIGURE_NO: there is none of that name to sort by; name NULL: the default. */
 lmi_figure lmi_sorted_by(const lmi_job *j, const char *name);
@@ -254,6 +255,6 @@ void lmi_cell_at_peak(const lmi_line *l, lmi_buf *out);
 bool lmi_has_backward_memory(const lam_memory *y); /* NULL: no */
 /* True if memory is shown, and the place itself allocated or held some. */
 bool lmi_has_own_memory(const lmi_line *l);
-void lmi_tell_memory(lmi_speaker *s);
+void lmi_tell_memory(lmi_items *s);
 
 #endif

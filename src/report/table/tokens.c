@@ -70,7 +70,7 @@ const char *const lmi_token_columns[LMI_TOKEN_COLUMNS] = {"executed", "effective
 /* FLOPs of MACs for each token; a part of one is rounded. */
 static lam_count each_token(lam_count macs, int64_t tokens) {
     if (macs.state == LAM_UNKNOWN || tokens < 1) return lmi_unknown();
-    const lmi_wide twice = lmi_count_wide(macs) * 2;
+    const lmi_int128 twice = lmi_count_wide(macs) * 2;
     lam_count n = lmi_of_wide((twice + tokens / 2) / tokens);
     n.state = macs.state;
     return n;

@@ -4,7 +4,7 @@
 #include "report/budget/budget.h"
 #include "report/tell/tell.h"
 
-static void tell_part(lmi_teller *t, const lmi_held_to *h, const lmi_grown *p) {
+static void tell_part(lmi_teller *t, const lmi_limit_result *h, const lmi_growth *p) {
     tell_object(t, NULL);
     tell_text(t, "path", p->path);
     tell_text(t, "type", p->type);
@@ -26,12 +26,12 @@ static void tell_part(lmi_teller *t, const lmi_held_to *h, const lmi_grown *p) {
     tell_end(t);
 }
 
-static lam_count limit_of(const lmi_held_to *h) {
+static lam_count limit_of(const lmi_limit_result *h) {
     if (h->is_change && h->was.state == LAM_UNKNOWN) return lmi_unknown();
     return lmi_of_wide(h->most);
 }
 
-static void tell_limit(lmi_teller *t, const lmi_held_to *h) {
+static void tell_limit(lmi_teller *t, const lmi_limit_result *h) {
     static const char *const units[] = {"count", "bytes", "ns"};
     tell_object(t, NULL);
     tell_text(t, "metric", h->of->name);

@@ -32,7 +32,9 @@ typedef struct having {
     lmi_buf path;
 } having;
 
-static int32_t index_of(const lmi_outlined *at, bool levels) { return levels ? at->level : at->formulas; }
+static int32_t index_of(const lmi_outline_place *at, bool levels) {
+    return levels ? at->level : at->formulas;
+}
 
 static lam_status have(having *h, const lmi_outline *o, bool levels, lam_error *e) {
     int32_t n = levels ? o->n_levels : o->n_formulas;
@@ -171,7 +173,7 @@ lam_status lmi_at_work_fields(lmi_teller *t, const lmi_outline *o, lam_error *e)
     lmi_buf_init(&path);
     tell_list(t, "at_work");
     for (int32_t i = 0; i < o->n_at_work; i++) {
-        const lmi_at_work *at = &o->at_work[i];
+        const lmi_active *at = &o->at_work[i];
         lmi_buf_clear(&path);
         lmi_outline_path(o, at->place, &path);
         tell_object(t, NULL);

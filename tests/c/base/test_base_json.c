@@ -135,7 +135,7 @@ static void numbers_are_read(void **state) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         given g = read_text(cases[i].text);
         int64_t whole;
-        lmi_wide wide;
+        lmi_int128 wide;
         double real = -1;
         assert_int_equal(g.status, LAM_OK);
         assert_int_equal(lmi_json_as_int(&g.j, LMI_JSON_ROOT, &whole), cases[i].whole);

@@ -111,7 +111,7 @@ static void full_device(net *n, full_step_of s) {
 }
 
 static void full_values(net *n, full_step_of s) {
-    const lam_looked looked = {.tensors = 4, .bytes = 96, .unseen = 1, .gradients = true, .operators = true};
+    const lam_checked looked = {.tensors = 4, .bytes = 96, .unseen = 1, .gradients = true, .operators = true};
     const lam_stats stats = {.numbers = 32,
                              .zeros = 3,
                              .subnormal = 1,
@@ -139,7 +139,7 @@ static void full_values(net *n, full_step_of s) {
     NET_OK(n, lam_build_bad(n->b, &born, &n->e));
     NET_OK(n, lam_build_bad(n->b, &node, &n->e));
     NET_OK(n, lam_build_stats(n->b, s.conv, 0, &stats, &n->e));
-    NET_OK(n, lam_build_looked(n->b, &looked, &n->e));
+    NET_OK(n, lam_build_checked(n->b, &looked, &n->e));
 }
 
 /* Net(conv, fc, idle): fc(view(conv(x))). conv's weight is spread over two processes, idle is not called and

@@ -16,7 +16,7 @@ enum { LITTLE = 4096 };
 /* An outline of at most LITTLE places with one number, whose totals are summed here. */
 typedef struct little {
     lmi_outline o;
-    lmi_outlined at[LITTLE];
+    lmi_outline_place at[LITTLE];
     int64_t macs[LITTLE], all[LITTLE];
     uint8_t state[LITTLE];
 } little;
@@ -38,7 +38,7 @@ OOM_UNUSED static little *little_new(void) {
 OOM_UNUSED static int32_t little_place(little *l, int32_t parent, const char *name, int64_t macs) {
     int32_t i = l->o.n++;
     assert_true(i < LITTLE);
-    l->at[i] = (lmi_outlined){.parent = parent, .end = i + 1, .name = name, .type = i ? "Block" : "Net",
+    l->at[i] = (lmi_outline_place){.parent = parent, .end = i + 1, .name = name, .type = i ? "Block" : "Net",
                               .in = "", .out = "", .family = LMI_CONVOLUTION, .run = i, .n_run = 1,
                               .level = -1, .formulas = -1};
     l->at[i].depth = parent < 0 ? 0 : l->at[parent].depth + 1;

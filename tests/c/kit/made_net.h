@@ -319,9 +319,9 @@ static void made_values(made_net *d) {
         bad.found.first = draw(0, 7);
         NET_OK(&d->n, lam_build_bad(d->n.b, &bad, &d->n.e));
     }
-    lam_looked looked = {.tensors = d->n_calls, .bytes = 288 * d->n_calls};
+    lam_checked looked = {.tensors = d->n_calls, .bytes = 288 * d->n_calls};
     looked.gradients = draw(0, 1);
-    NET_OK(&d->n, lam_build_looked(d->n.b, &looked, &d->n.e));
+    NET_OK(&d->n, lam_build_checked(d->n.b, &looked, &d->n.e));
 }
 
 OOM_UNUSED static lam_model *made_step(void) {

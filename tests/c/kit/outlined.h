@@ -54,7 +54,7 @@ OOM_UNUSED static int32_t outline_find(const lmi_outline *o, const char *path) {
     return found;
 }
 
-OOM_UNUSED static const lmi_outlined *outline_at(const lmi_outline *o, const char *path) {
+OOM_UNUSED static const lmi_outline_place *outline_at(const lmi_outline *o, const char *path) {
     return &o->at[outline_find(o, path)];
 }
 

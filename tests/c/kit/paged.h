@@ -12,7 +12,7 @@ enum { PAGED = 64 };
 
 typedef struct paged {
     lmi_outline o;
-    lmi_outlined at[PAGED];
+    lmi_outline_place at[PAGED];
     int64_t own[LMI_N_OWN][PAGED], total[LMI_N_OWN][PAGED];
     uint8_t state[LMI_N_OWN][PAGED];
     int64_t held[PAGED][LAM_N_HELD], held_total[PAGED][LAM_N_HELD];
@@ -36,17 +36,17 @@ OOM_UNUSED static paged *paged_new(void) {
 OOM_UNUSED static int32_t paged_place(paged *p, int32_t parent, const char *name, const char *type) {
     int32_t i = p->o.n++;
     assert_true(i < PAGED);
-    p->at[i] = (lmi_outlined){.parent = parent,
-                              .end = i + 1,
-                              .name = name,
-                              .type = type,
-                              .in = "",
-                              .out = "",
-                              .family = LMI_OTHER_FAMILY,
-                              .run = i,
-                              .n_run = 1,
-                              .level = -1,
-                              .formulas = -1};
+    p->at[i] = (lmi_outline_place){.parent = parent,
+                                   .end = i + 1,
+                                   .name = name,
+                                   .type = type,
+                                   .in = "",
+                                   .out = "",
+                                   .family = LMI_OTHER_FAMILY,
+                                   .run = i,
+                                   .n_run = 1,
+                                   .level = -1,
+                                   .formulas = -1};
     p->at[i].depth = parent < 0 ? 0 : p->at[parent].depth + 1;
     if (parent >= 0) p->at[parent].n_children++;
     for (int32_t k = parent; k >= 0; k = p->at[k].parent) p->at[k].end = i + 1;

@@ -58,7 +58,7 @@ static lam_status build_small(lam_builder *b, lam_error *e) {
     LAM_TRY(lam_build_owns(b, conv, "bias", bias, false, e));
     LAM_TRY(lam_build_owns(b, linear, "weight", w, false, e));
     LAM_TRY(lam_build_note(b, "a note", e));
-    LAM_TRY(lam_build_made(b, "rand", e));
+    LAM_TRY(lam_build_input_origin(b, "rand", e));
     LAM_TRY(lam_build_provenance(b, "torch", "2.12.0", e));
     LAM_TRY(lam_build_provenance(b, "threads", "2", e));
     LAM_TRY(lam_build_provenance(b, "torch", "2.13.0", e));
@@ -168,9 +168,9 @@ static void events_come_back(void **state) {
     assert_string_equal(lam_model_note(m, 0), "a note");
     assert_null(lam_model_note(m, 1));
     assert_null(lam_model_note(m, -1));
-    assert_string_equal(lam_model_made(m, 0), "rand");
-    assert_null(lam_model_made(m, 1));
-    assert_null(lam_model_made(m, -1));
+    assert_string_equal(lam_model_input_origin(m, 0), "rand");
+    assert_null(lam_model_input_origin(m, 1));
+    assert_null(lam_model_input_origin(m, -1));
     lam_model_free(m);
 }
 
@@ -355,7 +355,7 @@ static void missing_texts_are_refused(void **state) {
     REFUSED(LAM_USAGE, lam_build_attr(b, 0, "x", &ints, &last));
     REFUSED(LAM_USAGE, lam_build_place(b, -1, NULL, 0, NULL, &last));
     REFUSED(LAM_USAGE, lam_build_note(b, NULL, &last));
-    REFUSED(LAM_USAGE, lam_build_made(b, NULL, &last));
+    REFUSED(LAM_USAGE, lam_build_input_origin(b, NULL, &last));
     REFUSED(LAM_USAGE, lam_build_provenance(b, NULL, "2.13.0", &last));
     REFUSED(LAM_USAGE, lam_build_provenance(b, "torch", NULL, &last));
     REFUSED(LAM_USAGE, lam_build_provenance(b, "", "2.13.0", &last));

@@ -15,7 +15,7 @@ static lam_status build(lam_model **out) {
     const lam_module_info mod = {.type = "Linear", .word = -1};
     const lam_arg x = {.position = 0, .dtype = 6, .device = 0, .ndim = 2, .sizes = sizes};
     const lam_call_info call = {.parent = -1, .n_in = 1, .n_out = 1, .in = &x, .out = &x};
-    const lam_looked looked = {.tensors = 4, .bytes = 96, .unseen = 1, .gradients = true};
+    const lam_checked looked = {.tensors = 4, .bytes = 96, .unseen = 1, .gradients = true};
     char name[] = "weight", text[] = "a text";
     const lam_bad bad = {.side = LAM_BAD_OUTPUT,
                          .calls = 1,
@@ -35,10 +35,10 @@ static lam_status build(lam_model **out) {
     lam_status st = lam_build_module(b, &mod, &i, &e);
     if (st == LAM_OK) st = lam_build_place(b, -1, "", 0, &i, &e);
     if (st == LAM_OK) st = lam_build_call(b, &call, &i, &e);
-    if (st == LAM_OK && looked_first) st = lam_build_looked(b, &looked, &e);
+    if (st == LAM_OK && looked_first) st = lam_build_checked(b, &looked, &e);
     if (st == LAM_OK) st = lam_build_bad(b, &bad, &e);
     name[0] = text[0] = '?'; /* the model has copies */
-    if (st == LAM_OK && !looked_first) st = lam_build_looked(b, &looked, &e);
+    if (st == LAM_OK && !looked_first) st = lam_build_checked(b, &looked, &e);
     if (st == LAM_OK) st = lam_build_stats(b, 0, 0, &s, &e);
     if (st == LAM_OK) return lam_builder_finish(b, out, &e);
     lam_builder_free(b);
@@ -49,7 +49,7 @@ static void kept_as_told(void **state) {
     (void)state;
     lam_model *m;
     assert_int_equal(build(&m), LAM_OK);
-    const lam_looked *l = lam_model_looked(m);
+    const lam_checked *l = lam_model_checked(m);
     assert_true(l->tensors == 4 && l->bytes == 96 && l->unseen == 1 && l->gradients && !l->operators);
     assert_int_equal(lam_model_n_bad(m), 1);
     const lam_bad *bad = lam_model_bad(m, 0);
@@ -159,7 +159,7 @@ static void nonsense(void **state) {
     assert_int_equal(lam_build_bad(b, &bad, NULL), LAM_RANGE);
     assert_int_equal(lam_build_bad(b, NULL, NULL), LAM_USAGE);
     assert_int_equal(lam_build_stats(b, 0, 0, &s, NULL), LAM_RANGE);
-    assert_int_equal(lam_build_looked(b, NULL, NULL), LAM_USAGE);
+    assert_int_equal(lam_build_checked(b, NULL, NULL), LAM_USAGE);
     bad.ndim = -1;
     bad.phase = LAM_N_PHASES;
     assert_int_equal(lam_build_bad(b, &bad, NULL), LAM_RANGE);

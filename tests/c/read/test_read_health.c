@@ -58,7 +58,7 @@ static void what_is_not_finite_is_found_where_it_is(void **state) {
     assert_int_equal(at(h, m, "a.up"), LAM_HEALTH_BORN);
     assert_int_equal(at(h, m, "a"), LAM_HEALTH_PASSED); /* it has it in a module */
     assert_int_equal(at(h, m, "b"), LAM_HEALTH_FINE);
-    const lam_looked *looked = lam_model_looked(m);
+    const lam_checked *looked = lam_model_checked(m);
     assert_int_equal(looked->tensors, 3);
     assert_int_equal(looked->bytes, 40);
     assert_int_equal(looked->unseen, 0);
@@ -76,7 +76,7 @@ static void a_file_without_any_is_fine(void **state) {
     lam_health_free(h);
     lam_model_free(m);
     m = opened("net.st"); /* not asked for */
-    assert_null(lam_model_looked(m));
+    assert_null(lam_model_checked(m));
     assert_int_equal(lam_health_new(&h, m, &last), LAM_USAGE);
     lam_model_free(m);
 }
@@ -131,7 +131,7 @@ static void scales_of_blocks_are_looked_at(void **state) {
     says(h, 0, "NaN first in blk.0.up (?), which has it in its weight: 32 of 64 elements, first at [1, 0]");
     assert_null(lam_health_finding(h, 1));
     assert_int_equal(at(h, m, "blk.1.up"), LAM_HEALTH_UNKNOWN);
-    assert_int_equal(lam_model_looked(m)->unseen, 1);
+    assert_int_equal(lam_model_checked(m)->unseen, 1);
     bool named = false;
     for (int32_t i = 0; lam_model_note(m, i); i++)
         named = named ||

@@ -134,7 +134,7 @@ static void unknown_is_not_zero(void **state) {
     NET_OK(&n, lam_build_bad(n.b, &unseen, &n.e));
     NET_OK(&n, lam_build_bad(n.b, &outside, &n.e));
     NET_OK(&n, lam_build_bad(n.b, &inside, &n.e));
-    NET_OK(&n, lam_build_looked(n.b, &(lam_looked){.tensors = 1}, &n.e));
+    NET_OK(&n, lam_build_checked(n.b, &(lam_checked){.tensors = 1}, &n.e));
     lam_model *m = net_done(&n);
     lmi_packet *tree = lmi_packet_tree(m, &info), *step = lmi_packet_step(m, &info);
     assert_true(tree->params == -1 && tree->places[0].params == -1 && tree->places[1].params == 6);

@@ -7,8 +7,8 @@
 #include "kit/draw.h"
 #include "kit/ops_net.h"
 
-#include "analyse/field/rfplace.h"
-#include "analyse/field/rfview.h"
+#include "analyse/field/rfmemory.h"
+#include "analyse/field/rfreshape.h"
 #include "analyse/field/span.h"
 
 #include <stdlib.h>
@@ -211,7 +211,7 @@ static void every_name_is_a_word(void **state) {
     static const char *const named[] = {
 #define REACH_KIND(kind, how)
 #define REACH(spelling, how) spelling,
-#include "analyse/field/reach.def"
+#include "analyse/field/rf_operators.def"
 #undef REACH_KIND
 #undef REACH
     };

@@ -52,12 +52,12 @@ static lam_status build_tree(lam_builder *b, bool softmax, lam_error *e) {
 }
 
 static lam_status build(const met *all, int n, bool softmax, bool gradients, lam_model **m, lam_error *e) {
-    const lam_looked looked = {.tensors = 12, .bytes = 288, .gradients = gradients};
+    const lam_checked looked = {.tensors = 12, .bytes = 288, .gradients = gradients};
     lam_builder *b;
     *m = NULL;
     LAM_TRY(lam_builder_new(&b, 0, e));
     lam_status s = build_tree(b, softmax, e);
-    if (s == LAM_OK) s = lam_build_looked(b, &looked, e);
+    if (s == LAM_OK) s = lam_build_checked(b, &looked, e);
     for (int i = 0; s == LAM_OK && i < n; i++) {
         bool back = all[i].side == LAM_BAD_NODE;
         const lam_bad bad = {

@@ -105,7 +105,7 @@ static lam_model *built(const made *m) {
     }
     for (int32_t i = 0; i < m->n; i++) net_call(&n, i, m->parent[i], SH(2, 3), 0, SH(2, 3), 0);
     for (int32_t i = 0; i < m->n_met; i++) NET_OK(&n, lam_build_bad(n.b, &m->met[i], &n.e));
-    NET_OK(&n, lam_build_looked(n.b, &(lam_looked){.tensors = m->n, .operators = true}, &n.e));
+    NET_OK(&n, lam_build_checked(n.b, &(lam_checked){.tensors = m->n, .operators = true}, &n.e));
     return net_done(&n);
 }
 
@@ -210,8 +210,9 @@ static lam_model *odd(void) {
         lam_error e = {0};
         (void)lam_build_bad(n.b, &b, &e); /* some can't be, and are refused */
     }
-    NET_OK(&n, lam_build_looked(n.b, &(lam_looked){.tensors = 9, .gradients = draw(0, 1), .cut = draw(0, 1)},
-                                &n.e));
+    NET_OK(&n,
+           lam_build_checked(n.b, &(lam_checked){.tensors = 9, .gradients = draw(0, 1), .cut = draw(0, 1)},
+                             &n.e));
     return net_done(&n);
 }
 
@@ -364,10 +365,10 @@ static lam_model *told_model(void) {
         if (calls > TOLD_CALLS) calls = TOLD_CALLS;
         told_record(&n, calls);
     }
-    lam_looked l = {.tensors = draw(0, 2)};
+    lam_checked l = {.tensors = draw(0, 2)};
     l.unseen = draw(0, 1);
     l.gradients = draw(0, 3) > 0;
-    NET_OK(&n, lam_build_looked(n.b, &l, &n.e));
+    NET_OK(&n, lam_build_checked(n.b, &l, &n.e));
     return net_done(&n);
 }
 

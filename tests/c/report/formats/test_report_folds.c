@@ -53,7 +53,7 @@ static void hold(const lmi_outline *o, const char *page, const char *table) {
             i = after[i] - 1;
             continue;
         }
-        const lmi_outlined *at = &o->at[i];
+        const lmi_outline_place *at = &o->at[i];
         const int32_t run = run_of(page, i);
         int32_t last = i;
         for (int32_t k = 1; k < run; k++) last = o->at[last].end;

@@ -72,7 +72,7 @@ static void unknown_is_null(void **state) {
     c[1] = timed_call(&n, 1, c[0], 1010, 1020, 0);
     NET_OK(&n, lam_build_span(n.b, &(lam_span){0, 0, c[0], LAM_FORWARD}, &n.e));
     NET_OK(&n, lam_build_memory(n.b, &(lam_memory_info){"a test", -1, -1, -1, true}, &n.e));
-    NET_OK(&n, lam_build_looked(n.b, &(lam_looked){.tensors = 1}, &n.e));
+    NET_OK(&n, lam_build_checked(n.b, &(lam_checked){.tensors = 1}, &n.e));
     NET_OK(&n, lam_build_timed(n.b, &n.e));
     lam_model *m = net_done(&n);
     lam_costs *k = net_costs(m, NULL, false);

@@ -65,8 +65,8 @@ static lam_model *two_runs(bool looked) {
     NET_OK(&n, lam_build_op(n.b, &node, NULL, &n.e));
     NET_OK(&n, lam_build_nodes_seen(n.b, &n.e));
     NET_OK(&n, lam_build_timed(n.b, &n.e));
-    const lam_looked l = {.gradients = true};
-    if (looked) NET_OK(&n, lam_build_looked(n.b, &l, &n.e));
+    const lam_checked l = {.gradients = true};
+    if (looked) NET_OK(&n, lam_build_checked(n.b, &l, &n.e));
     const lam_grad grads[] = {{.call = 6, .is_input = true, .seen = true, .bad = true},
                               {.call = 4, .seen = true},
                               {.call = 1, .seen = false}};
@@ -185,7 +185,7 @@ static void gradients_of_one_side(void **state) {
         int32_t fc = net_module(&n, "Linear", 0);
         net_place(&n, -1, "", fc);
         call(&n, fc, -1, i < 3 ? 0 : LAM_CALL_AGAIN, 1, 2);
-        NET_OK(&n, lam_build_looked(n.b, &(lam_looked){.gradients = true}, &n.e));
+        NET_OK(&n, lam_build_checked(n.b, &(lam_checked){.gradients = true}, &n.e));
         for (int side = input == 1; side <= (input > 0); side++)
             NET_OK(&n, lam_build_grad(n.b, &(lam_grad){.is_input = side, .seen = true}, &n.e));
         lam_model *m = net_done(&n);
@@ -210,7 +210,7 @@ static void values_of_one_side(void **state) {
         net_place(&n, -1, "", fc);
         call(&n, fc, -1, 0, 1, 2);
         const lam_bad bad = {.side = all[i].side, .calls = 1, .from = -1, .found = {.nan = 1}};
-        NET_OK(&n, lam_build_looked(n.b, &(lam_looked){.gradients = true}, &n.e));
+        NET_OK(&n, lam_build_checked(n.b, &(lam_checked){.gradients = true}, &n.e));
         NET_OK(&n, lam_build_bad(n.b, &bad, &n.e));
         lam_model *m = net_done(&n);
         write_page(m, NULL);

@@ -154,7 +154,7 @@ static void test_an_empty_model_has_a_root(void **unused) {
     (void)unused;
     net n = net_new();
     outlined x = outline_of(net_done(&n), "layers");
-    const lmi_outlined *at = x.o.at;
+    const lmi_outline_place *at = x.o.at;
     assert_int_equal(x.o.n, 1);
     assert_int_equal(at->parent, -1);
     assert_int_equal(at->end, 1);

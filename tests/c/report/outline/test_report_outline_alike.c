@@ -185,7 +185,7 @@ static void test_values_of_attributes(void **unused) {
         for (int turned = 0; turned < 2; turned++) {
             const lam_attr a = {.name = "x", .value = turned ? all[i].b : all[i].a},
                            b = {.name = "x", .value = turned ? all[i].a : all[i].b};
-            const lmi_outlined was = {.n_attrs = 1, .attrs = &a}, now = {.n_attrs = 1, .attrs = &b};
+            const lmi_outline_place was = {.n_attrs = 1, .attrs = &a}, now = {.n_attrs = 1, .attrs = &b};
             lam_attr out[2];
             if (lmi_changed_attr(&was, &now, 0, out) == all[i].same) fail_msg("pair %zu, %d", i, turned);
         }
@@ -202,7 +202,7 @@ static void test_attributes_that_differ(void **unused) {
                           {.name = "new", .value = INT(5)},
                           {.name = "q", .value = INT(2)},
                           {.name = "p", .value = INT(10)}};
-    const lmi_outlined was = {.n_attrs = 4, .attrs = a}, now = {.n_attrs = 4, .attrs = b}, none = {0};
+    const lmi_outline_place was = {.n_attrs = 4, .attrs = a}, now = {.n_attrs = 4, .attrs = b}, none = {0};
     lam_attr out[2];
     assert_true(lmi_changed_attr(&was, &now, 0, out));
     assert_string_equal(out[0].name, "r");
@@ -241,7 +241,7 @@ static void test_what_outlines_count_alike(void **unused) {
 static const char *reasons_of(const lmi_outline *was, const lmi_outline *now) {
     static char text[2000];
     size_t n = 0;
-    lmi_unlike u;
+    lmi_setup_change u;
     text[0] = '\0';
     for (int32_t i = 0; lmi_outlines_unlike(was, now, i, &u); i++)
         n += (size_t)snprintf(text + n, sizeof text - n, "%s: %s, %s%s\n", u.what, u.was, u.now, u.so);
@@ -252,7 +252,7 @@ static void test_reasons_not_to_compare(void **unused) {
     (void)unused;
     const char *a[][2] = {{"dry", "no"}, {"processor", "A"}, {"threads", "1"}, {"torch", "2.4"}},
                *b[][2] = {{"torch", "2.5"}, {"threads", "2"}, {"processor", "B"}, {"dry", "yes"}};
-    lmi_outlined at[] = {{.in = "1\u00d73"}, {.in = "2\u00d73"}};
+    lmi_outline_place at[] = {{.in = "1\u00d73"}, {.in = "2\u00d73"}};
     lmi_outline was = {.convention = "exact",
                        .mode = "train",
                        .at = &at[0],
@@ -312,7 +312,7 @@ static void test_numbers_that_are_added(void **unused) {
         {{3, 0, LAM_EXACT}, {5, 1, LAM_EXACT}, {INT64_MAX, 0, LAM_AT_LEAST}},
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-        lmi_taking w = {0};
+        lmi_filling w = {0};
         int64_t n = all[i].to.n;
         uint8_t state = (uint8_t)all[i].to.state;
         w.own[LMI_OWN_MACS] = &n;

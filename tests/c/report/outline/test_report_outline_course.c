@@ -74,7 +74,7 @@ static const char *work_of(const lmi_outline *o) {
     lmi_buf path;
     lmi_buf_init(&path);
     for (int32_t i = 0; i < o->n_at_work; i++) {
-        const lmi_at_work *w = &o->at_work[i];
+        const lmi_active *w = &o->at_work[i];
         lmi_buf_clear(&path);
         lmi_outline_path(o, w->place, &path);
         n += (size_t)snprintf(text + n, sizeof text - n, "%s%s %c:%d+%d@%d", i ? ", " : "",
@@ -237,7 +237,7 @@ static void test_without_memory_there_is_no_course(void **unused) {
 /* -- formulas -------------------------------------------------------------------------------------------- */
 
 static const lmi_formula_group *group_of(const lmi_outline *o, const char *path, int32_t i) {
-    const lmi_outlined *at = outline_at(o, path);
+    const lmi_outline_place *at = outline_at(o, path);
     assert_true(at->formulas >= 0);
     const lmi_formulas *f = &o->formulas[at->formulas];
     assert_true(i < f->n);

@@ -18,7 +18,7 @@ enum { MOST = 16 };
 /* An outline of n places with MACs alone, in memory that the caller holds. */
 typedef struct made {
     lmi_outline o;
-    lmi_outlined at[MOST];
+    lmi_outline_place at[MOST];
     int64_t macs[MOST], total[MOST];
 } made;
 
@@ -30,17 +30,17 @@ static void make(made *m, int32_t n, const spec *of) {
     for (int32_t i = 0; i < n; i++) {
         int32_t up = i - 1;
         while (up >= 0 && of[up].depth >= of[i].depth) up--;
-        m->at[i] = (lmi_outlined){.parent = up,
-                                  .end = i + 1,
-                                  .depth = of[i].depth,
-                                  .name = of[i].name,
-                                  .type = of[i].type,
-                                  .in = "",
-                                  .out = "",
-                                  .run = i,
-                                  .n_run = 1,
-                                  .level = -1,
-                                  .formulas = -1};
+        m->at[i] = (lmi_outline_place){.parent = up,
+                                       .end = i + 1,
+                                       .depth = of[i].depth,
+                                       .name = of[i].name,
+                                       .type = of[i].type,
+                                       .in = "",
+                                       .out = "",
+                                       .run = i,
+                                       .n_run = 1,
+                                       .level = -1,
+                                       .formulas = -1};
         m->macs[i] = m->total[i] = of[i].macs;
         for (; up >= 0; up = m->at[up].parent) {
             m->at[up].end = i + 1;
@@ -177,7 +177,7 @@ static void test_equal_places_are_matched_in_their_order(void **state) {
 static void test_memory_and_spans_keep_their_places(void **state) {
     (void)state;
     made a, b;
-    lmi_at_work work = {.place = 1, .depth = 1, .us = 3, .length = 4};
+    lmi_active work = {.place = 1, .depth = 1, .us = 3, .length = 4};
     int64_t held[2][LAM_N_HELD] = {{0}, {0, 9}}, below[2][LAM_N_HELD] = {{0, 9}, {0, 9}};
     MAKE(a, {0, "", "Net", 0}, {1, "act", "ReLU", 0}, {1, "fc", "Linear", 7});
     MAKE(b, {0, "", "Net", 0}, {1, "fc", "Linear", 7});

@@ -38,7 +38,7 @@ static void begin(lam_model *m, const char *convention) {
 
 /* An outline's places have no level before. */
 static lam_status take_levels(lmi_outline *to, lam_error *e) {
-    lmi_taking w = {.o = to, .c = costs, .m = model, .of_place = of_place, .e = e};
+    lmi_filling w = {.o = to, .c = costs, .m = model, .of_place = of_place, .e = e};
     for (int32_t i = 0; i < to->n; i++) to->at[i].level = -1;
     lmi_arena_init(&w.scratch, UINT64_MAX);
     lmi_buf_init(&w.text);

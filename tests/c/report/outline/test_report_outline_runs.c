@@ -240,7 +240,7 @@ static void test_others_have_the_sums(void **unused) {
     int64_t small = 0;
     for (int k = 0; k < 250; k++) small += k % 50 == 1 ? 0 : 1 + k;
     assert_int_equal(o->n, 1 + 100 * (1 + 5 + 1));
-    const lmi_outlined *stage = outline_at(o, "stage7");
+    const lmi_outline_place *stage = outline_at(o, "stage7");
     assert_int_equal(stage->n_children, 6);
     int32_t others = outline_find(o, "stage7.others (245)");
     assert_int_equal(o->at[others].others, 244);

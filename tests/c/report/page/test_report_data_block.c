@@ -31,16 +31,16 @@ static void has(const char *text, const char *part) {
 }
 
 /* An outline of one place whose name this is. */
-static lmi_outline named(lmi_outlined *at, const char *name) {
-    *at = (lmi_outlined){.parent = -1,
-                         .end = 1,
-                         .name = "",
-                         .type = name,
-                         .in = "",
-                         .out = "",
-                         .n_run = 1,
-                         .level = -1,
-                         .formulas = -1};
+static lmi_outline named(lmi_outline_place *at, const char *name) {
+    *at = (lmi_outline_place){.parent = -1,
+                              .end = 1,
+                              .name = "",
+                              .type = name,
+                              .in = "",
+                              .out = "",
+                              .n_run = 1,
+                              .level = -1,
+                              .formulas = -1};
     return (lmi_outline){.name = name, .n = 1, .at = at, .peak_place = -1, .backward_us = -1};
 }
 
@@ -48,7 +48,7 @@ static lmi_outline named(lmi_outlined *at, const char *name) {
 
 /* "name":"..." as it is in the block. */
 static void shown_as(const char *name, const char *text) {
-    lmi_outlined at;
+    lmi_outline_place at;
     lmi_outline o = named(&at, name);
     char part[256];
     snprintf(part, sizeof part, "\"name\":\"%s\",", text);
@@ -90,7 +90,7 @@ static void test_long_names(void **unused) {
     (void)unused;
     enum { LONG = 1 << 20 };
     static char name[LONG + 1];
-    lmi_outlined at;
+    lmi_outline_place at;
     memset(name, '<', LONG);
     lmi_outline o = named(&at, name);
     const char *text = written(&o);
@@ -140,7 +140,7 @@ static void test_states_and_totals(void **unused) {
 /* A page always has a number to be viewed by; one beyond 63 bits is at least that. */
 static void test_no_number_and_a_large_one(void **unused) {
     (void)unused;
-    lmi_outlined at;
+    lmi_outline_place at;
     lmi_outline o = named(&at, "Net");
     int64_t large = INT64_MAX;
     has(written(&o), "\"numbers\":[{\"name\":\"params\",\"title\":\"params\",\"unit\":\"counts\",\"forward\":"
@@ -152,7 +152,7 @@ static void test_no_number_and_a_large_one(void **unused) {
 /* Formulas name texts by their numbers, operators that ran several times with how often. */
 static void test_formulas(void **unused) {
     (void)unused;
-    lmi_outlined at;
+    lmi_outline_place at;
     lmi_outline o = named(&at, "Net");
     lmi_outlined_formula lines[] = {{LAM_MACS, "a*b", "2 x 3", 6}, {LAM_FLOPS, "?", "?", -1}};
     lmi_formula_group group = {LAM_BACKWARD, "aten::mm", 3, 2, lines};
@@ -167,7 +167,7 @@ static void test_formulas(void **unused) {
 
 static void test_drawings(void **unused) {
     (void)unused;
-    lmi_outlined at;
+    lmi_outline_place at;
     lmi_outline o = named(&at, "Net");
     lmi_level_node nodes[] = {{.look = LMI_NODE_END, .label = "in", .note = "", .place = -1},
                               {.look = LMI_NODE_MODULE, .label = "fc", .note = "1/2", .place = 1}};
@@ -200,7 +200,7 @@ static void test_drawings(void **unused) {
 /* What runs on a machine of 10^9 FLOP/s and 10^8 bytes/s. */
 static void test_speeds(void **unused) {
     (void)unused;
-    lmi_outlined at;
+    lmi_outline_place at;
     lmi_outline o = named(&at, "Net");
     int64_t ns = 1000, flops = 500, moved = 10;
     o.own[LMI_OWN_TIME] = &ns, o.own[LMI_OWN_FLOPS] = &flops, o.own[LMI_OWN_READ] = &moved;
@@ -212,11 +212,11 @@ static void test_speeds(void **unused) {
 /* The innermost place at work, of several the first. */
 static void test_the_course_of_memory(void **unused) {
     (void)unused;
-    lmi_outlined at;
+    lmi_outline_place at;
     lmi_outline o = named(&at, "Net");
     lam_memory_totals use = {.peak = 9};
     lmi_course_point point[] = {{0, 1}, {10, 9}, {20, 5}, {40, 2}};
-    lmi_at_work work[] = {{3, 1, 0, 5, 20}, {4, 2, 0, 10, 5}, {5, 2, 0, 10, 10}, {6, 1, 0, 20, 1}};
+    lmi_active work[] = {{3, 1, 0, 5, 20}, {4, 2, 0, 10, 5}, {5, 2, 0, 10, 10}, {6, 1, 0, 20, 1}};
     o.memory = &use, o.point = point, o.n_points = 4;
     o.at_work = work, o.n_at_work = 4;
     has(written(&o), "\"memory\":{\"times\":[0,10,20,40],\"bytes\":[1,9,5,2],\"at_work\":[-1,4,5,-1]}");
@@ -225,7 +225,7 @@ static void test_the_course_of_memory(void **unused) {
 /* A model is called by its target beside another. */
 static void test_its_name(void **unused) {
     (void)unused;
-    lmi_outlined at;
+    lmi_outline_place at;
     lmi_outline o = named(&at, "Net");
     const char *facts[][2] = {{"target", "resnet18"}};
     has(written(&o), "\"name\":\"Net\",\"places\":1,");

@@ -45,7 +45,7 @@ static lmi_course_point points[] = {{0, 100}, {40, 900}, {90, 300}};
 static int64_t parts[3][LAM_N_HELD] = {{[LAM_HELD_PARAMETER] = 100},
                                        {[LAM_HELD_PARAMETER] = 100, [LAM_HELD_ACTIVATION] = 800},
                                        {[LAM_HELD_PARAMETER] = 100, [LAM_HELD_GRADIENT] = 200}};
-static lmi_at_work at_work[] = {{1, 1, LAM_FORWARD, 0, 40}, {3, 2, LAM_BACKWARD, 45, 30}};
+static lmi_active at_work[] = {{1, 1, LAM_FORWARD, 0, 40}, {3, 2, LAM_BACKWARD, 45, 30}};
 static lam_finding finding[] = {{.phase = LAM_BACKWARD, .text = "NaN in <b>"},
                                 {.phase = LAM_FORWARD, .text = "Inf in it"}};
 static const lam_finding *findings[] = {&finding[0], &finding[1]};

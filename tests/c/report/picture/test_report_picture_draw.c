@@ -21,7 +21,7 @@ static void test_the_course_of_memory(void **state) {
     (void)state;
     little *l = little_new();
     lmi_course_point point[] = {{0, 0}, {500, 1000}, {500, 1000}, {1000, 550}};
-    lmi_at_work work[] = {{1, 1, LAM_FORWARD, 0, 400}, {1, 3, LAM_BACKWARD, 600, 400}};
+    lmi_active work[] = {{1, 1, LAM_FORWARD, 0, 400}, {1, 3, LAM_BACKWARD, 600, 400}};
     lam_memory_totals use = use_of_1000();
     little_place(l, -1, "", 0);
     little_place(l, 0, "layer", 1);
@@ -110,12 +110,12 @@ static void test_the_longest_of_many_places_at_work(void **state) {
     enum { WORK = 900, MOST = 700 };
     little *l = little_new();
     static lmi_course_point point[600];
-    static lmi_at_work work[WORK];
+    static lmi_active work[WORK];
     lam_memory_totals use = use_of_1000();
     little_place(l, -1, "", 0);
     little_place(l, 0, "layer", 1);
     for (int i = 0; i < 600; i++) point[i] = (lmi_course_point){i * 1000, 400 + i % 600};
-    for (int i = 0; i < WORK; i++) work[i] = (lmi_at_work){1, 1 + i % 3, LAM_FORWARD, i * 600, 600 + i};
+    for (int i = 0; i < WORK; i++) work[i] = (lmi_active){1, 1 + i % 3, LAM_FORWARD, i * 600, 600 + i};
     l->o.memory = &use;
     l->o.point = point, l->o.n_points = 600;
     l->o.at_work = work, l->o.n_at_work = WORK;
@@ -124,7 +124,7 @@ static void test_the_longest_of_many_places_at_work(void **state) {
     assert_true(strlen(svg) <= 180 * 1024);
     assert_int_equal(count_of(drawn(lmi_picture_memory, &l->o, in_file), BOX), MOST);
     /* Of equally long ones the first. */
-    for (int i = 0; i < WORK; i++) work[i] = (lmi_at_work){1, 1, LAM_FORWARD, i * 600, 700};
+    for (int i = 0; i < WORK; i++) work[i] = (lmi_active){1, 1, LAM_FORWARD, i * 600, 700};
     svg = drawn(lmi_picture_memory, &l->o, in_page);
     assert_int_equal(count_of(svg, BOX), MOST);
     static const char box[] = BOX " f-conv\" x=\"";

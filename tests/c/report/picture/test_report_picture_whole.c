@@ -144,7 +144,7 @@ static void of_memory(void **state) {
     lmi_course_point point[12];
     int64_t part[12][LAM_N_HELD] = {{0}};
     lam_memory_totals use = {.before = 250, .peak_phase = LAM_RECOMPUTE, .peak_call = -1};
-    lmi_at_work work[8];
+    lmi_active work[8];
     little_place(l, -1, "", 0);
     little_place(l, 0, "a_long_name", 1);
     little_place(l, 1, "b", 1);
@@ -158,7 +158,7 @@ static void of_memory(void **state) {
     }
     for (int i = 0; i < 8; i++)
         work[i] =
-            (lmi_at_work){1 + i % 2, 1 + i % 3, (uint8_t)(i % LAM_N_PHASES), 25 * i, i == 3 ? 0 : 4 + 6 * i};
+            (lmi_active){1 + i % 2, 1 + i % 3, (uint8_t)(i % LAM_N_PHASES), 25 * i, i == 3 ? 0 : 4 + 6 * i};
     l->o.memory = &use;
     l->o.point = point, l->o.n_points = 12;
     l->o.part = part;

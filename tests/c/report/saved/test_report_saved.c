@@ -19,7 +19,7 @@
 static int64_t number(int64_t *const *all, int k, int32_t i) { return all[k] ? all[k][i] : 0; }
 
 static void same_place(const lmi_outline *a, const lmi_outline *b, int32_t i) {
-    const lmi_outlined *p = &a->at[i], *q = &b->at[i];
+    const lmi_outline_place *p = &a->at[i], *q = &b->at[i];
     assert_string_equal(i ? q->name : "", i ? p->name : "");
     assert_string_equal(q->type, p->type);
     assert_string_equal(q->in, p->in);

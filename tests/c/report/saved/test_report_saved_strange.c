@@ -156,7 +156,7 @@ static void numbers_of_more_than_64_bits(void **state) {
            "\"macs\": {\"value\": " value ", \"state\": \"exact\"}}]")
     lmi_outline o;
     open_text(&o, TOTAL("73786976294838206465"));
-    assert_true(lmi_count_wide(o.macs[LAM_FORWARD]) == ((lmi_wide)1 << 66) + 1);
+    assert_true(lmi_count_wide(o.macs[LAM_FORWARD]) == ((lmi_int128)1 << 66) + 1);
     assert_int_equal(o.macs[LAM_FORWARD].state, LAM_EXACT);
     assert_int_equal(o.own[LMI_OWN_MACS][1], INT64_MAX);
     assert_int_equal(o.state[LMI_OWN_MACS][1], LAM_AT_LEAST);

@@ -10,7 +10,7 @@ static const int64_t sizes[] = {2, 3};
 
 static lam_model *build(bool bad) {
     static const char *const names[] = {"", "a", "b"};
-    const lam_looked looked = {.tensors = 4, .bytes = 96};
+    const lam_checked looked = {.tensors = 4, .bytes = 96};
     const lam_stats s = {.numbers = 6, .mean = 0.5, .least = -1, .greatest = 2, .headroom = 1e308 * 10};
     lam_error e = {0};
     lam_builder *b;
@@ -49,7 +49,7 @@ static lam_model *build(bool bad) {
     if (bad) assert_int_equal(lam_build_bad(b, &node, &e), LAM_OK);
     if (bad) assert_int_equal(lam_build_bad(b, &unseen, &e), LAM_OK);
     assert_int_equal(lam_build_stats(b, 1, 0, &s, &e), LAM_OK);
-    assert_int_equal(lam_build_looked(b, &looked, &e), LAM_OK);
+    assert_int_equal(lam_build_checked(b, &looked, &e), LAM_OK);
     assert_int_equal(lam_builder_finish(b, &m, &e), LAM_OK);
     return m;
 }
@@ -101,7 +101,7 @@ static lam_model *many(int32_t n) {
     lam_builder *b;
     lam_model *m;
     int32_t i;
-    const lam_looked looked = {.tensors = 4, .bytes = 96};
+    const lam_checked looked = {.tensors = 4, .bytes = 96};
     assert_int_equal(lam_builder_new(&b, 0, NULL), LAM_OK);
     for (int32_t k = 0; k < n + 2; k++) {
         static const char *const names[] = {"", "a", "b", "c", "d", "e", "f", "g", "h"};
@@ -119,7 +119,7 @@ static lam_model *many(int32_t n) {
         assert_int_equal(lam_build_call(b, &call, &i, NULL), LAM_OK);
         if (k) assert_int_equal(lam_build_bad(b, &bad, NULL), LAM_OK);
     }
-    assert_int_equal(lam_build_looked(b, &looked, NULL), LAM_OK);
+    assert_int_equal(lam_build_checked(b, &looked, NULL), LAM_OK);
     assert_int_equal(lam_builder_finish(b, &m, NULL), LAM_OK);
     return m;
 }

@@ -355,8 +355,8 @@ static void how_inputs_were_made_up_is_told(void **state) {
     int32_t root = net_module(&n, "Net", LAM_MODULE_LEAF);
     net_place(&n, -1, "", root);
     net_call(&n, root, -1, SH(1, 4), 0, SH(1, 4), 0);
-    NET_OK(&n, lam_build_made(n.b, "all \"5\"\x1b", &n.e));
-    NET_OK(&n, lam_build_made(n.b, "zeros", &n.e));
+    NET_OK(&n, lam_build_input_origin(n.b, "all \"5\"\x1b", &n.e));
+    NET_OK(&n, lam_build_input_origin(n.b, "zeros", &n.e));
     lam_model *m = net_done(&n);
     lam_costs *c = net_costs(m, NULL, false);
     lam_report_options text = show_options(NULL, NULL), json = show_options(NULL, "json");

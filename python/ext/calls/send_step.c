@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Hands a step that was only timed to the recorder, see handover.h. Most of the cost of a step is memory that
- * left the processor's cache during the hundred steps before it, so this touches little memory: the tree is
- * handed over once, and from then on only calls and nodes are. bench/watching.py measures it. */
-#include "calls/handover.h"
+ * Hands a step that was only timed to the recorder, see send_step.h. Most of the cost of a step is memory
+ * that left the processor's cache during the hundred steps before it, so this touches little memory: the tree
+ * is handed over once, and from then on only calls and nodes are. bench/watching.py measures it. */
+#include "calls/send_step.h"
 #include "base/ext.h"
 #include "modules/tree.h"
 #include "observe/observe.h"

@@ -19,13 +19,13 @@ typedef struct fewer {
     double least;
 } fewer;
 
-static void count_kept(const lmi_taking *w, fewer *f) {
+static void count_kept(const lmi_filling *w, fewer *f) {
     f->n = 0;
     for (int32_t i = 0; i < w->n; i++) f->n += f->keep[i] == i;
 }
 
 /* Parents come first, so everything inside a place that is not kept unchanged follows that place. */
-static void fold_runs(const lmi_taking *w, fewer *f) {
+static void fold_runs(const lmi_filling *w, fewer *f) {
     for (int32_t first = 0; first < w->n; first++) {
         int32_t up = w->at[first].parent;
         if (up >= 0 && (f->keep[up] != up || f->together[up])) f->keep[first] = f->keep[up];
@@ -39,7 +39,7 @@ static void fold_runs(const lmi_taking *w, fewer *f) {
 
 /* -- shares ---------------------------------------------------------------------------------------------- */
 
-static lam_status find_shares(lmi_taking *w, fewer *f) {
+static lam_status find_shares(lmi_filling *w, fewer *f) {
     double *sum = lmi_alloc(&w->scratch, (uint64_t)w->n, sizeof *sum);
     f->share = lmi_alloc(&w->scratch, (uint64_t)w->n, sizeof *f->share);
     if (!sum || !f->share) return lmi_nomem(w->e);
@@ -60,7 +60,7 @@ static lam_status find_shares(lmi_taking *w, fewer *f) {
 }
 
 /* Combines the children of each place whose share is below `least`, if there are several. */
-static void fold_small(const lmi_taking *w, fewer *f, double least) {
+static void fold_small(const lmi_filling *w, fewer *f, double least) {
     f->small = 0;
     f->least = least;
     for (int32_t up = 0; up < w->n; up++) {
@@ -82,7 +82,7 @@ static void fold_small(const lmi_taking *w, fewer *f, double least) {
     }
 }
 
-static lam_status choose(lmi_taking *w, fewer *f) {
+static lam_status choose(lmi_filling *w, fewer *f) {
     f->keep = lmi_alloc(&w->scratch, (uint64_t)w->n, sizeof *f->keep);
     f->together = lmi_alloc(&w->scratch, (uint64_t)w->n, sizeof *f->together);
     if (!f->keep || !f->together) return lmi_nomem(w->e);
@@ -107,8 +107,8 @@ static lam_status choose(lmi_taking *w, fewer *f) {
 
 /* -- places that represent several -------------------------------------------------------------- */
 
-static void add_place(lmi_taking *w, int32_t to, int32_t from) {
-    lmi_outlined *a = &w->at[to], *b = &w->at[from];
+static void add_place(lmi_filling *w, int32_t to, int32_t from) {
+    lmi_outline_place *a = &w->at[to], *b = &w->at[from];
     for (int k = 0; k < LMI_N_OWN; k++) {
         const lam_count c = {w->own[k][from], 0, (lam_state)w->state[k][from]};
         if (k != LMI_OWN_PEAK)
@@ -124,13 +124,13 @@ static void add_place(lmi_taking *w, int32_t to, int32_t from) {
 }
 
 /* A place's total time includes the places below it, so only the outermost ones add theirs. */
-static void leave_time(lmi_taking *w, int32_t i) {
+static void leave_time(lmi_filling *w, int32_t i) {
     w->own[LMI_OWN_TOTAL_TIME][i] = 0;
     w->state[LMI_OWN_TOTAL_TIME][i] = LAM_EXACT;
 }
 
 /* Keeps what is equal for all siblings that it represents. */
-static void agree(lmi_outlined *a, const lmi_outlined *b) {
+static void agree(lmi_outline_place *a, const lmi_outline_place *b) {
     if (a->type != b->type) a->type = "";
     if (a->in != b->in) a->in = "";
     if (a->out != b->out) a->out = "";
@@ -139,8 +139,8 @@ static void agree(lmi_outlined *a, const lmi_outlined *b) {
 }
 
 /* `last`: the last of the siblings that it represents. */
-static lam_status name_together(lmi_taking *w, int32_t i, const char *last) {
-    lmi_outlined *at = &w->at[i];
+static lam_status name_together(lmi_filling *w, int32_t i, const char *last) {
+    lmi_outline_place *at = &w->at[i];
     const char *name = at->name;
     lmi_buf_clear(&w->text);
     if (at->run != i && w->at[at->run].n_run > 2)
@@ -153,7 +153,7 @@ static lam_status name_together(lmi_taking *w, int32_t i, const char *last) {
     return at->name ? LAM_OK : lmi_nomem(w->e);
 }
 
-static lam_status put_together(lmi_taking *w, const fewer *f) {
+static lam_status put_together(lmi_filling *w, const fewer *f) {
     const char **last = lmi_alloc(&w->scratch, (uint64_t)w->n, sizeof *last);
     if (!last) return lmi_nomem(w->e);
     for (int32_t i = 1; i < w->n; i++) {
@@ -174,7 +174,7 @@ static lam_status put_together(lmi_taking *w, const fewer *f) {
 
 /* False for a number that is zero and exact everywhere, such as one that the convention does not count: it is
  * left out. */
-static bool is_there(const lmi_taking *w, const fewer *f, int k, bool *exact) {
+static bool is_there(const lmi_filling *w, const fewer *f, int k, bool *exact) {
     bool any = false;
     *exact = true;
     for (int32_t i = 0; i < w->n; i++) {
@@ -185,7 +185,7 @@ static bool is_there(const lmi_taking *w, const fewer *f, int k, bool *exact) {
     return any;
 }
 
-static lam_status move_numbers(lmi_taking *w, const fewer *f, const int32_t *to) {
+static lam_status move_numbers(lmi_filling *w, const fewer *f, const int32_t *to) {
     lmi_outline *o = w->o;
     for (int k = 0; k < LMI_N_OWN; k++) {
         bool exact;
@@ -207,12 +207,12 @@ static lam_status move_numbers(lmi_taking *w, const fewer *f, const int32_t *to)
     return LAM_OK;
 }
 
-static void move_places(lmi_taking *w, const fewer *f, const int32_t *to) {
+static void move_places(lmi_filling *w, const fewer *f, const int32_t *to) {
     lmi_outline *o = w->o;
     o->n = f->n;
     for (int32_t i = 0; i < w->n; i++) {
         if (f->keep[i] != i) continue;
-        lmi_outlined *at = &o->at[to[i]];
+        lmi_outline_place *at = &o->at[to[i]];
         *at = w->at[i];
         at->parent = i ? to[w->at[i].parent] : -1;
         at->end = to[i] + 1;
@@ -231,7 +231,7 @@ static void move_places(lmi_taking *w, const fewer *f, const int32_t *to) {
     }
 }
 
-static lam_status tell_fewer(lmi_taking *w, const fewer *f) {
+static lam_status tell_fewer(lmi_filling *w, const fewer *f) {
     lmi_buf_clear(&w->text);
     if (f->in_runs)
         lmi_putf(
@@ -252,7 +252,7 @@ static lam_status tell_fewer(lmi_taking *w, const fewer *f) {
     return f->small ? lmi_leave_out(w->o, w->e, lmi_buf_text(&w->text)) : LAM_OK;
 }
 
-lam_status lmi_keep_places(lmi_taking *w) {
+lam_status lmi_keep_places(lmi_filling *w) {
     fewer f = {0};
     LAM_TRY(choose(w, &f));
     if (f.n < w->n) LAM_TRY(put_together(w, &f));

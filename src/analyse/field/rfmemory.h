@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Receptive fields of data that is written through one view and read through another (rfplace.c). */
+ * Receptive fields of data that is written through one view and read through another (rfmemory.c). */
 #ifndef LMI_ANALYSE_RFPLACE_H
 #define LMI_ANALYSE_RFPLACE_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Receptive fields of parts of memory that are written through one view and read through another. */
-#include "analyse/field/rfplace.h"
+#include "analyse/field/rfmemory.h"
 #include "analyse/field/rfempty.h"
 #include "analyse/field/rflead.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * capture: what an open capture holds. Its functions are in calls/calls.h. */
-#ifndef LMX_CAPTURE_H
-#define LMX_CAPTURE_H
+#ifndef LMX_OPEN_CAPTURE_H
+#define LMX_OPEN_CAPTURE_H
 
 #include "process/clock.h"
 #include "torch/tensor.h"
@@ -50,8 +50,8 @@ typedef struct lmx_call {
 
 typedef struct lmx_observer lmx_observer;
 typedef struct lmx_ledger lmx_ledger;
-typedef struct lmx_guard lmx_guard;   /* guard.h */
-typedef struct lmx_teller lmx_teller; /* describe.c */
+typedef struct lmx_guard lmx_guard;         /* guard.h */
+typedef struct lmx_describer lmx_describer; /* describe.c */
 typedef enum lmx_phase { LMX_NEW, LMX_OPEN, LMX_CLOSED } lmx_phase;
 
 typedef struct lmx_capture {
@@ -64,13 +64,13 @@ typedef struct lmx_capture {
     PyObject *open_regions;   /* set of names of compiled code that runs operator by operator; or NULL */
     struct lmx_capture *next; /* among the open ones */
     lmx_tree tree;
-    PyObject *snapshot;  /* taken before the start; or NULL */
-    lmx_teller *early;   /* descriptions of modules made at that time; NULL: they are described at the end */
-    lmi_vec calls;       /* lmx_call */
-    lmi_vec words;       /* int64_t: the tensors of the calls */
-    lmi_vec names;       /* PyObject *: keywords */
-    lmi_vec written;     /* uint64_t: memory that operators wrote to in place, filled when they are pushed */
-    unsigned long owner; /* thread */
+    PyObject *snapshot;   /* taken before the start; or NULL */
+    lmx_describer *early; /* descriptions of modules made at that time; NULL: they are described at the end */
+    lmi_vec calls;        /* lmx_call */
+    lmi_vec words;        /* int64_t: the tensors of the calls */
+    lmi_vec names;        /* PyObject *: keywords */
+    lmi_vec written;      /* uint64_t: memory that operators wrote to in place, filled when they are pushed */
+    unsigned long owner;  /* thread */
     /* A thread of autograd that repeats forward work, 0: none. While it works, `calls` and `open_call` are
      * its own; the owner's open call waits in `owners_call`. */
     unsigned long worker;

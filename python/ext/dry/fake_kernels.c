@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Operators of a dry run for which torch takes another path than in a real run, because the
- * tensors are of a subclass (_dry/ways.py lists them, and what a real run does). */
+ * tensors are of a subclass (_dry/decompositions.py lists them, and what a real run does). */
 #include "base/ext.h"
 #include "dry/dry.h"
 #include "native/frames.h"
@@ -14,7 +14,8 @@ static lmx_observer *observer_of(const lmx_dry *d) {
 }
 
 /* True if operators are watched through torch's dispatch mode. Callers are unknown there, and not
- * needed: a mode makes a real run take these other paths too, except one (ANYHOW in _dry/ways.py). */
+ * needed: a mode makes a real run take these other paths too, except one (ANYHOW in _dry/decompositions.py).
+ */
 static bool dispatched(const lmx_dry *d) { return d->capture && ((lmx_capture *)d->capture)->mode; }
 
 /* The operator or node this many levels above the one that is answered; NULL if unknown. */

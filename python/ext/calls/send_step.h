@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * handover: passes the observations of a recorded step to the recorder. */
-#ifndef LMX_HANDOVER_H
-#define LMX_HANDOVER_H
+#ifndef LMX_SEND_STEP_H
+#define LMX_SEND_STEP_H
 
-#include "observe/capture.h"
+#include "observe/open_capture.h"
 
 typedef struct lmx_known_module {
     PyTypeObject *type; /* strong */

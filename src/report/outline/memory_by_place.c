@@ -3,7 +3,7 @@
  * Memory by place. Memory of a place that is not shown is added to the place above it. */
 #include "report/outline/work.h"
 
-static void add_use(lmi_taking *w, int32_t place, int32_t i) {
+static void add_use(lmi_filling *w, int32_t place, int32_t i) {
     const lam_memory *y = w->o->use;
     const lam_memory_row *row = lam_memory_place(y, place);
     const int64_t *held = lam_memory_held(y, place);
@@ -20,7 +20,7 @@ static void add_use(lmi_taking *w, int32_t place, int32_t i) {
     lmi_add_own(w, LMI_OWN_HELD, i, lmi_exact(sum));
 }
 
-lam_status lmi_take_held(lmi_taking *w) {
+lam_status lmi_take_held(lmi_filling *w) {
     w->held = lmi_alloc(&w->scratch, (uint64_t)w->n, sizeof *w->held);
     if (!w->held) return lmi_nomem(w->e);
     w->o->memory = lam_memory_total(w->o->use);

@@ -160,7 +160,7 @@ static lam_status take_levels(joining *j) {
 }
 
 static lam_status join_at(joining *j, int32_t i) {
-    lmi_outlined *at = &j->o->at[i];
+    lmi_outline_place *at = &j->o->at[i];
     int32_t was = j->o->was_at[i] < 0 ? -1 : j->was->at[j->o->was_at[i]].level;
     if (was < 0) return LAM_OK;
     if (j->o->change[i] == LMI_REMOVED) {

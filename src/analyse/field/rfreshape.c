@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Views that split and merge axes: finds the axes of two shapes that hold the same elements. */
-#include "analyse/field/rfview.h"
+#include "analyse/field/rfreshape.h"
 
 bool lmi_find_group(lam_shape in, lam_shape out, int32_t axis, lmi_group *g) {
     *g = (lmi_group){0, 0, 0, 0};

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * teller: what makes a model of a capture (describe.c), with the tensors of its modules (owned.c). */
-#ifndef LMX_TELLER_H
-#define LMX_TELLER_H
+ * describer: what makes a model of a capture (describe.c), with the tensors of its modules (owned.c). */
+#ifndef LMX_DESCRIBER_H
+#define LMX_DESCRIBER_H
 
 #include "modules/classes.h"
 #include "modules/tree.h"
 
-typedef struct lmx_teller {
+typedef struct lmx_describer {
     lmx_state *st;
     lmx_capture *c;
     lam_builder *b;
@@ -24,22 +24,22 @@ typedef struct lmx_teller {
     bool names_only; /* describes modules by name only, while the capture is open */
     bool early;      /* the model has not run yet: no user code may run, */
     bool given_up;   /* so if one needs it, all are described after the run */
-} lmx_teller;
+} lmx_describer;
 
 /* True if the builder took what was pushed; else there is an exception. */
-static inline bool lmx_told(lmx_teller *t, lam_status status) {
+static inline bool lmx_told(lmx_describer *t, lam_status status) {
     if (status == LAM_OK) return true;
     lmx_raise(t->st, &t->e);
     return false;
 }
 /* Call it before user code may run. False with an exception, or without one if none may run yet. */
-bool lmx_teller_may_run(lmx_teller *t);
+bool lmx_describer_may_run(lmx_describer *t);
 
 /* Push what a module registers under `kind`, and the weights that one of torch's quantised layers keeps
- * packed for the machine. False with an exception, or as lmx_teller_may_run. (owned.c) */
-bool lmx_push_tensors(lmx_teller *t, PyObject *module, PyObject *dict, PyObject *kind, bool is_buffer);
-bool lmx_push_packed(lmx_teller *t, PyObject *dict, const lmx_class *k);
+ * packed for the machine. False with an exception, or as lmx_describer_may_run. (owned.c) */
+bool lmx_push_tensors(lmx_describer *t, PyObject *module, PyObject *dict, PyObject *kind, bool is_buffer);
+bool lmx_push_packed(lmx_describer *t, PyObject *dict, const lmx_class *k);
 /* Finds what FSDP2 has gathered. False with an exception. */
-bool lmx_find_gathered(lmx_teller *t);
+bool lmx_find_gathered(lmx_describer *t);
 
 #endif

@@ -16,34 +16,37 @@ static bool differ(const char *a, const char *b) { return a && b && strcmp(a, b)
 
 static const char *yes_or_no(bool is) { return is ? "yes" : "no"; }
 
-static bool is_another(const lmi_outline *was, const lmi_outline *now, const char *what, lmi_unlike *out) {
+static bool is_another(const lmi_outline *was, const lmi_outline *now, const char *what,
+                       lmi_setup_change *out) {
     out->was = lmi_outline_told(was, what);
     out->now = lmi_outline_told(now, what);
     out->so = ": times can't be compared";
     return was->timed && now->timed && differ(out->was, out->now);
 }
 
-bool lmi_is_unlike(const lmi_outline *was, const lmi_outline *now, lmi_unlike_reason why, lmi_unlike *out) {
+bool lmi_is_setup_change(const lmi_outline *was, const lmi_outline *now, lmi_unlike_reason why,
+                         lmi_setup_change *out) {
     switch (why) {
     case LMI_UNLIKE_CONVENTION:
-        *out = (lmi_unlike){"The convention differs", was->convention, now->convention,
-                            ": MACs, FLOPs and bytes can't be compared"};
+        *out = (lmi_setup_change){"The convention differs", was->convention, now->convention,
+                                  ": MACs, FLOPs and bytes can't be compared"};
         break;
     case LMI_UNLIKE_MODE:
-        *out = (lmi_unlike){"The mode differs", was->mode, now->mode,
-                            ": not everything runs in both, so no number may be compared without care"};
+        *out = (lmi_setup_change){"The mode differs", was->mode, now->mode,
+                                  ": not everything runs in both, so no number may be compared without care"};
         break;
     case LMI_UNLIKE_INPUTS:
-        *out = (lmi_unlike){"The inputs differ", was->at[0].in, now->at[0].in,
-                            ": what depends on their sizes differs for that alone"};
+        *out = (lmi_setup_change){"The inputs differ", was->at[0].in, now->at[0].in,
+                                  ": what depends on their sizes differs for that alone"};
         return *out->was && *out->now && differ(out->was, out->now);
     case LMI_UNLIKE_BACKWARD:
-        *out = (lmi_unlike){"A backward ran", yes_or_no(was->backward), yes_or_no(now->backward),
-                            ": peaks of memory can't be compared"};
+        *out = (lmi_setup_change){"A backward ran", yes_or_no(was->backward), yes_or_no(now->backward),
+                                  ": peaks of memory can't be compared"};
         break;
     case LMI_UNLIKE_DRY:
-        *out = (lmi_unlike){"A dry run", lmi_outline_told(was, "dry"), lmi_outline_told(now, "dry"),
-                            ": it computes nothing, so what depends on values may differ for that alone"};
+        *out =
+            (lmi_setup_change){"A dry run", lmi_outline_told(was, "dry"), lmi_outline_told(now, "dry"),
+                               ": it computes nothing, so what depends on values may differ for that alone"};
         break;
     case LMI_UNLIKE_PROCESSOR: out->what = "Another processor"; return is_another(was, now, "processor", out);
     case LMI_UNLIKE_THREADS:
@@ -54,9 +57,9 @@ bool lmi_is_unlike(const lmi_outline *was, const lmi_outline *now, lmi_unlike_re
     return differ(out->was, out->now);
 }
 
-bool lmi_outlines_unlike(const lmi_outline *was, const lmi_outline *now, int32_t i, lmi_unlike *out) {
+bool lmi_outlines_unlike(const lmi_outline *was, const lmi_outline *now, int32_t i, lmi_setup_change *out) {
     for (int why = 0; why < LMI_N_UNLIKE; why++)
-        if (lmi_is_unlike(was, now, (lmi_unlike_reason)why, out) && i-- == 0) return true;
+        if (lmi_is_setup_change(was, now, (lmi_unlike_reason)why, out) && i-- == 0) return true;
     return false;
 }
 
@@ -72,7 +75,7 @@ void lmi_put_tensors(lmi_buf *b, const char *tensors) {
     }
 }
 
-void lmi_put_unlike(lmi_buf *b, const lmi_unlike *u, bool inside) {
+void lmi_put_setup_change(lmi_buf *b, const lmi_setup_change *u, bool inside) {
     size_t from = b->n;
     lmi_putc(b, inside ? (char)(u->what[0] | 0x20) : u->what[0]);
     lmi_putf(b, "%s: before ", u->what + 1);

@@ -3,7 +3,7 @@
  * Helpers for taking an outline: texts that are kept once, sums of numbers, sentences on what is left out. */
 #include "report/outline/work.h"
 
-const char *lmi_take_text(lmi_taking *w, const char *text) {
+const char *lmi_take_text(lmi_filling *w, const char *text) {
     if (!text || !*text) return "";
     int64_t known = lmi_map_get(&w->texts, text);
     if (known >= 0) return (const char *)(uintptr_t)known;
@@ -17,7 +17,7 @@ int64_t lmi_add_capped(int64_t a, int64_t b) {
     return lmi_add_over(a, b, &sum) ? (a < 0 ? INT64_MIN : INT64_MAX) : sum;
 }
 
-void lmi_add_own(lmi_taking *w, lmi_own_number k, int32_t place, lam_count c) {
+void lmi_add_own(lmi_filling *w, lmi_own_number k, int32_t place, lam_count c) {
     int64_t *n = &w->own[k][place], sum = 0;
     uint8_t *state = &w->state[k][place];
     bool over = c.over > 0 || lmi_add_over(*n, c.n, &sum);
@@ -27,22 +27,22 @@ void lmi_add_own(lmi_taking *w, lmi_own_number k, int32_t place, lam_count c) {
     if (over && *state == LAM_EXACT) *state = LAM_AT_LEAST;
 }
 
-lmi_outlined lmi_outlined_new(int32_t i, int32_t parent, const char *name, const char *type) {
-    return (lmi_outlined){.parent = parent,
-                          .end = i + 1,
-                          .name = name,
-                          .type = type,
-                          .in = "",
-                          .out = "",
-                          .state = LMI_CONTAINER_ALONE,
-                          .family = LMI_CONTAINER,
-                          .run = i,
-                          .n_run = 1,
-                          .level = -1,
-                          .formulas = -1};
+lmi_outline_place lmi_outlined_new(int32_t i, int32_t parent, const char *name, const char *type) {
+    return (lmi_outline_place){.parent = parent,
+                               .end = i + 1,
+                               .name = name,
+                               .type = type,
+                               .in = "",
+                               .out = "",
+                               .state = LMI_CONTAINER_ALONE,
+                               .family = LMI_CONTAINER,
+                               .run = i,
+                               .n_run = 1,
+                               .level = -1,
+                               .formulas = -1};
 }
 
-void lmi_find_ends(lmi_outlined *at, int32_t n) {
+void lmi_find_ends(lmi_outline_place *at, int32_t n) {
     for (int32_t i = n - 1; i > 0; i--) {
         int32_t *end = &at[at[i].parent].end;
         if (*end < at[i].end) *end = at[i].end;

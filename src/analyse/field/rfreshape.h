@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Axes of two shapes that hold the same elements in the same order (rfview.c). */
+ * Axes of two shapes that hold the same elements in the same order (rfreshape.c). */
 #ifndef LMI_ANALYSE_RFVIEW_H
 #define LMI_ANALYSE_RFVIEW_H
 

@@ -13,7 +13,7 @@ static void put_tensor(lmi_buf *b, const lam_arg *a) {
     if (a->dtype >= 0) lmi_putf(b, " %s", lam_dtype_name(a->dtype));
 }
 
-const char *lmi_take_tensors(lmi_taking *w, const lam_arg *args, int32_t n) {
+const char *lmi_take_tensors(lmi_filling *w, const lam_arg *args, int32_t n) {
     lmi_buf_clear(&w->text);
     for (int32_t i = 0; i < n && i < LMI_OUTLINE_TENSORS; i++) {
         if (i) lmi_put(&w->text, ", ");
@@ -61,7 +61,7 @@ static void note_op(own_ops *o, lmi_kind kind) {
     }
 }
 
-static own_ops *look_at_ops(const lmi_taking *w, lmi_arena *arena) {
+static own_ops *look_at_ops(const lmi_filling *w, lmi_arena *arena) {
     own_ops *all = lmi_alloc(arena, (uint64_t)w->n, sizeof *all);
     for (int32_t i = 0; all && i < w->m->n_ops; i++) {
         const lam_op *op = &w->m->ops[i];
@@ -125,8 +125,8 @@ lmi_layer_family lmi_family_of_name(const char *type, bool holds) {
     return holds && family != LMI_ATTENTION ? LMI_CONTAINER : family;
 }
 
-static lmi_layer_family family_of(const lmi_taking *w, int32_t i, const own_ops *ops) {
-    const lmi_outlined *at = &w->at[i];
+static lmi_layer_family family_of(const lmi_filling *w, int32_t i, const own_ops *ops) {
+    const lmi_outline_place *at = &w->at[i];
     bool holds = at->n_children > 0;
     lmi_kind kind = lmi_word_kind(w->m->modules[w->m->places[w->place[i]].module].word);
     if (kind < LMI_N_KINDS) return of_kind(kind, holds);
@@ -137,14 +137,14 @@ static lmi_layer_family family_of(const lmi_taking *w, int32_t i, const own_ops 
 
 /* -- all ------------------------------------------------------------------------------------------------- */
 
-lam_status lmi_take_looks(lmi_taking *w) {
+lam_status lmi_take_looks(lmi_filling *w) {
     const own_ops *ops = look_at_ops(w, &w->scratch);
     lmi_shown_place *shown = lmi_alloc(&w->o->arena, (uint64_t)w->n, sizeof *shown);
     if (!ops || !shown) return lmi_nomem(w->e);
     w->o->shown = shown;
     w->o->n_shown = w->m->n_places > 0 ? w->n : 0;
     for (int32_t i = 0; i < w->n && w->m->n_places > 0; i++) {
-        lmi_outlined *at = &w->at[i];
+        lmi_outline_place *at = &w->at[i];
         const lam_event *call = w->call[i];
         at->in = call ? lmi_take_tensors(w, call->in, call->n_in) : "";
         at->out = call ? lmi_take_tensors(w, call->out, call->n_out) : "";
