@@ -66,7 +66,7 @@ void lmi_side_free(lmi_side *side);
 /* A language model that generated. */
 typedef struct lmi_generated {
     lam_model *m, *longer; /* longer: prompts of other lengths, by which a cache's growth is known */
-    lam_model *followed;   /* a run whose memory was followed; NULL: it was not wanted, or `unfollowed` says why */
+    lam_model *followed;   /* a run whose memory was followed; NULL: not wanted, or `unfollowed` says why */
     lam_costs *c, *longer_c, *followed_c;
     lam_error unfollowed;
     lam_tokens *t; /* NULL: there are none */
