@@ -58,7 +58,7 @@ typedef struct lam_script { /* a request to run and record a program */
     int32_t n_argv;
     const char *const *argv; /* the program's arguments; without `module`, its file comes first */
     const char *file;        /* the recording's file */
-    int32_t every;           /* record one in `every` steps */
+    int32_t every;           /* record one in `every` steps; or LAM_THINNING */
     bool memory, health;     /* also measure the memory of layers; check for NaN and Inf */
 } lam_script;
 

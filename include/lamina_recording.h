@@ -12,10 +12,19 @@
 extern "C" {
 #endif
 
+/* The default of which steps are recorded: dense at first, then fewer. Around step k, from 0, one in N is
+ * recorded, N being the smallest of 1, 2, 5, 10, 20, 50 and 100 that is at least k / 32; else 100. */
+enum { LAM_THINNING = 0 };
+/* How many steps a recorded one represents: `every`, or N of step `k` by LAM_THINNING. */
+LAM_API int32_t lam_recorded_every(int32_t every, int64_t k);
+/* Writes the rule in words, "one in 50 steps", to `to`, of LAM_RULE_WORDS bytes, and returns it. */
+enum { LAM_RULE_WORDS = 96 };
+LAM_API const char *lam_recorded_rule(int32_t every, char *to);
+
 typedef struct lam_run_info {
     const char *command, *host, *torch; /* NULL: unknown; copied */
     int32_t rank, world;                /* a single process: rank 0 of world 1 */
-    int32_t every;                      /* one in `every` steps is recorded */
+    int32_t every;                      /* one in `every` steps is recorded; or LAM_THINNING */
     int64_t unix_ns;                    /* the start of the run */
 } lam_run_info;
 typedef struct lam_step_info {
@@ -59,8 +68,9 @@ LAM_API int64_t lam_recorder_run(const lam_recorder *r);     /* the number of it
 /* Writes the remaining steps, ends the run and frees the recorder, also on failure. NULL is allowed. */
 LAM_API lam_status lam_recorder_close(lam_recorder *r, lam_error *e);
 
-/* Median over steps and median absolute deviation from it; n 0: not measured. For layers in many steps the
- * two are accurate to 1 % and 2 % of the median; else they are exact. */
+/* Median over `n` recorded steps, each weighed by the steps that it represents, and median absolute deviation
+ * from it; n 0: not measured. For layers in many steps the two are accurate to 1 % and 2 % of the median;
+ * else they are exact. */
 typedef struct lam_middle { int64_t median, deviation, n; } lam_middle;
 typedef struct lam_recorded_run {
     int64_t run;      /* its number in the file, from 1 */
@@ -69,7 +79,8 @@ typedef struct lam_recorded_run {
     bool gone;        /* the run has no end, it ran on this machine, and its process no longer exists */
     bool cut;         /* the run has no end, and there is no -wal file: the newest steps may be missing */
     const char *command, *host, *torch, *lamina; /* NULL: unknown */
-    int32_t rank, world, every;
+    int32_t rank, world;
+    int32_t every; /* as in lam_run_info */
     int32_t n_models; /* a root counts once for each kind of its steps */
     int64_t started_unix_ns, seen_unix_ns; /* seen: the last write to the file */
     int64_t ended_unix_ns;                 /* 0: it is still running, or its process died */
@@ -122,6 +133,7 @@ typedef struct lam_recorded_place {
 
 typedef struct lam_recorded_step {
     int64_t number, unix_ns;
+    int64_t represents; /* its weight in medians: how many steps it represents */
     bool counts;  /* the medians include it: it did not raise, and is no warm-up */
     bool failed, looked, bad; /* it raised; its values were checked; they had a NaN or Inf */
     int32_t first_bad; /* the place that made the first one; -1 none */

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Watching a training run: one in N steps of a model is captured and recorded, the others are counted.
+"""Watching a training run: some steps of a model are captured and recorded, the others are counted.
 
 C counts the calls of a root, by the entry in ``torch.nn.Module`` through which captures observe calls; the
 entry stays there between captures (:mod:`lamina._guard.standing_entry`). C decides which calls begin a
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from types import TracebackType
 
-EVERY = 100
 FILE = "run.lamina"
 
 _roots: set[_Root] = set()  # of all watches
@@ -59,7 +58,7 @@ class _Root(_lamina.Root):
 
     def __init__(self, watch: Watch, recorder: _lamina.Recorder, given: Any, number: int, name: str) -> None:
         module = check_module(given)
-        self.schedule = _lamina.Schedule(watch.every, number)
+        self.schedule = schedule_of(watch.every, number)
         super().__init__(self.schedule, recorder, number, name, watch.sees_nodes, watch.times_only)
         self.watch, self.name = watch, name
         self.module: weakref.ref[Any] | None = weakref.ref(module, self._on_module_deleted)
@@ -108,28 +107,39 @@ if hasattr(os, "register_at_fork"):
 MOST_EVERY = 0x7FFF_FFFF
 
 
+def check_every(every: int | None) -> None:
+    """Raises ValueError for what is neither None nor a whole number of steps."""
+    whole = isinstance(every, int) and not isinstance(every, bool)
+    if every is not None and not (whole and 1 <= every <= MOST_EVERY):
+        raise ValueError(
+            f"every is {every!r}; it is a whole number from 1 to {MOST_EVERY}: one in so many is recorded"
+        )
+
+
+def schedule_of(every: int | None, root: int = 0) -> _lamina.Schedule:
+    """Decides which steps of the ``root``-th root are recorded."""
+    return _lamina.Schedule(every or 0, root)
+
+
 class Watch:
     """The recording of :func:`watch`, a context manager.
 
     Attributes:
         file: the file that it writes, with the rank in its name in a distributed run.
-        every: one in ``every`` calls of a model is recorded.
+        every: one in ``every`` calls of a model is recorded; None: more at first than later.
         stopped: the error that ended the recording early, as a sentence, or None. stderr had it too.
     """
 
     def __init__(
         self,
         models: Iterable[Any],
-        every: int = EVERY,
+        every: int | None = None,
         file: str | os.PathLike[str] = FILE,
         *,
         memory: bool = False,
         health: bool = False,
     ) -> None:
-        if isinstance(every, bool) or not isinstance(every, int) or every < 1:
-            raise ValueError(f"every is {every!r}; it is a whole number from 1: each which step is seen")
-        if every > MOST_EVERY:
-            raise ValueError(f"every is {every}; it is {MOST_EVERY} at most")
+        check_every(every)
         file_of(file, "file")
         self._models = list({id(model): model for model in models}.values())
         for model in self._models:
@@ -153,10 +163,15 @@ class Watch:
 
     def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
         """The output in a notebook: the verdict on the steps recorded so far, and the layers by time."""
-        shown = {"text/plain": f"<a watch: one step in {self.every}, recorded in {self.file}>"}
+        shown = {"text/plain": f"<a watch: {self.rule}, recorded in {self.file}>"}
         with suppress(OSError, LaminaError):  # nothing was recorded yet
             shown["text/html"] = _lamina.recording_part(os.fsencode(self.file))
         return shown
+
+    @property
+    def rule(self) -> str:
+        """Which steps are recorded, in words: ``one in 50 steps``."""
+        return schedule_of(self.every).rule
 
     @property
     def began(self) -> bool:
@@ -272,21 +287,24 @@ class Watch:
 def watch(
     model: Any,
     *,
-    every: int = EVERY,
+    every: int | None = None,
     file: str | os.PathLike[str] = FILE,
     memory: bool = False,
     health: bool = False,
 ) -> Watch:
-    """Records one in ``every`` steps of a training loop: ``with lamina.watch(model): ...``
+    """Records steps of a training loop: ``with lamina.watch(model): ...``
 
     A step is one call of ``model``, or several before one backward pass, and everything until the next call,
     including the backward pass. ``model`` may be a list of models. Steps are counted separately for each
-    model, in train and in eval mode, with and without gradients. The first step of each is recorded, then one
-    in ``every`` calls, at a position that moves from window to window, so that all parts of a loop with a
-    period are seen. A step records the time of each layer, with ``memory`` what the layer allocates and
-    retains, with ``health`` any NaN or Inf and the layer that made the first one. Between recorded steps a
-    call of a layer costs some ten nanoseconds more; a recorded step costs some 0.15 ms and a few microseconds
-    a layer.
+    model, in train and in eval mode, with and without gradients. Of each the first 33 steps are recorded, and
+    then fewer: one in N, N being the smallest of 2, 5, 10, 20, 50 and 100 that is at least a 32nd of the
+    step's number, or 100. With ``every`` the first step is recorded, and then one in ``every`` calls. The
+    position of a recorded step moves from window to window, so that all parts of a loop with a period are
+    seen.
+
+    A step records the time of each layer, with ``memory`` what the layer allocates and retains, with
+    ``health`` any NaN or Inf and the layer that made the first one. Between recorded steps a call of a layer
+    costs some ten nanoseconds more; a recorded step costs some 0.15 ms and a few microseconds a layer.
 
     ``file`` is an SQLite database (docs/recording.md). A separate thread writes it within half a second of a
     step's end; if the process is killed, the file is valid and lacks at most the last second. A new run is
@@ -308,7 +326,7 @@ def watch(
 # -- what a run is called ------------------------------------------------------------------------------------
 
 
-def _recorder(file: str, every: int) -> _lamina.Recorder:
+def _recorder(file: str, every: int | None) -> _lamina.Recorder:
     from platform import node
     from shlex import join
 
@@ -318,4 +336,4 @@ def _recorder(file: str, every: int) -> _lamina.Recorder:
     command = join(words).encode(errors="replace").decode()  # the bytes of a word may be no UTF-8
     rank, world = rank_and_world()
     torch = str(sys.modules["torch"].__version__)
-    return _lamina.Recorder(file, command, node(), torch, rank, world, every, time_ns())
+    return _lamina.Recorder(file, command, node(), torch, rank, world, every or 0, time_ns())

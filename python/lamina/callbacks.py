@@ -2,7 +2,7 @@
 """The cost of training steps, in the log of a training loop.
 
 :class:`StepMeter` is for plain loops, ``LightningCallback`` for Lightning and ``TrainerCallback`` for the
-Trainer of Hugging Face. Each records one in ``every`` steps and logs its numbers; the others run as they are.
+Trainer of Hugging Face. Each records some of the steps and logs their numbers; the others run as they are.
 Importing this module imports neither framework: each is imported when its class is first used.
 
 The numbers, all of one recorded step of this process:
@@ -44,7 +44,7 @@ from . import _lamina
 from ._base.check import check_module
 from ._inspect import NOT_CALLED, RecordedStep
 from ._observe.memory import Optimizers
-from ._watch import EVERY, MOST_EVERY
+from ._watch import check_every, schedule_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -60,12 +60,12 @@ STEP = 1  # a kind of call for the schedule: each step counts as one call
 
 
 class StepMeter:
-    """Records one in ``every`` steps of a plain training loop and returns its numbers.
+    """Records steps of a plain training loop and returns their numbers.
 
     Args:
         model: the module that is trained.
         every: one in ``every`` steps is recorded: the first, and then one of every ``every``, at a position
-            that moves, as in :func:`lamina.watch`.
+            that moves. By default each step at first, then fewer, as in :func:`lamina.watch`.
         peak_flops: the peak performance of the device in FLOP/s: the manufacturer's figure for the model's
             data type, also by the names of a device and a type, as ``"h100-sxm:bfloat16"``, or
             ``lamina.roof().flops`` for this machine's processor. Without it there is neither MFU nor HFU.
@@ -89,7 +89,7 @@ class StepMeter:
         self,
         model: Any,
         *,
-        every: int = EVERY,
+        every: int | None = None,
         peak_flops: float | str | None = None,
         memory: bool = True,
         health: bool = True,
@@ -99,7 +99,7 @@ class StepMeter:
         self._model = model  # as given: the module inside a compiled one is not called
         self._peak = peak_of(peak_flops)
         self._memory, self._health = memory, health
-        self._schedule = _lamina.Schedule(every)
+        self._schedule = schedule_of(every)
         self._capture: Capture | None = None
         self._begun = 0.0
         self._recording = False
@@ -239,12 +239,9 @@ def _named(name: str, work: Count, factor: float) -> dict[str, float]:
     return {f"lamina/{name}{end}": work * factor}  # not a count: a share
 
 
-def check_options(every: int, peak_flops: float | str | None) -> None:
+def check_options(every: int | None, peak_flops: float | str | None) -> None:
     """Raises ValueError for invalid options."""
-    if isinstance(every, bool) or not isinstance(every, int) or not 1 <= every <= MOST_EVERY:
-        raise ValueError(
-            f"every is {every!r}; it is a whole number from 1 to {MOST_EVERY}: one in so many is recorded"
-        )
+    check_every(every)
     peak = peak_of(peak_flops)
     if peak is not None and not peak > 0:
         raise ValueError(f"peak_flops is {peak!r}; it is FLOP/s, above 0, such as 312e12")
@@ -310,7 +307,7 @@ def _first_tensor(batch: Any) -> Any:
 
 
 class _LightningHooks:
-    """Logs the numbers of one in ``every`` training batches to each logger of a Lightning ``Trainer``:
+    """Logs the numbers of recorded training batches to each logger of a Lightning ``Trainer``:
     ``Trainer(callbacks=[lamina.callbacks.LightningCallback(every=100)])``.
 
     The options are those of :class:`StepMeter`; ``meter`` is the newest one. Numbers are logged with the
@@ -320,7 +317,7 @@ class _LightningHooks:
     def __init__(
         self,
         *,
-        every: int = EVERY,
+        every: int | None = None,
         peak_flops: float | str | None = None,
         memory: bool = True,
         health: bool = True,
@@ -362,7 +359,7 @@ class _LightningHooks:
 
 
 class _TrainerHooks:
-    """Logs the numbers of one in ``every`` steps of a Hugging Face ``Trainer`` by its own ``log``, so that
+    """Logs the numbers of recorded steps of a Hugging Face ``Trainer`` by its own ``log``, so that
     they reach ``state.log_history`` and all integrations it reports to:
     ``trainer.add_callback(lamina.callbacks.TrainerCallback(trainer, every=100))``.
 
@@ -376,7 +373,7 @@ class _TrainerHooks:
         self,
         trainer: Any,
         *,
-        every: int = EVERY,
+        every: int | None = None,
         peak_flops: float | str | None = None,
         memory: bool = True,
         health: bool = True,

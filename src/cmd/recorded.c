@@ -9,7 +9,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { EVERY = 100, LIVE_STEPS = 20, LIVE_ROWS = 15, REFRESH_MS = 1000, FULL_PATH = 4096 };
+enum { LIVE_STEPS = 20, LIVE_ROWS = 15, REFRESH_MS = 1000, FULL_PATH = 4096 };
 
 /* -- reading ----------------------------------------------------------------------------------- */
 
@@ -208,7 +208,7 @@ int lmi_run_run(lmi_cli *c) {
                        .n_argv = a->n_rest,
                        .argv = a->rest,
                        .file = a->file ? a->file : "run.lamina",
-                       .every = a->every ? a->every : EVERY,
+                       .every = a->every ? a->every : LAM_THINNING,
                        .memory = a->live.memory,
                        .health = a->live.health};
     if (!c->host->script) {

@@ -28,7 +28,7 @@ static int64_t width(uint32_t at) { return INT64_C(1) << shift_of(at); }
 
 void lmi_bins_free(lmi_bins *b) {
     free(b->all);
-    *b = (lmi_bins){NULL, 0, 0};
+    *b = (lmi_bins){.all = NULL};
 }
 
 static bool grow(lmi_bins *b) {
@@ -53,7 +53,7 @@ static uint32_t find(const lmi_bins *b, uint32_t at) {
     return from;
 }
 
-static bool add(lmi_bins *b, uint32_t at, uint32_t n) {
+static bool add(lmi_bins *b, uint32_t at, uint64_t n) {
     const uint32_t i = find(b, at);
     if (i < b->n && b->all[i].at == at) {
         b->all[i].n += n;
@@ -66,16 +66,20 @@ static bool add(lmi_bins *b, uint32_t at, uint32_t n) {
     return true;
 }
 
-bool lmi_bins_add(lmi_bins *b, int64_t value) { return value < 0 || add(b, bin_of(value), 1); }
+bool lmi_bins_add(lmi_bins *b, int64_t value, int64_t weight) {
+    if (value < 0) return true;
+    b->numbers++;
+    return add(b, bin_of(value), (uint64_t)weight);
+}
 
 /* == results =========================================================================================== */
 
 /* The value at `rank`, if the numbers of a bin are spread evenly over it. */
 static int64_t at_rank(const lmi_bins *b, int64_t rank) {
-    for (uint32_t i = 0; i < b->n; rank -= b->all[i++].n) {
+    for (uint32_t i = 0; i < b->n; rank -= (int64_t)b->all[i++].n) {
         const lmi_bin *bin = &b->all[i];
-        if (rank >= bin->n) continue;
-        return lowest(bin->at) + (int64_t)(((double)rank + 0.5) / bin->n * (double)width(bin->at));
+        const double part = ((double)rank + 0.5) / (double)bin->n;
+        if (rank < (int64_t)bin->n) return lowest(bin->at) + (int64_t)(part * (double)width(bin->at));
     }
     return 0;
 }
@@ -88,7 +92,7 @@ static double within(const lmi_bins *b, int64_t middle, int64_t away) {
         int64_t from = lowest(b->all[i].at), to = from + wide;
         if (from < middle - away) from = middle - away;
         if (to > middle + away + 1) to = middle + away + 1;
-        if (to > from) sum += b->all[i].n * ((double)(to - from) / (double)wide);
+        if (to > from) sum += (double)b->all[i].n * ((double)(to - from) / (double)wide);
     }
     return sum;
 }
@@ -108,10 +112,11 @@ static int64_t deviation_at_rank(const lmi_bins *b, int64_t middle, int64_t rank
 static int64_t between(int64_t low, int64_t high) { return low + (high - low) / 2; }
 
 lam_middle lmi_bins_middle(const lmi_bins *b) {
-    lam_middle m = {0, 0, 0};
-    for (uint32_t i = 0; i < b->n; i++) m.n += b->all[i].n;
-    if (!m.n) return m;
-    const int64_t low = (m.n - 1) / 2, high = m.n / 2;
+    lam_middle m = {0, 0, b->numbers};
+    int64_t weight = 0;
+    for (uint32_t i = 0; i < b->n; i++) weight += (int64_t)b->all[i].n;
+    if (!weight) return m;
+    const int64_t low = (weight - 1) / 2, high = weight / 2;
     m.median = between(at_rank(b, low), at_rank(b, high));
     m.deviation = between(deviation_at_rank(b, m.median, low), deviation_at_rank(b, m.median, high));
     return m;
@@ -143,7 +148,8 @@ static bool get_varint(const unsigned char **at, const unsigned char *end, uint3
     return false;
 }
 
-lam_status lmi_bins_get(lmi_bins *b, const unsigned char **at, const unsigned char *end, int64_t most) {
+lam_status lmi_bins_get(lmi_bins *b, const unsigned char **at, const unsigned char *end, int64_t most,
+                        int64_t weight) {
     uint32_t n, step, times, bin = 0;
     if (!get_varint(at, end, LMI_BINS, &n)) return LAM_RANGE;
     for (uint32_t i = 0; i < n; i++) {
@@ -152,7 +158,8 @@ lam_status lmi_bins_get(lmi_bins *b, const unsigned char **at, const unsigned ch
         bin += step;
         most -= times;
         if (bin >= LMI_BINS || most < 0 || !times || (i && !step)) return LAM_RANGE;
-        if (!add(b, bin, times)) return LAM_NOMEM;
+        if (!add(b, bin, (uint64_t)times * (uint64_t)weight)) return LAM_NOMEM;
+        b->numbers += times;
     }
     return LAM_OK;
 }

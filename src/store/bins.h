@@ -8,26 +8,30 @@
 /* -- one number of many steps (bins.c) ------------------------------------------------------------------- */
 
 typedef struct lmi_bin {
-    uint32_t at, n; /* the bin's index, the count in it */
+    uint32_t at; /* the bin's index */
+    uint64_t n;  /* the count in it, each number as often as its weight */
 } lmi_bin;
 typedef struct lmi_bins {
     lmi_bin *all; /* the bins that are not empty, in order */
     uint32_t n, cap;
+    int64_t numbers; /* how many were added, without their weights */
 } lmi_bins;
 enum { LMI_BINS = 48 * 128 }; /* the number of bins, for values up to LMI_MOST */
 
 void lmi_bins_free(lmi_bins *b);
-/* Adds a value from 0 to LMI_MOST; a negative one is unknown and left out. False: memory ran out. At most
- * UINT32_MAX values can be added. */
-bool lmi_bins_add(lmi_bins *b, int64_t value);
+/* Adds a value from 0 to LMI_MOST with a weight from 1 to INT32_MAX; a negative value is unknown and left
+ * out. False: memory ran out. At most UINT32_MAX values can be added. */
+bool lmi_bins_add(lmi_bins *b, int64_t value, int64_t weight);
 /* The median and the median deviation from it: exact up to 255, above within 0.8 % and 1.6 % of the
  * median. */
 lam_middle lmi_bins_middle(const lmi_bins *b);
-/* Encodes as bytes: the number of bins, then for each its distance from the previous one and its count. */
+/* Encodes numbers of weight 1 as bytes: the number of bins, then for each its distance from the previous one
+ * and its count. */
 void lmi_bins_put(const lmi_bins *b, lmi_buf *to);
-/* Adds encoded bins and moves `*at` past them. Returns LAM_RANGE if the bytes are invalid or hold more than
- * `most` numbers, LAM_NOMEM if memory ran out; sets no message. */
-lam_status lmi_bins_get(lmi_bins *b, const unsigned char **at, const unsigned char *end, int64_t most);
+/* Adds encoded bins, each number with `weight`, and moves `*at` past them. Returns LAM_RANGE if the bytes are
+ * invalid or hold more than `most` numbers, LAM_NOMEM if memory ran out; sets no message. */
+lam_status lmi_bins_get(lmi_bins *b, const unsigned char **at, const unsigned char *end, int64_t most,
+                        int64_t weight);
 /* Varints as in protobuf. */
 void lmi_put_varint(lmi_buf *b, uint64_t n);
 
@@ -55,12 +59,15 @@ lam_status lmi_sums_new(lmi_layer_sums *s, int32_t n, lam_error *e);
 void lmi_sums_free(lmi_layer_sums *s);
 /* Adds the rows of one step. */
 lam_status lmi_sums_add(lmi_layer_sums *s, const lmi_measure *rows, size_t n, lam_error *e);
-/* Adds the layers of a rollup in the file. */
-lam_status lmi_sums_read(const lmi_db *d, int64_t rollup, int64_t steps, lmi_layer_sums *s, lam_error *e);
+/* Adds the layers of a rollup in the file, each step with `weight`. */
+lam_status lmi_sums_read(const lmi_db *d, const lmi_rollup *of, int64_t weight, lmi_layer_sums *s,
+                         lam_error *e);
 
 /* Reads the rollups of a model, without their layers; there may be none. */
 lam_status lmi_read_rollups(lam_recording *r, lmi_root *root, lam_error *e);
-/* Adds steps, by their keys and in their order, to the rollups of a model and writes the rollups. */
-lam_status lmi_roll_up(const lmi_db *d, int64_t model, const int64_t *steps, size_t n, lam_error *e);
+/* Adds steps, by their keys and in their order, to the rollups of a model of a run that records by `every`,
+ * and writes the rollups. */
+lam_status lmi_roll_up(const lmi_db *d, int64_t model, int32_t every, const int64_t *steps, size_t n,
+                       lam_error *e);
 
 #endif

@@ -16,16 +16,41 @@ static bool does_count(const lmi_root *root, const lmi_step *s) {
 
 /* -- medians ----------------------------------------------------------------------------------- */
 
+/* A number of a step, and how many steps it represents. */
+typedef struct weighed {
+    int64_t value, weight;
+} weighed;
+
+static int by_value(const void *a, const void *b) {
+    const int64_t x = ((const weighed *)a)->value, y = ((const weighed *)b)->value;
+    return (x > y) - (x < y);
+}
+
+/* The median of a list that has each value as often as its weight. */
+static int64_t median_of(weighed *of, size_t n) {
+    int64_t total = 0, before = 0, low = 0;
+    qsort(of, n, sizeof *of, by_value);
+    for (size_t i = 0; i < n; i++) total += of[i].weight;
+    for (size_t i = 0; i < n; i++) {
+        const int64_t after = before + of[i].weight;
+        if (before <= (total - 1) / 2 && (total - 1) / 2 < after) low = of[i].value;
+        if (total / 2 < after) return low + (of[i].value - low) / 2;
+        before = after;
+    }
+    return low;
+}
+
 /* The median of the known (not negative) values; overwrites `of`. */
-static lam_middle middle(int64_t *of, size_t n) {
+static lam_middle middle(weighed *of, size_t n) {
     size_t known = 0;
     for (size_t i = 0; i < n; i++)
-        if (of[i] >= 0) of[known++] = of[i];
+        if (of[i].value >= 0) of[known++] = of[i];
     lam_middle m = {0, 0, (int64_t)known};
     if (!known) return m;
-    m.median = lmi_median(of, known);
-    for (size_t i = 0; i < known; i++) of[i] = of[i] < m.median ? m.median - of[i] : of[i] - m.median;
-    m.deviation = lmi_median(of, known);
+    m.median = median_of(of, known);
+    for (size_t i = 0; i < known; i++)
+        of[i].value = of[i].value < m.median ? m.median - of[i].value : of[i].value - m.median;
+    m.deviation = median_of(of, known);
     return m;
 }
 
@@ -63,6 +88,7 @@ bool lam_recording_step(const lam_recording *r, int32_t model, int64_t i, lam_re
     const lmi_step *s = &root->steps[root->n_steps - 1 - i], *newer = s;
     *out = (lam_recorded_step){.number = s->number,
                                .unix_ns = s->unix_ns,
+                               .represents = root->every == LAM_THINNING ? s->weight : root->every,
                                .counts = does_count(root, s),
                                .failed = s->failed != 0,
                                .looked = s->looked != 0,
@@ -111,7 +137,7 @@ static lam_status sum_root(lmi_root *root, lam_error *e) {
                                &told->device_forward_ns,
                                &told->device_backward_ns,
                                &told->device_peak_bytes};
-    int64_t *values = calloc(n + 1, sizeof *values * N);
+    weighed *values = calloc(n + 1, sizeof *values * N);
     if (!values) return lmi_nomem(e);
     const lmi_step *newer = NULL;
     size_t k = 0;
@@ -122,7 +148,7 @@ static lam_status sum_root(lmi_root *root, lam_error *e) {
         const int64_t call = newer ? pace(newer, s) : -1;
         const int64_t of_step[N] = {s->forward, s->backward,       of_calls(root, call), call,
                                     s->peak,    s->device_forward, s->device_backward,   s->device_peak};
-        for (size_t what = 0; what < N; what++) values[what * n + k] = of_step[what];
+        for (size_t what = 0; what < N; what++) values[what * n + k] = (weighed){of_step[what], s->weight};
         k++;
         newer = s;
     }
@@ -157,7 +183,7 @@ static lam_status read_rows(const lmi_db *d, const lmi_root *root, sqlite3_stmt 
                             layers *to, lam_error *e) {
     for (int64_t i = 0; i < root->n_steps; i++) {
         if (!is_read(root, &root->steps[i])) continue;
-        LAM_TRY(lmi_read_step_rows(d, s, root, root->steps[i].id, ends, &to->rows, e));
+        LAM_TRY(lmi_read_step_rows(d, s, root, &root->steps[i], ends, &to->rows, e));
         if (!to->in_bins) continue;
         LAM_TRY(lmi_sums_add(&to->sums, to->rows.data, to->rows.n, e));
         to->rows.n = 0;
@@ -169,8 +195,9 @@ static lam_status read_layers(const lmi_db *d, const lmi_root *root, layers *to,
     sqlite3_stmt *s;
     to->in_bins = are_many(root);
     if (to->in_bins) LAM_TRY(lmi_sums_new(&to->sums, root->told.n_places, e));
+    const int64_t weight = lmi_weight(root, LMI_MOST);
     for (int64_t i = 0; i < root->n_rollups; i++)
-        LAM_TRY(lmi_sums_read(d, root->rollups[i].id, root->rollups[i].steps, &to->sums, e));
+        LAM_TRY(lmi_sums_read(d, &root->rollups[i], weight, &to->sums, e));
     LAM_TRY(lmi_db_prepare(d, &s, lmi_layers(d), e));
     int32_t *ends = lmi_ends(root);
     lam_status status = ends ? read_rows(d, root, s, ends, to, e) : lmi_nomem(e);
@@ -190,11 +217,12 @@ static lam_middle *told_of(lam_recorded_place *p, int number) {
     return (lam_middle *)((char *)p + lmi_numbers[number].place);
 }
 
-static void sum_rows(lam_recorded_place *p, const lmi_measure *rows, size_t n, int64_t *room) {
+static void sum_rows(lam_recorded_place *p, const lmi_measure *rows, size_t n, weighed *room) {
     p->n_steps = (int64_t)n;
     for (int k = 0; k < LMI_N_NUMBERS; k++) {
         const char *first = (const char *)rows + lmi_numbers[k].measure;
-        for (size_t i = 0; i < n; i++) room[i] = *(const int64_t *)(first + i * sizeof *rows);
+        for (size_t i = 0; i < n; i++)
+            room[i] = (weighed){*(const int64_t *)(first + i * sizeof *rows), rows[i].weight};
         *told_of(p, k) = middle(room, n);
     }
     for (size_t i = 0; i < n; i++) {
@@ -212,7 +240,7 @@ static void sum_bins(lam_recorded_place *p, const lmi_layer_sum *of) {
 
 static lam_status sum_layers(lmi_root *root, layers *of, lam_error *e) {
     lmi_measure *all = of->rows.data;
-    int64_t *room = calloc(of->rows.n + 1, sizeof *room);
+    weighed *room = calloc(of->rows.n + 1, sizeof *room);
     if (!room) return lmi_nomem(e);
     if (of->rows.n) qsort(all, of->rows.n, sizeof *all, lmi_by_place);
     for (size_t i = 0, n; i < of->rows.n; i += n) {

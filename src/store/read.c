@@ -182,6 +182,7 @@ lam_status lmi_read_step(const lmi_db *d, sqlite3_stmt *s, const lmi_root *root,
                       : lmi_db_when(d, s, i, c->what, &to->unix_ns, e));
     }
     to->bad = sqlite3_column_type(s, n) != SQLITE_NULL;
+    to->weight = lmi_weight(root, to->calls > 1 ? to->number / to->calls : to->number);
     return LAM_OK;
 }
 
@@ -237,7 +238,7 @@ static lam_status read_steps(lam_recording *r, lmi_root *root, int32_t last, lam
 bool lmi_speaks(const lmi_step *s) { return !s->failed && s->number > 0; }
 
 bool lmi_rolled_up(const lmi_root *root, const lmi_step *s) {
-    return s->id <= root->rolled_up && lmi_speaks(s);
+    return s->id <= root->rolled_up && lmi_speaks(s) && s->weight == lmi_weight(root, LMI_MOST);
 }
 
 #define OF_LAYERS                                                                                            \
@@ -327,15 +328,16 @@ static lam_status add_backward(const int32_t *end, lmi_measure *rows, size_t n, 
     return LAM_OK;
 }
 
-lam_status lmi_read_step_rows(const lmi_db *d, sqlite3_stmt *s, const lmi_root *root, int64_t step,
+lam_status lmi_read_step_rows(const lmi_db *d, sqlite3_stmt *s, const lmi_root *root, const lmi_step *step,
                               const int32_t *ends, lmi_vec *rows, lam_error *e) {
     const size_t first = rows->n;
     bool more = true;
     lam_status status = LAM_OK;
-    sqlite3_bind_int64(s, 1, step);
+    sqlite3_bind_int64(s, 1, step->id);
     while (status == LAM_OK && more) {
         lmi_measure *to = lmi_vec_push(rows);
         status = to ? lmi_read_layer(d, s, root, &more, to, e) : lmi_nomem(e);
+        if (to) to->weight = step->weight;
     }
     lmi_vec_pop(rows);
     sqlite3_reset(s);
@@ -401,6 +403,7 @@ static lam_status read_roots(lam_recording *r, int32_t last, lam_error *e) {
     r->roots = got.rows;
     r->run.n_models = got.n < INT32_MAX ? (int32_t)got.n : INT32_MAX;
     for (int32_t i = 0; status == LAM_OK && i < r->run.n_models; i++) {
+        r->roots[i].every = r->run.every;
         status = lmi_read_places(r, &r->roots[i], e);
         if (status == LAM_OK) status = read_steps(r, &r->roots[i], last, e);
     }

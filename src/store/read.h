@@ -10,6 +10,7 @@
 typedef struct lmi_step {
     int64_t id, number, training, unix_ns, t0_ns, calls, failed, forward, backward, peak, looked, first_bad;
     int64_t device_forward, device_backward, device_peak, gradients, compiled;
+    int64_t weight; /* in medians */
     bool bad;
 } lmi_step;
 
@@ -25,6 +26,7 @@ typedef struct lmi_root {
     int64_t id;
     lmi_step *steps; /* newest first; in the arena */
     int64_t n_steps;
+    int32_t every;     /* of the run */
     bool uniform;      /* all steps of its mode have the same number of calls */
     int64_t rolled_up; /* the key of the last step in a rollup; 0: none */
     lmi_rollup *rollups;
@@ -71,16 +73,20 @@ lam_status lmi_read_layer(const lmi_db *d, struct sqlite3_stmt *s, const lmi_roo
 int32_t *lmi_ends(const lmi_root *root);
 int lmi_by_place(const void *a, const void *b); /* compares two lmi_measure, for qsort */
 /* Adds all layers of a step, with the backward passes of those below them, in the order of their places. */
-lam_status lmi_read_step_rows(const lmi_db *d, struct sqlite3_stmt *s, const lmi_root *root, int64_t step,
-                              const int32_t *ends, lmi_vec *rows, lam_error *e);
+lam_status lmi_read_step_rows(const lmi_db *d, struct sqlite3_stmt *s, const lmi_root *root,
+                              const lmi_step *step, const int32_t *ends, lmi_vec *rows, lam_error *e);
 
 /* Makes a separate root for each kind of its steps (kinds.c). */
 lam_status lmi_split_kinds(lam_recording *r, lam_error *e);
 /* Chooses the steps that count, and computes the medians of the roots and of their places. */
 lam_status lmi_sum_up(lam_recording *r, lam_error *e);
+/* The weight of a step that is the k-th by the rule of its run: 1 if all have the same. */
+static inline int64_t lmi_weight(const lmi_root *root, int64_t k) {
+    return root->every == LAM_THINNING ? lam_recorded_every(LAM_THINNING, k) : 1;
+}
 /* True if the step is typical of its kind: it did not raise, and is not the first, which warms up. */
 bool lmi_speaks(const lmi_step *s);
-/* True if the step is in a rollup. */
+/* True if the step is in a rollup. Rollups have steps of the largest weight of the run only. */
 bool lmi_rolled_up(const lmi_root *root, const lmi_step *s);
 /* Fails unless the rollups of a root, or of one kind of it, hold as many steps as it has. */
 lam_status lmi_check_rollups(const lam_recording *r, const lmi_root *root, lam_error *e);

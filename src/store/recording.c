@@ -4,7 +4,28 @@
 #include "base/system.h"
 #include "store/bins.h"
 
+#include <stdio.h>
 #include <stdlib.h>
+
+int32_t lam_recorded_every(int32_t every, int64_t k) {
+    static const int32_t of[] = {1, 2, 5, 10, 20, 50, 100};
+    enum { N = sizeof of / sizeof *of, DENSE = 32 };
+    if (every != LAM_THINNING) return every;
+    int i = 0;
+    while (i < N - 1 && k > (int64_t)of[i] * DENSE) i++;
+    return of[i];
+}
+
+const char *lam_recorded_rule(int32_t every, char *to) {
+    if (every == LAM_THINNING)
+        snprintf(to, LAM_RULE_WORDS, "every step at first, then fewer, one in %d from step 1,600 on",
+                 (int)lam_recorded_every(every, INT64_MAX));
+    else if (every > 1)
+        snprintf(to, LAM_RULE_WORDS, "one in %d steps", (int)every);
+    else
+        snprintf(to, LAM_RULE_WORDS, "every step");
+    return to;
+}
 
 static lam_status read_all(lam_recording *r, const char *file, int64_t run, int32_t last, lam_error *e) {
     LAM_TRY(lmi_read(r, file, run, last, e));

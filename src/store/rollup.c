@@ -2,7 +2,8 @@
  *
  * Rollups: summaries of each layer over many steps of one kind, stored beside the rows, so that a reader of
  * medians need not read all rows. The steps of a model are rolled up when there are LMI_ROLL_UP new ones; the
- * rows of later steps are read as they are. */
+ * rows of later steps are read as they are, and so are those that represent fewer steps than the rest, the
+ * first ones of a run. */
 #include "base/sqlite.h"
 #include "store/bins.h"
 
@@ -57,7 +58,9 @@ static bool add_row(lmi_layer_sum *to, const lmi_measure *row) {
     if (row->nan >= 0 || row->inf >= 0) to->looked++;
     if (row->nan > 0 || row->inf > 0) to->nonfinite++;
     for (int k = 0; k < LMI_N_NUMBERS; k++)
-        ok = lmi_bins_add(&to->of[k], *(const int64_t *)((const char *)row + lmi_numbers[k].measure)) && ok;
+        ok = lmi_bins_add(&to->of[k], *(const int64_t *)((const char *)row + lmi_numbers[k].measure),
+                          row->weight) &&
+             ok;
     return ok;
 }
 
@@ -77,8 +80,8 @@ static lam_status damaged(const lmi_db *d, lam_error *e) {
                     "themselves are read");
 }
 
-static lam_status read_layer_sum(const lmi_db *d, sqlite3_stmt *s, int64_t most, lmi_layer_sums *to,
-                                 lam_error *e) {
+static lam_status read_layer_sum(const lmi_db *d, sqlite3_stmt *s, int64_t most, int64_t weight,
+                                 lmi_layer_sums *to, lam_error *e) {
     int64_t place, steps, looked, nonfinite;
     LAM_TRY(lmi_db_int(d, s, 0, false, (int64_t)to->n - 1, "the place of a rollup", &place, e));
     LAM_TRY(lmi_db_int(d, s, 1, false, most, "the steps of a rollup", &steps, e));
@@ -94,22 +97,23 @@ static lam_status read_layer_sum(const lmi_db *d, sqlite3_stmt *s, int64_t most,
     if (!at) return damaged(d, e);
     const unsigned char *end = at + sqlite3_column_bytes(s, 4);
     for (int k = 0; k < LMI_N_NUMBERS && (at < end || k < LMI_FIRST_NUMBERS); k++) {
-        const lam_status status = lmi_bins_get(&sum->of[k], &at, end, steps);
+        const lam_status status = lmi_bins_get(&sum->of[k], &at, end, steps, weight);
         if (status != LAM_OK) return status == LAM_NOMEM ? lmi_nomem(e) : damaged(d, e);
     }
     return at == end ? LAM_OK : damaged(d, e);
 }
 
-lam_status lmi_sums_read(const lmi_db *d, int64_t rollup, int64_t steps, lmi_layer_sums *to, lam_error *e) {
+lam_status lmi_sums_read(const lmi_db *d, const lmi_rollup *of, int64_t weight, lmi_layer_sums *to,
+                         lam_error *e) {
     sqlite3_stmt *s;
     bool more = true;
     LAM_TRY(lmi_db_prepare(d, &s,
                            "SELECT place, steps, looked, nonfinite, bins FROM rollup_layers WHERE rollup = ?",
                            e));
-    sqlite3_bind_int64(s, 1, rollup);
+    sqlite3_bind_int64(s, 1, of->id);
     lam_status status = LAM_OK;
     while (status == LAM_OK && (status = lmi_db_next(d, s, &more, e)) == LAM_OK && more)
-        status = read_layer_sum(d, s, steps, to, e);
+        status = read_layer_sum(d, s, of->steps, weight, to, e);
     lmi_db_done(s);
     return status;
 }
@@ -219,10 +223,11 @@ static lam_status roll_up_step(rolling *g, sqlite3_stmt *step, sqlite3_stmt *lay
     if (status == LAM_OK) status = lmi_read_step(&g->r.db, step, &g->root, &s, e);
     sqlite3_reset(step);
     if (status != LAM_OK || !lmi_rolled_up(&g->root, &s)) return status;
+    s.weight = 1; /* the reader weighs the whole rollup */
     LAM_TRY(rollup_of(g, &s, &to, e));
     to->rollup.steps++;
     g->rows.n = 0;
-    LAM_TRY(lmi_read_step_rows(&g->r.db, layers, &g->root, id, g->ends, &g->rows, e));
+    LAM_TRY(lmi_read_step_rows(&g->r.db, layers, &g->root, &s, g->ends, &g->rows, e));
     return lmi_sums_add(&to->sums, g->rows.data, g->rows.n, e);
 }
 
@@ -278,14 +283,15 @@ static lam_status load(rolling *g, lam_error *e) {
         growing *one;
         const lmi_rollup *of = &g->root.rollups[i];
         LAM_TRY(add_growing(g, of, &one, e));
-        LAM_TRY(lmi_sums_read(&g->r.db, of->id, of->steps, &one->sums, e));
+        LAM_TRY(lmi_sums_read(&g->r.db, of, 1, &one->sums, e));
     }
     return LAM_OK;
 }
 
-lam_status lmi_roll_up(const lmi_db *d, int64_t model, const int64_t *steps, size_t n, lam_error *e) {
+lam_status lmi_roll_up(const lmi_db *d, int64_t model, int32_t every, const int64_t *steps, size_t n,
+                       lam_error *e) {
     if (!n) return LAM_OK;
-    rolling g = {.r = {.db = *d, .ceiling = INT64_MAX}, .root = {.id = model}};
+    rolling g = {.r = {.db = *d, .ceiling = INT64_MAX}, .root = {.id = model, .every = every}};
     lmi_arena_init(&g.r.arena, INT64_MAX);
     lmi_vec_init(&g.all, sizeof(growing));
     lmi_vec_init(&g.rows, sizeof(lmi_measure));

@@ -22,7 +22,7 @@ static lam_status begin_run(lmi_rows *w, const lam_run_info *info, lam_error *e)
 }
 
 lam_status lmi_rows_open(lmi_rows *w, lmi_db *db, const lam_run_info *info, lam_error *e) {
-    *w = (lmi_rows){.db = db};
+    *w = (lmi_rows){.db = db, .every = info->every};
     lmi_vec_init(&w->models, sizeof(lmi_told));
     LAM_TRY(begin_run(w, info, e));
     LAM_TRY(lmi_db_prepare(db, &w->model,
@@ -92,7 +92,7 @@ static lam_status put_step(lmi_rows *w, const lmi_packet *p, lam_error *e) {
                            r->device_recompute, r->device_retained, r->device_peak, r->regions));
     }
     if (told->steps.n < LMI_ROLL_UP) return LAM_OK;
-    LAM_TRY(lmi_roll_up(w->db, told->id, told->steps.data, told->steps.n, e));
+    LAM_TRY(lmi_roll_up(w->db, told->id, w->every, told->steps.data, told->steps.n, e));
     lmi_vec_free(&told->steps);
     return LAM_OK;
 }

@@ -67,6 +67,7 @@ lam_status lmi_db_text(const lmi_db *d, struct sqlite3_stmt *s, int i, lmi_arena
 typedef struct lmi_measure {
     int32_t place;
     int64_t total_backward; /* with that of the places below it; set by the reader only */
+    int64_t weight;         /* of its step; set by the reader only */
     int64_t calls, forward, self, backward, recompute, allocated, retained, peak, nan, inf;
     int64_t device_forward, device_self, device_backward, device_recompute, device_retained, device_peak;
     int64_t regions;
@@ -166,6 +167,7 @@ typedef struct lmi_rows {
     lmi_db *db;
     struct sqlite3_stmt *model, *place, *step, *layer, *seen;
     int64_t run;
+    int32_t every;  /* as in lam_run_info */
     lmi_vec models; /* lmi_told: by lmi_packet.model */
 } lmi_rows;
 lam_status lmi_rows_open(lmi_rows *w, lmi_db *db, const lam_run_info *info, lam_error *e);

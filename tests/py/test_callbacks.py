@@ -19,7 +19,8 @@ from torch.utils.data import DataLoader, Dataset
 import lamina
 from lamina import callbacks
 from lamina._results.time import DeviceTime, Spent, Time
-from lamina.callbacks import MOST_EVERY, StepMeter, check_options, peak_of
+from lamina._watch import MOST_EVERY
+from lamina.callbacks import StepMeter, check_options, peak_of
 
 ALWAYS = {"forward_ms", "backward_ms", "other_ms", "step_ms", "flops", "peak_memory", "nonfinite"}
 

@@ -78,6 +78,23 @@ def seen_of(every, calls, root=0):
 # -- what is recorded ----------------------------------------------------------------------------------------
 
 
+def test_by_default_steps_are_recorded_densely_at_first_and_then_fewer(tmp_path):
+    file = tmp_path / "run.lamina"
+    model = net()
+    with lamina.watch(model, file=file) as watch:
+        train(model, 300)
+    assert watch.stopped is None
+    assert watch.every is None
+    numbers = [n for (n,) in rows(file, "SELECT number FROM steps ORDER BY id")]
+    assert numbers[:33] == list(range(33))
+    assert 78 <= len(numbers) <= 84
+    assert rows(file, "SELECT every FROM runs") == [(0,)]
+    assert "every step at first, then fewer, one in 100 from step 1,600 on" in command("show", file)[1]
+    (run,) = json.loads(command("show", file, "--json")[1])["runs"]
+    assert (run["rule"], run["every"]) == ("thinning", None)
+    assert run["models"][0]["steps"] == len(numbers) - 1
+
+
 def test_every_nth_step_of_each_mode_is_recorded(tmp_path):
     file = tmp_path / "run.lamina"
     model = net()
@@ -152,7 +169,7 @@ def test_every_name_is_a_files(tmp_path, monkeypatch, name):
 
 def test_too_many_steps_to_leave_out_are_refused():
     for every in (1 << 31, 10**30):
-        with pytest.raises(ValueError, match="it is 2147483647 at most"):
+        with pytest.raises(ValueError, match="a whole number from 1 to 2147483647"):
             lamina.watch(net(), every=every)
     assert lamina.watch(net(), every=_watch.MOST_EVERY).every == 2147483647
 

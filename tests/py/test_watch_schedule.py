@@ -8,7 +8,7 @@ import contextlib
 import sqlite3
 from collections import Counter
 from contextlib import closing
-from itertools import cycle, islice
+from itertools import cycle, islice, pairwise
 
 import pytest
 import torch
@@ -131,6 +131,81 @@ def test_every_call_is_seen_where_every_is_one():
         assert sum(len(kinds) for _, kinds, _ in steps) >= len(calls) - 256
 
 
+# -- the default: each step at first, then fewer -------------------------------------------------------------
+
+WIDTHS = (1, 2, 5, 10, 20, 50, 100)
+
+
+def represents(k):
+    """How many steps the recorded one of this number represents."""
+    return next((n for n in WIDTHS if n >= k / 32), WIDTHS[-1])
+
+
+def plain_loop(calls, *, missed=()):
+    """Numbers of the steps of a loop of one call a step that are recorded, but for some that fail to be."""
+    schedule, seen, number = _lamina.Schedule(0), [], -1
+    for number in range(calls):
+        if schedule.kind >= 0:
+            schedule.end_step(True)
+        if schedule.skip_call(TRAIN | GRAD) or not schedule.begin_step(TRAIN | GRAD):
+            continue
+        if number in missed:
+            schedule.discard_step()
+        else:
+            seen.append(schedule.number)
+    return seen
+
+
+def test_steps_are_recorded_densely_at_first_and_then_fewer():
+    steps = plain_loop(200_000)
+    assert steps[:33] == list(range(33))
+    assert 78 <= sum(step < 300 for step in steps) <= 84
+    assert 114 <= sum(step <= 1600 for step in steps) <= 120
+    assert len(steps) == pytest.approx(120 + 200_000 / 100 - 16, abs=4)
+    for one, after in pairwise(steps):
+        assert after - one < 2 * represents(after)
+    for width in WIDTHS[1:]:  # one in each window
+        inside = [
+            step for step in steps if represents(step) == width and step // width * width + width < 199_000
+        ]
+        windows = Counter(step // width for step in inside)
+        assert set(windows.values()) == {1}
+        assert len(windows) >= max(windows) - min(windows)
+
+
+def test_steps_stand_for_all_of_a_run():
+    for calls in (300, 1600, 10_000):
+        assert sum(map(represents, plain_loop(calls))) == pytest.approx(calls, rel=0.03)
+
+
+@pytest.mark.parametrize("missed", [{3}, {20, 21}, {40, 41, 42}, set(range(500, 700)), {1700, 1701}])
+def test_a_process_that_missed_a_step_records_the_same_ones_as_the_others(missed):
+    last = max(missed)
+    others = [step for step in plain_loop(30_000) if step > last + 200]
+    assert [step for step in plain_loop(30_000, missed=missed) if step > last + 200] == others
+
+
+@pytest.mark.parametrize("period", [2, 3, 4, 5, 8, 10, 16])
+def test_by_default_no_period_hides_anything(period):
+    """Weighed by what the steps represent, each place of a period has its share."""
+    shares = Counter()
+    for step in plain_loop(100 * period * 40):
+        shares[step % period] += represents(step)
+    assert set(shares) == set(range(period))
+    assert max(shares.values()) < 1.25 * min(shares.values())
+
+
+@pytest.mark.parametrize("name", [name for name in LOOPS if "no backward" not in name])
+def test_by_default_each_thing_that_a_loop_does_is_seen_whole(name):
+    pattern = LOOPS[name]
+    steps, watched = replay(0, pattern * 2000)
+    wanted = kinds_in(pattern)
+    if name == "a target between":
+        wanted = {((TRAIN | GRAD, TRAIN), True)}
+    assert wanted <= {(kinds, back) for _, kinds, back in steps}
+    assert watched < 2000 * sum(event is not BACK for event in pattern) / 4
+
+
 def test_what_no_backward_follows_is_not_gathered_for_ever():
     steps, watched = replay(10, LOOPS["no backward"] * 5000)
     assert len(steps[0][1]) == 256
@@ -152,7 +227,7 @@ def test_a_call_before_training_is_soon_forgotten():
 
 def test_schedules_refuse_nonsense():
     with pytest.raises(ValueError, match="every"):
-        _lamina.Schedule(0)
+        _lamina.Schedule(-1)
     schedule = _lamina.Schedule(2)
     for call in (schedule.skip_call, schedule.begin_step, lambda kind: schedule.extend_step(kind, False)):
         with pytest.raises(ValueError, match="kinds"):

@@ -7,7 +7,11 @@
  * Each root has different places, because only a few roots can have an open step at the same time.
  *
  * A step of several calls takes up as many windows, so that no more than one call in N is watched. The first
- * step of a kind is watched from its first call on, and takes up one window however many calls it has. */
+ * step of a kind is watched from its first call on, and takes up one window however many calls it has.
+ *
+ * LAM_THINNING has windows that widen. They begin at multiples of their width, and the place in one is found
+ * from its number: so the next step follows from the number of the last one alone, and processes of one run
+ * record the same steps, even if one of them missed some. */
 #include "calls/schedule.h"
 #include "base/tables.h"
 
@@ -16,13 +20,20 @@ enum { SINGLES = 8 };
 
 static void choose_next(lmx_schedule *t, lmx_kind_schedule *k) {
     const double golden = 0.6180339887498949;
-    const int64_t charged = k->n ? t->step_calls + k->seek_calls : 1, window = t->every * charged;
-    k->n++;
-    if (t->number >= k->window + window) k->window = t->number; /* skips windows that have passed */
-    k->window += window;
-    double place = k->n * golden + t->shift;
+    const int64_t charged = k->n ? t->step_calls + k->seek_calls : 1;
+    k->every = lam_recorded_every(t->every, k->calls / t->step_calls);
+    const int64_t window = k->every * charged;
+    int64_t nth = ++k->n;
+    if (t->every == LAM_THINNING) {
+        nth = t->number / window + 1;
+        k->window = nth * window;
+    } else {
+        if (t->number >= k->window + window) k->window = t->number; /* skips windows that have passed */
+        k->window += window;
+    }
+    double place = (double)nth * golden + t->shift;
     place -= (double)(int64_t)place;
-    k->next = t->every > 1 ? k->window + (int64_t)(place * (double)window) : 0;
+    k->next = k->every > 1 ? k->window + (int64_t)(place * (double)window) : 0;
 }
 
 /* Expects later steps to be like this one. */
@@ -72,7 +83,7 @@ bool lmx_schedule_begin_step(lmx_schedule *t, int kind) {
     t->kind = kind;
     t->number = k->calls++;
     t->step_calls = 1;
-    t->seeks_start = (kind & LMX_GRAD) && !at_start && t->every > 1;
+    t->seeks_start = (kind & LMX_GRAD) && !at_start && k->every > 1;
     k->at_start = false;
     if (kind & LMX_GRAD) t->after_backward = false;
     return true;
@@ -101,13 +112,14 @@ static PyObject *schedule_new(PyTypeObject *type, PyObject *args, PyObject *kwar
     long long every;
     int root = 0;
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "L|i:Schedule", names, &every, &root)) return NULL;
-    if (every < 1 || every > INT32_MAX) {
+    if (every < LAM_THINNING || every > INT32_MAX) {
         PyErr_SetString(PyExc_ValueError, "every is not a number of calls");
         return NULL;
     }
     lmx_schedule *t = (lmx_schedule *)PyType_GenericAlloc(type, 0);
     if (!t) return NULL;
-    t->every = every;
+    t->every = (int32_t)every;
+    for (int i = 0; i < LMX_KINDS; i++) t->of[i].every = lam_recorded_every(t->every, 0);
     t->shift = root * apart;
     t->kind = -1;
     t->of[LMX_GRAD].single_calls = true; /* in eval mode, until a backward is seen to follow */
@@ -173,6 +185,12 @@ static PyObject *schedule_calls(PyObject *self, void *unused) {
     return PyLong_FromLongLong(sum);
 }
 
+static PyObject *schedule_rule(PyObject *self, void *unused) {
+    char rule[LAM_RULE_WORDS];
+    (void)unused;
+    return PyUnicode_FromString(lam_recorded_rule(self_of(self)->every, rule));
+}
+
 static void schedule_dealloc(PyObject *self) {
     PyTypeObject *type = Py_TYPE(self);
     PyObject_Free(self);
@@ -203,12 +221,13 @@ static PyGetSetDef schedule_getset[] = {
     {"number", schedule_number, NULL, "Of its first call among those of its kind.", NULL},
     {"seeks_start", schedule_seeks_start, NULL, "It is only waited through, until one begins.", NULL},
     {"calls", schedule_calls, NULL, "Calls of all kinds so far.", NULL},
+    {"rule", schedule_rule, NULL, "Which steps are recorded, in words.", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 
 static PyType_Slot schedule_slots[] = {
-    {Py_tp_doc,
-     "Schedule(every, root=0)\n--\n\nDecides which calls of root number `root` begin a recorded step."},
+    {Py_tp_doc, "Schedule(every, root=0)\n--\n\nDecides which calls of root number `root` begin a recorded "
+                "step; `every` 0: more at first than later."},
     {Py_tp_new, schedule_new},
     {Py_tp_dealloc, schedule_dealloc},
     {Py_tp_methods, schedule_methods},

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * schedule: decides which calls are recorded. Calls of a root have four kinds, with and without gradients in
- * train and in eval mode, which are counted separately; one in `every` calls of each begins a recorded step.
- * No Python runs here: root.c and step.c use it at each call, _watch.py through the type Schedule
- * (schedule.c). */
+ * train and in eval mode, which are counted separately; one in `every` calls of each begins a recorded step,
+ * or more at first (LAM_THINNING). No Python runs here: root.c and step.c use it at each call, _watch.py
+ * through the type Schedule (schedule.c). */
 #ifndef LMX_SCHEDULE_H
 #define LMX_SCHEDULE_H
 
@@ -16,6 +16,7 @@ typedef struct lmx_kind_schedule {
     int64_t calls;      /* so far */
     int64_t next;       /* the next step begins at this call or at the first possible one after it */
     int64_t window;     /* the start of the window of calls from which it was chosen */
+    int32_t every;      /* one in so many steps is recorded where it is */
     int64_t seek_calls; /* calls that were watched to find the start of the next step */
     uint32_t n;         /* recorded steps */
     int several;        /* above 0: some step had several calls, so any call may lie inside one */
@@ -24,7 +25,7 @@ typedef struct lmx_kind_schedule {
 } lmx_kind_schedule;
 
 typedef struct lmx_schedule {
-    PyObject_HEAD int64_t every;
+    PyObject_HEAD int32_t every; /* as in lam_run_info */
     double shift; /* of positions in windows, so that roots called together are not recorded at once */
     lmx_kind_schedule of[LMX_KINDS];
     int kind;            /* of the current recorded step; -1: none */

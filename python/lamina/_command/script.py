@@ -104,12 +104,14 @@ class Script:
         file = watch.file if Path(watch.file).parent != Path.cwd() else Path(watch.file).name
         what = f"{steps} step{'' if steps == 1 else 's'} of {calls} call{'' if calls == 1 else 's'}"
         more = f", run {run} in that file" if run > 1 else ""
-        sys.stderr.write(f"lamina: recorded {what}{more}; see them with: lamina show {quote(file)}\n")
+        sys.stderr.write(
+            f"lamina: recorded {what} ({watch.rule}){more}; see them with: lamina show {quote(file)}\n"
+        )
 
     def _begin(self) -> None:
         from .._watch import Watch
 
-        self._watch = Watch([], self._every, self._file, memory=self._memory, health=self._health)
+        self._watch = Watch([], self._every or None, self._file, memory=self._memory, health=self._health)
         find_roots(self._watch)
 
     def _run_module(self, name: str) -> None:

@@ -415,10 +415,8 @@ static void put_run(lmi_recorded *w, const lam_recorded_run *run) {
     lmi_put_when(&w->out, run->started_unix_ns);
     lmi_put(&w->out, ", ");
     lmi_put_state(w, run, &w->out);
-    if (run->every > 1)
-        lmi_putf(&w->out, "; one in %d steps", (int)run->every);
-    else
-        lmi_put(&w->out, "; every step");
+    char rule[LAM_RULE_WORDS];
+    lmi_putf(&w->out, "; %s", lam_recorded_rule(run->every, rule));
     if (run->dropped) {
         lmi_put(&w->out, "; ");
         lmi_put_integer(&w->out, run->dropped);

@@ -168,7 +168,8 @@ static void tell_run(lmi_teller *t, const lam_recording *r) {
     tell_known(t, "pid", run->pid);
     tell_known(t, "rank", run->rank);
     tell_known(t, "world", run->world);
-    tell_known(t, "every", run->every);
+    tell_known(t, "every", run->every == LAM_THINNING ? -1 : run->every);
+    tell_text(t, "rule", run->every == LAM_THINNING ? "thinning" : "every");
     tell_int(t, "started_unix_ns", run->started_unix_ns);
     tell_int(t, "seen_unix_ns", run->seen_unix_ns);
     if (run->ended_unix_ns)

@@ -55,10 +55,8 @@ static void put_run(lmi_runs *p, int32_t i) {
     put_text(p, "torch", run->torch);
     put_text(p, "lamina", run->lamina);
     lmi_put(b, "<dt>steps</dt><dd>");
-    if (run->every > 1)
-        lmi_putf(b, "one in %d", (int)run->every);
-    else
-        lmi_put(b, "every one");
+    char rule[LAM_RULE_WORDS];
+    lmi_put(b, lam_recorded_rule(run->every, rule));
     lmi_put(b, "</dd>");
     put_moment(p, "began", run->started_unix_ns);
     if (run->ended_unix_ns)

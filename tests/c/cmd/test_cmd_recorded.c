@@ -262,7 +262,7 @@ static void programs_are_run(void **state) {
     assert_int_equal(asked.n_argv, 4);
     assert_string_equal(third, "3");
     assert_int_equal(fake_run(&h, "run train.py"), 0);
-    assert_int_equal(asked.every, 100);
+    assert_int_equal(asked.every, LAM_THINNING);
     assert_string_equal(asked.file, "run.lamina");
     assert_int_equal(fake_run(&h, "run --every 0 train.py"), 2);
     ERR_HAS("from 1");

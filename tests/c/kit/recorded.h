@@ -45,7 +45,7 @@ OOM_UNUSED static int64_t number_in(const char *file, const char *sql) {
 OOM_UNUSED static const char *roll_up_recording(const char *file) {
     int64_t steps[] = {1, 2, 3, 4, 5};
     lmi_db db;
-    if (lmi_db_open(&db, file, NULL) != LAM_OK || lmi_roll_up(&db, 1, steps, 5, NULL) != LAM_OK) abort();
+    if (lmi_db_open(&db, file, NULL) != LAM_OK || lmi_roll_up(&db, 1, 1, steps, 5, NULL) != LAM_OK) abort();
     lmi_db_close(&db);
     return file;
 }

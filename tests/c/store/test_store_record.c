@@ -99,6 +99,49 @@ static void the_middle_of_two_times(void **state) {
     assert_int_equal(ns.deviation, 3 * STEP_FIRST / 2); /* 1 and 2 of 1, 1, 2, 6 */
 }
 
+/* 300 steps of which 81 are recorded, 1,600 of which 118. */
+static void fewer_steps_are_recorded_later(void **state) {
+    (void)state;
+    static const struct {
+        int64_t k;
+        int32_t every;
+    } of[] = {{0, 1},    {1, 1},    {32, 1},   {33, 2},   {64, 2},    {65, 5},     {160, 5},        {161, 10},
+              {320, 10}, {321, 20}, {640, 20}, {641, 50}, {1600, 50}, {1601, 100}, {INT64_MAX, 100}};
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+        assert_int_equal(lam_recorded_every(LAM_THINNING, of[i].k), of[i].every);
+        assert_int_equal(lam_recorded_every(7, of[i].k), 7);
+    }
+    char rule[LAM_RULE_WORDS];
+    assert_string_equal(lam_recorded_rule(1, rule), "every step");
+    assert_string_equal(lam_recorded_rule(INT32_MAX, rule), "one in 2147483647 steps");
+    assert_string_equal(lam_recorded_rule(LAM_THINNING, rule),
+                        "every step at first, then fewer, one in 100 from step 1,600 on");
+}
+
+/* Seven quick steps at first, and then two slow ones that represent 100 each. */
+static void a_step_counts_as_often_as_it_represents(void **state) {
+    (void)state;
+    const char *file = step_file("weights.lamina");
+    const lam_run_info info = {.world = 1, .every = LAM_THINNING, .unix_ns = 1};
+    lam_recorder *w = NULL;
+    lam_recorded_step step;
+    assert_int_equal(lam_recorder_new(&w, file, &info, NULL), LAM_OK);
+    for (int64_t i = 0; i < 8; i++) step_put(w, i, 1, true);
+    for (int64_t i = 0; i < 2; i++) step_put(w, 1700 + 100 * i, 3, true);
+    assert_int_equal(lam_recorder_close(w, NULL), LAM_OK);
+    lam_recording *r = open_recording(file, 0, 0);
+    const lam_recorded_model *m = lam_recording_model(r, 0);
+    assert_int_equal(lam_recording_run(r)->every, LAM_THINNING);
+    assert_int_equal(m->forward_ns.n, 9);
+    assert_int_equal(m->forward_ns.median, STEP_ROOT_SELF + 3 * STEP_FIRST + STEP_SECOND);
+    assert_int_equal(m->forward_ns.deviation, 0);
+    assert_int_equal(lam_recording_place(r, 0, 1)->forward_ns.median, 3 * STEP_FIRST);
+    assert_int_equal(lam_recording_place(r, 0, 1)->forward_ns.n, 9);
+    assert_true(lam_recording_step(r, 0, 7, &step) && step.number == 7 && step.represents == 1);
+    assert_true(lam_recording_step(r, 0, 8, &step) && step.number == 1700 && step.represents == 100);
+    lam_recording_free(r);
+}
+
 static void runs_follow_each_other(void **state) {
     (void)state;
     lam_error e = {0};
@@ -608,6 +651,8 @@ int main(void) {
         cmocka_unit_test(the_middle_of_times_in_any_order),
         cmocka_unit_test(the_middle_of_two_times),
         cmocka_unit_test(steps_that_come_one_at_a_time),
+        cmocka_unit_test(fewer_steps_are_recorded_later),
+        cmocka_unit_test(a_step_counts_as_often_as_it_represents),
         cmocka_unit_test(runs_follow_each_other),
         cmocka_unit_test(a_changed_tree_is_told_again),
         cmocka_unit_test(a_step_without_its_tree),

@@ -36,7 +36,7 @@ static void near(int64_t told, int64_t right, int64_t scale, const char *what) {
 static void check_bins(const int64_t *values, size_t n, bool exact) {
     int64_t sorted[500];
     lmi_bins b = {0};
-    for (size_t i = 0; i < n; i++) assert_true(lmi_bins_add(&b, values[i]));
+    for (size_t i = 0; i < n; i++) assert_true(lmi_bins_add(&b, values[i], 1));
     memcpy(sorted, values, n * sizeof *values);
     const lam_middle m = lmi_bins_middle(&b);
     const int64_t right = median(sorted, n);
@@ -64,12 +64,32 @@ static void medians_are_near(void **state) {
 static void what_is_unknown_is_left_out(void **state) {
     (void)state;
     lmi_bins b = {0};
-    assert_true(lmi_bins_add(&b, -1));
+    assert_true(lmi_bins_add(&b, -1, 1));
     assert_int_equal(lmi_bins_middle(&b).n, 0);
-    assert_true(lmi_bins_add(&b, 0) && lmi_bins_add(&b, -1) && lmi_bins_add(&b, LMI_MOST));
+    assert_true(lmi_bins_add(&b, 0, 1) && lmi_bins_add(&b, -1, 1) && lmi_bins_add(&b, LMI_MOST, 1));
     assert_int_equal(lmi_bins_middle(&b).n, 2);
     assert_true(b.all[1].at < LMI_BINS);
     lmi_bins_free(&b);
+}
+
+/* A number with a weight counts as often as that. */
+static void weights_count_as_repetitions(void **state) {
+    (void)state;
+    for (int round = 0; round < rounds(500); round++) {
+        lmi_bins weighed = {0}, repeated = {0};
+        const size_t n = 1 + any(40);
+        for (size_t i = 0; i < n; i++) {
+            const int64_t value = (int64_t)any(UINT64_C(1) << any(30)), weight = 1 + (int64_t)any(100);
+            assert_true(lmi_bins_add(&weighed, value, weight));
+            for (int64_t k = 0; k < weight; k++) assert_true(lmi_bins_add(&repeated, value, 1));
+        }
+        const lam_middle a = lmi_bins_middle(&weighed), b = lmi_bins_middle(&repeated);
+        assert_int_equal(a.median, b.median);
+        assert_int_equal(a.deviation, b.deviation);
+        assert_int_equal(a.n, n);
+        lmi_bins_free(&weighed);
+        lmi_bins_free(&repeated);
+    }
 }
 
 static void bins_come_back_from_bytes(void **state) {
@@ -77,23 +97,24 @@ static void bins_come_back_from_bytes(void **state) {
     lmi_bins b = {0}, back = {0};
     lmi_buf bytes;
     lmi_buf_init(&bytes);
-    for (int i = 0; i < 3000; i++) assert_true(lmi_bins_add(&b, (int64_t)any(UINT64_C(1) << any(53))));
+    for (int i = 0; i < 3000; i++) assert_true(lmi_bins_add(&b, (int64_t)any(UINT64_C(1) << any(53)), 1));
     lmi_bins_put(&b, &bytes);
     const unsigned char *all = (const unsigned char *)bytes.s, *at = all, *end = all + bytes.n;
-    assert_int_equal(lmi_bins_get(&back, &at, end, 3000), LAM_OK);
+    assert_int_equal(lmi_bins_get(&back, &at, end, 3000, 1), LAM_OK);
     assert_ptr_equal(at, end);
     assert_int_equal(back.n, b.n);
-    assert_memory_equal(back.all, b.all, b.n * sizeof *b.all);
+    for (uint32_t i = 0; i < b.n; i++)
+        assert_true(back.all[i].at == b.all[i].at && back.all[i].n == b.all[i].n);
     at = all;
-    assert_int_equal(lmi_bins_get(&back, &at, end, 3000), LAM_OK); /* they are added */
+    assert_int_equal(lmi_bins_get(&back, &at, end, 3000, 1), LAM_OK); /* they are added */
     assert_int_equal(lmi_bins_middle(&back).n, 6000);
     lmi_bins_free(&back);
     at = all;
-    assert_int_equal(lmi_bins_get(&back, &at, end, 2999), LAM_RANGE);
+    assert_int_equal(lmi_bins_get(&back, &at, end, 2999, 1), LAM_RANGE);
     for (size_t n = 0; n < bytes.n; n++) {
         lmi_bins_free(&back);
         at = all;
-        assert_int_equal(lmi_bins_get(&back, &at, all + n, 3000), LAM_RANGE);
+        assert_int_equal(lmi_bins_get(&back, &at, all + n, 3000, 1), LAM_RANGE);
     }
     lmi_bins_free(&back);
     lmi_bins_free(&b);
@@ -117,7 +138,7 @@ static void bytes_that_are_no_bins(void **state) {
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         lmi_bins b = {0};
         const unsigned char *at = bad[i].bytes;
-        assert_int_equal(lmi_bins_get(&b, &at, at + bad[i].n, INT64_MAX), LAM_RANGE);
+        assert_int_equal(lmi_bins_get(&b, &at, at + bad[i].n, INT64_MAX, 1), LAM_RANGE);
         lmi_bins_free(&b);
     }
 }
@@ -154,9 +175,9 @@ static void put_steps(lmi_rows *w, int64_t from, int64_t to, kind_of kind) {
     lam_model_free(m);
 }
 
-static const char *many_steps(const char *name, int64_t n, kind_of kind) {
+static const char *many_steps_by(const char *name, int32_t every, int64_t n, kind_of kind) {
     const char *file = step_file(name);
-    const lam_run_info info = {.every = 1, .unix_ns = 1};
+    const lam_run_info info = {.every = every, .unix_ns = 1};
     lam_error e = {0};
     lmi_db db;
     lmi_rows w;
@@ -166,6 +187,10 @@ static const char *many_steps(const char *name, int64_t n, kind_of kind) {
     lmi_rows_close(&w);
     lmi_db_close(&db);
     return file;
+}
+
+static const char *many_steps(const char *name, int64_t n, kind_of kind) {
+    return many_steps_by(name, 1, n, kind);
 }
 
 static void same_middles(const lam_recorded_place *a, const lam_recorded_place *b) {
@@ -204,6 +229,19 @@ static void rollups_say_what_rows_say(void **state) {
     (void)state;
     const char *file = many_steps("one.lamina", STEPS, NULL);
     assert_int_equal(number_in(file, "SELECT steps FROM rollups"), 2 * LMI_ROLL_UP - 1); /* not the first */
+    compare(file, 1);
+}
+
+/* 120 steps that represent fewer than the others, and are slower. */
+static void thinned(lmi_packet *p, int64_t i) {
+    p->number = i < 120 ? i : 1700 + 100 * (i - 120);
+    for (int32_t k = 0; i < 120 && k < p->n_rows; k++) p->rows[k].forward += 1000000;
+}
+
+static void rollups_have_steps_of_one_weight(void **state) {
+    (void)state;
+    const char *file = many_steps_by("thinned.lamina", LAM_THINNING, STEPS, thinned);
+    assert_int_equal(number_in(file, "SELECT steps FROM rollups"), 2 * LMI_ROLL_UP - 120);
     compare(file, 1);
 }
 
@@ -439,7 +477,7 @@ static void try_roll_up(void *arg, bool *ok) {
     for (int64_t i = 0; i < FEW; i++) steps[i] = i + 1;
     assert_int_equal(lmi_db_run(arg, "BEGIN", NULL), LAM_OK);
     for (int half = 0; half < 2 && e.status == LAM_OK; half++)
-        (void)lmi_roll_up(arg, 1, steps + half * FEW / 2, FEW / 2, &e);
+        (void)lmi_roll_up(arg, 1, 1, steps + half * FEW / 2, FEW / 2, &e);
     *ok = oom_check(e.status, &e);
     assert_int_equal(lmi_db_run(arg, "ROLLBACK", NULL), LAM_OK);
 }
@@ -452,7 +490,7 @@ static void rolling_up_without_memory(void **state) {
     assert_int_equal(lmi_db_open(&db, file, NULL), LAM_OK);
     oom_sweep(try_roll_up, &db);
     for (int64_t i = 0; i < FEW; i++) steps[i] = i + 1;
-    assert_int_equal(lmi_roll_up(&db, 1, steps, FEW, NULL), LAM_OK);
+    assert_int_equal(lmi_roll_up(&db, 1, 1, steps, FEW, NULL), LAM_OK);
     lmi_db_close(&db);
     oom_sweep(try_open, (void *)(uintptr_t)file);
 }
@@ -461,9 +499,11 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(medians_are_near),
         cmocka_unit_test(what_is_unknown_is_left_out),
+        cmocka_unit_test(weights_count_as_repetitions),
         cmocka_unit_test(bins_come_back_from_bytes),
         cmocka_unit_test(bytes_that_are_no_bins),
         cmocka_unit_test(rollups_say_what_rows_say),
+        cmocka_unit_test(rollups_have_steps_of_one_weight),
         cmocka_unit_test(kinds_have_rollups_of_their_own),
         cmocka_unit_test(compiled_steps_have_rollups_of_their_own),
         cmocka_unit_test(rollups_of_an_older_version),
