@@ -190,6 +190,20 @@ typedef struct lam_param_totals {
 } lam_param_totals;
 LAM_API lam_param_totals lam_costs_params(const lam_costs *c);
 
+/* How a total of the forward grows with a size that the model's file leaves open, all other sizes as they
+ * are: `fixed` + `each` x size. It is linear if the counts at three values of the size lie on one line. */
+typedef enum lam_grows { LAM_GROWS_UNKNOWN, LAM_GROWS_LINEAR, LAM_GROWS_OTHERWISE } lam_grows;
+typedef struct lam_growth {
+    const char *size; /* its name, for lam_read_options.sizes */
+    int64_t value;    /* the one that the model was counted at; -1: none is given */
+    struct { lam_grows how; int64_t each, fixed; } metric[LAM_N_METRICS]; /* 0 unless it is linear */
+} lam_growth;
+LAM_API const char *lam_grows_name(lam_grows how); /* "unknown", "linear", "otherwise" */
+/* For the i-th such size; NULL past the last one, of a model that no file has, and unless the option `growth`
+ * of lam_read was set. Unknown: a total is not exact at one of the three values, or the options of the costs
+ * have a function for calls. */
+LAM_API const lam_growth *lam_costs_growth(const lam_costs *c, int32_t i);
+
 /* The i-th type of layers without a rule, in order of first call, and how many calls it had; NULL past the
  * last one. */
 LAM_API const char *lam_costs_unruled(const lam_costs *c, int32_t i, int32_t *n_calls);

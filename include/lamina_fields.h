@@ -62,6 +62,7 @@ typedef enum lam_costs_part {
     LAM_COSTS_ROWS,   /* objects without others in them, but for `time` and lists */
     LAM_COSTS_TOTALS, /* of phase `i` */
     LAM_COSTS_PARAMS, LAM_COSTS_UNRULED, LAM_COSTS_UNRULED_OPS, LAM_COSTS_GAPS,
+    LAM_COSTS_GROWTH,       /* with each open size */
     LAM_COSTS_TIMES,        /* LAM_FIELD_NONE if none were measured */
     LAM_COSTS_WHY,          /* of row `i` */
     LAM_COSTS_FACTS,        /* of row `i` */

@@ -39,6 +39,9 @@ typedef struct lam_read_options {
      * only names have then the sizes that they get. */
     const char *const *inputs;
     int32_t n_inputs;
+    /* Reads the file again with other values of each size that it leaves open, of at most four sizes, so that
+     * lam_costs_growth can tell how totals grow. */
+    bool growth;
 } lam_read_options;
 
 /* Reads the model in a file: an archive of torch.export, ONNX, safetensors, GGUF, a checkpoint that

@@ -113,6 +113,8 @@ struct lam_costs {
     struct lmi_work *pending; /* the data that rows are made from; NULL: the rows exist */
     bool none_called;         /* no layer was called, so a sum of 0 is not the model's cost */
     bool unsettled;           /* the rows could not be made */
+    int32_t n_growth;
+    lam_growth *growth; /* with each open size of the model */
 };
 
 struct lmi_filling;

@@ -129,6 +129,7 @@ static lam_status read_file(lmi_cli *c, const lam_live *what, lam_model **m, lam
     lmi_progress p;
     const lam_watcher watcher = lmi_progress_begin(&p, c, "looking for NaN and Inf");
     lam_read_options o = {.sizes = sizes, .health = c->args.live.health, .watcher = &watcher};
+    o.growth = lmi_listed("show report", c->verb->name);
     LAM_TRY(read_sizes(c, names, sizes, &o.n_sizes, e));
     const char *format = lmi_format(c, what->target);
     o.inputs = what->inputs;

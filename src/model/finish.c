@@ -310,6 +310,10 @@ void lam_model_free(lam_model *m) {
     lam_model_free(m->timed_by);
     for (int32_t i = 0; i < m->n_storage; i++) free(m->storage[i]);
     lmi_vec_free(&m->notes);
+    for (size_t i = 0; i < m->open_sizes.n; i++)
+        for (int32_t k = 0; k < lmi_open_size_at(m, i)->n_others; k++)
+            lam_model_free(lmi_open_size_at(m, i)->at[k]);
+    lmi_vec_free(&m->open_sizes);
     lmi_map_free(&m->by_path);
     lmi_memory_free(m->memory);
     lmi_device_free(m->device);

@@ -75,6 +75,18 @@ typedef struct lmi_named_text {
     const char *name, *text;
 } lmi_named_text;
 
+/* A size that the model's source leaves open. */
+enum { LMI_OTHER_SIZES = 3 };
+typedef struct lmi_open_size {
+    const char *name;
+    int64_t value;       /* -1: it has none, and what depends on it is unknown */
+    int64_t least, most; /* values that the source allows */
+    /* The same model with other values of this size. */
+    int32_t n_others;
+    int64_t other[LMI_OTHER_SIZES];
+    struct lam_model *at[LMI_OTHER_SIZES];
+} lmi_open_size;
+
 struct lmi_given; /* analyse/costs.h */
 
 struct lam_model {
@@ -130,7 +142,15 @@ struct lam_model {
     int32_t n_kept;
     int64_t kept_batch;
     const char *kept_why;
+    lmi_vec open_sizes; /* lmi_open_size */
 };
+
+/* Adds a size that the source leaves open. */
+lam_status lmi_model_open_size(lam_model *m, const char *name, int64_t value, int64_t least, int64_t most,
+                               lam_error *e);
+static inline lmi_open_size *lmi_open_size_at(const lam_model *m, size_t i) {
+    return lmi_vec_at(&m->open_sizes, i);
+}
 
 /* Elements of a shape; -1: unknown or too many. */
 int64_t lmi_numel(lam_shape s);

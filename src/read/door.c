@@ -238,13 +238,17 @@ static lam_status read_file(lam_model **out, const char *path, const lam_read_op
     else if (format == LMI_REPORT)
         s = lam_model_load(out, path, e);
     else if (format == LMI_ONNX)
-        s = lmi_onnx_model_of(out, &file, o, e);
+        s = lmi_onnx_model_of(out, &file, o, NULL, e);
     else if (format == LMI_PT2)
-        s = lmi_pt2_read(&file, o, out, e);
+        s = lmi_pt2_read(&file, o, NULL, out, e);
     else if (format == LMI_NO_FORMAT)
         s = no_format(&file, e);
     else
         s = read_weights(out, &file, format, o, e);
+    if (s == LAM_OK && o && o->growth && (s = lmi_read_others(*out, &file, format, o, e)) != LAM_OK) {
+        lam_model_free(*out);
+        *out = NULL;
+    }
     lmi_bytes_close(&file);
     return s;
 }

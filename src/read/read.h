@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * read: the model in a file, whatever its format. door.c: which format it is, and its reader. shards.c: files
- * that are beside another. changed.c: two files of weights. */
+ * that are beside another. changed.c: two files of weights. others.c: a file at other sizes. */
 #ifndef LMI_READ_H
 #define LMI_READ_H
 
@@ -25,6 +25,9 @@ typedef enum lmi_format {
 
 /* The format by the first bytes. */
 lam_status lmi_format_of(const lmi_bytes *of, lmi_format *out, lam_error *e);
+/* Reads the file again with other values of the sizes that it leaves open, into the model. */
+lam_status lmi_read_others(lam_model *m, const lmi_bytes *of, lmi_format format, const lam_read_options *o,
+                           lam_error *e);
 /* Adds the tensors of a file of weights to those of others. */
 lam_status lmi_add_weights(lmi_tensors *t, const lmi_bytes *of, lmi_format format, lam_error *e);
 

@@ -353,3 +353,75 @@ def test_a_live_model_is_compared_with_its_file(tmp_path, capsys):
     file = export(tmp_path / "net.pt2", names["net"]().eval(), [image(1, 3, 8, 8)])
     assert main(["diff", f"{tmp_path / 'net.py'}:net", str(file), "-i", "1x3x8x8", "--exit-code"]) == 0
     assert "3 modules are equal" in capsys.readouterr().out
+
+
+def test_totals_by_an_open_size_are_those_of_the_live_model(tmp_path):
+    net = nn.Sequential(nn.Conv2d(4, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.Flatten(2)).eval()
+    free = {"input": {0: torch.export.Dim("batch"), 2: torch.export.Dim("high", min=4, max=99)}}
+    path = export(tmp_path / "net.pt2", net, [image(3, 4, 20, 12)], dynamic_shapes=free)
+    for sizes in ({}, {"batch": 5}, {"input.2": 9}):
+        per = lamina.read(path, sizes=sizes).per
+        assert [(name, growth.value) for name, growth in per.items()] == [
+            ("batch", sizes.get("batch", 3)),
+            ("input.2", sizes.get("input.2", 20)),
+        ]
+        for name, metric in ((name, metric) for name in per for metric in ("macs", "flops")):
+            grows, each, fixed = per[name].numbers[metric]
+            for value in (4, 7, 11):
+                at = {"batch": 3, "input.2": 20, **sizes, name: value}
+                live = lamina.inspect(net, image(at["batch"], 4, at["input.2"], 12))
+                assert (grows, fixed + each * value) == ("linear", int(getattr(live, metric)))
+
+
+@pytest.mark.parametrize(
+    ("name", "net", "shape", "axis"),
+    [
+        ("a product of its own scores", Attention(), (2, 8, 16), 1),
+        ("a stride", nn.Conv2d(3, 4, 3, stride=2), (2, 3, 16, 16), 2),
+        ("patches", nn.Conv2d(3, 4, 4, stride=4), (2, 3, 16, 16), 3),
+    ],
+)
+def test_a_total_that_is_no_line_is_not_told_as_one(name, net, shape, axis, tmp_path):
+    free = {0: torch.export.Dim("batch"), axis: torch.export.Dim("long", min=8, max=99)}
+    path = export(tmp_path / "net.pt2", net.eval(), [image(*shape)], dynamic_shapes=(free,))
+    report = lamina.read(path)
+    other = next(growth for size, growth in report.per.items() if size != "batch")
+    assert other.value == shape[axis]
+    assert other.numbers["macs"] == ("otherwise", None, None)
+    assert report.per["batch"].numbers["macs"] == ("linear", int(report.macs) // 2, 0)
+    assert f"MACs not linear in {other.size}" in str(report)
+
+
+def test_values_that_a_program_refuses_are_not_tried(tmp_path):
+    for least, most, known in ((3, 5, True), (4, 100, True), (2, 5, True), (4, 5, False)):
+        batch = torch.export.Dim("batch", min=least, max=most)
+        path = export(tmp_path / "net.pt2", nn.Linear(4, 2), [image(5, 4)], dynamic_shapes=({0: batch},))
+        per = lamina.read(path).per
+        assert [growth.numbers["macs"] for growth in per.values()] == ([("linear", 8, 0)] if known else [])
+
+
+def test_a_report_keeps_how_its_totals_grow(tmp_path, capsys):
+    free = {"input": {0: torch.export.Dim("batch")}}
+    path = export(tmp_path / "net.pt2", nn.Linear(4, 2), [image(5, 4)], dynamic_shapes=free)
+    report = lamina.read(path)
+    report.to_json(tmp_path / "net.json")
+    assert lamina.read(tmp_path / "net.json").per == report.per
+    assert "MACs 8 x batch" in str(lamina.read(tmp_path / "net.json"))
+    assert "MACs 8 x batch, FLOPs 16 x batch" in report.to_html()
+    assert main(["show", str(path), "--json"]) == 0
+    per = json.loads(capsys.readouterr().out)["per"]
+    assert per[0]["macs"] == {"grows": "linear", "each": 8, "fixed": 0}
+    assert report.under("layers").per["batch"].numbers["macs"] == ("linear", 8, 0)
+    assert lamina.inspect(nn.Linear(4, 2), image(5, 4)).per == {}
+
+
+def test_a_lower_bound_has_no_growth(tmp_path):
+    def forward(self, x):
+        return torch.cond(x.sum() > 0, lambda y: self.a(y), lambda y: self.b(y), (self.a(x),))
+
+    net = Does(forward, a=nn.Linear(4, 4), b=nn.Linear(4, 4))
+    free = {"inputs": ({0: torch.export.Dim("batch")},)}
+    report = lamina.read(export(tmp_path / "net.pt2", net, [image(5, 4)], dynamic_shapes=free))
+    assert report.macs.state == "at least"
+    assert report.per["batch"].numbers["macs"] == ("unknown", None, None)
+    assert "grows" not in str(report)

@@ -207,3 +207,115 @@ def test_shapes_of_inputs_can_be_given_by_name_or_in_order():
         lamina.read(files / "odd.onnx", inputs={"nothing": (2, 4)})
     with pytest.raises(lamina.LaminaError, match="its inputs have the sizes that the file says"):
         lamina.read(files / "net.pt2", inputs=[(2, 4)])
+
+
+def open_to(path, model, x, **names):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.onnx.export(
+            model, (x,), path, dynamo=False, input_names=["x"], dynamic_axes={"x": names["axes"]}
+        )
+    return path
+
+
+def test_totals_of_one_open_size_are_known_without_its_value(tmp_path):
+    net = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.Flatten(2)).eval()
+    path = open_to(tmp_path / "net.onnx", net, torch.rand(1, 3, 8, 8), axes={0: "n", 2: "high"})
+    assert lamina.read(path).per == {}
+    per = lamina.read(path, sizes={"high": 8}).per
+    assert {name: growth.value for name, growth in per.items()} == {"n": None, "high": 8}
+    assert per["high"].numbers["macs"] == ("unknown", None, None)
+    assert per["n"].numbers["macs"] == ("linear", int(lamina.inspect(net, torch.rand(1, 3, 8, 8)).macs), 0)
+
+
+@pytest.mark.parametrize("given", [{"inputs": {"x": (5, 3, 8, 8)}}, {"inputs": [(5, 3, 8, 8)]}])
+def test_a_size_that_a_shape_gives_can_grow(given, tmp_path):
+    net = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU()).eval()
+    for axes in ({0: "n"}, {0: "batch"}):
+        path = open_to(tmp_path / "net.onnx", net, torch.rand(1, 3, 8, 8), axes=axes)
+        growth = lamina.read(path, **given).per[axes[0]]
+        assert (growth.value, growth.numbers["macs"]) == (5, ("linear", 27 * 4 * 36, 0))
+
+
+def test_sizes_without_a_name_are_axes(tmp_path):
+    path = open_to(tmp_path / "net.onnx", nn.Conv1d(3, 4, 3), torch.rand(1, 3, 8), axes={0: "n", 2: "w"})
+    graph = onnx.load(path)
+    for axis in (0, 2):
+        graph.graph.input[0].type.tensor_type.shape.dim[axis].Clear()
+    onnx.save(graph, path)
+    for given in ({"inputs": {"x": (2, 3, 10)}}, {"sizes": {"batch": 2, "x.2": 10}}):
+        report = lamina.read(path, **given)
+        assert int(report.macs) == 2 * 8 * 36
+        assert {name: of.numbers["macs"] for name, of in report.per.items()} == {
+            "batch": ("linear", 8 * 36, 0),
+            "x.2": ("linear", 2 * 36, -2 * 2 * 36),
+        }
+        assert "MACs 72 x x.2 - 144" in str(report)
+
+
+def test_a_file_that_fits_one_value_alone_says_so(tmp_path):
+    class Fixed(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.fc = nn.Linear(4, 2)
+
+        def forward(self, x):
+            return self.fc(x).reshape(3, 2) @ torch.ones(2, 2)
+
+    path = open_to(tmp_path / "net.onnx", Fixed(), torch.rand(3, 4), axes={0: "n"})
+    report = lamina.read(path, sizes={"n": 3})
+    assert report.macs.state == "exact"
+    print(report)
+    assert report.per["n"].numbers["macs"].grows == "unknown"
+    assert "MACs not known at another n" in str(report)
+
+
+class Normed(nn.Module):
+    """Convolutions with and without a bias, normalised, and a layer more."""
+
+    def __init__(self, *, last=False):
+        super().__init__()
+        self.stem = nn.Sequential(nn.Conv2d(3, 8, 3, bias=False), nn.BatchNorm2d(8), nn.ReLU())
+        self.conv, self.bn = nn.Conv2d(8, 4, 1), nn.BatchNorm2d(4)
+        self.norm = nn.BatchNorm2d(4) if last else nn.Identity()
+        for norm in (self.stem[1], self.bn):
+            nn.init.uniform_(norm.bias, 1, 2)
+
+    def forward(self, x):
+        return self.norm(torch.relu(self.bn(self.conv(self.stem(x)))))
+
+
+def test_folded_normalisations_explain_a_difference(tmp_path):
+    net, x = Normed().eval(), torch.rand(2, 3, 8, 8)
+    live = lamina.inspect(net, x)
+    for dynamo in (False, True):
+        file = lamina.read(export(net, x, tmp_path / "net.onnx", dynamo))
+        less = int(live.flops) - int(file.flops)
+        assert int(file.params) - int(live.params) == 8 - 24
+        there, back = live.diff(file), file.diff(live)
+        for diff in (there, back):
+            (sentence,) = diff.explained
+            assert sentence.endswith(
+                "has 2 BatchNorm2d folded into their convolutions: 24 parameters less, 8 more in 1 bias in "
+                f"their place; {less:,} FLOPs less."
+            )
+            assert sentence in str(diff)
+        assert {module.before_path for module in there.removed} >= {"stem.1", "bn"}
+        assert {module.path for module in there.changed} == {"stem.0"}  # an unknown class is no change
+
+
+def test_what_folding_does_not_explain_is_not_said_to_be_folded(tmp_path):
+    x = torch.rand(2, 3, 8, 8)
+    file = lamina.read(export(Normed().eval(), x, tmp_path / "net.onnx", False))
+    other = Normed().eval()
+    other.conv = nn.Conv2d(8, 4, 1, groups=2)
+    more = Normed().eval()
+    more.extra = nn.Linear(3, 2)
+    for net in (other, more):
+        assert lamina.inspect(net, x).diff(file).explained == []
+    again = lamina.read(export(Normed(last=True).eval(), x, tmp_path / "last.onnx", False))
+    kept = lamina.inspect(Normed(last=True).eval(), x).diff(again).explained
+    assert "has 2 BatchNorm2d folded" in kept[0]
+    without = Normed().eval()
+    without.stem[1] = without.bn = nn.Identity()
+    assert lamina.inspect(Normed().eval(), x).diff(lamina.inspect(without, x)).explained == []

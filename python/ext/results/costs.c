@@ -173,6 +173,7 @@ TOLD(times, LAM_COSTS_TIMES)
 TOLD(params, LAM_COSTS_PARAMS)
 TOLD(unruled, LAM_COSTS_UNRULED)
 TOLD(unruled_ops, LAM_COSTS_UNRULED_OPS)
+TOLD(growth, LAM_COSTS_GROWTH)
 TOLD(gaps, LAM_COSTS_GAPS)
 TOLD_OF(operator, LAM_COSTS_OPERATOR)
 TOLD_OF(why, LAM_COSTS_WHY)
@@ -532,6 +533,10 @@ static PyMethodDef costs_methods[] = {
                "of the row, on which an element depends.")},
     {"params", costs_params, METH_NOARGS,
      PyDoc_STR("params($self, /)\n--\n\nReturns the parameters and buffers of the whole model.")},
+    {"growth", costs_growth, METH_NOARGS,
+     PyDoc_STR("growth($self, /)\n--\n\nReturns how totals grow with each size that a file leaves open: "
+               "its name and value, and of each metric whether it is linear, the part for each and the fixed "
+               "part.")},
     {"unruled", costs_unruled, METH_NOARGS,
      PyDoc_STR("unruled($self, /)\n--\n\nReturns types without a rule: name, number of calls, dotted path.")},
     {"gaps", costs_gaps, METH_NOARGS,

@@ -71,6 +71,7 @@ static PyObject *read_file(PyObject *module, PyObject *args) {
     PyThreadState *state = PyEval_SaveThread();
     const lam_watcher watcher = lmx_hear(&state);
     o.health = health != 0;
+    o.growth = true;
     o.watcher = &watcher;
     s = saved ? lam_model_load(&m, name, &e) : lam_read(&m, name, &o, &e);
     PyEval_RestoreThread(state);

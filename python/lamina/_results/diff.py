@@ -116,6 +116,12 @@ class Diff(Changes):
         return int(self._data["equal"])
 
     @property
+    def explained(self) -> list[str]:
+        """Sentences on what the whole difference of parameters comes from: batch normalisations that an ONNX
+        file has folded into convolutions. Empty where nothing is known to explain it."""
+        return list(self._data["explained"])
+
+    @property
     def not_compared(self) -> list[str]:
         """The numbers that can't be compared, with the reasons, one sentence each."""
         return list(self._data["not_compared"])

@@ -18,6 +18,7 @@ from .._base.files import save_text
 from .._base.modules import core_path, no_layer
 from .._base.terminal import takes_unicode, terminal_width, wants_color
 from .graph import Graph
+from .growth import Growth, growth_from_core
 from .output import core_options
 from .rows import Row, Work, value_of
 from .rules import OwnRules
@@ -219,6 +220,13 @@ class Report:
     def unruled_ops(self) -> dict[str, int]:
         """Operators without a rule in the convention, each with the number of its runs."""
         return dict(self._costs.unruled_ops())
+
+    @property
+    def per(self) -> dict[str, Growth]:
+        """How the totals of the forward grow with each size that a file leaves open, by the size's name for
+        ``sizes`` of :func:`lamina.read`: ``report.per["batch"].numbers["macs"].each``. Empty for a model that
+        was run, and for a file without such sizes. docs/files.md says when a growth is not known."""
+        return {fields["size"]: growth_from_core(fields) for fields in self._costs.growth()}
 
     @property
     def gaps(self) -> list[str]:

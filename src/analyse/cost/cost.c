@@ -131,6 +131,7 @@ lam_status lam_costs_new(lam_costs **out, const lam_model *m, const lam_cost_opt
     lmi_vec_init(&c->answers, sizeof(lmi_answer));
     lam_status s = take_own(c, o, e);
     if (s == LAM_OK) s = compute(c, o, e);
+    if (s == LAM_OK) s = lmi_find_growth(c, o, e);
     if (s == LAM_OK)
         *out = c;
     else

@@ -158,6 +158,9 @@ lam_status lmi_rows(lmi_work *w, lam_error *e);
 /* Fills the rows' parameter columns under the policy, their total_params, and c->params. */
 lam_status lmi_params(lmi_work *w, lam_error *e);
 
+/* Fills c->growth, of a model whose source leaves sizes open. */
+lam_status lmi_find_growth(lam_costs *c, const lam_cost_options *o, lam_error *e);
+
 /* Fills the rows' reasons, c->gaps and c->unruled. */
 lam_status lmi_gaps(lmi_work *w, lam_error *e);
 

@@ -174,12 +174,110 @@ static lam_status all_given(lmi_onnx_model *m, const lam_read_options *o, lmi_ve
     return LAM_OK;
 }
 
-lam_status lmi_onnx_infer_with(lmi_onnx_model *m, const lam_read_options *o, lam_error *e) {
+/* -- sizes that are open ----------------------------------------------------------------------------------
+ */
+
+lam_status lmi_onnx_open_axes(const lmi_onnx_model *m, lmi_vec *out, lam_error *e) {
+    enum { MOST_AXES = 64 };
+    for (int32_t i = 0; i < m->graph->n_inputs; i++) {
+        const lmi_onnx_value *v = lmi_onnx_value_at(m, m->graph->inputs[i]);
+        if (v->initialiser) continue;
+        for (int32_t k = 0; k < v->ndim && k < LMI_ONNX_MOST_AXES && out->n < MOST_AXES; k++) {
+            const lmi_onnx_axis a = {m->graph->inputs[i], k, v->symbols ? v->symbols[k] : -1};
+            if (v->sizes[k] < 0) LAM_TRY(lmi_vec_put(out, &a, e));
+        }
+    }
+    return LAM_OK;
+}
+
+static int64_t size_at(const lmi_onnx_model *m, const lmi_onnx_axis *a) {
+    const lmi_onnx_value *v = lmi_onnx_value_at(m, a->value);
+    return a->axis < v->ndim ? v->sizes[a->axis] : -1;
+}
+
+/* The name of the size that an axis has: that of the file, if all axes with it have one size, "batch" for the
+ * first axes of all inputs likewise, else "x.1". */
+static void put_size_name(const lmi_onnx_model *m, const lmi_vec *open, const lmi_onnx_axis *a, lmi_buf *to) {
+    const int64_t size = size_at(m, a);
+    bool named = a->symbol >= 0, batch = a->symbol < 0 && a->axis == 0;
+    for (size_t i = 0; i < open->n; i++) {
+        const lmi_onnx_axis *b = lmi_vec_at(open, i);
+        const bool same = size_at(m, b) == size;
+        if (b->symbol == a->symbol && !same) named = false;
+        if (b->axis == 0 && (b->symbol >= 0 || !same)) batch = false;
+    }
+    if (named)
+        lmi_put(to, ((const lmi_onnx_symbol *)lmi_vec_at(&m->symbols, (size_t)a->symbol))->name);
+    else if (batch)
+        lmi_put(to, "batch");
+    else
+        lmi_putf(to, "%s.%d", lmi_onnx_value_at(m, a->value)->name, (int)a->axis);
+}
+
+lam_status lmi_onnx_open_sizes(const lmi_onnx_model *m, const lmi_vec *open, lam_model *to, lam_error *e) {
+    lam_status s = LAM_OK;
+    lmi_buf name;
+    lmi_buf_init(&name);
+    for (size_t i = 0; s == LAM_OK && i < open->n; i++) {
+        const lmi_onnx_axis *a = lmi_vec_at(open, i);
+        bool known = false;
+        lmi_buf_clear(&name);
+        put_size_name(m, open, a, &name);
+        for (size_t k = 0; k < to->open_sizes.n && !known; k++)
+            known = strcmp(lmi_open_size_at(to, k)->name, lmi_buf_text(&name)) == 0;
+        if (!known) s = lmi_model_open_size(to, lmi_buf_text(&name), size_at(m, a), 0, INT64_MAX, e);
+    }
+    if (s == LAM_OK) s = lmi_buf_status(&name, e);
+    lmi_buf_free(&name);
+    return s;
+}
+
+/* True if the name, as put_size_name writes it, is that of an axis. */
+static bool is_axis_of(const lmi_onnx_model *m, const lmi_onnx_value *v, int32_t axis, const char *name) {
+    const size_t n = strlen(v->name);
+    const int32_t symbol = v->symbols ? v->symbols[axis] : -1;
+    if (symbol >= 0 &&
+        strcmp(((const lmi_onnx_symbol *)lmi_vec_at(&m->symbols, (size_t)symbol))->name, name) == 0)
+        return true;
+    if (strcmp(name, "batch") == 0) return axis == 0 && symbol < 0 && v->sizes[axis] < 0;
+    return strncmp(name, v->name, n) == 0 && name[n] == '.' && strtoll(name + n + 1, NULL, 10) == axis;
+}
+
+/* Gives a size another value: in the shapes that are given, and where none is. */
+static lam_status replace(lmi_onnx_model *m, const lam_read_size *other, lmi_vec *symbols, lmi_vec *inputs,
+                          lam_error *e) {
+    int32_t nth = 0;
+    for (int32_t i = 0; i < m->graph->n_inputs; i++) {
+        const lmi_onnx_value *v = lmi_onnx_value_at(m, m->graph->inputs[i]);
+        if (v->initialiser) continue;
+        const int32_t position = nth++;
+        for (int32_t axis = 0; axis < v->ndim; axis++) {
+            bool any = false;
+            if (v->sizes[axis] >= 0 || !is_axis_of(m, v, axis, other->name)) continue;
+            for (size_t k = 0; k < inputs->n; k++) {
+                const lmi_onnx_given_input *g = lmi_vec_at(inputs, k);
+                const bool mine = g->name ? strcmp(g->name, v->name) == 0 : (int32_t)k == position;
+                if (!mine || g->ndim <= axis || g->memory) continue;
+                ((int64_t *)(uintptr_t)g->sizes)[axis] = other->value; /* the arena's */
+                any = true;
+            }
+            if (!any) LAM_TRY(give_axis(m, v, axis, other->value, symbols, inputs, e));
+        }
+    }
+    for (size_t i = 0; i < symbols->n; i++) {
+        lmi_onnx_symbol *s = lmi_vec_at(symbols, i);
+        if (strcmp(s->name, other->name) == 0) s->size = other->value;
+    }
+    return LAM_OK;
+}
+
+lam_status lmi_onnx_infer_with(lmi_onnx_model *m, const lam_read_options *o, const lam_read_size *other,
+                               lam_error *e) {
     lmi_vec symbols, inputs;
-    if (!o) return lmi_onnx_infer(m, NULL, e);
     lmi_vec_init(&symbols, sizeof(lmi_onnx_symbol));
     lmi_vec_init(&inputs, sizeof(lmi_onnx_given_input));
-    lam_status s = all_given(m, o, &symbols, &inputs, e);
+    lam_status s = o ? all_given(m, o, &symbols, &inputs, e) : LAM_OK;
+    if (s == LAM_OK && other) s = replace(m, other, &symbols, &inputs, e);
     const lmi_onnx_given given = {(int32_t)inputs.n, (int32_t)symbols.n, inputs.data, symbols.data};
     if (s == LAM_OK) s = lmi_onnx_infer(m, &given, e);
     lmi_vec_free(&symbols);

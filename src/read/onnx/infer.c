@@ -165,7 +165,7 @@ static void run(lmi_infer *c, lmi_onnx_node *n) {
         lmi_onnx_value *v = lmi_onnx_out(c->m, n, k);
         if (!v) continue;
         if (gone) forget(c, v);
-        take_stated(c, v);
+        if (!s.wrong) take_stated(c, v);
         known = known && lmi_whole(v);
     }
     if (known) return;
@@ -283,7 +283,10 @@ static lam_status give_input(lmi_infer *c, const lmi_onnx_given_input *given, in
             fits = v->sizes[k] < 0 || given->sizes[k] < 0 || v->sizes[k] == given->sizes[k];
         if (!fits) return other_shape(v, given, c->e);
         for (int32_t k = 0; k < v->ndim && v->symbols; k++) name_size(m, v->symbols[k], given->sizes[k], two);
-        lmi_set_sizes(c, v, given->ndim, given->sizes);
+        int64_t sizes[LMI_ONNX_MOST_AXES];
+        for (int32_t k = 0; k < given->ndim; k++)
+            sizes[k] = given->sizes[k] < 0 && k < v->ndim ? v->sizes[k] : given->sizes[k];
+        lmi_set_sizes(c, v, given->ndim, sizes);
         if (v->initialiser) v->where = LMI_ONNX_NOWHERE;
     }
     if (given->memory) {

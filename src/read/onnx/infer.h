@@ -67,7 +67,13 @@ typedef struct lmi_node_at {
     lmi_onnx_node *n;
     const struct lmi_onnx_rule *rule;
     const char *why; /* why a result is unknown; NULL: the rule gave no reason */
+    bool wrong;      /* its arguments contradict each other, so that what the file states is not true here */
 } lmi_node_at;
+/* Notes that its arguments contradict each other. */
+static inline void lmi_contradict(lmi_node_at *s) {
+    s->wrong = true;
+    s->why = "the shapes of its arguments do not go together";
+}
 
 /* The operators of ONNX, for folding. */
 typedef enum lmi_onnx_op {

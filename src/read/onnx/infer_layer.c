@@ -266,7 +266,13 @@ static void product(lmi_node_at *s, bool flip_a, bool flip_b) {
     lmi_shape to = {0};
     if (!lmi_broadcast(&to, a->ndim > 2 ? a->ndim - 2 : 0, a->sizes) ||
         !lmi_broadcast(&to, b->ndim > 2 ? b->ndim - 2 : 0, b->sizes)) {
-        s->why = "the shapes of its arguments do not go together";
+        lmi_contradict(s);
+        return;
+    }
+    const int64_t in_a = a->sizes[a->ndim > 1 && flip_a ? a->ndim - 2 : a->ndim - 1];
+    const int64_t in_b = b->sizes[b->ndim > 1 && !flip_b ? b->ndim - 2 : b->ndim - 1];
+    if (in_a >= 0 && in_b >= 0 && in_a != in_b) {
+        lmi_contradict(s);
         return;
     }
     if (a->ndim > 1) to.at[to.ndim++] = a->sizes[a->ndim - (flip_a ? 1 : 2)];
@@ -281,10 +287,15 @@ void lmi_infer_matmul(lmi_node_at *s) {
 
 void lmi_infer_gemm(lmi_node_at *s) {
     const lmi_onnx_value *a = lmi_arg(s, 0), *b = lmi_arg(s, 1);
+    const bool flip_a = lmi_onnx_int(s->n, "transA", 0) != 0, flip_b = lmi_onnx_int(s->n, "transB", 0) != 0;
     int64_t sizes[] = {-1, -1};
-    if (a && a->ndim == 2) sizes[0] = a->sizes[lmi_onnx_int(s->n, "transA", 0) ? 1 : 0];
-    if (b && b->ndim == 2) sizes[1] = b->sizes[lmi_onnx_int(s->n, "transB", 0) ? 0 : 1];
-    lmi_set(s, 0, 2, sizes);
+    if (a && a->ndim == 2) sizes[0] = a->sizes[flip_a];
+    if (b && b->ndim == 2) sizes[1] = b->sizes[!flip_b];
+    if (a && b && a->ndim == 2 && b->ndim == 2) {
+        const int64_t in_a = a->sizes[!flip_a], in_b = b->sizes[flip_b];
+        if (in_a >= 0 && in_b >= 0 && in_a != in_b) lmi_contradict(s);
+    }
+    if (!s->wrong) lmi_set(s, 0, 2, sizes);
 }
 
 /* The axes of the first argument, whose last becomes the attribute N. */

@@ -27,7 +27,7 @@ void lmi_infer_broadcast(lmi_node_at *s) {
         const lmi_onnx_value *x = lmi_shaped(s, i);
         if (!x) return;
         if (!lmi_broadcast(&to, x->ndim, x->sizes)) {
-            s->why = "the shapes of its arguments do not go together";
+            lmi_contradict(s);
             return;
         }
     }
@@ -185,7 +185,10 @@ static void reshaped(lmi_node_at *s, const lmi_onnx_value *x, const lmi_ints *wa
     }
     for (int32_t i = 0; i < x->ndim; i++)
         if (!copied[i]) had = lmi_size_times(had, x->sizes[i]);
-    if (n_open == 1 && had >= 0 && made > 0 && had % made == 0) to->at[open] = had / made;
+    if (n_open == 1 && had >= 0 && made > 0 && had % made == 0)
+        to->at[open] = had / made;
+    else if (had >= 0 && made >= 0 && (n_open == 1 ? made > 0 : n_open == 0 && had != made))
+        lmi_contradict(s); /* it has not as many elements as the sizes that are wanted make */
 }
 
 void lmi_infer_reshape(lmi_node_at *s) {
@@ -197,7 +200,7 @@ void lmi_infer_reshape(lmi_node_at *s) {
     }
     lmi_shape to = {.ndim = want.n};
     reshaped(s, x, &want, &to);
-    lmi_set(s, 0, to.ndim, to.at);
+    if (!s->wrong) lmi_set(s, 0, to.ndim, to.at);
 }
 
 void lmi_infer_flatten(lmi_node_at *s) {

@@ -193,12 +193,20 @@ void lmi_onnx_free(lmi_onnx_model *m) {
 }
 
 lam_status lmi_onnx_model_of(lam_model **out, const lmi_bytes *file, const lam_read_options *o,
-                             lam_error *e) {
+                             const lam_read_size *other, lam_error *e) {
     const uint64_t limit = o && o->memory_limit ? o->memory_limit : LEAST_MEMORY + 3 * file->size;
     lmi_onnx_model m;
+    lmi_vec open;
+    lmi_vec_init(&open, sizeof(lmi_onnx_axis));
     lam_status s = lmi_onnx_parse(&m, file, e);
-    if (s == LAM_OK) s = lmi_onnx_infer_with(&m, o, e);
+    if (s == LAM_OK) s = lmi_onnx_open_axes(&m, &open, e);
+    if (s == LAM_OK) s = lmi_onnx_infer_with(&m, o, other, e);
     if (s == LAM_OK) s = lmi_onnx_build(out, &m, limit, e);
+    if (s == LAM_OK && (s = lmi_onnx_open_sizes(&m, &open, *out, e)) != LAM_OK) {
+        lam_model_free(*out);
+        *out = NULL;
+    }
+    lmi_vec_free(&open);
     lmi_onnx_free(&m);
     return s;
 }

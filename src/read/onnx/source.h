@@ -6,6 +6,7 @@
 #ifndef LMI_READ_ONNX_SOURCE_H
 #define LMI_READ_ONNX_SOURCE_H
 
+#include "model/model.h"
 #include "read/onnx/reader.h"
 #include "vocab/vocab.h"
 
@@ -64,8 +65,19 @@ lam_status lmi_onnx_owner_path(const char *name, lmi_arena *a, const char **out,
 /* -- what is given -----------------------------------------------------------------------------------------
  */
 
-/* lmi_onnx_infer with the inputs and sizes that `o` gives; NULL: none. */
-lam_status lmi_onnx_infer_with(lmi_onnx_model *m, const lam_read_options *o, lam_error *e);
+/* lmi_onnx_infer with the inputs and sizes that `o` gives, and `other` in place of what these say of it; both
+ * may be NULL. */
+lam_status lmi_onnx_infer_with(lmi_onnx_model *m, const lam_read_options *o, const lam_read_size *other,
+                               lam_error *e);
+/* An axis of an input, which the file leaves open. */
+typedef struct lmi_onnx_axis {
+    int32_t value, axis;
+    int32_t symbol; /* the file's name for it; -1: none */
+} lmi_onnx_axis;
+/* Before anything is given: adds the open axes of the inputs. */
+lam_status lmi_onnx_open_axes(const lmi_onnx_model *m, lmi_vec *out, lam_error *e);
+/* Tells the model which sizes these are, each by a name that lmi_onnx_infer_with takes. */
+lam_status lmi_onnx_open_sizes(const lmi_onnx_model *m, const lmi_vec *open, lam_model *to, lam_error *e);
 
 /* -- weights -----------------------------------------------------------------------------------------------
  */

@@ -104,6 +104,7 @@ static lam_status parse(lmi_pt2 *p, const lmi_zip_entry *program) {
     const lmi_json_limits limits = {DEEPEST_JSON, UINT32_MAX, true};
     size_t n;
     LAM_TRY(lmi_zip_all(&p->zip, program, LEAST_PROGRAM + 2 * p->of->size, &p->text, &n, p->e));
+    p->n_text = n;
     LAM_TRY(lmi_pt2_json(p, &p->j, p->text, n, &limits));
     const lmi_json *j = &p->j;
     p->module = lmi_json_get(j, LMI_JSON_ROOT, "graph_module");

@@ -17,7 +17,12 @@ static lam_status read_all(lmi_pt2 *p, lam_model **out) {
     LAM_TRY(lmi_pt2_modules(p));
     LAM_TRY(lmi_pt2_walk(p));
     LAM_TRY(lam_builder_new(&p->b, p->o && p->o->memory_limit ? p->o->memory_limit : room_of(p), p->e));
-    return lmi_pt2_build(p, out);
+    LAM_TRY(lmi_pt2_build(p, out));
+    lam_status s = lmi_pt2_open_sizes(p, *out);
+    if (s == LAM_OK) return s;
+    lam_model_free(*out);
+    *out = NULL;
+    return s;
 }
 
 static void init(lmi_pt2 *p) {
@@ -74,8 +79,9 @@ static void release(lmi_pt2 *p) {
     lam_builder_free(p->b);
 }
 
-lam_status lmi_pt2_read(const lmi_bytes *of, const lam_read_options *o, lam_model **out, lam_error *e) {
-    lmi_pt2 p = {.of = of, .o = o, .e = e};
+lam_status lmi_pt2_read(const lmi_bytes *of, const lam_read_options *o, const lam_read_size *other,
+                        lam_model **out, lam_error *e) {
+    lmi_pt2 p = {.of = of, .o = o, .other = other, .e = e};
     init(&p);
     lam_status s = read_all(&p, out);
     release(&p);

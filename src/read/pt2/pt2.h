@@ -15,8 +15,9 @@
 /* Whether a zip file has the program of torch.export. */
 lam_status lmi_is_pt2(const lmi_bytes *of, bool *out, lam_error *e);
 /* LAM_SYNTAX: it is damaged; LAM_UNSUPPORTED: it has no program, or one that is not known; LAM_LIMIT: it has
- * more than a file of its size should. */
-lam_status lmi_pt2_read(const lmi_bytes *of, const lam_read_options *o, lam_model **out, lam_error *e);
+ * more than a file of its size should. `other` NULL: none; a size with another value than it has by `o`. */
+lam_status lmi_pt2_read(const lmi_bytes *of, const lam_read_options *o, const lam_read_size *other,
+                        lam_model **out, lam_error *e);
 
 /* -- inside this room ------------------------------------------------------------------------------------ */
 
@@ -82,6 +83,7 @@ typedef struct lmi_pt2_step {
 typedef struct lmi_pt2 {
     const lmi_bytes *of;
     const lam_read_options *o;
+    const lam_read_size *other;
     lam_error *e;
     lmi_arena arena;
     lmi_zip zip;
@@ -89,6 +91,7 @@ typedef struct lmi_pt2 {
     const char *root_name;
     const char *program_name;
     char *text; /* of the program */
+    size_t n_text;
     lmi_json j;
     uint32_t module, graph, signature; /* positions of "graph_module" and of parts of it */
     int64_t schema;                    /* the major version of its schema */
@@ -152,6 +155,8 @@ int32_t lmi_pt2_first(const lmi_pt2 *p, int32_t weight);
 
 /* Notes what each symbol stands for: the option's value, or the file's example. */
 lam_status lmi_pt2_symbols(lmi_pt2 *p);
+/* Tells the model which sizes the program leaves open. */
+lam_status lmi_pt2_open_sizes(lmi_pt2 *p, lam_model *m);
 /* A size: a number, or an expression; -1: unknown. */
 lam_status lmi_pt2_size(lmi_pt2 *p, uint32_t at, int64_t *out);
 /* Type, device and shape of the tensor that an object describes. */

@@ -3,8 +3,10 @@
  * Sizes that are expressions. The file has the value that each had in the example. Where a symbol gets
  * another value, expressions are computed, in either of the two forms that torch wrote: "12*s0 + 1", and the
  * constructors of sympy, "Add(Mul(Integer(12), Symbol('s0', integer=True)), Integer(1))". */
+#include "model/model.h"
 #include "read/pt2/pt2.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 enum { DEEPEST = 64, MOST_NAME = 64, MOST_AXES = 32 };
@@ -299,15 +301,21 @@ static lam_status no_such_size(lmi_pt2 *p, const char *name) {
 }
 
 /* The program was made for sizes in a range. */
-static lam_status check_range(lmi_pt2 *p, int64_t symbol, const lam_read_size *given) {
+static void range_of(const lmi_pt2 *p, int64_t symbol, int64_t *least, int64_t *most) {
     const lmi_json *j = &p->j;
     const uint32_t ranges = lmi_json_get(j, LMI_JSON_ROOT, "range_constraints");
-    int64_t least = 0, most = INT64_MAX;
+    *least = 0;
+    *most = INT64_MAX;
     LMI_JSON_NAMES(j, ranges, i) {
         if (lmi_map_get(&p->hints, lmi_json_as_text(j, i)) != symbol) continue;
-        lmi_json_as_int(j, lmi_json_get(j, i + 1, "min_val"), &least);
-        lmi_json_as_int(j, lmi_json_get(j, i + 1, "max_val"), &most);
+        lmi_json_as_int(j, lmi_json_get(j, i + 1, "min_val"), least);
+        lmi_json_as_int(j, lmi_json_get(j, i + 1, "max_val"), most);
     }
+}
+
+static lam_status check_range(lmi_pt2 *p, int64_t symbol, const lam_read_size *given) {
+    int64_t least, most;
+    range_of(p, symbol, &least, &most);
     if (given->value >= least && given->value <= most) return LAM_OK;
     if (most == INT64_MAX)
         return lmi_fail(p->e, LAM_USAGE, p->of->name, "%s can't be %lld: it was exported for %lld and more",
@@ -316,13 +324,43 @@ static lam_status check_range(lmi_pt2 *p, int64_t symbol, const lam_read_size *g
                     given->name, (long long)given->value, (long long)least, (long long)most);
 }
 
+static lam_status set_size(lmi_pt2 *p, const lam_read_size *given) {
+    const int64_t symbol = find_symbol(p, given->name);
+    if (symbol < 0) return no_such_size(p, given->name);
+    LAM_TRY(check_range(p, symbol, given));
+    *(int64_t *)lmi_vec_at(&p->hint, (size_t)symbol) = given->value;
+    return LAM_OK;
+}
+
 static lam_status set_sizes(lmi_pt2 *p) {
-    for (int32_t i = 0; p->o && i < p->o->n_sizes; i++) {
-        const lam_read_size *given = &p->o->sizes[i];
-        const int64_t symbol = find_symbol(p, given->name);
-        if (symbol < 0) return no_such_size(p, given->name);
-        LAM_TRY(check_range(p, symbol, given));
-        *(int64_t *)lmi_vec_at(&p->hint, (size_t)symbol) = given->value;
+    for (int32_t i = 0; p->o && i < p->o->n_sizes; i++) LAM_TRY(set_size(p, &p->o->sizes[i]));
+    return p->other ? set_size(p, p->other) : LAM_OK;
+}
+
+/* Each symbol by the first axis of an input that it is: "batch", or "x.1". Of a long program there are fewer,
+ * so that those who read it again for each of them do not work too long. */
+lam_status lmi_pt2_open_sizes(lmi_pt2 *p, lam_model *m) {
+    enum { MOST_INPUTS = 64, MOST_SIZES = 16, MOST_TEXT = 32 << 20 };
+    const size_t fits = MOST_TEXT / (p->n_text | 1);
+    const uint32_t values = lmi_json_get(&p->j, p->graph, "tensor_values");
+    const int64_t batch = find_symbol(p, "batch");
+    int64_t seen[MOST_SIZES];
+    const char *input;
+    for (int32_t i = 0; i < MOST_INPUTS && (input = input_at(p, i)); i++) {
+        const uint32_t tensor = lmi_json_get(&p->j, values, input);
+        for (int64_t axis = 0; axis < MOST_AXES; axis++) {
+            const int64_t symbol = symbol_of(p, tensor, axis);
+            const int32_t n = (int32_t)m->open_sizes.n;
+            int64_t least, most;
+            char name[MOST_NAME];
+            bool known = symbol < 0 || n == MOST_SIZES || (size_t)n >= fits;
+            for (int32_t k = 0; !known && k < n; k++) known = seen[k] == symbol;
+            if (known || snprintf(name, sizeof name, "%s.%d", input, (int)axis) >= MOST_NAME) continue;
+            seen[n] = symbol;
+            range_of(p, symbol, &least, &most);
+            LAM_TRY(lmi_model_open_size(m, symbol == batch ? "batch" : name,
+                                        *(int64_t *)lmi_vec_at(&p->hint, (size_t)symbol), least, most, p->e));
+        }
     }
     return LAM_OK;
 }
@@ -352,7 +390,7 @@ lam_status lmi_pt2_size(lmi_pt2 *p, uint32_t at, int64_t *out) {
         return lmi_pt2_bad(p, at, "a size that is no whole number");
     }
     const char *text = lmi_json_as_text(j, lmi_json_get(j, expression, "expr_str"));
-    const bool given = p->o && p->o->n_sizes > 0;
+    const bool given = p->other || (p->o && p->o->n_sizes > 0);
     if (!given && lmi_json_as_int(j, lmi_json_find(j, expression, "hint.as_int"), out)) return LAM_OK;
     if (text) *out = evaluate(p, text);
     return LAM_OK;

@@ -2,8 +2,9 @@
  * diff: the difference of two models, saved reports or recordings, from their outlines.
  *
  * diff.c: the whole. side.c: the numbers of each side. recorded.c: a recording as an outline. said.c: why
- * some can't be compared. lines.c: the modules that differ. places.c, numbers.c: helpers for a place, and for
- * differences of numbers. write.c: text and Markdown. tell.c: JSON. */
+ * some can't be compared. folded.c: what explains the difference. lines.c: the modules that differ.
+ * places.c, numbers.c: helpers for a place, and for differences of numbers. write.c: text and Markdown.
+ * tell.c: JSON. */
 #ifndef LMI_REPORT_DIFF_H
 #define LMI_REPORT_DIFF_H
 
@@ -25,9 +26,10 @@ struct lam_diff {
     lmi_diff_side side[2]; /* before, after */
     lmi_outline both;
     bool by_place[LMI_N_FIGURES], whole[LMI_N_FIGURES]; /* both sides have it, and it can be compared */
-    int32_t n_said, n[LMI_RENAMED + 1]; /* n: the number of places by lmi_change */
-    const char **said;                  /* sentences: what is not compared, and why */
-    bool *moved;                        /* of a place of both: its path or its name was another */
+    int32_t n_said, n[LMI_RENAMED + 1];                 /* n: the number of places by lmi_change */
+    const char **said;                                  /* sentences: what is not compared, and why */
+    const char *explained; /* a sentence that explains the difference; NULL: none does */
+    bool *moved;           /* of a place of both: its path or its name was another */
 };
 
 /* -- sides (side.c, recorded.c) -------------------------------------------------------------------------- */
@@ -51,13 +53,17 @@ int64_t lmi_diff_whole_spread(const lmi_diff_side *s, lmi_figure k); /* -1: unkn
 /* Its index before (0) or after (1); -1: it does not exist there. */
 int32_t lmi_diff_at(const lam_diff *d, int side, int32_t place);
 const lmi_outline_place *lmi_diff_outlined(const lam_diff *d, int side, int32_t place); /* NULL: none */
-void lmi_diff_path(const lam_diff *d, int side, int32_t place, lmi_buf *out);      /* of one that exists */
+void lmi_diff_path(const lam_diff *d, int side, int32_t place, lmi_buf *out); /* of one that exists */
 
 /* -- differences of numbers (numbers.c) ------------------------------------------------------------------ */
 
 /* ROUGHLY: both numbers are lower bounds, and the delta is that of the known parts. */
 typedef enum lmi_certainty {
-    LMI_DELTA_EXACT, LMI_DELTA_AT_LEAST, LMI_DELTA_AT_MOST, LMI_DELTA_ROUGHLY, LMI_DELTA_UNKNOWN
+    LMI_DELTA_EXACT,
+    LMI_DELTA_AT_LEAST,
+    LMI_DELTA_AT_MOST,
+    LMI_DELTA_ROUGHLY,
+    LMI_DELTA_UNKNOWN
 } lmi_certainty;
 extern const char *const lmi_certainty_name[LMI_DELTA_UNKNOWN + 1];
 typedef struct lmi_delta {
@@ -69,7 +75,7 @@ double lmi_delta_size(lmi_delta d);
 /* False if there is no percentage: a number is not exact, or the old one is 0. */
 bool lmi_delta_percent(lam_count was, lam_count now, double *out);
 void lmi_put_delta(lmi_buf *b, lmi_figure k, lmi_delta d, bool exact); /* "+1.2 M", ">= -5", "?" */
-void lmi_put_relative(lmi_buf *b, lam_count was, lam_count now);            /* "+12%", "new", "gone", "" */
+void lmi_put_relative(lmi_buf *b, lam_count was, lam_count now);       /* "+12%", "new", "gone", "" */
 void lmi_put_number(lmi_buf *b, lmi_figure k, lam_count c, bool exact);
 
 /* -- the modules that differ (lines.c) ------------------------------------------------------------------- */
@@ -92,6 +98,8 @@ void lmi_diff_count(lam_diff *d); /* fills moved and n */
 /* -- writing (said.c, write.c, tell.c) ------------------------------------------------------------------- */
 
 lam_status lmi_diff_say(lam_diff *d, lam_error *e);
+/* Writes that normalisations are folded in a file, if that explains the difference; else returns false. */
+bool lmi_diff_folded(const lam_diff *d, lmi_buf *out);
 /* True if both sides have a metric, and what differs elsewhere forbids to compare it. */
 bool lmi_diff_is_unlike(const lam_diff *d, lmi_figure k, lmi_setup_change *why);
 lam_status lmi_diff_text(const lam_diff *d, const lmi_diff_lines *l, const lam_diff_options *o, lam_sink to,

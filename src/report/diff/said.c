@@ -209,6 +209,10 @@ lam_status lmi_diff_say(lam_diff *d, lam_error *e) {
     find_metrics(d);
     lmi_buf_init(&t.text);
     lam_status s = say_all(&t);
+    if (s == LAM_OK && lmi_diff_folded(d, &t.text)) {
+        d->explained = lmi_strdup(&d->arena, lmi_buf_text(&t.text));
+        s = d->explained ? lmi_buf_status(&t.text, e) : lmi_nomem(e);
+    }
     lmi_buf_free(&t.text);
     return s;
 }

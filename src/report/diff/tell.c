@@ -145,6 +145,7 @@ lam_status lmi_diff_json(const lam_diff *d, const lmi_diff_lines *l, lam_sink to
     tell_side(&w, "before", &d->side[0]);
     tell_side(&w, "after", &d->side[1]);
     lmi_tell_sentences(&w.t, "not_compared", d->n_said, d->said);
+    lmi_tell_sentences(&w.t, "explained", d->explained != NULL, &d->explained);
     tell_totals(&w);
     tell_text(&w.t, "by", l->by == LMI_N_FIGURES ? NULL : lmi_figures[l->by].name);
     tell_modules(&w, "added", l, LMI_ADDED);

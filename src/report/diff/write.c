@@ -126,7 +126,7 @@ static bool is_sum(const lmi_diff_line *l) { return l->whole && l->change == LMI
 /* The type and the shapes of a module that differ: "in 2x32 -> 2x64; out 2x4 -> 2x8". */
 static void put_unlike(const writer *w, lmi_buf *b, const lmi_outline_place *was,
                        const lmi_outline_place *now) {
-    put_changed(b, "", was->type, now->type, false);
+    if (lmi_unlike_types(was, now)) put_changed(b, "", was->type, now->type, false);
     if (!w->d->side[0].o.convention || !w->d->side[1].o.convention) return;
     put_changed(b, "in", was->in, now->in, true);
     put_changed(b, "out", was->out, now->out, true);
@@ -179,12 +179,12 @@ static void put_what(writer *w, lmi_buf *b, const lmi_diff_line *l) {
         return;
     }
     if (is_wide(w, was, now)) {
-        put_word(b, "type", was->type, now->type);
+        if (lmi_unlike_types(was, now)) put_word(b, "type", was->type, now->type);
         put_word(b, "in", was->in, now->in);
         put_word(b, "out", was->out, now->out);
         return;
     }
-    if (w->md) put_changed(b, "", was->type, now->type, false);
+    if (w->md && lmi_unlike_types(was, now)) put_changed(b, "", was->type, now->type, false);
     for (int32_t i = 0; w->md && put_attribute(w, was, now, i); i++) {
         if (b->n && b->s[b->n - 1]) lmi_put(b, "; ");
         lmi_put(b, lmi_buf_text(&w->attr));
@@ -419,6 +419,8 @@ static lam_status write_all(writer *w) {
     }
     lmi_putc(&w->out, '\n');
     put_counts(w);
+    if (w->md && w->d->explained) lmi_putc(&w->out, '\n');
+    if (w->d->explained) put_sentence(w, w->d->explained);
     put_left_out(w);
     if (is_rough(w)) lmi_put(&w->out, w->md ? "\n" : "");
     if (is_rough(w))
@@ -431,7 +433,7 @@ static bool is_idle(writer *w, const lmi_diff_line *l) {
     const lmi_outline_place *was = lmi_diff_outlined(w->d, 0, l->place),
                             *now = lmi_diff_outlined(w->d, 1, l->place);
     if (!was || !now || l->whole || l->moved || l->change != LMI_CHANGED || !now->n_children) return false;
-    if (strcmp(was->type, now->type) != 0 || put_attribute(w, was, now, 0)) return false;
+    if (lmi_unlike_types(was, now) || put_attribute(w, was, now, 0)) return false;
     for (int k = 0; k < LMI_N_FIGURES; k++)
         if (w->d->by_place[k] && !lmi_is_same(l->was[k], l->now[k])) return false;
     return true;

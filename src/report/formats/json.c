@@ -78,6 +78,12 @@ static void put_totals(const lmi_job *j, lmi_teller *t, const lmi_rows *rows) {
     end_line(t);
 }
 
+/* Writes how the totals grow with the sizes that a file leaves open. */
+static void put_growth(const lmi_job *j, lmi_teller *t) {
+    if (lam_costs_growth(j->c, 0)) lmi_growth_fields(t, "per", j->c);
+    end_line(t);
+}
+
 static void put_measured(const lmi_job *j, lmi_teller *t) {
     const lam_peak roof = j->o->peak.flops > 0 ? lam_costs_peak(j->c, j->o->peak) : j->o->peak;
     if (lmi_has_times(j->c)) lmi_times_fields(t, "time", j->c);
@@ -163,6 +169,7 @@ static lam_status put_all(lmi_job *j, const lmi_outline *o) {
     lmi_rows_measured(&rows, j);
     put_head(j, &t);
     put_totals(j, &t, &rows);
+    put_growth(j, &t);
     put_measured(j, &t);
     put_operators(j, &t);
     LAM_TRY(put_rows(j, &t, &rows));

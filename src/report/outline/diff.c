@@ -79,6 +79,12 @@ static bool same_value(const lam_value *a, const lam_value *b) {
     }
 }
 
+bool lmi_unlike_types(const lmi_outline_place *was, const lmi_outline_place *now) {
+    static const char unknown[] = "?";
+    return strcmp(was->type, now->type) != 0 && strcmp(was->type, unknown) != 0 &&
+           strcmp(now->type, unknown) != 0;
+}
+
 bool lmi_changed_attr(const lmi_outline_place *was, const lmi_outline_place *now, int32_t i,
                       lam_attr out[2]) {
     for (int32_t j = 0; j < now->n_attrs; j++) {
@@ -296,7 +302,7 @@ static bool differs(const match *t, int32_t i, int32_t j) {
     }
     if (t->shapes && (strcmp(p->in, q->in) != 0 || strcmp(p->out, q->out) != 0)) return true;
     lam_attr changed[2];
-    return strcmp(p->type, q->type) != 0 || lmi_changed_attr(p, q, 0, changed);
+    return lmi_unlike_types(p, q) || lmi_changed_attr(p, q, 0, changed);
 }
 
 static void judge(lmi_outline *o, const match *t) {

@@ -57,6 +57,33 @@ static lam_status take_sentences(lmi_outline *o, const lam_costs *c, lam_error *
     return LAM_OK;
 }
 
+/* Takes a sentence on each size that the file leaves open and that totals depend on. */
+static lam_status take_growth(lmi_outline *o, const lam_costs *c, lam_error *e) {
+    const lam_growth *g;
+    int32_t n = 0;
+    lmi_buf text;
+    while (lam_costs_growth(c, n)) n++;
+    o->growth = lmi_alloc(&o->arena, (uint64_t)n, sizeof *o->growth);
+    if (!o->growth) return lmi_nomem(e);
+    lmi_buf_init(&text);
+    for (int32_t i = 0; (g = lam_costs_growth(c, i)) != NULL; i++) {
+        lmi_buf_clear(&text);
+        for (int m = LAM_MACS; m <= LAM_FLOPS; m++) {
+            lmi_buf one;
+            lmi_buf_init(&one);
+            if (lmi_put_per(&one, c, g, (lam_metric)m, false))
+                lmi_putf(&text, "%s%s", text.n ? ", " : "", lmi_buf_text(&one));
+            lmi_buf_used(&one, &text);
+        }
+        if (text.n) o->growth[o->n_growth++] = lmi_strdup(&o->arena, lmi_buf_text(&text));
+    }
+    lam_status s = lmi_buf_status(&text, e);
+    lmi_buf_free(&text);
+    for (int32_t i = 0; i < o->n_growth; i++)
+        if (!o->growth[i]) return lmi_nomem(e);
+    return s;
+}
+
 static lam_status take_provenance(lmi_outline *o, const lam_model *m, lam_error *e) {
     o->n_provenance = lam_model_n_provenance(m);
     o->provenance = lmi_alloc(&o->arena, (uint64_t)o->n_provenance, sizeof *o->provenance);
@@ -77,6 +104,7 @@ lam_status lmi_take_notes(lmi_filling *w) {
     lmi_outline *o = w->o;
     take_root(w);
     LAM_TRY(take_provenance(o, w->m, w->e));
+    LAM_TRY(take_growth(o, w->c, w->e));
     LAM_TRY(take_findings(w));
     LAM_TRY(take_graph(o, w->c, w->e));
     LAM_TRY(take_sentences(o, w->c, w->e));

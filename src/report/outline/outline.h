@@ -141,6 +141,8 @@ typedef struct lmi_outline {
     int32_t n_unused, n_no_gradient, n_gaps, n_notes, n_left;
     const char *(*unused)[2], *(*no_gradient)[2]; /* path, reason */
     const char **gap, **note;
+    int32_t n_growth;
+    const char **growth; /* sentences on how totals grow with the sizes that a file leaves open */
     const char **left;   /* sentences on what was left out */
     int32_t left_before; /* how many are about the tree; the others are about the optional parts */
     int32_t n_provenance;
@@ -190,6 +192,8 @@ bool lmi_outline_moved(const lmi_outline *both, int32_t i);
 lmi_change lmi_outline_change(const lmi_outline *both, int32_t i, bool moved);
 /* Adds the numbers of places by what became of them. */
 void lmi_outline_count(const lmi_outline *both, int32_t n[LMI_RENAMED + 1]);
+/* True if both types are known, and differ. */
+bool lmi_unlike_types(const lmi_outline_place *was, const lmi_outline_place *now);
 /* The i-th attribute that both have and that differs, before and after; false past the last one. */
 bool lmi_changed_attr(const lmi_outline_place *was, const lmi_outline_place *now, int32_t i, lam_attr out[2]);
 /* True if both count a number by place, by the same rules: outlines without a convention have no counts but

@@ -178,13 +178,23 @@ static void put_exact(lmi_page *p) {
         lmi_put_full(&p->out, o->ops_counted);
         lmi_put(&p->out, " operators that count have a formula; ");
         lmi_put_full(&p->out, o->ops_ran);
-        lmi_put(&p->out, " ran.");
+        lmi_put(&p->out, lmi_outline_told(o, "format") ? " are in the file." : " ran.");
     }
     if (o->timed || o->memory)
         lmi_putf(&p->out, " %s measured.",
                  o->timed && o->memory ? "Times and memory are"
                  : o->timed            ? "Times are"
                                        : "Memory is");
+}
+
+static void put_growth(lmi_page *p) {
+    if (!p->o->n_growth) return;
+    lmi_put(&p->out, "<br>Totals grow with sizes that the file leaves open: ");
+    for (int32_t i = 0; i < p->o->n_growth; i++) {
+        if (i) lmi_put(&p->out, "; ");
+        lmi_page_name(p, p->o->growth[i], LMI_PAGE_LONG);
+    }
+    lmi_put(&p->out, ".");
 }
 
 void lmi_page_verdict(lmi_page *p) {
@@ -206,5 +216,6 @@ void lmi_page_verdict(lmi_page *p) {
         put_gaps(p);
     else
         put_exact(p);
+    put_growth(p);
     lmi_put(&p->out, "</div>\n");
 }

@@ -178,6 +178,33 @@ static lam_status take_reasons(lmi_saved *s, const char *name, int32_t *n, const
     return LAM_OK;
 }
 
+static lam_status take_linear(const lmi_saved *s, uint32_t at, lam_growth *g, int m) {
+    const uint32_t grows = lmi_saved_get(s, at, "grows");
+    if (!lmi_saved_has(s, at)) return LAM_OK;
+    for (int how = LAM_GROWS_UNKNOWN; how <= LAM_GROWS_OTHERWISE; how++)
+        if (lmi_json_equals(&s->j, grows, lam_grows_name((lam_grows)how))) g->metric[m].how = (lam_grows)how;
+    if (g->metric[m].how != LAM_GROWS_LINEAR) return LAM_OK;
+    if (lmi_json_as_int(&s->j, lmi_saved_get(s, at, "each"), &g->metric[m].each) &&
+        lmi_json_as_int(&s->j, lmi_saved_get(s, at, "fixed"), &g->metric[m].fixed))
+        return LAM_OK;
+    return lmi_saved_wrong(s, at, "is no linear growth: it lacks whole numbers");
+}
+
+static lam_status take_growth(lmi_saved *s) {
+    lam_costs *c = &s->given.costs;
+    const uint32_t list = lmi_saved_top(s, "per");
+    c->growth = lmi_saved_room(s, lmi_saved_size(s, list), sizeof *c->growth);
+    if (!c->growth) return lmi_nomem(s->e);
+    LMI_JSON_EACH(&s->j, list, i) {
+        lam_growth *g = &c->growth[c->n_growth++];
+        LAM_TRY(lmi_saved_word(s, lmi_saved_get(s, i, "size"), &g->size));
+        LAM_TRY(lmi_saved_int(s, lmi_saved_get(s, i, "value"), &g->value));
+        for (int m = 0; m < LAM_N_METRICS; m++)
+            LAM_TRY(take_linear(s, lmi_saved_get(s, i, lam_metric_name((lam_metric)m)), g, m));
+    }
+    return LAM_OK;
+}
+
 /* A convention that this lamina does not have counts what the totals have. */
 static lam_status take_convention(lmi_saved *s) {
     lam_costs *c = &s->given.costs;
@@ -211,6 +238,7 @@ lam_status lmi_saved_rows(lmi_saved *s) {
     LAM_TRY(take_operators(s));
     LAM_TRY(take_unruled(s));
     LAM_TRY(take_gaps(s));
+    LAM_TRY(take_growth(s));
     c->none_called = s->m->n_events == 0 && c->n_gaps > 0 && c->total[LAM_MACS].state == LAM_UNKNOWN;
     if (c->none_called && s->m->n_modules && lmi_is_inside(&s->m->modules[0])) s->m->described = c->gaps[0];
     LAM_TRY(take_reasons(s, "unused", &s->given.n_unused, &s->given.unused));

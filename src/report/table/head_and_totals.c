@@ -279,6 +279,21 @@ static void tell_forward(lmi_items *s) {
     tell_pass(s, total, "", s->j->c->convention->unit);
 }
 
+/* Adds how totals grow with the sizes that a file leaves open. */
+static void tell_growth(lmi_items *s) {
+    const lam_growth *g;
+    bool any = false;
+    for (int32_t i = 0; (g = lam_costs_growth(s->j->c, i)) != NULL; i++) {
+        bool begun = false;
+        for (int m = 0; m < LAM_N_METRICS; m++) {
+            if (m > LAM_FLOPS && !s->j->o->bytes) break;
+            if (!lmi_put_per(&s->text, s->j->c, g, (lam_metric)m, s->j->o->exact)) continue;
+            lmi_items_send(s, NULL, begun ? NULL : any ? "" : "grows");
+            begun = any = true;
+        }
+    }
+}
+
 /* Adds the cost of a pass other than the forward, if one ran. */
 static void tell_phase(lmi_items *s, lam_phase phase, const char *label) {
     lam_count total[LAM_N_METRICS];
@@ -384,6 +399,7 @@ lam_status lmi_foot_items(lmi_job *j, lmi_item_fn say, void *to) {
     lmi_items_begin(&s, j, say, to);
     tell_params(&s);
     tell_forward(&s);
+    tell_growth(&s);
     tell_phase(&s, LAM_BACKWARD, "backward");
     tell_phase(&s, LAM_RECOMPUTE, "recomputed");
     tell_times(&s);

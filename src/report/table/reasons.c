@@ -145,6 +145,7 @@ void lmi_items_complete(lmi_items *s) {
     const lam_costs *c = s->j->c;
     tally t = count(c);
     bool gaps = lam_costs_gap(c, 0) != NULL, unruled = false;
+    const bool file = lam_model_told(c->model, "format") != NULL; /* nothing ran */
     int32_t left = 0;
     if (c->none_called) {
         lmi_put(&s->text, lam_costs_gap(c, 0));
@@ -156,17 +157,18 @@ void lmi_items_complete(lmi_items *s) {
     } else if (gaps || t.known < t.all) {
         left = tell_incomplete(s, &t, &unruled);
     } else if (lmi_by_ops(c)) {
-        lmi_putf(&s->text, "every operator that ran is counted (%lld of %lld)", (long long)t.known,
-                 (long long)t.all);
+        lmi_putf(&s->text, "every operator %s is counted (%lld of %lld)", file ? "of the graph" : "that ran",
+                 (long long)t.known, (long long)t.all);
         lmi_items_send(s, NULL, "complete");
     } else {
         bool all = c->convention->hidden == LMI_HIDDEN_AT_LEAST;
-        lmi_putf(&s->text, "every layer that ran is counted (%lld of %lld)", (long long)t.known,
-                 (long long)t.all);
+        lmi_putf(&s->text, "every layer that %s is counted (%lld of %lld)", file ? "the graph calls" : "ran",
+                 (long long)t.known, (long long)t.all);
         if (!all) lmi_putf(&s->text, "; work outside layers is not seen, %s counts it", by_exact(s->j));
         lmi_items_send(s, NULL, all ? "complete" : "counted");
     }
-    tell_idle(s, t.never, " was never called", "s were never called", true);
+    tell_idle(s, t.never, file ? " is never called" : " was never called",
+              file ? "s are never called" : "s were never called", true);
     tell_idle(s, t.elsewhere, " was called by other threads alone", "s were called by other threads alone",
               true);
     tell_idle(s, t.inside, " is inside scripted, traced or compiled code, which shows no calls",

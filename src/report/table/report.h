@@ -90,6 +90,9 @@ lam_count lmi_total(const lam_costs *c, lam_metric metric);
 void lmi_put_count(lmi_buf *b, lam_count c, bool exact);
 /* The same, with "?" for ">= 0", which has no information. */
 void lmi_put_metric(lmi_buf *b, lam_count c, bool exact);
+/* Writes how a total grows with a size: "MACs 1.20 G + 4.10 G x batch"; false, and nothing, if it does not
+ * depend on the size, or is not known anyway. */
+bool lmi_put_per(lmi_buf *b, const lam_costs *c, const lam_growth *g, lam_metric m, bool exact);
 void lmi_put_plain(lmi_buf *b, lam_count c); /* the number alone, without its state */
 void lmi_put_grouped(lmi_buf *b, lam_count c);
 void lmi_put_bytes(lmi_buf *b, lam_count c);
@@ -188,7 +191,7 @@ size_t lmi_sheet_cells(lmi_sheet *t, int32_t row, int32_t first, size_t owed);
 void lmi_sheet_row(lmi_sheet *t, int32_t row, int32_t first, size_t owed);
 /* Fits the table and writes all of it. */
 void lmi_sheet_write(lmi_sheet *t, size_t fair, size_t least);
-void lmi_sheet_md(lmi_sheet *t); /* writes all of it as a table of Markdown */
+void lmi_sheet_md(lmi_sheet *t);         /* writes all of it as a table of Markdown */
 lam_status lmi_sheet_free(lmi_sheet *t); /* returns the first failure */
 
 /* -- pieces of text ------------------------------------------------------------------------------------ */

@@ -69,6 +69,33 @@ void lmi_unruled_ops_fields(lmi_teller *t, const char *name, const lam_costs *c)
     tell_list_end(t);
 }
 
+void lmi_growth_fields(lmi_teller *t, const char *name, const lam_costs *c) {
+    const lam_growth *g;
+    tell_list(t, name);
+    for (int32_t i = 0; (g = lam_costs_growth(c, i)) != NULL; i++) {
+        tell_object(t, NULL);
+        tell_text(t, "size", g->size);
+        tell_known(t, "value", g->value);
+        for (int m = 0; m < LAM_N_METRICS; m++) {
+            const bool linear = g->metric[m].how == LAM_GROWS_LINEAR;
+            if (!lmi_has_metric(c, (lam_metric)m)) continue;
+            tell_object(t, lam_metric_name((lam_metric)m));
+            tell_text(t, "grows", lam_grows_name(g->metric[m].how));
+            if (linear)
+                tell_int(t, "each", g->metric[m].each);
+            else
+                tell_none(t, "each");
+            if (linear)
+                tell_int(t, "fixed", g->metric[m].fixed);
+            else
+                tell_none(t, "fixed");
+            tell_end(t);
+        }
+        tell_end(t);
+    }
+    tell_list_end(t);
+}
+
 void lmi_gaps_fields(lmi_teller *t, const char *name, const lam_costs *c) {
     const char *gap;
     tell_list(t, name);
@@ -138,7 +165,8 @@ static lam_status check(const lam_costs *c, lam_costs_part part, int32_t i, lam_
 
 lam_status lam_costs_tell(lam_costs *c, lam_costs_part part, int32_t i, lam_receiver to, lam_error *e) {
     lmi_teller t = lmi_tell_to(to);
-    if (part != LAM_COSTS_TOTALS && part != LAM_COSTS_OPERATOR) LAM_TRY(lam_costs_settle(c, e));
+    if (part != LAM_COSTS_TOTALS && part != LAM_COSTS_OPERATOR && part != LAM_COSTS_GROWTH)
+        LAM_TRY(lam_costs_settle(c, e));
     LAM_TRY(check(c, part, i, e));
     switch (part) {
     case LAM_COSTS_ROWS: return tell_rows(&t, c, e);
@@ -147,6 +175,7 @@ lam_status lam_costs_tell(lam_costs *c, lam_costs_part part, int32_t i, lam_rece
     case LAM_COSTS_UNRULED: lmi_unruled_fields(&t, NULL, c); break;
     case LAM_COSTS_UNRULED_OPS: lmi_unruled_ops_fields(&t, NULL, c); break;
     case LAM_COSTS_GAPS: lmi_gaps_fields(&t, NULL, c); break;
+    case LAM_COSTS_GROWTH: lmi_growth_fields(&t, NULL, c); break;
     case LAM_COSTS_TIMES: lmi_times_fields(&t, NULL, c); break;
     case LAM_COSTS_WHY: tell_why(&t, c, i); break;
     case LAM_COSTS_FACTS: tell_facts(&t, c, i); break;

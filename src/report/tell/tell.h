@@ -9,10 +9,10 @@
 #include "report/table/report.h"
 
 typedef struct lmi_teller {
-    lmi_buf *json;   /* NULL: `to` receives the fields */
-    bool any;        /* of JSON: a comma goes before the next field */
-    bool stopped;    /* for a receiver: it returned false */
-    bool brief;      /* leaves out what a report's rows have, and empty parts */
+    lmi_buf *json; /* NULL: `to` receives the fields */
+    bool any;      /* of JSON: a comma goes before the next field */
+    bool stopped;  /* for a receiver: it returned false */
+    bool brief;    /* leaves out what a report's rows have, and empty parts */
     lam_receiver to;
 } lmi_teller;
 
@@ -134,7 +134,7 @@ QUICK void tell_close(lmi_teller *t, char bracket) {
     quick_put(t->json, &bracket, 1);
     t->any = true;
 }
-QUICK void tell_end(lmi_teller *t) { tell_close(t, '}'); } /* of an object or a record */
+QUICK void tell_end(lmi_teller *t) { tell_close(t, '}'); }      /* of an object or a record */
 QUICK void tell_list_end(lmi_teller *t) { tell_close(t, ']'); } /* of a list or a tuple */
 
 /* The beginning of each JSON document, after its brace: its kind and the version of its schema, twice, and
@@ -181,6 +181,7 @@ void lmi_phase_fields(lmi_teller *t, const lam_costs *c, const lam_count backwar
                       const lam_count recompute[LAM_N_METRICS]);
 void lmi_unruled_fields(lmi_teller *t, const char *name, const lam_costs *c);
 void lmi_unruled_ops_fields(lmi_teller *t, const char *name, const lam_costs *c);
+void lmi_growth_fields(lmi_teller *t, const char *name, const lam_costs *c);
 void lmi_gaps_fields(lmi_teller *t, const char *name, const lam_costs *c);
 void lmi_notes_fields(lmi_teller *t, const char *name, const lam_model *m); /* model.c */
 void lmi_provenance_fields(lmi_teller *t, const char *name, const lam_model *m);

@@ -153,6 +153,54 @@ static void sizes_are_computed_in_both_grammars(void **state) {
     }
 }
 
+/* A file at other values of its open sizes, and how the FLOPs of its one operator grow with the size of x. */
+static void totals_grow_with_open_sizes(void **state) {
+    (void)state;
+    static const lam_read_options grow = {.growth = true};
+    static const struct {
+        const char *text;
+        lam_grows how;
+        int64_t each, fixed;
+    } all[] = {{"12*s0 + 1", LAM_GROWS_LINEAR, 12, 1},
+               {"s0", LAM_GROWS_LINEAR, 1, 0},
+               {"5*s0 - 4", LAM_GROWS_LINEAR, 5, -4},
+               {"100 - 7*s0", LAM_GROWS_LINEAR, -7, 100},
+               {"s0 - s0 + 7", LAM_GROWS_LINEAR, 0, 7},
+               {"s0**2", LAM_GROWS_OTHERWISE, 0, 0},
+               {"s0//2", LAM_GROWS_OTHERWISE, 0, 0},
+               {"CeilDiv(s0, 2)", LAM_GROWS_OTHERWISE, 0, 0},
+               {"Max(s0, 7)", LAM_GROWS_OTHERWISE, 0, 0},
+               {"s0 * 2000000000000000000", LAM_GROWS_UNKNOWN, 0, 0}, /* beyond 64 bits at 8 */
+               {"s0 + u0", LAM_GROWS_UNKNOWN, 0, 0},
+               {"12//(s0 - 4)", LAM_GROWS_UNKNOWN, 0, 0}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        char values[1024];
+        lam_model *m;
+        last = (lam_error){.at = -1};
+        snprintf(values, sizeof values,
+                 TENSOR("x", EXPRESSION("s0", "{\"as_int\":3}")) "," TENSOR("y", EXPRESSION("%s", "null")),
+                 all[i].text);
+        save_program("grows.pt2", RELU, values, "{\"fqn\":\"\"}");
+        assert_int_equal(lam_read(&m, "grows.pt2", &grow, &last), LAM_OK);
+        lam_costs *c = costs_of(m);
+        const lam_growth *g = lam_costs_growth(c, 0);
+        assert_non_null(g);
+        assert_string_equal(g->size, "batch");
+        assert_int_equal(g->value, 3);
+        assert_int_equal(g->metric[LAM_FLOPS].how, all[i].how);
+        assert_int_equal(g->metric[LAM_FLOPS].each, all[i].each);
+        assert_int_equal(g->metric[LAM_FLOPS].fixed, all[i].fixed);
+        assert_null(lam_costs_growth(c, 1));
+        lam_costs_free(c);
+        lam_model_free(m);
+        m = opened("grows.pt2");
+        c = costs_of(m);
+        assert_null(lam_costs_growth(c, 0));
+        lam_costs_free(c);
+        lam_model_free(m);
+    }
+}
+
 static void refused_program(const char *nodes, const char *values, const char *part) {
     save_program("bad.pt2", nodes, values, "{\"fqn\":\"\"}");
     refused("bad.pt2", LAM_FAILED, part);
@@ -244,11 +292,26 @@ static void read_once(void *name, bool *ok) {
     lam_model_free(m);
 }
 
+static void grow_once(void *name, bool *ok) {
+    static const lam_read_options grow = {.growth = true};
+    char path[512];
+    lam_model *m = NULL;
+    lam_costs *c = NULL;
+    lam_error e = {.at = -1};
+    snprintf(path, sizeof path, "%s/files/%s", LAMINA_TEST_DATA, (const char *)name);
+    lam_status s = lam_read(&m, path, &grow, &e);
+    if (s == LAM_OK) s = lam_costs_new(&c, m, NULL, &e);
+    *ok = oom_check(s, &e);
+    lam_costs_free(c);
+    lam_model_free(m);
+}
+
 static void no_allocation_is_needed(void **state) {
     (void)state;
     oom_sweep(read_once, (void *)"net.pt2");
     oom_sweep(read_once, (void *)"old.pt2");
     oom_sweep(read_once, (void *)"branch.pt2");
+    oom_sweep(grow_once, (void *)"net.pt2");
 }
 
 int main(void) {
@@ -257,6 +320,7 @@ int main(void) {
         cmocka_unit_test(an_older_program_is_a_table),
         cmocka_unit_test(graphs_in_a_graph_are_walked_or_named),
         cmocka_unit_test(sizes_are_computed_in_both_grammars),
+        cmocka_unit_test(totals_grow_with_open_sizes),
         cmocka_unit_test(damaged_programs_are_refused_with_the_place),
         cmocka_unit_test(odd_arguments_are_read),
         cmocka_unit_test(depths_are_bounded),
