@@ -36,11 +36,13 @@ enum { LAM_LIVE_WORDS = 128 }; /* the most of one list */
     FLAG(time)      /* measure times over `repeats` runs */                                                  \
     COUNT(repeats)  /* 0: the host chooses */                                                                \
     /* A language model is to generate: "sample" decode steps of those that are asked for, "every" one of    \
-     * them, or "lengths": prompts of few and of many tokens. "forward": it is called once on a prompt,      \
-     * unless `inputs` or `given` give its input. NULL: it is called once. */                                \
+     * them, or "lengths": prompts of few and of many tokens, or "own": of few and of as many as the model   \
+     * says that it takes. "forward": it is called once on a prompt, unless `inputs` or `given` give its     \
+     * input. NULL: it is called once. */                                                                    \
     WORD(tokens)                                                                                             \
-    COUNT(prompt) /* tokens of the prompt; 0: as the host likes, as the next */                              \
-    COUNT(fresh)  /* new tokens of each sequence */                                                          \
+    COUNT(prompt)  /* tokens of the prompt; 0: as the host likes, as the next */                             \
+    COUNT(fresh)   /* new tokens of each sequence */                                                         \
+    COUNT(longest) /* with "lengths": the most tokens of a prompt; 0: as many as ever */                     \
     /* The option that a dry run can't answer, as "--time". NULL: none, so a model that is larger than the   \
      * memory may be followed as in a dry run, if its provenance then tells why as "dry_because". */         \
     WORD(needs_run)

@@ -142,7 +142,7 @@ typedef enum lam_token_purpose {
 /* A run of a language model whose costs are needed. */
 typedef struct lam_token_run {
     lam_token_purpose purpose;
-    const char *which;      /* as `tokens` of lam_live: "sample", "every", "lengths" or "first" */
+    const char *which;      /* as `tokens` of lam_live: "sample", "every", "lengths", "own" or "first" */
     bool dry, time, follow; /* it computes nothing; its calls are timed; its memory is followed */
     bool tells;             /* after it the tokens can be read */
 } lam_token_run;
@@ -163,11 +163,21 @@ typedef struct lam_token_sequence {
     int64_t prompt, fresh, decoder;
 } lam_token_sequence;
 enum { LAM_TOKEN_SEQUENCES = 3 };
+/* What bounds the sequences of a model, in tokens. */
+typedef struct lam_token_limits {
+    bool encoder;    /* the prompt is an encoder's */
+    int64_t table;   /* positions for which it has a table; 0: it has none */
+    int64_t own;     /* that it says it takes; 0: it does not say */
+    int64_t longest; /* lam_tokens_longest; 0: the same as for any model */
+} lam_token_limits;
 /* The sequences of the run `which`, for a model that is asked for `fresh` tokens after `prompt`; returns how
- * many. `encoder`: the prompt is an encoder's; `limit`: positions of the model, 0: it has no table of
- * them. */
+ * many. */
 LAM_API int32_t lam_tokens_sequences(lam_token_sequence out[LAM_TOKEN_SEQUENCES], const char *which,
-                                     int64_t prompt, int64_t fresh, bool encoder, int64_t limit);
+                                     int64_t prompt, int64_t fresh, const lam_token_limits *of);
+/* Tokens of a prompt that shows whether a cache goes on growing: fewer for a model that has operators for
+ * each token, as a scan has that is a loop of the program. `c`: costs of the first run; `path`: as in
+ * lam_token_options. 0: the same as for any model. */
+LAM_API int64_t lam_tokens_longest(lam_costs *c, const char *path);
 
 /* Bytes of the caches of `batch` sequences of `tokens` tokens each. LAM_AT_LEAST if a part is not known. */
 LAM_API lam_count lam_tokens_cache_at(const lam_tokens *t, int64_t tokens, int64_t batch);

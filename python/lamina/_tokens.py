@@ -124,8 +124,10 @@ class Asked:
             if wanted is None:
                 break
             if wanted["purpose"] == "lengths":
+                assert costs is not None
+                longest = _lamina.tokens_longest(costs, NAME)
                 with suppress(Exception):  # a model that can't be followed shows what it shows
-                    longer = self._costs(wanted)
+                    longer = self._costs(wanted, longest=longest)
             elif wanted["purpose"] == "memory":
                 try:
                     followed = self._costs(wanted)
@@ -139,9 +141,11 @@ class Asked:
         assert found is not None
         return found
 
-    def _costs(self, wanted: _lamina._TokenRun, time: Repeats | None = None) -> _lamina.Costs:
-        dry, follow = wanted["dry"], wanted["follow"]
-        run = self.run(wanted["which"], dry=dry, follow=follow, time=time if wanted["time"] else None)
+    def _costs(
+        self, wanted: _lamina._TokenRun, time: Repeats | None = None, *, longest: int = 0
+    ) -> _lamina.Costs:
+        how: dict[str, Any] = {"dry": wanted["dry"], "follow": wanted["follow"], "longest": longest}
+        run = self.run(wanted["which"], **how, time=time if wanted["time"] else None)
         if run.error is not None:
             run.reraise()
         assert run.model is not None
@@ -159,12 +163,14 @@ class Asked:
         about: Mapping[str, str] | None = None,
         time: Repeats | None = None,
         follow: bool = False,
+        longest: int = 0,
     ) -> Run:
         """The model generates: a "sample" of its steps, "every" one, the "first" alone, or sequences of other
-        "lengths". ``follow``: its memory is followed."""
+        "lengths", of at most ``longest`` tokens unless that is 0, or of its "own" limit. ``follow``: its
+        memory is followed."""
         # One sequence shows how a cache grows; inputs that were given fix its length.
-        batch, given = (1, {}) if which == "lengths" else (self.batch, self.given)
-        wanted = sequences(self.how, which, self.prompt, self.new)
+        batch, given = (1, {}) if which in ("lengths", "own") else (self.batch, self.given)
+        wanted = sequences(self.how, which, self.prompt, self.new, longest)
         inputs = inputs_of(self.root, self.how, batch, given, wanted)
         told = {"of": NAME, "prompt": self.prompt, "new": self.new, "batch": self.batch}
         facts = {**(about or {}), **{f"tokens_{name}": str(value) for name, value in told.items()}}

@@ -23,11 +23,13 @@ void lmi_generated_free(lmi_generated *g) {
 }
 
 /* Generates once; there is what ran also if the model failed. */
-static lam_status run(lmi_cli *c, const lam_token_run *how, lam_model **m, lam_costs **costs, lam_error *e) {
+static lam_status run(lmi_cli *c, const lam_token_run *how, int64_t longest, lam_model **m, lam_costs **costs,
+                      lam_error *e) {
     lam_live what = lmi_live_request(c, lam_convention_of(NULL));
     what.ops = true;
     what.or_layers = false;
     what.tokens = how->which;
+    what.longest = longest < INT32_MAX ? (int32_t)longest : 0;
     what.dry = how->dry;
     what.time = how->time;
     what.follow = how->follow;
@@ -64,8 +66,15 @@ static lam_status read(const lmi_cli *c, lmi_generated *g, lam_error *e) {
 /* A run whose memory is followed, or why it can't be. */
 static void follow(lmi_cli *c, const lam_token_run *how, lmi_generated *g) {
     g->unfollowed = (lam_error){.at = -1};
-    if (run(c, how, &g->followed, &g->followed_c, &g->unfollowed) != LAM_OK)
+    if (run(c, how, 0, &g->followed, &g->followed_c, &g->unfollowed) != LAM_OK)
         end(&g->followed, &g->followed_c);
+}
+
+/* Prompts of other lengths; a model that can't be followed shows what it shows. */
+static void lengths(lmi_cli *c, const lam_token_run *how, lmi_generated *g) {
+    const int64_t longest = lam_tokens_longest(g->c, lam_model_told(g->m, "tokens_of"));
+    lam_error unused = {.at = -1};
+    (void)run(c, how, longest, &g->longer, &g->longer_c, &unused);
 }
 
 lam_status lmi_generate(lmi_cli *c, lmi_generated *g, lam_error *e) {
@@ -77,9 +86,9 @@ lam_status lmi_generate(lmi_cli *c, lmi_generated *g, lam_error *e) {
         lam_tokens_free(g->t);
         g->t = NULL;
         switch (next.purpose) {
-        case LAM_RUN_LENGTHS: (void)run(c, &next, &g->longer, &g->longer_c, &unused); break;
+        case LAM_RUN_LENGTHS: lengths(c, &next, g); break;
         case LAM_RUN_MEMORY: follow(c, &next, g); break;
-        default: s = run(c, &next, &g->m, &g->c, e); break;
+        default: s = run(c, &next, 0, &g->m, &g->c, e); break;
         }
         if (s == LAM_OK && next.tells) s = read(c, g, e);
     }

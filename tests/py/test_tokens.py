@@ -8,8 +8,8 @@ import copy
 import json
 import sys
 import threading
-from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -21,21 +21,7 @@ from lamina._base.errors import NeedsValuesError
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "golden"))
 from samples import Talker, Zoo
-
-
-@dataclass
-class Truth:
-    """MACs of a whole batch and bytes of one sequence, as the family's own dimensions give them."""
-
-    prefill: int
-    steps: list[int]
-    hidden: int  # scores of the prefill that the mask hides, in MACs
-    total: int
-    active: int
-    matrix: int
-    pieces: list[tuple[int, int | None]]  # bytes a token, and the tokens until which it grows
-    fixed: int = 0
-    weights: list[int] = field(default_factory=list)  # bytes that each step reads
+from token_truth import Truth, decode, holds, of_transformers
 
 
 def attends(queries: int, keys: int, heads: int, width: int) -> int:
@@ -185,35 +171,6 @@ def gemma3() -> Any:
 
 
 DENSE = {"llama": llama, "qwen3": qwen3, "gpt_neox": gpt_neox, "falcon": falcon, "gemma3": gemma3}
-
-
-def of_transformers(name: str, config: dict[str, Any], attention: str = "sdpa") -> nn.Module:
-    transformers = pytest.importorskip("transformers")
-    transformers.utils.logging.set_verbosity_error()
-    kind = {"Gemma3": "Gemma3TextConfig"}.get(name, f"{name}Config")
-    model = getattr(transformers, f"{name}{'LMHeadModel' if name == 'GPT2' else 'ForCausalLM'}")
-    torch.manual_seed(0)
-    made: nn.Module = model._from_config(getattr(transformers, kind)(**config), attn_implementation=attention)
-    return made.eval()
-
-
-def decode(t: lamina.Tokens) -> list[Any]:
-    return [step for step in t.steps if step.stage == "decode"]
-
-
-def holds(t: lamina.Tokens, truth: Truth) -> None:
-    assert (int(t.prefill.macs), t.prefill.macs.state) == (truth.prefill, "exact")
-    assert [int(step.macs) for step in decode(t)] == truth.steps
-    assert t.decode.macs == sum(truth.steps)
-    assert t.decode.macs.state == "exact"
-    assert (t.params.total, t.params.active, t.params.active_matrix) == (
-        truth.total,
-        truth.active,
-        truth.matrix,
-    )
-    assert [(piece.bytes_a_token, piece.until) for piece in t.cache.pieces] == truth.pieces
-    assert t.cache.fixed == truth.fixed
-    assert [int(step.weights) for step in decode(t)] == truth.weights
 
 
 @pytest.mark.parametrize("dry", [False, True], ids=["real", "dry"])
@@ -372,10 +329,10 @@ class Rows(nn.Module):
     """Token ``i`` also looks up a row of ``kinds``, all of them the first; positions are looked up by one
     index for the batch, or by one for each sequence."""
 
-    def __init__(self, each):
+    def __init__(self, each, positions=30):
         super().__init__()
-        self.each = each
-        self.table, self.places, self.kinds = (nn.Embedding(n, 8) for n in (50, 30, 2))
+        self.each, self.config = each, SimpleNamespace(vocab_size=50)
+        self.table, self.places, self.kinds = (nn.Embedding(n, 8) for n in (50, positions, 2))
         self.head = nn.Linear(8, 50, bias=False)
 
     def forward(self, ids):
@@ -386,9 +343,10 @@ class Rows(nn.Module):
 
 
 @pytest.mark.parametrize("each", [False, True])
+@pytest.mark.parametrize("positions", [30, 70])  # fewer and more than tokens
 @pytest.mark.parametrize("dry", [False, True])
-def test_rows_that_may_repeat_are_a_lower_bound(each, dry):
-    t = lamina.tokens(Rows(each), prompt=9, new=2, batch=2, dry=dry)
+def test_rows_that_may_repeat_are_a_lower_bound(each, positions, dry):
+    t = lamina.tokens(Rows(each, positions), prompt=9, new=2, batch=2, dry=dry)
     for step, tokens in zip(t.steps, (9, 10), strict=True):
         assert (int(step.weights), step.weights.state) == (
             4 * 8 * (50 + 2 * tokens + tokens + 1),
@@ -427,6 +385,26 @@ def test_a_prompt_in_chunks_is_prefill():
         ("decode", 1),
     ]
     assert (t.prefill.tokens, t.prompt, t.decode.tokens) == (15, 15, 2)
+
+
+@pytest.mark.parametrize("fixed", [False, True], ids=["dynamic", "static"])
+def test_a_prompt_that_generate_gives_in_two_chunks_is_prefill(fixed):
+    (name, config), sizes = llama()
+    model, ids = of_transformers(name, config, "eager"), torch.arange(3, 17).view(1, 14)
+    how = {"prefill_chunk_size": 9, "cache_implementation": "static" if fixed else "dynamic"}
+    with lamina.capture(model) as cap, torch.no_grad():
+        model.generate(ids, max_new_tokens=5, min_new_tokens=5, do_sample=False, **how)
+    t = cap.report().tokens
+    assert [(step.stage, step.new, step.keys) for step in t.steps[:3]] == [
+        ("prefill", 9, 9),
+        ("prefill", 5, 14),
+        ("decode", 1, 15),
+    ]
+    assert (t.prompt, t.prefill.tokens, t.decode.calls) == (14, 14, 4)
+    room = 18 if fixed else None  # of the cache that all of it multiplies
+    scores = 9 * (room or 9) + 5 * (room or 14)
+    once = dense(14, 5, 1, **sizes).prefill - 2 * 2 * 32 * 14 * 14
+    assert t.prefill.macs == once + 2 * 2 * 32 * scores + 32 * 60  # each chunk has logits of its last token
 
 
 def squeezed(t: Any) -> str:

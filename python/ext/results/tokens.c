@@ -97,15 +97,27 @@ static PyObject *tokens_next(PyObject *module, PyObject *args) {
     return lmx_sink_end(&sink);
 }
 
+/* tokens_longest(costs, path): the most tokens of a prompt that shows how a cache grows; 0: as ever. */
+static PyObject *tokens_longest(PyObject *module, PyObject *args) {
+    PyObject *of;
+    const char *path;
+    if (!PyArg_ParseTuple(args, "O!s:tokens_longest", lmx_state_of(module)->costs_type, &of, &path))
+        return NULL;
+    lam_costs *c = lmx_costs_settled(of);
+    return c ? PyLong_FromLongLong(lam_tokens_longest(c, path)) : NULL;
+}
+
 static PyObject *token_sequences(PyObject *module, PyObject *args) {
     (void)module;
     const char *which;
-    long long prompt, fresh, limit;
+    long long prompt, fresh, table, own, longest;
     int encoder;
     lam_token_sequence all[LAM_TOKEN_SEQUENCES];
-    if (!PyArg_ParseTuple(args, "sLLpL:token_sequences", &which, &prompt, &fresh, &encoder, &limit))
+    if (!PyArg_ParseTuple(args, "sLL(pLLL):token_sequences", &which, &prompt, &fresh, &encoder, &table, &own,
+                          &longest))
         return NULL;
-    const int32_t n = lam_tokens_sequences(all, which, prompt, fresh, encoder != 0, limit);
+    const lam_token_limits limits = {encoder != 0, table, own, longest};
+    const int32_t n = lam_tokens_sequences(all, which, prompt, fresh, &limits);
     PyObject *out = PyTuple_New(n);
     for (int32_t i = 0; out && i < n; i++) {
         PyObject *each = Py_BuildValue("(LLL)", (long long)all[i].prompt, (long long)all[i].fresh,
@@ -195,9 +207,13 @@ PyMethodDef lmx_tokens_functions[] = {
          "tokens can be read then; None if no further one is needed. `so_far`: the Tokens that were read "
          "last, or None; `plan`: whether to run dry, to time, and to tell activations.")},
     {"token_sequences", token_sequences, METH_VARARGS,
-     PyDoc_STR("token_sequences($module, which, prompt, new, encoder, limit, /)\n--\n\nReturns the sequences "
-               "of a run: of each the tokens of its prompt, the new ones, and those that a decoder behind an "
-               "encoder begins with, 0 as ever.")},
+     PyDoc_STR("token_sequences($module, which, prompt, new, limits, /)\n--\n\nReturns the sequences of a "
+               "run: of each the tokens of its prompt, the new ones, and those that a decoder behind an "
+               "encoder begins with, 0 as ever. `limits`: whether there is an encoder, positions of a table, "
+               "tokens that the model says it takes, and the longest prompt, each 0 if there is none.")},
+    {"tokens_longest", tokens_longest, METH_VARARGS,
+     PyDoc_STR("tokens_longest($module, costs, path, /)\n--\n\nReturns the tokens of the longest prompt that "
+               "is to show how a cache grows, by the Costs of the first run; 0: the same as for any model.")},
     {"peak", peak_named, METH_O,
      PyDoc_STR("peak($module, text, /)\n--\n\nReturns the FLOPs and bytes a second of a device, as "
                "\"h100-sxm:bfloat16\".")},

@@ -46,6 +46,7 @@ def run_target(
     tokens: str | None = None,
     prompt: int = 0,
     fresh: int = 0,
+    longest: int = 0,
     **how: Any,
 ) -> _lamina.Model:
     """Builds the model that ``target`` names, runs it once on made-up inputs, and returns the captured model.
@@ -54,8 +55,8 @@ def run_target(
     names code that returns the inputs instead. ``dry_because``: why the run is dry, if nobody asked for
     that. ``batch``, unless 0, is the first size of every input. ``optimizer`` is a name of an optimizer, code
     that makes one, or "" for the default; None: none. ``tokens``: a language model generates ``fresh`` tokens
-    after ``prompt``, by :func:`_generated`, or is called once on it. ``how``: the other keywords are those of
-    :func:`lamina._run.run_once`. Models in ``built`` are not built again.
+    after ``prompt``, by :func:`_generated`, or is called once on it; ``longest`` as there. ``how``: the other
+    keywords are those of :func:`lamina._run.run_once`. Models in ``built`` are not built again.
 
     Raises:
         UsageError: the target, an input or a build argument can't be understood, in a sentence.
@@ -81,6 +82,7 @@ def run_target(
     elif tokens is not None:
         further = from_code(root, target, given, built, batch=0) if given is not None else ((), {}, [])
         how = {"dry": dry, "about": _texts(about), "time": how["time"], "follow": how["follow"]}
+        how["longest"] = longest
         return _generated(root, tokens, (prompt, fresh, batch), further, dtype, how)
     made: list[str]
     if tokens == FORWARD and given is None and not inputs:
@@ -119,8 +121,8 @@ def _generated(
     dtype: str | None,
     how: Mapping[str, Any],
 ) -> _lamina.Model:
-    """The model of a language model that generated: ``which`` of its steps, "sample" or "every", or of
-    sequences of other "lengths". ``further``: inputs that code gave, all of them by name."""
+    """The model of a language model that generated: ``which`` of its steps, "sample" or "every", or
+    sequences of other "lengths" or of its "own". ``further``: inputs that code gave, all of them by name."""
     from .._tokens import Asked
 
     args, kwargs, _ = further

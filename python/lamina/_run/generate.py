@@ -31,10 +31,12 @@ class Wanted(NamedTuple):
     decoder: int = 0
 
 
-def sequences(how: Prompted, which: str, prompt: int, new: int) -> list[Wanted]:
+def sequences(how: Prompted, which: str, prompt: int, new: int, longest: int) -> list[Wanted]:
     """The sequences of a run: for a "sample" of the decode steps, "every" one of them, or two of other
-    "lengths", one of few tokens and one of many, that show how the cache grows."""
-    every = _lamina.token_sequences(which, prompt, new, how.encoder, how.limit or 0)
+    "lengths", one of few tokens and one of many, that show how the cache grows; or of the "own" limit of the
+    model. ``longest``: the most tokens of those; 0: as many as ever."""
+    limits = how.encoder, how.limit or 0, how.own or 0, longest
+    every = _lamina.token_sequences(which, prompt, new, limits)
     return [Wanted(*each) for each in every]
 
 

@@ -59,16 +59,15 @@ static void find_ids(const lmi_token_run *r, int32_t k, lmi_token_call *call) {
         best = rank;
         call->batch = a->ndim == 2 ? a->sizes[0] : 1;
         call->fresh = a->sizes[a->ndim - 1];
+        call->ids = lmi_token_memory(a);
     }
 }
 
 /* -- what one call gives to the next ------------------------------------------------------------------- */
 
-static uint64_t memory_of(const lam_arg *a) { return a->memory ? a->memory : a->storage; }
-
 /* True for the same tensor: memory alone may have been freed and given to another. */
 bool lmi_token_same(const lam_arg *a, const lam_arg *b) {
-    return memory_of(a) && memory_of(a) == memory_of(b) && a->dtype == b->dtype &&
+    return lmi_token_memory(a) && lmi_token_memory(a) == lmi_token_memory(b) && a->dtype == b->dtype &&
            same_shape(a->ndim, a->sizes, b->ndim, b->sizes);
 }
 
@@ -231,15 +230,24 @@ lam_status lmi_token_calls(lmi_token_run *r, const char *path, lam_error *e) {
                         : "the language model was not called");
 }
 
+/* True if each call that goes on from call `k` is given one token, and there are two or more. The last of
+ * several steps of more tokens, as of a draft that is checked, may be given a single one. */
+static bool singles_follow(const lmi_token_run *r, int32_t k) {
+    int32_t n = 0;
+    for (int32_t i = k + 1; i < (int32_t)r->calls.n && lmi_token_at(r, i)->given; i++, n++)
+        if (lmi_token_at(r, i)->fresh != 1) return false;
+    return n > 1;
+}
+
 bool lmi_token_prefills(const lmi_token_run *r, int32_t k) {
     const lmi_token_call *call = lmi_token_at(r, k), *first = call;
     if (call->said != LAM_N_STAGES) return call->said == LAM_PREFILL;
     if (!call->given) return true;
     while (first->given) first--;
     if (first->said == LAM_DECODE) return false;
-    /* A prompt in chunks: calls of the first one's size, and what is left after several of them. */
+    /* A prompt in chunks: calls of the first one's size, and what is left after them. */
     if (first->fresh <= 1 || call->fresh <= 1 || call->fresh > first->fresh) return false;
     for (const lmi_token_call *at = first + 1; at < call; at++)
         if (at->fresh != first->fresh || at->said == LAM_DECODE) return false;
-    return call->fresh == first->fresh || call > first + 1;
+    return call->fresh == first->fresh || call > first + 1 || singles_follow(r, k);
 }

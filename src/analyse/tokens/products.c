@@ -151,8 +151,21 @@ static bool by_tokens(const lam_model *m, int32_t op) {
            lmi_token_rank(&m->events[event].in[in]) > 0;
 }
 
-/* The table of the tokens: of those that the run's input is looked up in, or else of all, the one with the
- * most rows, the first of equals; -1. */
+/* True if the layer of a table is given the tokens of the call of the model, or a view of them. */
+static bool is_given_tokens(const looking *l, int32_t op, int32_t table) {
+    const lam_model *m = l->r->m;
+    const int32_t event = m->ops[op].call;
+    const lam_module *layer = event < 0 ? NULL : &m->modules[m->events[event].module];
+    const uint64_t ids = lmi_token_at(l->r, l->k)->ids;
+    bool owns = false, given = false;
+    for (int32_t i = 0; layer && i < layer->n_owned; i++) owns = owns || layer->owned[i].tensor == table;
+    for (int32_t i = 0; owns && ids && i < m->events[event].n_in; i++)
+        given = given || lmi_token_memory(&m->events[event].in[i]) == ids;
+    return given;
+}
+
+/* The table of the tokens: of those that the tokens are looked up in, or else of all, the one with the most
+ * rows, the first of equals; -1. */
 static int32_t token_table(const looking *l) {
     const lam_model *m = l->r->m;
     int32_t found = -1;
@@ -163,7 +176,7 @@ static int32_t token_table(const looking *l) {
         if (kind_of(m, op) != LMI_K_embedding || in < 0) continue;
         const int32_t tensor = lam_model_source_tensor(m, op, in);
         const lam_shape shape = tensor >= 0 ? m->tensors[tensor].shape : (lam_shape){0, NULL};
-        const bool given = by_tokens(m, op);
+        const bool given = by_tokens(m, op) || is_given_tokens(l, op, tensor);
         if (shape.ndim < 1 || (sure && !given) || (shape.sizes[0] <= most && sure == given)) continue;
         found = tensor;
         most = shape.sizes[0];
@@ -221,8 +234,8 @@ static void read_groups(looking *l, const lam_op *o, int32_t tensor, lmi_token_u
     lmi_slots slots;
     lmi_bind_op(o->sig, &slots);
     const lam_op_arg *ends = slots.at[LMI_S_ends].tensor;
-    const int64_t rows = one > 0 ? macs / one : -1;
-    int64_t least = 1, most = rows < stack ? rows : stack;
+    const int64_t rows = macs >= 0 && one > 0 ? macs / one : -1;
+    int64_t least = rows != 0, most = rows >= 0 && rows < stack ? rows : stack;
     if (l->tokens > 0 && rows >= l->tokens) least = rows / l->tokens;
     if (ends && ends->masks) least = most = ends->open_rows;
     u->groups = stack < INT32_MAX ? (int32_t)stack : 0;
@@ -233,7 +246,7 @@ static void read_groups(looking *l, const lam_op *o, int32_t tensor, lmi_token_u
     note_hit(l, (int32_t)least, (int32_t)most);
 }
 
-/* Reads of argument `in` of an operator, which lies in a parameter. */
+/* Reads of argument `in` of an operator, which lies in a parameter. `macs`: of the operator; -1 unknown. */
 static void read_argument(looking *l, int32_t op, int32_t in, int32_t tensor, int64_t macs) {
     const lam_model *m = l->r->m;
     const lam_op *o = &m->ops[op];
@@ -287,7 +300,9 @@ static lam_status multiply(looking *l, int32_t op, int32_t in, int32_t tensor, l
     const bool grouped = kind_of(m, op) == LMI_K_grouped_mm, all = n == t->numel && !grouped;
     const bool dealt = all && t->shape.ndim == 3 && stack == l->routes && stack > 1;
     if (dealt) why_model(l, "every expert is multiplied with every token, and a router chooses some of them");
-    if (macs.state != LAM_EXACT || macs.over || n <= 0 || !l->tells || l->tokens <= 0) return LAM_OK;
+    if (!l->tells) return LAM_OK;
+    u->unclear = u->unclear || macs.state != LAM_EXACT || macs.over || n <= 0 || l->tokens <= 0;
+    if (u->unclear) return LAM_OK;
     if (!all) {
         if (t->shape.ndim == 3 && !u->groups) u->groups = stack < INT32_MAX ? (int32_t)stack : 0;
         if (l->last) u->part += macs.n / l->tokens;
@@ -333,7 +348,7 @@ static lam_status look(looking *l, int32_t op, lam_error *e) {
         if (!o->sig->in[i].is_tensor) continue;
         int32_t tensor = lam_model_source_tensor(m, op, i);
         if (tensor < 0 || !l->r->parameter[tensor] || lmi_only_view(o)) continue;
-        read_argument(l, op, i, tensor, n[LAM_MACS].n);
+        read_argument(l, op, i, tensor, n[LAM_MACS].state == LAM_EXACT ? n[LAM_MACS].n : -1);
         bool matrix = multiplies && m->tensors[tensor].shape.ndim >= 2 && o->sig->in[i].ndim >= 2;
         if (matrix && owner < 0 && !is_attention(kind_of(m, op))) {
             owner = tensor;

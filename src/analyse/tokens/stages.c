@@ -253,12 +253,14 @@ static void count_parameters(whole *w) {
     const lam_model *m = r->m;
     int64_t total = 0, active = 0, matrix = 0, part;
     const bool steps = w->t.stage[LAM_DECODE].calls > 0;
+    bool clear = steps;
     const lam_stage stage = steps && !w->t.cacheless ? LAM_DECODE : LAM_PREFILL;
     lam_token_params *p = &w->t.params;
     for (int32_t i = 0; i < m->n_tensors; i++) {
         const lmi_token_use *u = &r->use[i];
         if (!r->parameter[i] || m->tensors[i].numel < 0) continue;
         total += m->tensors[i].numel;
+        clear = clear && !u->unclear;
         active += active_of(r, i, stage, &part);
         matrix += part;
         if (u->groups < 2 || u->whole || m->tensors[i].numel < u->groups) continue;
@@ -275,8 +277,8 @@ static void count_parameters(whole *w) {
     }
     p->total = lmi_exact(total);
     /* Of a prefill alone it is not known what is an encoder's. */
-    p->active = steps ? lmi_exact(active) : lmi_unknown();
-    p->active_matrix = steps ? lmi_exact(matrix) : lmi_unknown();
+    p->active = clear ? lmi_exact(active) : lmi_unknown();
+    p->active_matrix = clear ? lmi_exact(matrix) : lmi_unknown();
 }
 
 /* Bytes of everything that the model holds, and the type of most of its parameters. */

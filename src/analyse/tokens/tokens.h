@@ -21,6 +21,7 @@ typedef struct lmi_token_call {
     int64_t again;  /* of `fresh` those that were given before, as without a cache; -1: it is not known */
     int64_t source; /* tokens that an encoder was given; -1: none */
     int64_t keys;   /* tokens of a sequence after it; -1 unknown */
+    uint64_t ids;   /* the memory of the tokens that it is given; 0 unknown */
 } lmi_token_call;
 
 /* What one call, with what led to it, multiplies and reads. */
@@ -47,6 +48,7 @@ typedef struct lmi_token_held {
 typedef struct lmi_token_use {
     bool touched[LAM_N_STAGES]; /* read at all */
     bool whole;                 /* multiplied as a whole, in decode */
+    bool unclear;               /* how much of it one token multiplies with is not known */
     int64_t part;               /* elements of it that one token multiplies with, in decode */
     int32_t groups;      /* it is a stack of so many matrices, of which a token takes some; 0: it is not */
     int64_t stamp, read; /* the call that was looked at last, and the elements that this one read */
@@ -83,6 +85,8 @@ lam_status lmi_token_calls(lmi_token_run *r, const char *path, lam_error *e);
 bool lmi_token_prefills(const lmi_token_run *r, int32_t k);
 /* How much an argument looks like the tokens, by its type, shape and name; 0: it is something else. */
 int lmi_token_rank(const lam_arg *a);
+/* The memory of a call's tensor; 0 unknown. */
+static inline uint64_t lmi_token_memory(const lam_arg *a) { return a->memory ? a->memory : a->storage; }
 /* True for the same tensor as the result of one call and an argument of a later one. */
 bool lmi_token_same(const lam_arg *a, const lam_arg *b);
 /* Per operator of the model: an operator of call `k` read what it made. To be freed; NULL: memory ran out. */
