@@ -239,15 +239,16 @@ typedef struct lmx_named {
     bool free;           /* it computes and moves nothing */
     bool writes, saves;  /* it writes in place; and its gradient may need what was overwritten */
     bool copies, fills;  /* it is aten::clone; it is aten::zeros */
-    bool picks, adds;    /* it is aten::where; it is aten::add or aten::add_ */
+    bool picks;          /* it is aten::where */
     bool weighs;         /* it is aten::_softmax, whose values are read for what a mask hid */
     bool product, keeps; /* it computes scores; it moves or scales them, and hides none */
     int16_t mask; /* the position of the argument whose values are read: a mask, or ends of groups; -1 */
+    int16_t over; /* in a dry run: of what is added to scores, or hides some; -1 */
 } lmx_named;
 /* Valid until the next name is looked up. */
 const lmx_named *lmx_lane_named(lmx_lane *lane, int32_t name);
 /* The position of an operator's argument whose values are read; -1: none. In a dry run, where scores have no
- * values, that of what is added to them, which may be a mask with values. */
+ * values, that of what is added to them or hides some of them, which may have values. */
 int32_t lmx_lane_mask_of(lmx_lane *lane, int32_t name);
 /* The position of the argument of an operator whose values are read, -1: of none. In flex_attention, which
  * runs operator by operator on the CPU, the mask of its scores is an argument of aten::where. */

@@ -143,6 +143,21 @@ static bool only_scales(const char *name) {
     return false;
 }
 
+/* The position of what is added to scores, or hides some of them; -1: the operator does neither. */
+static int16_t over_scores(const char *name) {
+    static const struct {
+        const char *name;
+        int16_t position;
+    } all[] = {{"aten::add", 1},
+               {"aten::add_", 1},
+               {"aten::masked_fill", 1},
+               {"aten::masked_fill_", 1},
+               {"aten::baddbmm", 0}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (strcmp(name, all[i].name) == 0) return all[i].position;
+    return -1;
+}
+
 static lmx_named about(const char *text) {
     const int32_t word = lam_word_op(text);
     const char *kind = lam_word_op_kind(word);
@@ -162,11 +177,11 @@ static lmx_named about(const char *text) {
                        .copies = strcmp(text, "aten::clone") == 0,
                        .fills = strcmp(text, "aten::zeros") == 0,
                        .picks = strcmp(text, "aten::where") == 0,
-                       .adds = strcmp(text, "aten::add") == 0 || strcmp(text, "aten::add_") == 0,
                        .weighs = strcmp(text, "aten::_softmax") == 0,
                        .product = strcmp(text, "aten::mm") == 0 || strcmp(text, "aten::bmm") == 0,
                        .keeps = free || lam_word_op_wraps(word) || only_scales(text),
-                       .mask = (int16_t)(mask < 0 ? ends : mask)};
+                       .mask = (int16_t)(mask < 0 ? ends : mask),
+                       .over = over_scores(text)};
 }
 
 const lmx_named *lmx_lane_named(lmx_lane *lane, int32_t name) {
@@ -177,7 +192,7 @@ const lmx_named *lmx_lane_named(lmx_lane *lane, int32_t name) {
 
 int32_t lmx_lane_mask_of(lmx_lane *lane, int32_t name) {
     const lmx_named *named = lmx_lane_named(lane, name);
-    return lane->nowhere && named->adds ? 1 : named->mask;
+    return lane->nowhere && named->over >= 0 ? named->over : named->mask;
 }
 
 int32_t lmx_lane_reads(lmx_lane *lane, const lmx_op *op) {

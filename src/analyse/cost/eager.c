@@ -7,6 +7,9 @@
 #include "analyse/cost/work.h"
 #include "analyse/flow/flow.h"
 
+#include <float.h>
+#include <math.h>
+
 enum { FAR = 16 };
 
 typedef struct eager {
@@ -94,15 +97,41 @@ static bool adds(const lam_op *o) {
     return strcmp(name, "aten::add") == 0 || strcmp(name, "aten::add_") == 0;
 }
 
-/* What a mask leaves of all scores, over which it is repeated; `open` -1: not known. */
+/* The lowest finite number of a type, to which softmax gives the weight 0 as to -Inf. */
+static double lowest(int32_t dtype) {
+    enum { HALF = 5, FLOAT = 6, DOUBLE = 7, BFLOAT16 = 15 };
+    switch (dtype) {
+    case HALF: return -65504;
+    case FLOAT: return -FLT_MAX;
+    case DOUBLE: return -DBL_MAX;
+    case BFLOAT16: return -0x1.FEp127;
+    default: return -INFINITY;
+    }
+}
+
+/* True if the scores that a bool mask names are filled with a number that hides them. */
+static bool fills(const lam_op *o) {
+    enum { VALUE = 2 };
+    const char *name = o->sig->name;
+    const lam_value *v = lmi_sig_value(o->sig, VALUE);
+    const bool known = v && v->type == LAM_FLOAT && o->sig->n_out > 0;
+    if (strcmp(name, "aten::masked_fill") != 0 && strcmp(name, "aten::masked_fill_") != 0) return false;
+    return known && v->f <= lowest(o->sig->out[0].dtype);
+}
+
+/* True for what is added to scores and hides none of them, as a bias of positions. */
+static bool hides_none(const lam_op_arg *a) { return a->masks && a->open == lmi_op_arg_numel(a); }
+
+/* What a mask leaves of all scores, over which it is repeated; `open` and `rows` -1: not known. */
 static void leave(lmi_left *left, const lam_op *o, const lam_op_arg *scores, const lam_op_arg *mask) {
     const int64_t n = lmi_op_arg_numel(mask), all = lmi_op_arg_numel(scores);
     const int32_t last = scores->ndim - 1;
-    if (!adds(o) || !mask->masks || n < 1 || last < 0 || all < 0 || all % n != 0 || all > left->scores)
-        return;
+    const bool adds_it = adds(o), fits = n >= 1 && last >= 0 && all >= 0 && all % n == 0;
+    if ((!adds_it && !fills(o)) || !mask->masks || !fits || all > left->scores) return;
     if (mask->sizes[mask->ndim - 1] != scores->sizes[last]) return;
-    left->open = lmi_times(mask->open, all / n) + left->scores - all; /* what is joined to them is open */
-    left->rows = lmi_times(mask->open_rows, all / n);
+    const int64_t open = adds_it ? mask->open : n - mask->open;
+    left->open = lmi_times(open, all / n) + left->scores - all; /* what is joined to them is open */
+    left->rows = adds_it ? lmi_times(mask->open_rows, all / n) : -1;
     if (left->scores > all) left->rows = all / scores->sizes[last];
 }
 
@@ -113,12 +142,13 @@ static lmi_left left_of(const eager *g, int32_t op) {
     way w;
     if (x->masks) return (lmi_left){left.scores, x->open, x->open_rows};
     const int32_t product = back(g, op, 0, is_product, &w);
-    int32_t masks = product >= 0 && g->m->ops[product].sig->n_in > 0 &&
-                    strcmp(g->m->ops[product].sig->name, "aten::baddbmm") == 0;
+    const lam_op_sig *made = product >= 0 ? g->m->ops[product].sig : NULL;
+    int32_t masks =
+        made && made->n_in > 0 && strcmp(made->name, "aten::baddbmm") == 0 && !hides_none(&made->in[0]);
     for (int32_t i = 0; i < w.n; i++) {
         const lam_op *o = &g->m->ops[w.op[i]];
         const lam_op_arg *mask = mask_of(o);
-        if (!mask || lmi_only_view(o)) continue;
+        if (!mask || lmi_only_view(o) || (adds(o) && hides_none(mask))) continue;
         if (++masks == 1 && o->sig->n_out > 0) leave(&left, o, &o->sig->out[0], mask);
     }
     if (masks == 0 && product >= 0) left.open = left.scores;
@@ -225,7 +255,7 @@ lam_status lmi_find_left(lmi_work *w, lam_error *e) {
 /* FLOPs of a softmax are `each` an element, less one a row. */
 static lam_count less(lam_count all, int64_t each, const lmi_left *left, int64_t wide) {
     const int64_t hidden = left->scores - left->open, rows = wide > 0 ? left->scores / wide : 0;
-    if (left->open < 0 || all.state != LAM_EXACT || all.over) return lmi_unknown();
+    if (left->open < 0 || left->rows < 0 || all.state != LAM_EXACT || all.over) return lmi_unknown();
     return lmi_exact(all.n - each * hidden + rows - left->rows);
 }
 

@@ -6,6 +6,9 @@
 
 #include "kit/ops_net.h"
 
+#include <float.h>
+#include <math.h>
+
 enum { SCORES = 2 * 3 * 5, BEFORE = SCORES * 4, AFTER = SCORES * 6 };
 enum { QUERIES = 1, KEYS = 2, VALUES = 3, MADE = 10, MASKED = 20, JOINED = 30, WEIGHTS = 40, OUT = 50 };
 
@@ -115,14 +118,59 @@ static void what_an_unknown_mask_hides_is_not_known(void **state) {
         const lam_op_arg mask = which == 0   ? unread
                                 : which == 3 ? read_as(column, 2, 2)
                                              : read_as(unread, 9, 3);
-        op2(&w, which == 1 ? "aten::masked_fill" : "aten::add", D(0, MADE, 2, 3, 5), mask,
-            D(0, MASKED, 2, 3, 5));
+        op2(&w, which == 1 ? "aten::mul" : "aten::add", D(0, MADE, 2, 3, 5), mask, D(0, MASKED, 2, 3, 5));
         if (which == 2)
             op2(&w, "aten::add", D(0, MASKED, 2, 3, 5), read_as(T(1, 3, 5), 9, 3), D(0, MASKED + 1, 2, 3, 5));
         weigh(&w, D(0, which == 2 ? MASKED + 1 : MASKED, 2, 3, 5));
         end(&w, 0, LAM_UNKNOWN);
         drop(&w);
     }
+}
+
+/* A bool mask names what is hidden, if a number that softmax gives no weight is filled in. How many rows it
+ * leaves is not known, and so no FLOPs of the softmax. */
+static void a_mask_by_which_scores_are_filled_tells_the_rest(void **state) {
+    (void)state;
+    written w;
+    const double values[] = {-INFINITY, -FLT_MAX, -1e9};
+    for (int i = 0; i < 3; i++) {
+        const lam_op_arg by = {.position = 2,
+                               .dtype = -1,
+                               .device = -1,
+                               .ndim = -1,
+                               .value = {.type = LAM_FLOAT, .f = values[i]}};
+        w = begin();
+        scores(&w);
+        net_op_args(&w.n, "aten::masked_fill", w.at, IN(D(0, MADE, 2, 3, 5), read_as(T(1, 3, 5), 6, 2), by),
+                    OUT(D(0, MASKED, 2, 3, 5)));
+        weigh(&w, D(0, MASKED, 2, 3, 5));
+        end(&w, i < 2 ? left(18) : 0, i < 2 ? LAM_EXACT : LAM_UNKNOWN);
+        if (i < 2) assert_int_equal(lam_costs_total(w.c, LAM_EFFECTIVE_FLOPS).state, LAM_AT_LEAST);
+        drop(&w);
+    }
+}
+
+/* A bias of positions is added, by the product or after it, and hides nothing: the mask does. */
+static void a_bias_that_hides_nothing_is_no_mask(void **state) {
+    (void)state;
+    for (int in_product = 0; in_product < 2; in_product++)
+        for (int known = 0; known < 2; known++) {
+            written w = begin();
+            const lam_op_arg raw = T(0, 2, 1, 5), bias = known ? read_as(raw, 10, 2) : raw;
+            if (in_product) {
+                net_op_args(&w.n, "aten::baddbmm", w.at,
+                            IN(bias, D(1, QUERIES, 2, 3, 4), D(2, KEYS, 2, 4, 5)), OUT(D(0, MADE, 2, 3, 5)));
+            } else {
+                lam_op_arg second = bias;
+                second.position = 1;
+                op2(&w, "aten::bmm", D(0, QUERIES, 2, 3, 4), D(1, KEYS, 2, 4, 5), D(0, MADE + 1, 2, 3, 5));
+                op2(&w, "aten::add", D(0, MADE + 1, 2, 3, 5), second, D(0, MADE, 2, 3, 5));
+            }
+            op2(&w, "aten::add", D(0, MADE, 2, 3, 5), read_as(T(1, 3, 5), 9, 3), D(0, MASKED, 2, 3, 5));
+            weigh(&w, D(0, MASKED, 2, 3, 5));
+            end(&w, known ? left(18) : 0, known ? LAM_EXACT : LAM_UNKNOWN);
+            drop(&w);
+        }
 }
 
 /* A sink: a score for each query that is no key's. It is open, and its weight is dropped. */
@@ -196,6 +244,8 @@ int main(void) {
         cmocka_unit_test(a_mask_that_is_added_tells_the_same),
         cmocka_unit_test(without_a_mask_no_score_is_hidden),
         cmocka_unit_test(what_an_unknown_mask_hides_is_not_known),
+        cmocka_unit_test(a_mask_by_which_scores_are_filled_tells_the_rest),
+        cmocka_unit_test(a_bias_that_hides_nothing_is_no_mask),
         cmocka_unit_test(a_sink_beside_the_scores_is_open),
         cmocka_unit_test(a_softmax_of_no_attention_hides_nothing),
         cmocka_unit_test(scores_that_come_from_elsewhere_are_those_of_the_softmax),
