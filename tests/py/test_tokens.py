@@ -325,6 +325,18 @@ def test_a_table_of_positions_is_read_once_for_the_batch():
         lamina.tokens(of_transformers("GPT2", config), prompt=39, new=3)
 
 
+@pytest.mark.parametrize("attention", ["eager", "sdpa"])
+def test_a_model_that_tests_its_ids_for_padding_is_followed(attention):
+    config = {"vocab_size": 60, "n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 40}
+    plain = lamina.tokens(of_transformers("GPT2", config, attention), prompt=9, new=8, batch=2, dry=True)
+    model = of_transformers("GPT2", {**config, "pad_token_id": 7}, attention)
+    t = lamina.tokens(model, prompt=9, new=8, batch=2, dry=True)
+    assert [step.macs for step in t.steps] == [step.macs for step in plain.steps]
+    assert [step.weights for step in t.steps] == [step.weights for step in plain.steps]
+    assert model.config.pad_token_id == 7
+    assert not model._forward_pre_hooks
+
+
 class Rows(nn.Module):
     """Token ``i`` also looks up a row of ``kinds``, all of them the first; positions are looked up by one
     index for the batch, or by one for each sequence."""
@@ -405,6 +417,60 @@ def test_a_prompt_that_generate_gives_in_two_chunks_is_prefill(fixed):
     scores = 9 * (room or 9) + 5 * (room or 14)
     once = dense(14, 5, 1, **sizes).prefill - 2 * 2 * 32 * 14 * 14
     assert t.prefill.macs == once + 2 * 2 * 32 * scores + 32 * 60  # each chunk has logits of its last token
+
+
+class Kept(nn.Module):
+    """Keys and values that the model keeps: in buffers of a fixed size, or as attributes that grow."""
+
+    def __init__(self, buffers):
+        super().__init__()
+        self.table, self.mix, self.head = nn.Embedding(50, 8), nn.Linear(8, 8), nn.Linear(8, 50)
+        self.buffers_too = buffers
+        self.keys = None
+        if buffers:
+            self.register_buffer("room", torch.zeros(1, 30, 8), persistent=False)
+
+    def forward(self, ids, positions):
+        x = self.table(ids)
+        made = self.mix(x)
+        if self.buffers_too:
+            self.room[:, positions] = made
+            seen = self.room
+        else:
+            seen = self.keys = made if self.keys is None else torch.cat([self.keys, made], 1)
+        return self.head(torch.softmax(x @ seen.mT, -1) @ seen)
+
+
+def kept(buffers: bool, *calls: int) -> lamina.Tokens:
+    model, at = Kept(buffers), 0
+    with lamina.capture(model) as cap, torch.no_grad():
+        for tokens in calls:
+            model(ids(tokens), torch.arange(at, at + tokens))
+            at += tokens
+    told = cap.report().tokens
+    assert told is not None
+    return told
+
+
+def test_a_cache_in_buffers_is_found():
+    t = kept(True, 6, 1, 1, 1)
+    assert [(step.stage, step.new, step.keys) for step in t.steps] == [
+        ("prefill", 6, 6),
+        ("decode", 1, 7),
+        ("decode", 1, 8),
+        ("decode", 1, 9),
+    ]
+    assert (t.cache.kind, t.cache.fixed, t.cache.gap) == ("fixed", 30 * 8 * 4, None)
+    assert [int(step.held) for step in t.steps] == [30 * 8 * 4] * 4
+    assert (t.prompt, t.prefill.tokens, t.decode.tokens) == (6, 6, 3)
+    assert t.params.active == 50 * 8 + 8 * 9 + 50 * 9
+
+
+def test_a_cache_that_a_model_keeps_otherwise_is_said():
+    t = kept(False, 6, 1, 1)
+    assert [(step.stage, step.keys) for step in t.steps] == [("prefill", 6), ("decode", 7), ("decode", 8)]
+    assert (t.cache.kind, t.decode.cache.state) == (None, "unknown")
+    assert "not seen: the model keeps it in tensors that are no buffers, and returns none" in squeezed(t)
 
 
 def squeezed(t: Any) -> str:

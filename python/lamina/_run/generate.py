@@ -11,12 +11,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from .. import _lamina
 from .._base.errors import UsageError
 from .._base.signature import takes
+from .._dry.running import running
+from .._dry.tensors import knows
 from .held import caches_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-NEW, IDS = "new", "input_ids"  # the inputs of a sequence: how it is generated, its token ids
+# The inputs of a sequence: how it is generated, its token ids, and one further token of each sequence.
+NEW, IDS, NEXT = "new", "input_ids", "next"
 NAMES = ("input_ids", "ids", "idx", "tokens", "token_ids")  # of the argument; else it is the first one
 NAME = "model"  # of the language model in the module around it
 SEED = 0
@@ -167,7 +170,7 @@ def around(root: Any) -> Any:
                 if isinstance(new, int):
                     _call(self.model, inputs[IDS], new)
                 else:
-                    new.generate(self.model, inputs)
+                    new.generate(self.model, inputs.pop(NEXT), inputs)
 
     return Generating()
 
@@ -184,15 +187,28 @@ class Config:
         for option, value in (plain | dict.fromkeys(unset)).items():
             setattr(self.config, option, value)
 
-    def generate(self, root: Any, inputs: Mapping[str, Any]) -> None:
+    def generate(self, root: Any, token: Any, inputs: Mapping[str, Any]) -> None:
         """Generates. What is unset here would be taken from the model's own settings, which this replaces
-        meanwhile."""
+        meanwhile. In a dry run no token is chosen: each step is given ``token``, whose id is known, since a
+        model may test its ids, for example for padding."""
         own = root.generation_config
         root.generation_config = self.config
+
+        def give(_: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+            chosen = {
+                name: token
+                for name in (IDS, "decoder_input_ids")
+                if (ids := kwargs.get(name)) is not None and ids.shape == token.shape and not knows(ids)
+            }
+            return (args, {**kwargs, **chosen}) if chosen else None
+
+        hook = root.register_forward_pre_hook(give, with_kwargs=True) if running() else None
         try:
             root.generate(**inputs, generation_config=self.config)
         finally:
             root.generation_config = own
+            if hook is not None:
+                hook.remove()
 
 
 def inputs_of(
@@ -214,7 +230,7 @@ def _inputs(root: Any, how: Prompted, batch: int, given: Mapping[str, Any], want
         inputs = {**given, **_prompt(how, batch, given, name, wanted.prompt)}
     if wanted.decoder:
         inputs["decoder_input_ids"] = _first(root, config.config, how, batch, wanted.decoder)
-    return {**inputs, NEW: config}
+    return {**inputs, NEW: config, NEXT: random_ids(how, batch, 1)}
 
 
 def _first(root: Any, config: Any, how: Prompted, batch: int, tokens: int) -> Any:

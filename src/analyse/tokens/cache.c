@@ -46,7 +46,8 @@ static bool is_counter(const lam_arg *a) { return a->dtype == 3 || a->dtype == 4
 static lam_status keep(lmi_token_run *r, int32_t k, const holders *h, lam_error *e) {
     const lmi_token_call *call = lmi_token_at(r, k);
     const lam_event *ev = &r->m->events[call->event];
-    lmi_token_held held = {(int32_t)r->entries.n, h->bits ? 0 : -1, call->keys, call->batch};
+    const bool kept = h->bits || call->stores;
+    lmi_token_held held = {(int32_t)r->entries.n, kept ? 0 : -1, call->keys, call->batch};
     for (int32_t i = 0; i < ev->n_out; i++) {
         const lam_arg *a = &ev->out[i];
         int64_t n = lmi_numel((lam_shape){a->ndim, a->sizes});
@@ -54,6 +55,13 @@ static lam_status keep(lmi_token_run *r, int32_t k, const holders *h, lam_error 
         for (int32_t j = 0; j < i && !again; j++) again = a->object && a->object == ev->out[j].object;
         if (!holds(h, a) || n <= 0 || is_counter(a) || again) continue;
         const lmi_token_entry entry = {n, a->dtype, call->batch > 1 ? n % call->batch != 0 : a->ndim == 0};
+        LAM_TRY(lmi_vec_put(&r->entries, &entry, e));
+        held.n++;
+    }
+    for (int32_t i = 0; call->stores && i < r->m->n_tensors; i++) {
+        const lam_tensor *t = &r->m->tensors[i];
+        const lmi_token_entry entry = {t->numel, t->dtype, call->batch > 1 && t->numel % call->batch != 0};
+        if (!r->stored[i] || t->numel <= 0) continue;
         LAM_TRY(lmi_vec_put(&r->entries, &entry, e));
         held.n++;
     }
@@ -214,6 +222,9 @@ static bool keeps(const lmi_token_run *r) {
 static lam_status grow(growing *g, lmi_arena *to, lam_error *e) {
     int32_t n;
     if (!alike(g, &n)) {
+        for (size_t k = 0; k < g->run[0]->calls.n; k++)
+            if (lmi_token_at(g->run[0], (int32_t)k)->carries)
+                g->out->gap = "the model keeps it in tensors that are no buffers, and returns none";
         if (g->entries >= 0)
             g->out->gap = "its calls keep different numbers of tensors";
         else if (keeps(g->run[0]))

@@ -205,6 +205,18 @@ static lam_status assign(lmi_token_run *r, lam_error *e) {
     return lmi_group_by(r->arena, keys, m->n_ops, n, &r->ops) ? LAM_OK : lmi_nomem(e);
 }
 
+/* Sets what a call is given of what the call before it left. A cache in the model is given to each call:
+ * whether that begins a prompt its length tells, or the user. */
+static lam_status find_given(const lmi_token_run *r, int32_t k, lam_error *e) {
+    lmi_token_call *call = lmi_token_at(r, k), *before = k ? call - 1 : NULL;
+    if (before) LAM_TRY(is_given(r, k, &call->given, e));
+    if (!before || call->given || (call->fresh != 1 && call->said == LAM_N_STAGES)) return LAM_OK;
+    const bool may = call->fresh == 1 && (before->fresh > 1 || before->carries) && !call->stores;
+    call->carries = may && lmi_token_carries(r, k);
+    call->given = call->carries || (call->stores && before->stores);
+    return LAM_OK;
+}
+
 lam_status lmi_token_calls(lmi_token_run *r, const char *path, lam_error *e) {
     const int32_t place = lam_model_find(r->m, path ? path : "");
     bool any = false;
@@ -212,22 +224,27 @@ lam_status lmi_token_calls(lmi_token_run *r, const char *path, lam_error *e) {
     r->module = r->m->places[place].module;
     LAM_TRY(list_calls(r, e));
     LAM_TRY(assign(r, e));
+    const int32_t n = (int32_t)r->calls.n;
+    for (int32_t k = 0; k < n; k++) {
+        find_ids(r, k, lmi_token_at(r, k));
+        any = any || lmi_token_at(r, k)->fresh >= 0;
+    }
+    if (!any)
+        return lmi_fail(
+            e, LAM_USAGE, "tokens",
+            n ? "it is no language model: no call of it was given whole numbers that a table reads"
+              : "the language model was not called");
     say_stages(r);
-    for (int32_t k = 0, sequence = -1; k < (int32_t)r->calls.n; k++) {
-        lmi_token_call *call = lmi_token_at(r, k), *before = k ? call - 1 : NULL;
-        find_ids(r, k, call);
-        if (before) LAM_TRY(is_given(r, k, &call->given, e));
+    LAM_TRY(lmi_token_stores(r, e));
+    for (int32_t k = 0, sequence = -1; k < n; k++) {
+        lmi_token_call *call = lmi_token_at(r, k);
+        LAM_TRY(find_given(r, k, e));
         if (!call->given && (k == 0 || call->said != LAM_DECODE)) sequence++;
         call->sequence = sequence;
-        any = any || call->fresh >= 0;
     }
     const bool caches = any_given(r);
-    for (int32_t k = 0; k < (int32_t)r->calls.n; k++) lmi_token_at(r, k)->keys = keys_after(r, k, caches);
-    if (any) return LAM_OK;
-    return lmi_fail(e, LAM_USAGE, "tokens",
-                    r->calls.n
-                        ? "it is no language model: no call of it was given whole numbers that a table reads"
-                        : "the language model was not called");
+    for (int32_t k = 0; k < n; k++) lmi_token_at(r, k)->keys = keys_after(r, k, caches);
+    return LAM_OK;
 }
 
 /* True if each call that goes on from call `k` is given one token, and there are two or more. The last of

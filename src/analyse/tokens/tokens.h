@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * tokens: a run of a language model in tokens. calls.c finds the calls of the model and what they are given;
  * products.c what each multiplies and which parameters it reads; cache.c what is kept from one call to the
- * next and how it grows; stages.c the steps and their sums; space.c what a call takes beside weights and
- * cache; fits.c what fits into a memory; plan.c which runs tell all this. */
+ * next and how it grows, and inside.c what the model keeps in itself; stages.c the steps and their sums;
+ * space.c what a call takes beside weights and cache; fits.c what fits into a memory; plan.c which runs tell
+ * all this. */
 #ifndef LMI_ANALYSE_TOKENS_H
 #define LMI_ANALYSE_TOKENS_H
 
@@ -14,7 +15,8 @@
 typedef struct lmi_token_call {
     int32_t event;
     int32_t sequence;     /* of calls: each begins with one that was given no cache */
-    bool given;           /* a cache */
+    bool given;           /* a cache, or the model has one in itself that the call before it left */
+    bool stores, carries; /* it writes a cache in buffers; it reads what else the call before it made */
     bool failed;          /* it raised */
     lam_stage said;       /* by the user; LAM_N_STAGES: the user did not say */
     int64_t batch, fresh; /* sequences, tokens of one that it is given; -1 unknown */
@@ -66,6 +68,7 @@ typedef struct lmi_token_run {
     lmi_groups ops;       /* the operators of each call */
     lmi_token_use *use;   /* per tensor */
     bool *parameter;      /* per tensor */
+    bool *stored;         /* per tensor: it is a buffer that calls write as a cache */
     bool *scores;         /* per operator: its product is one of an attention that is written out */
     int32_t table;        /* that of the tokens; -1: none */
     lmi_vec wide;         /* lam_token_wide */
@@ -91,6 +94,10 @@ static inline uint64_t lmi_token_memory(const lam_arg *a) { return a->memory ? a
 bool lmi_token_same(const lam_arg *a, const lam_arg *b);
 /* Per operator of the model: an operator of call `k` read what it made. To be freed; NULL: memory ran out. */
 bool *lmi_token_read(const lmi_token_run *r, int32_t k);
+/* Finds the caches that are buffers of the model, and the calls that write them. */
+lam_status lmi_token_stores(lmi_token_run *r, lam_error *e);
+/* True if an operator of call `k` reads a tensor that one of the call before it made. */
+bool lmi_token_carries(const lmi_token_run *r, int32_t k);
 /* Fills r->work, r->use, r->wide, r->scores and r->table. */
 lam_status lmi_token_products(lmi_token_run *r, lam_error *e);
 /* True for an operator that counts; for an attention in one operator; for a convolution. */

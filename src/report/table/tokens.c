@@ -167,7 +167,7 @@ static void put_cache(const lmi_token_words *w) {
     if (w->t->cacheless) {
         lmi_put(&b, "none: each step runs over all tokens so far");
     } else if (!c->seen) {
-        lmi_put(&b, "not seen: no call was given what the one before it gave");
+        lmi_putf(&b, "not seen: %s", c->gap ? c->gap : "no call was given what the one before it gave");
     } else {
         for (int32_t i = 0; i < c->n_pieces; i++) {
             const lam_token_piece *p = &c->pieces[i];

@@ -7,7 +7,7 @@
 
 #include "kit/ops_net.h"
 
-enum { TABLE = 1, MIX = 2, HEAD = 3, STACK = 4, FIRST = 100, EACH = 20 };
+enum { TABLE = 1, MIX = 2, HEAD = 3, STACK = 4, ROOM = 5, FIRST = 100, EACH = 20 };
 enum { IDS, ROWS, FLAT, MADE, MADE_AGAIN, ALL, KEPT, SCORES, WEIGHTS, SUM, LAST, LOGITS, ENDS, SENT, TURNED };
 enum { MIXES = 4 * 4, ENDS_OF = 10 * 4, ONE = 4 * 4, EXPERTS = 3 };
 
@@ -19,6 +19,9 @@ typedef struct talk {
     uint64_t cache, next;  /* numbers of tensors */
     bool experts, alone;   /* with a layer of experts; no cache is given to the next call */
     bool fixed;            /* the cache is of one size */
+    bool inside;           /* a buffer is the cache, and none is given or returned */
+    uint64_t state;        /* of the last call, which the next one reads; 0: there is none */
+    bool carries;          /* there is one */
 } talk;
 
 static talk begin(int64_t batch) {
@@ -30,6 +33,15 @@ static talk begin(int64_t batch) {
     net_numbered(&t.n, mix, "weight", MIX, true, SH(4, 4));
     net_numbered(&t.n, head, "weight", HEAD, true, SH(10, 4));
     net_numbered(&t.n, experts, "weight", STACK, true, SH(EXPERTS, 4, 4));
+    const lam_tensor_info room = {.dtype = NET_FLOAT32,
+                                  .ndim = 3,
+                                  .sizes = (const int64_t[]){batch, 20, 4},
+                                  .bytes = -1,
+                                  .storage = ROOM,
+                                  .object = ROOM};
+    int32_t buffer = -1;
+    NET_OK(&t.n, lam_build_tensor(t.n.b, &room, &buffer, &t.n.e));
+    NET_OK(&t.n, lam_build_owns(t.n.b, t.root, "room", buffer, true, &t.n.e));
     const int32_t p = net_place(&t.n, -1, "", t.root);
     net_place(&t.n, p, "table", table);
     net_place(&t.n, p, "mix", mix);
@@ -74,7 +86,7 @@ static void call_of(talk *t, int64_t fresh, int32_t hit, uint32_t flags) {
                            arg(1, NET_FLOAT32, f + KEPT, after, 3)};
     lam_call_info c = {.module = t->root, .parent = -1, .flags = flags, .in = in, .out = out};
     c.n_in = t->cache ? 2 : 1;
-    c.n_out = flags & LAM_CALL_FAILED ? 0 : 2;
+    c.n_out = flags & LAM_CALL_FAILED ? 0 : t->inside || t->carries ? 1 : 2;
     op_at at = {-1, -1, LAM_FORWARD, 0};
     NET_OK(&t->n, lam_build_call(t->n.b, &c, &at.call, &t->n.e));
     net_op_args(&t->n, "aten::embedding", at, IN(D(0, TABLE, 10, 4), whole(D(1, f + IDS, b, fresh))),
@@ -96,9 +108,17 @@ static void call_of(talk *t, int64_t fresh, int32_t hit, uint32_t flags) {
     net_op_args(&t->n, "aten::bmm", at, IN(D(0, f + WEIGHTS, b, fresh, all), D(1, f + ALL, b, all, 4)),
                 OUT(D(0, f + SUM, b, fresh, 4)));
     if (t->experts) experts(t, at, f + SUM, b * fresh, hit);
+    if (t->inside)
+        net_op_args(&t->n, "aten::index_copy_", at,
+                    IN(D(0, ROOM, b, 20, 4), N(1, 1), whole(D(2, 98, fresh)), made),
+                    OUT(D(0, ROOM, b, 20, 4)));
+    if (t->state) net_op_args(&t->n, "aten::neg", at, IN(D(0, t->state, b, 4)), OUT(D(0, 97, b, 4)));
+    if (t->carries)
+        net_op_args(&t->n, "aten::clone", at, IN(V(0, f + LAST, f + SUM, b, 4)), OUT(D(0, f + KEPT, b, 4)));
+    t->state = t->carries ? f + KEPT : 0;
     net_op_args(&t->n, "aten::mm", at, IN(V(0, f + LAST, f + SUM, b, 4), V(1, f + TURNED + 1, HEAD, 4, 10)),
                 OUT(D(0, f + LOGITS, b, 10)));
-    t->cache = t->alone ? 0 : f + KEPT;
+    t->cache = t->alone || t->inside || t->carries ? 0 : f + KEPT;
     t->kept = keys;
     t->next += EACH;
 }
@@ -387,6 +407,53 @@ static void experts_whose_groups_were_not_read_are_a_range(void **state) {
     drop(&h);
 }
 
+static void a_buffer_that_calls_write_is_a_cache(void **state) {
+    (void)state;
+    talk t = begin(2);
+    t.inside = true;
+    say(&t, 5);
+    say(&t, 1);
+    say(&t, 1);
+    say(&t, 4); /* a prompt of its own, unless the user says otherwise */
+    held h = take(&t, NULL, as_it_ran);
+    assert_int_equal(h.t->stage[LAM_PREFILL].calls, 2);
+    assert_int_equal(h.t->stage[LAM_DECODE].calls, 2);
+    assert_int_equal(h.t->steps[3].keys, 7);
+    net_expect(h.t->steps[3].cache, 4 * 20 * 4, LAM_EXACT);
+    net_expect(h.t->steps[3].cost.cache_read, 2 * 4 * 20 * 4, LAM_EXACT);
+    assert_int_equal(h.t->cache.fixed, 4 * 20 * 4);
+    assert_int_equal(h.t->cache.n_pieces, 0);
+    drop(&h);
+    t = begin(2);
+    t.inside = true;
+    say(&t, 5);
+    say(&t, 4);
+    say(&t, 1);
+    NET_OK(&t.n, lam_build_provenance(t.n.b, "stages", "0 prefill", &t.n.e));
+    h = take(&t, NULL, as_it_ran);
+    assert_int_equal(h.t->prompt, 10);
+    assert_int_equal(h.t->stage[LAM_PREFILL].calls, 3);
+    drop(&h);
+}
+
+static void what_a_model_carries_over_is_said_to_be_unknown(void **state) {
+    (void)state;
+    talk t = begin(1);
+    t.carries = true;
+    say(&t, 5);
+    say(&t, 1);
+    say(&t, 1);
+    held h = take(&t, NULL, as_it_ran);
+    assert_int_equal(h.t->stage[LAM_PREFILL].calls, 1);
+    assert_int_equal(h.t->steps[2].keys, 7);
+    assert_string_equal(h.t->cache.gap,
+                        "the model keeps it in tensors that are no buffers, and returns none");
+    assert_false(h.t->cache.seen);
+    net_expect(h.t->steps[2].cache, 0, LAM_UNKNOWN);
+    net_expect(h.t->steps[2].cost.cache_read, 0, LAM_UNKNOWN);
+    drop(&h);
+}
+
 static void a_call_that_raised_keeps_nothing(void **state) {
     (void)state;
     talk t = begin(1);
@@ -481,6 +548,8 @@ int main(void) {
         cmocka_unit_test(what_the_user_says_of_calls_holds),
         cmocka_unit_test(experts_are_read_if_they_are_hit),
         cmocka_unit_test(experts_whose_groups_were_not_read_are_a_range),
+        cmocka_unit_test(a_buffer_that_calls_write_is_a_cache),
+        cmocka_unit_test(what_a_model_carries_over_is_said_to_be_unknown),
         cmocka_unit_test(a_call_that_raised_keeps_nothing),
         cmocka_unit_test(what_is_no_language_model_is_one_sentence),
         cmocka_unit_test(lengths_follow_the_operators_of_a_token),
