@@ -27,6 +27,32 @@ typedef struct lam_run_info {
     int32_t every;                      /* one in `every` steps is recorded; or LAM_THINNING */
     int64_t unix_ns;                    /* the start of the run */
 } lam_run_info;
+/* The phases of a step: each moment, from its first call of the model to that of the next step, is of one of
+ * them. */
+typedef enum lam_step_phase {
+    LAM_STEP_INPUT, /* waiting for a DataLoader's next batch */
+    LAM_STEP_H2D,   /* copying it to a GPU */
+    LAM_STEP_FORWARD,
+    LAM_STEP_BACKWARD,
+    LAM_STEP_OPTIMIZER, /* its step and zero_grad */
+    LAM_STEP_COMM,      /* waiting for other processes, and for transfers between them */
+    LAM_STEP_OTHER,     /* all else, and what is unknown */
+    LAM_N_STEP_PHASES
+} lam_step_phase;
+LAM_API const char *lam_step_phase_name(lam_step_phase phase); /* "input", "h2d", ... */
+/* What torch recorded that a step's thread did. */
+typedef enum lam_step_span_kind {
+    LAM_SPAN_INPUT,
+    LAM_SPAN_OPTIMIZER,
+    LAM_SPAN_WAIT,       /* part of FSDP's work, which waits for other processes */
+    LAM_SPAN_COLLECTIVE, /* from its start on this thread to its end on any: the thread may do other work */
+    LAM_N_SPAN_KINDS
+} lam_step_span_kind;
+typedef struct lam_step_span {
+    int32_t kind; /* lam_step_span_kind */
+    int64_t t0_ns, t1_ns; /* monotonic time */
+} lam_step_span;
+
 typedef struct lam_step_info {
     int32_t root;     /* which root of the run, from 0 */
     int64_t tree;     /* steps of a root with the same number have the same modules and places; 0: unknown */
@@ -35,6 +61,12 @@ typedef struct lam_step_info {
     bool training, gradients; /* the kind: training mode, and whether torch made graphs */
     int32_t compiled; /* compiled code ran in it: 1 yes, 0 no, -1 unknown */
     int64_t unix_ns, t0_ns; /* the start of the step: calendar time and monotonic time */
+    int64_t t1_ns;          /* the start of the next step, monotonic; 0: unknown, and so are the phases */
+    const lam_step_span *spans;  /* within the step; copied */
+    int32_t n_spans;
+    uint32_t spans_seen; /* kinds that were ever seen in this process: bits 1 << lam_step_span_kind */
+    bool pass_unseen;    /* a backward pass ran whose nodes can't be seen */
+    bool alone;          /* no other process takes part; set by the recorder */
 } lam_step_info;
 
 /* The copy of SQLite that reads and writes recordings, and reads saved reports. */
@@ -106,6 +138,13 @@ typedef struct lam_recorded_model { /* a root with one tree, and one kind of its
     lam_middle forward_ns, backward_ns; /* of a step */
     lam_middle step_ns; /* from the start of a step to the next start; n 0 if steps differ in their calls */
     lam_middle call_ns; /* from a call of the root to its next call of the same mode and gradients */
+    /* Means over steps that count and whose end is known, each weighed by the steps that it represents. They
+     * add up: an unknown one, -1, is part of LAM_STEP_OTHER. */
+    struct {
+        int64_t n, whole_ns; /* n 0: nothing is known */
+        int64_t ns[LAM_N_STEP_PHASES];
+        int64_t steps[LAM_N_STEP_PHASES]; /* that spent time in it */
+    } phases;
     lam_middle peak_bytes;
     lam_middle device_forward_ns, device_backward_ns; /* by a GPU's clock */
     lam_middle device_peak_bytes;                     /* of a GPU's memory */
@@ -140,6 +179,7 @@ typedef struct lam_recorded_step {
     int64_t forward_ns, backward_ns, peak_bytes; /* -1 unknown */
     int64_t step_ns; /* to the start of the next step that counts, for each step between; -1 unknown */
     int64_t device_forward_ns, device_backward_ns, device_peak_bytes;
+    int64_t whole_ns, phase_ns[LAM_N_STEP_PHASES]; /* as recorded; they add up; -1 unknown */
 } lam_recorded_step;
 
 typedef struct lam_recording lam_recording;

@@ -100,7 +100,9 @@ bool lam_recording_step(const lam_recording *r, int32_t model, int64_t i, lam_re
                                .step_ns = -1,
                                .device_forward_ns = s->device_forward,
                                .device_backward_ns = s->device_backward,
-                               .device_peak_bytes = s->device_peak};
+                               .device_peak_bytes = s->device_peak,
+                               .whole_ns = s->whole};
+    memcpy(out->phase_ns, s->phases, sizeof out->phase_ns);
     if (!out->counts) return true;
     do {
         if (newer == root->steps) return true; /* the newest step is first */
@@ -108,6 +110,31 @@ bool lam_recording_step(const lam_recording *r, int32_t model, int64_t i, lam_re
     } while (!does_count(root, newer));
     out->step_ns = of_calls(root, pace(newer, s));
     return true;
+}
+
+static void sum_phases(lmi_root *root) {
+    lam_recorded_model *m = &root->told;
+    double weight = 0, whole = 0, ns[LAM_N_STEP_PHASES] = {0};
+    for (int k = 0; k < LAM_N_STEP_PHASES; k++) m->phases.ns[k] = -1;
+    for (int64_t i = 0; i < root->n_steps; i++) {
+        const lmi_step *s = &root->steps[i];
+        if (!does_count(root, s) || s->phases[LAM_STEP_OTHER] < 0) continue;
+        m->phases.n++;
+        weight += (double)s->weight;
+        whole += (double)s->weight * (double)s->whole;
+        for (int k = 0; k < LAM_N_STEP_PHASES; k++) {
+            if (s->phases[k] >= 0) m->phases.ns[k] = 0; /* known, if only of some steps */
+            if (s->phases[k] <= 0) continue;
+            m->phases.steps[k]++;
+            ns[k] += (double)s->weight * (double)s->phases[k];
+        }
+    }
+    if (!m->phases.n) return;
+    m->phases.whole_ns = (int64_t)(whole / weight);
+    int64_t rest = m->phases.whole_ns; /* what the others leave, so that rounded means add up too */
+    for (int k = 0; k < LAM_STEP_OTHER; k++)
+        if (m->phases.ns[k] == 0) rest -= m->phases.ns[k] = (int64_t)(ns[k] / weight);
+    m->phases.ns[LAM_STEP_OTHER] = rest > 0 ? rest : 0;
 }
 
 static void sum_health(lmi_root *root) {
@@ -155,6 +182,7 @@ static lam_status sum_root(lmi_root *root, lam_error *e) {
     told->n_steps = (int64_t)k;
     for (size_t what = 0; what < N; what++) *to[what] = middle(values + what * n, k);
     sum_health(root);
+    sum_phases(root);
     free(values);
     return LAM_OK;
 }

@@ -174,6 +174,14 @@ lam_status lmi_read_step(const lmi_db *d, sqlite3_stmt *s, const lmi_root *root,
         {&to->device_peak, true, LMI_MOST, "a step's peak of a device's memory"},
         {&to->gradients, true, 1, "whether a step had gradients"},
         {&to->compiled, true, 1, "whether compiled code ran in a step"},
+        {&to->whole, true, LMI_MOST, "how long a step took"},
+        {&to->phases[LAM_STEP_INPUT], true, LMI_MOST, "a step's wait for input"},
+        {&to->phases[LAM_STEP_H2D], true, LMI_MOST, "a step's copies to a device"},
+        {&to->phases[LAM_STEP_FORWARD], true, LMI_MOST, "a step's own forward time"},
+        {&to->phases[LAM_STEP_BACKWARD], true, LMI_MOST, "a step's own backward time"},
+        {&to->phases[LAM_STEP_OPTIMIZER], true, LMI_MOST, "a step's time in optimizers"},
+        {&to->phases[LAM_STEP_COMM], true, LMI_MOST, "a step's wait for other processes"},
+        {&to->phases[LAM_STEP_OTHER], true, LMI_MOST, "a step's other time"},
     };
     const int n = (int)(sizeof columns / sizeof *columns);
     for (int i = 0; i < n; i++) {
@@ -181,6 +189,10 @@ lam_status lmi_read_step(const lmi_db *d, sqlite3_stmt *s, const lmi_root *root,
         LAM_TRY(c->to ? lmi_db_int(d, s, i, c->may_be_null, c->most, c->what, c->to, e)
                       : lmi_db_when(d, s, i, c->what, &to->unix_ns, e));
     }
+    int64_t rest = to->whole;
+    for (int k = 0; k < LAM_N_STEP_PHASES; k++) rest -= to->phases[k] > 0 ? to->phases[k] : 0;
+    if (to->phases[LAM_STEP_OTHER] >= 0 && rest != 0)
+        return lmi_fail(e, LAM_IO, d->file, "it is damaged: the phases of a step don't add up to it");
     to->bad = sqlite3_column_type(s, n) != SQLITE_NULL;
     to->weight = lmi_weight(root, to->calls > 1 ? to->number / to->calls : to->number);
     return LAM_OK;
@@ -190,6 +202,9 @@ lam_status lmi_read_step(const lmi_db *d, sqlite3_stmt *s, const lmi_root *root,
     "SELECT id, number, training, started_unix_ns, started_ns, calls, failed, forward_ns, backward_ns,"      \
     " peak_bytes, looked, first_bad, "
 #define OF_DEVICE "device_forward_ns, device_backward_ns, device_peak_bytes"
+#define OF_PHASES                                                                                            \
+    ", whole_ns, input_ns, h2d_ns, own_forward_ns, own_backward_ns, optimizer_ns, wait_ns, other_ns"
+#define NO_PHASES ", NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL"
 #define ALL_STEPS ", bad FROM steps WHERE model = ?1 ORDER BY id DESC"
 #define LAST_STEPS(kinds)                                                                                    \
     ", bad FROM (SELECT *, row_number() OVER (PARTITION BY training, " kinds ", calls,"                      \
@@ -197,23 +212,24 @@ lam_status lmi_read_step(const lmi_db *d, sqlite3_stmt *s, const lmi_root *root,
     " WHERE nth <= ?2 ORDER BY id DESC"
 
 /* Selects all steps of a model, or the last ones of each kind. Version 1 of the tables has no columns of
- * devices, version 2 has none of gradients, and version 4 none of compiled code. */
+ * devices, version 2 has none of gradients, version 4 none of compiled code, and version 5 none of phases. */
 static const char *steps_of(const lmi_db *d, bool all) {
 #define BOTH(columns, kinds)                                                                                 \
     { OF_STEPS columns LAST_STEPS(kinds), OF_STEPS columns ALL_STEPS }
     static const char *const of[LMI_SCHEMA_VERSION][2] = {
-        BOTH("NULL, NULL, NULL, NULL, NULL", "1"),
-        BOTH(OF_DEVICE ", NULL, NULL", "1"),
-        BOTH(OF_DEVICE ", gradients, NULL", "gradients"),
-        BOTH(OF_DEVICE ", gradients, NULL", "gradients"),
-        BOTH(OF_DEVICE ", gradients, compiled", "gradients, compiled"),
+        BOTH("NULL, NULL, NULL, NULL, NULL" NO_PHASES, "1"),
+        BOTH(OF_DEVICE ", NULL, NULL" NO_PHASES, "1"),
+        BOTH(OF_DEVICE ", gradients, NULL" NO_PHASES, "gradients"),
+        BOTH(OF_DEVICE ", gradients, NULL" NO_PHASES, "gradients"),
+        BOTH(OF_DEVICE ", gradients, compiled" NO_PHASES, "gradients, compiled"),
+        BOTH(OF_DEVICE ", gradients, compiled" OF_PHASES, "gradients, compiled"),
     };
 #undef BOTH
     return of[d->version - 1][all];
 }
 
 const char *lmi_one_step(void) {
-    return OF_STEPS OF_DEVICE ", gradients, compiled, bad FROM steps WHERE id = ?";
+    return OF_STEPS OF_DEVICE ", gradients, compiled" OF_PHASES ", bad FROM steps WHERE id = ?";
 }
 
 static lam_status take_step(lam_recording *r, sqlite3_stmt *s, void *self, const lmi_vec *rows, void *row,

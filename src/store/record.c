@@ -31,6 +31,7 @@ struct lam_recorder {
     lmi_db db;
     lmi_rows rows;
     char *file;
+    bool alone;    /* the run has one process */
     pid_t owner;   /* a forked child has no writer and must leave the file alone */
     lmi_vec trees; /* tree; used by the writer only, as are `wholes` */
     whole wholes[WHOLES];
@@ -82,6 +83,7 @@ static lam_status put(lam_recorder *r, lmi_packet *p, int64_t number, lam_error 
 
 static lam_status put_step(lam_recorder *r, lmi_handed *h, int64_t number, lam_error *e) {
     lmi_leave_out_passes(h->model);
+    h->info.alone = r->alone;
     return put(r, lmi_packet_step(h->model, &h->info), number, e);
 }
 
@@ -183,6 +185,7 @@ static bool start_thread(lam_recorder *r) {
 
 static lam_status open_all(lam_recorder *r, const char *file, const lam_run_info *info, lam_error *e) {
     r->owner = getpid();
+    r->alone = info->world <= 1;
     lmi_vec_init(&r->trees, sizeof(tree));
     for (int32_t i = 0; i < WHOLES; i++) r->known[i] = NOBODY;
     size_t n = strlen(file) + 1;

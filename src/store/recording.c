@@ -16,6 +16,15 @@ int32_t lam_recorded_every(int32_t every, int64_t k) {
     return of[i];
 }
 
+const char *lam_step_phase_name(lam_step_phase phase) {
+    static const char *const names[] = {
+        [LAM_STEP_INPUT] = "input",         [LAM_STEP_H2D] = "h2d",   [LAM_STEP_FORWARD] = "forward",
+        [LAM_STEP_BACKWARD] = "backward",   [LAM_STEP_COMM] = "comm", [LAM_STEP_OTHER] = "other",
+        [LAM_STEP_OPTIMIZER] = "optimizer",
+    };
+    return phase >= 0 && phase < LAM_N_STEP_PHASES ? names[phase] : NULL;
+}
+
 const char *lam_recorded_rule(int32_t every, char *to) {
     if (every == LAM_THINNING)
         snprintf(to, LAM_RULE_WORDS, "every step at first, then fewer, one in %d from step 1,600 on",

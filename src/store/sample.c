@@ -266,11 +266,12 @@ lmi_packet *lmi_packet_step(const lam_model *m, const lam_step_info *info) {
     p->compiled = info->compiled;
     p->backward = p->peak = p->first_bad = UNKNOWN;
     p->device_forward = p->device_backward = p->device_peak = UNKNOWN;
+    p->whole = info->t1_ns > info->t0_ns ? info->t1_ns - info->t0_ns : UNKNOWN;
     p->rows = all;
     for (int32_t i = 0; i < n; i++) start_row(&all[i], i, info->compiled);
     for (int32_t i = 0; i < lam_model_n_events(m); i++) add_call(m, lam_model_event(m, i), all, p);
     lam_error e = {0};
-    if (add_measured(m, all, p, &e) != LAM_OK) {
+    if (add_measured(m, all, p, &e) != LAM_OK || lmi_step_phases(m, info, p->phases, &e) != LAM_OK) {
         lmi_packet_free(p);
         return NULL;
     }

@@ -97,4 +97,16 @@ static const char fifth[] =
     "UPDATE meta SET value = '5' WHERE key = 'schema';"
     "PRAGMA user_version = 5;";
 
-const char *const lmi_schemas[LMI_SCHEMA_VERSION] = {first, second, third, fourth, fifth};
+/* The phases of a step, which add up to it. */
+static const char sixth[] = "ALTER TABLE steps ADD COLUMN whole_ns INTEGER;"
+                            "ALTER TABLE steps ADD COLUMN input_ns INTEGER;"
+                            "ALTER TABLE steps ADD COLUMN h2d_ns INTEGER;"
+                            "ALTER TABLE steps ADD COLUMN own_forward_ns INTEGER;"
+                            "ALTER TABLE steps ADD COLUMN own_backward_ns INTEGER;"
+                            "ALTER TABLE steps ADD COLUMN optimizer_ns INTEGER;"
+                            "ALTER TABLE steps ADD COLUMN wait_ns INTEGER;"
+                            "ALTER TABLE steps ADD COLUMN other_ns INTEGER;"
+                            "UPDATE meta SET value = '6' WHERE key = 'schema';"
+                            "PRAGMA user_version = 6;";
+
+const char *const lmi_schemas[LMI_SCHEMA_VERSION] = {first, second, third, fourth, fifth, sixth};

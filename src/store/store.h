@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * store: recordings of a run's steps, in an SQLite file. schema.c: its tables. db.c: SQLite with lam_error.
- * sample.c: a model as the rows of one step. compact_step.c: a step without its tree. ring.c: the queue from
- * the training thread to the writing thread. record.c: the recorder and the writing thread. rollup.c, bins.c:
- * summaries of many steps. read.c, kinds.c, middle.c, recording.c: the reader of untrusted files. events.c:
- * scalars for TensorBoard. absent.c replaces all these in a build without SQLite. */
+ * sample.c, phases.c: a model as the rows of one step. compact_step.c: a step without its tree. ring.c: the
+ * queue from the training thread to the writing thread. record.c: the recorder and the writing thread.
+ * rollup.c, bins.c: summaries of many steps. read.c, kinds.c, middle.c, recording.c: the reader of untrusted
+ * files. events.c: scalars for TensorBoard. absent.c replaces all these in a build without SQLite. */
 #ifndef LMI_STORE_H
 #define LMI_STORE_H
 
@@ -22,7 +22,7 @@ typedef struct lmi_db {
     bool no_log;      /* opened to read, without a log file beside it */
 } lmi_db;
 
-enum { LMI_SCHEMA_VERSION = 5, LMI_APPLICATION = 0x4c414d4e /* "LAMN" */ };
+enum { LMI_SCHEMA_VERSION = 6, LMI_APPLICATION = 0x4c414d4e /* "LAMN" */ };
 
 /* The statements that upgrade the tables of version i to version i + 1. */
 extern const char *const lmi_schemas[LMI_SCHEMA_VERSION];
@@ -90,6 +90,7 @@ typedef struct lmi_packet {
     /* a step */
     int64_t number, unix_ns, t0_ns, calls, forward, backward, peak;
     int64_t device_forward, device_backward, device_peak;
+    int64_t whole, phases[LAM_N_STEP_PHASES];
     int32_t first_bad;
     const char *bad; /* "NaN", "Inf"; NULL: none, or not checked */
     bool training, gradients, failed, looked;
@@ -100,6 +101,9 @@ typedef struct lmi_packet {
 /* Returns NULL if memory ran out. */
 lmi_packet *lmi_packet_tree(const lam_model *m, const lam_step_info *info);
 lmi_packet *lmi_packet_step(const lam_model *m, const lam_step_info *info);
+/* The phases of a step (phases.c); -1: unknown. */
+lam_status lmi_step_phases(const lam_model *m, const lam_step_info *info, int64_t ns[LAM_N_STEP_PHASES],
+                           lam_error *e);
 void lmi_packet_free(lmi_packet *p);
 /* Equal for equal trees: for the same names, types and numbers of own parameters of all places. */
 uint64_t lmi_tree_hash(const lam_model *m);

@@ -45,7 +45,7 @@ def test_a_page_of_recordings(tmp_path, window):
             ]
             assert seen.texts(".tile .v")[0] == "60"  # of both, with their first steps
             assert "slowest of 2: run" in seen.texts(".tile .w")[1]
-            assert seen.count("#steps0 svg") == 2
+            assert seen.count("#steps0 svg") == 3  # times, memory, phases
             assert seen.count("#steps0 details tbody tr") == 29
             assert "No NaN and no Inf" in seen.texts(".find")[0]
             assert seen.faults() == []

@@ -59,6 +59,7 @@ static void root_dealloc(PyObject *self) {
     PyObject_GC_UnTrack(self);
     root_clear(self);
     lmx_handover_clear(&r->handover);
+    lmi_vec_free(&r->spans);
     Py_XDECREF((PyObject *)r->schedule);
     Py_XDECREF(r->recorder);
     Py_XDECREF(r->name);

@@ -41,6 +41,7 @@ struct lmx_root {
     lmx_capture *capture;       /* strong; NULL: there is none */
     PyObject *close;            /* closes a capture that Python made, strong; or NULL */
     lam_step_info about;
+    lmi_vec spans;        /* lam_step_span: those of the last step that ended */
     unsigned long thread; /* on which it began */
 };
 

@@ -7,6 +7,7 @@
 #include "measure/device.h"
 #include "observe/observe.h"
 #include "observe/regions.h"
+#include "observe/spans.h"
 #include "process/clock.h"
 
 #include <time.h>
@@ -43,6 +44,13 @@ static lmx_capture *take_step(lmx_root *r, PyObject **close) {
     r->capture = NULL;
     r->close = NULL;
     return c;
+}
+
+/* True if a step of this thread is open. */
+static bool is_open_here(void) {
+    const lmx_root *r = first_open;
+    while (r && r->thread != PyThread_get_thread_ident()) r = r->next_open;
+    return r != NULL;
 }
 
 /* Closes the capture. Returns its Model, a new reference; None if the records are read from the capture
@@ -92,9 +100,22 @@ static int32_t ran_compiled(const lmx_capture *c) {
     return known ? 0 : -1;
 }
 
+/* Notes what else the step's thread did, and how long the step took, if its end was noted. */
+static void take_spans(lmx_root *r, const lmx_capture *c) {
+    lam_step_info *about = &r->about;
+    if (!about->t1_ns) return;
+    if (!lmx_spans_between(about->t0_ns, about->t1_ns, &r->spans)) about->t1_ns = 0;
+    about->spans = r->spans.data;
+    about->n_spans = (int32_t)r->spans.n;
+    about->spans_seen = lmx_spans_seen();
+    about->pass_unseen = c->regions == LMX_REGIONS_COUNTED && lmx_regions_here().passes != c->passes_before;
+}
+
 static bool close_step(lmx_root *r, bool record) {
     PyObject *close;
     lmx_capture *c = take_step(r, &close);
+    if (record) take_spans(r, c);
+    if (!is_open_here()) lmx_spans_end();
     Py_INCREF((PyObject *)r);
     const bool known = record && lmx_number_tree(&r->handover, c, &r->about);
     r->about.compiled = ran_compiled(c);
@@ -130,6 +151,7 @@ void lmx_drop_step(lmx_root *r) {
     if (!r->capture || leave_alone(r)) return;
     lmx_capture *c = take_step(r, &close);
     lmx_capture_detach(c);
+    if (!is_open_here()) lmx_spans_end();
     Py_XDECREF(close);
     Py_DECREF((PyObject *)c);
 }
@@ -186,13 +208,14 @@ static bool open_step(lmx_root *r, int kind) {
                                .training = (kind & LMX_TRAINING) != 0,
                                .gradients = (kind & LMX_GRAD) != 0,
                                .number = r->schedule->number,
-                               .unix_ns = unix_now(),
-                               .t0_ns = lmx_now_ns()};
+                               .unix_ns = unix_now()};
     r->thread = PyThread_get_thread_ident();
     if (!ask_compiler(r)) return false;
+    lmx_spans_begin(r->st);
     /* A step of which only the end is wanted, to find the start of the next one, is not recorded. */
     lmx_capture *c = r->times_only || r->schedule->seeks_start ? open_brief(r) : open_in_python(r, &close);
     if (c) add_step(r, c, close);
+    r->about.t0_ns = lmx_now_ns(); /* opening it is no work of the step */
     return c != NULL;
 }
 
@@ -218,12 +241,14 @@ static bool on_begin(lmx_root *r, int kind) {
     if (r->capture) {
         const bool ended = went_back(r) || is_full(r) || r->thread != PyThread_get_thread_ident();
         if (lmx_schedule_extend_step(r->schedule, kind, ended)) return true;
+        if (r->thread == PyThread_get_thread_ident()) r->about.t1_ns = lmx_now_ns();
         if (!lmx_end_step(r)) return false;
     }
     /* Ending a step may have ended the watching of this root. */
     if (r->retired || !r->module || !lmx_schedule_begin_step(r->schedule, kind)) return true;
     if (open_step(r, kind)) return true;
     lmx_schedule_discard_step(r->schedule);
+    if (!is_open_here()) lmx_spans_end();
     return fail(r);
 }
 

@@ -51,6 +51,7 @@ typedef struct lmx_callback {
     void *(*start)(void **context, const void *record);
     void (*end)(const void *record, void *context);
     bool nodes;   /* for nodes of the autograd graph instead of operators */
+    bool user;    /* for spans that Python and C++ code names itself instead */
     bool values;  /* needs inputs and outputs */
     bool results; /* needs outputs alone */
     bool all;     /* on all threads, not only on this one and those that work for it */

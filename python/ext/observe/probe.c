@@ -27,14 +27,14 @@ typedef struct cxx_callback {
     uint8_t scopes[10], inputs, outputs, ids;
 } cxx_callback;
 
-enum { SCOPE_FUNCTION = 0, SCOPE_BACKWARD = 1 };
+enum { SCOPE_FUNCTION = 0, SCOPE_BACKWARD = 1, SCOPE_USER = 7 };
 
 static lmx_record_api the_api;
 
 uint64_t lmx_add_callback(const lmx_record_api *api, const lmx_callback *c) {
     uint64_t (*add)(cxx_callback) = (uint64_t(*)(cxx_callback))(c->all ? api->add_for_all : api->add);
     cxx_callback cxx = {.start = c->start, .end = c->end, .probability = 1.0};
-    cxx.scopes[c->nodes ? SCOPE_BACKWARD : SCOPE_FUNCTION] = 1;
+    cxx.scopes[c->user ? SCOPE_USER : c->nodes ? SCOPE_BACKWARD : SCOPE_FUNCTION] = 1;
     cxx.inputs = c->values;
     cxx.outputs = c->values || c->results;
     return add(cxx);

@@ -48,9 +48,9 @@ static void tell_delta(telling *w, lmi_delta d) {
     tell_end(t);
 }
 
-static void tell_number(telling *w, lmi_figure k, lam_count was, lam_count now) {
+static void tell_number(telling *w, const char *name, lam_count was, lam_count now) {
     double percent;
-    tell_object(&w->t, lmi_figures[k].name);
+    tell_object(&w->t, name);
     lmi_tell_count(&w->t, "before", was);
     lmi_tell_count(&w->t, "after", now);
     tell_delta(w, lmi_delta_of(was, now));
@@ -70,9 +70,26 @@ static void tell_totals(telling *w) {
     for (int i = 0; i < LMI_N_FIGURES; i++) {
         lmi_figure k = (lmi_figure)i;
         if (!w->d->whole[i]) continue;
-        tell_number(w, k, lmi_diff_whole(&w->d->side[0], k), lmi_diff_whole(&w->d->side[1], k));
+        tell_number(w, lmi_figures[k].name, lmi_diff_whole(&w->d->side[0], k),
+                    lmi_diff_whole(&w->d->side[1], k));
         tell_spread(w, "before_deviation", 0, k);
         tell_spread(w, "after_deviation", 1, k);
+        tell_end(&w->t);
+    }
+    tell_end(&w->t);
+}
+
+/* The mean phases of a step, if both have them. */
+static void tell_phases(telling *w) {
+    const lam_recorded_model *was = lmi_diff_recorded(&w->d->side[0]),
+                             *now = lmi_diff_recorded(&w->d->side[1]);
+    if (!was || !now || !was->phases.n || !now->phases.n) return;
+    tell_object(&w->t, "phases");
+    for (int k = 0; k <= LAM_N_STEP_PHASES; k++) {
+        const bool whole = k == LAM_N_STEP_PHASES;
+        tell_number(w, whole ? "step" : lam_step_phase_name((lam_step_phase)k),
+                    lmi_count_of(whole ? was->phases.whole_ns : was->phases.ns[k]),
+                    lmi_count_of(whole ? now->phases.whole_ns : now->phases.ns[k]));
         tell_end(&w->t);
     }
     tell_end(&w->t);
@@ -120,7 +137,7 @@ static void tell_module(telling *w, const lmi_diff_line *l) {
     tell_object(&w->t, "numbers");
     for (int k = 0; k < LMI_N_FIGURES; k++) {
         if (!w->d->by_place[k]) continue;
-        tell_number(w, (lmi_figure)k, l->was[k], l->now[k]);
+        tell_number(w, lmi_figures[k].name, l->was[k], l->now[k]);
         tell_end(&w->t);
     }
     tell_end(&w->t);
@@ -147,6 +164,7 @@ lam_status lmi_diff_json(const lam_diff *d, const lmi_diff_lines *l, lam_sink to
     lmi_tell_sentences(&w.t, "not_compared", d->n_said, d->said);
     lmi_tell_sentences(&w.t, "explained", d->explained != NULL, &d->explained);
     tell_totals(&w);
+    tell_phases(&w);
     tell_text(&w.t, "by", l->by == LMI_N_FIGURES ? NULL : lmi_figures[l->by].name);
     tell_modules(&w, "added", l, LMI_ADDED);
     tell_modules(&w, "removed", l, LMI_REMOVED);

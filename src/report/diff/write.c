@@ -293,14 +293,18 @@ static bool is_within_spread(const writer *w, lmi_figure k, lmi_delta d) {
     return a >= 0 && b >= 0 && d.how == LMI_DELTA_EXACT && lmi_delta_size(d) <= (double)a + (double)b;
 }
 
+static void put_columns(lmi_sheet *t) {
+    static const char *const heads[] = {"before", "now", "difference", "%"};
+    for (int i = 0; i < 4; i++) lmi_sheet_column(t, &(lmi_head){heads[i], LMI_RIGHT, 0});
+}
+
 /* Writes the totals; returns true if one differs. */
 static bool put_totals(writer *w, lam_status *s) {
     lmi_sheet t;
     bool any = false;
     begin_table(w, &t);
     lmi_sheet_column(&t, &(lmi_head){"total", LMI_LEFT, 0});
-    static const char *const heads[] = {"before", "now", "difference", "%"};
-    for (int i = 0; i < 4; i++) lmi_sheet_column(&t, &(lmi_head){heads[i], LMI_RIGHT, 0});
+    put_columns(&t);
     lmi_sheet_column(&t, &(lmi_head){"", LMI_LEFT, 1});
     for (int i = 0; i < LMI_N_FIGURES; i++) {
         lmi_figure k = (lmi_figure)i;
@@ -314,6 +318,28 @@ static bool put_totals(writer *w, lam_status *s) {
     }
     *s = end_table(w, &t, NULL);
     return any;
+}
+
+/* Writes the mean phases of a step of two recordings. */
+static lam_status put_phases(writer *w) {
+    const lam_recorded_model *was = lmi_diff_recorded(&w->d->side[0]),
+                             *now = lmi_diff_recorded(&w->d->side[1]);
+    if (!was || !now || !was->phases.n || !now->phases.n) return LAM_OK;
+    lmi_sheet t;
+    lmi_putc(&w->out, '\n');
+    begin_table(w, &t);
+    lmi_sheet_column(&t, &(lmi_head){"phase", LMI_LEFT, 0});
+    put_columns(&t);
+    for (int k = 0; k < LAM_N_STEP_PHASES; k++) {
+        const int64_t a = was->phases.ns[k], b = now->phases.ns[k];
+        if (!a && !b) continue;
+        lmi_text_cell(&t, lam_step_phase_name((lam_step_phase)k));
+        put_numbers(w, &t, LMI_FIGURE_TIME, lmi_count_of(a), lmi_count_of(b));
+    }
+    lmi_text_cell(&t, "step");
+    put_numbers(w, &t, LMI_FIGURE_TIME, lmi_count_of(was->phases.whole_ns),
+                lmi_count_of(now->phases.whole_ns));
+    return end_table(w, &t, NULL);
 }
 
 /* -- around them ----------------------------------------------------------------------------------------- */
@@ -417,6 +443,7 @@ static lam_status write_all(writer *w) {
         put_nothing(w);
         return LAM_OK;
     }
+    LAM_TRY(put_phases(w));
     lmi_putc(&w->out, '\n');
     put_counts(w);
     if (w->md && w->d->explained) lmi_putc(&w->out, '\n');

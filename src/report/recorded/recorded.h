@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Writers of recordings. recorded.c: one run as text. ranks.c: several processes side by side.
- * recorded_data.c: both as CSV and JSON. */
+ * Writers of recordings. recorded.c: one run as text; phases.c: phases of its steps; sheets.c: its tables.
+ * ranks.c: several processes side by side. recorded_data.c: both as CSV and JSON. */
 #ifndef LMI_RECORDED_H
 #define LMI_RECORDED_H
 
@@ -33,6 +33,10 @@ typedef struct lmi_straggler {
 enum { LMI_STRAGGLERS = 10 };
 
 lam_status lmi_recorded_ranks(lmi_recorded *w);
+/* The table of a model's phases; nothing if they were not measured. */
+lam_status lmi_recorded_phases(lmi_recorded *w, const lam_recorded_model *m);
+bool lmi_phase_shown(const lam_recorded_model *m, lam_step_phase phase); /* it took time, or is unknown */
+const char *lmi_phase_unknown(lam_step_phase phase);                     /* why it is, if it is */
 lam_status lmi_recorded_csv(lmi_recorded *w);
 lam_status lmi_recorded_json(lmi_recorded *w);
 

@@ -113,6 +113,28 @@ static void tell_place(lmi_teller *t, const lam_recorded_place *p) {
     tell_end(t);
 }
 
+static void tell_phases(lmi_teller *t, const lam_recorded_model *m) {
+    if (!m->phases.n) {
+        tell_none(t, "phases");
+        return;
+    }
+    tell_object(t, "phases");
+    tell_int(t, "steps", m->phases.n);
+    tell_int(t, "step_ns", m->phases.whole_ns);
+    tell_list(t, "of");
+    for (int k = 0; k < LAM_N_STEP_PHASES; k++) {
+        const bool known = m->phases.ns[k] >= 0;
+        tell_object(t, NULL);
+        tell_text(t, "phase", lam_step_phase_name((lam_step_phase)k));
+        tell_known(t, "mean_ns", m->phases.ns[k]);
+        tell_known(t, "steps", known ? m->phases.steps[k] : -1);
+        tell_text(t, "why", known ? NULL : lmi_phase_unknown((lam_step_phase)k));
+        tell_end(t);
+    }
+    tell_list_end(t);
+    tell_end(t);
+}
+
 static void tell_model(lmi_teller *t, const lam_recording *r, int32_t i) {
     const lam_recorded_model *m = lam_recording_model(r, i);
     const lam_recorded_place *p, *bad = lam_recording_place(r, i, m->first_bad);
@@ -139,6 +161,7 @@ static void tell_model(lmi_teller *t, const lam_recording *r, int32_t i) {
     tell_middle(t, "call_ns", m->call_ns);
     tell_middle(t, "forward_ns", m->forward_ns);
     tell_middle(t, "backward_ns", m->backward_ns);
+    tell_phases(t, m);
     tell_middle(t, "peak_bytes", m->peak_bytes);
     tell_middle(t, "device_forward_ns", m->device_forward_ns);
     tell_middle(t, "device_backward_ns", m->device_backward_ns);

@@ -91,6 +91,7 @@ static lam_status put_model(lmi_runs *p, int32_t model) {
     if (model != p->main) LAM_TRY(lmi_series_take(&p->series, p->w.all[0], model, p->w.e));
     begin_section(p, "steps", model, "Steps over time");
     lmi_runs_steps(p, model);
+    lmi_runs_phases(p, model);
     lmi_put(&p->w.out, "</section>\n");
     begin_section(p, "layers", model, "Layers by time");
     LAM_TRY(lmi_runs_layers(p, model));

@@ -26,6 +26,7 @@ void lmi_runs_scroll_end(lmi_runs *p);
 void lmi_runs_which(lmi_runs *p, int32_t i); /* writes the name of the i-th recording */
 lam_status lmi_runs_verdict(lmi_runs *p);
 void lmi_runs_steps(lmi_runs *p, int32_t model);
+void lmi_runs_phases(lmi_runs *p, int32_t model); /* nothing if they were not measured */
 lam_status lmi_runs_layers(lmi_runs *p, int32_t model);
 lam_status lmi_runs_ranks(lmi_runs *p);
 

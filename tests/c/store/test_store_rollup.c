@@ -299,12 +299,17 @@ static void rollups_of_an_older_version(void **state) {
     const char *file = many_steps("older.lamina", LMI_ROLL_UP + 10, NULL);
     lam_recording *a = open_recording(file, 0, 0);
     assert_int_equal(number_in(file, "SELECT hex(substr(bins, -4, 2)) = '0100' FROM rollup_layers"), 1);
-    change_recording(file, "UPDATE rollup_layers SET bins = substr(bins, 1, length(bins) - 4);"
-                           "DROP VIEW timeline; ALTER TABLE models DROP COLUMN local_bytes;"
-                           "ALTER TABLE models DROP COLUMN logical_bytes;"
-                           "ALTER TABLE steps DROP COLUMN compiled;"
-                           "ALTER TABLE layers DROP COLUMN regions; ALTER TABLE rollups DROP COLUMN compiled;"
-                           "PRAGMA user_version = 4");
+    change_recording(file,
+                     "UPDATE rollup_layers SET bins = substr(bins, 1, length(bins) - 4);"
+                     "DROP VIEW timeline; ALTER TABLE models DROP COLUMN local_bytes;"
+                     "ALTER TABLE models DROP COLUMN logical_bytes;"
+                     "ALTER TABLE steps DROP COLUMN compiled;"
+                     "ALTER TABLE layers DROP COLUMN regions; ALTER TABLE rollups DROP COLUMN compiled;"
+                     "ALTER TABLE steps DROP COLUMN whole_ns; ALTER TABLE steps DROP COLUMN input_ns;"
+                     "ALTER TABLE steps DROP COLUMN h2d_ns; ALTER TABLE steps DROP COLUMN own_forward_ns;"
+                     "ALTER TABLE steps DROP COLUMN own_backward_ns;"
+                     "ALTER TABLE steps DROP COLUMN optimizer_ns; ALTER TABLE steps DROP COLUMN wait_ns;"
+                     "ALTER TABLE steps DROP COLUMN other_ns; PRAGMA user_version = 4");
     const lam_recorded_place right = without_regions(lam_recording_place(a, 0, 1));
     for (int upgraded = 0; upgraded < 2; upgraded++) {
         lmi_db db;

@@ -27,6 +27,13 @@ static const char MEASURED[] =
     "UPDATE models SET local_params = 13, param_bytes = 120;"
     "UPDATE places SET local_params = 5 WHERE place = 1;";
 
+/* Of two steps one has no optimizer; where the batches come from is not known. */
+static const char PHASES[] =
+    "UPDATE steps SET whole_ns = 5000000 + number, h2d_ns = 0, own_forward_ns = 1500, own_backward_ns = 2205,"
+    " optimizer_ns = 700000 * (number % 200 = 0), wait_ns = 12000 WHERE training;"
+    "UPDATE steps SET other_ns = whole_ns - own_forward_ns - own_backward_ns - optimizer_ns - wait_ns"
+    " WHERE training;";
+
 static lam_recording *recorded(const char *name, int32_t rank, int32_t world, int64_t slow, const char *sql) {
     const char *file = step_recording(name, rank, world, slow);
     change_recording(file, ENDED);
@@ -51,6 +58,12 @@ static void one_run(void **state) {
     is_written("recorded-one-json", &r, 1, (lam_recording_options){.depth = -1, .format = "json"});
     is_written("recorded-one-first", &r, 1,
                (lam_recording_options){.depth = 1, .rows = 2, .first_kinds = true, .color = true});
+    lam_recording_free(r);
+    r = recorded("phases.lamina", 0, 1, 1, PHASES);
+    is_written("recorded-phases", &r, 1, (lam_recording_options){.depth = -1});
+    is_written("recorded-phases-narrow", &r, 1,
+               (lam_recording_options){.depth = 0, .width = 60, .ascii = true});
+    is_written("recorded-phases-json", &r, 1, (lam_recording_options){.depth = 0, .format = "json"});
     lam_recording_free(r);
     /* What is not known: values, times, who wrote it. */
     r = recorded(

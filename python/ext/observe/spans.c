@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Notes spans, see spans.h. A callback runs on any thread, with or without the GIL: that of a collective ends
+ * when another process has answered, on a thread of its backend. So records are found again by their
+ * addresses, in a table whose places are taken by one atomic exchange, and finished ones are kept in a ring.
+ */
+#include "observe/spans.h"
+#include "observe/observe.h"
+#include "process/clock.h"
+
+enum { OPEN = 256, RING = 4096 };
+
+typedef struct entry {
+    int64_t t0, t1;
+    uint64_t thread;
+    int32_t kind;
+} entry;
+
+static struct {
+    _Atomic(const void *) record; /* NULL: free; &taken: being filled */
+    entry of;                     /* without its end */
+} opened[OPEN];
+static struct {
+    _Atomic uint64_t nth; /* from 1; 0: being filled */
+    entry of;
+} ring[RING];
+static _Atomic uint64_t n_ended, n_lost;
+static _Atomic uint32_t seen;
+static const char taken;
+static const lmx_record_api *api; /* set once, under the GIL, before the first callback */
+static _Thread_local uint64_t handle;
+static _Thread_local bool listens;
+static int n_listening; /* threads; under the GIL */
+
+/* == names ============================================================================================= */
+
+/* Names of torch 2.4 and later; those of backends begin with the backend's name. */
+static const struct {
+    const char *begins;
+    lam_step_span_kind kind;
+} names[] = {
+    {"enumerate(DataLoader)#", LAM_SPAN_INPUT},
+    {"Optimizer.", LAM_SPAN_OPTIMIZER}, /* step#, zero_grad# */
+    {"FSDP::", LAM_SPAN_WAIT},
+    {"gloo:", LAM_SPAN_COLLECTIVE},
+    {"nccl:", LAM_SPAN_COLLECTIVE},
+    {"ucc:", LAM_SPAN_COLLECTIVE},
+    {"mpi:", LAM_SPAN_COLLECTIVE},
+    {"xccl:", LAM_SPAN_COLLECTIVE},
+};
+
+/* -1: of no kind */
+static int32_t kind_of(const char *name) {
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (name[0] == names[i].begins[0] && strncmp(name, names[i].begins, strlen(names[i].begins)) == 0)
+            return names[i].kind;
+    return -1;
+}
+
+/* == callbacks ========================================================================================= */
+
+static void *begins(void **context, const void *record) {
+    *context = NULL;
+    const int32_t kind = kind_of(api->name(record));
+    if (kind < 0) return context;
+    atomic_fetch_or(&seen, UINT32_C(1) << kind);
+    for (int i = 0; i < OPEN; i++) {
+        const void *none = NULL;
+        if (!atomic_compare_exchange_strong(&opened[i].record, &none, &taken)) continue;
+        opened[i].of = (entry){lmx_now_ns(), 0, api->thread(), kind};
+        atomic_store(&opened[i].record, record);
+        return context;
+    }
+    atomic_fetch_add(&n_lost, 1);
+    return context;
+}
+
+static void ends(const void *record, void *context) {
+    (void)context;
+    for (int i = 0; i < OPEN; i++) {
+        if (atomic_load(&opened[i].record) != record) continue;
+        entry of = opened[i].of;
+        atomic_store(&opened[i].record, NULL);
+        of.t1 = lmx_now_ns();
+        const uint64_t n = atomic_fetch_add(&n_ended, 1);
+        atomic_store(&ring[n % RING].nth, 0);
+        ring[n % RING].of = of;
+        atomic_store(&ring[n % RING].nth, n + 1);
+        return;
+    }
+}
+
+bool lmx_spans_begin(lmx_state *st) {
+    static const lmx_callback c = {.start = begins, .end = ends, .user = true};
+    const lmx_record_api *found = lmx_record_api_of(st);
+    PyErr_Clear();
+    if (!api) api = found;
+    if (listens || !found) return listens;
+    handle = lmx_add_callback(found, &c);
+    n_listening++;
+    return listens = true;
+}
+
+void lmx_spans_end(void) {
+    if (!listens) return;
+    api->remove(handle);
+    n_listening--;
+    listens = false;
+}
+
+uint32_t lmx_spans_seen(void) { return atomic_load(&seen); }
+
+/* == reading =========================================================================================== */
+
+/* Adds what lies between the two moments. An engine's thread that works for this one has another number, so
+ * if this thread alone is listened to, all spans are its own. */
+static bool add(lmi_vec *to, const entry *of, int64_t t0, int64_t t1) {
+    if (n_listening > 1 && of->thread != api->thread()) return true;
+    const lam_step_span span = {.kind = of->kind,
+                                .t0_ns = of->t0 > t0 ? of->t0 : t0,
+                                .t1_ns = of->t1 < t1 ? of->t1 : t1};
+    if (span.t0_ns >= span.t1_ns) return true;
+    lam_step_span *at = lmx_vec_push(to, sizeof *at, 1);
+    if (at) *at = span;
+    return at != NULL;
+}
+
+bool lmx_spans_between(int64_t t0_ns, int64_t t1_ns, lmi_vec *spans) {
+    static uint64_t lost_before;
+    const uint64_t n = atomic_load(&n_ended), lost = atomic_load(&n_lost);
+    bool ok = api && lost == lost_before;
+    lost_before = lost;
+    spans->n = 0;
+    for (uint64_t i = n > RING ? n - RING : 0; ok && i < n; i++)
+        if (atomic_load(&ring[i % RING].nth) == i + 1) ok = add(spans, &ring[i % RING].of, t0_ns, t1_ns);
+    for (int i = 0; ok && i < OPEN; i++) {
+        const void *record = atomic_load(&opened[i].record);
+        entry of = opened[i].of;
+        of.t1 = INT64_MAX;
+        if (record && record != &taken) ok = add(spans, &of, t0_ns, t1_ns);
+    }
+    /* If the oldest one that is left ended after the step's start, older ones of it may be gone. */
+    return ok && !(n > RING && ring[n % RING].of.t1 > t0_ns);
+}
