@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # `make` or `make help` says what there is. Every target prepares what it needs, so each works on a fresh checkout.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo install uninstall test asan asan-ext proof valgrind fuzz quick mutants coverage lint fmt bench bench-fit bench-files golden docs site wheels wheels-check platforms test-pythons release clean
+.PHONY: help setup demo install uninstall test asan asan-ext proof valgrind fuzz quick mutants coverage lint fmt bench bench-fit bench-files bench-ranks golden docs site wheels wheels-check platforms test-pythons release clean
 SHELL := /bin/bash
 
 # The Python that makes .venv: the one that made it before, or python3; `make PYTHON=python3.12 demo` takes another.
@@ -101,6 +101,10 @@ bench-fit: ## predicted peaks of memory against measured ones, with the bars to 
 bench-files: ## what the native command takes for files of models, beside other tools, with the bars to hold
 	@$(SETUP) test
 	@$(IN_VENV) $(VENV_PYTHON) bench/files.py
+
+bench-ranks: ## whom the verdict on many ranks names, of runs that are made up, with the bars to hold
+	@$(SETUP) test
+	@$(IN_VENV) $(VENV_PYTHON) bench/ranks.py
 
 golden: ## rewrites the expected transcripts in tests/golden and docs; look at the diff before you keep it
 	@$(SETUP) demo

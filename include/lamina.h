@@ -23,13 +23,15 @@
  *   lamina_read.h       models from files
  *   lamina_fields.h, lamina_recording.h, lamina_command.h: results as fields, recordings, the command
  *   lamina_diff.h       differences of models, saved reports and recordings
- *   lamina_tokens.h     language models in tokens */
+ *   lamina_tokens.h     language models in tokens
+ *   lamina_ranks.h      who slows a run of many ranks */
 #ifndef LAMINA_H
 #define LAMINA_H
 
 #include "lamina_command.h"
 #include "lamina_diff.h"
 #include "lamina_fields.h"
+#include "lamina_ranks.h"
 #include "lamina_read.h"
 #include "lamina_recording.h"
 #include "lamina_tokens.h"

@@ -5,7 +5,7 @@
 #ifndef LAMINA_COMMAND_H
 #define LAMINA_COMMAND_H
 
-#include "lamina_report.h"
+#include "lamina_ranks.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -81,6 +81,8 @@ typedef struct lam_host {
     lam_status (*live)(void *self, const lam_live *what, lam_model **out, lam_error *e);
     /* Writes the text of `lamina doctor` about live models; NULL: none. */
     lam_status (*doctor)(void *self, lam_sink to, lam_error *e);
+    /* Reads the folder of a run of many ranks, and reaches its verdict; NULL: not supported. */
+    lam_status (*ranks)(void *self, const char *folder, lam_ranks **out, lam_error *e);
     /* Runs a script, now or after the command has ended; NULL: not supported. Pointers are borrowed from the
      * command line. */
     lam_status (*script)(void *self, const lam_script *what, lam_error *e);

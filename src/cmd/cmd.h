@@ -134,6 +134,14 @@ int lmi_run_run(lmi_cli *c);
 int lmi_run_live(lmi_cli *c);
 int lmi_run_export(lmi_cli *c);
 
+/* -- ranks.c ----------------------------------------------------------------------------------- */
+
+/* True for the folder of a run of many ranks. */
+bool lmi_is_run(const char *operand);
+/* True, after an error, for a folder that is neither a run's nor a model's. */
+bool lmi_is_no_run(lmi_cli *c, const char *operand);
+int lmi_show_run(lmi_cli *c); /* `lamina show` of the folder of a run */
+
 /* -- recorded.c -------------------------------------------------------------------------------- */
 /* True for a report that was saved as JSON, by its name. */
 bool lmi_is_saved(const char *operand);

@@ -338,7 +338,7 @@ static int run(lmi_cli *c, int argc, const char *const *argv) {
     if (!lmi_format_by_ending(c) || !lmi_output_allowed(c)) return LMI_EXIT_USAGE;
     lmi_output_hold(c);
     if (!lmi_confine(c)) return LMI_EXIT_FAILED;
-    if (folder && !lmi_is_file(c, folder)) {
+    if (folder && !lmi_is_run(folder) && !lmi_is_file(c, folder)) {
         no_target(c, folder);
         return LMI_EXIT_USAGE;
     }

@@ -61,6 +61,11 @@ static lam_status live(void *self, const lam_live *what, lam_model **out, lam_er
     return become_python(self, e);
 }
 
+static lam_status ranks(void *self, const char *folder, lam_ranks **out, lam_error *e) {
+    (void)folder, (void)out;
+    return become_python(self, e);
+}
+
 /* Python reports on both, if it has the package; else what this command can do is still reported. */
 static lam_status doctor(void *self, lam_sink to, lam_error *e) {
     static const char has[] = "from importlib.util import find_spec; print(find_spec('lamina') is not None)";
@@ -99,6 +104,7 @@ int main(int argc, char **argv) {
                      .out = {put, (void *)&out},
                      .err = {put, (void *)&err},
                      .live = live,
+                     .ranks = ranks,
                      .doctor = lmi_no_models() ? NULL : doctor,
                      .script = script,
                      .checks = checks};

@@ -164,6 +164,8 @@ static void column_is_measured(lmi_args *a, const char *column) {
 
 int lmi_run_show(lmi_cli *c) {
     if (lam_recording_is(c->args.operands[0])) return lmi_show_recordings(c);
+    if (lmi_is_run(c->args.operands[0])) return lmi_show_run(c);
+    if (lmi_is_no_run(c, c->args.operands[0])) return LMI_EXIT_FAILED;
     if (!is_one_model(c) || !lmi_file_takes(c, c->args.operands[0])) return LMI_EXIT_USAGE;
     making with = {.l = layout_wanted(&c->args)};
     c->args.live.time = c->args.live.time || c->args.roof;

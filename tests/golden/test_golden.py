@@ -9,10 +9,25 @@ from pathlib import Path
 
 import pytest
 
+import ranked
 import transcripts
 
 FOLDER = Path(__file__).parent
 FILES = sorted(FOLDER.glob("*.txt"))
+
+RUNS = {  # folders of the screens of ranks.txt
+    "healthy": {},
+    "slow": {"slow": "rank = 11", "more_us": 20000, "since": 36, "layer": "blocks.0.mlp"},
+    "node": {
+        "slow": "node = 'n03'",
+        "more_us": 15000,
+        "phase": "input",
+        "ranks": 64,
+        "missing": "node = 'n05'",
+    },
+    "killed": {"ended": "CASE WHEN rank = 5 THEN '' ELSE 'DistBackendError' END"},
+    "short": {"steps": 12},
+}
 
 
 @pytest.mark.parametrize("path", FILES, ids=[path.stem for path in FILES])
@@ -21,6 +36,11 @@ def test_transcript(path: Path, tmp_path: Path) -> None:
     assert list(transcripts.steps(text)), "a transcript without a command tests nothing"
     shutil.copy(FOLDER / "samples.py", tmp_path / "net.py")  # for the screens that look at a file
     shutil.copytree(FOLDER.parent / "data/files", tmp_path, dirs_exist_ok=True)
+    if path.stem == "ranks":
+        pytest.importorskip("duckdb")
+        for name, how in RUNS.items():
+            ranked.write(tmp_path / name, **how)
+        (tmp_path / "empty").mkdir()
     wrong, new = transcripts.differences(text, tmp_path)
     if path.stem == "fit" and any("this torch does not report" in text for text in wrong):
         pytest.skip("this torch does not report when memory is freed")

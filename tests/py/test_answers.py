@@ -8,6 +8,7 @@ import copy
 import json
 import shutil
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -15,6 +16,7 @@ import pytest
 from conftest import environment, needs_fit, needs_recordings
 from schemas import ANSWERS, closed, jsonschema, without_words, wrong
 
+import ranked
 import warm
 from lamina._command import cli
 
@@ -77,6 +79,7 @@ ANSWERS_OF: dict[str, list[tuple[tuple[str, ...], int, str]]] = {
         (("show", "net.py:wrong", "-i", "1x4"), 3, "report/1"),
         (("show", "run.lamina"), 0, "recording/2"),
         (("show", "run.lamina", "again.lamina"), 0, "recording/2"),
+        (("show", "many"), 0, "ranks/1"),
     ],
     "diff": [
         (("diff", "net.py:net", "net.py:other", *IMAGE), 0, "diff/1"),
@@ -169,6 +172,8 @@ def place(tmp_path_factory):
         ["show", "net.py:net", *IMAGE, "--json", "-o", "saved.json"],
     ):
         warm.python("-m", "lamina", *line, cwd=folder, env=environment(), check=True)
+    if find_spec("duckdb"):
+        ranked.write(folder / "many", slow="rank = 3", more_us=20000)
     return folder
 
 
@@ -218,6 +223,8 @@ CASES = [case for cases in ANSWERS_OF.values() for case in cases]
 def test_one_document(ask, place, argv, code, kind):
     if argv[0] == "fit":
         needs_fit()
+    if "many" in argv:
+        pytest.importorskip("duckdb")
     done = ask(*argv, "--json")
     (place / "new.json").unlink(missing_ok=True)
     assert done.code == code, done.err

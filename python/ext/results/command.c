@@ -150,6 +150,17 @@ static lam_status live(void *self, const lam_live *what, lam_model **out, lam_er
     return status;
 }
 
+static lam_status ranks_of(void *self, const char *folder, lam_ranks **out, lam_error *e) {
+    host *h = self;
+    lam_model *none = NULL;
+    PyObject *path = word(folder);
+    PyObject *found = path ? PyObject_CallMethod(h->self, "ranks", "O", path) : NULL;
+    Py_XDECREF(path);
+    *out = found ? lmx_ranks_release(h->st, found) : NULL;
+    Py_XDECREF(found);
+    return *out ? LAM_OK : failed(h, &none, e);
+}
+
 static lam_status doctor(void *self, lam_sink to, lam_error *e) {
     host *h = self;
     lam_model *none = NULL;
@@ -318,6 +329,7 @@ static int run(host *h, int argc, const char **argv) {
         .height = size_of(h->self, "height"),
         .live = live,
         .doctor = doctor,
+        .ranks = PyObject_HasAttrString(h->self, "ranks") ? ranks_of : NULL,
         .script = script,
         .wait = wait_for,
         .roof = roof,

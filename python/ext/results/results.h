@@ -41,6 +41,10 @@ PyObject *lmx_scan_values(PyObject *module, PyObject *args);
 /* Counts by metric's name; one that is missing or None is unknown. */
 bool lmx_counts_from_dict(lmx_state *st, PyObject *dict, lam_count out[LAM_N_METRICS]);
 
+/* The tables and the verdict of a Ranks, which is empty then; NULL with an exception. The caller frees
+ * them. */
+lam_ranks *lmx_ranks_release(lmx_state *st, PyObject *object);
+
 /* -- user-defined rules (rules.c) ------------------------------------------------------------------------ */
 
 typedef struct lmx_own {

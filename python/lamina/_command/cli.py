@@ -124,6 +124,12 @@ class Host:
         self.out.flush()
         sleep(milliseconds / 1000)  # not a count: a clock
 
+    def ranks(self, folder: str) -> _lamina.Ranks:
+        """The verdict on a run of many ranks, from its folder."""
+        from .._ranks import open_run
+
+        return open_run(folder).judged()
+
     def roof(self) -> tuple[float, float]:
         """The best that this machine reaches: FLOPs and bytes per second."""
         from .._results.roof import roof

@@ -1,0 +1,326 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The folder of a run of many ranks: its Parquet files, read and reduced by DuckDB, for the verdict in C."""
+
+from __future__ import annotations
+
+from glob import escape
+from pathlib import Path
+from tempfile import gettempdir
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from .. import _lamina
+from .._base.errors import FormatError, LaminaError, UnsupportedError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+WHOLE, REAL, TEXT = "BIGINT", "DOUBLE", "VARCHAR"
+# The columns of each table, by their types; those of the second set must be there, the others may be unknown.
+TABLES: dict[str, tuple[dict[str, str], set[str]]] = {
+    "ranks": (
+        dict.fromkeys(
+            ("attempt", "rank", "world", "tree", "comm_group", "seen_us", "ended_us", "calls"), WHOLE
+        )
+        | dict.fromkeys(("node", "ended_by", "waits"), TEXT)
+        | dict.fromkeys(("step_flops", "peak_flops"), REAL),
+        {"rank", "node"},
+    ),
+    "steps": (
+        dict.fromkeys(("attempt", "rank", "step", "started_us"), WHOLE)
+        | dict.fromkeys(
+            ("step_us", "input_us", "h2d_us", "forward_us", "backward_us", "optimizer_us", "other_us",
+             "comm_us", "comm_group_us"),
+            REAL,
+        ),
+        {"rank", "step", "step_us"},
+    ),
+    "windows": (
+        dict.fromkeys(("attempt", "win", "rank", "first_step", "started_us", "steps"), WHOLE)
+        | dict.fromkeys(
+            ("own_us", "step_us", "input_us", "h2d_us", "forward_us", "backward_us", "optimizer_us",
+             "other_us", "comm_us"),
+            REAL,
+        ),
+        {"rank", "win", "first_step", "steps", "own_us"},
+    ),
+    "meets": (
+        dict.fromkeys(
+            ("attempt", "step", "comm_group", "ranks", "last_rank", "second_rank", "started_us"), WHOLE
+        )
+        | dict.fromkeys(
+            ("last_us", "second_us", "own_us", "transfer_us", "group_transfer_us", "step_us"), REAL
+        )
+        | {"node": TEXT},
+        {"node", "step", "ranks", "last_rank", "last_us", "step_us"},
+    ),
+    "layers": (
+        dict.fromkeys(("rank", "hour"), WHOLE)
+        | dict.fromkeys(("forward_us", "backward_us"), REAL)
+        | {"layer": TEXT},
+        {"rank", "hour", "layer"},
+    ),
+}  # fmt: skip
+# What a column is where a file does not have it, if not unknown.
+ELSE = {"attempt": "0", "tree": "0", "waits": "'inside'"}
+# Types of DuckDB that are numbers, or of a column that is NULL in every row.
+NUMBERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "U", "FLOAT", "DOUBLE", "DECIMAL", '"NULL"')
+WAITS = "CASE waits WHEN 'comm' THEN 0 WHEN 'other' THEN 1 ELSE 2 END"
+LAYERS = "layers"
+SCHEMA = "1"  # of the Parquet files
+NEWEST = "(SELECT rank, node, attempt FROM ranks QUALIFY attempt = MAX(attempt) OVER (PARTITION BY rank))"
+INPUT = ("ranks", "steps", LAYERS)
+MAGIC, LEAST = b"PAR1", 12  # at both ends of a Parquet file
+
+
+def sql(name: str, **values: object) -> str:
+    """One of the queries of this package, with values in place of the names in braces."""
+    text = Path(__file__).with_name("sql").joinpath(f"{name}.sql").read_text("utf-8")
+    for key, value in values.items():
+        text = text.replace(f"{{{key}}}", str(value))
+    return text
+
+
+def connect(folder: Path | None = None) -> Any:
+    """DuckDB in memory, which reads files of the folder alone.
+
+    Raises:
+        UnsupportedError: DuckDB is not installed.
+    """
+    try:
+        import duckdb
+    except ImportError as error:
+        raise UnsupportedError(
+            f"the folder of a run is read by DuckDB, which can't be imported ({error}): "
+            "pip install 'lamina[scale]'"
+        ) from error
+    db = duckdb.connect(config={"autoinstall_known_extensions": "false"})
+    db.execute(f"SET temp_directory = {quoted(gettempdir())}; SET preserve_insertion_order = false")
+    db.execute("SET enable_progress_bar = false")  # the screen is the command's
+    if folder is not None:
+        db.execute(f"SET allowed_directories = [{quoted(str(folder))}, {quoted(gettempdir())}]")
+        db.execute("SET enable_external_access = false")
+    return db
+
+
+def quoted(text: str) -> str:
+    """A text of SQL."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def files_of(folder: Path, table: str) -> list[Path]:
+    """The Parquet files of a table: in its folder, or in the folders of days in it.
+
+    Raises:
+        FormatError: one of them is cut, or is no Parquet file.
+    """
+    found = sorted(folder.glob(f"{table}/*.parquet")) + sorted(folder.glob(f"{table}/*/*.parquet"))
+    for file in found:
+        with file.open("rb") as f:
+            head = f.read(len(MAGIC))
+            size = f.seek(0, 2)
+            f.seek(max(0, size - len(MAGIC)))
+            if size < LEAST or head != MAGIC or f.read() != MAGIC:
+                raise FormatError(f"{file}: it was cut, or it is no Parquet file; copy or write it again")
+    return found
+
+
+class Run:
+    """The tables of a run, in DuckDB.
+
+    Args:
+        db: a connection of DuckDB.
+        tables: of each table what it is read from, as it stands after FROM.
+        where: the folder, for errors.
+
+    Raises:
+        FormatError: a table lacks a column, or is of something else.
+        UsageError: there is no table of ranks, or none of steps.
+    """
+
+    def __init__(self, db: Any, tables: dict[str, str], where: str) -> None:
+        self.db = db
+        self.where = where
+        self.has = set(tables)
+        if "ranks" not in tables:
+            raise UsageError(f"{where}: it is no folder of a run: ranks/ has no Parquet file")
+        for name in TABLES:
+            if name in tables:
+                self._view(name, tables[name])
+        if not self.has >= {"windows", "meets"}:
+            if "steps" not in self.has:
+                raise UsageError(
+                    f"{where}: the run has no steps: it has neither windows/ and meets/ nor steps/"
+                )
+            self._reduce()
+
+    def _view(self, name: str, source: str) -> None:
+        """A view with the table's columns and types; those that files lack are unknown."""
+        there = {row[0]: row[1] for row in self._ask(f"DESCRIBE SELECT * FROM {source}", name)}
+        columns, needed = TABLES[name]
+        if missing := sorted(needed - there.keys()):
+            raise FormatError(
+                f"{self.where}: the files of {name}/ have no column {missing[0]}; they are something else's"
+            )
+        for column, of in columns.items():
+            if of != TEXT and not there.get(column, of).startswith(NUMBERS):
+                raise FormatError(
+                    f"{self.where}: the column {column} of {name}/ has {there[column]}, not numbers"
+                )
+        known = {c: f"COALESCE({c}, {ELSE[c]})" if c in ELSE else c for c in there}
+        picked = ", ".join(
+            f"CAST({known.get(column, ELSE.get(column, 'NULL'))} AS {of}) AS {column}"
+            for column, of in columns.items()
+        )
+        if name == "ranks" and "world" not in there:
+            picked = picked.replace("CAST(NULL AS BIGINT) AS world", "MAX(rank) OVER () + 1 AS world")
+        text = f"SELECT {picked} FROM {source}"
+        if name == "ranks":  # of two rows of a rank that which was seen last, as where it was replaced
+            copies = "PARTITION BY attempt, rank ORDER BY seen_us DESC NULLS LAST, node"
+            text = f"SELECT *, ROW_NUMBER() OVER ({copies}) AS copy FROM ({text})"
+            text = f"SELECT {', '.join(columns)} FROM ({text}) WHERE copy = 1"
+        self._ask(f"CREATE OR REPLACE TEMPORARY VIEW {name} AS {text}", name)
+
+    def _reduce(self) -> None:
+        """What a merge does on each node."""
+        self._ask(sql("own"), "steps")
+        self._ask(sql("places"), "steps")
+        for name in ("windows", "meets"):
+            self._ask(f"CREATE OR REPLACE TEMPORARY TABLE {name} AS {sql(name)}", "steps")
+
+    def _ask(self, text: str, table: str) -> list[tuple[Any, ...]]:
+        try:
+            rows: list[tuple[Any, ...]] = self.db.execute(text).fetchall()
+        except Exception as error:
+            raise self._told(error, table) from error
+        return rows
+
+    def _told(self, error: Exception, table: str) -> Exception:
+        """An error of DuckDB, or of a table's values, as one sentence; other exceptions as they are."""
+        ours = isinstance(error, LaminaError | OSError)
+        if not ours and not type(error).__module__.partition(".")[0].endswith("duckdb"):
+            return error
+        line = (
+            str(error)
+            .strip()
+            .partition("\n")[0]
+            .removeprefix(f"{table}: ")
+            .removeprefix("it can't be read: ")
+        )
+        return FormatError(f"{self.where}: the table {table} can't be read: {line}")
+
+    def _give(self, to: _lamina.Ranks, name: str, text: str) -> None:
+        """Hands the rows of a query to C, by columns."""
+        try:
+            relation = self.db.sql(text)
+            to.add(name, relation)
+        except Exception as error:
+            raise self._told(error, name) from error
+
+    def _layers(self, ranks: Iterable[int], peers: Iterable[int], first: int, last: int) -> Any:
+        """The layers that the verdict asks for; None: the run has none."""
+        if LAYERS not in self.has:
+            return None
+        text = sql(
+            "layers",
+            ranks=", ".join(map(str, ranks)),
+            peers=", ".join(map(str, peers)),
+            first_hour=first,
+            last_hour=last,
+        )
+        try:
+            return self.db.sql(f"SELECT CAST(rank AS BIGINT) AS rank, layer, own_us, peer_us FROM ({text})")
+        except Exception as error:
+            raise self._told(error, "layers") from error
+
+    def write(self, name: str, to: Path) -> int:
+        """Writes a table, a file for each node, attempt and day, and returns how many. Rows are sorted by
+        rank and step, so that a reader of one rank reads one piece."""
+        columns = TABLES[name][0]
+        order = [c for c in ("rank", "step", "win", "hour", "layer") if c in columns]
+        us = "hour * 3600000000" if name == LAYERS else "started_us"
+        day = f"COALESCE(strftime(make_timestamp({us}), '%Y-%m-%d'), 'unknown')"  # UTC
+        if name == "ranks":
+            day = "''"
+        node = "t.node" if "node" in columns else "r.node"
+        attempt = "t.attempt" if "attempt" in columns else "r.attempt"
+        match = "r.rank = t.rank" + (" AND r.attempt = t.attempt" if "attempt" in columns else "")
+        homes = "ranks" if "attempt" in columns else NEWEST
+        join = "" if "node" in columns else f"INNER JOIN {homes} r ON {match}"
+        picked = ", ".join(f"{self._small(c, of)} AS {c}" for c, of in columns.items())
+        self._ask(
+            f"CREATE OR REPLACE TEMPORARY TABLE out AS SELECT {picked}, {node} AS of_node,"
+            f" {attempt} AS of_attempt, {day} AS of_day FROM {name} t {join}"
+            f" ORDER BY of_day, of_node, of_attempt, {', '.join(order)}",
+            name,
+        )
+        parts = self._ask("SELECT DISTINCT of_day, of_node, of_attempt FROM out ORDER BY ALL", name)
+        for of_day, of_node, of_attempt in parts:
+            folder = to.joinpath(name, *([f"day={of_day}"] if of_day else []))
+            folder.mkdir(parents=True, exist_ok=True)
+            file = folder.joinpath(f"{quote(of_node, safe='')}-{of_attempt}.parquet")
+            self._ask(
+                f"COPY (SELECT {', '.join(columns)} FROM out WHERE of_day = {quoted(of_day)}"
+                f" AND of_node = {quoted(of_node)} AND of_attempt = {of_attempt} ORDER BY {', '.join(order)})"
+                f" TO {quoted(str(file))} (FORMAT parquet, COMPRESSION zstd,"
+                f" KV_METADATA {{'lamina.schema': {quoted(SCHEMA)}}})",
+                name,
+            )
+        return len(parts)
+
+    def _small(self, column: str, of: str) -> str:
+        """A column as it is written: of a step's times whole microseconds are enough."""
+        small = {"attempt", "rank", "world", "win", "steps", "ranks", "last_rank", "second_rank"}
+        return f"CAST(t.{column} AS {'INTEGER' if column in small else of})"
+
+    def judged(self) -> _lamina.Ranks:
+        """The verdict and what it is based on."""
+        ranks = _lamina.Ranks()
+        for name in ("ranks", "windows", "meets"):
+            picked = ", ".join(
+                f"CAST({WAITS if column == 'waits' else column} AS {WHOLE if column == 'waits' else of})"
+                f" AS {column}"
+                for column, of in TABLES[name][0].items()
+            )
+            self._give(ranks, name, f"SELECT {picked} FROM {name}")
+        ranks.judge(self._layers)
+        return ranks
+
+
+def open_run(folder: str) -> Run:
+    """The run of a folder.
+
+    Raises:
+        UsageError: the folder is no run's, or DuckDB is not installed.
+        FormatError: a file of it is damaged.
+    """
+    path = Path(folder)
+    found = {name: files for name in TABLES if (files := files_of(path, name))}
+    if "ranks" not in found:
+        raise UsageError(f"{folder}: it is no folder of a run: ranks/ has no Parquet file")
+    return Run(connect(path.resolve()), {name: from_files(files) for name, files in found.items()}, folder)
+
+
+def from_files(files: Iterable[Path]) -> str:
+    """What stands after FROM to read these files."""
+    names = ", ".join(quoted(escape(str(file.resolve()))) for file in files)
+    return f"read_parquet([{names}], union_by_name = true, hive_partitioning = false)"
+
+
+def merge_tables(tables: Path, to: Path) -> int:
+    """Writes the folder of a run from tables of ranks, steps and layers: a file for each node, attempt and
+    day. Returns the number of files.
+
+    Raises:
+        UsageError: there are no tables, or DuckDB is not installed.
+        FormatError: one is damaged, or of something else.
+        OSError: a file can't be written.
+    """
+    found = {name: files for name in INPUT if (files := files_of(tables, name))}
+    if not found.keys() >= {"ranks", "steps"}:
+        raise UsageError(f"{tables}: ranks/ and steps/ of it have no Parquet files")
+    run = Run(connect(), {name: from_files(files) for name, files in found.items()}, str(tables))
+    made = 0
+    for name in ("ranks", "windows", "meets", "steps", *(LAYERS for _ in run.has & {LAYERS})):
+        made += run.write(name, to)
+    return made

@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * analyse/ranks: who slows a run of many ranks (lamina_ranks.h). tables.c: what is added. lay.c: the tables
+ * as arrays by window, rank and step. late.c: who is late, and when. without.c: what all would gain without
+ * them. cause.c: in which phase and layer. links.c: groups whose transfer is slow. ended.c: who died.
+ * whole.c: verdicts without a name. shown.c: what is told beside a verdict. judge.c: the order of these.
+ * middle.c: medians of what is known. */
+#ifndef LMI_RANKS_H
+#define LMI_RANKS_H
+
+#include "base/base.h"
+
+/* -- the rule: what its numbers are for; docs/scale.md says how they were found ---------------------- */
+
+static const struct {
+    double late;               /* own work above the peers' by which a rank is hot in a window */
+    double apart;              /* and robust standard deviations */
+    double few_late;           /* instead of both where there are fewer than 4 ranks */
+    double gain;               /* the least share of a step that is worth a name */
+    double most_of;            /* of a gain: the fewest who have that much of it are named */
+    double many;               /* of the ranks: more are a kind of machine */
+    double cause;              /* of the excess: the phase, or the layer, that has it is the cause */
+    double layer;              /* and the layer takes that much longer than its peers */
+    double group, group_apart; /* a group's transfer above the others', and robust deviations */
+    double network, moved;     /* transfer of a step; its rise */
+    double input, slower, jitter, stages;
+    double few;       /* of the ranks: more than this share did not die first */
+    double margin_us; /* of heartbeats: who was seen that much earlier died first */
+} lmi_ranking = {0.03, 4.5,  0.08, 0.025, 0.9,  0.25, 0.6,  0.25, 0.3,
+                 6,    0.25, 0.3,  0.1,   0.05, 0.08, 0.03, 0.1,  5e6};
+enum {
+    LMI_HOT_WINDOWS = 2, /* so many hot windows make a candidate, with gaps of one */
+    LMI_PEERS = 4,       /* fewer have no median that says something */
+    LMI_LEAST_STEPS = 20,
+    LMI_UNITS = 256 /* the most candidates whose absence is tried */
+};
+
+/* -- tables -------------------------------------------------------------------------------------------- */
+
+typedef enum lmi_us {
+    LMI_US_OWN,
+    LMI_US_STEP,
+    LMI_US_INPUT,
+    LMI_US_H2D,
+    LMI_US_FORWARD,
+    LMI_US_BACKWARD,
+    LMI_US_OPTIMIZER,
+    LMI_US_OTHER,
+    LMI_US_COMM,
+    LMI_N_US
+} lmi_us;
+extern const char *const lmi_us_names[LMI_N_US]; /* "own", "step", "input", ... */
+
+typedef struct lmi_fact {
+    int32_t attempt, rank, world, node;
+    int64_t tree, group, seen, ended;
+    double flops, peak;
+    const char *ended_by;
+    lam_waits waits;
+} lmi_fact;
+
+typedef struct lmi_window {
+    int32_t attempt, rank, n;
+    int32_t win, col; /* lay.c: of the window and the rank; -1: left out */
+    int64_t window, first_step, started;
+    float of[LMI_N_US];
+} lmi_window;
+
+typedef struct lmi_meet {
+    int32_t step, node, group, ranks, last_rank, second_rank; /* group: of lam_ranks.groups; -1: none */
+    int64_t started;
+    float last, second, own, transfer, group_transfer, whole;
+} lmi_meet;
+
+typedef struct lmi_layer {
+    int32_t rank, name;
+    float own, peer;
+} lmi_layer;
+
+typedef struct lmi_key { /* a step, before they are sorted */
+    int32_t attempt, to;
+    int64_t step;
+} lmi_key;
+
+/* -- arrays -------------------------------------------------------------------------------------------- */
+
+/* What is known of each rank, in their order. */
+typedef struct lmi_ranked_rank {
+    int32_t rank;
+    const lmi_fact *fact; /* of its newest attempt; NULL: none */
+    int64_t tree;
+    int32_t node; /* -1 unknown */
+} lmi_ranked_rank;
+
+typedef struct lmi_win {
+    int32_t attempt;
+    int64_t window, first_step, started;
+    double step, own, late, transfer; /* medians of its steps; late: of the last above the mean; NaN */
+} lmi_win;
+
+/* A recorded step of the run: who was last, and what is left when all are there. */
+typedef struct lmi_step {
+    int32_t attempt, win; /* win: n_wins if no window has it */
+    int64_t step, started;
+    int64_t ranks;
+    int32_t last_rank;
+    double last, own, transfer, whole; /* own: the mean */
+} lmi_step;
+
+/* A stretch of windows; n: of them hot. */
+typedef struct lmi_stretch {
+    int32_t first, last, n;
+} lmi_stretch;
+
+/* A row of the table of phases: of a rank, of a node, or of all that are not named. */
+typedef struct lmi_phases {
+    int32_t rank, node; /* -1: none; neither: of the others, the median */
+    double of[LMI_N_US];
+} lmi_phases;
+
+/* How often a rank was the last one. */
+typedef struct lmi_last {
+    int32_t rank;
+    int64_t steps;
+} lmi_last;
+enum { LMI_PHASE_ROWS = 9, LMI_LASTS = 3 };
+
+struct lam_ranks {
+    lmi_arena arena;
+    lmi_map node_of, layer_of, step_of, col_of, group_of;
+    lmi_vec nodes, layers_named, groups;         /* const char *, const char *, int64_t */
+    lmi_vec facts, windows, meets, layers, keys; /* lmi_fact, lmi_window, ... */
+    lmi_vec notes;                               /* const char * */
+    bool judged;
+    lam_rank_verdict verdict;
+    int32_t n_ranks, n_wins, n_steps, world, attempts;
+    lmi_ranked_rank *ranks;
+    lmi_win *wins;
+    lmi_step *steps;
+    float *late;        /* of each window and rank: own work above that of the peers, as a share */
+    lmi_stretch period; /* windows of the verdict; n 0: it is not of a moment */
+    lam_waits waits;
+    double *room; /* for medians: as many as there are ranks, windows or steps */
+    size_t n_room;
+    lmi_stretch *found; /* of each rank: when it was late; n 0: it is no candidate */
+    bool *named;        /* of each rank */
+    /* shown.c: what is shown beside the verdict */
+    int32_t n_phases, n_lasts, n_others; /* others: further ranks that were the last at least once */
+    lmi_phases phases[LMI_PHASE_ROWS];
+    lmi_last lasts[LMI_LASTS]; /* most steps first */
+    int64_t n_last_steps;      /* of which the last rank is known */
+    double mfu;                /* floating-point operations over the peak of the devices; NaN: unknown */
+    double mean_step, mean_late, mean_transfer; /* microseconds over all steps; NaN */
+    int32_t n_nodes;                            /* that have ranks */
+};
+
+/* The node of that name, which is added; -1: memory ran out. */
+int32_t lmi_ranks_node(lam_ranks *r, const char *name, lam_error *e);
+static inline const char *lmi_node_name(const lam_ranks *r, int32_t node) {
+    return ((const char *const *)r->nodes.data)[node];
+}
+/* The index of a rank, or -1. */
+int32_t lmi_ranks_col(const lam_ranks *r, int32_t rank);
+/* A sentence for the reader, once. */
+lam_status lmi_ranks_note(lam_ranks *r, lam_error *e, const char *fmt, ...) LAM_PRINTF(3, 4);
+
+/* lay.c: windows that are too thin are left out, steps that most ranks lack too. */
+lam_status lmi_ranks_lay(lam_ranks *r, lam_error *e);
+/* One number by window and rank, NaN where it is not known: [win * n_ranks + col]. */
+void lmi_ranks_spread(const lam_ranks *r, lmi_us what, float *out);
+/* The steps of a node, or of the links; in windows first..last. */
+static inline bool lmi_in(const lmi_step *s, const lmi_stretch *p) {
+    return s->win >= p->first && s->win <= p->last;
+}
+
+/* middle.c */
+/* The median of what is not NaN, which this sorts in part; NaN if there is none. */
+double lmi_middle(double *v, size_t n);
+/* The longest stretch of hot windows, with gaps of one; of equal ones the first. */
+lmi_stretch lmi_most_hot(const bool *hot, int32_t n);
+/* Where the numbers rose, as far as that is far outside of what they vary by. */
+typedef struct lmi_rise {
+    int32_t at; /* -1: nowhere */
+    double share, by;
+} lmi_rise;
+lam_status lmi_rise_of(const double *v, int32_t n, lmi_rise *out, lam_error *e);
+
+lam_status lmi_ranks_late(lam_ranks *r, const float *own, lam_error *e); /* late.c: fills `late` */
+lam_status lmi_ranks_find(lam_ranks *r, const float *own, lam_error *e); /* fills `found` */
+int32_t lmi_ranks_n_found(const lam_ranks *r);
+int32_t lmi_ranks_size_of(const lam_ranks *r, int32_t node); /* ranks of a node */
+/* without.c: sets `named`, the period, gain and steps of the verdict; *any: one is named. */
+lam_status lmi_ranks_without(lam_ranks *r, bool *any, lam_error *e);
+lam_status lmi_ranks_cause(lam_ranks *r, lam_error *e); /* cause.c: sets phase and excess */
+lam_status lmi_ranks_layer(lam_ranks *r, lam_give_layers layers, void *self, lam_error *e);
+lam_status lmi_ranks_links(lam_ranks *r, bool *any, lam_error *e); /* links.c */
+lam_status lmi_ranks_ended(lam_ranks *r, bool *dead, bool *any,
+                           lam_error *e);               /* ended.c: dead: of each rank */
+lam_status lmi_ranks_whole(lam_ranks *r, lam_error *e); /* whole.c */
+/* shown.c: means of all steps, who was last, MFU; the table of phases, once the verdict is known */
+lam_status lmi_ranks_means(lam_ranks *r, lam_error *e);
+lam_status lmi_ranks_phases(lam_ranks *r, lam_error *e);
+
+#endif

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What is told beside a verdict: means of all steps, who was last, how much of the machine is used, and the
+ * phases of the named ranks beside those of the others. */
+#include "analyse/ranks/ranks.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+static void means_of_steps(lam_ranks *r) {
+    double sum[3] = {0};
+    int64_t n[3] = {0};
+    for (int32_t i = 0; i < r->n_steps; i++) {
+        const lmi_step *s = &r->steps[i];
+        const double of[3] = {s->whole, s->transfer, s->last - s->own};
+        for (int k = 0; k < 3; k++) {
+            if (isnan(of[k])) continue;
+            sum[k] += of[k];
+            n[k]++;
+        }
+    }
+    r->mean_step = n[0] ? sum[0] / (double)n[0] : NAN;
+    r->mean_transfer = n[1] ? sum[1] / (double)n[1] : NAN;
+    r->mean_late = n[2] ? sum[2] / (double)n[2] : NAN;
+}
+
+/* The ranks that were last most often; of equal ones the smaller. */
+static lam_status who_was_last(lam_ranks *r, lam_error *e) {
+    int64_t *times = calloc((size_t)r->n_ranks + 1, sizeof *times);
+    if (!times) return lmi_nomem(e);
+    for (int32_t i = 0; i < r->n_steps; i++) {
+        const int32_t col = lmi_ranks_col(r, r->steps[i].last_rank);
+        if (col < 0) continue;
+        times[col]++;
+        r->n_last_steps++;
+    }
+    for (int k = 0; k < LMI_LASTS; k++) {
+        int32_t top = -1;
+        for (int32_t i = 0; i < r->n_ranks; i++)
+            if (times[i] && (top < 0 || times[i] > times[top])) top = i;
+        if (top < 0) break;
+        r->lasts[r->n_lasts++] = (lmi_last){r->ranks[top].rank, times[top]};
+        times[top] = 0;
+    }
+    for (int32_t i = 0; i < r->n_ranks; i++) r->n_others += times[i] > 0;
+    free(times);
+    return LAM_OK;
+}
+
+/* Unknown unless all ranks tell operations and peaks. */
+static void used_of_machine(lam_ranks *r) {
+    double sum = 0;
+    r->mfu = NAN;
+    for (int32_t i = 0; i < r->n_ranks; i++) {
+        const lmi_fact *f = r->ranks[i].fact;
+        if (!f || !(f->flops > 0) || !(f->peak > 0)) return;
+        sum += f->flops / f->peak;
+    }
+    if (r->n_ranks && r->mean_step > 0) r->mfu = sum / r->n_ranks / (r->mean_step / 1e6);
+}
+
+lam_status lmi_ranks_means(lam_ranks *r, lam_error *e) {
+    bool *seen = calloc(r->nodes.n + 1, sizeof *seen);
+    if (!seen) return lmi_nomem(e);
+    for (int32_t i = 0; i < r->n_ranks; i++) {
+        const int32_t node = r->ranks[i].node;
+        if (node >= 0 && !seen[node]) r->n_nodes++;
+        if (node >= 0) seen[node] = true;
+    }
+    free(seen);
+    means_of_steps(r);
+    used_of_machine(r);
+    return who_was_last(r, e);
+}
+
+/* -- phases -------------------------------------------------------------------------------------------- */
+
+/* The mean of a rank's windows, those of the verdict or all. */
+static double mean_of(const lam_ranks *r, const float *of, int32_t col) {
+    const int32_t first = r->period.n ? r->period.first : 0;
+    const int32_t last = r->period.n ? r->period.last : r->n_wins - 1;
+    double sum = 0;
+    int32_t n = 0;
+    for (int32_t w = first; w <= last; w++) {
+        const float v = of[(size_t)w * (size_t)r->n_ranks + (size_t)col];
+        if (isnan(v)) continue;
+        sum += v;
+        n++;
+    }
+    return n ? sum / n : NAN;
+}
+
+static void list_rows(lam_ranks *r) {
+    r->phases[r->n_phases++] = (lmi_phases){.rank = -1, .node = -1};
+    for (int32_t i = 0; i < r->n_ranks && r->n_phases < LMI_PHASE_ROWS; i++) {
+        const bool nodes = r->verdict.n_nodes > 0;
+        bool there = false;
+        if (!r->named[i]) continue;
+        for (int32_t k = 1; k < r->n_phases; k++) there = there || r->phases[k].node == r->ranks[i].node;
+        if (nodes && there) continue;
+        r->phases[r->n_phases++] =
+            (lmi_phases){.rank = nodes ? -1 : r->ranks[i].rank, .node = nodes ? r->ranks[i].node : -1};
+    }
+}
+
+/* True if the rank is one of the row's. */
+static bool in_row(const lam_ranks *r, const lmi_phases *row, int32_t col) {
+    if (row->rank >= 0) return r->ranks[col].rank == row->rank;
+    return row->node >= 0 ? r->ranks[col].node == row->node : !r->named[col] || r->n_phases == 1;
+}
+
+lam_status lmi_ranks_phases(lam_ranks *r, lam_error *e) {
+    float *of = malloc(((size_t)r->n_wins * (size_t)r->n_ranks + 1) * sizeof *of);
+    if (!of) return lmi_nomem(e);
+    list_rows(r);
+    for (int what = 0; what < LMI_N_US; what++) {
+        lmi_ranks_spread(r, (lmi_us)what, of);
+        for (int32_t k = 0; k < r->n_phases; k++) {
+            size_t n = 0;
+            for (int32_t i = 0; i < r->n_ranks; i++)
+                if (in_row(r, &r->phases[k], i)) r->room[n++] = mean_of(r, of, i);
+            r->phases[k].of[what] = lmi_middle(r->room, n);
+        }
+    }
+    free(of);
+    return LAM_OK;
+}

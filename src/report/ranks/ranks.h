@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * report/ranks: who slows a run of many ranks. told.c: as fields and JSON. sentences.c: the verdict in words,
+ * and what to do next. write.c: the screen. */
+#ifndef LMI_REPORT_RANKS_H
+#define LMI_REPORT_RANKS_H
+
+#include "analyse/ranks/ranks.h"
+
+/* The document, with its newline. */
+void lmi_ranks_json(const lam_ranks *r, lmi_buf *out);
+/* Who, what it costs, what it is, since when; one sentence or two, without a newline. */
+void lmi_ranks_say(const lam_ranks *r, lmi_buf *b);
+/* What to do next; nothing if there is nothing to do. */
+void lmi_ranks_say_next(const lam_ranks *r, lmi_buf *b);
+/* "612 ms", "1.21 s" of microseconds; "?" if it is NaN. */
+void lmi_put_us(lmi_buf *b, double us);
+/* "Nov 25 03:14" UTC of microseconds since 1970. */
+void lmi_put_moment(lmi_buf *b, int64_t us);
+
+#endif

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Who slows a run of many ranks, as fields and as JSON. */
+#include "report/ranks/ranks.h"
+#include "report/tell/tell.h"
+
+#include <math.h>
+
+static void tell_number(lmi_teller *t, const char *name, double v) {
+    if (isnan(v))
+        tell_none(t, name);
+    else
+        tell_real(t, name, v);
+}
+
+static void tell_whole(lmi_teller *t, const char *name, int64_t n) {
+    if (n == LAM_NOT_KNOWN)
+        tell_none(t, name);
+    else
+        tell_int(t, name, n);
+}
+
+static void tell_rank_list(lmi_teller *t, const char *name, const int32_t *ranks, int32_t n) {
+    tell_list(t, name);
+    for (int32_t i = 0; i < n; i++) tell_int(t, NULL, ranks[i]);
+    tell_list_end(t);
+}
+
+static void tell_since(lmi_teller *t, const lam_rank_verdict *v) {
+    if (v->since_step == LAM_NOT_KNOWN) {
+        tell_none(t, "since");
+        return;
+    }
+    tell_object(t, "since");
+    tell_int(t, "attempt", v->since_attempt);
+    tell_int(t, "step", v->since_step);
+    tell_whole(t, "unix_us", v->since_us);
+    tell_end(t);
+}
+
+static void tell_verdict(lmi_teller *t, const lam_rank_verdict *v) {
+    tell_object(t, "verdict");
+    tell_text(t, "kind", lam_rank_kind_name(v->kind));
+    tell_rank_list(t, "ranks", v->ranks, v->n_ranks);
+    lmi_tell_sentences(t, "nodes", v->n_nodes, v->nodes);
+    tell_text(t, "phase", v->phase);
+    tell_text(t, "layer", v->layer);
+    tell_number(t, "gain", v->gain);
+    tell_since(t, v);
+    tell_number(t, "late", v->late);
+    tell_number(t, "excess_us", v->excess_us);
+    tell_number(t, "step_us", v->step_us);
+    tell_number(t, "without_us", v->without_us);
+    tell_text(t, "abstains", v->abstains);
+    lmi_tell_sentences(t, "notes", v->n_notes, v->notes);
+    tell_rank_list(t, "watch", v->watch, v->n_watch);
+    tell_end(t);
+}
+
+static void tell_phases(lmi_teller *t, const lam_ranks *r) {
+    static const char *const names[LMI_N_US] = {"own_us",       "step_us",    "input_us",
+                                                "h2d_us",       "forward_us", "backward_us",
+                                                "optimizer_us", "other_us",   "comm_us"};
+    tell_list(t, "phases");
+    for (int32_t i = 0; i < r->n_phases; i++) {
+        const lmi_phases *p = &r->phases[i];
+        tell_object(t, NULL);
+        tell_known(t, "rank", p->rank);
+        tell_text(t, "node", p->node < 0 ? NULL : lmi_node_name(r, p->node));
+        for (int k = 0; k < LMI_N_US; k++) tell_number(t, names[k], p->of[k]);
+        tell_end(t);
+    }
+    tell_list_end(t);
+}
+
+static void tell_windows(lmi_teller *t, const lam_ranks *r) {
+    tell_list(t, "windows");
+    for (int32_t i = 0; i < r->n_wins; i++) {
+        const lmi_win *w = &r->wins[i];
+        if (t->json) lmi_tell_line(t);
+        tell_object(t, NULL);
+        tell_int(t, "attempt", w->attempt);
+        tell_int(t, "step", w->first_step);
+        tell_whole(t, "unix_us", w->started);
+        tell_number(t, "step_us", w->step);
+        tell_number(t, "own_us", w->own);
+        tell_number(t, "late_us", w->late);
+        tell_number(t, "transfer_us", w->transfer);
+        tell_end(t);
+    }
+    tell_list_end(t);
+}
+
+static void tell_last(lmi_teller *t, const lam_ranks *r) {
+    tell_list(t, "last");
+    for (int32_t i = 0; i < r->n_lasts; i++) {
+        tell_object(t, NULL);
+        tell_int(t, "rank", r->lasts[i].rank);
+        tell_int(t, "steps", r->lasts[i].steps);
+        tell_end(t);
+    }
+    tell_list_end(t);
+}
+
+static void tell_fields(lmi_teller *t, const lam_ranks *r) {
+    tell_verdict(t, &r->verdict);
+    tell_int(t, "world", r->world);
+    tell_int(t, "ranks", r->n_ranks);
+    tell_int(t, "nodes", r->n_nodes);
+    tell_int(t, "attempts", r->attempts);
+    tell_int(t, "steps", r->n_steps);
+    tell_number(t, "step_us", r->mean_step);
+    tell_number(t, "late_us", r->mean_late);
+    tell_number(t, "transfer_us", r->mean_transfer);
+    tell_number(t, "mfu", r->mfu);
+    tell_phases(t, r);
+    tell_last(t, r);
+    tell_windows(t, r);
+}
+
+void lam_ranks_tell(const lam_ranks *r, lam_receiver to) {
+    lmi_teller t = lmi_tell_to(to);
+    tell_object(&t, "ranks");
+    tell_fields(&t, r);
+    tell_end(&t);
+}
+
+void lmi_ranks_json(const lam_ranks *r, lmi_buf *out) {
+    lmi_teller t = lmi_tell_json(out);
+    lmi_tell_document(&t, "ranks", 1);
+    tell_fields(&t, r);
+    tell_end(&t);
+    lmi_putc(out, '\n');
+}

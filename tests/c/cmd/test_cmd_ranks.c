@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * `lamina show` of the folder of a run of many ranks, which the host reads; and of folders that are none. */
+#include "kit/ranked.h"
+
+#include "kit/fakehost.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+static char folder[64];
+static lam_status answer; /* of the host */
+
+static lam_status fake_ranks(void *self, const char *path, lam_ranks **out, lam_error *e) {
+    ranked of = ranked_run();
+    (void)self;
+    of.slow = 11;
+    of.more_us = 20000;
+    *out = NULL;
+    assert_string_equal(path, folder);
+    if (answer != LAM_OK) {
+        e->status = answer;
+        snprintf(e->text, sizeof e->text, "%s/steps/n00-0.parquet: it was cut", path);
+        return answer;
+    }
+    *out = ranked_judged(&of, NULL, e);
+    return *out ? LAM_OK : e->status;
+}
+
+static int on(const char *words, bool host_reads) {
+    char line[160];
+    lam_host host = fake_host();
+    host.ranks = host_reads ? fake_ranks : NULL;
+    snprintf(line, sizeof line, words, folder);
+    return fake_run(&host, line);
+}
+
+static int make_run(void **state) {
+    char ranks[80];
+    (void)state;
+    snprintf(folder, sizeof folder, "%s/lamina-ranks-XXXXXX", P_tmpdir);
+    if (!mkdtemp(folder)) return -1;
+    snprintf(ranks, sizeof ranks, "%s/ranks", folder);
+    return mkdir(ranks, 0700);
+}
+
+static int remove_run(void **state) {
+    char ranks[80];
+    (void)state;
+    snprintf(ranks, sizeof ranks, "%s/ranks", folder);
+    rmdir(ranks);
+    return rmdir(folder);
+}
+
+static void a_run_is_shown(void **state) {
+    (void)state;
+    answer = LAM_OK;
+    assert_int_equal(on("show %s", true), 0);
+    OUT_HAS("! Rank 11 slows all: without it a step would take ");
+    ERR_IS_EMPTY();
+    assert_int_equal(on("%s", true), 0); /* `show` may be left out */
+    OUT_HAS("! Rank 11 slows all");
+    assert_int_equal(on("show %s --json", true), 0);
+    OUT_HAS("{\"schema\": \"lamina.ranks/1\", \"schema_version\": 1, \"version\": \"");
+    assert_int_equal(on("show %s -n 2", true), 0);
+    OUT_HAS("who is last");
+    assert_int_equal(fake_lives, 0);
+}
+
+static void what_a_run_has_not_is_refused(void **state) {
+    (void)state;
+    answer = LAM_OK;
+    assert_int_equal(on("show %s --rf", true), 2);
+    ERR_HAS("is the folder of a run, and --rf is for models");
+    assert_int_equal(on("show %s net:net", true), 2);
+    ERR_HAS("the folder of a run is shown alone");
+    assert_int_equal(on("show %s --format csv", true), 2);
+    ERR_HAS("there is no format 'csv' for a run's folder; there are: text, json");
+}
+
+static void a_run_that_cant_be_read_is_a_file_that_failed(void **state) {
+    static const lam_status all[] = {LAM_SYNTAX, LAM_USAGE, LAM_UNSUPPORTED, LAM_IO};
+    (void)state;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        answer = all[i];
+        assert_int_equal(on("show %s", true), 3);
+        ERR_HAS("n00-0.parquet: it was cut");
+    }
+    assert_int_equal(on("show %s", false), 3);
+    ERR_HAS("this command has no Python");
+}
+
+static void a_folder_without_ranks_is_no_run(void **state) {
+    (void)state;
+    assert_int_equal(on("show %s/ranks", true), 3);
+    ERR_HAS("this folder is neither a run's nor a model's");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_run_is_shown),
+        cmocka_unit_test(what_a_run_has_not_is_refused),
+        cmocka_unit_test(a_run_that_cant_be_read_is_a_file_that_failed),
+        cmocka_unit_test(a_folder_without_ranks_is_no_run),
+    };
+    return cmocka_run_group_tests(tests, make_run, remove_run);
+}
