@@ -9,7 +9,6 @@ import json
 import sys
 import threading
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -343,7 +342,7 @@ class Rows(nn.Module):
 
     def __init__(self, each, positions=30):
         super().__init__()
-        self.each, self.config = each, SimpleNamespace(vocab_size=50)
+        self.each = each
         self.table, self.places, self.kinds = (nn.Embedding(n, 8) for n in (50, positions, 2))
         self.head = nn.Linear(8, 50, bias=False)
 

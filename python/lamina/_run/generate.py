@@ -9,11 +9,12 @@ from copy import deepcopy
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .. import _lamina
-from .._base.errors import UsageError
+from .._base.errors import UnsupportedError, UsageError
 from .._base.signature import takes
 from .._dry.running import running
 from .._dry.tensors import knows
 from .held import caches_of
+from .once import run_once
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -89,7 +90,8 @@ def prompted(root: Any) -> Prompted:
     config = getattr(root, "config", None)
     generates = callable(getattr(root, "generate", None)) and hasattr(root, "generation_config")
     tables = [m.num_embeddings for m in root.modules() if isinstance(m, torch.nn.Embedding)]
-    rows = _whole(_config(root), "vocab_size") or max(tables, default=0)
+    told = _whole(_config(root), "vocab_size")
+    rows = told or max(tables, default=0)
     if tables and rows > max(tables):
         rows = max(tables)
     if not rows:
@@ -102,7 +104,21 @@ def prompted(root: Any) -> Prompted:
     by_ids = getattr(root, "main_input_name", "input_ids") == "input_ids"
     ids = {value for name, value in vars(config).items() if name.endswith("token_id")} if config else set()
     special = frozenset(value for value in ids if isinstance(value, int))
-    return Prompted(generates, both and not by_ids, both and by_ids, rows, special, limit and own, own)
+    how = Prompted(generates, both and not by_ids, both and by_ids, rows, special, limit and own, own)
+    if told is None and len(set(tables)) > 1:
+        how = how._replace(rows=_rows_read(root, how) or rows)
+    return how
+
+
+def _rows_read(root: Any, how: Prompted) -> int | None:
+    """Rows of the table that reads the tokens, by a dry run on a few of them; None: it did not show."""
+    args, kwargs = once(root, how, 1, 2)
+    try:
+        run = run_once(root, args, kwargs, mode="eval", ops=True, dry=True)
+    except UnsupportedError:
+        return None
+    told = None if run.model is None or run.error is not None else run.model.table_rows(0)
+    return None if told is None else told[0]
 
 
 def random_ids(how: Prompted, batch: int, tokens: int, seed: int = SEED) -> Any:

@@ -172,7 +172,7 @@ static bool any_given(const lmi_token_run *r) {
  * again: so it is with one token more. */
 static int64_t keys_after(lmi_token_run *r, int32_t k, bool caches) {
     lmi_token_call *call = lmi_token_at(r, k), *before = k ? call - 1 : NULL;
-    const int64_t past = call->given ? before->keys : 0;
+    const int64_t past = before && call->given ? before->keys : 0;
     if (call->said == LAM_DECODE && !call->given) {
         const bool longer = before && call->batch == before->batch && call->fresh > before->keys;
         if (caches || !longer || before->keys < 0) return -1;
