@@ -259,7 +259,7 @@ static lam_status other_shape(const lmi_onnx_value *v, const lmi_onnx_given_inpu
 }
 
 /* A size that is given for one that the file names. One name that is given two sizes tells nothing: some
- * exporters name all that they don't know "?". */
+ * exporters name all that they don't know alike. */
 static void name_size(const lmi_onnx_model *m, int32_t symbol, int64_t size, bool *two) {
     lmi_onnx_symbol *s = symbol_at(m, symbol);
     if (!s || size < 0 || two[symbol]) return;

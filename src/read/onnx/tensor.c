@@ -34,12 +34,13 @@ int32_t lmi_onnx_bits(int32_t type) { return type > 0 && type < LMI_ONNX_N_TYPES
 
 /* -- shapes ---------------------------------------------------------------------------------------------- */
 
+/* Some exporters name all that they don't know "?", which is no name then. */
 static lam_status symbol(lmi_onnx_reader *r, const char *name, int32_t *out, lam_error *e) {
     const lmi_onnx_symbol fresh = {name, -1};
     lmi_vec *all = &r->m->symbols;
     int64_t known = lmi_map_get(&r->m->by_symbol, name);
     *out = (int32_t)known;
-    if (known >= 0 || !*name) return LAM_OK;
+    if (known >= 0 || !*name || strcmp(name, "?") == 0) return LAM_OK;
     *out = (int32_t)all->n;
     LAM_TRY(lmi_vec_put(all, &fresh, e));
     return lmi_map_put(&r->m->by_symbol, name, *out, e);

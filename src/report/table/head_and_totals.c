@@ -282,13 +282,14 @@ static void tell_forward(lmi_items *s) {
 /* Adds how totals grow with the sizes that a file leaves open. */
 static void tell_growth(lmi_items *s) {
     const lam_growth *g;
-    bool any = false;
+    bool any = false, linear = true; /* the last one; sizes in which nothing is linear share a line */
     for (int32_t i = 0; (g = lam_costs_growth(s->j->c, i)) != NULL; i++) {
-        bool begun = false;
+        bool begun = false, was = linear;
         for (int m = 0; m < LAM_N_METRICS; m++) {
             if (m > LAM_FLOPS && !s->j->o->bytes) break;
             if (!lmi_put_per(&s->text, s->j->c, g, (lam_metric)m, s->j->o->exact)) continue;
-            lmi_items_send(s, NULL, begun ? NULL : any ? "" : "grows");
+            linear = g->metric[m].how == LAM_GROWS_LINEAR;
+            lmi_items_send(s, NULL, begun || (any && !was && !linear) ? NULL : any ? "" : "grows");
             begun = any = true;
         }
     }

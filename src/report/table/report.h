@@ -91,7 +91,7 @@ void lmi_put_count(lmi_buf *b, lam_count c, bool exact);
 /* The same, with "?" for ">= 0", which has no information. */
 void lmi_put_metric(lmi_buf *b, lam_count c, bool exact);
 /* Writes how a total grows with a size: "MACs 1.20 G + 4.10 G x batch"; false, and nothing, if it does not
- * depend on the size, or is not known anyway. */
+ * depend on the size, is not known anyway, or is as that of the metric before. */
 bool lmi_put_per(lmi_buf *b, const lam_costs *c, const lam_growth *g, lam_metric m, bool exact);
 void lmi_put_plain(lmi_buf *b, lam_count c); /* the number alone, without its state */
 void lmi_put_grouped(lmi_buf *b, lam_count c);
