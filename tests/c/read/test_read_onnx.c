@@ -348,8 +348,25 @@ static void read_once(void *path, bool *ok) {
     lam_model_free(m);
 }
 
+static void grow_once(void *path, bool *ok) {
+    static const lam_read_size size = {"n", 2};
+    static const char *const inputs[] = {"flag=scalar:bool=1", "x=2x4"};
+    const lam_read_options grow = {
+        .growth = true, .sizes = &size, .n_sizes = 1, .inputs = inputs, .n_inputs = 2};
+    lam_model *m = NULL;
+    lam_costs *c = NULL;
+    lam_error e = {.at = -1};
+    lam_status s = lam_read(&m, path, &grow, &e);
+    if (s == LAM_OK) s = lam_costs_new(&c, m, NULL, &e);
+    *ok = oom_check(s, &e);
+    if (*ok) assert_int_equal(lam_costs_growth(c, 0)->metric[LAM_MACS].each, 32);
+    lam_costs_free(c);
+    lam_model_free(m);
+}
+
 static void memory_may_run_out_anywhere(void **state) {
     (void)state;
+    oom_sweep(grow_once, (void *)LAMINA_TEST_DATA "/files/odd.onnx");
     oom_sweep(read_once, (void *)LAMINA_TEST_DATA "/files/image.onnx");
     oom_sweep(read_once, (void *)LAMINA_TEST_DATA "/files/odd.onnx");
 }
