@@ -36,9 +36,21 @@ static const lmi_format of_torch[] = {[LMI_TORCH_ZIP] = LMI_CHECKPOINT,
                                       [LMI_TORCH_PICKLE] = LMI_PICKLE,
                                       [LMI_TORCH_TAR] = LMI_TAR};
 
+/* A zip file that can't be read is taken for a checkpoint, whose reader says why. */
+static lam_status sniff_zip(const lmi_bytes *of, lmi_format *out, lam_error *e) {
+    lmi_zip z;
+    lam_error why = {.at = -1};
+    const lam_status s = lmi_zip_open(&z, of, &why);
+    const lmi_torch_kind kind = s == LAM_OK ? lmi_torch_kind_of_zip(&z) : LMI_TORCH_ZIP;
+    if (kind != LMI_TORCH_NONE)
+        *out = of_torch[kind];
+    else if (lmi_is_pt2(&z))
+        *out = LMI_PT2;
+    lmi_zip_free(&z);
+    return s == LAM_NOMEM ? lmi_nomem(e) : LAM_OK;
+}
+
 static lam_status sniff(const lmi_bytes *of, char *head, size_t n, lmi_format *out, lam_error *e) {
-    lmi_torch_kind kind;
-    bool program = false;
     LAM_TRY(lmi_bytes_read(of, 0, head, n, e));
     head[n] = '\0';
     if (lmi_is_gguf((unsigned char *)head, n)) return *out = LMI_GGUF, LAM_OK;
@@ -46,11 +58,9 @@ static lam_status sniff(const lmi_bytes *of, char *head, size_t n, lmi_format *o
     /* before pickles, since a header's length may be the two bytes that a pickle begins with */
     if (lmi_is_safetensors((unsigned char *)head, n, of->size)) return *out = LMI_SAFETENSORS, LAM_OK;
     if (lmi_is_onnx((unsigned char *)head, n, of->size)) return *out = LMI_ONNX, LAM_OK;
-    LAM_TRY(lmi_torch_kind_of(of, (unsigned char *)head, n, &kind, e));
-    if (kind == LMI_TORCH_NONE && strncmp(head, "PK\3\4", 4) == 0) LAM_TRY(lmi_is_pt2(of, &program, e));
-    if (program)
-        *out = LMI_PT2;
-    else if (kind != LMI_TORCH_NONE)
+    if (strncmp(head, "PK\3\4", 4) == 0) return sniff_zip(of, out, e);
+    const lmi_torch_kind kind = lmi_torch_kind_of((unsigned char *)head, n);
+    if (kind != LMI_TORCH_NONE)
         *out = of_torch[kind];
     else if (first_letter(head, n) == '{')
         *out = strstr(head, "\"weight_map\"") && !strstr(head, "\"lamina.report/") ? LMI_INDEX : LMI_REPORT;

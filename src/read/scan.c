@@ -173,9 +173,7 @@ static lam_status scan_bytes(lam_scan *s, const lmi_bytes *of, const char *where
     if (status != LAM_OK) return note_failed(s, where, status, &why, e);
     if (n >= 4 && memcmp(head, "PK\3\4", 4) == 0) return scan_zip(s, of, where, depth, e);
     const bool marked = n >= 2 && head[0] == 0x80 && head[1] <= 5;
-    lmi_torch_kind kind;
-    LAM_TRY(lmi_torch_kind_of(of, head, n, &kind, e));
-    if (kind == LMI_TORCH_LEGACY) return scan_pickles(s, of, where, 5, true, e);
+    if (lmi_torch_kind_of(head, n) == LMI_TORCH_LEGACY) return scan_pickles(s, of, where, 5, true, e);
     /* torch.load takes such a file for a pickle; it is one only if it can be read as one */
     if (marked && !named && lmi_is_safetensors(head, n, of->size))
         return scan_pickles(s, of, where, 0, false, e);

@@ -37,25 +37,36 @@ static lam_status read_end64(const lmi_zip *z, uint64_t locator, whole *out, lam
     return LAM_OK;
 }
 
-/* Finds the end of the directory: the last one in the file, which a comment may follow. */
+/* The end of the directory in the last n bytes of the file, which are read into `tail`: the last one, which a
+ * comment may follow. *out NULL: there is none. */
+static lam_status find_last(const lmi_zip *z, uint64_t n, unsigned char *tail, unsigned char **out,
+                            lam_error *e) {
+    *out = NULL;
+    LAM_TRY(lmi_bytes_read(&z->of, z->of.size - n, tail, (size_t)n, e));
+    for (uint64_t i = n >= END ? n - END + 1 : 0; i-- > 0 && !*out;)
+        if (lmi_le32(tail + i) == 0x06054b50 && lmi_le16(tail + i + 20) <= n - i - END) *out = tail + i;
+    return LAM_OK;
+}
+
 static lam_status find_end(const lmi_zip *z, unsigned char *tail, whole *out, lam_error *e) {
-    uint64_t n = z->of.size < END + MOST_COMMENT ? z->of.size : END + MOST_COMMENT, first = z->of.size - n;
-    LAM_TRY(lmi_bytes_read(&z->of, first, tail, (size_t)n, e));
-    for (uint64_t i = n >= END ? n - END + 1 : 0; i-- > 0;) {
-        const unsigned char *t = tail + i;
-        if (lmi_le32(t) != 0x06054b50 || lmi_le16(t + 20) > n - i - END) continue;
-        uint64_t at = first + i;
-        *out = (whole){.entries = lmi_le16(t + 10), .size = lmi_le32(t + 12), .at = lmi_le32(t + 16)};
-        bool wide = out->entries == UINT16_MAX || out->size == UINT32_MAX || out->at == UINT32_MAX;
-        if (wide && at >= LOCATOR) return read_end64(z, at - LOCATOR, out, e);
-        if (lmi_le16(t + 4) || lmi_le16(t + 6))
-            return lmi_bytes_bad(&z->of, at, e, "a zip file of several disks");
-        if (out->at > at || out->size > at - out->at)
-            return lmi_bytes_bad(&z->of, at, e, "a directory that is too large");
-        return LAM_OK;
-    }
-    return lmi_fail(e, LAM_SYNTAX, z->of.name,
-                    "it begins as a zip file and has no directory at its end: it is cut off");
+    enum { MOSTLY = 1024 }; /* as few files have a comment */
+    const uint64_t all = z->of.size < END + MOST_COMMENT ? z->of.size : END + MOST_COMMENT;
+    uint64_t n = all < MOSTLY ? all : MOSTLY;
+    unsigned char *t;
+    LAM_TRY(find_last(z, n, tail, &t, e));
+    if (!t) LAM_TRY(find_last(z, n = all, tail, &t, e));
+    if (!t)
+        return lmi_fail(e, LAM_SYNTAX, z->of.name,
+                        "it begins as a zip file and has no directory at its end: it is cut off");
+    const uint64_t at = z->of.size - n + (uint64_t)(t - tail);
+    *out = (whole){.entries = lmi_le16(t + 10), .size = lmi_le32(t + 12), .at = lmi_le32(t + 16)};
+    bool wide = out->entries == UINT16_MAX || out->size == UINT32_MAX || out->at == UINT32_MAX;
+    if (wide && at >= LOCATOR) return read_end64(z, at - LOCATOR, out, e);
+    if (lmi_le16(t + 4) || lmi_le16(t + 6))
+        return lmi_bytes_bad(&z->of, at, e, "a zip file of several disks");
+    if (out->at > at || out->size > at - out->at)
+        return lmi_bytes_bad(&z->of, at, e, "a directory that is too large");
+    return LAM_OK;
 }
 
 /* -- entries --------------------------------------------------------------------------------------------- */

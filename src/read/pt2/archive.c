@@ -43,15 +43,10 @@ static const lmi_zip_entry *find_program(const lmi_zip *z, size_t *root, int32_t
     return found;
 }
 
-lam_status lmi_is_pt2(const lmi_bytes *of, bool *out, lam_error *e) {
-    lmi_zip z;
-    lam_error mine = {.at = -1};
+bool lmi_is_pt2(const lmi_zip *z) {
     size_t root;
     int32_t n;
-    const lam_status s = lmi_zip_open(&z, of, &mine);
-    *out = s == LAM_OK && find_program(&z, &root, &n);
-    lmi_zip_free(&z);
-    return s == LAM_NOMEM ? lmi_nomem(e) : LAM_OK; /* a damaged one is no program */
+    return find_program(z, &root, &n);
 }
 
 lam_status lmi_pt2_entry(lmi_pt2 *p, const char *name, const lmi_zip_entry **out) {

@@ -30,29 +30,17 @@ const lmi_zip_entry *lmi_torch_pickle(const lmi_zip *z, size_t *folder) {
     return lmi_zip_find(z, path);
 }
 
-static lam_status kind_of_zip(const lmi_bytes *of, lmi_torch_kind *out, lam_error *e) {
-    lmi_zip z;
+lmi_torch_kind lmi_torch_kind_of_zip(const lmi_zip *z) {
     size_t folder;
-    lam_error why = {.at = -1};
-    lam_status s = lmi_zip_open(&z, of, &why);
-    if (s != LAM_OK)
-        *out = LMI_TORCH_ZIP; /* its reader tells what is wrong */
-    else if (lmi_torch_pickle(&z, &folder))
-        *out = has(&z, folder, "constants.pkl") ? LMI_TORCH_SCRIPT : LMI_TORCH_ZIP;
-    lmi_zip_free(&z);
-    return s == LAM_NOMEM ? lmi_nomem(e) : LAM_OK;
+    if (!lmi_torch_pickle(z, &folder)) return LMI_TORCH_NONE;
+    return has(z, folder, "constants.pkl") ? LMI_TORCH_SCRIPT : LMI_TORCH_ZIP;
 }
 
-lam_status lmi_torch_kind_of(const lmi_bytes *of, const unsigned char *head, size_t n, lmi_torch_kind *out,
-                             lam_error *e) {
-    *out = LMI_TORCH_NONE;
-    if (n >= 4 && memcmp(head, "PK\3\4", 4) == 0) return kind_of_zip(of, out, e);
-    if (n >= TAR_MARK + 5 && memcmp(head + TAR_MARK, "ustar", 5) == 0)
-        *out = LMI_TORCH_TAR;
-    else if (n >= 2 && head[0] == 0x80 && head[1] <= 5)
-        *out = n >= 2 + sizeof magic && memcmp(head + 2, magic, sizeof magic) == 0 ? LMI_TORCH_LEGACY
-                                                                                   : LMI_TORCH_PICKLE;
-    return LAM_OK;
+lmi_torch_kind lmi_torch_kind_of(const unsigned char *head, size_t n) {
+    if (n >= TAR_MARK + 5 && memcmp(head + TAR_MARK, "ustar", 5) == 0) return LMI_TORCH_TAR;
+    if (n < 2 || head[0] != 0x80 || head[1] > 5) return LMI_TORCH_NONE;
+    const bool marked = n >= 2 + sizeof magic && memcmp(head + 2, magic, sizeof magic) == 0;
+    return marked ? LMI_TORCH_LEGACY : LMI_TORCH_PICKLE;
 }
 
 /* True if the file says that its numbers are in the other byte order; older torch says nothing. */

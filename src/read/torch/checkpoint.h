@@ -17,9 +17,9 @@ typedef enum lmi_torch_kind {
     LMI_TORCH_TAR     /* of torch before 0.2 */
 } lmi_torch_kind;
 
-/* The kind by the first bytes, of which there should be 512; a zip file's directory is read too. */
-lam_status lmi_torch_kind_of(const lmi_bytes *of, const unsigned char *head, size_t n, lmi_torch_kind *out,
-                             lam_error *e);
+/* The kind by the first bytes, of which there should be 512; of a zip file by its entries. */
+lmi_torch_kind lmi_torch_kind_of(const unsigned char *head, size_t n);
+lmi_torch_kind lmi_torch_kind_of_zip(const lmi_zip *z);
 /* The name of the folder of the zip file that has a data.pkl, and its length; NULL: there is none. */
 const lmi_zip_entry *lmi_torch_pickle(const lmi_zip *z, size_t *folder);
 /* Adds the tensors of the file, and the classes of modules that were saved whole. LAM_SYNTAX: it is damaged,
