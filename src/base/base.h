@@ -91,7 +91,7 @@ static inline lam_status lmi_vec_put(lmi_vec *v, const void *item, lam_error *e)
     memcpy(to, item, v->size);
     return LAM_OK;
 }
-void lmi_vec_pop(lmi_vec *v); /* removes the last element, if there is one */
+void lmi_vec_pop(lmi_vec *v);                 /* removes the last element, if there is one */
 void *lmi_vec_at(const lmi_vec *v, size_t i); /* NULL past the end */
 
 /* For qsort: int64_t in ascending order. */
@@ -254,9 +254,10 @@ double lmi_unit_scale(double value, const char **prefix);
 lam_count lmi_exact(int64_t n);
 lam_count lmi_unknown(void);
 lam_count lmi_at_least(int64_t n);
-lam_count lmi_count_of(int64_t n);          /* exact, or unknown if it is negative */
-lam_count lmi_of_wide(lmi_int128 n);          /* the exact count of a number that is not negative */
-bool lmi_is_zero(lam_count c);              /* exactly 0 */
+lam_count lmi_count_of(int64_t n); /* exact, or unknown if it is negative */
+lam_count lmi_of_wide(lmi_int128 n); /* the exact count of a number that is not negative */
+/* True if it is exactly 0. */
+static inline bool lmi_is_zero(lam_count c) { return !((uint64_t)c.n | c.over | (uint32_t)c.state); }
 bool lmi_is_same(lam_count a, lam_count b); /* in state and known part */
 double lmi_count_double(lam_count c);
 /* A fast lam_count_add: exact numbers that are not negative and whose sum fits are added inline. */
@@ -274,7 +275,9 @@ lmi_int128 lmi_count_wide(lam_count c);
 
 typedef enum lmi_number_unit { LMI_COUNTS, LMI_BYTES, LMI_TIMES } lmi_number_unit; /* LMI_TIMES: in ns */
 /* How a number is set: the space before its unit, microseconds, minus. */
-typedef struct lmi_setting { const char *space, *micro, *minus; } lmi_setting;
+typedef struct lmi_setting {
+    const char *space, *micro, *minus;
+} lmi_setting;
 extern const lmi_setting lmi_plain, lmi_tight, lmi_typeset; /* "1.5 us", "1.5us", "1.5 µs" */
 
 /* Three significant digits and the unit: ">= 1.13 K", "12.0 MiB", "4.50 us", "?". */

@@ -46,8 +46,6 @@ lam_count lam_count_add(lam_count a, lam_count b) {
     return c;
 }
 
-bool lmi_is_zero(lam_count c) { return c.state == LAM_EXACT && c.n == 0 && c.over == 0; }
-
 bool lmi_is_same(lam_count a, lam_count b) { return a.n == b.n && a.over == b.over && a.state == b.state; }
 
 double lmi_count_double(lam_count c) { return (double)lmi_count_wide(c); }

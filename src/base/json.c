@@ -40,13 +40,15 @@ static lmi_json_value *add(reader *r, lmi_json_kind kind, const char *at) {
 
 /* -- texts ----------------------------------------------------------------------------------------------- */
 
-/* True if none of 8 bytes is a control, a quote, a backslash, or outside ASCII. */
-static bool all_plain(const char *p) {
+/* The number of bytes before the first of 8 that is a control, a quote, a backslash, or outside ASCII. A
+ * borrow reaches only bytes behind the first. */
+static int plain_bytes(const char *p) {
     const uint64_t ones = UINT64_C(0x0101010101010101), high = ones << 7;
-    uint64_t b;
-    memcpy(&b, p, 8);
+    uint64_t b = 0;
+    for (int i = 0; i < 8; i++) b |= (uint64_t)(unsigned char)p[i] << 8 * i; /* compiled to one load */
     uint64_t quote = b ^ (ones * '"'), backslash = b ^ (ones * '\\');
-    return !((b | (b - ones * ' ') | (quote - ones) | (backslash - ones)) & high);
+    const uint64_t found = (b | (b - ones * ' ') | (quote - ones) | (backslash - ones)) & high;
+    return found ? __builtin_ctzll(found) / 8 : 8;
 }
 
 /* The length of the character at p if it is valid UTF-8 outside ASCII, else 0. The text ends in a NUL. */
@@ -59,7 +61,7 @@ static size_t wide_char(const char *p) {
 /* The first byte from p on that is a quote, a backslash, a control or no UTF-8. */
 static char *skip_plain(const reader *r, char *p) {
     for (;;) {
-        while (r->end - p >= 8 && all_plain(p)) p += 8;
+        for (int n = 8; n == 8 && r->end - p >= 8; p += n) n = plain_bytes(p);
         unsigned char c = (unsigned char)*p;
         size_t n = c < 0x80 ? c >= ' ' && c != '"' && c != '\\' : wide_char(p);
         if (!n) return p;

@@ -157,7 +157,9 @@ static int by_place(const void *a, const void *b) {
 static lam_status check_filled(reading *r) {
     const int64_t all = (int64_t)(r->of->size - r->data);
     int64_t at = 0;
-    if (r->n) qsort(r->extents, r->n, sizeof *r->extents, by_place);
+    bool sorted = true; /* as most writers leave them */
+    for (size_t i = 1; sorted && i < r->n; i++) sorted = by_place(&r->extents[i - 1], &r->extents[i]) <= 0;
+    if (!sorted) qsort(r->extents, r->n, sizeof *r->extents, by_place);
     for (size_t i = 0; i < r->n; i++) {
         const extent *x = &r->extents[i];
         if (x->to > all)

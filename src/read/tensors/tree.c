@@ -17,6 +17,14 @@ typedef struct node {
     int32_t anchor;               /* the first numbered sibling, of a numbered one; else itself */
 } node;
 
+/* The modules in the name that was looked up last: most names begin as the one before. */
+typedef struct chain {
+    const char *name;
+    int n;
+    int32_t node[DEEPEST];
+    size_t end[DEEPEST]; /* in the name, behind the dot */
+} chain;
+
 typedef struct growing {
     lmi_tensors *t;
     lam_builder *b;
@@ -27,6 +35,7 @@ typedef struct growing {
     int32_t *of;          /* of each tensor: its node */
     int32_t *made;        /* of each tensor: its index in the model */
     lmi_buf path;         /* the one that is looked for */
+    chain last;
     lmi_arena arena;
 } growing;
 
@@ -67,25 +76,34 @@ static lam_status new_node(growing *g, int32_t *up, const char *part, size_t n) 
     return lmi_map_put(&g->by_path, path, *up, g->e);
 }
 
-/* The node of the modules in a tensor's name; *last is what remains of the name. */
+/* The node of the modules in a tensor's name, which must stay; *last is what remains of the name. */
 static lam_status find_node(growing *g, const char *name, int32_t *out, const char **last) {
-    int32_t up = 0;
-    const char *from = name;
-    for (int depth = 0; depth < DEEPEST; depth++) {
-        const char *dot = strchr(from, '.');
-        if (!dot || dot == from || !dot[1]) break; /* an empty part names no module */
+    chain *c = &g->last;
+    size_t from = 0;
+    int depth = 0;
+    while (depth < c->n && strncmp(name + from, c->name + from, c->end[depth] - from) == 0 &&
+           name[c->end[depth]])
+        from = c->end[depth++];
+    int32_t up = depth ? c->node[depth - 1] : 0;
+    for (; depth < DEEPEST; depth++) {
+        const char *dot = strchr(name + from, '.');
+        if (!dot || dot == name + from || !dot[1]) break; /* an empty part names no module */
+        const size_t end = (size_t)(dot + 1 - name);
         lmi_buf_clear(&g->path);
-        lmi_putn(&g->path, name, (size_t)(dot + 1 - name));
+        lmi_putn(&g->path, name, end);
         LAM_TRY(lmi_buf_status(&g->path, g->e));
         int64_t known = lmi_map_get(&g->by_path, g->path.s);
         if (known < 0)
-            LAM_TRY(new_node(g, &up, from, (size_t)(dot - from)));
+            LAM_TRY(new_node(g, &up, name + from, end - 1 - from));
         else
             up = (int32_t)known;
-        from = dot + 1;
+        c->node[depth] = up;
+        c->end[depth] = from = end;
     }
+    c->name = name;
+    c->n = depth;
     *out = up;
-    *last = from;
+    *last = name + from;
     return LAM_OK;
 }
 
@@ -112,13 +130,12 @@ static lam_status add_classes(growing *g) {
 /* -- the order ------------------------------------------------------------------------------------------- */
 
 typedef struct sibling {
-    int32_t parent, anchor, id;
+    int32_t anchor, id;
     int64_t number;
 } sibling;
 
 static int by_order(const void *a, const void *b) {
     const sibling *x = a, *y = b;
-    if (x->parent != y->parent) return x->parent < y->parent ? -1 : 1;
     if (x->anchor != y->anchor) return x->anchor < y->anchor ? -1 : 1;
     if (x->number != y->number) return x->number < y->number ? -1 : 1;
     return (x->id > y->id) - (x->id < y->id);
@@ -139,29 +156,43 @@ static lam_status add_place(growing *g, int32_t id) {
                            g->e);
 }
 
-/* Adds the places, parents first and siblings in their order, which is all that the model needs: the parent
- * of a node has a smaller number, so its level is complete before that of the node. */
-static lam_status add_places(growing *g) {
-    size_t n = g->nodes.n;
-    sibling *all = lmi_alloc(&g->arena, n, sizeof *all);
-    int32_t *first = lmi_alloc_none(&g->arena, (int32_t)n + 1),
-            *stack = lmi_alloc(&g->arena, n, sizeof *stack);
-    if (!all || !first || !stack) return lmi_nomem(g->e);
-    for (size_t i = 0; i < n; i++) {
-        const node *x = at(g, (int32_t)i);
-        all[i] = (sibling){x->parent, x->anchor, (int32_t)i, x->number};
-        if (x->parent >= 0) at(g, x->parent)->n_children++;
+/* The nodes by their parents, siblings in their order: that of most files, so that few are sorted. */
+static lam_status order_siblings(growing *g, lmi_groups *by, sibling **out) {
+    const int32_t n = (int32_t)g->nodes.n;
+    int32_t *parents = lmi_alloc(&g->arena, (uint64_t)n, sizeof *parents);
+    sibling *all = *out = lmi_alloc(&g->arena, (uint64_t)n, sizeof *all);
+    if (!parents || !all) return lmi_nomem(g->e);
+    for (int32_t i = 0; i < n; i++) parents[i] = at(g, i)->parent;
+    if (!lmi_group_by(&g->arena, parents, n, n, by)) return lmi_nomem(g->e);
+    for (int32_t up = 0; up < n; up++) {
+        const int32_t from = by->start[up], to = by->start[up + 1];
+        bool sorted = true;
+        at(g, up)->n_children = to - from;
+        for (int32_t k = from; k < to; k++) {
+            const node *x = at(g, by->order[k]);
+            all[k] = (sibling){x->anchor, by->order[k], x->number};
+            sorted = sorted && (k == from || by_order(&all[k - 1], &all[k]) < 0);
+        }
+        if (!sorted) qsort(all + from, (size_t)(to - from), sizeof *all, by_order);
     }
-    qsort(all, n, sizeof *all, by_order);
-    for (size_t i = n; i-- > 1;) first[all[i].parent] = (int32_t)i;
+    return LAM_OK;
+}
+
+/* Adds the places, parents first and siblings in their order, which is all that the model needs. */
+static lam_status add_places(growing *g) {
+    lmi_groups by;
+    sibling *all;
     size_t depth = 0;
-    stack[depth++] = 0; /* positions in `all`; the root is the first, as its parent is -1 */
+    LAM_TRY(order_siblings(g, &by, &all));
+    int32_t *stack = lmi_alloc(&g->arena, g->nodes.n, sizeof *stack); /* positions in `all` */
+    if (!stack) return lmi_nomem(g->e);
+    LAM_TRY(add_place(g, 0));
+    if (at(g, 0)->n_children) stack[depth++] = by.start[0];
     while (depth) {
-        int32_t pos = stack[depth - 1], id = all[pos].id;
+        const int32_t pos = stack[--depth], id = all[pos].id;
         LAM_TRY(add_place(g, id));
-        depth--;
-        if ((size_t)pos + 1 < n && all[pos + 1].parent == all[pos].parent) stack[depth++] = pos + 1;
-        if (first[id] >= 0) stack[depth++] = first[id];
+        if (pos + 1 < by.start[at(g, id)->parent + 1]) stack[depth++] = pos + 1;
+        if (at(g, id)->n_children) stack[depth++] = by.start[id];
     }
     return LAM_OK;
 }

@@ -10,14 +10,33 @@
 
 /* -- sums ------------------------------------------------------------------------------------------------ */
 
+/* Equal siblings have equal numbers, but for their times: without these the lines of the first do for all,
+ * and for everything inside them. */
+static bool shares_lines(const lmi_rows *t) {
+    return t->folded && !lmi_has_times(t->j->c) && !lmi_has_device_times(t->j->c);
+}
+
+/* Numbers the lines of places, and returns how many there are. */
+static int32_t number_lines(lmi_rows *t) {
+    int32_t n = 0;
+    for (int32_t i = 0; i < t->o.n_shown;) {
+        const lmi_outline_place *at = &t->o.at[i];
+        const bool other = shares_lines(t) && at->run != i;
+        t->line[i++] = other ? -1 : n++;
+        while (other && i < at->end) t->line[i++] = -1;
+    }
+    return n;
+}
+
+static lmi_line *self_of(const lmi_rows *t, int32_t place) { return &t->self[t->line[place]]; }
+
 static void start_line(const lmi_rows *t, int32_t i) {
     const lam_place *p = lam_model_place(t->j->m, t->o.shown[i].place);
-    t->sum[i] = t->self[i] = (lmi_line){.job = t->j,
-                                        .place = p,
-                                        .module = lam_model_module(t->j->m, p->module),
-                                        .depth = p->depth,
-                                        .row.rf_state = LAM_UNKNOWN};
-    t->times[i] = 1;
+    *lmi_rows_sum(t, i) = *self_of(t, i) = (lmi_line){.job = t->j,
+                                                      .place = p,
+                                                      .module = lam_model_module(t->j->m, p->module),
+                                                      .depth = p->depth,
+                                                      .row.rf_state = LAM_UNKNOWN};
 }
 
 /* Shapes and receptive field are those of one call. */
@@ -31,9 +50,11 @@ static void show_call(lmi_line *to, const lmi_line *from) {
 
 /* Calls of one place share a line: the first gives shapes and receptive field. */
 static void add_row(lmi_rows *t, const int32_t *of_place, int32_t row) {
+    const int32_t place = of_place[lam_costs_row(t->j->c, row)->place];
     lmi_line l;
+    if (t->line[place] < 0) return;
     lmi_line_of_row(t->j, row, &l);
-    lmi_line *self = &t->self[of_place[l.place - t->j->m->places]];
+    lmi_line *self = self_of(t, place);
     if (l.outside) {
         t->outside = l;
         return;
@@ -59,23 +80,26 @@ static void take(int64_t to[LAM_N_PHASES], const int64_t from[LAM_N_PHASES]) {
     memcpy(to, from, LAM_N_PHASES * sizeof *to);
 }
 
-/* A scripted, traced or compiled module has the work of what is inside it, whose own is unknown. */
+/* Adds a place to the one above it, and its equal siblings, if they have no lines. A scripted, traced or
+ * compiled module has the work of what is inside it, whose own is unknown. */
 static void add_child(lmi_rows *t, int32_t i) {
-    lmi_line line = t->sum[i], *above = &t->sum[t->o.at[i].parent];
+    const lmi_outline_place *at = &t->o.at[i];
+    lmi_line line = *lmi_rows_sum(t, i), *above = lmi_rows_sum(t, at->parent);
     if (line.never_called && lmi_is_inside(line.module) && !lmi_is_inside(above->module))
         for (int k = 0; k < LAM_N_METRICS; k++)
             line.row.metric[k] = line.row.backward[k] = line.row.recompute[k] = lmi_exact(0);
-    lmi_line_add(above, &line);
+    for (int32_t n = shares_lines(t) ? at->n_run : 1; n > 0; n--) lmi_line_add(above, &line);
 }
 
 static void sum_up(lmi_rows *t) {
     if (t->outside.outside) { /* its row has the root's place */
-        lmi_line_add(&t->sum[0], &t->outside);
+        lmi_line_add(lmi_rows_sum(t, 0), &t->outside);
         memset(&t->outside.time, 0xff, sizeof t->outside.time); /* -1: it was not measured */
         memset(&t->outside.device_time, 0xff, sizeof t->outside.device_time);
     }
     for (int32_t i = t->o.n_shown - 1; i >= 0; i--) {
-        lmi_line *sum = &t->sum[i], *self = &t->self[i];
+        if (t->line[i] < 0) continue;
+        lmi_line *sum = lmi_rows_sum(t, i), *self = self_of(t, i);
         lmi_line_add(sum, self);
         /* A median of sums is not a sum of medians: a place that was called has its own measured time. */
         if (self->calls > 0) {
@@ -138,7 +162,7 @@ static void add_place(lmi_rows *t, int32_t i, int32_t parent) {
     const bool open = holds(t, i) && (most < 0 || depth < most);
     const int32_t row = add(t, (lmi_row){.place = i, .parent = parent, .depth = depth, .open = open});
     if (!open) return;
-    if (has_own(t->j, &t->self[i]))
+    if (has_own(t->j, self_of(t, i)))
         add(t, (lmi_row){.place = i, .parent = row, .depth = depth + 1, .own = true});
 }
 
@@ -167,8 +191,8 @@ static void add_times(lmi_rows *t) {
         const int32_t size = at[i].end - i;
         for (int32_t n = 1, k = at[i].end; n < at[i].n_run; n++, k = at[k].end)
             for (int32_t d = 0; d < size; d++) {
-                lmi_line_add_times(&t->sum[i + d], &t->sum[k + d]);
-                lmi_line_add_times(&t->self[i + d], &t->self[k + d]);
+                lmi_line_add_times(lmi_rows_sum(t, i + d), lmi_rows_sum(t, k + d));
+                lmi_line_add_times(self_of(t, i + d), self_of(t, k + d));
             }
     }
 }
@@ -234,21 +258,25 @@ static lam_status make(lmi_rows *t) {
     const int32_t n = t->o.n_shown;
     lmi_arena *a = &t->o.arena;
     const uint64_t most = 2 * (uint64_t)n + 1; /* a row of each, of its own work, of what ran outside */
-    t->sum = lmi_alloc(a, (uint64_t)n, sizeof *t->sum);
-    t->self = lmi_alloc(a, (uint64_t)n, sizeof *t->self);
+    t->folded = !j->o->expand && !lmi_wants_list(j->o);
+    t->line = lmi_alloc(a, (uint64_t)n, sizeof *t->line);
     t->times = lmi_alloc(a, (uint64_t)n, sizeof *t->times);
     t->at = lmi_alloc(a, most, sizeof *t->at);
     int32_t *row = lmi_alloc(a, (uint64_t)n, sizeof *row);
     int32_t *of_place = lmi_alloc(a, (uint64_t)j->m->n_places, sizeof *of_place);
     bool *seen = lmi_alloc(a, most, sizeof *seen);
-    if (!t->sum || !t->self || !t->times || !t->at || !row || !of_place || !seen) return lmi_nomem(j->e);
+    if (!t->line || !t->times || !t->at || !row || !of_place || !seen) return lmi_nomem(j->e);
+    const int32_t lines = number_lines(t);
+    t->sum = lmi_alloc(a, (uint64_t)lines, sizeof *t->sum);
+    t->self = lmi_alloc(a, (uint64_t)lines, sizeof *t->self);
+    if (!t->sum || !t->self) return lmi_nomem(j->e);
     for (int32_t i = 0; i < n; i++) {
         of_place[t->o.shown[i].place] = i;
-        start_line(t, i);
+        t->times[i] = 1;
+        if (t->line[i] >= 0) start_line(t, i);
     }
     for (int32_t r = 0; r < lam_costs_n_rows(j->c); r++) add_row(t, of_place, r);
     sum_up(t);
-    t->folded = !j->o->expand && !lmi_wants_list(j->o);
     if (t->folded && lmi_has_times(j->c)) add_times(t);
     if (lam_costs_n_rows(j->c) > 0) add_places(t, row);
     if (lmi_wants_list(j->o)) LAM_TRY(list_by_size(t));
@@ -282,16 +310,16 @@ static void mean(lam_time *t, int64_t n) {
 
 static const lmi_line *line_of(const lmi_rows *t, int32_t i) {
     const lmi_row *row = &t->at[i];
-    return row->outside ? &t->outside : row->own ? &t->self[row->place] : &t->sum[row->place];
+    return row->outside ? &t->outside : row->own ? self_of(t, row->place) : lmi_rows_sum(t, row->place);
 }
 
 void lmi_rows_line(const lmi_rows *t, int32_t i, lmi_line *out) {
     const lmi_row *row = &t->at[i];
-    const lmi_line *self = &t->self[row->place];
+    const lmi_line *self = self_of(t, row->place);
     *out = *line_of(t, i);
     out->calls = row->own ? 0 : self->calls;
     out->depth = row->depth;
-    out->total = &t->sum[0];
+    out->total = lmi_rows_sum(t, 0);
     if (row->own) {
         out->own = true;
         out->split = !t->flat;
@@ -366,7 +394,7 @@ void lmi_rows_label(const lmi_rows *t, int32_t i, size_t room, bool ascii, lmi_b
 
 void lmi_rows_marks(const lmi_rows *t, int32_t i, bool brief, lmi_buf *out) {
     const lmi_line *l = line_of(t, i);
-    const int32_t calls = t->self[t->at[i].place].calls;
+    const int32_t calls = self_of(t, t->at[i].place)->calls;
     if (t->at[i].own) return;
     if (calls > 1) lmi_putf(out, " (%d calls)", (int)calls);
     if (l->never_called) lmi_putf(out, " [%s]", lmi_line_status(l));

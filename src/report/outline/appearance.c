@@ -115,6 +115,7 @@ static lmi_layer_family of_name(const char *type) {
                  {"embed", LMI_EMBEDDING},     {"linear", LMI_LINEAR},      {"dropout", LMI_ACTIVATION},
                  {"relu", LMI_ACTIVATION},     {"gelu", LMI_ACTIVATION},    {"silu", LMI_ACTIVATION},
                  {"sigmoid", LMI_ACTIVATION},  {"softmax", LMI_ACTIVATION}, {"activation", LMI_ACTIVATION}};
+    if (strlen(type) < 4) return LMI_OTHER_FAMILY; /* as most of a file's, whose classes are unknown */
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         if (has_part(type, parts[i].part)) return parts[i].family;
     return LMI_OTHER_FAMILY;

@@ -88,7 +88,7 @@ static lam_status choose(lmi_filling *w, fewer *f) {
     if (!f->keep || !f->together) return lmi_nomem(w->e);
     for (int32_t i = 0; i < w->n; i++) f->keep[i] = i;
     f->n = w->n;
-    if (w->n <= LMI_OUTLINE_PLACES || w->table) return LAM_OK;
+    if (w->n <= LMI_OUTLINE_PLACES) return LAM_OK;
     fold_runs(w, f);
     count_kept(w, f);
     if (f->n <= LMI_OUTLINE_PLACES) return LAM_OK;
@@ -254,6 +254,11 @@ static lam_status tell_fewer(lmi_filling *w, const fewer *f) {
 
 lam_status lmi_keep_places(lmi_filling *w) {
     fewer f = {0};
+    if (w->table) { /* it shows all places, and no numbers of the outline */
+        w->o->n = w->n;
+        w->o->at = w->at;
+        return LAM_OK;
+    }
     LAM_TRY(choose(w, &f));
     if (f.n < w->n) LAM_TRY(put_together(w, &f));
     int32_t *to = lmi_alloc(&w->scratch, (uint64_t)w->n, sizeof *to), n = 0;

@@ -67,12 +67,14 @@ static void find_runs(lmi_outline_place *at, uint64_t *key, int32_t n) {
 /* -- of costs -------------------------------------------------------------------------------------------- */
 
 /* All counts of a row. */
-static uint64_t add_row(uint64_t key, const lam_cost_row *r) {
-    const lam_count held[] = {r->params,       r->grad_params, r->param_bytes, r->logical_bytes,
-                              r->local_params, r->local_bytes, r->buffers,     r->buffer_bytes,
-                              r->packed,       r->packed_bytes};
+static uint64_t add_row(uint64_t key, const lam_cost_row *r, bool back) {
+    const lam_count held[] = {
+#define OWNED(member, name, when, otherwise, csv, form) r->member,
+#include "report/numbers/row.def"
+    };
     key = lmi_mix(key, lmi_hash(held, sizeof held));
     key = lmi_mix(key, lmi_hash(r->metric, sizeof r->metric));
+    if (!back) return key; /* they are zero */
     key = lmi_mix(key, lmi_hash(r->backward, sizeof r->backward));
     return lmi_mix(key, lmi_hash(r->recompute, sizeof r->recompute));
 }
@@ -111,7 +113,7 @@ lam_status lmi_find_runs(lmi_filling *w) {
     for (int32_t r = 0; r < w->c->n_rows; r++) {
         const lam_cost_row *row = &w->c->rows[r];
         const int32_t i = w->of_place[row->place];
-        key[i] = add_row(key[i], row);
+        key[i] = add_row(key[i], row, w->c->ops.back);
         if (j && j->o->receptive_field && w->call[i] == lam_model_event(w->m, row->event))
             key[i] = add_field(key[i], row);
     }

@@ -17,13 +17,14 @@ static bool *shown_places(lmi_filling *w) {
 }
 
 static bool arrays(lmi_filling *w, int32_t n) {
-    w->at = lmi_alloc(&w->scratch, (uint64_t)n, sizeof *w->at);
+    w->at = lmi_alloc(w->table ? &w->o->arena : &w->scratch, (uint64_t)n, sizeof *w->at);
     w->place = lmi_alloc(&w->scratch, (uint64_t)n, sizeof *w->place);
     w->call = lmi_alloc(&w->scratch, (uint64_t)n, sizeof *w->call);
     w->n_places = w->m->n_places;
     w->of_place = lmi_alloc(&w->scratch, (uint64_t)w->n_places, sizeof *w->of_place);
     bool ok = w->at && w->place && w->call && w->of_place;
     for (int k = 0; k < LMI_N_OWN && ok; k++) {
+        if (w->table && k != LMI_OWN_CALLS) continue; /* it has the numbers of its lines */
         w->own[k] = lmi_alloc(&w->scratch, (uint64_t)n, sizeof *w->own[k]);
         w->state[k] = lmi_alloc(&w->scratch, (uint64_t)n, sizeof *w->state[k]);
         ok = w->own[k] && w->state[k];
@@ -52,17 +53,24 @@ static bool add_attrs(lmi_filling *w, lmi_outline_place *at, int32_t module) {
     return true;
 }
 
+static const char *model_type(const lmi_filling *w, int32_t place) {
+    return w->m->modules[w->m->places[place].module].type;
+}
+
+/* Siblings often have one type, at one address. */
 static bool add_place(lmi_filling *w, int32_t place) {
     const lam_place *p = &w->m->places[place];
     int32_t i = w->n++;
     lmi_outline_place *at = &w->at[i];
-    *at = lmi_outlined_new(i, p->parent < 0 ? -1 : w->of_place[p->parent], lmi_take_text(w, p->name),
-                           lmi_take_text(w, w->m->modules[p->module].type));
+    const char *type = model_type(w, place);
+    const bool same = i > 0 && model_type(w, w->place[i - 1]) == type;
+    *at = lmi_outlined_new(i, p->parent < 0 ? -1 : w->of_place[p->parent], p->name,
+                           same ? w->at[i - 1].type : lmi_take_text(w, type));
     at->depth = p->depth;
     if (at->parent >= 0) w->at[at->parent].n_children++;
     w->place[i] = place;
     w->of_place[place] = i;
-    return at->name && at->type && add_attrs(w, at, p->module);
+    return at->type && (w->table || add_attrs(w, at, p->module));
 }
 
 lam_status lmi_take_places(lmi_filling *w) {
@@ -136,10 +144,11 @@ lam_status lmi_take_numbers(lmi_filling *w) {
         if (row->event >= 0 && !w->call[i]) w->call[i] = lam_model_event(w->m, row->event);
         if (at->state == LMI_CONTAINER_ALONE || row->event >= 0)
             at->state = (uint8_t)lmi_row_state(&w->m->modules[row->module], row);
+        w->own[LMI_OWN_CALLS][i] += row->event >= 0;
+        if (w->table) continue;
         add_metrics(w, i, row);
         add_times(w, i, r, row->event, back);
-        w->own[LMI_OWN_CALLS][i] += row->event >= 0;
     }
-    if (lmi_has_times(w->c)) lmi_sum_total_times(w);
+    if (lmi_has_times(w->c) && !w->table) lmi_sum_total_times(w);
     return LAM_OK;
 }

@@ -86,15 +86,20 @@ void lmi_line_add_times(lmi_line *a, const lmi_line *b) {
     add_time(&a->device_time, &b->device_time);
 }
 
+/* Most numbers of a line are zero, and a file of weights has very many lines. */
+static void add_count(lam_count *to, const lam_count *from) {
+    if (!lmi_is_zero(*from)) *to = lmi_sum(*to, *from);
+}
+
 void lmi_line_add(lmi_line *a, const lmi_line *b) {
     lam_cost_row *to = &a->row;
     const lam_cost_row *from = &b->row;
     for (int i = 0; i < LAM_N_METRICS; i++) {
-        to->metric[i] = lmi_sum(to->metric[i], from->metric[i]);
-        to->backward[i] = lmi_sum(to->backward[i], from->backward[i]);
-        to->recompute[i] = lmi_sum(to->recompute[i], from->recompute[i]);
+        add_count(&to->metric[i], &from->metric[i]);
+        add_count(&to->backward[i], &from->backward[i]);
+        add_count(&to->recompute[i], &from->recompute[i]);
     }
-#define OWNED(member, name, when, otherwise, csv, form) to->member = lmi_sum(to->member, from->member);
+#define OWNED(member, name, when, otherwise, csv, form) add_count(&to->member, &from->member);
 #include "report/numbers/row.def"
     lmi_line_add_times(a, b);
     a->calls += b->calls;
