@@ -85,6 +85,6 @@ const lam_tensor_change *lam_weights_tensor(const lam_weights_diff *d, int32_t i
 int32_t lam_weights_differ(const lam_weights_diff *d) {
     int32_t n = 0;
     for (size_t i = 0; i < d->tensors.n; i++)
-        n += lam_weights_tensor(d, (int32_t)i)->change != LAM_WEIGHTS_EQUAL;
+        n += ((const lam_tensor_change *)lmi_vec_at(&d->tensors, i))->change != LAM_WEIGHTS_EQUAL;
     return n;
 }

@@ -46,7 +46,7 @@ static lam_status order_at(const lam_memory *y, int32_t points, int32_t i, int64
 
 lam_status lam_memory_at(const lam_memory *y, int32_t points, int32_t i, lam_memory_point *out,
                          lam_error *e) {
-    int64_t order;
+    int64_t order = 0;
     LAM_TRY(order_at(y, points, i, &order, e));
     *out = (lam_memory_point){y->when[order], y->live[order]};
     return LAM_OK;
@@ -54,7 +54,7 @@ lam_status lam_memory_at(const lam_memory *y, int32_t points, int32_t i, lam_mem
 
 lam_status lam_memory_held_at(const lam_memory *y, int32_t points, int32_t i, int64_t held[LAM_N_HELD],
                               lam_error *e) {
-    int64_t order;
+    int64_t order = 0;
     if (y->by_device) return lmi_fail(e, LAM_USAGE, "memory", "what a device's memory holds is not known");
     LAM_TRY(order_at(y, points, i, &order, e));
     int64_t chunk = order / LMI_MEMORY_CHUNK;

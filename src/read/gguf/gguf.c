@@ -220,7 +220,7 @@ static lam_status take_tensor(reading *r) {
     int64_t sizes[MOST_DIMENSIONS], numel;
     uint64_t number, offset;
     const char *name;
-    int32_t n;
+    int32_t n = 0;
     LAM_TRY(take_text(r, &r->arena, &name));
     LAM_TRY(take_sizes(r, sizes, &n));
     LAM_TRY(take_number(r, 4, &number));

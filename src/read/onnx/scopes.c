@@ -99,13 +99,13 @@ static lam_status chain_of_notes(const lmi_onnx_node *n, lmi_arena *a, chain *c,
 
 /* A part of a name is the path from the part before it, or repeats the end of that one: "layer1/layer1.0". */
 static const char *joined(lmi_arena *a, const char *path, const char *last, const char *part) {
-    char text[MOST_PATH];
     const size_t n = strlen(last);
     const bool repeats = n && strncmp(part, last, n) == 0 && part[n] == '.';
     const char *rest = repeats ? part + n + 1 : part;
-    if (strlen(path) + strlen(rest) + 2 > sizeof text) return path;
-    snprintf(text, sizeof text, "%s%s%s", path, *path && *rest ? "." : "", rest);
-    return lmi_strdup(a, text);
+    const size_t room = strlen(path) + strlen(rest) + 2;
+    if (room > MOST_PATH) return path;
+    char *text = lmi_alloc(a, room, 1);
+    return text ? strcat(strcat(strcpy(text, path), *path && *rest ? "." : ""), rest) : NULL;
 }
 
 static lam_status chain_of_name(const lmi_onnx_node *n, lmi_arena *a, chain *c, lam_error *e) {

@@ -113,7 +113,7 @@ static float float_of(uint32_t bits) {
 
 lam_status lmi_wire_floats(lmi_cursor *c, const lmi_field *f, lmi_vec *out, size_t most, const char *what,
                            lam_error *e) {
-    uint64_t n;
+    uint64_t n = 0;
     if (f->type == LMI_WIRE_4_BYTES) {
         const float one = float_of((uint32_t)f->value);
         return out->n < most ? lmi_vec_put(out, &one, e) : too_many(c, f, most, what, e);

@@ -296,7 +296,7 @@ static const char *part_of_name(const machine *m, int32_t value) {
 
 static lam_status op_global(machine *m, unsigned char op) {
     const char *module, *name;
-    size_t n;
+    size_t n = 0;
     switch (op) {
     case 'c': /* GLOBAL */ LAM_TRY(global_of_lines(m, &module, &name)); return push_global(m, module, name);
     case 0x93: /* STACK_GLOBAL */
@@ -383,7 +383,7 @@ static lam_status op_persistent(machine *m, unsigned char op) {
 
 /* Opcodes that only move entries of the stack. */
 static lam_status op_stack(machine *m, unsigned char op) {
-    size_t n;
+    size_t n = 0;
     switch (op) {
     case '(': { /* MARK */ int32_t at = (int32_t)m->stack.n; return lmi_vec_put(&m->marks, &at, m->e);
     }
@@ -418,7 +418,7 @@ static lam_status op_memo(machine *m, unsigned char op) {
 }
 
 static lam_status op_items(machine *m, unsigned char op) {
-    size_t n;
+    size_t n = 0;
     switch (op) {
     case ')': return push(m, m->empty);
     case ']': return push_items(m, LMI_PICKLED_LIST, 0);

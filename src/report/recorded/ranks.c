@@ -45,7 +45,7 @@ static int by_text(const void *a, const void *b) { return strcmp(*(char *const *
 
 lam_status lmi_recorded_names(lmi_recorded *w) {
     w->by_rank = by_rank(w);
-    w->names = calloc((size_t)w->n, sizeof *w->names);
+    w->names = calloc((uint32_t)w->n, sizeof *w->names);
     if (!w->names) return lmi_nomem(w->e);
     for (int32_t i = 0; i < w->n; i++) w->names[i] = last_part(lam_recording_run(w->all[i])->file);
     qsort(w->names, (size_t)w->n, sizeof *w->names, by_text);

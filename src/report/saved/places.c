@@ -240,7 +240,7 @@ static lam_status find_tensor(growing *g, lam_builder *b, int32_t owner, const c
 static lam_status add_ties(growing *g, lam_builder *b, const node *n) {
     const lmi_saved *s = g->s;
     LMI_JSON_EACH(&s->j, lmi_saved_get(s, n->told, "tied"), i) {
-        int32_t owner, tensor;
+        int32_t owner = -1, tensor;
         const char *name, *as;
         LAM_TRY(find_owner(g, lmi_saved_get(s, i, "owner"), &owner));
         LAM_TRY(lmi_saved_word(s, lmi_saved_get(s, i, "name"), &name));
