@@ -51,6 +51,28 @@ static void the_names_of_tensors_are_a_tree(void **state) {
     lam_model_free(m);
 }
 
+/* A name begins as the one before it, or as an earlier one; only whole parts count. */
+static void names_share_their_beginnings(void **state) {
+    (void)state;
+    save_safetensors(
+        "shared.safetensors",
+        "a.b.c.w U8 1 1; a.b.c. U8 1 1; a.b. U8 1 1; a.bc.w U8 1 1; a.b.c.v U8 1 1; a.b U8 1 1; "
+        "b.b.c.w U8 1 1; a.b.d.w U8 1 1; a.b.c.e.w U8 1 1; w U8 1 1; a.1.w U8 1 1; a.0.w U8 1 1");
+    static const char *const paths[] = {"",     "a",   "a.b", "a.b.c", "a.b.c.e", "a.b.d",
+                                        "a.bc", "a.0", "a.1", "b",     "b.b",     "b.b.c"};
+    static const int owned[] = {1, 2, 1, 2, 1, 1, 1, 1, 1, 0, 0, 1};
+    lam_model *m = opened("shared.safetensors");
+    assert_int_equal(lam_model_n_places(m), 12);
+    lam_costs *c = costs_of(m);
+    for (int i = 0; i < 12; i++) {
+        const lam_cost_row *r = lam_costs_row(c, i);
+        assert_string_equal(lam_model_place(m, r->place)->path, paths[i]);
+        assert_int_equal(lam_model_module(m, r->module)->n_owned, owned[i]);
+    }
+    lam_costs_free(c);
+    lam_model_free(m);
+}
+
 static void every_type_of_safetensors_has_its_bytes(void **state) {
     (void)state;
     save_safetensors(
@@ -554,6 +576,7 @@ static void no_allocation_is_needed(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_names_of_tensors_are_a_tree),
+        cmocka_unit_test(names_share_their_beginnings),
         cmocka_unit_test(every_type_of_safetensors_has_its_bytes),
         cmocka_unit_test(damaged_safetensors_are_refused),
         cmocka_unit_test(packed_weights_have_the_shape_of_their_values),

@@ -154,6 +154,21 @@ static void entries_are_found(void **state) {
     }
 }
 
+/* The end of the directory is looked for in the last bytes first, and then in all that a comment may take. */
+static void a_comment_may_be_long(void **state) {
+    (void)state;
+    enum { SHORT = 3, MOST = 65535 };
+    static const size_t lengths[] = {0, 999, 1000, 1003, 1024, 5000, MOST};
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+        lmi_buf b = made(0);
+        b.n -= SHORT + 2;
+        put(&b, lengths[i], 2);
+        lmi_pad(&b, 'c', lengths[i]);
+        check_three(&b);
+        lmi_buf_free(&b);
+    }
+}
+
 static lam_status open_and_read(const char *bytes, size_t n, lam_error *e) {
     lmi_bytes of = lmi_bytes_of(bytes, n, "it.zip");
     lmi_zip z;
@@ -357,6 +372,7 @@ static void a_cursor_goes_forward(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(entries_are_found),
+        cmocka_unit_test(a_comment_may_be_long),
         cmocka_unit_test(lies_are_refused),
         cmocka_unit_test(a_damaged_stream_is_refused),
         cmocka_unit_test(changes_at_random_are_read_or_refused),
