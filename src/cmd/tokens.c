@@ -90,6 +90,8 @@ lam_status lmi_generate(lmi_cli *c, lmi_generated *g, lam_error *e) {
         case LAM_RUN_MEMORY: follow(c, &next, g); break;
         default: s = run(c, &next, 0, &g->m, &g->c, e); break;
         }
+        if (s == LAM_OK && c->host->wait && c->host->wait(c->host->self, 0) != LAM_OK)
+            return lmi_fail(e, LAM_FAILED, NULL, "interrupted");
         if (s == LAM_OK && next.tells) s = read(c, g, e);
     }
     if (s != LAM_OK && g->c && !g->t) (void)read(c, g, &unused);

@@ -46,6 +46,21 @@ NETS = """
                 raise ValueError("as asked")
             return self.fc(x)
 
+    CALLS = []  # which nothing restores
+
+    class Talks(nn.Module):
+        def __init__(self, run, at, says=""):  # its call of that number waits
+            super().__init__()
+            self.table, self.head = nn.Embedding(9, 4), nn.Linear(4, 9)
+            self.run, self.at, self.says = run, at, says
+        def forward(self, ids):
+            CALLS.append(self)
+            if len(CALLS) == self.at:
+                sys.stdout.write(self.says)
+                sys.stdout.flush()
+                wait(self.run)
+            return self.head(self.table(ids))
+
     def two():
         return nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 2))
 """
@@ -242,6 +257,37 @@ def test_progress_leaves_nothing_after_an_interrupt(nets):
     shown = on_terminal(*given, cwd=nets, keys=(("running the model", b"\x03"),))
     assert shown.code in (130, -signal.SIGINT)
     assert "running the model" not in shown.text
+
+
+# Two calls are of the run whose steps are counted, two of that whose memory is followed, and two of longer
+# prompts.
+RUNS = [
+    ((), 1, "running the model"),
+    (("--dry",), 1, "following the shapes"),
+    ((), 3, "predicting the memory of a forward pass"),
+    (("--dry",), 5, "following the shapes"),
+]
+
+
+@pytest.mark.parametrize(("options", "at", "says"), RUNS)
+def test_progress_of_the_runs_of_a_language_model(nets, options, at, says):
+    given = ("tokens", "net.py:Talks", "--prompt", "3", "--new", "2", "--device-memory", "1MB", *options)
+    text = f"\rlamina: {says} ... "
+    files = ((text, nets / "ran"),)
+    shown = on_terminal(*given, "-k", "run='ran'", "-k", f"at={at}", cwd=nets, files=files)
+    assert shown.code == 0
+    assert re.search(re.escape(text) + r"\d+ s\x1b\[K\r", shown.raw)
+    assert "lamina:" not in shown.text and "activations" in shown.text
+
+
+@pytest.mark.parametrize(("options", "at", "says"), RUNS)
+def test_an_interrupt_ends_each_run_of_a_language_model(nets, options, at, says):
+    given = ("tokens", "net.py:Talks", "--prompt", "3", "--new", "2", "--device-memory", "1MB", *options)
+    built = ("-k", "run='never'", "-k", f"at={at}", "-k", "says='it waits'")
+    shown = on_terminal(*given, *built, cwd=nets, keys=(("it waits", b"\x03"),))
+    assert shown.code in (130, -signal.SIGINT)
+    assert says not in shown.text and "Traceback" not in shown.text
+    assert "in all" not in shown.text  # a run that was counted before is not told as if it were all
 
 
 def test_no_progress_in_a_pipe(nets, shell):

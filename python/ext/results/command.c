@@ -201,6 +201,7 @@ static lam_status script(void *self, const lam_script *what, lam_error *e) {
 /* Waits in Python, which handles a Ctrl-C. */
 static lam_status wait_for(void *self, int32_t milliseconds) {
     host *h = self;
+    if (h->raised[0]) return LAM_FAILED; /* as by a Ctrl-C in a run that may fail */
     PyObject *done = PyObject_CallMethod(h->self, "wait", "i", (int)milliseconds);
     Py_XDECREF(done);
     if (done) return LAM_OK;
