@@ -89,7 +89,9 @@ typedef struct lam_host {
     /* Waits; any status but LAM_OK ends the command. NULL: the command waits itself. Long work calls it with
      * 0 now and then. */
     lam_status (*wait)(void *self, int32_t milliseconds);
-    lam_status (*roof)(void *self, lam_peak *out, lam_error *e); /* this machine's peak; NULL: unknown */
+    /* This machine's peak, for numbers of type `dtype` (NULL: float32) on a device, by its c10 type number
+     * (-1: the processor). NULL: unknown */
+    lam_status (*roof)(void *self, const char *dtype, int32_t device, lam_peak *out, lam_error *e);
     lam_layout lay_out;                                          /* as in lam_report_options */
     /* Adds the rules that the code of a model has registered to `to`. It is called after each run of a model;
      * `to` is valid until the command ends or `rules` is called again. NULL: none */

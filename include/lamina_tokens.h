@@ -44,6 +44,8 @@ typedef struct lam_token_step {
     int32_t step;        /* of decode, from 1; 0: prefill */
     int64_t batch;       /* sequences; -1 unknown, as the next two */
     int64_t fresh, keys; /* new tokens of a sequence; tokens that it sees, its own included */
+    int64_t pads; /* positions of the batch that fill prompts up to the longest one and are hidden from all
+                     others, as found by a mask; they are among `fresh` and `keys`. -1: not known */
     lam_token_cost cost;
     lam_count cache; /* bytes that one sequence keeps after it; LAM_UNKNOWN: no cache was seen */
     int32_t experts_least, experts_most; /* routed experts hit in a layer; -1: none, or not known */
@@ -51,7 +53,8 @@ typedef struct lam_token_step {
 
 typedef struct lam_token_stage {
     int32_t calls;
-    int64_t tokens; /* new tokens of the batch: of prefill the prompt's; -1 unknown */
+    int64_t tokens; /* new tokens of the batch, without padding: of prefill the prompt's; -1 unknown */
+    int64_t pads;   /* positions that are padding: executed and effective MACs are of these too; -1 unknown */
     lam_token_cost cost;
     const char *why_model; /* why cost.macs.model is not known; NULL: it is */
     /* Bytes that a call takes at its peak beside the weights and the cache that it leaves, of the batch, by
@@ -60,6 +63,14 @@ typedef struct lam_token_stage {
     lam_count activations;
     int64_t followed_keys;
 } lam_token_stage;
+
+/* Bytes of parameters that the last step reads, by its batch: `fixed` at every batch, at least and at most,
+ * and of routed experts from `routed`, those of one token, to as many times the batch, at most `all` of them.
+ * `why`: it is not known; NULL: it is. */
+typedef struct lam_token_reads {
+    int64_t fixed, fixed_most, routed, all;
+    const char *why;
+} lam_token_reads;
 
 typedef struct lam_token_params { /* elements, each distinct parameter once */
     lam_count total;
@@ -80,9 +91,12 @@ typedef struct lam_token_cache {
     int64_t shared; /* bytes for all sequences together */
     int32_t n_pieces;
     const lam_token_piece *pieces; /* the smallest cap first */
-    int64_t tried;                 /* the most tokens that a run had: a larger cap would not have been seen */
-    int32_t dtype;                 /* of the largest part */
-    const char *gap;               /* why it is not known how it grows; NULL: it is */
+    /* Bytes of a sequence's share of the memory in which the cache lies after the last call, also of what is
+     * not cached there; LAM_UNKNOWN: what took that memory was not seen. */
+    lam_count storage;
+    int64_t tried;   /* the most tokens that a run had: a larger cap would not have been seen */
+    int32_t dtype;   /* of the largest part */
+    const char *gap; /* why it is not known how it grows; NULL: it is */
 } lam_token_cache;
 
 /* A layer that multiplies more rows than the call has new tokens, as one that expands a latent cache. */
@@ -104,10 +118,12 @@ typedef struct lam_tokens {
     const lam_token_step *steps; /* prefill first */
     lam_token_params params;
     lam_token_cache cache;
+    lam_token_reads reads;
     int32_t n_wide;
     const lam_token_wide *wide;
     int64_t weights;             /* bytes of all parameters and buffers; -1 unknown */
     int32_t dtype;               /* of most parameters */
+    int32_t device;              /* c10 device type number of the token ids; -1 unknown */
     int64_t logits;              /* positions of a sequence of the prefill that got logits; -1 unknown */
     const char *why_activations; /* why those of a stage are not known, or at least so many; NULL: they are */
     const char *rough_activations; /* why they may be some per cent lower or higher; NULL: they are not */
@@ -204,15 +220,20 @@ typedef struct lam_named_peak {
     lam_peak best;
 } lam_named_peak;
 /* Reads "h100-sxm", of numbers of type `dtype` (NULL: the text names it), or "h100-sxm:bfloat16". LAM_USAGE
- * if there is none. */
+ * if there is none. Of "measured" and "measured:bfloat16" `best` is 0: it is to be measured, as by `roof` of
+ * lam_host. */
 LAM_API lam_status lam_peak_named(const char *text, const char *dtype, lam_named_peak *out, lam_error *e);
+/* The same of a language model, with the type of most of its parameters. */
+LAM_API lam_status lam_tokens_peak(const lam_tokens *t, const char *text, lam_named_peak *out, lam_error *e);
 
 /* What a peak allows of a stage: of all its calls together, in seconds; negative: unknown. */
 typedef struct lam_token_limit {
     int32_t calls;
     double compute, memory; /* that its products take, and reading weights and cache; either alone */
+    double memory_most;     /* reading as many routed experts as may have been hit */
     double least;           /* the sum over the calls of the longer of the two */
-    lam_bound bound;        /* LAM_BOUND_COMPUTE, LAM_BOUND_MEMORY or LAM_BOUND_UNKNOWN */
+    lam_bound bound;        /* LAM_BOUND_COMPUTE, LAM_BOUND_MEMORY or LAM_BOUND_UNKNOWN, also if the experts
+                               that are hit decide */
     int64_t ns; /* that the calls took, each the median of its runs if they were timed apart; -1: unknown */
     double mfu, mbu; /* shares of the peak that they reached then */
     bool exact_flops,
@@ -221,13 +242,15 @@ typedef struct lam_token_limit {
 typedef struct lam_token_bound {
     lam_named_peak peak;
     lam_token_limit stage[LAM_N_STAGES];
-    int64_t critical; /* the least batch at which computing limits the last decode step; INT64_MAX: there is
-                         none; -1: not known */
-    int64_t keys;     /* tokens that a sequence sees then */
+    /* The least batch at which computing limits the last decode step; INT64_MAX: there is none; -1: not
+     * known, and `why` says why. `critical_most`: the same if each sequence is routed to other experts,
+     * and `critical` if all are routed to the same ones. */
+    int64_t critical, critical_most;
+    const char *why;
+    int64_t keys; /* tokens that a sequence sees then */
 } lam_token_bound;
-/* `peak`: as for lam_peak_named; without a type that of most parameters. */
-LAM_API lam_status lam_tokens_bound(const lam_tokens *t, const lam_costs *c, const char *peak,
-                                    lam_token_bound *out, lam_error *e);
+LAM_API void lam_tokens_bound(const lam_tokens *t, const lam_costs *c, const lam_named_peak *peak,
+                              lam_token_bound *out);
 /* Its fields as one object. */
 LAM_API void lam_tokens_bound_tell(const lam_token_bound *b, lam_receiver to);
 
@@ -252,10 +275,11 @@ LAM_API lam_status lam_compare_tokens(lam_comparison **out, lam_costs *c, const 
 /* One object, as lam_costs_tell. */
 LAM_API void lam_tokens_tell(const lam_tokens *t, const lam_costs *c, lam_receiver to);
 /* Writes it as "text" (format NULL) or "json". `memory`: bytes of a device, for which it is told what fits;
- * 0: none. `peak`: of a device, as for lam_peak_named, for which bounds are told; NULL: none. `width`:
- * columns of the page, 0: 100. */
-LAM_API lam_status lam_tokens_write(const lam_tokens *t, const lam_costs *c, int64_t memory, const char *peak,
-                                    const char *format, int32_t width, bool exact, lam_sink to, lam_error *e);
+ * 0: none. `peak`: of a device, for which it writes bounds; NULL: none. `width`: columns of the page, 0: 100.
+ */
+LAM_API lam_status lam_tokens_write(const lam_tokens *t, const lam_costs *c, int64_t memory,
+                                    const lam_named_peak *peak, const char *format, int32_t width, bool exact,
+                                    lam_sink to, lam_error *e);
 
 /* As lam_check_new, of a language model that generated: `c` are the costs that `t` was read from. */
 LAM_API lam_status lam_check_tokens(lam_check **out, const char *name, const lam_tokens *t,

@@ -249,7 +249,15 @@ def check_options(every: int | None, peak_flops: float | str | None) -> None:
 
 def peak_of(peak_flops: float | str | None) -> float | None:
     """FLOP/s, also of a device and a type that are named, as ``"h100-sxm:bfloat16"``."""
-    return _lamina.peak(peak_flops)[0] if isinstance(peak_flops, str) else peak_flops
+    if not isinstance(peak_flops, str):
+        return peak_flops
+    flops = _lamina.peak(peak_flops)[0]
+    if not flops:
+        raise ValueError(
+            f"peak_flops={peak_flops!r} is to be measured, and on which device is not known here; give "
+            "lamina.roof(dtype=..., device=...).flops"
+        )
+    return flops
 
 
 def _wait_for_gpu() -> None:

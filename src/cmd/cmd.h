@@ -22,6 +22,8 @@ lam_status lmi_judge_health(const lam_model *m, int *code, lam_error *e);
 lam_live lmi_live_request(const lmi_cli *c, const char *convention);
 /* The peak of this machine. Call it before the model is loaded, while nothing else runs. */
 lam_status lmi_live_roof(lmi_cli *c, lam_peak *out, lam_error *e);
+/* The peak of a language model's device, measured if the command line says so. */
+lam_status lmi_tokens_peak(lmi_cli *c, const lam_tokens *t, lam_named_peak *out, lam_error *e);
 /* A metric's name in a narrow column: "macs", "read". */
 const char *lmi_metric_title(lam_metric metric);
 /* True for NULL too; false, after an error that names the nearest, if there is none of that name. */

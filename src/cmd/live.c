@@ -204,12 +204,21 @@ lam_status lmi_judge_health(const lam_model *m, int *code, lam_error *e) {
     return LAM_OK;
 }
 
+static lam_status measured(lmi_cli *c, const char *dtype, int32_t device, lam_peak *out, lam_error *e) {
+    if (c->host->roof) return c->host->roof(c->host->self, dtype, device, out, e);
+    return lmi_fail(e, LAM_UNSUPPORTED, NULL,
+                    "what this machine can do is not known here; use the Python package's `lamina`");
+}
+
 lam_status lmi_live_roof(lmi_cli *c, lam_peak *out, lam_error *e) {
     const lam_live what = lmi_live_request(c, c->args.convention);
     LAM_TRY(fits_dry(c, &what, e));
-    if (c->host->roof) return c->host->roof(c->host->self, out, e);
-    return lmi_fail(e, LAM_UNSUPPORTED, NULL,
-                    "what this machine can do is not known here; use the Python package's `lamina`");
+    return measured(c, NULL, -1, out, e);
+}
+
+lam_status lmi_tokens_peak(lmi_cli *c, const lam_tokens *t, lam_named_peak *out, lam_error *e) {
+    LAM_TRY(lam_tokens_peak(t, c->args.peak, out, e));
+    return out->best.flops > 0 ? LAM_OK : measured(c, out->dtype, t->device, &out->best, e);
 }
 
 bool lmi_convention_known(lmi_cli *c, const char *name) {

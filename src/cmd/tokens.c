@@ -100,8 +100,11 @@ lam_status lmi_generate(lmi_cli *c, lmi_generated *g, lam_error *e) {
 
 static int write(lmi_cli *c, const lmi_generated *g, int64_t memory) {
     lam_error e = {0};
+    lam_named_peak peak;
+    const char *named = c->args.peak;
+    if (named && lmi_tokens_peak(c, g->t, &peak, &e) != LAM_OK) return lmi_complain_of(c, &e, LAM_USAGE);
     lmi_say_dry(c, g->m);
-    lam_status s = lam_tokens_write(g->t, g->c, memory, c->args.peak, c->args.format,
+    lam_status s = lam_tokens_write(g->t, g->c, memory, named ? &peak : NULL, c->args.format,
                                     lmi_table_width(c, c->host->width), c->args.exact, c->out, &e);
     return lmi_written(c, &e, s, LMI_EXIT_OK);
 }

@@ -219,6 +219,7 @@ def test_an_error_of_our_own_does_not_end_the_training(monkeypatch, capfd):
         ({"peak_flops": 0}, "peak_flops is 0; it is FLOP/s"),
         ({"peak_flops": float("nan")}, "peak_flops is nan"),
         ({"peak_flops": "h100"}, "there is no peak 'h100'"),
+        ({"peak_flops": "measured:float32"}, r"give lamina\.roof\(dtype=\.\.\., device=\.\.\.\)\.flops"),
         ({"peak_flops": "h100-sxm"}, "has one peak for each type; name it, as in h100-sxm:bfloat16"),
     ],
 )

@@ -520,16 +520,59 @@ def test_a_peak_is_measured_once_and_kept(quick_peak, monkeypatch):
     assert first.flops > 1e8
     assert first.bytes > 1e8
     assert first.threads == torch.get_num_threads()
-    monkeypatch.setattr(roofs, "_measure", lambda threads: pytest.fail("measured again"))
+    monkeypatch.setattr(roofs, "_measure", lambda *_: pytest.fail("measured again"))
     assert lamina.roof() == first
     (kept,) = quick_peak.rglob("roof-*.json")
     whole = json.loads(kept.read_text())
     kept.write_text("{")
-    monkeypatch.setattr(roofs, "_measure", lambda threads: first._replace(flops=7.0))
+    monkeypatch.setattr(roofs, "_measure", lambda *_: first._replace(flops=7.0))
     assert lamina.roof().flops == 7.0
     kept.write_text(json.dumps(whole | {"flops": 0}))
     assert lamina.roof().flops == 7.0
     assert lamina.roof(again=True).flops == 7.0
+
+
+def test_a_peak_is_of_one_type_of_numbers_and_one_device(quick_peak, monkeypatch):
+    single = lamina.roof()
+    double = lamina.roof(dtype=torch.float64, device="cpu")
+    assert (single.dtype, single.device, double.dtype, double.device) == ("float32", "cpu", "float64", "cpu")
+    assert double.flops > 0
+    assert len([*quick_peak.rglob("roof-*.json")]) == 2
+    monkeypatch.setattr(roofs, "_measure", lambda *_: pytest.fail("measured again"))
+    assert (lamina.roof(), lamina.roof(dtype="float64")) == (single, double)
+    for options, said in (
+        ({"dtype": "float9"}, "'float9' is not a type that torch has"),
+        ({"dtype": torch.int64}, "not a floating-point type"),
+        ({"device": "meta"}, "device='meta': its peak can't be measured; give cpu or a GPU, as cuda"),
+        ({"device": "nowhere"}, "device='nowhere' can't be used here"),
+        ({"device": "cuda:99"}, "device='cuda:99' can't be used here"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            lamina.roof(**options)
+
+
+def test_a_type_without_products_has_no_peak(quick_peak, monkeypatch):
+    def refuses(*_, **__):
+        raise NotImplementedError("not for this type")
+
+    monkeypatch.setattr(torch, "mm", refuses)
+    with pytest.raises(
+        ValueError, match=r"torch can't multiply matrices of torch\.bfloat16 on cpu, so its peak"
+    ):
+        lamina.roof(dtype=torch.bfloat16)
+
+
+def test_larger_products_are_not_tried_once_one_takes_long(quick_peak, monkeypatch):
+    sides, product = [], torch.mm
+
+    def noted(a, b, out):
+        sides.append(len(a))
+        return product(a, b, out=out)
+
+    monkeypatch.setattr(torch, "mm", noted)
+    monkeypatch.setattr(roofs, "SECONDS", 0.0)
+    lamina.roof()
+    assert set(sides) == {64}
 
 
 def test_a_peak_that_can_not_be_kept_is_no_error(quick_peak, monkeypatch):

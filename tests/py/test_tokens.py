@@ -17,6 +17,8 @@ from torch import nn
 
 import lamina
 from lamina._base.errors import NeedsValuesError
+from lamina._command import cli
+from lamina._results import roof as roofs
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "golden"))
 from samples import Talker, Zoo
@@ -532,11 +534,6 @@ def test_where_a_cache_is_read_for_longer_than_it_is_computed_with_memory_binds_
     assert many.decode.bound == "memory"
 
 
-def test_the_critical_batch_of_routed_experts_is_not_known():
-    b = lamina.tokens(mixtral(), prompt=9, new=4).bound("h100-sxm")
-    assert (b.critical_batch, b.always_memory, b.decode.exact_bytes) == (None, False, True)
-
-
 def test_shares_of_the_peak_follow_from_the_time():
     b = lamina.tokens(Talker(), prompt=10, new=3, time=True).bound("h100-sxm")
     for limit in (b.prefill, b.decode):
@@ -756,6 +753,207 @@ def test_what_fits_is_what_is_left_by_the_weights():
     assert t.batch_in(weights + 1024 * 50, 7) == 7
     assert t.context(weights - 1) == 0
     assert t.batch_in(weights - 1, 7) == 0
+
+
+def test_a_measured_peak_is_of_the_models_type_and_told_as_what_it_is(monkeypatch, tmp_path):
+    asked = []
+
+    def measured(threads: int, dtype: str, device: torch.device) -> lamina.Roof:
+        asked.append((dtype, str(device)))
+        return lamina.Roof(2e12, 1e11, threads, dtype, str(device))
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(roofs, "_measure", measured)
+    t = lamina.tokens(Talker().to(torch.bfloat16), prompt=9, new=3, time=True)
+    b = t.bound("measured")
+    assert (b.peak, b.dtype, b.flops, b.bytes) == ("measured", "bfloat16", 2e12, 1e11)
+    assert b.source == "torch.mm and a copy, on this machine's processor"
+    assert b.decode.mbu == pytest.approx(b.decode.memory / b.decode.time)
+    assert t.bound("measured:float32").dtype == "float32"
+    assert asked == [("bfloat16", "cpu"), ("float32", "cpu")]
+    with pytest.raises(
+        ValueError, match="measured: 'float9' is no floating-point type, as float32 or bfloat16"
+    ):
+        t.bound("measured:float9")
+    with pytest.raises(ValueError, match="there is no peak 'Measured'"):
+        t.bound("Measured")
+
+
+def test_the_command_measures_a_peak(monkeypatch, tmp_path, capsys):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(roofs, "_measure", lambda threads, dtype, _: lamina.Roof(2e12, 1e11, threads, dtype))
+    monkeypatch.chdir(Path(__file__).resolve().parents[1] / "golden")
+    given = ["tokens", "samples:Talker", "--prompt", "9", "--new", "3", "--peak", "measured"]
+    assert cli.main([*given, "--time", "--repeats", "1"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "peak measured: 2 TFLOP/s of float32, dense, and 0.1 TB/s (torch.mm and a copy, on this" in said
+    assert "MFU" in said
+    assert "MBU" in said
+    assert cli.main([*given, "--dry", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["bound"]["peak"] == "measured"
+    assert cli.main([*given[:-1], "measured:int8", "--dry"]) == 2
+    assert capsys.readouterr().err == (
+        "lamina: error: peak: measured: 'int8' is no floating-point type, as float32 or bfloat16\n"
+    )
+
+
+def test_padding_of_a_model_without_attention_is_not_known():
+    config = {"vocab_size": 60, "hidden_size": 32, "num_hidden_layers": 2, "intermediate_size": 64}
+    model = of_transformers("Mamba", {**config, "state_size": 8, "time_step_rank": 4}, "eager")
+    assert padded(model, [9, 4]).prefill.pads is None
+    assert padded(model, [9]).prefill.pads == 0
+
+
+# -- batches that read more experts --------------------------------------------------------------------------
+
+
+def least_batch(own: float, fixed: float, routed: float, most: float, speed: float) -> int:
+    """By trying: the least batch that computes longer than it reads."""
+    return next(n for n in range(1, 10**6) if n * own >= (fixed + min(n * routed, most)) / speed)
+
+
+def test_the_critical_batch_of_routed_experts_is_a_range():
+    t = lamina.tokens(mixtral(hidden_size=256, intermediate_size=512), prompt=2, new=3)
+    b = t.bound("h100-sxm")
+    step, expert = t.steps[-1], 4 * 3 * 256 * 512
+    routed, every = 2 * 2 * expert, 2 * 6 * expert  # two of six, in two layers
+    fixed = int(step.weights) - routed
+    own = 2 * int(step.effective_macs) / b.flops - int(step.cache) / b.bytes
+    assert b.critical_batch == least_batch(own, fixed + routed, 0, 0, b.bytes)
+    assert b.critical_batch_most == least_batch(own, fixed, routed, every, b.bytes)
+    assert b.critical_batch < b.critical_batch_most
+    assert (b.why_critical, b.always_memory, b.decode.exact_bytes) == (None, False, True)
+    few = lamina.tokens(mixtral(), prompt=9, new=4).bound("h100-sxm")
+    assert (few.critical_batch, few.critical_batch_most, few.always_memory) == (None, None, True)
+
+
+def test_what_binds_a_step_may_depend_on_the_experts_that_are_hit():
+    dry = lamina.tokens(mixtral(), prompt=9, new=3, batch=4, dry=True).bound("h100-sxm").decode
+    real = lamina.tokens(mixtral(), prompt=9, new=3, batch=4).bound("h100-sxm").decode
+    assert dry.memory <= real.memory <= dry.memory_most
+    assert real.memory == real.memory_most
+    assert dry.memory < dry.memory_most
+
+
+class Chooses(nn.Module):
+    """A language model without a cache, with experts that are layers of their own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table, self.head = nn.Embedding(20, 8), nn.Linear(8, 20)
+        self.router = nn.Linear(8, 4)
+        self.experts = nn.ModuleList(nn.Linear(8, 8) for _ in range(4))
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        x = self.table(ids)
+        best = self.router(x.flatten(0, 1)).topk(1).indices.flatten()
+        return self.head(self.experts[int(best[-1])](x))
+
+
+def test_experts_that_are_no_stack_leave_the_critical_batch_unknown():
+    t = lamina.tokens(Chooses(), prompt=5, new=3)
+    b = t.bound("h100-sxm")
+    assert (b.critical_batch, b.critical_batch_most) == (None, None)
+    assert b.why_critical.startswith("a router chooses among parameters that are read one by one")
+    assert lamina.tokens(Talker(), prompt=5, new=1).bound("l4").why_critical == "no decode step ran"
+
+
+# -- the memory in which a cache lies ------------------------------------------------------------------------
+
+
+def storage(model: nn.Module, ids: torch.Tensor, calls: int) -> tuple[lamina.Tokens, int]:
+    """The tokens of calls that pass their cache on, and bytes of the memory that holds the last one."""
+    kept: dict[int, int] = {}
+    with lamina.capture(model) as cap, torch.no_grad():
+        out = model(ids)
+        for _ in range(calls):
+            out = model(ids[:, :1], out["cache"])
+    for pair in out["cache"]:
+        for each in pair:
+            kept[each.untyped_storage().data_ptr()] = each.untyped_storage().nbytes()
+    told = cap.report().tokens
+    assert told is not None
+    return told, sum(kept.values())
+
+
+@pytest.mark.parametrize("window", [False, True])
+@pytest.mark.parametrize("batch", [1, 3])
+def test_storage_is_the_memory_that_a_real_cache_lies_in(batch, window):
+    t, bytes_ = storage(Talker(window=window), torch.zeros(batch, 20, dtype=torch.long), 2)
+    assert (t.cache.storage, t.cache.storage.state) == (bytes_ // batch, "exact")
+    assert t.cache.storage >= t.cache.held
+    assert (
+        lamina.tokens(Talker(), prompt=4, new=1).cache.storage.state == "unknown"
+    )  # no step shows what is kept
+    told = json.loads(t.to_json())["cache"]
+    assert told["storage"]["value"] == bytes_ // batch
+
+
+def test_storage_of_a_static_cache_is_all_that_it_may_hold():
+    model = of_transformers("Llama", {**llama()[0][1], "max_position_embeddings": 64})
+    how = {"max_new_tokens": 3, "min_new_tokens": 3, "do_sample": False, "cache_implementation": "static"}
+    with lamina.capture(model) as cap, torch.no_grad():
+        model.generate(torch.randint(1, 60, (2, 6)), pad_token_id=0, **how)
+    t = cap.report().tokens
+    assert (t.cache.kind, t.cache.storage.state) == ("fixed", "exact")
+    assert (
+        t.cache.storage == t.cache.held >= 2 * 2 * 2 * 8 * 4 * 8
+    )  # layers, keys and values, heads; 8 tokens
+
+
+def test_storage_of_a_window_is_that_of_the_keys_it_was_cut_from():
+    config = {**llama()[0][1], "sliding_window": 9}
+    t = lamina.tokens(of_transformers("Mistral", config), prompt=20, new=3, batch=2)
+    token = 2 * 2 * 2 * 8 * 4
+    assert (t.cache.held, t.cache.storage) == (8 * token, 9 * token)
+    assert "2.00 KiB at 22 tokens in memory of 2.25 KiB" in squeezed(t)
+
+
+# -- padding -------------------------------------------------------------------------------------------------
+
+
+def padded(model: nn.Module, lengths: list[int], new: int = 4) -> lamina.Tokens:
+    """A captured ``generate`` of prompts of several lengths, the shorter ones filled up on the left."""
+    most = max(lengths)
+    ids = torch.randint(1, 60, (len(lengths), most))
+    mask = torch.tensor([[0] * (most - n) + [1] * n for n in lengths])
+    with lamina.capture(model) as cap, torch.no_grad():
+        model.generate(ids, attention_mask=mask, max_new_tokens=new, min_new_tokens=new, do_sample=False,
+                       pad_token_id=0)  # fmt: skip
+    told = cap.report().tokens
+    assert told is not None
+    return told
+
+
+GPT2 = {"vocab_size": 60, "n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 64}
+
+
+@pytest.mark.parametrize("attention", ["sdpa", "eager"])
+@pytest.mark.parametrize("family", ["GPT2", "Llama"])
+def test_padding_costs_and_is_no_token(family, attention):
+    config = GPT2 if family == "GPT2" else llama()[0][1]
+    model = of_transformers(family, config, attention)
+    t = padded(model, [9, 4, 6])
+    alone = [padded(model, [n]) for n in (9, 4, 6)]
+    assert (t.prefill.pads, t.prefill.tokens, t.prompt) == (8, 19, 9)
+    assert (t.decode.pads, t.decode.tokens) == (0, 9)
+    assert [each.prefill.pads for each in alone] == [0, 0, 0]
+    full = padded(model, [9, 9, 9])
+    assert (full.prefill.pads, full.prefill.tokens) == (0, 27)
+    assert t.prefill.macs == full.prefill.macs  # padding is multiplied as tokens are
+    matrix = int(t.params.active_matrix) - 60 * 32  # without the head, of which one position gets logits
+    assert t.prefill.model_macs.state == "exact"
+    assert t.prefill.effective_macs - t.prefill.model_macs in (8 * matrix, 8 * matrix + 8 * 4)  # and RoPE
+    needed = sum(int(each.prefill.model_macs) for each in alone)
+    assert (
+        abs(int(t.prefill.model_macs) - needed) <= 27 * 4
+    )  # positions are computed once for a batch, or not
+    assert t.prefill.macs.a_token == int(t.prefill.macs) / 19
+    assert "8 of 27 positions of the prefill" in squeezed(t)
+    assert "padding" not in str(full)
+
+
+# -- what fits, with activations -----------------------------------------------------------------------------
 
 
 def taken_by(model: nn.Module, *args: Any) -> tuple[int, int]:

@@ -209,10 +209,10 @@ static lam_status wait_for(void *self, int32_t milliseconds) {
     return LAM_FAILED;
 }
 
-static lam_status roof(void *self, lam_peak *out, lam_error *e) {
+static lam_status roof(void *self, const char *dtype, int32_t device, lam_peak *out, lam_error *e) {
     host *h = self;
     lam_model *none = NULL;
-    PyObject *best = PyObject_CallMethod(h->self, "roof", NULL);
+    PyObject *best = PyObject_CallMethod(h->self, "roof", "zi", dtype, (int)device);
     bool ok = best && PyArg_ParseTuple(best, "dd", &out->flops, &out->bytes);
     Py_XDECREF(best);
     return ok ? LAM_OK : failed(h, &none, e);

@@ -70,15 +70,24 @@ static PyObject *tokens_told(PyObject *self, PyObject *unused) {
 }
 
 static PyObject *tokens_bound(PyObject *self, PyObject *args) {
-    const char *peak;
+    const char *name;
+    PyObject *measure;
     lam_token_bound bound;
+    lam_named_peak peak;
     lam_error e = {.at = -1};
     lmx_sink t;
-    if (!PyArg_ParseTuple(args, "s:bound", &peak)) return NULL;
+    if (!PyArg_ParseTuple(args, "sO:bound", &name, &measure)) return NULL;
+    const lam_tokens *tokens = self_of(self)->tokens;
     lam_costs *c = lmx_costs_settled(self_of(self)->costs);
     if (!c) return NULL;
-    if (lam_tokens_bound(self_of(self)->tokens, c, peak, &bound, &e) != LAM_OK)
-        return lmx_raise(self_of(self)->st, &e);
+    if (lam_tokens_peak(tokens, name, &peak, &e) != LAM_OK) return lmx_raise(self_of(self)->st, &e);
+    if (peak.best.flops <= 0) {
+        PyObject *best = PyObject_CallFunction(measure, "si", peak.dtype, (int)tokens->device);
+        const bool ok = best && PyArg_ParseTuple(best, "dd", &peak.best.flops, &peak.best.bytes);
+        Py_XDECREF(best);
+        if (!ok) return NULL;
+    }
+    lam_tokens_bound(tokens, c, &peak, &bound);
     lam_tokens_bound_tell(&bound, lmx_sink_begin(&t));
     return lmx_sink_end(&t);
 }
@@ -226,7 +235,9 @@ PyMethodDef lmx_tokens_functions[] = {
 static PyMethodDef tokens_methods[] = {
     {"told", tokens_told, METH_NOARGS, PyDoc_STR("told($self, /)\n--\n\nReturns all numbers as a dict.")},
     {"bound", tokens_bound, METH_VARARGS,
-     PyDoc_STR("bound($self, peak, /)\n--\n\nReturns what the peak of a device allows, as a dict.")},
+     PyDoc_STR("bound($self, peak, measure, /)\n--\n\nReturns what the peak of a device allows, as a dict. "
+               "`measure`, given a type of numbers and a device's type number, returns the FLOPs and bytes a "
+               "second of a peak that is to be measured.")},
     {"cache_at", tokens_cache_at, METH_VARARGS,
      PyDoc_STR("cache_at($self, tokens, batch, /)\n--\n\nReturns bytes of the caches: (value, state).")},
     {"capacity", tokens_capacity, METH_VARARGS,

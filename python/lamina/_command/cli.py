@@ -130,14 +130,13 @@ class Host:
 
         return open_run(folder).judged()
 
-    def roof(self) -> tuple[float, float]:
-        """The best that this machine reaches: FLOPs and bytes per second."""
-        from .._results.roof import roof
+    def roof(self, dtype: str | None, device: int) -> tuple[float, float]:
+        """The best that a device of this machine reaches: FLOPs and bytes per second."""
+        from .._results.roof import best_of
         from .live import torch_module
 
         torch_module()
-        best = roof()
-        return best.flops, best.bytes
+        return best_of(dtype or "float32", device)
 
     def checks(self) -> tuple[str, list[list[str]]]:
         """The file with the checks of the project around the current folder, and the arguments of each

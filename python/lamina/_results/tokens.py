@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from .._base.check import check_whole
 from .._base.count import Count, from_core
+from .roof import best_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -39,7 +40,9 @@ class TokenStage:
 
     Attributes:
         calls: calls of the model.
-        tokens: new tokens, of all sequences together; None if they are not known.
+        tokens: new tokens, of all sequences together, without padding; None if they are not known.
+        pads: positions that fill prompts up on the left, as a mask shows. They cost what tokens do, so
+            ``macs`` and ``effective_macs`` have them, and ``model_macs`` does not. None: not known.
         macs: multiply-accumulates of all products that ran, a :class:`TokenCount`.
         effective_macs: the same without scores that a mask or a causal flag hides.
         model_macs: what the architecture needs: visible scores, routed experts, no padding. If it is not
@@ -54,6 +57,7 @@ class TokenStage:
     def __init__(self, told: Mapping[str, Any]) -> None:
         self.calls: int = told["calls"]
         self.tokens: int | None = told["tokens"]
+        self.pads: int | None = told["pads"]
         self.why_model: str | None = told["why_model"]
         each = told["a_token"]
         self.macs = _count(told["macs"], each["macs"])
@@ -77,6 +81,7 @@ class TokenStep:
         call: the number of the call in the run; None: the step did not run, and its numbers are on the line
             through those that did.
         batch, new, keys: sequences; new tokens of each; tokens that each sees, its own included.
+        pads: how many of the positions of the whole batch are padding; None: not known.
         macs, effective_macs, model_macs, flops, weights, weights_most, cache: as of :class:`TokenStage`.
         held: bytes of the cache of one sequence after the call.
         experts: the least and the most routed experts that were hit in a layer; None: there are none.
@@ -89,6 +94,7 @@ class TokenStep:
         self.batch: int | None = told["batch"]
         self.new: int | None = told["new"]
         self.keys: int | None = told["keys"]
+        self.pads: int | None = told["pads"]
         self.macs = from_core(told["macs"])
         self.effective_macs = from_core(told["effective_macs"])
         self.model_macs = from_core(told["model_macs"])
@@ -156,7 +162,9 @@ class TokenCache:
         dtype: the type of its largest part.
         fixed: bytes that do not grow; ``shared``: those that all sequences have together.
         pieces: what grows, a list of :class:`TokenPiece`.
-        held: bytes after the last call.
+        held: bytes after the last call; ``storage``: those of the memory in which it lies, which is more if a
+            cached tensor is a part of another one, as a window of all keys of a prompt. It is unknown if that
+            memory was there before the run.
         tried: the most tokens of a run; a piece that ends later would not have been seen.
         gap: why it is not known how the cache grows; None: it is.
     """
@@ -169,6 +177,7 @@ class TokenCache:
         self.shared: int | None = told["shared"]
         self.pieces = [TokenPiece(piece) for piece in told["pieces"]]
         self.held = from_core(told["held"])
+        self.storage = from_core(told["storage"])
         self.tried: int | None = told["tried"]
         self.gap: str | None = told["gap"]
 
@@ -273,9 +282,11 @@ class TokenLimit:
     Attributes:
         calls: how many there are.
         compute, memory: what its products take at the peak, and reading weights and cache, either alone;
-            None: not known, as the next.
+            None: not known, as the next two.
+        memory_most: the same with as many routed experts as may have been hit.
         least: the sum over the calls of the longer of the two.
-        bound: ``"compute"`` or ``"memory"``, which takes longer; ``"unknown"``.
+        bound: ``"compute"`` or ``"memory"``, which takes longer; ``"unknown"``, also if the experts that are
+            hit decide.
         time: what the calls took, each the median of its runs; None: they were not timed.
         mfu, mbu: the shares of the peak that they reached: of FLOPs, and of bytes.
         exact_flops, exact_bytes: False: the count is a lower bound, and so is what follows from it.
@@ -285,6 +296,7 @@ class TokenLimit:
         self.calls: int = told["calls"]
         self.compute: float | None = told["compute"]
         self.memory: float | None = told["memory"]
+        self.memory_most: float | None = told["memory_most"]
         self.least: float | None = told["least"]
         self.bound: str = told["bound"]
         self.time: int | None = told["time"]
@@ -306,7 +318,9 @@ class TokenBound:
         prefill, decode: each a :class:`TokenLimit`.
         critical_batch: about the least batch at which computing limits the last decode step, if the rows of
             tables that each sequence reads are taken as those of this run; None: there is none
-            (``always_memory``), or it is not known.
+            (``always_memory``), or it is not known, and ``why_critical`` says why. With routed experts it is
+            that if all sequences are routed to the same ones.
+        critical_batch_most: the same if each sequence is routed to experts of its own, until all are read.
         keys: the tokens that a sequence sees in that step; None: not known.
     """
 
@@ -319,6 +333,8 @@ class TokenBound:
         self.prefill = TokenLimit(told["prefill"])
         self.decode = TokenLimit(told["decode"])
         self.critical_batch: int | None = told["critical_batch"]
+        self.critical_batch_most: int | None = told["critical_batch_most"]
+        self.why_critical: str | None = told["why_critical"]
         self.always_memory: bool = told["always_memory"]
         self.keys: int | None = told["keys"]
 
@@ -379,12 +395,14 @@ class Tokens:
         """What the peak of a device allows: the least times, what limits them and, of a run that was timed,
         MFU and MBU. ``peak`` is a device, as ``"h100-sxm"``, with the peak for the type of most parameters,
         or with another one, as ``"h100-sxm:bfloat16"``. Peaks are the maker's, of dense products.
+        ``"measured"`` is the peak of the device that the model runs on, measured once, as by
+        :func:`lamina.roof`; that of the processor for a model on the meta device.
 
         Raises:
             TypeError: ``peak`` is no str.
-            ValueError: there is no such device, or no peak of it for this type.
+            ValueError: there is no such device, no peak of it for this type, or none can be measured.
         """
-        return TokenBound(self._core.bound(peak))
+        return TokenBound(self._core.bound(peak, best_of))
 
     def __str__(self) -> str:
         return self._core.write("text", self._memory, 0, False).removesuffix("\n")  # noqa: FBT003

@@ -35,18 +35,21 @@ static void bound_stage(const lam_tokens *t, const lam_costs *c, lam_stage which
         if (step->stage != which) continue;
         const double compute = seconds(work_of(&s->macs), 2, best->flops);
         const double memory = seconds(lmi_count_add(s->weights, s->cache_read), 1, best->bytes);
+        const double most = seconds(lmi_count_add(s->weights_most, s->cache_read), 1, best->bytes);
         const int64_t ns = time_of(c, step->event);
         to->calls++;
         to->compute = compute < 0 || to->compute < 0 ? -1 : to->compute + compute;
         to->memory = memory < 0 || to->memory < 0 ? -1 : to->memory + memory;
+        to->memory_most = most < 0 || to->memory_most < 0 ? -1 : to->memory_most + most;
         to->least = compute < 0 || memory < 0 || to->least < 0
                         ? -1
                         : to->least + (compute > memory ? compute : memory);
         to->ns = ns < 0 || to->ns < 0 ? -1 : to->ns + ns;
     }
-    if (to->calls == 0) to->compute = to->memory = to->least = -1;
+    if (to->calls == 0) to->compute = to->memory = to->memory_most = to->least = -1;
     if (to->calls == 0 || to->ns == 0) to->ns = -1;
-    if (to->least >= 0) to->bound = to->compute > to->memory ? LAM_BOUND_COMPUTE : LAM_BOUND_MEMORY;
+    if (to->least >= 0 && (to->compute > to->memory) == (to->compute > to->memory_most))
+        to->bound = to->compute > to->memory ? LAM_BOUND_COMPUTE : LAM_BOUND_MEMORY;
     if (to->ns > 0 && to->compute >= 0) to->mfu = to->compute * 1e9 / (double)to->ns;
     if (to->ns > 0 && to->memory >= 0) to->mbu = to->memory * 1e9 / (double)to->ns;
     const lam_token_cost *s = &t->stage[which].cost;
@@ -54,32 +57,52 @@ static void bound_stage(const lam_tokens *t, const lam_costs *c, lam_stage which
     to->exact_bytes = s->weights.state == LAM_EXACT && s->cache_read.state == LAM_EXACT;
 }
 
-/* Of a step whose weights are read once whatever the batch is, and whose products and cache are each
- * sequence's own: the batch from which computing takes longer than reading. */
-static int64_t critical(const lam_tokens *t, const lam_peak *best, int64_t *keys) {
-    const lam_token_step *last = t->n_steps ? &t->steps[t->n_steps - 1] : NULL;
-    *keys = -1;
-    if (!last || last->stage != LAM_DECODE || last->batch < 1 || t->params.experts > 0) return -1;
-    const lam_token_cost *s = &last->cost;
-    const lam_count work = work_of(&s->macs);
-    if (work.state != LAM_EXACT || s->weights.state != LAM_EXACT || s->cache_read.state != LAM_EXACT)
-        return -1;
-    *keys = last->keys;
-    const double own =
-        (2 * lmi_count_double(work) / best->flops - lmi_count_double(s->cache_read) / best->bytes) /
-        (double)last->batch;
-    if (own <= 0) return INT64_MAX;
-    const double n = lmi_count_double(s->weights) / best->bytes / own;
-    if (n >= 1e15) return INT64_MAX;
-    const int64_t floor = (int64_t)n;
-    return (double)floor < n ? floor + 1 : floor > 0 ? floor : 1;
+/* Seconds by which a step of a batch computes longer than it reads; each sequence has its own products and
+ * cache, and `apart`: other experts than the rest. */
+static double longer(const lam_token_reads *r, double batch, double own, bool apart, const lam_peak *best) {
+    double dealt = (double)r->routed;
+    if (apart) dealt = batch * dealt < (double)r->all ? batch * dealt : (double)r->all;
+    return batch * own - ((double)(apart ? r->fixed_most : r->fixed) + dealt) / best->bytes;
 }
 
-lam_status lam_tokens_bound(const lam_tokens *t, const lam_costs *c, const char *peak, lam_token_bound *out,
-                            lam_error *e) {
-    *out = (lam_token_bound){0};
-    LAM_TRY(lam_peak_named(peak, t->dtype >= 0 ? lam_dtype_name(t->dtype) : NULL, &out->peak, e));
-    for (int s = 0; s < LAM_N_STAGES; s++) bound_stage(t, c, (lam_stage)s, &out->peak.best, &out->stage[s]);
-    out->critical = critical(t, &out->peak.best, &out->keys);
-    return LAM_OK;
+/* The least batch of which a step computes longer than it reads. The bytes that it reads grow slower and
+ * slower, so from there on it does so at every batch. */
+static int64_t from_batch(const lam_token_reads *r, double own, bool apart, const lam_peak *best) {
+    int64_t low = 0, high = INT64_C(1) << 50; /* low reads longer, high does not */
+    if (own <= 0 || longer(r, (double)high, own, apart, best) < 0) return INT64_MAX;
+    while (high - low > 1) {
+        const int64_t middle = low + (high - low) / 2;
+        if (longer(r, (double)middle, own, apart, best) < 0)
+            low = middle;
+        else
+            high = middle;
+    }
+    return high;
+}
+
+static void find_critical(const lam_tokens *t, const lam_peak *best, lam_token_bound *out) {
+    const lam_token_step *last = t->n_steps ? &t->steps[t->n_steps - 1] : NULL;
+    const bool step = last && last->stage == LAM_DECODE && last->batch > 0;
+    out->critical = out->critical_most = out->keys = -1;
+    if (!step)
+        out->why = "no decode step ran";
+    else if (work_of(&last->cost.macs).state != LAM_EXACT)
+        out->why = "what a step multiplies is not known";
+    else if (last->cost.cache_read.state != LAM_EXACT)
+        out->why = "what a step reads of a cache is not known";
+    else
+        out->why = t->reads.why;
+    if (out->why) return;
+    const double compute = seconds(work_of(&last->cost.macs), 2, best->flops);
+    const double own = (compute - seconds(last->cost.cache_read, 1, best->bytes)) / (double)last->batch;
+    out->keys = last->keys;
+    out->critical = from_batch(&t->reads, own, false, best);
+    out->critical_most = from_batch(&t->reads, own, true, best);
+}
+
+void lam_tokens_bound(const lam_tokens *t, const lam_costs *c, const lam_named_peak *peak,
+                      lam_token_bound *out) {
+    *out = (lam_token_bound){.peak = *peak};
+    for (int s = 0; s < LAM_N_STAGES; s++) bound_stage(t, c, (lam_stage)s, &peak->best, &out->stage[s]);
+    find_critical(t, &peak->best, out);
 }

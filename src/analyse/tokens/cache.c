@@ -43,11 +43,74 @@ static bool find_holders(const lmi_token_run *r, int32_t k, holders *h) {
 /* Whole numbers in a cache count its tokens. */
 static bool is_counter(const lam_arg *a) { return a->dtype == 3 || a->dtype == 4; }
 
-static lam_status keep(lmi_token_run *r, int32_t k, const holders *h, lam_error *e) {
+/* == the memory in which it lies ======================================================================== */
+
+/* The argument whose memory all results of an operator share; -1: their memory is new; -2: it is
+ * not known. */
+static int32_t shared_by(const lam_op_sig *sig) {
+    int32_t with = -2;
+    for (int32_t i = 0; i < sig->n_out; i++) {
+        if (!sig->out[i].is_tensor) continue;
+        if (with != -2 && with != sig->out[i].shares) return -2;
+        with = sig->out[i].shares < 0 ? -1 : sig->out[i].shares;
+    }
+    return with;
+}
+
+/* The operator that took the memory in which the results of `op` lie; -1: it was not seen. `known`, per
+ * operator of the model: 0, or what was found, plus two. */
+static int32_t taker_of(const lmi_token_run *r, int32_t op, int32_t *known) {
+    int32_t at = op, with;
+    while (at >= 0 && !known[at] && (with = shared_by(r->m->ops[at].sig)) != -1)
+        at = with < 0 ? -1 : lam_model_source(r->m, at, with);
+    const int32_t taker = at < 0 ? -1 : known[at] ? known[at] - 2 : at;
+    for (int32_t next = op; next >= 0 && !known[next];
+         next = with < 0 ? -1 : lam_model_source(r->m, next, with)) {
+        known[next] = taker + 2;
+        with = shared_by(r->m->ops[next].sig);
+    }
+    return taker;
+}
+
+/* Bytes that an operator took for its only result; -1: it has several. */
+static int64_t taken_by(const lam_op_sig *sig) {
+    int64_t bytes = -1;
+    for (int32_t i = 0; i < sig->n_out; i++) {
+        if (!sig->out[i].is_tensor) continue;
+        if (bytes >= 0) return -1;
+        bytes = lmi_stored(lmi_op_arg_numel(&sig->out[i]), lam_dtype_bits(sig->out[i].dtype));
+    }
+    return bytes;
+}
+
+typedef struct lying {
+    int32_t *known;   /* of taker_of() */
+    int32_t *counted; /* per operator: the call, plus one, for which its memory was counted last */
+} lying;
+
+/* Adds the memory in which result `out` of call `k` lies, once. */
+static void add_storage(const lmi_token_run *r, int32_t k, int32_t out, const lmi_token_entry *entry,
+                        const lying *l, lmi_token_held *held) {
+    const int32_t from = lam_model_call_output_source(r->m, lmi_token_at(r, k)->event, out);
+    const int32_t taker = from < 0 ? -1 : taker_of(r, from, l->known);
+    const int64_t bytes = taker < 0 ? -1 : taken_by(r->m->ops[taker].sig);
+    if (bytes < lmi_stored(entry->numel, lam_dtype_bits(entry->dtype)) || held->storage < 0) {
+        held->storage = -1;
+    } else if (l->counted[taker] != k + 1) {
+        l->counted[taker] = k + 1;
+        held->storage += entry->shared || held->batch < 1 ? bytes : bytes / held->batch;
+    }
+}
+
+static lam_status keep(lmi_token_run *r, int32_t k, const holders *h, const lying *l, lam_error *e) {
     const lmi_token_call *call = lmi_token_at(r, k);
     const lam_event *ev = &r->m->events[call->event];
     const bool kept = h->bits || call->stores;
-    lmi_token_held held = {(int32_t)r->entries.n, kept ? 0 : -1, call->keys, call->batch};
+    lmi_token_held held = {.first = (int32_t)r->entries.n,
+                           .n = kept ? 0 : -1,
+                           .keys = call->keys,
+                           .batch = call->batch,
+                           .storage = kept ? 0 : -1};
     for (int32_t i = 0; i < ev->n_out; i++) {
         const lam_arg *a = &ev->out[i];
         int64_t n = lmi_numel((lam_shape){a->ndim, a->sizes});
@@ -56,13 +119,17 @@ static lam_status keep(lmi_token_run *r, int32_t k, const holders *h, lam_error 
         if (!holds(h, a) || n <= 0 || is_counter(a) || again) continue;
         const lmi_token_entry entry = {n, a->dtype, call->batch > 1 ? n % call->batch != 0 : a->ndim == 0};
         LAM_TRY(lmi_vec_put(&r->entries, &entry, e));
+        add_storage(r, k, i, &entry, l, &held);
         held.n++;
     }
+    held.results = held.n;
     for (int32_t i = 0; call->stores && i < r->m->n_tensors; i++) {
         const lam_tensor *t = &r->m->tensors[i];
         const lmi_token_entry entry = {t->numel, t->dtype, call->batch > 1 && t->numel % call->batch != 0};
         if (!r->stored[i] || t->numel <= 0) continue;
         LAM_TRY(lmi_vec_put(&r->entries, &entry, e));
+        const int64_t bytes = lmi_stored(t->numel, lam_dtype_bits(t->dtype));
+        if (held.storage >= 0) held.storage += entry.shared || held.batch < 1 ? bytes : bytes / held.batch;
         held.n++;
     }
     return lmi_vec_put(&r->held, &held, e);
@@ -76,8 +143,13 @@ lam_status lmi_token_kept(lmi_token_run *r, lam_error *e) {
     /* Without a further call it is not seen what is kept: what other runs of the model show is passed on. */
     if (!h.bits) h.bits = r->holders;
     r->holders = h.bits;
-    for (int32_t k = 0; k < n; k++) LAM_TRY(keep(r, k, &h, e));
-    return LAM_OK;
+    const uint64_t ops = (uint64_t)(r->m->n_ops ? r->m->n_ops : 1);
+    const lying l = {calloc(ops, sizeof *l.known), calloc(ops, sizeof *l.counted)};
+    lam_status s = l.known && l.counted ? LAM_OK : lmi_nomem(e);
+    for (int32_t k = 0; s == LAM_OK && k < n; k++) s = keep(r, k, &h, &l, e);
+    free(l.known);
+    free(l.counted);
+    return s;
 }
 
 /* -- how it grows ------------------------------------------------------------------------------------- */
@@ -246,7 +318,7 @@ static lam_status grow(growing *g, lmi_arena *to, lam_error *e) {
 lam_status lmi_token_growth(const lmi_token_run *r, const lmi_token_run *other, lmi_arena *to,
                             lam_token_cache *out, lam_error *e) {
     growing g = {.run = {r, other}, .out = out};
-    *out = (lam_token_cache){.dtype = -1};
+    *out = (lam_token_cache){.dtype = -1, .storage = lmi_unknown()};
     lmi_vec_init(&g.pieces, sizeof(lam_token_piece));
     lam_status s = grow(&g, to, e);
     lmi_vec_free(&g.pieces);

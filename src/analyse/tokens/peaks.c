@@ -69,9 +69,40 @@ static lam_status of_type(int k, const char *dtype, lam_named_peak *out, lam_err
                     peaks[k].name, dtype, known);
 }
 
+static const char MEASURED[] = "measured";
+static const char HERE[] = "torch.mm and a copy, on this machine's processor",
+                  THERE[] = "torch.mm and a copy, on the model's device";
+
+static bool is_measured(const char *name, size_t n) {
+    return n == sizeof MEASURED - 1 && strncmp(name, MEASURED, n) == 0;
+}
+
+/* What is to be measured, for a type of numbers that is spelled as torch does. */
+static lam_status to_measure(const char *dtype, lam_named_peak *out, lam_error *e) {
+    *out = (lam_named_peak){.name = MEASURED, .source = HERE};
+    if (!dtype)
+        return lmi_fail(e, LAM_USAGE, "peak", "%s is for one type of numbers; name it, as in %s:float32",
+                        MEASURED, MEASURED);
+    for (int32_t i = 0; i < 128 && !out->dtype; i++) {
+        const char *name = lam_dtype_name(i);
+        if (name && lam_dtype_is_float(i) && strcmp(name, dtype) == 0) out->dtype = name;
+    }
+    if (out->dtype) return LAM_OK;
+    return lmi_fail(e, LAM_USAGE, "peak", "%s: '%.40s' is no floating-point type, as float32 or bfloat16",
+                    MEASURED, dtype);
+}
+
+lam_status lam_tokens_peak(const lam_tokens *t, const char *text, lam_named_peak *out, lam_error *e) {
+    enum { PROCESSOR = 0, META = 14 };
+    LAM_TRY(lam_peak_named(text, t->dtype >= 0 ? lam_dtype_name(t->dtype) : NULL, out, e));
+    if (out->source == HERE && t->device > PROCESSOR && t->device != META) out->source = THERE;
+    return LAM_OK;
+}
+
 lam_status lam_peak_named(const char *text, const char *dtype, lam_named_peak *out, lam_error *e) {
     const char *colon = strchr(text, ':');
     const size_t n = colon ? (size_t)(colon - text) : strlen(text);
+    if (is_measured(text, n)) return to_measure(colon ? colon + 1 : dtype, out, e);
     for (int k = 0; k < N_PEAKS; k++)
         if (strlen(peaks[k].name) == n && strncmp(peaks[k].name, text, n) == 0)
             return of_type(k, colon ? colon + 1 : dtype, out, e);

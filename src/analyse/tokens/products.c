@@ -19,6 +19,7 @@ typedef struct looking {
     bool last;      /* no such call comes after it */
     int32_t table;  /* that of the tokens; -1: none */
     int32_t routes; /* the size of the axis that a router chose from; 0: none did */
+    bool dealt;     /* experts are stacks of matrices that a product takes some, or all, of */
     lmi_map parts;  /* parts of stacks that were read in this call */
     bool *scores;   /* per operator: its product is one of an attention */
 } looking;
@@ -243,6 +244,7 @@ static void read_groups(looking *l, const lam_op *o, int32_t tensor, lmi_token_u
     u->most = most;
     read_more(l, tensor, u, least * one);
     l->work->weights_most += (most - least) * one * lam_dtype_bits(t->dtype) / 8;
+    l->work->dealt_most += (most - least) * one * lam_dtype_bits(t->dtype) / 8;
     note_hit(l, (int32_t)least, (int32_t)most);
 }
 
@@ -299,6 +301,7 @@ static lam_status multiply(looking *l, int32_t op, int32_t in, int32_t tensor, l
     lmi_token_use *u = &l->r->use[tensor];
     const bool grouped = kind_of(m, op) == LMI_K_grouped_mm, all = n == t->numel && !grouped;
     const bool dealt = all && t->shape.ndim == 3 && stack == l->routes && stack > 1;
+    l->dealt = l->dealt || dealt || grouped || (!all && t->shape.ndim == 3);
     if (dealt) why_model(l, "every expert is multiplied with every token, and a router chooses some of them");
     if (!l->tells) return LAM_OK;
     u->unclear = u->unclear || macs.state != LAM_EXACT || macs.over || n <= 0 || l->tokens <= 0;
@@ -334,6 +337,25 @@ static const char *unlike_model(const looking *l, int32_t op, int32_t tensor, co
                : NULL;
 }
 
+/* The size of the last axis of an operator's first result; -1: it has none. */
+static int64_t last_axis(const lam_op *o) {
+    const lam_op_arg *out = o->sig->n_out > 0 ? &o->sig->out[0] : NULL;
+    return out && out->is_tensor && out->ndim > 0 ? out->sizes[out->ndim - 1] : -1;
+}
+
+/* Notes what a product multiplies for padding: its part of the rows, if all positions have rows. Scores of
+ * padding are hidden. */
+static void leave_out(looking *l, int32_t op, lam_count macs) {
+    const lam_op *o = &l->r->m->ops[op];
+    const int64_t pads = lmi_token_at(l->r, l->k)->pads, width = last_axis(o);
+    if (pads <= 0 || is_attention(kind_of(l->r->m, op)) || l->scores[op]) return;
+    const int64_t rows = width > 0 ? lmi_op_arg_numel(&o->sig->out[0]) / width : -1;
+    if (rows < 0 || macs.state != LAM_EXACT || macs.over || l->tokens <= 0)
+        why_model(l, "what padding is multiplied with is not known");
+    else if (rows % l->tokens == 0)
+        l->work->padded += macs.n / l->tokens * pads;
+}
+
 /* One operator that counts. */
 static lam_status look(looking *l, int32_t op, lam_error *e) {
     const lam_model *m = l->r->m;
@@ -356,6 +378,7 @@ static lam_status look(looking *l, int32_t op, lam_error *e) {
         }
     }
     if (!multiplies || lmi_is_zero(n[LAM_MACS])) return LAM_OK;
+    leave_out(l, op, n[LAM_MACS]);
     lmi_facts_of_op(m, op, &facts);
     const char *why = unlike_model(l, op, owner, &facts);
     if (why) why_model(l, why);
@@ -394,10 +417,16 @@ static void sum_up(lmi_token_run *r) {
 
 static void sum_reads(looking *l) {
     const lam_model *m = l->r->m;
-    int64_t bits = 0;
-    for (int32_t i = 0; i < m->n_tensors; i++)
-        if (l->r->use[i].stamp == l->k + 1) bits += l->r->use[i].read * lam_dtype_bits(m->tensors[i].dtype);
+    int64_t bits = 0, dealt = 0;
+    for (int32_t i = 0; i < m->n_tensors; i++) {
+        const lmi_token_use *u = &l->r->use[i];
+        if (u->stamp != l->k + 1) continue;
+        bits += u->read * lam_dtype_bits(m->tensors[i].dtype);
+        if (u->groups > 1 && !u->whole) dealt += u->read * lam_dtype_bits(m->tensors[i].dtype);
+    }
     l->work->weights = bits / 8;
+    l->work->dealt = dealt / 8;
+    l->work->dealt_most += dealt / 8;
     l->work->weights_most += bits / 8;
 }
 
@@ -416,6 +445,7 @@ static lam_status look_at_call(lmi_token_run *r, int32_t k, int32_t last, bool *
     for (int32_t i = r->ops.start[k]; s == LAM_OK && i < r->ops.start[k + 1]; i++)
         s = look(&l, r->ops.order[i], e);
     sum_reads(&l);
+    if (l.last) r->chooses = l.routes > 0 && !l.dealt;
     lmi_map_free(&l.parts);
     return s;
 }

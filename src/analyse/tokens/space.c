@@ -23,12 +23,13 @@ static int64_t *in_use(const lam_model *m) {
     return out;
 }
 
-/* Bytes of the cache that call `k` leaves; -1: it is not known what is one. */
+/* Bytes of the cache that call `k` leaves in memory that was followed, which buffers are not in; -1: it is
+ * not known what is a cache. */
 static int64_t left_by(const lmi_token_run *r, int32_t k, bool cacheless) {
     const lmi_token_held *held = lmi_vec_at(&r->held, (size_t)k);
     int64_t bytes = 0;
     if (cacheless) return 0;
-    for (int32_t i = 0; i < held->n; i++) {
+    for (int32_t i = 0; i < held->results; i++) {
         const lmi_token_entry *entry = lmi_vec_at(&r->entries, (size_t)(held->first + i));
         bytes += lmi_stored(entry->numel, lam_dtype_bits(entry->dtype));
     }

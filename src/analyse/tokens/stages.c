@@ -45,10 +45,17 @@ static int32_t step_of(const whole *w, int32_t k) {
     return nth;
 }
 
+/* The need of the architecture: padding is multiplied with nothing. */
+static lam_count model_macs(const lmi_token_work *w, lam_count effective) {
+    if (w->why_model) return lmi_unknown();
+    if (w->padded == 0 || effective.state != LAM_EXACT) return effective;
+    return lmi_of_wide(lmi_count_wide(effective) - w->padded);
+}
+
 static lam_token_cost cost_of(const lmi_token_work *w, lam_count cache_read) {
     const lam_count effective = w->metric[LAM_EFFECTIVE_MACS];
     return (lam_token_cost){
-        {w->metric[LAM_MACS], effective, w->why_model ? lmi_unknown() : effective},
+        {w->metric[LAM_MACS], effective, model_macs(w, effective)},
         w->metric[LAM_FLOPS],
         w->weights < w->weights_most ? lmi_at_least(w->weights) : lmi_exact(w->weights),
         lmi_exact(w->weights_most),
@@ -67,6 +74,20 @@ static lam_count kept(const whole *w, int32_t k) {
         bytes += entry->shared || held->batch < 1 ? n : n / held->batch;
     }
     return lmi_exact(bytes);
+}
+
+/* The memory in which the cache lies after the last step that ran. */
+static lam_count lies_in(const whole *w) {
+    for (size_t i = w->steps.n; i-- > 0;) {
+        const lam_token_step *step = lmi_vec_at(&w->steps, i);
+        if (step->event < 0 || step->cache.state != LAM_EXACT) continue;
+        for (int32_t k = 0; k < (int32_t)w->run.calls.n; k++) {
+            const lmi_token_held *held = lmi_vec_at(&w->run.held, (size_t)k);
+            if (lmi_token_at(&w->run, k)->event != step->event) continue;
+            return held->n > 0 && held->storage >= 0 ? lmi_exact(held->storage) : lmi_unknown();
+        }
+    }
+    return lmi_unknown();
 }
 
 /* What a step attends to: its window is one token wider than what a window keeps. */
@@ -98,6 +119,7 @@ static lam_status add_call(whole *w, int32_t k, lam_error *e) {
                               .batch = call->batch,
                               .fresh = w->t.cacheless && step ? 1 : fresh_of(call),
                               .keys = call->keys,
+                              .pads = call->pads,
                               .cost = cost_of(work, attended(w, call)),
                               .cache = kept(w, k),
                               .experts_least = work->experts_least,
@@ -209,10 +231,11 @@ static void sum_stages(whole *w) {
             s->calls++;
             for (int p = 0; part_of(&s->cost, p); p++)
                 *part_of(&s->cost, p) = lmi_count_add(*part_of(&s->cost, p), *part_of(&step->cost, p));
+            s->pads = step->pads < 0 || s->pads < 0 ? -1 : s->pads + step->pads;
             if (step->fresh < 0 || s->tokens < 0)
                 s->tokens = -1;
             else
-                s->tokens += step->fresh * step->batch;
+                s->tokens += step->fresh * step->batch - (step->pads > 0 ? step->pads : 0);
         }
         lam_token_macs *macs = &s->cost.macs;
         macs->executed = lmi_settled(macs->executed);
@@ -281,6 +304,30 @@ static void count_parameters(whole *w) {
     p->active_matrix = clear ? lmi_exact(matrix) : lmi_unknown();
 }
 
+/* What the last step reads, by its batch: its experts are those that a token multiplies with. */
+static void count_reads(whole *w) {
+    const lmi_token_run *r = &w->run;
+    lam_token_reads *to = &w->t.reads;
+    int32_t last = -1;
+    for (int32_t k = 0; k < (int32_t)r->calls.n; k++)
+        if (!lmi_token_prefills(r, k) || w->t.cacheless) last = k;
+    for (int32_t i = 0; i < r->m->n_tensors; i++) {
+        const lmi_token_use *u = &r->use[i];
+        const lam_tensor *t = &r->m->tensors[i];
+        if (!r->parameter[i] || u->groups < 2 || u->whole || t->numel < 0) continue;
+        to->all += t->numel * lam_dtype_bits(t->dtype) / 8;
+        to->routed += (u->part < t->numel ? u->part : t->numel) * lam_dtype_bits(t->dtype) / 8;
+    }
+    if (last < 0 || r->work[last].weights < 0)
+        to->why = "what a step reads of the parameters is not known";
+    else if (r->chooses)
+        to->why = "a router chooses among parameters that are read one by one, so how many a larger batch "
+                  "reads is not known";
+    if (to->why) return;
+    to->fixed = r->work[last].weights - r->work[last].dealt;
+    to->fixed_most = r->work[last].weights_most - r->work[last].dealt_most;
+}
+
 /* Bytes of everything that the model holds, and the type of most of its parameters. */
 static void weigh(whole *w) {
     const lam_model *m = w->run.m;
@@ -324,6 +371,9 @@ static void head(whole *w) {
     t->asked_prompt = w->o->given_prompt;
     t->asked_fresh = w->o->given_fresh;
     t->sampled = w->o->sampled;
+    t->device = -1;
+    for (int32_t i = 0; i < ev->n_in && t->device < 0; i++)
+        if (lmi_token_rank(&ev->in[i])) t->device = ev->in[i].device;
     t->logits = -1;
     for (int32_t i = 0; i < ev->n_out && t->logits < 0; i++)
         if (ev->out[i].ndim == 3 && ev->out[i].position >= 0 && !(w->run.holders >> ev->out[i].position & 1))
@@ -371,6 +421,7 @@ static lam_status follow(whole *w, lam_error *e) {
 
 static lam_status build(whole *w, const lam_costs *c, lam_error *e) {
     LAM_TRY(fill_run(&w->run, c, &w->arena, w->o->path, e));
+    lmi_token_padding(&w->run);
     LAM_TRY(lmi_token_products(&w->run, e));
     LAM_TRY(find_cache(w, e));
     find_cacheless(w);
@@ -381,13 +432,16 @@ static lam_status build(whole *w, const lam_costs *c, lam_error *e) {
         drop_repeated(w);
         LAM_TRY(fill_in(w, e));
     }
+    w->t.cache.storage = lies_in(w);
     head(w);
     sum_stages(w);
     if (w->o->prompt > 0 && w->t.stage[LAM_PREFILL].tokens >= 0)
-        w->t.stage[LAM_PREFILL].tokens = w->o->prompt * w->t.batch;
+        w->t.stage[LAM_PREFILL].tokens =
+            w->o->prompt * w->t.batch - (w->t.stage[LAM_PREFILL].pads > 0 ? w->t.stage[LAM_PREFILL].pads : 0);
     w->t.fresh =
         w->o->fresh > 0 ? w->o->fresh : (w->t.stage[LAM_PREFILL].calls > 0) + w->t.stage[LAM_DECODE].calls;
     count_parameters(w);
+    count_reads(w);
     weigh(w);
     w->t.steps = w->steps.data;
     w->t.n_steps = (int32_t)w->steps.n;

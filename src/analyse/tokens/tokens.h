@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * tokens: a run of a language model in tokens. calls.c finds the calls of the model and what they are given;
- * products.c what each multiplies and which parameters it reads; cache.c what is kept from one call to the
- * next and how it grows, and inside.c what the model keeps in itself; stages.c the steps and their sums;
- * space.c what a call takes beside weights and cache; fits.c what fits into a memory; plan.c which runs tell
- * all this. */
+ * tokens: a run of a language model in tokens. calls.c finds the calls of the model and what they are given,
+ * and padding.c which of that fills prompts up; products.c what each multiplies and which parameters it
+ * reads; cache.c what is kept from one call to the next and how it grows, and inside.c what the model keeps
+ * in itself; stages.c the steps and their sums; space.c what a call takes beside weights and cache; fits.c
+ * what fits into a memory; plan.c which runs tell all this. */
 #ifndef LMI_ANALYSE_TOKENS_H
 #define LMI_ANALYSE_TOKENS_H
 
@@ -24,13 +24,16 @@ typedef struct lmi_token_call {
     int64_t source; /* tokens that an encoder was given; -1: none */
     int64_t keys;   /* tokens of a sequence after it; -1 unknown */
     uint64_t ids;   /* the memory of the tokens that it is given; 0 unknown */
+    int64_t pads;   /* positions of the batch that are padding; -1 unknown */
 } lmi_token_call;
 
 /* What one call, with what led to it, multiplies and reads. */
 typedef struct lmi_token_work {
     lam_count metric[LAM_N_METRICS];
+    int64_t padded;                /* MACs of products of parameters with padding */
     const char *why_model;         /* why the model's own MACs are not the effective ones; NULL: they are */
     int64_t weights, weights_most; /* bytes; -1 unknown */
+    int64_t dealt, dealt_most;     /* of these, of routed experts */
     int32_t experts_least, experts_most;
 } lmi_token_work;
 
@@ -44,6 +47,8 @@ typedef struct lmi_token_entry {
 typedef struct lmi_token_held {
     int32_t first, n; /* in `entries`; n -1: no cache was seen */
     int64_t keys, batch;
+    int32_t results; /* of them results of the call; the others are buffers of the model */
+    int64_t storage; /* bytes of the memory in which they lie, of one sequence; -1 unknown */
 } lmi_token_held;
 
 /* What is known of a parameter from the calls that were looked at. */
@@ -71,6 +76,7 @@ typedef struct lmi_token_run {
     bool *stored;         /* per tensor: it is a buffer that calls write as a cache */
     bool *scores;         /* per operator: its product is one of an attention that is written out */
     int32_t table;        /* that of the tokens; -1: none */
+    bool chooses;         /* a router of the last step chooses among parameters that are no stack */
     lmi_vec wide;         /* lam_token_wide */
     lmi_vec entries;      /* lmi_token_entry */
     lmi_vec held;         /* lmi_token_held, one a call */
@@ -84,6 +90,8 @@ static inline lmi_token_call *lmi_token_at(const lmi_token_run *r, int32_t k) {
 
 /* Finds the calls of the module at `path`. LAM_USAGE if there are none, or none is given token ids. */
 lam_status lmi_token_calls(lmi_token_run *r, const char *path, lam_error *e);
+/* Finds the padding of each call. */
+void lmi_token_padding(lmi_token_run *r);
 /* True for a call that consumes the prompt. */
 bool lmi_token_prefills(const lmi_token_run *r, int32_t k);
 /* How much an argument looks like the tokens, by its type, shape and name; 0: it is something else. */

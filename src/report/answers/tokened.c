@@ -88,8 +88,9 @@ static void put_json(writer *w) {
     lmi_putc(&w->out, '\n');
 }
 
-lam_status lam_tokens_write(const lam_tokens *t, const lam_costs *c, int64_t memory, const char *peak,
-                            const char *format, int32_t width, bool exact, lam_sink to, lam_error *e) {
+lam_status lam_tokens_write(const lam_tokens *t, const lam_costs *c, int64_t memory,
+                            const lam_named_peak *peak, const char *format, int32_t width, bool exact,
+                            lam_sink to, lam_error *e) {
     static const struct {
         const char *name;
         void (*put)(writer *w);
@@ -101,7 +102,7 @@ lam_status lam_tokens_write(const lam_tokens *t, const lam_costs *c, int64_t mem
     if (k == N_FORMATS)
         return lmi_no_such(e, "format", format, "tokens", &formats[0].name, sizeof *formats, N_FORMATS);
     lam_token_bound bound;
-    if (peak) LAM_TRY(lam_tokens_bound(t, c, peak, &bound, e));
+    if (peak) lam_tokens_bound(t, c, peak, &bound);
     writer w = {.width = width > 0 ? (size_t)width : DEFAULT_WIDTH, .e = e};
     w.words = (lmi_token_words){t, c, memory, peak ? &bound : NULL, exact, line, &w};
     lmi_buf_init(&w.out);

@@ -91,7 +91,7 @@ static bool range_of(const lmi_token_words *w, lam_stage stage, int i, lam_count
     for (int32_t k = 0; k < w->t->n_steps; k++) {
         const lam_token_step *s = &w->t->steps[k];
         if (s->stage != stage) continue;
-        int64_t tokens = s->fresh < 0 ? -1 : s->fresh * s->batch;
+        int64_t tokens = s->fresh < 0 ? -1 : s->fresh * s->batch - (s->pads > 0 ? s->pads : 0);
         if (stage == LAM_PREFILL && w->t->stage[stage].calls == 1) tokens = w->t->stage[stage].tokens;
         lam_count n = i < 3 ? each_token(figure(s, i), tokens) : figure(s, i);
         if (n.state == LAM_UNKNOWN) {
@@ -185,6 +185,8 @@ static void put_cache(const lmi_token_words *w) {
             lmi_putf(&b, "; %s after the last call", bytes(w, n, last->cache));
         else if (last && last->cache.state == LAM_EXACT)
             lmi_putf(&b, "; %s at %s tokens", bytes(w, n, last->cache), whole(k, last->keys));
+        if (c->storage.state == LAM_EXACT && last && lmi_count_wide(c->storage) > lmi_count_wide(last->cache))
+            lmi_putf(&b, " in memory of %s", bytes(w, n, c->storage));
         if (c->dtype >= 0)
             lmi_putf(&b, "; %s%s%s", kind ? kind : "", kind ? ", " : "", lam_dtype_name(c->dtype));
         if (c->gap && kind)
@@ -356,7 +358,11 @@ static void put_limit(const lmi_token_words *w, lam_stage which) {
     } else {
         lmi_put(&b, "at least ");
         put_seconds(&b, x->least / x->calls);
-        lmi_putf(&b, " a %s, bound by %s", which == LAM_PREFILL ? "call" : "step", lam_bound_name(x->bound));
+        lmi_putf(&b, " a %s, bound by ", which == LAM_PREFILL ? "call" : "step");
+        if (x->bound == LAM_BOUND_UNKNOWN)
+            lmi_put(&b, "compute or memory, which depends on the parameters that are hit");
+        else
+            lmi_put(&b, lam_bound_name(x->bound));
     }
     if (x->ns >= 0) {
         lmi_put(&b, "; took ");
@@ -368,9 +374,37 @@ static void put_limit(const lmi_token_words *w, lam_stage which) {
     lmi_buf_free(&b);
 }
 
+static void put_critical(const lmi_token_words *w) {
+    const lam_token_bound *x = w->bound;
+    char n[NUMBER], k[NUMBER], most[NUMBER];
+    lmi_buf b;
+    lmi_buf_init(&b);
+    if (x->critical < 0)
+        lmi_putf(&b, "from which one a step is bound by compute is not known: %s", x->why);
+    else if (x->critical == INT64_MAX)
+        lmi_putf(&b, "at %s tokens a step is bound by memory at every batch", whole(k, x->keys));
+    else if (x->critical_most != x->critical && x->critical_most < INT64_MAX && w->t->reads.all == 0)
+        lmi_putf(&b, "at %s tokens a step is bound by compute from a batch between about %s and %s on",
+                 whole(k, x->keys), whole(n, x->critical), whole(most, x->critical_most));
+    else if (x->critical_most == INT64_MAX)
+        lmi_putf(&b,
+                 "at %s tokens a step is bound by compute from about batch %s on at the earliest, if all "
+                 "sequences are routed to the same experts",
+                 whole(k, x->keys), whole(n, x->critical));
+    else if (x->critical_most != x->critical)
+        lmi_putf(&b,
+                 "at %s tokens a step is bound by compute from about batch %s on if all sequences are routed "
+                 "to the same experts, and from %s on at the latest",
+                 whole(k, x->keys), whole(n, x->critical), whole(most, x->critical_most));
+    else
+        lmi_putf(&b, "at %s tokens a step is bound by compute from about batch %s on", whole(k, x->keys),
+                 whole(n, x->critical));
+    w->line(w->to, "batch", &b);
+    lmi_buf_free(&b);
+}
+
 static void put_bound(const lmi_token_words *w) {
     const lam_token_bound *x = w->bound;
-    char n[NUMBER], k[NUMBER];
     lmi_buf b;
     if (!x) return;
     lmi_buf_init(&b);
@@ -378,12 +412,20 @@ static void put_bound(const lmi_token_words *w) {
              x->peak.dtype, x->peak.best.bytes / 1e12, x->peak.source);
     w->line(w->to, "peak", &b);
     for (int s = 0; s < LAM_N_STAGES; s++) put_limit(w, (lam_stage)s);
-    if (x->critical == INT64_MAX)
-        lmi_putf(&b, "at %s tokens a step is bound by memory at every batch", whole(k, x->keys));
-    else if (x->critical >= 0)
-        lmi_putf(&b, "at %s tokens a step is bound by compute from about batch %s on", whole(k, x->keys),
-                 whole(n, x->critical));
-    if (x->critical >= 0) w->line(w->to, "batch", &b);
+    put_critical(w);
+}
+
+static void put_padding(const lmi_token_words *w) {
+    const lam_token_stage *s = &w->t->stage[LAM_PREFILL];
+    char n[NUMBER], k[NUMBER];
+    lmi_buf b;
+    if (s->pads <= 0) return;
+    lmi_buf_init(&b);
+    lmi_putf(&b,
+             "%s of %s positions of the prefill; executed and effective FLOPs have them, and tokens and the "
+             "model's FLOPs do not",
+             whole(n, s->pads), whole(k, s->tokens < 0 ? -1 : s->tokens + s->pads));
+    w->line(w->to, "padding", &b);
     lmi_buf_free(&b);
 }
 
@@ -399,6 +441,7 @@ static void put_sums(const lmi_token_words *w) {
 
 void lmi_token_lines(const lmi_token_words *w) {
     put_sums(w);
+    put_padding(w);
     put_parameters(w);
     put_cache(w);
     put_capacity(w);

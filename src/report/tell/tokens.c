@@ -25,6 +25,7 @@ static void tell_stage(lmi_teller *t, const lam_tokens *x, lam_stage which) {
     tell_object(t, lam_stage_name(which));
     tell_int(t, "calls", s->calls);
     tell_known(t, "tokens", s->tokens);
+    tell_known(t, "pads", s->pads);
     tell_cost(t, &s->cost);
     tell_text(t, "why_model", s->why_model);
     tell_object(t, "a_token");
@@ -46,6 +47,7 @@ static void tell_step(lmi_teller *t, const lam_token_step *s) {
     tell_known(t, "batch", s->batch);
     tell_known(t, "new", s->fresh);
     tell_known(t, "keys", s->keys);
+    tell_known(t, "pads", s->pads);
     tell_cost(t, &s->cost);
     lmi_tell_count(t, "held", s->cache);
     tell_known(t, "experts_least", s->experts_least);
@@ -88,6 +90,7 @@ static void tell_cache(lmi_teller *t, const lam_tokens *x) {
     }
     tell_list_end(t);
     lmi_tell_count(t, "held", held_last(x));
+    lmi_tell_count(t, "storage", x->cacheless ? lmi_exact(0) : c->storage);
     tell_known(t, "tried", c->seen ? c->tried : -1);
     tell_text(t, "gap", c->gap);
     tell_end(t);
@@ -158,6 +161,7 @@ static void tell_limit(lmi_teller *t, lam_stage which, const lam_token_limit *x)
     tell_int(t, "calls", x->calls);
     tell_known_real(t, "compute", x->compute * 1e9);
     tell_known_real(t, "memory", x->memory * 1e9);
+    tell_known_real(t, "memory_most", x->memory_most * 1e9);
     tell_known_real(t, "least", x->least * 1e9);
     tell_text(t, "bound", lam_bound_name(x->bound));
     tell_known(t, "time", x->ns);
@@ -176,6 +180,8 @@ void lmi_bound_fields(lmi_teller *t, const lam_token_bound *b) {
     tell_known_real(t, "bytes", b->peak.best.bytes);
     for (int s = 0; s < LAM_N_STAGES; s++) tell_limit(t, (lam_stage)s, &b->stage[s]);
     tell_known(t, "critical_batch", b->critical == INT64_MAX ? -1 : b->critical);
+    tell_known(t, "critical_batch_most", b->critical_most == INT64_MAX ? -1 : b->critical_most);
+    tell_text(t, "why_critical", b->why);
     tell_truth(t, "always_memory", b->critical == INT64_MAX);
     tell_known(t, "keys", b->keys);
 }

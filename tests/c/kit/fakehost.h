@@ -156,8 +156,8 @@ OOM_UNUSED static lam_status fake_live(void *self, const lam_live *what, lam_mod
     return s;
 }
 
-static lam_status fake_roof(void *self, lam_peak *out, lam_error *e) {
-    (void)self, (void)e;
+static lam_status fake_roof(void *self, const char *dtype, int32_t device, lam_peak *out, lam_error *e) {
+    (void)self, (void)dtype, (void)device, (void)e;
     *out = (lam_peak){2e9, 4e9};
     return LAM_OK;
 }
