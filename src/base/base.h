@@ -287,6 +287,7 @@ void lmi_put_scaled(lmi_buf *b, lmi_number_unit unit, double v, const lmi_settin
 void lmi_put_digits(lmi_buf *b, double v); /* three significant digits, no unit: "0.08", "12.3", "410" */
 void lmi_put_fixed(lmi_buf *b, double v, int decimals); /* "?" if infinite or NaN */
 /* For JSON and CSV, rounded as printf does: the shortest form with at most 6 decimals; nine digits. */
+void lmi_put_int(lmi_buf *b, int64_t v);
 void lmi_put_real(lmi_buf *b, double v);
 void lmi_put_nine(lmi_buf *b, double v);
 /* "25 %", "6.5 %", "0.04 %", "0.0 %"; nothing if the whole is 0, "? %" if the part is negative or NaN. */

@@ -68,15 +68,17 @@ void lmi_pad(lmi_buf *b, char c, size_t n) {
 }
 
 void lmi_putf(lmi_buf *b, const char *fmt, ...) {
+    const size_t free_here = b->bad ? 0 : b->cap - b->n;
     va_list args, again;
     va_start(args, fmt);
     va_copy(again, args);
-    int n = vsnprintf(NULL, 0, fmt, args);
+    int n = vsnprintf(free_here ? b->s + b->n : NULL, free_here, fmt, args);
     char *to = n < 0 ? NULL : room(b, (size_t)n);
     if (to) {
-        vsnprintf(to, (size_t)n + 1, fmt, again);
+        if ((size_t)n >= free_here) vsnprintf(to, (size_t)n + 1, fmt, again);
         b->n += (size_t)n;
     } else {
+        if (free_here) b->s[b->n] = '\0';
         b->bad = true;
     }
     va_end(again);
@@ -92,7 +94,10 @@ void lmi_put_clean(lmi_buf *b, const char *s) {
 
 void lmi_put_sizes(lmi_buf *b, int32_t ndim, const int64_t *sizes) {
     if (ndim == 0) lmi_put(b, "scalar");
-    for (int32_t i = 0; i < ndim; i++) lmi_putf(b, "%s%lld", i ? "\u00d7" : "", (long long)sizes[i]);
+    for (int32_t i = 0; i < ndim; i++) {
+        if (i) lmi_put(b, "\u00d7");
+        lmi_put_int(b, sizes[i]);
+    }
 }
 
 lam_status lmi_buf_status(const lmi_buf *b, lam_error *e) { return b->bad ? lmi_nomem(e) : LAM_OK; }

@@ -26,19 +26,45 @@ static const char *digits(uwide v, char separator, char to[64]) {
     int n = 0;
     do {
         if (separator && n > 0 && n % 3 == 0) *--p = separator;
-        *--p = (char)('0' + (int)(v % 10));
-        v /= 10;
+        const bool small = v <= UINT64_MAX; /* a division of 128 bits takes ten times as long */
+        *--p = (char)('0' + (int)(small ? (uint64_t)v % 10 : v % 10));
+        v = small ? (uint64_t)v / 10 : v / 10;
         n++;
     } while (v > 0);
     return p;
 }
 
+/* Appends to a buffer that may be too small, and adds the full length to *n. */
+static void append(char *buf, size_t size, size_t *n, const char *s) {
+    size_t length = strlen(s), room = *n + 1 < size ? size - *n - 1 : 0;
+    size_t fits = length < room ? length : room;
+    if (fits) memcpy(buf + *n, s, fits);
+    if (room) buf[*n + fits] = '\0';
+    *n += length;
+}
+
+/* Without printf, which is slow in a process where a library has added conversions to it. */
 static int all_digits(char *buf, size_t size, lam_count c, char separator) {
-    if (c.state == LAM_UNKNOWN) return snprintf(buf, size, "%s", unknown_text);
-    const char *sign;
+    size_t n = 0;
+    const char *sign = "";
     char text[64];
+    if (size) buf[0] = '\0';
+    if (c.state == LAM_UNKNOWN) {
+        append(buf, size, &n, unknown_text);
+        return (int)n;
+    }
     uwide v = magnitude(c, &sign);
-    return snprintf(buf, size, "%s%s%s", bound(c), sign, digits(v, separator, text));
+    append(buf, size, &n, bound(c));
+    append(buf, size, &n, sign);
+    append(buf, size, &n, digits(v, separator, text));
+    return (int)n;
+}
+
+void lmi_put_int(lmi_buf *b, int64_t v) {
+    char text[64];
+    const char *first = digits(v < 0 ? 0 - (uint64_t)v : (uint64_t)v, 0, text);
+    if (v < 0) lmi_putc(b, '-');
+    lmi_putn(b, first, (size_t)(text + sizeof text - 1 - first));
 }
 
 /* -- three significant digits and a unit ----------------------------------------------------------------- */
@@ -167,7 +193,8 @@ void lmi_put_digits(lmi_buf *b, double v) { lmi_put_fixed(b, v, v < 9.995 ? 2 : 
 
 void lmi_put_real(lmi_buf *b, double v) {
     if (v > -1e15 && v < 1e15 && v == (double)(int64_t)v) {
-        put_printed(b, v, 0);
+        if (v == 0 && signbit(v)) lmi_putc(b, '-');
+        lmi_put_int(b, (int64_t)v);
         return;
     }
     if (v > -1e-4 && v < 1e-4) { /* six decimals would say little, or nothing */
@@ -206,15 +233,6 @@ void lmi_put_growth(lmi_buf *b, double percent, const lmi_setting *how) {
 }
 
 /* -- shapes, and units of rates -------------------------------------------------------------------------- */
-
-/* Appends to a buffer that may be too small, and adds the full length to *n. */
-static void append(char *buf, size_t size, size_t *n, const char *s) {
-    size_t length = strlen(s), room = *n + 1 < size ? size - *n - 1 : 0;
-    size_t fits = length < room ? length : room;
-    if (fits) memcpy(buf + *n, s, fits);
-    if (room) buf[*n + fits] = '\0';
-    *n += length;
-}
 
 int lam_text_shape(char *buf, size_t size, lam_shape s, const char *separator) {
     size_t n = 0;

@@ -22,7 +22,7 @@ static void put_titles(lmi_buf *out, const lmi_rows *rows) {
 static void put_value(const lam_field *f, lmi_row_form form, lmi_buf *out) {
     switch (f->type) {
     case LAM_FIELD_TRUTH: lmi_put(out, f->truth ? "true" : "false"); break;
-    case LAM_FIELD_INTEGER: lmi_putf(out, "%lld", (long long)f->integer); break;
+    case LAM_FIELD_INTEGER: lmi_put_int(out, f->integer); break;
     case LAM_FIELD_REAL:
         if (f->real - f->real == 0) (form == LMI_ROW_FIRST ? lmi_put_nine : lmi_put_real)(out, f->real);
         break;
@@ -35,21 +35,32 @@ static void put_value(const lam_field *f, lmi_row_form form, lmi_buf *out) {
     }
 }
 
-static void put_cell(const lmi_flat *flat, int32_t i, lmi_buf *cell) {
+/* True for one value, of a type that has no character to quote. */
+static bool is_plain(const lmi_flat *flat, const lam_field *f) {
+    if (f && lmi_flat_next(flat, f)) return false;
+    return !f || f->type == LAM_FIELD_TRUTH || f->type == LAM_FIELD_INTEGER || f->type == LAM_FIELD_COUNT;
+}
+
+static void put_cell(const lmi_flat *flat, int32_t i, lmi_buf *out, lmi_buf *cell) {
+    const lmi_row_form form = lmi_row_names[i].form;
     const lam_field *first = lmi_flat_first(flat, i);
+    if (is_plain(flat, first) && form != LMI_ROW_EACH) {
+        if (first) put_value(first, form, out);
+        return;
+    }
+    lmi_buf_clear(cell);
     for (const lam_field *f = first; f; f = lmi_flat_next(flat, f)) {
         if (f != first) lmi_put(cell, "; ");
-        put_value(f, lmi_row_names[i].form, cell);
+        put_value(f, form, cell);
     }
+    lmi_put_csv(out, lmi_buf_text(cell));
 }
 
 static lam_status put_line(lmi_job *j, const lmi_rows *rows, const lmi_flat *flat, lmi_buf *cell) {
     for (int32_t i = 0; i < LMI_N_ROW_NAMES; i++) {
         if (!has_column(rows, i)) continue;
-        lmi_buf_clear(cell);
-        put_cell(flat, i, cell);
         if (i) lmi_putc(&j->out, ',');
-        lmi_put_csv(&j->out, lmi_buf_text(cell));
+        put_cell(flat, i, &j->out, cell);
         if (lmi_row_names[i].form != LMI_ROW_STATED) continue;
         lmi_putc(&j->out, ',');
         lmi_put(&j->out, lam_state_name(lmi_flat_first(flat, i)->count.state));

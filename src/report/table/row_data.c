@@ -122,6 +122,10 @@ void lmi_put_metric(lmi_buf *b, lam_count c, bool exact) {
 
 void lmi_put_plain(lmi_buf *b, lam_count c) {
     char text[NUMBER];
+    if (c.over == 0) {
+        lmi_put_int(b, c.n);
+        return;
+    }
     c.state = LAM_EXACT;
     lam_text_digits(text, sizeof text, c);
     lmi_put(b, text);
@@ -148,7 +152,10 @@ lam_shape lmi_arg_shape(const lam_arg *a) { return (lam_shape){a->ndim, a->sizes
 void lmi_put_shape(lmi_buf *b, lam_shape s) {
     if (s.ndim < 0) lmi_putc(b, '?');
     if (s.ndim == 0) lmi_put(b, "()");
-    for (int32_t i = 0; i < s.ndim; i++) lmi_putf(b, "%s%lld", i ? "x" : "", (long long)s.sizes[i]);
+    for (int32_t i = 0; i < s.ndim; i++) {
+        if (i) lmi_putc(b, 'x');
+        lmi_put_int(b, s.sizes[i]);
+    }
 }
 
 /* c10's numbers of device types. */

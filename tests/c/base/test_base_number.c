@@ -127,6 +127,41 @@ static void half_of_a_real_is_rounded_up(void **state) {
     lmi_buf_free(&b);
 }
 
+static void whole_numbers_have_all_digits(void **state) {
+    (void)state;
+    lmi_buf b;
+    lmi_buf_init(&b);
+    lmi_put_int(&b, 0);
+    expect(&b, "0");
+    lmi_put_int(&b, INT64_MAX);
+    expect(&b, "9223372036854775807");
+    lmi_put_int(&b, INT64_MIN);
+    expect(&b, "-9223372036854775808");
+    lmi_put_real(&b, -0.0);
+    expect(&b, "-0");
+    lmi_put_real(&b, -41);
+    expect(&b, "-41");
+    lmi_put_real(&b, 999999999999999.0);
+    expect(&b, "999999999999999");
+    lmi_buf_free(&b);
+}
+
+/* A buffer that is too small gets the length that the full text has. */
+static void a_count_in_a_small_buffer_tells_its_length(void **state) {
+    (void)state;
+    char text[8];
+    const lam_count wide = {INT64_MIN, 1, LAM_AT_LEAST};
+    char whole[64];
+    const int n = lam_text_digits(whole, sizeof whole, wide);
+    assert_int_equal(n, strlen(whole));
+    assert_int_equal(lam_text_digits(text, sizeof text, wide), n);
+    assert_memory_equal(text, whole, sizeof text - 1);
+    assert_int_equal(text[7], 0);
+    assert_int_equal(lam_text_digits(NULL, 0, wide), n);
+    assert_int_equal(lam_text_digits(text, 1, (lam_count){.state = LAM_UNKNOWN}), 1);
+    assert_string_equal(text, "");
+}
+
 static void growth_has_a_sign(void **state) {
     (void)state;
     lmi_buf b;
@@ -146,8 +181,12 @@ static void growth_has_a_sign(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_table_holds),           cmocka_unit_test(what_is_not_exact_says_so),
-        cmocka_unit_test(the_last_unit_has_no_next), cmocka_unit_test(half_of_a_real_is_rounded_up),
+        cmocka_unit_test(the_table_holds),
+        cmocka_unit_test(what_is_not_exact_says_so),
+        cmocka_unit_test(the_last_unit_has_no_next),
+        cmocka_unit_test(half_of_a_real_is_rounded_up),
+        cmocka_unit_test(whole_numbers_have_all_digits),
+        cmocka_unit_test(a_count_in_a_small_buffer_tells_its_length),
         cmocka_unit_test(growth_has_a_sign),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -43,7 +43,10 @@ static void builder_puts(void **state) {
     lmi_put_clean(&b, "a\x1b]0;x\x07\r\nz");
     assert_string_equal(lmi_buf_text(&b), "one two...42!a?]0;x???z");
     assert_int_equal(b.n, strlen(b.s));
-    lmi_pad(&b, 'x', 1000);
+    for (size_t n = b.n; n < 200; n++) lmi_putf(&b, "%c", 'x'); /* whether or not there is room left */
+    assert_int_equal(b.n, 200);
+    assert_int_equal(strlen(b.s), 200);
+    lmi_pad(&b, 'x', 823);
     assert_int_equal(b.n, 1023);
     assert_int_equal(lmi_buf_status(&b, NULL), LAM_OK);
     lmi_buf_free(&b);
