@@ -359,12 +359,7 @@ static lam_status renumber(lmi_outline *o, const lmi_outline *b, lam_error *e) {
     for (int32_t i = 0; i < o->n; i++)
         if (o->now_at[i] >= 0) to[o->now_at[i]] = i;
     if (b->peak_place >= 0) o->peak_place = to[b->peak_place];
-    if (b->n_findings) {
-        o->finding_place = lmi_copy(&o->arena, b->finding_place, (uint64_t)b->n_findings, sizeof *to);
-        if (!o->finding_place) return lmi_nomem(e);
-    }
-    for (int32_t i = 0; i < b->n_findings; i++)
-        if (b->finding_place[i] >= 0) o->finding_place[i] = to[b->finding_place[i]];
+    if (b->finding_place >= 0) o->finding_place = to[b->finding_place];
     if (b->n_at_work) {
         o->at_work = lmi_copy(&o->arena, b->at_work, (uint64_t)b->n_at_work, sizeof *b->at_work);
         if (!o->at_work) return lmi_nomem(e);

@@ -4,23 +4,14 @@
  * reasons why numbers are not exact, notes of the run. They are as in the JSON of a report. */
 #include "report/outline/work.h"
 
-static lam_status take_findings(const lmi_filling *w) {
+static void take_findings(const lmi_filling *w) {
     lmi_outline *o = w->o;
-    int32_t n = 0;
-    if (!o->looks) return LAM_OK;
-    while (lam_health_finding(o->looks, n)) n++;
-    o->finding = lmi_alloc(&o->arena, (uint64_t)n, sizeof *o->finding);
-    o->finding_place = lmi_alloc(&o->arena, (uint64_t)n, sizeof *o->finding_place);
-    if (!o->finding || !o->finding_place) return lmi_nomem(w->e);
-    for (int32_t i = 0; i < n; i++) {
-        o->finding[i] = lam_health_finding(o->looks, i);
-        int32_t place = o->finding[i]->place;
-        o->finding_place[i] = place < 0 ? -1 : lmi_place_for(w->of_place, place);
-    }
-    o->n_findings = n;
+    if (!o->looks) return;
+    const lam_finding *first = lam_health_finding(o->looks, 0);
+    while (lam_health_finding(o->looks, o->n_findings)) o->n_findings++;
+    if (first && first->place >= 0) o->finding_place = lmi_place_for(w->of_place, first->place);
     o->health = lam_health_sentence(o->looks);
     o->looked = lam_model_checked(w->m)->tensors;
-    return LAM_OK;
 }
 
 typedef const char *(*unused_at)(const lam_graph *, int32_t, const char **);
@@ -105,7 +96,7 @@ lam_status lmi_take_notes(lmi_filling *w) {
     take_root(w);
     LAM_TRY(take_provenance(o, w->m, w->e));
     LAM_TRY(take_growth(o, w->c, w->e));
-    LAM_TRY(take_findings(w));
+    take_findings(w);
     LAM_TRY(take_graph(o, w->c, w->e));
     LAM_TRY(take_sentences(o, w->c, w->e));
     return lmi_leave_out_device(o, lam_model_device_memory_seen(w->m), lmi_has_device_times(w->c), w->e);

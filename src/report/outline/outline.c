@@ -102,7 +102,7 @@ static lam_status take(lmi_filling *w, const lmi_outline_options *options) {
 lam_status lmi_outline_new(lmi_outline *o, const lam_costs *c, const lmi_outline_options *options,
                            lam_error *e) {
     lmi_filling w = {.o = o, .c = c, .m = c->model, .e = e, .table = options->table};
-    *o = (lmi_outline){.peak_place = -1, .backward_us = -1};
+    *o = (lmi_outline){.peak_place = -1, .finding_place = -1, .backward_us = -1};
     lmi_arena_init(&o->arena, UINT64_MAX);
     lmi_arena_init(&w.scratch, UINT64_MAX);
     lmi_map_init(&w.texts);
@@ -125,7 +125,7 @@ void lmi_outline_free(lmi_outline *o) {
     lam_costs_free(o->costs);
     lam_model_free(o->model);
     lmi_arena_free(&o->arena);
-    *o = (lmi_outline){.peak_place = -1, .backward_us = -1};
+    *o = (lmi_outline){.peak_place = -1, .finding_place = -1, .backward_us = -1};
 }
 
 /* Writes the names from the last to the first, into room for all of them. */

@@ -133,9 +133,8 @@ typedef struct lmi_outline {
     lmi_level *level;
     int32_t n_formulas;
     lmi_formulas *formulas;
-    int32_t n_findings; /* of health */
-    const lam_finding **finding;
-    int32_t *finding_place; /* places of the outline; -1: outside of all, or of an input */
+    int32_t n_findings;    /* of health */
+    int32_t finding_place; /* of the first one; -1: none, outside of all, or of an input */
     const char *health;     /* its sentence; NULL: values were not checked */
     int64_t looked;         /* tensors that were checked */
     int32_t n_unused, n_no_gradient, n_gaps, n_notes, n_left;

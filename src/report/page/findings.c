@@ -40,7 +40,7 @@ static void end(findings *f, finding *x) { x->end = f->p->out.n; }
 static void find_bad_values(findings *f) {
     lmi_page *p = f->p;
     if (!p->o->n_findings) return;
-    int32_t place = p->o->finding_place[0];
+    int32_t place = p->o->finding_place;
     finding *x = begin(f, 10, BAD);
     lmi_put(&p->out, "<b>NaN or Inf.</b> ");
     lmi_page_name(p, p->o->health, LMI_PAGE_LONG);

@@ -195,13 +195,12 @@ static void test_times_are_those_of_the_rows(void **unused) {
     outline_leave(&x);
 }
 
-static void test_findings_have_places(void **unused) {
+static void test_the_first_finding_has_a_place(void **unused) {
     (void)unused;
     outlined x = outline_of(full_step(), NULL);
     const lmi_outline *o = &x.o;
     assert_int_equal(o->n_findings, 2);
-    assert_int_equal(o->finding_place[0], outline_find(o, "conv"));
-    assert_int_equal(o->finding_place[1], outline_find(o, "fc"));
+    assert_int_equal(o->finding_place, outline_find(o, "conv"));
     assert_int_equal(outline_at(o, "conv")->health[0], LAM_HEALTH_BORN);
     assert_int_equal(o->looked, 4);
     assert_non_null(o->health);
@@ -320,7 +319,7 @@ int main(void) {
         cmocka_unit_test(test_what_has_no_rule_is_unknown),
         cmocka_unit_test(test_an_empty_model_has_a_root),
         cmocka_unit_test(test_times_are_those_of_the_rows),
-        cmocka_unit_test(test_findings_have_places),
+        cmocka_unit_test(test_the_first_finding_has_a_place),
         cmocka_unit_test(test_times_may_be_unknown),
         cmocka_unit_test(test_provenance_is_passed_on),
         cmocka_unit_test(test_many_tensors_are_counted),

@@ -46,10 +46,6 @@ static int64_t parts[3][LAM_N_HELD] = {{[LAM_HELD_PARAMETER] = 100},
                                        {[LAM_HELD_PARAMETER] = 100, [LAM_HELD_ACTIVATION] = 800},
                                        {[LAM_HELD_PARAMETER] = 100, [LAM_HELD_GRADIENT] = 200}};
 static lmi_active at_work[] = {{1, 1, LAM_FORWARD, 0, 40}, {3, 2, LAM_BACKWARD, 45, 30}};
-static lam_finding finding[] = {{.phase = LAM_BACKWARD, .text = "NaN in <b>"},
-                                {.phase = LAM_FORWARD, .text = "Inf in it"}};
-static const lam_finding *findings[] = {&finding[0], &finding[1]};
-static int32_t finding_places[] = {4, -1};
 static const char *unused[][2] = {{"c", "nothing reads it"}, {"b", "so is this"}};
 static const char *no_gradient[][2] = {{"a.weight", "it is cut off"}};
 static const char *gaps[] = {"no rule for x"}, *notes[] = {"a note", "another"}, *left[] = {"left out"};
@@ -128,8 +124,7 @@ static paged *all_of_it(void) {
     p->at[6].state = LMI_NEVER_CALLED;
     o->health = "NaN began in b.1";
     o->looked = 12345;
-    o->finding = findings;
-    o->finding_place = finding_places;
+    o->finding_place = 4;
     o->n_findings = 2;
     o->unused = unused;
     o->n_unused = 2;
