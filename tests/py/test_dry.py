@@ -884,17 +884,17 @@ def rule_is_onednns():
 
 @watched
 def test_a_large_recurrence_for_a_backward_is_not_guessed(monkeypatch):
-    monkeypatch.setattr("lamina._dry.mode.MOST_ASKED", 1)
+    monkeypatch.setattr("lamina._dry.recurrent.MOST_ASKED", 1)
     net, x = nn.LSTM(4, 8, batch_first=True), torch.rand(2, 3, 4)
     same(net, x, convention="exact")
-    monkeypatch.setattr("lamina._dry.mode._workspaces", {})
+    monkeypatch.setattr("lamina._dry.recurrent._workspaces", {})
     if rule_is_onednns():
         lamina.inspect(net, x, backward=True, dry=True)
-    monkeypatch.setattr("lamina._dry.mode._workspaces", {"rule": False})
+    monkeypatch.setattr("lamina._dry.recurrent._workspaces", {"rule": False})
     with pytest.raises(NeedsValuesError, match="memory that only oneDNN can size"):
         lamina.inspect(net, x, backward=True, dry=True)
     monkeypatch.undo()
-    monkeypatch.setattr("lamina._dry.mode._workspaces", {"rule": False})
+    monkeypatch.setattr("lamina._dry.recurrent._workspaces", {"rule": False})
     for biased in (True, False):
         same(nn.LSTM(4, 8, bias=biased), x, convention="exact", backward=True)
 

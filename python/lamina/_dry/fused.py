@@ -7,6 +7,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
+from .layouts import in_columns
 from .running import running, since
 
 if TYPE_CHECKING:
@@ -200,7 +201,7 @@ def _column(x: Any) -> Any:
         return _aten().squeeze(x, -1)
     run.watch.pause(True)  # noqa: FBT003
     try:
-        return run.in_columns(x.shape[:-1], x.dtype)
+        return in_columns(run, x.shape[:-1], x.dtype)
     finally:
         run.watch.pause(False)  # noqa: FBT003
 

@@ -14,18 +14,19 @@ import sys
 from contextlib import contextmanager, nullcontext, suppress
 from functools import cache, partial
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, cast
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from .. import _lamina
 from .._base.errors import NeedsValuesError, UnsupportedError
 from .._base.modules import modules
 from .._guard.gradients import end_graphs, ending
-from .._guard.redispatch import Redispatch
 from .decompositions import ANYHOW, ELSEWHERE, INSTEAD, OneHot
-from .fused import FUSED
-from .kernels import ask, checks_its_shapes
+from .kernels import ask
+from .layouts import as_the_cpu_does
+from .operators import Operator, depends_on_values, has_kernel, is_plain, learn
 from .parallel import Buckets
 from .process import EXPORTS, Process, tracer_of
+from .recurrent import RECURRENT, recurrent
 from .running import MOST_KNOWN, set_running
 from .tensors import (
     NUMBER,
@@ -58,7 +59,6 @@ MOST_WORK = 16777216  # the most values that are computed to know them
 # known however large, up to MOST_WORK. Those of operators that work element by element are, too.
 MASKS = {"aten::_to_copy", "aten::clone", "aten::index", "aten::tril", "aten::triu"}
 SQUARE = {"aten::full", "aten::ones", "aten::zeros"}
-MOST_ASKED = 268435456  # products of a recurrence that is run to measure its memory for the backward
 BY_RULE, BY_VIEW, BY_OTHERS = 0, 1, 2  # as in python/ext/dry/dry.c
 NEVER, PURE, WRITES, VIEWS = 0, 1, 2, 3  # as in python/ext/dry/dry.h: whether an answer may be given again
 
@@ -75,47 +75,10 @@ READS = {
 }
 
 
-# torch, or an older version, has no shape function for these: the results have the shapes of these arguments.
-AS_ARGUMENT = {
-    "aten::_masked_softmax": (0,),
-    "aten::fractional_max_pool3d_backward": (1,),
-    "aten::multi_margin_loss_backward": (1,),
-    "aten::multilabel_margin_loss_backward": (1,),
-    "aten::_weight_norm_interface_backward": (1, 2),
-}
 # The shapes of these depend on the values of integer tensors.
 BY_VALUES = ("aten::_pack_padded_sequence",)
 # The CPU takes bytes as targets of these; torch's shape functions do not.
 BY_BYTES = "aten::nll_loss"
-# The CPU returns these with columns in order; torch's shape functions do not.
-BY_COLUMNS = {"aten::_linalg_svd": (0, 2), "aten::linalg_eig": (1,)}
-# The CPU lays out the first result of these as this argument, by channels or in rows; torch's shape functions
-# do not.
-BY_ARGUMENT = {
-    "aten::native_batch_norm_backward": 1,
-    "aten::log_sigmoid_backward": 0,
-    "aten::reflection_pad2d_backward": 1,
-    "aten::reflection_pad3d_backward": 1,
-    "aten::replication_pad2d_backward": 1,
-    "aten::replication_pad3d_backward": 1,
-}
-# The CPU leaves these results empty if a flag is off; torch's shape functions do not: the flag, those
-# results.
-EMPTY = {
-    "aten::native_batch_norm": (5, "training", (1, 2)),
-    "aten::_native_batch_norm_legit": (5, "training", (1, 2)),
-    "aten::_linalg_svd": (2, "compute_uv", (0, 2)),
-    "aten::_linalg_eigh": (2, "compute_v", (1,)),
-}
-# The CPU returns the statistics of these in the type of the input, or in float32 if a weight is of that type;
-# torch's shape functions do not.
-STATISTICS = (
-    "aten::native_layer_norm",
-    "aten::native_group_norm",
-    "aten::native_batch_norm",
-    "aten::_native_batch_norm_legit",
-    "aten::_batch_norm_with_update",
-)
 # What torch's exceptions say where a nested tensor comes to code for others.
 NESTED = ("NestedTensorImpl", "SymIntArrayRef expected")
 # torch asks these of tensors that wrap others.
@@ -126,19 +89,13 @@ QUERIES = {
 }
 # These give a tensor other memory, which torch's own kernels can't for tensors without any.
 MOVED = ("aten::set_", "aten::resize_", "aten::resize_as_")
-ONEDNN = ("Mkldnn", "MkldnnTranspose", "???")  # its convolutions; torch has no name for the transposed one
-KERNELS = ("CPU", "CompositeExplicitAutograd", "CompositeExplicitAutogradNonFunctional")
-RECURRENT = ("aten::mkldnn_rnn_layer", "aten::mkldnn_rnn_layer_backward")
 # Of a test, the result that lets an optimizer go on: all values are finite, none is zero.
 USUAL = ("aten::all", "aten::isfinite", "aten::ne", "aten::gt", "aten::ge")
 # Operators that talk to other processes, which a dry run never does; the one that leaves all values as they
 # are, if the processes agree.
 COMMUNICATES, SENDS = ("c10d::", "_c10d_functional::", "c10d_functional::"), "c10d::broadcast_"
-# Views that their schemas do not declare.
-UNSAFE_VIEWS = ("aten::_unsafe_view", "aten::unsafe_split", "aten::unsafe_split_with_sizes")
 # The answers of these are more than sizes, or depend on more: on values, or on whether gradients are wanted.
 UNLIKE = (*RECURRENT, *BY_VALUES, "aten::index", "aten::_neg_view")
-_workspaces: dict[Any, Any] = {}  # bytes that oneDNN keeps of a forward, by type and shapes; "rule": it fits
 
 
 class _Blocked(Exception):  # noqa: N818 - ends the run inside, even if the model catches exceptions
@@ -210,22 +167,6 @@ def _holders_of_lone(torch: Any) -> tuple[int, int]:
 
 
 # -- one run -------------------------------------------------------------------------------------------------
-
-
-class _Operator(NamedTuple):
-    """The properties of an operator. ``opened``: runs the operators that it runs on the CPU, if these do its
-    work. ``drawn``: from a generator. ``writes``: positions and names of the arguments that it writes to.
-    ``by_element``: each element of a result is made of one of each argument."""
-
-    name: str
-    is_view: bool
-    opened: Any
-    drawn: bool
-    writes: list[tuple[int, str]]
-    by_element: bool
-
-
-_learned: dict[Any, _Operator] = {}
 
 
 class _Run:
@@ -331,7 +272,7 @@ class _Run:
         be given again for equal arguments, and whether its kernel is asked what it accepts."""
         if getattr(function, "_schema", None) is None:
             return str(function), BY_OTHERS, None, NEVER, False
-        learned = self._learn(function)
+        learned = learn(function)
         others = learned.opened or learned.name in MOVED
         way = BY_OTHERS if others else BY_VIEW if learned.is_view else BY_RULE
         if way == BY_OTHERS or learned.name in UNLIKE or learned.name in ANYHOW:
@@ -339,43 +280,15 @@ class _Run:
         elif way == BY_VIEW:
             again = VIEWS
         else:
-            again = PURE if _is_plain(function._schema) and not learned.writes else WRITES
-        asks = way == BY_RULE and learned.name not in READS and self._has_kernel(function, learned)
+            again = PURE if is_plain(function._schema) and not learned.writes else WRITES
+        asks = way == BY_RULE and learned.name not in READS and has_kernel(function, learned)
         return learned.name, way, ELSEWHERE.get(learned.name), again, asks
-
-    def _has_kernel(self, function: Any, learned: _Operator) -> bool:
-        """True if torch has a kernel that may run on a few elements."""
-        mine = any(map(partial(self._has, function), KERNELS))
-        return mine and not self._depends(function) and checks_its_shapes(function, learned.name)
-
-    def _learn(self, function: Any) -> _Operator:
-        """The properties that do not change between runs, read from torch once."""
-        learned = _learned.get(function)
-        if learned is None:
-            schema = function._schema
-            is_view = self._is(function, "inplace_view") or _is_view(schema) or schema.name in UNSAFE_VIEWS
-            writes = [
-                (at, argument.name)
-                for at, argument in enumerate(schema.arguments)
-                if argument.alias_info is not None and argument.alias_info.is_write
-            ]
-            drawn = self._is(function, "nondeterministic_seeded")
-            learned = _Operator(
-                schema.name,
-                is_view,
-                self._opened(function, schema),
-                drawn,
-                writes,
-                self._is(function, "pointwise"),
-            )
-            _learned[function] = learned
-        return learned
 
     def answer(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> Any:
         """Answers one operator: from values if all are known, otherwise by torch's own shape function."""
         if getattr(function, "_schema", None) is None:
             return self._run_attention(function, args, kwargs or {})
-        operator = self._learn(function)
+        operator = learn(function)
         if operator.name in QUERIES:  # an exception here may end the process: torch declares some noexcept
             return function(*args, **kwargs or {})
         seen: list[Any] = []
@@ -419,7 +332,7 @@ class _Run:
             return nullcontext()
         return guard(self.torch._C.DispatchKey.Conjugate, False)  # noqa: FBT003
 
-    def _answer(self, operator: _Operator, function: Any, args: Any, kwargs: Any, seen: list[Any]) -> Any:
+    def _answer(self, operator: Operator, function: Any, args: Any, kwargs: Any, seen: list[Any]) -> Any:
         if operator.name == "aten::_to_copy" and str(kwargs.get("device")) == "meta":
             self.core.aside()  # the destination of the copy has no memory
         others = operator.name.startswith(COMMUNICATES)
@@ -433,54 +346,17 @@ class _Run:
                     self.forget(tensor)
             known = False
         if operator.name in RECURRENT:
-            return self._recurrent(function, args)
+            return recurrent(self, function, args)
         if operator.name in MOVED[1:]:
             return self._resized(function, args, kwargs)
         if operator.is_view:
             return self._view(function, args, kwargs)
         if not function._schema.returns and not known:
             return None
-        if operator.name in AS_ARGUMENT and not known:
-            empty = self.torch.ops.aten.empty_like.default
-            made = [self._by_meta(empty, (args[at],), {}) for at in AS_ARGUMENT[operator.name]]
-            return tuple(made) if len(made) > 1 else made[0]
-        if operator.name in EMPTY and not known:
-            return self._in_type(operator.name, seen, self._with_empty(function, args, kwargs))
         if known:
             most = MOST_WORK if self._makes_masks(operator, args) else MOST_KNOWN
             return self._compute(function, args, kwargs, seen, most)
-        out = self._by_meta(function, args, kwargs)
-        if operator.name == "aten::convolution_backward":
-            return self._by_channels(args, self._with_weight(args, out))
-        if operator.name in BY_ARGUMENT:
-            return self._as_suggested(args[BY_ARGUMENT[operator.name]], out)
-        out = self._in_type(operator.name, seen, out)
-        return self._by_columns(operator.name, out) if operator.name in BY_COLUMNS else out
-
-    def _opened(self, function: Any, schema: Any) -> Any:
-        """The function that runs the operators inside this one on the CPU, if these do its work."""
-        if self._has(function, "CompositeImplicitAutograd") and not self._has(function, "CPU"):
-            inside = self._inside(function)
-            plain = self._has(function, "Conjugate") or _is_view(schema)
-            return inside if plain else partial(_conjugated, inside)
-        if not _lamina.op_wraps(schema.name):
-            return None
-        spelled = f"{schema.name}.{schema.overload_name}" if schema.overload_name else schema.name
-        if spelled in FUSED:
-            return FUSED[spelled]
-        cpu, *explicit = KERNELS
-        if self._has(function, cpu) or not any(self._has(function, key) for key in explicit):
-            return None
-        keys = self.torch._C.DispatchKeySet(self.torch._C.DispatchKey.CPU)
-        return partial(Redispatch.own(), function, keys)
-
-    def _inside(self, function: Any) -> Any:
-        """Runs a composite operator's own kernel: torch may also have a decomposition in Python, which keeps
-        tensors alive differently."""
-        direct = getattr(function, "_op_dk", None)
-        if direct is None:
-            return function.decompose
-        return partial(direct, self.torch._C.DispatchKey.CompositeImplicitAutograd)
+        return as_the_cpu_does(self, function, args, kwargs, seen)
 
     def _map(self, value: Any, seen: list[Any], each: Callable[[Any], Any]) -> Any:
         """``value`` with each tensor in it replaced; the new ones are collected in ``seen``."""
@@ -515,13 +391,13 @@ class _Run:
         kind = self.torch.UntypedStorage
         return isinstance(storage, kind) and self.core.owns(int(kind.data_ptr(storage)))
 
-    def _makes_masks(self, operator: _Operator, args: Any) -> bool:
+    def _makes_masks(self, operator: Operator, args: Any) -> bool:
         if operator.name in SQUARE:
             size = args[0] if args else ()
             return isinstance(size, (list, tuple)) and len(size) > 1 and size[-1] == size[-2]
         return operator.by_element or operator.name in MASKS
 
-    def _is_small(self, operator: _Operator, seen: list[Any], args: Any, kwargs: Any) -> bool:
+    def _is_small(self, operator: Operator, seen: list[Any], args: Any, kwargs: Any) -> bool:
         numbers, work = [*args, *kwargs.values()], 1
         if not seen:
             for value in numbers:
@@ -587,7 +463,7 @@ class _Run:
         try:
             return self._view(function, args, kwargs)
         except RuntimeError:  # torch does not resize memory that it did not allocate
-            return self._by_meta(function, args, kwargs)
+            return self.by_meta(function, args, kwargs)
 
     def _laid_out_as(self, fake: Any, meta: Any) -> Any:
         """The tensor itself, with the size that an operator gave to its argument (``out=torch.empty(0)``)."""
@@ -619,7 +495,7 @@ class _Run:
             kwargs["pin_memory"] = False
         return kwargs
 
-    def _by_meta(self, function: Any, args: Any, kwargs: Any) -> Any:
+    def by_meta(self, function: Any, args: Any, kwargs: Any) -> Any:
         torch = self.torch
         metas: dict[int, Any] = {}  # of a fake tensor
         origin: dict[int, Any] = {}  # of a meta tensor
@@ -628,7 +504,7 @@ class _Run:
         by_values = function._schema.name in BY_VALUES
         by_bytes = function._schema.name.startswith(BY_BYTES)
         # If it shares no memory with an argument, its shape function may return one nevertheless.
-        fresh = _is_plain(function._schema) and not function._schema.name.startswith("c10d::")
+        fresh = is_plain(function._schema) and not function._schema.name.startswith("c10d::")
 
         def to_meta(fake: Any) -> Any:
             if by_values and fake.dtype == torch.int64 and self.knows(fake):
@@ -667,177 +543,15 @@ class _Run:
             self.unsure(function, error)
         return self._map(out, [], back)
 
-    def _with_empty(self, function: Any, args: Any, kwargs: Any) -> Any:
-        """Makes results empty that a flag does not request."""
-        at, name, unwanted = EMPTY[function._schema.name]
-        wanted = args[at] if at < len(args) else kwargs.get(name, True)
-        out = self._by_meta(function, args, kwargs)
-        if wanted:
-            return self._by_columns(function._schema.name, out)
-        return tuple(self._new((0,), each.dtype) if at in unwanted else each for at, each in enumerate(out))
-
-    def _in_type(self, name: str, seen: list[Any], out: Any) -> Any:
-        """The results of a normalisation, with its statistics in the type of a real run."""
-        torch = self.torch
-        if name not in STATISTICS:
-            return out
-        dtype = torch.float32 if any(t.dtype is torch.float32 for t in seen) else seen[0].dtype
-        if out[1].dtype is dtype:
-            return out
-        return out[0], *(self._new(t.shape, dtype) for t in out[1:3]), *out[3:]
-
-    def _by_columns(self, name: str, out: tuple[Any, ...]) -> tuple[Any, ...]:
-        which = BY_COLUMNS.get(name, ())
-        return tuple(
-            self.in_columns(each.shape, each.dtype) if at in which else each for at, each in enumerate(out)
-        )
-
-    def _with_weight(self, args: Any, out: tuple[Any, ...]) -> tuple[Any, ...]:
-        """The gradients of a convolution. oneDNN computes that of the weight with that of the bias, also of a
-        frozen weight."""
-        torch = self.torch
-        _, x, weight, _, *how, mask = args
-        if mask[1] or not mask[2]:
-            return out
-        with torch._C._DisableTorchDispatch():
-            plain = [torch.empty((), dtype=t.dtype).expand(t.shape) for t in (x, weight)]
-            backend = torch._C._select_conv_backend(*plain, None, *how).name
-        return (out[0], self._new(weight.shape, weight.dtype), out[2]) if backend in ONEDNN else out
-
-    def _by_channels(self, args: Any, out: tuple[Any, ...]) -> tuple[Any, ...]:
-        """The gradients of a convolution, both channels last if its input or weight is. The shape function of
-        an older torch returns them in rows."""
-        torch, laid_out = self.torch, sys.modules["torch._prims_common"].suggest_memory_format
-        last = next((f for f in map(laid_out, args[1:3]) if f is not torch.contiguous_format), None)
-        if last is None:
-            return out
-        return tuple(
-            g if g is None or g.dim() == 1 else self._new(g.shape, g.dtype, memory_format=last) for g in out
-        )
-
-    def _as_suggested(self, x: Any, out: Any) -> Any:
-        """The results, the first by channels if ``x`` is, else in rows."""
-        torch, laid_out = self.torch, sys.modules["torch._prims_common"].suggest_memory_format
-        first = out[0] if isinstance(out, tuple) else out
-        if first is None:
-            return out
-        with torch._C._DisableTorchDispatch():
-            made = torch.empty(first.shape, dtype=first.dtype, device="meta", memory_format=laid_out(x))
-            made = first if made.stride() == first.stride() else self.core.like(made)
-        return (made, *out[1:]) if isinstance(out, tuple) else made
-
-    def _new(self, shape: Any, dtype: Any, **layout: Any) -> Any:
-        """A new fake tensor, in rows unless ``layout`` says otherwise."""
-        with self.torch._C._DisableTorchDispatch():
-            return self.core.like(self.torch.empty(shape, dtype=dtype, device="meta", **layout))
-
-    def in_columns(self, shape: Any, dtype: Any) -> Any:
-        """A new fake tensor, whose matrices are stored by columns."""
-        *many, rows, columns = shape
-        with self.torch._C._DisableTorchDispatch():
-            return self.core.like(self.torch.empty([*many, columns, rows], dtype=dtype, device="meta").mT)
-
-    def _recurrent(self, function: Any, args: Any) -> Any:
-        """A layer of oneDNN's LSTM. It keeps memory for its backward, whose size only oneDNN determines."""
-        if function._schema.name == RECURRENT[1]:
-            x, w1, w2, _, _, hx, cx = args[:7]
-            bias = self.torch.empty(w1.shape[:1], dtype=w1.dtype, device="meta")
-            whole = self.torch.float32  # in which oneDNN gives the gradients, also of a narrower layer
-            return tuple(
-                self.core.like(tensor) if tensor.dtype == whole else self._new(tuple(tensor.shape), whole)
-                for tensor in (x, w1, w2, bias, bias, hx, cx)
-            )
-        out = self._by_meta(function, args, {})
-        if not self.torch.is_grad_enabled():
-            return out
-        kept = self._kept(function, args)
-        return (*out[:3], self._new((kept,), self.torch.uint8))
-
-    def _kept(self, function: Any, args: Any) -> int:
-        """The bytes of that memory, by the core's rule if it agrees with this oneDNN; otherwise oneDNN runs
-        once, on zeros, if that is not much work."""
-        x, w1, w2 = args[:3]
-        if x.dtype == self.torch.float32 and self._kept_is_known(function, args):
-            steps, examples, wide = x.shape
-            return _lamina.recurrent_kept(steps, examples, wide, w2.shape[1])
-        work = x.shape[0] * x.shape[1] * (w1.numel() + w2.numel())  # not a count: how much would be computed
-        if work > MOST_ASKED:
-            self.block(f"runs {RECURRENT[0]} for a backward pass, with memory that only oneDNN can size")
-        return self._kept_really(function, args, [tuple(t.shape) for t in args[:7]])
-
-    def _kept_is_known(self, function: Any, args: Any) -> bool:
-        """True if the core's rule agrees with oneDNN for two small layers."""
-        if "rule" not in _workspaces:
-            small = ((3, 2, 5, 64), (9, 5, 40, 100))
-            _workspaces["rule"] = all(
-                _lamina.recurrent_kept(steps, examples, wide, hidden)
-                == self._kept_really(function, args, _of_layer(steps, examples, wide, hidden))
-                for steps, examples, wide, hidden in small
-            )
-        return bool(_workspaces["rule"])
-
-    def _kept_really(self, function: Any, args: Any, shapes: list[tuple[int, ...]]) -> int:
-        key = (args[0].dtype, *shapes)
-        if key not in _workspaces:
-            given = [self.torch.zeros(shape, dtype=args[0].dtype) for shape in shapes]
-            with self.torch._C._DisableTorchDispatch():
-                biased = len(shapes[3]) == 1  # otherwise torch passes zeros in the shape of the weights
-                options: tuple[Any, ...] = (False, [], 2, shapes[5][-1], 1, biased, False, False, True)
-                _workspaces[key] = function(*given, *options)[3].untyped_storage().nbytes()
-        return int(_workspaces[key])
-
-    def _is(self, function: Any, *names: str) -> bool:
-        """True if torch tags the operator with one of ``names``."""
-        return any(getattr(self.torch.Tag, name, None) in function.tags for name in names)
-
-    def _has(self, function: Any, key: str) -> bool:
-        """True if the operator has a separate kernel for this dispatch key. torch's queries (prim::layout)
-        have none."""
-        try:
-            return bool(self.torch._C._dispatch_has_kernel_for_dispatch_key(function.name(), key))
-        except RuntimeError:
-            return False
-
-    def _depends(self, function: Any) -> bool:
-        return self._is(function, "dynamic_output_shape", "data_dependent_output")
-
     def unsure(self, function: Any, error: Exception) -> NoReturn:
         """torch's shape function returned no shape: it does not exist, needs values, or raised."""
         what = f"runs {function._schema.name}, "
-        if self._depends(function):
+        if depends_on_values(function):
             self.block(what + "whose result's size depends on values")
         if isinstance(error, NotImplementedError):
             self.block(what + "of which torch does not tell the result's shape")
         told = str(error).partition("\n")[0]
         self.block(what + f"which torch's shape function refuses ({told})")
-
-
-def _conjugated(inside: Any, *args: Any, **kwargs: Any) -> Any:
-    """Below autograd, torch passes copies of lazily conjugated tensors to such an operator."""
-    clone = sys.modules["torch"].ops.aten.clone.default
-
-    def physical(value: Any) -> Any:
-        if isinstance(value, (list, tuple)):
-            return type(value)([physical(v) for v in value])
-        return clone(value) if hasattr(value, "is_conj") and value.is_conj() else value
-
-    return inside(*(physical(v) for v in args), **{k: physical(v) for k, v in kwargs.items()})
-
-
-def _of_layer(steps: int, examples: int, wide: int, hidden: int) -> list[tuple[int, ...]]:
-    """Shapes of an LSTM layer's data, weights, biases and states."""
-    gates, state = 4 * hidden, (examples, hidden)  # not a count: sizes of a layer that is tried
-    return [(steps, examples, wide), (gates, wide), (gates, hidden), (gates,), (gates,), state, state]
-
-
-def _is_plain(schema: Any) -> bool:
-    """True if no result shares memory with an argument."""
-    return all(result.alias_info is None for result in schema.returns)
-
-
-def _is_view(schema: Any) -> bool:
-    infos = [result.alias_info for result in schema.returns]
-    return bool(infos) and all(info is not None and not info.is_write for info in infos)
 
 
 def _tensors(value: Any) -> list[Any]:

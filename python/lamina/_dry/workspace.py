@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from .. import _lamina
 from .._observe.memory import refused
 from .._observe.support import in_a_thread
+from .operators import is_tagged
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -238,7 +239,7 @@ class Taken:
 
     def _is_map(self, function: Any, tensors: list[Any]) -> bool:
         """True for elementwise work in one type: nothing is converted, and each result is written once."""
-        return self.run._is(function, "pointwise") and len({t.dtype for t in tensors}) == 1
+        return is_tagged(function, "pointwise") and len({t.dtype for t in tensors}) == 1
 
     def _is_dear(self, name: str, args: Any, tensors: list[Any], out: Any, share: float = 1) -> bool:
         size, work = _size([*tensors, *_tensors(out)]), self._work(name, args, tensors)
