@@ -67,7 +67,7 @@ bool lmi_way_permute(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r
     (void)a;
     to_all(r);
     for (int32_t i = 0; i < n; i++) {
-        int64_t from = int_at(s, 1, i, 0);
+        int64_t from = number(s, LMI_S_dim, i, 0);
         if (from < 0) from += n;
         if (from >= 0 && from < LMI_AXES) r->to[from] = (int8_t)i;
     }
@@ -77,7 +77,7 @@ bool lmi_way_permute(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r
 bool lmi_way_swap(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
     int32_t n = s->in[in].ndim;
     lmi_way_point(a, s, in, r);
-    int32_t x = dim_at(s, 1, 0, n), y = dim_at(s, 2, 1, n);
+    int32_t x = axis_by(s, LMI_S_start, 0, n), y = axis_by(s, LMI_S_end, 1, n);
     if (n < 2 || x < 0 || y < 0 || x >= LMI_AXES || y >= LMI_AXES) return true;
     r->to[x] = (int8_t)y;
     r->to[y] = (int8_t)x;
@@ -92,20 +92,21 @@ static void to_one(lmi_route *r, int32_t n, int32_t dim, int64_t one) {
 }
 
 bool lmi_way_select(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
-    int32_t n = s->in[in].ndim, dim = dim_at(s, 1, 0, n);
+    int32_t n = s->in[in].ndim, dim = axis_of(s, 0, n);
     (void)a;
     to_all(r);
     if (dim < 0) return true;
-    int64_t one = int_at(s, 2, 0, 0);
+    int64_t one = number(s, LMI_S_begin, 0, 0);
     to_one(r, n, dim, one < 0 ? one + s->in[in].sizes[dim] : one);
     return true;
 }
 
 bool lmi_way_slice(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
-    int32_t n = s->in[in].ndim, dim = dim_at(s, 1, 0, n);
+    int32_t n = s->in[in].ndim, dim = axis_of(s, 0, n);
     lmi_way_point(a, s, in, r);
     if (dim < 0) return true;
-    int64_t size = s->in[in].sizes[dim], start = int_at(s, 2, 0, 0), step = int_at(s, 4, 0, 1);
+    int64_t size = s->in[in].sizes[dim], start = number(s, LMI_S_begin, 0, 0),
+            step = number(s, LMI_S_step, 0, 1);
     if (start < 0) start += size;
     start = start < 0 ? 0 : start > size ? size : start;
     return tap_same(a, r, dim, step, 1, start, start);
@@ -126,7 +127,7 @@ bool lmi_way_unbind(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r)
 bool lmi_route_part(lmi_arena *a, const lam_op_sig *s, int32_t in, int32_t nth, lmi_route *r) {
     int32_t n = s->in[in].ndim;
     bool gone = s->out[0].ndim == n - 1;
-    int32_t dim = dim_at(s, gone ? 1 : 2, 0, n);
+    int32_t dim = axis_of(s, 0, n);
     int64_t before = 0;
     aligned(r, n, n);
     if (dim < 0) return true;
@@ -141,7 +142,7 @@ bool lmi_route_part(lmi_arena *a, const lam_op_sig *s, int32_t in, int32_t nth, 
 }
 
 bool lmi_way_flip(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
-    const lam_value *dims = lmi_sig_value(s, 1);
+    const lam_value *dims = value(s, LMI_S_dim);
     int32_t n = s->in[in].ndim;
     lmi_way_point(a, s, in, r);
     for (int32_t k = 0; dims && dims->type == LAM_INTS && k < dims->n; k++) {
@@ -165,7 +166,7 @@ static bool turn(lmi_arena *a, lmi_route *r, int32_t axis, int64_t n, int64_t by
 
 /* roll(x, shifts, dims); without dims the elements are in one row. */
 bool lmi_way_roll(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
-    const lam_value *dims = lmi_sig_value(s, 2);
+    const lam_value *dims = value(s, LMI_S_dim);
     int32_t n = s->in[in].ndim;
     int64_t by[LMI_AXES] = {0}, all;
     lmi_way_point(a, s, in, r);
@@ -174,11 +175,11 @@ bool lmi_way_roll(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
         lmi_route *flat = then(a, r, 1, &all), *back = flat ? then(a, flat, 1, &all) : NULL;
         r->view = true;
         if (back) back->view = true;
-        return back && turn(a, flat, 0, all, int_at(s, 1, 0, 0));
+        return back && turn(a, flat, 0, all, number(s, LMI_S_shift, 0, 0));
     }
     for (int32_t k = 0; k < dims->n; k++) {
         int64_t dim = dims->ints[k] < 0 ? dims->ints[k] + n : dims->ints[k];
-        if (dim >= 0 && dim < n && dim < LMI_AXES) by[dim] += int_at(s, 1, k, 0);
+        if (dim >= 0 && dim < n && dim < LMI_AXES) by[dim] += number(s, LMI_S_shift, k, 0);
     }
     for (int32_t i = 0; i < n && i < LMI_AXES; i++)
         if (by[i] != 0 && !turn(a, r, i, s->in[in].sizes[i], by[i])) return false;
@@ -204,7 +205,7 @@ bool lmi_way_repeat(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r)
 /* -- several tensors into one -------------------------------------------------------------------- */
 
 bool lmi_way_cat(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
-    int32_t n = s->in[in].ndim, dim = dim_at(s, 1, 0, n);
+    int32_t n = s->in[in].ndim, dim = axis_of(s, 0, n);
     lam_shape out = lmi_result_shape(s);
     lmi_way_point(a, s, in, r);
     if (dim < 0 || out.ndim != n) return true;
@@ -221,7 +222,7 @@ bool lmi_way_cat(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
 }
 
 bool lmi_way_stack(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
-    int32_t n = s->in[in].ndim, dim = dim_at(s, 1, 0, n + 1);
+    int32_t n = s->in[in].ndim, dim = axis_of(s, 0, n + 1);
     (void)a;
     to_all(r);
     for (int32_t i = 0; i < n && i < LMI_AXES; i++) r->to[i] = (int8_t)(i < dim ? i : i + 1);
@@ -235,7 +236,7 @@ bool lmi_way_stack(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) 
 /* -- along axes ---------------------------------------------------------------------------------- */
 
 bool lmi_way_along(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
-    return mix(a, s, in, r, dim_at(s, 1, -1, s->in[in].ndim));
+    return mix(a, s, in, r, axis_of(s, -1, s->in[in].ndim));
 }
 
 /* An element depends on those from the axis' beginning to its own. */
@@ -246,13 +247,13 @@ static bool beginning(lmi_arena *a, const lam_op_sig *s, int32_t in, int32_t axi
 
 bool lmi_way_scan(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
     lmi_way_point(a, s, in, r);
-    return beginning(a, s, in, dim_at(s, 1, -1, s->in[in].ndim), r);
+    return beginning(a, s, in, axis_of(s, -1, s->in[in].ndim), r);
 }
 
 /* Two halves of an axis, of which one is the gate of the other: element o reads o, and o of the second half.
  */
 bool lmi_way_halves(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
-    int32_t n = s->in[in].ndim, dim = dim_at(s, 1, -1, n);
+    int32_t n = s->in[in].ndim, dim = axis_of(s, -1, n);
     int64_t half = dim < 0 ? 0 : s->in[in].sizes[dim] / 2;
     lmi_way_point(a, s, in, r);
     return half < 1 || tap_same(a, r, dim, 1, half, 0, half);
@@ -260,7 +261,7 @@ bool lmi_way_halves(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r)
 
 /* Fourier transforms along some axes. */
 bool lmi_way_waves(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
-    const lam_value *dims = lmi_sig_value(s, 1);
+    const lam_value *dims = value(s, LMI_S_dim);
     int32_t n = s->in[in].ndim;
     lmi_way_point(a, s, in, r);
     if (!dims || dims->type != LAM_INTS) return lmi_way_all(a, s, in, r);
@@ -271,11 +272,11 @@ bool lmi_way_waves(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) 
     return true;
 }
 
-int32_t lmi_sequence_axis(const lam_op_sig *s) { return int_at(s, 8, 0, 0) != 0; }
+int32_t lmi_sequence_axis(const lam_op_sig *s) { return number(s, LMI_S_batch_first, 0, 0) != 0; }
 
 /* (layers of a) recurrence over a sequence: input, states, weights, ... */
 bool lmi_way_rnn(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
-    bool both_ways = int_at(s, 7, 0, 0) != 0;
+    bool both_ways = number(s, LMI_S_bidirectional, 0, 0) != 0;
     int32_t steps = lmi_sequence_axis(s), position = s->in[in].position;
     to_all(r);
     if (position > 1) return true;
@@ -295,12 +296,12 @@ bool lmi_way_sort(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
 }
 
 bool lmi_way_top(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
-    return mix(a, s, in, r, dim_at(s, 2, -1, s->in[in].ndim));
+    return mix(a, s, in, r, axis_of(s, -1, s->in[in].ndim));
 }
 
 /* Elements that an index selects along one axis. */
 bool lmi_way_pick(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
-    int32_t dim = dim_at(s, 1, 0, lmi_result_shape(s).ndim);
+    int32_t dim = axis_of(s, 0, lmi_result_shape(s).ndim);
     if (nth_tensor(s, in) > 0) {
         lmi_way_all(a, s, in, r);
         if (s->in[in].ndim == 1 && dim >= 0) r->to[0] = (int8_t)dim;
@@ -312,7 +313,7 @@ bool lmi_way_pick(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
 
 /* gather(x, dim, index): each element has a separate index. */
 bool lmi_way_gather(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
-    int32_t dim = dim_at(s, 1, 0, s->in[in].ndim);
+    int32_t dim = axis_of(s, 0, s->in[in].ndim);
     if (nth_tensor(s, in) > 0 || dim < 0) return lmi_way_point(a, s, in, r);
     lam_shape x = shape_in(s, in), out = lmi_result_shape(s);
     r->loose = true;
@@ -327,13 +328,13 @@ bool lmi_way_gather(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r)
 bool lmi_way_scatter(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
     lmi_way_point(a, s, in, r);
     r->some = true;
-    if (nth_tensor(s, in) > 0) mix(a, s, in, r, dim_at(s, 1, 0, s->in[in].ndim));
+    if (nth_tensor(s, in) > 0) mix(a, s, in, r, axis_of(s, 0, s->in[in].ndim));
     return true;
 }
 
 /* scatter_add, index_add, index_copy(x, dim, index, source): the old elements stay, or may stay. */
 bool lmi_way_add_at(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
-    int32_t dim = dim_at(s, 1, 0, lmi_result_shape(s).ndim);
+    int32_t dim = axis_of(s, 0, lmi_result_shape(s).ndim);
     r->some = nth_tensor(s, in) > 0 || strstr(s->name, "copy") || strstr(s->name, "reduce");
     if (s->in[in].ndim == 1 && nth_tensor(s, in) == 1) return lmi_way_all(a, s, in, r);
     return nth_tensor(s, in) > 0 ? mix(a, s, in, r, dim) : lmi_way_point(a, s, in, r);
@@ -362,8 +363,8 @@ bool lmi_way_as_real(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r
 
 /* repeat_interleave(x, times, dim): each element several times over. */
 bool lmi_way_again(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
-    int32_t n = s->in[in].ndim, dim = dim_at(s, 2, 0, n);
-    const lam_value *times = lmi_sig_value(s, 1);
+    int32_t n = s->in[in].ndim, dim = axis_of(s, 0, n);
+    const lam_value *times = value(s, LMI_S_times);
     int64_t *lo, *hi;
     if (nth_tensor(s, in) > 0 || !times || times->type != LAM_INT || times->i < 1 ||
         times->i > LMI_PERIOD_MAX || dim < 0 || lmi_result_shape(s).ndim != n)
@@ -372,9 +373,8 @@ bool lmi_way_again(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) 
     return tap(a, r, dim, (int32_t)times->i, 1, 1, &lo, &hi);
 }
 
-/* Removes the axes that argument `position` names; all, if it names none. */
-static bool reduced(const lam_op_sig *s, int32_t in, int32_t position, lmi_route *r) {
-    const lam_value *v = lmi_sig_value(s, position);
+/* Removes the axes that `v` names; all, if it names none. */
+static bool reduced(const lam_op_sig *s, int32_t in, const lam_value *v, lmi_route *r) {
     lam_shape out = lmi_result_shape(s);
     int32_t n = s->in[in].ndim, next = 0;
     to_all(r);
@@ -391,16 +391,17 @@ static bool reduced(const lam_op_sig *s, int32_t in, int32_t position, lmi_route
     return true;
 }
 
-/* max(x, y) is one element by element. */
+/* max(x, y) is one element by element; max(x, dim) has the axis in the place of y. */
 bool lmi_way_reduce(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
+    const lmi_slot_id axis = lmi_op_position(s->word, LMI_S_dim) < 0 ? LMI_S_x2 : LMI_S_dim;
     int32_t tensors = 0;
     for (int32_t i = 0; i < s->n_in; i++) tensors += s->in[i].is_tensor && s->in[i].position < 2;
-    return tensors > 1 ? lmi_way_point(a, s, in, r) : reduced(s, in, 1, r);
+    return tensors > 1 ? lmi_way_point(a, s, in, r) : reduced(s, in, value(s, axis), r);
 }
 
 bool lmi_way_norm(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
     (void)a;
-    return reduced(s, in, 2, r);
+    return reduced(s, in, value(s, LMI_S_dim), r);
 }
 
 /* -- normalisation ------------------------------------------------------------------------------- */
@@ -408,24 +409,25 @@ bool lmi_way_norm(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
 /* With running statistics batch normalisation counts as in eval mode; without them the statistics are always
  * those of the input. */
 bool lmi_way_batch_norm(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
+    const int32_t mean = lmi_op_position(s->word, LMI_S_mean);
     bool running = false;
-    for (int32_t i = 0; i < s->n_in; i++) running = running || (s->in[i].is_tensor && s->in[i].position == 3);
+    for (int32_t i = 0; i < s->n_in; i++)
+        running = running || (s->in[i].is_tensor && s->in[i].position == mean);
     if (running && nth_tensor(s, in) == 0) return lmi_way_point(a, s, in, r);
     lmi_way_all(a, s, in, r);
     if (nth_tensor(s, in) == 0) r->to[1] = 1;
     return true;
 }
 
-/* instance_norm(x, weight, bias, mean, variance, use_input_stats, ...) */
 bool lmi_way_instance_norm(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
-    if (int_at(s, 5, 0, 1) == 0 && nth_tensor(s, in) == 0) return lmi_way_point(a, s, in, r);
+    if (number(s, LMI_S_training, 0, 1) == 0 && nth_tensor(s, in) == 0) return lmi_way_point(a, s, in, r);
     lmi_way_all(a, s, in, r);
     if (nth_tensor(s, in) == 0) r->to[0] = 0, r->to[1] = 1;
     return true;
 }
 
 bool lmi_way_layer_norm(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
-    const lam_value *shape = lmi_sig_value(s, 1);
+    const lam_value *shape = value(s, LMI_S_shape);
     int32_t n = s->in[in].ndim, last = shape && shape->type == LAM_INTS ? shape->n : 1;
     if (nth_tensor(s, in) > 0) return lmi_way_all(a, s, in, r);
     lmi_way_point(a, s, in, r);
@@ -433,10 +435,9 @@ bool lmi_way_layer_norm(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route
     return true;
 }
 
-/* group_norm(x, groups, ...), native_group_norm(x, weight, bias, n, channels, positions, groups, epsilon):
- * each channel depends on those of its group. */
+/* Each channel depends on those of its group. */
 bool lmi_way_group_norm(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
-    int64_t groups = int_at(s, strstr(s->name, "native") ? 6 : 1, 0, 0), n, *lo, *hi;
+    int64_t groups = number(s, LMI_S_groups, 0, 0), n, *lo, *hi;
     lmi_way_all(a, s, in, r);
     if (nth_tensor(s, in) > 0 || s->in[in].ndim < 2) return true;
     n = s->in[in].sizes[1];
@@ -502,7 +503,7 @@ bool lmi_way_attend(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r)
     if (which != 2) r->to[n - 1] = LMI_TO_ALL;
     if (which != 1 && which != 2) return true;
     r->loose = masked;
-    if (whole && int_at(s, 5, 0, 0) != 0) return beginning(a, s, in, n - 2, r);
+    if (whole && number(s, LMI_S_causal, 0, 0) != 0) return beginning(a, s, in, n - 2, r);
     r->to[n - 2] = LMI_TO_ALL;
     return true;
 }
@@ -535,7 +536,7 @@ static int64_t padded(padding how, int64_t at, int64_t n) {
 }
 
 static bool pad(lmi_arena *a, const lam_op_sig *s, int32_t in, padding how, lmi_route *r) {
-    const lam_value *by = lmi_sig_value(s, 1);
+    const lam_value *by = value(s, LMI_S_pad);
     lam_shape x = shape_in(s, in), out = lmi_result_shape(s);
     lmi_way_point(a, s, in, r);
     for (int32_t k = 0; by && by->type == LAM_INTS && 2 * k + 1 < by->n && k < x.ndim; k++) {
@@ -565,7 +566,7 @@ bool lmi_way_round(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) 
 
 /* channel_shuffle(x, groups): the channels are in another order. */
 bool lmi_way_channels(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
-    int64_t groups = int_at(s, 1, 0, 1), split[LMI_AXES];
+    int64_t groups = number(s, LMI_S_groups, 0, 1), split[LMI_AXES];
     int32_t n = s->in[in].ndim;
     int8_t by[LMI_AXES];
     lmi_way_point(a, s, in, r);
@@ -580,7 +581,7 @@ bool lmi_way_channels(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *
 
 /* pixel_shuffle(x, factor): the parts of a channel become the pixels of a square; and the reverse. */
 static bool shuffled(lmi_arena *a, const lam_op_sig *s, int32_t in, bool up, lmi_route *r) {
-    int64_t by = int_at(s, 1, 0, 1), split[LMI_AXES];
+    int64_t by = number(s, LMI_S_upscale, 0, 1), split[LMI_AXES];
     int32_t n = s->in[in].ndim, c = n - 3;
     int8_t order[LMI_AXES] = {0, 1, 2, 3, 4, 5, 6, 7};
     lam_shape x = shape_in(s, in), out = lmi_result_shape(s);
@@ -608,8 +609,8 @@ bool lmi_way_unshuffle(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route 
 
 /* Tensor.unfold(dim, size, step): the elements of the windows become a separate axis. */
 bool lmi_way_unfold(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
-    int32_t n = s->in[in].ndim, dim = dim_at(s, 1, 0, n);
-    int64_t size = int_at(s, 2, 0, 1), by = int_at(s, 3, 0, 1), *lo, *hi, sizes[LMI_AXES];
+    int32_t n = s->in[in].ndim, dim = axis_of(s, 0, n);
+    int64_t size = number(s, LMI_S_kernel, 0, 1), by = number(s, LMI_S_step, 0, 1), *lo, *hi, sizes[LMI_AXES];
     lam_shape out = lmi_result_shape(s);
     to_all(r);
     if (dim < 0 || out.ndim != n + 1 || out.ndim > LMI_AXES || size < 1 || size > LMI_PERIOD_MAX)

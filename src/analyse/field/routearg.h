@@ -14,7 +14,12 @@ static inline int64_t int_at(const lam_op_sig *s, int32_t position, int32_t k, i
     return v->ints[v->n == 1 ? 0 : k < v->n ? k : v->n - 1];
 }
 
-/* The same of the argument with that role. */
+/* The argument with that role, unless it is a tensor or was not given. */
+static inline const lam_value *value(const lam_op_sig *s, lmi_slot_id role) {
+    return lmi_sig_value(s, lmi_op_position(s->word, role));
+}
+
+/* The k-th of its integers. */
 static inline int64_t number(const lam_op_sig *s, lmi_slot_id role, int32_t k, int64_t fallback) {
     return int_at(s, lmi_op_position(s->word, role), k, fallback);
 }
@@ -23,6 +28,14 @@ static inline int32_t dim_at(const lam_op_sig *s, int32_t position, int64_t fall
     int64_t d = int_at(s, position, 0, fallback);
     if (d < 0) d += ndim;
     return d >= 0 && d < ndim ? (int32_t)d : -1;
+}
+
+/* The axis that the argument with that role names. */
+static inline int32_t axis_by(const lam_op_sig *s, lmi_slot_id role, int64_t fallback, int32_t ndim) {
+    return dim_at(s, lmi_op_position(s->word, role), fallback, ndim);
+}
+static inline int32_t axis_of(const lam_op_sig *s, int64_t fallback, int32_t ndim) {
+    return axis_by(s, LMI_S_dim, fallback, ndim);
 }
 
 static inline lam_shape shape_in(const lam_op_sig *s, int32_t in) {

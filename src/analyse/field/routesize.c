@@ -173,12 +173,11 @@ static lmi_reach read_cubic_aa(const resizing *z, int64_t o, bool *sure) {
 typedef struct kind {
     lmi_resized at, at_corners; /* at_corners: whose first and last positions are the axis' own */
     rounded each;
-    int32_t corners, factors; /* the arguments; corners 0: there is none */
 } kind;
 
 /* False: a factor was given, but this operator's arguments do not have it. */
-static bool ratio_is_known(const lam_op_sig *s, int32_t factors) {
-    const lam_value *size = lmi_sig_value(s, 1), *factor = lmi_sig_value(s, factors);
+static bool ratio_is_known(const lam_op_sig *s) {
+    const lam_value *size = value(s, LMI_S_output), *factor = value(s, LMI_S_scale);
     return !size || size->type != LAM_NONE || (factor && factor->type == LAM_FLOAT);
 }
 
@@ -224,14 +223,15 @@ static bool resize(lmi_arena *a, lmi_route *r, int32_t axis, const kind *k, cons
 static bool interpolated(lmi_arena *a, const lam_op_sig *s, int32_t in, const kind *k, lmi_route *r) {
     enum { FLOAT64 = 7 }; /* ScalarType */
     lam_shape x = shape_in(s, in), out = lmi_result_shape(s);
-    bool corners = k->corners && int_at(s, k->corners, 0, 0) != 0;
+    const int32_t factors = lmi_op_position(s->word, LMI_S_scale); /* one an axis */
+    bool corners = number(s, LMI_S_align, 0, 0) != 0;
     lmi_way_point(a, s, in, r);
     r->spatial = lmi_last_axes(x.ndim, x.ndim - 2);
     if (x.ndim < 3 || x.ndim > LMI_AXES || out.ndim != x.ndim) return lmi_way_all(a, s, in, r);
     if (corners && !k->at_corners) return lmi_way_spread(a, s, in, r);
-    bool sure = corners || ratio_is_known(s, k->factors);
+    bool sure = corners || ratio_is_known(s);
     for (int32_t i = 2; i < x.ndim; i++) {
-        const lam_value *factor = lmi_sig_value(s, k->factors + i - 2);
+        const lam_value *factor = lmi_sig_value(s, factors + i - 2);
         resizing z = {x.sizes[i], out.sizes[i], 0, corners, s->in[in].dtype != FLOAT64};
         if (factor && factor->type == LAM_FLOAT && factor->f > 0) z.factor = factor->f;
         if (!sure) r->to[i] = LMI_TO_ALL, r->unsure |= (uint8_t)(1u << i);
@@ -245,9 +245,9 @@ static bool interpolated(lmi_arena *a, const lam_op_sig *s, int32_t in, const ki
         static const kind k = {__VA_ARGS__};                                                                 \
         return interpolated(a, s, in, &k, r);                                                                \
     }
-WAY(nearest, at_nearest, NULL, read_nearest, 0, 2)
-WAY(nearest_exact, at_nearest_exact, NULL, read_nearest_exact, 0, 2)
-WAY(linear_up, at_linear, at_linear_corners, read_linear, 2, 3)
-WAY(cubic, at_cubic, at_cubic_corners, read_cubic, 2, 3)
-WAY(linear_aa, at_linear_aa, NULL, read_linear_aa, 2, 3)
-WAY(cubic_aa, at_cubic_aa, NULL, read_cubic_aa, 2, 3)
+WAY(nearest, at_nearest, NULL, read_nearest)
+WAY(nearest_exact, at_nearest_exact, NULL, read_nearest_exact)
+WAY(linear_up, at_linear, at_linear_corners, read_linear)
+WAY(cubic, at_cubic, at_cubic_corners, read_cubic)
+WAY(linear_aa, at_linear_aa, NULL, read_linear_aa)
+WAY(cubic_aa, at_cubic_aa, NULL, read_cubic_aa)

@@ -192,6 +192,7 @@ static void axes_are_mixed(void **state) {
     const lam_op_arg stable = {.position = 1, .ndim = -1, .value = {.type = LAM_BOOL, .i = 1}};
     expect(CALL("aten::_softmax", T(0, 2, 3, 4), T(0, 2, 3, 4), N(1, 1)), 0, "0 * 2");
     expect(CALL("aten::_softmax", T(0, 2, 3), T(0, 2, 3), N(1, 9)), 0, "0 1");
+    expect(CALL("aten::_masked_softmax", T(0, 2, 3, 4), T(0, 2, 3, 4), T(1, 2, 3, 4), N(2, 1)), 0, "0 * 2");
     expect(CALL("aten::sort", T(0, 2, 3), T(0, 2, 3), N(1, 0)), 0, "* 1");
     expect(CALL("aten::sort", T(0, 2, 3), T(0, 2, 3), stable, N(2, 0)), 0, "* 1");
     expect(CALL("aten::sort", T(0, 2, 3), T(0, 2, 3)), 0, "0 *");
@@ -250,6 +251,8 @@ static void an_axis_is_seen_from_its_beginning(void **state) {
     (void)state;
     const lam_op_arg x = T(0, 5, 2, 3), h = T(1, 1, 2, 4), w = T(2, 16, 3);
     expect(CALL("aten::cumsum", T(0, 2, 4), T(0, 2, 4), N(1, -1)), 0, "0 1{1 1 1: -3..0}");
+    expect(CALL("aten::_cummax_helper", T(0, 2, 4), T(0, 2, 4), T(1, 2, 4), T(2, 2, 4), N(3, 0)), 0,
+           "0{1 1 1: -1..0} 1");
     expect(CALL("aten::lstm", T(0, 5, 2, 4), x, h, w, N(7, 0), N(8, 0)), 0, "0{1 1 1: -4..0} 1 *");
     expect(CALL("aten::lstm", T(0, 5, 2, 4), x, h, w, N(7, 0), N(8, 0)), 1, "* 1 *");
     expect(CALL("aten::lstm", T(0, 5, 2, 4), x, h, w, N(7, 0), N(8, 0)), 2, "* *");
