@@ -91,7 +91,7 @@ static void put_watch(writer *w) {
     for (int32_t i = 0; i < r->verdict.n_watch; i++) {
         const int32_t col = lmi_ranks_col(r, r->verdict.watch[i]);
         if (col < 0 || r->named[col] || ++n > MOST) continue;
-        lmi_putf(&b, n > 1 ? ", %d" : "late again and again, at no cost to all: rank %d",
+        lmi_putf(&b, n > 1 ? ", %d" : "late again and again, but little would be gained without: rank %d",
                  (int)r->verdict.watch[i]);
     }
     if (n > MOST) lmi_putf(&b, " and %d more", (int)(n - MOST));

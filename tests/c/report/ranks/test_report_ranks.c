@@ -108,6 +108,16 @@ static void test_verdicts_without_a_name_say_what_is_lost(void **state) {
            "record more steps");
 }
 
+static void test_a_late_rank_that_costs_little_is_listed(void **state) {
+    (void)state;
+    ranked of = ranked_run();
+    of.slow = 5;
+    of.more_us = 3600;
+    of.transfer_us = 60000;
+    lmi_buf b = written(&of, NULL, (lam_ranks_options){.width = 400});
+    EXPECT(&b, "  also  late again and again, but little would be gained without: rank 5\n");
+}
+
 static void test_who_died_is_told_with_what_ended_it(void **state) {
     (void)state;
     lam_rank_fact facts[16];
@@ -202,6 +212,7 @@ int main(void) {
         cmocka_unit_test(test_each_phase_has_its_words),
         cmocka_unit_test(test_a_node_and_a_link_are_told),
         cmocka_unit_test(test_verdicts_without_a_name_say_what_is_lost),
+        cmocka_unit_test(test_a_late_rank_that_costs_little_is_listed),
         cmocka_unit_test(test_who_died_is_told_with_what_ended_it),
         cmocka_unit_test(test_a_narrow_screen_holds_every_line),
         cmocka_unit_test(test_json_has_unknown_as_null),
