@@ -117,6 +117,7 @@ static void test_costs(void **state) {
         [LAM_COSTS_UNRULED] = "[] ",
         [LAM_COSTS_UNRULED_OPS] = "[",
         [LAM_COSTS_GAPS] = "[",
+        [LAM_COSTS_GROWTH] = "[] ",
         [LAM_COSTS_TIMES] = "device={runs=",
         [LAM_COSTS_WHY] = "[{metric='macs' phase='forward' formula=",
         [LAM_COSTS_FACTS] = "{",
