@@ -231,7 +231,17 @@ def makes_generators():
     return subprocess.run(command, capture_output=True, check=False).returncode == 0
 
 
+@pytest.fixture
+def alone():
+    """Ends the thread of tqdm, which wakes up now and then: one of its own allocations could fail instead."""
+    bars = sys.modules.get("tqdm")
+    if bars and bars.tqdm.monitor:
+        bars.tqdm.monitor.exit()
+        bars.tqdm.monitor = None
+
+
 @pytest.mark.parametrize("name", [*readings(), *watching()])
+@pytest.mark.usefixtures("alone")
 def test_each_allocation_of_python_may_fail(name):
     """The n-th allocation fails, for every n: a MemoryError or the right answer, nothing in between."""
     hook = pytest.importorskip("_testcapi")

@@ -257,8 +257,8 @@ static void add(const char *what) {
 }
 
 static void add_costs(lam_costs *c) {
-    static const char *const names[] = {"rows", "totals", "params", "unruled", "unruled operators",
-                                        "gaps", "times",  "why",    "facts",   "operator"};
+    static const char *const names[] = {"rows",   "totals", "params", "unruled", "unruled operators", "gaps",
+                                        "growth", "times",  "why",    "facts",   "operator"};
     for (int part = LAM_COSTS_ROWS; part <= LAM_COSTS_OPERATOR; part++)
         for (int32_t i = 0; i < 3; i++) {
             lam_error e = {0};
