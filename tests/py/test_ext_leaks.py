@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import os
 import subprocess
 import sys
 import weakref
@@ -121,8 +122,11 @@ def test_nothing_piles_up(work, times):
     for thing, before in zip(objects, counts, strict=True):
         assert abs(sys.getrefcount(thing) - before) < times // 4, thing
     assert len(gc.get_objects()) - alive < 50  # fewer: what tests before this one left, and was due to go
-    # The allocator takes memory in steps, now and then; a leak would grow in every window.
-    assert min(grown) / (times // WINDOWS) < 100, f"bytes grown in each window: {grown}"
+    # The allocator takes memory in steps, now and then; a leak would grow in every window. The sanitizer
+    # keeps what was freed, up to a limit.
+    assert "ASAN_OPTIONS" in os.environ or min(grown) / (times // WINDOWS) < 100, (
+        f"bytes grown in each window: {grown}"
+    )
 
 
 def test_failing_allocations_of_python_leave_nothing_open():

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 
@@ -42,6 +43,7 @@ ENDS = {
 }
 
 
+@pytest.mark.skipif("ASAN_OPTIONS" in os.environ, reason="a shell starts Python, and changes its environment")
 @pytest.mark.parametrize("end", ENDS)
 @pytest.mark.parametrize("way", ["file", "module", "text"])
 def test_it_is_a_python_of_its_own(tmp_path, way, end):
