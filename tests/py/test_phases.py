@@ -114,6 +114,19 @@ def test_a_slow_loader_is_input(tmp_path):
         assert step["input"] > LATE * 1e9
 
 
+def test_a_slow_loader_stands_out(tmp_path):
+    file = tmp_path / "run.lamina"
+    loop(net(), DataLoader(Late(rows=96, late=LATE / 4), batch_size=4), file)
+    (model,) = json.loads(show("show", file, "--json"))["runs"][0]["models"]
+    assert model["phases"]["stands_out"] == "input"
+    told = " ".join(show("show", file).split())
+    assert "of a step: the loop waits for its DataLoader. " + model["phases"]["next"] in told
+    (tmp_path / "few").mkdir()
+    loop(net(), DataLoader(Late(late=LATE / 4), batch_size=4), tmp_path / "few/run.lamina")
+    (model,) = json.loads(show("show", tmp_path / "few/run.lamina", "--json"))["runs"][0]["models"]
+    assert model["phases"]["stands_out"] is model["phases"]["next"] is None
+
+
 def test_what_follows_a_call_of_the_loader_is_not_input(tmp_path):
     file = tmp_path / "run.lamina"
     model = net()

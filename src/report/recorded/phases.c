@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The phases of a step, as a table of means. */
+ * The phases of a step: which one stands out, and all as a table of means. */
 #include "report/recorded/recorded.h"
 
 const char *lmi_phase_unknown(lam_step_phase phase) {
@@ -17,6 +17,52 @@ const char *lmi_phase_unknown(lam_step_phase phase) {
 bool lmi_phase_shown(const lam_recorded_model *m, lam_step_phase phase) {
     return m->phases.n && (m->phases.ns[phase] != 0 || phase == LAM_STEP_OTHER);
 }
+
+/* -- what stands out ------------------------------------------------------------------------------------- */
+
+enum { LEAST_STEPS = 20 };
+
+/* A phase that should take little of a step, and from which share of it on it stands out. */
+static const struct expected {
+    lam_step_phase phase;
+    double percent;
+    const char *reason, *next;
+} EXPECTED[] = {
+    {LAM_STEP_INPUT, 10, "the loop waits for its DataLoader",
+     "Give the DataLoader more num_workers, do less for each sample, or read from faster storage."},
+    {LAM_STEP_OPTIMIZER, 30, "it is long beside the forward and the backward",
+     "Try fused=True of torch's optimizers, or a larger batch."},
+};
+
+lmi_standout lmi_standout_of(const lam_recorded_model *m) {
+    lmi_standout most = {.kind = NULL};
+    if (m->phases.n < LEAST_STEPS || m->phases.whole_ns <= 0) return most;
+    bool known = true;
+    for (size_t i = 0; i < sizeof EXPECTED / sizeof *EXPECTED; i++) {
+        const struct expected *x = &EXPECTED[i];
+        const int64_t ns = m->phases.ns[x->phase];
+        const double percent = 100 * (double)ns / (double)m->phases.whole_ns;
+        if (ns < 0) known = false;
+        if (ns >= 0 && percent >= x->percent && percent > most.percent)
+            most = (lmi_standout){lam_step_phase_name(x->phase), percent, x->reason, x->next};
+    }
+    if (!most.kind && known) most.kind = "nothing";
+    return most;
+}
+
+static void put_standout(lmi_buf *b, const lam_recorded_model *m) {
+    const lmi_standout most = lmi_standout_of(m);
+    if (!most.kind) return;
+    if (!most.next) {
+        lmi_put(b, "no phase of a step stands out\n");
+        return;
+    }
+    lmi_putf(b, "! %s takes ", most.kind);
+    lmi_put_fixed(b, most.percent, 1);
+    lmi_putf(b, "%% of a step: %s. %s\n", most.reason, most.next);
+}
+
+/* -- the table ------------------------------------------------------------------------------------------- */
 
 static void put_share(lmi_buf *b, int64_t ns, int64_t whole) {
     if (ns < 0 || whole <= 0) {
@@ -58,6 +104,9 @@ static int rank_of(int phase) { return phase == LAM_STEP_FORWARD || phase == LAM
 lam_status lmi_recorded_phases(lmi_recorded *w, const lam_recorded_model *m) {
     if (!m->phases.n) return LAM_OK;
     lmi_sheet t;
+    const size_t before = w->out.n;
+    put_standout(&w->out, m);
+    lmi_recorded_wrap(w, before);
     lmi_putc(&w->out, '\n');
     lmi_recorded_sheet(&t, w, &(lmi_head){"a step", LMI_LEFT, 0}, 1);
     for (int k = 0; k < LAM_N_STEP_PHASES; k++)

@@ -37,6 +37,16 @@ lam_status lmi_recorded_ranks(lmi_recorded *w);
 lam_status lmi_recorded_phases(lmi_recorded *w, const lam_recorded_model *m);
 bool lmi_phase_shown(const lam_recorded_model *m, lam_step_phase phase); /* it took time, or is unknown */
 const char *lmi_phase_unknown(lam_step_phase phase);                     /* why it is, if it is */
+
+/* The phase that stands out among those of a step, by means: input from a tenth of a step on, the optimizer
+ * from three tenths on; the larger of the two. */
+typedef struct lmi_standout {
+    const char *kind;   /* "input", "optimizer", "nothing"; NULL: unknown, as in fewer than 20 steps */
+    double percent;     /* of a step; "nothing": 0 */
+    const char *reason; /* why that is, as the end of a sentence; "nothing": NULL, as is `next` */
+    const char *next;   /* what to do about it, a sentence */
+} lmi_standout;
+lmi_standout lmi_standout_of(const lam_recorded_model *m);
 lam_status lmi_recorded_csv(lmi_recorded *w);
 lam_status lmi_recorded_json(lmi_recorded *w);
 

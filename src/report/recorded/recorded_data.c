@@ -132,6 +132,9 @@ static void tell_phases(lmi_teller *t, const lam_recorded_model *m) {
         tell_end(t);
     }
     tell_list_end(t);
+    const lmi_standout most = lmi_standout_of(m);
+    tell_text(t, "stands_out", most.kind);
+    tell_text(t, "next", most.next);
     tell_end(t);
 }
 

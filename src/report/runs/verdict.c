@@ -230,6 +230,16 @@ static void put_slower(lmi_runs *p, const lost *l) {
     end_finding(p);
 }
 
+static void put_standout(lmi_runs *p, const lam_recorded_model *m) {
+    const lmi_standout most = lmi_standout_of(m);
+    if (p->w.n > 1 || !most.next) return;
+    begin_finding(p, "warn", "!");
+    lmi_putf(&p->w.out, "<b>%s takes ", most.kind);
+    lmi_put_fixed(&p->w.out, most.percent, 1);
+    lmi_putf(&p->w.out, LMI_NARROW "%% of a step</b>: %s. %s", most.reason, most.next);
+    end_finding(p);
+}
+
 static void put_missing(lmi_runs *p, int64_t n, const char *what) {
     if (n <= 0) return;
     begin_finding(p, "warn", "!");
@@ -246,6 +256,7 @@ static void put_findings(lmi_runs *p, const together *t, const lost *l) {
     size_t none = b->n;
     put_health(p, t);
     put_slower(p, l);
+    put_standout(p, main_of(p));
     put_missing(p, t->failed, "raised an exception");
     put_missing(p, t->dropped, "could not be written in time");
     if (b->n == none)

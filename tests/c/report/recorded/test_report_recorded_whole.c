@@ -7,6 +7,8 @@
 
 #include "kit/page_text.h"
 
+#include "report/recorded/recorded.h"
+
 /* When a run ended, and which process it was, is not the test's to say. */
 static const char ENDED[] = "UPDATE runs SET seen_unix_ns = started_unix_ns + 60000000000, pid = 77,"
                             " ended_unix_ns = started_unix_ns + 60000000000;";
@@ -91,10 +93,38 @@ static void of_processes(void **state) {
     for (int i = 0; i < 3; i++) lam_recording_free(all[i]);
 }
 
+/* Input and optimizer of a step of 1000 ns; -1 unknown. */
+static void what_stands_out(void **state) {
+    (void)state;
+    static const struct {
+        int64_t steps, input, optimizer;
+        const char *kind;
+    } cases[] = {
+        {20, 100, 0, "input"},      {20, 99, 0, "nothing"},  {19, 900, 0, NULL},
+        {50, 0, 300, "optimizer"},  {50, 0, 299, "nothing"}, {50, 200, 300, "optimizer"},
+        {50, 350, 300, "input"},    {50, -1, 10, NULL},      {50, 10, -1, NULL},
+        {50, -1, 400, "optimizer"}, {50, 100, -1, "input"},  {0, 900, 0, NULL},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        lam_recorded_model m = {.n_steps = 1};
+        m.phases.n = cases[i].steps;
+        m.phases.whole_ns = 1000;
+        m.phases.ns[LAM_STEP_INPUT] = cases[i].input;
+        m.phases.ns[LAM_STEP_OPTIMIZER] = cases[i].optimizer;
+        const lmi_standout most = lmi_standout_of(&m);
+        if (!cases[i].kind)
+            assert_null(most.kind);
+        else
+            assert_string_equal(most.kind, cases[i].kind);
+        assert_int_equal(most.next != NULL, most.percent > 0);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_run),
         cmocka_unit_test(of_processes),
+        cmocka_unit_test(what_stands_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
