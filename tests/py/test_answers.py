@@ -259,6 +259,7 @@ OPTIONAL = {
     "device_memory", "bound",  # of tokens, where one was named, and where a device was
     "logical_bytes", "local_bytes",  # where they differ from param_bytes
     "before_deviation", "after_deviation",  # of times
+    "phases",  # of two recordings, where both have them
     "measured", "off",  # where the run was of the predicted kind
     "kind", "in_shapes", "out_shapes",  # of an operator
     "tokens", "a_token", "formula", "source",  # of a comparison, where it is one in tokens

@@ -71,7 +71,7 @@ def test_options_of_a_run_reach_the_host_by_their_names():
     given |= {"mode": "train", "time": True, "repeats": 3, "memory": True, "health": True}
     given |= {"ops": True, "or_layers": True, "unfused": False, "follow": False, "dry": False}
     given |= {"backward": False, "batch": 0, "dtype": None, "optimizer": None, "needs_run": "--repeats"}
-    given |= {"tokens": None, "prompt": 0, "fresh": 0}
+    given |= {"tokens": None, "prompt": 0, "fresh": 0, "longest": 0}
     assert asked == given
     not_given = {"time": False, "repeats": 0, "memory": False, "health": False, "needs_run": None}
     not_given |= {"given": None, "inputs": ["2x3"], "build": [], "mode": "eval"}

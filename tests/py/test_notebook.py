@@ -142,7 +142,7 @@ def test_text_stands_beside_it(shown):
     for name in ("report", "saved", "comparison", "fit"):
         assert shown[name]._repr_mimebundle_()["text/plain"] == str(shown[name])
     assert (
-        shown["watch"]._repr_mimebundle_()["text/plain"].startswith("<a watch: one step in 1, recorded in ")
+        shown["watch"]._repr_mimebundle_()["text/plain"].startswith("<a watch: every step, recorded in ")
     )
 
 

@@ -388,12 +388,13 @@ static bool set_number(const struct option *o, PyObject *value, int32_t *to) {
 }
 
 static bool set_peak(PyObject *value, lam_peak *to) {
-    PyObject *ignored = NULL;
-    if (!PyTuple_Check(value)) {
+    if (!PyTuple_Check(value) || PyTuple_Size(value) < 2) {
         PyErr_Format(PyExc_TypeError, "roof is what lamina.roof() gives, not %R", value);
         return false;
     }
-    if (!PyArg_ParseTuple(value, "dd|O:peak", &to->flops, &to->bytes, &ignored)) return false;
+    to->flops = PyFloat_AsDouble(PyTuple_GetItem(value, 0));
+    to->bytes = PyFloat_AsDouble(PyTuple_GetItem(value, 1));
+    if (PyErr_Occurred()) return false;
     if (to->flops > 0 && to->bytes > 0) return true; /* not NaN either */
     PyErr_Format(PyExc_ValueError, "a roof has more than 0 FLOPs and bytes a second, and this is %R", value);
     return false;
