@@ -47,7 +47,6 @@ typedef enum lmi_origin { LMI_FROM_ANY, LMI_FROM_CALL, LMI_FROM_OWNED, LMI_FROM_
 
 /* One named value that a source offers to the binder. name NULL: positional, number `position`. A tensor
  * has a shape and no value; an attribute has a value, and its shape is ignored. */
-/* NOLINTNEXTLINE(clang-analyzer-optin.performance.Padding): a few on the stack, in the order they read */
 typedef struct lmi_offer {
     const char *name;
     int32_t position;

@@ -193,6 +193,7 @@ static bool read_written(tracer *t, const lmi_edge *edge, lam_shape shape, int32
         to = NULL;
     for (int32_t i = edge->write; i >= 0 && !ends; i = w->prev) {
         w = &t->m->writes[i];
+        /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): a model with edges has its writes */
         if (is_before(t, edge, w->op, root)) break;
         if (!is_written(t, w)) continue;
         bool known = to && lmi_flow_place(t->m, w, &at);

@@ -30,7 +30,6 @@ typedef enum lmi_of {
 #define LMI_FIELD_INT(name)     int32_t name;
 #define LMI_FIELD_COUNT(name)   int32_t name;
 #define LMI_FIELD_COLUMNS(name) int32_t name;
-/* NOLINTNEXTLINE(clang-analyzer-optin.performance.Padding): one command line, in the order of options.def */
 typedef struct lmi_args {
     const char **operands; /* as long as the whole command line */
     int32_t n_operands;

@@ -82,6 +82,7 @@ static void put_held(writer *w, const int64_t part[LAM_N_HELD]) {
 /* Writes what runs at the peak, and in which layer: known for the run whose model is given. */
 static void put_when(writer *w, int32_t run) {
     const lam_fit *f = w->fit[run];
+    if (!f) return;
     const lam_op *op = run == (w->fit[1] != NULL) && f->op >= 0 ? lam_model_op(w->m, f->op) : NULL;
     const lam_event *call = op && op->call >= 0 ? lam_model_event(w->m, op->call) : NULL;
     lmi_put(&w->out, f->op >= 0 ? "while " : strncmp(f->at, "before", 6) == 0 ? "" : "in ");

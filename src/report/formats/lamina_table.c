@@ -34,7 +34,7 @@ static void put_branch(const page *p, int32_t row, size_t room, lmi_buf *out) {
     const char *const ascii[] = {"|- ", "`- ", "|  ", "   "};
     const char *const *glyph = p->j->o->ascii ? ascii : utf8;
     const lmi_row *at = p->t->at;
-    bool last[WIDEST / STEP + 1];
+    bool last[WIDEST / STEP + 1] = {false};
     int32_t depth = at[row].depth;
     if (p->t->flat) return;
     if ((size_t)depth > room / STEP || depth > WIDEST / STEP) {

@@ -89,7 +89,7 @@ static void put_output(lmi_page *p, const char *out) {
     const char *comma = strstr(out, ", "), *rest = strstr(out, " +");
     size_t n = comma ? (size_t)(comma - out) : strlen(out), tail = sizeof usual - 1;
     char more[24] = "";
-    long long others = rest ? atoll(rest + 2) : 0;
+    long long others = rest ? strtoll(rest + 2, NULL, 10) : 0;
     for (const char *s = comma; s; s = strstr(s + 1, ", ")) others++;
     if (n > tail && memcmp(out + n - tail, usual, tail) == 0) n -= tail;
     if (others > 0) snprintf(more, sizeof more, " +%lld", others);

@@ -75,7 +75,7 @@ static void draw_area(course *d, const char *classes, const int64_t *bytes, int 
  * are unknown, the whole is one area. */
 static void draw_areas(course *d) {
     int32_t n = d->o->n_points;
-    int64_t *sum = malloc((size_t)n * sizeof *sum);
+    int64_t *sum = calloc((size_t)n, sizeof *sum);
     if (!sum) {
         d->s->body.bad = true;
         return;

@@ -239,6 +239,7 @@ static void draw_chart(chart *d, lmi_buf *out, const lmi_picture_options *p) {
     draw_roofs(d);
     draw_circles(d);
     lmi_svg_end(&s, (lmi_rect){0, 0, d->w, d->h}, false);
+    d->s = NULL;
 }
 
 void lmi_picture_roofline(lmi_buf *out, const lmi_outline *o, const lmi_picture_options *p) {

@@ -137,12 +137,11 @@ static void draw_spot(scatter *d, int32_t i) {
 
 /* Shortens "vgg16_bn, vgg16" to "vgg16, _bn". */
 static void put_twins(const scatter *d, int32_t i, lmi_buf *text) {
-    const char *name = d->at[i].of->name;
     int32_t shortest = i;
     for (int32_t k = i + 1; k < d->n; k++)
         if (d->at[k].twin_of == i && strlen(d->at[k].of->name) < strlen(d->at[shortest].of->name))
             shortest = k;
-    name = d->at[shortest].of->name;
+    const char *name = d->at[shortest].of->name;
     lmi_put(text, name);
     for (int32_t k = i; k < d->n; k++) {
         const char *other = d->at[k].of->name;

@@ -60,14 +60,13 @@ static int32_t put_unruled(lmi_items *s, const tally *t) {
     bool ops = lmi_by_ops(c);
     int64_t sum = 0;
     int32_t runs, names = 0;
-    const char *name;
-    for (; (name = ops ? lam_costs_unruled_op(c, names, &runs) : lam_costs_unruled(c, names, &runs)); names++)
+    for (; ops ? lam_costs_unruled_op(c, names, &runs) : lam_costs_unruled(c, names, &runs); names++)
         sum += runs;
     if (!names) return 0;
     lmi_putf(&s->text, "%lld of %lld %ss %s no rule: ", (long long)sum, (long long)t->all,
              ops ? "operator" : "layer", sum == 1 ? "has" : "have");
     for (int32_t i = 0; i < names && i < NAMES; i++) {
-        name = ops ? lam_costs_unruled_op(c, i, &runs) : lam_costs_unruled(c, i, &runs);
+        const char *name = ops ? lam_costs_unruled_op(c, i, &runs) : lam_costs_unruled(c, i, &runs);
         if (i) lmi_put(&s->text, ", ");
         lmi_put_clean(&s->text, name);
         lmi_putf(&s->text, " (%d)", (int)runs);

@@ -29,10 +29,10 @@ static bool memory_of(const lmi_line *l, double *out) {
 
 static bool counted_of(const lmi_figure_info *f, const lmi_line *l, double *out) {
     const lam_count *counts = f->needs == LAM_NEEDS_BACKWARD ? l->row.backward : l->row.metric;
-    lam_count c = f->metric < 0                 ? l->row.params
-                  : f->metric == LAM_BYTES_READ ? lam_metric_bytes(counts)
-                                                : counts[f->metric];
-    return known(c, out);
+    if (f->metric < 0) return known(l->row.params, out);
+    if (f->metric == LAM_BYTES_READ) return known(lam_metric_bytes(counts), out);
+    /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): the row of a line has its numbers */
+    return known(counts[f->metric], out);
 }
 
 bool lmi_figure_of_line(lmi_figure k, const lmi_line *l, double *out) {
