@@ -200,7 +200,7 @@ static void drop_repeated(whole *w) {
 /* Fills in the steps between those that ran. */
 static lam_status fill_in(whole *w, lam_error *e) {
     lmi_vec ran;
-    bool straight[16];
+    bool straight[16] = {false};
     lam_status s = LAM_OK;
     lmi_vec_init(&ran, sizeof(lam_token_step));
     for (size_t i = 0; s == LAM_OK && i < w->steps.n; i++) {
