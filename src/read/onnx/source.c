@@ -8,7 +8,8 @@
 
 #include <stdlib.h>
 
-enum { MOST_TIMES = 4096 }; /* runs of a body that are pushed one by one */
+/* What is known of a node: it runs, it may run in a body that values decide on, or it runs in no case. */
+typedef enum running { NEVER, HIDDEN, RUNS } running;
 
 typedef struct source {
     lmi_onnx_model *m;
@@ -18,12 +19,16 @@ typedef struct source {
     lmi_onnx_use *uses;
     lmi_map places;  /* of paths */
     lmi_vec modules; /* int32_t: of each place */
-    int32_t *call;   /* of each scope */
+    running *node;   /* of each node */
+    bool *followed;  /* of each node: its body is pushed, as often as it runs */
+    running *run;    /* of each scope: the most of its nodes */
+    lmi_map hidden;  /* paths of modules of nodes that may run */
+    int32_t *call;   /* of each scope; -1: it is not called */
     int32_t *depth;  /* of each scope */
     lmi_map shared;  /* a place and a value that it owns beside another one */
     lmi_map passed;  /* a value and a call that it goes into or out of */
     lmi_vec in, out; /* pass */
-    int64_t work;    /* operators that may still be pushed for bodies that run several times */
+    int64_t work;    /* operators that may still be added by bodies that run several times */
     lam_error *e;
 } source;
 
@@ -35,17 +40,67 @@ typedef struct pass {
 static lmi_onnx_scope_of *scope(const source *g, int32_t i) { return lmi_vec_at(&g->s.at, (size_t)i); }
 static int32_t n_scopes(const source *g) { return (int32_t)g->s.at.n; }
 
+/* -- what runs ---------------------------------------------------------------------------------------------
+ */
+
+/* The graph that a node runs, and how often; NULL: values decide on it, or it has none. */
+static const lmi_onnx_graph *body_of(const lmi_onnx_node *n, int64_t *times) {
+    const bool branch = strcmp(n->op, "If") == 0,
+               loop = strcmp(n->op, "Loop") == 0 || strcmp(n->op, "Scan") == 0;
+    *times = branch ? 1 : n->times;
+    if (*n->domain || !(branch || loop) || *times < 0 || (branch && n->taken < 0)) return NULL;
+    const lmi_onnx_attribute *a = lmi_onnx_attr(n, loop ? "body" : n->taken ? "then_branch" : "else_branch");
+    return a ? a->graph : NULL;
+}
+
+static lam_status find_running(source *g, const lmi_onnx_graph *graph, running how, int64_t runs);
+
+/* The body that a node is known to run is followed unless it runs too often: each run adds its operators. */
+static lam_status find_body(source *g, int32_t node, running how,
+                            int64_t runs) { /* NOLINT(misc-no-recursion) */
+    const lmi_onnx_node *n = lmi_onnx_node_at(g->m, node);
+    int64_t times, all, added;
+    const lmi_onnx_graph *body = how == RUNS ? body_of(n, &times) : NULL;
+    if (body && !lmi_mul_over(runs, times, &all) && !lmi_mul_over(all, body->n_nodes + 1, &added)) {
+        if (all <= 1) added = 0; /* the file has them */
+        g->followed[node] = added <= g->work;
+        if (g->followed[node]) {
+            g->work -= added;
+            return all ? find_running(g, body, RUNS, all) : LAM_OK;
+        }
+    }
+    for (int32_t k = 0; k < n->n_attrs; k++)
+        if (n->attrs[k].graph) LAM_TRY(find_running(g, n->attrs[k].graph, HIDDEN, 1));
+    return LAM_OK;
+}
+
+/* As deep as graphs are in each other, which is bounded. */
+static lam_status find_running(source *g, const lmi_onnx_graph *graph, running how,
+                               int64_t runs) { /* NOLINT(misc-no-recursion) */
+    for (int32_t i = 0; i < graph->n_nodes; i++) {
+        const int32_t node = graph->nodes[i];
+        g->node[node] = how;
+        for (int32_t s = g->s.of[node]; s >= 0; s = scope(g, s)->parent) {
+            if (g->run[s] < how) g->run[s] = how;
+            if (how == HIDDEN && s > 0) LAM_TRY(lmi_map_put(&g->hidden, scope(g, s)->path, 0, g->e));
+        }
+        LAM_TRY(find_body(g, node, how, runs));
+    }
+    return LAM_OK;
+}
+
 /* -- places ------------------------------------------------------------------------------------------------
  */
 
 /* A class by its whole name; an operator is a type too, where each node is a place. */
-static lam_status add_module(source *g, const char *type, int32_t *out) {
+static lam_status add_module(source *g, const char *path, const char *type, int32_t *out) {
     const char *dot = type ? strrchr(type, '.') : NULL, *short_name = dot ? dot + 1 : type;
     const bool torchs = type && strncmp(type, "torch.nn.", 9) == 0;
     const lam_module_info info = {.type = short_name && *short_name ? short_name : "?",
                                   .type_path = type && *type ? type : "?",
                                   .word = torchs ? lam_word_module(short_name) : -1,
-                                  .flags = torchs ? LAM_MODULE_EXACT : 0u};
+                                  .flags = (torchs ? LAM_MODULE_EXACT : 0u) |
+                                           (lmi_map_get(&g->hidden, path) >= 0 ? LAM_MODULE_INSIDE : 0u)};
     LAM_TRY(lam_build_module(g->b, &info, out, g->e));
     return lmi_vec_put(&g->modules, out, g->e);
 }
@@ -63,7 +118,7 @@ static lam_status place_of(source *g, const char *path, const char *type,
         LAM_TRY(place_of(g, around, NULL,
                          &parent)); /* as deep as a path has dots: MOST_PARTS of scopes.c, or 1,024 */
     }
-    LAM_TRY(add_module(g, type, &module));
+    LAM_TRY(add_module(g, path, type, &module));
     LAM_TRY(lam_build_place(g->b, parent, dot ? dot + 1 : path, module, out, g->e));
     return lmi_map_put(&g->places, path, *out, g->e);
 }
@@ -218,12 +273,18 @@ static bool is_data(const source *g, int32_t value, int32_t *from) {
     return v->producer >= 0 || (v->input && v->graph == g->m->graph);
 }
 
-static lam_status passes_of_node(source *g, const lmi_onnx_node *n, int32_t to) {
+/* What only nodes that run in no case read goes no further than into the model. */
+static lam_status passes_of_node(source *g, int32_t node) {
+    const lmi_onnx_node *n = lmi_onnx_node_at(g->m, node);
+    const int32_t to = g->s.of[node];
+    int64_t times;
     int32_t from;
     for (int32_t i = 0; i < n->n_in; i++)
-        if (is_data(g, n->in[i], &from)) LAM_TRY(goes(g, n->in[i], from, to));
-    for (int32_t k = 0; k < n->n_attrs; k++) {
+        if (is_data(g, n->in[i], &from) && (g->node[node] != NEVER || from < 0))
+            LAM_TRY(goes(g, n->in[i], from, g->node[node] == NEVER ? 0 : to));
+    for (int32_t k = 0; k < n->n_attrs && g->node[node] != NEVER; k++) {
         const lmi_onnx_graph *inner = n->attrs[k].graph;
+        if (g->followed[node] && inner != body_of(n, &times)) continue;
         for (int32_t i = 0; inner && i < inner->n_outputs; i++)
             if (is_data(g, inner->outputs[i], &from)) LAM_TRY(goes(g, inner->outputs[i], from, to));
     }
@@ -232,8 +293,7 @@ static lam_status passes_of_node(source *g, const lmi_onnx_node *n, int32_t to) 
 
 static lam_status find_passes(source *g) {
     int32_t from;
-    for (int32_t i = 0; i < (int32_t)g->m->nodes.n; i++)
-        LAM_TRY(passes_of_node(g, lmi_onnx_node_at(g->m, i), g->s.of[i]));
+    for (int32_t i = 0; i < (int32_t)g->m->nodes.n; i++) LAM_TRY(passes_of_node(g, i));
     for (int32_t i = 0; i < g->m->graph->n_outputs; i++)
         if (is_data(g, g->m->graph->outputs[i], &from)) LAM_TRY(goes(g, g->m->graph->outputs[i], from, -1));
     return LAM_OK;
@@ -290,7 +350,8 @@ static lam_status add_calls(source *g) {
     g->call = lmi_alloc_none(&g->a, n_scopes(g));
     if (!by.args || !g->call || !group(g, &g->in, &by.in) || !group(g, &g->out, &by.out))
         return lmi_nomem(g->e);
-    for (int32_t i = 0; i < n_scopes(g); i++) LAM_TRY(add_call(g, &by, i));
+    for (int32_t i = 0; i < n_scopes(g); i++)
+        if (g->run[i] == RUNS || i == 0) LAM_TRY(add_call(g, &by, i));
     return LAM_OK;
 }
 
@@ -329,30 +390,11 @@ static bool is_known_before(const source *g, const lmi_onnx_node *n) {
 
 static lam_status push_graph(source *g, lmi_onnx_op *o, const lmi_onnx_graph *graph);
 
-/* The graphs of a node that are known to run, and how often; NULL: it is not known, or it has none. */
-static const lmi_onnx_graph *body_of(const source *g, const lmi_onnx_node *n, int64_t *times) {
-    const bool branch = strcmp(n->op, "If") == 0,
-               loop = strcmp(n->op, "Loop") == 0 || strcmp(n->op, "Scan") == 0;
-    *times = branch ? 1 : n->times;
-    if (*n->domain || !(branch || loop)) return NULL;
-    if (branch && n->taken < 0) return NULL;
-    const char *name = loop ? "body" : n->taken ? "then_branch" : "else_branch";
-    const lmi_onnx_attribute *a = lmi_onnx_attr(n, name);
-    const bool few = a && a->graph && *times >= 0 && *times <= MOST_TIMES &&
-                     *times * ((int64_t)a->graph->n_nodes + 1) <= g->work;
-    return few ? a->graph : NULL;
-}
-
 /* The body, and then a node without work that hands its results on. */
 static lam_status push_body(source *g, lmi_onnx_op *o, const lmi_onnx_node *n, const lmi_onnx_graph *body,
                             int64_t times, int32_t call) {
     lmi_vec in, out;
-    for (int64_t i = 0; i < times; i++) {
-        g->work -= body->n_nodes + 1;
-        if (g->work < 0)
-            return lmi_fail(g->e, LAM_LIMIT, g->m->file->name, "its loops run too often to be followed");
-        LAM_TRY(push_graph(g, o, body));
-    }
+    for (int64_t i = 0; i < times; i++) LAM_TRY(push_graph(g, o, body));
     lmi_vec_init(&in, sizeof(lam_op_arg));
     lmi_vec_init(&out, sizeof(lam_op_arg));
     lam_status s = put_results(g, body->outputs, body->n_outputs, &in);
@@ -372,7 +414,7 @@ static lam_status push_node(source *g, lmi_onnx_op *o, int32_t node) {
     int64_t times;
     lmi_vec out;
     if (is_known_before(g, n)) return LAM_OK;
-    const lmi_onnx_graph *body = body_of(g, n, &times);
+    const lmi_onnx_graph *body = g->followed[node] ? body_of(n, &times) : NULL;
     if (body) return push_body(g, o, n, body, times, call);
     LAM_TRY(lmi_onnx_op_of(o, n));
     lmi_vec_init(&out, sizeof(lam_op_arg));
@@ -466,8 +508,12 @@ static lam_status tell(source *g) {
 static lam_status build(source *g) {
     LAM_TRY(lmi_onnx_scopes_of(&g->s, g->m, &g->a, g->e));
     g->depth = lmi_alloc(&g->a, (uint64_t)n_scopes(g), sizeof *g->depth);
-    if (!g->depth) return lmi_nomem(g->e);
+    g->run = lmi_alloc(&g->a, (uint64_t)n_scopes(g), sizeof *g->run);
+    g->node = lmi_alloc(&g->a, g->m->nodes.n, sizeof *g->node);
+    g->followed = lmi_alloc(&g->a, g->m->nodes.n, sizeof *g->followed);
+    if (!g->depth || !g->run || !g->node || !g->followed) return lmi_nomem(g->e);
     for (int32_t i = 1; i < n_scopes(g); i++) g->depth[i] = 1 + g->depth[scope(g, i)->parent];
+    LAM_TRY(find_running(g, g->m->graph, RUNS, 1));
     LAM_TRY(add_places(g));
     LAM_TRY(add_tensors(g));
     LAM_TRY(find_passes(g));
@@ -478,9 +524,10 @@ static lam_status build(source *g) {
 
 lam_status lmi_onnx_build(lam_model **out, lmi_onnx_model *m, uint64_t memory_limit, lam_error *e) {
     source g = {.m = m, .e = e};
-    g.work = (INT64_C(1) << 16) + (int64_t)m->nodes.n;
+    g.work = INT64_C(1) << 16;
     lmi_arena_init(&g.a, m->arena.limit);
     lmi_map_init(&g.places);
+    lmi_map_init(&g.hidden);
     lmi_map_init(&g.passed);
     lmi_map_init(&g.shared);
     lmi_vec_init(&g.modules, sizeof(int32_t));
@@ -490,6 +537,7 @@ lam_status lmi_onnx_build(lam_model **out, lmi_onnx_model *m, uint64_t memory_li
     if (s == LAM_OK) s = build(&g);
     lmi_onnx_scopes_free(&g.s);
     lmi_map_free(&g.places);
+    lmi_map_free(&g.hidden);
     lmi_map_free(&g.passed);
     lmi_map_free(&g.shared);
     lmi_vec_free(&g.modules);

@@ -170,8 +170,12 @@ void lmi_items_complete(lmi_items *s) {
               file ? "s are never called" : "s were never called", true);
     tell_idle(s, t.elsewhere, " was called by other threads alone", "s were called by other threads alone",
               true);
-    tell_idle(s, t.inside, " is inside scripted, traced or compiled code, which shows no calls",
-              "s are inside scripted, traced or compiled code, which shows no calls", false);
+    tell_idle(s, t.inside,
+              file ? " is not seen: values decide, or the file does not tell, whether it runs"
+                   : " is inside scripted, traced or compiled code, which shows no calls",
+              file ? "s are not seen: values decide, or the file does not tell, whether they run"
+                   : "s are inside scripted, traced or compiled code, which shows no calls",
+              false);
     tell_where(s, unruled, left);
 }
 

@@ -193,6 +193,188 @@ static void a_shared_initialiser_counts_once(void **state) {
     lam_model_free(m);
 }
 
+/* -- bodies ------------------------------------------------------------------------------------------------
+ */
+
+/* Adds a graph that a node runs, and frees it. */
+static void put_body(lmi_buf *node, const char *name, lmi_buf *graph) {
+    lmi_buf a = begun();
+    put_word(&a, 1, name);
+    put_message(&a, 6, graph);
+    put_message(node, 5, &a);
+}
+
+/* A constant of one element, without axes: BOOL or INT64. */
+static void put_scalar(lmi_buf *graph, const char *name, int type, uint64_t n) {
+    lmi_buf t = begun(), data = begun();
+    put_le(&data, n, type == 9 ? 1 : 8);
+    put_number(&t, 2, (uint64_t)type);
+    put_word(&t, 8, name);
+    put_message(&t, 9, &data);
+    put_message(graph, 5, &t);
+}
+
+enum { BOOL = 9, INT64 = 7, AN_INPUT = -1 };
+
+/* "cond", or a constant of its value; "in" names the data, and "out" the result. */
+static lmi_buf choice(const char *cond, const char *in, const char *out) {
+    char words[64];
+    snprintf(words, sizeof words, "If %s %s -", cond, out);
+    lmi_buf node = node_of(words), then = begun(), other = begun();
+    snprintf(words, sizeof words, "MatMul %s,a.weight %s_t /a/MatMul", in, out);
+    put_node(&then, words);
+    snprintf(words, sizeof words, "%s_t 3,4", out);
+    put_stated(&then, 12, words);
+    snprintf(words, sizeof words, "MatMul %s,b.weight %s_u /b/MatMul", in, out);
+    put_node(&other, words);
+    snprintf(words, sizeof words, "MatMul %s_u,c.weight %s_e /c/MatMul", out, out);
+    put_node(&other, words);
+    snprintf(words, sizeof words, "%s_e 3,4", out);
+    put_stated(&other, 12, words);
+    put_body(&node, "then_branch", &then);
+    put_body(&node, "else_branch", &other);
+    return node;
+}
+
+static void put_weights(lmi_buf *g) {
+    put_tensor(g, 5, "a.weight 1 4,4 64");
+    put_tensor(g, 5, "b.weight 1 4,8 128");
+    put_tensor(g, 5, "c.weight 1 8,4 128");
+    put_stated(g, 11, "x 3,4");
+    put_stated(g, 12, "y 3,4");
+}
+
+static void is_called(lam_costs *c, const char *path, int calls, bool inside) {
+    const lam_module *m = lam_model_module(lam_costs_model(c), row_of(c, path)->module);
+    assert_int_equal(m->n_calls, calls);
+    if (!calls) assert_int_equal((m->flags & LAM_MODULE_INSIDE) != 0, inside);
+}
+
+/* The branch that is not taken is never called. Where values choose, neither branch is seen, and the cost is
+ * unknown. */
+static void a_branch_that_constants_choose_counts_alone(void **state) {
+    (void)state;
+    for (int cond = AN_INPUT; cond < 2; cond++) {
+        lmi_buf g = begun(), node = choice("cond", "x", "y");
+        put_message(&g, 1, &node);
+        put_weights(&g);
+        if (cond == AN_INPUT)
+            put_stated(&g, 11, "cond 1");
+        else
+            put_scalar(&g, "cond", BOOL, (uint64_t)cond);
+        save_graph("if.onnx", &g);
+        lam_model *m = opened("if.onnx");
+        lam_costs *c = costs_of(m);
+        is_exactly(lam_costs_params(c).params, 16 + 32 + 32);
+        if (cond == AN_INPUT)
+            assert_int_equal(lam_costs_total(c, LAM_MACS).state, LAM_UNKNOWN);
+        else
+            is_exactly(lam_costs_total(c, LAM_MACS), cond ? 3 * 4 * 4 : 2 * 3 * 4 * 8);
+        is_called(c, "a", cond == 1, cond == AN_INPUT);
+        is_called(c, "b", cond == 0, cond == AN_INPUT);
+        is_called(c, "c", cond == 0, cond == AN_INPUT);
+        assert_int_equal(lam_model_event(m, 0)->n_in, cond == AN_INPUT ? 2 : 1);
+        lam_costs_free(c);
+        lam_model_free(m);
+    }
+}
+
+/* A branch in a branch: in the one that is taken values may choose; what is in the other one never runs. */
+static void branches_in_branches_are_chosen_alike(void **state) {
+    (void)state;
+    for (int cond = 0; cond < 2; cond++) {
+        lmi_buf g = begun(), node = node_of("If outer y -"), then = begun(), other = begun();
+        lmi_buf inner = choice("cond", "x", "z");
+        put_message(&then, 1, &inner);
+        put_stated(&then, 12, "z 3,4");
+        put_node(&other, "MatMul x,a.weight v /a/MatMul_1");
+        put_stated(&other, 12, "v 3,4");
+        put_body(&node, "then_branch", &then);
+        put_body(&node, "else_branch", &other);
+        put_message(&g, 1, &node);
+        put_weights(&g);
+        put_stated(&g, 11, "cond 1");
+        put_scalar(&g, "outer", BOOL, (uint64_t)cond);
+        save_graph("if.onnx", &g);
+        lam_model *m = opened("if.onnx");
+        lam_costs *c = costs_of(m);
+        if (cond)
+            assert_int_equal(lam_costs_total(c, LAM_MACS).state, LAM_UNKNOWN);
+        else
+            is_exactly(lam_costs_total(c, LAM_MACS), 3 * 4 * 4);
+        is_called(c, "a", cond == 0, true);
+        is_called(c, "b", 0, cond == 1);
+        lam_costs_free(c);
+        lam_model_free(m);
+    }
+}
+
+/* A loop around a product, n times; its condition is a constant, or what the body gives it. */
+static lmi_buf repeated(const char *trips, const char *cond, const char *in, const char *out,
+                        lmi_buf *inner) {
+    char words[64];
+    snprintf(words, sizeof words, "Loop %s,%s,%s %s -", trips, cond, in, out);
+    lmi_buf node = node_of(words), body = begun();
+    snprintf(words, sizeof words, "%s_i 1", out);
+    put_stated(&body, 11, words);
+    snprintf(words, sizeof words, "%s_c 1", out);
+    put_stated(&body, 11, words);
+    snprintf(words, sizeof words, "%s_h 3,4", out);
+    put_stated(&body, 11, words);
+    snprintf(words, sizeof words, "Identity %s_c %s_on -", out, out);
+    put_node(&body, words);
+    if (inner) {
+        put_message(&body, 1, inner);
+    } else {
+        snprintf(words, sizeof words, "MatMul %s_h,a.weight %s_r /a/MatMul", out, out);
+        put_node(&body, words);
+    }
+    snprintf(words, sizeof words, "%s_on 1", out);
+    put_stated(&body, 12, words);
+    snprintf(words, sizeof words, "%s_r 3,4", out);
+    put_stated(&body, 12, words);
+    put_body(&node, "body", &body);
+    return node;
+}
+
+/* MACs of a file whose loop's trips, and the trips of a loop in it unless they are 0, are constants; -1:
+ * unknown. */
+static int64_t macs_of_loops(uint64_t trips, uint64_t within) {
+    lmi_buf g = begun(), inner = repeated("m", "yes", "y_h", "y_r", NULL);
+    lmi_buf node = repeated("n", "yes", "x", "y", within ? &inner : NULL);
+    if (!within) lmi_buf_free(&inner);
+    put_message(&g, 1, &node);
+    put_tensor(&g, 5, "a.weight 1 4,4 64");
+    put_stated(&g, 11, "x 3,4");
+    put_stated(&g, 12, "y 3,4");
+    put_scalar(&g, "n", INT64, trips);
+    put_scalar(&g, "m", INT64, within);
+    put_scalar(&g, "yes", BOOL, 1);
+    save_graph("loop.onnx", &g);
+    lam_model *m = opened("loop.onnx");
+    lam_costs *c = costs_of(m);
+    const lam_count n = lam_costs_total(c, LAM_MACS);
+    is_called(c, "a", n.state == LAM_EXACT && trips > 0, n.state == LAM_UNKNOWN);
+    lam_costs_free(c);
+    lam_model_free(m);
+    return n.state == LAM_EXACT ? n.n : -1;
+}
+
+/* Loops that run more often than is followed are unknown, and the rest of the file is read. */
+static void a_loop_of_constant_trips_counts_each_of_them(void **state) {
+    (void)state;
+    static const uint64_t trips[] = {0, 1, 2, 1000, 5000, 20000};
+    for (size_t i = 0; i < sizeof trips / sizeof *trips; i++)
+        assert_int_equal(macs_of_loops(trips[i], 0), trips[i] * 3 * 4 * 4);
+    assert_int_equal(macs_of_loops(3, 5), 3 * 5 * 3 * 4 * 4);
+    assert_int_equal(macs_of_loops(1, 5), 5 * 3 * 4 * 4);
+    assert_int_equal(macs_of_loops(0, 5), 0);
+    assert_int_equal(macs_of_loops(30000, 0), -1);
+    assert_int_equal(macs_of_loops(4000, 6), -1);
+    assert_int_equal(macs_of_loops(UINT64_C(1) << 62, 0), -1);
+    assert_int_equal(macs_of_loops(1000, UINT64_C(1) << 62), -1);
+}
+
 /* -- what is refused ---------------------------------------------------------------------------------------
  */
 
@@ -377,6 +559,9 @@ int main(void) {
         cmocka_unit_test(what_a_file_leaves_open_is_unknown),
         cmocka_unit_test(nodes_are_put_after_what_they_read),
         cmocka_unit_test(a_shared_initialiser_counts_once),
+        cmocka_unit_test(a_branch_that_constants_choose_counts_alone),
+        cmocka_unit_test(branches_in_branches_are_chosen_alike),
+        cmocka_unit_test(a_loop_of_constant_trips_counts_each_of_them),
         cmocka_unit_test(wires_that_are_damaged_are_refused),
         cmocka_unit_test(texts_are_no_models),
         cmocka_unit_test(graphs_that_lie_are_refused),
