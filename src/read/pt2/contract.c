@@ -54,11 +54,30 @@ static bool read_result(const char *equation, const char *arrow, bool *keep) {
 
 static bool product_over(int64_t *n, int64_t by) { return lmi_mul_over(*n, by, n); }
 
+/* An equation that is followed. */
+typedef struct contraction {
+    lmi_pt2 *p;
+    const lam_op_info *op;
+    int32_t index;
+    bool over; /* it has sizes beyond 64 bits, and is not followed further */
+} contraction;
+
+/* What is not followed is the operator itself, whose cost is unknown. */
+static lam_status give_up(contraction *c) {
+    c->over = true;
+    lmi_inner_begin(c->p);
+    for (int32_t i = 0; i < c->op->n_in; i++)
+        LAM_TRY(lmi_inner_give(c->p, &c->op->in[i], c->op->in[i].position));
+    for (int32_t i = 0; i < c->op->n_out; i++) LAM_TRY(lmi_inner_result(c->p, &c->op->out[i]));
+    return lmi_inner_push(c->p, c->op, c->index, c->op->name, NULL);
+}
+
 /* Pushes the product of what was made so far and the next operand, whose labels become those of the result.
  */
-static lam_status multiply(lmi_pt2 *p, const lam_op_info *op, int32_t index, lam_op_arg *made,
-                           const lam_op_arg *with, operand *a, const operand *b, const bool *needed) {
+static lam_status multiply(contraction *c, lam_op_arg *made, const lam_op_arg *with, operand *a,
+                           const operand *b, const bool *needed) {
     int64_t batch = 1, left = 1, right = 1, inner = 1;
+    lmi_pt2 *p = c->p;
     bool over = false, sums = false;
     for (int32_t i = 0; i < MOST_LABELS; i++) {
         const int64_t n = a->size[i], m = b->size[i], both = n > m ? n : m;
@@ -74,26 +93,27 @@ static lam_status multiply(lmi_pt2 *p, const lam_op_info *op, int32_t index, lam
         }
         a->size[i] = needed[i] ? both : 0;
     }
-    if (over) return LAM_OK;
+    if (over) return give_up(c);
     const int64_t first[3] = {batch, left, inner}, second[3] = {batch, inner, right},
                   out[3] = {batch, left, right};
     lam_op_arg x, y, z;
     LAM_TRY(lmi_inner_made(p, made, first, 3, &x));
     LAM_TRY(lmi_inner_made(p, made, second, 3, &y));
     LAM_TRY(lmi_inner_made(p, made, out, 3, &z));
-    LAM_TRY(lmi_inner_place(p, op, index, made, &x));
-    LAM_TRY(lmi_inner_place(p, op, index, with, &y));
+    LAM_TRY(lmi_inner_place(p, c->op, c->index, made, &x));
+    LAM_TRY(lmi_inner_place(p, c->op, c->index, with, &y));
     *made = z;
     lmi_inner_begin(p);
     LAM_TRY(lmi_inner_give(p, &x, 0));
     LAM_TRY(lmi_inner_give(p, &y, 1));
     LAM_TRY(lmi_inner_result(p, &z));
-    return lmi_inner_push(p, op, index, sums ? "aten::bmm" : "aten::mul", NULL);
+    return lmi_inner_push(p, c->op, c->index, sums ? "aten::bmm" : "aten::mul", NULL);
 }
 
 /* Pushes the sum over axes that one operand alone has and nothing else needs. */
-static lam_status sum_alone(lmi_pt2 *p, const lam_op_info *op, int32_t index, lam_op_arg *made, operand *a,
-                            const bool *needed, const operand *other) {
+static lam_status sum_alone(contraction *c, lam_op_arg *made, operand *a, const bool *needed,
+                            const operand *other) {
+    lmi_pt2 *p = c->p;
     int64_t before = 1, after = 1;
     bool any = false, over = false;
     for (int32_t i = 0; i < MOST_LABELS; i++) {
@@ -105,15 +125,16 @@ static lam_status sum_alone(lmi_pt2 *p, const lam_op_info *op, int32_t index, la
         if (alone) a->size[i] = 0;
     }
     lam_op_arg x, y;
-    if (!any || over) return LAM_OK;
+    if (c->over || !any) return LAM_OK;
+    if (over) return give_up(c);
     LAM_TRY(lmi_inner_made(p, made, &before, 1, &x));
     LAM_TRY(lmi_inner_made(p, made, &after, 1, &y));
-    LAM_TRY(lmi_inner_place(p, op, index, made, &x));
+    LAM_TRY(lmi_inner_place(p, c->op, c->index, made, &x));
     *made = y;
     lmi_inner_begin(p);
     LAM_TRY(lmi_inner_give(p, &x, 0));
     LAM_TRY(lmi_inner_result(p, &y));
-    return lmi_inner_push(p, op, index, "aten::sum", NULL);
+    return lmi_inner_push(p, c->op, c->index, "aten::sum", NULL);
 }
 
 /* Reads all operands; 0: the equation is not understood. */
@@ -134,18 +155,19 @@ static lam_status contract(lmi_pt2 *p, const lam_op_info *op, int32_t index, ope
     const char *arrow = strstr(equation, "->");
     const int32_t n = read_all(op, equation, arrow, all);
     bool keep[MOST_LABELS], needed[MOST_LABELS];
+    contraction c = {.p = p, .op = op, .index = index};
     if (n == 0 || !read_result(equation, arrow, keep)) return LAM_OK;
     lam_op_arg made = *lmi_inner_at(op, 1, 0), with;
-    for (int32_t k = 0; k < n; k++) {
+    for (int32_t k = 0; k < n && !c.over; k++) {
         memcpy(needed, keep, sizeof needed);
         for (int32_t later = k + 1; later < n; later++)
             for (int32_t i = 0; i < MOST_LABELS; i++) needed[i] = needed[i] || all[later].size[i];
         with = *lmi_inner_at(op, 1, k);
-        if (k > 0) LAM_TRY(sum_alone(p, op, index, &with, &all[k], needed, &all[0]));
-        if (k > 0) LAM_TRY(multiply(p, op, index, &made, &with, &all[0], &all[k], needed));
-        if (n == 1 || k + 1 < n) LAM_TRY(sum_alone(p, op, index, &made, &all[0], needed, NULL));
+        if (k > 0) LAM_TRY(sum_alone(&c, &with, &all[k], needed, &all[0]));
+        if (k > 0 && !c.over) LAM_TRY(multiply(&c, &made, &with, &all[0], &all[k], needed));
+        if (n == 1 || k + 1 < n) LAM_TRY(sum_alone(&c, &made, &all[0], needed, NULL));
     }
-    return op->n_out ? lmi_inner_place(p, op, index, &made, &op->out[0]) : LAM_OK;
+    return op->n_out && !c.over ? lmi_inner_place(p, op, index, &made, &op->out[0]) : LAM_OK;
 }
 
 lam_status lmi_inner_contract(lmi_pt2 *p, const lam_op_info *op, int32_t index) {

@@ -84,6 +84,25 @@ static void graphs_in_a_graph_are_walked_or_named(void **state) {
     lam_model_free(m);
 }
 
+/* What operators read is told as that of a run is: by the parameter, by the operator that made it, or as an
+ * input. */
+static void sources_are_told(void **state) {
+    (void)state;
+    lam_model *m = sample("net.pt2");
+    const lam_op *conv = lam_model_op(m, 0);
+    const lam_module *owner = lam_model_module(m, lam_model_event(m, conv->call)->module);
+    assert_string_equal(conv->sig->name, "aten::conv2d");
+    assert_int_equal(owner->n_owned, 2);
+    assert_int_equal(lam_model_source_input(m, 0, 0), 0);
+    for (int32_t i = 0; i < 2; i++)
+        assert_int_equal(lam_model_source_tensor(m, 0, 1 + i), owner->owned[i].tensor);
+    int32_t norm = 1;
+    while (lam_model_op(m, norm)->parent >= 0) norm++;
+    assert_int_equal(lam_model_source(m, norm, 0), 0);
+    assert_int_equal(lam_model_source_tensor(m, norm, 0), -1);
+    lam_model_free(m);
+}
+
 /* -- programs that are made here ------------------------------------------------------------------------- */
 
 #define TENSOR(name, sizes)    "\"" name "\":{\"dtype\":7,\"sizes\":[" sizes "],\"requires_grad\":false}"
@@ -319,6 +338,7 @@ int main(void) {
         cmocka_unit_test(a_program_is_a_table),
         cmocka_unit_test(an_older_program_is_a_table),
         cmocka_unit_test(graphs_in_a_graph_are_walked_or_named),
+        cmocka_unit_test(sources_are_told),
         cmocka_unit_test(sizes_are_computed_in_both_grammars),
         cmocka_unit_test(totals_grow_with_open_sizes),
         cmocka_unit_test(damaged_programs_are_refused_with_the_place),

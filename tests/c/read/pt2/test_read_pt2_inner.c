@@ -1,0 +1,415 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Operators of torch.export's programs that call others: which ones are told inside them, and what a call
+ * costs with them. */
+#include "kit/archive.h"
+
+/* -- programs of one operator ---------------------------------------------------------------------------- */
+
+/* A list in brackets whose entries have `before` and `after` around them. */
+static void put_list(lmi_buf *b, const char *kind, const char *entries, const char *before,
+                     const char *after) {
+    const char *at = entries;
+    lmi_putf(b, "{\"%s\":[", kind);
+    while (*at && !strchr("]}>", *at)) {
+        const size_t n = strcspn(at, ",]}>");
+        lmi_put(b, before);
+        lmi_putn(b, at, n);
+        lmi_put(b, after);
+        at += n;
+        if (*at == ',') lmi_putc(b, *at++);
+    }
+    lmi_put(b, "]}");
+}
+
+/* An argument: x is a tensor, [x,w] are tensors, {1,2} and <0.5,2> numbers, 'add' a text. */
+static void put_argument(lmi_buf *b, const char *word) {
+    if (*word == '[')
+        put_list(b, "as_tensors", word + 1, "{\"name\":\"", "\"}");
+    else if (*word == '{')
+        put_list(b, "as_ints", word + 1, "", "");
+    else if (*word == '<')
+        put_list(b, "as_floats", word + 1, "", "");
+    else if (*word == '\'')
+        lmi_putf(b, "{\"as_string\":\"%.*s\"}", (int)strlen(word) - 2, word + 1);
+    else if (strcmp(word, "none") == 0)
+        lmi_put(b, "{\"as_none\":true}");
+    else if (strcmp(word, "true") == 0 || strcmp(word, "false") == 0)
+        lmi_putf(b, "{\"as_bool\":%s}", word);
+    else if (strchr("-0123456789", *word))
+        lmi_putf(b, "{\"%s\":%s}", strchr(word, '.') ? "as_float" : "as_int", word);
+    else
+        lmi_putf(b, "{\"as_tensor\":{\"name\":\"%s\"}}", word);
+}
+
+/* "linear x w b -> y": an operator, its arguments, and its results. */
+static void put_node(lmi_buf *b, const char *words) {
+    char copy[512];
+    bool results = false;
+    snprintf(copy, sizeof copy, "%s", words);
+    const char *between = "", *op = strtok(copy, " ");
+    lmi_putf(b, "{\"target\":\"torch.ops.aten.%s.default\",\"inputs\":[", op);
+    for (const char *word = strtok(NULL, " "); word; word = strtok(NULL, " ")) {
+        if (strcmp(word, "->") == 0) {
+            lmi_put(b, "],\"outputs\":[");
+            results = true;
+            between = "";
+            continue;
+        }
+        lmi_put(b, between);
+        between = ",";
+        if (!results) lmi_put(b, "{\"arg\":");
+        put_argument(b, word);
+        if (!results) lmi_putc(b, '}');
+    }
+    lmi_put(b, results ? "]" : "],\"outputs\":[]");
+    lmi_put(b, ",\"metadata\":{\"nn_module_stack\":\"L__self__,,net.Net\"}}");
+}
+
+/* "x 2,3 y 2,3;i": tensors of float32 with their sizes, "-" has none; of int64 behind a ";". */
+static void put_tensors(lmi_buf *b, const char *words) {
+    char name[32], sizes[64];
+    const char *between = "";
+    int used, type = 7;
+    while (sscanf(words, " %31s %63s%n", name, sizes, &used) == 2) {
+        words += used;
+        if (*sizes == ';') type = 5;
+        const char *at = sizes + (*sizes == ';');
+        lmi_putf(b, "%s\"%s\":{\"dtype\":%d,\"sizes\":[", between, name, type);
+        for (const char *comma = ""; *at && *at != '-'; comma = ",") {
+            const size_t n = strcspn(at, ",");
+            lmi_putf(b, "%s{\"as_int\":%.*s}", comma, (int)n, at);
+            at += n + (at[n] == ',');
+        }
+        lmi_put(b, "],\"requires_grad\":false}");
+        between = ",";
+        type = 7;
+    }
+}
+
+static void save_node(const char *file, const char *node, const char *tensors) {
+    lmi_buf b;
+    lmi_buf_init(&b);
+    lmi_put(&b, "{\"graph_module\":{\"graph\":{\"inputs\":[{\"as_tensor\":{\"name\":\"x\"}}],\"outputs\":["
+                "{\"as_tensor\":{\"name\":\"y\"}}],\"nodes\":[");
+    put_node(&b, node);
+    lmi_put(&b, "],\"tensor_values\":{");
+    put_tensors(&b, tensors);
+    lmi_put(&b,
+            "},\"sym_int_values\":{}},\"signature\":{\"input_specs\":[{\"user_input\":{\"arg\":{"
+            "\"as_tensor\":{\"name\":\"x\"}}}}],\"output_specs\":[{\"user_output\":{\"arg\":{\"as_tensor\":{"
+            "\"name\":\"y\"}}}}]},\"module_call_graph\":[{\"fqn\":\"\"}]},\"schema_version\":{\"major\":8,"
+            "\"minor\":20}}");
+    save_archive(file, "m/models/model.json", lmi_buf_text(&b));
+    lmi_buf_free(&b);
+}
+
+/* The operators inside the first one, in the order in which they run. */
+static void names_inside(const lam_model *m, char *text, size_t room) {
+    *text = '\0';
+    for (int32_t i = 1; i < lam_model_n_ops(m); i++) {
+        const char *name = lam_model_op(m, i)->sig->name;
+        assert_true(lam_model_op(m, i)->parent >= 0);
+        if (strncmp(name, "aten::", 6) == 0) name += 6;
+        snprintf(text + strlen(text), room - strlen(text), "%s%s", *text ? " " : "", name);
+    }
+}
+
+typedef struct told {
+    const char *node, *tensors, *inside;
+    int64_t macs; /* -1: unknown, or at least */
+} told;
+
+static void are_told(const told *all, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        char text[1024];
+        save_node("inner.pt2", all[i].node, all[i].tensors);
+        lam_model *m = opened("inner.pt2");
+        lam_costs *c = costs_of(m);
+        const lam_count macs = lam_costs_total(c, LAM_MACS);
+        names_inside(m, text, sizeof text);
+        assert_string_equal(text, all[i].inside);
+        assert_int_equal(macs.state == LAM_EXACT ? macs.n : -1, all[i].macs);
+        lam_costs_free(c);
+        lam_model_free(m);
+    }
+}
+
+#define ARE_TOLD(all) are_told(all, sizeof(all) / sizeof *(all))
+
+/* -- states ---------------------------------------------------------------------------------------------- */
+
+#define LSTM_GATES "add_ sigmoid_ sigmoid_ tanh_ sigmoid_ mul mul add_ tanh mul"
+#define GRU_GATES  "add_ sigmoid_ add_ sigmoid_ mul_ add_ tanh_ sub mul_ add_"
+#define STATES     " h 1,5,4 c 1,5,4 y 2,5,4 hn 1,5,4 cn 1,5,4"
+#define LSTM       "x 2,5,3 wi 16,3 wh 16,4 bi 16 bh 16" STATES
+
+/* Two steps of five sequences, 3 numbers in and 4 out. */
+static void layers_with_a_state_have_an_operator_each(void **state) {
+    (void)state;
+    static const told all[] = {
+        {"lstm x [h,c] [wi,wh,bi,bh] true 1 0.0 false false false -> y hn cn", LSTM, "mkldnn_rnn_layer",
+         2 * 5 * 16 * (3 + 4)},
+        {"lstm x [h,c] [wi,wh] false 1 0.0 false false false -> y hn cn", LSTM, "mkldnn_rnn_layer",
+         2 * 5 * 16 * (3 + 4)},
+        /* batch first: five steps of two sequences */
+        {"lstm x [h,c] [wi,wh,bi,bh] true 1 0.0 false false true -> y hn cn", LSTM, "mkldnn_rnn_layer",
+         5 * 2 * 16 * (3 + 4)},
+        {"gru x h [wi,wh,bi,bh] true 1 0.0 false false false -> y hn",
+         "x 2,5,3 wi 12,3 wh 12,4 bi 12 bh 12" STATES, "linear linear " GRU_GATES, 2 * 5 * 12 * (3 + 4)},
+        {"rnn_tanh x h [wi,wh,bi,bh] true 1 0.0 false false false -> y hn",
+         "x 2,5,3 wi 4,3 wh 4,4 bi 4 bh 4" STATES, "linear linear add_ tanh", 2 * 5 * 4 * (3 + 4)},
+        {"rnn_relu x h [wi,wh,bi,bh] true 1 0.0 false false false -> y hn",
+         "x 2,5,3 wi 4,3 wh 4,4 bi 4 bh 4" STATES, "linear linear add_ relu", 2 * 5 * 4 * (3 + 4)},
+        /* without an axis of sequences */
+        {"rnn_tanh x h [wi,wh,bi,bh] true 1 0.0 false false false -> y hn",
+         "x 2,3 wi 4,3 wh 4,4 bi 4 bh 4 h 1,4 y 2,4 hn 1,4", "linear linear add_ tanh", 2 * 4 * (3 + 4)},
+        /* packed: six steps of all sequences */
+        {"gru x n h [wi,wh,bi,bh] true 1 0.0 false false -> y hn",
+         "x 6,3 n ;3 wi 12,3 wh 12,4 bi 12 bh 12 h 1,3,4 y 6,4 hn 1,3,4", "linear linear " GRU_GATES,
+         6 * 12 * (3 + 4)},
+        /* both directions, and a second layer of what both gave */
+        {"lstm x [h,c] [wi,wh,wi,wh,w2,wh,w2,wh] false 2 0.0 false true false -> y hn cn",
+         "x 2,5,3 wi 16,3 wh 16,4 w2 16,8 h 4,5,4 c 4,5,4 y 2,5,8 hn 4,5,4 cn 4,5,4",
+         "mkldnn_rnn_layer mkldnn_rnn_layer mkldnn_rnn_layer mkldnn_rnn_layer",
+         2 * 2 * 5 * 16 * (3 + 4 + 8 + 4)},
+        /* a dropout between layers, in training alone */
+        {"lstm x [h,c] [wi,wh,w2,wh] false 2 0.5 true false false -> y hn cn",
+         "x 2,5,3 wi 16,3 wh 16,4 w2 16,4" STATES,
+         "mkldnn_rnn_layer dropout empty_like bernoulli_ div_ mul mkldnn_rnn_layer",
+         2 * 5 * 16 * (3 + 4 + 4 + 4)},
+        {"lstm x [h,c] [wi,wh,w2,wh] false 2 0.5 false false false -> y hn cn",
+         "x 2,5,3 wi 16,3 wh 16,4 w2 16,4" STATES, "mkldnn_rnn_layer mkldnn_rnn_layer",
+         2 * 5 * 16 * (3 + 4 + 4 + 4)},
+        /* a projection of the state to two numbers */
+        {"lstm x [h,c] [wi,wh,bi,bh,wp] true 1 0.0 false false false -> y hn cn",
+         "x 2,5,3 wi 16,3 wh 16,2 bi 16 bh 16 wp 2,4 h 1,5,2 c 1,5,4 y 2,5,2 hn 1,5,2 cn 1,5,4",
+         "linear linear " LSTM_GATES " linear", 2 * 5 * (16 * (3 + 2) + 2 * 4)},
+    };
+    ARE_TOLD(all);
+}
+
+static void layers_whose_weights_do_not_fit_are_not_opened(void **state) {
+    (void)state;
+    static const told all[] = {
+        {"lstm x [h,c] [wi,wh,bi] true 1 0.0 false false false -> y hn cn", LSTM, "", -1},
+        {"lstm x [h,c] [wi,wh,bi,bh] true 3 0.0 false false false -> y hn cn", LSTM, "", -1},
+        {"lstm x [h,c] [wi,wh,bi,bh] true 0 0.0 false false false -> y hn cn", LSTM, "", -1},
+        {"lstm x [h,c] [wi,wh,bi,bh] true -1 0.0 false true false -> y hn cn", LSTM, "", -1},
+        {"lstm x [h,c] [bi,bh,wi,wh] true 1 0.0 false false false -> y hn cn", LSTM, "", -1},
+        {"lstm x [h,c] [wi,wh,bi,bh,bi] true 1 0.0 false false false -> y hn cn", LSTM, "", -1},
+        {"lstm x [h,c] [wi,wh,bi,bh,wi,wh] true 1 0.0 false false false -> y hn cn", LSTM, "", -1},
+        {"lstm 3 [h,c] [wi,wh,bi,bh] true 1 0.0 false false false -> y hn cn", LSTM, "", -1},
+        {"lstm x -> y hn cn", LSTM, "", -1},
+        {"lstm bi [h,c] [wi,wh,bi,bh] true 1 0.0 false false false -> y hn cn", LSTM, "", -1},
+        {"lstm z [h,c] [wi,wh,bi,bh] true 1 0.0 false false false -> y hn cn", LSTM " z 1,2,5,3", "", -1},
+    };
+    ARE_TOLD(all);
+}
+
+static void cells_are_both_products_and_their_gates(void **state) {
+    (void)state;
+    static const told all[] = {
+        {"lstm_cell x [h,c] wi wh bi bh -> y cn",
+         "x 5,3 h 5,4 c 5,4 wi 16,3 wh 16,4 bi 16 bh 16 y 5,4 cn 5,4", "linear linear " LSTM_GATES,
+         5 * 16 * (3 + 4)},
+        {"gru_cell x h wi wh bi bh -> y", "x 5,3 h 5,4 wi 12,3 wh 12,4 bi 12 bh 12 y 5,4",
+         "linear linear " GRU_GATES, 5 * 12 * (3 + 4)},
+        {"rnn_tanh_cell x h wi wh -> y", "x 5,3 h 5,4 wi 4,3 wh 4,4 y 5,4", "linear linear add_ tanh",
+         5 * 4 * (3 + 4)},
+        {"rnn_relu_cell x h wi wh -> y", "x 3 h 4 wi 4,3 wh 4,4 y 4", "linear linear add_ relu", 4 * (3 + 4)},
+        {"rnn_relu_cell x h wi b -> y", "x 3 h 4 wi 4,3 b 4 y 4", "", -1},
+        {"rnn_relu_cell x h -> y", "x 3 h 4 y 4", "", -1},
+        {"rnn_relu_cell x h wi wh -> y", "x 1,5,3 h 5,4 wi 4,3 wh 4,4 y 5,4", "", -1},
+    };
+    ARE_TOLD(all);
+}
+
+/* -- products -------------------------------------------------------------------------------------------- */
+
+static void equations_are_products_from_the_left(void **state) {
+    (void)state;
+    static const told all[] = {
+        {"einsum 'ij,jk->ik' [x,w] -> y", "x 2,3 w 3,4 y 2,4", "as_strided as_strided bmm as_strided",
+         2 * 3 * 4},
+        {"einsum 'ij,jk' [x,w] -> y", "x 2,3 w 3,4 y 2,4", "as_strided as_strided bmm as_strided", 2 * 3 * 4},
+        {"einsum 'bij,bjk->bik' [x,w] -> y", "x 5,2,3 w 5,3,4 y 5,2,4",
+         "as_strided as_strided bmm as_strided", 5 * 2 * 3 * 4},
+        {"einsum '...ij,...jk->...ik' [x,w] -> y", "x 5,7,2,3 w 5,7,3,4 y 5,7,2,4",
+         "as_strided as_strided bmm as_strided", 5 * 7 * 2 * 3 * 4},
+        /* one of a batch for all */
+        {"einsum 'bij,bjk->bik' [x,w] -> y", "x 5,2,3 w 1,3,4 y 5,2,4",
+         "as_strided as_strided bmm as_strided", 5 * 2 * 3 * 4},
+        /* of elements: nothing is summed */
+        {"einsum 'i,j->ij' [x,w] -> y", "x 2 w 3 y 2,3", "as_strided as_strided mul as_strided", 0},
+        {"einsum 'I,J->IJ' [x,w] -> y", "x 2 w 3 y 2,3", "as_strided as_strided mul as_strided", 0},
+        /* an axis of one operand alone is summed first */
+        {"einsum 'ijz,jk->ik' [x,w] -> y", "x 2,3,6 w 3,4 y 2,4",
+         "as_strided sum as_strided as_strided bmm as_strided", 2 * 3 * 4},
+        {"einsum 'ij,jkz->ik' [x,w] -> y", "x 2,3 w 3,4,6 y 2,4",
+         "as_strided sum as_strided as_strided bmm as_strided", 2 * 3 * 4},
+        /* of one operand: a sum, a diagonal, another order */
+        {"einsum 'ij->i' [x] -> y", "x 2,3 y 2", "as_strided sum as_strided", 0},
+        {"einsum 'ii->i' [x] -> y", "x 3,3 y 3", "as_strided", 0},
+        {"einsum 'ij->ji' [x] -> y", "x 2,3 y 3,2", "as_strided", 0},
+        /* three operands: the first two, then their product with the third */
+        {"einsum 'ij,jk,kl->il' [x,w,v] -> y", "x 2,3 w 3,4 v 4,5 y 2,5",
+         "as_strided as_strided bmm as_strided as_strided bmm as_strided", 2 * 3 * 4 + 2 * 4 * 5},
+    };
+    ARE_TOLD(all);
+}
+
+static void equations_that_do_not_fit_are_not_opened(void **state) {
+    (void)state;
+    static const told all[] = {
+        {"einsum 'ijk,jk->ik' [x,w] -> y", "x 2,3 w 3,4 y 2,4", "", -1},
+        {"einsum 'i,jk->ik' [x,w] -> y", "x 2,3 w 3,4 y 2,4", "", -1},
+        {"einsum 'i?,jk->ik' [x,w] -> y", "x 2,3 w 3,4 y 2,4", "", -1},
+        {"einsum 'ij,jk->ik' [x] -> y", "x 2,3 y 2,4", "", -1},
+        {"einsum 'ij->i' [x,w] -> y", "x 2,3 w 3,4 y 2", "", -1},
+        {"einsum '......->' [x] -> y", "x 2,3 y -", "", -1},
+        {"einsum 7 [x] -> y", "x 2,3 y 2", "", -1},
+    };
+    ARE_TOLD(all);
+}
+
+/* Products beyond 64 bits are unknown from there on, and nothing is 0. */
+static void equations_beyond_64_bits_are_unknown(void **state) {
+    (void)state;
+    static const told all[] = {
+        {"einsum 'ab,ab->' [x,w] -> y", "x 4000000000,4000000000 w 4000000000,4000000000 y -", "einsum", -1},
+        {"einsum 'ab,cb->' [x,w] -> y", "x 4000000000,4000000000 w 4000000000,4000000000 y -", "einsum", -1},
+        {"einsum 'ab->' [x] -> y", "x 4000000000,4000000000 y -", "einsum", -1},
+        {"einsum 'a,b,c->abc' [x,w,v] -> y", "x 4000000000 w 4000000000 v 4 y 4000000000,4000000000,4",
+         "as_strided as_strided mul einsum", -1},
+    };
+    ARE_TOLD(all);
+}
+
+static void products_of_rows_and_batches_are_one(void **state) {
+    (void)state;
+    static const told all[] = {
+        {"linear x w b -> y", "x 2,3 w 4,3 b 4 y 2,4", "addmm", 2 * 3 * 4},
+        {"matmul x w -> y", "x 2,3 w 3,4 y 2,4", "view view mm view", 2 * 3 * 4},
+        {"matmul x w -> y", "x 5,2,3 w 3,4 y 5,2,4", "view view mm view", 5 * 2 * 3 * 4},
+        {"matmul x w -> y", "x 7,5,2,3 w 7,5,3,4 y 7,5,2,4", "view view bmm view", 7 * 5 * 2 * 3 * 4},
+        {"matmul x w -> y", "x 3 w 3 y -", "", 3},
+        {"matmul x w -> y", "x 7,1,2,3 w 7,5,3,4 y 7,5,2,4", "", 7 * 5 * 2 * 3 * 4},
+        {"linalg_matmul x w -> y", "x 2,3 w 3,4 y 2,4", "matmul view view mm view", 2 * 3 * 4},
+        {"bilinear x z w b -> y", "x 5,2 z 5,3 w 4,2,3 b 4 y 5,4",
+         "as_strided bmm as_strided bmm as_strided add_ add_", 5 * 4 * (2 * 3 + 3)},
+        {"bilinear x z w -> y", "x 5,2 z 5,3 w 4,2,3 y 5,4", "as_strided bmm as_strided bmm as_strided add_",
+         5 * 4 * (2 * 3 + 3)},
+        {"bilinear x z w -> y", "x 5,2 z 5,3 w 4,2 y 5,4", "", -1},
+    };
+    ARE_TOLD(all);
+}
+
+/* -- other layers ---------------------------------------------------------------------------------------- */
+
+static void layers_call_what_torch_calls(void **state) {
+    (void)state;
+    static const told all[] = {
+        {"conv2d x w b {1,1} {1,1} {1,1} 1 -> y", "x 1,2,8,8 w 4,2,3,3 b 4 y 1,4,8,8", "convolution",
+         8 * 8 * 4 * 2 * 9},
+        {"conv2d x w b {1,1} 'same' {1,1} 1 -> y", "x 1,2,8,8 w 4,2,3,3 b 4 y 1,4,8,8", "convolution",
+         8 * 8 * 4 * 2 * 9},
+        {"conv1d x w none {1} 'same' {1} 1 -> y", "x 1,2,8 w 4,2,4 y 1,4,8", "constant_pad_nd convolution",
+         8 * 4 * 2 * 4},
+        {"conv_transpose2d x w none {2,2} {0,0} {0,0} 1 {1,1} -> y", "x 1,2,4,4 w 2,3,2,2 y 1,3,8,8",
+         "convolution", 4 * 4 * 2 * 3 * 4},
+        {"conv2d x -> y", "x 1,2,8,8 y 1,4,8,8", "", -1},
+        {"pad x {1,1} 'constant' 0.0 -> y", "x 2,3 y 2,5", "constant_pad_nd", 0},
+        {"pad x {1,1} 'circular' -> y", "x 2,3 y 2,5", "_pad_circular clone", 0},
+        {"pad x {1,1} 'reflect' -> y", "x 2,3 y 2,5", "reflection_pad1d", 0},
+        {"pad x {1,1,1,1} 'replicate' -> y", "x 1,3,3 y 1,5,5", "replication_pad2d", 0},
+        {"pad x {} 'replicate' -> y", "x 1,3,3 y 1,5,5", "", -1},
+        {"dropout x 0.5 true -> y", "x 2,3 y 2,3", "empty_like bernoulli_ div_ mul", 0},
+        {"dropout x 0.0 true -> y", "x 2,3 y 2,3", "", 0},
+        {"dropout x 0.5 false -> y", "x 2,3 y 2,3", "", 0},
+        {"group_norm x 2 w b 0.00001 -> y", "x 2,4,3,3 w 4 b 4 y 2,4,3,3", "native_group_norm", 0},
+        {"group_norm x 0 w b 0.00001 -> y", "x 2,4,3,3 w 4 b 4 y 2,4,3,3", "", 0},
+        {"instance_norm x w b none none true 0.1 0.00001 true -> y", "x 2,4,3,3 w 4 b 4 y 2,4,3,3",
+         "view native_batch_norm view", 0},
+        {"upsample_nearest2d x none <2.0,2.0> -> y", "x 1,2,4,4 y 1,2,8,8", "upsample_nearest2d", 0},
+        {"upsample_bilinear2d x none false <2.0,2.0> -> y", "x 1,2,4,4 y 1,2,8,8", "upsample_bilinear2d", 0},
+        {"upsample_nearest2d x {8,8} none -> y", "x 1,2,4,4 y 1,2,8,8", "", 0},
+    };
+    ARE_TOLD(all);
+}
+
+static void losses_call_what_torch_calls(void **state) {
+    (void)state;
+    static const told all[] = {
+        {"cross_entropy_loss x t none 1 -100 0.0 -> y", "x 5,3 t ;5 y -", "_log_softmax nll_loss_forward", 0},
+        {"cross_entropy_loss x t none 1 -100 0.0 -> y", "x 5,3,2,2 t ;5,2,2 y -",
+         "_log_softmax nll_loss2d_forward", 0},
+        {"cross_entropy_loss x t none 1 -100 0.1 -> y", "x 5,3 t ;5 y -", "", -1},
+        {"nll_loss_nd x t none 1 -100 -> y", "x 5,3 t ;5 y -", "nll_loss_forward", 0},
+        {"nll_loss x t none 1 -100 -> y", "x 5,3,2,2 t ;5,2,2 y -", "nll_loss2d_forward", 0},
+        {"binary_cross_entropy_with_logits x t none none 1 -> y", "x 5 t 5 y -",
+         "log_sigmoid_forward sub_ mul_ sub_ mean", 0},
+        {"binary_cross_entropy_with_logits x t none none 2 -> y", "x 5 t 5 y -",
+         "log_sigmoid_forward sub_ mul_ sub_ sum", 0},
+        {"binary_cross_entropy_with_logits x t none none 0 -> y", "x 5 t 5 y 5",
+         "log_sigmoid_forward sub_ mul_ sub_", 0},
+        {"binary_cross_entropy_with_logits x t w none 0 -> y", "x 5 t 5 w 5 y 5", "", -1},
+    };
+    ARE_TOLD(all);
+}
+
+static void attention_is_one_kernel_unless_it_drops_or_shares_heads(void **state) {
+    (void)state;
+    static const told all[] = {
+        {"scaled_dot_product_attention x k v -> y", "x 1,2,5,4 k 1,2,6,4 v 1,2,6,4 y 1,2,5,4",
+         "_scaled_dot_product_flash_attention_for_cpu", 2 * (5 * 6 * 4 + 5 * 6 * 4)},
+        {"scaled_dot_product_attention x k v m 0.0 false -> y",
+         "x 1,2,5,4 k 1,2,6,4 v 1,2,6,4 m 5,6 y 1,2,5,4", "_scaled_dot_product_flash_attention_for_cpu",
+         2 * (5 * 6 * 4 + 5 * 6 * 4)},
+        {"scaled_dot_product_attention x k v none 0.5 false -> y", "x 1,2,5,4 k 1,2,6,4 v 1,2,6,4 y 1,2,5,4",
+         "", 2 * (5 * 6 * 4 + 5 * 6 * 4)},
+        {"scaled_dot_product_attention x k v none 0.0 false none true -> y",
+         "x 1,4,5,4 k 1,2,6,4 v 1,2,6,4 y 1,4,5,4", "", 4 * (5 * 6 * 4 + 5 * 6 * 4)},
+        {"scaled_dot_product_attention x k v -> y", "x 2,5,4 k 2,6,4 v 2,6,4 y 2,5,4", "",
+         2 * (5 * 6 * 4 + 5 * 6 * 4)},
+    };
+    ARE_TOLD(all);
+}
+
+/* -- when memory runs out -------------------------------------------------------------------------------- */
+
+static void read_once(void *file, bool *ok) {
+    lam_model *m = NULL;
+    lam_error e = {.at = -1};
+    *ok = oom_check(lam_read(&m, file, NULL, &e), &e);
+    lam_model_free(m);
+}
+
+static void memory_may_run_out_anywhere(void **state) {
+    (void)state;
+    save_node("inner.pt2", "lstm x [h,c] [wi,wh,bi,bh,wp] true 1 0.0 false false false -> y hn cn",
+              "x 2,5,3 wi 16,3 wh 16,2 bi 16 bh 16 wp 2,4 h 1,5,2 c 1,5,4 y 2,5,2 hn 1,5,2 cn 1,5,4");
+    oom_sweep(read_once, "inner.pt2");
+    save_node("inner.pt2", "lstm x [h,c] [wi,wh,w2,wh] false 2 0.5 true false false -> y hn cn",
+              "x 2,5,3 wi 16,3 wh 16,4 w2 16,4" STATES);
+    oom_sweep(read_once, "inner.pt2");
+    save_node("inner.pt2", "einsum 'ijz,jk->ik' [x,w] -> y", "x 2,3,6 w 3,4 y 2,4");
+    oom_sweep(read_once, "inner.pt2");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(layers_with_a_state_have_an_operator_each),
+        cmocka_unit_test(layers_whose_weights_do_not_fit_are_not_opened),
+        cmocka_unit_test(cells_are_both_products_and_their_gates),
+        cmocka_unit_test(equations_are_products_from_the_left),
+        cmocka_unit_test(equations_that_do_not_fit_are_not_opened),
+        cmocka_unit_test(equations_beyond_64_bits_are_unknown),
+        cmocka_unit_test(products_of_rows_and_batches_are_one),
+        cmocka_unit_test(layers_call_what_torch_calls),
+        cmocka_unit_test(losses_call_what_torch_calls),
+        cmocka_unit_test(attention_is_one_kernel_unless_it_drops_or_shares_heads),
+        cmocka_unit_test(memory_may_run_out_anywhere),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
