@@ -53,6 +53,15 @@ static int32_t type_of(const char *name) {
     return LMI_ONNX_NO_TYPE;
 }
 
+/* True if what stands before `end` names a type. */
+static bool is_type(const char *text, char *end) {
+    const char was = *end;
+    *end = '\0';
+    const bool is = type_of(text) != LMI_ONNX_NO_TYPE;
+    *end = was;
+    return is;
+}
+
 static uint64_t bits_of(int32_t type, const char *text, char **end) {
     uint64_t bits = 0;
     if (type == LMI_ONNX_FLOAT) {
@@ -99,13 +108,13 @@ static lam_status one_input(const char *text, lmi_arena *a, lmi_onnx_given_input
     char *copy = lmi_strdup(a, text);
     if (!copy) return lmi_nomem(e);
     char *colon = strrchr(copy, ':'), *is = colon ? strchr(colon, '=') : NULL;
-    if (colon && !is && strchr(colon, '/')) colon = NULL; /* a name such as input:0 is before the sign */
     char *equals = strchr(copy, '=');
+    if (colon && !is && strchr(colon, '/')) colon = NULL;
+    if (is && is == equals && !is_type(colon + 1, is)) colon = is = NULL; /* of a name such as input:0 */
     if (equals && (!is || equals < colon)) {
         to->name = copy;
         *equals = '\0';
         copy = equals + 1;
-        if (colon && colon < equals) colon = NULL, is = NULL;
     }
     if (is) *is = '\0';
     if (colon) *colon = '\0';

@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Nodes of ONNX files as operators: which argument and which attribute stands at which position, as a rule
+ * reads it. */
+#include "kit/onnx.h"
+
+/* -- files of one node ----------------------------------------------------------------------------------- */
+
+/* An attribute "axis=1", "pads=0,0", "mode=linear", "alpha=0.5", "activations=Relu;" behind a node. */
+static void put_attribute(lmi_buf *node, const char *word) {
+    const char *is = strchr(word, '='), *value = is + 1;
+    lmi_buf a = begun();
+    put_bytes(&a, 1, word, (size_t)(is - word));
+    if (strchr(value, ';')) {
+        put_bytes(&a, 9, value, strcspn(value, ";"));
+    } else if (strchr("-0123456789", *value) && strchr(value, '.') && !strchr(value, ',')) {
+        const float f = strtof(value, NULL);
+        uint32_t bits;
+        memcpy(&bits, &f, sizeof bits);
+        put_varint(&a, 2 << 3 | 5);
+        put_le(&a, bits, 4);
+    } else if (strchr("-0123456789", *value) && strchr(value, ',')) {
+        for (const char *at = value; *at;) {
+            char *end;
+            put_number(&a, 8, (uint64_t)strtoll(at, &end, 10));
+            at = end + (*end == ',');
+        }
+    } else if (strchr("-0123456789", *value) && !strchr(value, '>')) {
+        put_number(&a, 3, (uint64_t)strtoll(value, NULL, 10));
+    } else {
+        put_word(&a, 4, value);
+    }
+    put_message(node, 5, &a);
+}
+
+/* "x 1,2 k=3,4 w:1,2": inputs, constants of whole numbers, and weights of float32. */
+static void put_values(lmi_buf *g, const char *words) {
+    char name[64], sizes[64], text[160];
+    int used;
+    for (; sscanf(words, " %63s%n", name, &used) == 1; words += used) {
+        char *is = strchr(name, '='), *colon = strchr(name, ':');
+        if (is) {
+            *is = '\0';
+            put_constant(g, name, is + 1);
+        } else if (colon) {
+            long long n = 4;
+            for (char *at = colon; *at; n *= strtoll(at + 1, &at, 10)) {}
+            *colon = '\0';
+            snprintf(text, sizeof text, "%s 1 %s %lld", name, colon + 1, n);
+            put_tensor(g, 5, text);
+        } else {
+            words += used;
+            assert_int_equal(sscanf(words, " %63s%n", sizes, &used), 1);
+            snprintf(text, sizeof text, "%s %s", name, sizes);
+            put_stated(g, 11, text);
+        }
+    }
+}
+
+static void save_node(const char *file, int opset, const char *node, const char *attributes,
+                      const char *values) {
+    char words[128], word[64];
+    int used;
+    lmi_buf g = begun(), y = begun();
+    snprintf(words, sizeof words, "%s y -", node);
+    lmi_buf n = node_of(words);
+    for (; sscanf(attributes, " %63s%n", word, &used) == 1; attributes += used) put_attribute(&n, word);
+    put_message(&g, 1, &n);
+    put_values(&g, values);
+    put_word(&y, 1, "y");
+    put_message(&g, 12, &y);
+    lmi_buf m = model_at(&g, (uint64_t)opset);
+    save_bytes(file, &m);
+    lmi_buf_free(&m);
+}
+
+static void put_sizes(lmi_buf *b, const int64_t *sizes, int32_t n, const char *between) {
+    for (int32_t i = 0; i < n; i++) lmi_putf(b, "%s%lld", i ? between : "", (long long)sizes[i]);
+}
+
+/* "0:2x3 1:[1,1] 2:false": a position and what is there. */
+static void put_argument(lmi_buf *b, const lam_op_arg *a) {
+    lmi_putf(b, " %d:", (int)a->position);
+    if (a->is_tensor && a->ndim < 0)
+        lmi_putc(b, '?');
+    else if (a->is_tensor && a->ndim == 0)
+        lmi_put(b, "scalar");
+    else if (a->is_tensor)
+        put_sizes(b, a->sizes, a->ndim, "x");
+    else if (a->value.type == LAM_INTS) {
+        lmi_putc(b, '[');
+        put_sizes(b, a->value.ints, a->value.n, ",");
+        lmi_putc(b, ']');
+    } else if (a->value.type == LAM_BOOL)
+        lmi_put(b, a->value.i ? "true" : "false");
+    else if (a->value.type == LAM_FLOAT)
+        lmi_putf(b, "%g", a->value.f);
+    else if (a->value.type == LAM_TEXT)
+        lmi_put(b, a->value.text);
+    else
+        lmi_putf(b, "%lld", (long long)a->value.i);
+}
+
+typedef struct told {
+    const char *node, *attributes, *values, *operator;
+    int opset; /* 0: 17 */
+} told;
+
+static void are_told(const told *all, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        lmi_buf b = begun();
+        save_node("node.onnx", all[i].opset ? all[i].opset : 17, all[i].node, all[i].attributes,
+                  all[i].values);
+        lam_model *m = opened("node.onnx");
+        const lam_op_sig *sig = lam_model_op(m, 0)->sig;
+        lmi_put(&b, sig->name);
+        for (int32_t k = 0; k < sig->n_in; k++) put_argument(&b, &sig->in[k]);
+        assert_string_equal(lmi_buf_text(&b), all[i].operator);
+        lmi_buf_free(&b);
+        lam_model_free(m);
+    }
+}
+
+#define ARE_TOLD(all) are_told(all, sizeof(all) / sizeof *(all))
+
+/* -- windows --------------------------------------------------------------------------------------------- */
+
+static void windows_have_a_number_for_each_axis(void **state) {
+    (void)state;
+    static const told all[] = {
+        {"Conv x,w,b", "strides=2,2 pads=1,1,1,1 dilations=1,2 group=1", "x 1,2,8,8 w:4,2,3,3 b:4",
+         "onnx::Conv 0:1x2x8x8 1:4x2x3x3 2:4 3:[2,2] 4:[1,1] 5:[1,2] 6:false 7:[0,0] 8:1", 0},
+        {"Conv x,w", "", "x 1,2,8 w:4,2,3", "onnx::Conv 0:1x2x8 1:4x2x3 3:[1] 4:[0] 5:[1] 6:false 7:[0] 8:1",
+         0},
+        {"Conv x,w", "auto_pad=SAME_UPPER", "x 1,2,8,8 w:4,2,4,4",
+         "onnx::Conv 0:1x2x8x8 1:4x2x4x4 3:[1,1] 4:[1,1] 5:[1,1] 6:false 7:[0,0] 8:1", 0},
+        {"Conv x,w", "auto_pad=SAME_LOWER strides=2,2", "x 1,2,9,9 w:4,2,4,4",
+         "onnx::Conv 0:1x2x9x9 1:4x2x4x4 3:[2,2] 4:[2,2] 5:[1,1] 6:false 7:[0,0] 8:1", 0},
+        {"Conv x,w", "auto_pad=SAME_LOWER strides=9,9", "x 1,2,8,8 w:4,2,3,3",
+         "onnx::Conv 0:1x2x8x8 1:4x2x3x3 3:[9,9] 4:[0,0] 5:[1,1] 6:false 7:[0,0] 8:1", 0},
+        {"Conv x,w", "auto_pad=VALID", "x 1,2,8,8 w:4,2,3,3",
+         "onnx::Conv 0:1x2x8x8 1:4x2x3x3 3:[1,1] 4:[0,0] 5:[1,1] 6:false 7:[0,0] 8:1", 0},
+        {"ConvInteger x,w", "", "x 1,2,8,8 w:4,2,3,3",
+         "onnx::ConvInteger 0:1x2x8x8 1:4x2x3x3 3:[1,1] 4:[0,0] 5:[1,1] 6:false 7:[0,0] 8:1", 0},
+        {"QLinearConv x,s,z,w,t,u,v,p,b", "", "x 1,2,8,8 s:1 z:1 w:4,2,3,3 t:1 u:1 v:1 p:1 b:4",
+         "onnx::QLinearConv 0:1x2x8x8 1:4x2x3x3 2:4 3:[1,1] 4:[0,0] 5:[1,1] 6:false 7:[0,0] 8:1", 0},
+        {"ConvTranspose x,w", "strides=2,2 output_padding=1,1 group=2", "x 1,2,4,4 w:2,3,2,2",
+         "onnx::ConvTranspose 0:1x2x4x4 1:2x3x2x2 3:[2,2] 4:[0,0] 5:[1,1] 6:true 7:[1,1] 8:2", 0},
+        {"MaxPool x", "kernel_shape=2,2 strides=2,2 ceil_mode=1", "x 1,2,8,8",
+         "onnx::MaxPool.2d 0:1x2x8x8 1:[2,2] 2:[2,2] 3:[0,0] 4:[1,1] 5:true", 0},
+        {"MaxPool x", "kernel_shape=3,", "x 1,2,8",
+         "onnx::MaxPool.1d 0:1x2x8 1:[3] 2:[1] 3:[0] 4:[1] 5:false", 0},
+        {"AveragePool x", "kernel_shape=2,2 pads=1,1,1,1", "x 1,2,8,8",
+         "onnx::AveragePool.2d 0:1x2x8x8 1:[2,2] 2:[1,1] 3:[1,1] 4:false", 0},
+        {"AveragePool x", "kernel_shape=2,2,2", "x 1,2,8,8,8",
+         "onnx::AveragePool.3d 0:1x2x8x8x8 1:[2,2,2] 2:[1,1,1] 3:[0,0,0] 4:false", 0},
+        {"GlobalAveragePool x", "", "x 1,2,8,8", "onnx::GlobalAveragePool.2d 0:1x2x8x8", 0},
+        {"GlobalMaxPool x", "", "x 1,2,8", "onnx::GlobalMaxPool.1d 0:1x2x8", 0},
+        {"Resize x,-,s", "mode=linear", "x 1,2,8,8 s:4", "onnx::Resize.linear2d 0:1x2x8x8", 0},
+        {"Upsample x,s", "mode=nearest", "x 1,2,8,8 s:4", "onnx::Upsample.nearest2d 0:1x2x8x8", 9},
+        {"Resize x,-,-,z", "mode=cubic", "x 1,2,8,8 z=1,2,16,16", "onnx::Resize.cubic2d 0:1x2x8x8", 0},
+        {"Resize x,-,-,z", "mode=linear antialias=1", "x 1,2,8,8 z=1,2,16,16", "onnx::Resize 0:1x2x8x8", 18},
+    };
+    ARE_TOLD(all);
+}
+
+/* -- products -------------------------------------------------------------------------------------------- */
+
+static void factors_are_as_they_are_multiplied(void **state) {
+    (void)state;
+    static const told all[] = {
+        {"MatMul x,w", "", "x 2,3 w:3,4", "onnx::MatMul 0:2x3 1:3x4", 0},
+        {"QLinearMatMul x,s,z,w,t,u,v,p", "", "x 2,3 s:1 z:1 w:3,4 t:1 u:1 v:1 p:1",
+         "onnx::QLinearMatMul 0:2x3 1:3x4", 0},
+        {"MatMulInteger x,w", "", "x 2,3 w:3,4", "onnx::MatMulInteger 0:2x3 1:3x4", 0},
+        {"Gemm x,w,b", "transB=1 alpha=0.5 beta=2.0", "x 2,3 w:4,3 b:4",
+         "onnx::Gemm 0:4 1:2x3 2:3x4 3:2 4:0.5", 0},
+        {"Gemm x,w", "transA=1 beta=2.0", "x 3,2 w:3,4", "onnx::Gemm 1:2x3 2:3x4 3:1 4:1", 0},
+        {"Einsum x,w", "equation=bij,bjk->bik", "x 5,2,3 w:5,3,4", "onnx::Einsum.product 0:10x3 1:5x3x4", 0},
+        {"Einsum x,w", "equation=ij,jk->ik", "x 2,3 w:3,4", "onnx::Einsum.product 0:2x3 1:3x4", 0},
+        {"Einsum x,w", "equation=ii,ik->ik", "x 3,3 w:3,4", "onnx::Einsum 0:3x3 1:3x4", 0},
+        {"Einsum x,w", "equation=ij,jkz->ik", "x 2,3 w:3,4,6", "onnx::Einsum 0:2x3 1:3x4x6", 0},
+        {"Einsum x,w", "equation=ijz,jk->ik", "x 2,3,6 w:3,4", "onnx::Einsum 0:2x3x6 1:3x4", 0},
+        {"Einsum x", "equation=ij->ji", "x 2,3", "onnx::Einsum 0:2x3", 0},
+        {"Einsum x,w,v", "equation=ij,jk,kl->il", "x 2,3 w:3,4 v:4,5", "onnx::Einsum 0:2x3 1:3x4 2:4x5", 0},
+        {"Einsum x,w", "equation=...ij,jk->...ik", "x 2,3 w:3,4", "onnx::Einsum 0:2x3 1:3x4", 0},
+    };
+    ARE_TOLD(all);
+}
+
+/* -- axes ------------------------------------------------------------------------------------------------ */
+
+static void axes_are_those_of_the_version(void **state) {
+    (void)state;
+    static const told all[] = {
+        {"Softmax x", "axis=1", "x 2,3,4", "onnx::Softmax 0:2x3x4 1:1", 0},
+        {"Softmax x", "", "x 2,3,4", "onnx::Softmax 0:2x12 1:1", 11},
+        {"Softmax x", "axis=-1", "x 2,3,4", "onnx::Softmax 0:2x3x4 1:-1", 11},
+        {"Softmax x", "axis=-2", "x 2,3,4", "onnx::Softmax 0:2x12 1:1", 11},
+        {"LogSoftmax x", "axis=0", "x 2,3,4", "onnx::LogSoftmax 0:1x24 1:1", 11},
+        {"ReduceSum x,a", "", "x 2,3,4 a=1,2", "onnx::ReduceSum 0:2x3x4 1:[1,2] 2:true", 0},
+        {"ReduceMean x", "axes=1,2 keepdims=0", "x 2,3,4", "onnx::ReduceMean 0:2x3x4 1:[1,2] 2:false", 0},
+        {"ReduceMax x", "", "x 2,3,4", "onnx::ReduceMax 0:2x3x4 2:true", 0},
+        {"ArgMax x", "axis=1", "x 2,3,4", "onnx::ArgMax 0:2x3x4 1:1", 0},
+        {"Concat x,z", "axis=1", "x 2,3 z 2,4", "onnx::Concat 0:2x3 0:2x4 1:1", 0},
+        {"CumSum x,a", "", "x 2,3 a==1", "onnx::CumSum 0:2x3 1:1", 0},
+        {"CumSum x,a", "", "x 2,3 a 1", "onnx::CumSum 0:2x3", 0},
+        {"TopK x,k", "axis=0", "x 5,3 k=2", "onnx::TopK 0:5x3 1:2 2:0", 0},
+        {"TopK x", "k=2", "x 5,3", "onnx::TopK 0:5x3 1:2 2:-1", 9},
+        {"Split x", "axis=1", "x 2,4", "onnx::Split 0:2x4 2:1", 0},
+        {"Transpose x", "perm=1,0", "x 2,3", "onnx::Transpose 0:2x3 1:[1,0]", 0},
+        {"Transpose x", "", "x 2,3,4", "onnx::Transpose 0:2x3x4 1:[2,1,0]", 0},
+        {"Gather x,i", "axis=1", "x 5,3 i=0,2", "onnx::Gather.axis 0:5x3 1:1 2:2", 0},
+        {"Gather x,i", "axis=0", "x 5,3 i=0,2", "onnx::Gather 0:5x3 1:2", 0},
+        {"Gather x,i", "axis=1", "x 5,3 i==2", "onnx::Gather.one 0:5x3 1:1 2:2", 0},
+        {"Gather x,i", "", "x 5,3 i 2", "onnx::Gather 0:5x3 1:2", 0},
+        {"GatherElements x,i", "axis=1", "x 2,2 i 2,2", "onnx::GatherElements 0:2x2 1:1 2:2x2", 0},
+        {"Slice x,f,t,a,s", "", "x 5,4 f=1 t=3 a=1 s=2", "onnx::Slice 0:5x4 1:1 2:1 3:3 4:2", 0},
+        {"Slice x,f,t", "", "x 5,4 f=1 t=3", "onnx::Slice 0:5x4 1:0 2:1 3:3 4:1", 0},
+        {"Slice x,f,t,a", "", "x 5,4 f=1,1 t=3,2 a=0,1", "onnx::Slice.axes 0:5x4", 0},
+        {"Slice x", "starts=1, ends=3, axes=1,", "x 5,4", "onnx::Slice 0:5x4 1:1 2:1 3:3 4:1", 9},
+        {"Pad x,p", "", "x 2,3 p=0,1,0,2", "onnx::Pad 0:2x3 1:[1,2,0,0]", 0},
+        {"Pad x,p", "mode=reflect", "x 2,3 p=0,1,0,1", "onnx::Pad.reflect 0:2x3 1:[1,1,0,0]", 0},
+        {"Pad x,p,-,a", "", "x 2,3 p=1,2 a=1", "onnx::Pad 0:2x3", 18},
+        {"Pad x", "pads=0,1,0,2 mode=edge", "x 2,3", "onnx::Pad.edge 0:2x3 1:[1,2,0,0]", 9},
+        {"DepthToSpace x", "blocksize=2 mode=CRD", "x 1,8,2,2", "onnx::DepthToSpace.crd 0:1x8x2x2 1:2", 0},
+        {"DepthToSpace x", "blocksize=2", "x 1,8,2,2", "onnx::DepthToSpace 0:1x8x2x2 1:2", 0},
+    };
+    ARE_TOLD(all);
+}
+
+/* -- others ---------------------------------------------------------------------------------------------- */
+
+static void settings_stand_where_rules_read_them(void **state) {
+    (void)state;
+    static const told all[] = {
+        {"Clip x,l,h", "", "x 2,3 l:1 h:1", "onnx::Clip 0:2x3 1:1 2:1", 0},
+        {"Clip x", "min=0.0 max=6.0", "x 2,3", "onnx::Clip 0:2x3 1:0 2:6", 9},
+        {"Gelu x", "approximate=tanh", "x 2,3", "onnx::Gelu 0:2x3 1:tanh", 20},
+        {"Gelu x", "", "x 2,3", "onnx::Gelu 0:2x3 1:none", 20},
+        {"Sum x,z,x", "", "x 2,3 z 2,3", "onnx::Sum.many 0:2x3 1:2x3 2:2x3", 0},
+        {"Max x,z", "", "x 2,3 z 2,3", "onnx::Max 0:2x3 1:2x3", 0},
+        {"BatchNormalization x,a,b,m,v", "", "x 1,2,4 a:2 b:2 m:2 v:2",
+         "onnx::BatchNormalization 0:1x2x4 1:2 2:2 3:2 4:2 5:false", 0},
+        {"LayerNormalization x,a,b", "axis=-2", "x 2,3,4 a:3,4 b:3,4",
+         "onnx::LayerNormalization 0:2x3x4 1:[3,4] 2:3x4 3:3x4", 0},
+        {"LayerNormalization x,a", "axis=9", "x 2,3,4 a:4", "onnx::LayerNormalization 0:2x3x4 2:4", 0},
+        {"GroupNormalization x,a,b", "num_groups=2", "x 1,4,3 a:4 b:4",
+         "onnx::GroupNormalization 0:1x4x3 1:2 2:4 3:4", 21},
+        {"LSTM x,w,r,b", "hidden_size=4", "x 2,5,3 w:1,16,3 r:1,16,4 b:1,32",
+         "onnx::LSTM 0:2x5x3 1:1x16x3 1:1x16x4 1:1x32 2:4 4:4 6:2 7:4 9:1 11:0 12:false 13:false", 0},
+        {"GRU x,w,r,-,-,h", "direction=bidirectional", "x 2,5,3 w:2,12,3 r:2,12,4 h 2,5,4",
+         "onnx::GRU 0:2x5x3 1:2x12x3 1:2x12x4 2:2 4:2x5x4 6:3 7:4 9:1 11:0 12:false 13:true", 0},
+        {"RNN x,w,r", "activations=Relu;", "x 2,5,3 w:1,4,3 r:1,4,4",
+         "onnx::RNN 0:2x5x3 1:1x4x3 1:1x4x4 2:2 4:4 6:0 7:4 9:1 11:0 12:false 13:false", 0},
+        {"RNN x,w,r", "", "x 2,5,3 w:1,4,3 r:1,4,4",
+         "onnx::RNN 0:2x5x3 1:1x4x3 1:1x4x4 2:2 4:4 6:1 7:4 9:1 11:0 12:false 13:false", 0},
+        {"Attention x,k,v", "q_num_heads=2 kv_num_heads=2 is_causal=1", "x 1,5,8 k 1,6,8 v 1,6,8",
+         "onnx::Attention.node 0:1x2x5x4 1:1x2x6x4 2:1x2x6x4 5:true", 23},
+        {"Attention x,k,v", "q_num_heads=3 kv_num_heads=2", "x 1,5,8 k 1,6,8 v 1,6,8",
+         "onnx::Attention.node 0:? 1:1x2x6x4 2:1x2x6x4 5:false", 23},
+        {"Attention x,k,v", "", "x 1,2,5,4 k 1,2,6,4 v 1,2,6,4",
+         "onnx::Attention.node 0:1x2x5x4 1:1x2x6x4 2:1x2x6x4 5:false", 23},
+        {"Attention x,k,v,-,p,q", "", "x 1,2,5,4 k 1,2,6,4 v 1,2,6,4 p 1,2,3,4 q 1,2,3,4",
+         "onnx::Attention.node 0:1x2x5x4", 23},
+    };
+    ARE_TOLD(all);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(windows_have_a_number_for_each_axis),
+        cmocka_unit_test(factors_are_as_they_are_multiplied),
+        cmocka_unit_test(axes_are_those_of_the_version),
+        cmocka_unit_test(settings_stand_where_rules_read_them),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
