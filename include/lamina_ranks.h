@@ -47,8 +47,9 @@ typedef struct lam_rank_window { /* a rank in a window of recorded steps, which 
 
 typedef struct lam_rank_meet { /* a recorded step of a node: who of its ranks ended its own work last */
     int64_t attempt, step, comm_group, ranks, last_rank, second_rank, started_us;
-    double last_us, second_us;             /* the own work of these two */
-    double own_us;                         /* the sum of all */
+    int64_t represents;        /* the steps that it stands for, in means and gains; below 1: one */
+    double last_us, second_us; /* the own work of these two */
+    double own_us;             /* the sum of all */
     double transfer_us, group_transfer_us; /* the least that a rank waited, for all and for its group */
     double step_us;                        /* the longest */
     const char *node;

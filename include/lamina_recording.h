@@ -206,9 +206,11 @@ typedef struct lam_recording_options {
     bool first_kinds;   /* show layers for each root's first kind of steps, and only sums for the others */
     bool color, bars, ascii; /* as in lam_report_options */
     int64_t now_unix_ns; /* the current time, to show how long ago a run last wrote; 0: not shown */
+    bool newest; /* only the newest steps were read: which process slows the others is not told */
 } lam_recording_options;
-/* Writes one recording, or those of several processes side by side: each of them, how much they differ, and
- * which layers are slow in one of them. LAM_USAGE for an unknown format. */
+/* Writes one recording, or those of several processes side by side: which of them slows the others
+ * (lamina_ranks.h), each of them, how much they differ, and which layers are slow in one of them. LAM_USAGE
+ * for an unknown format. */
 LAM_API lam_status lam_recording_write(const lam_recording *const *all, int32_t n,
                                        const lam_recording_options *o, lam_sink to, lam_error *e);
 /* Writes one recording, or those of several processes side by side, as an HTML file, which has no script and

@@ -141,6 +141,7 @@ static lam_status show_once(lmi_cli *c, const recordings *r, bool again, lam_err
     static const char over[] = "\033[H\033[2J";
     lam_recording_options o = options(c);
     o.first_kinds = !o.rows;
+    o.newest = true;
     if (!o.rows) o.rows = LIVE_ROWS;
     lam_status s = LAM_OK;
     bool terminal = c->host->out_is_terminal && !c->args.once;

@@ -102,6 +102,16 @@ def test_a_slow_rank_is_named(recorded, tmp_path):
     assert "rank 2" in line
 
 
+def test_the_verdict_names_the_rank_that_all_wait_for(recorded):
+    """All ranks take equally long; one waits less, since a layer of it is slow."""
+    folder = recorded("slow")
+    verdict = json.loads(show(folder, "--format", "json"))["verdict"]
+    assert (verdict["kind"], verdict["ranks"], verdict["phase"]) == ("slow_rank", [1], "compute")
+    assert verdict["layer"] == "module.1"
+    assert verdict["gain"] > 0.1
+    assert "\n! Rank 1 slows all: " in show(folder)
+
+
 def test_a_rank_that_dies_leaves_a_readable_file(tmp_path):
     codes = train(tmp_path, "ddp", 2, "dies")
     assert all(code < 0 for code in codes)

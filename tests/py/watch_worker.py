@@ -24,7 +24,20 @@ def net():
     return nn.Sequential(nn.Linear(16, 32), nn.Identity(), nn.Linear(32, 8))
 
 
+class Slow(nn.Identity):
+    """A layer that takes its time in one process."""
+
+    def forward(self, x):
+        if dist.get_rank() == 1:
+            time.sleep(0.05)
+        return super().forward(x)
+
+
 def build(kind):
+    if kind == "slow":
+        model = net()
+        model[1] = Slow()
+        return nn.parallel.DistributedDataParallel(model)
     if kind == "ddp":
         return nn.parallel.DistributedDataParallel(net())
     from torch.distributed.device_mesh import init_device_mesh
@@ -56,8 +69,9 @@ def main(kind, meet, file, fate):
     dist.init_process_group("gloo", init_method=f"file://{meet}", rank=rank, world_size=world)
     model = build(kind)
     optimizer = torch.optim.SGD(model.parameters(), 0.01)
-    with lamina.watch(model, every=2, file=file, memory=True) as watch:
-        for step in range(9):
+    every, steps = (1, 26) if kind == "slow" else (2, 9)
+    with lamina.watch(model, every=every, file=file, memory=True) as watch:
+        for step in range(steps):
             loss = model(torch.ones(4, 16)).sum()
             optimizer.zero_grad()
             loss.backward()

@@ -6,7 +6,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* How much longer the named ranks take in a phase than their peers, all together in a step. */
+/* How much longer the named ranks take in a phase than their peers that are not named, all together in a
+ * step. */
 static double excess_in(const lam_ranks *r, const float *of) {
     double total = 0, *over = NULL;
     const int32_t n = r->period.last - r->period.first + 1;
@@ -14,13 +15,18 @@ static double excess_in(const lam_ranks *r, const float *of) {
     if (!over) return -1;
     for (int32_t i = 0; i < r->n_ranks; i++) {
         if (!r->named[i]) continue;
-        int32_t peers = 0;
-        for (int32_t k = 0; k < r->n_ranks; k++) peers += r->ranks[k].tree == r->ranks[i].tree;
+        int32_t alike = 0, others = 0;
+        for (int32_t k = 0; k < r->n_ranks; k++) {
+            others += !r->named[k];
+            alike += !r->named[k] && r->ranks[k].tree == r->ranks[i].tree;
+        }
         for (int32_t w = r->period.first; w <= r->period.last; w++) {
             const float *row = of + (size_t)w * (size_t)r->n_ranks;
             size_t m = 0;
             for (int32_t k = 0; k < r->n_ranks; k++)
-                if (peers < LMI_PEERS || r->ranks[k].tree == r->ranks[i].tree) r->room[m++] = row[k];
+                if ((!others || !r->named[k]) &&
+                    (alike < LMI_PEERS - 1 || r->ranks[k].tree == r->ranks[i].tree))
+                    r->room[m++] = row[k];
             over[w - r->period.first] = row[i] - lmi_middle(r->room, m);
         }
         const double mine = lmi_middle(over, (size_t)n);

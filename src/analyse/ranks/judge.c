@@ -150,8 +150,10 @@ static lam_status judge(lam_ranks *r, lam_give_layers layers, void *self, lam_er
     if (!dead) return lmi_nomem(e);
     LAM_TRY(lmi_ranks_ended(r, dead, &died, e));
     if (r->n_ranks < r->world)
-        LAM_TRY(lmi_ranks_note(r, e, "%d of %d ranks have no recording; a cause may be among them",
-                               (int)(r->world - r->n_ranks), (int)r->world));
+        LAM_TRY(
+            lmi_ranks_note(r, e,
+                           "%d of %d ranks have no recording that can be compared; a cause may be among them",
+                           (int)(r->world - r->n_ranks), (int)r->world));
     float *own = malloc((cells + 1) * sizeof *own);
     if (!own) return lmi_nomem(e);
     lmi_ranks_spread(r, LMI_US_OWN, own);
@@ -164,6 +166,13 @@ static lam_status judge(lam_ranks *r, lam_give_layers layers, void *self, lam_er
                            "copies to the device and optimizer alone");
     if (s == LAM_OK) s = judge_slow(r, layers, self, &any, e);
     return s == LAM_OK && !any ? judge_rest(r, dead, died, e) : s;
+}
+
+/* Steps in which the own work of a rank is known. */
+static int32_t steps_known(const lam_ranks *r) {
+    int32_t n = 0;
+    for (int32_t i = 0; i < r->n_steps; i++) n += !isnan(r->steps[i].last);
+    return n;
 }
 
 static lam_status abstain(lam_ranks *r, const char *why, lam_error *e) {
@@ -186,9 +195,14 @@ lam_status lam_ranks_judge(lam_ranks *r, lam_give_layers layers, void *self, lam
                                     .since_us = LAM_NOT_KNOWN};
     LAM_TRY(lmi_ranks_lay(r, e));
     LAM_TRY(lmi_ranks_means(r, e));
+    const int32_t known = steps_known(r);
     if (r->n_steps < LMI_LEAST_STEPS || !r->n_ranks) {
         snprintf(why, sizeof why, "only %d recorded step%s in common, and %d are needed", (int)r->n_steps,
                  r->n_steps == 1 ? " is" : "s are", LMI_LEAST_STEPS);
+        LAM_TRY(abstain(r, why, e));
+    } else if (known < LMI_LEAST_STEPS) {
+        snprintf(why, sizeof why, "only %d recorded step%s own work from waiting, and %d are needed",
+                 (int)known, known == 1 ? " tells" : "s tell", LMI_LEAST_STEPS);
         LAM_TRY(abstain(r, why, e));
     } else {
         LAM_TRY(judge(r, layers, self, e));

@@ -160,6 +160,7 @@ static void add_meet(lmi_step *s, const lmi_meet *m) {
     s->last = greater(s->last, m->last);
     if (!isnan(m->own)) s->own = isnan(s->own) ? m->own : s->own + m->own;
     s->ranks += m->ranks;
+    if (m->weight > s->weight) s->weight = m->weight;
     s->transfer = smaller(s->transfer, m->transfer);
     s->whole = greater(s->whole, m->whole);
     if (m->started != LAM_NOT_KNOWN && (s->started == LAM_NOT_KNOWN || m->started < s->started))

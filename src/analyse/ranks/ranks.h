@@ -67,6 +67,7 @@ typedef struct lmi_window {
 
 typedef struct lmi_meet {
     int32_t step, node, group, ranks, last_rank, second_rank; /* group: of lam_ranks.groups; -1: none */
+    int32_t weight;                                           /* the steps that it stands for */
     int64_t started;
     float last, second, own, transfer, group_transfer, whole;
 } lmi_meet;
@@ -102,7 +103,7 @@ typedef struct lmi_step {
     int32_t attempt, win; /* win: n_wins if no window has it */
     int64_t step, started;
     int64_t ranks;
-    int32_t last_rank;
+    int32_t last_rank, weight;
     double last, own, transfer, whole; /* own: the mean */
 } lmi_step;
 

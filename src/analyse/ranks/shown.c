@@ -8,20 +8,19 @@
 #include <stdlib.h>
 
 static void means_of_steps(lam_ranks *r) {
-    double sum[3] = {0};
-    int64_t n[3] = {0};
+    double sum[3] = {0}, n[3] = {0};
     for (int32_t i = 0; i < r->n_steps; i++) {
         const lmi_step *s = &r->steps[i];
         const double of[3] = {s->whole, s->transfer, s->last - s->own};
         for (int k = 0; k < 3; k++) {
             if (isnan(of[k])) continue;
-            sum[k] += of[k];
-            n[k]++;
+            sum[k] += s->weight * of[k];
+            n[k] += s->weight;
         }
     }
-    r->mean_step = n[0] ? sum[0] / (double)n[0] : NAN;
-    r->mean_transfer = n[1] ? sum[1] / (double)n[1] : NAN;
-    r->mean_late = n[2] ? sum[2] / (double)n[2] : NAN;
+    r->mean_step = n[0] > 0 ? sum[0] / n[0] : NAN;
+    r->mean_transfer = n[1] > 0 ? sum[1] / n[1] : NAN;
+    r->mean_late = n[2] > 0 ? sum[2] / n[2] : NAN;
 }
 
 /* The ranks that were last most often; of equal ones the smaller. */

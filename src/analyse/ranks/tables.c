@@ -191,6 +191,7 @@ static lam_status check_meet(const lam_rank_meet *m, lam_error *e) {
     if (m->last_rank != LAM_NOT_KNOWN) LAM_TRY(check_rank(0, m->last_rank, "meets", e));
     if (m->second_rank != LAM_NOT_KNOWN) LAM_TRY(check_rank(0, m->second_rank, "meets", e));
     if (!is_moment(m->started_us)) return damaged(e, "meets", "started_us");
+    if (m->represents > INT32_MAX) return damaged(e, "meets", "represents");
     for (size_t i = 0; i < sizeof times / sizeof *times; i++)
         if (!is_time(times[i].us)) return damaged(e, "meets", times[i].name);
     return m->node ? LAM_OK : lmi_fail(e, LAM_SYNTAX, "meets", "a row has no node");
@@ -209,6 +210,7 @@ lam_status lam_ranks_add_meet(lam_ranks *r, const lam_rank_meet *m, lam_error *e
                           .ranks = (int32_t)m->ranks,
                           .last_rank = rank_or_none(m->last_rank),
                           .second_rank = rank_or_none(m->second_rank),
+                          .weight = m->represents < 1 ? 1 : (int32_t)m->represents,
                           .started = m->started_us,
                           .last = (float)m->last_us,
                           .second = (float)m->second_us,

@@ -168,24 +168,24 @@ static lmi_stretch period_of(const trial *t) {
 /* gain[k]: the share of a step if the first k units were like the others. */
 static void gains(const trial *t, const lmi_stretch *p, double *gain, double *step) {
     const lam_ranks *r = t->r;
-    double total = 0;
-    int64_t steps = 0;
+    double total = 0, steps = 0;
     for (int32_t k = 0; k <= t->n; k++) gain[k] = 0;
     for (int32_t i = 0; i < r->n_steps; i++) {
         if (!lmi_in(&r->steps[i], p) || isnan(t->rest[i]) || isnan(r->steps[i].whole)) continue;
         const float *own = t->own + (size_t)i * (size_t)t->n;
+        const double weight = r->steps[i].weight;
         double whole = t->rest[i], last = t->rest[i];
         for (int32_t u = 0; u < t->n; u++)
             if (own[u] > whole) whole = own[u];
         for (int32_t k = t->n; k >= 0; k--) {
             if (k < t->n && own[k] > last) last = own[k];
-            gain[k] += whole - last;
+            gain[k] += weight * (whole - last);
         }
-        total += r->steps[i].whole;
-        steps++;
+        total += weight * r->steps[i].whole;
+        steps += weight;
     }
     for (int32_t k = 0; k <= t->n; k++) gain[k] = total > 0 ? gain[k] / total : 0;
-    *step = steps ? total / (double)steps : NAN;
+    *step = steps > 0 ? total / steps : NAN;
 }
 
 static lam_status decide(trial *t, bool *any, lam_error *e) {

@@ -5,7 +5,12 @@
 #define LMI_REPORT_RANKS_H
 
 #include "analyse/ranks/ranks.h"
+#include "report/tell/tell.h"
 
+/* The verdict, and the phases that it is based on, as lines; the first is empty. */
+lam_status lmi_ranks_put(const lam_ranks *r, const lam_ranks_options *o, lmi_buf *out, lam_error *e);
+/* The verdict as the field `verdict`. */
+void lmi_ranks_tell_verdict(lmi_teller *t, const lam_ranks *r);
 /* The document, with its newline. */
 void lmi_ranks_json(const lam_ranks *r, lmi_buf *out);
 /* Who, what it costs, what it is, since when; one sentence or two, without a newline. */

@@ -251,7 +251,10 @@ void lmi_ranks_say_next(const lam_ranks *r, lmi_buf *b) {
     if (k == LAM_RANKS_SLOW_RANK || k == LAM_RANKS_SLOW_NODE)
         next_of_slow(r, b);
     else if (k == LAM_RANKS_NONE && r->verdict.abstains)
-        lmi_put(b, "record more steps; --every of lamina run says how many");
+        lmi_put(b, r->n_steps < LMI_LEAST_STEPS
+                       ? "record more steps; --every of lamina run says how many"
+                       : "record it anew if the files are of an older version, which has no phases; they are "
+                         "what torch's DataLoader, optimizers and collectives tell");
     else if (next[k])
         lmi_put(b, next[k]);
 }

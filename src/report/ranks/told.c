@@ -57,6 +57,8 @@ static void tell_verdict(lmi_teller *t, const lam_rank_verdict *v) {
     tell_end(t);
 }
 
+void lmi_ranks_tell_verdict(lmi_teller *t, const lam_ranks *r) { tell_verdict(t, &r->verdict); }
+
 static void tell_phases(lmi_teller *t, const lam_ranks *r) {
     static const char *const names[LMI_N_US] = {"own_us",       "step_us",    "input_us",
                                                 "h2d_us",       "forward_us", "backward_us",

@@ -252,6 +252,17 @@ static lam_status put_text(writer *w) {
     return s;
 }
 
+lam_status lmi_ranks_put(const lam_ranks *r, const lam_ranks_options *o, lmi_buf *out, lam_error *e) {
+    writer w = {.r = r, .o = o, .width = o->width > 0 ? (size_t)o->width : DEFAULT_WIDTH, .e = e};
+    lmi_buf_init(&w.out);
+    put_verdict(&w);
+    put_watch(&w);
+    const lam_status s = put_phases(&w);
+    lmi_put(out, lmi_buf_text(&w.out));
+    lmi_buf_used(&w.out, out);
+    return s;
+}
+
 lam_status lam_ranks_write(const lam_ranks *r, const lam_ranks_options *o, lam_sink to, lam_error *e) {
     static const char *const formats[] = {"text", "json"};
     const char *format = o->format ? o->format : "text";

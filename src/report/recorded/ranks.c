@@ -2,30 +2,10 @@
  *
  * Several processes of one run side by side: each, how far apart they are, and the layers that one of them is
  * slow in. Layers of equal paths are the same. */
+#include "report/ranks/ranks.h"
 #include "report/recorded/recorded.h"
 
 #include <stdlib.h>
-
-/* A model that was not seen yet may be of any kind. */
-static bool is_same_kind(const lam_recorded_model *a, const lam_recorded_model *b) {
-    if (a->last < 0) return true;
-    bool calls = a->most_calls == b->most_calls || (a->least_calls < a->most_calls && b->most_calls > 1);
-    return a->training == b->training && a->gradients == b->gradients && a->compiled == b->compiled &&
-           a->went_back == b->went_back && calls;
-}
-
-/* Processes may have called their models in another order. Of several of one name the first is taken. */
-static int32_t index_in(const lmi_recorded *w, int32_t i) {
-    const lam_recorded_model *m, *wanted = lam_recording_model(w->all[0], w->model);
-    if (i == 0 || !wanted) return w->model;
-    for (int32_t k = 0; (m = lam_recording_model(w->all[i], k)); k++)
-        if (strcmp(m->name, wanted->name) == 0 && is_same_kind(wanted, m)) return k;
-    return -1;
-}
-
-const lam_recorded_model *lmi_recorded_model(const lmi_recorded *w, int32_t i) {
-    return lam_recording_model(w->all[i], index_in(w, i));
-}
 
 /* -- names ------------------------------------------------------------------------------------- */
 
@@ -175,25 +155,13 @@ static void put_spread(lmi_recorded *w) {
 
 /* -- stragglers -------------------------------------------------------------------------------- */
 
-/* The place of that path in another process: nearly always at the same index. */
-static const lam_recorded_place *same_place(const lmi_recorded *w, int32_t process,
-                                            const lam_recorded_place *p, int32_t i) {
-    const lam_recording *r = w->all[process];
-    const int32_t model = index_in(w, process);
-    const lam_recorded_place *there = lam_recording_place(r, model, i);
-    if (there && strcmp(there->path, p->path) == 0) return there;
-    for (i = 0; (there = lam_recording_place(r, model, i)); i++)
-        if (strcmp(there->path, p->path) == 0) return there;
-    return NULL;
-}
-
 /* Returns false if fewer than two processes measured it. */
 static bool compare(const lmi_recorded *w, const lam_recorded_place *p, int32_t i, int64_t *room,
                     lmi_straggler *out) {
     size_t n = 0;
     *out = (lmi_straggler){.place = p, .model = lmi_recorded_model(w, 0)->name, .slowest = -1};
     for (int32_t r = 0; r < w->n; r++) {
-        const lam_recorded_place *there = same_place(w, r, p, i);
+        const lam_recorded_place *there = lmi_recorded_place_like(w->all[r], lmi_recorded_index(w, r), p, i);
         int64_t own = there ? there->own_ns : -1;
         if (own < 0) continue;
         room[n++] = own;
@@ -266,23 +234,19 @@ static void put_name(lmi_recorded *w) {
     lmi_put_kind(&w->out, m);
 }
 
-/* Why two of them are not processes of one run; NULL: there is no reason, or each is a separate run, which
- * may be compared with another. */
-static const char *unlike(const lmi_recorded *w) {
-    const lam_recorded_run *first = lam_recording_run(w->all[0]);
-    for (int32_t i = 1; i < w->n; i++) {
-        const lam_recorded_run *run = lam_recording_run(w->all[i]);
-        if (run->world != first->world) return "they differ in how many processes there were";
-        for (int32_t k = 0; k < i && run->world > 1; k++)
-            if (lam_recording_run(w->all[k])->rank == run->rank) return "two are of the same rank";
-    }
-    return NULL;
+static lam_status put_verdict(lmi_recorded *w) {
+    const lam_ranks_options o = {.width = (int32_t)w->width, .ascii = w->o->ascii, .color = w->o->color};
+    lam_ranks *r;
+    LAM_TRY(lmi_recorded_judge(w, &r));
+    const lam_status s = r ? lmi_ranks_put(r, &o, &w->out, w->e) : LAM_OK;
+    lam_ranks_free(r);
+    return s;
 }
 
 static lam_status put_all(lmi_recorded *w) {
     const lam_recorded_run *run = lam_recording_run(w->all[0]);
     const lam_recorded_model *m = lmi_recorded_model(w, 0);
-    const char *why = unlike(w);
+    const char *why = lmi_recorded_unlike(w);
     size_t from = 0;
     if (run->world >= w->n && !why)
         lmi_putf(&w->out, "%d processes of %d", (int)w->n, (int)run->world);
@@ -292,7 +256,11 @@ static lam_status put_all(lmi_recorded *w) {
     if (m) lmi_put(&w->out, "; ");
     if (m) put_name(w);
     if (why) lmi_putf(&w->out, "\nnot of one run: %s; name the files of one", why);
-    lmi_put(&w->out, "\n\n");
+    lmi_putc(&w->out, '\n');
+    lmi_recorded_wrap(w, 0);
+    LAM_TRY(put_verdict(w));
+    lmi_putc(&w->out, '\n');
+    from = w->out.n;
     do {
         if (w->model > 0) {
             from = w->out.n;

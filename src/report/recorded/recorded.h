@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Writers of recordings. recorded.c: one run as text; phases.c: phases of its steps; sheets.c: its tables.
- * ranks.c: several processes side by side. recorded_data.c: both as CSV and JSON. */
+ * ranks.c: several processes side by side; verdict.c: which of them slows the others; same.c: what is the
+ * same in them. recorded_data.c: one and several as CSV and JSON. */
 #ifndef LMI_RECORDED_H
 #define LMI_RECORDED_H
 
@@ -33,6 +34,11 @@ typedef struct lmi_straggler {
 enum { LMI_STRAGGLERS = 10 };
 
 lam_status lmi_recorded_ranks(lmi_recorded *w);
+/* Which process slows the others; *out NULL: they are not processes of one run. */
+lam_status lmi_recorded_judge(const lmi_recorded *w, lam_ranks **out);
+/* Why two of them are not processes of one run; NULL: there is no reason, or each is a separate run, which
+ * may be compared with another. */
+const char *lmi_recorded_unlike(const lmi_recorded *w);
 /* The table of a model's phases; nothing if they were not measured. */
 lam_status lmi_recorded_phases(lmi_recorded *w, const lam_recorded_model *m);
 bool lmi_phase_shown(const lam_recorded_model *m, lam_step_phase phase); /* it took time, or is unknown */
@@ -55,7 +61,12 @@ lam_status lmi_stragglers(const lmi_recorded *w, lmi_straggler out[LMI_STRAGGLER
 
 /* Finds their names: sets by_rank and names, which the caller frees. */
 lam_status lmi_recorded_names(lmi_recorded *w);
-/* The model of the i-th recording that is compared; NULL: it has none. */
+/* The place of the path of `p` in another recording, nearly always at its index `i`; NULL: there is none. */
+const lam_recorded_place *lmi_recorded_place_like(const lam_recording *r, int32_t model,
+                                                  const lam_recorded_place *p, int32_t i);
+/* The index of the model of the i-th recording that is compared; -1: it has none. */
+int32_t lmi_recorded_index(const lmi_recorded *w, int32_t i);
+/* That model; NULL: it has none. */
 const lam_recorded_model *lmi_recorded_model(const lmi_recorded *w, int32_t i);
 
 /* "?" if it was not measured. */

@@ -2,6 +2,7 @@
  *
  * Recordings as CSV and JSON: plain integers, nanoseconds and bytes; numbers that were not measured are null
  * or empty. */
+#include "report/ranks/ranks.h"
 #include "report/recorded/recorded.h"
 #include "report/tell/tell.h"
 
@@ -235,6 +236,17 @@ static lam_status tell_stragglers(lmi_recorded *w, lmi_teller *t) {
     return LAM_OK;
 }
 
+static lam_status tell_verdict(lmi_recorded *w, lmi_teller *t) {
+    lam_ranks *r;
+    LAM_TRY(lmi_recorded_judge(w, &r));
+    if (r)
+        lmi_ranks_tell_verdict(t, r);
+    else
+        tell_none(t, "verdict");
+    lam_ranks_free(r);
+    return LAM_OK;
+}
+
 lam_status lmi_recorded_json(lmi_recorded *w) {
     lmi_teller t = lmi_tell_json(&w->out);
     lmi_tell_document(&t, "recording", 2);
@@ -245,6 +257,7 @@ lam_status lmi_recorded_json(lmi_recorded *w) {
     }
     lmi_putc(&w->out, '\n');
     tell_list_end(&t);
+    LAM_TRY(tell_verdict(w, &t));
     LAM_TRY(tell_stragglers(w, &t));
     tell_end(&t);
     lmi_putc(&w->out, '\n');

@@ -326,7 +326,7 @@ static void several_models(void **state) {
                  OTHER_MODEL "UPDATE models SET name = CASE id WHEN 1 THEN 'Other' ELSE 'Net' END"),
     };
     written(all, 2, NULL);
-    show_has("2 processes of 2: python train.py; Net, a training step\n\nrank  last step ");
+    show_has("2 processes of 2: python train.py; Net, a training step\n\nNo rank is named: ");
     show_has("\nNet, a step in eval mode\n\nrank  last step ");
     const char *other = strstr(shown, "\nOther\n\nrank  last step ");
     assert_non_null(other);

@@ -1,0 +1,418 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Which of several processes slows the others: the steps that their recordings have in common, reduced to
+ * windows and meets, and the verdict on these. All processes record the same steps, so steps of one number
+ * are one step, and no clock is compared. */
+#include "report/recorded/recorded.h"
+
+#include "analyse/ranks/ranks.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+enum { WINDOWS = 24, SHORTEST = 8, LONGEST = 72, NONE_YET = -1 };
+static const int64_t still_runs_ns = INT64_C(60) * 1000000000; /* a process that wrote so lately */
+static const int64_t steps_end = INT64_C(1) << 48;
+
+/* A recorded step of a process. */
+typedef struct row {
+    int64_t number, started_us, represents;
+    int32_t which, node, win;                 /* node: the first process of its host */
+    double own, of[LAM_N_STEP_PHASES], whole; /* microseconds, NaN: unknown */
+} row;
+
+typedef struct reduction {
+    const lmi_recorded *w;
+    lam_ranks *to;
+    lmi_vec rows;
+    int32_t *model, *node;         /* of each process; model -1: it has none */
+    double *room;                  /* for medians */
+    bool known[LAM_N_STEP_PHASES]; /* in all processes that have phases */
+    lam_waits waits;
+} reduction;
+
+static double us_of(int64_t ns) { return ns < 0 || ns > INT64_MAX / 1024 * 1000 ? NAN : (double)ns / 1000; }
+
+static int64_t moment_of(int64_t unix_ns) {
+    return unix_ns <= 0 || unix_ns > INT64_MAX / 1024 * 1000 ? LAM_NOT_KNOWN : unix_ns / 1000;
+}
+
+static const char *host_of(const lam_recording *r) {
+    const char *host = lam_recording_run(r)->host;
+    return host ? host : "?";
+}
+
+/* -- steps --------------------------------------------------------------------------------------------- */
+
+/* The model whose recorded steps took most time; of several the first. */
+static int32_t main_model(const lam_recording *r) {
+    const lam_recorded_model *m;
+    int32_t top = -1;
+    double most = -1;
+    for (int32_t i = 0; (m = lam_recording_model(r, i)); i++) {
+        const double n = (double)m->n_steps, time = (double)m->phases.n * (double)m->phases.whole_ns;
+        if (!(n + time > most)) continue;
+        most = n + time;
+        top = i;
+    }
+    return top;
+}
+
+/* The same model in each process; where none has its name, as in a stage of a pipeline, the main one. */
+static void choose_models(reduction *x) {
+    lmi_recorded w = *x->w;
+    w.model = main_model(w.all[0]);
+    for (int32_t i = 0; i < w.n; i++) {
+        const int32_t same = w.model < 0 ? -1 : lmi_recorded_index(&w, i);
+        x->model[i] = same < 0 ? main_model(w.all[i]) : same;
+    }
+}
+
+static lam_status take_process(reduction *x, int32_t which, bool known[LAM_N_STEP_PHASES], bool *any) {
+    lam_recorded_step s;
+    *any = false;
+    for (int64_t i = 0; lam_recording_step(x->w->all[which], x->model[which], i, &s); i++) {
+        if (!s.counts || s.number < 0 || s.number >= steps_end) continue;
+        row at = {.number = s.number,
+                  .started_us = moment_of(s.unix_ns),
+                  .represents = s.represents,
+                  .which = which,
+                  .node = x->node[which],
+                  .win = NONE_YET,
+                  .own = NAN,
+                  .whole = us_of(s.whole_ns)};
+        for (int k = 0; k < LAM_N_STEP_PHASES; k++) {
+            at.of[k] = isnan(at.whole) ? NAN : us_of(s.phase_ns[k]);
+            known[k] = known[k] || !isnan(at.of[k]);
+        }
+        *any = *any || !isnan(at.whole);
+        LAM_TRY(lmi_vec_put(&x->rows, &at, x->w->e));
+    }
+    return LAM_OK;
+}
+
+/* Takes the steps of all; a phase is compared if all processes know it that have phases. */
+static lam_status take_steps(reduction *x) {
+    for (int k = 0; k < LAM_N_STEP_PHASES; k++) x->known[k] = true;
+    for (int32_t i = 0; i < x->w->n; i++) {
+        bool any, known[LAM_N_STEP_PHASES] = {0};
+        if (x->model[i] < 0) continue;
+        LAM_TRY(take_process(x, i, known, &any));
+        for (int k = 0; any && k < LAM_N_STEP_PHASES; k++) x->known[k] = x->known[k] && known[k];
+    }
+    x->waits = x->known[LAM_STEP_COMM] ? LAM_WAITS_APART : LAM_WAITS_INSIDE;
+    return LAM_OK;
+}
+
+/* The step without its waiting; if that is not told apart, the phases that hold none. */
+static double own_of(const reduction *x, const row *at) {
+    static const lam_step_phase without[] = {LAM_STEP_INPUT, LAM_STEP_H2D, LAM_STEP_OPTIMIZER};
+    double sum = NAN;
+    if (x->waits == LAM_WAITS_APART) return at->whole - at->of[LAM_STEP_COMM];
+    for (size_t k = 0; k < sizeof without / sizeof *without; k++) {
+        if (!x->known[without[k]]) continue;
+        sum = isnan(sum) ? at->of[without[k]] : sum + at->of[without[k]];
+        if (isnan(sum)) return NAN;
+    }
+    return sum;
+}
+
+/* Steps whose own work is unknown are left out, unless it is in all. */
+static void find_own(reduction *x) {
+    row *at = x->rows.data;
+    size_t n = 0;
+    bool any = false;
+    for (size_t i = 0; i < x->rows.n; i++) {
+        at[i].own = own_of(x, &at[i]);
+        any = any || !isnan(at[i].own);
+    }
+    for (size_t i = 0; any && i < x->rows.n; i++)
+        if (!isnan(at[i].own)) at[n++] = at[i];
+    if (any) x->rows.n = n;
+}
+
+/* -- windows and meets --------------------------------------------------------------------------------- */
+
+#define ORDER(a, b)                                                                                          \
+    if ((a) != (b)) return (a) < (b) ? -1 : 1
+
+static int by_step(const void *a, const void *b) {
+    const row *x = a, *y = b;
+    ORDER(x->number, y->number);
+    ORDER(x->node, y->node);
+    return x->which - y->which;
+}
+
+static int by_window(const void *a, const void *b) {
+    const row *x = a, *y = b;
+    ORDER(x->win, y->win);
+    ORDER(x->which, y->which);
+    ORDER(x->number, y->number);
+    return 0;
+}
+
+static size_t end_of_step(const reduction *x, size_t from) {
+    const row *at = x->rows.data;
+    size_t end = from;
+    while (end < x->rows.n && at[end].number == at[from].number) end++;
+    return end;
+}
+
+/* Processes that have a step. */
+static size_t processes(const reduction *x) {
+    const row *at = x->rows.data;
+    bool seen = false;
+    size_t n = 0;
+    for (int32_t i = 0; i < x->w->n; i++, n += seen) {
+        seen = false;
+        for (size_t k = 0; k < x->rows.n && !seen; k++) seen = at[k].which == i;
+    }
+    return n;
+}
+
+/* Steps that at least half of the processes have, and two, are in common: runs of them are windows, some 24
+ * of a recording. The rows are sorted by step. */
+static void place_in_windows(reduction *x) {
+    row *at = x->rows.data;
+    const size_t all = processes(x);
+    size_t common = 0, place = 0, end;
+    for (size_t from = 0; from < x->rows.n; from = end) {
+        end = end_of_step(x, from);
+        common += end - from >= 2 && 2 * (end - from) >= all;
+    }
+    size_t size = (common + WINDOWS / 2) / WINDOWS;
+    size = size < SHORTEST ? SHORTEST : size > LONGEST ? LONGEST : size;
+    for (size_t from = 0; from < x->rows.n; from = end) {
+        end = end_of_step(x, from);
+        if (end - from < 2 || 2 * (end - from) < all) continue;
+        for (size_t i = from; i < end; i++) at[i].win = (int32_t)(place / size);
+        place++;
+    }
+}
+
+static int64_t rank_of(const reduction *x, int32_t which) {
+    return lam_recording_run(x->w->all[which])->rank;
+}
+
+static double least(double a, double b) { return isnan(a) || b < a ? b : a; }
+static double most(double a, double b) { return isnan(a) || b > a ? b : a; }
+
+/* The processes of one host in a step. */
+static lam_status give_meet(reduction *x, const row *at, size_t n) {
+    lam_rank_meet m = {.step = at->number,
+                       .comm_group = LAM_NOT_KNOWN,
+                       .ranks = (int64_t)n,
+                       .last_rank = LAM_NOT_KNOWN,
+                       .second_rank = LAM_NOT_KNOWN,
+                       .started_us = at->started_us,
+                       .represents = at->represents,
+                       .last_us = NAN,
+                       .second_us = NAN,
+                       .own_us = NAN,
+                       .transfer_us = NAN,
+                       .group_transfer_us = NAN,
+                       .step_us = NAN,
+                       .node = host_of(x->w->all[at->node])};
+    for (size_t i = 0; i < n; i++) {
+        const double own = at[i].own;
+        m.step_us = most(m.step_us, at[i].whole);
+        if (x->waits == LAM_WAITS_APART) m.transfer_us = least(m.transfer_us, at[i].of[LAM_STEP_COMM]);
+        if (at[i].started_us != LAM_NOT_KNOWN &&
+            (m.started_us == LAM_NOT_KNOWN || at[i].started_us < m.started_us))
+            m.started_us = at[i].started_us;
+        if (isnan(own)) continue;
+        m.own_us = isnan(m.own_us) ? own : m.own_us + own;
+        if (isnan(m.last_us) || own > m.last_us) {
+            m.second_us = m.last_us;
+            m.second_rank = m.last_rank;
+            m.last_us = own;
+            m.last_rank = rank_of(x, at[i].which);
+        } else if (isnan(m.second_us) || own > m.second_us) {
+            m.second_us = own;
+            m.second_rank = rank_of(x, at[i].which);
+        }
+    }
+    return lam_ranks_add_meet(x->to, &m, x->w->e);
+}
+
+static lam_status give_meets(reduction *x) {
+    const row *at = x->rows.data;
+    for (size_t from = 0, end; from < x->rows.n; from = end) {
+        for (end = from; end < x->rows.n; end++)
+            if (at[end].number != at[from].number || at[end].node != at[from].node) break;
+        if (at[from].win >= 0) LAM_TRY(give_meet(x, at + from, end - from));
+    }
+    return LAM_OK;
+}
+
+/* The mean of what is known. */
+static double mean_of(const row *at, size_t n, size_t field) {
+    double sum = 0;
+    size_t known = 0;
+    for (size_t i = 0; i < n; i++) {
+        const double v = *(const double *)(const void *)((const char *)&at[i] + field);
+        if (isnan(v)) continue;
+        sum += v;
+        known++;
+    }
+    return known ? sum / (double)known : NAN;
+}
+
+#define MEAN_OF(phase) mean_of(at, n, offsetof(row, of) + (phase) * sizeof(double))
+
+static lam_status give_window(reduction *x, const row *at, size_t n) {
+    for (size_t i = 0; i < n; i++) x->room[i] = at[i].own;
+    const lam_rank_window w = {.win = at->win,
+                               .rank = rank_of(x, at->which),
+                               .first_step = at->number,
+                               .started_us = at->started_us,
+                               .steps = (int64_t)n,
+                               .own_us = lmi_middle(x->room, n),
+                               .step_us = mean_of(at, n, offsetof(row, whole)),
+                               .input_us = MEAN_OF(LAM_STEP_INPUT),
+                               .h2d_us = MEAN_OF(LAM_STEP_H2D),
+                               .forward_us = MEAN_OF(LAM_STEP_FORWARD),
+                               .backward_us = MEAN_OF(LAM_STEP_BACKWARD),
+                               .optimizer_us = MEAN_OF(LAM_STEP_OPTIMIZER),
+                               .other_us = MEAN_OF(LAM_STEP_OTHER),
+                               .comm_us = MEAN_OF(LAM_STEP_COMM)};
+    return lam_ranks_add_window(x->to, &w, x->w->e);
+}
+
+static lam_status give_windows(reduction *x) {
+    const row *at = x->rows.data;
+    for (size_t from = 0, end; from < x->rows.n; from = end) {
+        for (end = from; end < x->rows.n; end++)
+            if (at[end].win != at[from].win || at[end].which != at[from].which) break;
+        if (at[from].win >= 0) LAM_TRY(give_window(x, at + from, end - from));
+    }
+    return LAM_OK;
+}
+
+/* -- processes ----------------------------------------------------------------------------------------- */
+
+/* The same for models of the same layers. */
+static int64_t tree_of(const lam_recording *r, int32_t model) {
+    const lam_recorded_place *p;
+    uint64_t hash = 0;
+    for (int32_t i = 0; (p = lam_recording_place(r, model, i)); i++) {
+        hash = lmi_hash_u64(hash ^ lmi_hash(p->path, strlen(p->path)));
+        hash = lmi_hash_u64(hash ^ lmi_hash(p->type, strlen(p->type)));
+    }
+    return (int64_t)(hash >> 1);
+}
+
+/* A process that has not ended died, unless it wrote a moment ago: then it is as good as one that ended. */
+static int64_t end_of(const reduction *x, const lam_recorded_run *run) {
+    const int64_t now = x->w->o->now_unix_ns;
+    if (run->ended_unix_ns) return moment_of(run->ended_unix_ns);
+    const bool runs = !run->gone && now > 0 && now - run->seen_unix_ns <= still_runs_ns;
+    return runs ? moment_of(run->seen_unix_ns) : LAM_NOT_KNOWN;
+}
+
+static lam_status give_facts(reduction *x) {
+    for (int32_t i = 0; i < x->w->n; i++) {
+        const lam_recorded_run *run = lam_recording_run(x->w->all[i]);
+        const lam_rank_fact f = {.rank = run->rank,
+                                 .world = run->world,
+                                 .tree = tree_of(x->w->all[i], x->model[i]),
+                                 .comm_group = LAM_NOT_KNOWN,
+                                 .seen_us = moment_of(run->seen_unix_ns),
+                                 .ended_us = end_of(x, run),
+                                 .step_flops = NAN,
+                                 .peak_flops = NAN,
+                                 .node = host_of(x->w->all[i]),
+                                 .waits = x->waits};
+        LAM_TRY(lam_ranks_add_fact(x->to, &f, x->w->e));
+    }
+    return LAM_OK;
+}
+
+static void find_nodes(reduction *x) {
+    for (int32_t i = 0; i < x->w->n; i++)
+        for (x->node[i] = 0; x->node[i] < i; x->node[i]++)
+            if (strcmp(host_of(x->w->all[x->node[i]]), host_of(x->w->all[i])) == 0) break;
+}
+
+/* -- layers -------------------------------------------------------------------------------------------- */
+
+static int32_t process_of(const reduction *x, int32_t rank) {
+    int32_t i = 0;
+    while (i < x->w->n && rank_of(x, i) != rank) i++;
+    return i; /* ranks of the verdict are of processes */
+}
+
+/* The layers of a process beside the medians of the same ones in others. */
+static lam_status give_layers_of(reduction *x, int32_t which, const lam_layers_wanted *what, lam_ranks *to,
+                                 lam_error *e) {
+    const lam_recorded_place *p;
+    for (int32_t i = 0; (p = lam_recording_place(x->w->all[which], x->model[which], i)); i++) {
+        size_t n = 0;
+        for (int32_t k = 0; k < what->n_peers && p->own_ns >= 0; k++) {
+            const int32_t peer = process_of(x, what->peers[k]);
+            const lam_recorded_place *there = lmi_recorded_place_like(x->w->all[peer], x->model[peer], p, i);
+            if (there && there->own_ns >= 0) x->room[n++] = us_of(there->own_ns);
+        }
+        if (!n) continue;
+        const lam_rank_layer l = {.rank = rank_of(x, which),
+                                  .own_us = us_of(p->own_ns),
+                                  .peer_us = lmi_middle(x->room, n),
+                                  .layer = p->depth ? p->path : "(the model)"};
+        LAM_TRY(lam_ranks_add_layer(to, &l, e));
+    }
+    return LAM_OK;
+}
+
+static lam_status give_layers(void *self, const lam_layers_wanted *what, lam_ranks *to, lam_error *e) {
+    reduction *x = self;
+    for (int32_t i = 0; i < what->n_ranks; i++)
+        LAM_TRY(give_layers_of(x, process_of(x, what->ranks[i]), what, to, e));
+    return LAM_OK;
+}
+
+/* -- the verdict --------------------------------------------------------------------------------------- */
+
+static lam_status reduce(reduction *x) {
+    choose_models(x);
+    find_nodes(x);
+    LAM_TRY(take_steps(x));
+    find_own(x);
+    x->room = calloc(x->rows.n + (size_t)x->w->n + 1, sizeof *x->room);
+    if (!x->room) return lmi_nomem(x->w->e);
+    LAM_TRY(give_facts(x));
+    if (x->rows.n) qsort(x->rows.data, x->rows.n, sizeof(row), by_step);
+    place_in_windows(x);
+    LAM_TRY(give_meets(x));
+    if (x->rows.n) qsort(x->rows.data, x->rows.n, sizeof(row), by_window);
+    LAM_TRY(give_windows(x));
+    return lam_ranks_judge(x->to, give_layers, x, x->w->e);
+}
+
+static bool are_of_one_run(const lmi_recorded *w) {
+    for (int32_t i = 0; i < w->n; i++) {
+        const lam_recorded_run *run = lam_recording_run(w->all[i]);
+        if (run->world < 2 || run->rank >= run->world) return false;
+    }
+    return w->n > 1 && !lmi_recorded_unlike(w);
+}
+
+lam_status lmi_recorded_judge(const lmi_recorded *w, lam_ranks **out) {
+    reduction x = {.w = w};
+    *out = NULL;
+    if (w->o->newest || !are_of_one_run(w)) return LAM_OK;
+    lmi_vec_init(&x.rows, sizeof(row));
+    x.model = calloc((size_t)w->n, sizeof *x.model);
+    x.node = calloc((size_t)w->n, sizeof *x.node);
+    lam_status s = x.model && x.node ? lam_ranks_new(&x.to, w->e) : lmi_nomem(w->e);
+    if (s == LAM_OK) s = reduce(&x);
+    if (s != LAM_OK) {
+        lam_ranks_free(x.to);
+        x.to = NULL;
+    }
+    *out = x.to;
+    lmi_vec_free(&x.rows);
+    free(x.model);
+    free(x.node);
+    free(x.room);
+    return s;
+}

@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Which of several processes slows the others: recordings of one run, in which all wait for the last one. */
+#include "kit/oom.h"
+
+#include "kit/recorded.h"
+
+#include "kit/page_text.h"
+
+enum { MOST = 8, STEPS = 48, DISTANCE = 100 };
+
+/* A step takes 100 ms: 90 of own work, and 10 for the transfer. */
+static const char HEALTHY[] =
+    "UPDATE steps SET whole_ns = 100000000, input_ns = 1000000, h2d_ns = 0, own_forward_ns = 28000000,"
+    " own_backward_ns = 55000000, optimizer_ns = 4000000, wait_ns = 10000000, other_ns = 2000000;"
+    "UPDATE layers SET forward_ns = 28000000, forward_self_ns = 1000000, backward_ns = 0 WHERE place = 0;"
+    "UPDATE layers SET forward_ns = 20000000, forward_self_ns = 20000000, backward_ns = 40000000"
+    " WHERE place = 1;"
+    "UPDATE layers SET forward_ns = 7000000, forward_self_ns = 7000000, backward_ns = 15000000"
+    " WHERE place = 2;"
+    "UPDATE runs SET seen_unix_ns = started_unix_ns + 60000000000, pid = 77,"
+    " ended_unix_ns = started_unix_ns + 60000000000;";
+/* Of the processes that wait 25 ms for one; and of that one. */
+#define WAITS " wait_ns = wait_ns + 25000000, whole_ns = whole_ns + 25000000"
+static const char WAITING[] = "UPDATE steps SET" WAITS;
+static const char SLOW_FORWARD[] =
+    "UPDATE steps SET own_forward_ns = own_forward_ns + 25000000, whole_ns = whole_ns + 25000000";
+static const char SLOW_INPUT[] =
+    "UPDATE steps SET input_ns = input_ns + 25000000, whole_ns = whole_ns + 25000000";
+
+typedef struct team {
+    lam_recording *at[MOST];
+    int32_t n;
+} team;
+
+/* The recording of a process with steps of the numbers 0, 100, ... */
+static const char *written(int32_t steps) {
+    static char file[160];
+    static int32_t has;
+    if (has == steps) return file;
+    snprintf(file, sizeof file, "%s", step_file("all.lamina"));
+    lam_recorder *r = step_recorder(file, 0, 1);
+    for (int32_t i = 0; i < steps; i++) {
+        step_put(r, (int64_t)i * DISTANCE, 1, true);
+        if (i % 24 == 23) wait_for_steps(file, i + 1);
+    }
+    assert_int_equal(lam_recorder_close(r, NULL), LAM_OK);
+    change_recording(file, HEALTHY);
+    has = steps;
+    return file;
+}
+
+static const char *process(int32_t rank, int32_t world, int32_t steps, const char *sql) {
+    char text[256];
+    snprintf(text, sizeof text, "run.%d.lamina", (int)rank);
+    const char *from = written(steps), *file = step_file(text);
+    snprintf(text, sizeof text, "VACUUM INTO '%s'", file);
+    change_recording(from, text);
+    snprintf(text, sizeof text, "UPDATE runs SET rank = %d, world = %d", (int)rank, (int)world);
+    change_recording(file, text);
+    if (sql) change_recording(file, sql);
+    return file;
+}
+
+/* `slow` of its process `which`, `others` of all else; NULL: nothing. */
+static team team_of(int32_t n, int32_t steps, int32_t which, const char *slow, const char *others) {
+    team t = {.n = n};
+    for (int32_t i = 0; i < n; i++)
+        t.at[i] = open_recording(process(i, n, steps, i == which ? slow : others), 0, 0);
+    return t;
+}
+
+static void free_team(team *t) {
+    for (int32_t i = 0; i < t->n; i++) lam_recording_free(t->at[i]);
+}
+
+static void write_team(const team *t, lam_recording_options o) {
+    lam_error e = {0};
+    lam_status s = lam_recording_write((const lam_recording *const *)t->at, t->n, &o, show_sink(), &e);
+    if (s != LAM_OK) fail_msg("%s: %s", e.where, e.text);
+}
+
+static void write_text(const team *t) { write_team(t, (lam_recording_options){.width = 400, .depth = -1}); }
+static void write_json(const team *t) {
+    write_team(t, (lam_recording_options){.format = "json", .depth = -1});
+}
+
+static void a_slow_forward_is_named(void **state) {
+    (void)state;
+    team t = team_of(4, STEPS, 2, SLOW_FORWARD, WAITING);
+    write_text(&t);
+    show_has(
+        "4 processes of 4: python train.py; Net\n\n! Rank 2 slows all: without it a step would take 20 % "
+        "less (125 ms -> 100 ms). It takes 25.0 ms longer than the others in forward and backward, in no "
+        "one layer most of it, from the first recorded step on.\n  Next: ");
+    show_has("\nothers  1.00 ms ");
+    show_has("\nrank 2  1.00 ms ");
+    show_has("\nrank  last step ");
+    write_json(&t);
+    show_has("\"verdict\": {\"kind\": \"slow_rank\", \"ranks\": [2], \"nodes\": [], \"phase\": \"compute\", "
+             "\"layer\": null, \"gain\": 0.2");
+    write_team(&t, (lam_recording_options){.width = 76, .ascii = true, .depth = -1});
+    page_golden("recorded-verdict");
+    free_team(&t);
+}
+
+static void a_slow_layer_is_named(void **state) {
+    (void)state;
+    char sql[400];
+    snprintf(sql, sizeof sql,
+             "%s; UPDATE layers SET forward_ns = forward_ns + 25000000,"
+             " forward_self_ns = forward_self_ns + 25000000 WHERE place = 2",
+             SLOW_FORWARD);
+    team t = team_of(5, STEPS, 4, sql, WAITING);
+    write_text(&t);
+    show_has("! Rank 4 slows all: ");
+    show_has("in forward and backward, most of it in second, from the first recorded step on.\n");
+    write_json(&t);
+    show_has("\"phase\": \"compute\", \"layer\": \"second\", ");
+    free_team(&t);
+}
+
+static void a_slow_input_is_named_of_two(void **state) {
+    (void)state;
+    team t = team_of(2, STEPS, 1, SLOW_INPUT, WAITING);
+    write_text(&t);
+    show_has("! Rank 1 slows all: without it a step would take 20 % less");
+    show_has("It waits 25.0 ms longer for input than the others");
+    write_json(&t);
+    show_has("\"ranks\": [1], \"nodes\": [], \"phase\": \"input\", ");
+    free_team(&t);
+}
+
+static void it_says_since_when(void **state) {
+    (void)state;
+    char slow[400], waiting[400];
+    static const char since[] = "%s WHERE number >= 2400";
+    snprintf(slow, sizeof slow, since, SLOW_FORWARD);
+    snprintf(waiting, sizeof waiting, since, WAITING);
+    team t = team_of(4, STEPS, 0, slow, waiting);
+    write_text(&t);
+    show_has("! Rank 0 slows all: ");
+    show_has("since step 2,");
+    free_team(&t);
+}
+
+/* The first half of the steps are late by 10 ms and the others by 40. By the default rule those that come
+ * later stand for more steps. */
+static void steps_are_weighed_by_those_that_they_represent(void **state) {
+    (void)state;
+    char slow[500], waiting[500];
+    static const char late[] =
+        "UPDATE steps SET %s = %s + 10000000 + 30000000 * (number >= 2400),"
+        " whole_ns = whole_ns + 10000000 + 30000000 * (number >= 2400); UPDATE runs SET every = %d";
+    for (int every = 0; every <= 100; every += 100) {
+        snprintf(slow, sizeof slow, late, "own_forward_ns", "own_forward_ns", every);
+        snprintf(waiting, sizeof waiting, late, "wait_ns", "wait_ns", every);
+        team t = team_of(4, STEPS, 0, slow, waiting);
+        write_json(&t);
+        show_has(every ? "\"gain\": 0.202" : "\"gain\": 0.228");
+        free_team(&t);
+    }
+}
+
+static void nobody_is_named_in_a_healthy_run(void **state) {
+    (void)state;
+    for (int32_t n = 2; n <= 6; n += 2) {
+        team t = team_of(n, STEPS, -1, NULL, NULL);
+        write_text(&t);
+        show_has("\nNothing stands out: no rank, node or link slows the others.\n");
+        write_json(&t);
+        show_has("\"verdict\": {\"kind\": \"none\", \"ranks\": [], ");
+        show_has("\"abstains\": null");
+        free_team(&t);
+    }
+}
+
+static void it_abstains_if_there_are_too_few_steps(void **state) {
+    (void)state;
+    team t = team_of(4, 20, 1, SLOW_FORWARD, WAITING); /* the first one warms up */
+    write_text(&t);
+    show_has(
+        "\nNo rank is named: only 19 recorded steps are in common, and 20 are needed.\n  Next: record more "
+        "steps");
+    write_json(&t);
+    show_has("\"abstains\": \"only 19 recorded steps are in common, and 20 are needed\"");
+    free_team(&t);
+    t = team_of(4, 21, 1, SLOW_FORWARD, WAITING);
+    write_text(&t);
+    show_has("! Rank 1 slows all: ");
+    free_team(&t);
+}
+
+/* Steps that one of two recorded are not in common. */
+static void only_common_steps_count(void **state) {
+    (void)state;
+    team t = {.n = 2};
+    t.at[0] = open_recording(process(0, 2, STEPS, NULL), 0, 0);
+    t.at[1] = open_recording(process(1, 2, 11, NULL), 0, 0);
+    write_text(&t);
+    show_has("\nNo rank is named: only 10 recorded steps are in common, and 20 are needed.\n");
+    free_team(&t);
+}
+
+static const char NO_PHASES[] =
+    "UPDATE steps SET whole_ns = NULL, input_ns = NULL, h2d_ns = NULL, own_forward_ns = NULL,"
+    " own_backward_ns = NULL, optimizer_ns = NULL, wait_ns = NULL, other_ns = NULL";
+
+static void it_abstains_if_phases_are_unknown(void **state) {
+    (void)state;
+    team t = team_of(3, STEPS, -1, NULL, NO_PHASES);
+    write_text(&t);
+    show_has(
+        "\nNo rank is named: only 0 recorded steps tell own work from waiting, and 20 are needed.\n  Next: ");
+    write_json(&t);
+    show_has("\"kind\": \"none\"");
+    free_team(&t);
+    /* Of one of them: the others are compared. */
+    t = team_of(4, STEPS, 1, NO_PHASES, NULL);
+    write_text(&t);
+    show_has("\nNothing stands out");
+    show_has("  also  1 of 4 ranks have no recording that can be compared; a cause may be among them\n");
+    free_team(&t);
+}
+
+/* Without it own work is what can't wait for others, and forward is not compared. */
+static void unknown_waiting_is_never_taken_for_work(void **state) {
+    (void)state;
+    char slow[500], others[500];
+    static const char *const late[] = {SLOW_FORWARD, SLOW_INPUT};
+    static const char unknown[] = "%s; UPDATE steps SET other_ns = other_ns + wait_ns; UPDATE steps SET "
+                                  "wait_ns = NULL";
+    for (int k = 0; k < 2; k++) {
+        snprintf(slow, sizeof slow, unknown, late[k]);
+        snprintf(others, sizeof others, unknown, WAITING);
+        team t = team_of(4, STEPS, 3, slow, others);
+        write_text(&t);
+        show_has("  also  waiting for others is inside forward and backward: ");
+        if (k)
+            show_has("! Rank 3 slows all: ");
+        else
+            show_lacks("Rank 3");
+        free_team(&t);
+    }
+    /* In one process alone: none is compared by its whole step. */
+    snprintf(slow, sizeof slow, unknown, "SELECT 1");
+    team t = team_of(4, STEPS, 3, slow, NULL);
+    write_text(&t);
+    show_lacks("slows all");
+    show_has("waiting for others is inside forward and backward");
+    free_team(&t);
+}
+
+/* Runs that are compared with each other have no verdict, nor what only its newest steps were read of. */
+static void what_is_not_of_one_run_has_no_verdict(void **state) {
+    (void)state;
+    team t = {.n = 2};
+    for (int32_t i = 0; i < 2; i++) t.at[i] = open_recording(process(i, 2 + i, STEPS, NULL), 0, 0);
+    write_text(&t);
+    show_lacks("Nothing stands out");
+    show_has("not of one run: they differ in how many processes there were");
+    write_json(&t);
+    show_has("\"verdict\": null");
+    lam_recording_free(t.at[1]);
+    t.n = 1;
+    write_json(&t);
+    show_has("\"verdict\": null");
+    free_team(&t);
+    t = team_of(2, STEPS, -1, NULL, NULL);
+    write_team(&t, (lam_recording_options){.depth = -1, .newest = true});
+    show_lacks("Nothing stands out");
+    free_team(&t);
+    t.n = 2;
+    for (int32_t i = 0; i < 2; i++)
+        t.at[i] = open_recording(process(i, 2, STEPS, "UPDATE runs SET world = 1, rank = 0"), 0, 0);
+    write_json(&t);
+    show_has("\"verdict\": null");
+    free_team(&t);
+}
+
+/* One that did not end while others did is dead, unless it wrote a moment ago. */
+static void a_process_that_runs_on_is_not_dead(void **state) {
+    (void)state;
+    static const int64_t began = INT64_C(1700000000000000000);
+    team t = team_of(4, STEPS, 2, "UPDATE runs SET ended_unix_ns = NULL, host = 'far'", NULL);
+    write_team(&t, (lam_recording_options){.width = 400,
+                                           .depth = -1,
+                                           .now_unix_ns = began + 90 * INT64_C(1000000000)});
+    show_lacks("ended first");
+    write_team(&t, (lam_recording_options){.width = 400,
+                                           .depth = -1,
+                                           .now_unix_ns = began + 900 * INT64_C(1000000000)});
+    show_has("! Rank 2 ended first, and the others could not go on without it: without a word, on far");
+    free_team(&t);
+}
+
+static void try_verdict(void *arg, bool *ok) {
+    const team *t = arg;
+    lam_error e = {0};
+    const lam_recording_options o = {.depth = -1, .format = "json"}, text = {.depth = -1, .width = 80};
+    lam_status s = lam_recording_write((const lam_recording *const *)t->at, t->n, &o, show_sink(), &e);
+    if (s == LAM_OK)
+        s = lam_recording_write((const lam_recording *const *)t->at, t->n, &text, show_sink(), &e);
+    *ok = oom_check(s, &e);
+}
+
+static void without_memory(void **state) {
+    (void)state;
+    team t = team_of(4, 24, 2, SLOW_FORWARD, WAITING);
+    oom_sweep(try_verdict, &t);
+    free_team(&t);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_slow_forward_is_named),
+        cmocka_unit_test(a_slow_layer_is_named),
+        cmocka_unit_test(a_slow_input_is_named_of_two),
+        cmocka_unit_test(it_says_since_when),
+        cmocka_unit_test(steps_are_weighed_by_those_that_they_represent),
+        cmocka_unit_test(nobody_is_named_in_a_healthy_run),
+        cmocka_unit_test(it_abstains_if_there_are_too_few_steps),
+        cmocka_unit_test(only_common_steps_count),
+        cmocka_unit_test(it_abstains_if_phases_are_unknown),
+        cmocka_unit_test(unknown_waiting_is_never_taken_for_work),
+        cmocka_unit_test(what_is_not_of_one_run_has_no_verdict),
+        cmocka_unit_test(a_process_that_runs_on_is_not_dead),
+        cmocka_unit_test(without_memory),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
