@@ -30,6 +30,7 @@ static const struct {
 enum {
     LMI_HOT_WINDOWS = 2, /* so many hot windows make a candidate, with gaps of one */
     LMI_PEERS = 4,       /* fewer have no median that says something */
+    LMI_FEW_RANKS = 8,   /* up to so many, those that are named are also last in most steps */
     LMI_LEAST_STEPS = 20,
     LMI_UNITS = 256 /* the most candidates whose absence is tried */
 };

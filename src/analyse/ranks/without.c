@@ -188,6 +188,30 @@ static void gains(const trial *t, const lmi_stretch *p, double *gain, double *st
     *step = steps > 0 ? total / steps : NAN;
 }
 
+/* Of few ranks a few stalls make one late on average. One that is slow is last in most steps, and in clearly
+ * more than chance would make it: half of the way from its share of the units to all steps. */
+static bool are_last(const trial *t, const lmi_stretch *p, int32_t n) {
+    const lam_ranks *r = t->r;
+    int64_t steps = 0, last = 0;
+    if (r->n_ranks > LMI_FEW_RANKS) return true;
+    for (int32_t i = 0; i < r->n_steps; i++) {
+        if (!lmi_in(&r->steps[i], p) || isnan(t->rest[i])) continue;
+        const float *own = t->own + (size_t)i * (size_t)t->n;
+        double others = t->rest[i], theirs = -INFINITY;
+        for (int32_t u = 0; u < t->n; u++) {
+            double *of = u < n ? &theirs : &others;
+            if (own[u] > *of) *of = own[u];
+        }
+        steps++;
+        last += theirs > others;
+    }
+    int32_t named = 0;
+    for (int32_t i = 0; i < r->n_ranks; i++)
+        for (int32_t u = 0; u < n; u++)
+            named += t->units[u].node >= 0 ? t->units[u].node == r->ranks[i].node : t->units[u].col == i;
+    return 2.0 * (double)last >= (1 + (double)named / r->n_ranks) * (double)steps;
+}
+
 static lam_status decide(trial *t, bool *any, lam_error *e) {
     lam_ranks *r = t->r;
     lam_rank_verdict *v = &r->verdict;
@@ -198,6 +222,7 @@ static lam_status decide(trial *t, bool *any, lam_error *e) {
     gains(t, &p, gain, &step);
     if (gain[t->n] < lmi_ranking.gain) return LAM_OK;
     while (n < t->n && gain[n] < lmi_ranking.most_of * gain[t->n]) n++;
+    if (!are_last(t, &p, n)) return LAM_OK;
     for (int32_t u = 0; u < n; u++)
         for (int32_t i = 0; i < r->n_ranks; i++)
             if (r->found[i].n &&

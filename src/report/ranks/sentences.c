@@ -223,11 +223,14 @@ static void next_of_slow(const lam_ranks *r, lmi_buf *b) {
         lmi_put(b, "the disk or mount, and num_workers, on ");
     else if (v->layer)
         lmi_put(b, "what this layer gets there that it does not elsewhere (its batch, its experts); then the "
-                   "GPU of ");
+                   "processor or GPU of ");
     else if (is_phase(v, "h2d"))
         lmi_put(b, "pin_memory of its loader, and the PCIe link (nvidia-smi -q -d PERFORMANCE) of ");
     else if (is_phase(v, "compute") || is_phase(v, "optimizer"))
-        lmi_put(b, "nvidia-smi -q -d CLOCK,TEMPERATURE,PERFORMANCE; then exchange the GPU: ");
+        lmi_put(
+            b,
+            "other programs, and the clocks (nvidia-smi -q -d CLOCK,TEMPERATURE,PERFORMANCE); then exchange "
+            "the processor or GPU of ");
     else
         lmi_put(b, "what else runs (logging, checkpoints, other programs) on ");
     lmi_put_clean(b, node_of(r));
