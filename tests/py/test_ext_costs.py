@@ -229,7 +229,7 @@ def test_reports_are_written(model):
         ({"max_depth": -(2**31) - 1}, OverflowError, "max_depth"),
         ({"layout": 3}, TypeError, "layout is a text, not 3"),
         ({"peak": 3}, TypeError, "roof"),
-        ({"peak": (1.0,)}, TypeError, "argument"),
+        ({"peak": (1.0,)}, TypeError, "roof is what"),
         ({3: 4}, ValueError, "no option"),
     ],
 )
