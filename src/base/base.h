@@ -285,6 +285,11 @@ void lmi_put_quantity(lmi_buf *b, lmi_number_unit unit, lam_count c);
 /* The same of a double, rounded to a whole number first; "?" if it is negative, above 2^95 or NaN. */
 void lmi_put_scaled(lmi_buf *b, lmi_number_unit unit, double v, const lmi_setting *how);
 void lmi_put_digits(lmi_buf *b, double v); /* three significant digits, no unit: "0.08", "12.3", "410" */
+/* A moment of UTC from seconds since 1970. */
+typedef struct lmi_moment {
+    int year, month, day, hour, minute, second; /* month and day from 1 */
+} lmi_moment;
+lmi_moment lmi_moment_of(int64_t unix_seconds);
 void lmi_put_fixed(lmi_buf *b, double v, int decimals); /* "?" if infinite or NaN */
 /* For JSON and CSV, rounded as printf does: the shortest form with at most 6 decimals; nine digits. */
 void lmi_put_int(lmi_buf *b, int64_t v);

@@ -261,3 +261,19 @@ double lmi_unit_scale(double value, const char **prefix) {
     *prefix = "";
     return value;
 }
+
+/* Civil date from days since 1970 (Howard Hinnant, "chrono-compatible low-level date algorithms"). */
+lmi_moment lmi_moment_of(int64_t unix_seconds) {
+    const int64_t days = unix_seconds / 86400 - (unix_seconds % 86400 < 0),
+                  rest = unix_seconds - days * 86400;
+    const int64_t z = days + 719468, era = z / 146097, of_era = z % 146097;
+    const int64_t year = (of_era - of_era / 1460 + of_era / 36524 - of_era / 146096) / 365;
+    const int64_t day = of_era - (365 * year + year / 4 - year / 100), m = (5 * day + 2) / 153;
+    const int month = (int)(m < 10 ? m + 3 : m - 9);
+    return (lmi_moment){.year = (int)(year + era * 400 + (month <= 2)),
+                        .month = month,
+                        .day = (int)(day - (153 * m + 2) / 5 + 1),
+                        .hour = (int)(rest / 3600),
+                        .minute = (int)(rest / 60 % 60),
+                        .second = (int)(rest % 60)};
+}

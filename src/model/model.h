@@ -180,6 +180,8 @@ bool lmi_inside_itself(const lam_model *m, const lam_event *call);
 static inline int32_t lmi_op_owner(const lam_op *o) { return o->flags & LAM_OP_BESIDE ? -1 : o->parent; }
 /* True for the name of one of torch's own operators. */
 static inline bool lmi_is_torchs(const char *op) { return strncmp(op, "aten::", 6) == 0; }
+/* True for the operators whose mask names what is hidden, where that of others names what is seen. */
+static inline bool lmi_is_masked_fill(const char *op) { return strncmp(op, "aten::masked_fill", 17) == 0; }
 /* True for the torch.autograd.Function of flex_attention, for its node in a backward pass, and for the
  * operator as a dispatch mode sees it. */
 static inline bool lmi_is_flex(const char *op) {

@@ -112,11 +112,9 @@ static double lowest(int32_t dtype) {
 /* True if the scores that a bool mask names are filled with a number that hides them. */
 static bool fills(const lam_op *o) {
     enum { VALUE = 2 };
-    const char *name = o->sig->name;
     const lam_value *v = lmi_sig_value(o->sig, VALUE);
     const bool known = v && v->type == LAM_FLOAT && o->sig->n_out > 0;
-    if (strcmp(name, "aten::masked_fill") != 0 && strcmp(name, "aten::masked_fill_") != 0) return false;
-    return known && v->f <= lowest(o->sig->out[0].dtype);
+    return known && lmi_is_masked_fill(o->sig->name) && v->f <= lowest(o->sig->out[0].dtype);
 }
 
 /* True for what is added to scores and hides none of them, as a bias of positions. */

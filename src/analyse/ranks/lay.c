@@ -149,20 +149,18 @@ static int by_key(const void *a, const void *b) {
     return (x->step > y->step) - (x->step < y->step);
 }
 
-static double greater(double a, double b) { return !(b <= a) && !isnan(b) ? b : a; }
-static double smaller(double a, double b) { return !(b >= a) && !isnan(b) ? b : a; }
-
-/* Of equal ones the smaller rank is last, so that the order of rows does not matter. */
+/* fmax and fmin leave out what is not known. Of equal ones the smaller rank is last, so that the order of
+ * rows does not matter. */
 static void add_meet(lmi_step *s, const lmi_meet *m) {
     if (m->last_rank >= 0 && !isnan(m->last) &&
         (s->last_rank < 0 || m->last > s->last || (m->last == s->last && m->last_rank < s->last_rank)))
         s->last_rank = m->last_rank;
-    s->last = greater(s->last, m->last);
+    s->last = fmax(s->last, m->last);
     if (!isnan(m->own)) s->own = isnan(s->own) ? m->own : s->own + m->own;
     s->ranks += m->ranks;
     if (m->weight > s->weight) s->weight = m->weight;
-    s->transfer = smaller(s->transfer, m->transfer);
-    s->whole = greater(s->whole, m->whole);
+    s->transfer = fmin(s->transfer, m->transfer);
+    s->whole = fmax(s->whole, m->whole);
     if (m->started != LAM_NOT_KNOWN && (s->started == LAM_NOT_KNOWN || m->started < s->started))
         s->started = m->started;
 }

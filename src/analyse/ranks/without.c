@@ -148,6 +148,10 @@ static lam_status fill_rest(trial *t, lam_error *e) {
     return LAM_OK;
 }
 
+static bool is_of(const lam_ranks *r, const unit *u, int32_t col) {
+    return u->node >= 0 ? u->node == r->ranks[col].node : u->col == col;
+}
+
 /* The windows of the candidates that are at least half as late as the latest. */
 static lmi_stretch period_of(const trial *t) {
     const lam_ranks *r = t->r;
@@ -155,9 +159,7 @@ static lmi_stretch period_of(const trial *t) {
     for (int32_t u = 0; u < t->n; u++) {
         if (!(t->units[u].late >= 0.5 * t->units[0].late)) continue;
         for (int32_t i = 0; i < r->n_ranks; i++) {
-            const bool mine =
-                t->units[u].node >= 0 ? t->units[u].node == r->ranks[i].node : t->units[u].col == i;
-            if (!mine || !r->found[i].n) continue;
+            if (!is_of(r, &t->units[u], i) || !r->found[i].n) continue;
             if (r->found[i].first < p.first) p.first = r->found[i].first;
             if (r->found[i].last > p.last) p.last = r->found[i].last;
         }
@@ -207,8 +209,7 @@ static bool are_last(const trial *t, const lmi_stretch *p, int32_t n) {
     }
     int32_t named = 0;
     for (int32_t i = 0; i < r->n_ranks; i++)
-        for (int32_t u = 0; u < n; u++)
-            named += t->units[u].node >= 0 ? t->units[u].node == r->ranks[i].node : t->units[u].col == i;
+        for (int32_t u = 0; u < n; u++) named += is_of(r, &t->units[u], i);
     return 2.0 * (double)last >= (1 + (double)named / r->n_ranks) * (double)steps;
 }
 
@@ -225,9 +226,7 @@ static lam_status decide(trial *t, bool *any, lam_error *e) {
     if (!are_last(t, &p, n)) return LAM_OK;
     for (int32_t u = 0; u < n; u++)
         for (int32_t i = 0; i < r->n_ranks; i++)
-            if (r->found[i].n &&
-                (t->units[u].node >= 0 ? t->units[u].node == r->ranks[i].node : t->units[u].col == i))
-                r->named[i] = true;
+            if (r->found[i].n && is_of(r, &t->units[u], i)) r->named[i] = true;
     r->period = p;
     v->gain = gain[n];
     v->step_us = step;

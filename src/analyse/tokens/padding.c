@@ -14,9 +14,6 @@ static int64_t open_rows(const lam_op_arg *a, const lmi_token_call *call) {
     return a->open_rows % a->sizes[HEADS] == 0 ? a->open_rows / a->sizes[HEADS] : -1;
 }
 
-/* True for masked_fill and its kin: what their mask names is hidden, where that of others is what is seen. */
-static bool hides(const lam_op_sig *sig) { return strncmp(sig->name, "aten::masked_fill", 17) == 0; }
-
 /* True for a call that is given a mask of positions, one row a sequence. */
 static bool is_masked(const lmi_token_run *r, const lmi_token_call *call) {
     const lam_event *ev = &r->m->events[call->event];
@@ -38,7 +35,7 @@ static int64_t pads_of(const lmi_token_run *r, int32_t k) {
         const lam_op_sig *sig = r->m->ops[r->ops.order[i]].sig;
         const lmi_kind kind = lmi_op_kind(sig->word);
         attends = attends || lmi_token_attends(kind) || kind == LMI_K_softmax;
-        for (int32_t in = 0; in < sig->n_in && !hides(sig); in++) {
+        for (int32_t in = 0; in < sig->n_in && !lmi_is_masked_fill(sig->name); in++) {
             const int64_t open = open_rows(&sig->in[in], call);
             if (open > most) most = open;
         }

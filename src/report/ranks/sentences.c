@@ -16,7 +16,6 @@ void lmi_put_us(lmi_buf *b, double us) {
         lmi_put_scaled(b, LMI_TIMES, us * 1000, &lmi_plain);
 }
 
-/* Civil date from days since 1970 (Howard Hinnant, "chrono-compatible low-level date algorithms"). */
 void lmi_put_moment(lmi_buf *b, int64_t us) {
     static const char *const months[] = {"Jan", "Feb", "Mar", "Apr", "May", "Jun",
                                          "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
@@ -24,12 +23,8 @@ void lmi_put_moment(lmi_buf *b, int64_t us) {
         lmi_put(b, "?");
         return;
     }
-    const int64_t minutes = us / 60000000, days = minutes / 1440;
-    const int64_t z = days + 719468, of_era = z % 146097;
-    const int64_t year = (of_era - of_era / 1460 + of_era / 36524 - of_era / 146096) / 365;
-    const int64_t day = of_era - (365 * year + year / 4 - year / 100), m = (5 * day + 2) / 153;
-    lmi_putf(b, "%s %d %02d:%02d", months[(m + 2) % 12], (int)(day - (153 * m + 2) / 5 + 1),
-             (int)(minutes / 60 % 24), (int)(minutes % 60));
+    const lmi_moment at = lmi_moment_of(us / 1000000);
+    lmi_putf(b, "%s %d %02d:%02d", months[at.month - 1], at.day, at.hour, at.minute);
 }
 
 static void put_percent(lmi_buf *b, double share) { lmi_put_percent(b, share, 1, &lmi_plain); }

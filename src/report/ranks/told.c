@@ -38,7 +38,8 @@ static void tell_since(lmi_teller *t, const lam_rank_verdict *v) {
     tell_end(t);
 }
 
-static void tell_verdict(lmi_teller *t, const lam_rank_verdict *v) {
+void lmi_ranks_tell_verdict(lmi_teller *t, const lam_ranks *r) {
+    const lam_rank_verdict *v = &r->verdict;
     tell_object(t, "verdict");
     tell_text(t, "kind", lam_rank_kind_name(v->kind));
     tell_rank_list(t, "ranks", v->ranks, v->n_ranks);
@@ -56,8 +57,6 @@ static void tell_verdict(lmi_teller *t, const lam_rank_verdict *v) {
     tell_rank_list(t, "watch", v->watch, v->n_watch);
     tell_end(t);
 }
-
-void lmi_ranks_tell_verdict(lmi_teller *t, const lam_ranks *r) { tell_verdict(t, &r->verdict); }
 
 static void tell_phases(lmi_teller *t, const lam_ranks *r) {
     static const char *const names[LMI_N_US] = {"own_us",       "step_us",    "input_us",
@@ -105,7 +104,7 @@ static void tell_last(lmi_teller *t, const lam_ranks *r) {
 }
 
 static void tell_fields(lmi_teller *t, const lam_ranks *r) {
-    tell_verdict(t, &r->verdict);
+    lmi_ranks_tell_verdict(t, r);
     tell_int(t, "world", r->world);
     tell_int(t, "ranks", r->n_ranks);
     tell_int(t, "nodes", r->n_nodes);

@@ -10,16 +10,10 @@ enum { DEFAULT_WIDTH = 100 };
 
 /* -- pieces ------------------------------------------------------------------------------------ */
 
-/* Civil date from days since 1970 (Howard Hinnant, "chrono-compatible low-level date algorithms"). */
 void lmi_put_when(lmi_buf *b, int64_t unix_ns) {
-    int64_t seconds = unix_ns / 1000000000 - (unix_ns % 1000000000 < 0);
-    int64_t days = seconds / 86400 - (seconds % 86400 < 0), rest = seconds - days * 86400;
-    int64_t z = days + 719468, era = z / 146097, of_era = z % 146097;
-    int64_t year = (of_era - of_era / 1460 + of_era / 36524 - of_era / 146096) / 365;
-    int64_t day = of_era - (365 * year + year / 4 - year / 100), m = (5 * day + 2) / 153;
-    int64_t month = m < 10 ? m + 3 : m - 9;
-    lmi_putf(b, "%04d-%02d-%02d %02d:%02d:%02d UTC", (int)(year + era * 400 + (month <= 2)), (int)month,
-             (int)(day - (153 * m + 2) / 5 + 1), (int)(rest / 3600), (int)(rest / 60 % 60), (int)(rest % 60));
+    const lmi_moment at = lmi_moment_of(unix_ns / 1000000000 - (unix_ns % 1000000000 < 0));
+    lmi_putf(b, "%04d-%02d-%02d %02d:%02d:%02d UTC", at.year, at.month, at.day, at.hour, at.minute,
+             at.second);
 }
 
 static void put_state(const lmi_recorded *w, const lam_recorded_run *run, lmi_buf *b) {

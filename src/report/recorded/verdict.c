@@ -194,10 +194,7 @@ static int64_t rank_of(const reduction *x, int32_t which) {
     return lam_recording_run(x->w->all[which])->rank;
 }
 
-static double least(double a, double b) { return isnan(a) || b < a ? b : a; }
-static double most(double a, double b) { return isnan(a) || b > a ? b : a; }
-
-/* The processes of one host in a step. */
+/* The processes of one host in a step; fmax and fmin leave out what is not known. */
 static lam_status give_meet(reduction *x, const row *at, size_t n) {
     lam_rank_meet m = {.step = at->number,
                        .comm_group = LAM_NOT_KNOWN,
@@ -215,8 +212,8 @@ static lam_status give_meet(reduction *x, const row *at, size_t n) {
                        .node = host_of(x->w->all[at->node])};
     for (size_t i = 0; i < n; i++) {
         const double own = at[i].own;
-        m.step_us = most(m.step_us, at[i].whole);
-        if (x->waits == LAM_WAITS_APART) m.transfer_us = least(m.transfer_us, at[i].of[LAM_STEP_COMM]);
+        m.step_us = fmax(m.step_us, at[i].whole);
+        if (x->waits == LAM_WAITS_APART) m.transfer_us = fmin(m.transfer_us, at[i].of[LAM_STEP_COMM]);
         if (at[i].started_us != LAM_NOT_KNOWN &&
             (m.started_us == LAM_NOT_KNOWN || at[i].started_us < m.started_us))
             m.started_us = at[i].started_us;
