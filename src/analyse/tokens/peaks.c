@@ -106,5 +106,7 @@ lam_status lam_peak_named(const char *text, const char *dtype, lam_named_peak *o
     for (int k = 0; k < N_PEAKS; k++)
         if (strlen(peaks[k].name) == n && strncmp(peaks[k].name, text, n) == 0)
             return of_type(k, colon ? colon + 1 : dtype, out, e);
-    return lmi_no_such(e, "peak", text, NULL, &peaks[0].name, sizeof *peaks, N_PEAKS);
+    const char *names[N_PEAKS + 1] = {[N_PEAKS] = MEASURED};
+    for (int k = 0; k < N_PEAKS; k++) names[k] = peaks[k].name;
+    return lmi_no_such(e, "peak", text, NULL, names, sizeof *names, N_PEAKS + 1);
 }

@@ -206,9 +206,14 @@ static void put_parameters(const lmi_token_words *w) {
     lmi_putf(&b, "%s, ", count(w, n, p->total));
     if (lmi_is_same(p->total, p->active))
         lmi_put(&b, "all active");
-    else
+    else if (p->active.state != LAM_UNKNOWN)
         lmi_putf(&b, "%s active", count(w, n, p->active));
-    lmi_putf(&b, "; a token is multiplied with %s", count(w, n, p->active_matrix));
+    else
+        lmi_putf(&b, "? active: %s",
+                 w->t->stage[LAM_DECODE].calls > 0 ? "how much one token is multiplied with is not known"
+                                                   : "no token was decoded after the prompt");
+    if (p->active_matrix.state != LAM_UNKNOWN)
+        lmi_putf(&b, "; a token is multiplied with %s", count(w, n, p->active_matrix));
     w->line(w->to, "parameters", &b);
     if (p->experts > 0) {
         int32_t least = -1, most = -1;
