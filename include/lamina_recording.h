@@ -21,8 +21,19 @@ LAM_API int32_t lam_recorded_every(int32_t every, int64_t k);
 enum { LAM_RULE_WORDS = 96 };
 LAM_API const char *lam_recorded_rule(int32_t every, char *to);
 
+/* All calls of a run's models, recorded or not. The thread that calls them stores each number with one atomic
+ * store; the recorder's thread reads `calls` and exchanges `slowest_ns` for 0. */
+typedef struct lam_pace {
+    int64_t calls;
+    int64_t slowest_ns; /* the longest time from one call to the next */
+    int64_t last_ns;    /* when the last call began; for the caller alone */
+} lam_pace;
+
 typedef struct lam_run_info {
     const char *command, *host, *torch; /* NULL: unknown; copied */
+    const char *job; /* a name that all processes and all starts of a run share; NULL: unknown */
+    int32_t attempt; /* the least attempt of the job that it is, from 1; 0: one more than the file has */
+    lam_pace *pace;  /* all zero; borrowed until the recorder is closed; NULL: calls are not counted */
     int32_t rank, world;                /* a single process: rank 0 of world 1 */
     int32_t every;                      /* one in `every` steps is recorded; or LAM_THINNING */
     int64_t unix_ns;                    /* the start of the run */
@@ -97,6 +108,13 @@ LAM_API lam_status lam_recorder_again(lam_recorder *r, const lam_step_info *info
 LAM_API int64_t lam_recorder_dropped(const lam_recorder *r); /* dropped steps */
 LAM_API int64_t lam_recorder_steps(const lam_recorder *r);   /* added steps, without the dropped ones */
 LAM_API int64_t lam_recorder_run(const lam_recorder *r);     /* the number of its run in the file, from 1 */
+/* How the program ended, or will: "end", or an exception, its type first. At most LAM_ENDED_BY - 1 bytes are
+ * kept. It is written when the recorder is closed. */
+enum { LAM_ENDED_BY = 256 };
+LAM_API void lam_recorder_ended_by(lam_recorder *r, const char *how);
+/* The same for a signal that ends the process, `name` in static storage. It may be called in the signal's
+ * handler: the recorder's thread writes the end at once, and this waits for that for at most `ms` ms. */
+LAM_API void lam_recorder_signal(lam_recorder *r, const char *name, int32_t ms);
 /* Writes the remaining steps, ends the run and frees the recorder, also on failure. NULL is allowed. */
 LAM_API lam_status lam_recorder_close(lam_recorder *r, lam_error *e);
 
@@ -111,6 +129,10 @@ typedef struct lam_recorded_run {
     bool gone;        /* the run has no end, it ran on this machine, and its process no longer exists */
     bool cut;         /* the run has no end, and there is no -wal file: the newest steps may be missing */
     const char *command, *host, *torch, *lamina; /* NULL: unknown */
+    const char *job;      /* NULL: unknown */
+    int64_t attempt;      /* which start of the job, from 1; -1 unknown */
+    int64_t calls;        /* of its models, recorded or not; -1 unknown */
+    const char *ended_by; /* "end": by itself; "SIGTERM"; an exception, its type first; NULL: unknown */
     int32_t rank, world;
     int32_t every; /* as in lam_run_info */
     int32_t n_models; /* a root counts once for each kind of its steps */
@@ -131,6 +153,7 @@ typedef struct lam_recorded_model { /* a root with one tree, and one kind of its
     int64_t least_calls, most_calls; /* calls of the root in a step */
     int64_t params, local_params, param_bytes; /* distinct ones; local: those in this process; -1 unknown */
     int64_t local_bytes, logical_bytes; /* as in lam_cost_row; -1 unknown, as in files of older versions */
+    int64_t tree; /* equal for equal paths, types and sizes of layers; -1 unknown */
     int32_t n_places;
     bool warmed_up;       /* the root's first step is a warm-up and was left out, since there are others */
     int64_t n_steps;      /* recorded steps, without the warm-up */

@@ -22,7 +22,7 @@ from . import _lamina
 from ._base.check import check_module
 from ._base.errors import LaminaError
 from ._base.files import file_of
-from ._base.ranks import file_of_rank, rank_and_world
+from ._base.ranks import file_of_rank, job_and_attempt, rank_and_world
 from ._guard.standing_entry import Rest
 from ._inspect import RecordedStep
 from ._observe.memory import Optimizers
@@ -138,6 +138,7 @@ class Watch:
         *,
         memory: bool = False,
         health: bool = False,
+        job: str | None = None,
     ) -> None:
         check_every(every)
         file_of(file, "file")
@@ -149,6 +150,8 @@ class Watch:
         self.stopped: str | None = None
         self.memory, self.health = memory, health  # what steps measure besides times
         self.times_only = not memory and not health
+        self._job = job  # what all starts of the run share; None: as its launcher calls it
+        self._ended_by: str | None = "end"  # how the program ends
         self.sees_nodes = False  # nodes of backward passes are observed
         self._roots: list[_Root] = []
         self._n_roots = 0
@@ -183,11 +186,11 @@ class Watch:
             raise RuntimeError("this watch was open already; make another with lamina.watch(model)")
         self._process = os.getpid()
         try:
-            self._recorder = _recorder(self.file, self.every)
+            self._recorder = _recorder(self.file, self.every, self._job)
         except Exception as error:
             self.give_up(error)
             return self
-        atexit.register(self.close)
+        atexit.register(self._close_at_exit)
         try:
             self.sees_nodes = nodes() is None  # this proves the observer now, not in the first step
             Rest.begin()
@@ -205,6 +208,8 @@ class Watch:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if error is not None:
+            self.note_end(error)
         self.close()
         if error is None and self.stopped is None:
             self._warn_of_uncalled_roots()
@@ -225,7 +230,7 @@ class Watch:
             return False
         if not self._process:
             self.__enter__()
-            atexit.unregister(self.close)  # lamina run closes it, after all other atexit functions
+            atexit.unregister(self._close_at_exit)  # lamina run closes it, after all other atexit functions
         self.add(model)
         return self._recorder is not None and self.stopped is None
 
@@ -242,12 +247,31 @@ class Watch:
         self._roots.append(_Root(self, self._recorder, model, self._n_roots, name))
         self._n_roots += 1
 
+    def note_end(self, error: BaseException) -> None:
+        """Notes the exception that ends the program, its type first."""
+        if isinstance(error, SystemExit) and not error.code:
+            return
+        lines = [""]
+        with suppress(Exception):  # the program's own code makes the text
+            lines = str(error).strip().splitlines() or lines
+        text = f"{type(error).__name__}: {lines[0]}" if lines[0] else type(error).__name__
+        self._ended_by = text.replace("\0", " ").encode(errors="replace").decode()
+
+    def _close_at_exit(self) -> None:
+        """Closes the watch of a program that has ended, by itself or by :func:`sys.exit`: Python tells
+        only of other exceptions."""
+        self._ended_by = None
+        error = getattr(sys, "last_value", None)
+        if error is not None and not hasattr(sys, "ps1"):
+            self.note_end(error)
+        self.close()
+
     def close(self) -> None:
         """Writes the remaining steps and ends the recording. A second call, or one in a forked child, does
         nothing."""
         if os.getpid() != self._process:
             return
-        atexit.unregister(self.close)
+        atexit.unregister(self._close_at_exit)
         for root in self._roots:
             root.end_step()
             root.forget()
@@ -261,7 +285,7 @@ class Watch:
             return
         self.totals = (calls, recorder.steps, recorder.run)
         try:
-            recorder.close()
+            recorder.close(self._ended_by)
         except Exception as error:
             self.give_up(error)
 
@@ -326,7 +350,7 @@ def watch(
 # -- what a run is called ------------------------------------------------------------------------------------
 
 
-def _recorder(file: str, every: int | None) -> _lamina.Recorder:
+def _recorder(file: str, every: int | None, named: str | None) -> _lamina.Recorder:
     from platform import node
     from shlex import join
 
@@ -336,4 +360,6 @@ def _recorder(file: str, every: int | None) -> _lamina.Recorder:
     command = join(words).encode(errors="replace").decode()  # the bytes of a word may be no UTF-8
     rank, world = rank_and_world()
     torch = str(sys.modules["torch"].__version__)
-    return _lamina.Recorder(file, command, node(), torch, rank, world, every or 0, time_ns())
+    job, attempt = job_and_attempt(named)
+    job = None if job is None else job.encode(errors="replace").decode()
+    return _lamina.Recorder(file, command, node(), torch, rank, world, every or 0, time_ns(), job, attempt)

@@ -211,7 +211,8 @@ int lmi_run_run(lmi_cli *c) {
                        .file = a->file ? a->file : "run.lamina",
                        .every = a->every ? a->every : LAM_THINNING,
                        .memory = a->live.memory,
-                       .health = a->live.health};
+                       .health = a->live.health,
+                       .job = a->job};
     if (!c->host->script) {
         lmi_complain(c, NULL, "this host can't run a Python program");
         return LMI_EXIT_FAILED;

@@ -72,6 +72,10 @@ static lam_status read_run_row(lam_recording *r, sqlite3_stmt *s, lam_error *e) 
     LAM_TRY(lmi_db_text(d, s, 10, &r->arena, &to->torch, e));
     LAM_TRY(lmi_db_text(d, s, 11, &r->arena, &to->lamina, e));
     LAM_TRY(lmi_db_int(d, s, 12, false, INT32_MAX, "the run's process", &to->pid, e));
+    LAM_TRY(lmi_db_text(d, s, 14, &r->arena, &to->job, e));
+    LAM_TRY(lmi_db_int(d, s, 15, true, LMI_MOST, "the run's attempt", &to->attempt, e));
+    LAM_TRY(lmi_db_text(d, s, 16, &r->arena, &to->ended_by, e));
+    LAM_TRY(lmi_db_int(d, s, 17, true, LMI_MOST, "the calls of a run", &to->calls, e));
     to->gone = !to->ended_unix_ns && to->host && to->pid > 0 && lmi_is_gone(to->host, to->pid);
     /* The recorder of a later run has merged the log of this one. */
     to->cut = !to->ended_unix_ns && d->no_log && sqlite3_column_int(s, 13);
@@ -91,16 +95,18 @@ static lam_status no_run(const lam_recording *r, int64_t run, lam_error *e) {
                     (long long)last);
 }
 
+#define OF_RUNS                                                                                              \
+    "SELECT id, started_unix_ns, seen_unix_ns, ended_unix_ns, rank, world, every, dropped, command, host,"   \
+    " torch, lamina, pid, id = (SELECT max(id) FROM runs), "
+#define FROM_RUNS " FROM runs WHERE ?1 = 0 OR id = ?1 ORDER BY id DESC LIMIT 1"
+
 static lam_status read_run(lam_recording *r, int64_t run, lam_error *e) {
     sqlite3_stmt *s;
     bool more = false;
-    LAM_TRY(
-        lmi_db_prepare(&r->db, &s,
-                       "SELECT id, started_unix_ns, seen_unix_ns, ended_unix_ns, rank, world, every, dropped,"
-                       " command, host, torch, lamina, pid, id = (SELECT max(id) FROM runs) FROM runs"
-                       " WHERE ?1 = 0 OR id = ?1"
-                       " ORDER BY id DESC LIMIT 1",
-                       e));
+    LAM_TRY(lmi_db_prepare(&r->db, &s,
+                           r->db.version < 7 ? OF_RUNS "NULL, NULL, NULL, NULL" FROM_RUNS
+                                             : OF_RUNS "job, attempt, ended_by, calls" FROM_RUNS,
+                           e));
     sqlite3_bind_int64(s, 1, run);
     lam_status status = lmi_db_next(&r->db, s, &more, e);
     if (status == LAM_OK && !more) status = no_run(r, run, e);
@@ -222,6 +228,7 @@ static const char *steps_of(const lmi_db *d, bool all) {
         BOTH(OF_DEVICE ", gradients, NULL" NO_PHASES, "gradients"),
         BOTH(OF_DEVICE ", gradients, NULL" NO_PHASES, "gradients"),
         BOTH(OF_DEVICE ", gradients, compiled" NO_PHASES, "gradients, compiled"),
+        BOTH(OF_DEVICE ", gradients, compiled" OF_PHASES, "gradients, compiled"),
         BOTH(OF_DEVICE ", gradients, compiled" OF_PHASES, "gradients, compiled"),
     };
 #undef BOTH
@@ -375,6 +382,7 @@ static lam_status read_root(lam_recording *r, sqlite3_stmt *s, void *self, const
     LAM_TRY(lmi_db_int(&r->db, s, 4, true, INT64_MAX, "the bytes of parameters", &told->param_bytes, e));
     LAM_TRY(lmi_db_int(&r->db, s, 5, true, INT64_MAX, "a model's local bytes", &told->local_bytes, e));
     LAM_TRY(lmi_db_int(&r->db, s, 6, true, INT64_MAX, "a model's logical bytes", &told->logical_bytes, e));
+    LAM_TRY(lmi_db_int(&r->db, s, 7, true, INT64_MAX, "a model's tree", &told->tree, e));
     return told->name ? LAM_OK : lmi_fail(e, LAM_IO, r->db.file, "it is damaged: a model has no name");
 }
 
@@ -411,8 +419,9 @@ static lam_status read_roots(lam_recording *r, int32_t last, lam_error *e) {
     set_ceiling(r, r->db.file);
     LAM_TRY(check_names(&r->db, e));
     LAM_TRY(lmi_db_prepare(&r->db, &s,
-                           r->db.version < 5 ? OF_MODELS "NULL, NULL" FROM_MODELS
-                                             : OF_MODELS "local_bytes, logical_bytes" FROM_MODELS,
+                           r->db.version < 5   ? OF_MODELS "NULL, NULL, NULL" FROM_MODELS
+                           : r->db.version < 7 ? OF_MODELS "local_bytes, logical_bytes, NULL" FROM_MODELS
+                                               : OF_MODELS "local_bytes, logical_bytes, tree" FROM_MODELS,
                            e));
     sqlite3_bind_int64(s, 1, r->run.run);
     lam_status status = lmi_take_rows(r, s, read_root, NULL, sizeof(lmi_root), &got, e);

@@ -31,9 +31,15 @@ struct lam_recorder {
     lmi_db db;
     lmi_rows rows;
     char *file;
-    bool alone;    /* the run has one process */
-    pid_t owner;   /* a forked child has no writer and must leave the file alone */
-    lmi_vec trees; /* tree; used by the writer only, as are `wholes` */
+    bool alone;                   /* the run has one process */
+    lam_pace *pace;               /* borrowed; NULL: calls are not counted */
+    lmi_minute minutes[2];        /* the one before and this one; used by the writer only, as is `counted` */
+    int64_t counted;              /* calls that are in a minute */
+    char how[LAM_ENDED_BY];       /* how the run ended; "": unknown */
+    _Atomic(const char *) signal; /* that ends the process; NULL: none */
+    atomic_bool done;             /* the end is written, or can't be */
+    pid_t owner;                  /* a forked child has no writer and must leave the file alone */
+    lmi_vec trees;                /* tree; used by the writer only, as are `wholes` */
     whole wholes[WHOLES];
     int32_t known[WHOLES]; /* the root whose whole is, or will be, in that slot; NOBODY */
     int32_t oldest;        /* the slot to be reused next */
@@ -122,12 +128,47 @@ static lam_status write_one(lam_recorder *r, lmi_handed *h, lam_error *e) {
     return put_step(r, h, w->tree, e);
 }
 
+static int64_t minute_now(void) { return lmi_unix_now() / (INT64_C(60) * 1000000000); }
+
+/* -- from time to time ------------------------------------------------------------------------- */
+
+static lam_status put_alive(lam_recorder *r, bool ended, lam_error *e) {
+    const char *signal = atomic_load(&r->signal), *how = ended && *r->how ? r->how : NULL;
+    const lmi_alive alive = {.unix_ns = lmi_unix_now(),
+                             .dropped = atomic_load(&r->dropped),
+                             .calls = r->pace ? r->counted : -1,
+                             .ended = ended,
+                             .ended_by = signal ? signal : how};
+    for (int i = 0; i < 2; i++)
+        if (r->minutes[i].calls) LAM_TRY(lmi_rows_pace(&r->rows, &r->minutes[i], e));
+    return lmi_rows_seen(&r->rows, &alive, e);
+}
+
+/* Adds the calls since the last time to the minute in which they are seen. True if that is a new one: the one
+ * before must be written. A clock that is put back does not lead to a minute that is written already. */
+static bool count_calls(lam_recorder *r) {
+    lmi_minute *now = &r->minutes[1];
+    const int64_t minute = minute_now();
+    if (!r->pace) return false;
+    const int64_t calls = __atomic_load_n(&r->pace->calls, __ATOMIC_RELAXED),
+                  slowest = __atomic_exchange_n(&r->pace->slowest_ns, 0, __ATOMIC_RELAXED);
+    const bool new = minute > now->minute;
+    if (new) {
+        r->minutes[0] = *now;
+        *now = (lmi_minute){.minute = minute};
+    }
+    now->calls += calls - r->counted;
+    if (slowest > now->slowest_ns) now->slowest_ns = slowest;
+    r->counted = calls;
+    return new;
+}
+
 /* The file was moved: the rows committed so far go with it, as a run that has ended. */
 static lam_status end_moved(lam_recorder *r, lam_error *e) {
     struct stat st;
     if (stat(r->file, &st) == 0) /* and may have taken over our log */
         return lmi_fail(e, LAM_IO, r->file, "another file took its place during the run");
-    LAM_TRY(lmi_rows_seen(&r->rows, lmi_unix_now(), atomic_load(&r->dropped), true, e));
+    LAM_TRY(put_alive(r, true, e));
     lmi_db_follow(&r->db);
     return lmi_fail(e, LAM_IO, r->file, "it was moved or removed during the run; %s",
                     "where it was moved, it has the steps until then");
@@ -148,7 +189,7 @@ static lam_status write_all(lam_recorder *r, bool alive, bool ended, lam_error *
         if (s == LAM_OK) s = write_one(r, h, e);
         free_handed(r, h);
     }
-    if (s == LAM_OK) s = lmi_rows_seen(&r->rows, lmi_unix_now(), atomic_load(&r->dropped), ended, e);
+    if (s == LAM_OK) s = put_alive(r, ended, e);
     return s == LAM_OK ? lmi_db_run(&r->db, "COMMIT;", e) : s;
 }
 
@@ -165,13 +206,14 @@ static void *writer(void *arg) {
     int quiet = 0;
     bool ended = false;
     while (!ended) {
-        ended = atomic_load(&r->stop);
-        bool alive = ++quiet * TICK_MS >= ALIVE_MS;
+        ended = atomic_load(&r->stop) || atomic_load(&r->signal);
+        const bool alive = count_calls(r) || ++quiet * TICK_MS >= ALIVE_MS;
         if (alive) quiet = 0;
         lam_error e = {.at = -1};
         if (write_all(r, alive, ended, &e) != LAM_OK) give_up(r, &e);
         if (!ended) sleep_a_tick(r);
     }
+    atomic_store(&r->done, true);
     return NULL;
 }
 
@@ -186,6 +228,8 @@ static bool start_thread(lam_recorder *r) {
 static lam_status open_all(lam_recorder *r, const char *file, const lam_run_info *info, lam_error *e) {
     r->owner = getpid();
     r->alone = info->world <= 1;
+    r->pace = info->pace;
+    r->minutes[1].minute = minute_now();
     lmi_vec_init(&r->trees, sizeof(tree));
     for (int32_t i = 0; i < WHOLES; i++) r->known[i] = NOBODY;
     size_t n = strlen(file) + 1;
@@ -320,6 +364,24 @@ int64_t lam_recorder_dropped(const lam_recorder *r) { return atomic_load(&r->dro
 int64_t lam_recorder_steps(const lam_recorder *r) { return atomic_load(&r->steps); }
 
 int64_t lam_recorder_run(const lam_recorder *r) { return r->rows.run; }
+
+void lam_recorder_ended_by(lam_recorder *r, const char *how) {
+    size_t n = how ? strlen(how) : 0;
+    if (n >= sizeof r->how) {
+        n = sizeof r->how - 1;
+        while (n && ((unsigned char)how[n] & 0xc0) == 0x80) n--; /* not within a character */
+    }
+    if (n) memcpy(r->how, how, n);
+    r->how[n] = '\0';
+}
+
+/* Only what a handler may do: the writing thread sees the signal at its next tick. */
+void lam_recorder_signal(lam_recorder *r, const char *name, int32_t ms) {
+    const struct timespec pause = {.tv_nsec = 5000000};
+    if (r->owner != getpid() || !r->started || pthread_equal(pthread_self(), r->thread)) return;
+    atomic_store(&r->signal, name);
+    for (int32_t left = ms; left > 0 && !atomic_load(&r->done); left -= 5) nanosleep(&pause, NULL);
+}
 
 lam_status lam_recorder_close(lam_recorder *r, lam_error *e) {
     if (!r) return LAM_OK;

@@ -11,11 +11,14 @@ static lam_status begin_run(lmi_rows *w, const lam_run_info *info, lam_error *e)
     sqlite3_stmt *s;
     LAM_TRY(lmi_db_prepare(w->db, &s,
                            "INSERT INTO runs (started_unix_ns, seen_unix_ns, command, host, torch, lamina,"
-                           " pid, rank, world, every) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                           " pid, rank, world, every, job, attempt) VALUES (?1, ?1, ?2, ?3, ?4, ?5, ?6, ?7,"
+                           " ?8, ?9, ?10, CASE WHEN ?10 IS NULL AND ?11 = 0 THEN NULL ELSE max(?11, 1 +"
+                           " ifnull((SELECT max(attempt) FROM runs WHERE job = ?10), 0)) END)",
                            e));
-    lam_status status = lmi_db_put(w->db, s, e, "iittttiiii", info->unix_ns, info->unix_ns, info->command,
-                                   info->host, info->torch, lam_version(), (int64_t)getpid(),
-                                   (int64_t)info->rank, (int64_t)info->world, (int64_t)info->every);
+    lam_status status =
+        lmi_db_put(w->db, s, e, "ittttiiiiti", info->unix_ns, info->command, info->host, info->torch,
+                   lam_version(), (int64_t)getpid(), (int64_t)info->rank, (int64_t)info->world,
+                   (int64_t)info->every, info->job, (int64_t)info->attempt);
     lmi_db_done(s);
     w->run = sqlite3_last_insert_rowid(w->db->db);
     return status;
@@ -27,7 +30,7 @@ lam_status lmi_rows_open(lmi_rows *w, lmi_db *db, const lam_run_info *info, lam_
     LAM_TRY(begin_run(w, info, e));
     LAM_TRY(lmi_db_prepare(db, &w->model,
                            "INSERT INTO models (run, root, name, params, local_params, param_bytes,"
-                           " local_bytes, logical_bytes) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                           " local_bytes, logical_bytes, tree) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
                            e));
     LAM_TRY(lmi_db_prepare(db, &w->place, "INSERT INTO places VALUES (?, ?, ?, ?, ?, ?, ?, ?)", e));
     LAM_TRY(lmi_db_prepare(db, &w->step,
@@ -45,8 +48,10 @@ lam_status lmi_rows_open(lmi_rows *w, lmi_db *db, const lam_run_info *info, lam_
                            " device_retained_bytes, device_peak_bytes, regions)"
                            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                            e));
+    LAM_TRY(lmi_db_prepare(db, &w->pace, "INSERT OR REPLACE INTO pace VALUES (?, ?, ?, ?)", e));
     return lmi_db_prepare(db, &w->seen,
-                          "UPDATE runs SET seen_unix_ns = ?1, dropped = ?2, ended_unix_ns = ?3 WHERE id = ?4",
+                          "UPDATE runs SET seen_unix_ns = ?, dropped = ?, calls = ?, ended_unix_ns = ?,"
+                          " ended_by = ? WHERE id = ?",
                           e);
 }
 
@@ -56,6 +61,7 @@ void lmi_rows_close(lmi_rows *w) {
     lmi_db_done(w->step);
     lmi_db_done(w->layer);
     lmi_db_done(w->seen);
+    lmi_db_done(w->pace);
     for (size_t i = 0; i < w->models.n; i++) lmi_vec_free(&((lmi_told *)lmi_vec_at(&w->models, i))->steps);
     lmi_vec_free(&w->models);
 }
@@ -64,8 +70,8 @@ static lam_status put_tree(lmi_rows *w, const lmi_packet *p, lam_error *e) {
     lmi_told *told = lmi_vec_push(&w->models);
     if (!told) return lmi_nomem(e);
     lmi_vec_init(&told->steps, sizeof(int64_t));
-    LAM_TRY(lmi_db_put(w->db, w->model, e, "iituuuuu", w->run, (int64_t)p->root, p->name, p->params, p->local,
-                       p->param_bytes, p->local_bytes, p->logical_bytes));
+    LAM_TRY(lmi_db_put(w->db, w->model, e, "iituuuuuu", w->run, (int64_t)p->root, p->name, p->params,
+                       p->local, p->param_bytes, p->local_bytes, p->logical_bytes, p->tree));
     told->id = sqlite3_last_insert_rowid(w->db->db);
     for (int32_t i = 0; i < p->n_places; i++) {
         const lmi_place_row *r = &p->places[i];
@@ -107,7 +113,11 @@ lam_status lmi_rows_put(lmi_rows *w, const lmi_packet *p, lam_error *e) {
     return p->n_places ? put_tree(w, p, e) : put_step(w, p, e);
 }
 
-lam_status lmi_rows_seen(lmi_rows *w, int64_t unix_ns, int64_t dropped, bool ended, lam_error *e) {
-    return lmi_db_put(w->db, w->seen, e, ended ? "iiii" : "iiui", unix_ns, dropped,
-                      ended ? unix_ns : (int64_t)-1, w->run);
+lam_status lmi_rows_seen(lmi_rows *w, const lmi_alive *a, lam_error *e) {
+    return lmi_db_put(w->db, w->seen, e, a->ended ? "iiuiti" : "iiuuti", a->unix_ns, a->dropped, a->calls,
+                      a->ended ? a->unix_ns : (int64_t)-1, a->ended ? a->ended_by : NULL, w->run);
+}
+
+lam_status lmi_rows_pace(lmi_rows *w, const lmi_minute *m, lam_error *e) {
+    return lmi_db_put(w->db, w->pace, e, "iiii", w->run, m->minute, m->calls, m->slowest_ns);
 }

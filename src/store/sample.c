@@ -91,6 +91,7 @@ lmi_packet *lmi_packet_tree(const lam_model *m, const lam_step_info *info) {
     }
     p->places = rows;
     if (ok) count_bytes(m, p);
+    p->tree = (int64_t)(lmi_tree_hash(m) >> 1); /* as much as a column holds */
     if (ok) return p;
     lmi_packet_free(p);
     return NULL;

@@ -22,7 +22,7 @@ typedef struct lmi_db {
     bool no_log;      /* opened to read, without a log file beside it */
 } lmi_db;
 
-enum { LMI_SCHEMA_VERSION = 6, LMI_APPLICATION = 0x4c414d4e /* "LAMN" */ };
+enum { LMI_SCHEMA_VERSION = 7, LMI_APPLICATION = 0x4c414d4e /* "LAMN" */ };
 
 /* The statements that upgrade the tables of version i to version i + 1. */
 extern const char *const lmi_schemas[LMI_SCHEMA_VERSION];
@@ -87,6 +87,7 @@ typedef struct lmi_packet {
     const char *name;
     const lmi_place_row *places;
     int64_t params, local, param_bytes, local_bytes, logical_bytes;
+    int64_t tree; /* equal for equal paths, types and numbers of own parameters */
     /* a step */
     int64_t number, unix_ns, t0_ns, calls, forward, backward, peak;
     int64_t device_forward, device_backward, device_peak;
@@ -169,7 +170,7 @@ typedef struct lmi_told {
 /* Statements that write, prepared once. */
 typedef struct lmi_rows {
     lmi_db *db;
-    struct sqlite3_stmt *model, *place, *step, *layer, *seen;
+    struct sqlite3_stmt *model, *place, *step, *layer, *seen, *pace;
     int64_t run;
     int32_t every;  /* as in lam_run_info */
     lmi_vec models; /* lmi_told: by lmi_packet.model */
@@ -177,7 +178,18 @@ typedef struct lmi_rows {
 lam_status lmi_rows_open(lmi_rows *w, lmi_db *db, const lam_run_info *info, lam_error *e);
 void lmi_rows_close(lmi_rows *w);
 lam_status lmi_rows_put(lmi_rows *w, const lmi_packet *p, lam_error *e);
-/* Notes that the run was alive at `unix_ns`, or (ended) that it ended then. */
-lam_status lmi_rows_seen(lmi_rows *w, int64_t unix_ns, int64_t dropped, bool ended, lam_error *e);
+/* What is known of a run from time to time. */
+typedef struct lmi_alive {
+    int64_t unix_ns, dropped;
+    int64_t calls; /* -1: they are not counted */
+    bool ended;
+    const char *ended_by; /* NULL: unknown */
+} lmi_alive;
+lam_status lmi_rows_seen(lmi_rows *w, const lmi_alive *alive, lam_error *e);
+/* All calls in a minute of calendar time, and the longest time from one to the next. */
+typedef struct lmi_minute {
+    int64_t minute, calls, slowest_ns;
+} lmi_minute;
+lam_status lmi_rows_pace(lmi_rows *w, const lmi_minute *m, lam_error *e);
 
 #endif

@@ -210,6 +210,124 @@ def test_signals_are_the_programs(folder, sent, code):
     assert recorded(folder, "SELECT count(*) FROM steps") == [(steps,)]
 
 
+RUN = "SELECT job, attempt, ended_by, ended_unix_ns IS NOT NULL FROM runs ORDER BY id"
+
+
+@pytest.mark.parametrize(
+    ("end", "how"),
+    [
+        ("", "end"),
+        ("sys.exit()", "end"),
+        ("sys.exit(0)", "end"),
+        ("sys.exit(3)", "SystemExit: 3"),
+        ("raise SystemExit('no data')", "SystemExit: no data"),
+        ("raise ValueError('boom\\nand more')", "ValueError: boom"),
+        ("raise KeyError", "KeyError"),
+        ("class Own(Exception): pass\nraise Own('x' * 9999)", "Own: " + 250 * "x"),
+        ("raise OSError('\\udcff')", "OSError: ?"),
+        ("import threading\nthreading.Thread(target=lambda: 1 / 0).start()", "end"),
+        ("import os; os.abort()", "SIGABRT"),
+        ("import ctypes; ctypes.string_at(0)", "SIGSEGV"),
+        ("import faulthandler; faulthandler.enable(); ctypes.string_at(0)", "SIGSEGV"),
+    ],
+)
+def test_how_a_program_ended_is_recorded(folder, end, how):
+    lamina(folder, end=f"import ctypes\n{end}\n")
+    assert recorded(folder, RUN) == [(None, None, how, 1)]
+
+
+def test_a_program_that_ends_without_a_word_is_not_said_to_have_ended(folder):
+    lamina(folder, end="import os; os._exit(0)\n")
+    assert recorded(folder, RUN) == [(None, None, None, 0)]
+
+
+@pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1])
+def test_a_signal_that_ends_a_program_is_recorded(folder, sent):
+    end = f"import os\nos.kill(os.getpid(), {int(sent)})\nprint('here')\n"
+    done = lamina(folder, end=end)
+    assert done.returncode == -sent
+    assert "here" not in done.stdout
+    assert recorded(folder, RUN) == [(None, None, sent.name, 1)]
+
+
+def test_signals_that_a_program_handles_are_its_own(folder):
+    end = """
+import os, signal
+assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+heard = []
+signal.signal(signal.SIGTERM, lambda *_: heard.append(1))
+os.kill(os.getpid(), signal.SIGTERM)
+while not heard: pass
+child = os.fork()
+if not child:
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    os.kill(os.getpid(), signal.SIGUSR1)
+assert os.WTERMSIG(os.waitpid(child, 0)[1]) == signal.SIGUSR1
+raise RuntimeError("Connection closed by peer")
+"""
+    assert lamina(folder, end=end).returncode == 1
+    assert recorded(folder, RUN) == [(None, None, "RuntimeError: Connection closed by peer", 1)]
+
+
+@pytest.mark.parametrize(
+    ("words", "variables", "runs"),
+    [
+        ([], {}, [(None, None), (None, None)]),
+        (["--job", "first try"], {}, [("first try", 1), ("first try", 2)]),
+        ([], {"SLURM_JOB_ID": "77"}, [("77", 1), ("77", 2)]),
+        ([], {"SLURM_JOB_ID": "77", "SLURM_RESTART_COUNT": "4"}, [("77", 5), ("77", 6)]),
+        (["--job", "a"], {"SLURM_JOB_ID": "77"}, [("a", 1), ("a", 2)]),
+        ([], {"TORCHELASTIC_RUN_ID": "u", "SLURM_JOB_ID": "77"}, [("u", 1), ("u", 2)]),
+        ([], {"TORCHELASTIC_RUN_ID": "none", "TORCHELASTIC_RESTART_COUNT": "0"}, [(None, None)] * 2),
+        ([], {"TORCHELASTIC_RUN_ID": "none", "TORCHELASTIC_RESTART_COUNT": "2"}, [(None, 3)] * 2),
+        ([], {"SLURM_RESTART_COUNT": "what"}, [(None, None)] * 2),
+    ],
+)
+def test_starts_of_one_job_are_its_attempts(folder, words, variables, runs):
+    (folder / "train.py").write_text("import torch\ntorch.nn.Linear(4, 4)(torch.ones(2, 4))\n")
+    for _ in range(2):
+        subprocess.run(
+            [sys.executable, "-m", "lamina", "run", *words, "train.py"],
+            env=environment() | variables, cwd=folder, capture_output=True, check=True,
+        )  # fmt: skip
+    assert recorded(folder, "SELECT job, attempt FROM runs ORDER BY id") == runs
+
+
+def test_all_calls_are_counted_also_those_that_are_not_recorded(folder):
+    program = """
+    import torch
+    net, other = torch.nn.Linear(4, 4), torch.nn.Linear(4, 1)
+    for i in range(500):
+        other(net(torch.ones(2, 4)))
+    """
+    (folder / "train.py").write_text(textwrap.dedent(program))
+    command = [sys.executable, "-m", "lamina", "run", "--every", "100", "train.py"]
+    subprocess.run(command, env=environment(), cwd=folder, capture_output=True, check=True)
+    assert recorded(folder, "SELECT calls FROM runs") == [(1000,)]
+    assert recorded(folder, "SELECT sum(calls), min(slowest_ns) > 0 FROM pace") == [(1000, 1)]
+    assert recorded(folder, "SELECT count(*) < 50 FROM steps") == [(1,)]
+
+
+def test_equal_layers_have_equal_trees(folder):
+    program = """
+    import torch
+    from torch import nn
+    torch.manual_seed({seed})
+    for net in (nn.Linear(4, 4), nn.Linear(4, 4), nn.Linear(4, 5), nn.Linear(4, 4, bias=False),
+                nn.Sequential(nn.Linear(4, 4)), nn.Bilinear(4, 4, 1)):
+        net(*[torch.ones(2, 4)] * (2 if isinstance(net, nn.Bilinear) else 1))
+    """
+    for seed in (1, 2):
+        (folder / "train.py").write_text(textwrap.dedent(program.format(seed=seed)))
+        command = [sys.executable, "-m", "lamina", "run", "train.py"]
+        subprocess.run(command, env=environment(), cwd=folder, capture_output=True, check=True)
+    trees = recorded(folder, "SELECT tree FROM models ORDER BY id")
+    assert trees[:6] == trees[6:]
+    assert trees[0] == trees[1]
+    assert len({*trees}) == 5
+    assert all(tree > 0 for (tree,) in trees)
+
+
 def test_what_cannot_be_run(folder):
     done = warm.python("-m", "lamina", "run", "absent.py", cwd=folder, env=environment())
     assert done.returncode == 2

@@ -3,22 +3,58 @@
 #include "base/ext.h"
 #include "base/tables.h"
 #include "calls/send_step.h"
+#include "process/signals.h"
+
+#include <stdatomic.h>
 
 typedef struct recorder {
     PyObject_HEAD lmx_state *st;
     lam_recorder *to; /* NULL once it is closed */
+    lam_pace pace;    /* of all calls of its roots */
 } recorder;
+
+enum { MOST_OPEN = 8, WAIT_MS = 1000 };
+/* Recorders whose run a signal may end. Those past the first ones are not told. */
+static _Atomic(lam_recorder *) open_ones[MOST_OPEN];
+
+/* In a signal's handler. */
+static void tell_signal(const char *name) {
+    for (int i = 0; i < MOST_OPEN; i++) {
+        lam_recorder *to = atomic_load(&open_ones[i]);
+        if (to) lam_recorder_signal(to, name, WAIT_MS);
+    }
+}
+
+static void note_open(lam_recorder *to) {
+    for (int i = 0; i < MOST_OPEN; i++) {
+        lam_recorder *none = NULL;
+        if (!atomic_compare_exchange_strong(&open_ones[i], &none, to)) continue;
+        lmx_tell_signals(tell_signal);
+        return;
+    }
+}
+
+static void note_closed(lam_recorder *to) {
+    bool others = false;
+    for (int i = 0; i < MOST_OPEN; i++) {
+        lam_recorder *at = to;
+        if (to) atomic_compare_exchange_strong(&open_ones[i], &at, NULL);
+        others = others || atomic_load(&open_ones[i]);
+    }
+    if (!others) lmx_tell_no_signals();
+}
 
 static recorder *self_of(PyObject *self) { return (recorder *)self; }
 
 static PyObject *recorder_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
-    static char *names[] = {"file", "command", "host", "torch", "rank", "world", "every", "unix_ns", NULL};
+    static char *names[] = {"file",  "command", "host", "torch",   "rank", "world",
+                            "every", "unix_ns", "job",  "attempt", NULL};
     PyObject *file;
     lam_run_info info = {0};
     long long unix_ns;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O&zzziiiL:Recorder", names, PyUnicode_FSConverter, &file,
-                                     &info.command, &info.host, &info.torch, &info.rank, &info.world,
-                                     &info.every, &unix_ns))
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O&zzziiiL|zi:Recorder", names, PyUnicode_FSConverter,
+                                     &file, &info.command, &info.host, &info.torch, &info.rank, &info.world,
+                                     &info.every, &unix_ns, &info.job, &info.attempt))
         return NULL;
     info.unix_ns = unix_ns;
     lmx_state *st = PyType_GetModuleState(type);
@@ -27,6 +63,7 @@ static PyObject *recorder_new(PyTypeObject *type, PyObject *args, PyObject *kwar
     lam_status s = LAM_OK;
     if (r) {
         r->st = st;
+        info.pace = &r->pace;
         const char *path = PyBytes_AsString(file);
         Py_BEGIN_ALLOW_THREADS s = lam_recorder_new(&r->to, path, &info, &e);
         Py_END_ALLOW_THREADS
@@ -36,8 +73,11 @@ static PyObject *recorder_new(PyTypeObject *type, PyObject *args, PyObject *kwar
         Py_DECREF(r);
         return lmx_raise(st, &e);
     }
+    if (r) note_open(r->to);
     return (PyObject *)r;
 }
+
+lam_pace *lmx_recorder_pace(PyObject *o) { return &self_of(o)->pace; }
 
 lam_recorder *lmx_recorder_of(lmx_state *st, PyObject *o) {
     bool is_one = Py_TYPE(o) == st->recorder_type;
@@ -60,13 +100,16 @@ static lam_status close_it(recorder *r, lam_error *e) {
     lam_recorder *to = r->to;
     lam_status s;
     r->to = NULL;
+    note_closed(to);
     Py_BEGIN_ALLOW_THREADS s = lam_recorder_close(to, e);
     Py_END_ALLOW_THREADS return s;
 }
 
-static PyObject *recorder_close(PyObject *self, PyObject *unused) {
-    (void)unused;
+static PyObject *recorder_close(PyObject *self, PyObject *args) {
+    const char *ended_by = NULL;
     lam_error e = {.at = -1};
+    if (!PyArg_ParseTuple(args, "|z:close", &ended_by)) return NULL;
+    if (self_of(self)->to) lam_recorder_ended_by(self_of(self)->to, ended_by);
     if (close_it(self_of(self), &e) != LAM_OK) return lmx_raise(self_of(self)->st, &e);
     Py_RETURN_NONE;
 }
@@ -91,8 +134,9 @@ static void recorder_dealloc(PyObject *self) {
 }
 
 static PyMethodDef recorder_methods[] = {
-    {"close", recorder_close, METH_NOARGS,
-     PyDoc_STR("close($self, /)\n--\n\nWrites what is left and ends the run. A second call does nothing.")},
+    {"close", recorder_close, METH_VARARGS,
+     PyDoc_STR("close($self, ended_by=None, /)\n--\n\nWrites what is left and ends the run, and how the "
+               "program ended. A second call does nothing.")},
     {NULL, NULL, 0, NULL},
 };
 
@@ -103,8 +147,9 @@ static PyGetSetDef recorder_getset[] = {
 };
 
 static PyType_Slot recorder_slots[] = {
-    {Py_tp_doc, "Recorder(file, command, host, torch, rank, world, every, unix_ns)\n--\n\nBegins a run in "
-                "`file`."},
+    {Py_tp_doc,
+     "Recorder(file, command, host, torch, rank, world, every, unix_ns, job=None, attempt=0)\n--\n\n"
+     "Begins a run in `file`; `attempt`: the least that it is of those of the job."},
     {Py_tp_new, recorder_new},
     {Py_tp_dealloc, recorder_dealloc},
     {Py_tp_methods, recorder_methods},

@@ -35,6 +35,7 @@ static int root_init(PyObject *self, PyObject *args, PyObject *kwargs) {
     r->name = name;
     r->schedule = (lmx_schedule *)schedule;
     r->recorder = recorder;
+    r->pace = lmx_recorder_pace(recorder);
     return 0;
 }
 

@@ -34,6 +34,7 @@ struct lmx_root {
     int32_t number;
     PyObject *name;     /* str, strong */
     PyObject *recorder; /* strong */
+    lam_pace *pace;     /* the recorder's */
     pid_t process;
     lmx_handover handover;
     /* the step in progress */

@@ -28,5 +28,6 @@ bool lmx_hand_over(lmx_handover *h, PyObject *recorder, lmx_capture *c, bool kno
 /* For any other: passes its Model, which the recorder then owns (record.c). False with an exception. */
 bool lmx_hand_over_model(lmx_state *st, PyObject *recorder, PyObject *model, const lam_step_info *about);
 lam_recorder *lmx_recorder_of(lmx_state *st, PyObject *o); /* NULL with an exception (record.c) */
+lam_pace *lmx_recorder_pace(PyObject *recorder);           /* where all calls are counted (record.c) */
 
 #endif

@@ -275,11 +275,21 @@ LMX_OFTEN static int grad_enabled(lmx_state *st) {
     return is;
 }
 
+/* The recorder's thread reads these; this one has the GIL, so no other writes them, except a 0. */
+LMX_OFTEN static void count_call(lam_pace *p) {
+    const int64_t now = lmx_now_ns(), since = now - p->last_ns;
+    if (p->last_ns && since > __atomic_load_n(&p->slowest_ns, __ATOMIC_RELAXED))
+        __atomic_store_n(&p->slowest_ns, since, __ATOMIC_RELAXED);
+    p->last_ns = now;
+    __atomic_store_n(&p->calls, p->calls + 1, __ATOMIC_RELAXED);
+}
+
 LMX_OFTEN static bool count_begin(lmx_root *r, bool training, bool *seen) {
     const int grad = grad_enabled(r->st), kind = (training ? LMX_TRAINING : 0) | (grad > 0 ? LMX_GRAD : 0);
     Py_INCREF((PyObject *)r);
     r->inside = true;
     *seen = false;
+    count_call(r->pace);
     if (grad < 0) return false;
     if (lmx_schedule_skip_call(r->schedule, kind)) return true;
     *seen = true;

@@ -2,6 +2,7 @@
  * Handlers call nothing but functions that a handler may call. */
 #include "process/signals.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -172,4 +173,63 @@ void lmx_not_at_interrupt(void) {
     sigaction(SIGINT, &end.interrupt, NULL);
     sigaction(SIGALRM, &end.alarm, NULL);
     end.on = false;
+}
+
+/* -- a program that is recorded ------------------------------------------------------------------------ */
+
+/* Those that end a process by default: from a launcher or a scheduler, and faults. */
+static const struct {
+    int number;
+    const char *name;
+    bool fault; /* a handler of it ends the process too, as that of faulthandler */
+} ending[] = {{SIGTERM, "SIGTERM", false}, {SIGHUP, "SIGHUP", false},   {SIGXCPU, "SIGXCPU", false},
+              {SIGUSR1, "SIGUSR1", false}, {SIGUSR2, "SIGUSR2", false}, {SIGSEGV, "SIGSEGV", true},
+              {SIGBUS, "SIGBUS", true},    {SIGFPE, "SIGFPE", true},    {SIGILL, "SIGILL", true},
+              {SIGABRT, "SIGABRT", true}};
+enum { N_ENDING = sizeof ending / sizeof *ending };
+
+static struct {
+    volatile lmx_told told; /* NULL: off */
+    pid_t process;
+    bool set[N_ENDING];
+    struct sigaction before[N_ENDING]; /* the default where it was not set */
+} tell;
+
+/* The signal comes again when this returns, with what was there before. */
+static void on_ending(int number) {
+    const int error = errno;
+    int i = 0;
+    while (i < N_ENDING - 1 && ending[i].number != number) i++;
+    const lmx_told told = tell.told;
+    if (told && tell.process == getpid()) told(ending[i].name);
+    sigaction(number, &tell.before[i], NULL);
+    raise(number);
+    errno = error;
+}
+
+void lmx_tell_signals(lmx_told told) {
+    struct sigaction now = {.sa_handler = on_ending, .sa_flags = SA_ONSTACK};
+    const bool on = tell.told != NULL; /* in a forked child maybe by its parent */
+    tell.process = getpid();
+    if (on) return;
+    sigemptyset(&now.sa_mask);
+    tell.told = told;
+    for (int i = 0; i < N_ENDING; i++) {
+        struct sigaction before;
+        tell.set[i] = false;
+        if (sigaction(ending[i].number, NULL, &before) != 0) continue;
+        if (before.sa_handler != SIG_DFL && (!ending[i].fault || before.sa_handler == SIG_IGN)) continue;
+        tell.before[i] = before;
+        tell.set[i] = sigaction(ending[i].number, &now, NULL) == 0;
+    }
+}
+
+void lmx_tell_no_signals(void) {
+    if (!tell.told) return;
+    for (int i = 0; i < N_ENDING; i++) {
+        struct sigaction now;
+        if (!tell.set[i] || sigaction(ending[i].number, NULL, &now) != 0) continue;
+        if (now.sa_handler == on_ending) sigaction(ending[i].number, &tell.before[i], NULL);
+    }
+    tell.told = NULL;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * signals: the last words of the command. A signal that ends the process, as a segmentation fault in a
  * kernel, is told with the layer that ran; Ctrl-C ends the process also while nothing listens to it. For the
- * command's own process only. */
+ * command's own process only. And what notes a signal that ends a program while it is recorded. */
 #ifndef LMX_SIGNALS_H
 #define LMX_SIGNALS_H
 
@@ -22,5 +22,12 @@ void lmx_no_last_words(void); /* restores what was there before */
  * one. False if Ctrl-C is ignored. */
 bool lmx_end_at_interrupt(int ms);
 void lmx_not_at_interrupt(void);
+
+/* From now on a signal that ends the process calls `told`, in its handler, with the signal's name, and then
+ * does what it would without this. Signals that the program handles or ignores already are left alone, except
+ * fatal ones. A second call does nothing. */
+typedef void (*lmx_told)(const char *name);
+void lmx_tell_signals(lmx_told told);
+void lmx_tell_no_signals(void); /* restores what was there before, unless the program has replaced it */
 
 #endif

@@ -183,16 +183,17 @@ static lam_status script(void *self, const lam_script *what, lam_error *e) {
     lam_model *none = NULL;
     PyObject *method = PyObject_GetAttr(h->self, h->st->n_script), *words = texts(what->argv, what->n_argv);
     PyObject *module = word(what->module), *file = word(what->file), *done = NULL;
-    PyObject *every = PyLong_FromLong(what->every);
-    if (method && words && module && file && every)
+    PyObject *every = PyLong_FromLong(what->every), *job = word(what->job);
+    if (method && words && module && file && every && job)
         done = PyObject_CallFunctionObjArgs(method, module, words, file, every,
                                             what->memory ? Py_True : Py_False,
-                                            what->health ? Py_True : Py_False, NULL);
+                                            what->health ? Py_True : Py_False, job, NULL);
     Py_XDECREF(method);
     Py_XDECREF(words);
     Py_XDECREF(module);
     Py_XDECREF(file);
     Py_XDECREF(every);
+    Py_XDECREF(job);
     if (!done) return failed(h, &none, e);
     Py_DECREF(done);
     return LAM_OK;

@@ -34,6 +34,16 @@ def rank_and_world() -> tuple[int, int]:
         return 0, 1
 
 
+def job_and_attempt(named: str | None) -> tuple[str | None, int]:
+    """What all processes and all starts of a run share, ``named`` or as its launcher calls it, or None; and
+    the least attempt that this start can be, or 0."""
+    given = os.environ.get("TORCHELASTIC_RUN_ID")
+    own = given if given and given != "none" else None  # torchrun's word for a run without a name
+    starts = os.environ.get("TORCHELASTIC_RESTART_COUNT" if given else "SLURM_RESTART_COUNT", "")
+    job = named or own or os.environ.get("SLURM_JOB_ID") or None
+    return job, int(starts) + 1 if starts.isdecimal() and len(starts) < 9 and (job or int(starts)) else 0
+
+
 def file_of_rank(file: str) -> str:
     """``run.lamina`` for one process, ``run.3.lamina`` for rank 3 of several."""
     rank, world = rank_and_world()

@@ -110,12 +110,19 @@ class Host:
         return OwnRules.for_core()
 
     def script(
-        self, module: str | None, argv: list[str], file: str, every: int, memory: bool, health: bool
+        self,
+        module: str | None,
+        argv: list[str],
+        file: str,
+        every: int,
+        memory: bool,
+        health: bool,
+        job: str | None,
     ) -> None:
         """Notes the program to run and record once the command has ended."""
         from .script import Script
 
-        self.wanted = Script(module, argv, file, every, memory, health)
+        self.wanted = Script(module, argv, file, every, memory, health, job)
 
     def wait(self, milliseconds: int) -> None:
         """Waits between two reads of a recording."""

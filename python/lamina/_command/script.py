@@ -32,10 +32,17 @@ class Script:
     """A program to run: a file, or a module as for ``python -m``."""
 
     def __init__(
-        self, module: str | None, argv: list[str], file: str, every: int, memory: bool, health: bool
+        self,
+        module: str | None,
+        argv: list[str],
+        file: str,
+        every: int,
+        memory: bool,
+        health: bool,
+        job: str | None,
     ) -> None:
         self._module, self._argv, self._file, self._every = module, argv, file, every
-        self._memory, self._health = memory, health
+        self._memory, self._health, self._job = memory, health, job
         self._watch: Watch | None = None
         self._process = os.getpid()
         self._raised = False  # the program raised an exception, SystemExit aside
@@ -73,6 +80,8 @@ class Script:
                 self._run_file(self._argv[0], source)
         except BaseException as error:
             self._raised = not isinstance(error, SystemExit)
+            if self._watch is not None:
+                self._watch.note_end(error)
             raise
         return 0
 
@@ -111,7 +120,9 @@ class Script:
     def _begin(self) -> None:
         from .._watch import Watch
 
-        self._watch = Watch([], self._every or None, self._file, memory=self._memory, health=self._health)
+        self._watch = Watch(
+            [], self._every or None, self._file, memory=self._memory, health=self._health, job=self._job
+        )
         find_roots(self._watch)
 
     def _run_module(self, name: str) -> None:

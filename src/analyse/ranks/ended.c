@@ -34,6 +34,7 @@ static end end_of(const lmi_fact *f) {
                                         "socket"};
     const char *by = f->ended_by;
     if (!by || !*by) return f->ended == LAM_NOT_KNOWN ? SILENT : CLEAN;
+    if (strcmp(by, "end") == 0) return CLEAN;
     if (strncmp(by, "SIG", 3) == 0 || strncmp(by, "KeyboardInterrupt", 17) == 0) return SIGNAL;
     if (strncmp(by, "SystemExit", 10) == 0) return CLEAN;
     if (strncmp(by, "Dist", 4) == 0) return COLLECTIVE;

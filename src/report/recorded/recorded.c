@@ -21,6 +21,9 @@ static void put_state(const lmi_recorded *w, const lam_recorded_run *run, lmi_bu
         int64_t ns = run->ended_unix_ns - run->started_unix_ns;
         lmi_put(b, "ended after ");
         lmi_put_median(b, (lam_middle){ns > 0 ? ns : 0, 0, 1});
+        if (!run->ended_by || strcmp(run->ended_by, "end") == 0) return;
+        lmi_put(b, ", by ");
+        lmi_put_clean(b, run->ended_by);
         return;
     }
     if (run->gone) {
@@ -371,6 +374,11 @@ static void put_run(lmi_recorded *w, const lam_recorded_run *run) {
     if (run->command) lmi_put(&w->out, ": ");
     if (run->command) put_command(&w->out, run->command);
     if (run->world > 1) lmi_putf(&w->out, ", rank %d of %d", (int)run->rank, (int)run->world);
+    if (run->attempt > 1) lmi_putf(&w->out, ", attempt %lld", (long long)run->attempt);
+    if (run->job) {
+        lmi_put(&w->out, run->attempt > 1 ? " of job " : ", job ");
+        lmi_put_clean(&w->out, run->job);
+    }
     lmi_put(&w->out, "; began ");
     lmi_put_when(&w->out, run->started_unix_ns);
     lmi_put(&w->out, ", ");

@@ -6,6 +6,8 @@
 #include "report/recorded/recorded.h"
 #include "report/tell/tell.h"
 
+#include <stdio.h>
+
 /* -- CSV --------------------------------------------------------------------------------------- */
 
 /* The numbers of a place in both formats, in this order. */
@@ -157,6 +159,9 @@ static void tell_model(lmi_teller *t, const lam_recording *r, int32_t i) {
     tell_known(t, "param_bytes", m->param_bytes);
     tell_known(t, "local_bytes", m->local_bytes);
     tell_known(t, "logical_bytes", m->logical_bytes);
+    char tree[17];
+    snprintf(tree, sizeof tree, "%016llx", (unsigned long long)m->tree);
+    tell_text(t, "tree", m->tree < 0 ? NULL : tree);
     tell_known(t, "steps", m->n_steps);
     tell_truth(t, "first_step_left_out", m->warmed_up);
     tell_known(t, "last_step", m->last);
@@ -204,6 +209,10 @@ static void tell_run(lmi_teller *t, const lam_recording *r) {
     else
         tell_none(t, "ended_unix_ns");
     tell_known(t, "dropped", run->dropped);
+    tell_text(t, "job", run->job);
+    tell_known(t, "attempt", run->attempt);
+    tell_known(t, "calls", run->calls);
+    tell_text(t, "ended_by", run->ended_by);
     tell_list(t, "models");
     for (int32_t i = 0; i < run->n_models; i++) {
         if (i) lmi_tell_line(t);

@@ -195,7 +195,7 @@ static void a_clock_before_1970(void **state) {
     file = step_file("ended.lamina");
     assert_int_equal(lmi_db_open(&d, file, &e), LAM_OK);
     assert_int_equal(lmi_rows_open(&rows, &d, &info, &e), LAM_OK);
-    assert_int_equal(lmi_rows_seen(&rows, -3, 0, true, &e), LAM_OK);
+    assert_int_equal(lmi_rows_seen(&rows, &(lmi_alive){.unix_ns = -3, .ended = true}, &e), LAM_OK);
     lmi_rows_close(&rows);
     lmi_db_close(&d);
     r = open_recording(file, 0, 0);

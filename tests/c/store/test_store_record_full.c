@@ -332,7 +332,7 @@ static void a_step_without_its_model(void **state) {
     assert_int_equal(lmi_db_open(&d, step_file("strange.lamina"), &e), LAM_OK);
     assert_int_equal(lmi_rows_open(&w, &d, &run_info, &e), LAM_OK);
     assert_int_equal(lmi_rows_put(&w, step, &e), LAM_RANGE);
-    assert_int_equal(lmi_rows_seen(&w, 9, 2, true, &e), LAM_OK);
+    assert_int_equal(lmi_rows_seen(&w, &(lmi_alive){.unix_ns = 9, .ended = true}, &e), LAM_OK);
     lmi_packet_free(step);
     lmi_rows_close(&w);
     lmi_db_close(&d);

@@ -313,7 +313,7 @@ static void columns_of_processes_go_in_turn(void **state) {
 }
 
 #define OTHER_MODEL                                                                                          \
-    "INSERT INTO models SELECT 11, run, 1, 'Other', 77, 77, 8, 8, 8"                                         \
+    "INSERT INTO models SELECT 11, run, 1, 'Other', 77, 77, 8, 8, 8, 8"                                      \
     " FROM models;"                                                                                          \
     "INSERT INTO places SELECT 11, place, parent, depth, path, type, params, local_params FROM places;"
 

@@ -25,7 +25,8 @@ static const char MEASURED[] =
     " device_backward_ns = 9000 + number, device_peak_bytes = 1048576 + number, looked = 1;"
     "UPDATE steps SET first_bad = 1, bad = 'NaN' WHERE number IN (200, 400);"
     "UPDATE layers SET nan = 7 WHERE place > 0 AND step = (SELECT id FROM steps WHERE number = 200);"
-    "UPDATE runs SET dropped = 2; UPDATE steps SET failed = 1 WHERE number = 300;"
+    "UPDATE runs SET dropped = 2, job = 'night', attempt = 2, calls = 41000, ended_by = 'ValueError: no';"
+    "UPDATE steps SET failed = 1 WHERE number = 300;"
     "UPDATE models SET local_params = 13, param_bytes = 120;"
     "UPDATE places SET local_params = 5 WHERE place = 1;";
 

@@ -89,7 +89,7 @@ static void of_many(void **state) {
         " p.place, p.place, 0 FROM steps s JOIN places p ON p.place > 2;";
     static const char models[] =
         "WITH RECURSIVE k(i) AS (SELECT 2 UNION ALL SELECT i + 1 FROM k WHERE i < 18)"
-        " INSERT INTO models SELECT i, 1, i, 'Net' || i, 0, 0, 0, 0, 0 FROM k;"
+        " INSERT INTO models SELECT i, 1, i, 'Net' || i, 0, 0, 0, 0, 0, 0 FROM k;"
         "INSERT INTO places SELECT m.id, p.place, p.parent, p.depth, p.path, p.type, 0, 0 FROM places p"
         " JOIN models m ON m.id > 1; UPDATE steps SET model = min(1 + number / 2, %d);"
         "DELETE FROM places WHERE model > %d; DELETE FROM models WHERE id > (SELECT max(model) FROM places);";

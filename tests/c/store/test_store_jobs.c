@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a recording knows of a whole run: which start of which job it is, all its calls, and how it ended. */
+#include "kit/recorded.h"
+
+#include <signal.h>
+#include <sys/wait.h>
+
+/* A run of `job`, which ends by `how`. */
+static void put_run(const char *file, const char *job, int32_t attempt, const char *how, lam_pace *pace) {
+    lam_error e = {0};
+    lam_recorder *w;
+    const lam_run_info info = {
+        .world = 1, .every = 1, .unix_ns = 1, .job = job, .attempt = attempt, .pace = pace};
+    if (lam_recorder_new(&w, file, &info, &e) != LAM_OK) fail_msg("%s", e.text);
+    step_put(w, 0, 1, true);
+    if (pace) __atomic_store_n(&pace->slowest_ns, 7000, __ATOMIC_RELAXED);
+    if (pace) __atomic_store_n(&pace->calls, 1000, __ATOMIC_RELAXED);
+    lam_recorder_ended_by(w, how);
+    assert_int_equal(lam_recorder_close(w, &e), LAM_OK);
+}
+
+static void starts_of_a_job_are_counted(void **state) {
+    (void)state;
+    static const struct {
+        const char *job;
+        int32_t least;
+        int64_t attempt;
+    } all[] = {{"a", 0, 1},  {"b", 0, 1},   {"a", 0, 2},  {"a", 2, 3}, {"a", 9, 9},
+               {"a", 0, 10}, {NULL, 0, -1}, {NULL, 3, 3}, {"", 0, 1},  {"", 0, 2}};
+    const char *file = step_file("jobs.lamina");
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        put_run(file, all[i].job, all[i].least, NULL, NULL);
+        lam_recording *r = open_recording(file, 0, 0);
+        const lam_recorded_run *run = lam_recording_run(r);
+        assert_int_equal(run->attempt, all[i].attempt);
+        assert_true(all[i].job ? strcmp(run->job, all[i].job) == 0 : !run->job);
+        assert_true(!run->ended_by && run->calls == -1 && run->ended_unix_ns);
+        assert_true(lam_recording_model(r, 0)->tree >= 0);
+        lam_recording_free(r);
+    }
+    assert_int_equal(number_in(file, "SELECT count(DISTINCT tree) FROM models"), 1);
+}
+
+/* As much as fits, in whole characters. */
+static void how_a_run_ended(void **state) {
+    (void)state;
+    char longest[2 * LAM_ENDED_BY];
+    for (int shift = 0; shift < 3; shift++) {
+        memset(longest, 'x', sizeof longest);
+        for (size_t i = (size_t)shift; i + 3 < sizeof longest; i += 3) memcpy(longest + i, "\xe2\x82\xac", 3);
+        longest[sizeof longest - 1] = '\0';
+        const char *file = step_file("how.lamina");
+        put_run(file, NULL, 0, longest, NULL);
+        lam_recording *r = open_recording(file, 0, 0);
+        const size_t n = strlen(lam_recording_run(r)->ended_by);
+        assert_true(n < LAM_ENDED_BY && n > LAM_ENDED_BY - 4 && (n - (size_t)shift) % 3 == 0);
+        assert_memory_equal(lam_recording_run(r)->ended_by, longest, n);
+        lam_recording_free(r);
+    }
+    const char *file = step_file("well.lamina");
+    put_run(file, NULL, 0, "end", NULL);
+    assert_int_equal(number_in(file, "SELECT ended_by = 'end' AND ended_unix_ns > 0 FROM runs"), 1);
+}
+
+static void all_calls_are_counted(void **state) {
+    (void)state;
+    lam_pace first = {0}, second = {0};
+    const char *file = step_file("pace.lamina");
+    put_run(file, NULL, 0, "end", &first);
+    put_run(file, NULL, 0, "end", &second);
+    assert_int_equal(number_in(file, "SELECT min(calls) = 1000 AND max(calls) = 1000 FROM runs"), 1);
+    assert_int_equal(number_in(file, "SELECT sum(calls) FROM pace WHERE run = 1"), 1000);
+    assert_int_equal(number_in(file, "SELECT sum(calls) FROM pace WHERE run = 2"), 1000);
+    assert_int_equal(number_in(file, "SELECT max(slowest_ns) FROM pace"), 7000);
+    lam_recording *r = open_recording(file, 0, 0);
+    assert_int_equal(lam_recording_run(r)->calls, 1000);
+    lam_recording_free(r);
+}
+
+static lam_recorder *killed;
+static void on_kill(int number) {
+    (void)number;
+    lam_recorder_signal(killed, "SIGTERM", LONGEST_MS);
+    _exit(3);
+}
+
+static void a_signal_is_written_by_its_handler(void **state) {
+    (void)state;
+    int how;
+    const char *file = step_file("signal.lamina");
+    const pid_t child = fork();
+    if (!child) {
+        killed = step_recorder(file, 0, 1);
+        step_put(killed, 0, 1, true);
+        signal(SIGTERM, on_kill);
+        raise(SIGTERM);
+        _exit(4);
+    }
+    assert_int_equal(waitpid(child, &how, 0), child);
+    assert_true(WIFEXITED(how) && WEXITSTATUS(how) == 3);
+    assert_int_equal(number_in(file, "SELECT ended_by = 'SIGTERM' AND ended_unix_ns > 0 FROM runs"), 1);
+    assert_int_equal(number_in(file, "SELECT count(*) FROM steps"), 1);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(starts_of_a_job_are_counted),
+        cmocka_unit_test(how_a_run_ended),
+        cmocka_unit_test(all_calls_are_counted),
+        cmocka_unit_test(a_signal_is_written_by_its_handler),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
