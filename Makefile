@@ -102,7 +102,7 @@ bench-files: ## what the native command takes for files of models, beside other 
 	@$(SETUP) test
 	@$(IN_VENV) $(VENV_PYTHON) bench/files.py
 
-bench-ranks: ## whom the verdict on many ranks names, of runs that are made up, with the bars to hold
+bench-ranks: ## whom the verdict on many ranks names: of runs that are made up, and of processes here, with the bars to hold
 	@$(SETUP) test
 	@$(IN_VENV) $(VENV_PYTHON) bench/ranks.py
 

@@ -6,7 +6,8 @@
  *
  * Times are in microseconds, moments in microseconds since 1970. Unknown is NaN, of whole numbers
  * LAM_NOT_KNOWN. The rule is of docs/scale.md: ranks are compared by their own work, which is a step without
- * its waiting for others, never by their steps; and only what costs all of them something is named. */
+ * its waiting for others and for a processor, never by their steps; and only what costs all of them something
+ * is named. */
 #ifndef LAMINA_RANKS_H
 #define LAMINA_RANKS_H
 
@@ -43,6 +44,7 @@ typedef struct lam_rank_window { /* a rank in a window of recorded steps, which 
     int64_t steps;                  /* recorded ones */
     double own_us;                  /* the median of its own work in a step */
     double step_us, input_us, h2d_us, forward_us, backward_us, optimizer_us, other_us, comm_us; /* means */
+    double processor_us; /* the mean time without a free processor, inside the phases; not in own_us */
 } lam_rank_window;
 
 typedef struct lam_rank_meet { /* a recorded step of a node: who of its ranks ended its own work last */
@@ -92,6 +94,7 @@ typedef enum lam_rank_kind {
     LAM_RANKS_SLOW_LINK, /* the transfer inside a group of `nodes` is slow */
     LAM_RANKS_DIED,      /* `ranks` ended first, and the others because of that */
     LAM_RANKS_UNEVEN,    /* many ranks are slower than the others: two kinds of machine or of work */
+    LAM_RANKS_PROCESSOR, /* ranks wait for a processor that other threads or programs use */
     LAM_RANKS_NETWORK,   /* the transfer of all takes long, or longer than before */
     LAM_RANKS_INPUT,     /* all wait for data */
     LAM_RANKS_SLOWER,    /* all became slower */

@@ -77,6 +77,8 @@ typedef struct lam_step_info {
     int32_t n_spans;
     uint32_t spans_seen; /* kinds that were ever seen in this process: bits 1 << lam_step_span_kind */
     bool pass_unseen;    /* a backward pass ran whose nodes can't be seen */
+    int64_t processor_wait_ns; /* its thread was ready to run without a processor, but for waits for other
+                                * processes; -1 unknown */
     bool alone;          /* no other process takes part; set by the recorder */
 } lam_step_info;
 
@@ -203,6 +205,7 @@ typedef struct lam_recorded_step {
     int64_t step_ns; /* to the start of the next step that counts, for each step between; -1 unknown */
     int64_t device_forward_ns, device_backward_ns, device_peak_bytes;
     int64_t whole_ns, phase_ns[LAM_N_STEP_PHASES]; /* as recorded; they add up; -1 unknown */
+    int64_t processor_wait_ns; /* as in lam_step_info */
 } lam_recorded_step;
 
 typedef struct lam_recording lam_recording;

@@ -101,7 +101,8 @@ bool lam_recording_step(const lam_recording *r, int32_t model, int64_t i, lam_re
                                .device_forward_ns = s->device_forward,
                                .device_backward_ns = s->device_backward,
                                .device_peak_bytes = s->device_peak,
-                               .whole_ns = s->whole};
+                               .whole_ns = s->whole,
+                               .processor_wait_ns = s->processor_wait};
     memcpy(out->phase_ns, s->phases, sizeof out->phase_ns);
     if (!out->counts) return true;
     do {

@@ -10,7 +10,7 @@
 typedef struct lmi_step {
     int64_t id, number, training, unix_ns, t0_ns, calls, failed, forward, backward, peak, looked, first_bad;
     int64_t device_forward, device_backward, device_peak, gradients, compiled;
-    int64_t whole, phases[LAM_N_STEP_PHASES];
+    int64_t whole, phases[LAM_N_STEP_PHASES], processor_wait;
     int64_t weight; /* in medians */
     bool bad;
 } lmi_step;

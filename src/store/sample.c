@@ -154,6 +154,47 @@ static lam_status add_times(const lam_model *m, lmi_measure *all, lmi_packet *p,
     return LAM_OK;
 }
 
+static int longer_first(const void *x, const void *y) {
+    const lam_step_span *a = x, *b = y;
+    if (a->t0_ns != b->t0_ns) return a->t0_ns < b->t0_ns ? -1 : 1;
+    return (a->t1_ns < b->t1_ns) - (a->t1_ns > b->t1_ns);
+}
+
+/* The time of a layer in which a moment was: that of its innermost call, or of its node; NULL: of none. */
+static int64_t *time_at(const lam_model *m, int64_t t0, int64_t t1, lmi_measure *all) {
+    for (int32_t i = lam_model_n_events(m) - 1; i >= 0; i--) {
+        const lam_event *e = lam_model_event(m, i);
+        if (e->t0_ns > 0 && e->t0_ns <= t0 && e->t1_ns >= t1)
+            return e->flags & LAM_CALL_AGAIN ? NULL : &all[e->place].self;
+    }
+    for (int32_t i = m->n_ops - 1; i >= 0; i--) {
+        const lam_op *o = &m->ops[i];
+        const lam_event *e = o->flags & LAM_OP_NODE ? lam_model_event(m, o->call) : NULL;
+        if (e && o->t0_ns > 0 && o->t0_ns <= t0 && o->t1_ns >= t1) return &all[e->place].backward;
+    }
+    return NULL;
+}
+
+/* Where processes wait for each other inside a layer, as under FSDP2, one that is slow has all others take as
+ * long: a layer's own times are without such waits. */
+static lam_status take_waits(const lam_model *m, const lam_step_info *info, lmi_measure *all, lam_error *e) {
+    int32_t n = 0;
+    int64_t end = 0; /* of the last wait: others lie inside it */
+    lam_step_span *waits = malloc(((size_t)info->n_spans + 1) * sizeof *waits);
+    if (!waits) return lmi_nomem(e);
+    for (int32_t i = 0; i < info->n_spans; i++)
+        if (info->spans[i].kind == LAM_SPAN_WAIT) waits[n++] = info->spans[i];
+    qsort(waits, (size_t)n, sizeof *waits, longer_first);
+    for (int32_t i = 0; i < n; i++) {
+        const int64_t t0 = waits[i].t0_ns, t1 = waits[i].t1_ns;
+        int64_t *of = t0 >= end && t1 > t0 ? time_at(m, t0, t1, all) : NULL;
+        if (t1 > end) end = t1;
+        if (of && *of >= 0) *of = *of > t1 - t0 ? *of - (t1 - t0) : 0;
+    }
+    free(waits);
+    return LAM_OK;
+}
+
 static void add_device_call(const lam_model *m, const lam_event *e, const lam_time *of, bool passes,
                             lmi_measure *at, lmi_packet *p) {
     lam_phase phase = lmi_call_phase(e);
@@ -268,11 +309,13 @@ lmi_packet *lmi_packet_step(const lam_model *m, const lam_step_info *info) {
     p->backward = p->peak = p->first_bad = UNKNOWN;
     p->device_forward = p->device_backward = p->device_peak = UNKNOWN;
     p->whole = info->t1_ns > info->t0_ns ? info->t1_ns - info->t0_ns : UNKNOWN;
+    p->processor_wait = p->whole < 0 || info->processor_wait_ns < 0 ? UNKNOWN : info->processor_wait_ns;
     p->rows = all;
     for (int32_t i = 0; i < n; i++) start_row(&all[i], i, info->compiled);
     for (int32_t i = 0; i < lam_model_n_events(m); i++) add_call(m, lam_model_event(m, i), all, p);
     lam_error e = {0};
-    if (add_measured(m, all, p, &e) != LAM_OK || lmi_step_phases(m, info, p->phases, &e) != LAM_OK) {
+    if (add_measured(m, all, p, &e) != LAM_OK || take_waits(m, info, all, &e) != LAM_OK ||
+        lmi_step_phases(m, info, p->phases, &e) != LAM_OK) {
         lmi_packet_free(p);
         return NULL;
     }

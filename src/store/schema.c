@@ -110,13 +110,14 @@ static const char sixth[] = "ALTER TABLE steps ADD COLUMN whole_ns INTEGER;"
                             "PRAGMA user_version = 6;";
 
 /* Which start of which job a run is, how it ended, and how many calls its models had, with and without being
- * recorded. */
+ * recorded; how long the thread of a step waited for a processor. */
 static const char seventh[] =
     "ALTER TABLE runs ADD COLUMN job TEXT;"
     "ALTER TABLE runs ADD COLUMN attempt INTEGER;"
     "ALTER TABLE runs ADD COLUMN ended_by TEXT;"
     "ALTER TABLE runs ADD COLUMN calls INTEGER;"
     "ALTER TABLE models ADD COLUMN tree INTEGER;"
+    "ALTER TABLE steps ADD COLUMN processor_wait_ns INTEGER;"
     "CREATE TABLE pace (run INTEGER NOT NULL REFERENCES runs(id), minute INTEGER NOT NULL,"
     " calls INTEGER NOT NULL, slowest_ns INTEGER NOT NULL, PRIMARY KEY (run, minute)) WITHOUT ROWID;"
     "UPDATE meta SET value = '7' WHERE key = 'schema';"

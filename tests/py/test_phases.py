@@ -107,6 +107,93 @@ def test_a_plain_loop_has_all_phases(tmp_path, workers):
     assert {phase["why"] for phase in told["of"]} == {None}
 
 
+@pytest.mark.skipif(not Path("/proc/thread-self/schedstat").exists(), reason="the system does not tell it")
+def test_a_step_knows_how_long_it_waited_for_a_processor(tmp_path):
+    file = tmp_path / "run.lamina"
+    loop(net(), DataLoader(Late(), batch_size=4), file)
+    with closing(sqlite3.connect(file)) as db:
+        rows = db.execute("SELECT whole_ns, processor_wait_ns FROM steps ORDER BY id").fetchall()
+    assert rows.pop() == (None, None)  # how long it took is not known
+    assert all(0 <= waited <= whole for whole, waited in rows)
+
+
+class Labelled(Late):
+    """Rows as the Trainer of transformers wants them."""
+
+    def __getitem__(self, i):
+        x, label = super().__getitem__(i)
+        return {"x": x, "labels": label}
+
+
+class WithLoss(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net = net()
+
+    def forward(self, x, labels):
+        out = self.net(x)
+        return {"loss": nn.functional.cross_entropy(out, labels), "logits": out}
+
+
+def by_accelerate(_, file):
+    accelerate = pytest.importorskip("accelerate")
+    accelerator = accelerate.Accelerator(cpu=True)
+    optimizer = torch.optim.AdamW((model := net()).parameters())
+    model, optimizer, loader = accelerator.prepare(model, optimizer, DataLoader(Late(), batch_size=4))
+    with lamina.watch(model, every=1, file=file):
+        for x, y in loader:
+            accelerator.backward(nn.functional.cross_entropy(model(x), y))
+            optimizer.step()
+            optimizer.zero_grad()
+
+
+def by_lightning(_, file):
+    pl = pytest.importorskip("pytorch_lightning")
+
+    class Module(pl.LightningModule):
+        def __init__(self):
+            super().__init__()
+            self.net = net()
+
+        def training_step(self, batch, _):
+            return nn.functional.cross_entropy(self.net(batch[0]), batch[1])
+
+        def configure_optimizers(self):
+            return torch.optim.AdamW(self.parameters())
+
+    quiet = dict.fromkeys(
+        ("logger", "enable_checkpointing", "enable_progress_bar", "enable_model_summary"), False
+    )
+    module = Module()
+    with lamina.watch(module.net, every=1, file=file):
+        pl.Trainer(max_epochs=1, accelerator="cpu", **quiet).fit(module, DataLoader(Late(), batch_size=4))
+
+
+def by_transformers(folder, file):
+    transformers = pytest.importorskip("transformers")
+    pytest.importorskip("accelerate")
+    arguments = transformers.TrainingArguments(
+        output_dir=str(folder), num_train_epochs=1, per_device_train_batch_size=4, report_to=[],
+        save_strategy="no", use_cpu=True, disable_tqdm=True,
+    )  # fmt: skip
+    model = WithLoss()
+    with lamina.watch(model, every=1, file=file):
+        transformers.Trainer(model, arguments, train_dataset=Labelled()).train()
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("train", [by_accelerate, by_lightning, by_transformers])
+def test_a_framework_has_all_phases(tmp_path, train):
+    """They use torch's loaders and optimizers inside."""
+    file = tmp_path / "run.lamina"
+    train(tmp_path / "out", file)
+    steps = phases_in(file, "training")
+    assert len(steps) == 9
+    for step in steps:
+        assert min(step[name] for name in ("input", "own_forward", "own_backward", "optimizer")) > 0
+        assert step["h2d"] == step["wait"] == 0
+
+
 def test_a_slow_loader_is_input(tmp_path):
     file = tmp_path / "run.lamina"
     loop(net(), DataLoader(Late(late=LATE / 4), batch_size=4), file)

@@ -164,7 +164,7 @@ def test_an_old_recording_is_read_as_it_is(old):
 def test_an_old_recording_takes_another_run(old, device):
     record(old)
     assert rows(old, "PRAGMA user_version") == [(7,)]
-    assert rows(old, "SELECT value FROM meta WHERE key = 'schema'") == [("6",)]
+    assert rows(old, "SELECT value FROM meta WHERE key = 'schema'") == [("7",)]
     assert rows(old, "SELECT forward_ns, device_forward_ns FROM timeline WHERE run = 1") == [
         (9000, None),
         (8000, None),

@@ -44,6 +44,7 @@ struct lmx_root {
     lam_step_info about;
     lmi_vec spans;        /* lam_step_span: those of the last step that ended */
     unsigned long thread; /* on which it began */
+    int64_t starved_ns;   /* how long that thread had been without a processor then; -1 unknown */
 };
 
 /* == counting (step.c) ================================================================================= */

@@ -100,6 +100,20 @@ static int32_t ran_compiled(const lmx_capture *c) {
     return known ? 0 : -1;
 }
 
+/* How long this thread has been ready without a processor, but for its waits for other processes; -1:
+ * unknown. */
+static int64_t starved_ns(void) {
+    const int64_t all = lmx_processor_wait_ns();
+    return all < 0 ? -1 : all - lmx_spans_starved_ns();
+}
+
+/* The thread on which the step began begins the next one. */
+static void note_end(lmx_root *r) {
+    const int64_t starved = starved_ns();
+    r->about.t1_ns = lmx_now_ns();
+    if (starved >= r->starved_ns && r->starved_ns >= 0) r->about.processor_wait_ns = starved - r->starved_ns;
+}
+
 /* Notes what else the step's thread did, and how long the step took, if its end was noted. */
 static void take_spans(lmx_root *r, const lmx_capture *c) {
     lam_step_info *about = &r->about;
@@ -208,7 +222,8 @@ static bool open_step(lmx_root *r, int kind) {
                                .training = (kind & LMX_TRAINING) != 0,
                                .gradients = (kind & LMX_GRAD) != 0,
                                .number = r->schedule->number,
-                               .unix_ns = unix_now()};
+                               .unix_ns = unix_now(),
+                               .processor_wait_ns = -1};
     r->thread = PyThread_get_thread_ident();
     if (!ask_compiler(r)) return false;
     lmx_spans_begin(r->st);
@@ -216,6 +231,7 @@ static bool open_step(lmx_root *r, int kind) {
     lmx_capture *c = r->times_only || r->schedule->seeks_start ? open_brief(r) : open_in_python(r, &close);
     if (c) add_step(r, c, close);
     r->about.t0_ns = lmx_now_ns(); /* opening it is no work of the step */
+    r->starved_ns = starved_ns();
     return c != NULL;
 }
 
@@ -241,7 +257,7 @@ static bool on_begin(lmx_root *r, int kind) {
     if (r->capture) {
         const bool ended = went_back(r) || is_full(r) || r->thread != PyThread_get_thread_ident();
         if (lmx_schedule_extend_step(r->schedule, kind, ended)) return true;
-        if (r->thread == PyThread_get_thread_ident()) r->about.t1_ns = lmx_now_ns();
+        if (r->thread == PyThread_get_thread_ident()) note_end(r);
         if (!lmx_end_step(r)) return false;
     }
     /* Ending a step may have ended the watching of this root. */

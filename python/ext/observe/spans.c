@@ -30,6 +30,10 @@ static const lmx_record_api *api; /* set once, under the GIL, before the first c
 static _Thread_local uint64_t handle;
 static _Thread_local bool listens;
 static int n_listening; /* threads; under the GIL */
+/* Waits for other processes that are open on this thread; and how long it was ready in such without a
+ * processor. */
+static _Thread_local int n_waits;
+static _Thread_local int64_t wait_began, starved;
 
 /* == names ============================================================================================= */
 
@@ -58,6 +62,16 @@ static int32_t kind_of(const char *name) {
 
 /* == callbacks ========================================================================================= */
 
+static void begin_wait(void) {
+    if (n_waits++ == 0) wait_began = lmx_processor_wait_ns();
+}
+
+static void end_wait(void) {
+    if (n_waits <= 0 || --n_waits > 0 || wait_began < 0) return;
+    const int64_t now = lmx_processor_wait_ns();
+    if (now > wait_began) starved += now - wait_began;
+}
+
 static void *begins(void **context, const void *record) {
     *context = NULL;
     const int32_t kind = kind_of(api->name(record));
@@ -68,6 +82,7 @@ static void *begins(void **context, const void *record) {
         if (!atomic_compare_exchange_strong(&opened[i].record, &none, &taken)) continue;
         opened[i].of = (entry){lmx_now_ns(), 0, api->thread(), kind};
         atomic_store(&opened[i].record, record);
+        if (kind == LAM_SPAN_WAIT) begin_wait();
         return context;
     }
     atomic_fetch_add(&n_lost, 1);
@@ -81,6 +96,7 @@ static void ends(const void *record, void *context) {
         entry of = opened[i].of;
         atomic_store(&opened[i].record, NULL);
         of.t1 = lmx_now_ns();
+        if (of.kind == LAM_SPAN_WAIT && of.thread == api->thread()) end_wait();
         const uint64_t n = atomic_fetch_add(&n_ended, 1);
         atomic_store(&ring[n % RING].nth, 0);
         ring[n % RING].of = of;
@@ -95,6 +111,7 @@ bool lmx_spans_begin(lmx_state *st) {
     PyErr_Clear();
     if (!api) api = found;
     if (listens || !found) return listens;
+    n_waits = 0;
     handle = lmx_add_callback(found, &c);
     n_listening++;
     return listens = true;
@@ -106,6 +123,8 @@ void lmx_spans_end(void) {
     n_listening--;
     listens = false;
 }
+
+int64_t lmx_spans_starved_ns(void) { return starved; }
 
 uint32_t lmx_spans_seen(void) { return atomic_load(&seen); }
 

@@ -16,6 +16,8 @@ void lmx_spans_end(void); /* on this thread */
  * out.
  */
 bool lmx_spans_between(int64_t t0_ns, int64_t t1_ns, lmi_vec *spans);
+/* How much of lmx_processor_wait_ns() of this thread was in waits for other processes. */
+int64_t lmx_spans_starved_ns(void);
 /* Which kinds were ever noted in this process: bits 1 << lam_step_span_kind. */
 uint32_t lmx_spans_seen(void);
 

@@ -10,6 +10,9 @@
 
 /* The time of the monotonic clock. */
 int64_t lmx_now_ns(void);
+/* How long this thread has been ready to run without a processor, since it began; -1: the system does not say
+ * it. */
+int64_t lmx_processor_wait_ns(void);
 
 typedef struct lmx_moment {
     int64_t stamp, ns;

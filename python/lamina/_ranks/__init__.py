@@ -30,7 +30,7 @@ TABLES: dict[str, tuple[dict[str, str], set[str]]] = {
         dict.fromkeys(("attempt", "rank", "step", "started_us"), WHOLE)
         | dict.fromkeys(
             ("step_us", "input_us", "h2d_us", "forward_us", "backward_us", "optimizer_us", "other_us",
-             "comm_us", "comm_group_us"),
+             "comm_us", "comm_group_us", "processor_us"),
             REAL,
         ),
         {"rank", "step", "step_us"},
@@ -39,7 +39,7 @@ TABLES: dict[str, tuple[dict[str, str], set[str]]] = {
         dict.fromkeys(("attempt", "win", "rank", "first_step", "started_us", "steps"), WHOLE)
         | dict.fromkeys(
             ("own_us", "step_us", "input_us", "h2d_us", "forward_us", "backward_us", "optimizer_us",
-             "other_us", "comm_us"),
+             "other_us", "comm_us", "processor_us"),
             REAL,
         ),
         {"rank", "win", "first_step", "steps", "own_us"},

@@ -165,7 +165,11 @@ static lam_status judge(lam_ranks *r, lam_give_layers layers, void *self, lam_er
                            "waiting for others is inside forward and backward: ranks are compared by input, "
                            "copies to the device and optimizer alone");
     if (s == LAM_OK) s = judge_slow(r, layers, self, &any, e);
-    return s == LAM_OK && !any ? judge_rest(r, dead, died, e) : s;
+    if (s == LAM_OK && !any) s = judge_rest(r, dead, died, e);
+    if (s != LAM_OK || r->verdict.kind == LAM_RANKS_PROCESSOR || !(r->starved >= lmi_ranking.processor))
+        return s;
+    return lmi_ranks_note(r, e, "ranks wait for a processor, up to %.0f %% of a step (rank %d)",
+                          100 * r->starved, (int)r->starved_rank);
 }
 
 /* Steps in which the own work of a rank is known. */

@@ -21,12 +21,13 @@ static const struct {
     double cause;              /* of the excess: the phase, or the layer, that has it is the cause */
     double layer;              /* and the layer takes that much longer than its peers */
     double group, group_apart; /* a group's transfer above the others', and robust deviations */
+    double processor;          /* of a step: waiting for a processor */
     double network, moved;     /* transfer of a step; its rise */
     double input, slower, jitter, stages;
     double few;       /* of the ranks: more than this share did not die first */
     double margin_us; /* of heartbeats: who was seen that much earlier died first */
-} lmi_ranking = {0.03, 4.5,  0.08, 0.025, 0.9,  0.25, 0.6,  0.25, 0.3,
-                 6,    0.25, 0.3,  0.1,   0.05, 0.08, 0.03, 0.1,  5e6};
+} lmi_ranking = {0.03, 4.5,  0.08, 0.025, 0.9,  0.25, 0.6,  0.25, 0.3, 6,
+                 0.1,  0.25, 0.3,  0.1,   0.05, 0.08, 0.03, 0.1,  5e6};
 enum {
     LMI_HOT_WINDOWS = 2, /* so many hot windows make a candidate, with gaps of one */
     LMI_PEERS = 4,       /* fewer have no median that says something */
@@ -47,6 +48,7 @@ typedef enum lmi_us {
     LMI_US_OPTIMIZER,
     LMI_US_OTHER,
     LMI_US_COMM,
+    LMI_US_PROCESSOR,
     LMI_N_US
 } lmi_us;
 extern const char *const lmi_us_names[LMI_N_US]; /* "own", "step", "input", ... */
@@ -152,7 +154,9 @@ struct lam_ranks {
     int64_t n_last_steps;      /* of which the last rank is known */
     double mfu;                /* floating-point operations over the peak of the devices; NaN: unknown */
     double mean_step, mean_late, mean_transfer; /* microseconds over all steps; NaN */
-    int32_t n_nodes;                            /* that have ranks */
+    double starved; /* the share of a step that the rank waits for a processor that does so longest; NaN */
+    int32_t starved_rank; /* which one; -1 */
+    int32_t n_nodes;      /* that have ranks */
 };
 
 /* The node of that name, which is added; -1: memory ran out. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What is told beside a verdict: means of all steps, who was last, how much of the machine is used, and the
- * phases of the named ranks beside those of the others. */
+ * What is told beside a verdict: means of all steps, who was last, who waits for a processor, how much of the
+ * machine is used, and the phases of the named ranks beside those of the others. */
 #include "analyse/ranks/ranks.h"
 
 #include <math.h>
@@ -46,6 +46,29 @@ static lam_status who_was_last(lam_ranks *r, lam_error *e) {
     return LAM_OK;
 }
 
+/* The rank that waits longest for a processor, and the share of its steps in which it does. */
+static lam_status who_is_starved(lam_ranks *r, lam_error *e) {
+    const lmi_window *at = r->windows.data;
+    double *waits = calloc(2 * (size_t)r->n_ranks + 1, sizeof *waits), *steps = waits + r->n_ranks;
+    r->starved = NAN;
+    r->starved_rank = -1;
+    if (!waits) return lmi_nomem(e);
+    for (size_t i = 0; i < r->windows.n; i++) {
+        const double wait = at[i].of[LMI_US_PROCESSOR], step = at[i].of[LMI_US_STEP];
+        if (at[i].col < 0 || isnan(wait) || isnan(step)) continue;
+        waits[at[i].col] += wait * at[i].n;
+        steps[at[i].col] += step * at[i].n;
+    }
+    for (int32_t i = 0; i < r->n_ranks; i++) {
+        const double share = steps[i] > 0 ? waits[i] / steps[i] : NAN;
+        if (isnan(share) || r->starved >= share) continue;
+        r->starved = share;
+        r->starved_rank = r->ranks[i].rank;
+    }
+    free(waits);
+    return LAM_OK;
+}
+
 /* Unknown unless all ranks tell operations and peaks. */
 static void used_of_machine(lam_ranks *r) {
     double sum = 0;
@@ -69,6 +92,7 @@ lam_status lmi_ranks_means(lam_ranks *r, lam_error *e) {
     free(seen);
     means_of_steps(r);
     used_of_machine(r);
+    LAM_TRY(who_is_starved(r, e));
     return who_was_last(r, e);
 }
 

@@ -7,11 +7,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-const char *const lmi_us_names[LMI_N_US] = {"own",      "step",      "input", "h2d", "forward",
-                                            "backward", "optimizer", "other", "comm"};
-static const char *const kinds[LAM_N_RANK_KINDS] = {"none",   "slow_rank", "slow_node", "slow_link",
-                                                    "died",   "uneven",    "network",   "input",
-                                                    "slower", "jitter",    "stages"};
+const char *const lmi_us_names[LMI_N_US] = {"own",      "step",      "input", "h2d",  "forward",
+                                            "backward", "optimizer", "other", "comm", "processor"};
+static const char *const kinds[LAM_N_RANK_KINDS] = {"none",  "slow_rank", "slow_node", "slow_link",
+                                                    "died",  "uneven",    "processor", "network",
+                                                    "input", "slower",    "jitter",    "stages"};
 
 const char *lam_rank_kind_name(lam_rank_kind k) {
     return (unsigned)k < LAM_N_RANK_KINDS ? kinds[k] : kinds[LAM_RANKS_NONE];
@@ -145,11 +145,11 @@ lam_status lam_ranks_add_fact(lam_ranks *r, const lam_rank_fact *f, lam_error *e
 }
 
 lam_status lam_ranks_add_window(lam_ranks *r, const lam_rank_window *w, lam_error *e) {
-    static const char *const names[LMI_N_US] = {"own_us",       "step_us",    "input_us",
-                                                "h2d_us",       "forward_us", "backward_us",
-                                                "optimizer_us", "other_us",   "comm_us"};
-    const double of[LMI_N_US] = {w->own_us,      w->step_us,      w->input_us, w->h2d_us, w->forward_us,
-                                 w->backward_us, w->optimizer_us, w->other_us, w->comm_us};
+    static const char *const names[LMI_N_US] = {"own_us",     "step_us",     "input_us",     "h2d_us",
+                                                "forward_us", "backward_us", "optimizer_us", "other_us",
+                                                "comm_us",    "processor_us"};
+    const double of[LMI_N_US] = {w->own_us,      w->step_us,      w->input_us, w->h2d_us,  w->forward_us,
+                                 w->backward_us, w->optimizer_us, w->other_us, w->comm_us, w->processor_us};
     LAM_TRY(check_rank(w->attempt, w->rank, "windows", e));
     if (!is_whole(w->win, INT32_MAX)) return damaged(e, "windows", "win");
     if (!is_whole(w->first_step, INT64_C(1) << STEP_BITS)) return damaged(e, "windows", "first_step");

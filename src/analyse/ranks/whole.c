@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Verdicts without a name: what a step loses to the transfer, to the data, to the last rank, to one stage
- * of a pipeline; or that all became slower. */
+ * Verdicts without a name: what a step loses to other programs on its processor, to the transfer, to the
+ * data, to the last rank, to one stage of a pipeline; or that all became slower. */
 #include "analyse/ranks/ranks.h"
 
 #include <math.h>
@@ -83,8 +83,11 @@ static lam_status decide(lam_ranks *r, double *steps, double *transfers, int32_t
     LAM_TRY(stages_apart(r, &stages, &n_stages, e));
     const double whole = r->mean_step;
     const double input = input_share(r), usual = lmi_middle(steps, (size_t)n);
-    const bool alike = n_stages == 1; /* what a stage of a pipeline waits is not all transfer */
-    if (alike && moved.at >= 0 && moved.share >= lmi_ranking.moved && moved.by / usual >= lmi_ranking.gain)
+    const bool alike = n_stages == 1;        /* what a stage of a pipeline waits is not all transfer */
+    if (r->starved >= lmi_ranking.processor) /* the threads of the transfer wait for it too */
+        tell(r, LAM_RANKS_PROCESSOR, r->starved, -1);
+    else if (alike && moved.at >= 0 && moved.share >= lmi_ranking.moved &&
+             moved.by / usual >= lmi_ranking.gain)
         tell(r, LAM_RANKS_NETWORK, moved.by / usual, at[moved.at]);
     else if (alike && apart && r->mean_transfer / whole >= lmi_ranking.network)
         tell(r, LAM_RANKS_NETWORK, r->mean_transfer / whole, -1);

@@ -164,6 +164,8 @@ static void say_died(const lam_ranks *r, lmi_buf *b) {
 static const struct {
     const char *before, *after;
 } words[LAM_N_RANK_KINDS] = {
+    [LAM_RANKS_PROCESSOR] = {"Ranks wait for a processor, which other threads or programs use: up to ",
+                             " of a step"},
     [LAM_RANKS_NETWORK] = {"The network takes ",
                            " of a step, for all ranks alike: no rank is late, the transfer is long"},
     [LAM_RANKS_INPUT] = {"All ranks wait for their input: ", " of a step"},
@@ -199,6 +201,7 @@ void lmi_ranks_say(const lam_ranks *r, lmi_buf *b) {
     lmi_put(b, words[v->kind].before);
     put_percent(b, v->gain);
     lmi_put(b, words[v->kind].after);
+    if (v->kind == LAM_RANKS_PROCESSOR) lmi_putf(b, ", rank %d", (int)r->starved_rank);
     put_since(b, r);
     lmi_putc(b, '.');
 }
@@ -237,6 +240,9 @@ void lmi_ranks_say_next(const lam_ranks *r, lmi_buf *b) {
         [LAM_RANKS_DIED] =
             "the end of its own log, and of the kernel's on that node (dmesg: out of memory, Xid)",
         [LAM_RANKS_UNEVEN] = "the types and clocks of the machines, and how the work is divided",
+        [LAM_RANKS_PROCESSOR] = "other programs there (top), a container's limit (cpu.max), OMP_NUM_THREADS "
+                                "and num_workers: fewer "
+                                "ranks, threads or programs than processors",
         [LAM_RANKS_NETWORK] = "nccl-tests on these nodes; what else uses the network; larger buckets",
         [LAM_RANKS_INPUT] =
             "more num_workers, prefetch_factor, or a faster disk; it is the data, not the model",

@@ -59,9 +59,9 @@ void lmi_ranks_tell_verdict(lmi_teller *t, const lam_ranks *r) {
 }
 
 static void tell_phases(lmi_teller *t, const lam_ranks *r) {
-    static const char *const names[LMI_N_US] = {"own_us",       "step_us",    "input_us",
-                                                "h2d_us",       "forward_us", "backward_us",
-                                                "optimizer_us", "other_us",   "comm_us"};
+    static const char *const names[LMI_N_US] = {"own_us",     "step_us",     "input_us",     "h2d_us",
+                                                "forward_us", "backward_us", "optimizer_us", "other_us",
+                                                "comm_us",    "processor_us"};
     tell_list(t, "phases");
     for (int32_t i = 0; i < r->n_phases; i++) {
         const lmi_phases *p = &r->phases[i];

@@ -17,8 +17,8 @@ static const int64_t steps_end = INT64_C(1) << 48;
 /* A recorded step of a process. */
 typedef struct row {
     int64_t number, started_us, represents;
-    int32_t which, node, win;                 /* node: the first process of its host */
-    double own, of[LAM_N_STEP_PHASES], whole; /* microseconds, NaN: unknown */
+    int32_t which, node, win;                            /* node: the first process of its host */
+    double own, of[LAM_N_STEP_PHASES], whole, processor; /* microseconds, NaN: unknown */
 } row;
 
 typedef struct reduction {
@@ -28,6 +28,7 @@ typedef struct reduction {
     int32_t *model, *node;         /* of each process; model -1: it has none */
     double *room;                  /* for medians */
     bool known[LAM_N_STEP_PHASES]; /* in all processes that have phases */
+    bool knows_processor;          /* the same of their waiting for a processor */
     lam_waits waits;
 } reduction;
 
@@ -68,9 +69,10 @@ static void choose_models(reduction *x) {
     }
 }
 
-static lam_status take_process(reduction *x, int32_t which, bool known[LAM_N_STEP_PHASES], bool *any) {
+static lam_status take_process(reduction *x, int32_t which, bool known[LAM_N_STEP_PHASES], bool *processor,
+                               bool *any) {
     lam_recorded_step s;
-    *any = false;
+    *any = *processor = false;
     for (int64_t i = 0; lam_recording_step(x->w->all[which], x->model[which], i, &s); i++) {
         if (!s.counts || s.number < 0 || s.number >= steps_end) continue;
         row at = {.number = s.number,
@@ -80,12 +82,14 @@ static lam_status take_process(reduction *x, int32_t which, bool known[LAM_N_STE
                   .node = x->node[which],
                   .win = NONE_YET,
                   .own = NAN,
-                  .whole = us_of(s.whole_ns)};
+                  .whole = us_of(s.whole_ns),
+                  .processor = us_of(s.processor_wait_ns)};
         for (int k = 0; k < LAM_N_STEP_PHASES; k++) {
             at.of[k] = isnan(at.whole) ? NAN : us_of(s.phase_ns[k]);
             known[k] = known[k] || !isnan(at.of[k]);
         }
         *any = *any || !isnan(at.whole);
+        *processor = *processor || !isnan(at.processor);
         LAM_TRY(lmi_vec_put(&x->rows, &at, x->w->e));
     }
     return LAM_OK;
@@ -94,21 +98,27 @@ static lam_status take_process(reduction *x, int32_t which, bool known[LAM_N_STE
 /* Takes the steps of all; a phase is compared if all processes know it that have phases. */
 static lam_status take_steps(reduction *x) {
     for (int k = 0; k < LAM_N_STEP_PHASES; k++) x->known[k] = true;
+    x->knows_processor = true;
     for (int32_t i = 0; i < x->w->n; i++) {
-        bool any, known[LAM_N_STEP_PHASES] = {0};
+        bool any, processor, known[LAM_N_STEP_PHASES] = {0};
         if (x->model[i] < 0) continue;
-        LAM_TRY(take_process(x, i, known, &any));
+        LAM_TRY(take_process(x, i, known, &processor, &any));
+        x->knows_processor = x->knows_processor && (processor || !any);
         for (int k = 0; any && k < LAM_N_STEP_PHASES; k++) x->known[k] = x->known[k] && known[k];
     }
     x->waits = x->known[LAM_STEP_COMM] ? LAM_WAITS_APART : LAM_WAITS_INSIDE;
     return LAM_OK;
 }
 
-/* The step without its waiting; if that is not told apart, the phases that hold none. */
+/* The step without its waiting for others; if that is not told apart, the phases that hold none. A rank that
+ * shares its processor with another program is not slow: it waits for that too. */
 static double own_of(const reduction *x, const row *at) {
     static const lam_step_phase without[] = {LAM_STEP_INPUT, LAM_STEP_H2D, LAM_STEP_OPTIMIZER};
     double sum = NAN;
-    if (x->waits == LAM_WAITS_APART) return at->whole - at->of[LAM_STEP_COMM];
+    if (x->waits == LAM_WAITS_APART) {
+        const double own = at->whole - at->of[LAM_STEP_COMM] - (x->knows_processor ? at->processor : 0);
+        return own < 0 ? 0 : own; /* NaN stays NaN */
+    }
     for (size_t k = 0; k < sizeof without / sizeof *without; k++) {
         if (!x->known[without[k]]) continue;
         sum = isnan(sum) ? at->of[without[k]] : sum + at->of[without[k]];
@@ -272,7 +282,8 @@ static lam_status give_window(reduction *x, const row *at, size_t n) {
                                .backward_us = MEAN_OF(LAM_STEP_BACKWARD),
                                .optimizer_us = MEAN_OF(LAM_STEP_OPTIMIZER),
                                .other_us = MEAN_OF(LAM_STEP_OTHER),
-                               .comm_us = MEAN_OF(LAM_STEP_COMM)};
+                               .comm_us = MEAN_OF(LAM_STEP_COMM),
+                               .processor_us = mean_of(at, n, offsetof(row, processor))};
     return lam_ranks_add_window(x->to, &w, x->w->e);
 }
 

@@ -31,7 +31,8 @@ OOM_UNUSED static void change_recording(const char *file, const char *sql) {
 #define WITHOUT_JOBS                                                                                         \
     "ALTER TABLE runs DROP COLUMN job; ALTER TABLE runs DROP COLUMN attempt;"                                \
     "ALTER TABLE runs DROP COLUMN ended_by; ALTER TABLE runs DROP COLUMN calls;"                             \
-    "ALTER TABLE models DROP COLUMN tree; DROP TABLE pace;"
+    "ALTER TABLE models DROP COLUMN tree; DROP TABLE pace;"                                                  \
+    "ALTER TABLE steps DROP COLUMN processor_wait_ns;"
 
 /* The first number that a question in SQL has as its answer. */
 OOM_UNUSED static int64_t number_in(const char *file, const char *sql) {

@@ -194,6 +194,60 @@ static void files_of_older_versions_have_none(void **state) {
     assert_int_equal(number_in(file, "SELECT count(*) FROM steps WHERE other_ns IS NULL"), 8);
 }
 
+/* Waiting for a processor is kept where it is known, and not in files of version 6. */
+static void waiting_for_a_processor_is_kept(void **state) {
+    (void)state;
+    lam_recorded_step step;
+    const char *file = step_file("processor.lamina");
+    lam_recorder *w = step_recorder(file, 0, 1);
+    for (int64_t i = 0; i < 3; i++) {
+        lam_step_info info = info_of(NULL, 0);
+        info.number = i;
+        info.unix_ns = 1;
+        info.processor_wait_ns = i == 1 ? 700 : -1;
+        if (i == 2) info.t1_ns = info.processor_wait_ns = 0; /* how long the step took is unknown */
+        assert_int_equal(lam_recorder_step(w, step_model(1, true), &info, NULL), LAM_OK);
+    }
+    assert_int_equal(lam_recorder_close(w, NULL), LAM_OK);
+    lam_recording *r = open_recording(file, 0, 0);
+    for (int64_t i = 0; i < 3; i++) {
+        assert_true(lam_recording_step(r, 0, i, &step));
+        assert_int_equal(step.processor_wait_ns, i == 1 ? 700 : -1);
+    }
+    lam_recording_free(r);
+    change_recording(file, WITHOUT_JOBS "PRAGMA user_version = 6");
+    r = open_recording(file, 0, 0);
+    assert_true(lam_recording_step(r, 0, 1, &step) && step.processor_wait_ns == -1 && step.whole_ns > 0);
+    lam_recording_free(r);
+}
+
+/* Of a layer's own times waits inside it are no part: those inside other waits are counted once. */
+static void waits_are_no_work_of_a_layer(void **state) {
+    (void)state;
+    const char *file = step_file("waits.lamina");
+    lam_recorder *w = step_recorder(file, 0, 1);
+    for (int64_t i = 0; i < 4; i++) {
+        const int64_t first = CALL + 50, back = CALL + 100000 + STEP_BACK_SECOND + 5;
+        const lam_step_span spans[] = {{LAM_SPAN_WAIT, first + 1, first + 301},
+                                       {LAM_SPAN_WAIT, first + 1, first + 101},
+                                       {LAM_SPAN_WAIT, back + 1, back + 201},
+                                       {LAM_SPAN_OPTIMIZER, back + 202, back + 203}};
+        lam_step_info info = info_of(spans, 4);
+        info.number = i;
+        info.unix_ns = 1;
+        if (i == 0) info.n_spans = 0;
+        assert_int_equal(lam_recorder_step(w, step_model(1, true), &info, NULL), LAM_OK);
+    }
+    assert_int_equal(lam_recorder_close(w, NULL), LAM_OK);
+    lam_recording *r = open_recording(file, 0, 0);
+    const lam_recorded_place *at = lam_recording_place(r, 0, 1);
+    assert_int_equal(at->forward_ns.median, STEP_FIRST);
+    assert_int_equal(at->self_ns.median, STEP_FIRST - 300);
+    assert_int_equal(at->backward_ns.median, STEP_BACK_FIRST - 200);
+    assert_int_equal(lam_recording_place(r, 0, 2)->self_ns.median, STEP_SECOND);
+    lam_recording_free(r);
+}
+
 static void try_phases(void *arg, bool *ok) {
     lam_error e = {0};
     int64_t ns[LAM_N_STEP_PHASES];
@@ -220,6 +274,8 @@ int main(void) {
         cmocka_unit_test(means_add_up),
         cmocka_unit_test(phases_that_do_not_add_up_are_damage),
         cmocka_unit_test(files_of_older_versions_have_none),
+        cmocka_unit_test(waiting_for_a_processor_is_kept),
+        cmocka_unit_test(waits_are_no_work_of_a_layer),
         cmocka_unit_test(without_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

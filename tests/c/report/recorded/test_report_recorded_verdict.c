@@ -104,20 +104,27 @@ static void a_slow_forward_is_named(void **state) {
     free_team(&t);
 }
 
+/* In its forward or in its backward. */
 static void a_slow_layer_is_named(void **state) {
     (void)state;
-    char sql[400];
-    snprintf(sql, sizeof sql,
-             "%s; UPDATE layers SET forward_ns = forward_ns + 25000000,"
-             " forward_self_ns = forward_self_ns + 25000000 WHERE place = 2",
-             SLOW_FORWARD);
-    team t = team_of(5, STEPS, 4, sql, WAITING);
-    write_text(&t);
-    show_has("! Rank 4 slows all: ");
-    show_has("in forward and backward, most of it in second, from the first recorded step on.\n");
-    write_json(&t);
-    show_has("\"phase\": \"compute\", \"layer\": \"second\", ");
-    free_team(&t);
+    static const char slow[] =
+        "UPDATE steps SET own_%s_ns = own_%s_ns + 25000000, whole_ns = whole_ns + 25000000;"
+        "UPDATE layers SET %s_ns = %s_ns + 25000000 WHERE place = 2;"
+        "UPDATE layers SET forward_self_ns = forward_ns WHERE place = 2";
+    static const char *const passes[] = {"forward", "backward"};
+    for (int k = 0; k < 4; k++) {
+        char sql[400];
+        const char *pass = passes[k % 2];
+        const int32_t n = k < 2 ? 5 : 2;
+        snprintf(sql, sizeof sql, slow, pass, pass, pass, pass);
+        team t = team_of(n, STEPS, n - 1, sql, WAITING);
+        write_text(&t);
+        show_has(n == 5 ? "! Rank 4 slows all: " : "! Rank 1 slows all: ");
+        show_has("in forward and backward, most of it in second, from the first recorded step on.\n");
+        write_json(&t);
+        show_has("\"phase\": \"compute\", \"layer\": \"second\", ");
+        free_team(&t);
+    }
 }
 
 static void a_slow_input_is_named_of_two(void **state) {
@@ -251,6 +258,45 @@ static void unknown_waiting_is_never_taken_for_work(void **state) {
     free_team(&t);
 }
 
+/* A process that shares its processor with another program takes longer by its clock, and is not slow. */
+static void who_waits_for_a_processor_is_not_slow(void **state) {
+    (void)state;
+    char shared[400], slow[400];
+    snprintf(shared, sizeof shared, "%s, processor_wait_ns = 25000000", SLOW_FORWARD);
+    static const char free_one[] = "UPDATE steps SET" WAITS ", processor_wait_ns = 0";
+    for (int32_t n = 2; n <= 4; n++) {
+        team t = team_of(n, STEPS, 1, shared, free_one);
+        write_text(&t);
+        show_has("! Ranks wait for a processor, which other threads or programs use: up to 20 % of a step, "
+                 "rank 1.\n  Next: ");
+        show_lacks("slows all");
+        write_json(&t);
+        show_has("\"verdict\": {\"kind\": \"processor\", \"ranks\": [], ");
+        show_has("\"processor_us\": 0");
+        free_team(&t);
+    }
+    /* Of two that wait equally long for a processor the one is named that takes longer beside. */
+    snprintf(slow, sizeof slow,
+             "%s, processor_wait_ns = 20000000; UPDATE steps SET whole_ns = whole_ns + 20000000,"
+             " own_backward_ns = own_backward_ns + 20000000",
+             SLOW_FORWARD);
+    snprintf(shared, sizeof shared,
+             "%s; UPDATE steps SET whole_ns = whole_ns + 20000000, own_backward_ns ="
+             " own_backward_ns + 20000000, processor_wait_ns = 20000000",
+             WAITING);
+    team t = team_of(2, STEPS, 1, slow, shared);
+    write_text(&t);
+    show_has("! Rank 1 slows all: ");
+    show_has("25.0 ms longer than the others in forward and backward");
+    show_has("  also  ranks wait for a processor, up to 14 % of a step (rank 0)\n");
+    free_team(&t);
+    /* Where one does not know it, clocks are compared in all. */
+    t = team_of(3, STEPS, 1, SLOW_FORWARD, free_one);
+    write_text(&t);
+    show_has("! Rank 1 slows all: ");
+    free_team(&t);
+}
+
 /* Runs that are compared with each other have no verdict, nor what only its newest steps were read of. */
 static void what_is_not_of_one_run_has_no_verdict(void **state) {
     (void)state;
@@ -323,6 +369,7 @@ int main(void) {
         cmocka_unit_test(only_common_steps_count),
         cmocka_unit_test(it_abstains_if_phases_are_unknown),
         cmocka_unit_test(unknown_waiting_is_never_taken_for_work),
+        cmocka_unit_test(who_waits_for_a_processor_is_not_slow),
         cmocka_unit_test(what_is_not_of_one_run_has_no_verdict),
         cmocka_unit_test(a_process_that_runs_on_is_not_dead),
         cmocka_unit_test(without_memory),
