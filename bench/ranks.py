@@ -19,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -100,11 +101,19 @@ def judged(how: dict[str, Any]) -> dict[str, Any]:
     return told
 
 
+def end_all(running: list[warm.Running]) -> None:
+    for process in running:
+        with suppress(ProcessLookupError):  # it ended a moment ago
+            if not process.has_ended():
+                os.kill(process.pid, signal.SIGTERM)
+
+
 def trained(folder: str, world: int, *how: str) -> list[Path]:
     """The recordings of processes that train together. As a launcher does, it ends the others once one of
     them ended in another way than with 0."""
     env = {**os.environ, "OMP_NUM_THREADS": "1", "WORLD_SIZE": str(world), "TORCHELASTIC_RUN_ID": "bench"}
-    words = ("-m", "lamina", "run", "--file", f"{folder}/run.lamina", PROGRAM, folder, *how)
+    file = f"{folder}/run.lamina"
+    words: tuple[str | Path, ...] = ("-m", "lamina", "run", "--file", file, PROGRAM, folder, *how)
     running = [
         warm.start(*words, env=env | {"RANK": str(rank), "LOCAL_RANK": str(rank)}) for rank in range(world)
     ]
@@ -114,9 +123,8 @@ def trained(folder: str, world: int, *how: str) -> list[Path]:
         for rank, process in enumerate(running):
             if rank not in done and process.has_ended():
                 done[rank] = process.end()
-                for other in running if done[rank].returncode else []:
-                    if not other.has_ended():
-                        os.kill(other.pid, signal.SIGTERM)
+                if done[rank].returncode:
+                    end_all(running)
     return sorted(Path(folder).glob("run.*.lamina"))
 
 

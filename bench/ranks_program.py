@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One rank of a training run, as somebody would write it: bench/ranks.py starts some, and makes one of them
+"""One rank of a training run, as a user would write it: bench/ranks.py starts some, and makes one of them
 slow, or has it end. It does not know that it is recorded.
 
     ranks_program.py FOLDER ddp|fsdp FAULT RANK SHARE

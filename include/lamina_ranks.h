@@ -34,7 +34,8 @@ typedef struct lam_rank_fact { /* a rank in an attempt; one that is restarted ha
     int64_t ended_us;   /* LAM_NOT_KNOWN: its file was never closed */
     double step_flops, peak_flops; /* of a step; of its device in a second */
     const char *node;
-    const char *ended_by; /* the exception that ended it, its type first; NULL: none is known */
+    const char *ended_by; /* the exception or signal that ended it, its name first; NULL: none is known */
+    const char *ran_last; /* such as "call 121 of Net"; NULL: unknown */
     lam_waits waits;
 } lam_rank_fact;
 
@@ -112,7 +113,8 @@ typedef struct lam_rank_verdict {
     const char *const *nodes; /* by name */
     const char *phase;        /* "compute", "input", "h2d", "optimizer", "other"; NULL: none has most of it */
     const char *layer;        /* NULL: none has most of it, or nothing is known of layers */
-    double gain;              /* the share of a step that would be gained, or that is lost to it; 0: none */
+    const char *ended_by, *ran_last; /* of the first of `ranks` that died; NULL: unknown, or none did */
+    double gain;      /* the share of a step that would be gained, or that is lost to it; 0: none */
     double late;      /* how much more own work the named do than their peers, as a share of theirs; NaN */
     double excess_us; /* in that phase, of one of them in a step; NaN: unknown */
     double step_us, without_us; /* a step while it lasts, and what it would be without it; NaN */

@@ -40,10 +40,11 @@ def make(
     missing: str = "false",
     world: int | None = None,
     ended: str = "NULL",
+    starved_us: str = "NULL",
 ) -> None:
     """Makes the tables all_ranks, all_steps and all_layers. ``slow`` and ``missing`` are conditions of SQL
     over rank and node: who is slow in ``phase`` from step number ``since`` on, and who has no recording;
-    ``ended`` gives what ended a rank, by rank."""
+    ``ended`` gives what ended a rank, by rank, and ``starved_us`` how long it waits for a processor."""
     terms = []
     for k, (name, share) in enumerate(zip(PHASES, SHARES, strict=True)):
         text = f"{step_us * share} * (1 + {spread} * {noise(k, seed)})"
@@ -66,7 +67,7 @@ def make(
                CAST(latest + {transfer_us} AS INTEGER) AS step_us, {", ".join(f"{n}_us" for n in PHASES[:5])},
                CAST(other_us + {0 if apart else 1} * waited_us AS INTEGER) AS other_us,
                CAST({"waited_us" if apart else "NULL"} AS INTEGER) AS comm_us,
-               CAST(NULL AS INTEGER) AS comm_group_us
+               CAST(NULL AS INTEGER) AS comm_group_us, CAST({starved_us} AS DOUBLE) AS processor_us
         FROM (SELECT *, latest + {transfer_us} - own_us AS waited_us FROM (
             SELECT *, MAX(own_us) OVER (PARTITION BY step) AS latest FROM drawn)) WHERE NOT ({missing})""")
     last = EPOCH + steps * 100 * int(step_us)
@@ -76,7 +77,8 @@ def make(
                CAST({EPOCH} AS BIGINT) AS started_us,
                CAST({last} AS BIGINT) AS seen_us,
                CASE WHEN ({ended}) IS NULL THEN CAST({last} AS BIGINT) END AS ended_us,
-               NULLIF({ended}, '') AS ended_by, {steps * 100} AS calls, 100 AS every, '{waits}' AS waits,
+               NULLIF({ended}, '') AS ended_by, 'call ' || {steps * 100} || ' of Net' AS ran_last,
+               {steps * 100} AS calls, 100 AS every, '{waits}' AS waits,
                CAST(4e12 AS DOUBLE) AS step_flops, CAST(1e14 AS DOUBLE) AS peak_flops
         FROM drawn WHERE NOT ({missing})""")
     slower = f"CASE WHEN ({slow}) AND layer = '{layer}' THEN {more_us} ELSE 0 END" if layer else "0"

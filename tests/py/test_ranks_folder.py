@@ -67,6 +67,26 @@ FAULTS = [
 ]
 
 
+def test_who_waits_for_a_processor_is_not_slow(tmp_path: Path) -> None:
+    """Beside another program a rank takes longer by its clock. Where one does not tell it, clocks count."""
+    shared = {"slow": "rank = 3", "more_us": 20000}
+    found = judged(tmp_path / "a", starved_us="CASE WHEN rank = 3 THEN 20000 ELSE 100 END", **shared)
+    assert (found["kind"], found["ranks"]) == ("processor", [])
+    assert 0.1 < found["gain"] < 0.25
+    both = judged(tmp_path / "b", starved_us="CASE WHEN rank = 5 THEN 20000 ELSE 100 END", **shared)
+    assert (both["kind"], both["ranks"]) == ("slow_rank", [3])
+    assert both["notes"] == ["ranks wait for a processor, up to 16 % of a step (rank 5)"]
+    unknown = judged(tmp_path / "c", starved_us="CASE WHEN rank = 3 THEN 20000 END", **shared)
+    assert (unknown["kind"], unknown["ranks"]) == ("slow_rank", [3])
+
+
+def test_who_died_has_what_it_ran_last(tmp_path: Path) -> None:
+    ended = "CASE WHEN rank = 6 THEN 'ValueError: a row is cut' ELSE 'DistBackendError' END"
+    found = judged(tmp_path, ended=ended)
+    assert (found["kind"], found["ranks"]) == ("died", [6])
+    assert (found["ended_by"], found["ran_last"]) == ("ValueError: a row is cut", "call 9600 of Net")
+
+
 @pytest.mark.parametrize(("fault", "expected"), FAULTS, ids=[str(expected) for _, expected in FAULTS])
 def test_a_fault_is_named_with_its_phase(tmp_path: Path, fault: dict[str, Any], expected: Any) -> None:
     found = judged(tmp_path, **fault)

@@ -116,7 +116,8 @@ def test_a_rank_that_dies_leaves_a_readable_file(tmp_path):
     codes = train(tmp_path, "ddp", 2, "dies")
     assert all(code < 0 for code in codes)
     told = json.loads(show(tmp_path, "--format", "json"))
-    for run in told["runs"]:
-        assert run["ended_unix_ns"] is None
-        assert run["models"][0]["last_step"] >= 4
-    assert "ended after" not in show(tmp_path)
+    assert all(run["models"][0]["last_step"] >= 4 for run in told["runs"])
+    told, killed = told["runs"]
+    assert told["ended_by"] == "SIGTERM" and told["ended_unix_ns"]
+    assert killed["ended_by"] is killed["ended_unix_ns"] is None
+    assert sum("ended after" in line for line in show(tmp_path).splitlines()) == 1

@@ -66,7 +66,8 @@ static const column fact_columns[] = {
     W(lam_rank_fact, attempt),  W(lam_rank_fact, rank),       W(lam_rank_fact, world),
     W(lam_rank_fact, tree),     W(lam_rank_fact, comm_group), W(lam_rank_fact, seen_us),
     W(lam_rank_fact, ended_us), R(lam_rank_fact, step_flops), R(lam_rank_fact, peak_flops),
-    T(lam_rank_fact, node),     T(lam_rank_fact, ended_by),   {NULL, WHOLE, 0},
+    T(lam_rank_fact, node),     T(lam_rank_fact, ended_by),   T(lam_rank_fact, ran_last),
+    {NULL, WHOLE, 0},
 };
 static const column window_columns[] = {
     W(lam_rank_window, attempt),

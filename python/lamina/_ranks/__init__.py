@@ -22,7 +22,7 @@ TABLES: dict[str, tuple[dict[str, str], set[str]]] = {
         dict.fromkeys(
             ("attempt", "rank", "world", "tree", "comm_group", "seen_us", "ended_us", "calls"), WHOLE
         )
-        | dict.fromkeys(("node", "ended_by", "waits"), TEXT)
+        | dict.fromkeys(("node", "ended_by", "ran_last", "waits"), TEXT)
         | dict.fromkeys(("step_flops", "peak_flops"), REAL),
         {"rank", "node"},
     ),

@@ -20,27 +20,37 @@ static bool has_word(const char *text, const char *word) {
     return false;
 }
 
-/* How a rank ended. Exceptions of a collective that broke are torch.distributed's own, or RuntimeErrors of a
- * backend that say so. */
+/* Exceptions that a collective that broke raises: torch.distributed's own, RuntimeErrors of a backend that
+ * say so, and Python's of connections. The same words in others are of the program, as in those of a loader.
+ */
+static bool is_of_collective(const char *by) {
+    static const char *const types[] = {"RuntimeError",           "TimeoutError",
+                                        "ConnectionError",        "ConnectionResetError",
+                                        "ConnectionAbortedError", "BrokenPipeError",
+                                        "ConnectionRefusedError", "Timeout"};
+    static const char *const broke[] = {"connection", "timed out",      "timeout",    "nccl",
+                                        "gloo",       "broken pipe",    "brokenpipe", "socket",
+                                        "heartbeat",  "closed by peer", "collective", "process group",
+                                        "distributed"};
+    const char *type = by, *after = by + strcspn(by, ": ");
+    for (const char *c = by; c < after; c++)
+        if (*c == '.') type = c + 1;
+    const size_t n = (size_t)(after - type);
+    if (strncmp(type, "Dist", 4) == 0) return true;
+    bool may = !(isupper((unsigned char)type[0]) && (*after == ':' || !*after)); /* no exception's name */
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        may = may || (strlen(types[i]) == n && strncmp(type, types[i], n) == 0);
+    for (size_t i = 0; may && i < sizeof broke / sizeof *broke; i++)
+        if (has_word(by, broke[i])) return !has_word(by, "dataloader");
+    return false;
+}
+
 static end end_of(const lmi_fact *f) {
-    static const char *const broke[] = {"connection closed",
-                                        "connection reset",
-                                        "connection refused",
-                                        "timed out",
-                                        "timeout",
-                                        "nccl",
-                                        "gloo",
-                                        "broken pipe",
-                                        "socket"};
     const char *by = f->ended_by;
     if (!by || !*by) return f->ended == LAM_NOT_KNOWN ? SILENT : CLEAN;
-    if (strcmp(by, "end") == 0) return CLEAN;
+    if (strcmp(by, "end") == 0 || strcmp(by, "SystemExit") == 0) return CLEAN;
     if (strncmp(by, "SIG", 3) == 0 || strncmp(by, "KeyboardInterrupt", 17) == 0) return SIGNAL;
-    if (strncmp(by, "SystemExit", 10) == 0) return CLEAN;
-    if (strncmp(by, "Dist", 4) == 0) return COLLECTIVE;
-    for (size_t i = 0; i < sizeof broke / sizeof *broke; i++)
-        if (has_word(by, broke[i])) return COLLECTIVE;
-    return OWN_CODE;
+    return is_of_collective(by) ? COLLECTIVE : OWN_CODE;
 }
 
 typedef struct ends {

@@ -125,6 +125,18 @@ static lam_status judge_slow(lam_ranks *r, lam_give_layers layers, void *self, b
     return compute ? lmi_ranks_layer(r, layers, self, e) : LAM_OK;
 }
 
+static lam_status tell_died(lam_ranks *r, const bool *dead, lam_error *e) {
+    r->named = lmi_copy(&r->arena, dead, (uint64_t)r->n_ranks, sizeof *dead);
+    if (!r->named) return lmi_nomem(e);
+    r->verdict.kind = LAM_RANKS_DIED;
+    LAM_TRY(tell_ranks(r, e));
+    const int32_t col = lmi_ranks_col(r, r->verdict.ranks[0]);
+    const lmi_fact *f = r->ranks[col].fact;
+    r->verdict.ended_by = f ? f->ended_by : NULL;
+    r->verdict.ran_last = f ? f->ran_last : NULL;
+    return LAM_OK;
+}
+
 static lam_status judge_rest(lam_ranks *r, const bool *dead, bool died, lam_error *e) {
     bool link;
     LAM_TRY(lmi_ranks_links(r, &link, e));
@@ -138,9 +150,7 @@ static lam_status judge_rest(lam_ranks *r, const bool *dead, bool died, lam_erro
         tell_since(r);
         return LAM_OK;
     }
-    memcpy(r->named, dead, (size_t)r->n_ranks * sizeof *dead);
-    r->verdict.kind = LAM_RANKS_DIED;
-    return tell_ranks(r, e);
+    return tell_died(r, dead, e);
 }
 
 static lam_status judge(lam_ranks *r, lam_give_layers layers, void *self, lam_error *e) {
@@ -179,7 +189,12 @@ static int32_t steps_known(const lam_ranks *r) {
     return n;
 }
 
+/* Who ended first can be known all the same, but not who is slow. */
 static lam_status abstain(lam_ranks *r, const char *why, lam_error *e) {
+    bool died, *dead = lmi_alloc(&r->arena, (uint64_t)r->n_ranks, sizeof *dead);
+    if (!dead) return lmi_nomem(e);
+    LAM_TRY(lmi_ranks_ended(r, dead, &died, e));
+    if (died) return tell_died(r, dead, e);
     r->verdict.abstains = lmi_strdup(&r->arena, why);
     if (!r->verdict.abstains) return lmi_nomem(e);
     return lmi_ranks_note(r, e, "%s", why);

@@ -57,7 +57,7 @@ typedef struct lmi_fact {
     int32_t attempt, rank, world, node;
     int64_t tree, group, seen, ended;
     double flops, peak;
-    const char *ended_by;
+    const char *ended_by, *ran_last;
     lam_waits waits;
 } lmi_fact;
 

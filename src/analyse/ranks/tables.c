@@ -128,7 +128,8 @@ lam_status lam_ranks_add_fact(lam_ranks *r, const lam_rank_fact *f, lam_error *e
     if (!f->node) return lmi_fail(e, LAM_SYNTAX, "ranks", "rank %lld has no node", (long long)f->rank);
     const int32_t node = lmi_ranks_node(r, f->node, e);
     const char *ended_by = f->ended_by ? lmi_strdup(&r->arena, f->ended_by) : NULL;
-    if (node < 0 || (f->ended_by && !ended_by)) return lmi_nomem(e);
+    const char *ran_last = f->ran_last ? lmi_strdup(&r->arena, f->ran_last) : NULL;
+    if (node < 0 || (f->ended_by && !ended_by) || (f->ran_last && !ran_last)) return lmi_nomem(e);
     const lmi_fact own = {.attempt = (int32_t)f->attempt,
                           .rank = (int32_t)f->rank,
                           .world = (int32_t)f->world,
@@ -140,6 +141,7 @@ lam_status lam_ranks_add_fact(lam_ranks *r, const lam_rank_fact *f, lam_error *e
                           .flops = f->step_flops,
                           .peak = f->peak_flops,
                           .ended_by = ended_by,
+                          .ran_last = ran_last,
                           .waits = f->waits};
     return lmi_vec_put(&r->facts, &own, e);
 }

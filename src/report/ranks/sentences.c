@@ -157,6 +157,10 @@ static void say_died(const lam_ranks *r, lmi_buf *b) {
         lmi_put_moment(b, f->seen);
         lmi_put(b, " UTC");
     }
+    if (f && f->ran_last) {
+        lmi_put(b, "; it ran last ");
+        lmi_put_clean(b, f->ran_last);
+    }
     lmi_putc(b, '.');
 }
 

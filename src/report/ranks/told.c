@@ -46,6 +46,8 @@ void lmi_ranks_tell_verdict(lmi_teller *t, const lam_ranks *r) {
     lmi_tell_sentences(t, "nodes", v->n_nodes, v->nodes);
     tell_text(t, "phase", v->phase);
     tell_text(t, "layer", v->layer);
+    tell_text(t, "ended_by", v->ended_by);
+    tell_text(t, "ran_last", v->ran_last);
     tell_number(t, "gain", v->gain);
     tell_since(t, v);
     tell_number(t, "late", v->late);

@@ -8,6 +8,7 @@
 #include "analyse/ranks/ranks.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 enum { WINDOWS = 24, SHORTEST = 8, LONGEST = 72, NONE_YET = -1 };
@@ -318,8 +319,23 @@ static int64_t end_of(const reduction *x, const lam_recorded_run *run) {
     return runs ? moment_of(run->seen_unix_ns) : LAM_NOT_KNOWN;
 }
 
+/* What a process ran last: calls are counted at least every two seconds, steps only some of the time. */
+static const char *ran_last(const reduction *x, int32_t which, char *to, size_t size) {
+    const lam_recorded_run *run = lam_recording_run(x->w->all[which]);
+    const lam_recorded_model *m = lam_recording_model(x->w->all[which], x->model[which]);
+    if (!m || (run->calls <= 0 && m->last < 0)) return NULL;
+    const char *name = run->n_models > 1 ? "its models" : m->name;
+    const char *later = run->ended_unix_ns ? "" : " or a later one"; /* the newest ones may not be written */
+    if (run->calls > 0)
+        snprintf(to, size, "call %lld of %.100s%s", (long long)run->calls, name, later);
+    else
+        snprintf(to, size, "step %lld of %.100s%s", (long long)m->last, name, later);
+    return to;
+}
+
 static lam_status give_facts(reduction *x) {
     for (int32_t i = 0; i < x->w->n; i++) {
+        char last[192];
         const lam_recorded_run *run = lam_recording_run(x->w->all[i]);
         const lam_rank_fact f = {.rank = run->rank,
                                  .world = run->world,
@@ -330,6 +346,8 @@ static lam_status give_facts(reduction *x) {
                                  .step_flops = NAN,
                                  .peak_flops = NAN,
                                  .node = host_of(x->w->all[i]),
+                                 .ended_by = run->ended_by,
+                                 .ran_last = ran_last(x, i, last, sizeof last),
                                  .waits = x->waits};
         LAM_TRY(lam_ranks_add_fact(x->to, &f, x->w->e));
     }

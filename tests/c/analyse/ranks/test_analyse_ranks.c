@@ -240,6 +240,14 @@ static void test_who_died_first(void **state) {
         {NULL, NULL, false, 30, true},
         {NULL, NULL, false, 1, false},
         {"DistBackendError", "DistBackendError", false, 0, false},
+        {"SystemExit: 1", "torch.distributed.DistBackendError: NCCL error", false, 0, true},
+        {"ReadTimeout: the server timed out", "ConnectionResetError: reset by peer", false, 0, true},
+        {"RuntimeError: DataLoader timed out after 5 seconds", "TimeoutError", false, 0, true},
+        {"OSError: Connection timed out", "RuntimeError: [pair.cc:547] Connection closed by peer", false, 0,
+         true},
+        {NULL, "watchdog: collective timeout", false, 0, true},
+        {NULL, "end", true, 0, true},
+        {"SystemExit", "end", true, 0, false}, /* that is no failure */
     };
     (void)state;
     for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
@@ -251,13 +259,18 @@ static void test_who_died_first(void **state) {
             const bool first = rank == 9;
             if (first || !x->clean) facts[rank].ended_us = LAM_NOT_KNOWN;
             facts[rank].ended_by = first ? x->first : x->others;
+            facts[rank].ran_last = first ? "call 7 of Net" : NULL;
             if (first) facts[rank].seen_us -= (int64_t)(x->before_s * 1e6);
         }
         lam_ranks *r = judged(&of, facts);
         const lam_rank_verdict *v = lam_ranks_verdict(r);
         if (x->named != (v->kind == LAM_RANKS_DIED))
             fail_msg("ending %zu is %s", i, lam_rank_kind_name(v->kind));
-        if (x->named) assert_true(v->n_ranks == 1 && v->ranks[0] == 9);
+        if (x->named) {
+            assert_true(v->n_ranks == 1 && v->ranks[0] == 9);
+            assert_string_equal(v->ran_last, "call 7 of Net");
+            assert_true(x->first ? strcmp(v->ended_by, x->first) == 0 : !v->ended_by);
+        }
         lam_ranks_free(r);
     }
 }
