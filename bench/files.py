@@ -63,6 +63,22 @@ model, x = torchvision.models.resnet50().eval(), (torch.rand(1, 3, 224, 224),)
 torch.export.save(torch.export.export(model, x), sys.argv[1])
 torch.onnx.export(model, x, sys.argv[2], dynamo=False)
 """
+# A Llama of 80 narrow layers: its program is as long as that of one with 70 billion parameters.
+LLAMA = """
+import sys, torch, transformers
+config = transformers.LlamaConfig(
+    hidden_size=64, intermediate_size=128, num_hidden_layers=80, num_attention_heads=8,
+    num_key_value_heads=4, vocab_size=128, use_cache=False,
+)
+class Logits(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.llama = transformers.LlamaForCausalLM(config)
+    def forward(self, ids):
+        return self.llama(ids).logits
+ids = torch.zeros(1, 16, dtype=torch.long)
+torch.export.save(torch.export.export(Logits().eval(), (ids,), strict=False), sys.argv[1])
+"""
 SCAN = "import sys; from picklescan.scanner import scan_file_path as s; print(s(sys.argv[1]).infected_files)"
 
 
@@ -112,21 +128,29 @@ def checkpoint(path: Path, n: int) -> Path:
     return path
 
 
-def exported(folder: Path) -> list[Row]:
-    """resnet50 as an archive of torch.export and as ONNX; none if it can't be exported here."""
-    pt2, onnx = folder / "resnet50.pt2", folder / "resnet50.onnx"
+def export(name: str, code: str, *files: Path) -> bool:
     path = {**os.environ, "PYTHONPATH": str(ROOT / "tests/shim")}
-    done = subprocess.run(
-        [OWN, "-c", EXPORT, pt2, onnx], env=path, capture_output=True, check=False, text=True
-    )
+    done = subprocess.run([OWN, "-c", code, *files], env=path, capture_output=True, check=False, text=True)
     if done.returncode != 0:
-        print(f"  resnet50 can't be exported here: {done.stderr.strip().splitlines()[-1]}")
-        return []
-    return [
-        Row("resnet50 as .pt2", pt2, ["show"], "torch.export.load", LOAD, None, 1000, OWN),
-        Row("resnet50 as ONNX", onnx, ["show"], "onnx-tool", ONNX_TOOL, None, 150),
-        Row("resnet50 as ONNX", onnx, ["show"], "onnx.load", ONNX_LOAD, None, 1, OWN),
-    ]
+        print(f"  {name} can't be exported here: {done.stderr.strip().splitlines()[-1]}")
+    return done.returncode == 0
+
+
+def exported(folder: Path) -> list[Row]:
+    """resnet50 as .pt2 and as ONNX, and a Llama as .pt2; without what can't be exported here."""
+    pt2, onnx, llama = folder / "resnet50.pt2", folder / "resnet50.onnx", folder / "llama.pt2"
+    made = []
+    if export("resnet50", EXPORT, pt2, onnx):
+        made += [
+            Row("resnet50 as .pt2", pt2, ["show"], "torch.export.load", LOAD, None, 1000, OWN),
+            Row("resnet50 as ONNX", onnx, ["show"], "onnx-tool", ONNX_TOOL, None, 150),
+            Row("resnet50 as ONNX", onnx, ["show"], "onnx.load", ONNX_LOAD, None, 1, OWN),
+        ]
+    if export("a Llama", LLAMA, llama):
+        made.append(
+            Row("80 layers of Llama as .pt2", llama, ["show"], "torch.export.load", LOAD, None, 200, OWN)
+        )
+    return made
 
 
 def rows(folder: Path) -> list[Row]:

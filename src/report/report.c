@@ -147,6 +147,12 @@ static lam_status check(const lam_costs *c, const lam_report_options *o, lam_err
     return LAM_OK;
 }
 
+/* Fields take a walk through the graph of operators. Tables of lamina's own layout have them in one column.
+ */
+static bool has_fields(const lmi_job *j, lmi_writer write) {
+    return j->o->receptive_field || (write != lmi_text_own && write != lmi_md_own);
+}
+
 lam_status lam_report_write(const lam_costs *c, const lam_report_options *o, lam_sink to, lam_error *e) {
     lam_report_options defaults;
     lmi_writer write = NULL;
@@ -154,10 +160,10 @@ lam_status lam_report_write(const lam_costs *c, const lam_report_options *o, lam
     lmi_job j = {.c = c, .m = c->model, .o = o ? o : &defaults, .to = to, .e = e};
     lam_report_options measured = with_measured(c, j.o);
     if (j.m->given) j.o = &measured;
-    LAM_TRY(lmi_rf_need(c, e));
     LAM_TRY(check(c, j.o, e));
     lam_status found = find_writer(j.o, &j.layout, &write, e);
     if (found != LAM_OK || !write) return found;
+    if (has_fields(&j, write)) LAM_TRY(lmi_rf_need(c, e));
     LAM_TRY(needs_run(j.m, write, e));
     LAM_TRY(check_table(&j, write == lmi_text_own || write == lmi_md_own || write == write_page, e));
     bool whole = write == lmi_json || write == lmi_csv_rows; /* these write all data */

@@ -73,14 +73,14 @@ static lam_status push_calls(lmi_pt2 *p, lmi_vec *in, lmi_vec *out) {
 
 /* "higher_order::cond runs one of its graphs, as a value says, and none is counted: true_graph_0 (nodes: 2),
  * ..." */
-static lam_status note_graphs(lmi_pt2 *p, uint32_t node, const char *op, int32_t n) {
+static lam_status note_graphs(lmi_pt2 *p, uint32_t node) {
     lmi_buf b;
     const char *between = "";
     lmi_buf_init(&b);
-    lmi_putf(&b, "%s %s, and %s counted: ", op,
-             strstr(op, "::cond") ? "runs one of its graphs, as a value says"
-                                  : "runs graphs, as often as values or sizes say",
-             n == 1 ? "it is not" : "none is");
+    lmi_putf(&b, "%s %s, and %s counted: ", p->op,
+             strstr(p->op, "::cond") ? "runs one of its graphs, as a value says"
+                                     : "runs graphs, as often as values or sizes say",
+             p->graphs == 1 ? "it is not" : "none is");
     LMI_JSON_EACH(&p->j, lmi_json_get(&p->j, node, "inputs"), i) {
         const uint32_t graph = lmi_json_find(&p->j, i, "arg.as_graph.graph");
         const char *name = lmi_json_as_text(&p->j, lmi_json_find(&p->j, i, "arg.as_graph.name"));
@@ -95,23 +95,13 @@ static lam_status note_graphs(lmi_pt2 *p, uint32_t node, const char *op, int32_t
     return s;
 }
 
-static int32_t graphs_of(const lmi_pt2 *p, uint32_t node) {
-    int32_t n = 0;
-    LMI_JSON_EACH(&p->j, lmi_json_get(&p->j, node, "inputs"), i)
-    n += lmi_json_is(&p->j, lmi_json_find(&p->j, i, "arg.as_graph.graph")) == LMI_JSON_OBJECT;
-    return n;
-}
-
 /* -- operators ------------------------------------------------------------------------------------------- */
 
 static lam_status push_step(lmi_pt2 *p, const lmi_pt2_step *s) {
-    const char *op;
     int32_t index;
     LAM_TRY(lmi_pt2_node(p, s->node, s->scope));
-    LAM_TRY(lmi_pt2_operator(p, s->node, &op));
-    LAM_TRY(lmi_pt2_defaults(p, op));
-    const int32_t graphs = graphs_of(p, s->node);
-    const lam_op_info info = {.name = op,
+    LAM_TRY(lmi_pt2_defaults(p, p->op));
+    const lam_op_info info = {.name = p->op,
                               .call = s->call,
                               .parent = -1,
                               .phase = s->backward ? LAM_BACKWARD : LAM_FORWARD,
@@ -119,7 +109,7 @@ static lam_status push_step(lmi_pt2 *p, const lmi_pt2_step *s) {
                               .n_out = (int32_t)p->out.n,
                               .in = p->in.data,
                               .out = p->out.data};
-    if (graphs) LAM_TRY(note_graphs(p, s->node, op, graphs));
+    if (p->graphs) LAM_TRY(note_graphs(p, s->node));
     LAM_TRY(lam_build_op(p->b, &info, &index, p->e));
     LAM_TRY(lmi_pt2_attributes(p, lmi_pt2_call_at(p, s->call)->module, &info));
     return lmi_pt2_inner(p, &info, index);
@@ -131,7 +121,7 @@ static lam_status tell(lmi_pt2 *p) {
     const char *torch = lmi_json_as_text(&p->j, lmi_json_get(&p->j, LMI_JSON_ROOT, "torch_version"));
     LAM_TRY(lam_build_provenance(p->b, "format", "torch.export", p->e));
     if (torch) LAM_TRY(lam_build_provenance(p->b, "torch", torch, p->e));
-    if (!p->stacks && p->modules.n > 1)
+    if (!p->stack && p->modules.n > 1)
         return lam_build_note(p->b, "the file does not tell in which module its operators ran", p->e);
     return LAM_OK;
 }

@@ -77,7 +77,7 @@ static lam_status push(lmi_pt2 *p, int32_t i) {
                                   .word = lam_word_module(torchs ? type : path),
                                   .flags = (m->n ? 0u : LAM_MODULE_LEAF) | (torchs ? LAM_MODULE_EXACT : 0u) |
                                            (p->training ? LAM_MODULE_TRAINING : 0u) |
-                                           ((p->stacks && !p->hides) || i == 0 ? 0u : LAM_MODULE_INSIDE)};
+                                           ((p->stack && !p->hides) || i == 0 ? 0u : LAM_MODULE_INSIDE)};
     LAM_TRY(lam_build_module(p->b, &info, &m->index, p->e));
     /* A place has the number of its module, since each module has one place. */
     return lam_build_place(p->b, m->parent < 0 ? -1 : lmi_pt2_module_at(p, m->parent)->index, m->name,

@@ -109,14 +109,16 @@ typedef struct lmi_pt2 {
     lmi_map known_ends;          /* of ends, by call and value */
     lmi_vec open;                /* int32_t: calls that have not ended, each in the one before */
     lmi_vec keys;                /* const char *: their keys */
-    lmi_vec in, out;             /* lam_op_arg: of the node that is read */
+    const char *op;              /* of the node that is read: "aten::conv2d"; NULL: it computes with sizes */
+    int32_t graphs;              /* among its arguments */
+    lmi_vec in, out;             /* lam_op_arg: its other arguments, and its results */
     lmi_vec more_in, more_out;   /* lam_op_arg: of an operator inside it */
     lmi_vec floats;              /* double: the list of them among the arguments */
     lmi_map schemas;             /* of hashes of operators' names: their lines in schema.def */
     int64_t fresh;               /* tensors that operators inside others made */
     lmi_vec in_value, out_value; /* int32_t: of each entry its value; -1: none */
     lmi_buf name, path;          /* of the operator; of what an error names */
-    bool stacks;                 /* some node tells the modules that it ran in */
+    uint32_t stack;              /* in the JSON: the modules around the last node that names them; or 0 */
     bool hides;                  /* graphs that values decide on may run in modules without a call */
     bool training;               /* layers were in training mode */
     bool joint;                  /* it has a backward pass too */
@@ -165,11 +167,9 @@ lam_status lmi_pt2_tensor(lmi_pt2 *p, uint32_t at, lmi_pt2_value *out);
 lam_status lmi_pt2_scope_of(lmi_pt2 *p, uint32_t graph, int32_t *out);
 /* The tensor of this name; -1: there is none. */
 int32_t lmi_pt2_named(const lmi_pt2 *p, int32_t scope, const char *name);
-/* Reads arguments and results of a node into p->in and p->out, and its operator's name into p->name. Graphs
- * among the arguments are left out. */
+/* Reads a node's operator into p->op, and its arguments and results into p->in and p->out. Graphs among the
+ * arguments are only counted, in p->graphs. */
 lam_status lmi_pt2_node(lmi_pt2 *p, uint32_t node, int32_t scope);
-/* The operator that a node's target names: "aten::conv2d"; NULL: it computes with sizes alone. */
-lam_status lmi_pt2_operator(lmi_pt2 *p, uint32_t node, const char **out);
 
 lam_status lmi_pt2_walk(lmi_pt2 *p);
 

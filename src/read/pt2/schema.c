@@ -50,7 +50,9 @@ lam_status lmi_pt2_position(lmi_pt2 *p, const char *op, const char *argument, in
     LAM_TRY(arguments_of(p, op, &at));
     for (int32_t i = 0; at && *at; i++, at = value + value_n) {
         at = next_argument(at, &n, &value, &value_n);
-        if (strlen(argument) == n && memcmp(at, argument, n) == 0) *out = i;
+        if (strlen(argument) != n || memcmp(at, argument, n) != 0) continue;
+        *out = i;
+        break;
     }
     return LAM_OK;
 }

@@ -107,11 +107,11 @@ int32_t lmi_pt2_named(const lmi_pt2 *p, int32_t scope, const char *name) {
 
 /* -- operators ------------------------------------------------------------------------------------------- */
 
-lam_status lmi_pt2_operator(lmi_pt2 *p, uint32_t node, const char **out) {
+static lam_status read_operator(lmi_pt2 *p, uint32_t node) {
     static const char head[] = "torch.ops.";
     const uint32_t target = lmi_json_get(&p->j, node, "target");
     const char *text = lmi_json_as_text(&p->j, target);
-    *out = NULL;
+    p->op = NULL;
     if (!text) return lmi_pt2_bad(p, node, "a node without a target");
     if (strncmp(text, head, sizeof head - 1) != 0) return LAM_OK;
     text += sizeof head - 1;
@@ -124,7 +124,7 @@ lam_status lmi_pt2_operator(lmi_pt2 *p, uint32_t node, const char **out) {
     lmi_put(&p->name, "::");
     lmi_putn(&p->name, text + at, n);
     LAM_TRY(lmi_buf_status(&p->name, p->e));
-    *out = p->name.s;
+    p->op = p->name.s;
     return LAM_OK;
 }
 
@@ -242,25 +242,27 @@ static lam_status put_argument(lmi_pt2 *p, const target *t, uint32_t argument) {
     if (strcmp(kind, "as_ints") == 0 || strcmp(kind, "as_sym_ints") == 0) return put_ints(p, t, at, false);
     if (strcmp(kind, "as_bools") == 0) return put_ints(p, t, at, true);
     if (strcmp(kind, "as_floats") == 0) return keep_floats(p, at);
-    return put_scalar(p, t, kind, at);
+    if (strcmp(kind, "as_graph") != 0) return put_scalar(p, t, kind, at);
+    p->graphs += lmi_json_is(&p->j, lmi_json_get(&p->j, at, "graph")) == LMI_JSON_OBJECT;
+    return LAM_OK;
 }
 
 /* Keywords that the schema's table lacks have no role: they come after all positions. */
-static lam_status position_of(lmi_pt2 *p, const char *op, uint32_t input, int32_t index, int32_t *out) {
+static lam_status position_of(lmi_pt2 *p, uint32_t input, int32_t index, int32_t *out) {
     const char *name = lmi_json_as_text(&p->j, lmi_json_get(&p->j, input, "name"));
     int64_t kind = 1;
     *out = -1;
-    if (op && name) LAM_TRY(lmi_pt2_position(p, op, name, out));
+    if (p->op && name) LAM_TRY(lmi_pt2_position(p, p->op, name, out));
     lmi_json_as_int(&p->j, lmi_json_get(&p->j, input, "kind"), &kind);
     if (*out < 0) *out = kind == 2 ? AFTER_ALL + index : index;
     return LAM_OK;
 }
 
-static lam_status read_inputs(lmi_pt2 *p, uint32_t node, const char *op, int32_t scope) {
+static lam_status read_inputs(lmi_pt2 *p, uint32_t node, int32_t scope) {
     target t = {&p->in, &p->in_value, scope, 0};
     int32_t index = 0;
     LMI_JSON_EACH(&p->j, lmi_json_get(&p->j, node, "inputs"), i) {
-        LAM_TRY(position_of(p, op, i, index++, &t.position));
+        LAM_TRY(position_of(p, i, index++, &t.position));
         LAM_TRY(put_argument(p, &t, lmi_json_get(&p->j, i, "arg")));
     }
     return LAM_OK;
@@ -290,8 +292,9 @@ static const lam_op_arg *first_tensor(const lmi_pt2 *p) {
 }
 
 /* A result of a view has the memory of its first argument, one in place is it. */
-static void share(lmi_pt2 *p, const char *op) {
+static void share(lmi_pt2 *p) {
     const lam_op_arg *from = first_tensor(p);
+    const char *op = p->op;
     const size_t n = strlen(op);
     const bool in_place = op[n - 1] == '_' && op[n - 2] != '_';
     const int32_t word = lam_word_op(op);
@@ -308,11 +311,11 @@ static void share(lmi_pt2 *p, const char *op) {
 }
 
 lam_status lmi_pt2_node(lmi_pt2 *p, uint32_t node, int32_t scope) {
-    const char *op;
     p->in.n = p->out.n = p->in_value.n = p->out_value.n = p->floats.n = 0;
-    LAM_TRY(lmi_pt2_operator(p, node, &op));
-    LAM_TRY(read_inputs(p, node, op, scope));
+    p->graphs = 0;
+    LAM_TRY(read_operator(p, node));
+    LAM_TRY(read_inputs(p, node, scope));
     LAM_TRY(read_outputs(p, node, scope));
-    if (op) share(p, op);
+    if (p->op) share(p);
     return LAM_OK;
 }

@@ -163,6 +163,16 @@ static lam_status enter(lmi_pt2 *p, const lmi_vec *stack) {
     return LAM_OK;
 }
 
+/* Enters the calls of a node's stack. Most nodes have that of the node before them. */
+static lam_status enter_told(lmi_pt2 *p, uint32_t told, lmi_vec *stack) {
+    const lmi_json_value *before = &p->j.v[p->stack], *v = &p->j.v[told];
+    if (p->stack && before->n == v->n && memcmp(p->j.text + before->at, p->j.text + v->at, v->n) == 0)
+        return LAM_OK;
+    LAM_TRY(read_stack(p, told, stack));
+    p->stack = told;
+    return enter(p, stack);
+}
+
 /* -- what goes into calls and comes out ------------------------------------------------------------------ */
 
 static lam_status add_end(lmi_pt2 *p, int32_t call, int32_t value, bool out) {
@@ -342,19 +352,15 @@ static lam_status walk_inner(lmi_pt2 *p, uint32_t graph, int32_t depth) {
 
 static lam_status walk_node(lmi_pt2 *p, uint32_t node, int32_t scope, int32_t depth, lmi_vec *stack) {
     const uint32_t told = lmi_json_find(&p->j, node, "metadata.nn_module_stack");
-    const char *op;
     if (lmi_json_as_text(&p->j, told) && p->j.v[told].n) {
-        p->stacks = true;
-        LAM_TRY(read_stack(p, told, stack));
-        LAM_TRY(enter(p, stack));
+        LAM_TRY(enter_told(p, told, stack));
     }
     LAM_TRY(lmi_pt2_node(p, node, scope));
-    LAM_TRY(lmi_pt2_operator(p, node, &op));
-    const uint32_t graph = runs_once(op) ? graph_of(p, node) : 0;
-    if (graph) return walk_inner(p, graph, depth);
-    p->hides = p->hides || graph_of(p, node);
-    if (op) note_mode(p, op);
-    return op ? note(p, node, scope) : LAM_OK;
+    if (p->graphs && runs_once(p->op)) return walk_inner(p, graph_of(p, node), depth);
+    p->hides = p->hides || p->graphs;
+    if (!p->op) return LAM_OK;
+    note_mode(p, p->op);
+    return note(p, node, scope);
 }
 
 static lam_status walk(lmi_pt2 *p, int32_t scope, int32_t depth) {

@@ -213,7 +213,7 @@ static const char *largest(const lmi_job *j) {
     const char *path = ".";
     lam_count most = {0, 0, LAM_EXACT};
     for (int32_t i = 0; i < lam_costs_n_rows(j->c); i++) {
-        const lam_cost_row *r = lam_costs_row(j->c, i);
+        const lam_cost_row *r = &j->c->rows[i];
         lam_count n = r->metric[LAM_MACS];
         if (r->event < 0 || !r->counted || lmi_count_double(n) <= lmi_count_double(most)) continue;
         const lam_place *p = lam_model_place(j->m, r->place);

@@ -50,7 +50,7 @@ static void show_call(lmi_line *to, const lmi_line *from) {
 
 /* Calls of one place share a line: the first gives shapes and receptive field. */
 static void add_row(lmi_rows *t, const int32_t *of_place, int32_t row) {
-    const int32_t place = of_place[lam_costs_row(t->j->c, row)->place];
+    const int32_t place = of_place[t->j->c->rows[row].place];
     lmi_line l;
     if (t->line[place] < 0) return;
     lmi_line_of_row(t->j, row, &l);

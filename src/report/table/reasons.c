@@ -26,7 +26,7 @@ typedef struct tally {
 static tally count_layers(const lam_costs *c) {
     tally t = {0};
     for (int32_t i = 0; i < lam_costs_n_rows(c); i++) {
-        const lam_cost_row *r = lam_costs_row(c, i);
+        const lam_cost_row *r = &c->rows[i];
         const lam_module *mod = lam_model_module(c->model, r->module);
         bool there = r->never_called && lmi_only_elsewhere(mod);
         bool inside = r->never_called && !there && lmi_is_inside(mod);

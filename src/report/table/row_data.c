@@ -59,7 +59,7 @@ const char *lmi_line_status(const lmi_line *l) {
 }
 
 void lmi_line_of_row(const lmi_job *j, int32_t row, lmi_line *out) {
-    const lam_cost_row *r = lam_costs_row(j->c, row);
+    const lam_cost_row *r = &j->c->rows[row];
     *out = (lmi_line){.job = j,
                       .row = *r,
                       .place = lam_model_place(j->m, r->place),
