@@ -80,6 +80,8 @@ lam_status lmi_tensors_config(lmi_tensors *t, const lmi_json *j, lam_error *e) {
     if (dtype) t->of.dtype = lam_dtype_by_name(dtype);
     if (mlx && !method) method = "mlx"; /* it also writes the same as a quantization_config */
     if (method) LAM_TRY(copy(t, method, &t->of.method, e));
+    const char *mode = lmi_json_as_text(j, either(j, packed, "checkpoint_format", "version"));
+    if (mode) LAM_TRY(copy(t, mode, &t->of.mode, e));
     take_bits(&t->of, j, packed ? packed : mlx);
     take_groups(&t->of, j, lmi_json_get(j, packed, "config_groups"));
     return mlx ? take_layers(t, j, mlx, e) : LAM_OK;

@@ -76,6 +76,17 @@ static int64_t scaled(int64_t n, int64_t a, int64_t b) {
 
 static const char *const gptq_parts[] = {".qzeros", ".scales", ".g_idx", NULL};
 
+/* AWQ's layout for one token: all tensors are the other way round, and columns of the scales are filled up.
+ */
+static lam_status join_gemv(joining *k) {
+    const lmi_stored_tensor *x = k->x;
+    const int64_t bits = k->t->of.bits;
+    const int64_t sizes[] = {x->sizes[0], bits > 0 ? scaled(x->sizes[1], 32, bits) : -1};
+    LAM_TRY(become(k, "awq", bits, values_of(k, part(k, ".scales")), 2, sizes));
+    take_all(k, gptq_parts);
+    return LAM_OK;
+}
+
 /* GPTQ packs along the inputs, [in * bits / 32, out], and AWQ along the outputs, [in, out * bits / 32]; both
  * have scales of [groups, out]. */
 static lam_status join_qweight(joining *k) {
@@ -83,6 +94,7 @@ static lam_status join_qweight(joining *k) {
     const lmi_told_of *of = &k->t->of;
     const lmi_stored_tensor *x = k->x;
     if (k->bad || !scales || x->ndim != 2 || scales->ndim != 2) return LAM_OK;
+    if (of->mode && strncmp(of->mode, "gemv", 4) == 0) return join_gemv(k);
     const int64_t out = scales->sizes[1], rows = x->sizes[0], columns = x->sizes[1];
     const bool awq = columns != out;
     int64_t bits = of->bits, in = rows;

@@ -57,7 +57,7 @@ typedef struct lmi_told_of {
     const char *type;   /* of the model: "LlamaForCausalLM"; NULL: unknown */
     const char *method; /* of the quantisation: "gptq", "mlx", ...; "": none or unknown */
     int64_t bits, group;
-    const char *mode; /* of MLX: "affine", "mxfp4"; NULL or "": not told */
+    const char *mode; /* of MLX "affine", "mxfp4", of GPTQ "gptq_v2", of AWQ "gemv"; NULL or "": not told */
     int32_t dtype;    /* of values; -1 unknown */
 } lmi_told_of;
 

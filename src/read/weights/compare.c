@@ -110,12 +110,16 @@ static void add_piece(pair *p, int64_t n) {
 
 /* -- pieces ---------------------------------------------------------------------------------------------- */
 
+/* The bytes of the file that n elements take. */
+static uint64_t read_for(const lmi_piece *p, int64_t n) {
+    return p->unpack ? (uint64_t)((double)p->x->raw.bytes * (double)n / (double)p->n) : lmi_piece_bytes(p, n);
+}
+
 static lam_status read_both(pair *p, int64_t from, int64_t *n, lam_error *e) {
     *n = p->n - from < LMI_PIECE_ELEMENTS ? p->n - from : LMI_PIECE_ELEMENTS;
     for (int i = 0; i < 2; i++) LAM_TRY(lmi_piece_read(&p->side[i], from, *n, e));
     const bool again = from <= p->unlike;
-    return lmi_watched(p->w, again ? 0 : lmi_piece_bytes(&p->side[0], *n) + lmi_piece_bytes(&p->side[1], *n),
-                       e);
+    return lmi_watched(p->w, again ? 0 : read_for(&p->side[0], *n) + read_for(&p->side[1], *n), e);
 }
 
 /* Finds the first piece whose bytes differ; -1: there is none. */
@@ -156,13 +160,14 @@ static lam_status compare(pair *p, lam_error *e) {
 }
 
 lam_status lmi_weights_compare(const lmi_tensors *const t[2], const lmi_stored_tensor *const x[2],
-                               lam_tensor_change *out, lmi_watching *w, lam_error *e) {
+                               bool values, lam_tensor_change *out, lmi_watching *w, lam_error *e) {
     pair *p = calloc(1, sizeof *p);
     if (!p) return lmi_nomem(e);
     p->out = out;
     p->w = w;
     lam_status s = LAM_OK;
-    for (int i = 0; i < 2 && s == LAM_OK; i++) s = lmi_piece_open(&p->side[i], t[i], x[i], e);
+    for (int i = 0; i < 2 && s == LAM_OK; i++)
+        s = (values && x[i]->packed ? lmi_piece_open_values : lmi_piece_open)(&p->side[i], t[i], x[i], e);
     if (s == LAM_OK) s = compare(p, e);
     for (int i = 0; i < 2; i++) lmi_piece_free(&p->side[i]);
     free(p);

@@ -131,7 +131,7 @@ static lam_status find_bytes(matching *k, int32_t j, uint64_t hash, const lmi_ma
         lam_tensor_change c = {0};
         x[0] = at(k, 0, (int32_t)i);
         if (k->mate[0][i] >= 0 || !same_form(x[0], x[1]) || !may_read(k, x[0])) continue;
-        LAM_TRY(lmi_weights_compare(k->t, x, &c, &k->w, k->e));
+        LAM_TRY(lmi_weights_compare(k->t, x, false, &c, &k->w, k->e));
         if (c.change != LAM_WEIGHTS_EQUAL) continue;
         join(k, 0, (int32_t)i, j);
         k->renamed[j] = true;
@@ -217,35 +217,47 @@ static lam_status compare_values(matching *k, const lmi_stored_tensor *const x[2
     const int gguf = is_gguf(k->t[1]);
     lam_tensor_change turned = *c;
     int64_t room[8];
-    LAM_TRY(lmi_weights_compare(k->t, x, c, &k->w, k->e));
+    LAM_TRY(lmi_weights_compare(k->t, x, false, c, &k->w, k->e));
     if (c->why) return name_type(k, x, c);
     if (is_gguf(k->t[0]) == is_gguf(k->t[1]) || c->change != LAM_WEIGHTS_CHANGED ||
         !in_turns(k, gguf, x[gguf], view, room) || !may_read(k, x[0]) || !may_read(k, x[1]))
         return LAM_OK;
-    LAM_TRY(lmi_weights_compare(k->t, seen, &turned, &k->w, k->e));
+    LAM_TRY(lmi_weights_compare(k->t, seen, false, &turned, &k->w, k->e));
     if (is_closer(&turned, c)) *c = turned;
     return LAM_OK;
 }
 
-/* Packed weights are equal or not by their bytes. How much they differ is unknown: their numbers are values
- * only with their scales. */
+/* False: the values of a side are packed in a way that is not read. */
+static bool has_values(const matching *k, const lmi_stored_tensor *const x[2]) {
+    for (int side = 0; side < 2; side++)
+        if (x[side]->packed && !lmi_can_unpack(k->t[side], x[side])) return false;
+    return true;
+}
+
+/* Packed weights of one kind are equal or not by the bytes of their numbers: their scales are tensors of
+ * their own. How much differs is computed from the values, where these can be. */
 static lam_status compare_packed(matching *k, const lmi_stored_tensor *const x[2], lam_tensor_change *c) {
-    c->change = LAM_WEIGHTS_UNKNOWN;
-    c->why = "a packed weight is not compared with one of another type";
-    if (!x[0]->packed || !x[1]->packed || strcmp(x[0]->type, x[1]->type) != 0 || !same_form(x[0], x[1]))
+    const bool alike =
+        x[0]->packed && x[1]->packed && strcmp(x[0]->type, x[1]->type) == 0 && same_form(x[0], x[1]);
+    const lam_tensor_change told = *c;
+    if (alike) {
+        LAM_TRY(lmi_weights_compare(k->t, x, false, c, &k->w, k->e));
+        if (c->change == LAM_WEIGHTS_EQUAL) return LAM_OK;
+        *c = told;
+    }
+    c->change = alike ? LAM_WEIGHTS_CHANGED : LAM_WEIGHTS_UNKNOWN;
+    if (!has_values(k, x)) {
+        c->why = alike ? "its values are packed, and are not computed from its scales"
+                       : "a packed weight is not compared with one of another type";
         return LAM_OK;
-    c->why = NULL;
-    LAM_TRY(lmi_weights_compare(k->t, x, c, &k->w, k->e));
-    if (c->change == LAM_WEIGHTS_EQUAL) return LAM_OK;
-    *c = (lam_tensor_change){.change = LAM_WEIGHTS_CHANGED,
-                             .was = c->was,
-                             .name = c->name,
-                             .type = {c->type[0], c->type[1]},
-                             .ndim = {c->ndim[0], c->ndim[1]},
-                             .sizes = {c->sizes[0], c->sizes[1]},
-                             .elements = c->elements,
-                             .why = "its values are packed, and are not computed from its scales"};
-    return LAM_OK;
+    }
+    if (!same_sizes(x[0], x[1])) {
+        c->change = LAM_WEIGHTS_CHANGED;
+        c->why = "its shape is another";
+        return LAM_OK;
+    }
+    LAM_TRY(lmi_weights_compare(k->t, x, true, c, &k->w, k->e));
+    return c->why ? name_type(k, x, c) : LAM_OK;
 }
 
 static lam_status compare_pair(matching *k, const lmi_stored_tensor *const x[2], lam_tensor_change *c) {

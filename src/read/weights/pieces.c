@@ -23,7 +23,19 @@ lam_status lmi_piece_open(lmi_piece *p, const lmi_tensors *t, const lmi_stored_t
     return p->bytes ? LAM_OK : lmi_nomem(e);
 }
 
+lam_status lmi_piece_open_values(lmi_piece *p, const lmi_tensors *t, const lmi_stored_tensor *x,
+                                 lam_error *e) {
+    *p = (lmi_piece){.t = t, .x = x, .n = x->numel};
+    p->type = (lmi_stored_type){.name = x->type, .elements = 1, .bytes = sizeof(double)};
+    p->type.dtype = lam_dtype_by_name("float64");
+    LAM_TRY(lmi_unpack_open(&p->unpack, t, x, e));
+    p->bytes = malloc((size_t)(p->n < LMI_PIECE_ELEMENTS ? p->n : LMI_PIECE_ELEMENTS) * sizeof(double));
+    return p->bytes ? LAM_OK : lmi_nomem(e);
+}
+
 void lmi_piece_free(lmi_piece *p) {
+    lmi_unpack_free(p->unpack);
+    p->unpack = NULL;
     free(p->bytes);
     free(p->window);
     p->bytes = p->window = NULL;
@@ -87,6 +99,7 @@ static lam_status gather(lmi_piece *p, int64_t from, int64_t n, lam_error *e) {
 
 lam_status lmi_piece_read(lmi_piece *p, int64_t from, int64_t n, lam_error *e) {
     if (n == 0) return LAM_OK;
+    if (p->unpack) return lmi_unpack_read(p->unpack, from, n, (double *)(void *)p->bytes, e);
     if (p->x->strides) return gather(p, from, n, e);
     const lmi_bytes *file = lmi_vec_at(&p->t->files, (size_t)p->x->file);
     return lmi_bytes_read(file, p->x->at + lmi_piece_bytes(p, from), p->bytes, lmi_piece_bytes(p, n), e);

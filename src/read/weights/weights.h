@@ -2,8 +2,8 @@
  * weights: the values of tensors in files: read piece by piece, as numbers, and those of two files compared.
  *
  * check.c: NaN and Inf. pieces.c: the bytes of a tensor, row by row. blocks.c: the types of few bits.
- * numbers.c: values as numbers. compare.c: two tensors. match.c: which tensors of two files belong together.
- * lines.c: sums by module. */
+ * unpack.c: weights that several tensors hold. numbers.c: values as numbers. compare.c: two tensors. match.c:
+ * which tensors of two files belong together. lines.c: sums by module. */
 #ifndef LMI_READ_WEIGHTS_H
 #define LMI_READ_WEIGHTS_H
 
@@ -28,6 +28,15 @@ lmi_stored_type lmi_stored_type_of(const lmi_stored_tensor *x);
 typedef void lmi_block(const unsigned char *block, double *to);
 lmi_block *lmi_block_of(const char *type);
 
+/* Reads the values of a packed weight, by its scales. */
+typedef struct lmi_unpack lmi_unpack;
+bool lmi_can_unpack(const lmi_tensors *t, const lmi_stored_tensor *x);
+/* Free it also on failure. */
+lam_status lmi_unpack_open(lmi_unpack **out, const lmi_tensors *t, const lmi_stored_tensor *x, lam_error *e);
+void lmi_unpack_free(lmi_unpack *u);
+/* The values of n elements from the element `from` on. */
+lam_status lmi_unpack_read(lmi_unpack *u, int64_t from, int64_t n, double *to, lam_error *e);
+
 /* Reads a tensor row by row, also one with strides. */
 typedef struct lmi_piece {
     const lmi_tensors *t;
@@ -35,6 +44,7 @@ typedef struct lmi_piece {
     lmi_stored_type type;
     int64_t n;             /* its elements */
     unsigned char *bytes;  /* of the last piece */
+    lmi_unpack *unpack;    /* of the values of a packed weight; else NULL */
     unsigned char *window; /* of a tensor with strides: a part of the file, NULL: none yet */
     uint64_t window_at;
     size_t window_n, window_room;
@@ -43,6 +53,9 @@ typedef struct lmi_piece {
 const char *lmi_unread(const lmi_stored_tensor *x);
 /* `x` must be readable. Free it also on failure. */
 lam_status lmi_piece_open(lmi_piece *p, const lmi_tensors *t, const lmi_stored_tensor *x, lam_error *e);
+/* The values of a packed weight that lmi_can_unpack: its pieces are of float64. */
+lam_status lmi_piece_open_values(lmi_piece *p, const lmi_tensors *t, const lmi_stored_tensor *x,
+                                 lam_error *e);
 void lmi_piece_free(lmi_piece *p);
 /* Reads n elements from the element `from` on into p->bytes: whole blocks, at most LMI_PIECE_ELEMENTS. */
 lam_status lmi_piece_read(lmi_piece *p, int64_t from, int64_t n, lam_error *e);
@@ -73,9 +86,10 @@ typedef struct lmi_watching {
 /* Notes that so many bytes are read; returns what the watcher says. */
 lam_status lmi_watched(lmi_watching *w, uint64_t bytes, lam_error *e);
 
-/* Compares the values of two tensors of equal sizes, both readable. */
+/* Compares the values of two tensors of equal sizes, both readable. Of packed weights: `values` says whether
+ * those that are packed, which then must be ones that lmi_can_unpack; else the numbers that the file has. */
 lam_status lmi_weights_compare(const lmi_tensors *const t[2], const lmi_stored_tensor *const x[2],
-                               lam_tensor_change *out, lmi_watching *w, lam_error *e);
+                               bool values, lam_tensor_change *out, lmi_watching *w, lam_error *e);
 /* A hash of the bytes of a tensor, row by row. */
 lam_status lmi_weights_hash(const lmi_tensors *t, const lmi_stored_tensor *x, uint64_t *out, lmi_watching *w,
                             lam_error *e);

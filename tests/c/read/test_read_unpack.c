@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The values of weights that GPTQ and AWQ pack, against plain ones. */
+#include "kit/weights.h"
+
+#include "read/weights/weights.h"
+
+#include <math.h>
+
+enum { IN = 8, OUT = 8, GROUPS = 2, BITS = 4 };
+
+static const float scale_of[GROUPS] = {0.5F, 2};
+static const uint16_t stored_scale[GROUPS] = {0x3800, 0x4000};
+static int number(int in, int out) { return (3 * in + 5 * out) % 16; }
+static int zero(int group, int out) { return (7 * group + out) % 16; }
+static double value(int in, int out, int group) {
+    return (number(in, out) - zero(group, out)) * (double)scale_of[group];
+}
+
+/* Where AWQ has the value of an output among eight. */
+static int place(int out) { return out / 2 + out % 2 * 4; }
+
+static void put_scales(lmi_buf *b) {
+    for (int g = 0; g < GROUPS; g++)
+        for (int o = 0; o < OUT; o++) put_le(b, stored_scale[g], 2);
+}
+
+static void put_index(lmi_buf *b, const int *group) {
+    for (int i = 0; i < IN; i++) put_le(b, (uint64_t)group[i], 4);
+}
+
+/* Numbers that hold eight inputs each, for every output. */
+static lmi_buf gptq_made(const int *group) {
+    lmi_buf b;
+    lmi_buf_init(&b);
+    for (int o = 0; o < OUT; o++) {
+        uint64_t word = 0;
+        for (int i = 0; i < IN; i++) word |= (uint64_t)number(i, o) << BITS * i;
+        put_le(&b, word, 4);
+    }
+    for (int g = 0; g < GROUPS; g++) {
+        uint64_t word = 0;
+        for (int o = 0; o < OUT; o++) word |= (uint64_t)((zero(g, o) + 15) % 16) << BITS * o;
+        put_le(&b, word, 4);
+    }
+    put_scales(&b);
+    put_index(&b, group);
+    return b;
+}
+
+static lmi_buf awq_made(void) {
+    lmi_buf b;
+    lmi_buf_init(&b);
+    for (int i = 0; i < IN; i++) {
+        uint64_t word = 0;
+        for (int o = 0; o < OUT; o++) word |= (uint64_t)number(i, o) << BITS * place(o);
+        put_le(&b, word, 4);
+    }
+    for (int g = 0; g < GROUPS; g++) {
+        uint64_t word = 0;
+        for (int o = 0; o < OUT; o++) word |= (uint64_t)zero(g, o) << BITS * place(o);
+        put_le(&b, word, 4);
+    }
+    put_scales(&b);
+    return b;
+}
+
+/* A safetensors file of these tensors, whose data end in these bytes. */
+static void save(const char *file, const char *list, const lmi_buf *data) {
+    lmi_buf b = safetensors_made(list);
+    assert_true(data->n <= b.n);
+    if (data->n) memcpy(b.s + b.n - data->n, data->s, data->n);
+    save_bytes(file, &b);
+    lmi_buf_free(&b);
+}
+
+static const char gptq_list[] =
+    "l.qweight I32 1,8 32; l.qzeros I32 2,1 8; l.scales F16 2,8 32; l.g_idx I32 8 32";
+static const char awq_list[] = "l.qweight I32 8,1 32; l.qzeros I32 2,1 8; l.scales F16 2,8 32";
+
+/* A plain weight whose values are those of the packed one, but for two. */
+static void save_plain(const char *file, const int *group) {
+    lmi_buf b;
+    lmi_buf_init(&b);
+    for (int o = 0; o < OUT; o++) {
+        for (int i = 0; i < IN; i++) {
+            float v = (float)value(i, o, group[i]) + (o == 1 && i == 2 ? 3 : o == 7 && i == 7 ? -4 : 0);
+            lmi_putn(&b, (const char *)&v, sizeof v);
+        }
+    }
+    save(file, "l.weight F32 8,8 256", &b);
+    lmi_buf_free(&b);
+}
+
+static const int halves[IN] = {0, 0, 0, 0, 1, 1, 1, 1}, mixed[IN] = {1, 0, 1, 1, 0, 0, 1, 0};
+
+static void save_gptq(const char *file, const int *group) {
+    lmi_buf b = gptq_made(group);
+    save(file, gptq_list, &b);
+    lmi_buf_free(&b);
+}
+
+static void save_awq(const char *file) {
+    lmi_buf b = awq_made();
+    save(file, awq_list, &b);
+    lmi_buf_free(&b);
+}
+
+static const lam_tensor_change *only(lam_weights_diff **d, const char *before, const char *after) {
+    if (lam_weights_diff_new(d, before, after, NULL, &last) != LAM_OK) fail_msg("%s", last.text);
+    const lam_tensor_change *found = NULL;
+    for (int32_t i = 0; lam_weights_tensor(*d, i); i++)
+        if (strstr(lam_weights_tensor(*d, i)->was, "weight")) found = lam_weights_tensor(*d, i);
+    assert_non_null(found);
+    return found;
+}
+
+/* The two values differ by 3 and by 4, whichever of the files is the first. */
+static void differs_by_five(const char *packed, const int *group) {
+    double before = 0;
+    save_plain("plain.st", group);
+    for (int o = 0; o < OUT; o++)
+        for (int i = 0; i < IN; i++) before += pow(value(i, o, group[i]), 2);
+    for (int turned = 0; turned < 2; turned++) {
+        lam_weights_diff *d;
+        const lam_tensor_change *c = only(&d, turned ? "plain.st" : packed, turned ? packed : "plain.st");
+        assert_int_equal(c->change, LAM_WEIGHTS_CHANGED);
+        assert_true(c->compared);
+        assert_null(c->why);
+        assert_int_equal(c->differ, 2);
+        assert_true(c->squares == 25 && c->largest == 4);
+        if (!turned) assert_true(c->before == before);
+        lam_weights_diff_free(d);
+    }
+}
+
+static void gptq_has_a_zero_point_less_one_and_a_scale_for_each_group(void **state) {
+    (void)state;
+    save_gptq("gptq.st", halves);
+    differs_by_five("gptq.st", halves);
+    save_gptq("gptq.st", mixed);
+    differs_by_five("gptq.st", mixed);
+}
+
+static void awq_has_eight_outputs_in_a_number(void **state) {
+    (void)state;
+    save_awq("awq.st");
+    differs_by_five("awq.st", halves);
+}
+
+static void the_two_are_compared_with_each_other(void **state) {
+    (void)state;
+    lam_weights_diff *d;
+    save_gptq("gptq.st", halves);
+    save_awq("awq.st");
+    const lam_tensor_change *c = only(&d, "gptq.st", "awq.st");
+    assert_true(c->compared);
+    assert_int_equal(c->differ, 0);
+    assert_string_equal(c->type[0], "gptq-int4");
+    assert_string_equal(c->type[1], "awq-int4");
+    lam_weights_diff_free(d);
+}
+
+/* What is not as these methods write it, or is told nowhere, is not computed. */
+static void what_is_not_known_is_not_computed(void **state) {
+    (void)state;
+    static const char *const lists[] = {
+        "l.qweight I32 1,8 32; l.scales F16 2,8 32; l.g_idx I32 8 32",                       /* no zeros */
+        "l.qweight I32 1,8 32; l.qzeros I32 1,2 8; l.scales F16 2,8 32; l.g_idx I32 8 32",   /* their shape */
+        "l.qweight I32 1,8 32; l.qzeros F32 2,1 8; l.scales F16 2,8 32; l.g_idx I32 8 32",   /* their type */
+        "l.qweight F32 1,8 32; l.qzeros I32 2,1 8; l.scales F16 2,8 32; l.g_idx I32 8 32",   /* numbers */
+        "l.qweight I32 1,8 32; l.qzeros I32 2,1 8; l.scales C64 2,8 128; l.g_idx I32 8 32",  /* scales */
+        "l.qweight I32 1,8 32; l.qzeros I32 2,1 8; l.scales F16 2,8 32; l.g_idx I64 8 64",   /* the index */
+        "l.qweight I32 1,8 32; l.qzeros I32 2,1 8; l.scales F16 2,8 32; l.g_idx I32 8,1 32", /* its axes */
+        "l.qweight I32 1,8 32; l.qzeros I32 3,1 12; l.scales F16 3,8 48; l.g_idx I32 8 32",  /* groups */
+        "l.qweight I32 8,2 64; l.qzeros I32 2,2 16; l.scales F16 2,8 32",                    /* AWQ, 8 bits */
+        "l.qweight I32 1,8 32; l.qzeros I32 2,1 8; l.scales F16 2,8 32",                     /* no bits */
+    };
+    const lmi_buf none = {0};
+    save_plain("plain.st", halves);
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
+        lam_weights_diff *d;
+        save("odd.st", lists[i], &none);
+        const lam_tensor_change *c = only(&d, "odd.st", "plain.st");
+        if (c->change != LAM_WEIGHTS_UNKNOWN || c->compared || !c->why) fail_msg("%s", lists[i]);
+        lam_weights_diff_free(d);
+    }
+    lam_weights_diff *d;
+    save_gptq("gptq.st", halves);
+    save("other.st", "l.weight F32 4,16 256", &none);
+    assert_string_equal(only(&d, "gptq.st", "other.st")->why, "its shape is another");
+    lam_weights_diff_free(d);
+    save("other.st", "l.weight F4 8,8 32", &none);
+    assert_string_equal(only(&d, "gptq.st", "other.st")->why, "values of F4 are not read");
+    lam_weights_diff_free(d);
+}
+
+static void a_group_that_has_no_scales_is_refused_at_its_place(void **state) {
+    (void)state;
+    static const int beyond[2][IN] = {{0, 0, 0, 2}, {0, -1}};
+    lam_weights_diff *d = NULL;
+    save_plain("plain.st", halves);
+    for (int i = 0; i < 2; i++) {
+        save_gptq("gptq.st", beyond[i]);
+        last = (lam_error){.at = -1};
+        assert_int_equal(lam_weights_diff_new(&d, "gptq.st", "plain.st", NULL, &last), LAM_FAILED);
+        assert_null(d);
+        assert_true(last.at > 0);
+        assert_non_null(strstr(last.text, i ? "input 1 is of group -1, and there are 2"
+                                            : "input 3 is of group 2, and there are 2"));
+    }
+}
+
+static void compare_once(void *packed, bool *ok) {
+    lam_weights_diff *d = NULL;
+    lam_error e = {.at = -1};
+    *ok = oom_check(lam_weights_diff_new(&d, packed, "plain.st", NULL, &e), &e);
+    lam_weights_diff_free(d);
+}
+
+static void no_allocation_is_needed(void **state) {
+    (void)state;
+    save_plain("plain.st", halves);
+    save_gptq("gptq.st", mixed);
+    save_awq("awq.st");
+    oom_sweep(compare_once, (void *)"gptq.st");
+    oom_sweep(compare_once, (void *)"awq.st");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(gptq_has_a_zero_point_less_one_and_a_scale_for_each_group),
+        cmocka_unit_test(awq_has_eight_outputs_in_a_number),
+        cmocka_unit_test(the_two_are_compared_with_each_other),
+        cmocka_unit_test(what_is_not_known_is_not_computed),
+        cmocka_unit_test(a_group_that_has_no_scales_is_refused_at_its_place),
+        cmocka_unit_test(no_allocation_is_needed),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
