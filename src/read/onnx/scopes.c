@@ -60,14 +60,14 @@ static bool reads_from_outside(const lmi_onnx_scopes *s, const lmi_onnx_model *m
 /* -- what a node's notes tell ------------------------------------------------------------------------------
  */
 
-/* The next text of a list as Python prints it, "['', 'layer1', 'layer1.0']"; NULL: there is none. */
-static const char *next_quoted(const char **p, lmi_arena *a) {
-    const char *begin = *p + strcspn(*p, "'\"");
-    if (!*begin) return NULL;
-    const char *end = strchr(begin + 1, *begin);
-    if (!end) return NULL;
+/* The next text of a list as Python prints it, "['', 'layer1', 'layer1.0']"; *out NULL: there is none. */
+static lam_status next_quoted(const char **p, lmi_arena *a, const char **out, lam_error *e) {
+    const char *begin = *p + strcspn(*p, "'\""), *end = *begin ? strchr(begin + 1, *begin) : NULL;
+    *out = NULL;
+    if (!end) return LAM_OK;
     *p = end + 1;
-    return lmi_strndup(a, begin + 1, (size_t)(end - begin - 1));
+    *out = lmi_strndup(a, begin + 1, (size_t)(end - begin - 1));
+    return *out ? LAM_OK : lmi_nomem(e);
 }
 
 static const char *note(const lmi_onnx_node *n, const char *key) {
@@ -83,7 +83,9 @@ static lam_status chain_of_notes(const lmi_onnx_node *n, lmi_arena *a, chain *c,
     c->n = 0;
     if (!names) return LAM_OK;
     while (c->n < MOST_PARTS) {
-        const char *path = next_quoted(&names, a), *type = types ? next_quoted(&types, a) : NULL;
+        const char *path, *type = NULL;
+        LAM_TRY(next_quoted(&names, a, &path, e));
+        if (types) LAM_TRY(next_quoted(&types, a, &type, e));
         if (!path) break;
         if (c->n > 0 && !*path) break;
         c->path[c->n] = c->key[c->n] = path;
@@ -91,7 +93,7 @@ static lam_status chain_of_notes(const lmi_onnx_node *n, lmi_arena *a, chain *c,
     }
     if (c->n > 0) c->n--;
     if (c->n > 0 && *c->path[0]) c->n = 0; /* it does not begin with the whole model */
-    return a->used >= a->limit ? lmi_nomem(e) : LAM_OK;
+    return LAM_OK;
 }
 
 /* -- what a node's name tells ------------------------------------------------------------------------------
