@@ -24,10 +24,12 @@
  *   lamina_fields.h, lamina_recording.h, lamina_command.h: results as fields, recordings, the command
  *   lamina_diff.h       differences of models, saved reports and recordings
  *   lamina_tokens.h     language models in tokens
- *   lamina_ranks.h      who slows a run of many ranks */
+ *   lamina_ranks.h      who slows a run of many ranks
+ *   lamina_arrow.h      what recordings hold as tables, by Arrow's C streams */
 #ifndef LAMINA_H
 #define LAMINA_H
 
+#include "lamina_arrow.h"
 #include "lamina_command.h"
 #include "lamina_diff.h"
 #include "lamina_fields.h"

@@ -5,6 +5,7 @@
 #ifndef LAMINA_COMMAND_H
 #define LAMINA_COMMAND_H
 
+#include "lamina_arrow.h"
 #include "lamina_ranks.h"
 
 #ifdef __cplusplus
@@ -68,6 +69,10 @@ typedef struct lam_script { /* a request to run and record a program */
 /* Receives one check from the configuration file `file` of a project, as arguments of `lamina check`. */
 typedef lam_status (*lam_take_check)(void *to, const char *file, int argc, const char *const *argv);
 
+typedef struct lam_merged { /* files: of the run's folder, those left as they were, and of recordings */
+    int32_t written, kept, left_out;
+} lam_merged;
+
 /* The environment of the command. All output goes to the two sinks. */
 typedef struct lam_host {
     void *self;
@@ -84,6 +89,12 @@ typedef struct lam_host {
     lam_status (*doctor)(void *self, lam_sink to, lam_error *e);
     /* Reads the folder of a run of many ranks, and reaches its verdict; NULL: not supported. */
     lam_status (*ranks)(void *self, const char *folder, lam_ranks **out, lam_error *e);
+    /* Writes `n` recordings into the folder of a run, after errors for those that it left out; with no
+     * recordings, makes the files of the folder fewer. NULL: not supported. */
+    lam_status (*merge)(void *self, int32_t n, const char *const *recordings, const char *folder,
+                        lam_merged *out, lam_error *e);
+    /* The rows of a query over the tables of the folder of a run; NULL: not supported. */
+    lam_status (*sql)(void *self, const char *folder, const char *query, lam_table **out, lam_error *e);
     /* Runs a script, now or after the command has ended; NULL: not supported. Pointers are borrowed from the
      * command line. */
     lam_status (*script)(void *self, const lam_script *what, lam_error *e);

@@ -197,6 +197,7 @@ typedef struct lam_recorded_place {
 
 typedef struct lam_recorded_step {
     int64_t number, unix_ns;
+    int64_t calls;      /* of the root */
     int64_t represents; /* its weight in medians: how many steps it represents */
     bool counts;  /* the medians include it: it did not raise, and is no warm-up */
     bool failed, looked, bad; /* it raised; its values were checked; they had a NaN or Inf */
@@ -214,6 +215,8 @@ typedef struct lam_recording lam_recording;
  * than the size of the file and 256 MB. */
 LAM_API lam_status lam_recording_open(lam_recording **out, const char *file, int64_t run, int32_t last,
                                       lam_error *e);
+/* The same of all steps, but reads no rows of layers: places have no medians. */
+LAM_API lam_status lam_recording_open_steps(lam_recording **out, const char *file, int64_t run, lam_error *e);
 LAM_API void lam_recording_free(lam_recording *r); /* NULL is allowed */
 LAM_API const lam_recorded_run *lam_recording_run(const lam_recording *r);
 LAM_API const lam_recorded_model *lam_recording_model(const lam_recording *r, int32_t i); /* NULL: none */
@@ -221,6 +224,18 @@ LAM_API const lam_recorded_place *lam_recording_place(const lam_recording *r, in
 /* The i-th step of a model that was read, the oldest first, warm-up and steps that raised included. False:
  * there are no more. */
 LAM_API bool lam_recording_step(const lam_recording *r, int32_t model, int64_t i, lam_recorded_step *out);
+/* A place in the steps of an hour that count. */
+typedef struct lam_recorded_hour {
+    int64_t hour; /* since 1970 */
+    int32_t place;
+    int64_t steps;                   /* that the medians are of */
+    int64_t forward_ns, backward_ns; /* medians: without the calls inside it; a GPU's if it was read */
+} lam_recorded_hour;
+typedef lam_status (*lam_take_hour)(void *self, const lam_recorded_hour *h, lam_error *e);
+/* Reads the layers of a model from the file again, and gives the places of each hour. The medians are over at
+ * most 16 steps of an hour, evenly spread. Hours that end before `from_unix_ns` are left out. */
+LAM_API lam_status lam_recording_hours(const lam_recording *r, int32_t model, int64_t from_unix_ns,
+                                       lam_take_hour take, void *self, lam_error *e);
 /* True if the file starts like an SQLite database, or its name ends with .lamina. */
 LAM_API bool lam_recording_is(const char *file);
 

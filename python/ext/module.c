@@ -45,6 +45,8 @@ static int module_exec(PyObject *module) {
               add_type(module, &lmx_costs_spec, &st->costs_type) &&
               add_type(module, &lmx_tokens_spec, &st->tokens_type) &&
               add_type(module, &lmx_ranks_spec, &st->ranks_type) &&
+              add_type(module, &lmx_table_spec, &st->table_type) &&
+              add_type(module, &lmx_recordings_spec, &st->recordings_type) &&
               add_type(module, &lmx_snapshot_spec, &st->snapshot_type) &&
               add_type(module, &lmx_dry_spec, &st->dry_type) &&
               add_type(module, &lmx_recorder_spec, &st->recorder_type) &&
@@ -62,6 +64,8 @@ static int module_traverse(PyObject *module, visitproc visit, void *arg) {
     Py_VISIT(st->costs_type);
     Py_VISIT(st->tokens_type);
     Py_VISIT(st->ranks_type);
+    Py_VISIT(st->table_type);
+    Py_VISIT(st->recordings_type);
     Py_VISIT(st->snapshot_type);
     Py_VISIT(st->dry_type);
     Py_VISIT(st->recorder_type);
@@ -79,6 +83,8 @@ static int module_clear(PyObject *module) {
     Py_CLEAR(st->costs_type);
     Py_CLEAR(st->tokens_type);
     Py_CLEAR(st->ranks_type);
+    Py_CLEAR(st->table_type);
+    Py_CLEAR(st->recordings_type);
     Py_CLEAR(st->snapshot_type);
     Py_CLEAR(st->dry_type);
     Py_CLEAR(st->recorder_type);

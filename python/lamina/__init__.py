@@ -28,10 +28,13 @@ if TYPE_CHECKING:
     from ._inspect import Capture as Capture
     from ._inspect import capture as capture
     from ._inspect import inspect as inspect
+    from ._lamina import Table as Table
     from ._results.compare import Comparison as Comparison
     from ._results.diff import Diff as Diff
     from ._results.fit import Fit as Fit
     from ._results.fit import Peak as Peak
+    from ._results.recording import Recording as Recording
+    from ._results.recording import open as open  # noqa: A004 - it is lamina.open
     from ._results.report import NoRuleError as NoRuleError
     from ._results.report import Report as Report
     from ._results.roof import Roof as Roof
@@ -70,9 +73,11 @@ _HOMES = {
     "LayersInfo": "thoplw",
     "NoRuleError": "_results.report",
     "Peak": "_results.fit",
+    "Recording": "_results.recording",
     "Report": "_results.report",
     "Roof": "_results.roof",
     "Row": "_results.rows",
+    "Table": "_lamina",
     "Tokens": "_results.tokens",
     "Watch": "_watch",
     "WeightsDiff": "_results.weights",
@@ -84,6 +89,7 @@ _HOMES = {
     "diff_weights": "_results.weights",
     "fit": "_fit",
     "inspect": "_inspect",
+    "open": "_results.recording",
     "profile": "thoplw",
     "read": "_results.saved",
     "register": "_results.rules",
@@ -111,9 +117,11 @@ __all__ = [
     "LayersInfo",
     "NoRuleError",
     "Peak",
+    "Recording",
     "Report",
     "Roof",
     "Row",
+    "Table",
     "Tokens",
     "Watch",
     "WeightsDiff",
@@ -126,6 +134,7 @@ __all__ = [
     "diff_weights",
     "fit",
     "inspect",
+    "open",
     "profile",
     "read",
     "register",

@@ -143,6 +143,8 @@ bool lmi_is_run(const char *operand);
 /* True, after an error, for a folder that is neither a run's nor a model's. */
 bool lmi_is_no_run(lmi_cli *c, const char *operand);
 int lmi_show_run(lmi_cli *c); /* `lamina show` of the folder of a run */
+int lmi_run_merge(lmi_cli *c);
+int lmi_run_sql(lmi_cli *c);
 
 /* -- recorded.c -------------------------------------------------------------------------------- */
 /* True for a report that was saved as JSON, by its name. */

@@ -23,7 +23,8 @@ int lmi_run_version(lmi_cli *c) {
  * with them. */
 static bool is_told_below(const lmi_verb *v) {
     return v->run == lmi_run_version || v->run == lmi_run_help || v->run == lmi_run_completion ||
-           v->run == lmi_run_export || v->run == lmi_run_table;
+           v->run == lmi_run_export || v->run == lmi_run_table || v->run == lmi_run_merge ||
+           v->run == lmi_run_sql;
 }
 
 static void general_help(lmi_cli *c) {
@@ -40,8 +41,8 @@ static void general_help(lmi_cli *c) {
     lmi_say(c, "\n");
     lmi_say_words(
         c, "", 0,
-        "TARGET: MODULE:NAME, FILE.py:NAME or a file. Also: `lamina help SUBCOMMAND`, `table`, `export`, "
-        "`version`, `completion`.");
+        "TARGET: MODULE:NAME, FILE.py:NAME or a file. Also: `lamina help SUBCOMMAND`, `merge`, `sql`, "
+        "`table`, `export`, `version`, `completion`.");
     lmi_say(c, "example: lamina show torchvision.models:resnet18 -i 1x3x224x224 --depth 2\n");
     lmi_say_words(c, "", 0,
                   "exit codes: 0 fine, 1 a finding, 2 usage, 3 model or file failed, 4 internal error, 130 "
@@ -335,6 +336,7 @@ static int run(lmi_cli *c, int argc, const char *const *argv) {
         c->args.output = NULL;
         return help_of(c, c->verb);
     }
+    if (c->verb->run == lmi_run_merge) return lmi_run_merge(c); /* its -o is a folder */
     if (!lmi_format_by_ending(c) || !lmi_output_allowed(c)) return LMI_EXIT_USAGE;
     lmi_output_hold(c);
     if (!lmi_confine(c)) return LMI_EXIT_FAILED;

@@ -66,6 +66,17 @@ static lam_status ranks(void *self, const char *folder, lam_ranks **out, lam_err
     return become_python(self, e);
 }
 
+static lam_status merge(void *self, int32_t n, const char *const *recordings, const char *folder,
+                        lam_merged *out, lam_error *e) {
+    (void)n, (void)recordings, (void)folder, (void)out;
+    return become_python(self, e);
+}
+
+static lam_status sql(void *self, const char *folder, const char *query, lam_table **out, lam_error *e) {
+    (void)folder, (void)query, (void)out;
+    return become_python(self, e);
+}
+
 /* Python reports on both, if it has the package; else what this command can do is still reported. */
 static lam_status doctor(void *self, lam_sink to, lam_error *e) {
     static const char has[] = "from importlib.util import find_spec; print(find_spec('lamina') is not None)";
@@ -105,6 +116,8 @@ int main(int argc, char **argv) {
                      .err = {put, (void *)&err},
                      .live = live,
                      .ranks = ranks,
+                     .merge = merge,
+                     .sql = sql,
                      .doctor = lmi_no_models() ? NULL : doctor,
                      .script = script,
                      .checks = checks};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * `lamina show` of the folder of a run of many ranks, which the host reads. */
+ * The folder of a run of many ranks, which the host reads and writes: `lamina show`, `merge` and `sql`. */
 #include "base/system.h"
 #include "cmd/cmd.h"
 
@@ -58,5 +58,77 @@ int lmi_show_run(lmi_cli *c) {
     }
     s = lam_ranks_write(r, &o, c->out, &e);
     lam_ranks_free(r);
+    return lmi_written(c, &e, s, LMI_EXIT_OK);
+}
+
+/* What is damaged is a file, and not the request. */
+static int failed(lmi_cli *c, const lam_error *e, lam_status s) {
+    const int code = lmi_complain_of(c, e, s);
+    return s == LAM_SYNTAX && code == LMI_EXIT_USAGE ? LMI_EXIT_FAILED : code;
+}
+
+static lam_status no_host(lam_error *e, const char *what) {
+    return lmi_fail(e, LAM_UNSUPPORTED, NULL,
+                    "`lamina %s` needs Python with DuckDB, and this command has no Python", what);
+}
+
+/* -- merge --------------------------------------------------------------------------------------------- */
+
+/* True, after an error, unless the operands are recordings and a folder, or the folder of a run alone. */
+static bool is_misused(lmi_cli *c, const char *folder) {
+    const lmi_args *a = &c->args;
+    for (int32_t i = 0; i < a->n_operands; i++) {
+        const bool run = lmi_is_run(a->operands[i]);
+        if (run && (folder || a->n_operands > 1)) {
+            lmi_complain(c, "a run's folder alone, without -o, is made of fewer files",
+                         "%s is the folder of a run, and recordings are merged into one", a->operands[i]);
+            return true;
+        }
+        if (run) return false;
+    }
+    if (folder && *folder) return false;
+    lmi_complain(c, "add -o run/", "no folder is named that the recordings go into");
+    return true;
+}
+
+int lmi_run_merge(lmi_cli *c) {
+    lmi_args *a = &c->args;
+    lam_error e = {.at = -1};
+    lam_merged done = {0};
+    const char *folder = a->output;
+    a->output = NULL;
+    if (is_misused(c, folder)) return LMI_EXIT_USAGE;
+    const int32_t n = folder ? a->n_operands : 0;
+    if (!folder) folder = a->operands[0];
+    lam_status s = c->host->merge
+                       ? c->host->merge(c->host->self, n, (const char *const *)a->operands, folder, &done, &e)
+                       : no_host(&e, "merge");
+    if (s != LAM_OK) return failed(c, &e, s);
+    lmi_say(c, "%s: %d file%s written, %d left as %s; lamina show %s has the verdict\n", folder,
+            (int)done.written, done.written == 1 ? "" : "s", (int)done.kept,
+            done.kept == 1 ? "it was" : "they were", folder);
+    return done.left_out ? LMI_EXIT_FINDING : LMI_EXIT_OK;
+}
+
+/* -- sql ----------------------------------------------------------------------------------------------- */
+
+int lmi_run_sql(lmi_cli *c) {
+    const lmi_args *a = &c->args;
+    lam_error e = {.at = -1};
+    lam_table *t = NULL;
+    if (!lmi_is_run(a->operands[0])) {
+        lmi_complain(c, "`lamina merge run.*.lamina -o run/` makes one",
+                     "%s: it is no folder of a run: it has no ranks/", a->operands[0]);
+        return LMI_EXIT_FAILED;
+    }
+    lam_status s = c->host->sql ? c->host->sql(c->host->self, a->operands[0], a->operands[1], &t, &e)
+                                : no_host(&e, "sql");
+    if (s != LAM_OK) return failed(c, &e, s);
+    const lam_table_options o = {.format = a->format,
+                                 .kind = "sql",
+                                 .width = lmi_table_width(c, c->host->width),
+                                 .ascii = lmi_table_ascii(c)};
+    s = lam_table_write(t, &o, c->out, &e);
+    lam_table_free(t);
     return lmi_written(c, &e, s, LMI_EXIT_OK);
 }

@@ -88,6 +88,7 @@ bool lam_recording_step(const lam_recording *r, int32_t model, int64_t i, lam_re
     const lmi_step *s = &root->steps[root->n_steps - 1 - i], *newer = s;
     *out = (lam_recorded_step){.number = s->number,
                                .unix_ns = s->unix_ns,
+                               .calls = s->calls,
                                .represents = root->every == LAM_THINNING ? s->weight : root->every,
                                .counts = does_count(root, s),
                                .failed = s->failed != 0,
@@ -302,7 +303,7 @@ static lam_status sum_places(lam_recording *r, lmi_root *root, lam_error *e) {
 lam_status lmi_sum_up(lam_recording *r, lam_error *e) {
     for (int32_t i = 0; i < r->run.n_models; i++) {
         LAM_TRY(sum_root(&r->roots[i], e));
-        LAM_TRY(sum_places(r, &r->roots[i], e));
+        if (!r->steps_alone) LAM_TRY(sum_places(r, &r->roots[i], e));
     }
     return LAM_OK;
 }

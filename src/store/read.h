@@ -40,6 +40,8 @@ struct lam_recording {
     lam_recorded_run run;
     lmi_root *roots;
     uint64_t ceiling; /* the limit of its memory, in bytes */
+    const char *path; /* of the file, as it was given */
+    bool steps_alone; /* no rows of layers are read */
 };
 
 /* The limit of memory for reading an untrusted file, in addition to the size of the file. */

@@ -42,20 +42,23 @@ static lam_status read_all(lam_recording *r, const char *file, int64_t run, int3
     if (!name) return lmi_nomem(e);
     lmi_clean(name);
     r->run.file = name;
+    r->path = lmi_strdup(&r->arena, file);
+    if (!r->path) return lmi_nomem(e);
     /* Rollups cover all steps, so they are of use only if all steps are wanted. */
-    for (int32_t i = 0; last <= 0 && r->db.version >= 4 && i < r->run.n_models; i++)
+    for (int32_t i = 0; last <= 0 && !r->steps_alone && r->db.version >= 4 && i < r->run.n_models; i++)
         LAM_TRY(lmi_read_rollups(r, &r->roots[i], e));
     LAM_TRY(lmi_split_kinds(r, e));
     return lmi_sum_up(r, e);
 }
 
-lam_status lam_recording_open(lam_recording **out, const char *file, int64_t run, int32_t last,
-                              lam_error *e) {
+static lam_status open_it(lam_recording **out, const char *file, int64_t run, int32_t last, bool steps_alone,
+                          lam_error *e) {
     *out = NULL;
     if (!file) return lmi_fail(e, LAM_USAGE, NULL, "which file is the recording?");
     lam_recording *r = calloc(1, sizeof *r);
     if (!r) return lmi_nomem(e);
     lmi_arena_init(&r->arena, INT64_MAX);
+    r->steps_alone = steps_alone;
     lam_status s = read_all(r, file, run, last, e);
     lmi_db_close(&r->db);
     if (s == LAM_OK)
@@ -63,6 +66,15 @@ lam_status lam_recording_open(lam_recording **out, const char *file, int64_t run
     else
         lam_recording_free(r);
     return s;
+}
+
+lam_status lam_recording_open(lam_recording **out, const char *file, int64_t run, int32_t last,
+                              lam_error *e) {
+    return open_it(out, file, run, last, false, e);
+}
+
+lam_status lam_recording_open_steps(lam_recording **out, const char *file, int64_t run, lam_error *e) {
+    return open_it(out, file, run, 0, true, e);
 }
 
 void lam_recording_free(lam_recording *r) {

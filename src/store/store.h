@@ -2,8 +2,8 @@
  * store: recordings of a run's steps, in an SQLite file. schema.c: its tables. db.c: SQLite with lam_error.
  * sample.c, phases.c: a model as the rows of one step. compact_step.c: a step without its tree. ring.c: the
  * queue from the training thread to the writing thread. record.c: the recorder and the writing thread.
- * rollup.c, bins.c: summaries of many steps. read.c, kinds.c, middle.c, recording.c: the reader of untrusted
- * files. events.c: scalars for TensorBoard. absent.c replaces all these in a build without SQLite. */
+ * rollup.c, bins.c: summaries of many steps. read.c, kinds.c, middle.c, hours.c, recording.c: the reader of
+ * untrusted files. events.c: scalars for TensorBoard. A build without SQLite has absent.c in their place. */
 #ifndef LMI_STORE_H
 #define LMI_STORE_H
 

@@ -81,6 +81,10 @@ ANSWERS_OF: dict[str, list[tuple[tuple[str, ...], int, str]]] = {
         (("show", "run.lamina", "again.lamina"), 0, "recording/2"),
         (("show", "many"), 0, "ranks/1"),
     ],
+    "sql": [
+        (("sql", "many", "SELECT rank, node, ended_by, world > 3 AS large, 0.5 FROM ranks"), 0, "sql/1"),
+        (("sql", "many", "SELECT nothing"), 2, ""),
+    ],
     "diff": [
         (("diff", "net.py:net", "net.py:other", *IMAGE), 0, "diff/1"),
         (("diff", "net.py:net", "net.py:other", *IMAGE, *MEASURED), 0, "diff/1"),
@@ -148,6 +152,7 @@ ANSWERS_OF: dict[str, list[tuple[tuple[str, ...], int, str]]] = {
 NONE = {
     "report": ("report", "net.py:net", *IMAGE),
     "plot": ("plot", "icicle", "net.py:net", *IMAGE),
+    "merge": ("merge", "--json", "run.lamina"),
     "run": ("run", "--json", "train.py"),
     "completion": ("completion", "bash"),
 }

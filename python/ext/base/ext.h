@@ -112,7 +112,7 @@ typedef struct lmx_torch {
 struct lmx_state {
     PyObject *errors; /* the module lamina._base.errors, once it was needed */
     PyTypeObject *capture_type, *model_type, *costs_type, *snapshot_type, *dry_type, *recorder_type,
-        *schedule_type, *root_type, *tokens_type, *ranks_type;
+        *schedule_type, *root_type, *tokens_type, *ranks_type, *table_type, *recordings_type;
 #define X(name) PyObject *n_##name;
     LMX_NAMES(X)
 #undef X

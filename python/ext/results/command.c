@@ -161,6 +161,36 @@ static lam_status ranks_of(void *self, const char *folder, lam_ranks **out, lam_
     return *out ? LAM_OK : failed(h, &none, e);
 }
 
+static lam_status merge(void *self, int32_t n, const char *const *recordings, const char *folder,
+                        lam_merged *out, lam_error *e) {
+    host *h = self;
+    lam_model *none = NULL;
+    PyObject *files = texts(recordings, n), *path = word(folder), *told = NULL;
+    if (files && path) told = PyObject_CallMethod(h->self, "merge", "OO", files, path);
+    Py_XDECREF(files);
+    Py_XDECREF(path);
+    int written = 0, kept = 0, left_out = 0;
+    const bool ok = told && PyArg_ParseTuple(told, "iii:merge", &written, &kept, &left_out);
+    Py_XDECREF(told);
+    *out = (lam_merged){written, kept, left_out};
+    return ok ? LAM_OK : failed(h, &none, e);
+}
+
+static lam_status sql(void *self, const char *folder, const char *query, lam_table **out, lam_error *e) {
+    host *h = self;
+    lam_model *none = NULL;
+    PyObject *path = word(folder), *text = word(query), *rows = NULL, *capsule = NULL;
+    if (path && text) rows = PyObject_CallMethod(h->self, "sql", "OO", path, text);
+    Py_XDECREF(path);
+    Py_XDECREF(text);
+    if (rows) capsule = PyObject_CallMethod(rows, "__arrow_c_stream__", NULL);
+    Py_XDECREF(rows);
+    struct ArrowArrayStream *s = capsule ? PyCapsule_GetPointer(capsule, "arrow_array_stream") : NULL;
+    lam_status status = s ? lam_table_read(out, s, NULL, e) : LAM_FAILED;
+    Py_XDECREF(capsule);
+    return PyErr_Occurred() ? failed(h, &none, e) : status;
+}
+
 static lam_status doctor(void *self, lam_sink to, lam_error *e) {
     host *h = self;
     lam_model *none = NULL;
@@ -332,6 +362,8 @@ static int run(host *h, int argc, const char **argv) {
         .live = live,
         .doctor = doctor,
         .ranks = PyObject_HasAttrString(h->self, "ranks") ? ranks_of : NULL,
+        .merge = PyObject_HasAttrString(h->self, "merge") ? merge : NULL,
+        .sql = PyObject_HasAttrString(h->self, "sql") ? sql : NULL,
         .script = script,
         .wait = wait_for,
         .roof = roof,

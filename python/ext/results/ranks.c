@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The type Ranks: tables of a run of many ranks, and the verdict on who slows it. Tables come as Arrow's C
- * streams, batch by batch and column by column; the structs below are its stable ABI
- * (https://arrow.apache.org/docs/format/CDataInterface.html, CStreamInterface.html). */
+ * streams (include/lamina_arrow.h), batch by batch and column by column. */
 #include "base/ext.h"
 #include "base/tables.h"
 #include "results/results.h"
@@ -10,28 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-struct ArrowSchema {
-    const char *format, *name, *metadata;
-    int64_t flags, n_children;
-    struct ArrowSchema **children, *dictionary;
-    void (*release)(struct ArrowSchema *);
-    void *private_data;
-};
-struct ArrowArray {
-    int64_t length, null_count, offset, n_buffers, n_children;
-    const void **buffers;
-    struct ArrowArray **children, *dictionary;
-    void (*release)(struct ArrowArray *);
-    void *private_data;
-};
-struct ArrowArrayStream {
-    int (*get_schema)(struct ArrowArrayStream *, struct ArrowSchema *);
-    int (*get_next)(struct ArrowArrayStream *, struct ArrowArray *);
-    const char *(*get_last_error)(struct ArrowArrayStream *);
-    void (*release)(struct ArrowArrayStream *);
-    void *private_data;
-};
 
 typedef struct lmx_ranks {
     PyObject_HEAD lmx_state *st;
@@ -93,7 +70,8 @@ static const column meet_columns[] = {
     W(lam_rank_meet, ranks),      W(lam_rank_meet, last_rank),   W(lam_rank_meet, second_rank),
     W(lam_rank_meet, started_us), R(lam_rank_meet, last_us),     R(lam_rank_meet, second_us),
     R(lam_rank_meet, own_us),     R(lam_rank_meet, transfer_us), R(lam_rank_meet, group_transfer_us),
-    R(lam_rank_meet, step_us),    T(lam_rank_meet, node),        {NULL, WHOLE, 0},
+    R(lam_rank_meet, step_us),    W(lam_rank_meet, represents),  T(lam_rank_meet, node),
+    {NULL, WHOLE, 0},
 };
 static const column layer_columns[] = {
     W(lam_rank_layer, rank),  R(lam_rank_layer, own_us), R(lam_rank_layer, peer_us),

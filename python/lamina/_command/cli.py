@@ -13,6 +13,7 @@ from contextlib import contextmanager, redirect_stdout, suppress
 from .. import _lamina
 from .._base.errors import CountError
 from .._base.terminal import size_of, takes_unicode
+from .progress import Progress
 
 TYPE_CHECKING = False  # importing typing, pathlib or shutil takes longer than reading a file of a model
 
@@ -136,6 +137,26 @@ class Host:
         from .._ranks import open_run
 
         return open_run(folder).judged()
+
+    def merge(self, recordings: list[str], folder: str) -> tuple[int, int, int]:
+        """Writes recordings into the folder of a run; with none, makes its files fewer. Returns how many were
+        written, how many were left as they were, and how many recordings were left out."""
+        from .._ranks.merge import merge
+
+        with Progress(self.err, "merging", shown=self.err_is_terminal) as progress:
+            return merge(recordings, folder, progress.tell, progress.at)
+
+    def sql(self, folder: str, query: str) -> Any:
+        """The rows of a query over the tables of a run, for Arrow."""
+        from tempfile import TemporaryDirectory
+
+        from .._ranks.query import ask
+
+        with (
+            Progress(self.err, "asking", shown=self.err_is_terminal),
+            TemporaryDirectory(prefix="lamina-") as spill,
+        ):
+            return ask(folder, query, spill)
 
     def roof(self, dtype: str | None, device: int) -> tuple[float, float]:
         """The best that a device of this machine reaches: FLOPs and bytes per second."""

@@ -15,22 +15,25 @@ from .._base.errors import FormatError, LaminaError, UnsupportedError, UsageErro
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-WHOLE, REAL, TEXT = "BIGINT", "DOUBLE", "VARCHAR"
+WHOLE, REAL, TEXT, FLAG = "BIGINT", "DOUBLE", "VARCHAR", "BOOLEAN"
 # The columns of each table, by their types; those of the second set must be there, the others may be unknown.
 TABLES: dict[str, tuple[dict[str, str], set[str]]] = {
     "ranks": (
         dict.fromkeys(
-            ("attempt", "rank", "world", "tree", "comm_group", "seen_us", "ended_us", "calls"), WHOLE
+            ("attempt", "rank", "world", "tree", "comm_group", "started_us", "seen_us", "ended_us",
+             "calls"),
+            WHOLE,
         )
-        | dict.fromkeys(("node", "ended_by", "ran_last", "waits"), TEXT)
-        | dict.fromkeys(("step_flops", "peak_flops"), REAL),
+        | dict.fromkeys(("job", "node", "ended_by", "ran_last", "waits"), TEXT)
+        | dict.fromkeys(("step_flops", "peak_flops"), REAL)
+        | {"running": FLAG},
         {"rank", "node"},
     ),
     "steps": (
-        dict.fromkeys(("attempt", "rank", "step", "started_us"), WHOLE)
+        dict.fromkeys(("attempt", "rank", "step", "started_us", "win", "represents"), WHOLE)
         | dict.fromkeys(
-            ("step_us", "input_us", "h2d_us", "forward_us", "backward_us", "optimizer_us", "other_us",
-             "comm_us", "comm_group_us", "processor_us"),
+            ("step_us", "own_us", "input_us", "h2d_us", "forward_us", "backward_us", "optimizer_us",
+             "other_us", "comm_us", "comm_group_us", "processor_us"),
             REAL,
         ),
         {"rank", "step", "step_us"},
@@ -46,7 +49,9 @@ TABLES: dict[str, tuple[dict[str, str], set[str]]] = {
     ),
     "meets": (
         dict.fromkeys(
-            ("attempt", "step", "comm_group", "ranks", "last_rank", "second_rank", "started_us"), WHOLE
+            ("attempt", "step", "comm_group", "ranks", "last_rank", "second_rank", "started_us",
+             "represents"),
+            WHOLE,
         )
         | dict.fromkeys(
             ("last_us", "second_us", "own_us", "transfer_us", "group_transfer_us", "step_us"), REAL
@@ -66,11 +71,13 @@ ELSE = {"attempt": "0", "tree": "0", "waits": "'inside'"}
 # Types of DuckDB that are numbers, or of a column that is NULL in every row.
 NUMBERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "U", "FLOAT", "DOUBLE", "DECIMAL", '"NULL"')
 WAITS = "CASE waits WHEN 'comm' THEN 0 WHEN 'other' THEN 1 ELSE 2 END"
+STALE_US = 3_600_000_000  # merges are expected as often as this
 LAYERS = "layers"
 SCHEMA = "1"  # of the Parquet files
 NEWEST = "(SELECT rank, node, attempt FROM ranks QUALIFY attempt = MAX(attempt) OVER (PARTITION BY rank))"
 INPUT = ("ranks", "steps", LAYERS)
 MAGIC, LEAST = b"PAR1", 12  # at both ends of a Parquet file
+ALL = "all.parquet"  # what `lamina merge run/` makes of the files of a day
 
 
 def sql(name: str, **values: object) -> str:
@@ -81,8 +88,8 @@ def sql(name: str, **values: object) -> str:
     return text
 
 
-def connect(folder: Path | None = None) -> Any:
-    """DuckDB in memory, which reads files of the folder alone.
+def connect(folder: Path | None = None, spill: str | None = None, *, ordered: bool = False) -> Any:
+    """DuckDB in memory, which reads files of the folder alone, and of the one that it spills to.
 
     Raises:
         UnsupportedError: DuckDB is not installed.
@@ -95,11 +102,12 @@ def connect(folder: Path | None = None) -> Any:
             "pip install 'lamina[scale]'"
         ) from error
     db = duckdb.connect(config={"autoinstall_known_extensions": "false"})
-    db.execute(f"SET temp_directory = {quoted(gettempdir())}; SET preserve_insertion_order = false")
+    spill = spill or gettempdir()
+    db.execute(f"SET temp_directory = {quoted(spill)}; SET preserve_insertion_order = {ordered}")
     db.execute("SET enable_progress_bar = false")  # the screen is the command's
     if folder is not None:
-        db.execute(f"SET allowed_directories = [{quoted(str(folder))}, {quoted(gettempdir())}]")
-        db.execute("SET enable_external_access = false")
+        db.execute(f"SET allowed_directories = [{quoted(str(folder))}, {quoted(spill)}]")
+        db.execute("SET enable_external_access = false; SET lock_configuration = true")
     return db
 
 
@@ -116,13 +124,59 @@ def files_of(folder: Path, table: str) -> list[Path]:
     """
     found = sorted(folder.glob(f"{table}/*.parquet")) + sorted(folder.glob(f"{table}/*/*.parquet"))
     for file in found:
-        with file.open("rb") as f:
-            head = f.read(len(MAGIC))
-            size = f.seek(0, 2)
-            f.seek(max(0, size - len(MAGIC)))
-            if size < LEAST or head != MAGIC or f.read() != MAGIC:
-                raise FormatError(f"{file}: it was cut, or it is no Parquet file; copy or write it again")
+        check_whole(file)
     return found
+
+
+def check_whole(file: Path) -> None:
+    """Raises FormatError for a file that was cut, or is no Parquet file."""
+    with file.open("rb") as f:
+        head = f.read(len(MAGIC))
+        size = f.seek(0, 2)
+        f.seek(max(0, size - len(MAGIC)))
+        if size < LEAST or head != MAGIC or f.read() != MAGIC:
+            raise FormatError(f"{file}: it was cut, or it is no Parquet file; copy or write it again")
+
+
+def kept_in(db: Any, file: Path) -> dict[str, str]:
+    """What lamina wrote into the metadata of a Parquet file."""
+    rows = asked(
+        db, f"SELECT key, value FROM parquet_kv_metadata({quoted(escape(str(file.resolve())))})", file
+    )
+    return {
+        key.decode(): value.decode("utf-8", "replace") for key, value in rows if key.startswith(b"lamina.")
+    }
+
+
+def covered(db: Any, day: Path) -> set[str]:
+    """The names of a day's files whose rows are in its file of all nodes, too."""
+    whole = day.joinpath(ALL)
+    return set(kept_in(db, whole).get("lamina.files", "").split(",")) - {""} if whole.exists() else set()
+
+
+def asked(db: Any, text: str, where: object) -> list[tuple[Any, ...]]:
+    """The rows of a query.
+
+    Raises:
+        FormatError: DuckDB can't answer it, as where a file is damaged.
+    """
+    try:
+        rows: list[tuple[Any, ...]] = db.execute(text).fetchall()
+    except Exception as error:
+        if not of_duckdb(error):
+            raise
+        raise FormatError(f"{where}: {told(error)}") from error
+    return rows
+
+
+def of_duckdb(error: BaseException) -> bool:
+    """True for an error of DuckDB."""
+    return type(error).__module__.partition(".")[0].endswith("duckdb")
+
+
+def told(error: BaseException) -> str:
+    """An error of DuckDB as one line."""
+    return str(error).strip().partition("\n")[0]
 
 
 class Run:
@@ -163,9 +217,10 @@ class Run:
                 f"{self.where}: the files of {name}/ have no column {missing[0]}; they are something else's"
             )
         for column, of in columns.items():
-            if of != TEXT and not there.get(column, of).startswith(NUMBERS):
+            kinds, what = (("BOOLEAN", '"NULL"'), "truths") if of == FLAG else (NUMBERS, "numbers")
+            if of != TEXT and not there.get(column, of).startswith(kinds):
                 raise FormatError(
-                    f"{self.where}: the column {column} of {name}/ has {there[column]}, not numbers"
+                    f"{self.where}: the column {column} of {name}/ has {there[column]}, not {what}"
                 )
         known = {c: f"COALESCE({c}, {ELSE[c]})" if c in ELSE else c for c in there}
         picked = ", ".join(
@@ -178,7 +233,11 @@ class Run:
         if name == "ranks":  # of two rows of a rank that which was seen last, as where it was replaced
             copies = "PARTITION BY attempt, rank ORDER BY seen_us DESC NULLS LAST, node"
             text = f"SELECT *, ROW_NUMBER() OVER ({copies}) AS copy FROM ({text})"
-            text = f"SELECT {', '.join(columns)} FROM ({text}) WHERE copy = 1"
+            # A process that was running when it was merged has not died, unless that was long ago.
+            running = f"running AND seen_us >= MAX(seen_us) OVER () - {STALE_US}"
+            ended = f"CASE WHEN {running} THEN COALESCE(ended_us, seen_us) ELSE ended_us END AS ended_us"
+            listed = ", ".join(ended if c == "ended_us" else c for c in columns)
+            text = f"SELECT {listed} FROM ({text}) WHERE copy = 1"
         self._ask(f"CREATE OR REPLACE TEMPORARY VIEW {name} AS {text}", name)
 
     def _reduce(self) -> None:
@@ -197,16 +256,9 @@ class Run:
 
     def _told(self, error: Exception, table: str) -> Exception:
         """An error of DuckDB, or of a table's values, as one sentence; other exceptions as they are."""
-        ours = isinstance(error, LaminaError | OSError)
-        if not ours and not type(error).__module__.partition(".")[0].endswith("duckdb"):
+        if not isinstance(error, LaminaError | OSError) and not of_duckdb(error):
             return error
-        line = (
-            str(error)
-            .strip()
-            .partition("\n")[0]
-            .removeprefix(f"{table}: ")
-            .removeprefix("it can't be read: ")
-        )
+        line = told(error).removeprefix(f"{table}: ").removeprefix("it can't be read: ")
         return FormatError(f"{self.where}: the table {table} can't be read: {line}")
 
     def _give(self, to: _lamina.Ranks, name: str, text: str) -> None:
@@ -287,8 +339,12 @@ class Run:
         return ranks
 
 
-def open_run(folder: str) -> Run:
+def open_run(folder: str, spill: str | None = None, *, ordered: bool = False) -> Run:
     """The run of a folder.
+
+    Args:
+        spill: an empty folder for what does not fit into memory; None: the system's.
+        ordered: rows are given in the order of a query, which takes more memory.
 
     Raises:
         UsageError: the folder is no run's, or DuckDB is not installed.
@@ -298,7 +354,12 @@ def open_run(folder: str) -> Run:
     found = {name: files for name in TABLES if (files := files_of(path, name))}
     if "ranks" not in found:
         raise UsageError(f"{folder}: it is no folder of a run: ranks/ has no Parquet file")
-    return Run(connect(path.resolve()), {name: from_files(files) for name, files in found.items()}, folder)
+    db = connect(path.resolve(), spill, ordered=ordered)
+    for name, files in found.items():
+        days = {file.parent for file in files if file.name == ALL and name != "ranks"}
+        twice = {day.joinpath(name) for day in days for name in covered(db, day)}
+        found[name] = [file for file in files if file not in twice]
+    return Run(db, {name: from_files(files) for name, files in found.items()}, folder)
 
 
 def from_files(files: Iterable[Path]) -> str:

@@ -96,25 +96,53 @@ static int32_t find_window(const lmi_win *v, int32_t n, int32_t attempt, int64_t
     return low;
 }
 
+/* The steps that a rank needs in a window for that to count: a third of what most ranks have in it, or in the
+ * window before it, which tells of one that has just begun. Windows may become longer in the course of a run.
+ */
+static lam_status find_least(const lam_ranks *r, const lmi_win *all, int32_t n_all, int32_t **least,
+                             lam_error *e) {
+    const lmi_window *at = r->windows.data;
+    int32_t *most = calloc((size_t)n_all + 1, sizeof *most);
+    *least = calloc((size_t)n_all + 1, sizeof **least);
+    if (!most || !*least) {
+        free(most);
+        return lmi_nomem(e);
+    }
+    for (size_t i = 0; i < r->windows.n; i++) {
+        const int32_t w = find_window(all, n_all, at[i].attempt, at[i].window);
+        if (at[i].n > most[w]) most[w] = at[i].n;
+    }
+    for (int32_t w = 0; w < n_all; w++) {
+        const int32_t whole = w && most[w - 1] > most[w] ? most[w - 1] : most[w];
+        (*least)[w] = whole / 3 > 4 ? whole / 3 : 4;
+    }
+    free(most);
+    return LAM_OK;
+}
+
 /* `all`: the windows, thin ones too, which steps are of that count with the next window. */
 static lam_status lay_windows(lam_ranks *r, lmi_win **all, int32_t *n_all, lam_error *e) {
     lmi_window *at = r->windows.data;
-    int32_t most = 0, n = 0;
+    int32_t n = 0, *least = NULL;
     *all = lmi_alloc(&r->arena, r->windows.n, sizeof **all);
     r->wins = lmi_alloc(&r->arena, r->windows.n, sizeof *r->wins);
     if (!*all || !r->wins) return lmi_nomem(e);
     for (size_t i = 0; i < r->windows.n; i++)
-        if (at[i].n > most) most = at[i].n;
-    const int32_t least = most / 3 > 4 ? most / 3 : 4;
-    for (size_t i = 0; i < r->windows.n; i++) {
-        const lmi_win w = {at[i].attempt, at[i].window, at[i].first_step, at[i].started, NAN, NAN, NAN, NAN};
-        (*all)[i] = w;
-        if (at[i].n >= least) r->wins[n++] = w;
-    }
+        (*all)[i] =
+            (lmi_win){at[i].attempt, at[i].window, at[i].first_step, at[i].started, NAN, NAN, NAN, NAN};
     *n_all = once(*all, (int32_t)r->windows.n);
+    lam_status s = find_least(r, *all, *n_all, &least, e);
+    for (size_t i = 0; s == LAM_OK && i < r->windows.n; i++) {
+        at[i].win = at[i].n < least[find_window(*all, *n_all, at[i].attempt, at[i].window)] ? -1 : 0;
+        if (at[i].win == 0)
+            r->wins[n++] =
+                (lmi_win){at[i].attempt, at[i].window, at[i].first_step, at[i].started, NAN, NAN, NAN, NAN};
+    }
+    free(least);
+    if (s != LAM_OK) return s;
     r->n_wins = once(r->wins, n);
     for (size_t i = 0; i < r->windows.n; i++)
-        at[i].win = at[i].n < least ? -1 : find_window(r->wins, r->n_wins, at[i].attempt, at[i].window);
+        if (at[i].win == 0) at[i].win = find_window(r->wins, r->n_wins, at[i].attempt, at[i].window);
     LAM_TRY(lay_ranks(r, e));
     for (size_t i = 0; i < r->windows.n; i++) at[i].col = at[i].win < 0 ? -1 : lmi_ranks_col(r, at[i].rank);
     return LAM_OK;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Writers of recordings. recorded.c: one run as text; phases.c: phases of its steps; sheets.c: its tables.
- * ranks.c: several processes side by side; verdict.c: which of them slows the others; same.c: what is the
- * same in them. recorded_data.c: one and several as CSV and JSON. */
+ * ranks.c: several processes side by side; work.c, verdict.c: which of them slows the others; same.c: what is
+ * the same in them; columns.c: tables of them. recorded_data.c: one and several as CSV and JSON. */
 #ifndef LMI_RECORDED_H
 #define LMI_RECORDED_H
 

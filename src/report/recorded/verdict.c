@@ -3,22 +3,17 @@
  * Which of several processes slows the others: the steps that their recordings have in common, reduced to
  * windows and meets, and the verdict on these. All processes record the same steps, so steps of one number
  * are one step, and no clock is compared. */
-#include "report/recorded/recorded.h"
+#include "report/recorded/work.h"
 
-#include "analyse/ranks/ranks.h"
-
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { WINDOWS = 24, SHORTEST = 8, LONGEST = 72, NONE_YET = -1 };
-static const int64_t still_runs_ns = INT64_C(60) * 1000000000; /* a process that wrote so lately */
 static const int64_t steps_end = INT64_C(1) << 48;
 
 /* A recorded step of a process. */
 typedef struct row {
-    int64_t number, started_us, represents;
-    int32_t which, node, win;                            /* node: the first process of its host */
+    int64_t number, started_us, represents, win;
+    int32_t which, node;                                 /* node: the first process of its host */
     double own, of[LAM_N_STEP_PHASES], whole, processor; /* microseconds, NaN: unknown */
 } row;
 
@@ -26,117 +21,41 @@ typedef struct reduction {
     const lmi_recorded *w;
     lam_ranks *to;
     lmi_vec rows;
-    int32_t *model, *node;         /* of each process; model -1: it has none */
-    double *room;                  /* for medians */
-    bool known[LAM_N_STEP_PHASES]; /* in all processes that have phases */
-    bool knows_processor;          /* the same of their waiting for a processor */
-    lam_waits waits;
+    lmi_work work;
+    int32_t *node;
+    double *room; /* for medians */
 } reduction;
-
-static double us_of(int64_t ns) { return ns < 0 || ns > INT64_MAX / 1024 * 1000 ? NAN : (double)ns / 1000; }
-
-static int64_t moment_of(int64_t unix_ns) {
-    return unix_ns <= 0 || unix_ns > INT64_MAX / 1024 * 1000 ? LAM_NOT_KNOWN : unix_ns / 1000;
-}
-
-static const char *host_of(const lam_recording *r) {
-    const char *host = lam_recording_run(r)->host;
-    return host ? host : "?";
-}
 
 /* -- steps --------------------------------------------------------------------------------------------- */
 
-/* The model whose recorded steps took most time; of several the first. */
-static int32_t main_model(const lam_recording *r) {
-    const lam_recorded_model *m;
-    int32_t top = -1;
-    double most = -1;
-    for (int32_t i = 0; (m = lam_recording_model(r, i)); i++) {
-        const double n = (double)m->n_steps, time = (double)m->phases.n * (double)m->phases.whole_ns;
-        if (!(n + time > most)) continue;
-        most = n + time;
-        top = i;
-    }
-    return top;
-}
-
-/* The same model in each process; where none has its name, as in a stage of a pipeline, the main one. */
-static void choose_models(reduction *x) {
-    lmi_recorded w = *x->w;
-    w.model = main_model(w.all[0]);
-    for (int32_t i = 0; i < w.n; i++) {
-        const int32_t same = w.model < 0 ? -1 : lmi_recorded_index(&w, i);
-        x->model[i] = same < 0 ? main_model(w.all[i]) : same;
-    }
-}
-
-static lam_status take_process(reduction *x, int32_t which, bool known[LAM_N_STEP_PHASES], bool *processor,
-                               bool *any) {
+static lam_status take_process(reduction *x, int32_t which) {
+    const lam_recording *r = x->w->all[which];
+    const int32_t model = x->work.model[which];
     lam_recorded_step s;
-    *any = *processor = false;
-    for (int64_t i = 0; lam_recording_step(x->w->all[which], x->model[which], i, &s); i++) {
+    for (int64_t i = 0; model >= 0 && lam_recording_step(r, model, i, &s); i++) {
         if (!s.counts || s.number < 0 || s.number >= steps_end) continue;
         row at = {.number = s.number,
-                  .started_us = moment_of(s.unix_ns),
+                  .started_us = lmi_recorded_moment(s.unix_ns),
                   .represents = s.represents,
                   .which = which,
                   .node = x->node[which],
-                  .win = NONE_YET,
-                  .own = NAN,
-                  .whole = us_of(s.whole_ns),
-                  .processor = us_of(s.processor_wait_ns)};
-        for (int k = 0; k < LAM_N_STEP_PHASES; k++) {
-            at.of[k] = isnan(at.whole) ? NAN : us_of(s.phase_ns[k]);
-            known[k] = known[k] || !isnan(at.of[k]);
-        }
-        *any = *any || !isnan(at.whole);
-        *processor = *processor || !isnan(at.processor);
+                  .win = lmi_recorded_window(lam_recording_run(r)->every, &s),
+                  .own = lmi_work_own(&x->work, &s),
+                  .whole = lmi_recorded_us(s.whole_ns),
+                  .processor = lmi_recorded_us(s.processor_wait_ns)};
+        for (int k = 0; k < LAM_N_STEP_PHASES; k++)
+            at.of[k] = isnan(at.whole) ? NAN : lmi_recorded_us(s.phase_ns[k]);
         LAM_TRY(lmi_vec_put(&x->rows, &at, x->w->e));
     }
     return LAM_OK;
 }
 
-/* Takes the steps of all; a phase is compared if all processes know it that have phases. */
-static lam_status take_steps(reduction *x) {
-    for (int k = 0; k < LAM_N_STEP_PHASES; k++) x->known[k] = true;
-    x->knows_processor = true;
-    for (int32_t i = 0; i < x->w->n; i++) {
-        bool any, processor, known[LAM_N_STEP_PHASES] = {0};
-        if (x->model[i] < 0) continue;
-        LAM_TRY(take_process(x, i, known, &processor, &any));
-        x->knows_processor = x->knows_processor && (processor || !any);
-        for (int k = 0; any && k < LAM_N_STEP_PHASES; k++) x->known[k] = x->known[k] && known[k];
-    }
-    x->waits = x->known[LAM_STEP_COMM] ? LAM_WAITS_APART : LAM_WAITS_INSIDE;
-    return LAM_OK;
-}
-
-/* The step without its waiting for others; if that is not told apart, the phases that hold none. A rank that
- * shares its processor with another program is not slow: it waits for that too. */
-static double own_of(const reduction *x, const row *at) {
-    static const lam_step_phase without[] = {LAM_STEP_INPUT, LAM_STEP_H2D, LAM_STEP_OPTIMIZER};
-    double sum = NAN;
-    if (x->waits == LAM_WAITS_APART) {
-        const double own = at->whole - at->of[LAM_STEP_COMM] - (x->knows_processor ? at->processor : 0);
-        return own < 0 ? 0 : own; /* NaN stays NaN */
-    }
-    for (size_t k = 0; k < sizeof without / sizeof *without; k++) {
-        if (!x->known[without[k]]) continue;
-        sum = isnan(sum) ? at->of[without[k]] : sum + at->of[without[k]];
-        if (isnan(sum)) return NAN;
-    }
-    return sum;
-}
-
 /* Steps whose own work is unknown are left out, unless it is in all. */
-static void find_own(reduction *x) {
+static void leave_out_unknown(reduction *x) {
     row *at = x->rows.data;
     size_t n = 0;
     bool any = false;
-    for (size_t i = 0; i < x->rows.n; i++) {
-        at[i].own = own_of(x, &at[i]);
-        any = any || !isnan(at[i].own);
-    }
+    for (size_t i = 0; i < x->rows.n; i++) any = any || !isnan(at[i].own);
     for (size_t i = 0; any && i < x->rows.n; i++)
         if (!isnan(at[i].own)) at[n++] = at[i];
     if (any) x->rows.n = n;
@@ -181,23 +100,15 @@ static size_t processes(const reduction *x) {
     return n;
 }
 
-/* Steps that at least half of the processes have, and two, are in common: runs of them are windows, some 24
- * of a recording. The rows are sorted by step. */
-static void place_in_windows(reduction *x) {
+/* Only steps that at least half of the processes have, and two, are in common. The rows are sorted by step.
+ */
+static void drop_rare(reduction *x) {
     row *at = x->rows.data;
     const size_t all = processes(x);
-    size_t common = 0, place = 0, end;
-    for (size_t from = 0; from < x->rows.n; from = end) {
+    for (size_t from = 0, end; from < x->rows.n; from = end) {
         end = end_of_step(x, from);
-        common += end - from >= 2 && 2 * (end - from) >= all;
-    }
-    size_t size = (common + WINDOWS / 2) / WINDOWS;
-    size = size < SHORTEST ? SHORTEST : size > LONGEST ? LONGEST : size;
-    for (size_t from = 0; from < x->rows.n; from = end) {
-        end = end_of_step(x, from);
-        if (end - from < 2 || 2 * (end - from) < all) continue;
-        for (size_t i = from; i < end; i++) at[i].win = (int32_t)(place / size);
-        place++;
+        if (end - from >= 2 && 2 * (end - from) >= all) continue;
+        for (size_t i = from; i < end; i++) at[i].win = -1;
     }
 }
 
@@ -220,11 +131,11 @@ static lam_status give_meet(reduction *x, const row *at, size_t n) {
                        .transfer_us = NAN,
                        .group_transfer_us = NAN,
                        .step_us = NAN,
-                       .node = host_of(x->w->all[at->node])};
+                       .node = lmi_recorded_host(x->w->all[at->node])};
     for (size_t i = 0; i < n; i++) {
         const double own = at[i].own;
         m.step_us = fmax(m.step_us, at[i].whole);
-        if (x->waits == LAM_WAITS_APART) m.transfer_us = fmin(m.transfer_us, at[i].of[LAM_STEP_COMM]);
+        if (x->work.waits == LAM_WAITS_APART) m.transfer_us = fmin(m.transfer_us, at[i].of[LAM_STEP_COMM]);
         if (at[i].started_us != LAM_NOT_KNOWN &&
             (m.started_us == LAM_NOT_KNOWN || at[i].started_us < m.started_us))
             m.started_us = at[i].started_us;
@@ -300,29 +211,17 @@ static lam_status give_windows(reduction *x) {
 
 /* -- processes ----------------------------------------------------------------------------------------- */
 
-/* The same for models of the same layers. */
-static int64_t tree_of(const lam_recording *r, int32_t model) {
-    const lam_recorded_place *p;
-    uint64_t hash = 0;
-    for (int32_t i = 0; (p = lam_recording_place(r, model, i)); i++) {
-        hash = lmi_hash_u64(hash ^ lmi_hash(p->path, strlen(p->path)));
-        hash = lmi_hash_u64(hash ^ lmi_hash(p->type, strlen(p->type)));
-    }
-    return (int64_t)(hash >> 1);
-}
-
 /* A process that has not ended died, unless it wrote a moment ago: then it is as good as one that ended. */
 static int64_t end_of(const reduction *x, const lam_recorded_run *run) {
-    const int64_t now = x->w->o->now_unix_ns;
-    if (run->ended_unix_ns) return moment_of(run->ended_unix_ns);
-    const bool runs = !run->gone && now > 0 && now - run->seen_unix_ns <= still_runs_ns;
-    return runs ? moment_of(run->seen_unix_ns) : LAM_NOT_KNOWN;
+    if (run->ended_unix_ns) return lmi_recorded_moment(run->ended_unix_ns);
+    return lmi_recorded_runs(run, x->w->o->now_unix_ns) ? lmi_recorded_moment(run->seen_unix_ns)
+                                                        : LAM_NOT_KNOWN;
 }
 
 /* What a process ran last: calls are counted at least every two seconds, steps only some of the time. */
 static const char *ran_last(const reduction *x, int32_t which, char *to, size_t size) {
     const lam_recorded_run *run = lam_recording_run(x->w->all[which]);
-    const lam_recorded_model *m = lam_recording_model(x->w->all[which], x->model[which]);
+    const lam_recorded_model *m = lam_recording_model(x->w->all[which], x->work.model[which]);
     if (!m || (run->calls <= 0 && m->last < 0)) return NULL;
     const char *name = run->n_models > 1 ? "its models" : m->name;
     const char *later = run->ended_unix_ns ? "" : " or a later one"; /* the newest ones may not be written */
@@ -339,16 +238,16 @@ static lam_status give_facts(reduction *x) {
         const lam_recorded_run *run = lam_recording_run(x->w->all[i]);
         const lam_rank_fact f = {.rank = run->rank,
                                  .world = run->world,
-                                 .tree = tree_of(x->w->all[i], x->model[i]),
+                                 .tree = lmi_recorded_tree(x->w->all[i], x->work.model[i]),
                                  .comm_group = LAM_NOT_KNOWN,
-                                 .seen_us = moment_of(run->seen_unix_ns),
+                                 .seen_us = lmi_recorded_moment(run->seen_unix_ns),
                                  .ended_us = end_of(x, run),
                                  .step_flops = NAN,
                                  .peak_flops = NAN,
-                                 .node = host_of(x->w->all[i]),
+                                 .node = lmi_recorded_host(x->w->all[i]),
                                  .ended_by = run->ended_by,
                                  .ran_last = ran_last(x, i, last, sizeof last),
-                                 .waits = x->waits};
+                                 .waits = x->work.waits};
         LAM_TRY(lam_ranks_add_fact(x->to, &f, x->w->e));
     }
     return LAM_OK;
@@ -357,7 +256,7 @@ static lam_status give_facts(reduction *x) {
 static void find_nodes(reduction *x) {
     for (int32_t i = 0; i < x->w->n; i++)
         for (x->node[i] = 0; x->node[i] < i; x->node[i]++)
-            if (strcmp(host_of(x->w->all[x->node[i]]), host_of(x->w->all[i])) == 0) break;
+            if (strcmp(lmi_recorded_host(x->w->all[x->node[i]]), lmi_recorded_host(x->w->all[i])) == 0) break;
 }
 
 /* -- layers -------------------------------------------------------------------------------------------- */
@@ -372,16 +271,17 @@ static int32_t process_of(const reduction *x, int32_t rank) {
 static lam_status give_layers_of(reduction *x, int32_t which, const lam_layers_wanted *what, lam_ranks *to,
                                  lam_error *e) {
     const lam_recorded_place *p;
-    for (int32_t i = 0; (p = lam_recording_place(x->w->all[which], x->model[which], i)); i++) {
+    for (int32_t i = 0; (p = lam_recording_place(x->w->all[which], x->work.model[which], i)); i++) {
         size_t n = 0;
         for (int32_t k = 0; k < what->n_peers && p->own_ns >= 0; k++) {
             const int32_t peer = process_of(x, what->peers[k]);
-            const lam_recorded_place *there = lmi_recorded_place_like(x->w->all[peer], x->model[peer], p, i);
-            if (there && there->own_ns >= 0) x->room[n++] = us_of(there->own_ns);
+            const lam_recorded_place *there =
+                lmi_recorded_place_like(x->w->all[peer], x->work.model[peer], p, i);
+            if (there && there->own_ns >= 0) x->room[n++] = lmi_recorded_us(there->own_ns);
         }
         if (!n) continue;
         const lam_rank_layer l = {.rank = rank_of(x, which),
-                                  .own_us = us_of(p->own_ns),
+                                  .own_us = lmi_recorded_us(p->own_ns),
                                   .peer_us = lmi_middle(x->room, n),
                                   .layer = p->depth ? p->path : "(the model)"};
         LAM_TRY(lam_ranks_add_layer(to, &l, e));
@@ -399,15 +299,14 @@ static lam_status give_layers(void *self, const lam_layers_wanted *what, lam_ran
 /* -- the verdict --------------------------------------------------------------------------------------- */
 
 static lam_status reduce(reduction *x) {
-    choose_models(x);
     find_nodes(x);
-    LAM_TRY(take_steps(x));
-    find_own(x);
+    for (int32_t i = 0; i < x->w->n; i++) LAM_TRY(take_process(x, i));
+    leave_out_unknown(x);
     x->room = calloc(x->rows.n + (size_t)x->w->n + 1, sizeof *x->room);
     if (!x->room) return lmi_nomem(x->w->e);
     LAM_TRY(give_facts(x));
     if (x->rows.n) qsort(x->rows.data, x->rows.n, sizeof(row), by_step);
-    place_in_windows(x);
+    drop_rare(x);
     LAM_TRY(give_meets(x));
     if (x->rows.n) qsort(x->rows.data, x->rows.n, sizeof(row), by_window);
     LAM_TRY(give_windows(x));
@@ -427,9 +326,9 @@ lam_status lmi_recorded_judge(const lmi_recorded *w, lam_ranks **out) {
     *out = NULL;
     if (w->o->newest || !are_of_one_run(w)) return LAM_OK;
     lmi_vec_init(&x.rows, sizeof(row));
-    x.model = calloc((size_t)w->n, sizeof *x.model);
     x.node = calloc((size_t)w->n, sizeof *x.node);
-    lam_status s = x.model && x.node ? lam_ranks_new(&x.to, w->e) : lmi_nomem(w->e);
+    lam_status s = x.node ? lmi_work_begin(&x.work, w) : lmi_nomem(w->e);
+    if (s == LAM_OK) s = lam_ranks_new(&x.to, w->e);
     if (s == LAM_OK) s = reduce(&x);
     if (s != LAM_OK) {
         lam_ranks_free(x.to);
@@ -437,7 +336,7 @@ lam_status lmi_recorded_judge(const lmi_recorded *w, lam_ranks **out) {
     }
     *out = x.to;
     lmi_vec_free(&x.rows);
-    free(x.model);
+    lmi_work_end(&x.work);
     free(x.node);
     free(x.room);
     return s;

@@ -19,7 +19,7 @@ static const char HEALTHY[] =
     "UPDATE layers SET forward_ns = 7000000, forward_self_ns = 7000000, backward_ns = 15000000"
     " WHERE place = 2;"
     "UPDATE runs SET seen_unix_ns = started_unix_ns + 60000000000, pid = 77,"
-    " ended_unix_ns = started_unix_ns + 60000000000;";
+    " ended_unix_ns = started_unix_ns + 60000000000, every = 100;";
 /* Of the processes that wait 25 ms for one; and of that one. */
 #define WAITS " wait_ns = wait_ns + 25000000, whole_ns = whole_ns + 25000000"
 static const char WAITING[] = "UPDATE steps SET" WAITS;
