@@ -135,6 +135,12 @@ typedef struct lam_ranks_options {
 } lam_ranks_options;
 LAM_API lam_status lam_ranks_write(const lam_ranks *r, const lam_ranks_options *o, lam_sink to, lam_error *e);
 
+/* Holds the run against the limits of recordings: `straggler`, the gain of what the verdict names (0: none;
+ * not complete if it abstains), and `input`, the share of a step of the median rank; others are not
+ * compared. */
+LAM_API lam_status lam_check_ranks(lam_check **out, const char *name, const lam_ranks *r, const lam_budget *b,
+                                   lam_error *e);
+
 #ifdef __cplusplus
 }
 #endif

@@ -259,6 +259,16 @@ LAM_API lam_status lam_recording_write(const lam_recording *const *all, int32_t 
 LAM_API lam_status lam_recording_page(const lam_recording *const *all, int32_t n, lam_sink to, lam_error *e);
 /* Writes the verdict and the layers alone, as one element for a notebook; see lam_page_options.part. */
 LAM_API lam_status lam_recording_part(const lam_recording *r, lam_sink to, lam_error *e);
+/* Holds recordings against the limits that are of them: `straggler`, the gain of what the verdict on several
+ * processes names, and `input`, the share of a step that the median process waits for its DataLoader.
+ * `now_unix_ns` as in lam_recording_options. LAM_USAGE: `straggler` of one recording, or of those of several
+ * runs. */
+LAM_API lam_status lam_check_recordings(lam_check **out, const char *name, const lam_recording *const *all,
+                                        int32_t n, int64_t now_unix_ns, const lam_budget *b, lam_error *e);
+/* Writes the newest numbers of recordings, one of each rank, in Prometheus' text format. LAM_USAGE: two are
+ * of one rank. */
+LAM_API lam_status lam_recording_prometheus(const lam_recording *const *all, int32_t n, lam_sink to,
+                                            lam_error *e);
 /* Writes the scalars of every step of run `run` of `file` to a new TensorBoard event file in `folder`, which
  * is created if it is missing. `path`, of `size` bytes, receives the name of the new file. */
 LAM_API lam_status lam_recording_tensorboard(const char *file, int64_t run, const char *folder, char *path,

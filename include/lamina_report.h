@@ -59,14 +59,15 @@ LAM_API void lam_report_defaults(lam_report_options *o);
 LAM_API lam_status lam_report_write(const lam_costs *c, const lam_report_options *o, lam_sink to,
                                     lam_error *e);
 /* What must be asked for so that a number is known: columns of bytes and elements moved; a backward pass;
- * times; memory; that a language model generates (lam_tokens). */
+ * times; memory; that a language model generates (lam_tokens); recordings of a run (lam_check_recordings). */
 typedef enum lam_needs {
     LAM_NEEDS_NOTHING,
     LAM_NEEDS_COLUMNS,
     LAM_NEEDS_BACKWARD,
     LAM_NEEDS_TIMES,
     LAM_NEEDS_MEMORY,
-    LAM_NEEDS_TOKENS
+    LAM_NEEDS_TOKENS,
+    LAM_NEEDS_RECORDINGS
 } lam_needs;
 /* Of the number called `name`, as "macs" or "peak"; of none LAM_NEEDS_NOTHING. */
 LAM_API lam_needs lam_number_needs(const char *name);
@@ -150,8 +151,8 @@ LAM_API lam_status lam_page_of(const char *file, const lam_page_options *o, lam_
 typedef struct lam_budget lam_budget;
 LAM_API lam_status lam_budget_new(lam_budget **out, lam_error *e);
 LAM_API void lam_budget_free(lam_budget *b); /* NULL is allowed */
-/* Adds a limit: "macs=2G", "peak=200MiB", "time=20ms". LAM_USAGE: there is no such metric or unit (the
- * sentence lists the known ones), or the metric has a limit already. */
+/* Adds a limit: "macs=2G", "peak=200MiB", "time=20ms", "straggler=5%". LAM_USAGE: there is no such metric or
+ * unit (the sentence lists the known ones), or the metric has a limit already. */
 LAM_API lam_status lam_budget_max(lam_budget *b, const char *limit, lam_error *e);
 /* Reads a number of bytes as a limit has it: "80GB", "200MiB". */
 LAM_API lam_status lam_budget_bytes(const char *text, int64_t *out, lam_error *e);
@@ -164,11 +165,12 @@ LAM_API lam_status lam_budget_within(lam_budget *b, const char *share, lam_error
 LAM_API void lam_budget_allow_incomplete(lam_budget *b);
 /* The measurements that the budget needs of a run. `any` false: it limits nothing. */
 typedef struct lam_budget_needs {
-    bool any, backward, time, memory, tokens;
+    bool any, backward, time, memory, tokens, recordings;
 } lam_budget_needs;
 LAM_API lam_budget_needs lam_budget_wants(const lam_budget *b);
-/* Checks that the convention (NULL: the default) counts each metric that is limited by name, and that limits
- * in tokens, which are of a model that generates, stand with no others; else LAM_USAGE. */
+/* Checks that the convention (NULL: the default) counts each metric that is limited by name, and that all
+ * limits are of one kind: of one run of a model, of one that generates (in tokens), or of recordings; else
+ * LAM_USAGE. */
 LAM_API lam_status lam_budget_fits(const lam_budget *b, const char *convention, lam_error *e);
 
 typedef enum lam_verdict { /* the worse the greater */

@@ -273,14 +273,16 @@ lmi_int128 lmi_count_wide(lam_count c);
 
 #define LMI_NARROW "\u202f" /* a no-break space between a number and its unit, between groups of digits */
 
-typedef enum lmi_number_unit { LMI_COUNTS, LMI_BYTES, LMI_TIMES } lmi_number_unit; /* LMI_TIMES: in ns */
+/* LMI_TIMES: in ns; LMI_SHARES: in millionths of a whole */
+typedef enum lmi_number_unit { LMI_COUNTS, LMI_BYTES, LMI_TIMES, LMI_SHARES } lmi_number_unit;
 /* How a number is set: the space before its unit, microseconds, minus. */
 typedef struct lmi_setting {
     const char *space, *micro, *minus;
 } lmi_setting;
 extern const lmi_setting lmi_plain, lmi_tight, lmi_typeset; /* "1.5 us", "1.5us", "1.5 µs" */
 
-/* Three significant digits and the unit: ">= 1.13 K", "12.0 MiB", "4.50 us", "?". */
+/* Three significant digits and the unit: ">= 1.13 K", "12.0 MiB", "4.50 us", "?"; of a share as
+ * lmi_put_percent. */
 void lmi_put_quantity(lmi_buf *b, lmi_number_unit unit, lam_count c);
 /* The same of a double, rounded to a whole number first; "?" if it is negative, above 2^95 or NaN. */
 void lmi_put_scaled(lmi_buf *b, lmi_number_unit unit, double v, const lmi_setting *how);

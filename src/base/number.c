@@ -140,6 +140,11 @@ int lam_text_time(char *buf, size_t size, int64_t ns) {
 
 void lmi_put_quantity(lmi_buf *b, lmi_number_unit unit, lam_count c) {
     char text[96];
+    if (unit == LMI_SHARES && c.state != LAM_UNKNOWN) {
+        lmi_put(b, bound(c));
+        lmi_put_percent(b, lmi_count_double(c), 1e6, &lmi_plain);
+        return;
+    }
     if (c.state != LAM_UNKNOWN) scaled(text, sizeof text, c, unit, &lmi_plain);
     lmi_put(b, c.state == LAM_UNKNOWN ? unknown_text : text);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * `lamina check`: holds models against budgets and baselines, one from the command line or all of a project's
- * file. */
+ * `lamina check`: holds models against budgets and baselines, and recordings against limits, one from the
+ * command line or all of a project's file. */
 #include "base/system.h"
 #include "cmd/cmd.h"
 
@@ -173,14 +173,72 @@ static lam_status fits_tokens(const lmi_args *a, bool in_tokens, lam_error *e) {
                     own);
 }
 
+/* -- recordings -------------------------------------------------------------------------------- */
+
+/* What the operands are: recordings, the folder of a run, or a model. */
+typedef enum source { OF_MODEL, OF_RECORDINGS, OF_RUN } source;
+
+static source source_of(const lmi_args *a) {
+    return lam_recording_is(a->operands[0]) ? OF_RECORDINGS : lmi_is_run(a->operands[0]) ? OF_RUN : OF_MODEL;
+}
+
+/* Returns false, after an error, for several operands that are not all recordings. */
+static bool are_together(lmi_cli *c, source of) {
+    const lmi_args *a = &c->args;
+    if (a->n_operands > 1 && of != OF_RECORDINGS)
+        return lmi_too_many(c, a->operands[1], "only recordings of one run are checked together");
+    for (int32_t i = 1; i < a->n_operands; i++) {
+        if (lam_recording_is(a->operands[i])) continue;
+        lmi_complain(c, "only recordings of one run are checked together", "%s is no recording",
+                     a->operands[i]);
+        return false;
+    }
+    return true;
+}
+
+/* Reads the limits of recordings. */
+static lam_status prepare_recorded(const session *s, source of, lam_budget *b, lam_error *e) {
+    const lmi_args *a = &s->c->args;
+    const char *option = lmi_option_of(a, LMI_OF_A_MODEL);
+    const char *what = of == OF_RUN ? "the folder of a run" : "a recording";
+    if (!option) option = saved_to(s) ? "save" : a->baseline ? "baseline" : a->within[0] ? "within" : NULL;
+    if (option)
+        return lmi_fail(e, LAM_USAGE, a->operands[0],
+                        "it is %s, and --%s is for models; a recording has the limits straggler and input",
+                        what, option);
+    LAM_TRY(read_budget(s, b, e));
+    if (!lam_budget_wants(b).any)
+        return lmi_fail(e, LAM_USAGE, NULL,
+                        "there is nothing to hold it against; give --max straggler=5%% or --max input=10%%");
+    if (!lam_budget_wants(b).recordings)
+        return lmi_fail(e, LAM_USAGE, a->max[0],
+                        "it is a limit of a model, and %s is %s, which has the limits straggler and input",
+                        a->operands[0], what);
+    return LAM_OK;
+}
+
+static lam_status run_recorded(session *s, source of, const char *name, const lam_budget *b, lam_error *e) {
+    lam_check *k = NULL;
+    LAM_TRY((of == OF_RUN ? lmi_check_run : lmi_check_recorded)(s->c, name, b, &k, e));
+    judged(s, k);
+    return LAM_OK;
+}
+
+/* -- limits ------------------------------------------------------------------------------------ */
+
 /* Reads the limits, and turns on the measurements that they need. */
 static lam_status prepare(session *s, lam_budget *b, bool *told, lam_error *e) {
     lmi_args *a = &s->c->args;
-    if (!lmi_file_takes(s->c, a->operands[0])) return told_above(e, told);
+    if (lmi_is_no_run(s->c, a->operands[0]) || !lmi_file_takes(s->c, a->operands[0]))
+        return told_above(e, told);
     if (saved_to(s) && !may_replace(s->c, saved_to(s), report_begins)) return told_above(e, told);
     lam_status status = read_budget(s, b, e);
     if (status != LAM_OK) return status;
     lam_budget_needs needs = lam_budget_wants(b);
+    if (needs.recordings)
+        return lmi_fail(e, LAM_USAGE, a->max[0],
+                        "it is a limit of recordings (run.*.lamina) and of a run's folder, and %s is neither",
+                        a->operands[0]);
     if (!needs.any && !saved_to(s))
         return lmi_fail(e, LAM_USAGE, NULL,
                         "there is nothing to hold it against; give --max macs=2G, --baseline FILE, or --save "
@@ -194,14 +252,30 @@ static lam_status prepare(session *s, lam_budget *b, bool *told, lam_error *e) {
     return fits ? LAM_OK : told_above(e, told);
 }
 
+static lam_status check_source(session *s, const char *name, lam_budget *b, bool *told, lam_error *e) {
+    const source of = source_of(&s->c->args);
+    if (!are_together(s->c, of)) return told_above(e, told);
+    if (of != OF_MODEL) {
+        LAM_TRY(prepare_recorded(s, of, b, e));
+        return run_recorded(s, of, name, b, e);
+    }
+    LAM_TRY(prepare(s, b, told, e));
+    return (lam_budget_wants(b).tokens ? run_tokens : run_model)(s, name, b, e);
+}
+
 static void check_target(session *s, bool alone) {
-    const char *name = s->c->args.operands[0];
+    const lmi_args *a = &s->c->args;
+    char several[512];
+    const char *name = a->operands[0];
     lam_budget *b = NULL;
     lam_error e = {.at = -1};
     bool told = false;
+    if (a->n_operands > 1) {
+        snprintf(several, sizeof several, "%s and %d more", name, (int)a->n_operands - 1);
+        name = several;
+    }
     lam_status status = lam_budget_new(&b, &e);
-    if (status == LAM_OK) status = prepare(s, b, &told, &e);
-    if (status == LAM_OK) status = (lam_budget_wants(b).tokens ? run_tokens : run_model)(s, name, b, &e);
+    if (status == LAM_OK) status = check_source(s, name, b, &told, &e);
     if (status != LAM_OK) {
         if (alone && !told) lmi_complain_of(s->c, &e, status);
         fail(s, name, &e, lmi_exit_code(status));
@@ -222,7 +296,7 @@ static lam_status take_check(void *to, const char *file, int argc, const char *c
     if (is_text(s->own) && !s->is_told) lmi_say(c, "checks of %s\n", file);
     s->is_told = true;
     c->args.operands = calloc((size_t)argc + 1, sizeof *c->args.operands);
-    bool parsed = c->args.operands && lmi_parse(c, argc, argv, 0) && c->args.n_operands == 1;
+    bool parsed = c->args.operands && lmi_parse(c, argc, argv, 0) && c->args.n_operands > 0;
     if (parsed) {
         check_target(s, false);
     } else {

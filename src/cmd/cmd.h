@@ -138,13 +138,15 @@ int lmi_run_export(lmi_cli *c);
 
 /* -- ranks.c ----------------------------------------------------------------------------------- */
 
-/* True for the folder of a run of many ranks. */
-bool lmi_is_run(const char *operand);
 /* True, after an error, for a folder that is neither a run's nor a model's. */
 bool lmi_is_no_run(lmi_cli *c, const char *operand);
 int lmi_show_run(lmi_cli *c); /* `lamina show` of the folder of a run */
 int lmi_run_merge(lmi_cli *c);
 int lmi_run_sql(lmi_cli *c);
+/* `lamina check` of it, and of the recordings that the operands name. */
+lam_status lmi_check_run(lmi_cli *c, const char *name, const lam_budget *b, lam_check **out, lam_error *e);
+lam_status lmi_check_recorded(lmi_cli *c, const char *name, const lam_budget *b, lam_check **out,
+                              lam_error *e); /* recorded.c */
 
 /* -- recorded.c -------------------------------------------------------------------------------- */
 /* True for a report that was saved as JSON, by its name. */

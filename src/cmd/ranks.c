@@ -1,20 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The folder of a run of many ranks, which the host reads and writes: `lamina show`, `merge` and `sql`. */
+ * The folder of a run of many ranks, which the host reads and writes: `lamina show`, `check`, `merge` and
+ * `sql`. */
 #include "base/system.h"
 #include "cmd/cmd.h"
-
-#include <stdio.h>
 
 static bool is_folder(const char *path) {
     struct stat st;
     return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
-}
-
-bool lmi_is_run(const char *operand) {
-    char path[4096];
-    const int n = snprintf(path, sizeof path, "%s/ranks", operand);
-    return n > 0 && (size_t)n < sizeof path && is_folder(operand) && is_folder(path);
 }
 
 bool lmi_is_no_run(lmi_cli *c, const char *operand) {
@@ -30,6 +23,15 @@ static lam_status read_run(const lmi_cli *c, lam_ranks **out, lam_error *e) {
         return lmi_fail(e, LAM_UNSUPPORTED, c->args.operands[0],
                         "the folder of a run is read by Python with DuckDB, and this command has no Python");
     return c->host->ranks(c->host->self, c->args.operands[0], out, e);
+}
+
+lam_status lmi_check_run(lmi_cli *c, const char *name, const lam_budget *b, lam_check **out, lam_error *e) {
+    lam_ranks *r;
+    lam_status s = read_run(c, &r, e);
+    if (s == LAM_USAGE) s = LAM_FAILED; /* the request was right, so what is wrong is the folder */
+    if (s == LAM_OK) s = lam_check_ranks(out, name, r, b, e);
+    lam_ranks_free(r);
+    return s;
 }
 
 int lmi_show_run(lmi_cli *c) {

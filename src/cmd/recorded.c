@@ -114,6 +114,16 @@ int lmi_report_recordings(lmi_cli *c) {
     return lmi_written(c, &e, s, LMI_EXIT_OK);
 }
 
+lam_status lmi_check_recorded(lmi_cli *c, const char *name, const lam_budget *b, lam_check **out,
+                              lam_error *e) {
+    recordings r;
+    LAM_TRY(open_all(c, 0, &r, e));
+    const lam_status s =
+        lam_check_recordings(out, name, (const lam_recording *const *)r.at, r.n, lmi_unix_now(), b, e);
+    close_all(&r);
+    return s;
+}
+
 /* -- following --------------------------------------------------------------------------------- */
 
 /* A number that changes if there is something new to show. */
@@ -181,17 +191,8 @@ int lmi_run_live(lmi_cli *c) {
 
 /* -- for other programs ------------------------------------------------------------------------ */
 
-int lmi_run_export(lmi_cli *c) {
-    lam_error e = {.at = -1};
-    char path[FULL_PATH];
-    if (!c->args.tensorboard) {
-        lmi_complain(c, "there is one so far: --tensorboard DIR",
-                     "`lamina export` needs to know for which program");
-        return LMI_EXIT_USAGE;
-    }
-    lam_status s = lam_recording_tensorboard(c->args.operands[0], c->args.run, c->args.tensorboard, path,
-                                             sizeof path, &e);
-    if (s != LAM_OK) return lmi_complain_of(c, &e, s);
+/* Says which file was written. */
+static int say_file(lmi_cli *c, const char *path) {
     if (!lmi_is_json(&c->args)) {
         lmi_say(c, "%s\n", path);
         return LMI_EXIT_OK;
@@ -200,6 +201,54 @@ int lmi_run_export(lmi_cli *c) {
     if (code != LMI_EXIT_OK) return code;
     lmi_json_text(c, "file", path);
     return lmi_json_end(c, code);
+}
+
+/* Returns false, after an error, unless node_exporter would read the file: by this, no recording is
+ * overwritten. */
+static bool is_for_prometheus(lmi_cli *c, const char *path) {
+    static const char end[] = ".prom";
+    const size_t n = strlen(path), tail = sizeof end - 1;
+    if (n > tail && strcmp(path + n - tail, end) == 0) return lmi_may_be_file(c, path);
+    lmi_complain(c, "node_exporter's textfile collector reads no others", "%s: the name must end in .prom",
+                 path);
+    return false;
+}
+
+static int export_to_prometheus(lmi_cli *c) {
+    const char *path = c->args.prometheus;
+    recordings r;
+    lmi_buf text;
+    lam_error e = {.at = -1};
+    if (!is_for_prometheus(c, path)) return LMI_EXIT_USAGE;
+    lmi_buf_init(&text);
+    lam_status s = open_all(c, 0, &r, &e);
+    if (s == LAM_OK)
+        s = lam_recording_prometheus((const lam_recording *const *)r.at, r.n, lmi_buf_sink(&text), &e);
+    close_all(&r);
+    int code = s == LAM_OK ? lmi_replace_file(c, LMI_TO_SAVED, path, &text) : lmi_complain_of(c, &e, s);
+    lmi_buf_free(&text);
+    return code == LMI_EXIT_OK ? say_file(c, path) : code;
+}
+
+static int export_to_tensorboard(lmi_cli *c) {
+    lam_error e = {.at = -1};
+    char path[FULL_PATH];
+    if (c->args.n_operands > 1) {
+        lmi_too_many(c, c->args.operands[1], "a file for TensorBoard is of one recording");
+        return LMI_EXIT_USAGE;
+    }
+    lam_status s = lam_recording_tensorboard(c->args.operands[0], c->args.run, c->args.tensorboard, path,
+                                             sizeof path, &e);
+    return s == LAM_OK ? say_file(c, path) : lmi_complain_of(c, &e, s);
+}
+
+int lmi_run_export(lmi_cli *c) {
+    if (!c->args.tensorboard == !c->args.prometheus) {
+        lmi_complain(c, "give one of --tensorboard DIR and --prometheus FILE.prom",
+                     "`lamina export` needs to know for which program");
+        return LMI_EXIT_USAGE;
+    }
+    return c->args.prometheus ? export_to_prometheus(c) : export_to_tensorboard(c);
 }
 
 int lmi_run_run(lmi_cli *c) {

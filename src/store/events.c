@@ -153,6 +153,16 @@ static lam_status put_layer(writer *w, const lmi_root *root, const lmi_step *s, 
     return put(w, root, s, path, "inf", m->inf, 1);
 }
 
+/* "ResNet/phases/input_ms", ..., which add up to "ResNet/step_ms"; an unknown one is a part of other_ms. */
+static lam_status put_phases(writer *w, const lmi_root *root, const lmi_step *s) {
+    char name[64];
+    for (int k = 0; k < LAM_N_STEP_PHASES; k++) {
+        snprintf(name, sizeof name, "phases/%s_ms", lam_step_phase_name((lam_step_phase)k));
+        LAM_TRY(put(w, root, s, NULL, name, s->whole < 0 ? -1 : s->phases[k], 1e6));
+    }
+    return put(w, root, s, NULL, "step_ms", s->whole, 1e6);
+}
+
 static lam_status put_step(writer *w, const lmi_root *root, const lmi_step *s, sqlite3_stmt *layers) {
     bool more = true;
     LAM_TRY(put(w, root, s, NULL, "forward_ms", s->forward, 1e6));
@@ -161,6 +171,7 @@ static lam_status put_step(writer *w, const lmi_root *root, const lmi_step *s, s
     LAM_TRY(put(w, root, s, NULL, "device_backward_ms", s->device_backward, 1e6));
     LAM_TRY(put(w, root, s, NULL, "peak_bytes", s->peak, 1));
     LAM_TRY(put(w, root, s, NULL, "device_peak_bytes", s->device_peak, 1));
+    LAM_TRY(put_phases(w, root, s));
     sqlite3_bind_int64(layers, 1, s->id);
     lam_status status = LAM_OK;
     while (status == LAM_OK && more) {

@@ -16,6 +16,7 @@ import io
 import re
 import shlex
 import shutil
+import sqlite3
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -203,7 +204,7 @@ for _ in range(3):
 INPUT = ["-i", "1x3x224x224"]
 STANDS_FOR = {
     "TARGET": ["FILE.py:Model"], "LAYER": ["layer1.0.conv1"], "OLD": ["old.json"], "NEW": ["FILE.py:Model"],
-    "TABLE": ["thoplw", "alexnet"], "run.*.lamina": ["run.lamina", "before.lamina"],
+    "TABLE": ["thoplw", "alexnet"], "run.*.lamina": ["run.0.lamina", "run.1.lamina"],
 }  # fmt: skip
 # What a table that lists commands leaves out of them.
 REST = {
@@ -247,6 +248,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         shutil.copy(ROOT / "tests/data/files" / name, here / name)
     for name in ("before.lamina", "after.lamina"):
         shutil.copy(here / "run.lamina", here / name)
+    for rank in range(2 * (here / "run.lamina").exists()):  # not in a build without SQLite
+        file = here / f"run.{rank}.lamina"
+        shutil.copy(here / "run.lamina", file)
+        with contextlib.closing(sqlite3.connect(file)) as base, base:
+            base.execute("UPDATE runs SET rank = ?, world = 2", (rank,))
     if has("duckdb"):
         ranked.write(here / "run")
     return here

@@ -113,6 +113,7 @@ ANSWERS_OF: dict[str, list[tuple[tuple[str, ...], int, str]]] = {
         (("check", "net.py:other", *IMAGE, "--baseline", "saved.json", "--within", "1%"), 1, "check/1"),
         (("check", "net.py:net", *IMAGE, "--save", "new.json"), 0, "check/1"),
         (("check", "net.py:wrong", "-i", "1x4", "--max", "macs=1"), 3, "check/1"),
+        (("check", "run.lamina", "--max", "input=100%"), 1, "check/1"),
         (("check",), 1, "check/1"),
     ],
     "graph": [
@@ -133,6 +134,7 @@ ANSWERS_OF: dict[str, list[tuple[tuple[str, ...], int, str]]] = {
     ],
     "export": [
         (("export", "run.lamina", "--tensorboard", "logs"), 0, "export/1"),
+        (("export", "run.lamina", "--prometheus", "run.prom"), 0, "export/1"),
         (("export", "run.lamina"), 2, ""),
     ],
     "rules": [(("rules",), 0, "rules/1"), (("rules", "torchscan"), 0, "rules/1"), (("rules", "no"), 2, "")],

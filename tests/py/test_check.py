@@ -4,9 +4,12 @@ convolution, and green again when the baseline is renewed: by the command, pytes
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
+import shutil
+import sqlite3
 import subprocess
 import sys
 import textwrap
@@ -15,6 +18,7 @@ from xml.etree import ElementTree
 
 import pytest
 from conftest import LIMIT, ROOT, environment
+from schemas import ANSWERS, wrong
 
 import warm
 from lamina._base.errors import UsageError
@@ -35,7 +39,7 @@ def block(language, part):
 @pytest.fixture
 def repository(tmp_path):
     (tmp_path / "net.py").write_text(block("py", "class Net"), "utf-8")
-    (tmp_path / "lamina.toml").write_text(block("toml", "[[check]]"), "utf-8")
+    (tmp_path / "lamina.toml").write_text(block("toml", "net.py:Net"), "utf-8")
     (tmp_path / "test_net.py").write_text(block("py", "def test_net"), "utf-8")
     return tmp_path
 
@@ -306,6 +310,99 @@ def test_a_number_in_tokens_that_is_not_known_is_not_within(tmp_path):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+RECORDED = """
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+
+net = torch.nn.Linear(4, 4)
+optimizer = torch.optim.SGD(net.parameters(), 0.1)
+for (x,) in DataLoader(TensorDataset(torch.ones(120, 4)), batch_size=2):
+    net(x).sum().backward()
+    optimizer.step()
+"""
+
+
+def record(folder, program):
+    (folder / "train.py").write_text(program, "utf-8")
+    done = warm.lamina(["run", "train.py"], cwd=folder, env=environment())
+    assert done.returncode == 0, done.stderr
+
+
+def as_rank(folder, rank, world, *changes):
+    """Copies run.lamina as that of a rank. Each step waits 20 ms for others."""
+    file = folder / f"run.{rank}.lamina"
+    shutil.copy(folder / "run.lamina", file)
+    with contextlib.closing(sqlite3.connect(file)) as base, base:
+        base.execute("UPDATE runs SET rank = ?, world = ?", (rank, world))
+        base.execute(
+            "UPDATE steps SET whole_ns = 90000000, input_ns = 1800000, h2d_ns = 0, wait_ns = 20000000,"
+            " own_forward_ns = 20000000, own_backward_ns = 40000000, optimizer_ns = 4000000,"
+            " other_ns = 4200000"
+        )
+        for change in changes:
+            base.execute(change)
+
+
+def test_recordings_are_held_against_limits_of_their_own(tmp_path):
+    record(tmp_path, RECORDED)
+    late = "UPDATE steps SET own_forward_ns = own_forward_ns + 18000000, wait_ns = wait_ns - 18000000"
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    shutil.move(tmp_path / "run.lamina", logs / "run.lamina")
+    for rank in range(11):
+        as_rank(logs, rank, 11, *([late] if rank == 10 else []))
+    (tmp_path / "lamina.toml").write_text(
+        textwrap.dedent(
+            """
+            [[check]]
+            target = "logs/run.*.lamina"
+            max = { straggler = "5%", input = "10%" }
+            [[check]]
+            target = ["logs/run.0.lamina", "logs/run.1.lamina"]
+            max = { straggler = "5%" }
+            [[check]]
+            target = "logs/run.0.lamina"
+            max = { input = "1%" }
+            [[check]]
+            target = "logs/run.0.lamina"
+            max = { straggler = "5%" }
+            [[check]]
+            target = "logs/none.*.lamina"
+            max = { input = "5%" }
+            """
+        ),
+        "utf-8",
+    )
+    done = lamina(logs, "--json")
+    told = json.loads(done.stdout)
+    assert not wrong(told, ANSWERS)
+    assert done.returncode == 3, done.stderr
+    over, two, alone, others, missing = told["checks"]
+    assert over["target"] == "run.0.lamina and 10 more"
+    straggler, waiting = over["limits"]
+    assert straggler["verdict"] == "over" and straggler["ranks"] == [10]
+    assert straggler["now"]["value"] == pytest.approx(200000, abs=2000)
+    assert straggler["said"].startswith("Rank 10 slows all: without it a step would take 20 % less")
+    assert waiting["verdict"] == "within" and waiting["now"] == {"value": 20000, "state": "exact"}
+    assert two["verdict"] == "within" and two["limits"][0]["now"] == {"value": 0, "state": "exact"}
+    assert two["notes"] == ["9 of 11 ranks have no recording that can be compared; a cause may be among them"]
+    assert alone["verdict"] == "over" and alone["limits"][0]["said"].startswith("Give the DataLoader more")
+    assert others["error"] == (
+        "straggler: it compares ranks, and one recording has no others; name those of all ranks"
+    )
+    assert "none.*.lamina" in missing["error"]
+
+
+def test_a_recording_of_unknown_input_is_not_within(tmp_path):
+    record(tmp_path, "import torch\nnet = torch.nn.Linear(2, 2)\nnet(torch.ones(1, 2))\n")
+    done = lamina(tmp_path, "run.lamina", "--max", "input=99%")
+    assert done.returncode == 1, done.stdout
+    assert "not complete: " in done.stdout
+    done = lamina(tmp_path, "run.lamina", "--max", "macs=1G")
+    assert done.returncode == 2
+    assert "macs=1G: it is a limit of a model, and run.lamina is a recording" in done.stderr
+
+
 def words(text, folder, name="lamina.toml"):
     (folder / name).write_text(text, "utf-8")
     return read_checks(folder)
@@ -368,6 +465,8 @@ def test_the_nearest_file_counts_and_paths_are_from_it(tmp_path, monkeypatch):
         ),
         ("[[check]]\n", "lamina.toml: check 1 needs a target"),
         ("[[check]]\ntarget = 3\n", "lamina.toml: check 1 needs a target"),
+        ("[[check]]\ntarget = []\n", "lamina.toml: check 1 needs a target"),
+        ("[[check]]\ntarget = ['a.lamina', 3]\n", "lamina.toml: check 1 needs a target"),
         ("[[check]]\ntarget = 'n:N'\nmaxx = 1\n", "check 1 has an unknown key 'maxx'; did you mean max?"),
         ("[[check]]\ntarget = 'n:N'\nzzz = 1\n", "check 1 has an unknown key 'zzz'; it may have target, "),
         ("[[check]]\ntarget = 'n:N'\nbackward = 'yes'\n", "check 1: backward is true or false"),

@@ -916,6 +916,10 @@ def test_events_for_tensorboard(recording, tmp_path):
     for place, number, own in rows(recording, sql):
         value, _ = scalars[f"Sequential/{place or '(the model)'}/self_ms", number]
         assert value == pytest.approx(own / 1e6)
+    sql = "SELECT number, whole_ns, own_forward_ns, other_ns FROM steps WHERE whole_ns IS NOT NULL"
+    for number, *times in rows(recording, sql):
+        for name, ns in zip(("step_ms", "phases/forward_ms", "phases/other_ms"), times, strict=True):
+            assert scalars[f"Sequential/{name}", number][0] == pytest.approx(ns / 1e6)
     assert command("export", recording, "--tensorboard", tmp_path / "logs")[0] == 0
     assert len(list((tmp_path / "logs").iterdir())) == 2  # nothing is overwritten
 

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import tomllib
 from pathlib import Path
@@ -16,7 +17,8 @@ from .._target.load import near
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# Keys of a check by the type of their value. All but the target are options of `lamina check`.
+# Keys of a check by the type of their value. All but the target, which may be a list of recordings, are
+# options of `lamina check`.
 TEXTS = ("inputs", "mode", "convention", "rules", "baseline")
 LISTS = ("input", "build", "max", "within")  # a text, a list of texts, or a table of NAME=VALUE
 FLAGS = ("backward", "time", "memory", "dry", "allow-incomplete")
@@ -81,8 +83,10 @@ def _words(check: dict[str, Any], folder: Path, where: str) -> Iterator[str]:
             raise UsageError(
                 f"{where} has an unknown key {key!r}{near(key, KEYS) or '; it may have ' + ', '.join(KEYS)}"
             )
-    if not isinstance(given.get("target"), str):
-        raise UsageError(f'{where} needs a target, as target = "net.py:Net"')
+    targets = given.get("target")
+    names: list[Any] = targets if isinstance(targets, list) else [targets]
+    if not names or not all(isinstance(name, str) for name in names):
+        raise UsageError(f'{where} needs a target, as target = "net.py:Net" or target = "run.*.lamina"')
     for key, value in given.items():
         at = f"{where}: {key}"
         if key in FLAGS:
@@ -95,7 +99,23 @@ def _words(check: dict[str, Any], folder: Path, where: str) -> Iterator[str]:
         elif key != "target":
             text = _text(value, at)
             yield f"--{key}={_from_here(text, folder, whole=key in PATHS)}"
-    yield from ("--", _from_here(given["target"], folder, whole=False))
+    yield "--"
+    for name in names:
+        yield from _found(name, folder)
+
+
+def _found(target: str, folder: Path) -> list[str]:
+    """A target relative to the current folder; of a pattern, ``run.*.lamina``, all recordings that match."""
+    recording, pattern = target.endswith(".lamina"), Path(target)
+    found = folder.joinpath(pattern.parent).glob(pattern.name) if recording else ()
+    files = [str(pattern.with_name(file.name)) for file in found]
+    whole = recording or folder.joinpath(target).exists()
+    return [_from_here(file, folder, whole=whole) for file in sorted(files, key=_by_number) or [target]]
+
+
+def _by_number(name: str) -> list[tuple[int, str]]:
+    """Sorts run.2.lamina before run.10.lamina."""
+    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name)]
 
 
 def _texts(value: Any, where: str) -> list[str]:

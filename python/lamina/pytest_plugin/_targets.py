@@ -49,8 +49,8 @@ def targets_of(session: pytest.Session) -> list[Target]:
         file, checks = read_checks(root)
     except UsageError as error:
         raise pytest.UsageError(f"--lamina: {error}") from error
-    made, names = [], [words[-1] for words in checks]
+    made, names = [], [words[words.index("--") + 1] for words in checks]
     for i, words in enumerate(checks):
-        name = words[-1] if names.count(words[-1]) == 1 else f"{words[-1]}[{i + 1}]"  # not a count: a number
+        name = names[i] if names.count(names[i]) == 1 else f"{names[i]}[{i + 1}]"  # not a count: a number
         made.append(Target.from_parent(session, name=name, nodeid=f"{file}::{name}", words=words, file=file))
     return made

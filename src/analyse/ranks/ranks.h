@@ -205,5 +205,7 @@ lam_status lmi_ranks_whole(lam_ranks *r, lam_error *e); /* whole.c */
 /* shown.c: means of all steps, who was last, MFU; the table of phases, once the verdict is known */
 lam_status lmi_ranks_means(lam_ranks *r, lam_error *e);
 lam_status lmi_ranks_phases(lam_ranks *r, lam_error *e);
+/* The share of its steps that each rank waits for its input; NaN: unknown. */
+lam_status lmi_ranks_input(const lam_ranks *r, double *share, lam_error *e);
 
 #endif

@@ -96,6 +96,37 @@ lam_status lmi_ranks_means(lam_ranks *r, lam_error *e) {
     return who_was_last(r, e);
 }
 
+/* -- input --------------------------------------------------------------------------------------------- */
+
+/* How many steps a recorded step of each window represents, in the mean. */
+static void weigh_windows(const lam_ranks *r, double *weight, double *n) {
+    for (int32_t w = 0; w < r->n_wins; w++) weight[w] = n[w] = 0;
+    for (int32_t i = 0; i < r->n_steps; i++) {
+        if (r->steps[i].win >= r->n_wins) continue;
+        weight[r->steps[i].win] += r->steps[i].weight;
+        n[r->steps[i].win]++;
+    }
+    for (int32_t w = 0; w < r->n_wins; w++) weight[w] = n[w] > 0 ? weight[w] / n[w] : 1;
+}
+
+lam_status lmi_ranks_input(const lam_ranks *r, double *share, lam_error *e) {
+    const lmi_window *at = r->windows.data;
+    const size_t ranks = (size_t)r->n_ranks, wins = (size_t)r->n_wins;
+    double *weight = malloc((2 * wins + ranks + 1) * sizeof *weight), *whole = weight + 2 * wins;
+    if (!weight) return lmi_nomem(e);
+    weigh_windows(r, weight, weight + wins);
+    for (size_t i = 0; i < ranks; i++) share[i] = whole[i] = 0;
+    for (size_t i = 0; i < r->windows.n; i++) {
+        if (at[i].win < 0) continue;
+        const double steps = at[i].n * weight[at[i].win];
+        share[at[i].col] += steps * at[i].of[LMI_US_INPUT];
+        whole[at[i].col] += steps * at[i].of[LMI_US_STEP];
+    }
+    for (size_t i = 0; i < ranks; i++) share[i] = whole[i] > 0 ? share[i] / whole[i] : NAN;
+    free(weight);
+    return LAM_OK;
+}
+
 /* -- phases -------------------------------------------------------------------------------------------- */
 
 /* The mean of a rank's windows, those of the verdict or all. */

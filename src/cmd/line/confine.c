@@ -119,13 +119,20 @@ static span targets(const lmi_cli *c) {
                   strcmp(v->operands, "TARGET LAYER") == 0 ? 1 : c->args.n_operands};
 }
 
+bool lmi_is_run(const char *operand) {
+    char path[LONGEST_PATH];
+    struct stat st;
+    const int n = snprintf(path, sizeof path, "%s/ranks", operand);
+    return n > 0 && (size_t)n < sizeof path && stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
 /* True for a file or folder that no Python is needed for, but not for a recording: SQLite wants to write
  * beside it. That takes a comparison of its first bytes before the process is confined. */
 static bool is_readable(const lmi_cli *c, const char *path, struct stat *st) {
     const size_t n = strlen(path);
     const bool code = n > 3 && strcmp(path + n - 3, ".py") == 0 && strcmp(c->verb->name, "scan") != 0;
     return !code && stat(path, st) == 0 && (S_ISREG(st->st_mode) || S_ISDIR(st->st_mode)) &&
-           !lam_recording_is(path);
+           !lam_recording_is(path) && !lmi_is_run(path);
 }
 
 /* A part of a model in several files, by its name: "x-00001-of-00003.gguf". */

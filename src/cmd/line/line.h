@@ -205,6 +205,8 @@ bool lmi_page(const lmi_buf *held);
 /* Confines this process to what the command line names, if that is files of models alone, and if the host
  * lets it. Call it before a file is read. False: after an error. */
 bool lmi_confine(lmi_cli *c);
+/* True for the folder of a run of many ranks, which Python reads. */
+bool lmi_is_run(const char *operand);
 /* Replaces a file, or makes it; returns an exit code, after an error if it can't be written. */
 int lmi_replace_file(lmi_cli *c, lmi_hand_of which, const char *path, const lmi_buf *text);
 

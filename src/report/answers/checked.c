@@ -52,7 +52,7 @@ static void put_most(lmi_buf *b, const lmi_limit_result *h) {
              : h->verdict == LAM_WITHIN ? "within"
                                         : "limit",
              h->text);
-    if (h->verdict != LAM_OVER) return;
+    if (h->verdict != LAM_OVER || h->of->unit == LMI_SHARES) return; /* a share of a share is unclear */
     lmi_put(b, " by ");
     lmi_put_quantity(b, h->of->unit, lmi_of_wide(over));
     if (h->most <= 0) return;
@@ -63,6 +63,7 @@ static void put_most(lmi_buf *b, const lmi_limit_result *h) {
 
 static void put_limit(lmi_buf *b, const lmi_limit_result *h) {
     lmi_put_quantity(b, h->of->unit, h->now);
+    if (h->of->unit == LMI_SHARES && h->now.state != LAM_UNKNOWN) lmi_put(b, " of a step");
     if (h->is_change)
         put_change(b, h);
     else
@@ -116,6 +117,10 @@ static const char *verdict_text(const lam_check *k) {
 
 /* Writes everything below a limit, each on a line after `before`. */
 static void put_below(lmi_buf *b, const lmi_limit_result *h, const char *before) {
+    if (h->said) {
+        lmi_put(b, before);
+        lmi_put_clean(b, h->said);
+    }
     for (int32_t i = 0; i < h->n_parts; i++) {
         lmi_put(b, before);
         put_part(b, h, &h->part[i]);
@@ -184,6 +189,14 @@ static void write_text(writer *w) {
 /* Writes the gathered text as one cell or line of Markdown. */
 static void put_md(writer *w) { lmi_put_escaped(&w->out, lmi_buf_text(&w->line), "\\`*_<>|[]", "\\"); }
 
+/* Writes the gathered text as an item of the list below the table; `any`: it is not the first. */
+static void put_md_below(writer *w, const lmi_limit_result *h, bool *any) {
+    lmi_putf(&w->out, "%s- %s: ", *any ? "" : "\n", h->of->name);
+    put_md(w);
+    lmi_putc(&w->out, '\n');
+    *any = true;
+}
+
 static void write_md(writer *w) {
     lmi_put(&w->out, "| target | metric | result |\n|---|---|---|\n");
     for (int32_t i = 0; i < w->n; i++) {
@@ -202,15 +215,21 @@ static void write_md(writer *w) {
             lmi_put(&w->out, " |\n");
         }
     }
+    bool any = false;
     for (int32_t i = 0; i < w->n; i++)
-        for (int32_t j = 0; j < w->k[i]->n; j++)
-            for (int32_t l = 0; l < w->k[i]->at[j].n_parts; l++) {
-                lmi_putf(&w->out, "%s- %s: ", i || j || l ? "" : "\n", w->k[i]->at[j].of->name);
+        for (int32_t j = 0; j < w->k[i]->n; j++) {
+            const lmi_limit_result *h = &w->k[i]->at[j];
+            if (h->said) {
                 lmi_buf_clear(&w->line);
-                put_part(&w->line, &w->k[i]->at[j], &w->k[i]->at[j].part[l]);
-                put_md(w);
-                lmi_putc(&w->out, '\n');
+                lmi_put_clean(&w->line, h->said);
+                put_md_below(w, h, &any);
             }
+            for (int32_t l = 0; l < h->n_parts; l++) {
+                lmi_buf_clear(&w->line);
+                put_part(&w->line, h, &h->part[l]);
+                put_md_below(w, h, &any);
+            }
+        }
 }
 
 static void write_json(writer *w) {

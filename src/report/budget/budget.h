@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  * budget: a model's totals held against limits, and the layers that made a total exceed one. What can be
  * limited is a list of numbers/numbers.def. limits.c: limits from texts. check.c: totals against limits.
- * layers.c: the layers. */
+ * layers.c: the layers. held.c: limits of what is no model. */
 #ifndef LMI_REPORT_BUDGET_H
 #define LMI_REPORT_BUDGET_H
 
+#include "report/budget/held.h"
 #include "report/outline/outline.h"
 
 struct lam_budget {
@@ -41,6 +42,11 @@ typedef struct lmi_limit_result {
     const char *why;  /* why the total is not complete; NULL: it is */
     int32_t n_parts, n_more; /* n_more: parts that are left out, also those of more than 64 bits */
     lmi_growth part[LMI_MOST_PARTS];
+    /* of recordings: who has the number; and of one that is not within its limit who that is, and what to do,
+     * in words; said NULL: nothing is */
+    int32_t n_ranks, n_nodes;
+    const int32_t *ranks;
+    const char **nodes, *said;
 } lmi_limit_result;
 
 struct lam_check {
@@ -53,6 +59,8 @@ struct lam_check {
     const char **gap, **note;
 };
 
+/* Sets the verdict of a limit, and why it is not complete, unless `why` is set. */
+void lmi_limit_judge(lam_check *k, const lam_budget *b, lmi_limit_result *h);
 /* Finds the parts of a total: those of `both`, an lmi_outline_diff, that grew; NULL: the largest of `o`. */
 lam_status lmi_find_parts(lam_check *k, lmi_limit_result *h, const lam_costs *c, const lmi_outline *o,
                           const lmi_outline *both, lam_error *e);

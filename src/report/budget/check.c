@@ -60,19 +60,22 @@ static const char *why_not(const lmi_limit_result *h) {
     return h->was.state == LAM_UNKNOWN ? "the baseline's is not known" : "the baseline's is a lower bound";
 }
 
-static void judge(const holding *w, lmi_limit_result *h) {
+void lmi_limit_judge(lam_check *k, const lam_budget *b, lmi_limit_result *h) {
     bool limited = !h->is_change || h->was.state != LAM_UNKNOWN;
     bool over = limited && h->now.state != LAM_UNKNOWN && lmi_count_wide(h->now) > h->most;
-    h->why = why_not(h);
-    h->verdict = over ? LAM_OVER : h->why && !w->b->allow_incomplete ? LAM_NOT_COMPLETE : LAM_WITHIN;
-    if (h->verdict > w->k->verdict) w->k->verdict = h->verdict;
+    if (!h->why) h->why = why_not(h);
+    h->verdict = over ? LAM_OVER : h->why && !b->allow_incomplete ? LAM_NOT_COMPLETE : LAM_WITHIN;
+    if (h->verdict > k->verdict) k->verdict = h->verdict;
 }
 
 static lam_status unmeasured(const holding *w, const lmi_figure_info *of, const char *where) {
-    static const char *const what[] = {
-        [LAM_NEEDS_NOTHING] = "it was not counted",     [LAM_NEEDS_COLUMNS] = "it was not counted",
-        [LAM_NEEDS_BACKWARD] = "no backward pass ran",  [LAM_NEEDS_TIMES] = "no times were measured",
-        [LAM_NEEDS_MEMORY] = "memory was not measured", [LAM_NEEDS_TOKENS] = "no language model generated"};
+    static const char *const what[] = {[LAM_NEEDS_NOTHING] = "it was not counted",
+                                       [LAM_NEEDS_COLUMNS] = "it was not counted",
+                                       [LAM_NEEDS_BACKWARD] = "no backward pass ran",
+                                       [LAM_NEEDS_TIMES] = "no times were measured",
+                                       [LAM_NEEDS_MEMORY] = "memory was not measured",
+                                       [LAM_NEEDS_TOKENS] = "no language model generated",
+                                       [LAM_NEEDS_RECORDINGS] = "it is of recordings, and here is a model"};
     return lmi_fail(w->e, LAM_USAGE, of->name, "%s%s; leave its limit out, or measure it", what[of->needs],
                     where);
 }
@@ -90,7 +93,7 @@ static lam_status hold_to_most(holding *w, lmi_figure i) {
         return lmi_fail(w->e, LAM_USAGE, h->of->name,
                         "no token is decoded after 1 new one; let it generate 2 or more");
     if (!is_measured(w, i, &h->now)) return unmeasured(w, h->of, "");
-    judge(w, h);
+    lmi_limit_judge(w->k, w->b, h);
     return h->verdict == LAM_OVER ? lmi_find_parts(w->k, h, w->c, w->now, was_of(w) ? &w->both : NULL, w->e)
                                   : LAM_OK;
 }
@@ -148,7 +151,7 @@ static lam_status hold_to_baseline(holding *w, lmi_figure i) {
     lmi_put(&w->text, " %");
     h->text = lmi_buf_keep(&w->text, &w->k->arena);
     if (!h->text) return lmi_nomem(w->e);
-    judge(w, h);
+    lmi_limit_judge(w->k, w->b, h);
     return h->verdict == LAM_OVER ? lmi_find_parts(w->k, h, w->c, w->now, &w->both, w->e) : LAM_OK;
 }
 
@@ -223,7 +226,7 @@ static lam_status hold(holding *w) {
     return LAM_OK;
 }
 
-static lam_status new_check(lam_check **out, const char *name, lam_error *e) {
+lam_status lmi_check_begin(lam_check **out, const char *name, lam_error *e) {
     lam_check *k = *out = calloc(1, sizeof *k);
     if (!k) return lmi_nomem(e);
     lmi_arena_init(&k->arena, UINT64_MAX);
@@ -239,7 +242,7 @@ lam_status lam_check_new(lam_check **out, const char *name, const lam_costs *c, 
 lam_status lam_check_tokens(lam_check **out, const char *name, const lam_tokens *t, const lam_costs *c,
                             const lam_budget *b, lam_error *e) {
     lmi_outline now;
-    lam_status s = new_check(out, name, e);
+    lam_status s = lmi_check_begin(out, name, e);
     if (s == LAM_OK) {
         holding w = {.k = *out, .b = b, .c = c, .t = t, .now = &now, .e = e};
         lmi_buf_init(&w.text);
@@ -257,7 +260,7 @@ lam_status lam_check_tokens(lam_check **out, const char *name, const lam_tokens 
 
 lam_status lam_check_failed(lam_check **out, const char *name, const lam_error *why, lam_error *e) {
     lmi_buf text;
-    lam_status s = new_check(out, name, e);
+    lam_status s = lmi_check_begin(out, name, e);
     lmi_buf_init(&text);
     if (s == LAM_OK) {
         lam_check *k = *out;

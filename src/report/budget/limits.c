@@ -26,6 +26,7 @@ static const struct {
                    {"", 1},
                    {"KB", 1000}},
     [LMI_TIMES] = {{"ns", 1}, {"us", 1000}, {"ms", 1000000}, {"s", 1000000000}},
+    [LMI_SHARES] = {{"%", 10000}},
 };
 
 lam_status lam_budget_new(lam_budget **out, lam_error *e) {
@@ -187,23 +188,32 @@ lam_budget_needs lam_budget_wants(const lam_budget *b) {
         needs.time = needs.time || lmi_figures[i].needs == LAM_NEEDS_TIMES;
         needs.memory = needs.memory || lmi_figures[i].needs == LAM_NEEDS_MEMORY;
         needs.tokens = needs.tokens || lmi_figures[i].needs == LAM_NEEDS_TOKENS;
+        needs.recordings = needs.recordings || lmi_figures[i].needs == LAM_NEEDS_RECORDINGS;
     }
     return needs;
 }
 
-/* Refuses limits in tokens beside others, which are of one run. */
-static lam_status fits_tokens(const lam_budget *b, lam_error *e) {
-    const char *in_tokens = NULL, *other = b->file ? "a baseline" : NULL;
+/* What a limit is of, as the end of a sentence. */
+static const char *source_of(lam_needs needs) {
+    return needs == LAM_NEEDS_TOKENS       ? "a model that generates"
+           : needs == LAM_NEEDS_RECORDINGS ? "recordings"
+                                           : "one run";
+}
+
+/* Refuses limits of different sources: in tokens, of recordings, and all others, which are of one run. */
+static lam_status are_of_one_source(const lam_budget *b, lam_error *e) {
+    const char *first = b->file ? "a baseline" : NULL, *source = source_of(LAM_NEEDS_NOTHING);
     for (int i = 0; i < LMI_N_FIGURES; i++) {
+        const lmi_figure_info *of = &lmi_figures[i];
         if (!is_asked(b, i)) continue;
-        if (lmi_figures[i].needs == LAM_NEEDS_TOKENS)
-            in_tokens = lmi_figures[i].name;
-        else
-            other = lmi_figures[i].name;
+        const char *its = source_of(of->needs);
+        if (first && strcmp(its, source) != 0)
+            return lmi_fail(e, LAM_USAGE, of->name, "it is of %s, and %s of %s; make two checks of them", its,
+                            first, source);
+        first = of->name;
+        source = its;
     }
-    if (!in_tokens || !other) return LAM_OK;
-    return lmi_fail(e, LAM_USAGE, in_tokens,
-                    "it is of a model that generates, and %s of one run; make two checks of them", other);
+    return LAM_OK;
 }
 
 lam_status lam_budget_fits(const lam_budget *b, const char *convention, lam_error *e) {
@@ -216,5 +226,5 @@ lam_status lam_budget_fits(const lam_budget *b, const char *convention, lam_erro
             return lmi_fail(e, LAM_USAGE, of->name, "the convention %s does not count it; %s does",
                             lam_convention_name(by), lam_convention_of(NULL));
     }
-    return fits_tokens(b, e);
+    return are_of_one_source(b, e);
 }

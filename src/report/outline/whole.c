@@ -9,6 +9,7 @@ bool lmi_figure_measured(const lmi_outline *o, lmi_figure k) {
     case LAM_NEEDS_MEMORY: return o->memory != NULL;
     case LAM_NEEDS_BACKWARD: return o->backward;
     case LAM_NEEDS_TOKENS: return false; /* they are of many calls, and lam_tokens has them */
+    case LAM_NEEDS_RECORDINGS: return false;
     default: return true;
     }
 }

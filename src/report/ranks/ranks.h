@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  * report/ranks: who slows a run of many ranks. told.c: as fields and JSON. sentences.c: the verdict in words,
- * and what to do next. write.c: the screen. */
+ * and what to do next. write.c: the screen. held.c: its numbers held against limits. */
 #ifndef LMI_REPORT_RANKS_H
 #define LMI_REPORT_RANKS_H
 
 #include "analyse/ranks/ranks.h"
+#include "report/budget/held.h"
 #include "report/tell/tell.h"
 
 /* The verdict, and the phases that it is based on, as lines; the first is empty. */
@@ -17,6 +18,17 @@ void lmi_ranks_json(const lam_ranks *r, lmi_buf *out);
 void lmi_ranks_say(const lam_ranks *r, lmi_buf *b);
 /* What to do next; nothing if there is nothing to do. */
 void lmi_ranks_say_next(const lam_ranks *r, lmi_buf *b);
+/* The share of a step that each rank waits for its input; NaN: unknown. */
+typedef struct lmi_inputs {
+    const double *share;
+    const int32_t *ranks;
+    int32_t n;
+    const char *why;  /* if it is not known of any: the reason */
+    const char *next; /* of a single process: what to do; NULL: none, or there are several */
+} lmi_inputs;
+/* Holds the limits of recordings, `straggler` and `input`; `r` NULL: straggler is not limited. */
+lam_status lmi_ranks_hold(lam_check *k, const lam_budget *b, const lam_ranks *r, const lmi_inputs *in,
+                          lam_error *e);
 /* "612 ms", "1.21 s" of microseconds; "?" if it is NaN. */
 void lmi_put_us(lmi_buf *b, double us);
 /* "Nov 25 03:14" UTC of microseconds since 1970. */

@@ -73,7 +73,6 @@ static void put_verdict(writer *w) {
     if (b.n || b.bad) put_words(w, "  Next:", 8, &b);
     for (int32_t i = 0; i < v->n_notes; i++) {
         if (v->abstains && strcmp(v->notes[i], v->abstains) == 0) continue;
-        if (v->kind == LAM_RANKS_UNEVEN && strstr(v->notes[i], "two kinds of machine")) continue;
         lmi_put_clean(&b, v->notes[i]);
         put_words(w, "  also", 8, &b);
     }

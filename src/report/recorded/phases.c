@@ -34,6 +34,12 @@ static const struct expected {
      "Try fused=True of torch's optimizers, or a larger batch."},
 };
 
+const char *lmi_standout_next(lam_step_phase phase) {
+    size_t i = 0;
+    while (EXPECTED[i].phase != phase) i++; /* there is one for it */
+    return EXPECTED[i].next;
+}
+
 lmi_standout lmi_standout_of(const lam_recorded_model *m) {
     lmi_standout most = {.kind = NULL};
     if (m->phases.n < LEAST_STEPS || m->phases.whole_ns <= 0) return most;
@@ -44,22 +50,31 @@ lmi_standout lmi_standout_of(const lam_recorded_model *m) {
         const double percent = 100 * (double)ns / (double)m->phases.whole_ns;
         if (ns < 0) known = false;
         if (ns >= 0 && percent >= x->percent && percent > most.percent)
-            most = (lmi_standout){lam_step_phase_name(x->phase), percent, x->reason, x->next};
+            most = (lmi_standout){.kind = lam_step_phase_name(x->phase),
+                                  .percent = percent,
+                                  .reason = x->reason,
+                                  .next = x->next};
     }
     if (!most.kind && known) most.kind = "nothing";
     return most;
 }
 
-static void put_standout(lmi_buf *b, const lam_recorded_model *m) {
-    const lmi_standout most = lmi_standout_of(m);
-    if (!most.kind) return;
-    if (!most.next) {
+static void put_standout(lmi_buf *b, const lmi_standout *most) {
+    if (!most->kind) return;
+    if (!most->next) {
         lmi_put(b, "no phase of a step stands out\n");
         return;
     }
-    lmi_putf(b, "! %s takes ", most.kind);
-    lmi_put_fixed(b, most.percent, 1);
-    lmi_putf(b, "%% of a step: %s. %s\n", most.reason, most.next);
+    const bool slower = strcmp(most->kind, "slower") == 0;
+    lmi_putf(b, "! %s ", slower ? "steps became" : most->kind);
+    lmi_put(b, slower ? "" : "takes ");
+    lmi_put_fixed(b, most->percent, 1);
+    lmi_put(b, slower ? "% slower" : "% of a step: ");
+    if (slower)
+        lmi_put_slower(b, most);
+    else
+        lmi_putf(b, "%s. %s", most->reason, most->next);
+    lmi_putc(b, '\n');
 }
 
 /* -- the table ------------------------------------------------------------------------------------------- */
@@ -101,11 +116,14 @@ static void put_some(lmi_buf *b, const lam_recorded_model *m, lam_step_phase pha
 /* The lines above the table have forward and backward, so these may be left out first. */
 static int rank_of(int phase) { return phase == LAM_STEP_FORWARD || phase == LAM_STEP_BACKWARD; }
 
-lam_status lmi_recorded_phases(lmi_recorded *w, const lam_recorded_model *m) {
+lam_status lmi_recorded_phases(lmi_recorded *w, int32_t model) {
+    const lam_recorded_model *m = lam_recording_model(w->all[0], model);
+    lmi_standout most;
     if (!m->phases.n) return LAM_OK;
+    LAM_TRY(lmi_recorded_standout(w->all[0], model, &most, w->e));
     lmi_sheet t;
     const size_t before = w->out.n;
-    put_standout(&w->out, m);
+    put_standout(&w->out, &most);
     lmi_recorded_wrap(w, before);
     lmi_putc(&w->out, '\n');
     lmi_recorded_sheet(&t, w, &(lmi_head){"a step", LMI_LEFT, 0}, 1);

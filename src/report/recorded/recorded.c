@@ -353,7 +353,7 @@ static lam_status put_model(lmi_recorded *w, int32_t model) {
     if (m->n_steps && !w->o->rows) put_slowest(w, model, m);
     put_health(w, model, m);
     lmi_recorded_wrap(w, from);
-    if (m->n_steps) LAM_TRY(lmi_recorded_phases(w, m));
+    if (m->n_steps) LAM_TRY(lmi_recorded_phases(w, model));
     return m->n_steps && !(w->o->first_kinds && m->kind) ? put_layers(w, model) : LAM_OK;
 }
 

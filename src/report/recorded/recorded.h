@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Writers of recordings. recorded.c: one run as text; phases.c: phases of its steps; sheets.c: its tables.
  * ranks.c: several processes side by side; work.c, verdict.c: which of them slows the others; same.c: what is
- * the same in them; columns.c: tables of them. recorded_data.c: one and several as CSV and JSON. */
+ * the same in them; columns.c: tables of them. recorded_data.c: one and several as CSV and JSON. held.c: they
+ * are held against limits. prometheus.c: for Prometheus. slower.c: whether its steps became slower. */
 #ifndef LMI_RECORDED_H
 #define LMI_RECORDED_H
 
@@ -34,25 +35,33 @@ typedef struct lmi_straggler {
 enum { LMI_STRAGGLERS = 10 };
 
 lam_status lmi_recorded_ranks(lmi_recorded *w);
+/* The model of each process whose steps took most time: the same in all, or where none has its name, as in a
+ * stage of a pipeline, its own; -1: it has none. */
+void lmi_recorded_mains(const lmi_recorded *w, int32_t *model);
 /* Which process slows the others; *out NULL: they are not processes of one run. */
 lam_status lmi_recorded_judge(const lmi_recorded *w, lam_ranks **out);
 /* Why two of them are not processes of one run; NULL: there is no reason, or each is a separate run, which
  * may be compared with another. */
 const char *lmi_recorded_unlike(const lmi_recorded *w);
 /* The table of a model's phases; nothing if they were not measured. */
-lam_status lmi_recorded_phases(lmi_recorded *w, const lam_recorded_model *m);
+lam_status lmi_recorded_phases(lmi_recorded *w, int32_t model);
 bool lmi_phase_shown(const lam_recorded_model *m, lam_step_phase phase); /* it took time, or is unknown */
 const char *lmi_phase_unknown(lam_step_phase phase);                     /* why it is, if it is */
 
-/* The phase that stands out among those of a step, by means: input from a tenth of a step on, the optimizer
- * from three tenths on; the larger of the two. */
+/* What stands out in the steps of a process: a phase by its mean, input from a tenth of a step on, the
+ * optimizer from three tenths on, the larger of the two; or that steps became slower. */
 typedef struct lmi_standout {
-    const char *kind;   /* "input", "optimizer", "nothing"; NULL: unknown, as in fewer than 20 steps */
-    double percent;     /* of a step; "nothing": 0 */
-    const char *reason; /* why that is, as the end of a sentence; "nothing": NULL, as is `next` */
-    const char *next;   /* what to do about it, a sentence */
+    const char *kind;   /* "input", "slower", "optimizer", "nothing"; NULL: unknown (fewer than 20 steps) */
+    double percent;     /* of a step; "slower": of the steps before; "nothing": 0 */
+    const char *reason; /* of a phase: why that is, as the end of a sentence */
+    const char *next;   /* what to do about it, a sentence; "nothing": NULL */
+    int64_t since, before_ns, after_ns; /* "slower": the first step that is, and medians of a step */
+    const char *phase;                  /* "slower": that most of it is in; NULL: none */
 } lmi_standout;
-lmi_standout lmi_standout_of(const lam_recorded_model *m);
+lmi_standout lmi_standout_of(const lam_recorded_model *m); /* of its phases alone */
+const char *lmi_standout_next(lam_step_phase phase); /* of input or the optimizer: what to do about it */
+lam_status lmi_recorded_standout(const lam_recording *r, int32_t model, lmi_standout *out, lam_error *e);
+void lmi_put_slower(lmi_buf *b, const lmi_standout *x); /* " at step 1,600 (120 ms -> 148 ms). Look at ..." */
 lam_status lmi_recorded_csv(lmi_recorded *w);
 lam_status lmi_recorded_json(lmi_recorded *w);
 

@@ -116,7 +116,9 @@ static void tell_place(lmi_teller *t, const lam_recorded_place *p) {
     tell_end(t);
 }
 
-static void tell_phases(lmi_teller *t, const lam_recorded_model *m) {
+static void tell_phases(lmi_teller *t, const lam_recording *r, int32_t model) {
+    const lam_recorded_model *m = lam_recording_model(r, model);
+    lmi_standout most;
     if (!m->phases.n) {
         tell_none(t, "phases");
         return;
@@ -135,8 +137,13 @@ static void tell_phases(lmi_teller *t, const lam_recorded_model *m) {
         tell_end(t);
     }
     tell_list_end(t);
-    const lmi_standout most = lmi_standout_of(m);
+    if (lmi_recorded_standout(r, model, &most, NULL) != LAM_OK) t->json->bad = true; /* memory ran out */
+    const bool slower = most.kind && strcmp(most.kind, "slower") == 0;
     tell_text(t, "stands_out", most.kind);
+    tell_known(t, "since_step", slower ? most.since : -1);
+    tell_known(t, "before_ns", slower ? most.before_ns : -1);
+    tell_known(t, "after_ns", slower ? most.after_ns : -1);
+    tell_text(t, "slower_phase", most.phase);
     tell_text(t, "next", most.next);
     tell_end(t);
 }
@@ -170,7 +177,7 @@ static void tell_model(lmi_teller *t, const lam_recording *r, int32_t i) {
     tell_middle(t, "call_ns", m->call_ns);
     tell_middle(t, "forward_ns", m->forward_ns);
     tell_middle(t, "backward_ns", m->backward_ns);
-    tell_phases(t, m);
+    tell_phases(t, r, i);
     tell_middle(t, "peak_bytes", m->peak_bytes);
     tell_middle(t, "device_forward_ns", m->device_forward_ns);
     tell_middle(t, "device_backward_ns", m->device_backward_ns);

@@ -19,12 +19,12 @@ static int32_t main_model(const lam_recording *r) {
     return top;
 }
 
-static void choose_models(lmi_work *x) {
-    lmi_recorded w = *x->w;
+void lmi_recorded_mains(const lmi_recorded *of, int32_t *model) {
+    lmi_recorded w = *of;
     w.model = main_model(w.all[0]);
     for (int32_t i = 0; i < w.n; i++) {
         const int32_t same = w.model < 0 ? -1 : lmi_recorded_index(&w, i);
-        x->model[i] = same < 0 ? main_model(w.all[i]) : same;
+        model[i] = same < 0 ? main_model(w.all[i]) : same;
     }
 }
 
@@ -52,7 +52,7 @@ static void find_known(lmi_work *x) {
 lam_status lmi_work_begin(lmi_work *x, const lmi_recorded *w) {
     *x = (lmi_work){.w = w, .model = calloc((size_t)w->n + 1, sizeof *x->model)};
     if (!x->model) return lmi_nomem(w->e);
-    choose_models(x);
+    lmi_recorded_mains(w, x->model);
     find_known(x);
     return LAM_OK;
 }

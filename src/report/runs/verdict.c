@@ -214,8 +214,9 @@ static void put_health(lmi_runs *p, const together *t) {
     end_finding(p);
 }
 
-static void put_slower(lmi_runs *p, const lost *l) {
-    if (l->share < LOST) return;
+static void put_slower(lmi_runs *p, const lost *l, const lmi_standout *most) {
+    const bool said = most->kind && strcmp(most->kind, "slower") == 0;
+    if (l->share < LOST || said) return;
     begin_finding(p, "warn", "!");
     lmi_put(&p->w.out, "<b>Steps became slower</b>");
     if (p->w.n > 1) {
@@ -230,13 +231,24 @@ static void put_slower(lmi_runs *p, const lost *l) {
     end_finding(p);
 }
 
-static void put_standout(lmi_runs *p, const lam_recorded_model *m) {
-    const lmi_standout most = lmi_standout_of(m);
-    if (p->w.n > 1 || !most.next) return;
+static void put_standout(lmi_runs *p, const lmi_standout *most) {
+    lmi_buf *b = &p->w.out;
+    if (!most->next) return;
     begin_finding(p, "warn", "!");
-    lmi_putf(&p->w.out, "<b>%s takes ", most.kind);
-    lmi_put_fixed(&p->w.out, most.percent, 1);
-    lmi_putf(&p->w.out, LMI_NARROW "%% of a step</b>: %s. %s", most.reason, most.next);
+    if (strcmp(most->kind, "slower") == 0) {
+        lmi_put(b, "<b>Steps became ");
+        lmi_put_fixed(b, most->percent, 1);
+        lmi_put(b, LMI_NARROW "% slower</b>");
+        lmi_buf text;
+        lmi_buf_init(&text);
+        lmi_put_slower(&text, most);
+        lmi_put_html(b, lmi_buf_text(&text));
+        lmi_buf_used(&text, b);
+    } else {
+        lmi_putf(b, "<b>%s takes ", most->kind);
+        lmi_put_fixed(b, most->percent, 1);
+        lmi_putf(b, LMI_NARROW "%% of a step</b>: %s. %s", most->reason, most->next);
+    }
     end_finding(p);
 }
 
@@ -249,14 +261,14 @@ static void put_missing(lmi_runs *p, int64_t n, const char *what) {
     end_finding(p);
 }
 
-static void put_findings(lmi_runs *p, const together *t, const lost *l) {
+static void put_findings(lmi_runs *p, const together *t, const lost *l, const lmi_standout *most) {
     lmi_buf *b = &p->w.out;
     size_t before = b->n;
     lmi_put(b, "<ul class=\"find\">");
     size_t none = b->n;
     put_health(p, t);
-    put_slower(p, l);
-    put_standout(p, main_of(p));
+    put_slower(p, l, most);
+    put_standout(p, most);
     put_missing(p, t->failed, "raised an exception");
     put_missing(p, t->dropped, "could not be written in time");
     if (b->n == none)
@@ -288,9 +300,11 @@ lam_status lmi_runs_verdict(lmi_runs *p) {
     if (m) {
         lost l;
         together t = add_up(p);
+        lmi_standout most = {.kind = NULL}; /* of several the verdict on ranks says it */
         LAM_TRY(find_lost(p, &l));
+        if (p->w.n == 1 && m->n_steps) LAM_TRY(lmi_recorded_standout(p->w.all[0], p->main, &most, p->w.e));
         put_tiles(p, &t, &l);
-        put_findings(p, &t, &l);
+        put_findings(p, &t, &l, &most);
     }
     if (!p->part) lmi_put(b, "</section>\n");
     return LAM_OK;

@@ -32,7 +32,7 @@ static lam_count limit_of(const lmi_limit_result *h) {
 }
 
 static void tell_limit(lmi_teller *t, const lmi_limit_result *h) {
-    static const char *const units[] = {"count", "bytes", "ns"};
+    static const char *const units[] = {"count", "bytes", "ns", "ppm"};
     tell_object(t, NULL);
     tell_text(t, "metric", h->of->name);
     tell_text(t, "unit", units[h->of->unit]);
@@ -51,6 +51,11 @@ static void tell_limit(lmi_teller *t, const lmi_limit_result *h) {
     for (int32_t i = 0; i < h->n_parts; i++) tell_part(t, h, &h->part[i]);
     tell_list_end(t);
     tell_int(t, "more_layers", h->n_more);
+    tell_text(t, "said", h->said);
+    tell_list(t, "ranks");
+    for (int32_t i = 0; i < h->n_ranks; i++) tell_int(t, NULL, h->ranks[i]);
+    tell_list_end(t);
+    lmi_tell_sentences(t, "nodes", h->n_nodes, h->nodes);
     tell_end(t);
 }
 

@@ -166,6 +166,12 @@ static void only_files_of_models_are_confined(void **state) {
     assert_int_equal(run_apart("plot table thoplw", true, 0), NOT_CONFINED);
     assert_int_equal(run_apart("doctor", true, 0), NOT_CONFINED);
     assert_int_equal(run_apart("show run.lamina", true, 0), NOT_CONFINED);
+    (void)mkdir("confine_run", 0700);
+    (void)mkdir("confine_run/ranks", 0700);
+    assert_int_equal(run_apart("show confine_run", true, 0), NOT_CONFINED);
+    assert_int_equal(run_apart("check confine_run --max straggler=5%", true, 0), NOT_CONFINED);
+    (void)rmdir("confine_run/ranks");
+    (void)rmdir("confine_run");
     assert_int_equal(run_apart("show confine.out", true, 0), 3);
     assert_non_null(
         strstr(text_of("confine.out", text, sizeof text), "it is no model file that lamina reads"));

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * `lamina show` of the folder of a run of many ranks, which the host reads; and of folders that are none. */
+ * `lamina show` and `lamina check` of the folder of a run of many ranks, which the host reads; and of folders
+ * that are none. */
 #include "kit/ranked.h"
 
 #include "kit/fakehost.h"
@@ -96,8 +97,60 @@ static void a_folder_without_ranks_is_no_run(void **state) {
     ERR_HAS("this folder is neither a run's nor a model's");
 }
 
+static void a_run_is_held_against_limits(void **state) {
+    (void)state;
+    answer = LAM_OK;
+    assert_int_equal(on("check %s --max straggler=5%% --max input=2%%", true), 1);
+    OUT_HAS(": over budget\n  straggler  16 % of a step, over 5%\n      Rank 11 slows all: without it a step "
+            "would take 16 %");
+    OUT_HAS("\n  input      1.0 % of a step, within 2%\n");
+    ERR_IS_EMPTY();
+    assert_int_equal(on("check %s --max straggler=20%%", true), 0);
+    OUT_HAS(": within budget\n  straggler  16 % of a step, within 20%\n");
+    assert_int_equal(on("check %s --max input=0.1%% --format md", true), 1);
+    OUT_HAS(
+        "| input | **failed**: 1.0 % of a step, over 0.1% |\n\n- input: of the median rank; longest waits "
+        "rank ");
+    assert_int_equal(on("check %s --max straggler=5%% --json", true), 1);
+    OUT_HAS("\"ranks\": [11], \"nodes\": []");
+    answer = LAM_USAGE;
+    assert_int_equal(on("check %s --max straggler=5%%", true), 3);
+    ERR_HAS("n00-0.parquet: it was cut");
+    answer = LAM_OK;
+    assert_int_equal(on("check %s --max straggler=5%%", false), 3);
+    ERR_HAS("this command has no Python");
+    assert_int_equal(fake_lives, 0);
+}
+
+static void limits_fit_what_they_are_of(void **state) {
+    (void)state;
+    answer = LAM_OK;
+    assert_int_equal(on("check %s --max macs=2G", true), 2);
+    ERR_HAS("macs=2G: it is a limit of a model, and ");
+    ERR_HAS(" is the folder of a run, which has the limits straggler and input");
+    assert_int_equal(on("check %s --max straggler=5%% --max macs=2G", true), 2);
+    ERR_HAS("straggler: it is of recordings, and macs of one run; make two checks of them");
+    assert_int_equal(on("check %s --max straggler=5%% --save a.json", true), 2);
+    ERR_HAS("it is the folder of a run, and --save is for models");
+    assert_int_equal(on("check %s --max straggler=5%% -i 1x3", true), 2);
+    ERR_HAS("and --input is for models");
+    assert_int_equal(on("check %s", true), 2);
+    ERR_HAS("give --max straggler=5% or --max input=10%");
+    assert_int_equal(on("check %s net:net --max straggler=5%%", true), 2);
+    ERR_HAS("net:net: one operand too many");
+    assert_int_equal(on("check %s --max straggler=5", true), 2);
+    ERR_HAS("straggler needs a unit; there are: %");
+    assert_int_equal(on("check %s/ranks --max straggler=5%%", true), 2);
+    ERR_HAS("this folder is neither a run's nor a model's");
+    assert_int_equal(on("check net:net --max straggler=5%%", true), 2);
+    ERR_HAS("straggler=5%: it is a limit of recordings (run.*.lamina) and of a run's folder, and net:net is "
+            "neither");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_run_is_held_against_limits),
+        cmocka_unit_test(limits_fit_what_they_are_of),
         cmocka_unit_test(a_run_is_shown),
         cmocka_unit_test(what_a_run_has_not_is_refused),
         cmocka_unit_test(a_run_that_cant_be_read_is_a_file_that_failed),

@@ -238,6 +238,45 @@ static void scalars_are_exported(void **state) {
     ERR_HAS("--tensorboard DIR");
     snprintf(words, sizeof words, "export %s --tensorboard %s", file, file);
     assert_int_equal(lamina(words), 3);
+    snprintf(words, sizeof words, "export %s %s --tensorboard %s", file, file, step_file("logs"));
+    assert_int_equal(lamina(words), 2);
+    ERR_HAS("a file for TensorBoard is of one recording");
+}
+
+static void newest_numbers_are_exported_to_prometheus(void **state) {
+    (void)state;
+    char words[700], first[200], second[200], to[200], beside[220];
+    static const char head[] = "# HELP lamina_step_seconds ";
+    char text[sizeof head] = "";
+    snprintf(first, sizeof first, "%s", step_recording("run.0.lamina", 0, 2, 1));
+    snprintf(second, sizeof second, "%s", step_recording("run.1.lamina", 1, 2, 1));
+    snprintf(to, sizeof to, "%s", step_file("lamina.prom"));
+    snprintf(beside, sizeof beside, "%s.new", to);
+    for (int i = 0; i < 2; i++) { /* the second time it is replaced */
+        snprintf(words, sizeof words, "export %s %s --prometheus %s", first, second, to);
+        assert_int_equal(lamina(words), 0);
+        OUT_HAS("lamina.prom\n");
+        FILE *f = fopen(to, "rb");
+        assert_non_null(f);
+        assert_int_equal(fread(text, 1, sizeof head - 1, f), sizeof head - 1);
+        fclose(f);
+        assert_string_equal(text, head);
+        assert_int_equal(access(beside, F_OK), -1);
+    }
+    snprintf(words, sizeof words, "export %s --prometheus %s --json", first, to);
+    assert_int_equal(lamina(words), 0);
+    OUT_HAS("{\"schema\": \"lamina.export/1\"");
+    snprintf(words, sizeof words, "export %s --prometheus %s", first, second);
+    assert_int_equal(lamina(words), 2);
+    ERR_HAS("run.1.lamina: the name must end in .prom");
+    snprintf(words, sizeof words, "export %s %s --prometheus %s", first, first, to);
+    assert_int_equal(lamina(words), 2);
+    ERR_HAS("name one recording of each rank");
+    snprintf(words, sizeof words, "export %s --prometheus %s --tensorboard %s", first, to, step_file("both"));
+    assert_int_equal(lamina(words), 2);
+    ERR_HAS("give one of --tensorboard DIR and --prometheus FILE.prom");
+    snprintf(words, sizeof words, "export %s --prometheus no-folder/x.prom", first);
+    assert_int_equal(lamina(words), 2);
 }
 
 static lam_script asked;
@@ -334,6 +373,7 @@ int main(void) {
         cmocka_unit_test(a_terminal_is_written_over),
         cmocka_unit_test(following_ends_at_an_interrupt),
         cmocka_unit_test(scalars_are_exported),
+        cmocka_unit_test(newest_numbers_are_exported_to_prometheus),
         cmocka_unit_test(programs_are_run),
         cmocka_unit_test(other_files_are_refused),
         cmocka_unit_test(without_memory),

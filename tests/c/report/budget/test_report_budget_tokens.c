@@ -94,14 +94,22 @@ static void a_number_that_there_is_not_is_refused(void **state) {
 static void limits_of_one_run_stand_alone(void **state) {
     (void)state;
     static const char *const both[] = {"macs=1G", "cache=1GiB", NULL}, *const alone[] = {"cache=1GiB", NULL};
+    static const char *const recorded[] = {"params=1G", "input=0.5%", NULL};
     lam_error e = {0};
     lam_budget *b = limits(both);
     assert_int_equal(lam_budget_fits(b, NULL, &e), LAM_USAGE);
     assert_string_equal(e.text,
                         "it is of a model that generates, and macs of one run; make two checks of them");
     lam_budget_free(b);
+    e = (lam_error){0};
+    b = limits(recorded);
+    assert_int_equal(lam_budget_fits(b, NULL, &e), LAM_USAGE);
+    assert_string_equal(e.text, "it is of recordings, and params of one run; make two checks of them");
+    assert_true(lam_budget_wants(b).recordings);
+    lam_budget_free(b);
     b = limits(alone);
     assert_int_equal(lam_budget_fits(b, NULL, &e), LAM_OK);
+    assert_false(lam_budget_wants(b).recordings);
     lam_budget_free(b);
 }
 

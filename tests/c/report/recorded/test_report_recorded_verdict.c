@@ -388,8 +388,204 @@ static void without_memory(void **state) {
     free_team(&t);
 }
 
+/* -- steps of one process ------------------------------------------------------------------------------ */
+
+static lam_recording *alone(const char *sql) { return open_recording(process(0, 1, 96, sql), 0, 0); }
+
+static void write_one(lam_recording *r, const char *format) {
+    const team t = {.at = {r}, .n = 1};
+    write_team(&t, (lam_recording_options){.width = 400, .format = format, .depth = -1});
+}
+
+/* Steps 0, 100, ... 9500 of 100 ms; the first one warms up. */
+static void steps_that_became_slower_are_told(void **state) {
+    (void)state;
+    lam_recording *r =
+        alone("UPDATE steps SET whole_ns = whole_ns + 25000000, own_backward_ns = own_backward_ns"
+              " + 25000000 WHERE number >= 6400");
+    write_one(r, "text");
+    show_has("\n! steps became 25.0% slower at step 6,500 (100 ms -> 125 ms), most of it in backward. Look "
+             "at what "
+             "changed then: ");
+    write_one(r, "json");
+    show_has("\"stands_out\": \"slower\", \"since_step\": 6500, \"before_ns\": 100000000, \"after_ns\": "
+             "125000000, "
+             "\"slower_phase\": \"backward\", \"next\": \"Look at what changed then: ");
+    lam_recording_free(r);
+    /* In two phases alike, and in phases that are unknown. */
+    r = alone("UPDATE steps SET whole_ns = whole_ns + 25000000, own_backward_ns = own_backward_ns + 12500000,"
+              " own_forward_ns = own_forward_ns + 12500000 WHERE number >= 6400");
+    write_one(r, "text");
+    show_has("% slower at step 6,500 (100 ms -> 125 ms). Look at");
+    lam_recording_free(r);
+}
+
+static void what_is_no_lasting_rise_is_not_told(void **state) {
+    (void)state;
+    static const char *const others[] = {
+        NULL,
+        /* less than a tenth; faster; a pause; one step in ten; for a while; from the last steps on */
+        "UPDATE steps SET whole_ns = whole_ns + 9000000, other_ns = other_ns + 9000000 WHERE number >= 6400",
+        "UPDATE steps SET whole_ns = whole_ns + 25000000, other_ns = other_ns + 25000000 WHERE number < 6400",
+        "UPDATE steps SET whole_ns = whole_ns * 9, other_ns = other_ns + whole_ns * 8 WHERE number = 6400",
+        "UPDATE steps SET whole_ns = whole_ns * 2, other_ns = other_ns + whole_ns WHERE number % 1000 = 0",
+        "UPDATE steps SET whole_ns = whole_ns + 25000000, other_ns = other_ns + 25000000"
+        " WHERE number BETWEEN 3000 AND 4000",
+        "UPDATE steps SET whole_ns = whole_ns + 25000000, other_ns = other_ns + 25000000 WHERE number >= "
+        "9000"};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        lam_recording *r = alone(others[i]);
+        write_one(r, "json");
+        show_has("\"stands_out\": \"nothing\", \"since_step\": null");
+        lam_recording_free(r);
+    }
+}
+
+/* It is known what to do about the input. */
+static void input_comes_before_slower_steps(void **state) {
+    (void)state;
+    lam_recording *r = alone("UPDATE steps SET whole_ns = whole_ns + 50000000, input_ns = input_ns + 50000000"
+                             " WHERE number >= 6400");
+    write_one(r, "text");
+    show_has("\n! input takes 1");
+    show_lacks("slower");
+    lam_recording_free(r);
+    r = alone("UPDATE steps SET whole_ns = whole_ns + 50000000, optimizer_ns = optimizer_ns + 50000000;"
+              "UPDATE steps SET whole_ns = whole_ns + 50000000, own_forward_ns = own_forward_ns + 50000000"
+              " WHERE number >= 6400");
+    write_one(r, "text");
+    show_has("\n! steps became 33.3% slower at step 6,500 (150 ms -> 200 ms), most of it in forward. ");
+    lam_recording_free(r);
+}
+
+/* -- held against limits ------------------------------------------------------------------------------- */
+
+static lam_status held(const team *t, const char *limit, const char *also, lam_verdict *verdict,
+                       lam_error *e) {
+    lam_budget *b;
+    lam_check *k = NULL;
+    LAM_TRY(lam_budget_new(&b, e));
+    lam_status s = lam_budget_max(b, limit, e);
+    if (s == LAM_OK && also) s = lam_budget_max(b, also, e);
+    if (s == LAM_OK) s = lam_check_recordings(&k, "run", (const lam_recording *const *)t->at, t->n, 0, b, e);
+    if (s == LAM_OK) *verdict = lam_check_verdict(k);
+    if (s == LAM_OK) s = lam_checks_write((const lam_check *const *)&k, 1, "json", show_sink(), e);
+    lam_check_free(k);
+    lam_budget_free(b);
+    return s;
+}
+
+static lam_verdict hold(const team *t, const char *limit, const char *also) {
+    lam_error e = {0};
+    lam_verdict v = LAM_CHECK_FAILED;
+    const lam_status s = held(t, limit, also, &v, &e);
+    if (s != LAM_OK) fail_msg("%s: %s", e.where, e.text);
+    return v;
+}
+
+/* The gain of 20 % is the other side of 25 of 125 ms. */
+static void who_slows_the_others_is_held_against_a_limit(void **state) {
+    (void)state;
+    team t = team_of(4, STEPS, 2, SLOW_FORWARD, WAITING);
+    assert_int_equal(hold(&t, "straggler=5%", NULL), LAM_OVER);
+    show_has("\"metric\": \"straggler\", \"unit\": \"ppm\", \"verdict\": \"over\", \"now\": {\"value\": 20");
+    show_has("\"most\": {\"value\": 50000, \"state\": \"exact\"}");
+    show_has("\"said\": \"Rank 2 slows all: without it a step would take 20 % less (125 ms -> 100 ms). ");
+    show_has("\"ranks\": [2], \"nodes\": []");
+    assert_int_equal(hold(&t, "straggler=25%", NULL), LAM_WITHIN);
+    show_has("\"said\": null, \"ranks\": [2]");
+    assert_int_equal(hold(&t, "straggler=25%", "input=5%"), LAM_WITHIN);
+    show_has("\"metric\": \"input\"");
+    free_team(&t);
+    t = team_of(4, STEPS, -1, NULL, NULL);
+    assert_int_equal(hold(&t, "straggler=0%", NULL), LAM_WITHIN);
+    show_has("\"now\": {\"value\": 0, \"state\": \"exact\"}");
+    show_has("\"ranks\": [], ");
+    free_team(&t);
+}
+
+static void a_verdict_that_abstains_is_not_within_a_limit(void **state) {
+    (void)state;
+    char unknown[400];
+    team t = team_of(4, 12, 1, SLOW_FORWARD, WAITING);
+    assert_int_equal(hold(&t, "straggler=50%", NULL), LAM_NOT_COMPLETE);
+    show_has("\"now\": {\"value\": null, \"state\": \"unknown\"}");
+    show_has("\"reason\": \"only 11 recorded steps are in common, and 20 are needed\"");
+    free_team(&t);
+    snprintf(unknown, sizeof unknown, "UPDATE steps SET other_ns = other_ns + wait_ns, wait_ns = NULL");
+    t = team_of(4, STEPS, -1, NULL, unknown);
+    assert_int_equal(hold(&t, "straggler=50%", NULL), LAM_NOT_COMPLETE);
+    show_has("\"now\": {\"value\": 0, \"state\": \"at least\"}");
+    free_team(&t);
+}
+
+static void what_the_median_process_waits_for_input_is_held_against_a_limit(void **state) {
+    (void)state;
+    char unknown[200];
+    team t = team_of(5, STEPS, 3, SLOW_INPUT, WAITING); /* 1 of 125 ms; rank 3: 26 of 125 */
+    assert_int_equal(hold(&t, "input=1%", NULL), LAM_WITHIN);
+    show_has("\"now\": {\"value\": 8000, ");
+    assert_int_equal(hold(&t, "input=0.5%", NULL), LAM_OVER);
+    show_has("\"said\": \"of the median rank; longest waits rank 3, 21 % of its steps\", \"ranks\": [3]");
+    free_team(&t);
+    /* Unknown in some: at least what the others tell if these wait for nothing. */
+    snprintf(unknown, sizeof unknown, "UPDATE steps SET other_ns = other_ns + input_ns, input_ns = NULL");
+    t = team_of(5, STEPS, 0, unknown, NULL);
+    assert_int_equal(hold(&t, "input=50%", NULL), LAM_NOT_COMPLETE);
+    show_has("\"now\": {\"value\": 10000, \"state\": \"at least\"}");
+    assert_int_equal(hold(&t, "input=0.9%", NULL), LAM_OVER);
+    free_team(&t);
+    t = team_of(3, STEPS, -1, NULL, unknown);
+    assert_int_equal(hold(&t, "input=50%", NULL), LAM_NOT_COMPLETE);
+    show_has("\"reason\": \"no DataLoader of torch was seen\"");
+    free_team(&t);
+}
+
+static void one_process_has_an_input_and_no_others(void **state) {
+    (void)state;
+    lam_error e = {0};
+    lam_verdict v;
+    team t = team_of(1, STEPS, 0, SLOW_INPUT, NULL);
+    assert_int_equal(hold(&t, "input=30%", NULL), LAM_WITHIN);
+    assert_int_equal(hold(&t, "input=10%", NULL), LAM_OVER);
+    show_has("\"said\": \"Give the DataLoader more num_workers, ");
+    assert_int_equal(held(&t, "straggler=5%", NULL, &v, &e), LAM_USAGE);
+    assert_string_equal(e.where, "straggler");
+    assert_string_equal(e.text,
+                        "it compares ranks, and one recording has no others; name those of all ranks");
+    free_team(&t);
+    t.n = 2;
+    for (int32_t i = 0; i < 2; i++) t.at[i] = open_recording(process(i, 2 + i, STEPS, NULL), 0, 0);
+    e = (lam_error){0};
+    assert_int_equal(held(&t, "straggler=5%", NULL, &v, &e), LAM_USAGE);
+    assert_string_equal(e.text, "these recordings are not of the ranks of one run: they differ in how many "
+                                "processes there were");
+    free_team(&t);
+}
+
+static void try_limits(void *arg, bool *ok) {
+    lam_error e = {0};
+    lam_verdict v;
+    *ok = oom_check(held(arg, "straggler=5%", "input=1%", &v, &e), &e);
+}
+
+static void limits_without_memory(void **state) {
+    (void)state;
+    team t = team_of(4, 24, 2, SLOW_FORWARD, WAITING);
+    oom_sweep(try_limits, &t);
+    free_team(&t);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(steps_that_became_slower_are_told),
+        cmocka_unit_test(what_is_no_lasting_rise_is_not_told),
+        cmocka_unit_test(input_comes_before_slower_steps),
+        cmocka_unit_test(who_slows_the_others_is_held_against_a_limit),
+        cmocka_unit_test(a_verdict_that_abstains_is_not_within_a_limit),
+        cmocka_unit_test(what_the_median_process_waits_for_input_is_held_against_a_limit),
+        cmocka_unit_test(one_process_has_an_input_and_no_others),
+        cmocka_unit_test(limits_without_memory),
         cmocka_unit_test(a_slow_forward_is_named),
         cmocka_unit_test(a_slow_layer_is_named),
         cmocka_unit_test(a_slow_input_is_named_of_two),
