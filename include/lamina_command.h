@@ -87,8 +87,10 @@ typedef struct lam_host {
     lam_status (*live)(void *self, const lam_live *what, lam_model **out, lam_error *e);
     /* Writes the text of `lamina doctor` about live models; NULL: none. */
     lam_status (*doctor)(void *self, lam_sink to, lam_error *e);
-    /* Reads the folder of a run of many ranks, and reaches its verdict; NULL: not supported. */
-    lam_status (*ranks)(void *self, const char *folder, lam_ranks **out, lam_error *e);
+    /* Reads the folder of a run of many ranks, and reaches its verdict; then it looks at `look`, unless that
+     * is NULL. NULL: not supported. */
+    lam_status (*ranks)(void *self, const char *folder, const lam_ranks_look *look, lam_ranks **out,
+                        lam_error *e);
     /* Writes `n` recordings into the folder of a run, after errors for those that it left out; with no
      * recordings, makes the files of the folder fewer. NULL: not supported. */
     lam_status (*merge)(void *self, int32_t n, const char *const *recordings, const char *folder,

@@ -74,8 +74,8 @@ LAM_API lam_status lam_ranks_add_window(lam_ranks *r, const lam_rank_window *w, 
 LAM_API lam_status lam_ranks_add_meet(lam_ranks *r, const lam_rank_meet *m, lam_error *e);
 LAM_API lam_status lam_ranks_add_layer(lam_ranks *r, const lam_rank_layer *l, lam_error *e);
 
-/* Which layers the verdict needs: of some ranks, and the medians of others like them, in a range of hours
- * since 1970. */
+/* Which layers are needed: of some ranks, and the medians of others like them, in a range of hours since
+ * 1970. Without ranks: of each layer the rank that takes longest beyond the median of its peers. */
 typedef struct lam_layers_wanted {
     const int32_t *ranks, *peers;
     int32_t n_ranks, n_peers;
@@ -127,12 +127,28 @@ LAM_API const lam_rank_verdict *lam_ranks_verdict(const lam_ranks *r);
 /* The verdict and what it is based on, as fields: those of the JSON. */
 LAM_API void lam_ranks_tell(const lam_ranks *r, lam_receiver to);
 
+/* One of a run, beside its peers: the ranks with the same layers, or all others if there are none. */
+typedef struct lam_ranks_look {
+    int64_t rank;     /* LAM_NOT_KNOWN: none */
+    const char *node; /* NULL: none */
+    bool layers;      /* neither: all layers, by how much longer the slowest rank of each takes */
+} lam_ranks_look;
+/* Looks at it, once, after the verdict: phases, since when it is late, its layers, when it was last alive.
+ * `layers` may be NULL. LAM_RANGE: there is no such rank or node; the sentence says which there are.
+ * LAM_USAGE: it is not one of the three, or the verdict was not reached. */
+LAM_API lam_status lam_ranks_look_at(lam_ranks *r, const lam_ranks_look *what, lam_give_layers layers,
+                                     void *self, lam_error *e);
+
 typedef struct lam_ranks_options {
     const char *format; /* "text" or "json"; NULL: text */
     int32_t width;      /* columns; 0: 100 */
     bool ascii, color;
-    int32_t rows; /* the most rows of the table over time; 0: 12 */
+    int32_t rows; /* the most rows of the tables over time and of layers; 0: 12 */
 } lam_ranks_options;
+/* The verdict and what it is based on, as an HTML file, which has no script and loads nothing. `name`: of the
+ * run's folder. */
+LAM_API lam_status lam_ranks_page(const lam_ranks *r, const char *name, lam_sink to, lam_error *e);
+/* The verdict, or what was looked at. */
 LAM_API lam_status lam_ranks_write(const lam_ranks *r, const lam_ranks_options *o, lam_sink to, lam_error *e);
 
 /* Holds the run against the limits of recordings: `straggler`, the gain of what the verdict names (0: none;

@@ -6,6 +6,7 @@
 #ifndef LAMINA_RECORDING_H
 #define LAMINA_RECORDING_H
 
+#include "lamina_ranks.h"
 #include "lamina_report.h"
 
 #ifdef __cplusplus
@@ -248,6 +249,7 @@ typedef struct lam_recording_options {
     bool color, bars, ascii; /* as in lam_report_options */
     int64_t now_unix_ns; /* the current time, to show how long ago a run last wrote; 0: not shown */
     bool newest; /* only the newest steps were read: which process slows the others is not told */
+    const lam_ranks_look *look; /* one of the processes of a run beside its peers; NULL: all of them */
 } lam_recording_options;
 /* Writes one recording, or those of several processes side by side: which of them slows the others
  * (lamina_ranks.h), each of them, how much they differ, and which layers are slow in one of them. LAM_USAGE

@@ -289,6 +289,14 @@ class Ranks:
 
     def add(self, table: str, rows: Any, /) -> None: ...
     def judge(self, layers: Callable[[list[int], list[int], int, int], Any] | None, /) -> None: ...
+    def look(
+        self,
+        rank: int | None,
+        node: str | None,
+        all_layers: bool,
+        layers: Callable[[list[int], list[int], int, int], Any] | None,
+        /,
+    ) -> None: ...
     def told(self) -> dict[str, Any]: ...
 
 @final

@@ -233,6 +233,10 @@ static inline int64_t lmi_map_get_u64(const lmi_map *m, uint64_t key) {
 lam_status lmi_map_put_u64(lmi_map *m, uint64_t key, int64_t value, lam_error *e);
 lam_status lmi_map_copy(lmi_map *to, const lmi_map *from, lam_error *e);
 
+/* The number of insertions, deletions, changes and exchanges of neighbours between two words of at most 32
+ * bytes; INT_MAX if one is longer. */
+int32_t lmi_distance(const char *a, const char *b);
+
 /* -- checked arithmetic: true on overflow, like the compiler's builtins ---------------------------------- */
 
 #define lmi_add_over(a, b, r) __builtin_add_overflow((a), (b), (r))

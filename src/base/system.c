@@ -9,6 +9,11 @@
 
 enum { NS = 1000000000 };
 
+bool lmi_is_folder(const char *path) {
+    struct stat st;
+    return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
 /* -- the system -------------------------------------------------------------------------------- */
 
 #if defined(_WIN32)

@@ -44,6 +44,8 @@ const char *lmi_system_lacks(void);
 /* Why no model can be run on this system; NULL: models can be run. */
 const char *lmi_no_models(void);
 
+bool lmi_is_folder(const char *path);
+
 /* -- the process ----------------------------------------------------------------------------------------- */
 
 /* Converts the program's arguments to UTF-8 and prepares its streams. Afterwards writing to a closed pipe is

@@ -3,6 +3,8 @@
  * Untrusted UTF-8: a decoder, and cleaning and measuring by it. Also words in a list. */
 #include "base/base.h"
 
+#include <limits.h>
+
 typedef struct range {
     uint32_t first, last;
 } range;
@@ -106,4 +108,28 @@ bool lmi_listed(const char *list, const char *word) {
     for (const char *p = list; n > 0 && (p = strstr(p, word)) != NULL; p++)
         if ((p == list || p[-1] == ' ') && (p[n] == ' ' || !p[n])) return true;
     return false;
+}
+
+/* -- words that are near each other --------------------------------------------------------------------- */
+
+enum { LONGEST = 32 };
+
+/* Optimal string alignment. */
+int32_t lmi_distance(const char *a, const char *b) {
+    size_t n = strlen(a), m = strlen(b);
+    int32_t d[LONGEST + 1][LONGEST + 1];
+    if (n > LONGEST || m > LONGEST) return INT_MAX;
+    for (size_t i = 0; i <= n; i++) d[i][0] = (int32_t)i;
+    for (size_t k = 0; k <= m; k++) d[0][k] = (int32_t)k;
+    for (size_t i = 1; i <= n; i++) {
+        for (size_t k = 1; k <= m; k++) {
+            int32_t best = d[i - 1][k - 1] + (a[i - 1] != b[k - 1]);
+            if (d[i - 1][k] + 1 < best) best = d[i - 1][k] + 1;
+            if (d[i][k - 1] + 1 < best) best = d[i][k - 1] + 1;
+            bool swapped = i > 1 && k > 1 && a[i - 1] == b[k - 2] && a[i - 2] == b[k - 1];
+            if (swapped && d[i - 2][k - 2] + 1 < best) best = d[i - 2][k - 2] + 1;
+            d[i][k] = best;
+        }
+    }
+    return d[n][m];
 }

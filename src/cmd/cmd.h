@@ -138,9 +138,8 @@ int lmi_run_export(lmi_cli *c);
 
 /* -- ranks.c ----------------------------------------------------------------------------------- */
 
-/* True, after an error, for a folder that is neither a run's nor a model's. */
-bool lmi_is_no_run(lmi_cli *c, const char *operand);
-int lmi_show_run(lmi_cli *c); /* `lamina show` of the folder of a run */
+int lmi_show_run(lmi_cli *c);   /* `lamina show` of the folder of a run */
+int lmi_report_run(lmi_cli *c); /* `lamina report` of it */
 int lmi_run_merge(lmi_cli *c);
 int lmi_run_sql(lmi_cli *c);
 /* `lamina check` of it, and of the recordings that the operands name. */
@@ -149,12 +148,6 @@ lam_status lmi_check_recorded(lmi_cli *c, const char *name, const lam_budget *b,
                               lam_error *e); /* recorded.c */
 
 /* -- recorded.c -------------------------------------------------------------------------------- */
-/* True for a report that was saved as JSON, by its name. */
-bool lmi_is_saved(const char *operand);
-/* True for a file of a model, or a folder with one (lam_read): not for a saved report. */
-bool lmi_is_file(lmi_cli *c, const char *operand);
-/* lam_read_format of an operand, which is read for it once. */
-const char *lmi_format(lmi_cli *c, const char *operand);
 /* Returns false, after an error, if the operand is a file or a saved report and an option needs a run. */
 bool lmi_file_takes(lmi_cli *c, const char *operand);
 /* Returns false, after an error, if a page, which is for a browser, would go to a terminal. `file`: a

@@ -282,8 +282,7 @@ static bool has_inputs(int argc, const char *const *argv) {
 }
 
 static void no_target(lmi_cli *c, const char *word) {
-    struct stat st;
-    if (stat(word, &st) == 0 && S_ISDIR(st.st_mode))
+    if (lmi_is_folder(word))
         lmi_complain(
             c, NULL,
             "%s: it is a folder, and a model is given as FILE.py:NAME, with what builds it as NAME; write "
@@ -309,12 +308,10 @@ static const lmi_verb *verb_of(lmi_cli *c, int argc, const char *const *argv, in
     const lmi_verb *v = lmi_verb_find(word);
     if (v) return v;
     *from = 1;
-    struct stat st;
-    const bool there = *word && stat(word, &st) == 0;
-    const bool is_folder = there && S_ISDIR(st.st_mode);
+    const bool there = *word && access(word, F_OK) == 0;
     if (!there && lmi_is_file(c, word)) return lmi_verb_find("show");
     bool target = strpbrk(word, ":/\\") || strstr(word, ".py") || strstr(word, ".lamina");
-    if (is_folder && !target) *folder = word;
+    if (there && !target && lmi_is_folder(word)) *folder = word;
     if (word[0] == '-' || target || there) return lmi_verb_find("show");
     const bool before_another = argc > 2 && argv[2][0] != '-';
     if (has_inputs(argc, argv) && !before_another && !near_verb(word).best)

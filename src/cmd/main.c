@@ -61,8 +61,9 @@ static lam_status live(void *self, const lam_live *what, lam_model **out, lam_er
     return become_python(self, e);
 }
 
-static lam_status ranks(void *self, const char *folder, lam_ranks **out, lam_error *e) {
-    (void)folder, (void)out;
+static lam_status ranks(void *self, const char *folder, const lam_ranks_look *look, lam_ranks **out,
+                        lam_error *e) {
+    (void)folder, (void)look, (void)out;
     return become_python(self, e);
 }
 

@@ -1,33 +1,64 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The folder of a run of many ranks, which the host reads and writes: `lamina show`, `check`, `merge` and
- * `sql`. */
-#include "base/system.h"
+ * The folder of a run of many ranks, which the host reads and writes: `lamina show`, `report`, `check`,
+ * `merge` and `sql`. */
 #include "cmd/cmd.h"
 
-static bool is_folder(const char *path) {
-    struct stat st;
-    return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
-}
-
-bool lmi_is_no_run(lmi_cli *c, const char *operand) {
-    if (!is_folder(operand) || lmi_is_file(c, operand)) return false;
-    lmi_complain(c, "a run's folder has ranks/, a model's a file that `lamina help show` names",
-                 "%s: this folder is neither a run's nor a model's", operand);
-    return true;
-}
-
-static lam_status read_run(const lmi_cli *c, lam_ranks **out, lam_error *e) {
+static lam_status read_run(const lmi_cli *c, const lam_ranks_look *look, lam_ranks **out, lam_error *e) {
     *out = NULL;
     if (!c->host->ranks)
         return lmi_fail(e, LAM_UNSUPPORTED, c->args.operands[0],
                         "the folder of a run is read by Python with DuckDB, and this command has no Python");
-    return c->host->ranks(c->host->self, c->args.operands[0], out, e);
+    if (!lmi_look_option(&c->args)) look = NULL;
+    return c->host->ranks(c->host->self, c->args.operands[0], look, out, e);
+}
+
+/* False, after an error, if there is an option of models, or another operand. */
+static bool is_alone(lmi_cli *c) {
+    const lmi_args *a = &c->args;
+    const char *option = lmi_option_of(a, LMI_OF_A_MODEL);
+    if (option) {
+        lmi_complain(c, "a run is shown with what was measured in it",
+                     "%s is the folder of a run, and --%s is for models", a->operands[0], option);
+        return false;
+    }
+    if (a->n_operands > 1) lmi_too_many(c, a->operands[1], "the folder of a run is shown alone");
+    return a->n_operands == 1;
+}
+
+/* The exit code. Unless there is no such rank or node, the request was right, so what is wrong is the
+ * folder. */
+static int unread(lmi_cli *c, const lam_error *e, lam_status s) {
+    const int code = lmi_complain_of(c, e, s);
+    return code == LMI_EXIT_USAGE && s != LAM_RANGE ? LMI_EXIT_FAILED : code;
+}
+
+static int write_page(lmi_cli *c) {
+    lam_error e = {.at = -1};
+    lam_ranks *r;
+    lam_status s = read_run(c, NULL, &r, &e);
+    if (s != LAM_OK) return unread(c, &e, s);
+    s = lam_ranks_page(r, c->args.operands[0], c->out, &e);
+    lam_ranks_free(r);
+    return lmi_written(c, &e, s, LMI_EXIT_OK);
+}
+
+int lmi_report_run(lmi_cli *c) {
+    return is_alone(c) && lmi_page_has_place(c, "run.html") ? write_page(c) : LMI_EXIT_USAGE;
+}
+
+/* Returns false, after an error, if a page is wanted of what options look at. */
+static bool is_whole(lmi_cli *c) {
+    const char *option = lmi_look_option(&c->args);
+    if (option)
+        lmi_complain(c, "leave it out, or show it as text or JSON",
+                     "a page is of the whole run, and --%s of a part", option);
+    return !option;
 }
 
 lam_status lmi_check_run(lmi_cli *c, const char *name, const lam_budget *b, lam_check **out, lam_error *e) {
     lam_ranks *r;
-    lam_status s = read_run(c, &r, e);
+    lam_status s = read_run(c, NULL, &r, e);
     if (s == LAM_USAGE) s = LAM_FAILED; /* the request was right, so what is wrong is the folder */
     if (s == LAM_OK) s = lam_check_ranks(out, name, r, b, e);
     lam_ranks_free(r);
@@ -36,28 +67,19 @@ lam_status lmi_check_run(lmi_cli *c, const char *name, const lam_budget *b, lam_
 
 int lmi_show_run(lmi_cli *c) {
     const lmi_args *a = &c->args;
-    const char *option = lmi_option_of(a, LMI_OF_A_MODEL);
     lam_error e = {.at = -1};
+    lam_ranks_look look;
     lam_ranks *r;
-    if (option) {
-        lmi_complain(c, "a run is shown with what was measured in it",
-                     "%s is the folder of a run, and --%s is for models", a->operands[0], option);
-        return LMI_EXIT_USAGE;
-    }
-    if (a->n_operands > 1) {
-        lmi_too_many(c, a->operands[1], "the folder of a run is shown alone");
-        return LMI_EXIT_USAGE;
-    }
+    if (!is_alone(c)) return LMI_EXIT_USAGE;
+    if (!lmi_look_of(c, &look)) return LMI_EXIT_USAGE;
+    if (lmi_is_format(a, "html")) return is_whole(c) ? write_page(c) : LMI_EXIT_USAGE;
     const lam_ranks_options o = {.format = a->format,
                                  .width = lmi_table_width(c, c->host->width),
                                  .ascii = lmi_table_ascii(c),
                                  .color = lmi_wants_color(c),
                                  .rows = a->rows > 0 ? a->rows : 0};
-    lam_status s = read_run(c, &r, &e);
-    if (s != LAM_OK) { /* the request was right, so what is wrong is the folder */
-        const int code = lmi_complain_of(c, &e, s);
-        return code == LMI_EXIT_USAGE ? LMI_EXIT_FAILED : code;
-    }
+    lam_status s = read_run(c, &look, &r, &e);
+    if (s != LAM_OK) return unread(c, &e, s);
     s = lam_ranks_write(r, &o, c->out, &e);
     lam_ranks_free(r);
     return lmi_written(c, &e, s, LMI_EXIT_OK);

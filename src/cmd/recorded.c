@@ -87,9 +87,17 @@ int lmi_show_recordings(lmi_cli *c) {
     if (for_a_model(c)) return LMI_EXIT_USAGE;
     lam_error e = {.at = -1};
     lam_recording_options o = options(c);
+    lam_ranks_look look;
+    if (!lmi_look_of(c, &look)) return LMI_EXIT_USAGE;
+    if (lmi_look_option(&c->args)) o.look = &look;
     o.color = lmi_wants_color(c);
     o.bars = !c->args.no_bars;
     bool page = lmi_is_format(&c->args, "html");
+    if (page && o.look) {
+        lmi_complain(c, "leave it out, or show it as text or JSON",
+                     "a page is of all processes, and --%s of a part", lmi_look_option(&c->args));
+        return LMI_EXIT_USAGE;
+    }
     lam_status s = open_all(c, 0, &r, &e);
     if (s == LAM_OK) s = page ? write_page(c, &r, &e) : write_all(&r, &o, c->out, &e);
     close_all(&r);

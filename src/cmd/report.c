@@ -9,37 +9,6 @@
 
 /* -- which options fit -------------------------------------------------------------------------- */
 
-/* If a name with a colon is no file, the colon separates a module and an attribute of it, as in
- * net:made.json. */
-bool lmi_is_saved(const char *operand) {
-    static const char end[] = ".json";
-    const size_t n = strlen(operand), tail = sizeof end - 1;
-    struct stat st;
-    if (n < tail || strcmp(operand + n - tail, end) != 0) return false;
-    return stat(operand, &st) == 0 || !strchr(operand, ':');
-}
-
-const char *lmi_format(lmi_cli *c, const char *operand) {
-    const int most = (int)(sizeof c->formats / sizeof *c->formats);
-    for (int i = 0; i < most && i < c->n_formats; i++)
-        if (c->formats[i].operand == operand) return c->formats[i].format;
-    const char *format = lam_read_format(operand);
-    c->formats[c->n_formats++ % most] = (lmi_operand_format){operand, format};
-    return format;
-}
-
-/* A file is known by its content. One that can't be read, or that nothing reads, is meant as a file if it is
- * called as files of models are. */
-bool lmi_is_file(lmi_cli *c, const char *operand) {
-    static const char *const ends[] = {".safetensors", ".gguf", ".pt",   ".pth", ".bin",
-                                       ".ckpt",        ".pt2",  ".onnx", ".pte"};
-    const char *format = lmi_format(c, operand), *dot = strrchr(operand, '.');
-    if (format) return strcmp(format, "report") != 0;
-    for (size_t i = 0; dot && !strchr(operand, ':') && i < sizeof ends / sizeof *ends; i++)
-        if (strcmp(dot, ends[i]) == 0) return true;
-    return false;
-}
-
 static lmi_side side_of(lmi_cli *c, const char *operand) {
     bool recorded = lam_recording_is(operand), file = !recorded && lmi_is_file(c, operand);
     return (lmi_side){.operand = operand,
@@ -227,6 +196,8 @@ int lmi_run_report(lmi_cli *c) {
     lmi_side sides[2] = {0};
     int32_t n = c->args.n_operands;
     if (lam_recording_is(c->args.operands[0])) return lmi_report_recordings(c);
+    if (lmi_is_run(c->args.operands[0])) return lmi_report_run(c);
+    if (lmi_is_no_run(c, c->args.operands[0])) return LMI_EXIT_FAILED;
     if (n > 2) {
         lmi_too_many(c, c->args.operands[2], "only recordings are shown side by side");
         return LMI_EXIT_USAGE;

@@ -149,6 +149,11 @@ static bool is_one_model(lmi_cli *c) {
         lmi_complain(c, NULL, "--run is for recordings, and %s is a model", c->args.operands[0]);
         return false;
     }
+    if (lmi_look_option(&c->args)) {
+        lmi_complain(c, NULL, "--%s is for a run of many ranks, and %s is a model", lmi_look_option(&c->args),
+                     c->args.operands[0]);
+        return false;
+    }
     if (c->args.n_operands == 1) return true;
     return lmi_too_many(c, c->args.operands[1], "only recordings are shown side by side");
 }

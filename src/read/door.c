@@ -77,11 +77,6 @@ lam_status lmi_format_of(const lmi_bytes *of, lmi_format *out, lam_error *e) {
     return s;
 }
 
-static bool is_folder(const char *path) {
-    struct stat st;
-    return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
-}
-
 const char *lam_read_format(const char *path) {
     static const char *const names[] = {[LMI_SAFETENSORS] = "safetensors",
                                         [LMI_GGUF] = "GGUF",
@@ -96,7 +91,7 @@ const char *lam_read_format(const char *path) {
     lmi_bytes file;
     lmi_format format = LMI_NO_FORMAT;
     char *inside = NULL;
-    if (path && is_folder(path)) {
+    if (path && lmi_is_folder(path)) {
         const bool any = lmi_in_folder(path, &inside, NULL) == LAM_OK;
         free(inside);
         return any ? "folder" : NULL;
@@ -209,7 +204,7 @@ static lam_status read_tensors(lmi_tensors *t, const char *path, lam_error *e) {
 
 lam_status lmi_read_tensors(lmi_tensors *t, const char *path, lam_error *e) {
     char *inside = NULL;
-    lam_status s = is_folder(path) ? lmi_in_folder(path, &inside, e) : LAM_OK;
+    lam_status s = lmi_is_folder(path) ? lmi_in_folder(path, &inside, e) : LAM_OK;
     if (s == LAM_OK) s = read_tensors(t, inside ? inside : path, e);
     free(inside);
     return s;
@@ -270,7 +265,7 @@ lam_status lam_read(lam_model **out, const char *path, const lam_read_options *o
     if (!out) return lmi_fail(e, LAM_USAGE, "lam_read", "there is nowhere to put the model");
     *out = NULL;
     if (!path) return lmi_fail(e, LAM_USAGE, "lam_read", "there is no file to read");
-    lam_status s = is_folder(path) ? lmi_in_folder(path, &inside, e) : LAM_OK;
+    lam_status s = lmi_is_folder(path) ? lmi_in_folder(path, &inside, e) : LAM_OK;
     if (s == LAM_OK) s = read_file(out, inside ? inside : path, o, e);
     free(inside);
     /* What is wrong is the file, not how it was asked for. */

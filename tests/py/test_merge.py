@@ -46,7 +46,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 def rows(folder: Path, table: str) -> list[Any]:
     text = f"SELECT * FROM {table} ORDER BY ALL"
-    found: list[Any] = open_run(str(folder)).db.execute(text).fetchall()
+    found: list[Any] = open_run(str(folder), for_sql=True).db.execute(text).fetchall()
     return found
 
 

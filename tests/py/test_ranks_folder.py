@@ -123,7 +123,7 @@ def test_a_rank_that_is_told_twice_counts_once(tmp_path: Path) -> None:
 def test_missing_ranks_are_told(tmp_path: Path) -> None:
     found = judged(tmp_path, missing="rank IN (3, 4)")
     (note,) = found["notes"]
-    assert note == "2 of 16 ranks have no recording that can be compared; a cause may be among them"
+    assert note == "2 of 16 ranks have no recording that can be compared (3..4); a cause may be among them"
 
 
 def test_few_steps_abstain(tmp_path: Path) -> None:

@@ -112,6 +112,32 @@ def test_the_verdict_names_the_rank_that_all_wait_for(recorded):
     assert "\n! Rank 1 slows all: " in show(folder)
 
 
+def test_one_rank_stands_beside_the_other(recorded):
+    told = json.loads(show(recorded("slow"), "--format", "json", "--rank", "1"))
+    assert (told["schema"], told["of"]["rank"], told["of"]["peers"]) == ("lamina.ranks/1", 1, 1)
+    peers, own = told["of"]["phases"]
+    assert own["own_us"] > peers["own_us"] and own["comm_us"] < peers["comm_us"]
+    assert told["layers"][0]["layer"] == "module.1"
+    assert show(recorded("slow"), "--layers").splitlines()[3].startswith("module.1 ")
+
+
+def test_the_page_of_several_begins_with_the_verdict(recorded, tmp_path):
+    files = sorted(str(path) for path in recorded("slow").glob("run.*.lamina"))
+    page = tmp_path / "run.html"
+    words = [sys.executable, "-m", "lamina", "report", *files, "-o", str(page)]
+    subprocess.run(words, env=environment(), check=True, capture_output=True)
+    text = page.read_text("utf-8")
+    found = text[text.index('<ul class="find">') :]
+    assert found.startswith('<ul class="find"><li class="bad">')
+    assert "Rank 1 slows all: " in found.partition("</li>")[0]
+    sections = ["beside", "heat", "course", "steps0", "layers0", "ranks", "origins", "prov"]
+    places = [text.index(f'<section id="{name}"') for name in sections]
+    assert places == sorted(places)
+    query = text[text.index("SELECT number, ") :].partition("</code>")[0]
+    with closing(sqlite3.connect(files[0])) as db:  # where the numbers come from can be asked
+        assert len(db.execute(query).fetchall()) >= 20
+
+
 def test_a_rank_that_dies_leaves_a_readable_file(tmp_path):
     codes = train(tmp_path, "ddp", 2, "dies")
     assert all(code < 0 for code in codes)

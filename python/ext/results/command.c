@@ -150,12 +150,20 @@ static lam_status live(void *self, const lam_live *what, lam_model **out, lam_er
     return status;
 }
 
-static lam_status ranks_of(void *self, const char *folder, lam_ranks **out, lam_error *e) {
+static lam_status ranks_of(void *self, const char *folder, const lam_ranks_look *look, lam_ranks **out,
+                           lam_error *e) {
     host *h = self;
     lam_model *none = NULL;
-    PyObject *path = word(folder);
-    PyObject *found = path ? PyObject_CallMethod(h->self, "ranks", "O", path) : NULL;
+    PyObject *path = word(folder), *found = NULL, *node = word(look ? look->node : NULL);
+    PyObject *rank =
+        look && look->rank != LAM_NOT_KNOWN ? PyLong_FromLongLong((long long)look->rank) : Py_NewRef(Py_None);
+    PyObject *layers = PyBool_FromLong(look && look->layers);
+    if (path && node && rank && layers)
+        found = PyObject_CallMethod(h->self, "ranks", "OOOO", path, rank, node, layers);
     Py_XDECREF(path);
+    Py_XDECREF(node);
+    Py_XDECREF(rank);
+    Py_XDECREF(layers);
     *out = found ? lmx_ranks_release(h->st, found) : NULL;
     Py_XDECREF(found);
     return *out ? LAM_OK : failed(h, &none, e);

@@ -333,6 +333,27 @@ static PyObject *ranks_judge(PyObject *self, PyObject *layers) {
     Py_RETURN_NONE;
 }
 
+static PyObject *ranks_look(PyObject *self, PyObject *args) {
+    giver g = {self_of(self), NULL};
+    lam_error e = {.at = -1};
+    PyObject *rank, *node;
+    int layers;
+    lam_ranks_look what = {.rank = LAM_NOT_KNOWN};
+    if (!PyArg_ParseTuple(args, "OOpO:look", &rank, &node, &layers, &g.layers) || !is_there(self))
+        return NULL;
+    if (rank != Py_None) what.rank = PyLong_AsLongLong(rank);
+    if (rank != Py_None && what.rank == -1 && PyErr_Occurred()) return NULL;
+    PyObject *name = node == Py_None ? NULL : PyUnicode_AsUTF8String(node);
+    if (node != Py_None && !name) return NULL;
+    what.node = name ? PyBytes_AsString(name) : NULL;
+    what.layers = layers != 0;
+    const lam_status s =
+        lam_ranks_look_at(g.self->ranks, &what, g.layers == Py_None ? NULL : give_layers, &g, &e);
+    Py_XDECREF(name);
+    if (s != LAM_OK) return lmx_raise(g.self->st, &e);
+    Py_RETURN_NONE;
+}
+
 static PyObject *ranks_told(PyObject *self, PyObject *unused) {
     lmx_sink t;
     (void)unused;
@@ -352,6 +373,10 @@ static PyMethodDef ranks_methods[] = {
      PyDoc_STR(
          "judge($self, layers, /)\n--\n\nReaches the verdict. `layers` is None, or a function of ranks, "
          "peers, first hour and last hour that returns rows, or None.")},
+    {"look", ranks_look, METH_VARARGS,
+     PyDoc_STR("look($self, rank, node, all_layers, layers, /)\n--\n\nLooks at a rank, a node or all layers "
+               "beside their peers; two of the first three are None or False. `layers`: as in judge, without "
+               "ranks of all layers the slowest rank of each.")},
     {"told", ranks_told, METH_NOARGS,
      PyDoc_STR("told($self, /)\n--\n\nReturns the verdict and what it is based on, as a dict.")},
     {NULL, NULL, 0, NULL},

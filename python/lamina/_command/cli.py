@@ -132,11 +132,16 @@ class Host:
         self.out.flush()
         sleep(milliseconds / 1000)  # not a count: a clock
 
-    def ranks(self, folder: str) -> _lamina.Ranks:
-        """The verdict on a run of many ranks, from its folder."""
+    def ranks(self, folder: str, rank: int | None, node: str | None, layers: bool) -> _lamina.Ranks:
+        """The verdict on a run of many ranks, from its folder; and one of them, or all layers, beside the
+        others."""
         from .._ranks import open_run
 
-        return open_run(folder).judged()
+        run = open_run(folder)
+        found = run.judged()
+        if rank is not None or node is not None or layers:
+            found.look(rank, node, layers, run.layers)
+        return found
 
     def merge(self, recordings: list[str], folder: str) -> tuple[int, int, int]:
         """Writes recordings into the folder of a run; with none, makes its files fewer. Returns how many were

@@ -13,7 +13,7 @@ from .. import _lamina
 from .._base.errors import FormatError, LaminaError, UnsupportedError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 WHOLE, REAL, TEXT, FLAG = "BIGINT", "DOUBLE", "VARCHAR", "BOOLEAN"
 # The columns of each table, by their types; those of the second set must be there, the others may be unknown.
@@ -68,6 +68,13 @@ TABLES: dict[str, tuple[dict[str, str], set[str]]] = {
 }  # fmt: skip
 # What a column is where a file does not have it, if not unknown.
 ELSE = {"attempt": "0", "tree": "0", "waits": "'inside'"}
+# Of two rows that are equal in these columns the first in that order counts: as where a rank was replaced by
+# another process, or a file is there twice.
+COPIES = {
+    "ranks": (("attempt", "rank"), "seen_us DESC NULLS LAST, node"),
+    "steps": (("attempt", "rank", "step"), "started_us DESC NULLS LAST, step_us"),
+    "windows": (("attempt", "rank", "win"), "started_us DESC NULLS LAST, steps DESC, own_us"),
+}
 # Types of DuckDB that are numbers, or of a column that is NULL in every row.
 NUMBERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "U", "FLOAT", "DOUBLE", "DECIMAL", '"NULL"')
 WAITS = "CASE waits WHEN 'comm' THEN 0 WHEN 'other' THEN 1 ELSE 2 END"
@@ -75,6 +82,7 @@ STALE_US = 3_600_000_000  # merges are expected as often as this
 LAYERS = "layers"
 SCHEMA = "1"  # of the Parquet files
 NEWEST = "(SELECT rank, node, attempt FROM ranks QUALIFY attempt = MAX(attempt) OVER (PARTITION BY rank))"
+REDUCED = {"windows", "meets"}  # what a merge makes of steps
 INPUT = ("ranks", "steps", LAYERS)
 MAGIC, LEAST = b"PAR1", 12  # at both ends of a Parquet file
 ALL = "all.parquet"  # what `lamina merge run/` makes of the files of a day
@@ -117,15 +125,18 @@ def quoted(text: str) -> str:
 
 
 def files_of(folder: Path, table: str) -> list[Path]:
-    """The Parquet files of a table: in its folder, or in the folders of days in it.
+    """The Parquet files of a table: in its folder, or in the folders of days in it."""
+    return sorted(folder.glob(f"{table}/*.parquet")) + sorted(folder.glob(f"{table}/*/*.parquet"))
+
+
+def check(files: Iterable[Path]) -> None:
+    """Files that may be read.
 
     Raises:
         FormatError: one of them is cut, or is no Parquet file.
     """
-    found = sorted(folder.glob(f"{table}/*.parquet")) + sorted(folder.glob(f"{table}/*/*.parquet"))
-    for file in found:
+    for file in files:
         check_whole(file)
-    return found
 
 
 def check_whole(file: Path) -> None:
@@ -186,22 +197,25 @@ class Run:
         db: a connection of DuckDB.
         tables: of each table what it is read from, as it stands after FROM.
         where: the folder, for errors.
+        layers: the files of the table of layers, which are opened when layers are asked for; None: it is one
+            of ``tables``, or there is none.
 
     Raises:
         FormatError: a table lacks a column, or is of something else.
         UsageError: there is no table of ranks, or none of steps.
     """
 
-    def __init__(self, db: Any, tables: dict[str, str], where: str) -> None:
+    def __init__(self, db: Any, tables: dict[str, str], where: str, layers: list[Path] | None = None) -> None:
         self.db = db
         self.where = where
         self.has = set(tables)
+        self.layer_files = layers
         if "ranks" not in tables:
             raise UsageError(f"{where}: it is no folder of a run: ranks/ has no Parquet file")
         for name in TABLES:
             if name in tables:
                 self._view(name, tables[name])
-        if not self.has >= {"windows", "meets"}:
+        if not self.has >= REDUCED:
             if "steps" not in self.has:
                 raise UsageError(
                     f"{where}: the run has no steps: it has neither windows/ and meets/ nor steps/"
@@ -230,15 +244,39 @@ class Run:
         if name == "ranks" and "world" not in there:
             picked = picked.replace("CAST(NULL AS BIGINT) AS world", "MAX(rank) OVER () + 1 AS world")
         text = f"SELECT {picked} FROM {source}"
-        if name == "ranks":  # of two rows of a rank that which was seen last, as where it was replaced
-            copies = "PARTITION BY attempt, rank ORDER BY seen_us DESC NULLS LAST, node"
-            text = f"SELECT *, ROW_NUMBER() OVER ({copies}) AS copy FROM ({text})"
+        if name == "ranks":
             # A process that was running when it was merged has not died, unless that was long ago.
             running = f"running AND seen_us >= MAX(seen_us) OVER () - {STALE_US}"
             ended = f"CASE WHEN {running} THEN COALESCE(ended_us, seen_us) ELSE ended_us END AS ended_us"
             listed = ", ".join(ended if c == "ended_us" else c for c in columns)
-            text = f"SELECT {listed} FROM ({text}) WHERE copy = 1"
+            text = f"SELECT {listed} FROM ({text})"
+            self._ask(f"CREATE OR REPLACE TEMPORARY VIEW all_ranks AS {text}", name)
+        if name in COPIES and (name == "ranks" or self._has_copies()):
+            copies = f"PARTITION BY {', '.join(COPIES[name][0])} ORDER BY {COPIES[name][1]}"
+            text = f"SELECT *, ROW_NUMBER() OVER ({copies}) AS copy FROM ({text})"
+            text = f"SELECT {', '.join(columns)} FROM ({text}) WHERE copy = 1"
         self._ask(f"CREATE OR REPLACE TEMPORARY VIEW {name} AS {text}", name)
+
+    def _has_copies(self) -> bool:
+        """True if a rank is there twice in one attempt."""
+        twice = "SELECT 1 FROM all_ranks GROUP BY attempt, rank HAVING COUNT(*) > 1 LIMIT 1"
+        return bool(self._ask(twice, "ranks"))
+
+    def _open_layers(self, ranks: list[int]) -> bool:
+        """Has the view of layers read the files of these ranks' nodes alone, where files are a node's; all
+        for no ranks. False: there are none."""
+        files = self.layer_files or []
+        if ranks:
+            of = self._ask("SELECT DISTINCT node, rank FROM ranks", "ranks")
+            nodes = {quote(node, safe="") for node, _ in of}
+            wanted = {quote(node, safe="") for node, rank in of if rank in set(ranks)}
+            others = nodes - wanted
+            files = [file for file in files if file.stem.rpartition("-")[0] not in others]
+        check(files)
+        if files:
+            self._view(LAYERS, from_files(files))
+            self.has.add(LAYERS)
+        return bool(files)
 
     def _reduce(self) -> None:
         """What a merge does on each node."""
@@ -269,12 +307,15 @@ class Run:
         except Exception as error:
             raise self._told(error, name) from error
 
-    def _layers(self, ranks: Iterable[int], peers: Iterable[int], first: int, last: int) -> Any:
-        """The layers that the verdict asks for; None: the run has none."""
+    def layers(self, ranks: Sequence[int], peers: Sequence[int], first: int, last: int) -> Any:
+        """The layers of some ranks beside the medians of peers, or without ranks each layer of the rank that
+        is slowest in it. None: the run has none."""
+        if self.layer_files is not None and not self._open_layers([*ranks, *peers]):
+            return None
         if LAYERS not in self.has:
             return None
         text = sql(
-            "layers",
+            "layers" if ranks else "all_layers",
             ranks=", ".join(map(str, ranks)),
             peers=", ".join(map(str, peers)),
             first_hour=first,
@@ -334,17 +375,21 @@ class Run:
                 f" AS {column}"
                 for column, of in TABLES[name][0].items()
             )
-            self._give(ranks, name, f"SELECT {picked} FROM {name}")
-        ranks.judge(self._layers)
+            self._give(ranks, name, f"SELECT {picked} FROM {'all_ranks' if name == 'ranks' else name}")
+        try:
+            ranks.judge(self.layers)
+        except FormatError as error:  # of another run, or of a number of ranks that can't be
+            whose = "" if str(error).startswith(self.where) else f"{self.where}: "
+            raise FormatError(whose + str(error).removeprefix("ranks: ")) from error
         return ranks
 
 
-def open_run(folder: str, spill: str | None = None, *, ordered: bool = False) -> Run:
+def open_run(folder: str, spill: str | None = None, *, for_sql: bool = False) -> Run:
     """The run of a folder.
 
     Args:
         spill: an empty folder for what does not fit into memory; None: the system's.
-        ordered: rows are given in the order of a query, which takes more memory.
+        for_sql: every table can be asked, and rows are given in the order of a query, which takes more memory.
 
     Raises:
         UsageError: the folder is no run's, or DuckDB is not installed.
@@ -354,12 +399,35 @@ def open_run(folder: str, spill: str | None = None, *, ordered: bool = False) ->
     found = {name: files for name in TABLES if (files := files_of(path, name))}
     if "ranks" not in found:
         raise UsageError(f"{folder}: it is no folder of a run: ranks/ has no Parquet file")
-    db = connect(path.resolve(), spill, ordered=ordered)
+    db = connect(path.resolve(), spill, ordered=for_sql)
     for name, files in found.items():
         days = {file.parent for file in files if file.name == ALL and name != "ranks"}
         twice = {day.joinpath(name) for day in days for name in covered(db, day)}
         found[name] = [file for file in files if file not in twice]
-    return Run(db, {name: from_files(files) for name, files in found.items()}, folder)
+    if found.keys() >= REDUCED and not for_sql:
+        found.pop("steps", None)  # the reductions have what is read of them
+    layers = None if for_sql else found.pop(LAYERS, [])
+    for files in found.values():
+        check(files)
+    for name, files in found.items():
+        check_schema(db, folder, name, files)
+    return Run(db, {name: from_files(files) for name, files in found.items()}, folder, layers)
+
+
+def check_schema(db: Any, folder: str, table: str, files: list[Path]) -> None:
+    """Files that this version can read: all of ranks/, and of the other tables the first and the last.
+
+    Raises:
+        FormatError: a later version wrote them.
+    """
+    some = files if table == "ranks" else [files[0], files[-1]]
+    for file in some:
+        schema = kept_in(db, file).get("lamina.schema", SCHEMA)
+        if not schema.isdecimal() or int(schema) > int(SCHEMA):
+            raise FormatError(
+                f"{folder}: the files of {table}/ have schema {schema[:20]!r}, and this lamina reads "
+                f"{SCHEMA}; install a newer one"
+            )
 
 
 def from_files(files: Iterable[Path]) -> str:
@@ -380,6 +448,8 @@ def merge_tables(tables: Path, to: Path) -> int:
     found = {name: files for name in INPUT if (files := files_of(tables, name))}
     if not found.keys() >= {"ranks", "steps"}:
         raise UsageError(f"{tables}: ranks/ and steps/ of it have no Parquet files")
+    for files in found.values():
+        check(files)
     run = Run(connect(), {name: from_files(files) for name, files in found.items()}, str(tables))
     made = 0
     for name in ("ranks", "windows", "meets", "steps", *(LAYERS for _ in run.has & {LAYERS})):

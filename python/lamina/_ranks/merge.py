@@ -21,6 +21,7 @@ from . import (
     SCHEMA,
     TABLES,
     asked,
+    check,
     check_whole,
     connect,
     covered,
@@ -158,6 +159,7 @@ def _check_one_run(held: list[Held], folder: Path) -> None:
     seen: dict[int, tuple[int, str]] = {}
     jobs: list[tuple[str, str]] = []
     if files := files_of(folder, "ranks"):
+        check(files)
         db = connect()
         there = {row[0] for row in asked(db, f"DESCRIBE SELECT * FROM {from_files(files)}", folder)}
         job = "MAX(job)" if "job" in there else "NULL"

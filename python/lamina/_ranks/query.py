@@ -33,7 +33,7 @@ def ask(folder: str, query: str, spill: str) -> Any:
         UsageError: the query has a fault, or is no query; the folder is no run's; DuckDB is not installed.
         FormatError: a file of the folder is damaged.
     """
-    run = open_run(folder, spill, ordered=True)
+    run = open_run(folder, spill, for_sql=True)
     try:
         if "steps" in run.has:
             run.db.execute(sql("own"))

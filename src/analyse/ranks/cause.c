@@ -80,18 +80,18 @@ lam_status lmi_ranks_cause(lam_ranks *r, lam_error *e) {
 enum { MOST_NAMED = 8, MOST_PEERS = 64 };
 static const int64_t hour_us = INT64_C(3600000000);
 
-/* The hours of the period; an hour that the fault begins in is not all of it. False: no moment is known. */
-static bool hours_of(const lam_ranks *r, lam_layers_wanted *w) {
+/* An hour that a stretch begins in is not all of it. */
+bool lmi_ranks_hours(const lam_ranks *r, const lmi_stretch *in, lam_layers_wanted *w) {
     bool any = false;
     for (int32_t i = 0; i < r->n_steps; i++) {
         const lmi_step *s = &r->steps[i];
-        if (!lmi_in(s, &r->period) || s->started == LAM_NOT_KNOWN) continue;
+        if ((in->n && !lmi_in(s, in)) || s->started == LAM_NOT_KNOWN) continue;
         const int64_t hour = s->started / hour_us;
         if (!any || hour < w->first_hour) w->first_hour = hour;
         if (!any || hour > w->last_hour) w->last_hour = hour;
         any = true;
     }
-    if (any && w->last_hour - w->first_hour >= 2) w->first_hour++;
+    if (any && in->n && w->last_hour - w->first_hour >= 2) w->first_hour++;
     return any;
 }
 
@@ -138,7 +138,7 @@ static lam_status slow_layer(lam_ranks *r, lam_error *e) {
 lam_status lmi_ranks_layer(lam_ranks *r, lam_give_layers layers, void *self, lam_error *e) {
     int32_t ranks[MOST_NAMED], peers[MOST_PEERS];
     lam_layers_wanted w = {.ranks = ranks, .peers = peers};
-    if (!layers || !hours_of(r, &w)) return LAM_OK;
+    if (!layers || !lmi_ranks_hours(r, &r->period, &w)) return LAM_OK;
     for (int32_t i = 0; i < r->n_ranks && w.n_ranks < MOST_NAMED; i++)
         if (r->named[i]) ranks[w.n_ranks++] = r->ranks[i].rank;
     list_peers(r, peers, &w);

@@ -186,6 +186,7 @@ lam_status lmi_ranks_ended(lam_ranks *r, bool *dead, bool *any, lam_error *e) {
         x.seen[i] = f->seen == LAM_NOT_KNOWN ? NAN : (double)f->seen - skew[f->node];
     }
     x.few = x.n / 10 > 1 ? x.n / 10 : 1;
+    if (s == LAM_OK) s = lmi_ranks_clocks(r, skew, e);
     if (s == LAM_OK) s = decide(&x, dead, any, e);
     lmi_arena_free(&room);
     return s;

@@ -41,7 +41,7 @@ static lam_status tell_nodes(lam_ranks *r, lam_error *e) {
         const int32_t node = r->ranks[i].node;
         if (!r->named[i] || node < 0 || seen[node]) continue;
         seen[node] = true;
-        nodes[n++] = lmi_node_name(r, node);
+        nodes[n++] = lmi_ranks_node_name(r, node);
     }
     qsort(nodes, (size_t)n, sizeof *nodes, by_name);
     r->verdict.nodes = nodes;
@@ -49,15 +49,18 @@ static lam_status tell_nodes(lam_ranks *r, lam_error *e) {
     return LAM_OK;
 }
 
+void lmi_ranks_since(const lam_ranks *r, int32_t win, int64_t *attempt, int64_t *step, int64_t *us) {
+    int32_t i = 0;
+    while (i < r->n_steps && r->steps[i].win < win) i++;
+    *attempt = i < r->n_steps ? r->steps[i].attempt : LAM_NOT_KNOWN;
+    *step = i < r->n_steps ? r->steps[i].step : LAM_NOT_KNOWN;
+    *us = i < r->n_steps ? r->steps[i].started : LAM_NOT_KNOWN;
+}
+
 /* When the period begins: at its first step. */
 static void tell_since(lam_ranks *r) {
-    for (int32_t i = 0; r->period.n && i < r->n_steps; i++) {
-        if (r->steps[i].win < r->period.first) continue;
-        r->verdict.since_attempt = r->steps[i].attempt;
-        r->verdict.since_step = r->steps[i].step;
-        r->verdict.since_us = r->steps[i].started;
-        return;
-    }
+    lam_rank_verdict *v = &r->verdict;
+    if (r->period.n) lmi_ranks_since(r, r->period.first, &v->since_attempt, &v->since_step, &v->since_us);
 }
 
 /* How late the named are while they are, beside their peers. */
@@ -151,17 +154,34 @@ static lam_status judge_rest(lam_ranks *r, const bool *dead, bool died, lam_erro
     return tell_died(r, dead, e);
 }
 
+static lam_status note_missing(lam_ranks *r, lam_error *e) {
+    int32_t n = 0, *missing = r->n_ranks < r->world ? malloc((size_t)r->world * sizeof *missing) : NULL;
+    if (r->n_ranks >= r->world) return LAM_OK;
+    if (!missing) return lmi_nomem(e);
+    for (int32_t i = 0; i < r->world; i++)
+        if (lmi_ranks_col(r, i) < 0) missing[n++] = i;
+    lmi_buf b;
+    lmi_buf_init(&b);
+    lmi_put_ranges(&b, missing, n);
+    free(missing);
+    lam_status s =
+        !n ? LAM_OK
+           : lmi_ranks_note(
+                 r, e,
+                 "%d of %d ranks have no recording that can be compared (%s); a cause may be among them",
+                 (int)n, (int)r->world, lmi_buf_text(&b));
+    if (b.bad) s = lmi_nomem(e);
+    lmi_buf_free(&b);
+    return s;
+}
+
 static lam_status judge(lam_ranks *r, lam_give_layers layers, void *self, lam_error *e) {
     bool died = false, any = false;
     const size_t cells = (size_t)r->n_wins * (size_t)r->n_ranks;
     bool *dead = lmi_alloc(&r->arena, (uint64_t)r->n_ranks, sizeof *dead);
     if (!dead) return lmi_nomem(e);
     LAM_TRY(lmi_ranks_ended(r, dead, &died, e));
-    if (r->n_ranks < r->world)
-        LAM_TRY(
-            lmi_ranks_note(r, e,
-                           "%d of %d ranks have no recording that can be compared; a cause may be among them",
-                           (int)(r->world - r->n_ranks), (int)r->world));
+    LAM_TRY(note_missing(r, e));
     float *own = malloc((cells + 1) * sizeof *own);
     if (!own) return lmi_nomem(e);
     lmi_ranks_spread(r, LMI_US_OWN, own);

@@ -282,6 +282,7 @@ lam_status lmi_ranks_lay(lam_ranks *r, lam_error *e) {
     if (r->windows.n > INT32_MAX || r->meets.n > INT32_MAX)
         return lmi_fail(e, LAM_LIMIT, "lam_ranks_judge", "there are more than 2^31 rows");
     lay_facts(r);
+    LAM_TRY(lmi_ranks_one_run(r, e));
     LAM_TRY(lay_windows(r, &all, &n_all, e));
     LAM_TRY(lay_steps(r, all, n_all, e));
     LAM_TRY(lay_room(r, e));

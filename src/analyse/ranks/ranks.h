@@ -3,6 +3,7 @@
  * as arrays by window, rank and step. late.c: who is late, and when. without.c: what all would gain without
  * them. cause.c: in which phase and layer. links.c: groups whose transfer is slow. ended.c: who died.
  * whole.c: verdicts without a name. shown.c: what is told beside a verdict. judge.c: the order of these.
+ * look.c: a rank, a node or all layers beside their peers. one_run.c: whether the tables are of one run.
  * middle.c: medians of what is known. */
 #ifndef LMI_RANKS_H
 #define LMI_RANKS_H
@@ -128,6 +129,32 @@ typedef struct lmi_last {
 } lmi_last;
 enum { LMI_PHASE_ROWS = 9, LMI_LASTS = 3 };
 
+/* look.c: one of the run beside its peers. */
+typedef struct lmi_look_layer {
+    int32_t name, rank; /* rank: of all layers the slowest one's; else -1 */
+    double own, peer;
+} lmi_look_layer;
+typedef struct lmi_look_win {
+    double own, peer, late, waits; /* medians of its ranks; late: as a share; NaN */
+} lmi_look_win;
+typedef struct lmi_look {
+    bool there;
+    int32_t rank, node; /* -1: none; neither: all layers */
+    int32_t n_ranks, n_peers, n_late, n_rows, n_layers;
+    bool alike;       /* the peers have the same layers */
+    bool has_layers;  /* something is known of them */
+    lmi_stretch when; /* in which its ranks are late; n 0: they are not */
+    int64_t since_attempt, since_step, since_us;
+    double late;            /* in that time, or in all */
+    int64_t last_in;        /* steps in which one of its ranks was the last */
+    bool apart;             /* its ranks were last alive at different times */
+    const lmi_fact *fact;   /* of that which was silent first; NULL: none */
+    int64_t seen;           /* when any rank of the run was last alive */
+    lmi_phases *rows;       /* of the peers, of it, and of each rank of a node */
+    lmi_look_win *wins;     /* of each window */
+    lmi_look_layer *layers; /* the most time above the peers' first */
+} lmi_look;
+
 struct lam_ranks {
     lmi_arena arena;
     lmi_map node_of, layer_of, step_of, col_of, group_of;
@@ -157,11 +184,12 @@ struct lam_ranks {
     double starved; /* the share of a step that the rank waits for a processor that does so longest; NaN */
     int32_t starved_rank; /* which one; -1 */
     int32_t n_nodes;      /* that have ranks */
+    lmi_look look;
 };
 
 /* The node of that name, which is added; -1: memory ran out. */
 int32_t lmi_ranks_node(lam_ranks *r, const char *name, lam_error *e);
-static inline const char *lmi_node_name(const lam_ranks *r, int32_t node) {
+static inline const char *lmi_ranks_node_name(const lam_ranks *r, int32_t node) {
     return ((const char *const *)r->nodes.data)[node];
 }
 /* The index of a rank, or -1. */
@@ -207,5 +235,17 @@ lam_status lmi_ranks_means(lam_ranks *r, lam_error *e);
 lam_status lmi_ranks_phases(lam_ranks *r, lam_error *e);
 /* The share of its steps that each rank waits for its input; NaN: unknown. */
 lam_status lmi_ranks_input(const lam_ranks *r, double *share, lam_error *e);
+/* The mean of a rank's windows in a stretch; n 0: in all. `of`: as spread. */
+double lmi_ranks_mean(const lam_ranks *r, const float *of, int32_t col, const lmi_stretch *in);
+/* The first step of a window and those behind it; LAM_NOT_KNOWN where there is none. */
+void lmi_ranks_since(const lam_ranks *r, int32_t win, int64_t *attempt, int64_t *step, int64_t *us);
+/* cause.c: the hours of a stretch; n 0: of all. False: no moment is known. */
+bool lmi_ranks_hours(const lam_ranks *r, const lmi_stretch *in, lam_layers_wanted *w);
+/* one_run.c: once facts are sorted. Tables of another run are refused, attempts of other ranks left out. */
+lam_status lmi_ranks_one_run(lam_ranks *r, lam_error *e);
+/* Notes the clocks that are off, by node. */
+lam_status lmi_ranks_clocks(lam_ranks *r, const double *skew, lam_error *e);
+/* ranges.c: "3, 5, 24..31" of ascending numbers; of many ranges the first ones. */
+void lmi_put_ranges(lmi_buf *b, const int32_t *v, int32_t n);
 
 #endif

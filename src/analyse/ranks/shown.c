@@ -129,10 +129,9 @@ lam_status lmi_ranks_input(const lam_ranks *r, double *share, lam_error *e) {
 
 /* -- phases -------------------------------------------------------------------------------------------- */
 
-/* The mean of a rank's windows, those of the verdict or all. */
-static double mean_of(const lam_ranks *r, const float *of, int32_t col) {
-    const int32_t first = r->period.n ? r->period.first : 0;
-    const int32_t last = r->period.n ? r->period.last : r->n_wins - 1;
+double lmi_ranks_mean(const lam_ranks *r, const float *of, int32_t col, const lmi_stretch *in) {
+    const int32_t first = in->n ? in->first : 0;
+    const int32_t last = in->n ? in->last : r->n_wins - 1;
     double sum = 0;
     int32_t n = 0;
     for (int32_t w = first; w <= last; w++) {
@@ -172,7 +171,7 @@ lam_status lmi_ranks_phases(lam_ranks *r, lam_error *e) {
         for (int32_t k = 0; k < r->n_phases; k++) {
             size_t n = 0;
             for (int32_t i = 0; i < r->n_ranks; i++)
-                if (in_row(r, &r->phases[k], i)) r->room[n++] = mean_of(r, of, i);
+                if (in_row(r, &r->phases[k], i)) r->room[n++] = lmi_ranks_mean(r, of, i, &r->period);
             r->phases[k].of[what] = lmi_middle(r->room, n);
         }
     }

@@ -121,33 +121,12 @@ static bool takes(const lmi_verb *v, const option *o) {
 
 /* -- the nearest word -------------------------------------------------------------------------- */
 
-enum { LONGEST = 32 };
-
-/* The number of insertions, deletions, changes and exchanges of neighbours between two short words (optimal
- * string alignment). */
-static int32_t distance(const char *a, const char *b) {
-    size_t n = strlen(a), m = strlen(b);
-    int32_t d[LONGEST + 1][LONGEST + 1];
-    if (n > LONGEST || m > LONGEST) return INT_MAX;
-    for (size_t i = 0; i <= n; i++) d[i][0] = (int32_t)i;
-    for (size_t k = 0; k <= m; k++) d[0][k] = (int32_t)k;
-    for (size_t i = 1; i <= n; i++) {
-        for (size_t k = 1; k <= m; k++) {
-            int32_t best = d[i - 1][k - 1] + (a[i - 1] != b[k - 1]);
-            if (d[i - 1][k] + 1 < best) best = d[i - 1][k] + 1;
-            if (d[i][k - 1] + 1 < best) best = d[i][k - 1] + 1;
-            bool swapped = i > 1 && k > 1 && a[i - 1] == b[k - 2] && a[i - 2] == b[k - 1];
-            if (swapped && d[i - 2][k - 2] + 1 < best) best = d[i - 2][k - 2] + 1;
-            d[i][k] = best;
-        }
-    }
-    return d[n][m];
-}
+enum { LONGEST = 32 }; /* letters of an option that does not exist */
 
 lmi_near lmi_near_start(const char *word) { return (lmi_near){word, NULL, INT_MAX, "", ""}; }
 
 void lmi_near_put(lmi_near *n, const char *candidate) {
-    int32_t d = distance(n->word, candidate), length = (int32_t)strlen(n->word);
+    int32_t d = lmi_distance(n->word, candidate), length = (int32_t)strlen(n->word);
     int32_t most = length < 4 ? length / 2 : length < 6 ? 2 : length / 3; /* short words allow few changes */
     if (d >= n->distance || d > most) return;
     n->distance = d;

@@ -219,4 +219,21 @@ bool lmi_github_allowed(lmi_cli *c);
  * would be larger than GitHub shows. Returns an exit code, after an error if it can't be written. */
 int lmi_github_summary(lmi_cli *c, const lmi_buf *markdown);
 
+/* -- operand.c --------------------------------------------------------------------------------- */
+
+/* True for a report that was saved as JSON, by its name. */
+bool lmi_is_saved(const char *operand);
+/* True for a file of a model, or a folder with one (lam_read): not for a saved report. */
+bool lmi_is_file(lmi_cli *c, const char *operand);
+/* lam_read_format of an operand, which is read for it once. */
+const char *lmi_format(lmi_cli *c, const char *operand);
+/* True for the folder of a run of many ranks. */
+bool lmi_is_run(const char *operand);
+/* True, after an error, for a folder that is neither a run's nor a model's. */
+bool lmi_is_no_run(lmi_cli *c, const char *operand);
+/* Which of --rank, --node and --layers is given; NULL: none. */
+const char *lmi_look_option(const lmi_args *a);
+/* What they look at; false, after an error, if they are several. */
+bool lmi_look_of(lmi_cli *c, lam_ranks_look *out);
+
 #endif

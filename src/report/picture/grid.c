@@ -12,6 +12,12 @@ double lmi_byte_step(double least) {
     return 1024 * unit;
 }
 
+double lmi_time_step(double least) {
+    double unit = 1;
+    while (unit * 10 <= least) unit *= 10;
+    return unit >= least ? unit : unit * 2 >= least ? unit * 2 : unit * 5 >= least ? unit * 5 : unit * 10;
+}
+
 double lmi_scale_y(const lmi_scale *g, double v) { return g->below - (g->below - g->top) * v / g->most; }
 
 void lmi_svg_grid(lmi_svg *s, const lmi_scale *g) {

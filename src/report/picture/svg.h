@@ -59,6 +59,7 @@ typedef struct lmi_scale {
 double lmi_scale_y(const lmi_scale *g, double v);
 void lmi_svg_grid(lmi_svg *s, const lmi_scale *g);
 double lmi_byte_step(double least); /* a round number of bytes, at least `least` */
+double lmi_time_step(double least); /* 1, 2 or 5 times a power of ten nanoseconds, at least `least` */
 /* Draws the legend of the shown colours k0 to k8; returns where it ends. */
 double lmi_svg_legend(lmi_svg *s, double left, double right, double y, const bool shown[LAM_N_HELD]);
 

@@ -1,12 +1,35 @@
 /* SPDX-License-Identifier: Apache-2.0
  * report/ranks: who slows a run of many ranks. told.c: as fields and JSON. sentences.c: the verdict in words,
- * and what to do next. write.c: the screen. held.c: its numbers held against limits. */
+ * and what to do next. write.c: the screen. look.c: one of the run beside its peers. held.c: its numbers held
+ * against limits. */
 #ifndef LMI_REPORT_RANKS_H
 #define LMI_REPORT_RANKS_H
 
 #include "analyse/ranks/ranks.h"
 #include "report/budget/held.h"
+#include "report/table/report.h"
 #include "report/tell/tell.h"
+
+/* A screen that is being written. */
+typedef struct lmi_ranks_writer {
+    const lam_ranks *r;
+    const lam_ranks_options *o;
+    size_t width;
+    lmi_buf out;
+    lam_error *e;
+} lmi_ranks_writer;
+enum { LMI_RANKS_ROWS = 12 }; /* of a table, unless the options say how many */
+/* Writes words as lines, behind a label unless that is NULL, and clears them. */
+void lmi_ranks_words(lmi_ranks_writer *w, const char *label, size_t indent, lmi_buf *text);
+void lmi_ranks_remark(lmi_ranks_writer *w, const char *text);
+/* Begins a table behind an empty line. */
+void lmi_ranks_sheet(lmi_ranks_writer *w, lmi_sheet *t, const lmi_head *heads, size_t n);
+void lmi_us_cell(lmi_sheet *t, double us);
+/* The phases of a step, by rank or node; a row of neither is `others`. */
+lam_status lmi_ranks_put_phases(lmi_ranks_writer *w, const lmi_phases *rows, int32_t n, const char *others);
+lam_status lmi_ranks_put_look(lmi_ranks_writer *w);
+/* ", since step 3,200 (Dec 1 00:05 UTC)"; without the moment if it is not known. */
+void lmi_put_since(lmi_buf *b, int64_t step, int64_t us);
 
 /* The verdict, and the phases that it is based on, as lines; the first is empty. */
 lam_status lmi_ranks_put(const lam_ranks *r, const lam_ranks_options *o, lmi_buf *out, lam_error *e);

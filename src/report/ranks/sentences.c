@@ -3,8 +3,6 @@
  * The verdict in words: who, what it costs, what it is, since when; and what to do next. */
 #include "report/ranks/ranks.h"
 
-#include "report/table/report.h"
-
 #include <math.h>
 
 /* -- pieces -------------------------------------------------------------------------------------------- */
@@ -48,6 +46,15 @@ static void put_nodes(lmi_buf *b, const lam_rank_verdict *v) {
     if (v->n_nodes > MOST_NAMED) lmi_putf(b, " and %d more", (int)(v->n_nodes - MOST_NAMED));
 }
 
+void lmi_put_since(lmi_buf *b, int64_t step, int64_t us) {
+    lmi_put(b, ", since step ");
+    lmi_put_grouped(b, lmi_exact(step));
+    if (us == LAM_NOT_KNOWN) return;
+    lmi_put(b, " (");
+    lmi_put_moment(b, us);
+    lmi_put(b, " UTC)");
+}
+
 static void put_since(lmi_buf *b, const lam_ranks *r) {
     const lam_rank_verdict *v = &r->verdict;
     if (v->since_step == LAM_NOT_KNOWN) return;
@@ -55,12 +62,7 @@ static void put_since(lmi_buf *b, const lam_ranks *r) {
         lmi_put(b, ", from the first recorded step on");
         return;
     }
-    lmi_put(b, ", since step ");
-    lmi_put_grouped(b, lmi_exact(v->since_step));
-    if (v->since_us == LAM_NOT_KNOWN) return;
-    lmi_put(b, " (");
-    lmi_put_moment(b, v->since_us);
-    lmi_put(b, " UTC)");
+    lmi_put_since(b, v->since_step, v->since_us);
 }
 
 static bool is_phase(const lam_rank_verdict *v, const char *phase) {
@@ -150,7 +152,7 @@ static void say_died(const lam_ranks *r, lmi_buf *b) {
     }
     if (f) {
         lmi_put(b, ", on ");
-        lmi_put_clean(b, lmi_node_name(r, f->node));
+        lmi_put_clean(b, lmi_ranks_node_name(r, f->node));
     }
     if (f && f->seen != LAM_NOT_KNOWN) {
         lmi_put(b, ", last seen ");
@@ -216,7 +218,7 @@ static const char *node_of(const lam_ranks *r) {
     const lam_rank_verdict *v = &r->verdict;
     if (v->n_nodes) return v->nodes[0];
     const int32_t col = v->n_ranks ? lmi_ranks_col(r, v->ranks[0]) : -1;
-    return col < 0 || r->ranks[col].node < 0 ? "that node" : lmi_node_name(r, r->ranks[col].node);
+    return col < 0 || r->ranks[col].node < 0 ? "that node" : lmi_ranks_node_name(r, r->ranks[col].node);
 }
 
 static void next_of_slow(const lam_ranks *r, lmi_buf *b) {

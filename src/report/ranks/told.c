@@ -26,15 +26,15 @@ static void tell_rank_list(lmi_teller *t, const char *name, const int32_t *ranks
     tell_list_end(t);
 }
 
-static void tell_since(lmi_teller *t, const lam_rank_verdict *v) {
-    if (v->since_step == LAM_NOT_KNOWN) {
+static void tell_since(lmi_teller *t, int64_t attempt, int64_t step, int64_t us) {
+    if (step == LAM_NOT_KNOWN) {
         tell_none(t, "since");
         return;
     }
     tell_object(t, "since");
-    tell_int(t, "attempt", v->since_attempt);
-    tell_int(t, "step", v->since_step);
-    tell_whole(t, "unix_us", v->since_us);
+    tell_int(t, "attempt", attempt);
+    tell_int(t, "step", step);
+    tell_whole(t, "unix_us", us);
     tell_end(t);
 }
 
@@ -49,7 +49,7 @@ void lmi_ranks_tell_verdict(lmi_teller *t, const lam_ranks *r) {
     tell_text(t, "ended_by", v->ended_by);
     tell_text(t, "ran_last", v->ran_last);
     tell_number(t, "gain", v->gain);
-    tell_since(t, v);
+    tell_since(t, v->since_attempt, v->since_step, v->since_us);
     tell_number(t, "late", v->late);
     tell_number(t, "excess_us", v->excess_us);
     tell_number(t, "step_us", v->step_us);
@@ -60,16 +60,16 @@ void lmi_ranks_tell_verdict(lmi_teller *t, const lam_ranks *r) {
     tell_end(t);
 }
 
-static void tell_phases(lmi_teller *t, const lam_ranks *r) {
+static void tell_phases(lmi_teller *t, const lam_ranks *r, const lmi_phases *rows, int32_t n) {
     static const char *const names[LMI_N_US] = {"own_us",     "step_us",     "input_us",     "h2d_us",
                                                 "forward_us", "backward_us", "optimizer_us", "other_us",
                                                 "comm_us",    "processor_us"};
     tell_list(t, "phases");
-    for (int32_t i = 0; i < r->n_phases; i++) {
-        const lmi_phases *p = &r->phases[i];
+    for (int32_t i = 0; i < n; i++) {
+        const lmi_phases *p = &rows[i];
         tell_object(t, NULL);
         tell_known(t, "rank", p->rank);
-        tell_text(t, "node", p->node < 0 ? NULL : lmi_node_name(r, p->node));
+        tell_text(t, "node", p->node < 0 ? NULL : lmi_ranks_node_name(r, p->node));
         for (int k = 0; k < LMI_N_US; k++) tell_number(t, names[k], p->of[k]);
         tell_end(t);
     }
@@ -105,6 +105,72 @@ static void tell_last(lmi_teller *t, const lam_ranks *r) {
     tell_list_end(t);
 }
 
+static void tell_look_windows(lmi_teller *t, const lam_ranks *r) {
+    tell_list(t, "windows");
+    for (int32_t i = 0; i < r->n_wins; i++) {
+        const lmi_look_win *w = &r->look.wins[i];
+        if (t->json) lmi_tell_line(t);
+        tell_object(t, NULL);
+        tell_int(t, "attempt", r->wins[i].attempt);
+        tell_int(t, "step", r->wins[i].first_step);
+        tell_whole(t, "unix_us", r->wins[i].started);
+        tell_number(t, "own_us", w->own);
+        tell_number(t, "peer_us", w->peer);
+        tell_number(t, "late", w->late);
+        tell_number(t, "comm_us", w->waits);
+        tell_end(t);
+    }
+    tell_list_end(t);
+}
+
+/* A rank or a node beside its peers. */
+static void tell_look(lmi_teller *t, const lam_ranks *r) {
+    const lmi_look *k = &r->look;
+    if (!k->n_ranks) {
+        tell_none(t, "of");
+        return;
+    }
+    tell_object(t, "of");
+    tell_known(t, "rank", k->rank);
+    tell_text(t, "node",
+              k->node >= 0 ? lmi_ranks_node_name(r, k->node)
+              : k->fact    ? lmi_ranks_node_name(r, k->fact->node)
+                           : NULL);
+    tell_int(t, "ranks", k->n_ranks);
+    tell_int(t, "peers", k->n_peers);
+    tell_truth(t, "alike", k->alike);
+    tell_int(t, "late_ranks", k->n_late);
+    tell_number(t, "late", k->late);
+    tell_since(t, k->since_attempt, k->since_step, k->since_us);
+    tell_int(t, "last", k->last_in);
+    tell_whole(t, "seen_us", k->fact ? k->fact->seen : LAM_NOT_KNOWN);
+    tell_whole(t, "run_seen_us", k->seen);
+    tell_whole(t, "ended_us", k->fact ? k->fact->ended : LAM_NOT_KNOWN);
+    tell_text(t, "ended_by", k->fact ? k->fact->ended_by : NULL);
+    tell_phases(t, r, k->rows, k->n_rows);
+    tell_look_windows(t, r);
+    tell_end(t);
+}
+
+static void tell_layers(lmi_teller *t, const lam_ranks *r) {
+    const lmi_look *k = &r->look;
+    if (!k->has_layers) {
+        tell_none(t, "layers");
+        return;
+    }
+    tell_list(t, "layers");
+    for (int32_t i = 0; i < k->n_layers; i++) {
+        if (t->json) lmi_tell_line(t);
+        tell_object(t, NULL);
+        tell_text(t, "layer", ((const char *const *)r->layers_named.data)[k->layers[i].name]);
+        tell_known(t, "rank", k->layers[i].rank);
+        tell_number(t, "own_us", k->layers[i].own);
+        tell_number(t, "peer_us", k->layers[i].peer);
+        tell_end(t);
+    }
+    tell_list_end(t);
+}
+
 static void tell_fields(lmi_teller *t, const lam_ranks *r) {
     lmi_ranks_tell_verdict(t, r);
     tell_int(t, "world", r->world);
@@ -116,9 +182,11 @@ static void tell_fields(lmi_teller *t, const lam_ranks *r) {
     tell_number(t, "late_us", r->mean_late);
     tell_number(t, "transfer_us", r->mean_transfer);
     tell_number(t, "mfu", r->mfu);
-    tell_phases(t, r);
+    tell_phases(t, r, r->phases, r->n_phases);
     tell_last(t, r);
     tell_windows(t, r);
+    tell_look(t, r);
+    tell_layers(t, r);
 }
 
 void lam_ranks_tell(const lam_ranks *r, lam_receiver to) {

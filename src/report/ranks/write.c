@@ -4,23 +4,14 @@
  * last. */
 #include "report/ranks/ranks.h"
 
-#include "report/table/report.h"
-
 #include <math.h>
 
-enum { DEFAULT_WIDTH = 100, DEFAULT_ROWS = 12, MOST_MARKS = 64, MARKS_LEAST = 80 };
-
-typedef struct writer {
-    const lam_ranks *r;
-    const lam_ranks_options *o;
-    size_t width;
-    lmi_buf out;
-    lam_error *e;
-} writer;
+enum { DEFAULT_WIDTH = 100, MOST_MARKS = 64, MARKS_LEAST = 80 };
+typedef lmi_ranks_writer writer;
 
 /* -- lines --------------------------------------------------------------------------------------------- */
 
-static void put_words(writer *w, const char *label, size_t indent, lmi_buf *text) {
+void lmi_ranks_words(writer *w, const char *label, size_t indent, lmi_buf *text) {
     lmi_flow f;
     lmi_flow_start(&f, &w->out, w->width, indent);
     f.color = w->o->color;
@@ -31,11 +22,11 @@ static void put_words(writer *w, const char *label, size_t indent, lmi_buf *text
     lmi_buf_init(text);
 }
 
-static void put_note(writer *w, const char *text) {
+void lmi_ranks_remark(writer *w, const char *text) {
     lmi_buf b;
     lmi_buf_init(&b);
     lmi_put(&b, text);
-    put_words(w, NULL, 0, &b);
+    lmi_ranks_words(w, NULL, 0, &b);
     lmi_buf_free(&b);
 }
 
@@ -58,7 +49,7 @@ static void put_head(writer *w) {
         lmi_put_percent(&b, r->mfu, 1, &lmi_plain);
         lmi_put(&b, " MFU");
     }
-    put_words(w, NULL, 0, &b);
+    lmi_ranks_words(w, NULL, 0, &b);
     lmi_buf_free(&b);
 }
 
@@ -68,13 +59,13 @@ static void put_verdict(writer *w) {
     lmi_buf_init(&b);
     lmi_putc(&w->out, '\n');
     lmi_ranks_say(w->r, &b);
-    put_words(w, v->kind == LAM_RANKS_NONE ? NULL : "!", v->kind == LAM_RANKS_NONE ? 0 : 2, &b);
+    lmi_ranks_words(w, v->kind == LAM_RANKS_NONE ? NULL : "!", v->kind == LAM_RANKS_NONE ? 0 : 2, &b);
     lmi_ranks_say_next(w->r, &b);
-    if (b.n || b.bad) put_words(w, "  Next:", 8, &b);
+    if (b.n || b.bad) lmi_ranks_words(w, "  Next:", 8, &b);
     for (int32_t i = 0; i < v->n_notes; i++) {
         if (v->abstains && strcmp(v->notes[i], v->abstains) == 0) continue;
         lmi_put_clean(&b, v->notes[i]);
-        put_words(w, "  also", 8, &b);
+        lmi_ranks_words(w, "  also", 8, &b);
     }
     lmi_buf_free(&b);
 }
@@ -94,25 +85,25 @@ static void put_watch(writer *w) {
                  (int)r->verdict.watch[i]);
     }
     if (n > MOST) lmi_putf(&b, " and %d more", (int)(n - MOST));
-    if (n) put_words(w, "  also", 8, &b);
+    if (n) lmi_ranks_words(w, "  also", 8, &b);
     lmi_buf_free(&b);
 }
 
 /* -- tables -------------------------------------------------------------------------------------------- */
 
-static void us_cell(lmi_sheet *t, double us) {
+void lmi_us_cell(lmi_sheet *t, double us) {
     lmi_put_us(t->cell, us);
     lmi_end_cell(t);
 }
 
-static void start(writer *w, lmi_sheet *t, const lmi_head *heads, size_t n) {
+void lmi_ranks_sheet(writer *w, lmi_sheet *t, const lmi_head *heads, size_t n) {
     lmi_putc(&w->out, '\n');
     lmi_sheet_start(t, &w->out, w->width, w->o->ascii, w->e);
     t->color = w->o->color;
     for (size_t i = 0; i < n; i++) lmi_sheet_column(t, &heads[i]);
 }
 
-static lam_status put_phases(writer *w) {
+lam_status lmi_ranks_put_phases(writer *w, const lmi_phases *rows, int32_t n, const char *others) {
     static const lmi_head heads[] = {{"a step", LMI_LEFT, 0},    {"input", LMI_RIGHT, 3},
                                      {"h2d", LMI_RIGHT, 6},      {"forward", LMI_RIGHT, 0},
                                      {"backward", LMI_RIGHT, 0}, {"optimizer", LMI_RIGHT, 5},
@@ -122,24 +113,29 @@ static lam_status put_phases(writer *w) {
                                    LMI_US_OPTIMIZER, LMI_US_COMM, LMI_US_OTHER,   LMI_US_STEP};
     const lam_ranks *r = w->r;
     lmi_sheet t;
-    if (!r->n_phases) return LAM_OK;
-    start(w, &t, heads, sizeof heads / sizeof *heads);
-    for (int32_t i = 0; i < r->n_phases; i++) {
-        const lmi_phases *p = &r->phases[i];
+    if (!n) return LAM_OK;
+    lmi_ranks_sheet(w, &t, heads, sizeof heads / sizeof *heads);
+    for (int32_t i = 0; i < n; i++) {
+        const lmi_phases *p = &rows[i];
         if (p->rank >= 0)
             lmi_putf(t.cell, "rank %d", (int)p->rank);
         else if (p->node >= 0)
-            lmi_put_clean(t.cell, lmi_node_name(r, p->node));
+            lmi_put_clean(t.cell, lmi_ranks_node_name(r, p->node));
         else
-            lmi_put(t.cell, r->n_phases > 1 ? "others" : "all");
+            lmi_put(t.cell, others);
         lmi_end_cell(&t);
-        for (size_t k = 0; k < sizeof order / sizeof *order; k++) us_cell(&t, p->of[order[k]]);
+        for (size_t k = 0; k < sizeof order / sizeof *order; k++) lmi_us_cell(&t, p->of[order[k]]);
     }
     lmi_sheet_write(&t, 8, 8);
-    put_note(w, r->waits == LAM_WAITS_APART
-                    ? "(medians over ranks of their means; waits: for other ranks and the transfer)"
-                    : "(medians over ranks of their means; waits for other ranks are not measured apart)");
+    lmi_ranks_remark(
+        w, r->waits == LAM_WAITS_APART
+               ? "(medians over ranks of their means; waits: for other ranks and the transfer)"
+               : "(medians over ranks of their means; waits for other ranks are not measured apart)");
     return lmi_sheet_free(&t);
+}
+
+static lam_status put_phases(writer *w) {
+    return lmi_ranks_put_phases(w, w->r->phases, w->r->n_phases, w->r->n_phases > 1 ? "others" : "all");
 }
 
 /* A node beside the others in some windows, or several nodes of one mark: how late the latest is. */
@@ -188,11 +184,12 @@ static lam_status put_over_time(writer *w, const int32_t *place) {
                                      {"transfer", LMI_RIGHT, 2},
                                      {"nodes by own work", LMI_LEFT, 0}};
     const lam_ranks *r = w->r;
-    const int32_t most = w->o->rows > 0 ? w->o->rows : DEFAULT_ROWS, n = r->n_wins < most ? r->n_wins : most;
+    const int32_t most = w->o->rows > 0 ? w->o->rows : LMI_RANKS_ROWS,
+                  n = r->n_wins < most ? r->n_wins : most;
     const bool marks = r->n_nodes > 1 && r->late && w->width >= MARKS_LEAST;
     lmi_sheet t;
     if (n < 2) return LAM_OK;
-    start(w, &t, heads, sizeof heads / sizeof *heads - !marks);
+    lmi_ranks_sheet(w, &t, heads, sizeof heads / sizeof *heads - !marks);
     for (int32_t k = 0; k < n; k++) {
         const int32_t first = (int32_t)((int64_t)k * r->n_wins / n);
         const int32_t last = (int32_t)((int64_t)(k + 1) * r->n_wins / n);
@@ -200,19 +197,20 @@ static lam_status put_over_time(writer *w, const int32_t *place) {
         lmi_end_cell(&t);
         lmi_put_grouped(t.cell, lmi_exact(r->wins[first].first_step));
         lmi_end_cell(&t);
-        us_cell(&t, middle_of(r, first, last, offsetof(lmi_win, step)));
-        us_cell(&t, middle_of(r, first, last, offsetof(lmi_win, own)));
-        us_cell(&t, middle_of(r, first, last, offsetof(lmi_win, late)));
-        us_cell(&t, middle_of(r, first, last, offsetof(lmi_win, transfer)));
+        lmi_us_cell(&t, middle_of(r, first, last, offsetof(lmi_win, step)));
+        lmi_us_cell(&t, middle_of(r, first, last, offsetof(lmi_win, own)));
+        lmi_us_cell(&t, middle_of(r, first, last, offsetof(lmi_win, late)));
+        lmi_us_cell(&t, middle_of(r, first, last, offsetof(lmi_win, transfer)));
         if (!marks) continue;
         put_marks(w, t.cell, first, last, place);
         lmi_end_cell(&t);
     }
     lmi_sheet_write(&t, 8, 8);
     if (marks)
-        put_note(w, r->n_nodes > MOST_MARKS
-                        ? "(a mark is some nodes: the latest of their ranks . < 2 % : < 5 % # more ? unknown)"
-                        : "(a mark is a node: the latest of its ranks . < 2 % : < 5 % # more ? unknown)");
+        lmi_ranks_remark(
+            w, r->n_nodes > MOST_MARKS
+                   ? "(a mark is some nodes: the latest of their ranks . < 2 % : < 5 % # more ? unknown)"
+                   : "(a mark is a node: the latest of its ranks . < 2 % : < 5 % # more ? unknown)");
     return lmi_sheet_free(&t);
 }
 
@@ -233,7 +231,7 @@ static void put_last(writer *w) {
     }
     lmi_put(&b, " of the steps");
     lmi_putc(&w->out, '\n');
-    put_words(w, "who is last", 13, &b);
+    lmi_ranks_words(w, "who is last", 13, &b);
     lmi_buf_free(&b);
 }
 
@@ -274,7 +272,7 @@ lam_status lam_ranks_write(const lam_ranks *r, const lam_ranks_options *o, lam_s
     if (strcmp(format, "json") == 0)
         lmi_ranks_json(r, &w.out);
     else
-        s = put_text(&w);
+        s = r->look.there ? lmi_ranks_put_look(&w) : put_text(&w);
     if (s == LAM_OK) s = lmi_buf_flush(&w.out, to, e);
     lmi_buf_free(&w.out);
     return s;

@@ -255,6 +255,9 @@ static lam_status put_all(lmi_recorded *w) {
     if (run->command) lmi_putf(&w->out, ": %s", run->command);
     if (m) lmi_put(&w->out, "; ");
     if (m) put_name(w);
+    if (w->copies)
+        lmi_putf(&w->out, "\n%d file%s a copy of another here, and left out", (int)w->copies,
+                 w->copies == 1 ? " is" : "s are each");
     if (why) lmi_putf(&w->out, "\nnot of one run: %s; name the files of one", why);
     lmi_putc(&w->out, '\n');
     lmi_recorded_wrap(w, 0);
@@ -282,5 +285,22 @@ lam_status lmi_recorded_ranks(lmi_recorded *w) {
     if (s == LAM_OK) s = put_all(w);
     free(w->names);
     w->names = NULL;
+    return s;
+}
+
+lam_status lmi_recorded_look(lmi_recorded *w, lam_sink to) {
+    const lam_recording_options *o = w->o;
+    const lam_ranks_options as = {o->format, (int32_t)w->width, o->ascii, o->color, o->rows};
+    const char *why = w->n > 1 ? lmi_recorded_unlike(w) : "there is one recording";
+    lam_ranks *r = NULL;
+    LAM_TRY(lmi_recorded_judge(w, &r));
+    if (!r)
+        return lmi_fail(
+            w->e, LAM_USAGE, lam_recording_run(w->all[0])->file,
+            "a rank, a node or the layers of all are shown beside those of other processes of one run, "
+            "and %s",
+            why ? why : "each of these is a run of its own");
+    const lam_status s = lam_ranks_write(r, &as, to, w->e);
+    lam_ranks_free(r);
     return s;
 }

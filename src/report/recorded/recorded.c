@@ -404,26 +404,37 @@ static lam_status recorded_text(lmi_recorded *w) {
 
 /* -- which writer ------------------------------------------------------------------------------ */
 
-lam_status lam_recording_write(const lam_recording *const *all, int32_t n, const lam_recording_options *o,
-                               lam_sink to, lam_error *e) {
-    static const lam_recording_options defaults = {.depth = -1};
+static lam_status write_as(lmi_recorded *w, lam_sink to) {
     static const struct {
         const char *name;
         lam_status (*one)(lmi_recorded *w), (*several)(lmi_recorded *w);
     } formats[] = {{"text", recorded_text, lmi_recorded_ranks},
                    {"csv", lmi_recorded_csv, lmi_recorded_csv},
                    {"json", lmi_recorded_json, lmi_recorded_json}};
-    if (!all || n < 1) return lmi_fail(e, LAM_USAGE, NULL, "there is no recording to show");
-    lmi_recorded w = {.all = all, .n = n, .o = o ? o : &defaults, .e = e};
-    w.width = w.o->width > 0 ? (size_t)w.o->width : DEFAULT_WIDTH;
+    w->width = w->o->width > 0 ? (size_t)w->o->width : DEFAULT_WIDTH;
+    if (w->o->look) return lmi_recorded_look(w, to);
     for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
-        if (strcmp(formats[i].name, w.o->format ? w.o->format : "text") != 0) continue;
-        lmi_buf_init(&w.out);
-        lam_status s = (n == 1 ? formats[i].one : formats[i].several)(&w);
-        if (s == LAM_OK) s = lmi_buf_flush(&w.out, to, e);
-        lmi_buf_free(&w.out);
+        if (strcmp(formats[i].name, w->o->format ? w->o->format : "text") != 0) continue;
+        lmi_buf_init(&w->out);
+        lam_status s = (w->n == 1 ? formats[i].one : formats[i].several)(w);
+        if (s == LAM_OK) s = lmi_buf_flush(&w->out, to, w->e);
+        lmi_buf_free(&w->out);
         return s;
     }
-    return lmi_no_such(e, "format", w.o->format, "a recording", &formats[0].name, sizeof *formats,
+    return lmi_no_such(w->e, "format", w->o->format, "a recording", &formats[0].name, sizeof *formats,
                        sizeof formats / sizeof *formats);
+}
+
+lam_status lam_recording_write(const lam_recording *const *all, int32_t n, const lam_recording_options *o,
+                               lam_sink to, lam_error *e) {
+    static const lam_recording_options defaults = {.depth = -1};
+    if (!all || n < 1) return lmi_fail(e, LAM_USAGE, NULL, "there is no recording to show");
+    int32_t left;
+    const lam_recording **once = lmi_recorded_once(all, n, &left);
+    if (!once) return lmi_nomem(e);
+    const lam_status s =
+        write_as(&(lmi_recorded){.all = once, .n = left, .copies = n - left, .o = o ? o : &defaults, .e = e},
+                 to);
+    free((void *)once);
+    return s;
 }

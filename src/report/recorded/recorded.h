@@ -10,7 +10,7 @@
 
 typedef struct lmi_recorded {
     const lam_recording *const *all;
-    int32_t n;
+    int32_t n, copies; /* copies: of some of them, which are left out */
     const lam_recording_options *o;
     size_t width;
     lmi_buf out;
@@ -38,8 +38,13 @@ lam_status lmi_recorded_ranks(lmi_recorded *w);
 /* The model of each process whose steps took most time: the same in all, or where none has its name, as in a
  * stage of a pipeline, its own; -1: it has none. */
 void lmi_recorded_mains(const lmi_recorded *w, int32_t *model);
-/* Which process slows the others; *out NULL: they are not processes of one run. */
+/* Writes the part that the options name. */
+lam_status lmi_recorded_look(lmi_recorded *w, lam_sink to);
+/* Which process slows the others, and the part that the options name; *out NULL: they are not processes of
+ * one run. */
 lam_status lmi_recorded_judge(const lmi_recorded *w, lam_ranks **out);
+/* The recordings without copies of others among them; NULL: memory ran out. The caller frees the list. */
+const lam_recording **lmi_recorded_once(const lam_recording *const *all, int32_t n, int32_t *left);
 /* Why two of them are not processes of one run; NULL: there is no reason, or each is a separate run, which
  * may be compared with another. */
 const char *lmi_recorded_unlike(const lmi_recorded *w);

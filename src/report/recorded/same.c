@@ -3,6 +3,8 @@
  * What is the same in the recordings of several processes: the run, a model, a place. */
 #include "report/recorded/recorded.h"
 
+#include <stdlib.h>
+
 /* A model that was not seen yet may be of any kind. */
 static bool is_same_kind(const lam_recorded_model *a, const lam_recorded_model *b) {
     if (a->last < 0) return true;
@@ -31,6 +33,24 @@ const lam_recorded_place *lmi_recorded_place_like(const lam_recording *r, int32_
     for (i = 0; (there = lam_recording_place(r, model, i)); i++)
         if (strcmp(there->path, p->path) == 0) return there;
     return NULL;
+}
+
+/* One process of several, and not two runs that may be compared. */
+static bool is_copy(const lam_recorded_run *a, const lam_recorded_run *b) {
+    const bool hosts = a->host && b->host && strcmp(a->host, b->host) == 0;
+    return hosts && a->world > 1 && a->world == b->world && a->rank == b->rank && a->pid == b->pid &&
+           a->run == b->run && a->started_unix_ns == b->started_unix_ns && a->seen_unix_ns == b->seen_unix_ns;
+}
+
+const lam_recording **lmi_recorded_once(const lam_recording *const *all, int32_t n, int32_t *left) {
+    const lam_recording **out = calloc((size_t)n, sizeof *out);
+    *left = 0;
+    for (int32_t i = 0, k; out && i < n; i++) {
+        for (k = 0; k < *left; k++)
+            if (is_copy(lam_recording_run(out[k]), lam_recording_run(all[i]))) break;
+        if (k == *left) out[(*left)++] = all[i];
+    }
+    return out;
 }
 
 const char *lmi_recorded_unlike(const lmi_recorded *w) {

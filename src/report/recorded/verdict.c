@@ -267,14 +267,16 @@ static int32_t process_of(const reduction *x, int32_t rank) {
     return i; /* ranks of the verdict are of processes */
 }
 
-/* The layers of a process beside the medians of the same ones in others. */
+/* The layers of a process beside the medians of the same ones in its peers; all processes are, if none is
+ * named. */
 static lam_status give_layers_of(reduction *x, int32_t which, const lam_layers_wanted *what, lam_ranks *to,
                                  lam_error *e) {
+    const int32_t n_peers = what->n_ranks ? what->n_peers : x->w->n;
     const lam_recorded_place *p;
     for (int32_t i = 0; (p = lam_recording_place(x->w->all[which], x->work.model[which], i)); i++) {
         size_t n = 0;
-        for (int32_t k = 0; k < what->n_peers && p->own_ns >= 0; k++) {
-            const int32_t peer = process_of(x, what->peers[k]);
+        for (int32_t k = 0; k < n_peers && p->own_ns >= 0; k++) {
+            const int32_t peer = what->n_ranks ? process_of(x, what->peers[k]) : k;
             const lam_recorded_place *there =
                 lmi_recorded_place_like(x->w->all[peer], x->work.model[peer], p, i);
             if (there && there->own_ns >= 0) x->room[n++] = lmi_recorded_us(there->own_ns);
@@ -291,6 +293,8 @@ static lam_status give_layers_of(reduction *x, int32_t which, const lam_layers_w
 
 static lam_status give_layers(void *self, const lam_layers_wanted *what, lam_ranks *to, lam_error *e) {
     reduction *x = self;
+    for (int32_t i = 0; !what->n_ranks && i < x->w->n; i++)
+        if (x->model[i] >= 0) LAM_TRY(give_layers_of(x, i, what, to, e));
     for (int32_t i = 0; i < what->n_ranks; i++)
         LAM_TRY(give_layers_of(x, process_of(x, what->ranks[i]), what, to, e));
     return LAM_OK;
@@ -310,7 +314,8 @@ static lam_status reduce(reduction *x) {
     LAM_TRY(give_meets(x));
     if (x->rows.n) qsort(x->rows.data, x->rows.n, sizeof(row), by_window);
     LAM_TRY(give_windows(x));
-    return lam_ranks_judge(x->to, give_layers, x, x->w->e);
+    LAM_TRY(lam_ranks_judge(x->to, give_layers, x, x->w->e));
+    return x->w->o->look ? lam_ranks_look_at(x->to, x->w->o->look, give_layers, x, x->w->e) : LAM_OK;
 }
 
 static bool are_of_one_run(const lmi_recorded *w) {

@@ -19,6 +19,8 @@ static void put_head(lmi_runs *p) {
     lmi_put(b, "<body><a class=\"skip\" href=\"#prov\">to how it was measured</a>\n<header "
                "class=\"top\"><a class=\"brand\" href=\"#verdict\">lam<i>i</i>na</a><nav "
                "aria-label=\"Sections\"><a href=\"#verdict\">Verdict</a>");
+    lmi_many many = lmi_runs_many(p);
+    if (p->ranks) lmi_many_nav(&many);
     if (m && m->n_steps)
         lmi_putf(b, "<a href=\"#steps%d\">Steps</a><a href=\"#layers%d\">Layers</a>", (int)p->main,
                  (int)p->main);
@@ -136,10 +138,13 @@ static lam_status take_main(lmi_runs *p) {
 }
 
 static lam_status put_page(lmi_runs *p) {
+    lmi_many many = lmi_runs_many(p);
     put_head(p);
     LAM_TRY(lmi_runs_verdict(p));
+    if (p->ranks) LAM_TRY(lmi_many_sections(&many));
     LAM_TRY(put_models(p));
     LAM_TRY(put_ranks(p));
+    if (p->ranks) lmi_many_origins(&many);
     lmi_put(&p->w.out, "<section id=\"prov\" aria-labelledby=\"h-prov\"><div class=\"hd\"><h2 "
                        "id=\"h-prov\">How it was measured</h2></div><div class=\"prov\">");
     for (int32_t i = 0; i < p->w.n; i++) put_run(p, i);
@@ -162,16 +167,24 @@ static lam_status write_it(const lam_recording *const *all, int32_t n, bool part
     if (!all || n < 1) return lmi_fail(e, LAM_USAGE, NULL, "there is no recording to show");
     lmi_runs *p = calloc(1, sizeof *p);
     if (!p) return lmi_nomem(e);
-    p->w.all = all, p->w.n = n, p->w.o = &options, p->w.e = e;
+    const lam_recording **once = lmi_recorded_once(all, n, &p->w.n);
+    if (!once) {
+        free(p);
+        return lmi_nomem(e);
+    }
+    p->w.all = once, p->w.copies = n - p->w.n, p->w.o = &options, p->w.e = e;
     p->main = -1;
     p->part = part;
     p->to = to;
     lmi_buf_init(&p->w.out);
     lam_status s = take_main(p);
+    if (s == LAM_OK && !part) s = lmi_recorded_judge(&p->w, &p->ranks);
     if (s == LAM_OK) s = part ? put_part(p) : put_page(p);
     if (s == LAM_OK) s = lmi_buf_flush(&p->w.out, to, e);
+    lam_ranks_free(p->ranks);
     lmi_buf_free(&p->w.out);
     free(p->w.names);
+    free((void *)once);
     free(p);
     return s;
 }

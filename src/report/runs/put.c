@@ -9,6 +9,8 @@ void lmi_runs_scroll(lmi_runs *p, const char *label, int32_t model) {
 }
 void lmi_runs_scroll_end(lmi_runs *p) { lmi_put(&p->w.out, "</div>"); }
 
+lmi_many lmi_runs_many(lmi_runs *p) { return (lmi_many){.r = p->ranks, .b = &p->w.out, .e = p->w.e}; }
+
 void lmi_runs_which(lmi_runs *p, int32_t i) {
     lmi_buf name;
     lmi_buf_init(&name);

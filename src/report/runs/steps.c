@@ -47,14 +47,9 @@ static void note_most(chart *c, value of) {
 
 /* Lines at 1, 2 or 5 times a power of ten, or at round numbers of bytes. */
 static void choose_lines(chart *c, bool bytes) {
-    double least = fmax(c->grid.most, 4) / 4, unit = 1;
-    while (unit * 10 <= least) unit *= 10;
+    double least = fmax(c->grid.most, 4) / 4;
     c->grid.bytes = bytes;
-    c->grid.step = bytes               ? lmi_byte_step(least)
-                   : unit >= least     ? unit
-                   : unit * 2 >= least ? unit * 2
-                   : unit * 5 >= least ? unit * 5
-                                       : unit * 10;
+    c->grid.step = bytes ? lmi_byte_step(least) : lmi_time_step(least);
     c->grid.most = c->grid.step * ceil(fmax(c->grid.most, 1) / c->grid.step);
 }
 

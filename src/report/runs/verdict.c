@@ -266,6 +266,8 @@ static void put_findings(lmi_runs *p, const together *t, const lost *l, const lm
     size_t before = b->n;
     lmi_put(b, "<ul class=\"find\">");
     size_t none = b->n;
+    lmi_many many = lmi_runs_many(p);
+    if (p->ranks) lmi_many_findings(&many);
     put_health(p, t);
     put_slower(p, l, most);
     put_standout(p, most);

@@ -12,7 +12,8 @@
 static char folder[64];
 static lam_status answer; /* of the host */
 
-static lam_status fake_ranks(void *self, const char *path, lam_ranks **out, lam_error *e) {
+static lam_status fake_ranks(void *self, const char *path, const lam_ranks_look *look, lam_ranks **out,
+                             lam_error *e) {
     ranked of = ranked_run();
     (void)self;
     of.slow = 11;
@@ -25,7 +26,12 @@ static lam_status fake_ranks(void *self, const char *path, lam_ranks **out, lam_
         return answer;
     }
     *out = ranked_judged(&of, NULL, e);
-    return *out ? LAM_OK : e->status;
+    lam_status s = *out ? LAM_OK : e->status;
+    if (s == LAM_OK && look) s = lam_ranks_look_at(*out, look, ranked_layers, &of, e);
+    if (s == LAM_OK) return LAM_OK;
+    lam_ranks_free(*out);
+    *out = NULL;
+    return s;
 }
 
 static int on(const char *words, bool host_reads) {
@@ -77,6 +83,41 @@ static void what_a_run_has_not_is_refused(void **state) {
     ERR_HAS("the folder of a run is shown alone");
     assert_int_equal(on("show %s --format csv", true), 2);
     ERR_HAS("there is no format 'csv' for a run's folder; there are: text, json");
+}
+
+static void one_of_a_run_is_shown(void **state) {
+    (void)state;
+    answer = LAM_OK;
+    assert_int_equal(on("show %s --rank 11", true), 0);
+    OUT_HAS("Rank 11 on n01");
+    assert_int_equal(on("show %s --node n00 --json", true), 0);
+    OUT_HAS("\"node\": \"n00\"");
+    assert_int_equal(on("show %s --rank 16", true), 2);
+    ERR_HAS("there is no rank 16 in this run: its ranks are 0..15");
+    assert_int_equal(on("show %s --rank 1 --layers", true), 2);
+    ERR_HAS("--rank, --node and --layers each show something else");
+    assert_int_equal(on("show net:net --rank 1", true), 2);
+    ERR_HAS("--rank is for a run of many ranks, and net:net is a model");
+}
+
+static void a_run_is_reported_as_a_page(void **state) {
+    (void)state;
+    answer = LAM_OK;
+    assert_int_equal(on("report %s", true), 0);
+    OUT_HAS("Rank 11 slows all</h1>");
+    assert_int_equal(on("show %s --format html", true), 0);
+    OUT_HAS("Rank 11 slows all</h1>");
+    assert_int_equal(on("show %s --format html --rank 1", true), 2);
+    ERR_HAS("a page is of the whole run, and --rank of a part");
+    assert_int_equal(on("report %s --backward", true), 2);
+    ERR_HAS("is the folder of a run, and --backward is for models");
+    assert_int_equal(on("report %s net:net", true), 2);
+    ERR_HAS("the folder of a run is shown alone");
+    answer = LAM_IO;
+    assert_int_equal(on("report %s", true), 3);
+    ERR_HAS("n00-0.parquet: it was cut");
+    assert_int_equal(on("report %s/ranks", true), 3);
+    ERR_HAS("this folder is neither a run's nor a model's");
 }
 
 static void a_run_that_cant_be_read_is_a_file_that_failed(void **state) {
@@ -153,6 +194,8 @@ int main(void) {
         cmocka_unit_test(limits_fit_what_they_are_of),
         cmocka_unit_test(a_run_is_shown),
         cmocka_unit_test(what_a_run_has_not_is_refused),
+        cmocka_unit_test(one_of_a_run_is_shown),
+        cmocka_unit_test(a_run_is_reported_as_a_page),
         cmocka_unit_test(a_run_that_cant_be_read_is_a_file_that_failed),
         cmocka_unit_test(a_folder_without_ranks_is_no_run),
     };

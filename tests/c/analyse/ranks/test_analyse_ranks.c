@@ -332,8 +332,9 @@ static void test_missing_ranks_are_told(void **state) {
     lam_ranks *r = judged(&of, NULL);
     const lam_rank_verdict *v = verdict_of(r, "none");
     assert_int_equal(v->n_notes, 1);
-    assert_string_equal(v->notes[0],
-                        "3 of 16 ranks have no recording that can be compared; a cause may be among them");
+    assert_string_equal(
+        v->notes[0],
+        "3 of 16 ranks have no recording that can be compared (13..15); a cause may be among them");
     lam_ranks_free(r);
 }
 

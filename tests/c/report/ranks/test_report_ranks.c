@@ -177,6 +177,44 @@ static void test_an_unknown_format_and_no_verdict_are_refused(void **state) {
     lam_ranks_free(r);
 }
 
+/* What is looked at, as it is written; the caller frees it. */
+static lmi_buf looked(ranked *of, lam_ranks_look what, const char *format) {
+    lam_error e = {.at = -1};
+    lmi_buf b;
+    lmi_buf_init(&b);
+    lam_ranks *r = ranked_judged(of, NULL, &e);
+    const lam_ranks_options o = {.format = format, .width = 120};
+    if (!r || lam_ranks_look_at(r, &what, ranked_layers, of, &e) != LAM_OK ||
+        lam_ranks_write(r, &o, (lam_sink){take, &b}, &e) != LAM_OK)
+        fail_msg("%s: %s", e.where, e.text);
+    lam_ranks_free(r);
+    return b;
+}
+
+static void test_a_rank_and_a_node_are_told_beside_their_peers(void **state) {
+    (void)state;
+    ranked of = ranked_run();
+    of.slow = 11;
+    of.more_us = 20000;
+    of.from = 36;
+    of.layer = "blocks.0.mlp";
+    lmi_buf b = looked(&of, (lam_ranks_look){.rank = 11}, NULL);
+    EXPECT(&b, "Rank 11 on n01, of 16 ranks on 2 nodes; 96 recorded steps\n",
+           "! Its own work takes 22 % more than the median of the 15 others with the same layers, since step "
+           "3,600 "
+           "(Dec",
+           "It is the last in 6", "Last alive Dec 1 00:16 UTC; ended in order.", "\npeers ", "\nrank 11 ",
+           "\nblocks.0.mlp ", "45.0 ms  25.0 ms  20.0 ms  1.80x");
+    b = looked(&of, (lam_ranks_look){LAM_NOT_KNOWN, "n01", false}, NULL);
+    EXPECT(&b, "Node n01 with 8 of 16 ranks on 2 nodes", "1 of its 8 ranks is late again and again", "\nn01 ",
+           "\nrank 8 ", "\nrank 15 ");
+    b = looked(&of, (lam_ranks_look){.rank = 3}, NULL);
+    EXPECT(&b, "It is not late again and again: its own work takes ");
+    b = looked(&of, (lam_ranks_look){.rank = 3}, "json");
+    EXPECT(&b, "\"of\": {\"rank\": 3, \"node\": \"n00\", \"ranks\": 1, \"peers\": 15, \"alike\": true",
+           "\"since\": null", "\"layers\": [");
+}
+
 static lam_ranks *ready;
 
 static void write_both(void *arg, bool *ok) {
@@ -203,6 +241,9 @@ static void test_memory_that_runs_out_is_told(void **state) {
     assert_non_null(ready);
     oom_sweep(write_both, "text");
     oom_sweep(write_both, "json");
+    assert_int_equal(lam_ranks_look_at(ready, &(lam_ranks_look){.rank = 11}, ranked_layers, &of, &e), LAM_OK);
+    oom_sweep(write_both, "text");
+    oom_sweep(write_both, "json");
     lam_ranks_free(ready);
 }
 
@@ -217,6 +258,7 @@ int main(void) {
         cmocka_unit_test(test_a_narrow_screen_holds_every_line),
         cmocka_unit_test(test_json_has_unknown_as_null),
         cmocka_unit_test(test_an_unknown_format_and_no_verdict_are_refused),
+        cmocka_unit_test(test_a_rank_and_a_node_are_told_beside_their_peers),
         cmocka_unit_test(test_memory_that_runs_out_is_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -371,7 +371,7 @@ static void steps_of_another_kind(void **state) {
 /* A file that an earlier run left in the folder. */
 static void processes_of_two_runs(void **state) {
     (void)state;
-    static const char *const sql[] = {"UPDATE runs SET world = 4", "UPDATE runs SET rank = 0"};
+    static const char *const sql[] = {"UPDATE runs SET world = 4", "UPDATE runs SET rank = 0, pid = 1"};
     static const char *const why[] = {"they differ in how many processes there were",
                                       "two are of the same rank"};
     for (size_t i = 0; i < 2; i++) {

@@ -226,7 +226,7 @@ static void it_abstains_if_phases_are_unknown(void **state) {
     t = team_of(4, STEPS, 1, NO_PHASES, NULL);
     write_text(&t);
     show_has("\nNothing stands out");
-    show_has("  also  1 of 4 ranks have no recording that can be compared; a cause may be among them\n");
+    show_has("  also  1 of 4 ranks have no recording that can be compared (1); a cause may be among them\n");
     free_team(&t);
 }
 
@@ -371,6 +371,56 @@ static void who_died_is_named_with_what_it_ran_last(void **state) {
     free_team(&t);
 }
 
+static void look_at_team(const team *t, lam_ranks_look what, const char *format) {
+    write_team(t, (lam_recording_options){.width = 120, .depth = -1, .format = format, .look = &what});
+}
+
+static void one_process_stands_beside_the_others(void **state) {
+    (void)state;
+    team t = team_of(4, STEPS, 2, SLOW_FORWARD, WAITING);
+    look_at_team(&t, (lam_ranks_look){.rank = 2}, NULL);
+    show_has("Rank 2 on ");
+    show_has(
+        "! Its own work takes 28 % more than the median of the 3 others with the same layers, from the first "
+        "recorded step on.");
+    show_has("\npeers ");
+    show_has("\nfirst ");
+    look_at_team(&t, (lam_ranks_look){.rank = 2}, "json");
+    show_has("{\"schema\": \"lamina.ranks/1\"");
+    show_has("\"of\": {\"rank\": 2, ");
+    look_at_team(&t, (lam_ranks_look){LAM_NOT_KNOWN, NULL, true}, "json");
+    show_has("\"layers\": [");
+    show_has("{\"layer\": \"second\", \"rank\": ");
+    lam_error e = {0};
+    const lam_ranks_look none = {.rank = 4};
+    const lam_recording_options o = {.look = &none};
+    assert_int_equal(lam_recording_write((const lam_recording *const *)t.at, 4, &o, show_sink(), &e),
+                     LAM_RANGE);
+    assert_string_equal(e.text, "there is no rank 4 in this run: its ranks are 0..3");
+    e = (lam_error){0};
+    assert_int_equal(lam_recording_write((const lam_recording *const *)t.at, 1, &o, show_sink(), &e),
+                     LAM_USAGE);
+    assert_non_null(strstr(e.text, "there is one recording"));
+    free_team(&t);
+}
+
+static void a_copy_of_a_recording_is_left_out(void **state) {
+    (void)state;
+    team t = team_of(4, STEPS, 2, SLOW_FORWARD, WAITING);
+    t.at[t.n++] = open_recording(process(2, 4, STEPS, SLOW_FORWARD), 0, 0);
+    write_text(&t);
+    show_has("\n1 file is a copy of another here, and left out\n");
+    show_has("! Rank 2 slows all: ");
+    show_lacks("not of one run");
+    free_team(&t);
+    /* another process of that rank is no copy */
+    t = team_of(4, STEPS, -1, NULL, NULL);
+    t.at[t.n++] = open_recording(process(2, 4, STEPS, "UPDATE runs SET pid = 78"), 0, 0);
+    write_text(&t);
+    show_has("not of one run: two are of the same rank");
+    free_team(&t);
+}
+
 static void try_verdict(void *arg, bool *ok) {
     const team *t = arg;
     lam_error e = {0};
@@ -378,6 +428,10 @@ static void try_verdict(void *arg, bool *ok) {
     lam_status s = lam_recording_write((const lam_recording *const *)t->at, t->n, &o, show_sink(), &e);
     if (s == LAM_OK)
         s = lam_recording_write((const lam_recording *const *)t->at, t->n, &text, show_sink(), &e);
+    const lam_ranks_look rank = {.rank = 2};
+    const lam_recording_options look = {.depth = -1, .look = &rank};
+    if (s == LAM_OK)
+        s = lam_recording_write((const lam_recording *const *)t->at, t->n, &look, show_sink(), &e);
     *ok = oom_check(s, &e);
 }
 
@@ -600,6 +654,8 @@ int main(void) {
         cmocka_unit_test(what_is_not_of_one_run_has_no_verdict),
         cmocka_unit_test(a_process_that_runs_on_is_not_dead),
         cmocka_unit_test(who_died_is_named_with_what_it_ran_last),
+        cmocka_unit_test(one_process_stands_beside_the_others),
+        cmocka_unit_test(a_copy_of_a_recording_is_left_out),
         cmocka_unit_test(without_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
