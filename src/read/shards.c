@@ -169,12 +169,17 @@ typedef struct held {
 static lam_status look_at(held *h, const char *folder, const char *name, lam_error *e) {
     lmi_bytes file;
     lmi_format format = LMI_NO_FORMAT;
+    lam_status s = LAM_OK;
     char *path = malloc(strlen(folder) + strlen(name) + 2);
     if (!path) return lmi_nomem(e);
     sprintf(path, "%s/%s", folder, name);
     if (lmi_bytes_open(&file, path, NULL) == LAM_OK) {
-        lmi_format_of(&file, &format, NULL);
+        s = lmi_format_of(&file, &format, NULL);
         lmi_bytes_close(&file);
+    }
+    if (s == LAM_NOMEM) {
+        free(path);
+        return lmi_nomem(e);
     }
     if (format == LMI_NO_FORMAT || format == LMI_REPORT || format == LMI_PICKLE || format == LMI_TAR) {
         free(path);
@@ -196,8 +201,8 @@ static lam_status look_through(held *h, const char *folder, DIR *dir, lam_error 
 }
 
 lam_status lmi_in_folder(const char *folder, char **out, lam_error *e) {
-    static const lmi_format order[] = {LMI_INDEX,  LMI_SAFETENSORS, LMI_GGUF, LMI_CHECKPOINT,
-                                       LMI_SCRIPT, LMI_LEGACY,      LMI_PTE};
+    static const lmi_format order[] = {LMI_INDEX,  LMI_SAFETENSORS, LMI_GGUF, LMI_CHECKPOINT, LMI_SCRIPT,
+                                       LMI_LEGACY, LMI_PT2,         LMI_ONNX, LMI_PTE};
     held h = {0};
     lmi_format found = LMI_NO_FORMAT;
     DIR *dir = opendir(folder);

@@ -130,6 +130,63 @@ static void damaged_safetensors_are_refused(void **state) {
 
 /* -- weights of few bits --------------------------------------------------------------------------------- */
 
+static void read_once(void *path, bool *ok) {
+    lam_model *m = NULL;
+    lam_error e = {.at = -1};
+    *ok = oom_check(lam_read(&m, path, NULL, &e), &e);
+    lam_model_free(m);
+}
+
+/* A type of as many bits; the same one where there is no other. */
+static const char *other_type(const char *type) {
+    static const char *const all[][2] = {{"I32", "F32"},  {"U32", "F32"}, {"F32", "I32"},    {"F16", "BF16"},
+                                         {"BF16", "I16"}, {"U8", "BOOL"}, {"F8_E4M3", "I8"}, {"I64", "F64"}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (strcmp(all[i][0], type) == 0) return all[i][1];
+    return type;
+}
+
+/* The list with one tensor left out, of another type, of one axis more, or with its axes the other way round.
+ * False: there are not so many tensors. */
+static bool put_other(lmi_buf *b, const char *list, int which, int how) {
+    char name[128], type[32], shape[64], more;
+    int used, a = 0, c = 0, k = 0;
+    size_t bytes;
+    for (; sscanf(list, " %127s %31s %63s %zu%n", name, type, shape, &bytes, &used) == 4; k++) {
+        list += used;
+        list += strspn(list, "; ");
+        if (k == which && how == 0) continue;
+        if (k == which && how == 1) snprintf(type, sizeof type, "%s", other_type(type));
+        if (k == which && how == 2) {
+            memmove(shape + 2, shape, strlen(shape) + 1);
+            memcpy(shape, "1,", 2);
+            if (shape[2] == '-') shape[1] = '\0';
+        }
+        if (k == which && how == 3 && sscanf(shape, "%d,%d%c", &a, &c, &more) == 2)
+            snprintf(shape, sizeof shape, "%d,%d", c, a);
+        lmi_putf(b, "%s%s %s %s %zu", b->n ? "; " : "", name, type, shape, bytes);
+    }
+    return which < k;
+}
+
+/* Where a part is missing or another, the rest is read as it stands. Memory may run out at any place. */
+static void parts_may_be_others(const char *list) {
+    oom_sweep(read_once, (void *)(uintptr_t) "packed");
+    for (int how = 0; how < 4; how++) {
+        for (int which = 0;; which++) {
+            lmi_buf b;
+            lmi_buf_init(&b);
+            const bool there = put_other(&b, list, which, how);
+            if (there) save_safetensors("packed/model.safetensors", lmi_buf_text(&b));
+            lmi_buf_free(&b);
+            if (!there) break;
+            lam_model *m = opened("packed");
+            lam_costs_free(costs_of(m));
+            lam_model_free(m);
+        }
+    }
+}
+
 /* The parameters, their stored and their logical bytes of one layer, and the text of its weights. */
 static void holds(const char *list, const char *config, int64_t params, int64_t stored, int64_t logical,
                   const char *weights) {
@@ -152,6 +209,7 @@ static void holds(const char *list, const char *config, int64_t params, int64_t 
     if (weights) assert_string_equal(lam_model_told(m, "weights"), weights);
     lam_costs_free(c);
     lam_model_free(m);
+    parts_may_be_others(list);
 }
 
 static void packed_weights_have_the_shape_of_their_values(void **state) {
@@ -327,6 +385,36 @@ static void an_index_joins_its_shards(void **state) {
     }
     save_words(index, "{\"weight_map\":{\"a\":\"no.safetensors\"}}");
     refused(index, LAM_IO, "No such file");
+}
+
+static void copy_sample(const char *name, const char *to) {
+    char path[512], bytes[1 << 14];
+    lmi_buf b;
+    snprintf(path, sizeof path, "%s/files/%s", LAMINA_TEST_DATA, name);
+    FILE *f = fopen(path, "rb");
+    assert_non_null(f);
+    lmi_buf_init(&b);
+    lmi_putn(&b, bytes, fread(bytes, 1, sizeof bytes, f));
+    fclose(f);
+    save_bytes(to, &b);
+    lmi_buf_free(&b);
+}
+
+/* Of every format, one with a graph too. */
+static void a_folder_may_have_a_model_of_any_format(void **state) {
+    (void)state;
+    static const char *const samples[] = {"net.safetensors", "tiny.gguf",  "state.pt",
+                                          "model.pt",        "image.onnx", "net.pt2"};
+    mkdir("single", 0777);
+    save_words("single/notes.txt", "Dear Sir or Madam");
+    for (size_t i = 0; i < sizeof samples / sizeof *samples; i++) {
+        copy_sample(samples[i], "single/model");
+        assert_string_equal(lam_read_format("single"), "folder");
+        lam_model *m = opened("single");
+        assert_true(lam_model_n_places(m) > 0);
+        lam_model_free(m);
+    }
+    oom_sweep(read_once, (void *)(uintptr_t) "single");
 }
 
 static void a_folder_is_its_one_model(void **state) {
@@ -553,13 +641,6 @@ static void names_of_many_parts_are_bounded(void **state) {
     refused_bytes(b, LAM_LIMIT, "more modules");
 }
 
-static void read_once(void *path, bool *ok) {
-    lam_model *m = NULL;
-    lam_error e = {.at = -1};
-    *ok = oom_check(lam_read(&m, path, NULL, &e), &e);
-    lam_model_free(m);
-}
-
 static void no_allocation_is_needed(void **state) {
     (void)state;
     lmi_buf b = gguf_made(3);
@@ -585,6 +666,7 @@ int main(void) {
         cmocka_unit_test(tensors_that_tell_a_shape_are_read),
         cmocka_unit_test(a_shape_may_be_of_32_bits),
         cmocka_unit_test(an_index_joins_its_shards),
+        cmocka_unit_test(a_folder_may_have_a_model_of_any_format),
         cmocka_unit_test(a_folder_is_its_one_model),
         cmocka_unit_test(gguf_has_its_types_as_they_are_mixed),
         cmocka_unit_test(gguf_of_a_vocabulary_has_no_parameters),
