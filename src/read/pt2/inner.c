@@ -564,6 +564,7 @@ lam_status lmi_pt2_inner(lmi_pt2 *p, const lam_op_info *op, int32_t index) {
          "aten::upsample_linear1d aten::upsample_bilinear2d aten::upsample_trilinear3d "
          "aten::upsample_bicubic2d aten::_upsample_bilinear2d_aa aten::_upsample_bicubic2d_aa",
          resize}};
+    /* Only composite operators call others, and overloads of upsample_ that take factors. */
     if (!lam_word_op_wraps(lam_word_op(op->name)) && !strstr(op->name, "upsample_")) return LAM_OK;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (lmi_listed(all[i].names, op->name)) return all[i].open(p, op, index);

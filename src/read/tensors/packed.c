@@ -76,8 +76,7 @@ static int64_t scaled(int64_t n, int64_t a, int64_t b) {
 
 static const char *const gptq_parts[] = {".qzeros", ".scales", ".g_idx", NULL};
 
-/* AWQ's layout for one token: all tensors are the other way round, and columns of the scales are filled up.
- */
+/* AWQ's layout for one token: tensors are the other way round, and scales have columns of no group. */
 static lam_status join_gemv(joining *k) {
     const lmi_stored_tensor *x = k->x;
     const int64_t bits = k->t->of.bits;

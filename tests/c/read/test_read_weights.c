@@ -227,6 +227,9 @@ static void packed_weights_have_the_shape_of_their_values(void **state) {
           NULL); /* bits are not told */
     holds("l.qweight I32 64,4 1024; l.qzeros I32 2,4 32; l.scales F16 2,32 128", "{}", 2048, 1024 + 32 + 128,
           4096, "4.63 bits a weight: all awq-int4");
+    holds("l.qweight I32 32,8 1024; l.qzeros I32 32,1 128; l.scales F16 32,8 512",
+          "{\"quantization_config\":{\"quant_method\":\"awq\",\"bits\":4,\"version\":\"gemv\"}}", 2048,
+          1024 + 128 + 512, 4096, "6.50 bits a weight: all awq-int4");
     holds("l.weight_packed I32 32,8 1024; l.weight_scale BF16 32,2 128; l.weight_shape I64 2 16",
           "{\"quantization_config\":{\"quant_method\":\"compressed-tensors\",\"bits\":4}}", 2048,
           1024 + 128 + 16, 4096, "4.56 bits a weight: all compressed-int4");

@@ -113,6 +113,45 @@ static void read_once(void *file, bool *ok) {
     lam_model_free(m);
 }
 
+/* Words with blanks or commas between them, in which one is another, or, with NULL, missing. False: there are
+ * not so many. */
+static bool put_other(char *to, size_t room, const char *words, char between, int which, const char *other) {
+    bool found = false;
+    *to = '\0';
+    for (int i = 0; *words; i++) {
+        const char gap[] = {between, '\0'};
+        const size_t n = strcspn(words, gap);
+        found = found || i == which;
+        if (i != which || other)
+            snprintf(to + strlen(to), room - strlen(to), "%s%.*s", *to ? gap : "",
+                     (int)(i == which ? strlen(other) : n), i == which ? other : words);
+        words += n + (words[n] == between);
+    }
+    return found;
+}
+
+static void is_read(const told *t, const char *node, const char *attributes, const char *values) {
+    save_node("other.onnx", t->opset ? t->opset : 17, node, attributes, values);
+    lam_model *m = opened("other.onnx");
+    lam_costs_free(costs_of(m));
+    lam_model_free(m);
+}
+
+/* The same node with each input something else or missing in turn, and each attribute missing. */
+static void may_have_other_arguments(const told *t) {
+    static const char *const others[] = {"-", "one_", "seven_", "six_"};
+    char node[256], inputs[128], attributes[256], values[256];
+    const size_t op = strcspn(t->node, " ") + 1;
+    snprintf(values, sizeof values, "%s one_:1 seven_:7 six_:1,2,3,4,5,6", t->values);
+    for (size_t k = 0; k < sizeof others / sizeof *others; k++)
+        for (int which = 0; put_other(inputs, sizeof inputs, t->node + op, ',', which, others[k]); which++) {
+            snprintf(node, sizeof node, "%.*s%s", (int)op, t->node, inputs);
+            is_read(t, node, t->attributes, values);
+        }
+    for (int which = 0; put_other(attributes, sizeof attributes, t->attributes, ' ', which, NULL); which++)
+        is_read(t, t->node, attributes, t->values);
+}
+
 /* Also where memory runs out. */
 static void are_told(const told *all, size_t n) {
     for (size_t i = 0; i < n; i++) {
@@ -127,6 +166,7 @@ static void are_told(const told *all, size_t n) {
         lmi_buf_free(&b);
         lam_model_free(m);
         oom_sweep(read_once, "node.onnx");
+        may_have_other_arguments(&all[i]);
     }
 }
 

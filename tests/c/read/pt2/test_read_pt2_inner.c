@@ -127,6 +127,38 @@ static void read_once(void *file, bool *ok) {
     lam_model_free(m);
 }
 
+/* The words of a node, in which one argument is another. False: there are not so many. */
+static bool put_other(char *to, size_t room, const char *node, int which, const char *other) {
+    char copy[512];
+    bool found = false;
+    snprintf(copy, sizeof copy, "%s", node);
+    *to = '\0';
+    const char *word = strtok(copy, " ");
+    for (int i = 0; word; word = strtok(NULL, " "), i++) {
+        if (strcmp(word, "->") == 0) which = -1; /* results stay */
+        found = found || i == which;
+        snprintf(to + strlen(to), room - strlen(to), "%s%s", i ? " " : "", i == which ? other : word);
+    }
+    return found;
+}
+
+/* The same operator with each argument something else in turn: what is inside is left out, or told as far as
+ * it is known. */
+static void may_have_other_arguments(const told *t) {
+    static const char *const others[] = {"none", "3",   "-1",    "{1,2}", "{}",
+                                         "true", "0.5", "'add'", "none_", "[seven_,none_]"};
+    char node[512], tensors[512];
+    snprintf(tensors, sizeof tensors, "%s none_ - seven_ 7", t->tensors);
+    for (size_t k = 0; k < sizeof others / sizeof *others; k++)
+        for (int which = 1; put_other(node, sizeof node, t->node, which, others[k]); which++) {
+            save_node("other.pt2", node, tensors);
+            lam_model *m = opened("other.pt2");
+            assert_true(lam_model_n_ops(m) >= 1);
+            lam_costs_free(costs_of(m));
+            lam_model_free(m);
+        }
+}
+
 /* Also where memory runs out. */
 static void are_told(const told *all, size_t n) {
     for (size_t i = 0; i < n; i++) {
@@ -141,6 +173,7 @@ static void are_told(const told *all, size_t n) {
         lam_costs_free(c);
         lam_model_free(m);
         oom_sweep(read_once, "inner.pt2");
+        may_have_other_arguments(&all[i]);
     }
 }
 

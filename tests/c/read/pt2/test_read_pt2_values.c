@@ -63,7 +63,7 @@ static void save_entries(const char *file, const entry *all, int n, int which, c
 
 /* What takes the place of a value; NULL: it is left out. */
 static const char *const others[] = {"null", "-1", "99999999999999999999", "\"x\"", "[]", "{}", NULL};
-enum { N_OTHERS = sizeof others / sizeof *others, STEP = 3 };
+enum { N_OTHERS = sizeof others / sizeof *others, STEP = 5 };
 
 /* Puts the JSON of a value, in which the value at `target` is another. */
 static void put_value(lmi_buf *b, const lmi_json *j, uint32_t i, uint32_t target, const char *other) {
