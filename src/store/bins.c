@@ -1,25 +1,34 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Many numbers in little memory: the count of numbers in each bin. Up to 255 each number has a separate bin;
- * above, each power of two has 128 bins, so a value read from a bin is at most 0.8 % off, and its middle half
- * of that. */
+ * above, each power of two has 64 bins, so the middle of a bin is at most 0.8 % off. Before version 7 of the
+ * tables a power of two had 128, two in each of these. */
 #include "store/bins.h"
 
 #include <stdlib.h>
 
-enum { BITS = 7, HALF = 1 << BITS };
+enum { BITS = 6, PER_POWER = 1 << BITS, EXACT_BITS = 8, EXACT = 1 << EXACT_BITS };
 
 static uint32_t bin_of(int64_t value) {
     const uint64_t v = (uint64_t)value;
-    const int top = 63 - __builtin_clzll(v | 1), shift = top > BITS ? top - BITS : 0;
-    return (uint32_t)shift * HALF + (uint32_t)(v >> shift);
+    if (v < EXACT) return (uint32_t)v;
+    const int top = 63 - __builtin_clzll(v);
+    return (uint32_t)(EXACT + (top - EXACT_BITS) * PER_POWER + (int)(v >> (top - BITS)) - PER_POWER);
 }
 
-static int shift_of(uint32_t at) { return at < 2 * HALF ? 0 : (int)(at / HALF) - 1; }
+static int shift_of(uint32_t at) {
+    return at < EXACT ? 0 : (int)(at - EXACT) / PER_POWER + EXACT_BITS - BITS;
+}
 
 static int64_t lowest(uint32_t at) {
-    const int shift = shift_of(at);
-    return (int64_t)(at - (uint32_t)shift * HALF) << shift;
+    return at < EXACT ? at : (int64_t)(PER_POWER + (at - EXACT) % PER_POWER) << shift_of(at);
+}
+
+/* The bin of one of before version 7. */
+enum { OLD_BITS = 7, OLD_PER_POWER = 1 << OLD_BITS, OLD_BINS = 48 * OLD_PER_POWER };
+static uint32_t of_old(uint32_t at) {
+    const uint32_t shift = at < 2 * OLD_PER_POWER ? 0 : at / OLD_PER_POWER - 1;
+    return bin_of((int64_t)(at - shift * OLD_PER_POWER) << shift);
 }
 
 static int64_t width(uint32_t at) { return INT64_C(1) << shift_of(at); }
@@ -130,12 +139,15 @@ void lmi_put_varint(lmi_buf *b, uint64_t n) {
 }
 
 void lmi_bins_put(const lmi_bins *b, lmi_buf *to) {
-    lmi_put_varint(to, b->n);
+    lmi_put_varint(to, (uint64_t)b->n << 1);
     for (uint32_t i = 0, before = 0; i < b->n; before = b->all[i++].at) {
-        lmi_put_varint(to, b->all[i].at - before);
-        lmi_put_varint(to, b->all[i].n);
+        const bool several = b->all[i].n > 1;
+        lmi_put_varint(to, (uint64_t)(b->all[i].at - before) << 1 | several);
+        if (several) lmi_put_varint(to, b->all[i].n);
     }
 }
+
+void lmi_bins_put_same(int number, lmi_buf *to) { lmi_put_varint(to, (uint64_t)number << 1 | 1); }
 
 static bool get_varint(const unsigned char **at, const unsigned char *end, uint32_t most, uint32_t *out) {
     uint64_t n = 0;
@@ -148,17 +160,35 @@ static bool get_varint(const unsigned char **at, const unsigned char *end, uint3
     return false;
 }
 
+int lmi_bins_same(const unsigned char **at, const unsigned char *end) {
+    uint32_t number;
+    if (*at == end || !(**at & 1)) return -1;
+    return get_varint(at, end, INT16_MAX, &number) ? (int)(number >> 1) : INT16_MAX;
+}
+
+/* Reads the distance of a bin from the one before, and its count. */
+static bool get_bin(const unsigned char **at, const unsigned char *end, bool old, uint32_t *step,
+                    uint32_t *times) {
+    *times = 1;
+    if (old) return get_varint(at, end, OLD_BINS, step) && get_varint(at, end, UINT32_MAX, times);
+    if (!get_varint(at, end, 2 * LMI_BINS, step)) return false;
+    const bool several = *step & 1;
+    *step >>= 1;
+    return !several || get_varint(at, end, UINT32_MAX, times);
+}
+
 lam_status lmi_bins_get(lmi_bins *b, const unsigned char **at, const unsigned char *end, int64_t most,
-                        int64_t weight) {
+                        int64_t weight, bool old) {
+    const uint32_t bins = old ? OLD_BINS : LMI_BINS;
     uint32_t n, step, times, bin = 0;
-    if (!get_varint(at, end, LMI_BINS, &n)) return LAM_RANGE;
-    for (uint32_t i = 0; i < n; i++) {
-        if (!get_varint(at, end, LMI_BINS, &step) || !get_varint(at, end, UINT32_MAX, &times))
-            return LAM_RANGE;
+    if (!get_varint(at, end, old ? OLD_BINS : 2 * LMI_BINS, &n)) return LAM_RANGE;
+    if (!old && n & 1) return LAM_RANGE;
+    for (uint32_t i = 0; i < (old ? n : n >> 1); i++) {
+        if (!get_bin(at, end, old, &step, &times)) return LAM_RANGE;
         bin += step;
         most -= times;
-        if (bin >= LMI_BINS || most < 0 || !times || (i && !step)) return LAM_RANGE;
-        if (!add(b, bin, (uint64_t)times * (uint64_t)weight)) return LAM_NOMEM;
+        if (bin >= bins || most < 0 || !times || (i && !step)) return LAM_RANGE;
+        if (!add(b, old ? of_old(bin) : bin, (uint64_t)times * (uint64_t)weight)) return LAM_NOMEM;
         b->numbers += times;
     }
     return LAM_OK;

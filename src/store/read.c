@@ -264,7 +264,8 @@ static lam_status read_steps(lam_recording *r, lmi_root *root, int32_t last, lam
 bool lmi_speaks(const lmi_step *s) { return !s->failed && s->number > 0; }
 
 bool lmi_rolled_up(const lmi_root *root, const lmi_step *s) {
-    return s->id <= root->rolled_up && lmi_speaks(s) && s->weight == lmi_weight(root, LMI_MOST);
+    return s->id <= root->rolled_up[lmi_mode(s->training == 1, s->gradients == 1)] && lmi_speaks(s) &&
+           s->weight == lmi_weight(root, LMI_MOST);
 }
 
 #define OF_LAYERS                                                                                            \

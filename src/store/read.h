@@ -18,6 +18,8 @@ typedef struct lmi_step {
 /* A summary of the steps of one kind of a model. */
 typedef struct lmi_rollup {
     int64_t id, steps, last_step;
+    int64_t from;  /* the start of its hour or day; 0 if it is old */
+    bool old;      /* of before version 7 of the tables: of all steps, with other bins */
     lmi_step like; /* mode, gradients, compiled, whether a backward pass was seen, calls (-1: several) */
 } lmi_rollup;
 
@@ -29,7 +31,7 @@ typedef struct lmi_root {
     int64_t n_steps;
     int32_t every;     /* of the run */
     bool uniform;      /* all steps of its mode have the same number of calls */
-    int64_t rolled_up; /* the key of the last step in a rollup; 0: none */
+    int64_t rolled_up[LMI_MODES]; /* of each mode: the key of the last step in a rollup; 0: none */
     lmi_rollup *rollups;
     int64_t n_rollups;
 } lmi_root;

@@ -145,7 +145,7 @@ static lam_status put_alive(lam_recorder *r, bool ended, lam_error *e) {
 }
 
 /* Adds the calls since the last time to the minute in which they are seen. True if that is a new one: the one
- * before must be written. A clock that is put back does not lead to a minute that is written already. */
+ * before must be written. A clock that is set back does not lead to a minute that is written already. */
 static bool count_calls(lam_recorder *r) {
     lmi_minute *now = &r->minutes[1];
     const int64_t minute = minute_now();

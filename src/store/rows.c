@@ -63,14 +63,20 @@ void lmi_rows_close(lmi_rows *w) {
     lmi_db_done(w->layer);
     lmi_db_done(w->seen);
     lmi_db_done(w->pace);
-    for (size_t i = 0; i < w->models.n; i++) lmi_vec_free(&((lmi_told *)lmi_vec_at(&w->models, i))->steps);
+    for (size_t i = 0; i < w->models.n; i++) {
+        lmi_told *told = lmi_vec_at(&w->models, i);
+        for (int k = 0; k < LMI_MODES; k++) lmi_vec_free(&told->of[k].steps);
+    }
     lmi_vec_free(&w->models);
 }
 
 static lam_status put_tree(lmi_rows *w, const lmi_packet *p, lam_error *e) {
     lmi_told *told = lmi_vec_push(&w->models);
     if (!told) return lmi_nomem(e);
-    lmi_vec_init(&told->steps, sizeof(int64_t));
+    for (int k = 0; k < LMI_MODES; k++) {
+        told->of[k].parts = 0;
+        lmi_vec_init(&told->of[k].steps, sizeof(lmi_raw));
+    }
     LAM_TRY(lmi_db_put(w->db, w->model, e, "iituuuuuu", w->run, (int64_t)p->root, p->name, p->params,
                        p->local, p->param_bytes, p->local_bytes, p->logical_bytes, p->tree));
     told->id = sqlite3_last_insert_rowid(w->db->db);
@@ -80,6 +86,27 @@ static lam_status put_tree(lmi_rows *w, const lmi_packet *p, lam_error *e) {
                            (int64_t)r->depth, r->path, r->type, r->params, r->local));
     }
     return LAM_OK;
+}
+
+/* Rolls up the steps of the oldest hour, if newer ones are enough and the hour has passed, or the first of
+ * them, if they are many. */
+static lam_status roll_up(lmi_rows *w, int64_t model, struct lmi_raws *of, lam_error *e) {
+    lmi_raw *raw = of->steps.data;
+    const size_t n = of->steps.n, most = n > LMI_RAW ? n - LMI_RAW : 0;
+    size_t k = 0;
+    if (!most) return LAM_OK;
+    const int64_t hour = lmi_hour_of(raw[0].unix_ns), newest = raw[n - 1].unix_ns;
+    while (k < most && k < LMI_ROLL_UP && lmi_hour_of(raw[k].unix_ns) == hour) k++;
+    const bool whole = lmi_hour_of(raw[k].unix_ns) != hour;
+    if (!whole && k < LMI_ROLL_UP) return LAM_OK;
+    LAM_TRY(lmi_roll_up(w->db, model, w->every, raw, k, e));
+    memmove(raw, raw + k, (n - k) * sizeof *raw);
+    of->steps.n = n - k;
+    of->parts = of->parts && of->hour == hour ? of->parts + 1 : 1;
+    of->hour = hour;
+    if (!whole) return LAM_OK;
+    if (of->parts > 1) LAM_TRY(lmi_merge_rollups(w->db, model, hour, hour + 1, e));
+    return lmi_merge_days(w->db, model, newest, e);
 }
 
 static lam_status put_step(lmi_rows *w, const lmi_packet *p, lam_error *e) {
@@ -94,9 +121,8 @@ static lam_status put_step(lmi_rows *w, const lmi_packet *p, lam_error *e) {
                        phase[LAM_STEP_BACKWARD], phase[LAM_STEP_OPTIMIZER], phase[LAM_STEP_COMM],
                        phase[LAM_STEP_OTHER], p->processor_wait));
     const int64_t step = sqlite3_last_insert_rowid(w->db->db);
-    int64_t *fresh = lmi_vec_push(&told->steps);
-    if (!fresh) return lmi_nomem(e);
-    *fresh = step;
+    struct lmi_raws *raws = &told->of[lmi_mode(p->training, p->gradients)];
+    LAM_TRY(lmi_vec_put(&raws->steps, &(lmi_raw){step, p->unix_ns}, e));
     for (int32_t i = 0; i < p->n_rows; i++) {
         const lmi_measure *r = &p->rows[i];
         LAM_TRY(lmi_db_put(w->db, w->layer, e, "iiiuuuuuuuuuuuuuuuu", step, (int64_t)r->place, r->calls,
@@ -104,10 +130,7 @@ static lam_status put_step(lmi_rows *w, const lmi_packet *p, lam_error *e) {
                            r->nan, r->inf, r->device_forward, r->device_self, r->device_backward,
                            r->device_recompute, r->device_retained, r->device_peak, r->regions));
     }
-    if (told->steps.n < LMI_ROLL_UP) return LAM_OK;
-    LAM_TRY(lmi_roll_up(w->db, told->id, w->every, told->steps.data, told->steps.n, e));
-    lmi_vec_free(&told->steps);
-    return LAM_OK;
+    return roll_up(w, told->id, raws, e);
 }
 
 lam_status lmi_rows_put(lmi_rows *w, const lmi_packet *p, lam_error *e) {

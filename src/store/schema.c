@@ -118,6 +118,7 @@ static const char seventh[] =
     "ALTER TABLE runs ADD COLUMN calls INTEGER;"
     "ALTER TABLE models ADD COLUMN tree INTEGER;"
     "ALTER TABLE steps ADD COLUMN processor_wait_ns INTEGER;"
+    "ALTER TABLE rollups ADD COLUMN from_unix_ns INTEGER;"
     "CREATE TABLE pace (run INTEGER NOT NULL REFERENCES runs(id), minute INTEGER NOT NULL,"
     " calls INTEGER NOT NULL, slowest_ns INTEGER NOT NULL, PRIMARY KEY (run, minute)) WITHOUT ROWID;"
     "UPDATE meta SET value = '7' WHERE key = 'schema';"

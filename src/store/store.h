@@ -160,12 +160,20 @@ void lmi_spares_free(lmi_spares *s);
 
 /* -- writing (rows.c) ------------------------------------------------------------------------------------ */
 
-/* The number of new steps of a model after which they are summarised in rollups. */
-enum { LMI_ROLL_UP = 1024 };
+/* Layers of the newest steps of a mode have rows; those of older ones are summarised in rollups, an hour at a
+ * time, or if there are many, LMI_ROLL_UP steps at a time, which are merged when the hour has passed. */
+enum { LMI_RAW = 256, LMI_ROLL_UP = 1024 };
+/* Modes: training or not, with gradients or without. */
+enum { LMI_MODES = 4 };
+static inline int lmi_mode(bool training, bool gradients) { return (training ? 1 : 0) + (gradients ? 2 : 0); }
 /* A model that is in the file. */
 typedef struct lmi_told {
     int64_t id;
-    lmi_vec steps; /* int64_t: the keys of its steps that are in no rollup yet */
+    struct lmi_raws {
+        lmi_vec steps; /* lmi_raw: in no rollup yet */
+        int64_t hour;  /* the last one that has rollups */
+        int32_t parts; /* how often this was written */
+    } of[LMI_MODES];
 } lmi_told;
 /* Statements that write, prepared once. */
 typedef struct lmi_rows {

@@ -32,7 +32,8 @@ OOM_UNUSED static void change_recording(const char *file, const char *sql) {
     "ALTER TABLE runs DROP COLUMN job; ALTER TABLE runs DROP COLUMN attempt;"                                \
     "ALTER TABLE runs DROP COLUMN ended_by; ALTER TABLE runs DROP COLUMN calls;"                             \
     "ALTER TABLE models DROP COLUMN tree; DROP TABLE pace;"                                                  \
-    "ALTER TABLE steps DROP COLUMN processor_wait_ns;"
+    "ALTER TABLE steps DROP COLUMN processor_wait_ns;"                                                       \
+    "ALTER TABLE rollups DROP COLUMN from_unix_ns;"
 
 /* The first number that a question in SQL has as its answer. */
 OOM_UNUSED static int64_t number_in(const char *file, const char *sql) {
@@ -50,7 +51,7 @@ OOM_UNUSED static int64_t number_in(const char *file, const char *sql) {
 
 /* A file that has too few steps to have rollups gets them. */
 OOM_UNUSED static const char *roll_up_recording(const char *file) {
-    int64_t steps[] = {1, 2, 3, 4, 5};
+    const lmi_raw steps[] = {{1, 0}, {2, 0}, {3, 0}, {4, 0}, {5, 0}};
     lmi_db db;
     if (lmi_db_open(&db, file, NULL) != LAM_OK || lmi_roll_up(&db, 1, 1, steps, 5, NULL) != LAM_OK) abort();
     lmi_db_close(&db);
