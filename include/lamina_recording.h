@@ -135,6 +135,11 @@ typedef struct lam_recorded_run {
     const char *job;      /* NULL: unknown */
     int64_t attempt;      /* which start of the job, from 1; -1 unknown */
     int64_t calls;        /* of its models, recorded or not; -1 unknown */
+    struct {
+        int64_t minutes, calls; /* whole minutes of the run, and the calls in them; 0: none is known */
+        int64_t slowest_ns, slowest_unix_ns; /* the longest time from one call to the next; its minute */
+        int64_t stalls; /* minutes with one that took a second or more, and ten times as long as usual */
+    } pace;
     const char *ended_by; /* "end": by itself; "SIGTERM"; an exception, its type first; NULL: unknown */
     int32_t rank, world;
     int32_t every; /* as in lam_run_info */
@@ -171,6 +176,11 @@ typedef struct lam_recorded_model { /* a root with one tree, and one kind of its
         int64_t ns[LAM_N_STEP_PHASES];
         int64_t steps[LAM_N_STEP_PHASES]; /* that spent time in it */
     } phases;
+    /* Steps that are recorded beside all between them and the next: means, of n recorded ones, each weighed by
+     * those between, and the standard error of the first; n 0: not known. */
+    struct {
+        int64_t n, recorded_ns, between_ns, error_ns;
+    } cost;
     lam_middle peak_bytes;
     lam_middle device_forward_ns, device_backward_ns; /* by a GPU's clock */
     lam_middle device_peak_bytes;                     /* of a GPU's memory */

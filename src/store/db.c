@@ -241,11 +241,12 @@ static void distrust(sqlite3 *db) {
 /* A virtual table or view under the name of a table of ours would run an extension's code when it is read. */
 static lam_status check_tables(const lmi_db *d, lam_error *e) {
     int64_t odd;
-    LAM_TRY(pragma_of(d,
-                      "SELECT count(*) FROM sqlite_master WHERE name COLLATE NOCASE IN ('runs', 'models',"
-                      " 'places', 'steps', 'layers', 'rollups', 'rollup_layers') AND (type <> 'table' OR "
-                      "ifnull(rootpage, 0) < 1)",
-                      &odd, e));
+    LAM_TRY(
+        pragma_of(d,
+                  "SELECT count(*) FROM sqlite_master WHERE name COLLATE NOCASE IN ('runs', 'models',"
+                  " 'places', 'steps', 'layers', 'rollups', 'rollup_layers', 'pace') AND (type <> 'table' OR "
+                  "ifnull(rootpage, 0) < 1)",
+                  &odd, e));
     return odd ? lmi_fail(e, LAM_IO, d->file, "it is damaged: one of its tables is a virtual table or a view")
                : LAM_OK;
 }

@@ -185,6 +185,7 @@ static lam_status sum_root(lmi_root *root, lam_error *e) {
     for (size_t what = 0; what < N; what++) *to[what] = middle(values + what * n, k);
     sum_health(root);
     sum_phases(root);
+    lmi_sum_cost(root);
     free(values);
     return LAM_OK;
 }

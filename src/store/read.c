@@ -443,5 +443,6 @@ lam_status lmi_read(lam_recording *r, const char *file, int64_t run, int32_t las
     LAM_TRY(lmi_db_read(&r->db, file, e));
     LAM_TRY(lmi_db_run(&r->db, "BEGIN", e));
     LAM_TRY(read_run(r, run, e));
-    return read_roots(r, last, e);
+    LAM_TRY(read_roots(r, last, e));
+    return lmi_read_pace(r, e);
 }

@@ -81,6 +81,11 @@ int lmi_by_place(const void *a, const void *b); /* compares two lmi_measure, for
 lam_status lmi_read_step_rows(const lmi_db *d, struct sqlite3_stmt *s, const lmi_root *root,
                               const lmi_step *step, const int32_t *ends, lmi_vec *rows, lam_error *e);
 
+/* All calls of the run (pace.c), which older files don't have. */
+lam_status lmi_read_pace(lam_recording *r, lam_error *e);
+/* Recorded steps beside those between them, of a root of which the medians are known (pace.c). */
+void lmi_sum_cost(lmi_root *root);
+
 /* Makes a separate root for each kind of its steps (kinds.c). */
 lam_status lmi_split_kinds(lam_recording *r, lam_error *e);
 /* Chooses the steps that count, and computes the medians of the roots and of their places. */

@@ -269,6 +269,17 @@ static void put_slowest(lmi_recorded *w, int32_t model, const lam_recorded_model
     lmi_putc(&w->out, '\n');
 }
 
+/* "! a recorded step takes 5.2 % longer than those between (612 ms, 582 ms): ..." */
+static void put_cost(lmi_recorded *w, const lam_recorded_model *m) {
+    lmi_put(&w->out, "! a recorded step takes ");
+    lmi_put_fixed(&w->out, 100.0 * (double)m->cost.recorded_ns / (double)m->cost.between_ns - 100, 1);
+    lmi_put(&w->out, " % longer than those between (");
+    lmi_put_time(&w->out, m->cost.recorded_ns);
+    lmi_put(&w->out, ", ");
+    lmi_put_time(&w->out, m->cost.between_ns);
+    lmi_put(&w->out, "): by so much recording slows it, or leaves less to overlap\n");
+}
+
 static void put_times(lmi_recorded *w, const lam_recorded_model *m) {
     lmi_put_kind(&w->out, m);
     put_pace(w, m->step_ns);
@@ -295,6 +306,7 @@ static void put_times(lmi_recorded *w, const lam_recorded_model *m) {
                 "compiled code ran in some layers, as one with all that is inside it: layers without "
                 "times ran there, or not at all\n");
     put_few(w, m);
+    if (lmi_recording_slows(m)) put_cost(w, m);
 }
 
 static void put_health(lmi_recorded *w, int32_t model, const lam_recorded_model *m) {
@@ -393,9 +405,31 @@ static void put_run(lmi_recorded *w, const lam_recorded_run *run) {
     lmi_putc(&w->out, '\n');
 }
 
+/* "1,204,331 calls in 412 minutes, 48.7 a second; ..." */
+static void put_calls(lmi_recorded *w, const lam_recorded_run *run) {
+    if (!run->pace.minutes) return;
+    lmi_put_integer(&w->out, run->pace.calls);
+    lmi_put(&w->out, " calls in ");
+    lmi_put_integer(&w->out, run->pace.minutes);
+    lmi_put(&w->out, run->pace.minutes == 1 ? " minute, " : " minutes, ");
+    lmi_put_fixed(&w->out, (double)run->pace.calls / (60.0 * (double)run->pace.minutes), 1);
+    lmi_put(&w->out, " a second, recorded or not; the longest time from one to the next ");
+    lmi_put_time(&w->out, run->pace.slowest_ns);
+    lmi_put(&w->out, ", in the minute from ");
+    lmi_put_when(&w->out, run->pace.slowest_unix_ns);
+    lmi_putc(&w->out, '\n');
+    if (!run->pace.stalls) return;
+    lmi_put(&w->out, "! in ");
+    lmi_put_integer(&w->out, run->pace.stalls);
+    lmi_put(&w->out, run->pace.stalls == 1 ? " minute" : " minutes");
+    lmi_put(&w->out,
+            " a call came ten times as late as usual, or later: a checkpoint, a validation, or a stall\n");
+}
+
 static lam_status recorded_text(lmi_recorded *w) {
     const lam_recorded_run *run = lam_recording_run(w->all[0]);
     put_run(w, run);
+    put_calls(w, run);
     lmi_recorded_wrap(w, 0);
     if (!run->n_models) lmi_put(&w->out, "no step was recorded yet\n");
     for (int32_t i = 0; i < run->n_models; i++) LAM_TRY(put_model(w, i));

@@ -84,6 +84,11 @@ int32_t lmi_recorded_index(const lmi_recorded *w, int32_t i);
 const lam_recorded_model *lmi_recorded_model(const lmi_recorded *w, int32_t i);
 
 /* "?" if it was not measured. */
+/* True if recording makes the recorded steps slower, by 3 % or more and by more than chance. */
+static inline bool lmi_recording_slows(const lam_recorded_model *m) {
+    const int64_t slower = m->cost.recorded_ns - m->cost.between_ns;
+    return m->cost.n >= LMI_FEW_STEPS && slower >= m->cost.between_ns / 33 && slower > 4 * m->cost.error_ns;
+}
 static inline void lmi_put_median(lmi_buf *b, lam_middle m) { lmi_put_time(b, m.n ? m.median : -1); }
 static inline void lmi_put_size(lmi_buf *b, lam_middle bytes) {
     lmi_put_bytes(b, bytes.n ? lmi_exact(bytes.median) : lmi_unknown());

@@ -148,6 +148,20 @@ static void tell_phases(lmi_teller *t, const lam_recording *r, int32_t model) {
     tell_end(t);
 }
 
+static void tell_cost(lmi_teller *t, const lam_recorded_model *m) {
+    if (!m->cost.n) {
+        tell_none(t, "recording");
+        return;
+    }
+    tell_object(t, "recording");
+    tell_int(t, "steps", m->cost.n);
+    tell_int(t, "recorded_ns", m->cost.recorded_ns);
+    tell_int(t, "between_ns", m->cost.between_ns);
+    tell_int(t, "error_ns", m->cost.error_ns);
+    tell_truth(t, "slows", lmi_recording_slows(m));
+    tell_end(t);
+}
+
 static void tell_model(lmi_teller *t, const lam_recording *r, int32_t i) {
     const lam_recorded_model *m = lam_recording_model(r, i);
     const lam_recorded_place *p, *bad = lam_recording_place(r, i, m->first_bad);
@@ -178,6 +192,7 @@ static void tell_model(lmi_teller *t, const lam_recording *r, int32_t i) {
     tell_middle(t, "forward_ns", m->forward_ns);
     tell_middle(t, "backward_ns", m->backward_ns);
     tell_phases(t, r, i);
+    tell_cost(t, m);
     tell_middle(t, "peak_bytes", m->peak_bytes);
     tell_middle(t, "device_forward_ns", m->device_forward_ns);
     tell_middle(t, "device_backward_ns", m->device_backward_ns);
@@ -192,6 +207,20 @@ static void tell_model(lmi_teller *t, const lam_recording *r, int32_t i) {
     }
     lmi_putc(t->json, '\n');
     tell_list_end(t);
+    tell_end(t);
+}
+
+static void tell_pace(lmi_teller *t, const lam_recorded_run *run) {
+    if (!run->pace.minutes) {
+        tell_none(t, "pace");
+        return;
+    }
+    tell_object(t, "pace");
+    tell_int(t, "minutes", run->pace.minutes);
+    tell_int(t, "calls", run->pace.calls);
+    tell_int(t, "slowest_ns", run->pace.slowest_ns);
+    tell_int(t, "slowest_unix_ns", run->pace.slowest_unix_ns);
+    tell_int(t, "stalls", run->pace.stalls);
     tell_end(t);
 }
 
@@ -219,6 +248,7 @@ static void tell_run(lmi_teller *t, const lam_recording *r) {
     tell_text(t, "job", run->job);
     tell_known(t, "attempt", run->attempt);
     tell_known(t, "calls", run->calls);
+    tell_pace(t, run);
     tell_text(t, "ended_by", run->ended_by);
     tell_list(t, "models");
     for (int32_t i = 0; i < run->n_models; i++) {

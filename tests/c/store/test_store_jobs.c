@@ -103,11 +103,95 @@ static void a_signal_is_written_by_its_handler(void **state) {
     assert_int_equal(number_in(file, "SELECT count(*) FROM steps"), 1);
 }
 
+/* Minutes of a run: 60 calls each, but for the first and last, and one that had a pause. */
+static void whole_minutes_are_told(void **state) {
+    (void)state;
+    const char *file = step_recording("minutes.lamina", 0, 1, 1);
+    lam_recording *r = open_recording(file, 0, 0);
+    assert_int_equal(lam_recording_run(r)->pace.minutes, 0);
+    lam_recording_free(r);
+    change_recording(file, "INSERT INTO pace VALUES (1, 100, 7, 2000000000), (1, 101, 60, 1100000000),"
+                           " (1, 102, 20, 41000000000), (1, 104, 60, 1200000000), (1, 105, 3, 900000000),"
+                           " (2, 106, 1, 1)");
+    r = open_recording(file, 0, 0);
+    const lam_recorded_run *run = lam_recording_run(r);
+    assert_true(run->pace.minutes == 4 && run->pace.calls == 140);
+    assert_int_equal(run->pace.slowest_ns, INT64_C(41000000000));
+    assert_int_equal(run->pace.slowest_unix_ns, INT64_C(102) * 60 * 1000000000);
+    assert_int_equal(run->pace.stalls, 1);
+    lam_recording_free(r);
+    static const char *const bad[] = {"UPDATE pace SET calls = -1", "UPDATE pace SET minute = 'now'",
+                                      "UPDATE pace SET minute = 1 << 40", "UPDATE pace SET slowest_ns = 0.5",
+                                      "DROP TABLE pace; CREATE VIEW pace AS SELECT 1 run, 1 minute, 1 calls"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        lam_error e = {0};
+        change_recording(file, "DELETE FROM pace; INSERT INTO pace VALUES (1, 1, 1, 1)");
+        change_recording(file, bad[i]);
+        if (lam_recording_open(&r, file, 0, 0, &e) != LAM_IO) fail_msg("%s", bad[i]);
+    }
+}
+
+/* -- what recording costs ---------------------------------------------------------------------- */
+
+/* 40 steps, one in 100, that take `recorded` ns each, +-; those between take `between`. */
+static lam_recording *steps_between(int64_t recorded, int64_t apart, int64_t between, const char *more) {
+    char sql[700];
+    const char *file = step_file("cost.lamina");
+    lam_recorder *w = step_recorder(file, 0, 1);
+    for (int64_t i = 0; i < 41; i++) step_put(w, i * 100, 1, true);
+    assert_int_equal(lam_recorder_close(w, NULL), LAM_OK);
+    snprintf(
+        sql, sizeof sql,
+        "UPDATE steps SET whole_ns = %lld + (id %% 2) * %lld, started_ns = 1 + id * %lld, own_forward_ns = 0,"
+        " own_backward_ns = 0; UPDATE steps SET other_ns = whole_ns; %s",
+        (long long)recorded, (long long)apart, (long long)(99 * between + recorded + apart / 2),
+        more ? more : "");
+    change_recording(file, sql);
+    return open_recording(file, 0, 0);
+}
+
+static void recorded_steps_are_held_against_those_between(void **state) {
+    (void)state;
+    lam_recording *r = steps_between(1050000, 2000, 1000000, NULL);
+    const lam_recorded_model *m = lam_recording_model(r, 0);
+    assert_int_equal(m->cost.n, 39); /* the first warms up, and after the last none is recorded */
+    assert_true(m->cost.recorded_ns >= 1050000 && m->cost.recorded_ns <= 1052000);
+    assert_true(m->cost.between_ns >= 999900 && m->cost.between_ns <= 1000100);
+    assert_true(m->cost.error_ns > 100 && m->cost.error_ns < 200); /* 1000 by the root of 39 */
+    lam_recording_free(r);
+    /* Steps that differ are compared with caution. */
+    r = steps_between(550000, 1000000, 1000000, NULL);
+    m = lam_recording_model(r, 0);
+    assert_true(m->cost.error_ns > 70000 && m->cost.error_ns < 90000);
+    lam_recording_free(r);
+    /* A pause is not compared: here after one step a validation of as long as all other steps. */
+    r = steps_between(1050000, 2000, 1000000,
+                      "UPDATE steps SET started_ns = started_ns + 4000000000 WHERE id > 20");
+    m = lam_recording_model(r, 0);
+    assert_int_equal(m->cost.n, 38);
+    assert_true(m->cost.between_ns >= 999900 && m->cost.between_ns <= 1000100);
+    lam_recording_free(r);
+    /* Nor are steps of which the next one is near, or whose end is unknown, or that differ in their calls. */
+    r = steps_between(1050000, 2000, 1000000, "UPDATE steps SET number = number / 25");
+    assert_int_equal(lam_recording_model(r, 0)->cost.n, 0);
+    lam_recording_free(r);
+    r = steps_between(1050000, 2000, 1000000,
+                      "UPDATE steps SET whole_ns = NULL, other_ns = NULL,"
+                      " own_forward_ns = NULL, own_backward_ns = NULL");
+    assert_int_equal(lam_recording_model(r, 0)->cost.n, 0);
+    lam_recording_free(r);
+    r = steps_between(1050000, 2000, 1000000, "UPDATE steps SET calls = 2 WHERE id % 2");
+    assert_int_equal(lam_recording_model(r, 0)->cost.n, 0);
+    lam_recording_free(r);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(starts_of_a_job_are_counted),
         cmocka_unit_test(how_a_run_ended),
         cmocka_unit_test(all_calls_are_counted),
+        cmocka_unit_test(whole_minutes_are_told),
+        cmocka_unit_test(recorded_steps_are_held_against_those_between),
         cmocka_unit_test(a_signal_is_written_by_its_handler),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -30,6 +30,11 @@ static const char MEASURED[] =
     "UPDATE models SET local_params = 13, param_bytes = 120;"
     "UPDATE places SET local_params = 5 WHERE place = 1;";
 
+/* All calls by the minute. */
+static const char PACE[] =
+    "INSERT INTO pace VALUES (1, 28333335, 700, 20000000), (1, 28333336, 3000, 30000000),"
+    " (1, 28333337, 1204, 41000000000), (1, 28333338, 2900, 21000000), (1, 28333339, 5, 20000000);";
+
 /* Of two steps one has no optimizer; where the batches come from is not known. */
 static const char PHASES[] =
     "UPDATE steps SET whole_ns = 5000000 + number, h2d_ns = 0, own_forward_ns = 1500, own_backward_ns = 2205,"
@@ -49,6 +54,23 @@ static void is_written(const char *golden, lam_recording *const *all, int32_t n,
     lam_status s = lam_recording_write((const lam_recording *const *)all, n, &o, show_sink(), &e);
     if (s != LAM_OK) fail_msg("%s: %s", e.where, e.text);
     page_golden(golden);
+}
+
+/* One in 100 steps, which take longer than those between. */
+static void what_recording_costs(void **state) {
+    (void)state;
+    const char *file = step_file("cost.lamina");
+    lam_recorder *w = step_recorder(file, 0, 1);
+    for (int64_t i = 0; i < 31; i++) step_put(w, i * 100, 1, true);
+    assert_int_equal(lam_recorder_close(w, NULL), LAM_OK);
+    change_recording(file, ENDED);
+    change_recording(file, PACE);
+    change_recording(file, "UPDATE steps SET whole_ns = 1080000, other_ns = 1080000, own_forward_ns = 0,"
+                           " own_backward_ns = 0, started_ns = 1 + id * 100080000");
+    lam_recording *r = open_recording(file, 0, 0);
+    is_written("recorded-cost", &r, 1, (lam_recording_options){.depth = 0});
+    is_written("recorded-cost-json", &r, 1, (lam_recording_options){.depth = 0, .format = "json"});
+    lam_recording_free(r);
 }
 
 static void one_run(void **state) {
@@ -124,6 +146,7 @@ static void what_stands_out(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_run),
+        cmocka_unit_test(what_recording_costs),
         cmocka_unit_test(of_processes),
         cmocka_unit_test(what_stands_out),
     };
