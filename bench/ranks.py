@@ -152,8 +152,11 @@ def try_processes(runs: int, healthy: int) -> bool:
         ok = ok if fault != "none" else not said["ranks"]
         false += bool(set(said["ranks"]) - ({who} if fault != "none" else set()))
         right[fault] += ok
-        if not ok:
-            print(f"{kind}, {world} processes, {fault} of {who}: {found} {said['ranks']} {said['notes']}")
+        mark = "right" if ok else "WRONG"
+        print(
+            f"{kind}, {world} processes, {fault} of {who}: {mark}: {found} {said['ranks']} {said['notes']}",
+            flush=True,
+        )
     load = os.getloadavg()[0]
     told = ", ".join(f"{fault} {n} of {runs if fault in REAL else healthy}" for fault, n in right.items())
     print(f"processes: {false} false names; {told}; load {load:.1f} on {os.cpu_count()} processors")
