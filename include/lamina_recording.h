@@ -176,8 +176,8 @@ typedef struct lam_recorded_model { /* a root with one tree, and one kind of its
         int64_t ns[LAM_N_STEP_PHASES];
         int64_t steps[LAM_N_STEP_PHASES]; /* that spent time in it */
     } phases;
-    /* Steps that are recorded beside all between them and the next: means, of n recorded ones, each weighed by
-     * those between, and the standard error of the first; n 0: not known. */
+    /* Steps that are recorded beside all between them and the next: means, of n recorded ones, each weighed
+     * by those between, and the standard error of the first; n 0: not known. */
     struct {
         int64_t n, recorded_ns, between_ns, error_ns;
     } cost;

@@ -389,7 +389,7 @@ def open_run(folder: str, spill: str | None = None, *, for_sql: bool = False) ->
 
     Args:
         spill: an empty folder for what does not fit into memory; None: the system's.
-        for_sql: every table can be asked, and rows are given in the order of a query, which takes more memory.
+        for_sql: every table can be asked, and rows come in the order of a query, which takes more memory.
 
     Raises:
         UsageError: the folder is no run's, or DuckDB is not installed.

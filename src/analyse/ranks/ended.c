@@ -151,24 +151,25 @@ static lam_status first_unseen(const ends *x, bool *dead, bool *any, lam_error *
 
 static bool are_few(const ends *x, int32_t n) { return n > 0 && n <= x->few && n < x->n; }
 
-static lam_status decide(ends *x, bool *dead, bool *any, lam_error *e) {
+/* *sure: not only by who was seen last. */
+static lam_status decide(ends *x, bool *dead, bool *any, bool *sure, lam_error *e) {
     const int32_t silent = count(x, SILENT), clean = count(x, CLEAN);
-    *any = false;
+    *any = *sure = false;
     if (clean == x->n) return LAM_OK;
     if (are_few(x, mark(x, OWN_CODE, dead))) {
-        *any = true;
+        *any = *sure = true;
         return LAM_OK;
     }
     const bool others_broke = count(x, COLLECTIVE) > 0 || were_ended_later(x) || clean > 0;
     if (others_broke && are_few(x, silent)) {
         mark(x, SILENT, dead);
-        *any = true;
+        *any = *sure = true;
         return LAM_OK;
     }
     return first_unseen(x, dead, any, e);
 }
 
-lam_status lmi_ranks_ended(lam_ranks *r, bool *dead, bool *any, lam_error *e) {
+lam_status lmi_ranks_ended(lam_ranks *r, bool *dead, bool *any, bool *sure, lam_error *e) {
     lmi_arena room;
     lmi_arena_init(&room, UINT64_MAX);
     ends x = {.r = r};
@@ -187,7 +188,7 @@ lam_status lmi_ranks_ended(lam_ranks *r, bool *dead, bool *any, lam_error *e) {
     }
     x.few = x.n / 10 > 1 ? x.n / 10 : 1;
     if (s == LAM_OK) s = lmi_ranks_clocks(r, skew, e);
-    if (s == LAM_OK) s = decide(&x, dead, any, e);
+    if (s == LAM_OK) s = decide(&x, dead, any, sure, e);
     lmi_arena_free(&room);
     return s;
 }

@@ -176,11 +176,11 @@ static lam_status note_missing(lam_ranks *r, lam_error *e) {
 }
 
 static lam_status judge(lam_ranks *r, lam_give_layers layers, void *self, lam_error *e) {
-    bool died = false, any = false;
+    bool died = false, sure = false, any = false;
     const size_t cells = (size_t)r->n_wins * (size_t)r->n_ranks;
     bool *dead = lmi_alloc(&r->arena, (uint64_t)r->n_ranks, sizeof *dead);
     if (!dead) return lmi_nomem(e);
-    LAM_TRY(lmi_ranks_ended(r, dead, &died, e));
+    LAM_TRY(lmi_ranks_ended(r, dead, &died, &sure, e));
     LAM_TRY(note_missing(r, e));
     float *own = malloc((cells + 1) * sizeof *own);
     if (!own) return lmi_nomem(e);
@@ -192,8 +192,13 @@ static lam_status judge(lam_ranks *r, lam_give_layers layers, void *self, lam_er
         s = lmi_ranks_note(r, e,
                            "waiting for others is inside forward and backward: ranks are compared by input, "
                            "copies to the device and optimizer alone");
-    if (s == LAM_OK) s = judge_slow(r, layers, self, &any, e);
-    if (s == LAM_OK && !any) s = judge_rest(r, dead, died, e);
+    if (s == LAM_OK && sure) { /* what ended the run comes before what slowed it */
+        s = tell_watch(r, e);
+        if (s == LAM_OK) s = tell_died(r, dead, e);
+    } else if (s == LAM_OK) {
+        s = judge_slow(r, layers, self, &any, e);
+        if (s == LAM_OK && !any) s = judge_rest(r, dead, died, e);
+    }
     if (s != LAM_OK || r->verdict.kind == LAM_RANKS_PROCESSOR || !(r->starved >= lmi_ranking.processor))
         return s;
     return lmi_ranks_note(r, e, "ranks wait for a processor, up to %.0f %% of a step (rank %d)",
@@ -209,9 +214,9 @@ static int32_t steps_known(const lam_ranks *r) {
 
 /* Who ended first can be known all the same, but not who is slow. */
 static lam_status abstain(lam_ranks *r, const char *why, lam_error *e) {
-    bool died, *dead = lmi_alloc(&r->arena, (uint64_t)r->n_ranks, sizeof *dead);
+    bool died, sure, *dead = lmi_alloc(&r->arena, (uint64_t)r->n_ranks, sizeof *dead);
     if (!dead) return lmi_nomem(e);
-    LAM_TRY(lmi_ranks_ended(r, dead, &died, e));
+    LAM_TRY(lmi_ranks_ended(r, dead, &died, &sure, e));
     if (died) return tell_died(r, dead, e);
     r->verdict.abstains = lmi_strdup(&r->arena, why);
     if (!r->verdict.abstains) return lmi_nomem(e);

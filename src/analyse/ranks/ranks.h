@@ -23,12 +23,13 @@ static const struct {
     double layer;              /* and the layer takes that much longer than its peers */
     double group, group_apart; /* a group's transfer above the others', and robust deviations */
     double processor;          /* of a step: waiting for a processor */
+    double beside;             /* of that wait: less is what is left of it, as cold caches */
     double network, moved;     /* transfer of a step; its rise */
     double input, slower, jitter, stages;
     double few;       /* of the ranks: more than this share did not die first */
     double margin_us; /* of heartbeats: who was seen that much earlier died first */
-} lmi_ranking = {0.03, 4.5,  0.08, 0.025, 0.9,  0.25, 0.6,  0.25, 0.3, 6,
-                 0.1,  0.25, 0.3,  0.1,   0.05, 0.08, 0.03, 0.1,  5e6};
+} lmi_ranking = {0.03, 4.5,  0.08, 0.025, 0.9, 0.25, 0.6,  0.25, 0.3, 6,
+                 0.1,  0.25, 0.25, 0.3,   0.1, 0.05, 0.08, 0.03, 0.1, 5e6};
 enum {
     LMI_HOT_WINDOWS = 2, /* so many hot windows make a candidate, with gaps of one */
     LMI_PEERS = 4,       /* fewer have no median that says something */
@@ -227,8 +228,8 @@ lam_status lmi_ranks_without(lam_ranks *r, bool *any, lam_error *e);
 lam_status lmi_ranks_cause(lam_ranks *r, lam_error *e); /* cause.c: sets phase and excess */
 lam_status lmi_ranks_layer(lam_ranks *r, lam_give_layers layers, void *self, lam_error *e);
 lam_status lmi_ranks_links(lam_ranks *r, bool *any, lam_error *e); /* links.c */
-lam_status lmi_ranks_ended(lam_ranks *r, bool *dead, bool *any,
-                           lam_error *e);               /* ended.c: dead: of each rank */
+lam_status lmi_ranks_ended(lam_ranks *r, bool *dead, bool *any, bool *sure,
+                           lam_error *e); /* ended.c: dead: of each rank; sure: not by clocks alone */
 lam_status lmi_ranks_whole(lam_ranks *r, lam_error *e); /* whole.c */
 /* shown.c: means of all steps, who was last, MFU; the table of phases, once the verdict is known */
 lam_status lmi_ranks_means(lam_ranks *r, lam_error *e);

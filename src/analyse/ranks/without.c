@@ -213,6 +213,27 @@ static bool are_last(const trial *t, const lmi_stretch *p, int32_t n) {
     return 2.0 * (double)last >= (1 + (double)named / r->n_ranks) * (double)steps;
 }
 
+/* A rank that waits for a processor works slower too, since its caches are cold after each wait: what it
+ * takes longer has to be more than that. */
+static bool is_more_than_starving(const trial *t, const lmi_stretch *p, int32_t n) {
+    const lam_ranks *r = t->r;
+    const lmi_window *at = r->windows.data;
+    for (int32_t i = 0; i < r->n_ranks; i++) {
+        double excess = 0, wait = 0;
+        bool named = false;
+        for (int32_t u = 0; u < n; u++) named = named || is_of(r, &t->units[u], i);
+        for (size_t k = 0; named && k < r->windows.n; k++) {
+            if (at[k].col != i || at[k].win < p->first || at[k].win > p->last) continue;
+            const double late = r->late[(size_t)at[k].win * (size_t)r->n_ranks + (size_t)i];
+            if (isnan(late) || isnan(at[k].of[LMI_US_PROCESSOR])) continue;
+            excess += at[k].of[LMI_US_OWN] * late / (1 + late);
+            wait += at[k].of[LMI_US_PROCESSOR];
+        }
+        if (excess < lmi_ranking.beside * wait) return false;
+    }
+    return true;
+}
+
 static lam_status decide(trial *t, bool *any, lam_error *e) {
     lam_ranks *r = t->r;
     lam_rank_verdict *v = &r->verdict;
@@ -223,7 +244,7 @@ static lam_status decide(trial *t, bool *any, lam_error *e) {
     gains(t, &p, gain, &step);
     if (gain[t->n] < lmi_ranking.gain) return LAM_OK;
     while (n < t->n && gain[n] < lmi_ranking.most_of * gain[t->n]) n++;
-    if (!are_last(t, &p, n)) return LAM_OK;
+    if (!are_last(t, &p, n) || !is_more_than_starving(t, &p, n)) return LAM_OK;
     for (int32_t u = 0; u < n; u++)
         for (int32_t i = 0; i < r->n_ranks; i++)
             if (r->found[i].n && is_of(r, &t->units[u], i)) r->named[i] = true;

@@ -288,6 +288,19 @@ static void who_waits_for_a_processor_is_not_slow(void **state) {
     show_has("! Rank 1 slows all: ");
     show_has("25.0 ms longer than the others in forward and backward");
     show_has("  also  ranks wait for a processor, up to 14 % of a step (rank 0)\n");
+    /* What is left of a much longer wait is of that wait. */
+    static const char longer[] =
+        "UPDATE steps SET processor_wait_ns = 110000000, whole_ns = whole_ns + 90000000,"
+        " own_backward_ns = own_backward_ns + 90000000";
+    for (int32_t i = 0; i < 2; i++) {
+        char sql[800];
+        snprintf(sql, sizeof sql, "%s; %s", i ? slow : shared, longer);
+        lam_recording_free(t.at[i]);
+        t.at[i] = open_recording(process(i, 2, STEPS, sql), 0, 0);
+    }
+    write_text(&t);
+    show_has("! Ranks wait for a processor, ");
+    show_lacks("slows all");
     free_team(&t);
     /* Where one does not know it, clocks are compared in all. */
     t = team_of(3, STEPS, 1, SLOW_FORWARD, free_one);
