@@ -331,7 +331,7 @@ class Run:
         rank and step, so that a reader of one rank reads one piece."""
         columns = TABLES[name][0]
         order = [c for c in ("rank", "step", "win", "hour", "layer") if c in columns]
-        us = "hour * 3600000000" if name == LAYERS else "started_us"
+        us = "t.hour * 3600000000" if name == LAYERS else "t.started_us"
         day = f"COALESCE(strftime(make_timestamp({us}), '%Y-%m-%d'), 'unknown')"  # UTC
         if name == "ranks":
             day = "''"

@@ -119,13 +119,6 @@ static span targets(const lmi_cli *c) {
                   strcmp(v->operands, "TARGET LAYER") == 0 ? 1 : c->args.n_operands};
 }
 
-bool lmi_is_run(const char *operand) {
-    char path[LONGEST_PATH];
-    struct stat st;
-    const int n = snprintf(path, sizeof path, "%s/ranks", operand);
-    return n > 0 && (size_t)n < sizeof path && stat(path, &st) == 0 && S_ISDIR(st.st_mode);
-}
-
 /* True for a file or folder that no Python is needed for, but not for a recording: SQLite wants to write
  * beside it. That takes a comparison of its first bytes before the process is confined. */
 static bool is_readable(const lmi_cli *c, const char *path, struct stat *st) {

@@ -205,8 +205,6 @@ bool lmi_page(const lmi_buf *held);
 /* Confines this process to what the command line names, if that is files of models alone, and if the host
  * lets it. Call it before a file is read. False: after an error. */
 bool lmi_confine(lmi_cli *c);
-/* True for the folder of a run of many ranks, which Python reads. */
-bool lmi_is_run(const char *operand);
 /* Replaces a file, or makes it; returns an exit code, after an error if it can't be written. */
 int lmi_replace_file(lmi_cli *c, lmi_hand_of which, const char *path, const lmi_buf *text);
 
@@ -227,7 +225,7 @@ bool lmi_is_saved(const char *operand);
 bool lmi_is_file(lmi_cli *c, const char *operand);
 /* lam_read_format of an operand, which is read for it once. */
 const char *lmi_format(lmi_cli *c, const char *operand);
-/* True for the folder of a run of many ranks. */
+/* True for the folder of a run of many ranks, which Python reads. */
 bool lmi_is_run(const char *operand);
 /* True, after an error, for a folder that is neither a run's nor a model's. */
 bool lmi_is_no_run(lmi_cli *c, const char *operand);

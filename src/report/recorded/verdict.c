@@ -294,7 +294,7 @@ static lam_status give_layers_of(reduction *x, int32_t which, const lam_layers_w
 static lam_status give_layers(void *self, const lam_layers_wanted *what, lam_ranks *to, lam_error *e) {
     reduction *x = self;
     for (int32_t i = 0; !what->n_ranks && i < x->w->n; i++)
-        if (x->model[i] >= 0) LAM_TRY(give_layers_of(x, i, what, to, e));
+        if (x->work.model[i] >= 0) LAM_TRY(give_layers_of(x, i, what, to, e));
     for (int32_t i = 0; i < what->n_ranks; i++)
         LAM_TRY(give_layers_of(x, process_of(x, what->ranks[i]), what, to, e));
     return LAM_OK;
