@@ -96,9 +96,9 @@ static int32_t find_window(const lmi_win *v, int32_t n, int32_t attempt, int64_t
     return low;
 }
 
-/* The steps that a rank needs in a window for that to count: a third of what most ranks have in it, or in the
- * window before it, which tells of one that has just begun. Windows may become longer in the course of a run.
- */
+/* The steps that a rank needs in a window for that to count: a third of the most that a rank has in it, or in
+ * the one before it of the same attempt, as the last window may have just begun. Windows become longer in the
+ * course of a run. */
 static lam_status find_least(const lam_ranks *r, const lmi_win *all, int32_t n_all, int32_t **least,
                              lam_error *e) {
     const lmi_window *at = r->windows.data;
@@ -113,7 +113,9 @@ static lam_status find_least(const lam_ranks *r, const lmi_win *all, int32_t n_a
         if (at[i].n > most[w]) most[w] = at[i].n;
     }
     for (int32_t w = 0; w < n_all; w++) {
-        const int32_t whole = w && most[w - 1] > most[w] ? most[w - 1] : most[w];
+        const bool follows =
+            w && all[w].attempt == all[w - 1].attempt && all[w].window == all[w - 1].window + 1;
+        const int32_t whole = follows && most[w - 1] > most[w] ? most[w - 1] : most[w];
         (*least)[w] = whole / 3 > 4 ? whole / 3 : 4;
     }
     free(most);

@@ -3,14 +3,13 @@
  * Where each number comes from: the tables, and the query over them that gives it. */
 #include "report/runs/many.h"
 
-/* A step is what most ranks have of it; windows that are much shorter than others are left out. */
+/* A step is what most ranks have of it. */
 #define STEPS                                                                                                \
     "WITH steps_of AS (\n  SELECT attempt, step, SUM(ranks) AS ranks, MAX(step_us) AS step_us, "             \
     "MAX(last_us) "                                                                                          \
     "AS last_us,\n         SUM(own_us) / SUM(ranks) AS own_us, MIN(transfer_us) AS transfer_us\n"            \
     "  FROM meets GROUP BY attempt, step),\n"                                                                \
     "common AS (SELECT * FROM steps_of WHERE 2 * ranks >= (SELECT MAX(ranks) FROM steps_of))\n"
-#define LONG_ENOUGH "steps >= (SELECT GREATEST(4, FLOOR(MAX(steps) / 3)) FROM windows)"
 
 /* -- queries that depend on the verdict ---------------------------------------------------------------- */
 
@@ -65,7 +64,8 @@ static void put_phases(const lam_ranks *r, lmi_buf *b) {
     for (int k = 0; k < N; k++)
         lmi_putf(b, "%s AVG(w.%s_us) AS %s_us", k % 3 ? "," : ",\n        ", of[k], of[k]);
     lmi_put(b, "\n  FROM windows w INNER JOIN ranks r ON r.rank = w.rank AND r.attempt = w.attempt\n"
-               "  WHERE w." LONG_ENOUGH "\n    AND ");
+               "  WHERE w.steps >= (SELECT GREATEST(4, FLOOR(MAX(v.steps) / 3)) FROM windows v\n"
+               "                    WHERE v.attempt = w.attempt AND v.win IN (w.win, w.win - 1))\n    AND ");
     put_when(r, b, "w.attempt", "w.win");
     lmi_put(b, " GROUP BY w.rank)\nSELECT CASE WHEN rank IN (");
     put_named(r, b);
