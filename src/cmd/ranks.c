@@ -128,9 +128,12 @@ int lmi_run_merge(lmi_cli *c) {
                        ? c->host->merge(c->host->self, n, (const char *const *)a->operands, folder, &done, &e)
                        : no_host(&e, "merge");
     if (s != LAM_OK) return failed(c, &e, s);
-    lmi_say(c, "%s: %d file%s written, %d left as %s; lamina show %s has the verdict\n", folder,
-            (int)done.written, done.written == 1 ? "" : "s", (int)done.kept,
-            done.kept == 1 ? "it was" : "they were", folder);
+    if (done.written || done.kept)
+        lmi_say(c, "%s: %d file%s written, %d left as %s; lamina show %s has the verdict\n", folder,
+                (int)done.written, done.written == 1 ? "" : "s", (int)done.kept,
+                done.kept == 1 ? "it was" : "they were", folder);
+    else
+        lmi_say(c, "%s: no recording was merged\n", folder);
     return done.left_out ? LMI_EXIT_FINDING : LMI_EXIT_OK;
 }
 

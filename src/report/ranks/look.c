@@ -42,18 +42,21 @@ static void put_head(writer *w) {
 /* -- in words ------------------------------------------------------------------------------------------ */
 
 static void put_beside(lmi_buf *b, const lmi_look *k) {
-    lmi_putf(b, "the %d other%s", (int)k->n_peers, k->n_peers == 1 ? "" : "s");
+    if (k->n_peers == 1)
+        lmi_put(b, "that of the other one");
+    else
+        lmi_putf(b, "the median of the %d others", (int)k->n_peers);
     lmi_put(b, k->alike ? " with the same layers" : ", whose layers are others");
 }
 
 /* "takes 22 % more than the median of the 15 others with the same layers" */
 static void put_takes(lmi_buf *b, const lmi_look *k) {
     if (fabs(k->late) < ALIKE) {
-        lmi_put(b, "takes as long as the median of ");
+        lmi_put(b, "takes as long as ");
     } else {
         lmi_put(b, "takes ");
         lmi_put_percent(b, fabs(k->late), 1, &lmi_plain);
-        lmi_putf(b, " %s than the median of ", k->late < 0 ? "less" : "more");
+        lmi_putf(b, " %s than ", k->late < 0 ? "less" : "more");
     }
     put_beside(b, k);
 }
@@ -123,7 +126,7 @@ static void say_beat(const writer *w, lmi_buf *b) {
             lmi_put(b, " before the last of the run");
         }
     }
-    if (f && f->ended_by && *f->ended_by) {
+    if (f && f->ended_by && *f->ended_by && strcmp(f->ended_by, "end") != 0) {
         lmi_put(b, "; ended by ");
         lmi_put_clean(b, f->ended_by);
     } else if (f) {
