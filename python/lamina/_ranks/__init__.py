@@ -250,7 +250,7 @@ class Run:
             ended = f"CASE WHEN {running} THEN COALESCE(ended_us, seen_us) ELSE ended_us END AS ended_us"
             listed = ", ".join(ended if c == "ended_us" else c for c in columns)
             text = f"SELECT {listed} FROM ({text})"
-            self._ask(f"CREATE OR REPLACE TEMPORARY VIEW all_ranks AS {text}", name)
+            self._ask(f"CREATE OR REPLACE TEMPORARY VIEW rows_of_ranks AS {text}", name)
         if name in COPIES and (name == "ranks" or self._has_copies()):
             copies = f"PARTITION BY {', '.join(COPIES[name][0])} ORDER BY {COPIES[name][1]}"
             text = f"SELECT *, ROW_NUMBER() OVER ({copies}) AS copy FROM ({text})"
@@ -259,7 +259,7 @@ class Run:
 
     def _has_copies(self) -> bool:
         """True if a rank is there twice in one attempt."""
-        twice = "SELECT 1 FROM all_ranks GROUP BY attempt, rank HAVING COUNT(*) > 1 LIMIT 1"
+        twice = "SELECT 1 FROM rows_of_ranks GROUP BY attempt, rank HAVING COUNT(*) > 1 LIMIT 1"
         return bool(self._ask(twice, "ranks"))
 
     def _open_layers(self, ranks: list[int]) -> bool:
@@ -375,7 +375,7 @@ class Run:
                 f" AS {column}"
                 for column, of in TABLES[name][0].items()
             )
-            self._give(ranks, name, f"SELECT {picked} FROM {'all_ranks' if name == 'ranks' else name}")
+            self._give(ranks, name, f"SELECT {picked} FROM {'rows_of_ranks' if name == 'ranks' else name}")
         try:
             ranks.judge(self.layers)
         except FormatError as error:  # of another run, or of a number of ranks that can't be

@@ -227,15 +227,16 @@ static int by_more(const void *a, const void *b) {
     const lmi_look_layer *x = a, *y = b;
     const double m = more_of(x), n = more_of(y);
     if (m != n) return m > n ? -1 : 1;
-    return (x->name > y->name) - (x->name < y->name);
+    return strcmp(x->name, y->name);
 }
 
 /* A layer in some ranks: the medians, or of all ranks the one that takes longest above its peers. */
 static lmi_look_layer layer_of(const lam_ranks *r, const lmi_layer *at, size_t n, double *room) {
     const bool all = !r->look.n_ranks;
-    lmi_look_layer l = {.name = at->name, .rank = all ? at->rank : -1, .own = at->own, .peer = at->peer};
+    const char *name = ((const char *const *)r->layers_named.data)[at->name];
+    lmi_look_layer l = {.name = name, .rank = all ? at->rank : -1, .own = at->own, .peer = at->peer};
     for (size_t i = 1; all && i < n; i++) {
-        const lmi_look_layer other = {at->name, at[i].rank, at[i].own, at[i].peer};
+        const lmi_look_layer other = {name, at[i].rank, at[i].own, at[i].peer};
         if (more_of(&other) > more_of(&l)) l = other;
     }
     if (all) return l;

@@ -132,7 +132,8 @@ enum { LMI_PHASE_ROWS = 9, LMI_LASTS = 3 };
 
 /* look.c: one of the run beside its peers. */
 typedef struct lmi_look_layer {
-    int32_t name, rank; /* rank: of all layers the slowest one's; else -1 */
+    const char *name;
+    int32_t rank; /* of all layers the slowest one's; else -1 */
     double own, peer;
 } lmi_look_layer;
 typedef struct lmi_look_win {

@@ -192,7 +192,7 @@ static lam_status put_over_time(writer *w) {
 }
 
 static void layer_row(lmi_sheet *t, const lam_ranks *r, const lmi_look_layer *l) {
-    lmi_put_clean(t->cell, ((const char *const *)r->layers_named.data)[l->name]);
+    lmi_put_clean(t->cell, l->name);
     lmi_end_cell(t);
     if (!r->look.n_ranks) {
         lmi_putf(t->cell, "rank %d", (int)l->rank);

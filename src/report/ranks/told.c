@@ -162,7 +162,7 @@ static void tell_layers(lmi_teller *t, const lam_ranks *r) {
     for (int32_t i = 0; i < k->n_layers; i++) {
         if (t->json) lmi_tell_line(t);
         tell_object(t, NULL);
-        tell_text(t, "layer", ((const char *const *)r->layers_named.data)[k->layers[i].name]);
+        tell_text(t, "layer", k->layers[i].name);
         tell_known(t, "rank", k->layers[i].rank);
         tell_number(t, "own_us", k->layers[i].own);
         tell_number(t, "peer_us", k->layers[i].peer);

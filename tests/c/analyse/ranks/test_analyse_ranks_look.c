@@ -18,9 +18,7 @@ static lam_ranks_look node_of(const char *node) {
     return (lam_ranks_look){.rank = LAM_NOT_KNOWN, .node = node};
 }
 
-static const char *layer_at(const lam_ranks *r, int32_t i) {
-    return ((const char *const *)r->layers_named.data)[r->look.layers[i].name];
-}
+static const char *layer_at(const lam_ranks *r, int32_t i) { return r->look.layers[i].name; }
 
 static ranked slow_run(void) {
     ranked of = ranked_run();
