@@ -385,7 +385,9 @@ def test_recordings_are_held_against_limits_of_their_own(tmp_path):
     assert straggler["said"].startswith("Rank 10 slows all: without it a step would take 20 % less")
     assert waiting["verdict"] == "within" and waiting["now"] == {"value": 20000, "state": "exact"}
     assert two["verdict"] == "within" and two["limits"][0]["now"] == {"value": 0, "state": "exact"}
-    assert two["notes"] == ["9 of 11 ranks have no recording that can be compared; a cause may be among them"]
+    assert two["notes"] == [
+        "9 of 11 ranks have no recording that can be compared (2..10); a cause may be among them"
+    ]
     assert alone["verdict"] == "over" and alone["limits"][0]["said"].startswith("Give the DataLoader more")
     assert others["error"] == (
         "straggler: it compares ranks, and one recording has no others; name those of all ranks"

@@ -141,9 +141,7 @@ def test_one_element_that_does_nothing(shown, name):
 def test_text_stands_beside_it(shown):
     for name in ("report", "saved", "comparison", "fit"):
         assert shown[name]._repr_mimebundle_()["text/plain"] == str(shown[name])
-    assert (
-        shown["watch"]._repr_mimebundle_()["text/plain"].startswith("<a watch: every step, recorded in ")
-    )
+    assert shown["watch"]._repr_mimebundle_()["text/plain"].startswith("<a watch: every step, recorded in ")
 
 
 def test_the_numbers_are_those_of_the_text(shown):
