@@ -241,7 +241,7 @@ def test_a_program_that_ends_without_a_word_is_not_said_to_have_ended(folder):
     assert recorded(folder, RUN) == [(None, None, None, 0)]
 
 
-@pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1])
+@pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGXCPU, signal.SIGUSR1])
 def test_a_signal_that_ends_a_program_is_recorded(folder, sent):
     end = f"import os\nos.kill(os.getpid(), {int(sent)})\nprint('here')\n"
     done = lamina(folder, end=end)
