@@ -230,10 +230,10 @@ lam_status lmi_token_calls(lmi_token_run *r, const char *path, lam_error *e) {
         any = any || lmi_token_at(r, k)->fresh >= 0;
     }
     if (!any)
-        return lmi_fail(
-            e, LAM_USAGE, "tokens",
-            n ? "it is no language model: no call of it was given whole numbers that a table reads"
-              : "the language model was not called");
+        return lmi_fail(e, LAM_USAGE, "tokens",
+                        n ? "no call of the model was given whole numbers that a table reads as they are, so "
+                            "how many tokens a call has is not known"
+                          : "the language model was not called");
     say_stages(r);
     LAM_TRY(lmi_token_stores(r, e));
     for (int32_t k = 0, sequence = -1; k < n; k++) {

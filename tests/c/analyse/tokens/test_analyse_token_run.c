@@ -490,7 +490,8 @@ static void what_is_no_language_model_is_one_sentence(void **state) {
     c = net_costs(m, NULL, false);
     e = (lam_error){0};
     assert_int_equal(lam_tokens_new(&t, c, NULL, &e), LAM_USAGE);
-    assert_non_null(strstr(e.text, "no call of it was given whole numbers that a table reads"));
+    assert_non_null(
+        strstr(e.text, "no call of the model was given whole numbers that a table reads as they are"));
     assert_null(t);
     lam_costs_free(c);
     lam_model_free(m);
