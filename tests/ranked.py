@@ -15,8 +15,9 @@ LAYERS = ("blocks.0.attn", "blocks.0.mlp", "blocks.1.mlp", "head")
 
 def noise(what: int, seed: int) -> str:
     """From -1 to 1, as SQL over rank and step."""
-    mixed = f"((rank + 1) * 7919 + (step + 3) * 104729 + {what + 1} * 15485863 + {seed} * 32452843)"
-    return f"((({mixed} * 2654435761) % 1000003) / 500001.5 - 1)"
+    whole = f"CAST({seed} AS BIGINT) * 32452843 + {what + 1} * 15485863"
+    mixed = f"((rank + 1) * 7919 + (step + 3) * 104729 + {whole})"
+    return f"(({mixed} % 1000003 * 2654435761 % 1000003) / 500001.5 - 1)"
 
 
 def make(
