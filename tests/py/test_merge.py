@@ -280,7 +280,7 @@ def test_an_interrupt_leaves_no_half_file(
 ) -> None:
     files = recordings.make(tmp_path)
     merge(capsys, files, tmp_path / "all")
-    copy, made = merging._copy, []
+    copy, made = merging.write_file, []
 
     def interrupted(*of: Any) -> None:
         made.append(of)
@@ -289,7 +289,7 @@ def test_an_interrupt_leaves_no_half_file(
             raise KeyboardInterrupt
         copy(*of)
 
-    monkeypatch.setattr(merging, "_copy", interrupted)
+    monkeypatch.setattr(merging, "write_file", interrupted)
     assert run(capsys, "merge", *files, "-o", tmp_path / "run")[0] == 130
     whole = contents(tmp_path / "all")
     assert len(contents(tmp_path / "run")) == 3

@@ -84,6 +84,9 @@ SCHEMA = "1"  # of the Parquet files
 NEWEST = "(SELECT rank, node, attempt FROM ranks QUALIFY attempt = MAX(attempt) OVER (PARTITION BY rank))"
 REDUCED = {"windows", "meets"}  # what a merge makes of steps
 INPUT = ("ranks", "steps", LAYERS)
+# The order of the rows of a file, so that a reader of one rank reads one piece; and columns of 32 bits in it.
+ORDER = ("attempt", "rank", "step", "win", "hour", "layer")
+SMALL = {"attempt", "rank", "world", "win", "steps", "ranks", "last_rank", "second_rank"}
 MAGIC, LEAST = b"PAR1", 12  # at both ends of a Parquet file
 ALL = "all.parquet"  # what `lamina merge run/` makes of the files of a day
 
@@ -327,10 +330,8 @@ class Run:
             raise self._told(error, "layers") from error
 
     def write(self, name: str, to: Path) -> int:
-        """Writes a table, a file for each node, attempt and day, and returns how many. Rows are sorted by
-        rank and step, so that a reader of one rank reads one piece."""
+        """Writes a table, a file for each node, attempt and day, and returns how many."""
         columns = TABLES[name][0]
-        order = [c for c in ("rank", "step", "win", "hour", "layer") if c in columns]
         us = "t.hour * 3600000000" if name == LAYERS else "t.started_us"
         day = f"COALESCE(strftime(make_timestamp({us}), '%Y-%m-%d'), 'unknown')"  # UTC
         if name == "ranks":
@@ -340,11 +341,10 @@ class Run:
         match = "r.rank = t.rank" + (" AND r.attempt = t.attempt" if "attempt" in columns else "")
         homes = "ranks" if "attempt" in columns else NEWEST
         join = "" if "node" in columns else f"INNER JOIN {homes} r ON {match}"
-        picked = ", ".join(f"{self._small(c, of)} AS {c}" for c, of in columns.items())
+        picked = ", ".join(f"t.{c}" for c in columns)
         self._ask(
             f"CREATE OR REPLACE TEMPORARY TABLE out AS SELECT {picked}, {node} AS of_node,"
-            f" {attempt} AS of_attempt, {day} AS of_day FROM {name} t {join}"
-            f" ORDER BY of_day, of_node, of_attempt, {', '.join(order)}",
+            f" {attempt} AS of_attempt, {day} AS of_day FROM {name} t {join}",
             name,
         )
         parts = self._ask("SELECT DISTINCT of_day, of_node, of_attempt FROM out ORDER BY ALL", name)
@@ -352,19 +352,15 @@ class Run:
             folder = to.joinpath(name, *([f"day={of_day}"] if of_day else []))
             folder.mkdir(parents=True, exist_ok=True)
             file = folder.joinpath(f"{quote(of_node, safe='')}-{of_attempt}.parquet")
-            self._ask(
-                f"COPY (SELECT {', '.join(columns)} FROM out WHERE of_day = {quoted(of_day)}"
-                f" AND of_node = {quoted(of_node)} AND of_attempt = {of_attempt} ORDER BY {', '.join(order)})"
-                f" TO {quoted(str(file))} (FORMAT parquet, COMPRESSION zstd,"
-                f" KV_METADATA {{'lamina.schema': {quoted(SCHEMA)}}})",
-                name,
+            source = (
+                f"out WHERE of_day = {quoted(of_day)} AND of_node = {quoted(of_node)}"
+                f" AND of_attempt = {of_attempt}"
             )
+            try:
+                write_file(self.db, name, source, file, {})
+            except Exception as error:
+                raise self._told(error, name) from error
         return len(parts)
-
-    def _small(self, column: str, of: str) -> str:
-        """A column as it is written: of a step's times whole microseconds are enough."""
-        small = {"attempt", "rank", "world", "win", "steps", "ranks", "last_rank", "second_rank"}
-        return f"CAST(t.{column} AS {'INTEGER' if column in small else of})"
 
     def judged(self) -> _lamina.Ranks:
         """The verdict and what it is based on."""
@@ -428,6 +424,23 @@ def check_schema(db: Any, folder: str, table: str, files: list[Path]) -> None:
                 f"{folder}: the files of {table}/ have schema {schema[:20]!r}, and this lamina reads "
                 f"{SCHEMA}; install a newer one"
             )
+
+
+def write_file(db: Any, table: str, source: str, to: Path, kept: dict[str, str]) -> None:
+    """Writes the rows of ``source``, as it stands after FROM, into a Parquet file with the table's columns.
+
+    Args:
+        kept: texts for the metadata of the file, by their names.
+    """
+    columns = TABLES[table][0]
+    picked = ", ".join(f"CAST({c} AS {'INTEGER' if c in SMALL else of}) AS {c}" for c, of in columns.items())
+    order = ", ".join(c for c in ORDER if c in columns)
+    pairs = ", ".join(f"{quoted(k)}: {quoted(v)}" for k, v in {"lamina.schema": SCHEMA, **kept}.items())
+    db.execute(
+        f"COPY (SELECT {picked} FROM {source} ORDER BY {order}) TO {quoted(str(to))}"
+        f" (FORMAT parquet, COMPRESSION zstd, KV_METADATA {{{pairs}}})"
+    )
+    to.chmod(0o644)  # other users of a shared folder read it
 
 
 def from_files(files: Iterable[Path]) -> str:

@@ -18,7 +18,6 @@ from .._base.errors import FormatError, LaminaError, UsageError
 from . import (
     ALL,
     LAYERS,
-    SCHEMA,
     TABLES,
     asked,
     check,
@@ -29,9 +28,9 @@ from . import (
     from_files,
     kept_in,
     of_duckdb,
-    quoted,
     sql,
     told,
+    write_file,
 )
 
 if TYPE_CHECKING:
@@ -43,8 +42,6 @@ if TYPE_CHECKING:
 DAY_US, HOUR_US = 86_400_000_000, 3_600_000_000
 NEVER = 1_000_000_000  # a day's number that no run reaches
 LATE_US = 600_000_000  # all that belongs to a day is in the recordings so long after it
-ORDER = ("rank", "step", "win", "hour", "layer")
-SMALL = ("attempt", "rank", "world", "win", "steps", "ranks", "last_rank", "second_rank")
 
 
 class Merged(NamedTuple):
@@ -330,7 +327,7 @@ class _Home:
             {"lamina.finished": "1"} if finished else {}
         )
         new = self.beside.joinpath("new.parquet")
-        _copy(self.db, table, source, new, kept)
+        write_file(self.db, table, source, new, kept)
         if file.exists() and filecmp.cmp(new, file, shallow=False):
             return 0, 1
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -390,18 +387,6 @@ def _beside(folder: Path) -> Iterator[Path]:
         shutil.rmtree(beside, ignore_errors=True)
 
 
-def _copy(db: Any, table: str, source: str, to: Path, kept: dict[str, str]) -> None:
-    columns = TABLES[table][0]
-    picked = ", ".join(f"CAST({c} AS {'INTEGER' if c in SMALL else of}) AS {c}" for c, of in columns.items())
-    order = ", ".join(c for c in ("attempt", *ORDER) if c in columns)
-    pairs = ", ".join(f"{quoted(k)}: {quoted(v)}" for k, v in {"lamina.schema": SCHEMA, **kept}.items())
-    db.execute(
-        f"COPY (SELECT {picked} FROM {source} ORDER BY {order}) TO {quoted(str(to))}"
-        f" (FORMAT parquet, COMPRESSION zstd, KV_METADATA {{{pairs}}})"
-    )
-    to.chmod(0o644)
-
-
 # -- fewer files ---------------------------------------------------------------------------------------------
 
 
@@ -435,7 +420,7 @@ def _compact_day(db: Any, day: Path, beside: Path) -> tuple[int, int]:
         picked = ", ".join(f"{c if c in there else 'NULL'} AS {c}" for c in TABLES[table][0])
         new = beside.joinpath("new.parquet")
         kept = {"lamina.files": ",".join(sorted(before)), "lamina.finished": "1"}
-        _copy(db, table, f"(SELECT {picked} FROM {from_files(sources)})", new, kept)
+        write_file(db, table, f"(SELECT {picked} FROM {from_files(sources)})", new, kept)
         new.replace(whole)
         written = 1
     for name in before:

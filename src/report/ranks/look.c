@@ -176,12 +176,8 @@ static lam_status put_over_time(writer *w) {
     if (n < 2) return LAM_OK;
     lmi_ranks_sheet(w, &t, heads, sizeof heads / sizeof *heads);
     for (int32_t k = 0; k < n; k++) {
-        const int32_t first = (int32_t)((int64_t)k * r->n_wins / n);
-        const int32_t last = (int32_t)((int64_t)(k + 1) * r->n_wins / n);
-        lmi_put_moment(t.cell, r->wins[first].started);
-        lmi_end_cell(&t);
-        lmi_put_grouped(t.cell, lmi_exact(r->wins[first].first_step));
-        lmi_end_cell(&t);
+        int32_t first, last;
+        lmi_ranks_put_when(&t, r, k, n, &first, &last);
         lmi_us_cell(&t, middle_of(r, first, last, offsetof(lmi_look_win, own)));
         lmi_us_cell(&t, middle_of(r, first, last, offsetof(lmi_look_win, peer)));
         share_cell(&t, middle_of(r, first, last, offsetof(lmi_look_win, late)));

@@ -25,6 +25,10 @@ void lmi_ranks_remark(lmi_ranks_writer *w, const char *text);
 /* Begins a table behind an empty line. */
 void lmi_ranks_sheet(lmi_ranks_writer *w, lmi_sheet *t, const lmi_head *heads, size_t n);
 void lmi_us_cell(lmi_sheet *t, double us);
+/* Writes the first two cells of the k-th of n rows over time, and gives its windows: from *first to before
+ * *last. */
+void lmi_ranks_put_when(lmi_sheet *t, const lam_ranks *r, int32_t k, int32_t n, int32_t *first,
+                        int32_t *last);
 /* The phases of a step, by rank or node; a row of neither is `others`. */
 lam_status lmi_ranks_put_phases(lmi_ranks_writer *w, const lmi_phases *rows, int32_t n, const char *others);
 lam_status lmi_ranks_put_look(lmi_ranks_writer *w);

@@ -76,15 +76,19 @@ static void tell_phases(lmi_teller *t, const lam_ranks *r, const lmi_phases *row
     tell_list_end(t);
 }
 
+static void begin_window(lmi_teller *t, const lmi_win *w) {
+    if (t->json) lmi_tell_line(t);
+    tell_object(t, NULL);
+    tell_int(t, "attempt", w->attempt);
+    tell_int(t, "step", w->first_step);
+    tell_whole(t, "unix_us", w->started);
+}
+
 static void tell_windows(lmi_teller *t, const lam_ranks *r) {
     tell_list(t, "windows");
     for (int32_t i = 0; i < r->n_wins; i++) {
         const lmi_win *w = &r->wins[i];
-        if (t->json) lmi_tell_line(t);
-        tell_object(t, NULL);
-        tell_int(t, "attempt", w->attempt);
-        tell_int(t, "step", w->first_step);
-        tell_whole(t, "unix_us", w->started);
+        begin_window(t, w);
         tell_number(t, "step_us", w->step);
         tell_number(t, "own_us", w->own);
         tell_number(t, "late_us", w->late);
@@ -109,11 +113,7 @@ static void tell_look_windows(lmi_teller *t, const lam_ranks *r) {
     tell_list(t, "windows");
     for (int32_t i = 0; i < r->n_wins; i++) {
         const lmi_look_win *w = &r->look.wins[i];
-        if (t->json) lmi_tell_line(t);
-        tell_object(t, NULL);
-        tell_int(t, "attempt", r->wins[i].attempt);
-        tell_int(t, "step", r->wins[i].first_step);
-        tell_whole(t, "unix_us", r->wins[i].started);
+        begin_window(t, &r->wins[i]);
         tell_number(t, "own_us", w->own);
         tell_number(t, "peer_us", w->peer);
         tell_number(t, "late", w->late);

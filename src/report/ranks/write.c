@@ -175,6 +175,16 @@ static int32_t *places(const lam_ranks *r, lmi_arena *a) {
     return place;
 }
 
+void lmi_ranks_put_when(lmi_sheet *t, const lam_ranks *r, int32_t k, int32_t n, int32_t *first,
+                        int32_t *last) {
+    *first = (int32_t)((int64_t)k * r->n_wins / n);
+    *last = (int32_t)((int64_t)(k + 1) * r->n_wins / n);
+    lmi_put_moment(t->cell, r->wins[*first].started);
+    lmi_end_cell(t);
+    lmi_put_grouped(t->cell, lmi_exact(r->wins[*first].first_step));
+    lmi_end_cell(t);
+}
+
 static lam_status put_over_time(writer *w, const int32_t *place) {
     static const lmi_head heads[] = {{"when", LMI_LEFT, 0},
                                      {"from step", LMI_RIGHT, 4},
@@ -191,12 +201,8 @@ static lam_status put_over_time(writer *w, const int32_t *place) {
     if (n < 2) return LAM_OK;
     lmi_ranks_sheet(w, &t, heads, sizeof heads / sizeof *heads - !marks);
     for (int32_t k = 0; k < n; k++) {
-        const int32_t first = (int32_t)((int64_t)k * r->n_wins / n);
-        const int32_t last = (int32_t)((int64_t)(k + 1) * r->n_wins / n);
-        lmi_put_moment(t.cell, r->wins[first].started);
-        lmi_end_cell(&t);
-        lmi_put_grouped(t.cell, lmi_exact(r->wins[first].first_step));
-        lmi_end_cell(&t);
+        int32_t first, last;
+        lmi_ranks_put_when(&t, r, k, n, &first, &last);
         lmi_us_cell(&t, middle_of(r, first, last, offsetof(lmi_win, step)));
         lmi_us_cell(&t, middle_of(r, first, last, offsetof(lmi_win, own)));
         lmi_us_cell(&t, middle_of(r, first, last, offsetof(lmi_win, late)));
