@@ -50,7 +50,7 @@ typedef struct lam_rank_window { /* a rank in a window of recorded steps, which 
 
 typedef struct lam_rank_meet { /* a recorded step of a node: who of its ranks ended its own work last */
     int64_t attempt, step, comm_group, ranks, last_rank, second_rank, started_us;
-    int64_t represents;        /* the steps that it stands for, in means and gains; below 1: one */
+    int64_t represents;        /* how many steps it represents, in means and gains; below 1: one */
     double last_us, second_us; /* the own work of these two */
     double own_us;             /* the sum of all */
     double transfer_us, group_transfer_us; /* the least that a rank waited, for all and for its group */
@@ -133,7 +133,8 @@ typedef struct lam_ranks_look {
     const char *node; /* NULL: none */
     bool layers;      /* neither: all layers, by how much longer the slowest rank of each takes */
 } lam_ranks_look;
-/* Looks at it, once, after the verdict: phases, since when it is late, its layers, when it was last alive.
+/* Reads one part of a run, once, after the verdict: phases, since when it is late, its layers, and when it
+ * was last alive.
  * `layers` may be NULL. LAM_RANGE: there is no such rank or node; the sentence says which there are.
  * LAM_USAGE: it is not one of the three, or the verdict was not reached. */
 LAM_API lam_status lam_ranks_look_at(lam_ranks *r, const lam_ranks_look *what, lam_give_layers layers,
@@ -148,7 +149,7 @@ typedef struct lam_ranks_options {
 /* The verdict and what it is based on, as an HTML file, which has no script and loads nothing. `name`: of the
  * run's folder. */
 LAM_API lam_status lam_ranks_page(const lam_ranks *r, const char *name, lam_sink to, lam_error *e);
-/* The verdict, or what was looked at. */
+/* The verdict, or the part that lam_ranks_look_at read. */
 LAM_API lam_status lam_ranks_write(const lam_ranks *r, const lam_ranks_options *o, lam_sink to, lam_error *e);
 
 /* Holds the run against the limits of recordings: `straggler`, the gain of what the verdict names (0: none;
