@@ -217,6 +217,16 @@ static lam_status find_given(const lmi_token_run *r, int32_t k, lam_error *e) {
     return LAM_OK;
 }
 
+/* True if a call was given whole numbers that may be tokens, whether a table read them or not. */
+static bool gets_whole(const lmi_token_run *r) {
+    for (size_t k = 0; k < r->calls.n; k++) {
+        const lam_event *ev = &r->m->events[lmi_token_at(r, (int32_t)k)->event];
+        for (int32_t i = 0; i < ev->n_in; i++)
+            if (lmi_token_rank(&ev->in[i]) > 0) return true;
+    }
+    return false;
+}
+
 lam_status lmi_token_calls(lmi_token_run *r, const char *path, lam_error *e) {
     const int32_t place = lam_model_find(r->m, path ? path : "");
     bool any = false;
@@ -231,9 +241,11 @@ lam_status lmi_token_calls(lmi_token_run *r, const char *path, lam_error *e) {
     }
     if (!any)
         return lmi_fail(e, LAM_USAGE, "tokens",
-                        n ? "no call of the model was given whole numbers that a table reads as they are, so "
-                            "how many tokens a call has is not known"
-                          : "the language model was not called");
+                        n == 0 ? "the language model was not called"
+                        : gets_whole(r)
+                            ? "no call of the model was given whole numbers that a table reads as "
+                              "they are, so how many tokens a call has is not known"
+                            : "it is no language model: no call of it was given whole numbers");
     say_stages(r);
     LAM_TRY(lmi_token_stores(r, e));
     for (int32_t k = 0, sequence = -1; k < n; k++) {

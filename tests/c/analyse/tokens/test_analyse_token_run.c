@@ -469,7 +469,7 @@ static void what_is_no_language_model_is_one_sentence(void **state) {
     (void)state;
     lam_tokens *t = NULL;
     lam_error e = {0};
-    talk none = begin(1), other = begin(1);
+    talk none = begin(1), other = begin(1), reads = begin(1);
     NET_OK(&none.n, lam_build_ops_seen(none.n.b, &none.n.e));
     lam_model *m = net_done(&none.n);
     lam_costs *c = net_costs(m, NULL, false);
@@ -487,6 +487,20 @@ static void what_is_no_language_model_is_one_sentence(void **state) {
     net_call(&other.n, other.root, -1, SH(2, 5), 0, SH(2, 5), 0); /* it is given no whole numbers */
     NET_OK(&other.n, lam_build_ops_seen(other.n.b, &other.n.e));
     m = net_done(&other.n);
+    c = net_costs(m, NULL, false);
+    e = (lam_error){0};
+    assert_int_equal(lam_tokens_new(&t, c, NULL, &e), LAM_USAGE);
+    assert_non_null(strstr(e.text, "it is no language model: no call of it was given whole numbers"));
+    assert_null(t);
+    lam_costs_free(c);
+    lam_model_free(m);
+    lam_arg ids = arg(0, NET_INT64, IDS, SH(2, 5)), rows = arg(0, NET_FLOAT32, ROWS, SH(2, 5)); /* no table */
+    const lam_call_info call = {
+        .module = reads.root, .parent = -1, .n_in = 1, .in = &ids, .n_out = 1, .out = &rows};
+    int32_t event = -1;
+    NET_OK(&reads.n, lam_build_call(reads.n.b, &call, &event, &reads.n.e));
+    NET_OK(&reads.n, lam_build_ops_seen(reads.n.b, &reads.n.e));
+    m = net_done(&reads.n);
     c = net_costs(m, NULL, false);
     e = (lam_error){0};
     assert_int_equal(lam_tokens_new(&t, c, NULL, &e), LAM_USAGE);
