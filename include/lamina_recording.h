@@ -175,6 +175,8 @@ typedef struct lam_recorded_model { /* a root with one tree, and one kind of its
         int64_t n, whole_ns; /* n 0: nothing is known */
         int64_t ns[LAM_N_STEP_PHASES];
         int64_t steps[LAM_N_STEP_PHASES]; /* that spent time in it */
+        int64_t processor_ns; /* inside them: the step's thread was ready to run, and no processor was free;
+                               * -1 unknown */
     } phases;
     /* Steps that are recorded beside all between them and the next: means, of n recorded ones, each weighed
      * by those between, and the standard error of the first; n 0: not known. */

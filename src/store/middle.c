@@ -116,7 +116,8 @@ bool lam_recording_step(const lam_recording *r, int32_t model, int64_t i, lam_re
 
 static void sum_phases(lmi_root *root) {
     lam_recorded_model *m = &root->told;
-    double weight = 0, whole = 0, ns[LAM_N_STEP_PHASES] = {0};
+    double weight = 0, whole = 0, processor = 0, ns[LAM_N_STEP_PHASES] = {0};
+    bool knows_processor = true;
     for (int k = 0; k < LAM_N_STEP_PHASES; k++) m->phases.ns[k] = -1;
     for (int64_t i = 0; i < root->n_steps; i++) {
         const lmi_step *s = &root->steps[i];
@@ -124,6 +125,8 @@ static void sum_phases(lmi_root *root) {
         m->phases.n++;
         weight += (double)s->weight;
         whole += (double)s->weight * (double)s->whole;
+        knows_processor = knows_processor && s->processor_wait >= 0;
+        processor += (double)s->weight * (double)s->processor_wait;
         for (int k = 0; k < LAM_N_STEP_PHASES; k++) {
             if (s->phases[k] >= 0) m->phases.ns[k] = 0; /* known, if only of some steps */
             if (s->phases[k] <= 0) continue;
@@ -131,6 +134,7 @@ static void sum_phases(lmi_root *root) {
             ns[k] += (double)s->weight * (double)s->phases[k];
         }
     }
+    m->phases.processor_ns = knows_processor && m->phases.n ? (int64_t)(processor / weight) : -1;
     if (!m->phases.n) return;
     m->phases.whole_ns = (int64_t)(whole / weight);
     int64_t rest = m->phases.whole_ns; /* what the others leave, so that rounded means add up too */

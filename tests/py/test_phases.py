@@ -204,6 +204,7 @@ def test_a_slow_loader_is_input(tmp_path):
 def test_a_slow_loader_stands_out(tmp_path):
     file = tmp_path / "run.lamina"
     loop(net(), DataLoader(Late(rows=96, late=LATE / 4), batch_size=4), file)
+    wait_for_a_processor(file, "0")
     (model,) = json.loads(show("show", file, "--json"))["runs"][0]["models"]
     assert model["phases"]["stands_out"] == "input"
     told = " ".join(show("show", file).split())
@@ -212,6 +213,29 @@ def test_a_slow_loader_stands_out(tmp_path):
     loop(net(), DataLoader(Late(late=LATE / 4), batch_size=4), tmp_path / "few/run.lamina")
     (model,) = json.loads(show("show", tmp_path / "few/run.lamina", "--json"))["runs"][0]["models"]
     assert model["phases"]["stands_out"] is model["phases"]["next"] is None
+
+
+def wait_for_a_processor(file, each):
+    """Says in a recording that each step waited so long, an expression of SQL, whatever else ran meanwhile."""
+    with closing(sqlite3.connect(file)) as db, db:
+        db.execute(f"UPDATE steps SET processor_wait_ns = {each}")
+
+
+@pytest.mark.parametrize("each", ["(input_ns + whole_ns) / 2", "NULL"])
+def test_what_waits_longer_than_for_input_is_said_to_wait_for_a_processor(tmp_path, each):
+    file = tmp_path / "run.lamina"
+    loop(net(), DataLoader(Late(rows=96, late=LATE / 4), batch_size=4), file)
+    wait_for_a_processor(file, each)
+    (model,) = json.loads(show("show", file, "--json"))["runs"][0]["models"]
+    phases = model["phases"]
+    told = " ".join(show("show", file).split())
+    if each == "NULL":
+        assert phases["stands_out"] == "input" and phases["processor_wait_ns"] is None
+        return
+    input_ns = next(x["mean_ns"] for x in phases["of"] if x["phase"] == "input")
+    assert input_ns < phases["processor_wait_ns"] < phases["step_ns"]
+    assert phases["stands_out"] == "processor"
+    assert "! waiting for a processor takes" in told and phases["next"] in told
 
 
 def test_what_follows_a_call_of_the_loader_is_not_input(tmp_path):

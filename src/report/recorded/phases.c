@@ -20,7 +20,7 @@ bool lmi_phase_shown(const lam_recorded_model *m, lam_step_phase phase) {
 
 /* -- what stands out ------------------------------------------------------------------------------------- */
 
-enum { LEAST_STEPS = 20 };
+enum { LEAST_STEPS = 20, WAITS_PERCENT = 10 };
 
 /* A phase that should take little of a step, and from which share of it on it stands out. */
 static const struct expected {
@@ -55,8 +55,20 @@ lmi_standout lmi_standout_of(const lam_recorded_model *m) {
                                   .reason = x->reason,
                                   .next = x->next};
     }
+    const double waits = 100 * (double)m->phases.processor_ns / (double)m->phases.whole_ns;
+    if (waits >= WAITS_PERCENT && waits > most.percent)
+        most =
+            (lmi_standout){.kind = "processor",
+                           .percent = waits,
+                           .reason = "other threads or programs use them",
+                           .next = "Run fewer threads (OMP_NUM_THREADS), DataLoader workers or programs than "
+                                   "there are processors; a container's limit is in cpu.max."};
     if (!most.kind && known) most.kind = "nothing";
     return most;
+}
+
+const char *lmi_standout_what(const lmi_standout *x) {
+    return strcmp(x->kind, "processor") == 0 ? "waiting for a processor" : x->kind;
 }
 
 static void put_standout(lmi_buf *b, const lmi_standout *most) {
@@ -66,7 +78,7 @@ static void put_standout(lmi_buf *b, const lmi_standout *most) {
         return;
     }
     const bool slower = strcmp(most->kind, "slower") == 0;
-    lmi_putf(b, "! %s ", slower ? "steps became" : most->kind);
+    lmi_putf(b, "! %s ", slower ? "steps became" : lmi_standout_what(most));
     lmi_put(b, slower ? "" : "takes ");
     lmi_put_fixed(b, most->percent, 1);
     lmi_put(b, slower ? "% slower" : "% of a step: ");

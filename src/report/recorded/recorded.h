@@ -53,17 +53,19 @@ lam_status lmi_recorded_phases(lmi_recorded *w, int32_t model);
 bool lmi_phase_shown(const lam_recorded_model *m, lam_step_phase phase); /* it took time, or is unknown */
 const char *lmi_phase_unknown(lam_step_phase phase);                     /* why it is, if it is */
 
-/* What stands out in the steps of a process: a phase by its mean, input from a tenth of a step on, the
- * optimizer from three tenths on, the larger of the two; or that steps became slower. */
+/* What stands out in the steps of a process: by its mean input or waiting for a processor, from a tenth of a
+ * step on, or the optimizer, from three tenths on, the largest of the three; or that steps became slower. */
 typedef struct lmi_standout {
-    const char *kind;   /* "input", "slower", "optimizer", "nothing"; NULL: unknown (fewer than 20 steps) */
+    const char *kind; /* "input", "processor", "slower", "optimizer", "nothing"; NULL: unknown (fewer than 20
+                       * steps) */
     double percent;     /* of a step; "slower": of the steps before; "nothing": 0 */
-    const char *reason; /* of a phase: why that is, as the end of a sentence */
+    const char *reason; /* of what takes time: why that is, as the end of a sentence */
     const char *next;   /* what to do about it, a sentence; "nothing": NULL */
     int64_t since, before_ns, after_ns; /* "slower": the first step that is, and medians of a step */
     const char *phase;                  /* "slower": that most of it is in; NULL: none */
 } lmi_standout;
 lmi_standout lmi_standout_of(const lam_recorded_model *m); /* of its phases alone */
+const char *lmi_standout_what(const lmi_standout *x);      /* what takes time: "input", "waiting for ..." */
 const char *lmi_standout_next(lam_step_phase phase); /* of input or the optimizer: what to do about it */
 lam_status lmi_recorded_standout(const lam_recording *r, int32_t model, lmi_standout *out, lam_error *e);
 void lmi_put_slower(lmi_buf *b, const lmi_standout *x); /* " at step 1,600 (120 ms -> 148 ms). Look at ..." */

@@ -137,6 +137,7 @@ static void tell_phases(lmi_teller *t, const lam_recording *r, int32_t model) {
         tell_end(t);
     }
     tell_list_end(t);
+    tell_known(t, "processor_wait_ns", m->phases.processor_ns);
     if (lmi_recorded_standout(r, model, &most, NULL) != LAM_OK) t->json->bad = true; /* memory ran out */
     const bool slower = most.kind && strcmp(most.kind, "slower") == 0;
     tell_text(t, "stands_out", most.kind);

@@ -93,12 +93,13 @@ static lam_status find(const lam_recording *r, int32_t model, size_t size, doubl
     return LAM_OK;
 }
 
-/* Input comes first, since it is known what to do about it; a long optimizer may always have been long. */
+/* Input and the processor come first, since it is known what to do about them; a long optimizer may always
+ * have been long. */
 lam_status lmi_recorded_standout(const lam_recording *r, int32_t model, lmi_standout *out, lam_error *e) {
     const int64_t steps = count_steps(r, model);
     int64_t size = (steps + WINDOWS / 2) / WINDOWS;
     *out = lmi_standout_of(lam_recording_model(r, model));
-    if (out->kind && strcmp(out->kind, "input") == 0) return LAM_OK;
+    if (out->kind && (strcmp(out->kind, "input") == 0 || strcmp(out->kind, "processor") == 0)) return LAM_OK;
     if (size < SHORTEST) size = SHORTEST;
     double *room = calloc((size_t)(steps + size) + 1, sizeof *room);
     window *at = calloc((size_t)(steps / size) + 2, sizeof *at);

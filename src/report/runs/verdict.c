@@ -245,7 +245,7 @@ static void put_standout(lmi_runs *p, const lmi_standout *most) {
         lmi_put_html(b, lmi_buf_text(&text));
         lmi_buf_used(&text, b);
     } else {
-        lmi_putf(b, "<b>%s takes ", most->kind);
+        lmi_putf(b, "<b>%s takes ", lmi_standout_what(most));
         lmi_put_fixed(b, most->percent, 1);
         lmi_putf(b, LMI_NARROW "%% of a step</b>: %s. %s", most->reason, most->next);
     }

@@ -116,17 +116,20 @@ static void of_processes(void **state) {
     for (int i = 0; i < 3; i++) lam_recording_free(all[i]);
 }
 
-/* Input and optimizer of a step of 1000 ns; -1 unknown. */
+/* Input, optimizer and waiting for a processor, of a step of 1000 ns; -1 unknown. */
 static void what_stands_out(void **state) {
     (void)state;
     static const struct {
-        int64_t steps, input, optimizer;
+        int64_t steps, input, optimizer, processor;
         const char *kind;
     } cases[] = {
-        {20, 100, 0, "input"},      {20, 99, 0, "nothing"},  {19, 900, 0, NULL},
-        {50, 0, 300, "optimizer"},  {50, 0, 299, "nothing"}, {50, 200, 300, "optimizer"},
-        {50, 350, 300, "input"},    {50, -1, 10, NULL},      {50, 10, -1, NULL},
-        {50, -1, 400, "optimizer"}, {50, 100, -1, "input"},  {0, 900, 0, NULL},
+        {20, 100, 0, 0, "input"},      {20, 99, 0, 0, "nothing"},      {19, 900, 0, 900, NULL},
+        {50, 0, 300, 0, "optimizer"},  {50, 0, 299, 0, "nothing"},     {50, 200, 300, 0, "optimizer"},
+        {50, 350, 300, 0, "input"},    {50, -1, 10, 0, NULL},          {50, 10, -1, 0, NULL},
+        {50, -1, 400, 0, "optimizer"}, {50, 100, -1, 0, "input"},      {0, 900, 0, 0, NULL},
+        {20, 0, 0, 100, "processor"},  {20, 0, 0, 99, "nothing"},      {20, 150, 0, 160, "processor"},
+        {20, 160, 0, 150, "input"},    {20, 0, 300, 299, "optimizer"}, {20, -1, -1, 500, "processor"},
+        {20, 100, 0, -1, "input"},     {20, 0, 0, -1, "nothing"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         lam_recorded_model m = {.n_steps = 1};
@@ -134,6 +137,7 @@ static void what_stands_out(void **state) {
         m.phases.whole_ns = 1000;
         m.phases.ns[LAM_STEP_INPUT] = cases[i].input;
         m.phases.ns[LAM_STEP_OPTIMIZER] = cases[i].optimizer;
+        m.phases.processor_ns = cases[i].processor;
         const lmi_standout most = lmi_standout_of(&m);
         if (!cases[i].kind)
             assert_null(most.kind);
