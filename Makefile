@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # `make` or `make help` says what there is. Every target prepares what it needs, so each works on a fresh checkout.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo install uninstall test asan asan-ext proof valgrind fuzz quick mutants coverage lint fmt bench bench-fit bench-files bench-ranks golden docs site wheels wheels-check platforms test-pythons release clean
+.PHONY: help setup demo install uninstall test asan asan-ext proof valgrind fuzz quick mutants coverage lint fmt bench bench-fit bench-files bench-ranks golden docs site wheels wheels-check platforms test-pythons test-spark release clean
 SHELL := /bin/bash
 
 # The Python that makes .venv: the one that made it before, or python3; `make PYTHON=python3.12 demo` takes another.
@@ -18,7 +18,7 @@ IN_VENV := PATH="$(CURDIR)/.venv/bin:$$PATH"
 TESTS := -DLAMINA_TESTS=ON -DLAMINA_WERROR=ON -DCMAKE_BUILD_TYPE=Debug
 C_FILES = $(shell git ls-files "*.c")
 PY_FILES = python/lamina tests bench tools/check tools/setup tools/tally tools/proof tools/mutants tools/release tools/site \
-    tools/wheels tools/platforms tools/test-pythons
+    tools/wheels tools/platforms tools/test-pythons tools/test-spark
 
 help: ## says what there is to make
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 21
@@ -137,6 +137,10 @@ platforms: ## compiles for macOS and Windows, by zig, what can run there
 
 test-pythons: ## the wheel with other versions of Python and torch: PAIRS="3.13:2.8 3.14:newest", or all
 	@"$(PYTHON)" tools/test-pythons $(PAIRS)
+
+test-spark: ## the questions of docs/scale.md and the SQL of the verdict in Spark, beside DuckDB; needs Java, installs pyspark
+	@$(SETUP) spark
+	@$(IN_VENV) tools/test-spark $(FOLDERS)
 
 clean: ## removes what was built; .venv stays
 	@rm -rf build coverage dist

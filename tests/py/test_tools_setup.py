@@ -64,6 +64,29 @@ def test_what_an_installation_did_not_bring_is_named(
         setup.system("demo")
 
 
+@pytest.mark.parametrize(
+    ("version", "enough"), [("1.8.0_402", False), ("11.0.2", False), ("17.0.15", True), ("21", True)]
+)
+def test_spark_wants_a_java_that_it_runs_on(
+    setup: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, version: str, enough: bool
+) -> None:
+    java = tmp_path / "bin/java"
+    java.parent.mkdir()
+    java.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\" 2025-04-15' >&2\n")
+    java.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    assert setup.java() is enough
+    java.unlink()
+    assert not setup.java()
+
+
+def test_a_java_that_is_too_old_is_told(setup: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(setup, "privilege", lambda: ["true"])
+    monkeypatch.setattr(setup, "SYSTEM", [("spark", "default-jre-headless", lambda: False)])
+    with pytest.raises(SystemExit, match="Spark needs Java 17 or later"):
+        setup.system("spark")
+
+
 def test_nothing_missing_needs_no_privilege(setup: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(setup, "SYSTEM", [("demo", "here", lambda: True)])
     monkeypatch.setattr(setup, "privilege", lambda: pytest.fail("asked for privileges"))
