@@ -216,7 +216,7 @@ def test_a_slow_loader_stands_out(tmp_path):
 
 
 def wait_for_a_processor(file, each):
-    """Says in a recording that each step waited so long, an expression of SQL, whatever else ran meanwhile."""
+    """Says in a recording that each step waited so long, an expression of SQL."""
     with closing(sqlite3.connect(file)) as db, db:
         db.execute(f"UPDATE steps SET processor_wait_ns = {each}")
 

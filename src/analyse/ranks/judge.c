@@ -235,6 +235,7 @@ lam_status lam_ranks_judge(lam_ranks *r, lam_give_layers layers, void *self, lam
                                     .since_attempt = LAM_NOT_KNOWN,
                                     .since_step = LAM_NOT_KNOWN,
                                     .since_us = LAM_NOT_KNOWN};
+    r->alone_rank = -1;
     LAM_TRY(lmi_ranks_lay(r, e));
     LAM_TRY(lmi_ranks_means(r, e));
     const int32_t known = steps_known(r);

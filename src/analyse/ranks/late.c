@@ -230,6 +230,51 @@ static lam_status find_node(lam_ranks *r, const float *own, bool *hot, lam_error
     return LAM_OK;
 }
 
+static int by_lateness(const void *a, const void *b) {
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* The median distance from the median, of numbers in order. */
+static double spread_of(const lam_ranks *r, const double *of, int32_t n) {
+    const double middle = (of[(n - 1) / 2] + of[n / 2]) / 2;
+    for (int32_t i = 0; i < n; i++) r->room[i] = fabs(of[i] - middle);
+    return 1.4826 * lmi_middle(r->room, (size_t)n);
+}
+
+/* Where the ranks come in two kinds, of which each is over a quarter of them, the median of all says nothing.
+ * `late`: of each rank in the whole run, in order, of which there are `n`. Returns the least of the slower
+ * kind; NaN: there is one kind. */
+static double slower_kind(const lam_ranks *r, const double *late, int32_t n) {
+    const int32_t least = (int32_t)(lmi_ranking.many * n) + 1;
+    int32_t at = -1;
+    for (int32_t i = least; i + least <= n; i++)
+        if (at < 0 || late[i] - late[i - 1] > late[at] - late[at - 1]) at = i;
+    if (at < 0 || n <= LMI_PEERS) return NAN;
+    const double faster = spread_of(r, late, at), slower = spread_of(r, late + at, n - at);
+    const double apart = lmi_ranking.apart * (faster > slower ? faster : slower);
+    const double gap = late[at] - late[at - 1];
+    return gap >= lmi_ranking.late && gap >= apart ? late[at] : NAN;
+}
+
+static lam_status find_kind(lam_ranks *r, lam_error *e) {
+    double *late = malloc(2 * ((size_t)r->n_ranks + 1) * sizeof *late), *sorted = late + r->n_ranks;
+    int32_t n = 0;
+    if (!late) return lmi_nomem(e);
+    for (int32_t i = 0; i < r->n_ranks; i++) {
+        for (int32_t w = 0; w < r->n_wins; w++)
+            r->room[w] = r->late[(size_t)w * (size_t)r->n_ranks + (size_t)i];
+        late[i] = lmi_middle(r->room, (size_t)r->n_wins);
+        if (!isnan(late[i])) sorted[n++] = late[i];
+    }
+    qsort(sorted, (size_t)n, sizeof *sorted, by_lateness);
+    const double least = slower_kind(r, sorted, n);
+    for (int32_t i = 0; i < r->n_ranks; i++)
+        if (late[i] >= least) r->found[i] = (lmi_stretch){0, r->n_wins - 1, r->n_wins};
+    free(late);
+    return LAM_OK;
+}
+
 lam_status lmi_ranks_find(lam_ranks *r, const float *own, lam_error *e) {
     double spread;
     bool *hot = lmi_alloc(&r->arena, (uint64_t)r->n_wins, sizeof *hot);
@@ -250,5 +295,7 @@ lam_status lmi_ranks_find(lam_ranks *r, const float *own, lam_error *e) {
         r->found[i] = s;
         any = true;
     }
-    return any ? LAM_OK : find_node(r, own, hot, e);
+    if (any) return LAM_OK;
+    LAM_TRY(find_node(r, own, hot, e));
+    return lmi_ranks_n_found(r) || !one_tree(r) ? LAM_OK : find_kind(r, e);
 }

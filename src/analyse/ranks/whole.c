@@ -7,6 +7,9 @@
 #include <math.h>
 #include <stdlib.h>
 
+enum { FEW_TIMES = 5 };            /* fewer steps say nothing about a rank */
+static const double CHANCE = 1e-4; /* that a rank is said to be last alone which is not */
+
 static int by_tree(const void *a, const void *b) {
     const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
     return (x > y) - (x < y);
@@ -72,6 +75,74 @@ static void tell(lam_ranks *r, lam_rank_kind kind, double gain, int32_t from) {
     if (from >= 0) r->period = (lmi_stretch){from, r->n_wins - 1, 1};
 }
 
+/* -- who is last alone --------------------------------------------------------------------------------- */
+
+/* Of a step the last rank, and how much later than all others it was; NaN: not known. */
+typedef struct ahead {
+    int32_t col;
+    double last, second;
+} ahead;
+
+static void put_last(ahead *s, double own, int32_t col) {
+    if (isnan(own)) return;
+    if (!(s->last >= own)) {
+        s->second = s->last;
+        s->last = own;
+        s->col = col;
+    } else if (!(s->second >= own))
+        s->second = own;
+}
+
+static void find_last(const lam_ranks *r, ahead *of) {
+    const lmi_meet *at = r->meets.data;
+    for (int32_t i = 0; i < r->n_steps; i++) of[i] = (ahead){-1, NAN, NAN};
+    for (size_t i = 0; i < r->meets.n; i++) {
+        if (at[i].last_rank >= 0) put_last(&of[at[i].step], at[i].last, lmi_ranks_col(r, at[i].last_rank));
+        if (at[i].second_rank >= 0)
+            put_last(&of[at[i].step], at[i].second, lmi_ranks_col(r, at[i].second_rank));
+    }
+}
+
+/* True if chance can't make one of `ranks` the last in `k` of `n` steps: by Chernoff's bound, for any rank.
+ */
+static bool is_no_chance(int64_t k, int64_t n, int32_t ranks) {
+    const double share = (double)k / (double)n, p = 1.0 / ranks;
+    if (k < FEW_TIMES || share <= p) return false;
+    const double rest = share < 1 ? (1 - share) * log((1 - share) / (1 - p)) : 0;
+    return (double)n * (share * log(share / p) + rest) > log(ranks / CHANCE);
+}
+
+/* Of what goes by until the last rank is there one rank may have most, in a few steps: what it alone does at
+ * times, such as checkpoints. In the median of a window that is not seen. */
+static lam_status who_is_last_alone(lam_ranks *r, lam_error *e) {
+    const size_t n = (size_t)r->n_ranks;
+    ahead *of = malloc(((size_t)r->n_steps + 1) * sizeof *of);
+    double all = 0, *more = calloc(2 * n + 1, sizeof *more), *times = more + n;
+    int64_t steps = 0;
+    if (!of || !more) {
+        free(of);
+        free(more);
+        return lmi_nomem(e);
+    }
+    find_last(r, of);
+    for (int32_t i = 0; i < r->n_steps; i++) {
+        const double by = of[i].last - of[i].second;
+        if (of[i].col < 0 || isnan(by) || !(by >= lmi_ranking.late * r->steps[i].own)) continue;
+        more[of[i].col] += r->steps[i].weight * by;
+        times[of[i].col]++;
+        all += r->steps[i].weight * by;
+        steps++;
+    }
+    for (size_t i = 0; i < n; i++)
+        if (more[i] >= lmi_ranking.cause * all && is_no_chance((int64_t)times[i], steps, r->n_ranks)) {
+            r->alone_rank = r->ranks[i].rank;
+            r->alone_steps = (int64_t)times[i];
+        }
+    free(of);
+    free(more);
+    return LAM_OK;
+}
+
 static lam_status decide(lam_ranks *r, double *steps, double *transfers, int32_t *at, lam_error *e) {
     lmi_rise rose, moved = {-1, 0, 0};
     double stages;
@@ -100,6 +171,7 @@ static lam_status decide(lam_ranks *r, double *steps, double *transfers, int32_t
     const lam_rank_kind k = r->verdict.kind;
     if (stages / whole >= lmi_ranking.stages && (k == LAM_RANKS_NONE || k == LAM_RANKS_JITTER))
         tell(r, LAM_RANKS_STAGES, stages / whole, -1);
+    if (r->verdict.kind == LAM_RANKS_JITTER) LAM_TRY(who_is_last_alone(r, e));
     r->verdict.step_us = whole;
     return LAM_OK;
 }

@@ -206,6 +206,15 @@ void lmi_ranks_say(const lam_ranks *r, lmi_buf *b) {
     }
     lmi_put(b, words[v->kind].before);
     put_percent(b, v->gain);
+    if (v->kind == LAM_RANKS_JITTER && r->alone_rank >= 0) {
+        lmi_putf(b, " of a step goes by until the last rank is there, most of it for rank %d, in ",
+                 (int)r->alone_rank);
+        lmi_put_grouped(b, lmi_count_of(r->alone_steps));
+        lmi_put(b, " of ");
+        lmi_put_grouped(b, lmi_count_of(r->n_steps));
+        lmi_put(b, " recorded steps.");
+        return;
+    }
     lmi_put(b, words[v->kind].after);
     if (v->kind == LAM_RANKS_PROCESSOR) lmi_putf(b, ", rank %d", (int)r->starved_rank);
     put_since(b, r);
@@ -260,6 +269,8 @@ void lmi_ranks_say_next(const lam_ranks *r, lmi_buf *b) {
     const lam_rank_kind k = r->verdict.kind;
     if (k == LAM_RANKS_SLOW_RANK || k == LAM_RANKS_SLOW_NODE)
         next_of_slow(r, b);
+    else if (k == LAM_RANKS_JITTER && r->alone_rank >= 0)
+        lmi_putf(b, "what rank %d alone does at times: checkpoints, evaluation, logs", (int)r->alone_rank);
     else if (k == LAM_RANKS_NONE && r->verdict.abstains)
         lmi_put(b, r->n_steps < LMI_LEAST_STEPS
                        ? "record more steps; --every of lamina run says how many"

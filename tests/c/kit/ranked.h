@@ -25,6 +25,7 @@ typedef struct ranked {
     int slow_group;    /* -1: none */
     double more_us;    /* what the slow one takes longer */
     int from, to;      /* steps in which it does; to 0: all from there on */
+    int each;          /* in one of so many of them; 0: in all */
     int phase;         /* of it: 0 input, 1 h2d, 2 forward, 3 backward, 4 optimizer, 5 other */
     double grow;       /* all ranks take so many times as long from the middle on; 0: not */
     double input_us;   /* all ranks wait so long for input */
@@ -58,7 +59,7 @@ static double ranked_noise(const ranked *of, int rank, int step, int what) {
 static double ranked_step(const ranked *of, int rank, int step, double phase[6]) {
     static const double shares[6] = {0.01, 0.005, 0.28, 0.55, 0.04, 0.015};
     const bool late =
-        step >= of->from && (!of->to || step < of->to) &&
+        step >= of->from && (!of->to || step < of->to) && (!of->each || step % of->each == 0) &&
         (rank == of->slow || (of->also && rank == of->also) || rank / of->per_node == of->slow_node);
     const double all = of->grow > 0 && step >= of->steps / 2 ? of->grow : 1;
     double sum = 0;

@@ -101,6 +101,19 @@ static void test_verdicts_without_a_name_say_what_is_lost(void **state) {
     b = written(&of, NULL, (lam_ranks_options){.width = 400});
     EXPECT(&b, "! The network takes 4", "Next: nccl-tests");
     of = ranked_run();
+    of.slow = 3; /* as one that saves checkpoints */
+    of.each = 8;
+    of.phase = 5;
+    of.more_us = 90000;
+    b = written(&of, NULL, (lam_ranks_options){.width = 400});
+    EXPECT(&b, "! 9",
+           " % of a step goes by until the last rank is there, most of it for rank 3, in 12 of 96 ",
+           "recorded steps.", "Next: what rank 3 alone does at times: checkpoints, evaluation, logs");
+    of.each = 24; /* too few to say so */
+    of.more_us = 270000;
+    b = written(&of, NULL, (lam_ranks_options){.width = 400});
+    EXPECT(&b, " of a step goes by until the last rank is there, another one each time.", "gc.disable()");
+    of = ranked_run();
     of.steps = 6;
     of.missing = 2;
     b = written(&of, NULL, (lam_ranks_options){.width = 400});
