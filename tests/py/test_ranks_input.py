@@ -230,3 +230,18 @@ def test_steps_that_few_ranks_have_are_left_out(tmp_path: Path) -> None:
         file, "FROM {file} UNION ALL SELECT * REPLACE (step + 1 AS step, 3 AS ranks) FROM {file} LIMIT 200"
     )
     assert told(run)["steps"] == 96
+
+
+def test_a_trace_that_tells_ranks_steps_and_waiting_alone_is_enough(tmp_path: Path) -> None:
+    tables = ranked.write(tmp_path / "tables", layers=False, slow="rank = 5", more_us=20000)
+    for file in tables.glob("ranks/*.parquet"):
+        rewritten(file, "SELECT rank, node FROM {file}")
+    for file in tables.glob("steps/*/*.parquet"):
+        rewritten(file, "SELECT rank, step, step_us, comm_us FROM {file}")
+    merge_tables(tables, tmp_path / "run")
+    for folder in (tables, tmp_path / "run"):
+        found = told(folder)["verdict"]
+        assert (found["kind"], found["ranks"], found["phase"], found["notes"]) == ("slow_rank", [5], None, [])
+    for file in tables.glob("steps/*/*.parquet"):
+        rewritten(file, "SELECT rank, step, step_us FROM {file}")
+    assert "0 recorded steps tell own work from waiting" in told(tables)["verdict"]["abstains"]

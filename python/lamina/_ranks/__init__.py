@@ -217,7 +217,7 @@ class Run:
             raise UsageError(f"{where}: it is no folder of a run: ranks/ has no Parquet file")
         for name in TABLES:
             if name in tables:
-                self._view(name, tables[name])
+                self._view(name, tables)
         if not self.has >= REDUCED:
             if "steps" not in self.has:
                 raise UsageError(
@@ -225,8 +225,16 @@ class Run:
                 )
             self._reduce()
 
-    def _view(self, name: str, source: str) -> None:
+    def _tells_comm(self, tables: dict[str, str]) -> bool:
+        """True if waiting for others is measured in a step, as ``comm_us``."""
+        source = tables.get("steps", tables.get("windows"))
+        if source is None or "comm_us" not in {row[0] for row in self._ask(f"DESCRIBE SELECT * FROM {source}", "steps")}:
+            return False
+        return bool(self._ask(f"SELECT 1 FROM {source} WHERE comm_us IS NOT NULL LIMIT 1", "steps"))
+
+    def _view(self, name: str, tables: dict[str, str]) -> None:
         """A view with the table's columns and types; those that files lack are unknown."""
+        source = tables[name]
         there = {row[0]: row[1] for row in self._ask(f"DESCRIBE SELECT * FROM {source}", name)}
         columns, needed = TABLES[name]
         if missing := sorted(needed - there.keys()):
@@ -240,6 +248,8 @@ class Run:
                     f"{self.where}: the column {column} of {name}/ has {there[column]}, not {what}"
                 )
         known = {c: f"COALESCE({c}, {ELSE[c]})" if c in ELSE else c for c in there}
+        if name == "ranks" and "waits" not in there and self._tells_comm(tables):
+            known["waits"] = "'comm'"
         picked = ", ".join(
             f"CAST({known.get(column, ELSE.get(column, 'NULL'))} AS {of}) AS {column}"
             for column, of in columns.items()
@@ -277,7 +287,7 @@ class Run:
             files = [file for file in files if file.stem.rpartition("-")[0] not in others]
         check(files)
         if files:
-            self._view(LAYERS, from_files(files))
+            self._view(LAYERS, {LAYERS: from_files(files)})
             self.has.add(LAYERS)
         return bool(files)
 

@@ -145,7 +145,7 @@ static lam_status first_unseen(const ends *x, bool *dead, bool *any, lam_error *
     *any = early && early <= x->few;
     for (int32_t i = 0; i < r->n_ranks; i++)
         dead[i] = *any && dead[i] && x->seen[i] <= first + lmi_ranking.margin_us;
-    if (early || unclean < x->n || !x->n) return LAM_OK;
+    if (early || unclean < x->n || !x->n || isnan(rest)) return LAM_OK;
     return lmi_ranks_note(r, e, "all ranks stopped within five seconds: who stopped first can't be told");
 }
 
