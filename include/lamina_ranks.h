@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Who slows a run of many processes, a part of lamina.h. A program fills a lam_ranks with two reductions of
- * the recorded steps, windows and meets, and with the facts of each rank; the verdict names the ranks, the
- * node or the links that slow all, says what it costs and since when, or says why no rank is named.
+ * the recorded steps, windows and meets, with the order of collectives in them, and with the facts of each
+ * rank; the verdict names the ranks, the node or the links that slow all, says what it costs and since when,
+ * or says why no rank is named.
  *
  * Times are in microseconds, moments in microseconds since 1970. Unknown is NaN, of whole numbers
  * LAM_NOT_KNOWN. The rule is of docs/scale.md: ranks are compared by their own work, which is a step without
@@ -58,6 +59,13 @@ typedef struct lam_rank_meet { /* a recorded step of a node: who of its ranks en
     const char *node;
 } lam_rank_meet;
 
+typedef struct lam_rank_order { /* ranks with the same layers that began the same collectives in a recorded
+                                   step */
+    int64_t attempt, step, tree;
+    int64_t collectives, collectives_hash; /* how many; equal for equal ones in the same order */
+    int64_t ranks, first_rank;             /* how many ranks, and the first of them */
+} lam_rank_order;
+
 typedef struct lam_rank_layer { /* a layer of a rank beside others like it */
     int64_t rank;
     double own_us, peer_us; /* forward and backward, medians over the hours asked for */
@@ -72,6 +80,7 @@ LAM_API void lam_ranks_free(lam_ranks *r);
 LAM_API lam_status lam_ranks_add_fact(lam_ranks *r, const lam_rank_fact *f, lam_error *e);
 LAM_API lam_status lam_ranks_add_window(lam_ranks *r, const lam_rank_window *w, lam_error *e);
 LAM_API lam_status lam_ranks_add_meet(lam_ranks *r, const lam_rank_meet *m, lam_error *e);
+LAM_API lam_status lam_ranks_add_order(lam_ranks *r, const lam_rank_order *o, lam_error *e);
 LAM_API lam_status lam_ranks_add_layer(lam_ranks *r, const lam_rank_layer *l, lam_error *e);
 
 /* Which layers are needed: of some ranks, and the medians of others like them, in a range of hours since

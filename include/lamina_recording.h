@@ -80,6 +80,8 @@ typedef struct lam_step_info {
     bool pass_unseen;    /* a backward pass ran whose nodes can't be seen */
     int64_t processor_wait_ns; /* its thread was ready to run without a processor, but for waits for other
                                 * processes; -1 unknown */
+    int64_t collectives;       /* that began in it, but for sending and receiving; -1 unknown */
+    int64_t collectives_hash;  /* equal for equal names in the same order */
     bool alone;          /* no other process takes part; set by the recorder */
 } lam_step_info;
 
@@ -220,6 +222,7 @@ typedef struct lam_recorded_step {
     int64_t device_forward_ns, device_backward_ns, device_peak_bytes;
     int64_t whole_ns, phase_ns[LAM_N_STEP_PHASES]; /* as recorded; they add up; -1 unknown */
     int64_t processor_wait_ns; /* as in lam_step_info */
+    int64_t collectives, collectives_hash; /* the same; -1 unknown */
 } lam_recorded_step;
 
 typedef struct lam_recording lam_recording;

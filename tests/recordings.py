@@ -58,9 +58,11 @@ def make(
     only: tuple[int, ...] | None = None,
     waits: bool = True,
     job: str | None = "job-7",
+    odd: tuple[int, int] | None = None,
 ) -> list[str]:
     """Writes run.RANK.lamina for each rank and returns their names. Steps ``first`` to ``steps`` of the
-    recorded ones are there; ``slow`` is the rank that takes ``more_ms`` longer in ``phase``."""
+    recorded ones are there; ``slow`` is the rank that takes ``more_ms`` longer in ``phase``;
+    ``odd`` a rank that begins a collective less than the others from a recorded step on."""
     folder.mkdir(parents=True, exist_ok=True)
     work = [[_phases(r, k, step_ms, slow, phase, more_ms) for k in range(steps)] for r in range(ranks)]
     files = []
@@ -74,6 +76,11 @@ def make(
         for k in range(first, steps):
             latest = max(sum(work[r][k].values()) for r in range(ranks))
             _put(db, model, k, every, work[rank][k], latest + transfer_ms, began_s, step_ms, waits)
+            less = odd is not None and rank == odd[0] and k >= odd[1]
+            db.execute(
+                "UPDATE steps SET collectives = ?, collectives_hash = ? WHERE number = ?",
+                (41 if less else 42, 11 if less else 7, k * every),
+            )
         end = int((began_s + steps * every * step_ms / 1e3) * 1e9)
         db.execute(
             "UPDATE runs SET rank = ?, world = ?, host = ?, pid = ?, every = ?, started_unix_ns = ?,"

@@ -103,7 +103,9 @@ bool lam_recording_step(const lam_recording *r, int32_t model, int64_t i, lam_re
                                .device_backward_ns = s->device_backward,
                                .device_peak_bytes = s->device_peak,
                                .whole_ns = s->whole,
-                               .processor_wait_ns = s->processor_wait};
+                               .processor_wait_ns = s->processor_wait,
+                               .collectives = s->collectives,
+                               .collectives_hash = s->collectives_hash};
     memcpy(out->phase_ns, s->phases, sizeof out->phase_ns);
     if (!out->counts) return true;
     do {

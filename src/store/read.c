@@ -189,6 +189,8 @@ lam_status lmi_read_step(const lmi_db *d, sqlite3_stmt *s, const lmi_root *root,
         {&to->phases[LAM_STEP_COMM], true, LMI_MOST, "a step's wait for other processes"},
         {&to->phases[LAM_STEP_OTHER], true, LMI_MOST, "a step's other time"},
         {&to->processor_wait, true, LMI_MOST, "a step's wait for a processor"},
+        {&to->collectives, true, LMI_MOST, "how many collectives began in a step"},
+        {&to->collectives_hash, true, LMI_MOST, "the order of the collectives of a step"},
     };
     const int n = (int)(sizeof columns / sizeof *columns);
     for (int i = 0; i < n; i++) {
@@ -211,8 +213,9 @@ lam_status lmi_read_step(const lmi_db *d, sqlite3_stmt *s, const lmi_root *root,
 #define OF_DEVICE "device_forward_ns, device_backward_ns, device_peak_bytes"
 #define OF_PHASES                                                                                            \
     ", whole_ns, input_ns, h2d_ns, own_forward_ns, own_backward_ns, optimizer_ns, wait_ns, other_ns"
-#define NO_PHASES ", NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL"
-#define OF_WAIT   ", processor_wait_ns"
+#define NO_SEVEN  ", NULL, NULL, NULL"
+#define NO_PHASES ", NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL" NO_SEVEN
+#define OF_SEVEN  ", processor_wait_ns, collectives, collectives_hash"
 #define ALL_STEPS ", bad FROM steps WHERE model = ?1 ORDER BY id DESC"
 #define LAST_STEPS(kinds)                                                                                    \
     ", bad FROM (SELECT *, row_number() OVER (PARTITION BY training, " kinds ", calls,"                      \
@@ -221,7 +224,7 @@ lam_status lmi_read_step(const lmi_db *d, sqlite3_stmt *s, const lmi_root *root,
 
 /* Selects all steps of a model, or the last ones of each kind. Version 1 of the tables has no columns of
  * devices, version 2 has none of gradients, version 4 none of compiled code, version 5 none of phases, and
- * version 6 none of waiting for a processor. */
+ * version 6 none of waiting for a processor and of collectives. */
 static const char *steps_of(const lmi_db *d, bool all) {
 #define BOTH(columns, kinds)                                                                                 \
     { OF_STEPS columns LAST_STEPS(kinds), OF_STEPS columns ALL_STEPS }
@@ -231,15 +234,15 @@ static const char *steps_of(const lmi_db *d, bool all) {
         BOTH(OF_DEVICE ", gradients, NULL" NO_PHASES, "gradients"),
         BOTH(OF_DEVICE ", gradients, NULL" NO_PHASES, "gradients"),
         BOTH(OF_DEVICE ", gradients, compiled" NO_PHASES, "gradients, compiled"),
-        BOTH(OF_DEVICE ", gradients, compiled" OF_PHASES ", NULL", "gradients, compiled"),
-        BOTH(OF_DEVICE ", gradients, compiled" OF_PHASES OF_WAIT, "gradients, compiled"),
+        BOTH(OF_DEVICE ", gradients, compiled" OF_PHASES NO_SEVEN, "gradients, compiled"),
+        BOTH(OF_DEVICE ", gradients, compiled" OF_PHASES OF_SEVEN, "gradients, compiled"),
     };
 #undef BOTH
     return of[d->version - 1][all];
 }
 
 const char *lmi_one_step(void) {
-    return OF_STEPS OF_DEVICE ", gradients, compiled" OF_PHASES OF_WAIT ", bad FROM steps WHERE id = ?";
+    return OF_STEPS OF_DEVICE ", gradients, compiled" OF_PHASES OF_SEVEN ", bad FROM steps WHERE id = ?";
 }
 
 static lam_status take_step(lam_recording *r, sqlite3_stmt *s, void *self, const lmi_vec *rows, void *row,

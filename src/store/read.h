@@ -10,7 +10,7 @@
 typedef struct lmi_step {
     int64_t id, number, training, unix_ns, t0_ns, calls, failed, forward, backward, peak, looked, first_bad;
     int64_t device_forward, device_backward, device_peak, gradients, compiled;
-    int64_t whole, phases[LAM_N_STEP_PHASES], processor_wait;
+    int64_t whole, phases[LAM_N_STEP_PHASES], processor_wait, collectives, collectives_hash;
     int64_t weight; /* in medians */
     bool bad;
 } lmi_step;
@@ -29,8 +29,8 @@ typedef struct lmi_root {
     int64_t id;
     lmi_step *steps; /* newest first; in the arena */
     int64_t n_steps;
-    int32_t every;     /* of the run */
-    bool uniform;      /* all steps of its mode have the same number of calls */
+    int32_t every;                /* of the run */
+    bool uniform;                 /* all steps of its mode have the same number of calls */
     int64_t rolled_up[LMI_MODES]; /* of each mode: the key of the last step in a rollup; 0: none */
     lmi_rollup *rollups;
     int64_t n_rollups;

@@ -39,8 +39,8 @@ lam_status lmi_rows_open(lmi_rows *w, lmi_db *db, const lam_run_info *info, lam_
                        " failed, forward_ns, backward_ns, peak_bytes, looked, first_bad, bad,"
                        " device_forward_ns, device_backward_ns, device_peak_bytes, gradients, compiled,"
                        " whole_ns, input_ns, h2d_ns, own_forward_ns, own_backward_ns, optimizer_ns,"
-                       " wait_ns, other_ns, processor_wait_ns) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,"
-                       " ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                       " wait_ns, other_ns, processor_wait_ns, collectives, collectives_hash) VALUES (?, ?,"
+                       " ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                        e));
     LAM_TRY(lmi_db_prepare(db, &w->layer,
                            "INSERT INTO layers (step, place, calls, forward_ns, forward_self_ns, backward_ns,"
@@ -113,13 +113,13 @@ static lam_status put_step(lmi_rows *w, const lmi_packet *p, lam_error *e) {
     lmi_told *told = lmi_vec_at(&w->models, (size_t)p->model);
     if (!told) return lmi_fail(e, LAM_RANGE, NULL, "a step of a model that was not told");
     const int64_t *phase = p->phases;
-    LAM_TRY(lmi_db_put(w->db, w->step, e, "iiiiiiiuuuiutuuuiuuuuuuuuuu", told->id, p->number,
+    LAM_TRY(lmi_db_put(w->db, w->step, e, "iiiiiiiuuuiutuuuiuuuuuuuuuuuu", told->id, p->number,
                        yes(p->training), p->unix_ns, p->t0_ns, p->calls, yes(p->failed), p->forward,
                        p->backward, p->peak, yes(p->looked), (int64_t)p->first_bad, p->bad, p->device_forward,
                        p->device_backward, p->device_peak, yes(p->gradients), (int64_t)p->compiled, p->whole,
                        phase[LAM_STEP_INPUT], phase[LAM_STEP_H2D], phase[LAM_STEP_FORWARD],
                        phase[LAM_STEP_BACKWARD], phase[LAM_STEP_OPTIMIZER], phase[LAM_STEP_COMM],
-                       phase[LAM_STEP_OTHER], p->processor_wait));
+                       phase[LAM_STEP_OTHER], p->processor_wait, p->collectives, p->collectives_hash));
     const int64_t step = sqlite3_last_insert_rowid(w->db->db);
     struct lmi_raws *raws = &told->of[lmi_mode(p->training, p->gradients)];
     LAM_TRY(lmi_vec_put(&raws->steps, &(lmi_raw){step, p->unix_ns}, e));

@@ -310,6 +310,10 @@ lmi_packet *lmi_packet_step(const lam_model *m, const lam_step_info *info) {
     p->device_forward = p->device_backward = p->device_peak = UNKNOWN;
     p->whole = info->t1_ns > info->t0_ns ? info->t1_ns - info->t0_ns : UNKNOWN;
     p->processor_wait = p->whole < 0 || info->processor_wait_ns < 0 ? UNKNOWN : info->processor_wait_ns;
+    /* 0 is known only where torch records collectives, or where there can be none. */
+    const bool told = info->alone || info->spans_seen & UINT32_C(1) << LAM_SPAN_COLLECTIVE;
+    p->collectives = told && p->whole >= 0 && info->collectives >= 0 ? info->collectives : UNKNOWN;
+    p->collectives_hash = p->collectives < 0 ? UNKNOWN : info->collectives_hash;
     p->rows = all;
     for (int32_t i = 0; i < n; i++) start_row(&all[i], i, info->compiled);
     for (int32_t i = 0; i < lam_model_n_events(m); i++) add_call(m, lam_model_event(m, i), all, p);

@@ -92,6 +92,7 @@ typedef struct lmi_packet {
     int64_t number, unix_ns, t0_ns, calls, forward, backward, peak;
     int64_t device_forward, device_backward, device_peak;
     int64_t whole, phases[LAM_N_STEP_PHASES], processor_wait;
+    int64_t collectives, collectives_hash; /* -1: unknown */
     int32_t first_bad;
     const char *bad; /* "NaN", "Inf"; NULL: none, or not checked */
     bool training, gradients, failed, looked;

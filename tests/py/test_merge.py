@@ -6,7 +6,9 @@ from __future__ import annotations
 
 import json
 import shutil
+import sqlite3
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,7 @@ from lamina._ranks import open_run
 
 pytest.importorskip("duckdb")
 
-NAMED = ("kind", "ranks", "nodes", "phase", "layer", "gain", "since")
+NAMED = ("kind", "ranks", "nodes", "phase", "layer", "gain", "since", "collectives")
 DAY_S = 86_400
 
 
@@ -59,6 +61,8 @@ FAULTS: list[dict[str, Any]] = [
     {"slow": 1, "phase": "optimizer", "waits": False, "steps": 60},
     {"slow": 0, "more_ms": 1, "steps": 200},
     {"steps": 12, "slow": 1},
+    {"odd": (2, 40)},
+    {"odd": (0, 3), "steps": 12, "ranks": 2},
 ]
 
 
@@ -79,16 +83,55 @@ def test_the_verdict_is_that_of_the_recordings(
     assert found["notes"] == expected["notes"] and found["abstains"] == expected["abstains"]
 
 
+def test_ranks_that_began_other_collectives_are_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = recordings.make(tmp_path, odd=(2, 40))
+    merge(capsys, files, tmp_path / "run")
+    found = verdict(tmp_path / "run")
+    assert (found["kind"], found["ranks"]) == ("none", [])
+    assert found["collectives"] == {
+        "steps": 59, "unlike": 20, "attempt": 0, "step": 400,
+        "groups": [
+            {"rank": 2, "ranks": 1, "collectives": 41}, {"rank": 0, "ranks": 3, "collectives": 42}
+        ],
+    }  # fmt: skip
+    _, shown, _ = run(capsys, "show", tmp_path / "run")
+    assert (
+        "collectives differ in 20 of 59 recorded steps, first in step 400: rank 2 began 41, rank 0 and 2"
+        in (" ".join(shown.split()))
+    )
+    assert run(capsys, "merge", tmp_path / "run")[0] == 0  # of fewer files
+    assert verdict(tmp_path / "run")["collectives"] == found["collectives"]
+    assert {row[6] for row in rows(tmp_path / "run", "orders")} == {41, 42}
+
+
+def test_a_folder_without_collectives_tells_of_none(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = recordings.make(tmp_path, odd=(2, 40))
+    for file in files:
+        with closing(sqlite3.connect(file)) as db, db:
+            db.execute("UPDATE steps SET collectives = NULL, collectives_hash = NULL")
+    merge(capsys, files, tmp_path / "run")
+    assert verdict(tmp_path / "run")["collectives"] is None
+    assert not (tmp_path / "run" / "orders").exists()
+
+
 def test_a_second_merge_changes_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     files = recordings.make(tmp_path, slow=2)
-    assert ": 10 files written, 0 left as they were" in merge(capsys, files, tmp_path / "run")
+    assert ": 12 files written, 0 left as they were" in merge(capsys, files, tmp_path / "run")
     before = contents(tmp_path / "run")
     assert sorted(before) == [
-        *(f"{table}/day=2025-12-01/n{n}-0.parquet" for table in ("layers", "meets") for n in (0, 1)),
+        *(
+            f"{table}/day=2025-12-01/n{n}-0.parquet"
+            for table in ("layers", "meets", "orders")
+            for n in (0, 1)
+        ),
         *(f"ranks/n{n}-0.parquet" for n in (0, 1)),
         *(f"{table}/day=2025-12-01/n{n}-0.parquet" for table in ("steps", "windows") for n in (0, 1)),
     ]
-    assert ": 0 files written, 10 left as they were" in merge(capsys, files, tmp_path / "run")
+    assert ": 0 files written, 12 left as they were" in merge(capsys, files, tmp_path / "run")
     assert contents(tmp_path / "run") == before
 
 
@@ -105,7 +148,7 @@ def test_files_may_come_one_by_one(tmp_path: Path, capsys: pytest.CaptureFixture
     merge(capsys, files, tmp_path / "all")
     for file in (files[3], files[0], files[1], files[2]):
         merge(capsys, [file], tmp_path / "run")
-    for table in ("ranks", "steps", "windows", "meets", "layers"):
+    for table in ("ranks", "steps", "windows", "meets", "orders", "layers"):
         assert rows(tmp_path / "run", table) == rows(tmp_path / "all", table)
 
 
@@ -114,7 +157,7 @@ def test_a_run_is_merged_while_it_goes_on(tmp_path: Path, capsys: pytest.Capture
         files = recordings.make(tmp_path / "some", slow=1, steps=steps, ended=steps == 90)
         merge(capsys, files, tmp_path / "run")
     merge(capsys, files, tmp_path / "once")
-    for table in ("ranks", "steps", "windows", "meets", "layers"):
+    for table in ("ranks", "steps", "windows", "meets", "orders", "layers"):
         assert rows(tmp_path / "run", table) == rows(tmp_path / "once", table)
     assert verdict(tmp_path / "run")["ranks"] == [1]
 
@@ -129,7 +172,7 @@ def test_a_finished_day_is_never_written_again(tmp_path: Path, capsys: pytest.Ca
     after = contents(tmp_path / "run")
     for day in ("day=2025-12-01", "day=2025-12-02"):
         same = [name for name in before if day in name]
-        assert len(same) == 4 and all(after[name] == before[name] for name in same)
+        assert len(same) == 5 and all(after[name] == before[name] for name in same)
     changed = [name for name in before if "day=2025-12-03" in name]
     assert all(after[name] != before[name] for name in changed)
     assert len(rows(tmp_path / "run", "steps")) > 4 * 70
@@ -140,7 +183,7 @@ def test_a_window_is_in_one_day(tmp_path: Path, capsys: pytest.CaptureFixture[st
     for steps in (88, 90, 120, 200):
         merge(capsys, recordings.make(tmp_path / "a", steps=steps, **how), tmp_path / "run")
     merge(capsys, recordings.make(tmp_path / "a", steps=200, **how), tmp_path / "once")
-    for table in ("windows", "meets", "steps", "layers"):
+    for table in ("windows", "meets", "orders", "steps", "layers"):
         assert rows(tmp_path / "run", table) == rows(tmp_path / "once", table)
 
 
@@ -151,7 +194,7 @@ def test_a_damaged_recording_is_named_and_the_rest_is_written(
     whole = Path(files[1]).read_bytes()
     Path(files[1]).write_bytes(whole[:5000])
     code, out, err = run(capsys, "merge", *files, "-o", tmp_path / "run")
-    assert code == 1 and "10 files written" in out
+    assert code == 1 and "12 files written" in out
     assert err.startswith(f"lamina: error: {files[1]}: ") and err.endswith("; it was left out\n")
     assert err.count("\n") == 1
     assert [row[1] for row in rows(tmp_path / "run", "ranks")] == [0, 2, 3]
@@ -239,10 +282,10 @@ def test_a_folder_is_made_of_fewer_files(tmp_path: Path, capsys: pytest.CaptureF
     files = recordings.make(tmp_path, slow=2)
     folder = tmp_path / "run"
     merge(capsys, files, folder)
-    tables = {name: rows(folder, name) for name in ("ranks", "steps", "windows", "meets", "layers")}
+    tables = {name: rows(folder, name) for name in ("ranks", "steps", "windows", "meets", "orders", "layers")}
     named, before = verdict(folder), contents(folder)
     code, out, err = run(capsys, "merge", folder)
-    assert (code, err) == (0, "") and out.startswith(f"{folder}: 4 files written, 0 left")
+    assert (code, err) == (0, "") and out.startswith(f"{folder}: 5 files written, 0 left")
     assert [p.name for p in folder.glob("steps/*/*")] == ["all.parquet"]
     assert verdict(folder) == named
     # The old files come back, as where the process ended before it had removed them.
@@ -251,7 +294,7 @@ def test_a_folder_is_made_of_fewer_files(tmp_path: Path, capsys: pytest.CaptureF
     for name, of in tables.items():
         assert rows(folder, name) == of
     code, out, _ = run(capsys, "merge", folder)
-    assert code == 0 and out.startswith(f"{folder}: 0 files written, 4 left")
+    assert code == 0 and out.startswith(f"{folder}: 0 files written, 5 left")
     assert [p.name for p in folder.glob("steps/*/*")] == ["all.parquet"]
     # Nor does a node write again what is in the file of all.
     merge(capsys, files, folder)

@@ -432,20 +432,65 @@ def test_the_page_has_them(tmp_path):
         assert f"</i>{phase}</th>" in text
 
 
-@pytest.mark.parametrize("kind", ["ddp", "fsdp"])
-def test_a_process_that_waits_for_a_slow_one_has_comm(tmp_path, kind):
+COLLECTIVES = "SELECT collectives, collectives_hash FROM steps ORDER BY number"
+
+
+def together(kind, folder):
+    """Two processes by phases_worker; their recordings."""
     if not torch.distributed.is_available() or not torch.distributed.is_gloo_available():
         pytest.skip("this torch has no gloo")
     worker = Path(__file__).with_name("phases_worker.py")
-    words = (worker, kind, tmp_path / "meet", tmp_path / "run.lamina")
+    words = (worker, kind, folder / "meet", folder / "run.lamina")
     ranks = [environment(RANK=str(rank), WORLD_SIZE="2") for rank in range(2)]
     done = warm.together([warm.start(*words, env=env) for env in ranks])
     if any("ImportError" in each.stderr or "ModuleNotFoundError" in each.stderr for each in done):
         pytest.skip("this torch can't do that")
-    assert [each.returncode for each in done] == [0, 0], done[0].stderr[-3000:]
-    quick, slow = (phases_in(tmp_path / f"run.{rank}.lamina") for rank in range(2))
+    assert [each.returncode for each in done] == [0, 0], done[0].stderr + done[1].stderr
+    return [folder / f"run.{rank}.lamina" for rank in range(2)]
+
+
+def collectives_in(file):
+    with closing(sqlite3.connect(file)) as db:
+        return db.execute(COLLECTIVES).fetchall()
+
+
+@pytest.mark.parametrize("kind", ["ddp", "fsdp"])
+def test_a_process_that_waits_for_a_slow_one_has_comm(tmp_path, kind):
+    files = together(kind, tmp_path)
+    quick, slow = (phases_in(file) for file in files)
     assert len(quick) == len(slow) == STEPS - 1
     own = [[step["whole"] - step["wait"] for step in steps[1:]] for steps in (quick, slow)]
     for step, mine, other in zip(quick[1:], *own, strict=True):
         assert step["wait"] > SLOW / 2 * 1e9
         assert other - mine > SLOW / 2 * 1e9
+    made = [collectives_in(file) for file in files]
+    assert made[0] == made[1]
+    assert all(n > 0 for n, _ in made[0][:-1])
+    assert made[0][-1] == (None, None)  # the end of the last step is unknown
+    told = json.loads(show("show", *files, "--json"))["verdict"]["collectives"]
+    assert told is None  # they have other layers
+
+
+def test_processes_that_began_other_collectives_are_told(tmp_path):
+    """Sending and receiving are none, as one does one of these and another the other."""
+    files = together("odd", tmp_path)
+    alike, more = ([n for n, _ in collectives_in(file)] for file in files)
+    assert [b - a for a, b in zip(alike[:-1], more[:-1], strict=True)] == [0] * (STEPS - 2) + [1]
+    told = json.loads(show("show", *files, "--json"))["verdict"]["collectives"]
+    assert (told["steps"], told["unlike"], told["step"]) == (STEPS - 2, 1, STEPS - 2)
+    assert told["groups"] == [
+        {"rank": rank, "ranks": 1, "collectives": n[STEPS - 2]} for rank, n in enumerate((alike, more))
+    ]
+    text = " ".join(show("show", *files).split())
+    assert f"collectives differ in 1 of {STEPS - 2} recorded steps, first in step {STEPS - 2}: rank 0" in text
+    steps = lamina.open(*map(str, files)).steps()
+    assert steps["collectives"] == [n for file in files for n, _ in collectives_in(file)]
+    assert steps["collectives_hash"] == [order for file in files for _, order in collectives_in(file)]
+
+
+def test_a_process_that_is_alone_has_no_collectives(tmp_path):
+    file = tmp_path / "run.lamina"
+    loop(net(), DataLoader(Late(), batch_size=4), file)
+    made = collectives_in(file)
+    assert {n for n, _ in made[:-1]} == {0}
+    assert len({order for _, order in made[:-1]}) == 1

@@ -118,6 +118,7 @@ static void note_end(lmx_root *r) {
 static void take_spans(lmx_root *r, const lmx_capture *c) {
     lam_step_info *about = &r->about;
     if (!about->t1_ns) return;
+    about->collectives = lmx_spans_collectives(about->t0_ns, about->t1_ns, &about->collectives_hash);
     if (!lmx_spans_between(about->t0_ns, about->t1_ns, &r->spans)) about->t1_ns = 0;
     about->spans = r->spans.data;
     about->n_spans = (int32_t)r->spans.n;
@@ -223,7 +224,8 @@ static bool open_step(lmx_root *r, int kind) {
                                .gradients = (kind & LMX_GRAD) != 0,
                                .number = r->schedule->number,
                                .unix_ns = unix_now(),
-                               .processor_wait_ns = -1};
+                               .processor_wait_ns = -1,
+                               .collectives = -1};
     r->thread = PyThread_get_thread_ident();
     if (!ask_compiler(r)) return false;
     lmx_spans_begin(r->st);

@@ -23,7 +23,12 @@ static struct {
     _Atomic uint64_t nth; /* from 1; 0: being filled */
     entry of;
 } ring[RING];
-static _Atomic uint64_t n_ended, n_lost;
+static struct {           /* the collectives in the order in which they began */
+    _Atomic uint64_t nth; /* as in the ring */
+    int64_t t0;
+    uint64_t name; /* its hash */
+} begun[RING];
+static _Atomic uint64_t n_ended, n_lost, n_begun;
 static _Atomic uint32_t seen;
 static const char taken;
 static const lmx_record_api *api; /* set once, under the GIL, before the first callback */
@@ -60,6 +65,16 @@ static int32_t kind_of(const char *name) {
     return -1;
 }
 
+/* Sending to one process and receiving from one are no collectives: the others do not take part. Those that
+ * are begun as one may be either. */
+static bool is_for_all(const char *name) {
+    static const char *const others[] = {"send", "recv", "coalesced"};
+    const char *what = strchr(name, ':') + 1;
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (strncmp(what, others[i], strlen(others[i])) == 0) return false;
+    return true;
+}
+
 /* == callbacks ========================================================================================= */
 
 static void begin_wait(void) {
@@ -72,11 +87,21 @@ static void end_wait(void) {
     if (now > wait_began) starved += now - wait_began;
 }
 
+static void note_begun(const char *name) {
+    const uint64_t n = atomic_fetch_add(&n_begun, 1);
+    atomic_store(&begun[n % RING].nth, 0);
+    begun[n % RING].t0 = lmx_now_ns();
+    begun[n % RING].name = lmi_hash(name, strlen(name));
+    atomic_store(&begun[n % RING].nth, n + 1);
+}
+
 static void *begins(void **context, const void *record) {
     *context = NULL;
-    const int32_t kind = kind_of(api->name(record));
+    const char *name = api->name(record);
+    const int32_t kind = kind_of(name);
     if (kind < 0) return context;
     atomic_fetch_or(&seen, UINT32_C(1) << kind);
+    if (kind == LAM_SPAN_COLLECTIVE && is_for_all(name)) note_begun(name);
     for (int i = 0; i < OPEN; i++) {
         const void *none = NULL;
         if (!atomic_compare_exchange_strong(&opened[i].record, &none, &taken)) continue;
@@ -159,4 +184,24 @@ bool lmx_spans_between(int64_t t0_ns, int64_t t1_ns, lmi_vec *spans) {
     }
     /* If the oldest one that is left ended after the step's start, older ones of it may be gone. */
     return ok && !(n > RING && ring[n % RING].of.t1 > t0_ns);
+}
+
+int64_t lmx_spans_collectives(int64_t t0_ns, int64_t t1_ns, int64_t *hash) {
+    const uint64_t end = atomic_load(&n_begun);
+    uint64_t from = end, order = 0;
+    int64_t n = 0;
+    *hash = -1;
+    if (!api || n_listening > 1) return -1;
+    while (from > 0 && end - from < RING && atomic_load(&begun[(from - 1) % RING].nth) == from &&
+           begun[(from - 1) % RING].t0 >= t0_ns)
+        from--;
+    /* If the oldest one that is left began in the step, older ones of it are gone. */
+    if (end - from >= RING || (from > 0 && atomic_load(&begun[(from - 1) % RING].nth) != from)) return -1;
+    for (uint64_t i = from; i < end; i++) {
+        if (begun[i % RING].t0 >= t1_ns) continue;
+        order = lmi_hash_u64(order ^ begun[i % RING].name);
+        n++;
+    }
+    *hash = (int64_t)(order >> 11); /* as whole numbers of doubles are */
+    return n;
 }

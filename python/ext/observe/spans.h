@@ -16,6 +16,10 @@ void lmx_spans_end(void); /* on this thread */
  * out.
  */
 bool lmx_spans_between(int64_t t0_ns, int64_t t1_ns, lmi_vec *spans);
+/* How many collectives began between the two moments, on this thread and on those that worked for it, and a
+ * hash of their names in this order. -1: unknown, as there were too many, or as several threads are listened
+ * to, whose collectives are not told apart. */
+int64_t lmx_spans_collectives(int64_t t0_ns, int64_t t1_ns, int64_t *hash);
 /* How much of lmx_processor_wait_ns() of this thread was in waits for other processes. */
 int64_t lmx_spans_starved_ns(void);
 /* Which kinds were ever noted in this process: bits 1 << lam_step_span_kind. */

@@ -30,6 +30,7 @@ typedef union row {
     lam_rank_fact fact;
     lam_rank_window window;
     lam_rank_meet meet;
+    lam_rank_order order;
     lam_rank_layer layer;
 } row;
 
@@ -66,11 +67,23 @@ static const column window_columns[] = {
     {NULL, WHOLE, 0},
 };
 static const column meet_columns[] = {
-    W(lam_rank_meet, attempt),    W(lam_rank_meet, step),        W(lam_rank_meet, comm_group),
-    W(lam_rank_meet, ranks),      W(lam_rank_meet, last_rank),   W(lam_rank_meet, second_rank),
-    W(lam_rank_meet, started_us), R(lam_rank_meet, last_us),     R(lam_rank_meet, second_us),
-    R(lam_rank_meet, own_us),     R(lam_rank_meet, transfer_us), R(lam_rank_meet, group_transfer_us),
-    R(lam_rank_meet, step_us),    W(lam_rank_meet, represents),  T(lam_rank_meet, node),
+    W(lam_rank_meet, attempt),     W(lam_rank_meet, step),
+    W(lam_rank_meet, comm_group),  W(lam_rank_meet, ranks),
+    W(lam_rank_meet, last_rank),   W(lam_rank_meet, second_rank),
+    W(lam_rank_meet, started_us),  R(lam_rank_meet, last_us),
+    R(lam_rank_meet, second_us),   R(lam_rank_meet, own_us),
+    R(lam_rank_meet, transfer_us), R(lam_rank_meet, group_transfer_us),
+    R(lam_rank_meet, step_us),     W(lam_rank_meet, represents),
+    T(lam_rank_meet, node),        {NULL, WHOLE, 0},
+};
+static const column order_columns[] = {
+    W(lam_rank_order, attempt),
+    W(lam_rank_order, step),
+    W(lam_rank_order, tree),
+    W(lam_rank_order, ranks),
+    W(lam_rank_order, first_rank),
+    W(lam_rank_order, collectives),
+    W(lam_rank_order, collectives_hash),
     {NULL, WHOLE, 0},
 };
 static const column layer_columns[] = {
@@ -86,6 +99,9 @@ static lam_status add_window(lam_ranks *r, row *w, lam_error *e) {
     return lam_ranks_add_window(r, &w->window, e);
 }
 static lam_status add_meet(lam_ranks *r, row *w, lam_error *e) { return lam_ranks_add_meet(r, &w->meet, e); }
+static lam_status add_order(lam_ranks *r, row *w, lam_error *e) {
+    return lam_ranks_add_order(r, &w->order, e);
+}
 static lam_status add_layer(lam_ranks *r, row *w, lam_error *e) {
     return lam_ranks_add_layer(r, &w->layer, e);
 }
@@ -99,6 +115,7 @@ typedef struct table {
 static const table tables[] = {{"ranks", fact_columns, add_fact},
                                {"windows", window_columns, add_window},
                                {"meets", meet_columns, add_meet},
+                               {"orders", order_columns, add_order},
                                {"layers", layer_columns, add_layer}};
 
 /* -- a stream ----------------------------------------------------------------------------------------- */
@@ -366,9 +383,10 @@ static PyObject *ranks_told(PyObject *self, PyObject *unused) {
 
 static PyMethodDef ranks_methods[] = {
     {"add", ranks_add, METH_VARARGS,
-     PyDoc_STR("add($self, table, rows, /)\n--\n\nAdds rows to ranks, windows, meets or layers. `rows` has "
-               "__arrow_c_stream__, and columns named as the fields of include/lamina_ranks.h: int64, "
-               "float64 and string.")},
+     PyDoc_STR(
+         "add($self, table, rows, /)\n--\n\nAdds rows to ranks, windows, meets, orders or layers. `rows` has "
+         "__arrow_c_stream__, and columns named as the fields of include/lamina_ranks.h: int64, "
+         "float64 and string.")},
     {"judge", ranks_judge, METH_O,
      PyDoc_STR(
          "judge($self, layers, /)\n--\n\nReaches the verdict. `layers` is None, or a function of ranks, "

@@ -30,7 +30,10 @@ TABLES: dict[str, tuple[dict[str, str], set[str]]] = {
         {"rank", "node"},
     ),
     "steps": (
-        dict.fromkeys(("attempt", "rank", "step", "started_us", "win", "represents"), WHOLE)
+        dict.fromkeys(
+            ("attempt", "rank", "step", "started_us", "win", "represents", "collectives", "collectives_hash"),
+            WHOLE,
+        )
         | dict.fromkeys(
             ("step_us", "own_us", "input_us", "h2d_us", "forward_us", "backward_us", "optimizer_us",
              "other_us", "comm_us", "comm_group_us", "processor_us"),
@@ -59,6 +62,15 @@ TABLES: dict[str, tuple[dict[str, str], set[str]]] = {
         | {"node": TEXT},
         {"node", "step", "ranks", "last_rank", "last_us", "step_us"},
     ),
+    "orders": (
+        dict.fromkeys(
+            ("attempt", "step", "tree", "ranks", "first_rank", "started_us", "collectives",
+             "collectives_hash"),
+            WHOLE,
+        )
+        | {"node": TEXT},
+        {"step", "ranks", "first_rank", "collectives", "collectives_hash"},
+    ),
     "layers": (
         dict.fromkeys(("rank", "hour"), WHOLE)
         | dict.fromkeys(("forward_us", "backward_us"), REAL)
@@ -82,11 +94,12 @@ STALE_US = 3_600_000_000  # merges are expected as often as this
 LAYERS = "layers"
 SCHEMA = "1"  # of the Parquet files
 NEWEST = "(SELECT rank, node, attempt FROM ranks QUALIFY attempt = MAX(attempt) OVER (PARTITION BY rank))"
-REDUCED = {"windows", "meets"}  # what a merge makes of steps
+REDUCED = ("windows", "meets", "orders")  # what a merge makes of steps
+NEEDED = {"windows", "meets"}  # of these for a verdict
 INPUT = ("ranks", "steps", LAYERS)
 # The order of the rows of a file, so that a reader of one rank reads one piece; and columns of 32 bits in it.
 ORDER = ("attempt", "rank", "step", "win", "hour", "layer")
-SMALL = {"attempt", "rank", "world", "win", "steps", "ranks", "last_rank", "second_rank"}
+SMALL = {"attempt", "rank", "world", "win", "steps", "ranks", "last_rank", "second_rank", "first_rank"}
 MAGIC, LEAST = b"PAR1", 12  # at both ends of a Parquet file
 ALL = "all.parquet"  # what `lamina merge run/` makes of the files of a day
 
@@ -218,7 +231,7 @@ class Run:
         for name in TABLES:
             if name in tables:
                 self._view(name, tables)
-        if not self.has >= REDUCED:
+        if not self.has >= NEEDED:
             if "steps" not in self.has:
                 raise UsageError(
                     f"{where}: the run has no steps: it has neither windows/ and meets/ nor steps/"
@@ -295,8 +308,9 @@ class Run:
         """What a merge does on each node."""
         self._ask(sql("own"), "steps")
         self._ask(sql("places"), "steps")
-        for name in ("windows", "meets"):
+        for name in REDUCED:
             self._ask(f"CREATE OR REPLACE TEMPORARY TABLE {name} AS {sql(name)}", "steps")
+        self.has |= set(REDUCED)
 
     def _ask(self, text: str, table: str) -> list[tuple[Any, ...]]:
         try:
@@ -382,6 +396,8 @@ class Run:
                 for column, of in TABLES[name][0].items()
             )
             self._give(ranks, name, f"SELECT {picked} FROM {'rows_of_ranks' if name == 'ranks' else name}")
+        if "orders" in self.has:
+            self._give(ranks, "orders", sql("all_orders"))
         try:
             ranks.judge(self.layers)
         except FormatError as error:  # of another run, or of a number of ranks that can't be
@@ -410,7 +426,7 @@ def open_run(folder: str, spill: str | None = None, *, for_sql: bool = False) ->
         days = {file.parent for file in files if file.name == ALL and name != "ranks"}
         twice = {day.joinpath(name) for day in days for name in covered(db, day)}
         found[name] = [file for file in files if file not in twice]
-    if found.keys() >= REDUCED and not for_sql:
+    if found.keys() >= NEEDED and not for_sql:
         found.pop("steps", None)  # the reductions have what is read of them
     layers = None if for_sql else found.pop(LAYERS, [])
     for files in found.values():
@@ -475,6 +491,6 @@ def merge_tables(tables: Path, to: Path) -> int:
         check(files)
     run = Run(connect(), {name: from_files(files) for name, files in found.items()}, str(tables))
     made = 0
-    for name in ("ranks", "windows", "meets", "steps", *(LAYERS for _ in run.has & {LAYERS})):
+    for name in ("ranks", *REDUCED, "steps", *(LAYERS for _ in run.has & {LAYERS})):
         made += run.write(name, to)
     return made

@@ -18,6 +18,7 @@ from .._base.errors import FormatError, LaminaError, UsageError
 from . import (
     ALL,
     LAYERS,
+    REDUCED,
     TABLES,
     asked,
     check,
@@ -259,7 +260,7 @@ class _Home:
         self._gather()
         for name in ("own", "places"):
             self.db.execute(sql(name))
-        for name in ("windows", "meets"):
+        for name in REDUCED:
             self.db.execute(f"CREATE OR REPLACE TEMPORARY TABLE {name} AS {sql(name)}")
         written, kept = self._put("ranks", "ranks", None, finished=False)
         unread = [
@@ -341,6 +342,7 @@ _DAYS = {
     "windows": f"(SELECT MAX(s.started_us) FROM own s INNER JOIN places p ON p.attempt = s.attempt"
     f" AND p.step = s.step WHERE p.win = t.win) // {DAY_US}",
     "meets": f"t.started_us // {DAY_US}",
+    "orders": f"t.started_us // {DAY_US}",
     "steps": f"MIN(t.started_us) OVER (PARTITION BY t.step) // {DAY_US}",
     LAYERS: "t.hour // 24",
 }

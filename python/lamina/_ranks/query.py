@@ -49,7 +49,9 @@ def _rows(db: Any, query: str) -> Any:
 
     statements = db.extract_statements(query)
     if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
-        raise UsageError("a query is one SELECT; the tables are ranks, steps, own, layers, windows and meets")
+        raise UsageError(
+            "a query is one SELECT; the tables are ranks, steps, own, layers, windows, meets and orders"
+        )
     text = statements[0].query.strip().rstrip(";")
     described = db.execute(f"DESCRIBE SELECT * FROM ({text}\n)").fetchall()
     picked = ", ".join(

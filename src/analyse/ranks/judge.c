@@ -238,6 +238,7 @@ lam_status lam_ranks_judge(lam_ranks *r, lam_give_layers layers, void *self, lam
     r->alone_rank = -1;
     LAM_TRY(lmi_ranks_lay(r, e));
     LAM_TRY(lmi_ranks_means(r, e));
+    LAM_TRY(lmi_ranks_orders(r, e));
     const int32_t known = steps_known(r);
     if (r->n_steps < LMI_LEAST_STEPS || !r->n_ranks) {
         snprintf(why, sizeof why, "only %d recorded step%s in common, and %d are needed", (int)r->n_steps,

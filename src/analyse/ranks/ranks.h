@@ -4,7 +4,7 @@
  * them. cause.c: in which phase and layer. links.c: groups whose transfer is slow. ended.c: who died.
  * whole.c: verdicts without a name. shown.c: what is told beside a verdict. judge.c: the order of these.
  * look.c: a rank, a node or all layers beside their peers. one_run.c: whether the tables are of one run.
- * middle.c: medians of what is known. */
+ * middle.c: medians of what is known. orders.c: whether all began the same collectives. */
 #ifndef LMI_RANKS_H
 #define LMI_RANKS_H
 
@@ -82,6 +82,11 @@ typedef struct lmi_layer {
     float own, peer;
 } lmi_layer;
 
+typedef struct lmi_ranks_order { /* ranks that began the same collectives in a step */
+    int32_t attempt, first_rank;
+    int64_t step, tree, n, hash, ranks; /* n: collectives */
+} lmi_ranks_order;
+
 typedef struct lmi_key { /* a step, before they are sorted */
     int32_t attempt, to;
     int64_t step;
@@ -130,6 +135,14 @@ typedef struct lmi_last {
 } lmi_last;
 enum { LMI_PHASE_ROWS = 9, LMI_LASTS = 3 };
 
+/* orders.c: steps of an attempt in which ranks with the same layers began other collectives. */
+typedef struct lmi_unlike {
+    int32_t attempt, n;        /* n: of `of`; 0: there is no such step */
+    int64_t step;              /* the first one */
+    int64_t n_steps, n_unlike; /* that were compared; 0: none could be */
+    const lmi_ranks_order *of; /* of that step, the fewest ranks first */
+} lmi_unlike;
+
 /* look.c: one of the run beside its peers. */
 typedef struct lmi_look_layer {
     const char *name;
@@ -162,6 +175,7 @@ struct lam_ranks {
     lmi_map node_of, layer_of, step_of, col_of, group_of;
     lmi_vec nodes, layers_named, groups;         /* const char *, const char *, int64_t */
     lmi_vec facts, windows, meets, layers, keys; /* lmi_fact, lmi_window, ... */
+    lmi_vec orders;                              /* lmi_ranks_order */
     lmi_vec notes;                               /* const char * */
     bool judged;
     lam_rank_verdict verdict;
@@ -188,6 +202,7 @@ struct lam_ranks {
     int32_t alone_rank;   /* of `jitter`: the rank that is most of it; -1 */
     int64_t alone_steps;  /* in how many steps it was late */
     int32_t n_nodes;      /* that have ranks */
+    lmi_unlike unlike;
     lmi_look look;
 };
 
@@ -233,7 +248,8 @@ lam_status lmi_ranks_layer(lam_ranks *r, lam_give_layers layers, void *self, lam
 lam_status lmi_ranks_links(lam_ranks *r, bool *any, lam_error *e); /* links.c */
 lam_status lmi_ranks_ended(lam_ranks *r, bool *dead, bool *any, bool *sure,
                            lam_error *e); /* ended.c: dead: of each rank; sure: not by clocks alone */
-lam_status lmi_ranks_whole(lam_ranks *r, lam_error *e); /* whole.c */
+lam_status lmi_ranks_whole(lam_ranks *r, lam_error *e);  /* whole.c */
+lam_status lmi_ranks_orders(lam_ranks *r, lam_error *e); /* orders.c: fills `unlike`, and notes it */
 /* shown.c: means of all steps, who was last, MFU; the table of phases, once the verdict is known */
 lam_status lmi_ranks_means(lam_ranks *r, lam_error *e);
 lam_status lmi_ranks_phases(lam_ranks *r, lam_error *e);

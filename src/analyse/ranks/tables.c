@@ -32,6 +32,7 @@ lam_status lam_ranks_new(lam_ranks **out, lam_error *e) {
     lmi_vec_init(&r->meets, sizeof(lmi_meet));
     lmi_vec_init(&r->layers, sizeof(lmi_layer));
     lmi_vec_init(&r->keys, sizeof(lmi_key));
+    lmi_vec_init(&r->orders, sizeof(lmi_ranks_order));
     lmi_vec_init(&r->notes, sizeof(const char *));
     return LAM_OK;
 }
@@ -40,7 +41,7 @@ void lam_ranks_free(lam_ranks *r) {
     if (!r) return;
     lmi_map *maps[] = {&r->node_of, &r->layer_of, &r->step_of, &r->col_of, &r->group_of};
     lmi_vec *vecs[] = {&r->nodes, &r->layers_named, &r->groups, &r->facts, &r->windows,
-                       &r->meets, &r->layers,       &r->keys,   &r->notes};
+                       &r->meets, &r->layers,       &r->keys,   &r->notes, &r->orders};
     for (size_t i = 0; i < sizeof maps / sizeof *maps; i++) lmi_map_free(maps[i]);
     for (size_t i = 0; i < sizeof vecs / sizeof *vecs; i++) lmi_vec_free(vecs[i]);
     free(r->room);
@@ -231,4 +232,20 @@ lam_status lam_ranks_add_layer(lam_ranks *r, const lam_rank_layer *l, lam_error 
     const int32_t name = named(r, &r->layer_of, &r->layers_named, l->layer, e);
     const lmi_layer own = {(int32_t)l->rank, name, (float)l->own_us, (float)l->peer_us};
     return name < 0 ? lmi_nomem(e) : lmi_vec_put(&r->layers, &own, e);
+}
+
+lam_status lam_ranks_add_order(lam_ranks *r, const lam_rank_order *o, lam_error *e) {
+    LAM_TRY(check_rank(o->attempt, o->first_rank, "orders", e));
+    if (!is_whole(o->step, INT64_C(1) << STEP_BITS)) return damaged(e, "orders", "step");
+    if (!is_whole(o->ranks, MOST_RANKS)) return damaged(e, "orders", "ranks");
+    if (!is_whole(o->collectives, (int64_t)most_us)) return damaged(e, "orders", "collectives");
+    if (!is_whole(o->collectives_hash, (int64_t)most_us)) return damaged(e, "orders", "collectives_hash");
+    const lmi_ranks_order own = {.attempt = (int32_t)o->attempt,
+                                 .first_rank = (int32_t)o->first_rank,
+                                 .step = o->step,
+                                 .tree = o->tree,
+                                 .n = o->collectives,
+                                 .hash = o->collectives_hash,
+                                 .ranks = o->ranks};
+    return lmi_vec_put(&r->orders, &own, e);
 }

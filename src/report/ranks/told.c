@@ -38,6 +38,30 @@ static void tell_since(lmi_teller *t, int64_t attempt, int64_t step, int64_t us)
     tell_end(t);
 }
 
+/* In how many steps ranks with the same layers began other collectives, and which in the first of these. */
+static void tell_unlike(lmi_teller *t, const lam_ranks *r) {
+    const lmi_unlike *u = &r->unlike;
+    if (!u->n_steps) {
+        tell_none(t, "collectives");
+        return;
+    }
+    tell_object(t, "collectives");
+    tell_int(t, "steps", u->n_steps);
+    tell_int(t, "unlike", u->n_unlike);
+    tell_int(t, "attempt", u->attempt);
+    tell_known(t, "step", u->step);
+    tell_list(t, "groups");
+    for (int32_t i = 0; i < u->n; i++) {
+        tell_object(t, NULL);
+        tell_int(t, "rank", u->of[i].first_rank);
+        tell_int(t, "ranks", u->of[i].ranks);
+        tell_int(t, "collectives", u->of[i].n);
+        tell_end(t);
+    }
+    tell_list_end(t);
+    tell_end(t);
+}
+
 void lmi_ranks_tell_verdict(lmi_teller *t, const lam_ranks *r) {
     const lam_rank_verdict *v = &r->verdict;
     tell_object(t, "verdict");
@@ -57,6 +81,7 @@ void lmi_ranks_tell_verdict(lmi_teller *t, const lam_ranks *r) {
     tell_text(t, "abstains", v->abstains);
     lmi_tell_sentences(t, "notes", v->n_notes, v->notes);
     tell_rank_list(t, "watch", v->watch, v->n_watch);
+    tell_unlike(t, r);
     tell_end(t);
 }
 

@@ -60,6 +60,8 @@ static const lmi_column_name of_steps[] = {
     WHOLE("peak_bytes"),
     WHOLE("device_peak_bytes"),
     FLAG("nonfinite"),
+    WHOLE("collectives"),
+    WHOLE("collectives_hash"),
 };
 static const lmi_column_name of_layers[] = {
     WHOLE("attempt"), WHOLE("rank"), TEXT("model"),  FLAG("main"),       FLAG("training"),    WHOLE("hour"),
@@ -161,6 +163,8 @@ static lam_status add_step(tables *x, const lam_recorded_step *s) {
         lmi_cell_whole(s->peak_bytes),
         lmi_cell_whole(s->device_peak_bytes),
         lmi_cell_flag(s->looked ? s->bad : -1),
+        lmi_cell_whole(s->collectives),
+        lmi_cell_whole(s->collectives_hash),
     };
     return lmi_table_add(x->to, cells, x->w.e);
 }

@@ -12,7 +12,7 @@ static const int64_t steps_end = INT64_C(1) << 48;
 
 /* A recorded step of a process. */
 typedef struct row {
-    int64_t number, started_us, represents, win;
+    int64_t number, started_us, represents, win, collectives, collectives_hash, tree;
     int32_t which, node;                                 /* node: the first process of its host */
     double own, of[LAM_N_STEP_PHASES], whole, processor; /* microseconds, NaN: unknown */
 } row;
@@ -31,12 +31,16 @@ typedef struct reduction {
 static lam_status take_process(reduction *x, int32_t which) {
     const lam_recording *r = x->w->all[which];
     const int32_t model = x->work.model[which];
+    const int64_t tree = lmi_recorded_tree(r, model);
     lam_recorded_step s;
     for (int64_t i = 0; model >= 0 && lam_recording_step(r, model, i, &s); i++) {
         if (!s.counts || s.number < 0 || s.number >= steps_end) continue;
         row at = {.number = s.number,
                   .started_us = lmi_recorded_moment(s.unix_ns),
                   .represents = s.represents,
+                  .collectives = s.collectives,
+                  .collectives_hash = s.collectives_hash,
+                  .tree = tree,
                   .which = which,
                   .node = x->node[which],
                   .win = lmi_recorded_window(lam_recording_run(r)->every, &s),
@@ -79,6 +83,15 @@ static int by_window(const void *a, const void *b) {
     ORDER(x->which, y->which);
     ORDER(x->number, y->number);
     return 0;
+}
+
+static int by_order(const void *a, const void *b) {
+    const row *x = a, *y = b;
+    ORDER(x->number, y->number);
+    ORDER(x->tree, y->tree);
+    ORDER(x->collectives, y->collectives);
+    ORDER(x->collectives_hash, y->collectives_hash);
+    return x->which - y->which;
 }
 
 static size_t end_of_step(const reduction *x, size_t from) {
@@ -178,6 +191,38 @@ static double mean_of(const row *at, size_t n, size_t field) {
 }
 
 #define MEAN_OF(phase) mean_of(at, n, offsetof(row, of) + (phase) * sizeof(double))
+
+/* -- collectives --------------------------------------------------------------------------------------- */
+
+static lam_status give_order(reduction *x, const row *at, size_t n) {
+    lam_rank_order o = {.step = at->number,
+                        .tree = at->tree,
+                        .collectives = at->collectives,
+                        .collectives_hash = at->collectives_hash,
+                        .ranks = (int64_t)n,
+                        .first_rank = rank_of(x, at->which)};
+    for (size_t i = 1; i < n; i++) {
+        const int64_t rank = rank_of(x, at[i].which);
+        if (rank < o.first_rank) o.first_rank = rank;
+    }
+    return lam_ranks_add_order(x->to, &o, x->w->e);
+}
+
+/* The rows are sorted by step and by what was begun in it. */
+static lam_status give_orders(reduction *x) {
+    const row *at = x->rows.data;
+    for (size_t from = 0, end; from < x->rows.n; from = end) {
+        for (end = from + 1; end < x->rows.n; end++)
+            if (at[end].number != at[from].number || at[end].tree != at[from].tree ||
+                at[end].collectives != at[from].collectives ||
+                at[end].collectives_hash != at[from].collectives_hash)
+                break;
+        if (at[from].collectives >= 0) LAM_TRY(give_order(x, at + from, end - from));
+    }
+    return LAM_OK;
+}
+
+/* -- windows ------------------------------------------------------------------------------------------- */
 
 static lam_status give_window(reduction *x, const row *at, size_t n) {
     for (size_t i = 0; i < n; i++) x->room[i] = at[i].own;
@@ -309,6 +354,8 @@ static lam_status reduce(reduction *x) {
     x->room = calloc(x->rows.n + (size_t)x->w->n + 1, sizeof *x->room);
     if (!x->room) return lmi_nomem(x->w->e);
     LAM_TRY(give_facts(x));
+    if (x->rows.n) qsort(x->rows.data, x->rows.n, sizeof(row), by_order);
+    LAM_TRY(give_orders(x));
     if (x->rows.n) qsort(x->rows.data, x->rows.n, sizeof(row), by_step);
     drop_rare(x);
     LAM_TRY(give_meets(x));

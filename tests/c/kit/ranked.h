@@ -30,6 +30,8 @@ typedef struct ranked {
     double grow;       /* all ranks take so many times as long from the middle on; 0: not */
     double input_us;   /* all ranks wait so long for input */
     int missing;       /* the last so many ranks have no recording */
+    int odd, odd_from; /* a rank that begins other collectives from a step on; 0: none */
+    bool odd_order;    /* as many, in another order */
     const char *layer; /* the slow layer that a table of layers names; NULL: all layers alike */
 } ranked;
 
@@ -214,6 +216,28 @@ OOM_UNUSED static lam_status ranked_layers(void *self, const lam_layers_wanted *
 }
 
 /* The tables, with a fact for each rank unless `facts` gives its own; and the verdict. NULL: it failed. */
+/* The collectives of a rank in a step: a row of its own, or one with the others of its node. */
+static lam_status ranked_orders(const ranked *of, lam_ranks *to, lam_error *e) {
+    lam_status s = LAM_OK;
+    for (int step = 0; s == LAM_OK && of->odd && step < of->steps; step++)
+        for (int first = 0; s == LAM_OK && first < ranked_there(of); first += of->per_node) {
+            const bool odd = step >= of->odd_from && of->odd / of->per_node == first / of->per_node;
+            lam_rank_order o = {.step = step * 100,
+                                .tree = ranked_fact(of, first).tree,
+                                .collectives = 42,
+                                .collectives_hash = 7,
+                                .ranks = of->per_node - odd,
+                                .first_rank = first};
+            s = lam_ranks_add_order(to, &o, e);
+            o.collectives -= !of->odd_order;
+            o.collectives_hash = 11;
+            o.ranks = 1;
+            o.first_rank = of->odd;
+            if (s == LAM_OK && odd) s = lam_ranks_add_order(to, &o, e);
+        }
+    return s;
+}
+
 OOM_UNUSED static lam_ranks *ranked_judged(const ranked *of, const lam_rank_fact *facts, lam_error *e) {
     lam_ranks *r = NULL;
     lam_status s = lam_ranks_new(&r, e);
@@ -223,6 +247,7 @@ OOM_UNUSED static lam_ranks *ranked_judged(const ranked *of, const lam_rank_fact
     }
     if (s == LAM_OK) s = ranked_windows(of, r, e);
     if (s == LAM_OK) s = ranked_meets(of, r, e);
+    if (s == LAM_OK) s = ranked_orders(of, r, e);
     if (s == LAM_OK) s = lam_ranks_judge(r, ranked_layers, (void *)of, e);
     if (s == LAM_OK) return r;
     lam_ranks_free(r);

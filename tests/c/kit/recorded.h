@@ -32,7 +32,8 @@ OOM_UNUSED static void change_recording(const char *file, const char *sql) {
     "ALTER TABLE runs DROP COLUMN job; ALTER TABLE runs DROP COLUMN attempt;"                                \
     "ALTER TABLE runs DROP COLUMN ended_by; ALTER TABLE runs DROP COLUMN calls;"                             \
     "ALTER TABLE models DROP COLUMN tree; DROP TABLE pace;"                                                  \
-    "ALTER TABLE steps DROP COLUMN processor_wait_ns;"                                                       \
+    "ALTER TABLE steps DROP COLUMN processor_wait_ns; ALTER TABLE steps DROP COLUMN collectives;"            \
+    "ALTER TABLE steps DROP COLUMN collectives_hash;"                                                        \
     "ALTER TABLE rollups DROP COLUMN from_unix_ns;"
 
 /* The first number that a question in SQL has as its answer. */

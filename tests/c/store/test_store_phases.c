@@ -221,6 +221,41 @@ static void waiting_for_a_processor_is_kept(void **state) {
     lam_recording_free(r);
 }
 
+/* Collectives are kept where torch tells of them, or where none can be; and not in files of version 6. */
+static void collectives_are_kept(void **state) {
+    (void)state;
+    static const int64_t kept[] = {-1, 42, -1, 0};
+    lam_recorded_step step;
+    for (int32_t world = 1; world <= 2; world++) {
+        const char *file = step_file(world == 1 ? "alone.lamina" : "collectives.lamina");
+        lam_recorder *w = step_recorder(file, 0, world);
+        for (int64_t i = 0; i < 4; i++) {
+            lam_step_info info = info_of(NULL, 0);
+            info.number = i;
+            info.unix_ns = 1;
+            info.spans_seen = world == 2 && i > 0 ? 1U << LAM_SPAN_COLLECTIVE : 0;
+            info.collectives = i == 1 ? 42 : 0;
+            info.collectives_hash = i;
+            if (i == 2) info.collectives = -1;
+            assert_int_equal(lam_recorder_step(w, step_model(1, true), &info, NULL), LAM_OK);
+        }
+        assert_int_equal(lam_recorder_close(w, NULL), LAM_OK);
+        lam_recording *r = open_recording(file, 0, 0);
+        for (int64_t i = 0; i < 4; i++) {
+            const int64_t n = world == 1 && i == 0 ? 0 : kept[i];
+            assert_true(lam_recording_step(r, 0, i, &step));
+            assert_int_equal(step.collectives, n);
+            assert_int_equal(step.collectives_hash, n < 0 ? -1 : i);
+        }
+        lam_recording_free(r);
+        change_recording(file, WITHOUT_JOBS "PRAGMA user_version = 6");
+        r = open_recording(file, 0, 0);
+        assert_true(lam_recording_step(r, 0, 1, &step) && step.collectives == -1 &&
+                    step.collectives_hash == -1);
+        lam_recording_free(r);
+    }
+}
+
 /* Of a layer's own times waits inside it are no part: those inside other waits are counted once. */
 static void waits_are_no_work_of_a_layer(void **state) {
     (void)state;
@@ -275,6 +310,7 @@ int main(void) {
         cmocka_unit_test(phases_that_do_not_add_up_are_damage),
         cmocka_unit_test(files_of_older_versions_have_none),
         cmocka_unit_test(waiting_for_a_processor_is_kept),
+        cmocka_unit_test(collectives_are_kept),
         cmocka_unit_test(waits_are_no_work_of_a_layer),
         cmocka_unit_test(without_memory),
     };

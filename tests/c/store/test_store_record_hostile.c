@@ -66,6 +66,8 @@ static void values_that_cannot_be(void **state) {
         "UPDATE models SET params = -2",
         "UPDATE models SET tree = -1",
         "UPDATE models SET tree = 'oak'",
+        "UPDATE steps SET collectives = -1",
+        "UPDATE steps SET collectives_hash = x'00'",
         "UPDATE runs SET job = x'00'",
         "UPDATE runs SET attempt = -1",
         "UPDATE runs SET ended_by = x'0f'",

@@ -407,6 +407,66 @@ static void test_ranks_without_peers_are_compared_with_their_beginning(void **st
     lam_ranks_free(r);
 }
 
+static void test_ranks_that_began_other_collectives_are_told(void **state) {
+    (void)state;
+    ranked of = ranked_run();
+    of.odd = 3;
+    of.odd_from = 90;
+    lam_ranks *r = judged(&of, NULL);
+    const lam_rank_verdict *v = verdict_of(r, "none");
+    assert_int_equal(v->n_notes, 1);
+    assert_string_equal(
+        v->notes[0],
+        "collectives differ in 6 of 96 recorded steps, first in step 9000: rank 3 began 41, rank "
+        "0 and 14 more 42; a rank waits forever for one that the others of its group do not begin");
+    lam_ranks_free(r);
+    of.odd_order = true;
+    of.odd_from = 0;
+    of.slow = 3; /* who slows all is named as without */
+    of.more_us = 20000;
+    r = judged(&of, NULL);
+    v = verdict_of(r, "slow_rank");
+    assert_string_equal(
+        v->notes[0],
+        "collectives differ in 96 of 96 recorded steps, first in step 0: rank 3, rank 0 and 14 more "
+        "began 42 each, but not the same ones in the same order; a rank waits forever for one "
+        "that the others of its group do not begin");
+    lam_ranks_free(r);
+    of.trees = 16; /* ranks with other layers are not compared */
+    of.per_node = 1;
+    of.slow = -1;
+    r = judged(&of, NULL);
+    for (int32_t i = 0; i < lam_ranks_verdict(r)->n_notes; i++)
+        assert_null(strstr(lam_ranks_verdict(r)->notes[i], "collectives"));
+    lam_ranks_free(r);
+}
+
+static void test_the_newest_attempt_tells_of_collectives(void **state) {
+    (void)state;
+    const ranked of = ranked_run();
+    lam_ranks *r;
+    lam_error e = {.at = -1};
+    assert_int_equal(lam_ranks_new(&r, &e), LAM_OK);
+    for (int rank = 0; rank < 2; rank++) {
+        const lam_rank_fact fact = ranked_fact(&of, rank);
+        assert_int_equal(lam_ranks_add_fact(r, &fact, &e), LAM_OK);
+        for (int attempt = 0; attempt < 2; attempt++) {
+            const lam_rank_order o = {.attempt = attempt,
+                                      .step = 5,
+                                      .tree = 7,
+                                      .collectives = 4 + rank * (1 - attempt),
+                                      .collectives_hash = 1,
+                                      .ranks = 1,
+                                      .first_rank = rank};
+            assert_int_equal(lam_ranks_add_order(r, &o, &e), LAM_OK);
+        }
+    }
+    assert_int_equal(lam_ranks_judge(r, NULL, NULL, &e), LAM_OK);
+    for (int32_t i = 0; i < lam_ranks_verdict(r)->n_notes; i++)
+        assert_null(strstr(lam_ranks_verdict(r)->notes[i], "collectives"));
+    lam_ranks_free(r);
+}
+
 static void test_damaged_rows_are_refused(void **state) {
     (void)state;
     const ranked of = ranked_run();
@@ -436,6 +496,18 @@ static void test_damaged_rows_are_refused(void **state) {
     const lam_rank_layer layer = {.rank = 0, .layer = NULL};
     e = (lam_error){.at = -1};
     assert_int_equal(lam_ranks_add_layer(r, &layer, &e), LAM_SYNTAX);
+    const lam_rank_order order = {.ranks = 1, .collectives = 1};
+    lam_rank_order orders[] = {order, order, order, order, order};
+    orders[0].step = -1;
+    orders[1].ranks = LAM_NOT_KNOWN;
+    orders[2].collectives = LAM_NOT_KNOWN;
+    orders[3].collectives_hash = INT64_MAX;
+    orders[4].first_rank = -1;
+    for (size_t i = 0; i < 5; i++) {
+        e = (lam_error){.at = -1};
+        assert_int_equal(lam_ranks_add_order(r, &orders[i], &e), LAM_SYNTAX);
+        assert_string_equal(e.where, "orders");
+    }
     lam_ranks_free(r);
 }
 
@@ -455,6 +527,8 @@ static void test_memory_that_runs_out_is_told(void **state) {
     of.per_node = 2;
     of.groups = 4;
     of.steps = 24;
+    of.odd = 3;
+    of.odd_from = 20;
     oom_sweep(judge_short, &of); /* nobody is named */
     of.slow = 3;
     of.more_us = 20000;
@@ -488,6 +562,8 @@ int main(void) {
         cmocka_unit_test(test_missing_ranks_are_told),
         cmocka_unit_test(test_waiting_inside_a_step_leaves_phases_without_any),
         cmocka_unit_test(test_ranks_without_peers_are_compared_with_their_beginning),
+        cmocka_unit_test(test_ranks_that_began_other_collectives_are_told),
+        cmocka_unit_test(test_the_newest_attempt_tells_of_collectives),
         cmocka_unit_test(test_damaged_rows_are_refused),
         cmocka_unit_test(test_memory_that_runs_out_is_told),
     };

@@ -170,7 +170,8 @@ static void test_json_has_unknown_as_null(void **state) {
     EXPECT(
         &b, "\"schema\": \"lamina.ranks/1\"",
         "\"verdict\": {\"kind\": \"none\", \"ranks\": [], \"nodes\": [], \"phase\": null, \"layer\": null, ",
-        "\"since\": null, \"late\": null, ", "\"abstains\": null, \"notes\": [], \"watch\": []}");
+        "\"since\": null, \"late\": null, ", "\"abstains\": null, \"notes\": [], \"watch\": [], ",
+        "\"collectives\": null}");
 }
 
 static void test_an_unknown_format_and_no_verdict_are_refused(void **state) {

@@ -182,6 +182,30 @@ static void nobody_is_named_in_a_healthy_run(void **state) {
     }
 }
 
+/* Of three processes with the same layers one begins less in two steps; one with others is not compared. */
+static void who_began_other_collectives_is_told(void **state) {
+    (void)state;
+    static const char same[] = "UPDATE steps SET collectives = 42, collectives_hash = 7",
+                      less[] = "UPDATE steps SET collectives = 42 - (number IN (3000, 3100)),"
+                               " collectives_hash = 7 + (number IN (3000, 3100))",
+                      other[] = "UPDATE steps SET collectives = 2, collectives_hash = 7;"
+                                "UPDATE places SET path = 'third' WHERE path = 'second';"
+                                "UPDATE models SET tree = 5";
+    team t = team_of(4, STEPS, 2, less, same);
+    lam_recording_free(t.at[3]);
+    t.at[3] = open_recording(process(3, 4, STEPS, other), 0, 0);
+    write_text(&t);
+    show_has("  also  collectives differ in 2 of 47 recorded steps, first in step 3000: rank 2 began 41, ");
+    write_json(&t);
+    show_has("{\"steps\": 47, \"unlike\": 2, \"attempt\": 0, \"step\": 3000, \"groups\": [{\"rank\": 2, "
+             "\"ranks\": 1, \"collectives\": 41}, {\"rank\": 0, \"ranks\": 2, \"collectives\": 42}]}");
+    free_team(&t);
+    t = team_of(2, STEPS, 1, NULL, same); /* unknown in one */
+    write_json(&t);
+    show_has("\"collectives\": null");
+    free_team(&t);
+}
+
 static void it_abstains_if_there_are_too_few_steps(void **state) {
     (void)state;
     team t = team_of(4, 20, 1, SLOW_FORWARD, WAITING); /* the first one warms up */
@@ -659,6 +683,7 @@ int main(void) {
         cmocka_unit_test(it_says_since_when),
         cmocka_unit_test(steps_are_weighed_by_those_that_they_represent),
         cmocka_unit_test(nobody_is_named_in_a_healthy_run),
+        cmocka_unit_test(who_began_other_collectives_is_told),
         cmocka_unit_test(it_abstains_if_there_are_too_few_steps),
         cmocka_unit_test(only_common_steps_count),
         cmocka_unit_test(it_abstains_if_phases_are_unknown),
