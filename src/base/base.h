@@ -111,6 +111,8 @@ void lmi_buf_free(lmi_buf *b);
 void lmi_buf_clear(lmi_buf *b); /* makes the text empty; keeps the memory */
 /* Frees a text that a part of `of` was made from: if memory ran out for it, `of` is incomplete. */
 void lmi_buf_used(lmi_buf *b, lmi_buf *of);
+/* Room for n more bytes and a NUL behind the text; NULL: memory ran out. */
+char *lmi_buf_room(lmi_buf *b, size_t n);
 void lmi_put(lmi_buf *b, const char *s);
 void lmi_putn(lmi_buf *b, const char *s, size_t n);
 void lmi_putc(lmi_buf *b, char c);

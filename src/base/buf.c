@@ -18,8 +18,7 @@ void lmi_buf_used(lmi_buf *b, lmi_buf *of) {
     lmi_buf_free(b);
 }
 
-/* Room for n more bytes and the NUL; NULL: memory ran out. */
-static char *room(lmi_buf *b, size_t n) {
+char *lmi_buf_room(lmi_buf *b, size_t n) {
     size_t need;
     if (b->bad) return NULL;
     if (lmi_add_over(b->n, n, &need) || lmi_add_over(need, (size_t)1, &need)) {
@@ -41,7 +40,7 @@ static char *room(lmi_buf *b, size_t n) {
 }
 
 void lmi_putn(lmi_buf *b, const char *s, size_t n) {
-    char *to = room(b, n);
+    char *to = lmi_buf_room(b, n);
     if (!to) return;
     if (n) memcpy(to, s, n);
     b->n += n;
@@ -60,7 +59,7 @@ void lmi_buf_clear(lmi_buf *b) {
 void lmi_putc(lmi_buf *b, char c) { lmi_putn(b, &c, 1); }
 
 void lmi_pad(lmi_buf *b, char c, size_t n) {
-    char *to = room(b, n);
+    char *to = lmi_buf_room(b, n);
     if (!to) return;
     if (n) memset(to, c, n);
     b->n += n;
@@ -73,7 +72,7 @@ void lmi_putf(lmi_buf *b, const char *fmt, ...) {
     va_start(args, fmt);
     va_copy(again, args);
     int n = vsnprintf(free_here ? b->s + b->n : NULL, free_here, fmt, args);
-    char *to = n < 0 ? NULL : room(b, (size_t)n);
+    char *to = n < 0 ? NULL : lmi_buf_room(b, (size_t)n);
     if (to) {
         if ((size_t)n >= free_here) vsnprintf(to, (size_t)n + 1, fmt, again);
         b->n += (size_t)n;

@@ -20,13 +20,6 @@ QUICK void quick_put(lmi_buf *b, const char *s, size_t n) {
 
 #define PUT(b, text) quick_put(b, text, sizeof(text) - 1)
 
-/* `"name": ` */
-QUICK void quick_name(lmi_buf *b, const char *name) {
-    PUT(b, "\"");
-    quick_put(b, name, strlen(name));
-    PUT(b, "\": ");
-}
-
 /* Text as JSON; usually nothing needs an escape. NULL is null. */
 static inline void quick_text(lmi_buf *b, const char *s) {
     size_t n = 0;

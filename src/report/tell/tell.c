@@ -3,6 +3,102 @@
  * Helpers of all walks over results. */
 #include "report/tell/tell.h"
 
+void lmi_give(lmi_teller *t, lam_field f) {
+    /* NOLINTNEXTLINE(clang-analyzer-core.CallAndMessage): a teller has a buffer or a receiver */
+    if (!t->stopped) t->stopped = !t->to.field(t->to.self, &f);
+}
+
+/* -- values ----------------------------------------------------------------------------------------------
+ */
+
+void lmi_tell_name(lmi_teller *t, const char *name, size_t n) {
+    lmi_buf *b = t->json;
+    const size_t most = n + sizeof ", \"\": " - 1;
+    if ((b->cap - b->n <= most || b->bad) && !lmi_buf_room(b, most)) return;
+    char *to = b->s + b->n;
+    if (t->any) {
+        memcpy(to, ", ", 2);
+        to += 2;
+    }
+    t->any = true;
+    if (name) {
+        *to++ = '"';
+        memcpy(to, name, n);
+        memcpy(to + n, "\": ", 3);
+        to += n + 3;
+    }
+    b->n = (size_t)(to - b->s);
+}
+
+void lmi_tell_none(lmi_teller *t, const char *name, size_t n) {
+    if (!t->json) {
+        lmi_give(t, (lam_field){.name = name, .type = LAM_FIELD_NONE});
+        return;
+    }
+    lmi_tell_name(t, name, n);
+    PUT(t->json, "null");
+}
+
+void lmi_tell_truth(lmi_teller *t, const char *name, size_t n, bool v) {
+    if (!t->json) {
+        lmi_give(t, (lam_field){.name = name, .type = LAM_FIELD_TRUTH, .truth = v});
+        return;
+    }
+    lmi_tell_name(t, name, n);
+    quick_put(t->json, v ? "true" : "false", v ? 4 : 5);
+}
+
+void lmi_tell_int(lmi_teller *t, const char *name, size_t n, int64_t v) {
+    if (!t->json) {
+        lmi_give(t, (lam_field){.name = name, .type = LAM_FIELD_INTEGER, .integer = v});
+        return;
+    }
+    lmi_tell_name(t, name, n);
+    quick_int(t->json, v);
+}
+
+void lmi_tell_text(lmi_teller *t, const char *name, size_t n, const char *v) {
+    if (!t->json) {
+        lmi_give(t, (lam_field){.name = name, .type = v ? LAM_FIELD_TEXT : LAM_FIELD_NONE, .text = v});
+        return;
+    }
+    lmi_tell_name(t, name, n);
+    quick_text(t->json, v);
+}
+
+void lmi_tell_real(lmi_teller *t, const char *name, size_t n, double v) {
+    if (!t->json) {
+        lmi_give(t, (lam_field){.name = name, .type = LAM_FIELD_REAL, .real = v});
+        return;
+    }
+    lmi_tell_name(t, name, n);
+    if (v - v != 0)
+        PUT(t->json, "null");
+    else if (v > -1e15 && v < 1e15 && v == (double)(int64_t)v)
+        quick_int(t->json, (int64_t)v);
+    else
+        lmi_put_real(t->json, v);
+}
+
+void lmi_tell_begin(lmi_teller *t, const char *name, size_t n, lam_field_type type, char bracket) {
+    if (!t->json) {
+        lmi_give(t, (lam_field){.name = name, .type = type});
+        return;
+    }
+    lmi_tell_name(t, name, n);
+    quick_put(t->json, &bracket, 1);
+    t->any = false;
+}
+
+void lmi_tell_close(lmi_teller *t, char bracket) {
+    if (!t->json) {
+        lmi_give(t, (lam_field){.type = LAM_FIELD_END});
+        return;
+    }
+    quick_put(t->json, &bracket, 1);
+    t->any = true;
+}
+
 void lmi_tell_sizes(lmi_teller *t, const char *name, int32_t ndim, const int64_t *sizes) {
     if (ndim < 0) {
         tell_none(t, name);

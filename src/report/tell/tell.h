@@ -18,51 +18,33 @@ typedef struct lmi_teller {
 
 static inline lmi_teller lmi_tell_json(lmi_buf *b) { return (lmi_teller){.json = b, .brief = true}; }
 static inline lmi_teller lmi_tell_to(lam_receiver to) { return (lmi_teller){.to = to}; }
-static inline void lmi_give(lmi_teller *t, const lam_field f) { /* to the receiver */
-    /* NOLINTNEXTLINE(clang-analyzer-core.CallAndMessage): a teller has a buffer or a receiver */
-    if (!t->stopped) t->stopped = !t->to.field(t->to.self, &f);
-}
+void lmi_give(lmi_teller *t, lam_field f); /* to the receiver */
 
-/* -- values: inlined, so that the length of a name is a constant (bench row "JSON") -------------------- */
+/* -- values: `n` is the length of the name, which is a constant where these are inlined -------------------
+ */
 
-QUICK void tell_name(lmi_teller *t, const char *name) {
-    if (t->any) PUT(t->json, ", ");
-    t->any = true;
-    if (name) quick_name(t->json, name);
-}
+void lmi_tell_name(lmi_teller *t, const char *name, size_t n);
+void lmi_tell_none(lmi_teller *t, const char *name, size_t n);
+void lmi_tell_truth(lmi_teller *t, const char *name, size_t n, bool v);
+void lmi_tell_int(lmi_teller *t, const char *name, size_t n, int64_t v);
+void lmi_tell_text(lmi_teller *t, const char *name, size_t n, const char *v);
+void lmi_tell_real(lmi_teller *t, const char *name, size_t n, double v);
+void lmi_tell_begin(lmi_teller *t, const char *name, size_t n, lam_field_type type, char bracket);
+void lmi_tell_close(lmi_teller *t, char bracket);
 
-QUICK void tell_none(lmi_teller *t, const char *name) {
-    if (!t->json) {
-        lmi_give(t, (lam_field){.name = name, .type = LAM_FIELD_NONE});
-        return;
-    }
-    tell_name(t, name);
-    PUT(t->json, "null");
-}
-
+QUICK size_t tell_length(const char *name) { return name ? strlen(name) : 0; }
+QUICK void tell_name(lmi_teller *t, const char *name) { lmi_tell_name(t, name, tell_length(name)); }
+QUICK void tell_none(lmi_teller *t, const char *name) { lmi_tell_none(t, name, tell_length(name)); }
 /* The same as `tell_none`, but JSON does not have the field. */
 QUICK void tell_absent(lmi_teller *t, const char *name) {
     if (!t->json) tell_none(t, name);
 }
-
 QUICK void tell_truth(lmi_teller *t, const char *name, bool v) {
-    if (!t->json) {
-        lmi_give(t, (lam_field){.name = name, .type = LAM_FIELD_TRUTH, .truth = v});
-        return;
-    }
-    tell_name(t, name);
-    quick_put(t->json, v ? "true" : "false", v ? 4 : 5);
+    lmi_tell_truth(t, name, tell_length(name), v);
 }
-
 QUICK void tell_int(lmi_teller *t, const char *name, int64_t v) {
-    if (!t->json) {
-        lmi_give(t, (lam_field){.name = name, .type = LAM_FIELD_INTEGER, .integer = v});
-        return;
-    }
-    tell_name(t, name);
-    quick_int(t->json, v);
+    lmi_tell_int(t, name, tell_length(name), v);
 }
-
 /* Negative: unknown. */
 QUICK void tell_known(lmi_teller *t, const char *name, int64_t v) {
     if (v < 0)
@@ -70,32 +52,14 @@ QUICK void tell_known(lmi_teller *t, const char *name, int64_t v) {
     else
         tell_int(t, name, v);
 }
-
 /* NULL: there is none. */
 QUICK void tell_text(lmi_teller *t, const char *name, const char *v) {
-    if (!t->json) {
-        lmi_give(t, (lam_field){.name = name, .type = v ? LAM_FIELD_TEXT : LAM_FIELD_NONE, .text = v});
-        return;
-    }
-    tell_name(t, name);
-    quick_text(t->json, v);
+    lmi_tell_text(t, name, tell_length(name), v);
 }
-
 /* NaN and infinities are null in JSON. */
 QUICK void tell_real(lmi_teller *t, const char *name, double v) {
-    if (!t->json) {
-        lmi_give(t, (lam_field){.name = name, .type = LAM_FIELD_REAL, .real = v});
-        return;
-    }
-    tell_name(t, name);
-    if (v - v != 0)
-        PUT(t->json, "null");
-    else if (v > -1e15 && v < 1e15 && v == (double)(int64_t)v)
-        quick_int(t->json, (int64_t)v);
-    else
-        lmi_put_real(t->json, v);
+    lmi_tell_real(t, name, tell_length(name), v);
 }
-
 /* Negative: unknown. */
 QUICK void tell_known_real(lmi_teller *t, const char *name, double v) {
     if (v < 0)
@@ -114,29 +78,14 @@ void lmi_tell_count(lmi_teller *t, const char *name, lam_count c);
 /* -- containers of fields ------------------------------------------------------------------------------ */
 
 QUICK void tell_begin(lmi_teller *t, const char *name, lam_field_type type, char bracket) {
-    if (!t->json) {
-        lmi_give(t, (lam_field){.name = name, .type = type});
-        return;
-    }
-    tell_name(t, name);
-    quick_put(t->json, &bracket, 1);
-    t->any = false;
+    lmi_tell_begin(t, name, tell_length(name), type, bracket);
 }
 QUICK void tell_object(lmi_teller *t, const char *name) { tell_begin(t, name, LAM_FIELD_OBJECT, '{'); }
 QUICK void tell_record(lmi_teller *t, const char *name) { tell_begin(t, name, LAM_FIELD_RECORD, '{'); }
 QUICK void tell_tuple(lmi_teller *t, const char *name) { tell_begin(t, name, LAM_FIELD_RECORD, '['); }
 QUICK void tell_list(lmi_teller *t, const char *name) { tell_begin(t, name, LAM_FIELD_LIST, '['); }
-
-QUICK void tell_close(lmi_teller *t, char bracket) {
-    if (!t->json) {
-        lmi_give(t, (lam_field){.type = LAM_FIELD_END});
-        return;
-    }
-    quick_put(t->json, &bracket, 1);
-    t->any = true;
-}
-QUICK void tell_end(lmi_teller *t) { tell_close(t, '}'); }      /* of an object or a record */
-QUICK void tell_list_end(lmi_teller *t) { tell_close(t, ']'); } /* of a list or a tuple */
+static inline void tell_end(lmi_teller *t) { lmi_tell_close(t, '}'); }      /* of an object or a record */
+static inline void tell_list_end(lmi_teller *t) { lmi_tell_close(t, ']'); } /* of a list or a tuple */
 
 /* The beginning of each JSON document, after its brace: its kind and the version of its schema, twice, and
  * the version of lamina. `between` is written between these fields. */
