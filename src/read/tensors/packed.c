@@ -221,7 +221,9 @@ static lam_status join_bnb4(joining *k, const lmi_stored_tensor *state, const ch
     lmi_json j;
     const lmi_json_limits limits = {.depth = 8, .size = 1 << 16};
     if (!text) return lmi_nomem(k->e);
-    if (n && lmi_json_read(&j, text, n, &limits, k->x->name, NULL) == LAM_OK) {
+    const lam_status read = n ? lmi_json_read(&j, text, n, &limits, k->x->name, NULL) : LAM_SYNTAX;
+    if (read == LAM_NOMEM) return lmi_nomem(k->e);
+    if (read == LAM_OK) {
         const uint32_t shape = lmi_json_get(&j, LMI_JSON_ROOT, "shape");
         const char *name = lmi_json_as_text(&j, lmi_json_get(&j, LMI_JSON_ROOT, "dtype"));
         if (name) dtype = lam_dtype_by_name(name);
@@ -236,9 +238,17 @@ static lam_status join_bnb4(joining *k, const lmi_stored_tensor *state, const ch
     return LAM_OK;
 }
 
-static const char *const scale_parts[] = {
-    ".weight_scale", ".weight_scale_2",      ".weight_scale_inv",   ".scale", ".SCB", ".weight_format",
-    ".input_scale",  ".weight_global_scale", ".input_global_scale", NULL};
+static const char *const scale_parts[] = {".weight_scale",
+                                          ".weight_scale_2",
+                                          ".weight_scale_inv",
+                                          ".scale",
+                                          ".SCB",
+                                          ".weight_format",
+                                          ".input_scale",
+                                          ".weight_global_scale",
+                                          ".input_global_scale",
+                                          ".weight_zero_point",
+                                          NULL};
 /* of experts, whose weights are one tensor that is not called `weight` */
 static const char *const expert_parts[] = {"_scale", "_scale_inv", "_scale_2", "_input_scale", NULL};
 

@@ -57,13 +57,24 @@ static const char *owner_of(const lmi_stored_tensor *x, char *room, size_t size)
     return NULL;
 }
 
-static void by_owner(matching *k, int side) {
+/* The packed tensor of a side without a mate that is of this weight; -1: none. */
+static int32_t packed_of(const matching *k, int side, const char *owner, const lmi_map *owners) {
+    const int64_t i = lmi_map_get(owners, owner);
+    return i >= 0 && k->mate[side][i] < 0 ? (int32_t)i : -1;
+}
+
+/* Joins packed weights with plain ones, and with those that are packed in another way. */
+static lam_status by_owner(matching *k, lmi_map *owners) {
     char room[1024];
-    for (int32_t i = 0; i < n_of(k, side); i++) {
-        const char *name = k->mate[side][i] < 0 ? owner_of(at(k, side, i), room, sizeof room) : NULL;
-        const int32_t j = name ? single(k, !side, name) : -1;
-        if (j >= 0) join(k, side, i, j);
-    }
+    for (int side = 1; side >= 0; side--)
+        for (int32_t i = 0; i < n_of(k, side); i++) {
+            const char *name = k->mate[side][i] < 0 ? owner_of(at(k, side, i), room, sizeof room) : NULL;
+            int32_t j = name ? single(k, !side, name) : -1;
+            if (name && side && j < 0) LAM_TRY(lmi_map_put(owners, name, i, k->e));
+            if (name && !side && j < 0) j = packed_of(k, 1, name, owners);
+            if (j >= 0) join(k, side, i, j);
+        }
+    return LAM_OK;
 }
 
 static bool is_gguf(const lmi_tensors *t) { return strncmp(t->format, "GGUF", 4) == 0; }
@@ -227,11 +238,53 @@ static lam_status compare_values(matching *k, const lmi_stored_tensor *const x[2
     return LAM_OK;
 }
 
-/* False: the values of a side are packed in a way that is not read. */
-static bool has_values(const matching *k, const lmi_stored_tensor *const x[2]) {
-    for (int side = 0; side < 2; side++)
-        if (x[side]->packed && !lmi_can_unpack(k->t[side], x[side])) return false;
+/* *known false: the values of a side are packed in a way that is not read. */
+static lam_status has_values(const matching *k, const lmi_stored_tensor *const x[2], bool *known) {
+    *known = true;
+    for (int side = 0; side < 2 && *known; side++)
+        if (x[side]->packed) LAM_TRY(lmi_can_unpack(k->t[side], x[side], known, k->e));
+    return LAM_OK;
+}
+
+/* Experts in blocks (gpt-oss) have outputs before inputs, where transformers has them the other way round:
+ * the plain tensor is then read so, as one with strides. */
+static bool is_turned(const lmi_stored_tensor *packed, lmi_stored_tensor *plain, int64_t room[8]) {
+    const int32_t n = packed->ndim;
+    const char *end = strrchr(packed->name, '_');
+    if (!packed->packed || plain->packed || !end || strcmp(end, "_blocks") != 0) return false;
+    if (n < 2 || n > 4 || plain->raw.ndim != n || plain->strides || lmi_stored_type_of(plain).elements != 1)
+        return false;
+    int64_t *sizes = room, *strides = room + 4, step = 1;
+    for (int32_t i = n - 1; i >= 0; i--) {
+        const int32_t to = i < n - 2 ? i : 2 * n - 3 - i; /* the last two change places */
+        sizes[to] = plain->raw.sizes[i];
+        strides[to] = step;
+        step *= plain->raw.sizes[i];
+        if (sizes[to] != packed->sizes[to]) return false;
+    }
+    plain->raw.sizes = sizes;
+    plain->strides = strides;
     return true;
+}
+
+static lam_status compare_unpacked(matching *k, const lmi_stored_tensor *const x[2], lam_tensor_change *c) {
+    lmi_stored_tensor view[2] = {*x[0], *x[1]};
+    const lmi_stored_tensor *const seen[2] = {&view[0], &view[1]};
+    int64_t room[8];
+    const bool same = same_sizes(x[0], x[1]);
+    const bool turned = is_turned(x[0], &view[1], room) || is_turned(x[1], &view[0], room);
+    lam_tensor_change other = *c;
+    if (!same && !turned) {
+        c->change = LAM_WEIGHTS_CHANGED;
+        c->why = "its shape is another";
+        return LAM_OK;
+    }
+    LAM_TRY(lmi_weights_compare(k->t, same ? x : seen, true, c, &k->w, k->e));
+    if (c->why) return name_type(k, x, c);
+    if (!same || !turned || !may_read(k, x[0]) || !may_read(k, x[1])) return LAM_OK;
+    LAM_TRY(lmi_weights_compare(k->t, seen, true, &other, &k->w, k->e));
+    if (is_closer(&other, c)) *c = other;
+    return LAM_OK;
 }
 
 /* Packed weights of one kind are equal or not by the bytes of their numbers: their scales are tensors of
@@ -240,24 +293,19 @@ static lam_status compare_packed(matching *k, const lmi_stored_tensor *const x[2
     const bool alike =
         x[0]->packed && x[1]->packed && strcmp(x[0]->type, x[1]->type) == 0 && same_form(x[0], x[1]);
     const lam_tensor_change told = *c;
+    bool known;
     if (alike) {
         LAM_TRY(lmi_weights_compare(k->t, x, false, c, &k->w, k->e));
         if (c->change == LAM_WEIGHTS_EQUAL) return LAM_OK;
         *c = told;
     }
     c->change = alike ? LAM_WEIGHTS_CHANGED : LAM_WEIGHTS_UNKNOWN;
-    if (!has_values(k, x)) {
-        c->why = alike ? "its values are packed, and are not computed from its scales"
-                       : "a packed weight is not compared with one of another type";
+    LAM_TRY(has_values(k, x, &known));
+    if (!known) {
+        c->why = "its values are packed, and can't be computed from the tensors that hold them";
         return LAM_OK;
     }
-    if (!same_sizes(x[0], x[1])) {
-        c->change = LAM_WEIGHTS_CHANGED;
-        c->why = "its shape is another";
-        return LAM_OK;
-    }
-    LAM_TRY(lmi_weights_compare(k->t, x, true, c, &k->w, k->e));
-    return c->why ? name_type(k, x, c) : LAM_OK;
+    return compare_unpacked(k, x, c);
 }
 
 static lam_status compare_pair(matching *k, const lmi_stored_tensor *const x[2], lam_tensor_change *c) {
@@ -290,10 +338,13 @@ static lam_status describe(matching *k, const lmi_stored_tensor *x, int side, la
     return name && c->type[side] && c->sizes[side] ? LAM_OK : lmi_nomem(k->e);
 }
 
-/* A part of a packed weight is a part of what becomes of that, if the other has it in one tensor. */
+/* A part of a packed weight is a part of what becomes of that, if the other has it in one tensor or packed in
+ * another way. */
 static bool is_within(const matching *k, int side, int32_t i) {
     const int32_t in = at(k, side, i)->in, mate = in < 0 ? -1 : k->mate[side][in];
-    return k->mate[side][i] < 0 && mate >= 0 && !at(k, !side, mate)->packed;
+    if (k->mate[side][i] >= 0 || mate < 0 || k->renamed[side ? in : mate]) return false;
+    const lmi_stored_tensor *x = at(k, side, in), *other = at(k, !side, mate);
+    return strcmp(x->type, other->type) != 0 || strcmp(x->name, other->name) != 0;
 }
 
 static lam_status add(matching *k, int32_t before, int32_t after) {
@@ -334,7 +385,11 @@ static lam_status match(matching *k) {
     if (!(k->renamed = lmi_alloc(a, (uint64_t)n_of(k, 1), sizeof *k->renamed))) return lmi_nomem(k->e);
     k->w.all = bytes_of(k);
     by_name(k);
-    for (int side = 0; side < 2; side++) by_owner(k, side);
+    lmi_map owners;
+    lmi_map_init(&owners);
+    const lam_status s = by_owner(k, &owners);
+    lmi_map_free(&owners);
+    if (s != LAM_OK) return s;
     for (int side = 0; side < 2; side++) by_word(k, side);
     LAM_TRY(by_bytes(k));
     return list(k);

@@ -8,13 +8,6 @@
 
 enum { WINDOW = 64 << 20, SLIDE = 4096 };
 
-const char *lmi_unread(const lmi_stored_tensor *x) {
-    if (x->raw.numel == 0) return NULL;
-    if (x->unread) return x->unread;
-    return x->file < 0 || x->raw.numel < 0 || x->raw.bytes < 0 ? "its values are in no file that is read"
-                                                               : NULL;
-}
-
 lam_status lmi_piece_open(lmi_piece *p, const lmi_tensors *t, const lmi_stored_tensor *x, lam_error *e) {
     *p = (lmi_piece){.t = t, .x = x, .type = lmi_stored_type_of(x)};
     p->n = p->type.opaque ? x->raw.bytes : x->raw.numel;

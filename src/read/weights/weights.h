@@ -2,8 +2,9 @@
  * weights: the values of tensors in files: read piece by piece, as numbers, and those of two files compared.
  *
  * check.c: NaN and Inf. pieces.c: the bytes of a tensor, row by row. blocks.c: the types of few bits.
- * unpack.c: weights that several tensors hold. numbers.c: values as numbers. compare.c: two tensors. match.c:
- * which tensors of two files belong together. lines.c: sums by module. */
+ * unpack.c: weights that several tensors hold (parts.c), by columns.c and rows.c. numbers.c: values as
+ * numbers. compare.c: two tensors. match.c: which tensors of two files belong together. lines.c: sums by
+ * module. */
 #ifndef LMI_READ_WEIGHTS_H
 #define LMI_READ_WEIGHTS_H
 
@@ -30,7 +31,8 @@ lmi_block *lmi_block_of(const char *type);
 
 /* Reads the values of a packed weight, by its scales. */
 typedef struct lmi_unpack lmi_unpack;
-bool lmi_can_unpack(const lmi_tensors *t, const lmi_stored_tensor *x);
+/* *can: its values can be computed from its parts. */
+lam_status lmi_can_unpack(const lmi_tensors *t, const lmi_stored_tensor *x, bool *can, lam_error *e);
 /* Free it also on failure. */
 lam_status lmi_unpack_open(lmi_unpack **out, const lmi_tensors *t, const lmi_stored_tensor *x, lam_error *e);
 void lmi_unpack_free(lmi_unpack *u);
