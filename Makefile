@@ -102,8 +102,9 @@ bench-files: ## what the native command takes for files of models, beside other 
 	@$(SETUP) test
 	@$(IN_VENV) $(VENV_PYTHON) bench/files.py
 
-bench-ranks: ## whom the verdict on many ranks names: of runs that are made up, and of processes here, with the bars to hold
+bench-ranks: ## what folders of runs cost, and whom the verdict names: of made-up runs, and of processes here, with the bars to hold
 	@$(SETUP) test
+	@$(IN_VENV) $(VENV_PYTHON) bench/folders.py
 	@$(IN_VENV) $(VENV_PYTHON) bench/ranks.py
 
 golden: ## rewrites the expected transcripts in tests/golden and docs; look at the diff before you keep it

@@ -443,8 +443,9 @@ def check_schema(db: Any, folder: str, table: str, files: list[Path]) -> None:
         FormatError: a later version wrote them.
     """
     some = files if table == "ranks" else [files[0], files[-1]]
-    for file in some:
-        schema = kept_in(db, file).get("lamina.schema", SCHEMA)
+    query = f"SELECT DISTINCT value FROM parquet_kv_metadata([{listed(some)}]) WHERE key = 'lamina.schema'"
+    for (value,) in asked(db, query, folder):
+        schema = value.decode("utf-8", "replace")
         if not schema.isdecimal() or int(schema) > int(SCHEMA):
             raise FormatError(
                 f"{folder}: the files of {table}/ have schema {schema[:20]!r}, and this lamina reads "
@@ -471,8 +472,12 @@ def write_file(db: Any, table: str, source: str, to: Path, kept: dict[str, str])
 
 def from_files(files: Iterable[Path]) -> str:
     """What stands after FROM to read these files."""
-    names = ", ".join(quoted(escape(str(file.resolve()))) for file in files)
-    return f"read_parquet([{names}], union_by_name = true, hive_partitioning = false)"
+    return f"read_parquet([{listed(files)}], union_by_name = true, hive_partitioning = false)"
+
+
+def listed(files: Iterable[Path]) -> str:
+    """The names of files as DuckDB reads them."""
+    return ", ".join(quoted(escape(str(file.resolve()))) for file in files)
 
 
 def merge_tables(tables: Path, to: Path) -> int:
