@@ -64,6 +64,7 @@ typedef struct lam_script { /* a request to run and record a program */
     int32_t every;           /* record one in `every` steps; or LAM_THINNING */
     bool memory, health;     /* also measure the memory of layers; check for NaN and Inf */
     const char *job;         /* as in lam_run_info; NULL: the one of the launcher */
+    const char *peak;        /* of the device, for lam_peak_flops; NULL: as the table of peaks has it */
 } lam_script;
 
 /* Receives one check from the configuration file `file` of a project, as arguments of `lamina check`. */

@@ -173,6 +173,9 @@ LAM_API lam_count lam_costs_phase_total(const lam_costs *c, lam_phase phase, lam
  * with work that the backward repeats if `repeated`. What an optimizer and other code outside the calls run
  * without gradients is left out. LAM_UNKNOWN under a convention that counts calls. */
 LAM_API lam_count lam_costs_model_macs(const lam_costs *c, bool repeated);
+/* The type of the numbers that most of the MACs of its operators multiply, as in lam_tensor; -1: unknown, or
+ * there are none. */
+LAM_API int32_t lam_costs_macs_dtype(const lam_costs *c);
 /* Reads the counts of operator `op` alone; LAM_RANGE if out of range. `counted` is false if a counted
  * operator around it, or the operators inside it, count its work. */
 LAM_API lam_status lam_costs_op(const lam_costs *c, int32_t op, lam_count out[LAM_N_METRICS], bool *counted,

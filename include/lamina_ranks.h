@@ -33,7 +33,10 @@ typedef struct lam_rank_fact { /* a rank in an attempt; one that is restarted ha
     int64_t comm_group; /* the ranks that exchange data with it before all others do; LAM_NOT_KNOWN: none */
     int64_t seen_us;    /* when it was last alive */
     int64_t ended_us;   /* LAM_NOT_KNOWN: its file was never closed */
-    double step_flops, peak_flops; /* of a step; of its device in a second */
+    double step_flops, hardware_flops; /* of a step, as in lam_step_work */
+    double peak_flops;                 /* of its device, a second */
+    int64_t flops_at_least; /* 1: those of a step are lower bounds */
+    const char *why_mfu;    /* why they or the peak are unknown, or lower bounds; NULL: not told */
     const char *node;
     const char *ended_by; /* the exception or signal that ended it, its name first; NULL: none is known */
     const char *ran_last; /* such as "call 121 of Net"; NULL: unknown */

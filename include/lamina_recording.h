@@ -65,6 +65,20 @@ typedef struct lam_step_span {
     int64_t t0_ns, t1_ns; /* monotonic time */
 } lam_step_span;
 
+/* The operations of a step, counted from its operators, and the peak of the device that it runs on. Texts are
+ * empty if there is nothing to say. */
+enum { LAM_WORK_WORDS = 240, LAM_WORK_NAME = 96 };
+typedef struct lam_step_work {
+    int64_t flops, hardware_flops; /* two for each MAC of lam_costs_model_macs: without what the backward
+                                    * repeats, and with it; -1 unknown */
+    bool at_least;                 /* they are lower bounds */
+    double peak;                   /* of the device, FLOP/s; 0 unknown */
+    char why[LAM_WORK_WORDS];      /* they are unknown, or lower bounds */
+    char why_peak[LAM_WORK_WORDS]; /* it is unknown */
+    char device[LAM_WORK_NAME], dtype[LAM_WORK_NAME]; /* "NVIDIA H200"; "bfloat16": of most of the MACs */
+    char peak_of[LAM_WORK_NAME];   /* the entry of the table of peaks, "h200-sxm:bfloat16"; or "given" */
+} lam_step_work;
+
 typedef struct lam_step_info {
     int32_t root;     /* which root of the run, from 0 */
     int64_t tree;     /* steps of a root with the same number have the same modules and places; 0: unknown */
@@ -83,6 +97,7 @@ typedef struct lam_step_info {
     int64_t collectives;       /* that began in it, but for sending and receiving; -1 unknown */
     int64_t collectives_hash;  /* equal for equal names in the same order */
     bool alone;          /* no other process takes part; set by the recorder */
+    const lam_step_work *work; /* copied; NULL: it was not counted in this step */
 } lam_step_info;
 
 /* The copy of SQLite that reads and writes recordings, and reads saved reports. */
@@ -150,6 +165,17 @@ typedef struct lam_recorded_run {
     int64_t ended_unix_ns;                 /* 0: it is still running, or its process died */
     int64_t dropped;                       /* dropped steps */
 } lam_recorded_run;
+/* The shares of a device's peak that steps reach, model and hardware FLOPs utilization: the operations of a
+ * step over its mean time, or where that is not known, over the median time from step to step. */
+typedef struct lam_utilization {
+    double mfu, hfu;    /* NaN: unknown */
+    double flops_per_s; /* those of MFU; NaN: unknown */
+    bool at_least;      /* all three are lower bounds, as are the FLOPs of a step */
+    const char *why, *why_peak; /* why FLOPs are unknown or lower bounds, and why the peak is unknown; NULL */
+    int64_t flops, hardware_flops; /* of a step, as in lam_step_work; -1 unknown */
+    double peak;                   /* FLOP/s; NaN: unknown */
+    const char *device, *dtype, *peak_of; /* as in lam_step_work; NULL: unknown */
+} lam_utilization;
 typedef struct lam_recorded_model { /* a root with one tree, and one kind of its steps */
     const char *name;
     /* Steps of one kind agree in mode, in number of calls, in whether torch made graphs, in whether compiled
@@ -185,6 +211,7 @@ typedef struct lam_recorded_model { /* a root with one tree, and one kind of its
     struct {
         int64_t n, recorded_ns, between_ns, error_ns;
     } cost;
+    lam_utilization used;
     lam_middle peak_bytes;
     lam_middle device_forward_ns, device_backward_ns; /* by a GPU's clock */
     lam_middle device_peak_bytes;                     /* of a GPU's memory */

@@ -223,6 +223,12 @@ typedef struct lam_named_peak {
  * if there is none. Of "measured" and "measured:bfloat16" `best` is 0: it is to be measured, as by `roof` of
  * lam_host. */
 LAM_API lam_status lam_peak_named(const char *text, const char *dtype, lam_named_peak *out, lam_error *e);
+/* The same, or FLOP/s as a number, "9.9e14": the name is "given" then, and the bytes are 0. LAM_USAGE too for
+ * "measured", and for a number below 1. */
+LAM_API lam_status lam_peak_flops(const char *text, const char *dtype, lam_named_peak *out, lam_error *e);
+/* The peak of a device for numbers of type `dtype`, by the name that its driver has for it, as "NVIDIA H200".
+ * False: it is not in the table. */
+LAM_API bool lam_peak_of_device(const char *device, const char *dtype, lam_named_peak *out);
 /* The same of a language model, with the type of most of its parameters. */
 LAM_API lam_status lam_tokens_peak(const lam_tokens *t, const char *text, lam_named_peak *out, lam_error *e);
 

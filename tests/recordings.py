@@ -71,8 +71,8 @@ def make(
         shutil.copy(template(), file)
         db = sqlite3.connect(file)
         model = db.execute("SELECT id FROM models").fetchone()[0]
-        db.execute("DELETE FROM layers")
-        db.execute("DELETE FROM steps")
+        for table in ("layers", "work", "steps"):
+            db.execute(f"DELETE FROM {table}")
         for k in range(first, steps):
             latest = max(sum(work[r][k].values()) for r in range(ranks))
             _put(db, model, k, every, work[rank][k], latest + transfer_ms, began_s, step_ms, waits)

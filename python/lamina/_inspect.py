@@ -376,23 +376,35 @@ class Capture:
 
 class RecordedStep(Capture):
     """The capture of a step that a recording or a callback chose: torch's compiler works in it as it does
-    otherwise. ``ops``: operators are counted, and all calls in the block are the step's. Without it only
-    those are that the root makes, or that its backward pass repeats. ``memory`` needs Optimizers.begin()."""
+    otherwise. ``ops``: operators are counted; ``report``: it has one, and all calls in the block are the
+    step's. Without it only those are that the root makes, or that its backward pass repeats. ``memory`` needs
+    Optimizers.begin().
+
+    Attributes:
+        unseen: why operators are not counted; None: they are, or are not wanted.
+    """
 
     _hooks_optimizers = False
 
-    def __init__(self, model: Any, memory: bool, health: bool, *, ops: bool = False) -> None:
+    def __init__(
+        self,
+        model: Any,
+        memory: bool,
+        health: bool,
+        *,
+        time: bool = True,
+        ops: bool = False,
+        report: bool = False,
+    ) -> None:
         wanted = None
         if health:
             from ._observe.values import Checks
 
             wanted = Checks()
-        # Under a dispatch mode torch compiles nothing; and autograd can't be compiled while operators are
-        # watched, since that reads sizes of tensors of which no Python object may exist yet.
-        dispatch = ops and watched(None).dispatch is not None
-        counts = ops and not (dispatch and _lamina.compiler_used()) and not compiles_autograd()
-        super().__init__(model, ops=None if counts else False, time=True, memory=memory, health=wanted)
-        self._has_report = ops
+        self.unseen = _why_unseen(report) if ops else None
+        counts = ops and self.unseen is None
+        super().__init__(model, ops=None if counts else False, time=time, memory=memory, health=wanted)
+        self._has_report = report
 
     def _new_stance(self, how: Watched, watch: _lamina.Capture) -> Recorded:  # noqa: ARG002
         watch.of_step(not self._has_report)
@@ -408,6 +420,20 @@ class RecordedStep(Capture):
         """Closes the capture and returns its model."""
         self.__exit__(None, None, None)
         return self._model
+
+
+def _why_unseen(report: bool) -> str | None:
+    """Why the operators of a step that a program makes can't be watched; None: they can."""
+    how = watched(None)
+    if compiles_autograd():  # that reads sizes of tensors of which no Python object may exist yet
+        return "autograd is compiled, so its operators can't be watched"
+    if how.dispatch is not None and _lamina.compiler_used():
+        return "operators are watched by a dispatch mode, under which torch compiles nothing"
+    if not report and not how.ops:
+        return how.why_not or "operators can't be watched here"
+    if not report and how.dispatch is not None:
+        return "operators could be watched by a dispatch mode alone, which a recording does not open"
+    return None
 
 
 def capture(

@@ -5,7 +5,8 @@ C counts the calls of a root, by the entry in ``torch.nn.Module`` through which 
 entry stays there between captures (:mod:`lamina._guard.standing_entry`). C decides which calls begin a
 recorded step and which belong to it (python/ext/calls/step.c). A recorded step is an ordinary capture, open
 from one call of the root to the first one after a backward pass. Its model is passed to the recorder, whose
-thread writes it. If steps are only timed, no Python code runs for any of this.
+thread writes it. In the first steps of each mode operators are counted too, by a separate capture
+(:mod:`lamina._work`). If steps are only timed, no Python code runs for any other.
 """
 
 from __future__ import annotations
@@ -26,15 +27,19 @@ from ._base.ranks import file_of_rank, job_and_attempt, rank_and_world
 from ._guard.standing_entry import Rest
 from ._inspect import RecordedStep
 from ._observe.memory import Optimizers
-from ._observe.support import nodes
+from ._observe.support import nodes, watched
+from ._work import StepWork, check_peak
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from types import TracebackType
 
+    from ._work import Work
+
 FILE = "run.lamina"
 
 _roots: set[_Root] = set()  # of all watches
+_left: list[StepWork] = []  # captures that a forked child must not close
 
 
 # -- roots ---------------------------------------------------------------------------------------------------
@@ -54,13 +59,14 @@ class _Root(_lamina.Root):
     """One root of one watch. C counts its calls and handles its steps; this class opens the captures that C
     can't."""
 
-    __slots__ = ("__weakref__", "module", "name", "schedule", "watch")
+    __slots__ = ("__weakref__", "module", "name", "schedule", "watch", "work")
 
     def __init__(self, watch: Watch, recorder: _lamina.Recorder, given: Any, number: int, name: str) -> None:
         module = check_module(given)
         self.schedule = schedule_of(watch.every, number)
         super().__init__(self.schedule, recorder, number, name, watch.sees_nodes, watch.times_only)
         self.watch, self.name = watch, name
+        self.work: StepWork | None = None  # of the step that is counted
         self.module: weakref.ref[Any] | None = weakref.ref(module, self._on_module_deleted)
         _roots.add(self)
         self.count(module)
@@ -70,6 +76,15 @@ class _Root(_lamina.Root):
         calls this."""
         step = RecordedStep(module, self.watch.memory, self.watch.health)
         return step.open(), step.close
+
+    def count_step(self, module: Any) -> None:
+        """Begins to count the operators of a step that was opened. C calls this."""
+        self.work = StepWork(module, self.watch.peak)
+
+    def counted(self, whole: bool) -> Work | None:
+        """Ends that, and says what the step computed, if it is ``whole``. C calls this."""
+        work, self.work = self.work, None
+        return None if work is None else work.end(whole=whole)
 
     def look(self) -> None:
         """C calls this if other code made torch's compiler forget to report that it works."""
@@ -88,6 +103,9 @@ class _Root(_lamina.Root):
         self.module = None
         self.uncount()
         self.retire()
+        if self.work is not None:  # in a forked child, where closing may wait for threads that are gone
+            _left.append(self.work)
+            self.work = None
 
 
 def _forget_all() -> None:
@@ -127,6 +145,7 @@ class Watch:
     Attributes:
         file: the file that it writes, with the rank in its name in a distributed run.
         every: one in ``every`` calls of a model is recorded; None: more at first than later.
+        peak: the device's, as it was given; None: as the table of peaks has it.
         stopped: the error that ended the recording early, as a sentence, or None. stderr had it too.
     """
 
@@ -139,8 +158,10 @@ class Watch:
         memory: bool = False,
         health: bool = False,
         job: str | None = None,
+        peak: float | str | None = None,
     ) -> None:
         check_every(every)
+        self.peak = check_peak(peak)
         file_of(file, "file")
         self._models = list({id(model): model for model in models}.values())
         for model in self._models:
@@ -193,6 +214,7 @@ class Watch:
         atexit.register(self._close_at_exit)
         try:
             self.sees_nodes = nodes() is None  # this proves the observer now, not in the first step
+            watched(None)  # the same of operators
             Rest.begin()
             if self.memory:
                 Optimizers.begin()
@@ -315,6 +337,7 @@ def watch(
     file: str | os.PathLike[str] = FILE,
     memory: bool = False,
     health: bool = False,
+    peak: float | str | None = None,
 ) -> Watch:
     """Records steps of a training loop: ``with lamina.watch(model): ...``
 
@@ -330,6 +353,10 @@ def watch(
     ``health`` any NaN or Inf and the layer that made the first one. Between recorded steps a call of a layer
     costs some ten nanoseconds more; a recorded step costs some 0.15 ms and a few microseconds a layer.
 
+    In the first two recorded steps of each mode operators are counted too, for MFU and HFU: the shares of the
+    device's peak that steps reach. ``peak`` is that peak in FLOP/s, or a device, as ``"h100-sxm"``, also with
+    a type of numbers, ``"h100-sxm:bfloat16"``; by default that of the GPU's name, if lamina knows it.
+
     ``file`` is an SQLite database (docs/recording.md). A separate thread writes it within half a second of a
     step's end; if the process is killed, the file is valid and lacks at most the last second. A new run is
     appended to an existing file. In a distributed run (``RANK`` and ``WORLD_SIZE``, as torchrun sets them, or
@@ -341,10 +368,11 @@ def watch(
 
     Raises:
         TypeError: ``model`` is no ``torch.nn.Module``.
-        ValueError: ``every`` is less than 1, or ``file`` is empty.
+        ValueError: ``every`` is less than 1, ``file`` is empty, or ``peak`` is not above 0 and no device that
+            is known.
     """
     models = model if isinstance(model, list | tuple) else [model]
-    return Watch(models, every, file, memory=memory, health=health)
+    return Watch(models, every, file, memory=memory, health=health, peak=peak)
 
 
 # -- what a run is called ------------------------------------------------------------------------------------

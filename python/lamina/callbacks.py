@@ -139,7 +139,7 @@ class StepMeter:
         try:
             _wait_for_gpu()
             self._follow()
-            looking = RecordedStep(self._model, self._memory, self._health, ops=True)
+            looking = RecordedStep(self._model, self._memory, self._health, ops=True, report=True)
             looking.open()
             self._capture = looking
         except Exception as error:

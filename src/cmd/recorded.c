@@ -269,7 +269,11 @@ int lmi_run_run(lmi_cli *c) {
                        .every = a->every ? a->every : LAM_THINNING,
                        .memory = a->live.memory,
                        .health = a->live.health,
-                       .job = a->job};
+                       .job = a->job,
+                       .peak = a->peak};
+    lam_named_peak unread; /* each device has a peak for this type */
+    if (a->peak && lam_peak_flops(a->peak, "float32", &unread, &e) != LAM_OK)
+        return lmi_complain_of(c, &e, LAM_USAGE);
     if (!c->host->script) {
         lmi_complain(c, NULL, "this host can't run a Python program");
         return LMI_EXIT_FAILED;

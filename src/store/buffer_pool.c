@@ -24,13 +24,15 @@ static size_t aligned(size_t n) {
 lmi_handed *lmi_handed_new(lmi_spares *s, const lam_step_info *info, size_t bytes, void **more) {
     const char *name = info->name ? info->name : "model";
     const size_t length = strlen(name) + 1, spans = (size_t)info->n_spans * sizeof *info->spans;
-    const size_t first = aligned(sizeof(lmi_handed) + length), at = aligned(first + spans), room = at + bytes;
+    const size_t first = aligned(sizeof(lmi_handed) + length), work = aligned(first + spans),
+                 at = work + (info->work ? aligned(sizeof *info->work) : 0), room = at + bytes;
     lmi_handed *h = take_spare(s, room);
     const size_t has = h ? h->room : room;
     if (!h && !(h = malloc(room))) return NULL;
     *h = (lmi_handed){.info = *info, .room = has};
     h->info.name = memcpy(h->name, name, length);
     h->info.spans = spans ? memcpy((char *)h + first, info->spans, spans) : NULL;
+    h->info.work = info->work ? memcpy((char *)h + work, info->work, sizeof *info->work) : NULL;
     *more = (char *)h + at;
     return h;
 }

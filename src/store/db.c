@@ -160,6 +160,7 @@ static lam_status make_ready(lmi_db *d, lam_error *e) {
     LAM_TRY(lmi_db_run(d, "BEGIN IMMEDIATE;", e)); /* also finds out whether the file may be written */
     LAM_TRY(check_owner(d, &fresh, e));            /* another process may have made the tables */
     for (; d->version < LMI_SCHEMA_VERSION; d->version++) LAM_TRY(lmi_db_run(d, lmi_schemas[d->version], e));
+    LAM_TRY(lmi_db_run(d, lmi_schema_of_work, e));
     return lmi_db_run(d, "COMMIT;", e);
 }
 
@@ -241,12 +242,12 @@ static void distrust(sqlite3 *db) {
 /* A virtual table or view under the name of a table of ours would run an extension's code when it is read. */
 static lam_status check_tables(const lmi_db *d, lam_error *e) {
     int64_t odd;
-    LAM_TRY(
-        pragma_of(d,
-                  "SELECT count(*) FROM sqlite_master WHERE name COLLATE NOCASE IN ('runs', 'models',"
-                  " 'places', 'steps', 'layers', 'rollups', 'rollup_layers', 'pace') AND (type <> 'table' OR "
-                  "ifnull(rootpage, 0) < 1)",
-                  &odd, e));
+    LAM_TRY(pragma_of(
+        d,
+        "SELECT count(*) FROM sqlite_master WHERE name COLLATE NOCASE IN ('runs', 'models',"
+        " 'places', 'steps', 'layers', 'rollups', 'rollup_layers', 'pace', 'work') AND (type <> 'table' OR "
+        "ifnull(rootpage, 0) < 1)",
+        &odd, e));
     return odd ? lmi_fail(e, LAM_IO, d->file, "it is damaged: one of its tables is a virtual table or a view")
                : LAM_OK;
 }

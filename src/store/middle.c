@@ -310,6 +310,7 @@ static lam_status sum_places(lam_recording *r, lmi_root *root, lam_error *e) {
 lam_status lmi_sum_up(lam_recording *r, lam_error *e) {
     for (int32_t i = 0; i < r->run.n_models; i++) {
         LAM_TRY(sum_root(&r->roots[i], e));
+        lmi_sum_used(r, &r->roots[i]);
         if (!r->steps_alone) LAM_TRY(sum_places(r, &r->roots[i], e));
     }
     return LAM_OK;

@@ -447,5 +447,6 @@ lam_status lmi_read(lam_recording *r, const char *file, int64_t run, int32_t las
     LAM_TRY(lmi_db_run(&r->db, "BEGIN", e));
     LAM_TRY(read_run(r, run, e));
     LAM_TRY(read_roots(r, last, e));
+    LAM_TRY(lmi_read_counted(r, e));
     return lmi_read_pace(r, e);
 }

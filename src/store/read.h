@@ -23,6 +23,8 @@ typedef struct lmi_rollup {
     lmi_step like; /* mode, gradients, compiled, whether a backward pass was seen, calls (-1: several) */
 } lmi_rollup;
 
+typedef struct lmi_counted lmi_counted; /* a step whose operations were counted (used.c) */
+
 typedef struct lmi_root {
     lam_recorded_model told;
     lam_recorded_place *places;
@@ -34,6 +36,8 @@ typedef struct lmi_root {
     int64_t rolled_up[LMI_MODES]; /* of each mode: the key of the last step in a rollup; 0: none */
     lmi_rollup *rollups;
     int64_t n_rollups;
+    const lmi_counted *counted;
+    int64_t n_counted;
 } lmi_root;
 
 struct lam_recording {
@@ -44,6 +48,7 @@ struct lam_recording {
     uint64_t ceiling; /* the limit of its memory, in bytes */
     const char *path; /* of the file, as it was given */
     bool steps_alone; /* no rows of layers are read */
+    bool counts;      /* it has the table of what steps compute */
 };
 
 /* The limit of memory for reading an untrusted file, in addition to the size of the file. */
@@ -85,6 +90,11 @@ lam_status lmi_read_step_rows(const lmi_db *d, struct sqlite3_stmt *s, const lmi
 lam_status lmi_read_pace(lam_recording *r, lam_error *e);
 /* Recorded steps beside those between them, of a root of which the medians are known (pace.c). */
 void lmi_sum_cost(lmi_root *root);
+
+/* The steps whose operations were counted, which older files don't have; and the share of the peak that a
+ * root reaches of which means are known (used.c). */
+lam_status lmi_read_counted(lam_recording *r, lam_error *e);
+void lmi_sum_used(const lam_recording *r, lmi_root *root);
 
 /* Makes a separate root for each kind of its steps (kinds.c). */
 lam_status lmi_split_kinds(lam_recording *r, lam_error *e);

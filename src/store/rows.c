@@ -49,6 +49,10 @@ lam_status lmi_rows_open(lmi_rows *w, lmi_db *db, const lam_run_info *info, lam_
                            " device_retained_bytes, device_peak_bytes, regions)"
                            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                            e));
+    LAM_TRY(lmi_db_prepare(db, &w->work,
+                           "INSERT INTO work (step, flops, hardware_flops, at_least, why, device, dtype,"
+                           " peak_flops, peak_of, why_peak) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                           e));
     LAM_TRY(lmi_db_prepare(db, &w->pace, "INSERT OR REPLACE INTO pace VALUES (?, ?, ?, ?)", e));
     return lmi_db_prepare(db, &w->seen,
                           "UPDATE runs SET seen_unix_ns = ?, dropped = ?, calls = ?, ended_unix_ns = ?,"
@@ -61,6 +65,7 @@ void lmi_rows_close(lmi_rows *w) {
     lmi_db_done(w->place);
     lmi_db_done(w->step);
     lmi_db_done(w->layer);
+    lmi_db_done(w->work);
     lmi_db_done(w->seen);
     lmi_db_done(w->pace);
     for (size_t i = 0; i < w->models.n; i++) {
@@ -109,6 +114,18 @@ static lam_status roll_up(lmi_rows *w, int64_t model, struct lmi_raws *of, lam_e
     return lmi_merge_days(w->db, model, newest, e);
 }
 
+static const char *said(const char *text) { return *text ? text : NULL; }
+
+/* A step that raised did a part of its work. */
+static lam_status put_work(lmi_rows *w, int64_t step, const lmi_packet *p, lam_error *e) {
+    const lam_step_work *k = p->work;
+    if (!k || p->failed) return LAM_OK;
+    const bool has_peak = k->peak >= 1 && k->peak < (double)INT64_MAX;
+    return lmi_db_put(w->db, w->work, e, "iuuitttutt", step, k->flops, k->hardware_flops, yes(k->at_least),
+                      said(k->why), said(k->device), said(k->dtype),
+                      has_peak ? (int64_t)k->peak : (int64_t)-1, said(k->peak_of), said(k->why_peak));
+}
+
 static lam_status put_step(lmi_rows *w, const lmi_packet *p, lam_error *e) {
     lmi_told *told = lmi_vec_at(&w->models, (size_t)p->model);
     if (!told) return lmi_fail(e, LAM_RANGE, NULL, "a step of a model that was not told");
@@ -130,6 +147,7 @@ static lam_status put_step(lmi_rows *w, const lmi_packet *p, lam_error *e) {
                            r->nan, r->inf, r->device_forward, r->device_self, r->device_backward,
                            r->device_recompute, r->device_retained, r->device_peak, r->regions));
     }
+    LAM_TRY(put_work(w, step, p, e));
     return roll_up(w, told->id, raws, e);
 }
 

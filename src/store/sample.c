@@ -309,6 +309,7 @@ lmi_packet *lmi_packet_step(const lam_model *m, const lam_step_info *info) {
     p->backward = p->peak = p->first_bad = UNKNOWN;
     p->device_forward = p->device_backward = p->device_peak = UNKNOWN;
     p->whole = info->t1_ns > info->t0_ns ? info->t1_ns - info->t0_ns : UNKNOWN;
+    p->work = info->work;
     p->processor_wait = p->whole < 0 || info->processor_wait_ns < 0 ? UNKNOWN : info->processor_wait_ns;
     /* 0 is known only where torch records collectives, or where there can be none. */
     const bool told = info->alone || info->spans_seen & UINT32_C(1) << LAM_SPAN_COLLECTIVE;

@@ -127,4 +127,10 @@ static const char seventh[] =
     "UPDATE meta SET value = '7' WHERE key = 'schema';"
     "PRAGMA user_version = 7;";
 
+const char lmi_schema_of_work[] =
+    "CREATE TABLE IF NOT EXISTS work (step INTEGER PRIMARY KEY REFERENCES steps(id), flops INTEGER,"
+    " hardware_flops INTEGER, at_least INTEGER NOT NULL, why TEXT, device TEXT, dtype TEXT, peak_flops "
+    "INTEGER,"
+    " peak_of TEXT, why_peak TEXT);";
+
 const char *const lmi_schemas[LMI_SCHEMA_VERSION] = {first, second, third, fourth, fifth, sixth, seventh};

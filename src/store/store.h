@@ -2,8 +2,9 @@
  * store: recordings of a run's steps, in an SQLite file. schema.c: its tables. db.c: SQLite with lam_error.
  * sample.c, phases.c: a model as the rows of one step. compact_step.c: a step without its tree. ring.c: the
  * queue from the training thread to the writing thread. record.c: the recorder and the writing thread.
- * rollup.c, bins.c: summaries of many steps. read.c, kinds.c, middle.c, hours.c, recording.c: the reader of
- * untrusted files. events.c: scalars for TensorBoard. A build without SQLite has absent.c in their place. */
+ * rollup.c, bins.c: summaries of many steps. read.c, kinds.c, middle.c, used.c, hours.c, recording.c: the
+ * reader of untrusted files. events.c: scalars for TensorBoard. A build without SQLite has absent.c in their
+ * place. */
 #ifndef LMI_STORE_H
 #define LMI_STORE_H
 
@@ -26,6 +27,8 @@ enum { LMI_SCHEMA_VERSION = 7, LMI_APPLICATION = 0x4c414d4e /* "LAMN" */ };
 
 /* The statements that upgrade the tables of version i to version i + 1. */
 extern const char *const lmi_schemas[LMI_SCHEMA_VERSION];
+/* Makes the table of what steps compute, which files of version 7 may lack. */
+extern const char lmi_schema_of_work[];
 
 /* Opens to write; creates or upgrades the tables, and refuses a file that is no recording. Close it also on
  * failure. */
@@ -99,6 +102,7 @@ typedef struct lmi_packet {
     int32_t compiled; /* as in lam_step_info */
     int32_t n_rows;
     lmi_measure *rows;
+    const lam_step_work *work; /* of the lam_step_info that it was made of; NULL: not counted */
 } lmi_packet;
 /* Returns NULL if memory ran out. */
 lmi_packet *lmi_packet_tree(const lam_model *m, const lam_step_info *info);
@@ -179,7 +183,7 @@ typedef struct lmi_told {
 /* Statements that write, prepared once. */
 typedef struct lmi_rows {
     lmi_db *db;
-    struct sqlite3_stmt *model, *place, *step, *layer, *seen, *pace;
+    struct sqlite3_stmt *model, *place, *step, *layer, *work, *seen, *pace;
     int64_t run;
     int32_t every;  /* as in lam_run_info */
     lmi_vec models; /* lmi_told: by lmi_packet.model */

@@ -136,9 +136,13 @@ static PyType_Slot root_slots[] = {
     {Py_tp_doc,
      "Root(schedule, recorder, number, name, nodes, times_only)\n--\n\nThe steps of one root. A subclass has "
      "open_step(module) -> (Capture, close), which is called for each capture that Python makes; "
-     "look(), which is called if torch's compiler does not report that it works; and on_failure(error), "
-     "which "
-     "is called when a step can't be recorded."},
+     "count_step(module), which begins to count the operators of a step; counted(whole), which ends that, "
+     "and "
+     "if the step did all its work returns a tuple of the fields of lam_step_work; look(), which is called "
+     "if "
+     "torch's compiler does not report that it works; and on_failure(error), which is called when a step "
+     "can't "
+     "be recorded."},
     {Py_tp_new, PyType_GenericNew},
     {Py_tp_init, root_init},
     {Py_tp_dealloc, root_dealloc},

@@ -3,7 +3,7 @@
  *
  * Calls are counted in C (module_call.c), which reports them to the root's `counting`. That opens a capture
  * for a step, closes it, and passes its observations to the recorder. Python makes the capture if more than
- * times is wanted. */
+ * times is wanted. In the first two steps of each kind of calls operators are watched too, and counted. */
 #ifndef LMX_ROOT_H
 #define LMX_ROOT_H
 
@@ -21,6 +21,19 @@ typedef struct lmx_counting {
     PyObject *(*end)(lmx_root *r, bool seen, PyObject *result);
 } lmx_counting;
 
+/* Steps of one kind of calls that were counted: two that are alike, to see whether they compute the same.
+ * Those that differ in how many calls they have, or in having a backward pass, are unlike. */
+enum { LMX_UNLIKE = 4, LMX_ALIKE = 2 };
+typedef struct lmx_counted {
+    int32_t n;
+    bool enough; /* of those that are like the last recorded step */
+    struct {
+        int64_t calls;
+        bool went_back;
+        int32_t times;
+    } of[LMX_UNLIKE];
+} lmx_counted;
+
 struct lmx_root {
     PyObject_HEAD struct lmx_root *next; /* in lmx_roots */
     const lmx_counting *counting;
@@ -31,6 +44,8 @@ struct lmx_root {
     bool retired;           /* no step may begin any more */
     bool times_only;        /* C makes the captures */
     bool sees_nodes;        /* nodes of backward passes are watched */
+    lmx_counted counted[LMX_KINDS]; /* steps whose operators were counted, by the kind of their calls */
+    int32_t n_counted;              /* all of them */
     int32_t number;
     PyObject *name;     /* str, strong */
     PyObject *recorder; /* strong */
@@ -42,6 +57,8 @@ struct lmx_root {
     lmx_capture *capture;       /* strong; NULL: there is none */
     PyObject *close;            /* closes a capture that Python made, strong; or NULL */
     lam_step_info about;
+    bool raised; /* its call did */
+    lam_step_work work;
     lmi_vec spans;        /* lam_step_span: those of the last step that ended */
     unsigned long thread; /* on which it began */
     int64_t starved_ns;   /* how long that thread had been without a processor then; -1 unknown */

@@ -16,10 +16,13 @@
 /* The most steps that are open at a time: a thread may have eight captures, including the user's own. The
  * number of calls of modules from which on a step gets no further call of the root. */
 enum { MOST_OPEN = 4, MOST_MODULE_CALLS = 1 << 16 };
+/* The most steps of a root that are counted: some have other modules again and again, or other calls. */
+enum { MOST_COUNTED = 16 };
 
 lmx_root *lmx_roots;
 static lmx_root *first_open;
 static int n_open;
+static lmx_root *counts; /* the root of the step that is counted, by a separate capture; NULL: none */
 
 /* == open steps ======================================================================================== */
 
@@ -126,7 +129,61 @@ static void take_spans(lmx_root *r, const lmx_capture *c) {
     about->pass_unseen = c->regions == LMX_REGIONS_COUNTED && lmx_regions_here().passes != c->passes_before;
 }
 
+static void copy_text(char *to, size_t size, const char *text) {
+    const size_t n = text ? strlen(text) : 0, most = n < size ? n : size - 1;
+    size_t end = most;
+    while (n >= size && end && ((unsigned char)text[end] & 0xc0) == 0x80) end--; /* not within a character */
+    memcpy(to, text ? text : "", end);
+    to[end] = '\0';
+}
+
+/* Ends the counting of a step, and asks Python what it computed, if it is recorded and did all its work. */
+static bool end_counting(lmx_root *r, bool whole) {
+    lam_step_work *w = &r->work;
+    const char *why, *why_peak, *device, *dtype, *peak_of;
+    long long flops, hardware;
+    int at_least;
+    if (counts != r) return true;
+    counts = NULL;
+    PyObject *told = PyObject_CallMethod((PyObject *)r, "counted", "O", whole ? Py_True : Py_False);
+    const bool ok =
+        told && (!whole || PyArg_ParseTuple(told, "LLpdzzzzz:counted", &flops, &hardware, &at_least, &w->peak,
+                                            &why, &why_peak, &device, &dtype, &peak_of));
+    if (ok && whole) {
+        w->flops = flops;
+        w->hardware_flops = hardware;
+        w->at_least = at_least != 0;
+        copy_text(w->why, sizeof w->why, why);
+        copy_text(w->why_peak, sizeof w->why_peak, why_peak);
+        copy_text(w->device, sizeof w->device, device);
+        copy_text(w->dtype, sizeof w->dtype, dtype);
+        copy_text(w->peak_of, sizeof w->peak_of, peak_of);
+        r->about.work = w;
+    }
+    Py_XDECREF(told);
+    return ok;
+}
+
+/* Notes a recorded step, and whether enough of its like were counted. After a step with other modules than
+ * the one before, it alone was. */
+static void note_counted(lmx_root *r, int64_t calls, bool back, bool known) {
+    lmx_counted *c =
+        &r->counted[(r->about.training ? LMX_TRAINING : 0) | (r->about.gradients ? LMX_GRAD : 0)];
+    int32_t i = 0;
+    if (!known) memset(r->counted, 0, sizeof r->counted);
+    while (i < c->n && (c->of[i].calls != calls || c->of[i].went_back != back)) i++;
+    c->enough = i == LMX_UNLIKE;
+    if (i == LMX_UNLIKE) return;
+    c->of[i].calls = calls;
+    c->of[i].went_back = back;
+    if (i == c->n) c->of[c->n++].times = 0;
+    if (counts == r) c->of[i].times++;
+    c->enough = c->of[i].times >= LMX_ALIKE;
+}
+
 static bool close_step(lmx_root *r, bool record) {
+    const int64_t calls = r->schedule->step_calls;
+    const bool back = record && went_back(r), whole = record && !r->raised;
     PyObject *close;
     lmx_capture *c = take_step(r, &close);
     if (record) take_spans(r, c);
@@ -134,10 +191,13 @@ static bool close_step(lmx_root *r, bool record) {
     Py_INCREF((PyObject *)r);
     const bool known = record && lmx_number_tree(&r->handover, c, &r->about);
     r->about.compiled = ran_compiled(c);
-    PyObject *seen = close_capture(c, close);
-    bool ok = (seen && (!record || hand_over(r, c, known, seen))) || fail(r);
+    if (whole) note_counted(r, calls, back, known);
+    bool ok = end_counting(r, whole) || fail(r);
+    PyObject *seen = ok ? close_capture(c, close) : NULL;
+    ok = ok && ((seen && (!record || hand_over(r, c, known, seen))) || fail(r));
     Py_XDECREF(seen);
     Py_XDECREF(close);
+    lmx_capture_detach(c);    /* closed already, unless something failed */
     Py_DECREF((PyObject *)c); /* this may delete the model, and with it all roots that count its calls */
     Py_DECREF((PyObject *)r);
     return ok;
@@ -152,6 +212,7 @@ static bool leave_alone(lmx_root *r) {
     PyObject *close;
     const bool forked = r->process != getpid();
     if (forked) take_step(r, &close);
+    if (forked && counts == r) counts = NULL;
     return forked;
 }
 
@@ -165,6 +226,7 @@ void lmx_drop_step(lmx_root *r) {
     PyObject *close;
     if (!r->capture || leave_alone(r)) return;
     lmx_capture *c = take_step(r, &close);
+    if (counts == r) counts = NULL;
     lmx_capture_detach(c);
     if (!is_open_here()) lmx_spans_end();
     Py_XDECREF(close);
@@ -214,6 +276,19 @@ static lmx_capture *open_in_python(lmx_root *r, PyObject **close) {
     return (lmx_capture *)c;
 }
 
+/* Begins to count the operators of the step that was opened, unless enough of its like were counted, or one
+ * of another root is being counted. */
+static bool begin_counting(lmx_root *r, int kind) {
+    if (r->schedule->seeks_start || r->counted[kind].enough || r->n_counted >= MOST_COUNTED || counts)
+        return true;
+    PyObject *done = PyObject_CallMethod((PyObject *)r, "count_step", "O", r->module);
+    if (!done) return false;
+    Py_DECREF(done);
+    counts = r;
+    r->n_counted++;
+    return true;
+}
+
 static bool open_step(lmx_root *r, int kind) {
     PyObject *close = NULL;
     while (n_open >= MOST_OPEN)
@@ -232,9 +307,12 @@ static bool open_step(lmx_root *r, int kind) {
     /* A step of which only the end is wanted, to find the start of the next one, is not recorded. */
     lmx_capture *c = r->times_only || r->schedule->seeks_start ? open_brief(r) : open_in_python(r, &close);
     if (c) add_step(r, c, close);
+    r->raised = false;
+    const bool ok = c && begin_counting(r, kind);
+    if (c && !ok) lmx_drop_step(r);
     r->about.t0_ns = lmx_now_ns(); /* opening it is no work of the step */
     r->starved_ns = starved_ns();
-    return c != NULL;
+    return ok;
 }
 
 /* True inside a backward pass: calls there recompute a forward and begin no step; they may raise on purpose
@@ -277,7 +355,9 @@ static bool on_end(lmx_root *r) {
 
 static bool on_raise(lmx_root *r) {
     const int back = r->capture ? goes_back(r) : 1;
-    return back ? back > 0 : lmx_end_step(r);
+    if (back) return back > 0;
+    r->raised = true;
+    return lmx_end_step(r);
 }
 
 /* == counting ========================================================================================== */

@@ -221,17 +221,18 @@ static lam_status script(void *self, const lam_script *what, lam_error *e) {
     lam_model *none = NULL;
     PyObject *method = PyObject_GetAttr(h->self, h->st->n_script), *words = texts(what->argv, what->n_argv);
     PyObject *module = word(what->module), *file = word(what->file), *done = NULL;
-    PyObject *every = PyLong_FromLong(what->every), *job = word(what->job);
-    if (method && words && module && file && every && job)
+    PyObject *every = PyLong_FromLong(what->every), *job = word(what->job), *peak = word(what->peak);
+    if (method && words && module && file && every && job && peak)
         done = PyObject_CallFunctionObjArgs(method, module, words, file, every,
                                             what->memory ? Py_True : Py_False,
-                                            what->health ? Py_True : Py_False, job, NULL);
+                                            what->health ? Py_True : Py_False, job, peak, NULL);
     Py_XDECREF(method);
     Py_XDECREF(words);
     Py_XDECREF(module);
     Py_XDECREF(file);
     Py_XDECREF(every);
     Py_XDECREF(job);
+    Py_XDECREF(peak);
     if (!done) return failed(h, &none, e);
     Py_DECREF(done);
     return LAM_OK;

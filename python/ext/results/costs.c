@@ -263,6 +263,28 @@ static PyObject *costs_model_macs(PyObject *self, PyObject *repeated) {
     return c ? lmx_count(lam_costs_model_macs(c, PyObject_IsTrue(repeated) > 0)) : NULL;
 }
 
+static int64_t flops_of(lam_count macs) {
+    int64_t flops;
+    const bool known = macs.state != LAM_UNKNOWN && !macs.over && !lmi_mul_over(macs.n, 2, &flops);
+    return known && (flops > 0 || macs.state == LAM_EXACT) ? flops : -1;
+}
+
+static PyObject *costs_step_work(PyObject *self, PyObject *unused) {
+    (void)unused;
+    const lam_costs *c = lmx_costs_settled(self);
+    if (!c) return NULL;
+    const lam_count model = lam_costs_model_macs(c, false), all = lam_costs_model_macs(c, true);
+    const bool exact = model.state == LAM_EXACT && all.state == LAM_EXACT;
+    const char *gap = lam_costs_gap(c, 0);
+    const int32_t dtype = lam_costs_macs_dtype(c);
+    return Py_BuildValue("(LLOzz)", (long long)flops_of(model), (long long)flops_of(all),
+                         exact ? Py_False : Py_True,
+                         exact ? NULL
+                         : gap ? gap
+                               : "not all operators of the step were seen",
+                         dtype < 0 ? NULL : lam_dtype_name(dtype));
+}
+
 /* == the layer that raised ============================================================================= */
 
 static bool is_at_or_above(const lam_model *m, int32_t above, int32_t below) {
@@ -524,6 +546,11 @@ static PyMethodDef costs_methods[] = {
     {"model_macs", costs_model_macs, METH_O,
      PyDoc_STR("model_macs($self, repeated, /)\n--\n\nReturns the MACs of the model's forward and backward, "
                "effective where known, `repeated` with those that the backward repeats: (value, state).")},
+    {"step_work", costs_step_work, METH_NOARGS,
+     PyDoc_STR(
+         "step_work($self, /)\n--\n\nReturns two FLOPs for each of the MACs of model_macs, and with those "
+         "that the backward repeats, -1 unknown; whether they are lower bounds, and why; and the type of "
+         "the numbers of most MACs.")},
     {"operator", costs_operator, METH_VARARGS,
      PyDoc_STR("operator($self, op, /)\n--\n\nReturns every metric of one operator alone, and whether it is "
                "counted itself.")},

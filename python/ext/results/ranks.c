@@ -41,11 +41,14 @@ typedef union row {
 #define T(type, field)                                                                                       \
     { #field, TEXT, offsetof(type, field) }
 static const column fact_columns[] = {
-    W(lam_rank_fact, attempt),  W(lam_rank_fact, rank),       W(lam_rank_fact, world),
-    W(lam_rank_fact, tree),     W(lam_rank_fact, comm_group), W(lam_rank_fact, seen_us),
-    W(lam_rank_fact, ended_us), R(lam_rank_fact, step_flops), R(lam_rank_fact, peak_flops),
-    T(lam_rank_fact, node),     T(lam_rank_fact, ended_by),   T(lam_rank_fact, ran_last),
-    {NULL, WHOLE, 0},
+    W(lam_rank_fact, attempt),        W(lam_rank_fact, rank),
+    W(lam_rank_fact, world),          W(lam_rank_fact, tree),
+    W(lam_rank_fact, comm_group),     W(lam_rank_fact, seen_us),
+    W(lam_rank_fact, ended_us),       R(lam_rank_fact, step_flops),
+    R(lam_rank_fact, peak_flops),     T(lam_rank_fact, node),
+    T(lam_rank_fact, ended_by),       T(lam_rank_fact, ran_last),
+    R(lam_rank_fact, hardware_flops), W(lam_rank_fact, flops_at_least),
+    T(lam_rank_fact, why_mfu),        {NULL, WHOLE, 0},
 };
 static const column window_columns[] = {
     W(lam_rank_window, attempt),

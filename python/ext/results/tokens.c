@@ -146,6 +146,27 @@ static PyObject *peak_named(PyObject *module, PyObject *text) {
     return Py_BuildValue("(dd)", peak.best.flops, peak.best.bytes);
 }
 
+/* peak_flops(text, dtype): FLOP/s that are given, or those of a device for numbers of that type; and what of.
+ */
+static PyObject *peak_flops(PyObject *module, PyObject *args) {
+    lam_named_peak peak;
+    lam_error e = {.at = -1};
+    const char *text, *dtype;
+    if (!PyArg_ParseTuple(args, "sz:peak_flops", &text, &dtype)) return NULL;
+    if (lam_peak_flops(text, dtype, &peak, &e) != LAM_OK) return lmx_raise(lmx_state_of(module), &e);
+    return Py_BuildValue("(dsz)", peak.best.flops, peak.name, peak.dtype);
+}
+
+/* peak_of_device(name, dtype): the same of a device by the name that its driver tells; None: not known. */
+static PyObject *peak_of_device(PyObject *module, PyObject *args) {
+    lam_named_peak peak;
+    const char *name, *dtype;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "ss:peak_of_device", &name, &dtype)) return NULL;
+    if (!lam_peak_of_device(name, dtype, &peak)) Py_RETURN_NONE;
+    return Py_BuildValue("(dsz)", peak.best.flops, peak.name, peak.dtype);
+}
+
 /* token_convention(name): raises unless a convention of a token has that name. */
 static PyObject *token_convention(PyObject *module, PyObject *text) {
     lam_error e = {.at = -1};
@@ -226,6 +247,13 @@ PyMethodDef lmx_tokens_functions[] = {
     {"peak", peak_named, METH_O,
      PyDoc_STR("peak($module, text, /)\n--\n\nReturns the FLOPs and bytes a second of a device, as "
                "\"h100-sxm:bfloat16\".")},
+    {"peak_flops", peak_flops, METH_VARARGS,
+     PyDoc_STR(
+         "peak_flops($module, text, dtype, /)\n--\n\nReturns FLOP/s that are given as a number, or of a "
+         "device, as \"h100-sxm\", for numbers of a type; what gives them; and the type.")},
+    {"peak_of_device", peak_of_device, METH_VARARGS,
+     PyDoc_STR("peak_of_device($module, name, dtype, /)\n--\n\nReturns the same of a device by the name that "
+               "its driver tells; None if it is not in the table.")},
     {"token_convention", token_convention, METH_O,
      PyDoc_STR("token_convention($module, name, /)\n--\n\nRaises ValueError unless it names a convention of "
                "a token, as \"titan\", or all.")},

@@ -119,11 +119,12 @@ class Host:
         memory: bool,
         health: bool,
         job: str | None,
+        peak: str | None,
     ) -> None:
         """Notes the program to run and record once the command has ended."""
         from .script import Script
 
-        self.wanted = Script(module, argv, file, every, memory, health, job)
+        self.wanted = Script(module, argv, file, every, memory, health, job, peak)
 
     def wait(self, milliseconds: int) -> None:
         """Waits between two reads of a recording."""

@@ -40,9 +40,10 @@ class Script:
         memory: bool,
         health: bool,
         job: str | None,
+        peak: str | None,
     ) -> None:
         self._module, self._argv, self._file, self._every = module, argv, file, every
-        self._memory, self._health, self._job = memory, health, job
+        self._memory, self._health, self._job, self._peak = memory, health, job, peak
         self._watch: Watch | None = None
         self._process = os.getpid()
         self._raised = False  # the program raised an exception, SystemExit aside
@@ -121,7 +122,13 @@ class Script:
         from .._watch import Watch
 
         self._watch = Watch(
-            [], self._every or None, self._file, memory=self._memory, health=self._health, job=self._job
+            [],
+            self._every or None,
+            self._file,
+            memory=self._memory,
+            health=self._health,
+            job=self._job,
+            peak=self._peak,
         )
         find_roots(self._watch)
 

@@ -24,9 +24,9 @@ TABLES: dict[str, tuple[dict[str, str], set[str]]] = {
              "calls"),
             WHOLE,
         )
-        | dict.fromkeys(("job", "node", "ended_by", "ran_last", "waits"), TEXT)
-        | dict.fromkeys(("step_flops", "peak_flops"), REAL)
-        | {"running": FLAG},
+        | dict.fromkeys(("job", "node", "ended_by", "ran_last", "waits", "device", "why_mfu"), TEXT)
+        | dict.fromkeys(("step_flops", "hardware_flops", "peak_flops"), REAL)
+        | dict.fromkeys(("running", "flops_at_least"), FLAG),
         {"rank", "node"},
     ),
     "steps": (
@@ -90,6 +90,7 @@ COPIES = {
 # Types of DuckDB that are numbers, or of a column that is NULL in every row.
 NUMBERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "U", "FLOAT", "DOUBLE", "DECIMAL", '"NULL"')
 WAITS = "CASE waits WHEN 'comm' THEN 0 WHEN 'other' THEN 1 ELSE 2 END"
+AS_WHOLE = {"waits", "flops_at_least"}  # in what C reads
 STALE_US = 3_600_000_000  # merges are expected as often as this
 LAYERS = "layers"
 SCHEMA = "1"  # of the Parquet files
@@ -241,7 +242,9 @@ class Run:
     def _tells_comm(self, tables: dict[str, str]) -> bool:
         """True if waiting for others is measured in a step, as ``comm_us``."""
         source = tables.get("steps", tables.get("windows"))
-        if source is None or "comm_us" not in {row[0] for row in self._ask(f"DESCRIBE SELECT * FROM {source}", "steps")}:
+        if source is None or "comm_us" not in {
+            row[0] for row in self._ask(f"DESCRIBE SELECT * FROM {source}", "steps")
+        }:
             return False
         return bool(self._ask(f"SELECT 1 FROM {source} WHERE comm_us IS NOT NULL LIMIT 1", "steps"))
 
@@ -391,7 +394,7 @@ class Run:
         ranks = _lamina.Ranks()
         for name in ("ranks", "windows", "meets"):
             picked = ", ".join(
-                f"CAST({WAITS if column == 'waits' else column} AS {WHOLE if column == 'waits' else of})"
+                f"CAST({WAITS if column == 'waits' else column} AS {WHOLE if column in AS_WHOLE else of})"
                 f" AS {column}"
                 for column, of in TABLES[name][0].items()
             )

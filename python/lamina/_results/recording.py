@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+from statistics import median
 from typing import TYPE_CHECKING
 
 from .. import _lamina
@@ -24,6 +25,31 @@ class Recording:
     def __init__(self, files: tuple[str | os.PathLike[str], ...], run: int) -> None:
         self.files = tuple(os.fspath(file) for file in files)
         self._held = _lamina.Recordings([(os.fsencode(file), run) for file in files])
+
+    @property
+    def mfu(self) -> float | None:
+        """Model FLOPs utilization of the steps of the model that takes most time, from 0 to 1; of several
+        ranks the median. None if it is unknown, of one of them too: :attr:`why_mfu` says why."""
+        return self._middle("mfu")
+
+    @property
+    def hfu(self) -> float | None:
+        """Hardware FLOPs utilization: the same with the work that backward passes repeat."""
+        return self._middle("hfu")
+
+    @property
+    def mfu_at_least(self) -> bool:
+        """True if :attr:`mfu` and :attr:`hfu` are lower bounds."""
+        return any(self.ranks()["flops_at_least"])
+
+    @property
+    def why_mfu(self) -> str | None:
+        """Why they are unknown, or lower bounds; None: they are exact."""
+        return next((why for why in self.ranks()["why_mfu"] if why is not None), None)
+
+    def _middle(self, column: str) -> float | None:
+        shares = self.ranks()[column]
+        return None if None in shares else median(shares)
 
     def ranks(self) -> Table:
         """A row for each file: the process, where it ran, and how far it came."""

@@ -46,6 +46,28 @@ static bool tells_gradients(const lam_model *m) {
     return false;
 }
 
+/* The type of the first tensor that it takes; -1: it takes none. */
+static int32_t dtype_of(const lam_op *o) {
+    for (int32_t i = 0; i < o->sig->n_in; i++)
+        if (o->sig->in[i].is_tensor) return o->sig->in[i].dtype;
+    return -1;
+}
+
+int32_t lam_costs_macs_dtype(const lam_costs *c) {
+    enum { TYPES = 128 };
+    double macs[TYPES] = {0};
+    int32_t best = -1;
+    lam_count n[LAM_N_METRICS];
+    for (int32_t i = 0; lmi_by_ops(c) && i < c->model->n_ops; i++) {
+        const int32_t dtype = dtype_of(&c->model->ops[i]);
+        if (c->ops.role[i] != LMI_ROLE_COUNTED || dtype < 0 || dtype >= TYPES) continue;
+        lmi_costs_op(c, i, n);
+        if (n[LAM_MACS].state != LAM_UNKNOWN) macs[dtype] += (double)n[LAM_MACS].n;
+        if (macs[dtype] > (best < 0 ? 0 : macs[best])) best = dtype;
+    }
+    return best;
+}
+
 lam_count lam_costs_model_macs(const lam_costs *c, bool repeated) {
     const lam_model *m = c->model;
     lam_count sum = lmi_exact(0), n[LAM_N_METRICS];

@@ -58,8 +58,9 @@ extern const char *const lmi_us_names[LMI_N_US]; /* "own", "step", "input", ... 
 typedef struct lmi_fact {
     int32_t attempt, rank, world, node;
     int64_t tree, group, seen, ended;
-    double flops, peak;
-    const char *ended_by, *ran_last;
+    double flops, hardware, peak;
+    bool at_least; /* flops and hardware are lower bounds */
+    const char *ended_by, *ran_last, *why_mfu;
     lam_waits waits;
 } lmi_fact;
 
@@ -195,7 +196,9 @@ struct lam_ranks {
     lmi_phases phases[LMI_PHASE_ROWS];
     lmi_last lasts[LMI_LASTS]; /* most steps first */
     int64_t n_last_steps;      /* of which the last rank is known */
-    double mfu;                /* floating-point operations over the peak of the devices; NaN: unknown */
+    double mfu, hfu;     /* floating-point operations over the peak of the devices; NaN: unknown */
+    bool mfu_at_least;   /* they are lower bounds */
+    const char *why_mfu; /* why they are unknown, or lower bounds; NULL: not told */
     double mean_step, mean_late, mean_transfer; /* microseconds over all steps; NaN */
     double starved; /* the share of a step that the rank waits for a processor that does so longest; NaN */
     int32_t starved_rank; /* which one; -1 */

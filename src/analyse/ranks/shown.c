@@ -71,14 +71,21 @@ static lam_status who_is_starved(lam_ranks *r, lam_error *e) {
 
 /* Unknown unless all ranks tell operations and peaks. */
 static void used_of_machine(lam_ranks *r) {
-    double sum = 0;
-    r->mfu = NAN;
+    double model = 0, hardware = 0;
+    r->mfu = r->hfu = NAN;
+    r->mfu_at_least = false;
+    r->why_mfu = NULL;
     for (int32_t i = 0; i < r->n_ranks; i++) {
         const lmi_fact *f = r->ranks[i].fact;
+        if (f && f->why_mfu) r->why_mfu = f->why_mfu;
         if (!f || !(f->flops > 0) || !(f->peak > 0)) return;
-        sum += f->flops / f->peak;
+        model += f->flops / f->peak;
+        hardware += f->hardware > 0 ? f->hardware / f->peak : NAN;
+        r->mfu_at_least |= f->at_least;
     }
-    if (r->n_ranks && r->mean_step > 0) r->mfu = sum / r->n_ranks / (r->mean_step / 1e6);
+    if (!r->n_ranks || !(r->mean_step > 0)) return;
+    r->mfu = model / r->n_ranks / (r->mean_step / 1e6);
+    r->hfu = hardware / r->n_ranks / (r->mean_step / 1e6);
 }
 
 lam_status lmi_ranks_means(lam_ranks *r, lam_error *e) {

@@ -130,7 +130,9 @@ lam_status lam_ranks_add_fact(lam_ranks *r, const lam_rank_fact *f, lam_error *e
     const int32_t node = lmi_ranks_node(r, f->node, e);
     const char *ended_by = f->ended_by ? lmi_strdup(&r->arena, f->ended_by) : NULL;
     const char *ran_last = f->ran_last ? lmi_strdup(&r->arena, f->ran_last) : NULL;
-    if (node < 0 || (f->ended_by && !ended_by) || (f->ran_last && !ran_last)) return lmi_nomem(e);
+    const char *why_mfu = f->why_mfu ? lmi_strdup(&r->arena, f->why_mfu) : NULL;
+    if (node < 0 || (f->ended_by && !ended_by) || (f->ran_last && !ran_last) || (f->why_mfu && !why_mfu))
+        return lmi_nomem(e);
     const lmi_fact own = {.attempt = (int32_t)f->attempt,
                           .rank = (int32_t)f->rank,
                           .world = (int32_t)f->world,
@@ -140,6 +142,9 @@ lam_status lam_ranks_add_fact(lam_ranks *r, const lam_rank_fact *f, lam_error *e
                           .seen = f->seen_us,
                           .ended = f->ended_us,
                           .flops = f->step_flops,
+                          .hardware = f->hardware_flops,
+                          .at_least = f->flops_at_least == 1,
+                          .why_mfu = why_mfu,
                           .peak = f->peak_flops,
                           .ended_by = ended_by,
                           .ran_last = ran_last,

@@ -4,13 +4,16 @@
  * makers often print first and which is twice as much. */
 #include "analyse/tokens/tokens.h"
 
+#include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 
-enum { MOST_TYPES = 8 };
+enum { MOST_TYPES = 8, MOST_NAMES = 4 };
 
 /* TFLOP/s by type of numbers, of products that add up in float32; and TB/s of memory. */
 static const struct {
     const char *name;
+    const char *drivers[MOST_NAMES]; /* what a driver calls the device */
     double terabytes;
     const char *source;
     struct {
@@ -18,33 +21,47 @@ static const struct {
         double teraflops;
     } of[MOST_TYPES];
 } peaks[] = {
-    {"a100-40gb", 1.555, "NVIDIA A100 datasheet", {{"bfloat16", 312}, {"float16", 312}, {"float32", 19.5}}},
+    {"a100-40gb",
+     {"NVIDIA A100-SXM4-40GB", "A100-SXM4-40GB", "NVIDIA A100-PCIE-40GB", "A100-PCIE-40GB"},
+     1.555,
+     "NVIDIA A100 datasheet",
+     {{"bfloat16", 312}, {"float16", 312}, {"float32", 19.5}}},
     {"a100-80gb-pcie",
+     {"NVIDIA A100 80GB PCIe", "NVIDIA A100-PCIE-80GB"},
      1.935,
      "NVIDIA A100 80GB datasheet",
      {{"bfloat16", 312}, {"float16", 312}, {"float32", 19.5}}},
     {"a100-80gb-sxm",
+     {"NVIDIA A100-SXM4-80GB", "A100-SXM4-80GB"},
      2.039,
      "NVIDIA A100 80GB datasheet",
      {{"bfloat16", 312}, {"float16", 312}, {"float32", 19.5}}},
     {"h100-sxm",
+     {"NVIDIA H100 80GB HBM3"},
      3.35,
      "NVIDIA H100 datasheet, figures with sparsity halved",
      {{"bfloat16", 989}, {"float16", 989}, {"float8_e4m3fn", 1979}, {"float32", 67}}},
     {"h200-sxm",
+     {"NVIDIA H200"},
      4.8,
      "NVIDIA H200 datasheet, figures with sparsity halved",
      {{"bfloat16", 989}, {"float16", 989}, {"float8_e4m3fn", 1979}, {"float32", 67}}},
     {"l4",
+     {"NVIDIA L4"},
      0.3,
      "NVIDIA L4 datasheet, figures with sparsity halved",
      {{"bfloat16", 121}, {"float16", 121}, {"float32", 30.3}}},
     {"mi300x",
+     {"AMD Instinct MI300X", "AMD Instinct MI300X OAM"},
      5.3,
      "AMD Instinct MI300X data sheet",
      {{"bfloat16", 1307.4}, {"float16", 1307.4}, {"float32", 163.4}}},
-    {"t4", 0.32, "NVIDIA T4 datasheet", {{"float16", 65}, {"float32", 8.1}}},
-    {"v100-sxm2", 0.9, "NVIDIA V100 datasheet", {{"float16", 125}, {"float32", 15.7}}},
+    {"t4", {"Tesla T4", "NVIDIA T4"}, 0.32, "NVIDIA T4 datasheet", {{"float16", 65}, {"float32", 8.1}}},
+    {"v100-sxm2",
+     {"Tesla V100-SXM2-16GB", "Tesla V100-SXM2-32GB", "Tesla V100-SXM2-32GB-LS"},
+     0.9,
+     "NVIDIA V100 datasheet",
+     {{"float16", 125}, {"float32", 15.7}}},
 };
 enum { N_PEAKS = sizeof peaks / sizeof *peaks };
 
@@ -67,6 +84,13 @@ static lam_status of_type(int k, const char *dtype, lam_named_peak *out, lam_err
                         peaks[k].name, peaks[k].name, peaks[k].of[0].dtype);
     return lmi_fail(e, LAM_USAGE, "peak", "no peak of %s is known for %s; known are those for %s",
                     peaks[k].name, dtype, known);
+}
+
+bool lam_peak_of_device(const char *device, const char *dtype, lam_named_peak *out) {
+    for (int k = 0; k < N_PEAKS; k++)
+        for (int i = 0; i < MOST_NAMES && peaks[k].drivers[i]; i++)
+            if (strcmp(peaks[k].drivers[i], device) == 0) return of_type(k, dtype, out, NULL) == LAM_OK;
+    return false;
 }
 
 static const char MEASURED[] = "measured";
@@ -109,4 +133,21 @@ lam_status lam_peak_named(const char *text, const char *dtype, lam_named_peak *o
     const char *names[N_PEAKS + 1] = {[N_PEAKS] = MEASURED};
     for (int k = 0; k < N_PEAKS; k++) names[k] = peaks[k].name;
     return lmi_no_such(e, "peak", text, NULL, names, sizeof *names, N_PEAKS + 1);
+}
+
+lam_status lam_peak_flops(const char *text, const char *dtype, lam_named_peak *out, lam_error *e) {
+    char *end;
+    const double flops = strtod(text, &end);
+    if (end != text && !*end) {
+        *out = (lam_named_peak){.name = "given", .best = {flops, 0}};
+        if (isfinite(flops) && flops >= 1) return LAM_OK;
+        return lmi_fail(e, LAM_USAGE, "peak",
+                        "'%.40s' is no peak; it is FLOP/s, as 9.9e14, or a device, as h100-sxm", text);
+    }
+    LAM_TRY(lam_peak_named(text, dtype, out, e));
+    if (out->best.flops > 0) return LAM_OK;
+    return lmi_fail(
+        e, LAM_USAGE, "peak",
+        "it can't be measured in a program that is being recorded; give what lamina.roof(...).flops "
+        "measures, as 1.2e12");
 }

@@ -207,6 +207,9 @@ static void tell_fields(lmi_teller *t, const lam_ranks *r) {
     tell_number(t, "late_us", r->mean_late);
     tell_number(t, "transfer_us", r->mean_transfer);
     tell_number(t, "mfu", r->mfu);
+    tell_number(t, "hfu", r->hfu);
+    tell_truth(t, "mfu_at_least", r->mfu_at_least && !isnan(r->mfu));
+    tell_text(t, "why_mfu", r->why_mfu);
     tell_phases(t, r, r->phases, r->n_phases);
     tell_last(t, r);
     tell_windows(t, r);

@@ -30,6 +30,18 @@ void lmi_ranks_remark(writer *w, const char *text) {
     lmi_buf_free(&b);
 }
 
+/* "; 41.2 % MFU, 52 % HFU" */
+static void put_used(const lam_ranks *r, lmi_buf *b) {
+    const char *bound = r->mfu_at_least ? ">= " : "";
+    if (isnan(r->mfu) && r->why_mfu) lmi_put(b, "; ? MFU");
+    if (!isnan(r->mfu)) lmi_putf(b, "; %s%.3g %% MFU", bound, 100 * r->mfu);
+    if (!isnan(r->hfu)) lmi_putf(b, ", %s%.3g %% HFU", bound, 100 * r->hfu);
+    if (!r->why_mfu) return;
+    lmi_put(b, " (");
+    lmi_put_clean(b, r->why_mfu);
+    lmi_putc(b, ')');
+}
+
 static void put_head(writer *w) {
     const lam_ranks *r = w->r;
     lmi_buf b;
@@ -44,11 +56,7 @@ static void put_head(writer *w) {
         lmi_put(&b, " of ");
         lmi_put_us(&b, r->mean_step);
     }
-    if (!isnan(r->mfu)) {
-        lmi_put(&b, "; ");
-        lmi_put_percent(&b, r->mfu, 1, &lmi_plain);
-        lmi_put(&b, " MFU");
-    }
+    put_used(r, &b);
     lmi_ranks_words(w, NULL, 0, &b);
     lmi_buf_free(&b);
 }

@@ -24,11 +24,14 @@ typedef struct tables {
     { name, LAM_CELL_FLAG }
 
 static const lmi_column_name of_ranks[] = {
-    TEXT("job"),      WHOLE("attempt"),    WHOLE("rank"),    WHOLE("world"),  TEXT("node"),
-    WHOLE("pid"),     TEXT("command"),     TEXT("torch"),    TEXT("lamina"),  TEXT("rule"),
-    WHOLE("calls"),   WHOLE("dropped"),    TEXT("waits"),    WHOLE("tree"),   TEXT("model"),
-    WHOLE("run"),     WHOLE("started_us"), WHOLE("seen_us"), FLAG("running"), WHOLE("ended_us"),
-    TEXT("ended_by"),
+    TEXT("job"),         WHOLE("attempt"),   WHOLE("rank"),          WHOLE("world"),
+    TEXT("node"),        WHOLE("pid"),       TEXT("command"),        TEXT("torch"),
+    TEXT("lamina"),      TEXT("rule"),       WHOLE("calls"),         WHOLE("dropped"),
+    TEXT("waits"),       WHOLE("tree"),      TEXT("model"),          WHOLE("run"),
+    WHOLE("started_us"), WHOLE("seen_us"),   FLAG("running"),        WHOLE("ended_us"),
+    TEXT("ended_by"),    REAL("step_flops"), REAL("hardware_flops"), FLAG("flops_at_least"),
+    REAL("peak_flops"),  TEXT("peak_of"),    TEXT("device"),         TEXT("dtype"),
+    REAL("mfu"),         REAL("hfu"),        TEXT("why_mfu"),
 };
 static const lmi_column_name of_steps[] = {
     WHOLE("attempt"),
@@ -95,6 +98,13 @@ static lam_status add_rank(tables *x) {
     const lam_recorded_run *r = run_of(x);
     x->model = x->work.model[x->which];
     const lam_recorded_model *m = model_of(x);
+    static const lam_utilization none = {.mfu = NAN,
+                                         .hfu = NAN,
+                                         .peak = NAN,
+                                         .flops = -1,
+                                         .hardware_flops = -1,
+                                         .why = "no step was recorded"};
+    const lam_utilization *u = m ? &m->used : &none;
     char rule[LAM_RULE_WORDS];
     const lam_cell cells[N_RANKS] = {
         lmi_cell_text(r->job),
@@ -118,6 +128,16 @@ static lam_status add_rank(tables *x) {
         lmi_cell_flag(lmi_recorded_runs(r, lmi_unix_now())),
         lmi_cell_whole(lmi_recorded_moment(r->ended_unix_ns)),
         lmi_cell_text(r->ended_by),
+        lmi_cell_real(u->flops < 0 ? NAN : (double)u->flops),
+        lmi_cell_real(u->hardware_flops < 0 ? NAN : (double)u->hardware_flops),
+        lmi_cell_flag(u->flops < 0 ? -1 : u->at_least),
+        lmi_cell_real(u->peak),
+        lmi_cell_text(u->peak_of),
+        lmi_cell_text(u->device),
+        lmi_cell_text(u->dtype),
+        lmi_cell_real(u->mfu),
+        lmi_cell_real(u->hfu),
+        lmi_cell_text(lmi_used_why(u)),
     };
     return lmi_table_add(x->to, cells, x->w.e);
 }

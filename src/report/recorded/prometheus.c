@@ -5,6 +5,7 @@
  * prometheus.io/docs/instrumenting/exposition_formats. */
 #include "report/recorded/recorded.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 typedef struct source {
@@ -39,6 +40,19 @@ static bool put_peak(const source *s, lmi_buf *b) {
     return put_whole(b, peak.n ? peak.median : -1);
 }
 
+static bool put_used(lmi_buf *b, const source *s, double share, bool at_least) {
+    const bool known = s->m && !isnan(share) && s->m->used.at_least == at_least;
+    if (known) lmi_put_nine(b, share);
+    return known;
+}
+
+static double mfu_of(const source *s) { return s->m ? s->m->used.mfu : NAN; }
+static double hfu_of(const source *s) { return s->m ? s->m->used.hfu : NAN; }
+static bool put_mfu(const source *s, lmi_buf *b) { return put_used(b, s, mfu_of(s), false); }
+static bool put_least_mfu(const source *s, lmi_buf *b) { return put_used(b, s, mfu_of(s), true); }
+static bool put_hfu(const source *s, lmi_buf *b) { return put_used(b, s, hfu_of(s), false); }
+static bool put_least_hfu(const source *s, lmi_buf *b) { return put_used(b, s, hfu_of(s), true); }
+
 static const struct metric {
     const char *name, *type, *help;
     bool (*put)(const source *s, lmi_buf *b);
@@ -48,6 +62,10 @@ static const struct metric {
     {"lamina_failed_steps_total", "counter", "Recorded steps that raised an exception.", put_failed},
     {"lamina_nonfinite_total", "counter", "Recorded steps with a NaN or Inf.", put_nonfinite},
     {"lamina_peak_bytes", "gauge", "Median peak of memory in a step, of the GPU if there is one.", put_peak},
+    {"lamina_mfu", "gauge", "Model FLOPs utilization, from 0 to 1.", put_mfu},
+    {"lamina_mfu_at_least", "gauge", "The same, where it is a lower bound.", put_least_mfu},
+    {"lamina_hfu", "gauge", "Hardware FLOPs utilization: with work that the backward repeats.", put_hfu},
+    {"lamina_hfu_at_least", "gauge", "The same, where it is a lower bound.", put_least_hfu},
     {"lamina_seen_timestamp_seconds", "gauge", "When the process last wrote to its recording.", put_seen},
 };
 

@@ -5,6 +5,7 @@
 #include "report/ranks/ranks.h"
 #include "report/recorded/recorded.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 /* -- names ------------------------------------------------------------------------------------- */
@@ -69,16 +70,50 @@ static void ns_cell(lmi_sheet *t, lam_middle m) {
     lmi_end_cell(t);
 }
 
+static void share_cell(lmi_sheet *t, double share, bool at_least) {
+    if (at_least && !isnan(share)) lmi_put(t->cell, ">= ");
+    lmi_put_share_of_peak(t->cell, share);
+    lmi_end_cell(t);
+}
+
+/* The share of the peak is known of some process. */
+static bool tells_shares(const lmi_recorded *w) {
+    for (int32_t i = 0; i < w->n; i++) {
+        const lam_recorded_model *m = lmi_recorded_model(w, i);
+        if (m && !isnan(m->used.mfu)) return true;
+    }
+    return false;
+}
+
+/* Why it is not, of the first that says so. */
+static void put_why_no_shares(lmi_recorded *w) {
+    const size_t from = w->out.n;
+    const char *why = NULL;
+    for (int32_t i = 0; i < w->n && !why; i++) {
+        const lam_recorded_model *m = lmi_recorded_model(w, i);
+        why = m && m->n_steps ? lmi_used_why(&m->used) : NULL;
+    }
+    if (why) lmi_putf(&w->out, "MFU ? (%s)\n", why);
+    lmi_recorded_wrap(w, from);
+}
+
 static lam_status put_each(lmi_recorded *w) {
     static const lmi_head heads[] = {
         {"last step", LMI_RIGHT, 2}, {"step", LMI_RIGHT, 0},   {"forward", LMI_RIGHT, 0},
         {"backward", LMI_RIGHT, 1},  {"params", LMI_RIGHT, 5}, {"local params", LMI_RIGHT, 4},
-        {"peak", LMI_RIGHT, 0},      {"state", LMI_RIGHT, 3},
+        {"peak", LMI_RIGHT, 0},      {"state", LMI_RIGHT, 3},  {"MFU", LMI_RIGHT, 3},
+        {"HFU", LMI_RIGHT, 6},
     };
-    static const lam_recorded_model none = {.params = -1, .local_params = -1, .last = -1};
+    enum { SHARES = 2 }; /* columns, at the end */
+    const bool shares = tells_shares(w);
+    static const lam_recorded_model none = {.params = -1,
+                                            .local_params = -1,
+                                            .last = -1,
+                                            .used = {.mfu = NAN, .hfu = NAN}};
     lmi_sheet t;
     lmi_recorded_sheet(&t, w, &(lmi_head){w->by_rank ? "rank" : "file", LMI_LEFT, 0}, 1);
-    for (size_t k = 0; k < sizeof heads / sizeof *heads; k++) lmi_sheet_column(&t, &heads[k]);
+    for (size_t k = 0; k < sizeof heads / sizeof *heads - (shares ? 0 : SHARES); k++)
+        lmi_sheet_column(&t, &heads[k]);
     for (int32_t i = 0; i < w->n; i++) {
         const lam_recorded_run *run = lam_recording_run(w->all[i]);
         const lam_recorded_model *m = lmi_recorded_model(w, i) ? lmi_recorded_model(w, i) : &none;
@@ -97,8 +132,12 @@ static lam_status put_each(lmi_recorded *w) {
         lmi_end_cell(&t);
         put_state(w, run, t.cell);
         lmi_end_cell(&t);
+        if (shares) share_cell(&t, m->used.mfu, m->used.at_least);
+        if (shares) share_cell(&t, m->used.hfu, m->used.at_least);
     }
-    return lmi_recorded_sheet_end(w, &t);
+    LAM_TRY(lmi_recorded_sheet_end(w, &t));
+    if (!shares) put_why_no_shares(w);
+    return LAM_OK;
 }
 
 /* -- how far apart ----------------------------------------------------------------------------- */

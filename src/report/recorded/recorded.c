@@ -362,6 +362,10 @@ static lam_status put_model(lmi_recorded *w, int32_t model) {
     }
     lmi_putc(&w->out, '\n');
     if (m->n_steps) put_times(w, m);
+    if (m->n_steps) {
+        lmi_put_used(&w->out, &m->used);
+        lmi_putc(&w->out, '\n');
+    }
     if (m->n_steps && !w->o->rows) put_slowest(w, model, m);
     put_health(w, model, m);
     lmi_recorded_wrap(w, from);

@@ -2,7 +2,8 @@
  * Writers of recordings. recorded.c: one run as text; phases.c: phases of its steps; sheets.c: its tables.
  * ranks.c: several processes side by side; work.c, verdict.c: which of them slows the others; same.c: what is
  * the same in them; columns.c: tables of them. recorded_data.c: one and several as CSV and JSON. held.c: they
- * are held against limits. prometheus.c: for Prometheus. slower.c: whether its steps became slower. */
+ * are held against limits. prometheus.c: for Prometheus. slower.c: whether its steps became slower. used.c:
+ * the share of the peak that they reach. */
 #ifndef LMI_RECORDED_H
 #define LMI_RECORDED_H
 
@@ -98,6 +99,11 @@ static inline void lmi_put_size(lmi_buf *b, lam_middle bytes) {
 static inline void lmi_put_integer(lmi_buf *b, int64_t n) { /* "1,234"; "?" below 0 */
     lmi_put_grouped(b, lmi_count_of(n));
 }
+/* "MFU 41.2 %, HFU 52 % of 989 TFLOP/s (NVIDIA H200, bfloat16); 3.21 TFLOP a step, 407 TFLOP/s"; where they
+ * are not known "?", and the reason (used.c). */
+void lmi_put_used(lmi_buf *b, const lam_utilization *u);
+void lmi_put_share_of_peak(lmi_buf *b, double share); /* "41.2 %"; NaN: "?" */
+const char *lmi_used_why(const lam_utilization *u);   /* why MFU is unknown, or a lower bound; NULL */
 void lmi_put_kind(lmi_buf *b, const lam_recorded_model *m); /* "a training step of 2 calls" */
 /* The name of the i-th of several: "rank 3", or its file if ranks are equal. */
 void lmi_put_which(lmi_buf *b, const lmi_recorded *w, int32_t i);

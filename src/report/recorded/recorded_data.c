@@ -6,6 +6,7 @@
 #include "report/recorded/recorded.h"
 #include "report/tell/tell.h"
 
+#include <math.h>
 #include <stdio.h>
 
 /* -- CSV --------------------------------------------------------------------------------------- */
@@ -163,6 +164,22 @@ static void tell_cost(lmi_teller *t, const lam_recorded_model *m) {
     tell_end(t);
 }
 
+static void tell_used(lmi_teller *t, const lam_utilization *u) {
+    tell_object(t, "utilization");
+    tell_known_real(t, "mfu", isnan(u->mfu) ? -1 : u->mfu);
+    tell_known_real(t, "hfu", isnan(u->hfu) ? -1 : u->hfu);
+    tell_truth(t, "at_least", u->at_least);
+    tell_text(t, "why", lmi_used_why(u));
+    tell_known(t, "flops", u->flops);
+    tell_known(t, "hardware_flops", u->hardware_flops);
+    tell_known_real(t, "flops_per_s", isnan(u->flops_per_s) ? -1 : u->flops_per_s);
+    tell_known_real(t, "peak_flops", isnan(u->peak) ? -1 : u->peak);
+    tell_text(t, "peak_of", u->peak_of);
+    tell_text(t, "device", u->device);
+    tell_text(t, "dtype", u->dtype);
+    tell_end(t);
+}
+
 static void tell_model(lmi_teller *t, const lam_recording *r, int32_t i) {
     const lam_recorded_model *m = lam_recording_model(r, i);
     const lam_recorded_place *p, *bad = lam_recording_place(r, i, m->first_bad);
@@ -194,6 +211,7 @@ static void tell_model(lmi_teller *t, const lam_recording *r, int32_t i) {
     tell_middle(t, "backward_ns", m->backward_ns);
     tell_phases(t, r, i);
     tell_cost(t, m);
+    tell_used(t, &m->used);
     tell_middle(t, "peak_bytes", m->peak_bytes);
     tell_middle(t, "device_forward_ns", m->device_forward_ns);
     tell_middle(t, "device_backward_ns", m->device_backward_ns);

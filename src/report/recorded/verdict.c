@@ -281,14 +281,20 @@ static lam_status give_facts(reduction *x) {
     for (int32_t i = 0; i < x->w->n; i++) {
         char last[192];
         const lam_recorded_run *run = lam_recording_run(x->w->all[i]);
+        const lam_recorded_model *m = lam_recording_model(x->w->all[i], x->work.model[i]);
+        const lam_utilization *u = m ? &m->used : NULL;
         const lam_rank_fact f = {.rank = run->rank,
                                  .world = run->world,
                                  .tree = lmi_recorded_tree(x->w->all[i], x->work.model[i]),
                                  .comm_group = LAM_NOT_KNOWN,
                                  .seen_us = lmi_recorded_moment(run->seen_unix_ns),
                                  .ended_us = end_of(x, run),
-                                 .step_flops = NAN,
-                                 .peak_flops = NAN,
+                                 .step_flops = u && u->flops >= 0 ? (double)u->flops : NAN,
+                                 .hardware_flops =
+                                     u && u->hardware_flops >= 0 ? (double)u->hardware_flops : NAN,
+                                 .peak_flops = u ? u->peak : NAN,
+                                 .flops_at_least = u && u->at_least,
+                                 .why_mfu = u ? lmi_used_why(u) : "no step was recorded",
                                  .node = lmi_recorded_host(x->w->all[i]),
                                  .ended_by = run->ended_by,
                                  .ran_last = ran_last(x, i, last, sizeof last),

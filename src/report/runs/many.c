@@ -114,6 +114,16 @@ static void put_share_tile(lmi_many *p, const char *title, double us, double of,
     end_tile(p);
 }
 
+/* Below MFU. */
+static void put_used(lmi_many *p) {
+    const lam_ranks *r = p->r;
+    if (!isnan(r->mfu)) lmi_putf(p->b, "of the devices' peak%s", r->mfu_at_least ? ", at least" : "");
+    if (!isnan(r->hfu)) lmi_putf(p->b, "; HFU %.3g" LMI_NARROW "%%", 100 * r->hfu);
+    if (!isnan(r->mfu) && !r->why_mfu) return;
+    if (!isnan(r->mfu)) lmi_put(p->b, ": ");
+    lmi_put_html(p->b, r->why_mfu ? r->why_mfu : "operations or peaks are not known");
+}
+
 static void put_tiles(lmi_many *p) {
     const lam_ranks *r = p->r;
     lmi_put(p->b, "<div class=\"tiles\">");
@@ -143,9 +153,9 @@ static void put_tiles(lmi_many *p) {
     if (isnan(r->mfu))
         lmi_putc(p->b, '?');
     else
-        lmi_put_share(p->b, r->mfu, 1);
+        lmi_putf(p->b, "%.3g" LMI_NARROW "%%", 100 * r->mfu);
     below(p);
-    lmi_put(p->b, isnan(r->mfu) ? "operations or peaks are not known" : "of the devices' peak");
+    put_used(p);
     end_tile(p);
     lmi_put(p->b, "</div>");
 }

@@ -155,7 +155,11 @@ static void put_files(lmi_many *p) {
     put_query(p, LMI_FROM_NODES, "Own work in windows of the same steps, beside the median of the ranks.",
               NULL);
     put_query(p, LMI_FROM_LAST, "The rank with most own work in each of these steps.", NULL);
-    put_query(p, LMI_FROM_MFU, "Not known from recordings.", NULL);
+    put_query(
+        p, LMI_FROM_MFU,
+        "The table work of each file: the operations of the first steps of a mode, and the device's peak; "
+        "over the mean step. Unknown unless all ranks tell both.",
+        "SELECT step, flops, hardware_flops, at_least, why, peak_flops, why_peak FROM work");
 }
 
 void lmi_many_origins(lmi_many *p) {

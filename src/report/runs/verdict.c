@@ -3,6 +3,7 @@
  * The verdict: how many steps, how long one takes, and what needs attention. */
 #include "report/runs/runs.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 enum { LOST = 5 }; /* lost speed, in per cent, that is a finding */
@@ -158,6 +159,29 @@ static together add_up(const lmi_runs *p) {
     return t;
 }
 
+/* Of one recording; of the processes of a run the verdict has it. */
+static void put_used(lmi_runs *p) {
+    const lam_recorded_model *m = main_of(p);
+    const char *why = m ? lmi_used_why(&m->used) : NULL;
+    if (p->w.n > 1 || !m || !m->n_steps) return;
+    put_tile(p, "MFU");
+    if (m->used.at_least && !isnan(m->used.mfu)) lmi_put(&p->w.out, "≥" LMI_NARROW);
+    if (isnan(m->used.mfu))
+        lmi_putc(&p->w.out, '?');
+    else
+        lmi_putf(&p->w.out, "%.3g" LMI_NARROW "%%", 100 * m->used.mfu);
+    put_below(p);
+    if (!isnan(m->used.hfu)) lmi_putf(&p->w.out, "HFU %.3g" LMI_NARROW "%%", 100 * m->used.hfu);
+    if (!isnan(m->used.mfu)) {
+        lmi_put(&p->w.out, ", of ");
+        lmi_put_si(&p->w.out, m->used.peak);
+        lmi_put(&p->w.out, "FLOP/s");
+    }
+    if (why) lmi_put(&p->w.out, isnan(m->used.mfu) ? "" : ": ");
+    if (why) lmi_put_html(&p->w.out, why);
+    end_tile(p);
+}
+
 static void put_tiles(lmi_runs *p, const together *t, const lost *l) {
     lmi_put(&p->w.out, "<div class=\"tiles\">");
     put_tile(p, "steps recorded");
@@ -171,6 +195,7 @@ static void put_tiles(lmi_runs *p, const together *t, const lost *l) {
     put_time(p, "median step", step_of);
     put_time(p, "forward", forward_of);
     put_time(p, "backward", backward_of);
+    put_used(p);
     put_bytes(p, "peak memory", peak_of);
     put_bytes(p, "peak on the device", device_of);
     put_lost(p, l);
