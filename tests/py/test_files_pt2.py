@@ -332,6 +332,26 @@ def test_branches_are_a_lower_bound_and_are_named(tmp_path):
     assert any("higher_order::cond runs one of its graphs" in note for note in file.notes)
 
 
+@pytest.mark.parametrize(("batch", "macs"), [(None, 6 * 208), (5, 5 * 208), (4, 4 * 48), (2, 2 * 48)])
+def test_sizes_decide_which_branch_is_counted(tmp_path, batch, macs):
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.wide = nn.Sequential(nn.Linear(4, 16), nn.Linear(16, 8))
+            self.narrow, self.last = nn.Linear(4, 8), nn.Linear(8, 2)
+
+        def forward(self, x):
+            wide, narrow = lambda x: self.wide(x).relu(), lambda x: self.narrow(x) + 1
+            return self.last(torch.cond(x.shape[0] > 4, wide, narrow, (x,)))
+
+    free = ({0: torch.export.Dim.DYNAMIC},)
+    path = export(tmp_path / "net.pt2", Net(), [image(6, 4)], dynamic_shapes=free)
+    file = lamina.read(path, sizes={"batch": batch} if batch else None)
+    assert (file.macs.state, int(file.macs)) == ("exact", macs)
+    assert "of higher_order::cond the graphs are counted that run at these sizes" in file.notes
+    assert file.per == {}, "at other sizes other work is done"
+
+
 def test_a_file_reports_what_a_run_reports(tmp_path):
     net, inputs = NETS["groups and dilation"]()
     file = lamina.read(export(tmp_path / "net.pt2", net.eval(), inputs))

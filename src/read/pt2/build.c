@@ -121,6 +121,9 @@ static lam_status tell(lmi_pt2 *p) {
     const char *torch = lmi_json_as_text(&p->j, lmi_json_get(&p->j, LMI_JSON_ROOT, "torch_version"));
     LAM_TRY(lam_build_provenance(p->b, "format", "torch.export", p->e));
     if (torch) LAM_TRY(lam_build_provenance(p->b, "torch", torch, p->e));
+    if (p->decided)
+        LAM_TRY(lam_build_note(p->b, "of higher_order::cond the graphs are counted that run at these sizes",
+                               p->e));
     if (!p->stack && p->modules.n > 1)
         return lam_build_note(p->b, "the file does not tell in which module its operators ran", p->e);
     return LAM_OK;

@@ -120,6 +120,7 @@ typedef struct lmi_pt2 {
     lmi_buf name, path;          /* of the operator; of what an error names */
     uint32_t stack;              /* in the JSON: the modules around the last node that names them; or 0 */
     bool hides;                  /* graphs that values decide on may run in modules without a call */
+    int32_t decided;             /* operators of which sizes decide what they run */
     bool training;               /* layers were in training mode */
     bool joint;                  /* it has a backward pass too */
     lam_builder *b;
@@ -161,6 +162,8 @@ lam_status lmi_pt2_symbols(lmi_pt2 *p);
 lam_status lmi_pt2_open_sizes(lmi_pt2 *p, lam_model *m);
 /* A size: a number, or an expression; -1: unknown. */
 lam_status lmi_pt2_size(lmi_pt2 *p, uint32_t at, int64_t *out);
+/* A condition of sizes: 0, 1, or -1: it is unknown, or decided by the values of tensors. */
+int lmi_pt2_truth(lmi_pt2 *p, int32_t scope, uint32_t argument);
 /* Type, device and shape of the tensor that an object describes. */
 lam_status lmi_pt2_tensor(lmi_pt2 *p, uint32_t at, lmi_pt2_value *out);
 /* Adds a graph's tensors. */

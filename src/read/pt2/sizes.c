@@ -2,7 +2,8 @@
  *
  * Sizes that are expressions. The file has the value that each had in the example. Where a symbol gets
  * another value, expressions are computed, in either of the two forms that torch wrote: "12*s0 + 1", and the
- * constructors of sympy, "Add(Mul(Integer(12), Symbol('s0', integer=True)), Integer(1))". */
+ * constructors of sympy, "Add(Mul(Integer(12), Symbol('s0', integer=True)), Integer(1))". Conditions of sizes
+ * are expressions that are 0 or 1: "s0 > 4", "StrictGreaterThan(Symbol('s0'), Integer(4))". */
 #include "model/model.h"
 #include "read/pt2/pt2.h"
 
@@ -20,7 +21,7 @@ typedef struct reading {
     bool unknown; /* of a part, or the text is not understood */
 } reading;
 
-static int64_t sum(reading *r);
+static int64_t whole(reading *r);
 
 static void pass_spaces(reading *r) {
     while (*r->at == ' ') r->at++;
@@ -75,18 +76,50 @@ typedef enum function {
     SAME,
     EXACT,
     BITS_LEFT,
-    BITS_RIGHT
+    BITS_RIGHT,
+    MORE,
+    LESS,
+    LEAST_SO,
+    MOST_SO,
+    EQUAL,
+    UNLIKE,
+    AND,
+    OR,
+    NOT
 } function;
 
 static function function_of(const char *name, size_t n) {
     static const struct {
         const char *name;
         function is;
-    } all[] = {{"Add", ADD},          {"Mul", MUL},      {"Pow", POW},       {"FloorDiv", FLOOR},
-               {"CleanDiv", EXACT},   {"CeilDiv", CEIL}, {"Mod", MOD},       {"PythonMod", MOD},
-               {"Max", LARGEST},      {"Min", LEAST},    {"Integer", SAME},  {"PowByNatural", POW},
-               {"TruncToInt", SAME},  {"floor", SAME},   {"Identity", SAME}, {"LShift", BITS_LEFT},
-               {"RShift", BITS_RIGHT}};
+    } all[] = {{"Add", ADD},
+               {"Mul", MUL},
+               {"Pow", POW},
+               {"FloorDiv", FLOOR},
+               {"CleanDiv", EXACT},
+               {"CeilDiv", CEIL},
+               {"Mod", MOD},
+               {"PythonMod", MOD},
+               {"Max", LARGEST},
+               {"Min", LEAST},
+               {"Integer", SAME},
+               {"PowByNatural", POW},
+               {"TruncToInt", SAME},
+               {"floor", SAME},
+               {"Identity", SAME},
+               {"LShift", BITS_LEFT},
+               {"RShift", BITS_RIGHT},
+               {"StrictGreaterThan", MORE},
+               {"StrictLessThan", LESS},
+               {"GreaterThan", LEAST_SO},
+               {"LessThan", MOST_SO},
+               {"Equality", EQUAL},
+               {"Eq", EQUAL},
+               {"Unequality", UNLIKE},
+               {"Ne", UNLIKE},
+               {"And", AND},
+               {"Or", OR},
+               {"Not", NOT}};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (strlen(all[i].name) == n && memcmp(all[i].name, name, n) == 0) return all[i].is;
     return NONE;
@@ -98,7 +131,7 @@ static int64_t apply(reading *r, function f, int64_t a, int64_t b) {
     case ADD: return lmi_add_over(a, b, &v) ? fail(r) : v;
     case MUL: return lmi_mul_over(a, b, &v) ? fail(r) : v;
     case POW: return power(r, a, b);
-    case EXACT: return b == 0 || a % b != 0 ? fail(r) : floor_div(r, a, b);
+    case EXACT: v = floor_div(r, a, b); return r->unknown || v * b != a ? fail(r) : v;
     case FLOOR: return floor_div(r, a, b);
     case CEIL: return a == INT64_MIN ? fail(r) : -floor_div(r, -a, b);
     case MOD: v = floor_div(r, a, b); return r->unknown ? -1 : a - v * b;
@@ -106,6 +139,14 @@ static int64_t apply(reading *r, function f, int64_t a, int64_t b) {
     case LEAST: return a < b ? a : b;
     case BITS_LEFT: v = power(r, 2, b); return r->unknown || lmi_mul_over(a, v, &v) ? fail(r) : v;
     case BITS_RIGHT: v = power(r, 2, b); return r->unknown ? -1 : floor_div(r, a, v);
+    case MORE: return a > b;
+    case LESS: return a < b;
+    case LEAST_SO: return a >= b;
+    case MOST_SO: return a <= b;
+    case EQUAL: return a == b;
+    case UNLIKE: return a != b;
+    case AND: return a && b;
+    case OR: return a || b;
     default: return fail(r);
     }
 }
@@ -121,25 +162,43 @@ static int64_t quoted_symbol(reading *r) {
     return v;
 }
 
+/* True for functions of any number of arguments. */
+static bool takes_more(function f) {
+    return f == ADD || f == MUL || f == LARGEST || f == LEAST || f == AND || f == OR;
+}
+
 static int64_t call(reading *r, const char *name, size_t n) {
     const function f = function_of(name, n);
     if (f == NONE || !take(r, "(")) return fail(r);
-    int64_t v = sum(r);
+    int64_t v = whole(r);
     for (int32_t i = 1; !r->unknown && take(r, ","); i++) {
-        const int64_t next = sum(r);
-        if (r->unknown || (i > 1 && f != ADD && f != MUL && f != LARGEST && f != LEAST)) return fail(r);
+        const int64_t next = whole(r);
+        if (r->unknown || (i > 1 && !takes_more(f))) return fail(r);
         v = apply(r, f, v, next);
     }
+    if (f == NOT) v = !v;
     return take(r, ")") && !r->unknown ? v : fail(r);
+}
+
+static int64_t item(reading *r);
+
+/* What follows a sign: the negative number, or the other truth value. */
+static int64_t opposite(reading *r, bool number) {
+    if (++r->depth > DEEPEST) return fail(r);
+    const int64_t v = item(r);
+    r->depth--;
+    if (!number) return !v;
+    return v == INT64_MIN ? fail(r) : -v;
 }
 
 static int64_t item(reading *r) {
     pass_spaces(r);
     if (take(r, "(")) {
-        const int64_t v = sum(r);
+        const int64_t v = whole(r);
         return take(r, ")") ? v : fail(r);
     }
-    if (take(r, "-")) return -item(r);
+    if (take(r, "-")) return opposite(r, true);
+    if (take(r, "~")) return opposite(r, false);
     if (*r->at >= '0' && *r->at <= '9') {
         char *end;
         const int64_t v = strtoll(r->at, &end, 10);
@@ -195,9 +254,31 @@ static int64_t sum(reading *r) {
     return v;
 }
 
+static int64_t comparison(reading *r) {
+    const int64_t v = sum(r);
+    if (take(r, ">=")) return apply(r, LEAST_SO, v, sum(r));
+    if (take(r, "<=")) return apply(r, MOST_SO, v, sum(r));
+    if (take(r, ">")) return apply(r, MORE, v, sum(r));
+    return take(r, "<") ? apply(r, LESS, v, sum(r)) : v;
+}
+
+/* Comparisons are combined in brackets, so that it does not matter which of & and | binds first. */
+static int64_t whole(reading *r) {
+    int64_t v = comparison(r);
+    while (!r->unknown) {
+        if (take(r, "&"))
+            v = apply(r, AND, v, comparison(r));
+        else if (take(r, "|"))
+            v = apply(r, OR, v, comparison(r));
+        else
+            break;
+    }
+    return v;
+}
+
 static int64_t evaluate(lmi_pt2 *p, const char *text) {
     reading r = {.p = p, .at = text};
-    const int64_t v = sum(&r);
+    const int64_t v = whole(&r);
     pass_spaces(&r);
     return r.unknown || *r.at || v < 0 ? -1 : v;
 }
@@ -346,6 +427,7 @@ lam_status lmi_pt2_open_sizes(lmi_pt2 *p, lam_model *m) {
     const int64_t batch = find_symbol(p, "batch");
     int64_t seen[MOST_SIZES];
     const char *input;
+    if (p->decided) return LAM_OK; /* what runs at other sizes is other work */
     for (int32_t i = 0; i < MOST_INPUTS && (input = input_at(p, i)); i++) {
         const uint32_t tensor = lmi_json_get(&p->j, values, input);
         for (int64_t axis = 0; axis < MOST_AXES; axis++) {
@@ -394,4 +476,19 @@ lam_status lmi_pt2_size(lmi_pt2 *p, uint32_t at, int64_t *out) {
     if (!given && lmi_json_as_int(j, lmi_json_find(j, expression, "hint.as_int"), out)) return LAM_OK;
     if (text) *out = evaluate(p, text);
     return LAM_OK;
+}
+
+/* A condition is the name of a value of the graph, or a value. */
+int lmi_pt2_truth(lmi_pt2 *p, int32_t scope, uint32_t argument) {
+    const lmi_json *j = &p->j;
+    const lmi_pt2_scope *in = lmi_vec_at(&p->scopes, (size_t)scope);
+    uint32_t at = lmi_json_get(j, argument, "as_sym_bool");
+    const char *name = lmi_json_as_text(j, lmi_json_get(j, at, "as_name"));
+    if (!at) at = argument;
+    if (name) at = lmi_json_get(j, lmi_json_get(j, in->graph, "sym_bool_values"), name);
+    const lmi_json_kind plain = lmi_json_is(j, lmi_json_get(j, at, "as_bool"));
+    if (plain == LMI_JSON_TRUE || plain == LMI_JSON_FALSE) return plain == LMI_JSON_TRUE;
+    const char *text = lmi_json_as_text(j, lmi_json_find(j, at, "as_expr.expr_str"));
+    const int64_t v = text ? evaluate(p, text) : -1;
+    return v == 0 || v == 1 ? (int)v : -1;
 }

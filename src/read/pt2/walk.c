@@ -311,11 +311,11 @@ static lam_status pass_out(lmi_pt2 *p, int32_t scope, const lmi_vec *results) {
     return LAM_OK;
 }
 
-/* The graph among a node's arguments; 0: it has none. */
-static uint32_t graph_of(const lmi_pt2 *p, uint32_t node) {
+/* The nth graph among a node's arguments; 0: it has none. */
+static uint32_t graph_of(const lmi_pt2 *p, uint32_t node, int nth) {
     LMI_JSON_EACH(&p->j, lmi_json_get(&p->j, node, "inputs"), i) {
         const uint32_t graph = lmi_json_find(&p->j, i, "arg.as_graph.graph");
-        if (graph && lmi_json_is(&p->j, graph) == LMI_JSON_OBJECT) return graph;
+        if (graph && lmi_json_is(&p->j, graph) == LMI_JSON_OBJECT && nth-- == 0) return graph;
     }
     return 0;
 }
@@ -350,14 +350,31 @@ static lam_status walk_inner(lmi_pt2 *p, uint32_t graph, int32_t depth) {
     return s;
 }
 
+/* The graph that a node runs once, and nothing else; 0: there is none, or it is not known which. */
+static uint32_t graph_that_runs(lmi_pt2 *p, uint32_t node, int32_t scope) {
+    if (!p->graphs || !p->op) return 0;
+    if (runs_once(p->op)) return graph_of(p, node, 0);
+    if (strcmp(p->op, "higher_order::cond") != 0) return 0;
+    const uint32_t inputs = lmi_json_get(&p->j, node, "inputs");
+    LMI_JSON_EACH(&p->j, inputs, i) {
+        const int truth = lmi_pt2_truth(p, scope, lmi_json_get(&p->j, i, "arg"));
+        if (truth < 0) return 0;
+        const uint32_t graph = graph_of(p, node, !truth);
+        p->decided += graph != 0;
+        return graph;
+    }
+    return 0;
+}
+
 static lam_status walk_node(lmi_pt2 *p, uint32_t node, int32_t scope, int32_t depth, lmi_vec *stack) {
     const uint32_t told = lmi_json_find(&p->j, node, "metadata.nn_module_stack");
     if (lmi_json_as_text(&p->j, told) && p->j.v[told].n) {
         LAM_TRY(enter_told(p, told, stack));
     }
     LAM_TRY(lmi_pt2_node(p, node, scope));
-    if (p->graphs && runs_once(p->op)) return walk_inner(p, graph_of(p, node), depth);
-    p->hides = p->hides || p->graphs;
+    const uint32_t graph = graph_that_runs(p, node, scope);
+    p->hides = p->hides || (p->graphs && (!graph || p->decided));
+    if (graph) return walk_inner(p, graph, depth);
     if (!p->op) return LAM_OK;
     note_mode(p, p->op);
     return note(p, node, scope);

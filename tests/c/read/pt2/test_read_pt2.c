@@ -128,33 +128,91 @@ static void save_program(const char *file, const char *nodes, const char *values
     lmi_buf_free(&b);
 }
 
+/* Sizes, and what they are where s0 is 3; -1: unknown. */
+static const struct sized {
+    const char *text;
+    int64_t n;
+} sized[] = {
+    {"12*s0 + 1", 37},
+    {"2*(s0 + 1) - 3", 5},
+    {"s0**2", 9},
+    {"((s0 - 1)//2)", 1},
+    {"Mod(s0, 2)", 1},
+    {"Symbol('s0', positive=True, integer=True)", 3},
+    {"Add(FloorDiv(Add(Symbol('s0', positive=True, integer=True), Integer(-1)), Integer(2)), Integer(1))", 2},
+    {"Mul(Integer(2), Pow(Symbol('s0', integer=True), Integer(2)))", 18},
+    {"Max(s0, 7)", 7},
+    {"CeilDiv(s0, 2)", 2},
+    {"u0", -1},
+    {"s0 + u0", -1},
+    {"s0//0", -1},
+    {"s0**99", -1},
+    {"s0 - 9", -1},
+    {"Add(s0", -1},
+    {"((((((((s0))))))))", 3},
+    {"s0 > 2", 1},
+    {"s0 < 3", 0},
+    {"s0 >= 3", 1},
+    {"s0 <= 2", 0},
+    {"Eq(s0, 3)", 1},
+    {"Ne(s0, 3)", 0},
+    {"(s0 > 2) & (s0 < 3)", 0},
+    {"(s0 > 2) | (s0 < 3)", 1},
+    {"~(s0 > 2)", 0},
+    {"Not(StrictGreaterThan(Symbol('s0'), Integer(3)))", 1},
+    {"And(GreaterThan(s0, 1), LessThan(s0, 3), Unequality(s0, 2))", 1},
+    {"Or(StrictLessThan(s0, 3), Equality(s0, 3))", 1},
+    {"u0 > 2", -1},
+    {"Not(u0)", -1},
+    {"Not(s0, s0)", -1},
+    {"LShift(s0, 2) + RShift(s0, 1)", 13},
+    {"LShift(s0, 99)", -1},
+    {"LShift(s0, 62)", -1},
+    {"RShift(s0, 99)", -1},
+    {"6*s0/2", 9},
+    {"s0/2", -1},
+    {"s0/0", -1},
+    {"CleanDiv(6*s0, 2)", 9},
+    {"Mod(s0, 0)", -1},
+    {"Min(s0, 2) + Min(2, s0)", 4},
+    {"Max(s0, 2) + Max(2, s0)", 6},
+    {"TruncToInt(floor(s0))", 3},
+    {"-s0 + 4", 1},
+    {"--s0", 3},
+    {"~~(s0 > 2)", 1},
+    {"(s0 > 9) | (s0 > 8)", 0},
+    {"(s0 > 1) & (s0 > 2)", 1},
+    {"s0 +", -1},
+    {"s0 3", -1},
+    {"(s0", -1},
+    {"$", -1},
+    {"3.5", -1},
+    {"99999999999999999999", -1},
+    {"9223372036854775806 + s0", -1},
+    {"9223372036854775806 * s0", -1},
+    {"s0 - (-9223372036854775806 - 2)", -1},
+    {"-(-9223372036854775806 - 2)", -1},
+    {"(-9223372036854775806 - 2)/(0 - 1)", -1},
+    {"(-9223372036854775806 - 2)//(0 - 1)", -1},
+    {"CeilDiv(-9223372036854775806 - 2, 2)", -1},
+    {"s0**s0**s0", -1},
+    {"Symbol", -1},
+    {"Symbol(s0)", -1},
+    {"Symbol('s0'", -1},
+    {"Pow(s0, 2, 2)", -1},
+    {"Add(s0, 2", -1},
+    {"Add s0", -1},
+    {"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", -1},
+    {"((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((s0"
+     "))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))",
+     -1},
+    {"sin(s0)", -1}};
+
 /* An expression whose value the file does not have is computed from its symbols. */
 static void sizes_are_computed_in_both_grammars(void **state) {
     (void)state;
-    static const struct {
-        const char *text;
-        int64_t n;
-    } all[] = {
-        {"12*s0 + 1", 37},
-        {"2*(s0 + 1) - 3", 5},
-        {"s0**2", 9},
-        {"((s0 - 1)//2)", 1},
-        {"Mod(s0, 2)", 1},
-        {"Symbol('s0', positive=True, integer=True)", 3},
-        {"Add(FloorDiv(Add(Symbol('s0', positive=True, integer=True), Integer(-1)), Integer(2)), Integer(1))",
-         2},
-        {"Mul(Integer(2), Pow(Symbol('s0', integer=True), Integer(2)))", 18},
-        {"Max(s0, 7)", 7},
-        {"CeilDiv(s0, 2)", 2},
-        {"u0", -1},
-        {"s0 + u0", -1},
-        {"s0//0", -1},
-        {"s0**99", -1},
-        {"s0 - 9", -1},
-        {"Add(s0", -1},
-        {"((((((((s0))))))))", 3},
-        {"sin(s0)", -1}};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+    const struct sized *all = sized;
+    for (size_t i = 0; i < sizeof sized / sizeof *sized; i++) {
         char values[1024];
         snprintf(values, sizeof values,
                  TENSOR("x", EXPRESSION("s0", "{\"as_int\":3}")) "," TENSOR("y", EXPRESSION("%s", "null")),
@@ -170,6 +228,90 @@ static void sizes_are_computed_in_both_grammars(void **state) {
         lam_costs_free(c);
         lam_model_free(m);
     }
+}
+
+/* Signs are no deeper than other parts. */
+static void a_long_row_of_signs_is_unknown(void **state) {
+    (void)state;
+    enum { SIGNS = 1 << 20 };
+    lmi_buf values;
+    lmi_buf_init(&values);
+    for (int i = 0; i < 2; i++) {
+        lmi_buf_clear(&values);
+        lmi_put(&values, TENSOR("x", EXPRESSION("s0", "{\"as_int\":3}")) ",\"y\":{\"dtype\":7,\"sizes\":[{"
+                                                                         "\"as_expr\":{\"expr_str\":\"");
+        lmi_pad(&values, i ? '~' : '-', SIGNS);
+        lmi_put(&values, "s0\",\"hint\":null}}]}");
+        save_program("signs.pt2", RELU, values.s, "{\"fqn\":\"\"}");
+        lam_model *m = opened("signs.pt2");
+        assert_int_equal(lam_model_event(m, 0)->out->ndim, -1);
+        lam_model_free(m);
+    }
+    lmi_buf_free(&values);
+}
+
+#define GRAPH(node)                                                                                          \
+    "{\"inputs\":[{\"as_tensor\":{\"name\":\"a\"}}],\"outputs\":[{\"as_tensor\":{\"name\":\"b\"}}],"         \
+    "\"nodes\":[" node "],\"tensor_values\":{" TENSOR("a", INT("3")) "," TENSOR("b", INT("3")) "}}"
+#define UNARY(name)                                                                                          \
+    "{\"target\":\"torch.ops.aten." name ".default\",\"inputs\":[{\"name\":\"self\",\"arg\":{\"as_tensor\":" \
+    "{\"name\":\"a\"}}}],\"outputs\":[{\"as_tensor\":{\"name\":\"b\"}}],\"metadata\":{}}"
+#define CONDITION                                                                                            \
+    "{\"target\":\"torch.ops.higher_order.cond\",\"inputs\":[{\"name\":\"pred\",\"arg\":%s},"                \
+    "{\"name\":\"true_fn\",\"arg\":{\"as_graph\":{\"name\":\"yes\",\"graph\":" GRAPH(                        \
+        UNARY("relu")) "}}},{"                                                                               \
+                       "\"name"                                                                              \
+                       "\":"                                                                                 \
+                       "\"fals"                                                                              \
+                       "e_"                                                                                  \
+                       "fn\","                                                                               \
+                       "\"arg"                                                                               \
+                       "\":{"                                                                                \
+                       "\"as_"                                                                               \
+                       "graph"                                                                               \
+                       "\":{"                                                                                \
+                       "\"name"                                                                              \
+                       "\":"                                                                                 \
+                       "\"no\""                                                                              \
+                       ",\"gra"                                                                              \
+                       "ph\""                                                                                \
+                       ":" GRAPH(UNARY("ta"                                                                  \
+                                       "n"                                                                   \
+                                       "h")) "}}},{\"name\":\"operands\",\"arg\":{\"as_tensors\":[{"         \
+                                             "\"name\":\"x\"}]}}],\"outputs\":[{\"as_tensor\":"              \
+                                             "{\"name\":\"y\"}}]," STACK "}"
+
+/* Sizes and truth values decide; what is not known, or is the value of a tensor, leaves both graphs out. */
+static void conditions_of_sizes_choose_a_graph(void **state) {
+    (void)state;
+    static const struct {
+        const char *condition, *op;
+    } all[] = {{"{\"as_sym_bool\":{\"as_name\":\"more\"}}", "aten::relu"},
+               {"{\"as_sym_bool\":{\"as_name\":\"less\"}}", "aten::tanh"},
+               {"{\"as_sym_bool\":{\"as_name\":\"given\"}}", "aten::tanh"},
+               {"{\"as_sym_bool\":{\"as_bool\":true}}", "aten::relu"},
+               {"{\"as_bool\":false}", "aten::tanh"},
+               {"{\"as_sym_bool\":{\"as_name\":\"hidden\"}}", "higher_order::cond"},
+               {"{\"as_sym_bool\":{\"as_name\":\"number\"}}", "higher_order::cond"},
+               {"{\"as_sym_bool\":{\"as_name\":\"none\"}}", "higher_order::cond"},
+               {"{\"as_tensor\":{\"name\":\"x\"}}", "higher_order::cond"}};
+    lmi_buf values;
+    lmi_buf_init(&values);
+    lmi_put(&values, TENSOR("x", EXPRESSION("s0", "{\"as_int\":3}")) "," TENSOR("y", INT("3")) "},");
+    lmi_put(&values, "\"sym_bool_values\":{\"more\":" EXPRESSION("s0 > 2", "null") ",\"less\":");
+    lmi_put(&values, EXPRESSION("StrictLessThan(Symbol('s0'), Integer(3))", "null"));
+    lmi_put(&values, ",\"hidden\":" EXPRESSION("u0 > 2", "null") ",\"number\":" EXPRESSION("s0 + 4", "null"));
+    lmi_put(&values, ",\"given\":{\"as_bool\":false}},\"rest\":{\"a\":0");
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        char node[4096];
+        snprintf(node, sizeof node, CONDITION, all[i].condition);
+        save_program("condition.pt2", node, values.s, "{\"fqn\":\"\"}");
+        lam_model *m = opened("condition.pt2");
+        assert_string_equal(lam_model_op(m, 0)->sig->name, all[i].op);
+        assert_null(lam_model_op(m, 1));
+        lam_model_free(m);
+    }
+    lmi_buf_free(&values);
 }
 
 /* A file at other values of its open sizes, and how the FLOPs of its one operator grow with the size of x. */
@@ -340,6 +482,8 @@ int main(void) {
         cmocka_unit_test(graphs_in_a_graph_are_walked_or_named),
         cmocka_unit_test(sources_are_told),
         cmocka_unit_test(sizes_are_computed_in_both_grammars),
+        cmocka_unit_test(a_long_row_of_signs_is_unknown),
+        cmocka_unit_test(conditions_of_sizes_choose_a_graph),
         cmocka_unit_test(totals_grow_with_open_sizes),
         cmocka_unit_test(damaged_programs_are_refused_with_the_place),
         cmocka_unit_test(odd_arguments_are_read),
