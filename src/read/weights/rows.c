@@ -56,8 +56,9 @@ typedef struct by_rows {
     const lmi_stored_tensor *x, *index, *table, *one; /* `one`: the number of .times or .over */
     lmi_stored_type number;
     int32_t bits;
-    double offset, times, over,
-        values[TABLE_N]; /* all scales are multiplied by `times` and divided by `over` */
+    double times, over; /* that all scales are multiplied by, divided by */
+    double offset;      /* of all zero points */
+    double values[TABLE_N];
     int64_t n_rows, columns, row_bytes;
     int64_t rows_each, columns_each; /* that have a scale in common */
     int64_t before, down, across;    /* scales are [times, down, across]; a time has `before` rows */
@@ -113,9 +114,9 @@ static int64_t share(const by_rows *u, int64_t n, int64_t scales) {
     const int64_t told = u->base.t->of.group;
     if (scales < 1 || n < 1) return 0;
     if (scales == 1 || scales == n) return scales == 1 ? n : 1;
+    if (told > 0 && (n - 1) / told + 1 == scales) return told;
     if (u->by->form == BYTES && (n - 1) / BLOCK + 1 == scales) return BLOCK;
-    if (n % scales == 0) return n / scales;
-    return told > 0 && (n - 1) / told + 1 == scales ? told : 0;
+    return n % scales ? 0 : n / scales;
 }
 
 static int64_t size_at(const lmi_stored_tensor *x, int32_t from_last) {
@@ -176,7 +177,7 @@ static bool place_zeros(by_rows *u, grid *g) {
 static bool place_grid(by_rows *u, int which, const char *end, const char *type) {
     grid *g = &u->grids[which];
     g->of = end ? lmi_part(u->base.t, u->x, u->by->tail, end) : NULL;
-    if (!g->of) return true;
+    if (!g->of) return which != SCALES;
     g->type = type_of(g->of, type);
     if (!lmi_part_is_plain(g->of) || !lmi_is_number(&g->type)) return false;
     if (g->type.bytes != lmi_stored_type_of(g->of).bytes) return false;
@@ -288,13 +289,12 @@ static bool has_other_parts(const by_rows *u) {
 
 static bool place_numbers(by_rows *u) {
     const lmi_stored_tensor *x = u->x;
-    int bits = 0;
     u->bits = 4;
     if (u->by->form == STREAM || u->by->form == WORDS) {
         const char *digits = x->type + strlen(u->by->type);
-        if (sscanf(digits, "%d", &bits) != 1 || bits < 1 || bits > 8) return false;
-        u->bits = bits;
-        u->offset = u->by->form == WORDS ? (double)(1 << (bits - 1)) : 0;
+        if (*digits < '1' || *digits > '8' || digits[1]) return false;
+        u->bits = *digits - '0';
+        u->offset = u->by->form == WORDS ? (double)(1 << (u->bits - 1)) : 0;
     }
     u->number = type_of(x, u->by->number_type);
     return lmi_part_is_plain(x) && x->numel <= INT64_MAX / 64 &&

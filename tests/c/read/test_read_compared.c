@@ -503,6 +503,61 @@ static void no_allocation_is_needed(void **state) {
     oom_sweep(compare_once, (void *)"sweep.gguf");
 }
 
+/* -- types of GGUF by their numbers ------------------------------------------------------------------------
+ */
+
+/* Of ggml.h: number, elements and bytes of a block, and whether values are read. */
+static const struct numbered {
+    int number, elements, bytes;
+    const char *type;
+    bool read;
+} numbered[] = {
+    {0, 1, 4, "float32", true},        {1, 1, 2, "float16", true},        {2, 32, 18, "q4_0", true},
+    {3, 32, 20, "q4_1", true},         {6, 32, 22, "q5_0", true},         {7, 32, 24, "q5_1", true},
+    {8, 32, 34, "q8_0", true},         {9, 32, 36, "q8_1", true},         {10, 256, 84, "q2_K", true},
+    {11, 256, 110, "q3_K", true},      {12, 256, 144, "q4_K", true},      {13, 256, 176, "q5_K", true},
+    {14, 256, 210, "q6_K", true},      {15, 256, 292, "q8_K", true},      {16, 256, 66, "iq2_xxs", false},
+    {17, 256, 74, "iq2_xs", false},    {18, 256, 98, "iq3_xxs", false},   {19, 256, 50, "iq1_s", false},
+    {20, 32, 18, "iq4_nl", true},      {21, 256, 110, "iq3_s", false},    {22, 256, 82, "iq2_s", false},
+    {23, 256, 136, "iq4_xs", true},    {24, 1, 1, "int8", true},          {25, 1, 2, "int16", true},
+    {26, 1, 4, "int32", true},         {27, 1, 8, "int64", true},         {28, 1, 8, "float64", true},
+    {29, 256, 56, "iq1_m", false},     {30, 1, 2, "bfloat16", true},      {31, 32, 18, "q4_0_4_4", false},
+    {32, 32, 18, "q4_0_4_8", false},   {33, 32, 18, "q4_0_8_8", false},   {34, 256, 54, "tq1_0", true},
+    {35, 256, 66, "tq2_0", true},      {36, 32, 18, "iq4_nl_4_4", false}, {37, 32, 18, "iq4_nl_4_8", false},
+    {38, 32, 18, "iq4_nl_8_8", false}, {39, 32, 17, "mxfp4", true},       {40, 64, 36, "nvfp4", false},
+    {41, 128, 18, "q1_0", false}};
+
+static void each_type_of_gguf_has_its_blocks(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof numbered / sizeof *numbered; i++) {
+        const struct numbered *k = &numbered[i];
+        lam_weights_diff *d = NULL;
+        for (int other = 0; other < 2; other++) {
+            lmi_buf b;
+            gguf_begin(&b, 3, 1, 0);
+            gguf_tensor(&b, "w", (uint64_t)k->elements * 3, 0, k->number, 0);
+            gguf_data(&b, 32, (size_t)k->bytes * 3);
+            b.s[b.n - 1] = (char)other;
+            save_bytes(other ? "numbered.b" : "numbered.a", &b);
+            lmi_buf_free(&b);
+        }
+        lam_model *m = opened("numbered.a");
+        lam_costs *c = costs_of(m);
+        const bool buffer = strncmp(k->type, "int", 3) == 0; /* whole numbers are no parameters */
+        const lam_param_totals all = lam_costs_params(c);
+        is_exactly(buffer ? all.buffers : all.params, k->elements * 3);
+        is_exactly(buffer ? all.buffer_bytes : all.param_bytes, k->bytes * 3);
+        lam_costs_free(c);
+        lam_model_free(m);
+        assert_int_equal(lam_weights_diff_new(&d, "numbered.a", "numbered.b", NULL, &last), LAM_OK);
+        const lam_tensor_change *t = lam_weights_tensor(d, 0);
+        assert_int_equal(t->change, LAM_WEIGHTS_CHANGED);
+        assert_string_equal(t->type[0], k->type);
+        if (t->compared != k->read || !t->why == !k->read) fail_msg("%s", k->type);
+        lam_weights_diff_free(d);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(blocks_have_the_values_of_llama_cpp),
@@ -517,6 +572,7 @@ int main(void) {
         cmocka_unit_test(rows_of_heads_are_compared_in_their_order),
         cmocka_unit_test(names_of_other_parts_are_not_guessed),
         cmocka_unit_test(packed_weights_are_equal_or_not_by_their_bytes),
+        cmocka_unit_test(each_type_of_gguf_has_its_blocks),
         cmocka_unit_test(work_can_be_stopped_and_files_may_shrink),
         cmocka_unit_test(other_files_are_refused),
         cmocka_unit_test(no_allocation_is_needed),

@@ -195,6 +195,31 @@ static void what_its_parts_do_not_tell_is_not_computed(void **state) {
     }
 }
 
+/* Blocks of experts have their outputs first, and plain ones their inputs. */
+static void blocks_are_compared_with_turned_tensors(void **state) {
+    (void)state;
+    static const struct {
+        const char *plain;
+        bool compared;
+    } all[] = {{"l F64 2,32,4 2048", true},  {"l F64 2,4,32 2048", true}, {"l F64 2,4,16 1024", false},
+               {"l F64 1,32,8 2048", false}, {"l F64 64,4 2048", false},  {"l F64 2,32,2,2 2048", false}};
+    static const made blocks = {"l_blocks U8 2,4,1,16 128; l_scales U8 2,4,1 8", "33 80", NULL, "", 3};
+    save_packed(&blocks);
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        lam_weights_diff *d = NULL;
+        save_safetensors("plain.st", all[i].plain);
+        assert_int_equal(lam_weights_diff_new(&d, "rows", "plain.st", NULL, &last), LAM_OK);
+        const lam_tensor_change *c = lam_weights_tensor(d, 0);
+        assert_int_equal(c->change, LAM_WEIGHTS_CHANGED);
+        assert_int_equal(c->compared, all[i].compared);
+        if (all[i].compared)
+            assert_true(c->largest == 3 && c->squares == 9 * 256);
+        else
+            assert_string_equal(c->why, "its shape is another");
+        lam_weights_diff_free(d);
+    }
+}
+
 static const made beyond = {
     "l.weight_packed I32 8,2 64; l.weight_scale BF16 8,2 32; l.weight_g_idx I32 16 64", "aa 3f 02",
     "{\"quantization_config\":{\"bits\":4}}", "8,16", 0};
@@ -254,6 +279,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(values_are_numbers_times_their_scales),
         cmocka_unit_test(what_its_parts_do_not_tell_is_not_computed),
+        cmocka_unit_test(blocks_are_compared_with_turned_tensors),
         cmocka_unit_test(a_column_of_a_group_without_scales_is_refused),
         cmocka_unit_test(a_state_that_tells_no_blocks_is_not_used),
         cmocka_unit_test(no_allocation_is_needed),
