@@ -16,7 +16,7 @@ from typing import Any
 
 import duckdb
 
-from lamina._ranks import ALL, write_file
+from lamina._ranks import ALL, TABLES, write_file
 
 ROOT = Path(__file__).resolve().parent.parent
 LAMINA = [sys.executable, "-m", "lamina"]
@@ -146,6 +146,9 @@ def make_run(to: Path) -> None:
     of them: the verdict opens those of the rank that it names and of some peers."""
     with duckdb.connect() as db:
         make_tables(db)
+        for table in ("ranks", "windows", "meets", "layers"):
+            for column, of in TABLES[table][0].items():
+                db.execute(f"ALTER TABLE {table} ADD COLUMN IF NOT EXISTS {column} {of}")
         for node in range(NODES):
             name = f"n{node:04}-0.parquet"
             for table in ("ranks", "windows", "meets"):

@@ -2,6 +2,7 @@
  *
  * The folder of a run of many ranks, which the host reads and writes: `lamina show`, `report`, `check`,
  * `merge` and `sql`. */
+#include "base/system.h"
 #include "cmd/cmd.h"
 
 static lam_status read_run(const lmi_cli *c, const lam_ranks_look *look, lam_ranks **out, lam_error *e) {
@@ -121,6 +122,10 @@ int lmi_run_merge(lmi_cli *c) {
     lam_merged done = {0};
     const char *folder = a->output;
     a->output = NULL;
+    if (!folder && a->n_operands == 1 && lmi_is_folder(a->operands[0]) && !lmi_is_run(a->operands[0])) {
+        lmi_say_no_run(c, a->operands[0]);
+        return LMI_EXIT_FAILED;
+    }
     if (is_misused(c, folder)) return LMI_EXIT_USAGE;
     const int32_t n = folder ? a->n_operands : 0;
     if (!folder) folder = a->operands[0];
@@ -144,8 +149,7 @@ int lmi_run_sql(lmi_cli *c) {
     lam_error e = {.at = -1};
     lam_table *t = NULL;
     if (!lmi_is_run(a->operands[0])) {
-        lmi_complain(c, "`lamina merge run.*.lamina -o run/` makes one",
-                     "%s: it is no folder of a run: it has no ranks/", a->operands[0]);
+        lmi_say_no_run(c, a->operands[0]);
         return LMI_EXIT_FAILED;
     }
     lam_status s = c->host->sql ? c->host->sql(c->host->self, a->operands[0], a->operands[1], &t, &e)

@@ -3,14 +3,17 @@
 
 from __future__ import annotations
 
+import _thread
 import json
 import re
 import shutil
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import LIMIT
 
 import ranked
 import recordings
@@ -173,6 +176,29 @@ def test_a_folder_that_is_none_is_told(
     monkeypatch.setitem(sys.modules, "duckdb", None)
     code, _, err = run(capsys, folder, "SELECT 1")
     assert code == 3 and "pip install 'lamina[scale]'" in err and err.count("\n") == 1
+
+
+class Endless:
+    """A connection whose statement goes on until it is interrupted once it runs."""
+
+    def __init__(self) -> None:
+        self.runs, self.ends = threading.Event(), threading.Event()
+
+    def execute(self, _: str) -> None:
+        self.runs.set()
+        _thread.interrupt_main()
+        assert self.ends.wait(LIMIT)
+
+    def interrupt(self) -> None:
+        if self.runs.is_set():
+            self.ends.set()
+
+
+def test_an_interrupt_ends_a_statement_that_goes_on() -> None:
+    from lamina._ranks import query
+
+    with pytest.raises(KeyboardInterrupt):
+        query._execute(Endless(), "SELECT 1")
 
 
 def test_an_interrupt_ends_it(

@@ -11,7 +11,7 @@ import sys
 from contextlib import contextmanager, redirect_stdout, suppress
 
 from .. import _lamina
-from .._base.errors import CountError
+from .._base.errors import CountError, FormatError
 from .._base.terminal import size_of, takes_unicode
 from .progress import Progress
 
@@ -138,10 +138,11 @@ class Host:
         others."""
         from .._ranks import open_run
 
-        run = open_run(folder)
-        found = run.judged()
-        if rank is not None or node is not None or layers:
-            found.look(rank, node, layers, run.layers)
+        with _files():
+            run = open_run(folder)
+            found = run.judged()
+            if rank is not None or node is not None or layers:
+                found.look(rank, node, layers, run.layers)
         return found
 
     def merge(self, recordings: list[str], folder: str) -> tuple[int, int, int]:
@@ -149,7 +150,7 @@ class Host:
         written, how many were left as they were, and how many recordings were left out."""
         from .._ranks.merge import merge
 
-        with Progress(self.err, "merging", shown=self.err_is_terminal) as progress:
+        with _files(), Progress(self.err, "merging", shown=self.err_is_terminal) as progress:
             return merge(recordings, folder, progress.tell, progress.at)
 
     def sql(self, folder: str, query: str) -> Any:
@@ -159,6 +160,7 @@ class Host:
         from .._ranks.query import ask
 
         with (
+            _files(),
             Progress(self.err, "asking", shown=self.err_is_terminal),
             TemporaryDirectory(prefix="lamina-") as spill,
         ):
@@ -215,6 +217,17 @@ def _streams() -> tuple[TextIO, TextIO]:
     out: Any = _Closed() if sys.stdout is None else sys.stdout
     err = io.TextIOWrapper(io.FileIO(os.devnull, "w"), "utf-8") if sys.stderr is None else sys.stderr
     return out, err
+
+
+@contextmanager
+def _files() -> Iterator[None]:
+    """In the block, a file of a run's folder that can't be read or written is an error that names it."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None:
+            raise
+        raise FormatError(f"{os.fsdecode(error.filename)}: {error.strerror}") from error
 
 
 @contextmanager

@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import json
+import os
+import re
 from glob import escape
 from pathlib import Path
 from tempfile import gettempdir
@@ -142,8 +145,24 @@ def quoted(text: str) -> str:
 
 
 def files_of(folder: Path, table: str) -> list[Path]:
-    """The Parquet files of a table: in its folder, or in the folders of days in it."""
-    return sorted(folder.glob(f"{table}/*.parquet")) + sorted(folder.glob(f"{table}/*/*.parquet"))
+    """The Parquet files of a table: in its folder, or in the folders of days in it.
+
+    Raises:
+        OSError: a folder can't be read.
+    """
+    place = folder.joinpath(table)
+    if not place.is_dir():
+        return []
+    files, days = _inside(place)
+    return files + [file for day in days for file in _inside(day)[0]]
+
+
+def _inside(folder: Path) -> tuple[list[Path], list[Path]]:
+    """The Parquet files in a folder, and the folders. A glob would pass over what it may not read."""
+    with os.scandir(folder) as entries:
+        found = sorted((entry.name, entry.is_dir()) for entry in entries)
+    files = [folder.joinpath(name) for name, is_dir in found if name.endswith(".parquet") and not is_dir]
+    return files, [folder.joinpath(name) for name, is_dir in found if is_dir]
 
 
 def check(files: Iterable[Path]) -> None:
@@ -167,7 +186,12 @@ def check_whole(file: Path) -> None:
 
 
 def kept_in(db: Any, file: Path) -> dict[str, str]:
-    """What lamina wrote into the metadata of a Parquet file."""
+    """What lamina wrote into the metadata of a Parquet file.
+
+    Raises:
+        FormatError: the file is damaged.
+    """
+    check_whole(file)
     rows = asked(
         db, f"SELECT key, value FROM parquet_kv_metadata({quoted(escape(str(file.resolve())))})", file
     )
@@ -203,8 +227,10 @@ def of_duckdb(error: BaseException) -> bool:
 
 
 def told(error: BaseException) -> str:
-    """An error of DuckDB as one line."""
-    return str(error).strip().partition("\n")[0]
+    """An error of DuckDB as one line. Where a thread of it could not write, its sentence is inside JSON."""
+    line = str(error).strip().partition("\n")[0]
+    inside = re.search(r'"exception_message":("(?:[^"\\]|\\.)*")', line)
+    return str(json.loads(inside[1])) if inside else line
 
 
 class Run:
@@ -312,6 +338,7 @@ class Run:
         self._ask(sql("own"), "steps")
         self._ask(sql("places"), "steps")
         for name in REDUCED:
+            self._ask(f"DROP VIEW IF EXISTS {name}", "steps")  # of a folder that has some of them
             self._ask(f"CREATE OR REPLACE TEMPORARY TABLE {name} AS {sql(name)}", "steps")
         self.has |= set(REDUCED)
 

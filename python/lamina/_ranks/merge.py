@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import filecmp
 import os
 import shutil
 import tempfile
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -118,12 +119,13 @@ def _merge(recordings: Sequence[str], to: Path, tell: Tell, progress: Progress) 
     with _beside(to) as beside:
         written = kept = done = 0
         for (node, attempt), of in sorted(homes.items()):
-            home = _Home(db, to, beside, node, attempt, of, replaced)
-            left_out += home.read_layers(tell)
-            done += len(of)
-            if home.of:
-                made, same = home.write()
-                written, kept = written + made, kept + same
+            with _alone(to, f"{quote(node, safe='')}-{attempt}"):
+                home = _Home(db, to, beside, node, attempt, of, replaced)
+                left_out += home.read_layers(tell)
+                done += len(of)
+                if home.of:
+                    made, same = home.write()
+                    written, kept = written + made, kept + same
             progress(done, len(held))
     return Merged(written, kept, left_out)
 
@@ -389,6 +391,27 @@ def _beside(folder: Path) -> Iterator[Path]:
         shutil.rmtree(beside, ignore_errors=True)
 
 
+@contextmanager
+def _alone(folder: Path, what: str) -> Iterator[None]:
+    """In the block no other merge writes the same files: two that read the old files before either has
+    written its own would lose rows. Where the file system knows no locks, merges do not wait."""
+    file = folder.joinpath(f".merge-{what}.lock")
+    while True:
+        with file.open("w") as lock:
+            with suppress(OSError):
+                fcntl.flock(lock, fcntl.LOCK_EX)
+            try:
+                if not os.path.samestat(os.fstat(lock.fileno()), file.stat()):
+                    continue  # its owner has removed it, and another one may have made it anew
+            except FileNotFoundError:
+                continue
+            try:
+                yield
+            finally:
+                file.unlink(missing_ok=True)
+            return
+
+
 # -- fewer files ---------------------------------------------------------------------------------------------
 
 
@@ -398,7 +421,7 @@ def _compact(folder: Path, progress: Progress) -> Merged:
     db = connect(ordered=True)
     written = kept = 0
     days = [day for table in _DAYS for day in sorted(folder.glob(f"{table}/day=*"))]
-    with _beside(folder) as beside:
+    with _beside(folder) as beside, _alone(folder, "all"):
         for i, day in enumerate(days):
             made, same = _compact_day(db, day, beside)
             written, kept = written + made, kept + same

@@ -58,8 +58,23 @@ def _rows(db: Any, query: str) -> Any:
         f"CAST(#{i} AS {_kind(row[1])}) AS {_name(row[0])}" for i, row in enumerate(described, 1)
     )
     # Computed here, so that an error is raised here and not where the rows are read.
-    db.execute(f"CREATE TEMPORARY TABLE lamina_rows AS SELECT {picked} FROM ({text}\n)")
+    _execute(db, f"CREATE TEMPORARY TABLE lamina_rows AS SELECT {picked} FROM ({text}\n)")
     return db.sql("SELECT * FROM lamina_rows")
+
+
+def _execute(db: Any, text: str) -> None:
+    """Runs a statement in another thread, so that a Ctrl-C is heard here, and ends it."""
+    from concurrent.futures import ThreadPoolExecutor, wait
+
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(db.execute, text)
+        try:
+            running.result()
+        except KeyboardInterrupt:
+            while not running.done():  # an interrupt of what has not begun yet is lost
+                db.interrupt()
+                wait([running], 0.05)
+            raise
 
 
 def _kind(of: str) -> str:

@@ -227,6 +227,8 @@ bool lmi_is_file(lmi_cli *c, const char *operand);
 const char *lmi_format(lmi_cli *c, const char *operand);
 /* True for the folder of a run of many ranks, which Python reads. */
 bool lmi_is_run(const char *operand);
+/* Says why an operand is no run's folder. */
+void lmi_say_no_run(lmi_cli *c, const char *operand);
 /* True, after an error, for a folder that is neither a run's nor a model's. */
 bool lmi_is_no_run(lmi_cli *c, const char *operand);
 /* Which of --rank, --node and --layers is given; NULL: none. */

@@ -5,6 +5,7 @@
 #include "base/system.h"
 #include "cmd/line/line.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -45,8 +46,30 @@ bool lmi_is_run(const char *operand) {
     return n > 0 && (size_t)n < sizeof path && lmi_is_folder(operand) && lmi_is_folder(path);
 }
 
+/* Says so, and returns true, if it can't be known what a name or a folder is. */
+static bool is_unread(lmi_cli *c, const char *operand) {
+    char path[4096];
+    struct stat st;
+    if (stat(operand, &st) == 0) {
+        const int n = snprintf(path, sizeof path, "%s/ranks", operand);
+        if (n < 0 || (size_t)n >= sizeof path || stat(path, &st) == 0 || errno != EACCES) return false;
+    }
+    lmi_complain(c, NULL, "%s: it can't be read: %s", operand, strerror(errno));
+    return true;
+}
+
+void lmi_say_no_run(lmi_cli *c, const char *operand) {
+    static const char hint[] = "`lamina merge run.*.lamina -o run/` makes one";
+    if (is_unread(c, operand)) return;
+    if (lmi_is_folder(operand))
+        lmi_complain(c, hint, "%s: it is no folder of a run: it has no ranks/", operand);
+    else
+        lmi_complain(c, hint, "%s: it is a file, and a run is a folder", operand);
+}
+
 bool lmi_is_no_run(lmi_cli *c, const char *operand) {
     if (!lmi_is_folder(operand) || lmi_is_file(c, operand)) return false;
+    if (is_unread(c, operand)) return true;
     lmi_complain(c, "a run's folder has ranks/, a model's a file that `lamina help show` names",
                  "%s: this folder is neither a run's nor a model's", operand);
     return true;
