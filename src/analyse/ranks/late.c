@@ -276,7 +276,7 @@ static lam_status find_kind(lam_ranks *r, lam_error *e) {
 }
 
 lam_status lmi_ranks_find(lam_ranks *r, const float *own, lam_error *e) {
-    double spread;
+    double spread = 0;
     bool *hot = lmi_alloc(&r->arena, (uint64_t)r->n_wins, sizeof *hot);
     r->found = lmi_alloc(&r->arena, (uint64_t)r->n_ranks, sizeof *r->found);
     r->named = lmi_alloc(&r->arena, (uint64_t)r->n_ranks, sizeof *r->named);

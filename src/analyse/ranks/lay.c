@@ -280,7 +280,7 @@ static void middles_of_windows(lam_ranks *r) {
 
 lam_status lmi_ranks_lay(lam_ranks *r, lam_error *e) {
     lmi_win *all;
-    int32_t n_all;
+    int32_t n_all = 0;
     if (r->windows.n > INT32_MAX || r->meets.n > INT32_MAX)
         return lmi_fail(e, LAM_LIMIT, "lam_ranks_judge", "there are more than 2^31 rows");
     lay_facts(r);
