@@ -7,6 +7,7 @@
 #include "model/model.h"
 #include "store/store.h"
 
+#include <errno.h>
 #include <stdlib.h>
 
 enum { TICK_MS = 200, ALIVE_MS = 2000, STACK = 512 << 10, NOBODY = -1, NOWHERE = -1 };
@@ -375,12 +376,17 @@ void lam_recorder_ended_by(lam_recorder *r, const char *how) {
     r->how[n] = '\0';
 }
 
-/* Only what a handler may do: the writing thread sees the signal at its next tick. */
+/* Only what a handler may do: an atomic store, and system calls. The writing thread sees the signal at its
+ * next tick. The wait has a limit, since the interrupted thread may hold a lock that the writer needs, as
+ * malloc's: then the end of the run is not written, and SQLite's write-ahead log keeps the file whole as
+ * after a kill. */
 void lam_recorder_signal(lam_recorder *r, const char *name, int32_t ms) {
     const struct timespec pause = {.tv_nsec = 5000000};
+    const int before = errno;
     if (r->owner != getpid() || !r->started || pthread_equal(pthread_self(), r->thread)) return;
     atomic_store(&r->signal, name);
     for (int32_t left = ms; left > 0 && !atomic_load(&r->done); left -= 5) nanosleep(&pause, NULL);
+    errno = before;
 }
 
 lam_status lam_recorder_close(lam_recorder *r, lam_error *e) {
