@@ -189,7 +189,7 @@ typedef struct lam_recorded_model { /* a root with one tree, and one kind of its
     int64_t least_calls, most_calls; /* calls of the root in a step */
     int64_t params, local_params, param_bytes; /* distinct ones; local: those in this process; -1 unknown */
     int64_t local_bytes, logical_bytes; /* as in lam_cost_row; -1 unknown, as in files of older versions */
-    int64_t tree; /* equal for equal paths, types and sizes of layers; -1 unknown */
+    int64_t tree; /* a number that models with layers of the same paths and types share */
     int32_t n_places;
     bool warmed_up;       /* the root's first step is a warm-up and was left out, since there are others */
     int64_t n_steps;      /* recorded steps, without the warm-up */
@@ -260,6 +260,9 @@ LAM_API lam_status lam_recording_open(lam_recording **out, const char *file, int
                                       lam_error *e);
 /* The same of all steps, but reads no rows of layers: places have no medians. */
 LAM_API lam_status lam_recording_open_steps(lam_recording **out, const char *file, int64_t run, lam_error *e);
+/* The same of the start of its job before this one, in its file; *out NULL: there is none, or the run has no
+ * job. */
+LAM_API lam_status lam_recording_open_before(lam_recording **out, const lam_recording *r, lam_error *e);
 LAM_API void lam_recording_free(lam_recording *r); /* NULL is allowed */
 LAM_API const lam_recorded_run *lam_recording_run(const lam_recording *r);
 LAM_API const lam_recorded_model *lam_recording_model(const lam_recording *r, int32_t i); /* NULL: none */

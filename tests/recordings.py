@@ -59,10 +59,12 @@ def make(
     waits: bool = True,
     job: str | None = "job-7",
     odd: tuple[int, int] | None = None,
+    attempt: int | None = None,
 ) -> list[str]:
     """Writes run.RANK.lamina for each rank and returns their names. Steps ``first`` to ``steps`` of the
     recorded ones are there; ``slow`` is the rank that takes ``more_ms`` longer in ``phase``;
-    ``odd`` a rank that begins a collective less than the others from a recorded step on."""
+    ``odd`` a rank that begins a collective less than the others from a recorded step on;
+    ``attempt`` which start of the job it is, from 1."""
     folder.mkdir(parents=True, exist_ok=True)
     work = [[_phases(r, k, step_ms, slow, phase, more_ms) for k in range(steps)] for r in range(ranks)]
     files = []
@@ -84,7 +86,7 @@ def make(
         end = int((began_s + steps * every * step_ms / 1e3) * 1e9)
         db.execute(
             "UPDATE runs SET rank = ?, world = ?, host = ?, pid = ?, every = ?, started_unix_ns = ?,"
-            " seen_unix_ns = ?, ended_unix_ns = ?, ended_by = ?, job = ?, calls = ?",
+            " seen_unix_ns = ?, ended_unix_ns = ?, ended_by = ?, job = ?, calls = ?, attempt = ?",
             (
                 rank,
                 ranks,
@@ -97,6 +99,7 @@ def make(
                 "end" if ended else None,
                 job,
                 steps * every,
+                attempt,
             ),
         )
         db.commit()

@@ -37,6 +37,40 @@ static lam_status open_all(const lmi_cli *c, int32_t last, recordings *r, lam_er
     return s;
 }
 
+static lam_status keep(recordings *r, lam_recording *one, lam_error *e) {
+    lam_recording **more = realloc(r->at, ((size_t)r->n + 1) * sizeof *more);
+    if (!more) {
+        lam_recording_free(one);
+        return lmi_fail(e, LAM_NOMEM, NULL, "memory ran out");
+    }
+    r->at = more;
+    more[r->n++] = one;
+    return LAM_OK;
+}
+
+/* Opens the earlier starts of the jobs of several recordings. */
+static lam_status open_earlier(recordings *r, lam_error *e) {
+    const int32_t n = r->n;
+    for (int32_t i = 0; n > 1 && i < n; i++) {
+        lam_recording *one = r->at[i];
+        while (one) {
+            LAM_TRY(lam_recording_open_before(&one, one, e));
+            if (one) LAM_TRY(keep(r, one, e));
+        }
+    }
+    return LAM_OK;
+}
+
+/* Opens every named file and, unless a run is named, the earlier starts of the job; none if one can't be
+ * read. */
+static lam_status open_job(const lmi_cli *c, recordings *r, lam_error *e) {
+    lam_status s = open_all(c, 0, r, e);
+    if (s != LAM_OK || c->args.run) return s;
+    s = open_earlier(r, e);
+    if (s != LAM_OK) close_all(r);
+    return s;
+}
+
 static lam_recording_options options(const lmi_cli *c) {
     const lmi_args *a = &c->args;
     return (lam_recording_options){
@@ -98,7 +132,7 @@ int lmi_show_recordings(lmi_cli *c) {
                      "a page is of all processes, and --%s of a part", lmi_look_option(&c->args));
         return LMI_EXIT_USAGE;
     }
-    lam_status s = open_all(c, 0, &r, &e);
+    lam_status s = open_job(c, &r, &e);
     if (s == LAM_OK) s = page ? write_page(c, &r, &e) : write_all(&r, &o, c->out, &e);
     close_all(&r);
     return lmi_written(c, &e, s, LMI_EXIT_OK);
@@ -116,7 +150,7 @@ int lmi_report_recordings(lmi_cli *c) {
     recordings r;
     if (for_a_model(c) || !lmi_page_has_place(c, "run.html")) return LMI_EXIT_USAGE;
     lam_error e = {.at = -1};
-    lam_status s = open_all(c, 0, &r, &e);
+    lam_status s = open_job(c, &r, &e);
     if (s == LAM_OK) s = write_page(c, &r, &e);
     close_all(&r);
     return lmi_written(c, &e, s, LMI_EXIT_OK);
@@ -125,7 +159,7 @@ int lmi_report_recordings(lmi_cli *c) {
 lam_status lmi_check_recorded(lmi_cli *c, const char *name, const lam_budget *b, lam_check **out,
                               lam_error *e) {
     recordings r;
-    LAM_TRY(open_all(c, 0, &r, e));
+    LAM_TRY(open_job(c, &r, e));
     const lam_status s =
         lam_check_recordings(out, name, (const lam_recording *const *)r.at, r.n, lmi_unix_now(), b, e);
     close_all(&r);

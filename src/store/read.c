@@ -150,6 +150,11 @@ lam_status lmi_read_places(lam_recording *r, lmi_root *root, lam_error *e) {
     lam_status status = lmi_take_rows(r, s, read_place, root, sizeof(lam_recorded_place), &got, e);
     root->places = got.rows;
     root->told.n_places = (int32_t)got.n;
+    if (root->told.tree >= 0) return status;
+    uint64_t tree = 0; /* of a file before version 7 */
+    for (int32_t i = 0; status == LAM_OK && i < root->told.n_places; i++)
+        tree = lmi_like_layers(tree, root->places[i].path, root->places[i].type);
+    root->told.tree = (int64_t)(tree >> LMI_LIKE_SHIFT);
     return status;
 }
 

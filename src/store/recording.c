@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Opens a recording: reads and sums it up as a whole, and returns its contents. */
+#include "base/sqlite.h"
 #include "base/system.h"
 #include "store/bins.h"
 
@@ -75,6 +76,30 @@ lam_status lam_recording_open(lam_recording **out, const char *file, int64_t run
 
 lam_status lam_recording_open_steps(lam_recording **out, const char *file, int64_t run, lam_error *e) {
     return open_it(out, file, run, 0, true, e);
+}
+
+static lam_status find_before(const lam_recording *r, lmi_db *db, int64_t *run, lam_error *e) {
+    sqlite3_stmt *s;
+    bool there = false;
+    LAM_TRY(lmi_db_read(db, r->path, e));
+    if (db->version < 7) return LAM_OK;
+    LAM_TRY(lmi_db_prepare(db, &s, "SELECT ifnull(max(id), 0) FROM runs WHERE id < ?1 AND job = ?2", e));
+    sqlite3_bind_int64(s, 1, r->run.run);
+    sqlite3_bind_text(s, 2, r->run.job, -1, SQLITE_STATIC);
+    const lam_status status = lmi_db_next(db, s, &there, e);
+    if (status == LAM_OK && there) *run = sqlite3_column_int64(s, 0);
+    lmi_db_done(s);
+    return status;
+}
+
+lam_status lam_recording_open_before(lam_recording **out, const lam_recording *r, lam_error *e) {
+    lmi_db db = {0};
+    int64_t run = 0;
+    *out = NULL;
+    if (!r->run.job) return LAM_OK;
+    const lam_status s = find_before(r, &db, &run, e);
+    lmi_db_close(&db);
+    return s == LAM_OK && run > 0 ? open_it(out, r->path, run, 0, true, e) : s;
 }
 
 void lam_recording_free(lam_recording *r) {

@@ -91,7 +91,9 @@ lmi_packet *lmi_packet_tree(const lam_model *m, const lam_step_info *info) {
     }
     p->places = rows;
     if (ok) count_bytes(m, p);
-    p->tree = (int64_t)(lmi_tree_hash(m) >> 1); /* as much as a column holds */
+    uint64_t tree = 0;
+    for (int32_t i = 0; ok && i < p->n_places; i++) tree = lmi_like_layers(tree, rows[i].path, rows[i].type);
+    p->tree = (int64_t)(tree >> LMI_LIKE_SHIFT);
     if (ok) return p;
     lmi_packet_free(p);
     return NULL;

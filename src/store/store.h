@@ -90,7 +90,7 @@ typedef struct lmi_packet {
     const char *name;
     const lmi_place_row *places;
     int64_t params, local, param_bytes, local_bytes, logical_bytes;
-    int64_t tree; /* equal for equal paths, types and numbers of own parameters */
+    int64_t tree; /* as in lam_recorded_model */
     /* a step */
     int64_t number, unix_ns, t0_ns, calls, forward, backward, peak;
     int64_t device_forward, device_backward, device_peak;
@@ -111,6 +111,13 @@ lmi_packet *lmi_packet_step(const lam_model *m, const lam_step_info *info);
 lam_status lmi_step_phases(const lam_model *m, const lam_step_info *info, int64_t ns[LAM_N_STEP_PHASES],
                            lam_error *e);
 void lmi_packet_free(lmi_packet *p);
+/* lam_recorded_model.tree of layers, one after the other; 0 before the first, in the end its upper 53 bits.
+ * It has no sizes: under sharding and tensor parallelism processes have other parts of the same layers. */
+static inline uint64_t lmi_like_layers(uint64_t hash, const char *path, const char *type) {
+    hash = lmi_hash_u64(hash ^ lmi_hash(path, strlen(path)));
+    return lmi_hash_u64(hash ^ lmi_hash(type, strlen(type)));
+}
+enum { LMI_LIKE_SHIFT = 11 }; /* as whole numbers of doubles are */
 /* Equal for equal trees: for the same names, types and numbers of own parameters of all places. */
 uint64_t lmi_tree_hash(const lam_model *m);
 

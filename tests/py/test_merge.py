@@ -278,6 +278,104 @@ def test_a_run_that_started_again_has_attempts(tmp_path: Path, capsys: pytest.Ca
     assert (found["kind"], found["ranks"], found["since"]["attempt"]) == ("slow_rank", [2], 1)
 
 
+def agree(tmp_path: Path, capsys: pytest.CaptureFixture[str], files: list[str]) -> dict[str, Any]:
+    """The verdict on recordings, which is that on their folder."""
+    code, shown, _ = run(capsys, "show", *files, "--json")
+    told: dict[str, Any] = json.loads(shown)["verdict"]
+    merge(capsys, files, tmp_path / "run")
+    found = verdict(tmp_path / "run")
+    assert code == 0
+    for name in NAMED:
+        assert found[name] == (pytest.approx(told[name], abs=1e-4) if name == "gain" else told[name]), name
+    assert found["notes"] == told["notes"]
+    return told
+
+
+AGAIN_S = recordings.EPOCH_S + 7200
+
+
+def test_starts_of_a_job_in_several_files_are_joined(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A restart wrote other files: the second start is slow, the first was not."""
+    first = recordings.make(tmp_path / "first", attempt=1, steps=90)
+    second = recordings.make(tmp_path / "second", attempt=2, slow=2, began_s=AGAIN_S, steps=90)
+    told = agree(tmp_path, capsys, [*first, *second])
+    assert (told["kind"], told["ranks"], told["since"]["attempt"]) == ("slow_rank", [2], 1)
+    _, shown, _ = run(capsys, "show", *second, *first)
+    assert shown.startswith("4 processes of 4: ")
+    assert "with 4 recordings of earlier starts of the job, in the verdict alone\n" in shown
+    run(capsys, "report", *second, *first, "-o", tmp_path / "run.html")
+    assert "Rank 2 slows all" in (tmp_path / "run.html").read_text("utf-8")
+    code, _, _ = run(capsys, "check", *first, *second, "--max", "straggler=5%")
+    assert code == 1
+
+
+def test_starts_of_a_job_in_one_file_are_joined(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    first = recordings.make(tmp_path / "first", attempt=1, slow=1, steps=90)
+    second = recordings.make(tmp_path / "second", attempt=2, began_s=AGAIN_S, steps=30)
+    for file, later in zip(first, second, strict=True):
+        with closing(sqlite3.connect(file)) as db, db:
+            db.execute("ATTACH ? AS later", (later,))
+            for table, set_to in (
+                ("runs", "id = 2"), ("models", "id = 2, run = 2"), ("places", "model = 2"),
+                ("steps", "id = id + 1000, model = 2"), ("layers", "step = step + 1000"),
+            ):  # fmt: skip
+                db.execute(f"CREATE TEMP TABLE given AS SELECT * FROM later.{table}")
+                db.execute(f"UPDATE given SET {set_to}")
+                db.execute(f"INSERT INTO main.{table} SELECT * FROM given")
+                db.execute("DROP TABLE given")
+    told = agree(tmp_path, capsys, first)
+    assert (told["kind"], told["ranks"], told["since"]["attempt"]) == ("slow_rank", [1], 0)
+    assert "with 4 recordings of earlier starts" in run(capsys, "show", *first)[1]
+    assert "earlier starts" not in run(capsys, "show", *first, "--run", "2")[1]
+    assert run(capsys, "show", first[1], second[1])[1].count("run.1.lamina") >= 2  # of one rank: side by side
+
+
+def test_of_a_rank_that_another_process_took_over_the_last_one_counts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = recordings.make(tmp_path, attempt=1, slow=3, steps=90)
+    (old,) = recordings.make(
+        tmp_path / "old", attempt=1, began_s=recordings.EPOCH_S - 60, only=(0,), slow=0, steps=90
+    )
+    code, shown, _ = run(capsys, "show", old, *files)
+    assert code == 0 and "1 file is of a rank that another process went on with, and left out" in shown
+    assert "! Rank 3 slows all" in shown
+    code, _, err = run(capsys, "merge", old, *files, "-o", tmp_path / "run")
+    assert code == 0 and "it was left out" in err
+    assert verdict(tmp_path / "run")["ranks"] == [3]
+
+
+def test_a_start_with_fewer_processes_is_joined_and_not_compared(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first = recordings.make(tmp_path / "first", ranks=6, attempt=1, slow=5, steps=90)
+    second = recordings.make(tmp_path / "second", attempt=2, slow=1, began_s=AGAIN_S, steps=90)
+    told = agree(tmp_path, capsys, [*first, *second])
+    assert told["ranks"] == [1]
+    assert "1 attempt is of another number of ranks than 4: left out" in told["notes"]
+
+
+def test_without_a_job_two_of_a_rank_are_not_joined(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = recordings.make(tmp_path / "a", job=None)
+    others = recordings.make(tmp_path / "b", job=None, began_s=AGAIN_S)
+    _, shown, _ = run(capsys, "show", *files, *others)
+    assert "not of one run: two are of the same rank; name the files of one" in shown
+    code, _, err = run(capsys, "merge", *files, *others, "-o", tmp_path / "run")
+    assert code == 2 and f"{files[0]} and {others[0]} are both of rank 0, and without a job" in err
+    assert not (tmp_path / "run").exists()
+
+
+def test_two_jobs_are_not_one_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    files = recordings.make(tmp_path / "a")
+    others = recordings.make(tmp_path / "b", job="job-8")
+    _, shown, _ = run(capsys, "show", files[0], others[1])
+    assert "not of one run: they are of several jobs; name the files of one" in shown
+
+
 def test_a_folder_is_made_of_fewer_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     files = recordings.make(tmp_path, slow=2)
     folder = tmp_path / "run"

@@ -323,8 +323,8 @@ def test_equal_layers_have_equal_trees(folder):
         subprocess.run(command, env=environment(), cwd=folder, capture_output=True, check=True)
     trees = recorded(folder, "SELECT tree FROM models ORDER BY id")
     assert trees[:6] == trees[6:]
-    assert trees[0] == trees[1]
-    assert len({*trees}) == 5
+    assert trees[0] == trees[1] == trees[2] == trees[3]  # other parts of the parameters, as under sharding
+    assert len({*trees}) == 3
     assert all(tree > 0 for (tree,) in trees)
 
 

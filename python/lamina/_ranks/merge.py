@@ -139,7 +139,8 @@ def _read(recordings: Sequence[str], tell: Tell, done: Callable[[int], None]) ->
     for i, file in enumerate(recordings):
         try:
             newest = Held(file, 0)
-            older = (Held(file, run) for run in range(1, newest.of["run"]))
+            # Without a job it is not known which runs of a file are starts of the newest one.
+            older = (Held(file, run) for run in range(1, newest.of["run"]) if newest.of["job"] is not None)
             held += [one for one in older if one.of["job"] == newest.of["job"]] + [newest]
         except (LaminaError, OSError) as error:
             left_out += 1
@@ -181,13 +182,22 @@ def _check_one_run(held: list[Held], folder: Path) -> None:
 
 
 def _newest(held: list[Held], tell: Tell) -> tuple[list[Held], set[tuple[str, int, int]]]:
-    """Of several recordings of a rank that which was seen last; and the others, by node, attempt and rank."""
+    """Of several recordings of a rank that which was seen last; and the others, by node, attempt and rank.
+
+    Raises:
+        UsageError: two have no job, so that they may be of two runs.
+    """
     best: dict[tuple[int, int], Held] = {}
     replaced: set[tuple[str, int, int]] = set()
     for one in held:
         other = best.setdefault(one.rank, one)
         if other is one or other.is_as(one):
             continue
+        if one.of["job"] is None or other.of["job"] is None:
+            raise UsageError(
+                f"{other.file} and {one.file} are both of rank {one.of['rank']}, and without a job it is not "
+                "known whether they are of one run; name those of one run, and record with --job"
+            )
         old, new = sorted((other, one), key=lambda h: h.of["seen_us"] or 0)
         best[one.rank] = new
         replaced.add((old.of["node"], *old.rank))

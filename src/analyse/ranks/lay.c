@@ -173,6 +173,12 @@ static int32_t window_at(const lmi_win *all, int32_t n, int32_t attempt, int64_t
     return low && all[low - 1].attempt == attempt ? low - 1 : -1;
 }
 
+/* The index of the window, or of the next one of its attempt if it was too thin; -1: there is none. */
+static int32_t window_of(const lam_ranks *r, const lmi_win *of) {
+    const int32_t w = find_window(r->wins, r->n_wins, of->attempt, of->window);
+    return w < r->n_wins && r->wins[w].attempt == of->attempt ? w : -1;
+}
+
 static int by_key(const void *a, const void *b) {
     const lmi_key *x = a, *y = b;
     if (x->attempt != y->attempt) return x->attempt < y->attempt ? -1 : 1;
@@ -230,17 +236,15 @@ static lam_status lay_steps(lam_ranks *r, const lmi_win *all, int32_t n_all, lam
     for (int32_t i = 0; i < n; i++) {
         to[keys[i].to] = i;
         const int32_t w = window_at(all, n_all, keys[i].attempt, keys[i].step);
-        r->steps[i] =
-            (lmi_step){.attempt = keys[i].attempt,
-                       .win =
-                           w < 0 ? r->n_wins : find_window(r->wins, r->n_wins, all[w].attempt, all[w].window),
-                       .step = keys[i].step,
-                       .started = LAM_NOT_KNOWN,
-                       .last_rank = -1,
-                       .last = NAN,
-                       .own = NAN,
-                       .transfer = NAN,
-                       .whole = NAN};
+        r->steps[i] = (lmi_step){.attempt = keys[i].attempt,
+                                 .win = w < 0 ? -1 : window_of(r, &all[w]),
+                                 .step = keys[i].step,
+                                 .started = LAM_NOT_KNOWN,
+                                 .last_rank = -1,
+                                 .last = NAN,
+                                 .own = NAN,
+                                 .transfer = NAN,
+                                 .whole = NAN};
     }
     const lmi_meet *at = r->meets.data;
     for (size_t i = 0; i < r->meets.n; i++) add_meet(&r->steps[to[at[i].step]], &at[i]);

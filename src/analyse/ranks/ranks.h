@@ -111,7 +111,7 @@ typedef struct lmi_win {
 
 /* A recorded step of the run: who was last, and what is left when all are there. */
 typedef struct lmi_step {
-    int32_t attempt, win; /* win: n_wins if no window has it */
+    int32_t attempt, win; /* win: -1 if no window has it */
     int64_t step, started;
     int64_t ranks;
     int32_t last_rank, weight;

@@ -109,7 +109,7 @@ lam_status lmi_ranks_means(lam_ranks *r, lam_error *e) {
 static void weigh_windows(const lam_ranks *r, double *weight, double *n) {
     for (int32_t w = 0; w < r->n_wins; w++) weight[w] = n[w] = 0;
     for (int32_t i = 0; i < r->n_steps; i++) {
-        if (r->steps[i].win >= r->n_wins) continue;
+        if (r->steps[i].win < 0) continue;
         weight[r->steps[i].win] += r->steps[i].weight;
         n[r->steps[i].win]++;
     }

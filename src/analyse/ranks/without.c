@@ -144,7 +144,7 @@ static lam_status fill_rest(trial *t, lam_error *e) {
         }
     }
     for (int32_t i = 0; i < r->n_steps; i++)
-        if (isnan(t->rest[i]) && r->steps[i].win < r->n_wins) t->rest[i] = most[r->steps[i].win];
+        if (isnan(t->rest[i]) && r->steps[i].win >= 0) t->rest[i] = most[r->steps[i].win];
     return LAM_OK;
 }
 

@@ -86,12 +86,6 @@ static const lam_recorded_model *model_of(const tables *x) {
 }
 static bool is_main(const tables *x) { return x->model == x->work.model[x->which]; }
 
-/* From 0: which start of its job it is; unless that was recorded, of its file. */
-static int64_t attempt_of(const tables *x) {
-    const lam_recorded_run *r = run_of(x);
-    return (r->attempt > 0 ? r->attempt : r->run) - 1;
-}
-
 /* -- ranks --------------------------------------------------------------------------------------------- */
 
 static lam_status add_rank(tables *x) {
@@ -108,7 +102,7 @@ static lam_status add_rank(tables *x) {
     char rule[LAM_RULE_WORDS];
     const lam_cell cells[N_RANKS] = {
         lmi_cell_text(r->job),
-        lmi_cell_whole(attempt_of(x)),
+        lmi_cell_whole(lmi_recorded_attempt(run_of(x))),
         lmi_cell_whole(r->rank),
         lmi_cell_whole(r->world),
         lmi_cell_text(lmi_recorded_host(x->w.all[x->which])),
@@ -120,7 +114,7 @@ static lam_status add_rank(tables *x) {
         lmi_cell_whole(r->calls),
         lmi_cell_whole(r->dropped),
         lmi_cell_text(x->work.waits == LAM_WAITS_APART ? "comm" : "inside"),
-        lmi_cell_whole(m ? lmi_recorded_tree(x->w.all[x->which], x->model) : -1),
+        lmi_cell_whole(m ? m->tree : -1),
         lmi_cell_text(m ? m->name : NULL),
         lmi_cell_whole(r->run),
         lmi_cell_whole(lmi_recorded_moment(r->started_unix_ns)),
@@ -154,7 +148,7 @@ static lam_cell phase(const lam_recorded_step *s, lam_step_phase k) {
 static lam_status add_step(tables *x, const lam_recorded_step *s) {
     const lam_recorded_model *m = model_of(x);
     const lam_cell cells[N_STEPS] = {
-        lmi_cell_whole(attempt_of(x)),
+        lmi_cell_whole(lmi_recorded_attempt(run_of(x))),
         lmi_cell_whole(run_of(x)->rank),
         lmi_cell_text(m->name),
         lmi_cell_flag(is_main(x)),
@@ -203,7 +197,7 @@ static lam_status add_hour(void *self, const lam_recorded_hour *h, lam_error *e)
     tables *x = self;
     const lam_recorded_place *p = lam_recording_place(x->w.all[x->which], x->model, h->place);
     const lam_cell cells[N_LAYERS] = {
-        lmi_cell_whole(attempt_of(x)),
+        lmi_cell_whole(lmi_recorded_attempt(run_of(x))),
         lmi_cell_whole(run_of(x)->rank),
         lmi_cell_text(model_of(x)->name),
         lmi_cell_flag(is_main(x)),

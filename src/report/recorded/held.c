@@ -64,9 +64,11 @@ lam_status lam_check_recordings(lam_check **out, const char *name, const lam_rec
     const lam_recording_options o = {.depth = -1, .now_unix_ns = now_unix_ns};
     *out = NULL;
     if (!all || n < 1) return lmi_fail(e, LAM_USAGE, NULL, "there is no recording to check");
-    const lmi_recorded w = {.all = all, .n = n, .o = &o, .e = e};
+    lmi_recorded w = {.o = &o, .e = e};
     lam_status s = lmi_check_begin(out, name, e);
+    if (s == LAM_OK) s = lmi_recorded_sort(&w, all, n);
     if (s == LAM_OK) s = hold(&w, b, *out);
+    free((void *)w.all);
     if (s == LAM_OK) return s;
     lam_check_free(*out);
     *out = NULL;

@@ -297,6 +297,12 @@ static lam_status put_all(lmi_recorded *w) {
     if (w->copies)
         lmi_putf(&w->out, "\n%d file%s a copy of another here, and left out", (int)w->copies,
                  w->copies == 1 ? " is" : "s are each");
+    if (w->replaced)
+        lmi_putf(&w->out, "\n%d file%s of a rank that another process went on with, and left out",
+                 (int)w->replaced, w->replaced == 1 ? " is" : "s are each");
+    if (w->n_older)
+        lmi_putf(&w->out, "\nwith %d recording%s of earlier starts of the job, in the verdict alone",
+                 (int)w->n_older, w->n_older == 1 ? "" : "s");
     if (why) lmi_putf(&w->out, "\nnot of one run: %s; name the files of one", why);
     lmi_putc(&w->out, '\n');
     lmi_recorded_wrap(w, 0);

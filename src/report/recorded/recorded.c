@@ -467,12 +467,9 @@ lam_status lam_recording_write(const lam_recording *const *all, int32_t n, const
                                lam_sink to, lam_error *e) {
     static const lam_recording_options defaults = {.depth = -1};
     if (!all || n < 1) return lmi_fail(e, LAM_USAGE, NULL, "there is no recording to show");
-    int32_t left;
-    const lam_recording **once = lmi_recorded_once(all, n, &left);
-    if (!once) return lmi_nomem(e);
-    const lam_status s =
-        write_as(&(lmi_recorded){.all = once, .n = left, .copies = n - left, .o = o ? o : &defaults, .e = e},
-                 to);
-    free((void *)once);
+    lmi_recorded w = {.o = o ? o : &defaults, .e = e};
+    lam_status s = lmi_recorded_sort(&w, all, n);
+    if (s == LAM_OK) s = write_as(&w, to);
+    free((void *)w.all);
     return s;
 }

@@ -11,7 +11,10 @@
 
 typedef struct lmi_recorded {
     const lam_recording *const *all;
-    int32_t n, copies; /* copies: of some of them, which are left out */
+    int32_t n;       /* processes that are shown */
+    int32_t n_older; /* earlier starts of their job, which follow: the verdict is reached with them */
+    bool of_one_job; /* all tell the same job, so that their starts are known */
+    int32_t copies, replaced; /* that are left out: of some of them; of a rank that another one took over */
     const lam_recording_options *o;
     size_t width;
     lmi_buf out;
@@ -44,8 +47,9 @@ lam_status lmi_recorded_look(lmi_recorded *w, lam_sink to);
 /* Which process slows the others, and the part that the options name; *out NULL: they are not processes of
  * one run. */
 lam_status lmi_recorded_judge(const lmi_recorded *w, lam_ranks **out);
-/* The recordings without copies of others among them; NULL: memory ran out. The caller frees the list. */
-const lam_recording **lmi_recorded_once(const lam_recording *const *all, int32_t n, int32_t *left);
+/* Sets `all`: without copies of others; of the recordings of one job, the newest start of each rank, and then
+ * the earlier ones. Of two of one start that which was seen last counts. The caller frees the list. */
+lam_status lmi_recorded_sort(lmi_recorded *w, const lam_recording *const *all, int32_t n);
 /* Why two of them are not processes of one run; NULL: there is no reason, or each is a separate run, which
  * may be compared with another. */
 const char *lmi_recorded_unlike(const lmi_recorded *w);

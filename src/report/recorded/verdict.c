@@ -12,30 +12,44 @@ static const int64_t steps_end = INT64_C(1) << 48;
 
 /* A recorded step of a process. */
 typedef struct row {
-    int64_t number, started_us, represents, win, collectives, collectives_hash, tree;
+    int64_t attempt, number, started_us, represents, win, collectives, collectives_hash, tree;
     int32_t which, node;                                 /* node: the first process of its host */
     double own, of[LAM_N_STEP_PHASES], whole, processor; /* microseconds, NaN: unknown */
 } row;
 
 typedef struct reduction {
-    const lmi_recorded *w;
+    const lmi_recorded *w; /* with earlier starts of the job among its processes */
+    int32_t n_shown;       /* those before them */
     lam_ranks *to;
     lmi_vec rows;
     lmi_work work;
     int32_t *node;
-    double *room; /* for medians */
+    bool *has_step; /* of each process */
+    double *room;   /* for medians */
 } reduction;
 
 /* -- steps --------------------------------------------------------------------------------------------- */
 
+/* Without a job it is not known which starts of several processes are one: those that are given. */
+static int64_t start_of(const reduction *x, const lam_recorded_run *run) {
+    return x->w->of_one_job ? lmi_recorded_attempt(run) : 0;
+}
+
+/* 0: it has no model, and so no layers. */
+static int64_t tree_of(const reduction *x, int32_t which) {
+    const lam_recorded_model *m = lam_recording_model(x->w->all[which], x->work.model[which]);
+    return m ? m->tree : 0;
+}
+
 static lam_status take_process(reduction *x, int32_t which) {
     const lam_recording *r = x->w->all[which];
     const int32_t model = x->work.model[which];
-    const int64_t tree = lmi_recorded_tree(r, model);
+    const int64_t tree = tree_of(x, which);
     lam_recorded_step s;
     for (int64_t i = 0; model >= 0 && lam_recording_step(r, model, i, &s); i++) {
         if (!s.counts || s.number < 0 || s.number >= steps_end) continue;
-        row at = {.number = s.number,
+        row at = {.attempt = start_of(x, lam_recording_run(r)),
+                  .number = s.number,
                   .started_us = lmi_recorded_moment(s.unix_ns),
                   .represents = s.represents,
                   .collectives = s.collectives,
@@ -63,6 +77,7 @@ static void leave_out_unknown(reduction *x) {
     for (size_t i = 0; any && i < x->rows.n; i++)
         if (!isnan(at[i].own)) at[n++] = at[i];
     if (any) x->rows.n = n;
+    for (size_t i = 0; i < x->rows.n; i++) x->has_step[at[i].which] = true;
 }
 
 /* -- windows and meets --------------------------------------------------------------------------------- */
@@ -72,6 +87,7 @@ static void leave_out_unknown(reduction *x) {
 
 static int by_step(const void *a, const void *b) {
     const row *x = a, *y = b;
+    ORDER(x->attempt, y->attempt);
     ORDER(x->number, y->number);
     ORDER(x->node, y->node);
     return x->which - y->which;
@@ -79,6 +95,7 @@ static int by_step(const void *a, const void *b) {
 
 static int by_window(const void *a, const void *b) {
     const row *x = a, *y = b;
+    ORDER(x->attempt, y->attempt);
     ORDER(x->win, y->win);
     ORDER(x->which, y->which);
     ORDER(x->number, y->number);
@@ -87,6 +104,7 @@ static int by_window(const void *a, const void *b) {
 
 static int by_order(const void *a, const void *b) {
     const row *x = a, *y = b;
+    ORDER(x->attempt, y->attempt);
     ORDER(x->number, y->number);
     ORDER(x->tree, y->tree);
     ORDER(x->collectives, y->collectives);
@@ -94,22 +112,22 @@ static int by_order(const void *a, const void *b) {
     return x->which - y->which;
 }
 
+static bool are_of_step(const row *a, const row *b) {
+    return a->attempt == b->attempt && a->number == b->number;
+}
+
 static size_t end_of_step(const reduction *x, size_t from) {
     const row *at = x->rows.data;
     size_t end = from;
-    while (end < x->rows.n && at[end].number == at[from].number) end++;
+    while (end < x->rows.n && are_of_step(&at[end], &at[from])) end++;
     return end;
 }
 
-/* Processes that have a step. */
-static size_t processes(const reduction *x) {
-    const row *at = x->rows.data;
-    bool seen = false;
+/* The processes of a start of the job that have a step. */
+static size_t processes(const reduction *x, int64_t attempt) {
     size_t n = 0;
-    for (int32_t i = 0; i < x->w->n; i++, n += seen) {
-        seen = false;
-        for (size_t k = 0; k < x->rows.n && !seen; k++) seen = at[k].which == i;
-    }
+    for (int32_t i = 0; i < x->w->n; i++)
+        n += x->has_step[i] && start_of(x, lam_recording_run(x->w->all[i])) == attempt;
     return n;
 }
 
@@ -117,9 +135,10 @@ static size_t processes(const reduction *x) {
  */
 static void drop_rare(reduction *x) {
     row *at = x->rows.data;
-    const size_t all = processes(x);
+    size_t all = 0;
     for (size_t from = 0, end; from < x->rows.n; from = end) {
         end = end_of_step(x, from);
+        if (!from || at[from].attempt != at[from - 1].attempt) all = processes(x, at[from].attempt);
         if (end - from >= 2 && 2 * (end - from) >= all) continue;
         for (size_t i = from; i < end; i++) at[i].win = -1;
     }
@@ -131,7 +150,8 @@ static int64_t rank_of(const reduction *x, int32_t which) {
 
 /* The processes of one host in a step; fmax and fmin leave out what is not known. */
 static lam_status give_meet(reduction *x, const row *at, size_t n) {
-    lam_rank_meet m = {.step = at->number,
+    lam_rank_meet m = {.attempt = at->attempt,
+                       .step = at->number,
                        .comm_group = LAM_NOT_KNOWN,
                        .ranks = (int64_t)n,
                        .last_rank = LAM_NOT_KNOWN,
@@ -171,7 +191,7 @@ static lam_status give_meets(reduction *x) {
     const row *at = x->rows.data;
     for (size_t from = 0, end; from < x->rows.n; from = end) {
         for (end = from; end < x->rows.n; end++)
-            if (at[end].number != at[from].number || at[end].node != at[from].node) break;
+            if (!are_of_step(&at[end], &at[from]) || at[end].node != at[from].node) break;
         if (at[from].win >= 0) LAM_TRY(give_meet(x, at + from, end - from));
     }
     return LAM_OK;
@@ -195,7 +215,8 @@ static double mean_of(const row *at, size_t n, size_t field) {
 /* -- collectives --------------------------------------------------------------------------------------- */
 
 static lam_status give_order(reduction *x, const row *at, size_t n) {
-    lam_rank_order o = {.step = at->number,
+    lam_rank_order o = {.attempt = at->attempt,
+                        .step = at->number,
                         .tree = at->tree,
                         .collectives = at->collectives,
                         .collectives_hash = at->collectives_hash,
@@ -213,7 +234,7 @@ static lam_status give_orders(reduction *x) {
     const row *at = x->rows.data;
     for (size_t from = 0, end; from < x->rows.n; from = end) {
         for (end = from + 1; end < x->rows.n; end++)
-            if (at[end].number != at[from].number || at[end].tree != at[from].tree ||
+            if (!are_of_step(&at[end], &at[from]) || at[end].tree != at[from].tree ||
                 at[end].collectives != at[from].collectives ||
                 at[end].collectives_hash != at[from].collectives_hash)
                 break;
@@ -226,7 +247,8 @@ static lam_status give_orders(reduction *x) {
 
 static lam_status give_window(reduction *x, const row *at, size_t n) {
     for (size_t i = 0; i < n; i++) x->room[i] = at[i].own;
-    const lam_rank_window w = {.win = at->win,
+    const lam_rank_window w = {.attempt = at->attempt,
+                               .win = at->win,
                                .rank = rank_of(x, at->which),
                                .first_step = at->number,
                                .started_us = at->started_us,
@@ -248,7 +270,9 @@ static lam_status give_windows(reduction *x) {
     const row *at = x->rows.data;
     for (size_t from = 0, end; from < x->rows.n; from = end) {
         for (end = from; end < x->rows.n; end++)
-            if (at[end].win != at[from].win || at[end].which != at[from].which) break;
+            if (at[end].attempt != at[from].attempt || at[end].win != at[from].win ||
+                at[end].which != at[from].which)
+                break;
         if (at[from].win >= 0) LAM_TRY(give_window(x, at + from, end - from));
     }
     return LAM_OK;
@@ -283,9 +307,10 @@ static lam_status give_facts(reduction *x) {
         const lam_recorded_run *run = lam_recording_run(x->w->all[i]);
         const lam_recorded_model *m = lam_recording_model(x->w->all[i], x->work.model[i]);
         const lam_utilization *u = m ? &m->used : NULL;
-        const lam_rank_fact f = {.rank = run->rank,
+        const lam_rank_fact f = {.attempt = start_of(x, run),
+                                 .rank = run->rank,
                                  .world = run->world,
-                                 .tree = lmi_recorded_tree(x->w->all[i], x->work.model[i]),
+                                 .tree = tree_of(x, i),
                                  .comm_group = LAM_NOT_KNOWN,
                                  .seen_us = lmi_recorded_moment(run->seen_unix_ns),
                                  .ended_us = end_of(x, run),
@@ -322,7 +347,7 @@ static int32_t process_of(const reduction *x, int32_t rank) {
  * named. */
 static lam_status give_layers_of(reduction *x, int32_t which, const lam_layers_wanted *what, lam_ranks *to,
                                  lam_error *e) {
-    const int32_t n_peers = what->n_ranks ? what->n_peers : x->w->n;
+    const int32_t n_peers = what->n_ranks ? what->n_peers : x->n_shown;
     const lam_recorded_place *p;
     for (int32_t i = 0; (p = lam_recording_place(x->w->all[which], x->work.model[which], i)); i++) {
         size_t n = 0;
@@ -344,7 +369,7 @@ static lam_status give_layers_of(reduction *x, int32_t which, const lam_layers_w
 
 static lam_status give_layers(void *self, const lam_layers_wanted *what, lam_ranks *to, lam_error *e) {
     reduction *x = self;
-    for (int32_t i = 0; !what->n_ranks && i < x->w->n; i++)
+    for (int32_t i = 0; !what->n_ranks && i < x->n_shown; i++)
         if (x->work.model[i] >= 0) LAM_TRY(give_layers_of(x, i, what, to, e));
     for (int32_t i = 0; i < what->n_ranks; i++)
         LAM_TRY(give_layers_of(x, process_of(x, what->ranks[i]), what, to, e));
@@ -380,12 +405,15 @@ static bool are_of_one_run(const lmi_recorded *w) {
 }
 
 lam_status lmi_recorded_judge(const lmi_recorded *w, lam_ranks **out) {
-    reduction x = {.w = w};
+    lmi_recorded all = *w;
+    reduction x = {.w = &all, .n_shown = w->n};
     *out = NULL;
+    all.n += w->n_older;
     if (w->o->newest || !are_of_one_run(w)) return LAM_OK;
     lmi_vec_init(&x.rows, sizeof(row));
-    x.node = calloc((size_t)w->n, sizeof *x.node);
-    lam_status s = x.node ? lmi_work_begin(&x.work, w) : lmi_nomem(w->e);
+    x.node = calloc((size_t)all.n, sizeof *x.node);
+    x.has_step = calloc((size_t)all.n, sizeof *x.has_step);
+    lam_status s = x.node && x.has_step ? lmi_work_begin(&x.work, &all) : lmi_nomem(w->e);
     if (s == LAM_OK) s = lam_ranks_new(&x.to, w->e);
     if (s == LAM_OK) s = reduce(&x);
     if (s != LAM_OK) {
@@ -396,6 +424,7 @@ lam_status lmi_recorded_judge(const lmi_recorded *w, lam_ranks **out) {
     lmi_vec_free(&x.rows);
     lmi_work_end(&x.work);
     free(x.node);
+    free(x.has_step);
     free(x.room);
     return s;
 }

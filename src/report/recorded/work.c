@@ -109,16 +109,6 @@ int64_t lmi_recorded_window(int32_t every, const lam_recorded_step *s) {
 
 /* -- processes ----------------------------------------------------------------------------------------- */
 
-int64_t lmi_recorded_tree(const lam_recording *r, int32_t model) {
-    const lam_recorded_place *p;
-    uint64_t hash = 0;
-    for (int32_t i = 0; (p = lam_recording_place(r, model, i)); i++) {
-        hash = lmi_hash_u64(hash ^ lmi_hash(p->path, strlen(p->path)));
-        hash = lmi_hash_u64(hash ^ lmi_hash(p->type, strlen(p->type)));
-    }
-    return (int64_t)(hash >> 11); /* as whole numbers of doubles are */
-}
-
 bool lmi_recorded_runs(const lam_recorded_run *run, int64_t now_unix_ns) {
     const int64_t still_runs_ns = INT64_C(60) * 1000000000;
     if (run->ended_unix_ns || run->gone || now_unix_ns <= 0) return false;

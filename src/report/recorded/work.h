@@ -29,8 +29,10 @@ double lmi_work_own(const lmi_work *x, const lam_recorded_step *s);
  * by which the run records. Of the recorded steps, some 192 are in windows of 8, as many again in windows of
  * 16, then 384 in windows of 32; all others in windows of 64. */
 int64_t lmi_recorded_window(int32_t every, const lam_recorded_step *s);
-/* A number that models of the same layers share. */
-int64_t lmi_recorded_tree(const lam_recording *r, int32_t model);
+/* From 0: which start of its job it is; unless that was recorded, of its file. */
+static inline int64_t lmi_recorded_attempt(const lam_recorded_run *r) {
+    return (r->attempt > 0 ? r->attempt : r->run) - 1;
+}
 /* True if it has no end, and was seen within the last minute. */
 bool lmi_recorded_runs(const lam_recorded_run *run, int64_t now_unix_ns);
 

@@ -167,24 +167,21 @@ static lam_status write_it(const lam_recording *const *all, int32_t n, bool part
     if (!all || n < 1) return lmi_fail(e, LAM_USAGE, NULL, "there is no recording to show");
     lmi_runs *p = calloc(1, sizeof *p);
     if (!p) return lmi_nomem(e);
-    const lam_recording **once = lmi_recorded_once(all, n, &p->w.n);
-    if (!once) {
-        free(p);
-        return lmi_nomem(e);
-    }
-    p->w.all = once, p->w.copies = n - p->w.n, p->w.o = &options, p->w.e = e;
+    p->w.o = &options;
+    p->w.e = e;
     p->main = -1;
     p->part = part;
     p->to = to;
     lmi_buf_init(&p->w.out);
-    lam_status s = take_main(p);
+    lam_status s = lmi_recorded_sort(&p->w, all, n);
+    if (s == LAM_OK) s = take_main(p);
     if (s == LAM_OK && !part) s = lmi_recorded_judge(&p->w, &p->ranks);
     if (s == LAM_OK) s = part ? put_part(p) : put_page(p);
     if (s == LAM_OK) s = lmi_buf_flush(&p->w.out, to, e);
     lam_ranks_free(p->ranks);
     lmi_buf_free(&p->w.out);
     free(p->w.names);
-    free((void *)once);
+    free((void *)p->w.all);
     free(p);
     return s;
 }

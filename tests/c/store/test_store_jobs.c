@@ -40,6 +40,60 @@ static void starts_of_a_job_are_counted(void **state) {
         lam_recording_free(r);
     }
     assert_int_equal(number_in(file, "SELECT count(DISTINCT tree) FROM models"), 1);
+    /* In an older file it is found by the layers. */
+    lam_recording *r = open_recording(file, 0, 0);
+    const int64_t tree = lam_recording_model(r, 0)->tree;
+    lam_recording_free(r);
+    change_recording(file, WITHOUT_JOBS "PRAGMA user_version = 6");
+    r = open_recording(file, 0, 0);
+    assert_true(lam_recording_model(r, 0)->tree == tree && tree > 0);
+    lam_recording_free(r);
+    change_recording(file, "UPDATE places SET path = 'other' WHERE place = 1");
+    r = open_recording(file, 0, 0);
+    assert_true(lam_recording_model(r, 0)->tree != tree);
+    lam_recording_free(r);
+}
+
+/* From the newest one back; those of other jobs between them are left out. */
+static void earlier_starts_of_a_job_are_opened(void **state) {
+    (void)state;
+    static const char *const jobs[] = {"a", "b", "a", "a", "b", NULL, NULL};
+    lam_error e = {0};
+    const char *file = step_file("earlier.lamina");
+    for (size_t i = 0; i < sizeof jobs / sizeof *jobs; i++) put_run(file, jobs[i], 0, NULL, NULL);
+    static const int64_t before[] = {0, 0, 1, 3, 2, 0, 0};
+    for (int64_t i = 0; i < 7; i++) {
+        lam_recording *r = open_recording(file, i + 1, 0), *earlier;
+        assert_int_equal(lam_recording_open_before(&earlier, r, &e), LAM_OK);
+        assert_int_equal(earlier ? lam_recording_run(earlier)->run : 0, before[i]);
+        if (earlier) assert_string_equal(lam_recording_run(earlier)->job, jobs[i]);
+        lam_recording_free(earlier);
+        lam_recording_free(r);
+    }
+    lam_recording *r = open_recording(file, 4, 0), *earlier = r;
+    change_recording(file, WITHOUT_JOBS "PRAGMA user_version = 6");
+    assert_int_equal(lam_recording_open_before(&earlier, r, &e), LAM_OK);
+    assert_null(earlier);
+    change_recording(file, "PRAGMA user_version = 99");
+    assert_int_equal(lam_recording_open_before(&earlier, r, &e), LAM_IO);
+    assert_null(earlier);
+    lam_recording_free(r);
+}
+
+static void try_before(void *arg, bool *ok) {
+    lam_error e = {0};
+    lam_recording *earlier;
+    *ok = oom_check(lam_recording_open_before(&earlier, arg, &e), &e);
+    lam_recording_free(earlier);
+}
+
+static void earlier_starts_without_memory(void **state) {
+    (void)state;
+    const char *file = step_file("earlier.lamina");
+    for (int i = 0; i < 2; i++) put_run(file, "a", 0, NULL, NULL);
+    lam_recording *r = open_recording(file, 0, 0);
+    oom_sweep(try_before, r);
+    lam_recording_free(r);
 }
 
 /* As much as fits, in whole characters. */
@@ -188,6 +242,8 @@ static void recorded_steps_are_held_against_those_between(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(starts_of_a_job_are_counted),
+        cmocka_unit_test(earlier_starts_of_a_job_are_opened),
+        cmocka_unit_test(earlier_starts_without_memory),
         cmocka_unit_test(how_a_run_ended),
         cmocka_unit_test(all_calls_are_counted),
         cmocka_unit_test(whole_minutes_are_told),
