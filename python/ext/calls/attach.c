@@ -15,23 +15,24 @@ unsigned long lmx_compiler_thread;
 
 /* Counts compiled code in the calls of a recorded step, once there may be such code. */
 static void count_regions(lmx_capture *c) {
-    const bool here = c->owner == PyThread_get_thread_ident();
-    if (!c->roots_only || c->regions != LMX_REGIONS_NONE || !here || !lmx_compiler_used()) return;
-    c->regions = lmx_regions_begin(c->st) ? LMX_REGIONS_COUNTED : LMX_REGIONS_UNKNOWN;
-    c->regions_before = lmx_regions_here().begun;
-    c->passes_before = lmx_regions_here().passes;
+    const bool here = c->threads.owner == PyThread_get_thread_ident();
+    if (!c->compiled.roots_only || c->compiled.regions != LMX_REGIONS_NONE || !here || !lmx_compiler_used())
+        return;
+    c->compiled.regions = lmx_regions_begin(c->st) ? LMX_REGIONS_COUNTED : LMX_REGIONS_UNKNOWN;
+    c->compiled.regions_before = lmx_regions_here().begun;
+    c->compiled.passes_before = lmx_regions_here().passes;
 }
 
 static void end_regions(lmx_capture *c) {
     const unsigned long here = PyThread_get_thread_ident();
     const lmx_capture *o = lmx_first_open; /* without this one */
-    while (o && (o->owner != here || o->regions != LMX_REGIONS_COUNTED)) o = o->next;
-    if (c->regions == LMX_REGIONS_COUNTED && c->owner == here && !o) lmx_regions_end();
+    while (o && (o->threads.owner != here || o->compiled.regions != LMX_REGIONS_COUNTED)) o = o->next;
+    if (c->compiled.regions == LMX_REGIONS_COUNTED && c->threads.owner == here && !o) lmx_regions_end();
 }
 
 static bool start_observing(lmx_capture *c) {
-    if (c->mode) return lmx_dispatch(c);
-    return (!c->wants_ops && !c->wants_nodes) || lmx_observe(c);
+    if (c->watched.mode) return lmx_dispatch(c);
+    return (!c->watched.ops && !c->watched.nodes) || lmx_observe(c);
 }
 
 /* True if our entry is in place. Other code may have replaced it while it rested. */
@@ -42,8 +43,8 @@ static bool is_installed(lmx_state *st) {
 static bool install(lmx_state *st) { return lmx_entry_install(st, &lmx_call_targets, resting > 0); }
 
 bool lmx_capture_attach(lmx_capture *c) {
-    c->owner = PyThread_get_thread_ident();
-    c->open_call = -1;
+    c->threads.owner = PyThread_get_thread_ident();
+    c->noted.open = -1;
     if (!lmx_may_open(c) || (!is_installed(c->st) && !install(c->st))) return false;
     lmx_add_open(c);
     lmx_limit_calls();
@@ -60,9 +61,9 @@ static void close_capture(lmx_capture *c) {
     lmx_remove_open(c);
     lmx_limit_calls();
     c->phase = LMX_CLOSED;
-    if (c->roots_only) end_regions(c);
+    if (c->compiled.roots_only) end_regions(c);
     lmx_clock_end(&c->clock);
-    if (c->mode)
+    if (c->watched.mode)
         lmx_undispatch(c);
     else
         lmx_unobserve(c);
@@ -103,8 +104,8 @@ PyObject *lmx_rest(PyObject *module, PyObject *wanted) {
 /* Captures of steps ignore what the compiler runs on this thread, and then count what it made. */
 static void pause_captures(bool works) {
     for (lmx_capture *c = lmx_first_open; c; c = c->next) {
-        if (!c->recorded || c->owner != lmx_compiler_thread) continue;
-        c->paused = works;
+        if (!c->compiled.recorded || c->threads.owner != lmx_compiler_thread) continue;
+        c->watched.paused = works;
         if (!works) count_regions(c);
     }
 }

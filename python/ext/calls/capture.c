@@ -27,12 +27,12 @@ static bool use_dispatch_mode(lmx_capture *c, PyObject *why) {
     }
     if (PyUnicode_GetLength(why) > 0) {
         Py_INCREF(why);
-        c->why = why;
+        c->remarks.why_mode = why;
     }
     PyObject *module = PyImport_ImportModule("lamina._observe.dispatch");
-    c->mode = module ? PyObject_CallMethod(module, "Mode", NULL) : NULL;
+    c->watched.mode = module ? PyObject_CallMethod(module, "Mode", NULL) : NULL;
     Py_XDECREF(module);
-    return c->mode;
+    return c->watched.mode;
 }
 
 static void drop_held_records(lmx_capture *c);
@@ -41,10 +41,10 @@ static lmx_capture *make_capture(lmx_state *st, PyTypeObject *type, PyObject *ro
     lmx_capture *c = (lmx_capture *)PyType_GenericAlloc(type, 0);
     if (!c) return NULL;
     c->st = st;
-    c->drop = drop_held_records;
-    c->open_call = c->alias_call = -1;
-    c->most = UINT64_C(1) << 30;
-    c->most_ops = UINT64_C(4) << 30;
+    c->holders.drop = drop_held_records;
+    c->noted.open = c->noted.alias = -1;
+    c->noted.most = UINT64_C(1) << 30;
+    c->watched.most = UINT64_C(4) << 30;
     Py_INCREF(root);
     c->root = root;
     return c;
@@ -53,8 +53,8 @@ static lmx_capture *make_capture(lmx_state *st, PyTypeObject *type, PyObject *ro
 lmx_capture *lmx_capture_brief(lmx_state *st, PyObject *root, bool nodes) {
     lmx_capture *c = make_capture(st, (PyTypeObject *)st->capture_type, root);
     if (!c) return NULL;
-    c->wants_nodes = nodes;
-    c->timed = c->brief = c->recorded = c->roots_only = true;
+    c->watched.nodes = nodes;
+    c->timed = c->noted.brief = c->compiled.recorded = c->compiled.roots_only = true;
     return c;
 }
 
@@ -74,10 +74,10 @@ static PyObject *capture_new(PyTypeObject *type, PyObject *args, PyObject *kwarg
     }
     lmx_capture *c = make_capture(st, type, root);
     if (!c) return NULL;
-    c->wants_ops = ops;
-    c->wants_nodes = nodes;
+    c->watched.ops = ops;
+    c->watched.nodes = nodes;
     c->timed = timed;
-    c->brief = brief;
+    c->noted.brief = brief;
     if (alias && alias != Py_None && alias != root) c->alias = alias;
     Py_XINCREF(c->alias);
     if (ops && why != Py_None && !use_dispatch_mode(c, why)) Py_CLEAR(c);
@@ -100,14 +100,14 @@ static void request_identities(lmx_capture *c, bool wanted) {
 /* Drops what was found before the start. */
 static void drop_early(lmx_capture *c) {
     lmx_early_drop(c);
-    Py_CLEAR(c->snapshot);
+    Py_CLEAR(c->ahead.snapshot);
     lmx_tree_free(&c->tree);
-    free(c->elsewhere);
-    c->elsewhere = NULL;
+    free(c->threads.elsewhere);
+    c->threads.elsewhere = NULL;
 }
 
 bool lmx_capture_open(lmx_capture *c) {
-    request_identities(c, c->wants_ops);
+    request_identities(c, c->watched.ops);
     const bool known = c->tree.nodes.n > 0; /* by capture_snapshot */
     if ((known || lmx_walk(c->st, &c->tree, c->root)) && add_alias(c) && lmx_capture_attach(c)) return true;
     request_identities(c, false);
@@ -144,25 +144,25 @@ static PyObject *capture_stop(PyObject *self, PyObject *unused) {
 
 /* While paused, operators that run are not the model's and are not noted. */
 static PyObject *capture_pause(PyObject *self, PyObject *paused) {
-    self_of(self)->paused = PyObject_IsTrue(paused) > 0;
+    self_of(self)->watched.paused = PyObject_IsTrue(paused) > 0;
     Py_RETURN_NONE;
 }
 
 static PyObject *capture_of_step(PyObject *self, PyObject *roots_only) {
-    self_of(self)->recorded = true;
-    self_of(self)->roots_only = PyObject_IsTrue(roots_only) > 0;
+    self_of(self)->compiled.recorded = true;
+    self_of(self)->compiled.roots_only = PyObject_IsTrue(roots_only) > 0;
     Py_RETURN_NONE;
 }
 
 static PyObject *capture_no_backward(PyObject *self, PyObject *unused) {
     (void)unused;
-    self_of(self)->no_backward = true;
+    self_of(self)->backward.absent = true;
     Py_RETURN_NONE;
 }
 
 static PyObject *capture_backward_raised(PyObject *self, PyObject *unused) {
     (void)unused;
-    self_of(self)->backward_raised = true;
+    self_of(self)->backward.raised = true;
     Py_RETURN_NONE;
 }
 
@@ -174,9 +174,11 @@ static PyObject *add_text(PyObject **list, PyObject *text) {
 }
 
 static PyObject *capture_note(PyObject *self, PyObject *text) {
-    return add_text(&self_of(self)->notes, text);
+    return add_text(&self_of(self)->remarks.notes, text);
 }
-static PyObject *capture_made(PyObject *self, PyObject *text) { return add_text(&self_of(self)->made, text); }
+static PyObject *capture_made(PyObject *self, PyObject *text) {
+    return add_text(&self_of(self)->remarks.made, text);
+}
 
 /* Dropping the old object may run user code, which must find the new one here. */
 static void replace_reference(PyObject **at, PyObject *value) {
@@ -188,25 +190,25 @@ static void replace_reference(PyObject **at, PyObject *value) {
 static PyObject *capture_provenance(PyObject *self, PyObject *facts) {
     if (!PyDict_Check(facts)) return PyErr_Format(PyExc_TypeError, "provenance takes a dict, not %R", facts);
     Py_INCREF(facts);
-    replace_reference(&self_of(self)->provenance, facts);
+    replace_reference(&self_of(self)->remarks.provenance, facts);
     Py_RETURN_NONE;
 }
 
 static PyObject *capture_snapshot(PyObject *self, PyObject *unused) {
     (void)unused;
     lmx_capture *c = self_of(self);
-    if (c->phase != LMX_NEW || c->snapshot || c->brief)
+    if (c->phase != LMX_NEW || c->ahead.snapshot || c->noted.brief)
         return lmx_fail(c->st, LAM_USAGE, NULL, "a capture takes one snapshot, before it is started");
-    request_identities(c, c->wants_ops);
-    c->snapshot = lmx_snapshot_for(c);
-    if (!c->snapshot) drop_early(c);
-    Py_XINCREF(c->snapshot);
-    return c->snapshot;
+    request_identities(c, c->watched.ops);
+    c->ahead.snapshot = lmx_snapshot_for(c);
+    if (!c->ahead.snapshot) drop_early(c);
+    Py_XINCREF(c->ahead.snapshot);
+    return c->ahead.snapshot;
 }
 
 static PyObject *capture_given(PyObject *self, PyObject *function) {
     Py_INCREF(function);
-    replace_reference(&self_of(self)->given, function);
+    replace_reference(&self_of(self)->ahead.given, function);
     Py_RETURN_NONE;
 }
 
@@ -214,10 +216,10 @@ static PyObject *capture_guard(PyObject *self, PyObject *args) {
     lmx_capture *c = self_of(self);
     PyObject *addresses, *before_write;
     if (!PyArg_ParseTuple(args, "OO:guard", &addresses, &before_write)) return NULL;
-    if (c->phase != LMX_NEW || c->guard)
+    if (c->phase != LMX_NEW || c->watched.guard)
         return lmx_fail(c->st, LAM_USAGE, NULL, "a capture guards memory once, before it is started");
-    c->guard = lmx_guard_new(addresses, before_write);
-    if (!c->guard) return NULL;
+    c->watched.guard = lmx_guard_new(addresses, before_write);
+    if (!c->watched.guard) return NULL;
     Py_RETURN_NONE;
 }
 
@@ -225,7 +227,7 @@ static PyObject *capture_gradients(PyObject *self, PyObject *received) {
     if (!PyDict_Check(received))
         return PyErr_Format(PyExc_TypeError, "gradients takes a dict, not %R", received);
     Py_INCREF(received);
-    replace_reference(&self_of(self)->gradients, received);
+    replace_reference(&self_of(self)->backward.gradients, received);
     Py_RETURN_NONE;
 }
 
@@ -233,7 +235,7 @@ static PyObject *capture_gradients(PyObject *self, PyObject *received) {
 static PyObject *capture_seen_through(PyObject *self, PyObject *names) {
     PyObject *set = PyFrozenSet_New(names);
     if (!set) return NULL;
-    replace_reference(&self_of(self)->open_regions, set);
+    replace_reference(&self_of(self)->compiled.opened, set);
     Py_RETURN_NONE;
 }
 
@@ -245,48 +247,48 @@ static PyObject *capture_is_open(PyObject *self, void *unused) {
 static PyObject *capture_alone(PyObject *self, void *unused) {
     const lmx_capture *c = self_of(self);
     (void)unused;
-    const bool others = c->observer && atomic_load(&c->observer->others) > 0;
-    return PyBool_FromLong(!others && !c->elsewhere && !c->strangers);
+    const bool others = c->watched.observer && atomic_load(&c->watched.observer->others) > 0;
+    return PyBool_FromLong(!others && !c->threads.elsewhere && !c->threads.strangers);
 }
 
 static PyObject *capture_n_ops(PyObject *self, void *unused) {
     (void)unused;
-    return PyLong_FromSize_t(lmx_observer_n(self_of(self)->observer));
+    return PyLong_FromSize_t(lmx_observer_n(self_of(self)->watched.observer));
 }
 
 static PyObject *capture_n_calls(PyObject *self, void *unused) {
     (void)unused;
-    return PyLong_FromSize_t(self_of(self)->calls.n);
+    return PyLong_FromSize_t(self_of(self)->noted.calls.n);
 }
 
 /* Drops the root, the tree and the records: the model, once it is built, does not need them. */
 static void drop_records(lmx_capture *c) {
     request_identities(c, false);
-    lmx_observer_free(c->observer);
-    c->observer = NULL;
-    lmx_guard_free(c->guard);
-    c->guard = NULL;
+    lmx_observer_free(c->watched.observer);
+    c->watched.observer = NULL;
+    lmx_guard_free(c->watched.guard);
+    c->watched.guard = NULL;
     lmx_listeners_free(c);
-    lmx_ledger_close(c->ledger);
-    c->ledger = NULL;
+    lmx_ledger_close(c->dry.ledger);
+    c->dry.ledger = NULL;
     Py_CLEAR(c->root);
-    Py_CLEAR(c->given);
-    Py_CLEAR(c->gradients);
+    Py_CLEAR(c->ahead.given);
+    Py_CLEAR(c->backward.gradients);
     Py_CLEAR(c->alias);
-    Py_CLEAR(c->open_regions);
-    Py_CLEAR(c->notes);
-    Py_CLEAR(c->made);
-    Py_CLEAR(c->provenance);
+    Py_CLEAR(c->compiled.opened);
+    Py_CLEAR(c->remarks.notes);
+    Py_CLEAR(c->remarks.made);
+    Py_CLEAR(c->remarks.provenance);
     drop_early(c);
-    for (size_t i = 0; i < c->names.n; i++) Py_DECREF(((PyObject **)c->names.data)[i]);
-    lmi_vec_free(&c->names);
-    lmi_vec_free(&c->calls);
-    lmi_vec_free(&c->words);
+    for (size_t i = 0; i < c->noted.names.n; i++) Py_DECREF(((PyObject **)c->noted.names.data)[i]);
+    lmi_vec_free(&c->noted.names);
+    lmi_vec_free(&c->noted.calls);
+    lmi_vec_free(&c->noted.words);
 }
 
 static void drop_held_records(lmx_capture *c) {
     PyObject *type, *value, *trace;
-    c->owed = false;
+    c->holders.owed = false;
     PyErr_Fetch(&type, &value, &trace);
     drop_records(c);
     PyErr_Restore(type, value, trace);
@@ -303,7 +305,7 @@ static PyObject *model_of(lmx_capture *c, PyObject *before) {
         c->telling = true;
         if (lmx_describe_model(c, before, &m)) c->model = lmx_model_wrap(c->st, m);
         c->telling = false;
-        c->owed = c->model != NULL;
+        c->holders.owed = c->model != NULL;
         lmx_capture_let_go(c);
     }
     Py_XINCREF(c->model);
@@ -324,18 +326,18 @@ static int capture_traverse(PyObject *self, visitproc visit, void *arg) {
     lmx_capture *c = self_of(self);
     Py_VISIT(Py_TYPE(self));
     Py_VISIT(c->root);
-    Py_VISIT(c->given);
-    Py_VISIT(c->mode);
-    Py_VISIT(c->gradients);
+    Py_VISIT(c->ahead.given);
+    Py_VISIT(c->watched.mode);
+    Py_VISIT(c->backward.gradients);
     Py_VISIT(c->alias);
-    Py_VISIT(c->open_regions);
-    Py_VISIT(c->notes);
-    Py_VISIT(c->made);
-    Py_VISIT(c->provenance);
+    Py_VISIT(c->compiled.opened);
+    Py_VISIT(c->remarks.notes);
+    Py_VISIT(c->remarks.made);
+    Py_VISIT(c->remarks.provenance);
     Py_VISIT(c->model);
-    Py_VISIT(c->snapshot);
+    Py_VISIT(c->ahead.snapshot);
     int done = lmx_early_visit(c, visit, arg);
-    if (!done) done = lmx_guard_visit(c->guard, visit, arg);
+    if (!done) done = lmx_guard_visit(c->watched.guard, visit, arg);
     return done ? done : lmx_tree_visit(&c->tree, visit, arg);
 }
 
@@ -343,9 +345,9 @@ static int capture_clear(PyObject *self) {
     lmx_capture *c = self_of(self);
     lmx_capture_detach(c);
     drop_records(c);
-    lmi_vec_free(&c->written);
-    Py_CLEAR(c->mode);
-    Py_CLEAR(c->why);
+    lmi_vec_free(&c->noted.written);
+    Py_CLEAR(c->watched.mode);
+    Py_CLEAR(c->remarks.why_mode);
     Py_CLEAR(c->model);
     return 0;
 }
@@ -360,7 +362,7 @@ static void capture_dealloc(PyObject *self) {
 
 static PyObject *capture_written(PyObject *self, PyObject *unused) {
     (void)unused;
-    const lmi_vec *all = &self_of(self)->written;
+    const lmi_vec *all = &self_of(self)->noted.written;
     PyObject *set = PySet_New(NULL);
     for (size_t i = 0; set && i < all->n; i++) {
         PyObject *one = PyLong_FromUnsignedLongLong(((const uint64_t *)all->data)[i]);
@@ -449,7 +451,7 @@ static PyMethodDef capture_methods[] = {
 };
 
 static uint64_t *limit_of(PyObject *self, const void *of_ops) {
-    return of_ops ? &self_of(self)->most_ops : &self_of(self)->most;
+    return of_ops ? &self_of(self)->watched.most : &self_of(self)->noted.most;
 }
 
 static PyObject *capture_most(PyObject *self, void *of_ops) {

@@ -12,10 +12,10 @@
 /* The lane of this thread; NULL: memory ran out. */
 static lmx_lane *lane_here(lmx_capture *c) {
     const unsigned long here = PyThread_get_thread_ident();
-    lmx_lane *lane = c->observer->lanes;
+    lmx_lane *lane = c->watched.observer->lanes;
     while (lane && lane->thread != here) lane = lane->next;
-    if (!lane) lane = lmx_lane_new(c->observer, here);
-    if (!lane) c->lost = true;
+    if (!lane) lane = lmx_lane_new(c->watched.observer, here);
+    if (!lane) c->noted.lost = true;
     return lane;
 }
 
@@ -60,9 +60,9 @@ static void pack_number(const lmx_torch *t, lmx_lane *lane, int at, PyObject *va
 /* Packs each of `entries` (_entries in dispatch.py). While values are described, which may run user code,
  * calls of modules are not the model's. */
 static bool pack(lmx_capture *c, lmx_lane *lane, PyObject *entries, int mask, lmx_args *out) {
-    const bool own = lane->thread == c->owner;
+    const bool own = lane->thread == c->threads.owner;
     bool ok = true;
-    c->busy = c->busy || own;
+    c->noted.busy = c->noted.busy || own;
     for (Py_ssize_t i = 0; ok && i < PyList_Size(entries); i++) {
         int at, dtype;
         PyObject *value;
@@ -80,7 +80,7 @@ static bool pack(lmx_capture *c, lmx_lane *lane, PyObject *entries, int mask, lm
         else
             pack_number(&c->st->torch, lane, at, value);
     }
-    if (own) c->busy = false;
+    if (own) c->noted.busy = false;
     *out = lmx_lane_take(lane);
     return ok;
 }
@@ -89,7 +89,9 @@ static lmx_op *op_at(const lmx_lane *lane, int32_t i) { return (lmx_op *)lane->o
 
 /* Notes an operator, of `n` arguments. Its number; -1: it is not noted; -2: an exception. */
 static int32_t begin(lmx_capture *c, lmx_lane *lane, lmx_op op, const char *name, PyObject *entries, int n) {
-    if (lane->lost || c->lost || (lane->thread == c->owner && (c->busy || c->paused))) return -1;
+    if (lane->lost || c->noted.lost ||
+        (lane->thread == c->threads.owner && (c->noted.busy || c->watched.paused)))
+        return -1;
     lmx_op *to = lmx_lane_op(lane, name, true);
     const int32_t at = (int32_t)lane->ops.n - 1;
     lmx_frame *frame = to ? lmx_vec_push(&lane->frames, sizeof *frame, 1) : NULL;
@@ -100,7 +102,7 @@ static int32_t begin(lmx_capture *c, lmx_lane *lane, lmx_op op, const char *name
     *to = op;
     const bool ok = pack(c, lane, entries, lmx_lane_mask_of(lane, op.name), &op.in);
     op_at(lane, at)->in = op.in;
-    if (ok && c->guard) lmx_guard_look(c, lane, name, op.in, n);
+    if (ok && c->watched.guard) lmx_guard_look(c, lane, name, op.in, n);
     op_at(lane, at)->began = lmx_clock_stamp(lane->clock, lane->last);
     return ok ? at : -2;
 }
@@ -126,8 +128,8 @@ PyObject *lmx_dispatched(PyObject *module, PyObject *args) {
                           &name, &call, &phase, &n))
         return NULL;
     lmx_capture *c = lmx_first_open;
-    while (c && c->mode != mode) c = c->next;
-    lmx_lane *lane = c && c->observer ? lane_here(c) : NULL;
+    while (c && c->watched.mode != mode) c = c->next;
+    lmx_lane *lane = c && c->watched.observer ? lane_here(c) : NULL;
     if (!lane) return PyLong_FromLong(-1);
     Py_INCREF((PyObject *)c); /* describing values may run user code, which may close and drop it */
     lmx_capture_hold(c);
@@ -145,25 +147,25 @@ PyObject *lmx_unseen(PyObject *module, PyObject *name) {
 }
 
 bool lmx_dispatch(lmx_capture *c) {
-    if (!c->dry) lmx_reads_values(c->st);
-    c->observer = lmx_observer_new(c);
-    if (!c->observer) return false;
-    c->observer->thread = c->owner;
-    PyObject *done = PyObject_CallMethod(c->mode, "open", NULL);
+    if (!c->dry.modes) lmx_reads_values(c->st);
+    c->watched.observer = lmx_observer_new(c);
+    if (!c->watched.observer) return false;
+    c->watched.observer->thread = c->threads.owner;
+    PyObject *done = PyObject_CallMethod(c->watched.mode, "open", NULL);
     Py_XDECREF(done);
     return done;
 }
 
 void lmx_undispatch(lmx_capture *c) {
-    PyObject *done = PyObject_CallMethod(c->mode, "close", NULL);
-    if (!done) PyErr_Clear(), done = PyObject_CallMethod(c->mode, "close", NULL); /* after a Ctrl-C */
+    PyObject *done = PyObject_CallMethod(c->watched.mode, "close", NULL);
+    if (!done) PyErr_Clear(), done = PyObject_CallMethod(c->watched.mode, "close", NULL); /* after a Ctrl-C */
     if (!done) PyErr_Clear();
     Py_XDECREF(done);
 }
 
 /* A Ctrl-C during the call is raised at the next line of the program. */
 bool lmx_dispatch_call(lmx_capture *c) {
-    PyObject *told = PyObject_CallMethod(c->mode, "called", "i", c->open_call);
+    PyObject *told = PyObject_CallMethod(c->watched.mode, "called", "i", c->noted.open);
     const bool again = told == Py_True;
     if (!told && !lmx_forgive()) {
         PyErr_Clear();

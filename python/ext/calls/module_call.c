@@ -24,31 +24,32 @@
 
 /* Notes that a module of the capture was called on another thread than the capture's. */
 static void note_call_elsewhere(lmx_capture *c, int32_t module) {
-    if (c->open_call >= 0) lmx_call_at(c, c->open_call)->flags |= LAM_CALL_ELSEWHERE;
-    c->strangers = c->strangers || c->open_call < 0;
-    if (!c->elsewhere) c->elsewhere = calloc(c->tree.nodes.n, sizeof *c->elsewhere);
-    if (c->elsewhere)
-        c->elsewhere[module] = true; /* if memory ran out, the call's flag and the note remain */
+    if (c->noted.open >= 0) lmx_call_at(c, c->noted.open)->flags |= LAM_CALL_ELSEWHERE;
+    c->threads.strangers = c->threads.strangers || c->noted.open < 0;
+    if (!c->threads.elsewhere) c->threads.elsewhere = calloc(c->tree.nodes.n, sizeof *c->threads.elsewhere);
+    if (c->threads.elsewhere)
+        c->threads.elsewhere[module] = true; /* if memory ran out, the call's flag and the note remain */
 }
 
 /* On a GPU the nodes of a backward pass run on a thread of autograd, and so do the calls that a checkpoint
  * repeats in them. The first such thread with a call becomes the worker until that call is over. Until then
  * all other threads' calls count as elsewhere; and so do its own while the owner repeats one. */
 static bool hire(lmx_capture *c) {
-    const bool repeats = c->open_call >= 0 && lmx_call_at(c, c->open_call)->flags & LAM_CALL_AGAIN;
+    const bool repeats = c->noted.open >= 0 && lmx_call_at(c, c->noted.open)->flags & LAM_CALL_AGAIN;
     const lmx_lane *lane = repeats ? NULL : lmx_observe_worker(c);
     if (!lane) return false;
-    c->workers_lane = lane;
-    c->owners_call = c->open_call;
-    __atomic_store_n(&c->worker, PyThread_get_thread_ident(), __ATOMIC_RELEASE);
+    c->threads.workers_lane = lane;
+    c->threads.owners_call = c->noted.open;
+    __atomic_store_n(&c->threads.worker, PyThread_get_thread_ident(), __ATOMIC_RELEASE);
     return true;
 }
 
 /* True if a call of that module may belong to the capture. A recorded step has the calls of its root, those
  * inside them, and those that its backward pass repeats. The program may call the modules in between too. */
 static bool is_of_step(const lmx_capture *c, int32_t module) {
-    if (!c->recorded) return true;
-    return !c->paused && (module == 0 || !c->roots_only || c->open_call >= 0 || lmx_here(c).call >= 0);
+    if (!c->compiled.recorded) return true;
+    return !c->watched.paused &&
+           (module == 0 || !c->compiled.roots_only || c->noted.open >= 0 || lmx_here(c).call >= 0);
 }
 
 /* Lists the open captures that take the calls of this thread and contain the module; returns their number. */
@@ -58,9 +59,9 @@ static int find_captures(PyObject *self, lmx_entered *frames) {
         int32_t module = lmx_map_get(&c->tree.index, self);
         if (module < 0) module = lmx_map_get(&c->tree.index, lmx_compiler_inside(c->st, self));
         if (module >= 0 && !is_of_step(c, module)) continue;
-        const bool takes = lmx_takes_calls(c), hired = module >= 0 && !takes && !c->worker && hire(c);
-        if (module < 0 && takes && c->open_call >= 0 && !c->busy)
-            lmx_call_at(c, c->open_call)->flags |= LAM_CALL_STRANGERS;
+        const bool takes = lmx_takes_calls(c), hired = module >= 0 && !takes && !c->threads.worker && hire(c);
+        if (module < 0 && takes && c->noted.open >= 0 && !c->noted.busy)
+            lmx_call_at(c, c->noted.open)->flags |= LAM_CALL_STRANGERS;
         if (module < 0) continue;
         if (!takes && !hired) {
             note_call_elsewhere(c, module);
@@ -95,7 +96,8 @@ LMX_OFTEN static PyObject *call_original(const lmx_slot *s, PyObject *self, PyOb
 /* True for a capture that may run Python where it notes a call, in a program that runs compiled code. */
 static bool runs_python(const lmx_entered *frames, int n) {
     bool yes = false;
-    for (int i = 0; i < n; i++) yes = yes || (frames[i].capture->recorded && !frames[i].capture->brief);
+    for (int i = 0; i < n; i++)
+        yes = yes || (frames[i].capture->compiled.recorded && !frames[i].capture->noted.brief);
     return yes;
 }
 
@@ -112,7 +114,7 @@ static PyObject *leave_all(lmx_entered *frames, int n, PyObject *result) {
         frames[n].capture->raised = failed ? value ? value : type : NULL;
         if (!lmx_note_exit(&frames[n], result)) Py_CLEAR(result);
         frames[n].capture->raised = NULL;
-        if (frames[n].hired) __atomic_store_n(&frames[n].capture->worker, 0, __ATOMIC_RELEASE);
+        if (frames[n].hired) __atomic_store_n(&frames[n].capture->threads.worker, 0, __ATOMIC_RELEASE);
         Py_DECREF(frames[n].capture);
     }
     lmx_compiler_on(compiler);

@@ -10,7 +10,7 @@
 
 /* The stamp of this moment on the thread whose calls the capture takes. */
 LMX_OFTEN static int64_t stamp(lmx_capture *c) {
-    return lmx_clock_stamp(&c->clock, c->worker ? c->workers_lane->last : &c->clock.last);
+    return lmx_clock_stamp(&c->clock, c->threads.worker ? c->threads.workers_lane->last : &c->clock.last);
 }
 
 LMX_OFTEN bool lmx_is_training(lmx_state *st, PyObject *module) {
@@ -29,29 +29,32 @@ LMX_OFTEN bool lmx_is_training(lmx_state *st, PyObject *module) {
 /* If memory runs out, the capture loses records and the user's call goes on. False only for an exception that
  * must reach the user. */
 static bool finish_find(lmx_capture *c, const lmx_finder *f, bool ok) {
-    c->busy = false;
-    if (f->cut) c->cut = true;
-    if (f->nomem) c->lost = true;
+    c->noted.busy = false;
+    if (f->cut) c->noted.cut = true;
+    if (f->nomem) c->noted.lost = true;
     if (ok || !PyErr_ExceptionMatches(PyExc_MemoryError)) return ok;
     PyErr_Clear();
-    c->lost = true;
+    c->noted.lost = true;
     return true;
 }
 
 /* Credits compiled code that has run since the last change of calls to the call that is open. */
 static void note_regions(lmx_capture *c) {
-    if (c->regions != LMX_REGIONS_COUNTED || c->worker || c->owner != PyThread_get_thread_ident()) return;
+    if (c->compiled.regions != LMX_REGIONS_COUNTED || c->threads.worker ||
+        c->threads.owner != PyThread_get_thread_ident())
+        return;
     const uint64_t now = lmx_regions_here().begun;
-    if (c->open_call >= 0) lmx_call_at(c, c->open_call)->regions += (int32_t)(now - c->regions_before);
-    c->regions_before = now;
+    if (c->noted.open >= 0)
+        lmx_call_at(c, c->noted.open)->regions += (int32_t)(now - c->compiled.regions_before);
+    c->compiled.regions_before = now;
 }
 
 /* False only for an exception that must reach the user. */
 static bool find_arguments(lmx_capture *c, PyObject *const *args, Py_ssize_t n, PyObject *names,
                            int32_t *found) {
-    lmx_finder f = {.st = c->st, .words = &c->words, .budget = LMX_BUDGET, .name = -1, .names = c};
-    if (c->open_call < 0) f.entry = lmx_entry_name; /* the model's own inputs are reported by name */
-    c->busy = true;
+    lmx_finder f = {.st = c->st, .words = &c->noted.words, .budget = LMX_BUDGET, .name = -1, .names = c};
+    if (c->noted.open < 0) f.entry = lmx_entry_name; /* the model's own inputs are reported by name */
+    c->noted.busy = true;
     bool ok = true;
     for (Py_ssize_t i = 0; ok && i < n; i++) {
         f.position = (int32_t)i;
@@ -68,47 +71,51 @@ static bool find_arguments(lmx_capture *c, PyObject *const *args, Py_ssize_t n, 
 }
 
 static int32_t push_call(lmx_capture *c, const lmx_call *call) {
-    size_t used = c->calls.n * sizeof *call + c->words.n * sizeof(int64_t);
-    bool full = used > c->most;
-    lmx_call *at = full ? NULL : lmx_vec_push(&c->calls, sizeof *at, 1);
+    size_t used = c->noted.calls.n * sizeof *call + c->noted.words.n * sizeof(int64_t);
+    bool full = used > c->noted.most;
+    lmx_call *at = full ? NULL : lmx_vec_push(&c->noted.calls, sizeof *at, 1);
     if (!at) {
-        c->full = full;
-        c->lost = true;
+        c->noted.full = full;
+        c->noted.lost = true;
         return -1;
     }
     *at = *call;
-    c->open_call = (int32_t)c->calls.n - 1;
-    return c->open_call;
+    c->noted.open = (int32_t)c->noted.calls.n - 1;
+    return c->noted.open;
 }
 
 /* Reports to the observer of operators that another call is open now. True inside a backward pass. */
-static bool change_open_call(lmx_capture *c) { return c->mode ? lmx_dispatch_call(c) : lmx_observe_call(c); }
+static bool change_open_call(lmx_capture *c) {
+    return c->watched.mode ? lmx_dispatch_call(c) : lmx_observe_call(c);
+}
 
 /* True if this call was noted already, together with the call of the compiled wrapper around it. */
 static bool is_inner_again(const lmx_capture *c, int32_t module) {
-    const lmx_call *open = c->open_call >= 0 ? (const lmx_call *)c->calls.data + c->open_call : NULL;
-    if (open && open->module == module && c->open_call == c->alias_call &&
-        (size_t)c->open_call + 1 == c->calls.n)
+    const lmx_call *open = c->noted.open >= 0 ? (const lmx_call *)c->noted.calls.data + c->noted.open : NULL;
+    if (open && open->module == module && c->noted.open == c->noted.alias &&
+        (size_t)c->noted.open + 1 == c->noted.calls.n)
         return true;
-    return open && open->module == module && open->parent >= 0 && (size_t)c->open_call + 1 == c->calls.n &&
-           lmx_node_at(&c->tree, ((const lmx_call *)c->calls.data)[open->parent].module)->inner == module;
+    return open && open->module == module && open->parent >= 0 &&
+           (size_t)c->noted.open + 1 == c->noted.calls.n &&
+           lmx_node_at(&c->tree, ((const lmx_call *)c->noted.calls.data)[open->parent].module)->inner ==
+               module;
 }
 
 /* Calls the capture's `given` once; ignores what it raises. */
 static void report_root_arguments(lmx_capture *c, PyObject *const *args, Py_ssize_t n, PyObject *names) {
-    PyObject *function = c->given, *tuple = PyTuple_New(n), *dict = PyDict_New(), *done = NULL;
+    PyObject *function = c->ahead.given, *tuple = PyTuple_New(n), *dict = PyDict_New(), *done = NULL;
     Py_ssize_t n_names = names ? PyTuple_Size(names) : 0;
     bool ok = tuple && dict;
-    c->given = NULL;
+    c->ahead.given = NULL;
     for (Py_ssize_t i = 0; ok && i < n; i++) {
         Py_INCREF(args[i]);
         ok = PyTuple_SetItem(tuple, i, args[i]) == 0;
     }
     for (Py_ssize_t i = 0; ok && i < n_names; i++)
         ok = PyDict_SetItem(dict, PyTuple_GetItem(names, i), args[n + i]) == 0;
-    c->busy = true;
+    c->noted.busy = true;
     if (ok) done = PyObject_CallFunctionObjArgs(function, tuple, dict, NULL);
-    c->busy = false;
+    c->noted.busy = false;
     if (!done) PyErr_Clear();
     Py_XDECREF(done);
     Py_XDECREF(dict);
@@ -122,24 +129,24 @@ static void report_root_arguments(lmx_capture *c, PyObject *const *args, Py_ssiz
 static bool note_entry(lmx_entered *f, PyObject *self) {
     lmx_capture *c = f->capture;
     const lmx_given *g = f->given;
-    f->parent = c->open_call;
+    f->parent = c->noted.open;
     f->call = f->inner = -1;
-    if (c->busy || c->lost || c->phase != LMX_OPEN || is_inner_again(c, f->module)) return true;
+    if (c->noted.busy || c->noted.lost || c->phase != LMX_OPEN || is_inner_again(c, f->module)) return true;
     note_regions(c);
-    lmx_call call = {.module = f->module, .parent = f->parent, .in_at = c->words.n};
-    if (c->worker) call.thread = c->workers_lane->number;
+    lmx_call call = {.module = f->module, .parent = f->parent, .in_at = c->noted.words.n};
+    if (c->threads.worker) call.thread = c->threads.workers_lane->number;
     PyObject *module = lmx_node_at(&c->tree, f->module)->object;
     call.flags = LAM_CALL_UNSEEN;
-    if (!c->brief && lmx_is_training(c->st, module)) call.flags |= LAM_CALL_TRAINING;
-    if (!c->brief && !find_arguments(c, g->args, g->n, g->names, &call.n_in)) {
-        c->words.n = call.in_at;
+    if (!c->noted.brief && lmx_is_training(c->st, module)) call.flags |= LAM_CALL_TRAINING;
+    if (!c->noted.brief && !find_arguments(c, g->args, g->n, g->names, &call.n_in)) {
+        c->noted.words.n = call.in_at;
         return false;
     }
     if (c->phase != LMX_OPEN) return true; /* describing may run the user's code */
     f->call = push_call(c, &call);
-    if (c->given && f->module == 0) report_root_arguments(c, g->args, g->n, g->names);
+    if (c->ahead.given && f->module == 0) report_root_arguments(c, g->args, g->n, g->names);
     if (c->phase != LMX_OPEN) return true;
-    if (self != module || f->own) c->alias_call = f->call;
+    if (self != module || f->own) c->noted.alias = f->call;
     int32_t inner = lmx_node_at(&c->tree, f->module)->inner;
     if (f->call >= 0 && inner >= 0) {
         call.module = inner;
@@ -150,7 +157,7 @@ static bool note_entry(lmx_entered *f, PyObject *self) {
         if (f->call >= 0) lmx_call_at(c, f->call)->flags |= LAM_CALL_AGAIN;
         if (f->inner >= 0) lmx_call_at(c, f->inner)->flags |= LAM_CALL_AGAIN;
     }
-    bool ok = !c->listeners || f->call < 0 || lmx_tell_entered(c, f->call, f->given);
+    bool ok = !c->heard.listeners || f->call < 0 || lmx_tell_entered(c, f->call, f->given);
     if (c->phase != LMX_OPEN) return ok;
     int64_t now = stamp(c); /* last, to leave out lamina's own work */
     if (f->call >= 0) lmx_call_at(c, f->call)->began = now;
@@ -183,9 +190,10 @@ static bool runs_later(lmx_state *st, PyObject *result) {
 
 /* False only for an exception that must reach the user. */
 static bool find_outputs(lmx_capture *c, lmx_call *call, PyObject *result) {
-    lmx_finder f = {.st = c->st, .words = &c->words, .budget = LMX_BUDGET, .name = -1, .numbered = true};
-    call->out_at = c->words.n;
-    c->busy = true;
+    lmx_finder f = {
+        .st = c->st, .words = &c->noted.words, .budget = LMX_BUDGET, .name = -1, .numbered = true};
+    call->out_at = c->noted.words.n;
+    c->noted.busy = true;
     bool ok = lmx_find(&f, result, 0);
     call->n_out = f.n;
     if (f.n) call->flags &= ~(uint32_t)LAM_CALL_UNSEEN;
@@ -212,14 +220,14 @@ static bool note_exit(const lmx_entered *f, PyObject *result, int64_t now) {
     bool ok = true;
     if (!result)
         seen.flags |= LAM_CALL_FAILED;
-    else if (!c->busy && !c->brief)
+    else if (!c->noted.busy && !c->noted.brief)
         ok = find_outputs(c, &seen, result);
     close_call(c, f->call, &seen, now);
     close_call(c, f->inner, &seen, now);
     if (c->phase != LMX_OPEN) return ok; /* describing may run the user's code */
-    c->open_call = f->parent;
+    c->noted.open = f->parent;
     change_open_call(c);
-    return c->listeners && ok ? lmx_tell_left(c, f->call, f->given, result) : ok;
+    return c->heard.listeners && ok ? lmx_tell_left(c, f->call, f->given, result) : ok;
 }
 
 bool lmx_note_exit(lmx_entered *f, PyObject *result) {

@@ -20,6 +20,6 @@ bool lmx_note_entry(lmx_entered *f, PyObject *self, const lmx_given *given);
 /* The call returned, or raised (NULL). False if an exception must replace the result. */
 bool lmx_note_exit(lmx_entered *f, PyObject *result);
 bool lmx_is_training(lmx_state *st, PyObject *module);
-static inline lmx_call *lmx_call_at(lmx_capture *c, int32_t i) { return (lmx_call *)c->calls.data + i; }
+static inline lmx_call *lmx_call_at(lmx_capture *c, int32_t i) { return (lmx_call *)c->noted.calls.data + i; }
 
 #endif

@@ -10,7 +10,7 @@ PyObject *lmx_root_finder;
 
 bool lmx_may_open(lmx_capture *c) {
     int same_thread = 0;
-    for (lmx_capture *o = lmx_first_open; o; o = o->next) same_thread += o->owner == c->owner;
+    for (lmx_capture *o = lmx_first_open; o; o = o->next) same_thread += o->threads.owner == c->threads.owner;
     if (same_thread < LMX_NESTED) return true;
     lmx_fail(c->st, LAM_LIMIT, NULL, "%d captures are open in this thread already; close some first",
              LMX_NESTED);

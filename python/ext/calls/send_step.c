@@ -64,11 +64,11 @@ bool lmx_number_tree(lmx_handover *h, const lmx_capture *c, lam_step_info *about
 }
 
 static bool list_calls(lmx_handover *h, const lmx_capture *c) {
-    const lmx_call *calls = c->calls.data;
+    const lmx_call *calls = c->noted.calls.data;
     h->call_infos.n = 0;
-    lam_call_info *to = c->calls.n ? lmx_vec_push(&h->call_infos, sizeof *to, c->calls.n) : NULL;
-    if (c->calls.n && !to) return false;
-    for (size_t i = 0; i < c->calls.n; i++)
+    lam_call_info *to = c->noted.calls.n ? lmx_vec_push(&h->call_infos, sizeof *to, c->noted.calls.n) : NULL;
+    if (c->noted.calls.n && !to) return false;
+    for (size_t i = 0; i < c->noted.calls.n; i++)
         to[i] = (lam_call_info){.module = calls[i].module,
                                 .parent = calls[i].parent,
                                 .flags = calls[i].flags,
@@ -112,9 +112,9 @@ static bool list_nodes(lmx_handover *h, const lmx_observer *o) {
 static bool hand_over_again(lmx_handover *h, lam_recorder *r, const lmx_capture *c,
                             const lam_step_info *about, lam_error *e) {
     int64_t since;
-    bool known = !c->listeners && !c->lost && !lmx_observer_lost(c->observer, &since);
-    if (!known || !list_calls(h, c) || !list_nodes(h, c->observer)) return false;
-    int32_t n_nodes = c->observer ? (int32_t)h->node_infos.n : -1;
+    bool known = !c->heard.listeners && !c->noted.lost && !lmx_observer_lost(c->watched.observer, &since);
+    if (!known || !list_calls(h, c) || !list_nodes(h, c->watched.observer)) return false;
+    int32_t n_nodes = c->watched.observer ? (int32_t)h->node_infos.n : -1;
     e->status = lam_recorder_again(r, about, h->call_infos.data, (int32_t)h->call_infos.n, h->node_infos.data,
                                    n_nodes, &known, e);
     return known;

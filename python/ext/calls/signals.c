@@ -42,8 +42,8 @@ static size_t put_path(char *to, size_t room, const lmx_tree *t, int32_t place) 
 /* "in layer1.0.conv1 (Conv2d)" */
 static size_t place_now(char *to, size_t room) {
     const lmx_capture *c = lmx_first_open;
-    if (!c || c->open_call < 0 || (size_t)c->open_call >= c->calls.n) return 0;
-    const int32_t module = ((const lmx_call *)c->calls.data)[c->open_call].module;
+    if (!c || c->noted.open < 0 || (size_t)c->noted.open >= c->noted.calls.n) return 0;
+    const int32_t module = ((const lmx_call *)c->noted.calls.data)[c->noted.open].module;
     size_t n = put(to, room, "in ", 3);
     n += put_path(to + n, room - n, &c->tree, place_of(&c->tree, module));
     PyObject *type = (PyObject *)Py_TYPE(lmx_node_at(&c->tree, module)->object);

@@ -65,7 +65,7 @@ static PyObject *close_capture(lmx_capture *c, PyObject *close) {
 }
 
 static bool hand_over(lmx_root *r, lmx_capture *c, bool known, PyObject *seen) {
-    if (c->brief) return lmx_hand_over(&r->handover, r->recorder, c, known, &r->about);
+    if (c->noted.brief) return lmx_hand_over(&r->handover, r->recorder, c, known, &r->about);
     return seen == Py_None || lmx_hand_over_model(r->st, r->recorder, seen, &r->about);
 }
 
@@ -89,17 +89,19 @@ static bool fail(lmx_root *r) {
 /* True if a backward pass was seen in the step, or can't be seen. */
 static bool went_back(const lmx_root *r) {
     const lmx_capture *c = r->capture;
-    const bool compiled = c->regions == LMX_REGIONS_COUNTED && c->owner == PyThread_get_thread_ident() &&
-                          lmx_regions_here().passes != c->passes_before;
-    return !r->sees_nodes || compiled || lmx_observer_n(c->observer) > 0;
+    const bool compiled = c->compiled.regions == LMX_REGIONS_COUNTED &&
+                          c->threads.owner == PyThread_get_thread_ident() &&
+                          lmx_regions_here().passes != c->compiled.passes_before;
+    return !r->sees_nodes || compiled || lmx_observer_n(c->watched.observer) > 0;
 }
 
 /* Whether compiled code ran in the calls of a capture; -1: unknown. */
 static int32_t ran_compiled(const lmx_capture *c) {
-    const lmx_call *calls = c->calls.data;
-    for (size_t i = 0; i < c->calls.n; i++)
+    const lmx_call *calls = c->noted.calls.data;
+    for (size_t i = 0; i < c->noted.calls.n; i++)
         if (calls[i].regions > 0) return 1;
-    const bool known = c->regions == LMX_REGIONS_COUNTED || (!c->regions && !lmx_compiler_compiled());
+    const bool known =
+        c->compiled.regions == LMX_REGIONS_COUNTED || (!c->compiled.regions && !lmx_compiler_compiled());
     return known ? 0 : -1;
 }
 
@@ -126,7 +128,8 @@ static void take_spans(lmx_root *r, const lmx_capture *c) {
     about->spans = r->spans.data;
     about->n_spans = (int32_t)r->spans.n;
     about->spans_seen = lmx_spans_seen();
-    about->pass_unseen = c->regions == LMX_REGIONS_COUNTED && lmx_regions_here().passes != c->passes_before;
+    about->pass_unseen =
+        c->compiled.regions == LMX_REGIONS_COUNTED && lmx_regions_here().passes != c->compiled.passes_before;
 }
 
 static void copy_text(char *to, size_t size, const char *text) {
@@ -329,7 +332,7 @@ static int goes_back(const lmx_root *r) {
 }
 
 /* True if so many calls of modules were noted that the step gets no further call of the root. */
-static bool is_full(const lmx_root *r) { return r->capture->calls.n >= MOST_MODULE_CALLS; }
+static bool is_full(const lmx_root *r) { return r->capture->noted.calls.n >= MOST_MODULE_CALLS; }
 
 static bool on_begin(lmx_root *r, int kind) {
     const int back = goes_back(r);

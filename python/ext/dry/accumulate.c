@@ -28,7 +28,7 @@ PyObject *lmx_added_in_place(lmx_dry *d, PyObject *args) {
     lmx_plain first, second;
     if (!PyTuple_Check(args) || PyTuple_Size(args) != 2) return NULL;
     PyObject *to = PyTuple_GetItem(args, 0), *what = PyTuple_GetItem(args, 1);
-    const char *caller = lmx_observer_caller(((lmx_capture *)d->capture)->observer);
+    const char *caller = lmx_observer_caller(((lmx_capture *)d->capture)->watched.observer);
     if (!caller || !PyObject_TypeCheck(to, d->fake) || !PyObject_TypeCheck(what, d->fake)) return NULL;
     if (!lmx_plain_of(d, to, &first) || !lmx_plain_of(d, what, &second)) return NULL;
     if (first.dtype != second.dtype || first.ndim < second.ndim) return NULL;

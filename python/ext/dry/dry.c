@@ -326,21 +326,21 @@ static PyObject *dry_dispatch(PyObject *self, PyObject *const *v, Py_ssize_t n) 
     PyObject *args = n > 2 ? v[2] : NULL, *none = args ? NULL : PyTuple_New(0);
     if (!args && !none) return NULL;
     lmx_capture *c = (lmx_capture *)d->capture;
-    bool paused = c && c->paused, before = d->paused, special = d->special;
+    bool paused = c && c->watched.paused, before = d->paused, special = d->special;
     d->paused = paused;
     d->special = false;
     int32_t op = d->op;
     int64_t turn = d->turn;
-    if (c && c->ledger) {
-        d->op = (int32_t)lmx_observer_own(c->observer) - 1;
-        lmx_ledger_at(c->ledger, d->op, paused && !before);
-        d->turn = lmx_ledger_turn(c->ledger);
+    if (c && c->dry.ledger) {
+        d->op = (int32_t)lmx_observer_own(c->watched.observer) - 1;
+        lmx_ledger_at(c->dry.ledger, d->op, paused && !before);
+        d->turn = lmx_ledger_turn(c->dry.ledger);
     }
-    if (c) c->paused = true;
+    if (c) c->watched.paused = true;
     PyObject *given = args ? args : none, *kwargs = n > 3 ? v[3] : NULL;
     PyObject *out = d->real ? PyObject_Call(v[0], given, kwargs == Py_None ? NULL : kwargs)
                             : answer(d, v[0], given, kwargs);
-    if (c) c->paused = paused;
+    if (c) c->watched.paused = paused;
     d->paused = before;
     d->special = special;
     d->op = op;
@@ -432,10 +432,11 @@ static PyObject *dry_opened(PyObject *self, PyObject *args) {
     if (!PyArg_ParseTuple(args, "OO!O!:opened", &function, &PyTuple_Type, &given, &PyDict_Type, &kwargs))
         return NULL;
     d->special = true;
-    if (c) c->paused = d->paused;
-    PyObject *out = c && c->mode ? PyObject_CallMethod(c->mode, "inside", "OOO", function, given, kwargs)
-                                 : PyObject_Call(function, given, kwargs);
-    if (c) c->paused = true;
+    if (c) c->watched.paused = d->paused;
+    PyObject *out = c && c->watched.mode
+                        ? PyObject_CallMethod(c->watched.mode, "inside", "OOO", function, given, kwargs)
+                        : PyObject_Call(function, given, kwargs);
+    if (c) c->watched.paused = true;
     return out;
 }
 
@@ -448,8 +449,8 @@ static PyObject *dry_serves(PyObject *self, PyObject *capture) {
     d->capture = capture;
     const lmx_record_api *api = lmx_record_api_of(d->st);
     lmx_capture *c = (lmx_capture *)capture;
-    c->dry = 1 + (api && api->modes ? (int32_t)api->modes() : 0);
-    c->nowhere = lmx_dry_address;
+    c->dry.modes = 1 + (api && api->modes ? (int32_t)api->modes() : 0);
+    c->dry.nowhere = lmx_dry_address;
     lmx_reads_values(d->st); /* before the run, in which torch makes fake tensors only */
     Py_RETURN_NONE;
 }
@@ -474,7 +475,7 @@ static PyObject *dry_follow(PyObject *self, PyObject *args) {
     PyObject *lone, *taken;
     if (!PyArg_ParseTuple(args, "lOO:follow", &n, &lone, &taken)) return NULL;
     lmx_capture *c = (lmx_capture *)d->capture;
-    if (!c || !c->wants_ops || c->ledger)
+    if (!c || !c->watched.ops || c->dry.ledger)
         return lmx_fail(d->st, LAM_USAGE, NULL, "memory is followed once in a capture of operators");
     if (!d->api.owned)
         return lmx_fail(d->st, LAM_UNSUPPORTED, NULL,
@@ -487,8 +488,8 @@ static PyObject *dry_follow(PyObject *self, PyObject *args) {
     Py_XDECREF(d->taken);
     d->taken = taken;
     d->cpu = lam_cpu_here(n > 0 && n < INT32_MAX ? (int32_t)n : 1);
-    c->ledger = lmx_ledger_new();
-    if (!c->ledger) return PyErr_NoMemory();
+    c->dry.ledger = lmx_ledger_new();
+    if (!c->dry.ledger) return PyErr_NoMemory();
     Py_RETURN_NONE;
 }
 

@@ -81,7 +81,7 @@ typedef struct lmx_noted {
 
 /* The lifetimes of memory; NULL: not requested. */
 static inline lmx_ledger *lmx_ledger_of(const lmx_dry *d) {
-    return d->capture ? ((lmx_capture *)d->capture)->ledger : NULL;
+    return d->capture ? ((lmx_capture *)d->capture)->dry.ledger : NULL;
 }
 
 /* True if one of `callers`, each between spaces, called the operator that is answered; NULL: none. Below are

@@ -10,13 +10,13 @@
 
 static lmx_observer *observer_of(const lmx_dry *d) {
     const lmx_capture *c = (lmx_capture *)d->capture;
-    return c ? c->observer : NULL;
+    return c ? c->watched.observer : NULL;
 }
 
 /* True if operators are watched through torch's dispatch mode. Callers are unknown there, and not
  * needed: a mode makes a real run take these other paths too, except one (ANYHOW in _dry/decompositions.py).
  */
-static bool dispatched(const lmx_dry *d) { return d->capture && ((lmx_capture *)d->capture)->mode; }
+static bool dispatched(const lmx_dry *d) { return d->capture && ((lmx_capture *)d->capture)->watched.mode; }
 
 /* The operator or node this many levels above the one that is answered; NULL if unknown. */
 static const char *above(const lmx_dry *d, size_t level) {

@@ -59,7 +59,7 @@ PyObject *lmx_dry_step(PyObject *self, PyObject *args) {
 PyObject *lmx_dry_done(PyObject *self, PyObject *unused) {
     const lmx_capture *c = (lmx_capture *)((lmx_dry *)self)->capture;
     (void)unused;
-    return PyLong_FromSize_t(c && c->observer ? lmx_observer_own(c->observer) : 0);
+    return PyLong_FromSize_t(c && c->watched.observer ? lmx_observer_own(c->watched.observer) : 0);
 }
 
 PyObject *lmx_dry_more(PyObject *self, PyObject *why) {

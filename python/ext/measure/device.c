@@ -162,12 +162,12 @@ static void push_mark(device *d, lmi_vec *to, const mark *m) {
 static bool entered(lmx_listener *l, lmx_capture *c, int32_t call, const lmx_given *given) {
     device *d = device_of(l);
     if (!d->begun) {
-        if (*d->why || ((const lmx_call *)c->calls.data)[call].parent >= 0) return true;
+        if (*d->why || ((const lmx_call *)c->noted.calls.data)[call].parent >= 0) return true;
         if (!meet_inputs(d, c, given)) return false;
         begin(d);
         if (!d->begun) return true;
     }
-    mark m = {.call = call, .inner = c->open_call != call ? c->open_call : -1, .last = -1, .last_said = -1};
+    mark m = {.call = call, .inner = c->noted.open != call ? c->noted.open : -1, .last = -1, .last_said = -1};
     put_first(d, &m);
     lmx_vec_keep(&d->open, sizeof m, &m, &d->lost);
     return true;
@@ -327,7 +327,7 @@ static int by_first_said(const void *a, const void *b) {
 }
 
 static lam_status push_use(const lmx_capture *c, const mark *m, lam_builder *b, lam_error *e) {
-    const lmx_call *call = m->node ? NULL : (const lmx_call *)c->calls.data + m->call;
+    const lmx_call *call = m->node ? NULL : (const lmx_call *)c->noted.calls.data + m->call;
     lam_span s = {m->first_said, m->last_said, m->call, LAM_BACKWARD};
     if (m->first_said < 0 || m->last_said < 0) return LAM_OK; /* it never ended */
     if (call) s.phase = call->flags & LAM_CALL_AGAIN ? LAM_RECOMPUTE : LAM_FORWARD;
@@ -364,7 +364,7 @@ static lam_status push(lmx_listener *l, lmx_capture *c, lam_builder *b, lam_erro
 }
 
 bool lmx_device_sized(const lmx_capture *c) {
-    for (lmx_listener *l = c->listeners; l; l = l->next)
+    for (lmx_listener *l = c->heard.listeners; l; l = l->next)
         if (l->free == free_device)
             return device_of(l)->sized && device_of(l)->begun && !why_no_memory(device_of(l));
     return false;

@@ -200,7 +200,7 @@ static bool find(const lmx_gradients *t, const lmx_grad_note *note, lam_grad *ou
 }
 
 static lam_status push_one(const lmx_gradients *t, const lam_grad *grad, lam_builder *b, lam_error *e) {
-    const lmx_call *call = (const lmx_call *)t->capture->calls.data + grad->call;
+    const lmx_call *call = (const lmx_call *)t->capture->noted.calls.data + grad->call;
     bool known = grad->index < (grad->is_input ? call->n_in : call->n_out);
     return known ? lam_build_grad(b, grad, e) : LAM_OK;
 }

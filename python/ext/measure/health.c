@@ -35,7 +35,7 @@ void lmx_health_name(char *to, const char *from) {
     to[n] = '\0';
 }
 
-static int32_t calls_of(const lmx_checkup *h) { return (int32_t)h->capture->calls.n; }
+static int32_t calls_of(const lmx_checkup *h) { return (int32_t)h->capture->noted.calls.n; }
 
 int32_t lmx_health_keep(lmx_checkup *h, lmx_bad_record *r, const lmx_look *look, const char *text) {
     if (look) {
@@ -109,7 +109,7 @@ typedef struct visit {
 static lmx_checkup *of(lmx_listener *l) { return (lmx_checkup *)l; }
 
 static uint8_t phase_of(const lmx_capture *c, int32_t call) {
-    return ((const lmx_call *)c->calls.data)[call].flags & LAM_CALL_AGAIN ? LAM_RECOMPUTE : LAM_FORWARD;
+    return ((const lmx_call *)c->noted.calls.data)[call].flags & LAM_CALL_AGAIN ? LAM_RECOMPUTE : LAM_FORWARD;
 }
 
 enum { FED = 1, UNREAD = 2 }; /* an argument of the call was bad; could not be checked */
@@ -166,13 +166,13 @@ static void note_stats(visit *v, const lmx_look *look) {
 
 /* False for a value that the call only passes on. */
 static bool may_be_new(const visit *v, bool fed) {
-    const lmx_call *call = (const lmx_call *)v->h->capture->calls.data + v->call;
+    const lmx_call *call = (const lmx_call *)v->h->capture->noted.calls.data + v->call;
     return v->side == LAM_BAD_INPUT ? call->parent < 0 : !fed;
 }
 
 /* A caller that passes -Inf alone to a model does so on purpose. */
 static bool is_given_mask(const visit *v, const lmx_look *look) {
-    const lmx_call *call = (const lmx_call *)v->h->capture->calls.data + v->call;
+    const lmx_call *call = (const lmx_call *)v->h->capture->noted.calls.data + v->call;
     return v->side == LAM_BAD_INPUT && call->parent < 0 && lmx_look_masks(look);
 }
 
@@ -223,7 +223,7 @@ static bool visit_tensor(lmx_finder *f, PyObject *tensor, lmx_kind kind) {
 }
 
 static visit visit_of(lmx_checkup *h, lmx_capture *c, int32_t call, lam_bad_side side) {
-    int32_t module = ((const lmx_call *)c->calls.data)[call].module;
+    int32_t module = ((const lmx_call *)c->noted.calls.data)[call].module;
     return (visit){.h = h,
                    .side = side,
                    .call = call,
@@ -316,7 +316,7 @@ static bool ask_user(lmx_checkup *h, const visit *v, PyObject *result) {
 /* A layer around the call may handle the exception; without one the forward failed. A forward that a
  * checkpoint repeats ends with an exception once it has the values that it needs. */
 static void left_by_raising(lmx_checkup *h, const lmx_capture *c, int32_t call) {
-    const lmx_call *at = (const lmx_call *)c->calls.data + call;
+    const lmx_call *at = (const lmx_call *)c->noted.calls.data + call;
     if (at->parent < 0 && phase_of(c, call) == LAM_FORWARD && c->raised)
         lmx_first_failure_tell(&h->broke, c->raised);
 }
@@ -430,8 +430,8 @@ static lam_checked looked_of(const lmx_checkup *h, const lmx_capture *c) {
     return (lam_checked){.tensors = h->tensors,
                          .bytes = h->bytes,
                          .unseen = h->unseen,
-                         .gradients = h->gradients && !lmx_observer_strange(c->observer),
-                         .operators = h->base.wants_operators && c->wants_ops && !c->mode,
+                         .gradients = h->gradients && !lmx_observer_strange(c->watched.observer),
+                         .operators = h->base.wants_operators && c->watched.ops && !c->watched.mode,
                          .cut = h->cut || h->came.lost};
 }
 
@@ -494,7 +494,7 @@ PyObject *lmx_watch_health(PyObject *self, PyObject *args) {
     h->ask = ask;
     h->broke = (lmx_first_failure){.push = push_so_far, .self = h, .tell = broke == Py_None ? NULL : broke};
     Py_XINCREF(h->broke.tell);
-    if (gradients) c->wants_nodes = true;
+    if (gradients) c->watched.nodes = true;
     lmx_listen(c, &h->base);
     Py_RETURN_NONE;
 }

@@ -85,10 +85,10 @@ static bool tell_part(void *self, PyObject *part) {
 /* Naming its parts may run code of the tensor's class, which is not the model's work. */
 static bool tell_parts(memory *y, PyObject *tensor, part_of *w) {
     lmx_part_visitor v = {.each = tell_part, .self = w};
-    bool was = y->capture->paused;
-    y->capture->paused = true;
+    bool was = y->capture->watched.paused;
+    y->capture->watched.paused = true;
     bool ok = lmx_each_part(y->st, tensor, &v);
-    y->capture->paused = was;
+    y->capture->watched.paused = was;
     if (v.unknown && !y->unnamed) {
         y->unnamed = (PyObject *)Py_TYPE(tensor);
         Py_INCREF(y->unnamed);
@@ -220,7 +220,8 @@ static bool tell_gradients(memory *y) {
 static lmx_whose whose(void *self) {
     const lmx_capture *c = ((memory *)self)->capture;
     lmx_where at = lmx_here_or_engine(c);
-    bool elsewhere = at.call < 0 && at.phase == LAM_FORWARD && (unsigned long)pthread_self() != c->owner;
+    bool elsewhere =
+        at.call < 0 && at.phase == LAM_FORWARD && (unsigned long)pthread_self() != c->threads.owner;
     return (lmx_whose){at.call, at.phase, elsewhere};
 }
 
@@ -243,8 +244,8 @@ static bool tell_input(lmx_finder *f, PyObject *tensor, lmx_kind kind) {
 
 static bool entered(lmx_listener *l, lmx_capture *c, int32_t call, const lmx_given *given) {
     memory *y = memory_of(l);
-    int32_t inner = c->open_call != call ? c->open_call : -1;
-    bool outermost = ((const lmx_call *)c->calls.data)[call].parent < 0;
+    int32_t inner = c->noted.open != call ? c->noted.open : -1;
+    bool outermost = ((const lmx_call *)c->noted.calls.data)[call].parent < 0;
     if (y->afterwards) outermost = false; /* other blocks may have their addresses by then */
     Py_ssize_t n_args = outermost ? lmx_n_given(given) : 0;
     lmx_finder f = {.st = y->st, .budget = LMX_BUDGET, .name = -1, .each = tell_input, .self = y};
@@ -355,7 +356,7 @@ static lam_status push_unnamed(const memory *y, lam_builder *b, lam_error *e) {
 
 static int32_t tensor_of(const lmx_capture *c, uint64_t of) {
     const void *key = (const void *)(uintptr_t)of; /* NOLINT: it was a pointer before */
-    return of && c->tensors_told ? lmx_map_get(c->tensors_told, key) : -1;
+    return of && c->heard.tensors ? lmx_map_get(c->heard.tensors, key) : -1;
 }
 
 static lam_status push_blocks(const lmx_reading *r, const lmx_capture *c, lam_builder *b, lam_error *e) {
@@ -393,7 +394,7 @@ static lam_status push_spans(const memory *y, const lmx_reading *r, lam_builder 
 }
 
 static lam_status push_memory(memory *y, lam_builder *b, lam_error *e) {
-    const bool no_nodes = !y->capture->wants_nodes || lmx_observer_strange(y->capture->observer);
+    const bool no_nodes = !y->capture->watched.nodes || lmx_observer_strange(y->capture->watched.observer);
     bool rose = y->rss_most_open >= 0 && y->rss_most_close > y->rss_most_open;
     const lam_memory_info info = {.source = lmx_utf8(y->source),
                                   .rss_open = y->rss_open,
@@ -425,7 +426,7 @@ static lam_status push(lmx_listener *l, lmx_capture *c, lam_builder *b, lam_erro
 /* == called from Python ================================================================================ */
 
 static memory *find(const lmx_capture *c) {
-    for (lmx_listener *l = c->listeners; l; l = l->next)
+    for (lmx_listener *l = c->heard.listeners; l; l = l->next)
         if (l->free == free_memory) return memory_of(l);
     return NULL;
 }
@@ -474,7 +475,7 @@ static memory *telling(const lmx_capture *c) {
 PyObject *lmx_memory_gradients(PyObject *self, PyObject *unused) {
     (void)unused;
     lmx_capture *c = (lmx_capture *)self;
-    if (c->ledger) lmx_ledger_over(c->ledger);
+    if (c->dry.ledger) lmx_ledger_over(c->dry.ledger);
     memory *y = telling(c);
     if (y && !tell_gradients(y)) return NULL;
     Py_RETURN_NONE;
@@ -499,7 +500,7 @@ typedef struct moment {
 } moment;
 
 static const lmx_call *call_of(const lmx_capture *c, int32_t i) {
-    return (const lmx_call *)c->calls.data + i;
+    return (const lmx_call *)c->noted.calls.data + i;
 }
 
 /* Opens and closes calls up to a moment. Their stamps are nanoseconds while there is a listener. */
@@ -507,7 +508,7 @@ static void go_to(moment *m, int64_t ns) {
     memory *y = m->y;
     for (;;) {
         const open_span *top = y->open.n ? (const open_span *)y->open.data + y->open.n - 1 : NULL;
-        const lmx_call *next = m->next < m->c->calls.n ? call_of(m->c, (int32_t)m->next) : NULL;
+        const lmx_call *next = m->next < m->c->noted.calls.n ? call_of(m->c, (int32_t)m->next) : NULL;
         bool begins = next && next->began <= ns;
         int64_t end = top ? call_of(m->c, top->call)->ended : 0;
         if (top && end && end <= ns && (!begins || end <= next->began)) {

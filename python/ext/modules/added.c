@@ -7,8 +7,8 @@ enum { MOST_NAMED = 3 };
 
 /* True if a call of the capture called a module without a place. */
 static bool called_strangers(const lmx_capture *c) {
-    const lmx_call *calls = c->calls.data;
-    for (size_t i = 0; i < c->calls.n; i++)
+    const lmx_call *calls = c->noted.calls.data;
+    for (size_t i = 0; i < c->noted.calls.n; i++)
         if (calls[i].flags & LAM_CALL_STRANGERS) return true;
     return false;
 }

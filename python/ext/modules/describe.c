@@ -212,8 +212,8 @@ static bool begin_module(describer *t, const lmx_node *node, const met *now, uin
 static bool push_parts(describer *t, const lmx_node *node, const lmx_class *k, PyObject *dict) {
     PyObject *module = node->object;
     return lmx_push_tensors(t, module, dict, t->st->n__parameters, false) && lmx_push_packed(t, dict, k) &&
-           (t->c->brief || (lmx_push_tensors(t, module, dict, t->st->n__buffers, true) &&
-                            push_attrs(t, module, dict, k, node)));
+           (t->c->noted.brief || (lmx_push_tensors(t, module, dict, t->st->n__buffers, true) &&
+                                  push_attrs(t, module, dict, k, node)));
 }
 
 /* Describes a module from its dict. */
@@ -262,12 +262,12 @@ static bool push_places(describer *t) {
 
 /* Decodes `n` tensors from the record's words. */
 static void decode(const lmx_capture *c, size_t at, int32_t n, lam_arg *out) {
-    const int64_t *words = (const int64_t *)c->words.data + at;
+    const int64_t *words = (const int64_t *)c->noted.words.data + at;
     for (int32_t i = 0; i < n; i++) {
         lmx_found f;
         memcpy(&f, words, sizeof f);
         words += sizeof f / sizeof *words;
-        const char *name = f.name >= 0 ? lmx_utf8(((PyObject **)c->names.data)[f.name]) : NULL;
+        const char *name = f.name >= 0 ? lmx_utf8(((PyObject **)c->noted.names.data)[f.name]) : NULL;
         out[i] = (lam_arg){name, f.position, f.dtype, f.device, f.ndim, words, f.storage, f.memory, f.object};
         if (f.ndim > 0) words += f.ndim;
     }
@@ -275,7 +275,7 @@ static void decode(const lmx_capture *c, size_t at, int32_t n, lam_arg *out) {
 
 /* Finds out once, of a scripted module that was called, if it hides kernels; no, if torch can't tell. */
 static bool ask_for_kernels(describer *t, lmx_node *node) {
-    if (!node->scripted || node->hides || !t->c->wants_ops) return true;
+    if (!node->scripted || node->hides || !t->c->watched.ops) return true;
     PyObject *kit = PyImport_ImportModule("lamina._observe.scripted");
     PyObject *yes = kit ? PyObject_CallMethod(kit, "hides", "O", node->object) : NULL;
     node->hides = yes == Py_True ? 1 : -1;
@@ -285,7 +285,7 @@ static bool ask_for_kernels(describer *t, lmx_node *node) {
 }
 
 static bool push_call(describer *t, size_t i, lmi_vec *args) {
-    const lmi_vec *calls = &t->c->calls;
+    const lmi_vec *calls = &t->c->noted.calls;
     lmx_node *node = lmx_node_at(&t->c->tree, ((const lmx_call *)calls->data)[i].module);
     if (!ask_for_kernels(t, node)) return false;
     const lmx_call *call = (const lmx_call *)calls->data + i; /* ask_for_kernels may have moved it */
@@ -306,7 +306,7 @@ static bool push_call(describer *t, size_t i, lmi_vec *args) {
                           .out = out,
                           .thread = call->thread};
     if (node->hides > 0) info.flags |= LAM_CALL_HIDES;
-    if (!t->c->dry && call->ended) { /* the call has ended */
+    if (!t->c->dry.modes && call->ended) { /* the call has ended */
         info.t0_ns = lmx_clock_ns(&t->c->clock, call->began);
         info.t1_ns = lmx_clock_ns(&t->c->clock, call->ended);
     }
@@ -316,7 +316,7 @@ static bool push_call(describer *t, size_t i, lmi_vec *args) {
 static bool push_calls(describer *t) {
     lmi_vec args = {0};
     bool ok = true;
-    for (size_t i = 0; ok && i < t->c->calls.n; i++) ok = push_call(t, i, &args);
+    for (size_t i = 0; ok && i < t->c->noted.calls.n; i++) ok = push_call(t, i, &args);
     lmi_vec_free(&args);
     return ok;
 }
@@ -324,7 +324,7 @@ static bool push_calls(describer *t) {
 /* Marks compiled modules in which no call was seen. One that was compiled in place is marked already; of a
  * wrapper its inner module is marked. */
 static void mark_opaque(describer *t) {
-    const lmx_call *calls = t->c->calls.data;
+    const lmx_call *calls = t->c->noted.calls.data;
     lmx_tree *tree = &t->c->tree;
     for (size_t i = 0; i < tree->nodes.n; i++) {
         const lmx_node *node = lmx_node_at(tree, (int32_t)i);
@@ -332,7 +332,7 @@ static void mark_opaque(describer *t) {
     }
     for (size_t i = 0; i < tree->nodes.n; i++)
         if (!lmx_node_at(tree, (int32_t)i)->n_children) lmx_node_at(tree, (int32_t)i)->opaque = false;
-    for (size_t i = 0; i < t->c->calls.n; i++)
+    for (size_t i = 0; i < t->c->noted.calls.n; i++)
         if (calls[i].parent >= 0) lmx_node_at(tree, calls[calls[i].parent].module)->opaque = false;
 }
 
@@ -364,14 +364,14 @@ static bool push_added(describer *t) {
 }
 
 static bool push_notes(describer *t) {
-    for (Py_ssize_t i = 0; t->c->notes && i < PyList_Size(t->c->notes); i++) {
-        PyObject *text = PyList_GetItem(t->c->notes, i);
+    for (Py_ssize_t i = 0; t->c->remarks.notes && i < PyList_Size(t->c->remarks.notes); i++) {
+        PyObject *text = PyList_GetItem(t->c->remarks.notes, i);
         Py_INCREF(text);
         if (!push_note(t, text)) return false;
     }
     for (size_t i = 0; i < t->c->tree.twins.n; i++)
         if (!push_twin(t, (lmx_twin *)t->c->tree.twins.data + i)) return false;
-    if (t->c->strangers &&
+    if (t->c->threads.strangers &&
         !push_note(t,
                    PyUnicode_FromString("another thread called layers of this model too: a capture sees the "
                                         "calls of the thread that opened it")))
@@ -381,15 +381,15 @@ static bool push_notes(describer *t) {
         !push_note(t, PyUnicode_FromString("torch.nn.Module.__call__ was replaced by other code "
                                            "during the capture; theirs was left in place")))
         return false;
-    if (t->c->why &&
+    if (t->c->remarks.why_mode &&
         !push_note(t, PyUnicode_FromFormat("operators were watched through torch's dispatch mode, because %U",
-                                           t->c->why)))
+                                           t->c->remarks.why_mode)))
         return false;
-    if (t->c->dry &&
+    if (t->c->dry.modes &&
         !push_note(t, PyUnicode_FromString("a dry run: shapes were followed, nothing was computed "
                                            "and no time was measured")))
         return false;
-    return !t->c->cut ||
+    return !t->c->noted.cut ||
            push_note(t, PyUnicode_FromFormat("some arguments held more than %d values or %d levels; "
                                              "tensors beyond that were not seen",
                                              LMX_BUDGET, LMX_DEPTH));
@@ -397,12 +397,12 @@ static bool push_notes(describer *t) {
 
 static bool push_ops(describer *t) {
     if (t->c->timed && !lmx_told(t, lam_build_timed(t->b, &t->e))) return false;
-    if (t->c->no_backward && !lmx_told(t, lam_build_no_backward(t->b, &t->e))) return false;
-    if (t->c->backward_raised && !lmx_told(t, lam_build_backward_raised(t->b, &t->e))) return false;
-    t->c->tensors_told = &t->by_tensor;
-    lam_status s = t->c->observer ? lmx_push_operators(t->c->observer, t->b, &t->e) : LAM_OK;
+    if (t->c->backward.absent && !lmx_told(t, lam_build_no_backward(t->b, &t->e))) return false;
+    if (t->c->backward.raised && !lmx_told(t, lam_build_backward_raised(t->b, &t->e))) return false;
+    t->c->heard.tensors = &t->by_tensor;
+    lam_status s = t->c->watched.observer ? lmx_push_operators(t->c->watched.observer, t->b, &t->e) : LAM_OK;
     if (s == LAM_OK) s = lmx_tell_push(t->c, t->b, &t->e);
-    t->c->tensors_told = NULL;
+    t->c->heard.tensors = NULL;
     return lmx_told(t, s);
 }
 
@@ -410,13 +410,15 @@ static bool push_ops(describer *t) {
 static bool push_cut(describer *t) {
     const lmx_capture *c = t->c;
     int64_t since = 0;
-    bool ops = lmx_observer_lost(c->observer, &since);
+    bool ops = lmx_observer_lost(c->watched.observer, &since);
     char why[160];
-    if (!ops && !c->lost) return true;
+    if (!ops && !c->noted.lost) return true;
     snprintf(why, sizeof why, "%s after %zu %s, and what ran then was not seen; capture fewer iterations",
-             c->full || lmx_observer_full(c->observer) ? "the capture was full" : "memory ran out",
-             c->lost ? c->calls.n : lmx_observer_n(c->observer), c->lost ? "calls" : "operators");
-    return lmx_told(t, lam_build_cut(t->b, why, c->lost, since, &t->e));
+             c->noted.full || lmx_observer_full(c->watched.observer) ? "the capture was full"
+                                                                     : "memory ran out",
+             c->noted.lost ? c->noted.calls.n : lmx_observer_n(c->watched.observer),
+             c->noted.lost ? "calls" : "operators");
+    return lmx_told(t, lam_build_cut(t->b, why, c->noted.lost, since, &t->e));
 }
 
 static bool build(describer *t, lam_model **out) {
@@ -428,16 +430,16 @@ static bool build(describer *t, lam_model **out) {
 /* Pushes how each input was generated. */
 static lam_status push_made(const lmx_capture *c, lam_builder *b, lam_error *e) {
     lam_status s = LAM_OK;
-    for (Py_ssize_t i = 0; s == LAM_OK && c->made && i < PyList_Size(c->made); i++)
-        s = lam_build_input_origin(b, lmx_utf8(PyList_GetItem(c->made, i)), e);
+    for (Py_ssize_t i = 0; s == LAM_OK && c->remarks.made && i < PyList_Size(c->remarks.made); i++)
+        s = lam_build_input_origin(b, lmx_utf8(PyList_GetItem(c->remarks.made, i)), e);
     return s;
 }
 
 /* "train", "eval" or "mixed": the mode of the modules that were called; NULL: none was called. */
 static const char *mode_of(const lmx_capture *c) {
-    size_t n = c->calls.n, training = 0;
+    size_t n = c->noted.calls.n, training = 0;
     for (size_t i = 0; i < n; i++)
-        training += (((lmx_call *)c->calls.data)[i].flags & LAM_CALL_TRAINING) != 0;
+        training += (((lmx_call *)c->noted.calls.data)[i].flags & LAM_CALL_TRAINING) != 0;
     if (n == 0) return NULL;
     return training == n ? "train" : training == 0 ? "eval" : "mixed";
 }
@@ -445,9 +447,9 @@ static const char *mode_of(const lmx_capture *c) {
 static lam_status push_provenance(const lmx_capture *c, lam_builder *b, lam_error *e) {
     PyObject *name, *text;
     Py_ssize_t at = 0;
-    if (!c->provenance) return LAM_OK;
+    if (!c->remarks.provenance) return LAM_OK;
     const char *mode = mode_of(c);
-    while (PyDict_Next(c->provenance, &at, &name, &text))
+    while (PyDict_Next(c->remarks.provenance, &at, &name, &text))
         LAM_TRY(lam_build_provenance(b, lmx_utf8(name), lmx_utf8(text), e));
     return mode ? lam_build_provenance(b, "mode", mode, e) : LAM_OK;
 }
@@ -455,8 +457,8 @@ static lam_status push_provenance(const lmx_capture *c, lam_builder *b, lam_erro
 /* Pushes which modules other threads called during the capture. */
 static lam_status push_elsewhere(const lmx_capture *c, lam_builder *b, lam_error *e) {
     lam_status s = LAM_OK;
-    for (size_t i = 0; s == LAM_OK && c->elsewhere && i < c->tree.nodes.n; i++)
-        if (c->elsewhere[i]) s = lam_build_called_elsewhere(b, (int32_t)i, e);
+    for (size_t i = 0; s == LAM_OK && c->threads.elsewhere && i < c->tree.nodes.n; i++)
+        if (c->threads.elsewhere[i]) s = lam_build_called_elsewhere(b, (int32_t)i, e);
     return s;
 }
 
@@ -485,26 +487,26 @@ static describer *describer_new(lmx_capture *c) {
 /* == before the run ==================================================================================== */
 
 bool lmx_early_begin(lmx_capture *c) {
-    c->early = describer_new(c);
-    if (c->early) c->early->early = true;
-    return c->early != NULL;
+    c->ahead.early = describer_new(c);
+    if (c->ahead.early) c->ahead.early->early = true;
+    return c->ahead.early != NULL;
 }
 
 bool lmx_early_module(lmx_capture *c, int32_t node) {
-    if (!c->early || push_module(c->early, lmx_node_at(&c->tree, node))) return true;
-    bool given_up = c->early->given_up && !PyErr_Occurred();
+    if (!c->ahead.early || push_module(c->ahead.early, lmx_node_at(&c->tree, node))) return true;
+    bool given_up = c->ahead.early->given_up && !PyErr_Occurred();
     lmx_early_drop(c);
     return given_up;
 }
 
 void lmx_early_drop(lmx_capture *c) {
-    describer *t = c->early;
-    c->early = NULL;
+    describer *t = c->ahead.early;
+    c->ahead.early = NULL;
     describer_free(t);
 }
 
 int lmx_early_visit(const lmx_capture *c, visitproc visit, void *arg) {
-    const describer *t = c->early;
+    const describer *t = c->ahead.early;
     if (!t) return 0;
     Py_VISIT(t->held);
     for (size_t i = 0; i < t->classes.n; i++) Py_VISIT(((const met *)t->classes.data)[i].type);
@@ -524,10 +526,10 @@ static bool classes_are_same(describer *t, bool *same) {
 
 /* The descriptions from before the run if they are still valid; else NULL, with or without an exception. */
 static describer *still_true(lmx_capture *c) {
-    describer *t = c->early;
-    c->early = NULL;
-    bool same = t && !c->gradients;
-    if (same && classes_are_same(t, &same) && same && lmx_snapshot_holds(c->snapshot)) {
+    describer *t = c->ahead.early;
+    c->ahead.early = NULL;
+    bool same = t && !c->backward.gradients;
+    if (same && classes_are_same(t, &same) && same && lmx_snapshot_holds(c->ahead.snapshot)) {
         t->early = false;
         return t;
     }
@@ -538,13 +540,13 @@ static describer *still_true(lmx_capture *c) {
 /* == all of it ========================================================================================= */
 
 bool lmx_describe_model(lmx_capture *c, PyObject *before, lam_model **out) {
-    if (lmx_observer_told(c->observer)) PyErr_NoMemory();
+    if (lmx_observer_told(c->watched.observer)) PyErr_NoMemory();
     if (PyErr_Occurred()) return false;
     describer *t = still_true(c);
     const bool fresh = !t && !PyErr_Occurred() && (t = describer_new(c));
     if (!t) return false;
     t->before = before;
-    if (fresh) lmx_snapshot_doubt(c->snapshot);
+    if (fresh) lmx_snapshot_doubt(c->ahead.snapshot);
     if (fresh) mark_opaque(t);
     bool ok = (!fresh || (lmx_find_gathered(t) && push_modules(t))) && tell_the_rest(t, out);
     describer_free(t);

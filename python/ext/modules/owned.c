@@ -10,8 +10,8 @@ typedef lmx_describer describer;
 
 /* Pushes whether the tensor got a gradient, if that was checked. */
 static bool push_gradient(describer *t, PyObject *tensor, int32_t index) {
-    PyObject *id = t->c->gradients ? PyLong_FromVoidPtr(tensor) : NULL;
-    PyObject *came = id ? PyDict_GetItemWithError(t->c->gradients, id) : NULL;
+    PyObject *id = t->c->backward.gradients ? PyLong_FromVoidPtr(tensor) : NULL;
+    PyObject *came = id ? PyDict_GetItemWithError(t->c->backward.gradients, id) : NULL;
     Py_XDECREF(id);
     if (!came) return !PyErr_Occurred();
     bool is_there = PyTuple_Check(came) && PyTuple_GetItem(came, 1) == Py_True;

@@ -102,15 +102,15 @@ static void tell(lmx_guard *g, const lmx_lane *lane, const char *name, lmx_args 
 }
 
 void lmx_guard_look(lmx_capture *c, const lmx_lane *lane, const char *name, lmx_args in, int32_t n) {
-    lmx_guard *g = c->guard;
+    lmx_guard *g = c->watched.guard;
     if (in.part < 0) return;
     for (size_t i = in.ids_at; i < lane->ids.n; i++) {
         if (!guards_one(g, (const lmx_id *)lane->ids.data + i)) continue;
         PyGILState_STATE state = PyGILState_Ensure();
-        const bool own = lane->thread == c->owner, was = c->busy;
-        if (own) c->busy = true;
+        const bool own = lane->thread == c->threads.owner, was = c->noted.busy;
+        if (own) c->noted.busy = true;
         tell(g, lane, name, in, n);
-        if (own) c->busy = was;
+        if (own) c->noted.busy = was;
         PyGILState_Release(state);
         return;
     }

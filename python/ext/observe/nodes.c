@@ -18,10 +18,10 @@ int32_t lmx_open_call(const lmx_observer *o) {
     unsigned long worker;
     int32_t call;
     do {
-        worker = __atomic_load_n(&c->worker, __ATOMIC_ACQUIRE);
+        worker = __atomic_load_n(&c->threads.worker, __ATOMIC_ACQUIRE);
         const bool others = worker && worker != (unsigned long)pthread_self();
-        call = __atomic_load_n(others ? &c->owners_call : &c->open_call, __ATOMIC_ACQUIRE);
-    } while (worker != __atomic_load_n(&c->worker, __ATOMIC_RELAXED));
+        call = __atomic_load_n(others ? &c->threads.owners_call : &c->noted.open, __ATOMIC_ACQUIRE);
+    } while (worker != __atomic_load_n(&c->threads.worker, __ATOMIC_RELAXED));
     return call;
 }
 
@@ -39,7 +39,7 @@ void lmx_place_inside(const lmx_observer *o, const lmx_lane *lane, const lmx_fra
 }
 
 bool lmx_observe_call(lmx_capture *c) {
-    lmx_observer *o = c->observer;
+    lmx_observer *o = c->watched.observer;
     lmx_lane *lane = o && o->slot >= 0 ? lmx_lane_of(o, o->slot) : NULL;
     if (!lane) return false;
     int32_t call = o->nodes_only ? lmx_here(c).call : lmx_open_call(o);
@@ -58,7 +58,7 @@ lmx_where lmx_here(const lmx_capture *c) {
     const lmx_lane *lane = lmx_lane_here(c);
     const lmx_frame *top = lane ? lmx_top_of(lane) : NULL;
     const bool own = lmx_takes_calls(c);
-    int32_t open = own ? __atomic_load_n(&c->open_call, __ATOMIC_RELAXED) : -1;
+    int32_t open = own ? __atomic_load_n(&c->noted.open, __ATOMIC_RELAXED) : -1;
     if (!top || top->node < 0) return (lmx_where){open, LAM_FORWARD};
     bool called = own && open != ((const lmx_frame *)lane->frames.data)[top->node].open;
     return called ? (lmx_where){open, LAM_RECOMPUTE} : (lmx_where){top->call, top->phase};
@@ -131,7 +131,7 @@ void lmx_open_node(lmx_observer *o, lmx_lane *lane, const void *record, const ch
         same->merged = true;
         if (f.call >= 0) same->call = ((lmx_op *)lane->ops.data)[same->op].call = f.call;
         lmx_push_frame(lane, &f);
-        if (o->capture->listeners && real) lmx_report_node(o, &f, name, true);
+        if (o->capture->heard.listeners && real) lmx_report_node(o, &f, name, true);
         return;
     }
     lmx_op *op = lmx_note_op(lane, &f, name, LAM_OP_NODE);
@@ -141,6 +141,6 @@ void lmx_open_node(lmx_observer *o, lmx_lane *lane, const void *record, const ch
     if (f.grad) lmx_note_nodes_origin(o, lane, f.call);
     op->pass = lmx_api->task ? (uint16_t)(lmx_api->task() + 1) : 0;
     if (!lmx_push_frame(lane, &f)) return;
-    if (o->capture->listeners && real) lmx_report_node(o, &f, name, true);
+    if (o->capture->heard.listeners && real) lmx_report_node(o, &f, name, true);
     op->began = lmx_clock_stamp(lane->clock, lane->last);
 }

@@ -57,7 +57,7 @@ lmx_lane *lmx_lane_of(lmx_observer *o, int slot) {
 }
 
 const lmx_lane *lmx_lane_here(const lmx_capture *c) {
-    const lmx_observer *o = c->observer;
+    const lmx_observer *o = c->watched.observer;
     const int slot = o ? o->slot : -1;
     return slot >= 0 && mine[slot].generation == o->generation ? mine[slot].lane : NULL;
 }
@@ -85,7 +85,7 @@ static void open_record(lmx_observer *o, lmx_lane *lane, const void *record, boo
 static lmx_lane *enter(lmx_observer *o, int slot) {
     lmx_lane *lane = o ? lmx_lane_of(o, slot) : NULL;
     if (!lane || lane->inside || lane->lost) return NULL;
-    if (lmx_takes_calls(o->capture) && (o->capture->busy || o->capture->paused)) return NULL;
+    if (lmx_takes_calls(o->capture) && (o->capture->noted.busy || o->capture->watched.paused)) return NULL;
     lane->inside = true;
     return lane;
 }
@@ -232,9 +232,10 @@ lmx_observer *lmx_observer_new(lmx_capture *c) {
         PyErr_NoMemory();
         return NULL;
     }
-    *o = (lmx_observer){.capture = c, .clock = &c->clock, .dry = &c->dry, .nowhere = &c->nowhere, .slot = -1};
+    *o = (lmx_observer){
+        .capture = c, .clock = &c->clock, .dry = &c->dry.modes, .nowhere = &c->dry.nowhere, .slot = -1};
     o->reads = &c->st->torch.reads;
-    o->most = c->most_ops;
+    o->most = c->watched.most;
     return o;
 }
 
@@ -247,7 +248,7 @@ bool lmx_observe(lmx_capture *c) {
                  "operators can't be watched: no layout of torch's records is in use");
         return false;
     }
-    if (!c->wants_ops && !lmx_api->sequence) {
+    if (!c->watched.ops && !lmx_api->sequence) {
         lmx_fail(c->st, LAM_UNSUPPORTED, NULL,
                  "this torch does not tell whose the nodes of a backward pass are");
         return false;
@@ -265,13 +266,13 @@ bool lmx_observe(lmx_capture *c) {
     o->layout = c->st->layout;
     o->thread = thread;
     o->slot = slot;
-    o->nodes_only = !c->wants_ops;
+    o->nodes_only = !c->watched.ops;
     o->tells_ops = lmx_want_operators(c);
-    if (c->wants_ops && !o->tells_ops && lmx_api->kept && o->layout->callbacks >= 0)
+    if (c->watched.ops && !o->tells_ops && lmx_api->kept && o->layout->callbacks >= 0)
         o->own = &callbacks[slot][OF_OPS];
-    if (c->wants_ops && !c->dry) lmx_reads_values(c->st);
+    if (c->watched.ops && !c->dry.modes) lmx_reads_values(c->st);
     o->generation = ++generation;
-    c->observer = o;
+    c->watched.observer = o;
     slots[slot].taken = true;
     slots[slot].thread = thread;
     atomic_store(&slots[slot].observer, o);
@@ -280,13 +281,13 @@ bool lmx_observe(lmx_capture *c) {
     add_callback(slot, lmx_want_values(c) ? OF_NODES_WITH_VALUES : OF_NODES);
     /* This makes torch rebuild all its lists, twice. A recording reports no time of a pass that it did not
      * see, so it does without. */
-    o->everywhere = !c->brief;
+    o->everywhere = !c->noted.brief;
     if (o->everywhere) watch_everywhere();
     return true;
 }
 
 void lmx_unobserve(lmx_capture *c) {
-    lmx_observer *o = c->observer;
+    lmx_observer *o = c->watched.observer;
     if (!o || o->slot < 0) return;
     int slot = o->slot;
     o->slot = -1;

@@ -40,8 +40,8 @@ bool lmx_observe_call(lmx_capture *c);
 const lmx_lane *lmx_observe_worker(const lmx_capture *c);
 /* True on the thread whose module calls the capture takes now: its worker, or without one its own. */
 static inline bool lmx_takes_calls(const lmx_capture *c) {
-    const unsigned long worker = __atomic_load_n(&c->worker, __ATOMIC_ACQUIRE);
-    return (unsigned long)pthread_self() == (worker ? worker : c->owner);
+    const unsigned long worker = __atomic_load_n(&c->threads.worker, __ATOMIC_ACQUIRE);
+    return (unsigned long)pthread_self() == (worker ? worker : c->threads.owner);
 }
 /* The number of noted operators of the capture's own thread. */
 size_t lmx_observer_own(const lmx_observer *o);

@@ -54,76 +54,131 @@ typedef struct lmx_guard lmx_guard;         /* guard.h */
 typedef struct lmx_describer lmx_describer; /* describe.c */
 typedef enum lmx_phase { LMX_NEW, LMX_OPEN, LMX_CLOSED } lmx_phase;
 
-typedef struct lmx_capture {
-    PyObject_HEAD lmx_state *st;
-    PyObject *root, *model;   /* model: built once, on the first request */
-    PyObject *alias;          /* torch.compile's wrapper of the root, whose calls are the root's; or NULL */
-    PyObject *notes;          /* list of str, for the report; or NULL */
-    PyObject *made;           /* list of str, how each input was generated; or NULL */
-    PyObject *provenance;     /* dict of str: how, where and when the run was made; or NULL */
-    PyObject *open_regions;   /* set of names of compiled code that runs operator by operator; or NULL */
-    struct lmx_capture *next; /* among the open ones */
-    lmx_tree tree;
-    PyObject *snapshot;   /* taken before the start; or NULL */
-    lmx_describer *early; /* descriptions of modules made at that time; NULL: they are described at the end */
-    lmi_vec calls;        /* lmx_call */
-    lmi_vec words;        /* int64_t: the tensors of the calls */
-    lmi_vec names;        /* PyObject *: keywords */
-    lmi_vec written;      /* uint64_t: memory that operators wrote to in place, filled when they are pushed */
-    unsigned long owner;  /* thread */
-    /* A thread of autograd that repeats forward work, 0: none. While it works, `calls` and `open_call` are
-     * its own; the owner's open call waits in `owners_call`. */
+typedef struct lmx_capture lmx_capture;
+
+/* What the report says of the run; each NULL: nothing. */
+typedef struct lmx_remarks {
+    PyObject *notes;      /* list of str */
+    PyObject *made;       /* list of str: how each input was generated */
+    PyObject *provenance; /* dict of str: how, where and when the run was made */
+    PyObject *why_mode;   /* str: the reason for the dispatch mode */
+} lmx_remarks;
+
+/* What is done before the first call of the root, or with its arguments; each NULL: nothing. */
+typedef struct lmx_ahead {
+    PyObject *snapshot;   /* taken before the start */
+    lmx_describer *early; /* descriptions of modules made at that time; NULL: they are made at the end */
+    PyObject *given;      /* called once with the arguments of the first call of the root */
+} lmx_ahead;
+
+/* The calls of modules that were noted. */
+typedef struct lmx_noted_calls {
+    lmi_vec calls;   /* lmx_call */
+    lmi_vec words;   /* int64_t: the tensors of the calls */
+    lmi_vec names;   /* PyObject *: keywords */
+    lmi_vec written; /* uint64_t: memory that operators wrote to in place, filled when they are pushed */
+    int32_t open;    /* the innermost call that has not ended; -1 none */
+    int32_t alias;   /* the last one through the alias; -1 none */
+    uint64_t most;   /* the limit of records, in bytes */
+    bool full;       /* it was reached */
+    bool lost;       /* memory for records ran out */
+    bool cut;        /* a value had more tensors or levels than are searched */
+    bool busy;       /* tensors are being described: calls during that are not the model's */
+    bool brief;      /* notes callers, callees and times alone, and modules with what they own */
+} lmx_noted_calls;
+
+/* Whose calls are the capture's. */
+typedef struct lmx_threads {
+    unsigned long owner;
+    /* A thread of autograd that repeats forward work, 0: none. While it works, the calls that are noted and
+     * the open one are its own; the owner's open call waits in `owners_call`. */
     unsigned long worker;
-    const struct lmx_lane *workers_lane; /* observe.h */
+    const struct lmx_lane *workers_lane; /* native/lane.h */
     int32_t owners_call;
-    lmx_clock clock;
-    int32_t open_call;
-    int32_t alias_call; /* the last one through the alias; -1 */
-    lmx_phase phase;
-    bool busy;               /* tensors are being described: calls during that are not the model's */
-    bool counted;            /* among the state's `identities` */
-    bool lost;               /* memory for records ran out */
-    bool full;               /* the limit of records was reached */
-    uint64_t most, most_ops; /* that limit, in bytes: of calls, and of operators a thread */
-    bool cut;                /* a value had more tensors or levels than are searched */
-    bool replaced;           /* another Module.__call__ was found at the end */
-    bool strangers;          /* another thread called its modules while none was called on its own thread */
-    bool *elsewhere;         /* by module: another thread called it; NULL: none did */
-    bool wants_ops, paused;  /* paused: operators that run are not the model's */
+    bool strangers;  /* another thread called its modules while none was called on its own thread */
+    bool *elsewhere; /* by module: another thread called it; NULL: none did */
+} lmx_threads;
+
+/* Compiled code that ran inside the capture. */
+typedef struct lmx_compiled {
+    PyObject *opened; /* set of names of compiled code that runs operator by operator; or NULL */
+    enum { LMX_REGIONS_NONE, LMX_REGIONS_COUNTED, LMX_REGIONS_UNKNOWN } regions;
+    uint64_t regions_before; /* how many had begun on its thread at its last change of calls */
+    uint64_t passes_before;  /* how many compiled backward passes when it was opened */
     /* Of a recorded step: torch's compiler may work while it is open, and what that runs is not noted.
      * roots_only: nor are calls outside the calls of the root. */
     bool recorded, roots_only;
-    enum { LMX_REGIONS_NONE, LMX_REGIONS_COUNTED, LMX_REGIONS_UNKNOWN } regions; /* of compiled code */
-    uint64_t regions_before;     /* how many had begun on its thread at its last change of calls */
-    uint64_t passes_before;      /* how many compiled backward passes when it was opened */
-    bool wants_nodes;            /* nodes of backward passes are watched, also if operators are not */
-    bool timed;                  /* times are measured */
-    bool no_backward;            /* a backward pass was requested and did not run */
-    bool backward_raised;        /* it ran and raised */
-    lmx_listener *listeners;     /* NULL: none */
-    const lmi_map *tensors_told; /* tensor object -> index, while listeners push; else NULL */
-    bool brief;                  /* notes callers, callees and times alone, and modules with what they own */
-    int32_t dry;            /* of a dry run, without times: number of active modes, its own too; else 0 */
-    lmx_is_fake nowhere;    /* of a dry run; else NULL */
-    lmx_ledger *ledger;     /* lifetimes of memory in a dry run; NULL: not requested */
-    lmx_guard *guard;       /* of memory that operators may write to; NULL: none is guarded */
-    lmx_observer *observer; /* of the operators; NULL: only calls are noted */
+} lmx_compiled;
+
+/* How operators are watched. */
+typedef struct lmx_watched {
+    bool ops;               /* operators are noted */
+    bool nodes;             /* nodes of backward passes are watched, also if operators are not */
+    bool paused;            /* operators that run are not the model's */
+    uint64_t most;          /* bytes of operators that a thread may note */
+    lmx_observer *observer; /* NULL: only calls are noted */
     PyObject *mode;         /* the dispatch mode that operators come through; NULL: the observer */
-    PyObject *why;          /* str: the reason for the dispatch mode, for a note; NULL: no note */
-    PyObject *raised;       /* at the end of a call that raised: the exception; not owned */
+    lmx_guard *guard;       /* of memory that operators may write to; NULL: none is guarded */
+} lmx_watched;
+
+/* Of a dry run; else all 0. */
+typedef struct lmx_dry_run {
+    int32_t modes;       /* the number of active modes, its own too, if no times are measured */
+    lmx_is_fake nowhere; /* whether a tensor has no memory */
+    lmx_ledger *ledger;  /* lifetimes of memory; NULL: not requested */
+} lmx_dry_run;
+
+/* The backward pass that was requested. */
+typedef struct lmx_backward {
+    bool absent;         /* it did not run */
+    bool raised;         /* it ran and raised */
     PyObject *gradients; /* dict: by address, a parameter and whether it got a gradient; NULL: not checked */
-    PyObject *given;     /* called once with the arguments of the first call of the root; NULL: not needed */
-    int32_t holders;     /* the number of readers and writers of the records, which may run user code */
-    bool owed;           /* the records are dropped when the last holder releases them */
-    void (*drop)(struct lmx_capture *c); /* drops them */
-    bool telling;                        /* the model is being made */
-} lmx_capture;
+} lmx_backward;
+
+/* Who hears of calls and operators while they run. */
+typedef struct lmx_heard {
+    lmx_listener *listeners; /* NULL: none */
+    const lmi_map *tensors;  /* tensor object -> index, while listeners push; else NULL */
+} lmx_heard;
+
+/* Who uses the records. */
+typedef struct lmx_holders {
+    int32_t n;                    /* readers and writers, which may run user code */
+    bool owed;                    /* the records are dropped when the last holder releases them */
+    void (*drop)(lmx_capture *c); /* drops them */
+} lmx_holders;
+
+struct lmx_capture {
+    PyObject_HEAD lmx_state *st;
+    PyObject *root;
+    PyObject *alias;   /* torch.compile's wrapper of the root, whose calls are the root's; or NULL */
+    PyObject *model;   /* built once, on the first request */
+    lmx_capture *next; /* among the open ones */
+    lmx_tree tree;
+    lmx_clock clock;
+    lmx_phase phase;
+    bool counted;     /* among the state's `identities` */
+    bool timed;       /* times are measured */
+    bool replaced;    /* another Module.__call__ was found at the end */
+    bool telling;     /* the model is being made */
+    PyObject *raised; /* at the end of a call that raised: the exception; not owned */
+    lmx_remarks remarks;
+    lmx_ahead ahead;
+    lmx_noted_calls noted;
+    lmx_threads threads;
+    lmx_compiled compiled;
+    lmx_watched watched;
+    lmx_dry_run dry;
+    lmx_backward backward;
+    lmx_heard heard;
+    lmx_holders holders;
+};
 
 /* Between hold and let_go the records stay, even if the capture is closed and its model is built. The caller
  * has a reference. lmx_capture_let_go keeps a pending exception. */
-static inline void lmx_capture_hold(lmx_capture *c) { c->holders++; }
+static inline void lmx_capture_hold(lmx_capture *c) { c->holders.n++; }
 static inline void lmx_capture_let_go(lmx_capture *c) {
-    if (--c->holders == 0 && c->owed) c->drop(c);
+    if (--c->holders.n == 0 && c->holders.owed) c->holders.drop(c);
 }
 
 /* Indices of names of arguments, for find_tensors.c: of a keyword, -1 when there are too many; and of a

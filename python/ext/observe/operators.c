@@ -258,9 +258,9 @@ static lam_status push_lane(lmx_lane *lane, int32_t base, size_t *done, lmx_capt
     pusher p = {.lane = lane,
                 .b = b,
                 .e = e,
-                .open = c->open_regions,
-                .dry = c->dry,
-                .written = &c->written,
+                .open = c->compiled.opened,
+                .dry = c->dry.modes,
+                .written = &c->noted.written,
                 .base = base,
                 .known = calloc((size_t)1 << bits, sizeof *p.known),
                 .shift = 32 - bits};
@@ -305,7 +305,7 @@ lam_status lmx_push_operators(const lmx_observer *o, lam_builder *b, lam_error *
     const int32_t others = atomic_load(&o->others);
     size_t n = 0, done;
     if (s == LAM_OK && strange) s = push_strange(o, b, e);
-    if (s == LAM_OK && !o->capture->mode && !strange) s = lam_build_nodes_seen(b, e);
+    if (s == LAM_OK && !o->capture->watched.mode && !strange) s = lam_build_nodes_seen(b, e);
     for (int32_t i = 0; s == LAM_OK && i <= others; i++) { /* the capture's own thread first */
         lmx_lane *lane = lmx_observer_lane(o, i);
         if (!lane) continue;
@@ -313,7 +313,7 @@ lam_status lmx_push_operators(const lmx_observer *o, lam_builder *b, lam_error *
         n += done;
         if (s == LAM_NOMEM || s == LAM_LIMIT) return cut_short(lane, done, n, !others, b, e);
     }
-    if (s == LAM_OK && o->capture->ledger)
-        s = lmx_ledger_push(o->capture->ledger, o->capture->tensors_told, b, e);
+    if (s == LAM_OK && o->capture->dry.ledger)
+        s = lmx_ledger_push(o->capture->dry.ledger, o->capture->heard.tensors, b, e);
     return s;
 }

@@ -127,7 +127,7 @@ void lmx_open_operator(lmx_observer *o, lmx_lane *lane, const void *record, cons
     bool alone = take_arguments(o, lane, &f, plain && !f.trial && !kept);
     const bool classed = lmx_is_classed(o, lane);
     if (!lmx_push_frame(lane, &f)) return;
-    if (o->capture->guard) op = lmx_guard_open(o->capture, lane, name, f.op);
+    if (o->capture->watched.guard) op = lmx_guard_open(o->capture, lane, name, f.op);
     if (f.told) tell_op(o, &f, direct, true);
     if (classed) lmx_top_of(lane)->first = lmx_first_tensor(lmx_api, l, record);
     if (l->asks >= 0 && plain && lmx_asks_python(o, lmx_api, classed)) {
@@ -183,7 +183,7 @@ void lmx_close_frame(lmx_observer *o, lmx_lane *lane, const void *record, int64_
     if (!f.real) return;
     if (f.sequence >= 0) lane->last_call = f.call;
     if (f.grad) lmx_note_nodes_origin(o, lane, lmx_here(o->capture).call);
-    if (o->capture->listeners) lmx_report_node(o, &f, lmx_api->name(record), false);
+    if (o->capture->heard.listeners) lmx_report_node(o, &f, lmx_api->name(record), false);
 }
 
 /* == those that run now ================================================================================ */
@@ -199,7 +199,7 @@ static lmx_frame *frame_above(const lmx_lane *own, size_t level) {
 }
 
 const char *lmx_observer_above(const lmx_observer *o, size_t level) {
-    const lmx_lane *own = o->capture->mode ? NULL : lmx_observer_lane(o, 0);
+    const lmx_lane *own = o->capture->watched.mode ? NULL : lmx_observer_lane(o, 0);
     const lmx_frame *f = frame_above(own, level);
     if (!f) return NULL;
     if (f->is_node && !f->real) return "";
