@@ -13,7 +13,7 @@ typedef struct lmx_where {
 } lmx_where;
 
 /* The position of the calling thread, with or without the GIL, also from a function that allocates memory.
- * The capture must be open, and must not be closed during the call. Without nodes (lmx_capture.wants_nodes)
+ * The capture must be open, and must not be closed during the call. Without nodes (lmx_watched.nodes)
  * or operators only calls are known. */
 lmx_where lmx_here(const lmx_capture *c);
 /* The same, but the engine's work between two nodes of a backward pass (it sums gradients and adjusts their

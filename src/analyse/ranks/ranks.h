@@ -202,7 +202,7 @@ struct lam_ranks {
     double mean_step, mean_late, mean_transfer; /* microseconds over all steps; NaN */
     double starved; /* the share of a step that the rank waits for a processor that does so longest; NaN */
     int32_t starved_rank; /* which one; -1 */
-    int32_t alone_rank;   /* of `jitter`: the rank that is most of it; -1 */
+    int32_t alone_rank;   /* of `jitter`: the rank that steps wait for most; -1 */
     int64_t alone_steps;  /* in how many steps it was late */
     int32_t n_nodes;      /* that have ranks */
     lmi_unlike unlike;

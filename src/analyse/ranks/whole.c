@@ -112,8 +112,8 @@ static bool is_no_chance(int64_t k, int64_t n, int32_t ranks) {
     return (double)n * (share * log(share / p) + rest) > log(ranks / CHANCE);
 }
 
-/* Of what goes by until the last rank is there one rank may have most, in a few steps: what it alone does at
- * times, such as checkpoints. In the median of a window that is not seen. */
+/* Steps may wait for one rank most of the time that they wait at all, though it is late in few of them: it
+ * saves checkpoints, or writes logs. The median of a window does not show that. */
 static lam_status who_is_last_alone(lam_ranks *r, lam_error *e) {
     const size_t n = (size_t)r->n_ranks;
     ahead *of = malloc(((size_t)r->n_steps + 1) * sizeof *of);

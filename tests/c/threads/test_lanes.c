@@ -98,7 +98,7 @@ int32_t lam_word_op_ends(int32_t word) { return word < 0 || word % 5 != 3 ? -1 :
 bool lmx_reads_values(lmx_state *st) { return !st; }
 /* No capture here guards arguments. */
 lmx_op *lmx_guard_open(lmx_capture *c, lmx_lane *lane, const char *name, int32_t op) {
-    expect(false, name, c->guard != NULL, op);
+    expect(false, name, c->watched.guard != NULL, op);
     return (lmx_op *)lane->ops.data + op;
 }
 bool lmx_mask_at(const lmx_layout *l, const lmx_shim *s, const void *handle, lmx_is_fake nowhere,
@@ -137,10 +137,10 @@ static lmx_capture *open_one(lmx_state *st) {
     lmx_capture *c = calloc(1, sizeof *c);
     if (!c) abort();
     c->st = st;
-    c->wants_ops = true;
-    c->most_ops = UINT64_C(1) << 30;
-    c->open_call = -1;
-    c->owner = (unsigned long)pthread_self();
+    c->watched.ops = true;
+    c->watched.most = UINT64_C(1) << 30;
+    c->noted.open = -1;
+    c->threads.owner = (unsigned long)pthread_self();
     lmx_clock_begin(&c->clock, true);
     expect(lmx_observe(c), "it opens", 0, 0);
     return c;
@@ -148,7 +148,7 @@ static lmx_capture *open_one(lmx_state *st) {
 
 /* Operators of one thread are in the order of their stamps, and lie between beginning and end. */
 static void expect_order(const lmx_capture *c) {
-    for (const lmx_lane *lane = c->observer->lanes; lane; lane = lane->next) {
+    for (const lmx_lane *lane = c->watched.observer->lanes; lane; lane = lane->next) {
         const lmx_op *ops = lane->ops.data;
         for (size_t i = 0; i < lane->ops.n; i++) {
             int64_t began = lmx_clock_ns(&c->clock, ops[i].began),
@@ -164,8 +164,8 @@ static size_t close_one(lmx_capture *c) {
     lmx_unobserve(c);
     lmx_clock_end(&c->clock);
     expect_order(c);
-    size_t n = lmx_observer_n(c->observer);
-    lmx_observer_free(c->observer);
+    size_t n = lmx_observer_n(c->watched.observer);
+    lmx_observer_free(c->watched.observer);
     free(c);
     return n;
 }
@@ -184,10 +184,10 @@ static void test_one_capture(lmx_state *st) {
     lmx_capture *c = open_one(st);
     start(all);
     for (int i = 0; i < ROUNDS; i++) { /* the capture's own thread goes through calls meanwhile */
-        __atomic_store_n(&c->open_call, i % 3 - 1, __ATOMIC_RELAXED);
-        c->busy = i % 2;
+        __atomic_store_n(&c->noted.open, i % 3 - 1, __ATOMIC_RELAXED);
+        c->noted.busy = i % 2;
     }
-    c->busy = false;
+    c->noted.busy = false;
     join(all);
     size_t n = close_one(c), ran = (size_t)THREADS * ROUNDS * (1 + INSIDE);
     expect(n == ran, "operators that were noted", (long long)n, (long long)ran);
@@ -248,12 +248,12 @@ static void test_backward_elsewhere(lmx_state *st) {
     for (int ours = 0; ours < 2; ours++) {
         pthread_t all[THREADS];
         lmx_capture *c = open_one(st);
-        c->open_call = 0;
+        c->noted.open = 0;
         lmx_observe_call(c);
         for (int i = 0; i < THREADS; i++) pthread_create(&all[i], NULL, go_back, ours ? &mine : &nobody);
         for (int i = 0; i < CAPTURES; i++) close_one(open_one(st));
         join(all);
-        expect(lmx_observer_strange(c->observer) == ours, "a backward pass elsewhere", ours, 0);
+        expect(lmx_observer_strange(c->watched.observer) == ours, "a backward pass elsewhere", ours, 0);
         close_one(c);
     }
 }

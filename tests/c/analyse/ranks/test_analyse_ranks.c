@@ -191,10 +191,10 @@ static void test_input_and_network_blame_nobody(void **state) {
     lam_ranks_free(r);
 }
 
-/* Of 64 ranks those are slower whose number leaves `first` to `last` when it is divided by 8. */
-static void two_kinds(int first, int last, int n_slow) {
+/* Those ranks are slower whose number leaves `first` to `last` when it is divided by 8; `n_slow` of them. */
+static void two_kinds(int ranks, int first, int last, const char *kind, int n_slow) {
     ranked of = ranked_run();
-    of.ranks = 64;
+    of.ranks = ranks;
     lam_error e = {.at = -1};
     lam_ranks *r;
     assert_int_equal(lam_ranks_new(&r, &e), LAM_OK);
@@ -214,7 +214,7 @@ static void two_kinds(int first, int last, int n_slow) {
     }
     assert_int_equal(ranked_meets(&of, r, &e), LAM_OK);
     assert_int_equal(lam_ranks_judge(r, NULL, NULL, &e), LAM_OK);
-    const lam_rank_verdict *v = verdict_of(r, "uneven");
+    const lam_rank_verdict *v = verdict_of(r, kind);
     assert_int_equal(v->n_ranks, 0);
     assert_int_equal(v->n_watch, n_slow);
     assert_int_equal(v->n_notes, 0); /* the kind says it */
@@ -223,38 +223,10 @@ static void two_kinds(int first, int last, int n_slow) {
 
 static void test_two_kinds_of_machine_blame_nobody(void **state) {
     (void)state;
-    two_kinds(0, 3, 32);
-    two_kinds(3, 7, 40);
-}
-
-static void test_more_than_a_quarter_of_the_ranks_blame_nobody(void **state) {
-    (void)state;
-    ranked of = ranked_run();
-    of.ranks = 40;
-    for (int kinds = 0; kinds < 2; kinds++) { /* of 8 on a node 2, and 3 */
-        lam_error e = {.at = -1};
-        lam_ranks *r;
-        assert_int_equal(lam_ranks_new(&r, &e), LAM_OK);
-        for (int rank = 0; rank < of.ranks; rank++) {
-            const lam_rank_fact f = ranked_fact(&of, rank);
-            assert_int_equal(lam_ranks_add_fact(r, &f, &e), LAM_OK);
-            for (int w = 0; w < 8; w++) {
-                const lam_rank_window slow = {.win = w,
-                                              .rank = rank,
-                                              .first_step = w * 1200,
-                                              .steps = 12,
-                                              .own_us = rank % 8 < 2 + kinds ? 120000 : 100000,
-                                              .step_us = 140000};
-                assert_int_equal(lam_ranks_add_window(r, &slow, &e), LAM_OK);
-            }
-        }
-        assert_int_equal(ranked_meets(&of, r, &e), LAM_OK);
-        assert_int_equal(lam_ranks_judge(r, NULL, NULL, &e), LAM_OK);
-        const lam_rank_verdict *v = lam_ranks_verdict(r);
-        assert_int_equal(v->kind, kinds ? LAM_RANKS_UNEVEN : LAM_RANKS_NONE);
-        assert_int_equal(v->n_watch, kinds ? 15 : 10);
-        lam_ranks_free(r);
-    }
+    two_kinds(64, 0, 3, "uneven", 32);
+    two_kinds(64, 3, 7, "uneven", 40);
+    two_kinds(40, 0, 2, "uneven", 15);
+    two_kinds(40, 0, 1, "none", 10); /* no more than a quarter */
 }
 
 /* -- who died ------------------------------------------------------------------------------------------ */
@@ -555,7 +527,6 @@ int main(void) {
         cmocka_unit_test(test_all_that_become_slower_blame_nobody),
         cmocka_unit_test(test_input_and_network_blame_nobody),
         cmocka_unit_test(test_two_kinds_of_machine_blame_nobody),
-        cmocka_unit_test(test_more_than_a_quarter_of_the_ranks_blame_nobody),
         cmocka_unit_test(test_who_died_first),
         cmocka_unit_test(test_a_clock_that_is_off_does_not_kill),
         cmocka_unit_test(test_few_steps_abstain),
