@@ -275,6 +275,33 @@ static lam_status find_kind(lam_ranks *r, lam_error *e) {
     return LAM_OK;
 }
 
+/* What the lateness of a rank varies by from window to window, whether it is late or not; NaN: unknown. */
+static double varies_by(const lam_ranks *r, int32_t col) {
+    const size_t ranks = (size_t)r->n_ranks;
+    const float *late = r->late + col;
+    for (int32_t w = 1; w < r->n_wins; w++)
+        r->room[w - 1] = fabs(late[(size_t)w * ranks] - late[(size_t)(w - 1) * ranks]);
+    return 1.4826 / sqrt(2) * lmi_middle(r->room, (size_t)(r->n_wins - 1));
+}
+
+/* Two or three ranks do not tell what ranks vary by. One of them is late if the mean of its windows is far
+ * above its standard error, and if these are several: two processes on one processor's core are slow for a
+ * moment. */
+static bool is_beyond_chance(const lam_ranks *r, int32_t col, const lmi_stretch *s) {
+    double sum = 0, n = 0;
+    const int32_t half = r->n_wins / 2;
+    if (r->n_wins < 2) return true;
+    if (s->n < (half < LMI_FEW_WINDOWS ? half : LMI_FEW_WINDOWS)) return false;
+    const double error = varies_by(r, col);
+    for (int32_t w = s->first; w <= s->last; w++) {
+        const double late = r->late[(size_t)w * (size_t)r->n_ranks + (size_t)col];
+        if (isnan(late)) continue;
+        sum += late;
+        n++;
+    }
+    return isnan(error) || sum / n >= lmi_ranking.few_apart * error / sqrt(n);
+}
+
 lam_status lmi_ranks_find(lam_ranks *r, const float *own, lam_error *e) {
     double spread = 0;
     bool *hot = lmi_alloc(&r->arena, (uint64_t)r->n_wins, sizeof *hot);
@@ -292,6 +319,7 @@ lam_status lmi_ranks_find(lam_ranks *r, const float *own, lam_error *e) {
             hot[w] = r->late[(size_t)w * (size_t)r->n_ranks + (size_t)i] >= least;
         const lmi_stretch s = lmi_most_hot(hot, r->n_wins);
         if (!s.n || s.n < hot_windows_wanted(r)) continue;
+        if (r->n_ranks < LMI_PEERS && !is_beyond_chance(r, i, &s)) continue;
         r->found[i] = s;
         any = true;
     }

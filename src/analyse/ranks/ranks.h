@@ -15,7 +15,8 @@
 static const struct {
     double late;               /* own work above the peers' by which a rank is hot in a window */
     double apart;              /* and robust standard deviations */
-    double few_late;           /* instead of both where there are fewer than 4 ranks */
+    double few_late;           /* instead of both where there are fewer than 4 ranks, */
+    double few_apart;          /* and standard errors of its mean over windows */
     double gain;               /* the least share of a step that is worth a name */
     double most_of;            /* of a gain: the fewest who have that much of it are named */
     double many;               /* of the ranks: more are a kind of machine */
@@ -28,11 +29,12 @@ static const struct {
     double input, slower, jitter, stages;
     double few;       /* of the ranks: more than this share did not die first */
     double margin_us; /* of heartbeats: who was seen that much earlier died first */
-} lmi_ranking = {0.03, 4.5,  0.08, 0.025, 0.9, 0.25, 0.6,  0.25, 0.3, 6,
+} lmi_ranking = {0.03, 4.5,  0.08, 3, 0.025, 0.9, 0.25, 0.6,  0.25, 0.3, 6,
                  0.1,  0.25, 0.25, 0.3,   0.1, 0.05, 0.08, 0.03, 0.1, 5e6};
 enum {
     LMI_HOT_WINDOWS = 2, /* so many hot windows make a candidate, with gaps of one */
     LMI_PEERS = 4,       /* fewer have no median that says something */
+    LMI_FEW_WINDOWS = 4, /* of so few, one is hot in so many windows, or in half of them */
     LMI_FEW_RANKS = 8,   /* up to so many, those that are named are also last in most steps */
     LMI_LEAST_STEPS = 20,
     LMI_UNITS = 256 /* the most candidates whose absence is tried */
