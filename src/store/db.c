@@ -160,7 +160,6 @@ static lam_status make_ready(lmi_db *d, lam_error *e) {
     LAM_TRY(lmi_db_run(d, "BEGIN IMMEDIATE;", e)); /* also finds out whether the file may be written */
     LAM_TRY(check_owner(d, &fresh, e));            /* another process may have made the tables */
     for (; d->version < LMI_SCHEMA_VERSION; d->version++) LAM_TRY(lmi_db_run(d, lmi_schemas[d->version], e));
-    LAM_TRY(lmi_db_run(d, lmi_schema_of_work, e));
     return lmi_db_run(d, "COMMIT;", e);
 }
 

@@ -151,7 +151,7 @@ lam_status lmi_read_places(lam_recording *r, lmi_root *root, lam_error *e) {
     root->places = got.rows;
     root->told.n_places = (int32_t)got.n;
     if (root->told.tree >= 0) return status;
-    uint64_t tree = 0; /* of a file before version 7 */
+    uint64_t tree = 0; /* of a file that was written before version 8 */
     for (int32_t i = 0; status == LAM_OK && i < root->told.n_places; i++)
         tree = lmi_like_layers(tree, root->places[i].path, root->places[i].type);
     root->told.tree = (int64_t)(tree >> LMI_LIKE_SHIFT);
@@ -218,9 +218,11 @@ lam_status lmi_read_step(const lmi_db *d, sqlite3_stmt *s, const lmi_root *root,
 #define OF_DEVICE "device_forward_ns, device_backward_ns, device_peak_bytes"
 #define OF_PHASES                                                                                            \
     ", whole_ns, input_ns, h2d_ns, own_forward_ns, own_backward_ns, optimizer_ns, wait_ns, other_ns"
-#define NO_SEVEN  ", NULL, NULL, NULL"
-#define NO_PHASES ", NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL" NO_SEVEN
-#define OF_SEVEN  ", processor_wait_ns, collectives, collectives_hash"
+#define OF_WAIT   ", processor_wait_ns"
+#define OF_ORDER  ", collectives, collectives_hash"
+#define NO_ORDER  ", NULL, NULL"
+#define NO_WAIT   ", NULL" NO_ORDER
+#define NO_PHASES ", NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL" NO_WAIT
 #define ALL_STEPS ", bad FROM steps WHERE model = ?1 ORDER BY id DESC"
 #define LAST_STEPS(kinds)                                                                                    \
     ", bad FROM (SELECT *, row_number() OVER (PARTITION BY training, " kinds ", calls,"                      \
@@ -228,8 +230,8 @@ lam_status lmi_read_step(const lmi_db *d, sqlite3_stmt *s, const lmi_root *root,
     " WHERE nth <= ?2 ORDER BY id DESC"
 
 /* Selects all steps of a model, or the last ones of each kind. Version 1 of the tables has no columns of
- * devices, version 2 has none of gradients, version 4 none of compiled code, version 5 none of phases, and
- * version 6 none of waiting for a processor and of collectives. */
+ * devices, version 2 has none of gradients, version 4 none of compiled code, version 5 none of phases,
+ * version 6 none of waiting for a processor, and version 7 none of collectives. */
 static const char *steps_of(const lmi_db *d, bool all) {
 #define BOTH(columns, kinds)                                                                                 \
     { OF_STEPS columns LAST_STEPS(kinds), OF_STEPS columns ALL_STEPS }
@@ -239,15 +241,17 @@ static const char *steps_of(const lmi_db *d, bool all) {
         BOTH(OF_DEVICE ", gradients, NULL" NO_PHASES, "gradients"),
         BOTH(OF_DEVICE ", gradients, NULL" NO_PHASES, "gradients"),
         BOTH(OF_DEVICE ", gradients, compiled" NO_PHASES, "gradients, compiled"),
-        BOTH(OF_DEVICE ", gradients, compiled" OF_PHASES NO_SEVEN, "gradients, compiled"),
-        BOTH(OF_DEVICE ", gradients, compiled" OF_PHASES OF_SEVEN, "gradients, compiled"),
+        BOTH(OF_DEVICE ", gradients, compiled" OF_PHASES NO_WAIT, "gradients, compiled"),
+        BOTH(OF_DEVICE ", gradients, compiled" OF_PHASES OF_WAIT NO_ORDER, "gradients, compiled"),
+        BOTH(OF_DEVICE ", gradients, compiled" OF_PHASES OF_WAIT OF_ORDER, "gradients, compiled"),
     };
 #undef BOTH
     return of[d->version - 1][all];
 }
 
 const char *lmi_one_step(void) {
-    return OF_STEPS OF_DEVICE ", gradients, compiled" OF_PHASES OF_SEVEN ", bad FROM steps WHERE id = ?";
+    return OF_STEPS OF_DEVICE ", gradients, compiled" OF_PHASES OF_WAIT OF_ORDER
+                              ", bad FROM steps WHERE id = ?";
 }
 
 static lam_status take_step(lam_recording *r, sqlite3_stmt *s, void *self, const lmi_vec *rows, void *row,
@@ -432,7 +436,7 @@ static lam_status read_roots(lam_recording *r, int32_t last, lam_error *e) {
     LAM_TRY(check_names(&r->db, e));
     LAM_TRY(lmi_db_prepare(&r->db, &s,
                            r->db.version < 5   ? OF_MODELS "NULL, NULL, NULL" FROM_MODELS
-                           : r->db.version < 7 ? OF_MODELS "local_bytes, logical_bytes, NULL" FROM_MODELS
+                           : r->db.version < 8 ? OF_MODELS "local_bytes, logical_bytes, NULL" FROM_MODELS
                                                : OF_MODELS "local_bytes, logical_bytes, tree" FROM_MODELS,
                            e));
     sqlite3_bind_int64(s, 1, r->run.run);

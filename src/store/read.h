@@ -48,7 +48,6 @@ struct lam_recording {
     uint64_t ceiling; /* the limit of its memory, in bytes */
     const char *path; /* of the file, as it was given */
     bool steps_alone; /* no rows of layers are read */
-    bool counts;      /* it has the table of what steps compute */
 };
 
 /* The limit of memory for reading an untrusted file, in addition to the size of the file. */

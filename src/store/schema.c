@@ -110,8 +110,7 @@ static const char sixth[] = "ALTER TABLE steps ADD COLUMN whole_ns INTEGER;"
                             "PRAGMA user_version = 6;";
 
 /* Which start of which job a run is, how it ended, and how many calls its models had, with and without being
- * recorded; how long the thread of a step waited for a processor; how many collectives began in it, and a
- * hash of their names in this order. */
+ * recorded; how long the thread of a step waited for a processor. */
 static const char seventh[] =
     "ALTER TABLE runs ADD COLUMN job TEXT;"
     "ALTER TABLE runs ADD COLUMN attempt INTEGER;"
@@ -119,18 +118,23 @@ static const char seventh[] =
     "ALTER TABLE runs ADD COLUMN calls INTEGER;"
     "ALTER TABLE models ADD COLUMN tree INTEGER;"
     "ALTER TABLE steps ADD COLUMN processor_wait_ns INTEGER;"
-    "ALTER TABLE steps ADD COLUMN collectives INTEGER;"
-    "ALTER TABLE steps ADD COLUMN collectives_hash INTEGER;"
     "ALTER TABLE rollups ADD COLUMN from_unix_ns INTEGER;"
     "CREATE TABLE pace (run INTEGER NOT NULL REFERENCES runs(id), minute INTEGER NOT NULL,"
     " calls INTEGER NOT NULL, slowest_ns INTEGER NOT NULL, PRIMARY KEY (run, minute)) WITHOUT ROWID;"
     "UPDATE meta SET value = '7' WHERE key = 'schema';"
     "PRAGMA user_version = 7;";
 
-const char lmi_schema_of_work[] =
-    "CREATE TABLE IF NOT EXISTS work (step INTEGER PRIMARY KEY REFERENCES steps(id), flops INTEGER,"
-    " hardware_flops INTEGER, at_least INTEGER NOT NULL, why TEXT, device TEXT, dtype TEXT, peak_flops "
-    "INTEGER,"
-    " peak_of TEXT, why_peak TEXT);";
+/* How many collectives began in a step, and a hash of their names in this order; what a step computes; and a
+ * hash of a model's layers alone, which older files have with their sizes: it is made of `places` there. */
+static const char eighth[] =
+    "ALTER TABLE steps ADD COLUMN collectives INTEGER;"
+    "ALTER TABLE steps ADD COLUMN collectives_hash INTEGER;"
+    "CREATE TABLE work (step INTEGER PRIMARY KEY REFERENCES steps(id), flops INTEGER, hardware_flops INTEGER,"
+    " at_least INTEGER NOT NULL, why TEXT, device TEXT, dtype TEXT, peak_flops INTEGER, peak_of TEXT,"
+    " why_peak TEXT);"
+    "UPDATE models SET tree = NULL;"
+    "UPDATE meta SET value = '8' WHERE key = 'schema';"
+    "PRAGMA user_version = 8;";
 
-const char *const lmi_schemas[LMI_SCHEMA_VERSION] = {first, second, third, fourth, fifth, sixth, seventh};
+const char *const lmi_schemas[LMI_SCHEMA_VERSION] = {first, second, third,   fourth,
+                                                     fifth, sixth,  seventh, eighth};

@@ -23,12 +23,10 @@ typedef struct lmi_db {
     bool no_log;      /* opened to read, without a log file beside it */
 } lmi_db;
 
-enum { LMI_SCHEMA_VERSION = 7, LMI_APPLICATION = 0x4c414d4e /* "LAMN" */ };
+enum { LMI_SCHEMA_VERSION = 8, LMI_APPLICATION = 0x4c414d4e /* "LAMN" */ };
 
 /* The statements that upgrade the tables of version i to version i + 1. */
 extern const char *const lmi_schemas[LMI_SCHEMA_VERSION];
-/* Makes the table of what steps compute, which files of version 7 may lack. */
-extern const char lmi_schema_of_work[];
 
 /* Opens to write; creates or upgrades the tables, and refuses a file that is no recording. Close it also on
  * failure. */

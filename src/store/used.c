@@ -35,6 +35,8 @@ static lam_status take_counted(lam_recording *r, sqlite3_stmt *s, void *self, co
     return LAM_OK;
 }
 
+static bool counts_work(const lam_recording *r) { return r->db.version >= 8; }
+
 /* One row at most: whether the statement has any. */
 static lam_status has_row(const lmi_db *d, const char *sql, bool *has, lam_error *e) {
     sqlite3_stmt *s;
@@ -45,11 +47,9 @@ static lam_status has_row(const lmi_db *d, const char *sql, bool *has, lam_error
 }
 
 lam_status lmi_read_counted(lam_recording *r, lam_error *e) {
-    static const char there[] = "SELECT 1 FROM sqlite_master WHERE name = 'work'",
-                      lost[] = "SELECT 1 FROM work WHERE step NOT IN (SELECT id FROM steps) LIMIT 1";
+    static const char lost[] = "SELECT 1 FROM work WHERE step NOT IN (SELECT id FROM steps) LIMIT 1";
     bool odd = false;
-    if (r->db.version >= 7) LAM_TRY(has_row(&r->db, there, &r->counts, e));
-    if (!r->counts) return LAM_OK;
+    if (!counts_work(r)) return LAM_OK;
     LAM_TRY(has_row(&r->db, lost, &odd, e));
     if (odd)
         return lmi_fail(e, LAM_IO, r->db.file, "it is damaged: what was counted names no step that is there");
@@ -103,10 +103,10 @@ void lmi_sum_used(const lam_recording *r, lmi_root *root) {
     if (c && usual)
         *u = c->used;
     else
-        u->why = !r->counts ? "the recording is of an older version, which did not count operations"
-                 : differ   ? "these steps differ in their calls"
-                 : !usual   ? "these steps differ in what they compute, as with batches of unequal sizes"
-                            : "no step of this kind was counted";
+        u->why = !counts_work(r) ? "the recording is of an older version, which did not count operations"
+                 : differ        ? "these steps differ in their calls"
+                 : !usual        ? "these steps differ in what they compute, as with batches of unequal sizes"
+                                 : "no step of this kind was counted";
     u->mfu = u->hfu = u->flops_per_s = NAN;
     const int64_t ns = m->phases.n ? m->phases.whole_ns : m->step_ns.n ? m->step_ns.median : -1;
     if (u->flops < 0) return;

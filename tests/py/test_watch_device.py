@@ -163,8 +163,8 @@ def test_an_old_recording_is_read_as_it_is(old):
 @observed
 def test_an_old_recording_takes_another_run(old, device):
     record(old)
-    assert rows(old, "PRAGMA user_version") == [(7,)]
-    assert rows(old, "SELECT value FROM meta WHERE key = 'schema'") == [("7",)]
+    assert rows(old, "PRAGMA user_version") == [(8,)]
+    assert rows(old, "SELECT value FROM meta WHERE key = 'schema'") == [("8",)]
     assert rows(old, "SELECT forward_ns, device_forward_ns FROM timeline WHERE run = 1") == [
         (9000, None),
         (8000, None),

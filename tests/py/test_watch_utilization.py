@@ -543,16 +543,22 @@ def test_the_page_has_a_tile(file, tmp_path):
 
 def change(file, sql):
     with closing(sqlite3.connect(file)) as db, db:
-        db.execute(sql)
+        db.executescript(sql)
 
 
-def test_a_file_without_the_table_is_read_and_gets_it_with_the_next_run(file):
+def test_a_file_of_version_7_is_read_and_upgraded_with_the_next_run(file):
     record(file, model := net(), train(model))
-    change(file, "DROP TABLE work")
+    change(
+        file,
+        "DROP TABLE work; ALTER TABLE steps DROP COLUMN collectives; UPDATE models SET tree = tree + 1;"
+        "ALTER TABLE steps DROP COLUMN collectives_hash; PRAGMA user_version = 7",
+    )
     told = kinds(file)[0]["utilization"]
     assert (told["flops"], told["mfu"]) == (None, None)
     assert told["why"] == "the recording is of an older version, which did not count operations"
+    tree = kinds(file)[0]["tree"]
     assert used(record(file, model, train(model))[0]) == of_both(FORWARD + BACKWARD)
+    assert kinds(file)[0]["tree"] == tree
 
 
 @pytest.mark.parametrize(

@@ -27,13 +27,15 @@ OOM_UNUSED static void change_recording(const char *file, const char *sql) {
     sqlite3_close(db);
 }
 
-/* Takes away what version 7 of the tables has. */
+/* Takes away what version 8 of the tables has, and what versions 7 and 8 have. */
+#define WITHOUT_WORK                                                                                         \
+    "ALTER TABLE steps DROP COLUMN collectives; ALTER TABLE steps DROP COLUMN collectives_hash;"             \
+    "DROP TABLE work;"
 #define WITHOUT_JOBS                                                                                         \
     "ALTER TABLE runs DROP COLUMN job; ALTER TABLE runs DROP COLUMN attempt;"                                \
     "ALTER TABLE runs DROP COLUMN ended_by; ALTER TABLE runs DROP COLUMN calls;"                             \
     "ALTER TABLE models DROP COLUMN tree; DROP TABLE pace;"                                                  \
-    "ALTER TABLE steps DROP COLUMN processor_wait_ns; ALTER TABLE steps DROP COLUMN collectives;"            \
-    "ALTER TABLE steps DROP COLUMN collectives_hash;"                                                        \
+    "ALTER TABLE steps DROP COLUMN processor_wait_ns;" WITHOUT_WORK                                          \
     "ALTER TABLE rollups DROP COLUMN from_unix_ns;"
 
 /* The first number that a question in SQL has as its answer. */
