@@ -8,6 +8,10 @@
 #include <stdarg.h>
 #include <string.h>
 
+/* In a function for qsort: returns how two numbers of rows compare, unless they are equal. */
+#define LMI_ORDER(a, b)                                                                                      \
+    if ((a) != (b)) return (a) < (b) ? -1 : 1
+
 #define LAM_TRY(call)                                                                                        \
     do {                                                                                                     \
         lam_status s_ = (call);                                                                              \

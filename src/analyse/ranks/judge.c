@@ -68,13 +68,8 @@ static lam_status tell_late(lam_ranks *r, lam_error *e) {
     double *of = malloc(((size_t)r->n_ranks + 1) * sizeof *of);
     size_t n = 0;
     if (!of) return lmi_nomem(e);
-    for (int32_t i = 0; i < r->n_ranks; i++) {
-        size_t k = 0;
-        if (!r->named[i]) continue;
-        for (int32_t w = r->period.first; w <= r->period.last; w++)
-            r->room[k++] = r->late[(size_t)w * (size_t)r->n_ranks + (size_t)i];
-        of[n++] = lmi_middle(r->room, k);
-    }
+    for (int32_t i = 0; i < r->n_ranks; i++)
+        if (r->named[i]) of[n++] = lmi_ranks_late_in(r, i, &r->period);
     r->verdict.late = lmi_middle(of, n);
     free(of);
     return LAM_OK;

@@ -109,6 +109,13 @@ lam_status lmi_ranks_late(lam_ranks *r, const float *own, lam_error *e) {
     return s;
 }
 
+double lmi_ranks_late_in(const lam_ranks *r, int32_t col, const lmi_stretch *in) {
+    size_t n = 0;
+    for (int32_t w = in->first; w <= in->last; w++)
+        r->room[n++] = r->late[(size_t)w * (size_t)r->n_ranks + (size_t)col];
+    return lmi_middle(r->room, n);
+}
+
 /* -- candidates ---------------------------------------------------------------------------------------- */
 
 /* What lateness varies by in a window: the median of all windows. */
@@ -120,7 +127,7 @@ static lam_status usual_spread(const lam_ranks *r, double *out, lam_error *e) {
         for (int32_t i = 0; i < r->n_ranks; i++) r->room[i] = late[i];
         const double middle = lmi_middle(r->room, (size_t)r->n_ranks);
         for (int32_t i = 0; i < r->n_ranks; i++) r->room[i] = fabs(late[i] - middle);
-        of[w] = 1.4826 * lmi_middle(r->room, (size_t)r->n_ranks);
+        of[w] = lmi_spread(r->room, (size_t)r->n_ranks);
     }
     const double spread = lmi_middle(of, (size_t)r->n_wins);
     *out = spread > 0.004 ? spread : 0.004;
@@ -180,7 +187,7 @@ static double middles_of_nodes(lam_ranks *r, const float *own, const int32_t *no
             for (int32_t i = 0; i < r->n_ranks; i++)
                 if (r->ranks[i].node == nodes[k]) all[n_all++] = m > 0 ? fabs(row[i] / m - 1) : NAN;
         }
-        const double spread = 1.4826 * lmi_middle(all, n_all);
+        const double spread = lmi_spread(all, n_all);
         if (spread > most) most = spread;
     }
     return most;
@@ -230,16 +237,11 @@ static lam_status find_node(lam_ranks *r, const float *own, bool *hot, lam_error
     return LAM_OK;
 }
 
-static int by_lateness(const void *a, const void *b) {
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-/* The median distance from the median, of numbers in order. */
+/* What numbers in order vary by. */
 static double spread_of(const lam_ranks *r, const double *of, int32_t n) {
     const double middle = (of[(n - 1) / 2] + of[n / 2]) / 2;
     for (int32_t i = 0; i < n; i++) r->room[i] = fabs(of[i] - middle);
-    return 1.4826 * lmi_middle(r->room, (size_t)n);
+    return lmi_spread(r->room, (size_t)n);
 }
 
 /* Where the ranks come in two kinds, of which each is over a quarter of them, the median of all says nothing.
@@ -259,18 +261,17 @@ static double slower_kind(const lam_ranks *r, const double *late, int32_t n) {
 
 static lam_status find_kind(lam_ranks *r, lam_error *e) {
     double *late = malloc(2 * ((size_t)r->n_ranks + 1) * sizeof *late), *sorted = late + r->n_ranks;
+    const lmi_stretch whole = {0, r->n_wins - 1, r->n_wins};
     int32_t n = 0;
     if (!late) return lmi_nomem(e);
     for (int32_t i = 0; i < r->n_ranks; i++) {
-        for (int32_t w = 0; w < r->n_wins; w++)
-            r->room[w] = r->late[(size_t)w * (size_t)r->n_ranks + (size_t)i];
-        late[i] = lmi_middle(r->room, (size_t)r->n_wins);
+        late[i] = lmi_ranks_late_in(r, i, &whole);
         if (!isnan(late[i])) sorted[n++] = late[i];
     }
-    qsort(sorted, (size_t)n, sizeof *sorted, by_lateness);
+    qsort(sorted, (size_t)n, sizeof *sorted, lmi_by_number);
     const double least = slower_kind(r, sorted, n);
     for (int32_t i = 0; i < r->n_ranks; i++)
-        if (late[i] >= least) r->found[i] = (lmi_stretch){0, r->n_wins - 1, r->n_wins};
+        if (late[i] >= least) r->found[i] = whole;
     free(late);
     return LAM_OK;
 }
@@ -281,7 +282,7 @@ static double varies_by(const lam_ranks *r, int32_t col) {
     const float *late = r->late + col;
     for (int32_t w = 1; w < r->n_wins; w++)
         r->room[w - 1] = fabs(late[(size_t)w * ranks] - late[(size_t)(w - 1) * ranks]);
-    return 1.4826 / sqrt(2) * lmi_middle(r->room, (size_t)(r->n_wins - 1));
+    return lmi_spread(r->room, (size_t)(r->n_wins - 1)) / sqrt(2);
 }
 
 /* Two or three ranks do not tell what ranks vary by. One of them is late if the mean of its windows is far

@@ -181,9 +181,13 @@ static int32_t window_of(const lam_ranks *r, const lmi_win *of) {
 
 static int by_key(const void *a, const void *b) {
     const lmi_key *x = a, *y = b;
-    if (x->attempt != y->attempt) return x->attempt < y->attempt ? -1 : 1;
-    return (x->step > y->step) - (x->step < y->step);
+    LMI_ORDER(x->attempt, y->attempt);
+    LMI_ORDER(x->step, y->step);
+    return 0;
 }
+
+/* NaN if one of them is. */
+static double smaller_of(double a, double b) { return a < b ? a : b <= a ? b : NAN; }
 
 /* fmax and fmin leave out what is not known. Of equal ones the smaller rank is last, so that the order of
  * rows does not matter. */
@@ -191,6 +195,7 @@ static void add_meet(lmi_step *s, const lmi_meet *m) {
     if (m->last_rank >= 0 && !isnan(m->last) &&
         (s->last_rank < 0 || m->last > s->last || (m->last == s->last && m->last_rank < s->last_rank)))
         s->last_rank = m->last_rank;
+    s->second = fmax(fmax(s->second, m->second), smaller_of(s->last, m->last));
     s->last = fmax(s->last, m->last);
     if (!isnan(m->own)) s->own = isnan(s->own) ? m->own : s->own + m->own;
     s->ranks += m->ranks;
@@ -242,6 +247,7 @@ static lam_status lay_steps(lam_ranks *r, const lmi_win *all, int32_t n_all, lam
                                  .started = LAM_NOT_KNOWN,
                                  .last_rank = -1,
                                  .last = NAN,
+                                 .second = NAN,
                                  .own = NAN,
                                  .transfer = NAN,
                                  .whole = NAN};

@@ -56,7 +56,7 @@ static void find_hot(links *l, double *above, double *row) {
             l->cost[w * n + g] = (float)((of[g] - middle) / r->wins[w].step);
         }
     }
-    const double usual = 1.4826 * lmi_middle(above, cells), spread = usual > 0.02 ? usual : 0.02;
+    const double usual = lmi_spread(above, cells), spread = usual > 0.02 ? usual : 0.02;
     const double apart = lmi_ranking.group_apart * spread;
     const double least = apart > lmi_ranking.group ? apart : lmi_ranking.group;
     for (size_t w = 0; w < (size_t)r->n_wins; w++) {

@@ -44,6 +44,8 @@ double lmi_middle(double *v, size_t n) {
     return (below + v[k]) / 2;
 }
 
+double lmi_spread(double *apart, size_t n) { return 1.4826 * lmi_middle(apart, n); }
+
 lmi_stretch lmi_most_hot(const bool *hot, int32_t n) {
     lmi_stretch best = {0, -1, 0}, now = best;
     for (int32_t i = 0; i < n; i++) {
@@ -56,7 +58,7 @@ lmi_stretch lmi_most_hot(const bool *hot, int32_t n) {
 
 /* -- a rise -------------------------------------------------------------------------------------------- */
 
-static int by_number(const void *a, const void *b) {
+int lmi_by_number(const void *a, const void *b) {
     const double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
 }
@@ -70,8 +72,8 @@ static double middle_of(const double *v, int32_t n, double *room) {
  * Whitney's. */
 static double higher_later(const double *v, int32_t n, int32_t at, double *room) {
     memcpy(room, v, (size_t)n * sizeof *room);
-    qsort(room, (size_t)at, sizeof *room, by_number);
-    qsort(room + at, (size_t)(n - at), sizeof *room, by_number);
+    qsort(room, (size_t)at, sizeof *room, lmi_by_number);
+    qsort(room + at, (size_t)(n - at), sizeof *room, lmi_by_number);
     double pairs = 0;
     for (int32_t i = at, below = 0; i < n; i++) {
         while (below < at && room[below] < room[i]) below++;
@@ -84,7 +86,7 @@ static double higher_later(const double *v, int32_t n, int32_t at, double *room)
 static bool is_apart(const double *v, int32_t n, int32_t at, double before, double by, double *room) {
     if (higher_later(v, n, at, room) < 0.95) return false;
     for (int32_t i = 0; i < n; i++) room[i] = fabs(v[i] - before - (i < at ? 0 : by));
-    const double spread = 1.4826 * lmi_middle(room, (size_t)n);
+    const double spread = lmi_spread(room, (size_t)n);
     const double least = spread > 0.002 * before ? spread : 0.002 * before;
     return by >= 5 * least / sqrt(at < n - at ? at : n - at);
 }

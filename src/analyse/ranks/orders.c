@@ -6,24 +6,21 @@
 
 #include <stdlib.h>
 
-#define ORDER(a, b)                                                                                          \
-    if ((a) != (b)) return (a) < (b) ? -1 : 1
-
 static int by_step(const void *a, const void *b) {
     const lmi_ranks_order *x = a, *y = b;
-    ORDER(x->attempt, y->attempt);
-    ORDER(x->step, y->step);
-    ORDER(x->tree, y->tree);
-    ORDER(x->n, y->n);
-    ORDER(x->hash, y->hash);
-    ORDER(x->first_rank, y->first_rank);
+    LMI_ORDER(x->attempt, y->attempt);
+    LMI_ORDER(x->step, y->step);
+    LMI_ORDER(x->tree, y->tree);
+    LMI_ORDER(x->n, y->n);
+    LMI_ORDER(x->hash, y->hash);
+    LMI_ORDER(x->first_rank, y->first_rank);
     return 0;
 }
 
 static int by_ranks(const void *a, const void *b) {
     const lmi_ranks_order *x = a, *y = b;
-    ORDER(x->ranks, y->ranks);
-    ORDER(x->first_rank, y->first_rank);
+    LMI_ORDER(x->ranks, y->ranks);
+    LMI_ORDER(x->first_rank, y->first_rank);
     return 0;
 }
 

@@ -117,7 +117,8 @@ typedef struct lmi_step {
     int64_t step, started;
     int64_t ranks;
     int32_t last_rank, weight;
-    double last, own, transfer, whole; /* own: the mean */
+    double last, second; /* own work of that rank, and of the last one of the others */
+    double own, transfer, whole; /* own: the mean */
 } lmi_step;
 
 /* A stretch of windows; n: of them hot. */
@@ -233,6 +234,9 @@ static inline bool lmi_in(const lmi_step *s, const lmi_stretch *p) {
 /* middle.c */
 /* The median of what is not NaN, which this sorts in part; NaN if there is none. */
 double lmi_middle(double *v, size_t n);
+/* A robust standard deviation of numbers: `apart` has their distances from their middle. As lmi_middle. */
+double lmi_spread(double *apart, size_t n);
+int lmi_by_number(const void *a, const void *b); /* for qsort of doubles */
 /* The longest stretch of hot windows, with gaps of one; of equal ones the first. */
 lmi_stretch lmi_most_hot(const bool *hot, int32_t n);
 /* Where the numbers rose, as far as that is far outside of what they vary by. */
@@ -243,6 +247,8 @@ typedef struct lmi_rise {
 lam_status lmi_rise_of(const double *v, int32_t n, lmi_rise *out, lam_error *e);
 
 lam_status lmi_ranks_late(lam_ranks *r, const float *own, lam_error *e); /* late.c: fills `late` */
+/* How late a rank is in a stretch: the median of its windows. Uses `room`. */
+double lmi_ranks_late_in(const lam_ranks *r, int32_t col, const lmi_stretch *in);
 lam_status lmi_ranks_find(lam_ranks *r, const float *own, lam_error *e); /* fills `found` */
 int32_t lmi_ranks_n_found(const lam_ranks *r);
 int32_t lmi_ranks_size_of(const lam_ranks *r, int32_t node); /* ranks of a node */

@@ -77,32 +77,6 @@ static void tell(lam_ranks *r, lam_rank_kind kind, double gain, int32_t from) {
 
 /* -- who is last alone --------------------------------------------------------------------------------- */
 
-/* Of a step the last rank, and how much later than all others it was; NaN: not known. */
-typedef struct ahead {
-    int32_t col;
-    double last, second;
-} ahead;
-
-static void put_last(ahead *s, double own, int32_t col) {
-    if (isnan(own)) return;
-    if (!(s->last >= own)) {
-        s->second = s->last;
-        s->last = own;
-        s->col = col;
-    } else if (!(s->second >= own))
-        s->second = own;
-}
-
-static void find_last(const lam_ranks *r, ahead *of) {
-    const lmi_meet *at = r->meets.data;
-    for (int32_t i = 0; i < r->n_steps; i++) of[i] = (ahead){-1, NAN, NAN};
-    for (size_t i = 0; i < r->meets.n; i++) {
-        if (at[i].last_rank >= 0) put_last(&of[at[i].step], at[i].last, lmi_ranks_col(r, at[i].last_rank));
-        if (at[i].second_rank >= 0)
-            put_last(&of[at[i].step], at[i].second, lmi_ranks_col(r, at[i].second_rank));
-    }
-}
-
 /* True if chance can't make one of `ranks` the last in `k` of `n` steps: by Chernoff's bound, for any rank.
  */
 static bool is_no_chance(int64_t k, int64_t n, int32_t ranks) {
@@ -116,21 +90,17 @@ static bool is_no_chance(int64_t k, int64_t n, int32_t ranks) {
  * saves checkpoints, or writes logs. The median of a window does not show that. */
 static lam_status who_is_last_alone(lam_ranks *r, lam_error *e) {
     const size_t n = (size_t)r->n_ranks;
-    ahead *of = malloc(((size_t)r->n_steps + 1) * sizeof *of);
     double all = 0, *more = calloc(2 * n + 1, sizeof *more), *times = more + n;
     int64_t steps = 0;
-    if (!of || !more) {
-        free(of);
-        free(more);
-        return lmi_nomem(e);
-    }
-    find_last(r, of);
+    if (!more) return lmi_nomem(e);
     for (int32_t i = 0; i < r->n_steps; i++) {
-        const double by = of[i].last - of[i].second;
-        if (of[i].col < 0 || isnan(by) || !(by >= lmi_ranking.late * r->steps[i].own)) continue;
-        more[of[i].col] += r->steps[i].weight * by;
-        times[of[i].col]++;
-        all += r->steps[i].weight * by;
+        const lmi_step *s = &r->steps[i];
+        const double by = s->last - s->second;
+        const int32_t col = lmi_ranks_col(r, s->last_rank);
+        if (col < 0 || isnan(by) || !(by >= lmi_ranking.late * s->own)) continue;
+        more[col] += s->weight * by;
+        times[col]++;
+        all += s->weight * by;
         steps++;
     }
     for (size_t i = 0; i < n; i++)
@@ -138,7 +108,6 @@ static lam_status who_is_last_alone(lam_ranks *r, lam_error *e) {
             r->alone_rank = r->ranks[i].rank;
             r->alone_steps = (int64_t)times[i];
         }
-    free(of);
     free(more);
     return LAM_OK;
 }

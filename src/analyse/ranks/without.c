@@ -25,14 +25,6 @@ typedef struct trial {
     lmi_arena room;
 } trial;
 
-/* How late a rank is in the windows in which it is hot. */
-static double late_when_hot(const lam_ranks *r, int32_t col) {
-    size_t n = 0;
-    for (int32_t w = r->found[col].first; w <= r->found[col].last; w++)
-        r->room[n++] = r->late[(size_t)w * (size_t)r->n_ranks + (size_t)col];
-    return lmi_middle(r->room, n);
-}
-
 static int latest_first(const void *a, const void *b) {
     const unit *x = a, *y = b;
     if (x->late != y->late) return x->late > y->late ? -1 : 1;
@@ -63,7 +55,7 @@ static lam_status list_units(trial *t, lam_error *e) {
     t->of_col = lmi_alloc_none(&t->room, r->n_ranks);
     if (!score || !t->units || !t->of_node || !t->of_col) return lmi_nomem(e);
     for (int32_t i = 0; i < r->n_ranks; i++)
-        if (r->found[i].n) score[i] = late_when_hot(r, i);
+        if (r->found[i].n) score[i] = lmi_ranks_late_in(r, i, &r->found[i]);
     for (int32_t i = 0; i < r->n_ranks; i++) {
         const int32_t node = r->ranks[i].node;
         if (!r->found[i].n || (node >= 0 && t->of_node[node] >= 0)) continue;

@@ -82,33 +82,30 @@ static void leave_out_unknown(reduction *x) {
 
 /* -- windows and meets --------------------------------------------------------------------------------- */
 
-#define ORDER(a, b)                                                                                          \
-    if ((a) != (b)) return (a) < (b) ? -1 : 1
-
 static int by_step(const void *a, const void *b) {
     const row *x = a, *y = b;
-    ORDER(x->attempt, y->attempt);
-    ORDER(x->number, y->number);
-    ORDER(x->node, y->node);
+    LMI_ORDER(x->attempt, y->attempt);
+    LMI_ORDER(x->number, y->number);
+    LMI_ORDER(x->node, y->node);
     return x->which - y->which;
 }
 
 static int by_window(const void *a, const void *b) {
     const row *x = a, *y = b;
-    ORDER(x->attempt, y->attempt);
-    ORDER(x->win, y->win);
-    ORDER(x->which, y->which);
-    ORDER(x->number, y->number);
+    LMI_ORDER(x->attempt, y->attempt);
+    LMI_ORDER(x->win, y->win);
+    LMI_ORDER(x->which, y->which);
+    LMI_ORDER(x->number, y->number);
     return 0;
 }
 
 static int by_order(const void *a, const void *b) {
     const row *x = a, *y = b;
-    ORDER(x->attempt, y->attempt);
-    ORDER(x->number, y->number);
-    ORDER(x->tree, y->tree);
-    ORDER(x->collectives, y->collectives);
-    ORDER(x->collectives_hash, y->collectives_hash);
+    LMI_ORDER(x->attempt, y->attempt);
+    LMI_ORDER(x->number, y->number);
+    LMI_ORDER(x->tree, y->tree);
+    LMI_ORDER(x->collectives, y->collectives);
+    LMI_ORDER(x->collectives_hash, y->collectives_hash);
     return x->which - y->which;
 }
 
