@@ -140,7 +140,7 @@ def test_the_file_says_what_it_is(tmp_path):
     assert rows(file, "PRAGMA journal_mode") == [("wal",)]
     assert rows(file, "PRAGMA user_version") == [(8,)]
     assert rows(file, "PRAGMA application_id") == [(int.from_bytes(b"LAMN", "big"),)]
-    assert dict(rows(file, "SELECT key, value FROM meta"))["schema"] == "7"
+    assert dict(rows(file, "SELECT key, value FROM meta"))["schema"] == "8"
     assert rows(file, "PRAGMA integrity_check") == [("ok",)]
 
 
