@@ -33,7 +33,7 @@ typedef struct lmi_chunk {
     uint64_t unused_;    /* keeps the header a multiple of 16, so that what follows is aligned */
 } chunk;
 
-void lmi_arena_init(lmi_arena *a, uint64_t limit) { *a = (lmi_arena){NULL, 0, limit}; }
+void lmi_arena_init(lmi_arena *a, uint64_t limit) { *a = (lmi_arena){.limit = limit}; }
 
 void lmi_arena_free(lmi_arena *a) {
     while (a->head) {
@@ -80,7 +80,10 @@ static char *take(lmi_arena *a, uint64_t n, uint64_t size, bool *zeroed) {
         return (char *)(uintptr_t)nothing; /* a valid address of 0 bytes; nothing is written there */
     const uint64_t asked = bytes;
     bytes = (bytes + ALIGN - 1) & ~(uint64_t)(ALIGN - 1);
-    if (lmi_add_over(a->used, bytes, &used) || used > a->limit || bytes > UINT64_MAX - RED) return NULL;
+    if (lmi_add_over(a->used, bytes, &used) || used > a->limit || bytes > UINT64_MAX - RED) {
+        a->full = true;
+        return NULL;
+    }
     bytes += RED;
     char *p;
     if (a->head && a->head->size - a->head->used >= bytes) {

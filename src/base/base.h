@@ -50,6 +50,7 @@ void lmi_sqlite_of(lmi_sqlite_host host);
 typedef struct lmi_arena {
     struct lmi_chunk *head;
     uint64_t used, limit;
+    bool full; /* the limit, and not the system, refused an allocation */
 } lmi_arena;
 void lmi_arena_init(lmi_arena *a, uint64_t limit);
 void lmi_arena_free(lmi_arena *a);

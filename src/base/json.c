@@ -195,6 +195,8 @@ static lam_status read_plain(reader *r) {
             n = words[i].n;
             kind = words[i].kind;
         }
+    if (n == 0 && r->p == r->start && strncmp(r->p, "\xef\xbb\xbf", 3) == 0)
+        return wrong(r, r->p, "a byte order mark");
     if (n == 0) return wrong(r, r->p, r->p == r->end ? "it ends where a value should be" : "no value");
     lmi_json_value *v = add(r, kind, r->p);
     if (!v) return lmi_nomem(r->e);

@@ -123,6 +123,32 @@ NETS = {
     ),
     "gru": lambda: (Does(lambda self, x: self.gru(x)[0], gru=nn.GRU(8, 16, 2)), [image(6, 2, 8)]),
     "rnn": lambda: (Does(lambda self, x: self.rnn(x)[0], rnn=nn.RNN(8, 16)), [image(6, 2, 8)]),
+    "sequences first": lambda: (
+        Does(
+            lambda self, x: (self.lstm(x)[0], self.gru(x)[0], self.rnn(x)[0]),
+            lstm=nn.LSTM(8, 16, 2, proj_size=4, batch_first=True),
+            gru=nn.GRU(8, 16, 2, batch_first=True, bidirectional=True),
+            rnn=nn.RNN(8, 16, batch_first=True, bias=False),
+        ),
+        [image(2, 6, 8)],
+    ),
+    "weights of a given norm": lambda: (
+        nn.Sequential(
+            nn.utils.parametrizations.weight_norm(nn.Conv1d(4, 6, 3)),
+            nn.utils.parametrizations.spectral_norm(nn.Linear(5, 3)),
+        ),
+        [image(2, 4, 7)],
+    ),
+    "parameters that no layer has": lambda: (
+        Does(
+            lambda self, x: F.linear(self.a(x), self.w[:4].t() * self.g) + F.linear(x, self.a.weight, self.b),
+            a=nn.Linear(4, 4),
+            w=nn.Parameter(torch.ones(6, 4)),
+            g=nn.Parameter(torch.ones(1)),
+            b=nn.Parameter(torch.ones(4)),
+        ),
+        [image(2, 4)],
+    ),
     "tied weights": lambda: (Tied(), [tokens(2, 5)]),
     "called twice": lambda: (
         Does(lambda self, x: self.conv(torch.relu(self.conv(x))), conv=nn.Conv2d(4, 4, 3, padding=1)),

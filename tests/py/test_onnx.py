@@ -124,6 +124,40 @@ def test_the_newer_exporter_tells_classes(tmp_path):
     }
 
 
+class Reads(nn.Module):
+    """Multiplies by parameters of its own, and by those of a layer that it does not call."""
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = nn.Linear(4, 4), nn.Linear(4, 6)
+        self.own = nn.Parameter(torch.rand(6, 6))
+
+    def forward(self, x):
+        return nn.functional.linear(self.a(x), self.b.weight, self.b.bias) @ self.own
+
+
+class Alone(nn.Module):
+    """Has no layer."""
+
+    def __init__(self):
+        super().__init__()
+        self.w = nn.Parameter(torch.rand(6, 4))
+
+    def forward(self, x):
+        return nn.functional.linear(x, self.w)
+
+
+def test_what_the_model_does_itself_is_in_its_own_row(tmp_path):
+    x = torch.rand(2, 4)
+    live = lamina.inspect(Reads().eval(), x)
+    file = lamina.read(export(Reads().eval(), x, tmp_path / "net.onnx", True))
+    numbers = {row.path: (row.macs, row.params, row.out_shapes) for row in live.rows}
+    assert {row.path: (row.macs, row.params, row.out_shapes) for row in file.rows} == numbers
+    live = lamina.inspect(Alone().eval(), x)
+    file = lamina.read(export(Alone().eval(), x, tmp_path / "alone.onnx", True))
+    assert [(row.type, row.macs, row.params) for row in file.rows] == [("Alone", live.macs, 24)]
+
+
 @pytest.mark.parametrize("dynamo", [False, True], ids=["older", "newer"])
 def test_a_module_that_is_called_again_has_two_calls(dynamo, tmp_path):
     model, x = made("again")

@@ -28,6 +28,13 @@ const char *lmi_format(lmi_cli *c, const char *operand) {
     return format;
 }
 
+/* True for what is there and no file: a pipe, a device, a link to nothing. */
+static bool is_no_file(const char *operand) {
+    struct stat st;
+    if (stat(operand, &st) == 0) return !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode);
+    return lstat(operand, &st) == 0;
+}
+
 /* A file is known by its content. One that can't be read, or that nothing reads, is meant as a file if it is
  * called as files of models are. */
 bool lmi_is_file(lmi_cli *c, const char *operand) {
@@ -37,7 +44,7 @@ bool lmi_is_file(lmi_cli *c, const char *operand) {
     if (format) return strcmp(format, "report") != 0;
     for (size_t i = 0; dot && !strchr(operand, ':') && i < sizeof ends / sizeof *ends; i++)
         if (strcmp(dot, ends[i]) == 0) return true;
-    return false;
+    return is_no_file(operand);
 }
 
 bool lmi_is_run(const char *operand) {
@@ -70,6 +77,11 @@ void lmi_say_no_run(lmi_cli *c, const char *operand) {
 bool lmi_is_no_run(lmi_cli *c, const char *operand) {
     if (!lmi_is_folder(operand) || lmi_is_file(c, operand)) return false;
     if (is_unread(c, operand)) return true;
+    lam_model *m = NULL;
+    lam_error e = {.at = -1};
+    const lam_status s = lam_read(&m, operand, NULL, &e);
+    lam_model_free(m);
+    if (s == LAM_UNSUPPORTED) return lmi_complain_of(c, &e, s) != LMI_EXIT_OK; /* it has several models */
     lmi_complain(c, "a run's folder has ranks/, a model's a file that `lamina help show` names",
                  "%s: this folder is neither a run's nor a model's", operand);
     return true;

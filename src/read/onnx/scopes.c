@@ -214,7 +214,7 @@ static lam_status by_weights(lmi_onnx_scopes *s, const char *path, chain *c, lmi
         c->path[c->n - 1] = path;
         return LAM_OK;
     }
-    if (c->n > 1 && !norm) return LAM_OK;
+    if ((c->n > 1 || type) && !norm) return LAM_OK; /* notes tell that it ran in the root */
     if (norm && lmi_map_get(&s->folded_by, last) < 0) {
         LAM_TRY(lmi_map_put(&s->folded_by, last, s->folded, e));
         s->folded++;
@@ -255,7 +255,7 @@ static lam_status place_node(lmi_onnx_scopes *s, const lmi_onnx_model *m, int32_
     LAM_TRY(told_by_weights(m, n, a, &path, e));
     LAM_TRY(by_weights(s, path, &c, a, e));
     if (!noted) by_name_again(s, &c);
-    *any = *any || c.n > 1;
+    *any = *any || c.n > 1 || (noted && c.type[0]);
     for (int32_t i = 1; i < c.n; i++) {
         const int32_t known = (int32_t)lmi_map_get(&s->by_key, c.key[i]);
         const bool left = noted && known >= 0 && (i >= s->n_open || s->open[i] != known);

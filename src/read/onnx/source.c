@@ -9,6 +9,8 @@
 #include <stdlib.h>
 
 /* What is known of a node: it runs, it may run in a body that values decide on, or it runs in no case. */
+enum { OLDEST_OPSET = 7 }; /* whose operators are known */
+
 typedef enum running { NEVER, HIDDEN, RUNS } running;
 
 typedef struct source {
@@ -489,14 +491,24 @@ static lam_status note_inputs(source *g) {
     return s;
 }
 
+static lam_status note_opset(source *g, int32_t opset) {
+    char text[96];
+    if (opset >= OLDEST_OPSET) return LAM_OK;
+    snprintf(text, sizeof text, "its operators are read as those of opset %d, and it has opset %d",
+             OLDEST_OPSET, (int)opset);
+    return lam_build_note(g->b, opset > 0 ? text : "its opset is not known", g->e);
+}
+
 static lam_status tell(source *g) {
     char text[64];
     int32_t opset = 0;
     for (int32_t i = 0; i < g->m->n_opsets; i++)
         if (!*g->m->opset_domains[i].key) opset = (int32_t)strtol(g->m->opset_domains[i].value, NULL, 10);
-    snprintf(text, sizeof text, "ONNX %lld, opset %d", (long long)g->m->ir_version, (int)opset);
+    snprintf(text, sizeof text, opset > 0 ? "ONNX %lld, opset %d" : "ONNX %lld", (long long)g->m->ir_version,
+             (int)opset);
     LAM_TRY(lam_build_trainable_unknown(g->b, g->e));
     LAM_TRY(lam_build_provenance(g->b, "format", text, g->e));
+    LAM_TRY(note_opset(g, opset));
     LAM_TRY(note_inputs(g));
     LAM_TRY(note_folded(g));
     return note_external(g);
@@ -543,6 +555,7 @@ lam_status lmi_onnx_build(lam_model **out, lmi_onnx_model *m, uint64_t memory_li
     lmi_vec_free(&g.modules);
     lmi_vec_free(&g.in);
     lmi_vec_free(&g.out);
+    s = lmi_bytes_limit(m->file, &g.a, s, e);
     lmi_arena_free(&g.a);
     if (s == LAM_OK) return lam_builder_finish(g.b, out, e);
     lam_builder_free(g.b);

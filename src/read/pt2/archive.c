@@ -95,6 +95,15 @@ uint32_t lmi_pt2_union(const lmi_pt2 *p, uint32_t at, const char **name) {
     return 0;
 }
 
+/* Of a name that stands twice readers take one or the other. */
+static lam_status check_names(lmi_pt2 *p, uint32_t at) {
+    lmi_map names;
+    lmi_map_init(&names);
+    const lam_status s = lmi_pt2_index(p, at, &names);
+    lmi_map_free(&names);
+    return s;
+}
+
 static lam_status parse(lmi_pt2 *p, const lmi_zip_entry *program) {
     const lmi_json_limits limits = {DEEPEST_JSON, UINT32_MAX, true};
     size_t n;
@@ -102,6 +111,7 @@ static lam_status parse(lmi_pt2 *p, const lmi_zip_entry *program) {
     p->n_text = n;
     LAM_TRY(lmi_pt2_json(p, &p->j, p->text, n, &limits));
     const lmi_json *j = &p->j;
+    LAM_TRY(check_names(p, LMI_JSON_ROOT));
     p->module = lmi_json_get(j, LMI_JSON_ROOT, "graph_module");
     p->graph = lmi_json_get(j, p->module, "graph");
     p->signature = lmi_json_get(j, p->module, "signature");
@@ -109,6 +119,8 @@ static lam_status parse(lmi_pt2 *p, const lmi_zip_entry *program) {
     if (!lmi_json_as_int(j, version, &p->schema))
         lmi_json_as_int(j, lmi_json_get(j, version, "major"), &p->schema);
     if (lmi_json_is(j, p->graph) != LMI_JSON_OBJECT) return lmi_pt2_bad(p, LMI_JSON_ROOT, "it has no graph");
+    LAM_TRY(check_names(p, p->module));
+    LAM_TRY(check_names(p, p->graph));
     return LAM_OK;
 }
 

@@ -3,9 +3,11 @@
  * The model of a program: what a run with its example input would have observed. */
 #include "read/pt2/pt2.h"
 
+#include <stdio.h>
+
 /* -- tensors --------------------------------------------------------------------------------------------- */
 
-enum { FIRST_WEIGHT = 1 << 30 };
+enum { FIRST_WEIGHT = 1 << 30, NEWEST_SCHEMA = 8 };
 
 /* Pushes the tensor of a weight when the first of its names is met. */
 static lam_status push_tensor(lmi_pt2 *p, int32_t i) {
@@ -117,10 +119,19 @@ static lam_status push_step(lmi_pt2 *p, const lmi_pt2_step *s) {
 
 /* -- facts ----------------------------------------------------------------------------------------------- */
 
+static lam_status note_schema(lmi_pt2 *p) {
+    char text[96];
+    if (p->schema <= NEWEST_SCHEMA) return LAM_OK;
+    snprintf(text, sizeof text, "its schema has version %lld, and %d is the newest that is known",
+             (long long)p->schema, NEWEST_SCHEMA);
+    return lam_build_note(p->b, text, p->e);
+}
+
 static lam_status tell(lmi_pt2 *p) {
     const char *torch = lmi_json_as_text(&p->j, lmi_json_get(&p->j, LMI_JSON_ROOT, "torch_version"));
     LAM_TRY(lam_build_provenance(p->b, "format", "torch.export", p->e));
     if (torch) LAM_TRY(lam_build_provenance(p->b, "torch", torch, p->e));
+    LAM_TRY(note_schema(p));
     if (p->decided)
         LAM_TRY(lam_build_note(p->b, "of higher_order::cond the graphs are counted that run at these sizes",
                                p->e));

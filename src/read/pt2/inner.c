@@ -245,6 +245,20 @@ static lam_status drop(lmi_pt2 *p, const lam_op_info *op, int32_t index) {
     return lmi_inner_push(p, op, index, "aten::mul", NULL);
 }
 
+/* It returns the norms too, one for each scale. */
+static lam_status normalise_weight(lmi_pt2 *p, const lam_op_info *op, int32_t index) {
+    const lam_op_arg *g = lmi_inner_tensor(op, 1);
+    lam_op_arg norms;
+    if (!g || g->ndim < 0 || op->n_out != 1) return LAM_OK;
+    LAM_TRY(lmi_inner_made(p, g, g->sizes, g->ndim, &norms));
+    norms.position = 1;
+    lmi_inner_begin(p);
+    for (int32_t i = 0; i < op->n_in; i++) LAM_TRY(lmi_inner_give(p, &op->in[i], op->in[i].position));
+    LAM_TRY(lmi_inner_result(p, &op->out[0]));
+    LAM_TRY(lmi_inner_result(p, &norms));
+    return lmi_inner_push(p, op, index, "aten::_weight_norm_interface", NULL);
+}
+
 static lam_status lose(lmi_pt2 *p, const lam_op_info *op, int32_t index) {
     const lam_op_arg *x = lmi_inner_at(op, 0, 0);
     return same(p, op, index,
@@ -555,6 +569,7 @@ lam_status lmi_pt2_inner(lmi_pt2 *p, const lam_op_info *op, int32_t index) {
         {"aten::scaled_dot_product_attention", attend},
         {"aten::binary_cross_entropy_with_logits", binary_cross_entropy},
         {"aten::one_hot", one_hot},
+        {"aten::_weight_norm", normalise_weight},
         {"aten::diff", subtract},
         {"aten::group_norm", normalise_groups},
         {"aten::instance_norm", normalise_instances},

@@ -83,7 +83,7 @@ lam_status lmi_pt2_read(const lmi_bytes *of, const lam_read_options *o, const la
                         lam_model **out, lam_error *e) {
     lmi_pt2 p = {.of = of, .o = o, .other = other, .e = e};
     init(&p);
-    lam_status s = read_all(&p, out);
+    const lam_status s = lmi_bytes_limit(of, &p.arena, read_all(&p, out), e);
     release(&p);
     return s;
 }

@@ -7,11 +7,13 @@
 typedef struct sequence {
     int64_t steps, batch;
     int32_t x, hx, params, next; /* positions */
+    bool turned;                 /* its sequences come first, and are turned: products then add no biases */
 } sequence;
 
 /* The weights of one direction of a layer among the list of all. */
 typedef struct matrices {
     const lam_op_arg *in, *hidden, *proj;
+    bool adds; /* the bias of the input's product is added by an operator of its own */
 } matrices;
 
 static bool is_matrix(const lam_op_arg *a) { return a && a->is_tensor && a->ndim == 2; }
@@ -75,6 +77,7 @@ static lam_status push_gates(lmi_pt2 *p, const lam_op_info *op, int32_t index, c
     LAM_TRY(lmi_inner_made(p, x, sizes, x->ndim, &h));
     if (e->state && e->state->ndim == x->ndim) h = *e->state;
     LAM_TRY(linear(p, op, index, x, m->in, &now));
+    if (m->adds) LAM_TRY(on_elements(p, op, index, "add_", &now, &now, &now));
     LAM_TRY(linear(p, op, index, &h, m->hidden, &other));
     for (const char *const *gate = gates_of(op->name); *gate; gate++) {
         const bool all = gate == gates_lstm; /* four gates at once */
@@ -151,6 +154,7 @@ static bool read_sequence(const lam_op_info *op, sequence *q) {
         return true;
     }
     const bool first = lmi_inner_int(op, after + 5, 0) != 0;
+    q->turned = first && x->sizes[0] > 1 && x->sizes[1] > 1;
     q->steps = x->sizes[first ? 1 : 0];
     q->batch = x->sizes[first ? 0 : 1];
     return x->ndim == 3;
@@ -173,7 +177,8 @@ lam_status lmi_inner_recurrent(lmi_pt2 *p, const lam_op_info *op, int32_t index)
     if (each != plain && each != plain + 1) return LAM_OK;
     for (int32_t i = 0; i < n; i += each) {
         const matrices m = {lmi_inner_at(op, q.params, i), lmi_inner_at(op, q.params, i + 1),
-                            each > plain ? lmi_inner_at(op, q.params, i + plain) : NULL};
+                            each > plain ? lmi_inner_at(op, q.params, i + plain) : NULL,
+                            q.turned && biases && i < each * dirs};
         if (!is_matrix(m.in) || !is_matrix(m.hidden) || (m.proj && !is_matrix(m.proj))) return LAM_OK;
         LAM_TRY(push_layer(p, op, index, &q, width, &m));
         if (i / each % dirs < dirs - 1) continue;
@@ -185,7 +190,7 @@ lam_status lmi_inner_recurrent(lmi_pt2 *p, const lam_op_info *op, int32_t index)
 
 lam_status lmi_inner_cell(lmi_pt2 *p, const lam_op_info *op, int32_t index) {
     const lam_op_arg *x = lmi_inner_at(op, 0, 0);
-    const matrices m = {lmi_inner_at(op, 2, 0), lmi_inner_at(op, 3, 0), NULL};
+    const matrices m = {.in = lmi_inner_at(op, 2, 0), .hidden = lmi_inner_at(op, 3, 0)};
     if (!x || !x->is_tensor || x->ndim < 1 || x->ndim > 2 || !is_matrix(m.in) || !is_matrix(m.hidden))
         return LAM_OK;
     const ends e = {.state = lmi_inner_tensor(op, 1),

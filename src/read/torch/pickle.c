@@ -581,7 +581,7 @@ lam_status lmi_pickle_read(lmi_pickle *p, const lmi_bytes *of, uint64_t at, lam_
     lmi_vec_free(&m.stack);
     lmi_vec_free(&m.marks);
     lmi_map_free(&m.memo);
-    return status;
+    return lmi_bytes_limit(of, &p->arena, status, e);
 }
 
 void lmi_pickle_free(lmi_pickle *p) {

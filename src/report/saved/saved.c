@@ -18,6 +18,11 @@ static lam_status unreadable(const lmi_saved *s) {
                     errno == ENOENT ? "; `lamina show TARGET --json -o FILE` writes a report" : "");
 }
 
+static lam_status too_large(const lmi_saved *s) {
+    return lmi_fail(s->e, LAM_LIMIT, s->given.file, "it has more than %d MB; no report is as large as that",
+                    LARGEST >> 20);
+}
+
 /* Reads it into memory that has room for one byte more. */
 static lam_status read_all(lmi_saved *s, FILE *f) {
     size_t room = 1 << 16;
@@ -27,9 +32,7 @@ static lam_status read_all(lmi_saved *s, FILE *f) {
         s->n += fread(s->text + s->n, 1, room - s->n, f);
         if (ferror(f)) return unreadable(s);
         if (s->n < room) return LAM_OK;
-        if (room >= LARGEST)
-            return lmi_fail(s->e, LAM_LIMIT, s->given.file,
-                            "it has more than %d MB; no report is as large as that", LARGEST >> 20);
+        if (room >= LARGEST) return too_large(s);
         char *more = realloc(s->text, 2 * room);
         if (!more) return lmi_nomem(s->e);
         s->text = more;
@@ -41,6 +44,7 @@ static lam_status open_file(lmi_saved *s) {
     struct stat st;
     if (stat(s->given.file, &st) != 0) return unreadable(s);
     if (!S_ISREG(st.st_mode)) return lmi_fail(s->e, LAM_IO, s->given.file, "it is not a file");
+    if (st.st_size > LARGEST) return too_large(s);
     FILE *f = fopen(s->given.file, "rb");
     if (!f) return unreadable(s);
     lam_status status = read_all(s, f);

@@ -212,7 +212,8 @@ static void errors_name_the_byte(void **state) {
         {"\"a\nb\"", 2, "a control character in a text"},
         {"\"ab\xff\"", 3, "no UTF-8"},
         {"\"\xc3\"", 1, "no UTF-8"},
-        {"\xef\xbb\xbf{}", 0, "no value"},
+        {"\xef\xbb\xbf{}", 0, "a byte order mark"},
+        {"[\xef\xbb\xbf]", 1, "no value"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         given g = read_text(cases[i].text);

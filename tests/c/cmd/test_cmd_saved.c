@@ -39,6 +39,31 @@ static void saved_reports(void **state) {
     OUT_IS_EMPTY();
 }
 
+/* A pipe, a link to nothing, and a folder with two models are no names of live models. */
+static void what_is_no_file_is_no_live_model(void **state) {
+    (void)state;
+    static const char *const names[] = {"cmd_saved.pipe", "cmd_saved.link", "cmd_saved/1.json",
+                                        "cmd_saved/2.json", "cmd_saved"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) remove(names[i]);
+    assert_int_equal(mkfifo(names[0], 0600), 0);
+    assert_int_equal(symlink("cmd_saved/none", names[1]), 0);
+    assert_int_equal(mkdir("cmd_saved", 0777), 0);
+    for (int i = 2; i < 4; i++) {
+        FILE *f = fopen(names[i], "wb");
+        assert_non_null(f);
+        fputs("{\"weight_map\": {}}", f);
+        fclose(f);
+    }
+    assert_int_equal(lamina("show cmd_saved.pipe"), 3);
+    ERR_HAS("cmd_saved.pipe: it is not a file");
+    assert_int_equal(lamina("show cmd_saved.link"), 3);
+    ERR_HAS("cmd_saved.link: it can't be read: No such file");
+    assert_int_equal(lamina("show cmd_saved"), 3);
+    ERR_HAS("cmd_saved: the folder has 2 model files, and no index of them; name one, as cmd_saved/1.json");
+    assert_int_equal(fake_lives, 0);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) remove(names[i]);
+}
+
 static void no_saved_report(void **state) {
     (void)state;
     assert_int_equal(lamina("report no/such.json"), 3);
@@ -262,6 +287,7 @@ static void pictures_and_budgets_of_a_saved_report(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(saved_reports),
+        cmocka_unit_test(what_is_no_file_is_no_live_model),
         cmocka_unit_test(no_saved_report),
         cmocka_unit_test(differences),
         cmocka_unit_test(the_table_of_a_saved_report),

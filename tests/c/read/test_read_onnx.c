@@ -401,6 +401,50 @@ static void functions_have_limits(void **state) {
     }
 }
 
+/* The names of nodes in functions grow with each function that calls the next. */
+static void names_in_functions_have_a_limit(void **state) {
+    (void)state;
+    lmi_buf g = begun(), n = node_of("F0 x y -");
+    put_word(&n, 7, "own");
+    put_message(&g, 1, &n);
+    put_stated(&g, 11, "x 1");
+    lmi_buf m = model_of(&g);
+    for (int i = 0; i < 20; i++) {
+        char name[8], calls[8];
+        snprintf(name, sizeof name, "F%d", i);
+        snprintf(calls, sizeof calls, i < 19 ? "F%d" : "Relu", i + 1);
+        put_function(&m, name, calls, 10);
+    }
+    save_bytes("names.onnx", &m);
+    lmi_buf_free(&m);
+    refused("names.onnx", LAM_LIMIT, "takes more memory than a file of its size may");
+}
+
+static void an_opset_that_is_not_known_is_told(void **state) {
+    (void)state;
+    static const struct {
+        uint64_t opset;
+        const char *format, *note;
+    } cases[] = {{7, "ONNX 8, opset 7", NULL},
+                 {1, "ONNX 8, opset 1", "read as those of opset 7, and it has opset 1"},
+                 {UINT64_C(1) << 40, "ONNX 8", "its opset is not known"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        lmi_buf g = begun();
+        put_stated(&g, 11, "x 1");
+        put_node(&g, "Relu x y -");
+        lmi_buf b = model_at(&g, cases[i].opset);
+        save_bytes("opset.onnx", &b);
+        lmi_buf_free(&b);
+        lam_model *m = opened("opset.onnx");
+        assert_string_equal(lam_model_told(m, "format"), cases[i].format);
+        if (cases[i].note)
+            assert_non_null(strstr(lam_model_note(m, 0), cases[i].note));
+        else
+            assert_null(lam_model_note(m, 0));
+        lam_model_free(m);
+    }
+}
+
 /* -- when memory runs out ----------------------------------------------------------------------------------
  */
 
@@ -448,6 +492,8 @@ int main(void) {
         cmocka_unit_test(graphs_that_lie_are_refused),
         cmocka_unit_test(graphs_in_graphs_have_a_limit),
         cmocka_unit_test(functions_have_limits),
+        cmocka_unit_test(names_in_functions_have_a_limit),
+        cmocka_unit_test(an_opset_that_is_not_known_is_told),
         cmocka_unit_test(memory_may_run_out_anywhere),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

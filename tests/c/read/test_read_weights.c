@@ -109,6 +109,8 @@ static void damaged_safetensors_are_refused(void **state) {
         {"{\"a\":{\"dtype\":7,\"shape\":[2],\"data_offsets\":[0,8]}}", 8, "no text \"dtype\""},
         {"{\"a\":[1]}", 8, "is no object"},
         {"{\"a\":{\"dtype\":\"F32\",\"data_offsets\":[0,8]}}", 8, "no list of numbers"},
+        {"{\"a\":{\"dtype\":\"U8\",\"shape\":[8],\"data_offsets\":[0,8],\"dtype\":\"I8\"}}", 8,
+         "'dtype' stands twice"},
         {"{\"a\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]},"
          "\"b\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[1,3]}}",
          3, "overlaps"},
@@ -381,6 +383,8 @@ static void an_index_joins_its_shards(void **state) {
         {"{\"weight_map\":{\"a\":\"config.json\"}}", "no file of weights"},
         {"{\"weight_map\":{\"zzz\":\"one.safetensors\"}}", "weight_map.zzz does not have the tensor"},
         {"{\"weight_map\":[]}", "no \"weight_map\""},
+        {"{\"weight_map\":{},\"weight_map\":{}}", "'weight_map' stands twice"},
+        {"{\"weight_map\":{\"a\":\"one.safetensors\",\"a\":\"two.safetensors\"}}", "'a' stands twice"},
         {"{\"weight_map\":{", "byte"}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         save_words(index, bad[i][0]);
@@ -429,7 +433,7 @@ static void a_folder_is_its_one_model(void **state) {
     refused("several", LAM_FAILED, "no model file");
     save_safetensors("several/b.st", "a.weight F32 1 4");
     save_safetensors("several/a.st", "a.weight F32 1 4");
-    refused("several", LAM_FAILED, "2 model files");
+    refused("several", LAM_UNSUPPORTED, "2 model files");
     assert_non_null(strstr(last.text, "several/a.st"));
     refused("no/such/file", LAM_IO, "No such file");
     assert_int_equal(mkfifo("pipe", 0600), 0);

@@ -386,8 +386,29 @@ static void damaged_programs_are_refused_with_the_place(void **state) {
     refused("bad.pt2", LAM_FAILED, "it has no graph");
     save_archive("bad.pt2", "serialized_exported_program.json", "[1,");
     refused("bad.pt2", LAM_FAILED, "serialized_exported_program.json");
+    save_archive("bad.pt2", "m/models/model.json", "{\"graph_module\":{},\"graph_module\":{}}");
+    refused("bad.pt2", LAM_FAILED, "the name 'graph_module' stands twice");
+    save_archive("bad.pt2", "m/models/model.json",
+                 "{\"graph_module\":{\"graph\":{\"nodes\":[],\"nodes\":[]}}}");
+    refused("bad.pt2", LAM_FAILED, "the name 'nodes' stands twice");
     save_archive("bad.pt2", "m/models/a/model.json", "{}");
     refused("bad.pt2", LAM_UNSUPPORTED, "neither a checkpoint nor an archive");
+}
+
+static void a_schema_that_is_not_known_is_told(void **state) {
+    (void)state;
+    for (int version = 8; version <= 9; version++) {
+        char text[512];
+        snprintf(text, sizeof text,
+                 "{\"schema_version\":{\"major\":%d},\"graph_module\":{\"graph\":{\"nodes\":[],"
+                 "\"tensor_values\":{}},\"signature\":{}}}",
+                 version);
+        save_archive("schema.pt2", "m/models/model.json", text);
+        lam_model *m = opened("schema.pt2");
+        const char *note = lam_model_note(m, 0);
+        assert_true(version == 8 ? !note : note && strstr(note, "has version 9, and 8 is the newest"));
+        lam_model_free(m);
+    }
 }
 
 /* Arguments that no operator takes are read as unknown, or as what they say. */
@@ -486,6 +507,7 @@ int main(void) {
         cmocka_unit_test(conditions_of_sizes_choose_a_graph),
         cmocka_unit_test(totals_grow_with_open_sizes),
         cmocka_unit_test(damaged_programs_are_refused_with_the_place),
+        cmocka_unit_test(a_schema_that_is_not_known_is_told),
         cmocka_unit_test(odd_arguments_are_read),
         cmocka_unit_test(depths_are_bounded),
         cmocka_unit_test(no_allocation_is_needed),

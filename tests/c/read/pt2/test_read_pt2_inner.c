@@ -223,6 +223,11 @@ static void layers_with_a_state_have_an_operator_each(void **state) {
         {"lstm x [h,c] [wi,wh,w2,wh] false 2 0.5 false false false -> y hn cn",
          "x 2,5,3 wi 16,3 wh 16,4 w2 16,4" STATES, "mkldnn_rnn_layer mkldnn_rnn_layer",
          2 * 5 * 16 * (3 + 4 + 4 + 4)},
+        /* batch first: biases are added behind the product of what was turned */
+        {"gru x h [wi,wh,bi,bh] true 1 0.0 false false true -> y hn",
+         "x 2,5,3 wi 12,3 wh 12,4 bi 12 bh 12" STATES, "linear add_ linear " GRU_GATES, 2 * 5 * 12 * (3 + 4)},
+        {"gru x h [wi,wh] false 1 0.0 false false true -> y hn", "x 2,5,3 wi 12,3 wh 12,4 bi 12 bh 12" STATES,
+         "linear linear " GRU_GATES, 2 * 5 * 12 * (3 + 4)},
         /* a projection of the state to two numbers */
         {"lstm x [h,c] [wi,wh,bi,bh,wp] true 1 0.0 false false false -> y hn cn",
          "x 2,5,3 wi 16,3 wh 16,2 bi 16 bh 16 wp 2,4 h 1,5,2 c 1,5,4 y 2,5,2 hn 1,5,2 cn 1,5,4",
