@@ -77,6 +77,7 @@ typedef struct lam_tensor_info {
     int64_t bytes;        /* of the memory in which it is stored; -1: compute it from dtype and sizes */
     bool requires_grad;
     uint64_t storage, object; /* as in lam_op_arg */
+    int64_t storage_bytes;    /* of all that `storage` names, of which the tensor may be a part; 0: unknown */
 } lam_tensor_info;
 LAM_API lam_status lam_build_tensor(lam_builder *b, const lam_tensor_info *info, int32_t *index,
                                     lam_error *e);

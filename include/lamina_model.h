@@ -42,6 +42,8 @@ typedef struct lam_tensor {
     int64_t numel, bytes; /* bytes: of the memory in which it is stored; -1: unknown */
     int64_t elsewhere;    /* the part of numel that other processes hold */
     int64_t local_bytes;  /* what this process stores of `bytes`; -1: unknown */
+    uint64_t storage;     /* the identity of its memory, which other tensors may share; 0: unknown */
+    int64_t storage_bytes; /* of all of that memory; 0: unknown */
     bool requires_grad, packed;
     bool wraps; /* its memory lies in other tensors */
     int8_t gradient; /* of a backward pass from all outputs: 1 received, -1 not received, 0 not checked */

@@ -165,10 +165,13 @@ lam_status lam_build_tensor(lam_builder *b, const lam_tensor_info *info, int32_t
                     .shape = {.ndim = info->ndim},
                     .numel = -1,
                     .bytes = info->bytes,
+                    .storage = info->storage,
+                    .storage_bytes = info->storage_bytes,
                     .requires_grad = info->requires_grad,
                     .owner = -1};
     LAM_TRY(lmi_check_sizes(info->ndim, info->sizes, "a tensor's shape", e));
     LAM_TRY(check_bytes(info->bytes, "a tensor's bytes", e));
+    LAM_TRY(check_bytes(info->storage_bytes, "the bytes of a tensor's memory", e));
     if (info->ndim >= 0) {
         LAM_TRY(lmi_copy_ints(b, info->sizes, info->ndim, &t.shape.sizes, e));
         t.numel = lmi_numel(t.shape);

@@ -176,6 +176,45 @@ def test_parts_and_rows_add_up():
     assert fit.forward.parts["gradients"] == fit.forward.parts["optimizer"] == 0
 
 
+def rows_of_a_larger_table():
+    net = nn.Sequential(nn.Linear(32, 64))
+    net[0].weight = nn.Parameter(torch.randn(100, 32)[:48])
+    net[0].bias = nn.Parameter(torch.randn(48))
+    return net
+
+
+def rows_of_another_layer():
+    net = nn.Sequential(nn.Linear(32, 32, bias=False), nn.Linear(32, 16, bias=False))
+    net[1].weight = nn.Parameter(net[0].weight.detach()[:16])
+    return net
+
+
+def one_number_for_many():
+    net = nn.Sequential(nn.Linear(32, 32))
+    net[0].bias = nn.Parameter(torch.randn(1).expand(32))
+    return net
+
+
+def parts_of_one_line():
+    net, line = nn.Sequential(nn.Linear(32, 32), nn.Linear(32, 32)), torch.randn(2 * (32 * 32 + 32))
+    for layer, at in zip(net, line.split(32 * 32 + 32), strict=True):
+        layer.weight, layer.bias = nn.Parameter(at[: 32 * 32].view(32, 32)), nn.Parameter(at[32 * 32 :])
+    return net
+
+
+@pytest.mark.parametrize(
+    "make", [rows_of_a_larger_table, rows_of_another_layer, one_number_for_many, parts_of_one_line]
+)
+def test_memory_of_which_parameters_are_parts_is_held_once_and_whole(make):
+    net, x = make(), torch.randn(4, 32)
+    fit = lamina.fit(net, x)
+    assert (fit.step is None) == (make is one_number_for_many)  # torch does not update such a parameter
+    stored = {p.untyped_storage().data_ptr(): p.untyped_storage().nbytes() for p in net.parameters()}
+    for peak in filter(None, (fit.forward, fit.step)):
+        assert peak.parts["parameters"] == sum(stored.values())
+    assert fit.forward.bytes == allocated.forward_peak(net, (x,), {}) + allocated.held(net, (x,), {})
+
+
 @pytest.mark.parametrize("first", [False, True])
 def test_the_fast_path_of_an_encoder_keeps_no_more_than_it_does(first):
     layer = nn.TransformerEncoderLayer(64, 2, 256, batch_first=True, norm_first=first).eval()

@@ -50,6 +50,14 @@ static bool push_gathered(describer *t, PyObject *shard, int32_t index) {
            lmx_told(t, lam_build_alias(t->b, index, d.memory, d.object, &t->e));
 }
 
+/* The bytes of all the memory that a tensor lies in; 0: unknown. */
+static int64_t storage_bytes(const describer *t, PyObject *tensor, lmx_kind kind, const lmx_tensor *d) {
+    const lmx_torch *torch = &t->st->torch;
+    int64_t bytes = 0;
+    if (kind != LMX_PLAIN || !d->storage || torch->offset < 0 || !torch->shim.storage) return 0;
+    return torch->shim.storage((char *)tensor + torch->offset, &bytes) || bytes < 0 ? 0 : bytes;
+}
+
 static bool push_tensor(describer *t, PyObject *tensor, int32_t *index) {
     lmx_tensor d;
     lmx_kind kind = lmx_kind_of(t->st, tensor);
@@ -64,7 +72,8 @@ static bool push_tensor(describer *t, PyObject *tensor, int32_t *index) {
                             .bytes = -1,
                             .requires_grad = wanted,
                             .storage = d.memory,
-                            .object = d.object};
+                            .object = d.object,
+                            .storage_bytes = storage_bytes(t, tensor, kind, &d)};
     bool sparse = false;
     lmx_sparse kept;
     if (!d.storage && !lmx_sparse_read(tensor, &kept, &sparse)) return false;

@@ -42,18 +42,48 @@ static void find_buffers(fit *w) {
     }
 }
 
-static lam_status hold_tensors(fit *w, lam_error *e) {
-    for (int32_t i = 0; i < w->m->n_tensors; i++) {
+static bool shares(const lam_tensor *t) {
+    return t->storage && t->storage_bytes > 0 && !t->wraps && !t->elsewhere && !t->packed;
+}
+
+/* The bytes that a tensor adds to those of the tensors before it, which may have the same memory. `left`: of
+ * each memory, the bytes that none of them has. */
+static lam_status added_by(const lam_tensor *t, lmi_map *left, int64_t *bytes, lam_error *e) {
+    *bytes = t->local_bytes;
+    if (!shares(t)) return LAM_OK;
+    int64_t rest = lmi_map_get_u64(left, t->storage);
+    if (rest < 0) rest = t->storage_bytes;
+    if (*bytes > rest) *bytes = rest;
+    return lmi_map_put_u64(left, t->storage, rest - *bytes, e);
+}
+
+/* Adds the rest of a memory, which no tensor of the model has, to its first tensor. */
+static lam_status rest_of(const lam_tensor *t, lmi_map *left, int64_t *bytes, lam_error *e) {
+    *bytes = shares(t) ? lmi_map_get_u64(left, t->storage) : 0;
+    return *bytes > 0 ? lmi_map_put_u64(left, t->storage, 0, e) : LAM_OK;
+}
+
+static lam_status hold_each(fit *w, lmi_map *left, lam_error *e) {
+    int64_t bytes;
+    for (int32_t k = 0; k < 2 * w->m->n_tensors; k++) {
+        const int32_t i = k % w->m->n_tensors;
         const lam_tensor *t = &w->m->tensors[i];
         if (t->local_bytes < 0) {
             w->f.gap = "the size of some parameter or buffer is not known";
             continue;
         }
+        LAM_TRY(k == i ? added_by(t, left, &bytes, e) : rest_of(t, left, &bytes, e));
         bool buffer = w->is_buffer[i] && !t->packed;
-        LAM_TRY(
-            hold(w, buffer ? LAM_HELD_BUFFER : LAM_HELD_PARAMETER, place_of(w, t->owner), t->local_bytes, e));
+        LAM_TRY(hold(w, buffer ? LAM_HELD_BUFFER : LAM_HELD_PARAMETER, place_of(w, t->owner), bytes, e));
     }
     return LAM_OK;
+}
+
+static lam_status hold_tensors(fit *w, lam_error *e) {
+    lmi_map left = {0};
+    lam_status s = hold_each(w, &left, e);
+    lmi_map_free(&left);
+    return s;
 }
 
 static bool seen_before(const lam_event *ev, int32_t i) {

@@ -130,6 +130,45 @@ static void what_is_here_counts(void **state) {
     lam_model_free(m);
 }
 
+static int32_t part(net *n, int32_t module, const char *name, int64_t elements, uint64_t storage,
+                    int64_t storage_bytes) {
+    const int64_t sizes[] = {elements};
+    const lam_tensor_info info = {.dtype = NET_FLOAT32,
+                                  .ndim = 1,
+                                  .sizes = sizes,
+                                  .bytes = -1,
+                                  .storage = storage,
+                                  .storage_bytes = storage_bytes};
+    int32_t t;
+    NET_OK(n, lam_build_tensor(n->b, &info, &t, &n->e));
+    net_owns(n, module, name, t);
+    return t;
+}
+
+/* Memory is there once and as a whole, whatever parts of it are parameters. */
+static void memory_is_there_as_a_whole(void **state) {
+    (void)state;
+    net n = net_new();
+    int32_t a = net_leaf(&n, "A"), c = net_leaf(&n, "C"), root = net_leaf(&n, "Mine");
+    part(&n, a, "rows", 10, 7, 100); /* 60 bytes of it are no parameter's */
+    part(&n, a, "tied", 10, 8, 48);  /* two that overlap */
+    part(&n, c, "slice", 5, 8, 48);
+    part(&n, c, "spread", 10, 9, 4); /* one number, as a row of ten */
+    part(&n, c, "unknown", 10, 0, 0);
+    int32_t top = net_place(&n, -1, "", root);
+    net_place(&n, top, "a", a);
+    net_place(&n, top, "c", c);
+    NET_OK(&n, lam_build_lifetime(n.b, &(lam_lifetime){0, -1, -1, LAM_TAKEN_TENSOR, -1}, &n.e));
+    lam_model *m = net_done(&n);
+    lam_fit *f = fit_of(m);
+    assert_int_equal(f->part[LAM_HELD_PARAMETER].n, 100 + 48 + 4 + 40);
+    assert_int_equal(f->n_rows, 2);
+    assert_int_equal(f->rows[0].bytes, 100 + 40);
+    assert_int_equal(f->rows[1].bytes, 8 + 4 + 40);
+    lam_fit_free(f);
+    lam_model_free(m);
+}
+
 /* Gradients are there when the optimizer steps, and what it works with meanwhile; what the backward began
  * with is not. With equal bytes the first moment is the peak. */
 static void the_optimizers_step_may_be_the_peak(void **state) {
@@ -431,6 +470,7 @@ int main(void) {
         cmocka_unit_test(the_peak_is_the_most_at_any_moment),
         cmocka_unit_test(state_is_of_the_layer_that_owns_the_parameter),
         cmocka_unit_test(what_is_here_counts),
+        cmocka_unit_test(memory_is_there_as_a_whole),
         cmocka_unit_test(the_optimizers_step_may_be_the_peak),
         cmocka_unit_test(what_is_not_known_is_a_gap),
         cmocka_unit_test(what_a_cache_would_keep),
