@@ -97,6 +97,15 @@ def test_corpus(name, convention):
     assert str(caught.value).endswith("leave dry=True out to run the model")
 
 
+@pytest.mark.skipif(not hasattr(torch, "quantize_per_tensor"), reason="this torch quantises otherwise")
+def test_a_quantised_tensor_is_refused():
+    net = nn.Sequential(nn.Linear(8, 8))
+    net.register_buffer("table", torch.quantize_per_tensor(torch.randn(8, 8), 0.1, 0, torch.qint8))
+    net.forward = lambda x: x @ net.table.dequantize()
+    with pytest.raises(NeedsValuesError, match=r"works on a Tensor with torch\.strided and torch\.qint8"):
+        lamina.inspect(net, torch.randn(2, 8), dry=True)
+
+
 @watched
 @pytest.mark.parametrize(
     "name",

@@ -350,12 +350,18 @@ static bool is_sparse(lmx_dry *d, void *handle) {
     return lmx_sparse_of(lmx_layout_of(d->st), &d->st->torch.shim, handle, &sparse);
 }
 
+/* torch's shape functions know no quantised tensor. */
+static bool is_quantised(const lmx_plain *p) {
+    const char *name = lam_dtype_name(p->dtype);
+    return strncmp(name, "qint", 4) == 0 || strncmp(name, "quint", 5) == 0;
+}
+
 static PyObject *new_fake_of(lmx_dry *d, PyObject *tensor) {
     void *handle = (char *)tensor + d->st->torch.offset, *data = NULL;
     lmx_plain p;
     int32_t device = -1;
     bool grad;
-    if (!lmx_plain_of(d, tensor, &p) || is_sparse(d, handle)) return NULL;
+    if (!lmx_plain_of(d, tensor, &p) || is_sparse(d, handle) || is_quantised(&p)) return NULL;
     d->st->torch.shim.device(handle, &device);
     d->elsewhere = d->elsewhere || device != LMX_CPU;
     if (!lmx_wants_grad(d->st, tensor, &grad)) return NULL;
