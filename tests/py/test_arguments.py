@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import array
+import contextlib
 import ctypes
 import functools
 import io
@@ -123,6 +124,19 @@ class Does(nn.Module):
     def forward(self, *args, **kwargs):
         out = self.does(*args, **kwargs)
         return self.layer(out if isinstance(out, torch.Tensor) else torch.ones(2, 8))
+
+
+class Keeps(nn.Module):
+    """Calls a function on what an object holds, which is an attribute of the model."""
+
+    def __init__(self, does, args, kwargs):
+        super().__init__()
+        self.layer, self.does = nn.Linear(8, 8), does
+        self.held = Holds(args=list(args), kwargs=kwargs)
+
+    def forward(self, x):
+        out = self.does(*self.held.args, **self.held.kwargs)
+        return self.layer(out if isinstance(out, torch.Tensor) else x)
 
 
 class Holds:
@@ -404,6 +418,78 @@ def test_what_a_forward_changes_is_as_before(what, how):
         assert how in ("dry", "fit")
     assert (picture(args), [picture(value) for value in kwargs.values()]) == before
     assert not [note for note in notes if "restored" in note]
+
+
+@pytest.mark.parametrize("how", [how for how in RUNS if allowed(how) and how != "time"])  # see below
+@pytest.mark.parametrize("what", ALL)
+def test_what_a_model_holds_in_an_object_is_as_before(what, how):
+    make, does = ALL[what]
+    net = Keeps(does, *make())
+    before = picture(net.held.args), [picture(value) for value in net.held.kwargs.values()]
+    try:
+        notes = getattr(RUNS[how](net, (torch.ones(2, 8),), {}), "notes", [])
+    except NeedsValuesError:
+        assert how in ("dry", "fit")
+        notes = []
+    assert (picture(net.held.args), [picture(value) for value in net.held.kwargs.values()]) == before
+    assert not [note for note in notes if "restored" in note]
+
+
+class Decoder(nn.Module):
+    """Fills a cache that it holds, layer by layer, and steps an optimizer that it holds."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(8, 8)
+        self.cache = Holds(layers=[Cache(), Cache()], seen={"x": []})
+        self.steps = torch.optim.Adam(self.layer.parameters())
+
+    def forward(self, x):
+        for cache in self.cache.layers:
+            x = cache.update(self.layer(x).detach())
+        self.cache.seen["x"].append(x.detach())
+        with torch.enable_grad():
+            self.layer(x.detach()).sum().backward()
+        self.steps.step()
+        self.steps.zero_grad()
+        return x
+
+
+@pytest.mark.parametrize("how", [how for how in RUNS if allowed(how)])
+def test_a_cache_and_an_optimizer_that_a_model_holds(how):
+    net, x = Decoder(), torch.rand(2, 8)
+    net(x)
+
+    def now():
+        return picture(net.cache), picture(net.steps.state), [p.tolist() for p in net.parameters()]
+
+    before = now()
+    with contextlib.suppress(NeedsValuesError):
+        RUNS[how](net, (x,), {})
+    assert now() == before
+    assert len(net(x)) == 6
+
+
+@watched
+def test_timed_runs_go_on_with_the_objects_of_a_model():
+    seen, cache = [], Cache()
+
+    def step():
+        seen.append(cache.length)
+        return cache.update(torch.ones(2, 8))
+
+    net = Keeps(step, (), {})
+    net.cache = cache
+    lamina.inspect(net, torch.ones(2, 8), time=True, warmup=2, repeats=3)
+    assert seen == [0, 1, 2, 3, 4, 5]
+    assert (cache.length, cache.keys) == (0, [])
+
+
+def test_too_many_values_of_a_model_are_said_to_be(monkeypatch):
+    monkeypatch.setattr(arguments, "MOST", 4)
+    net = Keeps(lambda *_: None, ([1], [2], [3]), {})
+    told = lamina.inspect(net, torch.ones(2, 8)).notes
+    assert [note for note in told if note.startswith("the model's objects hold more than 4 values; held.")]
 
 
 def test_a_run_that_raises_gives_back_too():

@@ -743,13 +743,18 @@ def test_containers_in_containers_are_put_back():
     assert net.loop == [net.loop]
 
 
-def test_an_object_that_was_changed_is_named():
+def test_objects_are_told_of_and_left_alone():
     net = Deep()
     net.child, net.draws = nn.Sequential(Deep()), random.Random(0)
+    net.child[0].more = [{"k": (net.child[0].cache, Cache())}]
     before = _lamina.Snapshot(net)
     net.draws.gauss(0, 1)
-    assert before.restore() == []
-    before = _lamina.Snapshot(net)
     net.child[0].cache.step += 1
-    assert before.restore() == ["child.0.cache was changed and could not be restored"]
+    assert before.restore() == []
     assert net.child[0].cache.step == 1
+    more = net.child[0].more[0]["k"][1]
+    assert before.objects() == [
+        ("cache", net.cache),
+        ("child.0.cache", net.child[0].cache),
+        ("child.0.more", more),
+    ]

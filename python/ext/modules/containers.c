@@ -64,14 +64,12 @@ lmx_container_type lmx_container_type_of(PyObject *o) {
     return PySet_Check(o) ? LMX_BOX_SET : LMX_BOX_NONE;
 }
 
-bool lmx_container_keep(lmx_snapshot *s, int32_t node, PyObject *object, lmx_container_type type,
-                        PyObject *name) {
+bool lmx_container_keep(lmx_snapshot *s, int32_t node, PyObject *object, lmx_container_type type) {
     lmx_container *box = lmx_vec_push(&s->boxes, sizeof *box, 1);
     if (!box) return lmx_nomem();
     size_t at = s->refs.n, place = s->boxes.n - 1;
     Py_INCREF(object);
-    Py_XINCREF(name);
-    *box = (lmx_container){object, name, (uint32_t)at, 0, node, type};
+    *box = (lmx_container){object, (uint32_t)at, 0, node, type};
     if (!lmx_container_size(object, type)) return true;
     bool ok = type == LMX_BOX_DICT   ? keep_dict(s, object)
               : type == LMX_BOX_LIST ? keep_list(s, object)
@@ -203,31 +201,8 @@ static bool empty_again(lmx_snapshot *s, PyObject *o) {
     return is_empty(o) || refill(s, o, lmx_container_type_of(o), NULL, 0);
 }
 
-/* True for a tensor of a dry run, and for a tuple with one. */
-static bool holds_fake(const lmx_snapshot *s, PyObject *value) {
-    PyTypeObject *fake = s->st->torch.fake;
-    if (!fake || !value) return false;
-    bool holds = PyType_IsSubtype(Py_TYPE(value), fake);
-    for (Py_ssize_t i = 0; !holds && PyTuple_CheckExact(value) && i < PyTuple_Size(value); i++)
-        holds = PyType_IsSubtype(Py_TYPE(PyTuple_GetItem(value, i)), fake);
-    return holds;
-}
-
-/* A dry run replaces the tensors of an object, and they must not stay after it. */
-static bool put_back(lmx_snapshot *s, PyObject *dict, PyObject **refs, size_t n) {
-    for (size_t i = 0; i < n; i++) {
-        PyObject *key = refs[2 * i], *was = lmx_ref(refs[2 * i + 1]);
-        if (PyUnicode_Check(key) && holds_fake(s, lmx_get(dict, key)) && PyDict_SetItem(dict, key, was) < 0)
-            return false;
-    }
-    return true;
-}
-
 bool lmx_container_restore(lmx_snapshot *s, const lmx_container *box) {
     PyObject **refs = (PyObject **)s->refs.data + box->at;
-    if (box->name)
-        return (put_back(s, box->object, refs, box->n) && is_same(s, box->object, box->type, refs, box->n)) ||
-               lmx_problem(s, box->node, box->name, "was changed and could not be restored");
     bool ok = refill(s, box->object, box->type, refs, box->n);
     for (uint32_t i = 0; box->type == LMX_BOX_DICT && i < box->n; i++)
         if (lmx_is_empty_box(refs[2 * i + 1])) ok = empty_again(s, lmx_ref(refs[2 * i + 1])) && ok;

@@ -58,12 +58,31 @@ PyObject *lmx_given_save(PyObject *self, PyObject *address) {
     Py_RETURN_NONE;
 }
 
-/* == tensors with a graph ============================================================================== */
+/* == objects and tensors with a graph ================================================================== */
 
-static PyObject *path_of(const lmx_snapshot *s, const lmx_kept *k) {
+static PyObject *path_of(const lmx_snapshot *s, int32_t node, PyObject *name) {
     int32_t place = 0;
-    while ((size_t)place < s->tree.places.n && lmx_place_at(&s->tree, place)->node != k->node) place++;
-    return lmx_path(&s->tree, place, k->name);
+    while ((size_t)place < s->tree.places.n && lmx_place_at(&s->tree, place)->node != node) place++;
+    return lmx_path(&s->tree, place, name);
+}
+
+static bool add_pair(const lmx_snapshot *s, int32_t node, PyObject *name, PyObject *value, PyObject *list) {
+    PyObject *path = path_of(s, node, name), *pair = path ? PyTuple_Pack(2, path, value) : NULL;
+    const bool ok = pair && PyList_Append(list, pair) == 0;
+    Py_XDECREF(path);
+    Py_XDECREF(pair);
+    return ok;
+}
+
+PyObject *lmx_objects(PyObject *self, PyObject *unused) {
+    const lmx_snapshot *s = self_of(self);
+    (void)unused;
+    PyObject *list = PyList_New(0);
+    for (size_t i = 0; list && i < s->objects.n; i++) {
+        const lmx_object *o = (lmx_object *)s->objects.data + i;
+        if (!add_pair(s, o->node, o->name, o->object, list)) Py_CLEAR(list);
+    }
+    return list;
 }
 
 static bool add_graph(const lmx_snapshot *s, const lmx_kept *k, PyObject *list) {
@@ -71,12 +90,7 @@ static bool add_graph(const lmx_snapshot *s, const lmx_kept *k, PyObject *list) 
     PyObject *node = PyObject_GetAttrString(k->tensor, "grad_fn");
     const bool has = node && node != Py_None;
     Py_XDECREF(node);
-    if (!has) return lmx_forgive();
-    PyObject *path = path_of(s, k), *pair = path ? PyTuple_Pack(2, path, k->tensor) : NULL;
-    const bool ok = pair && PyList_Append(list, pair) == 0;
-    Py_XDECREF(path);
-    Py_XDECREF(pair);
-    return ok;
+    return has ? add_pair(s, k->node, k->name, k->tensor, list) : lmx_forgive();
 }
 
 PyObject *lmx_graphs(PyObject *self, PyObject *unused) {

@@ -47,22 +47,22 @@ enum { DEEPEST = 16, MOST_BOXES = 1 << 16 };
 
 static bool is_kept(lmx_snapshot *s, PyObject *o) { return lmx_map_get(&s->within, o) >= 0; }
 
-static bool keep_within(taker *t, PyObject *o, lmx_container_type type, PyObject *name) {
+static bool keep_within(taker *t, PyObject *o, lmx_container_type type) {
     if (!lmx_map_put(&t->s->within, o, 0)) return lmx_nomem();
-    return lmx_container_keep(t->s, t->node, o, type, name);
+    return lmx_container_keep(t->s, t->node, o, type);
 }
 
-/* Keeps the attributes of an object of a class written in Python, to tell if they change. They are not
- * restored: what else belongs to the object's state, only its class knows. */
+/* Notes an object of a class written in Python. What it holds is kept by whoever asks for objects(). */
 static bool take_object(taker *t, PyObject *name, PyObject *o) {
     lmx_snapshot *s = t->s;
     if (!(PyType_GetFlags(Py_TYPE(o)) & Py_TPFLAGS_HEAPTYPE) || PyType_Check(o)) return true;
-    if (PyType_IsSubtype(Py_TYPE(o), s->st->torch.module)) return true;
-    PyObject *dict = lmx_dict_of(o);
-    bool ok =
-        !dict || !PyDict_CheckExact(dict) || is_kept(s, dict) || keep_within(t, dict, LMX_BOX_DICT, name);
-    Py_XDECREF(dict);
-    return ok;
+    if (PyType_IsSubtype(Py_TYPE(o), s->st->torch.module) || is_kept(s, o)) return true;
+    lmx_object *at = lmx_vec_push(&s->objects, sizeof *at, 1);
+    if (!at || !lmx_map_put(&s->within, o, 0)) return lmx_nomem();
+    Py_INCREF(o);
+    Py_INCREF(name);
+    *at = (lmx_object){o, name, t->node};
+    return true;
 }
 
 static bool take_items(taker *t, PyObject *name, size_t box, int depth);
@@ -78,7 +78,7 @@ static bool take_value(taker *t, PyObject *name, PyObject *value, int depth) {
         if (!take_value(t, name, PyTuple_GetItem(value, i), depth + 1)) return false;
     if (tuple || (type && is_kept(s, value))) return true;
     const size_t box = s->boxes.n;
-    if (type) return keep_within(t, value, type, NULL) && take_items(t, name, box, depth + 1);
+    if (type) return keep_within(t, value, type) && take_items(t, name, box, depth + 1);
     if (!lmx_generator_keep(s, t->node, name, value)) return false;
     return Py_TYPE(value) != s->no_draw || take_object(t, name, value);
 }
@@ -115,7 +115,7 @@ static bool take_values(taker *t) {
             continue;
         }
         const size_t inner = s->boxes.n;
-        if (type && !lmx_container_keep(s, t->node, value, type, NULL)) return false;
+        if (type && !lmx_container_keep(s, t->node, value, type)) return false;
         if (!PyUnicode_Check(key) || (type && is_registry(s->st, key))) continue;
         if (!(type ? take_items(t, key, inner, 1) : take_value(t, key, value, 1))) return false;
     }
@@ -150,7 +150,7 @@ static bool take_node(lmx_snapshot *s, int32_t node) {
     bool ok = take_training(s, module, dict) &&
               take_registered(&t, dict, s->st->n__parameters, renormalised) &&
               take_registered(&t, dict, s->st->n__buffers, true) &&
-              lmx_container_keep(s, node, dict, LMX_BOX_DICT, NULL) && take_values(&t);
+              lmx_container_keep(s, node, dict, LMX_BOX_DICT) && take_values(&t);
     Py_DECREF(dict);
     return ok;
 }
@@ -384,6 +384,7 @@ static int snapshot_traverse(PyObject *self, visitproc visit, void *arg) {
         Py_VISIT(k->data);
         Py_VISIT(k->type);
     }
+    for (size_t i = 0; i < s->objects.n; i++) Py_VISIT(((lmx_object *)s->objects.data)[i].object);
     for (size_t i = 0; i < s->draws.n; i++) {
         Py_VISIT(((lmx_generator *)s->draws.data)[i].object);
         Py_VISIT(((lmx_generator *)s->draws.data)[i].state);
@@ -395,14 +396,15 @@ static int snapshot_traverse(PyObject *self, visitproc visit, void *arg) {
 
 static int snapshot_clear(PyObject *self) {
     lmx_snapshot *s = self_of(self), old = *s;
-    s->types = s->training = s->boxes = s->refs = s->kept = s->draws = (lmi_vec){0};
+    s->types = s->training = s->boxes = s->refs = s->kept = s->draws = s->objects = (lmi_vec){0};
     lmi_arena_init(&s->values, UINT64_MAX);
     s->seen = s->within = (lmi_map){0};
     s->problems = NULL;
     lmx_tree_free(&s->tree);
-    for (size_t i = 0; i < old.boxes.n; i++) {
-        Py_DECREF(((lmx_container *)old.boxes.data)[i].object);
-        Py_XDECREF(((lmx_container *)old.boxes.data)[i].name);
+    for (size_t i = 0; i < old.boxes.n; i++) Py_DECREF(((lmx_container *)old.boxes.data)[i].object);
+    for (size_t i = 0; i < old.objects.n; i++) {
+        Py_DECREF(((lmx_object *)old.objects.data)[i].object);
+        Py_DECREF(((lmx_object *)old.objects.data)[i].name);
     }
     for (size_t i = 0; i < old.kept.n; i++) lmx_kept_free((lmx_kept *)old.kept.data + i, &s->st->torch);
     for (size_t i = 0; i < old.draws.n; i++) {
@@ -418,6 +420,7 @@ static int snapshot_clear(PyObject *self) {
     lmi_vec_free(&old.kept);
     lmi_arena_free(&old.values);
     lmi_vec_free(&old.draws);
+    lmi_vec_free(&old.objects);
     lmi_map_free(&old.seen);
     lmi_map_free(&old.within);
     return 0;
@@ -444,6 +447,9 @@ static PyMethodDef snapshot_methods[] = {
      PyDoc_STR(
          "save($self, address, /)\n--\n\nCopies the values of what is at one of these addresses, unless "
          "they were copied before.")},
+    {"objects", lmx_objects, METH_NOARGS,
+     PyDoc_STR("objects($self, /)\n--\n\nReturns (name, object) for each object of a class written in Python "
+               "that the modules hold. restore() leaves these alone.")},
     {"graphs", lmx_graphs, METH_NOARGS,
      PyDoc_STR(
          "graphs($self, /)\n--\n\nReturns (name, tensor) for each tensor of the modules that is the result "

@@ -11,11 +11,16 @@ typedef enum lmx_container_type { LMX_BOX_NONE, LMX_BOX_DICT, LMX_BOX_LIST, LMX_
 /* The saved content of a dict, list or set: `n` references from `at` on, two for each entry of a dict. */
 typedef struct lmx_container {
     PyObject *object; /* strong */
-    PyObject *name;   /* strong; of the attribute, if this is the dict of an object: it is only compared */
     uint32_t at, n;
     int32_t node; /* the module that holds it */
     lmx_container_type type;
 } lmx_container;
+
+/* An object of a class written in Python that a module holds, also in its containers. */
+typedef struct lmx_object {
+    PyObject *object, *name; /* strong; name: of the attribute */
+    int32_t node;
+} lmx_object;
 
 /* Most containers of a module are its empty dicts of hooks. They have no box: the reference to them is
  * marked. */
@@ -61,7 +66,8 @@ typedef struct lmx_snapshot {
     lmi_arena values;      /* of buffers and of small tensors */
     lmi_vec draws;         /* lmx_generator: random number generators that modules hold */
     lmi_map seen;          /* tensor -> kept */
-    lmi_map within;        /* the containers that others hold, and the dicts of objects; each is kept once */
+    lmi_vec objects;       /* lmx_object */
+    lmi_map within;        /* the containers that others hold, and the objects; each is kept once */
     PyTypeObject *no_draw; /* the last type that is no generator; only compared, not owned */
     PyObject *problems;    /* while restoring: a list of names */
     bool untouched;        /* lmx_snapshot_holds found nothing to restore, and nothing has run since */
@@ -78,9 +84,8 @@ void lmx_snapshot_doubt(PyObject *snapshot); /* user code may run; NULL is allow
 
 lmx_container_type lmx_container_type_of(PyObject *o);
 Py_ssize_t lmx_container_size(PyObject *o, lmx_container_type type);
-/* Saves a dict, list or set and its content; `name`: as in lmx_container. */
-bool lmx_container_keep(lmx_snapshot *s, int32_t node, PyObject *object, lmx_container_type type,
-                        PyObject *name);
+/* Saves a dict, list or set and its content. */
+bool lmx_container_keep(lmx_snapshot *s, int32_t node, PyObject *object, lmx_container_type type);
 /* True if its content is unchanged. Also false with an exception. */
 bool lmx_container_is_same(lmx_snapshot *s, const lmx_container *box);
 /* Restores its content if it differs. False with an exception. */
@@ -114,10 +119,11 @@ bool lmx_tensor_save(lmx_snapshot *s, lmx_kept *kept);
 typedef PyObject *lmx_instead(void *self, PyObject *value);
 bool lmx_snapshot_replace(lmx_snapshot *s, lmx_instead *instead, void *self);
 
-/* The methods for the arguments of a run, and for tensors with a graph (given.c). */
+/* The methods for the arguments of a run, for objects, and for tensors with a graph (given.c). */
 PyObject *lmx_given_keep(PyObject *self, PyObject *args);
 PyObject *lmx_given_memory(PyObject *self, PyObject *unused);
 PyObject *lmx_given_save(PyObject *self, PyObject *address);
+PyObject *lmx_objects(PyObject *self, PyObject *unused);
 PyObject *lmx_graphs(PyObject *self, PyObject *unused);
 
 /* Notes that `name` of module `node` could not be restored, and clears the exception. False only for an

@@ -2,6 +2,8 @@
 """The arguments of a run are afterwards as before: tensors by value, containers and objects by what they
 hold.
 
+The objects that modules hold are remembered in the same way: a cache, an optimizer, a configuration.
+
 Everything that can be reached from the arguments is remembered by reference before the run. The values of a
 large tensor are copied only if an operator is about to write to it (python/ext/observe/guard.c); if operators
 are not watched, they are copied before the run. The forward gets the caller's own objects, but for tensors
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
 MOST = 65536  # the most values that are read
 MOST_BYTES = 268435456  # the most of an array of numbers, whose writes can't be seen before they happen
 CONSTANTS = ("torch",)  # home of types whose objects never change: dtype, layout, memory_format
+MODEL = "the model's objects hold"
 LOST = "was changed and could not be restored"
 HEAP_TYPE, IMMUTABLE_TYPE = 512, 256  # flags of CPython's types
 ABSENT: Any = object()
@@ -397,13 +400,20 @@ def written_by(name: str, n: int) -> frozenset[int] | None:
 
 
 class Arguments:
-    """The arguments of one or more runs, saved when this is made. ``watch`` gets a note for each thing that
-    can't be restored, if the forward changes it."""
+    """The arguments of one or more runs, and ``held``: the objects of the model, each with its name. They are
+    saved when this is made. ``watch`` gets a note for each argument that can't be restored if the forward
+    changes it."""
 
     def __init__(
-        self, args: tuple[Any, ...], kwargs: Mapping[str, Any], root: Any, watch: _lamina.Capture
+        self,
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        root: Any,
+        watch: _lamina.Capture,
+        held: Iterable[tuple[str, Any]] = (),
     ) -> None:
         self._note = watch.note
+        self._whose = "the arguments hold"
         self.tensors: list[Any] = []
         self._given = args, dict(kwargs)
         self._kept = _lamina.Snapshot(None)
@@ -415,10 +425,17 @@ class Arguments:
         self._seen: dict[int, Any] = {}  # keeps values alive, so that no identity is reused
         self._root = root
         self._own: set[int] = set()  # modules that need no other snapshot
+        self._owned: set[int] = set()  # tensors that the model's own snapshot restores
         self._new: dict[int, Any] = {}
         self._unsure: list[str] = []
         named = [(f"args[{at}]", value) for at, value in enumerate(args)] + list(kwargs.items())
         self._look(named)
+        self._n_given = len(self._holders)
+        if held := list(held):
+            self._whose = MODEL
+            for _, module in modules(root):
+                self._owned.update(map(id, (*module._parameters.values(), *module._buffers.values())))
+            self._look(held)
 
     # Remembering.
 
@@ -429,9 +446,7 @@ class Arguments:
             if isinstance(value, PLAIN) or id(value) in self._seen:
                 continue
             if len(self._seen) >= MOST:
-                self._note(
-                    f"the arguments hold more than {MOST} values; {name} and what follows is not restored"
-                )
+                self._note(f"{self._whose} more than {MOST} values; {name} and what follows is not restored")
                 return
             self._seen[id(value)] = value
             try:
@@ -447,8 +462,7 @@ class Arguments:
         """Remembers one value, and returns those inside it."""
         torch = sys.modules["torch"]
         if isinstance(value, torch.nn.Module):
-            self._keep_module(name, value)
-            return ()
+            return self._keep_module(name, value)
         if isinstance(value, torch.Tensor):
             self.tensors.append(value)
             return self._keep_tensor(name, value)
@@ -473,6 +487,8 @@ class Arguments:
         return [*found, *self._others(name, value), *self._attributes(name, value)]
 
     def _keep_tensor(self, name: str, tensor: Any) -> Iterable[tuple[str, Any]]:
+        if id(tensor) in self._owned:
+            return ()
         parts = _parts_of(name, tensor)
         self._kept.keep(name, tensor, bool(parts))
         if parts and not hasattr(tensor, "__tensor_flatten__"):
@@ -504,7 +520,8 @@ class Arguments:
         return ()
 
     def _doubt(self, name: str, value: Any) -> None:
-        self._note(f"{name}, a {type(value).__name__}, can't be restored if the forward changes it")
+        if self._whose != MODEL:  # a model holds many things, and few of them ever change
+            self._note(f"{name}, a {type(value).__name__}, can't be restored if the forward changes it")
 
     def _keep_file(self, name: str, value: Any) -> Iterable[tuple[str, Any]]:
         in_memory = isinstance(value, (io.BytesIO, io.StringIO))
@@ -517,12 +534,15 @@ class Arguments:
             self._doubt(name, value)
         return ()
 
-    def _keep_module(self, name: str, value: Any) -> None:
+    def _keep_module(self, name: str, value: Any) -> Iterable[tuple[str, Any]]:
         if not self._own:
             self._own.update(id(module) for _, module in modules(self._root))
-        if id(value) not in self._own:
-            self.inside[_lamina.Snapshot(value)] = name
-            self._own.update(id(module) for _, module in modules(value))
+        if id(value) in self._own:
+            return ()
+        snapshot = _lamina.Snapshot(value)
+        self.inside[snapshot] = name
+        self._own.update(id(module) for _, module in modules(value))
+        return [(f"{name}.{path}", held) for path, held in snapshot.objects()]
 
     def _attributes(self, name: str, value: Any) -> Iterable[tuple[str, Any]]:
         found: list[tuple[str, Any]] = []
@@ -594,11 +614,12 @@ class Arguments:
         self._new[id(value)] = new
         return new
 
-    def put_back(self) -> list[str]:
-        """Restores everything, and returns a sentence for each thing that could not be restored. An exception
-        that is no Exception is raised when all the rest is restored."""
+    def put_back(self, *, between: bool = False) -> list[str]:
+        """Restores everything, and returns a sentence for each thing that could not be restored. ``between``
+        two runs the model's objects stay as they are, like the model. An exception that is no Exception is
+        raised when all the rest is restored."""
         problems, raised = list(self._unsure), None
-        for holder in self._holders:
+        for holder in self._holders[: self._n_given] if between else self._holders:
             try:
                 holder.put_back()
             except Exception:  # a class of the program's may raise anything

@@ -97,7 +97,8 @@ def run_once(
         set_up, shown = NOTHING if around is None else around, progress(_work(dry, follow, backward))
         said = NOTHING if time is not None and time.once else shown  # a thread would disturb a timed run
         with _modes(backward, real=backward or dry, unfused=unfused), set_up, said:
-            given = Arguments(args() if callable(args) else args, kwargs or {}, root, watch)
+            given_now = args() if callable(args) else args
+            given = Arguments(given_now, kwargs or {}, root, watch, snapshot.objects())
             back = Backward(watch, next_node(), follow, optimizer) if backward else None
             if dry:
                 from .._dry.mode import go_dry

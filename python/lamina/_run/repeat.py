@@ -75,7 +75,7 @@ def measure(
     opened = Opened(watch)
 
     def failed(what: str) -> bool:
-        run.leave(given.put_back())
+        run.leave(given.put_back(between=True))
         back = Backward(watch, next_node()) if backward else None
         run.error = call_root(root, *given.given(without_graph), back, run)
         if run.error is not None:
