@@ -36,7 +36,7 @@ static const lmi_format of_torch[] = {[LMI_TORCH_ZIP] = LMI_CHECKPOINT,
                                       [LMI_TORCH_PICKLE] = LMI_PICKLE,
                                       [LMI_TORCH_TAR] = LMI_TAR};
 
-/* A zip file that can't be read is taken for a checkpoint, whose reader says why. */
+/* A damaged zip file is taken for a checkpoint, whose reader says why. */
 static lam_status sniff_zip(const lmi_bytes *of, lmi_format *out, lam_error *e) {
     lmi_zip z;
     lam_error why = {.at = -1};
@@ -47,7 +47,8 @@ static lam_status sniff_zip(const lmi_bytes *of, lmi_format *out, lam_error *e) 
     else if (lmi_is_pt2(&z))
         *out = LMI_PT2;
     lmi_zip_free(&z);
-    return s == LAM_NOMEM ? lmi_nomem(e) : LAM_OK;
+    if (s == LAM_NOMEM) return lmi_nomem(e);
+    return s == LAM_IO ? lmi_fail(e, s, why.where, "%s", why.text) : LAM_OK;
 }
 
 static lam_status sniff(const lmi_bytes *of, char *head, size_t n, lmi_format *out, lam_error *e) {

@@ -334,9 +334,11 @@ static lam_status node(lmi_onnx_reader *r, lmi_onnx_scope *s, const lmi_field *o
     lmi_vec_init(&d.meta, sizeof(lmi_onnx_text));
     lam_status status = node_fields(r, s, of, &d, &n, e);
     if (status == LAM_OK && !*n.op) status = lmi_onnx_bad(r, of->at, e, "node '%s' has no operator", n.name);
-    n.domain = domain_of(n.domain);
-    n.opset = opset_of(s, n.domain);
-    if (status == LAM_OK) status = node_values(r, s, &d, &n, e);
+    if (status == LAM_OK) { /* a text that could not be read is none */
+        n.domain = domain_of(n.domain);
+        n.opset = opset_of(s, n.domain);
+        status = node_values(r, s, &d, &n, e);
+    }
     draft_free(&d);
     LAM_TRY(status);
     const lmi_onnx_function *fn = function_of(r, &n);

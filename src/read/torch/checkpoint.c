@@ -43,16 +43,17 @@ lmi_torch_kind lmi_torch_kind_of(const unsigned char *head, size_t n) {
     return marked ? LMI_TORCH_LEGACY : LMI_TORCH_PICKLE;
 }
 
-/* True if the file says that its numbers are in the other byte order; older torch says nothing. */
-static bool is_turned(const lmi_zip *z, size_t folder) {
+/* Whether the file says that its numbers are in the other byte order; older torch says nothing. */
+static lam_status find_order(const lmi_zip *z, size_t folder, bool *turned, lam_error *e) {
     char path[512], *order = NULL;
     size_t n = 0;
     snprintf(path, sizeof path, "%.*s/byteorder", (int)folder, z->entry[0].name);
     const lmi_zip_entry *entry = lmi_zip_find(z, path);
-    const bool big = entry && lmi_zip_all(z, entry, 64, &order, &n, NULL) == LAM_OK && n >= 3 &&
-                     memcmp(order, "big", 3) == 0;
+    if (!entry) return LAM_OK;
+    LAM_TRY(lmi_zip_all(z, entry, 64, &order, &n, e));
+    *turned = n == 3 && memcmp(order, "big", n) == 0;
     free(order);
-    return big;
+    return LAM_OK;
 }
 
 /* -- zip files ------------------------------------------------------------------------------------------- */
@@ -70,12 +71,9 @@ static lam_status read_whole(lmi_tensors *t, const lmi_zip *z, const lmi_bytes *
     } else {
         LAM_TRY(lmi_zip_part(z, entry, &part, e));
     }
-    const lmi_storages in = {.zip = z,
-                             .folder = folder,
-                             .folder_name = z->entry[0].name,
-                             .of = of,
-                             .turned = t->keep && is_turned(z, folder)};
+    lmi_storages in = {.zip = z, .folder = folder, .folder_name = z->entry[0].name, .of = of};
     lam_status s = lmi_pickle_read(&p, &part, 0, e);
+    if (s == LAM_OK && t->keep) s = find_order(z, folder, &in.turned, e);
     if (s == LAM_OK) s = lmi_torch_walk(t, &p, &in, e);
     lmi_pickle_free(&p);
     free(all);

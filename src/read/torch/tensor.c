@@ -106,17 +106,21 @@ static lam_status check_storage(const rebuilding *r, storage *s, int64_t bytes) 
     return LAM_OK;
 }
 
-/* The byte of the file that a storage begins at; false: it is compressed, or damaged. */
-static bool find_storage(const rebuilding *r, const storage *s, uint64_t *at) {
+/* The byte of the file that a storage begins at; *found is false if it is compressed, or damaged. */
+static lam_status find_storage(const rebuilding *r, const storage *s, uint64_t *at, bool *found) {
     lmi_bytes part;
+    lam_error why = {.at = -1};
     if (!s->entry) {
         const int64_t place = lmi_map_get(&r->in->places, s->name);
         *at = (uint64_t)place;
-        return place >= 0;
+        *found = place >= 0;
+        return LAM_OK;
     }
-    if (lmi_zip_part(r->in->zip, s->entry, &part, NULL) != LAM_OK) return false;
-    *at = part.start - r->in->of->start;
-    return true;
+    const lam_status status = lmi_zip_part(r->in->zip, s->entry, &part, &why);
+    if (status == LAM_IO) return lmi_fail(r->e, status, why.where, "%s", why.text);
+    *found = status == LAM_OK;
+    if (*found) *at = part.start - r->in->of->start;
+    return LAM_OK;
 }
 
 static bool is_by_rows(const int64_t *sizes, const int64_t *strides, int32_t n) {
@@ -135,15 +139,17 @@ static lam_status place_view(const rebuilding *r, const storage *s, const int64_
     lmi_stored_tensor *x = r->out;
     int64_t numel = 0;
     uint64_t at = 0;
+    bool found = false;
     const int32_t bits = lam_dtype_bits(x->dtype);
     if (!r->t->keep || x->unread) return LAM_OK;
+    LAM_TRY(find_storage(r, s, &at, &found));
     if (r->in->turned)
         x->unread = "its numbers are in the other byte order";
     else if (bits % 8 || bits == 0)
         x->unread = "its elements are no whole bytes";
     else if (!lmi_product(x->sizes, x->ndim, &numel) || numel > spanned - offset)
         x->unread = "it has elements of its storage several times";
-    else if (!find_storage(r, s, &at))
+    else if (!found)
         x->unread = "its storage is compressed or damaged";
     if (x->unread) return LAM_OK;
     x->placed = true;

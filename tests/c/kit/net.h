@@ -201,14 +201,6 @@ OOM_UNUSED static int32_t timed_call(net *n, int32_t module, int32_t parent, int
     return index;
 }
 
-/* For oom_sweep: the times of a model. */
-OOM_UNUSED static void take_times(void *arg, bool *ok) {
-    lam_times *t = NULL;
-    lam_error e = {0};
-    *ok = oom_check(lam_times_new(&t, arg, &e), &e);
-    lam_times_free(t);
-}
-
 /* -- whole models ------------------------------------------------------------------------------ */
 
 /* Sequential(a: Sequential(fc, act), b: Sequential(fc, act)), the two fc one object: torchscan's

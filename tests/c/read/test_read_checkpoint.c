@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Checkpoints of torch, whole ones, damaged ones, and such that lie; and what loading files would import. */
+#include "kit/damaged.h"
 #include "kit/pickled.h"
 
 #include <unistd.h>
@@ -456,13 +457,15 @@ static void scan_once(void *path, bool *ok) {
 static void no_allocation_is_needed(void **state) {
     (void)state;
     a_module_that_was_saved_whole_has_its_classes(NULL);
-    oom_sweep(read_once, (void *)"whole.pt");
-    oom_sweep(scan_once, (void *)"whole.pt");
+    oom_sweep_parts(read_once, (void *)"whole.pt");
+    oom_sweep_parts(scan_once, (void *)"whole.pt");
     lmi_buf b = legacy("0", 6);
     save_bytes("legacy.pt", &b);
     lmi_buf_free(&b);
-    oom_sweep(read_once, (void *)"legacy.pt");
-    oom_sweep(scan_once, (void *)"legacy.pt");
+    oom_sweep_parts(read_once, (void *)"legacy.pt");
+    oom_sweep_parts(scan_once, (void *)"legacy.pt");
+    may_be_damaged("whole.pt", true, 3);
+    may_be_damaged("legacy.pt", true, 3);
 }
 
 int main(void) {

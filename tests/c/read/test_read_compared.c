@@ -499,8 +499,8 @@ static void no_allocation_is_needed(void **state) {
     save_words("sweep/index.json", "{\"weight_map\":{\"l.qweight\":\"one.st\"}}");
     save_safetensors("sweep.st", "l.weight F32 32,64 8192; m.w F32 1 4; n.x F4 4 2");
     save_q8("sweep.gguf", "blk.0.attn_q.weight", 8, 2, now);
-    oom_sweep(compare_once, (void *)"sweep.st");
-    oom_sweep(compare_once, (void *)"sweep.gguf");
+    oom_sweep_parts(compare_once, (void *)"sweep.st");
+    oom_sweep_parts(compare_once, (void *)"sweep.gguf");
 }
 
 /* -- types of GGUF by their numbers ------------------------------------------------------------------------

@@ -473,9 +473,9 @@ static void grow_once(void *path, bool *ok) {
 
 static void memory_may_run_out_anywhere(void **state) {
     (void)state;
-    oom_sweep(grow_once, (void *)LAMINA_TEST_DATA "/files/odd.onnx");
-    oom_sweep(read_once, (void *)LAMINA_TEST_DATA "/files/image.onnx");
-    oom_sweep(read_once, (void *)LAMINA_TEST_DATA "/files/odd.onnx");
+    oom_sweep_parts(grow_once, (void *)LAMINA_TEST_DATA "/files/odd.onnx");
+    oom_sweep_parts(read_once, (void *)LAMINA_TEST_DATA "/files/image.onnx");
+    oom_sweep_parts(read_once, (void *)LAMINA_TEST_DATA "/files/odd.onnx");
 }
 
 int main(void) {

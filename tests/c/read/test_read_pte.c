@@ -97,7 +97,7 @@ static void memory_may_run_out_anywhere(void **state) {
     (void)state;
     static char file[] = "a.pte";
     saved(file, program_of(48, 32, PROGRAM, 256, 200));
-    oom_sweep(read_it, file);
+    oom_sweep_parts(read_it, file);
 }
 
 int main(void) {

@@ -223,8 +223,8 @@ static void no_allocation_is_needed(void **state) {
     save_plain("plain.st", halves);
     save_gptq("gptq.st", mixed);
     save_awq("awq.st");
-    oom_sweep(compare_once, (void *)"gptq.st");
-    oom_sweep(compare_once, (void *)"awq.st");
+    oom_sweep_parts(compare_once, (void *)"gptq.st");
+    oom_sweep_parts(compare_once, (void *)"awq.st");
 }
 
 int main(void) {

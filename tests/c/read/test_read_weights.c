@@ -173,7 +173,7 @@ static bool put_other(lmi_buf *b, const char *list, int which, int how) {
 
 /* Where a part is missing or another, the rest is read as it stands. Memory may run out at any place. */
 static void parts_may_be_others(const char *list) {
-    oom_sweep(read_once, (void *)(uintptr_t) "packed");
+    oom_sweep_parts(read_once, (void *)(uintptr_t) "packed");
     for (int how = 0; how < 4; how++) {
         for (int which = 0;; which++) {
             lmi_buf b;
@@ -421,7 +421,7 @@ static void a_folder_may_have_a_model_of_any_format(void **state) {
         assert_true(lam_model_n_places(m) > 0);
         lam_model_free(m);
     }
-    oom_sweep(read_once, (void *)(uintptr_t) "single");
+    oom_sweep_parts(read_once, (void *)(uintptr_t) "single");
 }
 
 static void a_folder_is_its_one_model(void **state) {
@@ -653,12 +653,12 @@ static void no_allocation_is_needed(void **state) {
     lmi_buf b = gguf_made(3);
     save_bytes("oom.gguf", &b);
     lmi_buf_free(&b);
-    oom_sweep(read_once, (void *)"oom.gguf");
+    oom_sweep_parts(read_once, (void *)"oom.gguf");
     mkdir("sweep", 0777);
     save_safetensors("sweep/one.st",
                      "l.qweight I32 8,32 1024; l.scales F16 2,32 128; l.g_idx I32 64 256; n.w F32 1 4");
     save_words("sweep/index.json", "{\"weight_map\":{\"l.qweight\":\"one.st\"}}");
-    oom_sweep(read_once, (void *)"sweep/index.json");
+    oom_sweep_parts(read_once, (void *)"sweep/index.json");
 }
 
 int main(void) {

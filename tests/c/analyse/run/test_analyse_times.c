@@ -4,6 +4,7 @@
 #include "kit/oom.h"
 
 #include "kit/ops_net.h"
+#include "kit/times.h"
 
 #include <stdlib.h>
 

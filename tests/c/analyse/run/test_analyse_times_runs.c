@@ -6,6 +6,7 @@
 
 #include "kit/draw.h"
 #include "kit/net.h"
+#include "kit/times.h"
 
 enum { CALLS = 40, PLACES = 8, NODES = 12, TIME = 4000 };
 

@@ -165,7 +165,7 @@ static void are_told(const told *all, size_t n) {
         assert_string_equal(lmi_buf_text(&b), all[i].operator);
         lmi_buf_free(&b);
         lam_model_free(m);
-        oom_sweep(read_once, "node.onnx");
+        oom_sweep_parts(read_once, "node.onnx");
         may_have_other_arguments(&all[i]);
     }
 }

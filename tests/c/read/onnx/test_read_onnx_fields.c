@@ -418,10 +418,10 @@ static void no_allocation_is_needed(void **state) {
     lmi_buf b = rich();
     save_bytes("rich.onnx", &b);
     lmi_buf_free(&b);
-    oom_sweep(read_once, (void *)"rich.onnx");
-    oom_sweep(read_once, (void *)"elements.onnx");
-    oom_sweep(read_once, (void *)"folded.onnx");
-    oom_sweep(read_once, (void *)"named.onnx");
+    oom_sweep_parts(read_once, (void *)"rich.onnx");
+    oom_sweep_parts(read_once, (void *)"elements.onnx");
+    oom_sweep_parts(read_once, (void *)"folded.onnx");
+    oom_sweep_parts(read_once, (void *)"named.onnx");
 }
 
 int main(void) {

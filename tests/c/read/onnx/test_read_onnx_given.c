@@ -212,7 +212,7 @@ static void read_once(void *input, bool *ok) {
 static void memory_may_run_out_anywhere(void **state) {
     (void)state;
     save_filled("filled.onnx", 7);
-    oom_sweep(read_once, "x:0=2:int64=3,4");
+    oom_sweep_parts(read_once, "x:0=2:int64=3,4");
 }
 
 int main(void) {

@@ -490,10 +490,10 @@ static void grow_once(void *name, bool *ok) {
 
 static void no_allocation_is_needed(void **state) {
     (void)state;
-    oom_sweep(read_once, (void *)"net.pt2");
-    oom_sweep(read_once, (void *)"old.pt2");
-    oom_sweep(read_once, (void *)"branch.pt2");
-    oom_sweep(grow_once, (void *)"net.pt2");
+    oom_sweep_parts(read_once, (void *)"net.pt2");
+    oom_sweep_parts(read_once, (void *)"old.pt2");
+    oom_sweep_parts(read_once, (void *)"branch.pt2");
+    oom_sweep_parts(grow_once, (void *)"net.pt2");
 }
 
 int main(void) {

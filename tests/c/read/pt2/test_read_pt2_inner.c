@@ -172,7 +172,7 @@ static void are_told(const told *all, size_t n) {
         assert_int_equal(macs.state == LAM_EXACT ? macs.n : -1, all[i].macs);
         lam_costs_free(c);
         lam_model_free(m);
-        oom_sweep(read_once, "inner.pt2");
+        oom_sweep_parts(read_once, "inner.pt2");
         may_have_other_arguments(&all[i]);
     }
 }

@@ -325,7 +325,8 @@ static void read_once(void *arg, bool *ok) {
 
 static void no_allocation_is_needed(void **state) {
     (void)state;
-    for (size_t i = 0; i < sizeof made / sizeof *made; i++) oom_sweep(read_once, (void *)(uintptr_t)&made[i]);
+    for (size_t i = 0; i < sizeof made / sizeof *made; i++)
+        oom_sweep_parts(read_once, (void *)(uintptr_t)&made[i]);
 }
 
 int main(void) {
