@@ -53,7 +53,7 @@ const lmi_rule *lmi_rule_of_op(const lmi_convention *c, const lam_op *op) {
 }
 
 void lmi_count_op(const lmi_convention *c, const lam_model *m, int32_t op, lam_count out[LAM_N_METRICS]) {
-    for (int i = 0; i < LAM_N_METRICS; i++) out[i] = lmi_unknown();
+    lmi_set_unknown(out);
     const lam_op *o = lam_model_op(m, op);
     const lmi_rule *rule = o ? lmi_rule_of_op(c, o) : NULL;
     bool nothing = !rule && c->op_rules && c->no_rule == LMI_NR_NOTHING;

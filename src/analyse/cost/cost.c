@@ -29,9 +29,6 @@ static lam_status find_rows(lmi_work *w, lam_error *e) {
 static void free_work(lmi_work *w) {
     if (!w) return;
     for (int i = 0; i < LMI_N_CAUSES; i++) lmi_map_free(&w->by_type[i]);
-    for (size_t i = 0; i < w->own_code.n; i++) lmi_rule_code_free(((lmi_rule_code **)w->own_code.data)[i]);
-    lmi_vec_free(&w->own_code);
-    lmi_map_free(&w->own_by_rule);
     lmi_vec_free(&w->op_groups);
     lmi_map_free(&w->op_by_name);
     lmi_vec_free(&w->groups);
@@ -50,8 +47,6 @@ static lam_status compute(lam_costs *c, const lam_cost_options *o, lam_error *e)
     lmi_arena_init(&w->scratch, ARENA_LIMIT);
     lmi_vec_init(&w->groups, sizeof(lmi_group));
     for (int i = 0; i < LMI_N_CAUSES; i++) lmi_map_init(&w->by_type[i]);
-    lmi_vec_init(&w->own_code, sizeof(lmi_rule_code *));
-    lmi_map_init(&w->own_by_rule);
     lmi_vec_init(&w->op_groups, sizeof(lmi_op_group));
     lmi_map_init(&w->op_by_name);
     LAM_TRY(find_totals(w, e));
@@ -144,7 +139,7 @@ void lam_costs_free(lam_costs *c) {
     free_work(c->pending);
     lam_times_free(c->times);
     lam_times_free(c->device_times);
-    lmi_map_free(&c->own.by_name);
+    lmi_own_free(&c->own);
     lmi_vec_free(&c->answers);
     lmi_arena_free(&c->arena);
     free(c);

@@ -19,9 +19,10 @@ static void fill_phases(const lam_costs *c, lam_cost_row *row, const lmi_op_sum 
 }
 
 static void unknown_phases(lam_cost_row *row) {
-    for (int i = 0; i < LAM_N_METRICS; i++)
-        row->backward[i] = row->recompute[i] = row->total_backward[i] = row->total_recompute[i] =
-            lmi_unknown();
+    lmi_set_unknown(row->backward);
+    lmi_set_unknown(row->recompute);
+    lmi_set_unknown(row->total_backward);
+    lmi_set_unknown(row->total_recompute);
 }
 
 static void add_sum(lmi_op_sum *to, const lmi_op_sum *from) {
@@ -46,8 +47,7 @@ static bool is_known(const lmi_work *w, int phase) {
 void lmi_ops_totals(lmi_work *w) {
     for (int p = 0; p < LAM_N_PHASES; p++) {
         if (is_known(w, p)) sum_phase(w, (lam_phase)p);
-        for (int i = 0; !is_known(w, p) && p != LAM_FORWARD && i < LAM_N_METRICS; i++)
-            w->c->ops.total[p][i] = lmi_unknown();
+        if (!is_known(w, p) && p != LAM_FORWARD) lmi_set_unknown(w->c->ops.total[p]);
     }
 }
 

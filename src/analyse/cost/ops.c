@@ -75,11 +75,39 @@ static bool missed(const lmi_work *w, int32_t op, const lmi_rule *rule) {
 void lmi_ask(const lmi_work *w, int32_t op, int32_t event, const lmi_rule *rule,
              lam_count out[LAM_N_METRICS]) {
     bool answered = rule->asks && w->o->ask && w->o->ask(w->o->ask_self, w->m, op, event, rule->name, out);
-    for (int i = 0; i < LAM_N_METRICS && !answered; i++) out[i] = lmi_unknown();
+    if (!answered) lmi_set_unknown(out);
 }
 
 const lmi_rule *lmi_own_layer(const lmi_work *w, int32_t event) {
     return event < 0 ? NULL : lmi_own_of_module(w->cv, &w->m->modules[w->m->events[event].module]);
+}
+
+/* -- the numbers of an operator ------------------------------------------------------------------ */
+
+static lam_status run_rule(const lmi_work *w, const lmi_rule *rule, lmi_outcome *out, lam_error *e) {
+    const lmi_rule_code *code;
+    LAM_TRY(lmi_rule_code_of(w->cv, rule, &code, e));
+    lmi_set_unknown(out->n);
+    lmi_rule_run(code, false, &out->facts, out->n);
+    out->known = out->all = true;
+    for (int i = 0; i < LAM_N_METRICS; i++) {
+        out->n[i] = lmi_op_count(out->n[i]);
+        const bool missing = out->n[i].state != LAM_EXACT && code->formula[i];
+        out->known = out->known && (!missing || lmi_is_effective(i));
+        out->all = out->all && !missing;
+    }
+    return LAM_OK;
+}
+
+lam_status lmi_outcome_of_op(lmi_work *w, int32_t op, const lmi_rule *rule, lmi_outcome *out, lam_error *e) {
+    lmi_facts_of_op(w->m, op, &out->facts);
+    return run_rule(w, rule, out, e);
+}
+
+lam_status lmi_outcome_of_sig(lmi_work *w, const lam_op_sig *sig, const lmi_rule *rule, lmi_outcome *out,
+                              lam_error *e) {
+    lmi_facts_of_sig(w->m, sig, &out->facts);
+    return run_rule(w, rule, out, e);
 }
 
 /* Keeps the numbers that the caller's function gave for an operator, so that it is called once only. */
@@ -96,13 +124,11 @@ static lam_status count_own(lmi_work *w, lmi_tally *t, int32_t op, const lmi_rul
     const lmi_rule_code *code;
     lmi_facts facts;
     bool known = true;
-    LAM_TRY(lmi_code_of(w, rule, &code, e));
+    LAM_TRY(lmi_rule_code_of(w->cv, rule, &code, e));
     lmi_facts_of_op(w->m, op, &facts);
     lmi_ask(w, op, -1, rule, n);
-    for (int i = 0; i < LAM_N_METRICS; i++) {
-        if (code->formula[i]) n[i] = lmi_formula_run(code->formula[i], &facts);
-        n[i] = lmi_op_count(n[i]);
-    }
+    lmi_rule_run(code, false, &facts, n);
+    for (int i = 0; i < LAM_N_METRICS; i++) n[i] = lmi_op_count(n[i]);
     lmi_own_effective(n);
     for (int i = 0; i < LAM_EFFECTIVE_MACS; i++)
         known = known && (n[i].state == LAM_EXACT || !(code->formula[i] || w->c->has[i]));
@@ -144,7 +170,7 @@ static lam_status count_nothing(lmi_work *w, lmi_tally *t, int32_t op, lam_error
 
 static lam_status count_unknown(lmi_work *w, lmi_tally *t, int32_t op, lam_error *e) {
     lam_count n[LAM_N_METRICS];
-    for (int i = 0; i < LAM_N_METRICS; i++) n[i] = lmi_unknown();
+    lmi_set_unknown(n);
     w->c->ops.role[op] = LMI_ROLE_NO_RULE;
     add(w, t, op, n, false);
     return unsure(w, op, NULL, NULL, n, LMI_UNSEEN_NONE, e);

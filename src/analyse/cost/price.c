@@ -3,30 +3,6 @@
  * The cost of one call alone: its rule, the numbers, and the reason why they are not exact. */
 #include "analyse/cost/work.h"
 
-/* -- formulas, parsed once --------------------------------------------------------------------- */
-
-static lam_status parse_one(lmi_work *w, const char *text, const lmi_formula **out, lam_error *e) {
-    *out = NULL;
-    if (!text) return LAM_OK;
-    lmi_formula *f = lmi_alloc(&w->scratch, 1, sizeof *f);
-    if (!f) return lmi_nomem(e);
-    LAM_TRY(lmi_formula_parse(f, text, e));
-    *out = f;
-    return LAM_OK;
-}
-
-static lam_status parse_rule(lmi_work *w, const lmi_rule *r, lam_error *e) {
-    if (w->code[r->kind]) return LAM_OK;
-    lmi_kind_code *code = lmi_alloc(&w->scratch, 1, sizeof *code);
-    if (!code) return lmi_nomem(e);
-    for (int i = 0; i < LAM_N_METRICS; i++) {
-        LAM_TRY(parse_one(w, r->formula[i], &code->rule[i], e));
-        if (w->c->released) LAM_TRY(parse_one(w, r->released[i], &code->released[i], e));
-    }
-    w->code[r->kind] = code;
-    return LAM_OK;
-}
-
 const char *lmi_formula_used(const lmi_rule *rule, lam_metric metric, bool released, const lmi_facts *facts) {
     const char *text = released ? rule->released[metric] : NULL;
     lmi_formula f;
@@ -102,29 +78,36 @@ static void price_container(const lmi_work *w, const lam_event *ev, lmi_call_cos
     if (ev->flags & LAM_CALL_FAILED) worsen(p, LAM_AT_LEAST, LMI_CAUSE_FAILED);
 }
 
-static void price_by_rule(lmi_work *w, int32_t event, lmi_call_cost *p) {
-    const lam_event *ev = &w->m->events[event];
-    const lmi_rule *r = p->rule;
+/* Sets the metrics for which the call's rule has a formula; the others stay. */
+static lam_status run_rule(lmi_work *w, int32_t event, lmi_call_cost *p, const lmi_rule_code **code,
+                           lam_error *e) {
     lmi_facts facts;
+    LAM_TRY(lmi_rule_code_of(w->cv, p->rule, code, e));
     lmi_facts_of(w->m, event, &facts);
+    lmi_rule_run(*code, w->c->released, &facts, p->metric);
+    return LAM_OK;
+}
+
+static lam_status price_by_rule(lmi_work *w, int32_t event, lmi_call_cost *p, lam_error *e) {
+    const lam_event *ev = &w->m->events[event];
+    const lmi_rule_code *code;
+    lmi_set_unknown(p->metric);
+    LAM_TRY(run_rule(w, event, p, &code, e));
     for (int i = 0; i < LAM_N_METRICS; i++) {
-        const lmi_formula *rule = w->code[r->kind]->rule[i], *released = w->code[r->kind]->released[i];
-        p->metric[i] = lmi_unknown();
-        if (released) p->metric[i] = lmi_formula_run(released, &facts);
-        if (rule && p->metric[i].state == LAM_UNKNOWN) p->metric[i] = lmi_formula_run(rule, &facts);
-        if ((rule || released) && p->metric[i].state == LAM_UNKNOWN)
+        const bool given = code->formula[i] || (w->c->released && code->released[i]);
+        if (given && p->metric[i].state == LAM_UNKNOWN)
             p->cause = ev->flags & LAM_CALL_FAILED ? LMI_CAUSE_FAILED : LMI_CAUSE_FACT;
     }
     bool own = w->m->modules[ev->module].flags & LAM_MODULE_OWN_FORWARD;
     if (own && w->cv->hidden == LMI_HIDDEN_AT_LEAST) doubt(p, LMI_CAUSE_OWN_FORWARD);
+    return LAM_OK;
 }
 
 /* Adds the count of the layer's hook to those of the functions that were called in it. */
 static lam_status price_by_hook(lmi_work *w, int32_t event, lmi_call_cost *p, lam_error *e) {
     lmi_call_cost own = {.rule = lmi_rule_for(w->cv, &w->m->modules[w->m->events[event].module])};
     if (!own.rule) return LAM_OK;
-    LAM_TRY(parse_rule(w, own.rule, e));
-    price_by_rule(w, event, &own);
+    LAM_TRY(price_by_rule(w, event, &own, e));
     p->places = w->added ? w->added[w->m->events[event].module] : 1;
     for (int32_t k = 0; k < p->places; k++)
         for (int i = 0; i < LAM_N_METRICS; i++)
@@ -137,25 +120,25 @@ static lam_status price_by_hook(lmi_work *w, int32_t event, lmi_call_cost *p, la
 }
 
 /* Applies a user-defined rule: its numbers are complete, even if the layer's class may hide work. */
-static void price_own(const lmi_work *w, int32_t event, lmi_call_cost *p) {
+static lam_status price_own(lmi_work *w, int32_t event, lmi_call_cost *p, lam_error *e) {
     const lam_event *ev = &w->m->events[event];
-    lmi_facts facts;
-    lmi_facts_of(w->m, event, &facts);
+    const lmi_rule_code *code;
     lmi_ask(w, -1, event, p->rule, p->metric);
+    LAM_TRY(run_rule(w, event, p, &code, e));
     for (int i = 0; i < LAM_N_METRICS; i++) {
-        if (p->rule->formula[i]) p->metric[i] = lmi_rule_count(p->rule, (lam_metric)i, &facts);
-        if (p->metric[i].n < 0) p->metric[i] = lmi_unknown();
+        p->metric[i] = lmi_op_count(p->metric[i]);
         /* Bytes that the rule does not give are no cause: their columns show `?`. */
         if (p->metric[i].state == LAM_UNKNOWN && w->c->has[i] && i <= LAM_DMAS)
             p->cause = ev->flags & LAM_CALL_FAILED ? LMI_CAUSE_FAILED : LMI_CAUSE_FACT;
     }
     lmi_own_effective(p->metric);
+    return LAM_OK;
 }
 
 static bool price_custom(const lmi_work *w, int32_t event, lmi_call_cost *p) {
     lam_count out[LAM_N_METRICS];
     bool omit = false;
-    for (int i = 0; i < LAM_N_METRICS; i++) out[i] = lmi_unknown();
+    lmi_set_unknown(out);
     if (!w->o->custom || !w->o->custom(w->o->custom_self, w->m, event, out, &omit)) return false;
     p->custom = true;
     p->omit = omit;
@@ -174,7 +157,7 @@ static lam_status price_seen(lmi_work *w, int32_t event, lam_error *e) {
         lmi_ops_price(w, event, p);
         p->rule = w->cv->which == LMI_OPS ? lmi_own_layer(w, event) : NULL;
         p->counted = p->counted || p->rule;
-        if (p->rule) price_own(w, event, p);
+        if (p->rule) LAM_TRY(price_own(w, event, p, e));
         if (w->cv->which == LMI_HOOKS) LAM_TRY(price_by_hook(w, event, p, e));
         bool failed = (ev->flags & (LAM_CALL_FAILED | LAM_CALL_AGAIN)) == LAM_CALL_FAILED;
         if (failed) doubt(p, LMI_CAUSE_FAILED);
@@ -186,7 +169,7 @@ static lam_status price_seen(lmi_work *w, int32_t event, lam_error *e) {
     if (p->omit) return LAM_OK;
     if (p->rule && p->rule->name) {
         p->counted = true;
-        price_own(w, event, p);
+        LAM_TRY(price_own(w, event, p, e));
     } else if (!p->counted) {
         price_container(w, ev, p);
     } else if (mod->flags & LAM_MODULE_OPAQUE) {
@@ -196,8 +179,7 @@ static lam_status price_seen(lmi_work *w, int32_t event, lam_error *e) {
     } else if (!p->rule) {
         worsen(p, LAM_UNKNOWN, LMI_CAUSE_NO_RULE);
     } else {
-        LAM_TRY(parse_rule(w, p->rule, e));
-        price_by_rule(w, event, p);
+        LAM_TRY(price_by_rule(w, event, p, e));
     }
     return LAM_OK;
 }

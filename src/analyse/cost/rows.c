@@ -103,10 +103,6 @@ static int by_place(const void *a, const void *b) {
     return x->event < y->event ? -1 : x->event > y->event;
 }
 
-static void set_unknown(lam_count n[LAM_N_METRICS]) {
-    for (int i = 0; i < LAM_N_METRICS; i++) n[i] = lmi_unknown();
-}
-
 static void fill_row(const lmi_work *w, const lmi_item *it, lam_cost_row *row) {
     const lam_place *p = &w->m->places[it->place];
     const lam_module *mod = &w->m->modules[p->module];
@@ -130,8 +126,8 @@ static void fill_row(const lmi_work *w, const lmi_item *it, lam_cost_row *row) {
         row->never_called = !w->tree.live[it->place] && !(lmi_plain_holder(mod) && p->n_children == 0);
         const bool inside = lmi_is_inside(mod) && row->never_called && !w->c->released;
         if (w->m->n_events > 0 && !lmi_only_elsewhere(mod) && !inside) return;
-        set_unknown(row->metric);
-        set_unknown(row->total);
+        lmi_set_unknown(row->metric);
+        lmi_set_unknown(row->total);
         return;
     }
     const lmi_call_cost *price = &w->c->prices[it->event];

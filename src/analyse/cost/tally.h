@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * tally: what the files that count operators share (ops.c, opnumbers.c, opeffective.c). */
+ * tally: types and functions that ops.c and opeffective.c share. */
 #ifndef LMI_ANALYSE_TALLY_H
 #define LMI_ANALYSE_TALLY_H
 
@@ -27,7 +27,7 @@ static inline lmi_op_sum *lmi_sum_of(const lmi_work *w, int32_t op) {
     return &w->by_call[call >= 0 ? call : w->m->n_events];
 }
 
-/* == opnumbers.c ======================================================================================= */
+/* == ops.c ============================================================================================= */
 
 /* The results of a rule's formulas. */
 typedef struct lmi_outcome {
@@ -37,8 +37,6 @@ typedef struct lmi_outcome {
     bool all;   /* the effective counts are numbers too */
 } lmi_outcome;
 
-/* A rule's formulas, parsed once. */
-lam_status lmi_code_of(lmi_work *w, const lmi_rule *r, const lmi_rule_code **out, lam_error *e);
 /* By an operator's arguments and the layer that runs it; by a signature, as far as the layer does not matter.
  */
 lam_status lmi_outcome_of_op(lmi_work *w, int32_t op, const lmi_rule *rule, lmi_outcome *out, lam_error *e);

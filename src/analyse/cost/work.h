@@ -87,11 +87,6 @@ typedef struct lmi_op_sum {
     int32_t unsure; /* 1 + the first unknown group (lmi_work.op_groups), 0 none */
 } lmi_op_sum;
 
-/* The formulas of a layer's rule, parsed once in a call of lam_costs_new. */
-typedef struct lmi_kind_code {
-    const lmi_formula *rule[LAM_N_METRICS], *released[LAM_N_METRICS];
-} lmi_kind_code;
-
 typedef struct lmi_work {
     lam_costs *c;
     const lam_model *m;
@@ -99,16 +94,13 @@ typedef struct lmi_work {
     const lam_cost_options *o;
     lmi_arena scratch;
     lmi_tree tree;
-    lmi_kind_code *code[LMI_N_KINDS]; /* NULL: no layer of the kind so far */
-    lmi_vec groups;                   /* lmi_group */
+    lmi_vec groups; /* lmi_group */
     lmi_map by_type[LMI_N_CAUSES];
     int32_t *claimed;     /* per tensor: 1 + the row that counted it, 0 none */
     lmi_op_sum *by_call;  /* one an event, and one for work outside every call */
     lmi_sig_cost *by_sig; /* one a signature */
     bool *untraced;       /* per operator: the tool's graph does not have it; NULL: it has all */
     int32_t *added;       /* per module: how often its calls are added up (LMI_PLACES); NULL: once */
-    lmi_vec own_code;     /* lmi_rule_code *, of user-defined rules */
-    lmi_map own_by_rule;  /* index into own_code, by the rule's address */
     lmi_vec op_groups;    /* lmi_op_group */
     lmi_map op_by_name;
 } lmi_work;

@@ -108,7 +108,7 @@ enum {
 #undef CONVENTION
     N_CONVENTIONS
 };
-static lmi_rule_slot codes[N_CONVENTIONS][LMI_N_KINDS];
+static lmi_rule_slot codes[N_CONVENTIONS][LMI_N_KINDS], op_codes[N_CONVENTIONS][LMI_N_KINDS];
 static const lmi_convention conventions[] = {
 #define CONVENTION(id, which_, sees_, repeated_, match_, no_rule_, params_, order_, rf_, hidden_, source_)   \
     [C_##id].name = #id, [C_##id].source = source_, [C_##id].which = LMI_##which_,                           \
@@ -116,7 +116,7 @@ static const lmi_convention conventions[] = {
     [C_##id].no_rule = LMI_NR_##no_rule_, [C_##id].params = LMI_##params_,                                   \
     [C_##id].order = LMI_ORDER_##order_, [C_##id].rf = LMI_RF_##rf_, [C_##id].hidden = HIDDEN_##hidden_,     \
     [C_##id].rules = rules_##id, [C_##id].op_rules = OPS_##which_(id), [C_##id].codes = codes[C_##id],       \
-    [C_##id].n_rules = LMI_N_KINDS,
+    [C_##id].op_codes = op_codes[C_##id], [C_##id].n_rules = LMI_N_KINDS,
 #define UNIT(id, text) [C_##id].unit = text,
 #define LIMIT(id, when, metrics, operators, text)
 #include "count/rules/conventions.def"

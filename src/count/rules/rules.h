@@ -54,17 +54,19 @@ typedef struct lmi_rule {
     const char *name; /* of the operator or layer of a user-defined rule; NULL in a table */
 } lmi_rule;
 
+/* A rule's parsed formulas. Metrics may share one. */
+typedef struct lmi_rule_code {
+    const lmi_formula *formula[LAM_N_METRICS], *released[LAM_N_METRICS]; /* NULL: the rule has none */
+} lmi_rule_code;
+typedef _Atomic(lmi_rule_code *) lmi_rule_slot;
+
 /* User-defined rules (user_rules.c). They take precedence over the convention's. */
 typedef struct lmi_own {
     const lmi_rule *rules;
-    lmi_map by_name; /* freed by the owner */
+    lmi_rule_slot *codes; /* by rule */
+    int32_t n;
+    lmi_map by_name;
 } lmi_own;
-
-/* A rule's parsed formulas. Metrics may share one. */
-typedef struct lmi_rule_code {
-    const lmi_formula *formula[LAM_N_METRICS]; /* NULL: the rule has none */
-} lmi_rule_code;
-typedef _Atomic(lmi_rule_code *) lmi_rule_slot;
 
 typedef struct lmi_convention {
     const char *name, *source;
@@ -81,7 +83,7 @@ typedef struct lmi_convention {
     int32_t n_rules;
     const lmi_rule *rules; /* indexed by kind; see `given` */
     const lmi_rule *op_rules; /* the same for operators; NULL: layers are counted alone */
-    lmi_rule_slot *codes;     /* of op_rules, each NULL until its first use */
+    lmi_rule_slot *codes, *op_codes; /* of rules and op_rules, each NULL until its first use */
     const lmi_own *own; /* NULL: none; a table never has any */
 } lmi_convention;
 
@@ -108,14 +110,23 @@ bool lmi_unfused(const lmi_convention *c);
 /* Parses a rule's formulas. The caller frees the result. */
 lam_status lmi_rule_code_new(lmi_rule_code **out, const lmi_rule *r, lam_error *e);
 void lmi_rule_code_free(lmi_rule_code *code);
-/* The formulas of one of `op_rules`. They live until the process ends; any thread may call this. */
+/* The formulas of one of the convention's rules, parsed at the first call. Those of a table live until the
+ * process ends, those of a user-defined rule as long as its costs. Any thread may call this. */
 lam_status lmi_rule_code_of(const lmi_convention *c, const lmi_rule *r, const lmi_rule_code **out,
                             lam_error *e);
+/* Sets each metric that the rule has a formula for; with `released` by the released one, if that gives a
+ * number. */
+void lmi_rule_run(const lmi_rule_code *code, bool released, const lmi_facts *facts,
+                  lam_count n[LAM_N_METRICS]);
 
+static inline void lmi_set_unknown(lam_count n[LAM_N_METRICS]) {
+    for (int i = 0; i < LAM_N_METRICS; i++) n[i] = lmi_unknown();
+}
 /* An operator is known even if its effective counts are not. */
 static inline bool lmi_is_effective(int metric) { return metric >= LAM_EFFECTIVE_MACS; }
-/* Copies the caller's rules into an arena; the map is to be freed also after an error. */
+/* Copies the caller's rules, in part into an arena. Free it also on failure. */
 lam_status lmi_own_copy(const lam_rules *from, lmi_arena *arena, lmi_own *out, lam_error *e);
+void lmi_own_free(lmi_own *own);
 /* The user-defined rule for a layer, by the full name of its class or the last part, or for an operator.
  * NULL: none, or the convention counts the other of the two. */
 const lmi_rule *lmi_own_of_module(const lmi_convention *c, const lam_module *mod);

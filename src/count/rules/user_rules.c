@@ -322,9 +322,12 @@ lam_status lam_rules_read(lam_rules *r, const char *text, const char *from, lam_
 
 lam_status lmi_own_copy(const lam_rules *from, lmi_arena *arena, lmi_own *out, lam_error *e) {
     size_t n = from ? from->rules.n : 0;
+    *out = (lmi_own){.n = 0};
     lmi_map_init(&out->by_name);
     lmi_rule *rules = lmi_alloc(arena, n, sizeof *rules);
-    if (!rules) return lmi_nomem(e);
+    out->codes = lmi_alloc(arena, n, sizeof *out->codes);
+    if (!rules || !out->codes) return lmi_nomem(e);
+    out->n = (int32_t)n;
     for (size_t i = 0; i < n; i++) {
         const lmi_rule *rule = lmi_vec_at(&from->rules, i);
         rules[i] = *rule;
@@ -339,6 +342,11 @@ lam_status lmi_own_copy(const lam_rules *from, lmi_arena *arena, lmi_own *out, l
     }
     out->rules = rules;
     return LAM_OK;
+}
+
+void lmi_own_free(lmi_own *own) {
+    for (int32_t i = 0; i < own->n; i++) lmi_rule_code_free(atomic_exchange(&own->codes[i], NULL));
+    lmi_map_free(&own->by_name);
 }
 
 static const lmi_rule *own_called(const lmi_convention *c, const char *name) {

@@ -524,25 +524,57 @@ static void same_formula(const lmi_formula *got, const char *text) {
     }
 }
 
+/* Returns how many formulas there are. */
+static int32_t are_read(const lmi_formula *const code[], const char *const text[]) {
+    int32_t n = 0;
+    for (int i = 0; i < LAM_N_METRICS; i++) {
+        assert_int_equal(code[i] != NULL, text[i] != NULL);
+        if (text[i]) same_formula(code[i], text[i]);
+        n += text[i] != NULL;
+    }
+    return n;
+}
+
 static void read_once(void **state) {
     (void)state;
-    int32_t n = 0;
+    int32_t n = 0, released = 0;
     for (int32_t c = 0; c < lam_n_conventions(); c++) {
         const lmi_convention *cv = lmi_convention_at(c);
-        for (int32_t k = 0; cv->op_rules && k < cv->n_rules; k++) {
-            const lmi_rule *r = &cv->op_rules[k];
+        for (int32_t k = 0; k < 2 * cv->n_rules; k++) {
+            const lmi_rule *rules = k & 1 ? cv->op_rules : cv->rules, *r = rules ? &rules[k / 2] : NULL;
             const lmi_rule_code *code, *again;
+            if (!r) continue;
             assert_int_equal(lmi_rule_code_of(cv, r, &code, NULL), LAM_OK);
             assert_int_equal(lmi_rule_code_of(cv, r, &again, NULL), LAM_OK);
             assert_ptr_equal(code, again);
-            for (int i = 0; i < LAM_N_METRICS; i++) {
-                assert_int_equal(code->formula[i] != NULL, r->formula[i] != NULL);
-                if (r->formula[i]) same_formula(code->formula[i], r->formula[i]);
-                n += r->formula[i] != NULL;
-            }
+            n += are_read(code->formula, r->formula);
+            released += are_read(code->released, r->released);
         }
     }
-    assert_true(n > 500);
+    assert_true(n > 700);
+    assert_true(released > 10);
+}
+
+/* The released formula first, if it gives a number; a metric without any stays as it was. */
+static void run_in_order(void **state) {
+    (void)state;
+    const lmi_rule r = {.formula = {"2 * in", "in + 1", "out", NULL, "unknown"}, .released = {"7", "out"}};
+    lmi_facts facts = {.known = {false}};
+    lmi_rule_code *code;
+    lam_count n[LAM_N_METRICS];
+    facts.v[LMI_FACT_in] = 5;
+    facts.known[LMI_FACT_in] = true;
+    assert_int_equal(lmi_rule_code_new(&code, &r, NULL), LAM_OK);
+    for (int released = 0; released < 2; released++) {
+        for (int i = 0; i < LAM_N_METRICS; i++) n[i] = lmi_exact(99);
+        lmi_rule_run(code, released, &facts, n);
+        assert_int_equal(n[0].n, released ? 7 : 10);
+        assert_int_equal(n[1].n, 6);
+        assert_int_equal(n[2].state, LAM_UNKNOWN);
+        assert_int_equal(n[3].n, 99);
+        assert_int_equal(n[4].state, LAM_UNKNOWN);
+    }
+    lmi_rule_code_free(code);
 }
 
 static void read_it(void *arg, bool *ok) {
@@ -555,7 +587,7 @@ static void read_it(void *arg, bool *ok) {
 
 static void read_without_memory(void **state) {
     (void)state;
-    lmi_rule r = {.formula = {"in", "2 * in", "in", NULL, NULL, "in", "out + 1"}};
+    lmi_rule r = {.formula = {"in", "2 * in", "in", NULL, NULL, "in", "out + 1"}, .released = {"in", "7"}};
     oom_sweep(read_it, &r);
     r.formula[LAM_DMAS] = "in +";
     lam_error e = {.at = -1};
@@ -567,6 +599,7 @@ static void read_without_memory(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(read_once),
+        cmocka_unit_test(run_in_order),
         cmocka_unit_test(read_without_memory),
         cmocka_unit_test(arithmetic),
         cmocka_unit_test(bounds),

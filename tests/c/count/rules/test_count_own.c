@@ -143,7 +143,7 @@ static void read_and_copy(void *with, bool *ok) {
     if (s == LAM_OK) s = lam_rules_read(r, "a::b macs = 1 flops = 2*macs\nLayer flops = in", "x", e);
     if (s == LAM_OK) s = lam_rules_add(r, "c::d", formula, false, e);
     if (s == LAM_OK) s = lmi_own_copy(r, &arena, &own, e);
-    lmi_map_free(&own.by_name);
+    lmi_own_free(&own);
     lmi_arena_free(&arena);
     lam_rules_free(r);
     assert_true(s == LAM_OK || s == LAM_NOMEM);
