@@ -419,11 +419,11 @@ static lam_status one(walk *w, int32_t i) {
     return LAM_OK;
 }
 
-static void first_states(lam_health *h, const lam_checked *looked) {
+static void first_states(lam_health *h) {
     const lam_model *m = h->m;
     for (int32_t i = 0; i < m->n_events; i++) {
         h->forward[i] = m->events[i].n_out > 0 ? LAM_HEALTH_FINE : LAM_HEALTH_UNKNOWN;
-        h->backward[i] = looked->gradients ? LAM_HEALTH_FINE : LAM_HEALTH_UNKNOWN;
+        h->backward[i] = h->checked->gradients ? LAM_HEALTH_FINE : LAM_HEALTH_UNKNOWN;
     }
     for (int32_t i = 0; i < lam_model_n_bad(m); i++) {
         const lam_bad *bad = lam_model_bad(m, i);
@@ -515,9 +515,9 @@ static lam_status by_place(walk *w) {
     return LAM_OK;
 }
 
-static lam_status go(walk *w, const lam_checked *looked) {
+static lam_status go(walk *w) {
     LAM_TRY(allocate(w));
-    first_states(w->h, looked);
+    first_states(w->h);
     for (int32_t i = 0; i < lam_model_n_bad(w->m); i++) LAM_TRY(one(w, i));
     LAM_TRY(outside(w));
     LAM_TRY(by_place(w));
@@ -546,10 +546,11 @@ lam_status lam_health_new(lam_health **out, const lam_model *m, lam_error *e) {
     lmi_arena_init(&h->arena, UINT64_MAX);
     lmi_vec_init(&h->findings, sizeof(lam_finding));
     h->m = m;
+    h->checked = looked;
     if (m->given) return take_given(out, h, &m->given->health->findings, e);
     walk w = {.h = h, .m = m, .e = e, .leader = {-1, -1}, .node = -1};
     lmi_arena_init(&w.scratch, UINT64_MAX);
-    lam_status s = go(&w, looked);
+    lam_status s = go(&w);
     lmi_arena_free(&w.scratch);
     if (s == LAM_OK)
         *out = h;

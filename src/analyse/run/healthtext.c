@@ -138,14 +138,14 @@ static lam_status keep(lam_health *h, lmi_buf *b, const char **to, lam_error *e)
     return *to ? LAM_OK : lmi_nomem(e);
 }
 
-static void put_none(lmi_buf *b, const lam_model *m) {
-    const lam_checked *l = lam_model_checked(m);
+static void put_none(lmi_buf *b, const lam_health *h) {
+    const lam_checked *l = h->checked;
     if (l->tensors)
         lmi_putf(b, "no NaN or Inf in %lld tensor%s", (long long)l->tensors, l->tensors == 1 ? "" : "s");
     else
         lmi_put(b, "there was no value to check");
     if (l->unseen) lmi_putf(b, "; %lld could not be checked", (long long)l->unseen);
-    if (!l->gradients && !m->described) lmi_put(b, "; no gradient was checked");
+    if (!l->gradients && !h->m->described) lmi_put(b, "; no gradient was checked");
 }
 
 static lam_status tell(lam_health *h, lmi_buf *b, lam_error *e) {
@@ -160,7 +160,7 @@ static lam_status tell(lam_health *h, lmi_buf *b, lam_error *e) {
         h->sentence = all[0].text;
         return LAM_OK;
     }
-    put_none(b, h->m);
+    put_none(b, h);
     return keep(h, b, &h->sentence, e);
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How a place looks: its tensors as text, its family for colours, the health of its values. The family comes
- * from the kind of its layer; for an unknown class from the kinds of the operators that it runs itself; and
- * only if these say nothing, from the name of the class. */
+ * How a place looks: its tensors as text, its family for colours. The family comes from the kind of its
+ * layer; for an unknown class from the kinds of the operators that it runs itself; and only if these say
+ * nothing, from the name of the class. */
 #include "report/outline/work.h"
 
 /* -- tensors --------------------------------------------------------------------------------------------- */
@@ -152,9 +152,6 @@ lam_status lmi_take_looks(lmi_filling *w) {
         if (!at->in || !at->out) return lmi_nomem(w->e);
         at->family = (uint8_t)family_of(w, i, ops);
         shown[i] = (lmi_shown_place){w->place[i], at->family};
-        for (int back = 0; back < 2 && w->health; back++)
-            at->health[back] =
-                (uint8_t)lam_health_at(w->health, w->place[i], back ? LAM_BACKWARD : LAM_FORWARD);
     }
     return LAM_OK;
 }

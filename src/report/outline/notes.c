@@ -1,18 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What an outline says besides numbers: findings of health, unused modules and those without gradients,
- * reasons why numbers are not exact, notes of the run. They are as in the JSON of a report. */
+ * What an outline says besides numbers: unused modules and those without gradients, reasons why numbers are
+ * not exact, notes of the run. They are as in the JSON of a report. */
 #include "report/outline/work.h"
-
-static void take_findings(const lmi_filling *w) {
-    lmi_outline *o = w->o;
-    if (!o->looks) return;
-    const lam_finding *first = lam_health_finding(o->looks, 0);
-    while (lam_health_finding(o->looks, o->n_findings)) o->n_findings++;
-    if (first && first->place >= 0) o->finding_place = lmi_place_for(w->of_place, first->place);
-    o->health = lam_health_sentence(o->looks);
-    o->looked = lam_model_checked(w->m)->tensors;
-}
 
 typedef const char *(*unused_at)(const lam_graph *, int32_t, const char **);
 
@@ -96,7 +86,6 @@ lam_status lmi_take_notes(lmi_filling *w) {
     take_root(w);
     LAM_TRY(take_provenance(o, w->m, w->e));
     LAM_TRY(take_growth(o, w->c, w->e));
-    take_findings(w);
     LAM_TRY(take_graph(o, w->c, w->e));
     LAM_TRY(take_sentences(o, w->c, w->e));
     return lmi_leave_out_device(o, lam_model_device_memory_seen(w->m), lmi_has_device_times(w->c), w->e);

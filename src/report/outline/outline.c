@@ -12,6 +12,32 @@ const char *const lmi_family_title[LMI_N_FAMILIES] = {"convolution",          "l
                                                       "activation, dropout",  "embedding",
                                                       "pooling, other",       "container"};
 
+/* -- health ---------------------------------------------------------------------------------------------- */
+
+const struct lmi_mark lmi_marks[] = {{NULL, NULL}, {"NaN", "chg"}, {"NaN first", "del"}};
+
+int lmi_place_mark(const lmi_outline_place *at) {
+    const int worst = at->health[0] > at->health[1] ? at->health[0] : at->health[1];
+    return worst > LAM_HEALTH_FINE ? worst - LAM_HEALTH_FINE : 0;
+}
+
+/* Its places are the model's; lamina's table has judged it before. */
+static lam_status take_health(lmi_filling *w) {
+    lmi_outline *o = w->o;
+    if (lam_model_checked(w->m) && !w->table) LAM_TRY(lam_health_new(&o->looks, w->m, w->e));
+    o->health = w->table ? w->table->health : o->looks;
+    for (int32_t i = 0; i < w->n && o->health; i++)
+        for (int p = 0; p < 2; p++)
+            w->at[i].health[p] =
+                (uint8_t)lam_health_at(o->health, w->place[i], p ? LAM_BACKWARD : LAM_FORWARD);
+    return LAM_OK;
+}
+
+static void find_finding(const lmi_filling *w) {
+    const lam_finding *first = w->o->health ? lam_health_finding(w->o->health, 0) : NULL;
+    if (first && first->place >= 0) w->o->finding_place = lmi_place_for(w->of_place, first->place);
+}
+
 /* -- the whole ------------------------------------------------------------------------------------------- */
 
 static void take_totals(lmi_outline *o, const lam_costs *c) {
@@ -79,6 +105,7 @@ static lam_status take(lmi_filling *w, const lmi_outline_options *options) {
     LAM_TRY(lmi_take_places(w));
     LAM_TRY(lmi_take_numbers(w));
     LAM_TRY(lmi_take_looks(w));
+    LAM_TRY(take_health(w));
     if (w->m->given) LAM_TRY(w->m->given->looks(w->m->given, w));
     if (lam_model_memory_seen(w->m) && !w->table) {
         LAM_TRY(lam_memory_new(&o->use, w->m, w->e));
@@ -90,6 +117,7 @@ static lam_status take(lmi_filling *w, const lmi_outline_options *options) {
     LAM_TRY(lmi_outline_sum(o, w->e));
     const lam_event *peak = o->memory ? lam_model_event(w->m, o->memory->peak_call) : NULL;
     if (peak) o->peak_place = lmi_place_for(w->of_place, peak->place);
+    find_finding(w);
     LAM_TRY(lmi_take_notes(w));
     o->left_before = o->n_left;
     if (w->m->given) return w->m->given->rest(w->m->given, w, options);
@@ -109,9 +137,7 @@ lam_status lmi_outline_new(lmi_outline *o, const lam_costs *c, const lmi_outline
     lmi_buf_init(&w.text);
     take_totals(o, c);
     take_times(o, c, options->roof);
-    lam_status s = lam_model_checked(w.m) && !w.table ? lam_health_new(&o->looks, w.m, e) : LAM_OK;
-    w.health = w.table ? w.table->health : o->looks;
-    if (s == LAM_OK) s = take(&w, options);
+    lam_status s = take(&w, options);
     lmi_buf_free(&w.text);
     lmi_map_free(&w.texts);
     lmi_arena_free(&w.scratch);

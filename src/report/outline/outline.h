@@ -41,6 +41,13 @@ typedef struct lmi_outline_place {
     int32_t level, formulas; /* indices; -1: none */
 } lmi_outline_place;
 
+/* What a page marks a place with whose values are not finite: an index of lmi_marks, by the worse of its two
+ * states; 0: nothing. */
+int lmi_place_mark(const lmi_outline_place *at);
+extern const struct lmi_mark {
+    const char *word, *look; /* of the tag: its text, its class of CSS */
+} lmi_marks[];
+
 typedef struct lmi_shown_place { /* a place of the model; in the order of an outline */
     int32_t place;
     uint8_t family;
@@ -133,10 +140,8 @@ typedef struct lmi_outline {
     lmi_level *level;
     int32_t n_formulas;
     lmi_formulas *formulas;
-    int32_t n_findings;    /* of health */
-    int32_t finding_place; /* of the first one; -1: none, outside of all, or of an input */
-    const char *health;     /* its sentence; NULL: values were not checked */
-    int64_t looked;         /* tensors that were checked */
+    const lam_health *health; /* NULL: values were not checked */
+    int32_t finding_place;    /* of its first finding; -1: none, or outside of every layer */
     int32_t n_unused, n_no_gradient, n_gaps, n_notes, n_left;
     const char *(*unused)[2], *(*no_gradient)[2]; /* path, reason */
     const char **gap, **note;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The figures of an outline: of the whole model, which its source tells, and of a place itself. */
+#include "analyse/run/health.h"
 #include "report/outline/outline.h"
 
 bool lmi_figure_measured(const lmi_outline *o, lmi_figure k) {
@@ -66,7 +67,7 @@ lam_count lmi_figure_whole(const lmi_outline *o, lmi_figure k) {
     case LMI_FIGURE_TIME: return time_of(o, LAM_TIME_FORWARD);
     case LMI_FIGURE_BACK_TIME: return backward_time_of(o);
     case LMI_FIGURE_PEAK: return lmi_count_of(o->memory->peak);
-    case LMI_FIGURE_NONFINITE: return o->health ? lmi_exact(o->n_findings) : lmi_unknown();
+    case LMI_FIGURE_NONFINITE: return o->health ? lmi_exact(lmi_n_findings(o->health)) : lmi_unknown();
     default: return lmi_figures[k].adds_up ? lmi_figure_sum(o, k) : lmi_unknown();
     }
 }

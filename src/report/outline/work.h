@@ -2,9 +2,9 @@
  * work: an outline in the making. Its places are those that a report shows, with rows at or below them, in
  * depth-first order.
  *
- * outline.c: the whole. fill.c: helpers. tree.c: places and their numbers. appearance.c: shapes, family,
- * health. runs.c: equal siblings. prune.c: fewer of very many places. memory_by_place.c: memory. course.c:
- * memory over time. formulas.c, notes.c: formulas; findings and sentences. levels.c: insides of containers.
+ * outline.c: the whole, and health. fill.c: helpers. tree.c: places and their numbers. appearance.c: shapes,
+ * family. runs.c: equal siblings. prune.c: fewer of very many places. memory_by_place.c: memory. course.c:
+ * memory over time. formulas.c, notes.c: formulas; sentences. levels.c: insides of containers.
  * nodes.c: the looks of their nodes. union.c: levels of a difference. */
 #ifndef LMI_OUTLINE_WORK_H
 #define LMI_OUTLINE_WORK_H
@@ -38,7 +38,6 @@ typedef struct lmi_filling {
     int64_t (*held)[LAM_N_HELD]; /* NULL: not measured */
     lam_event const **call;      /* the first at each place; NULL: none */
     const lmi_job *table;        /* NULL: no table reads it */
-    const lam_health *health;    /* NULL: values were not checked */
 } lmi_filling;
 
 /* Returns the one address of equal texts; NULL: memory ran out. */

@@ -175,18 +175,12 @@ static void put_numbers(block *k) {
     PUT(k->out, "]");
 }
 
-/* 2: born here, 1: passed on, forward or backward. */
-static void put_health_marks(block *k) {
-    static const int marks[] = {0, 0, 1, 2};
+static void put_marks(block *k) {
     bool any = false;
-    for (int32_t i = 0; i < k->o->n; i++)
-        any = any || k->o->at[i].health[0] > LAM_HEALTH_FINE || k->o->at[i].health[1] > LAM_HEALTH_FINE;
+    for (int32_t i = 0; i < k->o->n; i++) any = any || lmi_place_mark(&k->o->at[i]);
     if (!any) return;
     block_list(k->out, "health");
-    for (int32_t i = 0; i < k->o->n; i++) {
-        const uint8_t *h = k->o->at[i].health;
-        block_int(k->out, marks[(h[0] > h[1] ? h[0] : h[1]) & 3]);
-    }
+    for (int32_t i = 0; i < k->o->n; i++) block_int(k->out, lmi_place_mark(&k->o->at[i]));
     PUT(k->out, "]");
 }
 
@@ -450,7 +444,7 @@ static void put_all(block *k) {
     block_text_field(k->out, "name", name_beside(o));
     put_tree(k);
     put_numbers(k);
-    put_health_marks(k);
+    put_marks(k);
     put_categories(k->out);
     put_held(k, "held", o, NULL);
     put_memory(k);

@@ -2,6 +2,7 @@
  *
  * Findings: at most three sentences, the gravest first, each with what to do. Every rule that applies notes
  * its finding with a rank; if the finding has a share of the whole, that is added to the rank. */
+#include "analyse/run/health.h"
 #include "report/page/page.h"
 
 enum { SHOWN = 3, NOTED = 8, REASON = 200 };
@@ -39,11 +40,11 @@ static void end(findings *f, finding *x) { x->end = f->p->out.n; }
 
 static void find_bad_values(findings *f) {
     lmi_page *p = f->p;
-    if (!p->o->n_findings) return;
+    if (!p->o->health || !lmi_n_findings(p->o->health)) return;
     int32_t place = p->o->finding_place;
     finding *x = begin(f, 10, BAD);
     lmi_put(&p->out, "<b>NaN or Inf.</b> ");
-    lmi_page_name(p, p->o->health, LMI_PAGE_LONG);
+    lmi_page_name(p, lam_health_sentence(p->o->health), LMI_PAGE_LONG);
     go_on(f, x);
     if (place >= 0) {
         lmi_put(&p->out, "Look at ");
@@ -95,12 +96,12 @@ static void find_no_gradient(findings *f) {
 
 static void find_no_bad_values(findings *f) {
     lmi_page *p = f->p;
-    if (!p->o->health || p->o->n_findings) return;
+    if (!p->o->health || lmi_n_findings(p->o->health)) return;
+    const int64_t n = p->o->health->checked->tensors;
     finding *x = begin(f, 0, FINE);
     lmi_put(&p->out, "<b>No NaN or Inf</b> in ");
-    lmi_put_full(&p->out, p->o->looked);
-    lmi_putf(&p->out, " tensor%s%s.", p->o->looked == 1 ? "" : "s",
-             p->o->backward ? ", forward and backward" : "");
+    lmi_put_full(&p->out, n);
+    lmi_putf(&p->out, " tensor%s%s.", n == 1 ? "" : "s", p->o->backward ? ", forward and backward" : "");
     go_on(f, x);
     end(f, x);
 }

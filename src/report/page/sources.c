@@ -309,7 +309,7 @@ static void put_how(lmi_page *p) {
     else
         put_missing(p, "roof", "--roof", "roof=lamina.roof()");
     if (o->health)
-        put_text(p, "values", o->health);
+        put_text(p, "values", lam_health_sentence(o->health));
     else
         put_missing(p, "values", "--health", "health=True");
     const char *asked = lmi_outline_told(o, "backward");

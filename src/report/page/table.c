@@ -64,10 +64,9 @@ static void put_label(lmi_page *p, int32_t i) {
 static void put_tags(lmi_page *p, int32_t i) {
     const lmi_outline_place *at = &p->o->at[i];
     const int64_t *calls = p->o->own[LMI_OWN_CALLS];
-    uint8_t health = at->health[0] > at->health[1] ? at->health[0] : at->health[1];
+    const struct lmi_mark *mark = &lmi_marks[lmi_place_mark(at)];
     if (at->n_run > 1) lmi_putf(&p->out, "<span class=\"tag\">×%d equal, each</span>", (int)at->n_run);
-    if (health == LAM_HEALTH_BORN) lmi_put(&p->out, "<span class=\"tag del\">NaN first</span>");
-    if (health == LAM_HEALTH_PASSED) lmi_put(&p->out, "<span class=\"tag chg\">NaN</span>");
+    if (mark->word) lmi_putf(&p->out, "<span class=\"tag %s\">%s</span>", mark->look, mark->word);
     if (at->state != LMI_CALLED && at->state != LMI_CONTAINER_ALONE)
         lmi_putf(&p->out, "<span class=\"tag\">%s</span>", lmi_state_names[at->state]);
     if (calls && calls[i] > 1)

@@ -101,7 +101,7 @@ static void tell_calls(lmi_teller *t, const lam_health *h) {
 }
 
 void lmi_health_fields(lmi_teller *t, const char *name, const lam_health *h) {
-    const lam_checked *l = lam_model_checked(h->m);
+    const lam_checked *l = h->checked;
     const lam_finding *f;
     tell_object(t, name);
     tell_text(t, "sentence", h->sentence);

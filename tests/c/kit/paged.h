@@ -6,6 +6,7 @@
 
 #include "kit/shown.h"
 
+#include "analyse/run/health.h"
 #include "report/page/page.h"
 
 enum { PAGED = 64 };
@@ -17,6 +18,9 @@ typedef struct paged {
     uint8_t state[LMI_N_OWN][PAGED];
     int64_t held[PAGED][LAM_N_HELD], held_total[PAGED][LAM_N_HELD];
     lam_memory_totals memory;
+    lam_checked checked;
+    lam_health health;
+    lam_finding finding;
 } paged;
 
 OOM_UNUSED static paged *paged_new(void) {
@@ -75,6 +79,15 @@ OOM_UNUSED static void paged_hold(paged *p, int32_t place, lam_held held, int64_
     p->held[place][held] += v;
     for (int32_t i = place; i >= 0; i = p->at[i].parent) p->held_total[i][held] += v;
     paged_add(p, LMI_OWN_HELD, place, v);
+}
+
+/* Its values were checked; `sentence` is that of the first of `n` findings, at most one. */
+OOM_UNUSED static void paged_health(paged *p, const char *sentence, int64_t tensors, int32_t n) {
+    p->checked = (lam_checked){.tensors = tensors};
+    p->health = (lam_health){.checked = &p->checked,
+                             .sentence = sentence,
+                             .findings = {.data = &p->finding, .n = (size_t)n, .size = sizeof p->finding}};
+    p->o.health = &p->health;
 }
 
 /* Equal siblings from `first` on. */

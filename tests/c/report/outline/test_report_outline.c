@@ -6,6 +6,8 @@
 #include "kit/full_net.h"
 #include "kit/outlined.h"
 
+#include "analyse/run/health.h"
+
 /* -- sums ------------------------------------------------------------------------------------------------ */
 
 static void test_numbers_are_sums_over_rows(void **unused) {
@@ -199,11 +201,10 @@ static void test_the_first_finding_has_a_place(void **unused) {
     (void)unused;
     outlined x = outline_of(full_step(), NULL);
     const lmi_outline *o = &x.o;
-    assert_int_equal(o->n_findings, 2);
+    assert_int_equal(lmi_n_findings(o->health), 2);
     assert_int_equal(o->finding_place, outline_find(o, "conv"));
     assert_int_equal(outline_at(o, "conv")->health[0], LAM_HEALTH_BORN);
-    assert_int_equal(o->looked, 4);
-    assert_non_null(o->health);
+    assert_int_equal(o->health->checked->tensors, 4);
     assert_int_equal(o->n_unused, 2);
     assert_string_equal(o->unused[0][0], "idle");
     assert_int_equal(o->n_notes, 3); /* the last one is on the packed weight */

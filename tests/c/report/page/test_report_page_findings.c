@@ -125,12 +125,11 @@ static void overhead(void **state) {
 static void values(void **state) {
     (void)state;
     paged *p = paged_net();
-    p->o.health = "NaN first in b.0 (Linear)";
-    p->o.looked = 1592;
+    paged_health(p, "NaN first in b.0 (Linear)", 1592, 0);
     findings_of(p);
     show_has("<li class=\"ok\">");
     show_has("<b>No NaN or Inf</b> in 1" NARROW "592 tensors.");
-    p->o.n_findings = 1;
+    paged_health(p, "NaN first in b.0 (Linear)", 1592, 1);
     p->o.finding_place = 3;
     findings_of(p);
     show_has("<ul class=\"find\"><li class=\"bad\">"); /* it is the first */

@@ -122,10 +122,8 @@ static paged *all_of_it(void) {
     p->at[4].state = LMI_OUTSIDE_CALLS;
     p->at[5].state = LMI_CALLED_ELSEWHERE;
     p->at[6].state = LMI_NEVER_CALLED;
-    o->health = "NaN began in b.1";
-    o->looked = 12345;
+    paged_health(p, "NaN began in b.1", 12345, 1);
     o->finding_place = 4;
-    o->n_findings = 2;
     o->unused = unused;
     o->n_unused = 2;
     o->no_gradient = no_gradient;
@@ -155,8 +153,9 @@ static void of_all_of_it(void **state) {
     paged *p = all_of_it();
     is_written("page-all", &p->o, &(lam_page_options){.target = "saved.json"});
     /* What each tile, row and list has one of. */
-    p->o.n_unused = p->o.n_notes = p->o.n_left = p->o.n_gaps = p->o.n_findings = 0;
-    p->o.looked = p->o.repeats = 1;
+    p->o.n_unused = p->o.n_notes = p->o.n_left = p->o.n_gaps = 0;
+    paged_health(p, "NaN began in b.1", 1, 0);
+    p->o.repeats = 1;
     p->o.outliers = 2;
     p->o.backward = false;
     facts[2][1] = "yes";
