@@ -185,7 +185,7 @@ static bool number(lmi_node_at *s, int32_t i, double *f, int64_t *n) {
 
 void lmi_infer_range(lmi_node_at *s) {
     const lmi_onnx_value *x = lmi_arg(s, 0);
-    double f[3] = {0}, n = -1;
+    double f[3] = {0}, n = NAN;
     int64_t i[3] = {0}, size = -1;
     i[2] = 1;
     f[2] = 1;

@@ -381,6 +381,10 @@ static void layers_call_what_torch_calls(void **state) {
         {"upsample_nearest2d x none <2.0,2.0> -> y", "x 1,2,4,4 y 1,2,8,8", "upsample_nearest2d", 0},
         {"upsample_bilinear2d x none false <2.0,2.0> -> y", "x 1,2,4,4 y 1,2,8,8", "upsample_bilinear2d", 0},
         {"upsample_nearest2d x {8,8} none -> y", "x 1,2,4,4 y 1,2,8,8", "", 0},
+        {"one_hot x 3 -> y", "x ;5 y ;5,3", "aminmax scatter_", 0},
+        {"diff x 1 -> y", "x 5 y 4", "sub", 0},
+        {"diff x 2 -> y", "x 5 y 3", "", -1},
+        {"conv1d x w none {1} 'valid' {1} 1 -> y", "x 1,2,8 w 4,2,4 y 1,4,5", "convolution", 5 * 4 * 2 * 4},
     };
     ARE_TOLD(all);
 }
