@@ -46,6 +46,9 @@ static bool operand(lmi_node_at *s, int32_t i, lmi_operand *out) {
     return out->cells != NULL;
 }
 
+/* How many elements there are of the first result, which is small where this runs, or of one with cells. */
+static int64_t count_of(const lmi_onnx_value *v) { return lmi_size_all(v->sizes, v->ndim); }
+
 /* Rounds an element to the type of the result; one that does not fit is unknown. */
 static void fit(int32_t type, lmi_cell *c) {
     if (!c->known) return;
@@ -83,9 +86,9 @@ static bool unary_real(lmi_onnx_op op, double x, double *out) {
 
 void lmi_fold_unary(lmi_node_at *s) {
     const lmi_onnx_value *y = lmi_onnx_out(s->all->m, s->n, 0);
+    const int64_t n = count_of(y);
     lmi_operand x;
-    int64_t n;
-    if (!operand(s, 0, &x) || !lmi_few(y, &n)) return;
+    if (!operand(s, 0, &x)) return;
     lmi_cell *cells = lmi_cells_new(s->all, n);
     for (int64_t i = 0; cells && i < n; i++) {
         lmi_cell *c = &cells[i];
@@ -98,9 +101,9 @@ void lmi_fold_unary(lmi_node_at *s) {
 
 void lmi_fold_cast(lmi_node_at *s) {
     const lmi_onnx_value *y = lmi_onnx_out(s->all->m, s->n, 0);
+    const int64_t n = count_of(y);
     lmi_operand x;
-    int64_t n;
-    if (!operand(s, 0, &x) || !lmi_few(y, &n)) return;
+    if (!operand(s, 0, &x)) return;
     bool real = lmi_is_real(y->type);
     lmi_cell *cells = lmi_cells_new(s->all, n);
     for (int64_t i = 0; cells && i < n; i++) {
@@ -189,9 +192,9 @@ static bool binary_real(lmi_onnx_op op, double a, double b, lmi_cell *out) {
 
 void lmi_fold_binary(lmi_node_at *s) {
     const lmi_onnx_value *y = lmi_onnx_out(s->all->m, s->n, 0);
+    const int64_t n = count_of(y);
     lmi_operand a, b;
-    int64_t n;
-    if (!may_fold(s->all, lmi_arg(s, 0)) || !may_fold(s->all, lmi_arg(s, 1)) || !lmi_few(y, &n)) return;
+    if (!may_fold(s->all, lmi_arg(s, 0)) || !may_fold(s->all, lmi_arg(s, 1))) return;
     if (!operand(s, 0, &a) || !operand(s, 1, &b) || a.real != b.real) return;
     if (!spreads(y, a.v) || !spreads(y, b.v)) return;
     lmi_cell *cells = lmi_cells_new(s->all, n);
@@ -210,9 +213,9 @@ void lmi_fold_binary(lmi_node_at *s) {
 
 void lmi_fold_where(lmi_node_at *s) {
     const lmi_onnx_value *y = lmi_onnx_out(s->all->m, s->n, 0), *v[2] = {lmi_arg(s, 1), lmi_arg(s, 2)};
+    const int64_t n = count_of(y);
     lmi_operand c;
-    int64_t n;
-    if (!may_fold(s->all, lmi_arg(s, 0)) || !lmi_few(y, &n) || !operand(s, 0, &c)) return;
+    if (!may_fold(s->all, lmi_arg(s, 0)) || !operand(s, 0, &c)) return;
     const lmi_cell *of[2] = {lmi_cells(s->all, v[0]), lmi_cells(s->all, v[1])};
     if ((!of[0] && !of[1]) || !spreads(y, c.v)) return;
     if ((of[0] && !spreads(y, v[0])) || (of[1] && !spreads(y, v[1]))) return;
@@ -237,9 +240,8 @@ static void extreme(lmi_cell *a, const lmi_cell *b, bool real, bool larger) {
 
 static void fold_extreme(lmi_node_at *s, const int32_t *args, const bool *larger, int32_t n_args) {
     const lmi_onnx_value *y = lmi_onnx_out(s->all->m, s->n, 0);
-    int64_t n;
+    const int64_t n = count_of(y);
     lmi_cell *cells = NULL;
-    if (!lmi_few(y, &n)) return;
     for (int32_t k = 0; k < n_args; k++) {
         if (!may_fold(s->all, lmi_onnx_in(s->all->m, s->n, args[k]))) return;
     }
@@ -303,9 +305,8 @@ void lmi_fold_reduce(lmi_node_at *s) {
     const lmi_onnx_value *y = lmi_onnx_out(s->all->m, s->n, 0);
     lmi_operand x;
     bool reduced[LMI_ONNX_MOST_AXES];
-    int64_t n, all;
-    if (!may_fold(s->all, lmi_arg(s, 0)) || !operand(s, 0, &x) || !lmi_few(y, &n) || !lmi_few(x.v, &all))
-        return;
+    if (!may_fold(s->all, lmi_arg(s, 0)) || !operand(s, 0, &x)) return;
+    const int64_t n = count_of(y), all = count_of(x.v);
     if (!lmi_reduced_axes(s, x.v, reduced) || (all == 0 && n > 0) || !lmi_afford(s->all, all)) return;
     lmi_cell *cells = lmi_cells_new(s->all, n);
     for (int64_t i = 0; cells && i < all; i++) {
@@ -352,8 +353,9 @@ static void steps_of(const lmi_onnx_value *x, int64_t *step) {
 static void move(lmi_node_at *s, int32_t k, const lmi_moves *by) {
     const lmi_onnx_value *x = lmi_arg(s, 0), *y = lmi_onnx_out(s->all->m, s->n, k);
     const lmi_cell *from = lmi_cells(s->all, x);
-    int64_t n, all;
-    if (!from || !y || !lmi_few(y, &n) || !lmi_few(x, &all)) return;
+    int64_t n;
+    if (!from || !lmi_few(y, &n)) return;
+    const int64_t all = count_of(x);
     lmi_cell *cells = lmi_cells_new(s->all, n);
     for (int64_t i = 0; cells && i < n; i++) {
         int64_t at = by->first, rest = i;
@@ -370,15 +372,14 @@ static void move(lmi_node_at *s, int32_t k, const lmi_moves *by) {
 /* The same elements in the same order. */
 void lmi_fold_same(lmi_node_at *s) {
     const lmi_onnx_value *x = lmi_arg(s, 0), *y = lmi_onnx_out(s->all->m, s->n, 0);
-    int64_t n, all;
-    if (x && lmi_few(y, &n) && lmi_few(x, &all) && n == all) lmi_cells_set(s, 0, lmi_cells(s->all, x));
+    const lmi_cell *from = lmi_cells(s->all, x);
+    if (from && count_of(y) == count_of(x)) lmi_cells_set(s, 0, from);
 }
 
 void lmi_fold_transpose(lmi_node_at *s) {
     const lmi_onnx_value *x = lmi_arg(s, 0);
     int64_t step[LMI_ONNX_MOST_AXES] = {0};
     lmi_moves by = {0};
-    if (!x || x->ndim < 0) return;
     steps_of(x, step);
     for (int32_t i = 0; i < x->ndim; i++) {
         int64_t from = lmi_nth(s, "perm", i, x->ndim - 1 - i);
@@ -393,7 +394,7 @@ static void repeat(lmi_node_at *s) {
     const lmi_onnx_value *x = lmi_arg(s, 0), *y = lmi_onnx_out(s->all->m, s->n, 0);
     int64_t step[LMI_ONNX_MOST_AXES] = {0};
     lmi_moves by = {0};
-    if (!x || !y || !lmi_whole(x) || y->ndim < x->ndim) return;
+    if (!lmi_whole(x)) return;
     steps_of(x, step);
     for (int32_t d = 0; d < x->ndim; d++) {
         by.step[y->ndim - x->ndim + d] = step[d];
@@ -410,7 +411,7 @@ void lmi_fold_slice(lmi_node_at *s) {
     const lmi_onnx_value *x = lmi_arg(s, 0);
     lmi_slices of = lmi_slices_of(s);
     lmi_moves by = {0};
-    if (!x || !lmi_whole(x) || !of.from.all || !of.to.all || !of.axes.all || !of.steps.all) return;
+    if (!lmi_whole(x) || !of.from.all || !of.to.all || !of.axes.all || !of.steps.all) return;
     steps_of(x, by.step);
     for (int32_t i = 0; i < of.from.n; i++) {
         int64_t axis = of.axes.given ? of.axes.at[i] : i, step = of.steps.given ? of.steps.at[i] : 1, first;
@@ -425,7 +426,7 @@ void lmi_fold_slice(lmi_node_at *s) {
 void lmi_fold_split(lmi_node_at *s) {
     const lmi_onnx_value *x = lmi_arg(s, 0);
     int64_t axis = lmi_onnx_int(s->n, "axis", 0), at = 0;
-    if (!x || !lmi_whole(x) || !lmi_axis_of(&axis, x->ndim)) return;
+    if (!lmi_whole(x) || !lmi_axis_of(&axis, x->ndim)) return;
     for (int32_t k = 0; k < s->n->n_out && at >= 0; k++) {
         const lmi_onnx_value *y = lmi_onnx_out(s->all->m, s->n, k);
         lmi_moves by = {0};
@@ -439,9 +440,10 @@ void lmi_fold_split(lmi_node_at *s) {
 
 void lmi_fold_concat(lmi_node_at *s) {
     const lmi_onnx_value *y = lmi_onnx_out(s->all->m, s->n, 0);
-    int64_t axis = lmi_onnx_int(s->n, "axis", s->n->opset < 4 ? 1 : 0), n, at = 0;
+    int64_t axis = lmi_onnx_int(s->n, "axis", s->n->opset < 4 ? 1 : 0), at = 0;
+    const int64_t n = count_of(y);
     bool any = false;
-    if (!lmi_few(y, &n) || !lmi_axis_of(&axis, y->ndim)) return;
+    if (!lmi_axis_of(&axis, y->ndim)) return;
     for (int32_t i = 0; i < s->n->n_in && !any; i++) {
         const lmi_onnx_value *x = lmi_onnx_in(s->all->m, s->n, i);
         any = x && lmi_known_of(s->all, x)->cells; /* constants alone are mostly weights */
@@ -472,8 +474,8 @@ void lmi_fold_fill(lmi_node_at *s) {
     const lmi_onnx_value *t = a ? lmi_onnx_value_at(s->all->m, a->tensor) : NULL;
     lmi_cell zero = {.known = true};
     const lmi_cell *with = t ? lmi_cells(s->all, t) : &zero;
-    int64_t n, few;
-    if (!with || !lmi_few(y, &n) || (t && (!lmi_few(t, &few) || few != 1))) return;
+    const int64_t n = count_of(y);
+    if (!with || (t && count_of(t) != 1)) return;
     lmi_cell *cells = lmi_cells_new(s->all, n);
     for (int64_t i = 0; cells && i < n; i++) cells[i] = *with;
     lmi_cells_set(s, 0, cells);
@@ -483,12 +485,11 @@ void lmi_fold_fill(lmi_node_at *s) {
 
 void lmi_fold_gather(lmi_node_at *s) {
     const lmi_onnx_value *x = lmi_arg(s, 0), *i = lmi_arg(s, 1), *y = lmi_onnx_out(s->all->m, s->n, 0);
-    int64_t axis = lmi_onnx_int(s->n, "axis", 0), n, n_i;
-    if (!may_fold(s->all, x) || !may_fold(s->all, i) || !lmi_few(y, &n) || !lmi_few(i, &n_i) || n_i == 0)
-        return;
-    if (!lmi_axis_of(&axis, x->ndim)) return;
+    int64_t axis = lmi_onnx_int(s->n, "axis", 0);
+    if (!may_fold(s->all, x) || !may_fold(s->all, i) || !lmi_axis_of(&axis, x->ndim)) return;
     const lmi_cell *at = lmi_cells(s->all, i), *from = at ? lmi_cells(s->all, x) : NULL;
     if (!from) return;
+    const int64_t n = count_of(y), n_i = count_of(i);
     int64_t inner = lmi_size_all(x->sizes + axis + 1, x->ndim - (int32_t)axis - 1), size = x->sizes[axis];
     lmi_cell *cells = lmi_cells_new(s->all, n);
     for (int64_t k = 0; cells && k < n; k++) {
@@ -516,10 +517,10 @@ static int64_t element_along(const lmi_onnx_value *x, const lmi_onnx_value *i, i
 
 void lmi_fold_gather_elements(lmi_node_at *s) {
     const lmi_onnx_value *x = lmi_arg(s, 0), *i = lmi_arg(s, 1);
-    int64_t axis = lmi_onnx_int(s->n, "axis", 0), n, all;
+    int64_t axis = lmi_onnx_int(s->n, "axis", 0);
     const lmi_cell *from = lmi_cells(s->all, x), *index = from ? lmi_cells(s->all, i) : NULL;
-    if (!index || !lmi_few(i, &n) || !lmi_few(x, &all) || x->ndim != i->ndim || !lmi_axis_of(&axis, x->ndim))
-        return;
+    if (!index || x->ndim != i->ndim || !lmi_axis_of(&axis, x->ndim)) return;
+    const int64_t n = count_of(i);
     lmi_cell *cells = lmi_cells_new(s->all, n);
     for (int64_t k = 0; cells && k < n; k++) {
         int64_t at = index[k].known ? element_along(x, i, axis, k, index[k].i) : -1;
@@ -542,11 +543,8 @@ static int64_t part_at(const lmi_onnx_value *x, int32_t from, const lmi_cell *ro
 void lmi_fold_gather_nd(lmi_node_at *s) {
     const lmi_onnx_value *x = lmi_arg(s, 0), *i = lmi_arg(s, 1), *y = lmi_onnx_out(s->all->m, s->n, 0);
     const lmi_cell *from = lmi_cells(s->all, x), *index = from ? lmi_cells(s->all, i) : NULL;
-    int64_t n, all, n_i;
-    if (!index || lmi_onnx_int(s->n, "batch_dims", 0) != 0 || !lmi_few(y, &n) || !lmi_few(x, &all)) return;
-    if (!lmi_few(i, &n_i) || i->ndim < 1) return;
-    int64_t row = i->sizes[i->ndim - 1];
-    if (row > x->ndim) return;
+    if (!index || lmi_onnx_int(s->n, "batch_dims", 0) != 0) return;
+    const int64_t n = count_of(y), row = i->sizes[i->ndim - 1]; /* as the rule of shapes has seen */
     int64_t part = lmi_size_all(x->sizes + row, x->ndim - (int32_t)row);
     lmi_cell *cells = lmi_cells_new(s->all, n);
     for (int64_t k = 0; cells && part > 0 && k < n; k++) {
@@ -556,11 +554,9 @@ void lmi_fold_gather_nd(lmi_node_at *s) {
     lmi_cells_set(s, 0, cells);
 }
 
-/* A copy of the first argument's elements, to write others into. */
-static lmi_cell *copied(lmi_node_at *s, const lmi_onnx_value *x) {
-    const lmi_cell *from = lmi_cells(s->all, x);
-    int64_t n;
-    lmi_cell *cells = from && lmi_few(x, &n) ? lmi_cells_new(s->all, n) : NULL;
+/* A copy of n elements, to write others into. */
+static lmi_cell *copied(lmi_node_at *s, const lmi_cell *from, int64_t n) {
+    lmi_cell *cells = lmi_cells_new(s->all, n);
     if (cells && n) memcpy(cells, from, (size_t)n * sizeof *cells);
     return cells;
 }
@@ -575,13 +571,13 @@ void lmi_fold_scatter_nd(lmi_node_at *s) {
                          *u = lmi_onnx_in(s->all->m, s->n, 2);
     const lmi_cell *from = lmi_cells(s->all, x), *index = from ? lmi_cells(s->all, i) : NULL;
     const lmi_cell *with = index ? lmi_cells(s->all, u) : NULL;
-    int64_t n, n_i;
-    if (!index || !replaces(s) || !lmi_few(u, &n) || !lmi_few(i, &n_i) || i->ndim < 1) return;
+    int64_t n;
+    if (!index || !replaces(s) || !lmi_few(u, &n) || i->ndim < 1) return;
     int64_t row = i->sizes[i->ndim - 1];
-    if (row > x->ndim || row < 1 || !lmi_whole(x)) return;
+    if (row > x->ndim || row < 1) return;
     int64_t part = lmi_size_all(x->sizes + row, x->ndim - (int32_t)row);
-    if (part < 1 || n != n_i / row * part) return;
-    lmi_cell *cells = copied(s, x);
+    if (n != count_of(i) / row * part) return;
+    lmi_cell *cells = copied(s, from, count_of(x));
     for (int64_t k = 0; cells && k < n; k++) {
         int64_t at = part_at(x, 0, index + k / part * row, row);
         if (at < 0) return; /* any element may be the one that is replaced */
@@ -595,12 +591,11 @@ void lmi_fold_scatter_elements(lmi_node_at *s) {
                          *u = lmi_onnx_in(s->all->m, s->n, 2);
     const lmi_cell *from = lmi_cells(s->all, x), *index = from ? lmi_cells(s->all, i) : NULL;
     const lmi_cell *with = index ? lmi_cells(s->all, u) : NULL;
-    int64_t axis = lmi_onnx_int(s->n, "axis", 0), n, n_u;
-    if (!index || !replaces(s) || !lmi_few(i, &n) || !u || !lmi_few(u, &n_u) || n != n_u ||
-        x->ndim != i->ndim)
-        return;
-    if (!lmi_axis_of(&axis, x->ndim)) return;
-    lmi_cell *cells = copied(s, x);
+    int64_t axis = lmi_onnx_int(s->n, "axis", 0), n_u;
+    if (!index || !replaces(s) || !lmi_few(u, &n_u) || x->ndim != i->ndim) return;
+    const int64_t n = count_of(i);
+    if (n != n_u || !lmi_axis_of(&axis, x->ndim)) return;
+    lmi_cell *cells = copied(s, from, count_of(x));
     for (int64_t k = 0; cells && k < n; k++) {
         int64_t at = index[k].known ? element_along(x, i, axis, k, index[k].i) : -1;
         if (at < 0) return;
@@ -620,8 +615,10 @@ static bool is_set(const lmi_onnx_value *x, const lmi_cell *c) {
 void lmi_fold_nonzero(lmi_node_at *s) {
     const lmi_onnx_value *x = lmi_arg(s, 0), *y = lmi_onnx_out(s->all->m, s->n, 0);
     const lmi_cell *from = lmi_cells(s->all, x);
-    int64_t n, all, found = 0;
-    if (!from || !lmi_few(y, &n) || !lmi_few(x, &all) || !lmi_afford(s->all, all)) return;
+    int64_t found = 0;
+    if (!from) return;
+    const int64_t n = count_of(y), all = count_of(x);
+    if (!lmi_afford(s->all, all)) return;
     lmi_cell *cells = lmi_cells_new(s->all, n);
     for (int64_t i = 0; cells && i < all; i++) {
         if (!is_set(x, &from[i])) continue;
@@ -639,9 +636,9 @@ void lmi_fold_nonzero(lmi_node_at *s) {
 void lmi_fold_compress(lmi_node_at *s) {
     const lmi_onnx_value *x = lmi_arg(s, 0), *c = lmi_arg(s, 1), *y = lmi_onnx_out(s->all->m, s->n, 0);
     const lmi_cell *from = lmi_cells(s->all, x), *take = from ? lmi_cells(s->all, c) : NULL;
-    int64_t n, all, n_c, found = 0;
-    if (!take || lmi_onnx_attr(s->n, "axis") || !lmi_few(y, &n) || !lmi_few(x, &all) || !lmi_few(c, &n_c))
-        return;
+    int64_t found = 0;
+    if (!take || lmi_onnx_attr(s->n, "axis")) return;
+    const int64_t n = count_of(y), all = count_of(x), n_c = count_of(c);
     lmi_cell *cells = lmi_cells_new(s->all, n);
     for (int64_t i = 0; cells && i < all && i < n_c && found < n; i++)
         if (take[i].i) cells[found++] = from[i];

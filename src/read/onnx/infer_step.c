@@ -251,7 +251,7 @@ bool lmi_afford(lmi_infer *c, int64_t n) {
 
 lmi_cell *lmi_cells_new(lmi_infer *c, int64_t n) {
     int64_t *left = n > LMI_FEW_CELLS ? &c->many : &c->few[c->loops > 0];
-    if (n < 0 || n > LMI_MOST_CELLS || n > *left || !lmi_afford(c, n)) return NULL;
+    if (n > LMI_MOST_CELLS || n > *left || !lmi_afford(c, n)) return NULL;
     lmi_cell *cells = lmi_alloc(&c->scratch, (uint64_t)n, sizeof *cells);
     if (!cells) lmi_out_of_memory(c);
     *left -= n;

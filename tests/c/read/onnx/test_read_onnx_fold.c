@@ -74,9 +74,134 @@ static void elements_are_folded_in_their_type(void **state) {
     HOLD(all);
 }
 
+/* What overflows, is no number, or may be rounded otherwise, is unknown. */
+static void what_is_not_sure_is_unknown(void **state) {
+    (void)state;
+    static const rows all[] = {
+        {"const a l 3 5,-9223372036854775808,-7\nAbs y <- a", "l 3"},
+        {"const a l 2 5,-7\nAbs y <- a", "l 2 = 5,7"},
+        {"const a l 2 5,-7\nNeg y <- a", "l 2 = -5,7"},
+        {"const a l 3 5,0,-7\nSign y <- a", "l 3 = 1,0,-1"},
+        {"const a l 2 5,-7\nBitwiseNot y <- a", "l 2 = -6,6"},
+        {"const a f 2 -1.5,2\nAbs y <- a", "f 2 = 1.5,2"},
+        {"const a f 2 -1.5,2\nCeil y <- a", "f 2 = -1,2"},
+        {"const a f 2 -1.5,2\nFloor y <- a", "f 2 = -2,2"},
+        {"const a f 2 -1.5,2\nRelu y <- a", "f 2 = 0,2"},
+        {"const a f 2 nan,2\nSign y <- a", "f 2"},
+        {"const a f 1 4\nReciprocal y <- a", "f 1 = 0.25"},
+        {"const a f 1 4\nExp y <- a", "f 1"},
+        {"const a d 1 1e30\nCast y <- a to=7", "l 1"},
+        {"const a f 1 2\nconst b f 1 0.5\nPow p <- a,b\nCast y <- p to=7", "l 1"},
+        {"const a f 1 1e30\nconst b f 1 2\nPow y <- a,b", "f 1"},
+        {"const a l 1 10\nconst b l 1 30\nPow y <- a,b", "l 1"},
+        {"const a l 1 10\nconst b l 1 -1\nPow y <- a,b", "l 1"},
+        {"const a l 1 2\nconst b l 1 10\nPow y <- a,b", "l 1 = 1024"},
+        {"const a l 1 -9223372036854775808\nconst b l 1 -1\nDiv y <- a,b", "l 1"},
+        {"const a l 1 -9223372036854775808\nconst b l 1 2\nDiv y <- a,b", "l 1 = -4611686018427387904"},
+        {"const a l 1 6\nconst b l 1 0\nMod y <- a,b", "l 1"},
+        {"const a l 1 7\nconst b l 1 -2\nMod y <- a,b", "l 1 = -1"},
+        {"const a b 2 1,0\nconst b b 2 1,1\nAnd y <- a,b", "b 2 = 1,0"},
+        {"const a b 2 1,0\nconst b b 2 0,0\nOr y <- a,b", "b 2 = 1,0"},
+        {"const a b 2 1,0\nconst b b 2 1,1\nXor y <- a,b", "b 2 = 0,1"},
+        {"const a l 1 6\nconst b l 1 3\nBitwiseXor y <- a,b", "l 1 = 5"},
+        {"const a f 1 6\nconst b f 1 4\nDiv y <- a,b", "f 1 = 1.5"},
+        {"const a f 2 1,2\nconst b f 1 2\nEqual y <- a,b", "b 2 = 0,1"},
+        {"const a f 2 1,2\nconst b f 1 2\nLess y <- a,b", "b 2 = 1,0"},
+        {"const a f 2 1,2\nconst b f 1 2\nLessOrEqual y <- a,b", "b 2 = 1,1"},
+        {"const a f 2 1,3\nconst b f 1 2\nGreater y <- a,b", "b 2 = 0,1"},
+        {"const a f 2 1,2\nconst b f 1 2\nGreaterOrEqual y <- a,b", "b 2 = 0,1"},
+        {"const c b 1 1\nin a l 2\nWhere y <- c,a,a", "l 2"},
+        {"const c b 2 1,0\nin a l 2\nconst b l 2 7,8\nWhere y <- c,a,b\nconst i l - 1\nGather z <- y,i",
+         "l - = 8"},
+        {"const a f 2 nan,1\nconst b f 2 1,nan\nMax y <- a,b", "f 2"},
+        {"const a f 2 2,1\nconst b f 2 1,2\nMin y <- a,b", "f 2 = 1,1"},
+        {"in a l 2\nconst b l 2 1,2\nMax y <- a,b", "l 2"},
+        {"const a f 2 0.5,0.25\nReduceSum y <- a keepdims=0", "f -"},
+        {"const a f 2 9000000,9000000\nReduceSum y <- a keepdims=0", "f -"},
+        {"const a f 2 3,4\nReduceProd y <- a keepdims=0", "f - = 12"},
+        {"const a f 2 3,4\nReduceMax y <- a keepdims=0", "f - = 4"},
+        {"const a l 2 3,4\nReduceMin y <- a keepdims=0", "l - = 3"},
+        {"const a l 2 9223372036854775807,4\nReduceSum y <- a keepdims=0", "l -"},
+        {"const a l 0 -\nReduceSum y <- a keepdims=0", "l -"},
+        {"const a l 2,0 -\nconst x l 1 1\nReduceSum y <- a,x keepdims=0", "l 2"},
+        {"const a l 2,0 -\nconst x l 1 0\nReduceSum y <- a,x keepdims=0", "l 0 ="},
+    };
+    HOLD(all);
+}
+
+static void elements_are_moved(void **state) {
+    (void)state;
+    static const rows all[] = {
+        {"const a l 2,3 1,2,3,4,5,6\nTranspose y <- a perm=[1,0]", "l 3,2 = 1,4,2,5,3,6"},
+        {"const a l 2,3 1,2,3,4,5,6\nTranspose y <- a perm=[7,0]", "l *"},
+        {"const a l 4 1,2,3,4\nconst s l 1 9\nconst e l 1 9\nSlice y <- a,s,e", "l 0 ="},
+        {"const a l 4 1,2,3,4\nconst s l 1 0\nconst e l 1 9\nconst x l 1 0\nconst t l 1 100000\n"
+         "Slice y <- a,s,e,x,t",
+         "l 1"},
+        {"const a l 4 1,2,3,4\nconst s l 1 -1\nconst e l 1 -9\nconst x l 1 0\nconst t l 1 -100000\n"
+         "Slice y <- a,s,e,x,t",
+         "l 1"},
+        {"const a l 4 1,2,3,4\nconst n l 2 1,3\nSplit y,z <- a,n", "l 1 = 1; l 3 = 2,3,4"},
+        {"const a l 2 1,2\nin b l 2\nConcat c <- a,b axis=0\nconst i l 2 1,0\nGather y <- c,i", "l 2 = 2,1"},
+        {"in a l 2\nin b l 2\nConcat y <- a,b axis=0", "l 4"},
+        {"const a l 2 1,2\nIdentity b <- a\nconst e l 0 -\nConcat y <- b,e,a axis=0", "l 4 = 1,2,1,2"},
+        {"const a l 1,2 1,2\nIdentity b <- a\nConcat y <- b,a axis=-2", "l 2,2 = 1,2,1,2"},
+        {"const s l 1 3\nconst v l 1 7\nConstantOfShape y <- s value=@v", "l 3 = 7,7,7"},
+        {"const s l 1 3\nconst v l 2 7,8\nConstantOfShape y <- s value=@v", "l 3"},
+        {"const s l 1 3\nin v l 1\nConstantOfShape y <- s value=@v", "l 3"},
+        {"const s l 2 300,1\nconst t l 2 1,300\nConstantOfShape a <- s\nConstantOfShape b <- t\nAdd y <- a,b",
+         "f 300,300"},
+        {"const a l 3 7,8,9\nconst i l 0 -\nGather y <- a,i", "l 0 ="},
+        {"const a l 3 7,8,9\nconst i l 2 0,-4\nGather y <- a,i", "l 2"},
+        {"const a l 2,2 1,2,3,4\nconst i l 2 1,0\nGather y <- a,i axis=1", "l 2,2 = 2,1,4,3"},
+        {"const a l 2,2 1,2,3,4\nconst i l 2,1 -1,0\nGatherElements y <- a,i axis=1", "l 2,1 = 2,3"},
+        {"const a l 2,2 1,2,3,4\nconst i l 2,1 2,0\nGatherElements y <- a,i axis=1", "l 2,1"},
+        {"const a l 2,2 1,2,3,4\nconst i l 2,1 0,0\nGatherElements y <- a,i axis=5", "l 2,1"},
+        {"const a l 2 1,2\nconst i l 2,1 0,0\nGatherElements y <- a,i", "l 2,1"},
+        {"const a l 2,2 1,2,3,4\nconst i l 1,1 1\nGatherND y <- a,i", "l 1,2 = 3,4"},
+        {"const a l 2,2 1,2,3,4\nconst i l 1,1 -2\nGatherND y <- a,i", "l 1,2 = 1,2"},
+        {"const a l 2,2 1,2,3,4\nconst i l 1,1 2\nGatherND y <- a,i", "l 1,2"},
+        {"const a l 2,2 1,2,3,4\nconst i l 1,1 -3\nGatherND y <- a,i", "l 1,2"},
+        {"const a l 2,2 1,2,3,4\nconst i l 2,1 1,0\nGatherND y <- a,i batch_dims=1", "l 2"},
+        {"const a l 2,2 1,2,3,4\nconst i l 1,3 1,0,0\nGatherND y <- a,i", "l *"},
+        {"const a l 2,0 -\nconst i l 1,1 1\nGatherND y <- a,i", "l 1,0 ="},
+        {"const a l 4 1,2,3,4\nconst i l 1,1 -1\nconst u l 1 9\nScatterND y <- a,i,u", "l 4 = 1,2,3,9"},
+        {"const a l 4 1,2,3,4\nconst i l 1,1 4\nconst u l 1 9\nScatterND y <- a,i,u", "l 4"},
+        {"const a l 4 1,2,3,4\nconst i l 1,1 2\nconst u l 1 9\nScatterND y <- a,i,u reduction=\"add\"",
+         "l 4"},
+        {"const a l 4 1,2,3,4\nconst i l 1,1 2\nconst u l 1 9\nScatterND y <- a,i,u reduction=\"none\"",
+         "l 4 = 1,2,9,4"},
+        {"const a l 4 1,2,3,4\nconst i l 1,1 2\nconst u l 2 9,8\nScatterND y <- a,i,u", "l 4"},
+        {"const a l 4 1,2,3,4\nconst i l 1,2 2,0\nconst u l 1 9\nScatterND y <- a,i,u", "l 4"},
+        {"const a l 4 1,2,3,4\nconst i l 1,0 -\nconst u l 1 9\nScatterND y <- a,i,u", "l 4"},
+        {"const a l 4 1,2,3,4\nconst i l - 2\nconst u l 1 9\nScatterND y <- a,i,u", "l 4"},
+        {"const a l 4 1,2,3,4\nconst i l 1,1 2\nin u l 1\nScatterND b <- a,i,u\nconst k l 1 0\nGather y <- "
+         "b,k",
+         "l 1 = 1"},
+        {"const a l 2,2 1,2,3,4\nconst i l 1,1 1\nconst u l 1,2 8,9\nScatterND y <- a,i,u",
+         "l 2,2 = 1,2,8,9"},
+        {"const a l 4 1,2,3,4\nconst i l 1 4\nconst u l 1 9\nScatterElements y <- a,i,u", "l 4"},
+        {"const a l 4 1,2,3,4\nconst i l 1 -1\nconst u l 1 9\nScatterElements y <- a,i,u", "l 4 = 1,2,3,9"},
+        {"const a l 4 1,2,3,4\nconst i l 1 2\nconst u l 2 9,8\nScatterElements y <- a,i,u", "l 4"},
+        {"const a l 4 1,2,3,4\nconst i l 1 2\nconst u l 1 9\nScatterElements y <- a,i,u axis=3", "l 4"},
+        {"const a l 4 1,2,3,4\nconst i l 1,1 2\nconst u l 1,1 9\nScatterElements y <- a,i,u", "l 4"},
+        {"const a l 4 1,2,3,4\nconst i l 1 2\nin u l 1\nScatterElements b <- a,i,u\nconst k l 1 0\nGather y "
+         "<- b,k",
+         "l 1 = 1"},
+        {"const a l 4 1,2,3,4\nconst i l 1 2\nconst u l 1 9\nScatterElements y <- a,i,u reduction=\"mul\"",
+         "l 4"},
+        {"const x f 2,2 1,0,nan,3\nNonZero y <- x", "l 2,3 = 0,1,1,0,0,1"},
+        {"const x l 4 5,6,7,8\nconst c b 3 1,0,1\nCompress y <- x,c", "l 2 = 5,7"},
+        {"const x l 2,2 5,6,7,8\nconst c b 2 0,1\nCompress y <- x,c axis=0", "l 1,2"},
+    };
+    HOLD(all);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(elements_are_folded_in_their_type),
+        cmocka_unit_test(what_is_not_sure_is_unknown),
+        cmocka_unit_test(elements_are_moved),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
