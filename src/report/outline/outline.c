@@ -14,7 +14,7 @@ const char *const lmi_family_title[LMI_N_FAMILIES] = {"convolution",          "l
 
 /* -- health ---------------------------------------------------------------------------------------------- */
 
-const struct lmi_mark lmi_marks[] = {{NULL, NULL}, {"NaN", "chg"}, {"NaN first", "del"}};
+const struct lmi_mark lmi_marks[LMI_N_MARKS] = {{NULL, NULL}, {"NaN", "chg"}, {"NaN first", "del"}};
 
 int lmi_place_mark(const lmi_outline_place *at) {
     const int worst = at->health[0] > at->health[1] ? at->health[0] : at->health[1];

@@ -44,9 +44,10 @@ typedef struct lmi_outline_place {
 /* What a page marks a place with whose values are not finite: an index of lmi_marks, by the worse of its two
  * states; 0: nothing. */
 int lmi_place_mark(const lmi_outline_place *at);
+enum { LMI_N_MARKS = 3 };
 extern const struct lmi_mark {
     const char *word, *look; /* of the tag: its text, its class of CSS */
-} lmi_marks[];
+} lmi_marks[LMI_N_MARKS];
 
 typedef struct lmi_shown_place { /* a place of the model; in the order of an outline */
     int32_t place;

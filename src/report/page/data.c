@@ -179,6 +179,15 @@ static void put_marks(block *k) {
     bool any = false;
     for (int32_t i = 0; i < k->o->n; i++) any = any || lmi_place_mark(&k->o->at[i]);
     if (!any) return;
+    block_list(k->out, "marks");
+    for (int i = 1; i < LMI_N_MARKS; i++) {
+        block_tuple(k->out);
+        lmi_put_json_in_html(k->out, lmi_marks[i].word);
+        PUT(k->out, ",");
+        lmi_put_json_in_html(k->out, lmi_marks[i].look);
+        PUT(k->out, "]");
+    }
+    PUT(k->out, "]");
     block_list(k->out, "health");
     for (int32_t i = 0; i < k->o->n; i++) block_int(k->out, lmi_place_mark(&k->o->at[i]));
     PUT(k->out, "]");

@@ -150,9 +150,10 @@ function fromTo(m, i) {
 
 const familyOf = i => data.families[data.family[i]];
 
-/* 2 where NaN or Inf began, 1 where it was passed on. */
-function healthOf(i) {
-  return data.health ? data.health[i] : 0;
+/* What a place is marked with: the text of a tag and its class. Null: nothing. */
+function markOf(i) {
+  const mark = data.health ? data.health[i] : 0;
+  return mark ? data.marks[mark - 1] : null;
 }
 const stem = s => s.replace(/\d+$/, '');
 
@@ -341,7 +342,7 @@ const tag = (words, kind = '', title = '') =>
 
 /* The tags after a name: how it was called, what is wrong with it. */
 function tagsOf(i, run) {
-  const calls = callsOf(i), health = healthOf(i), n = run.length;
+  const calls = callsOf(i), mark = markOf(i), n = run.length;
   const change = changeOf(i), old = oldPathOf(i);
   let tags = '';
   if (change.word) {
@@ -352,7 +353,7 @@ function tagsOf(i, run) {
   if (n > 1) {
     tags += `<button class="tag noprint" data-unfold="${i}" tabindex="-1">×${n} equal, each</button>`;
   }
-  if (health) tags += health === 2 ? tag('NaN first', 'del') : tag('NaN', 'chg');
+  if (mark) tags += tag(...mark);
   if (statusOf(i)) tags += tag(statusOf(i));
   if (calls > 1) tags += tag(`${exact(calls)} calls`);
   return tags;

@@ -118,6 +118,7 @@ static void test_numbers_of_a_step(void **unused) {
         "\"categories\":[\"parameters\",\"gradients\",\"optimizer\",\"buffers\",\"input\",\"activations\","
         "\"backward\",\"workspace\",\"other\"]");
     has(text, "\"held\":{\"1\":[0,0,0,0,0,4096,0,0,0],\"2\":[0,0,0,0,0,2048,0,0,0],\"3\":[60,");
+    has(text, "\"marks\":[[\"NaN\",\"chg\"],[\"NaN first\",\"del\"]]");
     has(text, "\"health\":[0,2,");
     has(text, "\"speeds\":{},\"drawings\":[],\"drawing_of\":{}");
     has(text, "\"before\":null,\"texts\":[\"\",\"conv\",\"fc\",\"idle\",\"Net\",\"Conv1d\",\"Linear\",");
@@ -132,7 +133,7 @@ static void test_states_and_totals(void **unused) {
     has(text, "\"label\":\"MACs, forward + backward\",\"total\":[142,96,0,40,0],");
     has(text, "\"title\":\"params\",\"unit\":\"counts\",\"forward\":{\"label\":\"params\",\"total\":[41,");
     has(text, "\"memory\":null");
-    lacks(text, "\"health\"");
+    lacks(text, "\"marks\"");
     lacks(text, "\"name\":\"time\"");
     outline_leave(&x);
 }
