@@ -7,7 +7,7 @@ import math
 import sys
 from typing import TYPE_CHECKING, Any
 
-from ._base.check import check_module, positional
+from ._base.check import check_flag, check_module, positional
 from ._base.dtypes import real_dtype
 from ._base.errors import UnsupportedError, UsageError
 from ._base.signature import takes
@@ -68,6 +68,7 @@ def fit(
     """
     root = check_module(model)
     given, named = positional(args, kwargs, root), dict(kwargs or {})
+    check_flag("step", step)
     if not step and optimizer is not None:
         raise UsageError("step=False: no optimizer makes a step then; leave it or optimizer out")
     by = maker(optimizer) if step else None

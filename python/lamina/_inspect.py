@@ -12,6 +12,7 @@ from . import _lamina
 from ._base.advice import PYTHON, advise, raised_in
 from ._base.check import (
     check_convention,
+    check_flags,
     check_mode,
     check_module,
     check_whole,
@@ -114,9 +115,8 @@ def inspect(
     """
     root = check_module(model)
     given = positional(args, kwargs, root)
-    check_convention(convention)
-    check_mode(mode)
-    check_depth(depth)
+    _check_asked(convention, mode, depth, receptive_field=receptive_field, backward=backward, time=time)
+    check_flags(memory=memory, health=health, dry=dry, strict=strict, ops=ops or False)
     own = rules_of(rules)
     wanted = looks(look, health=health, dry=dry, of=inspect)
     watched = wants_ops(ops, convention, needed=backward and not (time or memory or wanted))
@@ -127,6 +127,13 @@ def inspect(
     report = report_of(run, convention, own=own, receptive_field=receptive_field, **shown)
     report._again = Again(fit, root, given, kwargs, grad=backward)
     return all_ruled(report) if strict else report
+
+
+def _check_asked(convention: Any, mode: Any, depth: Any, **flags: Any) -> None:
+    check_convention(convention)
+    check_mode(mode)
+    check_depth(depth)
+    check_flags(**flags)
 
 
 def check_depth(depth: Any) -> None:
@@ -477,4 +484,5 @@ def capture(
         ValueError: when the block is entered, if operators can't be watched or memory can't be measured
             here, with the reason.
     """
+    check_flags(time=time, memory=memory, health=health, ops=ops or False)
     return Capture(model, ops, time, memory, looks(look, health=health, of=capture))

@@ -36,6 +36,7 @@ static bool read_names(lmi_cli *c, const char *list, names *out) {
         lmi_complain(c, NULL, "out of memory");
         return false;
     }
+    if (list && !*list) return may_compare(c, list); /* no convention has that name */
     for (char *s = out->text; *s;) {
         if (out->n == MOST) {
             lmi_complain(c, NULL, "-c: it takes %d conventions at most", MOST);

@@ -31,6 +31,10 @@ int lmi_run_fit(lmi_cli *c) {
         lmi_complain(c, NULL, "--no-step: no optimizer makes a step then; leave it or --optimizer out");
         return LMI_EXIT_USAGE;
     }
+    if (c->args.live.optimizer && !*c->args.live.optimizer) {
+        lmi_complain(c, NULL, "--optimizer is empty; name one, such as adamw, or FILE.py:FUNCTION");
+        return LMI_EXIT_USAGE;
+    }
     lam_status s = follow(c, false, &m[0], &f[0], &e), trained = LAM_OK;
     if (s == LAM_OK && !c->args.no_step) trained = follow(c, true, &m[1], &f[1], &of_step);
     bool step = f[1] && f[1]->backward;

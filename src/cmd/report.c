@@ -45,6 +45,10 @@ static bool name_side(lmi_cli *c, lmi_side *x) {
 
 bool lmi_sides_of(lmi_cli *c, lmi_side *sides, int32_t n) {
     const lmi_args *a = &c->args;
+    if (a->live.inputs[0] && a->old_inputs[0] && a->new_inputs[0]) {
+        lmi_complain(c, NULL, "--old-i and --new-i leave no side that takes -i; leave -i out");
+        return false;
+    }
     const char *const *const inputs[] = {a->old_inputs, a->new_inputs}, *const *const build[] = {
                                                                             a->old_build, a->new_build};
     for (int32_t i = 0; i < n; i++) sides[i] = side_of(c, a->operands[i]);

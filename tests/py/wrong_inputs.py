@@ -188,6 +188,7 @@ INPUTS = [
     Case("wrongs.py:small -i 1x-3x8x8", 2, "negative", "1x-3x8x8"),
     Case("wrongs.py:small -i 1,3,,8", 2, "a size is missing", "1,3,,8", "1x3x224x224"),
     Case("wrongs.py:small -i '(1, 3, 8, a)'", 2, r"\(1, 3, 8, a\)", "", "1x3x224x224"),
+    Case("wrongs.py:small -i =2x3", 2, "unknown value '2x3'", "=2x3", "a name stands before ="),
     Case("wrongs.py:small -i 1x3x8x8:floot32", 2, "'floot32'", "", "did you mean float32"),
     Case("wrongs.py:small -i 1x3x8x8:int99", 2, "'int99'", "", "int"),
     Case("wrongs.py:small -i nn.Conv2d=1x3", 2, "no parameter 'nn'", r"forward\(input\)", "dict"),
@@ -242,6 +243,7 @@ COMPARE = [
     Case(
         "compare wrongs.py:small -i 1x3x8x8 -c thop", 2, "unknown convention", "thop", "did you mean thoplw"
     ),
+    Case("compare wrongs.py:small -i 1x3x8x8 -c ''", 2, "unknown convention", "''", "`lamina conventions`"),
     Case("compare wrongs.py:small -i 1x3x8x8 -c torch,,fvcore", 2, "unknown convention|empty", "''|,,", ""),
     Case(
         "compare wrongs.py:small -i 1x3x8x8 --format pdf",
@@ -253,6 +255,9 @@ COMPARE = [
     Case("compare wrongs.py:small -i 1x3x8x8 --time", 2, "no such option", "--time", "`lamina show` has it"),
     Case("compare wrongs.py:small", 2, "missing a required argument", "wrongs.py:small", "-i"),
     Case("compare text.lamina", 2, "is a file|does not name", "text.lamina", ":name"),
+]
+DIFF = [
+    Case(f"diff {NET} wrongs.py:small --old-i 1x3x8x8 --new-i 1x3x9x9", 2, "no side", "-i", "leave -i out"),
 ]
 GRAPH = [
     Case("graph", 2, "usage", "lamina graph TARGET"),
@@ -289,6 +294,7 @@ FIT = [
         "float16, ",
     ),
     Case("fit wrongs.py:small -i 1x3x8x8 --dtype ''", 2, "''", "", "float16, bfloat16"),
+    Case("fit wrongs.py:small -i 1x3x8x8 --optimizer ''", 2, "--optimizer is empty", "", "adamw"),
     Case("fit wrongs.py:small -i 1x3x8x8 --batch 0", 2, "whole number from 1", "--batch 0"),
     Case("fit wrongs.py:small -i 1x3x8x8 --batch many", 2, "whole number from 1", "--batch many"),
     Case("fit wrongs.py:small -i 1x3x8x8 --format csv", 2, "csv", "", "text, json, html"),
@@ -303,6 +309,8 @@ RUN = [
     Case("run --evry 3 wrongs.py", 2, "no such option", "--evry", "did you mean --every"),
     Case("run --file", 2, "needs a value", "--file", "FILE"),
     Case("run -m", 2, "needs a value", "--module", "NAME"),
+    Case("run --file folder.lamina wrongs.py", 2, "it is a folder", "folder.lamina", "name a file in it"),
+    Case("run ''", 2, "the program has no name", "", "-m MODULE"),
     Case("run -i 1x4 wrongs.py", 2, "no such option", "-i", "lamina help run"),
 ]
 RECORDINGS = [
@@ -350,7 +358,7 @@ RULES = [
     Case(f"{NET} --rules binary.rules", 2, "", "binary.rules", ""),
     Case(f"{NET} --rules folder.lamina", 2, "Is a directory", "folder.lamina"),
 ]
-COMMANDS = [*SHOW, *TARGETS, *INPUTS, *WHY, *COMPARE, *GRAPH, *FIT, *RUN, *RECORDINGS, *RULES]
+COMMANDS = [*SHOW, *TARGETS, *INPUTS, *WHY, *COMPARE, *DIFF, *GRAPH, *FIT, *RUN, *RECORDINGS, *RULES]
 
 # Nothing is wrong with these, and what they tell would be misread without a word beside it.
 REMARKS = [
@@ -449,6 +457,16 @@ PYTHON = [
         "leave dry or health",
     ),
     Case("lamina.inspect(m.small(), x, repeats=3)", ValueError, "timed", "repeats", "time=True"),
+    Case("lamina.inspect(m.small(), x, time=True, repeats=True)", TypeError, "repeats is True", "", "whole"),
+    Case("lamina.inspect(m.small(), x, time=True, warmup=None)", TypeError, "warmup is None", "", "whole"),
+    Case("lamina.inspect(m.small(), x, dry='no')", TypeError, "dry is 'no'", "", "True or False"),
+    Case("lamina.inspect(m.small(), x, backward='yes')", TypeError, "backward is 'yes'", "", "True or False"),
+    Case("lamina.inspect(m.small(), x, ops='yes')", TypeError, "ops is 'yes'", "", "True or False"),
+    Case("lamina.inspect(m.small(), x, stats='yes')", TypeError, "stats is 'yes'", "", "True or False"),
+    Case("lamina.inspect(m.small(), x, health_allow=3)", TypeError, "3 names no layers", "", "a pattern"),
+    Case("lamina.inspect(m.small(), x.shape)", TypeError, r"torch\.Size", "", r"torch\.rand\(1, 3, 8, 8\)"),
+    Case("lamina.capture(m.small(), memory='no')", TypeError, "memory is 'no'", "", "True or False"),
+    Case("lamina.fit(m.small(), x, step='no')", TypeError, "step is 'no'", "", "True or False"),
     Case("lamina.inspect(m.small(), x, time=True, repeats=0)", ValueError, "repeats=0", "", "1 or more"),
     Case("lamina.inspect(m.small(), x, rules='nothere')", OSError, "there is no file", "nothere"),
     Case(

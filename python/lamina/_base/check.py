@@ -95,7 +95,7 @@ def _refuse_sizes(root: Any, args: tuple[int, ...]) -> None:
     except TypeError:
         raise TypeError(
             f"args is {args!r}, and {type(root).__name__} takes {wanted}; for an input of that shape give a "
-            f"tensor, torch.rand{args!r}"
+            f"tensor, torch.rand{tuple(args)!r}"
         ) from None
 
 
@@ -136,6 +136,12 @@ def check_flag(name: str, value: Any) -> None:
     """Raises TypeError for a value that is neither True nor False."""
     if value is not True and value is not False and value not in (0, 1):
         raise TypeError(f"{name} is {value!r}; it is True or False")
+
+
+def check_flags(**flags: Any) -> None:
+    """Raises TypeError for the first value that is neither True nor False."""
+    for name, value in flags.items():
+        check_flag(name, value)
 
 
 def check_text(name: str, value: Any, example: str) -> None:

@@ -53,8 +53,11 @@ class Script:
         lamina."""
         source, inside = b"", None
         if not self._file:
-            sys.stderr.write("lamina: error: --file is empty; name the file that is to be written\n")
-            return 2
+            return _refused("--file is empty; name the file that is to be written")
+        if Path(self._file).is_dir():
+            return _refused(f"--file {self._file}: it is a folder; name a file in it")
+        if self._module is None and not self._argv[0]:
+            return _refused("the program has no name; name a Python program, or -m MODULE")
         self._file = str(Path(self._file).absolute())  # the program may change its folder
         if self._module is None:
             inside = _main_of(self._argv[0])
@@ -62,13 +65,9 @@ class Script:
             try:
                 source = Path(self._argv[0]).read_bytes()
             except IsADirectoryError:
-                sys.stderr.write(f"lamina: error: {self._argv[0]}: it has no __main__.py\n")
-                return 2
+                return _refused(f"{self._argv[0]}: it has no __main__.py")
             except OSError as error:
-                sys.stderr.write(
-                    f"lamina: error: {self._argv[0]}: {error.strerror}{_near_file(self._argv[0])}\n"
-                )
-                return 2
+                return _refused(f"{self._argv[0]}: {error.strerror}{_near_file(self._argv[0])}")
         after_import("torch", self._begin)
         _trim_tracebacks()
         atexit.register(self._end)
@@ -156,6 +155,12 @@ class Script:
         loader: Any = spec.loader
         more = {"__cached__": spec.cached, "__loader__": loader, "__package__": "", "__spec__": spec}
         _run_code(loader.get_code("__main__"), __file__=spec.origin, **more)
+
+
+def _refused(why: str) -> int:
+    """Says why there is no program to run. The exit code."""
+    sys.stderr.write(f"lamina: error: {why}\n")
+    return 2
 
 
 def _near_file(path: str) -> str:

@@ -7,6 +7,7 @@ import sys
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, TypedDict
 
+from .._base.check import check_flag
 from .._base.modules import modules
 
 if TYPE_CHECKING:
@@ -47,7 +48,9 @@ class Checks:
         ring: int = 0,
         checks: Mapping[Which, Check] | None = None,
     ) -> None:
-        self.allow = [health_allow] if isinstance(health_allow, (str, type)) else list(health_allow)
+        check_flag("stats", stats)
+        one = isinstance(health_allow, (str, type)) or not hasattr(health_allow, "__iter__")
+        self.allow: list[Any] = [health_allow] if one else list(health_allow)  # type: ignore[arg-type]
         if checks is not None and not hasattr(checks, "items"):
             raise TypeError(
                 "checks is a dict: a function (path, module, output) by pattern of a path or by type"

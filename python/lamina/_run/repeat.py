@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .. import _lamina
+from .._base.check import check_whole
 from .._base.errors import UsageError
 from .._guard.compiled import Compiled
 from .._guard.gradients import next_node, without_graph
@@ -47,13 +48,9 @@ class Repeats(NamedTuple):
             return None
         if dry:
             raise UsageError("a dry run computes nothing, so there is no time to tell; leave one of them out")
-        for name, number in (("warmup", self.warmup), ("repeats", self.repeats)):
-            if number is not None and not isinstance(number, int):
-                raise TypeError(f"{name} is {number!r}; it is a whole number")
-        if self.warmup < 0:
-            raise ValueError(f"warmup={self.warmup} is not possible; give 0 or more")
-        if self.repeats is not None and self.repeats < 1:
-            raise ValueError(f"repeats={self.repeats} is not possible; give 1 or more, or None")
+        check_whole("warmup", self.warmup, least=0)
+        if self.repeats is not None:
+            check_whole("repeats", self.repeats, least=1)
         return self
 
 

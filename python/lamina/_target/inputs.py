@@ -192,8 +192,9 @@ def _filled(given: _Input, dtype: Any, value: str, device: Any, number: int) -> 
         return torch.randint(low, high, shape, generator=generator).to(dtype).to(device)
     fill = _number(value)
     if fill is None:
+        hint = FILLS + ("; a name stands before =, as in ids=1x16" if given.text.startswith("=") else "")
         raise UsageError(
-            f"{given.text!r}: unknown value {value!r}{near(value, (*WORDS, 'randint')) or '; ' + FILLS}"
+            f"{given.text!r}: unknown value {value!r}{near(value, (*WORDS, 'randint')) or '; ' + hint}"
         )
     _holds(given, dtype, fill)
     return torch.full(shape, fill, device=device, dtype=dtype)
