@@ -52,7 +52,7 @@ static bool keep_within(taker *t, PyObject *o, lmx_container_type type) {
     return lmx_container_keep(t->s, t->node, o, type);
 }
 
-/* Notes an object of a class written in Python. What it holds is kept by whoever asks for objects(). */
+/* Notes an object of a class written in Python, for objects(). What is in it is not kept here. */
 static bool take_object(taker *t, PyObject *name, PyObject *o) {
     lmx_snapshot *s = t->s;
     if (!(PyType_GetFlags(Py_TYPE(o)) & Py_TPFLAGS_HEAPTYPE) || PyType_Check(o)) return true;
