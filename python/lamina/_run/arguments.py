@@ -17,6 +17,7 @@ import sys
 from collections import OrderedDict, deque
 from contextlib import suppress
 from functools import cache, partial
+from operator import is_
 from types import (
     BuiltinMethodType,
     FunctionType,
@@ -72,15 +73,18 @@ class _Holder:
         raise NotImplementedError
 
     def values(self) -> Iterable[tuple[str, Any]]:
-        """What it held, each with the name of its place."""
-        return ((f"{self.name}[{at}]", value) for at, value in enumerate(self.was))
+        """What it held that may change, each with the name of its place: a list may hold a million
+        numbers."""
+        return (
+            (f"{self.name}[{at}]", value) for at, value in enumerate(self.was) if not isinstance(value, PLAIN)
+        )
 
     def write(self, values: list[Any]) -> None:
         raise NotImplementedError
 
     def put_back(self) -> None:
         now = self.read()
-        if len(now) != len(self.was) or any(a is not b for a, b in zip(now, self.was, strict=True)):
+        if len(now) != len(self.was) or not all(map(is_, now, self.was)):
             self.write(self.was)
 
     def replace(self, instead: Callable[[Any], Any]) -> None:
@@ -129,7 +133,11 @@ class _Dict(_Holder):
         return [part for item in items for part in item]
 
     def values(self) -> Iterable[tuple[str, Any]]:
-        return ((self.place(key), value) for key, value in zip(self.keys, self.was[1::2], strict=True))
+        return (
+            (self.place(key), value)
+            for key, value in zip(self.keys, self.was[1::2], strict=True)
+            if not isinstance(value, PLAIN)
+        )
 
     def place(self, key: Any) -> str:
         return f"{self.name}[{key!r}]" if isinstance(key, (str, int)) else f"{self.name}[...]"
