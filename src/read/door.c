@@ -123,7 +123,7 @@ static lam_status name_format(lmi_tensors *t, lam_error *e, const char *format, 
 /* The later parts of a model in several files. */
 static lam_status add_part(lmi_tensors *t, const char *path, int64_t part, int64_t parts, lam_error *e) {
     lmi_bytes file;
-    lmi_gguf told;
+    lmi_gguf told = {0};
     LAM_TRY(lmi_bytes_open(&file, path, e));
     t->size += file.size;
     lam_status s = lmi_tensors_in(t, &file, e);
@@ -137,7 +137,7 @@ static lam_status add_part(lmi_tensors *t, const char *path, int64_t part, int64
 }
 
 static lam_status add_gguf(lmi_tensors *t, const lmi_bytes *of, lam_error *e) {
-    lmi_gguf told;
+    lmi_gguf told = {0};
     char format[32];
     LAM_TRY(lmi_gguf_read(t, of, &told, e));
     if (told.part > 0)
@@ -181,7 +181,7 @@ static lam_status read_weights(lam_model **out, const lmi_bytes *of, lmi_format 
     t.limit = o ? o->memory_limit : 0;
     t.keep = o && o->health;
     lam_status s = add_all(&t, of, format, e);
-    if (s == LAM_OK && t.keep) s = lmi_weights_check(&t, o->watcher, e);
+    if (s == LAM_OK && o && o->health) s = lmi_weights_check(&t, o->watcher, e);
     if (s == LAM_OK) s = lmi_tensors_model(&t, format == LMI_PTE ? no_program : no_graph, out, e);
     lmi_tensors_free(&t);
     return s;

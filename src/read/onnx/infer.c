@@ -285,7 +285,7 @@ static lam_status give_input(lmi_infer *c, const lmi_onnx_given_input *given, in
         for (int32_t k = 0; k < v->ndim && v->symbols; k++) name_size(m, v->symbols[k], given->sizes[k], two);
         int64_t sizes[LMI_ONNX_MOST_AXES];
         for (int32_t k = 0; k < given->ndim; k++)
-            sizes[k] = given->sizes[k] < 0 && k < v->ndim ? v->sizes[k] : given->sizes[k];
+            sizes[k] = k < v->ndim && given->sizes[k] < 0 ? v->sizes[k] : given->sizes[k];
         lmi_set_sizes(c, v, given->ndim, sizes);
         if (v->initialiser) v->where = LMI_ONNX_NOWHERE;
     }

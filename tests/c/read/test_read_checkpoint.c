@@ -231,6 +231,145 @@ static void tensors_are_inside_their_storages(void **state) {
     has("expanded.pt", 6, 24, 0);
 }
 
+/* An argument of what makes a tensor: s a storage of 6 floats, u one of 24 bytes, h one of halves of bytes; i
+ * the offset 0; z its sizes, l as a list, Z as a torch.Size, y with a text; t strides by rows, v by columns,
+ * e all 0, q too few; d a type, T a function, a its arguments, c a class; x another text, n nothing. */
+static void put_part(lmi_buf *b, char part) {
+    static const int64_t sizes[] = {2, 3}, rows[] = {3, 1}, columns[] = {1, 2}, none[] = {0, 0};
+    switch (part) {
+    case 's': pk_storage(b, "FloatStorage", "0", 6); break;
+    case 'u': pk_storage(b, "UntypedStorage", "0", 24); break;
+    case 'h': pk_storage(b, "QUInt4x2Storage", "0", 48); break;
+    case 'i': pk_int(b, 0); break;
+    case 'z': pk_ints(b, 2, sizes); break;
+    case 'l':
+        lmi_put(b, "](");
+        pk_int(b, 2);
+        pk_int(b, 3);
+        lmi_putc(b, 'e');
+        break;
+    case 'Z':
+        pk_global(b, "torch", "Size");
+        lmi_putc(b, '(');
+        pk_ints(b, 2, sizes);
+        lmi_put(b, "tR");
+        break;
+    case 'y':
+        lmi_putc(b, '(');
+        pk_text(b, "two");
+        pk_int(b, 3);
+        lmi_putc(b, 't');
+        break;
+    case 't': pk_ints(b, 2, rows); break;
+    case 'v': pk_ints(b, 2, columns); break;
+    case 'e': pk_ints(b, 2, none); break;
+    case 'q': pk_ints(b, 1, rows); break;
+    case 'd': pk_global(b, "torch", "float16"); break;
+    case 'T': pk_global(b, "torch._utils", "_rebuild_tensor_v2"); break;
+    case 'c': pk_global(b, "net", "Tensor"); break;
+    case 'a':
+        lmi_putc(b, '(');
+        for (const char *c = "siztnn"; *c; c++) put_part(b, *c);
+        lmi_putc(b, 't');
+        break;
+    case 'x': pk_text(b, "other"); break;
+    default: lmi_putc(b, 'N');
+    }
+}
+
+static void save_rebuilt(const char *module, const char *function, const char *parts, const char *order) {
+    static const char zeros[24];
+    lmi_buf b = pk_begin();
+    lmi_put(&b, "}(");
+    pk_text(&b, "fc.w");
+    pk_global(&b, module, function);
+    lmi_putc(&b, '(');
+    while (*parts) put_part(&b, *parts++);
+    lmi_put(&b, "tRu.");
+    zipped z = zip_begin();
+    zip_add(&z, "net/data.pkl", b.s, b.n);
+    zip_add(&z, "net/data/0", zeros, sizeof zeros);
+    if (order) zip_add(&z, "net/byteorder", order, strlen(order));
+    lmi_buf_free(&b);
+    b = zip_end(&z);
+    save_bytes("rebuilt.pt", &b);
+    lmi_buf_free(&b);
+}
+
+static void tensors_are_rebuilt_in_several_ways(void **state) {
+    (void)state;
+    static const struct {
+        const char *module, *function, *parts, *order;
+        int64_t params, bytes;
+        const char *unread; /* why its values are not checked */
+    } all[] = {
+        {"torch._utils", "_rebuild_tensor", "sizt", NULL, 6, 24, NULL},
+        {"torch._utils", "_rebuild_tensor_v2", "siZtnn", "little", 6, 24, NULL},
+        {"torch._utils", "_rebuild_tensor_v2", "siltnn", NULL, 6, 24, NULL},
+        {"torch._utils", "_rebuild_tensor_v2", "sizvnn", NULL, 6, 24, NULL},
+        {"torch._utils", "_rebuild_tensor_v2", "siztnn", "big", 6, 24, "in the other byte order"},
+        {"torch._utils", "_rebuild_tensor_v2", "sizenn", NULL, 6, 24,
+         "elements of its storage several times"},
+        {"torch._utils", "_rebuild_tensor_v2", "hiztnn", NULL, 0, 0, "no whole bytes"},
+        {"torch._utils", "_rebuild_tensor_v3", "uiztnnd", NULL, 6, 12, NULL},
+        {"torch._utils", "_rebuild_qtensor", "siztnnn", NULL, 6, 24, "its scales are not read"},
+        {"torch._utils", "_rebuild_meta_tensor_no_storage", "dztn", NULL, 6, 0, "on the meta device"},
+        {"torch._utils", "_rebuild_sparse_tensor", "x", NULL, -1, -1, "kept in a way that is not read"},
+        {"torch._utils", "_rebuild_xla_tensor", "x", NULL, -1, -1, "kept in a way that is not read"},
+        {"torch._utils", "_rebuild_nobody_knows", "siztnn", NULL, 0, 0, NULL},
+        {"torch._tensor", "_rebuild_from_type_v2", "Tcan", NULL, 6, 24, NULL},
+        {"torch._tensor", "_rebuild_from_type_v2", "xcan", NULL, 0, 0, NULL},
+        {"torch._tensor", "_rebuild_from_type_v2", "ccan", NULL, 0, 0, NULL},
+        {"torch._tensor", "_rebuild_other", "Tcan", NULL, 0, 0, NULL},
+    };
+    static const lam_read_options o = {.health = true};
+    all_of_it = o;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        save_rebuilt(all[i].module, all[i].function, all[i].parts, all[i].order);
+        lam_model *m = NULL;
+        last = (lam_error){.at = -1};
+        if (lam_read(&m, "rebuilt.pt", &o, &last) != LAM_OK) fail_msg("%s: %s", all[i].function, last.text);
+        const lam_param_totals p = totals_of(m);
+        const int64_t params = p.params.state == LAM_EXACT ? p.params.n : -1;
+        const int64_t bytes = p.param_bytes.state == LAM_EXACT ? p.param_bytes.n : -1;
+        if (params != all[i].params || bytes != all[i].bytes)
+            fail_msg("%s %s: %d parameters of %d bytes", all[i].function, all[i].parts, (int)params,
+                     (int)bytes);
+        bool told = false;
+        for (int32_t k = 0; k < lam_model_n_notes(m); k++) {
+            const char *note = lam_model_note(m, k);
+            told = told || (strstr(note, "not checked") && (!all[i].unread || strstr(note, all[i].unread)));
+        }
+        if (told != (all[i].unread != NULL))
+            fail_msg("%s: %s", all[i].function, told ? "is told" : "is not told");
+        lam_model_free(m);
+        oom_sweep_parts(read_searching, (void *)(uintptr_t) "rebuilt.pt");
+        oom_sweep_reads(read_searching, (void *)(uintptr_t) "rebuilt.pt");
+    }
+    static const char *const bad[][3] = {
+        {"_rebuild_tensor_v2", "siytnn", "no shape and strides"},
+        {"_rebuild_tensor_v2", "sixtnn", "no shape and strides"},
+        {"_rebuild_tensor_v2", "sizqnn", "no shape and strides"},
+        {"_rebuild_tensor_v2", "siz", "no shape and strides"},
+        {"_rebuild_tensor_v2", "sxztnn", "no shape and strides"},
+        {"_rebuild_tensor_v2", "iiztnn", "no storage"},
+        {"_rebuild_tensor_v2", "", "no storage"},
+        {"_rebuild_meta_tensor_no_storage", "dx", "no shape"},
+        {"_rebuild_meta_tensor_no_storage", "d", "no shape"},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        save_rebuilt("torch._utils", bad[i][0], bad[i][1], NULL);
+        refused("rebuilt.pt", LAM_FAILED, bad[i][2]);
+    }
+    save_rebuilt("torch._utils", "_rebuild_tensor", "sizt",
+                 "a text that is longer than any name of a byte order is, "
+                 "and that is no such name");
+    last = (lam_error){.at = -1};
+    lam_model *m = NULL;
+    assert_int_equal(lam_read(&m, "rebuilt.pt", &o, &last), LAM_LIMIT);
+    assert_non_null(strstr(last.text, "at most 64"));
+}
+
 static void save_pickle(const char *file, const char *bytes, size_t n) {
     lmi_buf b = pk_begin();
     lmi_putn(&b, bytes, n);
@@ -478,6 +617,7 @@ int main(void) {
         cmocka_unit_test(a_module_that_was_saved_whole_has_its_classes),
         cmocka_unit_test(legacy_files_have_their_storages_behind_the_pickles),
         cmocka_unit_test(tensors_are_inside_their_storages),
+        cmocka_unit_test(tensors_are_rebuilt_in_several_ways),
         cmocka_unit_test(odd_pickles_are_bounded),
         cmocka_unit_test(imports_are_found_where_they_are_named),
         cmocka_unit_test(zip_files_are_scanned_to_their_inside),
