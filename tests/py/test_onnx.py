@@ -192,6 +192,43 @@ def test_fields_of_a_file_are_those_of_the_live_model(tmp_path):
     assert fields == {row.path: (row.rf, row.rf_stride, row.rf_padding) for row in live.rows}
 
 
+@pytest.mark.parametrize("dynamo", [False, True], ids=["older", "newer"])
+@pytest.mark.parametrize("both", [False, True])
+def test_a_recurrence_reads_steps_and_not_the_batch(both, dynamo, tmp_path):
+    net = nn.Sequential(nn.GRU(8, 16, bidirectional=both)).eval()
+    x = torch.rand(6, 2, 8)
+    live = lamina.inspect(net, x)
+    file = lamina.read(export(net, x, tmp_path / "net.onnx", dynamo))
+    read, ran = (
+        [[(field["axis"], field["size"], field["reach"]) for field in row.receptive_fields] for row in rows]
+        for rows in (file.rows, live.rows)
+    )
+    assert read == ran == [[(0, 6, "whole" if both else "window")]] * 2
+
+
+class Token(nn.Module):
+    """Puts a parameter of its own in front of each sequence, as a vision transformer does."""
+
+    def __init__(self):
+        super().__init__()
+        self.token, self.fc = nn.Parameter(torch.rand(1, 1, 8)), nn.Linear(8, 3)
+
+    def forward(self, x):
+        return self.fc(torch.cat([self.token.expand(len(x), -1, -1), x], 1))
+
+
+def test_a_parameter_that_is_repeated_is_one(tmp_path):
+    x = torch.rand(2, 5, 8)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        free = {"x": {0: "batch"}}
+        torch.onnx.export(
+            Token(), (x,), tmp_path / "net.onnx", dynamo=False, input_names=["x"], dynamic_axes=free
+        )
+    file = lamina.read(tmp_path / "net.onnx", sizes={"batch": 2})
+    assert file.params == lamina.inspect(Token(), x).params == 8 + 27
+
+
 def test_a_report_of_an_onnx_file_has_every_form(tmp_path):
     model, x = made("pools")
     file = lamina.read(export(model, x, tmp_path / "net.onnx", False))

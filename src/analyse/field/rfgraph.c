@@ -312,14 +312,18 @@ static bool spans_in(tracer *t, int32_t op, int32_t in, lmi_span *spans) {
 
 /* -- one operator -------------------------------------------------------------------------------- */
 
-/* Marks slots along whose axis a product of matrices, as in a linear layer, sums the rows of its argument. */
+/* Marks slots along whose axis a product of matrices, as in a linear layer, sums the rows of its argument,
+ * and that which ONNX's recurrences have as their batch. */
 static void note_features(const tracer *t, const lam_op *o, lam_shape x, const lmi_route *r,
                           const lmi_span *spans) {
-    lmi_way way = way_of(t, o);
-    if (way != lmi_way_linear && way != lmi_way_addmm && way != lmi_way_matmul) return;
+    const lmi_way way = way_of(t, o);
+    const bool steps = way == lmi_way_steps && x.ndim == 3;
+    if (way != lmi_way_linear && way != lmi_way_addmm && way != lmi_way_matmul && !steps) return;
     for (int32_t k = 0; k < t->rf->n_slots; k++) {
-        int32_t axis = spans[k].kind == LMI_SPAN_TRACK ? spans[k].axis : spans[k].stays - 1;
+        const bool tracks = spans[k].kind == LMI_SPAN_TRACK;
+        const int32_t axis = tracks ? spans[k].axis : spans[k].stays - 1;
         t->rf->slot[k].features |= axis >= 0 && axis == x.ndim - 1 && r->to[axis] == LMI_TO_ALL;
+        t->rf->slot[k].batch |= steps && tracks && axis == 1 && lmi_sequence_axis(o->sig) == 0;
     }
 }
 

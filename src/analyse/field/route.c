@@ -289,6 +289,19 @@ bool lmi_way_rnn(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
     return beginning(a, s, in, steps, r);
 }
 
+/* ONNX's: (steps, batch, width) becomes (steps, directions, batch, width), or with the batch first (batch,
+ * steps, directions, width). */
+bool lmi_way_steps(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
+    const int32_t steps = lmi_sequence_axis(s);
+    to_all(r);
+    if (s->in[in].position > 0) return true;
+    if (s->in[in].ndim != 3 || lmi_result_shape(s).ndim != 4) return lmi_way_spread(a, s, in, r);
+    r->to[1 - steps] = (int8_t)(steps ? 0 : 2);
+    if (number(s, LMI_S_bidirectional, 0, 0) != 0) return true;
+    r->to[steps] = (int8_t)steps;
+    return beginning(a, s, in, steps, r);
+}
+
 /* sort(x, dim, descending), and with `stable` before them */
 bool lmi_way_sort(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
     const lam_value *v = lmi_sig_value(s, 1);

@@ -37,7 +37,7 @@ typedef bool (*lmi_way)(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route
 #define LMI_WAYS(X) \
     X(point) X(first) X(nothing) X(some) X(copy) X(all) X(spread) X(view) X(permute) X(swap) X(select) \
     X(slice) X(split) X(unbind) X(flip) X(roll) X(repeat) X(cat) X(stack) X(along) X(halves) X(scan) \
-    X(waves) X(masked) X(scatter) X(put) X(add_at) X(gather) X(instance_norm) X(rnn) X(as_complex) \
+    X(waves) X(masked) X(scatter) X(put) X(add_at) X(gather) X(instance_norm) X(rnn) X(steps) X(as_complex) \
     X(as_real) X(again) X(sort) X(top) X(pick) X(reduce) X(norm) X(batch_norm) X(layer_norm) \
     X(group_norm) X(matmul) X(addmm) X(linear) X(attend) X(sequence) X(embedding) X(conv) X(pool) \
     X(adaptive) X(nearest) X(nearest_exact) X(linear_up) X(cubic) X(linear_aa) X(cubic_aa) \

@@ -499,7 +499,7 @@ static lam_status depth_to_space(lmi_onnx_op *o) {
  */
 
 /* As one layer of cuDNN's: x, the number of weights of a layer, the weight, the state, mode, hidden size,
- * layers, dropout, training, both ways. */
+ * layers, batch first, dropout, training, both ways. */
 static lam_status recurrent(lmi_onnx_op *o) {
     enum { RELU, TANH, LSTM, GRU };
     const lmi_onnx_attribute *acts = lmi_onnx_attr(o->n, "activations"),
@@ -533,6 +533,7 @@ static lam_status recurrent(lmi_onnx_op *o) {
     LAM_TRY(whole(o, 6, mode));
     if (hidden > 0) LAM_TRY(whole(o, 7, hidden));
     LAM_TRY(whole(o, 9, 1));
+    LAM_TRY(flag(o, 10, lmi_onnx_int(o->n, "layout", 0) != 0));
     LAM_TRY(value(o, 11, (lam_value){.type = LAM_FLOAT, .f = 0}));
     LAM_TRY(flag(o, 12, false));
     return flag(o, 13, both);

@@ -8,6 +8,8 @@
  * normalisation, and whole numbers that have the name of a module's tensor, are buffers. */
 #include "read/onnx/source.h"
 
+#include <ctype.h>
+
 static bool is_float(int32_t type) {
     return type == LMI_ONNX_FLOAT || type == LMI_ONNX_FLOAT16 || type == LMI_ONNX_DOUBLE ||
            type == LMI_ONNX_BFLOAT16 || type == LMI_ONNX_COMPLEX64 || type == LMI_ONNX_COMPLEX128;
@@ -25,11 +27,16 @@ static bool is_statistic(const lmi_onnx_node *n, int32_t i) {
 }
 
 /* A state of zeros is made by repeating a constant, as a token of a vision transformer is made of a
- * parameter: only the latter has a name. */
+ * parameter: only the latter has a name, of a module's tensor or, by torch, of the model's. torch's exporters
+ * end names that they make up in a number: "onnx::Expand_42", "val_7". */
 static bool is_fill(const lmi_onnx_node *n) {
     return strcmp(n->op, "Expand") == 0 || strcmp(n->op, "Tile") == 0;
 }
-static bool is_named(const lmi_onnx_value *v) { return v->initialiser && strchr(v->name, '.') != NULL; }
+static bool is_named(const lmi_onnx_model *m, const lmi_onnx_value *v) {
+    const size_t n = strlen(v->name);
+    const bool made_up = n == 0 || isdigit((unsigned char)v->name[n - 1]);
+    return v->initialiser && (strchr(v->name, '.') || (strcmp(m->producer, "pytorch") == 0 && !made_up));
+}
 
 void lmi_onnx_look_at(const lmi_onnx_model *m, lmi_onnx_use *uses, int32_t node) {
     const lmi_onnx_node *n = lmi_onnx_node_at(m, node);
@@ -41,7 +48,7 @@ void lmi_onnx_look_at(const lmi_onnx_model *m, lmi_onnx_use *uses, int32_t node)
         if (u->first < 0) u->first = node;
         if (is_statistic(n, i))
             u->statistic = true;
-        else if (lmi_onnx_is_setting(n, i) || (is_fill(n) && !is_named(lmi_onnx_value_at(m, v))))
+        else if (lmi_onnx_is_setting(n, i) || (is_fill(n) && !is_named(m, lmi_onnx_value_at(m, v))))
             u->setting = true;
         else
             u->weight = true;

@@ -245,6 +245,23 @@ static lam_status drop(lmi_pt2 *p, const lam_op_info *op, int32_t index) {
     return lmi_inner_push(p, op, index, "aten::mul", NULL);
 }
 
+/* It returns the places of the largest too. */
+static lam_status pool(lmi_pt2 *p, const lam_op_info *op, int32_t index) {
+    lam_op_arg places;
+    if (op->n_out != 1 || op->out[0].ndim < 0) return LAM_OK;
+    LAM_TRY(lmi_inner_made(p, &op->out[0], op->out[0].sizes, op->out[0].ndim, &places));
+    places.dtype = lam_dtype_by_name("int64");
+    places.position = 1;
+    lmi_inner_begin(p);
+    for (int32_t i = 0; i < op->n_in; i++) LAM_TRY(lmi_inner_give(p, &op->in[i], op->in[i].position));
+    LAM_TRY(lmi_inner_result(p, &op->out[0]));
+    LAM_TRY(lmi_inner_result(p, &places));
+    return lmi_inner_push(p, op, index,
+                          strstr(op->name, "2d") ? "aten::max_pool2d_with_indices"
+                                                 : "aten::max_pool3d_with_indices",
+                          NULL);
+}
+
 /* It returns the norms too, one for each scale. */
 static lam_status normalise_weight(lmi_pt2 *p, const lam_op_info *op, int32_t index) {
     const lam_op_arg *g = lmi_inner_tensor(op, 1);
@@ -570,6 +587,7 @@ lam_status lmi_pt2_inner(lmi_pt2 *p, const lam_op_info *op, int32_t index) {
         {"aten::binary_cross_entropy_with_logits", binary_cross_entropy},
         {"aten::one_hot", one_hot},
         {"aten::_weight_norm", normalise_weight},
+        {"aten::max_pool2d aten::max_pool3d", pool},
         {"aten::diff", subtract},
         {"aten::group_norm", normalise_groups},
         {"aten::instance_norm", normalise_instances},

@@ -27,8 +27,7 @@ typedef struct layout {
 } layout;
 
 static const layout layouts[] = {
-#define LAYOUT(tail_, type_, form_, scales_, ...)                                                            \
-    {.tail = tail_, .type = type_, .form = form_, .scales = scales_, __VA_ARGS__},
+#define LAYOUT(tail_, type_, form_, ...) {.tail = tail_, .type = type_, .form = form_, .scales = __VA_ARGS__},
 #include "read/weights/layouts.def"
 #undef LAYOUT
 };

@@ -253,6 +253,10 @@ static void an_axis_is_seen_from_its_beginning(void **state) {
     expect(CALL("aten::cumsum", T(0, 2, 4), T(0, 2, 4), N(1, -1)), 0, "0 1{1 1 1: -3..0}");
     expect(CALL("aten::_cummax_helper", T(0, 2, 4), T(0, 2, 4), T(1, 2, 4), T(2, 2, 4), N(3, 0)), 0,
            "0{1 1 1: -1..0} 1");
+    expect(CALL("onnx::GRU", T(0, 5, 1, 2, 4), x, w, N(13, 0)), 0, "0{1 1 1: -4..0} 2 *");
+    expect(CALL("onnx::GRU", T(0, 5, 1, 2, 4), x, w, N(13, 0)), 1, "* *");
+    expect(CALL("onnx::LSTM", T(0, 5, 2, 2, 4), x, w, N(13, 1)), 0, "* 2 *");
+    expect(CALL("onnx::RNN", T(0, 5, 2, 1, 4), x, w, N(10, 1), N(13, 0)), 0, "0 1{1 1 1: -1..0} *");
     expect(CALL("aten::lstm", T(0, 5, 2, 4), x, h, w, N(7, 0), N(8, 0)), 0, "0{1 1 1: -4..0} 1 *");
     expect(CALL("aten::lstm", T(0, 5, 2, 4), x, h, w, N(7, 0), N(8, 0)), 1, "* 1 *");
     expect(CALL("aten::lstm", T(0, 5, 2, 4), x, h, w, N(7, 0), N(8, 0)), 2, "* *");

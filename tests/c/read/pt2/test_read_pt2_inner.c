@@ -182,9 +182,21 @@ static void are_told(const told *all, size_t n) {
 /* -- states ---------------------------------------------------------------------------------------------- */
 
 #define LSTM_GATES "add_ sigmoid_ sigmoid_ tanh_ sigmoid_ mul mul add_ tanh mul"
-#define GRU_GATES  "add_ sigmoid_ add_ sigmoid_ mul_ add_ tanh_ sub mul_ add_"
-#define STATES     " h 1,5,4 c 1,5,4 y 2,5,4 hn 1,5,4 cn 1,5,4"
-#define LSTM       "x 2,5,3 wi 16,3 wh 16,4 bi 16 bh 16" STATES
+/* The norms of a weight, the places of the largest. */
+static void results_that_a_program_leaves_out_are_made(void **state) {
+    (void)state;
+    static const told all[] = {
+        {"_weight_norm x g 0 -> y", "x 6,4 g 6,1 y 6,4", "_weight_norm_interface", 0},
+        {"_weight_norm x 3 0 -> y", "x 6,4 y 6,4", "", -1},
+        {"max_pool2d x {2,2} {2,2} -> y", "x 1,3,8,8 y 1,3,4,4", "max_pool2d_with_indices", 0},
+        {"max_pool3d x {2,2,2} {2,2,2} -> y", "x 1,3,4,4,4 y 1,3,2,2,2", "max_pool3d_with_indices", 0},
+    };
+    ARE_TOLD(all);
+}
+
+#define GRU_GATES "add_ sigmoid_ add_ sigmoid_ mul_ add_ tanh_ sub mul_ add_"
+#define STATES    " h 1,5,4 c 1,5,4 y 2,5,4 hn 1,5,4 cn 1,5,4"
+#define LSTM      "x 2,5,3 wi 16,3 wh 16,4 bi 16 bh 16" STATES
 
 /* Two steps of five sequences, 3 numbers in and 4 out. */
 static void layers_with_a_state_have_an_operator_each(void **state) {
@@ -429,6 +441,7 @@ static void attention_is_one_kernel_unless_it_drops_or_shares_heads(void **state
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(results_that_a_program_leaves_out_are_made),
         cmocka_unit_test(layers_with_a_state_have_an_operator_each),
         cmocka_unit_test(layers_whose_weights_do_not_fit_are_not_opened),
         cmocka_unit_test(cells_are_both_products_and_their_gates),
