@@ -29,6 +29,7 @@ class FileReport(Report):
         self._file = file
         self._checked = checked
         super().__init__(model)
+        _ = self._costs  # a file may be one that can't be counted
 
     def _needs_run(self, what: str) -> NoReturn:
         raise UsageError(
