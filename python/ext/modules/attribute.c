@@ -6,19 +6,13 @@
 
 bool lmx_answers(PyObject *value) { return !(PyType_GetFlags(Py_TYPE(value)) & Py_TPFLAGS_HEAPTYPE); }
 
-/* True for None, numbers and text of Python's own types: they run no user code and never change. */
-static bool is_settled(PyObject *o) {
-    return o == Py_None || PyBool_Check(o) || PyLong_CheckExact(o) || PyFloat_CheckExact(o) ||
-           PyUnicode_CheckExact(o);
-}
-
 bool lmx_asks_nobody(PyObject *value, bool early) {
-    if (is_settled(value)) return true;
+    if (lmx_is_settled(value)) return true;
     if (!lmx_answers(value)) return false;
     const bool list = PyList_Check(value), sequence = list || PyTuple_Check(value);
     for (Py_ssize_t i = 0; sequence && i < PySequence_Size(value); i++) {
         PyObject *item = list ? PyList_GetItem(value, i) : PyTuple_GetItem(value, i);
-        if (!is_settled(item) && (early || !lmx_answers(item))) return false;
+        if (!lmx_is_settled(item) && (early || !lmx_answers(item))) return false;
     }
     return !early || sequence || PyCallable_Check(value);
 }

@@ -56,12 +56,11 @@ Py_ssize_t lmx_container_size(PyObject *o, lmx_container_type type) {
 }
 
 lmx_container_type lmx_container_type_of(PyObject *o) {
-    PyTypeObject *type = Py_TYPE(o);
-    if (o == Py_None || type == &PyBool_Type || type == &PyLong_Type || type == &PyUnicode_Type)
-        return LMX_BOX_NONE;
-    if (PyDict_Check(o)) return LMX_BOX_DICT;
-    if (PyList_Check(o)) return LMX_BOX_LIST;
-    return PySet_Check(o) ? LMX_BOX_SET : LMX_BOX_NONE;
+    if (lmx_is_settled(o)) return LMX_BOX_NONE;
+    const unsigned long flags = PyType_GetFlags(Py_TYPE(o));
+    if (flags & Py_TPFLAGS_DICT_SUBCLASS) return LMX_BOX_DICT;
+    if (flags & Py_TPFLAGS_LIST_SUBCLASS) return LMX_BOX_LIST;
+    return !(flags & Py_TPFLAGS_TUPLE_SUBCLASS) && PySet_Check(o) ? LMX_BOX_SET : LMX_BOX_NONE;
 }
 
 bool lmx_container_keep(lmx_snapshot *s, int32_t node, PyObject *object, lmx_container_type type) {

@@ -60,9 +60,7 @@ static bool keep(lmx_snapshot *s, int32_t node, PyObject *name, PyObject *value,
 
 bool lmx_generator_keep(lmx_snapshot *s, int32_t node, PyObject *name, PyObject *value) {
     PyTypeObject *type = Py_TYPE(value);
-    if (value == Py_None || type == &PyBool_Type || type == &PyLong_Type || type == &PyFloat_Type ||
-        type == &PyUnicode_Type || type == &PyTuple_Type || type == s->no_draw || !PyUnicode_Check(name))
-        return true;
+    if (lmx_is_settled(value) || type == s->no_draw || !PyUnicode_Check(name)) return true;
     for (size_t i = 0; i < sizeof drawers / sizeof *drawers; i++)
         if (is_of(&drawers[i], value)) return keep(s, node, name, value, &drawers[i]);
     s->no_draw = type;

@@ -70,6 +70,7 @@ static bool take_items(taker *t, PyObject *name, size_t box, int depth);
 /* Keeps a tensor, a generator, or what a container holds that is not in a module's own dict. */
 static bool take_value(taker *t, PyObject *name, PyObject *value, int depth) {
     lmx_snapshot *s = t->s;
+    if (lmx_is_settled(value)) return true;
     if (lmx_is_tensor(s->st, value)) return take_tensor(t, name, value);
     const lmx_container_type type = lmx_container_type_of(value);
     const bool tuple = PyTuple_Check(value);
@@ -109,6 +110,7 @@ static bool take_values(taker *t) {
     for (size_t i = 0; i < n; i++) {
         PyObject *key = ((PyObject **)s->refs.data)[at + 2 * i],
                  *value = ((PyObject **)s->refs.data)[at + 2 * i + 1];
+        if (lmx_is_settled(value)) continue;
         lmx_container_type type = lmx_container_type_of(value);
         if (type && !lmx_container_size(value, type)) {
             ((PyObject **)s->refs.data)[at + 2 * i + 1] = lmx_mark_empty(value);
