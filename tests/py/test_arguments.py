@@ -594,6 +594,15 @@ def test_what_never_changes_needs_no_note():
     assert "restored" not in " ".join(lamina.inspect(Does(lambda *_: None), constants).notes)
 
 
+def test_what_numpy_writes_to_tensors_of_up_to_a_mib_is_restored():
+    """Of 4 MiB together: of five tensors of 1 MiB the last is named."""
+    given = [torch.zeros(1 << 18) for _ in range(5)]
+    fill = Does(lambda xs: [x.numpy().fill(7) for x in xs] and t())
+    told = [note for note in lamina.inspect(fill, (given,)).notes if "could not be restored" in note]
+    assert told == ["args[0][4] was written to and could not be restored"]
+    assert [bool(x.any()) for x in given] == [False, False, False, False, True]
+
+
 def test_what_numpy_writes_to_a_large_tensor_is_named():
     x = large()
     told = lamina.inspect(Does(each(lambda x: x.numpy().fill(7), lambda x: x)), (x,)).notes

@@ -40,7 +40,9 @@ PyObject *lmx_given_memory(PyObject *self, PyObject *unused) {
     (void)unused;
     PyObject *all = PySet_New(NULL);
     for (size_t i = 0; all && i < s->kept.n; i++) {
-        PyObject *one = PyLong_FromUnsignedLongLong(address_of((lmx_kept *)s->kept.data + i));
+        const lmx_kept *k = (lmx_kept *)s->kept.data + i;
+        if (k->n_bytes) continue; /* its values were copied when it was kept */
+        PyObject *one = PyLong_FromUnsignedLongLong(address_of(k));
         if (!one || PySet_Add(all, one) != 0) Py_CLEAR(all);
         Py_XDECREF(one);
     }

@@ -440,11 +440,11 @@ static PyMethodDef snapshot_methods[] = {
     {"keep", lmx_given_keep, METH_VARARGS,
      PyDoc_STR(
          "keep($self, name, value, parted=False, /)\n--\n\nKeeps a tensor or a random number generator too, "
-         "and returns True; False for any other value. Values of large tensors are kept by save(); `parted`: "
-         "not those of a tensor that is made of others.")},
+         "and returns True; False for any other value. Values of tensors of more than a MiB are kept by "
+         "save(); `parted`: not those of a tensor that is made of others.")},
     {"memory", lmx_given_memory, METH_NOARGS,
-     PyDoc_STR(
-         "memory($self, /)\n--\n\nReturns the addresses by which Capture.guard() knows what was kept.")},
+     PyDoc_STR("memory($self, /)\n--\n\nReturns the addresses by which Capture.guard() knows the tensors "
+               "whose values were not copied when they were kept.")},
     {"save", lmx_given_save, METH_O,
      PyDoc_STR(
          "save($self, address, /)\n--\n\nCopies the values of what is at one of these addresses, unless "

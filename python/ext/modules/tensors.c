@@ -17,11 +17,9 @@ static PyObject *call(PyObject *o, PyObject *method, PyObject *arg) {
     return PyObject_CallMethodObjArgs(o, method, arg, NULL);
 }
 
-enum {
-    SMALL = 1 << 14,
-    MOST = 1 << 22
-}; /* the most bytes of a tensor that is copied although it is no
-    * buffer; of all of these */
+/* The most bytes of a tensor that is copied although it is no buffer; of an argument, of which there are few,
+ * and which is else read whole; of all that a snapshot copies so. */
+enum { SMALL = 1 << 14, SMALL_GIVEN = 1 << 20, MOST = 1 << 22 };
 
 /* == remembering ======================================================================================= */
 
@@ -122,7 +120,8 @@ static void take_sample(const lmx_state *st, lmx_kept *k, const lmx_tensor *d, s
 static bool keep_little(lmx_snapshot *s, lmx_kept *k, const lmx_tensor *d) {
     const size_t n = plain_bytes(s->st, k->tensor, d);
     if (!lmx_forgive()) return false;
-    if (n && n <= SMALL && s->values.used + n <= MOST) return keep_bytes(s, k, d);
+    const size_t small = k->node >= 0 ? SMALL : SMALL_GIVEN;
+    if (n && n <= small && s->values.used + n <= MOST) return keep_bytes(s, k, d);
     if (lmx_kind_of(s->st, k->tensor) != LMX_PLAIN) return true;
     if (n >= SMALL) take_sample(s->st, k, d, n);
     if (d->storage) hold_on(s, k, d);

@@ -4,10 +4,11 @@ hold.
 
 The objects that modules hold are remembered in the same way: a cache, an optimizer, a configuration.
 
-Everything that can be reached from the arguments is remembered by reference before the run. The values of a
-large tensor are copied only if an operator is about to write to it (python/ext/observe/guard.c); if operators
-are not watched, they are copied before the run. The forward gets the caller's own objects, but for tensors
-and iterators that need a stand-in: those of a dry run, those that are the result of a graph.
+Everything that can be reached from the arguments is remembered by reference before the run. The values of
+tensors of up to a MiB, and of 4 MiB together, are copied then. Those of any other are copied only if an
+operator is about to write to it (python/ext/observe/guard.c); if operators are not watched, before the run.
+The forward gets the caller's own objects, but for tensors and iterators that need a stand-in: those of a dry
+run, those that are the result of a graph.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from .. import _lamina
 from .._base.modules import modules
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
 MOST = 65536  # the most values that are read
 MOST_BYTES = 268435456  # the most of an array of numbers, whose writes can't be seen before they happen
@@ -569,7 +570,9 @@ class Arguments:
         addresses = self._kept.memory()
         self._save(addresses & {0})  # where these are unknown, operators can't be told from others
         known = (snapshot.memory() - {0} for snapshot in self.inside)
-        watch.guard(addresses.union(*known), self._before_write)
+        guarded = addresses.union(*known)
+        if guarded:
+            watch.guard(guarded, self._before_write)
 
     def copy(self) -> None:
         """Copies the values of all tensors, for a run whose operators are not watched."""
@@ -580,8 +583,11 @@ class Arguments:
         written = {address for at, address in touched if places is None or at in places}
         return self._save(written.union(*(self._parts.get(address, ()) for address in written)))
 
-    def _save(self, addresses: Iterable[int]) -> list[int]:
-        torch, saved = sys.modules["torch"], []
+    def _save(self, addresses: Collection[int]) -> list[int]:
+        torch = sys.modules["torch"]
+        saved: list[int] = []
+        if not addresses:
+            return saved
         with torch.no_grad():
             for address in addresses:
                 try:
