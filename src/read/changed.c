@@ -18,7 +18,6 @@ static lam_status take_notes(lam_weights_diff *d, const lmi_tensors *t, int side
         lmi_buf b;
         lmi_buf_init(&b);
         lmi_putf(&b, "%s: %s", d->name[side], note);
-        LAM_TRY(lmi_buf_status(&b, e));
         note = lmi_buf_keep(&b, &d->arena);
         if (!note) return lmi_nomem(e);
         LAM_TRY(lmi_vec_put(&d->notes, &note, e));

@@ -51,6 +51,41 @@ OOM_UNUSED static lmi_buf bytes_of(const char *path) {
     return b;
 }
 
+/* The weights of two files are compared, or refused by a sentence; what is told of a tensor goes together. */
+OOM_UNUSED static void compared_or_refused(const char *before, const char *after) {
+    lam_weights_diff *d = NULL;
+    lam_error e = {.at = -1};
+    const lam_status s = lam_weights_diff_new(&d, before, after, NULL, &e);
+    assert_true((s == LAM_OK) == (d != NULL));
+    if (s != LAM_OK && ((s != LAM_FAILED && s != LAM_LIMIT && s != LAM_UNSUPPORTED) || !*e.text))
+        fail_msg("status %d: '%s'", (int)s, e.text);
+    for (int32_t i = 0; d && lam_weights_tensor(d, i); i++) {
+        const lam_tensor_change *c = lam_weights_tensor(d, i);
+        assert_true(c->was || c->name);
+        if (c->compared && (c->why || c->elements < 0 || c->differ < 0 || c->differ > c->elements))
+            fail_msg("%s: %lld of %lld differ", c->name, (long long)c->differ, (long long)c->elements);
+        if (c->compared && c->change == LAM_WEIGHTS_EQUAL) assert_int_equal(c->differ, 0);
+    }
+    lam_weights_diff_free(d);
+}
+
+/* Every `step`-th change of a byte of a safetensors file, which is compared under the name `as`. */
+OOM_UNUSED static void damaged_weights_are_compared(const char *file, const char *as, const char *other,
+                                                    size_t step) {
+    static const char ways[] = {'0', '1', '9', 'q', '.', '"'};
+    lmi_buf b = bytes_of(file);
+    for (size_t i = 0; i < sizeof ways * b.n; i += step) {
+        char *at = &b.s[i / sizeof ways], before = *at;
+        *at = ways[i % sizeof ways];
+        save_bytes(file, &b);
+        *at = before;
+        compared_or_refused(as, other);
+        compared_or_refused(other, as);
+    }
+    save_bytes(file, &b);
+    lmi_buf_free(&b);
+}
+
 /* Every `step`-th change of a byte, and every `step`-th length. `whole`: a part of it is no model. */
 OOM_UNUSED static void may_be_damaged(const char *path, bool whole, size_t step) {
     enum { WAYS = 5 };

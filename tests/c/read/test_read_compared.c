@@ -501,6 +501,8 @@ static void no_allocation_is_needed(void **state) {
     save_q8("sweep.gguf", "blk.0.attn_q.weight", 8, 2, now);
     oom_sweep_parts(compare_once, (void *)"sweep.st");
     oom_sweep_parts(compare_once, (void *)"sweep.gguf");
+    oom_sweep_reads(compare_once, (void *)"sweep.st");
+    oom_sweep_reads(compare_once, (void *)"sweep.gguf");
 }
 
 /* -- types of GGUF by their numbers ------------------------------------------------------------------------

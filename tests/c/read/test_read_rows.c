@@ -2,7 +2,7 @@
  *
  * The values of packed weights whose numbers lie row by row. Each tensor of a file here has the same byte
  * everywhere, so that all values of a weight are one number. */
-#include "kit/weights.h"
+#include "kit/damaged.h"
 
 #include "read/weights/weights.h"
 
@@ -275,6 +275,16 @@ static void no_allocation_is_needed(void **state) {
     }
 }
 
+static void damaged_parts_are_not_computed(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        lam_weights_diff *d;
+        compared(&d, &known[i], 0);
+        lam_weights_diff_free(d);
+        damaged_weights_are_compared(file, "rows", "plain.st", 7);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(values_are_numbers_times_their_scales),
@@ -283,6 +293,7 @@ int main(void) {
         cmocka_unit_test(a_column_of_a_group_without_scales_is_refused),
         cmocka_unit_test(a_state_that_tells_no_blocks_is_not_used),
         cmocka_unit_test(no_allocation_is_needed),
+        cmocka_unit_test(damaged_parts_are_not_computed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

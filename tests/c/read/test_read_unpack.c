@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The values of weights that GPTQ and AWQ pack, against plain ones. */
-#include "kit/weights.h"
+#include "kit/damaged.h"
 
 #include "read/weights/weights.h"
 
@@ -225,6 +225,10 @@ static void no_allocation_is_needed(void **state) {
     save_awq("awq.st");
     oom_sweep_parts(compare_once, (void *)"gptq.st");
     oom_sweep_parts(compare_once, (void *)"awq.st");
+    oom_sweep_reads(compare_once, (void *)"gptq.st");
+    oom_sweep_reads(compare_once, (void *)"awq.st");
+    damaged_weights_are_compared("gptq.st", "gptq.st", "plain.st", 5);
+    damaged_weights_are_compared("awq.st", "awq.st", "plain.st", 5);
 }
 
 int main(void) {
