@@ -89,7 +89,10 @@ OOM_UNUSED static void damaged_weights_are_compared(const char *file, const char
 /* Every `step`-th change of a byte, and every `step`-th length. `whole`: a part of it is no model. */
 OOM_UNUSED static void may_be_damaged(const char *path, bool whole, size_t step) {
     enum { WAYS = 5 };
+    char damaged[64]; /* a name of its own, since tests run beside each other */
+    const char *slash = strrchr(path, '/');
     lmi_buf b = bytes_of(path);
+    snprintf(damaged, sizeof damaged, "damaged-%s", slash ? slash + 1 : path);
     const size_t n = b.n;
     ask_all_of(path);
     lam_model_free(opened(path));
@@ -97,13 +100,13 @@ OOM_UNUSED static void may_be_damaged(const char *path, bool whole, size_t step)
         char *at = &b.s[i / WAYS], before = *at;
         const char ways[WAYS] = {0, -1, (char)(before ^ 1), (char)(before ^ 0x80), (char)(before + 1)};
         *at = ways[i % WAYS];
-        save_bytes("damaged", &b);
+        save_bytes(damaged, &b);
         *at = before;
-        read_or_refused("damaged");
+        read_or_refused(damaged);
     }
     for (b.n = 1; b.n < n; b.n += step) {
-        save_bytes("damaged", &b);
-        if (read_or_refused("damaged") && whole) fail_msg("%s is read of %zu of %zu bytes", path, b.n, n);
+        save_bytes(damaged, &b);
+        if (read_or_refused(damaged) && whole) fail_msg("%s is read of %zu of %zu bytes", path, b.n, n);
     }
     b.n = n;
     lmi_buf_free(&b);

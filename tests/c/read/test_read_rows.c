@@ -158,10 +158,10 @@ static const lam_tensor_change *compared(lam_weights_diff **d, const made *m, do
     snprintf(list, sizeof list, "l.weight F64 %s %d", m->sizes, (int)n * 8);
     lmi_buf b = safetensors_made(list);
     for (int64_t i = 0; i < n; i++) memcpy(b.s + b.n - 8 * (size_t)(i + 1), &value, sizeof value);
-    save_bytes("plain.st", &b);
+    save_bytes("rows.st", &b);
     lmi_buf_free(&b);
     save_packed(m);
-    if (lam_weights_diff_new(d, "rows", "plain.st", NULL, &last) != LAM_OK)
+    if (lam_weights_diff_new(d, "rows", "rows.st", NULL, &last) != LAM_OK)
         fail_msg("%s: %s", m->list, last.text);
     for (int32_t i = 0; lam_weights_tensor(*d, i); i++)
         if (lam_weights_tensor(*d, i)->name && lam_weights_tensor(*d, i)->was)
@@ -207,8 +207,8 @@ static void blocks_are_compared_with_turned_tensors(void **state) {
     save_packed(&blocks);
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         lam_weights_diff *d = NULL;
-        save_safetensors("plain.st", all[i].plain);
-        assert_int_equal(lam_weights_diff_new(&d, "rows", "plain.st", NULL, &last), LAM_OK);
+        save_safetensors("rows.st", all[i].plain);
+        assert_int_equal(lam_weights_diff_new(&d, "rows", "rows.st", NULL, &last), LAM_OK);
         const lam_tensor_change *c = lam_weights_tensor(d, 0);
         assert_int_equal(c->change, LAM_WEIGHTS_CHANGED);
         assert_int_equal(c->compared, all[i].compared);
@@ -229,7 +229,7 @@ static void a_column_of_a_group_without_scales_is_refused(void **state) {
     lam_weights_diff *d = NULL;
     lam_weights_diff_free((compared(&d, &known[9], 0), d));
     save_packed(&beyond);
-    assert_int_equal(lam_weights_diff_new(&d, "rows", "plain.st", NULL, &last), LAM_FAILED);
+    assert_int_equal(lam_weights_diff_new(&d, "rows", "rows.st", NULL, &last), LAM_FAILED);
     assert_non_null(strstr(last.text, "is of group 33686018, and there are 2"));
 }
 
@@ -250,7 +250,7 @@ static void a_state_that_tells_no_blocks_is_not_used(void **state) {
             }
         save_bytes(file, &b);
         lmi_buf_free(&b);
-        assert_int_equal(lam_weights_diff_new(&d, "rows", "plain.st", NULL, &last), LAM_OK);
+        assert_int_equal(lam_weights_diff_new(&d, "rows", "rows.st", NULL, &last), LAM_OK);
         assert_false(lam_weights_tensor(d, 0)->compared);
         lam_weights_diff_free(d);
     }
@@ -260,7 +260,7 @@ static void compare_once(void *unused, bool *ok) {
     (void)unused;
     lam_weights_diff *d = NULL;
     lam_error e = {.at = -1};
-    *ok = oom_check(lam_weights_diff_new(&d, "rows", "plain.st", NULL, &e), &e);
+    *ok = oom_check(lam_weights_diff_new(&d, "rows", "rows.st", NULL, &e), &e);
     lam_weights_diff_free(d);
 }
 
@@ -281,7 +281,7 @@ static void damaged_parts_are_not_computed(void **state) {
         lam_weights_diff *d;
         compared(&d, &known[i], 0);
         lam_weights_diff_free(d);
-        damaged_weights_are_compared(file, "rows", "plain.st", 7);
+        damaged_weights_are_compared(file, "rows", "rows.st", 7);
     }
 }
 
