@@ -210,6 +210,7 @@ void lmi_put_real(lmi_buf *b, double v) {
     put_printed(b, v, 6);
     if (b->bad || !strchr(b->s + from, '.')) return;
     while (b->s[b->n - 1] == '0') b->s[--b->n] = '\0';
+    if (b->s[b->n - 1] == '.') b->s[--b->n] = '\0';
 }
 
 void lmi_put_nine(lmi_buf *b, double v) {

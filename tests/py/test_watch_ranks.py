@@ -50,6 +50,28 @@ def show(folder, *words):
     return done.stdout
 
 
+def set_times(folder):
+    """Gives the steps the times of processes that nothing else delays: rank 1 computes for 50 ms longer, in
+    one layer, for which rank 0 waits. What was measured is at least the sleep of that layer."""
+    for rank, (slow, wait) in enumerate(((0, 51_000_000), (50_000_000, 1_000_000))):
+        with closing(sqlite3.connect(folder / f"run.{rank}.lamina")) as db:
+            layer = "place = (SELECT place FROM places WHERE path = 'module.1')"
+            (least,) = db.execute(f"SELECT min(forward_ns) FROM layers WHERE {layer}").fetchone()
+            assert least >= slow
+            db.execute(
+                "UPDATE steps SET whole_ns = 56000000 + 10000 * number, input_ns = NULL, h2d_ns = 0,"
+                " forward_ns = 2000000 + :slow, own_forward_ns = 2000000 + :slow, wait_ns = :wait,"
+                " backward_ns = 1000000, own_backward_ns = 1000000, optimizer_ns = 1000000,"
+                " other_ns = 1000000 + 10000 * number, processor_wait_ns = 0",
+                {"slow": slow, "wait": wait},
+            )
+            db.execute("UPDATE layers SET forward_ns = 1000, forward_self_ns = 1000, backward_ns = 1000")
+            db.execute(
+                f"UPDATE layers SET forward_ns = ?1, forward_self_ns = ?1 WHERE {layer}", (slow + 1000,)
+            )
+            db.commit()
+
+
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory):
     """The folder of a run of two processes, by its kind."""
@@ -58,6 +80,8 @@ def recorded(tmp_path_factory):
     def run(kind):
         folder = tmp_path_factory.mktemp(kind)
         train(folder, kind, 2)
+        if kind == "slow":
+            set_times(folder)
         return folder
 
     return run

@@ -63,8 +63,8 @@ bool lmx_forgive(void);
 /* Unless `ok`, there is an exception: keeps the first for the end, since one failure must not leave other
  * things undone, and clears further ones. */
 void lmx_keep_first(PyObject *raised[3], bool ok);
-/* True for None, numbers and text of Python's own types: they run no user code, never change and hold nothing.
- * Most attributes of modules are such values. */
+/* True for None, numbers and text of Python's own types: they run no user code, never change and hold
+ * nothing. Most attributes of modules are such values. */
 static inline bool lmx_is_settled(PyObject *o) {
     return o == Py_None || PyBool_Check(o) || PyLong_CheckExact(o) || PyFloat_CheckExact(o) ||
            PyUnicode_CheckExact(o);

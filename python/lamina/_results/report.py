@@ -91,8 +91,8 @@ class Report:
 
     @property
     def _costs(self) -> _lamina.Costs:
-        """The capture, counted when a number is first read: it does not change any more. Counting takes a tenth
-        of what an inspection costs beside the run (`make bench`, mobilenet_v3_small)."""
+        """The capture, counted when a number is first read: it does not change any more. Counting takes a
+        tenth of what an inspection costs beside the run (`make bench`, mobilenet_v3_small)."""
         if self._counted is None:
             self._counted = self._count()
         return self._counted
