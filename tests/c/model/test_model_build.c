@@ -52,8 +52,8 @@ static lam_status build_small(lam_builder *b, lam_error *e) {
     LAM_TRY(lam_build_place(b, -1, "", root, NULL, e));
     LAM_TRY(lam_build_place(b, 0, "conv", conv, NULL, e));
     LAM_TRY(lam_build_place(b, 0, "head", linear, NULL, e));
-    LAM_TRY(lam_build_tensor(b, &(lam_tensor_info){6, 4, four, -1, true, 0, 0}, &w, e));
-    LAM_TRY(lam_build_tensor(b, &(lam_tensor_info){6, 1, one, 32, false, 0, 0}, &bias, e));
+    LAM_TRY(lam_build_tensor(b, &(lam_tensor_info){6, 4, four, -1, true, 0, 0, 0}, &w, e));
+    LAM_TRY(lam_build_tensor(b, &(lam_tensor_info){6, 1, one, 32, false, 0, 0, 0}, &bias, e));
     LAM_TRY(lam_build_owns(b, conv, "weight", w, false, e));
     LAM_TRY(lam_build_owns(b, conv, "bias", bias, false, e));
     LAM_TRY(lam_build_owns(b, linear, "weight", w, false, e));
@@ -197,7 +197,7 @@ static void what_is_pushed_is_copied(void **state) {
     char name[] = "Conv2d";
     int64_t sizes[] = {2, 3};
     int32_t i = add_module(b, name), t;
-    lam_tensor_info info = {6, 2, sizes, -1, false, 0, 0};
+    lam_tensor_info info = {6, 2, sizes, -1, false, 0, 0, 0};
     assert_int_equal(lam_build_tensor(b, &info, &t, NULL), LAM_OK);
     lam_value v = {.type = LAM_INTS, .n = 2, .ints = sizes};
     assert_int_equal(lam_build_attr(b, i, name, &v, NULL), LAM_OK);
@@ -281,11 +281,12 @@ static void bytes_follow_from_the_data_type(void **state) {
     struct {
         lam_tensor_info info;
         int64_t numel, bytes;
-    } all[] = {{{6, 1, three, -1, false, 0, 0}, 3, 12},   {{16, 1, three, -1, false, 0, 0}, 3, 2},
-               {{-1, 1, three, -1, false, 0, 0}, 3, -1},  {{6, 0, NULL, -1, false, 0, 0}, 1, 4},
-               {{6, -1, NULL, -1, false, 0, 0}, -1, -1},  {{6, 1, huge, -1, false, 0, 0}, INT64_MAX / 2, -1},
-               {{6, 2, over, -1, false, 0, 0}, -1, -1},   {{6, 3, none, -1, false, 0, 0}, 0, 0},
-               {{6, 1, three, 100, false, 0, 0}, 3, 100}, {{99, -1, NULL, 5, false, 0, 0}, -1, 5}};
+    } all[] = {
+        {{6, 1, three, -1, false, 0, 0, 0}, 3, 12},   {{16, 1, three, -1, false, 0, 0, 0}, 3, 2},
+        {{-1, 1, three, -1, false, 0, 0, 0}, 3, -1},  {{6, 0, NULL, -1, false, 0, 0, 0}, 1, 4},
+        {{6, -1, NULL, -1, false, 0, 0, 0}, -1, -1},  {{6, 1, huge, -1, false, 0, 0, 0}, INT64_MAX / 2, -1},
+        {{6, 2, over, -1, false, 0, 0, 0}, -1, -1},   {{6, 3, none, -1, false, 0, 0, 0}, 0, 0},
+        {{6, 1, three, 100, false, 0, 0, 0}, 3, 100}, {{99, -1, NULL, 5, false, 0, 0, 0}, -1, 5}};
     lam_builder *b = fresh();
     int32_t n = (int32_t)(sizeof all / sizeof *all);
     for (int32_t i = 0; i < n; i++) assert_int_equal(lam_build_tensor(b, &all[i].info, NULL, NULL), LAM_OK);
@@ -374,11 +375,11 @@ static void impossible_shapes_are_refused(void **state) {
     lam_builder *b = fresh();
     int64_t bad[65] = {-1};
     add_module(b, "Net");
-    REFUSED(LAM_RANGE, lam_build_tensor(b, &(lam_tensor_info){6, -2, bad, -1, false, 0, 0}, NULL, &last));
-    REFUSED(LAM_RANGE, lam_build_tensor(b, &(lam_tensor_info){6, 1, bad, -1, false, 0, 0}, NULL, &last));
-    REFUSED(LAM_LIMIT, lam_build_tensor(b, &(lam_tensor_info){6, 65, bad, -1, false, 0, 0}, NULL, &last));
-    REFUSED(LAM_USAGE, lam_build_tensor(b, &(lam_tensor_info){6, 1, NULL, -1, false, 0, 0}, NULL, &last));
-    REFUSED(LAM_RANGE, lam_build_tensor(b, &(lam_tensor_info){6, 0, NULL, -2, false, 0, 0}, NULL, &last));
+    REFUSED(LAM_RANGE, lam_build_tensor(b, &(lam_tensor_info){6, -2, bad, -1, false, 0, 0, 0}, NULL, &last));
+    REFUSED(LAM_RANGE, lam_build_tensor(b, &(lam_tensor_info){6, 1, bad, -1, false, 0, 0, 0}, NULL, &last));
+    REFUSED(LAM_LIMIT, lam_build_tensor(b, &(lam_tensor_info){6, 65, bad, -1, false, 0, 0, 0}, NULL, &last));
+    REFUSED(LAM_USAGE, lam_build_tensor(b, &(lam_tensor_info){6, 1, NULL, -1, false, 0, 0, 0}, NULL, &last));
+    REFUSED(LAM_RANGE, lam_build_tensor(b, &(lam_tensor_info){6, 0, NULL, -2, false, 0, 0, 0}, NULL, &last));
     lam_arg arg = {.ndim = 1, .sizes = bad};
     lam_call_info in = {.parent = -1, .n_in = 1, .in = &arg}, out = {.parent = -1, .n_out = 1, .out = &arg};
     REFUSED(LAM_RANGE, lam_build_call(b, &in, NULL, &last));
@@ -388,7 +389,7 @@ static void impossible_shapes_are_refused(void **state) {
     in.n_in = -1;
     REFUSED(LAM_RANGE, lam_build_call(b, &in, NULL, &last));
     bad[0] = 1;
-    assert_int_equal(lam_build_tensor(b, &(lam_tensor_info){6, 64, bad, -1, false, 0, 0}, NULL, NULL),
+    assert_int_equal(lam_build_tensor(b, &(lam_tensor_info){6, 64, bad, -1, false, 0, 0, 0}, NULL, NULL),
                      LAM_OK);
     lam_builder_free(b);
 }
@@ -542,7 +543,7 @@ static void many_offers_leave_the_important_ones(void **state) {
         lam_value v = {.type = LAM_INT, .i = i};
         assert_int_equal(lam_build_attr(b, lstm, i ? name : "hidden_size", &v, NULL), LAM_OK);
         snprintf(name, sizeof name, "weight_ih_l%d", i);
-        assert_int_equal(lam_build_tensor(b, &(lam_tensor_info){6, 1, sizes, -1, true, 0, 0}, &t, NULL),
+        assert_int_equal(lam_build_tensor(b, &(lam_tensor_info){6, 1, sizes, -1, true, 0, 0, 0}, &t, NULL),
                          LAM_OK);
         assert_int_equal(lam_build_owns(b, lstm, name, t, false, NULL), LAM_OK);
     }
