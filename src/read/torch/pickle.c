@@ -494,7 +494,8 @@ static lam_status op_outside(machine *m, unsigned char op) {
 
 typedef lam_status (*operation)(machine *m, unsigned char op);
 
-static operation operation_of(unsigned char op) {
+/* The function of each opcode; the others are left as they are. */
+static void set_operations(operation of[256]) {
     static const struct {
         const char *ops;
         operation run;
@@ -511,15 +512,14 @@ static operation operation_of(unsigned char op) {
         {"\x80\x95", op_frame},
         {"\x82\x83\x84\x97", op_outside}, /* EXT1, EXT2, EXT4, NEXT_BUFFER */
     };
-    for (size_t i = 0; op && i < sizeof all / sizeof *all; i++)
-        if (strchr(all[i].ops, (char)op)) return all[i].run;
-    return NULL;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        for (const char *op = all[i].ops; *op; op++) of[(unsigned char)*op] = all[i].run;
 }
 
 /* Runs until STOP. */
 static lam_status run(machine *m) {
     operation table[256] = {NULL};
-    for (int op = 1; op < 256; op++) table[op] = operation_of((unsigned char)op);
+    set_operations(table);
     for (uint64_t k = 0;; k++) {
         const unsigned char *op;
         m->op = m->c.at;

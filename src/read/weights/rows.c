@@ -316,8 +316,7 @@ static lam_status describe(by_rows *u, bool *can, lam_error *e) {
     return LAM_OK;
 }
 
-/* -- reading ----------------------------------------------------------------------------------------------
- */
+/* -- reading ------------------------------------------------------------------------------------------- */
 
 static lam_status take_grid(by_rows *u, grid *g, lam_error *e) {
     if (!g->of) return LAM_OK;
