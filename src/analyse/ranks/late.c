@@ -260,10 +260,11 @@ static double slower_kind(const lam_ranks *r, const double *late, int32_t n) {
 }
 
 static lam_status find_kind(lam_ranks *r, lam_error *e) {
-    double *late = malloc(2 * ((size_t)r->n_ranks + 1) * sizeof *late), *sorted = late + r->n_ranks;
+    double *late = malloc(2 * ((size_t)r->n_ranks + 1) * sizeof *late);
     const lmi_stretch whole = {0, r->n_wins - 1, r->n_wins};
     int32_t n = 0;
     if (!late) return lmi_nomem(e);
+    double *sorted = late + r->n_ranks;
     for (int32_t i = 0; i < r->n_ranks; i++) {
         late[i] = lmi_ranks_late_in(r, i, &whole);
         if (!isnan(late[i])) sorted[n++] = late[i];

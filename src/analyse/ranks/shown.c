@@ -49,10 +49,11 @@ static lam_status who_was_last(lam_ranks *r, lam_error *e) {
 /* The rank that waits longest for a processor, and the share of its steps in which it does. */
 static lam_status who_is_starved(lam_ranks *r, lam_error *e) {
     const lmi_window *at = r->windows.data;
-    double *waits = calloc(2 * (size_t)r->n_ranks + 1, sizeof *waits), *steps = waits + r->n_ranks;
+    double *waits = calloc(2 * (size_t)r->n_ranks + 1, sizeof *waits);
     r->starved = NAN;
     r->starved_rank = -1;
     if (!waits) return lmi_nomem(e);
+    double *steps = waits + r->n_ranks;
     for (size_t i = 0; i < r->windows.n; i++) {
         const double wait = at[i].of[LMI_US_PROCESSOR], step = at[i].of[LMI_US_STEP];
         if (at[i].col < 0 || isnan(wait) || isnan(step)) continue;
@@ -119,8 +120,9 @@ static void weigh_windows(const lam_ranks *r, double *weight, double *n) {
 lam_status lmi_ranks_input(const lam_ranks *r, double *share, lam_error *e) {
     const lmi_window *at = r->windows.data;
     const size_t ranks = (size_t)r->n_ranks, wins = (size_t)r->n_wins;
-    double *weight = malloc((2 * wins + ranks + 1) * sizeof *weight), *whole = weight + 2 * wins;
+    double *weight = malloc((2 * wins + ranks + 1) * sizeof *weight);
     if (!weight) return lmi_nomem(e);
+    double *whole = weight + 2 * wins;
     weigh_windows(r, weight, weight + wins);
     for (size_t i = 0; i < ranks; i++) share[i] = whole[i] = 0;
     for (size_t i = 0; i < r->windows.n; i++) {

@@ -90,9 +90,10 @@ static bool is_no_chance(int64_t k, int64_t n, int32_t ranks) {
  * saves checkpoints, or writes logs. The median of a window does not show that. */
 static lam_status who_is_last_alone(lam_ranks *r, lam_error *e) {
     const size_t n = (size_t)r->n_ranks;
-    double all = 0, *more = calloc(2 * n + 1, sizeof *more), *times = more + n;
+    double all = 0, *more = calloc(2 * n + 1, sizeof *more);
     int64_t steps = 0;
     if (!more) return lmi_nomem(e);
+    double *times = more + n;
     for (int32_t i = 0; i < r->n_steps; i++) {
         const lmi_step *s = &r->steps[i];
         const double by = s->last - s->second;
