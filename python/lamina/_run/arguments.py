@@ -56,6 +56,9 @@ MACHINERY = {
     *("_thread", "_weakref", "abc", "asyncio", "concurrent", "importlib", "inspect", "logging"),
     *("multiprocessing", "threading", "typing", "weakref"),
 }
+# What torch keeps of a sharded model: which parts are gathered, and what it waits for. The other ranks go on
+# from it, so it is not restored.
+SHARDS = "torch.distributed."
 
 
 # -- what a value holds --------------------------------------------------------------------------------------
@@ -315,7 +318,7 @@ def _is_python(cls: type) -> bool:
 
 def _of_machinery(cls: type) -> bool:
     home = getattr(cls, "__module__", None)
-    return isinstance(home, str) and home.partition(".")[0] in MACHINERY
+    return isinstance(home, str) and (home.partition(".")[0] in MACHINERY or home.startswith(SHARDS))
 
 
 # The parts of sparse tensors, by layout.
