@@ -424,3 +424,11 @@ lam_status lmi_json_index(const lmi_json *j, uint32_t at, lmi_map *out, const ch
     }
     return LAM_OK;
 }
+
+lam_status lmi_json_unique(const lmi_json *j, uint32_t at, const char *where, lam_error *e) {
+    lmi_map names;
+    lmi_map_init(&names);
+    const lam_status s = lmi_json_index(j, at, &names, where, e);
+    lmi_map_free(&names);
+    return s;
+}

@@ -71,6 +71,8 @@ bool lmi_json_as_real(const lmi_json *j, uint32_t at, double *out);
 /* Maps the names of the object at a position, which must stay, to the positions of their values. LAM_SYNTAX:
  * a name stands twice in it. */
 lam_status lmi_json_index(const lmi_json *j, uint32_t at, lmi_map *out, const char *where, lam_error *e);
+/* LAM_SYNTAX: a name stands twice in the object at a position. Readers take one or the other of them. */
+lam_status lmi_json_unique(const lmi_json *j, uint32_t at, const char *where, lam_error *e);
 
 /* Walks the values of the list at a position, or the names of the object, each followed by its value.
  * Anything else has none. */

@@ -87,22 +87,13 @@ static lam_status note_size(indexing *x, uint32_t map) {
                             told, (long long)all);
 }
 
-/* Of a name that stands twice readers take one or the other. */
-static lam_status check_names(const indexing *x, uint32_t at) {
-    lmi_map names;
-    lmi_map_init(&names);
-    const lam_status s = lmi_json_index(&x->j, at, &names, x->index->name, x->e);
-    lmi_map_free(&names);
-    return s;
-}
-
 static lam_status add_shards(indexing *x) {
     const uint32_t map = lmi_json_get(&x->j, LMI_JSON_ROOT, "weight_map");
     const int32_t named = (int32_t)lmi_json_size(&x->j, map);
     if (lmi_json_is(&x->j, map) != LMI_JSON_OBJECT)
         return wrong(x, map ? map : LMI_JSON_ROOT, "is no \"weight_map\"");
-    LAM_TRY(check_names(x, LMI_JSON_ROOT));
-    LAM_TRY(check_names(x, map));
+    LAM_TRY(lmi_json_unique(&x->j, LMI_JSON_ROOT, x->index->name, x->e));
+    LAM_TRY(lmi_json_unique(&x->j, map, x->index->name, x->e));
     LMI_JSON_NAMES(&x->j, map, name) LAM_TRY(add_shard(x, name + 1));
     LMI_JSON_NAMES(&x->j, map, name)
     if (lmi_map_get(&x->t->by_name, lmi_json_as_text(&x->j, name)) < 0)

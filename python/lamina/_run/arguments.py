@@ -41,7 +41,6 @@ if TYPE_CHECKING:
 MOST = 65536  # the most values that are read
 MOST_BYTES = 268435456  # the most of an array of numbers, whose writes can't be seen before they happen
 CONSTANTS = ("torch",)  # home of types whose objects never change: dtype, layout, memory_format
-MODEL = "the model's objects hold"
 LOST = "was changed and could not be restored"
 HEAP_TYPE, IMMUTABLE_TYPE = 512, 256  # flags of CPython's types
 ABSENT: Any = object()
@@ -425,7 +424,7 @@ class Arguments:
         held: Iterable[tuple[str, Any]] = (),
     ) -> None:
         self._note = watch.note
-        self._whose = "the arguments hold"
+        self._of_model = False  # whether it is the model's objects that are being remembered
         self.tensors: list[Any] = []
         self._given = args, dict(kwargs)
         self._kept = _lamina.Snapshot(None)
@@ -444,7 +443,7 @@ class Arguments:
         self._look(named)
         self._n_given = len(self._holders)
         if held := list(held):
-            self._whose = MODEL
+            self._of_model = True
             for _, module in modules(root):
                 self._owned.update(map(id, (*module._parameters.values(), *module._buffers.values())))
             self._look(held)
@@ -458,7 +457,8 @@ class Arguments:
             if isinstance(value, PLAIN) or id(value) in self._seen:
                 continue
             if len(self._seen) >= MOST:
-                self._note(f"{self._whose} more than {MOST} values; {name} and what follows is not restored")
+                whose = "the model's objects" if self._of_model else "the arguments"
+                self._note(f"{whose} hold more than {MOST} values; {name} and what follows is not restored")
                 return
             self._seen[id(value)] = value
             try:
@@ -532,7 +532,7 @@ class Arguments:
         return ()
 
     def _doubt(self, name: str, value: Any) -> None:
-        if self._whose != MODEL:  # a model holds many things, and few of them ever change
+        if not self._of_model:  # a model holds many things, and few of them ever change
             self._note(f"{name}, a {type(value).__name__}, can't be restored if the forward changes it")
 
     def _keep_file(self, name: str, value: Any) -> Iterable[tuple[str, Any]]:

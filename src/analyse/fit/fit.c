@@ -63,18 +63,27 @@ static lam_status rest_of(const lam_tensor *t, lmi_map *left, int64_t *bytes, la
     return *bytes > 0 ? lmi_map_put_u64(left, t->storage, 0, e) : LAM_OK;
 }
 
+static lam_status hold_tensor(fit *w, int32_t i, int64_t bytes, lam_error *e) {
+    const lam_tensor *t = &w->m->tensors[i];
+    const bool buffer = w->is_buffer[i] && !t->packed;
+    return hold(w, buffer ? LAM_HELD_BUFFER : LAM_HELD_PARAMETER, place_of(w, t->owner), bytes, e);
+}
+
 static lam_status hold_each(fit *w, lmi_map *left, lam_error *e) {
+    const lam_tensor *t = w->m->tensors;
     int64_t bytes;
-    for (int32_t k = 0; k < 2 * w->m->n_tensors; k++) {
-        const int32_t i = k % w->m->n_tensors;
-        const lam_tensor *t = &w->m->tensors[i];
-        if (t->local_bytes < 0) {
+    for (int32_t i = 0; i < w->m->n_tensors; i++) {
+        if (t[i].local_bytes < 0) {
             w->f.gap = "the size of some parameter or buffer is not known";
             continue;
         }
-        LAM_TRY(k == i ? added_by(t, left, &bytes, e) : rest_of(t, left, &bytes, e));
-        bool buffer = w->is_buffer[i] && !t->packed;
-        LAM_TRY(hold(w, buffer ? LAM_HELD_BUFFER : LAM_HELD_PARAMETER, place_of(w, t->owner), bytes, e));
+        LAM_TRY(added_by(&t[i], left, &bytes, e));
+        LAM_TRY(hold_tensor(w, i, bytes, e));
+    }
+    for (int32_t i = 0; i < w->m->n_tensors; i++) {
+        if (t[i].local_bytes < 0) continue;
+        LAM_TRY(rest_of(&t[i], left, &bytes, e));
+        LAM_TRY(hold_tensor(w, i, bytes, e));
     }
     return LAM_OK;
 }

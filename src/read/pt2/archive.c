@@ -78,11 +78,19 @@ lam_status lmi_pt2_json(lmi_pt2 *p, lmi_json *j, char *text, size_t n, const lmi
                                      p->program_name, mine.text);
 }
 
+static lam_status tell_bad(lmi_pt2 *p, uint32_t at, lam_status s, const lam_error *mine) {
+    if (s == LAM_NOMEM) return lmi_nomem(p->e);
+    return s == LAM_OK ? LAM_OK : lmi_pt2_bad(p, at, mine->text);
+}
+
 lam_status lmi_pt2_index(lmi_pt2 *p, uint32_t at, lmi_map *out) {
     lam_error mine = {.at = -1};
-    const lam_status s = lmi_json_index(&p->j, at, out, p->program_name, &mine);
-    if (s == LAM_NOMEM) return lmi_nomem(p->e);
-    return s == LAM_OK ? LAM_OK : lmi_pt2_bad(p, at, mine.text);
+    return tell_bad(p, at, lmi_json_index(&p->j, at, out, p->program_name, &mine), &mine);
+}
+
+static lam_status check_names(lmi_pt2 *p, uint32_t at) {
+    lam_error mine = {.at = -1};
+    return tell_bad(p, at, lmi_json_unique(&p->j, at, p->program_name, &mine), &mine);
 }
 
 uint32_t lmi_pt2_union(const lmi_pt2 *p, uint32_t at, const char **name) {
@@ -93,15 +101,6 @@ uint32_t lmi_pt2_union(const lmi_pt2 *p, uint32_t at, const char **name) {
     }
     *name = "";
     return 0;
-}
-
-/* Of a name that stands twice readers take one or the other. */
-static lam_status check_names(lmi_pt2 *p, uint32_t at) {
-    lmi_map names;
-    lmi_map_init(&names);
-    const lam_status s = lmi_pt2_index(p, at, &names);
-    lmi_map_free(&names);
-    return s;
 }
 
 static lam_status parse(lmi_pt2 *p, const lmi_zip_entry *program) {

@@ -120,16 +120,6 @@ static lam_status take_values(const reading *r, lmi_stored_tensor *x, const exte
     return LAM_OK;
 }
 
-/* An object with more than the three that it needs may have one of them twice. */
-static lam_status check_names(const reading *r, uint32_t value) {
-    lmi_map names;
-    if (lmi_json_size(&r->j, value) <= 3) return LAM_OK;
-    lmi_map_init(&names);
-    const lam_status s = lmi_json_index(&r->j, value, &names, r->of->name, r->e);
-    lmi_map_free(&names);
-    return s;
-}
-
 static lam_status take_tensor(reading *r, uint32_t name, uint32_t value) {
     const char *dtype = lmi_json_as_text(&r->j, lmi_json_get(&r->j, value, "dtype"));
     int64_t sizes[LMI_MOST_AXES], where[2];
@@ -137,7 +127,8 @@ static lam_status take_tensor(reading *r, uint32_t name, uint32_t value) {
     extent *place = &r->extents[r->n++];
     if (lmi_json_is(&r->j, value) != LMI_JSON_OBJECT) return wrong(r, value, "is no object");
     if (!dtype) return wrong(r, value, "has no text \"dtype\"");
-    LAM_TRY(check_names(r, value));
+    if (lmi_json_size(&r->j, value) > 3) /* it needs three, and may have one of them twice */
+        LAM_TRY(lmi_json_unique(&r->j, value, r->of->name, r->e));
     const known_type *type = type_of(dtype);
     LAM_TRY(take_ints(r, value, "data_offsets", 2, where, &n));
     if (n != 2 || where[1] < where[0])

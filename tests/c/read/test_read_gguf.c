@@ -3,16 +3,29 @@
  * What GGUF files tell of a model: keys of each type. */
 #include "kit/weights.h"
 
+typedef struct number {
+    int type, bytes;
+    uint64_t bits;
+    lam_value_type is;
+    int64_t i;
+    double f;
+} number;
+
+/* Adds the numbers, under names that begin alike, and saves the file. */
+static void save_numbers(lmi_buf *b, const char *name, const number *of, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        char key[32];
+        snprintf(key, sizeof key, "%s%zu", name, i);
+        gguf_number(b, key, of[i].type, of[i].bits, of[i].bytes);
+    }
+    save_bytes("numbers.gguf", b);
+    lmi_buf_free(b);
+}
+
 /* Numbers of each type under the name of the architecture, and keys that tell nothing of the model. */
 static void numbers_of_gguf_have_their_type(void **state) {
     (void)state;
-    static const struct {
-        int type, bytes;
-        uint64_t bits;
-        lam_value_type is;
-        int64_t i;
-        double f;
-    } all[] = {
+    static const number all[] = {
         {0, 1, 0xff, LAM_INT, 255, 0},
         {1, 1, 0xff, LAM_INT, -1, 0},
         {2, 2, 0xffff, LAM_INT, 65535, 0},
@@ -36,25 +49,13 @@ static void numbers_of_gguf_have_their_type(void **state) {
     lmi_pad(&b, 'x', 1 << 16); /* too long to be told */
     gguf_number(&b, "llamas.k", 4, 1, 4);
     gguf_number(&b, "llama.large", 10, UINT64_MAX, 8); /* does not fit */
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-        char key[32];
-        snprintf(key, sizeof key, "general.name%zu", i);
-        gguf_number(&b, key, all[i].type, all[i].bits, all[i].bytes);
-    }
-    save_bytes("numbers.gguf", &b);
-    lmi_buf_free(&b);
+    save_numbers(&b, "general.name", all, sizeof all / sizeof *all);
     lam_model *m = opened("numbers.gguf");
     assert_int_equal(lam_model_module(m, 0)->n_attrs, 0);
     lam_model_free(m);
     gguf_begin(&b, 3, 0, 1 + sizeof all / sizeof *all);
     gguf_text(&b, "general.architecture", "llama");
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-        char key[32];
-        snprintf(key, sizeof key, "llama.k%zu", i);
-        gguf_number(&b, key, all[i].type, all[i].bits, all[i].bytes);
-    }
-    save_bytes("numbers.gguf", &b);
-    lmi_buf_free(&b);
+    save_numbers(&b, "llama.k", all, sizeof all / sizeof *all);
     m = opened("numbers.gguf");
     const lam_module *root = lam_model_module(m, 0);
     assert_int_equal(root->n_attrs, sizeof all / sizeof *all);
